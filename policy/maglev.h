@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Weighted Maglev: a lookup table that gives each backend its share of slots and changes little
+// when the backends change.
+//
+// Source: Eisenbud et al., "Maglev" (NSDI 2016), section 3.4; weights by the accumulator method:
+// per sweep each backend gains its weight and claims one slot when it has gained the largest
+// weight. Any ratio of weights is honoured to within one turn.
+//
+// Threads: pure functions; memory is the caller's.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define WEIR_MAGLEV_EMPTY 0xffffu // value of every slot when there is no backend
+
+struct weir_maglev_backend {
+	uint32_t offset; // first slot of its permutation, < slots
+	uint32_t skip; // step, 1 .. slots - 1
+	uint32_t weight; // 0 = claims nothing
+};
+
+// offset and skip of an identity: two independent hashes of it.
+void weir_maglev_permutation(
+	uint64_t identity, uint32_t slots, uint32_t *ret_offset, uint32_t *ret_skip);
+
+// Bytes of scratch that weir_maglev_build needs for n backends.
+size_t weir_maglev_scratch_bytes(uint32_t n);
+
+// Fill table[slots] with indexes into backends[n]. slots is prime, n <= 65534 and n <= slots.
+// scratch: weir_maglev_scratch_bytes(n), 8-aligned.
+// Cost: O(slots log slots) expected; 10,000 backends x 65,537 slots in milliseconds.
+void weir_maglev_build(const struct weir_maglev_backend *backends, uint32_t n, uint16_t *table,
+	uint32_t slots, void *scratch);
+
+bool weir_is_prime(uint32_t n);

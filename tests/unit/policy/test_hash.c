@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Hashes: fixed values (instances of other machines must agree), distribution, and what must and
+// must not collide.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "hash.h"
+
+#define FLOWS 65536u
+#define BINS 1024u
+
+static uint64_t hash4(uint32_t n, uint64_t seed) {
+	return weir_hash_ipv4(0x0a000000u + n / 64, 0xc6336464u, (uint16_t)(1024 + n % 64),
+		(uint16_t)80, 6, seed);
+}
+
+static uint64_t hash6(uint32_t n, uint64_t seed) {
+	uint8_t source[16] = {0x20, 0x01, 0x0d, 0xb8};
+	uint8_t destination[16] = {0x20, 0x01, 0x0d, 0xb8, 1};
+
+	source[14] = (uint8_t)(n >> 14);
+	source[15] = (uint8_t)(n >> 6);
+	return weir_hash_ipv6(source, destination, (uint16_t)(1024 + n % 64), 80, 6, seed);
+}
+
+static uint64_t hash_name(uint32_t n, uint64_t seed) {
+	char name[32];
+	int bytes = snprintf(name, sizeof(name), "web-%u", n);
+
+	return weir_hash_bytes(name, (size_t)bytes, seed);
+}
+
+// Chi square over 1,024 bins of 64 expected: mean 1023, deviation 45. Six deviations either way.
+static void check_even(uint64_t (*hash)(uint32_t, uint64_t), unsigned int shift) {
+	static uint32_t bins[BINS];
+	double chi = 0;
+
+	memset(bins, 0, sizeof(bins));
+	for (uint32_t n = 0; n < FLOWS; n++) {
+		bins[hash(n, 42) >> shift & (BINS - 1)]++;
+	}
+	for (uint32_t i = 0; i < BINS; i++) {
+		double d = (double)bins[i] - FLOWS / BINS;
+
+		chi += d * d / (FLOWS / BINS);
+	}
+	assert_true(chi > 1023 - 6 * 45 && chi < 1023 + 6 * 45);
+}
+
+static void hashes_spread_evenly_over_high_and_low_bits(void **state) {
+	(void)state;
+	for (unsigned int shift = 0; shift <= 54; shift += 9) {
+		check_even(hash4, shift);
+		check_even(hash6, shift);
+		check_even(hash_name, shift);
+	}
+}
+
+static void hash_values_are_fixed(void **state) {
+	uint8_t source[16], destination[16];
+
+	(void)state;
+	for (uint8_t i = 0; i < 16; i++) {
+		source[i] = i;
+		destination[i] = (uint8_t)(0xf0 + i);
+	}
+	assert_true(weir_hash_ipv4(1, 2, 3, 4, 6, 7) == 0xed4be168dc62e47bull);
+	assert_true(weir_hash_ipv6(source, destination, 3, 4, 6, 7) == 0xb09a6b4d25943e7dull);
+	assert_true(weir_hash_bytes("web/web-1", 9, 0) == 0x4460cbef1eebef6aull);
+	assert_true(weir_hash_bytes("", 0, 0) == 0x4c4898c976ae7d60ull);
+}
+
+static void flow_hash_depends_on_every_input(void **state) {
+	uint64_t base4 = weir_hash_ipv4(1, 2, 3, 4, 6, 7);
+	uint8_t a[16] = {1}, b[16] = {2};
+	uint64_t base6 = weir_hash_ipv6(a, b, 3, 4, 6, 7);
+
+	(void)state;
+	assert_true(base4 != weir_hash_ipv4(5, 2, 3, 4, 6, 7));
+	assert_true(base4 != weir_hash_ipv4(1, 5, 3, 4, 6, 7));
+	assert_true(base4 != weir_hash_ipv4(1, 2, 5, 4, 6, 7));
+	assert_true(base4 != weir_hash_ipv4(1, 2, 3, 5, 6, 7));
+	assert_true(base4 != weir_hash_ipv4(1, 2, 3, 4, 17, 7));
+	assert_true(base4 != weir_hash_ipv4(1, 2, 3, 4, 6, 8));
+	assert_true(base4 != weir_hash_ipv4(2, 1, 4, 3, 6, 7));
+	assert_true(base6 != weir_hash_ipv6(b, a, 3, 4, 6, 7));
+	assert_true(base6 != weir_hash_ipv6(a, b, 4, 3, 6, 7));
+	assert_true(base6 != weir_hash_ipv6(a, b, 3, 4, 17, 7));
+	assert_true(base6 != weir_hash_ipv6(a, b, 3, 4, 6, 8));
+	for (unsigned int i = 0; i < 16; i++) {
+		a[i] ^= 0x10;
+		assert_true(base6 != weir_hash_ipv6(a, b, 3, 4, 6, 7));
+		a[i] ^= 0x10;
+		b[i] ^= 0x10;
+		assert_true(base6 != weir_hash_ipv6(a, b, 3, 4, 6, 7));
+		b[i] ^= 0x10;
+	}
+}
+
+// A factor of 0 would cancel the other half of the address: not for whom does not know the seed.
+static void ipv6_hash_has_no_address_that_cancels_the_rest(void **state) {
+	const uint64_t low[] = {0xd1342543de82ef95ull, 0x589965cc75374cc3ull};
+
+	(void)state;
+	for (unsigned int i = 0; i < 2; i++) {
+		uint8_t a[16] = {1}, b[16] = {2}, c[16] = {3};
+
+		memcpy(a + 8, &low[i], 8);
+		memcpy(c + 8, &low[i], 8);
+		assert_true(weir_hash_ipv6(a, b, 3, 4, 6, 7) != weir_hash_ipv6(c, b, 3, 4, 6, 7));
+		assert_true(weir_hash_ipv6(b, a, 3, 4, 6, 7) != weir_hash_ipv6(b, c, 3, 4, 6, 7));
+	}
+}
+
+// 64 bits: not one collision among 2^16 close names is to be expected (chance 1e-10).
+static int compare(const void *a, const void *b) {
+	uint64_t x, y;
+
+	memcpy(&x, a, sizeof(x));
+	memcpy(&y, b, sizeof(y));
+	return (x > y) - (x < y);
+}
+
+static void names_do_not_collide(void **state) {
+	static uint64_t hashes[FLOWS];
+
+	(void)state;
+	for (uint32_t n = 0; n < FLOWS; n++) {
+		hashes[n] = hash_name(n, 1);
+	}
+	qsort(hashes, FLOWS, sizeof(hashes[0]), compare);
+	for (uint32_t n = 1; n < FLOWS; n++) {
+		assert_true(hashes[n - 1] != hashes[n]);
+	}
+}
+
+// Names that differ only in trailing NULs or in length must differ; the buffer's place must not
+// matter.
+static void bytes_hash_knows_length_and_ignores_alignment(void **state) {
+	uint8_t buffer[64 + 8] = {0};
+
+	(void)state;
+	for (size_t bytes = 0; bytes < 40; bytes++) {
+		uint64_t hash = weir_hash_bytes(buffer, bytes, 5);
+
+		assert_true(hash != weir_hash_bytes(buffer, bytes + 1, 5));
+		for (size_t shift = 1; shift < 8; shift++) {
+			assert_true(hash == weir_hash_bytes(buffer + shift, bytes, 5));
+		}
+	}
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(hash_values_are_fixed),
+		cmocka_unit_test(hashes_spread_evenly_over_high_and_low_bits),
+		cmocka_unit_test(flow_hash_depends_on_every_input),
+		cmocka_unit_test(ipv6_hash_has_no_address_that_cancels_the_rest),
+		cmocka_unit_test(names_do_not_collide),
+		cmocka_unit_test(bytes_hash_knows_length_and_ignores_alignment),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,543 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Maglev: recorded tables of other implementations, shares, disruption, and a plain second
+// implementation of the accumulator method to compare with.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "maglev.h"
+
+#define SLOTS_MAX 65537u
+#define BACKENDS_MAX 10000u
+
+struct fixture {
+	json_t *vectors;
+	struct weir_maglev_backend backends[BACKENDS_MAX];
+	uint16_t table[SLOTS_MAX];
+	uint16_t other[SLOTS_MAX];
+	uint32_t counts[BACKENDS_MAX];
+	void *scratch;
+	size_t scratch_bytes;
+};
+
+static const char *vectors_path;
+
+static int setup(void **state) {
+	struct fixture *f = calloc(1, sizeof(*f));
+	json_error_t error;
+
+	assert_non_null(f);
+	f->vectors = json_load_file(vectors_path, 0, &error);
+	if (f->vectors == NULL) {
+		fail_msg("%s:%d: %s", vectors_path, error.line, error.text);
+	}
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state) {
+	struct fixture *f = *state;
+
+	json_decref(f->vectors);
+	free(f->scratch);
+	free(f);
+	return 0;
+}
+
+// Scratch of exactly the size that the function asks for: AddressSanitizer watches its end.
+static void build(struct fixture *f, uint32_t n, uint16_t *table, uint32_t slots) {
+	free(f->scratch);
+	f->scratch = malloc(weir_maglev_scratch_bytes(n));
+	assert_non_null(f->scratch);
+	weir_maglev_build(f->backends, n, table, slots, f->scratch);
+}
+
+static void count(struct fixture *f, uint32_t n, const uint16_t *table, uint32_t slots) {
+	memset(f->counts, 0, sizeof(f->counts));
+	for (uint32_t i = 0; i < slots; i++) {
+		assert_true(table[i] < n);
+		f->counts[table[i]]++;
+	}
+}
+
+static uint64_t next_random(uint64_t *seed) {
+	uint64_t x = *seed += 0x9e3779b97f4a7c15ull;
+
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+	return x ^ x >> 31;
+}
+
+// Backends 1..n of one weight.
+static void permute(struct fixture *f, uint32_t n, uint32_t slots, uint32_t weight) {
+	for (uint32_t i = 0; i < n; i++) {
+		f->backends[i].weight = weight;
+		weir_maglev_permutation(i + 1, slots, &f->backends[i].offset, &f->backends[i].skip);
+	}
+}
+
+static uint32_t integer(const json_t *object, const char *key) {
+	const json_t *value = json_object_get(object, key);
+
+	assert_true(json_is_integer(value));
+	return (uint32_t)json_integer_value(value);
+}
+
+// Over the table as 32-bit little-endian words. The offset basis is the file's: its tables that
+// are there in full tell it.
+static uint64_t fnv1a(const uint16_t *table, uint32_t slots) {
+	uint64_t hash = 0x14650fb0739d0383ull;
+
+	for (uint32_t i = 0; i < slots; i++) {
+		uint32_t entry = table[i];
+
+		for (unsigned int byte = 0; byte < 4; byte++) {
+			hash = (hash ^ (entry >> 8 * byte & 0xff)) * 0x100000001b3ull;
+		}
+	}
+	return hash;
+}
+
+static void check_table(const json_t *expected, const uint16_t *table, uint32_t slots) {
+	const json_t *entry;
+	size_t i;
+
+	assert_int_equal(json_array_size(expected), slots);
+	json_array_foreach (expected, i, entry) {
+		uint16_t want = json_integer_value(entry) < 0 ? WEIR_MAGLEV_EMPTY
+							      : (uint16_t)json_integer_value(entry);
+
+		assert_int_equal(table[i], want);
+	}
+}
+
+// --- recorded tables ----------------------------------------------------------------------
+
+static void replay_katran(struct fixture *f, const json_t *vector) {
+	const json_t *endpoints = json_object_get(vector, "endpoints");
+	uint32_t slots = integer(vector, "M");
+	uint32_t n = (uint32_t)json_array_size(endpoints);
+	const json_t *endpoint, *expected;
+	char hash[20];
+	const char *name;
+	size_t i;
+
+	assert_true(slots <= SLOTS_MAX && n <= BACKENDS_MAX);
+	json_array_foreach (endpoints, i, endpoint) {
+		assert_int_equal(integer(endpoint, "num"), i);
+		f->backends[i].offset = integer(endpoint, "offset");
+		f->backends[i].skip = integer(endpoint, "skip");
+		f->backends[i].weight = integer(endpoint, "weight");
+	}
+	build(f, n, f->table, slots);
+	if (json_object_get(vector, "table") != NULL) {
+		check_table(json_object_get(vector, "table"), f->table, slots);
+	}
+	snprintf(hash, sizeof(hash), "%016llx", (unsigned long long)fnv1a(f->table, slots));
+	assert_string_equal(
+		hash, json_string_value(json_object_get(vector, "fnv1a64_of_table_as_le_int32")));
+	count(f, n, f->table, slots);
+	json_object_foreach (json_object_get(vector, "counts"), name, expected) {
+		assert_int_equal(f->counts[atoi(name)], json_integer_value(expected));
+	}
+}
+
+static void recorded_tables_of_katran_v2_are_reproduced(void **state) {
+	struct fixture *f = *state;
+	const json_t *vector;
+	unsigned int replayed = 0;
+	size_t i;
+
+	json_array_foreach (json_object_get(f->vectors, "katran"), i, vector) {
+		if (strcmp(json_string_value(json_object_get(vector, "impl")),
+			    "katran MaglevHashV2") == 0) {
+			replay_katran(f, vector);
+			replayed++;
+		}
+	}
+	assert_int_equal(replayed, 8);
+}
+
+// Version 1 gives each backend its weight in slots once, up front: 15:10:6 for weights 10:5:1.
+// Ours must not do that.
+static void shares_of_katran_v1_are_not_ours(void **state) {
+	struct fixture *f = *state;
+	const json_t *vector = json_array_get(json_object_get(f->vectors, "katran"), 8);
+	const json_t *endpoints = json_object_get(vector, "endpoints");
+	const json_t *endpoint;
+	size_t i;
+
+	assert_string_equal(
+		json_string_value(json_object_get(vector, "impl")), "katran MaglevHash(v1)");
+	json_array_foreach (endpoints, i, endpoint) {
+		f->backends[i].offset = integer(endpoint, "offset");
+		f->backends[i].skip = integer(endpoint, "skip");
+		f->backends[i].weight = integer(endpoint, "weight");
+	}
+	build(f, 3, f->table, 31);
+	count(f, 3, f->table, 31);
+	assert_int_equal(f->counts[0], 20);
+	assert_int_equal(f->counts[1], 10);
+	assert_int_equal(f->counts[2], 1);
+}
+
+static void example_of_the_paper_is_reproduced(void **state) {
+	struct fixture *f = *state;
+	const json_t *example = json_object_get(f->vectors, "paper_example");
+	const uint32_t offsets[] = {3, 0, 3};
+	const uint32_t skips[] = {4, 2, 1};
+
+	for (uint32_t i = 0; i < 3; i++) {
+		f->backends[i] = (struct weir_maglev_backend){offsets[i], skips[i], 1};
+	}
+	build(f, 3, f->table, 7);
+	check_table(json_object_get(example, "expect_before"), f->table, 7);
+	f->backends[1].weight = 0;
+	build(f, 3, f->table, 7);
+	check_table(json_object_get(example, "expect_after"), f->table, 7);
+}
+
+static void table_without_weight_is_empty(void **state) {
+	struct fixture *f = *state;
+	const json_t *edge = json_object_get(f->vectors, "edge");
+
+	build(f, 0, f->table, 7);
+	check_table(json_object_get(edge, "no_backends"), f->table, 7);
+	permute(f, 3, 7, 0);
+	build(f, 3, f->table, 7);
+	check_table(json_object_get(edge, "all_zero_weight"), f->table, 7);
+}
+
+static uint32_t count_changes(const struct fixture *f, uint32_t slots, uint32_t except) {
+	uint32_t changed = 0;
+
+	for (uint32_t i = 0; i < slots; i++) {
+		changed += f->table[i] != except && f->table[i] != f->other[i];
+	}
+	return changed;
+}
+
+static void check_disruption(struct fixture *f, const json_t *vector) {
+	uint32_t n = integer(vector, "N");
+	uint32_t slots = integer(vector, "M");
+	uint32_t low = UINT32_MAX, high = 0, changed;
+	uint32_t removed = n / 2;
+
+	permute(f, n, slots, 1);
+	build(f, n, f->table, slots);
+	count(f, n, f->table, slots);
+	for (uint32_t i = 0; i < n; i++) {
+		low = f->counts[i] < low ? f->counts[i] : low;
+		high = f->counts[i] > high ? f->counts[i] : high;
+	}
+	assert_int_equal(low, integer(vector, "min_entries"));
+	assert_int_equal(high, integer(vector, "max_entries"));
+	f->backends[removed].weight = 0;
+	build(f, n, f->other, slots);
+	changed = count_changes(f, slots, removed);
+	print_message("remove 1 of %u, %u slots: its own %.2f %% move (ideal %.2f %%), and %.2f %% "
+		      "of the others\n",
+		n, slots, 100.0 * f->counts[removed] / slots, 100.0 / n, 100.0 * changed / slots);
+	assert_int_equal(f->counts[removed], integer(vector, "removed_backend_entries"));
+	assert_int_equal(changed, integer(vector, "other_entries_that_changed"));
+}
+
+static void check_entries(struct fixture *f, const json_t *vector) {
+	const json_t *weights = json_object_get(vector, "weights");
+	const json_t *entries = json_object_get(vector, "entries");
+	uint32_t n = (uint32_t)json_array_size(weights);
+	uint32_t slots = integer(vector, "M");
+
+	permute(f, n, slots, 0);
+	for (uint32_t i = 0; i < n; i++) {
+		f->backends[i].weight = (uint32_t)json_integer_value(json_array_get(weights, i));
+	}
+	build(f, n, f->table, slots);
+	count(f, n, f->table, slots);
+	for (uint32_t i = 0; i < n; i++) {
+		assert_int_equal(f->counts[i], json_integer_value(json_array_get(entries, i)));
+	}
+}
+
+static void recorded_disruption_is_reproduced(void **state) {
+	struct fixture *f = *state;
+	const json_t *vector;
+	size_t i;
+
+	json_array_foreach (json_object_get(f->vectors, "disruption"), i, vector) {
+		if (json_object_get(vector, "N") != NULL) {
+			check_disruption(f, vector);
+		} else {
+			check_entries(f, vector);
+		}
+	}
+	assert_int_equal(i, 7);
+}
+
+static void recorded_churn_of_weight_changes_is_reproduced(void **state) {
+	struct fixture *f = *state;
+	const json_t *vector;
+	size_t i;
+
+	json_array_foreach (json_object_get(f->vectors, "weight_change_churn"), i, vector) {
+		double want = json_number_value(json_object_get(vector, "entries_changed_percent"));
+		double least =
+			json_number_value(json_object_get(vector, "minimum_possible_percent"));
+		double percent;
+
+		permute(f, 10, 65537, 100);
+		build(f, 10, f->table, 65537);
+		f->backends[3].weight = integer(vector, "one_of_ten_weight_100_to");
+		build(f, 10, f->other, 65537);
+		percent = 100.0 * count_changes(f, 65537, UINT32_MAX) / 65537;
+		assert_true(percent >= least - 0.005 && percent > want - 0.005 &&
+			    percent < want + 0.005);
+	}
+	assert_int_equal(i, 4);
+}
+
+// --- disruption against the ideal -----------------------------------------------------------
+
+// Weights differ too. What must move are the removed backend's slots; a few more do.
+static void removal_of_one_moves_little_more_than_its_share(void **state) {
+	struct fixture *f = *state;
+	const uint32_t sizes[] = {2, 3, 10, 50, 100, 650};
+
+	for (unsigned int s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
+		uint32_t n = sizes[s], removed = n / 2, own = 0, other = 0;
+
+		permute(f, n, 65537, 100);
+		build(f, n, f->table, 65537);
+		f->backends[removed].weight = 0;
+		build(f, n, f->other, 65537);
+		for (uint32_t i = 0; i < 65537; i++) {
+			own += f->table[i] == removed;
+			other += f->table[i] != removed && f->table[i] != f->other[i];
+			assert_true(f->other[i] != removed);
+		}
+		print_message("remove 1 of %u of 65537 slots: %.3f %% moved, ideal %.3f %%\n", n,
+			100.0 * (own + other) / 65537, 100.0 / n);
+		assert_true(own >= 65537 / n && own <= 65537 / n + 1);
+		assert_true(other < 65537 / 50); // 2 %
+	}
+}
+
+// --- shares -------------------------------------------------------------------------------
+
+static void check_shares(struct fixture *f, uint32_t n, uint32_t slots, const char *what) {
+	uint64_t sum = 0;
+	double worst = 0;
+
+	build(f, n, f->table, slots);
+	count(f, n, f->table, slots);
+	for (uint32_t i = 0; i < n; i++) {
+		sum += f->backends[i].weight;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		double ideal = (double)slots * f->backends[i].weight / (double)sum;
+		double off = f->counts[i] > ideal ? f->counts[i] - ideal : ideal - f->counts[i];
+
+		worst = off > worst ? off : worst;
+		assert_true(f->backends[i].weight > 0 || f->counts[i] == 0);
+	}
+	print_message("%s: worst share off by %.2f of %u slots\n", what, worst, slots);
+	assert_true(worst <= slots / 100.0);
+	assert_true(worst <= 2.0);
+}
+
+static void weights(struct fixture *f, uint32_t slots, uint32_t n, const uint32_t *values) {
+	permute(f, n, slots, 0);
+	for (uint32_t i = 0; i < n; i++) {
+		f->backends[i].weight = values[i];
+	}
+}
+
+static void any_ratio_of_weights_is_honoured_within_one_percent(void **state) {
+	struct fixture *f = *state;
+	uint64_t seed = 1;
+
+	weights(f, 65537, 2, (const uint32_t[]){1, 10});
+	check_shares(f, 2, 65537, "1:10");
+	weights(f, 65537, 2, (const uint32_t[]){1, 1000});
+	check_shares(f, 2, 65537, "1:1000");
+	weights(f, 65537, 2, (const uint32_t[]){1, UINT32_MAX});
+	check_shares(f, 2, 65537, "1:4294967295");
+	weights(f, 65537, 3, (const uint32_t[]){3, 5, 7});
+	check_shares(f, 3, 65537, "3:5:7");
+	weights(f, 251, 3, (const uint32_t[]){3, 5, 7});
+	check_shares(f, 3, 251, "3:5:7, small table");
+	weights(f, 4093, 4, (const uint32_t[]){UINT32_MAX, UINT32_MAX, 0, UINT32_MAX - 1});
+	check_shares(f, 4, 4093, "largest weights and 0");
+	for (unsigned int round = 0; round < 50; round++) {
+		uint32_t n = 1 + (uint32_t)(next_random(&seed) % 500);
+		uint32_t limit = 1u << next_random(&seed) % 20;
+		char what[64];
+
+		permute(f, n, 65537, 0);
+		for (uint32_t i = 0; i < n; i++) {
+			f->backends[i].weight = 1 + (uint32_t)(next_random(&seed) % limit);
+		}
+		snprintf(what, sizeof(what), "%u random weights up to %u", n, limit);
+		check_shares(f, n, 65537, what);
+	}
+}
+
+// --- the schedule against the plain method --------------------------------------------------
+
+static void build_plainly(const struct fixture *f, uint32_t n, uint16_t *table, uint32_t slots) {
+	uint64_t *gained = calloc(n, sizeof(*gained));
+	uint32_t *cursor = calloc(n, sizeof(*cursor));
+	uint64_t heaviest = 0;
+	uint32_t filled = 0;
+
+	assert_non_null(gained);
+	assert_non_null(cursor);
+	for (uint32_t i = 0; i < n; i++) {
+		cursor[i] = f->backends[i].offset;
+		heaviest = f->backends[i].weight > heaviest ? f->backends[i].weight : heaviest;
+	}
+	memset(table, 0xff, slots * sizeof(*table));
+	while (filled < slots) {
+		for (uint32_t i = 0; i < n && filled < slots; i++) {
+			gained[i] += f->backends[i].weight;
+			if (gained[i] < heaviest) {
+				continue;
+			}
+			gained[i] -= heaviest;
+			while (table[cursor[i]] != WEIR_MAGLEV_EMPTY) {
+				cursor[i] = (cursor[i] + f->backends[i].skip) % slots;
+			}
+			table[cursor[i]] = (uint16_t)i;
+			filled++;
+		}
+	}
+	free(cursor);
+	free(gained);
+}
+
+static void schedule_gives_the_table_of_the_plain_method(void **state) {
+	const uint32_t primes[] = {2, 3, 7, 31, 101, 251, 1009, 4093};
+	struct fixture *f = *state;
+	uint64_t seed = 7;
+
+	for (unsigned int round = 0; round < 2000; round++) {
+		uint32_t slots = primes[next_random(&seed) % 8];
+		uint32_t most = slots < 200 ? slots : 200;
+		uint32_t n = 1 + (uint32_t)(next_random(&seed) % most);
+		// From all alike to one that outweighs all others.
+		unsigned int bits = (unsigned int)(next_random(&seed) % 12);
+
+		permute(f, n, slots, 1);
+		for (uint32_t i = 0; i < n; i++) {
+			f->backends[i].weight = (uint32_t)(next_random(&seed) % (1u << bits));
+		}
+		f->backends[next_random(&seed) % n].weight =
+			1 + (uint32_t)(next_random(&seed) % (8u << bits));
+		build(f, n, f->table, slots);
+		build_plainly(f, n, f->other, slots);
+		assert_memory_equal(f->table, f->other, slots * sizeof(f->table[0]));
+	}
+}
+
+// --- cost, primes -------------------------------------------------------------------------
+
+static double build_ms(struct fixture *f, uint32_t n, uint32_t slots) {
+	double best = 1e9;
+
+	for (unsigned int i = 0; i < 5; i++) {
+		struct timespec from, to;
+		double ms;
+
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
+		build(f, n, f->table, slots);
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &to);
+		ms = (double)(to.tv_sec - from.tv_sec) * 1e3 +
+		     (double)(to.tv_nsec - from.tv_nsec) / 1e6;
+		best = ms < best ? ms : best;
+	}
+	return best;
+}
+
+// The limit is loose, for sanitizers and slow machines; the plain method would need minutes for
+// the last case.
+static void large_table_is_built_in_milliseconds_whatever_the_weights(void **state) {
+	struct fixture *f = *state;
+	double equal, random, skewed;
+	uint64_t seed = 3;
+
+	permute(f, BACKENDS_MAX, 65537, 100);
+	equal = build_ms(f, BACKENDS_MAX, 65537);
+	for (uint32_t i = 0; i < BACKENDS_MAX; i++) {
+		f->backends[i].weight = 1 + (uint32_t)(next_random(&seed) % 1000);
+	}
+	random = build_ms(f, BACKENDS_MAX, 65537);
+	permute(f, BACKENDS_MAX, 65537, 1);
+	f->backends[5000].weight = UINT32_MAX;
+	skewed = build_ms(f, BACKENDS_MAX, 65537);
+	print_message("10,000 backends, 65,537 slots: equal %.2f ms, random %.2f ms, one heavy "
+		      "%.2f ms\n",
+		equal, random, skewed);
+	assert_true(equal < 100 && random < 100 && skewed < 100);
+}
+
+static void permutation_is_in_range(void **state) {
+	const uint32_t primes[] = {2, 3, 251, 65537, 16777213};
+	uint64_t seed = 9;
+
+	(void)state;
+	for (unsigned int p = 0; p < 5; p++) {
+		for (unsigned int i = 0; i < 10000; i++) {
+			uint32_t offset = UINT32_MAX, skip = 0;
+
+			weir_maglev_permutation(next_random(&seed), primes[p], &offset, &skip);
+			assert_true(offset < primes[p]);
+			assert_true(skip >= 1 && skip < primes[p]);
+		}
+	}
+}
+
+static void primes_are_told_from_other_numbers(void **state) {
+	const uint32_t primes[] = {2, 3, 5, 7, 251, 4093, 65521, 65537, 16777213, 4294967291u};
+	const uint32_t others[] = {0, 1, 4, 9, 25, 65535, 65536, 4294967295u, 4294836225u};
+
+	(void)state;
+	for (unsigned int i = 0; i < sizeof(primes) / sizeof(primes[0]); i++) {
+		assert_true(weir_is_prime(primes[i]));
+	}
+	for (unsigned int i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		assert_false(weir_is_prime(others[i]));
+	}
+}
+
+int main(int argc, char **argv) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(recorded_tables_of_katran_v2_are_reproduced),
+		cmocka_unit_test(shares_of_katran_v1_are_not_ours),
+		cmocka_unit_test(example_of_the_paper_is_reproduced),
+		cmocka_unit_test(table_without_weight_is_empty),
+		cmocka_unit_test(recorded_disruption_is_reproduced),
+		cmocka_unit_test(recorded_churn_of_weight_changes_is_reproduced),
+		cmocka_unit_test(removal_of_one_moves_little_more_than_its_share),
+		cmocka_unit_test(any_ratio_of_weights_is_honoured_within_one_percent),
+		cmocka_unit_test(schedule_gives_the_table_of_the_plain_method),
+		cmocka_unit_test(large_table_is_built_in_milliseconds_whatever_the_weights),
+		cmocka_unit_test(permutation_is_in_range),
+		cmocka_unit_test(primes_are_told_from_other_numbers),
+	};
+
+	if (argc != 2) {
+		fprintf(stderr, "usage: %s VECTORS.json\n", argv[0]);
+		return 2;
+	}
+	vectors_path = argv[1];
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
