@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "backend_row.h"
+
+#include <netinet/in.h>
+#include <string.h>
+
+#define ETHERTYPE_VLAN 0x8100
+#define ETHERTYPE_IPV4 0x0800
+#define ETHERTYPE_IPV6 0x86dd
+#define ETHERNET_BYTES 14
+#define VLAN_BYTES 4
+#define IPV4_BYTES 20
+#define IPV6_BYTES 40
+#define TTL 64
+
+static uint8_t *put16(uint8_t *at, uint16_t value) {
+	at[0] = (uint8_t)(value >> 8);
+	at[1] = (uint8_t)value;
+	return at + 2;
+}
+
+static uint8_t *put(uint8_t *at, const uint8_t *bytes, size_t n) {
+	memcpy(at, bytes, n);
+	return at + n;
+}
+
+static uint8_t *put_ethernet(uint8_t *at, const struct weir_backend_path *path) {
+	at = put(at, path->next_hop_mac, sizeof(path->next_hop_mac));
+	at = put(at, path->port_mac, sizeof(path->port_mac));
+	if (path->vlan != 0) {
+		at = put16(at, ETHERTYPE_VLAN);
+		at = put16(at, path->vlan & 0x0fff);
+	}
+	return put16(at, path->family == 6 ? ETHERTYPE_IPV6 : ETHERTYPE_IPV4);
+}
+
+static uint8_t *put_ipv4(uint8_t *at, const struct weir_backend_path *path) {
+	at = put16(at, 0x4500);
+	at = put16(at, 0); // total length
+	at = put16(at, 0); // identification: none needed, DF is set
+	at = put16(at, 0x4000);
+	at = put16(at, TTL << 8 | IPPROTO_IPIP);
+	at = put16(at, 0); // checksum
+	at = put(at, path->source, 4);
+	return put(at, path->address, 4);
+}
+
+static uint8_t *put_ipv6(uint8_t *at, const struct weir_backend_path *path) {
+	at = put16(at, 0x6000);
+	at = put16(at, 0); // flow label
+	at = put16(at, 0); // payload length
+	at = put16(at, IPPROTO_IPIP << 8 | TTL);
+	at = put(at, path->source, 16);
+	return put(at, path->address, 16);
+}
+
+static uint16_t sum16(const uint8_t *at, size_t bytes) {
+	uint32_t sum = 0;
+
+	for (size_t i = 0; i < bytes; i += 2) {
+		sum += (uint32_t)at[i] << 8 | at[i + 1];
+	}
+	while (sum > 0xffff) {
+		sum = (sum & 0xffff) + (sum >> 16);
+	}
+	return (uint16_t)sum;
+}
+
+void weir_backend_row_build(const struct weir_backend_path *path, struct weir_backend_row *ret) {
+	struct weir_backend_row row = {
+		.flags = WEIR_BACKEND_PRESENT,
+		.port = path->port,
+		.outer_family = path->family == 6 ? 6 : 4,
+		.l2_bytes = ETHERNET_BYTES + (path->vlan != 0 ? VLAN_BYTES : 0),
+		.mtu = path->mtu,
+		.service = path->service,
+	};
+	uint8_t *ip = put_ethernet(row.header, path);
+
+	if (path->resolved) {
+		row.flags |= WEIR_BACKEND_RESOLVED;
+	}
+	if (path->usable) {
+		row.flags |= WEIR_BACKEND_USABLE;
+	}
+	if (row.outer_family == 6) {
+		put_ipv6(ip, path);
+		row.header_bytes = (uint8_t)(row.l2_bytes + IPV6_BYTES);
+	} else {
+		put_ipv4(ip, path);
+		row.header_bytes = (uint8_t)(row.l2_bytes + IPV4_BYTES);
+		row.checksum_base = sum16(ip, IPV4_BYTES);
+	}
+	*ret = row;
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Backend row: the prebuilt outer header of one backend. Built by control, copied by workers.
+#pragma once
+
+#include "layout.h"
+
+struct weir_backend_path {
+	uint8_t address[16]; // of the backend; IPv4 in the first 4 bytes
+	uint8_t source[16]; // outer source address, same family
+	uint8_t family; // 4 or 6
+	uint8_t port; // index of the port to send on
+	uint8_t next_hop_mac[6];
+	uint8_t port_mac[6];
+	uint16_t vlan; // 0 = untagged
+	uint16_t mtu; // of the port, bytes of outer IP packet
+	uint16_t service;
+	uint8_t resolved; // next_hop_mac is known
+	uint8_t usable; // takes new flows
+};
+
+// Fill a row: Ethernet, optional VLAN tag, IPv4 (DF set, TTL 64, protocol 4 or 41 left 4) or IPv6
+// (hop limit 64, next header 4 or 41 left 4). Lengths, DSCP/ECN, inner protocol and the IPv4
+// checksum are the worker's, see encap.h.
+void weir_backend_row_build(const struct weir_backend_path *path, struct weir_backend_row *ret);

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Blob: what a reference leads to, checked. For this folder only: reader.c adopts through it,
+// writer.c opens through it.
+//
+// The header of a blob is read exactly once, into private memory; only the private copy is checked
+// and used, so that another process that changes it meanwhile gains nothing.
+//
+// Threads: any; pure functions of the segment.
+#pragma once
+
+#include "reader.h"
+
+// Where a checked blob lies.
+struct weir_blob_extent {
+	uint64_t offset; // from the start of the segment
+	uint64_t bytes;
+};
+
+static inline weir_ref weir_ref_make(uint32_t generation, uint64_t offset) {
+	return (weir_ref)generation << 32 | offset / 64;
+}
+
+static inline uint64_t weir_ref_offset(weir_ref ref) {
+	return (ref & 0xffffffffu) * 64;
+}
+
+static inline uint32_t weir_ref_generation(weir_ref ref) {
+	return (uint32_t)(ref >> 32);
+}
+
+// Each returns false, outputs untouched, when the reference is 0 or leads out of the heap, the
+// blob is of another kind or generation, or its arrays do not lie inside it.
+bool weir_blob_services(const struct weir_segment *segment, weir_ref ref,
+	struct weir_blob_extent *ret_extent, struct weir_services_view *ret);
+bool weir_blob_backends(const struct weir_segment *segment, weir_ref ref,
+	struct weir_blob_extent *ret_extent, struct weir_backends_view *ret);
+bool weir_blob_selection(const struct weir_segment *segment, uint16_t service, weir_ref ref,
+	struct weir_blob_extent *ret_extent, struct weir_selection_view *ret);
+bool weir_blob_identity(
+	const struct weir_segment *segment, weir_ref ref, struct weir_blob_extent *ret_extent);

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Flow states: where a flow stands. Kept by the flow table of a worker, told to control in the
+// answers of a mailbox, shown by weirctl.
+#pragma once
+
+// X(NAME, "name")
+#define WEIR_FLOW_STATES(X) \
+	X(SYN_SEEN, "syn-seen") X(ESTABLISHED, "established") X(CLOSING, "closing") X(UDP, "udp")
+
+enum weir_flow_state {
+#define X(name, key) WEIR_FLOW_##name,
+	WEIR_FLOW_STATES(X)
+#undef X
+};

@@ -1,0 +1,500 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "handover.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#define BACKLOG 16
+#define ACCEPTS_MAX 16 // per call, so that a crowd at the door does not hold its caller
+#define ANSWER_MS 2000
+#define RETRY_NS 10000000
+#define FDS_MAX (1 + WEIR_PORTS_MAX)
+
+// The one message of the protocol, from the dataplane. The descriptors come with it: the
+// segment's, then those of the VIP maps that steered names, in order.
+struct answer {
+	uint64_t magic; // WEIR_SEGMENT_MAGIC
+	uint32_t abi; // WEIR_SEGMENT_ABI
+	uint32_t error; // 0, or EBUSY: no descriptors come
+	uint32_t pid; // EBUSY: of the control process that is attached
+	uint32_t vip_maps;
+	uint32_t steered; // bit i: vip_map_fd[i] comes
+	uint32_t reserved;
+};
+_Static_assert(sizeof(struct answer) == 32, "handover ABI");
+_Static_assert(WEIR_PORTS_MAX <= 32, "one bit a port");
+
+union control_message {
+	char bytes[CMSG_SPACE(FDS_MAX * sizeof(int))];
+	struct cmsghdr align;
+};
+
+struct weir_handover_server {
+	int listen_fd;
+	int connection_fd; // -1 = no control process is attached
+	pid_t pid; // of it
+	struct sockaddr_un address;
+};
+
+static int make_address(const char *run_dir, struct sockaddr_un *ret) {
+	int n;
+
+	memset(ret, 0, sizeof(*ret));
+	ret->sun_family = AF_UNIX;
+	n = snprintf(ret->sun_path, sizeof(ret->sun_path), "%s/%s", run_dir, WEIR_HANDOVER_SOCKET);
+	return n < 0 || (size_t)n >= sizeof(ret->sun_path) ? -ENAMETOOLONG : 0;
+}
+
+static int open_socket(void) {
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	return fd < 0 ? -errno : fd;
+}
+
+// --- dataplane's side ---------------------------------------------------------------------
+
+// Remove what a dataplane left that died. -EADDRINUSE: somebody listens there.
+static int remove_stale(const struct sockaddr_un *address) {
+	struct stat st;
+	int error = 0;
+	int fd;
+
+	if (lstat(address->sun_path, &st) < 0) {
+		return errno == ENOENT ? 0 : -errno;
+	}
+	if (!S_ISSOCK(st.st_mode)) {
+		return -EEXIST;
+	}
+	fd = open_socket();
+	if (fd < 0) {
+		return fd;
+	}
+	if (connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0 ||
+		errno != ECONNREFUSED) {
+		error = -EADDRINUSE;
+	} else if (unlink(address->sun_path) < 0 && errno != ENOENT) {
+		error = -errno;
+	}
+	close(fd);
+	return error;
+}
+
+// Nobody can connect before listen(), so the rights are in place before anyone gets in.
+static int bind_and_listen(int fd, const struct sockaddr_un *address, gid_t gid) {
+	if (bind(fd, (const struct sockaddr *)address, sizeof(*address)) < 0) {
+		return -errno;
+	}
+	if (chmod(address->sun_path, 0660) < 0 ||
+		(gid != (gid_t)-1 && chown(address->sun_path, (uid_t)-1, gid) < 0) ||
+		listen(fd, BACKLOG) < 0) {
+		int error = -errno;
+
+		unlink(address->sun_path);
+		return error;
+	}
+	return 0;
+}
+
+// Two dataplanes that start together must not remove each other's socket: one at a time.
+static int lock_directory(const char *run_dir) {
+	int fd = open(run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0) {
+		return -errno;
+	}
+	while (flock(fd, LOCK_EX) < 0) {
+		if (errno != EINTR) {
+			int error = -errno;
+
+			close(fd);
+			return error;
+		}
+	}
+	return fd;
+}
+
+int weir_handover_listen(const char *run_dir, gid_t gid, struct weir_handover_server **ret) {
+	struct weir_handover_server *server;
+	int directory_fd;
+	int error;
+
+	server = calloc(1, sizeof(*server));
+	if (server == NULL) {
+		return -ENOMEM;
+	}
+	server->connection_fd = -1;
+	error = make_address(run_dir, &server->address);
+	if (error < 0) {
+		goto free_server;
+	}
+	server->listen_fd = open_socket();
+	if (server->listen_fd < 0) {
+		error = server->listen_fd;
+		goto free_server;
+	}
+	directory_fd = lock_directory(run_dir);
+	if (directory_fd < 0) {
+		error = directory_fd;
+		goto close_socket;
+	}
+	error = remove_stale(&server->address);
+	if (error == 0) {
+		error = bind_and_listen(server->listen_fd, &server->address, gid);
+	}
+	close(directory_fd);
+	if (error < 0) {
+		goto close_socket;
+	}
+	*ret = server;
+	return 0;
+
+close_socket:
+	close(server->listen_fd);
+free_server:
+	free(server);
+	return error;
+}
+
+static void disconnect(struct weir_handover_server *server) {
+	if (server->connection_fd >= 0) {
+		close(server->connection_fd);
+	}
+	server->connection_fd = -1;
+	server->pid = 0;
+}
+
+void weir_handover_server_free(struct weir_handover_server *server) {
+	if (server == NULL) {
+		return;
+	}
+	unlink(server->address.sun_path);
+	disconnect(server);
+	close(server->listen_fd);
+	free(server);
+}
+
+int weir_handover_server_fds(const struct weir_handover_server *server, int fds[2]) {
+	fds[0] = server->listen_fd;
+	fds[1] = server->connection_fd;
+	return server->connection_fd >= 0 ? 2 : 1;
+}
+
+// The attached process says nothing; its end shows as end of file.
+static void notice_leaving(struct weir_handover_server *server) {
+	char ignored[64];
+
+	for (int i = 0; i < ACCEPTS_MAX && server->connection_fd >= 0; i++) {
+		ssize_t n = recv(server->connection_fd, ignored, sizeof(ignored), MSG_DONTWAIT);
+
+		if (n < 0 && errno == EINTR) {
+			continue;
+		}
+		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+			return;
+		}
+		if (n <= 0) {
+			disconnect(server);
+		}
+	}
+}
+
+static bool send_answer(int fd, const struct answer *answer, const int *fds, unsigned int n) {
+	union control_message control;
+	struct iovec iov = {.iov_base = (void *)answer, .iov_len = sizeof(*answer)};
+	struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
+	struct cmsghdr *header;
+
+	if (n > 0) {
+		memset(&control, 0, sizeof(control));
+		message.msg_control = control.bytes;
+		message.msg_controllen = CMSG_SPACE(n * sizeof(int));
+		header = CMSG_FIRSTHDR(&message);
+		header->cmsg_level = SOL_SOCKET;
+		header->cmsg_type = SCM_RIGHTS;
+		header->cmsg_len = CMSG_LEN(n * sizeof(int));
+		memcpy(CMSG_DATA(header), fds, n * sizeof(int));
+	}
+	return sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof(*answer);
+}
+
+static bool send_offer(int fd, const struct weir_handover *offer) {
+	struct answer answer = {
+		.magic = WEIR_SEGMENT_MAGIC,
+		.abi = WEIR_SEGMENT_ABI,
+		.vip_maps = offer->vip_maps,
+	};
+	int fds[FDS_MAX] = {offer->segment_fd};
+	unsigned int n = 1;
+
+	for (uint32_t i = 0; i < offer->vip_maps && i < WEIR_PORTS_MAX; i++) {
+		if (offer->vip_map_fd[i] >= 0) {
+			answer.steered |= 1u << i;
+			fds[n++] = offer->vip_map_fd[i];
+		}
+	}
+	return send_answer(fd, &answer, fds, n);
+}
+
+static void refuse_busy(int fd, pid_t holder) {
+	const struct answer answer = {
+		.magic = WEIR_SEGMENT_MAGIC,
+		.abi = WEIR_SEGMENT_ABI,
+		.error = EBUSY,
+		.pid = (uint32_t)holder,
+	};
+
+	send_answer(fd, &answer, NULL, 0);
+}
+
+// 0 is "none" to our caller; a process of a foreign pid namespace has no better number.
+static pid_t peer_pid(int fd) {
+	struct ucred peer;
+	socklen_t bytes = sizeof(peer);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) < 0 || peer.pid <= 0) {
+		return 1;
+	}
+	return peer.pid;
+}
+
+int weir_handover_serve(struct weir_handover_server *server, const struct weir_handover *offer) {
+	notice_leaving(server);
+	for (int i = 0; i < ACCEPTS_MAX; i++) {
+		int fd = accept4(server->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+		if (fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+			break;
+		}
+		if (fd < 0 && (errno == EINTR || errno == ECONNABORTED)) {
+			continue;
+		}
+		if (fd < 0) {
+			return -errno;
+		}
+		if (server->connection_fd >= 0) {
+			refuse_busy(fd, server->pid);
+			close(fd);
+		} else if (send_offer(fd, offer)) {
+			server->connection_fd = fd;
+			server->pid = peer_pid(fd);
+		} else {
+			close(fd);
+		}
+	}
+	return server->pid;
+}
+
+// --- control's side -----------------------------------------------------------------------
+
+__attribute__((format(printf, 4, 5))) static int fail(
+	int error, char *why, size_t why_bytes, const char *format, ...) {
+	va_list args;
+
+	if (why_bytes > 0) {
+		va_start(args, format);
+		vsnprintf(why, why_bytes, format, args);
+		va_end(args);
+	}
+	return error;
+}
+
+static int64_t now_ms(void) {
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static int connect_until(int fd, const struct sockaddr_un *address, int64_t deadline) {
+	const struct timespec pause = {.tv_nsec = RETRY_NS};
+
+	while (connect(fd, (const struct sockaddr *)address, sizeof(*address)) < 0) {
+		if (errno == EAGAIN) { // the queue at the door is full
+			if (now_ms() >= deadline) {
+				return -ETIMEDOUT;
+			}
+			nanosleep(&pause, NULL);
+		} else if (errno != EINTR) {
+			return errno == ENOTDIR ? -ENOENT : -errno;
+		}
+	}
+	return 0;
+}
+
+static int wait_readable(int fd, int64_t deadline) {
+	struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+
+	for (;;) {
+		int64_t left = deadline - now_ms();
+		int n = poll(&poll_fd, 1, left > 0 ? (int)left : 0);
+
+		if (n > 0) {
+			return 0;
+		}
+		if (n == 0) {
+			return -ETIMEDOUT;
+		}
+		if (errno != EINTR) {
+			return -errno;
+		}
+	}
+}
+
+static void close_all(const int *fds, unsigned int n) {
+	for (unsigned int i = 0; i < n; i++) {
+		close(fds[i]);
+	}
+}
+
+// Collect every descriptor that came, so that none is leaked whatever the sender does.
+static unsigned int take_fds(struct msghdr *message, int fds[FDS_MAX]) {
+	unsigned int n = 0;
+
+	for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header != NULL;
+		header = CMSG_NXTHDR(message, header)) {
+		size_t count;
+
+		if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) {
+			continue;
+		}
+		count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		for (size_t i = 0; i < count; i++) {
+			int fd;
+
+			memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof(fd));
+			if (n < FDS_MAX) {
+				fds[n++] = fd;
+			} else {
+				close(fd);
+			}
+		}
+	}
+	return n;
+}
+
+static int receive_answer(int fd, struct answer *ret, int fds[FDS_MAX], unsigned int *ret_n) {
+	union control_message control;
+	struct iovec iov = {.iov_base = ret, .iov_len = sizeof(*ret)};
+	struct msghdr message = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.bytes,
+		.msg_controllen = sizeof(control.bytes),
+	};
+	ssize_t bytes = recvmsg(fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+
+	if (bytes < 0) {
+		return -errno;
+	}
+	*ret_n = take_fds(&message, fds);
+	if (bytes != (ssize_t)sizeof(*ret) || (message.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) != 0) {
+		close_all(fds, *ret_n);
+		return -EPROTO;
+	}
+	return 0;
+}
+
+// Sort the descriptors that came into *ret. Returns 0, or negative errno and nothing is open.
+static int accept_answer(const struct answer *answer, const int *fds, unsigned int n,
+	struct weir_handover *ret, char *why, size_t why_bytes) {
+	unsigned int used = 1;
+	int error = 0;
+
+	if (answer->magic != WEIR_SEGMENT_MAGIC) {
+		error = fail(-EPROTO, why, why_bytes, "what listens there is no weir-dataplane");
+	} else if (answer->abi != WEIR_SEGMENT_ABI) {
+		error = fail(-EPROTO, why, why_bytes,
+			"weir-dataplane has ABI %u, this program needs %u; run the same version of "
+			"both",
+			answer->abi, WEIR_SEGMENT_ABI);
+	} else if (answer->error == EBUSY) {
+		error = fail(-EBUSY, why, why_bytes,
+			"another weir-control (pid %u) is attached; stop it first", answer->pid);
+	} else if (answer->error != 0 || answer->vip_maps > WEIR_PORTS_MAX ||
+		   (answer->steered & ~((1ull << answer->vip_maps) - 1)) != 0 ||
+		   n != 1 + (unsigned int)__builtin_popcount(answer->steered)) {
+		error = fail(-EPROTO, why, why_bytes, "broken answer from weir-dataplane");
+	}
+	if (error < 0) {
+		close_all(fds, n);
+		return error;
+	}
+	ret->segment_fd = fds[0];
+	ret->vip_maps = answer->vip_maps;
+	for (unsigned int i = 0; i < WEIR_PORTS_MAX; i++) {
+		ret->vip_map_fd[i] = (answer->steered >> i & 1) != 0 ? fds[used++] : -1;
+	}
+	return 0;
+}
+
+static int explain(int error, const char *path, char *why, size_t why_bytes) {
+	switch (error) {
+	case -ENOENT:
+	case -ECONNREFUSED:
+		return fail(error, why, why_bytes, "no weir-dataplane at %s; is it running?", path);
+	case -EACCES:
+		return fail(error, why, why_bytes,
+			"no right to connect to %s; run as a member of its group", path);
+	case -ETIMEDOUT:
+		return fail(error, why, why_bytes, "weir-dataplane at %s does not answer", path);
+	case -EPROTO:
+		return fail(error, why, why_bytes,
+			"weir-dataplane at %s closed the connection without an answer", path);
+	default:
+		return fail(error, why, why_bytes, "cannot connect to weir-dataplane at %s: %s",
+			path, strerror(-error));
+	}
+}
+
+int weir_handover_connect(const char *run_dir, struct weir_handover *ret, int *ret_connection,
+	char *why, size_t why_bytes) {
+	int64_t deadline = now_ms() + ANSWER_MS;
+	struct sockaddr_un address;
+	struct answer answer = {0};
+	int fds[FDS_MAX] = {0};
+	unsigned int n = 0;
+	int error;
+	int fd;
+
+	error = make_address(run_dir, &address);
+	if (error < 0) {
+		return fail(error, why, why_bytes, "path too long: %s", run_dir);
+	}
+	fd = open_socket();
+	if (fd < 0) {
+		return fail(fd, why, why_bytes, "cannot make a socket: %s", strerror(-fd));
+	}
+	error = connect_until(fd, &address, deadline);
+	if (error == 0) {
+		error = wait_readable(fd, deadline);
+	}
+	if (error == 0) {
+		error = receive_answer(fd, &answer, fds, &n);
+	}
+	if (error < 0) {
+		explain(error, address.sun_path, why, why_bytes);
+		goto close_fd;
+	}
+	error = accept_answer(&answer, fds, n, ret, why, why_bytes);
+	if (error < 0) {
+		goto close_fd;
+	}
+	*ret_connection = fd;
+	return 0;
+
+close_fd:
+	close(fd);
+	return error;
+}

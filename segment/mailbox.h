@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Mailboxes: questions that control asks a worker, and the answers. One ring each way per worker,
+// single producer and single consumer, never blocking. A worker looks once per poll loop and
+// answers one message a turn.
+#pragma once
+
+#include <stdbool.h>
+
+#include "layout.h"
+
+enum weir_message_kind {
+	WEIR_MESSAGE_FLOW_LOOKUP = 1, // which backend has this flow, which would get it
+};
+
+struct weir_message { // WEIR_MESSAGE_BYTES
+	uint64_t sequence; // chosen by the asker, repeated in the answer
+	uint32_t kind; // enum weir_message_kind
+	uint32_t reserved;
+	union {
+		struct { // WEIR_MESSAGE_FLOW_LOOKUP
+			uint8_t source[16];
+			uint8_t destination[16];
+			uint16_t source_port; // host order
+			uint16_t destination_port; // host order
+			uint8_t family;
+			uint8_t protocol;
+			// answer
+			uint8_t found; // in this worker's flow table
+			uint8_t state; // enum weir_flow_state when found
+			uint16_t backend; // of the flow when found, else WEIR_BACKEND_NONE
+			uint16_t chosen; // the consistent choice now
+			uint16_t service; // WEIR_SERVICE_NONE: no service owns the destination
+			uint16_t reserved;
+			uint32_t slot; // of the consistent choice
+			uint32_t idle_ms; // since the flow's last packet
+			uint64_t hash;
+		} flow;
+		uint8_t bytes[WEIR_MESSAGE_BYTES - 16];
+	};
+};
+_Static_assert(sizeof(struct weir_message) == WEIR_MESSAGE_BYTES, "segment ABI");
+
+// Put a copy of message into the ring. Returns false when it is full. [its producer]
+bool weir_mailbox_send(struct weir_mailbox_ring *ring, const struct weir_message *message);
+// Take the oldest message. Returns false when there is none. Reads head and tail as untrusted:
+// a distance beyond the ring's size counts as empty and resets. [its consumer]
+bool weir_mailbox_receive(struct weir_mailbox_ring *ring, struct weir_message *ret);

@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Building goes in two steps: the binds are sorted, so that those of one address and protocol are
+// together; each such group gives exact keys, and one list of disjoint ranges for the rest.
+#include "service_table.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hash.h"
+
+// Longest run of full buckets that a look-up follows. The builder doubles the table until no run
+// is longer; so a look-up ends whatever another process writes into it.
+#define PROBES_MAX 32
+#define DOUBLINGS_MAX 5
+#define BINDS_MAX (1u << 21)
+
+struct key {
+	uint64_t address[2];
+	uint8_t family;
+	uint8_t protocol;
+	uint8_t kind;
+	uint16_t port;
+};
+
+static uint64_t hash_key(const struct key *key, uint64_t seed) {
+	uint64_t turned = seed << 32 | seed >> 32;
+	uint64_t rest = (uint64_t)key->family | (uint64_t)key->protocol << 8 |
+			(uint64_t)key->kind << 16 | (uint64_t)key->port << 32;
+	uint64_t hash = weir_hash_mix(key->address[0] ^ 0x9e3779b97f4a7c15ull ^ seed,
+		key->address[1] ^ 0xd1342543de82ef95ull ^ turned);
+
+	return weir_hash_mix(hash ^ seed, rest ^ 0xa0761d6478bd642full);
+}
+
+static bool is_key(const struct weir_bind *bind, const struct key *key) {
+	uint64_t address[2];
+
+	memcpy(address, bind->address, sizeof(address));
+	return (address[0] == key->address[0]) & (address[1] == key->address[1]) &
+	       (bind->family == key->family) & (bind->protocol == key->protocol) &
+	       (bind->kind == key->kind) & (bind->port == key->port);
+}
+
+// --- look-up ------------------------------------------------------------------------------
+
+static const struct weir_bind *find(const struct weir_services_view *view, const struct key *key) {
+	uint32_t at = (uint32_t)hash_key(key, view->hash_seed);
+
+	for (unsigned int probe = 0; probe < PROBES_MAX; probe++) {
+		const struct weir_bind *bind = &view->buckets[(at + probe) & view->bucket_mask];
+
+		if (is_key(bind, key)) {
+			return bind;
+		}
+		if (bind->family == 0) {
+			return NULL;
+		}
+	}
+	return NULL;
+}
+
+static uint16_t find_range(
+	const struct weir_services_view *view, const struct weir_bind *bind, uint16_t port) {
+	// Read once: another process may change them between the check and the use.
+	uint32_t first = __atomic_load_n(&bind->first, __ATOMIC_RELAXED);
+	uint32_t count = __atomic_load_n(&bind->count, __ATOMIC_RELAXED);
+	uint32_t low = 0;
+	uint32_t high = count;
+
+	if (first > view->range_count || count > view->range_count - first) {
+		return WEIR_SERVICE_NONE;
+	}
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+		const struct weir_bind_range *range = &view->ranges[first + middle];
+
+		if (port < range->first) {
+			high = middle;
+		} else if (port > range->last) {
+			low = middle + 1;
+		} else {
+			return range->service;
+		}
+	}
+	return WEIR_SERVICE_NONE;
+}
+
+uint16_t weir_service_lookup(const struct weir_services_view *view, const uint8_t address[16],
+	uint8_t family, uint8_t protocol, uint16_t port) {
+	struct key key = {
+		.family = family,
+		.protocol = protocol,
+		.kind = WEIR_BIND_EXACT,
+		.port = port,
+	};
+	const struct weir_bind *bind;
+
+	if (view->buckets == NULL || family == 0) {
+		return WEIR_SERVICE_NONE;
+	}
+	memcpy(key.address, address, sizeof(key.address));
+	bind = find(view, &key);
+	if (bind != NULL) {
+		return bind->service;
+	}
+	if (view->range_count == 0) {
+		return WEIR_SERVICE_NONE;
+	}
+	key.kind = WEIR_BIND_RANGES;
+	key.port = 0;
+	bind = find(view, &key);
+	return bind == NULL ? WEIR_SERVICE_NONE : find_range(view, bind, port);
+}
+
+bool weir_service_is_vip(
+	const struct weir_services_view *view, const uint8_t address[16], uint8_t family) {
+	struct key key = {.family = family, .kind = WEIR_BIND_ADDRESS};
+
+	if (view->buckets == NULL || family == 0) {
+		return false;
+	}
+	memcpy(key.address, address, sizeof(key.address));
+	return find(view, &key) != NULL;
+}
+
+// --- build --------------------------------------------------------------------------------
+
+struct builder {
+	struct weir_service_bind *binds; // sorted
+	uint32_t n;
+	struct weir_bind *keys; // at most 3 * n
+	uint32_t key_count;
+	struct weir_bind_range *ranges; // at most 2 * n
+	uint32_t range_count;
+	uint32_t *edges; // scratch, 2 * n
+};
+
+static uint32_t width(const struct weir_service_bind *bind) {
+	return (uint32_t)bind->port_last - bind->port_first;
+}
+
+static int compare_address(const struct weir_service_bind *a, const struct weir_service_bind *b) {
+	if (a->family != b->family) {
+		return (a->family > b->family) - (a->family < b->family);
+	}
+	return memcmp(a->address, b->address, sizeof(a->address));
+}
+
+static bool same_group(const struct weir_service_bind *a, const struct weir_service_bind *b) {
+	return compare_address(a, b) == 0 && a->protocol == b->protocol;
+}
+
+// By address, protocol, and within a group the narrowest first.
+static int compare_binds(const void *left, const void *right) {
+	const struct weir_service_bind *a = left;
+	const struct weir_service_bind *b = right;
+	int order = compare_address(a, b);
+
+	if (order != 0) {
+		return order;
+	}
+	if (a->protocol != b->protocol) {
+		return (a->protocol > b->protocol) - (a->protocol < b->protocol);
+	}
+	if (width(a) != width(b)) {
+		return (width(a) > width(b)) - (width(a) < width(b));
+	}
+	return (a->port_first > b->port_first) - (a->port_first < b->port_first);
+}
+
+static int compare_edges(const void *left, const void *right) {
+	const uint32_t *a = left;
+	const uint32_t *b = right;
+
+	return (*a > *b) - (*a < *b);
+}
+
+static bool bind_valid(const struct weir_service_bind *bind) {
+	static const uint8_t zero[12];
+
+	return (bind->family == 6 ||
+		       (bind->family == 4 && memcmp(bind->address + 4, zero, sizeof(zero)) == 0)) &&
+	       (bind->protocol == IPPROTO_TCP || bind->protocol == IPPROTO_UDP) &&
+	       bind->port_first <= bind->port_last && bind->service != WEIR_SERVICE_NONE;
+}
+
+static struct weir_bind *add_key(
+	struct builder *b, const struct weir_service_bind *bind, enum weir_bind_kind kind) {
+	struct weir_bind *key = &b->keys[b->key_count++];
+
+	memset(key, 0, sizeof(*key));
+	memcpy(key->address, bind->address, sizeof(key->address));
+	key->family = bind->family;
+	key->kind = (uint8_t)kind;
+	if (kind != WEIR_BIND_ADDRESS) {
+		key->protocol = bind->protocol;
+	}
+	return key;
+}
+
+// The narrowest of the ranges [from, to) that covers a port, or NULL.
+static const struct weir_service_bind *narrowest(
+	const struct builder *b, uint32_t from, uint32_t to, uint32_t port) {
+	for (uint32_t i = from; i < to; i++) {
+		if (b->binds[i].port_first <= port && port <= b->binds[i].port_last) {
+			return &b->binds[i];
+		}
+	}
+	return NULL;
+}
+
+static void add_range(
+	struct builder *b, uint32_t list, uint32_t first, uint32_t last, uint16_t service) {
+	struct weir_bind_range *before =
+		b->range_count > list ? &b->ranges[b->range_count - 1] : NULL;
+
+	if (before != NULL && before->service == service && before->last + 1u == first) {
+		before->last = (uint16_t)last;
+		return;
+	}
+	b->ranges[b->range_count++] = (struct weir_bind_range){
+		.first = (uint16_t)first, .last = (uint16_t)last, .service = service};
+}
+
+// Cut the overlapping ranges [from, to) of a group into disjoint ones. Between two neighbouring
+// edges the same ranges cover every port.
+static void add_ranges(struct builder *b, uint32_t from, uint32_t to) {
+	struct weir_bind *key = add_key(b, &b->binds[from], WEIR_BIND_RANGES);
+	uint32_t edges = 0;
+
+	key->first = b->range_count;
+	for (uint32_t i = from; i < to; i++) {
+		b->edges[edges++] = b->binds[i].port_first;
+		b->edges[edges++] = b->binds[i].port_last + 1u;
+	}
+	qsort(b->edges, edges, sizeof(b->edges[0]), compare_edges);
+	for (uint32_t i = 0; i + 1 < edges; i++) {
+		const struct weir_service_bind *bind;
+
+		if (b->edges[i] == b->edges[i + 1]) {
+			continue;
+		}
+		bind = narrowest(b, from, to, b->edges[i]);
+		if (bind != NULL) {
+			add_range(b, key->first, b->edges[i], b->edges[i + 1] - 1, bind->service);
+		}
+	}
+	key->count = b->range_count - key->first;
+}
+
+// The binds [from, to) of one address and protocol.
+static int add_group(struct builder *b, uint32_t from, uint32_t to) {
+	uint32_t i;
+
+	for (i = from + 1; i < to; i++) {
+		if (b->binds[i - 1].port_first == b->binds[i].port_first &&
+			b->binds[i - 1].port_last == b->binds[i].port_last) {
+			return -EEXIST;
+		}
+	}
+	for (i = from; i < to && width(&b->binds[i]) == 0; i++) {
+		struct weir_bind *key = add_key(b, &b->binds[i], WEIR_BIND_EXACT);
+
+		key->port = b->binds[i].port_first;
+		key->service = b->binds[i].service;
+	}
+	if (i < to) {
+		add_ranges(b, i, to);
+	}
+	return 0;
+}
+
+static int add_groups(struct builder *b) {
+	uint32_t from = 0;
+
+	while (from < b->n) {
+		uint32_t to = from + 1;
+		int error;
+
+		while (to < b->n && same_group(&b->binds[from], &b->binds[to])) {
+			to++;
+		}
+		error = add_group(b, from, to);
+		if (error < 0) {
+			return error;
+		}
+		if (from == 0 || compare_address(&b->binds[from - 1], &b->binds[from]) != 0) {
+			add_key(b, &b->binds[from], WEIR_BIND_ADDRESS);
+		}
+		from = to;
+	}
+	return 0;
+}
+
+// Enter the keys. False: some run of full buckets became too long.
+static bool fill_buckets(
+	const struct builder *b, struct weir_bind *buckets, uint32_t count, uint64_t seed) {
+	memset(buckets, 0, (size_t)count * sizeof(*buckets));
+	for (uint32_t i = 0; i < b->key_count; i++) {
+		const struct weir_bind *bind = &b->keys[i];
+		struct key key = {
+			.family = bind->family,
+			.protocol = bind->protocol,
+			.kind = bind->kind,
+			.port = bind->port,
+		};
+		unsigned int probe = 0;
+		uint32_t at;
+
+		memcpy(key.address, bind->address, sizeof(key.address));
+		at = (uint32_t)hash_key(&key, seed);
+		while (probe < PROBES_MAX && buckets[(at + probe) & (count - 1)].family != 0) {
+			probe++;
+		}
+		if (probe == PROBES_MAX) {
+			return false;
+		}
+		buckets[(at + probe) & (count - 1)] = *bind;
+	}
+	return true;
+}
+
+// A blob of `buckets` buckets with all keys in it. -EAGAIN: too few buckets.
+static int make_table(const struct builder *b, struct weir_writer *writer, uint32_t buckets,
+	uint64_t seed, struct weir_service_table **ret) {
+	uint64_t buckets_bytes = (uint64_t)buckets * sizeof(struct weir_bind);
+	struct weir_service_table *table = weir_writer_alloc(writer, WEIR_BLOB_SERVICES,
+		sizeof(*table) + buckets_bytes + b->range_count * sizeof(*b->ranges));
+	uint8_t *base = (uint8_t *)table;
+
+	if (table == NULL) {
+		return -ENOSPC;
+	}
+	table->buckets = buckets;
+	table->ranges = b->range_count;
+	table->buckets_off = sizeof(*table);
+	table->ranges_off = sizeof(*table) + buckets_bytes;
+	table->hash_seed = seed;
+	if (!fill_buckets(
+		    b, (struct weir_bind *)(void *)(base + table->buckets_off), buckets, seed)) {
+		weir_writer_discard(writer, table);
+		return -EAGAIN;
+	}
+	if (b->range_count > 0) {
+		memcpy(base + table->ranges_off, b->ranges, b->range_count * sizeof(*b->ranges));
+	}
+	*ret = table;
+	return 0;
+}
+
+static int make_tables(const struct builder *b, struct weir_writer *writer, uint64_t seed,
+	struct weir_service_table **ret) {
+	uint32_t buckets = 2;
+	int error = -EAGAIN;
+
+	while (buckets < 2 * b->key_count) {
+		buckets *= 2;
+	}
+	for (unsigned int i = 0; i < DOUBLINGS_MAX && error == -EAGAIN; i++) {
+		error = make_table(b, writer, buckets, seed, ret);
+		buckets *= 2;
+	}
+	return error == -EAGAIN ? -ENOSPC : error;
+}
+
+int weir_service_table_build(struct weir_writer *writer, const struct weir_service_bind *binds,
+	uint32_t n, uint64_t hash_seed, struct weir_service_table **ret) {
+	struct builder b = {.n = n};
+	int error = -ENOMEM;
+
+	if (n > BINDS_MAX) {
+		return -ENOSPC;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		if (!bind_valid(&binds[i])) {
+			return -EINVAL;
+		}
+	}
+	b.binds = calloc((size_t)n + 1, sizeof(*b.binds));
+	b.keys = calloc(3 * (size_t)n + 1, sizeof(*b.keys));
+	b.ranges = calloc(2 * (size_t)n + 1, sizeof(*b.ranges));
+	b.edges = calloc(2 * (size_t)n + 1, sizeof(*b.edges));
+	if (b.binds == NULL || b.keys == NULL || b.ranges == NULL || b.edges == NULL) {
+		goto free_memory;
+	}
+	if (n > 0) {
+		memcpy(b.binds, binds, n * sizeof(*b.binds));
+		qsort(b.binds, n, sizeof(*b.binds), compare_binds);
+	}
+	error = add_groups(&b);
+	if (error == 0) {
+		error = make_tables(&b, writer, hash_seed, ret);
+	}
+
+free_memory:
+	free(b.edges);
+	free(b.ranges);
+	free(b.keys);
+	free(b.binds);
+	return error;
+}

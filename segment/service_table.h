@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Service table: from (address, protocol, port) to a service id. Built by control, looked up by
+// workers; both sides are here because they must agree on the hash.
+#pragma once
+
+#include "reader.h"
+#include "writer.h"
+
+// One bind of a service, as control gives it. IPv4 in the first 4 bytes of address, rest 0.
+struct weir_service_bind {
+	uint8_t address[16];
+	uint8_t family; // 4 or 6
+	uint8_t protocol; // IPPROTO_TCP or IPPROTO_UDP
+	uint16_t port_first; // host order; 0 with port_last 65535 = every port
+	uint16_t port_last; // inclusive
+	uint16_t service;
+};
+
+// Build a table from n binds in any order. Overlaps: an exact port wins over a range, a narrower
+// range over a wider one; the same ports twice are -EEXIST (config check reports them first).
+// Ranges of the same width that overlap: the one that starts lower wins.
+// Returns 0 and the blob in *ret (owned by the caller, see writer.h), -EEXIST, -ENOSPC, -ENOMEM,
+// -EINVAL (family, protocol, an IPv4 address that is not zero padded, ports in reverse).
+int weir_service_table_build(struct weir_writer *writer, const struct weir_service_bind *binds,
+	uint32_t n, uint64_t hash_seed, struct weir_service_table **ret);
+
+// The service of (address, protocol, port), or WEIR_SERVICE_NONE. One or two probes. [worker]
+// address: 16 bytes, IPv4 zero padded; port in host order.
+uint16_t weir_service_lookup(const struct weir_services_view *view, const uint8_t address[16],
+	uint8_t family, uint8_t protocol, uint16_t port);
+
+// Whether the address is a VIP at all, whatever the port. [worker]
+bool weir_service_is_vip(
+	const struct weir_services_view *view, const uint8_t address[16], uint8_t family);

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Writer: allocates blobs in the segment's heap, publishes them, and frees what no worker can
+// read any more. Used by the control process only (and by weir-pcap, bench and tests, which play
+// its part).
+//
+// The allocator's state is private memory of this process, rebuilt by weir_writer_open from what
+// the roots refer to. So a control process that dies between any two instructions leaves nothing
+// to repair (S3): a blob is either referenced or free.
+//
+// Threads: one writer per segment, one thread. Never blocks except weir_writer_synchronize.
+#pragma once
+
+#include "segment.h"
+
+struct weir_writer;
+
+// Which root a blob goes to.
+struct weir_root {
+	enum weir_blob_kind kind;
+	uint16_t service; // WEIR_BLOB_SELECTION only
+};
+
+// Open for writing. Everything now published stays valid and is kept. A root that leads to no
+// whole blob of its kind, or into another root's, is reset to 0 and counted (dropped_roots).
+// Memory that the process before may have retired waits for a grace period first.
+// Returns 0, -ENOMEM.
+int weir_writer_open(struct weir_segment *segment, struct weir_writer **ret);
+// Before the segment is freed. Published tables stay, unpublished blobs go; NULL is fine.
+void weir_writer_free(struct weir_writer *writer);
+
+// A zeroed blob of at least `bytes` with its header filled in, owned by the caller until it is
+// published or discarded. Backed by memory before this returns: touching it cannot fail later.
+// Returns NULL with errno ENOSPC (heap or machine memory exhausted) or EINVAL.
+void *weir_writer_alloc(struct weir_writer *writer, enum weir_blob_kind kind, uint64_t bytes);
+void weir_writer_discard(struct weir_writer *writer, void *blob);
+
+// Replace what a root refers to, by one release-store. blob NULL withdraws. The former blob is
+// freed by weir_writer_reclaim after a grace period. Ownership of blob passes in any case.
+// Returns 0, -EINVAL (wrong kind, or a service out of range: blob discarded).
+int weir_writer_publish(struct weir_writer *writer, struct weir_root root, void *blob);
+
+// What a root refers to now, or NULL. Valid until it is replaced and reclaimed.
+const void *weir_writer_current(const struct weir_writer *writer, struct weir_root root);
+
+// Free retired blobs whose grace period is over, start a grace period for newer ones. Never
+// waits. Returns how many blobs still wait (0 = call again only after the next publication).
+unsigned int weir_writer_reclaim(struct weir_writer *writer);
+
+// Reclaim until nothing waits. Returns 0, -ETIMEDOUT (a worker does not report: it hangs or the
+// dataplane died).
+int weir_writer_synchronize(struct weir_writer *writer, unsigned int timeout_ms);
+
+// A token for "every worker has passed a quiescent state since now" without freeing blobs: the
+// grace period before an id is used again. weir_writer_passed never waits.
+uint64_t weir_writer_mark(struct weir_writer *writer);
+bool weir_writer_passed(struct weir_writer *writer, uint64_t mark);
+
+struct weir_writer_usage {
+	uint64_t heap_bytes; // address space
+	uint64_t used_bytes; // live and retired blobs
+	uint64_t retired_bytes; // waiting for a grace period
+	uint64_t backed_bytes; // memory taken from the machine
+	uint32_t blobs; // live
+	uint32_t dropped_roots; // broken references found by weir_writer_open
+};
+void weir_writer_usage(const struct weir_writer *writer, struct weir_writer_usage *ret);

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Pattern: tables whose every word follows from their generation, so that a reader can tell a
+// whole table from a torn one, and its own from one that took its memory. For the tests of this
+// folder.
+//
+// A selection names backends below the number of rows that its writer says; slots[0] to the last
+// and backends[] are all checked. Ports 1000..1007 of the one VIP go to services that follow from
+// each other, in an order that changes with every table.
+#pragma once
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "reader.h"
+#include "service_table.h"
+#include "writer.h"
+
+#define PATTERN_PORTS 8u
+
+static inline uint64_t pattern_word(uint64_t generation, uint64_t i) {
+	uint64_t x = generation * 0x9e3779b97f4a7c15ull + i * 0xd1342543de82ef95ull;
+
+	x = (x ^ x >> 32) * 0xbf58476d1ce4e5b9ull;
+	return x ^ x >> 29;
+}
+
+static inline uint64_t pattern_random(uint64_t *seed) {
+	uint64_t x = *seed += 0x9e3779b97f4a7c15ull;
+
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+	return x ^ x >> 31;
+}
+
+// --- write --------------------------------------------------------------------------------
+
+static inline struct weir_backend_table *pattern_backends(struct weir_writer *writer, uint32_t n) {
+	struct weir_backend_table *table = weir_writer_alloc(
+		writer, WEIR_BLOB_BACKENDS, sizeof(*table) + n * sizeof(struct weir_backend_row));
+	uint64_t *words;
+
+	if (table == NULL) {
+		return NULL;
+	}
+	table->rows = n;
+	table->rows_off = sizeof(*table);
+	words = (uint64_t *)(void *)(table + 1);
+	for (uint64_t i = 0; i < n * sizeof(struct weir_backend_row) / 8; i++) {
+		words[i] = pattern_word(table->blob.generation, i);
+	}
+	return table;
+}
+
+static inline struct weir_selection *pattern_selection(struct weir_writer *writer, uint16_t service,
+	uint32_t backends, uint32_t slots, uint32_t rows) {
+	struct weir_selection *selection = weir_writer_alloc(writer, WEIR_BLOB_SELECTION,
+		sizeof(*selection) + backends * sizeof(struct weir_selection_backend) +
+			slots * sizeof(uint16_t));
+	struct weir_selection_backend *out;
+	uint16_t *table;
+
+	if (selection == NULL) {
+		return NULL;
+	}
+	selection->service = service;
+	selection->backends = backends;
+	selection->slots = slots;
+	selection->backends_off = sizeof(*selection);
+	selection->slots_off =
+		sizeof(*selection) + backends * sizeof(struct weir_selection_backend);
+	selection->reserved[0] = rows;
+	out = (struct weir_selection_backend *)(void *)(selection + 1);
+	table = (uint16_t *)(void *)(out + backends);
+	for (uint32_t i = 0; i < backends; i++) {
+		uint64_t word = pattern_word(selection->blob.generation, i);
+
+		out[i].id = (uint16_t)((word & 0xffff) % rows);
+		out[i].weight = (uint32_t)(word >> 32);
+	}
+	for (uint32_t i = 0; i < slots; i++) {
+		table[i] =
+			(uint16_t)(pattern_word(selection->blob.generation, 100000 + i) % backends);
+	}
+	return selection;
+}
+
+static inline struct weir_service_table *pattern_services(
+	struct weir_writer *writer, uint32_t first) {
+	struct weir_service_bind binds[PATTERN_PORTS];
+	struct weir_service_table *table = NULL;
+
+	for (uint32_t i = 0; i < PATTERN_PORTS; i++) {
+		binds[i] = (struct weir_service_bind){
+			.address = {198, 51, 100, 1},
+			.family = 4,
+			.protocol = IPPROTO_TCP,
+			.port_first = (uint16_t)(1000 + i),
+			.port_last = (uint16_t)(1000 + i),
+			.service = (uint16_t)((first + i) % PATTERN_PORTS),
+		};
+	}
+	weir_service_table_build(writer, binds, PATTERN_PORTS, first, &table);
+	return table;
+}
+
+// --- check: false and a line on stderr when a table is not whole -----------------------------
+
+static inline bool pattern_check_backends(const struct weir_backends_view *view, weir_ref ref) {
+	const uint64_t *words = (const uint64_t *)(const void *)view->rows;
+	uint64_t n = view->count * sizeof(struct weir_backend_row) / 8;
+
+	for (uint64_t i = 0; i < n; i++) {
+		if (words[i] != pattern_word(ref >> 32, i)) {
+			fprintf(stderr, "backend table %llx: word %llu of %llu is not its own\n",
+				(unsigned long long)ref, (unsigned long long)i,
+				(unsigned long long)n);
+			return false;
+		}
+	}
+	return true;
+}
+
+// rows: how many rows the selection was made for, 0 = do not know.
+static inline bool pattern_check_selection(const struct weir_selection_view *view, uint32_t rows) {
+	for (uint32_t i = 0; i < view->backend_count; i++) {
+		uint64_t word = pattern_word(view->ref >> 32, i);
+
+		if (view->backends[i].weight != (uint32_t)(word >> 32) ||
+			(rows != 0 && view->backends[i].id != (uint16_t)((word & 0xffff) % rows))) {
+			fprintf(stderr, "selection %llx: backend %u of %u is not its own\n",
+				(unsigned long long)view->ref, i, view->backend_count);
+			return false;
+		}
+	}
+	for (uint32_t i = 0; i < view->slot_count; i++) {
+		if (view->slots[i] !=
+			pattern_word(view->ref >> 32, 100000 + i) % view->backend_count) {
+			fprintf(stderr, "selection %llx: slot %u of %u is not its own\n",
+				(unsigned long long)view->ref, i, view->slot_count);
+			return false;
+		}
+	}
+	return true;
+}
+
+static inline bool pattern_check_services(const struct weir_services_view *view) {
+	const uint8_t address[16] = {198, 51, 100, 1};
+	uint16_t first;
+
+	if (view->buckets == NULL) {
+		return true;
+	}
+	first = weir_service_lookup(view, address, 4, IPPROTO_TCP, 1000);
+	for (uint32_t i = 0; i < PATTERN_PORTS; i++) {
+		uint16_t service =
+			weir_service_lookup(view, address, 4, IPPROTO_TCP, (uint16_t)(1000 + i));
+
+		if (service != (first + i) % PATTERN_PORTS) {
+			fprintf(stderr, "service table: port %u goes to %u, port 1000 to %u\n",
+				1000 + i, service, first);
+			return false;
+		}
+	}
+	return true;
+}
+
+// Ids that the selection names and the backend table does not have: it was published too early.
+static inline bool pattern_check_order(
+	const struct weir_selection_view *selection, const struct weir_backends_view *backends) {
+	for (uint32_t i = 0; i < selection->backend_count; i++) {
+		if (selection->backends[i].id >= backends->count) {
+			fprintf(stderr, "selection %llx names backend %u of %u\n",
+				(unsigned long long)selection->ref, selection->backends[i].id,
+				backends->count);
+			return false;
+		}
+	}
+	return true;
+}

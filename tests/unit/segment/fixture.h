@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Fixture: a small segment, a second mapping of it, and tables to publish. For the tests of this
+// folder.
+#pragma once
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "segment.h"
+#include "selection.h"
+#include "writer.h"
+
+#define FIXTURE_WORKERS 3
+#define FIXTURE_SERVICES 16
+#define FIXTURE_BACKENDS 300
+#define FIXTURE_HEAP_BYTES (1u << 20)
+
+static inline uint64_t fixture_random(uint64_t *seed) {
+	uint64_t x = *seed += 0x9e3779b97f4a7c15ull;
+
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+	return x ^ x >> 31;
+}
+
+static inline struct weir_segment *fixture_segment(uint64_t heap_bytes) {
+	static const struct weir_port_info ports[2] = {
+		{.name = "wan", .kernel_interface = "eth0", .mtu = 1500, .mac = {2, 0, 0, 0, 0, 1}},
+		{.name = "lan", .mtu = 9000, .mac = {2, 0, 0, 0, 0, 2}, .steered = 1},
+	};
+	const struct weir_segment_params params = {
+		.workers = FIXTURE_WORKERS,
+		.ports = 2,
+		.max_services = FIXTURE_SERVICES,
+		.max_backends = FIXTURE_BACKENDS,
+		.heap_bytes = heap_bytes,
+		.tsc_hz = 1000000000,
+		.hash_seed = 42,
+		.port_info = ports,
+	};
+	struct weir_segment *segment = NULL;
+
+	assert_int_equal(weir_segment_create(&params, &segment), 0);
+	return segment;
+}
+
+static inline struct weir_root fixture_root(enum weir_blob_kind kind) {
+	return (struct weir_root){.kind = kind};
+}
+
+static inline struct weir_root fixture_selection_root(uint16_t service) {
+	return (struct weir_root){.kind = WEIR_BLOB_SELECTION, .service = service};
+}
+
+// A backend table of n rows, each telling its own id as its port and service.
+static inline struct weir_backend_table *fixture_backends(struct weir_writer *writer, uint32_t n) {
+	struct weir_backend_table *table = weir_writer_alloc(
+		writer, WEIR_BLOB_BACKENDS, sizeof(*table) + n * sizeof(struct weir_backend_row));
+	struct weir_backend_row *rows;
+
+	assert_non_null(table);
+	table->rows = n;
+	table->rows_off = sizeof(*table);
+	rows = (struct weir_backend_row *)(table + 1);
+	for (uint32_t i = 0; i < n; i++) {
+		rows[i].flags = WEIR_BACKEND_PRESENT;
+		rows[i].mtu = (uint16_t)i;
+	}
+	return table;
+}
+
+// A selection of backends 0..n-1 of equal weight.
+static inline struct weir_selection *fixture_selection(
+	struct weir_writer *writer, uint16_t service, uint32_t n, uint32_t slots) {
+	struct weir_selection_member members[FIXTURE_BACKENDS];
+	struct weir_selection *selection = NULL;
+
+	for (uint32_t i = 0; i < n; i++) {
+		members[i] = (struct weir_selection_member){
+			.identity = i + 1, .id = (uint16_t)i, .weight = 100};
+	}
+	assert_int_equal(weir_selection_build(writer, service, members, n, slots, &selection), 0);
+	return selection;
+}
+
+// An identity blob with the given numbers of free ids.
+static inline struct weir_identity *fixture_identity(
+	struct weir_writer *writer, uint32_t services, uint32_t backends) {
+	uint64_t services_bytes = services * sizeof(struct weir_identity_service);
+	struct weir_identity *identity = weir_writer_alloc(writer, WEIR_BLOB_IDENTITY,
+		sizeof(*identity) + services_bytes +
+			backends * sizeof(struct weir_identity_backend));
+
+	assert_non_null(identity);
+	identity->services = services;
+	identity->backends = backends;
+	identity->services_off = sizeof(*identity);
+	identity->backends_off = sizeof(*identity) + services_bytes;
+	return identity;
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Backend rows against headers written out by hand.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "backend_row.h"
+
+static const struct weir_backend_path path4 = {
+	.address = {10, 0, 0, 11},
+	.source = {192, 0, 2, 1},
+	.family = 4,
+	.port = 3,
+	.next_hop_mac = {2, 0, 0, 0, 0, 0x11},
+	.port_mac = {2, 0, 0, 0, 0, 1},
+	.mtu = 1500,
+	.service = 7,
+	.resolved = 1,
+	.usable = 1,
+};
+
+static void ipv4_row_is_a_header_ready_to_copy(void **state) {
+	const uint8_t header[34] = {2, 0, 0, 0, 0, 0x11, 2, 0, 0, 0, 0, 1, 0x08, 0x00, 0x45, 0, 0,
+		0, 0, 0, 0x40, 0, 64, 4, 0, 0, 192, 0, 2, 1, 10, 0, 0, 11};
+	struct weir_backend_row row;
+
+	(void)state;
+	memset(&row, 0xff, sizeof(row));
+	weir_backend_row_build(&path4, &row);
+	assert_memory_equal(row.header, header, sizeof(header));
+	assert_int_equal(
+		row.flags, WEIR_BACKEND_PRESENT | WEIR_BACKEND_RESOLVED | WEIR_BACKEND_USABLE);
+	assert_int_equal(row.port, 3);
+	assert_int_equal(row.outer_family, 4);
+	assert_int_equal(row.l2_bytes, 14);
+	assert_int_equal(row.header_bytes, 34);
+	assert_int_equal(row.mtu, 1500);
+	assert_int_equal(row.service, 7);
+	// 4500 + 4000 + 4004 + c000 + 0201 + 0a00 + 000b = 19110 -> 9111
+	assert_int_equal(row.checksum_base, 0x9111);
+	for (size_t i = sizeof(header); i < sizeof(row.header); i++) {
+		assert_int_equal(row.header[i], 0);
+	}
+}
+
+static void vlan_tag_shifts_the_ip_header_and_not_the_sum(void **state) {
+	const uint8_t tag[6] = {0x81, 0x00, 0x00, 0x64, 0x08, 0x00};
+	struct weir_backend_path path = path4;
+	struct weir_backend_row row, plain;
+
+	(void)state;
+	weir_backend_row_build(&path, &plain);
+	path.vlan = 100;
+	weir_backend_row_build(&path, &row);
+	assert_int_equal(row.l2_bytes, 18);
+	assert_int_equal(row.header_bytes, 38);
+	assert_memory_equal(row.header, plain.header, 12);
+	assert_memory_equal(row.header + 12, tag, sizeof(tag));
+	assert_memory_equal(row.header + 18, plain.header + 14, 20);
+	assert_int_equal(row.checksum_base, plain.checksum_base);
+}
+
+static void ipv6_row_fits_with_a_vlan_tag(void **state) {
+	struct weir_backend_path path = {
+		.address = {0x20, 0x01, 0x0d, 0xb8, [15] = 0x11},
+		.source = {0x20, 0x01, 0x0d, 0xb8, [15] = 0x01},
+		.family = 6,
+		.next_hop_mac = {2, 0, 0, 0, 0, 0x11},
+		.port_mac = {2, 0, 0, 0, 0, 1},
+		.vlan = 4094,
+		.mtu = 9000,
+	};
+	const uint8_t start[14] = {0x81, 0x00, 0x0f, 0xfe, 0x86, 0xdd, 0x60, 0, 0, 0, 0, 0, 4, 64};
+	struct weir_backend_row row;
+
+	(void)state;
+	weir_backend_row_build(&path, &row);
+	assert_int_equal(row.outer_family, 6);
+	assert_int_equal(row.l2_bytes, 18);
+	assert_int_equal(row.header_bytes, 58);
+	assert_int_equal(row.checksum_base, 0);
+	assert_memory_equal(row.header + 12, start, sizeof(start));
+	assert_memory_equal(row.header + 26, path.source, 16);
+	assert_memory_equal(row.header + 42, path.address, 16);
+}
+
+static void flags_follow_the_path(void **state) {
+	struct weir_backend_path path = path4;
+	struct weir_backend_row row;
+
+	(void)state;
+	path.resolved = 0;
+	weir_backend_row_build(&path, &row);
+	assert_int_equal(row.flags, WEIR_BACKEND_PRESENT | WEIR_BACKEND_USABLE);
+	path.resolved = 1;
+	path.usable = 0;
+	weir_backend_row_build(&path, &row);
+	assert_int_equal(row.flags, WEIR_BACKEND_PRESENT | WEIR_BACKEND_RESOLVED);
+}
+
+// With the worker's fields added to checksum_base the header's sum comes out as 0xffff (RFC 791).
+static void checksum_base_completes_to_a_right_checksum(void **state) {
+	struct weir_backend_path path = path4;
+
+	(void)state;
+	for (uint32_t round = 0; round < 4096; round++) {
+		uint16_t length = (uint16_t)(20 + round * 15);
+		uint8_t tos = (uint8_t)(round * 7);
+		struct weir_backend_row row;
+		uint32_t sum;
+		uint16_t checksum;
+		uint8_t ip[20];
+
+		path.address[1] = (uint8_t)(round >> 4);
+		path.source[0] = (uint8_t)(round * 31);
+		path.source[1] = (uint8_t)(round * 5);
+		weir_backend_row_build(&path, &row);
+		sum = (uint32_t)row.checksum_base + tos + length + (41 - 4);
+		sum = (sum & 0xffff) + (sum >> 16);
+		sum = (sum & 0xffff) + (sum >> 16);
+		checksum = (uint16_t)~sum;
+		memcpy(ip, row.header + row.l2_bytes, sizeof(ip));
+		ip[1] = tos;
+		ip[2] = (uint8_t)(length >> 8);
+		ip[3] = (uint8_t)length;
+		ip[9] = 41;
+		ip[10] = (uint8_t)(checksum >> 8);
+		ip[11] = (uint8_t)checksum;
+		sum = 0;
+		for (unsigned int i = 0; i < 20; i += 2) {
+			sum += (uint32_t)ip[i] << 8 | ip[i + 1];
+		}
+		while (sum > 0xffff) {
+			sum = (sum & 0xffff) + (sum >> 16);
+		}
+		assert_int_equal(sum, 0xffff);
+	}
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ipv4_row_is_a_header_ready_to_copy),
+		cmocka_unit_test(vlan_tag_shifts_the_ip_header_and_not_the_sum),
+		cmocka_unit_test(ipv6_row_fits_with_a_vlan_tag),
+		cmocka_unit_test(flags_follow_the_path),
+		cmocka_unit_test(checksum_base_completes_to_a_right_checksum),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

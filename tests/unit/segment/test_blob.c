@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Blobs: each field of each header, one wrong value at a time. Each line is a table that must be
+// refused; the unchanged one must be accepted.
+#include "fixture.h"
+
+#include <netinet/in.h>
+#include <stdlib.h>
+
+#include "blob.h"
+#include "service_table.h"
+
+struct fixture {
+	struct weir_segment *segment;
+	struct weir_writer *writer;
+	struct weir_service_table *services;
+	struct weir_backend_table *backends;
+	struct weir_selection *selection;
+	struct weir_identity *identity;
+};
+
+static int setup(void **state) {
+	const struct weir_service_bind binds[2] = {
+		{.address = {10}, .family = 4, .protocol = IPPROTO_TCP, .port_last = 65535},
+		{.address = {11}, .family = 4, .protocol = IPPROTO_TCP, .port_last = 65535},
+	};
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	assert_non_null(f);
+	f->segment = fixture_segment(FIXTURE_HEAP_BYTES);
+	assert_int_equal(weir_writer_open(f->segment, &f->writer), 0);
+	assert_int_equal(weir_service_table_build(f->writer, binds, 2, 1, &f->services), 0);
+	f->backends = fixture_backends(f->writer, 20);
+	f->selection = fixture_selection(f->writer, 2, 5, 251);
+	f->identity = fixture_identity(f->writer, 4, 20);
+	weir_writer_publish(f->writer, fixture_root(WEIR_BLOB_IDENTITY), f->identity);
+	weir_writer_publish(f->writer, fixture_root(WEIR_BLOB_BACKENDS), f->backends);
+	weir_writer_publish(f->writer, fixture_selection_root(2), f->selection);
+	weir_writer_publish(f->writer, fixture_root(WEIR_BLOB_SERVICES), f->services);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state) {
+	struct fixture *f = *state;
+
+	weir_writer_free(f->writer);
+	weir_segment_free(f->segment);
+	free(f);
+	return 0;
+}
+
+static bool services_pass(const struct fixture *f) {
+	struct weir_blob_extent extent;
+	struct weir_services_view view;
+
+	return weir_blob_services(f->segment, f->segment->roots->services, &extent, &view);
+}
+
+static bool backends_pass(const struct fixture *f) {
+	struct weir_blob_extent extent;
+	struct weir_backends_view view;
+
+	return weir_blob_backends(f->segment, f->segment->roots->backends, &extent, &view);
+}
+
+static bool selection_passes(const struct fixture *f) {
+	struct weir_blob_extent extent;
+	struct weir_selection_view view;
+
+	return weir_blob_selection(f->segment, 2, f->segment->roots->selection[2], &extent, &view);
+}
+
+static bool identity_passes(const struct fixture *f) {
+	struct weir_blob_extent extent;
+
+	return weir_blob_identity(f->segment, f->segment->roots->identity, &extent);
+}
+
+// Write a wrong value into a field, see that the table is refused, write the right one back.
+#define REFUSED(passes, field, wrong) \
+	do { \
+		__typeof__(field) right = (field); \
+		assert_true(passes(f)); \
+		(field) = (__typeof__(field))(wrong); \
+		if (passes(f)) { \
+			fail_msg("accepted: " #field " = " #wrong); \
+		} \
+		(field) = right; \
+		assert_true(passes(f)); \
+	} while (0)
+
+static void broken_blob_headers_are_refused(void **state) {
+	struct fixture *f = *state;
+
+	REFUSED(services_pass, f->services->blob.kind, WEIR_BLOB_BACKENDS);
+	REFUSED(services_pass, f->services->blob.kind, 0);
+	REFUSED(services_pass, f->services->blob.generation, 0);
+	REFUSED(services_pass, f->services->blob.generation, f->services->blob.generation + 1);
+	REFUSED(services_pass, f->services->blob.bytes, 0);
+	REFUSED(services_pass, f->services->blob.bytes, 63);
+	REFUSED(services_pass, f->services->blob.bytes, f->services->blob.bytes + 1);
+	REFUSED(services_pass, f->services->blob.bytes, f->segment->heap_bytes + 64);
+	REFUSED(services_pass, f->services->blob.bytes, UINT64_MAX - 63);
+	REFUSED(services_pass, f->services->blob.bytes, 64);
+	REFUSED(backends_pass, f->backends->blob.bytes, 64);
+	REFUSED(selection_passes, f->selection->blob.bytes, 64);
+	REFUSED(identity_passes, f->identity->blob.bytes, 64);
+	REFUSED(backends_pass, f->backends->blob.kind, WEIR_BLOB_SELECTION);
+	REFUSED(selection_passes, f->selection->blob.kind, WEIR_BLOB_SERVICES);
+	REFUSED(identity_passes, f->identity->blob.kind, WEIR_BLOB_SERVICES);
+}
+
+static void references_out_of_the_heap_are_refused(void **state) {
+	struct fixture *f = *state;
+	uint64_t heap = f->segment->heap_off / 64;
+	uint64_t end = (f->segment->heap_off + f->segment->heap_bytes) / 64;
+	weir_ref generation = f->segment->roots->services >> 32 << 32;
+
+	REFUSED(services_pass, f->segment->roots->services, 0);
+	REFUSED(services_pass, f->segment->roots->services, generation);
+	REFUSED(services_pass, f->segment->roots->services, generation | (heap - 1));
+	REFUSED(services_pass, f->segment->roots->services, generation | end);
+	REFUSED(services_pass, f->segment->roots->services, generation | 0xffffffff);
+	REFUSED(services_pass, f->segment->roots->services,
+		f->segment->roots->services & 0xffffffff);
+	REFUSED(services_pass, f->segment->roots->services, f->segment->roots->services + 1);
+	REFUSED(services_pass, f->segment->roots->services, f->segment->roots->backends);
+}
+
+// A blob may end exactly at the heap's end, and not 64 bytes later.
+static void blob_at_the_end_of_the_heap(void **state) {
+	struct fixture *f = *state;
+	struct weir_writer_usage usage;
+	struct weir_backend_table *table;
+	uint64_t bytes;
+
+	weir_writer_usage(f->writer, &usage);
+	bytes = usage.heap_bytes - usage.used_bytes;
+	table = weir_writer_alloc(f->writer, WEIR_BLOB_BACKENDS, bytes);
+	assert_non_null(table);
+	table->rows = FIXTURE_BACKENDS;
+	table->rows_off = bytes - FIXTURE_BACKENDS * sizeof(struct weir_backend_row);
+	weir_writer_publish(f->writer, fixture_root(WEIR_BLOB_BACKENDS), table);
+	assert_true(backends_pass(f));
+	REFUSED(backends_pass, table->blob.bytes, bytes + 64);
+	REFUSED(backends_pass, table->rows_off, table->rows_off + 64);
+}
+
+static void broken_service_tables_are_refused(void **state) {
+	struct fixture *f = *state;
+	struct weir_service_table *t = f->services;
+
+	REFUSED(services_pass, t->buckets, 0);
+	REFUSED(services_pass, t->buckets, 3);
+	REFUSED(services_pass, t->buckets, t->buckets * 2);
+	REFUSED(services_pass, t->buckets, 0x80000000);
+	REFUSED(services_pass, t->buckets, UINT32_MAX);
+	REFUSED(services_pass, t->buckets_off, 0);
+	REFUSED(services_pass, t->buckets_off, 32);
+	REFUSED(services_pass, t->buckets_off, 72);
+	REFUSED(services_pass, t->buckets_off, t->blob.bytes);
+	REFUSED(services_pass, t->buckets_off, UINT64_MAX - 31);
+	REFUSED(services_pass, t->ranges, t->ranges + 8);
+	REFUSED(services_pass, t->ranges, UINT32_MAX);
+	REFUSED(services_pass, t->ranges_off, 0);
+	REFUSED(services_pass, t->ranges_off, t->ranges_off + 4);
+	REFUSED(services_pass, t->ranges_off, t->blob.bytes + 8);
+	REFUSED(services_pass, t->ranges_off, UINT64_MAX - 7);
+}
+
+static void broken_backend_tables_are_refused(void **state) {
+	struct fixture *f = *state;
+	struct weir_backend_table *t = f->backends;
+
+	REFUSED(backends_pass, t->rows, 21);
+	REFUSED(backends_pass, t->rows, FIXTURE_BACKENDS + 1);
+	REFUSED(backends_pass, t->rows, UINT32_MAX);
+	REFUSED(backends_pass, t->rows_off, 0);
+	REFUSED(backends_pass, t->rows_off, 32);
+	REFUSED(backends_pass, t->rows_off, 65);
+	REFUSED(backends_pass, t->rows_off, 128);
+	REFUSED(backends_pass, t->rows_off, UINT64_MAX - 63);
+}
+
+// More rows than the segment has counters for, in a blob that holds them all.
+static void more_rows_than_counters_are_refused(void **state) {
+	struct fixture *f = *state;
+	struct weir_backend_table *table = fixture_backends(f->writer, FIXTURE_BACKENDS + 1);
+
+	weir_writer_publish(f->writer, fixture_root(WEIR_BLOB_BACKENDS), table);
+	assert_false(backends_pass(f));
+	table->rows--;
+	assert_true(backends_pass(f));
+}
+
+static void broken_selections_are_refused(void **state) {
+	struct fixture *f = *state;
+	struct weir_selection *s = f->selection;
+
+	REFUSED(selection_passes, s->service, 3);
+	REFUSED(selection_passes, s->backends, 0);
+	REFUSED(selection_passes, s->backends, 100);
+	REFUSED(selection_passes, s->backends, WEIR_BACKENDS_MAX + 1);
+	REFUSED(selection_passes, s->backends, UINT32_MAX);
+	REFUSED(selection_passes, s->slots, 0);
+	REFUSED(selection_passes, s->slots, 300);
+	REFUSED(selection_passes, s->slots, WEIR_TABLE_SLOTS_MAX + 1);
+	REFUSED(selection_passes, s->slots, UINT32_MAX);
+	REFUSED(selection_passes, s->backends_off, 0);
+	REFUSED(selection_passes, s->backends_off, 68);
+	REFUSED(selection_passes, s->backends_off, s->blob.bytes);
+	REFUSED(selection_passes, s->backends_off, UINT64_MAX - 7);
+	REFUSED(selection_passes, s->slots_off, 2);
+	REFUSED(selection_passes, s->slots_off, s->slots_off + 1);
+	REFUSED(selection_passes, s->slots_off, s->blob.bytes);
+	REFUSED(selection_passes, s->slots_off, UINT64_MAX - 1);
+}
+
+static void broken_identities_are_refused(void **state) {
+	struct fixture *f = *state;
+	struct weir_identity *i = f->identity;
+
+	REFUSED(identity_passes, i->services, FIXTURE_SERVICES + 1);
+	REFUSED(identity_passes, i->services, UINT32_MAX);
+	REFUSED(identity_passes, i->backends, 21);
+	REFUSED(identity_passes, i->backends, FIXTURE_BACKENDS + 1);
+	REFUSED(identity_passes, i->backends, UINT32_MAX);
+	REFUSED(identity_passes, i->services_off, 0);
+	REFUSED(identity_passes, i->services_off, 65);
+	REFUSED(identity_passes, i->services_off, i->blob.bytes);
+	REFUSED(identity_passes, i->backends_off, 8);
+	REFUSED(identity_passes, i->backends_off, i->blob.bytes);
+	REFUSED(identity_passes, i->backends_off, UINT64_MAX - 7);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		TEST(broken_blob_headers_are_refused),
+		TEST(references_out_of_the_heap_are_refused),
+		TEST(blob_at_the_end_of_the_heap),
+		TEST(broken_service_tables_are_refused),
+		TEST(broken_backend_tables_are_refused),
+		TEST(more_rows_than_counters_are_refused),
+		TEST(broken_selections_are_refused),
+		TEST(broken_identities_are_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

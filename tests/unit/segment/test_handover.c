@@ -1,0 +1,602 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Handover over a real socket in a directory of its own, with forked control processes.
+#include "fixture.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "handover.h"
+
+#define DEADLINE_MS 10000
+
+struct fixture {
+	char dir[64];
+	char path[96];
+	struct weir_segment *segment;
+	struct weir_handover_server *server;
+	struct weir_handover offer;
+	int map_fds[2];
+	unsigned int open_fds;
+};
+
+static unsigned int count_fds(void) {
+	DIR *dir = opendir("/proc/self/fd");
+	unsigned int n = 0;
+
+	assert_non_null(dir);
+	while (readdir(dir) != NULL) {
+		n++;
+	}
+	closedir(dir);
+	return n;
+}
+
+static int setup(void **state) {
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	assert_non_null(f);
+	f->open_fds = count_fds();
+	snprintf(f->dir, sizeof(f->dir), "/tmp/weir-handover-XXXXXX");
+	assert_non_null(mkdtemp(f->dir));
+	snprintf(f->path, sizeof(f->path), "%s/%s", f->dir, WEIR_HANDOVER_SOCKET);
+	f->segment = fixture_segment(FIXTURE_HEAP_BYTES);
+	f->offer.segment_fd = f->segment->fd;
+	f->offer.vip_maps = 3;
+	for (unsigned int i = 0; i < 2; i++) {
+		f->map_fds[i] = memfd_create("map", MFD_CLOEXEC);
+		assert_int_equal(ftruncate(f->map_fds[i], 1000 + i), 0);
+	}
+	for (unsigned int i = 0; i < WEIR_PORTS_MAX; i++) {
+		f->offer.vip_map_fd[i] = -1;
+	}
+	f->offer.vip_map_fd[0] = f->map_fds[0];
+	f->offer.vip_map_fd[2] = f->map_fds[1];
+	assert_int_equal(weir_handover_listen(f->dir, (gid_t)-1, &f->server), 0);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state) {
+	struct fixture *f = *state;
+	unsigned int expected = f->open_fds;
+
+	weir_handover_server_free(f->server);
+	weir_segment_free(f->segment);
+	close(f->map_fds[0]);
+	close(f->map_fds[1]);
+	assert_int_equal(access(f->path, F_OK), -1);
+	assert_int_equal(rmdir(f->dir), 0);
+	free(f);
+	assert_int_equal(count_fds(), expected);
+	return 0;
+}
+
+static uint64_t now_ms(void) {
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+// Serve until somebody in particular is attached (0 = nobody).
+static void serve_until(struct fixture *f, pid_t wanted) {
+	uint64_t end = now_ms() + DEADLINE_MS;
+	int attached;
+
+	do {
+		struct pollfd poll_fds[2];
+		int fds[2];
+		int n = weir_handover_server_fds(f->server, fds);
+
+		for (int i = 0; i < n; i++) {
+			poll_fds[i] = (struct pollfd){.fd = fds[i], .events = POLLIN};
+		}
+		poll(poll_fds, (nfds_t)n, 20);
+		attached = weir_handover_serve(f->server, &f->offer);
+		assert_true(attached >= 0);
+		assert_true(now_ms() < end);
+	} while (attached != wanted);
+}
+
+static void stop(pid_t pid) {
+	int status;
+
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+}
+
+static int wait_exit(pid_t pid) {
+	int status;
+
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+// Serve while a child runs; its exit code.
+static int serve_while(struct fixture *f, pid_t pid) {
+	uint64_t end = now_ms() + DEADLINE_MS;
+	int status;
+
+	while (waitpid(pid, &status, WNOHANG) == 0) {
+		assert_true(weir_handover_serve(f->server, &f->offer) >= 0);
+		assert_true(now_ms() < end);
+		poll(NULL, 0, 5);
+	}
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+// A control process: attach, publish a selection, say so by control_pid, stay until killed.
+static pid_t start_control(struct fixture *f) {
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		struct weir_segment *segment = NULL;
+		struct weir_writer *writer = NULL;
+		struct weir_handover handover;
+		char why[200];
+		int connection;
+
+		if (weir_handover_connect(f->dir, &handover, &connection, why, sizeof(why)) != 0 ||
+			weir_segment_attach(handover.segment_fd, &segment, why, sizeof(why)) != 0 ||
+			weir_writer_open(segment, &writer) != 0) {
+			fprintf(stderr, "child: %s\n", why);
+			_exit(1);
+		}
+		if (weir_writer_publish(writer, fixture_selection_root(1),
+			    fixture_selection(writer, 1, 4, 251)) != 0) {
+			_exit(2);
+		}
+		for (;;) {
+			pause();
+		}
+	}
+	return pid;
+}
+
+static void wait_for_publication(struct fixture *f, uint64_t publications) {
+	uint64_t end = now_ms() + DEADLINE_MS;
+
+	while (__atomic_load_n(&f->segment->roots->publications, __ATOMIC_ACQUIRE) < publications) {
+		assert_true(now_ms() < end);
+		poll(NULL, 0, 2);
+	}
+}
+
+static void control_gets_the_segment_and_its_end_is_noticed(void **state) {
+	struct fixture *f = *state;
+	int fds[2];
+	pid_t pid;
+
+	assert_int_equal(weir_handover_serve(f->server, &f->offer), 0);
+	assert_int_equal(weir_handover_server_fds(f->server, fds), 1);
+	pid = start_control(f);
+	serve_until(f, pid);
+	assert_int_equal(weir_handover_server_fds(f->server, fds), 2);
+	wait_for_publication(f, 1);
+	assert_true(f->segment->roots->selection[1] != 0);
+	assert_int_equal(weir_handover_serve(f->server, &f->offer), pid);
+	stop(pid);
+	assert_int_equal(weir_handover_serve(f->server, &f->offer), 0);
+	assert_int_equal(weir_handover_server_fds(f->server, fds), 1);
+}
+
+static void killed_control_is_followed_by_another(void **state) {
+	struct fixture *f = *state;
+
+	for (uint64_t round = 1; round <= 20; round++) {
+		pid_t pid = start_control(f);
+
+		serve_until(f, pid);
+		wait_for_publication(f, round);
+		stop(pid);
+	}
+	serve_until(f, 0);
+}
+
+static void second_control_is_told_who_is_attached(void **state) {
+	struct fixture *f = *state;
+	pid_t first = start_control(f), second;
+	char expected[80];
+
+	serve_until(f, first);
+	snprintf(expected, sizeof(expected), "another weir-control (pid %d) is attached",
+		(int)first);
+	second = fork();
+	assert_true(second >= 0);
+	if (second == 0) {
+		struct weir_handover handover = {.segment_fd = -7};
+		char why[200] = "";
+		int connection = -7;
+		int error = weir_handover_connect(f->dir, &handover, &connection, why, sizeof(why));
+
+		_exit(error == -EBUSY && strstr(why, expected) != NULL && connection == -7 &&
+					handover.segment_fd == -7
+				? 0
+				: 1);
+	}
+	assert_int_equal(serve_while(f, second), 0);
+	assert_int_equal(weir_handover_serve(f->server, &f->offer), first);
+	stop(first);
+	serve_until(f, 0);
+}
+
+static bool same_file(int a, int b) {
+	struct stat x, y;
+
+	return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_ino == y.st_ino &&
+	       x.st_dev == y.st_dev;
+}
+
+struct caller {
+	const char *dir;
+	struct weir_handover handover;
+	int connection;
+	int error;
+	char why[200];
+};
+
+// The caller's side in this process: the server is served by a child that shares its socket.
+static void call(struct fixture *f, struct caller *caller) {
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		for (;;) {
+			weir_handover_serve(f->server, &f->offer);
+			poll(NULL, 0, 5);
+		}
+	}
+	caller->error = weir_handover_connect(
+		f->dir, &caller->handover, &caller->connection, caller->why, sizeof(caller->why));
+	if (caller->error == 0) {
+		// The server's end ends: we must see it.
+		struct pollfd poll_fd = {.fd = caller->connection, .events = POLLIN};
+		char byte;
+
+		assert_int_equal(poll(&poll_fd, 1, 0), 0);
+		stop(pid);
+		assert_int_equal(poll(&poll_fd, 1, DEADLINE_MS), 1);
+		assert_true(recv(caller->connection, &byte, 1, 0) <= 0);
+	} else {
+		stop(pid);
+	}
+}
+
+static void descriptors_arrive_at_their_ports(void **state) {
+	struct fixture *f = *state;
+	struct caller caller = {0};
+
+	call(f, &caller);
+	assert_int_equal(caller.error, 0);
+	assert_int_equal(caller.handover.vip_maps, 3);
+	assert_true(same_file(caller.handover.segment_fd, f->segment->fd));
+	assert_true(same_file(caller.handover.vip_map_fd[0], f->map_fds[0]));
+	assert_int_equal(caller.handover.vip_map_fd[1], -1);
+	assert_true(same_file(caller.handover.vip_map_fd[2], f->map_fds[1]));
+	for (unsigned int i = 3; i < WEIR_PORTS_MAX; i++) {
+		assert_int_equal(caller.handover.vip_map_fd[i], -1);
+	}
+	assert_int_equal(fcntl(caller.handover.segment_fd, F_GETFD), FD_CLOEXEC);
+	assert_int_equal(fcntl(caller.connection, F_GETFD), FD_CLOEXEC);
+	close(caller.connection);
+	close(caller.handover.segment_fd);
+	close(caller.handover.vip_map_fd[0]);
+	close(caller.handover.vip_map_fd[2]);
+}
+
+static void sixteen_steered_ports_fit_in_one_message(void **state) {
+	struct fixture *f = *state;
+	struct caller caller = {0};
+
+	f->offer.vip_maps = WEIR_PORTS_MAX;
+	for (unsigned int i = 0; i < WEIR_PORTS_MAX; i++) {
+		f->offer.vip_map_fd[i] = f->map_fds[i % 2];
+	}
+	call(f, &caller);
+	assert_int_equal(caller.error, 0);
+	for (unsigned int i = 0; i < WEIR_PORTS_MAX; i++) {
+		assert_true(same_file(caller.handover.vip_map_fd[i], f->map_fds[i % 2]));
+		close(caller.handover.vip_map_fd[i]);
+	}
+	close(caller.handover.segment_fd);
+	close(caller.connection);
+}
+
+static void crowd_at_the_door_does_not_hold_the_server(void **state) {
+	struct fixture *f = *state;
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fds[40];
+
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s", f->path);
+	for (unsigned int i = 0; i < 40; i++) {
+		fds[i] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+		// The queue is short; who does not get in is refused by the kernel.
+		if (connect(fds[i], (struct sockaddr *)&address, sizeof(address)) != 0) {
+			assert_int_equal(errno, EAGAIN);
+		}
+	}
+	for (unsigned int i = 0; i < 4; i++) {
+		assert_int_equal(weir_handover_serve(f->server, &f->offer), getpid());
+	}
+	// What the attached one sends does not matter.
+	assert_int_equal(send(fds[0], "hello", 5, MSG_NOSIGNAL), 5);
+	assert_int_equal(weir_handover_serve(f->server, &f->offer), getpid());
+	for (unsigned int i = 0; i < 40; i++) {
+		close(fds[i]);
+	}
+	serve_until(f, 0);
+}
+
+static void who_left_before_he_was_served_is_no_trouble(void **state) {
+	struct fixture *f = *state;
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s", f->path);
+	for (unsigned int i = 0; i < 5; i++) {
+		int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+		assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+		close(fd);
+	}
+	serve_until(f, 0);
+}
+
+// --- the socket file --------------------------------------------------------------------------
+
+static void socket_is_for_owner_and_group(void **state) {
+	struct fixture *f = *state;
+	struct stat st;
+
+	assert_int_equal(stat(f->path, &st), 0);
+	assert_true(S_ISSOCK(st.st_mode));
+	assert_int_equal(st.st_mode & 0777, 0660);
+	weir_handover_server_free(f->server);
+	f->server = NULL;
+	assert_int_equal(weir_handover_listen(f->dir, getgid(), &f->server), 0);
+	assert_int_equal(stat(f->path, &st), 0);
+	assert_int_equal(st.st_gid, getgid());
+}
+
+static void stranger_is_not_let_in(void **state) {
+	struct fixture *f = *state;
+	pid_t pid;
+
+	if (getuid() != 0) {
+		skip(); // nobody else to become
+	}
+	assert_int_equal(chmod(f->dir, 0711), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		struct weir_handover handover;
+		char why[200] = "";
+		int connection;
+
+		if (setgid(65534) != 0 || setuid(65534) != 0) {
+			_exit(2);
+		}
+		_exit(weir_handover_connect(f->dir, &handover, &connection, why, sizeof(why)) ==
+						-EACCES &&
+					strstr(why, "group") != NULL
+				? 0
+				: 1);
+	}
+	assert_int_equal(wait_exit(pid), 0);
+}
+
+static void live_socket_is_left_alone_and_a_stale_one_replaced(void **state) {
+	struct fixture *f = *state;
+	struct weir_handover_server *second = NULL;
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fd;
+
+	assert_int_equal(weir_handover_listen(f->dir, (gid_t)-1, &second), -EADDRINUSE);
+	assert_null(second);
+	serve_until(f, 0); // the probe came and went
+	weir_handover_server_free(f->server);
+	f->server = NULL;
+	// What a killed dataplane leaves.
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s", f->path);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	close(fd);
+	assert_int_equal(weir_handover_listen(f->dir, (gid_t)-1, &f->server), 0);
+}
+
+static void other_file_of_that_name_is_not_removed(void **state) {
+	struct fixture *f = *state;
+	int fd;
+
+	weir_handover_server_free(f->server);
+	f->server = NULL;
+	fd = open(f->path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	close(fd);
+	assert_int_equal(weir_handover_listen(f->dir, (gid_t)-1, &f->server), -EEXIST);
+	assert_int_equal(unlink(f->path), 0);
+	assert_null(f->server);
+}
+
+static void missing_directory_and_overlong_path_are_refused(void **state) {
+	struct weir_handover_server *server = NULL;
+	struct weir_handover handover;
+	char path[200], why[300] = "";
+	int connection;
+
+	(void)state;
+	memset(path, 'x', sizeof(path));
+	path[sizeof(path) - 1] = '\0';
+	assert_int_equal(weir_handover_listen(path, (gid_t)-1, &server), -ENAMETOOLONG);
+	assert_int_equal(weir_handover_connect(path, &handover, &connection, why, sizeof(why)),
+		-ENAMETOOLONG);
+	assert_int_equal(weir_handover_listen("/nonexistent/weir", (gid_t)-1, &server), -ENOENT);
+	weir_handover_server_free(NULL);
+}
+
+// --- what a control process may meet ------------------------------------------------------------
+
+static int connect_to(struct fixture *f, char *why, size_t why_bytes) {
+	struct weir_handover handover = {.segment_fd = -7};
+	int connection = -7;
+	int error = weir_handover_connect(f->dir, &handover, &connection, why, why_bytes);
+
+	assert_true(error < 0);
+	assert_int_equal(handover.segment_fd, -7);
+	assert_int_equal(connection, -7);
+	return error;
+}
+
+static void no_dataplane_is_said_so(void **state) {
+	struct fixture *f = *state;
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	char why[200] = "";
+	int fd;
+
+	weir_handover_server_free(f->server);
+	f->server = NULL;
+	assert_int_equal(connect_to(f, why, sizeof(why)), -ENOENT);
+	assert_non_null(strstr(why, "is it running?"));
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s", f->path);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	close(fd);
+	assert_int_equal(connect_to(f, why, sizeof(why)), -ECONNREFUSED);
+	assert_int_equal(unlink(f->path), 0);
+}
+
+static void silent_dataplane_is_given_up(void **state) {
+	struct fixture *f = *state;
+	char why[200] = "";
+	uint64_t start = now_ms();
+
+	assert_int_equal(connect_to(f, why, sizeof(why)), -ETIMEDOUT);
+	assert_true(now_ms() - start < DEADLINE_MS);
+	assert_non_null(strstr(why, "does not answer"));
+}
+
+// A server that is none of ours: sends `bytes` of an answer with n descriptors, or just hangs up.
+static void answer_like(
+	struct fixture *f, const void *answer, size_t bytes, unsigned int n, int expected) {
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	char why[200] = "";
+	int listener;
+	pid_t pid;
+
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s", f->path);
+	listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(listener, (struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(listen(listener, 1), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		union {
+			char bytes[CMSG_SPACE(40 * sizeof(int))];
+			struct cmsghdr align;
+		} control = {{0}};
+		struct iovec iov = {.iov_base = (void *)answer, .iov_len = bytes};
+		struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
+		int fd = accept(listener, NULL, NULL);
+
+		if (n > 0) {
+			struct cmsghdr *header;
+
+			message.msg_control = control.bytes;
+			message.msg_controllen = CMSG_SPACE(n * sizeof(int));
+			header = CMSG_FIRSTHDR(&message);
+			header->cmsg_level = SOL_SOCKET;
+			header->cmsg_type = SCM_RIGHTS;
+			header->cmsg_len = CMSG_LEN(n * sizeof(int));
+			for (unsigned int i = 0; i < n; i++) {
+				memcpy(CMSG_DATA(header) + i * sizeof(int), &f->segment->fd,
+					sizeof(int));
+			}
+		}
+		if (bytes > 0) {
+			sendmsg(fd, &message, MSG_NOSIGNAL);
+		}
+		_exit(0);
+	}
+	close(listener);
+	assert_int_equal(connect_to(f, why, sizeof(why)), expected);
+	assert_true(why[0] != '\0');
+	assert_int_equal(wait_exit(pid), 0);
+	assert_int_equal(unlink(f->path), 0);
+}
+
+static void broken_answers_are_refused_and_leak_nothing(void **state) {
+	struct fixture *f = *state;
+	struct { // as in handover.c
+		uint64_t magic;
+		uint32_t abi, error, pid, vip_maps, steered, reserved;
+	} good = {WEIR_SEGMENT_MAGIC, WEIR_SEGMENT_ABI, 0, 0, 2, 1, 0}, bad;
+
+	weir_handover_server_free(f->server);
+	f->server = NULL;
+	answer_like(f, &good, 0, 0, -EPROTO); // hangs up
+	answer_like(f, &good, sizeof(good) - 1, 2, -EPROTO);
+	answer_like(f, &good, sizeof(good), 0, -EPROTO);
+	answer_like(f, &good, sizeof(good), 1, -EPROTO);
+	answer_like(f, &good, sizeof(good), 3, -EPROTO);
+	answer_like(f, &good, sizeof(good), 40, -EPROTO); // more than there is room for
+	bad = good;
+	bad.magic++;
+	answer_like(f, &bad, sizeof(bad), 2, -EPROTO);
+	bad = good;
+	bad.abi++;
+	answer_like(f, &bad, sizeof(bad), 2, -EPROTO);
+	bad = good;
+	bad.error = 1;
+	answer_like(f, &bad, sizeof(bad), 2, -EPROTO);
+	bad = good;
+	bad.vip_maps = 17;
+	answer_like(f, &bad, sizeof(bad), 2, -EPROTO);
+	bad = good;
+	bad.vip_maps = UINT32_MAX;
+	answer_like(f, &bad, sizeof(bad), 2, -EPROTO);
+	bad = good;
+	bad.steered = 4; // a port beyond vip_maps
+	answer_like(f, &bad, sizeof(bad), 2, -EPROTO);
+	bad = good;
+	bad.error = EBUSY;
+	answer_like(f, &bad, sizeof(bad), 2, -EBUSY); // with descriptors all the same
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		TEST(control_gets_the_segment_and_its_end_is_noticed),
+		TEST(killed_control_is_followed_by_another),
+		TEST(second_control_is_told_who_is_attached),
+		TEST(descriptors_arrive_at_their_ports),
+		TEST(sixteen_steered_ports_fit_in_one_message),
+		TEST(crowd_at_the_door_does_not_hold_the_server),
+		TEST(who_left_before_he_was_served_is_no_trouble),
+		TEST(socket_is_for_owner_and_group),
+		TEST(stranger_is_not_let_in),
+		TEST(live_socket_is_left_alone_and_a_stale_one_replaced),
+		TEST(other_file_of_that_name_is_not_removed),
+		TEST(missing_directory_and_overlong_path_are_refused),
+		TEST(no_dataplane_is_said_so),
+		TEST(silent_dataplane_is_given_up),
+		TEST(broken_answers_are_refused_and_leak_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Segment: created, sealed, attached by another mapping. Broken ones: test_segment_broken.c.
+#include "fixture.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <rte_rcu_qsbr.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const struct weir_port_info port_info[2] = {{.name = "wan"}, {.name = "lan"}};
+
+static struct weir_segment_params params(void) {
+	return (struct weir_segment_params){
+		.workers = 2,
+		.ports = 2,
+		.max_services = 10,
+		.max_backends = 100,
+		.heap_bytes = 100000,
+		.tsc_hz = 123,
+		.hash_seed = 456,
+		.port_info = port_info,
+	};
+}
+
+static struct weir_segment *attach(const struct weir_segment *segment) {
+	struct weir_segment *other = NULL;
+	char why[200] = "";
+	int error = weir_segment_attach(dup(segment->fd), &other, why, sizeof(why));
+
+	if (error < 0) {
+		fail_msg("attach: %d: %s", error, why);
+	}
+	return other;
+}
+
+static void attached_segment_is_the_created_one(void **state) {
+	struct weir_segment *segment = fixture_segment(FIXTURE_HEAP_BYTES);
+	struct weir_segment *other = attach(segment);
+
+	(void)state;
+	assert_ptr_not_equal(segment->base, other->base);
+	assert_true(segment->epoch != 0 && segment->epoch == other->epoch);
+	assert_int_equal(other->bytes, segment->bytes);
+	assert_int_equal(other->workers, FIXTURE_WORKERS);
+	assert_int_equal(other->ports, 2);
+	assert_int_equal(other->max_services, FIXTURE_SERVICES);
+	assert_int_equal(other->max_backends, FIXTURE_BACKENDS);
+	assert_true(other->heap_bytes >= FIXTURE_HEAP_BYTES);
+	assert_int_equal(other->header->tsc_hz, 1000000000);
+	assert_int_equal(other->header->hash_seed, 42);
+	assert_int_equal(other->header->dataplane_pid, getpid());
+	assert_string_equal(other->header->port[0].name, "wan");
+	assert_string_equal(other->header->port[1].name, "lan");
+	assert_string_equal(other->header->port[0].kernel_interface, "eth0");
+	weir_segment_backend_counters(segment, 2, 299)->packets = 5;
+	weir_counter_add(&weir_segment_service_counters(segment, 2, 15)->bytes, 7);
+	weir_counter_add(&segment->worker_counters[1].rx_packets, 9);
+	assert_int_equal(
+		weir_counter_read(&weir_segment_backend_counters(other, 2, 299)->packets), 5);
+	assert_int_equal(weir_counter_read(&weir_segment_service_counters(other, 2, 15)->bytes), 7);
+	assert_int_equal(weir_counter_read(&other->worker_counters[1].rx_packets), 9);
+	weir_segment_free(segment);
+	// The memory lives on.
+	assert_int_equal(weir_segment_backend_counters(other, 2, 299)->packets, 5);
+	weir_segment_free(other);
+	weir_segment_free(NULL);
+}
+
+static void new_segment_is_empty_with_workers_registered_offline(void **state) {
+	struct weir_segment *segment = fixture_segment(FIXTURE_HEAP_BYTES);
+	uint64_t token;
+
+	(void)state;
+	assert_int_equal(segment->roots->services, 0);
+	assert_int_equal(segment->roots->control_pid, 0);
+	for (uint32_t i = 0; i < FIXTURE_SERVICES; i++) {
+		assert_int_equal(segment->roots->selection[i], 0);
+	}
+	token = rte_rcu_qsbr_start(segment->qsbr);
+	assert_int_equal(rte_rcu_qsbr_check(segment->qsbr, token, false), 1);
+	rte_rcu_qsbr_thread_online(segment->qsbr, FIXTURE_WORKERS - 1);
+	token = rte_rcu_qsbr_start(segment->qsbr);
+	assert_int_equal(rte_rcu_qsbr_check(segment->qsbr, token, false), 0);
+	rte_rcu_qsbr_quiescent(segment->qsbr, FIXTURE_WORKERS - 1);
+	assert_int_equal(rte_rcu_qsbr_check(segment->qsbr, token, false), 1);
+	// What a worker may do once more is harmless.
+	assert_int_equal(rte_rcu_qsbr_thread_register(segment->qsbr, 0), 0);
+	weir_segment_free(attach(segment));
+	weir_segment_free(segment);
+}
+
+static void epoch_is_new_at_every_creation(void **state) {
+	struct weir_segment *a = fixture_segment(4096), *b = fixture_segment(4096);
+
+	(void)state;
+	assert_true(a->epoch != b->epoch);
+	weir_segment_free(a);
+	weir_segment_free(b);
+}
+
+static void memory_is_sealed_private_and_sparse(void **state) {
+	struct weir_segment *segment = fixture_segment(1ull << 30);
+	int seals = fcntl(segment->fd, F_GET_SEALS);
+	struct stat st;
+
+	(void)state;
+	assert_int_equal(seals, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+	assert_int_equal(ftruncate(segment->fd, 4096), -1);
+	assert_int_equal(ftruncate(segment->fd, (off_t)segment->bytes + 4096), -1);
+	assert_int_equal(fcntl(segment->fd, F_GETFD), FD_CLOEXEC);
+	assert_int_equal(fstat(segment->fd, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600);
+	// Counters of 3 workers, 16 services, 300 backends: far below the heap's gigabyte.
+	assert_true((uint64_t)st.st_blocks * 512 >= segment->heap_off);
+	assert_true((uint64_t)st.st_blocks * 512 < 4u << 20);
+	weir_segment_free(segment);
+}
+
+static void largest_and_smallest_segments_work(void **state) {
+	struct weir_segment_params p = params();
+	struct weir_port_info ports[WEIR_PORTS_MAX] = {{.name = ""}};
+	struct weir_segment *segment = NULL;
+
+	(void)state;
+	p.workers = p.ports = p.max_services = p.max_backends = 1;
+	p.heap_bytes = 64;
+	assert_int_equal(weir_segment_create(&p, &segment), 0);
+	weir_segment_free(attach(segment));
+	weir_segment_free(segment);
+	p.workers = WEIR_WORKERS_MAX;
+	p.ports = WEIR_PORTS_MAX;
+	p.max_services = WEIR_SERVICES_MAX;
+	p.max_backends = 2000;
+	p.port_info = ports;
+	p.heap_bytes = 64ull << 30;
+	assert_int_equal(weir_segment_create(&p, &segment), 0);
+	weir_segment_free(attach(segment));
+	weir_segment_free(segment);
+}
+
+static void parameters_out_of_range_are_refused(void **state) {
+	struct weir_segment *segment = NULL;
+	struct weir_segment_params bad[12];
+	unsigned int n = 0;
+
+	(void)state;
+	for (unsigned int i = 0; i < 12; i++) {
+		bad[i] = params();
+	}
+	bad[n++].workers = 0;
+	bad[n++].workers = WEIR_WORKERS_MAX + 1;
+	bad[n++].ports = 0;
+	bad[n++].ports = WEIR_PORTS_MAX + 1;
+	bad[n++].max_services = 0;
+	bad[n++].max_services = WEIR_SERVICES_MAX + 1;
+	bad[n++].max_backends = 0;
+	bad[n++].max_backends = WEIR_BACKENDS_MAX + 1;
+	bad[n++].heap_bytes = 0;
+	bad[n++].heap_bytes = UINT64_MAX;
+	bad[n++].heap_bytes = 1ull << 38;
+	bad[n++].port_info = NULL;
+	for (unsigned int i = 0; i < n; i++) {
+		assert_int_equal(weir_segment_create(&bad[i], &segment), -EINVAL);
+		assert_null(segment);
+	}
+}
+
+static void names_without_end_are_cut(void **state) {
+	struct weir_segment_params p = params();
+	struct weir_port_info ports[2];
+	struct weir_segment *segment = NULL;
+
+	(void)state;
+	memset(ports, 'x', sizeof(ports));
+	p.port_info = ports;
+	assert_int_equal(weir_segment_create(&p, &segment), 0);
+	assert_int_equal(strlen(segment->header->port[1].name), WEIR_NAME_BYTES - 1);
+	weir_segment_free(attach(segment));
+	weir_segment_free(segment);
+}
+
+static uint64_t free_huge_pages(void) {
+	FILE *file = fopen("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "r");
+	unsigned long long n = 0;
+
+	if (file == NULL) {
+		return 0;
+	}
+	if (fscanf(file, "%llu", &n) != 1) {
+		n = 0;
+	}
+	fclose(file);
+	return n;
+}
+
+// Either there are pages and everything works on them, or there are none and that is said.
+static void huge_pages_work_or_are_refused(void **state) {
+	struct weir_segment_params p = params();
+	struct weir_segment *segment = NULL;
+	uint64_t pages = free_huge_pages();
+	int error;
+
+	(void)state;
+	p.huge_pages = true;
+	error = weir_segment_create(&p, &segment);
+	print_message(
+		"%llu huge pages free: create returns %d\n", (unsigned long long)pages, error);
+	if (error != 0) {
+		assert_int_equal(error, -ENOMEM);
+		assert_null(segment);
+		return;
+	}
+	assert_int_equal(segment->heap_off % (2u << 20), 0);
+	assert_int_equal(segment->bytes % (2u << 20), 0);
+	weir_segment_free(attach(segment));
+	weir_segment_free(segment);
+}
+
+static void more_huge_pages_than_there_are_is_no_memory(void **state) {
+	struct weir_segment_params p = params();
+	struct weir_segment *segment = NULL;
+
+	(void)state;
+	p.huge_pages = true;
+	p.workers = WEIR_WORKERS_MAX;
+	p.max_backends = WEIR_BACKENDS_MAX; // 128 pages of counters
+	if (free_huge_pages() > 100) {
+		skip();
+	}
+	assert_int_equal(weir_segment_create(&p, &segment), -ENOMEM);
+}
+
+static void refused_descriptor_stays_the_callers(void **state) {
+	int fd = memfd_create("not a segment", MFD_CLOEXEC);
+	struct weir_segment *segment = NULL;
+	char why[200] = "";
+
+	(void)state;
+	assert_true(fd >= 0);
+	assert_int_equal(weir_segment_attach(fd, &segment, why, sizeof(why)), -EPROTO);
+	assert_non_null(strstr(why, "sealed"));
+	assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
+	assert_int_equal(close(fd), 0);
+	assert_int_equal(weir_segment_attach(-1, &segment, why, sizeof(why)), -EBADF);
+	assert_int_equal(weir_segment_attach(-1, &segment, NULL, 0), -EBADF);
+	assert_null(segment);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(attached_segment_is_the_created_one),
+		cmocka_unit_test(new_segment_is_empty_with_workers_registered_offline),
+		cmocka_unit_test(epoch_is_new_at_every_creation),
+		cmocka_unit_test(memory_is_sealed_private_and_sparse),
+		cmocka_unit_test(largest_and_smallest_segments_work),
+		cmocka_unit_test(parameters_out_of_range_are_refused),
+		cmocka_unit_test(names_without_end_are_cut),
+		cmocka_unit_test(huge_pages_work_or_are_refused),
+		cmocka_unit_test(more_huge_pages_than_there_are_is_no_memory),
+		cmocka_unit_test(refused_descriptor_stays_the_callers),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "fixture.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct fixture {
+	struct weir_segment *segment;
+	struct weir_writer *writer;
+	struct weir_reader reader;
+};
+
+static int setup(void **state) {
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	assert_non_null(f);
+	f->segment = fixture_segment(8u << 20);
+	assert_int_equal(weir_writer_open(f->segment, &f->writer), 0);
+	assert_int_equal(weir_reader_init(&f->reader, f->segment, 0), 0);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state) {
+	struct fixture *f = *state;
+
+	weir_reader_fini(&f->reader);
+	weir_writer_free(f->writer);
+	weir_segment_free(f->segment);
+	free(f);
+	return 0;
+}
+
+static const struct weir_selection_view *publish(
+	struct fixture *f, uint16_t service, struct weir_selection *selection) {
+	assert_int_equal(
+		weir_writer_publish(f->writer, fixture_selection_root(service), selection), 0);
+	return weir_reader_selection(&f->reader, service);
+}
+
+static void shares_follow_weights_and_ids_come_out(void **state) {
+	const struct weir_selection_member members[] = {
+		{.identity = 900, .id = 7, .weight = 300},
+		{.identity = 100, .id = 9, .weight = 100},
+		{.identity = 500, .id = 8, .weight = 0},
+	};
+	struct weir_selection *selection = NULL;
+	const struct weir_selection_view *view;
+	uint32_t counts[16] = {0};
+	struct fixture *f = *state;
+
+	assert_int_equal(weir_selection_build(f->writer, 3, members, 3, 4093, &selection), 0);
+	assert_int_equal(selection->service, 3);
+	assert_int_equal(selection->policy, WEIR_POLICY_MAGLEV);
+	view = publish(f, 3, selection);
+	assert_int_equal(f->reader.refused, 0);
+	assert_int_equal(view->backend_count, 2);
+	assert_int_equal(view->backends[0].id, 9); // sorted by identity
+	assert_int_equal(view->backends[0].weight, 100);
+	assert_int_equal(view->backends[1].id, 7);
+	for (uint32_t slot = 0; slot < 4093; slot++) {
+		// The middle of what the slot covers.
+		uint64_t hash = (((uint64_t)slot << 32) + (1ull << 31)) / 4093 << 32;
+
+		assert_int_equal(weir_selection_slot(hash, 4093), slot);
+		counts[weir_selection_choose(view, hash)]++;
+	}
+	assert_in_range(counts[9], 1022, 1025);
+	assert_in_range(counts[7], 3068, 3071);
+	assert_int_equal(counts[7] + counts[9], 4093);
+}
+
+static void slot_is_in_range_for_any_hash(void **state) {
+	uint64_t seed = 1;
+
+	(void)state;
+	for (unsigned int i = 0; i < 100000; i++) {
+		uint32_t slots = 1 + (uint32_t)(fixture_random(&seed) % WEIR_TABLE_SLOTS_MAX);
+
+		assert_true(weir_selection_slot(fixture_random(&seed), slots) < slots);
+		assert_int_equal(weir_selection_slot(0, slots), 0);
+		assert_int_equal(weir_selection_slot(UINT64_MAX, slots), slots - 1);
+	}
+}
+
+// Instances number their backends differently; a flow must get the same backend from both.
+static void order_and_ids_of_members_do_not_change_the_table(void **state) {
+	struct weir_selection_member a[50], b[50];
+	struct weir_selection *first = NULL, *second = NULL;
+	const uint16_t *x, *y;
+	struct fixture *f = *state;
+
+	for (uint16_t i = 0; i < 50; i++) {
+		a[i] = (struct weir_selection_member){
+			.identity = 1000u + i, .id = i, .weight = 1u + i};
+		b[49 - i] = a[i];
+		b[49 - i].id = (uint16_t)(200 + i);
+	}
+	assert_int_equal(weir_selection_build(f->writer, 0, a, 50, 1009, &first), 0);
+	assert_int_equal(weir_selection_build(f->writer, 0, b, 50, 1009, &second), 0);
+	x = (const uint16_t *)((const uint8_t *)first + first->slots_off);
+	y = (const uint16_t *)((const uint8_t *)second + second->slots_off);
+	assert_memory_equal(x, y, 1009 * sizeof(*x));
+}
+
+static void selection_without_backends_chooses_none(void **state) {
+	const struct weir_selection_member idle = {.identity = 1, .id = 1, .weight = 0};
+	const struct weir_selection_view empty = {0};
+	struct weir_selection *selection = NULL;
+	const struct weir_selection_view *view;
+	struct fixture *f = *state;
+
+	assert_int_equal(weir_selection_build(f->writer, 1, NULL, 0, 251, &selection), 0);
+	view = publish(f, 1, selection);
+	assert_int_equal(view->backend_count, 0);
+	assert_int_equal(weir_selection_choose(view, 12345), WEIR_BACKEND_NONE);
+	assert_int_equal(weir_selection_build(f->writer, 1, &idle, 1, 251, &selection), 0);
+	view = publish(f, 1, selection);
+	assert_int_equal(weir_selection_choose(view, 12345), WEIR_BACKEND_NONE);
+	assert_int_equal(weir_selection_choose(&empty, 12345), WEIR_BACKEND_NONE);
+	assert_int_equal(f->reader.refused, 0);
+}
+
+static void wrong_sizes_are_refused(void **state) {
+	struct weir_selection_member members[4] = {{1, 1, 1}, {2, 2, 1}, {3, 3, 1}, {4, 4, 1}};
+	struct weir_selection *selection = NULL;
+	struct fixture *f = *state;
+	struct weir_writer_usage before, after;
+
+	weir_writer_usage(f->writer, &before);
+	assert_int_equal(weir_selection_build(f->writer, 0, members, 4, 0, &selection), -EINVAL);
+	assert_int_equal(weir_selection_build(f->writer, 0, members, 4, 1, &selection), -EINVAL);
+	assert_int_equal(
+		weir_selection_build(f->writer, 0, members, 4, 65536, &selection), -EINVAL);
+	assert_int_equal(weir_selection_build(f->writer, 0, members, 4, 3, &selection), -EINVAL);
+	assert_int_equal(
+		weir_selection_build(f->writer, 0, members, 4, 16777259, &selection), -EINVAL);
+	assert_int_equal(
+		weir_selection_build(f->writer, 0, members, 4, 16777213, &selection), -ENOSPC);
+	assert_null(selection);
+	weir_writer_usage(f->writer, &after);
+	assert_int_equal(before.used_bytes, after.used_bytes);
+}
+
+// An index beyond the backends is what a malicious control process would write.
+static void index_beyond_the_backends_chooses_none(void **state) {
+	struct fixture *f = *state;
+	struct weir_selection *selection = fixture_selection(f->writer, 0, 4, 251);
+	uint16_t *slots = (uint16_t *)((uint8_t *)selection + selection->slots_off);
+	const struct weir_selection_view *view;
+
+	slots[0] = 4;
+	slots[1] = 65535;
+	view = publish(f, 0, selection);
+	assert_int_equal(weir_selection_choose(view, 0), WEIR_BACKEND_NONE);
+	assert_int_equal(weir_selection_choose(view, (1ull << 63) / 251 * 3), WEIR_BACKEND_NONE);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			shares_follow_weights_and_ids_come_out, setup, teardown),
+		cmocka_unit_test(slot_is_in_range_for_any_hash),
+		cmocka_unit_test_setup_teardown(
+			order_and_ids_of_members_do_not_change_the_table, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			selection_without_backends_chooses_none, setup, teardown),
+		cmocka_unit_test_setup_teardown(wrong_sizes_are_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			index_beyond_the_backends_chooses_none, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

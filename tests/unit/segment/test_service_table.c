@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Service table: built, published, adopted, looked up; compared with a plain search over binds.
+#include "fixture.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+
+#include "service_table.h"
+
+struct fixture {
+	struct weir_segment *segment;
+	struct weir_writer *writer;
+	struct weir_reader reader;
+};
+
+static int setup(void **state) {
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	assert_non_null(f);
+	f->segment = fixture_segment(64u << 20);
+	assert_int_equal(weir_writer_open(f->segment, &f->writer), 0);
+	assert_int_equal(weir_reader_init(&f->reader, f->segment, 0), 0);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state) {
+	struct fixture *f = *state;
+
+	weir_reader_fini(&f->reader);
+	weir_writer_free(f->writer);
+	weir_segment_free(f->segment);
+	free(f);
+	return 0;
+}
+
+static struct weir_service_bind bind4(
+	uint8_t last_byte, uint8_t protocol, uint32_t first, uint32_t last, uint16_t service) {
+	return (struct weir_service_bind){
+		.address = {198, 51, 100, last_byte},
+		.family = 4,
+		.protocol = protocol,
+		.port_first = (uint16_t)first,
+		.port_last = (uint16_t)last,
+		.service = service,
+	};
+}
+
+static const struct weir_services_view *publish(
+	struct fixture *f, const struct weir_service_bind *binds, uint32_t n, uint64_t seed) {
+	struct weir_service_table *table = NULL;
+
+	assert_int_equal(weir_service_table_build(f->writer, binds, n, seed, &table), 0);
+	assert_int_equal(
+		weir_writer_publish(f->writer, fixture_root(WEIR_BLOB_SERVICES), table), 0);
+	assert_non_null(weir_reader_services(&f->reader)->buckets);
+	assert_int_equal(f->reader.refused, 0);
+	return weir_reader_services(&f->reader);
+}
+
+static uint16_t look_up4(
+	const struct weir_services_view *view, uint8_t last_byte, uint8_t protocol, uint16_t port) {
+	const uint8_t address[16] = {198, 51, 100, last_byte};
+
+	return weir_service_lookup(view, address, 4, protocol, port);
+}
+
+static void exact_binds_are_found_and_nothing_else(void **state) {
+	const struct weir_service_bind binds[] = {
+		bind4(10, IPPROTO_TCP, 80, 80, 0),
+		bind4(10, IPPROTO_TCP, 443, 443, 1),
+		bind4(10, IPPROTO_UDP, 80, 80, 2),
+		bind4(11, IPPROTO_TCP, 80, 80, 3),
+		bind4(11, IPPROTO_TCP, 0, 0, 4),
+	};
+	const struct weir_services_view *view = publish(*state, binds, 5, 1);
+	const uint8_t same6[16] = {198, 51, 100, 10};
+
+	assert_int_equal(look_up4(view, 10, IPPROTO_TCP, 80), 0);
+	assert_int_equal(look_up4(view, 10, IPPROTO_TCP, 443), 1);
+	assert_int_equal(look_up4(view, 10, IPPROTO_UDP, 80), 2);
+	assert_int_equal(look_up4(view, 11, IPPROTO_TCP, 80), 3);
+	assert_int_equal(look_up4(view, 11, IPPROTO_TCP, 0), 4);
+	assert_int_equal(look_up4(view, 10, IPPROTO_TCP, 81), WEIR_SERVICE_NONE);
+	assert_int_equal(look_up4(view, 10, IPPROTO_UDP, 443), WEIR_SERVICE_NONE);
+	assert_int_equal(look_up4(view, 12, IPPROTO_TCP, 80), WEIR_SERVICE_NONE);
+	assert_int_equal(weir_service_lookup(view, same6, 6, IPPROTO_TCP, 80), WEIR_SERVICE_NONE);
+	assert_int_equal(weir_service_lookup(view, same6, 0, IPPROTO_TCP, 80), WEIR_SERVICE_NONE);
+	assert_true(weir_service_is_vip(view, same6, 4));
+	assert_false(weir_service_is_vip(view, same6, 6));
+	assert_false(weir_service_is_vip(view, (const uint8_t[16]){198, 51, 100, 12}, 4));
+}
+
+static void exact_wins_over_range_and_narrow_over_wide(void **state) {
+	const struct weir_service_bind binds[] = {
+		bind4(10, IPPROTO_TCP, 0, 65535, 0),
+		bind4(10, IPPROTO_TCP, 1000, 1999, 1),
+		bind4(10, IPPROTO_TCP, 1500, 1509, 2),
+		bind4(10, IPPROTO_TCP, 1505, 1505, 3),
+	};
+	const struct weir_services_view *view = publish(*state, binds, 4, 1);
+	const struct {
+		uint16_t port, service;
+	} expected[] = {{0, 0}, {999, 0}, {1000, 1}, {1499, 1}, {1500, 2}, {1504, 2}, {1505, 3},
+		{1506, 2}, {1509, 2}, {1510, 1}, {1999, 1}, {2000, 0}, {65535, 0}};
+
+	for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
+		assert_int_equal(
+			look_up4(view, 10, IPPROTO_TCP, expected[i].port), expected[i].service);
+	}
+	assert_int_equal(look_up4(view, 10, IPPROTO_UDP, 1000), WEIR_SERVICE_NONE);
+}
+
+static void same_ports_twice_are_refused(void **state) {
+	struct fixture *f = *state;
+	struct weir_service_bind binds[] = {
+		bind4(10, IPPROTO_TCP, 80, 80, 0),
+		bind4(11, IPPROTO_TCP, 80, 80, 0),
+		bind4(10, IPPROTO_TCP, 80, 80, 1),
+	};
+	struct weir_service_table *table = NULL;
+
+	assert_int_equal(weir_service_table_build(f->writer, binds, 3, 1, &table), -EEXIST);
+	binds[0] = bind4(10, IPPROTO_TCP, 0, 65535, 0);
+	binds[2] = bind4(10, IPPROTO_TCP, 0, 65535, 0);
+	assert_int_equal(weir_service_table_build(f->writer, binds, 3, 1, &table), -EEXIST);
+	assert_null(table);
+}
+
+static void impossible_binds_are_refused(void **state) {
+	struct fixture *f = *state;
+	struct weir_service_bind good = bind4(10, IPPROTO_TCP, 80, 90, 0), bad;
+	struct weir_service_table *table = NULL;
+
+	bad = good;
+	bad.family = 5;
+	assert_int_equal(weir_service_table_build(f->writer, &bad, 1, 1, &table), -EINVAL);
+	bad = good;
+	bad.protocol = IPPROTO_ICMP;
+	assert_int_equal(weir_service_table_build(f->writer, &bad, 1, 1, &table), -EINVAL);
+	bad = good;
+	bad.port_first = 91;
+	assert_int_equal(weir_service_table_build(f->writer, &bad, 1, 1, &table), -EINVAL);
+	bad = good;
+	bad.address[4] = 1;
+	assert_int_equal(weir_service_table_build(f->writer, &bad, 1, 1, &table), -EINVAL);
+	bad = good;
+	bad.service = WEIR_SERVICE_NONE;
+	assert_int_equal(weir_service_table_build(f->writer, &bad, 1, 1, &table), -EINVAL);
+	assert_null(table);
+}
+
+static void table_without_binds_finds_nothing(void **state) {
+	const struct weir_services_view *view = publish(*state, NULL, 0, 1);
+	const struct weir_services_view nothing = {0};
+
+	assert_int_equal(look_up4(view, 10, IPPROTO_TCP, 80), WEIR_SERVICE_NONE);
+	assert_int_equal(look_up4(&nothing, 10, IPPROTO_TCP, 80), WEIR_SERVICE_NONE);
+	assert_false(weir_service_is_vip(&nothing, (const uint8_t[16]){0}, 4));
+}
+
+static void full_heap_is_reported(void **state) {
+	struct fixture *f = *state;
+	struct weir_service_bind bind = bind4(10, IPPROTO_TCP, 80, 80, 0);
+	struct weir_service_table *table = NULL;
+	void *all;
+
+	all = weir_writer_alloc(f->writer, WEIR_BLOB_SELECTION, f->segment->heap_bytes);
+	assert_non_null(all);
+	assert_int_equal(weir_service_table_build(f->writer, &bind, 1, 1, &table), -ENOSPC);
+	weir_writer_discard(f->writer, all);
+	assert_int_equal(weir_service_table_build(f->writer, &bind, 1, 1, &table), 0);
+}
+
+// --- against a plain search -----------------------------------------------------------------
+
+static uint16_t search(const struct weir_service_bind *binds, uint32_t n, const uint8_t *address,
+	uint8_t family, uint8_t protocol, uint16_t port) {
+	const struct weir_service_bind *best = NULL;
+
+	for (uint32_t i = 0; i < n; i++) {
+		const struct weir_service_bind *b = &binds[i];
+		uint32_t width = (uint32_t)b->port_last - b->port_first;
+
+		if (b->family != family || b->protocol != protocol ||
+			memcmp(b->address, address, 16) != 0 || port < b->port_first ||
+			port > b->port_last) {
+			continue;
+		}
+		if (best == NULL || width < (uint32_t)best->port_last - best->port_first ||
+			(width == (uint32_t)best->port_last - best->port_first &&
+				b->port_first < best->port_first)) {
+			best = b;
+		}
+	}
+	return best == NULL ? WEIR_SERVICE_NONE : best->service;
+}
+
+static void random_address(uint64_t *seed, uint8_t address[16], uint8_t *family) {
+	uint64_t r = fixture_random(seed);
+
+	memset(address, 0, 16);
+	*family = r & 1 ? 4 : 6;
+	address[0] = *family == 4 ? 198 : 0x20;
+	address[3] = (uint8_t)(r >> 8 & 7);
+	if (*family == 6) {
+		address[15] = (uint8_t)(r >> 16 & 3);
+	}
+}
+
+static uint32_t random_binds(uint64_t *seed, struct weir_service_bind *binds, uint32_t limit) {
+	uint32_t wanted = 1 + (uint32_t)(fixture_random(seed) % limit);
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < wanted; i++) {
+		struct weir_service_bind *b = &binds[n];
+		uint64_t r = fixture_random(seed);
+		bool twice = false;
+
+		memset(b, 0, sizeof(*b));
+		random_address(seed, b->address, &b->family);
+		b->protocol = r & 1 ? IPPROTO_TCP : IPPROTO_UDP;
+		b->port_first = (uint16_t)(r >> 8 & 0x3f);
+		b->port_last = (uint16_t)(b->port_first + (r & 2 ? 0 : r >> 16 & 0x1f));
+		b->service = (uint16_t)(r >> 32 & 0xfff);
+		for (uint32_t j = 0; j < n; j++) {
+			twice = twice || (memcmp(binds[j].address, b->address, 16) == 0 &&
+						 binds[j].family == b->family &&
+						 binds[j].protocol == b->protocol &&
+						 binds[j].port_first == b->port_first &&
+						 binds[j].port_last == b->port_last);
+		}
+		n += !twice;
+	}
+	return n;
+}
+
+static void lookup_agrees_with_a_plain_search(void **state) {
+	struct weir_service_bind binds[200];
+	struct fixture *f = *state;
+	uint64_t seed = 5;
+
+	for (unsigned int round = 0; round < 200; round++) {
+		uint32_t n = random_binds(&seed, binds, 200);
+		const struct weir_services_view *view = publish(f, binds, n, seed);
+
+		for (unsigned int i = 0; i < 2000; i++) {
+			uint8_t protocol = fixture_random(&seed) & 1 ? IPPROTO_TCP : IPPROTO_UDP;
+			uint16_t port = (uint16_t)(fixture_random(&seed) % 100);
+			uint8_t address[16], family;
+			bool vip = false;
+
+			random_address(&seed, address, &family);
+			assert_int_equal(weir_service_lookup(view, address, family, protocol, port),
+				search(binds, n, address, family, protocol, port));
+			for (uint32_t j = 0; j < n; j++) {
+				vip = vip || (binds[j].family == family &&
+						     memcmp(binds[j].address, address, 16) == 0);
+			}
+			assert_int_equal(weir_service_is_vip(view, address, family), vip);
+		}
+	}
+}
+
+// What a malicious control process would write into a bucket.
+static void range_list_out_of_bounds_finds_nothing(void **state) {
+	struct weir_service_bind bind = bind4(10, IPPROTO_TCP, 0, 65535, 5);
+	struct weir_service_table *table = NULL;
+	const struct weir_services_view *view;
+	const uint32_t wrong[][2] = {{0, 2}, {1, 1}, {2, 0}, {UINT32_MAX, 1}, {UINT32_MAX, 2},
+		{1, UINT32_MAX}, {0, UINT32_MAX}, {0x80000000, 0x80000001}};
+	struct fixture *f = *state;
+	struct weir_bind *buckets;
+
+	assert_int_equal(weir_service_table_build(f->writer, &bind, 1, 1, &table), 0);
+	weir_writer_publish(f->writer, fixture_root(WEIR_BLOB_SERVICES), table);
+	view = weir_reader_services(&f->reader);
+	assert_int_equal(view->range_count, 1);
+	assert_int_equal(look_up4(view, 10, IPPROTO_TCP, 80), 5);
+	buckets = (struct weir_bind *)((uint8_t *)table + table->buckets_off);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		for (uint32_t j = 0; j < table->buckets; j++) {
+			buckets[j].first = wrong[i][0];
+			buckets[j].count = wrong[i][1];
+		}
+		assert_int_equal(look_up4(view, 10, IPPROTO_TCP, 80), WEIR_SERVICE_NONE);
+	}
+}
+
+static void order_of_binds_does_not_matter(void **state) {
+	struct weir_service_bind binds[100], reversed[100];
+	struct weir_service_table *a = NULL, *b = NULL;
+	struct fixture *f = *state;
+	uint64_t seed = 17;
+	uint32_t n = random_binds(&seed, binds, 100);
+
+	for (uint32_t i = 0; i < n; i++) {
+		reversed[i] = binds[n - 1 - i];
+	}
+	assert_int_equal(weir_service_table_build(f->writer, binds, n, 3, &a), 0);
+	assert_int_equal(weir_service_table_build(f->writer, reversed, n, 3, &b), 0);
+	assert_int_equal(a->blob.bytes, b->blob.bytes);
+	assert_memory_equal(a + 1, b + 1, a->blob.bytes - sizeof(*a));
+}
+
+// 1,000 services of four binds each: all found, at most half full.
+static void thousand_services_fit(void **state) {
+	static struct weir_service_bind binds[4000];
+	struct weir_service_table *table = NULL;
+	struct fixture *f = *state;
+
+	for (uint32_t i = 0; i < 4000; i++) {
+		binds[i] = bind4((uint8_t)(i / 16), i & 1 ? IPPROTO_TCP : IPPROTO_UDP,
+			1000 + i % 16, 1000 + i % 16 + (i % 16 == 15), (uint16_t)(i / 4));
+	}
+	for (uint64_t seed = 0; seed < 20; seed++) {
+		const struct weir_services_view *view;
+
+		assert_int_equal(weir_service_table_build(f->writer, binds, 4000, seed, &table), 0);
+		assert_true(table->buckets >= 2 * 4000 && table->buckets <= 32768);
+		assert_int_equal(
+			weir_writer_publish(f->writer, fixture_root(WEIR_BLOB_SERVICES), table), 0);
+		view = weir_reader_services(&f->reader);
+		for (uint32_t i = 0; i < 4000; i++) {
+			assert_int_equal(weir_service_lookup(view, binds[i].address, 4,
+						 binds[i].protocol, binds[i].port_first),
+				binds[i].service);
+		}
+	}
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			exact_binds_are_found_and_nothing_else, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			exact_wins_over_range_and_narrow_over_wide, setup, teardown),
+		cmocka_unit_test_setup_teardown(same_ports_twice_are_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(impossible_binds_are_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(table_without_binds_finds_nothing, setup, teardown),
+		cmocka_unit_test_setup_teardown(full_heap_is_reported, setup, teardown),
+		cmocka_unit_test_setup_teardown(lookup_agrees_with_a_plain_search, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			range_list_out_of_bounds_finds_nothing, setup, teardown),
+		cmocka_unit_test_setup_teardown(order_of_binds_does_not_matter, setup, teardown),
+		cmocka_unit_test_setup_teardown(thousand_services_fit, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
