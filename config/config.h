@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The configuration: one JSON file, read by every program of Weir. weir.schema.json beside this
+// file is its published description; docs/configuration.md is made for people.
+//
+// Parsing is all or nothing. Every error of a file is reported, each with line, JSON path and
+// reason, and what to do. Unknown keys and repeated keys are errors.
+//
+// Threads: any. A configuration is immutable after it was read. No globals, no logging.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define WEIR_CONFIG_NAME_BYTES 64 // with the final NUL; names match [A-Za-z0-9][A-Za-z0-9._-]*
+#define WEIR_CONFIG_DEVICE_BYTES 256
+#define WEIR_CONFIG_CORES_MAX 64
+
+struct weir_address {
+	uint8_t bytes[16]; // IPv4 in the first 4, rest 0
+	uint8_t family; // 4, 6; 0 = not set
+};
+
+struct weir_config_instance {
+	char name[WEIR_CONFIG_NAME_BYTES];
+	uint32_t client_id;
+	uint32_t clients;
+	uint64_t hash_seed; // the same on all instances that share VIPs
+};
+
+struct weir_config_port {
+	char name[WEIR_CONFIG_NAME_BYTES];
+	char device[WEIR_CONFIG_DEVICE_BYTES]; // DPDK devargs: "net_af_xdp0,iface=lb0",
+					       // "0000:01:00.0"
+	char exception[WEIR_CONFIG_DEVICE_BYTES]; // devargs of the way to the kernel, "" = none
+	uint16_t mtu; // bytes of IP packet, 1280..9216, default 1500
+	uint16_t vlan; // 1..4094, 0 = untagged (null)
+	bool has_gateway_mac;
+	uint8_t gateway_mac[6]; // next hop of every backend behind this port; else the kernel's
+	struct weir_address source_ipv4; // outer source; not set = the kernel's choice
+	struct weir_address source_ipv6;
+	uint16_t queues; // receive queues, 0 = one per worker where the device can
+};
+
+enum weir_config_idle { WEIR_IDLE_POLL, WEIR_IDLE_YIELD };
+
+struct weir_config_workers {
+	uint16_t cores[WEIR_CONFIG_CORES_MAX]; // CPU numbers, default [0]; one may be named twice
+					       // (tests)
+	uint32_t count;
+	enum weir_config_idle idle; // default yield
+};
+
+struct weir_config_flow_table {
+	uint32_t flows_per_worker; // 1024 .. 2^28, default 1048576
+	uint32_t half_open_percent; // 1..100, default 25: share that flows in SYN seen may take
+	uint32_t syn_seen_ms, established_ms, closing_ms, udp_ms;
+};
+
+struct weir_config_segment {
+	uint32_t max_services; // default 1024
+	uint32_t max_backends; // default 16384
+	uint64_t heap_bytes; // address space for tables, default 4 GiB
+	bool huge_pages; // default false
+};
+
+struct weir_config_bind {
+	struct weir_address address;
+	uint8_t protocol; // IPPROTO_TCP, IPPROTO_UDP
+	uint16_t port_first, port_last; // 0..65535 = every port ("port": 0)
+};
+
+enum weir_config_policy { WEIR_CONFIG_MAGLEV };
+enum weir_config_forwarding { WEIR_CONFIG_IPIP };
+enum weir_config_check { WEIR_CHECK_NONE, WEIR_CHECK_TCP, WEIR_CHECK_HTTP };
+
+struct weir_config_health_check {
+	enum weir_config_check type; // default none: backends count as healthy
+	char path[256]; // http, default "/"
+	char host[256]; // http Host header, default the backend's address
+	uint16_t port; // 0 = the service's first bind's port
+	uint16_t status_first, status_last; // http, default 200..399
+	uint32_t interval_ms, timeout_ms; // default 1000, 500
+	uint32_t rise, fall; // default 2, 3
+};
+
+struct weir_config_backend {
+	char name[WEIR_CONFIG_NAME_BYTES];
+	struct weir_address address;
+	uint32_t weight; // 0..65535, default 100
+	int line; // where it is in the file
+};
+
+struct weir_config_service {
+	char name[WEIR_CONFIG_NAME_BYTES];
+	struct weir_config_bind *binds;
+	uint32_t bind_count;
+	enum weir_config_policy policy;
+	enum weir_config_forwarding forwarding;
+	uint32_t table_size; // prime, default 65537
+	struct weir_config_health_check health_check;
+	uint32_t panic_threshold_percent; // 0..100, default 50
+	struct weir_config_backend *backends;
+	uint32_t backend_count;
+	int line;
+};
+
+struct weir_config {
+	struct weir_config_instance instance;
+	struct weir_config_port *ports;
+	uint32_t port_count;
+	struct weir_config_workers workers;
+	struct weir_config_flow_table flow_table;
+	struct weir_config_segment segment;
+	struct weir_config_service *services;
+	uint32_t service_count;
+};
+
+struct weir_config_error {
+	int line; // 1-based; 0 = the file as a whole
+	int column; // 1-based; 0 = unknown
+	char path[192]; // JSON path: services[2].backends[0].address
+	char reason[320]; // what is wrong and what to do, one line
+};
+
+struct weir_config_errors {
+	struct weir_config_error *error;
+	uint32_t count;
+};
+
+// Read a file, or text already in memory (NUL-terminated; name is for messages).
+// Returns 0 and a configuration, or -EINVAL with at least one error, or -ENOMEM, or the negative
+// errno of reading the file (also described as an error). errors is always initialised; release
+// it with weir_config_errors_fini.
+int weir_config_read(const char *file, struct weir_config **ret, struct weir_config_errors *errors);
+int weir_config_parse(const char *text, size_t bytes, struct weir_config **ret,
+	struct weir_config_errors *errors);
+void weir_config_free(struct weir_config *config); // NULL is fine
+void weir_config_errors_fini(struct weir_config_errors *errors);
+
+// Text forms. buffers: INET6_ADDRSTRLEN is enough for an address.
+const char *weir_address_format(const struct weir_address *address, char *buffer, size_t bytes);
+int weir_address_parse(const char *text, struct weir_address *ret); // 0, -EINVAL
+const char *weir_config_check_name(enum weir_config_check check);

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The keys of the configuration: one row each with type, range and default.
+// Internal to config/; the tests compare schema and documentation with it.
+#pragma once
+
+#include "config_reader.h"
+
+// Largest values. The segment's are the same numbers (segment/layout.h); tests compare them.
+#define WEIR_CONFIG_PORTS_MAX 16
+#define WEIR_CONFIG_SERVICES_MAX 4096
+#define WEIR_CONFIG_BACKENDS_MAX 65535
+#define WEIR_CONFIG_BINDS_MAX 256 // of one service
+#define WEIR_CONFIG_TABLE_SIZE_MAX 16777213
+
+extern const struct weir_key_object weir_config_keys; // the root
+
+// Checks of config_ports.c and config_services.c, called through the tables.
+typedef void weir_config_check_object(struct weir_reader *reader, const struct weir_place *place,
+	void *into, const struct weir_keys_read *read);
+weir_config_check_object weir_config_check_instance, weir_config_check_port, weir_config_check_bind,
+	weir_config_check_health, weir_config_check_backend, weir_config_check_service,
+	weir_config_check_segment, weir_config_check_root;
+
+// The parts of weir_config_check_root.
+void weir_config_check_ports(struct weir_reader *reader, const struct weir_place *root,
+	const struct weir_config *config);
+void weir_config_check_services(struct weir_reader *reader, const struct weir_place *root,
+	const struct weir_config *config);

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Checks of instance, ports and segment that the table of keys cannot express.
+#include <inttypes.h>
+#include <string.h>
+
+#include "config_keys.h"
+
+void weir_config_check_instance(struct weir_reader *reader, const struct weir_place *place,
+	void *into, const struct weir_keys_read *read) {
+	const struct weir_config_instance *instance = into;
+
+	if (weir_key_valid(read, "client_id") && weir_key_valid(read, "clients") &&
+		instance->client_id >= instance->clients) {
+		weir_reader_error_at(reader, place, "client_id",
+			"%u is not below clients (%u); instances are numbered from 0",
+			instance->client_id, instance->clients);
+	}
+}
+
+static void check_source(struct weir_reader *reader, const struct weir_place *place,
+	const char *key, const struct weir_address *address) {
+	const uint8_t *b = address->bytes;
+	const uint8_t loopback6[16] = {[15] = 1}, none[16] = {0};
+	bool bad;
+
+	if (address->family == 4) {
+		bad = b[0] == 0 || b[0] == 127 || b[0] >= 224;
+	} else {
+		bad = b[0] == 0xff || memcmp(b, none, 16) == 0 || memcmp(b, loopback6, 16) == 0;
+	}
+	if (address->family && bad) {
+		weir_reader_error_at(reader, place, key,
+			"cannot be a source address; use a unicast address of this machine");
+	}
+}
+
+void weir_config_check_port(struct weir_reader *reader, const struct weir_place *place, void *into,
+	const struct weir_keys_read *read) {
+	const struct weir_config_port *port = into;
+	static const uint8_t zero[6];
+
+	(void)read;
+	if (port->has_gateway_mac && port->gateway_mac[0] & 1) {
+		weir_reader_error_at(reader, place, "gateway_mac",
+			"is a multicast or broadcast address; give the MAC address of one router");
+	} else if (port->has_gateway_mac && memcmp(port->gateway_mac, zero, sizeof(zero)) == 0) {
+		weir_reader_error_at(reader, place, "gateway_mac",
+			"is all zeros; give the MAC address of the router, or null");
+	}
+	check_source(reader, place, "source_ipv4", &port->source_ipv4);
+	check_source(reader, place, "source_ipv6", &port->source_ipv6);
+}
+
+void weir_config_check_segment(struct weir_reader *reader, const struct weir_place *place,
+	void *into, const struct weir_keys_read *read) {
+	const struct weir_config_segment *segment = into;
+
+	if (weir_key_valid(read, "heap_bytes") && segment->heap_bytes % 4096 != 0) {
+		weir_reader_error_at(reader, place, "heap_bytes",
+			"%" PRIu64 " is not a multiple of 4096; use %" PRIu64, segment->heap_bytes,
+			(segment->heap_bytes + 4095) / 4096 * 4096);
+	}
+}
+
+// The device without its arguments: "net_af_xdp0" of "net_af_xdp0,iface=lb0".
+static bool same_device(const char *a, const char *b) {
+	size_t bytes = strcspn(a, ",");
+
+	return bytes > 0 && bytes == strcspn(b, ",") && memcmp(a, b, bytes) == 0;
+}
+
+void weir_config_check_ports(struct weir_reader *reader, const struct weir_place *root,
+	const struct weir_config *config) {
+	const struct weir_place ports = weir_place_member(reader, root, "ports");
+
+	for (uint32_t i = 0; i < config->port_count; i++) {
+		const struct weir_config_port *port = &config->ports[i];
+		const struct weir_place place = weir_place_element(reader, &ports, i);
+
+		if (same_device(port->device, port->exception)) {
+			weir_reader_error_at(reader, &place, "exception",
+				"is the device of the port itself; use another, such as "
+				"\"net_tap0,iface=weir0\"");
+		}
+		for (uint32_t j = 0; j < i; j++) {
+			const struct weir_config_port *other = &config->ports[j];
+
+			if (port->name[0] && strcmp(port->name, other->name) == 0) {
+				weir_reader_error_at(reader, &place, "name",
+					"\"%s\" is the name of ports[%u] too; names of ports are "
+					"unique",
+					port->name, j);
+			}
+			if (same_device(port->device, other->device) ||
+				same_device(port->device, other->exception)) {
+				weir_reader_error_at(reader, &place, "device",
+					"is used by ports[%u] too; give each port a device of its "
+					"own (net_af_xdp0, net_af_xdp1)",
+					j);
+			}
+			if (same_device(port->exception, other->device) ||
+				same_device(port->exception, other->exception)) {
+				weir_reader_error_at(reader, &place, "exception",
+					"is used by ports[%u] too; give each port a device of its "
+					"own (net_tap0, net_tap1)",
+					j);
+			}
+		}
+	}
+}

@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Checks of services, binds, backends and health checks that the table of keys cannot express.
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config_keys.h"
+
+// Why an address can be neither VIP nor backend, or NULL.
+static const char *address_fault(const struct weir_address *address) {
+	static const uint8_t none[16], loopback[16] = {[15] = 1};
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+	const uint8_t *b = address->bytes;
+
+	if (address->family == 4) {
+		return b[0] == 127                 ? "a loopback address"
+		       : b[0] == 0                 ? "unspecified (0.0.0.0/8)"
+		       : b[0] >= 224 && b[0] < 240 ? "a multicast address"
+		       : b[0] >= 240               ? "reserved or broadcast (240.0.0.0/4)"
+						   : NULL;
+	}
+	return memcmp(b, none, 16) == 0                 ? "unspecified (::)"
+	       : memcmp(b, loopback, 16) == 0           ? "a loopback address"
+	       : b[0] == 0xff                           ? "a multicast address"
+	       : b[0] == 0xfe && (b[1] & 0xc0) == 0x80  ? "a link-local address"
+	       : memcmp(b, mapped, sizeof(mapped)) == 0 ? "IPv4 written as IPv6 (::ffff:0:0/96)"
+							: NULL;
+}
+
+static void check_address(struct weir_reader *reader, const struct weir_place *place,
+	const struct weir_address *address, const char *what) {
+	const char *fault = address_fault(address);
+	char text[INET6_ADDRSTRLEN];
+
+	if (fault) {
+		weir_reader_error_at(reader, place, "address",
+			"%s is %s, it cannot be a %s; use a unicast address",
+			weir_address_format(address, text, sizeof(text)), fault, what);
+	}
+}
+
+void weir_config_check_bind(struct weir_reader *reader, const struct weir_place *place, void *into,
+	const struct weir_keys_read *read) {
+	struct weir_config_bind *bind = into;
+	const bool port = weir_key_present(read, "port");
+	const bool first = weir_key_present(read, "port_first");
+	const bool last = weir_key_present(read, "port_last");
+
+	if (weir_key_valid(read, "address")) {
+		check_address(reader, place, &bind->address, "VIP");
+	}
+	if (port && (first || last)) {
+		weir_reader_error_at(reader, place, "port",
+			"\"port\" and \"port_first\"/\"port_last\" exclude each other; remove one");
+	} else if (!port && !(first && last)) {
+		weir_reader_error(reader, place,
+			"gives no port; add \"port\" (0 = every port), or \"port_first\" and "
+			"\"port_last\"");
+	} else if (port) {
+		bind->port_last = bind->port_first ? bind->port_first : UINT16_MAX;
+	} else if (weir_key_valid(read, "port_first") && weir_key_valid(read, "port_last") &&
+		   bind->port_first > bind->port_last) {
+		weir_reader_error_at(reader, place, "port_first",
+			"%u is above port_last (%u); exchange them", bind->port_first,
+			bind->port_last);
+	}
+}
+
+void weir_config_check_backend(struct weir_reader *reader, const struct weir_place *place,
+	void *into, const struct weir_keys_read *read) {
+	const struct weir_config_backend *backend = into;
+
+	if (weir_key_valid(read, "address")) {
+		check_address(reader, place, &backend->address, "backend");
+	}
+}
+
+static void check_http(struct weir_reader *reader, const struct weir_place *place,
+	const struct weir_config_health_check *check, const struct weir_keys_read *read) {
+	static const char *const http_keys[] = {"path", "host", "status_first", "status_last"};
+
+	for (size_t i = 0; i < sizeof(http_keys) / sizeof(http_keys[0]); i++) {
+		if (check->type != WEIR_CHECK_HTTP && weir_key_present(read, http_keys[i])) {
+			weir_reader_error_at(reader, place, http_keys[i],
+				"has no meaning for type \"%s\"; remove it, or use type \"http\"",
+				weir_config_check_name(check->type));
+		}
+	}
+	if (weir_key_valid(read, "path") && check->path[0] != '/') {
+		weir_reader_error_at(
+			reader, place, "path", "must begin with \"/\"; such as \"/healthz\"");
+	} else if (weir_key_valid(read, "path") && strchr(check->path, ' ')) {
+		weir_reader_error_at(
+			reader, place, "path", "contains a space; write it as \"%%20\"");
+	}
+	if (weir_key_valid(read, "host") && strchr(check->host, ' ')) {
+		weir_reader_error_at(reader, place, "host", "contains a space; give one host name");
+	}
+	if (weir_key_valid(read, "status_first") && weir_key_valid(read, "status_last") &&
+		check->status_first > check->status_last) {
+		weir_reader_error_at(reader, place,
+			weir_key_present(read, "status_first") ? "status_first" : "status_last",
+			"status_first (%u%s) is above status_last (%u%s)", check->status_first,
+			weir_key_present(read, "status_first") ? "" : ", the default",
+			check->status_last,
+			weir_key_present(read, "status_last") ? "" : ", the default");
+	}
+}
+
+void weir_config_check_health(struct weir_reader *reader, const struct weir_place *place,
+	void *into, const struct weir_keys_read *read) {
+	const struct weir_config_health_check *check = into;
+
+	if (weir_key_valid(read, "interval_ms") && weir_key_valid(read, "timeout_ms") &&
+		check->timeout_ms > check->interval_ms) {
+		bool given = weir_key_present(read, "timeout_ms");
+
+		weir_reader_error_at(reader, place, given ? "timeout_ms" : "interval_ms",
+			"timeout_ms (%u%s) is above interval_ms (%u%s); checks must not overlap",
+			check->timeout_ms, given ? "" : ", the default", check->interval_ms,
+			weir_key_present(read, "interval_ms") ? "" : ", the default");
+	}
+	if (weir_key_valid(read, "type")) {
+		check_http(reader, place, check, read);
+	}
+}
+
+static bool is_prime(uint32_t n) {
+	for (uint32_t divisor = 2; divisor * divisor <= n; divisor++) {
+		if (n % divisor == 0) {
+			return false;
+		}
+	}
+	return n >= 2;
+}
+
+static uint32_t next_prime(uint32_t n) {
+	while (!is_prime(n)) {
+		n++;
+	}
+	return n;
+}
+
+// The largest table size is a prime, so there is always a next one.
+static void check_table_size(struct weir_reader *reader, const struct weir_place *place,
+	const struct weir_config_service *service) {
+	if (!is_prime(service->table_size)) {
+		weir_reader_error_at(reader, place, "table_size", "%u is not a prime; use %u",
+			service->table_size, next_prime(service->table_size));
+	} else if (service->table_size < service->backend_count) {
+		weir_reader_error_at(reader, place, "table_size",
+			"%u is below the number of backends (%u); use %u, or better 100 per "
+			"backend",
+			service->table_size, service->backend_count,
+			next_prime(service->backend_count));
+	}
+}
+
+static const struct weir_config_backend *backend_at(const void *list, uint32_t i) {
+	return &((const struct weir_config_backend *)list)[i];
+}
+
+static int compare_backend_names(const void *a, const void *b, void *list) {
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+	int order = strcmp(backend_at(list, x)->name, backend_at(list, y)->name);
+
+	return order ? order : (x > y) - (x < y);
+}
+
+static int compare_service_names(const void *a, const void *b, void *list) {
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+	const struct weir_config_service *services = list;
+	int order = strcmp(services[x].name, services[y].name);
+
+	return order ? order : (x > y) - (x < y);
+}
+
+// The numbers 0..n-1 in the order of `compare`; NULL = no memory.
+static uint32_t *sorted(struct weir_reader *reader, uint32_t n, void *list,
+	int (*compare)(const void *, const void *, void *)) {
+	uint32_t *order = calloc(n ? n : 1, sizeof(*order));
+
+	if (!order) {
+		reader->out_of_memory = true;
+		return NULL;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		order[i] = i;
+	}
+	qsort_r(order, n, sizeof(*order), compare, list);
+	return order;
+}
+
+void weir_config_check_service(struct weir_reader *reader, const struct weir_place *place,
+	void *into, const struct weir_keys_read *read) {
+	const struct weir_config_service *service = into;
+	const struct weir_config_health_check *check = &service->health_check;
+	const struct weir_place backends = weir_place_member(reader, place, "backends");
+	uint32_t *order;
+
+	if (weir_key_valid(read, "table_size")) {
+		check_table_size(reader, place, service);
+	}
+	if (check->type != WEIR_CHECK_NONE && check->port == 0 && service->bind_count > 0 &&
+		service->binds[0].port_first == 0 && service->binds[0].port_last == UINT16_MAX) {
+		weir_reader_error_at(reader, place, "health_check",
+			"has no port, and the first bind takes every port; add \"port\"");
+	}
+	order = sorted(reader, service->backend_count, service->backends, compare_backend_names);
+	for (uint32_t i = 1; order && i < service->backend_count; i++) {
+		const struct weir_config_backend *first = &service->backends[order[i - 1]];
+		const struct weir_config_backend *second = &service->backends[order[i]];
+
+		if (second->name[0] && strcmp(first->name, second->name) == 0) {
+			struct weir_place at = weir_place_element(reader, &backends, order[i]);
+
+			weir_reader_error_at(reader, &at, "name",
+				"\"%s\" is the name of the backend in line %d too; names of "
+				"backends are unique in a service",
+				second->name, first->line);
+		}
+	}
+	free(order);
+}
+
+static void check_service_names(struct weir_reader *reader, const struct weir_place *services,
+	const struct weir_config *config) {
+	uint32_t *order =
+		sorted(reader, config->service_count, config->services, compare_service_names);
+
+	for (uint32_t i = 1; order && i < config->service_count; i++) {
+		const struct weir_config_service *first = &config->services[order[i - 1]];
+		const struct weir_config_service *second = &config->services[order[i]];
+
+		if (second->name[0] && strcmp(first->name, second->name) == 0) {
+			struct weir_place at = weir_place_element(reader, services, order[i]);
+
+			weir_reader_error_at(reader, &at, "name",
+				"\"%s\" is the name of the service in line %d too; names of "
+				"services are unique",
+				second->name, first->line);
+		}
+	}
+	free(order);
+}
+
+struct bind_number { // a bind and where it stands
+	struct weir_config_bind bind;
+	uint32_t service, number;
+};
+
+static uint32_t width(const struct weir_config_bind *bind) {
+	return (uint32_t)bind->port_last - bind->port_first;
+}
+
+static int compare_binds(const void *a, const void *b) {
+	const struct bind_number *x = a, *y = b;
+	int order = memcmp(&x->bind.address, &y->bind.address, sizeof(x->bind.address));
+
+	if (order) {
+		return order;
+	}
+	if (x->bind.protocol != y->bind.protocol) {
+		return x->bind.protocol < y->bind.protocol ? -1 : 1;
+	}
+	if (width(&x->bind) != width(&y->bind)) {
+		return width(&x->bind) < width(&y->bind) ? -1 : 1;
+	}
+	if (x->bind.port_first != y->bind.port_first) {
+		return x->bind.port_first < y->bind.port_first ? -1 : 1;
+	}
+	if (x->service != y->service) {
+		return x->service < y->service ? -1 : 1;
+	}
+	return x->number < y->number ? -1 : 1;
+}
+
+static void complain_bind(struct weir_reader *reader, const struct weir_place *services,
+	const struct bind_number *first, const struct bind_number *second) {
+	const bool swap = second->service < first->service ||
+			  (second->service == first->service && second->number < first->number);
+	const struct bind_number *later = swap ? first : second, *earlier = swap ? second : first;
+	const struct weir_place service = weir_place_element(reader, services, later->service);
+	const struct weir_place binds = weir_place_member(reader, &service, "binds");
+	const struct weir_place place = weir_place_element(reader, &binds, later->number);
+	const bool equal = first->bind.port_first == second->bind.port_first;
+
+	weir_reader_error(reader, &place, "%s services[%u].binds[%u]; %s",
+		equal ? "is the same VIP, protocol and port as"
+		      : "overlaps a range of the same width,",
+		earlier->service, earlier->number,
+		equal ? "remove one of the two"
+		      : "change a range: the narrower of two wins, equal ones are ambiguous");
+}
+
+// Of binds that overlap the narrower wins; of equally wide ones neither can.
+static void check_binds(struct weir_reader *reader, const struct weir_place *services,
+	const struct weir_config *config) {
+	struct bind_number *all;
+	size_t count = 0, n = 0;
+
+	for (uint32_t i = 0; i < config->service_count; i++) {
+		count += config->services[i].bind_count;
+	}
+	all = calloc(count ? count : 1, sizeof(*all));
+	if (!all) {
+		reader->out_of_memory = true;
+		return;
+	}
+	for (uint32_t i = 0; i < config->service_count; i++) {
+		for (uint32_t j = 0; j < config->services[i].bind_count; j++) {
+			const struct weir_config_bind *bind = &config->services[i].binds[j];
+
+			if (bind->address.family && bind->protocol && bind->port_last &&
+				bind->port_first <= bind->port_last) {
+				all[n++] = (struct bind_number){*bind, i, j};
+			}
+		}
+	}
+	qsort(all, n, sizeof(*all), compare_binds);
+	for (size_t i = 1; i < n; i++) {
+		const struct weir_config_bind *a = &all[i - 1].bind, *b = &all[i].bind;
+
+		if (memcmp(&a->address, &b->address, sizeof(a->address)) == 0 &&
+			a->protocol == b->protocol && width(a) == width(b) &&
+			b->port_first <= a->port_last) {
+			complain_bind(reader, services, &all[i - 1], &all[i]);
+		}
+	}
+	free(all);
+}
+
+static int compare_addresses(const void *a, const void *b) {
+	return memcmp(a, b, sizeof(struct weir_address));
+}
+
+// A backend with the address of a VIP would get its packets sent to the balancer again, for ever.
+static void check_loops(struct weir_reader *reader, const struct weir_place *services,
+	const struct weir_config *config) {
+	struct weir_address *vip;
+	size_t count = 0, n = 0;
+
+	for (uint32_t i = 0; i < config->service_count; i++) {
+		count += config->services[i].bind_count;
+	}
+	vip = calloc(count ? count : 1, sizeof(*vip));
+	if (!vip) {
+		reader->out_of_memory = true;
+		return;
+	}
+	for (uint32_t i = 0; i < config->service_count; i++) {
+		for (uint32_t j = 0; j < config->services[i].bind_count; j++) {
+			vip[n++] = config->services[i].binds[j].address;
+		}
+	}
+	qsort(vip, n, sizeof(*vip), compare_addresses);
+	for (uint32_t i = 0; i < config->service_count; i++) {
+		const struct weir_config_service *service = &config->services[i];
+
+		for (uint32_t j = 0; j < service->backend_count; j++) {
+			const struct weir_address *address = &service->backends[j].address;
+			struct weir_place at, list, backend;
+
+			if (!address->family ||
+				!bsearch(address, vip, n, sizeof(*vip), compare_addresses)) {
+				continue;
+			}
+			at = weir_place_element(reader, services, i);
+			list = weir_place_member(reader, &at, "backends");
+			backend = weir_place_element(reader, &list, j);
+			weir_reader_error_at(reader, &backend, "address",
+				"is a VIP: packets would come back to the balancer; use an "
+				"address of the server itself");
+		}
+	}
+	free(vip);
+}
+
+void weir_config_check_services(struct weir_reader *reader, const struct weir_place *root,
+	const struct weir_config *config) {
+	const struct weir_place services = weir_place_member(reader, root, "services");
+	uint64_t backends = 0;
+
+	for (uint32_t i = 0; i < config->service_count; i++) {
+		backends += config->services[i].backend_count;
+	}
+	if (config->segment.max_services && config->service_count > config->segment.max_services) {
+		weir_reader_error(reader, &services,
+			"has %u services, more than segment.max_services (%u); raise that",
+			config->service_count, config->segment.max_services);
+	}
+	if (config->segment.max_backends && backends > config->segment.max_backends) {
+		weir_reader_error(reader, &services,
+			"has %llu backends in all, more than segment.max_backends (%u); raise that",
+			(unsigned long long)backends, config->segment.max_backends);
+	}
+	check_service_names(reader, &services, config);
+	check_binds(reader, &services, config);
+	check_loops(reader, &services, config);
+}
+
+void weir_config_check_root(struct weir_reader *reader, const struct weir_place *place, void *into,
+	const struct weir_keys_read *read) {
+	const struct weir_config *config = into;
+
+	(void)read;
+	weir_config_check_ports(reader, place, config);
+	weir_config_check_services(reader, place, config);
+}

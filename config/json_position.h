@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Positions in a JSON text: where each value and key of an already parsed text stands, so that
+// errors found later can name line and column. jansson keeps no positions.
+// Filled once per text by config.c, looked up by config_reader.c.
+//
+// Values are numbered in document order: 0 is the root, a container is followed by its members.
+// jansson keeps members in document order too, so both can be walked side by side.
+//
+// Threads: any; an index is immutable after it was made.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define WEIR_JSON_NO_NODE UINT32_MAX
+
+struct weir_json_node {
+	uint32_t at; // offset of the value
+	uint32_t line, column; // of the value, 1-based; columns count bytes
+	uint32_t key_line, key_column; // of its key, 0 outside of objects
+	uint32_t key; // offset of the key's text, behind the quote
+	uint32_t key_bytes; // as written, escapes not resolved
+	uint32_t next; // number of the value behind this one and its members
+};
+
+struct weir_json_index {
+	const char *text; // borrowed
+	struct weir_json_node *node;
+	uint32_t count;
+};
+
+// text must have been accepted by a JSON parser; it must outlive the index.
+// Returns 0, -EINVAL (not JSON after all, or above 2 GiB), -ENOMEM.
+int weir_json_index_init(struct weir_json_index *index, const char *text, size_t bytes);
+void weir_json_index_fini(struct weir_json_index *index);
+
+// First member of a container, the sibling behind a member; WEIR_JSON_NO_NODE when there is none.
+// A node of WEIR_JSON_NO_NODE is allowed and gives the same.
+uint32_t weir_json_first(const struct weir_json_index *index, uint32_t container);
+uint32_t weir_json_sibling(const struct weir_json_index *index, uint32_t container, uint32_t node);
+
+// Member of an object by key, element of an array by index, a value by JSON path
+// ("services[2].backends[0].address", "" = the root); WEIR_JSON_NO_NODE when there is none.
+uint32_t weir_json_member(const struct weir_json_index *index, uint32_t object, const char *key);
+uint32_t weir_json_element(const struct weir_json_index *index, uint32_t array, uint32_t number);
+uint32_t weir_json_find(const struct weir_json_index *index, const char *path);

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "nearest.h"
+
+#include <string.h>
+
+#define WORD_MAX 64 // longer words are not compared
+
+static uint32_t smallest(uint32_t a, uint32_t b, uint32_t c) {
+	uint32_t least = a < b ? a : b;
+
+	return least < c ? least : c;
+}
+
+// Levenshtein distance, one row at a time.
+static uint32_t edit_distance(const char *a, const char *b) {
+	uint32_t row[WORD_MAX + 1];
+	uint32_t a_bytes = (uint32_t)strlen(a), b_bytes = (uint32_t)strlen(b);
+
+	if (a_bytes > WORD_MAX || b_bytes > WORD_MAX) {
+		return UINT32_MAX;
+	}
+	for (uint32_t i = 0; i <= b_bytes; i++) {
+		row[i] = i;
+	}
+	for (uint32_t i = 1; i <= a_bytes; i++) {
+		uint32_t diagonal = row[0];
+
+		row[0] = i;
+		for (uint32_t j = 1; j <= b_bytes; j++) {
+			uint32_t above = row[j];
+
+			row[j] = smallest(
+				above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
+			diagonal = above;
+		}
+	}
+	return row[b_bytes];
+}
+
+const char *weir_nearest(const char *word, const char *const *candidates, uint32_t count) {
+	const char *nearest = NULL;
+	uint32_t least = UINT32_MAX;
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t distance = edit_distance(word, candidates[i]);
+
+		if (distance < least) {
+			least = distance;
+			nearest = candidates[i];
+		}
+	}
+	// Within a third of the word, or two letters of a short one ("nmae").
+	if (nearest && least <= (strlen(word) > 6 ? strlen(word) / 3 : 2) && least < strlen(word)) {
+		return nearest;
+	}
+	return NULL;
+}

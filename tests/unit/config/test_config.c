@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Arguments: the folder of sample configurations, the folder of broken ones.
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include "config_case.h"
+
+static const char *samples_folder, *broken_folder;
+
+static void minimal_configuration_and_defaults(void **state) {
+	struct weir_config *config = parse_good(CONFIG("", ""));
+
+	(void)state;
+	assert_string_equal(config->instance.name, "weir");
+	assert_int_equal(config->instance.client_id, 0);
+	assert_int_equal(config->instance.clients, 1);
+	assert_true(config->instance.hash_seed == 0x5765697253656564);
+	assert_int_equal(config->workers.count, 1);
+	assert_int_equal(config->workers.cores[0], 0);
+	assert_int_equal(config->workers.idle, WEIR_IDLE_YIELD);
+	assert_int_equal(config->flow_table.flows_per_worker, 1048576);
+	assert_int_equal(config->flow_table.half_open_percent, 25);
+	assert_int_equal(config->flow_table.syn_seen_ms, 5000);
+	assert_int_equal(config->flow_table.established_ms, 900000);
+	assert_int_equal(config->flow_table.closing_ms, 10000);
+	assert_int_equal(config->flow_table.udp_ms, 30000);
+	assert_int_equal(config->segment.max_services, 1024);
+	assert_int_equal(config->segment.max_backends, 16384);
+	assert_true(config->segment.heap_bytes == 4294967296);
+	assert_false(config->segment.huge_pages);
+	assert_int_equal(config->service_count, 0);
+	weir_config_free(config);
+}
+
+// A part of an object keeps the defaults of the rest.
+static void partial_objects_keep_defaults(void **state) {
+	struct weir_config *config =
+		parse_good(CONFIG("\"flow_table\": {\"timeout_ms\": {\"udp\": 200}},"
+				  "\"workers\": {\"idle\": \"poll\"}, \"segment\": "
+				  "{\"huge_pages\": true},",
+			""));
+
+	(void)state;
+	assert_int_equal(config->flow_table.udp_ms, 200);
+	assert_int_equal(config->flow_table.syn_seen_ms, 5000);
+	assert_int_equal(config->flow_table.flows_per_worker, 1048576);
+	assert_int_equal(config->workers.idle, WEIR_IDLE_POLL);
+	assert_int_equal(config->workers.count, 1);
+	assert_true(config->segment.huge_pages);
+	assert_int_equal(config->segment.max_services, 1024);
+	weir_config_free(config);
+}
+
+static int ends_with(const char *text, const char *end) {
+	size_t a = strlen(text), b = strlen(end);
+
+	return a >= b && strcmp(text + a - b, end) == 0;
+}
+
+static void samples_are_good(void **state) {
+	DIR *folder = opendir(samples_folder);
+	struct dirent *entry;
+	int samples = 0;
+
+	(void)state;
+	assert_non_null(folder);
+	while ((entry = readdir(folder))) {
+		struct weir_config_errors errors;
+		struct weir_config *config;
+		char path[600];
+
+		if (!ends_with(entry->d_name, ".json") ||
+			ends_with(entry->d_name, ".schema.json")) {
+			continue;
+		}
+		snprintf(path, sizeof(path), "%s/%s", samples_folder, entry->d_name);
+		if (weir_config_read(path, &config, &errors)) {
+			fail_msg("%s:%d: %s: %s", path, errors.error[0].line, errors.error[0].path,
+				errors.error[0].reason);
+		}
+		assert_true(config->port_count > 0 && config->service_count > 0);
+		weir_config_free(config);
+		samples++;
+	}
+	closedir(folder);
+	assert_true(samples >= 4);
+}
+
+static void format_errors(const struct weir_config_errors *errors, char *text, size_t bytes) {
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (uint32_t i = 0; i < errors->count; i++) {
+		const struct weir_config_error *error = &errors->error[i];
+
+		used += (size_t)snprintf(text + used, bytes - used, "%d:%d: %s: %s\n", error->line,
+			error->column, error->path, error->reason);
+		assert_true(used < bytes);
+	}
+}
+
+static void read_expected(const char *path, char *text, size_t bytes) {
+	FILE *file = fopen(path, "r");
+	size_t used;
+
+	if (!file) {
+		fail_msg("%s: %s", path, strerror(errno));
+	}
+	used = fread(text, 1, bytes - 1, file);
+	text[used] = '\0';
+	fclose(file);
+}
+
+// Each broken/NAME.json gives exactly the errors in broken/NAME.expected.
+static void broken_configurations_are_refused_with_reason(void **state) {
+	DIR *folder = opendir(broken_folder);
+	int files = 0, wrong = 0;
+	struct dirent *entry;
+
+	(void)state;
+	assert_non_null(folder);
+	while ((entry = readdir(folder))) {
+		struct weir_config *config = (void *)&config;
+		struct weir_config_errors errors;
+		static char found[65536], expected[65536];
+		char path[600];
+
+		if (!ends_with(entry->d_name, ".json")) {
+			continue;
+		}
+		files++;
+		snprintf(path, sizeof(path), "%s/%s", broken_folder, entry->d_name);
+		assert_int_equal(weir_config_read(path, &config, &errors), -EINVAL);
+		assert_ptr_equal(config, &config);
+		format_errors(&errors, found, sizeof(found));
+		weir_config_errors_fini(&errors);
+		snprintf(strrchr(path, '.'), 10, ".expected");
+		read_expected(path, expected, sizeof(expected));
+		assert_true(expected[0] != '\0');
+		if (strcmp(found, expected) != 0) {
+			print_error("%s\nexpected: %sfound:    %s", path, expected, found);
+			wrong++;
+		}
+	}
+	closedir(folder);
+	assert_int_equal(wrong, 0);
+	assert_true(files >= 60);
+}
+
+static void read_names_the_reason_of_the_system(void **state) {
+	struct weir_config *config = (void *)&config;
+	struct weir_config_errors errors;
+
+	(void)state;
+	assert_int_equal(weir_config_read("/nonexistent/weir.json", &config, &errors), -ENOENT);
+	assert_int_equal(errors.count, 1);
+	assert_int_equal(errors.error[0].line, 0);
+	assert_non_null(strstr(errors.error[0].reason, "No such file"));
+	weir_config_errors_fini(&errors);
+	assert_int_equal(weir_config_read("/", &config, &errors), -EISDIR);
+	assert_int_equal(errors.count, 1);
+	weir_config_errors_fini(&errors);
+	assert_ptr_equal(config, &config);
+}
+
+static void *write_pipe(void *argument) {
+	static const char text[] = CONFIG("", SERVICE("", BIND, BACKEND));
+	int fd = *(int *)argument;
+
+	for (size_t i = 0; i < sizeof(text) - 1; i++) {
+		if (write(fd, text + i, 1) != 1) {
+			break;
+		}
+	}
+	close(fd);
+	return NULL;
+}
+
+static void read_from_a_pipe(void **state) {
+	struct weir_config *config;
+	struct weir_config_errors errors;
+	pthread_t writer;
+	char path[40];
+	int fds[2];
+
+	(void)state;
+	assert_int_equal(pipe(fds), 0);
+	assert_int_equal(pthread_create(&writer, NULL, write_pipe, &fds[1]), 0);
+	snprintf(path, sizeof(path), "/dev/fd/%d", fds[0]);
+	assert_int_equal(weir_config_read(path, &config, &errors), 0);
+	assert_int_equal(config->service_count, 1);
+	pthread_join(writer, NULL);
+	close(fds[0]);
+	weir_config_free(config);
+}
+
+static void read_of_an_endless_file_ends(void **state) {
+	struct weir_config *config;
+	struct weir_config_errors errors;
+
+	(void)state;
+	assert_int_equal(weir_config_read("/dev/zero", &config, &errors), -EFBIG);
+	assert_int_equal(errors.count, 1);
+	weir_config_errors_fini(&errors);
+}
+
+// The scale to design for: 1,000 services, 10,000 backends.
+static void a_thousand_services(void **state) {
+	size_t room = 4 << 20, used = 0;
+	char *text = malloc(room);
+	struct weir_config *config;
+
+	(void)state;
+	assert_non_null(text);
+	used += (size_t)snprintf(text + used, room - used, "{" PORTS ", \"services\": [");
+	for (int s = 0; s < 1000; s++) {
+		used += (size_t)snprintf(text + used, room - used,
+			"%s{\"name\": \"s%d\", \"binds\": [{\"address\": \"198.51.%d.%d\", "
+			"\"protocol\": \"tcp\", \"port\": 80}], \"backends\": [\n",
+			s ? "," : "", s, s / 250, s % 250);
+		for (int b = 0; b < 10; b++) {
+			used += (size_t)snprintf(text + used, room - used,
+				"%s{\"name\": \"b%d\", \"address\": \"10.%d.%d.%d\"}\n",
+				b ? "," : "", b, b, s / 250, s % 250 + 1);
+		}
+		used += (size_t)snprintf(text + used, room - used, "]}");
+	}
+	used += (size_t)snprintf(text + used, room - used, "]}");
+	assert_true(used < room);
+	config = parse_good(text);
+	assert_int_equal(config->service_count, 1000);
+	assert_string_equal(config->services[999].backends[9].name, "b9");
+	assert_int_equal(config->services[999].backends[9].line, 1 + 999 * 11 + 10);
+	weir_config_free(config);
+	free(text);
+}
+
+static void check_names(void **state) {
+	(void)state;
+	assert_string_equal(weir_config_check_name(WEIR_CHECK_NONE), "none");
+	assert_string_equal(weir_config_check_name(WEIR_CHECK_TCP), "tcp");
+	assert_string_equal(weir_config_check_name(WEIR_CHECK_HTTP), "http");
+	assert_string_equal(weir_config_check_name((enum weir_config_check)9), "unknown");
+}
+
+static void free_of_nothing(void **state) {
+	struct weir_config_errors errors = {0};
+
+	(void)state;
+	weir_config_free(NULL);
+	weir_config_errors_fini(&errors);
+}
+
+int main(int argc, char **argv) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(minimal_configuration_and_defaults),
+		cmocka_unit_test(partial_objects_keep_defaults),
+		cmocka_unit_test(samples_are_good),
+		cmocka_unit_test(broken_configurations_are_refused_with_reason),
+		cmocka_unit_test(read_names_the_reason_of_the_system),
+		cmocka_unit_test(read_from_a_pipe),
+		cmocka_unit_test(read_of_an_endless_file_ends),
+		cmocka_unit_test(a_thousand_services),
+		cmocka_unit_test(check_names),
+		cmocka_unit_test(free_of_nothing),
+	};
+
+	if (argc != 3) {
+		fprintf(stderr, "usage: %s SAMPLES BROKEN\n", argv[0]);
+		return 2;
+	}
+	samples_folder = argv[1];
+	broken_folder = argv[2];
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

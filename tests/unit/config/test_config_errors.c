@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "config_case.h"
+#include "config_reader.h"
+
+static void printable_hides_control_bytes_and_cuts(void **state) {
+	char buffer[12];
+
+	(void)state;
+	assert_string_equal(weir_printable("a\x1b[1m\n\xc3\xa9", buffer, 12), "a?[1m???");
+	assert_string_equal(weir_printable("12345678901", buffer, 12), "12345678901");
+	assert_string_equal(weir_printable("123456789012", buffer, 12), "12345678...");
+	assert_string_equal(weir_printable("", buffer, 12), "");
+}
+
+static void errors_come_in_the_order_of_the_file(void **state) {
+	struct weir_config_errors errors = {0};
+	struct weir_reader reader = {.errors = &errors};
+
+	(void)state;
+	weir_reader_error_file(&reader, 7, 3, "third");
+	weir_reader_error_file(&reader, 7, 1, "second");
+	weir_reader_error_file(&reader, 2, 9, "first %d", 1);
+	weir_reader_finish(&reader);
+	assert_int_equal(errors.count, 3);
+	assert_string_equal(errors.error[0].reason, "first 1");
+	assert_string_equal(errors.error[1].reason, "second");
+	assert_string_equal(errors.error[2].reason, "third");
+	weir_config_errors_fini(&errors);
+	assert_null(errors.error);
+}
+
+static void too_many_errors_are_counted(void **state) {
+	struct weir_config_errors errors = {0};
+	struct weir_reader reader = {.errors = &errors};
+
+	(void)state;
+	for (int i = 1; i <= WEIR_CONFIG_ERRORS_MAX + 50; i++) {
+		weir_reader_error_file(&reader, i, 1, "error %d", i);
+	}
+	weir_reader_finish(&reader);
+	assert_int_equal(errors.count, WEIR_CONFIG_ERRORS_MAX);
+	assert_string_equal(errors.error[0].reason, "error 1");
+	assert_string_equal(errors.error[WEIR_CONFIG_ERRORS_MAX - 1].reason,
+		"51 more errors are not shown; correct these first");
+	weir_config_errors_fini(&errors);
+}
+
+static void path_names_the_place(void **state) {
+	struct weir_config_errors errors = {0};
+	struct weir_reader reader = {.errors = &errors};
+	const struct weir_place root = {.node = 0};
+	const struct weir_place services = weir_place_member(&reader, &root, "services");
+	const struct weir_place second = weir_place_element(&reader, &services, 1);
+	const struct weir_place weird = weir_place_member(&reader, &second, "a\nb");
+
+	(void)state;
+	weir_reader_error(&reader, &root, "one");
+	weir_reader_error_at(&reader, &second, "name", "two");
+	weir_reader_error(&reader, &weird, "line\nbreak");
+	assert_string_equal(errors.error[0].path, "");
+	assert_string_equal(errors.error[1].path, "services[1].name");
+	assert_string_equal(errors.error[2].path, "services[1].a?b");
+	assert_string_equal(errors.error[2].reason, "line?break");
+	weir_config_errors_fini(&errors);
+}
+
+static void long_paths_and_reasons_are_cut(void **state) {
+	struct weir_config_errors errors = {0};
+	struct weir_reader reader = {.errors = &errors};
+	struct weir_place chain[50];
+	char text[1000];
+
+	(void)state;
+	chain[0] = (struct weir_place){0};
+	for (size_t i = 1; i < 50; i++) {
+		chain[i] =
+			(struct weir_place){.parent = &chain[i - 1], .key = "a_key_of_some_length"};
+	}
+	memset(text, 'x', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	weir_reader_error(&reader, &chain[49], "%s", text);
+	assert_int_equal(strlen(errors.error[0].path), sizeof(errors.error[0].path) - 1);
+	assert_int_equal(strlen(errors.error[0].reason), sizeof(errors.error[0].reason) - 1);
+	weir_config_errors_fini(&errors);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(printable_hides_control_bytes_and_cuts),
+		cmocka_unit_test(errors_come_in_the_order_of_the_file),
+		cmocka_unit_test(too_many_errors_are_counted),
+		cmocka_unit_test(path_names_the_place),
+		cmocka_unit_test(long_paths_and_reasons_are_cut),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

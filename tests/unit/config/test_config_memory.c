@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Every allocation of the parser fails once. Linked with --wrap=malloc, calloc, realloc; what
+// jansson allocates is its own affair.
+#include <errno.h>
+
+#include "config_case.h"
+
+static long allocations_left = -1; // -1 = no limit
+
+static int refuse(void) {
+	if (allocations_left == 0) {
+		return 1;
+	}
+	if (allocations_left > 0) {
+		allocations_left--;
+	}
+	return 0;
+}
+
+void *__real_malloc(size_t bytes);
+void *__real_calloc(size_t n, size_t bytes);
+void *__real_realloc(void *old, size_t bytes);
+void *__wrap_malloc(size_t bytes);
+void *__wrap_calloc(size_t n, size_t bytes);
+void *__wrap_realloc(void *old, size_t bytes);
+
+void *__wrap_malloc(size_t bytes) {
+	return refuse() ? NULL : __real_malloc(bytes);
+}
+
+void *__wrap_calloc(size_t n, size_t bytes) {
+	return refuse() ? NULL : __real_calloc(n, bytes);
+}
+
+void *__wrap_realloc(void *old, size_t bytes) {
+	return refuse() ? NULL : __real_realloc(old, bytes);
+}
+
+// Returns how many allocations it took; every smaller number must give -ENOMEM and no result.
+static long starve(const char *text, int expected) {
+	for (long n = 0;; n++) {
+		struct weir_config *config = (void *)&config;
+		struct weir_config_errors errors;
+		int rc;
+
+		allocations_left = n;
+		rc = weir_config_parse(text, strlen(text), &config, &errors);
+		allocations_left = -1;
+		if (rc != -ENOMEM) {
+			assert_int_equal(rc, expected);
+			weir_config_errors_fini(&errors);
+			if (rc == 0) {
+				weir_config_free(config);
+			}
+			return n;
+		}
+		assert_ptr_equal(config, &config);
+		weir_config_errors_fini(&errors);
+	}
+}
+
+static void parse_survives_each_failed_allocation(void **state) {
+	(void)state;
+	assert_true(starve(CONFIG("", SERVICE("", BIND, BACKEND)), 0) > 5);
+}
+
+static void errors_survive_each_failed_allocation(void **state) {
+	(void)state;
+	assert_true(
+		starve(CONFIG("\"instance\": {\"name\": \"\"}, \"x\": 1,",
+			       SERVICE("\"table_size\": 4,", BIND ", " BIND, BACKEND ", " BACKEND)),
+			-EINVAL) > 5);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(parse_survives_each_failed_allocation),
+		cmocka_unit_test(errors_survive_each_failed_allocation),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "config_case.h"
+
+#define PORT(extra) "{\"name\": \"wan\", \"device\": \"net_null0\"" extra "}"
+#define WITH_PORTS(ports) "{\"ports\": [" ports "], \"services\": []}"
+
+static void ports_defaults(void **state) {
+	struct weir_config *config = parse_good(WITH_PORTS(PORT("")));
+	const struct weir_config_port *port = &config->ports[0];
+
+	(void)state;
+	assert_int_equal(config->port_count, 1);
+	assert_string_equal(port->name, "wan");
+	assert_string_equal(port->device, "net_null0");
+	assert_string_equal(port->exception, "");
+	assert_int_equal(port->mtu, 1500);
+	assert_int_equal(port->vlan, 0);
+	assert_false(port->has_gateway_mac);
+	assert_int_equal(port->source_ipv4.family, 0);
+	assert_int_equal(port->source_ipv6.family, 0);
+	assert_int_equal(port->queues, 0);
+	weir_config_free(config);
+}
+
+static void ports_every_key(void **state) {
+	static const uint8_t mac[6] = {0x02, 0xAB, 0xcd, 0x00, 0x00, 0x01};
+	struct weir_config *config = parse_good(WITH_PORTS(
+		PORT(", \"exception\": \"net_tap0\", \"mtu\": 9216, \"vlan\": 4094, "
+		     "\"gateway_mac\": \"02:AB:cd:00:00:01\", \"source_ipv4\": \"192.0.2.1\", "
+		     "\"source_ipv6\": \"2001:db8::1\", \"queues\": 64")));
+	const struct weir_config_port *port = &config->ports[0];
+
+	(void)state;
+	assert_string_equal(port->exception, "net_tap0");
+	assert_int_equal(port->mtu, 9216);
+	assert_int_equal(port->vlan, 4094);
+	assert_true(port->has_gateway_mac);
+	assert_memory_equal(port->gateway_mac, mac, sizeof(mac));
+	assert_int_equal(port->source_ipv4.family, 4);
+	assert_int_equal(port->source_ipv6.family, 6);
+	assert_int_equal(port->queues, 64);
+	weir_config_free(config);
+}
+
+static void ports_null_is_not_set(void **state) {
+	struct weir_config *config =
+		parse_good(WITH_PORTS(PORT(", \"vlan\": null, \"gateway_mac\": null, "
+					   "\"source_ipv4\": null, \"exception\": null")));
+
+	(void)state;
+	assert_int_equal(config->ports[0].vlan, 0);
+	assert_false(config->ports[0].has_gateway_mac);
+	assert_int_equal(config->ports[0].source_ipv4.family, 0);
+	weir_config_free(config);
+	expect_one_error(WITH_PORTS(PORT(", \"mtu\": null")), "ports[0].mtu", "not null");
+}
+
+static void ports_share_no_device(void **state) {
+	const char *first = PORT(", \"exception\": \"net_tap0\"");
+	static const struct {
+		const char *second, *path;
+	} cases[] = {
+		{"{\"name\": \"b\", \"device\": \"net_null0\"}", "ports[1].device"},
+		{"{\"name\": \"b\", \"device\": \"net_tap0,iface=x\"}", "ports[1].device"},
+		{"{\"name\": \"b\", \"device\": \"net_null1\", \"exception\": \"net_tap0\"}",
+			"ports[1].exception"},
+		{"{\"name\": \"b\", \"device\": \"net_null1\", \"exception\": \"net_null0\"}",
+			"ports[1].exception"},
+	};
+	char text[400];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		snprintf(text, sizeof(text), "{\"ports\": [%s, %s], \"services\": []}", first,
+			cases[i].second);
+		expect_one_error(text, cases[i].path, "is used by ports[0] too");
+	}
+	// A longer name that begins alike is another device.
+	weir_config_free(parse_good(
+		WITH_PORTS(PORT("") ", {\"name\": \"b\", \"device\": \"net_null01,size=64\"}")));
+}
+
+static void port_source_is_unicast(void **state) {
+	(void)state;
+	expect_one_error(WITH_PORTS(PORT(", \"source_ipv4\": \"127.0.0.1\"")),
+		"ports[0].source_ipv4", "unicast");
+	expect_one_error(WITH_PORTS(PORT(", \"source_ipv4\": \"0.0.0.0\"")), "ports[0].source_ipv4",
+		"unicast");
+	expect_one_error(
+		WITH_PORTS(PORT(", \"source_ipv6\": \"::\"")), "ports[0].source_ipv6", "unicast");
+	expect_one_error(WITH_PORTS(PORT(", \"source_ipv6\": \"ff02::1\"")), "ports[0].source_ipv6",
+		"unicast");
+}
+
+static void instance_client_id_is_below_clients(void **state) {
+	struct weir_config *config = parse_good(CONFIG(
+		"\"instance\": {\"client_id\": 3, \"clients\": 4, \"hash_seed\": \"0xff\"},", ""));
+
+	(void)state;
+	assert_int_equal(config->instance.client_id, 3);
+	assert_int_equal(config->instance.clients, 4);
+	assert_int_equal(config->instance.hash_seed, 0xff);
+	weir_config_free(config);
+	// 1 instance unless it says otherwise.
+	expect_one_error(CONFIG("\"instance\": {\"client_id\": 1},", ""), "instance.client_id",
+		"not below clients (1)");
+	// One error is enough: what is out of range is not compared.
+	expect_one_error(CONFIG("\"instance\": {\"client_id\": 5, \"clients\": 0},", ""),
+		"instance.clients", "out of range");
+}
+
+static void segment_heap_is_whole_pages(void **state) {
+	struct weir_config *config =
+		parse_good(CONFIG("\"segment\": {\"heap_bytes\": 1052672},", ""));
+
+	(void)state;
+	assert_int_equal(config->segment.heap_bytes, 1052672);
+	weir_config_free(config);
+	expect_one_error(CONFIG("\"segment\": {\"heap_bytes\": 1052671},", ""),
+		"segment.heap_bytes", "use 1052672");
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ports_defaults),
+		cmocka_unit_test(ports_every_key),
+		cmocka_unit_test(ports_null_is_not_set),
+		cmocka_unit_test(ports_share_no_device),
+		cmocka_unit_test(port_source_is_unicast),
+		cmocka_unit_test(instance_client_id_is_below_clients),
+		cmocka_unit_test(segment_heap_is_whole_pages),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

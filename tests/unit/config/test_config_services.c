@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <netinet/in.h>
+
+#include "config_case.h"
+
+#define RANGE(first, last) \
+	"{\"address\": \"198.51.100.10\", \"protocol\": \"tcp\", \"port_first\": " #first \
+	", \"port_last\": " #last "}"
+#define EVERY "{\"address\": \"198.51.100.10\", \"protocol\": \"tcp\", \"port\": 0}"
+#define ONE(extra) CONFIG("", SERVICE(extra, BIND, BACKEND))
+#define BINDS(binds) CONFIG("", SERVICE("", binds, BACKEND))
+
+static void service_defaults(void **state) {
+	struct weir_config *config = parse_good(ONE(""));
+	const struct weir_config_service *service = &config->services[0];
+	const struct weir_config_health_check *check = &service->health_check;
+
+	(void)state;
+	assert_string_equal(service->name, "web");
+	assert_int_equal(service->policy, WEIR_CONFIG_MAGLEV);
+	assert_int_equal(service->forwarding, WEIR_CONFIG_IPIP);
+	assert_int_equal(service->table_size, 65537);
+	assert_int_equal(service->panic_threshold_percent, 50);
+	assert_int_equal(service->backend_count, 1);
+	assert_int_equal(service->backends[0].weight, 100);
+	assert_int_equal(check->type, WEIR_CHECK_NONE);
+	assert_string_equal(check->path, "/");
+	assert_string_equal(check->host, "");
+	assert_int_equal(check->port, 0);
+	assert_int_equal(check->status_first, 200);
+	assert_int_equal(check->status_last, 399);
+	assert_int_equal(check->interval_ms, 1000);
+	assert_int_equal(check->timeout_ms, 500);
+	assert_int_equal(check->rise, 2);
+	assert_int_equal(check->fall, 3);
+	weir_config_free(config);
+}
+
+static void bind_port_becomes_a_range(void **state) {
+	struct weir_config *config = parse_good(BINDS(BIND ", " RANGE(8000, 8099) ", " EVERY));
+	const struct weir_config_bind *binds = config->services[0].binds;
+
+	(void)state;
+	assert_int_equal(config->services[0].bind_count, 3);
+	assert_int_equal(binds[0].protocol, IPPROTO_TCP);
+	assert_int_equal(binds[0].port_first, 80);
+	assert_int_equal(binds[0].port_last, 80);
+	assert_int_equal(binds[1].port_first, 8000);
+	assert_int_equal(binds[1].port_last, 8099);
+	assert_int_equal(binds[2].port_first, 0);
+	assert_int_equal(binds[2].port_last, 65535);
+	weir_config_free(config);
+}
+
+static void binds_overlap_only_by_width(void **state) {
+	static const struct {
+		const char *text;
+		bool good;
+	} cases[] = {
+		{BINDS(RANGE(10, 19) ", " RANGE(20, 29)), true},
+		{BINDS(RANGE(10, 19) ", " RANGE(19, 28)), false},
+		{BINDS(RANGE(10, 19) ", " RANGE(15, 16)), true},
+		{BINDS(RANGE(10, 19) ", " RANGE(19, 29)), true},
+		{BINDS(RANGE(10, 19) ", " RANGE(10, 19)), false},
+		{BINDS(RANGE(80, 80) ", " BIND), false},
+		{BINDS(EVERY ", " BIND), true},
+		{BINDS(EVERY ", " RANGE(1, 65535)), true},
+		{BINDS(EVERY ", " EVERY), false},
+		{BINDS(RANGE(20, 29) ", " RANGE(40, 49) ", " RANGE(1, 10) ", " RANGE(31, 40)),
+			false},
+		{BINDS(BIND ", {\"address\": \"198.51.100.10\", \"protocol\": \"udp\", \"port\": "
+			    "80}"),
+			true},
+		{BINDS(BIND ", {\"address\": \"198.51.100.11\", \"protocol\": \"tcp\", \"port\": "
+			    "80}"),
+			true},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct weir_config *config = NULL;
+		struct weir_config_errors errors;
+		int rc = weir_config_parse(cases[i].text, strlen(cases[i].text), &config, &errors);
+
+		if (cases[i].good != (rc == 0) || errors.count != !cases[i].good) {
+			fail_msg("case %zu: %d, %u errors", i, rc, errors.count);
+		}
+		weir_config_errors_fini(&errors);
+		weir_config_free(config);
+	}
+}
+
+// The message is at the bind that comes later in the file, whatever the order of the ranges.
+static void overlap_is_reported_at_the_later_bind(void **state) {
+	(void)state;
+	expect_one_error(BINDS(RANGE(15, 24) ", " RANGE(10, 19)), "services[0].binds[1]",
+		"services[0].binds[0]");
+}
+
+static void table_size_next_prime(void **state) {
+	(void)state;
+	expect_one_error(ONE("\"table_size\": 65536,"), "services[0].table_size", "use 65537");
+	expect_one_error(
+		ONE("\"table_size\": 16777212,"), "services[0].table_size", "use 16777213");
+	expect_one_error(ONE("\"table_size\": 4,"), "services[0].table_size", "use 5");
+	weir_config_free(parse_good(ONE("\"table_size\": 2,")));
+	weir_config_free(parse_good(ONE("\"table_size\": 16777213,")));
+}
+
+static void health_check_default_is_named_in_the_message(void **state) {
+	(void)state;
+	expect_one_error(ONE("\"health_check\": {\"type\": \"tcp\", \"interval_ms\": 499},"),
+		"services[0].health_check.interval_ms", "timeout_ms (500, the default)");
+	expect_one_error(ONE("\"health_check\": {\"type\": \"tcp\", \"timeout_ms\": 1001},"),
+		"services[0].health_check.timeout_ms", "interval_ms (1000, the default)");
+	weir_config_free(parse_good(ONE("\"health_check\": {\"type\": \"tcp\", \"interval_ms\": "
+					"500},")));
+}
+
+static void health_check_needs_a_port(void **state) {
+	(void)state;
+	weir_config_free(parse_good(CONFIG(
+		"", SERVICE("\"health_check\": {\"type\": \"tcp\"},", RANGE(80, 90), BACKEND))));
+	weir_config_free(parse_good(CONFIG("",
+		SERVICE("\"health_check\": {\"type\": \"tcp\", \"port\": 80},", EVERY, BACKEND))));
+	weir_config_free(parse_good(
+		CONFIG("", SERVICE("\"health_check\": {\"type\": \"none\"},", EVERY, BACKEND))));
+	expect_one_error(
+		CONFIG("", SERVICE("\"health_check\": {\"type\": \"tcp\"},", EVERY, BACKEND)),
+		"services[0].health_check", "add \"port\"");
+}
+
+static void same_backend_name_in_two_services_is_fine(void **state) {
+	struct weir_config *config = parse_good(
+		CONFIG("", SERVICE("", BIND, BACKEND) ", {\"name\": \"api\", \"binds\": [" RANGE(
+				   81, 82) "], \"backends\": [" BACKEND "]}"));
+
+	(void)state;
+	assert_int_equal(config->service_count, 2);
+	weir_config_free(config);
+}
+
+static void three_of_one_name_give_two_errors(void **state) {
+	static const char text[] = CONFIG("", SERVICE("", BIND, BACKEND ", " BACKEND ", " BACKEND));
+	struct weir_config *config;
+	struct weir_config_errors errors;
+
+	(void)state;
+	assert_int_equal(weir_config_parse(text, strlen(text), &config, &errors), -22);
+	assert_int_equal(errors.count, 2);
+	assert_string_equal(errors.error[0].path, "services[0].backends[1].name");
+	assert_string_equal(errors.error[1].path, "services[0].backends[2].name");
+	weir_config_errors_fini(&errors);
+}
+
+static void lines_of_services_and_backends(void **state) {
+	struct weir_config *config = parse_good("{" PORTS ", \"services\": [\n" SERVICE("\n", BIND,
+		"\n" BACKEND ",\n\n{\"name\": \"web-2\", \"address\": \"10.0.0.12\"}") "]}");
+
+	(void)state;
+	assert_int_equal(config->services[0].line, 2);
+	assert_int_equal(config->services[0].backends[0].line, 4);
+	assert_int_equal(config->services[0].backends[1].line, 6);
+	weir_config_free(config);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(service_defaults),
+		cmocka_unit_test(bind_port_becomes_a_range),
+		cmocka_unit_test(binds_overlap_only_by_width),
+		cmocka_unit_test(overlap_is_reported_at_the_later_bind),
+		cmocka_unit_test(table_size_next_prime),
+		cmocka_unit_test(health_check_default_is_named_in_the_message),
+		cmocka_unit_test(health_check_needs_a_port),
+		cmocka_unit_test(same_backend_name_in_two_services_is_fine),
+		cmocka_unit_test(three_of_one_name_give_two_errors),
+		cmocka_unit_test(lines_of_services_and_backends),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
