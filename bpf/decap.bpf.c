@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause)
+//
+// Decap: takes the balancer's outer header off (IPv4 or IPv6 in IPv4 or IPv6) and leaves the inner
+// packet to the kernel. XDP, on a backend's interface.
+//
+// Touches only tunnel packets to the addresses in weir_decap_addresses; MAC addresses and VLAN tags
+// stay as they are. ECN by RFC 6040, section 4.2; the inner TTL and DSCP are the client's.
+#include <stdbool.h>
+
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+
+#include "decap.h"
+#include "packet.h"
+
+#define L2_BYTES_MAX (ETH_HLEN + WEIR_VLAN_TAGS_MAX * sizeof(struct vlan_tag))
+#define IPV4_FRAGMENT bpf_htons(0x3fff) // more fragments, or an offset
+#define ECN_MASK 3
+#define ECN_NOT_ECT 0
+#define ECN_ECT1 1
+#define ECN_ECT0 2
+#define ECN_CE 3
+
+const volatile bool check_sources = false;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, WEIR_DECAP_ADDRESSES_MAX);
+	__type(key, struct weir_decap_address);
+	__type(value, __u32);
+} weir_decap_addresses SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, WEIR_DECAP_SOURCES_MAX);
+	__type(key, struct weir_decap_prefix);
+	__type(value, __u32);
+} weir_decap_sources SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, WEIR_DECAP_RESULT_COUNT);
+	__type(key, __u32);
+	__type(value, struct weir_decap_counter);
+} weir_decap_counters SEC(".maps");
+
+struct tunnel { // an outer header, and what it says
+	void *inner;
+	__u32 header_bytes;
+	__u32 payload_bytes; // of the inner packet, as the outer header says
+	__u8 protocol; // IPPROTO_IPIP or IPPROTO_IPV6
+	__u8 ecn;
+};
+
+static __always_inline int count(enum weir_decap_result result, __u32 bytes, int verdict) {
+	__u32 key = result;
+	struct weir_decap_counter *counter = bpf_map_lookup_elem(&weir_decap_counters, &key);
+
+	if (counter) {
+		counter->packets++;
+		counter->bytes += bytes;
+	}
+	return verdict;
+}
+
+static __always_inline bool is_ours(__u8 family, const void *address, __u32 bytes) {
+	struct weir_decap_address key = {.family = family};
+
+	__builtin_memcpy(key.address, address, bytes);
+	return bpf_map_lookup_elem(&weir_decap_addresses, &key) != NULL;
+}
+
+static __always_inline bool may_send(__u8 family, const void *address, __u32 bytes) {
+	struct weir_decap_prefix key = {.bits = 8 + bytes * 8, .family = family};
+
+	if (!check_sources) {
+		return true;
+	}
+	__builtin_memcpy(key.address, address, bytes);
+	return bpf_map_lookup_elem(&weir_decap_sources, &key) != NULL;
+}
+
+// Does the header's ones' complement sum hold? Also false when the frame ends inside of it.
+static __always_inline bool ipv4_checksum_holds(const struct iphdr *ip, void *end) {
+	const __u16 *word = (const void *)ip;
+	__u32 words = ip->ihl * 2, sum = 0;
+
+	for (__u32 i = 0; i < 30; i++, word++) {
+		if (i >= words) {
+			break;
+		}
+		asm volatile("" : "+r"(word)); // or clang computes on `end`, which is not allowed
+		if ((void *)(word + 1) > end) {
+			return false;
+		}
+		sum += *word;
+	}
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return sum == 0xffff;
+}
+
+// The functions below return how it goes on: WEIR_DECAP_DECAPSULATED = well so far, another result
+// = drop for this reason, NOT_OURS = the kernel's.
+#define NOT_OURS (-1)
+
+static __always_inline int parse_outer_ipv4(void *at, void *end, struct tunnel *tunnel) {
+	struct iphdr *ip = at;
+	__u32 total, header;
+
+	if ((void *)(ip + 1) > end ||
+		(ip->protocol != IPPROTO_IPIP && ip->protocol != IPPROTO_IPV6) ||
+		!is_ours(4, &ip->daddr, 4)) {
+		return NOT_OURS;
+	}
+	header = ip->ihl * 4;
+	total = bpf_ntohs(ip->tot_len);
+	if (ip->version != 4 || header < sizeof(*ip) || total < header || at + total > end) {
+		return WEIR_DECAP_OUTER;
+	}
+	if (!ipv4_checksum_holds(ip, end)) {
+		return WEIR_DECAP_CHECKSUM;
+	}
+	if (!may_send(4, &ip->saddr, 4)) {
+		return WEIR_DECAP_SOURCE;
+	}
+	if (ip->frag_off & IPV4_FRAGMENT) {
+		return WEIR_DECAP_FRAGMENT;
+	}
+	tunnel->inner = at + header;
+	tunnel->header_bytes = header;
+	tunnel->payload_bytes = total - header;
+	tunnel->protocol = ip->protocol;
+	tunnel->ecn = ip->tos & ECN_MASK;
+	return WEIR_DECAP_DECAPSULATED;
+}
+
+static __always_inline int parse_outer_ipv6(void *at, void *end, struct tunnel *tunnel) {
+	struct ipv6hdr *ip = at;
+	__u32 payload;
+
+	if ((void *)(ip + 1) > end ||
+		(ip->nexthdr != IPPROTO_IPIP && ip->nexthdr != IPPROTO_IPV6) ||
+		!is_ours(6, &ip->daddr, 16)) {
+		return NOT_OURS;
+	}
+	payload = bpf_ntohs(ip->payload_len);
+	if (ip->version != 6 || (void *)(ip + 1) + payload > end) {
+		return WEIR_DECAP_OUTER;
+	}
+	if (!may_send(6, &ip->saddr, 16)) {
+		return WEIR_DECAP_SOURCE;
+	}
+	tunnel->inner = ip + 1;
+	tunnel->header_bytes = sizeof(*ip);
+	tunnel->payload_bytes = payload;
+	tunnel->protocol = ip->nexthdr;
+	tunnel->ecn = ip->flow_lbl[0] >> 4 & ECN_MASK;
+	return WEIR_DECAP_DECAPSULATED;
+}
+
+// RFC 6040, figure 4. Returns the ECN field of the packet to pass on, or -1: drop.
+static __always_inline int ecn_of(__u8 inner, __u8 outer) {
+	if (outer == ECN_CE) {
+		return inner == ECN_NOT_ECT ? -1 : ECN_CE;
+	}
+	return outer == ECN_ECT1 && inner == ECN_ECT0 ? ECN_ECT1 : inner;
+}
+
+static __always_inline int set_inner_ipv4(const struct tunnel *tunnel, void *end, bool *marked) {
+	struct iphdr *ip = tunnel->inner;
+	__u32 total, sum;
+	int ecn;
+
+	if ((void *)(ip + 1) > end || ip->version != 4 || ip->ihl < 5) {
+		return WEIR_DECAP_INNER;
+	}
+	total = bpf_ntohs(ip->tot_len);
+	if (total < ip->ihl * 4u || total > tunnel->payload_bytes) {
+		return WEIR_DECAP_INNER;
+	}
+	ecn = ecn_of(ip->tos & ECN_MASK, tunnel->ecn);
+	if (ecn < 0) {
+		return WEIR_DECAP_ECN;
+	}
+	if (ecn != (ip->tos & ECN_MASK)) {
+		__u8 tos = (ip->tos & ~ECN_MASK) | ecn;
+
+		// RFC 1624: HC' = ~(~HC + ~m + m'); both words share their high byte.
+		sum = (__u16)~ip->check + (__u16)~bpf_htons(ip->tos) + bpf_htons(tos);
+		sum = (sum & 0xffff) + (sum >> 16);
+		sum = (sum & 0xffff) + (sum >> 16);
+		ip->check = ~sum;
+		ip->tos = tos;
+		*marked = true;
+	}
+	return WEIR_DECAP_DECAPSULATED;
+}
+
+static __always_inline int set_inner_ipv6(const struct tunnel *tunnel, void *end, bool *marked) {
+	struct ipv6hdr *ip = tunnel->inner;
+	int ecn, was;
+
+	if ((void *)(ip + 1) > end || ip->version != 6 ||
+		sizeof(*ip) + bpf_ntohs(ip->payload_len) > tunnel->payload_bytes) {
+		return WEIR_DECAP_INNER;
+	}
+	was = ip->flow_lbl[0] >> 4 & ECN_MASK;
+	ecn = ecn_of(was, tunnel->ecn);
+	if (ecn < 0) {
+		return WEIR_DECAP_ECN;
+	}
+	if (ecn != was) {
+		ip->flow_lbl[0] = (ip->flow_lbl[0] & 0xcf) | ecn << 4;
+		*marked = true;
+	}
+	return WEIR_DECAP_DECAPSULATED;
+}
+
+// Move the Ethernet header and its tags (l2_bytes, a constant at each call) up to the inner packet.
+static __always_inline bool remove_header(
+	struct xdp_md *ctx, __u32 l2_bytes, __u32 header_bytes, __be16 type) {
+	void *data = (void *)(long)ctx->data;
+	__u8 l2[L2_BYTES_MAX];
+
+	if (data + l2_bytes > (void *)(long)ctx->data_end) {
+		return false;
+	}
+	__builtin_memcpy(l2, data, l2_bytes);
+	if (bpf_xdp_adjust_head(ctx, header_bytes)) {
+		return false;
+	}
+	data = (void *)(long)ctx->data;
+	if (data + l2_bytes > (void *)(long)ctx->data_end) {
+		return false;
+	}
+	__builtin_memcpy(data, l2, l2_bytes);
+	*(__be16 *)(data + l2_bytes - sizeof(type)) = type;
+	return true;
+}
+
+static __always_inline bool remove_outer(
+	struct xdp_md *ctx, __u32 l2_bytes, struct tunnel *tunnel) {
+	__be16 type = bpf_htons(tunnel->protocol == IPPROTO_IPIP ? ETH_P_IP : ETH_P_IPV6);
+
+	switch (l2_bytes) {
+	case ETH_HLEN:
+		return remove_header(ctx, ETH_HLEN, tunnel->header_bytes, type);
+	case ETH_HLEN + 4:
+		return remove_header(ctx, ETH_HLEN + 4, tunnel->header_bytes, type);
+	default:
+		return remove_header(ctx, ETH_HLEN + 8, tunnel->header_bytes, type);
+	}
+}
+
+SEC("xdp")
+int weir_decap(struct xdp_md *ctx) {
+	void *data = (void *)(long)ctx->data;
+	void *end = (void *)(long)ctx->data_end;
+	struct tunnel tunnel = {0};
+	void *at = data;
+	int result = NOT_OURS;
+	bool marked = false;
+	__u32 l2_bytes, bytes;
+
+	switch (skip_ethernet(&at, end)) {
+	case bpf_htons(ETH_P_IP):
+		result = parse_outer_ipv4(at, end, &tunnel);
+		break;
+	case bpf_htons(ETH_P_IPV6):
+		result = parse_outer_ipv6(at, end, &tunnel);
+		break;
+	}
+	if (result == NOT_OURS) {
+		return XDP_PASS;
+	}
+	l2_bytes = at - data;
+	bytes = end - at;
+	if (result == WEIR_DECAP_DECAPSULATED) {
+		bytes = tunnel.header_bytes + tunnel.payload_bytes;
+		result = tunnel.protocol == IPPROTO_IPIP ? set_inner_ipv4(&tunnel, end, &marked)
+							 : set_inner_ipv6(&tunnel, end, &marked);
+	}
+	if (result == WEIR_DECAP_DECAPSULATED && !remove_outer(ctx, l2_bytes, &tunnel)) {
+		result = WEIR_DECAP_FAILED;
+	}
+	if (result != WEIR_DECAP_DECAPSULATED) {
+		return count(result, bytes, XDP_DROP);
+	}
+	if (marked) {
+		count(WEIR_DECAP_MARKED, bytes, XDP_PASS);
+	}
+	return count(WEIR_DECAP_DECAPSULATED, bytes, XDP_PASS);
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause) */
+//
+// Decap: what decap.bpf.c and user space share.
+//
+// User space fills weir_decap_addresses (outer destinations that are this host's) and, when
+// check_sources is set before loading, weir_decap_sources (who may send).
+#pragma once
+
+#include <linux/types.h>
+
+#define WEIR_DECAP_ADDRESSES_MAX 1024
+#define WEIR_DECAP_SOURCES_MAX 1024
+
+struct weir_decap_address {
+	__u8 address[16]; // IPv4 in the first 4 bytes, rest 0
+	__u8 family; // 4 or 6
+	__u8 reserved[3];
+};
+_Static_assert(sizeof(struct weir_decap_address) == 20, "key of weir_decap_addresses");
+
+struct weir_decap_prefix { // LPM trie: the family counts as the first 8 bits of the prefix
+	__u32 bits; // 8 + length of the prefix
+	__u8 family; // 4 or 6
+	__u8 address[16];
+	__u8 reserved[3];
+};
+#define WEIR_DECAP_PREFIX_BITS (8 + 128)
+
+// What became of tunnel packets to our addresses. X(NAME, "name", "meaning")
+// clang-format off
+#define WEIR_DECAP_RESULTS(X)                                                                      \
+	X(DECAPSULATED, "decapsulated", "outer header removed, handed to the kernel")              \
+	X(MARKED, "congestion_marked", "of these: the outer header's congestion mark was copied")  \
+	X(SOURCE, "source_refused", "dropped: outer source is not a balancer (--from)")            \
+	X(FRAGMENT, "outer_fragment", "dropped: outer fragment; raise the MTU of the way here")    \
+	X(CHECKSUM, "outer_checksum", "dropped: outer IPv4 header checksum is wrong")              \
+	X(OUTER, "outer_malformed", "dropped: outer header contradicts itself or the frame")       \
+	X(INNER, "inner_malformed", "dropped: inner packet truncated, or of another version")      \
+	X(ECN, "ecn_not_capable", "dropped: congestion mark on a flow that knows no ECN (RFC 6040)") \
+	X(FAILED, "failed", "dropped: the kernel refused to move the packet's head")
+// clang-format on
+
+enum weir_decap_result {
+#define X(name, key, text) WEIR_DECAP_##name,
+	WEIR_DECAP_RESULTS(X)
+#undef X
+		WEIR_DECAP_RESULT_COUNT
+};
+
+struct weir_decap_counter { // per CPU, indexed by enum weir_decap_result
+	__u64 packets;
+	__u64 bytes; // outer IP packets
+};

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause)
+//
+// Steer: sends a port's VIP traffic to the dataplane's AF_XDP sockets, and leaves everything else
+// (ARP, neighbour discovery, ssh, BGP, ...) to the kernel. XDP, on the balancer's interface.
+//
+// It decides by the destination alone and validates nothing: a broken packet for a VIP is the
+// dataplane's to count. When no socket serves the queue, the packet goes to the kernel.
+#include <linux/icmpv6.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+
+#include "packet.h"
+#include "steer.h"
+
+// From linux/icmp.h, which drags in the C library.
+#define ICMP_DEST_UNREACH 3
+#define ICMP_ECHO 8
+#define ICMP_TIME_EXCEEDED 11
+#define ICMP_PARAMETERPROB 12
+
+#define EXTENSIONS_MAX 8
+#define IPV4_FRAGMENT bpf_htons(0x3fff) // more fragments, or an offset
+#define IPV6_FRAGMENT bpf_htons(0xfff9)
+
+struct {
+	__uint(type, BPF_MAP_TYPE_XSKMAP);
+	__uint(max_entries, WEIR_STEER_QUEUES_MAX);
+	__type(key, __u32);
+	__type(value, __u32);
+} xsks_map SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, WEIR_STEER_VIPS_MAX);
+	__type(key, struct weir_vip_key);
+	__type(value, weir_vip_value);
+} weir_vips SEC(".maps");
+
+static __always_inline int is_vip(struct weir_vip_key *key, __u8 protocol, __be16 port) {
+	key->protocol = protocol;
+	key->port = port;
+	return bpf_map_lookup_elem(&weir_vips, key) != NULL;
+}
+
+// An echo request or an error? The rest of ICMP is the kernel's: redirects, router and neighbour
+// discovery, answers to its own questions.
+static __always_inline int is_icmp_for_us(__u8 protocol, __u8 type) {
+	if (protocol == IPPROTO_ICMP) {
+		return type == ICMP_ECHO || type == ICMP_DEST_UNREACH ||
+		       type == ICMP_TIME_EXCEEDED || type == ICMP_PARAMETERPROB;
+	}
+	return type == ICMPV6_ECHO_REQUEST || type < 128;
+}
+
+// Is a packet with this transport header at `at` ours? key holds the destination.
+static __always_inline int is_ours(
+	struct weir_vip_key *key, __u8 protocol, int fragment, void *at, void *end) {
+	int icmp = key->family == 4 ? IPPROTO_ICMP : IPPROTO_ICMPV6;
+	__be16 *ports = at;
+	__u8 *type = at;
+
+	if (protocol != IPPROTO_TCP && protocol != IPPROTO_UDP && protocol != icmp) {
+		return 0;
+	}
+	if (fragment) {
+		return is_vip(key, 0, 0);
+	}
+	if (protocol == icmp) {
+		if ((void *)(type + 1) <= end && !is_icmp_for_us(protocol, *type)) {
+			return 0;
+		}
+		return is_vip(key, 0, 0);
+	}
+	if ((void *)(ports + 2) > end) {
+		return is_vip(key, 0, 0);
+	}
+	// Port 0 is no port, but would find the key that stands for all of them.
+	return is_vip(key, protocol, ports[1]) || is_vip(key, protocol, 0);
+}
+
+static __always_inline int steer_ipv4(void *at, void *end) {
+	struct weir_vip_key key = {.family = 4};
+	struct iphdr *ip = at;
+
+	if ((void *)(ip + 1) > end) {
+		return 0;
+	}
+	__builtin_memcpy(key.address, &ip->daddr, 4);
+	if (ip->version != 4 || ip->ihl < 5) {
+		return is_vip(&key, 0, 0);
+	}
+	return is_ours(&key, ip->protocol, ip->frag_off & IPV4_FRAGMENT, at + ip->ihl * 4, end);
+}
+
+static __always_inline int is_extension(__u8 next) {
+	return next == IPPROTO_HOPOPTS || next == IPPROTO_ROUTING || next == IPPROTO_DSTOPTS ||
+	       next == IPPROTO_FRAGMENT || next == IPPROTO_AH;
+}
+
+static __always_inline int steer_ipv6(void *at, void *end) {
+	struct weir_vip_key key = {.family = 6};
+	struct ipv6hdr *ip = at;
+	__u8 next;
+
+	if ((void *)(ip + 1) > end) {
+		return 0;
+	}
+	__builtin_memcpy(key.address, &ip->daddr, 16);
+	if (ip->version != 6) {
+		return is_vip(&key, 0, 0);
+	}
+	next = ip->nexthdr;
+	at = ip + 1;
+#pragma unroll
+	for (int i = 0; i < EXTENSIONS_MAX; i++) {
+		__u8 *extension = at;
+
+		if (!is_extension(next)) {
+			return is_ours(&key, next, 0, at, end);
+		}
+		if ((void *)(extension + 8) > end) {
+			return is_vip(&key, 0, 0);
+		}
+		if (next == IPPROTO_FRAGMENT) {
+			// What follows a later piece's fragment header is data: look no further.
+			if (*(__be16 *)(extension + 2) & IPV6_FRAGMENT) {
+				return is_ours(&key, extension[0], 1, at, end);
+			}
+			at += 8;
+		} else if (next == IPPROTO_AH) {
+			at += (extension[1] + 2) * 4;
+		} else {
+			at += (extension[1] + 1) * 8;
+		}
+		next = extension[0];
+	}
+	return is_extension(next) ? is_vip(&key, 0, 0) : is_ours(&key, next, 0, at, end);
+}
+
+SEC("xdp")
+int weir_steer(struct xdp_md *ctx) {
+	void *at = (void *)(long)ctx->data;
+	void *end = (void *)(long)ctx->data_end;
+	int ours = 0;
+
+	switch (skip_ethernet(&at, end)) {
+	case bpf_htons(ETH_P_IP):
+		ours = steer_ipv4(at, end);
+		break;
+	case bpf_htons(ETH_P_IPV6):
+		ours = steer_ipv6(at, end);
+		break;
+	}
+	return ours ? (int)bpf_redirect_map(&xsks_map, ctx->rx_queue_index, XDP_PASS) : XDP_PASS;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

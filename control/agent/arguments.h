@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Command line of weir-agent. Pure: prints nothing, ends nothing.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "config.h"
+
+#define WEIR_AGENT_LIST_MAX 64
+
+enum weir_agent_command { WEIR_AGENT_DECAP, WEIR_AGENT_STATS };
+enum weir_agent_mode { WEIR_AGENT_MODE_ANY, WEIR_AGENT_MODE_NATIVE, WEIR_AGENT_MODE_SKB };
+
+struct weir_prefix {
+	struct weir_address address; // bits beyond the prefix are 0
+	uint32_t bits;
+};
+
+struct weir_agent_arguments { // strings point into argv
+	enum weir_agent_command command;
+	const char *interface;
+	struct weir_address addresses[WEIR_AGENT_LIST_MAX]; // none: those of the interface
+	uint32_t address_count;
+	struct weir_prefix sources[WEIR_AGENT_LIST_MAX]; // none: any
+	uint32_t source_count;
+	enum weir_agent_mode mode;
+	bool detach;
+	bool stats;
+	bool json;
+	bool help;
+	bool version;
+};
+
+// Returns 0, or -EINVAL and one line in why.
+int weir_agent_arguments_parse(
+	int argc, char **argv, struct weir_agent_arguments *ret, char *why, size_t why_bytes);
+
+// "10.0.0.0/24", "2001:db8::/64", or an address alone. Returns 0 or -EINVAL.
+int weir_prefix_parse(const char *text, struct weir_prefix *ret);
+
+const char *weir_agent_arguments_usage(void); // text of --help

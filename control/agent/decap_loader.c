@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <linux/bpf.h>
+#include <linux/if_link.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "decap.skel.h"
+#include "decap_loader.h"
+
+#define PROGRAM_NAME "weir_decap"
+#define COUNTERS_NAME "weir_decap_coun" // as the kernel keeps it: 15 characters
+
+struct weir_decap {
+	struct decap_bpf *skeleton;
+	int link;
+	bool native;
+};
+
+const char *weir_decap_result_name(enum weir_decap_result result) {
+	static const char *const names[] = {
+#define X(name, key, text) [WEIR_DECAP_##name] = key,
+		WEIR_DECAP_RESULTS(X)
+#undef X
+	};
+
+	return (unsigned int)result < WEIR_DECAP_RESULT_COUNT ? names[result] : "unknown";
+}
+
+const char *weir_decap_result_text(enum weir_decap_result result) {
+	static const char *const texts[] = {
+#define X(name, key, text) [WEIR_DECAP_##name] = text,
+		WEIR_DECAP_RESULTS(X)
+#undef X
+	};
+
+	return (unsigned int)result < WEIR_DECAP_RESULT_COUNT ? texts[result] : "unknown";
+}
+
+// --- attaching ----------------------------------------------------------------------------
+
+static int quiet(enum libbpf_print_level level, const char *format, va_list arguments) {
+	(void)level;
+	(void)format;
+	(void)arguments;
+	return 0;
+}
+
+static int add_sources(
+	const struct weir_decap *decap, const struct weir_prefix *sources, uint32_t n) {
+	int fd = bpf_map__fd(decap->skeleton->maps.weir_decap_sources);
+	uint32_t value = 1;
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct weir_decap_prefix key = {
+			.bits = 8 + sources[i].bits,
+			.family = sources[i].address.family,
+		};
+
+		memcpy(key.address, sources[i].address.bytes, sizeof(key.address));
+		if (bpf_map_update_elem(fd, &key, &value, BPF_ANY)) {
+			return -errno;
+		}
+	}
+	return 0;
+}
+
+static int load(struct weir_decap *decap, const struct weir_decap_params *params, char *why,
+	size_t why_bytes) {
+	libbpf_print_fn_t before = libbpf_set_print(quiet);
+	int error = 0;
+
+	decap->skeleton = decap_bpf__open();
+	if (decap->skeleton) {
+		decap->skeleton->rodata->check_sources = params->source_count > 0;
+		error = decap_bpf__load(decap->skeleton);
+	} else {
+		error = -errno;
+	}
+	libbpf_set_print(before);
+	if (!error) {
+		error = add_sources(decap, params->sources, params->source_count);
+	}
+	if (error == -EPERM || error == -EACCES) {
+		snprintf(why, why_bytes,
+			"may not load BPF programs: run as root, or with CAP_BPF and "
+			"CAP_NET_ADMIN");
+	} else if (error) {
+		snprintf(why, why_bytes, "cannot load the BPF program: %s", strerror(-error));
+	}
+	return error;
+}
+
+static int attach_as(struct weir_decap *decap, int ifindex, uint32_t flags) {
+	struct bpf_link_create_opts options = {.sz = sizeof(options), .flags = flags};
+	int fd = bpf_link_create(
+		bpf_program__fd(decap->skeleton->progs.weir_decap), ifindex, BPF_XDP, &options);
+
+	if (fd < 0) {
+		return fd;
+	}
+	decap->link = fd;
+	decap->native = flags == XDP_FLAGS_DRV_MODE;
+	return 0;
+}
+
+static int attach(struct weir_decap *decap, const struct weir_decap_params *params, int ifindex,
+	char *why, size_t why_bytes) {
+	int error = -EOPNOTSUPP;
+
+	if (params->mode != WEIR_AGENT_MODE_SKB) {
+		error = attach_as(decap, ifindex, XDP_FLAGS_DRV_MODE);
+	}
+	if (params->mode == WEIR_AGENT_MODE_SKB ||
+		(params->mode == WEIR_AGENT_MODE_ANY && error && error != -EBUSY)) {
+		error = attach_as(decap, ifindex, XDP_FLAGS_SKB_MODE);
+	}
+	if (error == -EBUSY || error == -EEXIST) {
+		snprintf(why, why_bytes,
+			"%s has an XDP program already (see: ip link show %s): stop its owner, or "
+			"use --detach for a decap program without one",
+			params->interface, params->interface);
+		return -EBUSY;
+	}
+	if (error) {
+		snprintf(why, why_bytes, "cannot attach to %s in %s mode: %s", params->interface,
+			params->mode == WEIR_AGENT_MODE_NATIVE ? "native (try --mode skb)" : "skb",
+			strerror(-error));
+	}
+	return error;
+}
+
+static int find_interface(const char *interface, char *why, size_t why_bytes) {
+	unsigned int ifindex = if_nametoindex(interface);
+
+	if (ifindex == 0) {
+		snprintf(why, why_bytes, "there is no interface %s", interface);
+		return -ENODEV;
+	}
+	return (int)ifindex;
+}
+
+int weir_decap_attach(const struct weir_decap_params *params, struct weir_decap **ret, char *why,
+	size_t why_bytes) {
+	int ifindex = find_interface(params->interface, why, why_bytes), error;
+	struct weir_decap *decap;
+
+	if (ifindex < 0) {
+		return ifindex;
+	}
+	decap = calloc(1, sizeof(*decap));
+	if (!decap) {
+		snprintf(why, why_bytes, "out of memory");
+		return -ENOMEM;
+	}
+	decap->link = -1;
+	error = load(decap, params, why, why_bytes);
+	if (!error) {
+		error = attach(decap, params, ifindex, why, why_bytes);
+	}
+	if (error) {
+		weir_decap_free(decap);
+		return error;
+	}
+	*ret = decap;
+	return 0;
+}
+
+void weir_decap_free(struct weir_decap *decap) {
+	if (!decap) {
+		return;
+	}
+	if (decap->link >= 0) {
+		close(decap->link);
+	}
+	decap_bpf__destroy(decap->skeleton);
+	free(decap);
+}
+
+bool weir_decap_is_native(const struct weir_decap *decap) {
+	return decap->native;
+}
+
+bool weir_decap_is_attached(const struct weir_decap *decap) {
+	struct bpf_link_info info = {0};
+	uint32_t bytes = sizeof(info);
+
+	return bpf_obj_get_info_by_fd(decap->link, &info, &bytes) == 0 && info.xdp.ifindex != 0;
+}
+
+// --- addresses ----------------------------------------------------------------------------
+
+static void make_key(const struct weir_address *address, struct weir_decap_address *ret) {
+	*ret = (struct weir_decap_address){.family = address->family};
+	memcpy(ret->address, address->bytes, sizeof(ret->address));
+}
+
+static bool is_listed(
+	const struct weir_decap_address *key, const struct weir_address *addresses, uint32_t n) {
+	struct weir_decap_address other;
+
+	for (uint32_t i = 0; i < n; i++) {
+		make_key(&addresses[i], &other);
+		if (memcmp(&other, key, sizeof(other)) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static int delete_others(int fd, const struct weir_address *addresses, uint32_t n) {
+	struct weir_decap_address key, next, *at = NULL;
+
+	while (bpf_map_get_next_key(fd, at, &next) == 0) {
+		// Deleting the key that the walk stands on would start it anew.
+		if (at && !is_listed(at, addresses, n) && bpf_map_delete_elem(fd, at)) {
+			return -errno;
+		}
+		key = next;
+		at = &key;
+	}
+	if (at && !is_listed(at, addresses, n) && bpf_map_delete_elem(fd, at)) {
+		return -errno;
+	}
+	return 0;
+}
+
+int weir_decap_set_addresses(
+	struct weir_decap *decap, const struct weir_address *addresses, uint32_t n) {
+	int fd = bpf_map__fd(decap->skeleton->maps.weir_decap_addresses), error;
+	struct weir_decap_address key;
+	uint32_t value = 1;
+
+	if (n > WEIR_DECAP_ADDRESSES_MAX) {
+		return -ENOSPC;
+	}
+	error = delete_others(fd, addresses, n);
+	for (uint32_t i = 0; i < n && !error; i++) {
+		make_key(&addresses[i], &key);
+		error = bpf_map_update_elem(fd, &key, &value, BPF_ANY) ? -errno : 0;
+	}
+	return error;
+}
+
+static bool get_usable(const struct sockaddr *from, struct weir_address *ret) {
+	struct weir_address address = {0};
+
+	if (from->sa_family == AF_INET) {
+		address.family = 4;
+		memcpy(address.bytes, &((const struct sockaddr_in *)from)->sin_addr, 4);
+	} else if (from->sa_family == AF_INET6) {
+		const struct in6_addr *in6 = &((const struct sockaddr_in6 *)from)->sin6_addr;
+
+		if (IN6_IS_ADDR_LINKLOCAL(in6)) {
+			return false;
+		}
+		address.family = 6;
+		memcpy(address.bytes, in6, sizeof(*in6));
+	} else {
+		return false;
+	}
+	*ret = address;
+	return true;
+}
+
+int weir_decap_interface_addresses(
+	const char *interface, struct weir_address *addresses, uint32_t room) {
+	struct ifaddrs *list, *at;
+	uint32_t count = 0;
+
+	if (getifaddrs(&list)) {
+		return -errno;
+	}
+	for (at = list; at && count < room; at = at->ifa_next) {
+		if (at->ifa_addr && strcmp(at->ifa_name, interface) == 0 &&
+			get_usable(at->ifa_addr, &addresses[count])) {
+			count++;
+		}
+	}
+	freeifaddrs(list);
+	return (int)count;
+}
+
+// --- counters -----------------------------------------------------------------------------
+
+static int read_stats(int map, struct weir_decap_stats *ret) {
+	int cpus = libbpf_num_possible_cpus(), error = 0;
+	struct weir_decap_counter *values;
+	struct weir_decap_stats stats = {0};
+
+	if (cpus < 0) {
+		return cpus;
+	}
+	values = calloc((size_t)cpus, sizeof(*values));
+	if (!values) {
+		return -ENOMEM;
+	}
+	for (uint32_t i = 0; i < WEIR_DECAP_RESULT_COUNT && !error; i++) {
+		error = bpf_map_lookup_elem(map, &i, values) ? -errno : 0;
+		for (int cpu = 0; cpu < cpus && !error; cpu++) {
+			stats.result[i].packets += values[cpu].packets;
+			stats.result[i].bytes += values[cpu].bytes;
+		}
+	}
+	free(values);
+	if (!error) {
+		*ret = stats;
+	}
+	return error;
+}
+
+int weir_decap_stats(const struct weir_decap *decap, struct weir_decap_stats *ret) {
+	return read_stats(bpf_map__fd(decap->skeleton->maps.weir_decap_counters), ret);
+}
+
+// The decap program on an interface. Returns a descriptor, 0 or negative errno; what else is
+// there is -EBUSY.
+static int find_program(int ifindex, const char *interface, char *why, size_t why_bytes) {
+	struct bpf_prog_info info = {0};
+	uint32_t id = 0, bytes = sizeof(info);
+	int error = bpf_xdp_query_id(ifindex, 0, &id), fd;
+
+	if (error || id == 0) {
+		snprintf(why, why_bytes, "no decap program runs on %s", interface);
+		return error ? error : -ENOENT;
+	}
+	fd = bpf_prog_get_fd_by_id(id);
+	if (fd < 0) {
+		snprintf(why, why_bytes, "may not look at the XDP program of %s: %s", interface,
+			strerror(-fd));
+		return fd;
+	}
+	if (bpf_obj_get_info_by_fd(fd, &info, &bytes) || strcmp(info.name, PROGRAM_NAME) != 0) {
+		snprintf(why, why_bytes, "the XDP program on %s is \"%s\", not weir-agent's",
+			interface, info.name);
+		close(fd);
+		return -EBUSY;
+	}
+	return fd;
+}
+
+static int find_counters(int program) {
+	uint32_t ids[16] = {0}, bytes;
+	struct bpf_prog_info info = {.nr_map_ids = 16, .map_ids = (uintptr_t)ids};
+
+	bytes = sizeof(info);
+	if (bpf_obj_get_info_by_fd(program, &info, &bytes)) {
+		return -errno;
+	}
+	for (uint32_t i = 0; i < info.nr_map_ids && i < 16; i++) {
+		struct bpf_map_info map = {0};
+		int fd = bpf_map_get_fd_by_id(ids[i]);
+
+		bytes = sizeof(map);
+		if (fd < 0) {
+			return fd;
+		}
+		if (bpf_obj_get_info_by_fd(fd, &map, &bytes) == 0 &&
+			strcmp(map.name, COUNTERS_NAME) == 0 &&
+			map.max_entries == WEIR_DECAP_RESULT_COUNT &&
+			map.value_size == sizeof(struct weir_decap_counter)) {
+			return fd;
+		}
+		close(fd);
+	}
+	return -EPROTO;
+}
+
+int weir_decap_stats_of(
+	const char *interface, struct weir_decap_stats *ret, char *why, size_t why_bytes) {
+	int ifindex = find_interface(interface, why, why_bytes), program, map, error;
+
+	if (ifindex < 0) {
+		return ifindex;
+	}
+	program = find_program(ifindex, interface, why, why_bytes);
+	if (program < 0) {
+		return program == -EBUSY ? -ENOENT : program;
+	}
+	map = find_counters(program);
+	error = map < 0 ? map : read_stats(map, ret);
+	if (error) {
+		snprintf(why, why_bytes, "cannot read the counters: %s",
+			error == -EPROTO ? "weir-agent of another version" : strerror(-error));
+	}
+	if (map >= 0) {
+		close(map);
+	}
+	close(program);
+	return error;
+}
+
+int weir_decap_remove(const char *interface, char *why, size_t why_bytes) {
+	int ifindex = find_interface(interface, why, why_bytes), program, error;
+	struct bpf_xdp_attach_opts options = {.sz = sizeof(options)};
+	libbpf_print_fn_t before;
+
+	if (ifindex < 0) {
+		return ifindex;
+	}
+	program = find_program(ifindex, interface, why, why_bytes);
+	if (program < 0) {
+		return program;
+	}
+	options.old_prog_fd = program;
+	before = libbpf_set_print(quiet);
+	error = bpf_xdp_detach(ifindex, XDP_FLAGS_REPLACE, &options);
+	libbpf_set_print(before);
+	if (error) {
+		snprintf(why, why_bytes, "cannot remove it from %s: %s", interface,
+			error == -EBUSY ? "a running weir-agent holds it; stop that"
+					: strerror(-error));
+	}
+	close(program);
+	return error;
+}

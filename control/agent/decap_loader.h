@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Decap loader: loads decap.bpf.c, attaches it to an interface, keeps its maps filled, reads its
+// counters. The program leaves the interface with the process, however that ends (bpf link).
+//
+// Threads: one. No logging; why gets one line that says what is wrong and what to do.
+#pragma once
+
+#include "arguments.h"
+#include "decap.h"
+
+struct weir_decap;
+
+struct weir_decap_params {
+	const char *interface;
+	const struct weir_prefix *sources; // none: from anyone
+	uint32_t source_count;
+	enum weir_agent_mode mode;
+};
+
+// Load and attach; there are no addresses yet, so nothing is decapsulated.
+// Returns 0, -ENODEV (no such interface), -EPERM, -EBUSY (another XDP program is there), ...
+int weir_decap_attach(const struct weir_decap_params *params, struct weir_decap **ret, char *why,
+	size_t why_bytes);
+void weir_decap_free(struct weir_decap *decap); // detaches; NULL is fine
+
+bool weir_decap_is_native(const struct weir_decap *decap);
+bool weir_decap_is_attached(const struct weir_decap *decap); // false: the interface is gone
+
+// Decapsulate packets to these outer destinations and no others.
+// Returns 0, -ENOSPC (too many), or another negative errno.
+int weir_decap_set_addresses(
+	struct weir_decap *decap, const struct weir_address *addresses, uint32_t n);
+
+// The addresses of an interface that can be an outer destination: neither link-local nor
+// loopback. At most `room`. Returns how many, or negative errno.
+int weir_decap_interface_addresses(
+	const char *interface, struct weir_address *addresses, uint32_t room);
+
+struct weir_decap_stats {
+	struct weir_decap_counter result[WEIR_DECAP_RESULT_COUNT]; // sums over CPUs
+};
+
+int weir_decap_stats(const struct weir_decap *decap, struct weir_decap_stats *ret);
+// Of the decap program on an interface, whoever attached it.
+// Returns 0, -ENODEV, -ENOENT (there is none), -EPERM, ...
+int weir_decap_stats_of(
+	const char *interface, struct weir_decap_stats *ret, char *why, size_t why_bytes);
+
+// Remove a decap program from an interface. One that a live process holds stays.
+// Returns 0, -ENODEV, -ENOENT (there is none), -EBUSY (held, or it is somebody else's program).
+int weir_decap_remove(const char *interface, char *why, size_t why_bytes);
+
+const char *weir_decap_result_name(enum weir_decap_result result);
+const char *weir_decap_result_text(enum weir_decap_result result);

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Hints: what of this host's settings stands in the way of a backend, and the command that
+// changes it. Reads sysctls; changes nothing.
+#pragma once
+
+#include <net/if.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct weir_hints_host {
+	const char *sysctl_root; // "/proc/sys"
+	const char *interface;
+	uint32_t mtu; // of the interface
+	uint32_t loopback_addresses; // on lo, besides 127.0.0.0/8 and ::1
+};
+
+// Look at this host. Returns 0, -ENODEV (no such interface), or another negative errno.
+int weir_hints_host_read(const char *interface, struct weir_hints_host *ret);
+
+// Write one paragraph per hint. Returns how many.
+unsigned int weir_hints_write(const struct weir_hints_host *host, FILE *out);

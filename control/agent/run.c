@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <arpa/inet.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <systemd/sd-daemon.h>
+#include <time.h>
+
+#include "decap_loader.h"
+#include "hints.h"
+#include "run.h"
+
+#define INTERFACE_ADDRESSES_MAX WEIR_DECAP_ADDRESSES_MAX
+
+struct address_list {
+	struct weir_address address[INTERFACE_ADDRESSES_MAX];
+	uint32_t count;
+};
+
+static void print_stats(const struct weir_decap_stats *stats) {
+	for (uint32_t i = 0; i < WEIR_DECAP_RESULT_COUNT; i++) {
+		printf("%-18s %12" PRIu64 " packets %14" PRIu64 " bytes  %s\n",
+			weir_decap_result_name(i), (uint64_t)stats->result[i].packets,
+			(uint64_t)stats->result[i].bytes, weir_decap_result_text(i));
+	}
+	fflush(stdout);
+}
+
+static void print_stats_json(const char *interface, const struct weir_decap_stats *stats) {
+	printf("{\"interface\": \"%s\"", interface);
+	for (uint32_t i = 0; i < WEIR_DECAP_RESULT_COUNT; i++) {
+		printf(", \"%s\": {\"packets\": %" PRIu64 ", \"bytes\": %" PRIu64 "}",
+			weir_decap_result_name(i), (uint64_t)stats->result[i].packets,
+			(uint64_t)stats->result[i].bytes);
+	}
+	printf("}\n");
+}
+
+static enum weir_agent_exit refuse(int error, const char *why) {
+	fprintf(stderr, "weir-agent: %s\n", why);
+	return error == -ENOENT ? WEIR_AGENT_ABSENT : WEIR_AGENT_REFUSED;
+}
+
+static enum weir_agent_exit show(const struct weir_agent_arguments *arguments) {
+	struct weir_decap_stats stats;
+	char why[256] = "";
+	int error = weir_decap_stats_of(arguments->interface, &stats, why, sizeof(why));
+
+	if (error) {
+		return refuse(error, why);
+	}
+	if (arguments->json) {
+		print_stats_json(arguments->interface, &stats);
+	} else {
+		print_stats(&stats);
+	}
+	return WEIR_AGENT_DONE;
+}
+
+static enum weir_agent_exit detach(const struct weir_agent_arguments *arguments) {
+	char why[256] = "";
+	int error = weir_decap_remove(arguments->interface, why, sizeof(why));
+
+	if (error) {
+		return refuse(error, why);
+	}
+	printf("decap: removed from %s\n", arguments->interface);
+	return WEIR_AGENT_DONE;
+}
+
+// --- decap --------------------------------------------------------------------------------
+
+static void print_addresses(const char *interface, const struct address_list *list) {
+	char text[INET6_ADDRSTRLEN];
+
+	printf("decap: %s takes packets to", interface);
+	for (uint32_t i = 0; i < list->count; i++) {
+		printf("%s %s", i > 0 ? "," : "",
+			weir_address_format(&list->address[i], text, sizeof(text)));
+	}
+	printf("%s\n", list->count > 0 ? "" : " nothing yet: it has no address");
+	fflush(stdout);
+}
+
+static void list_addresses(const struct weir_agent_arguments *arguments, struct address_list *ret) {
+	int count;
+
+	memset(ret, 0, sizeof(*ret)); // lists are compared as memory
+	if (arguments->address_count > 0) {
+		memcpy(ret->address, arguments->addresses,
+			arguments->address_count * sizeof(ret->address[0]));
+		ret->count = arguments->address_count;
+		return;
+	}
+	count = weir_decap_interface_addresses(
+		arguments->interface, ret->address, INTERFACE_ADDRESSES_MAX);
+	ret->count = count > 0 ? (uint32_t)count : 0;
+}
+
+// The interface's addresses come and go (DHCP, router advertisements): keep up.
+static int follow_addresses(const struct weir_agent_arguments *arguments, struct weir_decap *decap,
+	struct address_list *list) {
+	static const char failed[] = "cannot fill the address map: ";
+	struct address_list now;
+	int error;
+
+	list_addresses(arguments, &now);
+	if (now.count == list->count &&
+		memcmp(now.address, list->address, sizeof(now.address)) == 0) {
+		return 0;
+	}
+	error = weir_decap_set_addresses(decap, now.address, now.count);
+	if (error) {
+		fprintf(stderr, "weir-agent: %s%s\n", failed, strerror(-error));
+		return error;
+	}
+	*list = now;
+	print_addresses(arguments->interface, list);
+	return 0;
+}
+
+static void follow_stats(const struct weir_decap *decap, struct weir_decap_stats *shown) {
+	struct weir_decap_stats now;
+
+	if (weir_decap_stats(decap, &now) == 0 && memcmp(&now, shown, sizeof(now)) != 0) {
+		print_stats(&now);
+		*shown = now;
+	}
+}
+
+static enum weir_agent_exit serve(const struct weir_agent_arguments *arguments,
+	struct weir_decap *decap, const sigset_t *signals) {
+	const struct timespec turn = {.tv_sec = 1};
+	struct weir_decap_stats shown = {0};
+	struct address_list list = {.count = UINT32_MAX};
+	bool ready = false;
+
+	for (;;) {
+		if (!weir_decap_is_attached(decap)) {
+			return refuse(-ENODEV, "the interface is gone");
+		}
+		if (follow_addresses(arguments, decap, &list)) {
+			return WEIR_AGENT_REFUSED;
+		}
+		if (!ready) {
+			sd_notify(0, "READY=1");
+			ready = true;
+		}
+		if (sigtimedwait(signals, NULL, &turn) > 0) {
+			break;
+		}
+		if (arguments->stats) {
+			follow_stats(decap, &shown);
+		}
+	}
+	if (arguments->stats) {
+		follow_stats(decap, &shown);
+	}
+	printf("decap: detached from %s\n", arguments->interface);
+	return WEIR_AGENT_DONE;
+}
+
+static void print_hints(const char *interface) {
+	struct weir_hints_host host;
+
+	if (weir_hints_host_read(interface, &host) == 0) {
+		weir_hints_write(&host, stdout);
+		fflush(stdout);
+	}
+}
+
+static enum weir_agent_exit decapsulate(const struct weir_agent_arguments *arguments) {
+	const struct weir_decap_params params = {
+		.interface = arguments->interface,
+		.sources = arguments->sources,
+		.source_count = arguments->source_count,
+		.mode = arguments->mode,
+	};
+	struct weir_decap *decap;
+	enum weir_agent_exit status;
+	char why[256] = "";
+	sigset_t signals;
+	int error;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGINT);
+	sigprocmask(SIG_BLOCK, &signals, NULL);
+	error = weir_decap_attach(&params, &decap, why, sizeof(why));
+	if (error) {
+		return refuse(error, why);
+	}
+	printf("decap: attached to %s, %s mode, from %s\n", arguments->interface,
+		weir_decap_is_native(decap) ? "native" : "skb",
+		arguments->source_count > 0 ? "the given balancers" : "anyone (see --from)");
+	print_hints(arguments->interface);
+	status = serve(arguments, decap, &signals);
+	weir_decap_free(decap);
+	return status;
+}
+
+enum weir_agent_exit weir_agent_run(const struct weir_agent_arguments *arguments) {
+	if (arguments->command == WEIR_AGENT_STATS) {
+		return show(arguments);
+	}
+	return arguments->detach ? detach(arguments) : decapsulate(arguments);
+}

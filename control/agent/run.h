@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Run: what the commands of weir-agent do, with their output and exit status.
+//
+// Threads: one. decap blocks SIGTERM and SIGINT, and ends on one of them.
+#pragma once
+
+#include "arguments.h"
+
+enum weir_agent_exit {
+	WEIR_AGENT_DONE = 0,
+	WEIR_AGENT_REFUSED = 1,
+	WEIR_AGENT_USAGE = 2,
+	WEIR_AGENT_ABSENT = 3, // no decap runs on the interface
+};
+
+enum weir_agent_exit weir_agent_run(const struct weir_agent_arguments *arguments);

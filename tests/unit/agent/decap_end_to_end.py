@@ -1,0 +1,291 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""weir-agent decap for real: TCP transfers through a tunnel that ends in the agent.
+
+    client  tun0 --- this script wraps each packet --- c0 ===== veth ===== eth0  backend
+            packets to the VIPs                        10.9.0.1        10.9.0.2  weir-agent decap
+                                                       2001:db8:9::1    ...::2   VIPs on lo, server
+
+The backend answers the client's tun0 address directly, past the tunnel.
+"""
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import select
+import socket
+import struct
+import sys
+import tempfile
+import threading
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "..", "e2e"))
+from netns import Namespace, Program, sh, wait_for  # noqa: E402
+
+TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 0x0001, 0x1000
+VIP = {4: "198.51.100.10", 6: "2001:db8:f::10"}
+CLIENT = {4: "192.0.2.2", 6: "2001:db8:c::2"}
+BALANCER = {4: "10.9.0.1", 6: "2001:db8:9::1"}
+BACKEND = {4: "10.9.0.2", 6: "2001:db8:9::2"}
+AF = {4: socket.AF_INET, 6: socket.AF_INET6}
+PORT = 8000
+MIXES = [(outer, inner) for outer in (4, 6) for inner in (4, 6)]
+
+
+def serve():
+    """Server: read to the end of the stream, answer its SHA-256 and the same bytes again."""
+    listeners = [socket.create_server((VIP[family], PORT), family=AF[family]) for family in VIP]
+    while True:
+        for listener in select.select(listeners, [], [])[0]:
+            connection, _ = listener.accept()
+            with connection:
+                data = b"".join(iter(lambda c=connection: c.recv(65536), b""))
+                connection.sendall(hashlib.sha256(data).digest() + data)
+
+
+class Tunnel(threading.Thread):
+    """Wraps what is routed to tun0 and sends it to the backend, as a balancer would."""
+
+    def __init__(self, namespace):
+        super().__init__(daemon=True)
+        self.outer = 4
+        self.ended = threading.Event()
+        with namespace.inside():
+            self.tun = os.open("/dev/net/tun", os.O_RDWR)
+            fcntl.ioctl(self.tun, TUNSETIFF, struct.pack("16sH", b"tun0", IFF_TUN | IFF_NO_PI))
+            self.raw = {(outer, inner): socket.socket(AF[outer], socket.SOCK_RAW,
+                                                      4 if inner == 4 else 41)
+                        for outer, inner in MIXES}
+
+    def run(self):
+        while not self.ended.is_set():
+            if select.select([self.tun], [], [], 0.1)[0]:
+                packet = os.read(self.tun, 65536)
+                with contextlib.suppress(OSError):
+                    self.raw[self.outer, packet[0] >> 4].sendto(packet, (BACKEND[self.outer], 0))
+
+    def close(self):
+        self.ended.set()
+        self.join()
+        os.close(self.tun)
+        for raw in self.raw.values():
+            raw.close()
+
+
+class Lab:
+    def __init__(self, agent):
+        self.agent_binary = agent
+        self.dir = tempfile.mkdtemp(prefix="weir-decap-")
+        self.client = Namespace(f"weir-{os.getpid()}-client").create()
+        self.backend = Namespace(f"weir-{os.getpid()}-backend").create()
+        self.programs = []
+        self.tunnel = None
+
+    def build(self):
+        self.client.ip("link", "add", "c0", "type", "veth", "peer", "name", "eth0", "netns",
+                       self.backend.name)
+        self.tunnel = Tunnel(self.client)
+        for namespace, name, addresses in ((self.client, "c0", BALANCER),
+                                           (self.backend, "eth0", BACKEND)):
+            namespace.sysctl(net__ipv4__conf__all__rp_filter=0)
+            namespace.ip("link", "set", name, "up")
+            namespace.ip("addr", "add", f"{addresses[4]}/24", "dev", name)
+            namespace.ip("addr", "add", f"{addresses[6]}/64", "dev", name, "nodad")
+        self.client.ip("link", "set", "tun0", "mtu", "1460", "up")
+        self.client.run("sysctl", "-q", "-w", "net.ipv4.conf.c0.rp_filter=0",
+                        "net.ipv4.conf.tun0.rp_filter=0")
+        for family, bits in ((4, 32), (6, 128)):
+            self.client.ip("addr", "add", f"{CLIENT[family]}/{bits}", "dev", "tun0", *(
+                ["nodad"] if family == 6 else []))
+            self.client.ip(f"-{family}", "route", "add", VIP[family], "dev", "tun0",
+                           "src", CLIENT[family])
+            self.backend.ip("addr", "add", f"{VIP[family]}/{bits}", "dev", "lo", *(
+                ["nodad"] if family == 6 else []))
+            self.backend.ip(f"-{family}", "route", "add", CLIENT[family], "via",
+                            BALANCER[family])
+        self.start("server", self.backend, sys.executable, __file__, "--server")
+        self.tunnel.start()
+
+    def start(self, name, namespace, *command):
+        log = os.path.join(self.dir, f"{len(self.programs)}-{name}.log")
+        program = Program(name, namespace, command, log)
+        self.programs.append(program)
+        return program
+
+    def start_agent(self, *options):
+        agent = self.start("agent", self.backend, self.agent_binary, "decap", "eth0", *options)
+        wait_for(f"agent {options}", lambda: "takes packets" in agent.tail() or self.died(agent))
+        return agent
+
+    @staticmethod
+    def died(program):
+        if not program.alive():
+            raise RuntimeError(f"{program.name} ended: {program.tail()}")
+        return False
+
+    def stats(self):
+        return json.loads(self.backend.run(self.agent_binary, "stats", "eth0", "--json"))
+
+    def connect(self, family, timeout=10.0):
+        with self.client.inside():
+            connection = socket.socket(AF[family], socket.SOCK_STREAM)
+        connection.settimeout(timeout)
+        connection.connect((VIP[family], PORT))
+        return connection
+
+    def transfer(self, family, size):
+        data = os.urandom(size)
+        with self.connect(family) as connection:
+            connection.sendall(data)
+            connection.shutdown(socket.SHUT_WR)
+            answer = b"".join(iter(lambda: connection.recv(65536), b""))
+        assert answer[:32] == hashlib.sha256(data).digest(), "server got other bytes"
+        assert answer[32:] == data, "client got other bytes"
+
+    def close(self):
+        for program in self.programs:
+            program.stop()
+        if self.tunnel:
+            self.tunnel.close()
+        self.client.remove()
+        self.backend.remove()
+        sh("rm", "-rf", self.dir)
+
+
+def decap_carries_tcp_in_all_four_mixes(lab, mode):
+    agent = lab.start_agent("--mode", mode)
+    assert f"{mode} mode" in agent.tail(), agent.tail()
+    for outer, inner in MIXES:
+        before = lab.stats()["decapsulated"]["packets"]
+        lab.tunnel.outer = outer
+        lab.transfer(inner, 3_000_000)
+        got = lab.stats()["decapsulated"]["packets"] - before
+        assert got > 1000, f"{got} packets decapsulated, IPv{inner} in IPv{outer}"
+    stats = lab.stats()
+    dropped = {key: value for key, value in stats.items() if isinstance(value, dict)
+               and value["packets"] and key not in ("decapsulated", "congestion_marked")}
+    assert not dropped, dropped
+    assert agent.stop() == 0, agent.tail()
+
+
+def decap_native_carries_tcp_in_all_four_mixes(lab):
+    decap_carries_tcp_in_all_four_mixes(lab, "native")
+
+
+def decap_skb_carries_tcp_in_all_four_mixes(lab):
+    decap_carries_tcp_in_all_four_mixes(lab, "skb")
+
+
+def decap_ends_with_the_agent(lab):
+    """SIGTERM and SIGKILL alike: nothing stays on the interface."""
+    lab.tunnel.outer = 4
+    for number in (15, 9):
+        agent = lab.start_agent()
+        lab.transfer(4, 1000)
+        agent.signal(number)
+        agent.process.wait(10)
+        wait_for("no XDP", lambda: "xdp" not in lab.backend.ip("link", "show", "eth0"))
+        try:
+            lab.connect(4, timeout=0.5).close()
+        except OSError:
+            continue
+        raise AssertionError("connected without decapsulation")
+
+
+def decap_refuses_strangers(lab):
+    agent = lab.start_agent("--from", "10.9.0.3", "--from", "2001:db8:9::/64")
+    lab.tunnel.outer = 6
+    lab.transfer(4, 1000)
+    lab.tunnel.outer = 4
+    try:
+        lab.connect(4, timeout=0.5).close()
+    except OSError:
+        pass
+    else:
+        raise AssertionError("a stranger got through")
+    assert lab.stats()["source_refused"]["packets"] > 0, lab.stats()
+    assert agent.stop() == 0
+
+
+def decap_follows_the_addresses_of_the_interface(lab):
+    agent = lab.start_agent()
+    lab.tunnel.outer = 4
+    lab.backend.ip("addr", "add", "10.9.0.7/24", "dev", "eth0")
+    wait_for("10.9.0.7", lambda: "10.9.0.7" in agent.tail(1))
+    old, BACKEND[4] = BACKEND[4], "10.9.0.7"
+    try:
+        lab.transfer(4, 1000)
+    finally:
+        BACKEND[4] = old
+    lab.backend.ip("addr", "del", "10.9.0.7/24", "dev", "eth0")
+    wait_for("10.9.0.7 gone", lambda: "10.9.0.7" not in agent.tail(1))
+    lab.transfer(4, 1000)
+    assert agent.stop() == 0
+
+
+def decap_of_one_interface_runs_once(lab):
+    agent = lab.start_agent()
+    second = lab.start("second", lab.backend, lab.agent_binary, "decap", "eth0")
+    assert second.process.wait(10) == 1, second.tail()
+    assert "has an XDP program already" in second.tail(), second.tail()
+    removal = lab.start("removal", lab.backend, lab.agent_binary, "decap", "eth0", "--detach")
+    assert removal.process.wait(10) == 1, removal.tail()
+    assert "holds it" in removal.tail(), removal.tail()
+    lab.tunnel.outer = 4
+    lab.transfer(4, 1000)
+    assert agent.stop() == 0
+
+
+def agent_says_what_is_wrong(lab):
+    """Exit status and one line, for each thing that can be."""
+    for status, expected, *words in (
+            (3, "no decap program runs on eth0", "stats", "eth0"),
+            (3, "no decap program runs on eth0", "decap", "eth0", "--detach"),
+            (1, "there is no interface eth7", "decap", "eth7"),
+            (2, "unknown command", "encap", "eth0")):
+        program = lab.start("words", lab.backend, lab.agent_binary, *words)
+        assert program.process.wait(10) == status, (words, program.tail())
+        assert expected in program.tail(), (words, program.tail())
+
+
+def agent_ends_when_its_interface_goes(lab):
+    lab.backend.ip("link", "add", "extra0", "type", "veth", "peer", "name", "extra1")
+    agent = lab.start("extra", lab.backend, lab.agent_binary, "decap", "extra0")
+    wait_for("attached", lambda: "nothing yet: it has no address" in agent.tail()
+             or lab.died(agent))
+    lab.backend.ip("link", "del", "extra0")
+    assert agent.process.wait(10) == 1, agent.tail()
+    assert "the interface is gone" in agent.tail(), agent.tail()
+
+
+SCENARIOS = (decap_native_carries_tcp_in_all_four_mixes, decap_skb_carries_tcp_in_all_four_mixes,
+             decap_ends_with_the_agent, decap_refuses_strangers,
+             decap_follows_the_addresses_of_the_interface, decap_of_one_interface_runs_once,
+             agent_says_what_is_wrong, agent_ends_when_its_interface_goes)
+
+
+def main(agent):
+    lab, failed = Lab(agent), 0
+    try:
+        lab.build()
+        for scenario in SCENARIOS:
+            try:
+                scenario(lab)
+                print(f"ok {scenario.__name__}", flush=True)
+            except Exception as error:  # pylint: disable=broad-except
+                failed += 1
+                print(f"FAILED {scenario.__name__}: {type(error).__name__}: {error}", flush=True)
+                for program in lab.programs[1:]:
+                    program.stop()
+    finally:
+        lab.close()
+    print(f"{len(SCENARIOS) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--server"]:
+        serve()
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The loader on a veth in a network namespace of this process. Needs root.
+#include <arpa/inet.h>
+#include <errno.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "decap_loader.h"
+
+static void sh(const char *command) {
+	if (system(command) != 0) {
+		fail_msg("%s", command);
+	}
+}
+
+static int enter_namespace(void **state) {
+	(void)state;
+	if (unshare(CLONE_NEWNET)) {
+		fprintf(stderr, "unshare: %s (root?)\n", strerror(errno));
+		return -1;
+	}
+	return 0;
+}
+
+static int setup(void **state) {
+	(void)state;
+	sh("ip link add d0 type veth peer name d1 && ip link set d0 up && ip link set d1 up");
+	return 0;
+}
+
+static int teardown(void **state) {
+	(void)state;
+	sh("ip link show d0 >/dev/null 2>&1 || exit 0; ip link del d0");
+	return 0;
+}
+
+static struct weir_decap *attach(enum weir_agent_mode mode) {
+	struct weir_decap_params params = {.interface = "d0", .mode = mode};
+	struct weir_decap *decap = NULL;
+	char why[256] = "";
+
+	if (weir_decap_attach(&params, &decap, why, sizeof(why))) {
+		fail_msg("%s", why);
+	}
+	return decap;
+}
+
+static struct weir_address address(const char *text) {
+	struct weir_address ret;
+
+	assert_int_equal(weir_address_parse(text, &ret), 0);
+	return ret;
+}
+
+static void decap_attach_prefers_native(void **state) {
+	struct weir_decap *decap = attach(WEIR_AGENT_MODE_ANY);
+
+	(void)state;
+	assert_true(weir_decap_is_native(decap));
+	sh("ip -d link show d0 | grep -q 'xdp '");
+	weir_decap_free(decap);
+	decap = attach(WEIR_AGENT_MODE_SKB);
+	assert_false(weir_decap_is_native(decap));
+	sh("ip -d link show d0 | grep -q xdpgeneric");
+	weir_decap_free(decap);
+}
+
+// With this MTU of the peer, veth has no native XDP.
+static void decap_attach_falls_back_to_skb(void **state) {
+	struct weir_decap_params params = {.interface = "d2", .mode = WEIR_AGENT_MODE_NATIVE};
+	struct weir_decap *decap = NULL;
+	char why[256] = "";
+
+	(void)state;
+	sh("ip link add d2 type veth peer name d3; ip link set d3 mtu 9000");
+	assert_int_not_equal(weir_decap_attach(&params, &decap, why, sizeof(why)), 0);
+	assert_non_null(strstr(why, "--mode skb"));
+	assert_null(decap);
+	params.mode = WEIR_AGENT_MODE_ANY;
+	assert_int_equal(weir_decap_attach(&params, &decap, why, sizeof(why)), 0);
+	assert_false(weir_decap_is_native(decap));
+	weir_decap_free(decap);
+	sh("ip link del d2");
+}
+
+static void decap_free_leaves_the_interface_clean(void **state) {
+	(void)state;
+	weir_decap_free(attach(WEIR_AGENT_MODE_ANY));
+	sh("! ip link show d0 | grep -q xdp");
+	weir_decap_free(NULL);
+}
+
+static void decap_attach_refuses(void **state) {
+	struct weir_decap_params params = {.interface = "d7"};
+	struct weir_decap *decap = attach(WEIR_AGENT_MODE_ANY), *second = NULL;
+	char why[256] = "";
+
+	(void)state;
+	assert_int_equal(weir_decap_attach(&params, &second, why, sizeof(why)), -ENODEV);
+	assert_string_equal(why, "there is no interface d7");
+	params.interface = "d0";
+	assert_int_equal(weir_decap_attach(&params, &second, why, sizeof(why)), -EBUSY);
+	assert_non_null(strstr(why, "has an XDP program already"));
+	assert_null(second);
+	weir_decap_free(decap);
+}
+
+static void decap_knows_when_its_interface_is_gone(void **state) {
+	struct weir_decap *decap = attach(WEIR_AGENT_MODE_ANY);
+
+	(void)state;
+	assert_true(weir_decap_is_attached(decap));
+	sh("ip link del d0");
+	assert_false(weir_decap_is_attached(decap));
+	weir_decap_free(decap);
+}
+
+static void decap_addresses_are_replaced_as_a_whole(void **state) {
+	struct weir_decap *decap = attach(WEIR_AGENT_MODE_ANY);
+	struct weir_address many[WEIR_DECAP_ADDRESSES_MAX + 1];
+
+	(void)state;
+	for (uint32_t i = 0; i <= WEIR_DECAP_ADDRESSES_MAX; i++) {
+		uint32_t ipv4 = htonl(0x0a000000 + i);
+
+		many[i] = (struct weir_address){.family = 4};
+		memcpy(many[i].bytes, &ipv4, 4);
+	}
+	// A map that holds as many as this would be full if any of the others had stayed.
+	assert_int_equal(weir_decap_set_addresses(decap, many, WEIR_DECAP_ADDRESSES_MAX), 0);
+	assert_int_equal(weir_decap_set_addresses(decap, many + 1, WEIR_DECAP_ADDRESSES_MAX), 0);
+	assert_int_equal(weir_decap_set_addresses(decap, many, WEIR_DECAP_ADDRESSES_MAX), 0);
+	assert_int_equal(
+		weir_decap_set_addresses(decap, many, WEIR_DECAP_ADDRESSES_MAX + 1), -ENOSPC);
+	assert_int_equal(weir_decap_set_addresses(decap, NULL, 0), 0);
+	weir_decap_free(decap);
+}
+
+static void decap_interface_addresses_are_usable_ones(void **state) {
+	struct weir_address found[8], four = address("10.5.0.1"), six = address("2001:db8:5::1");
+	int count, matches = 0;
+
+	(void)state;
+	sh("ip addr add 10.5.0.1/24 dev d0; ip addr add 2001:db8:5::1/64 dev d0 nodad;"
+	   "ip addr add 10.6.0.1/24 dev d1");
+	count = weir_decap_interface_addresses("d0", found, 8); // and fe80:: is not among them
+	assert_int_equal(count, 2);
+	for (int i = 0; i < count; i++) {
+		matches += memcmp(&found[i], &four, sizeof(four)) == 0;
+		matches += memcmp(&found[i], &six, sizeof(six)) == 0;
+	}
+	assert_int_equal(matches, 2);
+	assert_int_equal(weir_decap_interface_addresses("d0", found, 1), 1);
+	assert_int_equal(weir_decap_interface_addresses("d7", found, 8), 0);
+}
+
+static void decap_stats_are_those_of_the_interface(void **state) {
+	struct weir_decap_stats stats;
+	struct weir_decap *decap;
+	char why[256] = "";
+
+	(void)state;
+	assert_int_equal(weir_decap_stats_of("d0", &stats, why, sizeof(why)), -ENOENT);
+	assert_int_equal(weir_decap_stats_of("d7", &stats, why, sizeof(why)), -ENODEV);
+	decap = attach(WEIR_AGENT_MODE_ANY);
+	assert_int_equal(weir_decap_stats_of("d0", &stats, why, sizeof(why)), 0);
+	assert_int_equal(stats.result[WEIR_DECAP_DECAPSULATED].packets, 0);
+	assert_int_equal(weir_decap_stats(decap, &stats), 0);
+	assert_int_equal(weir_decap_remove("d0", why, sizeof(why)), -EBUSY);
+	weir_decap_free(decap);
+	assert_int_equal(weir_decap_remove("d0", why, sizeof(why)), -ENOENT);
+}
+
+static void decap_results_have_names(void **state) {
+	(void)state;
+	assert_string_equal(weir_decap_result_name(WEIR_DECAP_DECAPSULATED), "decapsulated");
+	assert_string_equal(weir_decap_result_name(WEIR_DECAP_RESULT_COUNT), "unknown");
+	assert_string_equal(weir_decap_result_text(WEIR_DECAP_RESULT_COUNT), "unknown");
+	for (uint32_t i = 0; i < WEIR_DECAP_RESULT_COUNT; i++) {
+		assert_non_null(weir_decap_result_text(i));
+	}
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(decap_attach_prefers_native, setup, teardown),
+		cmocka_unit_test_setup_teardown(decap_attach_falls_back_to_skb, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			decap_free_leaves_the_interface_clean, setup, teardown),
+		cmocka_unit_test_setup_teardown(decap_attach_refuses, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			decap_knows_when_its_interface_is_gone, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			decap_addresses_are_replaced_as_a_whole, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			decap_interface_addresses_are_usable_ones, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			decap_stats_are_those_of_the_interface, setup, teardown),
+		cmocka_unit_test(decap_results_have_names),
+	};
+
+	return cmocka_run_group_tests(tests, enter_namespace, NULL);
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "hints.h"
+
+#define ROOT_BYTES 64
+
+// A tree of sysctls of our own, since those of this host are not ours to change.
+static void set(const char *root, const char *interface, const char *key, const char *value) {
+	static const char *const folders[] = {"net", "net/ipv4", "net/ipv4/conf"};
+	char path[512];
+	FILE *file;
+
+	for (size_t i = 0; i < 3; i++) {
+		snprintf(path, sizeof(path), "%s/%s", root, folders[i]);
+		mkdir(path, 0700);
+	}
+	snprintf(path, sizeof(path), "%s/net/ipv4/conf/%s", root, interface);
+	mkdir(path, 0700);
+	snprintf(path, sizeof(path), "%s/net/ipv4/conf/%s/%s", root, interface, key);
+	file = fopen(path, "w");
+	assert_non_null(file);
+	fputs(value, file);
+	fclose(file);
+}
+
+static int setup(void **state) {
+	char *root = calloc(1, ROOT_BYTES);
+
+	strcpy(root, "/tmp/weir-hints-XXXXXX");
+	assert_non_null(mkdtemp(root));
+	set(root, "all", "rp_filter", "0\n");
+	set(root, "eth0", "rp_filter", "2\n");
+	set(root, "all", "arp_ignore", "0\n");
+	set(root, "eth0", "arp_ignore", "1\n");
+	set(root, "all", "arp_announce", "2\n");
+	set(root, "eth0", "arp_announce", "0\n");
+	*state = root;
+	return 0;
+}
+
+static int teardown(void **state) {
+	char command[ROOT_BYTES + 16];
+
+	snprintf(command, sizeof(command), "rm -r %s", (char *)*state);
+	assert_int_equal(system(command), 0);
+	free(*state);
+	return 0;
+}
+
+static struct weir_hints_host well_set_host(void **state) {
+	return (struct weir_hints_host){
+		.sysctl_root = *state,
+		.interface = "eth0",
+		.mtu = 1540,
+		.loopback_addresses = 1,
+	};
+}
+
+static unsigned int hints(const struct weir_hints_host *host, const char *expected) {
+	char *text = NULL;
+	size_t bytes = 0;
+	FILE *file = open_memstream(&text, &bytes);
+	unsigned int count = weir_hints_write(host, file);
+
+	fclose(file);
+	if (!strstr(text, expected)) {
+		fail_msg("\"%s\" is not in \"%s\"", expected, text);
+	}
+	free(text);
+	return count;
+}
+
+static void hints_none_for_a_host_that_is_set_well(void **state) {
+	struct weir_hints_host host = well_set_host(state);
+
+	assert_int_equal(hints(&host, ""), 0);
+}
+
+static void hints_strict_reverse_path_filter(void **state) {
+	struct weir_hints_host host = well_set_host(state);
+
+	set(*state, "eth0", "rp_filter", "1\n");
+	assert_int_equal(hints(&host, "sysctl -w net.ipv4.conf.eth0.rp_filter=2"), 1);
+	set(*state, "eth0", "rp_filter", "0\n");
+	set(*state, "all", "rp_filter", "1\n");
+	assert_int_equal(hints(&host, "rp_filter=2"), 1);
+	set(*state, "all", "rp_filter", "2\n");
+	assert_int_equal(hints(&host, ""), 0);
+}
+
+static void hints_arp(void **state) {
+	struct weir_hints_host host = well_set_host(state);
+
+	set(*state, "eth0", "arp_ignore", "0\n");
+	assert_int_equal(hints(&host, "arp_ignore=1"), 1);
+	set(*state, "eth0", "arp_ignore", "2\n");
+	assert_int_equal(hints(&host, ""), 0);
+	set(*state, "all", "arp_announce", "1\n");
+	assert_int_equal(hints(&host, "net.ipv4.conf.eth0.arp_announce=2"), 1);
+}
+
+static void hints_missing_vip_and_small_mtu(void **state) {
+	struct weir_hints_host host = well_set_host(state);
+
+	host.loopback_addresses = 0;
+	assert_int_equal(hints(&host, "ip addr add VIP/32 dev lo"), 1);
+	host.mtu = 1500;
+	assert_int_equal(hints(&host, "advmss 1400"), 2);
+}
+
+static void hints_unreadable_sysctls_are_no_reason_to_fail(void **state) {
+	struct weir_hints_host host = well_set_host(state);
+
+	host.sysctl_root = "/nonexistent";
+	assert_int_equal(hints(&host, "arp_ignore"), 1);
+}
+
+static void hints_read_this_host(void **state) {
+	struct weir_hints_host host = {0};
+
+	(void)state;
+	assert_int_equal(weir_hints_host_read("lo", &host), 0);
+	assert_true(host.mtu >= 1500);
+	assert_string_equal(host.sysctl_root, "/proc/sys");
+	assert_int_equal(weir_hints_host_read("no-such0", &host), -ENODEV);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			hints_none_for_a_host_that_is_set_well, setup, teardown),
+		cmocka_unit_test_setup_teardown(hints_strict_reverse_path_filter, setup, teardown),
+		cmocka_unit_test_setup_teardown(hints_arp, setup, teardown),
+		cmocka_unit_test_setup_teardown(hints_missing_vip_and_small_mtu, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			hints_unreadable_sysctls_are_no_reason_to_fail, setup, teardown),
+		cmocka_unit_test(hints_read_this_host),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// steer.bpf.c: for a table of frames, does the kernel's own run of the program redirect or pass?
+// Needs CAP_BPF and CAP_NET_RAW. A set-up AF_XDP socket stands for the dataplane's queue 0.
+#include <errno.h>
+#include <linux/if_xdp.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+#include <cmocka.h>
+#include <linux/bpf.h>
+
+#include "frame.h"
+#include "steer.h"
+#include "steer.skel.h"
+
+#define VIP4 "198.51.100.10"
+#define ANY_PORT4 "198.51.100.20" // UDP, every port
+#define HOST4 "10.0.0.2"
+#define VIP6 "2001:db8:f::10"
+#define HOST6 "2001:db8:a::2"
+#define PADDED "c633:640a::" // the bytes of VIP4, zero padded, as an IPv6 address
+#define CLIENT4 "192.0.2.2"
+#define CLIENT6 "2001:db8:c::2"
+
+#define AH IPPROTO_AH
+#define HOP IPPROTO_HOPOPTS
+#define ROUTE IPPROTO_ROUTING
+#define FRAG IPPROTO_FRAGMENT
+#define DEST IPPROTO_DSTOPTS
+#define ICMP6 IPPROTO_ICMPV6
+
+// A case names only what matters to it.
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+
+struct steer_case {
+	const char *name;
+	int expect; // XDP_REDIRECT or XDP_PASS
+	const char *destination; // its family is that of the packet; NULL: no IP at all
+	uint8_t protocol;
+	uint16_t port; // or the ICMP type
+	int tags;
+	uint16_t tag_type; // of the outermost tag; 0 = as usual
+	uint32_t option_bytes;
+	uint16_t fragment; // IPv4 frag_off, or IPv6 offset and flag of FRAG headers
+	uint8_t extension[10]; // IPv6, in order, until 255
+	uint8_t extensions;
+	uint32_t cut; // leave this much of the IP packet; 0 = all of it
+	int version; // to write into the header; 0 = the right one
+	int ihl; // to write into the header; 0 = the right one
+};
+
+#define EXTENSIONS(...) .extension = {__VA_ARGS__}, .extensions = sizeof((uint8_t[]){__VA_ARGS__})
+
+static const struct steer_case cases[] = {
+	{"tcp to its port", XDP_REDIRECT, VIP4, IPPROTO_TCP, 80},
+	{"tcp to another port of a VIP", XDP_PASS, VIP4, IPPROTO_TCP, 22},
+	{"udp to a port that is tcp's", XDP_PASS, VIP4, IPPROTO_UDP, 80},
+	{"udp to its port", XDP_REDIRECT, VIP4, IPPROTO_UDP, 53},
+	{"tcp to the host itself", XDP_PASS, HOST4, IPPROTO_TCP, 80},
+	{"tcp to port 0", XDP_PASS, VIP4, IPPROTO_TCP, 0},
+	{"udp to any port", XDP_REDIRECT, ANY_PORT4, IPPROTO_UDP, 40000},
+	{"udp to port 0 of any", XDP_REDIRECT, ANY_PORT4, IPPROTO_UDP, 0},
+	{"tcp where udp has every port", XDP_PASS, ANY_PORT4, IPPROTO_TCP, 40000},
+	{"tcp behind a tag", XDP_REDIRECT, VIP4, IPPROTO_TCP, 80, .tags = 1},
+	{"tcp behind two tags", XDP_REDIRECT, VIP4, IPPROTO_TCP, 80, .tags = 2},
+	{"tcp behind an old QinQ tag", XDP_REDIRECT, VIP4, IPPROTO_TCP, 80, .tags = 2,
+		.tag_type = 0x9100},
+	{"tcp behind three tags", XDP_PASS, VIP4, IPPROTO_TCP, 80, .tags = 3},
+	{"tcp to the host, two tags", XDP_PASS, HOST4, IPPROTO_TCP, 80, .tags = 2},
+	{"options", XDP_REDIRECT, VIP4, IPPROTO_TCP, 80, .option_bytes = 40},
+	{"options, other port", XDP_PASS, VIP4, IPPROTO_TCP, 81, .option_bytes = 12},
+	{"first fragment", XDP_REDIRECT, VIP4, IPPROTO_TCP, 80, .fragment = 0x2000},
+	{"later fragment", XDP_REDIRECT, VIP4, IPPROTO_UDP, 1, .fragment = 0x0010},
+	{"fragment to the host", XDP_PASS, HOST4, IPPROTO_UDP, 1, .fragment = 0x0010},
+	{"don't fragment is no fragment", XDP_PASS, VIP4, IPPROTO_TCP, 22, .fragment = 0x4000},
+	{"fragment of a tunnel", XDP_PASS, VIP4, IPPROTO_GRE, 0, .fragment = 0x2000},
+	{"echo request", XDP_REDIRECT, VIP4, IPPROTO_ICMP, 8},
+	{"echo reply is the kernel's", XDP_PASS, VIP4, IPPROTO_ICMP, 0},
+	{"unreachable", XDP_REDIRECT, VIP4, IPPROTO_ICMP, 3},
+	{"time exceeded", XDP_REDIRECT, VIP4, IPPROTO_ICMP, 11},
+	{"parameter problem", XDP_REDIRECT, VIP4, IPPROTO_ICMP, 12},
+	{"redirect is the kernel's", XDP_PASS, VIP4, IPPROTO_ICMP, 5},
+	{"echo request to the host", XDP_PASS, HOST4, IPPROTO_ICMP, 8},
+	{"icmpv6 in ipv4 is nobody's", XDP_PASS, VIP4, ICMP6, 128},
+	{"gre to a VIP", XDP_PASS, VIP4, IPPROTO_GRE, 0},
+	{"ipip to a VIP", XDP_PASS, VIP4, IPPROTO_IPIP, 0},
+	{"ports cut off", XDP_REDIRECT, VIP4, IPPROTO_TCP, 80, .cut = 22},
+	{"ports cut off, to the host", XDP_PASS, HOST4, IPPROTO_TCP, 80, .cut = 22},
+	{"rest of tcp cut off", XDP_REDIRECT, VIP4, IPPROTO_TCP, 80, .cut = 24},
+	{"icmp cut off", XDP_REDIRECT, VIP4, IPPROTO_ICMP, 0, .cut = 20},
+	{"options cut off", XDP_REDIRECT, VIP4, IPPROTO_TCP, 80, .option_bytes = 40, .cut = 40},
+	{"ipv4 header cut off", XDP_PASS, VIP4, IPPROTO_TCP, 80, .cut = 19},
+	{"ipv4 of version 6", XDP_REDIRECT, VIP4, IPPROTO_TCP, 22, .version = 6},
+	{"ipv4 of version 6, to the host", XDP_PASS, HOST4, IPPROTO_TCP, 80, .version = 6},
+	{"header length 16", XDP_REDIRECT, VIP4, IPPROTO_TCP, 22, .ihl = 4},
+	{"header length beyond the frame", XDP_REDIRECT, VIP4, IPPROTO_TCP, 80, .ihl = 15,
+		.cut = 44},
+
+	{"ipv6 tcp to its port", XDP_REDIRECT, VIP6, IPPROTO_TCP, 80},
+	{"ipv6 tcp to another port", XDP_PASS, VIP6, IPPROTO_TCP, 22},
+	{"ipv6 tcp to the host", XDP_PASS, HOST6, IPPROTO_TCP, 80},
+	{"ipv6 address with a VIP's bytes", XDP_PASS, PADDED, IPPROTO_TCP, 80},
+	{"ipv6 tag", XDP_REDIRECT, VIP6, IPPROTO_TCP, 80, .tags = 1},
+	{"ipv6 any port", XDP_REDIRECT, VIP6, IPPROTO_UDP, 4711},
+	{"ipv6 hop by hop", XDP_REDIRECT, VIP6, IPPROTO_TCP, 80, EXTENSIONS(HOP)},
+	{"ipv6 four extensions", XDP_REDIRECT, VIP6, IPPROTO_TCP, 80,
+		EXTENSIONS(HOP, DEST, ROUTE, DEST)},
+	{"ipv6 extensions, other port", XDP_PASS, VIP6, IPPROTO_TCP, 22, EXTENSIONS(HOP, AH)},
+	{"ipv6 eight extensions", XDP_PASS, VIP6, IPPROTO_TCP, 22,
+		EXTENSIONS(DEST, DEST, DEST, DEST, DEST, DEST, DEST, DEST)},
+	{"ipv6 nine extensions", XDP_REDIRECT, VIP6, IPPROTO_TCP, 22,
+		EXTENSIONS(DEST, DEST, DEST, DEST, DEST, DEST, DEST, DEST, DEST)},
+	{"ipv6 nine extensions, host", XDP_PASS, HOST6, IPPROTO_TCP, 80,
+		EXTENSIONS(DEST, DEST, DEST, DEST, DEST, DEST, DEST, DEST, DEST)},
+	{"ipv6 first fragment", XDP_REDIRECT, VIP6, IPPROTO_TCP, 22, EXTENSIONS(FRAG),
+		.fragment = 0x0001},
+	{"ipv6 later fragment", XDP_REDIRECT, VIP6, IPPROTO_TCP, 22, EXTENSIONS(HOP, FRAG),
+		.fragment = 0x0100},
+	{"ipv6 atomic fragment", XDP_REDIRECT, VIP6, IPPROTO_TCP, 80, EXTENSIONS(FRAG)},
+	{"ipv6 atomic fragment, other port", XDP_PASS, VIP6, IPPROTO_TCP, 22, EXTENSIONS(FRAG)},
+	{"ipv6 fragment to the host", XDP_PASS, HOST6, IPPROTO_TCP, 80, EXTENSIONS(FRAG),
+		.fragment = 0x0001},
+	{"ipv6 extension cut off", XDP_REDIRECT, VIP6, IPPROTO_TCP, 80, EXTENSIONS(HOP), .cut = 47},
+	{"ipv6 header cut off", XDP_PASS, VIP6, IPPROTO_TCP, 80, .cut = 39},
+	{"ipv6 of version 4", XDP_REDIRECT, VIP6, IPPROTO_TCP, 22, .version = 4},
+	{"ipv6 no next header", XDP_PASS, VIP6, IPPROTO_NONE, 0},
+	{"ipv6 echo request", XDP_REDIRECT, VIP6, ICMP6, 128},
+	{"ipv6 echo request behind options", XDP_REDIRECT, VIP6, ICMP6, 128, EXTENSIONS(DEST)},
+	{"ipv6 echo reply", XDP_PASS, VIP6, ICMP6, 129},
+	{"ipv6 too big", XDP_REDIRECT, VIP6, ICMP6, 2},
+	{"ipv6 unreachable", XDP_REDIRECT, VIP6, ICMP6, 1},
+	{"ipv6 router advertisement", XDP_PASS, VIP6, ICMP6, 134},
+	{"ipv6 neighbour solicitation", XDP_PASS, VIP6, ICMP6, 135},
+	{"ipv6 neighbour advertisement", XDP_PASS, VIP6, ICMP6, 136},
+	{"ipv6 listener report", XDP_PASS, VIP6, ICMP6, 143},
+	{"ipv4's icmp in ipv6 is nobody's", XDP_PASS, VIP6, IPPROTO_ICMP, 8},
+
+	{"arp", XDP_PASS, NULL},
+	{"arp behind a tag", XDP_PASS, NULL, .tags = 1},
+	{"ethernet header alone", XDP_PASS, NULL, .cut = 1},
+};
+
+struct fixture {
+	struct steer_bpf *steer;
+	int socket;
+	void *umem;
+};
+
+static void allow(struct fixture *fixture, const char *address, uint8_t protocol, uint16_t port) {
+	struct weir_vip_key key = {
+		.family = strchr(address, ':') ? 6 : 4, .protocol = protocol, .port = htons(port)};
+	uint32_t value = 1;
+
+	inet_pton(key.family == 4 ? AF_INET : AF_INET6, address, key.address);
+	assert_int_equal(bpf_map__update_elem(fixture->steer->maps.weir_vips, &key, sizeof(key),
+				 &value, sizeof(value), BPF_ANY),
+		0);
+}
+
+// The kernel takes a socket into an XSKMAP once it has a ring; it needs no interface for that.
+static void open_socket(struct fixture *fixture) {
+	struct xdp_umem_reg umem = {.len = 64 * 4096, .chunk_size = 4096};
+	int slots = 64, queue = 0;
+
+	fixture->umem =
+		mmap(NULL, umem.len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(fixture->umem, MAP_FAILED);
+	umem.addr = (uintptr_t)fixture->umem;
+	fixture->socket = socket(AF_XDP, SOCK_RAW, 0);
+	assert_true(fixture->socket >= 0);
+	assert_int_equal(
+		setsockopt(fixture->socket, SOL_XDP, XDP_UMEM_REG, &umem, sizeof(umem)), 0);
+	assert_int_equal(
+		setsockopt(fixture->socket, SOL_XDP, XDP_RX_RING, &slots, sizeof(slots)), 0);
+	assert_int_equal(bpf_map__update_elem(fixture->steer->maps.xsks_map, &queue, sizeof(queue),
+				 &fixture->socket, sizeof(fixture->socket), BPF_ANY),
+		0);
+}
+
+static int setup(void **state) {
+	struct fixture *fixture = calloc(1, sizeof(*fixture));
+
+	fixture->steer = steer_bpf__open_and_load();
+	if (!fixture->steer) {
+		fprintf(stderr, "steer.bpf.c cannot be loaded (root?): %s\n", strerror(errno));
+		free(fixture);
+		return -1;
+	}
+	open_socket(fixture);
+	allow(fixture, VIP4, IPPROTO_TCP, 80);
+	allow(fixture, VIP4, IPPROTO_UDP, 53);
+	allow(fixture, VIP4, 0, 0);
+	allow(fixture, ANY_PORT4, IPPROTO_UDP, 0);
+	allow(fixture, ANY_PORT4, 0, 0);
+	allow(fixture, VIP6, IPPROTO_TCP, 80);
+	allow(fixture, VIP6, IPPROTO_UDP, 0);
+	allow(fixture, VIP6, 0, 0);
+	*state = fixture;
+	return 0;
+}
+
+static int teardown(void **state) {
+	struct fixture *fixture = *state;
+
+	steer_bpf__destroy(fixture->steer);
+	close(fixture->socket);
+	munmap(fixture->umem, 64 * 4096);
+	free(fixture);
+	return 0;
+}
+
+static void put_transport(struct frame *frame, const struct steer_case *test) {
+	if (test->protocol == IPPROTO_ICMP || test->protocol == ICMP6) {
+		*(uint8_t *)put(frame, NULL, 8) = (uint8_t)test->port;
+	} else {
+		put_ports(frame, 4711, test->port);
+	}
+}
+
+static void put_extensions(struct frame *frame, const struct steer_case *test) {
+	for (uint8_t i = 0; i < test->extensions; i++) {
+		uint8_t *extension = put(frame, NULL, test->extension[i] == AH ? 24 : 8);
+
+		extension[0] = i + 1 < test->extensions ? test->extension[i + 1] : test->protocol;
+		if (test->extension[i] == FRAG) {
+			*(uint16_t *)(extension + 2) = htons(test->fragment);
+		} else if (test->extension[i] == AH) {
+			extension[1] = 24 / 4 - 2;
+		}
+	}
+}
+
+static void build(struct frame *frame, const struct steer_case *test) {
+	bool ipv6 = test->destination && strchr(test->destination, ':');
+	uint32_t start;
+
+	frame->length = 0;
+	if (!test->destination) {
+		put_ethernet(frame, test->tags, ETH_P_ARP);
+		put(frame, NULL, test->cut ? 0 : 46);
+		return;
+	}
+	put_ethernet(frame, test->tags, ipv6 ? ETH_P_IPV6 : ETH_P_IP);
+	start = frame->length;
+	if (ipv6) {
+		struct ipv6hdr *ip = put_ipv6(frame, CLIENT6, test->destination,
+			test->extensions ? test->extension[0] : test->protocol);
+
+		put_extensions(frame, test);
+		put_transport(frame, test);
+		finish_ipv6(frame, ip);
+		ip->version = test->version ? test->version & 15 : 6;
+	} else {
+		struct iphdr *ip = put_ipv4(
+			frame, CLIENT4, test->destination, test->protocol, test->option_bytes);
+
+		put_transport(frame, test);
+		ip->frag_off = htons(test->fragment);
+		finish_ipv4(frame, ip);
+		ip->version = test->version ? test->version & 15 : 4;
+		ip->ihl = test->ihl ? test->ihl & 15 : ip->ihl;
+	}
+	if (test->cut) {
+		frame->length = start + test->cut;
+	}
+	if (test->tag_type) {
+		*(uint16_t *)(frame->byte + 2 * ETH_ALEN) = htons(test->tag_type);
+	}
+}
+
+static int run(const struct fixture *fixture, struct frame *frame) {
+	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = frame->byte, .data_size_in = frame->length,
+		.repeat = 1);
+	int error =
+		bpf_prog_test_run_opts(bpf_program__fd(fixture->steer->progs.weir_steer), &opts);
+
+	return error ? error : (int)opts.retval;
+}
+
+static void steer_sends_vip_traffic_alone_to_the_dataplane(void **state) {
+	unsigned int failed = 0;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct frame frame;
+		int verdict;
+
+		build(&frame, &cases[i]);
+		verdict = run(*state, &frame);
+		if (verdict != cases[i].expect) {
+			print_error("%zu, %s: %d instead of %d\n", i, cases[i].name, verdict,
+				cases[i].expect);
+			failed++;
+		}
+	}
+	assert_int_equal(failed, 0);
+}
+
+static void steer_without_a_socket_leaves_packets_to_the_kernel(void **state) {
+	struct fixture *fixture = *state;
+	struct frame frame;
+	int queue = 0;
+
+	build(&frame, &cases[0]);
+	assert_int_equal(run(fixture, &frame), XDP_REDIRECT);
+	assert_int_equal(
+		bpf_map__delete_elem(fixture->steer->maps.xsks_map, &queue, sizeof(queue), 0), 0);
+	assert_int_equal(run(fixture, &frame), XDP_PASS);
+}
+
+static void steer_follows_the_vip_map(void **state) {
+	struct fixture *fixture = *state;
+	struct weir_vip_key key = {.family = 4, .protocol = IPPROTO_TCP, .port = htons(80)};
+	struct frame frame;
+
+	build(&frame, &cases[0]);
+	inet_pton(AF_INET, VIP4, key.address);
+	assert_int_equal(run(fixture, &frame), XDP_REDIRECT);
+	assert_int_equal(
+		bpf_map__delete_elem(fixture->steer->maps.weir_vips, &key, sizeof(key), 0), 0);
+	assert_int_equal(run(fixture, &frame), XDP_PASS);
+}
+
+// What net_af_xdp and the handover look for by name.
+static void steer_maps_have_the_names_that_others_look_for(void **state) {
+	struct fixture *fixture = *state;
+	struct bpf_object *object = fixture->steer->obj;
+	struct bpf_map *xsks = bpf_object__find_map_by_name(object, WEIR_STEER_XSKS_MAP);
+	struct bpf_map *vips = bpf_object__find_map_by_name(object, WEIR_STEER_VIPS_MAP);
+
+	assert_non_null(xsks);
+	assert_non_null(vips);
+	assert_int_equal(bpf_map__type(xsks), BPF_MAP_TYPE_XSKMAP);
+	assert_int_equal(bpf_map__max_entries(vips), WEIR_STEER_VIPS_MAX);
+	assert_ptr_equal(bpf_object__next_program(object, NULL), fixture->steer->progs.weir_steer);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			steer_sends_vip_traffic_alone_to_the_dataplane, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			steer_without_a_socket_leaves_packets_to_the_kernel, setup, teardown),
+		cmocka_unit_test_setup_teardown(steer_follows_the_vip_map, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			steer_maps_have_the_names_that_others_look_for, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
