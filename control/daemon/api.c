@@ -1,0 +1,504 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "api.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define READ_BYTES 65536
+#define ERROR_BYTES 1024
+
+struct client {
+	struct weir_api *api;
+	struct client *next;
+	struct client **link; // what points to this one
+	uv_pipe_t pipe;
+	uv_timer_t deadline; // of the answer that is being written
+	unsigned int handles; // of the two above, not closed yet
+	char *in; // received
+	size_t in_room;
+	size_t taken; // of it, handled already
+	size_t in_bytes; // not handled yet, after these
+	size_t searched; // of the latter, up to here there is no newline
+	bool discarding; // inside an overlong line, which was answered already
+	bool ended; // the client sends nothing more
+	struct weir_api_call *call; // being handled, or NULL
+	uv_write_t write;
+	char *out; // being written, or NULL
+	uint64_t asked_ms; // when the last request came
+	struct weir_api_peer peer;
+};
+
+struct weir_api {
+	uv_loop_t *loop;
+	uv_pipe_t listener;
+	struct client *clients;
+	unsigned int count;
+	weir_api_handler handler;
+	void *context;
+	void (*closed)(void *context);
+	bool closing;
+	bool listener_closed;
+};
+
+struct weir_api_call {
+	struct client *client; // NULL: it has gone
+	struct weir_api_peer peer;
+	json_t *request;
+};
+
+static const char *const code_names[] = {
+#define X(name, key) [WEIR_API_##name] = key,
+	WEIR_API_CODES(X)
+#undef X
+};
+
+static void next_request(struct client *client);
+
+const char *weir_api_code_name(enum weir_api_code code) {
+	return (unsigned int)code < sizeof(code_names) / sizeof(code_names[0]) ? code_names[code]
+									       : "internal";
+}
+
+// --- the end of a client ------------------------------------------------------------------
+
+static void finish_close(struct weir_api *api) {
+	void (*closed)(void *context) = api->closed;
+	void *context = api->context;
+
+	if (!api->closing || !api->listener_closed || api->clients != NULL) {
+		return;
+	}
+	free(api);
+	if (closed != NULL) {
+		closed(context);
+	}
+}
+
+static void client_handle_closed(uv_handle_t *handle) {
+	struct client *client = handle->data;
+	struct weir_api *api = client->api;
+
+	if (--client->handles > 0) {
+		return;
+	}
+	*client->link = client->next;
+	if (client->next != NULL) {
+		client->next->link = client->link;
+	}
+	free(client->in);
+	free(client->out);
+	free(client);
+	finish_close(api);
+}
+
+static void cut_off(struct client *client) {
+	if (uv_is_closing((uv_handle_t *)&client->pipe)) {
+		return;
+	}
+	if (client->call != NULL) {
+		client->call->client = NULL;
+		client->call = NULL;
+	}
+	client->api->count--;
+	uv_close((uv_handle_t *)&client->pipe, client_handle_closed);
+	uv_close((uv_handle_t *)&client->deadline, client_handle_closed);
+}
+
+// --- answers ------------------------------------------------------------------------------
+
+static void answer_late(uv_timer_t *timer) {
+	cut_off(timer->data);
+}
+
+static void answer_written(uv_write_t *write, int status) {
+	struct client *client = write->data;
+
+	free(client->out);
+	client->out = NULL;
+	if (uv_is_closing((uv_handle_t *)&client->pipe)) {
+		return;
+	}
+	uv_timer_stop(&client->deadline);
+	if (status < 0) {
+		cut_off(client);
+		return;
+	}
+	next_request(client);
+}
+
+// Write one answer. Takes the reference of answer.
+static void write_answer(struct client *client, json_t *answer) {
+	char *text =
+		answer != NULL ? json_dumps(answer, JSON_COMPACT | JSON_REAL_PRECISION(10)) : NULL;
+	uv_buf_t buffers[2];
+
+	json_decref(answer);
+	if (text == NULL) { // no memory for an answer: the client must not wait for it
+		cut_off(client);
+		return;
+	}
+	client->out = text;
+	client->write.data = client;
+	buffers[0] = uv_buf_init(text, (unsigned int)strlen(text));
+	buffers[1] = uv_buf_init((char *)"\n", 1);
+	uv_timer_start(&client->deadline, answer_late, WEIR_API_ANSWER_MS, 0);
+	if (uv_write(&client->write, (uv_stream_t *)&client->pipe, buffers, 2, answer_written) <
+		0) {
+		cut_off(client);
+	}
+}
+
+static void end_call(struct weir_api_call *call, json_t *answer) {
+	struct client *client = call->client;
+
+	json_decref(call->request);
+	free(call);
+	if (client == NULL) {
+		json_decref(answer);
+		return;
+	}
+	client->call = NULL;
+	write_answer(client, answer);
+}
+
+// Text for JSON: what was cut in the middle of a character, or never was UTF-8, is repaired.
+static json_t *safe_string(char *text) {
+	json_t *string = json_string(text);
+
+	if (string == NULL) {
+		for (char *c = text; *c != '\0'; c++) {
+			if ((unsigned char)*c >= 0x80) {
+				*c = '?';
+			}
+		}
+		string = json_string(text);
+	}
+	return string;
+}
+
+static json_t *error_answer(enum weir_api_code code, char *text) {
+	return json_pack("{s:b, s:s, s:o}", "ok", 0, "code", weir_api_code_name(code), "error",
+		safe_string(text));
+}
+
+void weir_api_answer(struct weir_api_call *call, json_t *result) {
+	if (result == NULL) {
+		weir_api_fail(call, WEIR_API_INTERNAL, "out of memory");
+		return;
+	}
+	end_call(call, json_pack("{s:b, s:o}", "ok", 1, "result", result));
+}
+
+void weir_api_fail(struct weir_api_call *call, enum weir_api_code code, const char *format, ...) {
+	char text[ERROR_BYTES];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(text, sizeof(text), format, arguments);
+	va_end(arguments);
+	end_call(call, error_answer(code, text));
+}
+
+void weir_api_fail_with(struct weir_api_call *call, enum weir_api_code code, const char *member,
+	json_t *value, const char *format, ...) {
+	char text[ERROR_BYTES];
+	va_list arguments;
+	json_t *answer;
+
+	va_start(arguments, format);
+	vsnprintf(text, sizeof(text), format, arguments);
+	va_end(arguments);
+	answer = error_answer(code, text);
+	if (answer == NULL) {
+		json_decref(value);
+	} else {
+		json_object_set_new(answer, member, value);
+	}
+	end_call(call, answer);
+}
+
+const json_t *weir_api_request(const struct weir_api_call *call) {
+	return call->request;
+}
+
+const struct weir_api_peer *weir_api_peer(const struct weir_api_call *call) {
+	return &call->peer;
+}
+
+// --- requests -----------------------------------------------------------------------------
+
+static void handle_line(struct client *client, const char *line, size_t bytes) {
+	struct weir_api_call *call;
+	char text[JSON_ERROR_TEXT_LENGTH + 64];
+	json_error_t error;
+	json_t *request = json_loadb(line, bytes, JSON_REJECT_DUPLICATES, &error);
+
+	client->asked_ms = uv_now(client->api->loop);
+	if (!json_is_object(request)) {
+		snprintf(text, sizeof(text), "not a JSON object: %s",
+			request == NULL ? error.text : "a request looks like {\"command\": ...}");
+		json_decref(request);
+		write_answer(client, error_answer(WEIR_API_BAD_REQUEST, text));
+		return;
+	}
+	call = calloc(1, sizeof(*call));
+	if (call == NULL) {
+		json_decref(request);
+		cut_off(client);
+		return;
+	}
+	call->client = client;
+	call->peer = client->peer;
+	call->request = request;
+	client->call = call;
+	client->api->handler(client->api->context, call);
+}
+
+static void consume(struct client *client, size_t bytes) {
+	client->taken += bytes;
+	client->in_bytes -= bytes;
+	client->searched = 0;
+}
+
+static bool is_blank(const char *line, size_t bytes) {
+	for (size_t i = 0; i < bytes; i++) {
+		if (line[i] != ' ' && line[i] != '\t' && line[i] != '\r') {
+			return false;
+		}
+	}
+	return true;
+}
+
+// Handle the line at the head of the buffer. Returns whether there was one.
+static bool take_line(struct client *client) {
+	if (client->in == NULL) { // nothing was received yet
+		return false;
+	}
+	const char *line = client->in + client->taken;
+	const char *newline =
+		client->in_bytes > client->searched
+			? memchr(line + client->searched, '\n', client->in_bytes - client->searched)
+			: NULL;
+	size_t bytes = newline != NULL ? (size_t)(newline - line) : client->in_bytes;
+	size_t used = newline != NULL ? bytes + 1 : bytes;
+
+	if (client->discarding) {
+		client->discarding = newline == NULL;
+		consume(client, used);
+		return newline != NULL;
+	}
+	if (bytes > WEIR_API_LINE_BYTES) {
+		client->discarding = newline == NULL;
+		consume(client, used);
+		write_answer(client, error_answer(WEIR_API_BAD_REQUEST,
+					     (char[]){"a request line is at most 1 MiB long"}));
+		return true;
+	}
+	if (newline == NULL && !(client->ended && bytes > 0)) {
+		client->searched = client->in_bytes;
+		return false;
+	}
+	consume(client, used); // the bytes stay where they are until the next read
+	if (!is_blank(line, bytes)) {
+		handle_line(client, line, bytes);
+	}
+	return true;
+}
+
+static void offer_room(uv_handle_t *handle, size_t suggested, uv_buf_t *ret) {
+	struct client *client = handle->data;
+
+	(void)suggested;
+	*ret = uv_buf_init(NULL, 0);
+	if (client->taken > 0) {
+		memmove(client->in, client->in + client->taken, client->in_bytes);
+		client->taken = 0;
+	}
+	if (client->in_room - client->in_bytes < READ_BYTES) {
+		char *grown = realloc(client->in, client->in_room + 2 * READ_BYTES);
+
+		if (grown == NULL) {
+			return;
+		}
+		client->in = grown;
+		client->in_room += 2 * READ_BYTES;
+	}
+	*ret = uv_buf_init(client->in + client->in_bytes, READ_BYTES);
+}
+
+static void received(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer) {
+	struct client *client = stream->data;
+
+	(void)buffer;
+	if (n == 0) {
+		return;
+	}
+	if (n < 0 && n != UV_EOF) {
+		cut_off(client);
+		return;
+	}
+	if (n < 0) {
+		client->ended = true;
+	} else {
+		client->in_bytes += (size_t)n;
+	}
+	uv_read_stop(stream);
+	next_request(client);
+}
+
+// Handle what is there until an answer is under way, then wait for it to be taken (A2). The next
+// turn of the loop goes on: no client keeps the others waiting for more than one request.
+static void next_request(struct client *client) {
+	while (client->call == NULL && client->out == NULL) {
+		if (uv_is_closing((uv_handle_t *)&client->pipe)) {
+			return;
+		}
+		if (take_line(client)) {
+			continue;
+		}
+		if (uv_is_closing((uv_handle_t *)&client->pipe)) {
+			return;
+		}
+		if (client->ended ||
+			uv_read_start((uv_stream_t *)&client->pipe, offer_room, received) < 0) {
+			cut_off(client);
+		}
+		return;
+	}
+}
+
+// --- new clients --------------------------------------------------------------------------
+
+// Make room: cut off who has asked nothing for longest and waits for nothing.
+static bool evict_idle(struct weir_api *api) {
+	struct client *oldest = NULL;
+
+	for (struct client *client = api->clients; client != NULL; client = client->next) {
+		if (client->call == NULL && client->out == NULL &&
+			!uv_is_closing((uv_handle_t *)&client->pipe) &&
+			uv_now(api->loop) - client->asked_ms >= WEIR_API_IDLE_MS &&
+			(oldest == NULL || client->asked_ms <= oldest->asked_ms)) {
+			oldest = client;
+		}
+	}
+	if (oldest != NULL) {
+		cut_off(oldest);
+	}
+	return oldest != NULL;
+}
+
+static void learn_peer(struct client *client) {
+	struct ucred peer;
+	socklen_t bytes = sizeof(peer);
+	uv_os_fd_t fd;
+
+	client->peer.uid = (uid_t)-1;
+	if (uv_fileno((uv_handle_t *)&client->pipe, &fd) == 0 &&
+		getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0) {
+		client->peer.pid = peer.pid;
+		client->peer.uid = peer.uid;
+	}
+}
+
+static void connected(uv_stream_t *listener, int status) {
+	struct weir_api *api = listener->data;
+	struct client *client;
+	bool full;
+
+	if (status < 0) {
+		return; // the next one may fare better
+	}
+	full = api->count >= WEIR_API_CLIENTS && !evict_idle(api);
+	client = calloc(1, sizeof(*client));
+	if (client == NULL) {
+		return;
+	}
+	client->api = api;
+	client->handles = 2;
+	client->pipe.data = client;
+	client->deadline.data = client;
+	uv_pipe_init(api->loop, &client->pipe, 0);
+	uv_timer_init(api->loop, &client->deadline);
+	client->next = api->clients;
+	client->link = &api->clients;
+	if (client->next != NULL) {
+		client->next->link = &client->next;
+	}
+	api->clients = client;
+	api->count++;
+	client->asked_ms = uv_now(api->loop);
+	if (uv_accept(listener, (uv_stream_t *)&client->pipe) < 0) {
+		cut_off(client);
+		return;
+	}
+	learn_peer(client);
+	if (full) {
+		client->ended = true; // so that the connection ends with this answer
+		write_answer(
+			client, error_answer(WEIR_API_REFUSED,
+					(char[]){"too many connections are open: close one, or try "
+						 "again in a moment"}));
+		return;
+	}
+	next_request(client);
+}
+
+int weir_api_create(
+	uv_loop_t *loop, int fd, weir_api_handler handler, void *context, struct weir_api **ret) {
+	struct weir_api *api = calloc(1, sizeof(*api));
+	int r;
+
+	if (api == NULL) {
+		close(fd);
+		return -ENOMEM;
+	}
+	api->loop = loop;
+	api->handler = handler;
+	api->context = context;
+	// Listen first: once a libuv handle exists only the loop can release it.
+	if (listen(fd, WEIR_API_CLIENTS) < 0) {
+		r = -errno;
+		close(fd);
+		free(api);
+		return r;
+	}
+	uv_pipe_init(loop, &api->listener, 0);
+	api->listener.data = api;
+	r = uv_pipe_open(&api->listener, fd);
+	if (r < 0) {
+		close(fd);
+	} else {
+		r = uv_listen((uv_stream_t *)&api->listener, WEIR_API_CLIENTS, connected);
+	}
+	if (r < 0) {
+		weir_api_close(api, NULL);
+		return r;
+	}
+	*ret = api;
+	return 0;
+}
+
+static void listener_closed(uv_handle_t *handle) {
+	struct weir_api *api = handle->data;
+
+	api->listener_closed = true;
+	finish_close(api);
+}
+
+void weir_api_close(struct weir_api *api, void (*closed)(void *context)) {
+	api->closing = true;
+	api->closed = closed;
+	for (struct client *client = api->clients; client != NULL; client = client->next) {
+		cut_off(client);
+	}
+	uv_close((uv_handle_t *)&api->listener, listener_closed);
+}
+
+unsigned int weir_api_clients(const struct weir_api *api) {
+	return api->count;
+}

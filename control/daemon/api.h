@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// API server: newline-delimited JSON over the control socket (docs/control-api.md). Knows how to
+// talk, not what is said: each request goes to one handler, which answers at once or later.
+//
+// Threads: one, that of the event loop. Never blocks it.
+// Guarantees:
+//   A1 one answer per request line, in order; whatever bytes a client sends.
+//   A2 memory per client is bounded: one request line and one answer.
+//   A3 a client that does not read its answer within WEIR_API_ANSWER_MS is cut off; so is the one
+//      that has asked nothing for longest, when there are too many.
+//   A4 a call stays valid until it is answered, also when its client has gone.
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <uv.h>
+
+#define WEIR_API_LINE_BYTES (1u << 20) // longest request, newline not counted
+#define WEIR_API_CLIENTS 64
+#define WEIR_API_ANSWER_MS 10000
+#define WEIR_API_IDLE_MS 1000 // who asked within this time is not cut off for another
+
+// X(NAME, "code in the answer")
+#define WEIR_API_CODES(X) \
+	X(BAD_REQUEST, "bad-request") \
+	X(NOT_FOUND, "not-found") \
+	X(AMBIGUOUS, "ambiguous") \
+	X(REFUSED, "refused") \
+	X(NO_DATAPLANE, "no-dataplane") \
+	X(TIMEOUT, "timeout") \
+	X(INTERNAL, "internal")
+
+enum weir_api_code {
+#define X(name, key) WEIR_API_##name,
+	WEIR_API_CODES(X)
+#undef X
+};
+
+struct weir_api;
+struct weir_api_call; // one request that is not answered yet
+
+struct weir_api_peer { // who asks, as the kernel says
+	pid_t pid;
+	uid_t uid;
+};
+
+// Handle one request, a JSON object: answer it now, or keep the call and answer later.
+typedef void (*weir_api_handler)(void *context, struct weir_api_call *call);
+
+// Serve a bound socket (api_socket.h). fd is owned from here on, also on failure. Returns 0 or
+// negative errno.
+int weir_api_create(
+	uv_loop_t *loop, int fd, weir_api_handler handler, void *context, struct weir_api **ret);
+// Cut off every client, close; the memory is released by the loop's next turns, after which
+// closed(context) is called. Calls still open may be answered (to nobody) until then. closed may
+// be NULL.
+void weir_api_close(struct weir_api *api, void (*closed)(void *context));
+unsigned int weir_api_clients(const struct weir_api *api);
+
+const json_t *weir_api_request(const struct weir_api_call *call); // an object
+const struct weir_api_peer *weir_api_peer(const struct weir_api_call *call);
+
+// Answer and end the call. Takes the reference of result; NULL (out of memory) is `internal`.
+void weir_api_answer(struct weir_api_call *call, json_t *result);
+// Answer with an error and end the call. The second form adds a member to the answer and takes
+// the reference of its value.
+void weir_api_fail(struct weir_api_call *call, enum weir_api_code code, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+void weir_api_fail_with(struct weir_api_call *call, enum weir_api_code code, const char *member,
+	json_t *value, const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+const char *weir_api_code_name(enum weir_api_code code);

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// API handlers that change what is: backend.drain, backend.ready, backend.maintenance,
+// weight.set. When the answer goes out the change was published: the next packet sees it.
+#include <errno.h>
+#include <string.h>
+
+#include "api_commands.h"
+#include "daemon.h"
+
+// Publish a change that was just made. Returns false after the call was failed.
+static bool publish_now(struct weir_daemon *daemon, struct weir_api_call *call) {
+	int r;
+
+	daemon->dirty = true;
+	r = weir_daemon_publish(daemon);
+	if (r < 0 && r != -ENOTCONN) {
+		weir_api_fail(call, WEIR_API_INTERNAL,
+			"the change is kept, but could not be published yet: %s",
+			r == -ENOSPC ? "the segment's heap is full" : strerror(-r));
+		return false;
+	}
+	return true;
+}
+
+static void set_admin(struct weir_daemon *daemon, struct weir_api_call *call,
+	enum weir_admin_state admin, const char *name) {
+	const struct weir_api_peer *peer = weir_api_peer(call);
+	struct weir_backend_state state;
+	int id;
+
+	if (!weir_api_has_tables(daemon, call)) {
+		return;
+	}
+	id = weir_api_find_backend(daemon, call);
+	if (id < 0) {
+		return;
+	}
+	weir_tables_set_admin(daemon->tables, (uint16_t)id, admin);
+	weir_tables_backend(daemon->tables, (uint16_t)id, &state);
+	weir_log_write(daemon->log, WEIR_LOG_INFO, "backend %s/%s: %s (by uid %u, pid %d)",
+		state.service, state.name, name, (unsigned int)peer->uid, (int)peer->pid);
+	if (!publish_now(daemon, call)) {
+		return;
+	}
+	weir_api_answer(call,
+		json_pack("{s:s, s:s, s:s, s:I}", "service", state.service, "backend", state.name,
+			"admin", name, "active_flows", (json_int_t)state.active_flows));
+}
+
+void weir_api_backend_drain(struct weir_daemon *daemon, struct weir_api_call *call) {
+	set_admin(daemon, call, WEIR_ADMIN_DRAIN, "drain");
+}
+
+void weir_api_backend_ready(struct weir_daemon *daemon, struct weir_api_call *call) {
+	set_admin(daemon, call, WEIR_ADMIN_READY, "ready");
+}
+
+void weir_api_backend_maintenance(struct weir_daemon *daemon, struct weir_api_call *call) {
+	set_admin(daemon, call, WEIR_ADMIN_MAINTENANCE, "maintenance");
+}
+
+void weir_api_weight_set(struct weir_daemon *daemon, struct weir_api_call *call) {
+	const struct weir_api_peer *peer = weir_api_peer(call);
+	json_int_t weight = weir_api_integer(call, "weight", -1);
+	struct weir_backend_state state;
+	int id;
+
+	if (!weir_api_has_tables(daemon, call)) {
+		return;
+	}
+	id = weir_api_find_backend(daemon, call);
+	if (id < 0) {
+		return;
+	}
+	weir_tables_set_weight(
+		daemon->tables, (uint16_t)id, weight < 0 ? WEIR_WEIGHT_UNSET : (uint32_t)weight);
+	if (!publish_now(daemon, call)) {
+		return;
+	}
+	weir_tables_backend(daemon->tables, (uint16_t)id, &state);
+	weir_log_write(daemon->log, WEIR_LOG_INFO, "backend %s/%s: weight %u%s (by uid %u, pid %d)",
+		state.service, state.name, state.effective_weight,
+		weight < 0 ? ", as configured" : "", (unsigned int)peer->uid, (int)peer->pid);
+	weir_api_answer(
+		call, json_pack("{s:s, s:s, s:o, s:I}", "service", state.service, "backend",
+			      state.name, "weight", weight < 0 ? json_null() : json_integer(weight),
+			      "effective_weight", (json_int_t)state.effective_weight));
+}

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "api_commands.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon.h"
+
+#define ARGUMENTS_MAX 6
+#define WEIGHT_MAX 65535
+#define PORT_MAX 65535
+#define NAMES_BYTES 400
+
+enum argument_type {
+	ARGUMENT_TEXT,
+	ARGUMENT_PORT, // 0..65535
+	ARGUMENT_WEIGHT, // 0..65535, or null
+};
+
+struct argument {
+	const char *name;
+	enum argument_type type;
+	bool required;
+};
+
+struct command {
+	const char *name;
+	void (*run)(struct weir_daemon *daemon, struct weir_api_call *call);
+	struct argument arguments[ARGUMENTS_MAX];
+};
+
+#define OPTIONAL(name, type) \
+	{ name, type, false }
+#define REQUIRED(name, type) \
+	{ name, type, true }
+
+static const struct command commands[] = {
+	{"version", weir_api_version, {{0}}},
+	{"service.show", weir_api_service_show, {OPTIONAL("service", ARGUMENT_TEXT)}},
+	{"backend.show", weir_api_backend_show,
+		{OPTIONAL("service", ARGUMENT_TEXT), OPTIONAL("backend", ARGUMENT_TEXT)}},
+	{"backend.drain", weir_api_backend_drain,
+		{OPTIONAL("service", ARGUMENT_TEXT), REQUIRED("backend", ARGUMENT_TEXT)}},
+	{"backend.ready", weir_api_backend_ready,
+		{OPTIONAL("service", ARGUMENT_TEXT), REQUIRED("backend", ARGUMENT_TEXT)}},
+	{"backend.maintenance", weir_api_backend_maintenance,
+		{OPTIONAL("service", ARGUMENT_TEXT), REQUIRED("backend", ARGUMENT_TEXT)}},
+	{"weight.set", weir_api_weight_set,
+		{OPTIONAL("service", ARGUMENT_TEXT), REQUIRED("backend", ARGUMENT_TEXT),
+			REQUIRED("weight", ARGUMENT_WEIGHT)}},
+	{"flow.count", weir_api_flow_count, {OPTIONAL("service", ARGUMENT_TEXT)}},
+	{"flow.lookup", weir_api_flow_lookup,
+		{REQUIRED("protocol", ARGUMENT_TEXT), REQUIRED("source", ARGUMENT_TEXT),
+			REQUIRED("source_port", ARGUMENT_PORT),
+			REQUIRED("destination", ARGUMENT_TEXT),
+			REQUIRED("destination_port", ARGUMENT_PORT)}},
+	{"worker.show", weir_api_worker_show, {{0}}},
+	{"port.show", weir_api_port_show, {{0}}},
+	{"stats.show", weir_api_stats_show, {{0}}},
+	{"health.show", weir_api_health_show, {OPTIONAL("service", ARGUMENT_TEXT)}},
+	{"config.diff", weir_api_config_diff, {OPTIONAL("path", ARGUMENT_TEXT)}},
+	{"config.reload", weir_api_config_reload, {OPTIONAL("path", ARGUMENT_TEXT)}},
+};
+
+#define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
+
+// --- checks -------------------------------------------------------------------------------
+
+static const struct argument *find_argument(const struct command *command, const char *name) {
+	for (size_t i = 0; i < ARGUMENTS_MAX && command->arguments[i].name != NULL; i++) {
+		if (strcmp(command->arguments[i].name, name) == 0) {
+			return &command->arguments[i];
+		}
+	}
+	return NULL;
+}
+
+// What is wrong with a value, or NULL.
+static const char *check_value(const struct argument *argument, const json_t *value) {
+	json_int_t number = json_integer_value(value);
+
+	switch (argument->type) {
+	case ARGUMENT_TEXT:
+		return json_is_string(value) ? NULL : "must be a string";
+	case ARGUMENT_PORT:
+		return json_is_integer(value) && number >= 0 && number <= PORT_MAX
+			       ? NULL
+			       : "must be a number from 0 to 65535";
+	case ARGUMENT_WEIGHT:
+		return json_is_null(value) || (json_is_integer(value) && number >= 0 &&
+						      number <= WEIGHT_MAX)
+			       ? NULL
+			       : "must be a number from 0 to 65535, or null";
+	}
+	return "cannot be checked";
+}
+
+// Returns false after the call was failed.
+static bool check_arguments(const struct command *command, struct weir_api_call *call) {
+	json_t *request = (json_t *)weir_api_request(call);
+	const char *name;
+	json_t *value;
+
+	json_object_foreach (request, name, value) {
+		const struct argument *argument = find_argument(command, name);
+		const char *wrong;
+
+		if (strcmp(name, "command") == 0) {
+			continue;
+		}
+		if (argument == NULL) {
+			weir_api_fail(call, WEIR_API_BAD_REQUEST, "%s has no argument \"%.100s\"",
+				command->name, name);
+			return false;
+		}
+		// null is as good as not given, where nothing must be given.
+		wrong = json_is_null(value) && !argument->required ? NULL
+								   : check_value(argument, value);
+		if (wrong != NULL) {
+			weir_api_fail(
+				call, WEIR_API_BAD_REQUEST, "argument \"%s\" %s", name, wrong);
+			return false;
+		}
+	}
+	for (size_t i = 0; i < ARGUMENTS_MAX && command->arguments[i].name != NULL; i++) {
+		const struct argument *argument = &command->arguments[i];
+
+		if (argument->required && json_object_get(request, argument->name) == NULL) {
+			weir_api_fail(call, WEIR_API_BAD_REQUEST, "%s needs the argument \"%s\"",
+				command->name, argument->name);
+			return false;
+		}
+	}
+	return true;
+}
+
+void weir_api_dispatch(void *context, struct weir_api_call *call) {
+	struct weir_daemon *daemon = context;
+	const char *name = json_string_value(json_object_get(weir_api_request(call), "command"));
+
+	if (name == NULL) {
+		weir_api_fail(call, WEIR_API_BAD_REQUEST, "there is no \"command\"");
+		return;
+	}
+	for (size_t i = 0; i < COMMAND_COUNT; i++) {
+		if (strcmp(commands[i].name, name) == 0) {
+			if (check_arguments(&commands[i], call)) {
+				commands[i].run(daemon, call);
+			}
+			return;
+		}
+	}
+	weir_api_fail(call, WEIR_API_BAD_REQUEST, "unknown command \"%.100s\"", name);
+}
+
+// --- for handlers -------------------------------------------------------------------------
+
+const char *weir_api_text(const struct weir_api_call *call, const char *name) {
+	return json_string_value(json_object_get(weir_api_request(call), name));
+}
+
+json_int_t weir_api_integer(
+	const struct weir_api_call *call, const char *name, json_int_t fallback) {
+	const json_t *value = json_object_get(weir_api_request(call), name);
+
+	return json_is_integer(value) ? json_integer_value(value) : fallback;
+}
+
+bool weir_api_has_tables(const struct weir_daemon *daemon, struct weir_api_call *call) {
+	if (daemon->tables == NULL) {
+		weir_api_fail(call, WEIR_API_NO_DATAPLANE,
+			"no dataplane was attached yet: start weir-dataplane");
+		return false;
+	}
+	return true;
+}
+
+bool weir_api_has_dataplane(const struct weir_daemon *daemon, struct weir_api_call *call) {
+	if (daemon->segment == NULL) {
+		weir_api_fail(call, WEIR_API_NO_DATAPLANE,
+			"no dataplane is attached: start weir-dataplane");
+		return false;
+	}
+	return true;
+}
+
+int weir_api_find_service(struct weir_daemon *daemon, struct weir_api_call *call) {
+	const char *service = weir_api_text(call, "service");
+	int id = weir_tables_service_find(daemon->tables, service);
+
+	if (id < 0) {
+		weir_api_fail(call, WEIR_API_NOT_FOUND, "there is no service \"%.100s\"", service);
+	}
+	return id;
+}
+
+// A backend by its own name alone. Leaving ones do not answer to their name any more.
+static int find_anywhere(struct weir_daemon *daemon, struct weir_api_call *call, const char *name) {
+	uint32_t ids = weir_tables_backend_ids(daemon->tables);
+	struct weir_backend_state state;
+	char services[NAMES_BYTES] = "";
+	size_t used = 0;
+	int found = -ENOENT;
+	bool ambiguous = false;
+
+	for (uint32_t id = 0; id < ids; id++) {
+		if (weir_tables_backend(daemon->tables, (uint16_t)id, &state) < 0 ||
+			state.leaving || strcmp(state.name, name) != 0) {
+			continue;
+		}
+		ambiguous = ambiguous || found >= 0;
+		found = (int)id;
+		if (used < sizeof(services)) {
+			used += (size_t)snprintf(services + used, sizeof(services) - used, "%s%s",
+				used > 0 ? ", " : "", state.service);
+		}
+		if (ambiguous && used >= sizeof(services)) {
+			break;
+		}
+	}
+	if (ambiguous) {
+		weir_api_fail(call, WEIR_API_AMBIGUOUS,
+			"several services have a backend \"%.100s\": say which one (%s)", name,
+			services);
+		return -EINVAL;
+	}
+	if (found < 0) {
+		weir_api_fail(call, WEIR_API_NOT_FOUND, "there is no backend \"%.100s\"", name);
+	}
+	return found;
+}
+
+int weir_api_find_backend(struct weir_daemon *daemon, struct weir_api_call *call) {
+	const char *service = weir_api_text(call, "service");
+	const char *name = weir_api_text(call, "backend");
+	int id;
+
+	if (service == NULL) {
+		return find_anywhere(daemon, call, name);
+	}
+	id = weir_api_find_service(daemon, call);
+	if (id < 0) {
+		return id;
+	}
+	id = weir_tables_backend_find(daemon->tables, service, name);
+	if (id < 0) {
+		weir_api_fail(call, WEIR_API_NOT_FOUND,
+			"service \"%.100s\" has no backend \"%.100s\"", service, name);
+	}
+	return id;
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// API handlers of the configuration: config.diff, config.reload.
+#include "api_commands.h"
+#include "daemon.h"
+
+static json_t *json_errors(const struct weir_config_errors *errors) {
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; i < errors->count; i++) {
+		const struct weir_config_error *error = &errors->error[i];
+
+		json_array_append_new(
+			list, json_pack("{s:i, s:i, s:s, s:s}", "line", error->line, "column",
+				      error->column, "path", error->path, "reason", error->reason));
+	}
+	return list;
+}
+
+// Our working directory is not the caller's. Returns false after the call was failed.
+static bool check_path(struct weir_api_call *call) {
+	const char *path = weir_api_text(call, "path");
+
+	if (path != NULL && path[0] != '/') {
+		weir_api_fail(call, WEIR_API_BAD_REQUEST,
+			"\"path\" must be absolute: weir-control runs in another directory");
+		return false;
+	}
+	return true;
+}
+
+static void answer_plan(struct weir_api_call *call, const struct weir_reload_plan *plan) {
+	json_t *changes = weir_difference_json(&plan->difference);
+
+	weir_api_answer(call, changes != NULL ? json_pack("{s:o}", "changes", changes) : NULL);
+}
+
+void weir_api_config_diff(struct weir_daemon *daemon, struct weir_api_call *call) {
+	struct weir_reload_plan plan;
+
+	if (!check_path(call)) {
+		return;
+	}
+	if (weir_reload_plan(daemon->reload, weir_api_text(call, "path"), &plan) < 0) {
+		weir_api_fail_with(call, WEIR_API_REFUSED, "errors", json_errors(&plan.errors),
+			"%s has %u error%s", plan.file != NULL ? plan.file : "the file",
+			plan.errors.count, plan.errors.count == 1 ? "" : "s");
+	} else {
+		answer_plan(call, &plan);
+	}
+	weir_reload_plan_fini(&plan);
+}
+
+void weir_api_config_reload(struct weir_daemon *daemon, struct weir_api_call *call) {
+	const struct weir_api_peer *peer = weir_api_peer(call);
+	const char *path = weir_api_text(call, "path");
+	struct weir_reload_plan plan;
+	char why[320];
+
+	if (!check_path(call)) {
+		return;
+	}
+	weir_log_write(daemon->log, WEIR_LOG_INFO, "reload of %s asked for by uid %u, pid %d",
+		path != NULL ? path : weir_reload_file(daemon->reload), (unsigned int)peer->uid,
+		(int)peer->pid);
+	if (weir_daemon_reload(daemon, path, &plan, why, sizeof(why)) < 0) {
+		weir_api_fail_with(
+			call, WEIR_API_REFUSED, "errors", json_errors(&plan.errors), "%s", why);
+	} else {
+		answer_plan(call, &plan);
+	}
+	weir_reload_plan_fini(&plan);
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "api_counters.h"
+
+#include <math.h>
+
+static void add_share(struct weir_share_counters *sum, const struct weir_share_counters *one) {
+#define X(field, text) sum->field += weir_counter_read(&one->field);
+	WEIR_SHARE_COUNTERS(X)
+#undef X
+}
+
+struct weir_share_counters weir_sum_service(const struct weir_segment *segment, uint32_t service) {
+	struct weir_share_counters sum = {0};
+
+	if (segment == NULL || service >= segment->max_services) {
+		return sum;
+	}
+	for (uint32_t worker = 0; worker < segment->workers; worker++) {
+		add_share(&sum, weir_segment_service_counters(segment, worker, service));
+	}
+	return sum;
+}
+
+struct weir_share_counters weir_sum_backend(const struct weir_segment *segment, uint32_t backend) {
+	struct weir_share_counters sum = {0};
+
+	if (segment == NULL || backend >= segment->max_backends) {
+		return sum;
+	}
+	for (uint32_t worker = 0; worker < segment->workers; worker++) {
+		add_share(&sum, weir_segment_backend_counters(segment, worker, backend));
+	}
+	return sum;
+}
+
+void weir_json_share(json_t *object, const struct weir_share_counters *counters) {
+#define X(field, text) \
+	json_object_set_new(object, #field, json_integer((json_int_t)counters->field));
+	WEIR_SHARE_COUNTERS(X)
+#undef X
+}
+
+void weir_json_worker(json_t *object, const struct weir_worker_counters *counters) {
+#define X(field, text) \
+	json_object_set_new( \
+		object, #field, json_integer((json_int_t)weir_counter_read(&counters->field)));
+	WEIR_WORKER_COUNTERS(X)
+#undef X
+}
+
+json_t *weir_json_drops(const struct weir_segment *segment) {
+	json_t *drops = json_object();
+
+	for (unsigned int reason = 0; reason < WEIR_DROP_REASON_COUNT; reason++) {
+		uint64_t sum = 0;
+
+		for (uint32_t worker = 0; worker < segment->workers; worker++) {
+			sum += weir_counter_read(&segment->worker_counters[worker].drops[reason]);
+		}
+		json_object_set_new(drops, weir_drop_reason_name((enum weir_drop_reason)reason),
+			json_integer((json_int_t)sum));
+	}
+	return drops;
+}
+
+json_t *weir_json_workers_sum(const struct weir_segment *segment) {
+	struct weir_worker_counters sum = {0};
+	json_t *object = json_object();
+
+	for (uint32_t worker = 0; worker < segment->workers; worker++) {
+#define X(field, text) sum.field += weir_counter_read(&segment->worker_counters[worker].field);
+		WEIR_WORKER_COUNTERS(X)
+#undef X
+	}
+	weir_json_worker(object, &sum);
+	return object;
+}
+
+json_t *weir_json_percent(uint64_t part, uint64_t whole) {
+	double percent = whole > 0 ? 100.0 * (double)part / (double)whole : 0;
+
+	return json_real(round(percent * 100) / 100);
+}

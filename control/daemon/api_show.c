@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// API handlers that show what is: version, service.show, backend.show, flow.count, health.show,
+// port.show.
+#include "api_show.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api_commands.h"
+#include "api_counters.h"
+#include "daemon.h"
+#include "weir_version.h"
+
+static const char *const admin_names[] = {
+#define X(name, key) [WEIR_ADMIN_##name] = key,
+	WEIR_ADMIN_STATES(X)
+#undef X
+};
+
+static const char *const health_names[] = {
+#define X(name, key) [WEIR_HEALTH_##name] = key,
+	WEIR_HEALTH_STATES(X)
+#undef X
+};
+
+// Both states are single bytes of the tables; a name for every byte.
+static const char *name_of(const char *const *names, size_t count, uint8_t state) {
+	return state < count ? names[state] : "unknown";
+}
+
+#define ADMIN_NAME(state) name_of(admin_names, sizeof(admin_names) / sizeof(admin_names[0]), state)
+#define HEALTH_NAME(state) \
+	name_of(health_names, sizeof(health_names) / sizeof(health_names[0]), state)
+
+void weir_api_version(struct weir_daemon *daemon, struct weir_api_call *call) {
+	const struct weir_segment *segment = daemon->segment;
+	json_t *dataplane = json_pack("{s:b}", "attached", segment != NULL);
+
+	if (segment != NULL) {
+		char epoch[17];
+
+		snprintf(epoch, sizeof(epoch), "%016llx", (unsigned long long)segment->epoch);
+		json_object_set_new(dataplane, "pid", json_integer(segment->header->dataplane_pid));
+		json_object_set_new(dataplane, "epoch", json_string(epoch));
+		json_object_set_new(dataplane, "workers", json_integer(segment->workers));
+		json_object_set_new(dataplane, "ports", json_integer(segment->ports));
+	}
+	weir_api_answer(call,
+		json_pack("{s:s, s:i, s:s, s:o}", "version", WEIR_VERSION, "pid", (int)getpid(),
+			"config", weir_reload_file(daemon->reload), "dataplane", dataplane));
+}
+
+// --- services -----------------------------------------------------------------------------
+
+static json_t *json_binds(const struct weir_config_service *service) {
+	char text[WEIR_BIND_TEXT_BYTES];
+	json_t *binds = json_array();
+
+	for (uint32_t i = 0; i < service->bind_count; i++) {
+		json_array_append_new(binds,
+			json_string(weir_bind_format(&service->binds[i], text, sizeof(text))));
+	}
+	return binds;
+}
+
+static json_t *json_service(
+	struct weir_daemon *daemon, const struct weir_config_service *service, uint16_t id) {
+	struct weir_share_counters counters = weir_sum_service(daemon->segment, id);
+	struct weir_service_state state = {0};
+
+	weir_tables_service(daemon->tables, id, &state);
+	return json_pack("{s:s, s:i, s:s, s:s, s:o, s:I, s:I, s:I, s:I, s:b, s:I, s:I, s:I, s:I, "
+			 "s:I, s:I}",
+		"name", service->name, "id", (int)id, "policy",
+		weir_config_policy_name(service->policy), "forwarding",
+		weir_config_forwarding_name(service->forwarding), "binds", json_binds(service),
+		"table_size", (json_int_t)service->table_size, "slots", (json_int_t)state.slots,
+		"backends", (json_int_t)state.backends, "eligible", (json_int_t)state.eligible,
+		"panic", (int)state.panic, "generation", (json_int_t)state.generation,
+		"active_flows", (json_int_t)counters.active_flows, "new_flows",
+		(json_int_t)counters.new_flows, "packets", (json_int_t)counters.packets, "bytes",
+		(json_int_t)counters.bytes, "dropped", (json_int_t)counters.dropped);
+}
+
+json_t *weir_json_services(struct weir_daemon *daemon, const char *service) {
+	const struct weir_config *config = weir_reload_config(daemon->reload);
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; i < config->service_count; i++) {
+		const struct weir_config_service *one = &config->services[i];
+		int id = weir_tables_service_find(daemon->tables, one->name);
+
+		if (id >= 0 && (service == NULL || strcmp(service, one->name) == 0)) {
+			json_array_append_new(list, json_service(daemon, one, (uint16_t)id));
+		}
+	}
+	return list;
+}
+
+void weir_api_service_show(struct weir_daemon *daemon, struct weir_api_call *call) {
+	const char *service = weir_api_text(call, "service");
+
+	if (!weir_api_has_tables(daemon, call) ||
+		(service != NULL && weir_api_find_service(daemon, call) < 0)) {
+		return;
+	}
+	weir_api_answer(call, weir_json_services(daemon, service));
+}
+
+// --- backends -----------------------------------------------------------------------------
+
+// Sums per service that shares are parts of, made once for a whole answer.
+struct wholes {
+	uint64_t *new_flows; // by service id
+};
+
+static int wholes_init(struct wholes *wholes, const struct weir_daemon *daemon) {
+	uint32_t ids = weir_tables_backend_ids(daemon->tables);
+	struct weir_backend_state state;
+
+	wholes->new_flows = calloc(WEIR_SERVICES_MAX, sizeof(wholes->new_flows[0]));
+	if (wholes->new_flows == NULL) {
+		return -1;
+	}
+	for (uint32_t id = 0; id < ids; id++) {
+		if (weir_tables_backend(daemon->tables, (uint16_t)id, &state) == 0 &&
+			state.service_id < WEIR_SERVICES_MAX) {
+			wholes->new_flows[state.service_id] +=
+				weir_sum_backend(daemon->segment, id).new_flows;
+		}
+	}
+	return 0;
+}
+
+static json_t *json_backend(struct weir_daemon *daemon, const struct weir_backend_state *state,
+	const struct wholes *wholes) {
+	struct weir_share_counters counters = weir_sum_backend(daemon->segment, state->id);
+	struct weir_service_state service = {0};
+	char address[INET6_ADDRSTRLEN];
+	json_t *object;
+
+	weir_tables_service(daemon->tables, state->service_id, &service);
+	object = json_pack("{s:s, s:s, s:i, s:s, s:s, s:s, s:b, s:b, s:b, s:I, s:o, s:I, s:o, s:o}",
+		"service", state->service, "name", state->name, "id", (int)state->id, "address",
+		weir_address_format(&state->address, address, sizeof(address)), "admin",
+		ADMIN_NAME(state->admin), "health", HEALTH_NAME(state->health), "leaving",
+		(int)state->leaving, "resolved", (int)state->resolved, "in_selection",
+		(int)state->in_selection, "weight", (json_int_t)state->configured_weight,
+		"runtime_weight",
+		state->runtime_weight == WEIR_WEIGHT_UNSET
+			? json_null()
+			: json_integer((json_int_t)state->runtime_weight),
+		"effective_weight", (json_int_t)state->effective_weight, "share_percent",
+		weir_json_percent(
+			weir_tables_backend_slots(daemon->tables, state->id), service.slots),
+		"achieved_percent",
+		weir_json_percent(counters.new_flows, state->service_id < WEIR_SERVICES_MAX
+							      ? wholes->new_flows[state->service_id]
+							      : 0));
+	if (object != NULL) {
+		weir_json_share(object, &counters);
+	}
+	return object;
+}
+
+json_t *weir_json_backends(struct weir_daemon *daemon, const char *service, const char *backend) {
+	uint32_t ids = weir_tables_backend_ids(daemon->tables);
+	struct weir_backend_state state;
+	struct wholes wholes;
+	json_t *list;
+
+	if (wholes_init(&wholes, daemon) < 0) {
+		return NULL;
+	}
+	list = json_array();
+	for (uint32_t id = 0; id < ids; id++) {
+		if (weir_tables_backend(daemon->tables, (uint16_t)id, &state) == 0 &&
+			(service == NULL || strcmp(service, state.service) == 0) &&
+			(backend == NULL || strcmp(backend, state.name) == 0)) {
+			json_array_append_new(list, json_backend(daemon, &state, &wholes));
+		}
+	}
+	free(wholes.new_flows);
+	return list;
+}
+
+void weir_api_backend_show(struct weir_daemon *daemon, struct weir_api_call *call) {
+	const char *service = weir_api_text(call, "service");
+	const char *backend = weir_api_text(call, "backend");
+	json_t *list;
+
+	if (!weir_api_has_tables(daemon, call) ||
+		(service != NULL && weir_api_find_service(daemon, call) < 0)) {
+		return;
+	}
+	list = weir_json_backends(daemon, service, backend);
+	if (list != NULL && backend != NULL && json_array_size(list) == 0) {
+		json_decref(list);
+		weir_api_fail(call, WEIR_API_NOT_FOUND, "there is no backend \"%.100s\"%s%.100s",
+			backend, service != NULL ? " in service " : "",
+			service != NULL ? service : "");
+		return;
+	}
+	weir_api_answer(call, list);
+}
+
+void weir_api_flow_count(struct weir_daemon *daemon, struct weir_api_call *call) {
+	const char *service = weir_api_text(call, "service");
+	struct weir_backend_state state;
+	uint32_t ids;
+	json_t *list;
+
+	if (!weir_api_has_tables(daemon, call) ||
+		(service != NULL && weir_api_find_service(daemon, call) < 0)) {
+		return;
+	}
+	list = json_array();
+	ids = weir_tables_backend_ids(daemon->tables);
+	for (uint32_t id = 0; id < ids; id++) {
+		if (weir_tables_backend(daemon->tables, (uint16_t)id, &state) == 0 &&
+			(service == NULL || strcmp(service, state.service) == 0)) {
+			json_array_append_new(
+				list, json_pack("{s:s, s:s, s:I}", "service", state.service,
+					      "backend", state.name, "active_flows",
+					      (json_int_t)state.active_flows));
+		}
+	}
+	weir_api_answer(call, list);
+}
+
+// --- health -------------------------------------------------------------------------------
+
+static json_t *json_health(struct weir_daemon *daemon, const struct weir_backend_state *state) {
+	struct weir_health_status status;
+	json_t *last = json_null();
+
+	if (weir_watch_health(daemon->watch, state->id, &status) < 0) {
+		return json_pack("{s:s, s:s, s:s, s:s, s:n, s:n, s:i, s:i}", "service",
+			state->service, "backend", state->name, "check",
+			weir_config_check_name(WEIR_CHECK_NONE), "health",
+			HEALTH_NAME(state->health), "since_ms", "last", "passes", 0, "fails", 0);
+	}
+	if (status.checked) {
+		last = json_pack("{s:b, s:s, s:I, s:I}", "ok", (int)status.passed, "detail",
+			status.detail, "duration_ms", (json_int_t)status.duration_ms, "age_ms",
+			(json_int_t)status.age_ms);
+	}
+	return json_pack("{s:s, s:s, s:s, s:s, s:I, s:o, s:I, s:I}", "service", state->service,
+		"backend", state->name, "check", weir_config_check_name(status.type), "health",
+		HEALTH_NAME(state->health), "since_ms", (json_int_t)status.since_ms, "last", last,
+		"passes", (json_int_t)status.passes, "fails", (json_int_t)status.fails);
+}
+
+void weir_api_health_show(struct weir_daemon *daemon, struct weir_api_call *call) {
+	const char *service = weir_api_text(call, "service");
+	struct weir_backend_state state;
+	uint32_t ids;
+	json_t *list;
+
+	if (!weir_api_has_tables(daemon, call) ||
+		(service != NULL && weir_api_find_service(daemon, call) < 0)) {
+		return;
+	}
+	list = json_array();
+	ids = weir_tables_backend_ids(daemon->tables);
+	for (uint32_t id = 0; id < ids; id++) {
+		if (weir_tables_backend(daemon->tables, (uint16_t)id, &state) == 0 &&
+			!state.leaving &&
+			(service == NULL || strcmp(service, state.service) == 0)) {
+			json_array_append_new(list, json_health(daemon, &state));
+		}
+	}
+	weir_api_answer(call, list);
+}
+
+// --- ports --------------------------------------------------------------------------------
+
+void weir_api_port_show(struct weir_daemon *daemon, struct weir_api_call *call) {
+	json_t *list;
+
+	if (!weir_api_has_dataplane(daemon, call)) {
+		return;
+	}
+	list = json_array();
+	for (uint32_t i = 0; i < daemon->segment->ports; i++) {
+		struct weir_port_info port = daemon->segment->header->port[i];
+		char mac[18];
+
+		port.name[sizeof(port.name) - 1] = '\0';
+		port.kernel_interface[sizeof(port.kernel_interface) - 1] = '\0';
+		snprintf(mac, sizeof(mac), "%02x:%02x:%02x:%02x:%02x:%02x", port.mac[0],
+			port.mac[1], port.mac[2], port.mac[3], port.mac[4], port.mac[5]);
+		json_array_append_new(list,
+			json_pack("{s:I, s:s, s:s, s:i, s:o, s:o, s:b}", "port", (json_int_t)i,
+				"name", port.name, "mac", mac, "mtu", (int)port.mtu, "vlan",
+				port.vlan != 0 ? json_integer(port.vlan) : json_null(),
+				"kernel_interface",
+				port.kernel_interface[0] != '\0'
+					? json_string(port.kernel_interface)
+					: json_null(),
+				"steered", (int)port.steered));
+	}
+	weir_api_answer(call, list);
+}

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What service.show and backend.show tell, for stats.show too. Selections by name: NULL = all.
+#pragma once
+
+#include <jansson.h>
+
+struct weir_daemon;
+
+json_t *weir_json_services(struct weir_daemon *daemon, const char *service);
+json_t *weir_json_backends(struct weir_daemon *daemon, const char *service, const char *backend);

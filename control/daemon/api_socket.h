@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Control socket: RUN_DIR/control.sock, bound and ready for uv_listen. One weir-control per run
+// directory: it holds a lock on RUN_DIR/control.pid, which the kernel takes away when it dies, so
+// that a socket file that was left behind is told from one that is served.
+#pragma once
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#define WEIR_CONTROL_SOCKET "control.sock"
+#define WEIR_CONTROL_PID_FILE "control.pid"
+
+struct weir_api_socket {
+	int fd; // listening socket, bound, non-blocking; -1 once given away
+	int lock_fd;
+	char path[108];
+	char pid_path[108];
+};
+
+// uid, gid: owner of the socket (mode 0660) and of the pid file; -1 = leave.
+// Returns 0, -EADDRINUSE (another one runs; why names its pid), or negative errno; why gets one
+// line.
+int weir_api_socket_open(const char *run_dir, uid_t uid, gid_t gid, struct weir_api_socket *ret,
+	char *why, size_t why_bytes);
+
+// Remove the files and let the lock go.
+void weir_api_socket_close(struct weir_api_socket *socket);

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// API handlers of the workers' and the segment's numbers: worker.show, stats.show.
+#include <math.h>
+#include <time.h>
+
+#include "api_commands.h"
+#include "api_counters.h"
+#include "api_show.h"
+#include "daemon.h"
+
+void weir_api_worker_show(struct weir_daemon *daemon, struct weir_api_call *call) {
+	const struct weir_config *config = weir_reload_config(daemon->reload);
+	const struct weir_segment *segment = daemon->segment;
+	uint64_t now = weir_daemon_now_ns();
+	json_t *list;
+
+	if (!weir_api_has_dataplane(daemon, call)) {
+		return;
+	}
+	list = json_array();
+	for (uint32_t worker = 0; worker < segment->workers; worker++) {
+		double busy = weir_samples_busy_percent(&daemon->samples, segment, worker);
+		json_t *object = json_pack("{s:I, s:o, s:b, s:f}", "worker", (json_int_t)worker,
+			"core",
+			worker < config->workers.count ? json_integer(config->workers.cores[worker])
+						       : json_null(),
+			"alive", (int)weir_worker_alive(segment, worker, now), "busy_percent",
+			round(busy * 100) / 100);
+
+		if (object != NULL) {
+			weir_json_worker(object, &segment->worker_counters[worker]);
+		}
+		json_array_append_new(list, object);
+	}
+	weir_api_answer(call, list);
+}
+
+static json_t *json_segment(struct weir_daemon *daemon) {
+	struct weir_writer_usage usage = {0};
+
+	weir_writer_usage(weir_tables_writer(daemon->tables), &usage);
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "heap_bytes",
+		(json_int_t)usage.heap_bytes, "used_bytes", (json_int_t)usage.used_bytes,
+		"retired_bytes", (json_int_t)usage.retired_bytes, "backed_bytes",
+		(json_int_t)usage.backed_bytes, "publications",
+		(json_int_t)weir_counter_read(&daemon->segment->roots->publications),
+		"last_publish_us", (json_int_t)daemon->last_publish_us, "last_grace_us",
+		(json_int_t)daemon->last_grace_us);
+}
+
+void weir_api_stats_show(struct weir_daemon *daemon, struct weir_api_call *call) {
+	struct timespec now;
+
+	if (!weir_api_has_dataplane(daemon, call)) {
+		return;
+	}
+	clock_gettime(CLOCK_REALTIME, &now);
+	weir_api_answer(call,
+		json_pack("{s:I, s:o, s:o, s:o, s:o, s:o}", "time_ms",
+			(json_int_t)now.tv_sec * 1000 + now.tv_nsec / 1000000, "workers",
+			weir_json_workers_sum(daemon->segment), "drops",
+			weir_json_drops(daemon->segment), "services",
+			weir_json_services(daemon, NULL), "backends",
+			weir_json_backends(daemon, NULL, NULL), "segment", json_segment(daemon)));
+}

@@ -1,0 +1,469 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "daemon.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <systemd/sd-daemon.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "api_commands.h"
+
+#define TICK_MS 100
+#define SECOND_MS 1000
+#define GRACE_LOOK_MS 1
+#define PUBLISH_SHARE 4
+#define GRACE_SPIN_NS 20000 // workers that poll pass within a microsecond: worth a short look
+#define WHY_BYTES 320
+
+uint64_t weir_daemon_now_ns(void) {
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static void say_status(const struct weir_daemon *daemon) {
+	const struct weir_config *config = weir_reload_config(daemon->reload);
+
+	sd_notifyf(0, "STATUS=%u service%s, %s", config->service_count,
+		config->service_count == 1 ? "" : "s",
+		daemon->segment != NULL ? "dataplane attached" : "waiting for weir-dataplane");
+}
+
+// --- publication --------------------------------------------------------------------------
+
+static bool grace_is_over(struct weir_daemon *daemon) {
+	if (!weir_writer_passed(weir_tables_writer(daemon->tables), daemon->grace_mark)) {
+		return false;
+	}
+	daemon->last_grace_us = (weir_daemon_now_ns() - daemon->grace_since_ns) / 1000;
+	daemon->grace_since_ns = 0;
+	uv_timer_stop(&daemon->grace);
+	return true;
+}
+
+static void grace_due(uv_timer_t *timer) {
+	struct weir_daemon *daemon = timer->data;
+
+	if (daemon->segment == NULL || daemon->grace_since_ns == 0) {
+		uv_timer_stop(timer);
+		return;
+	}
+	grace_is_over(daemon);
+}
+
+// Something was published in the time since started_ns: keep how long it took, and begin to
+// measure the grace period.
+static void note_publication(struct weir_daemon *daemon, uint64_t started_ns) {
+	uint64_t now = weir_daemon_now_ns();
+
+	daemon->last_publish_us = (now - started_ns) / 1000;
+	daemon->published_ns = now;
+	if (daemon->grace_since_ns != 0) {
+		return; // one is being measured
+	}
+	daemon->grace_since_ns = now;
+	daemon->grace_mark = weir_writer_mark(weir_tables_writer(daemon->tables));
+	while (weir_daemon_now_ns() - now < GRACE_SPIN_NS) {
+		if (grace_is_over(daemon)) {
+			return;
+		}
+	}
+	uv_timer_start(&daemon->grace, grace_due, GRACE_LOOK_MS, GRACE_LOOK_MS);
+}
+
+int weir_daemon_publish(struct weir_daemon *daemon) {
+	uint64_t started = weir_daemon_now_ns();
+	int r;
+
+	if (daemon->segment == NULL) {
+		return -ENOTCONN; // everything is published again when there is one
+	}
+	r = weir_tables_publish(daemon->tables);
+	daemon->dirty = r < 0;
+	if (r < 0) {
+		weir_log_write(daemon->log, WEIR_LOG_ERROR,
+			"cannot publish: %s; what was published stays in use",
+			r == -ENOSPC ? "the segment's heap is full (segment.heap_bytes)"
+				     : strerror(-r));
+		return r;
+	}
+	if (r > 0) {
+		note_publication(daemon, started);
+	}
+	return 0;
+}
+
+// Published before the loop waits again. A mass failure brings one change after the other, each in
+// a turn of its own: publications then take at most every PUBLISH_SHARE-th part of the time.
+static void on_changed(void *context) {
+	struct weir_daemon *daemon = context;
+
+	daemon->dirty = true;
+}
+
+static void publish_due(uv_timer_t *timer) {
+	(void)timer; // it has woken the loop, which publishes in after_wait or before_wait
+}
+
+static void publish_dirty(struct weir_daemon *daemon) {
+	uint64_t now, next;
+
+	if (!daemon->dirty) {
+		return;
+	}
+	now = weir_daemon_now_ns();
+	next = daemon->published_ns + (PUBLISH_SHARE - 1) * daemon->last_publish_us * 1000;
+	if (now >= next) {
+		weir_daemon_publish(daemon);
+	} else if (!uv_is_active((uv_handle_t *)&daemon->publish)) {
+		uv_timer_start(&daemon->publish, publish_due, (next - now) / 1000000 + 1, 0);
+	}
+}
+
+static void before_wait(uv_prepare_t *prepare) {
+	publish_dirty(prepare->data);
+}
+
+static void after_wait(uv_check_t *check) {
+	publish_dirty(check->data);
+}
+
+static void steer(struct weir_daemon *daemon) {
+	if (daemon->handover != NULL) {
+		daemon->steer_due = weir_watch_steer(daemon->watch, daemon->handover,
+					    weir_reload_config(daemon->reload)) < 0;
+	}
+}
+
+// --- configuration ------------------------------------------------------------------------
+
+static uint64_t publications(const struct weir_daemon *daemon) {
+	return daemon->segment != NULL ? weir_counter_read(&daemon->segment->roots->publications)
+				       : 0;
+}
+
+// Let the tables, and all that watches for them, follow the configuration in use.
+static int apply(
+	struct weir_daemon *daemon, const struct weir_config *config, char *why, size_t why_bytes) {
+	uint64_t started = weir_daemon_now_ns();
+	uint64_t before = publications(daemon);
+	int r;
+
+	if (daemon->tables == NULL) {
+		return 0; // the first dataplane will get it
+	}
+	r = weir_tables_apply(daemon->tables, config, why, why_bytes);
+	if (r < 0) {
+		if (why[0] == '\0') {
+			snprintf(why, why_bytes, "%s", strerror(-r));
+		}
+		return r;
+	}
+	if (publications(daemon) != before) {
+		note_publication(daemon, started);
+	}
+	weir_watch_configure(daemon->watch, daemon->tables, config);
+	weir_daemon_publish(daemon);
+	return 0;
+}
+
+static void log_errors(
+	struct weir_log *log, const char *file, const struct weir_config_errors *errors) {
+	char line[1024];
+
+	for (uint32_t i = 0; i < errors->count; i++) {
+		weir_log_write(log, WEIR_LOG_ERROR, "%s",
+			weir_config_error_format(file, &errors->error[i], line, sizeof(line)));
+	}
+}
+
+static int plan_and_apply(struct weir_daemon *daemon, const char *file,
+	struct weir_reload_plan *plan, char *why, size_t why_bytes) {
+	int r = weir_reload_plan(daemon->reload, file, plan);
+
+	why[0] = '\0';
+	if (r < 0) {
+		log_errors(daemon->log, plan->file != NULL ? plan->file : "?", &plan->errors);
+		if (r == -EACCES) {
+			snprintf(why, why_bytes,
+				"%s cannot be read by user %s: give that user or its group the "
+				"right to",
+				plan->file, daemon->user);
+		} else {
+			snprintf(why, why_bytes, "%s has %u error%s; nothing was changed",
+				plan->file != NULL ? plan->file : "the file", plan->errors.count,
+				plan->errors.count == 1 ? "" : "s");
+		}
+		return r;
+	}
+	return apply(daemon, plan->config, why, why_bytes);
+}
+
+int weir_daemon_reload(struct weir_daemon *daemon, const char *file, struct weir_reload_plan *plan,
+	char *why, size_t why_bytes) {
+	char line[1024];
+	int r;
+
+	sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%llu",
+		(unsigned long long)(weir_daemon_now_ns() / 1000));
+	r = plan_and_apply(daemon, file, plan, why, why_bytes);
+	if (r < 0) {
+		weir_log_write(daemon->log, WEIR_LOG_ERROR, "reload refused: %s", why);
+	} else {
+		for (uint32_t i = 0; i < plan->difference.count; i++) {
+			weir_log_write(daemon->log, WEIR_LOG_INFO, "reload: %s",
+				weir_change_format(
+					&plan->difference.change[i], line, sizeof(line)));
+		}
+		weir_log_write(daemon->log, WEIR_LOG_INFO, "reload of %s: %u change%s", plan->file,
+			plan->difference.count, plan->difference.count == 1 ? "" : "s");
+		weir_reload_commit(daemon->reload, plan);
+		steer(daemon);
+	}
+	sd_notify(0, "READY=1");
+	say_status(daemon);
+	return r;
+}
+
+static void on_hangup(uv_signal_t *signal, int number) {
+	struct weir_daemon *daemon = signal->data;
+	struct weir_reload_plan plan;
+	char why[WHY_BYTES];
+
+	(void)number;
+	weir_daemon_reload(daemon, NULL, &plan, why, sizeof(why));
+	weir_reload_plan_fini(&plan);
+}
+
+static void on_stop(uv_signal_t *signal, int number) {
+	struct weir_daemon *daemon = signal->data;
+
+	weir_log_write(daemon->log, WEIR_LOG_INFO, "stopping (%s); the dataplane goes on",
+		number == SIGTERM ? "SIGTERM" : "SIGINT");
+	sd_notify(0, "STOPPING=1");
+	uv_stop(&daemon->loop);
+}
+
+// --- the dataplane ------------------------------------------------------------------------
+
+static void compare_ports(struct weir_daemon *daemon) {
+	const struct weir_config *config = weir_reload_config(daemon->reload);
+	const struct weir_segment *segment = daemon->segment;
+
+	for (uint32_t i = 0; i < segment->ports || i < config->port_count; i++) {
+		const char *runs = i < segment->ports ? segment->header->port[i].name : "nothing";
+		const char *file = i < config->port_count ? config->ports[i].name : "nothing";
+
+		if (strncmp(runs, file, WEIR_NAME_BYTES) != 0) {
+			weir_log_write(daemon->log, WEIR_LOG_WARN,
+				"port %u is %.63s in weir-dataplane and %s in %s: restart "
+				"weir-dataplane",
+				i, runs, file, weir_reload_file(daemon->reload));
+		}
+	}
+}
+
+// Returns 0 when the tables are bound to the segment, though perhaps not all published yet.
+static int bind_tables(
+	struct weir_daemon *daemon, struct weir_segment *segment, char *why, size_t why_bytes) {
+	int r;
+
+	if (daemon->tables != NULL) {
+		r = weir_tables_rebind(daemon->tables, segment);
+	} else {
+		r = weir_tables_open(segment, &daemon->tables);
+	}
+	if (r < 0 && (daemon->tables == NULL || weir_tables_segment(daemon->tables) != segment)) {
+		snprintf(why, why_bytes, "cannot use the segment of epoch %016llx: %s",
+			(unsigned long long)segment->epoch, strerror(-r));
+		return r;
+	}
+	daemon->dirty = r < 0;
+	return 0;
+}
+
+static int on_attached(void *context, struct weir_segment *segment,
+	const struct weir_handover *handover, char *why, size_t why_bytes) {
+	struct weir_daemon *daemon = context;
+	bool restarted = segment->epoch != daemon->epoch;
+	bool adopting =
+		restarted && __atomic_load_n(&segment->roots->identity, __ATOMIC_ACQUIRE) != 0;
+	int r = bind_tables(daemon, segment, why, why_bytes);
+
+	if (r < 0) {
+		return r;
+	}
+	if (restarted && daemon->epoch != 0 && weir_reload_dataplane_started(daemon->reload)) {
+		weir_log_write(daemon->log, WEIR_LOG_INFO,
+			"weir-dataplane was restarted: its new settings are in use");
+	}
+	if (adopting) {
+		weir_watch_forget(daemon->watch); // what is checked goes by ids: they may be others
+	}
+	daemon->segment = segment;
+	daemon->handover = handover;
+	daemon->epoch = segment->epoch;
+	weir_samples_init(&daemon->samples, segment);
+	weir_log_write(daemon->log, WEIR_LOG_INFO,
+		"attached to weir-dataplane (pid %u, epoch %016llx, %u worker%s, %u port%s)%s",
+		segment->header->dataplane_pid, (unsigned long long)segment->epoch,
+		segment->workers, segment->workers == 1 ? "" : "s", segment->ports,
+		segment->ports == 1 ? "" : "s", adopting ? ", going on with what it holds" : "");
+	why[0] = '\0';
+	r = apply(daemon, weir_reload_config(daemon->reload), why, why_bytes);
+	if (r < 0) {
+		// What the segment holds stays in use; a reload with less in it may fit.
+		weir_log_write(daemon->log, WEIR_LOG_ERROR,
+			"the configuration does not fit weir-dataplane: %s", why);
+	}
+	compare_ports(daemon);
+	steer(daemon);
+	say_status(daemon);
+	return 0;
+}
+
+static void detach(struct weir_daemon *daemon) {
+	weir_lookups_abandon(daemon->lookups);
+	uv_timer_stop(&daemon->grace);
+	daemon->grace_since_ns = 0;
+	daemon->segment = NULL;
+	daemon->handover = NULL;
+	if (daemon->tables != NULL) {
+		weir_tables_rebind(daemon->tables, NULL);
+	}
+}
+
+static void on_lost(void *context) {
+	struct weir_daemon *daemon = context;
+
+	detach(daemon);
+	say_status(daemon);
+}
+
+// --- timers -------------------------------------------------------------------------------
+
+static void on_tick(uv_timer_t *timer) {
+	struct weir_daemon *daemon = timer->data;
+
+	if (daemon->segment != NULL) {
+		weir_tables_tick(daemon->tables);
+	}
+}
+
+static void on_second(uv_timer_t *timer) {
+	struct weir_daemon *daemon = timer->data;
+
+	weir_log_tick(daemon->log);
+	if (daemon->segment != NULL) {
+		weir_samples_take(&daemon->samples, daemon->segment);
+		if (daemon->steer_due) {
+			steer(daemon);
+		}
+	}
+}
+
+// --- life ---------------------------------------------------------------------------------
+
+static void start_handles(struct weir_daemon *daemon) {
+	uv_loop_t *loop = &daemon->loop;
+
+	uv_timer_init(loop, &daemon->tick);
+	uv_timer_init(loop, &daemon->second);
+	uv_timer_init(loop, &daemon->grace);
+	uv_timer_init(loop, &daemon->publish);
+	uv_prepare_init(loop, &daemon->before_wait);
+	uv_check_init(loop, &daemon->after_wait);
+	uv_signal_init(loop, &daemon->hangup);
+	uv_signal_init(loop, &daemon->terminate);
+	uv_signal_init(loop, &daemon->interrupt);
+	daemon->tick.data = daemon->second.data = daemon->grace.data = daemon;
+	daemon->before_wait.data = daemon->after_wait.data = daemon;
+	daemon->hangup.data = daemon->terminate.data = daemon->interrupt.data = daemon;
+	uv_timer_start(&daemon->tick, on_tick, TICK_MS, TICK_MS);
+	uv_timer_start(&daemon->second, on_second, SECOND_MS, SECOND_MS);
+	uv_prepare_start(&daemon->before_wait, before_wait);
+	uv_check_start(&daemon->after_wait, after_wait);
+	uv_signal_start(&daemon->hangup, on_hangup, SIGHUP);
+	uv_signal_start(&daemon->terminate, on_stop, SIGTERM);
+	uv_signal_start(&daemon->interrupt, on_stop, SIGINT);
+}
+
+int weir_daemon_init(struct weir_daemon *daemon, const char *run_dir, const char *user,
+	struct weir_log *log, struct weir_api_socket *socket, struct weir_reload *reload) {
+	struct weir_dataplane_events events = {
+		.attached = on_attached, .lost = on_lost, .context = daemon};
+	const char *failed = "loop";
+	int r;
+
+	*daemon =
+		(struct weir_daemon){.log = log, .user = user, .socket = socket, .reload = reload};
+	signal(SIGPIPE, SIG_IGN); // a client that goes away is an error code, not our end
+	r = uv_loop_init(&daemon->loop);
+	if (r < 0) {
+		goto log_failure;
+	}
+	start_handles(daemon);
+	failed = "health checks and neighbours";
+	r = weir_watch_create(&daemon->loop, log, on_changed, daemon, &daemon->watch);
+	if (r < 0) {
+		goto close_loop;
+	}
+	failed = "flow lookups";
+	r = weir_lookups_create(&daemon->loop, &daemon->lookups);
+	if (r < 0) {
+		goto close_loop;
+	}
+	failed = "control socket";
+	r = weir_api_create(&daemon->loop, socket->fd, weir_api_dispatch, daemon, &daemon->api);
+	socket->fd = -1; // the API's now
+	if (r < 0) {
+		goto close_loop;
+	}
+	failed = "dataplane link";
+	r = weir_dataplane_link_create(&daemon->loop, run_dir, log, &events, &daemon->link);
+	if (r < 0) {
+		goto close_loop;
+	}
+	sd_notify(0, "READY=1");
+	say_status(daemon);
+	return 0;
+close_loop:
+	weir_daemon_fini(daemon);
+log_failure:
+	weir_log_write(log, WEIR_LOG_ERROR, "cannot start: %s: %s", failed, strerror(-r));
+	return r;
+}
+
+void weir_daemon_run(struct weir_daemon *daemon) {
+	uv_run(&daemon->loop, UV_RUN_DEFAULT);
+}
+
+void weir_daemon_fini(struct weir_daemon *daemon) {
+	uv_handle_t *handles[] = {(uv_handle_t *)&daemon->tick, (uv_handle_t *)&daemon->second,
+		(uv_handle_t *)&daemon->grace, (uv_handle_t *)&daemon->publish,
+		(uv_handle_t *)&daemon->before_wait, (uv_handle_t *)&daemon->after_wait,
+		(uv_handle_t *)&daemon->hangup, (uv_handle_t *)&daemon->terminate,
+		(uv_handle_t *)&daemon->interrupt};
+
+	if (daemon->dirty) {
+		weir_daemon_publish(daemon);
+	}
+	detach(daemon);
+	if (daemon->api != NULL) {
+		weir_api_close(daemon->api, NULL);
+	}
+	weir_dataplane_link_free(daemon->link);
+	weir_lookups_free(daemon->lookups);
+	weir_watch_free(daemon->watch);
+	for (size_t i = 0; i < sizeof(handles) / sizeof(handles[0]); i++) {
+		uv_close(handles[i], NULL);
+	}
+	uv_run(&daemon->loop, UV_RUN_DEFAULT); // until every handle is closed
+	weir_tables_free(daemon->tables);
+	uv_loop_close(&daemon->loop);
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Daemon: puts the parts of weir-control together on one loop. Who talks to whom:
+//
+//   dataplane_link --segment--> tables <--changes-- watch (health, neighbours), api_change
+//   signals, api_config --> reload --> tables, watch        api_* --questions--> all
+//
+// Threads: one. Changes made within one turn of the loop are published together at its end;
+// what takes a backend out of service is published at once.
+#pragma once
+
+#include <uv.h>
+
+#include "api.h"
+#include "api_flow.h"
+#include "api_socket.h"
+#include "arguments.h"
+#include "dataplane_link.h"
+#include "log.h"
+#include "reload.h"
+#include "samples.h"
+#include "tables.h"
+#include "watch.h"
+
+struct weir_daemon {
+	uv_loop_t loop;
+	struct weir_log *log;
+	const char *user; // who we run as, for messages
+	struct weir_api_socket *socket;
+	struct weir_api *api;
+	struct weir_dataplane_link *link;
+	struct weir_reload *reload;
+	struct weir_watch *watch;
+	struct weir_lookups *lookups;
+	struct weir_tables *tables; // NULL until the first dataplane was attached
+	struct weir_segment *segment; // NULL while there is no dataplane
+	const struct weir_handover *handover; // NULL while there is no dataplane
+	struct weir_samples samples;
+	uint64_t epoch; // of the segment attached last
+	bool dirty; // something is to be published
+	bool steer_due; // the VIP maps are to be looked at again
+	uint64_t last_publish_us; // how long the last publication took
+	uint64_t published_ns; // when it was over
+	uint64_t last_grace_us; // from it until every worker had seen it
+	uint64_t grace_mark;
+	uint64_t grace_since_ns; // 0 = not measuring
+	uv_timer_t tick, second, grace, publish;
+	uv_prepare_t before_wait;
+	uv_check_t after_wait;
+	uv_signal_t hangup, terminate, interrupt;
+};
+
+// Take over socket and reload (both stay the caller's to release, after fini) and start. log and
+// run_dir: borrowed. Returns 0 or negative errno (logged).
+int weir_daemon_init(struct weir_daemon *daemon, const char *run_dir, const char *user,
+	struct weir_log *log, struct weir_api_socket *socket, struct weir_reload *reload);
+// Run until SIGTERM or SIGINT.
+void weir_daemon_run(struct weir_daemon *daemon);
+void weir_daemon_fini(struct weir_daemon *daemon);
+
+// --- for the API's handlers ---
+
+// Publish what is marked, now. Returns 0, -ENOTCONN (no dataplane: later), or negative errno
+// (logged; tried again every tick).
+int weir_daemon_publish(struct weir_daemon *daemon);
+// Read a file (NULL: the one in use) and make it the configuration; logs every change or error.
+// plan is always initialised; release it with weir_reload_plan_fini. Returns 0 or negative errno
+// with a line in why.
+int weir_daemon_reload(struct weir_daemon *daemon, const char *file, struct weir_reload_plan *plan,
+	char *why, size_t why_bytes);
+uint64_t weir_daemon_now_ns(void); // CLOCK_MONOTONIC

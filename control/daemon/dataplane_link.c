@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "dataplane_link.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define WHY_BYTES 256
+#define EAGER_TRIES 20 // after the socket appeared: it is made before it is listened on
+#define EAGER_RETRY_MS 10
+
+struct attempt { // one try to connect; runs in libuv's pool
+	uv_work_t work;
+	struct weir_dataplane_link *link; // NULL: nobody waits for it any more
+	char *run_dir;
+	int result;
+	int connection;
+	struct weir_handover handover;
+	char why[WHY_BYTES];
+};
+
+struct weir_dataplane_link {
+	uv_loop_t *loop;
+	const char *run_dir;
+	struct weir_log *log;
+	struct weir_dataplane_events events;
+	uv_timer_t retry;
+	uv_fs_event_t appears; // watches the run directory
+	uv_poll_t end; // readable: the dataplane has gone
+	unsigned int handles; // of these three, not closed yet
+	bool end_open; // end is initialised and watches connection
+	bool freed;
+	struct attempt *attempt; // under way, or NULL
+	struct weir_segment *segment; // NULL = not attached
+	struct weir_handover handover;
+	int connection;
+	unsigned int eager; // tries left that follow each other at once
+	int failed; // the last failure that was logged
+	char failed_why[WHY_BYTES];
+};
+
+static void try_now(struct weir_dataplane_link *link);
+
+static void close_handover(struct weir_handover *handover) {
+	if (handover->segment_fd >= 0) {
+		close(handover->segment_fd);
+	}
+	for (uint32_t i = 0; i < handover->vip_maps && i < WEIR_PORTS_MAX; i++) {
+		if (handover->vip_map_fd[i] >= 0) {
+			close(handover->vip_map_fd[i]);
+		}
+	}
+	handover->segment_fd = -1;
+	handover->vip_maps = 0;
+}
+
+static void finish_free(struct weir_dataplane_link *link) {
+	if (link->freed && link->handles == 0) {
+		free(link);
+	}
+}
+
+static void handle_closed(uv_handle_t *handle) {
+	struct weir_dataplane_link *link = handle->data;
+
+	link->handles--;
+	finish_free(link);
+}
+
+// --- waiting for the dataplane ------------------------------------------------------------
+
+static void retry_due(uv_timer_t *timer) {
+	try_now(timer->data);
+}
+
+static void retry_in(struct weir_dataplane_link *link, uint64_t ms) {
+	uv_timer_start(&link->retry, retry_due, ms, 0);
+}
+
+static void run_dir_changed(uv_fs_event_t *event, const char *name, int events, int status) {
+	struct weir_dataplane_link *link = event->data;
+
+	(void)events;
+	if (status == 0 && name != NULL && strcmp(name, WEIR_HANDOVER_SOCKET) == 0 &&
+		link->segment == NULL) {
+		link->eager = EAGER_TRIES;
+		try_now(link);
+	}
+}
+
+// No dataplane yet is the normal course of a start; anything else wants a person.
+static bool is_absence(int error) {
+	return error == -ENOENT || error == -ECONNREFUSED || error == -ECONNRESET;
+}
+
+static void note_failure(struct weir_dataplane_link *link, int error, const char *why) {
+	if (error == link->failed && strcmp(why, link->failed_why) == 0) {
+		return;
+	}
+	if (is_absence(error)) {
+		if (!is_absence(link->failed)) {
+			weir_log_write(link->log, WEIR_LOG_INFO,
+				"waiting for weir-dataplane on %s/" WEIR_HANDOVER_SOCKET,
+				link->run_dir);
+		}
+	} else {
+		weir_log_write(link->log, WEIR_LOG_ERROR, "cannot attach to weir-dataplane: %s",
+			why[0] != '\0' ? why : strerror(-error));
+	}
+	link->failed = error;
+	snprintf(link->failed_why, sizeof(link->failed_why), "%s", why);
+}
+
+static uint64_t retry_after(struct weir_dataplane_link *link, int error) {
+	if (is_absence(error) && link->eager > 0) {
+		link->eager--;
+		return EAGER_RETRY_MS;
+	}
+	return is_absence(error) || error == -EBUSY || error == -ETIMEDOUT
+		       ? WEIR_LINK_RETRY_MS
+		       : WEIR_LINK_REFUSED_RETRY_MS;
+}
+
+// --- attached -----------------------------------------------------------------------------
+
+static void end_closed(uv_handle_t *handle) {
+	struct weir_dataplane_link *link = handle->data;
+
+	close(link->connection);
+	link->connection = -1;
+	link->end_open = false;
+	link->handles--;
+	if (!link->freed) {
+		try_now(link);
+	}
+	finish_free(link);
+}
+
+static void drop_segment(struct weir_dataplane_link *link) {
+	weir_segment_free(link->segment);
+	link->segment = NULL;
+	close_handover(&link->handover);
+}
+
+static void connection_readable(uv_poll_t *poll, int status, int events) {
+	struct weir_dataplane_link *link = poll->data;
+	char byte;
+	ssize_t n = status < 0 ? 0 : recv(link->connection, &byte, 1, MSG_DONTWAIT);
+
+	(void)events;
+	if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR))) {
+		return; // the dataplane has nothing to say here but its end
+	}
+	weir_log_write(link->log, WEIR_LOG_WARN, "weir-dataplane is gone; waiting for it");
+	link->failed = -ENOENT; // said already
+	link->failed_why[0] = '\0';
+	uv_poll_stop(poll);
+	link->events.lost(link->events.context);
+	drop_segment(link);
+	uv_close((uv_handle_t *)&link->end, end_closed);
+}
+
+static int watch_end(struct weir_dataplane_link *link, int connection) {
+	int r = uv_poll_init(link->loop, &link->end, connection);
+
+	if (r < 0) {
+		return r;
+	}
+	link->end.data = link;
+	link->connection = connection;
+	link->end_open = true;
+	link->handles++;
+	return uv_poll_start(&link->end, UV_READABLE | UV_DISCONNECT, connection_readable);
+}
+
+// Take what an attempt brought. On failure everything was closed.
+static int adopt(struct weir_dataplane_link *link, struct attempt *attempt, char *why) {
+	int r;
+
+	link->handover = attempt->handover;
+	r = weir_segment_attach(attempt->handover.segment_fd, &link->segment, why, WHY_BYTES);
+	if (r < 0) {
+		close_handover(&link->handover);
+		close(attempt->connection);
+		return r;
+	}
+	link->handover.segment_fd = -1; // the segment's now
+	r = link->events.attached(
+		link->events.context, link->segment, &link->handover, why, WHY_BYTES);
+	if (r < 0) {
+		drop_segment(link);
+		close(attempt->connection);
+		return r;
+	}
+	r = watch_end(link, attempt->connection);
+	if (r < 0) {
+		snprintf(why, WHY_BYTES, "cannot watch the connection: %s", uv_strerror(r));
+		link->events.lost(link->events.context);
+		drop_segment(link);
+		if (link->end_open) {
+			uv_close((uv_handle_t *)&link->end, end_closed);
+		} else {
+			close(attempt->connection);
+		}
+		return r;
+	}
+	return 0;
+}
+
+// --- attempts -----------------------------------------------------------------------------
+
+static void connect_in_pool(uv_work_t *work) {
+	struct attempt *attempt = work->data;
+
+	attempt->result = weir_handover_connect(attempt->run_dir, &attempt->handover,
+		&attempt->connection, attempt->why, sizeof(attempt->why));
+}
+
+static void attempt_done(uv_work_t *work, int status) {
+	struct attempt *attempt = work->data;
+	struct weir_dataplane_link *link = attempt->link;
+	int r = status < 0 ? status : attempt->result;
+	char why[WHY_BYTES];
+
+	if (link == NULL) {
+		if (r == 0) {
+			close_handover(&attempt->handover);
+			close(attempt->connection);
+		}
+		goto free_attempt;
+	}
+	link->attempt = NULL;
+	snprintf(why, sizeof(why), "%s", attempt->why);
+	if (r == 0) {
+		why[0] = '\0';
+		r = adopt(link, attempt, why);
+	}
+	if (r == 0) {
+		link->failed = 0;
+	} else {
+		note_failure(link, r, why);
+		retry_in(link, retry_after(link, r));
+	}
+free_attempt:
+	free(attempt->run_dir);
+	free(attempt);
+}
+
+static void try_now(struct weir_dataplane_link *link) {
+	struct attempt *attempt;
+
+	// While the former connection is still closing there is nothing to try yet: end_closed
+	// does.
+	if (link->freed || link->attempt != NULL || link->segment != NULL || link->end_open) {
+		return;
+	}
+	uv_timer_stop(&link->retry);
+	attempt = calloc(1, sizeof(*attempt));
+	if (attempt == NULL) {
+		retry_in(link, WEIR_LINK_RETRY_MS);
+		return;
+	}
+	attempt->link = link;
+	attempt->connection = -1;
+	attempt->handover.segment_fd = -1;
+	attempt->run_dir = strdup(link->run_dir);
+	attempt->work.data = attempt;
+	if (attempt->run_dir == NULL ||
+		uv_queue_work(link->loop, &attempt->work, connect_in_pool, attempt_done) < 0) {
+		free(attempt->run_dir);
+		free(attempt);
+		retry_in(link, WEIR_LINK_RETRY_MS);
+		return;
+	}
+	link->attempt = attempt;
+}
+
+int weir_dataplane_link_create(uv_loop_t *loop, const char *run_dir, struct weir_log *log,
+	const struct weir_dataplane_events *events, struct weir_dataplane_link **ret) {
+	struct weir_dataplane_link *link = calloc(1, sizeof(*link));
+
+	if (link == NULL) {
+		return -ENOMEM;
+	}
+	link->loop = loop;
+	link->run_dir = run_dir;
+	link->log = log;
+	link->events = *events;
+	link->connection = -1;
+	link->handover.segment_fd = -1;
+	link->handles = 2;
+	uv_timer_init(loop, &link->retry);
+	uv_fs_event_init(loop, &link->appears);
+	link->retry.data = link;
+	link->appears.data = link;
+	// Only to be faster: without it the timer finds the socket, too.
+	uv_fs_event_start(&link->appears, run_dir_changed, run_dir, 0);
+	try_now(link);
+	*ret = link;
+	return 0;
+}
+
+void weir_dataplane_link_free(struct weir_dataplane_link *link) {
+	if (link == NULL) {
+		return;
+	}
+	link->freed = true;
+	if (link->attempt != NULL) {
+		uv_cancel((uv_req_t *)&link->attempt->work);
+		link->attempt->link = NULL;
+	}
+	if (link->segment != NULL) {
+		drop_segment(link);
+		uv_close((uv_handle_t *)&link->end, end_closed);
+	}
+	uv_close((uv_handle_t *)&link->retry, handle_closed);
+	uv_close((uv_handle_t *)&link->appears, handle_closed);
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Health: active checks of backends. A backend is STARTING until `rise` checks in a row passed,
+// then HEALTHY; `fall` failures in a row make it REFUSING (from STARTING too), `rise` passes
+// HEALTHY again.
+//
+// TCP checks connect and reset (nothing stays in TIME_WAIT); HTTP checks send one GET, follow no
+// redirect, use no proxy, keep no connection. Starts are spread over the interval, and at most
+// WEIR_HEALTH_CONCURRENT checks are in flight; the others wait their turn.
+//
+// Threads: one, that of the loop. No globals, no logging: callbacks report. No function calls
+// back; callbacks come from the loop alone.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "config.h"
+#include "layout.h"
+
+#define WEIR_HEALTH_CONCURRENT 512
+#define WEIR_HEALTH_DETAIL_BYTES 96
+
+struct weir_health;
+
+// A backend's state changed. detail: the last check's, one line, as in weir_health_status.
+// It may call any function of this module but weir_health_free.
+typedef void (*weir_health_fn)(
+	void *context, uint16_t backend, enum weir_health_state state, const char *detail);
+
+// What to check. A check of type none is not run, and has no status.
+struct weir_health_target {
+	uint16_t backend; // id; at most one target each
+	uint16_t port; // host order; already the service's when check->port is 0
+	struct weir_address address;
+	const struct weir_config_health_check *check; // copied
+	enum weir_health_state initial; // of a backend that was not checked before
+};
+
+struct weir_health_status {
+	enum weir_config_check type;
+	enum weir_health_state state;
+	uint64_t since_ms; // how long it has been in this state
+	bool checked; // at least one check ended; else the next four are empty
+	bool passed; // the last one
+	char detail[WEIR_HEALTH_DETAIL_BYTES]; // "HTTP 503", "connected", "timeout after 500 ms"
+	uint32_t duration_ms; // of the last check
+	uint64_t age_ms; // since the last check ended
+	uint64_t passes, fails; // since the check began
+	uint32_t streak; // results in a row like the last one
+};
+
+// Returns 0 or negative errno. The loop must outlive the handles: after weir_health_free, run it
+// until uv_run says that nothing is left.
+int weir_health_create(
+	uv_loop_t *loop, weir_health_fn on_health, void *context, struct weir_health **ret);
+
+// Check these backends and no others. Those whose address, port and parameters are the same go on
+// as they are (state, counts, timers); a changed one starts its count anew, but keeps its state;
+// a new one begins in `initial` without a callback. All or nothing.
+// Returns 0, -EINVAL (a backend twice, an interval of 0, ...), -ENOMEM.
+int weir_health_configure(
+	struct weir_health *health, const struct weir_health_target *targets, uint32_t n);
+
+// What health.show tells. Returns 0, -ENOENT (not checked).
+int weir_health_status(
+	const struct weir_health *health, uint16_t backend, struct weir_health_status *ret);
+
+// Stop everything. No callback comes any more; handles close in the next turns of the loop.
+void weir_health_free(struct weir_health *health); // NULL is fine

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "health_tcp.h"
+
+struct weir_health_tcp {
+	uv_tcp_t socket;
+	uv_timer_t timer;
+	uv_connect_t connect;
+	struct weir_probe_params params;
+	unsigned int open_handles;
+	bool connected;
+	bool ended;
+};
+
+static void closed(uv_handle_t *handle) {
+	struct weir_health_tcp *tcp = handle->data;
+
+	if (--tcp->open_handles == 0) {
+		free(tcp);
+	}
+}
+
+static void end(struct weir_health_tcp *tcp) {
+	tcp->ended = true;
+	uv_close((uv_handle_t *)&tcp->timer, closed);
+	// A reset leaves no TIME_WAIT here, and no half closed connection there.
+	if (!tcp->connected || uv_tcp_close_reset(&tcp->socket, closed)) {
+		uv_close((uv_handle_t *)&tcp->socket, closed);
+	}
+}
+
+static void finish(
+	struct weir_health_tcp *tcp, enum weir_probe_outcome outcome, const char *detail) {
+	weir_probe_fn done = tcp->params.done;
+	void *context = tcp->params.context;
+
+	end(tcp);
+	done(context, outcome, detail);
+}
+
+static void on_timeout(uv_timer_t *timer) {
+	struct weir_health_tcp *tcp = timer->data;
+	char detail[64];
+
+	snprintf(detail, sizeof(detail), "timeout after %u ms", tcp->params.check->timeout_ms);
+	finish(tcp, WEIR_PROBE_FAILED, detail);
+}
+
+static void on_connect(uv_connect_t *connect, int status) {
+	struct weir_health_tcp *tcp = connect->data;
+
+	if (tcp->ended) {
+		return; // closing the socket cancelled the request
+	}
+	if (status < 0) {
+		finish(tcp, weir_probe_outcome_of(status), uv_strerror(status));
+		return;
+	}
+	tcp->connected = true;
+	finish(tcp, WEIR_PROBE_PASSED, "connected");
+}
+
+static int connect_to(
+	struct weir_health_tcp *tcp, const struct weir_address *address, uint16_t port) {
+	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(port)};
+
+	tcp->connect.data = tcp;
+	if (address->family == 4) {
+		memcpy(&in.sin_addr, address->bytes, sizeof(in.sin_addr));
+		return uv_tcp_connect(
+			&tcp->connect, &tcp->socket, (struct sockaddr *)&in, on_connect);
+	}
+	memcpy(&in6.sin6_addr, address->bytes, sizeof(in6.sin6_addr));
+	return uv_tcp_connect(&tcp->connect, &tcp->socket, (struct sockaddr *)&in6, on_connect);
+}
+
+int weir_health_tcp_start(
+	uv_loop_t *loop, const struct weir_probe_params *params, struct weir_health_tcp **ret) {
+	struct weir_health_tcp *tcp = calloc(1, sizeof(*tcp));
+	int error;
+
+	if (!tcp) {
+		return -ENOMEM;
+	}
+	tcp->params = *params;
+	error = uv_tcp_init(loop, &tcp->socket);
+	if (error) {
+		free(tcp);
+		return error;
+	}
+	uv_timer_init(loop, &tcp->timer);
+	tcp->open_handles = 2;
+	tcp->socket.data = tcp;
+	tcp->timer.data = tcp;
+	error = connect_to(tcp, &params->address, params->port);
+	if (error) {
+		end(tcp);
+		return error;
+	}
+	uv_timer_start(&tcp->timer, on_timeout, params->check->timeout_ms, 0);
+	*ret = tcp;
+	return 0;
+}
+
+void weir_health_tcp_cancel(struct weir_health_tcp *tcp) {
+	end(tcp);
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// TCP probe: passes when the backend accepts a connection, which is reset at once.
+//
+// Threads: that of the loop.
+#pragma once
+
+#include <uv.h>
+
+#include "health_probe.h"
+
+struct weir_health_tcp;
+
+// Returns 0, or negative errno: done is not called then.
+int weir_health_tcp_start(
+	uv_loop_t *loop, const struct weir_probe_params *params, struct weir_health_tcp **ret);
+
+// End it without calling done. Handles close in the next turns of the loop.
+void weir_health_tcp_cancel(struct weir_health_tcp *tcp);

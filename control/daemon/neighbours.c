@@ -1,0 +1,505 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "neighbours_private.h"
+
+#define TICK_MS 250
+#define LOOKUPS_PER_TURN 256 // routes asked for before the loop gets its turn again
+#define SETTLE_MS 50 // routes are asked for again this long after a change ...
+#define CALM_MS 1000 // ... and this long after the time before, at least
+
+int weir_neighbours_compare(const struct weir_address *a, const struct weir_address *b) {
+	if (a->family != b->family) {
+		return a->family < b->family ? -1 : 1;
+	}
+	return memcmp(a->bytes, b->bytes, sizeof(a->bytes));
+}
+
+void weir_neighbours_mark(struct weir_neighbours *n, struct entry *entry) {
+	if (!entry->dirty) {
+		entry->dirty = true;
+		TAILQ_INSERT_TAIL(&n->dirty, entry, dirty_link);
+	}
+}
+
+// --- judging ------------------------------------------------------------------------------
+
+static int compare_links(const void *a, const void *b) {
+	const struct weir_link *left = a, *right = b;
+
+	return left->ifindex < right->ifindex ? -1 : left->ifindex > right->ifindex;
+}
+
+static const struct weir_link *find_link(const struct weir_neighbours *n, uint32_t ifindex) {
+	struct weir_link key = {.ifindex = ifindex};
+
+	return n->link_count == 0
+		       ? NULL
+		       : bsearch(&key, n->links, n->link_count, sizeof(key), compare_links);
+}
+
+static const char *link_name(const struct weir_neighbours *n, uint32_t ifindex) {
+	const struct weir_link *link = find_link(n, ifindex);
+
+	return link ? link->name : "?";
+}
+
+// The port whose frames leave where the kernel's do: the port's interface or the bridge or bond it
+// belongs to, or the VLAN on it when the port is tagged. Returns -1: none.
+int weir_neighbours_port_of(const struct weir_neighbours *n, uint32_t ifindex) {
+	const struct weir_link *link = find_link(n, ifindex);
+	uint32_t base = link && link->vlan ? link->lower : ifindex;
+	uint16_t vlan = link ? link->vlan : 0;
+
+	for (uint32_t i = 0; i < n->port_count && ifindex != 0; i++) {
+		const struct weir_port_info *info = &n->ports[i].info;
+		const struct weir_link *own = find_link(n, info->kernel_ifindex);
+
+		if (info->kernel_ifindex != 0 && info->vlan == vlan &&
+			(info->kernel_ifindex == base || (own && own->master == base))) {
+			return (int)i;
+		}
+		if (info->kernel_ifindex == ifindex && info->vlan == 0) {
+			return (int)i; // the port is the VLAN interface itself
+		}
+	}
+	return -1;
+}
+
+static const struct weir_address *source_of(
+	const struct weir_neighbours *n, uint32_t port, const struct entry *entry) {
+	const struct weir_address *source = entry->address.family == 4
+						    ? &n->ports[port].source_ipv4
+						    : &n->ports[port].source_ipv6;
+
+	return source->family != 0 ? source : &entry->route.source;
+}
+
+// For addresses that the kernel does not send to a port: the first port with a static gateway that
+// has a source of the family, or -1.
+static int static_port(const struct weir_neighbours *n, const struct entry *entry) {
+	for (uint32_t i = 0; i < n->port_count; i++) {
+		if (n->ports[i].has_gateway_mac && source_of(n, i, entry)->family != 0) {
+			return (int)i;
+		}
+	}
+	return -1;
+}
+
+static void explain_route(
+	const struct weir_neighbours *n, const struct entry *entry, char *why, size_t bytes) {
+	if (entry->route.local) {
+		snprintf(why, bytes, "it is an address of this host");
+	} else if (entry->route.error) {
+		snprintf(why, bytes, "no route (%s)", strerror(-entry->route.error));
+	} else {
+		snprintf(why, bytes, "its route leaves by %s, which is no port of the dataplane",
+			link_name(n, entry->route.ifindex));
+	}
+}
+
+// What is the next hop of an address? why gets one line when there is none.
+static struct weir_next_hop judge(
+	const struct weir_neighbours *n, const struct entry *entry, char *why, size_t bytes) {
+	const struct weir_route *route = &entry->route;
+	bool routed = !route->error && !route->local;
+	int port = routed ? weir_neighbours_port_of(n, route->ifindex) : -1;
+	struct weir_next_hop hop = {0};
+
+	if (port < 0 && !route->local) {
+		port = static_port(n, entry);
+	}
+	if (port < 0) {
+		explain_route(n, entry, why, bytes);
+		return hop;
+	}
+	hop.port = (uint8_t)port;
+	hop.source = *source_of(n, (uint32_t)port, entry);
+	if (hop.source.family == 0) {
+		snprintf(why, bytes, "port %s has no IPv%u address to send from",
+			n->ports[port].info.name, entry->address.family);
+	} else if (n->ports[port].has_gateway_mac) {
+		memcpy(hop.mac, n->ports[port].gateway_mac, sizeof(hop.mac));
+		hop.resolved = true;
+	} else if (entry->hop && entry->hop->has_mac) {
+		memcpy(hop.mac, entry->hop->mac, sizeof(hop.mac));
+		hop.resolved = true;
+	} else {
+		char address[INET6_ADDRSTRLEN];
+
+		weir_address_format(&route->next_hop, address, sizeof(address));
+		snprintf(why, bytes, "nobody on %s says that it is %s",
+			link_name(n, route->ifindex), address);
+	}
+	return hop;
+}
+
+static bool is_same(const struct weir_next_hop *a, const struct weir_next_hop *b) {
+	if (!a->resolved || !b->resolved) {
+		return a->resolved == b->resolved;
+	}
+	return a->port == b->port && memcmp(a->mac, b->mac, sizeof(a->mac)) == 0 &&
+	       weir_neighbours_compare(&a->source, &b->source) == 0;
+}
+
+// Report what is due. An address without a next hop keeps the one it had until the hold is over.
+// The callback may configure: nothing is kept across it.
+static void report(struct weir_neighbours *n) {
+	struct entry *entry;
+
+	while ((entry = TAILQ_FIRST(&n->dirty)) != NULL) {
+		struct weir_address address = entry->address;
+		struct weir_next_hop hop;
+		char why[160] = "";
+
+		TAILQ_REMOVE(&n->dirty, entry, dirty_link);
+		entry->dirty = false;
+		if (!entry->asked) {
+			continue;
+		}
+		hop = judge(n, entry, why, sizeof(why));
+		if (hop.resolved) {
+			entry->missing_ms = 0;
+		} else if (entry->missing_ms == 0) {
+			entry->missing_ms = uv_now(n->loop);
+		}
+		if ((!hop.resolved &&
+			    uv_now(n->loop) - entry->missing_ms < WEIR_NEIGHBOURS_HOLD_MS) ||
+			(entry->reported && is_same(&entry->told, &hop))) {
+			continue;
+		}
+		entry->reported = true;
+		entry->told = hop;
+		n->on_next_hop(n->context, &address, &hop, why);
+	}
+}
+
+// --- asking the kernel --------------------------------------------------------------------
+
+static void on_work(uv_timer_t *timer);
+
+static void work_in(struct weir_neighbours *n, uint64_t delay_ms) {
+	uint64_t due = uv_timer_get_due_in(&n->work);
+
+	if (!uv_is_active((uv_handle_t *)&n->work) || due > delay_ms) {
+		uv_timer_start(&n->work, on_work, delay_ms, 0);
+	}
+}
+
+static void take_link(void *context, const struct weir_link *link) {
+	struct weir_neighbours *n = context;
+
+	if (n->link_count == n->link_room) {
+		uint32_t room = n->link_room ? n->link_room * 2 : 16;
+		struct weir_link *links = realloc(n->links, room * sizeof(*links));
+
+		if (!links) {
+			return; // unknown links have no port: reported as such
+		}
+		n->links = links;
+		n->link_room = room;
+	}
+	n->links[n->link_count++] = *link;
+}
+
+static void ask_links(struct weir_neighbours *n) {
+	n->link_count = 0;
+	n->links_stale = weir_routes_links(n->routes, take_link, n) != 0;
+	if (n->link_count > 0) {
+		qsort(n->links, n->link_count, sizeof(n->links[0]), compare_links);
+	}
+}
+
+static void ask_route(struct weir_neighbours *n, struct entry *entry) {
+	struct weir_route *route = &entry->route;
+
+	if (weir_routes_lookup(n->routes, &entry->address, route)) {
+		return; // what was known stays
+	}
+	entry->asked = true;
+	weir_hop_join(
+		n, entry, route->error || route->local ? 0 : route->ifindex, &route->next_hop);
+}
+
+// One round: links, then a route for each address, then what the kernel knows of next hops.
+static void on_work(uv_timer_t *timer) {
+	struct weir_neighbours *n = timer->data;
+	uint32_t turn = 0;
+
+	if (n->routes_stale && n->next_lookup == n->entry_count) {
+		n->next_lookup = 0;
+		n->routes_stale = false;
+	}
+	if (n->links_stale) {
+		ask_links(n);
+	}
+	while (n->next_lookup < n->entry_count && turn++ < LOOKUPS_PER_TURN) {
+		ask_route(n, n->entries[n->next_lookup++]);
+	}
+	if (n->next_lookup < n->entry_count) {
+		work_in(n, 0);
+		return;
+	}
+	n->asked_ms = uv_now(n->loop);
+	if (n->routes_stale) { // they changed during the round
+		work_in(n, CALM_MS);
+	}
+	if (n->neighbours_stale) {
+		weir_hops_ask_kernel(n);
+	}
+	weir_hops_probe(n);
+	for (uint32_t i = 0; i < n->entry_count; i++) {
+		weir_neighbours_mark(n, n->entries[i]);
+	}
+	report(n);
+}
+
+static void on_neighbour(void *context, const struct weir_neighbour *neighbour) {
+	struct weir_neighbours *n = context;
+	struct hop *hop = weir_hop_find(n, neighbour->ifindex, &neighbour->address);
+
+	if (hop) {
+		weir_hop_set(n, hop, neighbour);
+	}
+}
+
+static void on_change(void *context) {
+	struct weir_neighbours *n = context;
+	uint64_t calm = n->asked_ms + CALM_MS, soon = uv_now(n->loop) + SETTLE_MS;
+
+	n->links_stale = true;
+	n->routes_stale = true;
+	if (n->next_lookup == n->entry_count) {
+		work_in(n, (calm > soon ? calm : soon) - uv_now(n->loop));
+	}
+}
+
+static void on_lost(void *context) {
+	struct weir_neighbours *n = context;
+
+	n->neighbours_stale = true;
+	on_change(n);
+}
+
+static void on_turn(void *context) {
+	report(context);
+}
+
+// --- time ---
+
+static void on_tick(uv_timer_t *timer) {
+	struct weir_neighbours *n = timer->data;
+
+	weir_hops_probe(n);
+	if (n->neighbours_stale || n->links_stale) {
+		work_in(n, 0);
+	}
+	for (uint32_t i = 0; i < n->entry_count; i++) {
+		if (n->entries[i]->missing_ms != 0) {
+			weir_neighbours_mark(n, n->entries[i]);
+		}
+	}
+	report(n);
+}
+
+// --- configuring --------------------------------------------------------------------------
+
+static int compare_entries(const void *a, const void *b) {
+	const struct entry *const *left = a, *const *right = b;
+
+	return weir_neighbours_compare(&(*left)->address, &(*right)->address);
+}
+
+static struct entry *find_entry(
+	const struct weir_neighbours *n, const struct weir_address *address) {
+	struct entry key = {.address = *address}, *key_pointer = &key, **found;
+
+	if (n->entry_count == 0) {
+		return NULL;
+	}
+	found = bsearch(
+		&key_pointer, n->entries, n->entry_count, sizeof(n->entries[0]), compare_entries);
+	return found ? *found : NULL;
+}
+
+static void entry_free(struct weir_neighbours *n, struct entry *entry) {
+	weir_hop_join(n, entry, 0, NULL);
+	if (entry->dirty) {
+		TAILQ_REMOVE(&n->dirty, entry, dirty_link);
+	}
+	free(entry);
+}
+
+// A sorted array with a new entry for each address, without repetition. Returns NULL: no memory.
+static struct entry **make_entries(
+	const struct weir_address *addresses, uint32_t count, uint32_t *ret_count) {
+	struct entry **entries = calloc(count + 1, sizeof(*entries));
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; entries && i < count; i++) {
+		entries[i] = calloc(1, sizeof(**entries));
+		if (!entries[i]) {
+			while (i-- > 0) {
+				free(entries[i]);
+			}
+			free(entries);
+			return NULL;
+		}
+		entries[i]->address = addresses[i];
+	}
+	if (!entries || count == 0) {
+		*ret_count = 0;
+		return entries;
+	}
+	qsort(entries, count, sizeof(entries[0]), compare_entries);
+	for (uint32_t i = 1; i < count; i++) {
+		if (compare_entries(&entries[kept], &entries[i]) == 0) {
+			free(entries[i]);
+		} else {
+			entries[++kept] = entries[i];
+		}
+	}
+	*ret_count = kept + 1;
+	return entries;
+}
+
+// Take over what is known of addresses that stay; free those that go.
+static void replace_entries(struct weir_neighbours *n, struct entry **entries, uint32_t count) {
+	struct entry **old = n->entries;
+	uint32_t old_count = n->entry_count;
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct entry *known = find_entry(n, &entries[i]->address);
+
+		if (known) {
+			free(entries[i]);
+			entries[i] = known;
+			known->reported = false;
+		}
+	}
+	n->entries = entries;
+	n->entry_count = count;
+	for (uint32_t i = 0; i < old_count; i++) {
+		if (find_entry(n, &old[i]->address) != old[i]) {
+			entry_free(n, old[i]);
+		}
+	}
+	free(old);
+}
+
+int weir_neighbours_configure(struct weir_neighbours *n, const struct weir_neighbour_port *ports,
+	uint32_t port_count, const struct weir_address *addresses, uint32_t count) {
+	struct entry **entries;
+	uint32_t unique;
+
+	if (port_count > WEIR_PORTS_MAX) {
+		return -EINVAL;
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		if (addresses[i].family != 4 && addresses[i].family != 6) {
+			return -EINVAL;
+		}
+	}
+	entries = make_entries(addresses, count, &unique);
+	if (!entries) {
+		return -ENOMEM;
+	}
+	replace_entries(n, entries, unique);
+	memcpy(n->ports, ports, port_count * sizeof(ports[0]));
+	n->port_count = port_count;
+	n->links_stale = true;
+	n->routes_stale = false;
+	n->next_lookup = 0;
+	work_in(n, 0);
+	return 0;
+}
+
+int weir_neighbours_lookup(const struct weir_neighbours *n, const struct weir_address *address,
+	struct weir_next_hop *ret) {
+	const struct entry *entry = find_entry(n, address);
+	struct weir_next_hop hop;
+	char why[160];
+
+	if (!entry) {
+		return -ENOENT;
+	}
+	if (!entry->asked) {
+		return -EAGAIN;
+	}
+	hop = judge(n, entry, why, sizeof(why));
+	if (!hop.resolved && !entry->reported) {
+		return -EAGAIN;
+	}
+	*ret = hop.resolved ? hop : entry->told;
+	return 0;
+}
+
+// --- creating -----------------------------------------------------------------------------
+
+int weir_neighbours_create(uv_loop_t *loop, weir_next_hop_fn on_next_hop, void *context,
+	struct weir_neighbours **ret) {
+	static const struct weir_routes_events events = {
+		.on_neighbour = on_neighbour,
+		.on_change = on_change,
+		.on_lost = on_lost,
+		.on_turn = on_turn,
+	};
+	struct weir_neighbours *n = calloc(1, sizeof(*n));
+	int error;
+
+	if (!n) {
+		return -ENOMEM;
+	}
+	n->loop = loop;
+	n->on_next_hop = on_next_hop;
+	n->context = context;
+	TAILQ_INIT(&n->dirty);
+	error = weir_routes_open(loop, &events, n, &n->routes);
+	if (error) {
+		free(n);
+		return error;
+	}
+	n->datagram4 = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	n->datagram6 = socket(AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	uv_timer_init(loop, &n->work);
+	uv_timer_init(loop, &n->tick);
+	n->work.data = n;
+	n->tick.data = n;
+	n->open_handles = 2;
+	uv_timer_start(&n->tick, on_tick, TICK_MS, TICK_MS);
+	*ret = n;
+	return 0;
+}
+
+static void on_closed(uv_handle_t *handle) {
+	struct weir_neighbours *n = handle->data;
+
+	if (--n->open_handles == 0) {
+		free(n);
+	}
+}
+
+void weir_neighbours_free(struct weir_neighbours *n) {
+	if (!n) {
+		return;
+	}
+	weir_routes_close(n->routes);
+	for (uint32_t i = 0; i < n->entry_count; i++) {
+		entry_free(n, n->entries[i]);
+	}
+	free(n->entries);
+	free(n->links);
+	if (n->datagram4 >= 0) {
+		close(n->datagram4);
+	}
+	if (n->datagram6 >= 0) {
+		close(n->datagram6);
+	}
+	uv_close((uv_handle_t *)&n->work, on_closed);
+	uv_close((uv_handle_t *)&n->tick, on_closed);
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Neighbours: finds the next hop of every backend address: which port, which MAC address, which
+// outer source. Asks the kernel by rtnetlink (routes, neighbours, links) and follows its changes.
+// Ports with a gateway_mac need no neighbour entry, and no kernel at all when they have a source.
+//
+// Needs no capability: to have the kernel resolve a neighbour, it sends the backend an empty UDP
+// datagram to port 9 (discard).
+//
+// A next hop once known is kept until the kernel has had WEIR_NEIGHBOURS_HOLD_MS to find it again:
+// a flushed or stale entry interrupts nobody, and neither does a restart of control.
+//
+// Threads: one, that of the loop. No globals, no logging. No function calls back; callbacks come
+// from the loop alone.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "config.h"
+#include "layout.h"
+#include "tables.h"
+
+#define WEIR_NEIGHBOURS_HOLD_MS 3000
+
+struct weir_neighbours;
+
+// A port, by its index in the segment's header.
+struct weir_neighbour_port {
+	struct weir_port_info info;
+	bool has_gateway_mac;
+	uint8_t gateway_mac[6];
+	struct weir_address source_ipv4; // family 0 = the kernel's choice
+	struct weir_address source_ipv6;
+};
+
+// The next hop of an address. Called once for every address after each configure (as soon as it is
+// known, or known to be missing), then whenever it changes. hop->resolved false: no route to a
+// port, or nobody answers; why says which, one line ("" when resolved).
+// It may call any function of this module but weir_neighbours_free.
+typedef void (*weir_next_hop_fn)(void *context, const struct weir_address *address,
+	const struct weir_next_hop *hop, const char *why);
+
+// Opens the netlink sockets in the caller's network namespace.
+// Returns 0 or negative errno. The loop must outlive the handles: after weir_neighbours_free, run
+// it until uv_run says that nothing is left.
+int weir_neighbours_create(
+	uv_loop_t *loop, weir_next_hop_fn on_next_hop, void *context, struct weir_neighbours **ret);
+
+// Watch these addresses (in any order, repeated ones count once) over these ports (copied). What
+// is known of addresses that stay is kept. All or nothing. Returns 0, -EINVAL, -ENOMEM.
+int weir_neighbours_configure(struct weir_neighbours *n, const struct weir_neighbour_port *ports,
+	uint32_t port_count, const struct weir_address *addresses, uint32_t count);
+
+// What is known of an address now. Returns 0, -ENOENT (not watched), -EAGAIN (nothing known yet).
+int weir_neighbours_lookup(const struct weir_neighbours *n, const struct weir_address *address,
+	struct weir_next_hop *ret);
+
+// No callback comes any more; handles close in the next turns of the loop. NULL is fine.
+void weir_neighbours_free(struct weir_neighbours *n);

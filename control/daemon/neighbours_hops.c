@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <errno.h>
+#include <linux/neighbour.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "neighbours_private.h"
+
+#define PROBES_PER_TICK 128
+#define PROBE_FIRST_MS 500 // between datagrams to a silent neighbour, doubled ...
+#define PROBE_LAST_MS 8000 // ... up to this
+#define REFRESH_MS 45000 // a stale entry is asked about this often
+#define DISCARD_PORT 9
+
+static uint32_t hop_bucket(uint32_t ifindex, const struct weir_address *address) {
+	uint32_t hash = 2166136261u ^ ifindex; // FNV-1a
+
+	for (size_t i = 0; i < sizeof(address->bytes); i++) {
+		hash = (hash ^ address->bytes[i]) * 16777619u;
+	}
+	return (hash ^ hash >> 16) % HOP_BUCKETS;
+}
+
+struct hop *weir_hop_find(
+	struct weir_neighbours *n, uint32_t ifindex, const struct weir_address *address) {
+	struct hop *hop;
+
+	SLIST_FOREACH(hop, &n->hops[hop_bucket(ifindex, address)], bucket) {
+		if (hop->ifindex == ifindex &&
+			weir_neighbours_compare(&hop->address, address) == 0) {
+			return hop;
+		}
+	}
+	return NULL;
+}
+
+static struct hop *add_hop(
+	struct weir_neighbours *n, uint32_t ifindex, const struct weir_address *address) {
+	struct hop *hop = calloc(1, sizeof(*hop));
+
+	if (hop) {
+		hop->ifindex = ifindex;
+		hop->address = *address;
+		hop->backoff_ms = PROBE_FIRST_MS;
+		LIST_INIT(&hop->entries);
+		SLIST_INSERT_HEAD(&n->hops[hop_bucket(ifindex, address)], hop, bucket);
+		n->neighbours_stale = true;
+	}
+	return hop;
+}
+
+static void leave_hop(struct weir_neighbours *n, struct entry *entry) {
+	struct hop *hop = entry->hop;
+
+	if (!hop) {
+		return;
+	}
+	LIST_REMOVE(entry, hop_link);
+	entry->hop = NULL;
+	if (LIST_EMPTY(&hop->entries)) {
+		SLIST_REMOVE(&n->hops[hop_bucket(hop->ifindex, &hop->address)], hop, hop, bucket);
+		free(hop);
+	}
+}
+
+static void mark_hop(struct weir_neighbours *n, struct hop *hop) {
+	struct entry *entry;
+
+	LIST_FOREACH(entry, &hop->entries, hop_link) {
+		weir_neighbours_mark(n, entry);
+	}
+}
+
+void weir_hop_set(struct weir_neighbours *n, struct hop *hop, const struct weir_neighbour *news) {
+	bool changed = news->has_mac != hop->has_mac ||
+		       (news->has_mac && memcmp(news->mac, hop->mac, sizeof(hop->mac)) != 0);
+	uint64_t now = uv_now(n->loop);
+
+	if (news->has_mac && (news->state & NUD_STALE) && !(hop->state & NUD_STALE)) {
+		// Not all at the same time: they were learnt together.
+		hop->probe_ms =
+			now + REFRESH_MS / 2 +
+			hop_bucket(hop->ifindex, &hop->address) * (REFRESH_MS / 2) / HOP_BUCKETS;
+	} else if (!news->has_mac && hop->has_mac) {
+		hop->probe_ms = now;
+		hop->backoff_ms = PROBE_FIRST_MS;
+	}
+	hop->state = news->deleted ? 0 : news->state;
+	hop->has_mac = news->has_mac;
+	memcpy(hop->mac, news->mac, sizeof(hop->mac));
+	if (changed) {
+		mark_hop(n, hop);
+	}
+}
+
+void weir_hop_join(struct weir_neighbours *n, struct entry *entry, uint32_t ifindex,
+	const struct weir_address *address) {
+	struct hop *hop = ifindex != 0 ? weir_hop_find(n, ifindex, address) : NULL;
+
+	if (!hop && ifindex != 0) {
+		hop = add_hop(n, ifindex, address); // NULL: no memory, the next round tries again
+	}
+	if (hop == entry->hop) {
+		return;
+	}
+	leave_hop(n, entry);
+	if (hop) {
+		LIST_INSERT_HEAD(&hop->entries, entry, hop_link);
+		entry->hop = hop;
+	}
+}
+
+// --- what the kernel knows ----------------------------------------------------------------
+
+static void take_neighbour(void *context, const struct weir_neighbour *neighbour) {
+	struct weir_neighbours *n = context;
+	struct hop *hop = weir_hop_find(n, neighbour->ifindex, &neighbour->address);
+
+	if (hop) {
+		hop->told = true;
+		weir_hop_set(n, hop, neighbour);
+	}
+}
+
+void weir_hops_ask_kernel(struct weir_neighbours *n) {
+	const struct weir_neighbour gone = {.deleted = true};
+	struct hop *hop;
+
+	for (uint32_t i = 0; i < HOP_BUCKETS; i++) {
+		SLIST_FOREACH(hop, &n->hops[i], bucket) {
+			hop->told = false;
+		}
+	}
+	if (weir_routes_neighbours(n->routes, take_neighbour, n)) {
+		return; // still stale: the next tick tries again
+	}
+	n->neighbours_stale = false;
+	for (uint32_t i = 0; i < HOP_BUCKETS; i++) {
+		SLIST_FOREACH(hop, &n->hops[i], bucket) {
+			if (!hop->told) {
+				weir_hop_set(n, hop, &gone);
+			}
+		}
+	}
+}
+
+// --- having the kernel ask the network ----------------------------------------------------
+
+static void send_datagram(const struct weir_neighbours *n, const struct weir_address *address) {
+	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(DISCARD_PORT)};
+	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(DISCARD_PORT)};
+
+	// Failures show as what they are: the neighbour stays unknown.
+	if (address->family == 4) {
+		memcpy(&in.sin_addr, address->bytes, sizeof(in.sin_addr));
+		sendto(n->datagram4, "", 0, MSG_DONTWAIT, (struct sockaddr *)&in, sizeof(in));
+	} else {
+		memcpy(&in6.sin6_addr, address->bytes, sizeof(in6.sin6_addr));
+		sendto(n->datagram6, "", 0, MSG_DONTWAIT, (struct sockaddr *)&in6, sizeof(in6));
+	}
+}
+
+// Does this next hop want a datagram now? Plans the next one.
+static bool is_probe_due(struct hop *hop, uint64_t now) {
+	if (hop->has_mac && !(hop->state & NUD_STALE)) {
+		hop->backoff_ms = PROBE_FIRST_MS;
+		return false;
+	}
+	if (now < hop->probe_ms) {
+		return false;
+	}
+	if (hop->has_mac) {
+		hop->probe_ms = now + REFRESH_MS;
+	} else {
+		hop->probe_ms = now + hop->backoff_ms;
+		hop->backoff_ms =
+			hop->backoff_ms * 2 < PROBE_LAST_MS ? hop->backoff_ms * 2 : PROBE_LAST_MS;
+	}
+	return true;
+}
+
+static bool needs_hop(const struct weir_neighbours *n, const struct hop *hop) {
+	int port = weir_neighbours_port_of(n, hop->ifindex);
+
+	return port >= 0 && !n->ports[port].has_gateway_mac;
+}
+
+void weir_hops_probe(struct weir_neighbours *n) {
+	uint64_t now = uv_now(n->loop);
+	uint32_t sent = 0;
+	struct hop *hop;
+
+	for (uint32_t i = 0; i < HOP_BUCKETS && sent < PROBES_PER_TICK; i++) {
+		SLIST_FOREACH(hop, &n->hops[i], bucket) {
+			if (is_probe_due(hop, now) && needs_hop(n, hop)) {
+				send_datagram(n, &LIST_FIRST(&hop->entries)->address);
+				sent++;
+			}
+		}
+	}
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "privileges.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <limits.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/capability.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define DEFAULT_NAME "weir"
+#define FALLBACK_USER "nobody"
+
+// A user by name or number.
+static const struct passwd *find_user(const char *name) {
+	const struct passwd *entry = getpwnam(name);
+	char *end;
+	unsigned long uid;
+
+	if (entry == NULL && name[0] >= '0' && name[0] <= '9') {
+		uid = strtoul(name, &end, 10);
+		entry = *end == '\0' ? getpwuid((uid_t)uid) : NULL;
+	}
+	return entry;
+}
+
+static const struct group *find_group(const char *name) {
+	const struct group *entry = getgrnam(name);
+	char *end;
+	unsigned long gid;
+
+	if (entry == NULL && name[0] >= '0' && name[0] <= '9') {
+		gid = strtoul(name, &end, 10);
+		entry = *end == '\0' ? getgrgid((gid_t)gid) : NULL;
+	}
+	return entry;
+}
+
+static int resolve_as_root(const char *user, const char *group, struct weir_run_as *run_as,
+	char *why, size_t why_bytes) {
+	const struct passwd *entry = find_user(user != NULL ? user : DEFAULT_NAME);
+	const struct group *members;
+
+	if (entry == NULL && user == NULL) {
+		entry = find_user(FALLBACK_USER);
+	}
+	if (entry == NULL) {
+		snprintf(why, why_bytes, "--user %s: there is no such user",
+			user != NULL ? user : FALLBACK_USER);
+		return -ENOENT;
+	}
+	run_as->uid = entry->pw_uid;
+	run_as->gid = entry->pw_gid;
+	snprintf(run_as->user, sizeof(run_as->user), "%s", entry->pw_name);
+	members = find_group(group != NULL ? group : DEFAULT_NAME);
+	if (members == NULL && group != NULL) {
+		snprintf(why, why_bytes, "--group %s: there is no such group", group);
+		return -ENOENT;
+	}
+	if (members != NULL) {
+		run_as->gid = members->gr_gid;
+	}
+	run_as->change = true;
+	return 0;
+}
+
+static int resolve_as_user(const char *user, const char *group, struct weir_run_as *run_as,
+	char *why, size_t why_bytes) {
+	const struct passwd *entry = user != NULL ? find_user(user) : NULL;
+	const struct group *members = group != NULL ? find_group(group) : NULL;
+
+	run_as->uid = geteuid();
+	run_as->gid = getegid();
+	if ((user != NULL && entry == NULL) || (group != NULL && members == NULL)) {
+		snprintf(why, why_bytes, "--%s %s: there is no such %s",
+			user != NULL && entry == NULL ? "user" : "group",
+			user != NULL && entry == NULL ? user : group,
+			user != NULL && entry == NULL ? "user" : "group");
+		return -ENOENT;
+	}
+	if ((entry != NULL && entry->pw_uid != run_as->uid) ||
+		(members != NULL && members->gr_gid != run_as->gid)) {
+		snprintf(why, why_bytes,
+			"--user and --group can change who runs only when started as root");
+		return -EPERM;
+	}
+	entry = getpwuid(run_as->uid);
+	snprintf(run_as->user, sizeof(run_as->user), "%s",
+		entry != NULL ? entry->pw_name : "(nameless)");
+	run_as->change = false;
+	return 0;
+}
+
+int weir_privileges_resolve(
+	const char *user, const char *group, struct weir_run_as *ret, char *why, size_t why_bytes) {
+	struct weir_run_as run_as = {0};
+	int r = geteuid() == 0 ? resolve_as_root(user, group, &run_as, why, why_bytes)
+			       : resolve_as_user(user, group, &run_as, why, why_bytes);
+
+	if (r == 0) {
+		*ret = run_as;
+	}
+	return r;
+}
+
+static int make_parents(const char *path) {
+	char parent[PATH_MAX];
+
+	if (snprintf(parent, sizeof(parent), "%s", path) >= (int)sizeof(parent)) {
+		return -ENAMETOOLONG;
+	}
+	for (char *slash = strchr(parent + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		if (mkdir(parent, 0755) < 0 && errno != EEXIST) {
+			return -errno;
+		}
+		*slash = '/';
+	}
+	return 0;
+}
+
+int weir_privileges_make_run_dir(const char *run_dir, gid_t gid) {
+	struct stat st;
+	int r;
+
+	// An empty name has no parent to look for.
+	r = run_dir[0] != '\0' ? make_parents(run_dir) : -ENOENT;
+	if (r < 0) {
+		return r;
+	}
+	if (mkdir(run_dir, 0770) < 0) {
+		if (errno != EEXIST) {
+			return -errno;
+		}
+		if (stat(run_dir, &st) < 0) {
+			return -errno;
+		}
+		return S_ISDIR(st.st_mode) ? 0 : -ENOTDIR;
+	}
+	// The umask may have taken bits away; the group is what lets both processes in.
+	if (chown(run_dir, (uid_t)-1, gid) < 0 || chmod(run_dir, 0770) < 0) {
+		return -errno;
+	}
+	return 0;
+}
+
+static int drop_capabilities(void) {
+	cap_t none = cap_init();
+	int r = 0;
+
+	if (none == NULL) {
+		return -ENOMEM;
+	}
+	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 ||
+		cap_set_proc(none) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) {
+		r = -errno;
+	}
+	cap_free(none);
+	return r;
+}
+
+int weir_privileges_drop(const struct weir_run_as *run_as) {
+	if (run_as->change) {
+		if (setgroups(0, NULL) < 0 ||
+			setresgid(run_as->gid, run_as->gid, run_as->gid) < 0 ||
+			setresuid(run_as->uid, run_as->uid, run_as->uid) < 0) {
+			return -errno;
+		}
+	}
+	// Asked for --user root: that is still without root's capabilities.
+	return drop_capabilities();
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Reload: the configuration in use, and how another one takes its place. What the dataplane read
+// when it started (ports, workers, flow_table, segment, instance) stays in use until the dataplane
+// starts again, whatever the file says; a port's gateway_mac and sources are control's and follow
+// at once.
+//
+// Threads: one. No logging. Reads files, and only regular ones: a reload never hangs on a pipe.
+#pragma once
+
+#include "config.h"
+#include "difference.h"
+
+struct weir_reload;
+
+// A configuration read and compared with the one in use.
+struct weir_reload_plan {
+	char *file;
+	struct weir_config *config; // NULL once it was committed
+	struct weir_config *as_read; // the dataplane's part of the file, when it cannot be used yet
+	struct weir_difference difference;
+	struct weir_config_errors errors;
+};
+
+// Read the first configuration. Returns 0, or negative errno with errors to show (always
+// initialised; release with weir_config_errors_fini).
+int weir_reload_create(
+	const char *file, struct weir_reload **ret, struct weir_config_errors *errors);
+void weir_reload_free(struct weir_reload *reload); // NULL is fine
+
+const struct weir_config *weir_reload_config(const struct weir_reload *reload);
+const char *weir_reload_file(const struct weir_reload *reload);
+
+// Read a file (NULL: the one in use) and compare. plan is always initialised; release it with
+// weir_reload_plan_fini. Returns 0, or negative errno with errors in plan.
+int weir_reload_plan(
+	const struct weir_reload *reload, const char *file, struct weir_reload_plan *plan);
+void weir_reload_plan_fini(struct weir_reload_plan *plan);
+
+// Make the plan's configuration the one in use. The former one is released: nothing may refer to
+// it any more, so tell the tables first.
+void weir_reload_commit(struct weir_reload *reload, struct weir_reload_plan *plan);
+
+// The dataplane started again, and read the file by itself: its part of the last file that was
+// read is in use from now on. Same pointer as before, other values; returns whether any changed.
+bool weir_reload_dataplane_started(struct weir_reload *reload);
+
+// "FILE:LINE:COL: PATH: reason", for people and for editors that jump there; without line and path
+// when the error is the whole file's. Cut to bytes. Returns buffer.
+const char *weir_config_error_format(
+	const char *file, const struct weir_config_error *error, char *buffer, size_t bytes);

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Steer map: keeps the VIP maps of the ports' steer programs equal to the configuration's binds,
+// so that VIP traffic, and it alone, reaches the dataplane. Keys and their meaning: bpf/steer.h.
+//
+// The kernel's map is the only state: each update reads it and changes only what differs, so a
+// restarted control process, or a new map of a restarted dataplane, needs nothing special.
+// New keys go in before old ones go out.
+//
+// Order for the caller: publish the tables first, then update, so that no packet reaches a worker
+// that does not know its service yet.
+//
+// Threads: one. Blocking system calls of microseconds; works for the unprivileged holder of a
+// descriptor (Linux 5.19 or later). No globals, no logging.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "config.h"
+
+struct weir_steer_map_changes { // over all maps
+	uint32_t keys; // wanted per map
+	uint32_t added;
+	uint32_t deleted;
+};
+
+// Bring the maps to what config wants. fds: one per steered port, -1 is skipped, borrowed.
+// config NULL: empty the maps. ret_changes may be NULL. why gets one line on failure.
+// Returns 0, -ENOSPC (more keys than a map holds: no map was changed), -EINVAL (a descriptor is not
+// a VIP map), -ENOMEM, or the kernel's negative errno (maps may be half updated; call again).
+int weir_steer_map_update(const int *fds, uint32_t n, const struct weir_config *config,
+	struct weir_steer_map_changes *ret_changes, char *why, size_t why_bytes);

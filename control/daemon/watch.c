@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "watch.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "neighbours.h"
+#include "segment.h"
+#include "steer_map.h"
+
+struct owner { // which backend has an address
+	struct weir_address address;
+	uint16_t backend;
+};
+
+struct weir_watch {
+	struct weir_log *log;
+	weir_watch_changed changed;
+	void *context;
+	struct weir_health *health;
+	struct weir_neighbours *neighbours;
+	struct weir_tables *tables; // NULL until the first configure
+	struct owner *owners; // sorted by address
+	uint32_t owner_count;
+	struct weir_neighbour_port ports[WEIR_PORTS_MAX]; // as last configured
+	uint32_t port_count;
+};
+
+static const char *const health_names[] = {
+#define X(name, key) [WEIR_HEALTH_##name] = key,
+	WEIR_HEALTH_STATES(X)
+#undef X
+};
+
+// --- callbacks ----------------------------------------------------------------------------
+
+static void on_health(
+	void *context, uint16_t backend, enum weir_health_state state, const char *detail) {
+	struct weir_watch *watch = context;
+	struct weir_backend_state known;
+
+	if (weir_tables_backend(watch->tables, backend, &known) < 0 || known.health == state) {
+		return;
+	}
+	weir_tables_set_health(watch->tables, backend, state);
+	weir_log_write(watch->log, state == WEIR_HEALTH_HEALTHY ? WEIR_LOG_INFO : WEIR_LOG_WARN,
+		"backend %s/%s: %s (%s)", known.service, known.name, health_names[state], detail);
+	watch->changed(watch->context);
+}
+
+static int order_by_address(const void *a, const void *b) {
+	const struct owner *left = a, *right = b;
+
+	if (left->address.family != right->address.family) {
+		return left->address.family < right->address.family ? -1 : 1;
+	}
+	return memcmp(left->address.bytes, right->address.bytes, sizeof(left->address.bytes));
+}
+
+// The first owner of an address, or owner_count.
+static uint32_t first_owner(const struct weir_watch *watch, const struct weir_address *address) {
+	struct owner key = {.address = *address};
+	uint32_t low = 0, high = watch->owner_count;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (order_by_address(&watch->owners[middle], &key) < 0) {
+			low = middle + 1;
+		} else {
+			high = middle;
+		}
+	}
+	return low;
+}
+
+static void log_next_hop(struct weir_watch *watch, const struct weir_backend_state *backend,
+	const struct weir_next_hop *hop, const char *why) {
+	char address[INET6_ADDRSTRLEN];
+
+	weir_address_format(&backend->address, address, sizeof(address));
+	if (!hop->resolved) {
+		weir_log_write(watch->log, WEIR_LOG_WARN, "backend %s/%s: no way to %s: %s",
+			backend->service, backend->name, address, why);
+	} else {
+		weir_log_write(watch->log, backend->resolved ? WEIR_LOG_DEBUG : WEIR_LOG_INFO,
+			"backend %s/%s: %s is behind port %u, %02x:%02x:%02x:%02x:%02x:%02x",
+			backend->service, backend->name, address, hop->port, hop->mac[0],
+			hop->mac[1], hop->mac[2], hop->mac[3], hop->mac[4], hop->mac[5]);
+	}
+}
+
+static void on_next_hop(void *context, const struct weir_address *address,
+	const struct weir_next_hop *hop, const char *why) {
+	struct weir_watch *watch = context;
+	struct owner key = {.address = *address};
+
+	for (uint32_t i = first_owner(watch, address);
+		i < watch->owner_count && order_by_address(&watch->owners[i], &key) == 0; i++) {
+		struct weir_backend_state backend;
+		uint16_t id = watch->owners[i].backend;
+
+		// The id may have been given to another since the owners were listed.
+		if (weir_tables_backend(watch->tables, id, &backend) < 0 ||
+			backend.address.family != address->family ||
+			memcmp(backend.address.bytes, address->bytes, sizeof(address->bytes)) !=
+				0) {
+			continue;
+		}
+		log_next_hop(watch, &backend, hop, why);
+		weir_tables_set_next_hop(watch->tables, id, hop);
+		watch->changed(watch->context);
+	}
+}
+
+int weir_watch_create(uv_loop_t *loop, struct weir_log *log, weir_watch_changed changed,
+	void *context, struct weir_watch **ret) {
+	struct weir_watch *watch = calloc(1, sizeof(*watch));
+	int r;
+
+	if (watch == NULL) {
+		return -ENOMEM;
+	}
+	watch->log = log;
+	watch->changed = changed;
+	watch->context = context;
+	r = weir_health_create(loop, on_health, watch, &watch->health);
+	if (r < 0) {
+		goto free_watch;
+	}
+	r = weir_neighbours_create(loop, on_next_hop, watch, &watch->neighbours);
+	if (r < 0) {
+		goto free_health;
+	}
+	*ret = watch;
+	return 0;
+free_health:
+	weir_health_free(watch->health);
+free_watch:
+	free(watch);
+	return r;
+}
+
+void weir_watch_free(struct weir_watch *watch) {
+	if (watch == NULL) {
+		return;
+	}
+	weir_neighbours_free(watch->neighbours);
+	weir_health_free(watch->health);
+	free(watch->owners);
+	free(watch);
+}
+
+// --- health -------------------------------------------------------------------------------
+
+static uint32_t count_backends(const struct weir_config *config) {
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < config->service_count; i++) {
+		count += config->services[i].backend_count;
+	}
+	return count;
+}
+
+static void add_target(struct weir_watch *watch, const struct weir_config_service *service,
+	const struct weir_backend_state *backend, struct weir_health_target *targets, uint32_t *n) {
+	const struct weir_config_health_check *check = &service->health_check;
+
+	if (check->type == WEIR_CHECK_NONE) {
+		// Nobody is left who could say that it recovered.
+		if (backend->health != WEIR_HEALTH_HEALTHY) {
+			weir_tables_set_health(watch->tables, backend->id, WEIR_HEALTH_HEALTHY);
+			watch->changed(watch->context);
+		}
+		return;
+	}
+	targets[(*n)++] = (struct weir_health_target){
+		.backend = backend->id,
+		.port = check->port != 0 ? check->port : service->binds[0].port_first,
+		.address = backend->address,
+		.check = check,
+		.initial = backend->health,
+	};
+}
+
+static int configure_health(struct weir_watch *watch, const struct weir_config *config) {
+	uint32_t room = count_backends(config), n = 0;
+	struct weir_health_target *targets = calloc(room > 0 ? room : 1, sizeof(targets[0]));
+	int r;
+
+	if (targets == NULL) {
+		return -ENOMEM;
+	}
+	for (uint32_t i = 0; i < config->service_count; i++) {
+		const struct weir_config_service *service = &config->services[i];
+
+		for (uint32_t j = 0; j < service->backend_count; j++) {
+			struct weir_backend_state backend;
+			int id = weir_tables_backend_find(
+				watch->tables, service->name, service->backends[j].name);
+
+			if (id >= 0 &&
+				weir_tables_backend(watch->tables, (uint16_t)id, &backend) == 0) {
+				add_target(watch, service, &backend, targets, &n);
+			}
+		}
+	}
+	r = weir_health_configure(watch->health, targets, n);
+	free(targets);
+	return r;
+}
+
+void weir_watch_forget(struct weir_watch *watch) {
+	weir_health_configure(watch->health, NULL, 0);
+}
+
+int weir_watch_health(
+	const struct weir_watch *watch, uint16_t backend, struct weir_health_status *ret) {
+	return weir_health_status(watch->health, backend, ret);
+}
+
+// --- neighbours ---------------------------------------------------------------------------
+
+// Backends that leave are watched too: flows still go there.
+static int list_owners(struct weir_watch *watch) {
+	uint32_t ids = weir_tables_backend_ids(watch->tables), n = 0;
+	struct owner *owners = calloc(ids > 0 ? ids : 1, sizeof(owners[0]));
+
+	if (owners == NULL) {
+		return -ENOMEM;
+	}
+	for (uint32_t id = 0; id < ids; id++) {
+		struct weir_backend_state backend;
+
+		if (weir_tables_backend(watch->tables, (uint16_t)id, &backend) == 0) {
+			owners[n].address = backend.address;
+			owners[n++].backend = backend.id;
+		}
+	}
+	qsort(owners, n, sizeof(owners[0]), order_by_address);
+	free(watch->owners);
+	watch->owners = owners;
+	watch->owner_count = n;
+	return 0;
+}
+
+// Ports are the segment's; what the file says of them is found by name.
+static void list_ports(struct weir_watch *watch, const struct weir_config *config) {
+	const struct weir_segment *segment = weir_tables_segment(watch->tables);
+
+	if (segment != NULL) {
+		watch->port_count = segment->ports;
+	}
+	for (uint32_t i = 0; i < watch->port_count; i++) {
+		struct weir_neighbour_port *port = &watch->ports[i];
+
+		if (segment != NULL) {
+			*port = (struct weir_neighbour_port){.info = segment->header->port[i]};
+			port->info.name[sizeof(port->info.name) - 1] = '\0';
+			port->info.kernel_interface[sizeof(port->info.kernel_interface) - 1] = '\0';
+		}
+		for (uint32_t j = 0; j < config->port_count; j++) {
+			const struct weir_config_port *wanted = &config->ports[j];
+
+			if (strcmp(wanted->name, port->info.name) == 0) {
+				port->has_gateway_mac = wanted->has_gateway_mac;
+				memcpy(port->gateway_mac, wanted->gateway_mac,
+					sizeof(port->gateway_mac));
+				port->source_ipv4 = wanted->source_ipv4;
+				port->source_ipv6 = wanted->source_ipv6;
+			}
+		}
+	}
+}
+
+static int configure_neighbours(struct weir_watch *watch, const struct weir_config *config) {
+	struct weir_address *addresses;
+	int r = list_owners(watch);
+
+	if (r < 0) {
+		return r;
+	}
+	list_ports(watch, config);
+	addresses = calloc(watch->owner_count > 0 ? watch->owner_count : 1, sizeof(addresses[0]));
+	if (addresses == NULL) {
+		return -ENOMEM;
+	}
+	for (uint32_t i = 0; i < watch->owner_count; i++) {
+		addresses[i] = watch->owners[i].address;
+	}
+	r = weir_neighbours_configure(
+		watch->neighbours, watch->ports, watch->port_count, addresses, watch->owner_count);
+	free(addresses);
+	return r;
+}
+
+int weir_watch_configure(
+	struct weir_watch *watch, struct weir_tables *tables, const struct weir_config *config) {
+	int health, neighbours;
+
+	watch->tables = tables;
+	health = configure_health(watch, config);
+	neighbours = configure_neighbours(watch, config);
+	if (health < 0) {
+		weir_log_write(watch->log, WEIR_LOG_ERROR, "health checks stay as they were: %s",
+			strerror(-health));
+	}
+	if (neighbours < 0) {
+		weir_log_write(watch->log, WEIR_LOG_ERROR, "next hops stay as they were: %s",
+			strerror(-neighbours));
+	}
+	return health < 0 ? health : neighbours;
+}
+
+// --- steer maps ---------------------------------------------------------------------------
+
+int weir_watch_steer(struct weir_watch *watch, const struct weir_handover *handover,
+	const struct weir_config *config) {
+	struct weir_steer_map_changes changes;
+	char why[256] = "";
+	int r;
+
+	if (handover->vip_maps == 0) {
+		return 0;
+	}
+	r = weir_steer_map_update(
+		handover->vip_map_fd, handover->vip_maps, config, &changes, why, sizeof(why));
+	if (r < 0) {
+		weir_log_write(watch->log, WEIR_LOG_ERROR, "VIP maps of the steered ports: %s",
+			why[0] != '\0' ? why : strerror(-r));
+		return r;
+	}
+	if (changes.added + changes.deleted > 0) {
+		weir_log_write(watch->log, WEIR_LOG_INFO,
+			"VIP maps of the steered ports: %u added, %u deleted, %u in all",
+			changes.added, changes.deleted, changes.keys);
+	}
+	return 0;
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Watch: joins the tables with what is watched for them: health checks, neighbours and the steer
+// programs' VIP maps. Those modules know addresses and ids; this one knows which belong together,
+// and says in the log what happened to whom.
+//
+// Threads: one, that of the loop.
+#pragma once
+
+#include <stdbool.h>
+#include <uv.h>
+
+#include "handover.h"
+#include "health.h"
+#include "log.h"
+#include "tables.h"
+
+struct weir_watch;
+
+// A state in the tables was changed and is to be published.
+typedef void (*weir_watch_changed)(void *context);
+
+// Returns 0 or negative errno.
+int weir_watch_create(uv_loop_t *loop, struct weir_log *log, weir_watch_changed changed,
+	void *context, struct weir_watch **ret);
+// Memory is released by the loop's next turns. NULL is fine.
+void weir_watch_free(struct weir_watch *watch);
+
+// Watch what this configuration and these tables hold, over the ports of the tables' segment (the
+// former ones while there is none). After each weir_tables_apply and each new segment.
+// tables: borrowed until the next call. Returns 0 or negative errno (logged).
+int weir_watch_configure(
+	struct weir_watch *watch, struct weir_tables *tables, const struct weir_config *config);
+
+// Check nothing until the next configure: the ids of the tables are others than they were.
+void weir_watch_forget(struct weir_watch *watch);
+
+// Bring the VIP maps of the steered ports to the configuration, after its tables were published.
+// A failure is logged and is to be tried again. Returns 0 or negative errno.
+int weir_watch_steer(struct weir_watch *watch, const struct weir_handover *handover,
+	const struct weir_config *config);
+
+// As weir_health_status.
+int weir_watch_health(
+	const struct weir_watch *watch, uint16_t backend, struct weir_health_status *ret);

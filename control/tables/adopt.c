@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <errno.h>
+#include <string.h>
+
+#include "state.h"
+
+// What a segment holds was written by an earlier control process, or by anyone who could map it:
+// every offset and value is checked before it is used.
+
+static bool within(uint64_t bytes, uint64_t offset, uint64_t count, uint64_t size) {
+	return offset <= bytes && offset % 8 == 0 && count <= (bytes - offset) / size;
+}
+
+static bool is_name(const char *name) {
+	return name[0] != '\0' && memchr(name, '\0', WEIR_NAME_BYTES) != NULL;
+}
+
+static bool is_backend(const struct weir_state *state, const struct weir_identity_backend *entry) {
+	return is_name(entry->name) && (entry->family == 4 || entry->family == 6) &&
+	       entry->admin_state <= WEIR_ADMIN_MAINTENANCE &&
+	       entry->health_state <= WEIR_HEALTH_REFUSING && entry->leaving <= 1 &&
+	       entry->service < state->service_ids &&
+	       state->services[entry->service].stage != WEIR_STAGE_FREE;
+}
+
+static void adopt_backend(
+	struct weir_state *state, uint16_t id, const struct weir_identity_backend *entry) {
+	struct weir_backend_entry *backend;
+	struct weir_address address = {.family = entry->family};
+	char name[WEIR_NAME_BYTES];
+
+	memcpy(address.bytes, entry->address, entry->family == 4 ? 4 : 16);
+	memcpy(name, entry->name, sizeof(name));
+	if (weir_backend_id_take(state, id, entry->service, name, &address) < 0) {
+		return;
+	}
+	backend = &state->backends[id];
+	backend->admin = entry->admin_state;
+	backend->health = entry->health_state;
+	backend->configured_weight = entry->configured_weight;
+	backend->runtime_weight = entry->runtime_weight;
+	backend->adopted = true;
+	if (entry->leaving) {
+		weir_backend_leave(state, id);
+	}
+}
+
+static void adopt_identity(struct weir_state *state, const struct weir_identity *identity) {
+	const uint8_t *base = (const uint8_t *)identity;
+	const struct weir_identity_service *services;
+	const struct weir_identity_backend *backends;
+
+	if (!within(identity->blob.bytes, identity->services_off, identity->services,
+		    sizeof(*services)) ||
+		!within(identity->blob.bytes, identity->backends_off, identity->backends,
+			sizeof(*backends))) {
+		return;
+	}
+	services = (const struct weir_identity_service *)(base + identity->services_off);
+	backends = (const struct weir_identity_backend *)(base + identity->backends_off);
+	for (uint32_t id = 0; id < identity->services && id < state->service_limit; id++) {
+		if (is_name(services[id].name)) {
+			weir_service_id_take(state, (uint16_t)id, services[id].name);
+		}
+	}
+	// Leaving ones first: a live one may have the same name.
+	for (int leaving = 1; leaving >= 0; leaving--) {
+		for (uint32_t id = 0; id < identity->backends && id < state->backend_limit; id++) {
+			if (is_backend(state, &backends[id]) && backends[id].leaving == leaving) {
+				adopt_backend(state, (uint16_t)id, &backends[id]);
+			}
+		}
+	}
+}
+
+// The next hop as it is in a published row, so that packets flow on while the neighbours are
+// still to be learnt again.
+static void adopt_next_hop(struct weir_backend_entry *backend, const struct weir_segment *segment,
+	const struct weir_backend_row *row) {
+	uint32_t address_bytes = row->outer_family == 4 ? 4 : 16;
+	uint32_t source_at = row->outer_family == 4 ? 12 : 8;
+
+	if ((row->flags & WEIR_BACKEND_PRESENT) == 0 || (row->flags & WEIR_BACKEND_RESOLVED) == 0 ||
+		row->port >= segment->ports || row->outer_family != backend->address.family ||
+		row->l2_bytes < 14 ||
+		row->l2_bytes + source_at + address_bytes > WEIR_OUTER_HEADER_BYTES) {
+		return;
+	}
+	backend->hop.resolved = true;
+	backend->hop.port = row->port;
+	memcpy(backend->hop.mac, row->header, sizeof(backend->hop.mac));
+	backend->hop.source.family = row->outer_family;
+	memcpy(backend->hop.source.bytes, row->header + row->l2_bytes + source_at, address_bytes);
+}
+
+static void adopt_rows(struct weir_state *state, const struct weir_segment *segment,
+	const struct weir_backend_table *table) {
+	const struct weir_backend_row *rows;
+
+	if (!within(table->blob.bytes, table->rows_off, table->rows, sizeof(*rows))) {
+		return;
+	}
+	rows = (const struct weir_backend_row *)((const uint8_t *)table + table->rows_off);
+	for (uint32_t id = 0; id < table->rows && id < state->backend_ids; id++) {
+		if (state->backends[id].stage != WEIR_STAGE_FREE) {
+			adopt_next_hop(&state->backends[id], segment, &rows[id]);
+		}
+	}
+}
+
+void weir_state_adopt(struct weir_state *state, const struct weir_segment *segment,
+	const struct weir_writer *writer) {
+	const struct weir_identity *identity;
+	const struct weir_backend_table *rows;
+
+	identity = weir_writer_current(writer, (struct weir_root){.kind = WEIR_BLOB_IDENTITY});
+	if (identity != NULL && identity->blob.bytes >= sizeof(*identity)) {
+		adopt_identity(state, identity);
+	}
+	rows = weir_writer_current(writer, (struct weir_root){.kind = WEIR_BLOB_BACKENDS});
+	if (rows != NULL && rows->blob.bytes >= sizeof(*rows)) {
+		adopt_rows(state, segment, rows);
+	}
+	weir_state_mark_all(state);
+}
+
+void weir_state_retain(struct weir_state *state, const struct weir_state *from) {
+	if (state->service_ids > 0 || from->service_ids > state->service_limit ||
+		from->backend_ids > state->backend_limit) {
+		return;
+	}
+	for (uint32_t id = 0; id < from->service_ids; id++) {
+		if (from->services[id].stage == WEIR_STAGE_LIVE) {
+			weir_service_id_take(state, (uint16_t)id, from->services[id].name);
+		}
+	}
+	for (uint32_t id = 0; id < from->backend_ids; id++) {
+		const struct weir_backend_entry *backend = &from->backends[id];
+
+		if (backend->stage == WEIR_STAGE_LIVE) {
+			weir_backend_id_take(state, (uint16_t)id, backend->service, backend->name,
+				&backend->address);
+			state->backends[id].configured_weight = backend->configured_weight;
+		}
+	}
+}
+
+static void inherit_backend(struct weir_backend_entry *to, const struct weir_backend_entry *from) {
+	uint8_t set = to->adopted ? from->set : 0xff;
+
+	if (set & WEIR_SET_ADMIN) {
+		to->admin = from->admin;
+	}
+	if (set & WEIR_SET_HEALTH) {
+		to->health = from->health;
+	}
+	if (set & WEIR_SET_WEIGHT) {
+		to->runtime_weight = from->runtime_weight;
+	}
+	if (set & WEIR_SET_NEXT_HOP) {
+		to->hop = from->hop;
+	}
+	to->set = from->set;
+}
+
+void weir_state_inherit(struct weir_state *state, const struct weir_state *from) {
+	for (uint32_t id = 0; id < from->backend_ids; id++) {
+		const struct weir_backend_entry *old = &from->backends[id];
+		int service, same;
+
+		if (old->stage != WEIR_STAGE_LIVE) {
+			continue;
+		}
+		service = weir_service_id_find(state, from->services[old->service].name);
+		same = service < 0 ? -ENOENT
+				   : weir_backend_id_find(state, (uint16_t)service, old->name);
+		if (same >= 0 &&
+			weir_state_same_address(&state->backends[same].address, &old->address)) {
+			inherit_backend(&state->backends[same], old);
+		}
+	}
+	weir_state_mark_all(state);
+}

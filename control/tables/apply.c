@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <errno.h>
+#include <stdio.h>
+
+#include "state.h"
+
+static enum weir_health_state first_health(const struct weir_config_service *config) {
+	return config->health_check.type == WEIR_CHECK_NONE ? WEIR_HEALTH_HEALTHY
+							    : WEIR_HEALTH_STARTING;
+}
+
+// A backend that stays: its state is kept, its configured weight may be new.
+static void keep_backend(struct weir_state *state, uint16_t id,
+	const struct weir_config_service *service, const struct weir_config_backend *config) {
+	struct weir_backend_entry *backend = &state->backends[id];
+
+	if (backend->configured_weight != config->weight) {
+		backend->configured_weight = config->weight;
+		backend->runtime_weight = WEIR_WEIGHT_UNSET;
+		backend->set &= ~WEIR_SET_WEIGHT;
+		state->identity_dirty = true;
+	}
+	// Without a check nobody would ever say that it is healthy again. Lame ducks announce
+	// themselves, and take it back themselves.
+	if (service->health_check.type == WEIR_CHECK_NONE &&
+		(backend->health == WEIR_HEALTH_STARTING ||
+			backend->health == WEIR_HEALTH_REFUSING)) {
+		backend->health = WEIR_HEALTH_HEALTHY;
+		state->identity_dirty = true;
+	}
+}
+
+static int apply_backend(struct weir_state *state, uint16_t service_id,
+	const struct weir_config_service *service, const struct weir_config_backend *config) {
+	int id = weir_backend_id_find(state, service_id, config->name);
+
+	if (id >= 0 && weir_state_same_address(&state->backends[id].address, &config->address)) {
+		keep_backend(state, (uint16_t)id, service, config);
+		state->backends[id].seen = state->serial;
+		return 0;
+	}
+	if (id >= 0) {
+		// Another address is another machine: its flows must not follow the name.
+		weir_backend_leave(state, (uint16_t)id);
+	}
+	id = weir_backend_id_find_leaving(state, service_id, config->name, &config->address);
+	if (id >= 0) {
+		weir_backend_revive(state, (uint16_t)id);
+	} else {
+		id = weir_backend_id_add(state, service_id, config->name, &config->address);
+		if (id < 0) {
+			return id;
+		}
+	}
+	state->backends[id].configured_weight = config->weight;
+	state->backends[id].health = first_health(service);
+	state->backends[id].seen = state->serial;
+	return 0;
+}
+
+static int apply_service(struct weir_state *state, const struct weir_config_service *config,
+	char *why, size_t why_bytes) {
+	int id = weir_service_id_find(state, config->name);
+	struct weir_service_entry *service;
+
+	if (id < 0) {
+		id = weir_service_id_add(state, config->name);
+	} else if (state->services[id].stage != WEIR_STAGE_LIVE) {
+		weir_service_revive(state, (uint16_t)id);
+	}
+	if (id < 0) {
+		snprintf(why, why_bytes,
+			"service \"%s\": no free service id, the segment has room for %u "
+			"(segment.max_services; ids of removed services become free when their "
+			"flows have ended)",
+			config->name, state->service_limit);
+		return id;
+	}
+	service = &state->services[id];
+	service->config = config;
+	service->seen = state->serial;
+	weir_state_mark_service(state, (uint16_t)id);
+	for (uint32_t i = 0; i < config->backend_count; i++) {
+		int error = apply_backend(state, (uint16_t)id, config, &config->backends[i]);
+
+		if (error < 0) {
+			snprintf(why, why_bytes,
+				"service \"%s\" backend \"%s\": no free backend id, the segment "
+				"has room for %u (segment.max_backends; ids of removed backends "
+				"become free when their flows have ended)",
+				config->name, config->backends[i].name, state->backend_limit);
+			return error;
+		}
+	}
+	return 0;
+}
+
+// Whatever the configuration did not name leaves.
+static void leave_unseen(struct weir_state *state) {
+	for (uint32_t id = 0; id < state->service_ids; id++) {
+		if (state->services[id].stage == WEIR_STAGE_LIVE &&
+			state->services[id].seen != state->serial) {
+			weir_service_leave(state, (uint16_t)id);
+		}
+	}
+	for (uint32_t id = 0; id < state->backend_ids; id++) {
+		if (state->backends[id].stage == WEIR_STAGE_LIVE &&
+			state->backends[id].seen != state->serial) {
+			weir_backend_leave(state, (uint16_t)id);
+		}
+	}
+}
+
+int weir_state_apply(
+	struct weir_state *state, const struct weir_config *config, char *why, size_t why_bytes) {
+	state->serial++;
+	for (uint32_t i = 0; i < config->service_count; i++) {
+		int error = apply_service(state, &config->services[i], why, why_bytes);
+
+		if (error < 0) {
+			return error;
+		}
+	}
+	leave_unseen(state);
+	state->services_dirty = true;
+	return 0;
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend_row.h"
+#include "selection.h"
+#include "service_table.h"
+#include "state.h"
+
+static bool same_content(const struct weir_blob *a, const struct weir_blob *b) {
+	return a != NULL && a->bytes == b->bytes &&
+	       memcmp(a + 1, b + 1, a->bytes - sizeof(*a)) == 0;
+}
+
+// Keep a new blob only when it says something new.
+static void settle(struct weir_writer *writer, enum weir_blob_kind kind, struct weir_blob *blob,
+	struct weir_blob **ret) {
+	if (same_content(weir_writer_current(writer, (struct weir_root){.kind = kind}), blob)) {
+		weir_writer_discard(writer, blob);
+		blob = NULL;
+	}
+	*ret = blob;
+}
+
+static void fill_identity(struct weir_identity *identity, const struct weir_state *state) {
+	struct weir_identity_service *services;
+	struct weir_identity_backend *backends;
+
+	services = (struct weir_identity_service *)((uint8_t *)identity + identity->services_off);
+	backends = (struct weir_identity_backend *)((uint8_t *)identity + identity->backends_off);
+	for (uint32_t id = 0; id < state->service_ids; id++) {
+		memcpy(services[id].name, state->services[id].name, sizeof(services[id].name));
+	}
+	for (uint32_t id = 0; id < state->backend_ids; id++) {
+		const struct weir_backend_entry *from = &state->backends[id];
+		struct weir_identity_backend *to = &backends[id];
+
+		if (from->stage == WEIR_STAGE_FREE) {
+			continue;
+		}
+		memcpy(to->name, from->name, sizeof(to->name));
+		memcpy(to->address, from->address.bytes, sizeof(to->address));
+		to->family = from->address.family;
+		to->admin_state = from->admin;
+		to->health_state = from->health;
+		to->leaving = from->stage != WEIR_STAGE_LIVE;
+		to->service = from->service;
+		to->configured_weight = from->configured_weight;
+		to->runtime_weight = from->runtime_weight;
+	}
+}
+
+int weir_build_identity(
+	struct weir_writer *writer, const struct weir_state *state, struct weir_blob **ret) {
+	uint64_t services_bytes = state->service_ids * sizeof(struct weir_identity_service);
+	uint64_t backends_bytes = state->backend_ids * sizeof(struct weir_identity_backend);
+	struct weir_identity *identity;
+
+	identity = weir_writer_alloc(
+		writer, WEIR_BLOB_IDENTITY, sizeof(*identity) + services_bytes + backends_bytes);
+	if (identity == NULL) {
+		return -errno;
+	}
+	identity->services = state->service_ids;
+	identity->backends = state->backend_ids;
+	identity->services_off = sizeof(*identity);
+	identity->backends_off = sizeof(*identity) + services_bytes;
+	fill_identity(identity, state);
+	settle(writer, WEIR_BLOB_IDENTITY, &identity->blob, ret);
+	return 0;
+}
+
+static void set_source(struct weir_backend_path *path, const struct weir_tables *tables,
+	const struct weir_backend_entry *backend) {
+	const struct weir_config_port *port;
+	const struct weir_address *source = &backend->hop.source;
+
+	if (source->family != backend->address.family && tables->config != NULL &&
+		path->port < tables->config->port_count) {
+		port = &tables->config->ports[path->port];
+		source = backend->address.family == 4 ? &port->source_ipv4 : &port->source_ipv6;
+	}
+	if (source->family == backend->address.family) {
+		memcpy(path->source, source->bytes, sizeof(path->source));
+	}
+}
+
+static void build_row(const struct weir_tables *tables, const struct weir_backend_entry *backend,
+	struct weir_backend_row *row) {
+	struct weir_backend_path path = {0};
+	const struct weir_port_info *port;
+
+	if (backend->stage == WEIR_STAGE_FREE || backend->stage >= WEIR_STAGE_CLEARING) {
+		memset(row, 0, sizeof(*row));
+		return;
+	}
+	path.resolved = backend->hop.resolved && backend->hop.port < tables->segment->ports;
+	path.port = path.resolved ? backend->hop.port : 0;
+	port = &tables->segment->header->port[path.port];
+	memcpy(path.address, backend->address.bytes, sizeof(path.address));
+	path.family = backend->address.family;
+	if (path.resolved) {
+		memcpy(path.next_hop_mac, backend->hop.mac, sizeof(path.next_hop_mac));
+	}
+	memcpy(path.port_mac, port->mac, sizeof(path.port_mac));
+	set_source(&path, tables, backend);
+	path.vlan = port->vlan;
+	path.mtu = port->mtu;
+	path.service = backend->service;
+	path.usable = backend->chosen;
+	weir_backend_row_build(&path, row);
+}
+
+int weir_build_backends(
+	const struct weir_tables *tables, const struct weir_state *state, struct weir_blob **ret) {
+	const struct weir_backend_table *old;
+	struct weir_backend_table *table;
+	struct weir_backend_row *rows;
+	uint32_t kept = 0;
+
+	table = weir_writer_alloc(tables->writer, WEIR_BLOB_BACKENDS,
+		sizeof(*table) + state->backend_ids * sizeof(*rows));
+	if (table == NULL) {
+		return -errno;
+	}
+	table->rows = state->backend_ids;
+	table->rows_off = sizeof(*table);
+	rows = (struct weir_backend_row *)((uint8_t *)table + table->rows_off);
+	old = weir_writer_current(tables->writer, (struct weir_root){.kind = WEIR_BLOB_BACKENDS});
+	// Only a table that this process wrote is trusted as a base to patch.
+	if (old != NULL && !state->rows_dirty) {
+		kept = old->rows < table->rows ? old->rows : table->rows;
+		memcpy(rows, (const uint8_t *)old + old->rows_off, kept * sizeof(*rows));
+	}
+	for (uint32_t id = 0; id < state->backend_ids; id++) {
+		if (id >= kept || state->backends[id].dirty) {
+			build_row(tables, &state->backends[id], &rows[id]);
+		}
+	}
+	settle(tables->writer, WEIR_BLOB_BACKENDS, &table->blob, ret);
+	return 0;
+}
+
+// Whether the published selection has just the chosen members, with the same weights.
+static bool selection_holds(const struct weir_selection *old, const struct weir_state *state,
+	uint16_t service, uint32_t n, uint32_t slots) {
+	const struct weir_selection_backend *backends;
+
+	if (old == NULL || old->backends != n || old->slots != (n == 0 ? 0 : slots) ||
+		old->policy != WEIR_POLICY_MAGLEV || old->service != service ||
+		old->backends_off > old->blob.bytes ||
+		n > (old->blob.bytes - old->backends_off) / sizeof(*backends)) {
+		return false;
+	}
+	backends =
+		(const struct weir_selection_backend *)((const uint8_t *)old + old->backends_off);
+	for (uint32_t i = 0; i < n; i++) {
+		const struct weir_backend_entry *backend;
+
+		if (backends[i].id >= state->backend_ids) {
+			return false;
+		}
+		backend = &state->backends[backends[i].id];
+		if (!backend->chosen || backend->service != service ||
+			backends[i].weight != weir_backend_effective_weight(backend)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+int weir_build_selection(struct weir_writer *writer, const struct weir_state *state, uint16_t id,
+	struct weir_blob **ret) {
+	const struct weir_service_entry *service = &state->services[id];
+	struct weir_root root = {.kind = WEIR_BLOB_SELECTION, .service = id};
+	uint32_t slots = service->config->table_size;
+	struct weir_selection *selection;
+	struct weir_selection_member *members;
+	uint32_t n;
+	int error;
+
+	members = malloc((service->backends + 1) * sizeof(*members));
+	if (members == NULL) {
+		return -ENOMEM;
+	}
+	n = weir_eligible_members(state, id, members);
+	if (selection_holds(weir_writer_current(writer, root), state, id, n, slots)) {
+		free(members);
+		*ret = NULL;
+		return 0;
+	}
+	error = weir_selection_build(writer, id, members, n, slots, &selection);
+	free(members);
+	if (error == 0) {
+		*ret = &selection->blob;
+	}
+	return error;
+}
+
+static uint32_t collect_binds(const struct weir_state *state, struct weir_service_bind *binds) {
+	uint32_t n = 0;
+
+	for (uint32_t id = 0; id < state->service_ids; id++) {
+		const struct weir_config_service *config = state->services[id].config;
+
+		if (state->services[id].stage != WEIR_STAGE_LIVE || config == NULL) {
+			continue;
+		}
+		for (uint32_t i = 0; i < config->bind_count; i++, n++) {
+			const struct weir_config_bind *bind = &config->binds[i];
+
+			if (binds == NULL) {
+				continue;
+			}
+			memcpy(binds[n].address, bind->address.bytes, sizeof(binds[n].address));
+			binds[n].family = bind->address.family;
+			binds[n].protocol = bind->protocol;
+			binds[n].port_first = bind->port_first;
+			binds[n].port_last = bind->port_last;
+			binds[n].service = (uint16_t)id;
+		}
+	}
+	return n;
+}
+
+int weir_build_services(
+	const struct weir_tables *tables, const struct weir_state *state, struct weir_blob **ret) {
+	uint32_t n = collect_binds(state, NULL);
+	struct weir_service_bind *binds = calloc(n + 1, sizeof(*binds));
+	struct weir_service_table *table;
+	int error;
+
+	if (binds == NULL) {
+		return -ENOMEM;
+	}
+	collect_binds(state, binds);
+	error = weir_service_table_build(
+		tables->writer, binds, n, tables->segment->header->hash_seed, &table);
+	free(binds);
+	if (error == 0) {
+		settle(tables->writer, WEIR_BLOB_SERVICES, &table->blob, ret);
+	}
+	return error;
+}

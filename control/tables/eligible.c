@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "state.h"
+
+// Groups of backends, each one a superset of the former.
+enum group {
+	GROUP_ELIGIBLE, // ready, healthy
+	GROUP_ANSWERS_MAYBE, // ready, whatever its health, but for lame ducks
+	GROUP_LAST_RESORT, // all but maintenance
+	GROUP_NONE, // takes nothing
+};
+
+uint32_t weir_backend_effective_weight(const struct weir_backend_entry *backend) {
+	return backend->runtime_weight != WEIR_WEIGHT_UNSET ? backend->runtime_weight
+							    : backend->configured_weight;
+}
+
+static enum group group_of(const struct weir_backend_entry *backend) {
+	if (backend->stage != WEIR_STAGE_LIVE || backend->admin == WEIR_ADMIN_MAINTENANCE ||
+		weir_backend_effective_weight(backend) == 0) {
+		return GROUP_NONE;
+	}
+	if (backend->admin == WEIR_ADMIN_DRAIN || backend->health == WEIR_HEALTH_LAME_DUCK) {
+		return GROUP_LAST_RESORT;
+	}
+	return backend->health == WEIR_HEALTH_HEALTHY ? GROUP_ELIGIBLE : GROUP_ANSWERS_MAYBE;
+}
+
+void weir_eligible_decide(struct weir_state *state, uint16_t id) {
+	struct weir_service_entry *service = &state->services[id];
+	uint32_t count[GROUP_NONE + 1] = {0}, total;
+	enum group worst = GROUP_ELIGIBLE;
+
+	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
+		count[group_of(&state->backends[link - 1])]++;
+	}
+	total = count[GROUP_ELIGIBLE] + count[GROUP_ANSWERS_MAYBE] + count[GROUP_LAST_RESORT];
+	service->eligible = count[GROUP_ELIGIBLE];
+	service->panic =
+		service->config != NULL && total > 0 &&
+		100ull * count[GROUP_ELIGIBLE] / total < service->config->panic_threshold_percent;
+	if (service->panic) {
+		bool any = count[GROUP_ELIGIBLE] + count[GROUP_ANSWERS_MAYBE] > 0;
+
+		worst = any ? GROUP_ANSWERS_MAYBE : GROUP_LAST_RESORT;
+	}
+	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
+		struct weir_backend_entry *backend = &state->backends[link - 1];
+		bool chosen = group_of(backend) <= worst;
+
+		if (chosen != backend->chosen) {
+			backend->chosen = chosen;
+			weir_state_mark_backend(state, link - 1);
+		}
+	}
+}
+
+uint32_t weir_eligible_members(
+	const struct weir_state *state, uint16_t id, struct weir_selection_member *members) {
+	uint32_t n = 0;
+
+	for (uint16_t link = state->services[id].first; link != 0;
+		link = state->backends[link - 1].next) {
+		const struct weir_backend_entry *backend = &state->backends[link - 1];
+
+		if (backend->chosen) {
+			members[n].identity = backend->identity;
+			members[n].id = link - 1;
+			members[n].weight = weir_backend_effective_weight(backend);
+			n++;
+		}
+	}
+	return n;
+}

@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hash.h"
+#include "state.h"
+
+// Powers of two, so that a mask finds the head.
+#define SERVICE_HEADS 8192u
+#define BACKEND_HEADS 65536u
+
+// Fixed: identities must be the same on every instance of a fleet.
+#define IDENTITY_SEED 0x7765697269640001ull
+
+int weir_state_create(struct weir_state **ret) {
+	struct weir_state *state = calloc(1, sizeof(*state));
+
+	if (state == NULL) {
+		return -ENOMEM;
+	}
+	state->services = calloc(WEIR_SERVICES_MAX, sizeof(*state->services));
+	state->backends = calloc(WEIR_BACKENDS_MAX, sizeof(*state->backends));
+	state->service_heads = calloc(SERVICE_HEADS, sizeof(*state->service_heads));
+	state->backend_heads = calloc(BACKEND_HEADS, sizeof(*state->backend_heads));
+	if (state->services == NULL || state->backends == NULL || state->service_heads == NULL ||
+		state->backend_heads == NULL) {
+		weir_state_free(state);
+		return -ENOMEM;
+	}
+	state->service_limit = WEIR_SERVICES_MAX;
+	state->backend_limit = WEIR_BACKENDS_MAX;
+	*ret = state;
+	return 0;
+}
+
+void weir_state_free(struct weir_state *state) {
+	if (state == NULL) {
+		return;
+	}
+	free(state->services);
+	free(state->backends);
+	free(state->service_heads);
+	free(state->backend_heads);
+	free(state);
+}
+
+int weir_state_clone(const struct weir_state *state, struct weir_state **ret) {
+	struct weir_state *clone, arrays;
+	int error = weir_state_create(&clone);
+
+	if (error < 0) {
+		return error;
+	}
+	arrays = *clone;
+	memcpy(arrays.services, state->services, state->service_ids * sizeof(*state->services));
+	memcpy(arrays.backends, state->backends, state->backend_ids * sizeof(*state->backends));
+	memcpy(arrays.service_heads, state->service_heads,
+		SERVICE_HEADS * sizeof(*state->service_heads));
+	memcpy(arrays.backend_heads, state->backend_heads,
+		BACKEND_HEADS * sizeof(*state->backend_heads));
+	*clone = *state;
+	clone->services = arrays.services;
+	clone->backends = arrays.backends;
+	clone->service_heads = arrays.service_heads;
+	clone->backend_heads = arrays.backend_heads;
+	*ret = clone;
+	return 0;
+}
+
+void weir_state_mark_all(struct weir_state *state) {
+	for (uint32_t id = 0; id < state->service_ids; id++) {
+		if (state->services[id].stage == WEIR_STAGE_LIVE) {
+			state->services[id].dirty = true;
+		}
+	}
+	state->identity_dirty = true;
+	state->backends_dirty = true;
+	state->rows_dirty = true;
+	state->services_dirty = true;
+	state->selections_dirty = true;
+}
+
+void weir_state_mark_service(struct weir_state *state, uint16_t service) {
+	state->services[service].dirty = true;
+	state->selections_dirty = true;
+}
+
+void weir_state_mark_backend(struct weir_state *state, uint16_t backend) {
+	state->backends[backend].dirty = true;
+	state->backends_dirty = true;
+}
+
+bool weir_state_same_address(const struct weir_address *a, const struct weir_address *b) {
+	return a->family == b->family && memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
+}
+
+static uint64_t service_identity(const char *name) {
+	return weir_hash_bytes(name, strlen(name), IDENTITY_SEED);
+}
+
+static uint64_t backend_identity(
+	const struct weir_state *state, uint16_t service, const char *name) {
+	return weir_hash_bytes(name, strlen(name), state->services[service].identity);
+}
+
+static uint16_t *service_head(const struct weir_state *state, uint64_t identity) {
+	return &state->service_heads[identity & (SERVICE_HEADS - 1)];
+}
+
+static uint16_t *backend_head(const struct weir_state *state, uint64_t identity) {
+	return &state->backend_heads[identity & (BACKEND_HEADS - 1)];
+}
+
+int weir_service_id_find(const struct weir_state *state, const char *name) {
+	uint16_t link = *service_head(state, service_identity(name));
+
+	while (link != 0) {
+		const struct weir_service_entry *service = &state->services[link - 1];
+
+		if (strcmp(service->name, name) == 0) {
+			return link - 1;
+		}
+		link = service->hash_next;
+	}
+	return -ENOENT;
+}
+
+int weir_backend_id_find(const struct weir_state *state, uint16_t service, const char *name) {
+	uint16_t link = *backend_head(state, backend_identity(state, service, name));
+
+	while (link != 0) {
+		const struct weir_backend_entry *backend = &state->backends[link - 1];
+
+		if (backend->stage == WEIR_STAGE_LIVE && backend->service == service &&
+			strcmp(backend->name, name) == 0) {
+			return link - 1;
+		}
+		link = backend->hash_next;
+	}
+	return -ENOENT;
+}
+
+int weir_backend_id_find_leaving(const struct weir_state *state, uint16_t service, const char *name,
+	const struct weir_address *address) {
+	uint16_t link = *backend_head(state, backend_identity(state, service, name));
+
+	while (link != 0) {
+		const struct weir_backend_entry *backend = &state->backends[link - 1];
+
+		if (backend->stage != WEIR_STAGE_LIVE && backend->service == service &&
+			strcmp(backend->name, name) == 0 &&
+			weir_state_same_address(&backend->address, address)) {
+			return link - 1;
+		}
+		link = backend->hash_next;
+	}
+	return -ENOENT;
+}
+
+int weir_service_id_take(struct weir_state *state, uint16_t id, const char *name) {
+	struct weir_service_entry *service;
+	uint16_t *head;
+
+	if (id >= state->service_limit || id >= WEIR_SERVICES_MAX) {
+		return -ENOSPC;
+	}
+	service = &state->services[id];
+	if (service->stage != WEIR_STAGE_FREE || weir_service_id_find(state, name) >= 0) {
+		return -EEXIST;
+	}
+	memset(service, 0, sizeof(*service));
+	strncpy(service->name, name, sizeof(service->name) - 1);
+	service->identity = service_identity(name);
+	service->stage = WEIR_STAGE_LIVE;
+	head = service_head(state, service->identity);
+	service->hash_next = *head;
+	*head = id + 1;
+	if (id >= state->service_ids) {
+		state->service_ids = id + 1u;
+	}
+	weir_state_mark_service(state, id);
+	state->identity_dirty = true;
+	return id;
+}
+
+int weir_service_id_add(struct weir_state *state, const char *name) {
+	uint32_t id = 0;
+
+	while (id < state->service_ids && state->services[id].stage != WEIR_STAGE_FREE) {
+		id++;
+	}
+	if (id >= state->service_limit) {
+		return -ENOSPC;
+	}
+	return weir_service_id_take(state, (uint16_t)id, name);
+}
+
+int weir_backend_id_take(struct weir_state *state, uint16_t id, uint16_t service, const char *name,
+	const struct weir_address *address) {
+	struct weir_service_entry *owner = &state->services[service];
+	struct weir_backend_entry *backend;
+	uint16_t *head;
+
+	if (id >= state->backend_limit || id >= WEIR_BACKENDS_MAX) {
+		return -ENOSPC;
+	}
+	backend = &state->backends[id];
+	if (backend->stage != WEIR_STAGE_FREE || weir_backend_id_find(state, service, name) >= 0) {
+		return -EEXIST;
+	}
+	memset(backend, 0, sizeof(*backend));
+	strncpy(backend->name, name, sizeof(backend->name) - 1);
+	backend->address = *address;
+	backend->identity = backend_identity(state, service, name);
+	backend->runtime_weight = WEIR_WEIGHT_UNSET;
+	backend->service = service;
+	backend->stage = WEIR_STAGE_LIVE;
+	head = backend_head(state, backend->identity);
+	backend->hash_next = *head;
+	*head = id + 1;
+	backend->next = owner->first;
+	owner->first = id + 1;
+	owner->backends++;
+	owner->members++;
+	if (id >= state->backend_ids) {
+		state->backend_ids = id + 1u;
+	}
+	if (id == state->backend_free) {
+		state->backend_free = id + 1u;
+	}
+	weir_state_mark_backend(state, id);
+	weir_state_mark_service(state, service);
+	state->identity_dirty = true;
+	return id;
+}
+
+int weir_backend_id_add(struct weir_state *state, uint16_t service, const char *name,
+	const struct weir_address *address) {
+	uint32_t id = state->backend_free;
+
+	while (id < state->backend_ids && state->backends[id].stage != WEIR_STAGE_FREE) {
+		id++;
+	}
+	state->backend_free = id;
+	if (id >= state->backend_limit) {
+		return -ENOSPC;
+	}
+	return weir_backend_id_take(state, (uint16_t)id, service, name, address);
+}
+
+void weir_service_id_del(struct weir_state *state, uint16_t id) {
+	struct weir_service_entry *service = &state->services[id];
+	uint16_t *link = service_head(state, service->identity);
+
+	while (*link != id + 1) {
+		link = &state->services[*link - 1].hash_next;
+	}
+	*link = service->hash_next;
+	if (service->stage != WEIR_STAGE_LIVE) {
+		state->services_leaving--;
+	}
+	memset(service, 0, sizeof(*service));
+	while (state->service_ids > 0 &&
+		state->services[state->service_ids - 1].stage == WEIR_STAGE_FREE) {
+		state->service_ids--;
+	}
+	state->identity_dirty = true;
+}
+
+void weir_backend_id_del(struct weir_state *state, uint16_t id) {
+	struct weir_backend_entry *backend = &state->backends[id];
+	struct weir_service_entry *owner = &state->services[backend->service];
+	uint16_t *link = backend_head(state, backend->identity);
+
+	while (*link != id + 1) {
+		link = &state->backends[*link - 1].hash_next;
+	}
+	*link = backend->hash_next;
+	link = &owner->first;
+	while (*link != id + 1) {
+		link = &state->backends[*link - 1].next;
+	}
+	*link = backend->next;
+	owner->members--;
+	if (backend->stage == WEIR_STAGE_LIVE) {
+		owner->backends--;
+	} else {
+		state->backends_leaving--;
+	}
+	memset(backend, 0, sizeof(*backend));
+	while (state->backend_ids > 0 &&
+		state->backends[state->backend_ids - 1].stage == WEIR_STAGE_FREE) {
+		state->backend_ids--;
+	}
+	if (id < state->backend_free) {
+		state->backend_free = id;
+	}
+	state->identity_dirty = true;
+}
+
+void weir_backend_leave(struct weir_state *state, uint16_t id) {
+	struct weir_backend_entry *backend = &state->backends[id];
+
+	backend->stage = WEIR_STAGE_LEAVING;
+	backend->chosen = false;
+	state->services[backend->service].backends--;
+	state->backends_leaving++;
+	state->identity_dirty = true;
+	weir_state_mark_backend(state, id);
+	weir_state_mark_service(state, backend->service);
+}
+
+void weir_backend_revive(struct weir_state *state, uint16_t id) {
+	struct weir_backend_entry *backend = &state->backends[id];
+
+	backend->stage = WEIR_STAGE_LIVE;
+	backend->admin = WEIR_ADMIN_READY;
+	backend->runtime_weight = WEIR_WEIGHT_UNSET;
+	backend->set = 0;
+	state->services[backend->service].backends++;
+	state->backends_leaving--;
+	state->identity_dirty = true;
+	weir_state_mark_backend(state, id);
+	weir_state_mark_service(state, backend->service);
+}
+
+void weir_service_leave(struct weir_state *state, uint16_t id) {
+	struct weir_service_entry *service = &state->services[id];
+
+	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
+		if (state->backends[link - 1].stage == WEIR_STAGE_LIVE) {
+			weir_backend_leave(state, link - 1);
+		}
+	}
+	service->stage = WEIR_STAGE_LEAVING;
+	service->config = NULL;
+	service->panic = false;
+	service->eligible = 0;
+	service->dirty = false;
+	state->services_leaving++;
+	state->services_dirty = true;
+	state->identity_dirty = true;
+}
+
+void weir_service_revive(struct weir_state *state, uint16_t id) {
+	state->services[id].stage = WEIR_STAGE_LIVE;
+	state->services_leaving--;
+	state->services_dirty = true;
+	state->identity_dirty = true;
+	weir_state_mark_service(state, id);
+}

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <errno.h>
+#include <stdlib.h>
+
+#include "state.h"
+
+// Blobs that were built and wait to be published together.
+struct built {
+	struct weir_root root;
+	struct weir_blob *blob;
+};
+
+struct batch {
+	struct built *item;
+	uint32_t count;
+};
+
+static uint64_t sum_backend_flows(const struct weir_segment *segment, uint16_t id) {
+	uint64_t flows = 0;
+
+	for (uint32_t worker = 0; worker < segment->workers; worker++) {
+		flows += weir_counter_read(
+			&weir_segment_backend_counters(segment, worker, id)->active_flows);
+	}
+	return flows;
+}
+
+static uint64_t sum_service_flows(const struct weir_segment *segment, uint16_t id) {
+	uint64_t flows = 0;
+
+	for (uint32_t worker = 0; worker < segment->workers; worker++) {
+		flows += weir_counter_read(
+			&weir_segment_service_counters(segment, worker, id)->active_flows);
+	}
+	return flows;
+}
+
+// No worker can look a service up any more: withdraw its selection. Its backends follow.
+static void withdraw_selection(struct weir_tables *tables, struct weir_state *state, uint16_t id) {
+	struct weir_service_entry *service = &state->services[id];
+	struct weir_root root = {.kind = WEIR_BLOB_SELECTION, .service = id};
+
+	if (weir_writer_current(tables->writer, root) != NULL) {
+		weir_writer_publish(tables->writer, root, NULL);
+	}
+	service->stage = WEIR_STAGE_CLEARED;
+	service->mark = weir_writer_mark(tables->writer);
+	service->slots = 0;
+	service->generation = 0;
+	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
+		struct weir_backend_entry *backend = &state->backends[link - 1];
+
+		backend->in_selection = false;
+		backend->slots = 0;
+		if (backend->stage == WEIR_STAGE_LEAVING) {
+			backend->stage = WEIR_STAGE_UNCHOSEN;
+			backend->mark = service->mark;
+		}
+	}
+}
+
+static void advance_services(struct weir_tables *tables, struct weir_state *state) {
+	for (uint32_t id = 0; id < state->service_ids; id++) {
+		const struct weir_service_entry *service = &state->services[id];
+
+		if ((service->stage != WEIR_STAGE_UNCHOSEN &&
+			    service->stage != WEIR_STAGE_CLEARED) ||
+			!weir_writer_passed(tables->writer, service->mark)) {
+			continue;
+		}
+		if (service->stage == WEIR_STAGE_UNCHOSEN) {
+			withdraw_selection(tables, state, (uint16_t)id);
+		} else if (service->members == 0 &&
+			   sum_service_flows(tables->segment, (uint16_t)id) == 0) {
+			weir_service_id_del(state, (uint16_t)id);
+		}
+	}
+}
+
+static void advance_backends(struct weir_tables *tables, struct weir_state *state) {
+	for (uint32_t id = 0; id < state->backend_ids; id++) {
+		struct weir_backend_entry *backend = &state->backends[id];
+
+		if ((backend->stage != WEIR_STAGE_UNCHOSEN &&
+			    backend->stage != WEIR_STAGE_CLEARED) ||
+			!weir_writer_passed(tables->writer, backend->mark)) {
+			continue;
+		}
+		// Until its last flow has ended its row stays, and the flow where it is (S6).
+		if (sum_backend_flows(tables->segment, (uint16_t)id) != 0) {
+			continue;
+		}
+		if (backend->stage == WEIR_STAGE_UNCHOSEN) {
+			backend->stage = WEIR_STAGE_CLEARING;
+			weir_state_mark_backend(state, (uint16_t)id);
+		} else {
+			weir_backend_id_del(state, (uint16_t)id);
+		}
+	}
+}
+
+// No dataplane ever saw these ids.
+static void drop_leaving(struct weir_state *state) {
+	for (uint32_t id = 0; id < state->backend_ids; id++) {
+		if (state->backends[id].stage > WEIR_STAGE_LIVE) {
+			weir_backend_id_del(state, (uint16_t)id);
+		}
+	}
+	for (uint32_t id = 0; id < state->service_ids; id++) {
+		if (state->services[id].stage > WEIR_STAGE_LIVE) {
+			weir_service_id_del(state, (uint16_t)id);
+		}
+	}
+}
+
+void weir_publish_advance(struct weir_tables *tables, struct weir_state *state) {
+	if (tables->writer == NULL) {
+		// A dataplane that was lost may come back with its flows.
+		if (tables->epoch == 0) {
+			drop_leaving(state);
+		}
+		return;
+	}
+	if (state->backends_leaving > 0) {
+		advance_backends(tables, state);
+	}
+	if (state->services_leaving > 0) {
+		advance_services(tables, state);
+	}
+}
+
+static void add(
+	struct batch *batch, enum weir_blob_kind kind, uint16_t service, struct weir_blob *blob) {
+	if (blob != NULL) {
+		batch->item[batch->count].root.kind = kind;
+		batch->item[batch->count].root.service = service;
+		batch->item[batch->count].blob = blob;
+		batch->count++;
+	}
+}
+
+static int build_selections(
+	struct weir_tables *tables, struct weir_state *state, struct batch *batch) {
+	for (uint32_t id = 0; id < state->service_ids; id++) {
+		struct weir_blob *blob;
+		int error;
+
+		if (!state->services[id].dirty) {
+			continue;
+		}
+		error = weir_build_selection(tables->writer, state, (uint16_t)id, &blob);
+		if (error < 0) {
+			return error;
+		}
+		add(batch, WEIR_BLOB_SELECTION, (uint16_t)id, blob);
+	}
+	return 0;
+}
+
+// Everything that is marked, in the order of publication.
+static int build_batch(struct weir_tables *tables, struct weir_state *state, struct batch *batch) {
+	struct weir_blob *blob;
+	int error = 0;
+
+	if (state->identity_dirty) {
+		error = weir_build_identity(tables->writer, state, &blob);
+		if (error < 0) {
+			return error;
+		}
+		add(batch, WEIR_BLOB_IDENTITY, 0, blob);
+	}
+	if (state->backends_dirty) {
+		error = weir_build_backends(tables, state, &blob);
+		if (error < 0) {
+			return error;
+		}
+		add(batch, WEIR_BLOB_BACKENDS, 0, blob);
+	}
+	if (state->selections_dirty) {
+		error = build_selections(tables, state, batch);
+		if (error < 0) {
+			return error;
+		}
+	}
+	if (state->services_dirty) {
+		error = weir_build_services(tables, state, &blob);
+		if (error < 0) {
+			return error;
+		}
+		add(batch, WEIR_BLOB_SERVICES, 0, blob);
+	}
+	return 0;
+}
+
+// How many blobs the marks can lead to at most; decides the members on the way.
+static uint32_t decide(struct weir_state *state) {
+	uint32_t n = 3;
+
+	for (uint32_t id = 0; state->selections_dirty && id < state->service_ids; id++) {
+		if (state->services[id].dirty) {
+			weir_eligible_decide(state, (uint16_t)id);
+			n++;
+		}
+	}
+	return n;
+}
+
+// Bring what the state says of a service's selection up to what is published.
+static void count_slots(struct weir_writer *writer, struct weir_state *state, uint16_t id) {
+	struct weir_root root = {.kind = WEIR_BLOB_SELECTION, .service = id};
+	const struct weir_selection *selection = weir_writer_current(writer, root);
+	struct weir_service_entry *service = &state->services[id];
+	const struct weir_selection_backend *backends;
+	const uint16_t *slots;
+
+	if (selection == NULL || selection->blob.generation == service->generation) {
+		return;
+	}
+	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
+		state->backends[link - 1].in_selection = state->backends[link - 1].chosen;
+		state->backends[link - 1].slots = 0;
+	}
+	service->generation = selection->blob.generation;
+	service->slots = selection->slots;
+	backends = (const struct weir_selection_backend *)((const uint8_t *)selection +
+							   selection->backends_off);
+	slots = (const uint16_t *)((const uint8_t *)selection + selection->slots_off);
+	for (uint32_t i = 0; i < selection->slots; i++) {
+		if (slots[i] < selection->backends && backends[slots[i]].id < state->backend_ids) {
+			state->backends[backends[slots[i]].id].slots++;
+		}
+	}
+}
+
+static void finish_service(struct weir_tables *tables, struct weir_state *state, uint16_t id) {
+	struct weir_service_entry *service = &state->services[id];
+
+	if (service->dirty) {
+		count_slots(tables->writer, state, id);
+		service->dirty = false;
+	}
+	if (service->stage == WEIR_STAGE_LEAVING) {
+		service->stage = WEIR_STAGE_UNCHOSEN;
+		service->mark = weir_writer_mark(tables->writer);
+	}
+}
+
+// Everything is out: clear the marks, start the grace periods of what left.
+static void finish(struct weir_tables *tables, struct weir_state *state) {
+	uint64_t mark = state->backends_leaving > 0 ? weir_writer_mark(tables->writer) : 0;
+
+	for (uint32_t id = 0; id < state->service_ids; id++) {
+		finish_service(tables, state, (uint16_t)id);
+	}
+	for (uint32_t id = 0; id < state->backend_ids; id++) {
+		struct weir_backend_entry *backend = &state->backends[id];
+
+		backend->dirty = false;
+		if (backend->stage == WEIR_STAGE_LEAVING &&
+			state->services[backend->service].stage == WEIR_STAGE_LIVE) {
+			backend->stage = WEIR_STAGE_UNCHOSEN;
+			backend->mark = mark;
+		} else if (backend->stage == WEIR_STAGE_CLEARING) {
+			backend->stage = WEIR_STAGE_CLEARED;
+			backend->mark = mark;
+		}
+	}
+	state->identity_dirty = false;
+	state->backends_dirty = false;
+	state->rows_dirty = false;
+	state->services_dirty = false;
+	state->selections_dirty = false;
+}
+
+int weir_publish_state(struct weir_tables *tables, struct weir_state *state) {
+	struct batch batch = {0};
+	int error;
+
+	if (!state->identity_dirty && !state->backends_dirty && !state->services_dirty &&
+		!state->selections_dirty) {
+		return 0;
+	}
+	batch.item = calloc(decide(state), sizeof(*batch.item));
+	if (batch.item == NULL) {
+		return -ENOMEM;
+	}
+	error = build_batch(tables, state, &batch);
+	if (error < 0) {
+		for (uint32_t i = 0; i < batch.count; i++) {
+			weir_writer_discard(tables->writer, batch.item[i].blob);
+		}
+		free(batch.item);
+		return error;
+	}
+	for (uint32_t i = 0; i < batch.count; i++) {
+		weir_writer_publish(tables->writer, batch.item[i].root, batch.item[i].blob);
+	}
+	free(batch.item);
+	finish(tables, state);
+	return (int)batch.count;
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <errno.h>
+#include <string.h>
+
+#include "state.h"
+
+uint32_t weir_tables_backend_ids(const struct weir_tables *tables) {
+	return tables->state->backend_ids;
+}
+
+static uint64_t active_flows(const struct weir_segment *segment, uint16_t id) {
+	uint64_t flows = 0;
+
+	for (uint32_t worker = 0; segment != NULL && worker < segment->workers; worker++) {
+		flows += weir_counter_read(
+			&weir_segment_backend_counters(segment, worker, id)->active_flows);
+	}
+	return flows;
+}
+
+int weir_tables_backend(
+	const struct weir_tables *tables, uint16_t id, struct weir_backend_state *ret) {
+	const struct weir_backend_entry *backend;
+	const struct weir_state *state = tables->state;
+
+	if (id >= state->backend_ids || state->backends[id].stage == WEIR_STAGE_FREE) {
+		return -ENOENT;
+	}
+	backend = &state->backends[id];
+	*ret = (struct weir_backend_state){
+		.address = backend->address,
+		.id = id,
+		.service_id = backend->service,
+		.admin = backend->admin,
+		.health = backend->health,
+		.leaving = backend->stage != WEIR_STAGE_LIVE,
+		.resolved = backend->hop.resolved,
+		.in_selection = backend->in_selection,
+		.configured_weight = backend->configured_weight,
+		.runtime_weight = backend->runtime_weight,
+		.effective_weight = weir_backend_effective_weight(backend),
+		.active_flows = active_flows(tables->segment, id),
+	};
+	memcpy(ret->service, state->services[backend->service].name, sizeof(ret->service));
+	memcpy(ret->name, backend->name, sizeof(ret->name));
+	return 0;
+}
+
+int weir_tables_backend_find(
+	const struct weir_tables *tables, const char *service, const char *name) {
+	int id = weir_tables_service_find(tables, service);
+
+	return id < 0 ? id : weir_backend_id_find(tables->state, (uint16_t)id, name);
+}
+
+int weir_tables_service_find(const struct weir_tables *tables, const char *name) {
+	int id = weir_service_id_find(tables->state, name);
+
+	return id >= 0 && tables->state->services[id].stage == WEIR_STAGE_LIVE ? id : -ENOENT;
+}
+
+const char *weir_tables_service_name(const struct weir_tables *tables, uint16_t id) {
+	const struct weir_state *state = tables->state;
+
+	if (id >= state->service_ids || state->services[id].stage == WEIR_STAGE_FREE) {
+		return NULL;
+	}
+	return state->services[id].name;
+}
+
+const char *weir_tables_backend_name(const struct weir_tables *tables, uint16_t id) {
+	const struct weir_state *state = tables->state;
+
+	if (id >= state->backend_ids || state->backends[id].stage == WEIR_STAGE_FREE) {
+		return NULL;
+	}
+	return state->backends[id].name;
+}
+
+int weir_tables_service(
+	const struct weir_tables *tables, uint16_t id, struct weir_service_state *ret) {
+	const struct weir_service_entry *service;
+
+	if (weir_tables_service_name(tables, id) == NULL) {
+		return -ENOENT;
+	}
+	service = &tables->state->services[id];
+	*ret = (struct weir_service_state){
+		.id = id,
+		.panic = service->panic,
+		.backends = service->backends,
+		.eligible = service->eligible,
+		.slots = service->slots,
+		.generation = service->generation,
+	};
+	return 0;
+}
+
+uint32_t weir_tables_backend_slots(const struct weir_tables *tables, uint16_t id) {
+	return id < tables->state->backend_ids ? tables->state->backends[id].slots : 0;
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// State: what the tables know of services and backends, as flat arrays indexed by id.
+// Private to this folder. A state can be cloned, so that a configuration is applied to the clone
+// and takes its place only when everything was published.
+//
+// Threads: one, the owner of the tables.
+#pragma once
+
+#include "selection.h"
+#include "tables.h"
+
+// Life of an id. Each step waits for a grace period of the workers, in the order that layout.h
+// asks of a withdrawal: services -> selection -> backends -> the id itself.
+enum weir_stage {
+	WEIR_STAGE_FREE,
+	WEIR_STAGE_LIVE,
+	WEIR_STAGE_LEAVING, // not configured any more, still in what is published
+	WEIR_STAGE_UNCHOSEN, // nothing published leads a new flow to it; readers of the old may.
+			     // A backend stays so, with its row, until its last flow has ended
+	WEIR_STAGE_CLEARING, // backends only: its row goes with the next backend table
+	WEIR_STAGE_CLEARED, // row (service: selection) is gone; waits for readers of the old,
+			    // a service for its last flow
+};
+
+// Which values were set by a caller of this process, and so outweigh what a segment holds.
+enum weir_set_flag {
+	WEIR_SET_ADMIN = 1u << 0,
+	WEIR_SET_HEALTH = 1u << 1,
+	WEIR_SET_WEIGHT = 1u << 2,
+	WEIR_SET_NEXT_HOP = 1u << 3,
+};
+
+// Lists link ids as id + 1, so that zeroed memory is an empty list.
+struct weir_service_entry {
+	char name[WEIR_NAME_BYTES];
+	const struct weir_config_service *config; // NULL unless live
+	uint64_t mark; // grace period of the stage
+	uint64_t identity; // hash of the name
+	uint32_t seen; // serial of the last configuration that named it
+	uint32_t backends; // live
+	uint32_t members; // live and leaving
+	uint32_t eligible;
+	uint32_t slots; // of the published selection
+	uint32_t generation; // of the selection whose slots were counted, 0 = none
+	uint16_t first; // list of its backends
+	uint16_t hash_next;
+	uint8_t stage; // enum weir_stage
+	bool panic;
+	bool dirty; // its selection may have changed
+};
+
+struct weir_backend_entry {
+	char name[WEIR_NAME_BYTES];
+	struct weir_address address;
+	struct weir_next_hop hop;
+	uint64_t mark;
+	uint64_t identity; // hash of service and name: the same on every instance
+	uint32_t configured_weight;
+	uint32_t runtime_weight;
+	uint32_t slots; // of the published selection
+	uint32_t seen;
+	uint16_t service;
+	uint16_t next; // in its service's list
+	uint16_t hash_next;
+	uint8_t stage;
+	uint8_t admin;
+	uint8_t health;
+	uint8_t set; // enum weir_set_flag
+	bool adopted; // came out of a segment, not out of a configuration
+	bool chosen; // is to be in the selection
+	bool in_selection; // is in the published one
+	bool dirty; // its row may have changed
+};
+
+struct weir_state { // to be freed and cloned as a whole
+	struct weir_service_entry *services; // [WEIR_SERVICES_MAX], memory is taken as it is used
+	struct weir_backend_entry *backends; // [WEIR_BACKENDS_MAX]
+	uint16_t *service_heads;
+	uint16_t *backend_heads;
+	uint32_t service_ids; // ids in use are below
+	uint32_t backend_ids;
+	uint32_t backend_free; // no id below is free
+	uint32_t service_limit; // ids that the segment has room for
+	uint32_t backend_limit;
+	uint32_t services_leaving;
+	uint32_t backends_leaving;
+	uint32_t serial; // of the configuration
+	bool identity_dirty;
+	bool backends_dirty; // some row may have changed
+	bool rows_dirty; // every row may have changed
+	bool services_dirty; // the service table may have changed
+	bool selections_dirty; // some selection may have changed
+};
+
+int weir_state_create(struct weir_state **ret);
+void weir_state_free(struct weir_state *state); // NULL is fine
+int weir_state_clone(const struct weir_state *state, struct weir_state **ret);
+
+// Everything may differ from what is published: compare it all at the next publication.
+void weir_state_mark_all(struct weir_state *state);
+void weir_state_mark_service(struct weir_state *state, uint16_t service);
+void weir_state_mark_backend(struct weir_state *state, uint16_t backend); // its row
+
+// --- ids.c ---
+
+// Enter a name under an id of the caller's choice (adoption) or the lowest free one.
+// Return the id, -ENOSPC, -EEXIST (the id is taken, or the name is: live services and backends are
+// unique). The entry is LIVE and otherwise zeroed, a backend's run-time weight unset.
+int weir_service_id_take(struct weir_state *state, uint16_t id, const char *name);
+int weir_service_id_add(struct weir_state *state, const char *name);
+int weir_backend_id_take(struct weir_state *state, uint16_t id, uint16_t service, const char *name,
+	const struct weir_address *address);
+int weir_backend_id_add(struct weir_state *state, uint16_t service, const char *name,
+	const struct weir_address *address);
+void weir_service_id_del(struct weir_state *state, uint16_t id);
+void weir_backend_id_del(struct weir_state *state, uint16_t id);
+
+// The service of a name, leaving or not. Id or -ENOENT.
+int weir_service_id_find(const struct weir_state *state, const char *name);
+// The live backend of a name. Id or -ENOENT.
+int weir_backend_id_find(const struct weir_state *state, uint16_t service, const char *name);
+// The leaving backend of a name and address. Id or -ENOENT.
+int weir_backend_id_find_leaving(const struct weir_state *state, uint16_t service, const char *name,
+	const struct weir_address *address);
+
+bool weir_state_same_address(const struct weir_address *a, const struct weir_address *b);
+
+// Move between LIVE and LEAVING; keeps the counts right and marks what it touches.
+void weir_backend_leave(struct weir_state *state, uint16_t id);
+void weir_backend_revive(struct weir_state *state, uint16_t id);
+void weir_service_leave(struct weir_state *state, uint16_t id); // and its backends
+void weir_service_revive(struct weir_state *state, uint16_t id); // its backends stay leaving
+
+// --- eligible.c ---
+
+uint32_t weir_backend_effective_weight(const struct weir_backend_entry *backend);
+// Decide which backends of a service are to be in its selection, panic included. Marks the rows
+// of those that come or go.
+void weir_eligible_decide(struct weir_state *state, uint16_t service);
+// The decided ones, ready for weir_selection_build. members has room for service->backends.
+uint32_t weir_eligible_members(
+	const struct weir_state *state, uint16_t service, struct weir_selection_member *members);
+
+// --- apply.c ---
+
+// Make the state follow a configuration. On error the state is to be thrown away.
+int weir_state_apply(
+	struct weir_state *state, const struct weir_config *config, char *why, size_t why_bytes);
+
+// --- adopt.c ---
+
+// Fill an empty state with what a segment holds. Entries that contradict each other are left out.
+void weir_state_adopt(struct weir_state *state, const struct weir_segment *segment,
+	const struct weir_writer *writer);
+// Give an empty state the ids of `from`, when they all fit: a new dataplane does not know them, but
+// our callers do.
+void weir_state_retain(struct weir_state *state, const struct weir_state *from);
+// Take over what callers of this process set while `from` was the state: in full for backends
+// that the segment did not know, else only what was set explicitly.
+void weir_state_inherit(struct weir_state *state, const struct weir_state *from);
+
+struct weir_tables {
+	struct weir_segment *segment; // NULL while unbound
+	struct weir_writer *writer;
+	struct weir_state *state;
+	const struct weir_config *config;
+	uint64_t epoch; // of the segment last bound
+};
+
+// --- build.c ---
+
+// Build a blob from the state. Return 0 and a blob that the caller owns, or NULL when what is
+// published says the same; -ENOSPC, -ENOMEM, -EEXIST (two services claim the same port), -EINVAL
+// (more backends than slots).
+int weir_build_identity(
+	struct weir_writer *writer, const struct weir_state *state, struct weir_blob **ret);
+int weir_build_backends(
+	const struct weir_tables *tables, const struct weir_state *state, struct weir_blob **ret);
+int weir_build_selection(struct weir_writer *writer, const struct weir_state *state,
+	uint16_t service, struct weir_blob **ret);
+int weir_build_services(
+	const struct weir_tables *tables, const struct weir_state *state, struct weir_blob **ret);
+
+// --- publish.c ---
+
+// Let ids whose grace period is over take their next step.
+void weir_publish_advance(struct weir_tables *tables, struct weir_state *state);
+// Publish what is marked in a state, all or nothing. Returns blobs published, or the negative errno
+// of build.c: then nothing was published and the marks are kept.
+int weir_publish_state(struct weir_tables *tables, struct weir_state *state);

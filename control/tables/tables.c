@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tables.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "state.h"
+
+static void set_limits(struct weir_state *state, const struct weir_segment *segment) {
+	state->service_limit = segment->max_services;
+	state->backend_limit = segment->max_backends;
+}
+
+int weir_tables_open(struct weir_segment *segment, struct weir_tables **ret) {
+	struct weir_tables *tables = calloc(1, sizeof(*tables));
+	int error;
+
+	if (tables == NULL) {
+		return -ENOMEM;
+	}
+	error = weir_state_create(&tables->state);
+	if (error < 0) {
+		goto free_tables;
+	}
+	if (segment != NULL) {
+		error = weir_writer_open(segment, &tables->writer);
+		if (error < 0) {
+			goto free_state;
+		}
+		tables->segment = segment;
+		tables->epoch = segment->epoch;
+		set_limits(tables->state, segment);
+		weir_state_adopt(tables->state, segment, tables->writer);
+	}
+	*ret = tables;
+	return 0;
+
+free_state:
+	weir_state_free(tables->state);
+free_tables:
+	free(tables);
+	return error;
+}
+
+void weir_tables_free(struct weir_tables *tables) {
+	if (tables == NULL) {
+		return;
+	}
+	weir_writer_free(tables->writer);
+	weir_state_free(tables->state);
+	free(tables);
+}
+
+static void describe(char *why, size_t why_bytes, int error) {
+	switch (error) {
+	case -ENOSPC:
+		snprintf(why, why_bytes,
+			"no room in the segment for the tables: raise segment.heap_bytes, or use "
+			"smaller table_size values");
+		break;
+	case -EINVAL:
+		snprintf(why, why_bytes,
+			"a service has more backends than table_size, or table_size is no prime");
+		break;
+	case -EEXIST:
+		snprintf(why, why_bytes, "two services claim the same address and port");
+		break;
+	default:
+		snprintf(why, why_bytes, "cannot build the tables: %s", strerror(-error));
+	}
+}
+
+int weir_tables_apply(
+	struct weir_tables *tables, const struct weir_config *config, char *why, size_t why_bytes) {
+	const struct weir_config *former = tables->config;
+	struct weir_state *state;
+	int error = weir_state_clone(tables->state, &state);
+
+	if (error < 0) {
+		describe(why, why_bytes, error);
+		return error;
+	}
+	// The next dataplane takes its limits from this configuration.
+	if (tables->segment == NULL) {
+		state->service_limit = config->segment.max_services;
+		state->backend_limit = config->segment.max_backends;
+	}
+	weir_publish_advance(tables, state);
+	error = weir_state_apply(state, config, why, why_bytes);
+	if (error < 0) {
+		goto keep_former;
+	}
+	tables->config = config;
+	if (tables->writer != NULL) {
+		weir_writer_reclaim(tables->writer);
+		error = weir_publish_state(tables, state);
+		if (error < 0) {
+			tables->config = former;
+			describe(why, why_bytes, error);
+			goto keep_former;
+		}
+		weir_writer_reclaim(tables->writer);
+	} else {
+		weir_publish_advance(tables, state);
+	}
+	weir_state_free(tables->state);
+	tables->state = state;
+	return 0;
+
+keep_former:
+	weir_state_free(state);
+	return error;
+}
+
+// A segment that this process has not written: take its ids, then follow the configuration.
+static int restate(struct weir_tables *tables, struct weir_segment *segment,
+	const struct weir_writer *writer, struct weir_state **ret) {
+	struct weir_state *state;
+	char why[256];
+	int error = weir_state_create(&state);
+
+	if (error < 0) {
+		return error;
+	}
+	set_limits(state, segment);
+	weir_state_adopt(state, segment, writer);
+	weir_state_retain(state, tables->state);
+	if (tables->config != NULL) {
+		error = weir_state_apply(state, tables->config, why, sizeof(why));
+		if (error < 0) {
+			weir_state_free(state);
+			return error;
+		}
+	}
+	weir_state_inherit(state, tables->state);
+	*ret = state;
+	return 0;
+}
+
+// The dataplane that we knew: it may still hold flows of what left meanwhile.
+static int resume(struct weir_state *state, const struct weir_segment *segment) {
+	if (state->service_ids > segment->max_services ||
+		state->backend_ids > segment->max_backends) {
+		return -ENOSPC;
+	}
+	set_limits(state, segment);
+	for (uint32_t id = 0; id < state->service_ids; id++) {
+		state->services[id].generation = 0;
+		if (state->services[id].stage > WEIR_STAGE_LEAVING) {
+			state->services[id].stage = WEIR_STAGE_LEAVING;
+		}
+	}
+	for (uint32_t id = 0; id < state->backend_ids; id++) {
+		if (state->backends[id].stage > WEIR_STAGE_LEAVING) {
+			state->backends[id].stage = WEIR_STAGE_LEAVING;
+		}
+	}
+	weir_state_mark_all(state);
+	return 0;
+}
+
+static void unbind(struct weir_tables *tables) {
+	weir_writer_free(tables->writer);
+	tables->writer = NULL;
+	tables->segment = NULL;
+}
+
+int weir_tables_rebind(struct weir_tables *tables, struct weir_segment *segment) {
+	struct weir_state *state = NULL;
+	struct weir_writer *writer;
+	int error;
+
+	unbind(tables);
+	if (segment == NULL) {
+		return 0;
+	}
+	error = weir_writer_open(segment, &writer);
+	if (error < 0) {
+		return error;
+	}
+	if (segment->epoch == tables->epoch) {
+		error = resume(tables->state, segment);
+		if (error < 0) {
+			weir_writer_free(writer);
+			return error;
+		}
+	} else {
+		error = restate(tables, segment, writer, &state);
+		if (error < 0) {
+			weir_writer_free(writer);
+			return error;
+		}
+		weir_state_free(tables->state);
+		tables->state = state;
+	}
+	tables->segment = segment;
+	tables->writer = writer;
+	tables->epoch = segment->epoch;
+	error = weir_tables_publish(tables);
+	return error < 0 ? error : 0;
+}
+
+static struct weir_backend_entry *live_backend(struct weir_tables *tables, uint16_t id) {
+	struct weir_state *state = tables->state;
+
+	if (id >= state->backend_ids || state->backends[id].stage != WEIR_STAGE_LIVE) {
+		return NULL;
+	}
+	return &state->backends[id];
+}
+
+int weir_tables_set_admin(struct weir_tables *tables, uint16_t id, enum weir_admin_state admin) {
+	struct weir_backend_entry *backend = live_backend(tables, id);
+
+	if (backend == NULL) {
+		return -ENOENT;
+	}
+	backend->set |= WEIR_SET_ADMIN;
+	if (backend->admin != admin) {
+		backend->admin = admin;
+		tables->state->identity_dirty = true;
+		weir_state_mark_service(tables->state, backend->service);
+	}
+	return 0;
+}
+
+int weir_tables_set_health(struct weir_tables *tables, uint16_t id, enum weir_health_state health) {
+	struct weir_backend_entry *backend = live_backend(tables, id);
+
+	if (backend == NULL) {
+		return -ENOENT;
+	}
+	backend->set |= WEIR_SET_HEALTH;
+	if (backend->health != health) {
+		backend->health = health;
+		tables->state->identity_dirty = true;
+		weir_state_mark_service(tables->state, backend->service);
+	}
+	return 0;
+}
+
+int weir_tables_set_weight(struct weir_tables *tables, uint16_t id, uint32_t weight) {
+	struct weir_backend_entry *backend = live_backend(tables, id);
+
+	if (backend == NULL) {
+		return -ENOENT;
+	}
+	backend->set |= WEIR_SET_WEIGHT;
+	if (backend->runtime_weight != weight) {
+		backend->runtime_weight = weight;
+		tables->state->identity_dirty = true;
+		weir_state_mark_service(tables->state, backend->service);
+	}
+	return 0;
+}
+
+static bool same_hop(const struct weir_next_hop *a, const struct weir_next_hop *b) {
+	return a->resolved == b->resolved && a->port == b->port &&
+	       memcmp(a->mac, b->mac, sizeof(a->mac)) == 0 &&
+	       weir_state_same_address(&a->source, &b->source);
+}
+
+int weir_tables_set_next_hop(
+	struct weir_tables *tables, uint16_t id, const struct weir_next_hop *hop) {
+	struct weir_state *state = tables->state;
+	struct weir_backend_entry *backend;
+
+	// Flows of a leaving backend run on for as long as its row is there.
+	if (id >= state->backend_ids || state->backends[id].stage == WEIR_STAGE_FREE) {
+		return -ENOENT;
+	}
+	backend = &state->backends[id];
+	backend->set |= WEIR_SET_NEXT_HOP;
+	if (!same_hop(&backend->hop, hop)) {
+		backend->hop = *hop;
+		weir_state_mark_backend(state, id);
+	}
+	return 0;
+}
+
+int weir_tables_publish(struct weir_tables *tables) {
+	int published;
+
+	weir_publish_advance(tables, tables->state);
+	if (tables->writer == NULL) {
+		return 0;
+	}
+	weir_writer_reclaim(tables->writer);
+	if (tables->config == NULL) {
+		return 0;
+	}
+	published = weir_publish_state(tables, tables->state);
+	weir_writer_reclaim(tables->writer);
+	return published;
+}
+
+void weir_tables_tick(struct weir_tables *tables) {
+	weir_tables_publish(tables);
+}
+
+struct weir_writer *weir_tables_writer(struct weir_tables *tables) {
+	return tables->writer;
+}
+
+const struct weir_segment *weir_tables_segment(const struct weir_tables *tables) {
+	return tables->segment;
+}
+
+const struct weir_config *weir_tables_config(const struct weir_tables *tables) {
+	return tables->config;
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Tables: turns a configuration and what is known of the backends into published tables. The
+// heart of weir-control, without its event loop: weir-pcap, weir-bench and the tests run the very
+// same code.
+//
+// Keeps ids stable: services and backends have the same id as long as they exist under the same
+// (service, backend) name; an id is given to another only after no flow refers to it (the sum of
+// the workers' active_flows is 0 after a grace period) (design invariant: ids are stable).
+//
+// What is published survives this process: weir_tables_open reads the identity blob back and goes
+// on from there (S3). After a dataplane restart the same state is published again into the new
+// segment with weir_tables_rebind (S4).
+//
+// Threads: one. No I/O, no clock (time is an argument), no logging.
+#pragma once
+
+#include "config.h"
+#include "writer.h"
+
+struct weir_tables;
+
+// State of one backend, set by health checks, operators and the neighbour watcher; read by the API.
+struct weir_backend_state {
+	char service[WEIR_NAME_BYTES];
+	char name[WEIR_NAME_BYTES];
+	struct weir_address address;
+	uint16_t id;
+	uint16_t service_id;
+	uint8_t admin; // enum weir_admin_state
+	uint8_t health; // enum weir_health_state
+	bool leaving; // removed from the configuration, flows still refer to it
+	bool resolved; // next hop known
+	bool in_selection; // takes new flows now (panic included)
+	uint32_t configured_weight;
+	uint32_t runtime_weight; // WEIR_WEIGHT_UNSET = none
+	uint32_t effective_weight;
+	uint64_t active_flows; // sum over workers
+};
+
+// Where packets to a backend go next, as the kernel or the configuration says.
+struct weir_next_hop {
+	bool resolved;
+	uint8_t port; // index
+	uint8_t mac[6];
+	struct weir_address source; // outer source address
+};
+
+// Open over a segment; adopts what it holds. Nothing is published before the first apply.
+// segment NULL: none yet, see weir_tables_rebind.
+int weir_tables_open(struct weir_segment *segment, struct weir_tables **ret);
+void weir_tables_free(struct weir_tables *tables); // published tables stay
+
+// Move to a new segment (the dataplane restarted) and publish everything there. segment NULL:
+// none for now; changes are kept and published by the next rebind. The former segment must live
+// until this returns. A segment that another control process wrote is adopted as by open, and what
+// was set in this process meanwhile is set again: ids may change, look them up afterwards.
+// Returns 0, -ENOSPC (ids: unbound; memory: bound, weir_tables_publish tries again), or a negative
+// errno of weir_writer_open (unbound).
+int weir_tables_rebind(struct weir_tables *tables, struct weir_segment *segment);
+
+// Make `config` the configuration (borrowed: must outlive the tables or the next apply). All or
+// nothing: on error what was published stays. Only what differs is published. Administrative
+// states and run-time weights are kept; a run-time weight is dropped when the configured weight
+// of its backend changes. New backends start as STARTING when their service has a health check,
+// else HEALTHY. why gets one line.
+// Returns 0, -ENOSPC (ids, heap or services exhausted), -ENOMEM, -EEXIST (two services claim the
+// same port), -EINVAL (more backends than table_size; a table_size that is no prime).
+int weir_tables_apply(
+	struct weir_tables *tables, const struct weir_config *config, char *why, size_t why_bytes);
+
+// Changes; each marks what it touches, weir_tables_publish publishes all marks at once.
+// backend is a backend id. Return 0 or -ENOENT.
+int weir_tables_set_admin(
+	struct weir_tables *tables, uint16_t backend, enum weir_admin_state admin);
+int weir_tables_set_health(
+	struct weir_tables *tables, uint16_t backend, enum weir_health_state health);
+int weir_tables_set_weight(
+	struct weir_tables *tables, uint16_t backend, uint32_t weight); // or UNSET
+int weir_tables_set_next_hop(
+	struct weir_tables *tables, uint16_t backend, const struct weir_next_hop *hop);
+
+// Publish what is marked, in the order of layout.h, then reclaim. Never waits.
+// Returns the number of blobs published, or -ENOSPC, -ENOMEM (nothing changed; marks are kept).
+int weir_tables_publish(struct weir_tables *tables);
+
+// Reclaim memory and ids of backends that left; publish marks that an earlier publish could not.
+// Call about every 100 ms. Never waits.
+void weir_tables_tick(struct weir_tables *tables);
+
+// Look up and enumerate. Indexes run over ids; -ENOENT for a free id.
+uint32_t weir_tables_backend_ids(const struct weir_tables *tables);
+int weir_tables_backend(
+	const struct weir_tables *tables, uint16_t id, struct weir_backend_state *ret);
+int weir_tables_backend_find(const struct weir_tables *tables, const char *service,
+	const char *name); // id or -ENOENT
+int weir_tables_service_find(const struct weir_tables *tables, const char *name); // id, -ENOENT
+const char *weir_tables_service_name(const struct weir_tables *tables, uint16_t id); // or NULL
+
+const char *weir_tables_backend_name(const struct weir_tables *tables, uint16_t id); // or NULL
+
+struct weir_service_state {
+	uint16_t id;
+	bool panic; // too few usable backends: all but maintenance are used
+	uint32_t backends, eligible; // eligible: ready, healthy, weight above 0 (panic left out)
+	uint32_t slots;
+	uint32_t generation; // of its selection
+};
+int weir_tables_service(
+	const struct weir_tables *tables, uint16_t id, struct weir_service_state *ret);
+
+// Share of the slots of a service that a backend has, in slots. 0 when it has none.
+uint32_t weir_tables_backend_slots(const struct weir_tables *tables, uint16_t backend);
+
+struct weir_writer *weir_tables_writer(struct weir_tables *tables); // NULL while unbound
+const struct weir_segment *weir_tables_segment(const struct weir_tables *tables);
+const struct weir_config *weir_tables_config(const struct weir_tables *tables);

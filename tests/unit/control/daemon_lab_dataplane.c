@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <arpa/inet.h>
+#include <pthread.h>
+#include <rte_rcu_qsbr.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon_lab.h"
+#include "flow_state.h"
+#include "handover.h"
+#include "hash.h"
+#include "mailbox.h"
+#include "selection.h"
+#include "service_table.h"
+
+struct flow {
+	uint64_t hash;
+	uint16_t backend;
+};
+
+struct lab_dataplane {
+	struct weir_segment *segment;
+	struct weir_handover_server *server;
+	struct weir_reader reader[WEIR_WORKERS_MAX];
+	pthread_t thread;
+	pthread_mutex_t lock; // of all below; the thread holds it for each turn
+	bool stop;
+	bool hang;
+	struct flow flow[LAB_FLOWS_MAX]; // worker 0's
+	uint32_t flows;
+	uint8_t probe_vip[16];
+	uint16_t probe_port; // 0 = nothing to look up
+	uint64_t probes, misses;
+};
+
+struct choice {
+	uint16_t service;
+	uint16_t backend;
+	uint32_t slot;
+};
+
+static uint64_t now_ns(void) {
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+// What a worker does for a new flow.
+static struct choice choose(struct weir_reader *reader, const uint8_t vip[16], uint8_t protocol,
+	uint16_t port, uint64_t hash) {
+	struct choice choice = {WEIR_SERVICE_NONE, WEIR_BACKEND_NONE, 0};
+	const struct weir_services_view *services = weir_reader_services(reader);
+	const struct weir_selection_view *selection;
+
+	if (services->buckets == NULL) {
+		return choice;
+	}
+	choice.service = weir_service_lookup(services, vip, 4, protocol, port);
+	if (choice.service == WEIR_SERVICE_NONE) {
+		return choice;
+	}
+	selection = weir_reader_selection(reader, choice.service);
+	if (selection->slot_count > 0) {
+		choice.slot = weir_selection_slot(hash, selection->slot_count);
+	}
+	choice.backend = weir_selection_choose(selection, hash);
+	if (choice.backend != WEIR_BACKEND_NONE &&
+		choice.backend >= weir_reader_backends(reader)->count) {
+		choice.backend = WEIR_BACKEND_NONE; // S2: a selection never names an unknown one
+	}
+	return choice;
+}
+
+static uint64_t hash_of(const struct lab_dataplane *dataplane, const uint8_t *source,
+	const uint8_t *destination, uint16_t source_port, uint16_t destination_port,
+	uint8_t protocol) {
+	uint32_t from, to;
+
+	memcpy(&from, source, 4);
+	memcpy(&to, destination, 4);
+	return weir_hash_ipv4(from, to, htons(source_port), htons(destination_port), protocol,
+		dataplane->segment->header->hash_seed);
+}
+
+static void answer(struct lab_dataplane *dataplane, uint32_t worker, struct weir_message *message) {
+	uint64_t hash = hash_of(dataplane, message->flow.source, message->flow.destination,
+		message->flow.source_port, message->flow.destination_port, message->flow.protocol);
+	struct choice choice = choose(&dataplane->reader[worker], message->flow.destination,
+		message->flow.protocol, message->flow.destination_port, hash);
+
+	message->flow.hash = hash;
+	message->flow.service = choice.service;
+	message->flow.chosen = choice.backend;
+	message->flow.slot = choice.slot;
+	message->flow.found = 0;
+	message->flow.backend = WEIR_BACKEND_NONE;
+	for (uint32_t i = 0; worker == 0 && i < dataplane->flows; i++) {
+		if (dataplane->flow[i].hash == hash) {
+			message->flow.found = 1;
+			message->flow.state = WEIR_FLOW_ESTABLISHED;
+			message->flow.idle_ms = 7;
+			message->flow.backend = dataplane->flow[i].backend;
+		}
+	}
+}
+
+static void probe(struct lab_dataplane *dataplane, struct weir_reader *reader) {
+	struct choice choice;
+
+	if (dataplane->probe_port == 0) {
+		return;
+	}
+	choice = choose(reader, dataplane->probe_vip, IPPROTO_TCP, dataplane->probe_port,
+		weir_hash_mix(++dataplane->probes, 0x9e3779b97f4a7c15ull));
+	dataplane->misses += choice.backend == WEIR_BACKEND_NONE;
+}
+
+static void turn(struct lab_dataplane *dataplane, uint32_t worker) {
+	struct weir_worker_counters *counters = &dataplane->segment->worker_counters[worker];
+	struct weir_mailbox *mailbox = &dataplane->segment->mailboxes[worker];
+	struct weir_message message;
+
+	probe(dataplane, &dataplane->reader[worker]);
+	if (weir_mailbox_receive(&mailbox->request, &message)) {
+		answer(dataplane, worker, &message);
+		weir_mailbox_send(&mailbox->reply, &message);
+	}
+	weir_counter_add(&counters->loops, 1);
+	weir_counter_add(&counters->busy_cycles, 30);
+	weir_counter_add(&counters->idle_cycles, 70);
+	__atomic_store_n(&counters->heartbeat_ns, now_ns(), __ATOMIC_RELAXED);
+	rte_rcu_qsbr_quiescent(dataplane->segment->qsbr, worker);
+}
+
+static void *run(void *context) {
+	struct lab_dataplane *dataplane = context;
+	struct weir_handover offer = {.segment_fd = dataplane->segment->fd};
+	struct timespec pause = {.tv_nsec = 200000};
+	bool stop = false;
+
+	while (!stop) {
+		pthread_mutex_lock(&dataplane->lock);
+		weir_handover_serve(dataplane->server, &offer);
+		for (uint32_t worker = 0; !dataplane->hang && worker < dataplane->segment->workers;
+			worker++) {
+			turn(dataplane, worker);
+		}
+		stop = dataplane->stop;
+		pthread_mutex_unlock(&dataplane->lock);
+		nanosleep(&pause, NULL);
+	}
+	return NULL;
+}
+
+static struct lab_dataplane *start(
+	const struct lab *lab, uint32_t workers, uint32_t max_backends, uint64_t heap_bytes) {
+	struct lab_dataplane *dataplane = calloc(1, sizeof(*dataplane));
+	struct weir_port_info port = {.name = "wan", .mtu = 1500, .mac = {2, 0, 0, 0, 0, 2}};
+	struct weir_segment_params params = {.workers = workers,
+		.ports = 1,
+		.max_services = max_backends / 16,
+		.max_backends = max_backends,
+		.heap_bytes = heap_bytes,
+		.tsc_hz = 1000000000,
+		.hash_seed = 42,
+		.port_info = &port};
+
+	assert_non_null(dataplane);
+	assert_int_equal(weir_segment_create(&params, &dataplane->segment), 0);
+	assert_int_equal(weir_handover_listen(lab->run_dir, (gid_t)-1, &dataplane->server), 0);
+	for (uint32_t worker = 0; worker < workers; worker++) {
+		assert_int_equal(
+			weir_reader_init(&dataplane->reader[worker], dataplane->segment, worker),
+			0);
+		rte_rcu_qsbr_thread_online(dataplane->segment->qsbr, worker);
+	}
+	pthread_mutex_init(&dataplane->lock, NULL);
+	assert_int_equal(pthread_create(&dataplane->thread, NULL, run, dataplane), 0);
+	return dataplane;
+}
+
+struct lab_dataplane *lab_dataplane_start(const struct lab *lab, uint32_t workers) {
+	return start(lab, workers, 1024, 64u << 20);
+}
+
+struct lab_dataplane *lab_dataplane_start_big(const struct lab *lab, uint32_t workers) {
+	return start(lab, workers, 16384, 4ull << 30);
+}
+
+void lab_dataplane_stop(struct lab_dataplane *dataplane) {
+	pthread_mutex_lock(&dataplane->lock);
+	dataplane->stop = true;
+	pthread_mutex_unlock(&dataplane->lock);
+	pthread_join(dataplane->thread, NULL);
+	for (uint32_t worker = 0; worker < dataplane->segment->workers; worker++) {
+		assert_int_equal(dataplane->reader[worker].refused, 0);
+		weir_reader_fini(&dataplane->reader[worker]);
+	}
+	weir_handover_server_free(dataplane->server);
+	weir_segment_free(dataplane->segment);
+	pthread_mutex_destroy(&dataplane->lock);
+	free(dataplane);
+}
+
+struct weir_segment *lab_dataplane_segment(struct lab_dataplane *dataplane) {
+	return dataplane->segment;
+}
+
+void lab_dataplane_hang(struct lab_dataplane *dataplane, bool hang) {
+	pthread_mutex_lock(&dataplane->lock);
+	dataplane->hang = hang;
+	pthread_mutex_unlock(&dataplane->lock);
+}
+
+void lab_dataplane_flows(
+	struct lab_dataplane *dataplane, const char *vip, uint16_t port, uint32_t n) {
+	const uint8_t source[16] = {192, 0, 2, 77};
+	uint8_t destination[16] = {0};
+
+	assert_true(n <= LAB_FLOWS_MAX);
+	assert_int_equal(inet_pton(AF_INET, vip, destination), 1);
+	pthread_mutex_lock(&dataplane->lock);
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t hash = hash_of(
+			dataplane, source, destination, (uint16_t)(i + 1), port, IPPROTO_TCP);
+		struct choice choice =
+			choose(&dataplane->reader[0], destination, IPPROTO_TCP, port, hash);
+		struct weir_share_counters *counters;
+
+		assert_int_not_equal(choice.backend, WEIR_BACKEND_NONE);
+		counters = weir_segment_backend_counters(dataplane->segment, 0, choice.backend);
+		weir_counter_add(&counters->new_flows, 1);
+		weir_counter_add(&counters->active_flows, 1);
+		counters = weir_segment_service_counters(dataplane->segment, 0, choice.service);
+		weir_counter_add(&counters->new_flows, 1);
+		weir_counter_add(&counters->active_flows, 1);
+		dataplane->flow[i] = (struct flow){.hash = hash, .backend = choice.backend};
+	}
+	dataplane->flows = n;
+	pthread_mutex_unlock(&dataplane->lock);
+}
+
+uint32_t lab_dataplane_flows_of(struct lab_dataplane *dataplane, uint16_t backend) {
+	uint32_t count = 0;
+
+	pthread_mutex_lock(&dataplane->lock);
+	for (uint32_t i = 0; i < dataplane->flows; i++) {
+		count += dataplane->flow[i].backend == backend;
+	}
+	pthread_mutex_unlock(&dataplane->lock);
+	return count;
+}
+
+uint64_t lab_dataplane_misses(struct lab_dataplane *dataplane) {
+	uint64_t misses;
+
+	pthread_mutex_lock(&dataplane->lock);
+	misses = dataplane->misses;
+	pthread_mutex_unlock(&dataplane->lock);
+	return misses;
+}
+
+void lab_dataplane_probe(struct lab_dataplane *dataplane, const char *vip, uint16_t port) {
+	pthread_mutex_lock(&dataplane->lock);
+	memset(dataplane->probe_vip, 0, sizeof(dataplane->probe_vip));
+	assert_int_equal(inet_pton(AF_INET, vip, dataplane->probe_vip), 1);
+	dataplane->probe_port = port;
+	dataplane->misses = 0;
+	pthread_mutex_unlock(&dataplane->lock);
+}

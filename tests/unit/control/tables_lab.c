@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tables_lab.h"
+
+#include <netinet/in.h>
+#include <rte_rcu_qsbr.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct weir_segment *lab_segment(const struct lab_room *room) {
+	struct weir_port_info port = {
+		.name = "wan",
+		.mtu = 1500,
+		.mac = {2, 0, 0, 0, 0, 1},
+	};
+	struct weir_segment_params params = {
+		.workers = LAB_WORKERS,
+		.ports = 1,
+		.max_services = 64,
+		.max_backends = 512,
+		.heap_bytes = 64 << 20,
+		.tsc_hz = 1000000000,
+		.hash_seed = 7,
+		.port_info = &port,
+	};
+	struct weir_segment *segment;
+
+	if (room != NULL && room->max_services != 0) {
+		params.max_services = room->max_services;
+	}
+	if (room != NULL && room->max_backends != 0) {
+		params.max_backends = room->max_backends;
+	}
+	if (room != NULL && room->heap_bytes != 0) {
+		params.heap_bytes = room->heap_bytes;
+	}
+	assert_int_equal(weir_segment_create(&params, &segment), 0);
+	return segment;
+}
+
+void lab_open(struct lab *lab, const struct lab_room *room) {
+	lab->segment = lab_segment(room);
+	assert_int_equal(weir_reader_init(&lab->reader, lab->segment, 0), 0);
+	assert_int_equal(rte_rcu_qsbr_thread_register(lab->segment->qsbr, 0), 0);
+	rte_rcu_qsbr_thread_online(lab->segment->qsbr, 0);
+	assert_int_equal(weir_tables_open(lab->segment, &lab->tables), 0);
+}
+
+void lab_close(struct lab *lab) {
+	weir_tables_free(lab->tables);
+	weir_reader_fini(&lab->reader);
+	weir_segment_free(lab->segment);
+}
+
+void lab_restart(struct lab *lab) {
+	weir_tables_free(lab->tables);
+	assert_int_equal(weir_tables_open(lab->segment, &lab->tables), 0);
+}
+
+void lab_quiescent(struct lab *lab) {
+	rte_rcu_qsbr_quiescent(lab->segment->qsbr, 0);
+}
+
+void lab_settle(struct lab *lab) {
+	// A service goes in five steps at most; each needs a report and a tick.
+	for (int i = 0; i < 8; i++) {
+		lab_quiescent(lab);
+		weir_tables_tick(lab->tables);
+	}
+}
+
+struct weir_config *lab_config(uint32_t services, uint32_t backends) {
+	struct weir_config *config = calloc(1, sizeof(*config));
+
+	assert_non_null(config);
+	config->segment.max_services = 64;
+	config->segment.max_backends = 512;
+	config->service_count = services;
+	config->services = calloc(services + 1, sizeof(*config->services));
+	assert_non_null(config->services);
+	for (uint32_t s = 0; s < services; s++) {
+		struct weir_config_service *service = &config->services[s];
+
+		snprintf(service->name, sizeof(service->name), "s%u", s);
+		service->table_size = LAB_TABLE_SIZE;
+		service->panic_threshold_percent = 50;
+		service->bind_count = 1;
+		service->binds = calloc(1, sizeof(*service->binds));
+		assert_non_null(service->binds);
+		service->binds[0].address.family = 4;
+		memcpy(service->binds[0].address.bytes,
+			(uint8_t[4]){198, 51, (uint8_t)(s >> 8), (uint8_t)s}, 4);
+		service->binds[0].protocol = IPPROTO_TCP;
+		service->binds[0].port_first = 80;
+		service->binds[0].port_last = 80;
+		service->backend_count = backends;
+		service->backends = calloc(backends + 1, sizeof(*service->backends));
+		assert_non_null(service->backends);
+		for (uint32_t b = 0; b < backends; b++) {
+			struct weir_config_backend *backend = &service->backends[b];
+
+			snprintf(backend->name, sizeof(backend->name), "b%u", b);
+			backend->weight = 100;
+			backend->address.family = 4;
+			memcpy(backend->address.bytes,
+				(uint8_t[4]){10, (uint8_t)s, (uint8_t)(b >> 8), (uint8_t)b}, 4);
+		}
+	}
+	return config;
+}
+
+struct weir_config *lab_config_copy(const struct weir_config *config) {
+	struct weir_config *copy = calloc(1, sizeof(*copy));
+
+	assert_non_null(copy);
+	*copy = *config;
+	copy->services = calloc(config->service_count + 1, sizeof(*copy->services));
+	assert_non_null(copy->services);
+	for (uint32_t s = 0; s < config->service_count; s++) {
+		const struct weir_config_service *from = &config->services[s];
+		struct weir_config_service *to = &copy->services[s];
+
+		*to = *from;
+		to->binds = calloc(from->bind_count + 1, sizeof(*to->binds));
+		to->backends = calloc(from->backend_count + 1, sizeof(*to->backends));
+		assert_non_null(to->binds);
+		assert_non_null(to->backends);
+		memcpy(to->binds, from->binds, from->bind_count * sizeof(*to->binds));
+		memcpy(to->backends, from->backends, from->backend_count * sizeof(*to->backends));
+	}
+	return copy;
+}
+
+void lab_config_free(struct weir_config *config) {
+	for (uint32_t s = 0; s < config->service_count; s++) {
+		free(config->services[s].binds);
+		free(config->services[s].backends);
+	}
+	free(config->services);
+	free(config);
+}
+
+void lab_remove_backend(struct weir_config *config, uint32_t service, uint32_t index) {
+	struct weir_config_service *owner = &config->services[service];
+
+	owner->backend_count--;
+	memmove(&owner->backends[index], &owner->backends[index + 1],
+		(owner->backend_count - index) * sizeof(*owner->backends));
+}
+
+void lab_remove_service(struct weir_config *config, uint32_t service) {
+	free(config->services[service].binds);
+	free(config->services[service].backends);
+	config->service_count--;
+	memmove(&config->services[service], &config->services[service + 1],
+		(config->service_count - service) * sizeof(*config->services));
+}
+
+void lab_apply(struct lab *lab, const struct weir_config *config) {
+	char why[256] = "";
+	int error = weir_tables_apply(lab->tables, config, why, sizeof(why));
+
+	if (error != 0) {
+		fail_msg("apply: %d: %s", error, why);
+	}
+}
+
+uint16_t lab_id(const struct lab *lab, const char *service, const char *backend) {
+	int id = weir_tables_backend_find(lab->tables, service, backend);
+
+	assert_true(id >= 0);
+	return (uint16_t)id;
+}
+
+struct weir_backend_state lab_state(const struct lab *lab, uint16_t id) {
+	struct weir_backend_state state;
+
+	assert_int_equal(weir_tables_backend(lab->tables, id, &state), 0);
+	return state;
+}
+
+struct weir_backend_row lab_row(struct lab *lab, uint16_t id) {
+	const struct weir_backends_view *view = weir_reader_backends(&lab->reader);
+	struct weir_backend_row row = {0};
+
+	if (view->rows != NULL && id < view->count) {
+		row = view->rows[id];
+	}
+	return row;
+}
+
+uint32_t lab_slots(struct lab *lab, uint16_t service, uint16_t backend) {
+	const struct weir_selection_view *view = weir_reader_selection(&lab->reader, service);
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; view->slots != NULL && i < view->slot_count; i++) {
+		assert_true(view->slots[i] < view->backend_count);
+		n += view->backends[view->slots[i]].id == backend;
+	}
+	return n;
+}
+
+void lab_set_flows(struct lab *lab, uint32_t worker, uint16_t backend, uint64_t flows) {
+	weir_segment_backend_counters(lab->segment, worker, backend)->active_flows = flows;
+}
+
+struct weir_next_hop lab_hop(uint8_t last) {
+	struct weir_next_hop hop = {
+		.resolved = true,
+		.mac = {2, 0, 0, 0, 1, last},
+		.source = {.family = 4, .bytes = {192, 0, 2, 1}},
+	};
+
+	return hop;
+}

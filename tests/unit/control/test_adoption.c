@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// S3 and S4 with the real process: control is killed, the dataplane dies, and who is left goes on.
+#include "daemon_lab.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "layout.h"
+
+#define SERVICE(name, vip, check, backends) \
+	"{\"name\": \"" name "\", \"binds\": [{\"address\": \"" vip "\", \"protocol\": \"tcp\", " \
+	"\"port\": 80}], \"table_size\": 251" check ", \"backends\": [" backends "]}"
+#define THREE \
+	"{\"name\": \"b-1\", \"address\": \"10.0.1.11\"}, " \
+	"{\"name\": \"b-2\", \"address\": \"10.0.1.12\"}, " \
+	"{\"name\": \"b-3\", \"address\": \"10.0.1.13\"}"
+#define TWO \
+	"{\"name\": \"b-1\", \"address\": \"10.0.1.11\"}, " \
+	"{\"name\": \"b-3\", \"address\": \"10.0.1.13\"}"
+#define CHECKED \
+	", \"health_check\": {\"type\": \"tcp\", \"port\": 9, \"interval_ms\": 60000, " \
+	"\"timeout_ms\": 500, \"rise\": 200, \"fall\": 200}"
+#define ONE_SERVICE SERVICE("web", "198.51.100.10", "", THREE)
+
+static int set_up(void **state) {
+	struct lab *lab = calloc(1, sizeof(*lab));
+
+	lab_init(lab);
+	*state = lab;
+	return 0;
+}
+
+static int tear_down(void **state) {
+	lab_fini(*state);
+	free(*state);
+	return 0;
+}
+
+static json_int_t number_of(const struct lab *lab, const char *backend, const char *member) {
+	json_t *holder = NULL;
+	json_t *value = json_object_get(lab_backend(lab, &holder, "web", backend), member);
+	json_int_t number =
+		json_is_boolean(value) ? json_is_true(value) : json_integer_value(value);
+
+	json_decref(holder);
+	return number;
+}
+
+static bool text_is(
+	const struct lab *lab, const char *backend, const char *member, const char *text) {
+	json_t *holder = NULL;
+	const char *value = json_string_value(
+		json_object_get(lab_backend(lab, &holder, "web", backend), member));
+	bool is = value != NULL && strcmp(value, text) == 0;
+
+	json_decref(holder);
+	return is;
+}
+
+static weir_ref selection_of(struct lab_dataplane *dataplane, uint16_t service) {
+	return __atomic_load_n(
+		&lab_dataplane_segment(dataplane)->roots->selection[service], __ATOMIC_ACQUIRE);
+}
+
+// A killed and restarted control publishes nothing that is there already, and forgets nothing.
+static void s3_restarted_control_adopts_what_is_published(void **state) {
+	struct lab *lab = *state;
+	struct lab_dataplane *dataplane;
+	weir_ref selection, services, backends;
+
+	lab_write_config(lab, ONE_SERVICE);
+	lab_start(lab);
+	dataplane = lab_dataplane_start(lab, 2);
+	LAB_UNTIL(lab_attached(lab));
+	json_decref(lab_result(lab, "{\"command\": \"backend.drain\", \"backend\": \"b-1\"}"));
+	json_decref(lab_result(
+		lab, "{\"command\": \"weight.set\", \"backend\": \"b-2\", \"weight\": 7}"));
+	LAB_UNTIL(number_of(lab, "b-3", "resolved"));
+	selection = selection_of(dataplane, 0);
+	services = lab_dataplane_segment(dataplane)->roots->services;
+	backends = lab_dataplane_segment(dataplane)->roots->backends;
+	for (int i = 0; i < 5; i++) {
+		lab_kill(lab);
+		lab_start(lab);
+		LAB_UNTIL(lab_attached(lab));
+		assert_true(text_is(lab, "b-1", "admin", "drain"));
+		assert_int_equal(number_of(lab, "b-2", "runtime_weight"), 7);
+		assert_int_equal(number_of(lab, "b-2", "effective_weight"), 7);
+		assert_int_equal(number_of(lab, "b-3", "resolved"), 1);
+		assert_true(selection_of(dataplane, 0) == selection);
+		assert_true(lab_dataplane_segment(dataplane)->roots->services == services);
+		assert_true(lab_dataplane_segment(dataplane)->roots->backends == backends);
+	}
+	assert_true(lab_log_has(lab, "going on with what it holds"));
+	lab_stop(lab);
+	lab_dataplane_stop(dataplane);
+}
+
+// Checks that never come to a verdict within this test: STARTING is what a new backend would be.
+static void s3_adopted_health_stays_until_checks_say_otherwise(void **state) {
+	struct lab *lab = *state;
+	struct lab_dataplane *dataplane;
+
+	lab_write_config(lab, ONE_SERVICE);
+	lab_start(lab);
+	dataplane = lab_dataplane_start(lab, 1);
+	LAB_UNTIL(lab_attached(lab));
+	assert_true(text_is(lab, "b-1", "health", "healthy"));
+	lab_kill(lab);
+	lab_write_config(lab, SERVICE("web", "198.51.100.10", CHECKED, THREE));
+	lab_start(lab);
+	LAB_UNTIL(lab_attached(lab));
+	assert_true(text_is(lab, "b-1", "health", "healthy"));
+	assert_true(text_is(lab, "b-3", "health", "healthy"));
+	lab_stop(lab);
+	lab_dataplane_stop(dataplane);
+}
+
+static void wait_random(unsigned int *seed, unsigned int most_us) {
+	struct timespec pause = {.tv_nsec = (long)(rand_r(seed) % most_us) * 1000};
+
+	nanosleep(&pause, NULL);
+}
+
+// Changes go on while control is killed at any moment: before it listens, while it attaches, in
+// the middle of publications. A worker looks up a new flow in every turn: none finds no backend.
+static void s3_control_killed_at_random_moments_never_leaves_a_gap(void **state) {
+	struct lab *lab = *state;
+	struct lab_dataplane *dataplane;
+	unsigned int seed = 20260102;
+
+	lab_write_config(lab, ONE_SERVICE);
+	lab_start(lab);
+	dataplane = lab_dataplane_start(lab, 2);
+	LAB_UNTIL(lab_attached(lab));
+	lab_dataplane_flows(dataplane, "198.51.100.10", 80, 300);
+	lab_dataplane_probe(dataplane, "198.51.100.10", 80);
+	for (int i = 0; i < 40; i++) {
+		// SIGHUPs find it at work; which configuration it reads does not matter.
+		lab_write_config(lab, i % 2 == 0 ? SERVICE("web", "198.51.100.10", "", TWO)
+						 : ONE_SERVICE
+					      ", " SERVICE("more", "198.51.100.11", "", THREE));
+		kill(lab->control, SIGHUP);
+		wait_random(&seed, 4000);
+		kill(lab->control, SIGHUP);
+		wait_random(&seed, i % 4 == 3 ? 60000 : 3000);
+		lab_kill(lab);
+		lab_spawn(lab, "--user", "root", "--group", "root", NULL);
+	}
+	LAB_UNTIL(access(lab->run_dir, X_OK) == 0 && lab_log_has(lab, "attached"));
+	lab_kill(lab);
+	lab_write_config(lab, ONE_SERVICE);
+	lab_start(lab);
+	LAB_UNTIL(lab_attached(lab));
+	assert_int_equal(lab_dataplane_misses(dataplane), 0);
+	// Every flow's backend is still the same one: its id means the same name.
+	for (int b = 1; b <= 3; b++) {
+		char name[8];
+
+		snprintf(name, sizeof(name), "b-%d", b);
+		assert_int_equal(number_of(lab, name, "leaving"), 0);
+		assert_int_equal(number_of(lab, name, "active_flows"),
+			lab_dataplane_flows_of(dataplane, (uint16_t)number_of(lab, name, "id")));
+	}
+	lab_stop(lab);
+	lab_dataplane_stop(dataplane);
+}
+
+// S4: control notices the new epoch and publishes everything again, states included.
+static void s4_dataplane_restart_is_noticed_and_everything_published_again(void **state) {
+	struct lab *lab = *state;
+	struct lab_dataplane *dataplane;
+	char epoch[2][32] = {"", ""};
+
+	lab_write_config(lab, ONE_SERVICE);
+	lab_start(lab);
+	for (int i = 0; i < 4; i++) {
+		json_t *version;
+
+		dataplane = lab_dataplane_start(lab, 1 + (uint32_t)i % 2);
+		LAB_UNTIL(lab_attached(lab));
+		if (i == 0) {
+			json_decref(lab_result(
+				lab, "{\"command\": \"backend.drain\", \"backend\": \"b-1\"}"));
+			json_decref(lab_result(lab,
+				"{\"command\": \"weight.set\", \"backend\": \"b-2\", "
+				"\"weight\": 7}"));
+		}
+		version = lab_result(lab, "{\"command\": \"version\"}");
+		snprintf(epoch[i % 2], sizeof(epoch[0]), "%s",
+			json_string_value(
+				json_object_get(json_object_get(version, "dataplane"), "epoch")));
+		json_decref(version);
+		assert_string_not_equal(epoch[0], epoch[1]);
+		// New flows work at once, and none goes to who is drained.
+		lab_dataplane_flows(dataplane, "198.51.100.10", 80, 100);
+		assert_int_equal(
+			lab_dataplane_flows_of(dataplane, (uint16_t)number_of(lab, "b-1", "id")),
+			0);
+		lab_dataplane_stop(dataplane);
+		LAB_UNTIL(!lab_attached(lab));
+		// What is known is still told, and changes are taken.
+		assert_true(text_is(lab, "b-1", "admin", "drain"));
+		assert_int_equal(number_of(lab, "b-2", "effective_weight"), 7);
+	}
+	json_decref(lab_result(lab, "{\"command\": \"backend.drain\", \"backend\": \"b-2\"}"));
+	dataplane = lab_dataplane_start(lab, 1);
+	LAB_UNTIL(lab_attached(lab));
+	lab_dataplane_flows(dataplane, "198.51.100.10", 80, 100);
+	assert_int_equal(
+		lab_dataplane_flows_of(dataplane, (uint16_t)number_of(lab, "b-3", "id")), 100);
+	lab_stop(lab);
+	lab_dataplane_stop(dataplane);
+}
+
+static void s4_reload_while_the_dataplane_is_away_reaches_the_next_one(void **state) {
+	struct lab *lab = *state;
+	struct lab_dataplane *dataplane;
+
+	lab_write_config(lab, ONE_SERVICE);
+	lab_start(lab);
+	dataplane = lab_dataplane_start(lab, 1);
+	LAB_UNTIL(lab_attached(lab));
+	lab_dataplane_stop(dataplane);
+	LAB_UNTIL(!lab_attached(lab));
+	lab_write_config(lab, SERVICE("web", "198.51.100.20", "", TWO));
+	json_decref(lab_result(lab, "{\"command\": \"config.reload\"}"));
+	dataplane = lab_dataplane_start(lab, 1);
+	LAB_UNTIL(lab_attached(lab));
+	lab_dataplane_flows(dataplane, "198.51.100.20", 80, 50);
+	lab_stop(lab);
+	lab_dataplane_stop(dataplane);
+}
+
+int main(void) {
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+		T(s3_restarted_control_adopts_what_is_published),
+		T(s3_adopted_health_stays_until_checks_say_otherwise),
+		T(s3_control_killed_at_random_moments_never_leaves_a_gap),
+		T(s4_dataplane_restart_is_noticed_and_everything_published_again),
+		T(s4_reload_while_the_dataplane_is_away_reaches_the_next_one),
+	};
+
+	return cmocka_run_group_tests(tests, lab_own_network, NULL);
+}

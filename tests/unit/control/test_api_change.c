@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// backend.drain, backend.ready, backend.maintenance, weight.set.
+#include "daemon_web.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+static uint16_t id_of(struct web *web, const char *backend) {
+	json_t *holder = NULL;
+	uint16_t id = (uint16_t)json_integer_value(
+		json_object_get(lab_backend(&web->lab, &holder, "web", backend), "id"));
+
+	json_decref(holder);
+	return id;
+}
+
+static void drain_has_reached_the_workers_when_it_is_answered(void **state) {
+	struct web *web = *state;
+	uint16_t id = id_of(web, "w-2");
+	uint32_t before;
+
+	lab_dataplane_flows(web->dataplane, "198.51.100.10", 80, 500);
+	before = lab_dataplane_flows_of(web->dataplane, id);
+	assert_true(before > 0);
+	for (int i = 0; i < 20; i++) {
+		json_t *result = lab_result(&web->lab,
+			"{\"command\": \"backend.drain\", \"service\": \"web\", "
+			"\"backend\": \"w-2\"}");
+
+		assert_string_equal(json_string_value(json_object_get(result, "admin")), "drain");
+		assert_true(json_integer_value(json_object_get(result, "active_flows")) >= before);
+		json_decref(result);
+		lab_dataplane_flows(web->dataplane, "198.51.100.10", 80, 100);
+		assert_int_equal(lab_dataplane_flows_of(web->dataplane, id), 0);
+		json_decref(lab_result(
+			&web->lab, "{\"command\": \"backend.ready\", \"backend\": \"w-2\"}"));
+		lab_dataplane_flows(web->dataplane, "198.51.100.10", 80, 100);
+		assert_true(lab_dataplane_flows_of(web->dataplane, id) > 0);
+	}
+}
+
+static void maintenance_takes_no_new_flows(void **state) {
+	struct web *web = *state;
+	uint16_t id = id_of(web, "w-2");
+
+	json_decref(lab_result(
+		&web->lab, "{\"command\": \"backend.maintenance\", \"backend\": \"w-2\"}"));
+	lab_dataplane_flows(web->dataplane, "198.51.100.10", 80, 100);
+	assert_int_equal(lab_dataplane_flows_of(web->dataplane, id), 0);
+	json_decref(
+		lab_result(&web->lab, "{\"command\": \"backend.ready\", \"backend\": \"w-2\"}"));
+}
+
+static void weight_set_changes_the_share_and_null_takes_it_back(void **state) {
+	struct web *web = *state;
+	json_t *holder = NULL, *one, *result;
+
+	result = lab_result(
+		&web->lab, "{\"command\": \"weight.set\", \"backend\": \"w-2\", \"weight\": 100}");
+	assert_int_equal(json_integer_value(json_object_get(result, "weight")), 100);
+	assert_int_equal(json_integer_value(json_object_get(result, "effective_weight")), 100);
+	json_decref(result);
+	one = lab_backend(&web->lab, &holder, "web", "w-2");
+	assert_true(json_real_value(json_object_get(one, "share_percent")) > 49.5);
+	assert_true(json_real_value(json_object_get(one, "share_percent")) < 50.5);
+	result = lab_result(
+		&web->lab, "{\"command\": \"weight.set\", \"backend\": \"w-2\", \"weight\": null}");
+	assert_true(json_is_null(json_object_get(result, "weight")));
+	assert_int_equal(json_integer_value(json_object_get(result, "effective_weight")), 300);
+	json_decref(result);
+	one = lab_backend(&web->lab, &holder, "web", "w-2");
+	assert_true(json_real_value(json_object_get(one, "share_percent")) > 74.5);
+	assert_true(json_is_null(json_object_get(one, "runtime_weight")));
+	json_decref(holder);
+}
+
+static void who_changed_what_is_in_the_log(void **state) {
+	struct web *web = *state;
+	char expected[128];
+
+	json_decref(lab_result(&web->lab,
+		"{\"command\": \"backend.ready\", \"service\": \"dns\", \"backend\": \"w-1\"}"));
+	snprintf(expected, sizeof(expected), "backend dns/w-1: ready (by uid %u, pid %d)",
+		(unsigned int)geteuid(), (int)getpid());
+	LAB_UNTIL(lab_log_has(&web->lab, expected));
+}
+
+static void names_that_do_not_fit_are_told_apart(void **state) {
+	struct web *web = *state;
+	json_t *answer =
+		lab_ask(&web->lab, "{\"command\": \"backend.drain\", \"backend\": \"w-1\"}");
+
+	assert_string_equal(json_string_value(json_object_get(answer, "code")), "ambiguous");
+	assert_non_null(strstr(json_string_value(json_object_get(answer, "error")), "(web, dns)"));
+	json_decref(answer);
+	answer = lab_ask(&web->lab,
+		"{\"command\": \"backend.drain\", \"service\": \"web\", \"backend\": \"w-9\"}");
+	assert_string_equal(json_string_value(json_object_get(answer, "error")),
+		"service \"web\" has no backend \"w-9\"");
+	json_decref(answer);
+	assert_string_equal(
+		lab_code(&web->lab, "{\"command\": \"backend.drain\", \"backend\": \"w-9\"}"),
+		"not-found");
+	assert_string_equal(lab_code(&web->lab, "{\"command\": \"weight.set\", \"service\": \"x\", "
+						"\"backend\": \"w-1\", \"weight\": 1}"),
+		"not-found");
+}
+
+// S6, as far as control goes: 400 changes in a burst, each published, none lost.
+static void many_changes_at_once_all_arrive(void **state) {
+	struct web *web = *state;
+	int fd = lab_connect(&web->lab);
+	json_t *holder = NULL, *one;
+	char line[128];
+
+	for (int i = 1; i <= 400; i++) {
+		int n = snprintf(line, sizeof(line),
+			"{\"command\": \"weight.set\", \"backend\": \"w-2\", \"weight\": %d}\n", i);
+		json_t *answer;
+
+		lab_send(fd, line, (size_t)n);
+		answer = lab_read_answer(fd);
+		assert_true(json_is_true(json_object_get(answer, "ok")));
+		json_decref(answer);
+	}
+	close(fd);
+	one = lab_backend(&web->lab, &holder, "web", "w-2");
+	assert_int_equal(json_integer_value(json_object_get(one, "effective_weight")), 400);
+	assert_true(json_real_value(json_object_get(one, "share_percent")) > 79.5);
+	json_decref(holder);
+	json_decref(lab_result(&web->lab,
+		"{\"command\": \"weight.set\", \"backend\": \"w-2\", \"weight\": null}"));
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(drain_has_reached_the_workers_when_it_is_answered),
+		cmocka_unit_test(maintenance_takes_no_new_flows),
+		cmocka_unit_test(weight_set_changes_the_share_and_null_takes_it_back),
+		cmocka_unit_test(who_changed_what_is_in_the_log),
+		cmocka_unit_test(names_that_do_not_fit_are_told_apart),
+		cmocka_unit_test(many_changes_at_once_all_arrive),
+	};
+
+	return lab_own_network(NULL) == 0 ? cmocka_run_group_tests(tests, web_start, web_stop) : 1;
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What every request goes through before its handler sees it.
+#include "daemon_web.h"
+
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+struct row {
+	const char *request, *code, *error;
+};
+
+static const struct row rows[] = {
+	{"{}", "bad-request", "there is no \"command\""},
+	{"{\"command\": 7}", "bad-request", "there is no \"command\""},
+	{"{\"command\": \"\"}", "bad-request", "unknown command \"\""},
+	{"{\"command\": \"backend.explode\"}", "bad-request",
+		"unknown command \"backend.explode\""},
+	{"{\"command\": \"version\", \"verbose\": true}", "bad-request",
+		"version has no argument \"verbose\""},
+	{"{\"command\": \"backend.drain\"}", "bad-request",
+		"backend.drain needs the argument \"backend\""},
+	{"{\"command\": \"backend.drain\", \"backend\": 1}", "bad-request",
+		"argument \"backend\" must be a string"},
+	{"{\"command\": \"backend.drain\", \"backend\": null}", "bad-request",
+		"argument \"backend\" must be a string"},
+	{"{\"command\": \"backend.show\", \"service\": []}", "bad-request",
+		"argument \"service\" must be a string"},
+	{"{\"command\": \"weight.set\", \"backend\": \"w-2\"}", "bad-request",
+		"weight.set needs the argument \"weight\""},
+	{"{\"command\": \"weight.set\", \"backend\": \"w-2\", \"weight\": -1}", "bad-request",
+		"argument \"weight\" must be a number from 0 to 65535, or null"},
+	{"{\"command\": \"weight.set\", \"backend\": \"w-2\", \"weight\": 65536}", "bad-request",
+		"argument \"weight\" must be a number from 0 to 65535, or null"},
+	{"{\"command\": \"weight.set\", \"backend\": \"w-2\", \"weight\": 1.5}", "bad-request",
+		"argument \"weight\" must be a number from 0 to 65535, or null"},
+	{"{\"command\": \"flow.lookup\", \"protocol\": \"tcp\", \"source\": \"192.0.2.1\", "
+	 "\"source_port\": 65536, \"destination\": \"192.0.2.2\", \"destination_port\": 1}",
+		"bad-request", "argument \"source_port\" must be a number from 0 to 65535"},
+	{"{\"command\": \"service.show\", \"service\": \"\\n\\u001b[2J\"}", "not-found", ""},
+	{"{\"command\": \"service.show\", \"service\": null}", "ok", ""},
+};
+
+static void commands_bad_requests_are_told_what_is_wrong(void **state) {
+	struct web *web = *state;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		json_t *answer = lab_ask(&web->lab, "%s", rows[i].request);
+		const char *code = json_string_value(json_object_get(answer, "code"));
+		const char *error = json_string_value(json_object_get(answer, "error"));
+
+		if (strcmp(code != NULL ? code : "ok", rows[i].code) != 0 ||
+			(rows[i].error[0] != '\0' && strcmp(error, rows[i].error) != 0)) {
+			fail_msg("%s: %s: %s", rows[i].request, code, error);
+		}
+		json_decref(answer);
+	}
+}
+
+// The longest name there can be: the error quotes its beginning.
+static void commands_name_of_half_a_mib_is_answered(void **state) {
+	struct web *web = *state;
+	size_t bytes = 512 << 10;
+	char *line = malloc(bytes + 64);
+	int fd = lab_connect(&web->lab);
+	int prefix = sprintf(line, "{\"command\": \"service.show\", \"service\": \"");
+	json_t *answer;
+
+	for (size_t i = 0; i < bytes; i += 2) {
+		memcpy(line + prefix + i, "\xc3\xa9", 2); // cut in the middle of a character
+	}
+	memcpy(line + (size_t)prefix + bytes, "\"}\n", 3);
+	lab_send(fd, line, (size_t)prefix + bytes + 3);
+	answer = lab_read_answer(fd);
+	assert_string_equal(json_string_value(json_object_get(answer, "code")), "not-found");
+	json_decref(answer);
+	close(fd);
+	free(line);
+}
+
+// Requests in the right shape with the wrong things in them, against all handlers. Repeatable.
+static void commands_survive_random_requests(void **state) {
+	static const char *const names[] = {"version", "service.show", "backend.show",
+		"backend.drain", "backend.ready", "backend.maintenance", "weight.set", "flow.count",
+		"flow.lookup", "worker.show", "port.show", "stats.show", "health.show",
+		"config.diff", "nonsense"};
+	static const char *const arguments[] = {"service", "backend", "weight", "protocol",
+		"source", "source_port", "destination", "destination_port", "path", "command"};
+	static const char *const values[] = {"\"web\"", "\"dns\"", "\"w-1\"", "\"w-2\"", "null",
+		"0", "80", "65535", "-1", "1e3", "\"\"", "[]", "{}", "true", "\"tcp\"", "\"udp\"",
+		"\"192.0.2.1\"", "\"198.51.100.10\"", "\"2001:db8::1\"", "\"/etc/passwd\"",
+		"\"/dev/zero\"", "\"/\"", "\"/proc/self/mem\"", "99999999999999999999"};
+	struct web *web = *state;
+	unsigned int seed = 20260103;
+	int fd = lab_connect(&web->lab);
+
+	for (int i = 0; i < 3000; i++) {
+		char line[1024];
+		int used = sprintf(line, "{\"command\": \"%s\"",
+			names[(size_t)rand_r(&seed) % (sizeof(names) / sizeof(names[0]))]);
+		unsigned int first = (unsigned int)rand_r(&seed) % 10;
+		int count = rand_r(&seed) % 6;
+		json_t *answer;
+
+		for (int j = 0; j < count; j++) {
+			used += sprintf(line + used, ", \"%s\": %s",
+				arguments[(first + (unsigned int)j) % 9],
+				values[(size_t)rand_r(&seed) %
+					(sizeof(values) / sizeof(values[0]))]);
+		}
+		used += sprintf(line + used, "}\n");
+		lab_send(fd, line, (size_t)used);
+		answer = lab_read_answer(fd);
+		assert_non_null(answer);
+		assert_true(json_is_boolean(json_object_get(answer, "ok")));
+		if (json_is_false(json_object_get(answer, "ok"))) {
+			assert_string_not_equal(
+				json_string_value(json_object_get(answer, "code")), "internal");
+		}
+		json_decref(answer);
+	}
+	close(fd);
+	assert_string_equal(lab_code(&web->lab, "{\"command\": \"version\"}"), "ok");
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(commands_bad_requests_are_told_what_is_wrong),
+		cmocka_unit_test(commands_name_of_half_a_mib_is_answered),
+		cmocka_unit_test(commands_survive_random_requests),
+	};
+
+	return lab_own_network(NULL) == 0 ? cmocka_run_group_tests(tests, web_start, web_stop) : 1;
+}

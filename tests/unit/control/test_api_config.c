@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// config.diff and config.reload.
+#include "daemon_web.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+static const char *text_of(const json_t *object, const char *name) {
+	const char *text = json_string_value(json_object_get(object, name));
+
+	return text != NULL ? text : "(no text)";
+}
+
+static json_t *change(json_t *result, size_t i) {
+	return json_array_get(json_object_get(result, "changes"), i);
+}
+
+static size_t changes(json_t *result) {
+	return json_array_size(json_object_get(result, "changes"));
+}
+
+static int fresh(void **state) {
+	struct web *web = *state;
+
+	lab_write_config(&web->lab, WEB_SERVICES ", " DNS_SERVICE);
+	json_decref(lab_result(
+		&web->lab, "{\"command\": \"config.reload\", \"path\": \"%s\"}", web->lab.config));
+	return 0;
+}
+
+static void diff_tells_and_changes_nothing(void **state) {
+	struct web *web = *state;
+	json_t *result;
+
+	lab_write_config(&web->lab, WEB_SERVICES);
+	for (int i = 0; i < 2; i++) {
+		result = lab_result(&web->lab, "{\"command\": \"config.diff\"}");
+		assert_int_equal(changes(result), 1);
+		assert_string_equal(text_of(change(result, 0), "kind"), "remove");
+		assert_string_equal(text_of(change(result, 0), "what"), "service dns");
+		json_decref(result);
+	}
+	assert_string_equal(
+		lab_code(&web->lab, "{\"command\": \"service.show\", \"service\": \"dns\"}"), "ok");
+}
+
+static void reload_applies_what_differs_and_keeps_states(void **state) {
+	struct web *web = *state;
+	struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
+	json_t *holder = NULL, *one, *result;
+	weir_ref selection;
+	int web_id, dns_id;
+
+	result = lab_result(&web->lab, "{\"command\": \"service.show\"}");
+	web_id = (int)json_integer_value(json_object_get(json_array_get(result, 0), "id"));
+	dns_id = (int)json_integer_value(json_object_get(json_array_get(result, 1), "id"));
+	json_decref(result);
+	json_decref(
+		lab_result(&web->lab, "{\"command\": \"backend.drain\", \"backend\": \"w-2\"}"));
+	json_decref(lab_result(&web->lab, "{\"command\": \"weight.set\", \"service\": \"web\", "
+					  "\"backend\": \"w-1\", \"weight\": 5}"));
+	selection = segment->roots->selection[web_id];
+	lab_write_config(&web->lab, WEB_SERVICES
+		", {\"name\": \"dns\", \"binds\": [{\"address\": \"198.51.100.11\", "
+		"\"protocol\": \"udp\", \"port\": 53}], \"table_size\": 251, \"backends\": "
+		"[{\"name\": \"w-1\", \"address\": \"10.0.1.13\", \"weight\": 7}, "
+		"{\"name\": \"w-3\", \"address\": \"10.0.1.14\"}]}");
+	result = lab_result(&web->lab, "{\"command\": \"config.reload\"}");
+	assert_int_equal(changes(result), 5);
+	json_decref(result);
+	one = lab_backend(&web->lab, &holder, "web", "w-2");
+	assert_string_equal(text_of(one, "admin"), "drain");
+	one = lab_backend(&web->lab, &holder, "web", "w-1");
+	assert_int_equal(json_integer_value(json_object_get(one, "effective_weight")), 5);
+	one = lab_backend(&web->lab, &holder, "dns", "w-3");
+	assert_string_equal(text_of(one, "address"), "10.0.1.14");
+	assert_true(segment->roots->selection[web_id] == selection); // untouched
+	assert_int_equal(dns_id, web_id == 0 ? 1 : 0);
+	json_decref(holder);
+	result = lab_result(&web->lab, "{\"command\": \"config.diff\"}");
+	assert_int_equal(changes(result), 0);
+	json_decref(result);
+}
+
+static void what_needs_a_restart_is_listed_and_not_applied(void **state) {
+	struct web *web = *state;
+
+	lab_write_config_with(&web->lab, ", \"mtu\": 9000", WEB_SERVICES ", " DNS_SERVICE);
+	for (int i = 0; i < 2; i++) {
+		json_t *result = lab_result(&web->lab, "{\"command\": \"config.reload\"}");
+
+		assert_int_equal(changes(result), 1);
+		assert_string_equal(text_of(change(result, 0), "what"), "port wan mtu");
+		assert_string_equal(
+			text_of(change(result, 0), "note"), "needs a restart of weir-dataplane");
+		json_decref(result);
+	}
+	LAB_UNTIL(lab_log_has(&web->lab,
+		"reload: change port wan mtu: 1500 -> 9000 (needs a restart of weir-dataplane)"));
+}
+
+static void bad_file_is_refused_with_every_error(void **state) {
+	static const char *const commands[] = {"config.diff", "config.reload"};
+	struct web *web = *state;
+
+	lab_write(web->lab.config, "{\"ports\": [],\n\"colour\": 1,\n\"services\": [{}]}");
+	for (size_t i = 0; i < 2; i++) {
+		json_t *answer = lab_ask(&web->lab, "{\"command\": \"%s\"}", commands[i]);
+		json_t *errors = json_object_get(answer, "errors");
+		json_t *first = json_array_get(errors, 0);
+
+		assert_string_equal(text_of(answer, "code"), "refused");
+		assert_true(json_array_size(errors) >= 3);
+		assert_true(json_integer_value(json_object_get(first, "line")) > 0);
+		assert_true(json_integer_value(json_object_get(first, "column")) > 0);
+		assert_true(json_is_string(json_object_get(first, "path")));
+		assert_true(strlen(text_of(first, "reason")) > 0);
+		json_decref(answer);
+	}
+	assert_string_equal(
+		lab_code(&web->lab, "{\"command\": \"service.show\", \"service\": \"dns\"}"), "ok");
+}
+
+// Right by itself, but the segment has no room for it: refused, and nothing changes.
+static void configuration_that_does_not_fit_is_refused(void **state) {
+	struct web *web = *state;
+	size_t room = 256 * 1024, used = 0;
+	char *services = malloc(room);
+	json_t *answer;
+
+	used += (size_t)snprintf(services + used, room - used,
+		"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", \"protocol\": "
+		"\"tcp\", \"port\": 80}], \"table_size\": 65537, \"backends\": [");
+	for (int i = 0; i < 1100; i++) { // the lab's segment has room for 1024
+		used += (size_t)snprintf(services + used, room - used,
+			"%s{\"name\": \"w-%d\", \"address\": \"10.1.%d.%d\"}", i > 0 ? ", " : "",
+			i + 1, i / 250, i % 250 + 1);
+	}
+	snprintf(services + used, room - used, "]}");
+	lab_write_config(&web->lab, services);
+	free(services);
+	answer = lab_ask(&web->lab, "{\"command\": \"config.reload\"}");
+	assert_string_equal(text_of(answer, "code"), "refused");
+	assert_true(strlen(text_of(answer, "error")) > 0);
+	json_decref(answer);
+	assert_string_equal(
+		lab_code(&web->lab, "{\"command\": \"service.show\", \"service\": \"dns\"}"), "ok");
+	answer = lab_result(&web->lab, "{\"command\": \"backend.show\"}");
+	assert_int_equal(json_array_size(answer), 3);
+	json_decref(answer);
+}
+
+static void other_file_is_taken_by_absolute_path_alone(void **state) {
+	struct web *web = *state;
+	char other[128];
+	json_t *version;
+
+	snprintf(other, sizeof(other), "%s/other.json", web->lab.dir);
+	assert_int_equal(rename(web->lab.config, other), 0);
+	assert_string_equal(
+		lab_code(&web->lab, "{\"command\": \"config.reload\", \"path\": \"other.json\"}"),
+		"bad-request");
+	assert_string_equal(lab_code(&web->lab, "{\"command\": \"config.reload\"}"), "refused");
+	assert_string_equal(
+		lab_code(&web->lab, "{\"command\": \"config.reload\", \"path\": \"%s\"}", other),
+		"ok");
+	version = lab_result(&web->lab, "{\"command\": \"version\"}");
+	assert_string_equal(text_of(version, "config"), other);
+	json_decref(version);
+}
+
+int main(void) {
+#define T(name) cmocka_unit_test_setup(name, fresh)
+	const struct CMUnitTest tests[] = {
+		T(diff_tells_and_changes_nothing),
+		T(reload_applies_what_differs_and_keeps_states),
+		T(what_needs_a_restart_is_listed_and_not_applied),
+		T(bad_file_is_refused_with_every_error),
+		T(configuration_that_does_not_fit_is_refused),
+		T(other_file_is_taken_by_absolute_path_alone),
+	};
+
+	return lab_own_network(NULL) == 0 ? cmocka_run_group_tests(tests, web_start, web_stop) : 1;
+}

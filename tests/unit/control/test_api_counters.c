@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "api_counters.h"
+
+static int set_up(void **state) {
+	struct weir_port_info port = {.name = "wan", .mtu = 1500};
+	struct weir_segment_params params = {.workers = 3,
+		.ports = 1,
+		.max_services = 4,
+		.max_backends = 16,
+		.heap_bytes = 1 << 20,
+		.port_info = &port};
+	struct weir_segment *segment = NULL;
+	int r = weir_segment_create(&params, &segment);
+
+	*state = segment;
+	return r;
+}
+
+static int tear_down(void **state) {
+	weir_segment_free(*state);
+	return 0;
+}
+
+static json_int_t number(const json_t *object, const char *name) {
+	const json_t *value = json_object_get(object, name);
+
+	assert_true(json_is_integer(value));
+	return json_integer_value(value);
+}
+
+static void counters_are_summed_over_workers(void **state) {
+	struct weir_segment *segment = *state;
+	json_t *json = json_object();
+	struct weir_share_counters sum;
+
+	for (uint32_t worker = 0; worker < 3; worker++) {
+		weir_segment_backend_counters(segment, worker, 15)->packets = 10 + worker;
+		weir_segment_service_counters(segment, worker, 3)->bytes = 100;
+	}
+	sum = weir_sum_backend(segment, 15);
+	assert_int_equal(sum.packets, 33);
+	assert_int_equal(weir_sum_service(segment, 3).bytes, 300);
+	weir_json_share(json, &sum);
+	assert_int_equal(number(json, "packets"), 33);
+#define X(field, text) (void)number(json, #field);
+	WEIR_SHARE_COUNTERS(X)
+#undef X
+	json_decref(json);
+}
+
+static void counters_beyond_the_segment_are_zero(void **state) {
+	struct weir_segment *segment = *state;
+
+	assert_int_equal(weir_sum_backend(segment, 16).packets, 0);
+	assert_int_equal(weir_sum_backend(segment, WEIR_BACKEND_NONE).packets, 0);
+	assert_int_equal(weir_sum_service(segment, WEIR_SERVICE_NONE).packets, 0);
+	assert_int_equal(weir_sum_service(NULL, 0).packets, 0);
+}
+
+static void counters_every_drop_reason_has_its_number(void **state) {
+	struct weir_segment *segment = *state;
+	json_t *drops;
+
+	segment->worker_counters[0].drops[WEIR_DROP_NO_BACKEND] = 2;
+	segment->worker_counters[2].drops[WEIR_DROP_NO_BACKEND] = 5;
+	drops = weir_json_drops(segment);
+	assert_int_equal(json_object_size(drops), WEIR_DROP_REASON_COUNT);
+	assert_int_equal(number(drops, "no_backend"), 7);
+	assert_int_equal(number(drops, "tx_full"), 0);
+	json_decref(drops);
+}
+
+static void counters_of_workers_are_all_there(void **state) {
+	struct weir_segment *segment = *state;
+	json_t *sum;
+
+	segment->worker_counters[0].rx_packets = 1;
+	segment->worker_counters[1].rx_packets = 20;
+	sum = weir_json_workers_sum(segment);
+	assert_int_equal(number(sum, "rx_packets"), 21);
+#define X(field, text) (void)number(sum, #field);
+	WEIR_WORKER_COUNTERS(X)
+#undef X
+	json_decref(sum);
+}
+
+static void percent_is_rounded_and_of_nothing_zero(void **state) {
+	json_t *third = weir_json_percent(1, 3), *none = weir_json_percent(0, 0);
+
+	(void)state;
+	assert_true(json_real_value(third) == 33.33);
+	assert_true(json_real_value(none) == 0);
+	json_decref(third);
+	json_decref(none);
+}
+
+int main(void) {
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+		T(counters_are_summed_over_workers),
+		T(counters_beyond_the_segment_are_zero),
+		T(counters_every_drop_reason_has_its_number),
+		T(counters_of_workers_are_all_there),
+		T(percent_is_rounded_and_of_nothing_zero),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

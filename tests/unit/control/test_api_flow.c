@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// flow.lookup: which backend, and why.
+#include "daemon_web.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static json_t *look_up(struct web *web, const char *source, unsigned int source_port,
+	const char *destination, unsigned int port) {
+	return lab_result(&web->lab,
+		"{\"command\": \"flow.lookup\", \"protocol\": \"tcp\", \"source\": \"%s\", "
+		"\"source_port\": %u, \"destination\": \"%s\", \"destination_port\": %u}",
+		source, source_port, destination, port);
+}
+
+static const char *text_of(const json_t *object, const char *name) {
+	const char *text = json_string_value(json_object_get(object, name));
+
+	return text != NULL ? text : "(no text)";
+}
+
+static void expect_in(const json_t *object, const char *part) {
+	if (strstr(text_of(object, "why"), part) == NULL) {
+		fail_msg("\"%s\" lacks \"%s\"", text_of(object, "why"), part);
+	}
+}
+
+static void lookup_finds_a_known_flow(void **state) {
+	struct web *web = *state;
+	json_t *found;
+
+	lab_dataplane_flows(web->dataplane, "198.51.100.10", 80, 20);
+	found = look_up(web, "192.0.2.77", 7, "198.51.100.10", 80);
+	assert_true(json_is_true(json_object_get(found, "found")));
+	assert_int_equal(json_integer_value(json_object_get(found, "worker")), 0);
+	assert_string_equal(text_of(found, "service"), "web");
+	assert_string_equal(text_of(found, "state"), "established");
+	assert_int_equal(json_integer_value(json_object_get(found, "idle_ms")), 7);
+	assert_string_equal(text_of(found, "why"), "flow table of worker 0");
+	assert_string_equal(text_of(found, "backend"), text_of(found, "chosen"));
+	assert_int_equal(strlen(text_of(found, "hash")), 16);
+	json_decref(found);
+}
+
+static void lookup_of_a_new_flow_names_the_slot(void **state) {
+	struct web *web = *state;
+	json_t *found = look_up(web, "192.0.2.1", 7, "198.51.100.10", 80);
+	char expected[64];
+
+	assert_true(json_is_false(json_object_get(found, "found")));
+	assert_true(json_is_null(json_object_get(found, "worker")));
+	assert_true(json_is_null(json_object_get(found, "state")));
+	assert_string_equal(text_of(found, "backend"), text_of(found, "chosen"));
+	snprintf(expected, sizeof(expected), "slot %d of 1009, weight %s",
+		(int)json_integer_value(json_object_get(found, "slot")),
+		strcmp(text_of(found, "backend"), "w-1") == 0 ? "100" : "300");
+	assert_string_equal(text_of(found, "why"), expected);
+	json_decref(found);
+}
+
+static void lookup_of_a_drained_backends_flow_says_so(void **state) {
+	struct web *web = *state;
+	json_t *found;
+	char backend[32];
+
+	lab_dataplane_flows(web->dataplane, "198.51.100.10", 80, 20);
+	found = look_up(web, "192.0.2.77", 3, "198.51.100.10", 80);
+	snprintf(backend, sizeof(backend), "%s", text_of(found, "backend"));
+	json_decref(found);
+	json_decref(lab_result(&web->lab,
+		"{\"command\": \"backend.drain\", \"service\": \"web\", \"backend\": \"%s\"}",
+		backend));
+	found = look_up(web, "192.0.2.77", 3, "198.51.100.10", 80);
+	assert_string_equal(text_of(found, "backend"), backend); // it stays
+	expect_in(found, "flow table of worker 0; the backend is drained: only old flows");
+	expect_in(found, "; as a new flow it would go to ");
+	assert_string_not_equal(text_of(found, "chosen"), backend);
+	json_decref(found);
+	json_decref(lab_result(&web->lab,
+		"{\"command\": \"backend.ready\", \"service\": \"web\", \"backend\": \"%s\"}",
+		backend));
+}
+
+static void lookup_of_what_nobody_owns_says_so(void **state) {
+	struct web *web = *state;
+	json_t *found = look_up(web, "192.0.2.1", 7, "198.51.100.10", 81);
+
+	assert_true(json_is_null(json_object_get(found, "service")));
+	assert_true(json_is_null(json_object_get(found, "backend")));
+	assert_true(json_is_null(json_object_get(found, "slot")));
+	assert_string_equal(text_of(found, "why"), "no service owns this address and port");
+	json_decref(found);
+}
+
+static void lookup_without_usable_backend_says_so(void **state) {
+	struct web *web = *state;
+	json_t *found;
+
+	for (int i = 1; i <= 2; i++) {
+		json_decref(lab_result(&web->lab,
+			"{\"command\": \"backend.maintenance\", \"service\": \"web\", "
+			"\"backend\": \"w-%d\"}",
+			i));
+	}
+	found = look_up(web, "192.0.2.1", 7, "198.51.100.10", 80);
+	assert_string_equal(text_of(found, "service"), "web");
+	assert_true(json_is_null(json_object_get(found, "backend")));
+	assert_string_equal(text_of(found, "why"), "service has no usable backend");
+	json_decref(found);
+	for (int i = 1; i <= 2; i++) {
+		json_decref(lab_result(&web->lab,
+			"{\"command\": \"backend.ready\", \"service\": \"web\", "
+			"\"backend\": \"w-%d\"}",
+			i));
+	}
+}
+
+static void lookup_that_no_worker_answers_times_out(void **state) {
+	struct web *web = *state;
+	uint64_t before = lab_now_ms();
+	json_t *found;
+
+	lab_dataplane_hang(web->dataplane, true);
+	// More than a mailbox holds: later ones find it full and are told at once.
+	for (int i = 0; i < 5; i++) {
+		assert_string_equal(
+			lab_code(&web->lab,
+				"{\"command\": \"flow.lookup\", \"protocol\": \"tcp\", "
+				"\"source\": \"192.0.2.1\", \"source_port\": %d, \"destination\": "
+				"\"198.51.100.10\", \"destination_port\": 80}",
+				i),
+			"timeout");
+	}
+	assert_true(lab_now_ms() - before >= 5 * 200);
+	assert_string_equal(lab_code(&web->lab, "{\"command\": \"version\"}"), "ok");
+	lab_dataplane_hang(web->dataplane, false);
+	// Late answers to old questions are not taken for new ones.
+	found = look_up(web, "192.0.2.1", 99, "198.51.100.10", 81);
+	assert_string_equal(text_of(found, "why"), "no service owns this address and port");
+	json_decref(found);
+}
+
+static void lookups_of_many_clients_do_not_mix(void **state) {
+	struct web *web = *state;
+	int fd[24];
+	char line[256];
+
+	for (int i = 0; i < 24; i++) {
+		int n = snprintf(line, sizeof(line),
+			"{\"command\": \"flow.lookup\", \"protocol\": \"tcp\", \"source\": "
+			"\"192.0.2.1\", \"source_port\": 9, \"destination\": \"198.51.100.10\", "
+			"\"destination_port\": %d}\n",
+			i % 2 == 0 ? 80 : 81);
+
+		fd[i] = lab_connect(&web->lab);
+		lab_send(fd[i], line, (size_t)n);
+	}
+	for (int i = 0; i < 24; i++) {
+		json_t *answer = lab_read_answer(fd[i]);
+		json_t *result = json_object_get(answer, "result");
+
+		assert_string_equal(text_of(result, "service"), i % 2 == 0 ? "web" : "(no text)");
+		json_decref(answer);
+		close(fd[i]);
+	}
+}
+
+static void lookup_arguments_are_checked(void **state) {
+	static const char *const protocols[] = {"sctp", "tcp", "tcp", "tcp"};
+	static const char *const sources[] = {"192.0.2.1", "192.0.2", "192.0.2.1", "192.0.2.1"};
+	static const char *const destinations[] = {"192.0.2.2", "192.0.2.2", "vip", "2001:db8::1"};
+	struct web *web = *state;
+
+	for (size_t i = 0; i < sizeof(protocols) / sizeof(protocols[0]); i++) {
+		assert_string_equal(lab_code(&web->lab,
+					    "{\"command\": \"flow.lookup\", \"protocol\": \"%s\", "
+					    "\"source\": \"%s\", \"destination\": \"%s\", "
+					    "\"source_port\": 1, \"destination_port\": 2}",
+					    protocols[i], sources[i], destinations[i]),
+			"bad-request");
+	}
+}
+
+static void lookup_under_way_ends_when_the_dataplane_does(void **state) {
+	struct web *web = *state;
+	int fd = lab_connect(&web->lab);
+	const char *line = "{\"command\": \"flow.lookup\", \"protocol\": \"tcp\", \"source\": "
+			   "\"192.0.2.1\", \"source_port\": 9, \"destination\": "
+			   "\"198.51.100.10\", \"destination_port\": 80}\n";
+	const char *code;
+	json_t *answer;
+
+	lab_dataplane_hang(web->dataplane, true);
+	lab_send(fd, line, strlen(line));
+	lab_dataplane_stop(web->dataplane);
+	answer = lab_read_answer(fd);
+	code = text_of(answer, "code");
+	// Which of the two comes first is a race; that one of them comes is not.
+	assert_true(strcmp(code, "no-dataplane") == 0 || strcmp(code, "timeout") == 0);
+	json_decref(answer);
+	close(fd);
+	web->dataplane = lab_dataplane_start(&web->lab, 2);
+	LAB_UNTIL(lab_attached(&web->lab));
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(lookup_finds_a_known_flow),
+		cmocka_unit_test(lookup_of_a_new_flow_names_the_slot),
+		cmocka_unit_test(lookup_of_a_drained_backends_flow_says_so),
+		cmocka_unit_test(lookup_of_what_nobody_owns_says_so),
+		cmocka_unit_test(lookup_without_usable_backend_says_so),
+		cmocka_unit_test(lookup_that_no_worker_answers_times_out),
+		cmocka_unit_test(lookups_of_many_clients_do_not_mix),
+		cmocka_unit_test(lookup_arguments_are_checked),
+		cmocka_unit_test(lookup_under_way_ends_when_the_dataplane_does),
+	};
+
+	return lab_own_network(NULL) == 0 ? cmocka_run_group_tests(tests, web_start, web_stop) : 1;
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// version, service.show, backend.show, flow.count, health.show, port.show.
+#include "daemon_web.h"
+
+static const char *text_of(const json_t *object, const char *name) {
+	const char *text = json_string_value(json_object_get(object, name));
+
+	return text != NULL ? text : "(no text)";
+}
+
+static json_int_t number_of(const json_t *object, const char *name) {
+	const json_t *value = json_object_get(object, name);
+
+	if (json_is_boolean(value)) {
+		return json_is_true(value);
+	}
+	if (!json_is_integer(value)) {
+		fail_msg("%s is no integer", name);
+	}
+	return json_integer_value(value);
+}
+
+static void version_tells_who_is_attached(void **state) {
+	struct web *web = *state;
+	json_t *version = lab_result(&web->lab, "{\"command\": \"version\"}");
+	json_t *dataplane = json_object_get(version, "dataplane");
+
+	assert_int_equal(number_of(version, "pid"), web->lab.control);
+	assert_string_equal(text_of(version, "config"), web->lab.config);
+	assert_int_equal(number_of(dataplane, "attached"), 1);
+	assert_int_equal(number_of(dataplane, "workers"), 2);
+	assert_int_equal(number_of(dataplane, "ports"), 1);
+	assert_int_equal(strlen(text_of(dataplane, "epoch")), 16);
+	json_decref(version);
+}
+
+static void service_show_tells_what_is_configured_and_published(void **state) {
+	struct web *web = *state;
+	json_t *list = lab_result(&web->lab, "{\"command\": \"service.show\"}");
+	json_t *one = json_array_get(list, 0);
+
+	assert_int_equal(json_array_size(list), 2);
+	assert_string_equal(text_of(one, "name"), "web");
+	assert_string_equal(text_of(one, "policy"), "maglev");
+	assert_string_equal(text_of(one, "forwarding"), "ipip");
+	assert_string_equal(json_string_value(json_array_get(json_object_get(one, "binds"), 0)),
+		"tcp 198.51.100.10:80");
+	assert_int_equal(number_of(one, "table_size"), 1009);
+	assert_int_equal(number_of(one, "slots"), 1009);
+	assert_int_equal(number_of(one, "backends"), 2);
+	assert_int_equal(number_of(one, "eligible"), 2);
+	assert_int_equal(number_of(one, "panic"), 0);
+	assert_true(number_of(one, "generation") > 0);
+	one = json_array_get(list, 1);
+	assert_string_equal(json_string_value(json_array_get(json_object_get(one, "binds"), 0)),
+		"udp 198.51.100.11:*");
+	assert_string_equal(json_string_value(json_array_get(json_object_get(one, "binds"), 1)),
+		"udp [2001:db8::11]:53-54");
+	json_decref(list);
+	list = lab_result(&web->lab, "{\"command\": \"service.show\", \"service\": \"dns\"}");
+	assert_int_equal(json_array_size(list), 1);
+	assert_string_equal(text_of(json_array_get(list, 0), "name"), "dns");
+	json_decref(list);
+	assert_string_equal(
+		lab_code(&web->lab, "{\"command\": \"service.show\", \"service\": \"x\"}"),
+		"not-found");
+}
+
+static void backend_show_tells_shares_and_counters(void **state) {
+	struct web *web = *state;
+	json_t *holder = NULL, *one;
+	uint32_t went;
+
+	lab_dataplane_flows(web->dataplane, "198.51.100.10", 80, 1000);
+	one = lab_backend(&web->lab, &holder, "web", "w-1");
+	went = lab_dataplane_flows_of(web->dataplane, (uint16_t)number_of(one, "id"));
+	assert_string_equal(text_of(one, "service"), "web");
+	assert_string_equal(text_of(one, "address"), "10.0.1.11");
+	assert_string_equal(text_of(one, "admin"), "ready");
+	assert_string_equal(text_of(one, "health"), "healthy");
+	assert_int_equal(number_of(one, "leaving"), 0);
+	assert_int_equal(number_of(one, "in_selection"), 1);
+	assert_int_equal(number_of(one, "weight"), 100);
+	assert_true(json_is_null(json_object_get(one, "runtime_weight")));
+	assert_int_equal(number_of(one, "effective_weight"), 100);
+	assert_int_equal(number_of(one, "new_flows"), went);
+	assert_int_equal(number_of(one, "active_flows"), went);
+	// A quarter of the weight: of the slots to the slot, of the flows about.
+	assert_true(json_real_value(json_object_get(one, "share_percent")) > 24.5);
+	assert_true(json_real_value(json_object_get(one, "share_percent")) < 25.5);
+	assert_true(json_real_value(json_object_get(one, "achieved_percent")) == went / 10.0);
+	LAB_UNTIL(number_of(lab_backend(&web->lab, &holder, "web", "w-1"), "resolved") == 1);
+	json_decref(holder);
+}
+
+static void backend_show_selects(void **state) {
+	struct web *web = *state;
+	json_t *list = lab_result(&web->lab, "{\"command\": \"backend.show\"}");
+
+	assert_int_equal(json_array_size(list), 3);
+	json_decref(list);
+	list = lab_result(&web->lab, "{\"command\": \"backend.show\", \"backend\": \"w-1\"}");
+	assert_int_equal(json_array_size(list), 2);
+	json_decref(list);
+	list = lab_result(&web->lab, "{\"command\": \"backend.show\", \"service\": \"web\", "
+				     "\"backend\": null}");
+	assert_int_equal(json_array_size(list), 2);
+	json_decref(list);
+	assert_string_equal(
+		lab_code(&web->lab, "{\"command\": \"backend.show\", \"service\": \"dns\", "
+				    "\"backend\": \"w-2\"}"),
+		"not-found");
+}
+
+static void flow_count_is_per_backend(void **state) {
+	struct web *web = *state;
+	json_t *list;
+	json_int_t sum;
+
+	lab_dataplane_flows(web->dataplane, "198.51.100.10", 80, 10);
+	list = lab_result(&web->lab, "{\"command\": \"flow.count\", \"service\": \"web\"}");
+	assert_int_equal(json_array_size(list), 2);
+	sum = number_of(json_array_get(list, 0), "active_flows") +
+	      number_of(json_array_get(list, 1), "active_flows");
+	assert_true(sum >= 10);
+	json_decref(list);
+}
+
+static void health_show_without_checks_says_none(void **state) {
+	struct web *web = *state;
+	json_t *list = lab_result(&web->lab, "{\"command\": \"health.show\"}");
+	json_t *one = json_array_get(list, 0);
+
+	assert_int_equal(json_array_size(list), 3);
+	assert_string_equal(text_of(one, "check"), "none");
+	assert_string_equal(text_of(one, "health"), "healthy");
+	assert_true(json_is_null(json_object_get(one, "last")));
+	json_decref(list);
+}
+
+static void port_show_tells_what_the_dataplane_has(void **state) {
+	struct web *web = *state;
+	json_t *list = lab_result(&web->lab, "{\"command\": \"port.show\"}");
+	json_t *one = json_array_get(list, 0);
+
+	assert_int_equal(json_array_size(list), 1);
+	assert_string_equal(text_of(one, "name"), "wan");
+	assert_string_equal(text_of(one, "mac"), "02:00:00:00:00:02");
+	assert_int_equal(number_of(one, "mtu"), 1500);
+	assert_true(json_is_null(json_object_get(one, "vlan")));
+	assert_true(json_is_null(json_object_get(one, "kernel_interface")));
+	assert_int_equal(number_of(one, "steered"), 0);
+	json_decref(list);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(version_tells_who_is_attached),
+		cmocka_unit_test(service_show_tells_what_is_configured_and_published),
+		cmocka_unit_test(backend_show_tells_shares_and_counters),
+		cmocka_unit_test(backend_show_selects),
+		cmocka_unit_test(flow_count_is_per_backend),
+		cmocka_unit_test(health_show_without_checks_says_none),
+		cmocka_unit_test(port_show_tells_what_the_dataplane_has),
+	};
+
+	return lab_own_network(NULL) == 0 ? cmocka_run_group_tests(tests, web_start, web_stop) : 1;
+}

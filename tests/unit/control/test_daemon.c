@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// weir-control as a process: start, configuration, signals, the end.
+#include "daemon_lab.h"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "handover.h"
+
+#define WEB(weight) \
+	"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", \"protocol\": \"tcp\", " \
+	"\"port\": 80}], \"table_size\": 251, \"backends\": [" \
+	"{\"name\": \"web-1\", \"address\": \"10.0.0.11\", \"weight\": " weight "}, " \
+	"{\"name\": \"web-2\", \"address\": \"10.0.0.12\"}]}"
+
+static int set_up(void **state) {
+	struct lab *lab = calloc(1, sizeof(*lab));
+
+	lab_init(lab);
+	lab_write_config(lab, WEB("100"));
+	*state = lab;
+	return 0;
+}
+
+static int tear_down(void **state) {
+	lab_fini(*state);
+	free(*state);
+	return 0;
+}
+
+static bool exists(const char *dir, const char *name) {
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	return access(path, F_OK) == 0;
+}
+
+static json_int_t weight_of_web_1(const struct lab *lab) {
+	json_t *holder = NULL;
+	json_int_t weight = json_integer_value(
+		json_object_get(lab_backend(lab, &holder, "web", "web-1"), "weight"));
+
+	json_decref(holder);
+	return weight;
+}
+
+static void bad_configuration_is_refused_with_every_error(void **state) {
+	struct lab *lab = *state;
+
+	lab_write(lab->config, "{\"ports\": [],\n \"colour\": 1,\n \"services\": [{}]}\n");
+	lab_spawn(lab, NULL);
+	assert_int_equal(lab_wait_exit(lab), 2);
+	assert_true(lab_log_has(lab, "weir.json:1:"));
+	assert_true(lab_log_has(lab, ": ports: "));
+	assert_true(lab_log_has(lab, "weir.json:2:"));
+	assert_true(lab_log_has(lab, "weir.json:3:"));
+	assert_true(lab_log_has(lab, ": services[0]: "));
+	assert_false(exists(lab->dir, "run")); // nothing was made
+}
+
+static void missing_configuration_is_refused(void **state) {
+	struct lab *lab = *state;
+
+	unlink(lab->config);
+	lab_spawn(lab, NULL);
+	assert_int_equal(lab_wait_exit(lab), 2);
+	assert_true(lab_log_has(lab, "No such file"));
+}
+
+static void wrong_usage_is_refused(void **state) {
+	struct lab *lab = *state;
+
+	lab_spawn(lab, "--colour", NULL);
+	assert_int_equal(lab_wait_exit(lab), 2);
+	assert_true(lab_log_has(lab, "unknown option --colour"));
+	lab_spawn(lab, "--user", "no-such-user", NULL);
+	assert_int_equal(lab_wait_exit(lab), 2);
+	assert_true(lab_log_has(lab, "there is no such user"));
+}
+
+static void second_one_is_refused_with_the_first_ones_pid(void **state) {
+	struct lab *lab = *state;
+	struct lab second = *lab;
+	char expected[64];
+
+	lab_start(lab);
+	second.control = 0;
+	lab_spawn(&second, "--user", "root", "--group", "root", NULL);
+	assert_int_equal(lab_wait_exit(&second), 1);
+	snprintf(expected, sizeof(expected), "weir-control (pid %d) already runs",
+		(int)lab->control);
+	assert_true(lab_log_has(lab, expected));
+	assert_string_equal(lab_code(lab, "{\"command\": \"version\"}"), "ok"); // unharmed
+	assert_int_equal(lab_stop(lab), 0);
+}
+
+static void sigterm_ends_it_and_leaves_nothing(void **state) {
+	struct lab *lab = *state;
+
+	lab_start(lab);
+	assert_true(exists(lab->run_dir, "control.sock"));
+	assert_int_equal(lab_stop(lab), 0);
+	assert_false(exists(lab->run_dir, "control.sock"));
+	assert_false(exists(lab->run_dir, "control.pid"));
+}
+
+static void sigkill_leaves_a_socket_that_the_next_one_replaces(void **state) {
+	struct lab *lab = *state;
+
+	lab_start(lab);
+	lab_kill(lab);
+	assert_true(exists(lab->run_dir, "control.sock"));
+	lab_start(lab);
+	assert_int_equal(lab_stop(lab), 0);
+}
+
+static void it_waits_for_the_dataplane(void **state) {
+	struct lab *lab = *state;
+	struct lab_dataplane *dataplane;
+
+	lab_start(lab);
+	assert_false(lab_attached(lab));
+	assert_string_equal(lab_code(lab, "{\"command\": \"backend.show\"}"), "no-dataplane");
+	assert_string_equal(lab_code(lab, "{\"command\": \"worker.show\"}"), "no-dataplane");
+	LAB_UNTIL(lab_log_has(lab, "waiting for weir-dataplane"));
+	dataplane = lab_dataplane_start(lab, 2);
+	LAB_UNTIL(lab_attached(lab));
+	assert_string_equal(lab_code(lab, "{\"command\": \"backend.show\"}"), "ok");
+	lab_stop(lab);
+	lab_dataplane_stop(dataplane);
+}
+
+static void sighup_reads_the_configuration_again(void **state) {
+	struct lab *lab = *state;
+	struct lab_dataplane *dataplane;
+
+	lab_start(lab);
+	dataplane = lab_dataplane_start(lab, 1);
+	LAB_UNTIL(lab_attached(lab));
+	lab_write_config(lab, WEB("50"));
+	kill(lab->control, SIGHUP);
+	LAB_UNTIL(weight_of_web_1(lab) == 50);
+	assert_true(lab_log_has(lab, "reload: change service web backend web-1 weight: 100 -> 50"));
+	// A bad one changes nothing, and says why.
+	lab_write(lab->config, "{\"ports\": []}");
+	kill(lab->control, SIGHUP);
+	LAB_UNTIL(lab_log_has(lab, "reload refused"));
+	assert_true(lab_log_has(lab, "weir.json:1:"));
+	assert_int_equal(weight_of_web_1(lab), 50);
+	lab_stop(lab);
+	lab_dataplane_stop(dataplane);
+}
+
+static void configuration_may_change_before_the_first_dataplane(void **state) {
+	struct lab *lab = *state;
+	struct lab_dataplane *dataplane;
+
+	lab_start(lab);
+	lab_write_config(lab, WEB("9"));
+	json_decref(lab_result(lab, "{\"command\": \"config.reload\"}"));
+	dataplane = lab_dataplane_start(lab, 1);
+	LAB_UNTIL(lab_attached(lab));
+	assert_int_equal(weight_of_web_1(lab), 9);
+	lab_stop(lab);
+	lab_dataplane_stop(dataplane);
+}
+
+// Started as root it goes on as somebody else, and can still do all it must.
+static void root_is_given_up(void **state) {
+	struct lab *lab = *state;
+	struct lab_dataplane *dataplane;
+	char path[128], status[4096];
+	struct stat st;
+	ssize_t n;
+	int fd;
+
+	if (geteuid() != 0 || getgrnam("nogroup") == NULL) {
+		skip(); // covered by the tests of privileges.c for other users
+	}
+	lab_spawn(lab, "--user", "nobody", "--group", "nogroup", NULL);
+	LAB_UNTIL(lab_log_has(lab, "waiting for weir-dataplane"));
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)lab->control);
+	fd = open(path, O_RDONLY);
+	n = read(fd, status, sizeof(status) - 1);
+	close(fd);
+	status[n > 0 ? n : 0] = '\0';
+	assert_null(strstr(status, "Uid:\t0"));
+	assert_null(strstr(status, "Gid:\t0"));
+	assert_non_null(strstr(status, "CapEff:\t0000000000000000"));
+	assert_non_null(strstr(status, "CapPrm:\t0000000000000000"));
+	assert_non_null(strstr(status, "NoNewPrivs:\t1"));
+	snprintf(path, sizeof(path), "%s/control.sock", lab->run_dir);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0660);
+	assert_int_equal(st.st_gid, getgrnam("nogroup")->gr_gid);
+	// The dataplane comes later, restarts, and is found by the group's right alone.
+	for (int i = 0; i < 2; i++) {
+		dataplane = lab_dataplane_start(lab, 1);
+		snprintf(path, sizeof(path), "%s/dataplane.sock", lab->run_dir);
+		assert_int_equal(chown(path, 0, getgrnam("nogroup")->gr_gid), 0);
+		LAB_UNTIL(lab_attached(lab));
+		lab_dataplane_stop(dataplane);
+		LAB_UNTIL(!lab_attached(lab));
+	}
+	// A file that only root can read: said clearly, and nothing changes.
+	assert_int_equal(chmod(lab->config, 0600), 0);
+	assert_string_equal(lab_code(lab, "{\"command\": \"config.reload\"}"), "refused");
+	assert_true(lab_log_has(lab, "cannot be read by user nobody"));
+	assert_int_equal(lab_stop(lab), 0);
+	assert_false(exists(lab->run_dir, "control.sock"));
+}
+
+static void run_dir_that_is_closed_to_us_is_said_at_once(void **state) {
+	struct lab *lab = *state;
+
+	if (geteuid() != 0) {
+		skip();
+	}
+	assert_int_equal(mkdir(lab->run_dir, 0700), 0);
+	lab_spawn(lab, "--user", "nobody", "--group", "nogroup", NULL);
+	assert_int_equal(lab_wait_exit(lab), 1);
+	assert_true(lab_log_has(lab, "cannot enter run directory"));
+}
+
+// --- systemd ------------------------------------------------------------------------------
+
+// Wait for a notification that has this text.
+static bool notified(int fd, const char *text) {
+	char message[1024];
+	ssize_t n;
+
+	while ((n = recv(fd, message, sizeof(message) - 1, MSG_DONTWAIT)) > 0) {
+		message[n] = '\0';
+		if (strstr(message, text) != NULL) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void systemd_is_told(void **state) {
+	struct lab *lab = *state;
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s/notify", lab->dir);
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	setenv("NOTIFY_SOCKET", address.sun_path, 1);
+	lab_start(lab);
+	unsetenv("NOTIFY_SOCKET");
+	LAB_UNTIL(notified(fd, "READY=1"));
+	LAB_UNTIL(notified(fd, "STATUS=1 service, waiting for weir-dataplane"));
+	kill(lab->control, SIGHUP);
+	LAB_UNTIL(notified(fd, "RELOADING=1"));
+	LAB_UNTIL(notified(fd, "READY=1"));
+	kill(lab->control, SIGTERM);
+	LAB_UNTIL(notified(fd, "STOPPING=1"));
+	assert_int_equal(lab_wait_exit(lab), 0);
+	close(fd);
+}
+
+// --- a segment that does not fit --------------------------------------------------------------
+
+static void segment_of_another_version_is_refused_and_the_next_one_taken(void **state) {
+	struct weir_port_info port = {.name = "wan", .mtu = 1500};
+	struct weir_segment_params params = {.workers = 1,
+		.ports = 1,
+		.max_services = 4,
+		.max_backends = 16,
+		.heap_bytes = 1 << 20,
+		.port_info = &port};
+	struct lab *lab = *state;
+	struct weir_handover_server *server;
+	struct weir_handover offer = {0};
+	struct lab_dataplane *dataplane;
+	struct weir_segment *segment;
+
+	lab_start(lab);
+	assert_int_equal(weir_segment_create(&params, &segment), 0);
+	segment->header->abi = 999;
+	offer.segment_fd = segment->fd;
+	assert_int_equal(weir_handover_listen(lab->run_dir, (gid_t)-1, &server), 0);
+	LAB_UNTIL((weir_handover_serve(server, &offer),
+		lab_log_has(lab, "cannot attach to weir-dataplane")));
+	assert_true(lab_log_has(lab, "999"));
+	assert_false(lab_attached(lab));
+	weir_handover_server_free(server);
+	weir_segment_free(segment);
+	dataplane = lab_dataplane_start(lab, 1);
+	LAB_UNTIL(lab_attached(lab));
+	lab_stop(lab);
+	lab_dataplane_stop(dataplane);
+}
+
+int main(void) {
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+		T(bad_configuration_is_refused_with_every_error),
+		T(missing_configuration_is_refused),
+		T(wrong_usage_is_refused),
+		T(second_one_is_refused_with_the_first_ones_pid),
+		T(sigterm_ends_it_and_leaves_nothing),
+		T(sigkill_leaves_a_socket_that_the_next_one_replaces),
+		T(it_waits_for_the_dataplane),
+		T(sighup_reads_the_configuration_again),
+		T(configuration_may_change_before_the_first_dataplane),
+		T(root_is_given_up),
+		T(run_dir_that_is_closed_to_us_is_said_at_once),
+		T(systemd_is_told),
+		T(segment_of_another_version_is_refused_and_the_next_one_taken),
+	};
+
+	return cmocka_run_group_tests(tests, lab_own_network, NULL);
+}

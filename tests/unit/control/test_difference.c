@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "difference.h"
+
+static struct weir_config *parse(const char *text) {
+	struct weir_config_errors errors;
+	struct weir_config *config = NULL;
+
+	if (weir_config_parse(text, strlen(text), &config, &errors) < 0) {
+		fail_msg("%s: %s", errors.error[0].path, errors.error[0].reason);
+	}
+	weir_config_errors_fini(&errors);
+	return config;
+}
+
+// Changes as lines.
+static void lines_of(const char *from, const char *to, char *ret, size_t bytes) {
+	struct weir_config *before = parse(from), *after = parse(to);
+	struct weir_difference difference;
+	size_t used = 0;
+
+	assert_int_equal(weir_difference_compute(before, after, &difference), 0);
+	ret[0] = '\0';
+	for (uint32_t i = 0; i < difference.count && used < bytes; i++) {
+		char line[1024];
+
+		used += (size_t)snprintf(ret + used, bytes - used, "%s\n",
+			weir_change_format(&difference.change[i], line, sizeof(line)));
+	}
+	weir_difference_fini(&difference);
+	weir_config_free(before);
+	weir_config_free(after);
+}
+
+#define TOP "{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\"}], \"services\": ["
+#define WEB(bind, rest, backends) \
+	"{\"name\": \"web\", \"binds\": [" bind "]" rest ", \"backends\": [" backends "]}"
+#define BIND "{\"address\": \"198.51.100.10\", \"protocol\": \"tcp\", \"port\": 80}"
+#define BIND6 \
+	"{\"address\": \"2001:db8::10\", \"protocol\": \"udp\", \"port_first\": 10, " \
+	"\"port_last\": 20}"
+#define ANY "{\"address\": \"198.51.100.10\", \"protocol\": \"tcp\", \"port\": 0}"
+#define ONE "{\"name\": \"web-1\", \"address\": \"10.0.0.11\"}"
+#define TWO "{\"name\": \"web-2\", \"address\": \"10.0.0.12\"}"
+#define BASE TOP WEB(BIND, "", ONE ", " TWO) "]}"
+
+struct row {
+	const char *from, *to, *lines;
+};
+
+static const struct row rows[] = {
+	{BASE, BASE, ""},
+	{BASE, TOP WEB(BIND, "", TWO ", " ONE) "]}", ""}, // order does not matter
+	{BASE, TOP WEB(BIND, "", ONE) "]}",
+		"remove service web backend web-2: 10.0.0.12 weight 100\n"},
+	{TOP WEB(BIND, "", ONE) "]}", BASE,
+		"add service web backend web-2: 10.0.0.12 weight 100\n"},
+	{BASE,
+		TOP WEB(BIND, "",
+			ONE
+			", {\"name\": \"web-2\", \"address\": \"10.0.0.99\", \"weight\": 7}") "]}",
+		"change service web backend web-2 address: 10.0.0.12 -> 10.0.0.99\n"
+		"change service web backend web-2 weight: 100 -> 7\n"},
+	{BASE, TOP WEB(BIND6, "", ONE ", " TWO) "]}",
+		"remove service web bind tcp 198.51.100.10:80\n"
+		"add service web bind udp [2001:db8::10]:10-20\n"},
+	{BASE, TOP WEB(ANY, "", ONE ", " TWO) "]}",
+		"remove service web bind tcp 198.51.100.10:80\n"
+		"add service web bind tcp 198.51.100.10:*\n"},
+	{BASE,
+		TOP WEB(BIND, ", \"table_size\": 251, \"panic_threshold_percent\": 10",
+			ONE ", " TWO) "]}",
+		"change service web table_size: 65537 -> 251\n"
+		"change service web panic_threshold_percent: 50 -> 10\n"},
+	{BASE,
+		TOP WEB(BIND, ", \"health_check\": {\"type\": \"tcp\", \"interval_ms\": 2000}",
+			ONE ", " TWO) "]}",
+		"change service web health_check type: none -> tcp\n"
+		"change service web health_check interval_ms: 1000 -> 2000\n"},
+	{BASE, TOP "]}", "remove service web: 1 bind, 2 backends, maglev\n"},
+	{TOP "]}", BASE, "add service web: 1 bind, 2 backends, maglev\n"},
+	{"{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\"}], \"services\": []}",
+		"{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\", \"mtu\": 9000, "
+		"\"gateway_mac\": \"02:00:00:00:00:01\", \"source_ipv4\": \"192.0.2.1\"}], "
+		"\"services\": []}",
+		"change port wan mtu: 1500 -> 9000 (needs a restart of weir-dataplane)\n"
+		"change port wan source_ipv4: none -> 192.0.2.1\n"
+		"change port wan gateway_mac: none -> 02:00:00:00:00:01\n"},
+	{"{\"ports\": [{\"name\": \"a\", \"device\": \"net_null0\"}, "
+	 "{\"name\": \"b\", \"device\": \"net_null1\"}], \"services\": []}",
+		"{\"ports\": [{\"name\": \"b\", \"device\": \"net_null1\"}, "
+		"{\"name\": \"a\", \"device\": \"net_null0\"}], \"services\": []}",
+		"change port number 0: a -> b (needs a restart of weir-dataplane)\n"
+		"change port number 1: b -> a (needs a restart of weir-dataplane)\n"},
+	{"{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\"}], \"services\": []}",
+		"{\"ports\": [{\"name\": \"lan\", \"device\": \"net_null0\"}], \"services\": [], "
+		"\"workers\": {\"cores\": [1, 2], \"idle\": \"poll\"}, "
+		"\"instance\": {\"name\": \"lb-7\"}, "
+		"\"flow_table\": {\"flows_per_worker\": 2048, \"timeout_ms\": {\"udp\": 100}}, "
+		"\"segment\": {\"huge_pages\": true}}",
+		"change instance name: weir -> lb-7 (needs a restart of weir-dataplane)\n"
+		"remove port wan: net_null0 (needs a restart of weir-dataplane)\n"
+		"add port lan: net_null0 (needs a restart of weir-dataplane)\n"
+		"change port number 0: wan -> lan (needs a restart of weir-dataplane)\n"
+		"change workers cores: 0 -> 1,2 (needs a restart of weir-dataplane)\n"
+		"change workers idle: yield -> poll (needs a restart of weir-dataplane)\n"
+		"change flow_table flows_per_worker: 1048576 -> 2048 (needs a restart of "
+		"weir-dataplane)\n"
+		"change flow_table timeout_ms udp: 30000 -> 100 (needs a restart of "
+		"weir-dataplane)\n"
+		"change segment huge_pages: false -> true (needs a restart of weir-dataplane)\n"},
+};
+
+static void difference_lists_every_change(void **state) {
+	char lines[8192];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		lines_of(rows[i].from, rows[i].to, lines, sizeof(lines));
+		if (strcmp(lines, rows[i].lines) != 0) {
+			fail_msg("row %zu:\n%sexpected:\n%s", i, lines, rows[i].lines);
+		}
+	}
+}
+
+static void difference_from_nothing_adds_services(void **state) {
+	struct weir_config *config = parse(BASE);
+	struct weir_difference difference;
+
+	(void)state;
+	assert_int_equal(weir_difference_compute(NULL, config, &difference), 0);
+	assert_int_equal(difference.count, 1);
+	assert_int_equal(difference.change[0].kind, WEIR_CHANGE_ADD);
+	assert_string_equal(difference.change[0].what, "service web");
+	weir_difference_fini(&difference);
+	assert_int_equal(difference.count, 0);
+	weir_difference_fini(&difference);
+	weir_config_free(config);
+}
+
+static void difference_json_has_only_what_applies(void **state) {
+	struct weir_config *before = parse(BASE);
+	struct weir_config *after = parse(TOP WEB(BIND, ", \"table_size\": 251", ONE) "]}");
+	struct weir_difference difference;
+	json_t *json, *expected;
+
+	(void)state;
+	assert_int_equal(weir_difference_compute(before, after, &difference), 0);
+	json = weir_difference_json(&difference);
+	expected = json_pack("[{s:s, s:s, s:s, s:s}, {s:s, s:s, s:s}]", "kind", "change", "what",
+		"service web table_size", "from", "65537", "to", "251", "kind", "remove", "what",
+		"service web backend web-2", "from", "10.0.0.12 weight 100");
+	assert_non_null(expected);
+	assert_true(json_equal(json, expected));
+	json_decref(json);
+	json_decref(expected);
+	weir_difference_fini(&difference);
+	weir_config_free(before);
+	weir_config_free(after);
+}
+
+// Two lists of n backends that share half of them; the work must not grow with n squared.
+static struct weir_config *many(uint32_t n, uint32_t first) {
+	size_t room = 256 + n * 96, used;
+	char *text = malloc(room);
+	struct weir_config *config;
+
+	used = (size_t)snprintf(
+		text, room, TOP "{\"name\": \"web\", \"binds\": [" BIND "], \"backends\": [");
+	for (uint32_t i = first; i < first + n; i++) {
+		used += (size_t)snprintf(text + used, room - used,
+			"%s{\"name\": \"b-%u\", \"address\": \"10.%u.%u.%u\"}",
+			i > first ? ", " : "", i, i >> 16, i >> 8 & 255, i & 255);
+	}
+	snprintf(text + used, room - used, "]}]}");
+	config = parse(text);
+	free(text);
+	return config;
+}
+
+static void difference_of_10000_backends_is_fast(void **state) {
+	struct weir_config *before = many(10000, 1), *after = many(10000, 5001);
+	struct weir_difference difference;
+	clock_t start = clock();
+
+	(void)state;
+	assert_int_equal(weir_difference_compute(before, after, &difference), 0);
+	assert_int_equal(difference.count, 10000);
+	// Measured at a few ms; comparing all with all takes seconds.
+	assert_true((double)(clock() - start) / CLOCKS_PER_SEC < 1.0);
+	weir_difference_fini(&difference);
+	weir_config_free(before);
+	weir_config_free(after);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(difference_lists_every_change),
+		cmocka_unit_test(difference_from_nothing_adds_services),
+		cmocka_unit_test(difference_json_has_only_what_applies),
+		cmocka_unit_test(difference_of_10000_backends_is_fast),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The schedule and the states of health checks, against real sockets in a network namespace of
+// this process. Needs root.
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "health.h"
+#include "watch_lab.h"
+
+#define IDS 4096
+#define PORT 8200
+
+struct fixture {
+	uv_loop_t loop;
+	struct weir_health *health;
+	int listener; // -1 = the port is dead
+	int calls;
+	uint16_t backend; // of the last call
+	enum weir_health_state state;
+	char detail[WEIR_HEALTH_DETAIL_BYTES];
+	struct weir_config_health_check check;
+	struct weir_health_target targets[IDS];
+	uint32_t target_count;
+	bool clear_in_callback;
+};
+
+static void on_health(
+	void *context, uint16_t backend, enum weir_health_state state, const char *detail) {
+	struct fixture *fixture = context;
+
+	fixture->calls++;
+	fixture->backend = backend;
+	fixture->state = state;
+	strncpy(fixture->detail, detail, sizeof(fixture->detail) - 1);
+	if (fixture->clear_in_callback) {
+		assert_int_equal(weir_health_configure(fixture->health, NULL, 0), 0);
+	}
+}
+
+static void open_port(struct fixture *fixture) {
+	struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_port = htons(PORT)};
+	int one = 1;
+
+	fixture->listener = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	setsockopt(fixture->listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	assert_int_equal(bind(fixture->listener, (struct sockaddr *)&any, sizeof(any)), 0);
+	assert_int_equal(listen(fixture->listener, 4096), 0);
+}
+
+static void close_port(struct fixture *fixture) {
+	close(fixture->listener);
+	fixture->listener = -1;
+}
+
+static int setup(void **state) {
+	struct fixture *fixture = calloc(1, sizeof(*fixture));
+
+	uv_loop_init(&fixture->loop);
+	assert_int_equal(
+		weir_health_create(&fixture->loop, on_health, fixture, &fixture->health), 0);
+	fixture->check = (struct weir_config_health_check){
+		.type = WEIR_CHECK_TCP,
+		.interval_ms = 20,
+		.timeout_ms = 500,
+		.rise = 2,
+		.fall = 3,
+	};
+	open_port(fixture);
+	*state = fixture;
+	return 0;
+}
+
+static int teardown(void **state) {
+	struct fixture *fixture = *state;
+
+	weir_health_free(fixture->health);
+	watch_lab_close(&fixture->loop);
+	if (fixture->listener >= 0) {
+		close(fixture->listener);
+	}
+	free(fixture);
+	return 0;
+}
+
+static void add(struct fixture *fixture, uint16_t backend, const char *address) {
+	fixture->targets[fixture->target_count++] = (struct weir_health_target){
+		.backend = backend,
+		.port = PORT,
+		.address = watch_lab_address(address),
+		.check = &fixture->check,
+		.initial = WEIR_HEALTH_STARTING,
+	};
+}
+
+static int configure(struct fixture *fixture) {
+	return weir_health_configure(fixture->health, fixture->targets, fixture->target_count);
+}
+
+static struct weir_health_status status_of(struct fixture *fixture, uint16_t backend) {
+	struct weir_health_status status;
+
+	assert_int_equal(weir_health_status(fixture->health, backend, &status), 0);
+	return status;
+}
+
+static bool was_called(void *context) {
+	return ((struct fixture *)context)->calls > 0;
+}
+
+static void wait_for_call(struct fixture *fixture) {
+	fixture->calls = 0;
+	watch_lab_run(&fixture->loop, was_called, fixture, 5000, "callback");
+}
+
+// --- states -------------------------------------------------------------------------------
+
+static void rise_and_fall(struct fixture *fixture, const char *address) {
+	struct weir_health_status status;
+
+	add(fixture, 7, address);
+	assert_int_equal(configure(fixture), 0);
+	assert_int_equal(status_of(fixture, 7).state, WEIR_HEALTH_STARTING);
+	assert_false(status_of(fixture, 7).checked);
+	wait_for_call(fixture);
+	assert_int_equal(fixture->backend, 7);
+	assert_int_equal(fixture->state, WEIR_HEALTH_HEALTHY);
+	assert_string_equal(fixture->detail, "connected");
+	assert_int_equal(status_of(fixture, 7).passes, 2);
+
+	close_port(fixture);
+	wait_for_call(fixture);
+	assert_int_equal(fixture->state, WEIR_HEALTH_REFUSING);
+	assert_string_equal(fixture->detail, "connection refused");
+	status = status_of(fixture, 7);
+	assert_int_equal(status.state, WEIR_HEALTH_REFUSING);
+	assert_int_equal(status.fails, 3);
+	assert_int_equal(status.streak, 3);
+	assert_true(status.checked);
+	assert_false(status.passed);
+	assert_string_equal(status.detail, "connection refused");
+	assert_true(status.since_ms < 1000 && status.age_ms < 1000);
+
+	open_port(fixture);
+	wait_for_call(fixture);
+	assert_int_equal(fixture->state, WEIR_HEALTH_HEALTHY);
+	assert_int_equal(status_of(fixture, 7).streak, 2);
+}
+
+static void health_rises_and_falls_over_ipv4(void **state) {
+	rise_and_fall(*state, "127.0.0.1");
+}
+
+static void health_rises_and_falls_over_ipv6(void **state) {
+	rise_and_fall(*state, "::1");
+}
+
+static bool has_failed_twice(void *context) {
+	return status_of(context, 7).streak == 2 && !status_of(context, 7).passed;
+}
+
+static bool has_passed(void *context) {
+	return status_of(context, 7).passed;
+}
+
+// Two failures, then passes: a fall of 3 is not reached, and the count starts anew.
+static void health_survives_fewer_failures_than_fall(void **state) {
+	struct fixture *fixture = *state;
+
+	fixture->check.interval_ms = 100;
+	add(fixture, 7, "127.0.0.1");
+	configure(fixture);
+	wait_for_call(fixture);
+	fixture->calls = 0;
+	for (int i = 0; i < 2; i++) {
+		close_port(fixture);
+		watch_lab_run(&fixture->loop, has_failed_twice, fixture, 5000, "two failures");
+		open_port(fixture);
+		watch_lab_run(&fixture->loop, has_passed, fixture, 5000, "a pass");
+	}
+	assert_int_equal(fixture->calls, 0);
+	assert_int_equal(status_of(fixture, 7).state, WEIR_HEALTH_HEALTHY);
+}
+
+static void health_of_a_starting_backend_that_fails_is_refusing(void **state) {
+	struct fixture *fixture = *state;
+
+	close_port(fixture);
+	add(fixture, 7, "127.0.0.1");
+	configure(fixture);
+	wait_for_call(fixture);
+	assert_int_equal(fixture->state, WEIR_HEALTH_REFUSING);
+	assert_int_equal(status_of(fixture, 7).fails, 3);
+}
+
+static bool has_passed_ten_times(void *context) {
+	return status_of(context, 7).passes >= 10;
+}
+
+// What a restarted control process adopts is not reported again.
+static void health_begins_in_the_initial_state(void **state) {
+	struct fixture *fixture = *state;
+
+	add(fixture, 7, "127.0.0.1");
+	fixture->targets[0].initial = WEIR_HEALTH_HEALTHY;
+	configure(fixture);
+	watch_lab_run(&fixture->loop, has_passed_ten_times, fixture, 5000, "ten passes");
+	assert_int_equal(fixture->calls, 0);
+}
+
+static bool has_ended(void *context) {
+	return status_of(context, 7).checked;
+}
+
+// Out of descriptors: that says nothing about the backend.
+static void health_failures_of_our_own_do_not_count(void **state) {
+	struct fixture *fixture = *state;
+	struct rlimit before, none;
+
+	fixture->check.fall = 1;
+	add(fixture, 7, "127.0.0.1");
+	fixture->targets[0].initial = WEIR_HEALTH_HEALTHY;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none = before;
+	none.rlim_cur = 3;
+	configure(fixture);
+	uv_run(&fixture->loop, UV_RUN_NOWAIT);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	watch_lab_run(&fixture->loop, has_ended, fixture, 5000, "one check");
+	watch_lab_idle(&fixture->loop, 100);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_int_equal(fixture->calls, 0);
+	assert_int_equal(status_of(fixture, 7).fails, 0);
+	assert_string_equal(status_of(fixture, 7).detail, "too many open files");
+	watch_lab_run(&fixture->loop, has_passed_ten_times, fixture, 5000, "ten passes");
+}
+
+// --- configuring --------------------------------------------------------------------------
+
+static void health_configure_goes_on_with_what_is_the_same(void **state) {
+	struct fixture *fixture = *state;
+	struct weir_config_health_check same = fixture->check;
+	uint64_t passes;
+
+	add(fixture, 7, "127.0.0.1");
+	add(fixture, 8, "127.0.0.1");
+	configure(fixture);
+	watch_lab_run(&fixture->loop, has_passed_ten_times, fixture, 5000, "ten passes");
+	passes = status_of(fixture, 7).passes;
+	fixture->targets[0].check = &same; // another object, the same parameters
+	fixture->targets[0].initial = WEIR_HEALTH_REFUSING; // which is of no interest any more
+	fixture->calls = 0;
+	configure(fixture);
+	assert_int_equal(status_of(fixture, 7).passes, passes);
+	assert_int_equal(status_of(fixture, 7).state, WEIR_HEALTH_HEALTHY);
+
+	same.timeout_ms++;
+	configure(fixture);
+	assert_int_equal(status_of(fixture, 7).passes, 0);
+	assert_false(status_of(fixture, 7).checked);
+	assert_int_equal(status_of(fixture, 7).state, WEIR_HEALTH_HEALTHY);
+	assert_true(status_of(fixture, 8).passes > 0);
+	watch_lab_run(&fixture->loop, has_passed_ten_times, fixture, 5000, "ten passes");
+	assert_int_equal(fixture->calls, 0);
+}
+
+static void health_configure_drops_what_is_not_listed(void **state) {
+	struct fixture *fixture = *state;
+	struct weir_health_status status;
+
+	add(fixture, 7, "127.0.0.1");
+	add(fixture, 8, "127.0.0.1");
+	configure(fixture);
+	watch_lab_run(&fixture->loop, has_passed_ten_times, fixture, 5000, "ten passes");
+	fixture->target_count = 1;
+	configure(fixture);
+	assert_int_equal(weir_health_status(fixture->health, 8, &status), -ENOENT);
+	fixture->check.type = WEIR_CHECK_NONE;
+	configure(fixture);
+	assert_int_equal(weir_health_status(fixture->health, 7, &status), -ENOENT);
+	fixture->calls = 0;
+	close_port(fixture);
+	watch_lab_idle(&fixture->loop, 150);
+	assert_int_equal(fixture->calls, 0);
+	assert_int_equal(weir_health_status(fixture->health, 65535, &status), -ENOENT);
+}
+
+static void health_callback_may_configure(void **state) {
+	struct fixture *fixture = *state;
+	struct weir_health_status status;
+
+	fixture->clear_in_callback = true;
+	for (uint16_t i = 0; i < 20; i++) {
+		add(fixture, i, i % 2 ? "127.0.0.1" : "::1");
+	}
+	configure(fixture);
+	wait_for_call(fixture);
+	watch_lab_idle(&fixture->loop, 100);
+	assert_int_equal(fixture->calls, 1);
+	assert_int_equal(weir_health_status(fixture->health, 3, &status), -ENOENT);
+}
+
+static void health_configure_refuses_nonsense_as_a_whole(void **state) {
+	struct fixture *fixture = *state;
+	struct weir_config_health_check bad = fixture->check;
+	struct weir_health_status status;
+
+	add(fixture, 7, "127.0.0.1");
+	add(fixture, 7, "127.0.0.1");
+	assert_int_equal(configure(fixture), -EINVAL); // twice
+	fixture->targets[1].backend = 8;
+	fixture->targets[1].check = &bad;
+	bad.interval_ms = 0;
+	assert_int_equal(configure(fixture), -EINVAL);
+	bad = fixture->check;
+	bad.rise = 0;
+	assert_int_equal(configure(fixture), -EINVAL);
+	bad = fixture->check;
+	fixture->targets[1].port = 0;
+	assert_int_equal(configure(fixture), -EINVAL);
+	fixture->targets[1].port = 1;
+	fixture->targets[1].address.family = 0;
+	assert_int_equal(configure(fixture), -EINVAL);
+	fixture->targets[1].address.family = 4;
+	fixture->targets[1].backend = WEIR_BACKEND_NONE;
+	assert_int_equal(configure(fixture), -EINVAL);
+	assert_int_equal(weir_health_status(fixture->health, 7, &status), -ENOENT);
+}
+
+// --- many ---------------------------------------------------------------------------------
+
+static unsigned int open_descriptors(void) {
+	DIR *dir = opendir("/proc/self/fd");
+	unsigned int count = 0;
+
+	while (readdir(dir)) {
+		count++;
+	}
+	closedir(dir);
+	return count;
+}
+
+static void health_of_many_is_bounded(void **state) {
+	struct fixture *fixture = *state;
+	unsigned int before = open_descriptors(), most = 0;
+	struct rlimit limit;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+	fixture->check.timeout_ms = 400; // 4000 checks at a time, if they could
+	fixture->check.interval_ms = 400;
+	for (uint16_t i = 0; i < 4000; i++) {
+		add(fixture, i, i % 2 ? WATCH_LAB_HOLE4 : WATCH_LAB_HOLE6);
+	}
+	configure(fixture);
+	for (int i = 0; i < 20; i++) {
+		unsigned int now;
+
+		watch_lab_idle(&fixture->loop, 40);
+		now = open_descriptors() - before;
+		most = now > most ? now : most;
+	}
+	assert_in_range(most, WEIR_HEALTH_CONCURRENT * 3 / 4, WEIR_HEALTH_CONCURRENT + 4);
+}
+
+static uint64_t all_passes(struct fixture *fixture) {
+	uint64_t passes = 0;
+
+	for (uint32_t i = 0; i < fixture->target_count; i++) {
+		passes += status_of(fixture, fixture->targets[i].backend).passes;
+	}
+	return passes;
+}
+
+// 1000 backends, one second: about 50 each 50 ms, also in the second round.
+static void health_of_many_is_spread_over_the_interval(void **state) {
+	struct fixture *fixture = *state;
+	uint64_t start = uv_hrtime(), before = 0, most = 0;
+
+	fixture->check.interval_ms = 1000;
+	for (uint16_t i = 0; i < 1000; i++) {
+		add(fixture, i, "127.0.0.1");
+	}
+	configure(fixture);
+	while (uv_hrtime() - start < 2000 * 1000000ull) {
+		uint64_t now;
+
+		watch_lab_idle(&fixture->loop, 50);
+		now = all_passes(fixture);
+		most = now - before > most ? now - before : most;
+		before = now;
+	}
+	assert_in_range(before, 1500, 2100);
+	assert_in_range(most, 1, 400);
+}
+
+static void health_free_in_flight_is_silent(void **state) {
+	struct fixture *fixture = *state;
+
+	fixture->check.timeout_ms = 100;
+	fixture->check.fall = 1;
+	for (uint16_t i = 0; i < 1000; i++) {
+		add(fixture, i, WATCH_LAB_HOLE4);
+	}
+	configure(fixture);
+	watch_lab_idle(&fixture->loop, 60);
+	weir_health_free(fixture->health);
+	fixture->health = NULL;
+	fixture->calls = 0;
+	watch_lab_idle(&fixture->loop, 200);
+	assert_int_equal(fixture->calls, 0);
+}
+
+static int enter(void **state) {
+	int error = watch_lab_enter(state);
+
+	if (!error) {
+		watch_lab_make_hole();
+	}
+	return error;
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(health_rises_and_falls_over_ipv4),
+		TEST(health_rises_and_falls_over_ipv6),
+		TEST(health_survives_fewer_failures_than_fall),
+		TEST(health_of_a_starting_backend_that_fails_is_refusing),
+		TEST(health_begins_in_the_initial_state),
+		TEST(health_failures_of_our_own_do_not_count),
+		TEST(health_configure_goes_on_with_what_is_the_same),
+		TEST(health_configure_drops_what_is_not_listed),
+		TEST(health_callback_may_configure),
+		TEST(health_configure_refuses_nonsense_as_a_whole),
+		TEST(health_of_many_is_bounded),
+		TEST(health_of_many_is_spread_over_the_interval),
+		TEST(health_free_in_flight_is_silent),
+	};
+
+	return cmocka_run_group_tests(tests, enter, NULL);
+}

@@ -1,0 +1,571 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Next hops over real veths: lb0 and lb1 are ports, their other ends eth0 and eth1 are in a network
+// namespace of their own and answer ARP and neighbour solicitations. Needs root.
+#include <errno.h>
+#include <grp.h>
+#include <linux/neighbour.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "neighbours_private.h"
+#include "watch_lab.h"
+
+#define REPORTS_MAX 32
+#define MAC0 "02:00:00:00:00:10" // of eth0
+#define MAC1 "02:00:00:00:00:11" // of eth1
+
+struct seen { // last report of an address
+	struct weir_address address;
+	struct weir_next_hop hop;
+	char why[160];
+	int calls;
+};
+
+struct fixture {
+	uv_loop_t loop;
+	struct weir_neighbours *neighbours;
+	pid_t peer; // holds the other namespace
+	struct seen seen[REPORTS_MAX];
+	uint32_t seen_count;
+	uint32_t calls;
+	struct weir_neighbour_port ports[2];
+	struct weir_address addresses[REPORTS_MAX];
+	uint32_t address_count;
+	const char *wanted; // address that is waited for
+	const char *wanted_mac; // NULL = unresolved
+	bool clear_in_callback;
+};
+
+static struct seen *seen_of(struct fixture *fixture, const struct weir_address *address) {
+	for (uint32_t i = 0; i < fixture->seen_count; i++) {
+		if (memcmp(&fixture->seen[i].address, address, sizeof(*address)) == 0) {
+			return &fixture->seen[i];
+		}
+	}
+	return NULL;
+}
+
+static void on_next_hop(void *context, const struct weir_address *address,
+	const struct weir_next_hop *hop, const char *why) {
+	struct fixture *fixture = context;
+	struct seen *seen = seen_of(fixture, address);
+
+	fixture->calls++;
+	if (!seen && fixture->seen_count < REPORTS_MAX) {
+		seen = &fixture->seen[fixture->seen_count++];
+		seen->address = *address;
+	}
+	if (seen) {
+		seen->hop = *hop;
+		seen->calls++;
+		strncpy(seen->why, why, sizeof(seen->why) - 1);
+	}
+	if (fixture->clear_in_callback) {
+		assert_int_equal(weir_neighbours_configure(fixture->neighbours, fixture->ports, 2,
+					 fixture->addresses, 0),
+			0);
+	}
+}
+
+static void peer_sh(const struct fixture *fixture, const char *command) {
+	watch_lab_sh("nsenter -t %d -n sh -c '%s'", fixture->peer, command);
+}
+
+static void make_peer(struct fixture *fixture) {
+	static const char *const words[] = {"unshare", "--net", "sleep", "600", NULL};
+
+	fixture->peer = watch_lab_start(words);
+	watch_lab_sh("for i in $(seq 500); do [ \"$(readlink /proc/%d/ns/net)\" != "
+		     "\"$(readlink /proc/%d/ns/net)\" ] && exit; sleep 0.01; done; exit 1",
+		fixture->peer, getpid());
+	for (int i = 0; i < 2; i++) {
+		watch_lab_sh("ip link add lb%d type veth peer name eth%d netns %d &&"
+			     "ip link set lb%d up && ip addr add 10.%d.0.2/24 dev lb%d &&"
+			     "ip addr add 2001:db8:%d::2/64 dev lb%d nodad",
+			i, i, fixture->peer, i, i, i, i, i);
+	}
+	peer_sh(fixture,
+		"ip link set eth0 address " MAC0 " up && ip link set eth1 address " MAC1 " up &&"
+		"ip addr add 10.0.0.11/24 dev eth0 && ip addr add 10.1.0.11/24 dev eth1 &&"
+		"ip addr add 2001:db8:0::11/64 dev eth0 nodad &&"
+		"ip addr add 2001:db8:1::11/64 dev eth1 nodad");
+}
+
+static int setup(void **state) {
+	struct fixture *fixture = calloc(1, sizeof(*fixture));
+
+	make_peer(fixture);
+	uv_loop_init(&fixture->loop);
+	assert_int_equal(
+		weir_neighbours_create(&fixture->loop, on_next_hop, fixture, &fixture->neighbours),
+		0);
+	for (int i = 0; i < 2; i++) {
+		struct weir_port_info *info = &fixture->ports[i].info;
+
+		snprintf(info->name, sizeof(info->name), "port-%d", i);
+		snprintf(info->kernel_interface, sizeof(info->kernel_interface), "lb%d", i);
+		info->kernel_ifindex = if_nametoindex(info->kernel_interface);
+	}
+	*state = fixture;
+	return 0;
+}
+
+static int teardown(void **state) {
+	struct fixture *fixture = *state;
+
+	weir_neighbours_free(fixture->neighbours);
+	watch_lab_close(&fixture->loop);
+	watch_lab_sh("ip link del lb0; ip link del lb1");
+	watch_lab_stop(fixture->peer);
+	free(fixture);
+	return 0;
+}
+
+static void watch(struct fixture *fixture, const char *address) {
+	fixture->addresses[fixture->address_count++] = watch_lab_address(address);
+}
+
+static void configure(struct fixture *fixture) {
+	assert_int_equal(weir_neighbours_configure(fixture->neighbours, fixture->ports, 2,
+				 fixture->addresses, fixture->address_count),
+		0);
+}
+
+static void format_mac(const uint8_t mac[6], char text[18]) {
+	snprintf(text, 18, "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2], mac[3], mac[4],
+		mac[5]);
+}
+
+static bool is_as_wanted(void *context) {
+	struct fixture *fixture = context;
+	struct weir_address address = watch_lab_address(fixture->wanted);
+	struct seen *seen = seen_of(fixture, &address);
+	char mac[18];
+
+	if (!seen || seen->hop.resolved != (fixture->wanted_mac != NULL)) {
+		return false;
+	}
+	format_mac(seen->hop.mac, mac);
+	return !fixture->wanted_mac || strcmp(mac, fixture->wanted_mac) == 0;
+}
+
+// Wait until the last report of an address says this (mac NULL: unresolved).
+static struct seen *expect(struct fixture *fixture, const char *address, const char *mac) {
+	struct weir_address parsed = watch_lab_address(address);
+
+	fixture->wanted = address;
+	fixture->wanted_mac = mac;
+	watch_lab_run(&fixture->loop, is_as_wanted, fixture, 8000, address);
+	return seen_of(fixture, &parsed);
+}
+
+static void assert_source(const struct seen *seen, const char *text) {
+	char buffer[64];
+
+	assert_string_equal(weir_address_format(&seen->hop.source, buffer, sizeof(buffer)), text);
+}
+
+// --- finding ------------------------------------------------------------------------------
+
+static void neighbours_on_link_are_found_on_their_port(void **state) {
+	struct fixture *fixture = *state;
+	struct seen *seen;
+
+	watch(fixture, "10.0.0.11");
+	watch(fixture, "10.1.0.11");
+	watch(fixture, "2001:db8:0::11");
+	watch(fixture, "2001:db8:1::11");
+	configure(fixture);
+	assert_int_equal(fixture->calls, 0);
+	seen = expect(fixture, "10.0.0.11", MAC0);
+	assert_int_equal(seen->hop.port, 0);
+	assert_source(seen, "10.0.0.2");
+	seen = expect(fixture, "10.1.0.11", MAC1);
+	assert_int_equal(seen->hop.port, 1);
+	assert_source(seen, "10.1.0.2");
+	seen = expect(fixture, "2001:db8:0::11", MAC0);
+	assert_int_equal(seen->hop.port, 0);
+	assert_source(seen, "2001:db8::2");
+	assert_int_equal(expect(fixture, "2001:db8:1::11", MAC1)->hop.port, 1);
+}
+
+static void neighbours_behind_a_gateway_have_its_mac(void **state) {
+	struct fixture *fixture = *state;
+	struct seen *seen;
+
+	watch_lab_sh("ip route add 10.50.0.0/16 via 10.1.0.11 &&"
+		     "ip -6 route add 2001:db8:50::/48 via 2001:db8:0::11");
+	watch(fixture, "10.50.1.1");
+	watch(fixture, "2001:db8:50::1");
+	configure(fixture);
+	seen = expect(fixture, "10.50.1.1", MAC1);
+	assert_int_equal(seen->hop.port, 1);
+	assert_source(seen, "10.1.0.2");
+	assert_int_equal(expect(fixture, "2001:db8:50::1", MAC0)->hop.port, 0);
+}
+
+static void neighbours_with_a_static_gateway_need_no_entry(void **state) {
+	static const uint8_t gateway[6] = {2, 0, 0, 0, 0, 0x99};
+	struct fixture *fixture = *state;
+	struct seen *seen;
+
+	fixture->ports[1].has_gateway_mac = true;
+	memcpy(fixture->ports[1].gateway_mac, gateway, sizeof(gateway));
+	fixture->ports[1].source_ipv4 = watch_lab_address("192.0.2.1");
+	watch(fixture, "10.1.0.77"); // the kernel's way leads to that port, nobody answers
+	watch(fixture, "203.0.113.5"); // the kernel has no way
+	watch(fixture, "10.0.0.11"); // the kernel's way leads to the other port
+	watch(fixture, "2001:db8:99::1"); // no way, and no source of the family
+	configure(fixture);
+	seen = expect(fixture, "10.1.0.77", "02:00:00:00:00:99");
+	assert_int_equal(seen->hop.port, 1);
+	assert_source(seen, "192.0.2.1");
+	assert_int_equal(expect(fixture, "203.0.113.5", "02:00:00:00:00:99")->hop.port, 1);
+	assert_int_equal(expect(fixture, "10.0.0.11", MAC0)->hop.port, 0);
+	assert_non_null(strstr(expect(fixture, "2001:db8:99::1", NULL)->why, "no route"));
+}
+
+static void neighbours_take_the_configured_source(void **state) {
+	struct fixture *fixture = *state;
+
+	fixture->ports[0].source_ipv4 = watch_lab_address("192.0.2.1");
+	fixture->ports[0].source_ipv6 = watch_lab_address("2001:db8:77::1");
+	watch(fixture, "10.0.0.11");
+	watch(fixture, "2001:db8:0::11");
+	configure(fixture);
+	assert_source(expect(fixture, "10.0.0.11", MAC0), "192.0.2.1");
+	assert_source(expect(fixture, "2001:db8:0::11", MAC0), "2001:db8:77::1");
+}
+
+static void neighbours_that_are_missing_are_explained(void **state) {
+	struct fixture *fixture = *state;
+	uint64_t start = uv_hrtime();
+
+	watch_lab_sh("ip link add other0 type veth peer name other1 && ip link set other0 up &&"
+		     "ip link set other1 up && ip route add 10.60.0.0/16 dev other0");
+	watch(fixture, "10.0.0.77");
+	watch(fixture, "203.0.113.5");
+	watch(fixture, "10.0.0.2");
+	watch(fixture, "10.60.0.1");
+	configure(fixture);
+	assert_string_equal(
+		expect(fixture, "10.0.0.77", NULL)->why, "nobody on lb0 says that it is 10.0.0.77");
+	assert_string_equal(
+		expect(fixture, "203.0.113.5", NULL)->why, "no route (Network is unreachable)");
+	assert_string_equal(
+		expect(fixture, "10.0.0.2", NULL)->why, "it is an address of this host");
+	assert_string_equal(expect(fixture, "10.60.0.1", NULL)->why,
+		"its route leaves by other0, which is no port of the dataplane");
+	assert_true(uv_hrtime() - start > (WEIR_NEIGHBOURS_HOLD_MS - 100) * 1000000ull);
+	watch_lab_sh("ip link del other0");
+
+	peer_sh(fixture, "ip addr add 10.0.0.77/24 dev eth0");
+	expect(fixture, "10.0.0.77", MAC0); // found by the next datagram
+}
+
+// --- changes ------------------------------------------------------------------------------
+
+static void neighbours_follow_a_new_mac(void **state) {
+	struct fixture *fixture = *state;
+
+	watch(fixture, "10.0.0.11");
+	watch(fixture, "2001:db8:0::11");
+	configure(fixture);
+	expect(fixture, "10.0.0.11", MAC0);
+	expect(fixture, "2001:db8:0::11", MAC0);
+	watch_lab_sh("ip neigh replace 10.0.0.11 lladdr 02:00:00:00:00:aa dev lb0 nud reachable");
+	expect(fixture, "10.0.0.11", "02:00:00:00:00:aa");
+	watch_lab_sh("ip neigh replace 2001:db8:0::11 lladdr 02:00:00:00:00:ab dev lb0");
+	expect(fixture, "2001:db8:0::11", "02:00:00:00:00:ab");
+}
+
+// The other host changes its address by itself, and says so by gratuitous ARP.
+static void neighbours_follow_a_gratuitous_arp(void **state) {
+	struct fixture *fixture = *state;
+
+	watch(fixture, "10.0.0.11");
+	configure(fixture);
+	expect(fixture, "10.0.0.11", MAC0);
+	peer_sh(fixture, "sysctl -qw net.ipv4.conf.eth0.arp_notify=1 && ip link set eth0 down &&"
+			 "ip link set eth0 address 02:00:00:00:00:cc && ip link set eth0 up");
+	expect(fixture, "10.0.0.11", "02:00:00:00:00:cc");
+}
+
+static void neighbours_move_with_their_route(void **state) {
+	struct fixture *fixture = *state;
+
+	watch_lab_sh("ip route add 10.50.0.0/16 via 10.0.0.11");
+	watch(fixture, "10.50.1.1");
+	configure(fixture);
+	assert_int_equal(expect(fixture, "10.50.1.1", MAC0)->hop.port, 0);
+	watch_lab_sh("ip route replace 10.50.0.0/16 via 10.1.0.11");
+	assert_int_equal(expect(fixture, "10.50.1.1", MAC1)->hop.port, 1);
+	watch_lab_sh("ip route del 10.50.0.0/16");
+	assert_non_null(strstr(expect(fixture, "10.50.1.1", NULL)->why, "no route"));
+	watch_lab_sh("ip route add 10.50.0.0/16 via 10.0.0.11");
+	expect(fixture, "10.50.1.1", MAC0);
+}
+
+static void neighbours_survive_a_flush(void **state) {
+	struct fixture *fixture = *state;
+	struct seen *seen;
+
+	watch(fixture, "10.0.0.11");
+	configure(fixture);
+	seen = expect(fixture, "10.0.0.11", MAC0);
+	for (int i = 0; i < 3; i++) {
+		watch_lab_sh("ip neigh flush dev lb0");
+		watch_lab_idle(&fixture->loop, 400);
+	}
+	assert_int_equal(seen->calls, 1); // never reported as missing
+	watch_lab_sh("ip neigh show 10.0.0.11 dev lb0 | grep -q " MAC0);
+}
+
+static void neighbours_that_are_lost_are_reported_after_the_hold(void **state) {
+	struct fixture *fixture = *state;
+	struct weir_next_hop hop;
+	uint64_t start;
+
+	watch(fixture, "10.0.0.11");
+	configure(fixture);
+	expect(fixture, "10.0.0.11", MAC0);
+	peer_sh(fixture, "ip addr del 10.0.0.11/24 dev eth0");
+	watch_lab_sh("ip neigh flush dev lb0");
+	start = uv_hrtime();
+	watch_lab_idle(&fixture->loop, 500);
+	assert_int_equal(fixture->calls, 1);
+	assert_int_equal(
+		weir_neighbours_lookup(fixture->neighbours, &fixture->addresses[0], &hop), 0);
+	assert_true(hop.resolved); // as long as the hold lasts
+	expect(fixture, "10.0.0.11", NULL);
+	assert_true(uv_hrtime() - start > (WEIR_NEIGHBOURS_HOLD_MS - 400) * 1000000ull);
+	assert_int_equal(
+		weir_neighbours_lookup(fixture->neighbours, &fixture->addresses[0], &hop), 0);
+	assert_false(hop.resolved);
+}
+
+static bool is_confirmed(void *context) {
+	struct fixture *fixture = context;
+	struct hop *hop = weir_hop_find(
+		fixture->neighbours, fixture->ports[0].info.kernel_ifindex, &fixture->addresses[0]);
+
+	return hop && (hop->state & NUD_REACHABLE);
+}
+
+// The dataplane's packets do not pass the kernel, so nothing else keeps its entry fresh.
+static void neighbours_that_are_stale_are_refreshed(void **state) {
+	struct fixture *fixture = *state;
+	struct hop *hop;
+
+	watch_lab_sh("sysctl -qw net.ipv4.neigh.lb0.delay_first_probe_time=1");
+	watch(fixture, "10.0.0.11");
+	configure(fixture);
+	expect(fixture, "10.0.0.11", MAC0);
+	watch_lab_sh("ip neigh replace 10.0.0.11 lladdr " MAC0 " dev lb0 nud stale");
+	watch_lab_idle(&fixture->loop, 600);
+	assert_false(is_confirmed(fixture)); // gently: not at once
+	hop = weir_hop_find(
+		fixture->neighbours, fixture->ports[0].info.kernel_ifindex, &fixture->addresses[0]);
+	assert_true(hop->state & NUD_STALE);
+	hop->probe_ms = 0; // as if the time had come
+	watch_lab_run(&fixture->loop, is_confirmed, fixture, 5000, "confirmation");
+	assert_int_equal(fixture->calls, 1);
+}
+
+// --- configuring --------------------------------------------------------------------------
+
+static bool was_called_again(void *context) {
+	return ((struct fixture *)context)->calls >= 2;
+}
+
+static void neighbours_are_reported_once_per_configure(void **state) {
+	struct fixture *fixture = *state;
+	struct weir_next_hop hop;
+	struct seen *seen;
+
+	watch(fixture, "10.0.0.11");
+	watch(fixture, "10.0.0.11");
+	configure(fixture);
+	assert_int_equal(
+		weir_neighbours_lookup(fixture->neighbours, &fixture->addresses[0], &hop), -EAGAIN);
+	seen = expect(fixture, "10.0.0.11", MAC0);
+	watch_lab_idle(&fixture->loop, 600);
+	assert_int_equal(seen->calls, 1);
+	configure(fixture);
+	watch_lab_run(&fixture->loop, was_called_again, fixture, 2000, "second report");
+	watch_lab_idle(&fixture->loop, 300);
+	assert_int_equal(seen->calls, 2);
+	assert_int_equal(
+		weir_neighbours_lookup(fixture->neighbours, &fixture->addresses[0], &hop), 0);
+	assert_true(hop.resolved);
+
+	fixture->address_count = 0;
+	configure(fixture);
+	assert_int_equal(
+		weir_neighbours_lookup(fixture->neighbours, &fixture->addresses[0], &hop), -ENOENT);
+	watch_lab_sh("ip neigh replace 10.0.0.11 lladdr 02:00:00:00:00:aa dev lb0");
+	watch_lab_idle(&fixture->loop, 300);
+	assert_int_equal(fixture->calls, 2);
+}
+
+static void neighbours_configure_refuses_nonsense(void **state) {
+	struct fixture *fixture = *state;
+	struct weir_address bad = {.family = 5};
+
+	assert_int_equal(weir_neighbours_configure(fixture->neighbours, fixture->ports, 2, &bad, 1),
+		-EINVAL);
+	assert_int_equal(weir_neighbours_configure(
+				 fixture->neighbours, fixture->ports, WEIR_PORTS_MAX + 1, NULL, 0),
+		-EINVAL);
+}
+
+static bool was_called(void *context) {
+	return ((struct fixture *)context)->calls > 0;
+}
+
+static void neighbours_callback_may_configure(void **state) {
+	struct fixture *fixture = *state;
+
+	fixture->clear_in_callback = true;
+	watch(fixture, "10.0.0.11");
+	watch(fixture, "10.1.0.11");
+	watch(fixture, "2001:db8:0::11");
+	configure(fixture);
+	watch_lab_run(&fixture->loop, was_called, fixture, 5000, "first report");
+	watch_lab_idle(&fixture->loop, 300);
+	assert_int_equal(fixture->calls, 1);
+}
+
+static bool has_ten_thousand(void *context) {
+	return ((struct fixture *)context)->calls >= 10000;
+}
+
+static void neighbours_of_ten_thousand_backends(void **state) {
+	struct fixture *fixture = *state;
+	struct weir_address *addresses = calloc(10000, sizeof(*addresses));
+	uint64_t start;
+
+	watch_lab_sh("ip route add 10.50.0.0/16 via 10.0.0.11");
+	for (uint32_t i = 0; i < 10000; i++) {
+		addresses[i] = (struct weir_address){
+			.bytes = {10, 50, (uint8_t)(i / 250), (uint8_t)(i % 250)}, .family = 4};
+	}
+	start = uv_hrtime();
+	assert_int_equal(
+		weir_neighbours_configure(fixture->neighbours, fixture->ports, 2, addresses, 10000),
+		0);
+	watch_lab_run(&fixture->loop, has_ten_thousand, fixture, 5000, "10,000 reports");
+	print_message("10,000 addresses: %.1f ms\n", (double)(uv_hrtime() - start) / 1e6);
+	fixture->calls = 0;
+	watch_lab_sh("ip route replace 10.50.0.0/16 via 10.1.0.11"); // and all of them move
+	watch_lab_run(&fixture->loop, has_ten_thousand, fixture, 5000, "10,000 more");
+	free(addresses);
+}
+
+// weir-control has no capability left when it does this.
+static void neighbours_need_no_privilege(void **state) {
+	struct fixture *fixture = *state;
+	int status;
+	pid_t pid;
+
+	watch_lab_sh("ip neigh flush dev lb0");
+	pid = fork();
+	if (pid == 0) {
+		struct fixture own = *fixture;
+		bool found = false;
+
+		own.calls = 0;
+		if (setgroups(0, NULL) || setgid(65534) || setuid(65534) ||
+			prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) {
+			_exit(2);
+		}
+		uv_loop_init(&own.loop);
+		if (weir_neighbours_create(&own.loop, on_next_hop, &own, &own.neighbours)) {
+			_exit(3);
+		}
+		watch(&own, "10.0.0.11");
+		configure(&own);
+		own.wanted = "10.0.0.11";
+		own.wanted_mac = MAC0;
+		for (int i = 0; i < 300 && !found; i++) {
+			watch_lab_idle(&own.loop, 10);
+			found = is_as_wanted(&own);
+		}
+		_exit(found ? 0 : 4);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+// --- ports --------------------------------------------------------------------------------
+
+// This kernel may have neither VLAN nor bonding devices, so their links are given.
+static void neighbours_port_of_stacked_links(void **state) {
+	struct weir_link links[] = {
+		// sorted by ifindex
+		{.ifindex = 2, .name = "eth0"},
+		{.ifindex = 3, .name = "eth1", .master = 9},
+		{.ifindex = 4, .name = "eth0.100", .lower = 2, .vlan = 100},
+		{.ifindex = 5, .name = "eth0.200", .lower = 2, .vlan = 200},
+		{.ifindex = 6, .name = "bond0.100", .lower = 9, .vlan = 100},
+		{.ifindex = 9, .name = "bond0"},
+		{.ifindex = 11, .name = "eth2", .master = 12},
+		{.ifindex = 12, .name = "br0"},
+	};
+	static const struct {
+		uint32_t ifindex;
+		int port;
+	} cases[] = {{2, 0}, {4, 1}, {5, -1}, {9, -1}, {6, 2}, {11, 3}, {12, 3}, {7, -1}, {0, -1}};
+	struct weir_neighbours *n = calloc(1, sizeof(*n));
+
+	(void)state;
+	n->links = links;
+	n->link_count = sizeof(links) / sizeof(links[0]);
+	n->port_count = 5;
+	n->ports[0].info = (struct weir_port_info){.kernel_ifindex = 2};
+	n->ports[1].info = (struct weir_port_info){.kernel_ifindex = 2, .vlan = 100};
+	n->ports[2].info = (struct weir_port_info){.kernel_ifindex = 3, .vlan = 100};
+	n->ports[3].info = (struct weir_port_info){.kernel_ifindex = 11};
+	n->ports[4].info = (struct weir_port_info){.kernel_ifindex = 0}; // no kernel there
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		int port = weir_neighbours_port_of(n, cases[i].ifindex);
+
+		if (port != cases[i].port) {
+			fail_msg("interface %u: port %d", cases[i].ifindex, port);
+		}
+	}
+	n->ports[0].info.kernel_ifindex = 5; // a port may be the VLAN interface itself
+	assert_int_equal(weir_neighbours_port_of(n, 5), 0);
+	free(n);
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(neighbours_on_link_are_found_on_their_port),
+		TEST(neighbours_behind_a_gateway_have_its_mac),
+		TEST(neighbours_with_a_static_gateway_need_no_entry),
+		TEST(neighbours_take_the_configured_source),
+		TEST(neighbours_that_are_missing_are_explained),
+		TEST(neighbours_follow_a_new_mac),
+		TEST(neighbours_follow_a_gratuitous_arp),
+		TEST(neighbours_move_with_their_route),
+		TEST(neighbours_survive_a_flush),
+		TEST(neighbours_that_are_lost_are_reported_after_the_hold),
+		TEST(neighbours_that_are_stale_are_refreshed),
+		TEST(neighbours_are_reported_once_per_configure),
+		TEST(neighbours_configure_refuses_nonsense),
+		TEST(neighbours_callback_may_configure),
+		TEST(neighbours_of_ten_thousand_backends),
+		TEST(neighbours_need_no_privilege),
+		cmocka_unit_test(neighbours_port_of_stacked_links),
+	};
+
+	return cmocka_run_group_tests(tests, watch_lab_enter, NULL);
+}

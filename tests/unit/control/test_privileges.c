@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What drops privileges runs in a child: there is no way back.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/capability.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "privileges.h"
+
+// The number of the first wrong thing, 0 when all is well.
+static int after_drop(const struct weir_run_as *run_as) {
+	cap_flag_value_t value;
+	gid_t groups[4];
+	cap_t caps;
+
+	if (weir_privileges_drop(run_as) < 0) {
+		return 1;
+	}
+	if (getuid() != run_as->uid || geteuid() != run_as->uid) {
+		return 2;
+	}
+	if (getgid() != run_as->gid || getegid() != run_as->gid) {
+		return 3;
+	}
+	if (getgroups(4, groups) != 0 && run_as->change) {
+		return 4;
+	}
+	caps = cap_get_proc();
+	for (cap_value_t cap = 0; cap <= CAP_LAST_CAP; cap++) {
+		for (int set = CAP_EFFECTIVE; set <= CAP_INHERITABLE; set++) {
+			if (cap_get_flag(caps, cap, (cap_flag_t)set, &value) == 0 &&
+				value == CAP_SET) {
+				return 5;
+			}
+		}
+	}
+	cap_free(caps);
+	if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1) {
+		return 6;
+	}
+	if (run_as->change && run_as->uid != 0 && setuid(0) == 0) {
+		return 7;
+	}
+	return 0;
+}
+
+static int in_child(const struct weir_run_as *run_as) {
+	pid_t child = fork();
+	int status;
+
+	assert_true(child >= 0);
+	if (child == 0) {
+		_exit(after_drop(run_as));
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static void privileges_are_dropped_for_good(void **state) {
+	struct weir_run_as run_as;
+	char why[256];
+
+	(void)state;
+	assert_int_equal(weir_privileges_resolve(
+				 geteuid() == 0 ? "nobody" : NULL, NULL, &run_as, why, sizeof(why)),
+		0);
+	assert_int_equal(run_as.change, geteuid() == 0);
+	assert_int_equal(in_child(&run_as), 0);
+}
+
+static void privileges_root_by_name_keeps_no_capability(void **state) {
+	struct weir_run_as run_as;
+	char why[256];
+
+	(void)state;
+	if (geteuid() != 0) {
+		assert_int_equal(
+			weir_privileges_resolve("root", NULL, &run_as, why, sizeof(why)), -EPERM);
+		assert_non_null(strstr(why, "only when started as root"));
+		return;
+	}
+	assert_int_equal(weir_privileges_resolve("root", "root", &run_as, why, sizeof(why)), 0);
+	assert_int_equal(run_as.uid, 0);
+	assert_int_equal(in_child(&run_as), 0);
+}
+
+static void privileges_default_is_weir_else_nobody(void **state) {
+	const struct passwd *expected = getpwnam("weir");
+	struct weir_run_as run_as;
+	char why[256];
+
+	(void)state;
+	assert_int_equal(weir_privileges_resolve(NULL, NULL, &run_as, why, sizeof(why)), 0);
+	if (geteuid() != 0) {
+		assert_int_equal(run_as.uid, geteuid());
+		return;
+	}
+	expected = expected != NULL ? expected : getpwnam("nobody");
+	assert_non_null(expected);
+	assert_string_equal(run_as.user, expected->pw_name);
+	assert_int_equal(run_as.uid, expected->pw_uid);
+	if (getgrnam("weir") == NULL) {
+		assert_int_equal(run_as.gid, expected->pw_gid);
+	}
+}
+
+static void privileges_unknown_names_are_refused(void **state) {
+	struct weir_run_as run_as;
+	char why[256];
+
+	(void)state;
+	assert_int_equal(
+		weir_privileges_resolve("no-such-user", NULL, &run_as, why, sizeof(why)), -ENOENT);
+	assert_string_equal(why, "--user no-such-user: there is no such user");
+	assert_int_equal(
+		weir_privileges_resolve(NULL, "no-such-group", &run_as, why, sizeof(why)), -ENOENT);
+	assert_string_equal(why, "--group no-such-group: there is no such group");
+}
+
+static void privileges_run_dir_is_made_for_the_group(void **state) {
+	gid_t gid = geteuid() == 0 ? 65534 : getegid();
+	char dir[] = "/tmp/weir-test-XXXXXX", run_dir[64];
+	struct stat st;
+	mode_t mask = umask(0077);
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	snprintf(run_dir, sizeof(run_dir), "%s/run", dir);
+	assert_int_equal(weir_privileges_make_run_dir(run_dir, gid), 0);
+	assert_int_equal(stat(run_dir, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0770);
+	assert_int_equal(st.st_gid, gid);
+	// Made already: left alone.
+	assert_int_equal(chmod(run_dir, 0750), 0);
+	assert_int_equal(weir_privileges_make_run_dir(run_dir, gid), 0);
+	assert_int_equal(stat(run_dir, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0750);
+	assert_int_equal(rmdir(run_dir), 0);
+	// Something else has the name.
+	fclose(fopen(run_dir, "w"));
+	assert_int_equal(weir_privileges_make_run_dir(run_dir, gid), -ENOTDIR);
+	unlink(run_dir);
+	// Parents are made, too, for all to pass through.
+	umask(022);
+	strcat(run_dir, "/weir");
+	assert_int_equal(weir_privileges_make_run_dir(run_dir, gid), 0);
+	assert_int_equal(rmdir(run_dir), 0);
+	*strrchr(run_dir, '/') = '\0';
+	assert_int_equal(stat(run_dir, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0755);
+	assert_int_equal(rmdir(run_dir), 0);
+	rmdir(dir);
+	umask(mask);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(privileges_are_dropped_for_good),
+		cmocka_unit_test(privileges_root_by_name_keeps_no_capability),
+		cmocka_unit_test(privileges_default_is_weir_else_nobody),
+		cmocka_unit_test(privileges_unknown_names_are_refused),
+		cmocka_unit_test(privileges_run_dir_is_made_for_the_group),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

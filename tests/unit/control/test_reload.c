@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "reload.h"
+
+#define SERVICE(weight) \
+	"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", \"protocol\": \"tcp\", " \
+	"\"port\": 80}], \"backends\": [{\"name\": \"web-1\", \"address\": \"10.0.0.11\", " \
+	"\"weight\": " weight "}]}"
+#define CONFIG(port, weight) \
+	"{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\"" port \
+	"}], \"services\": [" SERVICE(weight) "]}"
+
+struct fixture {
+	char dir[32];
+	char file[64];
+	struct weir_reload *reload;
+};
+
+static void put(const char *file, const char *text) {
+	FILE *f = fopen(file, "w");
+
+	fputs(text, f);
+	fclose(f);
+}
+
+static int set_up(void **state) {
+	struct fixture *fixture = calloc(1, sizeof(*fixture));
+	struct weir_config_errors errors;
+	int r;
+
+	strcpy(fixture->dir, "/tmp/weir-test-XXXXXX");
+	assert_non_null(mkdtemp(fixture->dir));
+	snprintf(fixture->file, sizeof(fixture->file), "%s/weir.json", fixture->dir);
+	put(fixture->file, CONFIG("", "100"));
+	r = weir_reload_create(fixture->file, &fixture->reload, &errors);
+	weir_config_errors_fini(&errors);
+	*state = fixture;
+	return r;
+}
+
+static int tear_down(void **state) {
+	struct fixture *fixture = *state;
+
+	weir_reload_free(fixture->reload);
+	unlink(fixture->file);
+	rmdir(fixture->dir);
+	free(fixture);
+	return 0;
+}
+
+static void reload_commit_puts_the_new_one_in_use(void **state) {
+	struct fixture *fixture = *state;
+	struct weir_reload_plan plan;
+
+	put(fixture->file, CONFIG("", "50"));
+	assert_int_equal(weir_reload_plan(fixture->reload, NULL, &plan), 0);
+	assert_int_equal(plan.difference.count, 1);
+	assert_int_equal(weir_reload_config(fixture->reload)->services[0].backends[0].weight, 100);
+	weir_reload_commit(fixture->reload, &plan);
+	weir_reload_plan_fini(&plan);
+	assert_int_equal(weir_reload_config(fixture->reload)->services[0].backends[0].weight, 50);
+}
+
+static void reload_plan_alone_changes_nothing(void **state) {
+	struct fixture *fixture = *state;
+	const struct weir_config *before = weir_reload_config(fixture->reload);
+	struct weir_reload_plan plan;
+
+	put(fixture->file, CONFIG("", "50"));
+	assert_int_equal(weir_reload_plan(fixture->reload, NULL, &plan), 0);
+	weir_reload_plan_fini(&plan);
+	assert_ptr_equal(weir_reload_config(fixture->reload), before);
+	assert_int_equal(before->services[0].backends[0].weight, 100);
+}
+
+static void reload_bad_file_is_refused_with_every_error(void **state) {
+	struct fixture *fixture = *state;
+	struct weir_reload_plan plan;
+
+	put(fixture->file, CONFIG(", \"mtu\": 1, \"colour\": 2", "100"));
+	assert_true(weir_reload_plan(fixture->reload, NULL, &plan) < 0);
+	assert_int_equal(plan.errors.count, 2);
+	assert_null(plan.config);
+	weir_reload_plan_fini(&plan);
+}
+
+static void reload_missing_file_is_an_error_with_a_reason(void **state) {
+	struct fixture *fixture = *state;
+	struct weir_reload_plan plan;
+
+	unlink(fixture->file);
+	assert_int_equal(weir_reload_plan(fixture->reload, NULL, &plan), -ENOENT);
+	assert_int_equal(plan.errors.count, 1);
+	assert_true(plan.errors.error[0].reason[0] != '\0');
+	weir_reload_plan_fini(&plan);
+}
+
+static void reload_never_waits_for_a_pipe(void **state) {
+	struct fixture *fixture = *state;
+	struct weir_reload_plan plan;
+
+	unlink(fixture->file);
+	assert_int_equal(mkfifo(fixture->file, 0600), 0);
+	alarm(10); // a hang ends the test
+	assert_int_equal(weir_reload_plan(fixture->reload, NULL, &plan), -EINVAL);
+	alarm(0);
+	assert_string_equal(plan.errors.error[0].reason, "not a regular file");
+	weir_reload_plan_fini(&plan);
+}
+
+static void reload_other_file_becomes_the_one_in_use(void **state) {
+	struct fixture *fixture = *state;
+	struct weir_reload_plan plan;
+	char other[64];
+
+	snprintf(other, sizeof(other), "%s/other.json", fixture->dir);
+	put(other, CONFIG("", "7"));
+	assert_int_equal(weir_reload_plan(fixture->reload, other, &plan), 0);
+	assert_string_equal(weir_reload_file(fixture->reload), fixture->file);
+	weir_reload_commit(fixture->reload, &plan);
+	weir_reload_plan_fini(&plan);
+	assert_string_equal(weir_reload_file(fixture->reload), other);
+	unlink(other);
+}
+
+static void reload_keeps_the_dataplane_part_until_it_restarts(void **state) {
+	struct fixture *fixture = *state;
+	const struct weir_config *config;
+	struct weir_reload_plan plan;
+
+	put(fixture->file, CONFIG(", \"mtu\": 9000, \"gateway_mac\": \"02:00:00:00:00:09\"", "50"));
+	for (int again = 0; again < 2; again++) { // asked twice, it still says so
+		assert_int_equal(weir_reload_plan(fixture->reload, NULL, &plan), 0);
+		assert_string_equal(plan.difference.change[0].what, "port wan mtu");
+		assert_true(plan.difference.change[0].needs_restart);
+		weir_reload_commit(fixture->reload, &plan);
+		weir_reload_plan_fini(&plan);
+		config = weir_reload_config(fixture->reload);
+		assert_int_equal(config->ports[0].mtu, 1500);
+		assert_int_equal(config->services[0].backends[0].weight, 50);
+		// Control's own settings of the same port are in use at once.
+		assert_true(config->ports[0].has_gateway_mac);
+		assert_int_equal(config->ports[0].gateway_mac[5], 9);
+	}
+	assert_true(weir_reload_dataplane_started(fixture->reload));
+	assert_ptr_equal(weir_reload_config(fixture->reload), config);
+	assert_int_equal(config->ports[0].mtu, 9000);
+	assert_int_equal(config->services[0].backends[0].weight, 50);
+	assert_false(weir_reload_dataplane_started(fixture->reload));
+}
+
+static void reload_create_reports_errors(void **state) {
+	struct fixture *fixture = *state;
+	struct weir_config_errors errors;
+	struct weir_reload *reload = NULL;
+
+	put(fixture->file, "{");
+	assert_true(weir_reload_create(fixture->file, &reload, &errors) < 0);
+	assert_null(reload);
+	assert_int_equal(errors.count, 1);
+	weir_config_errors_fini(&errors);
+}
+
+int main(void) {
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+		T(reload_commit_puts_the_new_one_in_use),
+		T(reload_plan_alone_changes_nothing),
+		T(reload_bad_file_is_refused_with_every_error),
+		T(reload_missing_file_is_an_error_with_a_reason),
+		T(reload_never_waits_for_a_pipe),
+		T(reload_other_file_becomes_the_one_in_use),
+		T(reload_keeps_the_dataplane_part_until_it_restarts),
+		T(reload_create_reports_errors),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

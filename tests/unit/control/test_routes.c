@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Questions to, and events of, this kernel's rtnetlink, in a network namespace of this process.
+// Needs root.
+#include <errno.h>
+#include <libmnl/libmnl.h>
+#include <linux/if_link.h>
+#include <linux/neighbour.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "routes.h"
+#include "watch_lab.h"
+
+#define NEWS_MAX 64
+
+struct fixture {
+	uv_loop_t loop;
+	struct weir_routes *routes;
+	struct weir_neighbour news[NEWS_MAX];
+	int news_count, changes, lost, turns;
+	const char *wanted; // address whose news are waited for
+};
+
+static void on_neighbour(void *context, const struct weir_neighbour *neighbour) {
+	struct fixture *fixture = context;
+
+	if (fixture->news_count < NEWS_MAX) {
+		fixture->news[fixture->news_count++] = *neighbour;
+	}
+}
+
+static void on_change(void *context) {
+	((struct fixture *)context)->changes++;
+}
+
+static void on_lost(void *context) {
+	((struct fixture *)context)->lost++;
+}
+
+static void on_turn(void *context) {
+	((struct fixture *)context)->turns++;
+}
+
+static int setup(void **state) {
+	static const struct weir_routes_events events = {on_neighbour, on_change, on_lost, on_turn};
+	struct fixture *fixture = calloc(1, sizeof(*fixture));
+
+	watch_lab_sh("ip link add lb0 type veth peer name other0 &&"
+		     "ip link set lb0 address 02:00:00:00:00:01 up && ip link set other0 up &&"
+		     "ip addr add 10.0.0.2/24 dev lb0 &&"
+		     "ip addr add 2001:db8:a::2/64 dev lb0 nodad &&"
+		     "ip route add 10.1.0.0/16 via 10.0.0.1 src 10.0.0.2 &&"
+		     "ip route add 10.2.0.0/16 via inet6 2001:db8:a::1 dev lb0 &&"
+		     "ip route add unreachable 10.3.0.0/16 &&"
+		     "ip route add blackhole 10.4.0.0/16 &&"
+		     "ip -6 route add 2001:db8:b::/64 via fe80::1 dev lb0");
+	uv_loop_init(&fixture->loop);
+	assert_int_equal(weir_routes_open(&fixture->loop, &events, fixture, &fixture->routes), 0);
+	*state = fixture;
+	return 0;
+}
+
+static int teardown(void **state) {
+	struct fixture *fixture = *state;
+
+	weir_routes_close(fixture->routes);
+	watch_lab_close(&fixture->loop);
+	free(fixture);
+	watch_lab_sh("ip link del lb0; ip route flush type unreachable; ip route flush type "
+		     "blackhole; true");
+	return 0;
+}
+
+static struct weir_route lookup(struct fixture *fixture, const char *text) {
+	struct weir_address address = watch_lab_address(text);
+	struct weir_route route;
+
+	assert_int_equal(weir_routes_lookup(fixture->routes, &address, &route), 0);
+	return route;
+}
+
+static void assert_address(const struct weir_address *address, const char *text) {
+	char buffer[64];
+
+	assert_string_equal(weir_address_format(address, buffer, sizeof(buffer)), text);
+}
+
+static void routes_lookup_on_link(void **state) {
+	struct weir_route route = lookup(*state, "10.0.0.11");
+
+	assert_int_equal(route.error, 0);
+	assert_false(route.local);
+	assert_int_equal(route.ifindex, if_nametoindex("lb0"));
+	assert_address(&route.next_hop, "10.0.0.11");
+	assert_address(&route.source, "10.0.0.2");
+	route = lookup(*state, "2001:db8:a::11");
+	assert_int_equal(route.ifindex, if_nametoindex("lb0"));
+	assert_address(&route.next_hop, "2001:db8:a::11");
+	assert_address(&route.source, "2001:db8:a::2");
+}
+
+static void routes_lookup_behind_a_gateway(void **state) {
+	struct weir_route route = lookup(*state, "10.1.2.3");
+
+	assert_address(&route.next_hop, "10.0.0.1");
+	assert_address(&route.source, "10.0.0.2");
+	route = lookup(*state, "2001:db8:b::7");
+	assert_address(&route.next_hop, "fe80::1");
+	assert_int_equal(route.ifindex, if_nametoindex("lb0"));
+	route = lookup(*state, "10.2.3.4"); // IPv4 by way of an IPv6 gateway
+	assert_address(&route.next_hop, "2001:db8:a::1");
+	assert_int_equal(route.error, 0);
+}
+
+static void routes_lookup_without_a_route(void **state) {
+	assert_int_equal(lookup(*state, "192.0.2.1").error, -ENETUNREACH);
+	assert_int_equal(lookup(*state, "10.3.0.1").error, -EHOSTUNREACH);
+	assert_int_not_equal(lookup(*state, "10.4.0.1").error, 0);
+	assert_int_equal(lookup(*state, "2001:db8:99::1").error, -ENETUNREACH);
+	assert_true(lookup(*state, "10.0.0.2").local);
+	assert_true(lookup(*state, "2001:db8:a::2").local);
+}
+
+struct link_search {
+	const char *name;
+	struct weir_link found;
+	int links;
+};
+
+static void take_link(void *context, const struct weir_link *link) {
+	struct link_search *search = context;
+
+	search->links++;
+	if (strcmp(link->name, search->name) == 0) {
+		search->found = *link;
+	}
+}
+
+static void routes_links_with_their_masters(void **state) {
+	struct fixture *fixture = *state;
+	struct link_search search = {.name = "lb0"};
+
+	assert_int_equal(weir_routes_links(fixture->routes, take_link, &search), 0);
+	assert_true(search.links >= 3);
+	assert_int_equal(search.found.ifindex, if_nametoindex("lb0"));
+	assert_int_equal(search.found.vlan, 0);
+	assert_int_equal(search.found.lower, 0); // a veth's other end is not below it
+	assert_int_equal(search.found.master, 0);
+
+	watch_lab_sh("ip link add br7 type bridge && ip link set lb0 master br7");
+	assert_int_equal(weir_routes_links(fixture->routes, take_link, &search), 0);
+	assert_int_equal(search.found.master, if_nametoindex("br7"));
+	watch_lab_sh("ip link del br7");
+}
+
+static void routes_parse_link_of_a_vlan(void **state) {
+	char buffer[512] __attribute__((aligned(8))) = {0};
+	struct nlmsghdr *message = mnl_nlmsg_put_header(buffer);
+	struct nlattr *info, *data;
+	struct ifinfomsg *link;
+	struct weir_link parsed;
+
+	(void)state;
+	message->nlmsg_type = RTM_NEWLINK;
+	link = mnl_nlmsg_put_extra_header(message, sizeof(*link));
+	link->ifi_index = 12;
+	mnl_attr_put_strz(message, IFLA_IFNAME, "lb0.100");
+	mnl_attr_put_u32(message, IFLA_LINK, 5);
+	info = mnl_attr_nest_start(message, IFLA_LINKINFO);
+	mnl_attr_put_strz(message, IFLA_INFO_KIND, "vlan");
+	data = mnl_attr_nest_start(message, IFLA_INFO_DATA);
+	mnl_attr_put_u16(message, IFLA_VLAN_ID, 100);
+	mnl_attr_nest_end(message, data);
+	mnl_attr_nest_end(message, info);
+	weir_routes_parse_link(message, &parsed);
+	assert_int_equal(parsed.ifindex, 12);
+	assert_string_equal(parsed.name, "lb0.100");
+	assert_int_equal(parsed.vlan, 100);
+	assert_int_equal(parsed.lower, 5);
+}
+
+static void routes_neighbours_are_told(void **state) {
+	struct fixture *fixture = *state;
+	bool found = false;
+
+	watch_lab_sh("ip neigh add 10.0.0.11 lladdr 02:00:00:00:00:11 dev lb0 nud stale");
+	assert_int_equal(weir_routes_neighbours(fixture->routes, on_neighbour, fixture), 0);
+	for (int i = 0; i < fixture->news_count; i++) {
+		const struct weir_neighbour *news = &fixture->news[i];
+
+		if (news->address.family == 4 && news->address.bytes[3] == 11) {
+			assert_true(news->has_mac);
+			assert_int_equal(news->mac[5], 0x11);
+			assert_int_equal(news->state, NUD_STALE);
+			assert_int_equal(news->ifindex, if_nametoindex("lb0"));
+			found = true;
+		}
+	}
+	assert_true(found);
+}
+
+static bool has_news(void *context) {
+	struct fixture *fixture = context;
+	struct weir_address wanted = watch_lab_address(fixture->wanted);
+
+	for (int i = 0; i < fixture->news_count; i++) {
+		if (memcmp(&fixture->news[i].address, &wanted, sizeof(wanted)) == 0) {
+			fixture->news[0] = fixture->news[i];
+			return true;
+		}
+	}
+	return false;
+}
+
+static void routes_events_of_neighbours(void **state) {
+	static const char *const addresses[] = {"10.0.0.12", "2001:db8:a::12"};
+	struct fixture *fixture = *state;
+
+	for (int i = 0; i < 2; i++) {
+		fixture->wanted = addresses[i];
+		fixture->news_count = 0;
+		watch_lab_sh("ip neigh add %s lladdr 02:00:00:00:00:12 dev lb0", addresses[i]);
+		watch_lab_run(&fixture->loop, has_news, fixture, 2000, "news of an addition");
+		assert_true(fixture->news[0].has_mac);
+		assert_false(fixture->news[0].deleted);
+		fixture->news_count = 0;
+		watch_lab_sh("ip neigh del %s dev lb0", addresses[i]);
+		watch_lab_run(&fixture->loop, has_news, fixture, 2000, "news of a deletion");
+		assert_false(fixture->news[0].has_mac);
+	}
+	assert_true(fixture->turns > 0);
+	assert_int_equal(fixture->lost, 0);
+}
+
+static bool has_changed(void *context) {
+	return ((struct fixture *)context)->changes > 0;
+}
+
+static void routes_events_of_changes(void **state) {
+	static const char *const commands[] = {
+		"ip route add 10.5.0.0/16 via 10.0.0.1",
+		"ip route del 10.5.0.0/16",
+		"ip -6 route add 2001:db8:c::/64 via 2001:db8:a::1",
+		"ip addr add 10.0.0.3/24 dev lb0",
+		"ip -6 addr add 2001:db8:a::3/64 dev lb0",
+		"ip rule add from 10.9.9.9 table main",
+		"ip link set lb0 mtu 1400",
+		"ip rule del from 10.9.9.9 table main",
+	};
+	struct fixture *fixture = *state;
+
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+		watch_lab_idle(&fixture->loop, 30);
+		fixture->changes = 0;
+		watch_lab_sh("%s", commands[i]);
+		watch_lab_run(&fixture->loop, has_changed, fixture, 2000, commands[i]);
+	}
+}
+
+static bool has_lost(void *context) {
+	return ((struct fixture *)context)->lost > 0;
+}
+
+// More events than the socket holds, while nobody reads.
+static void routes_lost_events_are_told(void **state) {
+	struct fixture *fixture = *state;
+
+	watch_lab_sh("for i in $(seq 1 20000); do echo route add 10.7.$((i / 250)).$((i %% 250)) "
+		     "dev lb0; done | ip -batch -");
+	watch_lab_run(&fixture->loop, has_lost, fixture, 2000, "word of the loss");
+	assert_int_equal(lookup(fixture, "10.7.1.1").error, 0);
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(routes_lookup_on_link),
+		TEST(routes_lookup_behind_a_gateway),
+		TEST(routes_lookup_without_a_route),
+		TEST(routes_links_with_their_masters),
+		TEST(routes_parse_link_of_a_vlan),
+		TEST(routes_neighbours_are_told),
+		TEST(routes_events_of_neighbours),
+		TEST(routes_events_of_changes),
+		TEST(routes_lost_events_are_told),
+	};
+
+	return cmocka_run_group_tests(tests, watch_lab_enter, NULL);
+}

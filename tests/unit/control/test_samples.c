@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "samples.h"
+
+static int set_up(void **state) {
+	struct weir_port_info port = {.name = "wan", .mtu = 1500};
+	struct weir_segment_params params = {.workers = 2,
+		.ports = 1,
+		.max_services = 4,
+		.max_backends = 16,
+		.heap_bytes = 1 << 20,
+		.port_info = &port};
+	struct weir_segment *segment = NULL;
+	int r = weir_segment_create(&params, &segment);
+
+	*state = segment;
+	return r;
+}
+
+static int tear_down(void **state) {
+	weir_segment_free(*state);
+	return 0;
+}
+
+static void work(struct weir_segment *segment, uint32_t worker, uint64_t busy, uint64_t idle) {
+	weir_counter_add(&segment->worker_counters[worker].busy_cycles, busy);
+	weir_counter_add(&segment->worker_counters[worker].idle_cycles, idle);
+}
+
+static void samples_busy_is_of_the_last_two_looks(void **state) {
+	struct weir_segment *segment = *state;
+	struct weir_samples samples;
+
+	work(segment, 0, 1000000, 0); // long ago: all busy
+	weir_samples_init(&samples, segment);
+	assert_true(weir_samples_busy_percent(&samples, segment, 0) == 0);
+	work(segment, 0, 25, 75);
+	assert_true(weir_samples_busy_percent(&samples, segment, 0) == 25);
+	assert_true(weir_samples_busy_percent(&samples, segment, 1) == 0);
+	weir_samples_take(&samples, segment);
+	work(segment, 0, 75, 25);
+	assert_true(weir_samples_busy_percent(&samples, segment, 0) == 50);
+	weir_samples_take(&samples, segment);
+	assert_true(weir_samples_busy_percent(&samples, segment, 0) == 75);
+}
+
+static void samples_alive_goes_by_the_heartbeat(void **state) {
+	struct weir_segment *segment = *state;
+	uint64_t now = 5000000000ull;
+
+	assert_false(weir_worker_alive(segment, 0, now)); // never
+	segment->worker_counters[0].heartbeat_ns = now - 1000000;
+	assert_true(weir_worker_alive(segment, 0, now));
+	segment->worker_counters[0].heartbeat_ns = now + 1000; // read a little later than asked
+	assert_true(weir_worker_alive(segment, 0, now));
+	segment->worker_counters[0].heartbeat_ns = now - WEIR_WORKER_ALIVE_NS - 1;
+	assert_false(weir_worker_alive(segment, 0, now));
+}
+
+int main(void) {
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+		T(samples_busy_is_of_the_last_two_looks),
+		T(samples_alive_goes_by_the_heartbeat),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// tables.c and show.c: opening, changing and showing; what a worker then sees.
+#include "tables_lab.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+
+#include "service_table.h"
+
+static void apply_publishes_every_table(void **unused) {
+	struct weir_config *config = lab_config(2, 3);
+	const struct weir_services_view *services;
+	uint8_t vip[16] = {198, 51, 0, 1};
+	struct weir_service_state service;
+	struct lab lab;
+
+	(void)unused;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	services = weir_reader_services(&lab.reader);
+	assert_int_equal(weir_service_lookup(services, vip, 4, IPPROTO_TCP, 80),
+		weir_tables_service_find(lab.tables, "s1"));
+	assert_int_equal(weir_service_lookup(services, vip, 4, IPPROTO_TCP, 81), WEIR_SERVICE_NONE);
+	for (uint16_t id = 0; id < 6; id++) {
+		struct weir_backend_state state = lab_state(&lab, id);
+		struct weir_backend_row row = lab_row(&lab, id);
+
+		assert_int_equal(row.flags, WEIR_BACKEND_PRESENT | WEIR_BACKEND_USABLE);
+		assert_int_equal(row.service, state.service_id);
+		assert_int_equal(state.health, WEIR_HEALTH_HEALTHY);
+		assert_true(state.in_selection);
+		assert_in_range(lab_slots(&lab, state.service_id, id), 80, 87);
+		assert_int_equal(lab_slots(&lab, state.service_id, id),
+			weir_tables_backend_slots(lab.tables, id));
+	}
+	assert_int_equal(weir_tables_service(lab.tables, 1, &service), 0);
+	assert_int_equal(service.backends, 3);
+	assert_int_equal(service.eligible, 3);
+	assert_int_equal(service.slots, LAB_TABLE_SIZE);
+	assert_false(service.panic);
+	assert_string_equal(weir_tables_service_name(lab.tables, 1), "s1");
+	assert_null(weir_tables_service_name(lab.tables, 2));
+	assert_int_equal(weir_tables_service(lab.tables, 2, &service), -ENOENT);
+	assert_ptr_equal(weir_tables_config(lab.tables), config);
+	assert_ptr_equal(weir_tables_segment(lab.tables), lab.segment);
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
+static void next_hop_fills_the_row_and_publishes_one_table(void **unused) {
+	struct weir_config *config = lab_config(1, 2);
+	struct weir_next_hop hop = lab_hop(9);
+	struct weir_backend_row row;
+	struct lab lab;
+
+	(void)unused;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	assert_int_equal(weir_tables_set_next_hop(lab.tables, 1, &hop), 0);
+	assert_int_equal(weir_tables_publish(lab.tables), 1);
+	row = lab_row(&lab, 1);
+	assert_true(row.flags & WEIR_BACKEND_RESOLVED);
+	assert_memory_equal(row.header, hop.mac, 6);
+	assert_memory_equal(row.header + 6, lab.segment->header->port[0].mac, 6);
+	assert_memory_equal(row.header + 14 + 12, hop.source.bytes, 4);
+	assert_memory_equal(row.header + 14 + 16, config->services[0].backends[1].address.bytes, 4);
+	assert_false(lab_row(&lab, 0).flags & WEIR_BACKEND_RESOLVED);
+	assert_true(lab_state(&lab, 1).resolved);
+
+	assert_int_equal(weir_tables_set_next_hop(lab.tables, 1, &hop), 0);
+	assert_int_equal(weir_tables_publish(lab.tables), 0);
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
+// The port's configured source address serves when the kernel names none of the right family.
+static void source_address_of_the_port_is_the_fallback(void **unused) {
+	struct weir_config *config = lab_config(1, 1);
+	struct weir_config_port port = {
+		.source_ipv4 = {.family = 4, .bytes = {203, 0, 113, 5}},
+	};
+	struct weir_next_hop hop = lab_hop(1);
+	struct lab lab;
+
+	(void)unused;
+	config->ports = &port;
+	config->port_count = 1;
+	hop.source.family = 6;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	assert_int_equal(weir_tables_set_next_hop(lab.tables, 0, &hop), 0);
+	assert_int_equal(weir_tables_publish(lab.tables), 1);
+	assert_memory_equal(lab_row(&lab, 0).header + 14 + 12, port.source_ipv4.bytes, 4);
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
+static void weight_change_publishes_identity_and_one_selection(void **unused) {
+	struct weir_config *config = lab_config(3, 2);
+	struct weir_backend_state state;
+	struct lab lab;
+	uint16_t id;
+
+	(void)unused;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	id = lab_id(&lab, "s1", "b0");
+	assert_int_equal(weir_tables_set_weight(lab.tables, id, 300), 0);
+	assert_int_equal(weir_tables_publish(lab.tables), 2);
+	assert_in_range(lab_slots(&lab, 1, id), 251 * 3 / 4 - 2, 251 * 3 / 4 + 2);
+	state = lab_state(&lab, id);
+	assert_int_equal(state.effective_weight, 300);
+	assert_int_equal(state.runtime_weight, 300);
+	assert_int_equal(state.configured_weight, 100);
+
+	assert_int_equal(weir_tables_set_weight(lab.tables, id, 300), 0);
+	assert_int_equal(weir_tables_publish(lab.tables), 0);
+	assert_int_equal(weir_tables_set_weight(lab.tables, id, WEIR_WEIGHT_UNSET), 0);
+	assert_int_equal(weir_tables_publish(lab.tables), 2);
+	assert_in_range(lab_slots(&lab, 1, id), 124, 127);
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
+// One set-up per state that takes a backend out of the choice; its row stays for its old flows.
+static void s6_what_asks_for_no_new_flows_keeps_its_row(void **unused) {
+	static const struct {
+		int admin, health;
+		uint32_t weight;
+	} cases[] = {
+		{WEIR_ADMIN_DRAIN, WEIR_HEALTH_HEALTHY, 100},
+		{WEIR_ADMIN_MAINTENANCE, WEIR_HEALTH_HEALTHY, 100},
+		{WEIR_ADMIN_READY, WEIR_HEALTH_LAME_DUCK, 100},
+		{WEIR_ADMIN_READY, WEIR_HEALTH_REFUSING, 100},
+		{WEIR_ADMIN_READY, WEIR_HEALTH_STARTING, 100},
+		{WEIR_ADMIN_READY, WEIR_HEALTH_HEALTHY, 0},
+	};
+	struct weir_config *config = lab_config(1, 4);
+	struct weir_next_hop hop = lab_hop(1);
+	struct lab lab;
+
+	(void)unused;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	weir_tables_set_next_hop(lab.tables, 2, &hop);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		weir_tables_set_admin(lab.tables, 2, cases[i].admin);
+		weir_tables_set_health(lab.tables, 2, cases[i].health);
+		weir_tables_set_weight(lab.tables, 2, cases[i].weight);
+		assert_true(weir_tables_publish(lab.tables) > 0);
+		lab_settle(&lab);
+		assert_int_equal(lab_slots(&lab, 0, 2), 0);
+		assert_false(lab_state(&lab, 2).in_selection);
+		assert_int_equal(
+			lab_row(&lab, 2).flags, WEIR_BACKEND_PRESENT | WEIR_BACKEND_RESOLVED);
+
+		weir_tables_set_admin(lab.tables, 2, WEIR_ADMIN_READY);
+		weir_tables_set_health(lab.tables, 2, WEIR_HEALTH_HEALTHY);
+		weir_tables_set_weight(lab.tables, 2, WEIR_WEIGHT_UNSET);
+		assert_true(weir_tables_publish(lab.tables) > 0);
+		assert_in_range(lab_slots(&lab, 0, 2), 62, 63);
+		assert_true(lab_row(&lab, 2).flags & WEIR_BACKEND_USABLE);
+	}
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
+static void changes_of_unknown_ids_are_refused(void **unused) {
+	struct weir_config *config = lab_config(1, 1);
+	struct weir_next_hop hop = lab_hop(1);
+	struct weir_backend_state state;
+	struct lab lab;
+
+	(void)unused;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	assert_int_equal(weir_tables_set_admin(lab.tables, 1, WEIR_ADMIN_DRAIN), -ENOENT);
+	assert_int_equal(weir_tables_set_health(lab.tables, 1, WEIR_HEALTH_HEALTHY), -ENOENT);
+	assert_int_equal(weir_tables_set_weight(lab.tables, WEIR_BACKEND_NONE, 1), -ENOENT);
+	assert_int_equal(weir_tables_set_next_hop(lab.tables, 1, &hop), -ENOENT);
+	assert_int_equal(weir_tables_backend(lab.tables, 1, &state), -ENOENT);
+	assert_int_equal(weir_tables_backend_find(lab.tables, "s0", "b1"), -ENOENT);
+	assert_int_equal(weir_tables_backend_find(lab.tables, "s1", "b0"), -ENOENT);
+	assert_int_equal(weir_tables_service_find(lab.tables, "s1"), -ENOENT);
+	assert_int_equal(weir_tables_backend_slots(lab.tables, 9), 0);
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
+static void s4_rebind_publishes_everything_into_a_new_segment(void **unused) {
+	struct weir_config *config = lab_config(2, 3);
+	struct weir_next_hop hop = lab_hop(3);
+	struct weir_segment *old;
+	struct lab lab;
+
+	(void)unused;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	weir_tables_set_admin(lab.tables, 4, WEIR_ADMIN_DRAIN);
+	weir_tables_set_weight(lab.tables, 2, 7);
+	weir_tables_set_next_hop(lab.tables, 1, &hop);
+	weir_tables_publish(lab.tables);
+
+	assert_int_equal(weir_tables_rebind(lab.tables, NULL), 0);
+	assert_null(weir_tables_writer(lab.tables));
+	weir_tables_set_health(lab.tables, 5, WEIR_HEALTH_LAME_DUCK);
+	assert_int_equal(weir_tables_publish(lab.tables), 0);
+
+	old = lab.segment;
+	weir_reader_fini(&lab.reader);
+	lab.segment = lab_segment(NULL);
+	assert_int_equal(weir_reader_init(&lab.reader, lab.segment, 0), 0);
+	assert_int_equal(weir_tables_rebind(lab.tables, lab.segment), 0);
+	weir_segment_free(old);
+	assert_int_equal(lab_state(&lab, 4).admin, WEIR_ADMIN_DRAIN);
+	assert_int_equal(lab_state(&lab, 2).runtime_weight, 7);
+	assert_int_equal(lab_state(&lab, 5).health, WEIR_HEALTH_LAME_DUCK);
+	assert_true(lab_row(&lab, 1).flags & WEIR_BACKEND_RESOLVED);
+	assert_int_equal(lab_slots(&lab, 1, 4), 0);
+	assert_int_equal(lab_slots(&lab, 1, 5), 0);
+	assert_int_equal(lab_slots(&lab, 1, 3), LAB_TABLE_SIZE);
+	assert_in_range(lab_slots(&lab, 0, 2), 7, 10);
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
+// Ids that a lost dataplane may still have flows of are kept when the same one comes back.
+static void rebind_to_the_same_dataplane_keeps_ids_reserved(void **unused) {
+	struct weir_config *config = lab_config(1, 3), *less = lab_config(1, 3);
+	struct lab lab;
+
+	(void)unused;
+	lab_remove_backend(less, 0, 1);
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	lab_set_flows(&lab, 1, 1, 5);
+	assert_int_equal(weir_tables_rebind(lab.tables, NULL), 0);
+	lab_apply(&lab, less);
+	weir_tables_tick(lab.tables);
+	assert_int_equal(weir_tables_rebind(lab.tables, lab.segment), 0);
+	assert_int_equal(lab_slots(&lab, 0, 1), 0);
+	lab_settle(&lab);
+	assert_true(lab_state(&lab, 1).leaving);
+	lab_set_flows(&lab, 1, 1, 0);
+	lab_settle(&lab);
+	assert_int_equal(
+		weir_tables_backend(lab.tables, 1, &(struct weir_backend_state){0}), -ENOENT);
+	lab_close(&lab);
+	lab_config_free(config);
+	lab_config_free(less);
+}
+
+// A control process that read its configuration before it found the dataplane that another one
+// had been running: the ids of the segment win, what was set since then too.
+static void late_binding_adopts_the_ids_of_a_running_dataplane(void **unused) {
+	struct weir_config *config = lab_config(2, 3), *other = lab_config(2, 3);
+	weir_ref before;
+	struct lab lab;
+
+	(void)unused;
+	lab_remove_backend(other, 0, 0);
+	lab_open(&lab, NULL);
+	lab_apply(&lab, other);
+	assert_int_equal(lab_id(&lab, "s1", "b0"), 2);
+	weir_tables_set_admin(lab.tables, lab_id(&lab, "s1", "b0"), WEIR_ADMIN_DRAIN);
+	weir_tables_set_weight(lab.tables, lab_id(&lab, "s1", "b1"), 33);
+	weir_tables_publish(lab.tables);
+	before = lab.segment->roots->selection[1];
+	weir_tables_free(lab.tables);
+
+	assert_int_equal(weir_tables_open(NULL, &lab.tables), 0);
+	lab_apply(&lab, config);
+	assert_int_equal(lab_id(&lab, "s1", "b0"), 3);
+	weir_tables_set_weight(lab.tables, lab_id(&lab, "s0", "b1"), 55);
+	assert_int_equal(weir_tables_rebind(lab.tables, lab.segment), 0);
+	assert_int_equal(lab_id(&lab, "s1", "b0"), 2);
+	assert_int_equal(lab_id(&lab, "s0", "b0"), 5);
+	assert_int_equal(lab_state(&lab, 2).admin, WEIR_ADMIN_DRAIN);
+	assert_int_equal(lab_state(&lab, lab_id(&lab, "s1", "b1")).runtime_weight, 33);
+	assert_int_equal(lab_state(&lab, lab_id(&lab, "s0", "b1")).runtime_weight, 55);
+	assert_int_equal(lab.segment->roots->selection[1], before);
+	lab_close(&lab);
+	lab_config_free(config);
+	lab_config_free(other);
+}
+
+// Nobody refers to ids of a dataplane that is gone: they are given out anew when room is short.
+static void rebind_to_a_smaller_segment_renumbers(void **unused) {
+	struct weir_config *config = lab_config(1, 8), *less = lab_config(1, 8);
+	struct lab_room small = {.max_backends = 4};
+	struct weir_segment *old;
+	struct lab lab;
+
+	(void)unused;
+	for (int i = 0; i < 5; i++) {
+		lab_remove_backend(less, 0, 0);
+	}
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	lab_apply(&lab, less);
+	assert_true(lab_id(&lab, "s0", "b7") >= 4);
+	weir_tables_set_weight(lab.tables, lab_id(&lab, "s0", "b7"), 9);
+	old = lab.segment;
+	weir_reader_fini(&lab.reader);
+	lab.segment = lab_segment(&small);
+	assert_int_equal(weir_reader_init(&lab.reader, lab.segment, 0), 0);
+	assert_int_equal(weir_tables_rebind(lab.tables, lab.segment), 0);
+	weir_segment_free(old);
+	assert_true(lab_id(&lab, "s0", "b7") < 3);
+	assert_int_equal(lab_state(&lab, lab_id(&lab, "s0", "b7")).effective_weight, 9);
+
+	assert_int_equal(weir_tables_rebind(lab.tables, NULL), 0);
+	lab_apply(&lab, config);
+	lab_close(&lab);
+	lab_config_free(config);
+	lab_config_free(less);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(apply_publishes_every_table),
+		cmocka_unit_test(next_hop_fills_the_row_and_publishes_one_table),
+		cmocka_unit_test(source_address_of_the_port_is_the_fallback),
+		cmocka_unit_test(weight_change_publishes_identity_and_one_selection),
+		cmocka_unit_test(s6_what_asks_for_no_new_flows_keeps_its_row),
+		cmocka_unit_test(changes_of_unknown_ids_are_refused),
+		cmocka_unit_test(s4_rebind_publishes_everything_into_a_new_segment),
+		cmocka_unit_test(rebind_to_the_same_dataplane_keeps_ids_reserved),
+		cmocka_unit_test(late_binding_adopts_the_ids_of_a_running_dataplane),
+		cmocka_unit_test(rebind_to_a_smaller_segment_renumbers),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// apply.c: one configuration after another.
+#include "tables_lab.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+
+#include "service_table.h"
+
+static uint16_t vip_service(struct lab *lab, uint8_t last) {
+	uint8_t vip[16] = {198, 51, 0, last};
+
+	return weir_service_lookup(weir_reader_services(&lab->reader), vip, 4, IPPROTO_TCP, 80);
+}
+
+static void identical_configuration_publishes_nothing(void **unused) {
+	struct weir_config *config = lab_config(4, 5), *same = lab_config_copy(config);
+	struct lab lab;
+	uint64_t publications;
+
+	(void)unused;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	publications = lab.segment->roots->publications;
+	lab_apply(&lab, same);
+	assert_int_equal(lab.segment->roots->publications, publications);
+	assert_ptr_equal(weir_tables_config(lab.tables), same);
+	lab_close(&lab);
+	lab_config_free(config);
+	lab_config_free(same);
+}
+
+static void only_the_changed_service_is_published(void **unused) {
+	struct weir_config *config = lab_config(4, 3), *next = lab_config_copy(config);
+	weir_ref before[4];
+	struct lab lab;
+
+	(void)unused;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	memcpy(before, lab.segment->roots->selection, sizeof(before));
+	next->services[2].backends[1].weight = 50;
+	next->services[3].table_size = 509;
+	lab_apply(&lab, next);
+	assert_int_equal(lab.segment->roots->selection[0], before[0]);
+	assert_int_equal(lab.segment->roots->selection[1], before[1]);
+	assert_int_not_equal(lab.segment->roots->selection[2], before[2]);
+	assert_int_not_equal(lab.segment->roots->selection[3], before[3]);
+	assert_in_range(lab_slots(&lab, 2, lab_id(&lab, "s2", "b1")), 49, 52);
+	assert_int_equal(weir_reader_selection(&lab.reader, 3)->slot_count, 509);
+	lab_close(&lab);
+	lab_config_free(config);
+	lab_config_free(next);
+}
+
+static void admin_states_and_runtime_weights_survive_a_reload(void **unused) {
+	struct weir_config *config = lab_config(1, 3), *next = lab_config_copy(config);
+	struct lab lab;
+
+	(void)unused;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	weir_tables_set_admin(lab.tables, 0, WEIR_ADMIN_DRAIN);
+	weir_tables_set_weight(lab.tables, 1, 7);
+	weir_tables_set_weight(lab.tables, 2, 8);
+	weir_tables_publish(lab.tables);
+	next->services[0].backends[2].weight = 40;
+	lab_apply(&lab, next);
+	assert_int_equal(lab_state(&lab, 0).admin, WEIR_ADMIN_DRAIN);
+	assert_int_equal(lab_state(&lab, 1).runtime_weight, 7);
+	assert_int_equal(lab_state(&lab, 2).runtime_weight, WEIR_WEIGHT_UNSET);
+	assert_int_equal(lab_state(&lab, 2).effective_weight, 40);
+	lab_close(&lab);
+	lab_config_free(config);
+	lab_config_free(next);
+}
+
+static void backends_with_a_check_start_as_starting(void **unused) {
+	struct weir_config *config = lab_config(1, 2), *next = lab_config_copy(config);
+	struct weir_service_state service;
+	struct lab lab;
+
+	(void)unused;
+	config->services[0].health_check.type = WEIR_CHECK_TCP;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	assert_int_equal(lab_state(&lab, 0).health, WEIR_HEALTH_STARTING);
+	// Never empty by accident.
+	weir_tables_service(lab.tables, 0, &service);
+	assert_true(service.panic);
+	assert_int_equal(service.eligible, 0);
+	assert_true(lab_state(&lab, 0).in_selection);
+
+	weir_tables_set_health(lab.tables, 0, WEIR_HEALTH_HEALTHY);
+	weir_tables_set_health(lab.tables, 1, WEIR_HEALTH_REFUSING);
+	weir_tables_publish(lab.tables);
+	assert_int_equal(lab_slots(&lab, 0, 0), LAB_TABLE_SIZE);
+
+	// The check goes: nobody could ever call it healthy again.
+	lab_apply(&lab, next);
+	assert_int_equal(lab_state(&lab, 1).health, WEIR_HEALTH_HEALTHY);
+	assert_true(lab_slots(&lab, 0, 1) > 0);
+	lab_close(&lab);
+	lab_config_free(config);
+	lab_config_free(next);
+}
+
+static void removed_backend_id_is_not_reused_while_flows_refer_to_it(void **unused) {
+	struct weir_config *config = lab_config(1, 3), *less = lab_config_copy(config);
+	struct weir_config *more = lab_config(1, 4);
+	struct lab lab;
+
+	(void)unused;
+	lab_remove_backend(less, 0, 1);
+	lab_remove_backend(more, 0, 1); // b0, b2, b3
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	lab_set_flows(&lab, 0, 1, 1);
+	lab_set_flows(&lab, 1, 1, 1);
+	lab_apply(&lab, less);
+	assert_int_equal(lab_slots(&lab, 0, 1), 0);
+	assert_int_equal(weir_tables_backend_find(lab.tables, "s0", "b1"), -ENOENT);
+	lab_settle(&lab);
+	// S6: the flows go on where they are
+	assert_true(lab_row(&lab, 1).flags & WEIR_BACKEND_PRESENT);
+	assert_true(lab_state(&lab, 1).leaving);
+	assert_int_equal(lab_state(&lab, 1).active_flows, 2);
+	lab_apply(&lab, more);
+	assert_int_equal(lab_id(&lab, "s0", "b3"), 3);
+
+	lab_set_flows(&lab, 0, 1, 0);
+	lab_settle(&lab);
+	assert_true(lab_state(&lab, 1).leaving);
+	lab_set_flows(&lab, 1, 1, 0);
+	lab_settle(&lab);
+	lab_apply(&lab, config);
+	assert_int_equal(lab_id(&lab, "s0", "b1"), 1);
+	lab_close(&lab);
+	lab_config_free(config);
+	lab_config_free(less);
+	lab_config_free(more);
+}
+
+static void another_address_is_another_backend(void **unused) {
+	struct weir_config *config = lab_config(1, 2), *moved = lab_config_copy(config);
+	struct lab lab;
+
+	(void)unused;
+	moved->services[0].backends[0].address.bytes[3] = 200;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	lab_set_flows(&lab, 0, 0, 1);
+	lab_apply(&lab, moved);
+	assert_int_equal(lab_id(&lab, "s0", "b0"), 2);
+	assert_true(lab_state(&lab, 0).leaving);
+	assert_string_equal(lab_state(&lab, 0).name, "b0");
+	assert_int_equal(lab_slots(&lab, 0, 0), 0);
+	assert_int_equal(lab_row(&lab, 2).flags, WEIR_BACKEND_PRESENT | WEIR_BACKEND_USABLE);
+	lab_settle(&lab);
+
+	// And back: the flows that are still there find their machine again.
+	lab_apply(&lab, config);
+	assert_int_equal(lab_id(&lab, "s0", "b0"), 0);
+	assert_true(lab_state(&lab, 2).leaving);
+	assert_true(lab_row(&lab, 0).flags & WEIR_BACKEND_PRESENT);
+	lab_settle(&lab);
+	assert_int_equal(
+		weir_tables_backend(lab.tables, 2, &(struct weir_backend_state){0}), -ENOENT);
+	lab_close(&lab);
+	lab_config_free(config);
+	lab_config_free(moved);
+}
+
+// The same slots go to the new machine: others are not disturbed by a change of address.
+static void change_of_address_moves_no_other_slot(void **unused) {
+	struct weir_config *config = lab_config(1, 5), *moved = lab_config_copy(config);
+	const struct weir_selection_view *view;
+	uint16_t before[LAB_TABLE_SIZE];
+	struct lab lab;
+
+	(void)unused;
+	moved->services[0].backends[2].address.bytes[3] = 200;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	view = weir_reader_selection(&lab.reader, 0);
+	for (uint32_t i = 0; i < LAB_TABLE_SIZE; i++) {
+		before[i] = view->backends[view->slots[i]].id;
+	}
+	lab_apply(&lab, moved);
+	view = weir_reader_selection(&lab.reader, 0);
+	for (uint32_t i = 0; i < LAB_TABLE_SIZE; i++) {
+		uint16_t now = view->backends[view->slots[i]].id;
+
+		assert_int_equal(now, before[i] == 2 ? 5 : before[i]);
+	}
+	lab_close(&lab);
+	lab_config_free(config);
+	lab_config_free(moved);
+}
+
+static void removed_service_goes_step_by_step(void **unused) {
+	struct weir_config *config = lab_config(2, 2), *less = lab_config_copy(config);
+	struct weir_config *other = lab_config(3, 1);
+	struct lab lab;
+
+	(void)unused;
+	lab_remove_service(less, 0);
+	lab_remove_service(other, 0); // s1, s2
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	assert_int_equal(vip_service(&lab, 0), 0);
+	weir_segment_service_counters(lab.segment, 1, 0)->active_flows = 1;
+	lab_set_flows(&lab, 1, 1, 1);
+	lab_apply(&lab, less);
+	assert_int_equal(vip_service(&lab, 0), WEIR_SERVICE_NONE);
+	assert_int_equal(vip_service(&lab, 1), 1);
+	assert_int_equal(weir_tables_service_find(lab.tables, "s0"), -ENOENT);
+	assert_int_not_equal(lab.segment->roots->selection[0], 0);
+	assert_true(lab_row(&lab, 1).flags & WEIR_BACKEND_PRESENT);
+
+	lab_settle(&lab);
+	assert_int_equal(lab.segment->roots->selection[0], 0);
+	assert_true(lab_row(&lab, 1).flags & WEIR_BACKEND_PRESENT); // S6: it has a flow
+	assert_string_equal(weir_tables_service_name(lab.tables, 0), "s0");
+	assert_string_equal(lab_state(&lab, 1).service, "s0");
+	lab_apply(&lab, other);
+	assert_int_equal(weir_tables_service_find(lab.tables, "s2"), 2);
+
+	lab_set_flows(&lab, 1, 1, 0);
+	lab_settle(&lab);
+	assert_int_equal(lab_row(&lab, 1).flags, 0);
+	assert_string_equal(weir_tables_service_name(lab.tables, 0), "s0");
+	weir_segment_service_counters(lab.segment, 1, 0)->active_flows = 0;
+	lab_settle(&lab);
+	assert_null(weir_tables_service_name(lab.tables, 0));
+	lab_close(&lab);
+	lab_config_free(config);
+	lab_config_free(less);
+	lab_config_free(other);
+}
+
+// At every stage of its going, a service may come back under its old ids.
+static void removed_service_comes_back_at_any_stage(void **unused) {
+	(void)unused;
+	for (int steps = 0; steps < 6; steps++) {
+		struct weir_config *config = lab_config(2, 2), *less = lab_config_copy(config);
+		struct lab lab;
+
+		lab_remove_service(less, 0);
+		lab_open(&lab, NULL);
+		lab_apply(&lab, config);
+		lab_set_flows(&lab, 0, 0, 1);
+		lab_set_flows(&lab, 0, 1, 1);
+		lab_apply(&lab, less);
+		for (int i = 0; i < steps; i++) {
+			lab_quiescent(&lab);
+			weir_tables_tick(lab.tables);
+		}
+		lab_apply(&lab, config);
+		assert_int_equal(vip_service(&lab, 0), 0);
+		assert_int_equal(lab_id(&lab, "s0", "b1"), 1);
+		assert_in_range(lab_slots(&lab, 0, 1), 124, 127);
+		assert_true(lab_row(&lab, 1).flags & WEIR_BACKEND_PRESENT);
+		lab_settle(&lab);
+		assert_in_range(lab_slots(&lab, 0, 1), 124, 127);
+		assert_true(lab_row(&lab, 1).flags & WEIR_BACKEND_PRESENT);
+		lab_close(&lab);
+		lab_config_free(config);
+		lab_config_free(less);
+	}
+}
+
+// What a refused configuration must leave as it was.
+static void assert_unchanged(
+	struct lab *lab, const struct weir_config *config, const struct weir_roots *before) {
+	assert_int_equal(lab->segment->roots->publications, before->publications);
+	assert_int_equal(lab->segment->roots->identity, before->identity);
+	assert_int_equal(lab->segment->roots->backends, before->backends);
+	assert_int_equal(lab->segment->roots->services, before->services);
+	assert_ptr_equal(weir_tables_config(lab->tables), config);
+	assert_int_equal(lab_id(lab, "s0", "b1"), 1);
+	assert_int_equal(weir_tables_publish(lab->tables), 0);
+}
+
+static void too_many_ids_change_nothing(void **unused) {
+	struct lab_room room = {.max_services = 2, .max_backends = 6};
+	struct weir_config *config = lab_config(2, 2);
+	struct weir_config *backends = lab_config(2, 4), *services = lab_config(3, 1);
+	struct weir_roots before;
+	char why[256];
+	struct lab lab;
+
+	(void)unused;
+	lab_open(&lab, &room);
+	lab_apply(&lab, config);
+	before = *lab.segment->roots;
+	assert_int_equal(weir_tables_apply(lab.tables, backends, why, sizeof(why)), -ENOSPC);
+	assert_non_null(strstr(why, "service \"s1\" backend \"b2\""));
+	assert_non_null(strstr(why, "segment.max_backends"));
+	assert_unchanged(&lab, config, &before);
+	assert_int_equal(weir_tables_apply(lab.tables, services, why, sizeof(why)), -ENOSPC);
+	assert_non_null(strstr(why, "service \"s2\""));
+	assert_unchanged(&lab, config, &before);
+	lab_close(&lab);
+	lab_config_free(config);
+	lab_config_free(backends);
+	lab_config_free(services);
+}
+
+static void too_little_heap_changes_nothing(void **unused) {
+	struct lab_room room = {.heap_bytes = 4 << 20};
+	struct weir_config *config = lab_config(2, 2), *big = lab_config(2, 3);
+	struct weir_writer_usage before, after;
+	struct weir_roots roots;
+	char why[256];
+	struct lab lab;
+
+	(void)unused;
+	big->services[1].table_size = 4000037;
+	lab_open(&lab, &room);
+	lab_apply(&lab, config);
+	lab_settle(&lab);
+	roots = *lab.segment->roots;
+	weir_writer_usage(weir_tables_writer(lab.tables), &before);
+	assert_int_equal(weir_tables_apply(lab.tables, big, why, sizeof(why)), -ENOSPC);
+	assert_non_null(strstr(why, "segment.heap_bytes"));
+	assert_unchanged(&lab, config, &roots);
+	weir_writer_usage(weir_tables_writer(lab.tables), &after);
+	assert_int_equal(after.used_bytes, before.used_bytes);
+	assert_int_equal(after.blobs, before.blobs);
+	big->services[1].table_size = LAB_TABLE_SIZE;
+	lab_apply(&lab, big);
+	lab_close(&lab);
+	lab_config_free(config);
+	lab_config_free(big);
+}
+
+static void contradictions_are_refused_as_a_whole(void **unused) {
+	struct weir_config *config = lab_config(2, 2), *bad = lab_config(2, 3);
+	struct weir_roots before;
+	char why[256];
+	struct lab lab;
+
+	(void)unused;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	before = *lab.segment->roots;
+	bad->services[1].binds[0].address = bad->services[0].binds[0].address;
+	assert_int_equal(weir_tables_apply(lab.tables, bad, why, sizeof(why)), -EEXIST);
+	assert_unchanged(&lab, config, &before);
+	bad->services[1].binds[0].address.bytes[3] = 1;
+	bad->services[1].table_size = 2;
+	assert_int_equal(weir_tables_apply(lab.tables, bad, why, sizeof(why)), -EINVAL);
+	assert_unchanged(&lab, config, &before);
+	lab_close(&lab);
+	lab_config_free(config);
+	lab_config_free(bad);
+}
+
+// Two backends swap their addresses: neither may inherit the other's flows.
+static void swapped_addresses_are_two_new_backends(void **unused) {
+	struct weir_config *config = lab_config(1, 2), *swapped = lab_config_copy(config);
+	struct lab lab;
+
+	(void)unused;
+	swapped->services[0].backends[0].address = config->services[0].backends[1].address;
+	swapped->services[0].backends[1].address = config->services[0].backends[0].address;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	lab_apply(&lab, swapped);
+	assert_int_equal(lab_id(&lab, "s0", "b0"), 2);
+	assert_int_equal(lab_id(&lab, "s0", "b1"), 3);
+	assert_true(lab_state(&lab, 0).leaving);
+	assert_true(lab_state(&lab, 1).leaving);
+	lab_close(&lab);
+	lab_config_free(config);
+	lab_config_free(swapped);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(identical_configuration_publishes_nothing),
+		cmocka_unit_test(only_the_changed_service_is_published),
+		cmocka_unit_test(admin_states_and_runtime_weights_survive_a_reload),
+		cmocka_unit_test(backends_with_a_check_start_as_starting),
+		cmocka_unit_test(removed_backend_id_is_not_reused_while_flows_refer_to_it),
+		cmocka_unit_test(another_address_is_another_backend),
+		cmocka_unit_test(change_of_address_moves_no_other_slot),
+		cmocka_unit_test(removed_service_goes_step_by_step),
+		cmocka_unit_test(removed_service_comes_back_at_any_stage),
+		cmocka_unit_test(too_many_ids_change_nothing),
+		cmocka_unit_test(too_little_heap_changes_nothing),
+		cmocka_unit_test(contradictions_are_refused_as_a_whole),
+		cmocka_unit_test(swapped_addresses_are_two_new_backends),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

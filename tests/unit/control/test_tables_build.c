@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// build.c: blobs made from a state, and the recognition of what is published already.
+#include "tables_lab.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "state.h"
+
+static void what_is_published_already_is_not_built_again(void **unused) {
+	struct weir_config *config = lab_config(2, 3);
+	struct weir_blob *blob = (struct weir_blob *)1;
+	struct weir_writer_usage before, after;
+	struct lab lab;
+
+	(void)unused;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	weir_writer_usage(lab.tables->writer, &before);
+	assert_int_equal(weir_build_identity(lab.tables->writer, lab.tables->state, &blob), 0);
+	assert_null(blob);
+	assert_int_equal(weir_build_backends(lab.tables, lab.tables->state, &blob), 0);
+	assert_null(blob);
+	assert_int_equal(weir_build_selection(lab.tables->writer, lab.tables->state, 1, &blob), 0);
+	assert_null(blob);
+	assert_int_equal(weir_build_services(lab.tables, lab.tables->state, &blob), 0);
+	assert_null(blob);
+	weir_writer_usage(lab.tables->writer, &after);
+	assert_int_equal(after.used_bytes, before.used_bytes);
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
+// A published selection that differs in one value is recognised as another.
+static void selection_with_one_other_value_is_rebuilt(void **unused) {
+	struct weir_config *config = lab_config(1, 3);
+	struct lab lab;
+
+	(void)unused;
+	for (int what = 0; what < 5; what++) {
+		struct weir_selection *selection;
+		struct weir_selection_backend *backends;
+		struct weir_blob *blob = NULL;
+
+		lab_open(&lab, NULL);
+		lab_apply(&lab, config);
+		selection = (void *)(uintptr_t)weir_writer_current(lab.tables->writer,
+			(struct weir_root){.kind = WEIR_BLOB_SELECTION, .service = 0});
+		backends = (void *)((uint8_t *)selection + selection->backends_off);
+		switch (what) {
+		case 0:
+			backends[1].weight++;
+			break;
+		case 1:
+			backends[1].id = 60000;
+			break;
+		case 2:
+			selection->backends = 2;
+			break;
+		case 3:
+			selection->slots--;
+			break;
+		default:
+			selection->backends_off = UINT64_MAX - 7;
+		}
+		assert_int_equal(
+			weir_build_selection(lab.tables->writer, lab.tables->state, 0, &blob), 0);
+		assert_non_null(blob);
+		weir_writer_discard(lab.tables->writer, blob);
+		lab_close(&lab);
+	}
+	lab_config_free(config);
+}
+
+// Rows patched one by one end up as rows built all at once.
+static void patched_rows_equal_built_rows(void **unused) {
+	struct weir_config *config = lab_config(3, 5);
+	struct weir_blob *blob = (struct weir_blob *)1;
+	struct lab lab;
+
+	(void)unused;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	for (uint16_t id = 0; id < 15; id++) {
+		struct weir_next_hop hop = lab_hop((uint8_t)id);
+
+		weir_tables_set_next_hop(lab.tables, id, &hop);
+		weir_tables_set_admin(lab.tables, id, id % 3 ? WEIR_ADMIN_READY : WEIR_ADMIN_DRAIN);
+		assert_true(weir_tables_publish(lab.tables) > 0);
+	}
+	lab.tables->state->rows_dirty = true;
+	assert_int_equal(weir_build_backends(lab.tables, lab.tables->state, &blob), 0);
+	assert_null(blob);
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_published_already_is_not_built_again),
+		cmocka_unit_test(selection_with_one_other_value_is_rebuilt),
+		cmocka_unit_test(patched_rows_equal_built_rows),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

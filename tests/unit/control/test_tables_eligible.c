@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// eligible.c: who takes new flows, and what happens when too few can.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "state.h"
+
+struct member {
+	enum weir_admin_state admin;
+	enum weir_health_state health;
+	uint32_t configured, runtime;
+	bool leaving;
+};
+
+#define READY WEIR_ADMIN_READY
+#define DRAIN WEIR_ADMIN_DRAIN
+#define MAINTENANCE WEIR_ADMIN_MAINTENANCE
+#define HEALTHY WEIR_HEALTH_HEALTHY
+#define STARTING WEIR_HEALTH_STARTING
+#define LAME WEIR_HEALTH_LAME_DUCK
+#define REFUSING WEIR_HEALTH_REFUSING
+#define UNSET WEIR_WEIGHT_UNSET
+
+// Decide for a service of n members. Returns a bitmap of the chosen ones.
+static uint32_t decide(const struct member *members, uint32_t n, uint32_t threshold,
+	bool *ret_panic, uint32_t *ret_eligible) {
+	struct weir_config_service config = {.panic_threshold_percent = threshold};
+	struct weir_selection_member chosen[32];
+	struct weir_state *state;
+	uint32_t count, bits = 0;
+
+	assert_int_equal(weir_state_create(&state), 0);
+	weir_service_id_add(state, "a");
+	state->services[0].config = &config;
+	for (uint32_t i = 0; i < n; i++) {
+		struct weir_address address = {.family = 4, .bytes = {10, 0, 0, (uint8_t)i}};
+		char name[16];
+
+		snprintf(name, sizeof(name), "b%u", i);
+		assert_int_equal(weir_backend_id_add(state, 0, name, &address), i);
+		state->backends[i].admin = members[i].admin;
+		state->backends[i].health = members[i].health;
+		state->backends[i].configured_weight = members[i].configured;
+		state->backends[i].runtime_weight = members[i].runtime;
+		if (members[i].leaving) {
+			weir_backend_leave(state, (uint16_t)i);
+		}
+	}
+	weir_eligible_decide(state, 0);
+	count = weir_eligible_members(state, 0, chosen);
+	for (uint32_t i = 0; i < count; i++) {
+		assert_true(chosen[i].weight > 0);
+		assert_int_equal(chosen[i].weight,
+			weir_backend_effective_weight(&state->backends[chosen[i].id]));
+		assert_int_equal(chosen[i].identity, state->backends[chosen[i].id].identity);
+		bits |= 1u << chosen[i].id;
+	}
+	assert_int_equal(__builtin_popcount(bits), count);
+	*ret_panic = state->services[0].panic;
+	*ret_eligible = state->services[0].eligible;
+	weir_state_free(state);
+	return bits;
+}
+
+static void eligible_sets(void **unused) {
+	static const struct {
+		const char *name;
+		uint32_t threshold;
+		struct member members[5];
+		uint32_t n, chosen, eligible;
+		bool panic;
+	} cases[] = {
+		{"all healthy", 50, {{READY, HEALTHY, 1, UNSET, 0}, {READY, HEALTHY, 1, UNSET, 0}},
+			2, 0x3, 2, false},
+		{"weight 0 takes nothing and does not count", 50,
+			{{READY, HEALTHY, 0, UNSET, 0}, {READY, HEALTHY, 1, UNSET, 0}}, 2, 0x2, 1,
+			false},
+		{"run-time weight outweighs the configured one", 50,
+			{{READY, HEALTHY, 1, 0, 0}, {READY, HEALTHY, 0, 5, 0}}, 2, 0x2, 1, false},
+		{"drained, above the threshold", 50,
+			{{DRAIN, HEALTHY, 1, UNSET, 0}, {READY, HEALTHY, 1, UNSET, 0}}, 2, 0x2, 1,
+			false},
+		{"lame duck, above the threshold", 50,
+			{{READY, LAME, 1, UNSET, 0}, {READY, HEALTHY, 1, UNSET, 0}}, 2, 0x2, 1,
+			false},
+		{"starting and refusing, below the threshold: used", 50,
+			{{READY, STARTING, 1, UNSET, 0}, {READY, HEALTHY, 1, UNSET, 0},
+				{READY, REFUSING, 1, UNSET, 0}},
+			3, 0x7, 1, true},
+		{"the same, threshold 0: never panic", 0,
+			{{READY, STARTING, 1, UNSET, 0}, {READY, HEALTHY, 1, UNSET, 0},
+				{READY, REFUSING, 1, UNSET, 0}},
+			3, 0x2, 1, false},
+		{"panic spares lame ducks and drained ones while others are left", 50,
+			{{READY, LAME, 1, UNSET, 0}, {READY, REFUSING, 1, UNSET, 0},
+				{DRAIN, HEALTHY, 1, UNSET, 0}},
+			3, 0x2, 0, true},
+		{"only lame ducks and drained ones: last resort", 50,
+			{{READY, LAME, 1, UNSET, 0}, {MAINTENANCE, HEALTHY, 1, UNSET, 0},
+				{DRAIN, REFUSING, 1, UNSET, 0}},
+			3, 0x5, 0, true},
+		{"maintenance alone: nobody", 50,
+			{{MAINTENANCE, HEALTHY, 1, UNSET, 0}, {MAINTENANCE, REFUSING, 1, UNSET, 0}},
+			2, 0, 0, false},
+		{"maintenance is not counted", 50,
+			{{MAINTENANCE, HEALTHY, 1, UNSET, 0}, {MAINTENANCE, HEALTHY, 1, UNSET, 0},
+				{READY, HEALTHY, 1, UNSET, 0}},
+			3, 0x4, 1, false},
+		{"leaving is not counted", 50,
+			{{READY, HEALTHY, 1, UNSET, 1}, {READY, HEALTHY, 1, UNSET, 1},
+				{READY, HEALTHY, 1, UNSET, 0}, {READY, REFUSING, 1, UNSET, 0}},
+			4, 0x4, 1, false},
+		{"nobody healthy, threshold 0: empty", 0, {{READY, REFUSING, 1, UNSET, 0}}, 1, 0, 0,
+			false},
+		{"no backends", 50, {{0}}, 0, 0, 0, false},
+		{"all weights 0", 50, {{READY, HEALTHY, 0, UNSET, 0}}, 1, 0, 0, false},
+		{"threshold 100: one missing is panic", 100,
+			{{READY, HEALTHY, 1, UNSET, 0}, {READY, REFUSING, 1, UNSET, 0}}, 2, 0x3, 1,
+			true},
+	};
+
+	(void)unused;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		bool panic;
+		uint32_t eligible;
+		uint32_t chosen =
+			decide(cases[i].members, cases[i].n, cases[i].threshold, &panic, &eligible);
+
+		if (chosen != cases[i].chosen || panic != cases[i].panic ||
+			eligible != cases[i].eligible) {
+			fail_msg("%s: chosen %#x eligible %u panic %d", cases[i].name, chosen,
+				eligible, panic);
+		}
+	}
+}
+
+// hosts, available, threshold -> panic, candidates. Exactly the threshold is no panic; the
+// percentage is rounded down.
+static void panic_threshold_table(void **unused) {
+	static const struct {
+		uint32_t hosts, available, threshold;
+		bool panic;
+		uint32_t candidates;
+	} cases[] = {
+		{10, 10, 50, false, 10},
+		{10, 6, 50, false, 6},
+		{10, 5, 50, false, 5},
+		{10, 4, 50, true, 10},
+		{10, 0, 50, true, 10},
+		{10, 0, 0, false, 0},
+		{4, 1, 50, true, 4},
+		{1, 0, 50, true, 1},
+		{3, 1, 34, true, 3},
+		{3, 1, 33, false, 1},
+	};
+
+	(void)unused;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct member members[10];
+		uint32_t eligible, chosen;
+		bool panic;
+
+		for (uint32_t m = 0; m < cases[i].hosts; m++) {
+			members[m] = (struct member){READY,
+				m < cases[i].available ? HEALTHY : REFUSING, 100, UNSET, false};
+		}
+		chosen = decide(members, cases[i].hosts, cases[i].threshold, &panic, &eligible);
+		assert_int_equal(panic, cases[i].panic);
+		assert_int_equal(__builtin_popcount(chosen), cases[i].candidates);
+		assert_int_equal(eligible, cases[i].available);
+	}
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(eligible_sets),
+		cmocka_unit_test(panic_threshold_table),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

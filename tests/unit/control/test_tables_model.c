@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Tables against a plain model: random configurations, states, weights, restarts and worker
+// reports; after each step everything that is published must follow from the model.
+#include "tables_lab.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SERVICES 4
+#define BACKENDS 6
+#define ADDRESSES 3
+#define STEPS 6000
+
+struct model_backend {
+	bool exists;
+	uint32_t address; // variant
+	uint32_t configured, runtime;
+	int admin, health;
+	int id; // -1 = not known yet
+};
+
+struct model_service {
+	bool exists;
+	uint32_t threshold;
+	struct model_backend backend[BACKENDS];
+};
+
+struct owner { // who an id with flows belongs to
+	bool pinned;
+	int service, backend;
+	uint32_t address;
+};
+
+struct model {
+	struct model_service service[SERVICES];
+	struct owner owner[512];
+	struct weir_config *applied;
+	unsigned int seed;
+};
+
+static uint32_t pick(struct model *model, uint32_t n) {
+	return (uint32_t)rand_r(&model->seed) % n;
+}
+
+static void set_address(struct weir_address *address, uint32_t s, uint32_t b, uint32_t variant) {
+	memset(address, 0, sizeof(*address));
+	if (variant == 2) {
+		address->family = 6;
+		memcpy(address->bytes,
+			(uint8_t[16]){0x20, 1, 0xd, 0xb8, [14] = (uint8_t)s, [15] = (uint8_t)b},
+			16);
+	} else {
+		address->family = 4;
+		memcpy(address->bytes, (uint8_t[4]){10, (uint8_t)s, (uint8_t)variant, (uint8_t)b},
+			4);
+	}
+}
+
+static struct weir_config *build_config(const struct model *model) {
+	struct weir_config *config = lab_config(SERVICES, BACKENDS);
+
+	for (int s = SERVICES - 1; s >= 0; s--) {
+		const struct model_service *from = &model->service[s];
+
+		config->services[s].panic_threshold_percent = from->threshold;
+		for (int b = BACKENDS - 1; b >= 0; b--) {
+			struct weir_config_backend *backend = &config->services[s].backends[b];
+
+			backend->weight = from->backend[b].configured;
+			set_address(&backend->address, (uint32_t)s, (uint32_t)b,
+				from->backend[b].address);
+			if (!from->backend[b].exists) {
+				lab_remove_backend(config, (uint32_t)s, (uint32_t)b);
+			}
+		}
+		if (!from->exists) {
+			lab_remove_service(config, (uint32_t)s);
+		}
+	}
+	return config;
+}
+
+static void reset_backend(struct model_backend *backend) {
+	backend->runtime = WEIR_WEIGHT_UNSET;
+	backend->admin = WEIR_ADMIN_READY;
+	backend->health = WEIR_HEALTH_HEALTHY; // the services have no health check
+	backend->id = -1;
+}
+
+// What a new configuration does to what was known.
+static void change_configuration(struct model *model) {
+	uint32_t s = pick(model, SERVICES), b = pick(model, BACKENDS);
+	struct model_service *service = &model->service[s];
+	struct model_backend *backend = &service->backend[b];
+	uint32_t weight;
+
+	switch (pick(model, 6)) {
+	case 0:
+		service->exists = !service->exists;
+		for (int i = 0; i < BACKENDS; i++) {
+			reset_backend(&service->backend[i]);
+		}
+		break;
+	case 1:
+	case 2:
+		backend->exists = !backend->exists;
+		reset_backend(backend);
+		break;
+	case 3:
+		backend->address = (backend->address + 1 + pick(model, ADDRESSES - 1)) % ADDRESSES;
+		reset_backend(backend);
+		break;
+	case 4:
+		service->threshold = pick(model, 3) * 50;
+		break;
+	default:
+		weight = pick(model, 4) * 50;
+		if (weight != backend->configured) {
+			backend->configured = weight;
+			backend->runtime = WEIR_WEIGHT_UNSET;
+		}
+		break;
+	}
+}
+
+static struct model_backend *live_backend(struct model *model, char service[16], char name[16]) {
+	uint32_t s = pick(model, SERVICES), b = pick(model, BACKENDS);
+
+	if (!model->service[s].exists || !model->service[s].backend[b].exists) {
+		return NULL;
+	}
+	snprintf(service, 16, "s%u", s);
+	snprintf(name, 16, "b%u", b);
+	return &model->service[s].backend[b];
+}
+
+static void change_state(struct model *model, struct lab *lab) {
+	char service[16], name[16];
+	struct model_backend *backend = live_backend(model, service, name);
+	uint16_t id;
+
+	if (backend == NULL) {
+		return;
+	}
+	id = lab_id(lab, service, name);
+	switch (pick(model, 4)) {
+	case 0:
+		backend->admin = (int)pick(model, 3);
+		assert_int_equal(weir_tables_set_admin(lab->tables, id, backend->admin), 0);
+		break;
+	case 1:
+		backend->health = (int)pick(model, 4);
+		assert_int_equal(weir_tables_set_health(lab->tables, id, backend->health), 0);
+		break;
+	case 2:
+		backend->runtime = pick(model, 4) == 0 ? WEIR_WEIGHT_UNSET : pick(model, 5) * 25;
+		assert_int_equal(weir_tables_set_weight(lab->tables, id, backend->runtime), 0);
+		break;
+	default: {
+		struct weir_next_hop hop = lab_hop((uint8_t)pick(model, 4));
+
+		assert_int_equal(weir_tables_set_next_hop(lab->tables, id, &hop), 0);
+	}
+	}
+}
+
+// Flows come to a backend of now, or all flows of an id end.
+static void change_flows(struct model *model, struct lab *lab) {
+	char service[16], name[16];
+	struct model_backend *backend = live_backend(model, service, name);
+	uint16_t id;
+
+	if (backend != NULL && pick(model, 2)) {
+		id = lab_id(lab, service, name);
+		model->owner[id] =
+			(struct owner){true, service[1] - '0', name[1] - '0', backend->address};
+		lab_set_flows(lab, pick(model, LAB_WORKERS), id, 1);
+	} else {
+		id = (uint16_t)pick(model, 64);
+		model->owner[id].pinned = false;
+		lab_set_flows(lab, 0, id, 0);
+		lab_set_flows(lab, 1, id, 0);
+	}
+}
+
+static uint32_t effective(const struct model_backend *backend) {
+	return backend->runtime != WEIR_WEIGHT_UNSET ? backend->runtime : backend->configured;
+}
+
+// The rule of who takes new flows, told once more in other words.
+static void expect_members(const struct model_service *service, bool member[BACKENDS]) {
+	uint32_t total = 0, good = 0, fair = 0;
+	bool panic;
+
+	for (int b = 0; b < BACKENDS; b++) {
+		const struct model_backend *backend = &service->backend[b];
+
+		if (!backend->exists || effective(backend) == 0 ||
+			backend->admin == WEIR_ADMIN_MAINTENANCE) {
+			continue;
+		}
+		total++;
+		good += backend->admin == WEIR_ADMIN_READY &&
+			backend->health == WEIR_HEALTH_HEALTHY;
+		fair += backend->admin == WEIR_ADMIN_READY &&
+			backend->health != WEIR_HEALTH_LAME_DUCK;
+	}
+	panic = total > 0 && good * 100 / total < service->threshold;
+	for (int b = 0; b < BACKENDS; b++) {
+		const struct model_backend *backend = &service->backend[b];
+		bool ready = backend->admin == WEIR_ADMIN_READY;
+
+		member[b] = backend->exists && effective(backend) > 0 &&
+			    backend->admin != WEIR_ADMIN_MAINTENANCE;
+		if (!panic) {
+			member[b] &= ready && backend->health == WEIR_HEALTH_HEALTHY;
+		} else if (fair > 0) {
+			member[b] &= ready && backend->health != WEIR_HEALTH_LAME_DUCK;
+		}
+	}
+}
+
+static void check_row(
+	struct lab *lab, uint16_t id, const struct weir_backend_state *state, bool member) {
+	struct weir_backend_row row = lab_row(lab, id);
+	uint32_t at = state->address.family == 4 ? 14 + 16 : 14 + 24;
+
+	assert_true(row.flags & WEIR_BACKEND_PRESENT);
+	assert_int_equal(!!(row.flags & WEIR_BACKEND_USABLE), member);
+	assert_int_equal(!!(row.flags & WEIR_BACKEND_RESOLVED), state->resolved);
+	assert_int_equal(row.service, state->service_id);
+	assert_memory_equal(
+		row.header + at, state->address.bytes, state->address.family == 4 ? 4 : 16);
+}
+
+static void check_backend(
+	struct model *model, struct lab *lab, int s, int b, bool member, uint32_t total_weight) {
+	struct model_backend *backend = &model->service[s].backend[b];
+	struct weir_backend_state state;
+	struct weir_address address;
+	char service[16], name[16];
+	uint32_t slots;
+	uint16_t id;
+
+	snprintf(service, sizeof(service), "s%d", s);
+	snprintf(name, sizeof(name), "b%d", b);
+	id = lab_id(lab, service, name);
+	if (backend->id >= 0) {
+		assert_int_equal(id, backend->id);
+	}
+	backend->id = id;
+	if (model->owner[id].pinned) {
+		assert_int_equal(model->owner[id].service, s);
+		assert_int_equal(model->owner[id].backend, b);
+		assert_int_equal(model->owner[id].address, backend->address);
+	}
+	state = lab_state(lab, id);
+	set_address(&address, (uint32_t)s, (uint32_t)b, backend->address);
+	assert_memory_equal(&state.address, &address, sizeof(address));
+	assert_int_equal(state.admin, backend->admin);
+	assert_int_equal(state.health, backend->health);
+	assert_int_equal(state.configured_weight, backend->configured);
+	assert_int_equal(state.runtime_weight, backend->runtime);
+	assert_int_equal(state.effective_weight, effective(backend));
+	assert_int_equal(state.in_selection, member);
+	assert_false(state.leaving);
+	check_row(lab, id, &state, member);
+	slots = lab_slots(lab, state.service_id, id);
+	assert_int_equal(slots, weir_tables_backend_slots(lab->tables, id));
+	if (member) {
+		uint32_t ideal = LAB_TABLE_SIZE * effective(backend) / total_weight;
+
+		assert_in_range(slots, ideal > 3 ? ideal - 3 : 0, ideal + 3);
+	} else {
+		assert_int_equal(slots, 0);
+	}
+}
+
+static void check(struct model *model, struct lab *lab) {
+	for (int s = 0; s < SERVICES; s++) {
+		uint32_t total_weight = 0;
+		bool member[BACKENDS];
+		char name[16], other[16];
+
+		snprintf(name, sizeof(name), "s%d", s);
+		if (!model->service[s].exists) {
+			assert_int_equal(weir_tables_service_find(lab->tables, name), -ENOENT);
+			continue;
+		}
+		expect_members(&model->service[s], member);
+		for (int b = 0; b < BACKENDS; b++) {
+			total_weight += member[b] ? effective(&model->service[s].backend[b]) : 0;
+		}
+		for (int b = 0; b < BACKENDS; b++) {
+			if (model->service[s].backend[b].exists) {
+				check_backend(model, lab, s, b, member[b], total_weight);
+			} else {
+				snprintf(other, sizeof(other), "b%d", b);
+				assert_int_equal(weir_tables_backend_find(lab->tables, name, other),
+					-ENOENT);
+			}
+		}
+	}
+	assert_int_equal(lab->reader.refused, 0);
+}
+
+static void apply(struct model *model, struct lab *lab) {
+	struct weir_config *next = build_config(model);
+
+	// A configuration without a health check makes everyone healthy again.
+	for (int i = 0; i < SERVICES * BACKENDS; i++) {
+		struct model_backend *each = &model->service[i / BACKENDS].backend[i % BACKENDS];
+
+		if (each->health == WEIR_HEALTH_STARTING || each->health == WEIR_HEALTH_REFUSING) {
+			each->health = WEIR_HEALTH_HEALTHY;
+		}
+	}
+
+	lab_apply(lab, next);
+	if (model->applied != NULL) {
+		lab_config_free(model->applied);
+	}
+	model->applied = next;
+}
+
+static void step(struct model *model, struct lab *lab) {
+	uint32_t n = pick(model, 100);
+
+	if (n < 25) {
+		change_configuration(model);
+		apply(model, lab);
+	} else if (n < 70) {
+		change_state(model, lab);
+	} else if (n < 80) {
+		change_flows(model, lab);
+	} else if (n < 95) {
+		lab_quiescent(lab);
+		weir_tables_tick(lab->tables);
+	} else {
+		assert_true(weir_tables_publish(lab->tables) >= 0);
+		lab_restart(lab);
+		apply(model, lab);
+	}
+}
+
+static void random_operations_agree_with_the_model(void **unused) {
+	(void)unused;
+	for (unsigned int seed = 1; seed <= 4; seed++) {
+		struct model *model = calloc(1, sizeof(*model));
+		struct lab lab;
+
+		assert_non_null(model);
+		model->seed = seed;
+		for (int s = 0; s < SERVICES; s++) {
+			model->service[s].threshold = 50;
+			for (int b = 0; b < BACKENDS; b++) {
+				reset_backend(&model->service[s].backend[b]);
+				model->service[s].backend[b].configured = 100;
+			}
+		}
+		lab_open(&lab, NULL);
+		apply(model, &lab);
+		for (int i = 0; i < STEPS; i++) {
+			step(model, &lab);
+			assert_true(weir_tables_publish(lab.tables) >= 0);
+			check(model, &lab);
+		}
+		// When all flows have ended, nothing of the past is left.
+		for (uint16_t id = 0; id < 512; id++) {
+			lab_set_flows(&lab, 0, id, 0);
+			lab_set_flows(&lab, 1, id, 0);
+		}
+		lab_settle(&lab);
+		for (uint16_t id = 0; id < weir_tables_backend_ids(lab.tables); id++) {
+			struct weir_backend_state state;
+
+			if (weir_tables_backend(lab.tables, id, &state) == 0) {
+				assert_false(state.leaving);
+			}
+		}
+		lab_close(&lab);
+		lab_config_free(model->applied);
+		free(model);
+	}
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(random_operations_agree_with_the_model),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// publish.c: order of publication and withdrawal, and what happens when memory is short.
+#include "tables_lab.h"
+
+#include <errno.h>
+#include <string.h>
+
+static uint32_t generation(weir_ref ref) {
+	return (uint32_t)(ref >> 32);
+}
+
+static void publication_runs_from_identity_to_services(void **unused) {
+	struct weir_config *config = lab_config(2, 2), *more = lab_config(3, 3);
+	const struct weir_roots *roots;
+	struct lab lab;
+
+	(void)unused;
+	lab_open(&lab, NULL);
+	roots = lab.segment->roots;
+	for (int i = 0; i < 2; i++) {
+		lab_apply(&lab, i == 0 ? config : more);
+		assert_true(generation(roots->identity) < generation(roots->backends));
+		assert_true(generation(roots->backends) < generation(roots->selection[0]));
+		assert_true(generation(roots->backends) < generation(roots->selection[1]));
+		assert_true(generation(roots->selection[1]) < generation(roots->services));
+	}
+	lab_close(&lab);
+	lab_config_free(config);
+	lab_config_free(more);
+}
+
+// A worker that loaded the old selection may load the new rows after it: the row of a removed
+// backend goes only when every worker has let go of the old selection.
+static void row_goes_a_grace_period_after_the_selection(void **unused) {
+	struct weir_config *config = lab_config(1, 3), *less = lab_config_copy(config);
+	struct lab lab;
+
+	(void)unused;
+	lab_remove_backend(less, 0, 0);
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	lab_apply(&lab, less);
+	for (int i = 0; i < 3; i++) {
+		weir_tables_tick(lab.tables);
+		assert_int_equal(lab_slots(&lab, 0, 0), 0);
+		assert_true(lab_row(&lab, 0).flags & WEIR_BACKEND_PRESENT);
+	}
+	lab_quiescent(&lab);
+	weir_tables_tick(lab.tables);
+	assert_int_equal(lab_row(&lab, 0).flags, 0);
+	// The id waits for the worker to see the row gone.
+	for (int i = 0; i < 3; i++) {
+		weir_tables_tick(lab.tables);
+		assert_true(lab_state(&lab, 0).leaving);
+	}
+	lab_quiescent(&lab);
+	weir_tables_tick(lab.tables);
+	assert_int_equal(
+		weir_tables_backend(lab.tables, 0, &(struct weir_backend_state){0}), -ENOENT);
+	lab_close(&lab);
+	lab_config_free(config);
+	lab_config_free(less);
+}
+
+// The same for a whole service: lookup, then selection, then rows, then ids.
+static void selection_goes_a_grace_period_after_the_service_table(void **unused) {
+	struct weir_config *config = lab_config(2, 1), *less = lab_config_copy(config);
+	const struct weir_roots *roots;
+	struct lab lab;
+
+	(void)unused;
+	lab_remove_service(less, 1);
+	lab_open(&lab, NULL);
+	roots = lab.segment->roots;
+	lab_apply(&lab, config);
+	lab_apply(&lab, less);
+	weir_tables_tick(lab.tables);
+	assert_int_not_equal(roots->selection[1], 0);
+	lab_quiescent(&lab);
+	weir_tables_tick(lab.tables);
+	assert_int_equal(roots->selection[1], 0);
+	weir_tables_tick(lab.tables);
+	assert_true(lab_row(&lab, 1).flags & WEIR_BACKEND_PRESENT);
+	lab_quiescent(&lab);
+	weir_tables_tick(lab.tables);
+	assert_int_equal(lab_row(&lab, 1).flags, 0);
+	weir_tables_tick(lab.tables);
+	assert_non_null(weir_tables_service_name(lab.tables, 1));
+	lab_quiescent(&lab);
+	weir_tables_tick(lab.tables);
+	weir_tables_tick(lab.tables);
+	assert_null(weir_tables_service_name(lab.tables, 1));
+	lab_close(&lab);
+	lab_config_free(config);
+	lab_config_free(less);
+}
+
+// A worker that hangs lets the heap fill up: publications are refused, marks are kept, and what
+// was refused is published as soon as the worker reports again.
+static void enospc_keeps_the_marks_until_memory_is_back(void **unused) {
+	struct lab_room room = {.heap_bytes = 4 << 20};
+	struct weir_config *config = lab_config(1, 2);
+	uint32_t weight = 100, published = 100;
+	weir_ref before, identity;
+	struct lab lab;
+
+	(void)unused;
+	config->services[0].table_size = 65537;
+	lab_open(&lab, &room);
+	lab_apply(&lab, config);
+	for (;;) {
+		before = lab.segment->roots->selection[0];
+		identity = lab.segment->roots->identity;
+		weir_tables_set_weight(lab.tables, 0, ++weight);
+		if (weir_tables_publish(lab.tables) < 0) {
+			break;
+		}
+		published = weight;
+		assert_true(weight < 1000);
+	}
+	assert_true(published > 105);
+	assert_int_equal(weir_tables_publish(lab.tables), -ENOSPC);
+	assert_int_equal(lab.segment->roots->selection[0], before);
+	assert_int_equal(lab.segment->roots->identity, identity);
+	weir_tables_tick(lab.tables);
+	assert_int_equal(lab.segment->roots->selection[0], before);
+	lab_quiescent(&lab);
+	weir_tables_tick(lab.tables);
+	weir_tables_tick(lab.tables);
+	assert_int_not_equal(lab.segment->roots->selection[0], before);
+	assert_in_range(lab_slots(&lab, 0, 0), 65537ull * weight / (weight + 100) - 2,
+		65537ull * weight / (weight + 100) + 2);
+	assert_int_equal(weir_tables_publish(lab.tables), 0);
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
+static void several_changes_are_one_publication(void **unused) {
+	struct weir_config *config = lab_config(4, 4);
+	struct lab lab;
+
+	(void)unused;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	weir_tables_set_admin(lab.tables, 1, WEIR_ADMIN_DRAIN);
+	weir_tables_set_weight(lab.tables, 2, 5);
+	weir_tables_set_weight(lab.tables, 5, 5);
+	// identity, backends (one is not usable any more), two selections
+	assert_int_equal(weir_tables_publish(lab.tables), 4);
+	// There and back again is no change at all.
+	weir_tables_set_admin(lab.tables, 9, WEIR_ADMIN_DRAIN);
+	weir_tables_set_admin(lab.tables, 9, WEIR_ADMIN_READY);
+	assert_int_equal(weir_tables_publish(lab.tables), 0);
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
+// Without any dataplane ids are free at once.
+static void unbound_tables_free_ids_at_once(void **unused) {
+	struct weir_config *config = lab_config(1, 3), *less = lab_config_copy(config);
+	struct weir_config *more = lab_config(1, 4);
+	struct weir_tables *tables;
+	char why[256];
+
+	(void)unused;
+	lab_remove_backend(less, 0, 1);
+	assert_int_equal(weir_tables_open(NULL, &tables), 0);
+	assert_int_equal(weir_tables_publish(tables), 0);
+	assert_int_equal(weir_tables_apply(tables, config, why, sizeof(why)), 0);
+	assert_int_equal(weir_tables_apply(tables, less, why, sizeof(why)), 0);
+	assert_int_equal(weir_tables_backend(tables, 1, &(struct weir_backend_state){0}), -ENOENT);
+	assert_null(weir_tables_segment(tables));
+	more->segment.max_backends = 3;
+	assert_int_equal(weir_tables_apply(tables, more, why, sizeof(why)), -ENOSPC);
+	weir_tables_free(tables);
+	lab_config_free(more);
+	lab_config_free(config);
+	lab_config_free(less);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(publication_runs_from_identity_to_services),
+		cmocka_unit_test(row_goes_a_grace_period_after_the_selection),
+		cmocka_unit_test(selection_goes_a_grace_period_after_the_service_table),
+		cmocka_unit_test(enospc_keeps_the_marks_until_memory_is_back),
+		cmocka_unit_test(several_changes_are_one_publication),
+		cmocka_unit_test(unbound_tables_free_ids_at_once),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Tables at the size that they are made for. Prints what it measures; the limits are loose, they
+// catch a change of order, not of percents.
+#include "tables_lab.h"
+
+#include <stdio.h>
+#include <time.h>
+
+static double now_ms(void) {
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+static void set_table_size(struct weir_config *config, uint32_t slots) {
+	for (uint32_t s = 0; s < config->service_count; s++) {
+		config->services[s].table_size = slots;
+	}
+}
+
+// Change one backend's weight n times, publish each time. Returns milliseconds per change.
+static double weight_changes(struct lab *lab, uint32_t n) {
+	double begin = now_ms();
+
+	for (uint32_t i = 0; i < n; i++) {
+		assert_int_equal(
+			weir_tables_set_weight(lab->tables, (uint16_t)(i * 97), 101 + i), 0);
+		assert_int_equal(weir_tables_publish(lab->tables), 2);
+		lab_quiescent(lab);
+	}
+	return (now_ms() - begin) / n;
+}
+
+static void measure(const char *what, uint32_t services, uint32_t backends, uint32_t slots,
+	double apply_limit_ms, double change_limit_ms) {
+	struct lab_room room = {
+		.max_services = 1024, .max_backends = 16384, .heap_bytes = 1ull << 30};
+	struct weir_config *config = lab_config(services, backends);
+	struct weir_writer_usage usage;
+	struct lab lab;
+	double apply, again, restart, change, health;
+
+	set_table_size(config, slots);
+	lab_open(&lab, &room);
+	apply = now_ms();
+	lab_apply(&lab, config);
+	apply = now_ms() - apply;
+	again = now_ms();
+	lab_apply(&lab, config);
+	again = now_ms() - again;
+	restart = now_ms();
+	lab_restart(&lab);
+	lab_apply(&lab, config);
+	restart = now_ms() - restart;
+	lab_quiescent(&lab);
+	change = weight_changes(&lab, 100);
+	health = now_ms();
+	weir_tables_set_health(lab.tables, 7, WEIR_HEALTH_REFUSING);
+	assert_int_equal(weir_tables_publish(lab.tables), 3);
+	health = now_ms() - health;
+	weir_writer_usage(weir_tables_writer(lab.tables), &usage);
+	print_message("%s: %u services, %u backends, %u slots: apply %.1f ms, the same again %.1f "
+		      "ms, restart %.1f ms, a weight change %.2f ms, a health change %.2f ms, "
+		      "%.1f MiB used\n",
+		what, services, services * backends, slots, apply, again, restart, change, health,
+		(double)usage.used_bytes / (1 << 20));
+	assert_true(apply < apply_limit_ms);
+	assert_true(again < 1000);
+	assert_true(restart < 1500);
+	assert_true(change < change_limit_ms);
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
+static void a_thousand_services(void **unused) {
+	(void)unused;
+	measure("many services", 1000, 10, 65537, 60000, 60);
+}
+
+static void ten_thousand_backends_of_one_service(void **unused) {
+	(void)unused;
+	measure("many backends", 1, 10000, 65537, 2000, 200);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_thousand_services),
+		cmocka_unit_test(ten_thousand_backends_of_one_service),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

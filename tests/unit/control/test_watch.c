@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What is watched reaches the workers: real checks of real listeners in this test's own network,
+// next hops of a port with a gateway_mac.
+#include "daemon_lab.h"
+
+#include <arpa/inet.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define PORT 8080
+#define CHECKED(type) \
+	"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", \"protocol\": \"tcp\", " \
+	"\"port\": 80}], \"table_size\": 251, \"panic_threshold_percent\": 0, " \
+	"\"health_check\": " type ", \"backends\": [" \
+	"{\"name\": \"b-1\", \"address\": \"10.0.0.11\"}, " \
+	"{\"name\": \"b-2\", \"address\": \"10.0.0.12\"}]}"
+#define TCP \
+	"{\"type\": \"tcp\", \"port\": 8080, \"interval_ms\": 20, \"timeout_ms\": 20, " \
+	"\"rise\": 2, \"fall\": 2}"
+#define UNCHECKED "{\"type\": \"none\"}"
+#define ELSEWHERE \
+	"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", \"protocol\": \"tcp\", " \
+	"\"port\": 80}], \"table_size\": 251, \"backends\": [" \
+	"{\"name\": \"b-1\", \"address\": \"10.0.1.11\"}, " \
+	"{\"name\": \"b-2\", \"address\": \"10.0.1.11\"}, " \
+	"{\"name\": \"b-3\", \"address\": \"10.0.1.12\"}]}"
+
+struct fixture {
+	struct lab lab;
+	struct lab_dataplane *dataplane;
+	int listener[3]; // of b-1 and b-2; -1 = none
+};
+
+static int listener(int backend) {
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(PORT)};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+	char text[32];
+
+	snprintf(text, sizeof(text), "10.0.0.1%d", backend);
+	inet_pton(AF_INET, text, &address.sin_addr);
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(listen(fd, 4096), 0);
+	return fd;
+}
+
+static int set_up(void **state) {
+	struct fixture *fixture = calloc(1, sizeof(*fixture));
+
+	lab_init(&fixture->lab);
+	fixture->listener[1] = listener(1);
+	fixture->listener[2] = -1;
+	*state = fixture;
+	return 0;
+}
+
+static void start(struct fixture *fixture, const char *services) {
+	lab_write_config(&fixture->lab, services);
+	lab_start(&fixture->lab);
+	fixture->dataplane = lab_dataplane_start(&fixture->lab, 1);
+	LAB_UNTIL(lab_attached(&fixture->lab));
+}
+
+static int tear_down(void **state) {
+	struct fixture *fixture = *state;
+
+	for (int i = 1; i <= 2; i++) {
+		if (fixture->listener[i] >= 0) {
+			close(fixture->listener[i]);
+		}
+	}
+	if (fixture->lab.control > 0) {
+		lab_stop(&fixture->lab);
+	}
+	lab_dataplane_stop(fixture->dataplane);
+	lab_fini(&fixture->lab);
+	free(fixture);
+	return 0;
+}
+
+static bool backend_is(
+	const struct fixture *fixture, const char *backend, const char *member, const char *text) {
+	json_t *holder = NULL;
+	const char *value = json_string_value(
+		json_object_get(lab_backend(&fixture->lab, &holder, "web", backend), member));
+	bool is = value != NULL && strcmp(value, text) == 0;
+
+	json_decref(holder);
+	return is;
+}
+
+static uint16_t id_of(const struct fixture *fixture, const char *backend) {
+	json_t *holder = NULL;
+	uint16_t id = (uint16_t)json_integer_value(
+		json_object_get(lab_backend(&fixture->lab, &holder, "web", backend), "id"));
+
+	json_decref(holder);
+	return id;
+}
+
+static uint32_t new_flows_to(struct fixture *fixture, const char *backend) {
+	lab_dataplane_flows(fixture->dataplane, "198.51.100.10", 80, 100);
+	return lab_dataplane_flows_of(fixture->dataplane, id_of(fixture, backend));
+}
+
+static void checks_decide_who_gets_new_flows(void **state) {
+	struct fixture *fixture = *state;
+
+	start(fixture, CHECKED(TCP));
+	LAB_UNTIL(backend_is(fixture, "b-1", "health", "healthy"));
+	LAB_UNTIL(backend_is(fixture, "b-2", "health", "refusing"));
+	assert_int_equal(new_flows_to(fixture, "b-1"), 100);
+	// One comes, the other goes.
+	fixture->listener[2] = listener(2);
+	LAB_UNTIL(backend_is(fixture, "b-2", "health", "healthy"));
+	close(fixture->listener[1]);
+	fixture->listener[1] = -1;
+	LAB_UNTIL(backend_is(fixture, "b-1", "health", "refusing"));
+	assert_int_equal(new_flows_to(fixture, "b-2"), 100);
+	LAB_UNTIL(lab_log_has(&fixture->lab, "warn  backend web/b-1: refusing ("));
+	LAB_UNTIL(lab_log_has(&fixture->lab, "info  backend web/b-2: healthy ("));
+}
+
+static void health_show_tells_the_last_check(void **state) {
+	struct fixture *fixture = *state;
+	json_t *list, *one, *last;
+
+	start(fixture, CHECKED(TCP));
+	LAB_UNTIL(backend_is(fixture, "b-1", "health", "healthy"));
+	list = lab_result(&fixture->lab, "{\"command\": \"health.show\", \"service\": \"web\"}");
+	assert_int_equal(json_array_size(list), 2);
+	one = json_array_get(list, 0);
+	last = json_object_get(one, "last");
+	assert_string_equal(json_string_value(json_object_get(one, "check")), "tcp");
+	assert_string_equal(json_string_value(json_object_get(one, "health")), "healthy");
+	assert_true(json_is_true(json_object_get(last, "ok")));
+	assert_true(json_is_string(json_object_get(last, "detail")));
+	assert_true(json_integer_value(json_object_get(one, "passes")) >= 2);
+	assert_int_equal(json_integer_value(json_object_get(one, "fails")), 0);
+	json_decref(list);
+}
+
+static void backend_without_checks_is_healthy_again(void **state) {
+	struct fixture *fixture = *state;
+
+	start(fixture, CHECKED(TCP));
+	LAB_UNTIL(backend_is(fixture, "b-2", "health", "refusing"));
+	lab_write_config(&fixture->lab, CHECKED(UNCHECKED));
+	json_decref(lab_result(&fixture->lab, "{\"command\": \"config.reload\"}"));
+	assert_true(backend_is(fixture, "b-2", "health", "healthy"));
+	LAB_UNTIL(new_flows_to(fixture, "b-2") > 0);
+}
+
+static void reload_keeps_what_the_checks_found(void **state) {
+	struct fixture *fixture = *state;
+
+	start(fixture, CHECKED(TCP));
+	LAB_UNTIL(backend_is(fixture, "b-1", "health", "healthy"));
+	LAB_UNTIL(backend_is(fixture, "b-2", "health", "refusing"));
+	json_decref(lab_result(&fixture->lab, "{\"command\": \"config.reload\"}"));
+	assert_true(backend_is(fixture, "b-1", "health", "healthy"));
+	assert_true(backend_is(fixture, "b-2", "health", "refusing"));
+	assert_int_equal(new_flows_to(fixture, "b-1"), 100);
+}
+
+static void s4_checks_go_on_over_a_dataplane_restart(void **state) {
+	struct fixture *fixture = *state;
+
+	start(fixture, CHECKED(TCP));
+	LAB_UNTIL(backend_is(fixture, "b-1", "health", "healthy"));
+	LAB_UNTIL(backend_is(fixture, "b-2", "health", "refusing"));
+	lab_dataplane_stop(fixture->dataplane);
+	LAB_UNTIL(!lab_attached(&fixture->lab));
+	// What changes meanwhile is known when the next one comes.
+	fixture->listener[2] = listener(2);
+	close(fixture->listener[1]);
+	fixture->listener[1] = -1;
+	LAB_UNTIL(backend_is(fixture, "b-2", "health", "healthy"));
+	LAB_UNTIL(backend_is(fixture, "b-1", "health", "refusing"));
+	fixture->dataplane = lab_dataplane_start(&fixture->lab, 1);
+	LAB_UNTIL(lab_attached(&fixture->lab));
+	assert_int_equal(new_flows_to(fixture, "b-2"), 100);
+}
+
+// S3 with checks: the killed control's verdicts are used until there are new ones.
+static void s3_checks_go_on_over_a_control_restart(void **state) {
+	struct fixture *fixture = *state;
+
+	start(fixture, CHECKED(TCP));
+	LAB_UNTIL(backend_is(fixture, "b-1", "health", "healthy"));
+	LAB_UNTIL(backend_is(fixture, "b-2", "health", "refusing"));
+	lab_dataplane_probe(fixture->dataplane, "198.51.100.10", 80);
+	for (int i = 0; i < 5; i++) {
+		lab_kill(&fixture->lab);
+		assert_true(!lab_log_has(&fixture->lab, "starting"));
+		lab_start(&fixture->lab);
+		LAB_UNTIL(lab_attached(&fixture->lab));
+		assert_true(backend_is(fixture, "b-1", "health", "healthy"));
+		assert_true(backend_is(fixture, "b-2", "health", "refusing"));
+	}
+	fixture->listener[2] = listener(2);
+	LAB_UNTIL(backend_is(fixture, "b-2", "health", "healthy"));
+	assert_int_equal(lab_dataplane_misses(fixture->dataplane), 0);
+}
+
+static bool resolved(const struct fixture *fixture, const char *backend) {
+	json_t *holder = NULL;
+	bool is = json_is_true(
+		json_object_get(lab_backend(&fixture->lab, &holder, "web", backend), "resolved"));
+
+	json_decref(holder);
+	return is;
+}
+
+// Two backends of one address both learn its next hop.
+static void next_hops_reach_every_backend_of_an_address(void **state) {
+	struct fixture *fixture = *state;
+
+	start(fixture, ELSEWHERE);
+	LAB_UNTIL(resolved(fixture, "b-1"));
+	LAB_UNTIL(resolved(fixture, "b-2"));
+	LAB_UNTIL(resolved(fixture, "b-3"));
+	LAB_UNTIL(lab_log_has(
+		&fixture->lab, "backend web/b-2: 10.0.1.11 is behind port 0, 02:00:00:00:00:01"));
+}
+
+static void gateway_of_a_port_changes_with_a_reload(void **state) {
+	struct fixture *fixture = *state;
+
+	start(fixture, ELSEWHERE);
+	LAB_UNTIL(resolved(fixture, "b-3"));
+	lab_write(fixture->lab.config,
+		"{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\", \"gateway_mac\": "
+		"\"02:00:00:00:00:09\", \"source_ipv4\": \"192.0.2.1\"}], "
+		"\"workers\": {\"cores\": [0, 1]}, \"services\": [%s]}",
+		ELSEWHERE);
+	json_decref(lab_result(&fixture->lab, "{\"command\": \"config.reload\"}"));
+	LAB_UNTIL(lab_log_has(
+		&fixture->lab, "backend web/b-3: 10.0.1.12 is behind port 0, 02:00:00:00:00:09"));
+}
+
+int main(void) {
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+		T(checks_decide_who_gets_new_flows),
+		T(health_show_tells_the_last_check),
+		T(backend_without_checks_is_healthy_again),
+		T(reload_keeps_what_the_checks_found),
+		T(s4_checks_go_on_over_a_dataplane_restart),
+		T(s3_checks_go_on_over_a_control_restart),
+		T(next_hops_reach_every_backend_of_an_address),
+		T(gateway_of_a_port_changes_with_a_reload),
+	};
+
+	return cmocka_run_group_tests(tests, lab_own_network, NULL);
+}

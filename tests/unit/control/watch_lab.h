@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What the tests of health checks and neighbours share: a network namespace of the test's own, an
+// event loop that runs until a condition holds, programs that end with the test.
+#pragma once
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <uv.h>
+
+#include <cmocka.h>
+
+#include "config.h"
+
+// For cmocka_run_group_tests: a new network namespace with lo up, and no signal on broken pipes.
+int watch_lab_enter(void **state);
+
+// Addresses where packets vanish: on a veth whose other end takes none.
+#define WATCH_LAB_HOLE4 "10.1.0.9"
+#define WATCH_LAB_HOLE6 "2001:db8:1::9"
+void watch_lab_make_hole(void);
+
+void watch_lab_sh(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+// Start a program; it dies with the test. Returns its pid.
+pid_t watch_lab_start(const char *const *words);
+void watch_lab_stop(pid_t pid);
+
+// Run the loop until the condition holds; fails the test after timeout_ms.
+typedef bool (*watch_lab_condition)(void *context);
+void watch_lab_run(uv_loop_t *loop, watch_lab_condition condition, void *context,
+	unsigned int timeout_ms, const char *what);
+
+// Run the loop for a while: to see that something does not happen.
+void watch_lab_idle(uv_loop_t *loop, unsigned int ms);
+
+// Run the loop until all handles are closed, and close it: whoever left one open fails here.
+void watch_lab_close(uv_loop_t *loop);
+
+struct weir_address watch_lab_address(const char *text);
