@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Buffers: pools of packet buffers, one per size and NUMA node, shared by devices.
+//
+// Threads: set-up only; taking and giving back buffers is DPDK's business and safe anywhere.
+#pragma once
+
+#include "plan.h"
+
+#define WEIR_NODES_MAX 8
+
+struct rte_mempool;
+
+struct weir_buffers {
+	const struct weir_plan *plan;
+	struct rte_mempool *pool[WEIR_POOLS_MAX][WEIR_NODES_MAX];
+};
+
+void weir_buffers_init(struct weir_buffers *buffers, const struct weir_plan *plan);
+void weir_buffers_fini(struct weir_buffers *buffers); // after all devices are closed
+// The pool for buffers with this data room on a node (SOCKET_ID_ANY: the first), made when first
+// asked for. Returns 0, -ENOMEM, -EINVAL (a room that was not planned).
+int weir_buffers_pool(
+	struct weir_buffers *buffers, uint16_t room, int socket, struct rte_mempool **ret);

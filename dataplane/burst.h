@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Burst: what the stages of a pipeline share. Private to pipeline.c (the usual way of a packet) and
+// rare.c (all other ways).
+//
+// Threads: a pipeline and its bursts belong to one worker.
+#pragma once
+
+#include <rte_branch_prediction.h>
+
+#include "descriptor.h"
+#include "encap.h"
+#include "icmp.h"
+#include "parse.h"
+#include "selection.h"
+#include "service_table.h"
+
+// Figures of the last burst, not yet published.
+struct weir_pending {
+	uint64_t rx_packets;
+	uint64_t rx_bytes;
+	uint64_t forwarded;
+	uint64_t answered;
+	uint64_t to_kernel;
+	uint64_t dropped;
+	uint64_t flow_hits;
+	uint64_t flow_new;
+	uint64_t flow_untracked;
+	uint64_t flow_expired;
+	uint64_t drops[WEIR_DROP_REASON_COUNT];
+};
+
+struct weir_pipeline {
+	struct weir_descriptor descriptors[WEIR_BURST];
+	const struct weir_segment *segment;
+	struct weir_flow_table *flows;
+	uint64_t hash_seed;
+	uint32_t worker;
+	uint32_t ports;
+	uint32_t max_services;
+	uint32_t max_backends;
+	struct weir_reader reader;
+	struct weir_icmp_limit icmp_limit;
+	struct weir_pending pending;
+	uint16_t *owner; // [max_backends] service that a backend's flows were counted for
+};
+
+// One call of weir_pipeline_process. Lists hold indexes into the burst.
+struct weir_burst {
+	struct weir_pipeline *pipeline;
+	struct rte_mbuf **pkts;
+	uint64_t now_ns;
+	const struct weir_services_view *services;
+	const struct weir_backend_row *rows; // the backend table as last adopted
+	uint32_t row_count; // at most max_backends
+	uint16_t packets;
+	uint8_t in_port;
+	uint8_t flow_count;
+	uint8_t other_count;
+	uint8_t miss_count;
+	uint8_t forward_count;
+	uint8_t flows[WEIR_BURST]; // to look up
+	uint8_t others[WEIR_BURST]; // all the rest
+	uint8_t misses[WEIR_BURST]; // not in the flow table
+	uint8_t forwards[WEIR_BURST]; // to rewrite; backend is chosen
+};
+
+// --- counters -------------------------------------------------------------------------------
+
+static inline struct weir_share_counters *weir_burst_service_counters(
+	const struct weir_pipeline *pipeline, uint32_t service) {
+	return weir_segment_service_counters(pipeline->segment, pipeline->worker, service);
+}
+
+static inline struct weir_share_counters *weir_burst_backend_counters(
+	const struct weir_pipeline *pipeline, uint32_t backend) {
+	return weir_segment_backend_counters(pipeline->segment, pipeline->worker, backend);
+}
+
+// Service and backend counters are not gathered per burst: their lines were prefetched, and an
+// addition costs less than finding out which packets of a burst belong together.
+static inline void weir_burst_count_forwarded(
+	struct weir_pipeline *pipeline, uint16_t backend, uint16_t service, uint32_t bytes) {
+	struct weir_share_counters *of_backend = weir_burst_backend_counters(pipeline, backend);
+	struct weir_share_counters *of_service = weir_burst_service_counters(pipeline, service);
+
+	weir_counter_add(&of_backend->packets, 1);
+	weir_counter_add(&of_backend->bytes, bytes);
+	weir_counter_add(&of_service->packets, 1);
+	weir_counter_add(&of_service->bytes, bytes);
+}
+
+// --- tables ---------------------------------------------------------------------------------
+
+// The service that owns a key's destination, or WEIR_SERVICE_NONE.
+static inline uint16_t weir_burst_service(
+	const struct weir_burst *b, const struct weir_flow_key *key) {
+	uint16_t service = weir_service_lookup(b->services, key->destination, key->family,
+		key->protocol, rte_be_to_cpu_16(key->destination_port));
+
+	return service < b->pipeline->max_services ? service : WEIR_SERVICE_NONE;
+}
+
+// The consistent choice, or WEIR_BACKEND_NONE.
+static inline uint16_t weir_burst_choose(
+	struct weir_pipeline *pipeline, uint16_t service, uint64_t hash) {
+	uint16_t backend =
+		weir_selection_choose(weir_reader_selection(&pipeline->reader, service), hash);
+
+	return backend < pipeline->max_backends ? backend : WEIR_BACKEND_NONE;
+}
+
+// Adopt the backend table: after the selections of the choices that will be looked up in it.
+static inline void weir_burst_adopt_backends(struct weir_burst *b) {
+	const struct weir_backends_view *view = weir_reader_backends(&b->pipeline->reader);
+
+	b->rows = view->rows;
+	b->row_count = RTE_MIN(view->count, b->pipeline->max_backends);
+}
+
+// Can the row be used, as far as bounds are concerned?
+static inline bool weir_burst_row_sound(
+	const struct weir_pipeline *pipeline, const struct weir_row_head *head) {
+	unsigned int wrong = (head->flags & WEIR_BACKEND_PRESENT) == 0;
+
+	wrong |= !weir_encap_row_valid(head);
+	wrong |= head->port >= pipeline->ports;
+	wrong |= head->service >= pipeline->max_services;
+	return wrong == 0;
+}
+
+// --- verdicts -------------------------------------------------------------------------------
+
+// Count a packet as dropped; its verdict keeps its action.
+void weir_burst_count_drop(
+	struct weir_burst *b, struct weir_descriptor *d, enum weir_drop_reason reason);
+void weir_burst_drop(struct weir_burst *b, struct weir_descriptor *d, enum weir_drop_reason reason);
+void weir_burst_to_kernel(struct weir_burst *b, struct weir_descriptor *d);
+
+// A flow was entered into the table, or restarted.
+void weir_burst_flow_started(struct weir_pipeline *pipeline, uint16_t backend, uint16_t service);
+
+// --- rare ways (rare.c) -----------------------------------------------------------------------
+
+// Packets that are neither valid TCP nor UDP.
+void weir_burst_others(struct weir_burst *b);
+
+// Rewrite a packet for which the fast way found anything unusual: gives it a verdict, with the
+// reason when it is refused.
+void weir_burst_rewrite(struct weir_burst *b, unsigned int i);

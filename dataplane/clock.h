@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Clock: a worker's time, CLOCK_MONOTONIC nanoseconds from the cycle counter. Reading it costs a
+// multiplication; about every millisecond it is set right by clock_gettime, which is no system
+// call where the kernel's clock source is the cycle counter, too.
+//
+// Threads: one clock per worker.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define WEIR_CLOCK_PERIOD_NS 1000000
+
+struct weir_clock {
+	uint64_t base_ns;
+	uint64_t base_cycles;
+	uint64_t period_cycles;
+	uint64_t ns_per_cycle; // fixed point, 32 bits of fraction
+};
+
+// hz: frequency of the cycle counter, at least 1 MHz.
+void weir_clock_init(struct weir_clock *clock, uint64_t cycles, uint64_t hz);
+// Set right from CLOCK_MONOTONIC. Never runs backwards.
+void weir_clock_correct(struct weir_clock *clock, uint64_t cycles);
+
+// Is a correction due?
+static inline bool weir_clock_due(const struct weir_clock *clock, uint64_t cycles) {
+	return cycles - clock->base_cycles >= clock->period_cycles;
+}
+
+// Time at `cycles`, which is not before the last correction nor long after it. [worker]
+static inline uint64_t weir_clock_ns(const struct weir_clock *clock, uint64_t cycles) {
+	return clock->base_ns + (((cycles - clock->base_cycles) * clock->ns_per_cycle) >> 32);
+}

@@ -1,0 +1,503 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "dataplane.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <rte_cycles.h>
+#include <rte_errno.h>
+#include <rte_ethdev.h>
+#include <rte_launch.h>
+#include <rte_lcore.h>
+
+#include "distributor.h"
+#include "eal.h"
+#include "netdev.h"
+#include "pipeline.h"
+#include "steer_attach.h"
+#include "transmit.h"
+#include "worker.h"
+
+#define WHY_BYTES 512
+#define ICMP_ANSWERS_PER_SECOND 1000 // of one worker
+
+struct weir_dataplane {
+	const struct weir_config *config;
+	const struct weir_plan *plan;
+	const struct weir_log *log;
+	uint32_t workers;
+	uint32_t ports;
+	uint32_t devices;
+	bool running;
+	int claim[WEIR_DEVICES_MAX]; // -1 = none
+	struct weir_device device[WEIR_DEVICES_MAX]; // as in the plan
+	bool link[WEIR_DEVICES_MAX];
+	struct weir_port port[WEIR_PORTS_MAX];
+	struct weir_port_info info[WEIR_PORTS_MAX];
+	struct weir_distributor *distributor[WEIR_PORTS_MAX]; // NULL = not needed
+	struct weir_buffers buffers;
+	struct weir_handover offer;
+	struct weir_segment *segment;
+	struct weir_transmit *transmit;
+	struct weir_pipeline *pipeline[WEIR_WORKERS_MAX];
+	struct weir_worker *worker[WEIR_WORKERS_MAX];
+};
+
+// The worker that has the first queue of a device. An exception device belongs to its port's.
+static uint32_t owner_of(const struct weir_dataplane *dataplane, const struct weir_device *device) {
+	return device->port % dataplane->workers;
+}
+
+static int node_of(uint32_t worker) {
+	return (int)rte_lcore_to_socket_id(weir_eal_lcore(worker));
+}
+
+// --- devices ------------------------------------------------------------------------------
+
+// Before the driver looks at the interface: nobody else has it, and no dead one left a program.
+static int prepare_steering(struct weir_dataplane *dataplane, uint32_t d) {
+	const struct weir_device_plan *plan = &dataplane->plan->device[d];
+	char why[WHY_BYTES] = "";
+	uint32_t ifindex;
+	int r;
+
+	if (!weir_devargs_is(&plan->devargs, "net_af_xdp")) {
+		return 0;
+	}
+	ifindex = if_nametoindex(plan->interface);
+	if (ifindex == 0) {
+		return 0; // the device says it better
+	}
+	r = weir_steer_claim(ifindex, plan->interface, why, sizeof(why));
+	if (r >= 0) {
+		dataplane->claim[d] = r;
+		r = weir_steer_clear(ifindex, plan->interface, why, sizeof(why));
+	}
+	if (r < 0) {
+		weir_log_write(
+			dataplane->log, WEIR_LOG_ERROR, "%s", why[0] != '\0' ? why : strerror(-r));
+		return r;
+	}
+	if (r > 0) {
+		weir_log_write(dataplane->log, WEIR_LOG_INFO,
+			"interface %s: took off the steer program of a dataplane that was killed",
+			plan->interface);
+	}
+	return 0;
+}
+
+static void describe_device(
+	const struct weir_dataplane *dataplane, const struct weir_device *device) {
+	const char *name = dataplane->config->ports[device->port].name;
+
+	weir_log_write(dataplane->log, WEIR_LOG_INFO,
+		"port %s: %s%s, " RTE_ETHER_ADDR_PRT_FMT ", mtu %u, %u receive queue%s%s", name,
+		device->name, device->exception ? " (to the kernel)" : "", device->mac[0],
+		device->mac[1], device->mac[2], device->mac[3], device->mac[4], device->mac[5],
+		device->mtu, device->rx_queues, device->rx_queues == 1 ? "" : "s",
+		!device->exception && dataplane->workers > 1
+			? device->spreads && device->rx_queues > 1 ? ", spread by RSS"
+								   : ", spread by the distributor"
+			: "");
+	if (device->ifindex != 0 && !weir_netdev_is_up(device->interface)) {
+		weir_log_write(dataplane->log, WEIR_LOG_WARN,
+			"port %s: interface %s is down: ip link set dev %s up", name,
+			device->interface, device->interface);
+	}
+	if (device->mtu < dataplane->config->ports[device->port].mtu) {
+		weir_log_write(dataplane->log, WEIR_LOG_WARN,
+			"port %s: longer packets than %u bytes cannot cross to the kernel by %s",
+			name, device->mtu, device->name);
+	}
+}
+
+static int open_devices(struct weir_dataplane *dataplane) {
+	char why[WHY_BYTES] = "";
+
+	for (uint32_t d = 0; d < dataplane->plan->devices; d++) {
+		int r = prepare_steering(dataplane, d);
+
+		if (r < 0) {
+			return r;
+		}
+		r = weir_device_open(&dataplane->plan->device[d], &dataplane->buffers,
+			dataplane->workers, &dataplane->device[d], why, sizeof(why));
+		if (r < 0) {
+			weir_log_write(dataplane->log, WEIR_LOG_ERROR, "port %s: %s",
+				dataplane->config->ports[dataplane->plan->device[d].port].name,
+				why);
+			return r;
+		}
+		dataplane->devices++;
+		dataplane->link[d] = true;
+		describe_device(dataplane, &dataplane->device[d]);
+	}
+	return 0;
+}
+
+// --- ports --------------------------------------------------------------------------------
+
+static void find_vip_map(struct weir_dataplane *dataplane, uint32_t p) {
+	const struct weir_device *wire = &dataplane->device[dataplane->port[p].wire];
+	int fd;
+
+	if (!weir_devargs_is(
+		    &dataplane->plan->device[dataplane->port[p].wire].devargs, "net_af_xdp")) {
+		return;
+	}
+	fd = weir_steer_map(wire->ifindex);
+	if (fd < 0) {
+		weir_log_write(dataplane->log, WEIR_LOG_WARN,
+			"port %s: its XDP program has no VIP map: all of its packets come to the "
+			"dataplane, what is not for a VIP is lost to the kernel",
+			dataplane->info[p].name);
+		return;
+	}
+	dataplane->offer.vip_map_fd[p] = fd;
+	dataplane->info[p].steered = 1;
+}
+
+static void describe_port(struct weir_dataplane *dataplane, uint32_t p) {
+	const struct weir_config_port *config = &dataplane->config->ports[p];
+	struct weir_port *port = &dataplane->port[p];
+	struct weir_port_info *info = &dataplane->info[p];
+	const struct weir_device *wire = &dataplane->device[port->wire];
+	const struct weir_device *kernel = wire;
+
+	if (port->exception != WEIR_NO_DEVICE) {
+		kernel = &dataplane->device[port->exception];
+	}
+	snprintf(info->name, sizeof(info->name), "%s", config->name);
+	snprintf(info->kernel_interface, sizeof(info->kernel_interface), "%s", kernel->interface);
+	info->kernel_ifindex = kernel->ifindex;
+	info->mtu = config->mtu;
+	info->vlan = config->vlan;
+	memcpy(info->mac, wire->mac, sizeof(info->mac));
+	port->kernel_has_copy = wire->kernel_has_copy;
+	find_vip_map(dataplane, p);
+}
+
+static void connect_ports(struct weir_dataplane *dataplane) {
+	char why[WHY_BYTES];
+
+	for (uint32_t d = 0; d < dataplane->devices; d++) {
+		struct weir_device *device = &dataplane->device[d];
+		struct weir_port *port = &dataplane->port[device->port];
+
+		if (!device->exception) {
+			port->wire = (uint8_t)d;
+			port->exception = WEIR_NO_DEVICE;
+			continue;
+		}
+		port->exception = (uint8_t)d;
+		if (weir_device_pair(&dataplane->device[port->wire], device, why, sizeof(why)) <
+			0) {
+			weir_log_write(dataplane->log, WEIR_LOG_WARN, "port %s: %s",
+				dataplane->config->ports[device->port].name, why);
+		}
+	}
+	dataplane->offer.vip_maps = dataplane->ports;
+	for (uint32_t p = 0; p < dataplane->ports; p++) {
+		describe_port(dataplane, p);
+	}
+}
+
+// --- segment and pipelines ----------------------------------------------------------------
+
+static int create_segment(struct weir_dataplane *dataplane) {
+	const struct weir_config *config = dataplane->config;
+	struct weir_segment_params params = {
+		.workers = dataplane->workers,
+		.ports = dataplane->ports,
+		.max_services = config->segment.max_services,
+		.max_backends = config->segment.max_backends,
+		.heap_bytes = config->segment.heap_bytes,
+		.tsc_hz = rte_get_tsc_hz(),
+		.hash_seed = config->instance.hash_seed,
+		.huge_pages = config->segment.huge_pages,
+		.port_info = dataplane->info,
+	};
+	int r = weir_segment_create(&params, &dataplane->segment);
+
+	if (r < 0) {
+		weir_log_write(dataplane->log, WEIR_LOG_ERROR, "cannot create the segment: %s%s",
+			strerror(-r),
+			r == -ENOMEM && params.huge_pages
+				? ": there are not enough huge pages for segment.heap_bytes"
+				: "");
+		return r;
+	}
+	dataplane->offer.segment_fd = dataplane->segment->fd;
+	return 0;
+}
+
+static int create_pipelines(struct weir_dataplane *dataplane) {
+	const struct weir_config_flow_table *flows = &dataplane->config->flow_table;
+	struct weir_pipeline_params params = {
+		.segment = dataplane->segment,
+		.flow_table = {.flows = flows->flows_per_worker,
+			.half_open_percent = flows->half_open_percent,
+			.timeout_ms = {[WEIR_FLOW_SYN_SEEN] = flows->syn_seen_ms,
+				[WEIR_FLOW_ESTABLISHED] = flows->established_ms,
+				[WEIR_FLOW_CLOSING] = flows->closing_ms,
+				[WEIR_FLOW_UDP] = flows->udp_ms}},
+		.hash_seed = dataplane->config->instance.hash_seed,
+		.icmp_answers_per_second = ICMP_ANSWERS_PER_SECOND,
+	};
+
+	for (uint32_t w = 0; w < dataplane->workers; w++) {
+		int r;
+
+		params.worker = w;
+		params.flow_table.socket = node_of(w);
+		r = weir_pipeline_create(&params, &dataplane->pipeline[w]);
+		if (r < 0) {
+			weir_log_write(dataplane->log, WEIR_LOG_ERROR,
+				"worker %u: no memory for its flow table, %" PRIu64
+				" MiB: lower flow_table.flows_per_worker",
+				w, weir_flow_table_bytes(flows->flows_per_worker) >> 20);
+			return r;
+		}
+	}
+	return 0;
+}
+
+// --- workers ------------------------------------------------------------------------------
+
+static int create_distributors(struct weir_dataplane *dataplane) {
+	for (uint32_t p = 0; p < dataplane->ports; p++) {
+		const struct weir_device *wire = &dataplane->device[dataplane->port[p].wire];
+		int r;
+
+		if (dataplane->workers == 1 || (wire->spreads && wire->rx_queues > 1)) {
+			continue;
+		}
+		r = weir_distributor_create(p, dataplane->workers, owner_of(dataplane, wire),
+			rte_eth_dev_socket_id(wire->id), &dataplane->distributor[p]);
+		if (r < 0) {
+			return r;
+		}
+	}
+	return 0;
+}
+
+static int create_workers(struct weir_dataplane *dataplane) {
+	for (uint32_t w = 0; w < dataplane->workers; w++) {
+		struct weir_worker_params params = {
+			.index = w,
+			.segment = dataplane->segment,
+			.pipeline = dataplane->pipeline[w],
+			.transmit = dataplane->transmit,
+			.ports = dataplane->port,
+			.ports_count = dataplane->ports,
+			.hash_seed = dataplane->config->instance.hash_seed,
+			.idle = dataplane->config->workers.idle,
+			.socket = node_of(w),
+		};
+		int r = weir_worker_create(&params, &dataplane->worker[w]);
+
+		if (r < 0) {
+			return r;
+		}
+	}
+	return 0;
+}
+
+static int add_device_sources(struct weir_dataplane *dataplane, const struct weir_device *device) {
+	const struct weir_distributor *distributor = dataplane->distributor[device->port];
+	uint32_t owner = owner_of(dataplane, device);
+	int r = 0;
+
+	for (uint16_t q = 0; q < device->rx_queues && r == 0; q++) {
+		struct weir_source source = {.kind = WEIR_SOURCE_QUEUE,
+			.port = device->port,
+			.device = device->id,
+			.queue = q};
+		uint32_t worker = (owner + q) % dataplane->workers;
+
+		if (device->exception) {
+			source.kind = WEIR_SOURCE_KERNEL;
+		} else if (distributor != NULL) {
+			// One producer for the rings, so that a flow that the kernel moves to
+			// another queue stays in order.
+			source.kind = WEIR_SOURCE_SHARED;
+			source.distributor = distributor;
+			worker = owner;
+		}
+		r = weir_worker_add_source(dataplane->worker[worker], &source);
+	}
+	for (uint32_t w = 0; w < dataplane->workers && r == 0; w++) {
+		struct weir_source source = {.kind = WEIR_SOURCE_HANDED, .port = device->port};
+
+		if (device->exception || distributor == NULL || distributor->ring[w] == NULL) {
+			continue;
+		}
+		source.ring = distributor->ring[w];
+		r = weir_worker_add_source(dataplane->worker[w], &source);
+	}
+	return r;
+}
+
+static int connect_workers(struct weir_dataplane *dataplane) {
+	struct weir_transmit *transmit = dataplane->transmit;
+	int r = 0;
+
+	for (uint32_t d = 0; d < dataplane->devices && r == 0; d++) {
+		r = add_device_sources(dataplane, &dataplane->device[d]);
+	}
+	for (uint32_t i = 0; i < transmit->outlets && r == 0; i++) {
+		r = weir_worker_add_outlet(
+			dataplane->worker[transmit->outlet_owner[i]], &transmit->outlet[i]);
+	}
+	return r;
+}
+
+static int make_workers(struct weir_dataplane *dataplane) {
+	uint32_t owner[WEIR_DEVICES_MAX];
+	int r;
+
+	for (uint32_t d = 0; d < dataplane->devices; d++) {
+		owner[d] = owner_of(dataplane, &dataplane->device[d]);
+	}
+	r = weir_transmit_create(dataplane->device, owner, dataplane->devices, dataplane->workers,
+		&dataplane->transmit);
+	if (r == 0) {
+		r = create_distributors(dataplane);
+	}
+	if (r == 0) {
+		r = create_workers(dataplane);
+	}
+	if (r == 0) {
+		r = connect_workers(dataplane);
+	}
+	if (r < 0) {
+		weir_log_write(dataplane->log, WEIR_LOG_ERROR, "cannot make the workers: %s",
+			strerror(-r));
+	}
+	return r;
+}
+
+// --- life ---------------------------------------------------------------------------------
+
+int weir_dataplane_open(const struct weir_config *config, const struct weir_plan *plan,
+	const struct weir_log *log, struct weir_dataplane **ret) {
+	struct weir_dataplane *dataplane = calloc(1, sizeof(*dataplane));
+	int r;
+
+	if (dataplane == NULL) {
+		return -ENOMEM;
+	}
+	dataplane->config = config;
+	dataplane->plan = plan;
+	dataplane->log = log;
+	dataplane->workers = config->workers.count;
+	dataplane->ports = config->port_count;
+	dataplane->offer.segment_fd = -1;
+	for (unsigned int d = 0; d < WEIR_DEVICES_MAX; d++) {
+		dataplane->claim[d] = -1;
+	}
+	for (unsigned int p = 0; p < WEIR_PORTS_MAX; p++) {
+		dataplane->offer.vip_map_fd[p] = -1;
+	}
+	weir_buffers_init(&dataplane->buffers, plan);
+	r = open_devices(dataplane);
+	if (r == 0) {
+		connect_ports(dataplane);
+		r = create_segment(dataplane);
+	}
+	if (r == 0) {
+		r = create_pipelines(dataplane);
+	}
+	if (r == 0) {
+		r = make_workers(dataplane);
+	}
+	if (r < 0) {
+		weir_dataplane_close(dataplane);
+		return r;
+	}
+	*ret = dataplane;
+	return 0;
+}
+
+void weir_dataplane_close(struct weir_dataplane *dataplane) {
+	if (dataplane == NULL) {
+		return;
+	}
+	weir_dataplane_stop(dataplane);
+	for (uint32_t w = 0; w < dataplane->workers; w++) {
+		weir_worker_free(dataplane->worker[w]);
+		weir_pipeline_free(dataplane->pipeline[w]);
+	}
+	for (uint32_t p = 0; p < dataplane->ports; p++) {
+		weir_distributor_free(dataplane->distributor[p]);
+		if (dataplane->offer.vip_map_fd[p] >= 0) {
+			close(dataplane->offer.vip_map_fd[p]);
+		}
+	}
+	weir_transmit_free(dataplane->transmit);
+	for (uint32_t d = dataplane->devices; d-- > 0;) {
+		weir_device_close(&dataplane->device[d]);
+	}
+	for (uint32_t d = 0; d < WEIR_DEVICES_MAX; d++) {
+		if (dataplane->claim[d] >= 0) {
+			close(dataplane->claim[d]);
+		}
+	}
+	weir_buffers_fini(&dataplane->buffers);
+	weir_segment_free(dataplane->segment);
+	free(dataplane);
+}
+
+int weir_dataplane_start(struct weir_dataplane *dataplane) {
+	for (uint32_t w = 0; w < dataplane->workers; w++) {
+		int r = rte_eal_remote_launch(
+			weir_worker_run, dataplane->worker[w], weir_eal_lcore(w));
+
+		if (r < 0) {
+			weir_log_write(dataplane->log, WEIR_LOG_ERROR,
+				"worker %u: cannot be started: %s", w, strerror(-r));
+			return r;
+		}
+		dataplane->running = true;
+	}
+	return 0;
+}
+
+void weir_dataplane_stop(struct weir_dataplane *dataplane) {
+	if (!dataplane->running) {
+		return;
+	}
+	for (uint32_t w = 0; w < dataplane->workers; w++) {
+		weir_worker_stop(dataplane->worker[w]);
+	}
+	rte_eal_mp_wait_lcore();
+	dataplane->running = false;
+}
+
+const struct weir_segment *weir_dataplane_segment(const struct weir_dataplane *dataplane) {
+	return dataplane->segment;
+}
+
+const struct weir_handover *weir_dataplane_offer(const struct weir_dataplane *dataplane) {
+	return &dataplane->offer;
+}
+
+void weir_dataplane_watch_links(struct weir_dataplane *dataplane) {
+	for (uint32_t d = 0; d < dataplane->devices; d++) {
+		const struct weir_device *device = &dataplane->device[d];
+		bool link = weir_device_link(device);
+
+		if (link == dataplane->link[d]) {
+			continue;
+		}
+		dataplane->link[d] = link;
+		weir_log_write(dataplane->log, link ? WEIR_LOG_INFO : WEIR_LOG_WARN,
+			"port %s: %s: link %s", dataplane->config->ports[device->port].name,
+			device->name, link ? "up" : "down");
+	}
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Dataplane: opens everything as planned, connects it, and runs the workers.
+//
+// Order: claims, devices, segment, pipelines, paths, workers; down in reverse.
+//
+// Threads: main. Workers run between weir_dataplane_start and weir_dataplane_stop.
+#pragma once
+
+#include <stddef.h>
+
+#include "config.h"
+#include "handover.h"
+#include "log.h"
+#include "plan.h"
+#include "segment.h"
+
+struct weir_dataplane;
+
+// After rte_eal_init. config and plan are borrowed. Failures are logged.
+// Returns 0 or negative errno.
+int weir_dataplane_open(const struct weir_config *config, const struct weir_plan *plan,
+	const struct weir_log *log, struct weir_dataplane **ret);
+void weir_dataplane_close(struct weir_dataplane *dataplane); // NULL is fine
+
+int weir_dataplane_start(struct weir_dataplane *dataplane); // 0 or negative errno
+void weir_dataplane_stop(struct weir_dataplane *dataplane); // returns when all workers have ended
+
+const struct weir_segment *weir_dataplane_segment(const struct weir_dataplane *dataplane);
+// What a control process gets. Descriptors stay the dataplane's.
+const struct weir_handover *weir_dataplane_offer(const struct weir_dataplane *dataplane);
+// Log which ports have gained or lost their link since the last call.
+void weir_dataplane_watch_links(struct weir_dataplane *dataplane);

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Devargs: takes DPDK device strings apart: "net_af_xdp0,iface=lb0", "0000:01:00.0,key=value".
+//
+// Threads: pure functions.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define WEIR_DEVARGS_BYTES 1024 // with what is appended
+#define WEIR_DEVICE_NAME_BYTES 64
+
+struct weir_devargs {
+	char name[WEIR_DEVICE_NAME_BYTES]; // DPDK's name of the device: net_af_xdp0, 0000:01:00.0
+	char driver[WEIR_DEVICE_NAME_BYTES]; // net_af_xdp; "" for PCI
+	char text[WEIR_DEVARGS_BYTES]; // name and arguments, without "pci:" or "vdev:"
+	bool pci;
+};
+
+// Returns 0, -EINVAL (no name, or a name without a driver), -ENAMETOOLONG.
+int weir_devargs_parse(const char *device, struct weir_devargs *ret);
+// Value of an argument. Returns false when it is not there or does not fit.
+bool weir_devargs_get(const struct weir_devargs *devargs, const char *key, char *ret, size_t bytes);
+// Append key=value. Returns 0 or -ENAMETOOLONG (unchanged).
+int weir_devargs_append(struct weir_devargs *devargs, const char *key, const char *value);
+// Is it a device of this driver?
+bool weir_devargs_is(const struct weir_devargs *devargs, const char *driver);

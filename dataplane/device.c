@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "device.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <net/if.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/param.h>
+
+#include <rte_dev.h>
+#include <rte_ethdev.h>
+
+#include "netdev.h"
+
+#define FRAME_BYTES 18u // Ethernet header and FCS, as DPDK reckons
+#define PACKET_SOCKET_HEADER 64
+
+static int refuse(char *why, size_t why_bytes, int error, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+
+static int refuse(char *why, size_t why_bytes, int error, const char *format, ...) {
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(why, why_bytes, format, args);
+	va_end(args);
+	return error < 0 ? error : -EIO;
+}
+
+// --- configuration ------------------------------------------------------------------------
+
+// Can the device itself be trusted to keep a flow on one queue? Virtual devices cannot: net_tap
+// announces RSS, but the kernel moves flows between queues as it likes.
+static bool has_rss(const struct weir_device_plan *plan, const struct rte_eth_dev_info *info) {
+	return plan->devargs.pci &&
+	       (info->flow_type_rss_offloads & (RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP)) != 0;
+}
+
+static void choose_queues(const struct weir_device_plan *plan, const struct rte_eth_dev_info *info,
+	uint32_t workers, struct weir_device *device) {
+	device->rx_queues = MIN(plan->queues, info->max_rx_queues);
+	device->spreads = plan->spreads;
+	if (plan->devargs.pci) {
+		if (!has_rss(plan, info)) {
+			device->rx_queues = 1;
+		}
+		device->tx_queues = (uint16_t)MIN(workers, info->max_tx_queues);
+		device->spreads = device->rx_queues > 1;
+		return;
+	}
+	// Several virtual drivers want pairs.
+	device->rx_queues = MIN(device->rx_queues, info->max_tx_queues);
+	device->tx_queues = device->rx_queues;
+}
+
+static void choose_rss(const struct weir_device *device, const struct rte_eth_dev_info *info,
+	struct rte_eth_conf *conf) {
+	const uint64_t wanted = RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP;
+
+	if (device->rx_queues < 2 || !device->spreads || info->flow_type_rss_offloads == 0) {
+		return;
+	}
+	conf->rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+	// The driver's own key and its indirection table over all queues.
+	conf->rx_adv_conf.rss_conf.rss_hf = wanted & info->flow_type_rss_offloads;
+}
+
+// The largest MTU that the device admits. Some virtual drivers state only a longest frame.
+static uint16_t mtu_max(const struct rte_eth_dev_info *info) {
+	uint32_t mtu = info->max_mtu != 0 ? info->max_mtu : UINT16_MAX;
+
+	if (info->max_rx_pktlen > FRAME_BYTES && info->max_rx_pktlen - FRAME_BYTES < mtu) {
+		mtu = info->max_rx_pktlen - FRAME_BYTES;
+	}
+	return (uint16_t)mtu;
+}
+
+// net_af_packet states the frame of a standard Ethernet, but takes what fits its own frames and the
+// interface; its MTU cannot be set through DPDK beyond the former.
+static int set_packet_socket_mtu(const struct weir_device_plan *plan, struct weir_device *device,
+	char *why, size_t why_bytes) {
+	char value[16] = "2048";
+	int frame, r;
+
+	(void)weir_devargs_get(&plan->devargs, "framesz", value, sizeof(value));
+	frame = atoi(value);
+	if (plan->mtu + WEIR_FRAME_OVERHEAD + PACKET_SOCKET_HEADER > frame) {
+		return refuse(why, why_bytes, -EINVAL,
+			"device %s: mtu %u does not fit framesz=%d: give it a larger one",
+			device->name, plan->mtu, frame);
+	}
+	r = weir_netdev_mtu(plan->interface);
+	if (r >= 0 && r < plan->mtu) {
+		r = weir_netdev_set_mtu(plan->interface, plan->mtu);
+	}
+	if (r < 0) {
+		return refuse(why, why_bytes, r, "interface %s: cannot set mtu %u: %s",
+			plan->interface, plan->mtu, strerror(-r));
+	}
+	device->mtu = plan->mtu;
+	return 0;
+}
+
+static int set_mtu(const struct weir_device_plan *plan, struct weir_device *device, char *why,
+	size_t why_bytes) {
+	int r;
+
+	if (weir_devargs_is(&plan->devargs, "net_af_packet")) {
+		return set_packet_socket_mtu(plan, device, why, why_bytes);
+	}
+	if (device->mtu < plan->mtu && !plan->exception) {
+		return refuse(why, why_bytes, -EINVAL,
+			"device %s: mtu %u is too large for it: use at most %u", device->name,
+			plan->mtu, device->mtu);
+	}
+	r = rte_eth_dev_set_mtu(device->id, device->mtu);
+	if (r < 0 && r != -ENOTSUP) {
+		return refuse(why, why_bytes, r, "device %s: cannot set mtu %u: %s", device->name,
+			device->mtu, strerror(-r));
+	}
+	return 0;
+}
+
+static int configure(const struct weir_device_plan *plan, const struct rte_eth_dev_info *info,
+	struct weir_device *device, char *why, size_t why_bytes) {
+	struct rte_eth_conf conf = {0};
+	int r;
+
+	choose_rss(device, info, &conf);
+	device->multi_segment = (info->tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
+	if (device->multi_segment) {
+		conf.txmode.offloads |= RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+	}
+	device->mtu = MIN(plan->mtu, mtu_max(info));
+	conf.rxmode.mtu = device->mtu;
+	r = rte_eth_dev_configure(device->id, device->rx_queues, device->tx_queues, &conf);
+	if (r < 0) {
+		return refuse(why, why_bytes, r,
+			"device %s: cannot be configured with %u receive and %u transmit queues: "
+			"%s",
+			device->name, device->rx_queues, device->tx_queues, strerror(-r));
+	}
+	return set_mtu(plan, device, why, why_bytes);
+}
+
+static int set_up_queues(const struct weir_device_plan *plan, struct weir_buffers *buffers,
+	struct weir_device *device, char *why, size_t why_bytes) {
+	int socket = rte_eth_dev_socket_id(device->id);
+	uint16_t rx_descriptors = plan->descriptors;
+	uint16_t tx_descriptors = plan->descriptors;
+	struct rte_mempool *pool;
+	int r;
+
+	r = weir_buffers_pool(buffers, plan->room, socket, &pool);
+	if (r < 0) {
+		return refuse(
+			why, why_bytes, r, "device %s: no memory for packet buffers", device->name);
+	}
+	r = rte_eth_dev_adjust_nb_rx_tx_desc(device->id, &rx_descriptors, &tx_descriptors);
+	for (uint16_t q = 0; q < device->rx_queues && r == 0; q++) {
+		r = rte_eth_rx_queue_setup(
+			device->id, q, rx_descriptors, (unsigned int)socket, NULL, pool);
+	}
+	for (uint16_t q = 0; q < device->tx_queues && r == 0; q++) {
+		r = rte_eth_tx_queue_setup(
+			device->id, q, tx_descriptors, (unsigned int)socket, NULL);
+	}
+	if (r < 0) {
+		return refuse(why, why_bytes, r, "device %s: cannot set up its queues: %s%s",
+			device->name, strerror(-r),
+			plan->interface[0] != '\0' ? " (is another program using the interface?)"
+						   : "");
+	}
+	return 0;
+}
+
+// --- what the kernel knows ----------------------------------------------------------------
+
+// The kernel's interface of the device. net_tap's is at the other end of the wire when it is used
+// as a port, so it is none of ours then.
+static void find_interface(const struct weir_device_plan *plan, const struct rte_eth_dev_info *info,
+	struct weir_device *device) {
+	char name[IF_NAMESIZE];
+	uint32_t ifindex = info->if_index;
+
+	if (ifindex == 0 && plan->interface[0] != '\0') {
+		ifindex = if_nametoindex(plan->interface);
+	}
+	if (ifindex == 0 || if_indextoname(ifindex, name) == NULL ||
+		(!plan->exception && weir_devargs_is(&plan->devargs, "net_tap"))) {
+		return;
+	}
+	device->ifindex = ifindex;
+	snprintf(device->interface, sizeof(device->interface), "%s", name);
+	device->kernel_has_copy = weir_devargs_is(&plan->devargs, "net_af_packet") ||
+				  weir_devargs_is(&plan->devargs, "net_pcap");
+}
+
+// --- open and close -----------------------------------------------------------------------
+
+static int probe(const struct weir_device_plan *plan, struct weir_device *device, char *why,
+	size_t why_bytes) {
+	int r = 0;
+
+	if (plan->interface[0] != '\0' && !plan->exception &&
+		if_nametoindex(plan->interface) == 0 &&
+		(weir_devargs_is(&plan->devargs, "net_af_xdp") ||
+			weir_devargs_is(&plan->devargs, "net_af_packet"))) {
+		return refuse(why, why_bytes, -ENODEV, "device %s: there is no interface %s",
+			device->name, plan->interface);
+	}
+	// PCI devices were probed when DPDK started, others were not.
+	if (!plan->devargs.pci && rte_eth_dev_get_port_by_name(device->name, &device->id) < 0) {
+		r = rte_dev_probe(plan->devargs.text);
+	}
+	if (r < 0) {
+		return refuse(why, why_bytes, r, "device %s: cannot be made from \"%s\": %s",
+			device->name, plan->devargs.text, strerror(-r));
+	}
+	r = rte_eth_dev_get_port_by_name(device->name, &device->id);
+	if (r < 0) {
+		return refuse(why, why_bytes, -ENODEV, "device %s: %s", device->name,
+			plan->devargs.pci ? "DPDK cannot use it: is it bound to vfio-pci? "
+					    "(dpdk-devbind.py -s)"
+					  : "its driver makes no Ethernet device");
+	}
+	return 0;
+}
+
+static int start(struct weir_device *device, char *why, size_t why_bytes) {
+	struct rte_ether_addr mac;
+	int r = rte_eth_dev_start(device->id);
+
+	if (r < 0) {
+		return refuse(why, why_bytes, r, "device %s: cannot be started: %s", device->name,
+			strerror(-r));
+	}
+	r = rte_eth_macaddr_get(device->id, &mac);
+	if (r < 0) {
+		return refuse(why, why_bytes, r, "device %s: has no MAC address: %s", device->name,
+			strerror(-r));
+	}
+	memcpy(device->mac, mac.addr_bytes, sizeof(device->mac));
+	return 0;
+}
+
+int weir_device_open(const struct weir_device_plan *plan, struct weir_buffers *buffers,
+	uint32_t workers, struct weir_device *ret, char *why, size_t why_bytes) {
+	struct weir_device device = {.port = plan->port, .exception = plan->exception};
+	struct rte_eth_dev_info info;
+	int r;
+
+	memset(ret, 0, sizeof(*ret));
+	snprintf(device.name, sizeof(device.name), "%s", plan->devargs.name);
+	r = probe(plan, &device, why, why_bytes);
+	if (r < 0) {
+		return r;
+	}
+	device.open = true;
+	r = rte_eth_dev_info_get(device.id, &info);
+	if (r < 0) {
+		r = refuse(why, why_bytes, r, "device %s: says nothing about itself: %s",
+			device.name, strerror(-r));
+		goto close_device;
+	}
+	choose_queues(plan, &info, workers, &device);
+	r = configure(plan, &info, &device, why, why_bytes);
+	if (r < 0) {
+		goto close_device;
+	}
+	device.frame_max = device.mtu + WEIR_FRAME_OVERHEAD;
+	r = set_up_queues(plan, buffers, &device, why, why_bytes);
+	if (r < 0) {
+		goto close_device;
+	}
+	find_interface(plan, &info, &device);
+	r = start(&device, why, why_bytes);
+	if (r < 0) {
+		goto close_device;
+	}
+	*ret = device;
+	return 0;
+
+close_device:
+	weir_device_close(&device);
+	return r;
+}
+
+void weir_device_close(struct weir_device *device) {
+	if (!device->open) {
+		return;
+	}
+	rte_eth_dev_stop(device->id);
+	rte_eth_dev_close(device->id);
+	device->open = false;
+}
+
+int weir_device_pair(
+	struct weir_device *port, struct weir_device *exception, char *why, size_t why_bytes) {
+	struct rte_ether_addr mac;
+	int r;
+
+	memcpy(mac.addr_bytes, port->mac, sizeof(port->mac));
+	r = rte_eth_dev_default_mac_addr_set(exception->id, &mac);
+	if (r < 0) {
+		return refuse(why, why_bytes, r,
+			"device %s: cannot take the MAC address of %s: %s; give it there by mac= "
+			"or with ip link",
+			exception->name, port->name, strerror(-r));
+	}
+	memcpy(exception->mac, port->mac, sizeof(port->mac));
+	r = rte_eth_allmulticast_enable(port->id);
+	if (r == -ENOTSUP) {
+		r = rte_eth_promiscuous_enable(port->id);
+	}
+	// A virtual device without a filter takes everything anyway.
+	if (r < 0 && r != -ENOTSUP) {
+		return refuse(why, why_bytes, r,
+			"device %s: cannot receive multicast, which IPv6 neighbour discovery "
+			"needs: %s",
+			port->name, strerror(-r));
+	}
+	return 0;
+}
+
+bool weir_device_link(const struct weir_device *device) {
+	struct rte_eth_link link;
+
+	return rte_eth_link_get_nowait(device->id, &link) == 0 &&
+	       link.link_status == RTE_ETH_LINK_UP;
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Device: one DPDK Ethernet device, opened as planned: a port, or its way to the kernel.
+//
+// Threads: open and close by main, while no worker runs; the struct is read-only for workers.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "buffers.h"
+#include "plan.h"
+
+#define WEIR_FRAME_OVERHEAD 22 // Ethernet header, two VLAN tags
+
+struct weir_device {
+	uint16_t id; // DPDK's port id
+	uint8_t port; // index of the port that it belongs to
+	bool exception;
+	bool open;
+	bool spreads; // a flow stays on one receive queue: no distributor needed
+	bool multi_segment; // sends packets that lie in several buffers
+	bool kernel_has_copy; // the kernel gets what this device receives, too
+	uint16_t rx_queues;
+	uint16_t tx_queues;
+	uint16_t mtu;
+	uint32_t frame_max; // longest frame to send, bytes
+	uint8_t mac[6];
+	char interface[WEIR_INTERFACE_BYTES]; // "" = the kernel does not know it
+	uint32_t ifindex; // 0 = the same
+	char name[WEIR_DEVICE_NAME_BYTES];
+};
+
+// Probe, configure and start. workers: transmit queues wanted.
+// Returns 0, or negative errno with one line in why (DPDK has logged more); *ret is closed then.
+int weir_device_open(const struct weir_device_plan *plan, struct weir_buffers *buffers,
+	uint32_t workers, struct weir_device *ret, char *why, size_t why_bytes);
+void weir_device_close(struct weir_device *device); // fine when it is not open
+
+// Make an exception device a twin of its port: the same MAC address, so that the kernel answers
+// for it; the port then takes multicast, too. Returns 0 or negative errno with one line in why:
+// usable, but the kernel will not get all it should.
+int weir_device_pair(
+	struct weir_device *port, struct weir_device *exception, char *why, size_t why_bytes);
+
+// Is the link up?
+bool weir_device_link(const struct weir_device *device);

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "distributor.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include <rte_malloc.h>
+#include <rte_mbuf.h>
+#include <rte_ring.h>
+
+_Static_assert((WEIR_DISTRIBUTOR_BUCKETS & (WEIR_DISTRIBUTOR_BUCKETS - 1)) == 0, "power of two");
+_Static_assert(WEIR_WORKERS_MAX <= 256, "a worker fits a byte");
+
+int weir_distributor_create(uint32_t port, uint32_t workers, uint32_t owner, int socket,
+	struct weir_distributor **ret) {
+	struct weir_distributor *distributor;
+	char name[RTE_RING_NAMESIZE];
+
+	if (workers == 0 || workers > WEIR_WORKERS_MAX || owner >= workers) {
+		return -EINVAL;
+	}
+	distributor = rte_zmalloc_socket(
+		"distributor", sizeof(*distributor), RTE_CACHE_LINE_SIZE, socket);
+	if (distributor == NULL) {
+		return -ENOMEM;
+	}
+	distributor->workers = workers;
+	distributor->owner = owner;
+	for (uint32_t i = 0; i < WEIR_DISTRIBUTOR_BUCKETS; i++) {
+		distributor->worker[i] = (uint8_t)(i % workers);
+	}
+	for (uint32_t w = 0; w < workers; w++) {
+		if (w == owner) {
+			continue;
+		}
+		snprintf(name, sizeof(name), "handoff_%u_%u", port, w);
+		distributor->ring[w] = rte_ring_create(
+			name, WEIR_DISTRIBUTOR_RING, socket, RING_F_SP_ENQ | RING_F_SC_DEQ);
+		if (distributor->ring[w] == NULL) {
+			weir_distributor_free(distributor);
+			return -ENOMEM;
+		}
+	}
+	*ret = distributor;
+	return 0;
+}
+
+void weir_distributor_free(struct weir_distributor *distributor) {
+	if (distributor == NULL) {
+		return;
+	}
+	for (uint32_t w = 0; w < distributor->workers; w++) {
+		struct rte_mbuf *m;
+
+		if (distributor->ring[w] == NULL) {
+			continue;
+		}
+		while (rte_ring_dequeue(distributor->ring[w], (void **)&m) == 0) {
+			rte_pktmbuf_free(m);
+		}
+		rte_ring_free(distributor->ring[w]);
+	}
+	rte_free(distributor);
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// EAL: makes DPDK's arguments from the configuration, starts it and ends it.
+//
+// The main thread is lcore 0; it may run on every CPU that the process may use, and sleeps. Worker
+// w is lcore w + 1, pinned to workers.cores[w]; several may share a CPU.
+//
+// Threads: main.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "config.h"
+#include "log.h"
+#include "memory.h"
+#include "plan.h"
+
+struct weir_eal_params {
+	const struct weir_config *config;
+	const struct weir_plan *plan;
+	const struct weir_memory *memory;
+	const char *run_dir;
+	const char *extra; // --eal: words, with '...' or "..." around what has spaces
+	enum weir_log_level log_level;
+};
+
+// Make the argument vector, NULL-terminated; free with weir_eal_arguments_free.
+// Returns the number of arguments, -EINVAL (a CPU that is not ours, a quote without its end) with
+// one line in why, or -ENOMEM.
+int weir_eal_arguments(
+	const struct weir_eal_params *params, char ***ret, char *why, size_t why_bytes);
+void weir_eal_arguments_free(char **arguments); // NULL is fine
+
+// Start DPDK; the words must stay as long as it runs.
+// Returns 0 or negative errno with one line in why (DPDK has logged more).
+int weir_eal_init(int count, char **arguments, char *why, size_t why_bytes);
+// End it, and leave nothing in its run-time directory.
+void weir_eal_fini(void);
+
+// The lcore of a worker.
+static inline unsigned int weir_eal_lcore(uint32_t worker) {
+	return worker + 1;
+}

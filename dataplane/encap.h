@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Encap: put a backend's outer header in front of a packet (IP in IP: RFC 2003, RFC 2473,
+// RFC 4213, all four mixes). Called by pipeline.c.
+//
+// The outer header is a copy of the backend row's, made by control (backend_row.h), in which the
+// worker fills in what depends on the packet:
+//   IPv4: DSCP and ECN, total length, protocol, checksum. checksum_base of the row is the folded
+//         sum of the header's ten 16-bit words as numbers in host order, with DSCP/ECN, total
+//         length and checksum 0 and protocol 4. The identification stays 0: with DF set it has no
+//         meaning (RFC 6864).
+//   IPv6: traffic class, flow label, payload length, next header. The label is 20 bits of the flow
+//         hash, so that routers on the way spread flows over paths (RFC 6438). IPv4 has no field
+//         for that: between two addresses all flows look alike to ECMP.
+// DSCP and ECN are copied (RFC 6040, ingress in normal mode). The inner packet, its TTL included,
+// is left as it is: a load balancer in front of a server is not a hop that the client can see.
+//
+// Threads: pure functions on the worker's own packet; the row may change at any time (a malicious
+// control process): it is read once, and nothing in it leads out of bounds.
+#pragma once
+
+#include <rte_branch_prediction.h>
+#include <rte_byteorder.h>
+#include <rte_mbuf.h>
+#include <rte_memcpy.h>
+
+#include "checksum.h"
+#include "descriptor.h"
+#include "layout.h"
+#include "parse.h"
+
+#define WEIR_OUTER_TTL 64
+
+// The first 16 bytes of struct weir_backend_row, as read once.
+struct weir_row_head {
+	uint8_t flags;
+	uint8_t port;
+	uint8_t outer_family;
+	uint8_t l2_bytes;
+	uint8_t header_bytes;
+	uint8_t reserved0;
+	uint16_t mtu;
+	uint16_t service;
+	uint16_t checksum_base;
+	uint32_t reserved1;
+};
+_Static_assert(sizeof(struct weir_row_head) == 16, "head of a backend row");
+_Static_assert(offsetof(struct weir_backend_row, header) == 16, "head of a backend row");
+_Static_assert(offsetof(struct weir_backend_row, mtu) == offsetof(struct weir_row_head, mtu) &&
+		       offsetof(struct weir_backend_row, checksum_base) ==
+			       offsetof(struct weir_row_head, checksum_base),
+	"head of a backend row");
+
+static inline struct weir_row_head weir_encap_read(const struct weir_backend_row *row) {
+	const uint64_t *words = (const uint64_t *)(const void *)row;
+	uint64_t copy[2] = {__atomic_load_n(&words[0], __ATOMIC_RELAXED),
+		__atomic_load_n(&words[1], __ATOMIC_RELAXED)};
+	struct weir_row_head head;
+
+	memcpy(&head, copy, sizeof(head));
+	return head;
+}
+
+// Outer IP header in bytes.
+static inline uint32_t weir_encap_outer_bytes(const struct weir_row_head *head) {
+	return (uint32_t)head->header_bytes - head->l2_bytes;
+}
+
+// Is the row one that may be copied? False for what weir_backend_row_build never makes.
+static inline bool weir_encap_row_valid(const struct weir_row_head *head) {
+	uint32_t outer = head->outer_family == 6 ? WEIR_IPV6_BYTES : WEIR_IPV4_BYTES;
+
+	unsigned int wrong = head->l2_bytes < WEIR_ETHERNET_BYTES;
+
+	wrong |= head->header_bytes > WEIR_OUTER_HEADER_BYTES;
+	wrong |= head->header_bytes != head->l2_bytes + outer;
+	return wrong == 0;
+}
+
+// Does the packet fit the way to the backend?
+static inline bool weir_encap_fits(
+	const struct weir_row_head *head, const struct weir_descriptor *d) {
+	return d->ip_bytes + weir_encap_outer_bytes(head) <= head->mtu;
+}
+
+static inline void weir_encap_ipv4(
+	uint8_t *outer, const struct weir_row_head *head, const struct weir_descriptor *d) {
+	uint32_t total = d->ip_bytes + WEIR_IPV4_BYTES;
+	uint32_t protocol = d->key.family == 4 ? 4 : 41;
+	uint16_t sum =
+		weir_checksum_fold((uint64_t)head->checksum_base + d->tos + total + (protocol - 4));
+	uint16_t checksum = rte_cpu_to_be_16((uint16_t)~sum);
+
+	weir_store32(outer,
+		0x45u | (uint32_t)d->tos << 8 | (uint32_t)rte_cpu_to_be_16((uint16_t)total) << 16);
+	weir_store32(outer + 8, WEIR_OUTER_TTL | protocol << 8 | (uint32_t)checksum << 16);
+}
+
+static inline void weir_encap_ipv6(uint8_t *outer, const struct weir_descriptor *d) {
+	uint32_t label = (uint32_t)(d->hash >> 12) & 0xfffff;
+	uint32_t next_header = d->key.family == 4 ? 4 : 41;
+
+	label |= label == 0; // 0 means "no label"
+	weir_store32(outer, rte_cpu_to_be_32(6u << 28 | (uint32_t)d->tos << 20 | label));
+	weir_store32(outer + 4, (uint32_t)rte_cpu_to_be_16((uint16_t)d->ip_bytes) |
+					next_header << 16 | (uint32_t)WEIR_OUTER_TTL << 24);
+}
+
+// Replace the frame's Ethernet header by the backend's and put the outer IP header in between;
+// the frame's padding is cut off.
+// head: read from row and found valid; the packet fits, comes in one segment, and has
+// headroom of at least header_bytes - l3_offset.
+static inline void weir_encap_push(struct rte_mbuf *m, const struct weir_descriptor *d,
+	const struct weir_backend_row *row, const struct weir_row_head *head) {
+	uint32_t bytes = head->header_bytes;
+	uint16_t data_off = (uint16_t)(m->data_off + d->l3_offset - bytes);
+	uint8_t *to = (uint8_t *)m->buf_addr + data_off;
+	const uint8_t *from = row->header;
+
+	// 34 to 62 bytes in four moves; the middle ones may overlap.
+	rte_mov16(to, from);
+	rte_mov16(to + 16, from + 16);
+	rte_mov16(to + bytes - 32, from + bytes - 32);
+	rte_mov16(to + bytes - 16, from + bytes - 16);
+	if (likely(head->outer_family == 4)) {
+		weir_encap_ipv4(to + head->l2_bytes, head, d);
+	} else {
+		weir_encap_ipv6(to + head->l2_bytes, d);
+	}
+	m->data_off = data_off;
+	m->pkt_len = bytes + d->ip_bytes;
+	m->data_len = (uint16_t)m->pkt_len;
+}
+
+// Cut a packet in several segments to `bytes` from its start and free the segments that are left
+// empty. bytes >= 1 and <= pkt_len.
+void weir_encap_cut(struct rte_mbuf *m, uint32_t bytes);
+
+// weir_encap_push for a packet in several segments. The first one holds at least the header of
+// the inner packet.
+void weir_encap_push_segments(struct rte_mbuf *m, const struct weir_descriptor *d,
+	const struct weir_backend_row *row, const struct weir_row_head *head);

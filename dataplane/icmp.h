@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// ICMP and ICMPv6: echo replies and "too big" answers made in place from the packet that asked,
+// and the flow that an ICMP error is about. Called by the rare paths of pipeline.c.
+//
+// Threads: a limit belongs to one worker; the rest are pure functions on the worker's own packet.
+#pragma once
+
+#include <rte_mbuf.h>
+
+#include "descriptor.h"
+
+// --- rate of answers: a token bucket that holds one second's allowance ---------------------
+
+struct weir_icmp_limit { // in nanoseconds of credit, so that no packet needs a division
+	uint64_t cost_ns; // of one answer; UINT64_MAX = never
+	uint64_t credit_ns;
+	uint64_t last_ns;
+};
+
+void weir_icmp_limit_init(struct weir_icmp_limit *limit, uint32_t answers_per_second);
+// Is there a token? weir_icmp_limit_take then takes it.
+bool weir_icmp_limit_ready(struct weir_icmp_limit *limit, uint64_t now_ns);
+void weir_icmp_limit_take(struct weir_icmp_limit *limit);
+
+// --- errors about flows of clients ---------------------------------------------------------
+
+// The flow whose packet (from the VIP to a client) an ICMP error quotes, as its client's packets
+// have it: source is the client.
+// Returns 0, -EBADMSG (quoted packet malformed or too short), -ENOENT (not TCP or UDP, a fragment
+// without ports, or not sent by the address that the error was sent to). *ret untouched then.
+int weir_icmp_error_flow(
+	const struct rte_mbuf *m, const struct weir_descriptor *d, struct weir_flow_key *ret);
+
+// --- answers -------------------------------------------------------------------------------
+
+// Turn an echo request into its reply: addresses swapped, fresh TTL, no IP options or extension
+// headers (a Record Route option is not honoured).
+// Returns 0, -EBADMSG (checksum wrong; packet untouched), -ENOBUFS (no headroom for a VLAN tag
+// that the NIC stripped; packet untouched).
+int weir_icmp_echo_reply(struct rte_mbuf *m, const struct weir_descriptor *d);
+
+// Turn a packet to a VIP into the ICMP message for its sender: "fragmentation needed" (type 3
+// code 4, RFC 1191) or "packet too big" (RFC 4443), from the VIP, with as much of the packet as
+// the message may quote (576 and 1280 bytes in all).
+// Returns 0, -ENOBUFS (no headroom; packet untouched).
+int weir_icmp_too_big(struct rte_mbuf *m, const struct weir_descriptor *d, uint16_t mtu);

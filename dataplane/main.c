@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// weir-dataplane: forwards packets of the VIPs to backends, as told by weir-control.
+//
+// The main thread sets everything up, then serves the hand-over socket, watches the workers and
+// waits for signals; packets are the workers' alone.
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <systemd/sd-daemon.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "arguments.h"
+#include "config.h"
+#include "dataplane.h"
+#include "eal.h"
+#include "handover.h"
+#include "log.h"
+#include "memory.h"
+#include "plan.h"
+#include "privileges.h"
+#include "run_dir.h"
+#include "steer_attach.h"
+#include "watchdog.h"
+#include "weir_version.h"
+
+#define EXIT_USAGE 2
+#define WHY_BYTES 512
+#define TURN_MS 100 // of the main loop
+#define LISTEN_TRIES 10
+#define LISTEN_PAUSE_MS 100
+
+struct context {
+	const struct weir_arguments *arguments;
+	const struct weir_config *config;
+	const struct weir_log *log;
+	struct weir_plan plan;
+	struct weir_memory memory;
+	struct weir_handover_server *server;
+	int signals; // signalfd
+	int control_pid; // attached, 0 = none
+};
+
+static int fail(const struct context *context, int error, const char *why) {
+	weir_log_write(context->log, WEIR_LOG_ERROR, "%s", why[0] != '\0' ? why : strerror(-error));
+	return error;
+}
+
+static uint64_t now_ms(void) {
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+// --- the main loop ------------------------------------------------------------------------
+
+// Returns true when it is time to end.
+static bool take_signal(const struct context *context) {
+	struct signalfd_siginfo info;
+
+	while (read(context->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+		if (info.ssi_signo != SIGHUP) {
+			weir_log_write(context->log, WEIR_LOG_INFO, "signal %s from pid %u: ending",
+				sigabbrev_np((int)info.ssi_signo), info.ssi_pid);
+			return true;
+		}
+		weir_log_write(context->log, WEIR_LOG_WARN,
+			"SIGHUP ignored: services are reloaded by weir-control, other changes need "
+			"a restart");
+	}
+	return false;
+}
+
+static void serve_control(struct context *context, const struct weir_handover *offer) {
+	int pid = weir_handover_serve(context->server, offer);
+
+	if (pid < 0) {
+		weir_log_write(context->log, WEIR_LOG_WARN, "hand-over socket: %s", strerror(-pid));
+		return;
+	}
+	if (pid == context->control_pid) {
+		return;
+	}
+	if (context->control_pid != 0) {
+		weir_log_write(context->log, WEIR_LOG_WARN,
+			"weir-control, pid %d, is gone; tables stay as they are",
+			context->control_pid);
+	}
+	if (pid != 0) {
+		weir_log_write(context->log, WEIR_LOG_INFO, "weir-control attached, pid %d", pid);
+	}
+	context->control_pid = pid;
+}
+
+static void wait_for_event(const struct context *context) {
+	struct pollfd fds[3] = {{.fd = context->signals, .events = POLLIN}};
+	int server[2];
+	int n = weir_handover_server_fds(context->server, server);
+
+	for (int i = 0; i < n; i++) {
+		fds[1 + i] = (struct pollfd){.fd = server[i], .events = POLLIN};
+	}
+	// Whatever poll says, all of it is looked at.
+	(void)poll(fds, (nfds_t)(1 + n), TURN_MS);
+}
+
+static void main_loop(struct context *context, struct weir_dataplane *dataplane) {
+	struct weir_watchdog watchdog;
+	uint64_t watchdog_us = 0;
+	uint64_t fed_ms = now_ms();
+	uint64_t looked_ms = fed_ms;
+
+	weir_watchdog_init(&watchdog, weir_dataplane_segment(dataplane), context->log, fed_ms);
+	(void)sd_watchdog_enabled(0, &watchdog_us);
+	while (!take_signal(context)) {
+		uint64_t now;
+		bool turning;
+
+		wait_for_event(context);
+		serve_control(context, weir_dataplane_offer(dataplane));
+		now = now_ms();
+		if (now - looked_ms < TURN_MS) {
+			continue;
+		}
+		looked_ms = now;
+		turning = weir_watchdog_check(&watchdog, now);
+		if (turning && watchdog_us != 0 && (now - fed_ms) * 1000 >= watchdog_us / 4) {
+			sd_notify(0, "WATCHDOG=1");
+			fed_ms = now;
+		}
+		weir_dataplane_watch_links(dataplane);
+	}
+}
+
+// --- set-up -------------------------------------------------------------------------------
+
+// Taps and AF_XDP are the kernel's; see privileges.h.
+static bool has_kernel_devices(const struct weir_plan *plan) {
+	for (uint32_t d = 0; d < plan->devices; d++) {
+		const struct weir_devargs *devargs = &plan->device[d].devargs;
+
+		if (weir_devargs_is(devargs, "net_af_xdp") || weir_devargs_is(devargs, "net_tap") ||
+			weir_devargs_is(devargs, "net_af_packet") ||
+			weir_devargs_is(devargs, "net_virtio_user")) {
+			return true;
+		}
+	}
+	return false;
+}
+
+// With DPDK running.
+static int run_open(struct context *context) {
+	struct weir_dataplane *dataplane;
+	int r = weir_dataplane_open(context->config, &context->plan, context->log, &dataplane);
+
+	if (r < 0) {
+		return r;
+	}
+	r = weir_memory_take();
+	if (r < 0) {
+		(void)fail(context, r,
+			"the machine has too little memory: lower flow_table.flows_per_worker");
+		goto close_dataplane;
+	}
+	r = weir_privileges_drop_everywhere(has_kernel_devices(&context->plan));
+	if (r < 0) {
+		(void)fail(context, r, "cannot give up privileges");
+		goto close_dataplane;
+	}
+	r = weir_dataplane_start(dataplane);
+	if (r < 0) {
+		goto close_dataplane;
+	}
+	weir_log_write(context->log, WEIR_LOG_INFO,
+		"ready: %u port%s, %u worker%s of %u flows, %" PRIu64 " MiB %s",
+		context->config->port_count, context->config->port_count == 1 ? "" : "s",
+		context->config->workers.count, context->config->workers.count == 1 ? "" : "s",
+		context->config->flow_table.flows_per_worker, context->memory.bytes >> 20,
+		context->memory.huge_pages ? "in huge pages" : "in ordinary pages");
+	sd_notify(0, "READY=1");
+	main_loop(context, dataplane);
+	sd_notify(0, "STOPPING=1");
+close_dataplane:
+	weir_dataplane_close(dataplane);
+	return r;
+}
+
+static int run_eal(struct context *context) {
+	struct weir_eal_params params = {
+		.config = context->config,
+		.plan = &context->plan,
+		.memory = &context->memory,
+		.run_dir = context->arguments->run_dir,
+		.extra = context->arguments->eal,
+		.log_level = context->log->level,
+	};
+	char why[WHY_BYTES] = "";
+	char **arguments;
+	int count = weir_eal_arguments(&params, &arguments, why, sizeof(why));
+	int r;
+
+	if (count < 0) {
+		return fail(context, count, why);
+	}
+	for (int i = 1; i < count; i++) {
+		weir_log_write(context->log, WEIR_LOG_DEBUG, "DPDK argument %s", arguments[i]);
+	}
+	weir_steer_take_messages();
+	r = weir_log_take_dpdk(context->log);
+	if (r == 0) {
+		r = weir_eal_init(count, arguments, why, sizeof(why));
+	}
+	if (r < 0) {
+		(void)fail(context, r, why);
+	} else {
+		r = run_open(context);
+		weir_eal_fini();
+	}
+	weir_eal_arguments_free(arguments);
+	return r;
+}
+
+static int plan(struct context *context) {
+	struct weir_memory_facts facts;
+	char why[WHY_BYTES] = "";
+	int r = weir_plan_make(context->config, context->arguments->steer_object, &context->plan,
+		why, sizeof(why));
+
+	if (r == 0) {
+		r = weir_memory_facts(&facts);
+	}
+	if (r == 0) {
+		r = weir_memory_choose(&context->plan, &facts, &context->memory, why, sizeof(why));
+	}
+	if (r < 0) {
+		return fail(context, r, why);
+	}
+	if (why[0] != '\0') {
+		weir_log_write(context->log, WEIR_LOG_WARN, "%s", why);
+	}
+	return 0;
+}
+
+// A dataplane that was killed a moment ago still has the socket until its memory is given back.
+static int listen_patiently(const char *run_dir, gid_t gid, struct weir_handover_server **ret) {
+	const struct timespec pause = {.tv_nsec = LISTEN_PAUSE_MS * 1000000};
+	int r = weir_handover_listen(run_dir, gid, ret);
+
+	for (unsigned int i = 0; i < LISTEN_TRIES && r == -EADDRINUSE; i++) {
+		nanosleep(&pause, NULL);
+		r = weir_handover_listen(run_dir, gid, ret);
+	}
+	return r;
+}
+
+// The hand-over socket comes first: it tells whether another dataplane runs here.
+static int listen_for_control(struct context *context) {
+	const char *run_dir = context->arguments->run_dir;
+	char why[WHY_BYTES] = "";
+	gid_t gid;
+	int r = weir_run_dir_group(context->arguments->group, &gid, why, sizeof(why));
+
+	if (r == 0) {
+		r = weir_run_dir_make(run_dir, gid, why, sizeof(why));
+	}
+	if (r == 0) {
+		r = listen_patiently(run_dir, gid, &context->server);
+		snprintf(why, sizeof(why), "%s/" WEIR_HANDOVER_SOCKET ": %s", run_dir,
+			r == -EADDRINUSE ? "another weir-dataplane runs in this run directory"
+					 : strerror(-r));
+	}
+	return r < 0 ? fail(context, r, why) : 0;
+}
+
+static int open_signals(struct context *context) {
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	// Before any thread exists: all inherit it, and signals come to the main loop alone.
+	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0) {
+		return -errno;
+	}
+	context->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+	return context->signals < 0 ? -errno : 0;
+}
+
+static int run(struct context *context) {
+	int r = weir_privileges_freeze();
+
+	if (r == 0) {
+		r = open_signals(context);
+	}
+	if (r < 0) {
+		return fail(context, r, "");
+	}
+	weir_log_write(context->log, WEIR_LOG_INFO,
+		"weir-dataplane %s (pid %d), instance %s, configuration %s", WEIR_VERSION,
+		(int)getpid(), context->config->instance.name, context->arguments->config);
+	r = listen_for_control(context);
+	if (r < 0) {
+		goto close_signals;
+	}
+	r = plan(context);
+	if (r == 0) {
+		r = run_eal(context);
+	}
+	weir_handover_server_free(context->server);
+	if (r == 0) {
+		weir_log_write(context->log, WEIR_LOG_INFO, "ended");
+	}
+close_signals:
+	close(context->signals);
+	return r;
+}
+
+// For people, and for editors that jump to FILE:LINE:COL.
+static void print_errors(const char *file, int error, const struct weir_config_errors *errors) {
+	for (uint32_t i = 0; i < errors->count; i++) {
+		const struct weir_config_error *e = &errors->error[i];
+
+		fprintf(stderr, "%s:%d:%d: %s%s%s\n", file, e->line, e->column, e->path,
+			e->path[0] != '\0' ? ": " : "", e->reason);
+	}
+	if (errors->count == 0) {
+		fprintf(stderr, "%s: %s\n", file, strerror(-error));
+	}
+}
+
+int main(int argc, char **argv) {
+	struct weir_config_errors errors;
+	struct weir_arguments arguments;
+	struct weir_config *config;
+	struct weir_log log = {.fd = STDERR_FILENO};
+	struct context *context;
+	char why[WHY_BYTES];
+	int r;
+
+	if (weir_arguments_parse(argc, argv, &arguments, why, sizeof(why)) < 0) {
+		fprintf(stderr, "weir-dataplane: %s\nTry: weir-dataplane --help\n", why);
+		return EXIT_USAGE;
+	}
+	if (arguments.help || arguments.version) {
+		fputs(arguments.help ? weir_arguments_usage() : "weir-dataplane " WEIR_VERSION "\n",
+			stdout);
+		return EXIT_SUCCESS;
+	}
+	r = weir_config_read(arguments.config, &config, &errors);
+	if (r < 0) {
+		print_errors(arguments.config, r, &errors);
+		weir_config_errors_fini(&errors);
+		return EXIT_USAGE;
+	}
+	weir_config_errors_fini(&errors);
+	context = calloc(1, sizeof(*context));
+	if (context == NULL) {
+		weir_config_free(config);
+		return EXIT_FAILURE;
+	}
+	log.level = arguments.log_level;
+	context->arguments = &arguments;
+	context->config = config;
+	context->log = &log;
+	r = run(context);
+	free(context);
+	weir_config_free(config);
+	return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}

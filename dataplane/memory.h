@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Memory: where DPDK's memory comes from. Huge pages when there are enough free ones, else ordinary
+// pages, which cost more cache and TLB misses but need no preparation.
+//
+// Threads: one, before the workers exist.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "plan.h"
+
+struct weir_memory_facts { // what the machine has
+	uint64_t page_bytes; // size of the huge pages that are worth asking for, 0 = none
+	uint64_t huge_free_bytes; // free ones of that size
+	uint64_t available_bytes; // ordinary memory that can be had without swapping
+};
+
+struct weir_memory {
+	bool huge_pages;
+	uint64_t bytes; // to give to DPDK
+};
+
+// Returns 0 or negative errno.
+int weir_memory_facts(struct weir_memory_facts *ret);
+
+// Choose. why gets a warning when ordinary pages are taken, "" otherwise, or what is missing and
+// which key to lower.
+// Returns 0 or -ENOMEM.
+int weir_memory_choose(const struct weir_plan *plan, const struct weir_memory_facts *facts,
+	struct weir_memory *ret, char *why, size_t why_bytes);
+
+// Take all of DPDK's memory from the machine now, so that neither a worker waits for a page nor the
+// machine runs out of them later. After rte_eal_init; does nothing with huge pages.
+// Returns 0 or -ENOMEM.
+int weir_memory_take(void);

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "netdev.h"
+
+#include <errno.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+// Returns 0 or negative errno.
+static int ask(const char *interface, unsigned long request, struct ifreq *ifr) {
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int r = 0;
+
+	if (fd < 0) {
+		return -errno;
+	}
+	snprintf(ifr->ifr_name, sizeof(ifr->ifr_name), "%s", interface);
+	if (ioctl(fd, request, ifr) < 0) {
+		r = -errno;
+	}
+	close(fd);
+	return r;
+}
+
+int weir_netdev_queues(const char *interface) {
+	struct ethtool_channels channels = {.cmd = ETHTOOL_GCHANNELS};
+	struct ifreq ifr = {.ifr_data = (void *)&channels};
+	int r = ask(interface, SIOCETHTOOL, &ifr);
+
+	if (r == 0 && channels.max_combined == 0 && channels.rx_count > 1) {
+		return -EMLINK;
+	}
+	if (r == -EOPNOTSUPP || (r == 0 && channels.max_combined == 0)) {
+		return 1;
+	}
+	return r < 0 ? r : (int)channels.combined_count;
+}
+
+bool weir_netdev_spreads(const char *interface) {
+	struct ethtool_rxfh_indir indir = {.cmd = ETHTOOL_GRXFHINDIR, .size = 0};
+	struct ifreq ifr = {.ifr_data = (void *)&indir};
+
+	return ask(interface, SIOCETHTOOL, &ifr) == 0 && indir.size > 0;
+}
+
+int weir_netdev_mtu(const char *interface) {
+	struct ifreq ifr = {0};
+	int r = ask(interface, SIOCGIFMTU, &ifr);
+
+	return r < 0 ? r : ifr.ifr_mtu;
+}
+
+int weir_netdev_set_mtu(const char *interface, uint16_t mtu) {
+	struct ifreq ifr = {.ifr_mtu = mtu};
+
+	return ask(interface, SIOCSIFMTU, &ifr);
+}
+
+bool weir_netdev_is_up(const char *interface) {
+	struct ifreq ifr = {0};
+
+	return ask(interface, SIOCGIFFLAGS, &ifr) == 0 && (ifr.ifr_flags & IFF_UP) != 0;
+}

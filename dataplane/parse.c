@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "parse.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+
+#define EXTENSIONS_MAX 8 // headers in a chain; no sender in its right mind needs more
+#define VLAN_TAGS_MAX 2
+
+#define NO WEIR_TCP_INVALID
+#define SYN WEIR_FLOW_EVENT_SYN
+#define FIN WEIR_FLOW_EVENT_FIN
+#define RST WEIR_FLOW_EVENT_RST
+#define DAT WEIR_FLOW_EVENT_DATA
+
+// SYN; SYN ACK; RST with or without ACK; ACK; FIN ACK; each with or without PSH and URG. Nothing
+// else is ever sent by a TCP: no flags, FIN or data without ACK, two of SYN, FIN and RST.
+// clang-format off
+const uint8_t weir_tcp_event[WEIR_TCP_FLAGS + 1] = {
+	//             FIN  SYN  S+F  RST  R+F  R+S  RSF
+	/*         */ NO, NO, SYN, NO, RST, NO, NO, NO,
+	/* PSH     */ NO, NO, SYN, NO, RST, NO, NO, NO,
+	/* ACK     */ DAT, FIN, DAT, NO, RST, NO, NO, NO,
+	/* ACK PSH */ DAT, FIN, DAT, NO, RST, NO, NO, NO,
+	/* URG     */ NO, NO, SYN, NO, RST, NO, NO, NO,
+	/* URG PSH */ NO, NO, SYN, NO, RST, NO, NO, NO,
+	/* URG ACK */ DAT, FIN, DAT, NO, RST, NO, NO, NO,
+	/* all     */ DAT, FIN, DAT, NO, RST, NO, NO, NO,
+};
+// clang-format on
+
+#undef NO
+#undef SYN
+#undef FIN
+#undef RST
+#undef DAT
+
+// --- verdicts -------------------------------------------------------------------------------
+
+static void broken(struct weir_descriptor *d, enum weir_drop_reason reason) {
+	d->kind = WEIR_PACKET_BROKEN;
+	d->verdict.reason = (uint8_t)reason;
+}
+
+static void suspect(struct weir_descriptor *d, enum weir_drop_reason reason) {
+	d->kind = WEIR_PACKET_SUSPECT;
+	d->verdict.reason = (uint8_t)reason;
+}
+
+// --- L4 -------------------------------------------------------------------------------------
+
+// The IP packet: its first byte, how many of its bytes may be read, and how long it is.
+struct ip_packet {
+	const uint8_t *data;
+	uint32_t readable;
+	uint32_t bytes;
+};
+
+static void parse_tcp(struct weir_descriptor *d, const struct ip_packet *ip, uint32_t l4_bytes) {
+	const uint8_t *tcp = ip->data + d->l4_offset;
+	uint32_t header_bytes;
+
+	if (ip->readable < (uint32_t)d->l4_offset + WEIR_TCP_BYTES) {
+		suspect(d, WEIR_DROP_TCP_TRUNCATED);
+		return;
+	}
+	header_bytes = (uint32_t)(tcp[12] >> 4) * 4;
+	if (header_bytes < WEIR_TCP_BYTES || header_bytes > l4_bytes) {
+		suspect(d, WEIR_DROP_TCP_HEADER_LENGTH);
+		return;
+	}
+	d->event = weir_tcp_event[tcp[13] & WEIR_TCP_FLAGS];
+	if (d->event == WEIR_TCP_INVALID) {
+		suspect(d, WEIR_DROP_TCP_FLAGS);
+		return;
+	}
+	d->kind = WEIR_PACKET_FLOW;
+}
+
+static void parse_udp(struct weir_descriptor *d, const struct ip_packet *ip, uint32_t l4_bytes) {
+	const uint8_t *udp = ip->data + d->l4_offset;
+	uint32_t udp_bytes;
+
+	if (ip->readable < (uint32_t)d->l4_offset + WEIR_UDP_BYTES) {
+		suspect(d, WEIR_DROP_UDP_TRUNCATED);
+		return;
+	}
+	udp_bytes = rte_be_to_cpu_16(weir_load16(udp + 4));
+	if (udp_bytes < WEIR_UDP_BYTES || udp_bytes > l4_bytes) {
+		suspect(d, WEIR_DROP_UDP_LENGTH);
+		return;
+	}
+	d->event = WEIR_FLOW_EVENT_DATAGRAM;
+	d->kind = WEIR_PACKET_FLOW;
+}
+
+static enum weir_packet_kind icmp4_kind(uint8_t type) {
+	switch (type) {
+	case 8:
+		return WEIR_PACKET_ECHO;
+	case 3: // destination unreachable, fragmentation needed
+	case 11: // time exceeded
+	case 12: // parameter problem
+		return WEIR_PACKET_ICMP_ERROR;
+	default:
+		return WEIR_PACKET_OTHER;
+	}
+}
+
+static enum weir_packet_kind icmp6_kind(uint8_t type) {
+	if (type == 128) {
+		return WEIR_PACKET_ECHO;
+	}
+	// 1 to 4: unreachable, too big, time exceeded, parameter problem.
+	return type >= 1 && type <= 4 ? WEIR_PACKET_ICMP_ERROR : WEIR_PACKET_OTHER;
+}
+
+static void parse_icmp(struct weir_descriptor *d, const struct ip_packet *ip) {
+	const uint8_t *icmp = ip->data + d->l4_offset;
+
+	if (ip->readable < (uint32_t)d->l4_offset + WEIR_ICMP_BYTES) {
+		suspect(d, WEIR_DROP_ICMP_TRUNCATED);
+		return;
+	}
+	d->kind = (uint8_t)(d->key.family == 4 ? icmp4_kind(icmp[0]) : icmp6_kind(icmp[0]));
+}
+
+static void parse_l4(struct weir_descriptor *d, const struct ip_packet *ip, uint64_t seed) {
+	uint32_t l4_bytes = ip->bytes - d->l4_offset;
+
+	switch (d->key.protocol) {
+	case WEIR_PROTOCOL_TCP:
+		parse_tcp(d, ip, l4_bytes);
+		break;
+	case WEIR_PROTOCOL_UDP:
+		parse_udp(d, ip, l4_bytes);
+		break;
+	case WEIR_PROTOCOL_ICMP:
+	case WEIR_PROTOCOL_ICMPV6:
+		// ICMP of the other family means nothing.
+		if ((d->key.protocol == WEIR_PROTOCOL_ICMP) == (d->key.family == 4)) {
+			parse_icmp(d, ip);
+		}
+		break;
+	default:
+		break;
+	}
+	if (d->kind == WEIR_PACKET_FLOW) {
+		memcpy(&d->key.source_port, ip->data + d->l4_offset, 4); // both ports
+		d->hash = weir_parse_hash(&d->key, seed);
+	}
+}
+
+// --- L3 -------------------------------------------------------------------------------------
+
+static bool ipv4_checksum_good(const struct rte_mbuf *m, const uint8_t *ip, uint32_t bytes) {
+	uint64_t sum = 0;
+
+	if ((m->ol_flags & RTE_MBUF_F_RX_IP_CKSUM_MASK) == RTE_MBUF_F_RX_IP_CKSUM_GOOD) {
+		return true;
+	}
+	for (uint32_t i = 0; i < bytes; i += 4) {
+		sum += weir_load32(ip + i);
+	}
+	return weir_checksum_fold(sum) == 0xffff;
+}
+
+// readable: bytes of the frame from ip on that may be read; bytes: that there are.
+static void parse_ipv4(const struct rte_mbuf *m, const uint8_t *ip, uint32_t readable,
+	uint32_t bytes, uint64_t seed, struct weir_descriptor *d) {
+	struct ip_packet packet = {.data = ip};
+	uint32_t header_bytes;
+
+	if (readable < WEIR_IPV4_BYTES) {
+		broken(d, WEIR_DROP_IPV4_TRUNCATED);
+		return;
+	}
+	if (ip[0] >> 4 != 4) {
+		broken(d, WEIR_DROP_IPV4_VERSION);
+		return;
+	}
+	header_bytes = (uint32_t)(ip[0] & 0x0f) * 4;
+	if (header_bytes < WEIR_IPV4_BYTES || header_bytes > readable) {
+		broken(d, WEIR_DROP_IPV4_HEADER_LENGTH);
+		return;
+	}
+	packet.bytes = rte_be_to_cpu_16(weir_load16(ip + 2));
+	if (packet.bytes < header_bytes || packet.bytes > bytes) {
+		broken(d, WEIR_DROP_IPV4_TOTAL_LENGTH);
+		return;
+	}
+	if (!ipv4_checksum_good(m, ip, header_bytes)) {
+		broken(d, WEIR_DROP_IPV4_CHECKSUM);
+		return;
+	}
+	packet.readable = RTE_MIN(readable, packet.bytes);
+	memcpy(d->key.source, ip + 12, 4);
+	memcpy(d->key.destination, ip + 16, 4);
+	d->key.family = 4;
+	d->key.protocol = ip[9];
+	d->tos = ip[1];
+	d->ip_bytes = packet.bytes;
+	d->l4_offset = (uint16_t)header_bytes;
+	if (weir_parse_bad_source4(weir_load32(ip + 12), weir_load32(ip + 16))) {
+		suspect(d, WEIR_DROP_SOURCE_ADDRESS);
+	} else if (ip[8] == 0) {
+		suspect(d, WEIR_DROP_TTL_EXPIRED);
+	} else if ((weir_load16(ip + 6) & RTE_BE16(0x3fff)) != 0) { // offset, or more to come
+		suspect(d, WEIR_DROP_FRAGMENT);
+	} else {
+		parse_l4(d, &packet, seed);
+	}
+}
+
+static bool is_extension(uint8_t protocol) {
+	return protocol == IPPROTO_HOPOPTS || protocol == IPPROTO_ROUTING ||
+	       protocol == IPPROTO_DSTOPTS || protocol == IPPROTO_AH ||
+	       protocol == IPPROTO_FRAGMENT;
+}
+
+int weir_parse_ipv6_chain(const uint8_t *ip, uint32_t bytes, struct weir_ipv6_chain *ret) {
+	struct weir_ipv6_chain chain = {.protocol = ip[6], .offset = WEIR_IPV6_BYTES};
+	uint32_t offset = WEIR_IPV6_BYTES;
+
+	for (unsigned int n = 0; is_extension(chain.protocol); n++) {
+		const uint8_t *header = ip + offset;
+		uint32_t header_bytes;
+
+		if (n == EXTENSIONS_MAX || bytes - offset < 8 ||
+			(chain.protocol == IPPROTO_HOPOPTS && n > 0)) {
+			return -EPROTO;
+		}
+		if (chain.protocol == IPPROTO_FRAGMENT) {
+			// One that is alone with offset 0 is a whole packet (RFC 6946).
+			if ((weir_load16(header + 2) & RTE_BE16(0xfff9)) != 0) {
+				chain.fragment = true;
+				break;
+			}
+			header_bytes = 8;
+		} else if (chain.protocol == IPPROTO_AH) {
+			header_bytes = ((uint32_t)header[1] + 2) * 4;
+		} else {
+			header_bytes = ((uint32_t)header[1] + 1) * 8;
+		}
+		if (header_bytes > bytes - offset) {
+			return -EPROTO;
+		}
+		chain.protocol = header[0];
+		offset += header_bytes;
+	}
+	chain.offset = (uint16_t)offset;
+	*ret = chain;
+	return 0;
+}
+
+static void parse_ipv6(const uint8_t *ip, uint32_t readable, uint32_t bytes, uint64_t seed,
+	struct weir_descriptor *d) {
+	struct ip_packet packet = {.data = ip};
+	struct weir_ipv6_chain chain;
+
+	if (readable < WEIR_IPV6_BYTES) {
+		broken(d, WEIR_DROP_IPV6_TRUNCATED);
+		return;
+	}
+	if (ip[0] >> 4 != 6) {
+		broken(d, WEIR_DROP_IPV6_VERSION);
+		return;
+	}
+	packet.bytes = WEIR_IPV6_BYTES + (uint32_t)rte_be_to_cpu_16(weir_load16(ip + 4));
+	if (packet.bytes > bytes) {
+		broken(d, WEIR_DROP_IPV6_PAYLOAD_LENGTH);
+		return;
+	}
+	packet.readable = RTE_MIN(readable, packet.bytes);
+	memcpy(d->key.source, ip + 8, 16);
+	memcpy(d->key.destination, ip + 24, 16);
+	d->key.family = 6;
+	d->tos = (uint8_t)(rte_be_to_cpu_32(weir_load32(ip)) >> 20);
+	d->ip_bytes = packet.bytes;
+	if (weir_parse_bad_source6(ip + 8, ip + 24)) {
+		suspect(d, WEIR_DROP_SOURCE_ADDRESS);
+		return;
+	}
+	if (ip[7] == 0) {
+		suspect(d, WEIR_DROP_TTL_EXPIRED);
+		return;
+	}
+	if (weir_parse_ipv6_chain(ip, packet.readable, &chain) < 0) {
+		suspect(d, WEIR_DROP_IPV6_EXTENSION);
+		return;
+	}
+	d->key.protocol = chain.protocol;
+	d->l4_offset = chain.offset;
+	if (chain.fragment) {
+		suspect(d, WEIR_DROP_FRAGMENT);
+		return;
+	}
+	parse_l4(d, &packet, seed);
+}
+
+// --- L2 -------------------------------------------------------------------------------------
+
+static bool is_vlan_type(uint16_t type) {
+	return type == 0x8100 || type == 0x88a8 || type == 0x9100;
+}
+
+void weir_parse_whole(const struct rte_mbuf *m, uint64_t seed, struct weir_descriptor *ret) {
+	const uint8_t *frame = rte_pktmbuf_mtod(m, const uint8_t *);
+	uint32_t readable = m->data_len;
+	uint32_t bytes = RTE_MAX(m->pkt_len, readable);
+	uint32_t offset = WEIR_ETHERNET_BYTES;
+	uint16_t type;
+
+	memset(ret, 0, sizeof(*ret));
+	ret->kind = WEIR_PACKET_OTHER;
+	ret->key.family = 4; // until it is known; the rest of the pipeline wants one or the other
+	ret->verdict = (struct weir_verdict){.action = WEIR_ACTION_FORWARD,
+		.reason = WEIR_REASON_NONE,
+		.choice = WEIR_CHOICE_NONE,
+		.backend = WEIR_BACKEND_NONE,
+		.service = WEIR_SERVICE_NONE};
+	if (readable < WEIR_ETHERNET_BYTES) {
+		broken(ret, WEIR_DROP_FRAME_TOO_SHORT);
+		return;
+	}
+	type = rte_be_to_cpu_16(weir_load16(frame + 12));
+	for (unsigned int tags = 0; is_vlan_type(type); tags++) {
+		if (tags == VLAN_TAGS_MAX) {
+			broken(ret, WEIR_DROP_VLAN_TOO_DEEP);
+			return;
+		}
+		if (readable < offset + WEIR_VLAN_BYTES) {
+			broken(ret, WEIR_DROP_VLAN_TRUNCATED);
+			return;
+		}
+		type = rte_be_to_cpu_16(weir_load16(frame + offset + 2));
+		offset += WEIR_VLAN_BYTES;
+	}
+	ret->l3_offset = (uint8_t)offset;
+	if (type == WEIR_ETHERTYPE_IPV4) {
+		parse_ipv4(m, frame + offset, readable - offset, bytes - offset, seed, ret);
+	} else if (type == WEIR_ETHERTYPE_IPV6) {
+		parse_ipv6(frame + offset, readable - offset, bytes - offset, seed, ret);
+	}
+}
+
+// --- packets in several segments --------------------------------------------------------------
+
+void weir_parse_gather(struct rte_mbuf *m) {
+	uint32_t want = RTE_MIN(m->pkt_len, (uint32_t)WEIR_HEADERS_BYTES);
+
+	for (struct rte_mbuf *from = m->next; from != NULL && m->data_len < want;
+		from = from->next) {
+		uint32_t bytes = RTE_MIN(want - m->data_len, (uint32_t)from->data_len);
+
+		bytes = RTE_MIN(bytes, (uint32_t)rte_pktmbuf_tailroom(m));
+		memcpy(rte_pktmbuf_mtod_offset(m, uint8_t *, m->data_len),
+			rte_pktmbuf_mtod(from, uint8_t *), bytes);
+		m->data_len = (uint16_t)(m->data_len + bytes);
+		from->data_len = (uint16_t)(from->data_len - bytes);
+		from->data_off = (uint16_t)(from->data_off + bytes);
+		if (from->data_len > 0) { // the first segment is full
+			break;
+		}
+	}
+}

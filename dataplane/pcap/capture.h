@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Capture: Ethernet frames in and out of capture files, by libpcap. Called by main.c.
+//
+// Threads: one.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct weir_capture_frame {
+	const uint8_t *data; // valid until the next read
+	uint32_t captured_bytes; // in data
+	uint32_t bytes; // of the frame as it was on the wire; >= captured_bytes
+	uint64_t time_ns; // since the Unix epoch
+};
+
+struct weir_capture_reader;
+struct weir_capture_writer;
+
+// Open a pcap or pcapng file, "-" for standard input. why gets one line.
+// Returns 0, -EINVAL (not a capture file, or not Ethernet), or another negative errno.
+int weir_capture_open(
+	const char *file, struct weir_capture_reader **ret, char *why, size_t why_bytes);
+void weir_capture_close(struct weir_capture_reader *reader); // NULL is fine
+// Next frame. Returns 1, 0 (end of file) or -EBADMSG (truncated or broken file; why gets one
+// line).
+int weir_capture_read(struct weir_capture_reader *reader, struct weir_capture_frame *ret, char *why,
+	size_t why_bytes);
+
+// Create a pcap file with nanosecond timestamps. It must not be the file that is read.
+int weir_capture_create(const char *file, const struct weir_capture_reader *reader,
+	struct weir_capture_writer **ret, char *why, size_t why_bytes);
+void weir_capture_write(struct weir_capture_writer *writer, const struct weir_capture_frame *frame);
+// Flush and close. Returns 0, or negative errno when not everything could be written. NULL is 0.
+int weir_capture_finish(struct weir_capture_writer *writer);

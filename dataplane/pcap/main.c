@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// weir-pcap: what would Weir do with these packets?
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <rte_eal.h>
+
+#include "capture.h"
+#include "offline.h"
+#include "options.h"
+#include "report.h"
+#include "weir_version.h"
+
+enum exit_code { EXIT_DONE, EXIT_FAILED, EXIT_USAGE };
+
+struct run {
+	struct weir_config *config;
+	struct weir_capture_reader *reader;
+	struct weir_capture_writer *writer;
+	struct weir_offline *offline;
+};
+
+static void complain(const char *why) {
+	fflush(stdout);
+	fprintf(stderr, "weir-pcap: %s\n", why);
+}
+
+static int read_config(const char *file, struct weir_config **ret) {
+	struct weir_config_errors errors;
+	int error = weir_config_read(file, ret, &errors);
+
+	for (uint32_t i = 0; i < errors.count; i++) {
+		const struct weir_config_error *e = &errors.error[i];
+
+		if (e->line > 0) {
+			fprintf(stderr, "%s:%d: %s: %s\n", file, e->line, e->path, e->reason);
+		} else {
+			fprintf(stderr, "%s: %s%s%s\n", file, e->path, e->path[0] ? ": " : "",
+				e->reason);
+		}
+	}
+	weir_config_errors_fini(&errors);
+	return error;
+}
+
+// All frames of the capture. Returns 0 or negative errno with one line in why.
+static int process(struct run *run, const struct weir_pcap_options *options,
+	struct weir_report *report, char *why, size_t why_bytes) {
+	struct weir_capture_frame frame;
+	uint64_t number = 0;
+	char detail[256];
+	int status;
+
+	while ((status = weir_capture_read(run->reader, &frame, detail, sizeof(detail))) > 0) {
+		struct weir_offline_result result;
+
+		weir_offline_process(run->offline, &frame, &result);
+		weir_report_packet(report, ++number, &frame, &result);
+		if (result.port != NULL) {
+			weir_capture_write(run->writer, &result.sent);
+		}
+	}
+	if (status < 0) {
+		snprintf(why, why_bytes, "%s: after packet %llu: %s", options->input,
+			(unsigned long long)number, detail);
+	}
+	return status;
+}
+
+static int open_all(struct run *run, const struct weir_pcap_options *options, const char *program,
+	char *why, size_t why_bytes) {
+	int error = weir_capture_open(options->input, &run->reader, why, why_bytes);
+
+	if (error < 0) {
+		return error;
+	}
+	error = weir_offline_start(program, weir_offline_flows(run->config), why, why_bytes);
+	if (error < 0) {
+		return error;
+	}
+	error = weir_offline_create(run->config, options, &run->offline, why, why_bytes);
+	if (error < 0) {
+		return error;
+	}
+	return weir_capture_create(options->output, run->reader, &run->writer, why, why_bytes);
+}
+
+static int run_all(struct run *run, const struct weir_pcap_options *options, const char *program) {
+	struct weir_report *report;
+	char why[512] = "";
+	int error, end;
+
+	if (read_config(options->config, &run->config) < 0) {
+		return EXIT_FAILED;
+	}
+	error = open_all(run, options, program, why, sizeof(why));
+	if (error < 0) {
+		complain(why);
+		return EXIT_FAILED;
+	}
+	error = weir_report_begin(stdout, options->json, &report);
+	if (error < 0) {
+		complain(strerror(-error));
+		return EXIT_FAILED;
+	}
+	error = process(run, options, report, why, sizeof(why));
+	end = weir_report_end(report, weir_offline_tables(run->offline), error < 0 ? why : NULL);
+	if (error < 0) {
+		complain(why);
+	} else if (end < 0) {
+		complain("cannot write the report");
+		error = end;
+	}
+	end = weir_capture_finish(run->writer);
+	run->writer = NULL;
+	if (end < 0) {
+		snprintf(why, sizeof(why), "%s: %s", options->output, strerror(-end));
+		complain(why);
+		error = end;
+	}
+	return error < 0 ? EXIT_FAILED : EXIT_DONE;
+}
+
+int main(int argc, char **argv) {
+	struct weir_pcap_options options;
+	struct run run = {0};
+	char why[256];
+	int status;
+
+	if (weir_pcap_options_read(argc, argv, &options, why, sizeof(why)) < 0) {
+		complain(why);
+		fputs("Try: weir-pcap --help\n", stderr);
+		return EXIT_USAGE;
+	}
+	if (options.help) {
+		fputs(weir_pcap_usage, stdout);
+		return EXIT_DONE;
+	}
+	if (options.version) {
+		puts("weir-pcap " WEIR_VERSION);
+		return EXIT_DONE;
+	}
+	status = run_all(&run, &options, argv[0]);
+	weir_capture_finish(run.writer);
+	weir_offline_free(run.offline);
+	weir_capture_close(run.reader);
+	weir_config_free(run.config);
+	return status;
+}

@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "offline.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_ip.h>
+#include <rte_mempool.h>
+
+#include "parse.h"
+
+#define FLOWS_MAX 1048576u
+#define MIB (1ull << 20)
+#define BUFFERS 15
+#define SECOND_NS 1000000000ull
+#define ICMP_ANSWERS_PER_SECOND 1000
+
+struct weir_offline {
+	const struct weir_config *config;
+	struct weir_segment *segment;
+	struct weir_tables *tables;
+	struct weir_pipeline *pipeline;
+	struct rte_mempool *pool;
+	struct rte_mbuf *frame; // the one buffer, for one frame after the other
+	uint8_t in_port, out_port;
+	bool started;
+	uint64_t first_ns, now_ns;
+};
+
+// --- start ----------------------------------------------------------------------------------
+
+uint32_t weir_offline_flows(const struct weir_config *config) {
+	uint32_t flows = config->flow_table.flows_per_worker;
+
+	return flows < FLOWS_MAX ? flows : FLOWS_MAX;
+}
+
+static int first_cpu(void) {
+	cpu_set_t set;
+
+	if (sched_getaffinity(0, sizeof(set), &set) == 0) {
+		for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+			if (CPU_ISSET(cpu, &set)) {
+				return cpu;
+			}
+		}
+	}
+	return 0;
+}
+
+int weir_offline_start(const char *program, uint32_t flows, char *why, size_t why_bytes) {
+	uint64_t mib = weir_flow_table_bytes(flows) / MIB + 48;
+	char memory[24], lcores[24], name[64];
+	char *argv[] = {name, "--no-huge", "--no-pci", "--no-shconf", "--no-telemetry",
+		"--iova-mode=va", "--log-level=lib.*:error", "--log-level=*:error", "-m", memory,
+		lcores, NULL};
+
+	snprintf(name, sizeof(name), "%s", program);
+	snprintf(memory, sizeof(memory), "%llu", (unsigned long long)mib);
+	snprintf(lcores, sizeof(lcores), "--lcores=0@%d", first_cpu());
+	if (rte_eal_init((int)(sizeof(argv) / sizeof(argv[0])) - 1, argv) < 0) {
+		snprintf(why, why_bytes, "cannot start DPDK with %llu MiB of memory: %s",
+			(unsigned long long)mib, rte_strerror(rte_errno));
+		return rte_errno > 0 ? -rte_errno : -EIO;
+	}
+	return 0;
+}
+
+// --- set-up ---------------------------------------------------------------------------------
+
+static int find_port(const struct weir_config *config, const char *name, uint8_t *ret, char *why,
+	size_t why_bytes) {
+	if (name == NULL) {
+		*ret = 0;
+		return 0;
+	}
+	for (uint32_t i = 0; i < config->port_count; i++) {
+		if (strcmp(config->ports[i].name, name) == 0) {
+			*ret = (uint8_t)i;
+			return 0;
+		}
+	}
+	snprintf(why, why_bytes, "the configuration has no port \"%s\"", name);
+	return -EINVAL;
+}
+
+static int create_segment(struct weir_offline *offline) {
+	const struct weir_config *config = offline->config;
+	struct weir_port_info info[WEIR_PORTS_MAX] = {0};
+	struct weir_segment_params params = {
+		.workers = 1,
+		.ports = config->port_count,
+		.max_services = config->segment.max_services,
+		.max_backends = config->segment.max_backends,
+		.heap_bytes = config->segment.heap_bytes,
+		.tsc_hz = SECOND_NS,
+		.hash_seed = config->instance.hash_seed,
+		.port_info = info,
+	};
+
+	for (uint32_t i = 0; i < config->port_count && i < WEIR_PORTS_MAX; i++) {
+		snprintf(info[i].name, sizeof(info[i].name), "%s", config->ports[i].name);
+		info[i].mtu = config->ports[i].mtu;
+		info[i].vlan = config->ports[i].vlan;
+		info[i].mac[0] = 2;
+		info[i].mac[5] = (uint8_t)(i + 1);
+	}
+	return weir_segment_create(&params, &offline->segment);
+}
+
+static void resolve(struct weir_offline *offline, uint16_t id) {
+	const struct weir_config_port *port = &offline->config->ports[offline->out_port];
+	struct weir_next_hop hop = {
+		.resolved = true,
+		.port = offline->out_port,
+		.mac = {2, 0, 0, 1, (uint8_t)(id >> 8), (uint8_t)id},
+	};
+	struct weir_backend_state state;
+
+	if (weir_tables_backend(offline->tables, id, &state) < 0) {
+		return;
+	}
+	if (port->has_gateway_mac) {
+		memcpy(hop.mac, port->gateway_mac, sizeof(hop.mac));
+	}
+	hop.source = state.address.family == 4 ? port->source_ipv4 : port->source_ipv6;
+	if (hop.source.family != state.address.family) {
+		weir_address_parse(
+			state.address.family == 4 ? "192.0.2.1" : "2001:db8::1", &hop.source);
+	}
+	weir_tables_set_next_hop(offline->tables, id, &hop);
+	weir_tables_set_health(offline->tables, id, WEIR_HEALTH_HEALTHY);
+}
+
+static int change(struct weir_offline *offline, const struct weir_pcap_change *change, char *why,
+	size_t why_bytes) {
+	int id = weir_tables_backend_find(offline->tables, change->service, change->backend);
+
+	if (id < 0) {
+		snprintf(why, why_bytes, "the configuration has no backend \"%s/%s\"",
+			change->service, change->backend);
+		return -EINVAL;
+	}
+	switch (change->kind) {
+	case WEIR_PCAP_DRAIN:
+		return weir_tables_set_admin(offline->tables, (uint16_t)id, WEIR_ADMIN_DRAIN);
+	case WEIR_PCAP_DOWN:
+		return weir_tables_set_health(offline->tables, (uint16_t)id, WEIR_HEALTH_REFUSING);
+	case WEIR_PCAP_WEIGHT:
+		break;
+	}
+	return weir_tables_set_weight(offline->tables, (uint16_t)id, change->weight);
+}
+
+static int fill_tables(struct weir_offline *offline, const struct weir_pcap_options *options,
+	char *why, size_t why_bytes) {
+	int error = weir_tables_apply(offline->tables, offline->config, why, why_bytes);
+
+	if (error < 0) {
+		return error;
+	}
+	for (uint32_t id = 0; id < weir_tables_backend_ids(offline->tables); id++) {
+		resolve(offline, (uint16_t)id);
+	}
+	for (uint32_t i = 0; i < options->changes; i++) {
+		error = change(offline, &options->change[i], why, why_bytes);
+		if (error < 0) {
+			return error;
+		}
+	}
+	error = weir_tables_publish(offline->tables);
+	if (error < 0) {
+		snprintf(why, why_bytes, "cannot publish the tables: %s", strerror(-error));
+	}
+	return error < 0 ? error : 0;
+}
+
+static int create_pipeline(struct weir_offline *offline) {
+	const struct weir_config_flow_table *flows = &offline->config->flow_table;
+	struct weir_pipeline_params params = {
+		.segment = offline->segment,
+		.flow_table = {.flows = weir_offline_flows(offline->config),
+			.half_open_percent = flows->half_open_percent,
+			.timeout_ms = {[WEIR_FLOW_SYN_SEEN] = flows->syn_seen_ms,
+				[WEIR_FLOW_ESTABLISHED] = flows->established_ms,
+				[WEIR_FLOW_CLOSING] = flows->closing_ms,
+				[WEIR_FLOW_UDP] = flows->udp_ms},
+			.socket = SOCKET_ID_ANY},
+		.hash_seed = offline->config->instance.hash_seed,
+		.icmp_answers_per_second = ICMP_ANSWERS_PER_SECOND,
+	};
+
+	offline->pool = rte_pktmbuf_pool_create("frames", BUFFERS, 0, 0, UINT16_MAX, SOCKET_ID_ANY);
+	if (offline->pool == NULL) {
+		return -rte_errno;
+	}
+	offline->frame = rte_pktmbuf_alloc(offline->pool);
+	if (offline->frame == NULL) {
+		return -ENOMEM;
+	}
+	return weir_pipeline_create(&params, &offline->pipeline);
+}
+
+int weir_offline_create(const struct weir_config *config, const struct weir_pcap_options *options,
+	struct weir_offline **ret, char *why, size_t why_bytes) {
+	struct weir_offline *offline = calloc(1, sizeof(*offline));
+	int error;
+
+	if (offline == NULL) {
+		snprintf(why, why_bytes, "%s", strerror(ENOMEM));
+		return -ENOMEM;
+	}
+	offline->config = config;
+	error = find_port(config, options->in_port, &offline->in_port, why, why_bytes);
+	if (error < 0) {
+		goto free_offline;
+	}
+	error = find_port(config, options->out_port, &offline->out_port, why, why_bytes);
+	if (error < 0) {
+		goto free_offline;
+	}
+	snprintf(why, why_bytes, "cannot set up tables and pipeline");
+	error = create_segment(offline);
+	if (error < 0) {
+		goto free_offline;
+	}
+	error = weir_tables_open(offline->segment, &offline->tables);
+	if (error < 0) {
+		goto free_offline;
+	}
+	error = fill_tables(offline, options, why, why_bytes);
+	if (error < 0) {
+		goto free_offline;
+	}
+	error = create_pipeline(offline);
+	if (error < 0) {
+		snprintf(why, why_bytes, "cannot set up the pipeline: %s", strerror(-error));
+		goto free_offline;
+	}
+	*ret = offline;
+	return 0;
+
+free_offline:
+	weir_offline_free(offline);
+	return error;
+}
+
+void weir_offline_free(struct weir_offline *offline) {
+	if (offline == NULL) {
+		return;
+	}
+	rte_pktmbuf_free(offline->frame);
+	weir_pipeline_free(offline->pipeline);
+	rte_mempool_free(offline->pool);
+	weir_tables_free(offline->tables);
+	weir_segment_free(offline->segment);
+	free(offline);
+}
+
+const struct weir_tables *weir_offline_tables(const struct weir_offline *offline) {
+	return offline->tables;
+}
+
+// --- frames ---------------------------------------------------------------------------------
+
+static uint64_t advance_clock(struct weir_offline *offline, uint64_t time_ns) {
+	uint64_t now_ns;
+
+	if (!offline->started) {
+		offline->started = true;
+		offline->first_ns = time_ns;
+	}
+	// Begins at one second, so that nothing is ever "before" the start of the clock.
+	now_ns = SECOND_NS;
+	if (time_ns > offline->first_ns) {
+		now_ns += time_ns - offline->first_ns;
+	}
+	if (now_ns > offline->now_ns) {
+		offline->now_ns = now_ns;
+	}
+	return offline->now_ns;
+}
+
+// What has to be known of a frame that was cut.
+struct cut {
+	struct weir_descriptor d;
+	bool echo; // an echo request whose data was cut
+	uint16_t echo_checksum; // as captured
+};
+
+// The data of this echo request is missing, and its checksum covers the data. Like all checksums
+// behind the headers it is taken to be right: put in the one that is right for zeros.
+static void forgive_echo(uint8_t *frame, struct cut *cut) {
+	uint8_t *ip = frame + cut->d.l3_offset, *icmp = ip + cut->d.l4_offset;
+	uint32_t bytes = cut->d.ip_bytes - cut->d.l4_offset;
+	uint64_t sum = 0;
+
+	cut->echo = true;
+	cut->echo_checksum = weir_load16(icmp + 2);
+	weir_store16(icmp + 2, 0);
+	if (cut->d.key.family == 6) {
+		sum = rte_raw_cksum(ip + 8, 32);
+		sum += rte_cpu_to_be_16((uint16_t)bytes) + RTE_BE16(WEIR_PROTOCOL_ICMPV6);
+	}
+	sum += rte_raw_cksum(icmp, bytes);
+	weir_store16(icmp + 2, (uint16_t)~weir_checksum_fold(sum));
+}
+
+// The reply's checksum as it would be with the real data.
+static void restore_echo(uint8_t *frame, const struct cut *cut) {
+	bool ipv4 = cut->d.key.family == 4;
+	uint8_t *icmp = frame + cut->d.l3_offset + (ipv4 ? WEIR_IPV4_BYTES : WEIR_IPV6_BYTES);
+	uint16_t reply = weir_load16(icmp), request;
+
+	icmp[0] = ipv4 ? 8 : 128;
+	request = weir_load16(icmp);
+	weir_store16(icmp, reply);
+	weir_store16(icmp + 2, weir_checksum_update(cut->echo_checksum, request, reply));
+}
+
+// A cut frame has only its captured bytes readable, so that headers are judged by what is there;
+// the buffer behind them holds zeros for what the rewrite takes along.
+static struct rte_mbuf *load(
+	struct weir_offline *offline, const struct weir_capture_frame *frame, struct cut *ret_cut) {
+	struct rte_mbuf *m = offline->frame;
+	uint8_t *data;
+
+	rte_pktmbuf_reset(m);
+	data = rte_pktmbuf_mtod(m, uint8_t *);
+	memcpy(data, frame->data, frame->captured_bytes);
+	memset(data + frame->captured_bytes, 0, frame->bytes - frame->captured_bytes);
+	m->data_len = (uint16_t)frame->captured_bytes;
+	m->pkt_len = frame->bytes;
+	if (frame->captured_bytes < frame->bytes) {
+		weir_parse_whole(m, 0, &ret_cut->d);
+		if (ret_cut->d.kind == WEIR_PACKET_ECHO) {
+			m->data_len = (uint16_t)frame->bytes;
+			if (ret_cut->d.l3_offset + ret_cut->d.ip_bytes > frame->captured_bytes) {
+				forgive_echo(data, ret_cut);
+			}
+		}
+	}
+	return m;
+}
+
+// How much of a sent frame is real when the received one was cut: all headers that were put in
+// front, and what was captured of the inner packet. Errors quote only what was captured.
+static uint32_t real_bytes(const struct rte_mbuf *m, const struct weir_capture_frame *frame,
+	const struct weir_verdict *verdict, const struct cut *cut) {
+	uint32_t inner = frame->captured_bytes - cut->d.l3_offset;
+
+	if (verdict->action == WEIR_ACTION_ANSWER && !cut->echo) {
+		return m->pkt_len;
+	}
+	return m->pkt_len - cut->d.ip_bytes + RTE_MIN(inner, cut->d.ip_bytes);
+}
+
+static void set_names(const struct weir_offline *offline, const struct weir_verdict *verdict,
+	struct weir_offline_result *ret) {
+	ret->backend_id = verdict->backend;
+	ret->service = weir_tables_service_name(offline->tables, verdict->service);
+	ret->backend = weir_tables_backend_name(offline->tables, verdict->backend);
+}
+
+void weir_offline_process(struct weir_offline *offline, const struct weir_capture_frame *frame,
+	struct weir_offline_result *ret) {
+	struct weir_offline_result result = {.action = WEIR_ACTION_DROP,
+		.reason = WEIR_DROP_FRAME_TOO_LONG,
+		.backend_id = WEIR_BACKEND_NONE,
+		.cut = frame->captured_bytes < frame->bytes};
+	uint64_t now_ns = advance_clock(offline, frame->time_ns);
+	struct cut cut = {0};
+	struct weir_verdict verdict;
+	struct rte_mbuf *m;
+
+	if (frame->bytes > WEIR_OFFLINE_FRAME_BYTES_MAX) {
+		*ret = result;
+		return;
+	}
+	m = load(offline, frame, &cut);
+	weir_pipeline_process(offline->pipeline, &m, 1, offline->in_port, now_ns, &verdict);
+	weir_pipeline_idle(offline->pipeline, now_ns);
+	result.action = verdict.action;
+	result.reason = verdict.reason;
+	result.choice = verdict.choice;
+	set_names(offline, &verdict, &result);
+	if (verdict.action == WEIR_ACTION_FORWARD || verdict.action == WEIR_ACTION_ANSWER) {
+		result.port = offline->config->ports[verdict.port].name;
+		result.sent = (struct weir_capture_frame){.data = rte_pktmbuf_mtod(m, uint8_t *),
+			.captured_bytes = m->pkt_len,
+			.bytes = m->pkt_len,
+			.time_ns = frame->time_ns};
+		if (result.cut) {
+			result.sent.captured_bytes = real_bytes(m, frame, &verdict, &cut);
+		}
+		if (cut.echo) {
+			restore_echo(rte_pktmbuf_mtod(m, uint8_t *), &cut);
+		}
+	}
+	*ret = result;
+}

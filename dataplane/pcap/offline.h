@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Offline: one worker's tables and pipeline without ports, and frames pushed through it one by one.
+// Called by main.c.
+//
+// What the network would have told is made up, and always the same: port i has the MAC address
+// 02:00:00:00:00:<i + 1>; the next hop of backend id n is the port's gateway_mac where configured,
+// else 02:00:00:01:<n as two bytes>; the outer source is the port's source_ipv4 or source_ipv6,
+// else 192.0.2.1 or 2001:db8::1.
+//
+// Threads: one; it becomes DPDK's main lcore.
+#pragma once
+
+#include "capture.h"
+#include "options.h"
+#include "pipeline.h"
+#include "tables.h"
+
+// Frames beyond this do not fit a packet buffer.
+#define WEIR_OFFLINE_FRAME_BYTES_MAX (65535 - RTE_PKTMBUF_HEADROOM)
+
+struct weir_offline_result {
+	uint8_t action; // enum weir_action
+	uint8_t reason; // enum weir_drop_reason, WEIR_REASON_NONE
+	uint8_t choice; // enum weir_choice
+	bool cut; // fewer bytes captured than there were; the missing ones count as zeros
+	const char *port; // FORWARD and ANSWER: sent on
+	const char *service; // NULL = none
+	const char *backend; // NULL = none; of the service of that name
+	uint16_t backend_id; // WEIR_BACKEND_NONE
+	struct weir_capture_frame sent; // FORWARD and ANSWER; valid until the next call
+};
+
+struct weir_offline;
+
+// Start DPDK's EAL without huge pages, devices or shared files, with room for `flows` flows. Once
+// per process. Returns 0, or negative errno with one line in why.
+int weir_offline_start(const char *program, uint32_t flows, char *why, size_t why_bytes);
+// Flows that the flow table of a configuration gets offline.
+uint32_t weir_offline_flows(const struct weir_config *config);
+
+// Build tables and pipeline. config is borrowed. why gets one line.
+// Returns 0, -EINVAL (options name what the configuration has not), or another negative errno.
+int weir_offline_create(const struct weir_config *config, const struct weir_pcap_options *options,
+	struct weir_offline **ret, char *why, size_t why_bytes);
+void weir_offline_free(struct weir_offline *offline); // NULL is fine
+
+// What happens to this frame. Frames must come in the order of the capture; a timestamp before its
+// predecessor's counts as the same moment.
+void weir_offline_process(struct weir_offline *offline, const struct weir_capture_frame *frame,
+	struct weir_offline_result *ret);
+
+const struct weir_tables *weir_offline_tables(const struct weir_offline *offline);

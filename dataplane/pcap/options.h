@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Options of weir-pcap's command line. Called by main.c.
+//
+// Threads: one.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define WEIR_PCAP_CHANGES_MAX 256
+#define WEIR_PCAP_NAME_BYTES 64
+
+enum weir_pcap_change_kind {
+	WEIR_PCAP_DRAIN, // administrative state drain
+	WEIR_PCAP_DOWN, // health state refusing
+	WEIR_PCAP_WEIGHT, // run-time weight
+};
+
+struct weir_pcap_change { // to one backend, before the first packet
+	enum weir_pcap_change_kind kind;
+	char service[WEIR_PCAP_NAME_BYTES];
+	char backend[WEIR_PCAP_NAME_BYTES];
+	uint32_t weight;
+};
+
+struct weir_pcap_options {
+	const char *config;
+	const char *input;
+	const char *output;
+	const char *in_port; // NULL = the first one
+	const char *out_port; // NULL = the first one
+	bool json;
+	bool help;
+	bool version;
+	struct weir_pcap_change change[WEIR_PCAP_CHANGES_MAX];
+	uint32_t changes;
+};
+
+// Read the command line; strings point into argv.
+// Returns 0, or -EINVAL with one line in why.
+int weir_pcap_options_read(
+	int argc, char **argv, struct weir_pcap_options *ret, char *why, size_t why_bytes);
+
+extern const char weir_pcap_usage[];

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "report.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+
+struct backend_total {
+	uint64_t packets;
+	uint64_t new_flows;
+};
+
+struct weir_report {
+	FILE *out;
+	bool json;
+	uint64_t packets;
+	uint64_t actions[WEIR_ACTION_DROP + 1];
+	uint64_t drops[WEIR_DROP_REASON_COUNT];
+	struct backend_total *backends; // [WEIR_BACKENDS_MAX], memory is taken as it is used
+};
+
+int weir_report_begin(FILE *out, bool json, struct weir_report **ret) {
+	struct weir_report *report = calloc(1, sizeof(*report));
+
+	if (report == NULL) {
+		return -ENOMEM;
+	}
+	report->backends = calloc(WEIR_BACKENDS_MAX, sizeof(*report->backends));
+	if (report->backends == NULL) {
+		free(report);
+		return -ENOMEM;
+	}
+	report->out = out;
+	report->json = json;
+	if (json) {
+		fputs("{\"packets\": [", out);
+	}
+	*ret = report;
+	return 0;
+}
+
+static const char *action_name(int action) {
+	static const char *const names[] = {
+		[WEIR_ACTION_FORWARD] = "forwarded",
+		[WEIR_ACTION_ANSWER] = "answered",
+		[WEIR_ACTION_KERNEL] = "kernel",
+		[WEIR_ACTION_DROP] = "dropped",
+	};
+
+	return names[action];
+}
+
+// Why this backend, or what the answer is; NULL where there is nothing to say.
+static const char *why(const struct weir_offline_result *result) {
+	if (result->action == WEIR_ACTION_FORWARD) {
+		return weir_choice_name(result->choice);
+	}
+	if (result->action == WEIR_ACTION_ANSWER) {
+		return result->reason == WEIR_REASON_NONE ? "echo" : "too_big";
+	}
+	return NULL;
+}
+
+static const char *reason(const struct weir_offline_result *result) {
+	return result->reason == WEIR_REASON_NONE ? NULL : weir_drop_reason_name(result->reason);
+}
+
+static json_t *text_or_null(const char *text) {
+	return text != NULL ? json_string(text) : json_null();
+}
+
+static void print_json(struct weir_report *report, uint64_t number,
+	const struct weir_capture_frame *frame, const struct weir_offline_result *result) {
+	json_t *object = json_object();
+
+	json_object_set_new(object, "number", json_integer((json_int_t)number));
+	json_object_set_new(object, "time_ns", json_integer((json_int_t)frame->time_ns));
+	json_object_set_new(object, "bytes", json_integer(frame->bytes));
+	json_object_set_new(object, "captured_bytes", json_integer(frame->captured_bytes));
+	json_object_set_new(object, "action", json_string(action_name(result->action)));
+	json_object_set_new(object, "service", text_or_null(result->service));
+	json_object_set_new(object, "backend", text_or_null(result->backend));
+	json_object_set_new(object, "why", text_or_null(why(result)));
+	json_object_set_new(object, "reason", text_or_null(reason(result)));
+	json_object_set_new(object, "port", text_or_null(result->port));
+	json_object_set_new(object, "sent_bytes",
+		result->port ? json_integer(result->sent.bytes) : json_null());
+	fputs(number == 1 ? "\n  " : ",\n  ", report->out);
+	json_dumpf(object, report->out, JSON_PRESERVE_ORDER);
+	json_decref(object);
+}
+
+static void print_line(struct weir_report *report, uint64_t number,
+	const struct weir_capture_frame *frame, const struct weir_offline_result *result) {
+	fprintf(report->out, "%" PRIu64 " %s", number, action_name(result->action));
+	if (result->service != NULL) {
+		fprintf(report->out, " service=%s", result->service);
+	}
+	if (result->backend != NULL) {
+		fprintf(report->out, " backend=%s", result->backend);
+	}
+	if (why(result) != NULL) {
+		fprintf(report->out, " why=%s", why(result));
+	}
+	if (result->port != NULL) {
+		fprintf(report->out, " port=%s", result->port);
+	}
+	if (reason(result) != NULL) {
+		fprintf(report->out, " reason=%s (%s)", reason(result),
+			weir_drop_reason_text(result->reason));
+	}
+	if (result->cut) {
+		fprintf(report->out, " [cut: %" PRIu32 " of %" PRIu32 " bytes captured]",
+			frame->captured_bytes, frame->bytes);
+	}
+	fputc('\n', report->out);
+}
+
+void weir_report_packet(struct weir_report *report, uint64_t number,
+	const struct weir_capture_frame *frame, const struct weir_offline_result *result) {
+	report->packets++;
+	report->actions[result->action]++;
+	if (result->action == WEIR_ACTION_DROP) {
+		report->drops[result->reason]++;
+	}
+	if (result->action == WEIR_ACTION_FORWARD && result->backend_id < WEIR_BACKENDS_MAX) {
+		report->backends[result->backend_id].packets++;
+		report->backends[result->backend_id].new_flows += result->choice == WEIR_CHOICE_NEW;
+	}
+	if (report->json) {
+		print_json(report, number, frame, result);
+	} else {
+		print_line(report, number, frame, result);
+	}
+}
+
+static json_t *json_drops(const struct weir_report *report) {
+	json_t *drops = json_object();
+
+	for (int i = 0; i < WEIR_DROP_REASON_COUNT; i++) {
+		if (report->drops[i] > 0) {
+			json_object_set_new(drops, weir_drop_reason_name(i),
+				json_integer((json_int_t)report->drops[i]));
+		}
+	}
+	return drops;
+}
+
+static json_t *json_backends(const struct weir_report *report, const struct weir_tables *tables) {
+	json_t *backends = json_array();
+
+	for (uint32_t id = 0; id < weir_tables_backend_ids(tables); id++) {
+		struct weir_backend_state state;
+		json_t *object;
+
+		if (weir_tables_backend(tables, (uint16_t)id, &state) < 0) {
+			continue;
+		}
+		object = json_object();
+		json_object_set_new(object, "service", json_string(state.service));
+		json_object_set_new(object, "backend", json_string(state.name));
+		json_object_set_new(
+			object, "packets", json_integer((json_int_t)report->backends[id].packets));
+		json_object_set_new(object, "new_flows",
+			json_integer((json_int_t)report->backends[id].new_flows));
+		json_array_append_new(backends, object);
+	}
+	return backends;
+}
+
+static void end_json(
+	struct weir_report *report, const struct weir_tables *tables, const char *error) {
+	json_t *totals = json_object(), *text = text_or_null(error);
+
+	json_object_set_new(totals, "packets", json_integer((json_int_t)report->packets));
+	for (int action = 0; action <= WEIR_ACTION_DROP; action++) {
+		json_object_set_new(totals, action_name(action),
+			json_integer((json_int_t)report->actions[action]));
+	}
+	json_object_set_new(totals, "drops", json_drops(report));
+	json_object_set_new(totals, "backends", json_backends(report, tables));
+	fputs("\n ],\n \"totals\": ", report->out);
+	json_dumpf(totals, report->out, JSON_PRESERVE_ORDER);
+	fputs(",\n \"error\": ", report->out);
+	json_dumpf(text, report->out, JSON_ENCODE_ANY);
+	fputs("}\n", report->out);
+	json_decref(totals);
+	json_decref(text);
+}
+
+static void end_lines(struct weir_report *report, const struct weir_tables *tables) {
+	fprintf(report->out,
+		"packets %" PRIu64 " = forwarded %" PRIu64 " + answered %" PRIu64
+		" + kernel %" PRIu64 " + dropped %" PRIu64 "\n",
+		report->packets, report->actions[WEIR_ACTION_FORWARD],
+		report->actions[WEIR_ACTION_ANSWER], report->actions[WEIR_ACTION_KERNEL],
+		report->actions[WEIR_ACTION_DROP]);
+	for (int i = 0; i < WEIR_DROP_REASON_COUNT; i++) {
+		if (report->drops[i] > 0) {
+			fprintf(report->out, "dropped %" PRIu64 " %s\n", report->drops[i],
+				weir_drop_reason_name(i));
+		}
+	}
+	for (uint32_t id = 0; id < weir_tables_backend_ids(tables); id++) {
+		struct weir_backend_state state;
+
+		if (report->backends[id].packets > 0 &&
+			weir_tables_backend(tables, (uint16_t)id, &state) == 0) {
+			fprintf(report->out,
+				"backend %s/%s: %" PRIu64 " packets, %" PRIu64 " new flows\n",
+				state.service, state.name, report->backends[id].packets,
+				report->backends[id].new_flows);
+		}
+	}
+}
+
+int weir_report_end(
+	struct weir_report *report, const struct weir_tables *tables, const char *error) {
+	int status;
+
+	if (report->json) {
+		end_json(report, tables, error);
+	} else {
+		end_lines(report, tables);
+	}
+	status = fflush(report->out) != 0 || ferror(report->out) ? -EIO : 0;
+	free(report->backends);
+	free(report);
+	return status;
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Report: verdicts as lines for people or as one JSON object for programs. Called by main.c.
+//
+// Every packet is counted as exactly one of forwarded, answered, kernel and dropped.
+//
+// Threads: one.
+#pragma once
+
+#include <stdio.h>
+
+#include "offline.h"
+
+struct weir_report;
+
+// Begin a report on `out` (borrowed). Returns 0, -ENOMEM.
+int weir_report_begin(FILE *out, bool json, struct weir_report **ret);
+// One packet, in the order of the capture; number counts from 1.
+void weir_report_packet(struct weir_report *report, uint64_t number,
+	const struct weir_capture_frame *frame, const struct weir_offline_result *result);
+// Totals, and what ended the run early (NULL = nothing). Frees the report.
+// Returns 0, -EIO (not everything could be written).
+int weir_report_end(
+	struct weir_report *report, const struct weir_tables *tables, const char *error);

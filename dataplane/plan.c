@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "plan.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/param.h>
+#include <unistd.h>
+
+#include <rte_mbuf.h>
+
+#include "arguments.h"
+#include "distributor.h"
+#include "flow_table.h"
+#include "netdev.h"
+#include "pipeline.h"
+
+#define DESCRIPTORS 1024
+#define LAYER2_BYTES (14 + 2 * 4) // Ethernet header, two VLAN tags
+#define FCS_BYTES 4
+#define ROOM_MIN RTE_MBUF_DEFAULT_BUF_SIZE
+#define ROOM_MAX 65472
+#define ROOM_STEP 128
+#define MBUF_CACHE 256
+
+// AF_XDP: the kernel puts packets 256 bytes behind the headroom. A buffer with its mbuf and the
+// mempool's header is one frame of the socket and must not be larger than a page. 63 cache lines,
+// because the mempool takes an odd number, to spread buffers over memory channels.
+#define XDP_HEADROOM_BYTES 256
+#define XDP_ROOM_MAX (63 * 64 - 64 - 128)
+// What a queue's rings hold beside the descriptors: half of the fill ring, the completion ring.
+#define XDP_QUEUE_BUFFERS (2048 + 2048)
+
+#define BUFFER_OVERHEAD (64 + 128) // mempool's object header, mbuf
+#define WORKER_BYTES (1 << 20) // pipeline, worker, reader
+#define RING_BYTES(packets) (512 + 8ull * (packets))
+#define SLACK_BYTES (32ull << 20) // drivers, DPDK itself
+
+static int refuse(char *why, size_t why_bytes, int error, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+
+static int refuse(char *why, size_t why_bytes, int error, const char *format, ...) {
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(why, why_bytes, format, args);
+	va_end(args);
+	return error;
+}
+
+// --- devices ------------------------------------------------------------------------------
+
+// Room for the longest frame, with a driver's headroom.
+static uint32_t room_for(uint16_t mtu, bool af_xdp) {
+	uint32_t room = RTE_PKTMBUF_HEADROOM + LAYER2_BYTES + mtu + FCS_BYTES;
+
+	if (af_xdp) {
+		room += XDP_HEADROOM_BYTES;
+	}
+	room = (room + ROOM_STEP - 1) / ROOM_STEP * ROOM_STEP;
+	return MAX(room, (uint32_t)ROOM_MIN);
+}
+
+static int af_xdp_queues_wrong(const struct weir_config_port *port,
+	const struct weir_device_plan *plan, int error, char *why, size_t why_bytes) {
+	if (error == -EMLINK) {
+		return refuse(why, why_bytes, error,
+			"port %s: %s has several receive queues that AF_XDP cannot take: "
+			"ethtool -L %s rx 1",
+			port->name, plan->interface, plan->interface);
+	}
+	return refuse(why, why_bytes, error, "port %s: interface %s: %s", port->name,
+		plan->interface, strerror(-error));
+}
+
+// All of the interface's queues, unless told otherwise: VIP packets on others go to the kernel.
+static int plan_af_xdp_queues(const struct weir_config_port *port, struct weir_device_plan *plan,
+	char *why, size_t why_bytes) {
+	int present = weir_netdev_queues(plan->interface);
+	int queues = present;
+	bool told = false;
+	char value[16];
+
+	if (present < 0) {
+		return af_xdp_queues_wrong(port, plan, present, why, why_bytes);
+	}
+	plan->spreads = present == 1 || weir_netdev_spreads(plan->interface);
+	if (weir_devargs_get(&plan->devargs, "queue_count", value, sizeof(value))) {
+		queues = atoi(value);
+		told = true;
+	} else if (port->queues > 0) {
+		queues = port->queues;
+	} else if (weir_devargs_get(&plan->devargs, "start_queue", value, sizeof(value))) {
+		queues = 1;
+	}
+	if (queues < 1 || queues > present) {
+		return refuse(why, why_bytes, -EINVAL,
+			"port %s: %d queues asked for, interface %s has %d: ethtool -L %s "
+			"combined N changes that where the interface can",
+			port->name, queues, plan->interface, present, plan->interface);
+	}
+	if (queues > WEIR_QUEUES_MAX) {
+		return refuse(why, why_bytes, -E2BIG,
+			"port %s: interface %s has %d queues, at most %d can be used: ethtool -L "
+			"%s combined %d",
+			port->name, plan->interface, queues, WEIR_QUEUES_MAX, plan->interface,
+			WEIR_QUEUES_MAX);
+	}
+	plan->queues = (uint16_t)queues;
+	if (told) {
+		return 0;
+	}
+	snprintf(value, sizeof(value), "%d", queues);
+	return weir_devargs_append(&plan->devargs, "queue_count", value);
+}
+
+static int plan_af_xdp(const struct weir_config_port *port, const char *steer_object,
+	struct weir_device_plan *plan, char *why, size_t why_bytes) {
+	char path[WEIR_DEVARGS_BYTES];
+	int r;
+
+	if (plan->interface[0] == '\0') {
+		return refuse(why, why_bytes, -EINVAL, "port %s: device %s needs iface=INTERFACE",
+			port->name, plan->devargs.name);
+	}
+	if (room_for(port->mtu, true) > XDP_ROOM_MAX) {
+		return refuse(why, why_bytes, -EINVAL,
+			"port %s: mtu %u is too large for AF_XDP: use at most %u", port->name,
+			port->mtu,
+			XDP_ROOM_MAX - RTE_PKTMBUF_HEADROOM - XDP_HEADROOM_BYTES - LAYER2_BYTES -
+				FCS_BYTES);
+	}
+	r = plan_af_xdp_queues(port, plan, why, why_bytes);
+	if (r < 0) {
+		return r;
+	}
+	if (plan->exception || strcmp(steer_object, WEIR_STEER_OBJECT_NONE) == 0 ||
+		weir_devargs_get(&plan->devargs, "xdp_prog", path, sizeof(path))) {
+		return 0;
+	}
+	if (access(steer_object, R_OK) < 0) {
+		return refuse(why, why_bytes, -errno,
+			"port %s: steer program %s: %s (--steer-object says where it is)",
+			port->name, steer_object, strerror(errno));
+	}
+	return weir_devargs_append(&plan->devargs, "xdp_prog", steer_object);
+}
+
+static void plan_interface(struct weir_device_plan *plan) {
+	const struct weir_devargs *devargs = &plan->devargs;
+
+	if (!weir_devargs_get(devargs, "iface", plan->interface, sizeof(plan->interface)) &&
+		weir_devargs_is(devargs, "net_pcap")) {
+		weir_devargs_get(devargs, "rx_iface", plan->interface, sizeof(plan->interface));
+	}
+}
+
+static int plan_device(const struct weir_config_port *port, uint32_t workers,
+	const char *steer_object, struct weir_device_plan *plan, char *why, size_t why_bytes) {
+	const char *device = plan->exception ? port->exception : port->device;
+	bool af_xdp;
+	uint32_t room;
+	int r;
+
+	r = weir_devargs_parse(device, &plan->devargs);
+	if (r < 0) {
+		return refuse(why, why_bytes, r,
+			"port %s: %s \"%s\" is no DPDK device: use a PCI address or a driver with "
+			"a number, such as net_af_xdp0,iface=lb0",
+			port->name, plan->exception ? "exception" : "device", device);
+	}
+	af_xdp = weir_devargs_is(&plan->devargs, "net_af_xdp");
+	plan_interface(plan);
+	plan->mtu = port->mtu;
+	plan->descriptors = DESCRIPTORS;
+	plan->queues = 1;
+	plan->spreads = false;
+	if (plan->exception) {
+		plan->queues = 1;
+	} else if (port->queues > 0) {
+		plan->queues = port->queues;
+	} else if (plan->devargs.pci) {
+		plan->queues = (uint16_t)workers;
+	}
+	if (af_xdp) {
+		r = plan_af_xdp(port, steer_object, plan, why, why_bytes);
+		if (r < 0) {
+			return r;
+		}
+	}
+	room = room_for(port->mtu, af_xdp);
+	plan->room = (uint16_t)MIN(room, (uint32_t)ROOM_MAX);
+	return 0;
+}
+
+// --- memory -------------------------------------------------------------------------------
+
+static uint32_t queue_buffers(const struct weir_device_plan *device) {
+	return 2 * device->descriptors +
+	       (weir_devargs_is(&device->devargs, "net_af_xdp") ? XDP_QUEUE_BUFFERS : 0);
+}
+
+// Buffers that can be somewhere else than in a device's receive queue, whatever their size.
+static uint32_t travelling_buffers(const struct weir_plan *plan) {
+	uint32_t buffers = plan->workers * (MBUF_CACHE * 3 / 2 + 4 * WEIR_BURST);
+
+	for (uint32_t i = 0; i < plan->devices; i++) {
+		buffers += plan->device[i].descriptors;
+		if (plan->workers > 1) {
+			buffers += (plan->workers - 1) * WEIR_TX_RING;
+		}
+		if (plan->workers > 1 && !plan->device[i].exception) {
+			buffers += (plan->workers - 1) * WEIR_DISTRIBUTOR_RING;
+		}
+	}
+	return buffers;
+}
+
+static struct weir_pool_plan *pool_of(struct weir_plan *plan, uint16_t room) {
+	for (uint32_t i = 0; i < plan->pools; i++) {
+		if (plan->pool[i].room == room) {
+			return &plan->pool[i];
+		}
+	}
+	if (plan->pools == WEIR_POOLS_MAX) {
+		return NULL;
+	}
+	plan->pool[plan->pools].room = room;
+	return &plan->pool[plan->pools++];
+}
+
+static int plan_pools(struct weir_plan *plan, char *why, size_t why_bytes) {
+	for (uint32_t i = 0; i < plan->devices; i++) {
+		const struct weir_device_plan *device = &plan->device[i];
+		struct weir_pool_plan *pool = pool_of(plan, device->room);
+
+		if (pool == NULL) {
+			return refuse(why, why_bytes, -E2BIG,
+				"ports have more than %d different sizes of mtu: use fewer",
+				WEIR_POOLS_MAX);
+		}
+		pool->buffers += device->queues * queue_buffers(device);
+	}
+	for (uint32_t i = 0; i < plan->pools; i++) {
+		struct weir_pool_plan *pool = &plan->pool[i];
+
+		pool->buffers += travelling_buffers(plan);
+		plan->buffer_bytes +=
+			(uint64_t)pool->buffers * (pool->room + BUFFER_OVERHEAD + 64u);
+	}
+	return 0;
+}
+
+static uint64_t ring_bytes(const struct weir_plan *plan) {
+	return (uint64_t)plan->devices * (plan->workers - 1) *
+	       (RING_BYTES(WEIR_TX_RING) + RING_BYTES(WEIR_DISTRIBUTOR_RING));
+}
+
+int weir_plan_make(const struct weir_config *config, const char *steer_object,
+	struct weir_plan *ret, char *why, size_t why_bytes) {
+	struct weir_plan *plan = calloc(1, sizeof(*plan));
+	int r = 0;
+
+	if (plan == NULL) {
+		return refuse(why, why_bytes, -ENOMEM, "out of memory");
+	}
+	plan->workers = config->workers.count;
+	for (uint32_t pass = 0; pass < 2 && r == 0; pass++) {
+		for (uint32_t p = 0; p < config->port_count && r == 0; p++) {
+			const struct weir_config_port *port = &config->ports[p];
+			struct weir_device_plan *device = &plan->device[plan->devices];
+
+			if (pass == 1 && port->exception[0] == '\0') {
+				continue;
+			}
+			device->port = (uint8_t)p;
+			device->exception = pass == 1;
+			r = plan_device(port, plan->workers, steer_object, device, why, why_bytes);
+			plan->devices++;
+		}
+	}
+	if (r == 0) {
+		r = plan_pools(plan, why, why_bytes);
+	}
+	if (r == 0) {
+		plan->flow_bytes =
+			plan->workers * weir_flow_table_bytes(config->flow_table.flows_per_worker);
+		plan->total_bytes =
+			plan->buffer_bytes + plan->flow_bytes + ring_bytes(plan) + SLACK_BYTES +
+			plan->workers *
+				(WORKER_BYTES + config->segment.max_backends * 2ull +
+					config->segment.max_services *
+						(uint64_t)sizeof(struct weir_selection_view));
+		*ret = *plan;
+	}
+	free(plan);
+	return r;
+}

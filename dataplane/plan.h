@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Plan: what the dataplane is going to open and how much memory that takes, worked out from the
+// configuration before DPDK starts, because DPDK wants to know how much memory it may take.
+//
+// Threads: one, before the workers exist.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "config.h"
+#include "devargs.h"
+#include "layout.h"
+
+#define WEIR_DEVICES_MAX (2 * WEIR_PORTS_MAX) // each port and its exception device
+#define WEIR_QUEUES_MAX 64 // of one device
+#define WEIR_POOLS_MAX 4 // sizes of packet buffers
+#define WEIR_INTERFACE_BYTES 16
+#define WEIR_TX_RING 1024 // packets that wait for the worker that owns a transmit queue
+
+struct weir_device_plan {
+	struct weir_devargs devargs;
+	uint8_t port; // index in the configuration
+	bool exception; // the port's way to the kernel, not the port itself
+	bool spreads; // a flow stays on one of its queues; for PCI known only when it is open
+	uint16_t queues; // to receive on; PCI: at most
+	uint16_t descriptors; // per queue
+	uint16_t mtu;
+	uint16_t room; // data room of receive buffers
+	char interface[WEIR_INTERFACE_BYTES]; // the kernel's name of it, "" = none known
+};
+
+struct weir_pool_plan {
+	uint16_t room;
+	uint32_t buffers;
+};
+
+struct weir_plan {
+	struct weir_device_plan device[WEIR_DEVICES_MAX];
+	uint32_t devices; // ports in the order of the configuration, then exception devices
+	struct weir_pool_plan pool[WEIR_POOLS_MAX];
+	uint32_t pools;
+	uint32_t workers;
+	uint64_t buffer_bytes; // per NUMA node that has devices
+	uint64_t flow_bytes; // flow tables of all workers
+	uint64_t total_bytes; // DPDK memory in all, on one node
+};
+
+// steer_object: given to AF_XDP ports that name no xdp_prog of their own; "none" = do not.
+// Returns 0, or negative errno with one line in why that names the key of the configuration.
+int weir_plan_make(const struct weir_config *config, const char *steer_object,
+	struct weir_plan *ret, char *why, size_t why_bytes);

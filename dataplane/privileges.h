@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Privileges: what the dataplane gives up once everything is open.
+//
+// Opening devices takes nearly all of root's rights: BPF programs, raw and AF_XDP sockets, taps,
+// pinned memory, VFIO. None of it is needed to move packets through what is open. What stays is
+// CAP_NET_ADMIN, and only where there are devices of the kernel's: without it the steer program
+// could not be taken off an interface, nor a tap be stopped, at the end.
+//
+// Threads: main calls. Capabilities belong to a thread, and DPDK has made some by then, so each
+// of them is made to drop its own.
+#pragma once
+
+#include <stdbool.h>
+
+// No program started from here can gain rights. First thing in main, so that all threads inherit
+// it. Returns 0 or negative errno.
+int weir_privileges_freeze(void);
+
+// Give up all capabilities of the calling thread, but CAP_NET_ADMIN where keep_net_admin.
+// Returns 0 or negative errno.
+int weir_privileges_drop(bool keep_net_admin);
+
+// The same on all threads: main, DPDK's workers (which must be idle) and its interrupt thread.
+// Returns 0, -EPERM (a thread has kept more), -ETIMEDOUT, or negative errno.
+int weir_privileges_drop_everywhere(bool keep_net_admin);

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Rare ways of a packet through the pipeline: ICMP, bad packets, backends that are gone, packets
+// that do not fit. Kept out of pipeline.c so that the usual way stays dense in the instruction
+// cache.
+#include <errno.h>
+
+#include "burst.h"
+
+// --- verdicts -------------------------------------------------------------------------------
+
+void weir_burst_count_drop(
+	struct weir_burst *b, struct weir_descriptor *d, enum weir_drop_reason reason) {
+	struct weir_pipeline *pipeline = b->pipeline;
+
+	d->verdict.reason = (uint8_t)reason;
+	pipeline->pending.dropped++;
+	pipeline->pending.drops[reason]++;
+	if (d->verdict.service < pipeline->max_services) {
+		weir_counter_add(
+			&weir_burst_service_counters(pipeline, d->verdict.service)->dropped, 1);
+	}
+	if (d->verdict.backend < pipeline->max_backends) {
+		weir_counter_add(
+			&weir_burst_backend_counters(pipeline, d->verdict.backend)->dropped, 1);
+	}
+}
+
+void weir_burst_drop(
+	struct weir_burst *b, struct weir_descriptor *d, enum weir_drop_reason reason) {
+	d->verdict.action = WEIR_ACTION_DROP;
+	weir_burst_count_drop(b, d, reason);
+}
+
+void weir_burst_to_kernel(struct weir_burst *b, struct weir_descriptor *d) {
+	d->verdict.action = WEIR_ACTION_KERNEL;
+	d->verdict.reason = WEIR_REASON_NONE;
+	b->pipeline->pending.to_kernel++;
+}
+
+static void answer(struct weir_burst *b, struct weir_descriptor *d) {
+	d->verdict.action = WEIR_ACTION_ANSWER;
+	d->verdict.port = b->in_port;
+	weir_icmp_limit_take(&b->pipeline->icmp_limit);
+}
+
+static bool is_vip(const struct weir_burst *b, const struct weir_descriptor *d) {
+	return b->services->buckets != NULL &&
+	       weir_service_is_vip(b->services, d->key.destination, d->key.family);
+}
+
+// Row of a backend, its head in *ret_head; NULL when the backend is gone.
+static const struct weir_backend_row *find_row(
+	const struct weir_burst *b, uint16_t backend, struct weir_row_head *ret_head) {
+	if (backend >= b->row_count) {
+		return NULL;
+	}
+	*ret_head = weir_encap_read(&b->rows[backend]);
+	return weir_burst_row_sound(b->pipeline, ret_head) ? &b->rows[backend] : NULL;
+}
+
+// --- stage: what is neither TCP nor UDP -----------------------------------------------------
+
+static void echo_request(struct weir_burst *b, unsigned int i) {
+	struct weir_descriptor *d = &b->pipeline->descriptors[i];
+	int r;
+
+	if (!weir_icmp_limit_ready(&b->pipeline->icmp_limit, b->now_ns)) {
+		weir_burst_drop(b, d, WEIR_DROP_ICMP_RATE);
+		return;
+	}
+	r = weir_icmp_echo_reply(b->pkts[i], d);
+	if (r < 0) {
+		weir_burst_drop(b, d, r == -EBADMSG ? WEIR_DROP_ICMP_CHECKSUM : WEIR_DROP_HEADROOM);
+		return;
+	}
+	answer(b, d);
+	b->pipeline->pending.answered++;
+}
+
+// An error message about what a backend sent to a client: it concerns that backend.
+static void icmp_error(struct weir_burst *b, unsigned int i) {
+	struct weir_pipeline *pipeline = b->pipeline;
+	struct weir_descriptor *d = &pipeline->descriptors[i];
+	weir_flow_ref flow;
+	int r = weir_icmp_error_flow(b->pkts[i], d, &d->key);
+
+	if (r < 0) {
+		weir_burst_drop(
+			b, d, r == -EBADMSG ? WEIR_DROP_ICMP_TRUNCATED : WEIR_DROP_ICMP_UNMATCHED);
+		return;
+	}
+	d->hash = weir_parse_hash(&d->key, pipeline->hash_seed);
+	flow = weir_flow_lookup(pipeline->flows, &d->key, d->hash, b->now_ns);
+	if (flow >= 0) {
+		d->verdict.backend = weir_flow_backend(pipeline->flows, flow);
+		d->verdict.choice = WEIR_CHOICE_FLOW;
+	} else {
+		d->verdict.service = weir_burst_service(b, &d->key);
+		if (d->verdict.service == WEIR_SERVICE_NONE) {
+			weir_burst_drop(b, d, WEIR_DROP_ICMP_UNMATCHED);
+			return;
+		}
+		d->verdict.backend = weir_burst_choose(pipeline, d->verdict.service, d->hash);
+		if (d->verdict.backend == WEIR_BACKEND_NONE) {
+			weir_burst_drop(b, d, WEIR_DROP_NO_BACKEND);
+			return;
+		}
+		d->verdict.choice = WEIR_CHOICE_UNTRACKED;
+	}
+	b->forwards[b->forward_count++] = (uint8_t)i;
+}
+
+static void other(struct weir_burst *b, unsigned int i) {
+	struct weir_descriptor *d = &b->pipeline->descriptors[i];
+
+	if (d->kind == WEIR_PACKET_BROKEN) {
+		weir_burst_drop(b, d, (enum weir_drop_reason)d->verdict.reason);
+		return;
+	}
+	if (d->kind == WEIR_PACKET_OTHER || !is_vip(b, d)) {
+		weir_burst_to_kernel(b, d);
+		return;
+	}
+	switch ((enum weir_packet_kind)d->kind) {
+	case WEIR_PACKET_ECHO:
+		echo_request(b, i);
+		break;
+	case WEIR_PACKET_ICMP_ERROR:
+		icmp_error(b, i);
+		break;
+	default:
+		weir_burst_drop(b, d, (enum weir_drop_reason)d->verdict.reason);
+	}
+}
+
+void weir_burst_others(struct weir_burst *b) {
+	for (unsigned int k = 0; k < b->other_count; k++) {
+		other(b, b->others[k]);
+	}
+}
+
+// --- rewrite --------------------------------------------------------------------------------
+
+static void end_flow(struct weir_pipeline *pipeline, weir_flow_ref flow) {
+	if (flow >= 0) {
+		weir_flow_remove(pipeline->flows, flow, WEIR_FLOW_END_EVICTED);
+	}
+}
+
+// The packet's backend is gone: choose another one, and move the flow there if it has an entry.
+// Returns its row, or NULL after giving a verdict.
+static const struct weir_backend_row *replace_backend(
+	struct weir_burst *b, struct weir_descriptor *d, struct weir_row_head *ret_head) {
+	struct weir_pipeline *pipeline = b->pipeline;
+	const struct weir_backend_row *row;
+	weir_flow_ref flow;
+	uint16_t backend;
+
+	flow = d->kind == WEIR_PACKET_FLOW
+		       ? weir_flow_lookup(pipeline->flows, &d->key, d->hash, b->now_ns)
+		       : -ENOENT;
+	d->verdict.backend = WEIR_BACKEND_NONE;
+	d->verdict.service = weir_burst_service(b, &d->key);
+	if (d->verdict.service == WEIR_SERVICE_NONE) {
+		end_flow(pipeline, flow);
+		weir_burst_to_kernel(b, d);
+		return NULL;
+	}
+	backend = weir_burst_choose(pipeline, d->verdict.service, d->hash);
+	if (backend == WEIR_BACKEND_NONE) {
+		end_flow(pipeline, flow);
+		weir_burst_drop(b, d, WEIR_DROP_NO_BACKEND);
+		return NULL;
+	}
+	weir_burst_adopt_backends(b); // the selection may be newer than the table in hand
+	row = find_row(b, backend, ret_head);
+	if (row == NULL) {
+		weir_burst_drop(b, d, WEIR_DROP_BACKEND_GONE);
+		return NULL;
+	}
+	d->verdict.backend = backend;
+	d->verdict.choice = WEIR_CHOICE_REPLACED;
+	if (flow >= 0) {
+		weir_flow_restart(pipeline->flows, flow, backend, (enum weir_flow_event)d->event,
+			WEIR_FLOW_END_EVICTED, b->now_ns);
+		weir_burst_flow_started(pipeline, backend, d->verdict.service);
+	}
+	return row;
+}
+
+// Tell the sender what fits. We do not fragment, so a packet without DF is refused like any other.
+static void too_big(struct weir_burst *b, unsigned int i, const struct weir_row_head *head) {
+	struct weir_descriptor *d = &b->pipeline->descriptors[i];
+	uint32_t outer = weir_encap_outer_bytes(head);
+
+	if (d->kind == WEIR_PACKET_ICMP_ERROR) { // never an error about an error (RFC 1122, 3.2.2)
+		weir_burst_drop(b, d, WEIR_DROP_MTU_EXCEEDED);
+		return;
+	}
+	if (!weir_icmp_limit_ready(&b->pipeline->icmp_limit, b->now_ns)) {
+		weir_burst_drop(b, d, WEIR_DROP_ICMP_RATE);
+		return;
+	}
+	if (weir_icmp_too_big(b->pkts[i], d, (uint16_t)(head->mtu - RTE_MIN(head->mtu, outer))) <
+		0) {
+		weir_burst_drop(b, d, WEIR_DROP_HEADROOM);
+		return;
+	}
+	weir_burst_count_drop(b, d, WEIR_DROP_MTU_EXCEEDED);
+	answer(b, d);
+}
+
+// Everything that stage_rewrite of pipeline.c leaves: the same in careful order, with a reason for
+// each refusal.
+void weir_burst_rewrite(struct weir_burst *b, unsigned int i) {
+	struct weir_pipeline *pipeline = b->pipeline;
+	struct weir_descriptor *d = &pipeline->descriptors[i];
+	struct rte_mbuf *m = b->pkts[i];
+	struct weir_row_head head;
+	const struct weir_backend_row *row = find_row(b, d->verdict.backend, &head);
+
+	if (row == NULL) {
+		row = replace_backend(b, d, &head);
+		if (row == NULL) {
+			return;
+		}
+	}
+	d->verdict.service = head.service;
+	if ((head.flags & WEIR_BACKEND_RESOLVED) == 0) {
+		weir_burst_drop(b, d, WEIR_DROP_NO_NEIGHBOUR);
+		return;
+	}
+	if (!weir_encap_fits(&head, d)) {
+		too_big(b, i, &head);
+		return;
+	}
+	if (rte_pktmbuf_headroom(m) < head.header_bytes - d->l3_offset) {
+		weir_burst_drop(b, d, WEIR_DROP_HEADROOM);
+		return;
+	}
+	if (m->nb_segs > 1) {
+		weir_encap_push_segments(m, d, row, &head);
+	} else {
+		weir_encap_push(m, d, row, &head);
+	}
+	d->verdict.port = head.port;
+	pipeline->pending.forwarded++;
+	weir_burst_count_forwarded(pipeline, d->verdict.backend, head.service, d->ip_bytes);
+}

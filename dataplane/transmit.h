@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Transmit: how each worker sends on each device. A worker that has a transmit queue of its own
+// uses it; another one puts packets into a ring to the worker that owns a queue. That one takes
+// from the ring only what the queue takes: a full queue fills the ring, and the sender, which knows
+// the packets' verdicts, counts the drop.
+//
+// Threads: paths are made by main before workers run. A path and an outlet are used by one worker
+// each.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "device.h"
+#include "pipeline.h"
+
+struct rte_ring;
+
+// How one worker sends on one device.
+struct weir_path {
+	struct rte_ring *ring; // NULL: the queue is its own
+	uint16_t device; // DPDK's port id
+	uint16_t queue;
+	bool multi_segment;
+	uint32_t frame_max;
+};
+
+// What an owner takes out of another worker's ring, and could not send yet.
+struct weir_outlet {
+	struct rte_ring *ring;
+	uint16_t device;
+	uint16_t queue;
+	uint16_t first; // of the waiting ones
+	uint16_t waiting;
+	struct rte_mbuf *pkts[WEIR_BURST];
+};
+
+struct weir_transmit {
+	uint32_t devices;
+	uint32_t workers;
+	struct weir_path path[WEIR_DEVICES_MAX][WEIR_WORKERS_MAX];
+	struct weir_outlet *outlet; // [outlets]
+	uint16_t outlets;
+	uint8_t *outlet_owner; // [outlets]: worker
+};
+
+// owner[d]: the worker that has queue 0 of device d. Returns 0 or -ENOMEM.
+int weir_transmit_create(const struct weir_device *devices, const uint32_t *owner, uint32_t n,
+	uint32_t workers, struct weir_transmit **ret);
+void weir_transmit_free(struct weir_transmit *transmit); // and what waits; NULL is fine
+
+// May this packet be sent there? A packet in several buffers is moved into one where the device
+// needs it. False: too long. [worker]
+static inline bool weir_path_admits(const struct weir_path *path, struct rte_mbuf *m) {
+	return m->pkt_len <= path->frame_max &&
+	       (m->nb_segs == 1 || path->multi_segment || rte_pktmbuf_linearize(m) == 0);
+}
+
+// Send. Returns how many were taken, from the first on; the rest stay the caller's. [worker]
+uint16_t weir_path_send(const struct weir_path *path, struct rte_mbuf **pkts, uint16_t n);
+// Move packets from the ring to the queue. Returns how many were sent. [its owner]
+uint16_t weir_outlet_drain(struct weir_outlet *outlet);

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "watchdog.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+void weir_watchdog_init(struct weir_watchdog *watchdog, const struct weir_segment *segment,
+	const struct weir_log *log, uint64_t now_ms) {
+	memset(watchdog, 0, sizeof(*watchdog));
+	watchdog->segment = segment;
+	watchdog->log = log;
+	for (uint32_t w = 0; w < segment->workers; w++) {
+		watchdog->changed_ms[w] = now_ms;
+	}
+}
+
+static void note(struct weir_watchdog *watchdog, uint32_t w, bool stuck, uint64_t silent_ms) {
+	if (stuck == watchdog->stuck[w]) {
+		return;
+	}
+	watchdog->stuck[w] = stuck;
+	if (stuck) {
+		weir_log_write(watchdog->log, WEIR_LOG_ERROR,
+			"worker %u has not turned for %" PRIu64 " ms", w, silent_ms);
+	} else {
+		weir_log_write(watchdog->log, WEIR_LOG_WARN, "worker %u turns again", w);
+	}
+}
+
+bool weir_watchdog_check(struct weir_watchdog *watchdog, uint64_t now_ms) {
+	bool all = true;
+
+	for (uint32_t w = 0; w < watchdog->segment->workers; w++) {
+		uint64_t heartbeat_ns =
+			weir_counter_read(&watchdog->segment->worker_counters[w].heartbeat_ns);
+		uint64_t silent_ms;
+
+		if (heartbeat_ns != watchdog->heartbeat_ns[w]) {
+			watchdog->heartbeat_ns[w] = heartbeat_ns;
+			watchdog->changed_ms[w] = now_ms;
+		}
+		silent_ms = now_ms - watchdog->changed_ms[w];
+		note(watchdog, w, silent_ms > WEIR_WATCHDOG_LIMIT_MS, silent_ms);
+		all = all && !watchdog->stuck[w];
+	}
+	return all;
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Worker: the poll loop of one lcore. Takes packets from receive queues and rings, gives them to
+// the pipeline, and sends them where the verdicts say.
+//
+// A turn: every source once; packets of other workers into queues that this one owns; one question
+// from the mailbox; expiry; a quiescent report; then, when there was nothing to do, a pause.
+//
+// Threads: made by main, then used by its lcore alone, until weir_worker_stop's caller has waited
+// for the lcore. S1: no lock, no allocation, no log; system calls only in drivers that need them,
+// and in the pause of idle mode `yield`, which is taken only when there was nothing to do.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "clock.h"
+#include "config.h"
+#include "distributor.h"
+#include "pipeline.h"
+#include "transmit.h"
+
+#define WEIR_SOURCES_MAX (2 * WEIR_DEVICES_MAX + WEIR_QUEUES_MAX)
+#define WEIR_NO_DEVICE 0xff
+
+enum weir_source_kind {
+	WEIR_SOURCE_QUEUE, // a port's receive queue: for this worker's pipeline
+	WEIR_SOURCE_SHARED, // a port's receive queue that the distributor spreads
+	WEIR_SOURCE_HANDED, // ring from the worker that owns such a queue
+	WEIR_SOURCE_KERNEL, // an exception device: what the kernel sends, for the port
+};
+
+struct weir_source {
+	uint8_t kind; // enum weir_source_kind
+	uint8_t port; // index of the port that the packets belong to
+	uint16_t device; // DPDK's port id
+	uint16_t queue;
+	struct rte_ring *ring; // WEIR_SOURCE_HANDED
+	const struct weir_distributor *distributor; // WEIR_SOURCE_SHARED
+};
+
+// Where packets of a port go. Read-only for workers.
+struct weir_port {
+	uint8_t wire; // index of its device
+	uint8_t exception; // index of its way to the kernel, or WEIR_NO_DEVICE
+	bool kernel_has_copy; // the kernel saw the packet already
+};
+
+struct weir_worker_params {
+	uint32_t index;
+	const struct weir_segment *segment;
+	struct weir_pipeline *pipeline; // borrowed
+	const struct weir_transmit *transmit; // borrowed
+	const struct weir_port *ports; // [ports], borrowed
+	uint32_t ports_count;
+	uint64_t hash_seed;
+	enum weir_config_idle idle;
+	int socket;
+};
+
+struct weir_worker;
+
+// Returns 0 or -ENOMEM. [set-up]
+int weir_worker_create(const struct weir_worker_params *params, struct weir_worker **ret);
+void weir_worker_free(struct weir_worker *worker); // NULL is fine
+// Returns 0 or -ENOSPC. [set-up]
+int weir_worker_add_source(struct weir_worker *worker, const struct weir_source *source);
+int weir_worker_add_outlet(struct weir_worker *worker, struct weir_outlet *outlet);
+
+// One turn of the loop. Returns how many packets were moved. [worker]
+uint32_t weir_worker_turn(struct weir_worker *worker);
+// Loop until stopped; for rte_eal_remote_launch. context: struct weir_worker.
+int weir_worker_run(void *context);
+void weir_worker_stop(struct weir_worker *worker); // from any thread

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""An independent opinion on what a forwarded or answered packet must look like, byte by byte.
+
+Nothing here comes from Weir's sources: only from the RFCs (791, 792, 2003, 2473, 4443, 6040, 8200).
+"""
+import ipaddress
+import struct
+
+from scapy.all import Ether, ICMPv6EchoReply, ICMPv6PacketTooBig, IP, IPv6, ICMP
+
+from lab import PORT_MAC, SOURCE4, SOURCE6, expect, expect_equal
+
+
+def checksum(data):
+    """The Internet checksum's sum: 0xffff when the checksum in data is right."""
+    if len(data) % 2:
+        data += b"\0"
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return total
+
+
+def strip_l2(data):
+    """(destination, source, [tags], EtherType, rest) of a frame."""
+    at, tags = 12, []
+    kind = struct.unpack_from("!H", data, at)[0]
+    while kind in (0x8100, 0x88A8, 0x9100):
+        tags.append((kind, struct.unpack_from("!H", data, at + 2)[0]))
+        at += 4
+        kind = struct.unpack_from("!H", data, at)[0]
+    return data[0:6].hex(":"), data[6:12].hex(":"), tags, kind, data[at + 2 :]
+
+
+def ip_packet(data):
+    """The IP packet in a frame, padding cut off."""
+    _, _, _, kind, rest = strip_l2(data)
+    if kind == 0x0800:
+        return rest[: struct.unpack_from("!H", rest, 2)[0]]
+    expect_equal(kind, 0x86DD, "EtherType")
+    return rest[: 40 + struct.unpack_from("!H", rest, 4)[0]]
+
+
+def inner_tos(packet):
+    if packet[0] >> 4 == 4:
+        return packet[1]
+    return struct.unpack_from("!I", packet)[0] >> 20 & 0xFF
+
+
+def check_outer_ipv4(outer, inner, backend, source):
+    expect_equal(outer[0], 0x45, "outer version and header length")
+    expect_equal(struct.unpack_from("!H", outer, 2)[0], 20 + len(inner), "outer total length")
+    expect_equal(struct.unpack_from("!H", outer, 6)[0], 0x4000, "outer DF, no fragment")
+    expect_equal(outer[8], 64, "outer TTL")
+    expect_equal(outer[9], 4 if inner[0] >> 4 == 4 else 41, "outer protocol")
+    expect_equal(checksum(outer[:20]), 0xFFFF, "outer header checksum")
+    expect_equal(str(ipaddress.ip_address(outer[12:16])), source, "outer source")
+    expect_equal(str(ipaddress.ip_address(outer[16:20])), backend, "outer destination")
+    return outer[1], outer[20:]
+
+
+def check_outer_ipv6(outer, inner, backend, source):
+    word, length, next_header, hop_limit = struct.unpack_from("!IHBB", outer)
+    expect_equal(word >> 28, 6, "outer version")
+    expect(word & 0xFFFFF, "outer flow label is 0")
+    expect_equal(length, len(inner), "outer payload length")
+    expect_equal(next_header, 4 if inner[0] >> 4 == 4 else 41, "outer next header")
+    expect_equal(hop_limit, 64, "outer hop limit")
+    expect_equal(str(ipaddress.ip_address(outer[8:24])), source, "outer source")
+    expect_equal(str(ipaddress.ip_address(outer[24:40])), backend, "outer destination")
+    return word >> 20 & 0xFF, outer[40:]
+
+
+def check_forwarded(verdict, backend, mac=None, tags=(), source=None, port_mac=PORT_MAC):
+    """The frame was sent to `backend`, encapsulated, and the inner packet is untouched."""
+    expect_equal(verdict.action, "forwarded", f"{verdict}")
+    destination, sender, sent_tags, kind, outer = strip_l2(verdict.sent)
+    inner = ip_packet(verdict.received)
+    ipv4 = ipaddress.ip_address(backend).version == 4
+    if mac is not None:
+        expect_equal(destination, mac, "destination MAC")
+    expect_equal(sender, port_mac, "source MAC")
+    expect_equal(sent_tags, list(tags), "VLAN tags")
+    expect_equal(kind, 0x0800 if ipv4 else 0x86DD, "EtherType")
+    if ipv4:
+        tos, payload = check_outer_ipv4(outer, inner, backend, source or SOURCE4)
+    else:
+        tos, payload = check_outer_ipv6(outer, inner, backend, source or SOURCE6)
+    expect_equal(tos, inner_tos(inner), "outer DSCP and ECN")
+    expect_equal(payload, inner, "inner packet")
+    # The same once more in scapy's eyes: it must find one IP packet inside another.
+    seen = Ether(verdict.sent)
+    layers = [layer for layer in seen.layers() if layer in (IP, IPv6)]
+    expect_equal(
+        layers[:2],
+        [IP if ipv4 else IPv6, IP if inner[0] >> 4 == 4 else IPv6],
+        "layers that scapy sees",
+    )
+
+
+def check_answer_l2(verdict):
+    """Back where it came from: MAC addresses exchanged, tags kept."""
+    got, sent = strip_l2(verdict.received), strip_l2(verdict.sent)
+    expect_equal(sent[:2], (got[1], got[0]), "MAC addresses of the answer")
+    expect_equal(sent[2:4], got[2:4], "tags and EtherType of the answer")
+
+
+def check_icmp_checksum(packet):
+    if packet[0] >> 4 == 4:
+        expect_equal(checksum(packet[:20]), 0xFFFF, "answer's IPv4 header checksum")
+        expect_equal(checksum(packet[20:]), 0xFFFF, "answer's ICMP checksum")
+    else:
+        pseudo = packet[8:40] + struct.pack("!II", len(packet) - 40, 58)
+        expect_equal(checksum(pseudo + packet[40:]), 0xFFFF, "answer's ICMPv6 checksum")
+
+
+def check_echo(verdict):
+    """An echo reply from the VIP with identifier, sequence and data of the request."""
+    expect_equal((verdict.action, verdict.why), ("answered", "echo"), f"{verdict}")
+    check_answer_l2(verdict)
+    request, reply = ip_packet(verdict.received), ip_packet(verdict.sent)
+    expect_equal(
+        len(ip_packet(verdict.sent)) + (len(verdict.sent) - len(strip_l2(verdict.sent)[4])),
+        len(verdict.sent),
+        "nothing behind the reply",
+    )
+    check_icmp_checksum(reply)
+    if request[0] >> 4 == 4:
+        start = (request[0] & 15) * 4
+        expect_equal((reply[12:16], reply[16:20]), (request[16:20], request[12:16]), "addresses")
+        expect_equal(reply[20:22], b"\0\0", "type and code of the reply")
+        expect_equal(reply[24:], request[start + 4 :], "identifier, sequence, data")
+    else:
+        seen = IPv6(reply)
+        expect(seen.haslayer(ICMPv6EchoReply), "no ICMPv6 echo reply")
+        asked = IPv6(request).payload
+        while not hasattr(asked, "seq"):
+            asked = asked.payload
+        expect_equal((reply[8:24], reply[24:40]), (request[24:40], request[8:24]), "addresses")
+        answer = seen[ICMPv6EchoReply]
+        expect_equal(
+            (answer.id, answer.seq, bytes(answer.data)),
+            (asked.id, asked.seq, bytes(asked.data)),
+            "identifier, sequence, data",
+        )
+    expect(reply[8 if reply[0] >> 4 == 4 else 7] >= 64, "TTL of the reply")
+
+
+def check_too_big(verdict, mtu):
+    """Fragmentation needed (RFC 792, 1191) or packet too big (RFC 4443), from the VIP."""
+    expect_equal(
+        (verdict.action, verdict.why, verdict.reason),
+        ("answered", "too_big", "mtu_exceeded"),
+        f"{verdict}",
+    )
+    check_answer_l2(verdict)
+    refused, answer = ip_packet(verdict.received), ip_packet(verdict.sent)
+    check_icmp_checksum(answer)
+    if refused[0] >> 4 == 4:
+        expect_equal((answer[12:16], answer[16:20]), (refused[16:20], refused[12:16]), "addresses")
+        seen = IP(answer)[ICMP]
+        expect_equal((seen.type, seen.code, seen.nexthopmtu), (3, 4, mtu), "type, code, MTU")
+        expect_equal(seen.unused if isinstance(seen.unused, int) else 0, 0, "unused field")
+        expect(len(answer) <= 576, "answer longer than 576 bytes")
+        quoted = answer[28:]
+        expect(len(quoted) >= (refused[0] & 15) * 4 + 8, "too little quoted")
+    else:
+        expect_equal((answer[8:24], answer[24:40]), (refused[24:40], refused[8:24]), "addresses")
+        seen = IPv6(answer)[ICMPv6PacketTooBig]
+        expect_equal((seen.type, seen.code, seen.mtu), (2, 0, mtu), "type, code, MTU")
+        expect(len(answer) <= 1280, "answer longer than 1280 bytes")
+        quoted = answer[48:]
+        expect_equal(len(answer), min(1280, 48 + len(refused)), "as much quoted as fits")
+    expect_equal(quoted, refused[: len(quoted)], "quoted packet")

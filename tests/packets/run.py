@@ -1,0 +1,75 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Packet scenarios on weir-pcap. Last line: '<n> passed, <n> failed'.
+
+    tests/packets/run.py --weir-pcap BUILD/dataplane/pcap/weir-pcap [NAME]...
+
+NAME is a part of a scenario's name; none runs all of them.
+"""
+import argparse
+import os
+import sys
+import traceback
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import lab
+import malformed
+import scenarios_answer
+import scenarios_choose
+import scenarios_files
+import scenarios_forward
+
+MODULES = [scenarios_forward, scenarios_choose, scenarios_answer, scenarios_files, malformed]
+
+
+def collect(names):
+    """(name, function) of every scenario that was asked for, in the order of the files."""
+    found = []
+    for module in MODULES:
+        for name, function in vars(module).items():
+            full = f"{module.__name__}.{name[5:]}"
+            if name.startswith("test_") and (not names or any(part in full for part in names)):
+                found.append((full, function))
+    return found
+
+
+def run_one(program, name, function):
+    """Returns (passed, failed): a scenario may count its cases itself."""
+    place = lab.Lab(program)
+    try:
+        counts = function(place)
+    except lab.Failure as failure:
+        print(f"FAILED {name}: {failure}")
+        return 0, 1
+    except Exception:  # whatever goes wrong is a failure of this scenario, not of the run
+        print(f"FAILED {name}:\n{traceback.format_exc()}")
+        return 0, 1
+    finally:
+        place.close()
+    passed, failed = counts if counts else (1, 0)
+    print(f"{'ok' if failed == 0 else 'FAILED'} {name}" + (f" ({passed} cases)" if counts else ""))
+    return passed, failed
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--weir-pcap", required=True, help="program to test")
+    parser.add_argument("names", nargs="*")
+    arguments = parser.parse_args()
+    program = os.path.abspath(arguments.weir_pcap)
+    passed = failed = 0
+    scenarios = collect(arguments.names)
+    if not scenarios:
+        print("no such scenario")
+        failed = 1
+    for name, function in scenarios:
+        ok, bad = run_one(program, name, function)
+        passed += ok
+        failed += bad
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Device lab: DPDK devices whose far end the test holds (net_ring), and a network namespace of the
+// test's own for those of the kernel.
+#pragma once
+
+#include <stdint.h>
+
+#include <rte_mbuf.h>
+
+#include "plan.h"
+
+#define DEVICE_LAB_WORKERS 3
+#define DEVICE_LAB_RING 8192
+
+struct ring_device {
+	char name[WEIR_DEVICE_NAME_BYTES]; // for devargs
+	uint16_t queues;
+	struct rte_ring *to[4]; // what the device will receive, by queue
+	struct rte_ring *from[4]; // what it has sent
+};
+
+// cmocka group set-up: a network namespace where that is allowed, and DPDK with three lcores, all
+// on the first CPU, without huge pages.
+int device_lab_eal(void **state);
+// Are we root, in a namespace of our own? Else the test is skipped.
+void device_lab_need_root(void);
+// Run a command by the shell; fails the test when it fails.
+void device_lab_run(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+// Make a device with pairs of queues; open it by its name. Names are used once.
+void ring_device_make(const char *name, uint16_t queues, struct ring_device *ret);
+// Forget it: what is in its rings is freed.
+void ring_device_free(struct ring_device *device);
+// A packet that the device will receive. False: the ring is full.
+bool ring_device_feed(struct ring_device *device, uint16_t queue, const uint8_t *bytes, uint32_t n);
+// The next packet that it has sent on a queue, or NULL.
+struct rte_mbuf *ring_device_take(struct ring_device *device, uint16_t queue);
+
+// Packet buffers of the test. How many are in use?
+struct rte_mempool *device_lab_pool(void);
+uint32_t device_lab_in_use(void);
+
+// A plan for one device, as weir_plan_make would make it.
+void device_lab_plan(const char *device, uint16_t queues, struct weir_plan *ret);

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Edges: the table of odd, malformed and contradictory packets with the verdict that each must
+// get from a pipeline with the usual tables of pipeline_lab.h.
+#pragma once
+
+#include "frames.h"
+#include "pipeline.h"
+
+// Offsets of bytes to change: from the IP header, from the L4 header, else from the frame.
+#define EDGE_IP(n) (0x4000 + (n))
+#define EDGE_L4(n) (0x8000 + (n))
+#define EDGE_SETS 6
+#define EDGE_EMPTY (-1) // length of a frame without a byte
+
+struct edge {
+	const char *name;
+	struct frame_spec spec;
+	struct {
+		uint16_t at; // 0 = end of list
+		uint8_t value;
+	} set[EDGE_SETS];
+	const struct frame_spec *quote; // an ICMP error about this packet
+	uint16_t quote_bytes; // of it, 0 = its IP header and 8 more
+	int length; // cut the frame, 0 = leave
+	bool stale; // leave the IPv4 checksum as it was before the changes
+	enum weir_action action;
+	enum weir_drop_reason reason; // of a drop
+};
+
+extern const struct edge edges[];
+extern const unsigned int edge_count;
+
+void edge_build(const struct edge *edge, struct frame *ret);

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "offline_lab.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define SYN 0x02
+#define ACK 0x10
+#define SECOND_NS 1000000000ull
+
+struct lab {
+	struct weir_config *config;
+	struct weir_offline *offline;
+};
+
+static void open_lab(struct lab *lab, const struct weir_pcap_options *options) {
+	char why[256] = "";
+
+	lab->config = lab_config();
+	if (weir_offline_create(lab->config, options, &lab->offline, why, sizeof(why)) < 0) {
+		fail_msg("%s", why);
+	}
+}
+
+static void close_lab(struct lab *lab) {
+	weir_offline_free(lab->offline);
+	weir_config_free(lab->config);
+}
+
+static struct weir_offline_result process(struct lab *lab, const struct weir_capture_frame *frame) {
+	struct weir_offline_result result;
+
+	weir_offline_process(lab->offline, frame, &result);
+	return result;
+}
+
+static struct weir_pcap_change make_change(
+	enum weir_pcap_change_kind kind, const char *service, const char *backend) {
+	struct weir_pcap_change change = {.kind = kind};
+
+	strcpy(change.service, service);
+	strcpy(change.backend, backend);
+	return change;
+}
+
+static void flow_is_forwarded_and_sticks(void **unused) {
+	struct weir_pcap_options options = {0};
+	struct weir_offline_result first, second;
+	struct weir_capture_frame frame;
+	struct lab lab;
+	bool ipv4;
+
+	(void)unused;
+	open_lab(&lab, &options);
+	frame = lab_tcp(4001, 80, SYN, 0);
+	first = process(&lab, &frame);
+	assert_int_equal(first.action, WEIR_ACTION_FORWARD);
+	assert_int_equal(first.choice, WEIR_CHOICE_NEW);
+	assert_string_equal(first.service, "web");
+	assert_string_equal(first.port, "wan");
+	ipv4 = strcmp(first.backend, "b-1") == 0;
+	assert_int_equal(first.sent.bytes, 54u + (ipv4 ? 20 : 40));
+	assert_int_equal(first.sent.captured_bytes, first.sent.bytes);
+	assert_memory_equal(first.sent.data + 6, ((uint8_t[6]){2, 0, 0, 0, 0, 1}), 6);
+	assert_memory_equal(
+		first.sent.data, ((uint8_t[6]){2, 0, 0, 1, 0, (uint8_t)first.backend_id}), 6);
+	frame = lab_tcp(4001, 80, ACK, 10);
+	second = process(&lab, &frame);
+	assert_int_equal(second.choice, WEIR_CHOICE_FLOW);
+	assert_int_equal(second.backend_id, first.backend_id);
+	close_lab(&lab);
+}
+
+static void out_port_gives_mac_tag_and_gateway(void **unused) {
+	struct weir_pcap_options options = {.out_port = "lan"};
+	struct weir_capture_frame frame = lab_tcp(4001, 80, SYN, 0);
+	struct weir_offline_result result;
+	struct lab lab;
+
+	(void)unused;
+	open_lab(&lab, &options);
+	result = process(&lab, &frame);
+	assert_string_equal(result.port, "lan");
+	assert_memory_equal(result.sent.data, ((uint8_t[6]){2, 0x11, 0x22, 0x33, 0x44, 0x55}), 6);
+	assert_memory_equal(
+		result.sent.data + 6, ((uint8_t[10]){2, 0, 0, 0, 0, 2, 0x81, 0, 0, 7}), 10);
+	close_lab(&lab);
+}
+
+static void changes_take_backends_out(void **unused) {
+	static const enum weir_pcap_change_kind kinds[] = {
+		WEIR_PCAP_DRAIN, WEIR_PCAP_DOWN, WEIR_PCAP_WEIGHT};
+
+	(void)unused;
+	for (size_t i = 0; i < 3; i++) {
+		struct weir_pcap_options options = {.changes = 1};
+		struct lab lab;
+
+		options.change[0] = make_change(kinds[i], "web", "b-1");
+		open_lab(&lab, &options);
+		for (uint16_t port = 1; port < 100; port++) {
+			struct weir_capture_frame frame = lab_tcp(port, 80, SYN, 0);
+
+			assert_string_equal(process(&lab, &frame).backend, "b-2");
+		}
+		close_lab(&lab);
+	}
+}
+
+static void unknown_names_are_refused(void **unused) {
+	struct weir_pcap_options backend = {.changes = 1}, in = {.in_port = "x"},
+				 out = {.out_port = "y"};
+	struct weir_config *config = lab_config();
+	struct weir_offline *offline = NULL;
+	char why[256];
+
+	(void)unused;
+	backend.change[0] = make_change(WEIR_PCAP_DRAIN, "web", "b-3");
+	assert_int_equal(
+		weir_offline_create(config, &backend, &offline, why, sizeof(why)), -EINVAL);
+	assert_non_null(strstr(why, "web/b-3"));
+	assert_int_equal(weir_offline_create(config, &in, &offline, why, sizeof(why)), -EINVAL);
+	assert_non_null(strstr(why, "\"x\""));
+	assert_int_equal(weir_offline_create(config, &out, &offline, why, sizeof(why)), -EINVAL);
+	assert_non_null(strstr(why, "\"y\""));
+	assert_null(offline);
+	weir_config_free(config);
+}
+
+static void drops_name_their_reason(void **unused) {
+	struct weir_pcap_options options = {0};
+	struct weir_capture_frame frame;
+	struct weir_offline_result result;
+	struct lab lab;
+
+	(void)unused;
+	open_lab(&lab, &options);
+	frame = lab_tcp(1, 81, SYN, 0);
+	result = process(&lab, &frame);
+	assert_int_equal(result.action, WEIR_ACTION_DROP);
+	assert_int_equal(result.reason, WEIR_DROP_NO_BACKEND);
+	assert_string_equal(result.service, "gone");
+	assert_null(result.backend);
+	assert_null(result.port);
+	frame = lab_tcp(1, 82, SYN, 0);
+	assert_int_equal(process(&lab, &frame).action, WEIR_ACTION_KERNEL);
+	frame.bytes = frame.captured_bytes = 5;
+	assert_int_equal(process(&lab, &frame).reason, WEIR_DROP_FRAME_TOO_SHORT);
+	frame.bytes = frame.captured_bytes = 0;
+	assert_int_equal(process(&lab, &frame).reason, WEIR_DROP_FRAME_TOO_SHORT);
+	close_lab(&lab);
+}
+
+// Headers are judged by what was captured; what is missing behind them counts as zeros and is
+// marked as missing in what is sent.
+static void cut_frames_get_a_verdict(void **unused) {
+	struct weir_pcap_options options = {0};
+	struct weir_capture_frame frame = lab_tcp(7, 80, SYN, 1000);
+	struct weir_offline_result result;
+	uint32_t outer;
+	struct lab lab;
+
+	(void)unused;
+	open_lab(&lab, &options);
+	frame.captured_bytes = 96;
+	result = process(&lab, &frame);
+	assert_int_equal(result.action, WEIR_ACTION_FORWARD);
+	assert_true(result.cut);
+	outer = strcmp(result.backend, "b-1") == 0 ? 20 : 40;
+	assert_int_equal(result.sent.bytes, 1054 + outer);
+	assert_int_equal(result.sent.captured_bytes, 96 + outer);
+	assert_int_equal(result.sent.data[96 + outer - 1], 0x42);
+
+	// Exactly the headers; inside the TCP header; inside the IP header.
+	frame.captured_bytes = 54;
+	assert_int_equal(process(&lab, &frame).action, WEIR_ACTION_FORWARD);
+	frame.captured_bytes = 53;
+	assert_int_equal(process(&lab, &frame).reason, WEIR_DROP_TCP_TRUNCATED);
+	frame.captured_bytes = 33;
+	assert_int_equal(process(&lab, &frame).reason, WEIR_DROP_IPV4_TRUNCATED);
+	frame.captured_bytes = 0;
+	assert_int_equal(process(&lab, &frame).reason, WEIR_DROP_FRAME_TOO_SHORT);
+	// Nothing of a frame before shows behind the cut.
+	frame = lab_tcp(7, 80, ACK, 1000);
+	frame.captured_bytes = 60;
+	result = process(&lab, &frame);
+	for (uint32_t i = 60 + outer; i < result.sent.bytes; i++) {
+		assert_int_equal(result.sent.data[i], 0);
+	}
+	close_lab(&lab);
+}
+
+static void long_frames_are_answered_or_dropped(void **unused) {
+	struct weir_pcap_options options = {.out_port = "lan"};
+	struct weir_capture_frame frame;
+	struct weir_offline_result result;
+	struct lab lab;
+
+	(void)unused;
+	open_lab(&lab, &options);
+	frame = lab_tcp(9, 80, ACK, 8000);
+	result = process(&lab, &frame);
+	assert_int_equal(result.action, WEIR_ACTION_FORWARD);
+	assert_true(result.sent.bytes > 8054);
+	frame = lab_tcp(9, 80, ACK, 30000);
+	result = process(&lab, &frame);
+	assert_int_equal(result.action, WEIR_ACTION_ANSWER);
+	assert_int_equal(result.reason, WEIR_DROP_MTU_EXCEEDED);
+	assert_string_equal(result.port, "wan");
+	frame = lab_tcp(9, 80, ACK, WEIR_OFFLINE_FRAME_BYTES_MAX - 54);
+	assert_int_equal(process(&lab, &frame).action, WEIR_ACTION_ANSWER);
+	frame.bytes++;
+	result = process(&lab, &frame);
+	assert_int_equal(result.action, WEIR_ACTION_DROP);
+	assert_int_equal(result.reason, WEIR_DROP_FRAME_TOO_LONG);
+	frame.bytes = UINT32_MAX;
+	assert_int_equal(process(&lab, &frame).reason, WEIR_DROP_FRAME_TOO_LONG);
+	close_lab(&lab);
+}
+
+// Timestamps drive the flow table: half-open flows end after five seconds.
+static void timestamps_are_the_clock(void **unused) {
+	struct weir_pcap_options options = {0};
+	struct weir_capture_frame frame = lab_tcp(11, 80, SYN, 0);
+	struct lab lab;
+
+	(void)unused;
+	open_lab(&lab, &options);
+	frame.time_ns = 1700000000 * SECOND_NS;
+	assert_int_equal(process(&lab, &frame).choice, WEIR_CHOICE_NEW);
+	frame.time_ns += 4 * SECOND_NS;
+	assert_int_equal(process(&lab, &frame).choice, WEIR_CHOICE_FLOW);
+	frame.time_ns += 6 * SECOND_NS;
+	assert_int_equal(process(&lab, &frame).choice, WEIR_CHOICE_NEW);
+	// Backwards is the same moment.
+	frame.time_ns -= 3600 * SECOND_NS;
+	assert_int_equal(process(&lab, &frame).choice, WEIR_CHOICE_FLOW);
+	frame.time_ns = 0;
+	assert_int_equal(process(&lab, &frame).choice, WEIR_CHOICE_FLOW);
+	close_lab(&lab);
+}
+
+static void flow_table_is_bounded(void **unused) {
+	struct weir_config *config = lab_config();
+
+	(void)unused;
+	assert_int_equal(weir_offline_flows(config), 4096);
+	config->flow_table.flows_per_worker = 1u << 28;
+	assert_int_equal(weir_offline_flows(config), 1048576);
+	weir_config_free(config);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(flow_is_forwarded_and_sticks),
+		cmocka_unit_test(out_port_gives_mac_tag_and_gateway),
+		cmocka_unit_test(changes_take_backends_out),
+		cmocka_unit_test(unknown_names_are_refused),
+		cmocka_unit_test(drops_name_their_reason),
+		cmocka_unit_test(cut_frames_get_a_verdict),
+		cmocka_unit_test(long_frames_are_answered_or_dropped),
+		cmocka_unit_test(timestamps_are_the_clock),
+		cmocka_unit_test(flow_table_is_bounded),
+	};
+
+	return cmocka_run_group_tests(tests, lab_start, NULL);
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <string.h>
+
+#include "options.h"
+
+#define ARGS_MAX 16
+
+static int read_line(const char *line, struct weir_pcap_options *options, char *why) {
+	static char text[512]; // the options point into it
+	char *argv[ARGS_MAX + 1] = {0};
+	int argc = 0;
+
+	strcpy(text, line);
+	for (char *word = strtok(text, " "); word != NULL; word = strtok(NULL, " ")) {
+		assert_true(argc < ARGS_MAX);
+		argv[argc++] = word;
+	}
+	return weir_pcap_options_read(argc, argv, options, why, 256);
+}
+
+static void every_option_is_read(void **unused) {
+	struct weir_pcap_options options;
+	char why[256];
+
+	(void)unused;
+	assert_int_equal(read_line("weir-pcap --json --drain web/b-1 c.json --down dns/b.2 in out "
+				   "--in-port wan --out-port lan",
+				 &options, why),
+		0);
+	assert_true(options.json);
+	assert_false(options.help);
+	assert_string_equal(options.config, "c.json");
+	assert_string_equal(options.input, "in");
+	assert_string_equal(options.output, "out");
+	assert_string_equal(options.in_port, "wan");
+	assert_string_equal(options.out_port, "lan");
+	assert_int_equal(options.changes, 2);
+	assert_int_equal(options.change[0].kind, WEIR_PCAP_DRAIN);
+	assert_string_equal(options.change[0].service, "web");
+	assert_string_equal(options.change[0].backend, "b-1");
+	assert_int_equal(options.change[1].kind, WEIR_PCAP_DOWN);
+	assert_string_equal(options.change[1].backend, "b.2");
+
+	assert_int_equal(
+		read_line("weir-pcap c - out --weight=web/b=0 --weight web/c=65535", &options, why),
+		0);
+	assert_false(options.json);
+	assert_null(options.in_port);
+	assert_string_equal(options.input, "-");
+	assert_int_equal(options.change[0].kind, WEIR_PCAP_WEIGHT);
+	assert_int_equal(options.change[0].weight, 0);
+	assert_int_equal(options.change[1].weight, 65535);
+
+	assert_int_equal(read_line("weir-pcap --help", &options, why), 0);
+	assert_true(options.help);
+	assert_int_equal(read_line("weir-pcap --version x", &options, why), 0);
+	assert_true(options.version);
+}
+
+static void wrong_usage_is_explained(void **unused) {
+	static const char *const cases[][2] = {
+		{"weir-pcap", "got 0 operands"},
+		{"weir-pcap a", "got 1 operand"},
+		{"weir-pcap a b", "got 2 operands"},
+		{"weir-pcap a b c d", "got 4 operands"},
+		{"weir-pcap a b c --nonsense", "--nonsense"},
+		{"weir-pcap a b c -x", "-x"},
+		{"weir-pcap a b c --drain", "needs an argument"},
+		{"weir-pcap a b c --drain web", "SERVICE/BACKEND"},
+		{"weir-pcap a b c --drain /b", "SERVICE/BACKEND"},
+		{"weir-pcap a b c --drain web/", "SERVICE/BACKEND"},
+		{"weir-pcap a b c --weight web/b", "N from 0 to 65535"},
+		{"weir-pcap a b c --weight web/b=", "N from 0 to 65535"},
+		{"weir-pcap a b c --weight web/b=-1", "N from 0 to 65535"},
+		{"weir-pcap a b c --weight web/b=65536", "N from 0 to 65535"},
+		{"weir-pcap a b c --weight web/b=99999999999999999999", "N from 0 to 65535"},
+		{"weir-pcap a b c --weight web/b=1x", "N from 0 to 65535"},
+		{"weir-pcap a b c --weight web=1/2", "N from 0 to 65535"},
+		{"weir-pcap a b c --weight web=1", "SERVICE/BACKEND=N"},
+		{"weir-pcap a b c --drain "
+		 "w23456789012345678901234567890123456789012345678901234567890123456789/b",
+			"SERVICE/BACKEND"},
+	};
+
+	(void)unused;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct weir_pcap_options options = {.config = "untouched"};
+		char why[256] = "";
+
+		assert_int_equal(read_line(cases[i][0], &options, why), -EINVAL);
+		if (strstr(why, cases[i][1]) == NULL) {
+			fail_msg("%s: \"%s\" does not say \"%s\"", cases[i][0], why, cases[i][1]);
+		}
+		assert_string_equal(options.config, "untouched");
+	}
+}
+
+static void too_many_changes_are_refused(void **unused) {
+	static struct weir_pcap_options options;
+	char *argv[WEIR_PCAP_CHANGES_MAX + 8] = {"weir-pcap", "a", "b", "c"};
+	char why[256];
+	int argc = 4;
+
+	(void)unused;
+	while (argc < 4 + WEIR_PCAP_CHANGES_MAX) {
+		argv[argc++] = "--drain=web/b";
+	}
+	assert_int_equal(weir_pcap_options_read(argc, argv, &options, why, sizeof(why)), 0);
+	assert_int_equal(options.changes, WEIR_PCAP_CHANGES_MAX);
+	argv[argc++] = "--drain=web/b";
+	assert_int_equal(weir_pcap_options_read(argc, argv, &options, why, sizeof(why)), -EINVAL);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_option_is_read),
+		cmocka_unit_test(wrong_usage_is_explained),
+		cmocka_unit_test(too_many_changes_are_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "offline_lab.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report.h"
+
+// A report on five packets: forwarded twice, answered, kernel, dropped.
+static char *make_report(bool json, const char *error) {
+	static const struct {
+		uint16_t source_port, port;
+		uint8_t flags;
+		uint32_t payload;
+	} packets[] = {{1, 80, 0x02, 0}, {1, 80, 0x10, 5}, {1, 80, 0x10, 1460}, {1, 99, 0x02, 0},
+		{1, 80, 0x03, 0}};
+	struct weir_pcap_options options = {.changes = 1};
+	struct weir_config *config = lab_config();
+	struct weir_offline *offline;
+	struct weir_report *report;
+	char why[256], *text = NULL;
+	size_t bytes;
+	FILE *out = open_memstream(&text, &bytes);
+
+	strcpy(options.change[0].service, "web");
+	strcpy(options.change[0].backend, "b-2");
+	options.change[0].kind = WEIR_PCAP_DRAIN;
+	assert_int_equal(weir_offline_create(config, &options, &offline, why, sizeof(why)), 0);
+	assert_int_equal(weir_report_begin(out, json, &report), 0);
+	for (uint64_t i = 0; i < sizeof(packets) / sizeof(packets[0]); i++) {
+		struct weir_capture_frame frame = lab_tcp(packets[i].source_port, packets[i].port,
+			packets[i].flags, packets[i].payload);
+		struct weir_offline_result result;
+
+		weir_offline_process(offline, &frame, &result);
+		if (i == 1) {
+			frame.bytes += 100;
+			result.cut = true;
+		}
+		weir_report_packet(report, i + 1, &frame, &result);
+	}
+	assert_int_equal(weir_report_end(report, weir_offline_tables(offline), error), 0);
+	fclose(out);
+	weir_offline_free(offline);
+	weir_config_free(config);
+	return text;
+}
+
+static void lines_for_people(void **unused) {
+	char *text = make_report(false, NULL);
+
+	(void)unused;
+	assert_string_equal(text,
+		"1 forwarded service=web backend=b-1 why=new port=wan\n"
+		"2 forwarded service=web backend=b-1 why=flow port=wan "
+		"[cut: 59 of 159 bytes captured]\n"
+		"3 answered service=web backend=b-1 why=too_big port=wan reason=mtu_exceeded "
+		"(does not fit when encapsulated; sender was told by ICMP)\n"
+		"4 kernel\n"
+		"5 dropped reason=tcp_flags (impossible TCP flags (none, SYN+FIN, SYN+RST, ...))\n"
+		"packets 5 = forwarded 2 + answered 1 + kernel 1 + dropped 1\n"
+		"dropped 1 tcp_flags\n"
+		"backend web/b-1: 2 packets, 1 new flows\n");
+	free(text);
+}
+
+static void json_for_programs(void **unused) {
+	char *text = make_report(true, "file \"x\": broken");
+	json_error_t error;
+	json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, &error), *packets, *totals;
+	long long n[5];
+
+	(void)unused;
+	assert_non_null(root);
+	packets = json_object_get(root, "packets");
+	totals = json_object_get(root, "totals");
+	assert_int_equal(json_array_size(packets), 5);
+	for (size_t i = 0; i < 5; i++) {
+		static const char *const actions[] = {
+			"forwarded", "forwarded", "answered", "kernel", "dropped"};
+		json_t *packet = json_array_get(packets, i);
+
+		assert_int_equal(json_integer_value(json_object_get(packet, "number")), i + 1);
+		assert_string_equal(
+			json_string_value(json_object_get(packet, "action")), actions[i]);
+	}
+	assert_string_equal(
+		json_string_value(json_object_get(json_array_get(packets, 0), "why")), "new");
+	assert_true(json_is_null(json_object_get(json_array_get(packets, 3), "backend")));
+	assert_string_equal(
+		json_string_value(json_object_get(json_array_get(packets, 4), "reason")),
+		"tcp_flags");
+	n[0] = json_integer_value(json_object_get(totals, "packets"));
+	n[1] = json_integer_value(json_object_get(totals, "forwarded"));
+	n[2] = json_integer_value(json_object_get(totals, "answered"));
+	n[3] = json_integer_value(json_object_get(totals, "kernel"));
+	n[4] = json_integer_value(json_object_get(totals, "dropped"));
+	assert_int_equal(n[0], 5);
+	assert_int_equal(n[0], n[1] + n[2] + n[3] + n[4]);
+	assert_int_equal(
+		json_integer_value(json_object_get(json_object_get(totals, "drops"), "tcp_flags")),
+		1);
+	assert_int_equal(json_array_size(json_object_get(totals, "backends")), 3);
+	assert_string_equal(
+		json_string_value(json_object_get(root, "error")), "file \"x\": broken");
+	json_decref(root);
+	free(text);
+}
+
+static void unwritable_output_is_reported(void **unused) {
+	struct weir_pcap_options options = {0};
+	struct weir_config *config = lab_config();
+	struct weir_offline *offline;
+	struct weir_report *report;
+	FILE *full = fopen("/dev/full", "w");
+	char why[256];
+
+	(void)unused;
+	assert_non_null(full);
+	assert_int_equal(weir_offline_create(config, &options, &offline, why, sizeof(why)), 0);
+	assert_int_equal(weir_report_begin(full, true, &report), 0);
+	assert_int_equal(weir_report_end(report, weir_offline_tables(offline), NULL), -EIO);
+	fclose(full);
+	weir_offline_free(offline);
+	weir_config_free(config);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(lines_for_people),
+		cmocka_unit_test(json_for_programs),
+		cmocka_unit_test(unwritable_output_is_reported),
+	};
+
+	return cmocka_run_group_tests(tests, lab_start, NULL);
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Pipeline lab: a real segment with published tables and a pipeline on top of it, for tests.
+//
+// The usual tables: service 0 (TCP 80 of both VIPs, ranges 8000..8999) with backends 0 to 3,
+// service 1 (UDP 53 of both VIPs) with backends 4 and 5. Odd backends have IPv6 addresses.
+#pragma once
+
+#include "backend_row.h"
+#include "frames.h"
+#include "pipeline.h"
+#include "writer.h"
+
+#define LAB_SERVICES 8
+#define LAB_BACKENDS 16
+#define LAB_PORTS 3
+#define LAB_IN_PORT 1
+#define LAB_MTU 1500
+#define LAB_SLOTS 251
+#define LAB_SEED 0x1234567890abcdefull
+#define LAB_NOW 1000000000000ull
+
+struct lab {
+	struct weir_segment *segment;
+	struct weir_writer *writer;
+	struct weir_pipeline *pipeline;
+	struct weir_backend_row rows[LAB_BACKENDS]; // change, then lab_publish_backends
+	struct weir_pipeline_params params;
+	uint64_t now_ns;
+};
+
+int lab_eal(void **state); // cmocka group set-up: EAL without hugepages
+
+// Defaults with which lab_open makes its pipeline; change and pass them to lab_open.
+struct weir_pipeline_params lab_params(void);
+struct lab *lab_open(const struct weir_pipeline_params *params); // nothing published
+struct lab *lab_make(void); // usual parameters and tables
+void lab_free(struct lab *lab);
+
+void lab_publish_usual(struct lab *lab);
+void lab_publish_services(struct lab *lab);
+void lab_publish_backends(struct lab *lab);
+// Equal weights.
+void lab_publish_selection(struct lab *lab, uint16_t service, const uint16_t *ids, uint32_t n);
+
+// One packet through the pipeline, its counters published.
+struct weir_verdict lab_process(struct lab *lab, struct rte_mbuf *m);
+// Build a packet, process it, free it.
+struct weir_verdict lab_send(struct lab *lab, const struct frame_spec *spec);
+// A TCP packet of a client's flow n (0..65535 - 1024) to service 0 over IPv4.
+struct frame_spec lab_tcp(uint16_t n, uint8_t flags);
+// Let time pass in the pipeline, in steps short enough for its sweep.
+void lab_wait(struct lab *lab, uint64_t ms);
+// Check the identities that pipeline.h promises of the counters.
+void lab_check_counters(const struct lab *lab);
+const struct weir_worker_counters *lab_counters(const struct lab *lab);

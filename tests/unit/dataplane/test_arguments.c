@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "arguments.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define WORDS 16
+
+// Parse words up to the first NULL.
+static int parse(struct weir_arguments *ret, char *why, ...) {
+	char *argv[WORDS] = {(char *)(uintptr_t) "weir-dataplane"};
+	va_list words;
+	int argc = 1;
+
+	va_start(words, why);
+	while ((argv[argc] = va_arg(words, char *)) != NULL) {
+		argc++;
+	}
+	va_end(words);
+	return weir_arguments_parse(argc, argv, ret, why, 256);
+}
+
+static void defaults_hold_for_what_is_not_given(void **state) {
+	struct weir_arguments arguments;
+	char why[256];
+
+	(void)state;
+	unsetenv("WEIR_STEER_OBJECT");
+	assert_int_equal(parse(&arguments, why, "--config", "weir.json", NULL), 0);
+	assert_string_equal(arguments.config, "weir.json");
+	assert_string_equal(arguments.run_dir, WEIR_RUN_DIR_DEFAULT);
+	assert_null(arguments.group);
+	assert_string_equal(arguments.eal, "");
+	assert_non_null(strstr(arguments.steer_object, "steer.bpf.o"));
+	assert_int_equal(arguments.log_level, WEIR_LOG_INFO);
+	assert_false(arguments.version || arguments.help);
+}
+
+static void every_option_is_taken(void **state) {
+	struct weir_arguments arguments;
+	char why[256];
+
+	(void)state;
+	assert_int_equal(
+		parse(&arguments, why, "--config=c", "--run-dir=r", "--group=g",
+			"--eal=--vdev=net_null0 -v", "--steer-object=s", "--log-level=debug", NULL),
+		0);
+	assert_string_equal(arguments.config, "c");
+	assert_string_equal(arguments.run_dir, "r");
+	assert_string_equal(arguments.group, "g");
+	assert_string_equal(arguments.eal, "--vdev=net_null0 -v");
+	assert_string_equal(arguments.steer_object, "s");
+	assert_int_equal(arguments.log_level, WEIR_LOG_DEBUG);
+}
+
+static void environment_stands_for_steer_object(void **state) {
+	struct weir_arguments arguments;
+	char why[256];
+
+	(void)state;
+	setenv("WEIR_STEER_OBJECT", "/from/environment", 1);
+	assert_int_equal(parse(&arguments, why, "--config=c", NULL), 0);
+	assert_string_equal(arguments.steer_object, "/from/environment");
+	assert_int_equal(parse(&arguments, why, "--config=c", "--steer-object=none", NULL), 0);
+	assert_string_equal(arguments.steer_object, WEIR_STEER_OBJECT_NONE);
+	unsetenv("WEIR_STEER_OBJECT");
+}
+
+static void help_and_version_need_no_config(void **state) {
+	struct weir_arguments arguments;
+	char why[256];
+
+	(void)state;
+	assert_int_equal(parse(&arguments, why, "--help", NULL), 0);
+	assert_true(arguments.help);
+	assert_int_equal(parse(&arguments, why, "--version", NULL), 0);
+	assert_true(arguments.version);
+	assert_non_null(strstr(weir_arguments_usage(), "Example: weir-dataplane --config"));
+}
+
+static void mistakes_are_named(void **state) {
+	struct weir_arguments arguments = {.config = "before"};
+	char run_dir[256];
+	char why[256];
+
+	(void)state;
+	assert_int_equal(parse(&arguments, why, NULL), -EINVAL);
+	assert_non_null(strstr(why, "--config"));
+	assert_int_equal(parse(&arguments, why, "--config", NULL), -EINVAL);
+	assert_non_null(strstr(why, "needs a value"));
+	assert_int_equal(parse(&arguments, why, "--config=c", "--speed=9", NULL), -EINVAL);
+	assert_non_null(strstr(why, "--speed"));
+	assert_int_equal(parse(&arguments, why, "--config=c", "more", NULL), -EINVAL);
+	assert_non_null(strstr(why, "more"));
+	assert_int_equal(parse(&arguments, why, "--config=c", "--log-level=loud", NULL), -EINVAL);
+	assert_non_null(strstr(why, "loud"));
+	assert_int_equal(
+		parse(&arguments, why, "--config=c", "--steer-object=a,b=c", NULL), -EINVAL);
+	assert_non_null(strstr(why, "--steer-object"));
+	memset(run_dir, 'r', sizeof(run_dir));
+	memcpy(run_dir, "--run-dir=", 10);
+	run_dir[sizeof(run_dir) - 1] = '\0';
+	assert_int_equal(parse(&arguments, why, "--config=c", run_dir, NULL), -EINVAL);
+	assert_non_null(strstr(why, "--run-dir"));
+	assert_string_equal(arguments.config, "before");
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(defaults_hold_for_what_is_not_given),
+		cmocka_unit_test(every_option_is_taken),
+		cmocka_unit_test(environment_stands_for_steer_object),
+		cmocka_unit_test(help_and_version_need_no_config),
+		cmocka_unit_test(mistakes_are_named),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "buffers.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <rte_mbuf.h>
+
+#include "device_lab.h"
+
+static void a_pool_is_made_once_per_size(void **state) {
+	struct weir_plan plan = {.pools = 2,
+		.pool = {{.room = 2176, .buffers = 1023}, {.room = 3840, .buffers = 511}}};
+	struct rte_mempool *pool = NULL, *again = NULL, *large = NULL, *node = NULL;
+	struct weir_buffers buffers;
+
+	(void)state;
+	weir_buffers_init(&buffers, &plan);
+	assert_int_equal(weir_buffers_pool(&buffers, 2176, SOCKET_ID_ANY, &pool), 0);
+	assert_int_equal(weir_buffers_pool(&buffers, 2176, SOCKET_ID_ANY, &again), 0);
+	assert_int_equal(weir_buffers_pool(&buffers, 3840, SOCKET_ID_ANY, &large), 0);
+	assert_int_equal(weir_buffers_pool(&buffers, 2176, 0, &node), 0);
+	assert_ptr_equal(pool, again);
+	assert_ptr_not_equal(pool, large);
+	assert_ptr_equal(pool, node); // ordinary pages belong to no node
+	assert_int_equal(rte_pktmbuf_data_room_size(pool), 2176);
+	assert_int_equal(rte_pktmbuf_data_room_size(large), 3840);
+	assert_int_equal(rte_mempool_avail_count(pool), 1023);
+	assert_int_equal(rte_mempool_avail_count(large), 511);
+	weir_buffers_fini(&buffers);
+}
+
+static void what_was_not_planned_or_does_not_fit_is_refused(void **state) {
+	struct weir_plan plan = {.pools = 1, .pool = {{.room = 2176, .buffers = 10000000}}};
+	struct weir_buffers buffers;
+	struct rte_mempool *pool = NULL;
+
+	(void)state;
+	weir_buffers_init(&buffers, &plan);
+	assert_int_equal(weir_buffers_pool(&buffers, 2000, SOCKET_ID_ANY, &pool), -EINVAL);
+	assert_int_equal(weir_buffers_pool(&buffers, 2176, SOCKET_ID_ANY, &pool), -ENOMEM);
+	assert_null(pool);
+	weir_buffers_fini(&buffers);
+}
+
+// An AF_XDP frame is a whole object of the pool, and must not be larger than a page.
+static void the_largest_af_xdp_buffer_fits_a_page(void **state) {
+	struct weir_plan plan = {.pools = 1, .pool = {{.room = 3840, .buffers = 511}}};
+	struct weir_buffers buffers;
+	struct rte_mempool *pool;
+
+	(void)state;
+	weir_buffers_init(&buffers, &plan);
+	assert_int_equal(weir_buffers_pool(&buffers, 3840, SOCKET_ID_ANY, &pool), 0);
+	assert_in_range(pool->header_size + pool->elt_size + pool->trailer_size, 3840, 4096);
+	weir_buffers_fini(&buffers);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_pool_is_made_once_per_size),
+		cmocka_unit_test(what_was_not_planned_or_does_not_fit_is_refused),
+		cmocka_unit_test(the_largest_af_xdp_buffer_fits_a_page),
+	};
+
+	return cmocka_run_group_tests(tests, device_lab_eal, NULL);
+}

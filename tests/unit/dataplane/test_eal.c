@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "eal.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <rte_eal.h>
+#include <rte_lcore.h>
+
+static const struct weir_memory ordinary = {.huge_pages = false, .bytes = 64ull << 20};
+static const struct weir_memory huge = {.huge_pages = true, .bytes = 64ull << 20};
+
+struct lab {
+	struct weir_config config;
+	struct weir_plan plan;
+	struct weir_eal_params params;
+	char **arguments;
+	char why[256];
+};
+
+static uint16_t first_cpu(void) {
+	cpu_set_t ours;
+	uint16_t cpu = 0;
+
+	assert_int_equal(sched_getaffinity(0, sizeof(ours), &ours), 0);
+	while (!CPU_ISSET(cpu, &ours)) {
+		cpu++;
+	}
+	return cpu;
+}
+
+static int open_lab(void **state) {
+	struct lab *lab = calloc(1, sizeof(*lab));
+
+	assert_non_null(lab);
+	snprintf(lab->config.instance.name, sizeof(lab->config.instance.name), "test");
+	lab->config.workers.count = 2;
+	lab->config.workers.cores[0] = lab->config.workers.cores[1] = first_cpu();
+	lab->params = (struct weir_eal_params){.config = &lab->config,
+		.plan = &lab->plan,
+		.memory = &ordinary,
+		.run_dir = "/",
+		.extra = "",
+		.log_level = WEIR_LOG_ERROR};
+	*state = lab;
+	return 0;
+}
+
+static int close_lab(void **state) {
+	struct lab *lab = *state;
+
+	weir_eal_arguments_free(lab->arguments);
+	free(lab);
+	return 0;
+}
+
+static int make(struct lab *lab) {
+	weir_eal_arguments_free(lab->arguments);
+	lab->arguments = NULL;
+	return weir_eal_arguments(&lab->params, &lab->arguments, lab->why, sizeof(lab->why));
+}
+
+static const char *find(const struct lab *lab, const char *beginning) {
+	for (char **word = lab->arguments; *word != NULL; word++) {
+		if (strncmp(*word, beginning, strlen(beginning)) == 0) {
+			return *word;
+		}
+	}
+	return NULL;
+}
+
+static void workers_are_lcores_pinned_to_their_cpus(void **state) {
+	struct lab *lab = *state;
+	char end[64];
+	const char *lcores;
+
+	assert_true(make(lab) > 0);
+	lcores = find(lab, "--lcores=0@(");
+	assert_non_null(lcores);
+	snprintf(end, sizeof(end), "),1@%u,2@%u", first_cpu(), first_cpu());
+	assert_string_equal(strchr(lcores, ')'), end);
+	assert_non_null(find(lab, "--main-lcore=0"));
+}
+
+static void a_cpu_that_is_not_ours_is_refused(void **state) {
+	struct lab *lab = *state;
+
+	lab->config.workers.cores[1] = 1023;
+	assert_int_equal(make(lab), -EINVAL);
+	assert_non_null(strstr(lab->why, "workers.cores[1]: CPU 1023"));
+}
+
+static void memory_is_as_chosen(void **state) {
+	struct lab *lab = *state;
+
+	assert_true(make(lab) > 0);
+	assert_non_null(find(lab, "--no-huge"));
+	assert_string_equal(find(lab, "-m"), "-m64");
+	assert_null(find(lab, "--in-memory"));
+	lab->params.memory = &huge;
+	assert_true(make(lab) > 0);
+	assert_non_null(find(lab, "--in-memory"));
+	assert_null(find(lab, "--no-huge"));
+}
+
+static void pci_is_scanned_only_for_ports_that_are_there(void **state) {
+	struct lab *lab = *state;
+
+	lab->plan.devices = 2;
+	assert_int_equal(weir_devargs_parse("net_null0", &lab->plan.device[0].devargs), 0);
+	assert_int_equal(weir_devargs_parse("net_null1", &lab->plan.device[1].devargs), 0);
+	assert_true(make(lab) > 0);
+	assert_non_null(find(lab, "--no-pci"));
+	assert_int_equal(weir_devargs_parse("01:00.0,x=1", &lab->plan.device[1].devargs), 0);
+	assert_true(make(lab) > 0);
+	assert_null(find(lab, "--no-pci"));
+	assert_string_equal(find(lab, "--allow="), "--allow=0000:01:00.0,x=1");
+}
+
+static void the_prefix_is_that_of_instance_and_run_directory(void **state) {
+	struct lab *lab = *state;
+	char first[128];
+
+	assert_true(make(lab) > 0);
+	snprintf(first, sizeof(first), "%s", find(lab, "--file-prefix="));
+	assert_non_null(strstr(first, "weir-test-"));
+	assert_true(make(lab) > 0);
+	assert_string_equal(find(lab, "--file-prefix="), first);
+	lab->params.run_dir = "/tmp";
+	assert_true(make(lab) > 0);
+	assert_string_not_equal(find(lab, "--file-prefix="), first);
+}
+
+static void extra_words_come_last_and_may_be_quoted(void **state) {
+	struct lab *lab = *state;
+	int n;
+
+	lab->params.extra = "  -v '--vdev=net null0' --a=\"b 'c\"'d' ''";
+	n = make(lab);
+	assert_true(n > 4);
+	assert_null(lab->arguments[n]);
+	assert_string_equal(lab->arguments[n - 4], "-v");
+	assert_string_equal(lab->arguments[n - 3], "--vdev=net null0");
+	assert_string_equal(lab->arguments[n - 2], "--a=b 'cd");
+	assert_string_equal(lab->arguments[n - 1], "");
+	lab->params.extra = "--a='b";
+	assert_int_equal(make(lab), -EINVAL);
+	assert_non_null(strstr(lab->why, "--eal"));
+}
+
+// In a process of its own, which DPDK wants to itself.
+static void dpdk_starts_with_them_and_leaves_nothing_behind(void **state) {
+	struct lab *lab = *state;
+	char directory[256];
+	int status;
+	pid_t pid;
+
+	fflush(NULL);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		int n = make(lab);
+		bool good = n > 0 &&
+			    weir_eal_init(n, lab->arguments, lab->why, sizeof(lab->why)) == 0 &&
+			    rte_lcore_count() == 3 && rte_get_main_lcore() == 0 &&
+			    rte_lcore_is_enabled(weir_eal_lcore(1));
+
+		snprintf(directory, sizeof(directory), "%s", rte_eal_get_runtime_dir());
+		weir_eal_fini();
+		weir_eal_arguments_free(lab->arguments);
+		_exit(good && access(directory, F_OK) < 0 ? 0 : 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void a_wrong_extra_argument_is_an_error_not_the_end(void **state) {
+	struct lab *lab = *state;
+	int status;
+	pid_t pid;
+
+	lab->params.extra = "--no-such-argument";
+	fflush(NULL);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		int n = make(lab);
+
+		(void)!freopen("/dev/null", "w", stdout); // DPDK's usage
+		(void)!freopen("/dev/null", "w", stderr);
+		_exit(n > 0 && weir_eal_init(n, lab->arguments, lab->why, sizeof(lab->why)) < 0 &&
+					strstr(lab->why, "DPDK") != NULL
+				? 0
+				: 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+#define LAB_TEST(name) cmocka_unit_test_setup_teardown(name, open_lab, close_lab)
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		LAB_TEST(workers_are_lcores_pinned_to_their_cpus),
+		LAB_TEST(a_cpu_that_is_not_ours_is_refused),
+		LAB_TEST(memory_is_as_chosen),
+		LAB_TEST(pci_is_scanned_only_for_ports_that_are_there),
+		LAB_TEST(the_prefix_is_that_of_instance_and_run_directory),
+		LAB_TEST(extra_words_come_last_and_may_be_quoted),
+		LAB_TEST(dpdk_starts_with_them_and_leaves_nothing_behind),
+		LAB_TEST(a_wrong_extra_argument_is_an_error_not_the_end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

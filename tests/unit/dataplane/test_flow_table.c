@@ -1,0 +1,563 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Flow table: guarantees F1 to F6 of flow_table.h, and a random walk against a simple model.
+#include "flow_table.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <rte_eal.h>
+#include <rte_memory.h>
+
+#include "hash.h"
+
+#define MS 1000000ull
+#define SECOND 1000000000ull
+#define START (3 * 86400 * SECOND)
+#define BACKENDS 16
+
+struct fixture {
+	struct weir_flow_table *table;
+	int64_t active[BACKENDS];
+	uint64_t ended[4];
+};
+
+static void on_ended(void *context, uint16_t backend, enum weir_flow_end end) {
+	struct fixture *f = context;
+
+	assert_true(backend < BACKENDS);
+	f->active[backend]--;
+	assert_true(f->active[backend] >= 0);
+	f->ended[end]++;
+}
+
+static struct fixture *make(uint32_t flows, uint32_t half_open_percent) {
+	struct fixture *f = calloc(1, sizeof(*f));
+	struct weir_flow_table_params params = {
+		.flows = flows,
+		.half_open_percent = half_open_percent,
+		.timeout_ms = {5000, 900000, 10000, 30000},
+		.socket = SOCKET_ID_ANY,
+	};
+
+	assert_non_null(f);
+	assert_int_equal(weir_flow_table_create(&params, on_ended, f, &f->table), 0);
+	return f;
+}
+
+static void drop(struct fixture *f) {
+	weir_flow_table_free(f->table);
+	free(f);
+}
+
+static struct weir_flow_key key_of(uint32_t n, uint8_t family, uint8_t protocol) {
+	struct weir_flow_key key = {.family = family, .protocol = protocol};
+	uint64_t mixed = weir_hash_mix(n + 1, 0x9e3779b97f4a7c15ull);
+
+	memcpy(key.source, &mixed, 4);
+	memcpy(key.destination, &(uint32_t){0x0a6433c6}, 4);
+	if (family == 6) {
+		memcpy(key.source + 8, &mixed, 8);
+		key.destination[15] = 1;
+	}
+	key.source_port = (uint16_t)n;
+	key.destination_port = 0x5000;
+	return key;
+}
+
+static uint64_t hash_of(const struct weir_flow_key *key) {
+	uint32_t source, destination;
+
+	if (key->family == 6) {
+		return weir_hash_ipv6(key->source, key->destination, key->source_port,
+			key->destination_port, key->protocol, 7);
+	}
+	memcpy(&source, key->source, 4);
+	memcpy(&destination, key->destination, 4);
+	return weir_hash_ipv4(
+		source, destination, key->source_port, key->destination_port, key->protocol, 7);
+}
+
+static weir_flow_ref find(struct fixture *f, const struct weir_flow_key *key, uint64_t now) {
+	return weir_flow_lookup(f->table, key, hash_of(key), now);
+}
+
+static weir_flow_ref insert(struct fixture *f, const struct weir_flow_key *key, uint16_t backend,
+	enum weir_flow_event event, uint64_t now) {
+	weir_flow_ref flow = weir_flow_insert(f->table, key, hash_of(key), backend, event, now);
+
+	if (flow >= 0) {
+		f->active[backend]++;
+	}
+	return flow;
+}
+
+static int64_t active_total(const struct fixture *f) {
+	int64_t total = 0;
+
+	for (unsigned int i = 0; i < BACKENDS; i++) {
+		total += f->active[i];
+	}
+	return total;
+}
+
+// Sweep in steps of a poll loop until `duration` has gone by.
+static uint64_t sweep_for(struct fixture *f, uint64_t now, uint64_t duration) {
+	uint64_t end = now + duration;
+
+	for (; now < end; now += MS / 10) {
+		weir_flow_sweep(f->table, now);
+	}
+	return now;
+}
+
+static void flow_insert_then_lookup_finds_backend_and_state(void **state) {
+	(void)state;
+	struct fixture *f = make(1024, 50);
+
+	for (uint8_t family = 4; family <= 6; family += 2) {
+		struct weir_flow_key tcp = key_of(1, family, 6);
+		struct weir_flow_key udp = key_of(1, family, 17);
+
+		assert_true(find(f, &tcp, START) < 0);
+		assert_true(insert(f, &tcp, 3, WEIR_FLOW_EVENT_SYN, START) >= 0);
+		assert_true(insert(f, &udp, 4, WEIR_FLOW_EVENT_DATAGRAM, START) >= 0);
+		assert_int_equal(weir_flow_backend(f->table, find(f, &tcp, START)), 3);
+		assert_int_equal(weir_flow_backend(f->table, find(f, &udp, START)), 4);
+		assert_int_equal(
+			weir_flow_state(f->table, find(f, &tcp, START)), WEIR_FLOW_SYN_SEEN);
+		assert_int_equal(weir_flow_state(f->table, find(f, &udp, START)), WEIR_FLOW_UDP);
+	}
+	assert_int_equal(weir_flow_count(f->table), 4);
+	assert_int_equal(weir_flow_half_open_count(f->table), 2);
+	drop(f);
+}
+
+// F1: keys that differ in one field only, with one and the same hash, are kept apart.
+static void flow_f1_full_keys_are_compared(void **state) {
+	(void)state;
+	struct fixture *f = make(1024, 100);
+
+	for (uint8_t family = 4; family <= 6; family += 2) {
+		struct weir_flow_key base = key_of(5, family, 6);
+		uint64_t hash = hash_of(&base);
+		unsigned int bytes = family == 4 ? 4 : 16;
+
+		assert_true(weir_flow_insert(
+				    f->table, &base, hash, 1, WEIR_FLOW_EVENT_DATA, START) >= 0);
+		f->active[1]++;
+		for (unsigned int i = 0; i < bytes; i++) {
+			struct weir_flow_key other = base;
+
+			other.source[i] ^= 1;
+			assert_true(weir_flow_lookup(f->table, &other, hash, START) < 0);
+			other = base;
+			other.destination[i] ^= 0x80;
+			assert_true(weir_flow_lookup(f->table, &other, hash, START) < 0);
+		}
+		for (unsigned int bit = 0; bit < 16; bit++) {
+			struct weir_flow_key other = base;
+
+			other.source_port ^= (uint16_t)(1u << bit);
+			assert_true(weir_flow_lookup(f->table, &other, hash, START) < 0);
+			other = base;
+			other.destination_port ^= (uint16_t)(1u << bit);
+			assert_true(weir_flow_lookup(f->table, &other, hash, START) < 0);
+		}
+		struct weir_flow_key other = base;
+
+		other.protocol = 17;
+		assert_true(weir_flow_lookup(f->table, &other, hash, START) < 0);
+		assert_true(weir_flow_lookup(f->table, &base, hash, START) >= 0);
+	}
+	drop(f);
+}
+
+// F2: the table takes as many flows as it was made for (but for a stray few), then refuses.
+static void flow_f2_insert_full_table_returns_enospc(void **state) {
+	(void)state;
+	const uint32_t flows = 100000;
+	struct fixture *f = make(flows, 100);
+	uint32_t refused_early = 0;
+
+	for (uint32_t i = 0; i < flows; i++) {
+		struct weir_flow_key key = key_of(i, 4, 6);
+
+		refused_early += insert(f, &key, i % BACKENDS, WEIR_FLOW_EVENT_DATA, START) < 0;
+	}
+	print_message("refused before full: %u of %u\n", refused_early, flows);
+	assert_true(refused_early <= flows / 10000);
+	for (uint32_t i = 0; i < flows; i++) {
+		struct weir_flow_key key = key_of(i, 4, 6);
+		weir_flow_ref flow = find(f, &key, START);
+
+		if (flow >= 0) {
+			assert_int_equal(weir_flow_backend(f->table, flow), i % BACKENDS);
+		}
+	}
+	for (uint32_t i = flows; i < flows + 2 * refused_early + 1000; i++) {
+		struct weir_flow_key key = key_of(i, 4, 6);
+		weir_flow_ref flow = insert(f, &key, 0, WEIR_FLOW_EVENT_DATA, START);
+
+		assert_true(flow >= 0 || flow == -ENOSPC);
+	}
+	struct weir_flow_key last = key_of(2 * flows, 4, 6);
+
+	assert_true(weir_flow_count(f->table) <= flows);
+	assert_int_equal(insert(f, &last, 0, WEIR_FLOW_EVENT_DATA, START), -ENOSPC);
+	assert_int_equal(active_total(f), weir_flow_count(f->table));
+	assert_int_equal(f->ended[WEIR_FLOW_END_EVICTED], 0);
+	drop(f);
+}
+
+// F3, F4: a flood of SYNs ten times the table's size leaves every established flow in place.
+static void flow_f3_f4_syn_flood_evicts_only_half_open(void **state) {
+	(void)state;
+	const uint32_t flows = 20000, established = 15000;
+	struct fixture *f = make(flows, 25);
+	uint64_t now = START;
+
+	for (uint32_t i = 0; i < established; i++) {
+		struct weir_flow_key key = key_of(i, 4, i % 3 ? 6 : 17);
+
+		assert_true(
+			insert(f, &key, i % BACKENDS,
+				i % 3 ? WEIR_FLOW_EVENT_DATA : WEIR_FLOW_EVENT_DATAGRAM, now) >= 0);
+	}
+	for (uint32_t i = 0; i < 10 * flows; i++) {
+		struct weir_flow_key key = key_of(1000000 + i, 4, 6);
+
+		insert(f, &key, 1, WEIR_FLOW_EVENT_SYN, now += 1000);
+		assert_true(weir_flow_half_open_count(f->table) <= flows / 4);
+	}
+	assert_true(weir_flow_half_open_count(f->table) > flows / 8);
+	assert_true(weir_flow_evicted_count(f->table) > flows);
+	for (uint32_t i = 0; i < established; i++) {
+		struct weir_flow_key key = key_of(i, 4, i % 3 ? 6 : 17);
+
+		assert_true(find(f, &key, now) >= 0);
+	}
+	assert_int_equal(active_total(f), weir_flow_count(f->table));
+	assert_int_equal(f->ended[WEIR_FLOW_END_EVICTED], weir_flow_evicted_count(f->table));
+	drop(f);
+}
+
+#define SYN WEIR_FLOW_EVENT_SYN
+#define DATA WEIR_FLOW_EVENT_DATA
+#define FIN WEIR_FLOW_EVENT_FIN
+#define RST WEIR_FLOW_EVENT_RST
+#define DGRAM WEIR_FLOW_EVENT_DATAGRAM
+
+struct transition {
+	const char *name;
+	enum weir_flow_event first;
+	enum weir_flow_event next[4];
+	unsigned int steps;
+	enum weir_flow_state expected;
+	bool new_flow; // what the last step says
+};
+
+static void flow_states_follow_the_clients_half(void **state) {
+	(void)state;
+	static const struct transition table[] = {
+		{"syn", SYN, {0}, 0, WEIR_FLOW_SYN_SEEN, false},
+		{"syn retransmit", SYN, {SYN}, 1, WEIR_FLOW_SYN_SEEN, false},
+		{"handshake", SYN, {DATA}, 1, WEIR_FLOW_ESTABLISHED, false},
+		{"mid-flow", DATA, {DATA}, 1, WEIR_FLOW_ESTABLISHED, false},
+		{"syn on established", SYN, {DATA, SYN}, 2, WEIR_FLOW_ESTABLISHED, false},
+		{"fin", SYN, {DATA, FIN}, 2, WEIR_FLOW_CLOSING, false},
+		{"half-closed download", SYN, {DATA, FIN, DATA}, 3, WEIR_FLOW_CLOSING, false},
+		{"fin without handshake", SYN, {FIN}, 1, WEIR_FLOW_CLOSING, false},
+		{"rst", SYN, {DATA, RST}, 2, WEIR_FLOW_CLOSING, false},
+		{"rst was forged", SYN, {DATA, RST, DATA}, 3, WEIR_FLOW_ESTABLISHED, false},
+		{"rst to syn", SYN, {RST}, 1, WEIR_FLOW_CLOSING, false},
+		{"ack after fin and rst", SYN, {DATA, FIN, RST, DATA}, 4, WEIR_FLOW_CLOSING, false},
+		{"fin then rst", SYN, {DATA, FIN, RST}, 3, WEIR_FLOW_CLOSING, false},
+		{"port reuse after fin", SYN, {DATA, FIN, SYN}, 3, WEIR_FLOW_CLOSING, true},
+		{"port reuse after rst", SYN, {DATA, RST, SYN}, 3, WEIR_FLOW_CLOSING, true},
+		{"udp", DGRAM, {DGRAM, DGRAM}, 2, WEIR_FLOW_UDP, false},
+	};
+
+	for (unsigned int i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		const struct transition *t = &table[i];
+		struct fixture *f = make(1024, 50);
+		struct weir_flow_key key = key_of(i, i % 2 ? 6 : 4, t->first == DGRAM ? 17 : 6);
+		weir_flow_ref flow = insert(f, &key, 2, t->first, START);
+		bool is_new = false;
+
+		for (unsigned int s = 0; s < t->steps; s++) {
+			is_new = weir_flow_advance(f->table, flow, t->next[s], START + s * MS);
+		}
+		if (weir_flow_state(f->table, flow) != t->expected || is_new != t->new_flow) {
+			fail_msg("%s: state %s, new flow %d", t->name,
+				weir_flow_state_name(weir_flow_state(f->table, flow)), is_new);
+		}
+		assert_int_equal(weir_flow_half_open_count(f->table),
+			t->expected == WEIR_FLOW_SYN_SEEN ? 1 : 0);
+		drop(f);
+	}
+}
+
+static void flow_restart_reports_the_old_flow_once(void **state) {
+	(void)state;
+	struct fixture *f = make(1024, 50);
+	struct weir_flow_key key = key_of(1, 4, 6);
+	weir_flow_ref flow = insert(f, &key, 2, WEIR_FLOW_EVENT_DATA, START);
+
+	weir_flow_advance(f->table, flow, WEIR_FLOW_EVENT_FIN, START);
+	weir_flow_restart(f->table, flow, 5, WEIR_FLOW_EVENT_SYN, WEIR_FLOW_END_COMPLETED, START);
+	f->active[5]++;
+	assert_int_equal(f->ended[WEIR_FLOW_END_COMPLETED], 1);
+	assert_int_equal(f->active[2], 0);
+	assert_int_equal(weir_flow_backend(f->table, flow), 5);
+	assert_int_equal(weir_flow_state(f->table, flow), WEIR_FLOW_SYN_SEEN);
+	assert_int_equal(weir_flow_half_open_count(f->table), 1);
+	assert_int_equal(weir_flow_count(f->table), 1);
+	drop(f);
+}
+
+// F4: neither a restart nor a removal makes the half-open flows more than their share.
+static void flow_f4_restart_keeps_the_half_open_limit(void **state) {
+	(void)state;
+	struct fixture *f = make(4096, 10);
+
+	for (uint32_t i = 0; i < 3000; i++) {
+		struct weir_flow_key key = key_of(i, 4, 6);
+		weir_flow_ref flow = insert(f, &key, 2, WEIR_FLOW_EVENT_DATA, START);
+
+		weir_flow_advance(f->table, flow, WEIR_FLOW_EVENT_RST, START);
+		assert_true(weir_flow_advance(f->table, flow, WEIR_FLOW_EVENT_SYN, START));
+		weir_flow_restart(
+			f->table, flow, 3, WEIR_FLOW_EVENT_SYN, WEIR_FLOW_END_COMPLETED, START);
+		f->active[3]++;
+		assert_true(weir_flow_half_open_count(f->table) <= 409);
+		// Whatever the limit said, the handshake's end makes it established.
+		if (i % 2 == 0) {
+			weir_flow_advance(f->table, flow, WEIR_FLOW_EVENT_DATA, START);
+			assert_int_equal(weir_flow_state(f->table, flow), WEIR_FLOW_ESTABLISHED);
+		}
+	}
+	assert_int_equal(active_total(f), weir_flow_count(f->table));
+	drop(f);
+}
+
+static void flow_remove_reports_the_flow_once(void **state) {
+	(void)state;
+	struct fixture *f = make(1024, 50);
+	struct weir_flow_key key = key_of(1, 6, 6);
+	weir_flow_ref flow = insert(f, &key, 2, WEIR_FLOW_EVENT_SYN, START);
+
+	weir_flow_remove(f->table, flow, WEIR_FLOW_END_EVICTED);
+	assert_true(find(f, &key, START) < 0);
+	assert_int_equal(f->ended[WEIR_FLOW_END_EVICTED], 1);
+	assert_int_equal(weir_flow_count(f->table), 0);
+	assert_int_equal(weir_flow_half_open_count(f->table), 0);
+	drop(f);
+}
+
+// F6 for tables so large that a turn cannot keep up: the caller is told not to sleep.
+static void flow_f6_sweep_says_when_more_is_due(void **state) {
+	(void)state;
+	struct fixture *f = make(3000000, 50);
+	struct weir_flow_key key = key_of(1, 4, 6);
+	uint64_t now = START;
+	unsigned int turns = 0;
+
+	insert(f, &key, 2, WEIR_FLOW_EVENT_SYN, now);
+	weir_flow_sweep(f->table, now);
+	now += 6 * SECOND;
+	while (weir_flow_sweep(f->table, now)) {
+		turns++;
+	}
+	// One call would have done 256 buckets of 1,250,000.
+	assert_true(turns > 1000);
+	now = sweep_for(f, now, 1100 * MS);
+	assert_int_equal(weir_flow_count(f->table), 0);
+	drop(f);
+}
+
+// F5, F6: each state ends by its own timeout, within a second (and one tick) of it.
+static void flow_f6_each_state_expires_in_time(void **state) {
+	(void)state;
+	static const struct {
+		enum weir_flow_event first, then;
+		uint8_t protocol;
+		uint32_t timeout_ms;
+		enum weir_flow_end end;
+	} table[] = {
+		{WEIR_FLOW_EVENT_SYN, WEIR_FLOW_EVENT_SYN, 6, 5000, WEIR_FLOW_END_TIMED_OUT},
+		{WEIR_FLOW_EVENT_SYN, WEIR_FLOW_EVENT_FIN, 6, 10000, WEIR_FLOW_END_COMPLETED},
+		{WEIR_FLOW_EVENT_SYN, WEIR_FLOW_EVENT_RST, 6, 10000, WEIR_FLOW_END_REFUSED},
+		{WEIR_FLOW_EVENT_FIN, WEIR_FLOW_EVENT_RST, 6, 10000, WEIR_FLOW_END_COMPLETED},
+		{WEIR_FLOW_EVENT_DATAGRAM, WEIR_FLOW_EVENT_DATAGRAM, 17, 30000,
+			WEIR_FLOW_END_TIMED_OUT},
+		{WEIR_FLOW_EVENT_SYN, WEIR_FLOW_EVENT_DATA, 6, 900000, WEIR_FLOW_END_TIMED_OUT},
+	};
+
+	for (unsigned int i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		struct fixture *f = make(5000, 100);
+		struct weir_flow_key key = key_of(i, i % 2 ? 6 : 4, table[i].protocol);
+		weir_flow_ref flow = insert(f, &key, 2, table[i].first, START);
+		uint64_t now = START;
+
+		weir_flow_advance(f->table, flow, table[i].then, now);
+		// A skip is allowed: a worker that slept does not lose the time.
+		now += (uint64_t)table[i].timeout_ms * MS - 1500 * MS;
+		now = sweep_for(f, now, 1500 * MS);
+		assert_true(find(f, &key, now) >= 0);
+		assert_in_range(weir_flow_idle_ms(f->table, find(f, &key, now), now),
+			table[i].timeout_ms - table[i].timeout_ms / 1000 - 10,
+			table[i].timeout_ms + table[i].timeout_ms / 1000 + 10);
+		now += (uint64_t)table[i].timeout_ms * MS / 8000 + MS;
+		assert_true(find(f, &key, now) < 0);
+		now = sweep_for(f, now, 1000 * MS);
+		assert_int_equal(f->ended[table[i].end], 1);
+		assert_int_equal(weir_flow_count(f->table), 0);
+		assert_int_equal(weir_flow_half_open_count(f->table), 0);
+		drop(f);
+	}
+}
+
+static void flow_refreshed_stays_forever(void **state) {
+	(void)state;
+	struct fixture *f = make(1024, 50);
+	struct weir_flow_key key = key_of(1, 4, 6);
+	uint64_t now = START;
+
+	insert(f, &key, 2, WEIR_FLOW_EVENT_DATA, now);
+	for (unsigned int i = 0; i < 500; i++) { // many wraps of the 16-bit ticks
+		now = sweep_for(f, now + 800 * SECOND, 20 * MS);
+		weir_flow_ref flow = find(f, &key, now);
+
+		assert_true(flow >= 0);
+		weir_flow_advance(f->table, flow, WEIR_FLOW_EVENT_DATA, now);
+	}
+	drop(f);
+}
+
+// Every operation at random, against an array.
+static void flow_random_walk_agrees_with_a_model(void **state) {
+	(void)state;
+	enum { KEYS = 6000 };
+	struct model {
+		bool live;
+		uint16_t backend;
+		uint8_t st;
+		uint64_t last;
+	};
+	static const uint64_t timeout[] = {5000 * MS, 900000 * MS, 10000 * MS, 30000 * MS};
+	struct fixture *f = make(8000, 100);
+	struct model *model = calloc(KEYS, sizeof(*model));
+	uint64_t random = 1, now = START;
+
+	for (unsigned int step = 0; step < 600000; step++) {
+		random = random * 6364136223846793005ull + 1442695040888963407ull;
+		uint32_t n = (uint32_t)(random >> 33) % KEYS;
+		struct weir_flow_key key = key_of(n, n % 7 ? 4 : 6, n % 5 ? 6 : 17);
+		struct model *m = &model[n];
+		enum weir_flow_event event = (random >> 20) % 4;
+		weir_flow_ref flow;
+
+		now += (random >> 50) % 1000 * 100;
+		weir_flow_sweep(f->table, now);
+		flow = find(f, &key, now);
+		if (flow < 0) {
+			// Ticks round by up to 1/8192 of a timeout.
+			assert_true(!m->live || now - m->last + timeout[m->st] / 4096 + 300 * 1000 >
+							timeout[m->st]);
+			if (n % 5 == 0) {
+				event = WEIR_FLOW_EVENT_DATAGRAM;
+			}
+			assert_true(insert(f, &key, n % BACKENDS, event, now) >= 0);
+			flow = find(f, &key, now);
+			assert_true(flow >= 0);
+			m->live = true;
+			m->backend = n % BACKENDS;
+		} else {
+			assert_true(m->live);
+			assert_int_equal(weir_flow_backend(f->table, flow), m->backend);
+			if (n % 5 == 0) {
+				event = WEIR_FLOW_EVENT_DATAGRAM;
+			}
+			if (weir_flow_advance(f->table, flow, event, now)) {
+				m->backend = (uint16_t)((m->backend + 1) % BACKENDS);
+				weir_flow_restart(f->table, flow, m->backend, event,
+					WEIR_FLOW_END_COMPLETED, now);
+				f->active[m->backend]++;
+			}
+		}
+		m->st = weir_flow_state(f->table, flow);
+		if (event != WEIR_FLOW_EVENT_SYN || m->st == WEIR_FLOW_SYN_SEEN) {
+			m->last = now;
+		}
+		assert_int_equal(active_total(f), weir_flow_count(f->table));
+	}
+	for (uint64_t end = now + 902 * SECOND; now < end; now += MS) {
+		weir_flow_sweep(f->table, now);
+	}
+	assert_int_equal(weir_flow_count(f->table), 0);
+	assert_int_equal(weir_flow_half_open_count(f->table), 0);
+	assert_int_equal(active_total(f), 0);
+	free(model);
+	drop(f);
+}
+
+static void flow_create_refuses_bad_parameters(void **state) {
+	(void)state;
+	struct weir_flow_table *table = NULL;
+	struct weir_flow_table_params good = {1024, 25, {1, 1, 1, 1}, SOCKET_ID_ANY};
+	struct weir_flow_table_params bad = good;
+
+	bad.flows = 0;
+	assert_int_equal(weir_flow_table_create(&bad, on_ended, NULL, &table), -EINVAL);
+	bad = good;
+	bad.half_open_percent = 101;
+	assert_int_equal(weir_flow_table_create(&bad, on_ended, NULL, &table), -EINVAL);
+	bad = good;
+	bad.timeout_ms[2] = 0;
+	assert_int_equal(weir_flow_table_create(&bad, on_ended, NULL, &table), -EINVAL);
+	assert_null(table);
+	weir_flow_table_free(NULL);
+}
+
+static void flow_memory_is_as_announced(void **state) {
+	(void)state;
+	double per_flow = (double)weir_flow_table_bytes(1000000) / 1000000;
+
+	print_message("bytes per flow of capacity: %.1f\n", per_flow);
+	assert_true(per_flow <= 64);
+}
+
+static int eal_start(void **state) {
+	static char *argv[] = {"test", "--no-huge", "--no-pci", "--no-shconf", "--no-telemetry",
+		"-m", "256", "--log-level=error", "-l", "0", NULL};
+
+	(void)state;
+	return rte_eal_init(10, argv) < 0 ? -1 : 0;
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(flow_insert_then_lookup_finds_backend_and_state),
+		cmocka_unit_test(flow_f1_full_keys_are_compared),
+		cmocka_unit_test(flow_f2_insert_full_table_returns_enospc),
+		cmocka_unit_test(flow_f3_f4_syn_flood_evicts_only_half_open),
+		cmocka_unit_test(flow_states_follow_the_clients_half),
+		cmocka_unit_test(flow_restart_reports_the_old_flow_once),
+		cmocka_unit_test(flow_f4_restart_keeps_the_half_open_limit),
+		cmocka_unit_test(flow_remove_reports_the_flow_once),
+		cmocka_unit_test(flow_f6_sweep_says_when_more_is_due),
+		cmocka_unit_test(flow_f6_each_state_expires_in_time),
+		cmocka_unit_test(flow_refreshed_stays_forever),
+		cmocka_unit_test(flow_random_walk_agrees_with_a_model),
+		cmocka_unit_test(flow_create_refuses_bad_parameters),
+		cmocka_unit_test(flow_memory_is_as_announced),
+	};
+
+	return cmocka_run_group_tests(tests, eal_start, NULL);
+}

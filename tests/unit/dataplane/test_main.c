@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Main: the real process, with AF_XDP on a veth and a tap, in a network namespace of the test's
+// own. The test plays control at the hand-over socket.
+#include <errno.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <bpf/libbpf.h>
+#include <cmocka.h>
+
+#include "device_lab.h"
+#include "handover.h"
+#include "segment.h"
+
+#define DEADLINE_S 20
+#define AF_XDP_PORT "{\"name\":\"wan\",\"device\":\"net_af_xdp0,iface=mn0\",\"vlan\":7}"
+#define TAP_PORT \
+	"{\"name\":\"lan\",\"device\":\"net_null0\",\"exception\":\"net_tap0,iface=mntap\"}"
+
+struct lab {
+	char directory[32];
+	char config[64];
+	char run_dir[64];
+	char log[64];
+};
+
+static int open_namespace(void **state) {
+	(void)state;
+	return geteuid() == 0 && unshare(CLONE_NEWNET) < 0 ? -1 : 0;
+}
+
+static void write_config(struct lab *lab, const char *ports, unsigned long flows) {
+	FILE *file = fopen(lab->config, "w");
+
+	assert_non_null(file);
+	fprintf(file,
+		"{\"ports\":[%s],\"workers\":{\"cores\":[0,0]},"
+		"\"flow_table\":{\"flows_per_worker\":%lu},"
+		"\"segment\":{\"heap_bytes\":16777216},\"services\":[]}\n",
+		ports, flows);
+	fclose(file);
+}
+
+static int open_lab(void **state) {
+	struct lab *lab = calloc(1, sizeof(*lab));
+
+	*state = lab;
+	if (lab == NULL || geteuid() != 0) {
+		return 0; // skipped by the test
+	}
+	snprintf(lab->directory, sizeof(lab->directory), "/tmp/weir-test-XXXXXX");
+	assert_non_null(mkdtemp(lab->directory));
+	snprintf(lab->config, sizeof(lab->config), "%s/weir.json", lab->directory);
+	snprintf(lab->run_dir, sizeof(lab->run_dir), "%s/run", lab->directory);
+	snprintf(lab->log, sizeof(lab->log), "%s/log", lab->directory);
+	write_config(lab, AF_XDP_PORT "," TAP_PORT, 4096);
+	device_lab_run("ip link add mn0 type veth peer name mn1");
+	device_lab_run("ip link set mn0 up && ip link set mn1 up");
+	return 0;
+}
+
+static int close_lab(void **state) {
+	struct lab *lab = *state;
+
+	if (geteuid() == 0) {
+		device_lab_run("ip link del mn0");
+		device_lab_run("rm -r %s", lab->directory);
+	}
+	free(lab);
+	return 0;
+}
+
+// --- the process --------------------------------------------------------------------------
+
+static pid_t spawn(struct lab *lab, const char *run_dir) {
+	const char *binary = getenv("WEIR_DATAPLANE");
+	pid_t pid;
+
+	assert_non_null(binary);
+	unlink(lab->log); // what it says of an earlier one
+	fflush(NULL);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		int log = open(lab->log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+
+		if (log < 0 || dup2(log, STDERR_FILENO) < 0) {
+			_exit(99);
+		}
+		execl(binary, binary, "--config", lab->config, "--run-dir", run_dir, "--group", "0",
+			"--steer-object", getenv("WEIR_STEER_OBJECT"), NULL);
+		_exit(99);
+	}
+	return pid;
+}
+
+static const char *log_text(struct lab *lab) {
+	static char text[16384];
+	FILE *file = fopen(lab->log, "r");
+	size_t n;
+
+	assert_non_null(file);
+	n = fread(text, 1, sizeof(text) - 1, file);
+	text[n] = '\0';
+	fclose(file);
+	return text;
+}
+
+static void check_log(struct lab *lab, const char *what) {
+	if (strstr(log_text(lab), what) == NULL) {
+		fail_msg("no \"%s\" in the log:\n%s", what, log_text(lab));
+	}
+}
+
+static double now_s(void) {
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static void nap(void) {
+	nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+}
+
+static int exit_status(struct lab *lab, pid_t pid) {
+	double deadline = now_s() + DEADLINE_S;
+	int status = 0;
+
+	while (waitpid(pid, &status, WNOHANG) == 0) {
+		if (now_s() > deadline) {
+			kill(pid, SIGKILL);
+			waitpid(pid, &status, 0);
+			fail_msg("still runs:\n%s", log_text(lab));
+		}
+		nap();
+	}
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static void wait_ready(struct lab *lab, pid_t pid) {
+	double deadline = now_s() + DEADLINE_S;
+
+	while (access(lab->log, R_OK) < 0 || strstr(log_text(lab), " ready: ") == NULL) {
+		if (now_s() > deadline || waitpid(pid, NULL, WNOHANG) != 0) {
+			kill(pid, SIGKILL);
+			fail_msg("not ready:\n%s", log_text(lab));
+		}
+		nap();
+	}
+}
+
+static uint32_t xdp_program(void) {
+	uint32_t id = 0;
+
+	assert_int_equal(bpf_xdp_query_id((int)if_nametoindex("mn0"), 0, &id), 0);
+	return id;
+}
+
+static void check_nothing_left(struct lab *lab) {
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/" WEIR_HANDOVER_SOCKET, lab->run_dir);
+	assert_int_equal(access(path, F_OK), -1);
+	assert_int_equal(xdp_program(), 0);
+	assert_int_equal(if_nametoindex("mntap"), 0);
+}
+
+static void stop(struct lab *lab, pid_t pid, int sig) {
+	assert_int_equal(kill(pid, sig), 0);
+	assert_int_equal(exit_status(lab, pid), 0);
+	check_log(lab, "ended");
+	check_nothing_left(lab);
+}
+
+// --- tests --------------------------------------------------------------------------------
+
+static void control_is_given_segment_and_vip_map(void **state) {
+	struct lab *lab = *state;
+	struct weir_handover handover;
+	struct weir_segment *segment;
+	int connection;
+	char why[256], byte;
+	uint64_t beat;
+	pid_t pid;
+
+	device_lab_need_root();
+	pid = spawn(lab, lab->run_dir);
+	wait_ready(lab, pid);
+	assert_int_equal(
+		weir_handover_connect(lab->run_dir, &handover, &connection, why, sizeof(why)), 0);
+	assert_int_equal(weir_segment_attach(handover.segment_fd, &segment, why, sizeof(why)), 0);
+	assert_int_equal(segment->workers, 2);
+	assert_int_equal(segment->ports, 2);
+	assert_int_equal(segment->header->dataplane_pid, pid);
+	assert_string_equal(segment->header->port[0].kernel_interface, "mn0");
+	assert_int_equal(segment->header->port[0].kernel_ifindex, if_nametoindex("mn0"));
+	assert_int_equal(segment->header->port[0].steered, 1);
+	assert_int_equal(segment->header->port[0].vlan, 7);
+	assert_string_equal(segment->header->port[1].kernel_interface, "mntap");
+	assert_int_equal(segment->header->port[1].steered, 0);
+	assert_int_equal(handover.vip_maps, 2);
+	assert_true(handover.vip_map_fd[0] >= 0);
+	assert_int_equal(handover.vip_map_fd[1], -1);
+	assert_int_not_equal(xdp_program(), 0);
+	for (unsigned int w = 0; w < 2; w++) {
+		double deadline = now_s() + DEADLINE_S;
+
+		beat = weir_counter_read(&segment->worker_counters[w].heartbeat_ns);
+		while (weir_counter_read(&segment->worker_counters[w].heartbeat_ns) == beat) {
+			assert_true(now_s() < deadline);
+			nap();
+		}
+	}
+	check_log(lab, "weir-control attached, pid");
+	stop(lab, pid, SIGTERM);
+	// Its end shows on the connection.
+	assert_int_equal(read(connection, &byte, 1), 0);
+	close(connection);
+	close(handover.vip_map_fd[0]);
+	weir_segment_free(segment);
+}
+
+static void a_second_one_is_refused_and_the_first_goes_on(void **state) {
+	struct lab *lab = *state;
+	struct lab second = *lab;
+	pid_t pid, other;
+
+	device_lab_need_root();
+	pid = spawn(lab, lab->run_dir);
+	wait_ready(lab, pid);
+	snprintf(second.log, sizeof(second.log), "%s/log2", lab->directory);
+	other = spawn(&second, lab->run_dir);
+	assert_int_equal(exit_status(&second, other), 1);
+	check_log(&second, "another weir-dataplane runs in this run directory");
+	// In another run directory, but on the same interface.
+	snprintf(second.run_dir, sizeof(second.run_dir), "%s/run2", lab->directory);
+	other = spawn(&second, second.run_dir);
+	assert_int_equal(exit_status(&second, other), 1);
+	check_log(&second, "interface mn0 is used by weir-dataplane, pid");
+	assert_int_not_equal(xdp_program(), 0);
+	stop(lab, pid, SIGINT);
+}
+
+static void killed_it_starts_again_at_once(void **state) {
+	struct lab *lab = *state;
+	pid_t pid;
+
+	device_lab_need_root();
+	for (unsigned int i = 0; i < 3; i++) {
+		pid = spawn(lab, lab->run_dir);
+		wait_ready(lab, pid);
+		if (i > 0) {
+			check_log(lab, "took off the steer program");
+		}
+		assert_int_equal(kill(pid, SIGKILL), 0);
+		assert_int_equal(waitpid(pid, NULL, 0), pid);
+		assert_int_not_equal(xdp_program(), 0);
+	}
+	pid = spawn(lab, lab->run_dir);
+	wait_ready(lab, pid);
+	stop(lab, pid, SIGTERM);
+}
+
+static void sighup_is_no_reason_to_end(void **state) {
+	struct lab *lab = *state;
+	double deadline = now_s() + DEADLINE_S;
+	pid_t pid;
+
+	device_lab_need_root();
+	pid = spawn(lab, lab->run_dir);
+	wait_ready(lab, pid);
+	assert_int_equal(kill(pid, SIGHUP), 0);
+	while (strstr(log_text(lab), "SIGHUP ignored") == NULL) {
+		assert_true(now_s() < deadline);
+		nap();
+	}
+	stop(lab, pid, SIGTERM);
+}
+
+// What each thread may still do, and that it runs no system calls that need more.
+static void all_threads_have_given_up_their_capabilities(void **state) {
+	struct lab *lab = *state;
+	char command[256];
+	pid_t pid;
+
+	device_lab_need_root();
+	pid = spawn(lab, lab->run_dir);
+	wait_ready(lab, pid);
+	snprintf(command, sizeof(command),
+		"! grep -h CapPrm /proc/%d/task/*/status | grep -v 0000000000001000", (int)pid);
+	device_lab_run("%s", command);
+	device_lab_run("! grep -h NoNewPrivs /proc/%d/task/*/status | grep -v '1$'", (int)pid);
+	stop(lab, pid, SIGTERM);
+}
+
+static void a_bad_configuration_is_told_line_by_line(void **state) {
+	struct lab *lab = *state;
+	pid_t pid;
+
+	device_lab_need_root();
+	write_config(lab,
+		"{\"name\":\"wan\"},{\"name\":\"lan\",\"device\":\"net_null0\",\"mtu\":1}", 4096);
+	pid = spawn(lab, lab->run_dir);
+	assert_int_equal(exit_status(lab, pid), 2);
+	check_log(lab, "weir.json:1:");
+	check_log(lab, "ports[0]: \"device\" is missing");
+	check_log(lab, "ports[1].mtu");
+	check_nothing_left(lab);
+}
+
+static void what_cannot_run_says_why_and_leaves_nothing(void **state) {
+	struct lab *lab = *state;
+	pid_t pid;
+
+	device_lab_need_root();
+	write_config(lab, AF_XDP_PORT, 1ul << 28); // 10 GiB each
+	device_lab_run("sed -i 's/\\[0,0\\]/[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]/' %s", lab->config);
+	pid = spawn(lab, lab->run_dir);
+	assert_int_equal(exit_status(lab, pid), 1);
+	check_log(lab, "MiB needed");
+	check_log(lab, "lower flow_table.flows_per_worker");
+	check_nothing_left(lab);
+	write_config(lab,
+		AF_XDP_PORT ",{\"name\":\"x\",\"device\":\"net_af_packet0,iface=no-such-if\"}",
+		4096);
+	pid = spawn(lab, lab->run_dir);
+	assert_int_equal(exit_status(lab, pid), 1);
+	check_log(lab, "port x: device net_af_packet0: there is no interface no-such-if");
+	check_nothing_left(lab);
+	write_config(lab, AF_XDP_PORT, 4096);
+	device_lab_run("sed -i 's/\\[0,0\\]/[0,1023]/' %s", lab->config);
+	pid = spawn(lab, lab->run_dir);
+	assert_int_equal(exit_status(lab, pid), 1);
+	check_log(lab, "workers.cores[1]: CPU 1023");
+	check_nothing_left(lab);
+}
+
+#define LAB_TEST(name) cmocka_unit_test_setup_teardown(name, open_lab, close_lab)
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		LAB_TEST(control_is_given_segment_and_vip_map),
+		LAB_TEST(a_second_one_is_refused_and_the_first_goes_on),
+		LAB_TEST(killed_it_starts_again_at_once),
+		LAB_TEST(sighup_is_no_reason_to_end),
+		LAB_TEST(all_threads_have_given_up_their_capabilities),
+		LAB_TEST(a_bad_configuration_is_told_line_by_line),
+		LAB_TEST(what_cannot_run_says_why_and_leaves_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, open_namespace, NULL);
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "plan.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "arguments.h"
+#include "device_lab.h"
+#include "flow_table.h"
+
+// A configuration with these ports, and as many workers.
+static struct weir_config *parse(const char *ports, unsigned int workers) {
+	struct weir_config_errors errors;
+	struct weir_config *config = NULL;
+	char text[2048], cores[256] = "0";
+
+	for (unsigned int i = 1; i < workers; i++) {
+		strcat(cores, ",0");
+	}
+	snprintf(text, sizeof(text),
+		"{\"ports\":[%s],\"workers\":{\"cores\":[%s]},\"services\":[]}", ports, cores);
+	if (weir_config_parse(text, strlen(text), &config, &errors) < 0) {
+		fail_msg("%s: %s", errors.error[0].path, errors.error[0].reason);
+	}
+	weir_config_errors_fini(&errors);
+	return config;
+}
+
+static int make(const char *ports, unsigned int workers, const char *steer, struct weir_plan *ret,
+	char *why) {
+	struct weir_config *config = parse(ports, workers);
+	int r = weir_plan_make(config, steer, ret, why, 512);
+
+	weir_config_free(config);
+	return r;
+}
+
+static void ports_come_first_then_exception_devices(void **state) {
+	struct weir_plan plan;
+	char why[512];
+
+	(void)state;
+	assert_int_equal(
+		make("{\"name\":\"a\",\"device\":\"net_null0\",\"exception\":\"net_tap0\"},"
+		     "{\"name\":\"b\",\"device\":\"0000:01:00.0\"},"
+		     "{\"name\":\"c\",\"device\":\"net_null1\",\"queues\":3,"
+		     "\"exception\":\"net_tap1,iface=weir-c\"}",
+			4, "none", &plan, why),
+		0);
+	assert_int_equal(plan.devices, 5);
+	assert_string_equal(plan.device[0].devargs.name, "net_null0");
+	assert_int_equal(plan.device[0].queues, 1);
+	assert_int_equal(plan.device[1].queues, 4);
+	assert_int_equal(plan.device[2].queues, 3);
+	assert_string_equal(plan.device[3].devargs.name, "net_tap0");
+	assert_true(plan.device[3].exception);
+	assert_int_equal(plan.device[3].port, 0);
+	assert_int_equal(plan.device[4].port, 2);
+	assert_int_equal(plan.device[4].queues, 1);
+	assert_string_equal(plan.device[4].interface, "weir-c");
+}
+
+static void memory_grows_with_what_is_configured(void **state) {
+	struct weir_plan one, four, jumbo;
+	char why[512];
+
+	(void)state;
+	assert_int_equal(
+		make("{\"name\":\"a\",\"device\":\"net_null0\"}", 1, "none", &one, why), 0);
+	assert_int_equal(
+		make("{\"name\":\"a\",\"device\":\"net_null0\"}", 4, "none", &four, why), 0);
+	assert_int_equal(make("{\"name\":\"a\",\"device\":\"net_null0\",\"mtu\":9000},"
+			      "{\"name\":\"b\",\"device\":\"net_null1\"}",
+				 1, "none", &jumbo, why),
+		0);
+	assert_int_equal(one.flow_bytes, weir_flow_table_bytes(1048576));
+	assert_int_equal(four.flow_bytes, 4 * one.flow_bytes);
+	assert_true(four.buffer_bytes > one.buffer_bytes);
+	assert_true(one.total_bytes > one.flow_bytes + one.buffer_bytes);
+	assert_int_equal(jumbo.pools, 2);
+	assert_true(jumbo.pool[0].room >= 9000 + 128 + 26);
+	assert_int_equal(jumbo.pool[1].room, RTE_MBUF_DEFAULT_BUF_SIZE);
+	assert_true(jumbo.pool[0].buffers > 2048 && jumbo.pool[1].buffers > 2048);
+}
+
+static void af_xdp_gets_all_queues_and_the_steer_program(void **state) {
+	const char *port = "{\"name\":\"a\",\"device\":\"net_af_xdp0,iface=pl0\"}";
+	struct weir_plan plan;
+	char why[512], value[64];
+
+	(void)state;
+	device_lab_need_root();
+	device_lab_run("ip link add pl0 type veth peer name pl1");
+	assert_int_equal(make(port, 1, "/bin/true", &plan, why), 0);
+	assert_true(weir_devargs_get(&plan.device[0].devargs, "queue_count", value, sizeof(value)));
+	assert_string_equal(value, "1");
+	assert_true(weir_devargs_get(&plan.device[0].devargs, "xdp_prog", value, sizeof(value)));
+	assert_string_equal(value, "/bin/true");
+	assert_int_equal(make(port, 1, WEIR_STEER_OBJECT_NONE, &plan, why), 0);
+	assert_false(weir_devargs_get(&plan.device[0].devargs, "xdp_prog", value, sizeof(value)));
+	assert_int_equal(make("{\"name\":\"a\",\"device\":\"net_af_xdp0,iface=pl0,xdp_prog=/own\"}",
+				 1, "/bin/true", &plan, why),
+		0);
+	assert_true(weir_devargs_get(&plan.device[0].devargs, "xdp_prog", value, sizeof(value)));
+	assert_string_equal(value, "/own");
+	device_lab_run("ip link del pl0");
+}
+
+static void what_cannot_be_is_refused_with_its_key(void **state) {
+	struct weir_plan plan = {.devices = 77};
+	char why[512];
+
+	(void)state;
+	assert_int_equal(
+		make("{\"name\":\"a\",\"device\":\"123\"}", 1, "none", &plan, why), -EINVAL);
+	assert_non_null(strstr(why, "port a"));
+	assert_int_equal(make("{\"name\":\"a\",\"device\":\"net_af_xdp0\"}", 1, "none", &plan, why),
+		-EINVAL);
+	assert_non_null(strstr(why, "iface="));
+	assert_int_equal(make("{\"name\":\"a\",\"device\":\"net_af_xdp0,iface=no-such-if\"}", 1,
+				 "none", &plan, why),
+		-ENODEV);
+	assert_non_null(strstr(why, "no-such-if"));
+	assert_int_equal(make("{\"name\":\"a\",\"device\":\"net_af_xdp0,iface=lo\",\"mtu\":9000}",
+				 1, "none", &plan, why),
+		-EINVAL);
+	assert_non_null(strstr(why, "use at most 3430"));
+	assert_int_equal(make("{\"name\":\"a\",\"device\":\"net_af_xdp0,iface=lo\",\"queues\":2}",
+				 1, "none", &plan, why),
+		-EINVAL);
+	assert_non_null(strstr(why, "2 queues asked for, interface lo has 1"));
+	assert_int_equal(make("{\"name\":\"a\",\"device\":\"net_af_xdp0,iface=lo\"}", 1,
+				 "/no/such/steer.o", &plan, why),
+		-ENOENT);
+	assert_non_null(strstr(why, "--steer-object"));
+	assert_int_equal(plan.devices, 77);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ports_come_first_then_exception_devices),
+		cmocka_unit_test(memory_grows_with_what_is_configured),
+		cmocka_unit_test(af_xdp_gets_all_queues_and_the_steer_program),
+		cmocka_unit_test(what_cannot_be_is_refused_with_its_key),
+	};
+
+	return cmocka_run_group_tests(tests, device_lab_eal, NULL);
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "privileges.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/capability.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <rte_launch.h>
+#include <rte_lcore.h>
+
+#include "device_lab.h"
+
+static bool has(cap_value_t capability) {
+	cap_t now = cap_get_proc();
+	cap_flag_value_t value = CAP_CLEAR;
+
+	if (now == NULL || cap_get_flag(now, capability, CAP_PERMITTED, &value) < 0) {
+		abort();
+	}
+	cap_free(now);
+	return value == CAP_SET;
+}
+
+static int lcore_has_net_raw(void *context) {
+	(void)context;
+	return has(CAP_NET_RAW);
+}
+
+// Run in a child: it cannot take back what it gives up. DPDK must be started in it, because threads
+// do not survive a fork.
+static void run_child(int (*body)(void)) {
+	int status;
+	pid_t pid;
+
+	device_lab_need_root();
+	fflush(NULL);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		_exit(body());
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static int child_keeps_net_admin(void) {
+	unsigned int lcore;
+
+	if (device_lab_eal(NULL) < 0) {
+		return 1;
+	}
+	// The check of all threads, the interrupt thread among them, is the function's own.
+	if (weir_privileges_drop_everywhere(true) < 0) {
+		return 2;
+	}
+	if (has(CAP_NET_RAW) || has(CAP_SYS_ADMIN) || !has(CAP_NET_ADMIN)) {
+		return 3;
+	}
+	RTE_LCORE_FOREACH_WORKER(lcore) {
+		if (rte_eal_remote_launch(lcore_has_net_raw, NULL, lcore) < 0 ||
+			rte_eal_wait_lcore(lcore) != 0) {
+			return 4;
+		}
+	}
+	return socket(AF_PACKET, SOCK_RAW, 0) < 0 ? 0 : 5;
+}
+
+static int child_keeps_nothing(void) {
+	if (device_lab_eal(NULL) < 0) {
+		return 1;
+	}
+	if (weir_privileges_drop_everywhere(false) < 0) {
+		return 2;
+	}
+	// And nothing can be had back.
+	if (weir_privileges_drop_everywhere(true) < 0) {
+		return 3;
+	}
+	return has(CAP_NET_ADMIN) ? 4 : 0;
+}
+
+static int child_freezes(void) {
+	if (weir_privileges_freeze() < 0) {
+		return 1;
+	}
+	return prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1 ? 0 : 2;
+}
+
+static void all_threads_keep_net_admin_alone(void **state) {
+	(void)state;
+	run_child(child_keeps_net_admin);
+}
+
+static void nothing_is_kept_and_nothing_comes_back(void **state) {
+	(void)state;
+	run_child(child_keeps_nothing);
+}
+
+static void no_new_privileges(void **state) {
+	(void)state;
+	run_child(child_freezes);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(all_threads_keep_net_admin_alone),
+		cmocka_unit_test(nothing_is_kept_and_nothing_comes_back),
+		cmocka_unit_test(no_new_privileges),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,496 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Rare ways through the pipeline: backends that are gone or unreachable, broken rows, packets that
+// do not fit, ICMP, no headroom, packets in segments.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <rte_rcu_qsbr.h>
+
+#include "burst.h"
+#include "frames.h"
+#include "pipeline_lab.h"
+
+#define SYN 0x02
+#define ACK 0x10
+
+static struct weir_verdict send_tcp(struct lab *lab, uint16_t n, uint8_t flags) {
+	struct frame_spec spec = lab_tcp(n, flags);
+
+	return lab_send(lab, &spec);
+}
+
+static void check_drop(const struct weir_verdict *verdict, enum weir_drop_reason reason) {
+	assert_string_equal(weir_action_name((enum weir_action)verdict->action), "drop");
+	assert_string_equal(weir_drop_reason_name((enum weir_drop_reason)verdict->reason),
+		weir_drop_reason_name(reason));
+}
+
+static const struct weir_share_counters *backend_of(const struct lab *lab, uint32_t backend) {
+	return weir_segment_backend_counters(lab->segment, lab->params.worker, backend);
+}
+
+// --- backends -------------------------------------------------------------------------------
+
+static void rare_flow_of_a_gone_backend_moves_once(void **state) {
+	struct lab *lab = lab_make();
+	struct weir_verdict verdict = send_tcp(lab, 1, SYN);
+	uint16_t old = verdict.backend, new;
+	uint16_t rest[3];
+
+	(void)state;
+	for (uint16_t i = 0; i < 3; i++) {
+		rest[i] = (uint16_t)((old + 1 + i) % 4);
+	}
+	send_tcp(lab, 1, ACK);
+	lab->rows[old].flags &= (uint8_t)~WEIR_BACKEND_PRESENT;
+	lab_publish_backends(lab);
+	lab_publish_selection(lab, 0, rest, 3);
+	verdict = send_tcp(lab, 1, ACK);
+	assert_int_equal(verdict.action, WEIR_ACTION_FORWARD);
+	assert_int_equal(verdict.choice, WEIR_CHOICE_REPLACED);
+	assert_int_not_equal(verdict.backend, old);
+	new = verdict.backend;
+	assert_int_equal(backend_of(lab, old)->active_flows, 0);
+	assert_int_equal(backend_of(lab, new)->active_flows, 1);
+	// Once moved it stays, also when the old backend returns.
+	lab->rows[old].flags |= WEIR_BACKEND_PRESENT;
+	lab_publish_backends(lab);
+	lab_publish_selection(lab, 0, &old, 1);
+	verdict = send_tcp(lab, 1, ACK);
+	assert_int_equal(verdict.choice, WEIR_CHOICE_FLOW);
+	assert_int_equal(verdict.backend, new);
+	lab_check_counters(lab);
+	lab_free(lab);
+}
+
+static void rare_no_backend_left_is_dropped_with_a_reason(void **state) {
+	struct lab *lab = lab_make();
+	struct weir_verdict verdict = send_tcp(lab, 1, SYN);
+
+	(void)state;
+	for (unsigned int i = 0; i < 4; i++) {
+		lab->rows[i].flags = 0;
+	}
+	lab_publish_backends(lab); // but the selection still names them
+	verdict = send_tcp(lab, 1, ACK);
+	check_drop(&verdict, WEIR_DROP_BACKEND_GONE);
+	assert_int_equal(verdict.service, 0);
+	verdict = send_tcp(lab, 2, SYN);
+	check_drop(&verdict, WEIR_DROP_BACKEND_GONE);
+	lab_publish_selection(lab, 0, NULL, 0);
+	verdict = send_tcp(lab, 1, ACK);
+	check_drop(&verdict, WEIR_DROP_NO_BACKEND);
+	lab_check_counters(lab);
+	lab_free(lab);
+}
+
+static void rare_flow_of_a_removed_service_goes_to_the_kernel(void **state) {
+	struct lab *lab = lab_make();
+	struct weir_verdict verdict = send_tcp(lab, 1, SYN);
+
+	(void)state;
+	assert_int_equal(weir_writer_publish(
+				 lab->writer, (struct weir_root){.kind = WEIR_BLOB_SERVICES}, NULL),
+		0);
+	verdict = send_tcp(lab, 1, ACK); // its backend is still there: the flow runs on
+	assert_int_equal(verdict.action, WEIR_ACTION_FORWARD);
+	memset(lab->rows, 0, sizeof(lab->rows));
+	lab_publish_backends(lab);
+	verdict = send_tcp(lab, 1, ACK);
+	assert_int_equal(verdict.action, WEIR_ACTION_KERNEL);
+	lab_check_counters(lab);
+	lab_free(lab);
+}
+
+static void rare_backend_table_withdrawn_is_survived(void **state) {
+	struct lab *lab = lab_make();
+	struct weir_verdict verdict = send_tcp(lab, 1, SYN);
+
+	(void)state;
+	assert_int_equal(weir_writer_publish(
+				 lab->writer, (struct weir_root){.kind = WEIR_BLOB_BACKENDS}, NULL),
+		0);
+	verdict = send_tcp(lab, 1, ACK);
+	check_drop(&verdict, WEIR_DROP_BACKEND_GONE);
+	lab_publish_backends(lab);
+	verdict = send_tcp(lab, 1, ACK);
+	assert_int_equal(verdict.action, WEIR_ACTION_FORWARD);
+	lab_check_counters(lab);
+	lab_free(lab);
+}
+
+static void rare_unresolved_next_hop_is_no_neighbour(void **state) {
+	struct lab *lab = lab_make();
+	struct weir_verdict verdict = send_tcp(lab, 1, SYN);
+	uint16_t backend = verdict.backend;
+
+	(void)state;
+	lab->rows[backend].flags &= (uint8_t)~WEIR_BACKEND_RESOLVED;
+	lab_publish_backends(lab);
+	verdict = send_tcp(lab, 1, ACK);
+	check_drop(&verdict, WEIR_DROP_NO_NEIGHBOUR);
+	assert_int_equal(verdict.backend, backend);
+	assert_int_equal(verdict.service, 0);
+	assert_int_equal(backend_of(lab, backend)->dropped, 1);
+	lab->rows[backend].flags |= WEIR_BACKEND_RESOLVED;
+	lab_publish_backends(lab);
+	verdict = send_tcp(lab, 1, ACK); // the flow did not move
+	assert_int_equal(verdict.action, WEIR_ACTION_FORWARD);
+	assert_int_equal(verdict.choice, WEIR_CHOICE_FLOW);
+	assert_int_equal(verdict.backend, backend);
+	lab_check_counters(lab);
+	lab_free(lab);
+}
+
+// layout.h: who sees a selection also sees the backends that it names. Here both are published
+// after the burst adopted its backend table, and before it looks for a replacement.
+static void rare_replacement_sees_backends_published_meanwhile(void **state) {
+	struct lab *lab = lab_make();
+	struct weir_pipeline *pipeline = lab->pipeline;
+	struct weir_descriptor *d = &pipeline->descriptors[0];
+	struct frame_spec spec = lab_tcp(1, ACK);
+	struct weir_backend_row rows[LAB_BACKENDS];
+	uint16_t only = 2;
+	struct weir_burst b = {.pipeline = pipeline, .now_ns = lab->now_ns, .packets = 1};
+	struct rte_mbuf *m;
+	struct frame f;
+
+	(void)state;
+	memcpy(rows, lab->rows, sizeof(rows));
+	memset(lab->rows, 0, sizeof(lab->rows));
+	lab_publish_backends(lab);
+	frame_build(&spec, &f);
+	m = frame_mbuf(f.bytes, f.n, 128);
+	b.pkts = &m;
+	b.services = weir_reader_services(&pipeline->reader);
+	weir_parse(m, LAB_SEED, d);
+	d->verdict.backend = 0;
+	weir_burst_adopt_backends(&b);
+	memcpy(lab->rows, rows, sizeof(rows));
+	lab_publish_backends(lab);
+	lab_publish_selection(lab, 0, &only, 1);
+	weir_burst_rewrite(&b, 0);
+	assert_int_equal(d->verdict.action, WEIR_ACTION_FORWARD);
+	assert_int_equal(d->verdict.choice, WEIR_CHOICE_REPLACED);
+	assert_int_equal(d->verdict.backend, only);
+	frame_mbuf_free(m);
+	lab_free(lab);
+}
+
+// A malicious control process can misdirect packets, not crash a worker: every byte of the row's
+// head takes every value, with the packet in a buffer that ASan watches.
+static void rare_broken_rows_do_no_harm(void **state) {
+	struct lab *lab = lab_make();
+	unsigned int dropped = 0, forwarded = 0;
+	struct weir_backend_row good[2];
+
+	(void)state;
+	memcpy(good, lab->rows, sizeof(good));
+	for (unsigned int i = 0; i < 2 * 16 * 256; i++) {
+		uint16_t id = (uint16_t)(i / 4096);
+		struct frame_spec spec = lab_tcp(1, ACK);
+		struct weir_verdict verdict;
+		struct rte_mbuf *m;
+		struct frame f;
+
+		memcpy(lab->rows, good, sizeof(good));
+		((uint8_t *)&lab->rows[id])[i / 256 % 16] = (uint8_t)i;
+		lab_publish_backends(lab);
+		lab_publish_selection(lab, 0, &id, 1);
+		spec.source_port = (uint16_t)(1024 + i);
+		frame_build(&spec, &f);
+		m = frame_mbuf(f.bytes, f.n, 48);
+		verdict = lab_process(lab, m);
+		forwarded += verdict.action == WEIR_ACTION_FORWARD;
+		dropped += verdict.action == WEIR_ACTION_DROP;
+		assert_true(verdict.action != WEIR_ACTION_FORWARD || verdict.port < LAB_PORTS);
+		frame_mbuf_free(m);
+		rte_rcu_qsbr_quiescent(lab->segment->qsbr, lab->params.worker);
+		weir_writer_reclaim(lab->writer);
+	}
+	assert_true(forwarded > 500);
+	assert_true(dropped > 500);
+	lab_free(lab);
+}
+
+// --- size -----------------------------------------------------------------------------------
+
+static void rare_packet_that_does_not_fit_is_answered(void **state) {
+	(void)state;
+	for (unsigned int i = 0; i < 8; i++) {
+		uint8_t inner = i % 2 == 0 ? 4 : 6;
+		uint16_t only = (uint16_t)(i / 2 % 2); // backend 0 is IPv4, 1 is IPv6
+		uint16_t room = (uint16_t)(LAB_MTU - (only == 0 ? 20 : 40));
+		uint16_t payload = (uint16_t)(room - (inner == 4 ? 20 : 40) - 20);
+		struct frame_spec spec = {
+			.family = inner, .protocol = 6, .tcp_flags = ACK, .payload = payload};
+		struct lab *lab = lab_make();
+		struct weir_verdict verdict;
+		struct rte_mbuf *m;
+		struct frame f;
+		uint8_t *ip;
+
+		lab_publish_selection(lab, 0, &only, 1);
+		verdict = lab_send(lab, &spec); // fits to the byte
+		assert_int_equal(verdict.action, WEIR_ACTION_FORWARD);
+		spec.payload++;
+		frame_build(&spec, &f);
+		if (i >= 4 && inner == 4) { // without DF: refused all the same
+			f.bytes[f.l3 + 6] = 0;
+			frame_fix_ipv4(&f);
+		}
+		m = frame_mbuf(f.bytes, f.n, 128);
+		verdict = lab_process(lab, m);
+		assert_int_equal(verdict.action, WEIR_ACTION_ANSWER);
+		assert_int_equal(verdict.reason, WEIR_DROP_MTU_EXCEEDED);
+		assert_int_equal(verdict.port, LAB_IN_PORT);
+		assert_int_equal(verdict.backend, only);
+		ip = rte_pktmbuf_mtod_offset(m, uint8_t *, f.l3);
+		if (inner == 4) {
+			assert_int_equal(frame_get16(ip + 20), 0x0304);
+			assert_int_equal(frame_get16(ip + 26), room);
+		} else {
+			assert_int_equal(frame_get16(ip + 40), 0x0200);
+			assert_int_equal(frame_get32(ip + 44), room);
+		}
+		frame_mbuf_free(m);
+		assert_int_equal(lab_counters(lab)->drops[WEIR_DROP_MTU_EXCEEDED], 1);
+		assert_int_equal(lab_counters(lab)->answered, 0);
+		assert_int_equal(backend_of(lab, only)->dropped, 1);
+		lab_check_counters(lab);
+		lab_free(lab);
+	}
+}
+
+static void rare_error_that_does_not_fit_is_not_answered(void **state) {
+	struct frame_spec quoted = {.family = 4,
+		.protocol = 6,
+		.source = frame_vip4,
+		.destination = frame_client4,
+		.source_port = 80,
+		.destination_port = 1025,
+		.payload = 1460};
+	struct frame_spec spec = {.family = 4, .protocol = 1, .icmp_type = 3, .icmp_code = 4};
+	struct lab *lab = lab_make();
+	struct weir_verdict verdict;
+	struct frame f;
+
+	(void)state;
+	frame_build(&quoted, &f);
+	spec.body = f.bytes + f.l3;
+	spec.payload = 1460;
+	verdict = lab_send(lab, &spec);
+	check_drop(&verdict, WEIR_DROP_MTU_EXCEEDED);
+	lab_check_counters(lab);
+	lab_free(lab);
+}
+
+static void rare_answers_are_limited_together(void **state) {
+	struct weir_pipeline_params params = lab_params();
+	struct frame_spec echo = {.family = 6, .protocol = 58, .icmp_type = 128};
+	struct frame_spec big = lab_tcp(1, ACK);
+	struct weir_verdict verdict;
+	struct lab *lab;
+
+	(void)state;
+	params.icmp_answers_per_second = 10;
+	lab = lab_open(&params);
+	lab_publish_usual(lab);
+	big.payload = 1500;
+	for (unsigned int i = 0; i < 10; i++) {
+		verdict = lab_send(lab, i % 2 == 0 ? &echo : &big);
+		assert_int_equal(verdict.action, WEIR_ACTION_ANSWER);
+	}
+	verdict = lab_send(lab, &echo);
+	check_drop(&verdict, WEIR_DROP_ICMP_RATE);
+	verdict = lab_send(lab, &big);
+	check_drop(&verdict, WEIR_DROP_ICMP_RATE);
+	lab->now_ns += 100000000;
+	verdict = lab_send(lab, &echo);
+	assert_int_equal(verdict.action, WEIR_ACTION_ANSWER);
+	verdict = lab_send(lab, &echo);
+	check_drop(&verdict, WEIR_DROP_ICMP_RATE);
+	assert_int_equal(lab_counters(lab)->drops[WEIR_DROP_ICMP_RATE], 3);
+	assert_int_equal(lab_counters(lab)->answered, 6);
+	lab_check_counters(lab);
+	lab_free(lab);
+}
+
+static void rare_missing_headroom_is_dropped(void **state) {
+	struct frame_spec big = lab_tcp(1, ACK);
+	struct lab *lab = lab_make();
+
+	(void)state;
+	big.payload = 1500;
+	for (unsigned int i = 0; i < 2; i++) {
+		struct frame_spec spec = i == 0 ? lab_tcp(1, ACK) : big;
+		struct weir_verdict verdict;
+		struct rte_mbuf *m;
+		struct frame f;
+
+		frame_build(&spec, &f);
+		for (uint16_t headroom = 0; headroom < 20; headroom++) {
+			m = frame_mbuf(f.bytes, f.n, headroom);
+			verdict = lab_process(lab, m);
+			check_drop(&verdict, WEIR_DROP_HEADROOM);
+			assert_memory_equal(rte_pktmbuf_mtod(m, uint8_t *), f.bytes, f.n);
+			frame_mbuf_free(m);
+		}
+	}
+	lab_check_counters(lab);
+	lab_free(lab);
+}
+
+// --- ICMP errors ----------------------------------------------------------------------------
+
+// "Fragmentation needed" must reach the backend that has the flow, wherever a new one would go.
+static void rare_error_follows_its_flow(void **state) {
+	struct frame_spec spec = {.family = 4, .protocol = 1, .icmp_type = 3, .icmp_code = 4};
+	struct frame_spec quoted = {.family = 4,
+		.protocol = 6,
+		.source = frame_vip4,
+		.destination = frame_client4,
+		.source_port = 80,
+		.destination_port = 1025,
+		.payload = 8};
+	struct lab *lab = lab_make();
+	struct weir_verdict verdict = send_tcp(lab, 1, SYN);
+	uint16_t backend = verdict.backend;
+	uint16_t other = (uint16_t)((backend + 1) % 4);
+	struct rte_mbuf *m;
+	struct frame inner, f;
+
+	(void)state;
+	lab_publish_selection(lab, 0, &other, 1);
+	frame_build(&quoted, &inner);
+	spec.body = inner.bytes + inner.l3;
+	spec.payload = 28;
+	spec.source = frame_stranger4; // a router on the way
+	frame_build(&spec, &f);
+	m = frame_mbuf(f.bytes, f.n, 128);
+	verdict = lab_process(lab, m);
+	assert_int_equal(verdict.action, WEIR_ACTION_FORWARD);
+	assert_int_equal(verdict.choice, WEIR_CHOICE_FLOW);
+	assert_int_equal(verdict.backend, backend);
+	assert_memory_equal(rte_pktmbuf_mtod_offset(m, uint8_t *, lab->rows[backend].header_bytes),
+		f.bytes + f.l3, f.ip_bytes);
+	frame_mbuf_free(m);
+	quoted.destination_port = 1026; // a flow that the table does not know
+	frame_build(&quoted, &inner);
+	verdict = lab_send(lab, &spec);
+	assert_int_equal(verdict.action, WEIR_ACTION_FORWARD);
+	assert_int_equal(verdict.choice, WEIR_CHOICE_UNTRACKED);
+	assert_int_equal(verdict.backend, other);
+	assert_int_equal(lab_counters(lab)->flows, 1);
+	// Its backend gone, the error goes where the flow's next packet will go.
+	quoted.destination_port = 1025;
+	frame_build(&quoted, &inner);
+	lab->rows[backend].flags = 0;
+	lab_publish_backends(lab);
+	verdict = lab_send(lab, &spec);
+	assert_int_equal(verdict.choice, WEIR_CHOICE_REPLACED);
+	assert_int_equal(verdict.backend, other);
+	assert_int_equal(backend_of(lab, backend)->active_flows, 1); // an error moves no flow
+	lab_publish_selection(lab, 0, NULL, 0);
+	verdict = lab_send(lab, &spec);
+	check_drop(&verdict, WEIR_DROP_NO_BACKEND);
+	lab_check_counters(lab);
+	lab_free(lab);
+}
+
+// --- segments -------------------------------------------------------------------------------
+
+static struct rte_mbuf *segments_of(
+	struct rte_mempool *pool, const struct frame *f, uint32_t first, uint32_t piece) {
+	struct rte_mbuf *m = NULL;
+
+	for (uint32_t at = 0; at < f->n;) {
+		uint32_t n = RTE_MIN(at == 0 ? first : piece, f->n - at);
+		struct rte_mbuf *segment = rte_pktmbuf_alloc(pool);
+
+		assert_non_null(segment);
+		memcpy(rte_pktmbuf_append(segment, (uint16_t)n), f->bytes + at, n);
+		if (m == NULL) {
+			m = segment;
+		} else {
+			assert_int_equal(rte_pktmbuf_chain(m, segment), 0);
+		}
+		at += n;
+	}
+	return m;
+}
+
+// However a packet is cut into segments, the same bytes leave.
+static void rare_segments_fare_like_one(void **state) {
+	struct rte_mempool *pool = rte_pktmbuf_pool_create("rare", 511, 0, 0, 2176, SOCKET_ID_ANY);
+	static const uint8_t nops[8] = {1, 1, 1, 1, 1, 1, 1, 0};
+	const struct frame_spec specs[] = {
+		{.family = 4, .protocol = 6, .tcp_flags = ACK, .payload = 700, .padding = 30},
+		{.family = 4, .protocol = 6, .tcp_flags = ACK, .options = nops, .option_bytes = 8},
+		{.family = 6, .protocol = 17, .destination_port = 53, .payload = 333, .tags = 2},
+		{.family = 4, .protocol = 1, .icmp_type = 8, .payload = 401, .padding = 9},
+		{.family = 6, .protocol = 58, .icmp_type = 128, .payload = 400},
+		{.family = 4, .protocol = 6, .tcp_flags = ACK, .payload = 1600, .source_port = 9},
+		{.family = 6, .protocol = 6, .tcp_flags = ACK, .payload = 1600, .source_port = 9},
+	};
+	struct lab *lab = lab_make();
+
+	(void)state;
+	assert_non_null(pool);
+	for (unsigned int i = 0; i < RTE_DIM(specs) * 400; i++) {
+		const struct frame_spec *spec = &specs[i % RTE_DIM(specs)];
+		struct weir_verdict whole, pieces;
+		struct rte_mbuf *m, *expected;
+		uint8_t copy[4096];
+		const uint8_t *p;
+		struct frame f;
+
+		frame_build(spec, &f);
+		expected = frame_mbuf(f.bytes, f.n, 128);
+		lab->now_ns += 1000000;
+		lab_process(lab, expected); // the flow is known from here on
+		frame_mbuf_free(expected);
+		expected = frame_mbuf(f.bytes, f.n, 128);
+		whole = lab_process(lab, expected);
+		m = segments_of(pool, &f, 1 + i / 7 % 300, 5 + i % 211);
+		pieces = lab_process(lab, m);
+		assert_memory_equal(&pieces, &whole, sizeof(whole));
+		assert_int_equal(rte_mbuf_check(m, 1, &(const char *){NULL}), 0);
+		p = rte_pktmbuf_read(m, 0, m->pkt_len, copy);
+		assert_non_null(p);
+		if (whole.reason != WEIR_DROP_MTU_EXCEEDED) { // that quotes the first segment
+			assert_int_equal(m->pkt_len, expected->pkt_len);
+			assert_memory_equal(p, rte_pktmbuf_mtod(expected, uint8_t *), m->pkt_len);
+		}
+		rte_pktmbuf_free(m);
+		frame_mbuf_free(expected);
+		assert_int_equal(rte_mempool_avail_count(pool), 511); // nothing leaked
+	}
+	lab_check_counters(lab);
+	lab_free(lab);
+	rte_mempool_free(pool);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rare_flow_of_a_gone_backend_moves_once),
+		cmocka_unit_test(rare_no_backend_left_is_dropped_with_a_reason),
+		cmocka_unit_test(rare_flow_of_a_removed_service_goes_to_the_kernel),
+		cmocka_unit_test(rare_backend_table_withdrawn_is_survived),
+		cmocka_unit_test(rare_unresolved_next_hop_is_no_neighbour),
+		cmocka_unit_test(rare_replacement_sees_backends_published_meanwhile),
+		cmocka_unit_test(rare_broken_rows_do_no_harm),
+		cmocka_unit_test(rare_packet_that_does_not_fit_is_answered),
+		cmocka_unit_test(rare_error_that_does_not_fit_is_not_answered),
+		cmocka_unit_test(rare_answers_are_limited_together),
+		cmocka_unit_test(rare_missing_headroom_is_dropped),
+		cmocka_unit_test(rare_error_follows_its_flow),
+		cmocka_unit_test(rare_segments_fare_like_one),
+	};
+
+	return cmocka_run_group_tests(tests, lab_eal, NULL);
+}

@@ -1,0 +1,464 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Worker: turn by turn on devices whose far end the test holds; then the loop in a thread.
+#include "worker.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+#include <rte_ring.h>
+
+#include "device_lab.h"
+#include "frames.h"
+#include "mailbox.h"
+#include "pipeline_lab.h"
+
+#define WORKERS 2
+#define SELF 1 // the lab's pipeline is that of worker 1
+#define EXCEPTION LAB_PORTS // index of the exception device
+#define DEVICES (LAB_PORTS + 1)
+#define ACK 0x10
+
+struct worker_lab {
+	struct lab *lab;
+	struct weir_plan plan;
+	struct weir_buffers buffers;
+	struct ring_device ring[DEVICES];
+	struct weir_device device[DEVICES];
+	struct weir_port port[LAB_PORTS];
+	struct weir_transmit *transmit;
+	struct weir_distributor *distributor;
+	struct weir_worker *worker;
+};
+
+static void add_source(struct worker_lab *w, enum weir_source_kind kind, uint8_t device) {
+	struct weir_source source = {.kind = (uint8_t)kind,
+		.port = LAB_IN_PORT,
+		.device = w->device[device].id,
+		.distributor = w->distributor};
+
+	if (kind == WEIR_SOURCE_HANDED) {
+		source.ring = w->distributor->ring[SELF];
+	}
+	assert_int_equal(weir_worker_add_source(w->worker, &source), 0);
+}
+
+// Ports 0 to 2, of which packets come in on LAB_IN_PORT; that one has an exception device.
+static struct worker_lab *make(unsigned int number, enum weir_config_idle idle) {
+	const uint32_t owner[DEVICES] = {SELF, SELF, SELF, SELF};
+	struct worker_lab *w = calloc(1, sizeof(*w));
+	struct weir_worker_params params;
+	char name[32], why[256];
+
+	assert_non_null(w);
+	w->lab = lab_make();
+	for (uint8_t d = 0; d < DEVICES; d++) {
+		snprintf(name, sizeof(name), "wk%u_%u", number, d);
+		ring_device_make(name, 1, &w->ring[d]);
+		device_lab_plan(w->ring[d].name, 1, &w->plan);
+		if (d == 0) {
+			weir_buffers_init(&w->buffers, &w->plan);
+		}
+		assert_int_equal(weir_device_open(&w->plan.device[0], &w->buffers, WORKERS,
+					 &w->device[d], why, sizeof(why)),
+			0);
+		if (d < LAB_PORTS) {
+			w->port[d] = (struct weir_port){.wire = d, .exception = WEIR_NO_DEVICE};
+		}
+	}
+	w->port[LAB_IN_PORT].exception = EXCEPTION;
+	assert_int_equal(weir_transmit_create(w->device, owner, DEVICES, WORKERS, &w->transmit), 0);
+	params = (struct weir_worker_params){.index = SELF,
+		.segment = w->lab->segment,
+		.pipeline = w->lab->pipeline,
+		.transmit = w->transmit,
+		.ports = w->port,
+		.ports_count = LAB_PORTS,
+		.hash_seed = LAB_SEED,
+		.idle = idle,
+		.socket = SOCKET_ID_ANY};
+	assert_int_equal(weir_worker_create(&params, &w->worker), 0);
+	return w;
+}
+
+// Every packet is counted once, and every drop has a name.
+static void check_sums(const struct weir_worker_counters *c) {
+	uint64_t drops = 0;
+
+	for (unsigned int i = 0; i < WEIR_DROP_REASON_SLOTS; i++) {
+		drops += c->drops[i];
+	}
+	assert_int_equal(drops, c->dropped);
+	assert_int_equal(c->rx_packets,
+		c->forwarded + c->answered + c->to_kernel + c->dropped + c->handed_over);
+}
+
+static void unmake(struct worker_lab *w) {
+	weir_worker_free(w->worker);
+	weir_distributor_free(w->distributor);
+	weir_transmit_free(w->transmit);
+	for (unsigned int d = 0; d < DEVICES; d++) {
+		weir_device_close(&w->device[d]);
+		ring_device_free(&w->ring[d]);
+	}
+	weir_buffers_fini(&w->buffers);
+	check_sums(lab_counters(w->lab));
+	lab_free(w->lab);
+	assert_int_equal(device_lab_in_use(), 0);
+	free(w);
+}
+
+static void feed(struct worker_lab *w, uint8_t device, const struct frame_spec *spec) {
+	struct frame f;
+
+	frame_build(spec, &f);
+	assert_true(ring_device_feed(&w->ring[device], 0, f.bytes, f.n));
+}
+
+static uint32_t on_wire(struct worker_lab *w, uint8_t device) {
+	return rte_ring_count(w->ring[device].from[0]);
+}
+
+// What no service owns.
+static struct frame_spec for_kernel(void) {
+	struct frame_spec spec = lab_tcp(1, ACK);
+
+	spec.destination = frame_stranger4;
+	return spec;
+}
+
+static void fill(struct worker_lab *w, uint8_t device) {
+	struct rte_mbuf *m;
+
+	while ((m = rte_pktmbuf_alloc(device_lab_pool())) != NULL &&
+		rte_ring_enqueue(w->ring[device].from[0], m) == 0) {
+	}
+	assert_non_null(m);
+	rte_pktmbuf_free(m);
+}
+
+// --- turns --------------------------------------------------------------------------------
+
+static void packets_leave_on_the_port_of_their_backend(void **state) {
+	struct worker_lab *w = make(1, WEIR_IDLE_POLL);
+	const struct weir_worker_counters *counters = lab_counters(w->lab);
+	struct frame_spec udp = {.family = 4, .protocol = 17, .destination_port = 53};
+
+	(void)state;
+	add_source(w, WEIR_SOURCE_QUEUE, LAB_IN_PORT);
+	for (uint16_t n = 0; n < 50; n++) {
+		struct frame_spec tcp = lab_tcp(n, ACK);
+
+		feed(w, LAB_IN_PORT, n % 5 == 0 ? &udp : &tcp);
+	}
+	assert_int_equal(weir_worker_turn(w->worker), 50);
+	assert_int_equal(weir_worker_turn(w->worker), 0);
+	assert_int_equal(on_wire(w, 2), 40);
+	assert_int_equal(on_wire(w, 0), 10);
+	assert_int_equal(on_wire(w, LAB_IN_PORT), 0);
+	assert_int_equal(counters->tx_packets, 50);
+	assert_true(counters->tx_bytes > counters->rx_bytes);
+	assert_int_equal(counters->forwarded, 50);
+	unmake(w);
+}
+
+static void what_is_the_kernels_goes_there_untouched(void **state) {
+	struct worker_lab *w = make(2, WEIR_IDLE_POLL);
+	struct frame_spec spec = for_kernel();
+	struct rte_mbuf *m;
+	struct frame f;
+
+	(void)state;
+	add_source(w, WEIR_SOURCE_QUEUE, LAB_IN_PORT);
+	frame_build(&spec, &f);
+	feed(w, LAB_IN_PORT, &spec);
+	weir_worker_turn(w->worker);
+	m = ring_device_take(&w->ring[EXCEPTION], 0);
+	assert_non_null(m);
+	assert_int_equal(m->pkt_len, f.n);
+	assert_memory_equal(rte_pktmbuf_mtod(m, uint8_t *), f.bytes, f.n);
+	rte_pktmbuf_free(m);
+	assert_int_equal(lab_counters(w->lab)->to_kernel, 1);
+	assert_int_equal(lab_counters(w->lab)->tx_packets, 0);
+	unmake(w);
+}
+
+static void without_a_way_to_the_kernel_it_is_dropped_and_counted(void **state) {
+	struct worker_lab *w = make(3, WEIR_IDLE_POLL);
+	const struct weir_worker_counters *counters = lab_counters(w->lab);
+	struct frame_spec spec = for_kernel();
+
+	(void)state;
+	add_source(w, WEIR_SOURCE_QUEUE, LAB_IN_PORT);
+	w->port[LAB_IN_PORT].exception = WEIR_NO_DEVICE;
+	feed(w, LAB_IN_PORT, &spec);
+	weir_worker_turn(w->worker);
+	assert_int_equal(counters->drops[WEIR_DROP_NO_EXCEPTION_PORT], 1);
+	assert_int_equal(counters->to_kernel, 0);
+	// A packet socket's port: the kernel has it already.
+	w->port[LAB_IN_PORT].kernel_has_copy = true;
+	feed(w, LAB_IN_PORT, &spec);
+	weir_worker_turn(w->worker);
+	assert_int_equal(counters->drops[WEIR_DROP_NO_EXCEPTION_PORT], 1);
+	assert_int_equal(counters->to_kernel, 1);
+	unmake(w);
+}
+
+static void what_the_kernel_sends_goes_out_unchanged(void **state) {
+	struct worker_lab *w = make(4, WEIR_IDLE_POLL);
+	struct frame_spec spec = lab_tcp(1, ACK); // even to a VIP
+	struct rte_mbuf *m;
+	struct frame f;
+
+	(void)state;
+	add_source(w, WEIR_SOURCE_KERNEL, EXCEPTION);
+	frame_build(&spec, &f);
+	feed(w, EXCEPTION, &spec);
+	assert_int_equal(weir_worker_turn(w->worker), 1);
+	m = ring_device_take(&w->ring[LAB_IN_PORT], 0);
+	assert_non_null(m);
+	assert_int_equal(m->pkt_len, f.n);
+	assert_memory_equal(rte_pktmbuf_mtod(m, uint8_t *), f.bytes, f.n);
+	rte_pktmbuf_free(m);
+	assert_int_equal(lab_counters(w->lab)->tx_packets, 1);
+	assert_int_equal(lab_counters(w->lab)->rx_packets, 0);
+	unmake(w);
+}
+
+static void full_queues_are_counted_under_their_names(void **state) {
+	struct worker_lab *w = make(5, WEIR_IDLE_POLL);
+	const struct weir_worker_counters *counters = lab_counters(w->lab);
+	struct frame_spec kernel = for_kernel(), tcp = lab_tcp(1, ACK);
+
+	(void)state;
+	add_source(w, WEIR_SOURCE_QUEUE, LAB_IN_PORT);
+	add_source(w, WEIR_SOURCE_KERNEL, EXCEPTION);
+	fill(w, 2);
+	feed(w, LAB_IN_PORT, &tcp);
+	weir_worker_turn(w->worker);
+	assert_int_equal(counters->drops[WEIR_DROP_TX_FULL], 1);
+	ring_device_free(&w->ring[2]);
+	w->ring[2].queues = 0;
+	fill(w, EXCEPTION);
+	feed(w, LAB_IN_PORT, &kernel);
+	weir_worker_turn(w->worker);
+	assert_int_equal(counters->drops[WEIR_DROP_EXCEPTION_FULL], 1);
+	assert_int_equal(counters->tx_packets, 0);
+	assert_int_equal(counters->forwarded, 0);
+	fill(w, LAB_IN_PORT);
+	feed(w, EXCEPTION, &tcp);
+	weir_worker_turn(w->worker);
+	assert_int_equal(counters->drops[WEIR_DROP_TX_FULL], 2);
+	assert_int_equal(counters->rx_packets, 3);
+	unmake(w);
+}
+
+// A broken control process may write any MTU into a backend's row.
+static void a_frame_longer_than_the_device_takes_is_not_sent(void **state) {
+	struct worker_lab *w = make(6, WEIR_IDLE_POLL);
+	struct frame_spec spec = lab_tcp(1, ACK);
+
+	(void)state;
+	add_source(w, WEIR_SOURCE_QUEUE, LAB_IN_PORT);
+	for (unsigned int id = 0; id < 6; id++) {
+		w->lab->rows[id].mtu = 9000;
+	}
+	lab_publish_backends(w->lab);
+	spec.payload = 1600;
+	feed(w, LAB_IN_PORT, &spec);
+	weir_worker_turn(w->worker);
+	assert_int_equal(lab_counters(w->lab)->drops[WEIR_DROP_TX_TOO_LONG], 1);
+	assert_int_equal(on_wire(w, 2), 0);
+	unmake(w);
+}
+
+static void the_distributor_keeps_what_is_ours_and_hands_over_the_rest(void **state) {
+	struct worker_lab *w = make(7, WEIR_IDLE_POLL);
+	const struct weir_worker_counters *counters = lab_counters(w->lab);
+	uint32_t handed = 0;
+
+	(void)state;
+	assert_int_equal(
+		weir_distributor_create(0, WORKERS, SELF, SOCKET_ID_ANY, &w->distributor), 0);
+	add_source(w, WEIR_SOURCE_SHARED, LAB_IN_PORT);
+	for (uint16_t round = 0; round < 3; round++) {
+		for (uint16_t n = 0; n < 40; n++) {
+			struct frame_spec tcp = lab_tcp(n, ACK);
+
+			feed(w, LAB_IN_PORT, &tcp);
+		}
+		while (weir_worker_turn(w->worker) > 0) {
+		}
+		if (round == 0) {
+			handed = rte_ring_count(w->distributor->ring[0]);
+			assert_in_range(handed, 5, 35);
+		}
+		// The same flows are handed over each time.
+		assert_int_equal(rte_ring_count(w->distributor->ring[0]), handed * (round + 1u));
+	}
+	assert_int_equal(counters->rx_packets, 120);
+	assert_int_equal(counters->handed_over, 3 * handed);
+	assert_int_equal(counters->forwarded, 120 - 3 * handed);
+	assert_int_equal(counters->flow_new, 40 - handed);
+	unmake(w);
+}
+
+static void a_full_hand_over_ring_is_counted(void **state) {
+	struct worker_lab *w = make(8, WEIR_IDLE_POLL);
+	const struct weir_worker_counters *counters = lab_counters(w->lab);
+
+	(void)state;
+	assert_int_equal(
+		weir_distributor_create(0, WORKERS, SELF, SOCKET_ID_ANY, &w->distributor), 0);
+	add_source(w, WEIR_SOURCE_SHARED, LAB_IN_PORT);
+	for (uint16_t n = 0; n < 4000; n++) {
+		struct frame_spec tcp = lab_tcp(n, ACK);
+
+		feed(w, LAB_IN_PORT, &tcp);
+	}
+	while (weir_worker_turn(w->worker) > 0) {
+	}
+	assert_int_equal(counters->handed_over, WEIR_DISTRIBUTOR_RING - 1);
+	assert_true(counters->drops[WEIR_DROP_HANDOFF_FULL] > 500);
+	assert_int_equal(counters->rx_packets, 4000);
+	unmake(w);
+}
+
+static void handed_packets_are_processed(void **state) {
+	struct worker_lab *w = make(9, WEIR_IDLE_POLL);
+	struct frame_spec tcp = lab_tcp(1, ACK);
+	struct rte_mbuf *m = rte_pktmbuf_alloc(device_lab_pool());
+	struct frame f;
+
+	(void)state;
+	assert_int_equal(weir_distributor_create(0, WORKERS, 0, SOCKET_ID_ANY, &w->distributor), 0);
+	add_source(w, WEIR_SOURCE_HANDED, LAB_IN_PORT);
+	frame_build(&tcp, &f);
+	memcpy(rte_pktmbuf_append(m, (uint16_t)f.n), f.bytes, f.n);
+	assert_int_equal(rte_ring_enqueue(w->distributor->ring[SELF], m), 0);
+	assert_int_equal(weir_worker_turn(w->worker), 1);
+	assert_int_equal(on_wire(w, 2), 1);
+	unmake(w);
+}
+
+static void one_question_a_turn_is_answered(void **state) {
+	struct worker_lab *w = make(10, WEIR_IDLE_POLL);
+	struct weir_mailbox *mailbox = &w->lab->segment->mailboxes[SELF];
+	struct weir_message message = {.kind = WEIR_MESSAGE_FLOW_LOOKUP};
+	struct frame_spec tcp = lab_tcp(1, ACK);
+
+	(void)state;
+	add_source(w, WEIR_SOURCE_QUEUE, LAB_IN_PORT);
+	feed(w, LAB_IN_PORT, &tcp);
+	weir_worker_turn(w->worker);
+	memcpy(message.flow.source, frame_client4, 16);
+	memcpy(message.flow.destination, frame_vip4, 16);
+	message.flow.source_port = 1025;
+	message.flow.destination_port = 80;
+	message.flow.family = 4;
+	message.flow.protocol = 6;
+	for (message.sequence = 1; message.sequence <= 2; message.sequence++) {
+		assert_true(weir_mailbox_send(&mailbox->request, &message));
+	}
+	for (uint64_t sequence = 1; sequence <= 2; sequence++) {
+		weir_worker_turn(w->worker);
+		assert_true(weir_mailbox_receive(&mailbox->reply, &message));
+		assert_int_equal(message.sequence, sequence);
+		assert_int_equal(message.flow.found, 1);
+		assert_false(weir_mailbox_receive(&mailbox->reply, &message));
+	}
+	unmake(w);
+}
+
+static void sources_have_a_limit(void **state) {
+	struct worker_lab *w = make(11, WEIR_IDLE_POLL);
+	struct weir_source source = {.kind = WEIR_SOURCE_QUEUE};
+
+	(void)state;
+	for (unsigned int i = 0; i < WEIR_SOURCES_MAX; i++) {
+		assert_int_equal(weir_worker_add_source(w->worker, &source), 0);
+	}
+	assert_int_equal(weir_worker_add_source(w->worker, &source), -ENOSPC);
+	unmake(w);
+}
+
+// --- the loop -----------------------------------------------------------------------------
+
+struct runner {
+	struct weir_worker *worker;
+	double cpu_s;
+};
+
+static double seconds(clockid_t id) {
+	struct timespec now;
+
+	clock_gettime(id, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static void *run(void *context) {
+	struct runner *runner = context;
+
+	weir_worker_run(runner->worker);
+	runner->cpu_s = seconds(CLOCK_THREAD_CPUTIME_ID);
+	return NULL;
+}
+
+// A table that was replaced is freed while the loop turns (S5), the heartbeat goes on, and in idle
+// mode yield the CPU is left to others.
+static void the_loop_reports_beats_and_yields(void **state) {
+	struct worker_lab *w = make(12, WEIR_IDLE_YIELD);
+	const struct weir_worker_counters *counters = lab_counters(w->lab);
+	struct runner runner = {.worker = w->worker};
+	uint64_t beat = counters->heartbeat_ns;
+	double start = seconds(CLOCK_MONOTONIC);
+	pthread_t thread;
+
+	(void)state;
+	add_source(w, WEIR_SOURCE_QUEUE, LAB_IN_PORT);
+	assert_int_equal(pthread_create(&thread, NULL, run, &runner), 0);
+	while (weir_counter_read(&counters->loops) < 3000) {
+		assert_true(seconds(CLOCK_MONOTONIC) < start + 20);
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	}
+	lab_publish_services(w->lab);
+	assert_int_equal(weir_writer_synchronize(w->lab->writer, 5000), 0);
+	assert_true(weir_counter_read(&counters->heartbeat_ns) > beat);
+	weir_worker_stop(w->worker);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_true(runner.cpu_s < (seconds(CLOCK_MONOTONIC) - start) * 0.7);
+	assert_true(counters->idle_cycles > 0);
+	assert_int_equal(counters->busy_cycles, 0);
+	// Offline now: nobody waits for a worker that has ended.
+	lab_publish_services(w->lab);
+	assert_int_equal(weir_writer_synchronize(w->lab->writer, 5000), 0);
+	unmake(w);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(packets_leave_on_the_port_of_their_backend),
+		cmocka_unit_test(what_is_the_kernels_goes_there_untouched),
+		cmocka_unit_test(without_a_way_to_the_kernel_it_is_dropped_and_counted),
+		cmocka_unit_test(what_the_kernel_sends_goes_out_unchanged),
+		cmocka_unit_test(full_queues_are_counted_under_their_names),
+		cmocka_unit_test(a_frame_longer_than_the_device_takes_is_not_sent),
+		cmocka_unit_test(the_distributor_keeps_what_is_ours_and_hands_over_the_rest),
+		cmocka_unit_test(a_full_hand_over_ring_is_counted),
+		cmocka_unit_test(handed_packets_are_processed),
+		cmocka_unit_test(one_question_a_turn_is_answered),
+		cmocka_unit_test(sources_have_a_limit),
+		cmocka_unit_test(the_loop_reports_beats_and_yields),
+	};
+
+	return cmocka_run_group_tests(tests, device_lab_eal, NULL);
+}
