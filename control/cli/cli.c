@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cli.h"
+
+#include <string.h>
+
+#include "commands.h"
+#include "help.h"
+#include "weir_version.h"
+
+static int usage_error(FILE *err, const char *why, const struct weir_cli_command *command) {
+	fprintf(err, "weirctl: %s\n", why);
+	if (command) {
+		weir_help_usage(err, command);
+	}
+	fprintf(err, "See \"weirctl %s%s%s--help\".\n", command ? command->object : "",
+		command && command->verb ? " " : "", command && command->verb ? command->verb : "");
+	return WEIR_CLI_USAGE;
+}
+
+static int run_request(struct weir_cli *cli, const struct weir_cli_command *command) {
+	json_t *request = json_pack("{s:s}", "command", command->request);
+	json_t *result;
+	char why[256];
+	int rc;
+
+	if (!request) {
+		fprintf(cli->err, "weirctl: out of memory\n");
+		return WEIR_CLI_REFUSED;
+	}
+	if (command->build(cli, request, why, sizeof(why))) {
+		json_decref(request);
+		return usage_error(cli->err, why, command);
+	}
+	if (weir_client_connect(cli->options->run_dir, cli->options->timeout_ms, &cli->client, why,
+		    sizeof(why))) {
+		fprintf(cli->err, "weirctl: %s\n", why);
+		json_decref(request);
+		return WEIR_CLI_UNREACHABLE;
+	}
+	if (command->run) {
+		rc = command->run(cli, command);
+	} else {
+		rc = weir_cli_request(cli, request, &result);
+		if (rc == WEIR_CLI_DONE) {
+			if (cli->options->json) {
+				weir_cli_print_json(cli->out, result);
+			} else {
+				command->show(cli, result);
+			}
+			json_decref(result);
+		}
+	}
+	json_decref(request);
+	weir_client_free(cli->client);
+	return rc;
+}
+
+static int run_command(const struct weir_cli_options *options,
+	const struct weir_cli_command *command, FILE *out, FILE *err) {
+	const int named = command->verb ? 2 : 1;
+	struct weir_cli cli = {.options = options,
+		.out = out,
+		.err = err,
+		.words = &options->word[named],
+		.count = options->words - named};
+
+	if (cli.count < command->words_min) {
+		return usage_error(err, "an argument is missing", command);
+	}
+	if (cli.count > command->words_max) {
+		return usage_error(err, "too many arguments", command);
+	}
+	if (options->used & ~command->options) {
+		return usage_error(err,
+			options->used & ~command->options & WEIR_CLI_SERVICE
+				? "--service is not for this command"
+				: "--watch, --interval and --count are not for this command",
+			command);
+	}
+	return command->request ? run_request(&cli, command) : command->run(&cli, command);
+}
+
+static int run_words(const struct weir_cli_options *options, FILE *out, FILE *err) {
+	const char *object = options->words > 0 ? options->word[0] : NULL;
+	const char *verb = options->words > 1 ? options->word[1] : NULL;
+	const struct weir_cli_command *command;
+	char why[256];
+
+	if (options->version) {
+		fprintf(out, "weirctl %s\n", WEIR_VERSION);
+		return WEIR_CLI_DONE;
+	}
+	if (!object || strcmp(object, "help") == 0) {
+		weir_help_all(object || options->help ? out : err);
+		return object || options->help ? WEIR_CLI_DONE : WEIR_CLI_USAGE;
+	}
+	if (options->help && !verb && weir_help_object(out, object)) {
+		return WEIR_CLI_DONE;
+	}
+	command = weir_cli_command_find(object, verb, why, sizeof(why));
+	if (!command) {
+		return usage_error(err, why, NULL);
+	}
+	if (options->help) {
+		weir_help_command(out, command);
+		return WEIR_CLI_DONE;
+	}
+	return run_command(options, command, out, err);
+}
+
+int weir_cli_main(int argc, char **argv, const char *environment_run_dir, FILE *out, FILE *err) {
+	struct weir_cli_options options;
+	char why[256];
+	int rc;
+
+	if (weir_cli_options_parse(argc, argv, environment_run_dir, &options, why, sizeof(why))) {
+		return usage_error(err, why, NULL);
+	}
+	rc = run_words(&options, out, err);
+	// A full disk or a closed pipe must not pass for success.
+	if (fflush(out) || ferror(out)) {
+		return rc ? rc : WEIR_CLI_REFUSED;
+	}
+	return rc;
+}

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// weirctl without its main: command line in, text and exit status out. The tests call it too.
+#pragma once
+
+#include <stdio.h>
+
+// environment_run_dir: value of WEIR_RUN_DIR, or NULL. Returns enum weir_cli_exit.
+int weir_cli_main(int argc, char **argv, const char *environment_run_dir, FILE *out, FILE *err);

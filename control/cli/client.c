@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "client.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+struct weir_client {
+	int fd;
+	int timeout_ms;
+	char *answer; // what was received and not yet used
+	size_t bytes, room;
+};
+
+static int64_t now_ms(void) {
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+// Wait until the socket is ready or the time is over. Returns 0, -ETIMEDOUT or negative errno.
+static int wait_for(int fd, short events, int64_t deadline_ms) {
+	for (;;) {
+		struct pollfd ready = {.fd = fd, .events = events};
+		int64_t left = deadline_ms - now_ms();
+		int n;
+
+		if (left <= 0) {
+			return -ETIMEDOUT;
+		}
+		n = poll(&ready, 1, left > INT32_MAX ? INT32_MAX : (int)left);
+		if (n > 0) {
+			return 0;
+		}
+		if (n < 0 && errno != EINTR) {
+			return -errno;
+		}
+	}
+}
+
+// A unix socket whose backlog is full says EAGAIN and cannot be waited for.
+static int connect_until(int fd, const struct sockaddr_un *address, int64_t deadline_ms) {
+	while (connect(fd, (const struct sockaddr *)address, sizeof(*address)) != 0) {
+		if (errno != EAGAIN && errno != EINTR) {
+			return -errno;
+		}
+		if (now_ms() >= deadline_ms) {
+			return -ETIMEDOUT;
+		}
+		poll(NULL, 0, 10);
+	}
+	return 0;
+}
+
+static void explain_connect(
+	int rc, const char *run_dir, int timeout_ms, char *why, size_t why_bytes) {
+	switch (rc) {
+	case -ENOENT:
+		snprintf(why, why_bytes,
+			"weir-control is not running (no %s/%s): start it with "
+			"\"weir-control --config FILE --run-dir %s\"",
+			run_dir, WEIR_CONTROL_SOCKET, run_dir);
+		break;
+	case -ECONNREFUSED:
+		snprintf(why, why_bytes,
+			"weir-control is not running (nobody listens on %s/%s): start it with "
+			"\"weir-control --config FILE --run-dir %s\"",
+			run_dir, WEIR_CONTROL_SOCKET, run_dir);
+		break;
+	case -EACCES:
+	case -EPERM:
+		snprintf(why, why_bytes,
+			"no permission to use %s/%s: become root or a member of the group of %s",
+			run_dir, WEIR_CONTROL_SOCKET, run_dir);
+		break;
+	case -ETIMEDOUT:
+		snprintf(why, why_bytes,
+			"weir-control did not take the connection within %d ms: it hangs or is "
+			"overloaded",
+			timeout_ms);
+		break;
+	default:
+		snprintf(why, why_bytes, "cannot connect to %s/%s: %s", run_dir,
+			WEIR_CONTROL_SOCKET, strerror(-rc));
+	}
+}
+
+static int open_socket(const char *run_dir, int timeout_ms) {
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fd, rc;
+
+	if ((size_t)snprintf(address.sun_path, sizeof(address.sun_path), "%s/%s", run_dir,
+		    WEIR_CONTROL_SOCKET) >= sizeof(address.sun_path)) {
+		return -ENAMETOOLONG;
+	}
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0) {
+		return -errno;
+	}
+	rc = connect_until(fd, &address, now_ms() + timeout_ms);
+	if (rc) {
+		close(fd);
+		return rc;
+	}
+	return fd;
+}
+
+int weir_client_connect(const char *run_dir, int timeout_ms, struct weir_client **ret, char *why,
+	size_t why_bytes) {
+	struct weir_client *client;
+	int fd = open_socket(run_dir, timeout_ms);
+
+	if (fd < 0) {
+		explain_connect(fd, run_dir, timeout_ms, why, why_bytes);
+		return fd;
+	}
+	client = calloc(1, sizeof(*client));
+	if (!client) {
+		close(fd);
+		snprintf(why, why_bytes, "out of memory");
+		return -ENOMEM;
+	}
+	client->fd = fd;
+	client->timeout_ms = timeout_ms;
+	*ret = client;
+	return 0;
+}
+
+void weir_client_free(struct weir_client *client) {
+	if (!client) {
+		return;
+	}
+	close(client->fd);
+	free(client->answer);
+	free(client);
+}
+
+static int send_all(int fd, const char *data, size_t bytes, int64_t deadline_ms) {
+	while (bytes > 0) {
+		ssize_t n = send(fd, data, bytes, MSG_NOSIGNAL);
+
+		if (n >= 0) {
+			data += n;
+			bytes -= (size_t)n;
+		} else if (errno == EAGAIN) {
+			int rc = wait_for(fd, POLLOUT, deadline_ms);
+
+			if (rc) {
+				return rc;
+			}
+		} else if (errno == EPIPE) {
+			return -ECONNRESET;
+		} else if (errno != EINTR) {
+			return -errno;
+		}
+	}
+	return 0;
+}
+
+static int send_request(struct weir_client *client, const json_t *request, int64_t deadline_ms) {
+	char *text = json_dumps(request, JSON_COMPACT | JSON_ENSURE_ASCII);
+	size_t bytes = 0;
+	int rc;
+
+	if (!text) {
+		return -ENOMEM;
+	}
+	bytes = strlen(text);
+	text[bytes] = '\n'; // instead of the NUL: the daemon reads lines
+	rc = bytes < WEIR_CLIENT_REQUEST_MAX ? send_all(client->fd, text, bytes + 1, deadline_ms)
+					     : -EMSGSIZE;
+	free(text);
+	return rc;
+}
+
+static int grow(struct weir_client *client) {
+	size_t room = client->room ? client->room * 2 : 16384;
+	char *grown;
+
+	if (client->bytes < client->room) {
+		return 0;
+	}
+	if (room > WEIR_CLIENT_ANSWER_MAX) {
+		return -EMSGSIZE;
+	}
+	grown = realloc(client->answer, room);
+	if (!grown) {
+		return -ENOMEM;
+	}
+	client->answer = grown;
+	client->room = room;
+	return 0;
+}
+
+// Receive up to the end of a line. Returns its length in *ret_bytes, the line end not counted.
+static int receive_line(struct weir_client *client, int64_t deadline_ms, size_t *ret_bytes) {
+	size_t searched = 0;
+
+	for (;;) {
+		char *end = client->bytes > searched ? memchr(client->answer + searched, '\n',
+							       client->bytes - searched)
+						     : NULL;
+		ssize_t n;
+		int rc;
+
+		if (end) {
+			*ret_bytes = (size_t)(end - client->answer);
+			return 0;
+		}
+		searched = client->bytes;
+		rc = grow(client);
+		if (rc) {
+			return rc;
+		}
+		n = recv(client->fd, client->answer + client->bytes, client->room - client->bytes,
+			0);
+		if (n > 0) {
+			client->bytes += (size_t)n;
+		} else if (n == 0) {
+			return -ECONNRESET;
+		} else if (errno == EAGAIN) {
+			rc = wait_for(client->fd, POLLIN, deadline_ms);
+			if (rc) {
+				return rc;
+			}
+		} else if (errno != EINTR) {
+			return -errno;
+		}
+	}
+}
+
+static void explain_call(const struct weir_client *client, int rc, char *why, size_t why_bytes) {
+	switch (rc) {
+	case -ETIMEDOUT:
+		snprintf(why, why_bytes,
+			"weir-control did not answer within %d ms: it hangs or is overloaded; "
+			"--timeout MS waits longer",
+			client->timeout_ms);
+		break;
+	case -ECONNRESET:
+		snprintf(why, why_bytes,
+			"weir-control closed the connection before it answered; it may have ended");
+		break;
+	case -EPROTO:
+		snprintf(why, why_bytes,
+			"weir-control sent what is not an answer; are both of the same version?");
+		break;
+	case -EMSGSIZE:
+		snprintf(why, why_bytes, "the request or its answer is too long");
+		break;
+	default:
+		snprintf(why, why_bytes, "connection to weir-control failed: %s", strerror(-rc));
+	}
+}
+
+static int receive_answer(struct weir_client *client, int64_t deadline_ms, json_t **ret) {
+	json_t *answer;
+	size_t bytes = 0;
+	int rc = receive_line(client, deadline_ms, &bytes);
+
+	if (rc) {
+		return rc;
+	}
+	answer = json_loadb(client->answer, bytes, JSON_REJECT_DUPLICATES, NULL);
+	client->bytes -= bytes + 1;
+	memmove(client->answer, client->answer + bytes + 1, client->bytes);
+	if (!json_is_object(answer) || !json_is_boolean(json_object_get(answer, "ok"))) {
+		json_decref(answer);
+		return -EPROTO;
+	}
+	*ret = answer;
+	return 0;
+}
+
+int weir_client_call(struct weir_client *client, const json_t *request, json_t **ret, char *why,
+	size_t why_bytes) {
+	int64_t deadline_ms = now_ms() + client->timeout_ms;
+	int rc = send_request(client, request, deadline_ms);
+
+	if (rc == 0) {
+		rc = receive_answer(client, deadline_ms, ret);
+	}
+	if (rc) {
+		explain_call(client, rc, why, why_bytes);
+	}
+	return rc;
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Client of the control socket (docs/control-api.md): one JSON object per line each way.
+// Used by the commands of weirctl; never waits longer than it was told to.
+//
+// Threads: one client is used by one thread.
+#pragma once
+
+#include <jansson.h>
+#include <stddef.h>
+
+#define WEIR_CONTROL_SOCKET "control.sock"
+#define WEIR_CLIENT_REQUEST_MAX (1u << 20) // as the daemon accepts, line end included
+#define WEIR_CLIENT_ANSWER_MAX (64u << 20)
+
+struct weir_client;
+
+// Connect to RUN_DIR/control.sock. why gets one line that says what to do.
+// Returns 0, -ENOENT or -ECONNREFUSED (the daemon is not running), -EACCES, -ETIMEDOUT,
+// -ENAMETOOLONG, or another negative errno.
+int weir_client_connect(
+	const char *run_dir, int timeout_ms, struct weir_client **ret, char *why, size_t why_bytes);
+void weir_client_free(struct weir_client *client); // NULL is fine
+
+// Send one request and wait for its answer, an object that has "ok" (owned by the caller).
+// Returns 0, -ETIMEDOUT, -ECONNRESET (the daemon went away), -EPROTO (an answer that is none),
+// -EMSGSIZE (request or answer too long), or another negative errno. After an error the
+// connection is of no more use.
+int weir_client_call(struct weir_client *client, const json_t *request, json_t **ret, char *why,
+	size_t why_bytes);

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "commands.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "config.h"
+#include "nearest.h"
+#include "show.h"
+#include "stats.h"
+#include "table.h"
+
+static int build_nothing(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
+	(void)cli;
+	(void)request;
+	(void)why;
+	(void)n;
+	return 0;
+}
+
+static int build_service(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
+	const char *service = cli->count > 0 ? cli->words[0] : cli->options->service;
+
+	if (service && json_object_set_new(request, "service", json_string(service))) {
+		snprintf(why, n, "the name of a service is UTF-8 text");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+// "[SERVICE/]NAME"; "SERVICE/" = all backends of a service.
+static int build_backend(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
+	const char *word = cli->count > 0 ? cli->words[0] : NULL;
+	const char *slash = word ? strchr(word, '/') : NULL;
+	const char *name = slash ? slash + 1 : word;
+	int rc = 0;
+
+	if (!word) {
+		return 0;
+	}
+	if (slash) {
+		rc |= json_object_set_new(
+			request, "service", json_stringn(word, (size_t)(slash - word)));
+	}
+	if (name[0]) {
+		rc |= json_object_set_new(request, "backend", json_string(name));
+	}
+	if (rc || slash == word || strchr(name, '/') || (!slash && !name[0])) {
+		snprintf(why, n, "give a backend as NAME or SERVICE/NAME");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int build_one_backend(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
+	int rc = build_backend(cli, request, why, n);
+
+	if (rc == 0 && !json_object_get(request, "backend")) {
+		snprintf(why, n, "give one backend as NAME or SERVICE/NAME");
+		return -EINVAL;
+	}
+	return rc;
+}
+
+static int build_weight(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
+	const char *text = cli->words[1];
+	char *end, shown[64];
+	long weight = strtol(text, &end, 10);
+
+	if (strcmp(text, "configured") == 0) {
+		json_object_set_new(request, "weight", json_null());
+	} else if (text[0] >= '0' && text[0] <= '9' && !*end && weight <= 65535) {
+		json_object_set_new(request, "weight", json_integer(weight));
+	} else {
+		snprintf(why, n,
+			"weight \"%s\" is not a number from 0 to 65535, nor \"configured\"",
+			weir_terminal_text(text, shown, sizeof(shown)));
+		return -EINVAL;
+	}
+	return build_one_backend(cli, request, why, n);
+}
+
+static int set_endpoint(json_t *request, const char *text, const char *address_key,
+	const char *port_key, char *why, size_t n) {
+	char address[64], shown[80];
+	uint16_t port;
+
+	if (weir_cli_endpoint_parse(text, address, sizeof(address), &port)) {
+		snprintf(why, n,
+			"\"%s\" is not ADDRESS:PORT; write 192.0.2.1:80 or [2001:db8::1]:80",
+			weir_terminal_text(text, shown, sizeof(shown)));
+		return -EINVAL;
+	}
+	json_object_set_new(request, address_key, json_string(address));
+	json_object_set_new(request, port_key, json_integer(port));
+	return 0;
+}
+
+static int build_tuple(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
+	char shown[32];
+	int rc;
+
+	if (strcmp(cli->words[0], "tcp") != 0 && strcmp(cli->words[0], "udp") != 0) {
+		snprintf(why, n, "protocol \"%s\" is neither tcp nor udp",
+			weir_terminal_text(cli->words[0], shown, sizeof(shown)));
+		return -EINVAL;
+	}
+	json_object_set_new(request, "protocol", json_string(cli->words[0]));
+	rc = set_endpoint(request, cli->words[1], "source", "source_port", why, n);
+	if (rc == 0) {
+		rc = set_endpoint(
+			request, cli->words[2], "destination", "destination_port", why, n);
+	}
+	if (rc == 0 && !strchr(cli->words[1], '[') != !strchr(cli->words[2], '[')) {
+		snprintf(why, n, "source and destination are of different IP versions");
+		return -EINVAL;
+	}
+	return rc;
+}
+
+// The daemon runs in another directory: it gets the whole path.
+static int build_file(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
+	char path[PATH_MAX], shown[160];
+
+	if (cli->count == 0) {
+		return 0;
+	}
+	weir_terminal_text(cli->words[0], shown, sizeof(shown));
+	if (!realpath(cli->words[0], path)) {
+		snprintf(why, n, "%s: %s", shown, strerror(errno));
+		return -EINVAL;
+	}
+	if (json_object_set_new(request, "path", json_string(path))) {
+		snprintf(why, n, "%s: the name is not UTF-8", shown);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+#define BACKEND_TEXT "SERVICE/ is needed when several services have a backend of that name.\n"
+
+// clang-format off
+const struct weir_cli_command weir_cli_commands[] = {
+	{"service", "show", "[NAME]", "services with their binds and counters", NULL,
+	 "weirctl service show web", "service.show", 0, 1, 0, build_service, weir_show_services,
+	 NULL},
+	{"backend", "show", "[[SERVICE/]NAME]", "backends with state, weight and share",
+	 "SERVICE/ alone shows all backends of a service.\n"
+	 "SHARE-% is the share of the selection table, NEW-% that of the flows so far.\n",
+	 "weirctl backend show web/", "backend.show", 0, 1, 0, build_backend, weir_show_backends,
+	 NULL},
+	{"backend", "drain", "[SERVICE/]NAME", "no new flows; those it has run on", BACKEND_TEXT,
+	 "weirctl backend drain web/web-1", "backend.drain", 1, 1, 0, build_one_backend,
+	 weir_show_change, NULL},
+	{"backend", "ready", "[SERVICE/]NAME", "back to normal, when its health allows",
+	 BACKEND_TEXT, "weirctl backend ready web-1", "backend.ready", 1, 1, 0, build_one_backend,
+	 weir_show_change, NULL},
+	{"backend", "maintenance", "[SERVICE/]NAME",
+	 "no new flows, not even when all others are down", BACKEND_TEXT,
+	 "weirctl backend maintenance web-1", "backend.maintenance", 1, 1, 0, build_one_backend,
+	 weir_show_change, NULL},
+	{"weight", "set", "[SERVICE/]BACKEND WEIGHT|configured",
+	 "share of new flows until changed again",
+	 "WEIGHT is 0 to 65535; \"configured\" goes back to the weight in the file.\n" BACKEND_TEXT,
+	 "weirctl weight set web/web-1 50", "weight.set", 2, 2, 0, build_weight, weir_show_weight,
+	 NULL},
+	{"flow", "count", "[--service SERVICE]", "flows of each backend", NULL,
+	 "weirctl flow count --service web", "flow.count", 0, 0, WEIR_CLI_SERVICE, build_service,
+	 weir_show_flow_count, NULL},
+	{"flow", "lookup", "PROTOCOL SOURCE:PORT DESTINATION:PORT",
+	 "which backend a flow has, or would get, and why",
+	 "PROTOCOL is tcp or udp. IPv6 addresses are written in brackets.\n",
+	 "weirctl flow lookup tcp [2001:db8::7]:40000 [2001:db8:ffff::10]:80", "flow.lookup", 3, 3, 0,
+	 build_tuple, weir_show_record, NULL},
+	{"worker", "show", "", "workers with their load and counters", NULL,
+	 "weirctl worker show", "worker.show", 0, 0, 0, build_nothing, weir_show_workers, NULL},
+	{"port", "show", "", "ports of the dataplane", NULL, "weirctl port show", "port.show", 0, 0, 0,
+	 build_nothing, weir_show_ports, NULL},
+	{"stats", "show", "[--watch] [--interval SECONDS] [--count N]",
+	 "all counters; with --watch rates per second",
+	 "--watch            show rates per second again and again, in place on a terminal\n"
+	 "--interval SECONDS time between two looks, default 1\n"
+	 "--count N          end after N looks; default: when interrupted\n",
+	 "weirctl stats show --watch --interval 2", "stats.show", 0, 0, WEIR_CLI_WATCH,
+	 build_nothing, weir_stats_show, weir_stats_run},
+	{"config", "check", "FILE", "check a file; needs no daemon",
+	 "Prints FILE:LINE:COLUMN: PATH: reason for every error. \"-\" reads standard input.\n",
+	 "weirctl config check /etc/weir/weir.json", NULL, 1, 1, 0, NULL, NULL, weir_check_run},
+	{"config", "diff", "[FILE]", "what a reload would change",
+	 "Without FILE: the file that the daemon was started with.\n",
+	 "weirctl config diff new.json", "config.diff", 0, 1, 0, build_file, weir_show_changes, NULL},
+	{"config", "reload", "[FILE]", "apply the file, and say what changed",
+	 "Without FILE: the file that the daemon was started with.\n"
+	 "A file with an error changes nothing.\n",
+	 "weirctl config reload", "config.reload", 0, 1, 0, build_file, weir_show_changes, NULL},
+	{"health", "show", "[SERVICE]", "health checks and their last results", NULL,
+	 "weirctl health show web", "health.show", 0, 1, 0, build_service, weir_show_health, NULL},
+	{"version", NULL, "", "versions of weirctl and of the daemon", NULL, "weirctl version",
+	 "version", 0, 0, 0, build_nothing, weir_show_version, NULL},
+};
+// clang-format on
+
+#define COMMANDS ((int)(sizeof(weir_cli_commands) / sizeof(weir_cli_commands[0])))
+
+const int weir_cli_command_count = COMMANDS;
+
+// The different objects, or the verbs of one; returns how many.
+static uint32_t list_names(const char *object, const char *names[]) {
+	uint32_t count = 0;
+
+	for (int i = 0; i < COMMANDS; i++) {
+		const struct weir_cli_command *command = &weir_cli_commands[i];
+		const char *name = object ? command->verb : command->object;
+
+		if ((!object || strcmp(command->object, object) == 0) && name &&
+			(count == 0 || strcmp(names[count - 1], name) != 0)) {
+			names[count++] = name;
+		}
+	}
+	return count;
+}
+
+static void suggest(const char *what, const char *word, const char *const names[], uint32_t count,
+	char *why, size_t why_bytes) {
+	const char *nearest = weir_nearest(word, names, count);
+	char all[128] = "", shown[64];
+	size_t used = 0;
+
+	weir_terminal_text(word, shown, sizeof(shown));
+	for (uint32_t i = 0; i < count; i++) {
+		used += (size_t)snprintf(
+			all + used, sizeof(all) - used, "%s%s", used ? ", " : "", names[i]);
+	}
+	if (nearest) {
+		snprintf(why, why_bytes, "unknown %s \"%s\"; did you mean \"%s\"?", what, shown,
+			nearest);
+	} else {
+		snprintf(why, why_bytes, "unknown %s \"%s\"; there are: %s", what, shown, all);
+	}
+}
+
+const struct weir_cli_command *weir_cli_command_find(
+	const char *object, const char *verb, char *why, size_t why_bytes) {
+	const char *names[COMMANDS];
+	bool known = false;
+	char what[64];
+	uint32_t count;
+
+	for (int i = 0; i < COMMANDS; i++) {
+		const struct weir_cli_command *command = &weir_cli_commands[i];
+
+		if (strcmp(command->object, object) != 0) {
+			continue;
+		}
+		known = true;
+		if (!command->verb || (verb && strcmp(command->verb, verb) == 0)) {
+			return command;
+		}
+	}
+	if (!known) {
+		suggest("object", object, names, list_names(NULL, names), why, why_bytes);
+		return NULL;
+	}
+	count = list_names(object, names);
+	if (verb) {
+		snprintf(what, sizeof(what), "%s verb", object);
+		suggest(what, verb, names, count, why, why_bytes);
+	} else {
+		snprintf(why, why_bytes, "\"%s\" needs a verb; see \"weirctl %s --help\"", object,
+			object);
+	}
+	return NULL;
+}
+
+void weir_cli_print_json(FILE *out, const json_t *json) {
+	json_dumpf(json, out, JSON_INDENT(2) | JSON_ENSURE_ASCII | JSON_ENCODE_ANY);
+	fputc('\n', out);
+}
+
+static void print_refusal(const struct weir_cli *cli, const json_t *answer) {
+	const json_t *errors = json_object_get(answer, "errors");
+	const char *text = json_string_value(json_object_get(answer, "error"));
+	const char *path = cli->count > 0 ? cli->words[0] : "configuration";
+	char shown[1024];
+
+	fprintf(cli->err, "weirctl: refused: %s\n",
+		weir_terminal_text(text ? text : "no reason was given", shown, sizeof(shown)));
+	weir_check_print_errors(cli->err, path, errors);
+}
+
+int weir_cli_request(struct weir_cli *cli, const json_t *request, json_t **ret) {
+	json_t *answer, *result;
+	char why[512];
+
+	if (weir_client_call(cli->client, request, &answer, why, sizeof(why))) {
+		fprintf(cli->err, "weirctl: %s\n", why);
+		return WEIR_CLI_UNREACHABLE;
+	}
+	if (!json_is_true(json_object_get(answer, "ok"))) {
+		if (cli->options->json) {
+			weir_cli_print_json(cli->out, answer);
+		} else {
+			print_refusal(cli, answer);
+		}
+		json_decref(answer);
+		return WEIR_CLI_REFUSED;
+	}
+	result = json_object_get(answer, "result");
+	*ret = result ? json_incref(result) : json_null();
+	json_decref(answer);
+	return WEIR_CLI_DONE;
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "help.h"
+
+#include <string.h>
+
+#include "table.h"
+
+static void write_command(const struct weir_cli_command *command, char *text, size_t bytes) {
+	snprintf(text, bytes, "%s%s%s%s%s", command->object, command->verb ? " " : "",
+		command->verb ? command->verb : "", command->arguments[0] ? " " : "",
+		command->arguments);
+}
+
+static int print_commands(FILE *out, const char *object) {
+	char text[128];
+	int width = 0, printed = 0;
+
+	for (int i = 0; i < weir_cli_command_count; i++) {
+		write_command(&weir_cli_commands[i], text, sizeof(text));
+		if (!object || strcmp(object, weir_cli_commands[i].object) == 0) {
+			width = (int)strlen(text) > width ? (int)strlen(text) : width;
+		}
+	}
+	for (int i = 0; i < weir_cli_command_count; i++) {
+		const struct weir_cli_command *command = &weir_cli_commands[i];
+
+		if (!object || strcmp(object, command->object) == 0) {
+			write_command(command, text, sizeof(text));
+			fprintf(out, "  %-*s  %s\n", width, text, command->summary);
+			printed++;
+		}
+	}
+	return printed;
+}
+
+static void print_options(FILE *out) {
+	fprintf(out,
+		"\nOptions:\n"
+		"  --run-dir DIR  where the daemon's socket is; default %s, or WEIR_RUN_DIR\n"
+		"  --json         the result as JSON\n"
+		"  --timeout MS   how long to wait for an answer, milliseconds; default %d\n"
+		"  --help         this text; after an object or verb: more about it\n"
+		"  --version      version of weirctl\n",
+		WEIR_CLI_RUN_DIR, WEIR_CLI_TIMEOUT_MS);
+}
+
+void weir_help_all(FILE *out) {
+	fprintf(out, "usage: weirctl [OPTION]... OBJECT VERB [ARGUMENT]...\n\n"
+		     "Shows and changes what the weir-control of this machine does.\n\n"
+		     "Commands:\n");
+	print_commands(out, NULL);
+	print_options(out);
+	fprintf(out, "\nExit status: 0 done, 1 refused, 2 usage, 3 cannot reach the daemon.\n"
+		     "\nExample: weirctl backend drain web/web-1\n");
+}
+
+bool weir_help_object(FILE *out, const char *object) {
+	const struct weir_cli_command *first = NULL;
+
+	for (int i = 0; i < weir_cli_command_count; i++) {
+		if (strcmp(weir_cli_commands[i].object, object) == 0) {
+			first = first ? first : &weir_cli_commands[i];
+		}
+	}
+	if (!first) {
+		return false;
+	}
+	if (!first->verb) {
+		weir_help_command(out, first);
+		return true;
+	}
+	fprintf(out, "usage: weirctl [OPTION]... %s VERB [ARGUMENT]...\n\nCommands:\n", object);
+	print_commands(out, object);
+	print_options(out);
+	fprintf(out, "\nExample: %s\n", first->example);
+	return true;
+}
+
+void weir_help_usage(FILE *out, const struct weir_cli_command *command) {
+	char text[128];
+
+	write_command(command, text, sizeof(text));
+	fprintf(out, "usage: weirctl [OPTION]... %s\n", text);
+}
+
+void weir_help_command(FILE *out, const struct weir_cli_command *command) {
+	weir_help_usage(out, command);
+	fprintf(out, "\n%s\n", command->summary);
+	if (command->text) {
+		fprintf(out, "\n%s", command->text);
+	}
+	print_options(out);
+	fprintf(out, "\nExample: %s\n", command->example);
+}

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// --help: made from the table of commands.
+#pragma once
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "commands.h"
+
+void weir_help_all(FILE *out);
+bool weir_help_object(FILE *out, const char *object); // false: no such object
+void weir_help_command(FILE *out, const struct weir_cli_command *command);
+void weir_help_usage(FILE *out, const struct weir_cli_command *command); // the usage line alone

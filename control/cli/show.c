@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "show.h"
+
+#include <string.h>
+
+#include "table.h"
+#include "weir_version.h"
+
+#define CELL 512
+#define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
+
+static const char *array_text(const json_t *array, char *buffer, size_t bytes) {
+	char piece[CELL];
+	size_t used = 0, i;
+	json_t *value;
+
+	snprintf(buffer, bytes, "-");
+	json_array_foreach (array, i, value) {
+		int n = snprintf(buffer + used, bytes - used, "%s%s", used ? ", " : "",
+			weir_show_value(value, WEIR_SHOW_TEXT, piece, sizeof(piece)));
+
+		if (n < 0 || (size_t)n >= bytes - used) {
+			break;
+		}
+		used += (size_t)n;
+	}
+	return buffer;
+}
+
+const char *weir_show_value(
+	const json_t *value, enum weir_show_kind kind, char *buffer, size_t bytes) {
+	char *text;
+
+	if (!value || json_is_null(value)) {
+		snprintf(buffer, bytes, "-");
+	} else if (json_is_string(value)) {
+		weir_terminal_text(json_string_value(value), buffer, bytes);
+	} else if (json_is_boolean(value)) {
+		snprintf(buffer, bytes, "%s", json_is_true(value) ? "yes" : "no");
+	} else if (json_is_number(value) && (kind == WEIR_SHOW_PERCENT || json_is_real(value))) {
+		snprintf(buffer, bytes, "%.1f", json_number_value(value));
+	} else if (json_is_integer(value)) {
+		snprintf(buffer, bytes, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+	} else if (json_is_array(value)) {
+		array_text(value, buffer, bytes);
+	} else {
+		text = json_dumps(value, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_ENCODE_ANY);
+		weir_terminal_text(text ? text : "-", buffer, bytes);
+		free(text);
+	}
+	return buffer;
+}
+
+static const json_t *lookup(const json_t *row, const char *key) {
+	const char *dot = strchr(key, '.');
+	char outer[64];
+
+	if (!dot) {
+		return json_object_get(row, key);
+	}
+	snprintf(outer, sizeof(outer), "%.*s", (int)(dot - key), key);
+	return lookup(json_object_get(row, outer), dot + 1);
+}
+
+void weir_show_table(FILE *out, const json_t *rows, const struct weir_show_column *columns,
+	uint32_t count, const char *nothing) {
+	struct weir_table_column heads[WEIR_SHOW_COLUMNS_MAX];
+	char text[WEIR_SHOW_COLUMNS_MAX][CELL];
+	const char *cells[WEIR_SHOW_COLUMNS_MAX];
+	struct weir_table *table;
+	json_t *row;
+	size_t i;
+
+	if (json_array_size(rows) == 0) {
+		fprintf(out, "%s\n", nothing);
+		return;
+	}
+	for (uint32_t c = 0; c < count; c++) {
+		heads[c] = (struct weir_table_column){
+			columns[c].header, columns[c].kind == WEIR_SHOW_NUMBER ||
+						   columns[c].kind == WEIR_SHOW_PERCENT};
+		cells[c] = text[c];
+	}
+	table = weir_table_create(heads, count);
+	json_array_foreach (rows, i, row) {
+		for (uint32_t c = 0; c < count; c++) {
+			weir_show_value(
+				lookup(row, columns[c].key), columns[c].kind, text[c], CELL);
+		}
+		if (!table || weir_table_add(table, cells)) {
+			break;
+		}
+	}
+	if (table) {
+		weir_table_print(table, out);
+	}
+	weir_table_free(table);
+}
+
+static void print_fields(FILE *out, const json_t *object, const char *prefix, int width) {
+	char label[96], value_text[CELL];
+	const char *key;
+	json_t *value;
+
+	json_object_foreach ((json_t *)object, key, value) {
+		char shown[64];
+
+		weir_terminal_text(key, shown, sizeof(shown));
+		snprintf(label, sizeof(label), "%s%s", prefix, shown);
+		if (json_is_object(value)) {
+			char inner[96 + 2];
+
+			snprintf(inner, sizeof(inner), "%s.", label);
+			print_fields(out, value, inner, width);
+			continue;
+		}
+		fprintf(out, "%-*s  %s\n", width, label,
+			weir_show_value(value, WEIR_SHOW_TEXT, value_text, sizeof(value_text)));
+	}
+}
+
+static int widest(const json_t *object, int prefix) {
+	int width = 0;
+	const char *key;
+	json_t *value;
+
+	json_object_foreach ((json_t *)object, key, value) {
+		int own = prefix + (int)strlen(key);
+		int inner = json_is_object(value) ? widest(value, own + 1) : own;
+
+		width = inner > width ? inner : width;
+	}
+	return width > 40 ? 40 : width;
+}
+
+static void print_record(FILE *out, const json_t *object) {
+	print_fields(out, object, "", widest(object, 0));
+}
+
+void weir_show_record(const struct weir_cli *cli, json_t *result) {
+	print_record(cli->out, result);
+}
+
+// One that was asked for by name is shown in full, with all that the daemon says of it.
+static bool show_single(const struct weir_cli *cli, const json_t *rows) {
+	const char *word = cli->count > 0 ? cli->words[0] : "/";
+
+	if (word[0] == '\0' || word[strlen(word) - 1] == '/' || json_array_size(rows) != 1) {
+		return false;
+	}
+	print_record(cli->out, json_array_get(rows, 0));
+	return true;
+}
+
+void weir_show_services(const struct weir_cli *cli, json_t *result) {
+	static const struct weir_show_column columns[] = {
+		{"SERVICE", "name", WEIR_SHOW_TEXT},
+		{"POLICY", "policy", WEIR_SHOW_TEXT},
+		{"SLOTS", "slots", WEIR_SHOW_NUMBER},
+		{"BACKENDS", "backends", WEIR_SHOW_NUMBER},
+		{"ELIGIBLE", "eligible", WEIR_SHOW_NUMBER},
+		{"PANIC", "panic", WEIR_SHOW_FLAG},
+		{"ACTIVE-FLOWS", "active_flows", WEIR_SHOW_NUMBER},
+		{"NEW-FLOWS", "new_flows", WEIR_SHOW_NUMBER},
+		{"PACKETS", "packets", WEIR_SHOW_NUMBER},
+		{"BYTES", "bytes", WEIR_SHOW_NUMBER},
+		{"DROPPED", "dropped", WEIR_SHOW_NUMBER},
+		{"BINDS", "binds", WEIR_SHOW_TEXT},
+	};
+
+	if (!show_single(cli, result)) {
+		weir_show_table(cli->out, result, columns, COUNT(columns), "no services");
+	}
+}
+
+// What is out of the ordinary about a backend, in words.
+static void add_notes(json_t *row) {
+	char notes[64] = "";
+	size_t used = 0;
+
+	if (json_is_true(json_object_get(row, "leaving"))) {
+		used += (size_t)snprintf(notes, sizeof(notes), "leaving");
+	}
+	if (json_is_false(json_object_get(row, "resolved"))) {
+		snprintf(notes + used, sizeof(notes) - used, "%sno next hop", used ? ", " : "");
+	}
+	json_object_set_new(row, "notes", json_string(notes));
+}
+
+void weir_show_backends(const struct weir_cli *cli, json_t *result) {
+	static const struct weir_show_column columns[] = {
+		{"SERVICE", "service", WEIR_SHOW_TEXT},
+		{"BACKEND", "name", WEIR_SHOW_TEXT},
+		{"ADDRESS", "address", WEIR_SHOW_TEXT},
+		{"ADMIN", "admin", WEIR_SHOW_TEXT},
+		{"HEALTH", "health", WEIR_SHOW_TEXT},
+		{"IN-USE", "in_selection", WEIR_SHOW_FLAG},
+		{"WEIGHT", "weight", WEIR_SHOW_NUMBER},
+		{"RUNTIME", "runtime_weight", WEIR_SHOW_NUMBER},
+		{"EFFECTIVE", "effective_weight", WEIR_SHOW_NUMBER},
+		{"SHARE-%", "share_percent", WEIR_SHOW_PERCENT},
+		{"NEW-%", "achieved_percent", WEIR_SHOW_PERCENT},
+		{"ACTIVE-FLOWS", "active_flows", WEIR_SHOW_NUMBER},
+		{"NEW-FLOWS", "new_flows", WEIR_SHOW_NUMBER},
+		{"REFUSED", "refused", WEIR_SHOW_NUMBER},
+		{"TIMED-OUT", "timed_out", WEIR_SHOW_NUMBER},
+		{"DROPPED", "dropped", WEIR_SHOW_NUMBER},
+		{"NOTES", "notes", WEIR_SHOW_TEXT},
+	};
+	json_t *row;
+	size_t i;
+
+	if (show_single(cli, result)) {
+		return;
+	}
+	json_array_foreach (result, i, row) {
+		add_notes(row);
+	}
+	weir_show_table(cli->out, result, columns, COUNT(columns), "no backends");
+}
+
+void weir_show_change(const struct weir_cli *cli, json_t *result) {
+	char service[80], backend[80], admin[32], flows[32];
+
+	fprintf(cli->out, "%s/%s: %s, %s active flows\n",
+		weir_show_value(json_object_get(result, "service"), WEIR_SHOW_TEXT, service,
+			sizeof(service)),
+		weir_show_value(json_object_get(result, "backend"), WEIR_SHOW_TEXT, backend,
+			sizeof(backend)),
+		weir_show_value(
+			json_object_get(result, "admin"), WEIR_SHOW_TEXT, admin, sizeof(admin)),
+		weir_show_value(json_object_get(result, "active_flows"), WEIR_SHOW_NUMBER, flows,
+			sizeof(flows)));
+}
+
+void weir_show_weight(const struct weir_cli *cli, json_t *result) {
+	const json_t *weight = json_object_get(result, "weight");
+	char service[80], backend[80], set[32], effective[32];
+
+	weir_show_value(weight, WEIR_SHOW_NUMBER, set, sizeof(set));
+	fprintf(cli->out, "%s/%s: weight %s, effective %s\n",
+		weir_show_value(json_object_get(result, "service"), WEIR_SHOW_TEXT, service,
+			sizeof(service)),
+		weir_show_value(json_object_get(result, "backend"), WEIR_SHOW_TEXT, backend,
+			sizeof(backend)),
+		json_is_null(weight) ? "configured" : set,
+		weir_show_value(json_object_get(result, "effective_weight"), WEIR_SHOW_NUMBER,
+			effective, sizeof(effective)));
+}
+
+void weir_show_flow_count(const struct weir_cli *cli, json_t *result) {
+	static const struct weir_show_column columns[] = {
+		{"SERVICE", "service", WEIR_SHOW_TEXT},
+		{"BACKEND", "backend", WEIR_SHOW_TEXT},
+		{"ACTIVE-FLOWS", "active_flows", WEIR_SHOW_NUMBER},
+	};
+
+	weir_show_table(cli->out, result, columns, COUNT(columns), "no backends");
+}
+
+void weir_show_workers(const struct weir_cli *cli, json_t *result) {
+	static const struct weir_show_column columns[] = {
+		{"WORKER", "worker", WEIR_SHOW_NUMBER},
+		{"CORE", "core", WEIR_SHOW_NUMBER},
+		{"ALIVE", "alive", WEIR_SHOW_FLAG},
+		{"BUSY-%", "busy_percent", WEIR_SHOW_PERCENT},
+		{"RX-PACKETS", "rx_packets", WEIR_SHOW_NUMBER},
+		{"TX-PACKETS", "tx_packets", WEIR_SHOW_NUMBER},
+		{"FORWARDED", "forwarded", WEIR_SHOW_NUMBER},
+		{"ANSWERED", "answered", WEIR_SHOW_NUMBER},
+		{"TO-KERNEL", "to_kernel", WEIR_SHOW_NUMBER},
+		{"HANDED-OVER", "handed_over", WEIR_SHOW_NUMBER},
+		{"DROPPED", "dropped", WEIR_SHOW_NUMBER},
+		{"FLOWS", "flows", WEIR_SHOW_NUMBER},
+		{"HALF-OPEN", "flows_half_open", WEIR_SHOW_NUMBER},
+		{"UNTRACKED", "flow_untracked", WEIR_SHOW_NUMBER},
+	};
+
+	weir_show_table(cli->out, result, columns, COUNT(columns), "no workers");
+}
+
+void weir_show_ports(const struct weir_cli *cli, json_t *result) {
+	static const struct weir_show_column columns[] = {
+		{"PORT", "port", WEIR_SHOW_NUMBER},
+		{"NAME", "name", WEIR_SHOW_TEXT},
+		{"MAC", "mac", WEIR_SHOW_TEXT},
+		{"MTU-BYTES", "mtu", WEIR_SHOW_NUMBER},
+		{"VLAN", "vlan", WEIR_SHOW_NUMBER},
+		{"KERNEL-INTERFACE", "kernel_interface", WEIR_SHOW_TEXT},
+		{"STEERED", "steered", WEIR_SHOW_FLAG},
+	};
+
+	weir_show_table(cli->out, result, columns, COUNT(columns), "no ports");
+}
+
+static void show_change_line(FILE *out, const json_t *change) {
+	const char *kind = json_string_value(json_object_get(change, "kind"));
+	const json_t *from = json_object_get(change, "from");
+	const json_t *to = json_object_get(change, "to");
+	const json_t *note = json_object_get(change, "note");
+	char text[CELL];
+
+	fprintf(out, "%s ",
+		!kind                         ? "?"
+		: strcmp(kind, "add") == 0    ? "+"
+		: strcmp(kind, "remove") == 0 ? "-"
+					      : "~");
+	fputs(weir_show_value(json_object_get(change, "what"), WEIR_SHOW_TEXT, text, sizeof(text)),
+		out);
+	if (from) {
+		fprintf(out, ": %s", weir_show_value(from, WEIR_SHOW_TEXT, text, sizeof(text)));
+	}
+	if (to) {
+		fprintf(out, "%s%s", from ? " -> " : ": ",
+			weir_show_value(to, WEIR_SHOW_TEXT, text, sizeof(text)));
+	}
+	if (note) {
+		fprintf(out, " (%s)", weir_show_value(note, WEIR_SHOW_TEXT, text, sizeof(text)));
+	}
+	fputc('\n', out);
+}
+
+void weir_show_changes(const struct weir_cli *cli, json_t *result) {
+	const json_t *changes = json_object_get(result, "changes");
+	json_t *change;
+	size_t i;
+
+	if (json_array_size(changes) == 0) {
+		fprintf(cli->out, "no changes\n");
+	}
+	json_array_foreach (changes, i, change) {
+		show_change_line(cli->out, change);
+	}
+}
+
+void weir_show_health(const struct weir_cli *cli, json_t *result) {
+	static const struct weir_show_column columns[] = {
+		{"SERVICE", "service", WEIR_SHOW_TEXT},
+		{"BACKEND", "backend", WEIR_SHOW_TEXT},
+		{"CHECK", "check", WEIR_SHOW_TEXT},
+		{"HEALTH", "health", WEIR_SHOW_TEXT},
+		{"SINCE-MS", "since_ms", WEIR_SHOW_NUMBER},
+		{"PASSES", "passes", WEIR_SHOW_NUMBER},
+		{"FAILS", "fails", WEIR_SHOW_NUMBER},
+		{"LAST-OK", "last.ok", WEIR_SHOW_FLAG},
+		{"LAST-MS", "last.duration_ms", WEIR_SHOW_NUMBER},
+		{"AGE-MS", "last.age_ms", WEIR_SHOW_NUMBER},
+		{"DETAIL", "last.detail", WEIR_SHOW_TEXT},
+	};
+
+	weir_show_table(cli->out, result, columns, COUNT(columns), "no backends");
+}
+
+void weir_show_version(const struct weir_cli *cli, json_t *result) {
+	const json_t *dataplane = json_object_get(result, "dataplane");
+	char version[64], pid[32], config[CELL], epoch[64], workers[32], ports[32];
+
+	fprintf(cli->out, "weirctl         %s\n", WEIR_VERSION);
+	fprintf(cli->out, "weir-control    %s, pid %s, configuration %s\n",
+		weir_show_value(json_object_get(result, "version"), WEIR_SHOW_TEXT, version,
+			sizeof(version)),
+		weir_show_value(json_object_get(result, "pid"), WEIR_SHOW_TEXT, pid, sizeof(pid)),
+		weir_show_value(
+			json_object_get(result, "config"), WEIR_SHOW_TEXT, config, sizeof(config)));
+	if (!json_is_true(json_object_get(dataplane, "attached"))) {
+		fprintf(cli->out, "weir-dataplane  not attached\n");
+		return;
+	}
+	fprintf(cli->out, "weir-dataplane  pid %s, epoch %s, workers %s, ports %s\n",
+		weir_show_value(
+			json_object_get(dataplane, "pid"), WEIR_SHOW_TEXT, pid, sizeof(pid)),
+		weir_show_value(
+			json_object_get(dataplane, "epoch"), WEIR_SHOW_TEXT, epoch, sizeof(epoch)),
+		weir_show_value(json_object_get(dataplane, "workers"), WEIR_SHOW_TEXT, workers,
+			sizeof(workers)),
+		weir_show_value(
+			json_object_get(dataplane, "ports"), WEIR_SHOW_TEXT, ports, sizeof(ports)));
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Results of the control API as people read them: a table for many, a record for one.
+// What is missing in a result is shown as "-": daemons of other versions may say less or more.
+#pragma once
+
+#include "commands.h"
+
+enum weir_show_kind {
+	WEIR_SHOW_TEXT,
+	WEIR_SHOW_NUMBER, // to the right
+	WEIR_SHOW_PERCENT, // one digit behind the point
+	WEIR_SHOW_FLAG, // yes, no
+};
+
+struct weir_show_column {
+	const char *header;
+	const char *key; // of the row; "a.b" = b of object a
+	enum weir_show_kind kind;
+};
+
+#define WEIR_SHOW_COLUMNS_MAX 24
+
+// Print an array of objects as a table. "nothing" is printed instead of an empty one.
+void weir_show_table(FILE *out, const json_t *rows, const struct weir_show_column *columns,
+	uint32_t count, const char *nothing);
+// A value in a cell's or record's form. Returns buffer.
+const char *weir_show_value(
+	const json_t *value, enum weir_show_kind kind, char *buffer, size_t bytes);
+
+void weir_show_record(const struct weir_cli *cli, json_t *result); // "key  value" per line
+void weir_show_services(const struct weir_cli *cli, json_t *result);
+void weir_show_backends(const struct weir_cli *cli, json_t *result);
+void weir_show_change(const struct weir_cli *cli, json_t *result);
+void weir_show_weight(const struct weir_cli *cli, json_t *result);
+void weir_show_flow_count(const struct weir_cli *cli, json_t *result);
+void weir_show_workers(const struct weir_cli *cli, json_t *result);
+void weir_show_ports(const struct weir_cli *cli, json_t *result);
+void weir_show_changes(const struct weir_cli *cli, json_t *result);
+void weir_show_health(const struct weir_cli *cli, json_t *result);
+void weir_show_version(const struct weir_cli *cli, json_t *result);

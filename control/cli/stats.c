@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "stats.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "show.h"
+#include "table.h"
+
+#define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
+
+// Values that are not counted up: what they are now says more than how they changed.
+static bool is_gauge(const char *key) {
+	static const char *const gauges[] = {"flows", "flows_half_open", "active_flows", "id",
+		"table_size", "slots", "backends", "eligible", "generation", "weight",
+		"runtime_weight", "effective_weight"};
+
+	for (size_t i = 0; i < COUNT(gauges); i++) {
+		if (strcmp(key, gauges[i]) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static json_t *rate(const json_t *before, const json_t *after, json_int_t interval_ms) {
+	json_int_t from = json_integer_value(before), to = json_integer_value(after);
+
+	if (!json_is_integer(before) || to < from || interval_ms <= 0) {
+		return json_null();
+	}
+	return json_integer((json_int_t)((double)(to - from) * 1000.0 / (double)interval_ms + 0.5));
+}
+
+// Each integer becomes its rate, everything else stays as it is after.
+static json_t *rates_of(const json_t *before, const json_t *after, json_int_t interval_ms) {
+	json_t *rates = json_object();
+	const char *key;
+	json_t *value;
+
+	json_object_foreach ((json_t *)after, key, value) {
+		if (!json_is_integer(value) || is_gauge(key)) {
+			json_object_set(rates, key, value);
+		} else {
+			json_object_set_new(
+				rates, key, rate(json_object_get(before, key), value, interval_ms));
+		}
+	}
+	return rates;
+}
+
+static bool same_row(const json_t *a, const json_t *b) {
+	return a && json_equal(json_object_get(a, "name"), json_object_get(b, "name")) &&
+	       ((!json_object_get(a, "service") && !json_object_get(b, "service")) ||
+		       json_equal(json_object_get(a, "service"), json_object_get(b, "service")));
+}
+
+// Rows keep their order unless the configuration changed, so that the same index mostly fits.
+static const json_t *find_row(const json_t *rows, const json_t *row, size_t guess) {
+	const json_t *candidate = json_array_get(rows, guess);
+	size_t i;
+
+	if (same_row(candidate, row)) {
+		return candidate;
+	}
+	json_array_foreach (rows, i, candidate) {
+		if (same_row(candidate, row)) {
+			return candidate;
+		}
+	}
+	return NULL;
+}
+
+static json_t *rates_of_rows(const json_t *before, const json_t *after, json_int_t interval_ms) {
+	json_t *rows = json_array();
+	json_t *row;
+	size_t i;
+
+	json_array_foreach (after, i, row) {
+		json_array_append_new(rows, rates_of(find_row(before, row, i), row, interval_ms));
+	}
+	return rows;
+}
+
+json_t *weir_stats_rates(const json_t *before, const json_t *after) {
+	json_int_t interval_ms = json_integer_value(json_object_get(after, "time_ms")) -
+				 json_integer_value(json_object_get(before, "time_ms"));
+#define PART(function, key) \
+	function(json_object_get(before, key), json_object_get(after, key), interval_ms)
+
+	return json_pack("{s:I, s:o, s:o, s:o, s:o}", "interval_ms", interval_ms, "workers",
+		PART(rates_of, "workers"), "drops", PART(rates_of, "drops"), "services",
+		PART(rates_of_rows, "services"), "backends", PART(rates_of_rows, "backends"));
+#undef PART
+}
+
+// Drop reasons that happened, the rest is noise.
+static void print_drops(FILE *out, const json_t *drops, const char *header) {
+	static const struct weir_show_column columns_count[] = {
+		{"DROP-REASON", "reason", WEIR_SHOW_TEXT}, {"PACKETS", "n", WEIR_SHOW_NUMBER}};
+	static const struct weir_show_column columns_rate[] = {
+		{"DROP-REASON", "reason", WEIR_SHOW_TEXT}, {"PACKETS/S", "n", WEIR_SHOW_NUMBER}};
+	json_t *rows = json_array();
+	const char *reason;
+	json_t *n;
+
+	json_object_foreach ((json_t *)drops, reason, n) {
+		if (json_integer_value(n) > 0) {
+			json_array_append_new(
+				rows, json_pack("{s:s, s:O}", "reason", reason, "n", n));
+		}
+	}
+	weir_show_table(out, rows, strcmp(header, "rate") == 0 ? columns_rate : columns_count, 2,
+		"no drops");
+	json_decref(rows);
+}
+
+void weir_stats_show(const struct weir_cli *cli, json_t *result) {
+	fprintf(cli->out, "WORKERS\n");
+	weir_show_record(cli, json_object_get(result, "workers"));
+	fprintf(cli->out, "\n");
+	print_drops(cli->out, json_object_get(result, "drops"), "count");
+	fprintf(cli->out, "\n");
+	weir_show_services(cli, json_object_get(result, "services"));
+	fprintf(cli->out, "\n");
+	weir_show_backends(cli, json_object_get(result, "backends"));
+	fprintf(cli->out, "\nSEGMENT\n");
+	weir_show_record(cli, json_object_get(result, "segment"));
+}
+
+void weir_stats_print_rates(FILE *out, const json_t *rates) {
+	static const struct weir_show_column all[] = {
+		{"RX-PACKETS/S", "rx_packets", WEIR_SHOW_NUMBER},
+		{"RX-BYTES/S", "rx_bytes", WEIR_SHOW_NUMBER},
+		{"TX-PACKETS/S", "tx_packets", WEIR_SHOW_NUMBER},
+		{"TX-BYTES/S", "tx_bytes", WEIR_SHOW_NUMBER},
+		{"FORWARDED/S", "forwarded", WEIR_SHOW_NUMBER},
+		{"TO-KERNEL/S", "to_kernel", WEIR_SHOW_NUMBER},
+		{"DROPPED/S", "dropped", WEIR_SHOW_NUMBER},
+		{"FLOWS", "flows", WEIR_SHOW_NUMBER},
+	};
+	static const struct weir_show_column services[] = {
+		{"SERVICE", "name", WEIR_SHOW_TEXT},
+		{"ACTIVE-FLOWS", "active_flows", WEIR_SHOW_NUMBER},
+		{"NEW-FLOWS/S", "new_flows", WEIR_SHOW_NUMBER},
+		{"PACKETS/S", "packets", WEIR_SHOW_NUMBER},
+		{"BYTES/S", "bytes", WEIR_SHOW_NUMBER},
+		{"DROPPED/S", "dropped", WEIR_SHOW_NUMBER},
+	};
+	static const struct weir_show_column backends[] = {
+		{"SERVICE", "service", WEIR_SHOW_TEXT},
+		{"BACKEND", "name", WEIR_SHOW_TEXT},
+		{"ACTIVE-FLOWS", "active_flows", WEIR_SHOW_NUMBER},
+		{"NEW-FLOWS/S", "new_flows", WEIR_SHOW_NUMBER},
+		{"PACKETS/S", "packets", WEIR_SHOW_NUMBER},
+		{"BYTES/S", "bytes", WEIR_SHOW_NUMBER},
+		{"REFUSED/S", "refused", WEIR_SHOW_NUMBER},
+		{"TIMED-OUT/S", "timed_out", WEIR_SHOW_NUMBER},
+	};
+	json_t *workers = json_pack("[O]", json_object_get(rates, "workers"));
+
+	weir_show_table(out, workers, all, COUNT(all), "no workers");
+	json_decref(workers);
+	fprintf(out, "\n");
+	print_drops(out, json_object_get(rates, "drops"), "rate");
+	fprintf(out, "\n");
+	weir_show_table(
+		out, json_object_get(rates, "services"), services, COUNT(services), "no services");
+	fprintf(out, "\n");
+	weir_show_table(
+		out, json_object_get(rates, "backends"), backends, COUNT(backends), "no backends");
+}
+
+// Draw over what was there, no more lines and columns than the terminal has.
+static void redraw(FILE *out, const char *text) {
+	struct winsize size = {0};
+	int rows = 0;
+
+	if (ioctl(fileno(out), TIOCGWINSZ, &size) || size.ws_row == 0 || size.ws_col == 0) {
+		size = (struct winsize){.ws_row = 24, .ws_col = 80};
+	}
+	fputs("\033[H", out);
+	while (*text && rows < size.ws_row - 1) {
+		int line = (int)strcspn(text, "\n");
+
+		fprintf(out, "%.*s\033[K\n", line < size.ws_col ? line : size.ws_col, text);
+		text += line + (text[line] == '\n');
+		rows++;
+	}
+	fputs("\033[J", out);
+}
+
+static void show_rates(const struct weir_cli *cli, const json_t *rates, bool terminal, int look) {
+	char *text = NULL;
+	size_t bytes;
+	FILE *memory;
+
+	if (cli->options->json) {
+		weir_cli_print_json(cli->out, rates);
+	} else if (!terminal) {
+		if (look > 0) {
+			fputc('\n', cli->out);
+		}
+		weir_stats_print_rates(cli->out, rates);
+	} else {
+		memory = open_memstream(&text, &bytes);
+		if (memory) {
+			weir_stats_print_rates(memory, rates);
+			fclose(memory);
+			fputs(look == 0 ? "\033[2J" : "", cli->out);
+			redraw(cli->out, text);
+		}
+		free(text);
+	}
+	fflush(cli->out);
+}
+
+static void wait_ms(int ms) {
+	struct timespec wait = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
+
+	while (nanosleep(&wait, &wait)) {
+	}
+}
+
+static int watch(struct weir_cli *cli, const json_t *request) {
+	const bool terminal = isatty(fileno(cli->out));
+	json_t *before, *after, *rates;
+	int rc = weir_cli_request(cli, request, &before);
+
+	if (rc) {
+		return rc;
+	}
+	for (int look = 0; cli->options->count == 0 || look < cli->options->count; look++) {
+		wait_ms(cli->options->interval_ms);
+		rc = weir_cli_request(cli, request, &after);
+		if (rc) {
+			break;
+		}
+		rates = weir_stats_rates(before, after);
+		json_decref(before);
+		before = after;
+		if (rates) {
+			show_rates(cli, rates, terminal, look);
+		}
+		json_decref(rates);
+		if (ferror(cli->out)) {
+			break;
+		}
+	}
+	json_decref(before);
+	return rc;
+}
+
+int weir_stats_run(struct weir_cli *cli, const struct weir_cli_command *command) {
+	json_t *request = json_pack("{s:s}", "command", command->request);
+	json_t *result;
+	int rc;
+
+	if (!request) {
+		return WEIR_CLI_REFUSED;
+	}
+	if (cli->options->watch) {
+		rc = watch(cli, request);
+	} else {
+		rc = weir_cli_request(cli, request, &result);
+		if (rc == WEIR_CLI_DONE && cli->options->json) {
+			weir_cli_print_json(cli->out, result);
+		} else if (rc == WEIR_CLI_DONE) {
+			weir_stats_show(cli, result);
+		}
+		if (rc == WEIR_CLI_DONE) {
+			json_decref(result);
+		}
+	}
+	json_decref(request);
+	return rc;
+}

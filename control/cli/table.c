@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "table.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct weir_table {
+	const struct weir_table_column *columns;
+	uint32_t count;
+	char **cell; // rows * count
+	size_t rows, room; // in rows
+};
+
+struct weir_table *weir_table_create(const struct weir_table_column *columns, uint32_t count) {
+	struct weir_table *table = calloc(1, sizeof(*table));
+
+	if (table) {
+		table->columns = columns;
+		table->count = count;
+	}
+	return table;
+}
+
+void weir_table_free(struct weir_table *table) {
+	if (!table) {
+		return;
+	}
+	for (size_t i = 0; i < table->rows * table->count; i++) {
+		free(table->cell[i]);
+	}
+	free(table->cell);
+	free(table);
+}
+
+int weir_table_add(struct weir_table *table, const char *const *cells) {
+	char **row;
+
+	if (table->rows == table->room) {
+		size_t room = table->room ? table->room * 2 : 16;
+		char **grown = realloc(table->cell, room * table->count * sizeof(*grown));
+
+		if (!grown) {
+			return -ENOMEM;
+		}
+		table->cell = grown;
+		table->room = room;
+	}
+	row = &table->cell[table->rows * table->count];
+	for (uint32_t i = 0; i < table->count; i++) {
+		row[i] = strdup(cells[i]);
+		if (!row[i]) {
+			while (i > 0) {
+				free(row[--i]);
+			}
+			return -ENOMEM;
+		}
+	}
+	table->rows++;
+	return 0;
+}
+
+static void print_row(
+	const struct weir_table *table, const char *const *cells, const size_t *width, FILE *out) {
+	size_t owed = 0; // spaces that are due before the next text
+
+	for (uint32_t i = 0; i < table->count; i++) {
+		size_t bytes = strlen(cells[i]);
+		size_t pad = width[i] - bytes;
+
+		if (i > 0) {
+			owed += 2;
+		}
+		if (table->columns[i].right) {
+			owed += pad;
+		}
+		if (bytes > 0) {
+			fprintf(out, "%*s%s", (int)owed, "", cells[i]);
+			owed = 0;
+		}
+		if (!table->columns[i].right) {
+			owed += pad;
+		}
+	}
+	fputc('\n', out);
+}
+
+static const char *const *row_cells(const struct weir_table *table, size_t row) {
+	return (const char *const *)&table->cell[row * table->count];
+}
+
+void weir_table_print(const struct weir_table *table, FILE *out) {
+	size_t *width = calloc(table->count, sizeof(*width));
+	const char **headers = calloc(table->count, sizeof(*headers));
+
+	if (!width || !headers) {
+		goto free_both;
+	}
+	for (uint32_t i = 0; i < table->count; i++) {
+		headers[i] = table->columns[i].header;
+		width[i] = strlen(headers[i]);
+		for (size_t row = 0; row < table->rows; row++) {
+			size_t bytes = strlen(row_cells(table, row)[i]);
+
+			width[i] = bytes > width[i] ? bytes : width[i];
+		}
+	}
+	print_row(table, headers, width, out);
+	for (size_t row = 0; row < table->rows; row++) {
+		print_row(table, row_cells(table, row), width, out);
+	}
+free_both:
+	free(headers);
+	free(width);
+}
+
+const char *weir_terminal_text(const char *text, char *buffer, size_t bytes) {
+	size_t used = 0;
+
+	for (; *text; text++) {
+		unsigned char c = (unsigned char)*text;
+		char piece[5];
+		size_t length;
+
+		if (c == '\\') {
+			length = (size_t)snprintf(piece, sizeof(piece), "\\\\");
+		} else if (c >= 0x20 && c < 0x7f) {
+			length = (size_t)snprintf(piece, sizeof(piece), "%c", c);
+		} else {
+			length = (size_t)snprintf(piece, sizeof(piece), "\\x%02x", c);
+		}
+		if (used + length + 1 > bytes) {
+			if (bytes >= 4) {
+				used = used > bytes - 4 ? bytes - 4 : used;
+				memcpy(buffer + used, "...", 3);
+				used += 3;
+			}
+			break;
+		}
+		memcpy(buffer + used, piece, length);
+		used += length;
+	}
+	buffer[used] = '\0';
+	return buffer;
+}

@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Compares docs/cli.md and the bash completion with weirctl.
+
+usage: check_cli_docs.py WEIRCTL SOURCE_ROOT [--write]
+
+Every block of docs/cli.md and docs/configuration.md that begins with "$ weirctl ..." is run against
+a control socket that replays answers/*.json; the output must be that of the document, to the letter.
+The headings of cli.md must be the commands of --help. The completion, run by bash, must offer every
+object and verb. --write puts the output that weirctl gives now into the documents.
+"""
+import glob
+import json
+import os
+import re
+import shlex
+import socketserver
+import subprocess
+import sys
+import tempfile
+import threading
+
+
+class ControlServer:
+    """A control socket that answers each command with answers/COMMAND.json."""
+
+    def __init__(self, folder):
+        self.answers = {}
+        for path in glob.glob(folder + "/*.json"):
+            with open(path, encoding="utf-8") as file:
+                self.answers[os.path.basename(path)[:-5]] = json.load(file)
+
+    def answer(self, request):
+        answer = json.loads(json.dumps(self.answers[request["command"]]))
+        if request["command"] in ("service.show", "backend.show", "health.show"):
+            # As the daemon does: only what was asked for.
+            one = {"service.show": "name", "backend.show": "service", "health.show": "service"}
+            wanted = {one[request["command"]]: request.get("service"),
+                      "name": request.get("backend", request.get("service")
+                                          if request["command"] == "service.show" else None)}
+            answer["result"] = [row for row in answer["result"]
+                                if all(v is None or row.get(k) == v for k, v in wanted.items())]
+        return answer
+
+    def __enter__(self):
+        outer = self
+
+        class Handler(socketserver.StreamRequestHandler):
+            def handle(self):
+                for line in self.rfile:
+                    self.wfile.write(json.dumps(outer.answer(json.loads(line))).encode() + b"\n")
+
+        self.folder = tempfile.TemporaryDirectory(prefix="weirctl-docs-")
+        self.server = socketserver.ThreadingUnixStreamServer(
+            self.folder.name + "/control.sock", Handler)
+        self.server.daemon_threads = True
+        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+        self.folder.cleanup()
+
+
+BLOCK = re.compile(r"^```\n(\$ weirctl[^\n]*)\n(.*?)^```$", re.M | re.S)
+
+
+def run(weirctl, line, server, root):
+    """Output of one line of the document; "(exit N)" follows when N is not 0."""
+    environment = dict(os.environ, WEIR_RUN_DIR=server.folder.name)
+    done = subprocess.run([weirctl] + shlex.split(line)[2:], cwd=root, env=environment,
+                          text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          timeout=30, check=False)
+    return done.stdout + (f"(exit {done.returncode})\n" if done.returncode else "")
+
+
+def rewrite(document, weirctl, server, root):
+    """The document with the output that weirctl gives now."""
+    return BLOCK.sub(lambda m: f"```\n{m[1]}\n{run(weirctl, m[1], server, root)}```", document)
+
+
+def help_commands(weirctl):
+    text = subprocess.run([weirctl, "--help"], check=True, text=True,
+                          capture_output=True).stdout
+    section = text.split("Commands:\n")[1].split("\n\n")[0]
+    return [re.split(r"  +", line.strip())[0] for line in section.splitlines()]
+
+
+def complete(root, words):
+    """What bash offers behind these words."""
+    script = (f"source {shlex.quote(root)}/control/cli/weirctl.bash-completion\n"
+              f"COMP_WORDS=({' '.join(map(shlex.quote, words))} '')\n"
+              f"COMP_CWORD={len(words)}\n_weirctl\nprintf '%s\\n' \"${{COMPREPLY[@]}}\"\n")
+    return set(subprocess.run(["bash", "-c", script], check=True, text=True,
+                              capture_output=True).stdout.split())
+
+
+def check_completion(weirctl, commands, server, root, problems):
+    objects = {}
+    for command in commands:
+        words = command.split()
+        objects.setdefault(words[0], set())
+        if len(words) > 1 and words[1].isalpha() and words[1].islower():
+            objects[words[0]].add(words[1])
+    if complete(root, [weirctl]) != set(objects):
+        problems.append(f"completion of objects: {complete(root, [weirctl])}")
+    for name, verbs in objects.items():
+        if complete(root, [weirctl, name]) != verbs:
+            problems.append(f"completion of {name}: {complete(root, [weirctl, name])}")
+    names = complete(root, [weirctl, "--run-dir", server.folder.name, "backend", "drain"])
+    if "web-1" not in names or "dns-2" not in names:
+        problems.append(f"completion of backends: {names}")
+
+
+def write_documents(weirctl, root):
+    with ControlServer(root + "/tests/unit/cli/answers") as server:
+        for name in ("cli.md", "configuration.md"):
+            with open(f"{root}/docs/{name}", encoding="utf-8") as file:
+                document = file.read()
+            with open(f"{root}/docs/{name}", "w", encoding="utf-8") as file:
+                file.write(rewrite(document, weirctl, server, root))
+
+
+def main():
+    weirctl, root = os.path.abspath(sys.argv[1]), sys.argv[2]
+    if "--write" in sys.argv[3:]:
+        write_documents(weirctl, root)
+    problems = []
+    with open(root + "/docs/cli.md", encoding="utf-8") as file:
+        document = file.read()
+    commands = help_commands(weirctl)
+    headings = re.findall(r"^### `weirctl ([^`]+)`$", document, re.M)
+    if headings != commands:
+        problems.append(f"headings of cli.md and commands of --help differ:\n"
+                        f"  {headings}\n  {commands}")
+    shown = [match[1] for match in BLOCK.finditer(document)]
+    with open(root + "/docs/configuration.md", encoding="utf-8") as file:
+        document += file.read()
+    for command in commands:
+        words = " ".join(word for word in command.split()[:2] if word.islower())
+        if not any(line.startswith("$ weirctl " + words) for line in shown):
+            problems.append(f"cli.md shows no output of {words}")
+    with ControlServer(root + "/tests/unit/cli/answers") as server:
+        for match in BLOCK.finditer(document):
+            found = run(weirctl, match[1], server, root)
+            if found != match[2]:
+                problems.append(f"{match[1]}\ndocument:\n{match[2]}weirctl:\n{found}")
+        check_completion(weirctl, commands, server, root, problems)
+    for problem in problems:
+        print(problem)
+    print(f"{len(commands)} commands, {len(shown)} outputs, {len(problems)} problems")
+    return 1 if problems or len(shown) < len(commands) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "server.h"
+
+#include <jansson.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+struct server {
+	enum server_mode mode;
+	const struct server_answer *answers;
+	char folder[64], socket[96];
+	char request[1 << 16];
+	int listen_fd, stop_fd;
+	unsigned turn;
+	pthread_t thread;
+};
+
+static int readable(const struct server *server, int fd) {
+	struct pollfd ready[2] = {
+		{.fd = fd, .events = POLLIN}, {.fd = server->stop_fd, .events = POLLIN}};
+
+	return poll(ready, 2, -1) > 0 && !(ready[1].revents & POLLIN);
+}
+
+// The n-th line of a text, or its last one.
+static void pick_line(const char *text, unsigned n, const char **ret, size_t *ret_bytes) {
+	while (n-- > 0 && strchr(text, '\n') && strchr(text, '\n')[1]) {
+		text = strchr(text, '\n') + 1;
+	}
+	*ret = text;
+	*ret_bytes = strcspn(text, "\n");
+}
+
+static void answer(struct server *server, int fd) {
+	json_t *request = json_loads(server->request, 0, NULL);
+	const char *command = json_string_value(json_object_get(request, "command"));
+	const struct server_answer *found = server->answers;
+	const char *text = "{\"ok\": false, \"code\": \"bad-request\", \"error\": \"?\"}";
+	size_t bytes = strlen(text);
+
+	while (found->command && strcmp(found->command, "*") != 0 &&
+		(!command || strcmp(found->command, command) != 0)) {
+		found++;
+	}
+	if (found->command) {
+		pick_line(found->text, server->turn++, &text, &bytes);
+	}
+	for (size_t i = 0; server->mode == SERVER_ANSWER_BYTES && i + 1 < bytes; i++) {
+		if (send(fd, text, 1, MSG_NOSIGNAL) != 1) {
+			break;
+		}
+		text++;
+		bytes--;
+	}
+	while (bytes > 0) {
+		ssize_t n = send(fd, text, bytes, MSG_NOSIGNAL);
+
+		if (n <= 0) {
+			break;
+		}
+		text += n;
+		bytes -= (size_t)n;
+	}
+	send(fd, "\n", 1, MSG_NOSIGNAL);
+	json_decref(request);
+}
+
+static void serve(struct server *server, int fd) {
+	size_t bytes = 0;
+
+	while (readable(server, fd)) {
+		ssize_t n = read(fd, server->request + bytes, sizeof(server->request) - bytes - 1);
+
+		if (n <= 0) {
+			return;
+		}
+		bytes += (size_t)n;
+		server->request[bytes] = '\0';
+		if (server->request[bytes - 1] != '\n') {
+			continue;
+		}
+		server->request[bytes - 1] = '\0';
+		bytes = 0;
+		if (server->mode == SERVER_CLOSE) {
+			return;
+		}
+		if (server->mode != SERVER_HANG) {
+			answer(server, fd);
+		}
+	}
+}
+
+static void *run(void *argument) {
+	struct server *server = argument;
+
+	while (server->mode != SERVER_DEAF && readable(server, server->listen_fd)) {
+		int fd = accept(server->listen_fd, NULL, NULL);
+
+		if (fd >= 0) {
+			serve(server, fd);
+			close(fd);
+		}
+	}
+	return NULL;
+}
+
+struct server *server_start(enum server_mode mode, const struct server_answer *answers) {
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	struct server *server = calloc(1, sizeof(*server));
+
+	assert_non_null(server);
+	server->mode = mode;
+	server->answers = answers;
+	strcpy(server->folder, "/tmp/weirctl-test-XXXXXX");
+	assert_non_null(mkdtemp(server->folder));
+	snprintf(server->socket, sizeof(server->socket), "%s/control.sock", server->folder);
+	memcpy(address.sun_path, server->socket, strlen(server->socket) + 1);
+	server->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	server->stop_fd = eventfd(0, EFD_CLOEXEC);
+	assert_true(server->listen_fd >= 0 && server->stop_fd >= 0);
+	assert_int_equal(bind(server->listen_fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(listen(server->listen_fd, mode == SERVER_DEAF ? 0 : 5), 0);
+	assert_int_equal(pthread_create(&server->thread, NULL, run, server), 0);
+	return server;
+}
+
+void server_stop(struct server *server) {
+	uint64_t one = 1;
+
+	assert_int_equal(write(server->stop_fd, &one, sizeof(one)), sizeof(one));
+	pthread_join(server->thread, NULL);
+	close(server->listen_fd);
+	close(server->stop_fd);
+	unlink(server->socket);
+	rmdir(server->folder);
+	free(server);
+}
+
+const char *server_folder(const struct server *server) {
+	return server->folder;
+}
+
+const char *server_request(const struct server *server) {
+	return server->request;
+}

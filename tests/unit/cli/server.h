@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// A control socket for the tests of weirctl: a thread that listens in a folder of its own and
+// answers as it is told. The socket, the bytes and the waiting are real.
+#pragma once
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+enum server_mode {
+	SERVER_ANSWER, // each line gets the answer of its command
+	SERVER_ANSWER_BYTES, // the same, byte by byte
+	SERVER_HANG, // reads and says nothing
+	SERVER_CLOSE, // reads one line and closes
+	SERVER_DEAF, // listens, but accepts nobody
+};
+
+struct server_answer {
+	const char *command; // NULL ends the list; "*" = any command
+	const char *text; // answers in turn, one per line; the last one again and again
+};
+
+struct server;
+
+struct server *server_start(enum server_mode mode, const struct server_answer *answers);
+void server_stop(struct server *server); // removes the folder
+const char *server_folder(const struct server *server);
+// The last request line, without its end. Valid after an answer came; "" before.
+const char *server_request(const struct server *server);

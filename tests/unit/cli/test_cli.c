@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <time.h>
+
+#include "cli_case.h"
+
+#define OK "{\"ok\": true, \"result\": {}}"
+#define LIST "{\"ok\": true, \"result\": []}"
+
+// What each command asks the daemon.
+static void commands_send_the_documented_requests(void **state) {
+	static const struct server_answer answers[] = {{"service.show", LIST},
+		{"backend.show", LIST}, {"flow.count", LIST}, {"worker.show", LIST},
+		{"port.show", LIST}, {"health.show", LIST}, {"*", OK}, {0}};
+	static const struct {
+		char *words[6];
+		const char *request;
+	} cases[] = {
+		{{"service", "show"}, "{\"command\":\"service.show\"}"},
+		{{"service", "show", "web"}, "{\"command\":\"service.show\",\"service\":\"web\"}"},
+		{{"backend", "show"}, "{\"command\":\"backend.show\"}"},
+		{{"backend", "show", "b"}, "{\"command\":\"backend.show\",\"backend\":\"b\"}"},
+		{{"backend", "show", "s/"}, "{\"command\":\"backend.show\",\"service\":\"s\"}"},
+		{{"backend", "show", "s/b"},
+			"{\"command\":\"backend.show\",\"service\":\"s\",\"backend\":\"b\"}"},
+		{{"backend", "drain", "b"}, "{\"command\":\"backend.drain\",\"backend\":\"b\"}"},
+		{{"backend", "ready", "s/b"},
+			"{\"command\":\"backend.ready\",\"service\":\"s\",\"backend\":\"b\"}"},
+		{{"backend", "maintenance", "b"},
+			"{\"command\":\"backend.maintenance\",\"backend\":\"b\"}"},
+		{{"weight", "set", "b", "0"},
+			"{\"command\":\"weight.set\",\"weight\":0,\"backend\":\"b\"}"},
+		{{"weight", "set", "s/b", "65535"},
+			"{\"command\":\"weight.set\",\"weight\":65535,\"service\":\"s\","
+			"\"backend\":\"b\"}"},
+		{{"weight", "set", "b", "configured"},
+			"{\"command\":\"weight.set\",\"weight\":null,\"backend\":\"b\"}"},
+		{{"flow", "count"}, "{\"command\":\"flow.count\"}"},
+		{{"flow", "count", "--service=web"},
+			"{\"command\":\"flow.count\",\"service\":\"web\"}"},
+		{{"flow", "lookup", "tcp", "192.0.2.7:1234", "198.51.100.10:80"},
+			"{\"command\":\"flow.lookup\",\"protocol\":\"tcp\",\"source\":\"192.0.2."
+			"7\","
+			"\"source_port\":1234,\"destination\":\"198.51.100.10\","
+			"\"destination_port\":80}"},
+		{{"flow", "lookup", "udp", "[2001:db8::7]:1", "[2001:db8::8]:2"},
+			"{\"command\":\"flow.lookup\",\"protocol\":\"udp\",\"source\":\"2001:db8::"
+			"7\","
+			"\"source_port\":1,\"destination\":\"2001:db8::8\",\"destination_port\":"
+			"2}"},
+		{{"worker", "show"}, "{\"command\":\"worker.show\"}"},
+		{{"port", "show"}, "{\"command\":\"port.show\"}"},
+		{{"stats", "show"}, "{\"command\":\"stats.show\"}"},
+		{{"config", "diff"}, "{\"command\":\"config.diff\"}"},
+		{{"config", "reload", "/dev/../dev/null"},
+			"{\"command\":\"config.reload\",\"path\":\"/dev/null\"}"},
+		{{"health", "show"}, "{\"command\":\"health.show\"}"},
+		{{"health", "show", "web"}, "{\"command\":\"health.show\",\"service\":\"web\"}"},
+		{{"version"}, "{\"command\":\"version\"}"},
+	};
+	struct server *server = server_start(SERVER_ANSWER, answers);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct outcome outcome = run_weirctl(server_folder(server), cases[i].words);
+
+		if (outcome.status != 0) {
+			fail_msg("case %zu: %s", i, outcome.err);
+		}
+		assert_string_equal(server_request(server), cases[i].request);
+		assert_string_equal(outcome.err, "");
+		free_outcome(&outcome);
+	}
+	server_stop(server);
+}
+
+static void wrong_usage_exits_2_and_asks_nobody(void **state) {
+	static const struct {
+		char *words[8];
+		const char *err;
+	} cases[] = {
+		{{"servise", "show"}, "unknown object \"servise\"; did you mean \"service\"?"},
+		{{"xyzzy"}, "unknown object \"xyzzy\"; there are: service, backend, weight, flow"},
+		{{"backend", "drian", "b"},
+			"unknown backend verb \"drian\"; did you mean \"drain\"?"},
+		{{"backend", "explode", "b"}, "unknown backend verb \"explode\"; there are: show, "
+					      "drain, ready, maintenance"},
+		{{"backend"}, "\"backend\" needs a verb"},
+		{{"backend", "drain"}, "usage: weirctl [OPTION]... backend drain [SERVICE/]NAME"},
+		{{"backend", "drain", "a", "b"}, "too many arguments"},
+		{{"backend", "drain", ""}, "give a backend as NAME or SERVICE/NAME"},
+		{{"backend", "drain", "s/"}, "give one backend"},
+		{{"backend", "drain", "/b"}, "give a backend as NAME or SERVICE/NAME"},
+		{{"backend", "drain", "a/b/c"}, "give a backend as NAME or SERVICE/NAME"},
+		{{"backend", "drain", "\xff"}, "give a backend as NAME or SERVICE/NAME"},
+		{{"service", "show", "\xff"}, "UTF-8"},
+		{{"weight", "set", "b"}, "an argument is missing"},
+		{{"weight", "set", "b", "65536"},
+			"weight \"65536\" is not a number from 0 to 65535"},
+		{{"weight", "set", "b", "1.5"}, "weight \"1.5\""},
+		{{"weight", "set", "b", ""}, "weight \"\""},
+		{{"weight", "set", "b", "--", "-1"}, "weight \"-1\""},
+		{{"flow", "lookup", "icmp", "192.0.2.1:1", "192.0.2.2:2"}, "neither tcp nor udp"},
+		{{"flow", "lookup", "tcp", "192.0.2.1", "192.0.2.2:2"},
+			"\"192.0.2.1\" is not ADDRESS:PORT"},
+		{{"flow", "lookup", "tcp", "192.0.2.1:1", "[::1]:2"}, "different IP versions"},
+		{{"flow", "count", "web"}, "too many arguments"},
+		{{"worker", "show", "--service", "web"}, "--service is not for this command"},
+		{{"worker", "show", "--watch"}, "--watch, --interval and --count are not"},
+		{{"config", "check"}, "an argument is missing"},
+		{{"config", "reload", "/nonexistent/weir.json"}, "No such file"},
+		{{"--frob", "version"}, "unknown option --frob"},
+		{{NULL}, "usage: weirctl [OPTION]... OBJECT VERB"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		// There is no such folder: who asks the daemon exits 3.
+		struct outcome outcome = run_weirctl("/nonexistent", cases[i].words);
+
+		if (outcome.status != 2) {
+			fail_msg("case %zu: %d %s", i, outcome.status, outcome.err);
+		}
+		expect_contains(outcome.err, cases[i].err);
+		assert_string_equal(outcome.out, "");
+		free_outcome(&outcome);
+	}
+}
+
+static int64_t now_ms(void) {
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void dead_daemon_exits_3_at_once(void **state) {
+	int64_t start = now_ms();
+	struct outcome outcome =
+		RUN("/nonexistent", "--timeout", "3600000", "backend", "drain", "web-1");
+
+	(void)state;
+	assert_int_equal(outcome.status, 3);
+	assert_true(now_ms() - start < 5000);
+	assert_string_equal(outcome.out, "");
+	assert_string_equal(outcome.err,
+		"weirctl: weir-control is not running (no /nonexistent/control.sock): start it "
+		"with \"weir-control --config FILE --run-dir /nonexistent\"\n");
+	free_outcome(&outcome);
+}
+
+static void hanging_daemon_exits_3_after_the_timeout(void **state) {
+	struct server *server = server_start(SERVER_HANG, NULL);
+	struct outcome outcome = RUN("/nonexistent", "--run-dir", (char *)server_folder(server),
+		"--timeout=150", "version");
+
+	(void)state;
+	assert_int_equal(outcome.status, 3);
+	expect_contains(outcome.err, "did not answer within 150 ms");
+	free_outcome(&outcome);
+	server_stop(server);
+}
+
+static void refusal_exits_1_with_the_reason(void **state) {
+	static const struct server_answer answers[] = {
+		{"*", "{\"ok\": false, \"code\": \"not-found\", \"error\": \"service \\\"web\\\" "
+		      "has "
+		      "no backend \\\"web-9\\\"\\u001b[2J\"}"},
+		{0}};
+	struct server *server = server_start(SERVER_ANSWER, answers);
+	struct outcome outcome = RUN(server_folder(server), "backend", "drain", "web/web-9");
+
+	(void)state;
+	assert_int_equal(outcome.status, 1);
+	assert_string_equal(outcome.err,
+		"weirctl: refused: service \"web\" has no backend \"web-9\"\\x1b[2J\n");
+	assert_string_equal(outcome.out, "");
+	free_outcome(&outcome);
+	outcome = RUN(server_folder(server), "backend", "drain", "web/web-9", "--json");
+	assert_int_equal(outcome.status, 1);
+	expect_contains(outcome.out, "\"code\": \"not-found\"");
+	assert_null(strchr(outcome.out, '\x1b'));
+	assert_string_equal(outcome.err, "");
+	free_outcome(&outcome);
+	server_stop(server);
+}
+
+static void refused_reload_lists_every_error(void **state) {
+	static const struct server_answer answers[] = {
+		{"config.reload", "{\"ok\": false, \"code\": \"refused\", \"error\": \"2 errors\", "
+				  "\"errors\": "
+				  "[{\"line\": 7, \"column\": 4, \"path\": \"ports[0].mtu\", "
+				  "\"reason\": \"too "
+				  "big\"}, {\"line\": 0, \"column\": 0, \"path\": \"\", "
+				  "\"reason\": \"bad\"}]}"},
+		{0}};
+	struct server *server = server_start(SERVER_ANSWER, answers);
+	struct outcome outcome = RUN(server_folder(server), "config", "reload", "/dev/null");
+
+	(void)state;
+	assert_int_equal(outcome.status, 1);
+	assert_string_equal(outcome.err, "weirctl: refused: 2 errors\n"
+					 "/dev/null:7:4: ports[0].mtu: too big\n"
+					 "/dev/null: bad\n");
+	free_outcome(&outcome);
+	server_stop(server);
+}
+
+static void json_prints_the_raw_result(void **state) {
+	static const struct server_answer answers[] = {
+		{"*", "{\"ok\": true, \"result\": [{\"name\": \"caf\\u00e9\", \"extra\": null}]}"},
+		{0}};
+	struct server *server = server_start(SERVER_ANSWER, answers);
+	struct outcome outcome = RUN(server_folder(server), "--json", "backend", "show");
+
+	(void)state;
+	assert_int_equal(outcome.status, 0);
+	assert_string_equal(outcome.out, "[\n  {\n    \"name\": \"caf\\u00E9\",\n    \"extra\": "
+					 "null\n  }\n]\n");
+	free_outcome(&outcome);
+	server_stop(server);
+}
+
+static void version_needs_no_daemon_as_option(void **state) {
+	struct outcome outcome = RUN("/nonexistent", "--version");
+
+	(void)state;
+	assert_int_equal(outcome.status, 0);
+	assert_memory_equal(outcome.out, "weirctl ", 8);
+	free_outcome(&outcome);
+}
+
+static void full_disk_is_no_success(void **state) {
+	char *argv[] = {"weirctl", "--help"};
+	FILE *full = fopen("/dev/full", "w");
+
+	(void)state;
+	assert_non_null(full);
+	assert_int_equal(weir_cli_main(2, argv, NULL, full, stderr), 1);
+	fclose(full);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(commands_send_the_documented_requests),
+		cmocka_unit_test(wrong_usage_exits_2_and_asks_nobody),
+		cmocka_unit_test(dead_daemon_exits_3_at_once),
+		cmocka_unit_test(hanging_daemon_exits_3_after_the_timeout),
+		cmocka_unit_test(refusal_exits_1_with_the_reason),
+		cmocka_unit_test(refused_reload_lists_every_error),
+		cmocka_unit_test(json_prints_the_raw_result),
+		cmocka_unit_test(version_needs_no_daemon_as_option),
+		cmocka_unit_test(full_disk_is_no_success),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cli_case.h"
+#include "commands.h"
+
+static void every_row_is_complete(void **state) {
+	(void)state;
+	assert_true(weir_cli_command_count >= 16);
+	for (int i = 0; i < weir_cli_command_count; i++) {
+		const struct weir_cli_command *command = &weir_cli_commands[i];
+
+		assert_true(command->object[0] && command->summary[0]);
+		assert_memory_equal(command->example, "weirctl ", 8);
+		expect_contains(command->example, command->object);
+		assert_true(command->words_min <= command->words_max);
+		assert_true(command->words_max + 2 <= WEIR_CLI_WORDS);
+		assert_true(command->run || (command->request && command->show));
+		assert_true(!command->request || command->build);
+		if (command->text) {
+			assert_int_equal(command->text[strlen(command->text) - 1], '\n');
+		}
+		for (int j = 0; j < i; j++) {
+			assert_false(strcmp(command->object, weir_cli_commands[j].object) == 0 &&
+				     command->verb && weir_cli_commands[j].verb &&
+				     strcmp(command->verb, weir_cli_commands[j].verb) == 0);
+		}
+	}
+}
+
+static void find_gives_the_command_or_the_nearest(void **state) {
+	const struct weir_cli_command *command;
+	char why[256];
+
+	(void)state;
+	command = weir_cli_command_find("weight", "set", why, sizeof(why));
+	assert_non_null(command);
+	assert_string_equal(command->request, "weight.set");
+	command = weir_cli_command_find("version", NULL, why, sizeof(why));
+	assert_non_null(command);
+	assert_null(weir_cli_command_find("wieght", "set", why, sizeof(why)));
+	assert_string_equal(why, "unknown object \"wieght\"; did you mean \"weight\"?");
+	assert_null(weir_cli_command_find("flow", "cuont", why, sizeof(why)));
+	assert_string_equal(why, "unknown flow verb \"cuont\"; did you mean \"count\"?");
+	assert_null(weir_cli_command_find("flow", NULL, why, sizeof(why)));
+	assert_string_equal(why, "\"flow\" needs a verb; see \"weirctl flow --help\"");
+}
+
+static void request_takes_the_result_out(void **state) {
+	static const struct server_answer answers[] = {
+		{"*", "{\"ok\": true, \"result\": 7}\n{\"ok\": true}"}, {0}};
+	struct server *server = server_start(SERVER_ANSWER, answers);
+	const struct weir_cli_options options = {0};
+	struct weir_cli cli = {.options = &options, .out = stdout, .err = stderr};
+	json_t *request = json_pack("{s:s}", "command", "x"), *result;
+	char why[256];
+
+	(void)state;
+	assert_int_equal(
+		weir_client_connect(server_folder(server), 5000, &cli.client, why, sizeof(why)), 0);
+	assert_int_equal(weir_cli_request(&cli, request, &result), WEIR_CLI_DONE);
+	assert_int_equal(json_integer_value(result), 7);
+	json_decref(result);
+	assert_int_equal(weir_cli_request(&cli, request, &result), WEIR_CLI_DONE);
+	assert_true(json_is_null(result));
+	weir_client_free(cli.client);
+	json_decref(request);
+	server_stop(server);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_row_is_complete),
+		cmocka_unit_test(find_gives_the_command_or_the_nearest),
+		cmocka_unit_test(request_takes_the_result_out),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "options.h"
+
+#define PARSE(environment, options, why, ...) \
+	parse((char *[]){"weirctl", __VA_ARGS__, NULL}, environment, options, why)
+
+static int parse(
+	char **argv, const char *environment, struct weir_cli_options *options, char why[128]) {
+	int argc = 0;
+
+	while (argv[argc]) {
+		argc++;
+	}
+	return weir_cli_options_parse(argc, argv, environment, options, why, 128);
+}
+
+static void options_defaults(void **state) {
+	struct weir_cli_options options;
+	char why[128];
+
+	(void)state;
+	assert_int_equal(PARSE(NULL, &options, why, "version"), 0);
+	assert_string_equal(options.run_dir, "/run/weir");
+	assert_int_equal(options.timeout_ms, 5000);
+	assert_int_equal(options.interval_ms, 1000);
+	assert_int_equal(options.count, 0);
+	assert_false(options.json || options.help || options.version || options.watch);
+	assert_int_equal(options.used, 0);
+	assert_null(options.service);
+	assert_int_equal(options.words, 1);
+	assert_string_equal(options.word[0], "version");
+}
+
+static void run_dir_from_option_environment_default(void **state) {
+	struct weir_cli_options options;
+	char why[128];
+
+	(void)state;
+	assert_int_equal(PARSE("/a", &options, why, "x"), 0);
+	assert_string_equal(options.run_dir, "/a");
+	assert_int_equal(PARSE("", &options, why, "x"), 0);
+	assert_string_equal(options.run_dir, "/run/weir");
+	assert_int_equal(PARSE("/a", &options, why, "--run-dir", "/b", "x"), 0);
+	assert_string_equal(options.run_dir, "/b");
+	assert_int_equal(PARSE("/a", &options, why, "--run-dir=/c=d", "x"), 0);
+	assert_string_equal(options.run_dir, "/c=d");
+}
+
+static void options_stand_anywhere(void **state) {
+	struct weir_cli_options options;
+	char why[128];
+
+	(void)state;
+	assert_int_equal(PARSE(NULL, &options, why, "--json", "stats", "--watch", "show",
+				 "--interval", "0.25", "--count=3", "--timeout", "70", "--service",
+				 "web", "--", "--json", "-"),
+		0);
+	assert_true(options.json && options.watch);
+	assert_int_equal(options.interval_ms, 250);
+	assert_int_equal(options.count, 3);
+	assert_int_equal(options.timeout_ms, 70);
+	assert_string_equal(options.service, "web");
+	assert_int_equal(options.used, WEIR_CLI_SERVICE | WEIR_CLI_WATCH);
+	assert_int_equal(options.words, 4);
+	assert_string_equal(options.word[2], "--json");
+	assert_string_equal(options.word[3], "-");
+	assert_int_equal(PARSE(NULL, &options, why, "-h"), 0);
+	assert_true(options.help);
+	assert_int_equal(PARSE(NULL, &options, why, "--version"), 0);
+	assert_true(options.version);
+}
+
+static void options_refused(void **state) {
+	static const struct {
+		char *first, *second;
+		const char *why;
+	} cases[] = {
+		{"--jsn", NULL, "unknown option --jsn; did you mean --json?"},
+		{"--frobnicate", NULL, "unknown option --frobnicate"},
+		{"-x", NULL, "unknown option -x"},
+		{"--\x1b[1m", NULL, "unknown option --\\x1b[1m"},
+		{"--run-dir", NULL, "--run-dir needs a value"},
+		{"--run-dir=", NULL, "--run-dir: is empty"},
+		{"--json=yes", NULL, "--json takes no value"},
+		{"--timeout", "0", "--timeout: \"0\" is not a number from 1 to 3600000"},
+		{"--timeout", "1s", "--timeout: \"1s\" is not a number"},
+		{"--timeout", "99999999999999999999", "is not a number"},
+		{"--timeout=", NULL, "--timeout: \"\" is not a number"},
+		{"--interval", "0", "--interval: \"0\" is not a number of seconds from 0.1"},
+		{"--interval", "nan", "is not a number of seconds"},
+		{"--interval", "1e9", "is not a number of seconds"},
+		{"--count", "-1", "--count: \"-1\" is not a number"},
+	};
+	struct weir_cli_options options = {.words = 77};
+	char why[128];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		assert_int_equal(PARSE(NULL, &options, why, "stats", "show", cases[i].first,
+					 cases[i].second),
+			-EINVAL);
+		if (!strstr(why, cases[i].why)) {
+			fail_msg("\"%s\" is not in \"%s\"", cases[i].why, why);
+		}
+		assert_int_equal(options.words, 77);
+	}
+	assert_int_equal(PARSE(NULL, &options, why, "1", "2", "3", "4", "5", "6", "7", "8"), 0);
+	assert_int_equal(
+		PARSE(NULL, &options, why, "1", "2", "3", "4", "5", "6", "7", "8", "9"), -EINVAL);
+	assert_string_equal(why, "too many arguments");
+}
+
+static void endpoints(void **state) {
+	static const struct {
+		const char *text, *address;
+		uint16_t port;
+	} good[] = {
+		{"192.0.2.1:80", "192.0.2.1", 80},
+		{"192.0.2.1:0", "192.0.2.1", 0},
+		{"[2001:db8::1]:65535", "2001:db8::1", 65535},
+		{"[::]:1", "::", 1},
+	};
+	static const char *const bad[] = {"", ":", "80", "192.0.2.1",
+		"192.0.2.1:", "192.0.2.1:65536", "192.0.2.1:-1", "192.0.2.1: 80", "192.0.2.1:80x",
+		"192.0.2.1:+1", "2001:db8::1:80", "[2001:db8::1]", "[2001:db8::1]80",
+		"[192.0.2.1]:80", "[]:80", "[2001:db8::1:80", "localhost:80",
+		"[1111:2222:3333:4444:5555:6666:7777:8888:9999:aaaa:bbbb:cccc:dddd:eeee]:1"};
+	char address[64] = "untouched";
+	uint16_t port = 4711;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		assert_int_equal(weir_cli_endpoint_parse(bad[i], address, 64, &port), -EINVAL);
+		assert_string_equal(address, "untouched");
+		assert_int_equal(port, 4711);
+	}
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		assert_int_equal(weir_cli_endpoint_parse(good[i].text, address, 64, &port), 0);
+		assert_string_equal(address, good[i].address);
+		assert_int_equal(port, good[i].port);
+	}
+	assert_int_equal(weir_cli_endpoint_parse("192.0.2.1:80", address, 9, &port), -EINVAL);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(options_defaults),
+		cmocka_unit_test(run_dir_from_option_environment_default),
+		cmocka_unit_test(options_stand_anywhere),
+		cmocka_unit_test(options_refused),
+		cmocka_unit_test(endpoints),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cli_case.h"
+#include "show.h"
+
+static void expect_shown(void (*show)(const struct weir_cli *, json_t *), const char *word,
+	const char *json, const char *expected) {
+	json_t *result = json_loads(json, JSON_DECODE_ANY, NULL);
+	const struct weir_cli_options options = {0};
+	struct weir_cli cli = {
+		.options = &options, .words = &word, .count = word ? 1 : 0, .err = stderr};
+	char *text;
+	size_t bytes;
+
+	assert_non_null(result);
+	cli.out = open_memstream(&text, &bytes);
+	show(&cli, result);
+	fclose(cli.out);
+	assert_string_equal(text, expected);
+	assert_null(strstr(text, " \n"));
+	free(text);
+	json_decref(result);
+}
+
+static void values(void **state) {
+	static const struct {
+		const char *json;
+		enum weir_show_kind kind;
+		const char *text;
+	} cases[] = {
+		{"null", WEIR_SHOW_NUMBER, "-"},
+		{"12345678901", WEIR_SHOW_NUMBER, "12345678901"},
+		{"-3", WEIR_SHOW_TEXT, "-3"},
+		{"12.34", WEIR_SHOW_PERCENT, "12.3"},
+		{"12", WEIR_SHOW_PERCENT, "12.0"},
+		{"0.96", WEIR_SHOW_NUMBER, "1.0"},
+		{"true", WEIR_SHOW_FLAG, "yes"},
+		{"false", WEIR_SHOW_TEXT, "no"},
+		{"\"a\\u001bb\"", WEIR_SHOW_TEXT, "a\\x1bb"},
+		{"[]", WEIR_SHOW_TEXT, "-"},
+		{"[\"a\", 1, null]", WEIR_SHOW_TEXT, "a, 1, -"},
+		{"{\"k\": 1}", WEIR_SHOW_TEXT, "{\"k\":1}"},
+	};
+	char buffer[64];
+
+	(void)state;
+	assert_string_equal(weir_show_value(NULL, WEIR_SHOW_TEXT, buffer, 64), "-");
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		json_t *json = json_loads(cases[i].json, JSON_DECODE_ANY, NULL);
+
+		assert_string_equal(
+			weir_show_value(json, cases[i].kind, buffer, 64), cases[i].text);
+		json_decref(json);
+	}
+}
+
+static void long_values_are_cut(void **state) {
+	json_t *list = json_array();
+	char buffer[32];
+
+	(void)state;
+	for (int i = 0; i < 100; i++) {
+		json_array_append_new(list, json_string("198.51.100.10"));
+	}
+	weir_show_value(list, WEIR_SHOW_TEXT, buffer, sizeof(buffer));
+	assert_true(strlen(buffer) < sizeof(buffer));
+	json_decref(list);
+}
+
+// A daemon of another version, or a hostile one, must not crash the client.
+static void results_of_another_shape_are_shown_as_far_as_possible(void **state) {
+	static const char *const odd[] = {"null", "7", "\"x\"", "{}", "[]", "[[]]", "[null]",
+		"[{}]", "{\"changes\": 5}", "{\"changes\": [1]}", "{\"dataplane\": 3}",
+		"[{\"last\": 5, \"binds\": {\"a\": []}, \"name\": [1, [2]]}]"};
+	void (*const shows[])(const struct weir_cli *, json_t *) = {weir_show_record,
+		weir_show_services, weir_show_backends, weir_show_change, weir_show_weight,
+		weir_show_flow_count, weir_show_workers, weir_show_ports, weir_show_changes,
+		weir_show_health, weir_show_version};
+	const struct weir_cli_options options = {0};
+	const char *word = "web";
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
+		for (size_t j = 0; j < sizeof(shows) / sizeof(shows[0]); j++) {
+			for (int words = 0; words <= 1; words++) {
+				json_t *result = json_loads(odd[i], JSON_DECODE_ANY, NULL);
+				FILE *out = fopen("/dev/null", "w");
+				struct weir_cli cli = {.options = &options,
+					.out = out,
+					.err = stderr,
+					.words = &word,
+					.count = words};
+
+				shows[j](&cli, result);
+				fclose(out);
+				json_decref(result);
+			}
+		}
+	}
+}
+
+static void lists_say_when_they_are_empty(void **state) {
+	(void)state;
+	expect_shown(weir_show_services, NULL, "[]", "no services\n");
+	expect_shown(weir_show_backends, NULL, "[]", "no backends\n");
+	expect_shown(weir_show_workers, NULL, "[]", "no workers\n");
+	expect_shown(weir_show_ports, NULL, "[]", "no ports\n");
+	expect_shown(weir_show_changes, NULL, "{\"changes\": []}", "no changes\n");
+}
+
+static void one_by_name_is_a_record(void **state) {
+	static const char one[] = "[{\"name\": \"web\", \"binds\": [\"tcp a:1\", \"tcp b:2\"], "
+				  "\"panic\": false, \"inner\": {\"deep\": 1.25}}]";
+
+	(void)state;
+	expect_shown(weir_show_services, "web", one,
+		"name        web\nbinds       tcp a:1, tcp b:2\npanic       no\ninner.deep  1.2\n");
+}
+
+static void notes_of_backends(void **state) {
+	(void)state;
+	expect_shown(weir_show_backends, "web/",
+		"[{\"service\": \"web\", \"name\": \"a\", \"leaving\": true, \"resolved\": false},"
+		" {\"service\": \"web\", \"name\": \"b\", \"leaving\": false, \"resolved\": true}]",
+		"SERVICE  BACKEND  ADDRESS  ADMIN  HEALTH  IN-USE  WEIGHT  RUNTIME  EFFECTIVE  "
+		"SHARE-%  NEW-%  ACTIVE-FLOWS  NEW-FLOWS  REFUSED  TIMED-OUT  DROPPED  NOTES\n"
+		"web      a        -        -      -       -            -        -          -  "
+		"      -      -             -          -        -          -        -  leaving, no "
+		"next hop\n"
+		"web      b        -        -      -       -            -        -          -  "
+		"      -      -             -          -        -          -        -\n");
+}
+
+static void changes_of_a_reload(void **state) {
+	(void)state;
+	expect_shown(weir_show_changes, NULL,
+		"{\"changes\": [{\"kind\": \"add\", \"what\": \"a\", \"to\": \"x\"},"
+		"{\"kind\": \"remove\", \"what\": \"b\", \"from\": \"y\"},"
+		"{\"kind\": \"change\", \"what\": \"c\", \"from\": 1, \"to\": null, \"note\": "
+		"\"later\"},"
+		"{\"kind\": \"add\", \"what\": \"d\"}, {}]}",
+		"+ a: x\n- b: y\n~ c: 1 -> - (later)\n+ d\n? -\n");
+}
+
+static void weight_back_to_configured(void **state) {
+	(void)state;
+	expect_shown(weir_show_weight, NULL,
+		"{\"service\": \"s\", \"backend\": \"b\", \"weight\": null, \"effective_weight\": "
+		"9}",
+		"s/b: weight configured, effective 9\n");
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(values),
+		cmocka_unit_test(long_values_are_cut),
+		cmocka_unit_test(results_of_another_shape_are_shown_as_far_as_possible),
+		cmocka_unit_test(lists_say_when_they_are_empty),
+		cmocka_unit_test(one_by_name_is_a_record),
+		cmocka_unit_test(notes_of_backends),
+		cmocka_unit_test(changes_of_a_reload),
+		cmocka_unit_test(weight_back_to_configured),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

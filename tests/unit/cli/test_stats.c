@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <pty.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli_case.h"
+#include "stats.h"
+
+#define STATS(time, packets, flows, drops, services) \
+	"{\"time_ms\": " #time ", \"workers\": {\"rx_packets\": " #packets ", \"flows\": " #flows \
+	"}, \"drops\": {\"tcp_flags\": " #drops "}, \"services\": [" services \
+	"], \"backends\": [], \"segment\": {\"heap_bytes\": 4096}}"
+#define SERVICE(name, packets, active) \
+	"{\"name\": \"" name "\", \"packets\": " #packets ", \"active_flows\": " #active \
+	", \"binds\": []}"
+
+static json_int_t number(const json_t *rates, const char *part, const char *key) {
+	const json_t *value = json_object_get(json_object_get(rates, part), key);
+
+	assert_true(json_is_integer(value));
+	return json_integer_value(value);
+}
+
+static void rates_are_per_second(void **state) {
+	json_t *before = json_loads(
+		STATS(1000, 500, 9, 7, SERVICE("web", 100, 3) "," SERVICE("dns", 5, 1)), 0, NULL);
+	json_t *after = json_loads(
+		STATS(3000, 2500, 4, 8, SERVICE("new", 77, 0) "," SERVICE("web", 700, 2)), 0, NULL);
+	json_t *rates = weir_stats_rates(before, after);
+	const json_t *services = json_object_get(rates, "services");
+
+	(void)state;
+	assert_int_equal(json_integer_value(json_object_get(rates, "interval_ms")), 2000);
+	assert_int_equal(number(rates, "workers", "rx_packets"), 1000);
+	assert_int_equal(number(rates, "workers", "flows"), 4);
+	assert_int_equal(number(rates, "drops", "tcp_flags"), 1); // 0.5, rounded
+	assert_int_equal(json_array_size(services), 2);
+	// Who was not there before has no rate yet.
+	assert_true(json_is_null(json_object_get(json_array_get(services, 0), "packets")));
+	assert_int_equal(
+		json_integer_value(json_object_get(json_array_get(services, 1), "packets")), 300);
+	assert_int_equal(
+		json_integer_value(json_object_get(json_array_get(services, 1), "active_flows")),
+		2);
+	json_decref(rates);
+	json_decref(before);
+	json_decref(after);
+}
+
+static void counters_that_went_back_have_no_rate(void **state) {
+	json_t *before = json_loads(STATS(1000, 500, 9, 7, ""), 0, NULL);
+	json_t *after = json_loads(STATS(2000, 3, 1, 7, ""), 0, NULL);
+	json_t *rates = weir_stats_rates(before, after);
+	json_t *same = weir_stats_rates(after, after);
+
+	(void)state;
+	assert_true(json_is_null(json_object_get(json_object_get(rates, "workers"), "rx_packets")));
+	assert_int_equal(number(rates, "drops", "tcp_flags"), 0);
+	assert_true(json_is_null(json_object_get(json_object_get(same, "workers"), "rx_packets")));
+	json_decref(same);
+	json_decref(rates);
+	json_decref(before);
+	json_decref(after);
+}
+
+static const struct server_answer growing[] = {
+	{"stats.show", "{\"ok\": true, \"result\": " STATS(1000, 0, 1, 0,
+			       SERVICE("web", 0,
+				       1)) "}\n"
+					   "{\"ok\": true, \"result\": " STATS(2000, 100, 2, 5,
+						   SERVICE("web", 90,
+							   1)) "}\n"
+							       "{\"ok\": true, \"result\": " STATS(
+								       3000, 300, 3, 5,
+								       SERVICE("web", 95, 1)) "}"},
+	{0}};
+
+static void watch_prints_each_look(void **state) {
+	struct server *server = server_start(SERVER_ANSWER, growing);
+	struct outcome outcome = RUN(server_folder(server), "stats", "show", "--watch",
+		"--interval", "0.1", "--count", "2");
+
+	(void)state;
+	assert_int_equal(outcome.status, 0);
+	expect_contains(outcome.out, "RX-PACKETS/S");
+	expect_contains(outcome.out, "\n         100 ");
+	expect_contains(outcome.out, "tcp_flags            5");
+	expect_contains(outcome.out, "\n         200 ");
+	expect_contains(outcome.out, "no drops");
+	assert_null(strchr(outcome.out, '\x1b'));
+	assert_null(strstr(outcome.out, " \n"));
+	free_outcome(&outcome);
+	server_stop(server);
+}
+
+static void watch_as_json(void **state) {
+	struct server *server = server_start(SERVER_ANSWER, growing);
+	struct outcome outcome = RUN(server_folder(server), "stats", "show", "--watch", "--json",
+		"--interval=0.1", "--count=1");
+	json_t *rates = json_loads(outcome.out, 0, NULL);
+
+	(void)state;
+	assert_int_equal(outcome.status, 0);
+	assert_int_equal(number(rates, "workers", "rx_packets"), 100);
+	json_decref(rates);
+	free_outcome(&outcome);
+	server_stop(server);
+}
+
+static void watch_ends_when_the_daemon_does(void **state) {
+	struct server *server = server_start(SERVER_CLOSE, NULL);
+	struct outcome outcome =
+		RUN(server_folder(server), "stats", "show", "--watch", "--interval", "0.1");
+
+	(void)state;
+	assert_int_equal(outcome.status, 3);
+	expect_contains(outcome.err, "closed the connection");
+	free_outcome(&outcome);
+	server_stop(server);
+}
+
+// On a terminal each look is drawn over the last one and cut to the window.
+static void watch_redraws_on_a_terminal(void **state) {
+	struct server *server = server_start(SERVER_ANSWER, growing);
+	struct winsize size = {.ws_row = 4, .ws_col = 20};
+	char text[8192];
+	size_t bytes = 0;
+	ssize_t n;
+	int fd, status;
+	pid_t pid = forkpty(&fd, NULL, NULL, &size);
+
+	(void)state;
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		char *argv[] = {
+			"weirctl", "stats", "show", "--watch", "--interval=0.1", "--count=2"};
+
+		_exit(weir_cli_main(6, argv, server_folder(server), stdout, stderr));
+	}
+	while (bytes < sizeof(text) - 1 &&
+		(n = read(fd, text + bytes, sizeof(text) - 1 - bytes)) > 0) {
+		bytes += (size_t)n;
+	}
+	text[bytes] = '\0';
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	close(fd);
+	assert_int_equal(status, 0);
+	assert_memory_equal(text, "\033[2J\033[H", 7);
+	expect_contains(text + 7, "\033[J\033[H");
+	for (char *line = strtok(text, "\r\n"); line; line = strtok(NULL, "\r\n")) {
+		char *visible = strrchr(line, 'H') && line[0] == '\033' ? strrchr(line, 'H') : line;
+
+		assert_true(strcspn(visible, "\033") <= 21);
+	}
+	server_stop(server);
+}
+
+static void show_prints_all_parts(void **state) {
+	struct server *server = server_start(SERVER_ANSWER, growing);
+	struct outcome outcome = RUN(server_folder(server), "stats", "show");
+
+	(void)state;
+	assert_int_equal(outcome.status, 0);
+	expect_contains(outcome.out, "WORKERS\nrx_packets  0\n");
+	expect_contains(outcome.out, "\nno drops\n");
+	expect_contains(outcome.out, "\nSERVICE  POLICY");
+	expect_contains(outcome.out, "\nno backends\n");
+	expect_contains(outcome.out, "\nSEGMENT\nheap_bytes  4096\n");
+	free_outcome(&outcome);
+	server_stop(server);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rates_are_per_second),
+		cmocka_unit_test(counters_that_went_back_have_no_rate),
+		cmocka_unit_test(watch_prints_each_look),
+		cmocka_unit_test(watch_as_json),
+		cmocka_unit_test(watch_ends_when_the_daemon_does),
+		cmocka_unit_test(watch_redraws_on_a_terminal),
+		cmocka_unit_test(show_prints_all_parts),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
