@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=bash
+#
+# What the scripts share: root, packages, builds, hugepages. Sourced with `set -euo pipefail`;
+# WEIR is the root of the checkout.
+
+WEIR=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+export LC_ALL=C.UTF-8
+# shellcheck disable=SC2034 # used by those who source this
+# The lab and the tests need Debian's modules (scapy, jsonschema), whatever comes first in PATH.
+PYTHON=/usr/bin/python3
+PATH=$PATH:/usr/sbin:/sbin
+CLEANUPS=()
+
+say() {
+	printf '%s\n' "$*"
+}
+
+die() {
+	printf '%s: %s\n' "${0##*/}" "$*" >&2
+	exit 1
+}
+
+# Run a command at exit, last one first; whatever ends the script.
+at_exit() {
+	CLEANUPS+=("$*")
+}
+
+run_cleanups() {
+	local status=$? i
+	trap '' INT TERM HUP
+	if [ -n "${ATTENDED:-}" ]; then
+		kill -TERM "$ATTENDED" 2>/dev/null || true
+		wait "$ATTENDED" || true
+	fi
+	for ((i = ${#CLEANUPS[@]} - 1; i >= 0; i--)); do
+		eval "${CLEANUPS[i]}" || true
+	done
+	CLEANUPS=()
+	exit "$status"
+}
+trap run_cleanups EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+trap 'exit 129' HUP
+
+# Start again as root when we are not. Arguments: those of the script.
+become_root() {
+	if [ "$(id -u)" -eq 0 ]; then
+		if [ -n "${SUDO_UID:-}" ]; then
+			# what root builds in a user's checkout is the user's
+			at_exit "chown -R $SUDO_UID:${SUDO_GID:-$SUDO_UID} '$WEIR'/build* 2>/dev/null"
+		fi
+		return
+	fi
+	command -v sudo >/dev/null ||
+		die "needs root (network namespaces, BPF, packages), and there is no sudo: run it as root"
+	say "${0##*/}: needs root (network namespaces, BPF, packages): going on with sudo"
+	exec sudo -- "$0" "$@"
+}
+
+# Files of the project, relative to its root: what git knows or would add, else what is there.
+project_files() {
+	local file
+	{
+		git -C "$WEIR" -c safe.directory='*' ls-files --cached --others --exclude-standard \
+			2>/dev/null ||
+			find "$WEIR" -type f -not -path '*/build*' -not -path '*/.git/*' -printf '%P\n'
+	} | while read -r file; do
+		[ ! -f "$WEIR/$file" ] || printf '%s\n' "$file"
+	done
+}
+
+missing_packages() {
+	local package
+	sed 's/#.*//' "$WEIR/scripts/packages" | while read -r package; do
+		[ -n "$package" ] || continue
+		[ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] ||
+			printf '%s\n' "$package"
+	done
+}
+
+# While apt runs, no service is started: policy-rc.d says no. Afterwards it is what it was.
+POLICY=/usr/sbin/policy-rc.d
+POLICY_HELD=0
+
+forbid_services() {
+	if [ -e "$POLICY" ]; then
+		mv "$POLICY" "$POLICY.weir-saved"
+	fi
+	POLICY_HELD=1
+	at_exit allow_services
+	printf '#!/bin/sh\nexit 101\n' >"$POLICY"
+	chmod 755 "$POLICY"
+}
+
+allow_services() {
+	[ "$POLICY_HELD" -eq 1 ] || return 0
+	rm -f "$POLICY"
+	if [ -e "$POLICY.weir-saved" ]; then
+		mv "$POLICY.weir-saved" "$POLICY"
+	fi
+	POLICY_HELD=0
+}
+
+# Install what is missing, and only then talk to a package mirror.
+install_packages() {
+	local missing
+	mapfile -t missing < <(missing_packages)
+	if [ ${#missing[@]} -eq 0 ]; then
+		return
+	fi
+	if ! [ -r /etc/debian_version ] || ! command -v apt-get >/dev/null; then
+		die "not a Debian system: install what corresponds to ${missing[*]}"
+	fi
+	say "installing ${#missing[@]} packages: ${missing[*]}"
+	forbid_services
+	export DEBIAN_FRONTEND=noninteractive
+	quietly apt-get update -q || die "apt-get update failed"
+	quietly apt-get install -q -y --no-install-recommends "${missing[@]}" ||
+		die "apt-get could not install the packages"
+	allow_services
+	mapfile -t missing < <(missing_packages)
+	[ ${#missing[@]} -eq 0 ] || die "still missing after installation: ${missing[*]}"
+}
+
+# Run a command so that a signal to this script reaches it at once, and wait for its end.
+run_attended() {
+	local status=0
+	"$@" &
+	ATTENDED=$!
+	wait "$ATTENDED" || status=$?
+	ATTENDED=
+	return $status
+}
+
+# build DIR [MESON OPTION...]: configure where needed, compile. Environment (CC) as given.
+build() {
+	local dir=$WEIR/$1
+	shift
+	if [ -f "$dir/build.ninja" ]; then
+		meson configure "$dir" "$@" >/dev/null
+	else
+		rm -rf "$dir"
+		quietly meson setup "$dir" "$WEIR" "$@"
+	fi
+	quietly ninja --quiet -C "$dir"
+}
+
+# Show the output of a command only when it fails.
+quietly() {
+	local log status=0
+	log=$(mktemp)
+	"$@" >"$log" 2>&1 || status=$?
+	if [ $status -ne 0 ]; then
+		printf '%s\n' "failed: $*" >&2
+		tail -n 100 "$log" >&2
+	fi
+	rm -f "$log"
+	return $status
+}
+
+HUGEPAGES_ADDED=0
+
+# reserve_hugepages PAGES: have that many 2 MiB pages free; at exit give back what was added.
+reserve_hugepages() {
+	local file=/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages free before after
+	[ -w "$file" ] || return 0
+	free=$(cat "${file%/*}/free_hugepages")
+	[ "$free" -lt "$1" ] || return 0
+	before=$(cat "$file")
+	printf '%s\n' $((before + $1 - free)) >"$file"
+	after=$(cat "$file")
+	HUGEPAGES_ADDED=$((after - before))
+	at_exit give_back_hugepages
+}
+
+give_back_hugepages() {
+	local file=/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages
+	printf '%s\n' $(($(cat "$file") - HUGEPAGES_ADDED)) >"$file"
+	HUGEPAGES_ADDED=0
+}

@@ -1,0 +1,56 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Count test cases in a meson test log: summarize.py TESTLOG.json -> "PASSED FAILED SKIPPED".
+
+One meson test is one program with many cases. The cases are counted from what the program says:
+cmocka's totals, or a line "<n> passed, <n> failed[, <n> skipped]". A program that says nothing
+is one case. A program that ends badly without naming a failed case is one failed case more.
+"""
+import json
+import re
+import sys
+
+PATTERNS = (
+    (re.compile(r"^\[  PASSED  \] (\d+) test", re.M), 0),
+    (re.compile(r"^\[  FAILED  \] (\d+) test", re.M), 1),
+    (re.compile(r"^\[  SKIPPED \] (\d+) test", re.M), 2),
+)
+LINE = re.compile(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped)?", re.M)
+
+
+def count(test):
+    text = (test.get("stdout") or "") + "\n" + (test.get("stderr") or "")
+    counts = [0, 0, 0]
+    for pattern, index in PATTERNS:
+        counts[index] += sum(int(n) for n in pattern.findall(text))
+    lines = LINE.findall(text)
+    if lines:
+        counts = [a + int(b or 0) for a, b in zip(counts, lines[-1])]
+    result = test["result"]
+    if result in ("OK", "EXPECTEDFAIL"):
+        if counts[1]:
+            print(f"{test['name']}: exit 0 although cases failed", file=sys.stderr)
+        if not any(counts):
+            counts[0] = 1
+    elif result == "SKIP":
+        counts[2] = counts[2] or 1
+    elif counts[1] == 0:
+        counts[1] = 1
+    return counts
+
+
+def main():
+    total, programs = [0, 0, 0], 0
+    with open(sys.argv[1], encoding="utf-8") as file:
+        for line in file:
+            if line.strip():
+                programs += 1
+                total = [a + b for a, b in zip(total, count(json.loads(line)))]
+    if programs == 0:
+        print("no test ran", file=sys.stderr)
+        total[1] = 1
+    print(*total)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Clients of the lab: curl for HTTP, plain sockets for connections that must stay.
+
+Everything here opens its sockets inside the client namespace; see netns.py.
+"""
+import hashlib
+import os
+import re
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from collections import Counter
+
+from netns import wait_for
+
+
+CURL = ("--silent", "--globoff", "--noproxy", "*")
+
+
+def url_host(address):
+    return f"[{address}]" if ":" in address else address
+
+
+class Result:
+    """Outcome of requests: who answered each, or what went wrong."""
+
+    def __init__(self):
+        self.served = Counter()
+        self.errors = []  # text of each failure
+        self.lock = threading.Lock()
+
+    def add(self, other):
+        with self.lock:
+            self.served += other.served
+            self.errors += other.errors
+
+    @property
+    def ok(self):
+        return sum(self.served.values())
+
+    @property
+    def failed(self):
+        return len(self.errors)
+
+
+def curl_batch(namespace, host, count, path="/", timeout=5):
+    """`count` HTTP requests by one curl, each on a connection of its own. Returns a Result."""
+    mark = "%{http_code} %{num_connects} %{exitcode} %header{x-backend} %{errormsg}\n"
+    with namespace.inside():
+        done = subprocess.run(
+            ["curl", *CURL, "--header", "Connection: close", "--max-time", str(timeout),
+             "--write-out", mark]
+            + ["--output", os.devnull, f"http://{url_host(host)}{path}"] * count,
+            capture_output=True, text=True, check=False)
+    result = Result()
+    for line in done.stdout.splitlines():
+        code, connects, exit_code, who, error = (line.split(" ", 4) + [""] * 4)[:5]
+        if code == "200" and connects == "1" and exit_code == "0" and who:
+            result.served[who] += 1
+        else:
+            result.errors.append(f"http {code}, curl exit {exit_code}: {error or line}")
+    missing = count - result.ok - result.failed
+    result.errors += [f"curl gave no result: {done.stderr.strip()}"] * missing
+    return result
+
+
+def http_get(namespace, host, path="/", timeout=5, port=80):
+    """One HTTP request on a new connection. Returns (backend, body); OSError when it fails."""
+    with namespace.inside():
+        sock = socket.create_connection((host, port), timeout)
+    with sock:
+        sock.sendall(f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+        answer = b""
+        while block := sock.recv(1 << 16):
+            answer += block
+    head, separator, body = answer.partition(b"\r\n\r\n")
+    if not separator or b" 200 " not in head.split(b"\r\n")[0]:
+        raise ConnectionError(f"bad answer: {answer[:80]!r}")
+    found = re.search(rb"X-Backend: (\S+)", head)
+    return found.group(1).decode() if found else "", body
+
+
+class Load:
+    """HTTP requests from several threads, each on a new connection, until told to stop."""
+
+    def __init__(self, namespace, host, threads=4, pause=0.004, path="/"):
+        self.namespace, self.host, self.path, self.pause = namespace, host, path, pause
+        self.samples = []  # (start, end, backend or None, error text)
+        self.stopping = threading.Event()
+        self.threads = [threading.Thread(target=self.work, daemon=True) for _ in range(threads)]
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def work(self):
+        while not self.stopping.is_set():
+            start, who, error = time.monotonic(), None, ""
+            try:
+                who, _ = http_get(self.namespace, self.host, self.path)
+            except OSError as problem:
+                error = f"{type(problem).__name__}: {problem}"
+            self.samples.append((start, time.monotonic(), who, error))
+            self.stopping.wait(self.pause)
+
+    def stop(self):
+        self.stopping.set()
+        for thread in self.threads:
+            if thread.ident is not None:
+                thread.join()
+
+    def wait_for_more(self, count, timeout=20):
+        """Until `count` more requests have ended."""
+        goal = len(self.samples) + count
+        wait_for(f"{count} more requests", lambda: len(self.samples) >= goal, timeout)
+
+    def errors(self, since=0.0):
+        return [error for start, _, _, error in self.samples if error and start >= since]
+
+    def served(self, since=0.0):
+        return Counter(who for start, _, who, error in self.samples
+                       if not error and start >= since)
+
+
+class Line:
+    """A TCP connection to the line server (port 7000). ask() tells who answered."""
+
+    def __init__(self, namespace, host, port=7000, timeout=5):
+        with namespace.inside():
+            self.sock = socket.create_connection((host, port), timeout)
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.file = self.sock.makefile("rwb")
+        self.count = 0
+        self.backend = self.ask()
+
+    def ask(self):
+        self.count += 1
+        self.file.write(b"line %d\n" % self.count)
+        self.file.flush()
+        answer = self.file.readline().decode().split()
+        if answer[1:] != ["line", str(self.count)]:
+            raise ConnectionError(f"line {self.count} answered by {answer}")
+        return answer[0]
+
+    def port(self):
+        return self.sock.getsockname()[1]
+
+    def close(self):
+        self.file.close()
+        self.sock.close()
+
+
+class KeepAlive:
+    """An HTTP connection that stays open. ask() tells who answered."""
+
+    def __init__(self, namespace, host, timeout=5):
+        with namespace.inside():
+            self.sock = socket.create_connection((host, 80), timeout)
+        self.file = self.sock.makefile("rwb")
+        self.host = host
+        self.backend = self.ask()
+
+    def ask(self):
+        self.file.write(f"GET / HTTP/1.1\r\nHost: {self.host}\r\n\r\n".encode())
+        self.file.flush()
+        head = {}
+        while (line := self.file.readline().strip()):
+            name, _, value = line.decode().partition(": ")
+            head[name.lower()] = value
+        if "x-backend" not in head:
+            raise ConnectionError(f"bad answer: {head}")
+        self.file.read(int(head["content-length"]))
+        return head["x-backend"]
+
+    def close(self):
+        self.file.close()
+        self.sock.close()
+
+
+def line_per_backend(namespace, host, names, kind=Line):
+    """Open connections until each backend in names has one. {name: connection}"""
+    found = {}
+    for _ in range(50 * len(names)):
+        line = kind(namespace, host)
+        if line.backend in names and line.backend not in found:
+            found[line.backend] = line
+        else:
+            line.close()
+        if len(found) == len(names):
+            return found
+    raise AssertionError(f"only {sorted(found)} of {sorted(names)} ever answered")
+
+
+def check_lines(found):
+    """Each connection still lives and is still served by the backend that it began with."""
+    for name, line in found.items():
+        who = line.ask()
+        assert who == name, f"connection of {name} is now answered by {who}"
+
+
+class Udp:
+    """One UDP session to the echo server (port 9000)."""
+
+    def __init__(self, namespace, host, port=9000, timeout=2):
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        with namespace.inside():
+            self.sock = socket.socket(family, socket.SOCK_DGRAM)
+        self.sock.settimeout(timeout)
+        self.sock.connect((host, port))
+        self.count = 0
+
+    def ask(self):
+        """Send one datagram; returns the backend's name. OSError without an answer."""
+        self.count += 1
+        payload = b"datagram %d" % self.count
+        self.sock.send(payload)
+        name, _, rest = self.sock.recv(2048).partition(b" ")
+        if rest != payload:
+            raise ConnectionError(f"sent {payload}, got back {rest}")
+        return name.decode()
+
+    def close(self):
+        self.sock.close()
+
+
+class Download:
+    """One curl that downloads a file and hashes it, in the background."""
+
+    def __init__(self, namespace, host, path, timeout=300):
+        self.head = tempfile.NamedTemporaryFile()
+        self.timeout, self.sha256, self.size, self.exit = timeout, "", 0, None
+        with namespace.inside():
+            self.process = subprocess.Popen(
+                ["curl", *CURL, "--show-error", "--max-time", str(timeout), "--dump-header",
+                 self.head.name, f"http://{url_host(host)}{path}"],
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.thread = threading.Thread(target=self.read, daemon=True)
+        self.thread.start()
+
+    def read(self):
+        digest = hashlib.sha256()
+        while block := self.process.stdout.read(1 << 20):
+            digest.update(block)
+            self.size += len(block)
+        self.sha256 = digest.hexdigest()
+        self.exit = self.process.wait()
+
+    def backend(self):
+        """Who serves it; known as soon as the answer's head is there."""
+        def named():
+            with open(self.head.name, "rb") as file:
+                return re.search(rb"X-Backend: (\S+)", file.read())
+        return wait_for("head of the download", named, 10).group(1).decode()
+
+    def running(self):
+        return self.thread.is_alive()
+
+    def finish(self):
+        """Wait for the end. Returns (curl's exit status, bytes, sha256)."""
+        self.thread.join(self.timeout)
+        return self.exit, self.size, self.sha256
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.thread.join()
+        self.process.stderr.close()
+        self.head.close()
+
+
+def send_file(namespace, host, path, port=7001, timeout=120):
+    """Upload a file to the upload server. Returns (backend, bytes, sha256) as it counted them."""
+    with namespace.inside():
+        sock = socket.create_connection((host, port), timeout)
+    with sock, open(path, "rb") as file:
+        sock.sendfile(file)
+        sock.shutdown(socket.SHUT_WR)
+        answer = b""
+        while block := sock.recv(4096):
+            answer += block
+    name, size, digest = answer.decode().split()
+    return name, int(size), digest

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Network namespaces, processes in them, and waiting for conditions.
+
+A thread can be inside a namespace (`with ns.inside()`): sockets it opens and programs it starts
+then belong to that namespace, and stay there. Other threads are not touched.
+"""
+import contextlib
+import ctypes
+import os
+import re
+import signal
+import subprocess
+import time
+
+CLONE_NEWNET = 0x40000000
+PR_SET_PDEATHSIG = 1
+NAMES = re.compile(r"weir-(\d+)-\w+$")
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+class LabError(Exception):
+    """The lab itself is broken; no statement about the product."""
+
+
+def sh(*command, check=True, **options):
+    """Run a command to its end; return its standard output."""
+    done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, check=False, **options)
+    if check and done.returncode != 0:
+        raise LabError(f"{' '.join(map(str, command))}: exit {done.returncode}: {done.stdout}")
+    return done.stdout
+
+
+def wait_for(what, condition, timeout=10.0, interval=0.02):
+    """Poll until condition() is true; return its value. After the deadline: AssertionError.
+
+    An AssertionError or OSError of the condition counts as "not yet"; the last one is shown.
+    """
+    deadline = time.monotonic() + timeout
+    last = ""
+    while True:
+        try:
+            value = condition()
+            if value:
+                return value
+        except (AssertionError, OSError, subprocess.SubprocessError) as error:
+            last = f" (last: {error})"
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what}: not within {timeout:g} s{last}")
+        time.sleep(interval)
+
+
+def set_netns(fd):
+    if libc.setns(fd, CLONE_NEWNET) != 0:
+        raise LabError(f"setns: {os.strerror(ctypes.get_errno())}")
+
+
+class Namespace:
+    def __init__(self, name):
+        self.name = name
+        self.path = f"/run/netns/{name}"
+
+    def create(self):
+        sh("ip", "netns", "add", self.name)
+        self.ip("link", "set", "lo", "up")
+        return self
+
+    def ip(self, *args):
+        return sh("ip", "-n", self.name, *args)
+
+    @contextlib.contextmanager
+    def inside(self):
+        """This thread, and only this one, is in the namespace for the length of the block."""
+        before = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        there = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            set_netns(there)
+            yield self
+        finally:
+            set_netns(before)
+            os.close(there)
+            os.close(before)
+
+    def run(self, *command, check=True, **options):
+        with self.inside():
+            return sh(*command, check=check, **options)
+
+    def sysctl(self, **values):
+        for key, value in values.items():
+            self.run("sysctl", "-q", "-w", f"{key.replace('__', '.')}={value}")
+
+    def pids(self):
+        try:
+            return [int(pid) for pid in sh("ip", "netns", "pids", self.name).split()]
+        except (LabError, ValueError):
+            return []
+
+    def remove(self):
+        """End what runs in it, wait for that, then delete it."""
+        for sign, timeout in ((signal.SIGTERM, 3.0), (signal.SIGKILL, 5.0)):
+            deadline = time.monotonic() + timeout
+            pids = self.pids()
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, sign)
+            while self.pids() and time.monotonic() < deadline:
+                reap()
+                time.sleep(0.02)
+            if not self.pids():
+                break
+        sh("ip", "netns", "del", self.name, check=False)
+
+
+def reap():
+    """Collect ended children that nobody waits for, so that they do not count as running."""
+    for pid in children():
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
+
+
+def children():
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
+            return [int(pid) for pid in file.read().split()]
+    except OSError:
+        return []
+
+
+class Program:
+    """A long-running program with a log file. Its own session, so that it can be ended whole."""
+
+    def __init__(self, name, namespace, command, log, dies_with_us=True, env=None):
+        self.name, self.log, self.command = name, log, [str(c) for c in command]
+        self.started = time.monotonic()
+
+        def prepare():
+            if dies_with_us:
+                libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+        with namespace.inside(), open(log, "ab") as file:
+            self.log_start = file.tell()  # it may hold what earlier runs wrote
+            self.process = subprocess.Popen(
+                self.command, stdin=subprocess.DEVNULL, stdout=file, stderr=file,
+                start_new_session=True, preexec_fn=prepare, env=env)
+        self.pid = self.process.pid
+
+    def alive(self):
+        return self.process.poll() is None
+
+    def output(self):
+        """What it wrote so far."""
+        try:
+            with open(self.log, "rb") as file:
+                file.seek(self.log_start)
+                return file.read().decode(errors="replace")
+        except OSError as error:
+            return f"{error}\n"
+
+    def tail(self, lines=25):
+        return "".join(self.output().splitlines(keepends=True)[-lines:])
+
+    def signal(self, number):
+        """To the process itself, not its children."""
+        if self.alive():
+            os.kill(self.pid, number)
+
+    def kill(self):
+        """SIGKILL to it and all its children."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self, timeout=5.0):
+        """SIGTERM, then SIGKILL. Returns the exit status."""
+        self.signal(signal.SIGTERM)
+        try:
+            self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            pass
+        self.kill()
+        return self.process.returncode
+
+
+def sweep():
+    """Remove namespaces of labs whose maker was killed before it could."""
+    for line in sh("ip", "netns", "list", check=False).splitlines():
+        name = line.split()[0] if line.split() else ""
+        match = NAMES.match(name)
+        if match and not os.path.exists(f"/proc/{match.group(1)}") \
+                and not os.path.exists(f"/run/weir-lab-{match.group(1)}.json"):
+            Namespace(name).remove()
+
+
+def on_signals_raise():
+    """Ctrl-C, SIGTERM and SIGHUP end the run through every `finally`, even when started with
+    SIGINT ignored, as a shell does to what it runs in the background."""
+    def handler(number, _frame):
+        raise KeyboardInterrupt(signal.Signals(number).name)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def undisturbed():
+    """No signal interrupts the block: a second Ctrl-C must not stop the cleaning up."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    old = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Who gets a new flow, and that old flows stay where they are."""
+import contextlib
+import json
+import signal
+import threading
+import time
+
+import clients
+from lab import BACKENDS, VIP4, VIP6, echo, lines, make_random_file, upload, web
+from netns import wait_for
+from scenario import scenario
+
+FALL, INTERVAL_S = 3, 0.4  # of lab.web()
+
+
+@scenario(services=[web(backends={"web-1": 100, "web-2": 200, "web-3": 300, "web-4": 400})])
+def shares_follow_weights(lab):
+    """1,000 connections: shares of slots within 1 % of the weights, of flows near them"""
+    wanted = {"web-1": 10.0, "web-2": 20.0, "web-3": 30.0, "web-4": 40.0}
+    for backend in lab.backends():
+        share = wanted[backend["name"]]
+        assert abs(backend["share_percent"] - share) <= share / 100, backend
+    result = clients.curl_batch(lab.client, VIP4, 1000)
+    assert result.ok == 1000, result.errors[:5]
+    for name, share in wanted.items():
+        # five standard deviations of a binomial: one false alarm in a million runs
+        slack = 5 * (1000 * share / 100 * (1 - share / 100)) ** 0.5
+        assert abs(result.served[name] - 10 * share) < slack, dict(result.served)
+    wait_for(f"the counters to agree with {dict(result.served)}",
+             lambda: {b["name"]: b["new_flows"] for b in lab.backends()} == dict(result.served), 2)
+
+
+@scenario(services=[web(), lines()])
+def drain_keeps_flows(lab):
+    """A drained backend keeps its connections and gets no new ones; ready undoes it"""
+    size = 24 << 20
+    digest = lab.make_file("long", size)
+    download = clients.Download(lab.client, VIP4, "/slow/long")
+    name = download.backend()
+    found = clients.line_per_backend(lab.client, VIP4, BACKENDS)
+    for service_name in ("web", "lines"):
+        lab.weirctl("backend", "drain", f"{service_name}/{name}")
+        assert lab.backend(name, service_name)["admin"] == "drain"
+    result = clients.curl_batch(lab.client, VIP4, 200)
+    assert result.ok == 200 and name not in result.served, (result.errors[:5], result.served)
+    for _ in range(40):
+        with contextlib.closing(clients.Line(lab.client, VIP4)) as line:
+            assert line.backend != name, f"a new connection reached {name}, which drains"
+    clients.check_lines(found)
+    assert download.running(), "the download ended before anything could be shown"
+    assert lab.backend(name)["active_flows"] >= 1
+    assert download.finish() == (0, size, digest)
+    for service_name in ("web", "lines"):
+        lab.weirctl("backend", "ready", f"{service_name}/{name}")
+    clients.check_lines(found)
+    result = clients.curl_batch(lab.client, VIP4, 200)
+    assert result.ok == 200 and result.served[name] > 0, result.served
+
+
+@scenario(services=[lines()])
+def maintenance_gets_no_new_flows(lab):
+    """Maintenance is as drain for new flows; with every backend in it, nobody serves"""
+    for name in BACKENDS[:3]:
+        lab.weirctl("backend", "maintenance", name)
+    for _ in range(20):
+        with contextlib.closing(clients.Line(lab.client, VIP4)) as line:
+            assert line.backend == "web-4", line.backend
+    lab.weirctl("backend", "maintenance", "web-4")
+    try:
+        clients.Line(lab.client, VIP4, timeout=0.5)
+        raise AssertionError("served although every backend is in maintenance")
+    except OSError:
+        pass
+    assert lab.drops().get("no_backend", 0) >= 1, lab.drops()
+    lab.weirctl("backend", "ready", "web-2")
+    with contextlib.closing(clients.Line(lab.client, VIP4)) as line:
+        assert line.backend == "web-2"
+
+
+@scenario()
+def killed_backend_is_avoided(lab):
+    """SIGKILL to a backend under load: new connections avoid it within fall x interval"""
+    with clients.Load(lab.client, VIP4) as load:
+        load.wait_for_more(100)
+        lab.kill_backend(2)
+        killed = time.monotonic()
+        wait_for("web-2 refusing", lambda: lab.backend("web-2")["health"] == "refusing", 5)
+        avoided = time.monotonic()
+        load.wait_for_more(200)
+        assert not load.errors(since=avoided + 0.05), load.errors(since=avoided + 0.05)[:5]
+        assert "web-2" not in load.served(since=killed + 0.05)
+        # fall failures, at most one interval until the first check, and time to be scheduled
+        limit = FALL * INTERVAL_S + INTERVAL_S + 0.5
+        assert avoided - killed < limit, f"{avoided - killed:.2f} s, limit {limit:.2f} s"
+        lab.start_nginx(2)
+        wait_for("web-2 healthy", lambda: lab.backend("web-2")["health"] == "healthy", 5)
+        back = time.monotonic()
+        load.wait_for_more(200)
+    assert load.served(since=back)["web-2"] > 0
+    assert not load.errors(since=back), load.errors(since=back)[:5]
+
+
+@scenario(services=[web()])
+def panic_uses_everybody(lab):
+    """Below the panic threshold all backends are used again, and show says so"""
+    for number in (1, 2, 3):
+        lab.kill_backend(number)
+    wait_for("panic", lambda: lab.api("service.show", service="web")[0]["panic"], 5)
+    for number in (1, 2, 3):
+        lab.start_nginx(number)
+    result = wait_for("service without errors",
+                      lambda: (lambda r: r if not r.failed else None)(
+                          clients.curl_batch(lab.client, VIP4, 60)), 5)
+    assert result.ok == 60
+    wait_for("no panic", lambda: not lab.api("service.show", service="web")[0]["panic"], 5)
+
+
+@scenario(services=[upload(), lines()])
+def s6_weight_changes_move_no_flow(lab):
+    """Weights change 100 times a second during a long upload and open connections (S6)"""
+    size = 128 << 20
+    path = lab.dir + "/upload"
+    digest = make_random_file(path, size)
+    found = clients.line_per_backend(lab.client, VIP4, BACKENDS)
+    stopping, changes, problems = threading.Event(), [0], []
+
+    def change():
+        sock = lab.api_connect()
+        start = time.monotonic()
+        while not stopping.is_set():
+            name = BACKENDS[changes[0] % 4]
+            for service_name in ("upload", "lines"):
+                answer = lab.api_ask(sock, "weight.set", service=service_name, backend=name,
+                                     weight=1 + (changes[0] * 37) % 200)
+                if not answer["ok"]:
+                    problems.append(answer)
+            changes[0] += 1
+            stopping.wait(max(0, start + changes[0] / 100 - time.monotonic()))
+        sock.close()
+
+    generation = lab.api("service.show", service="upload")[0]["generation"]
+    changer = threading.Thread(target=change, daemon=True)
+    began = time.monotonic()
+    changer.start()
+    try:
+        for vip in (VIP4, VIP6):
+            name, received, seen = clients.send_file(lab.client, vip, path)
+            assert (received, seen) == (size, digest), f"{name} got {received} bytes, {seen}"
+            clients.check_lines(found)
+        wait_for("300 changes", lambda: changes[0] >= 300, 20)
+        clients.check_lines(found)
+    finally:
+        stopping.set()
+        changer.join()
+    rate = changes[0] / (time.monotonic() - began)
+    assert not problems, problems[:3]
+    assert rate > 60, f"only {rate:.0f} changes a second were made"
+    republished = lab.api("service.show", service="upload")[0]["generation"]
+    assert republished > generation, "the weight changes published nothing"
+
+
+@scenario(services=[lines()],
+          config={"flow_table": {"flows_per_worker": 65536, "timeout_ms": {"closing": 1000}}})
+def removed_backend_keeps_its_id_while_flows_refer_to_it(lab):
+    """The id of a removed backend is not given to a new one while it has flows"""
+    found = clients.line_per_backend(lab.client, VIP4, BACKENDS)
+    ids = {b["name"]: b["id"] for b in lab.backends()}
+    lab.write_config([lines(backends={"web-1": 100, "web-2": 100, "web-3": 100})])
+    lab.weirctl("config", "reload")
+    gone = next((b for b in lab.backends() if b["name"] == "web-4"), None)
+    assert gone and gone["leaving"] and not gone["in_selection"], gone
+    new = [{"name": f"new-{n}", "address": f"10.0.0.1{n}", "weight": 100} for n in (1, 2, 3)]
+    services = [lines(backends={"web-1": 100, "web-2": 100, "web-3": 100})]
+    services[0]["backends"] += new
+    lab.write_config(services)
+    lab.weirctl("config", "reload")
+    clients.check_lines(found)
+    now = {b["name"]: b["id"] for b in lab.backends()}
+    assert ids["web-4"] not in [v for k, v in now.items() if k != "web-4"], now
+    assert all(now[name] == ids[name] for name in BACKENDS[:3]), (ids, now)
+    clients.check_lines(found)
+    found["web-4"].close()
+    found.pop("web-4")
+    # its flow ends by FIN and the closing timeout; then the id is free for the next newcomer
+    wait_for("web-4 released",
+             lambda: "web-4" not in [b["name"] for b in lab.backends()], 20, 0.1)
+    services[0]["backends"].append({"name": "late", "address": "10.0.0.14", "weight": 100})
+    lab.write_config(services)
+    lab.weirctl("config", "reload")
+    assert next(b for b in lab.backends() if b["name"] == "late")["id"] == ids["web-4"]
+    clients.check_lines(found)
+
+
+@scenario(services=[lines(), echo()])
+def reload_changes_only_what_differs(lab):
+    """config diff tells, config reload applies and tells; states and flows are kept"""
+    found = clients.line_per_backend(lab.client, VIP4, BACKENDS)
+    lab.weirctl("backend", "drain", "echo/web-1")
+    before = {s["name"]: s["generation"] for s in lab.api("service.show")}
+    lab.write_config([lines(backends={"web-1": 100, "web-2": 100, "web-3": 50}), echo()])
+    changes = lab.api("config.diff")["changes"]
+    whats = " ".join(c["kind"] + " " + c["what"] for c in changes)
+    assert "web-4" in whats and "web-3" in whats and "web-1" not in whats, changes
+    assert "echo" not in whats, changes
+    code, out, _ = lab.weirctl("config", "reload")
+    assert code == 0 and "web-4" in out and "web-3" in out, out
+    assert lab.api("config.diff")["changes"] == []
+    after = {s["name"]: s["generation"] for s in lab.api("service.show")}
+    assert after["lines"] != before["lines"] and after["echo"] == before["echo"], (before, after)
+    assert lab.backend("web-1", "echo")["admin"] == "drain"
+    clients.check_lines(found)
+
+
+@scenario(services=[web()])
+def sighup_reloads(lab):
+    """SIGHUP to control reads the configuration again"""
+    lab.write_config([web(backends={"web-1": 100})])
+    lab.programs["control"].signal(signal.SIGHUP)
+    wait_for("only web-1 left", lambda: [b["name"] for b in lab.backends() if not b["leaving"]]
+             == ["web-1"], 5)
+    result = clients.curl_batch(lab.client, VIP4, 30)
+    assert dict(result.served) == {"web-1": 30}, (result.served, result.errors[:3])
+
+
+@scenario(services=[web()])
+def bad_reload_changes_nothing(lab):
+    """A bad file is refused whole, with line, path and reason; what runs goes on"""
+    before = lab.backends()
+    services = [web(backends={"web-1": 100, "web-2": 70000})]
+    services[0]["polici"] = {}
+    lab.write_config(services)
+    code, out, err = lab.weirctl("config", "reload", check=False)
+    text = out + err
+    assert code == 1, f"exit {code}: {text}"
+    for word in ("services[0].backends[1].weight", "polici"):
+        assert word in text, text
+    with open(lab.config_path, "w", encoding="utf-8") as file:
+        file.write('{"services": [')
+    code, out, err = lab.weirctl("config", "reload", check=False)
+    assert code == 1 and (out + err).strip(), f"exit {code}: {out}{err}"
+    for old, new in zip(before, lab.backends()):
+        assert (old["name"], old["id"], old["effective_weight"]) \
+            == (new["name"], new["id"], new["effective_weight"])
+    result = clients.curl_batch(lab.client, VIP4, 60)
+    assert result.ok == 60, result.errors[:3]
+
+
+@scenario(services=[web(), lines()])
+def weirctl_tells_what_happens(lab):
+    """flow lookup, exit codes, --json: what scripts and people rely on"""
+    line = clients.Line(lab.client, VIP4)
+    _, out, _ = lab.weirctl("flow", "lookup", "tcp", f"192.0.2.2:{line.port()}", f"{VIP4}:7000",
+                            "--json")
+    answer = json.loads(out)
+    assert answer["found"] and answer["backend"] == line.backend, answer
+    for question in (("service", "show"), ("backend", "show"), ("worker", "show"),
+                     ("health", "show"), ("stats", "show"), ("flow", "count"), ("port", "show"),
+                     ("version",)):
+        _, out, _ = lab.weirctl(*question, "--json")
+        assert json.loads(out) is not None, question
+        assert lab.weirctl(*question)[1].strip(), question
+    cases = ((("backend", "drain", "nobody"), 1), (("backend", "drain", "web-1"), 1),
+             (("backend", "fly", "web-1"), 2), (("nonsense",), 2),
+             (("backend", "drain", "web/web-1"), 0),
+             (("weight", "set", "web/web-1", "65536"), 2))
+    for args, wanted in cases:
+        code, out, err = lab.weirctl(*args, check=False)
+        assert code in ({1, 2} if "65536" in args else {wanted}), (args, code, out, err)
+        assert code == 0 or err.strip(), f"{args} failed without a word"
+    lab.programs["control"].kill()
+    start = time.monotonic()
+    code, _, err = lab.weirctl("backend", "show", check=False)
+    assert code == 3 and err.strip() and time.monotonic() - start < 1, (code, err)
+    line.close()

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Either process may die at any moment (S3, S4)."""
+import os
+import random
+import signal
+import time
+
+import clients
+from lab import BACKENDS, VIP4, VIP6, echo, lines, web
+from netns import wait_for
+from scenario import scenario
+
+
+@scenario(services=[web(), lines()])
+def s3_control_killed_20_times_under_load(lab):
+    """Control dies by SIGKILL 20 times at random moments: 0 failed requests, 0 moved flows"""
+    lab.weirctl("backend", "drain", "web/web-4")
+    found = clients.line_per_backend(lab.client, VIP4, BACKENDS)
+    ids = {(b["service"], b["name"]): b["id"] for b in lab.backends()}
+    seed = random.randrange(1 << 32)
+    print(f"(seed {seed}) ", end="", flush=True)
+    moment = random.Random(seed)
+    with clients.Load(lab.client, VIP4) as load:
+        load.wait_for_more(50)
+        for _ in range(20):
+            lab.programs["control"].kill()
+            dead_until = len(load.samples) + moment.randrange(10, 60)
+            wait_for("requests without control", lambda n=dead_until: len(load.samples) >= n, 20)
+            # Started without waiting for it, so that the next kill may hit any instruction of
+            # its start as well as of its work.
+            lab.spawn_control()
+            clients.check_lines(found)
+            goal = time.monotonic() + moment.choice((0.02, 0.1, 0.5)) * moment.random() * 2
+            while time.monotonic() < goal:
+                clients.check_lines(found)
+            assert not load.errors(), load.errors()[:5]
+        lab.wait_ready()
+        clients.check_lines(found)
+        load.wait_for_more(50)
+    assert not load.errors(), load.errors()[:5]
+    assert "web-4" not in load.served(), "a backend that drains got a request after a restart"
+    assert lab.backend("web-4")["admin"] == "drain", "the restarted control forgot the drain"
+    assert ids == {(b["service"], b["name"]): b["id"] for b in lab.backends()}
+
+
+@scenario(services=[web(), lines(), echo()])
+def s4_dataplane_restarts(lab):
+    """The dataplane dies by SIGKILL and comes back: service returns, control is not touched"""
+    pid = lab.programs["control"].pid
+    epoch = lab.api("version")["dataplane"]["epoch"]
+    lab.weirctl("backend", "drain", "web/web-1")
+    lab.weirctl("weight", "set", "web/web-2", "7")
+    found = clients.line_per_backend(lab.client, VIP4, BACKENDS)
+    lab.programs["dataplane"].kill()
+    wait_for("control notices", lambda: not lab.api("version")["dataplane"]["attached"], 5)
+    lab.start_dataplane()
+    wait_for("control publishes again", lambda: lab.api("version")["dataplane"]["attached"], 10)
+    assert lab.api("version")["dataplane"]["epoch"] != epoch
+    wait_for("requests served", lambda: clients.http_get(lab.client, VIP4)[0], 10)
+    result = clients.curl_batch(lab.client, VIP4, 200)
+    assert result.ok == 200, result.errors[:5]
+    assert "web-1" not in result.served and result.served["web-2"] < 30, result.served
+    # Consistent choice: connections that were open go on where they were.
+    clients.check_lines(found)
+    assert clients.Udp(lab.client, VIP6).ask() in BACKENDS
+    assert lab.programs["control"].alive() and lab.programs["control"].pid == pid
+
+
+@scenario(services=[web()])
+def s4_dataplane_restarts_under_load(lab):
+    """Five restarts of the dataplane under load; requests work again within seconds each time"""
+    with clients.Load(lab.client, VIP4) as load:
+        load.wait_for_more(20)
+        for _ in range(5):
+            lab.programs["dataplane"].kill()
+            lab.start_dataplane()
+            since = time.monotonic()
+            wait_for("requests served again", lambda s=since: load.served(since=s), 10)
+            lab.wait_ready()
+            since = time.monotonic()
+            load.wait_for_more(50)
+            assert not load.errors(since=since), load.errors(since=since)[:5]
+    assert lab.programs["control"].alive()
+
+
+@scenario(start=False, services=[web()])
+def control_may_start_first(lab):
+    """Control waits for a dataplane that is not there yet"""
+    lab.start_backends()
+    lab.start_control()
+    assert lab.api("version")["dataplane"]["attached"] is False
+    lab.start_dataplane()
+    lab.wait_ready()
+    assert clients.curl_batch(lab.client, VIP4, 20).ok == 20
+
+
+@scenario(services=[web()])
+def second_control_is_refused(lab):
+    """A second control process ends with a clear word; the first is not disturbed"""
+    first = lab.programs["control"]
+    second = lab.program("control-2", lab.lb, lab.binary("weir-control"), "--config",
+                         lab.config_path, "--run-dir", lab.run_dir, *lab.control_options)
+    wait_for("the second control to end", lambda: not second.alive(), 10)
+    assert second.process.returncode not in (0, -signal.SIGSEGV), second.process.returncode
+    assert str(first.pid) in second.tail(), f"does not name pid {first.pid}: {second.tail()}"
+    assert first.alive() and lab.api("version")["pid"] == first.pid
+    assert clients.curl_batch(lab.client, VIP4, 20).ok == 20
+
+
+@scenario(services=[web()])
+def second_dataplane_is_refused(lab):
+    """A second dataplane in the same run directory ends with a clear word"""
+    second = lab.program("dataplane-2", lab.lb, lab.binary("weir-dataplane"), "--config",
+                         lab.config_path, "--run-dir", lab.run_dir, *lab.dataplane_options)
+    wait_for("the second dataplane to end", lambda: not second.alive(), 20)
+    assert second.process.returncode > 0, f"{second.process.returncode}: {second.tail()}"
+    assert lab.programs["dataplane"].alive()
+    assert clients.curl_batch(lab.client, VIP4, 20).ok == 20
+
+
+@scenario(services=[web()])
+def both_end_on_sigterm(lab):
+    """SIGTERM ends both with status 0; sockets and the XDP program are gone"""
+    def xdp():
+        return "xdp" in lab.lb.ip("link", "show", "dev", "lb0")
+    assert xdp(), "no XDP program on lb0 while the dataplane runs"
+    for name, sock in (("control", "control.sock"), ("dataplane", "dataplane.sock")):
+        program = lab.programs[name]
+        program.signal(signal.SIGTERM)
+        wait_for(f"{name} to end", lambda p=program: not p.alive(), 10)
+        assert program.process.returncode == 0, (name, program.process.returncode)
+        assert not os.path.exists(os.path.join(lab.run_dir, sock)), f"{sock} was left behind"
+    assert not xdp(), "the XDP program was left on lb0"
+
+
+@scenario(services=[web()])
+def control_gives_up_root(lab):
+    """Control runs without root's powers after its start"""
+    with open(f"/proc/{lab.programs['control'].pid}/status", encoding="ascii") as file:
+        status = dict(line.split(":", 1) for line in file)
+    assert status["CapEff"].strip() == "0" * 16, status["CapEff"]
+    assert status["Uid"].split()[1] != "0", status["Uid"]
+
+
+@scenario(services=[lines()])
+def health_lost_and_back_keeps_flows(lab):
+    """Without checks configured every backend is healthy at once, and flows stay over a restart"""
+    assert {b["health"] for b in lab.backends()} == {"healthy"}
+    found = clients.line_per_backend(lab.client, VIP6, BACKENDS)
+    lab.programs["control"].stop()
+    clients.check_lines(found)
+    lab.start_control()
+    lab.wait_ready()
+    clients.check_lines(found)
+    lab.programs["control"].signal(signal.SIGHUP)
+    clients.check_lines(found)

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What happens at the limits: floods, full tables, fragments, junk."""
+import os
+import random
+import socket
+import struct
+
+import clients
+from lab import BACKENDS, VIP4, lines, web
+from netns import wait_for
+from scenario import scenario
+
+SMALL_TABLE = {"flow_table": {"flows_per_worker": 1024}}
+
+
+def syn(source, port, destination=VIP4, destination_port=7000, flags=2, payload=b""):
+    """An IPv4 packet with a TCP segment; the kernel fills in the IP checksum."""
+    tcp = struct.pack("!HHIIBBHHH", port, destination_port, random.getrandbits(32), 0, 5 << 4,
+                      flags, 65535, 0, 0)
+    pseudo = socket.inet_aton(source) + socket.inet_aton(destination) \
+        + struct.pack("!BBH", 0, socket.IPPROTO_TCP, len(tcp) + len(payload))
+    data = pseudo + tcp + payload + b"\0" * (len(payload) % 2)
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xffff) + (total >> 16)
+    tcp = tcp[:16] + struct.pack("!H", ~total & 0xffff) + tcp[18:]
+    header = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + len(tcp) + len(payload), 0, 0x4000, 64,
+                         socket.IPPROTO_TCP, 0, socket.inet_aton(source),
+                         socket.inet_aton(destination))
+    return header + tcp + payload
+
+
+def raw_socket(namespace):
+    with namespace.inside():
+        sock = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
+    return sock
+
+
+def worker_sum(lab, counter):
+    return sum(w[counter] for w in lab.api("worker.show"))
+
+
+@scenario(services=[lines(), web()], config=SMALL_TABLE)
+def syn_flood_evicts_no_established_flow(lab):
+    """20,000 SYNs from nowhere into a table of 1,024 flows: open connections stay, new ones work"""
+    found = clients.line_per_backend(lab.client, VIP4, BACKENDS)
+    with raw_socket(lab.client) as sock:
+        for n in range(20000):
+            source = f"203.0.113.{n % 250 + 1}"
+            sock.sendto(syn(source, 1024 + n // 250), (VIP4, 0))
+            if n % 2000 == 0:
+                clients.check_lines(found)
+    wait_for("half-open flows evicted or not entered",
+             lambda: worker_sum(lab, "flow_half_open_evicted") + worker_sum(lab, "flow_untracked")
+             > 1000, 10)
+    assert worker_sum(lab, "flows") <= 1024
+    clients.check_lines(found)
+    result = clients.curl_batch(lab.client, VIP4, 50)
+    assert result.ok == 50, result.errors[:5]
+    clients.check_lines(found)
+
+
+@scenario(services=[lines()], config=SMALL_TABLE)
+def full_table_refuses_nobody(lab):
+    """1,500 open connections, room for 1,024: the rest go by consistent choice, and are counted"""
+    opened = []
+    try:
+        for _ in range(1500):
+            opened.append(clients.Line(lab.client, VIP4))
+        assert worker_sum(lab, "flow_untracked") > 0
+        for line in opened:
+            assert line.ask() == line.backend, "a connection moved"
+    finally:
+        for line in opened:
+            line.close()
+
+
+@scenario(services=[lines()])
+def broken_packets_are_counted_drops(lab):
+    """Impossible flags, bad lengths and fragments are dropped under their names; service goes on"""
+    line = clients.Line(lab.client, VIP4)
+    cases = (("tcp_flags", syn("192.0.2.2", 4000, flags=3)),
+             ("tcp_flags", syn("192.0.2.2", 4001, flags=0)))
+    fragment = bytearray(syn("192.0.2.2", 4002, payload=b"x" * 64))
+    fragment[6:8] = struct.pack("!H", 0x2000)  # more fragments
+    header_length = bytearray(syn("192.0.2.2", 4003))
+    header_length[20 + 12] = 4 << 4
+    cases += (("fragment", bytes(fragment)), ("tcp_header_length", bytes(header_length)))
+    with raw_socket(lab.client) as sock:
+        for name, packet in cases:
+            before = lab.drops().get(name, 0)
+            sock.sendto(packet, (VIP4, 0))
+            wait_for(f"{name} counted", lambda k=name, b=before: lab.drops().get(k, 0) > b, 5)
+        for _ in range(2000):  # junk behind a right IP header
+            junk = bytearray(syn("192.0.2.2", 4004, payload=os.urandom(random.randrange(64))))
+            junk[20:40] = os.urandom(20)
+            sock.sendto(bytes(junk), (VIP4, 0))
+    assert line.ask() == line.backend
+    assert lab.programs["dataplane"].alive()
+    line.close()
