@@ -24,7 +24,6 @@
 #include "worker.h"
 
 #define WHY_BYTES 512
-#define ICMP_ANSWERS_PER_SECOND 1000 // of one worker
 
 struct weir_dataplane {
 	const struct weir_config *config;
@@ -247,7 +246,7 @@ static int create_pipelines(struct weir_dataplane *dataplane) {
 				[WEIR_FLOW_CLOSING] = flows->closing_ms,
 				[WEIR_FLOW_UDP] = flows->udp_ms}},
 		.hash_seed = dataplane->config->instance.hash_seed,
-		.icmp_answers_per_second = ICMP_ANSWERS_PER_SECOND,
+		.icmp_answers_per_second = WEIR_ICMP_ANSWERS_PER_SECOND,
 	};
 
 	for (uint32_t w = 0; w < dataplane->workers; w++) {

@@ -191,6 +191,16 @@ static void echo_type(uint8_t *icmp, uint8_t type) {
 		icmp + 2, weir_checksum_update(weir_load16(icmp + 2), before, weir_load16(icmp)));
 }
 
+// A message without any bit set has the sum 0, and the checksum of that is 0xffff. An update ends
+// with 0 here: it takes the sum for the other zero, 0xffff.
+static void correct_zero_sum(struct rte_mbuf *m, uint32_t offset, uint32_t bytes) {
+	uint8_t *icmp = rte_pktmbuf_mtod_offset(m, uint8_t *, offset);
+
+	if (unlikely(weir_load16(icmp + 2) == 0) && packet_sum(m, offset, bytes) == 0) {
+		weir_store16(icmp + 2, 0xffff);
+	}
+}
+
 int weir_icmp_echo_reply(struct rte_mbuf *m, const struct weir_descriptor *d) {
 	uint32_t header_bytes = d->key.family == 4 ? WEIR_IPV4_BYTES : WEIR_IPV6_BYTES;
 	uint32_t extra = d->l4_offset - header_bytes; // options or extension headers
@@ -220,6 +230,7 @@ int weir_icmp_echo_reply(struct rte_mbuf *m, const struct weir_descriptor *d) {
 		weir_store16(ip + 10, 0);
 		weir_store16(ip + 10, (uint16_t)~weir_checksum_ipv4(ip));
 		echo_type(ip + header_bytes, ICMP4_ECHO_REPLY);
+		correct_zero_sum(m, d->l3_offset + header_bytes, l3_bytes - header_bytes);
 	} else {
 		swap_bytes(ip + 8, ip + 24, 16);
 		weir_store16(ip + 4, rte_cpu_to_be_16((uint16_t)(l3_bytes - WEIR_IPV6_BYTES)));

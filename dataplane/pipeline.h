@@ -29,6 +29,7 @@
 #include "reader.h"
 
 #define WEIR_BURST 64 // most packets in one call
+#define WEIR_ICMP_ANSWERS_PER_SECOND 1000 // of one worker, unless a test says otherwise
 
 enum weir_action {
 	WEIR_ACTION_FORWARD, // rewritten; send on verdict.port

@@ -91,7 +91,7 @@ static const struct weir_config_port *find_port(
 // Put the dataplane's part of `from` into `to`. Returns 0 or -ENOMEM (to is unchanged).
 static int take_dataplane_part(struct weir_config *to, const struct weir_config *from) {
 	size_t bytes = from->port_count * sizeof(from->ports[0]);
-	struct weir_config_port *ports = malloc(bytes > 0 ? bytes : 1);
+	struct weir_config_port *ports = calloc(1, bytes > 0 ? bytes : 1);
 
 	if (ports == NULL) {
 		return -ENOMEM;

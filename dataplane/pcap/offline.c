@@ -18,7 +18,6 @@
 #define MIB (1ull << 20)
 #define BUFFERS 15
 #define SECOND_NS 1000000000ull
-#define ICMP_ANSWERS_PER_SECOND 1000
 
 struct weir_offline {
 	const struct weir_config *config;
@@ -192,7 +191,7 @@ static int create_pipeline(struct weir_offline *offline) {
 				[WEIR_FLOW_UDP] = flows->udp_ms},
 			.socket = SOCKET_ID_ANY},
 		.hash_seed = offline->config->instance.hash_seed,
-		.icmp_answers_per_second = ICMP_ANSWERS_PER_SECOND,
+		.icmp_answers_per_second = WEIR_ICMP_ANSWERS_PER_SECOND,
 	};
 
 	offline->pool = rte_pktmbuf_pool_create("frames", BUFFERS, 0, 0, UINT16_MAX, SOCKET_ID_ANY);

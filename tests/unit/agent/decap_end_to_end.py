@@ -106,6 +106,8 @@ class Lab:
             self.backend.ip(f"-{family}", "route", "add", CLIENT[family], "via",
                             BALANCER[family])
         self.start("server", self.backend, sys.executable, __file__, "--server")
+        wait_for("server", lambda: len(self.backend.run(
+            "ss", "-ltnH", f"sport = :{PORT}").splitlines()) == len(VIP))
         self.tunnel.start()
 
     def start(self, name, namespace, *command):
