@@ -8,6 +8,7 @@
 #include <rte_eal.h>
 #include <rte_lcore.h>
 #include <rte_mbuf.h>
+#include <rte_mbuf_pool_ops.h>
 #include <rte_mempool.h>
 
 #define CACHE 256
@@ -35,6 +36,55 @@ static unsigned int node_of(int socket) {
 	return socket >= 0 && socket < WEIR_NODES_MAX ? (unsigned int)socket : 0;
 }
 
+// As rte_pktmbuf_pool_create does it, but packed: buffers may cross pages. Where DPDK addresses
+// memory by virtual addresses, as all virtual devices do, that is no harm. Kept apart, each buffer
+// would take a page of 4 KiB to itself, and net_af_xdp, which reckons with packed ones, would give
+// the kernel only a part of them to use: packets in the others would vanish.
+static struct rte_mempool *create_pool(
+	const char *name, uint32_t buffers, uint16_t room, int node) {
+	struct rte_pktmbuf_pool_private private = {.mbuf_data_room_size = room};
+	unsigned int flags = rte_eal_iova_mode() == RTE_IOVA_VA ? RTE_MEMPOOL_F_NO_IOVA_CONTIG : 0;
+	struct rte_mempool *pool = rte_mempool_create_empty(name, buffers,
+		(unsigned int)sizeof(struct rte_mbuf) + room, CACHE, sizeof(private), node, flags);
+
+	if (pool == NULL) {
+		return NULL;
+	}
+	if (rte_mempool_set_ops_byname(pool, rte_mbuf_best_mempool_ops(), NULL) < 0) {
+		goto free_pool;
+	}
+	rte_pktmbuf_pool_init(pool, &private);
+	if (rte_mempool_populate_default(pool) < 0) {
+		goto free_pool;
+	}
+	rte_mempool_obj_iter(pool, rte_pktmbuf_init, NULL);
+	return pool;
+
+free_pool:
+	rte_mempool_free(pool);
+	return NULL;
+}
+
+static void find_end(struct rte_mempool *pool, void *context, void *object, unsigned int index) {
+	uint8_t *end = (uint8_t *)object + pool->elt_size + pool->trailer_size;
+	uint8_t **last = context;
+
+	(void)index;
+	if (end > *last) {
+		*last = end;
+	}
+}
+
+bool weir_buffers_are_packed(struct rte_mempool *pool) {
+	const struct rte_mempool_memhdr *chunk = STAILQ_FIRST(&pool->mem_list);
+	size_t object = pool->header_size + pool->elt_size + pool->trailer_size;
+	uint8_t *end = NULL;
+
+	rte_mempool_obj_iter(pool, find_end, &end);
+	return pool->nb_mem_chunks == 1 &&
+	       (size_t)(end - (uint8_t *)chunk->addr) <= object * pool->populated_size;
+}
+
 int weir_buffers_pool(
 	struct weir_buffers *buffers, uint16_t room, int socket, struct rte_mempool **ret) {
 	unsigned int node = node_of(socket);
@@ -48,8 +98,7 @@ int weir_buffers_pool(
 		}
 		if (buffers->pool[i][node] == NULL) {
 			snprintf(name, sizeof(name), "buffers_%u_%u", room, node);
-			buffers->pool[i][node] = rte_pktmbuf_pool_create(
-				name, plan->buffers, CACHE, 0, room, (int)node);
+			buffers->pool[i][node] = create_pool(name, plan->buffers, room, (int)node);
 		}
 		if (buffers->pool[i][node] == NULL) {
 			return -ENOMEM;

@@ -22,3 +22,6 @@ void weir_buffers_fini(struct weir_buffers *buffers); // after all devices are c
 // asked for. Returns 0, -ENOMEM, -EINVAL (a room that was not planned).
 int weir_buffers_pool(
 	struct weir_buffers *buffers, uint16_t room, int socket, struct rte_mempool **ret);
+
+// Do they lie one after the other in one piece, as net_af_xdp supposes?
+bool weir_buffers_are_packed(struct rte_mempool *pool);

@@ -61,6 +61,7 @@ static int node_of(uint32_t worker) {
 // Before the driver looks at the interface: nobody else has it, and no dead one left a program.
 static int prepare_steering(struct weir_dataplane *dataplane, uint32_t d) {
 	const struct weir_device_plan *plan = &dataplane->plan->device[d];
+	char program[WEIR_DEVARGS_BYTES];
 	char why[WHY_BYTES] = "";
 	uint32_t ifindex;
 	int r;
@@ -76,6 +77,11 @@ static int prepare_steering(struct weir_dataplane *dataplane, uint32_t d) {
 	if (r >= 0) {
 		dataplane->claim[d] = r;
 		r = weir_steer_clear(ifindex, plan->interface, why, sizeof(why));
+	}
+	// Without a program of ours the driver uses its own, and one that was left behind again.
+	if (r == -EBUSY && dataplane->claim[d] >= 0 &&
+		!weir_devargs_get(&plan->devargs, "xdp_prog", program, sizeof(program))) {
+		r = 0;
 	}
 	if (r < 0) {
 		weir_log_write(

@@ -159,6 +159,12 @@ static int set_up_queues(const struct weir_device_plan *plan, struct weir_buffer
 		return refuse(
 			why, why_bytes, r, "device %s: no memory for packet buffers", device->name);
 	}
+	if (weir_devargs_is(&plan->devargs, "net_af_xdp") && !weir_buffers_are_packed(pool)) {
+		return refuse(why, why_bytes, -EINVAL,
+			"device %s: beside a PCI device AF_XDP needs an IOMMU, so that DPDK can "
+			"use virtual addresses",
+			device->name);
+	}
 	r = rte_eth_dev_adjust_nb_rx_tx_desc(device->id, &rx_descriptors, &tx_descriptors);
 	for (uint16_t q = 0; q < device->rx_queues && r == 0; q++) {
 		r = rte_eth_rx_queue_setup(

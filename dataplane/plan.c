@@ -35,7 +35,9 @@
 #define BUFFER_OVERHEAD (64 + 128) // mempool's object header, mbuf
 #define WORKER_BYTES (1 << 20) // pipeline, worker, reader
 #define RING_BYTES(packets) (512 + 8ull * (packets))
-#define SLACK_BYTES (32ull << 20) // drivers, DPDK itself
+#define POOL_BYTES (4 << 20) // of a mempool beside its buffers: caches of all lcores, ring
+#define DEVICE_BYTES (4 << 20) // taps have a mempool of their own
+#define SLACK_BYTES (16ull << 20) // DPDK itself
 
 static int refuse(char *why, size_t why_bytes, int error, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
@@ -247,7 +249,8 @@ static int plan_pools(struct weir_plan *plan, char *why, size_t why_bytes) {
 
 		pool->buffers += travelling_buffers(plan);
 		plan->buffer_bytes +=
-			(uint64_t)pool->buffers * (pool->room + BUFFER_OVERHEAD + 64u);
+			POOL_BYTES +
+			(uint64_t)pool->buffers * (pool->room + BUFFER_OVERHEAD + 64u + 16u);
 	}
 	return 0;
 }
@@ -288,6 +291,7 @@ int weir_plan_make(const struct weir_config *config, const char *steer_object,
 			plan->workers * weir_flow_table_bytes(config->flow_table.flows_per_worker);
 		plan->total_bytes =
 			plan->buffer_bytes + plan->flow_bytes + ring_bytes(plan) + SLACK_BYTES +
+			plan->devices * (uint64_t)DEVICE_BYTES +
 			plan->workers *
 				(WORKER_BYTES + config->segment.max_backends * 2ull +
 					config->segment.max_services *

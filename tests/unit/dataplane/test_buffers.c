@@ -63,10 +63,30 @@ static void the_largest_af_xdp_buffer_fits_a_page(void **state) {
 	weir_buffers_fini(&buffers);
 }
 
+// net_af_xdp gives the kernel as many bytes as the buffers have together, from the first one on.
+static void buffers_are_packed(void **state) {
+	struct weir_plan plan = {.pools = 1, .pool = {{.room = 2176, .buffers = 4095}}};
+	struct rte_mempool *apart;
+	struct weir_buffers buffers;
+	struct rte_mempool *pool;
+
+	(void)state;
+	weir_buffers_init(&buffers, &plan);
+	assert_int_equal(weir_buffers_pool(&buffers, 2176, SOCKET_ID_ANY, &pool), 0);
+	assert_true(weir_buffers_are_packed(pool));
+	weir_buffers_fini(&buffers);
+	// DPDK's own way, in ordinary pages: a page each.
+	apart = rte_pktmbuf_pool_create("apart", 4095, 0, 0, 2176, SOCKET_ID_ANY);
+	assert_non_null(apart);
+	assert_false(weir_buffers_are_packed(apart));
+	rte_mempool_free(apart);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_pool_is_made_once_per_size),
 		cmocka_unit_test(what_was_not_planned_or_does_not_fit_is_refused),
+		cmocka_unit_test(buffers_are_packed),
 		cmocka_unit_test(the_largest_af_xdp_buffer_fits_a_page),
 	};
 

@@ -1,0 +1,28 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The table of drop reasons in docs/operations.md says what segment/drop_reasons.h says, in its
+order. check_operations_docs.py SOURCE_ROOT"""
+import re
+import sys
+
+root = sys.argv[1]
+with open(f"{root}/segment/drop_reasons.h", encoding="utf-8") as file:
+    listed = re.findall(r'X\([A-Z0-9_]+, "([a-z0-9_]+)", "([^"]+)"\)', file.read())
+with open(f"{root}/docs/operations.md", encoding="utf-8") as file:
+    section = file.read().split("\n## Drop reasons\n")[1].split("\n## ")[0]
+documented = re.findall(r"^\| `([a-z0-9_]+)` \| (.+?) \| (.+?) \|$", section, re.MULTILINE)
+
+assert len(listed) > 30, "drop_reasons.h was not understood"
+bad = 0
+for line in section.splitlines():
+    if line.startswith("| `") and not re.match(r"^\| `[a-z0-9_]+` \| .+ \| .+ \|$", line):
+        print(f"not a row of three: {line}")
+        bad = 1
+for (name, text), row in zip(listed, documented):
+    if row[:2] != (name, text):
+        print(f"row of {row[0]} should be: | `{name}` | {text} | ... |")
+        bad = 1
+if len(listed) != len(documented):
+    print(f"{len(listed)} reasons, {len(documented)} rows")
+    bad = 1
+sys.exit(bad)
