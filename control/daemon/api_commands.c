@@ -146,6 +146,10 @@ void weir_api_dispatch(void *context, struct weir_api_call *call) {
 	for (size_t i = 0; i < COMMAND_COUNT; i++) {
 		if (strcmp(commands[i].name, name) == 0) {
 			if (check_arguments(&commands[i], call)) {
+				// What an answer tells is what packets see, and what outlives us.
+				if (daemon->dirty) {
+					(void)weir_daemon_publish(daemon);
+				}
 				commands[i].run(daemon, call);
 			}
 			return;

@@ -215,29 +215,50 @@ void lab_dataplane_hang(struct lab_dataplane *dataplane, bool hang) {
 	pthread_mutex_unlock(&dataplane->lock);
 }
 
+static struct choice choose_flow(struct lab_dataplane *dataplane, const uint8_t destination[16],
+	uint16_t port, uint32_t flow, uint64_t *ret_hash) {
+	static const uint8_t source[16] = {192, 0, 2, 77};
+
+	*ret_hash =
+		hash_of(dataplane, source, destination, (uint16_t)(flow + 1), port, IPPROTO_TCP);
+	return choose(&dataplane->reader[0], destination, IPPROTO_TCP, port, *ret_hash);
+}
+
+// What the API tells is published a moment later.
+static bool has_backends(
+	struct lab_dataplane *dataplane, const uint8_t destination[16], uint16_t port) {
+	uint64_t hash;
+	bool has;
+
+	pthread_mutex_lock(&dataplane->lock);
+	has = choose_flow(dataplane, destination, port, 0, &hash).backend != WEIR_BACKEND_NONE;
+	pthread_mutex_unlock(&dataplane->lock);
+	return has;
+}
+
 void lab_dataplane_flows(
 	struct lab_dataplane *dataplane, const char *vip, uint16_t port, uint32_t n) {
-	const uint8_t source[16] = {192, 0, 2, 77};
 	uint8_t destination[16] = {0};
 
 	assert_true(n <= LAB_FLOWS_MAX);
 	assert_int_equal(inet_pton(AF_INET, vip, destination), 1);
+	LAB_UNTIL(has_backends(dataplane, destination, port));
 	pthread_mutex_lock(&dataplane->lock);
 	for (uint32_t i = 0; i < n; i++) {
-		uint64_t hash = hash_of(
-			dataplane, source, destination, (uint16_t)(i + 1), port, IPPROTO_TCP);
-		struct choice choice =
-			choose(&dataplane->reader[0], destination, IPPROTO_TCP, port, hash);
 		struct weir_share_counters *counters;
+		uint64_t hash;
+		struct choice choice = choose_flow(dataplane, destination, port, i, &hash);
 
-		assert_int_not_equal(choice.backend, WEIR_BACKEND_NONE);
+		dataplane->flow[i] = (struct flow){.hash = hash, .backend = choice.backend};
+		if (choice.backend == WEIR_BACKEND_NONE) {
+			continue;
+		}
 		counters = weir_segment_backend_counters(dataplane->segment, 0, choice.backend);
 		weir_counter_add(&counters->new_flows, 1);
 		weir_counter_add(&counters->active_flows, 1);
 		counters = weir_segment_service_counters(dataplane->segment, 0, choice.service);
 		weir_counter_add(&counters->new_flows, 1);
 		weir_counter_add(&counters->active_flows, 1);
-		dataplane->flow[i] = (struct flow){.hash = hash, .backend = choice.backend};
 	}
 	dataplane->flows = n;
 	pthread_mutex_unlock(&dataplane->lock);
