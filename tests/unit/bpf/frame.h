@@ -16,8 +16,9 @@
 #define FRAME_BYTES 2048
 
 struct frame {
-	uint8_t byte[FRAME_BYTES];
 	uint32_t length;
+	uint8_t pad[2]; // IP headers come to lie at multiples of 4, as their types ask for
+	uint8_t byte[FRAME_BYTES];
 };
 
 static inline void *put(struct frame *frame, const void *data, uint32_t bytes) {

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Fuzz: what the targets share. A target is one function; libFuzzer or replay.c calls it.
+//
+// Threads: one.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Returns 0. An input that breaks a promise ends the process.
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+// Once before the first input, where a target has it. Returns 0.
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+
+#define REQUIRE(condition) \
+	do { \
+		if (!(condition)) { \
+			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+			abort(); \
+		} \
+	} while (0)
+
+// What of the input is still to be used. Behind its end there are zeros.
+struct fuzz_input {
+	const uint8_t *data;
+	size_t bytes;
+};
+
+static inline uint8_t fuzz_take8(struct fuzz_input *input) {
+	uint8_t value;
+
+	if (input->bytes == 0) {
+		return 0;
+	}
+	value = input->data[0];
+	input->data++;
+	input->bytes--;
+	return value;
+}
+
+// Little endian.
+static inline uint16_t fuzz_take16(struct fuzz_input *input) {
+	uint16_t low = fuzz_take8(input);
+
+	return (uint16_t)(low | fuzz_take8(input) << 8);
+}
+
+// At most n bytes; *ret_bytes says how many there were.
+static inline const uint8_t *fuzz_take(struct fuzz_input *input, size_t n, size_t *ret_bytes) {
+	const uint8_t *data = input->data;
+
+	*ret_bytes = n < input->bytes ? n : input->bytes;
+	input->data += *ret_bytes;
+	input->bytes -= *ret_bytes;
+	return data;
+}
+
+// Read every byte: a sanitizer says so when one is not ours.
+static inline void fuzz_touch(const uint8_t *data, size_t bytes) {
+	volatile uint8_t byte;
+
+	for (size_t i = 0; i < bytes; i++) {
+		byte = data[i];
+		(void)byte;
+	}
+}

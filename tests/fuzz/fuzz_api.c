@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Fuzz target: any bytes from a client of the control socket, to the whole of weir-control's loop
+// with an attached segment, in a network namespace that has no way out. What follows the first NUL
+// of the input is the content of a file that requests can name: NEW_FILE.
+//
+// The length of the input decides in what pieces it is sent.
+//
+// Checked: one answer per request line (A1), each as docs/control-api.md says; the tables can still
+// be published.
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "daemon.h"
+#include "fuzz.h"
+#include "handover.h"
+#include "mailbox.h"
+#include "selection.h"
+#include "service_table.h"
+
+#define USED_FD 101 // of the configuration in use
+#define USED_FILE "/proc/self/fd/101"
+#define NEW_FD 102
+#define NEW_FILE "/proc/self/fd/102"
+#define PRIVATE_DIR "/mnt" // of this process alone: nothing is left behind, whatever ends it
+#define DEADLINE_NS 60000000000ull
+#define WORKERS 2
+#define ANSWERS_BYTES_MAX (8u << 20)
+
+static const char config_text[] =
+	"{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\",\n"
+	"   \"gateway_mac\": \"02:00:00:00:00:01\", \"source_ipv4\": \"192.0.2.1\"}],\n"
+	" \"services\": [{\"name\": \"web\", \"table_size\": 61, \"binds\": [\n"
+	"   {\"address\": \"198.51.100.10\", \"protocol\": \"tcp\", \"port\": 80},\n"
+	"   {\"address\": \"2001:db8:2::10\", \"protocol\": \"tcp\", \"port\": 80}],\n"
+	"  \"backends\": [{\"name\": \"b-1\", \"address\": \"10.0.0.11\"},\n"
+	"   {\"name\": \"b-2\", \"address\": \"10.0.0.12\", \"weight\": 50}]},\n"
+	"  {\"name\": \"dns\", \"table_size\": 61, \"binds\": [\n"
+	"   {\"address\": \"198.51.100.10\", \"protocol\": \"udp\", \"port\": 0}],\n"
+	"  \"backends\": [{\"name\": \"b-1\", \"address\": \"10.0.0.11\"}]}]}\n";
+
+// weir-control's loop in this process, and a dataplane without packets that hands it a segment.
+struct world {
+	struct weir_daemon daemon;
+	struct weir_api_socket socket;
+	struct weir_reload *reload;
+	struct weir_log *log;
+	int log_fd;
+	char dir[32]; // run directory
+	struct weir_segment *segment; // the dataplane's mapping
+	struct weir_handover_server *server;
+	struct weir_reader reader[WORKERS];
+	uint64_t publications; // before the input
+	const struct weir_config *config; // before the input
+};
+
+static struct world *world; // as long as no input changes it
+
+// --- set-up -----------------------------------------------------------------------------------
+
+static struct weir_segment *make_segment(void) {
+	static const struct weir_port_info port = {
+		.name = "wan", .mtu = 1500, .mac = {2, 0, 0, 0, 0, 2}};
+	const struct weir_segment_params params = {.workers = WORKERS,
+		.ports = 1,
+		.max_services = 8,
+		.max_backends = 32,
+		.heap_bytes = 1 << 20,
+		.tsc_hz = 1000000000,
+		.hash_seed = 7,
+		.port_info = &port};
+	struct weir_segment *segment;
+
+	REQUIRE(weir_segment_create(&params, &segment) == 0);
+	return segment;
+}
+
+static void turn(void) {
+	const struct weir_handover offer = {.segment_fd = world->segment->fd};
+
+	REQUIRE(weir_handover_serve(world->server, &offer) >= 0);
+	uv_run(&world->daemon.loop, UV_RUN_NOWAIT);
+}
+
+static void open_daemon(void) {
+	struct weir_config_errors errors;
+	char why[320] = "";
+
+	world->log_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	REQUIRE(world->log_fd >= 0);
+	REQUIRE(weir_log_create(world->log_fd, WEIR_LOG_DEBUG, NULL, &world->log) == 0);
+	REQUIRE(weir_reload_create(USED_FILE, &world->reload, &errors) == 0);
+	weir_config_errors_fini(&errors);
+	if (weir_api_socket_open(
+		    world->dir, (uid_t)-1, (gid_t)-1, &world->socket, why, sizeof(why)) < 0) {
+		fprintf(stderr, "%s\n", why);
+		abort();
+	}
+	REQUIRE(weir_daemon_init(&world->daemon, world->dir, "fuzz", world->log, &world->socket,
+			world->reload) == 0);
+	// Whoever runs the target stops it as ever.
+	uv_signal_stop(&world->daemon.terminate);
+	uv_signal_stop(&world->daemon.interrupt);
+}
+
+// Attached, every next hop known, all of it published.
+static bool is_settled(void) {
+	const struct weir_daemon *daemon = &world->daemon;
+	struct weir_backend_state state;
+
+	if (daemon->segment == NULL || daemon->dirty) {
+		return false;
+	}
+	for (uint32_t id = 0; id < weir_tables_backend_ids(daemon->tables); id++) {
+		if (weir_tables_backend(daemon->tables, (uint16_t)id, &state) == 0 &&
+			!state.resolved) {
+			return false;
+		}
+	}
+	return true;
+}
+
+static void open_world(void) {
+	uint64_t deadline = weir_daemon_now_ns() + DEADLINE_NS;
+
+	world = calloc(1, sizeof(*world));
+	REQUIRE(world != NULL);
+	strcpy(world->dir, PRIVATE_DIR "/run-XXXXXX");
+	REQUIRE(mkdtemp(world->dir) != NULL);
+	world->segment = make_segment();
+	REQUIRE(weir_handover_listen(world->dir, (gid_t)-1, &world->server) == 0);
+	open_daemon();
+	while (!is_settled()) {
+		turn();
+		REQUIRE(weir_daemon_now_ns() < deadline);
+	}
+	for (uint32_t i = 0; i < WORKERS; i++) {
+		REQUIRE(weir_reader_init(&world->reader[i], world->segment, i) == 0);
+	}
+}
+
+static void close_world(void) {
+	for (uint32_t i = 0; i < WORKERS; i++) {
+		weir_reader_fini(&world->reader[i]);
+	}
+	weir_daemon_fini(&world->daemon);
+	weir_api_socket_close(&world->socket);
+	weir_reload_free(world->reload);
+	weir_log_free(world->log);
+	close(world->log_fd);
+	weir_handover_server_free(world->server);
+	weir_segment_free(world->segment);
+	REQUIRE(rmdir(world->dir) == 0);
+	free(world);
+	world = NULL;
+}
+
+static void note_state(void) {
+	world->publications = world->segment->roots->publications;
+	world->config = weir_reload_config(world->reload);
+}
+
+static bool is_changed(void) {
+	return world->segment->roots->publications != world->publications ||
+	       weir_reload_config(world->reload) != world->config || world->daemon.dirty;
+}
+
+// --- the workers ------------------------------------------------------------------------------
+
+// Answer as a worker would, from the published tables; worker 1 knows the flows from odd ports.
+static void answer(struct weir_reader *reader, uint32_t worker, struct weir_message *message) {
+	__typeof__(message->flow) *flow = &message->flow;
+
+	REQUIRE(message->kind == WEIR_MESSAGE_FLOW_LOOKUP);
+	REQUIRE(flow->family == 4 || flow->family == 6);
+	flow->hash = flow->source_port * 0x9e3779b97f4a7c15ull;
+	flow->service = weir_service_lookup(weir_reader_services(reader), flow->destination,
+		flow->family, flow->protocol, flow->destination_port);
+	if (flow->service != WEIR_SERVICE_NONE) {
+		flow->chosen = weir_selection_choose(
+			weir_reader_selection(reader, flow->service), flow->hash);
+		if (worker == 1 && flow->source_port % 2 == 1) {
+			flow->found = 1;
+			flow->state = flow->source_port % 5;
+			flow->backend = flow->source_port % 7;
+		}
+	}
+}
+
+static void turn_workers(void) {
+	for (uint32_t i = 0; i < WORKERS; i++) {
+		struct weir_mailbox *mailbox = &world->segment->mailboxes[i];
+		struct weir_message message;
+
+		while (weir_mailbox_receive(&mailbox->request, &message)) {
+			answer(&world->reader[i], i, &message);
+			REQUIRE(weir_mailbox_send(&mailbox->reply, &message));
+		}
+	}
+}
+
+// --- the client -------------------------------------------------------------------------------
+
+struct client {
+	int fd;
+	const uint8_t *data;
+	size_t bytes; // still to be sent
+	size_t piece; // most at once
+	char *answers;
+	size_t answer_bytes;
+	bool ended;
+};
+
+static void send_some(struct client *client) {
+	size_t n = client->bytes < client->piece ? client->bytes : client->piece;
+	ssize_t sent;
+
+	if (n == 0) {
+		return;
+	}
+	sent = send(client->fd, client->data, n, MSG_NOSIGNAL | MSG_DONTWAIT);
+	if (sent > 0) {
+		client->data += sent;
+		client->bytes -= (size_t)sent;
+	} else {
+		REQUIRE(sent < 0 && errno == EAGAIN);
+	}
+	if (client->bytes == 0) {
+		shutdown(client->fd, SHUT_WR);
+	}
+}
+
+static void receive_some(struct client *client) {
+	ssize_t n = recv(client->fd, client->answers + client->answer_bytes,
+		ANSWERS_BYTES_MAX - client->answer_bytes, MSG_DONTWAIT);
+
+	if (n > 0) {
+		client->answer_bytes += (size_t)n;
+		REQUIRE(client->answer_bytes < ANSWERS_BYTES_MAX);
+	} else if (n == 0) {
+		client->ended = true;
+	} else {
+		REQUIRE(errno == EAGAIN);
+	}
+}
+
+static void talk(struct client *client) {
+	uint64_t deadline = weir_daemon_now_ns() + DEADLINE_NS;
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+	strcpy(address.sun_path, world->socket.path);
+	client->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	REQUIRE(client->fd >= 0 &&
+		connect(client->fd, (struct sockaddr *)&address, sizeof(address)) == 0);
+	if (client->bytes == 0) {
+		shutdown(client->fd, SHUT_WR);
+	}
+	while (!client->ended) {
+		send_some(client);
+		turn();
+		turn_workers();
+		receive_some(client);
+		REQUIRE(weir_daemon_now_ns() < deadline);
+	}
+	close(client->fd);
+	while (weir_api_clients(world->daemon.api) > 0) {
+		turn();
+	}
+}
+
+// --- answers ----------------------------------------------------------------------------------
+
+static unsigned int count_requests(const uint8_t *data, size_t bytes) {
+	unsigned int count = 0;
+	bool blank = true;
+
+	for (size_t i = 0; i < bytes; i++) {
+		if (data[i] == '\n') {
+			count += !blank;
+			blank = true;
+		} else if (data[i] != ' ' && data[i] != '\t' && data[i] != '\r') {
+			blank = false;
+		}
+	}
+	return count + !blank;
+}
+
+static bool is_code(const char *code) {
+#define X(name, key) \
+	if (strcmp(code, weir_api_code_name(WEIR_API_##name)) == 0) { \
+		return true; \
+	}
+	WEIR_API_CODES(X)
+#undef X
+	return false;
+}
+
+static void check_answer(const char *line, size_t bytes) {
+	json_error_t error;
+	json_t *answer = json_loadb(line, bytes, JSON_REJECT_DUPLICATES, &error);
+	const json_t *ok = json_object_get(answer, "ok");
+
+	REQUIRE(json_is_object(answer) && json_is_boolean(ok));
+	if (json_is_true(ok)) {
+		REQUIRE(json_object_get(answer, "result") != NULL && json_object_size(answer) == 2);
+	} else {
+		const char *code = json_string_value(json_object_get(answer, "code"));
+		const char *text = json_string_value(json_object_get(answer, "error"));
+
+		REQUIRE(code != NULL && is_code(code) && text != NULL && text[0] != '\0');
+		REQUIRE(strcmp(code, weir_api_code_name(WEIR_API_INTERNAL)) != 0);
+	}
+	json_decref(answer);
+}
+
+static void check_answers(const struct client *client, unsigned int requests) {
+	const char *at = client->answers;
+	size_t left = client->answer_bytes;
+	unsigned int answers = 0;
+
+	while (left > 0) {
+		const char *newline = memchr(at, '\n', left);
+
+		REQUIRE(newline != NULL);
+		check_answer(at, (size_t)(newline - at));
+		left -= (size_t)(newline + 1 - at);
+		at = newline + 1;
+		answers++;
+	}
+	REQUIRE(answers == requests);
+}
+
+// --- the target -------------------------------------------------------------------------------
+
+static void make_file(int fd, const void *data, size_t bytes) {
+	REQUIRE(ftruncate(fd, 0) == 0);
+	REQUIRE(pwrite(fd, data, bytes, 0) == (ssize_t)bytes);
+}
+
+static void open_file(int fd) {
+	int made = memfd_create("fuzz", 0);
+
+	REQUIRE(made >= 0 && dup2(made, fd) == fd);
+	close(made);
+}
+
+__attribute__((format(printf, 2, 3))) static bool write_text(
+	const char *file, const char *format, ...) {
+	int fd = open(file, O_WRONLY | O_CLOEXEC);
+	va_list arguments;
+	bool written;
+
+	if (fd < 0) {
+		return false;
+	}
+	va_start(arguments, format);
+	written = vdprintf(fd, format, arguments) > 0;
+	va_end(arguments);
+	close(fd);
+	return written;
+}
+
+// A user namespace of our own, for who is not root: only there may other namespaces be made.
+static bool become_root(void) {
+	uid_t uid = geteuid();
+	gid_t gid = getegid();
+
+	return uid == 0 ||
+	       (unshare(CLONE_NEWUSER) == 0 && write_text("/proc/self/setgroups", "deny") &&
+		       write_text("/proc/self/uid_map", "0 %u 1", uid) &&
+		       write_text("/proc/self/gid_map", "0 %u 1", gid));
+}
+
+// Health checks of a configuration that an input brought must reach nobody; files must not stay.
+static void leave_world(void) {
+	if (!become_root() || unshare(CLONE_NEWNET | CLONE_NEWNS) < 0 ||
+		mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+		mount("fuzz", PRIVATE_DIR, "tmpfs", MS_NODEV | MS_NOSUID, NULL) < 0) {
+		perror("no namespaces");
+		exit(1);
+	}
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv) {
+	(void)argc;
+	(void)argv;
+	leave_world();
+	open_file(USED_FD);
+	open_file(NEW_FD);
+	make_file(USED_FD, config_text, strlen(config_text));
+	return 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+	const uint8_t *nul = bytes > 0 ? memchr(data, '\0', bytes) : NULL;
+	size_t sent = nul != NULL ? (size_t)(nul - data) : bytes;
+	struct client client = {.data = data, .bytes = sent, .piece = bytes % 4 == 3 ? 11 : 65536};
+
+	client.answers = malloc(ANSWERS_BYTES_MAX);
+	REQUIRE(client.answers != NULL);
+	make_file(NEW_FD, nul != NULL ? nul + 1 : data, nul != NULL ? bytes - sent - 1 : 0);
+	if (world == NULL) {
+		open_world();
+	}
+	note_state();
+	talk(&client);
+	check_answers(&client, count_requests(data, sent));
+	REQUIRE(weir_daemon_publish(&world->daemon) == 0);
+	if (is_changed()) { // the next input finds what this one found
+		close_world();
+	}
+	free(client.answers);
+	return 0;
+}

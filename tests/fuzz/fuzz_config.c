@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Fuzz target: any bytes as a configuration. What is accepted must keep the promises of config.h,
+// what is refused must say why.
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+#define REQUIRE(condition) \
+	do { \
+		if (!(condition)) { \
+			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+			abort(); \
+		} \
+	} while (0)
+
+static void check_service(const struct weir_config_service *service) {
+	REQUIRE(service->name[0] && service->line >= 1);
+	REQUIRE(service->bind_count >= 1 && service->backend_count >= 1);
+	REQUIRE(service->table_size >= 2 && service->table_size >= service->backend_count);
+	REQUIRE(service->health_check.timeout_ms <= service->health_check.interval_ms);
+	REQUIRE(service->health_check.path[0] == '/');
+	for (uint32_t i = 0; i < service->bind_count; i++) {
+		const struct weir_config_bind *bind = &service->binds[i];
+
+		REQUIRE(bind->address.family == 4 || bind->address.family == 6);
+		REQUIRE(bind->protocol == IPPROTO_TCP || bind->protocol == IPPROTO_UDP);
+		REQUIRE(bind->port_first <= bind->port_last && bind->port_last > 0);
+	}
+	for (uint32_t i = 0; i < service->backend_count; i++) {
+		const struct weir_config_backend *backend = &service->backends[i];
+
+		REQUIRE(backend->name[0] && backend->line >= service->line);
+		REQUIRE(backend->address.family == 4 || backend->address.family == 6);
+		REQUIRE(backend->weight <= 65535);
+	}
+}
+
+static void check_config(const struct weir_config *config) {
+	uint64_t backends = 0;
+
+	REQUIRE(config->instance.client_id < config->instance.clients);
+	REQUIRE(config->port_count >= 1 && config->port_count <= 16);
+	REQUIRE(config->workers.count >= 1 && config->workers.count <= WEIR_CONFIG_CORES_MAX);
+	REQUIRE(config->service_count <= config->segment.max_services);
+	for (uint32_t i = 0; i < config->port_count; i++) {
+		REQUIRE(config->ports[i].name[0] && config->ports[i].device[0]);
+		REQUIRE(config->ports[i].mtu >= 1280 && config->ports[i].vlan <= 4094);
+	}
+	for (uint32_t i = 0; i < config->service_count; i++) {
+		check_service(&config->services[i]);
+		backends += config->services[i].backend_count;
+	}
+	REQUIRE(backends <= config->segment.max_backends);
+}
+
+static void check_errors(const struct weir_config_errors *errors, const char *text, size_t bytes) {
+	int lines = 1;
+
+	for (size_t i = 0; i < bytes; i++) {
+		lines += text[i] == '\n';
+	}
+	REQUIRE(errors->count >= 1);
+	for (uint32_t i = 0; i < errors->count; i++) {
+		const struct weir_config_error *error = &errors->error[i];
+
+		REQUIRE(error->line >= 0 && error->line <= lines && error->column >= 0);
+		REQUIRE(strnlen(error->path, sizeof(error->path)) < sizeof(error->path));
+		REQUIRE(strnlen(error->reason, sizeof(error->reason)) < sizeof(error->reason));
+		REQUIRE(error->reason[0] != '\0');
+		for (const char *c = error->reason; *c; c++) {
+			REQUIRE(*c >= 0x20 && *c < 0x7f);
+		}
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+	struct weir_config *const untouched = (void *)&bytes;
+	struct weir_config *config = untouched;
+	struct weir_config_errors errors;
+	char *text = malloc(bytes + 1);
+	int rc;
+
+	REQUIRE(text);
+	memcpy(text, data, bytes);
+	text[bytes] = '\0';
+	rc = weir_config_parse(text, bytes, &config, &errors);
+	if (rc == 0) {
+		REQUIRE(errors.count == 0);
+		check_config(config);
+		weir_config_free(config);
+	} else {
+		REQUIRE(rc == -EINVAL && config == untouched);
+		check_errors(&errors, text, bytes);
+	}
+	weir_config_errors_fini(&errors);
+	free(text);
+	return 0;
+}

@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Writes the corpora of fuzz_packets, fuzz_segment and fuzz_pcap again, after their input formats
+// or the frames of the unit tests changed: seeds CORPUS_FOLDER. Those of the text formats are
+// written by hand.
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "edges.h"
+#include "layout.h"
+
+#define FILE_MAX 16384
+#define EDGES_PER_FILE 4
+#define SYN 0x02
+#define ACK 0x10
+#define FIN 0x01
+#define RST 0x04
+
+struct seed {
+	uint8_t bytes[FILE_MAX];
+	size_t n;
+};
+
+static void put(struct seed *seed, const void *bytes, size_t n) {
+	if (n > sizeof(seed->bytes) - seed->n) {
+		fprintf(stderr, "a seed is too long\n");
+		exit(1);
+	}
+	if (n > 0) {
+		memcpy(seed->bytes + seed->n, bytes, n);
+	}
+	seed->n += n;
+}
+
+static void put8(struct seed *seed, unsigned int value) {
+	put(seed, &(uint8_t){(uint8_t)value}, 1);
+}
+
+static void put16(struct seed *seed, unsigned int value) {
+	put(seed, &(uint16_t){(uint16_t)value}, 2);
+}
+
+static void put32(struct seed *seed, uint32_t value) {
+	put(seed, &value, 4);
+}
+
+static void save(const struct seed *seed, const char *folder, const char *kind, const char *name) {
+	char path[4096];
+	size_t start;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/%s/", folder, kind);
+	start = strlen(path);
+	snprintf(path + start, sizeof(path) - start, "%s", name);
+	for (char *c = path + start; *c != '\0'; c++) {
+		*c = strchr(" ,.+()/:", *c) != NULL ? '-' : *c;
+	}
+	file = fopen(path, "wb");
+	if (file == NULL || fwrite(seed->bytes, 1, seed->n, file) != seed->n || fclose(file) != 0) {
+		fprintf(stderr, "%s: %s\n", path, strerror(errno));
+		exit(1);
+	}
+}
+
+// --- packets: the steps of fuzz_packets.c -----------------------------------------------------
+
+static void put_frame(struct seed *seed, const struct frame *frame, uint8_t flags) {
+	put8(seed, flags);
+	put16(seed, frame->n);
+	put(seed, frame->bytes, frame->n);
+}
+
+static void put_burst(struct seed *seed, const struct frame_spec *specs, unsigned int n) {
+	struct frame frame;
+
+	put8(seed, n - 1);
+	for (unsigned int i = 0; i < n; i++) {
+		frame_build(&specs[i], &frame);
+		put_frame(seed, &frame, 0);
+	}
+}
+
+static void put_tcp(struct seed *seed, uint8_t family, uint16_t port, uint8_t flags) {
+	const struct frame_spec spec = {.family = family,
+		.protocol = 6,
+		.tcp_flags = flags,
+		.source_port = port,
+		.payload = flags == ACK ? 4 : 0};
+
+	put_burst(seed, &spec, 1);
+}
+
+static void save_edges(const char *folder) {
+	struct frame frame;
+
+	for (unsigned int i = 0; i < edge_count; i += EDGES_PER_FILE) {
+		unsigned int n = edge_count - i < EDGES_PER_FILE ? edge_count - i : EDGES_PER_FILE;
+		struct seed seed = {.n = 0};
+
+		put8(&seed, n - 1);
+		for (unsigned int k = i; k < i + n; k++) {
+			edge_build(&edges[k], &frame);
+			if (frame.n > 400) { // what makes an edge is at its head
+				frame.n = 400;
+			}
+			put_frame(&seed, &frame, 0);
+		}
+		save(&seed, folder, "packets", edges[i].name);
+	}
+}
+
+static void save_lives(const char *folder) {
+	for (uint8_t family = 4; family <= 6; family += 2) {
+		struct seed life = {.n = 0}, tables = {.n = 0};
+
+		put_tcp(&life, family, 1025, SYN);
+		put_tcp(&life, family, 1025, ACK);
+		put_tcp(&life, family, 1025, FIN | ACK);
+		put_tcp(&life, family, 1025, SYN);
+		put_tcp(&life, family, 1025, RST);
+		put8(&life, 0xc4); // 160 ms
+		put_tcp(&life, family, 1025, ACK);
+		put8(&life, 0xc7); // 1280 ms
+		put_tcp(&life, family, 1025, ACK);
+		save(&life, folder, "packets", family == 4 ? "life-4" : "life-6");
+		for (unsigned int step = 0; step < 5; step++) {
+			for (uint16_t port = 1025; port < 1031; port++) {
+				put_tcp(&tables, family, port, step == 0 ? SYN : ACK);
+			}
+			put8(&tables, 0x80 + (step + 1) % 4);
+		}
+		save(&tables, folder, "packets", family == 4 ? "tables-4" : "tables-6");
+	}
+}
+
+// Frames that end inside their headers, consistent but for that (flags: lengths and checksums are
+// made right).
+static void save_cuts(const char *folder) {
+	static const struct frame_spec specs[] = {
+		{.family = 4, .protocol = 6, .tcp_flags = SYN},
+		{.family = 4, .protocol = 17, .destination_port = 53, .payload = 12},
+		{.family = 4, .protocol = 1, .icmp_type = 8, .payload = 12},
+		{.family = 6, .protocol = 6, .tcp_flags = SYN},
+		{.family = 6, .protocol = 17, .destination_port = 53, .payload = 12},
+		{.family = 6, .protocol = 58, .icmp_type = 128, .payload = 12},
+	};
+	static const uint8_t l4_bytes[] = {0, 4, 7, 8, 12, 13, 19, 20};
+	struct frame frame;
+	char name[32];
+
+	for (unsigned int i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {
+		struct seed seed = {.n = 0};
+
+		put8(&seed, sizeof(l4_bytes) - 1);
+		frame_build(&specs[i], &frame);
+		for (unsigned int k = 0; k < sizeof(l4_bytes); k++) {
+			frame.n = frame.l4 + l4_bytes[k];
+			put_frame(&seed, &frame, 0x07);
+		}
+		snprintf(name, sizeof(name), "cuts-%u-%u", specs[i].family, specs[i].protocol);
+		save(&seed, folder, "packets", name);
+	}
+}
+
+// The largest packets that fit, and one byte more: port 1025 goes to an IPv6 backend, 1026 to an
+// IPv4 one.
+static void save_largest(const char *folder) {
+	static const uint16_t payloads[] = {1420, 1421, 1440, 1441};
+	struct seed seed = {.n = 0};
+
+	for (unsigned int i = 0; i < 4; i++) {
+		const struct frame_spec spec = {.family = 4,
+			.protocol = 6,
+			.tcp_flags = ACK,
+			.source_port = (uint16_t)(1025 + i / 2),
+			.payload = payloads[i]};
+
+		put_burst(&seed, &spec, 1);
+	}
+	save(&seed, folder, "packets", "largest");
+}
+
+static void save_handling(const char *folder) {
+	static const struct frame_spec specs[] = {
+		{.family = 4, .protocol = 1, .icmp_type = 8, .payload = 32, .tags = 1},
+		{.family = 6, .protocol = 58, .icmp_type = 128, .payload = 31},
+		{.family = 4, .protocol = 6, .tcp_flags = SYN, .padding = 6},
+		{.family = 6, .protocol = 17, .destination_port = 53, .payload = 9},
+		{.family = 4, .protocol = 6, .tcp_flags = ACK, .payload = 1455},
+		{.family = 6, .protocol = 6, .tcp_flags = ACK, .payload = 1435},
+	};
+	static const uint8_t flags[] = {0x10, 0x40, 0xc0, 0x20, 0x08, 0x07};
+	struct seed seed, question = {.n = 0};
+	struct frame frame;
+
+	for (unsigned int f = 0; f < sizeof(flags); f++) {
+		unsigned int n = flags[f] == 0x08 ? 6 : 4; // big ones once
+		char name[32];
+
+		seed.n = 0;
+		put8(&seed, n - 1);
+		for (unsigned int i = 0; i < n; i++) {
+			frame_build(&specs[i], &frame);
+			put_frame(&seed, &frame, flags[f]);
+		}
+		snprintf(name, sizeof(name), "flags-%02x", flags[f]);
+		save(&seed, folder, "packets", name);
+	}
+	// The reply has no bit set but for its checksum.
+	frame_build(&specs[0], &frame);
+	memset(frame.bytes + frame.l4, 0, frame.n - frame.l4);
+	frame.bytes[frame.l4] = 8;
+	frame_put16(frame.bytes + frame.l4 + 2, 0xf7ff);
+	seed.n = 0;
+	put8(&seed, 0);
+	put_frame(&seed, &frame, 0);
+	save(&seed, folder, "packets", "echo of zeros");
+	put_tcp(&question, 4, 1025, SYN);
+	put8(&question, 0xe0);
+	put(&question, frame_client4, 16);
+	put(&question, frame_vip4, 16);
+	put16(&question, 1025);
+	put16(&question, 80);
+	put8(&question, 4);
+	put8(&question, 6);
+	save(&question, folder, "packets", "question");
+}
+
+// --- segment: the pieces of fuzz_segment.c ----------------------------------------------------
+
+static void put_piece(
+	struct seed *seed, unsigned int place, size_t offset, const void *bytes, size_t n) {
+	put8(seed, place);
+	put16(seed, (unsigned int)offset);
+	put8(seed, (unsigned int)n);
+	put(seed, bytes, n);
+}
+
+static void put_renew(struct seed *seed, unsigned int place) {
+	put8(seed, 12);
+	put16(seed, place - 3);
+}
+
+static void save_piece(const char *folder, const char *name, unsigned int place, size_t offset,
+	uint64_t value, size_t n) {
+	static const uint8_t options[] = {0x00, 0xf4};
+	char file[64];
+
+	for (unsigned int i = 0; i < sizeof(options); i++) {
+		struct seed seed = {.n = 0};
+
+		put8(&seed, options[i]);
+		put_piece(&seed, place, offset, &value, n);
+		if (place >= 3 && place <= 7) {
+			put_renew(&seed, place);
+		}
+		snprintf(file, sizeof(file), "%s-%02x", name, options[i]);
+		save(&seed, folder, "segment", file);
+	}
+}
+
+// One field of every backend's row.
+static void save_rows(
+	const char *folder, const char *name, size_t offset, uint64_t value, size_t n) {
+	struct seed seed = {.n = 0};
+
+	put8(&seed, 0);
+	for (size_t id = 0; id < 6; id++) {
+		put_piece(&seed, 4,
+			sizeof(struct weir_backend_table) + id * sizeof(struct weir_backend_row) +
+				offset,
+			&value, n);
+	}
+	save(&seed, folder, "segment", name);
+}
+
+// A whole table with more rows than there may be ids.
+static void save_many_rows(const char *folder) {
+	const uint64_t bytes = 16384;
+	const uint32_t rows = 100;
+	struct seed seed = {.n = 0};
+
+	put8(&seed, 0);
+	put_piece(&seed, 4, offsetof(struct weir_blob, bytes), &bytes, sizeof(bytes));
+	put_piece(&seed, 4, offsetof(struct weir_backend_table, rows), &rows, sizeof(rows));
+	put_renew(&seed, 4);
+	save(&seed, folder, "segment", "rows-too-many");
+}
+
+static void save_segment(const char *folder) {
+	struct seed seed = {.bytes = {0xf4}, .n = 1};
+
+	save(&seed, folder, "segment", "untouched");
+#define FIELD(name, place, type, field, value) \
+	save_piece(folder, name, place, offsetof(struct type, field), value, \
+		sizeof(((struct type *)0)->field))
+	FIELD("header-workers", 0, weir_segment_header, workers, 64);
+	FIELD("header-heap", 0, weir_segment_header, heap_off, 1ull << 40);
+	FIELD("root-heap-used", 1, weir_roots, heap_used, UINT64_MAX);
+	FIELD("root-generation", 1, weir_roots, generation, UINT32_MAX);
+	FIELD("root-services", 1, weir_roots, services, 1ull << 32 | 0xffffffff);
+	FIELD("services-buckets", 3, weir_service_table, buckets, 1u << 31);
+	FIELD("services-ranges", 3, weir_service_table, ranges, UINT32_MAX);
+	FIELD("services-blob-bytes", 3, weir_blob, bytes, 1u << 30);
+	FIELD("backends-rows", 4, weir_backend_table, rows, 65535);
+	FIELD("selection-slots", 5, weir_selection, slots, WEIR_TABLE_SLOTS_MAX);
+	FIELD("selection-backends", 6, weir_selection, backends, 65535);
+	FIELD("identity-services", 7, weir_identity, services, 4096);
+	FIELD("identity-offset", 7, weir_identity, backends_off, 72);
+#undef FIELD
+#define ROW(name, field, value) \
+	save_rows(folder, name, offsetof(struct weir_backend_row, field), value, \
+		sizeof(((struct weir_backend_row *)0)->field))
+	ROW("rows-port", port, 200);
+	ROW("rows-outer-family", outer_family, 99);
+	ROW("rows-l2-bytes", l2_bytes, 250);
+	ROW("rows-header-bytes", header_bytes, 255);
+	ROW("rows-header-bytes-140", header_bytes, 140);
+	ROW("rows-header-bytes-0", header_bytes, 0);
+	ROW("rows-service", service, 0xffff);
+	ROW("rows-mtu", mtu, 0);
+#undef ROW
+	save_many_rows(folder);
+	save_piece(folder, "slot-beyond", 5, 64 + 32, 0xffffffffffffffff, 8);
+	save_piece(folder, "bind-service", 3, 64 + 22, 0xffff, 2);
+	save_piece(folder, "mailbox-tail", 8, 64, 3, 8);
+	save_piece(folder, "identity-name", 7, 64 + 8, 0x4141414141414141, 8);
+	save_piece(folder, "identity-service", 7, 64 + 2 * 72 + 84, 0xffff, 2);
+}
+
+// --- captures ---------------------------------------------------------------------------------
+
+static uint32_t swapped(uint32_t value, int swap) {
+	return swap ? __builtin_bswap32(value) : value;
+}
+
+static void save_pcap(
+	const char *folder, const char *name, uint32_t magic, int swap, uint32_t cut) {
+	static const struct frame_spec specs[] = {
+		{.family = 4, .protocol = 6, .tcp_flags = SYN},
+		{.family = 6, .protocol = 6, .tcp_flags = SYN},
+		{.family = 4, .protocol = 17, .destination_port = 53, .payload = 20},
+		{.family = 4, .protocol = 1, .icmp_type = 8, .payload = 40},
+		{.family = 6, .protocol = 58, .icmp_type = 128, .payload = 40},
+	};
+	struct seed seed = {.n = 0};
+	struct frame frame;
+
+	put32(&seed, swapped(magic, swap));
+	put32(&seed, swap ? 0x04000200 : 0x00040002); // version 2.4
+	put32(&seed, 0);
+	put32(&seed, 0);
+	put32(&seed, swapped(65535, swap));
+	put32(&seed, swapped(1, swap)); // Ethernet
+	for (uint32_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {
+		uint32_t n;
+
+		frame_build(&specs[i], &frame);
+		n = cut != 0 && cut < frame.n ? cut : frame.n;
+		put32(&seed, swapped(1700000000 + i, swap));
+		put32(&seed, swapped(1000 * i, swap));
+		put32(&seed, swapped(n, swap));
+		put32(&seed, swapped(frame.n, swap));
+		put(&seed, frame.bytes, n);
+	}
+	save(&seed, folder, "pcap", name);
+}
+
+static void save_pcapng(const char *folder) {
+	const struct frame_spec spec = {.family = 4, .protocol = 6, .tcp_flags = SYN};
+	struct seed seed = {.n = 0};
+	struct frame frame;
+	uint32_t padded;
+
+	frame_build(&spec, &frame);
+	padded = (frame.n + 3) / 4 * 4;
+	const uint32_t section[] = {0x0a0d0d0a, 28, 0x1a2b3c4d, 1, 0xffffffff, 0xffffffff, 28};
+	const uint32_t interface[] = {1, 32, 1, 65535, 0x00010009, 9, 0, 32}; // nanoseconds
+	const uint32_t packet[] = {6, 32 + padded, 0, 0x18000000, 0, frame.n, frame.n};
+
+	put(&seed, section, sizeof(section));
+	put(&seed, interface, sizeof(interface));
+	for (int i = 0; i < 2; i++) {
+		put(&seed, packet, sizeof(packet));
+		put(&seed, frame.bytes, padded);
+		put32(&seed, 32 + padded);
+	}
+	save(&seed, folder, "pcap", "pcapng");
+}
+
+int main(int argc, char **argv) {
+	if (argc != 2) {
+		fprintf(stderr, "usage: seeds CORPUS_FOLDER\n");
+		return 2;
+	}
+	save_edges(argv[1]);
+	save_lives(argv[1]);
+	save_cuts(argv[1]);
+	save_largest(argv[1]);
+	save_handling(argv[1]);
+	save_segment(argv[1]);
+	save_pcap(argv[1], "microseconds", 0xa1b2c3d4, 0, 0);
+	save_pcap(argv[1], "nanoseconds", 0xa1b23c4d, 0, 0);
+	save_pcap(argv[1], "swapped", 0xa1b2c3d4, 1, 0);
+	save_pcap(argv[1], "cut-at-60", 0xa1b23c4d, 0, 60);
+	save_pcap(argv[1], "cut-at-40", 0xa1b23c4d, 0, 40);
+	save_pcapng(argv[1]);
+	return 0;
+}
