@@ -134,8 +134,9 @@ run_attended() {
 	return $status
 }
 
-# build DIR [MESON OPTION...]: configure where needed, compile. Environment (CC) as given.
-build() {
+# configure DIR [MESON OPTION...]: make a build directory, or give it these options. Environment
+# (CC) as given.
+configure() {
 	local dir=$WEIR/$1
 	shift
 	if [ -f "$dir/build.ninja" ]; then
@@ -144,7 +145,12 @@ build() {
 		rm -rf "$dir"
 		quietly meson setup "$dir" "$WEIR" "$@"
 	fi
-	quietly ninja --quiet -C "$dir"
+}
+
+# build DIR [MESON OPTION...]: configure where needed, compile.
+build() {
+	configure "$@"
+	quietly ninja --quiet -C "$WEIR/$1"
 }
 
 # Show the output of a command only when it fails.

@@ -92,8 +92,8 @@ class Lab:
         self.dataplane_options = ("--group", "nogroup", "--steer-object",
                                   os.path.join(self.build, "bpf", "steer.bpf.o"))
         self.control_options = ("--user", "nobody", "--group", "nogroup")
-        self.namespaces, self.programs, self.agents = {}, {}, {}
-        self.dir = None
+        self.namespaces, self.programs = {}, {}
+        self.dir, self.publications = None, None
 
     # --- making and removing ---------------------------------------------------------------
 
@@ -330,6 +330,13 @@ class Lab:
         wait_for("control attached to the dataplane",
                  lambda: self.api("version")["dataplane"]["attached"], timeout)
         wait_for("every backend usable", self.all_usable, timeout)
+        wait_for("control to have published what it says", self.settled, timeout, 0.05)
+
+    def settled(self):
+        """Nothing was published for the length of a poll: control bundles what changes at once."""
+        now = self.api("stats.show")["segment"]["publications"]
+        before, self.publications = self.publications, now
+        return now == before
 
     def all_usable(self):
         """Every backend that is not drained gets new flows; else an AssertionError says which."""
