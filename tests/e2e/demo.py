@@ -350,6 +350,9 @@ def main():
     netns.sweep()
     try:
         return demonstrate(options)
+    except netns.LabError as error:
+        print(f"\nthe lab does not work here: {error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt as interrupt:
         print(f"\ninterrupted {interrupt}: everything was removed", file=sys.stderr)
         return 130

@@ -24,6 +24,7 @@ Variants (arguments of Lab):
 Names carry the pid: weir-<pid>-client and so on. Lab.close() removes everything.
 """
 import contextlib
+import glob
 import hashlib
 import json
 import os
@@ -129,6 +130,8 @@ class Lab:
                 namespace.remove()
             self.namespaces = {}
             reap()
+            for left in glob.glob(f"/run/dpdk/{self.prefix}*"):
+                shutil.rmtree(left, ignore_errors=True)
             if self.dir:
                 shutil.rmtree(self.dir, ignore_errors=True)
             self.dir = None

@@ -114,9 +114,9 @@ def memif_port(lab):
     def peer():
         lab.lb.ip("link", "set", "lb0", "promisc", "on")
         lab.program("testpmd", lab.lb, "dpdk-testpmd", "--no-huge", "--no-shconf", "--no-pci",
-                    "-m", "128", "--lcores", "0@0,1@0", "--vdev",
-                    f"net_memif0,role=client,socket={path},socket-abstract=no", "--vdev",
-                    "net_af_packet0,iface=lb0,framesz=2048,blocksz=4096", "--",
+                    "--file-prefix", lab.prefix + "testpmd", "-m", "128", "--lcores",
+                    "0@0,1@0", "--vdev", f"net_memif0,role=client,socket={path},socket-abstract=no",
+                    "--vdev", "net_af_packet0,iface=lb0,framesz=2048,blocksz=4096", "--",
                     "--forward-mode=io", "--auto-start", "--total-num-mbufs=4096",
                     "--stats-period=60")
 
