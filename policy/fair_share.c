@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Fair share: the candidate that is predicted to end first. Of each backend the predicted end V of
+// all that it was given is known; a choice takes the least max(now, V), in turn among equals, and a
+// flow that begins makes it max(now, V) + its predicted cost. (poolifier charges at the end of a
+// task: a burst goes to one worker then.)
+//
+// Keys are V - base in units of 1,024 ns, 32 bits: V runs ahead of the clock without bound when
+// backends serve many flows at a time, so they do not count from now. base is moved on, and all
+// keys are worked out again, when the least key or the clock has gone half of the 73 minutes.
+//
+// A backend that enters a table among others that are far ahead of the clock would get all flows
+// for a long time: it starts where the others are.
+#include "window.h"
+
+#define UNIT_SHIFT 10
+#define KEY_MAX (UINT32_MAX - 1) // of one that is not full
+#define KEY_HALF (UINT32_C(1) << 31)
+#define HALF_NS ((uint64_t)KEY_HALF << UNIT_SHIFT)
+// base stays behind the least V, so that candidates outside the window may have a lesser one.
+#define SLACK_NS (HALF_NS / 2)
+
+static uint32_t key(struct weir_policy_client *client, struct weir_policy_backend *backend) {
+	uint64_t units;
+
+	if (backend->end_ns <= client->base_ns) {
+		return 0;
+	}
+	units = (backend->end_ns - client->base_ns) >> UNIT_SHIFT;
+	return units < KEY_MAX ? (uint32_t)units : KEY_MAX;
+}
+
+// Place base anew, by those that can be chosen.
+static void rebase(
+	struct weir_policy_worker *worker, struct weir_policy_client *client, uint64_t now_ns) {
+	uint64_t least = UINT64_MAX;
+
+	for (uint32_t place = 0; place < client->window_count; place++) {
+		if (client->full[place] == 0) {
+			uint64_t end_ns = worker->backends[client->id[place]].end_ns;
+
+			least = end_ns < least ? end_ns : least;
+		}
+	}
+	least = least == UINT64_MAX || least < SLACK_NS ? 0 : least - SLACK_NS;
+	client->base_ns = weir_policy_max64(now_ns, least);
+	weir_window_reload(worker, client, &weir_fair_share_ops);
+}
+
+static void start(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	const struct weir_policy_table *table, uint64_t now_ns) {
+	// With more candidates than places most are outside the window, and not behind because they
+	// are new.
+	for (uint32_t i = 0; table->count <= WEIR_POLICY_WINDOW && i < table->count; i++) {
+		uint16_t id = weir_policy_id(table, i);
+
+		if (id < worker->backend_count) {
+			worker->backends[id].end_ns =
+				weir_policy_max64(worker->backends[id].end_ns, client->virtual_ns);
+		}
+	}
+	weir_window_load(worker, client, table, &weir_fair_share_ops);
+	rebase(worker, client, now_ns);
+}
+
+static void resume(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	const struct weir_policy_table *table, bool found, uint64_t now_ns) {
+	(void)found;
+	start(worker, client, table, now_ns);
+}
+
+static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	const struct weir_policy_table *table, uint64_t hash, uint64_t now_ns) {
+	uint64_t passed_ns = now_ns > client->base_ns ? now_ns - client->base_ns : 0;
+	uint32_t least = 0;
+	uint32_t place;
+
+	(void)hash;
+	if (passed_ns >= HALF_NS) {
+		rebase(worker, client, now_ns);
+		passed_ns = now_ns > client->base_ns ? now_ns - client->base_ns : 0;
+	}
+	place = weir_window_least(client, (uint32_t)(passed_ns >> UNIT_SHIFT), &least);
+	if (place == WEIR_POLICY_NONE) {
+		return WEIR_POLICY_NONE;
+	}
+	client->virtual_ns = client->base_ns + ((uint64_t)least << UNIT_SHIFT);
+	if (least >= KEY_HALF) {
+		rebase(worker, client, now_ns);
+	}
+	return weir_window_take(worker, client, table, &weir_fair_share_ops, place);
+}
+
+static void charge(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	uint16_t id, uint64_t now_ns) {
+	struct weir_policy_backend *backend = &worker->backends[id];
+
+	(void)client;
+	backend->end_ns = weir_policy_max64(backend->end_ns, now_ns) + weir_policy_cost(worker, id);
+}
+
+const struct weir_policy_ops weir_fair_share_ops = {
+	.start = start,
+	.resume = resume,
+	.choose = choose,
+	.charge = charge,
+	.key = key,
+	.cursor = true,
+};

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Interleaved weighted round robin: in the round of weight R every candidate of at least that
+// weight is served until its flows are predicted to have used the round's quota of service time,
+// in milliseconds. The quota is R less the weight of the round before, so that a candidate's
+// quotas add up to its weight. With documented_rounds it is R itself, as the literature has it:
+// heavy candidates get more than their weight then.
+#include "interleaved.h"
+
+#include <stdlib.h>
+
+#include "policy_private.h"
+
+#define NS_PER_WEIGHT UINT64_C(1000000)
+#define HASH_FACTOR UINT64_C(0x9e3779b97f4a7c15)
+
+static int compare_rounds(const void *left, const void *right) {
+	const struct weir_round *a = left;
+	const struct weir_round *b = right;
+
+	return (a->weight > b->weight) - (a->weight < b->weight);
+}
+
+uint32_t weir_interleaved_rounds(
+	const struct weir_candidate *candidates, uint32_t n, struct weir_round *rounds) {
+	uint32_t count = 0;
+	uint32_t last = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (count == 0 || candidates[i].weight != rounds[count - 1].weight) {
+			rounds[count++].weight = candidates[i].weight;
+		}
+	}
+	qsort(rounds, count, sizeof(rounds[0]), compare_rounds);
+	for (uint32_t i = 0; i < count; i++) {
+		if (last == 0 || rounds[i].weight != rounds[last - 1].weight) {
+			rounds[last++].weight = rounds[i].weight;
+		}
+	}
+	for (uint32_t i = 0, at = 0; i < last; i++) {
+		while (candidates[at].weight < rounds[i].weight) {
+			at++;
+		}
+		rounds[i].first = at;
+	}
+	return last;
+}
+
+static uint64_t hash_rounds(const struct weir_policy_table *table) {
+	uint64_t hash = table->round_count;
+
+	for (uint32_t i = 0; i < table->round_count; i++) {
+		hash = weir_policy_mix(hash * HASH_FACTOR + table->rounds[i].weight);
+	}
+	return hash;
+}
+
+static void start(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	const struct weir_policy_table *table, uint64_t now_ns) {
+	(void)worker;
+	(void)now_ns;
+	client->rounds_hash = hash_rounds(table);
+	client->round = 0;
+	client->spent_ns = 0;
+}
+
+static void resume(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	const struct weir_policy_table *table, bool found, uint64_t now_ns) {
+	if (hash_rounds(table) != client->rounds_hash) {
+		weir_policy_set_cursor(client, table, weir_policy_start(worker, table));
+		start(worker, client, table, now_ns);
+	} else if (!found) {
+		client->spent_ns = 0;
+	}
+}
+
+// What a round lets each of its candidates use, and the least weight that takes part.
+static uint64_t quota_ns(const struct weir_policy_client *client,
+	const struct weir_policy_table *table, uint32_t round, uint32_t *ret_weight) {
+	uint32_t weight = __atomic_load_n(&table->rounds[round].weight, __ATOMIC_RELAXED);
+	uint32_t before = 0;
+
+	if (round > 0 && client->settings.documented_rounds == 0) {
+		before = __atomic_load_n(&table->rounds[round - 1].weight, __ATOMIC_RELAXED);
+	}
+	*ret_weight = weight;
+	return weight > before ? (weight - before) * NS_PER_WEIGHT : 0;
+}
+
+// The candidate after `at`; after the last one the first of the next round.
+static uint32_t step(
+	struct weir_policy_client *client, const struct weir_policy_table *table, uint32_t at) {
+	uint32_t first;
+
+	client->spent_ns = 0;
+	if (at + 1 < table->count) {
+		return at + 1;
+	}
+	client->round = client->round + 1 < table->round_count ? client->round + 1 : 0;
+	first = __atomic_load_n(&table->rounds[client->round].first, __ATOMIC_RELAXED);
+	return first < table->count ? first : 0;
+}
+
+static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	const struct weir_policy_table *table, uint64_t hash, uint64_t now_ns) {
+	uint32_t at = weir_policy_cursor(client, table);
+	uint32_t chosen = WEIR_POLICY_NONE;
+
+	(void)hash;
+	(void)now_ns;
+	if (table->round_count == 0) {
+		return WEIR_POLICY_NONE;
+	}
+	client->round = client->round < table->round_count ? client->round : 0;
+	for (uint32_t i = 0; i < WEIR_POLICY_WINDOW && chosen == WEIR_POLICY_NONE; i++) {
+		uint16_t id = weir_policy_id(table, at);
+		uint32_t weight = __atomic_load_n(&table->candidates[at].weight, __ATOMIC_RELAXED);
+		uint32_t least;
+
+		if (client->spent_ns < quota_ns(client, table, client->round, &least) &&
+			weight >= least && weir_policy_can_take(worker, client, id)) {
+			client->spent_ns += weir_policy_cost(worker, id);
+			chosen = id;
+		} else {
+			at = step(client, table, at);
+		}
+	}
+	weir_policy_set_cursor(client, table, at);
+	return chosen;
+}
+
+const struct weir_policy_ops weir_interleaved_ops = {
+	.start = start, .resume = resume, .choose = choose, .cursor = true};

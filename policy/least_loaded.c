@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Least loaded: the candidate with the fewest active flows and recent errors, in turn among equals.
+// Errors count so that a backend that fails at once does not look idle.
+#include "recent_errors.h"
+#include "window.h"
+
+static uint32_t key(struct weir_policy_client *client, struct weir_policy_backend *backend) {
+	return weir_policy_load(client, backend);
+}
+
+static void start(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	const struct weir_policy_table *table, uint64_t now_ns) {
+	(void)now_ns;
+	weir_window_load(worker, client, table, &weir_least_loaded_ops);
+}
+
+static void resume(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	const struct weir_policy_table *table, bool found, uint64_t now_ns) {
+	(void)found;
+	start(worker, client, table, now_ns);
+}
+
+static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	const struct weir_policy_table *table, uint64_t hash, uint64_t now_ns) {
+	uint32_t load;
+	uint32_t place = weir_window_least(client, 0, &load);
+
+	(void)hash;
+	(void)now_ns;
+	if (place == WEIR_POLICY_NONE) {
+		return WEIR_POLICY_NONE;
+	}
+	return weir_window_take(worker, client, table, &weir_least_loaded_ops, place);
+}
+
+const struct weir_policy_ops weir_least_loaded_ops = {
+	.start = start, .resume = resume, .choose = choose, .key = key, .cursor = true};

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Maglev: the slot of the flow's hash names the candidate, the same on every instance. A candidate
+// at its limit is passed over for those of the slots that follow.
+//
+// A worker keeps no state for it, so that adopting a table costs nothing.
+#include "policy_private.h"
+
+static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	const struct weir_policy_table *table, uint64_t hash, uint64_t now_ns) {
+	uint32_t steps = weir_policy_min(table->slot_count, WEIR_POLICY_WINDOW);
+	uint32_t slot;
+
+	(void)now_ns;
+	if (table->slots == NULL || steps == 0) {
+		return WEIR_POLICY_NONE;
+	}
+	slot = weir_policy_slot(hash, table->slot_count);
+	for (; steps > 0; steps--) {
+		uint16_t index = __atomic_load_n(&table->slots[slot], __ATOMIC_RELAXED);
+
+		if (index < table->count) {
+			uint16_t id = weir_policy_id(table, index);
+
+			if (weir_policy_can_take(worker, client, id)) {
+				return id;
+			}
+		}
+		slot = slot + 1 < table->slot_count ? slot + 1 : 0;
+	}
+	return WEIR_POLICY_NONE;
+}
+
+const struct weir_policy_ops weir_maglev_ops = {.choose = choose};

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "moving.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct weir_moving {
+	uint64_t count;
+	uint64_t sum_ns;
+	uint64_t least_ns;
+	uint64_t most_ns;
+	uint64_t last_ns;
+	uint64_t window_sum_ns;
+	uint64_t *sorted; // the ring's samples in ascending order; NULL without median
+	uint32_t window;
+	uint32_t window_count;
+	uint32_t at; // where the next sample goes: the oldest one once the ring is full
+	uint64_t ring[];
+};
+
+struct weir_moving *weir_moving_create(uint32_t window, bool median) {
+	size_t samples = median ? 2 * (size_t)window : window;
+	struct weir_moving *moving;
+
+	if (window == 0) {
+		return NULL;
+	}
+	moving = calloc(1, sizeof(*moving) + samples * sizeof(moving->ring[0]));
+	if (moving == NULL) {
+		return NULL;
+	}
+	moving->window = window;
+	moving->sorted = median ? moving->ring + window : NULL;
+	return moving;
+}
+
+void weir_moving_free(struct weir_moving *moving) {
+	free(moving);
+}
+
+void weir_moving_reset(struct weir_moving *moving) {
+	uint64_t *sorted = moving->sorted;
+	uint32_t window = moving->window;
+
+	memset(moving, 0, sizeof(*moving));
+	moving->sorted = sorted;
+	moving->window = window;
+}
+
+// First place whose sample is not less.
+static uint32_t find(const struct weir_moving *moving, uint64_t sample) {
+	uint32_t low = 0, high = moving->window_count;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (moving->sorted[middle] < sample) {
+			low = middle + 1;
+		} else {
+			high = middle;
+		}
+	}
+	return low;
+}
+
+static void remove_sorted(struct weir_moving *moving, uint64_t sample) {
+	uint32_t at = find(moving, sample);
+
+	memmove(moving->sorted + at, moving->sorted + at + 1,
+		(moving->window_count - at - 1) * sizeof(moving->sorted[0]));
+}
+
+static void insert_sorted(struct weir_moving *moving, uint64_t sample) {
+	uint32_t at = find(moving, sample);
+
+	memmove(moving->sorted + at + 1, moving->sorted + at,
+		(moving->window_count - at) * sizeof(moving->sorted[0]));
+	moving->sorted[at] = sample;
+}
+
+static void drop_oldest(struct weir_moving *moving) {
+	uint64_t oldest = moving->ring[moving->at];
+
+	if (moving->sorted != NULL) {
+		remove_sorted(moving, oldest);
+	}
+	moving->window_sum_ns -= oldest;
+	moving->window_count--;
+}
+
+void weir_moving_add(struct weir_moving *moving, uint64_t sample_ns, uint64_t now_ns) {
+	uint64_t most = UINT64_MAX / moving->window; // the sum of the window cannot overflow
+
+	sample_ns = sample_ns < most ? sample_ns : most;
+	if (moving->window_count == moving->window) {
+		drop_oldest(moving);
+	}
+	if (moving->sorted != NULL) {
+		insert_sorted(moving, sample_ns);
+	}
+	moving->ring[moving->at] = sample_ns;
+	moving->at = moving->at + 1 < moving->window ? moving->at + 1 : 0;
+	moving->window_count++;
+	moving->window_sum_ns += sample_ns;
+	if (moving->count == 0 || sample_ns < moving->least_ns) {
+		moving->least_ns = sample_ns;
+	}
+	moving->most_ns = sample_ns > moving->most_ns ? sample_ns : moving->most_ns;
+	if (__builtin_add_overflow(moving->sum_ns, sample_ns, &moving->sum_ns)) {
+		moving->sum_ns = UINT64_MAX;
+	}
+	moving->count++;
+	moving->last_ns = now_ns;
+}
+
+static uint64_t mean(const struct weir_moving *moving) {
+	uint64_t n = moving->window_count;
+
+	if (n == 0) {
+		return 0;
+	}
+	return moving->window_sum_ns / n + (moving->window_sum_ns % n >= (n + 1) / 2);
+}
+
+static uint64_t median(const struct weir_moving *moving) {
+	uint64_t low, high;
+
+	if (moving->sorted == NULL || moving->window_count == 0) {
+		return 0;
+	}
+	low = moving->sorted[(moving->window_count - 1) / 2];
+	high = moving->sorted[moving->window_count / 2];
+	return low + (high - low) / 2;
+}
+
+void weir_moving_read(const struct weir_moving *moving, struct weir_moving_stats *ret_stats) {
+	*ret_stats = (struct weir_moving_stats){
+		.count = moving->count,
+		.sum_ns = moving->sum_ns,
+		.least_ns = moving->least_ns,
+		.most_ns = moving->most_ns,
+		.last_ns = moving->last_ns,
+		.window_sum_ns = moving->window_sum_ns,
+		.window_count = moving->window_count,
+		.mean_ns = mean(moving),
+		.median_ns = median(moving),
+	};
+}
+
+uint64_t weir_moving_estimate_ns(
+	const struct weir_moving *moving, uint64_t now_ns, uint64_t ttl_ns) {
+	uint64_t estimate;
+
+	// The newest sample may bear a later time than the caller's: another thread's clock.
+	if (moving->count == 0 ||
+		(now_ns > moving->last_ns && now_ns - moving->last_ns >= ttl_ns)) {
+		return 0;
+	}
+	estimate = moving->sorted != NULL ? median(moving) : mean(moving);
+	return estimate > 0 ? estimate : 1;
+}
+
+void weir_moving_costs(const uint64_t *estimates_ns, uint32_t n, uint64_t *costs_ns) {
+	unsigned __int128 sum = 0;
+	uint32_t known = 0;
+	uint64_t unknown;
+
+	for (uint32_t i = 0; i < n; i++) {
+		sum += estimates_ns[i];
+		known += estimates_ns[i] > 0;
+	}
+	unknown = known > 0 ? (uint64_t)(sum / known) : 0;
+	for (uint32_t i = 0; i < n; i++) {
+		costs_ns[i] = estimates_ns[i] > 0 ? estimates_ns[i] : unknown;
+	}
+}

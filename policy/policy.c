@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "policy.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "recent_errors.h"
+#include "window.h"
+
+static const char *const names[] = {
+#define X(name, key, needs) [WEIR_POLICY_##name] = (key),
+	WEIR_POLICIES(X)
+#undef X
+};
+
+static const uint8_t needs_of[] = {
+#define X(name, key, needs) [WEIR_POLICY_##name] = (needs),
+	WEIR_POLICIES(X)
+#undef X
+};
+
+static const struct weir_policy_ops *const ops_of[WEIR_POLICY_COUNT] = {
+	[WEIR_POLICY_MAGLEV] = &weir_maglev_ops,
+	[WEIR_POLICY_ROUND_ROBIN] = &weir_round_robin_ops,
+	[WEIR_POLICY_LEAST_LOADED] = &weir_least_loaded_ops,
+	[WEIR_POLICY_WEIGHTED_ROUND_ROBIN] = &weir_weighted_round_robin_ops,
+	[WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN] = &weir_interleaved_ops,
+	[WEIR_POLICY_TIME_WEIGHTED_ROUND_ROBIN] = &weir_time_weighted_ops,
+	[WEIR_POLICY_FAIR_SHARE] = &weir_fair_share_ops,
+	[WEIR_POLICY_RANDOM] = &weir_random_ops,
+	[WEIR_POLICY_POWER_OF_TWO] = &weir_power_of_two_ops,
+};
+
+const char *weir_policy_name(enum weir_policy policy) {
+	return (unsigned int)policy < WEIR_POLICY_COUNT ? names[policy] : "unknown";
+}
+
+int weir_policy_parse(const char *name) {
+	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
+		if (strcmp(name, names[policy]) == 0) {
+			return policy;
+		}
+	}
+	return -EINVAL;
+}
+
+uint8_t weir_policy_needs(enum weir_policy policy) {
+	return (unsigned int)policy < WEIR_POLICY_COUNT ? needs_of[policy] : 0;
+}
+
+// A client's settings come from adopt, which lets no other policy in.
+static const struct weir_policy_ops *client_ops(const struct weir_policy_client *client) {
+	return ops_of[client->settings.policy];
+}
+
+// Find the backend of the cursor in another table. Without it, its index is the backend that
+// followed it, as long as no other one has come or gone.
+static bool find_cursor(
+	struct weir_policy_client *client, const struct weir_policy_table *table, uint32_t index) {
+	uint32_t at = index < table->count ? index : 0;
+
+	if (weir_policy_id(table, at) == client->cursor_id) {
+		client->cursor = at;
+		return true;
+	}
+	for (uint32_t i = 0; i < table->count; i++) {
+		if (weir_policy_id(table, i) == client->cursor_id) {
+			client->cursor = i;
+			return true;
+		}
+	}
+	weir_policy_set_cursor(client, table, at);
+	return false;
+}
+
+// Cursors that could not be spread when there were few candidates, or that were spread over a part
+// of what there is now, would let the workers march in step.
+static bool must_spread(const struct weir_policy_worker *worker,
+	const struct weir_policy_client *client, const struct weir_policy_table *table) {
+	return worker->ranks > 1 && table->count > client->count &&
+	       (client->count < worker->ranks || client->count <= table->count / 2);
+}
+
+static void seed(struct weir_policy_worker *worker) {
+	if (worker->random == 0) {
+		worker->random = weir_policy_mix(UINT64_C(0x9e3779b97f4a7c15) * (worker->rank + 1));
+	}
+}
+
+void weir_policy_adopt(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	const struct weir_policy_table *table, uint64_t now_ns) {
+	uint8_t former = client->settings.policy;
+	const struct weir_policy_ops *ops;
+	bool found = true;
+
+	client->settings = table->settings;
+	if (client->settings.policy >= WEIR_POLICY_COUNT) {
+		client->settings.policy = WEIR_POLICY_ROUND_ROBIN;
+	}
+	client->limit = client->settings.max_active_flows > 0 ? client->settings.max_active_flows
+							      : UINT32_MAX;
+	client->exhausted = 0;
+	weir_errors_adopt(client, now_ns);
+	seed(worker);
+	if (client->settings.policy != former) {
+		client->started = 0;
+	}
+	if (table->count == 0) {
+		return;
+	}
+	ops = client_ops(client);
+	if (client->started == 0) {
+		weir_policy_set_cursor(client, table, weir_policy_start(worker, table));
+		client->spill_cursor = client->cursor;
+	} else if (ops->cursor && must_spread(worker, client, table)) {
+		weir_policy_set_cursor(client, table, weir_policy_start(worker, table));
+		found = false;
+	} else if (ops->cursor) {
+		found = find_cursor(client, table,
+			ops->key != NULL ? weir_window_cursor_index(client) : client->cursor);
+	}
+	if (client->started == 0 && ops->start != NULL) {
+		ops->start(worker, client, table, now_ns);
+	} else if (client->started != 0 && ops->resume != NULL) {
+		ops->resume(worker, client, table, found, now_ns);
+	}
+	client->started = 1;
+	client->count = table->count;
+}
+
+// Errors grow old: see to it that the scan notices.
+static void tick(
+	struct weir_policy_worker *worker, struct weir_policy_client *client, uint64_t now_ns) {
+	const struct weir_policy_ops *ops = client_ops(client);
+
+	weir_errors_tick(client, now_ns);
+	for (uint32_t place = 0; ops->key != NULL && place < client->window_count; place++) {
+		uint16_t id = client->id[place];
+
+		if (id < worker->backend_count && worker->backends[id].errors != 0) {
+			weir_window_refresh(worker, client, ops, id);
+		}
+	}
+}
+
+struct weir_chosen weir_policy_choose(struct weir_policy_worker *worker,
+	struct weir_policy_client *client, const struct weir_policy_table *table, uint64_t hash,
+	uint64_t now_ns) {
+	struct weir_chosen chosen = {.how = WEIR_CHOSEN_NOBODY};
+	uint32_t id;
+
+	if (table->count == 0) {
+		return chosen;
+	}
+	if (now_ns >= client->tick_end_ns) {
+		tick(worker, client, now_ns);
+	}
+	id = WEIR_POLICY_NONE;
+	if (client->exhausted == 0) {
+		id = client_ops(client)->choose(worker, client, table, hash, now_ns);
+	}
+	if (id == WEIR_POLICY_NONE) {
+		return weir_policy_fall_back(worker, client, table);
+	}
+	chosen.id = (uint16_t)id;
+	chosen.how = WEIR_CHOSEN;
+	return chosen;
+}
+
+void weir_policy_started(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	uint16_t id, uint64_t now_ns) {
+	const struct weir_policy_ops *ops = client_ops(client);
+
+	worker->backends[id].active++;
+	if (ops->charge != NULL) {
+		ops->charge(worker, client, id, now_ns);
+	}
+	if (ops->key != NULL) {
+		weir_window_refresh(worker, client, ops, id);
+	}
+}
+
+void weir_policy_ended(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	uint16_t id, enum weir_outcome outcome, uint64_t now_ns) {
+	const struct weir_policy_ops *ops = client_ops(client);
+	struct weir_policy_backend *backend = &worker->backends[id];
+
+	if (backend->active > 0) {
+		backend->active--;
+	}
+	if (backend->active < client->limit) {
+		client->exhausted = 0;
+	}
+	if ((client->settings.needs & WEIR_NEEDS_ERRORS) != 0 &&
+		(outcome == WEIR_OUTCOME_REFUSED || outcome == WEIR_OUTCOME_UNANSWERED)) {
+		if (now_ns >= client->tick_end_ns) {
+			tick(worker, client, now_ns);
+		}
+		weir_errors_add(client, backend);
+	}
+	if (ops->key != NULL) {
+		weir_window_refresh(worker, client, ops, id);
+	}
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Policies: who gets the next new flow of a service. One implementation for workers, simulator and
+// tests. Each policy lives in a file of its own (policy_private.h is what they share); this header
+// is all that their users see.
+//
+//   table     what control published for a service: its candidates, and the policy's settings
+//   worker    what one worker knows of all backends, by backend id: flows, errors, charges
+//   client    one worker's state for one service: cursors and the window of a scan. The "client
+//             task" of the SRE book, chapter 20.
+//
+// Life of a flow: choose -> started -> ended. A flow that was chosen but not entered into the flow
+// table is never started: it moves the cursor and counts as no load.
+//
+// Cost: O(1), or a scan without branches of at most WEIR_POLICY_WINDOW candidates. With more
+// candidates than that, a scanning policy works on a window that slides on over all of them.
+//
+// Threads: a worker and its clients belong to one thread. cost_ns is written by another one
+// (relaxed stores of whole words). No allocation, no clock (time is an argument), no lock, no
+// division in the common case.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define WEIR_POLICY_WINDOW 128u // most candidates that one choice looks at
+#define WEIR_POLICY_ERROR_SLOTS 8u // recent errors are counted in this many slots of time
+
+// X(NAME, "name", needs)
+#define WEIR_POLICIES(X) \
+	X(MAGLEV, "maglev", WEIR_NEEDS_SLOTS) \
+	X(ROUND_ROBIN, "round-robin", 0) \
+	X(LEAST_LOADED, "least-loaded", WEIR_NEEDS_ERRORS) \
+	X(WEIGHTED_ROUND_ROBIN, "weighted-round-robin", 0) \
+	X(INTERLEAVED_WEIGHTED_ROUND_ROBIN, "interleaved-weighted-round-robin", \
+		WEIR_NEEDS_COST | WEIR_NEEDS_ROUNDS) \
+	X(TIME_WEIGHTED_ROUND_ROBIN, "time-weighted-round-robin", WEIR_NEEDS_COST) \
+	X(FAIR_SHARE, "fair-share", WEIR_NEEDS_COST) \
+	X(RANDOM, "random", 0) \
+	X(POWER_OF_TWO, "power-of-two", WEIR_NEEDS_ERRORS)
+
+// What a policy needs to be told or given. Nothing else is collected for it.
+#define WEIR_NEEDS_SLOTS 0x01u // to choose by a weighted Maglev table
+#define WEIR_NEEDS_ROUNDS 0x02u // the rounds of the interleaved schedule
+#define WEIR_NEEDS_ERRORS 0x04u // recent errors
+#define WEIR_NEEDS_COST 0x08u // estimates of the service time
+#define WEIR_NEEDS_OF_POLICY 0x0fu // the bits above: fixed for a policy
+#define WEIR_NEEDS_TIMES 0x10u // flows' service times must be measured (set per table, by control)
+
+enum weir_policy {
+#define X(name, key, needs) WEIR_POLICY_##name,
+	WEIR_POLICIES(X)
+#undef X
+		WEIR_POLICY_COUNT,
+};
+
+// What happens to a new flow when every candidate has reached its limit of active flows.
+// X(NAME, "name")
+#define WEIR_WHEN_EXHAUSTED(X) X(SPILL, "spill") X(REJECT, "reject")
+enum weir_when_exhausted {
+#define X(name, key) WEIR_EXHAUSTED_##name,
+	WEIR_WHEN_EXHAUSTED(X)
+#undef X
+};
+
+// How a flow ended, as far as policies are concerned.
+enum weir_outcome {
+	WEIR_OUTCOME_COMPLETED, // FIN, or RST of an established connection, or a UDP flow gone idle
+	WEIR_OUTCOME_REFUSED, // RST while half-open: an error
+	WEIR_OUTCOME_UNANSWERED, // half-open until the timeout: an error
+	WEIR_OUTCOME_ABANDONED, // established and idle until the timeout, or evicted: neither
+};
+
+// One backend that may be chosen. In a published table: control writes, workers read.
+struct weir_candidate { // 8 bytes
+	uint16_t id; // backend id
+	uint16_t stride; // weight scaled to 1..65535 (stride.h); weighted-round-robin only, else 0
+	uint32_t weight; // effective, above 0
+};
+_Static_assert(sizeof(struct weir_candidate) == 8, "segment ABI");
+
+// One round of the interleaved schedule: the candidates of at least this weight take part.
+struct weir_round { // 8 bytes, ascending weights
+	uint32_t weight;
+	uint32_t first; // lowest index of a candidate that takes part
+};
+_Static_assert(sizeof(struct weir_round) == 8, "segment ABI");
+
+// Settings of a service's policy, as published. 16 bytes.
+struct weir_policy_settings {
+	uint8_t policy; // enum weir_policy
+	uint8_t needs; // WEIR_NEEDS_*; those of the policy, and WEIR_NEEDS_TIMES as configured
+	uint8_t when_exhausted; // enum weir_when_exhausted
+	uint8_t documented_rounds; // interleaved: 1 = quota of a round is its weight (see the file)
+	uint32_t max_active_flows; // of one backend and worker; 0 = no limit
+	uint32_t error_window_ms; // how long an error counts as an active flow; > 0
+	uint32_t reserved;
+};
+_Static_assert(sizeof(struct weir_policy_settings) == 16, "segment ABI");
+
+// A published table. Pointers and counts are the reader's private copies, checked once; ids,
+// slots and rounds are checked where they are used.
+struct weir_policy_table {
+	const struct weir_candidate *candidates; // ordered as control likes
+	const uint16_t *slots; // Maglev table of the consistent choice: index into candidates
+	const struct weir_round *rounds;
+	uint32_t count; // of candidates; 0 = nobody can be chosen
+	uint32_t slot_count;
+	uint32_t round_count;
+	struct weir_policy_settings settings;
+};
+
+// What a worker knows of one backend. One cache line.
+struct weir_policy_backend {
+	uint64_t end_ns; // fair-share: when all that it was given is predicted to have ended
+	uint32_t active; // flows started and not ended
+	uint32_t errors; // sum of error[]
+	uint32_t error_tick; // tick of the newest of error[]
+	uint16_t error[WEIR_POLICY_ERROR_SLOTS]; // by tick modulo slots
+	uint16_t place; // in the window of its service's client; checked against client->id[]
+	uint8_t reserved[26];
+};
+_Static_assert(sizeof(struct weir_policy_backend) == 64, "one cache line");
+
+struct weir_policy_worker {
+	struct weir_policy_backend *backends; // [backend_count], zeroed at start, owned by the user
+	const uint64_t *cost_ns; // [backend_count] mean or median service time; 0 = unknown
+	uint32_t backend_count;
+	uint32_t rank; // 0 .. ranks - 1: schedules of different workers start at different points
+	uint32_t ranks;
+	uint64_t random; // state of the generator
+};
+
+struct weir_policy_client {
+	// The window of a scanning policy. Place p is candidate p as long as all candidates fit.
+	uint32_t key[WEIR_POLICY_WINDOW] __attribute__((aligned(64))); // what a scan minimises
+	uint32_t full[WEIR_POLICY_WINDOW]; // ~0 = at its limit of active flows, or not there
+	uint16_t id[WEIR_POLICY_WINDOW]; // backend ids of the window
+	uint32_t window_count; // places in use
+	uint32_t window_next; // candidate that enters when the window slides on
+	uint32_t window_place; // place that it takes
+	// Cursors.
+	uint32_t cursor; // looked at first: a candidate, or a place of the window
+	uint32_t spill_cursor; // candidate where the search for a less loaded one begins
+	uint32_t generation; // weighted-round-robin: of the stride schedule
+	uint32_t phase; // weighted-round-robin: where in the schedule this worker stands
+	uint32_t round; // interleaved
+	uint32_t last_id; // weighted-round-robin: the last choice, to fall back on
+	uint64_t rounds_hash; // interleaved: tells whether the rounds have changed
+	uint64_t spent_ns; // time-weighted, interleaved: used up in this turn
+	uint64_t base_ns; // fair-share: keys count from here
+	uint64_t virtual_ns; // fair-share: predicted end of the last choice before it was charged
+	// Recent errors.
+	uint64_t tick_end_ns; // when tick moves on; never, unless errors are collected
+	uint64_t tick_ns; // length of a tick
+	uint32_t tick;
+	// The adopted table.
+	uint32_t count; // candidates of the last table that had any
+	uint32_t limit; // of active flows; UINT32_MAX = none
+	struct weir_policy_settings settings;
+	uint16_t cursor_id; // backend at the cursor, to find the place again in the next table
+	uint8_t exhausted; // all candidates are known to be at the limit
+	uint8_t started; // the policy has adopted a table with candidates
+};
+
+enum weir_chosen_how {
+	WEIR_CHOSEN, // as the policy says
+	// All were at their limit (of more than WEIR_POLICY_WINDOW candidates: all that were looked
+	// at; the next choice looks at others):
+	WEIR_CHOSEN_SPILLED, // the least loaded one
+	WEIR_CHOSEN_REJECTED, // nobody
+	WEIR_CHOSEN_NOBODY, // the table has no candidate
+};
+
+struct weir_chosen {
+	uint16_t id; // valid for WEIR_CHOSEN and _SPILLED, below worker->backend_count
+	uint8_t how; // enum weir_chosen_how
+};
+
+// A table was published: continue from where the client stands. Keeps cursors and all that is
+// known of backends. Call before the first choose with a new table. client zeroed at first.
+void weir_policy_adopt(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	const struct weir_policy_table *table, uint64_t now_ns);
+
+// Choose a backend for a new flow. hash is the flow's (policy/hash.h).
+struct weir_chosen weir_policy_choose(struct weir_policy_worker *worker,
+	struct weir_policy_client *client, const struct weir_policy_table *table, uint64_t hash,
+	uint64_t now_ns);
+
+// A flow began at backend `id` (< backend_count) of the client's service.
+void weir_policy_started(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	uint16_t id, uint64_t now_ns);
+
+// A flow that was started has ended, or finished its work.
+void weir_policy_ended(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	uint16_t id, enum weir_outcome outcome, uint64_t now_ns);
+
+// The slot of a hash in a Maglev table: multiply and shift, no division. slots > 0.
+static inline uint32_t weir_policy_slot(uint64_t hash, uint32_t slots) {
+	return (uint32_t)(((hash >> 32) * slots) >> 32);
+}
+
+const char *weir_policy_name(enum weir_policy policy); // "unknown" when out of range
+int weir_policy_parse(const char *name); // enum weir_policy or -EINVAL
+uint8_t weir_policy_needs(enum weir_policy policy);

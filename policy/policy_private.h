@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What the files of the policies share: the interface that each one fills in, and small helpers.
+// Used by policy.c and the policies only.
+//
+// Trust: candidates, slots and rounds lie in memory that another process may write at any time.
+// What is read from there is read once, and compared with private counts before it is an index.
+#pragma once
+
+#include <stddef.h>
+
+#include "policy.h"
+
+#define WEIR_POLICY_NONE 0xffffffffu
+#define WEIR_POLICY_UNKNOWN_COST_NS 1000000u // charged for a flow whose cost is not known
+#define WEIR_POLICY_COST_MAX_NS (UINT64_C(1) << 42) // 73 minutes; keeps sums far from wrapping
+
+// All but choose may be NULL.
+struct weir_policy_ops {
+	// The first table with this policy: set up its own state. The cursor is at the worker's
+	// start.
+	void (*start)(struct weir_policy_worker *worker, struct weir_policy_client *client,
+		const struct weir_policy_table *table, uint64_t now_ns);
+	// Another table of the same policy. The cursor is at the same backend as before if that one
+	// is still there (found), else where it was.
+	void (*resume)(struct weir_policy_worker *worker, struct weir_policy_client *client,
+		const struct weir_policy_table *table, bool found, uint64_t now_ns);
+	// Called with table->count > 0. Returns a backend id below backend_count and below the
+	// limit, or WEIR_POLICY_NONE when it met none in WEIR_POLICY_WINDOW steps: policy.c then
+	// looks for the least loaded one.
+	uint32_t (*choose)(struct weir_policy_worker *worker, struct weir_policy_client *client,
+		const struct weir_policy_table *table, uint64_t hash, uint64_t now_ns);
+	// A flow began.
+	void (*charge)(struct weir_policy_worker *worker, struct weir_policy_client *client,
+		uint16_t id, uint64_t now_ns);
+	// The policy scans the window (window.h): what it minimises, of one backend.
+	uint32_t (*key)(struct weir_policy_client *client, struct weir_policy_backend *backend);
+	bool cursor; // the cursor must follow its backend from table to table
+};
+
+extern const struct weir_policy_ops weir_maglev_ops;
+extern const struct weir_policy_ops weir_round_robin_ops;
+extern const struct weir_policy_ops weir_least_loaded_ops;
+extern const struct weir_policy_ops weir_weighted_round_robin_ops;
+extern const struct weir_policy_ops weir_interleaved_ops;
+extern const struct weir_policy_ops weir_time_weighted_ops;
+extern const struct weir_policy_ops weir_fair_share_ops;
+extern const struct weir_policy_ops weir_random_ops;
+extern const struct weir_policy_ops weir_power_of_two_ops;
+
+static inline uint32_t weir_policy_min(uint32_t a, uint32_t b) {
+	return a < b ? a : b;
+}
+
+static inline uint64_t weir_policy_max64(uint64_t a, uint64_t b) {
+	return a > b ? a : b;
+}
+
+// index < table->count. The id may be garbage.
+static inline uint16_t weir_policy_id(const struct weir_policy_table *table, uint32_t index) {
+	return __atomic_load_n(&table->candidates[index].id, __ATOMIC_RELAXED);
+}
+
+static inline uint32_t weir_policy_next(const struct weir_policy_table *table, uint32_t index) {
+	return index + 1 < table->count ? index + 1 : 0;
+}
+
+// The cursor as an index below table->count.
+static inline uint32_t weir_policy_cursor(
+	const struct weir_policy_client *client, const struct weir_policy_table *table) {
+	return client->cursor < table->count ? client->cursor : 0;
+}
+
+// index < table->count.
+static inline void weir_policy_set_cursor(
+	struct weir_policy_client *client, const struct weir_policy_table *table, uint32_t index) {
+	client->cursor = index;
+	client->cursor_id = weir_policy_id(table, index);
+}
+
+// Where this worker's cursor starts: workers are spread over the candidates. table->count > 0.
+static inline uint32_t weir_policy_start(
+	const struct weir_policy_worker *worker, const struct weir_policy_table *table) {
+	uint32_t ranks = worker->ranks > 0 ? worker->ranks : 1;
+
+	return (uint32_t)((uint64_t)(worker->rank % ranks) * table->count / ranks);
+}
+
+// There is such a backend, and it is below the limit.
+static inline bool weir_policy_can_take(const struct weir_policy_worker *worker,
+	const struct weir_policy_client *client, uint32_t id) {
+	return id < worker->backend_count &&
+	       (client->limit == UINT32_MAX || worker->backends[id].active < client->limit);
+}
+
+// What a flow is predicted to cost. id < backend_count. Only for policies with WEIR_NEEDS_COST.
+static inline uint64_t weir_policy_cost(const struct weir_policy_worker *worker, uint32_t id) {
+	uint64_t cost = __atomic_load_n(&worker->cost_ns[id], __ATOMIC_RELAXED);
+
+	cost = cost > 0 ? cost : WEIR_POLICY_UNKNOWN_COST_NS;
+	return cost < WEIR_POLICY_COST_MAX_NS ? cost : WEIR_POLICY_COST_MAX_NS;
+}
+
+// SplitMix64.
+static inline uint64_t weir_policy_mix(uint64_t x) {
+	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+	return x ^ x >> 31;
+}
+
+// 0 .. n - 1. n > 0.
+static inline uint32_t weir_policy_uniform(struct weir_policy_worker *worker, uint32_t n) {
+	worker->random += UINT64_C(0x9e3779b97f4a7c15);
+	return (uint32_t)(((weir_policy_mix(worker->random) >> 32) * n) >> 32);
+}
+
+// Nobody was found by the policy: the least loaded candidate below the limit, or what the settings
+// say when there is none. table->count > 0. (flow_control.c)
+struct weir_chosen weir_policy_fall_back(struct weir_policy_worker *worker,
+	struct weir_policy_client *client, const struct weir_policy_table *table);

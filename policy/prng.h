@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Portable random numbers: the same on every machine and in every language, so that all clients
+// agree on a shuffle without talking to each other. Used by subsetting; never on the packet path.
+//
+// Source: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014); bounds by multiply-high, without
+// rejection: the bias of below(n) is under n / 2^64.
+//
+// Threads: pure functions; the state is the caller's.
+#pragma once
+
+#include <stdint.h>
+
+struct weir_prng {
+	uint64_t state; // the seed, at first
+};
+
+static inline uint64_t weir_prng_next(struct weir_prng *prng) {
+	uint64_t x = prng->state += 0x9e3779b97f4a7c15ull;
+
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+	return x ^ x >> 31;
+}
+
+// 0 .. n - 1. n > 0.
+static inline uint32_t weir_prng_below(struct weir_prng *prng, uint32_t n) {
+	return (uint32_t)((unsigned __int128)weir_prng_next(prng) * n >> 64);
+}
+
+// Fisher-Yates from the last item down: n - 1 numbers are drawn.
+static inline void weir_prng_shuffle(struct weir_prng *prng, uint32_t *items, uint32_t n) {
+	for (uint32_t last = n; last-- > 1;) {
+		uint32_t other = weir_prng_below(prng, last + 1);
+		uint32_t item = items[last];
+
+		items[last] = items[other];
+		items[other] = item;
+	}
+}

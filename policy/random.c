@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Random: any candidate, all alike. For comparison.
+#include "policy_private.h"
+
+#define DRAWS 16u // before the least loaded one is looked for
+
+static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	const struct weir_policy_table *table, uint64_t hash, uint64_t now_ns) {
+	(void)hash;
+	(void)now_ns;
+	for (uint32_t i = 0; i < DRAWS; i++) {
+		uint16_t id = weir_policy_id(table, weir_policy_uniform(worker, table->count));
+
+		if (weir_policy_can_take(worker, client, id)) {
+			return id;
+		}
+	}
+	return WEIR_POLICY_NONE;
+}
+
+const struct weir_policy_ops weir_random_ops = {.choose = choose};

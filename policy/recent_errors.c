@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "recent_errors.h"
+
+#include <string.h>
+
+// A tick is an eighth of the window: of its milliseconds, so many nanoseconds.
+#define TICK_NS_PER_WINDOW_MS (UINT64_C(1000000) / WEIR_POLICY_ERROR_SLOTS)
+
+void weir_errors_adopt(struct weir_policy_client *client, uint64_t now_ns) {
+	uint64_t tick_ns = client->settings.error_window_ms * TICK_NS_PER_WINDOW_MS;
+
+	if ((client->settings.needs & WEIR_NEEDS_ERRORS) == 0) {
+		// Time stands still from now on: what was collected is to be forgotten at once.
+		client->tick += client->tick_ns > 0 ? WEIR_POLICY_ERROR_SLOTS : 0;
+		client->tick_end_ns = UINT64_MAX;
+		client->tick_ns = 0;
+		return;
+	}
+	tick_ns = tick_ns > 0 ? tick_ns : 1;
+	if (client->tick_ns != tick_ns) {
+		client->tick_ns = tick_ns;
+		client->tick_end_ns = now_ns + tick_ns;
+	}
+}
+
+void weir_errors_tick(struct weir_policy_client *client, uint64_t now_ns) {
+	for (uint32_t i = 0; i < WEIR_POLICY_ERROR_SLOTS; i++) {
+		if (now_ns < client->tick_end_ns) {
+			return;
+		}
+		client->tick++;
+		client->tick_end_ns += client->tick_ns;
+	}
+	if (now_ns >= client->tick_end_ns) {
+		// All slots have been passed by: where the next tick ends is free to choose.
+		client->tick_end_ns = now_ns + client->tick_ns;
+	}
+}
+
+void weir_errors_age(const struct weir_policy_client *client, struct weir_policy_backend *backend) {
+	uint32_t ticks = client->tick - backend->error_tick;
+
+	if (ticks >= WEIR_POLICY_ERROR_SLOTS) {
+		memset(backend->error, 0, sizeof(backend->error));
+		backend->errors = 0;
+	} else {
+		for (uint32_t i = 1; i <= ticks; i++) {
+			uint32_t slot = (backend->error_tick + i) % WEIR_POLICY_ERROR_SLOTS;
+
+			backend->errors -= backend->error[slot];
+			backend->error[slot] = 0;
+		}
+	}
+	backend->error_tick = client->tick;
+}
+
+void weir_errors_add(const struct weir_policy_client *client, struct weir_policy_backend *backend) {
+	uint16_t *slot = &backend->error[client->tick % WEIR_POLICY_ERROR_SLOTS];
+
+	weir_errors_age(client, backend);
+	if (*slot < UINT16_MAX) {
+		(*slot)++;
+		backend->errors++;
+	}
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Recent errors of backends: counted in WEIR_POLICY_ERROR_SLOTS slots of time, so that an error
+// counts as an active flow for seven eighths of the window at least, and for all of it at most.
+// Called by policy.c and by the policies that look at loads.
+//
+// Threads: as policy.h. Time moves on by comparison, however long nothing was asked.
+#pragma once
+
+#include "policy_private.h"
+
+// Collect errors from now on, or do not. Counts that exist are kept.
+void weir_errors_adopt(struct weir_policy_client *client, uint64_t now_ns);
+
+// To be called when now_ns >= client->tick_end_ns.
+void weir_errors_tick(struct weir_policy_client *client, uint64_t now_ns);
+
+// Forget what is too old at client->tick.
+void weir_errors_age(const struct weir_policy_client *client, struct weir_policy_backend *backend);
+
+void weir_errors_add(const struct weir_policy_client *client, struct weir_policy_backend *backend);
+
+// Active flows and recent errors.
+static inline uint32_t weir_policy_load(
+	const struct weir_policy_client *client, struct weir_policy_backend *backend) {
+	if (backend->errors != 0) {
+		weir_errors_age(client, backend);
+	}
+	return backend->active + backend->errors;
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Subsetting: which of a service's backends one client uses. Called by control when the backends,
+// their states or the configuration change, by weirctl's preview and by the simulator; never on
+// the packet path.
+//
+// Sources: "Site Reliability Engineering" (2016), chapter 20, for random and deterministic
+// subsetting; Ward and Wittig, "Deterministic subsetting" (ACM Queue 2022), for rocksteadier.
+//
+// Backends are indexes 0 .. n - 1 into a list that all clients have in the same order (the
+// canonical order; weir_subset_compare_names). Clients are numbered 0, 1, 2 ... without gaps.
+//
+// Guarantees
+//   U1 Pure: the same list, client and parameters give the same subset, on every machine and
+//      whatever happened before. The number of clients does not matter.
+//   U2 A subset never has fewer usable backends than asked while there are more.
+//   U3 When a backend becomes unusable, only the subsets that hold it change, each by that one
+//      member; when it is usable again they are as they were.
+//   U4 deterministic, spread: with clients 0 .. m - 1 and all backends usable, the numbers of
+//      clients of any two backends differ by one at most.
+//
+// A backend that was taken out of the list for good may be left in it as unusable, so that the
+// others keep their places.
+//
+// Threads: pure functions; memory is the caller's. No allocation.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+// X(NAME, "name")
+#define WEIR_SUBSET_ALGORITHMS(X) \
+	X(NONE, "none") \
+	X(RANDOM, "random") \
+	X(DETERMINISTIC, "deterministic") \
+	X(ROCKSTEADIER, "rocksteadier")
+
+enum weir_subset_algorithm {
+#define X(name, key) WEIR_SUBSET_##name,
+	WEIR_SUBSET_ALGORITHMS(X)
+#undef X
+		WEIR_SUBSET_ALGORITHM_COUNT,
+};
+
+// deterministic only: what happens when the size does not divide the number of backends.
+// X(NAME, "name")
+#define WEIR_SUBSET_MODES(X) \
+	X(SPREAD, "spread") /* some subsets are larger; nobody is left out */ \
+	X(EXACT, "exact") /* every subset has the size; each round leaves others out */
+
+enum weir_subset_mode {
+#define X(name, key) WEIR_SUBSET_MODE_##name,
+	WEIR_SUBSET_MODES(X)
+#undef X
+		WEIR_SUBSET_MODE_COUNT,
+};
+
+// Who is one client, that is, who shares a subset. X(NAME, "name")
+#define WEIR_SUBSET_CLIENTS(X) \
+	X(GROUP, "group") /* all instances that may get each other's flows */ \
+	X(INSTANCE, "instance") \
+	X(WORKER, "worker")
+
+enum weir_subset_client {
+#define X(name, key) WEIR_SUBSET_CLIENT_##name,
+	WEIR_SUBSET_CLIENTS(X)
+#undef X
+		WEIR_SUBSET_CLIENT_COUNT,
+};
+
+struct weir_subset_params {
+	enum weir_subset_algorithm algorithm;
+	enum weir_subset_mode mode;
+	uint32_t size; // backends asked for; 0, or not below their number = all
+	uint32_t client; // index of the client
+	uint32_t salt; // the same for all clients; another one gives other shuffles
+};
+
+// Where a client stands in its fleet. Every number is below the one that counts its kind.
+struct weir_subset_place {
+	uint32_t group; // of the group among the groups
+	uint32_t member; // of the instance in its group
+	uint32_t members; // instances of every group, > 0
+	uint32_t worker; // of the worker in its instance
+	uint32_t workers; // workers of every instance, > 0
+};
+
+// One client's slice of a shuffle (deterministic).
+struct weir_subset_slice {
+	uint32_t round; // which shuffle
+	uint32_t first; // index into it
+	uint32_t length;
+};
+
+// Index of the client at a place: 0, 1, 2 ... without gaps over the fleet.
+uint32_t weir_subset_client_index(
+	enum weir_subset_client client, const struct weir_subset_place *place);
+
+// Elements of scratch that choosing among n backends needs.
+size_t weir_subset_scratch_count(uint32_t n);
+
+// All n backends in the order in which the client prefers them.
+//
+// ret_order  [n]
+// scratch    [weir_subset_scratch_count(n)]
+// Returns how many of them the client uses when all are usable: the size, or more by what could
+// not be divided (spread), or n.
+// Cost: O(n).
+uint32_t weir_subset_order(const struct weir_subset_params *params, uint32_t n, uint32_t *ret_order,
+	uint32_t *scratch);
+
+// The client's subset: as many as weir_subset_order says, the first usable ones of its order.
+//
+// usable      [n], 0 = not now; NULL = all are usable
+// ret_subset  [n], in order of preference
+// scratch     [weir_subset_scratch_count(n)]
+// Returns their number.
+// Cost: O(n).
+uint32_t weir_subset_choose(const struct weir_subset_params *params, const uint8_t *usable,
+	uint32_t n, uint32_t *ret_subset, uint32_t *scratch);
+
+// Add to counts[n] the clients of each backend, with clients 0 .. clients - 1; params->client is
+// not read.
+//
+// scratch     [n + weir_subset_scratch_count(n)]
+// Cost: O(clients * n).
+void weir_subset_count(const struct weir_subset_params *params, uint32_t clients,
+	const uint8_t *usable, uint32_t n, uint32_t *counts, uint32_t *scratch);
+
+// Slice of a client in deterministic subsetting. 0 < size < n.
+struct weir_subset_slice weir_subset_slice(
+	enum weir_subset_mode mode, uint32_t client, uint32_t n, uint32_t size);
+
+// Canonical order of names: as strcmp, but digits compare as numbers, so that web-10 comes after
+// web-9 and a backend that is added with the next number comes last. For qsort-like use: < 0, 0
+// (equal names only) or > 0.
+int weir_subset_compare_names(const char *a, const char *b);
+
+const char *weir_subset_name(enum weir_subset_algorithm algorithm); // "unknown" when out of range
+const char *weir_subset_mode_name(enum weir_subset_mode mode);
+const char *weir_subset_client_name(enum weir_subset_client client);
+int weir_subset_parse(const char *name); // enum weir_subset_algorithm or -EINVAL
+int weir_subset_mode_parse(const char *name); // enum weir_subset_mode or -EINVAL
+int weir_subset_client_parse(const char *name); // enum weir_subset_client or -EINVAL

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Random subsetting: every client shuffles the backends for itself. Needs no numbering of clients
+// beyond that they differ. The number of clients of a backend is binomial: uneven, unless subsets
+// are most of the backends.
+#include "subset_private.h"
+
+uint32_t weir_subset_random_order(
+	const struct weir_subset_params *params, uint32_t n, uint32_t *ret_order) {
+	struct weir_prng prng = weir_subset_seeded(params->salt, params->client);
+
+	for (uint32_t i = 0; i < n; i++) {
+		ret_order[i] = i;
+	}
+	weir_prng_shuffle(&prng, ret_order, n);
+	return params->size;
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Rocksteadier subsetting: almost as even as deterministic, and a backend more or less moves only
+// what it must. Backends and clients come in lots of ten. A lot of clients shuffles every lot of
+// backends for itself; its clients visit the lots around a circle (ringsteady.h), taking one
+// backend of each, and begin with different rows of the shuffled lots. Lots that are added find
+// their places between the others and change none of them.
+//
+// The last lot is filled up with padding that is shuffled along and skipped: a new backend takes
+// the place that was kept for it.
+#include "ringsteady.h"
+#include "subset_private.h"
+
+#define LOT WEIR_ROCKSTEADIER_LOT
+
+// [lots][LOT] backends, each lot shuffled. One stream of numbers: a further lot leaves the
+// earlier ones as they are.
+static void shuffle_lots(struct weir_prng prng, uint32_t *table, uint32_t lots) {
+	for (uint32_t lot = 0; lot < lots; lot++) {
+		uint32_t *rows = table + (size_t)lot * LOT;
+
+		for (uint32_t row = 0; row < LOT; row++) {
+			rows[row] = lot * LOT + row;
+		}
+		weir_prng_shuffle(&prng, rows, LOT);
+	}
+}
+
+uint32_t weir_subset_rocksteadier_order(const struct weir_subset_params *params, uint32_t n,
+	uint32_t *ret_order, uint32_t *scratch) {
+	uint32_t client_lot = params->client / LOT;
+	uint32_t lots = (n + LOT - 1) / LOT;
+	uint32_t *table = scratch;
+	uint32_t *circle = scratch + (size_t)lots * LOT; // the lots as they are visited
+	uint32_t rows[LOT];
+	uint32_t found = 0;
+
+	shuffle_lots(weir_subset_seeded(params->salt, client_lot), table, lots);
+	weir_ringsteady_order(client_lot, lots, circle);
+	weir_ringsteady_order(0, LOT, rows);
+
+	for (uint32_t lap = 0; lap < LOT; lap++) {
+		uint32_t row = rows[(params->client + lap) % LOT];
+
+		for (uint32_t i = 0; i < lots; i++) {
+			uint32_t backend = table[(size_t)circle[i] * LOT + row];
+
+			if (backend < n) {
+				ret_order[found++] = backend;
+			}
+		}
+	}
+	return params->size;
+}

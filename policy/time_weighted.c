@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Time-weighted round robin: a backend keeps its turn until the flows that it was given are
+// predicted to have used its weight, in milliseconds of service time.
+//
+// The first flow of a turn is charged as well, so that shares follow the weights; poolifier leaves
+// it out. A flow is charged when it is chosen, so that a burst does not all go to one backend.
+#include "policy_private.h"
+
+#define NS_PER_WEIGHT UINT64_C(1000000)
+
+static void start(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	const struct weir_policy_table *table, uint64_t now_ns) {
+	(void)worker;
+	(void)table;
+	(void)now_ns;
+	client->spent_ns = 0;
+}
+
+static void resume(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	const struct weir_policy_table *table, bool found, uint64_t now_ns) {
+	if (!found) {
+		start(worker, client, table, now_ns);
+	}
+}
+
+static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	const struct weir_policy_table *table, uint64_t hash, uint64_t now_ns) {
+	// One step more than candidates: a turn that is over may be followed by the same one's.
+	uint32_t steps = weir_policy_min(table->count, WEIR_POLICY_WINDOW) + 1;
+	uint32_t at = weir_policy_cursor(client, table);
+
+	(void)hash;
+	(void)now_ns;
+	for (; steps > 0; steps--) {
+		uint16_t id = weir_policy_id(table, at);
+		uint32_t weight = __atomic_load_n(&table->candidates[at].weight, __ATOMIC_RELAXED);
+
+		if (client->spent_ns < weight * NS_PER_WEIGHT &&
+			weir_policy_can_take(worker, client, id)) {
+			client->spent_ns += weir_policy_cost(worker, id);
+			weir_policy_set_cursor(client, table, at);
+			return id;
+		}
+		at = weir_policy_next(table, at);
+		client->spent_ns = 0;
+	}
+	weir_policy_set_cursor(client, table, at);
+	return WEIR_POLICY_NONE;
+}
+
+const struct weir_policy_ops weir_time_weighted_ops = {
+	.start = start, .resume = resume, .choose = choose, .cursor = true};

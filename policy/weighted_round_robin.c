@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Weighted round robin by the static stride schedule (stride.h): in generation g, candidate i of
+// stride w has a turn unless (w * g + i * 32767) mod 65535 < 65535 - w. A choice takes max / mean
+// steps on average, and the schedule is exact over 65,535 generations.
+//
+// Each worker adds a phase of its own, its share of 65535. Without a common counter the turns of r
+// workers then add up to those of one worker with r times as many (Hermite's identity).
+//
+// grpc keeps one sequence number and divides it; index and generation are two counters here. With
+// so few and so heavy candidates among so many light ones that nobody has a turn in
+// WEIR_POLICY_WINDOW steps, the last choice is repeated: it is a heavy one, by its share of turns.
+#include "policy_private.h"
+
+#define STRIDE_MAX 65535u
+#define OFFSET 32767u // of a candidate's schedule from that of its neighbour
+
+static uint32_t modulo_stride_max(uint64_t x) {
+	x = (x & 0xffff) + (x >> 16);
+	x = (x & 0xffff) + (x >> 16);
+	x = (x & 0xffff) + (x >> 16);
+	return x == STRIDE_MAX ? 0 : (uint32_t)x;
+}
+
+static bool has_turn(const struct weir_policy_client *client, uint16_t stride, uint32_t index) {
+	uint64_t phase = (uint64_t)stride * client->generation + (uint64_t)index * OFFSET;
+
+	return modulo_stride_max(phase + client->phase) >= STRIDE_MAX - stride;
+}
+
+static void start(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	const struct weir_policy_table *table, uint64_t now_ns) {
+	uint32_t ranks = worker->ranks > 0 ? worker->ranks : 1;
+
+	(void)table;
+	(void)now_ns;
+	client->phase = (uint32_t)((uint64_t)(worker->rank % ranks) * STRIDE_MAX / ranks);
+	client->generation = 0;
+	client->last_id = WEIR_POLICY_NONE;
+}
+
+static void resume(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	const struct weir_policy_table *table, bool found, uint64_t now_ns) {
+	(void)worker;
+	(void)table;
+	(void)found;
+	(void)now_ns;
+	client->last_id = WEIR_POLICY_NONE; // may have left
+}
+
+static uint32_t step(
+	struct weir_policy_client *client, const struct weir_policy_table *table, uint32_t at) {
+	if (at + 1 < table->count) {
+		return at + 1;
+	}
+	client->generation = client->generation + 1 < STRIDE_MAX ? client->generation + 1 : 0;
+	return 0;
+}
+
+static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	const struct weir_policy_table *table, uint64_t hash, uint64_t now_ns) {
+	uint32_t at = weir_policy_cursor(client, table);
+	uint32_t chosen = WEIR_POLICY_NONE;
+	uint32_t heaviest = WEIR_POLICY_NONE;
+	uint16_t most = 0;
+
+	(void)hash;
+	(void)now_ns;
+	for (uint32_t i = 0; i < WEIR_POLICY_WINDOW && chosen == WEIR_POLICY_NONE; i++) {
+		uint16_t id = weir_policy_id(table, at);
+		uint16_t stride = __atomic_load_n(&table->candidates[at].stride, __ATOMIC_RELAXED);
+
+		if (has_turn(client, stride, at)) {
+			if (weir_policy_can_take(worker, client, id)) {
+				chosen = id;
+			}
+		} else if (stride > most) {
+			most = stride;
+			heaviest = id;
+		}
+		at = step(client, table, at);
+	}
+	weir_policy_set_cursor(client, table, at);
+	if (chosen != WEIR_POLICY_NONE) {
+		client->last_id = chosen;
+		return chosen;
+	}
+	if (weir_policy_can_take(worker, client, client->last_id)) {
+		return client->last_id;
+	}
+	return weir_policy_can_take(worker, client, heaviest) ? heaviest : WEIR_POLICY_NONE;
+}
+
+const struct weir_policy_ops weir_weighted_round_robin_ops = {
+	.start = start, .resume = resume, .choose = choose, .cursor = true};

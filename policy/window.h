@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The window of a scanning policy: up to WEIR_POLICY_WINDOW candidates, with the key of each in
+// memory that a scan reads in one go. When there are more candidates, it slides on by one after
+// each choice, so that each candidate stays for WEIR_POLICY_WINDOW choices.
+// Used by policy.c and the policies that scan.
+//
+// Threads: as policy.h. The keys are kept right by whoever changes what they are made of:
+// weir_window_refresh.
+#pragma once
+
+#include "policy_private.h"
+
+// Load the window from the cursor of the new table on.
+void weir_window_load(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	const struct weir_policy_table *table, const struct weir_policy_ops *ops);
+
+// The candidate at the cursor, in the table that the window was loaded from.
+uint32_t weir_window_cursor_index(const struct weir_policy_client *client);
+
+// Work out all keys again.
+void weir_window_reload(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	const struct weir_policy_ops *ops);
+
+// The place of the least max(key, floor) among those below the limit; of several, the first one at
+// or after the cursor. WEIR_POLICY_NONE when all are at their limit. ret_least untouched then.
+uint32_t weir_window_least(
+	const struct weir_policy_client *client, uint32_t floor, uint32_t *ret_least);
+
+// The place was chosen: move the cursor and the window on. Returns the backend's id.
+uint32_t weir_window_take(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	const struct weir_policy_table *table, const struct weir_policy_ops *ops, uint32_t place);
+
+// Backend id (< backend_count) has changed.
+static inline void weir_window_refresh(struct weir_policy_worker *worker,
+	struct weir_policy_client *client, const struct weir_policy_ops *ops, uint16_t id) {
+	struct weir_policy_backend *backend = &worker->backends[id];
+	uint32_t place = backend->place;
+
+	if (place < client->window_count && client->id[place] == id) {
+		client->key[place] = ops->key(client, backend);
+		client->full[place] = backend->active < client->limit ? 0 : UINT32_MAX;
+	}
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// One worker with one client of one service: what a replayer needs to choose by policy.h.
+//
+// Threads: one. Running out of memory ends the program.
+#pragma once
+
+#include "policy.h"
+
+struct policy_client {
+	struct weir_policy_client client; // first: aligned
+	struct weir_policy_worker worker;
+	struct weir_policy_table table;
+	struct weir_candidate *candidates;
+	struct weir_round *rounds;
+	uint64_t *cost_ns; // [backend_count]
+};
+
+// Backends 0 .. n - 1, none of them a candidate yet.
+struct policy_client *policy_client_create(enum weir_policy policy, uint32_t n);
+void policy_client_free(struct policy_client *with);
+
+void policy_client_add(struct policy_client *with, uint32_t id, uint32_t weight);
+void policy_client_clear(struct policy_client *with); // no candidate any more
+
+// Publish the candidates and adopt them: strides and rounds are worked out first.
+void policy_client_adopt(struct policy_client *with, bool reported, uint64_t now_ns);
+
+// The same, and the client forgets where it stood.
+void policy_client_restart(struct policy_client *with, uint64_t now_ns);
+
+// Id, or REPLAY_NONE.
+long policy_client_choose(struct policy_client *with, uint64_t now_ns);

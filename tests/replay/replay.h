@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// replay-vectors: recorded traces, choice by choice, through the product's code and, where Weir
+// departs from the recorded program on purpose, through a model of that program.
+//
+// To add a format: a file replay_<format>.c with a recogniser and a replayer, and a line in
+// REPLAY_FORMATS. A format is recognised by the keys of its data; nothing may depend on the name of
+// a file or of a case unless the data leaves something out that its name tells.
+//
+// Rules for a replayer: one replay_begin and replay_end for each case, whatever is in it; a key
+// that it does not know is a failure, and so is a case that checks nothing.
+//
+// Threads: one.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+// X(name): replay_<name>_recognise and replay_<name>. The first one that recognises a file gets it.
+#define REPLAY_FORMATS(X) \
+	X(poolifier) \
+	X(schedules) \
+	X(least_loaded) \
+	X(capability) \
+	X(maglev) \
+	X(subsetting)
+
+#define REPLAY_NONE (-1) // a choice of nobody; null in the files
+
+struct replay {
+	const char *file;
+	bool verbose;
+	unsigned long passed; // cases
+	unsigned long failed;
+	char name[200]; // of the case in hand
+	bool case_failed;
+	unsigned long checks; // of the case in hand
+};
+
+#define X(name) \
+	bool replay_##name##_recognise(const json_t *root); \
+	void replay_##name(struct replay *replay, const json_t *root);
+REPLAY_FORMATS(X)
+#undef X
+
+// A case begins and ends. Failures in between are told once: the first one.
+void replay_begin(struct replay *replay, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+void replay_end(struct replay *replay);
+
+// A file whose top holds keys that the format does not know is one failed case.
+void replay_root(struct replay *replay, const json_t *root, const char *keys);
+
+// The case failed for a reason that is no comparison.
+void replay_fail(struct replay *replay, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+// Comparisons. index < 0 = not one of a list. Each returns whether it holds.
+bool replay_check(
+	struct replay *replay, const char *what, long index, long long expected, long long got);
+bool replay_check_text(
+	struct replay *replay, const char *what, long index, const char *expected, const char *got);
+// tolerance is relative, and absolute below 1.
+bool replay_check_real(struct replay *replay, const char *what, long index, double expected,
+	double got, double tolerance);
+
+// Reading. A value of the wrong type fails the case; one that is absent gives the default.
+// `keys` is what an object may hold beside comments (name, description, note ...), separated by
+// spaces; returns false, and fails the case, when there is another one.
+bool replay_known_keys(struct replay *replay, const json_t *object, const char *keys);
+bool replay_is_comment(const char *key);
+bool replay_has(const json_t *object, const char *key);
+double replay_real(struct replay *replay, const json_t *object, const char *key, double otherwise);
+uint32_t replay_uint(
+	struct replay *replay, const json_t *object, const char *key, uint32_t otherwise);
+const char *replay_text(
+	struct replay *replay, const json_t *object, const char *key, const char *otherwise);
+// NULL when absent or not an array.
+const json_t *replay_list(struct replay *replay, const json_t *object, const char *key);
+
+// A list of choices' element: REPLAY_NONE for null, below REPLAY_NONE and a failure when it is no
+// key.
+long replay_key(struct replay *replay, const json_t *value);
+
+// The largest element of a list of keys, or -1.
+long replay_largest(const json_t *list);
+
+// List of numbers >= 0 into a new array of *ret_count; NULL when absent, empty or wrong.
+// Caller frees.
+double *replay_reals(
+	struct replay *replay, const json_t *object, const char *key, uint32_t *ret_count);
+
+// value * unit as whole nanoseconds, at least 0 and at most what a signed number holds.
+uint64_t replay_ns(double value, double unit);
+
+// calloc or exit.
+void *replay_alloc(size_t bytes);

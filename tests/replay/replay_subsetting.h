@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The parts of a file of subsetting traces. Each takes the value of its key and replays its cases.
+#pragma once
+
+#include "replay.h"
+
+typedef void subsetting_check(struct replay *replay, const json_t *given, const void *context);
+
+// One case for each element of a list, or one for an object; for anything else, one that fails.
+void replay_subsetting_cases(struct replay *replay, const char *section, const json_t *cases,
+	subsetting_check *check, const void *context);
+
+void replay_subsetting_random(struct replay *replay, const json_t *section);
+void replay_subsetting_fleets(struct replay *replay, const json_t *section);
+void replay_subsetting_aperture(struct replay *replay, const json_t *section);
+void replay_subsetting_cpython(struct replay *replay, const json_t *section);
+void replay_subsetting_book(struct replay *replay, const json_t *section);

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The subsets of a fleet's clients, for the replayers of subsetting.
+//
+// Threads: one. Running out of memory ends the program.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "replay.h"
+#include "subset.h"
+#include "subset_reference.h"
+
+#define SUBSETTER_MAX 65534u // backends, or clients, of a recorded case
+
+struct subsetter {
+	struct weir_subset_params params;
+	bool rendezvous; // instead of params.algorithm
+	uint32_t n;
+	uint32_t *subset; // [n], of the client that was chosen for last
+	uint32_t *counts; // [n]
+	uint32_t *scratch;
+	struct weir_rendezvous_score *scores;
+};
+
+// Takes algorithm, size and salt of params.
+struct subsetter *subsetter_create(
+	const struct weir_subset_params *params, bool rendezvous, uint32_t n);
+void subsetter_free(struct subsetter *subsetter);
+
+// Fills subset, returns its length.
+uint32_t subsetter_choose(struct subsetter *subsetter, uint32_t client);
+
+// Fills counts with the clients of each backend.
+void subsetter_count(struct subsetter *subsetter, uint32_t clients);
+
+uint32_t subsetter_least(const struct subsetter *subsetter); // of counts; 0 without backends
+uint32_t subsetter_most(const struct subsetter *subsetter);
+
+// Reading. A number above SUBSETTER_MAX fails the case, and the case must then be left.
+bool subsetter_read_count(
+	struct replay *replay, const json_t *object, const char *key, uint32_t *ret_count);
+bool subsetter_read_salt(struct replay *replay, const json_t *object, uint32_t *ret_salt);
+
+// Checks a list of two: least and most of counts.
+void subsetter_check_min_max(
+	struct replay *replay, const struct subsetter *subsetter, const json_t *min_max);
+
+// Checks a list against numbers[n].
+void subsetter_check_list(struct replay *replay, const char *what, const json_t *list,
+	const uint32_t *numbers, uint32_t n);

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Fair share: shares by cost, ties, newcomers, time that wraps, a plain second implementation to
+// compare with, and more candidates than places.
+#include "policy_fixture.h"
+#include "policy_private.h"
+
+#define FS WEIR_POLICY_FAIR_SHARE
+#define UNIT UINT64_C(1024) // of the keys, in ns
+
+static void shares_follow_cost(void **state) {
+	struct world *w = world_create(3);
+	uint32_t counts[3] = {0};
+
+	(void)state;
+	w->costs[0] = 10 * MS;
+	w->costs[1] = 20 * MS;
+	w->costs[2] = 40 * MS;
+	world_publish(w, FS, NULL, NULL, 3);
+	// A burst in which no flow ends.
+	for (uint32_t i = 0; i < 7000; i++) {
+		counts[world_flow(w)]++;
+	}
+	assert_in_range(counts[0], 3998, 4002);
+	assert_in_range(counts[1], 1998, 2002);
+	assert_in_range(counts[2], 998, 1002);
+	world_free(w);
+}
+
+static void idle_backends_take_turns(void **state) {
+	struct world *w = world_create(4);
+
+	(void)state;
+	for (uint32_t i = 0; i < 4; i++) {
+		w->costs[i] = (i + 1) * MS;
+	}
+	world_publish(w, FS, NULL, NULL, 4);
+	// All have long ended when the next flow comes: max(now, V) is now, whatever they cost.
+	for (uint32_t i = 0; i < 40; i++) {
+		w->now_ns += SECOND;
+		assert_int_equal(world_flow(w), i % 4);
+	}
+	world_free(w);
+}
+
+static void unknown_costs_take_turns(void **state) {
+	struct world *w = world_create(3);
+
+	(void)state;
+	world_publish(w, FS, NULL, NULL, 3);
+	for (uint32_t i = 0; i < 300; i++) {
+		assert_int_equal(world_flow(w), i % 3);
+	}
+	assert_int_equal(w->backends[0].end_ns, 100 * WEIR_POLICY_UNKNOWN_COST_NS);
+	world_free(w);
+}
+
+static void flow_that_is_not_entered_is_not_charged(void **state) {
+	struct world *w = world_create(2);
+
+	(void)state;
+	w->costs[0] = 10 * MS;
+	w->costs[1] = 10 * MS;
+	world_publish(w, FS, NULL, NULL, 2);
+	WORLD_EXPECT(w, 0, 1, 0, 1);
+	assert_int_equal(w->backends[0].end_ns, 0);
+	assert_int_equal(world_flow(w), 0);
+	WORLD_EXPECT(w, 1, 1, 1);
+	world_free(w);
+}
+
+// 32 bits of 1,024 ns are 73 minutes.
+static void hours_of_silence_are_harmless(void **state) {
+	static const uint64_t pauses[] = {35 * 60 * SECOND, 37 * 60 * SECOND, 72 * 60 * SECOND,
+		4398 * SECOND, 4399 * SECOND, 2 * HOUR, 24 * HOUR, 10000 * HOUR};
+	struct world *w = world_create(3);
+
+	(void)state;
+	w->costs[0] = 10 * MS;
+	w->costs[1] = 20 * MS;
+	w->costs[2] = 20 * MS;
+	world_publish(w, FS, NULL, NULL, 3);
+	for (uint32_t i = 0; i < sizeof(pauses) / sizeof(pauses[0]); i++) {
+		uint32_t counts[3] = {0};
+
+		w->now_ns += pauses[i];
+		for (uint32_t j = 0; j < 4000; j++) {
+			counts[world_flow(w)]++;
+		}
+		assert_in_range(counts[0], 1997, 2003);
+		assert_in_range(counts[1], 998, 1002);
+		assert_in_range(counts[2], 998, 1002);
+	}
+	world_free(w);
+}
+
+// Backends that serve many long flows at a time: V runs hours ahead of the clock, and on.
+static void ends_far_ahead_of_the_clock(void **state) {
+	struct world *w = world_create(4);
+	uint32_t counts[4] = {0};
+
+	(void)state;
+	for (uint32_t i = 0; i < 4; i++) {
+		w->costs[i] = (i < 2 ? 300 : 600) * SECOND;
+	}
+	world_publish(w, FS, NULL, NULL, 4);
+	for (uint32_t i = 0; i < 60000; i++) {
+		w->now_ns += MS;
+		counts[world_flow(w)]++;
+	}
+	assert_true(w->backends[0].end_ns > 1000 * HOUR);
+	assert_in_range(counts[0], 19990, 20010);
+	assert_in_range(counts[1], 19990, 20010);
+	assert_in_range(counts[2], 9990, 10010);
+	assert_in_range(counts[3], 9990, 10010);
+	world_free(w);
+}
+
+static void newcomer_is_not_flooded(void **state) {
+	struct world *w = world_create(4);
+	uint32_t counts[4] = {0};
+
+	(void)state;
+	for (uint32_t i = 0; i < 4; i++) {
+		w->costs[i] = SECOND;
+	}
+	world_publish(w, FS, NULL, NULL, 3);
+	for (uint32_t i = 0; i < 3000; i++) {
+		world_flow(w); // 1,000 seconds ahead
+	}
+	world_publish(w, FS, NULL, NULL, 4);
+	for (uint32_t i = 0; i < 400; i++) {
+		counts[world_flow(w)]++;
+	}
+	for (uint32_t i = 0; i < 4; i++) {
+		assert_in_range(counts[i], 99, 101);
+	}
+	world_free(w);
+}
+
+static void one_backend_is_chosen_always(void **state) {
+	struct world *w = world_create(1);
+
+	(void)state;
+	w->costs[0] = HOUR;
+	world_publish(w, FS, NULL, NULL, 1);
+	for (uint32_t i = 0; i < 1000; i++) {
+		assert_int_equal(world_flow(w), 0);
+	}
+	world_free(w);
+}
+
+static void hostile_costs_and_ids(void **state) {
+	struct world *w = world_create(3);
+
+	(void)state;
+	for (uint32_t i = 0; i < 3; i++) {
+		w->costs[i] = UINT64_MAX;
+	}
+	world_publish(w, FS, (const uint16_t[]){3, 1, 65535, 2, 2}, NULL, 5);
+	for (uint32_t i = 0; i < 100000; i++) {
+		uint16_t id = world_flow(w);
+
+		assert_true(id == 1 || id == 2);
+	}
+	world_free(w);
+}
+
+// --- a plain second implementation ---------------------------------------------------------
+
+#define MODEL_MAX 128u
+
+struct model {
+	uint64_t end_ns[MODEL_MAX];
+	uint16_t candidates[MODEL_MAX];
+	uint8_t taken[MODEL_MAX]; // by backend: is a candidate
+	uint64_t last_ns; // end of the last choice
+	uint32_t count;
+	uint32_t cursor;
+};
+
+static uint64_t latest(uint64_t a, uint64_t b) {
+	return a > b ? a : b;
+}
+
+static uint16_t model_choose(struct model *m, uint64_t now_ns) {
+	uint64_t best = UINT64_MAX;
+	uint32_t chosen = 0;
+
+	for (uint32_t i = 0; i < m->count; i++) {
+		uint32_t index = (m->cursor + i) % m->count;
+		uint64_t end_ns = latest(now_ns, m->end_ns[m->candidates[index]]);
+
+		if (end_ns < best) {
+			best = end_ns;
+			chosen = index;
+		}
+	}
+	m->cursor = (chosen + 1) % m->count;
+	m->last_ns = best;
+	return m->candidates[chosen];
+}
+
+static void model_publish(struct world *w, struct model *m, uint64_t *seed) {
+	uint16_t next = m->count > 0 ? m->candidates[m->cursor] : 0;
+	uint32_t keep = (uint32_t)(fixture_random(seed) % 4);
+
+	m->count = 0;
+	for (uint16_t id = 0; id < MODEL_MAX; id++) {
+		bool take = keep == 0 || fixture_random(seed) % 4 < keep || id == next;
+
+		if (take && m->taken[id] == 0) {
+			m->end_ns[id] = latest(m->end_ns[id], m->last_ns);
+		}
+		m->taken[id] = take;
+		if (take) {
+			m->cursor = id == next ? m->count : m->cursor;
+			m->candidates[m->count++] = id;
+		}
+	}
+	world_publish(w, FS, m->candidates, NULL, m->count);
+}
+
+// Times are whole units, so that ties are the same in both. scale: of costs and of pauses.
+static void compare(uint64_t cost_scale, uint64_t pause_scale, uint64_t *seed) {
+	struct model *m = calloc(1, sizeof(*m));
+	struct world *w = world_create(MODEL_MAX);
+
+	assert_non_null(m);
+	for (uint32_t i = 0; i < MODEL_MAX; i++) {
+		w->costs[i] = (1 + fixture_random(seed) % 16) * cost_scale * UNIT;
+	}
+	model_publish(w, m, seed);
+	for (uint32_t i = 0; i < 20000; i++) {
+		uint16_t id = world_choose(w);
+
+		assert_int_equal(id, model_choose(m, w->now_ns));
+		if (fixture_random(seed) % 8 != 0) {
+			world_start(w, id);
+			m->end_ns[id] = latest(m->end_ns[id], w->now_ns) + w->costs[id];
+		}
+		w->now_ns += fixture_random(seed) % 4 * pause_scale * UNIT;
+		if (i % 700 == 699) {
+			w->now_ns +=
+				(1 + fixture_random(seed) % 200) * 30 * 60 * SECOND / UNIT * UNIT;
+		}
+		if (i % 500 == 499) {
+			model_publish(w, m, seed);
+		}
+	}
+	world_free(w);
+	free(m);
+}
+
+static void equals_a_plain_implementation(void **state) {
+	uint64_t seed = 11;
+
+	(void)state;
+	compare(1, 0, &seed);
+	compare(100, 1, &seed);
+	compare(1000, 100, &seed); // about as much work as time
+	compare(1, 1000, &seed); // idle
+	compare(20000000, 1, &seed); // minutes a flow: keys are based anew again and again
+	compare(1000, 500000000, &seed); // as often, by the clock
+}
+
+static void every_one_of_many_has_its_share(void **state) {
+	struct world *w = world_create(2000);
+	uint32_t counts[2] = {0};
+
+	(void)state;
+	for (uint32_t i = 0; i < 2000; i++) {
+		w->costs[i] = (i % 2 == 0 ? 10 : 40) * MS;
+	}
+	world_publish(w, FS, NULL, NULL, 2000);
+	for (uint32_t i = 0; i < 100000; i++) {
+		uint16_t id = world_flow(w);
+
+		counts[id % 2]++;
+		w->now_ns += 100;
+	}
+	assert_in_range(counts[0], 78000, 82000);
+	for (uint32_t i = 0; i < 2000; i++) {
+		assert_true(w->backends[i].active >= (i % 2 == 0 ? 60 : 15));
+	}
+	world_free(w);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(shares_follow_cost),
+		cmocka_unit_test(idle_backends_take_turns),
+		cmocka_unit_test(unknown_costs_take_turns),
+		cmocka_unit_test(flow_that_is_not_entered_is_not_charged),
+		cmocka_unit_test(hours_of_silence_are_harmless),
+		cmocka_unit_test(ends_far_ahead_of_the_clock),
+		cmocka_unit_test(newcomer_is_not_flooded),
+		cmocka_unit_test(one_backend_is_chosen_always),
+		cmocka_unit_test(hostile_costs_and_ids),
+		cmocka_unit_test(equals_a_plain_implementation),
+		cmocka_unit_test(every_one_of_many_has_its_share),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Interleaved weighted round robin: rounds, recorded schedules, changes of weights, and rounds
+// that make no sense.
+#include "policy_fixture.h"
+
+#define IWRR WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN
+
+static struct world *create(
+	const uint32_t *weights, const uint64_t *costs_ms, uint32_t n, bool documented) {
+	struct world *w = world_create(n);
+
+	for (uint32_t i = 0; i < n; i++) {
+		w->costs[i] = costs_ms[i] * MS;
+	}
+	w->table.settings.documented_rounds = documented;
+	world_publish(w, IWRR, NULL, weights, n);
+	return w;
+}
+
+static void rounds_are_distinct_weights(void **state) {
+	struct weir_candidate candidates[] = {{.weight = 5}, {.weight = 5}, {.weight = 7},
+		{.weight = 9}, {.weight = 9}, {.weight = 9}};
+	struct weir_candidate unsorted[] = {
+		{.weight = 9}, {.weight = 3}, {.weight = 9}, {.weight = 4}};
+	struct weir_round rounds[6];
+
+	(void)state;
+	assert_int_equal(weir_interleaved_rounds(candidates, 6, rounds), 3);
+	assert_int_equal(rounds[0].weight, 5);
+	assert_int_equal(rounds[0].first, 0);
+	assert_int_equal(rounds[1].weight, 7);
+	assert_int_equal(rounds[1].first, 2);
+	assert_int_equal(rounds[2].weight, 9);
+	assert_int_equal(rounds[2].first, 3);
+	assert_int_equal(weir_interleaved_rounds(unsorted, 4, rounds), 3);
+	assert_int_equal(rounds[0].weight, 3);
+	assert_int_equal(rounds[0].first, 0);
+	assert_int_equal(rounds[2].weight, 9);
+	assert_int_equal(rounds[2].first, 0);
+	assert_int_equal(weir_interleaved_rounds(candidates, 0, rounds), 0);
+}
+
+static void recorded_incremental_rounds(void **state) {
+	static const uint32_t weights[] = {100, 200, 300};
+	struct world *w;
+
+	(void)state;
+	w = create(weights, (const uint64_t[]){50, 50, 50}, 3, false);
+	WORLD_EXPECT(w, 0, 0, 1, 1, 2, 2, 1, 1, 2, 2, 2, 2, 0, 0, 1, 1, 2, 2, 1, 1, 2, 2, 2, 2, 0);
+	world_free(w);
+	w = create(weights, (const uint64_t[]){100, 100, 100}, 3, false);
+	WORLD_EXPECT(w, 0, 1, 2, 1, 2, 2, 0, 1, 2, 1, 2, 2, 0, 1, 2, 1, 2, 2);
+	world_free(w);
+	w = create(weights, (const uint64_t[]){70, 70, 70}, 3, false);
+	WORLD_EXPECT(w, 0, 0, 1, 1, 2, 2, 1, 1, 2, 2, 2, 2, 0, 0, 1, 1, 2, 2, 1, 1, 2, 2, 2, 2);
+	world_free(w);
+}
+
+static void recorded_documented_rounds(void **state) {
+	static const uint32_t weights[] = {100, 200, 300};
+	struct world *w;
+
+	(void)state;
+	w = create(weights, (const uint64_t[]){50, 50, 50}, 3, true);
+	WORLD_EXPECT(w, 0, 0, 1, 1, 2, 2, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 0, 0, 1, 1, 2);
+	world_free(w);
+	w = create(weights, (const uint64_t[]){100, 100, 100}, 3, true);
+	WORLD_EXPECT(w, 0, 1, 2, 1, 1, 2, 2, 2, 2, 2, 0, 1, 2, 1, 1, 2, 2, 2, 2, 2);
+	world_free(w);
+	w = create(weights, (const uint64_t[]){70, 70, 70}, 3, true);
+	WORLD_EXPECT(w, 0, 0, 1, 1, 2, 2, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 0, 0, 1, 1, 2, 2);
+	world_free(w);
+	w = create((const uint32_t[]){100, 100, 100}, (const uint64_t[]){10, 20, 50}, 3, true);
+	WORLD_EXPECT(w, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 0, 0, 0);
+	world_free(w);
+}
+
+static void order_of_candidates_is_of_no_matter(void **state) {
+	struct world *w = create(
+		(const uint32_t[]){300, 100, 200}, (const uint64_t[]){100, 100, 100}, 3, false);
+
+	(void)state;
+	WORLD_EXPECT(w, 0, 1, 2, 0, 2, 0, 0, 1, 2, 0, 2, 0);
+	world_free(w);
+}
+
+static void one_backend_is_chosen_always(void **state) {
+	struct world *w = create((const uint32_t[]){3}, (const uint64_t[]){2}, 1, false);
+
+	(void)state;
+	WORLD_EXPECT(w, 0, 0, 0, 0, 0);
+	world_free(w);
+}
+
+static void same_weights_go_on(void **state) {
+	static const uint32_t weights[] = {100, 200, 300};
+	static const uint16_t expected[] = {0, 1, 2, 1, 2, 2, 0, 1, 2, 1, 2, 2};
+	struct world *w = create(weights, (const uint64_t[]){100, 100, 100}, 3, false);
+
+	(void)state;
+	for (uint32_t i = 0; i < 12; i++) {
+		world_publish(w, IWRR, NULL, weights, 3);
+		assert_int_equal(world_choose(w), expected[i]);
+	}
+	world_free(w);
+}
+
+static void other_weights_begin_at_the_first_round(void **state) {
+	struct world *w = create(
+		(const uint32_t[]){100, 200, 300}, (const uint64_t[]){100, 100, 100}, 3, false);
+
+	(void)state;
+	WORLD_EXPECT(w, 0, 1, 2, 1, 2);
+	world_publish(w, IWRR, NULL, (const uint32_t[]){100, 200, 400}, 3);
+	WORLD_EXPECT(w, 0, 1, 2, 1, 2, 2, 2, 0);
+	world_free(w);
+}
+
+static void backend_leaves_in_its_turn(void **state) {
+	static const uint32_t weights[] = {100, 100, 100};
+	struct world *w = world_create(4);
+
+	(void)state;
+	for (uint32_t i = 0; i < 4; i++) {
+		w->costs[i] = 50 * MS;
+	}
+	world_publish(w, IWRR, (const uint16_t[]){0, 1, 2}, weights, 3);
+	WORLD_EXPECT(w, 0, 0, 1);
+	world_publish(w, IWRR, (const uint16_t[]){0, 2, 3}, weights, 3);
+	WORLD_EXPECT(w, 2, 2, 3, 3, 0, 0);
+	world_free(w);
+}
+
+static void full_backend_loses_its_turn(void **state) {
+	struct world *w = world_create(3);
+
+	(void)state;
+	for (uint32_t i = 0; i < 3; i++) {
+		w->costs[i] = 100 * MS;
+	}
+	w->table.settings.max_active_flows = 1;
+	world_publish(w, IWRR, NULL, (const uint32_t[]){100, 200, 300}, 3);
+	world_start(w, 1);
+	WORLD_EXPECT(w, 0, 2, 2, 2, 0, 2, 2, 2);
+	world_free(w);
+}
+
+static void hostile_rounds(void **state) {
+	struct world *w = create((const uint32_t[]){100, 200, 300, 400},
+		(const uint64_t[]){100, 100, 100, 100}, 4, false);
+	uint64_t seed = 5;
+
+	(void)state;
+	for (uint32_t i = 0; i < 100000; i++) {
+		struct weir_round *round = &w->rounds[fixture_random(&seed) % 4];
+
+		round->first = (uint32_t)fixture_random(&seed);
+		round->weight = (uint32_t)fixture_random(&seed) >> fixture_random(&seed) % 32;
+		assert_true(world_choose(w) < 4);
+	}
+	// Fewer rounds, of which the client was not told.
+	w->client->round = 3;
+	free(w->rounds);
+	w->rounds = calloc(1, sizeof(w->rounds[0]));
+	w->table.rounds = w->rounds;
+	w->table.round_count = 1;
+	assert_true(world_choose(w) < 4);
+	w->table.round_count = 0;
+	assert_true(world_choose(w) < 4);
+	world_free(w);
+}
+
+static void ten_thousand_have_their_share(void **state) {
+	uint32_t *weights = calloc(10000, sizeof(weights[0]));
+	uint32_t *counts = calloc(10000, sizeof(counts[0]));
+	struct world *w = world_create(10000);
+
+	(void)state;
+	assert_non_null(weights);
+	assert_non_null(counts);
+	for (uint32_t i = 0; i < 10000; i++) {
+		weights[i] = 1 + i / 2500;
+		w->costs[i] = MS;
+	}
+	world_publish(w, IWRR, NULL, weights, 10000);
+	for (uint32_t i = 0; i < 25000; i++) {
+		counts[world_choose(w)]++;
+	}
+	for (uint32_t i = 0; i < 10000; i++) {
+		assert_int_equal(counts[i], weights[i]);
+	}
+	world_free(w);
+	free(counts);
+	free(weights);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rounds_are_distinct_weights),
+		cmocka_unit_test(recorded_incremental_rounds),
+		cmocka_unit_test(recorded_documented_rounds),
+		cmocka_unit_test(order_of_candidates_is_of_no_matter),
+		cmocka_unit_test(one_backend_is_chosen_always),
+		cmocka_unit_test(same_weights_go_on),
+		cmocka_unit_test(other_weights_begin_at_the_first_round),
+		cmocka_unit_test(backend_leaves_in_its_turn),
+		cmocka_unit_test(full_backend_loses_its_turn),
+		cmocka_unit_test(hostile_rounds),
+		cmocka_unit_test(ten_thousand_have_their_share),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

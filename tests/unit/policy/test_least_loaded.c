@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Least loaded: the example of the SRE book, the sinkhole, the limit, a plain second
+// implementation to compare with, and more candidates than places.
+#include "policy_fixture.h"
+
+#define LL WEIR_POLICY_LEAST_LOADED
+
+static void load(struct world *w, const uint32_t *active, uint32_t n) {
+	for (uint32_t i = 0; i < n; i++) {
+		for (uint32_t j = 0; j < active[i]; j++) {
+			world_start(w, (uint16_t)i);
+		}
+	}
+}
+
+static void book_example(void **state) {
+	static const uint16_t picks[] = {2, 3, 5, 7, 8};
+	static const uint16_t more[] = {4, 5, 7, 8, 9};
+	struct world *w = world_create(10);
+
+	(void)state;
+	world_publish(w, LL, NULL, NULL, 10);
+	load(w, (const uint32_t[]){2, 1, 0, 0, 1, 0, 2, 0, 0, 1}, 10);
+	for (uint32_t i = 0; i < 5; i++) {
+		assert_int_equal(world_flow(w), picks[i]);
+	}
+	world_end(w, 4, WEIR_OUTCOME_COMPLETED);
+	for (uint32_t i = 0; i < 5; i++) {
+		assert_int_equal(world_flow(w), more[i]);
+	}
+	world_free(w);
+}
+
+// Three backends, a flow every 100 ms that lasts a second; backend 0 refuses at once.
+static void run_sinkhole(uint8_t needs, uint64_t begin_ns, uint16_t *picks, uint32_t n) {
+	struct world *w = world_create(3);
+
+	world_publish(w, LL, NULL, NULL, 3);
+	w->table.settings.needs = needs;
+	w->now_ns = begin_ns;
+	weir_policy_adopt(&w->worker, w->client, &w->table, w->now_ns);
+	for (uint32_t i = 0; i < n; i++) {
+		w->now_ns = begin_ns + i * 100 * MS;
+		if (i >= 10 && picks[i - 10] != 0) {
+			world_end(w, picks[i - 10], WEIR_OUTCOME_COMPLETED);
+		}
+		picks[i] = world_flow(w);
+		if (picks[i] == 0) {
+			world_end(w, 0, WEIR_OUTCOME_REFUSED);
+		}
+	}
+	world_free(w);
+}
+
+static void errors_keep_a_refusing_backend_from_all_flows(void **state) {
+	uint16_t picks[30];
+
+	(void)state;
+	// Whatever the time at which ticks began.
+	for (uint64_t begin = 0; begin < 300 * MS; begin += 17 * MS) {
+		run_sinkhole(WEIR_NEEDS_ERRORS, begin, picks, 30);
+		for (uint32_t i = 0; i < 30; i++) {
+			assert_int_equal(picks[i], i % 3);
+		}
+	}
+}
+
+static void without_errors_it_is_a_sinkhole(void **state) {
+	static const uint16_t expected[] = {0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0, 0,
+		0, 0, 1, 2, 0, 0, 0, 0, 0, 0, 0};
+	uint16_t picks[30];
+
+	(void)state;
+	run_sinkhole(0, 0, picks, 30);
+	for (uint32_t i = 0; i < 30; i++) {
+		assert_int_equal(picks[i], expected[i]);
+	}
+}
+
+static void limit_of_two_rejects_the_seventh(void **state) {
+	struct world *w = world_create(3);
+
+	(void)state;
+	w->table.settings.max_active_flows = 2;
+	w->table.settings.when_exhausted = WEIR_EXHAUSTED_REJECT;
+	world_publish(w, LL, NULL, NULL, 3);
+	for (uint32_t i = 0; i < 6; i++) {
+		assert_int_equal(world_flow(w), i % 3);
+	}
+	assert_int_equal(world_choose_hash(w, 0).how, WEIR_CHOSEN_REJECTED);
+	assert_int_equal(world_choose_hash(w, 0).how, WEIR_CHOSEN_REJECTED);
+	world_end(w, 1, WEIR_OUTCOME_COMPLETED);
+	assert_int_equal(world_flow(w), 1);
+	assert_int_equal(world_choose_hash(w, 0).how, WEIR_CHOSEN_REJECTED);
+	world_free(w);
+}
+
+static void flow_that_is_not_entered_is_no_load(void **state) {
+	struct world *w = world_create(3);
+
+	(void)state;
+	world_publish(w, LL, NULL, NULL, 3);
+	WORLD_EXPECT(w, 0, 1, 2, 0, 1, 2);
+	for (uint32_t i = 0; i < 3; i++) {
+		assert_int_equal(w->backends[i].active, 0);
+	}
+	world_free(w);
+}
+
+// Errors expire although nobody asks: after hours the backend is as good as any.
+static void errors_expire_in_silence(void **state) {
+	static const uint64_t pauses[] = {1000 * MS, 1001 * MS, 10 * SECOND, 100 * HOUR};
+	struct world *w = world_create(2);
+
+	(void)state;
+	world_publish(w, LL, NULL, NULL, 2);
+	for (uint32_t i = 0; i < sizeof(pauses) / sizeof(pauses[0]); i++) {
+		for (uint32_t j = 0; j < 5; j++) {
+			world_start(w, 0);
+			world_end(w, 0, WEIR_OUTCOME_UNANSWERED);
+		}
+		WORLD_EXPECT(w, 1, 1, 1);
+		w->now_ns += 800 * MS;
+		WORLD_EXPECT(w, 1, 1);
+		w->now_ns += pauses[i] - 800 * MS;
+		WORLD_EXPECT(w, 0, 1, 0, 1);
+	}
+	world_free(w);
+}
+
+// --- a plain second implementation ---------------------------------------------------------
+
+#define MODEL_MAX 128u
+#define WINDOW_MS 800u
+#define TICK_NS (WINDOW_MS * MS / 8)
+
+struct model {
+	uint32_t active[MODEL_MAX];
+	uint32_t errors[MODEL_MAX][65536 / 64]; // by tick
+	uint16_t candidates[MODEL_MAX];
+	uint32_t count;
+	uint32_t cursor;
+	uint32_t limit;
+};
+
+static uint32_t model_load(const struct model *m, uint16_t id, uint64_t now_ns) {
+	uint32_t sum = m->active[id];
+	uint64_t tick = now_ns / TICK_NS;
+
+	for (uint64_t i = tick > 7 ? tick - 7 : 0; i <= tick; i++) {
+		sum += m->errors[id][i];
+	}
+	return sum;
+}
+
+static uint32_t model_choose(struct model *m, uint64_t now_ns) {
+	uint32_t best = UINT32_MAX;
+	uint32_t chosen = UINT32_MAX;
+
+	for (uint32_t i = 0; i < m->count; i++) {
+		uint32_t index = (m->cursor + i) % m->count;
+		uint16_t id = m->candidates[index];
+
+		if (m->active[id] < m->limit && model_load(m, id, now_ns) < best) {
+			best = model_load(m, id, now_ns);
+			chosen = index;
+		}
+	}
+	if (chosen != UINT32_MAX) {
+		m->cursor = (chosen + 1) % m->count;
+	}
+	return chosen;
+}
+
+// Publish some of the backends, in order. The cursor follows its backend.
+static void model_publish(struct world *w, struct model *m, uint64_t *seed) {
+	uint16_t next = m->count > 0 ? m->candidates[m->cursor] : 0;
+	uint32_t keep = (uint32_t)(fixture_random(seed) % 4);
+	bool found = false;
+
+	m->count = 0;
+	for (uint16_t id = 0; id < MODEL_MAX; id++) {
+		if (keep == 0 || fixture_random(seed) % 4 < keep || id == next) {
+			found |= id == next;
+			m->cursor = id == next ? m->count : m->cursor;
+			m->candidates[m->count++] = id;
+		}
+	}
+	assert_true(found);
+	w->table.settings.error_window_ms = WINDOW_MS;
+	w->table.settings.max_active_flows = m->limit;
+	w->table.settings.when_exhausted = WEIR_EXHAUSTED_REJECT;
+	world_publish(w, LL, m->candidates, NULL, m->count);
+}
+
+static void step(struct world *w, struct model *m, uint64_t *seed) {
+	uint64_t what = fixture_random(seed) % 16;
+	uint16_t id = (uint16_t)(fixture_random(seed) % MODEL_MAX);
+
+	if (what < 9) {
+		uint32_t expected = model_choose(m, w->now_ns);
+		struct weir_chosen chosen = world_choose_hash(w, 0);
+
+		if (expected == UINT32_MAX) {
+			assert_int_equal(chosen.how, WEIR_CHOSEN_REJECTED);
+			return;
+		}
+		assert_int_equal(chosen.how, WEIR_CHOSEN);
+		assert_int_equal(chosen.id, m->candidates[expected]);
+		if (what < 8) {
+			world_start(w, chosen.id);
+			m->active[chosen.id]++;
+		}
+	} else if (what < 15) {
+		bool error = fixture_random(seed) % 3 == 0;
+
+		if (m->active[id] > 0) {
+			world_end(w, id, error ? WEIR_OUTCOME_REFUSED : WEIR_OUTCOME_ABANDONED);
+			m->active[id]--;
+			m->errors[id][w->now_ns / TICK_NS] += error;
+		}
+	} else {
+		w->now_ns += fixture_random(seed) % (TICK_NS / 16);
+	}
+}
+
+static void equals_a_plain_implementation(void **state) {
+	struct model *m = calloc(1, sizeof(*m));
+	uint64_t seed = 7;
+
+	(void)state;
+	assert_non_null(m);
+	for (uint32_t round = 0; round < 8; round++) {
+		struct world *w = world_create(MODEL_MAX);
+
+		memset(m, 0, sizeof(*m));
+		m->limit = round % 2 == 0 ? 1000 : 4;
+		model_publish(w, m, &seed);
+		for (uint32_t i = 0; i < 20000; i++) {
+			step(w, m, &seed);
+			if (i % 1000 == 999) {
+				model_publish(w, m, &seed);
+			}
+		}
+		world_free(w);
+	}
+	free(m);
+}
+
+// --- more candidates than places ------------------------------------------------------------
+
+static void every_one_of_many_has_a_turn(void **state) {
+	struct world *w = world_create(10000);
+	uint32_t *counts = calloc(10000, sizeof(counts[0]));
+
+	(void)state;
+	assert_non_null(counts);
+	world_publish(w, LL, NULL, NULL, 10000);
+	for (uint32_t i = 0; i < 30000; i++) {
+		counts[world_flow(w)]++;
+	}
+	for (uint32_t i = 0; i < 10000; i++) {
+		assert_int_equal(counts[i], 3);
+	}
+	free(counts);
+	world_free(w);
+}
+
+static void loaded_ones_of_many_are_avoided(void **state) {
+	struct world *w = world_create(1000);
+
+	(void)state;
+	for (uint32_t i = 0; i < 1000; i += 3) {
+		w->backends[i].active = 50;
+	}
+	world_publish(w, LL, NULL, NULL, 1000);
+	for (uint32_t i = 0; i < 20000; i++) {
+		assert_true(world_flow(w) % 3 != 0);
+	}
+	world_free(w);
+}
+
+// Tables are published often: the window must not begin anew each time.
+static void window_goes_on_from_table_to_table(void **state) {
+	struct world *w = world_create(1000);
+	uint32_t counts[1000] = {0};
+
+	(void)state;
+	for (uint32_t i = 0; i < 5000; i++) {
+		if (i % 10 == 0) {
+			world_publish(w, LL, NULL, NULL, 1000);
+		}
+		counts[world_flow(w)]++;
+	}
+	for (uint32_t i = 0; i < 1000; i++) {
+		assert_int_equal(counts[i], 5);
+	}
+	world_free(w);
+}
+
+// The backend at the cursor has left: the one after it is next, not the first of all.
+static void window_goes_on_without_its_first(void **state) {
+	struct world *w = world_create(1000);
+	uint16_t ids[999];
+
+	(void)state;
+	world_publish(w, LL, NULL, NULL, 1000);
+	for (uint32_t i = 0; i < 500; i++) {
+		assert_int_equal(world_choose(w), i);
+	}
+	for (uint32_t i = 0; i < 999; i++) {
+		ids[i] = (uint16_t)(i < 500 ? i : i + 1);
+	}
+	world_publish(w, LL, ids, NULL, 999);
+	WORLD_EXPECT(w, 501, 502, 503);
+	world_free(w);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(book_example),
+		cmocka_unit_test(errors_keep_a_refusing_backend_from_all_flows),
+		cmocka_unit_test(without_errors_it_is_a_sinkhole),
+		cmocka_unit_test(limit_of_two_rejects_the_seventh),
+		cmocka_unit_test(flow_that_is_not_entered_is_no_load),
+		cmocka_unit_test(errors_expire_in_silence),
+		cmocka_unit_test(equals_a_plain_implementation),
+		cmocka_unit_test(every_one_of_many_has_a_turn),
+		cmocka_unit_test(loaded_ones_of_many_are_avoided),
+		cmocka_unit_test(window_goes_on_from_table_to_table),
+		cmocka_unit_test(window_goes_on_without_its_first),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Power of two choices: the less loaded of two different ones, errors, the limit.
+#include "policy_fixture.h"
+
+#define P2C WEIR_POLICY_POWER_OF_TWO
+
+static void the_most_loaded_is_never_chosen(void **state) {
+	struct world *w = world_create(5);
+	uint32_t counts[5] = {0};
+
+	(void)state;
+	world_publish(w, P2C, NULL, NULL, 5);
+	for (uint32_t i = 0; i < 5; i++) {
+		for (uint32_t j = 0; j < i; j++) {
+			world_start(w, (uint16_t)i);
+		}
+	}
+	// Of two different ones: 0 wins 8 of 20 pairs, 1 6, 2 4, 3 2, and 4 none.
+	for (uint32_t i = 0; i < 20000; i++) {
+		counts[world_choose(w)]++;
+	}
+	for (uint32_t i = 0; i < 5; i++) {
+		assert_in_range(counts[i], (8 - 2 * i) * 950, (8 - 2 * i) * 1050);
+	}
+	world_free(w);
+}
+
+static void loads_stay_close(void **state) {
+	struct world *w = world_create(100);
+	uint32_t most = 0;
+
+	(void)state;
+	world_publish(w, P2C, NULL, NULL, 100);
+	for (uint32_t i = 0; i < 10000; i++) {
+		uint32_t active = w->backends[world_flow(w)].active;
+
+		most = active > most ? active : most;
+	}
+	assert_in_range(most, 101, 105); // random: about 130
+	world_free(w);
+}
+
+static void errors_count_as_load_for_a_while(void **state) {
+	struct world *w = world_create(2);
+	uint32_t bad = 0;
+
+	(void)state;
+	world_publish(w, P2C, NULL, NULL, 2);
+	world_start(w, 0);
+	world_end(w, 0, WEIR_OUTCOME_REFUSED);
+	for (uint32_t i = 0; i < 100; i++) {
+		assert_int_equal(world_choose(w), 1);
+	}
+	w->now_ns += SECOND;
+	for (uint32_t i = 0; i < 100; i++) {
+		bad += world_choose(w) == 0;
+	}
+	assert_in_range(bad, 25, 75);
+	world_free(w);
+}
+
+static void one_backend_is_chosen_always(void **state) {
+	struct world *w = world_create(1);
+
+	(void)state;
+	world_publish(w, P2C, NULL, NULL, 1);
+	for (uint32_t i = 0; i < 10; i++) {
+		assert_int_equal(world_flow(w), 0);
+	}
+	world_free(w);
+}
+
+static void full_ones_are_not_chosen(void **state) {
+	struct world *w = world_create(50);
+
+	(void)state;
+	w->table.settings.max_active_flows = 1;
+	w->table.settings.when_exhausted = WEIR_EXHAUSTED_REJECT;
+	world_publish(w, P2C, NULL, NULL, 50);
+	for (uint32_t i = 0; i < 50; i++) {
+		assert_int_equal(w->backends[world_flow(w)].active, 1);
+	}
+	assert_int_equal(world_choose_hash(w, 0).how, WEIR_CHOSEN_REJECTED);
+	world_free(w);
+}
+
+static void garbage_ids_are_not_chosen(void **state) {
+	struct world *w = world_create(4);
+
+	(void)state;
+	world_publish(w, P2C, (const uint16_t[]){9, 1, 65535, 3}, NULL, 4);
+	for (uint32_t i = 0; i < 1000; i++) {
+		uint16_t id = world_choose(w);
+
+		assert_true(id == 1 || id == 3);
+	}
+	world_free(w);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_most_loaded_is_never_chosen),
+		cmocka_unit_test(loads_stay_close),
+		cmocka_unit_test(errors_count_as_load_for_a_while),
+		cmocka_unit_test(one_backend_is_chosen_always),
+		cmocka_unit_test(full_ones_are_not_chosen),
+		cmocka_unit_test(garbage_ids_are_not_chosen),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Random: all alike, each worker its own sequence, the limit.
+#include "policy_fixture.h"
+
+#define RANDOM WEIR_POLICY_RANDOM
+
+static void all_are_alike(void **state) {
+	struct world *w = world_create(100);
+	uint32_t counts[100] = {0};
+	double chi_squared = 0;
+
+	(void)state;
+	world_publish(w, RANDOM, NULL, NULL, 100);
+	for (uint32_t i = 0; i < 100000; i++) {
+		counts[world_choose(w)]++;
+	}
+	for (uint32_t i = 0; i < 100; i++) {
+		chi_squared += (counts[i] - 1000.0) * (counts[i] - 1000.0) / 1000.0;
+	}
+	assert_true(chi_squared > 55 && chi_squared < 155); // 99 degrees of freedom, 0.1 % each
+	world_free(w);
+}
+
+static void workers_have_different_sequences(void **state) {
+	struct world *w[2];
+	uint32_t same[3] = {0};
+	uint16_t before = 0;
+
+	(void)state;
+	for (uint32_t rank = 0; rank < 2; rank++) {
+		w[rank] = world_create(100);
+		w[rank]->worker.rank = rank;
+		w[rank]->worker.ranks = 2;
+		world_publish(w[rank], RANDOM, NULL, NULL, 100);
+	}
+	// Not the same one, neither at once nor one step later or earlier.
+	for (uint32_t i = 0; i < 10000; i++) {
+		uint16_t first = world_choose(w[0]);
+		uint16_t second = world_choose(w[1]);
+
+		same[0] += first == second;
+		same[1] += second == before;
+		before = first;
+	}
+	assert_in_range(same[0], 50, 150);
+	assert_in_range(same[1], 50, 150);
+	world_free(w[0]);
+	world_free(w[1]);
+}
+
+static void full_ones_are_not_chosen(void **state) {
+	struct world *w = world_create(50);
+
+	(void)state;
+	w->table.settings.max_active_flows = 1;
+	world_publish(w, RANDOM, NULL, NULL, 50);
+	// The last ones are found although draws miss them.
+	for (uint32_t i = 0; i < 50; i++) {
+		assert_int_equal(w->backends[world_flow(w)].active, 1);
+	}
+	assert_int_equal(world_choose_hash(w, 0).how, WEIR_CHOSEN_SPILLED);
+	world_free(w);
+}
+
+// That many are full does not send flows to the least loaded of the others.
+static void the_others_are_alike_still(void **state) {
+	struct world *w = world_create(50);
+	uint32_t counts[50] = {0};
+
+	(void)state;
+	w->table.settings.max_active_flows = 10;
+	for (uint32_t i = 0; i < 50; i++) {
+		w->backends[i].active = i < 25 ? 10 : i % 10;
+	}
+	world_publish(w, RANDOM, NULL, NULL, 50);
+	for (uint32_t i = 0; i < 25000; i++) {
+		counts[world_choose(w)]++;
+	}
+	for (uint32_t i = 0; i < 50; i++) {
+		assert_in_range(counts[i], i < 25 ? 0 : 850, i < 25 ? 0 : 1150);
+	}
+	world_free(w);
+}
+
+static void garbage_ids_are_not_chosen(void **state) {
+	struct world *w = world_create(4);
+
+	(void)state;
+	world_publish(w, RANDOM, (const uint16_t[]){9, 1, 65535, 3}, NULL, 4);
+	for (uint32_t i = 0; i < 1000; i++) {
+		uint16_t id = world_choose(w);
+
+		assert_true(id == 1 || id == 3);
+	}
+	world_free(w);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(all_are_alike),
+		cmocka_unit_test(workers_have_different_sequences),
+		cmocka_unit_test(full_ones_are_not_chosen),
+		cmocka_unit_test(the_others_are_alike_still),
+		cmocka_unit_test(garbage_ids_are_not_chosen),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

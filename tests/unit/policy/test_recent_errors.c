@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Recent errors: how long they count, however time passes, and that counts do not overflow.
+#include "policy_fixture.h"
+#include "recent_errors.h"
+
+static struct world *create(uint32_t window_ms) {
+	struct world *w = world_create(1);
+
+	w->client->settings.needs = WEIR_NEEDS_ERRORS;
+	w->client->settings.error_window_ms = window_ms;
+	weir_errors_adopt(w->client, 0);
+	return w;
+}
+
+static uint32_t errors_at(struct world *w, uint64_t now_ns) {
+	if (now_ns >= w->client->tick_end_ns) {
+		weir_errors_tick(w->client, now_ns);
+	}
+	return weir_policy_load(w->client, &w->backends[0]);
+}
+
+static void error_counts_for_seven_eighths_to_all_of_the_window(void **state) {
+	(void)state;
+	for (uint64_t at = 0; at < 300 * MS; at += 7 * MS) {
+		struct world *w = create(800);
+
+		assert_int_equal(errors_at(w, at), 0);
+		weir_errors_add(w->client, &w->backends[0]);
+		for (uint64_t later = 0; later < 700 * MS; later += 3 * MS) {
+			assert_int_equal(errors_at(w, at + later), 1);
+		}
+		assert_int_equal(errors_at(w, at + 800 * MS), 0);
+		assert_int_equal(errors_at(w, at + 5 * SECOND), 0);
+		world_free(w);
+	}
+}
+
+static void errors_expire_one_by_one(void **state) {
+	struct world *w = create(800);
+
+	(void)state;
+	for (uint32_t i = 0; i < 8; i++) {
+		errors_at(w, i * 100 * MS);
+		weir_errors_add(w->client, &w->backends[0]);
+	}
+	for (uint32_t i = 0; i <= 8; i++) {
+		assert_int_equal(errors_at(w, (700 + i * 100) * MS), 8 - i);
+	}
+	world_free(w);
+}
+
+static void ticks_catch_up_after_any_silence(void **state) {
+	static const uint64_t pauses[] = {
+		100 * MS, 700 * MS, 800 * MS, 900 * MS, SECOND, HOUR, 100000 * HOUR};
+	struct world *w = create(800);
+	uint64_t now_ns = 50 * MS;
+
+	(void)state;
+	for (uint32_t i = 0; i < sizeof(pauses) / sizeof(pauses[0]); i++) {
+		errors_at(w, now_ns);
+		weir_errors_add(w->client, &w->backends[0]);
+		now_ns += pauses[i];
+		assert_int_equal(errors_at(w, now_ns) > 0, pauses[i] < 800 * MS);
+		assert_true(w->client->tick_end_ns > now_ns);
+		assert_true(w->client->tick_end_ns <= now_ns + 100 * MS);
+	}
+	world_free(w);
+}
+
+static void count_does_not_overflow(void **state) {
+	struct world *w = create(800);
+
+	(void)state;
+	for (uint32_t i = 0; i < 70000; i++) {
+		weir_errors_add(w->client, &w->backends[0]);
+	}
+	assert_int_equal(errors_at(w, 0), 65535);
+	assert_int_equal(errors_at(w, 800 * MS), 0);
+	world_free(w);
+}
+
+static void another_window_keeps_counts(void **state) {
+	struct world *w = create(800);
+
+	(void)state;
+	weir_errors_add(w->client, &w->backends[0]);
+	w->client->settings.error_window_ms = 8000;
+	weir_errors_adopt(w->client, 50 * MS);
+	assert_int_equal(errors_at(w, 7 * SECOND), 1);
+	assert_int_equal(errors_at(w, 8050 * MS), 0);
+	// The same window again: ticks go on as they were.
+	weir_errors_add(w->client, &w->backends[0]);
+	for (uint64_t now = 8050 * MS; now < 17 * SECOND; now += 10 * MS) {
+		weir_errors_adopt(w->client, now);
+		assert_int_equal(errors_at(w, now), now < 16050 * MS);
+	}
+	world_free(w);
+}
+
+static void counts_are_gone_when_they_are_no_longer_needed(void **state) {
+	struct world *w = create(800);
+
+	(void)state;
+	weir_errors_add(w->client, &w->backends[0]);
+	w->client->settings.needs = 0;
+	weir_errors_adopt(w->client, 0);
+	assert_int_equal(errors_at(w, 0), 0);
+	assert_int_equal(w->client->tick_end_ns, UINT64_MAX);
+	w->client->settings.needs = WEIR_NEEDS_ERRORS;
+	weir_errors_adopt(w->client, 0);
+	assert_int_equal(errors_at(w, 0), 0);
+	weir_errors_add(w->client, &w->backends[0]);
+	assert_int_equal(errors_at(w, 699 * MS), 1);
+	world_free(w);
+}
+
+static void window_of_nothing_does_not_hang(void **state) {
+	struct world *w = create(0);
+
+	(void)state;
+	weir_errors_add(w->client, &w->backends[0]);
+	assert_int_equal(errors_at(w, HOUR), 0);
+	world_free(w);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(error_counts_for_seven_eighths_to_all_of_the_window),
+		cmocka_unit_test(errors_expire_one_by_one),
+		cmocka_unit_test(ticks_catch_up_after_any_silence),
+		cmocka_unit_test(count_does_not_overflow),
+		cmocka_unit_test(another_window_keeps_counts),
+		cmocka_unit_test(counts_are_gone_when_they_are_no_longer_needed),
+		cmocka_unit_test(window_of_nothing_does_not_hang),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

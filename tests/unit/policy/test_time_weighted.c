@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Time-weighted round robin: recorded schedules, costs that are not known, changes of the table.
+#include "policy_fixture.h"
+#include "policy_private.h"
+
+#define TW WEIR_POLICY_TIME_WEIGHTED_ROUND_ROBIN
+
+static struct world *create(const uint32_t *weights, const uint64_t *costs_ms, uint32_t n) {
+	struct world *w = world_create(n);
+
+	for (uint32_t i = 0; i < n; i++) {
+		w->costs[i] = costs_ms[i] * MS;
+	}
+	world_publish(w, TW, NULL, weights, n);
+	return w;
+}
+
+static void recorded_schedules(void **state) {
+	static const uint32_t weights[] = {100, 200, 300};
+	static const uint32_t equal[] = {100, 100, 100};
+	struct world *w;
+
+	(void)state;
+	w = create(weights, (const uint64_t[]){50, 50, 50}, 3);
+	WORLD_EXPECT(w, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2);
+	world_free(w);
+	w = create(weights, (const uint64_t[]){100, 100, 100}, 3);
+	WORLD_EXPECT(w, 0, 1, 1, 2, 2, 2, 0, 1, 1, 2, 2, 2);
+	world_free(w);
+	w = create(weights, (const uint64_t[]){70, 70, 70}, 3);
+	WORLD_EXPECT(w, 0, 0, 1, 1, 1, 2, 2, 2, 2, 2, 0, 0, 1, 1, 1, 2, 2, 2, 2, 2);
+	world_free(w);
+	w = create(equal, (const uint64_t[]){10, 20, 50}, 3);
+	WORLD_EXPECT(w, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 0, 0, 0);
+	world_free(w);
+}
+
+static void unknown_cost_is_charged_as_set(void **state) {
+	struct world *w = create((const uint32_t[]){3, 6}, (const uint64_t[]){0, 0}, 2);
+	uint32_t flows = 3 * MS / WEIR_POLICY_UNKNOWN_COST_NS;
+
+	(void)state;
+	assert_true(flows > 0);
+	for (uint32_t i = 0; i < 3 * 3 * flows; i++) {
+		assert_int_equal(world_choose(w), i % (3 * flows) < flows ? 0 : 1);
+	}
+	world_free(w);
+}
+
+// The flow ends later than its turn, or is dropped before it begins: the turn is used up alike.
+static void a_burst_is_charged_as_it_is_chosen(void **state) {
+	struct world *w = create((const uint32_t[]){100, 100}, (const uint64_t[]){40, 40}, 2);
+
+	(void)state;
+	WORLD_EXPECT(w, 0, 0, 0);
+	assert_int_equal(world_flow(w), 1);
+	WORLD_EXPECT(w, 1);
+	world_end(w, 1, WEIR_OUTCOME_COMPLETED);
+	WORLD_EXPECT(w, 1, 0);
+	world_free(w);
+}
+
+static void one_backend_is_chosen_always(void **state) {
+	struct world *w = create((const uint32_t[]){1}, (const uint64_t[]){500}, 1);
+
+	(void)state;
+	for (uint32_t i = 0; i < 10; i++) {
+		assert_int_equal(world_choose(w), 0);
+		assert_int_equal(w->client->spent_ns, 500 * MS); // a turn each
+	}
+	world_free(w);
+}
+
+static void turn_goes_on_in_the_next_table(void **state) {
+	struct world *w = world_create(5);
+
+	(void)state;
+	for (uint32_t i = 0; i < 5; i++) {
+		w->costs[i] = 50 * MS;
+	}
+	world_publish(w, TW, (const uint16_t[]){1, 2, 3}, NULL, 3);
+	WORLD_EXPECT(w, 1, 1, 2);
+	world_publish(w, TW, (const uint16_t[]){0, 1, 2, 3}, NULL, 4);
+	WORLD_EXPECT(w, 2, 3);
+	// Its turn is half used up when it leaves: the next one has a turn of its own.
+	world_publish(w, TW, (const uint16_t[]){0, 1, 2, 4}, NULL, 4);
+	WORLD_EXPECT(w, 4, 4, 0, 0);
+	world_free(w);
+}
+
+static void full_backend_loses_its_turn(void **state) {
+	struct world *w = world_create(3);
+
+	(void)state;
+	for (uint32_t i = 0; i < 3; i++) {
+		w->costs[i] = 25 * MS;
+	}
+	w->table.settings.max_active_flows = 2;
+	world_publish(w, TW, NULL, NULL, 3);
+	assert_int_equal(world_flow(w), 0);
+	assert_int_equal(world_flow(w), 0);
+	assert_int_equal(world_flow(w), 1);
+	assert_int_equal(world_flow(w), 1);
+	WORLD_EXPECT(w, 2, 2, 2, 2, 2, 2); // alone
+	world_free(w);
+}
+
+static void hostile_costs_and_weights(void **state) {
+	struct world *w =
+		create((const uint32_t[]){0, UINT32_MAX, 0, 1}, (const uint64_t[]){1, 1, 1, 1}, 4);
+
+	(void)state;
+	for (uint32_t i = 0; i < 4; i++) {
+		w->costs[i] = UINT64_MAX;
+	}
+	WORLD_EXPECT(w, 1, 1);
+	for (uint32_t i = 0; i < 100000; i++) {
+		uint16_t id = world_choose(w);
+
+		assert_true(id == 1 || id == 3);
+	}
+	world_free(w);
+	// Nobody's weight lets it have a turn.
+	w = create((const uint32_t[]){0, 0}, (const uint64_t[]){1, 1}, 2);
+	assert_true(world_choose(w) < 2);
+	world_free(w);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(recorded_schedules),
+		cmocka_unit_test(unknown_cost_is_charged_as_set),
+		cmocka_unit_test(a_burst_is_charged_as_it_is_chosen),
+		cmocka_unit_test(one_backend_is_chosen_always),
+		cmocka_unit_test(turn_goes_on_in_the_next_table),
+		cmocka_unit_test(full_backend_loses_its_turn),
+		cmocka_unit_test(hostile_costs_and_weights),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
