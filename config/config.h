@@ -13,6 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "policy.h"
+
 #define WEIR_CONFIG_NAME_BYTES 64 // with the final NUL; names match [A-Za-z0-9][A-Za-z0-9._-]*
 #define WEIR_CONFIG_DEVICE_BYTES 256
 #define WEIR_CONFIG_CORES_MAX 64
@@ -71,7 +73,36 @@ struct weir_config_bind {
 	uint16_t port_first, port_last; // 0..65535 = every port ("port": 0)
 };
 
-enum weir_config_policy { WEIR_CONFIG_MAGLEV };
+// Settings of a policy. Those that have no meaning for a policy hold their default.
+enum weir_config_weights { WEIR_WEIGHTS_CONFIGURED, WEIR_WEIGHTS_REPORTED };
+enum weir_config_statistic { WEIR_STATISTIC_AVERAGE, WEIR_STATISTIC_MEDIAN };
+enum weir_config_measurement { WEIR_MEASUREMENT_EXECUTION, WEIR_MEASUREMENT_BUSY };
+enum weir_config_service_time { WEIR_SERVICE_TIME_FLOW, WEIR_SERVICE_TIME_REPORTED };
+enum weir_config_rounds { WEIR_ROUNDS_INCREMENTAL, WEIR_ROUNDS_DOCUMENTED };
+
+struct weir_config_policy {
+	enum weir_policy name; // default maglev
+	enum weir_config_weights weights; // weighted-round-robin
+	enum weir_config_statistic statistic; // these down to stale_ms: policies that need costs
+	enum weir_config_measurement measurement;
+	enum weir_config_service_time service_time;
+	uint32_t window; // samples, 1..65535, default 386
+	uint32_t stale_ms; // an estimate without a newer sample is unknown after that
+	enum weir_config_rounds rounds; // interleaved-weighted-round-robin
+	uint32_t error_window_ms; // policies that need errors; 0 = automatic
+	uint32_t given; // keys that the file has: bits of config_policy.c
+};
+
+// What one flow carries. Requests: a connection or session is one request and short.
+enum weir_config_workload { WEIR_WORKLOAD_CONNECTIONS, WEIR_WORKLOAD_REQUESTS };
+
+struct weir_config_flow_control {
+	uint32_t max_active_flows; // of one backend and worker; 0 = off; default by the workload
+	enum weir_when_exhausted when_exhausted;
+	bool has_max; // max_active_flows is in the file
+};
+#define WEIR_CONFIG_MAX_ACTIVE_REQUESTS 100u // default of max_active_flows, workload requests
+
 enum weir_config_forwarding { WEIR_CONFIG_IPIP };
 enum weir_config_check { WEIR_CHECK_NONE, WEIR_CHECK_TCP, WEIR_CHECK_HTTP };
 
@@ -96,7 +127,9 @@ struct weir_config_service {
 	char name[WEIR_CONFIG_NAME_BYTES];
 	struct weir_config_bind *binds;
 	uint32_t bind_count;
-	enum weir_config_policy policy;
+	struct weir_config_policy policy;
+	enum weir_config_workload workload;
+	struct weir_config_flow_control flow_control;
 	enum weir_config_forwarding forwarding;
 	uint32_t table_size; // prime, default 65537
 	struct weir_config_health_check health_check;
@@ -143,3 +176,17 @@ void weir_config_errors_fini(struct weir_config_errors *errors);
 const char *weir_address_format(const struct weir_address *address, char *buffer, size_t bytes);
 int weir_address_parse(const char *text, struct weir_address *ret); // 0, -EINVAL
 const char *weir_config_check_name(enum weir_config_check check);
+
+// Names of settings, as in the file.
+const char *weir_config_weights_name(enum weir_config_weights weights);
+const char *weir_config_statistic_name(enum weir_config_statistic statistic);
+const char *weir_config_measurement_name(enum weir_config_measurement measurement);
+const char *weir_config_service_time_name(enum weir_config_service_time service_time);
+const char *weir_config_rounds_name(enum weir_config_rounds rounds);
+const char *weir_config_workload_name(enum weir_config_workload workload);
+const char *weir_config_when_exhausted_name(enum weir_when_exhausted when_exhausted);
+
+// A key that the file gives to `settings` and that has no meaning for the policy `name`, or NULL:
+// then the file could name that policy just as well.
+const char *weir_config_policy_misfit(
+	const struct weir_config_policy *settings, enum weir_policy name);

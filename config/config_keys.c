@@ -16,7 +16,6 @@ static const struct weir_key_choice idle_choices[] = {
 	{"poll", WEIR_IDLE_POLL}, {"yield", WEIR_IDLE_YIELD}, {0}};
 static const struct weir_key_choice protocol_choices[] = {
 	{"tcp", IPPROTO_TCP}, {"udp", IPPROTO_UDP}, {0}};
-static const struct weir_key_choice policy_choices[] = {{"maglev", WEIR_CONFIG_MAGLEV}, {0}};
 static const struct weir_key_choice forwarding_choices[] = {{"ipip", WEIR_CONFIG_IPIP}, {0}};
 static const struct weir_key_choice check_choices[] = {
 	{"none", WEIR_CHECK_NONE}, {"tcp", WEIR_CHECK_TCP}, {"http", WEIR_CHECK_HTTP}, {0}};
@@ -105,14 +104,35 @@ static const struct weir_key_object bind_object = {
 	.name = "bind", .key = bind_keys, .count = COUNT(bind_keys),
 	.bytes = sizeof(struct weir_config_bind), .check = weir_config_check_bind};
 
+#define CHOICE(name, type, field, list, preset) \
+	{.key = name, .kind = WEIR_KEY_CHOICE, FIELD(type, field), .choices = list, \
+	 .fallback = "\"" preset "\""}
 static const struct weir_key policy_keys[] = {
-	{.key = "name", .kind = WEIR_KEY_CHOICE, FIELD(weir_config_service, policy),
-	 .choices = policy_choices, .versioned = true, .fallback = "\"maglev\""},
+	CHOICE("name", weir_config_policy, name, weir_config_policies, "maglev"),
+	CHOICE("weights", weir_config_policy, weights, weir_config_weights, "configured"),
+	CHOICE("statistic", weir_config_policy, statistic, weir_config_statistics, "average"),
+	INTEGER("window", weir_config_policy, window, 1, 65535, "386"),
+	CHOICE("measurement", weir_config_policy, measurement, weir_config_measurements,
+		"execution"),
+	CHOICE("service_time", weir_config_policy, service_time, weir_config_service_times, "flow"),
+	INTEGER("stale_ms", weir_config_policy, stale_ms, 1000, DAY_MS, "180000"),
+	CHOICE("rounds", weir_config_policy, rounds, weir_config_rounds, "incremental"),
+	INTEGER("error_window_ms", weir_config_policy, error_window_ms, 0, 3600000, "0"),
 	COMMENT,
 };
-static const char *const policy_later[] = {"weights", NULL};
 static const struct weir_key_object policy_object = {.name = "policy", .key = policy_keys,
-	.count = COUNT(policy_keys), .later = policy_later};
+	.count = COUNT(policy_keys), .check = weir_config_check_policy};
+
+// max_active_flows has its default from "workload": weir_config_check_service.
+static const struct weir_key flow_control_keys[] = {
+	INTEGER("max_active_flows", weir_config_flow_control, max_active_flows, 0, 1 << 28, NULL),
+	CHOICE("when_exhausted", weir_config_flow_control, when_exhausted,
+		weir_config_when_exhausted, "spill"),
+	COMMENT,
+};
+static const struct weir_key_object flow_control_object = {.name = "flow_control",
+	.key = flow_control_keys, .count = COUNT(flow_control_keys),
+	.check = weir_config_check_flow_control};
 
 #define CHECK weir_config_health_check
 static const struct weir_key health_check_keys[] = {
@@ -152,7 +172,12 @@ static const struct weir_key service_keys[] = {
 	{.key = "binds", .kind = WEIR_KEY_LIST, FIELD(weir_config_service, binds),
 	 .offset2 = offsetof(struct weir_config_service, bind_count), .required = true, .min = 1,
 	 .max = WEIR_CONFIG_BINDS_MAX, .object = &bind_object},
-	{.key = "policy", .kind = WEIR_KEY_OBJECT, .object = &policy_object},
+	{.key = "policy", .kind = WEIR_KEY_OBJECT,
+	 .offset = offsetof(struct weir_config_service, policy), .object = &policy_object},
+	CHOICE("workload", weir_config_service, workload, weir_config_workloads, "connections"),
+	{.key = "flow_control", .kind = WEIR_KEY_OBJECT,
+	 .offset = offsetof(struct weir_config_service, flow_control),
+	 .object = &flow_control_object},
 	{.key = "forwarding", .kind = WEIR_KEY_CHOICE, FIELD(weir_config_service, forwarding),
 	 .choices = forwarding_choices, .versioned = true, .fallback = "\"ipip\""},
 	INTEGER("table_size", weir_config_service, table_size, 2, WEIR_CONFIG_TABLE_SIZE_MAX,
@@ -167,7 +192,7 @@ static const struct weir_key service_keys[] = {
 	 .min = 1, .max = WEIR_CONFIG_BACKENDS_MAX, .object = &backend_object},
 	COMMENT,
 };
-static const char *const service_later[] = {"subset", "flow_control", "slow_start", NULL};
+static const char *const service_later[] = {"subset", "slow_start", NULL};
 
 static const struct weir_key_object instance_object = {.name = "instance", .key = instance_keys,
 	.count = COUNT(instance_keys), .check = weir_config_check_instance};

@@ -15,12 +15,18 @@
 
 extern const struct weir_key_object weir_config_keys; // the root
 
-// Checks of config_ports.c and config_services.c, called through the tables.
+// Choices of the policy's settings, each ends with a NULL name (config_policy.c).
+extern const struct weir_key_choice weir_config_policies[], weir_config_weights[],
+	weir_config_statistics[], weir_config_measurements[], weir_config_service_times[],
+	weir_config_rounds[], weir_config_workloads[], weir_config_when_exhausted[];
+
+// Checks of config_ports.c, config_services.c and config_policy.c, called through the tables.
 typedef void weir_config_check_object(struct weir_reader *reader, const struct weir_place *place,
 	void *into, const struct weir_keys_read *read);
 weir_config_check_object weir_config_check_instance, weir_config_check_port, weir_config_check_bind,
 	weir_config_check_health, weir_config_check_backend, weir_config_check_service,
-	weir_config_check_segment, weir_config_check_root;
+	weir_config_check_segment, weir_config_check_policy, weir_config_check_flow_control,
+	weir_config_check_root;
 
 // The parts of weir_config_check_root.
 void weir_config_check_ports(struct weir_reader *reader, const struct weir_place *root,

@@ -128,7 +128,7 @@ static bool read_text(struct weir_reader *reader, const struct weir_place *place
 
 static bool read_choice(struct weir_reader *reader, const struct weir_place *place,
 	const struct weir_key *key, const char *text, void *field) {
-	char all[128] = "", shown[SHOWN];
+	char all[192] = "", shown[SHOWN];
 	size_t used = 0;
 
 	for (const struct weir_key_choice *choice = key->choices; choice->name; choice++) {
@@ -140,8 +140,10 @@ static bool read_choice(struct weir_reader *reader, const struct weir_place *pla
 			}
 			return true;
 		}
-		used += (size_t)snprintf(
-			all + used, sizeof(all) - used, "%s%s", used ? ", " : "", choice->name);
+		if (used < sizeof(all)) {
+			used += (size_t)snprintf(all + used, sizeof(all) - used, "%s%s",
+				used ? ", " : "", choice->name);
+		}
 	}
 	weir_printable(text, shown, sizeof(shown));
 	if (key->versioned) {

@@ -143,7 +143,8 @@ static uint32_t next_prime(uint32_t n) {
 	return n;
 }
 
-// The largest table size is a prime, so there is always a next one.
+// The largest table size is a prime, so there is always a next one. Checked whatever the policy is:
+// it may be changed at run time.
 static void check_table_size(struct weir_reader *reader, const struct weir_place *place,
 	const struct weir_config_service *service) {
 	if (!is_prime(service->table_size)) {
@@ -195,11 +196,16 @@ static uint32_t *sorted(struct weir_reader *reader, uint32_t n, void *list,
 
 void weir_config_check_service(struct weir_reader *reader, const struct weir_place *place,
 	void *into, const struct weir_keys_read *read) {
-	const struct weir_config_service *service = into;
+	struct weir_config_service *service = into;
 	const struct weir_config_health_check *check = &service->health_check;
 	const struct weir_place backends = weir_place_member(reader, place, "backends");
 	uint32_t *order;
 
+	// A plain TCP connection may be idle for hours: a limit would turn users away from healthy
+	// backends. Of requests, so many at once mean trouble.
+	if (!service->flow_control.has_max && service->workload == WEIR_WORKLOAD_REQUESTS) {
+		service->flow_control.max_active_flows = WEIR_CONFIG_MAX_ACTIVE_REQUESTS;
+	}
 	if (weir_key_valid(read, "table_size")) {
 		check_table_size(reader, place, service);
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Burst: what the stages of a pipeline share. Private to pipeline.c (the usual way of a packet) and
-// rare.c (all other ways).
+// Burst: what the stages of a pipeline share. Private to pipeline.c (the usual way of a packet),
+// new_flow.c (the first packet of a flow) and rare.c (all other ways).
 //
 // Threads: a pipeline and its bursts belong to one worker.
 #pragma once
@@ -10,10 +10,13 @@
 
 #include "descriptor.h"
 #include "encap.h"
+#include "flow_bucket.h"
 #include "icmp.h"
+#include "outer.h"
 #include "parse.h"
 #include "selection.h"
 #include "service_table.h"
+#include "trace.h"
 
 // Figures of the last burst, not yet published.
 struct weir_pending {
@@ -43,6 +46,14 @@ struct weir_pipeline {
 	struct weir_icmp_limit icmp_limit;
 	struct weir_pending pending;
 	uint16_t *owner; // [max_backends] service that a backend's flows were counted for
+	uint64_t now_ns; // of the call under way
+	struct weir_share_counters *service_counters; // this worker's, in the segment
+	struct weir_share_counters *backend_counters;
+	struct weir_outer *outers; // [max_backends] headers to push, copied from the rows
+	struct weir_trace *trace; // NULL = none
+	struct weir_policy_worker policy;
+	struct weir_policy_client *clients; // [max_services]
+	weir_ref *adopted; // [max_services] selection that the client has adopted
 };
 
 // One call of weir_pipeline_process. Lists hold indexes into the burst.
@@ -53,6 +64,8 @@ struct weir_burst {
 	const struct weir_services_view *services;
 	const struct weir_backend_row *rows; // the backend table as last adopted
 	uint32_t row_count; // at most max_backends
+	uint32_t generation; // of that table
+	struct weir_verdict *verdicts; // the caller's
 	uint16_t packets;
 	uint8_t in_port;
 	uint8_t flow_count;
@@ -69,12 +82,12 @@ struct weir_burst {
 
 static inline struct weir_share_counters *weir_burst_service_counters(
 	const struct weir_pipeline *pipeline, uint32_t service) {
-	return weir_segment_service_counters(pipeline->segment, pipeline->worker, service);
+	return &pipeline->service_counters[service];
 }
 
 static inline struct weir_share_counters *weir_burst_backend_counters(
 	const struct weir_pipeline *pipeline, uint32_t backend) {
-	return weir_segment_backend_counters(pipeline->segment, pipeline->worker, backend);
+	return &pipeline->backend_counters[backend];
 }
 
 // Service and backend counters are not gathered per burst: their lines were prefetched, and an
@@ -101,8 +114,8 @@ static inline uint16_t weir_burst_service(
 	return service < b->pipeline->max_services ? service : WEIR_SERVICE_NONE;
 }
 
-// The consistent choice, or WEIR_BACKEND_NONE.
-static inline uint16_t weir_burst_choose(
+// The consistent choice, whatever the policy, or WEIR_BACKEND_NONE.
+static inline uint16_t weir_burst_choose_consistent(
 	struct weir_pipeline *pipeline, uint16_t service, uint64_t hash) {
 	uint16_t backend =
 		weir_selection_choose(weir_reader_selection(&pipeline->reader, service), hash);
@@ -116,6 +129,7 @@ static inline void weir_burst_adopt_backends(struct weir_burst *b) {
 
 	b->rows = view->rows;
 	b->row_count = RTE_MIN(view->count, b->pipeline->max_backends);
+	b->generation = (uint32_t)(b->pipeline->reader.backends_ref >> 32);
 }
 
 // Can the row be used, as far as bounds are concerned?
@@ -131,14 +145,33 @@ static inline bool weir_burst_row_sound(
 
 // --- verdicts -------------------------------------------------------------------------------
 
+// Tell the caller what its packet's verdict is: for all packets but those that stage_rewrite
+// forwards itself.
+static inline void weir_burst_tell(struct weir_burst *b, unsigned int i) {
+	b->verdicts[i] = b->pipeline->descriptors[i].verdict;
+}
+
 // Count a packet as dropped; its verdict keeps its action.
 void weir_burst_count_drop(
 	struct weir_burst *b, struct weir_descriptor *d, enum weir_drop_reason reason);
 void weir_burst_drop(struct weir_burst *b, struct weir_descriptor *d, enum weir_drop_reason reason);
 void weir_burst_to_kernel(struct weir_burst *b, struct weir_descriptor *d);
 
-// A flow was entered into the table, or restarted.
-void weir_burst_flow_started(struct weir_pipeline *pipeline, uint16_t backend, uint16_t service);
+// --- new flows (new_flow.c) -------------------------------------------------------------------
+
+// Packets whose flow is not in the table: choose, enter.
+void weir_burst_begin(struct weir_burst *b);
+
+// A flow was entered into the table, or restarted, by a packet with this event.
+void weir_burst_flow_started(struct weir_pipeline *pipeline, uint16_t backend, uint16_t service,
+	enum weir_flow_event event, uint64_t now_ns);
+
+// How the flow of a packet begins, whose service and backend are in its verdict.
+struct weir_flow_start weir_burst_flow_start(
+	const struct weir_burst *b, const struct weir_descriptor *d);
+
+// Whom the flow table tells.
+struct weir_flow_listener weir_burst_listener(struct weir_pipeline *pipeline);
 
 // --- rare ways (rare.c) -----------------------------------------------------------------------
 

@@ -41,12 +41,40 @@ static inline void weir_store32(void *p, uint32_t value) {
 	memcpy(p, &value, sizeof(value));
 }
 
+static inline void weir_store64(void *p, uint64_t value) {
+	memcpy(p, &value, sizeof(value));
+}
+
+static inline void weir_store128(void *p, uint64_t low, uint64_t high) {
+	typedef uint64_t words __attribute__((vector_size(16)));
+	words value = {low, high};
+
+	memcpy(p, &value, sizeof(value));
+}
+
 static inline uint16_t weir_checksum_fold(uint64_t sum) {
 	sum = (sum & 0xffffffff) + (sum >> 32);
 	sum = (sum & 0xffffffff) + (sum >> 32);
 	sum = (sum & 0xffff) + (sum >> 16);
 	sum = (sum & 0xffff) + (sum >> 16);
 	return (uint16_t)((sum & 0xffff) + (sum >> 16));
+}
+
+// The same for a sum below 2^18.
+static inline uint16_t weir_checksum_fold18(uint32_t sum) {
+	sum = (sum & 0xffff) + (sum >> 16);
+	return (uint16_t)(sum + (sum >> 16));
+}
+
+// Is the checksum of an IPv4 header without options right? Given as words of 8, 8 and 4 bytes.
+static inline bool weir_checksum_ipv4_right(uint64_t first, uint64_t second, uint32_t third) {
+	uint64_t sum = first + second;
+	uint32_t half;
+
+	sum += sum < second; // the carry; the sum cannot be all ones then
+	sum = (sum & 0xffffffff) + (sum >> 32) + third; // below 2^34
+	half = (uint32_t)((sum & 0xffff) + (sum >> 16 & 0xffff) + (sum >> 32));
+	return (half & 0xffff) + (half >> 16) == 0xffff;
 }
 
 // Sum of an IPv4 header without options; 0xffff when its checksum is right.

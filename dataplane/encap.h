@@ -87,8 +87,8 @@ static inline void weir_encap_ipv4(
 	uint8_t *outer, const struct weir_row_head *head, const struct weir_descriptor *d) {
 	uint32_t total = d->ip_bytes + WEIR_IPV4_BYTES;
 	uint32_t protocol = d->key.family == 4 ? 4 : 41;
-	uint16_t sum =
-		weir_checksum_fold((uint64_t)head->checksum_base + d->tos + total + (protocol - 4));
+	uint16_t sum = weir_checksum_fold18(
+		(uint32_t)head->checksum_base + d->tos + total + (protocol - 4));
 	uint16_t checksum = rte_cpu_to_be_16((uint16_t)~sum);
 
 	weir_store32(outer,

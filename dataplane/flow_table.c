@@ -1,273 +1,271 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// Layout. Each family has its own array of buckets. A bucket holds three flows: one cache line for
-// IPv4, two adjacent ones for IPv6. A flow lives in one of two buckets told by its hash, the first
-// if there was room (bucketized cuckoo hashing, Erlingsson et al. 2006). An insertion that finds
-// both full moves one resident to its other bucket, one or two steps deep.
-//
-// Time. A slot keeps 16 bits of time, in ticks of its state: 1/16384 of the state's timeout or
-// finer, so that a tick counter wraps after at least four timeouts. The sweep ends flows long
-// before that.
 #include "flow_table.h"
 
 #include <errno.h>
-#include <string.h>
 
-#include <rte_branch_prediction.h>
 #include <rte_malloc.h>
-#include <rte_prefetch.h>
 
-#define SLOTS 3
-#define STATES 4
-#define FILL_PERCENT 80 // of all slots, when `flows` flows are in the table
+#include "flow_bucket.h"
+#include "hash.h"
+
+#define FILL_PERCENT 75 // of all slots, when `flows` flows are in the table
 #define SWEEP_BUCKETS_MAX 256 // per call
 #define SWEEP_SHIFT 20 // sweep speed is kept in buckets per 2^20 ns (about a millisecond)
-#define WRAP_NS_MIN 16000000000ull // no tick counter wraps faster than this
+#define START_SHIFT 14 // a start is kept in ticks of 2^14 ns: 16 us, for 9 hours
 
-#define META_STATE 0x03u // enum weir_flow_state
-#define META_RST 0x04u // closing because of an RST
-#define META_USED 0x80u
-
-struct key4 {
-	uint32_t source;
-	uint32_t destination;
-	uint16_t source_port;
-	uint16_t destination_port;
+// What the event of a packet makes of a phase, and what it means.
+enum step {
+	STEP_NONE, // the packet says nothing (a SYN on an established flow may be forged)
+	STEP_USUAL, // refresh
+	STEP_MOVE, // another phase, nothing to report
+	STEP_COMPLETE, // finished well
+	STEP_REFUSE, // finished by an RST before it was established
+	STEP_RESUME, // not finished after all
+	STEP_RESTART, // a new flow in the same place
 };
 
-struct key6 {
-	uint8_t source[16];
-	uint8_t destination[16];
-	uint16_t source_port;
-	uint16_t destination_port;
+struct transition {
+	uint8_t phase;
+	uint8_t step; // enum step
 };
 
-struct head {
-	uint8_t tag[SLOTS]; // 8 bits of the hash, a quick filter
-	uint8_t reserved0;
-	uint8_t meta[SLOTS]; // META_*; 0 = free
-	uint8_t reserved1;
-	uint16_t last[SLOTS]; // ticks of the slot's state
-	uint16_t backend[SLOTS];
+// clang-format off
+#define T(phase, step) {WEIR_PHASE_##phase, STEP_##step}
+static const struct transition transitions[WEIR_FLOW_EVENTS][WEIR_FLOW_PHASES] = {
+	// from            free           SYN seen            established         closing            reset                waiting            UDP
+	[WEIR_FLOW_EVENT_SYN] =
+		{T(FREE, NONE), T(SYN_SEEN, USUAL), T(ESTABLISHED, NONE), T(CLOSING, RESTART),
+		 T(RESET, RESTART), T(WAITING, USUAL), T(UDP, NONE)},
+	[WEIR_FLOW_EVENT_DATA] =
+		{T(FREE, NONE), T(ESTABLISHED, MOVE), T(ESTABLISHED, USUAL), T(CLOSING, USUAL),
+		 T(ESTABLISHED, RESUME), T(ESTABLISHED, MOVE), T(UDP, NONE)},
+	[WEIR_FLOW_EVENT_FIN] =
+		{T(FREE, NONE), T(CLOSING, COMPLETE), T(CLOSING, COMPLETE), T(CLOSING, USUAL),
+		 T(CLOSING, MOVE), T(CLOSING, COMPLETE), T(UDP, NONE)},
+	// An RST after a FIN is how many clients end; it makes no refusal of a completed flow.
+	[WEIR_FLOW_EVENT_RST] =
+		{T(FREE, NONE), T(RESET, REFUSE), T(RESET, COMPLETE), T(CLOSING, USUAL),
+		 T(RESET, USUAL), T(RESET, REFUSE), T(UDP, NONE)},
+	[WEIR_FLOW_EVENT_DATAGRAM] =
+		{T(FREE, NONE), T(SYN_SEEN, NONE), T(ESTABLISHED, NONE), T(CLOSING, NONE),
+		 T(RESET, NONE), T(WAITING, NONE), T(UDP, USUAL)},
 };
-_Static_assert(sizeof(struct head) == 20, "flow bucket layout");
+#undef T
+// clang-format on
 
-struct bucket4 {
-	struct head head;
-	struct key4 key[SLOTS];
-	uint8_t reserved[8];
-};
-_Static_assert(sizeof(struct bucket4) == 64, "one cache line per IPv4 bucket");
-
-struct bucket6 {
-	struct head head;
-	struct key6 key[SLOTS];
-};
-_Static_assert(sizeof(struct bucket6) == 128, "two cache lines per IPv6 bucket");
-
-struct part { // the flows of one family
-	uint8_t *buckets;
-	uint32_t bucket_bytes;
-	uint32_t bucket_count;
-	uint32_t capacity; // flows
-	uint32_t count;
-	uint32_t half_open;
-	uint32_t half_open_max;
-	uint32_t sweep_next; // bucket
-	uint64_t sweep_rate; // buckets per 2^SWEEP_SHIFT ns, 16 fractional bits
-	uint64_t sweep_debt; // buckets due, 16 fractional bits
+static const uint8_t state_of[8] = {
+	[WEIR_PHASE_SYN_SEEN] = WEIR_FLOW_SYN_SEEN,
+	[WEIR_PHASE_ESTABLISHED] = WEIR_FLOW_ESTABLISHED,
+	[WEIR_PHASE_CLOSING] = WEIR_FLOW_CLOSING,
+	[WEIR_PHASE_RESET] = WEIR_FLOW_CLOSING,
+	[WEIR_PHASE_WAITING] = WEIR_FLOW_CLOSING,
+	[WEIR_PHASE_UDP] = WEIR_FLOW_UDP,
 };
 
-struct weir_flow_table {
-	struct part part[2]; // IPv4, IPv6
-	uint8_t shift[STATES]; // tick of a state = 2^shift ns
-	uint16_t timeout_ticks[STATES];
-	weir_flow_ended ended;
-	void *context;
-	uint64_t swept_ns;
-	uint64_t evicted;
+// --- slots ----------------------------------------------------------------------------------
+
+// A slot of either family. A reference is its number, the family in bit 62.
+struct place {
+	struct weir_flow_part *part;
+	uint32_t *word;
+	uint64_t slot; // bucket * slots + slot in the bucket
 };
 
-// --- where a flow may be --------------------------------------------------------------------
-
-static inline unsigned int family_index(uint8_t family) {
-	return family != 4;
+static inline bool is_ipv6(weir_flow_ref ref) {
+	return (uint64_t)ref >> 62 != 0;
 }
 
-static inline uint32_t first_bucket(const struct part *part, uint64_t hash) {
-	return (uint32_t)(((hash & 0xffffffffu) * part->bucket_count) >> 32);
+static inline weir_flow_ref ref_make(bool ipv6, uint32_t bucket, unsigned int slot) {
+	return (weir_flow_ref)((uint64_t)ipv6 << 62 | (uint64_t)bucket << 2 | slot);
 }
 
-// The other bucket of a flow that has this tag and lives in `bucket`: the two add up to a number
-// told by the tag, so that each leads to the other without the key.
-static inline uint32_t other_bucket(const struct part *part, uint32_t bucket, uint8_t tag) {
-	uint32_t spread = (uint32_t)(tag + 1) * 0x9e3779b1u;
-	uint32_t sum = (uint32_t)(((uint64_t)spread * part->bucket_count) >> 32);
-
-	return sum >= bucket ? sum - bucket : sum + part->bucket_count - bucket;
+static inline uint32_t *word_at(
+	const struct weir_flow_table *table, bool ipv6, uint32_t bucket, unsigned int slot) {
+	return ipv6 ? &weir_flow_bucket6_at(table, bucket)->word[slot]
+		    : &weir_flow_bucket4_at(table, bucket)->word[slot];
 }
 
-static inline uint8_t tag_of(uint64_t hash) {
-	return (uint8_t)(hash >> 40);
+static inline uint32_t *bucket_words(
+	const struct weir_flow_table *table, bool ipv6, uint32_t bucket) {
+	return word_at(table, ipv6, bucket, 0);
 }
 
-static inline struct head *bucket_at(const struct part *part, uint32_t index) {
-	return (struct head *)(part->buckets + (uint64_t)index * part->bucket_bytes);
+static inline struct weir_flow_part *part_of(struct weir_flow_table *table, bool ipv6) {
+	return ipv6 ? &table->part6 : &table->part4;
 }
 
-// A reference: bucket * 4 + slot, the family in bit 62.
-static inline weir_flow_ref ref_make(unsigned int family, uint32_t bucket, unsigned int slot) {
-	return (weir_flow_ref)((uint64_t)family << 62 | (uint64_t)bucket << 2 | slot);
+static struct place place_at(
+	struct weir_flow_table *table, bool ipv6, uint32_t bucket, unsigned int slot) {
+	struct weir_flow_part *part = part_of(table, ipv6);
+
+	return (struct place){.part = part,
+		.word = word_at(table, ipv6, bucket, slot),
+		.slot = (uint64_t)bucket * part->slots + slot};
 }
 
-static inline unsigned int ref_family(weir_flow_ref ref) {
-	return (unsigned int)((uint64_t)ref >> 62);
+static struct place place_of(struct weir_flow_table *table, weir_flow_ref ref) {
+	return place_at(table, is_ipv6(ref), (uint32_t)((uint64_t)ref >> 2), ref & 3);
 }
 
-static inline unsigned int ref_slot(weir_flow_ref ref) {
-	return (unsigned int)(ref & 3);
+static inline uint32_t word_of(const struct weir_flow_table *table, weir_flow_ref ref) {
+	return *word_at(table, is_ipv6(ref), (uint32_t)((uint64_t)ref >> 2), ref & 3);
 }
 
-static inline struct head *ref_head(const struct weir_flow_table *table, weir_flow_ref ref) {
-	return bucket_at(&table->part[ref_family(ref)], (uint32_t)((uint64_t)ref >> 2));
+static inline unsigned int phase_of(uint32_t word) {
+	return word >> WEIR_WORD_PHASE_SHIFT;
 }
 
 // --- time -----------------------------------------------------------------------------------
 
-static inline uint16_t ticks(
-	const struct weir_flow_table *table, unsigned int state, uint64_t now_ns) {
-	return (uint16_t)(now_ns >> table->shift[state]);
+static inline uint32_t ticks(
+	const struct weir_flow_table *table, unsigned int phase, uint64_t now_ns) {
+	return (uint32_t)(now_ns >> table->shift[phase]) & WEIR_WORD_LAST_MASK;
 }
 
-static inline bool is_expired(const struct weir_flow_table *table, const struct head *head,
-	unsigned int slot, uint64_t now_ns) {
-	unsigned int state = head->meta[slot] & META_STATE;
-	uint16_t age = (uint16_t)(ticks(table, state, now_ns) - head->last[slot]);
-
-	return age > table->timeout_ticks[state];
+static inline uint32_t word_make(const struct weir_flow_table *table, unsigned int phase,
+	uint16_t backend, uint64_t now_ns) {
+	return phase << WEIR_WORD_PHASE_SHIFT |
+	       ticks(table, phase, now_ns) << WEIR_WORD_LAST_SHIFT | backend;
 }
 
-// --- slots ----------------------------------------------------------------------------------
+// Ticks since the last packet.
+static inline uint32_t age_of(const struct weir_flow_table *table, uint32_t word, uint64_t now_ns) {
+	return (ticks(table, phase_of(word), now_ns) - (word >> WEIR_WORD_LAST_SHIFT)) &
+	       WEIR_WORD_LAST_MASK;
+}
 
-static inline bool key_equals(const struct head *head, unsigned int family, unsigned int slot,
-	const struct weir_flow_key *key) {
-	uint32_t source, destination;
+static inline bool is_expired(const struct weir_flow_table *table, uint32_t word, uint64_t now_ns) {
+	return age_of(table, word, now_ns) > table->timeout_ticks[phase_of(word)];
+}
 
-	if (family == 0) {
-		const struct key4 *k = &((const struct bucket4 *)head)->key[slot];
+void weir_flow_stamp(struct weir_flow_table *table, uint64_t now_ns) {
+	uint32_t stamp[WEIR_FLOW_PHASES];
 
-		memcpy(&source, key->source, sizeof(source));
-		memcpy(&destination, key->destination, sizeof(destination));
-		return ((k->source ^ source) | (k->destination ^ destination) |
-			       (uint32_t)(k->source_port ^ key->source_port) |
-			       (uint32_t)(k->destination_port ^ key->destination_port)) == 0;
+	for (unsigned int phase = WEIR_PHASE_SYN_SEEN; phase < WEIR_FLOW_PHASES; phase++) {
+		stamp[phase] = word_make(table, phase, 0, now_ns);
 	}
-	const struct key6 *k = &((const struct bucket6 *)head)->key[slot];
-
-	return memcmp(k->source, key->source, 16) == 0 &&
-	       memcmp(k->destination, key->destination, 16) == 0 &&
-	       k->source_port == key->source_port && k->destination_port == key->destination_port;
+	table->stamps.word[WEIR_FLOW_EVENT_SYN][WEIR_PHASE_SYN_SEEN] = stamp[WEIR_PHASE_SYN_SEEN];
+	table->stamps.word[WEIR_FLOW_EVENT_DATA][WEIR_PHASE_ESTABLISHED] =
+		stamp[WEIR_PHASE_ESTABLISHED];
+	table->stamps.word[WEIR_FLOW_EVENT_DATA][WEIR_PHASE_CLOSING] = stamp[WEIR_PHASE_CLOSING];
+	table->stamps.word[WEIR_FLOW_EVENT_DATAGRAM][WEIR_PHASE_UDP] = stamp[WEIR_PHASE_UDP];
 }
 
-// Only TCP and UDP have flows, so the state tells the protocol.
-static inline bool protocol_equals(uint8_t meta, uint8_t protocol) {
-	return ((meta & META_STATE) == WEIR_FLOW_UDP) == (protocol == 17);
-}
+// --- service time ---------------------------------------------------------------------------
 
-static void key_store(struct head *head, unsigned int family, unsigned int slot,
-	const struct weir_flow_key *key) {
-	if (family == 0) {
-		struct key4 *k = &((struct bucket4 *)head)->key[slot];
+static void start_store(
+	struct weir_flow_table *table, const struct place *place, bool measured, uint64_t now_ns) {
+	uint32_t start = (uint32_t)(now_ns >> START_SHIFT);
 
-		memcpy(&k->source, key->source, sizeof(k->source));
-		memcpy(&k->destination, key->destination, sizeof(k->destination));
-		k->source_port = key->source_port;
-		k->destination_port = key->destination_port;
-	} else {
-		struct key6 *k = &((struct bucket6 *)head)->key[slot];
-
-		memcpy(k->source, key->source, 16);
-		memcpy(k->destination, key->destination, 16);
-		k->source_port = key->source_port;
-		k->destination_port = key->destination_port;
+	if (measured) {
+		table->measuring = true;
+	}
+	// Until the first measured flow all of them are 0: nothing to touch.
+	if (table->measuring) {
+		place->part->starts[place->slot] = !measured ? 0 : start == 0 ? 1 : start;
 	}
 }
 
-static void slot_move(struct head *to, unsigned int to_slot, const struct head *from,
-	unsigned int from_slot, unsigned int family) {
-	to->tag[to_slot] = from->tag[from_slot];
-	to->meta[to_slot] = from->meta[from_slot];
-	to->last[to_slot] = from->last[from_slot];
-	to->backend[to_slot] = from->backend[from_slot];
-	if (family == 0) {
-		((struct bucket4 *)to)->key[to_slot] =
-			((const struct bucket4 *)from)->key[from_slot];
-	} else {
-		((struct bucket6 *)to)->key[to_slot] =
-			((const struct bucket6 *)from)->key[from_slot];
+static uint64_t service_ns(
+	const struct weir_flow_table *table, const struct place *place, uint64_t end_ns) {
+	uint32_t start = table->measuring ? place->part->starts[place->slot] : 0;
+	int32_t elapsed = (int32_t)((uint32_t)(end_ns >> START_SHIFT) - start);
+
+	// The time of a flow's last packet is known to a tick of its state: it may seem to lie
+	// before the start.
+	return start == 0 || elapsed < 0 ? 0 : (uint64_t)elapsed << START_SHIFT;
+}
+
+// --- ends -----------------------------------------------------------------------------------
+
+static inline bool is_open(unsigned int phase) {
+	return phase != WEIR_PHASE_CLOSING && phase != WEIR_PHASE_RESET;
+}
+
+// Tell that a flow that was open has finished at end_ns.
+static void report_finished(const struct weir_flow_table *table, const struct place *place,
+	enum weir_outcome outcome, uint64_t end_ns) {
+	table->listener.finished(table->listener.context, (uint16_t)*place->word, outcome,
+		service_ns(table, place, end_ns));
+}
+
+// How a flow that was open ended, when it ends as `end` without FIN or RST.
+static enum weir_outcome outcome_of(unsigned int phase, enum weir_flow_end end) {
+	if (end != WEIR_FLOW_END_TIMED_OUT) {
+		return WEIR_OUTCOME_ABANDONED;
 	}
+	return phase == WEIR_PHASE_UDP        ? WEIR_OUTCOME_COMPLETED
+	       : phase == WEIR_PHASE_SYN_SEEN ? WEIR_OUTCOME_UNANSWERED
+					      : WEIR_OUTCOME_ABANDONED;
 }
 
-static void state_set(struct weir_flow_table *table, struct part *part, struct head *head,
-	unsigned int slot, enum weir_flow_state state, uint8_t flags, uint64_t now_ns) {
-	bool was_half_open = head->meta[slot] == (META_USED | WEIR_FLOW_SYN_SEEN);
+static void report_end(struct weir_flow_table *table, const struct place *place,
+	enum weir_flow_end end, uint64_t now_ns) {
+	unsigned int phase = phase_of(*place->word);
+	uint64_t idle_ns = (uint64_t)age_of(table, *place->word, now_ns) << table->shift[phase];
 
-	part->half_open += (state == WEIR_FLOW_SYN_SEEN) - was_half_open;
-	head->meta[slot] = (uint8_t)(META_USED | flags | state);
-	head->last[slot] = ticks(table, state, now_ns);
-}
-
-static void slot_end(struct weir_flow_table *table, struct part *part, struct head *head,
-	unsigned int slot, enum weir_flow_end end) {
-	if ((head->meta[slot] & META_STATE) == WEIR_FLOW_SYN_SEEN) {
-		part->half_open--;
+	if (is_open(phase)) {
+		report_finished(table, place, outcome_of(phase, end), now_ns - idle_ns);
 	}
-	head->meta[slot] = 0;
-	head->tag[slot] = 0;
-	part->count--;
-	table->ended(table->context, head->backend[slot], end);
+	table->listener.ended(table->listener.context, (uint16_t)*place->word, end);
 }
 
-static enum weir_flow_end expiry_end(uint8_t meta) {
-	if ((meta & META_STATE) != WEIR_FLOW_CLOSING) {
-		return WEIR_FLOW_END_TIMED_OUT;
-	}
-	return meta & META_RST ? WEIR_FLOW_END_REFUSED : WEIR_FLOW_END_COMPLETED;
+static void slot_end(struct weir_flow_table *table, const struct place *place,
+	enum weir_flow_end end, uint64_t now_ns) {
+	place->part->half_open -= phase_of(*place->word) == WEIR_PHASE_SYN_SEEN;
+	place->part->count--;
+	report_end(table, place, end, now_ns);
+	*place->word = 0;
 }
 
-static void bucket_expire(
-	struct weir_flow_table *table, struct part *part, struct head *head, uint64_t now_ns) {
-	for (unsigned int slot = 0; slot < SLOTS; slot++) {
-		if (head->meta[slot] != 0 && is_expired(table, head, slot, now_ns)) {
-			slot_end(table, part, head, slot, expiry_end(head->meta[slot]));
+static enum weir_flow_end expiry_end(unsigned int phase) {
+	return phase == WEIR_PHASE_CLOSING ? WEIR_FLOW_END_COMPLETED
+	       : phase == WEIR_PHASE_RESET ? WEIR_FLOW_END_REFUSED
+					   : WEIR_FLOW_END_TIMED_OUT;
+}
+
+static inline void bucket_expire(
+	struct weir_flow_table *table, bool ipv6, uint32_t bucket, uint64_t now_ns) {
+	const uint32_t *words = bucket_words(table, ipv6, bucket);
+	unsigned int slots = ipv6 ? WEIR_FLOW_SLOTS6 : WEIR_FLOW_SLOTS4;
+
+	for (unsigned int slot = 0; slot < slots; slot++) {
+		if (unlikely(is_expired(table, words[slot], now_ns))) { // never a free one
+			struct place place = place_at(table, ipv6, bucket, slot);
+
+			slot_end(table, &place, expiry_end(phase_of(words[slot])), now_ns);
 		}
 	}
 }
 
-// --- set-up ---------------------------------------------------------------------------------
+// --- create and free ------------------------------------------------------------------------
 
-static uint32_t buckets_for(uint32_t flows) {
-	uint64_t slots = ((uint64_t)flows * 100 + FILL_PERCENT - 1) / FILL_PERCENT;
+static uint32_t buckets_for(uint32_t flows, uint32_t slots) {
+	uint64_t wanted = (uint64_t)flows * 100 / FILL_PERCENT + 1;
 
-	return (uint32_t)((slots + SLOTS - 1) / SLOTS);
+	return (uint32_t)((wanted + slots - 1) / slots);
 }
 
 static uint32_t ipv6_share(uint32_t flows) {
 	return flows / 4 > 0 ? flows / 4 : 1;
 }
 
-uint64_t weir_flow_table_bytes(uint32_t flows) {
-	return sizeof(struct weir_flow_table) +
-	       (uint64_t)buckets_for(flows) * sizeof(struct bucket4) +
-	       (uint64_t)buckets_for(ipv6_share(flows)) * sizeof(struct bucket6);
+static uint64_t part_bytes(uint32_t flows, uint32_t slots, size_t bucket_bytes) {
+	return (uint64_t)buckets_for(flows, slots) * (bucket_bytes + slots * sizeof(uint32_t));
 }
 
-static int part_create(struct part *part, uint32_t flows, uint32_t bucket_bytes,
-	uint32_t half_open_percent, int socket) {
-	part->bucket_bytes = bucket_bytes;
-	part->bucket_count = buckets_for(flows);
+uint64_t weir_flow_table_bytes(uint32_t flows) {
+	return sizeof(struct weir_flow_table) +
+	       part_bytes(flows, WEIR_FLOW_SLOTS4, sizeof(struct weir_flow_bucket4)) +
+	       part_bytes(ipv6_share(flows), WEIR_FLOW_SLOTS6, sizeof(struct weir_flow_bucket6));
+}
+
+static int part_create(struct weir_flow_part *part, uint32_t flows, uint32_t slots,
+	size_t bucket_bytes, const struct weir_flow_table_params *params) {
+	part->slots = slots;
+	part->bucket_count = buckets_for(flows, slots);
 	part->capacity = flows;
-	part->half_open_max = (uint32_t)((uint64_t)flows * half_open_percent / 100);
+	part->half_open_max = (uint32_t)((uint64_t)flows * params->half_open_percent / 100);
 	if (part->half_open_max == 0) {
 		part->half_open_max = 1;
 	}
@@ -275,34 +273,41 @@ static int part_create(struct part *part, uint32_t flows, uint32_t bucket_bytes,
 	part->sweep_rate =
 		(((uint64_t)part->bucket_count << (16 + SWEEP_SHIFT)) / 800000000ull) + 1;
 	part->buckets = rte_zmalloc_socket(
-		"flow_table", (uint64_t)part->bucket_count * bucket_bytes, 128, socket);
-	return part->buckets == NULL ? -ENOMEM : 0;
+		"flow_table", (uint64_t)part->bucket_count * bucket_bytes, 128, params->socket);
+	part->starts = rte_zmalloc_socket("flow_table",
+		(uint64_t)part->bucket_count * slots * sizeof(uint32_t), 64, params->socket);
+	return part->buckets == NULL || part->starts == NULL ? -ENOMEM : 0;
 }
 
-static void timeouts_set(struct weir_flow_table *table, const uint32_t timeout_ms[STATES]) {
-	for (unsigned int state = 0; state < STATES; state++) {
-		uint64_t timeout_ns = (uint64_t)timeout_ms[state] * 1000000;
+static void timeouts_set(struct weir_flow_table *table, const uint32_t timeout_ms[4]) {
+	for (unsigned int phase = WEIR_PHASE_SYN_SEEN; phase < WEIR_FLOW_PHASES; phase++) {
+		uint64_t timeout_ns = (uint64_t)timeout_ms[state_of[phase]] * 1000000;
+		uint64_t ticks_of_wrap = WEIR_WORD_LAST_MASK + 1;
 		unsigned int shift = 0;
 
-		while ((65536ull << shift) < 4 * timeout_ns || (65536ull << shift) < WRAP_NS_MIN) {
+		while ((ticks_of_wrap << shift) < 2 * timeout_ns ||
+			(ticks_of_wrap << shift) < WEIR_FLOW_WRAP_NS_MIN) {
 			shift++;
 		}
-		table->shift[state] = (uint8_t)shift;
-		table->timeout_ticks[state] =
-			(uint16_t)((timeout_ns + (1ull << shift) - 1) >> shift);
+		table->shift[phase] = (uint8_t)shift;
+		table->timeout_ticks[phase] =
+			(uint32_t)((timeout_ns + (1ull << shift) - 1) >> shift);
 	}
+	// So that a free slot never counts as expired.
+	table->timeout_ticks[WEIR_PHASE_FREE] = WEIR_WORD_LAST_MASK;
 }
 
-int weir_flow_table_create(const struct weir_flow_table_params *params, weir_flow_ended ended,
-	void *context, struct weir_flow_table **ret) {
+int weir_flow_table_create(const struct weir_flow_table_params *params,
+	const struct weir_flow_listener *listener, struct weir_flow_table **ret) {
 	struct weir_flow_table *table;
 	int r;
 
 	if (params->flows == 0 || params->flows > 1u << 28 || params->half_open_percent == 0 ||
-		params->half_open_percent > 100 || ended == NULL) {
+		params->half_open_percent > 100 || listener->finished == NULL ||
+		listener->resumed == NULL || listener->ended == NULL) {
 		return -EINVAL;
 	}
-	for (unsigned int state = 0; state < STATES; state++) {
+	for (unsigned int state = 0; state < 4; state++) {
 		if (params->timeout_ms[state] == 0) {
 			return -EINVAL;
 		}
@@ -311,14 +316,14 @@ int weir_flow_table_create(const struct weir_flow_table_params *params, weir_flo
 	if (table == NULL) {
 		return -ENOMEM;
 	}
-	table->ended = ended;
-	table->context = context;
+	table->listener = *listener;
+	table->hash_seed = params->hash_seed;
 	timeouts_set(table, params->timeout_ms);
-	r = part_create(&table->part[0], params->flows, sizeof(struct bucket4),
-		params->half_open_percent, params->socket);
+	r = part_create(&table->part4, params->flows, WEIR_FLOW_SLOTS4,
+		sizeof(struct weir_flow_bucket4), params);
 	if (r == 0) {
-		r = part_create(&table->part[1], ipv6_share(params->flows), sizeof(struct bucket6),
-			params->half_open_percent, params->socket);
+		r = part_create(&table->part6, ipv6_share(params->flows), WEIR_FLOW_SLOTS6,
+			sizeof(struct weir_flow_bucket6), params);
 	}
 	if (r < 0) {
 		weir_flow_table_free(table);
@@ -332,202 +337,252 @@ void weir_flow_table_free(struct weir_flow_table *table) {
 	if (table == NULL) {
 		return;
 	}
-	rte_free(table->part[1].buckets);
-	rte_free(table->part[0].buckets);
+	rte_free(table->part6.starts);
+	rte_free(table->part6.buckets);
+	rte_free(table->part4.starts);
+	rte_free(table->part4.buckets);
 	rte_free(table);
 }
 
 // --- look-up --------------------------------------------------------------------------------
 
-void weir_flow_prefetch(const struct weir_flow_table *table, uint8_t family, uint64_t hash) {
-	const struct part *part = &table->part[family_index(family)];
-	const uint8_t *bucket = (const uint8_t *)bucket_at(part, first_bucket(part, hash));
+// Only TCP and UDP have flows, so the phase tells the protocol.
+static inline bool is_live(
+	const struct weir_flow_table *table, uint32_t word, uint8_t protocol, uint64_t now_ns) {
+	unsigned int phase = phase_of(word);
 
-	rte_prefetch0(bucket);
-	if (family != 4) {
-		rte_prefetch0(bucket + 64);
-	}
+	return phase != WEIR_PHASE_FREE && (phase == WEIR_PHASE_UDP) == (protocol == 17) &&
+	       !is_expired(table, word, now_ns);
 }
 
-static inline bool has_tag(const struct head *head, uint8_t tag) {
-	return (head->meta[0] && head->tag[0] == tag) || (head->meta[1] && head->tag[1] == tag) ||
-	       (head->meta[2] && head->tag[2] == tag);
+static int find4(const struct weir_flow_table *table, uint32_t index,
+	const struct weir_flow_key *key, uint64_t now_ns) {
+	const struct weir_flow_bucket4 *bucket = weir_flow_bucket4_at(table, index);
+	uint32_t source, destination, ports;
+	unsigned int match;
+
+	memcpy(&source, key->source, 4);
+	memcpy(&destination, key->destination, 4);
+	memcpy(&ports, &key->source_port, 4);
+	match = weir_flow_match4(bucket, source, destination, ports);
+	while (match != 0) {
+		int slot = __builtin_ctz(match);
+
+		if (is_live(table, bucket->word[slot], key->protocol, now_ns)) {
+			return slot;
+		}
+		match &= match - 1;
+	}
+	return -1;
 }
 
-void weir_flow_prefetch_second(const struct weir_flow_table *table, uint8_t family, uint64_t hash) {
-	const struct part *part = &table->part[family_index(family)];
-	const uint8_t *bucket;
+static int find6(const struct weir_flow_table *table, uint32_t index,
+	const struct weir_flow_key *key, uint64_t now_ns) {
+	const struct weir_flow_bucket6 *bucket = weir_flow_bucket6_at(table, index);
 
-	if (likely(has_tag(bucket_at(part, first_bucket(part, hash)), tag_of(hash)))) {
-		return;
-	}
-	bucket = (const uint8_t *)bucket_at(
-		part, other_bucket(part, first_bucket(part, hash), tag_of(hash)));
-	rte_prefetch0(bucket);
-	if (family != 4) {
-		rte_prefetch0(bucket + 64);
-	}
-}
-
-static inline int bucket_find(const struct weir_flow_table *table, const struct head *head,
-	unsigned int family, uint8_t tag, const struct weir_flow_key *key, uint64_t now_ns) {
-	for (unsigned int slot = 0; slot < SLOTS; slot++) {
-		if (head->tag[slot] == tag && head->meta[slot] != 0 &&
-			key_equals(head, family, slot, key) &&
-			protocol_equals(head->meta[slot], key->protocol) &&
-			!is_expired(table, head, slot, now_ns)) {
+	for (unsigned int slot = 0; slot < WEIR_FLOW_SLOTS6; slot++) {
+		if (weir_flow_equals6(bucket, slot, key) &&
+			is_live(table, bucket->word[slot], key->protocol, now_ns)) {
 			return (int)slot;
 		}
 	}
 	return -1;
 }
 
-static inline weir_flow_ref part_lookup(const struct weir_flow_table *table, unsigned int family,
-	const struct weir_flow_key *key, uint64_t hash, uint64_t now_ns) {
-	const struct part *part = &table->part[family];
-	uint8_t tag = tag_of(hash);
-	uint32_t bucket = first_bucket(part, hash);
-	int slot = bucket_find(table, bucket_at(part, bucket), family, tag, key, now_ns);
-
-	if (unlikely(slot < 0)) {
-		bucket = other_bucket(part, bucket, tag);
-		slot = bucket_find(table, bucket_at(part, bucket), family, tag, key, now_ns);
-		if (slot < 0) {
-			return -ENOENT;
-		}
-	}
-	return ref_make(family, bucket, (unsigned int)slot);
-}
-
 weir_flow_ref weir_flow_lookup(const struct weir_flow_table *table, const struct weir_flow_key *key,
 	uint64_t hash, uint64_t now_ns) {
-	if (likely(key->family == 4)) {
-		return part_lookup(table, 0, key, hash, now_ns);
+	bool ipv6 = key->family != 4;
+	uint32_t count = ipv6 ? table->part6.bucket_count : table->part4.bucket_count;
+	uint32_t bucket = weir_flow_first_bucket(count, hash);
+	int slot;
+
+	for (unsigned int turn = 0; turn < 2; turn++) {
+		slot = ipv6 ? find6(table, bucket, key, now_ns) : find4(table, bucket, key, now_ns);
+		if (slot >= 0) {
+			return ref_make(ipv6, bucket, (unsigned int)slot);
+		}
+		bucket = weir_flow_second_bucket(count, hash);
 	}
-	return part_lookup(table, 1, key, hash, now_ns);
+	return -ENOENT;
 }
 
 uint16_t weir_flow_backend(const struct weir_flow_table *table, weir_flow_ref flow) {
-	return ref_head(table, flow)->backend[ref_slot(flow)];
+	return (uint16_t)word_of(table, flow);
 }
 
 enum weir_flow_state weir_flow_state(const struct weir_flow_table *table, weir_flow_ref flow) {
-	return (enum weir_flow_state)(ref_head(table, flow)->meta[ref_slot(flow)] & META_STATE);
+	return (enum weir_flow_state)state_of[phase_of(word_of(table, flow))];
 }
 
 uint32_t weir_flow_idle_ms(
 	const struct weir_flow_table *table, weir_flow_ref flow, uint64_t now_ns) {
-	const struct head *head = ref_head(table, flow);
-	unsigned int slot = ref_slot(flow);
-	unsigned int state = head->meta[slot] & META_STATE;
-	uint16_t age = (uint16_t)(ticks(table, state, now_ns) - head->last[slot]);
+	uint32_t word = word_of(table, flow);
+	uint64_t age = age_of(table, word, now_ns);
 
-	return (uint32_t)(((uint64_t)age << table->shift[state]) / 1000000);
+	return (uint32_t)((age << table->shift[phase_of(word)]) / 1000000);
 }
 
 // --- the life of a flow ---------------------------------------------------------------------
 
 bool weir_flow_advance(struct weir_flow_table *table, weir_flow_ref flow,
 	enum weir_flow_event event, uint64_t now_ns) {
-	struct part *part = &table->part[ref_family(flow)];
-	struct head *head = ref_head(table, flow);
-	unsigned int slot = ref_slot(flow);
-	uint8_t meta = head->meta[slot];
-	unsigned int state = meta & META_STATE;
-	uint8_t flags = 0;
+	struct place place = place_of(table, flow);
+	unsigned int phase = phase_of(*place.word);
+	const struct transition *to = &transitions[event][phase];
+	uint16_t backend = (uint16_t)*place.word;
 
-	if (likely(event == WEIR_FLOW_EVENT_DATA || event == WEIR_FLOW_EVENT_DATAGRAM)) {
-		if (unlikely(state == WEIR_FLOW_SYN_SEEN || (meta & META_RST) != 0)) {
-			state_set(table, part, head, slot, WEIR_FLOW_ESTABLISHED, 0, now_ns);
-			return false;
-		}
-		head->last[slot] = ticks(table, state, now_ns);
+	switch ((enum step)to->step) {
+	case STEP_NONE:
 		return false;
+	case STEP_RESTART:
+		return true;
+	case STEP_COMPLETE:
+		report_finished(table, &place, WEIR_OUTCOME_COMPLETED, now_ns);
+		break;
+	case STEP_REFUSE:
+		report_finished(table, &place, WEIR_OUTCOME_REFUSED, now_ns);
+		break;
+	case STEP_RESUME:
+		table->listener.resumed(table->listener.context, backend);
+		break;
+	case STEP_USUAL:
+	case STEP_MOVE:
+		break;
 	}
-	if (event == WEIR_FLOW_EVENT_SYN) {
-		if (state == WEIR_FLOW_CLOSING) {
-			return true;
-		}
-		// A repeated SYN does not refresh an established flow: it may be forged.
-		if (state == WEIR_FLOW_SYN_SEEN) {
-			head->last[slot] = ticks(table, state, now_ns);
-		}
-		return false;
-	}
-	// An RST after a FIN is how many clients end; it makes no refusal of a completed flow.
-	if (event == WEIR_FLOW_EVENT_RST) {
-		flags = state == WEIR_FLOW_CLOSING ? meta & META_RST : META_RST;
-	}
-	state_set(table, part, head, slot, WEIR_FLOW_CLOSING, flags, now_ns);
+	place.part->half_open -= phase == WEIR_PHASE_SYN_SEEN && to->phase != WEIR_PHASE_SYN_SEEN;
+	*place.word = word_make(table, to->phase, backend, now_ns);
 	return false;
 }
 
-static enum weir_flow_state first_state(enum weir_flow_event event) {
+static enum weir_flow_phase first_phase(enum weir_flow_event event) {
 	switch (event) {
 	case WEIR_FLOW_EVENT_SYN:
-		return WEIR_FLOW_SYN_SEEN;
+		return WEIR_PHASE_SYN_SEEN;
 	case WEIR_FLOW_EVENT_DATAGRAM:
-		return WEIR_FLOW_UDP;
+		return WEIR_PHASE_UDP;
 	case WEIR_FLOW_EVENT_FIN:
+		return WEIR_PHASE_CLOSING;
 	case WEIR_FLOW_EVENT_RST:
-		return WEIR_FLOW_CLOSING;
+		return WEIR_PHASE_RESET;
 	case WEIR_FLOW_EVENT_DATA:
 		break;
 	}
-	return WEIR_FLOW_ESTABLISHED;
+	return WEIR_PHASE_ESTABLISHED;
 }
 
-// F4 holds for a restart too: beyond the limit the flow waits in closing, marked so that its next
-// packet makes it established, as after an RST that was not real.
-void weir_flow_restart(struct weir_flow_table *table, weir_flow_ref flow, uint16_t backend,
-	enum weir_flow_event event, enum weir_flow_end end, uint64_t now_ns) {
-	struct part *part = &table->part[ref_family(flow)];
-	struct head *head = ref_head(table, flow);
-	unsigned int slot = ref_slot(flow);
-	enum weir_flow_state state = first_state(event);
-	uint8_t flags = event == WEIR_FLOW_EVENT_RST ? META_RST : 0;
+// The slot holds a new flow from now on.
+static void slot_begin(struct weir_flow_table *table, const struct place *place,
+	const struct weir_flow_start *start) {
+	enum weir_flow_phase phase = first_phase(start->event);
 
-	table->ended(table->context, head->backend[slot], end);
-	head->backend[slot] = backend;
-	if (state == WEIR_FLOW_SYN_SEEN && part->half_open >= part->half_open_max) {
-		state = WEIR_FLOW_CLOSING;
-		flags = META_RST;
+	// F4 holds for a restart too.
+	if (phase == WEIR_PHASE_SYN_SEEN && place->part->half_open >= place->part->half_open_max) {
+		phase = WEIR_PHASE_WAITING;
 	}
-	state_set(table, part, head, slot, state, flags, now_ns);
+	place->part->half_open += phase == WEIR_PHASE_SYN_SEEN;
+	*place->word = word_make(table, phase, start->backend, start->now_ns);
+	start_store(table, place, start->measured, start->now_ns);
 }
 
-void weir_flow_remove(struct weir_flow_table *table, weir_flow_ref flow, enum weir_flow_end end) {
-	slot_end(table, &table->part[ref_family(flow)], ref_head(table, flow), ref_slot(flow), end);
+void weir_flow_restart(struct weir_flow_table *table, weir_flow_ref flow,
+	const struct weir_flow_start *start, enum weir_flow_end end) {
+	struct place place = place_of(table, flow);
+
+	report_end(table, &place, end, start->now_ns);
+	place.part->half_open -= phase_of(*place.word) == WEIR_PHASE_SYN_SEEN;
+	slot_begin(table, &place, start);
+}
+
+void weir_flow_remove(struct weir_flow_table *table, weir_flow_ref flow, enum weir_flow_end end,
+	uint64_t now_ns) {
+	struct place place = place_of(table, flow);
+
+	slot_end(table, &place, end, now_ns);
 }
 
 // --- insertion ------------------------------------------------------------------------------
 
-static inline int slot_free(const struct head *head) {
-	for (unsigned int slot = 0; slot < SLOTS; slot++) {
-		if (head->meta[slot] == 0) {
+static inline int slot_free(const struct weir_flow_table *table, bool ipv6, uint32_t bucket) {
+	const uint32_t *words = bucket_words(table, ipv6, bucket);
+	unsigned int slots = ipv6 ? WEIR_FLOW_SLOTS6 : WEIR_FLOW_SLOTS4;
+
+	for (unsigned int slot = 0; slot < slots; slot++) {
+		if (words[slot] == 0) {
 			return (int)slot;
 		}
 	}
 	return -1;
 }
 
+// The bucket where the flow in a slot could live as well.
+static uint32_t other_bucket(
+	const struct weir_flow_table *table, bool ipv6, uint32_t bucket, unsigned int slot) {
+	uint32_t count = ipv6 ? table->part6.bucket_count : table->part4.bucket_count;
+	uint32_t word = *word_at(table, ipv6, bucket, slot);
+	uint8_t protocol = phase_of(word) == WEIR_PHASE_UDP ? 17 : 6;
+	uint32_t first;
+	uint64_t hash;
+
+	if (ipv6) {
+		const struct weir_flow_bucket6 *b = weir_flow_bucket6_at(table, bucket);
+
+		hash = weir_hash_ipv6(b->source[slot], b->destination[slot],
+			(uint16_t)b->ports[slot], (uint16_t)(b->ports[slot] >> 16), protocol,
+			table->hash_seed);
+	} else {
+		const struct weir_flow_bucket4 *b = weir_flow_bucket4_at(table, bucket);
+
+		hash = weir_hash_ipv4(b->source[slot], b->destination[slot],
+			(uint16_t)b->ports[slot], (uint16_t)(b->ports[slot] >> 16), protocol,
+			table->hash_seed);
+	}
+	first = weir_flow_first_bucket(count, hash);
+	return first != bucket ? first : weir_flow_second_bucket(count, hash);
+}
+
+static void slot_move(struct weir_flow_table *table, bool ipv6, uint32_t to, unsigned int to_slot,
+	uint32_t from, unsigned int from_slot) {
+	struct place target = place_at(table, ipv6, to, to_slot);
+	struct place source = place_at(table, ipv6, from, from_slot);
+
+	if (ipv6) {
+		struct weir_flow_bucket6 *a = weir_flow_bucket6_at(table, to);
+		const struct weir_flow_bucket6 *b = weir_flow_bucket6_at(table, from);
+
+		memcpy(a->source[to_slot], b->source[from_slot], 16);
+		memcpy(a->destination[to_slot], b->destination[from_slot], 16);
+		a->ports[to_slot] = b->ports[from_slot];
+		a->tag[to_slot] = b->tag[from_slot];
+	} else {
+		struct weir_flow_bucket4 *a = weir_flow_bucket4_at(table, to);
+		const struct weir_flow_bucket4 *b = weir_flow_bucket4_at(table, from);
+
+		a->source[to_slot] = b->source[from_slot];
+		a->destination[to_slot] = b->destination[from_slot];
+		a->ports[to_slot] = b->ports[from_slot];
+	}
+	if (table->measuring) {
+		target.part->starts[target.slot] = source.part->starts[source.slot];
+	}
+	*target.word = *source.word;
+	*source.word = 0;
+}
+
 // Make room in `bucket` by moving one of its residents to that one's other bucket; `depth` more
 // steps may be taken to make room there. Returns the freed slot or -1.
-static int make_room(struct part *part, unsigned int family, uint32_t bucket, unsigned int depth) {
-	struct head *head = bucket_at(part, bucket);
+static int make_room(
+	struct weir_flow_table *table, bool ipv6, uint32_t bucket, unsigned int depth) {
+	unsigned int slots = ipv6 ? WEIR_FLOW_SLOTS6 : WEIR_FLOW_SLOTS4;
 
-	for (unsigned int slot = 0; slot < SLOTS; slot++) {
-		uint32_t other = other_bucket(part, bucket, head->tag[slot]);
-		struct head *to = bucket_at(part, other);
-		int room = slot_free(to);
+	for (unsigned int slot = 0; slot < slots; slot++) {
+		uint32_t other = other_bucket(table, ipv6, bucket, slot);
+		int room = slot_free(table, ipv6, other);
 
 		if (room < 0 && depth > 0 && other != bucket) {
-			room = make_room(part, family, other, depth - 1);
+			room = make_room(table, ipv6, other, depth - 1);
 		}
 		if (room >= 0 && other != bucket) {
-			slot_move(to, (unsigned int)room, head, slot, family);
-			head->meta[slot] = 0;
-			head->tag[slot] = 0;
+			slot_move(table, ipv6, other, (unsigned int)room, bucket, slot);
 			return (int)slot;
 		}
 	}
@@ -535,14 +590,15 @@ static int make_room(struct part *part, unsigned int family, uint32_t bucket, un
 }
 
 // The half-open flow of a bucket that has been idle longest, or -1.
-static int oldest_half_open(const struct weir_flow_table *table, const struct head *head,
-	uint64_t now_ns, uint16_t *ret_age) {
+static int oldest_half_open(const struct weir_flow_table *table, bool ipv6, uint32_t bucket,
+	uint64_t now_ns, uint32_t *ret_age) {
+	const uint32_t *words = bucket_words(table, ipv6, bucket);
+	unsigned int slots = ipv6 ? WEIR_FLOW_SLOTS6 : WEIR_FLOW_SLOTS4;
 	int oldest = -1;
 
-	for (unsigned int slot = 0; slot < SLOTS; slot++) {
-		if (head->meta[slot] == (META_USED | WEIR_FLOW_SYN_SEEN)) {
-			uint16_t age = (uint16_t)(ticks(table, WEIR_FLOW_SYN_SEEN, now_ns) -
-						  head->last[slot]);
+	for (unsigned int slot = 0; slot < slots; slot++) {
+		if (phase_of(words[slot]) == WEIR_PHASE_SYN_SEEN) {
+			uint32_t age = age_of(table, words[slot], now_ns);
 
 			if (oldest < 0 || age > *ret_age) {
 				oldest = (int)slot;
@@ -555,83 +611,133 @@ static int oldest_half_open(const struct weir_flow_table *table, const struct he
 
 // Evict the older of the half-open flows in two buckets. Returns the freed slot, its bucket in
 // *ret_bucket, or -1.
-static int evict_half_open(struct weir_flow_table *table, struct part *part,
-	const uint32_t buckets[2], uint64_t now_ns, uint32_t *ret_bucket) {
-	uint16_t age[2] = {0, 0};
+static int evict_half_open(struct weir_flow_table *table, bool ipv6, const uint32_t buckets[2],
+	uint64_t now_ns, uint32_t *ret_bucket) {
+	uint32_t age[2] = {0, 0};
+	struct place place;
 	int slot[2];
 	unsigned int which;
 
 	for (unsigned int i = 0; i < 2; i++) {
-		slot[i] = oldest_half_open(table, bucket_at(part, buckets[i]), now_ns, &age[i]);
+		slot[i] = oldest_half_open(table, ipv6, buckets[i], now_ns, &age[i]);
 	}
 	if (slot[0] < 0 && slot[1] < 0) {
 		return -1;
 	}
 	which = slot[0] < 0 || (slot[1] >= 0 && age[1] > age[0]);
-	slot_end(table, part, bucket_at(part, buckets[which]), (unsigned int)slot[which],
-		WEIR_FLOW_END_EVICTED);
+	place = place_at(table, ipv6, buckets[which], (unsigned int)slot[which]);
+	slot_end(table, &place, WEIR_FLOW_END_EVICTED, now_ns);
 	table->evicted++;
 	*ret_bucket = buckets[which];
 	return slot[which];
 }
 
-static int find_room(struct weir_flow_table *table, struct part *part, unsigned int family,
-	const uint32_t buckets[2], enum weir_flow_event event, uint64_t now_ns,
-	uint32_t *ret_bucket) {
-	bool at_limit = part->count >= part->capacity ||
-			(event == WEIR_FLOW_EVENT_SYN && part->half_open >= part->half_open_max);
+static int find_free(
+	struct weir_flow_table *table, bool ipv6, const uint32_t buckets[2], uint32_t *ret_bucket) {
+	for (unsigned int i = 0; i < 2; i++) {
+		int slot = slot_free(table, ipv6, buckets[i]);
 
-	if (likely(!at_limit)) {
-		for (unsigned int i = 0; i < 2; i++) {
-			int slot = slot_free(bucket_at(part, buckets[i]));
-
-			if (slot >= 0) {
-				*ret_bucket = buckets[i];
-				return slot;
-			}
-		}
-		for (unsigned int i = 0; i < 2; i++) {
-			int slot = make_room(part, family, buckets[i], 1);
-
-			if (slot >= 0) {
-				*ret_bucket = buckets[i];
-				return slot;
-			}
+		if (slot >= 0) {
+			*ret_bucket = buckets[i];
+			return slot;
 		}
 	}
-	return evict_half_open(table, part, buckets, now_ns, ret_bucket);
+	return -1;
+}
+
+// May another flow enter that begins with this event?
+static bool has_room(const struct weir_flow_part *part, enum weir_flow_event event) {
+	return part->count < part->capacity &&
+	       (event != WEIR_FLOW_EVENT_SYN || part->half_open < part->half_open_max);
+}
+
+static int find_room(struct weir_flow_table *table, bool ipv6, const uint32_t buckets[2],
+	const struct weir_flow_start *start, uint32_t *ret_bucket) {
+	struct weir_flow_part *part = part_of(table, ipv6);
+	bool room = has_room(part, start->event);
+	int slot = room ? find_free(table, ipv6, buckets, ret_bucket) : -1;
+
+	if (likely(slot >= 0)) {
+		return slot;
+	}
+	bucket_expire(table, ipv6, buckets[0], start->now_ns);
+	bucket_expire(table, ipv6, buckets[1], start->now_ns);
+	if (has_room(part, start->event)) {
+		slot = find_free(table, ipv6, buckets, ret_bucket);
+		for (unsigned int i = 0; i < 2 && slot < 0; i++) {
+			slot = make_room(table, ipv6, buckets[i], 1);
+			*ret_bucket = buckets[i];
+		}
+		if (slot >= 0) {
+			return slot;
+		}
+	}
+	return evict_half_open(table, ipv6, buckets, start->now_ns, ret_bucket);
+}
+
+static void key_store(struct weir_flow_table *table, bool ipv6, uint32_t bucket, unsigned int slot,
+	const struct weir_flow_key *key, uint64_t hash) {
+	if (ipv6) {
+		struct weir_flow_bucket6 *b = weir_flow_bucket6_at(table, bucket);
+
+		memcpy(b->source[slot], key->source, 16);
+		memcpy(b->destination[slot], key->destination, 16);
+		memcpy(&b->ports[slot], &key->source_port, 4);
+		b->tag[slot] = weir_flow_tag6(hash);
+	} else {
+		struct weir_flow_bucket4 *b = weir_flow_bucket4_at(table, bucket);
+
+		memcpy(&b->source[slot], key->source, 4);
+		memcpy(&b->destination[slot], key->destination, 4);
+		memcpy(&b->ports[slot], &key->source_port, 4);
+	}
+}
+
+// An entry with this very key may be left, expired and not swept yet. The fast look-up would find
+// it before the new one.
+static void expire_same_key(struct weir_flow_table *table, const struct weir_flow_key *key,
+	const uint32_t buckets[2], uint64_t now_ns) {
+	bool ipv6 = key->family != 4;
+	uint32_t source, destination, ports;
+
+	memcpy(&source, key->source, 4);
+	memcpy(&destination, key->destination, 4);
+	memcpy(&ports, &key->source_port, 4);
+	for (unsigned int i = 0; i < 2; i++) {
+		if (ipv6 || weir_flow_match4(weir_flow_bucket4_at(table, buckets[i]), source,
+				    destination, ports) != 0) {
+			bucket_expire(table, ipv6, buckets[i], now_ns);
+		}
+	}
 }
 
 weir_flow_ref weir_flow_insert(struct weir_flow_table *table, const struct weir_flow_key *key,
-	uint64_t hash, uint16_t backend, enum weir_flow_event event, uint64_t now_ns) {
-	unsigned int family = family_index(key->family);
-	struct part *part = &table->part[family];
-	uint32_t first = first_bucket(part, hash);
-	uint32_t buckets[2] = {first, other_bucket(part, first, tag_of(hash))};
-	uint32_t bucket = first;
-	struct head *head;
+	uint64_t hash, const struct weir_flow_start *start) {
+	bool ipv6 = key->family != 4;
+	struct weir_flow_part *part = part_of(table, ipv6);
+	uint32_t buckets[2] = {weir_flow_first_bucket(part->bucket_count, hash),
+		weir_flow_second_bucket(part->bucket_count, hash)};
+	uint32_t bucket = buckets[0];
+	struct place place;
 	int slot;
 
-	bucket_expire(table, part, bucket_at(part, buckets[0]), now_ns);
-	bucket_expire(table, part, bucket_at(part, buckets[1]), now_ns);
-	slot = find_room(table, part, family, buckets, event, now_ns, &bucket);
+	expire_same_key(table, key, buckets, start->now_ns);
+	slot = find_room(table, ipv6, buckets, start, &bucket);
 	if (unlikely(slot < 0)) {
 		return -ENOSPC;
 	}
-	head = bucket_at(part, bucket);
-	head->tag[slot] = tag_of(hash);
-	head->backend[slot] = backend;
-	key_store(head, family, (unsigned int)slot, key);
-	state_set(table, part, head, (unsigned int)slot, first_state(event),
-		event == WEIR_FLOW_EVENT_RST ? META_RST : 0, now_ns);
+	place = place_at(table, ipv6, bucket, (unsigned int)slot);
+	key_store(table, ipv6, bucket, (unsigned int)slot, key, hash);
+	slot_begin(table, &place, start);
 	part->count++;
-	return ref_make(family, bucket, (unsigned int)slot);
+	return ref_make(ipv6, bucket, (unsigned int)slot);
 }
 
 // --- expiry ---------------------------------------------------------------------------------
 
 static bool part_sweep(
-	struct weir_flow_table *table, struct part *part, uint64_t elapsed_ns, uint64_t now_ns) {
+	struct weir_flow_table *table, bool ipv6, uint64_t elapsed_ns, uint64_t now_ns) {
+	struct weir_flow_part *part = part_of(table, ipv6);
 	uint64_t due;
 
 	part->sweep_debt += (elapsed_ns * part->sweep_rate) >> SWEEP_SHIFT;
@@ -648,7 +754,7 @@ static bool part_sweep(
 		return false;
 	}
 	while (due-- > 0) {
-		bucket_expire(table, part, bucket_at(part, part->sweep_next), now_ns);
+		bucket_expire(table, ipv6, part->sweep_next, now_ns);
 		if (++part->sweep_next == part->bucket_count) {
 			part->sweep_next = 0;
 		}
@@ -665,18 +771,18 @@ bool weir_flow_sweep(struct weir_flow_table *table, uint64_t now_ns) {
 		elapsed_ns = 1000000000ull;
 	}
 	table->swept_ns = now_ns;
-	more = part_sweep(table, &table->part[0], elapsed_ns, now_ns);
-	return part_sweep(table, &table->part[1], elapsed_ns, now_ns) || more;
+	more = part_sweep(table, false, elapsed_ns, now_ns);
+	return part_sweep(table, true, elapsed_ns, now_ns) || more;
 }
 
 // --- figures --------------------------------------------------------------------------------
 
 uint32_t weir_flow_count(const struct weir_flow_table *table) {
-	return table->part[0].count + table->part[1].count;
+	return table->part4.count + table->part6.count;
 }
 
 uint32_t weir_flow_half_open_count(const struct weir_flow_table *table) {
-	return table->part[0].half_open + table->part[1].half_open;
+	return table->part4.half_open + table->part6.half_open;
 }
 
 uint64_t weir_flow_evicted_count(const struct weir_flow_table *table) {
@@ -690,5 +796,5 @@ const char *weir_flow_state_name(enum weir_flow_state state) {
 #undef X
 	};
 
-	return (unsigned int)state < STATES ? names[state] : "unknown";
+	return (unsigned int)state < sizeof(names) / sizeof(names[0]) ? names[state] : "unknown";
 }

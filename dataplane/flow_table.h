@@ -2,6 +2,7 @@
 //
 // Flow table: remembers the backend chosen for a flow, and where the flow stands.
 // Filled, looked up and swept by one worker (pipeline.c). Knows nothing of services or packets.
+// flow_bucket.h has the memory layout, and the fast half of a look-up.
 //
 // Threads: one table per worker; only that worker calls these. No locks, no allocation after
 // create, no system call.
@@ -14,7 +15,7 @@
 //      one; never an established, closing or UDP flow that is still alive.
 //   F4 flows in state SYN seen take at most half_open_percent of the table.
 //   F5 every flow that ends (FIN, RST, timeout, eviction) is reported once, with its backend, so
-//      that gauges of active flows stay exact.
+//      that gauges of active flows stay exact. So is the moment when it finishes its work.
 //   F6 expiry work per call is bounded; a sweep of the whole table is finished within a second.
 #pragma once
 
@@ -22,6 +23,7 @@
 #include <stdint.h>
 
 #include "flow_state.h"
+#include "policy.h"
 
 // Why a flow ended.
 enum weir_flow_end {
@@ -45,6 +47,7 @@ enum weir_flow_event {
 	WEIR_FLOW_EVENT_RST,
 	WEIR_FLOW_EVENT_DATAGRAM,
 };
+#define WEIR_FLOW_EVENTS 5u
 
 // Addresses and ports as in the packet (network order). IPv4: first 4 bytes, rest 0.
 struct weir_flow_key {
@@ -61,27 +64,34 @@ struct weir_flow_table_params {
 	uint32_t half_open_percent; // 1..100
 	uint32_t timeout_ms[4]; // by enum weir_flow_state
 	int socket; // NUMA node for the memory, SOCKET_ID_ANY for any
+	uint64_t hash_seed; // of the hashes that callers give
 };
 
-// One report per ended flow (F5). Called from inside insert, restart and sweep; must be short.
-typedef void (*weir_flow_ended)(void *context, uint16_t backend, enum weir_flow_end end);
+// Whom to tell (F5). Called from inside advance, insert, restart, remove and sweep; must be short.
+struct weir_flow_listener {
+	// The flow has finished its work: its first FIN or RST, or its end without one. Once per
+	// flow, before ended. service_ns: from its first packet to the one that finished it (UDP:
+	// to its last one); 0 = not measured.
+	void (*finished)(
+		void *context, uint16_t backend, enum weir_outcome outcome, uint64_t service_ns);
+	// It had not: data came after a RST, which was forged. finished will be called again.
+	void (*resumed)(void *context, uint16_t backend);
+	// The flow is gone from the table.
+	void (*ended)(void *context, uint16_t backend, enum weir_flow_end end);
+	void *context;
+};
 
 struct weir_flow_table;
 
 // A flow found in the table. Valid until the next insert or sweep.
 typedef int64_t weir_flow_ref; // negative: not found
 
-// Returns 0, -EINVAL, -ENOMEM. [set-up]
-int weir_flow_table_create(const struct weir_flow_table_params *params, weir_flow_ended ended,
-	void *context, struct weir_flow_table **ret);
+// listener is copied. Returns 0, -EINVAL, -ENOMEM. [set-up]
+int weir_flow_table_create(const struct weir_flow_table_params *params,
+	const struct weir_flow_listener *listener, struct weir_flow_table **ret);
 void weir_flow_table_free(struct weir_flow_table *table);
 // Bytes of memory that a table of `flows` takes; docs and start-up messages quote it.
 uint64_t weir_flow_table_bytes(uint32_t flows);
-
-// Fetch the cache lines that a lookup of this hash reads first. hash is that of policy/hash.h.
-void weir_flow_prefetch(const struct weir_flow_table *table, uint8_t family, uint64_t hash);
-// Some packets later: where the first place cannot hold the flow, fetch the second one.
-void weir_flow_prefetch_second(const struct weir_flow_table *table, uint8_t family, uint64_t hash);
 
 // Find a live flow (an expired one is not found). Read only. Negative when there is none.
 weir_flow_ref weir_flow_lookup(const struct weir_flow_table *table, const struct weir_flow_key *key,
@@ -99,19 +109,29 @@ uint32_t weir_flow_idle_ms(
 bool weir_flow_advance(struct weir_flow_table *table, weir_flow_ref flow,
 	enum weir_flow_event event, uint64_t now_ns);
 
+// A new flow, for weir_flow_insert and weir_flow_restart. One that begins by FIN or RST has
+// finished from the start: that is not reported.
+struct weir_flow_start {
+	uint64_t now_ns;
+	enum weir_flow_event event;
+	uint16_t backend;
+	bool measured; // remember when it began, to tell the service time
+};
+
 // Give a found flow to another backend: its old backend is gone, or the flow is a new one in the
 // same place. The old one is reported as ended with `end`.
-void weir_flow_restart(struct weir_flow_table *table, weir_flow_ref flow, uint16_t backend,
-	enum weir_flow_event event, enum weir_flow_end end, uint64_t now_ns);
+void weir_flow_restart(struct weir_flow_table *table, weir_flow_ref flow,
+	const struct weir_flow_start *start, enum weir_flow_end end);
 
 // End a found flow: its backend is gone and there is no other.
-void weir_flow_remove(struct weir_flow_table *table, weir_flow_ref flow, enum weir_flow_end end);
+void weir_flow_remove(
+	struct weir_flow_table *table, weir_flow_ref flow, enum weir_flow_end end, uint64_t now_ns);
 
 // Enter a new flow. The key must not be in the table (look up first).
 // Returns the flow, or -ENOSPC (table full, or half-open limit with nothing to evict): the caller
 // goes on without an entry.
 weir_flow_ref weir_flow_insert(struct weir_flow_table *table, const struct weir_flow_key *key,
-	uint64_t hash, uint16_t backend, enum weir_flow_event event, uint64_t now_ns);
+	uint64_t hash, const struct weir_flow_start *start);
 
 // Expire what is due: a bounded piece of the table per call (F6). Call once per poll loop.
 // Returns true when more is due: call again soon, do not sleep.

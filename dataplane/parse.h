@@ -104,125 +104,157 @@ static inline bool weir_parse_bad_source6(const uint8_t *source, const uint8_t *
 }
 
 // --- the shortcut -------------------------------------------------------------------------
+//
+// A packet of the usual kind is told by few comparisons of whole words, and described by few
+// stores of whole words: fields that lie side by side in the packet or the descriptor are treated
+// together. What looks unusual is left to weir_parse_whole, which may still find it in order.
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "words are put together by hand");
+_Static_assert(offsetof(struct weir_descriptor, key.source_port) == 32 &&
+		       offsetof(struct weir_descriptor, key.family) == 36 &&
+		       offsetof(struct weir_descriptor, key.protocol) == 37 &&
+		       offsetof(struct weir_descriptor, kind) == 38 &&
+		       offsetof(struct weir_descriptor, tos) == 39,
+	"one word: ports, family, protocol, kind, tos");
+_Static_assert(offsetof(struct weir_descriptor, ip_bytes) == 48 &&
+		       offsetof(struct weir_descriptor, l3_offset) == 52 &&
+		       offsetof(struct weir_descriptor, event) == 53 &&
+		       offsetof(struct weir_descriptor, l4_offset) == 54,
+	"one word: ip_bytes, l3_offset, event, l4_offset");
 
 // Is anything unusual about these TCP or UDP headers? l4: 20 readable bytes; l4_bytes: what the IP
-// packet has for them.
+// packet has for them. Not zero when so.
 static inline unsigned int weir_parse_unusual_l4(
-	const uint8_t *l4, uint8_t protocol, uint32_t l4_bytes, uint8_t *ret_event) {
-	uint32_t tcp_header = (uint32_t)(l4[12] >> 4) * 4;
-	uint8_t event = weir_tcp_event[l4[13] & WEIR_TCP_FLAGS];
+	const uint8_t *l4, uint32_t protocol, uint32_t l4_bytes, uint32_t *ret_event) {
+	uint32_t flags = weir_load16(l4 + 12); // data offset, and the flags above it
+	uint32_t event = weir_tcp_event[(flags >> 8) & WEIR_TCP_FLAGS];
+	uint32_t tcp_header = (flags >> 2) & 0x3c;
 	uint32_t udp_bytes = rte_be_to_cpu_16(weir_load16(l4 + 4));
-	unsigned int not_tcp = protocol != WEIR_PROTOCOL_TCP;
-	unsigned int not_udp = protocol != WEIR_PROTOCOL_UDP;
+	// Each is above the other side when it is too small as well: it wraps.
+	unsigned int not_tcp = tcp_header - WEIR_TCP_BYTES > l4_bytes - WEIR_TCP_BYTES;
+	unsigned int not_udp = udp_bytes - WEIR_UDP_BYTES > l4_bytes - WEIR_UDP_BYTES;
 
-	*ret_event = not_tcp ? WEIR_FLOW_EVENT_DATAGRAM : event;
-	not_tcp |= tcp_header < WEIR_TCP_BYTES;
-	not_tcp |= tcp_header > l4_bytes;
+	not_tcp |= l4_bytes < WEIR_TCP_BYTES;
+	not_udp |= l4_bytes < WEIR_UDP_BYTES;
 	not_tcp |= event == WEIR_TCP_INVALID;
-	not_udp |= udp_bytes < WEIR_UDP_BYTES;
-	not_udp |= udp_bytes > l4_bytes;
+	not_tcp |= protocol != WEIR_PROTOCOL_TCP;
+	not_udp |= protocol != WEIR_PROTOCOL_UDP;
+	*ret_event = protocol == WEIR_PROTOCOL_UDP ? WEIR_FLOW_EVENT_DATAGRAM : event;
 	return not_tcp & not_udp;
 }
 
-static inline void weir_parse_usual_end(struct weir_descriptor *d, const uint8_t *l4,
-	uint8_t family, uint8_t protocol, uint64_t hash) {
-	memcpy(&d->key.source_port, l4, 4); // both ports
-	d->key.family = family;
-	d->key.protocol = protocol;
-	d->kind = WEIR_PACKET_FLOW;
-	d->hash = hash;
-	d->verdict = (struct weir_verdict){.action = WEIR_ACTION_FORWARD,
+// What the descriptor says besides addresses and hash.
+static inline void weir_parse_describe(struct weir_descriptor *d, uint32_t ports, uint32_t family,
+	uint32_t protocol, uint32_t tos, uint32_t ip_bytes, uint32_t l3_offset, uint32_t event,
+	uint32_t l4_offset) {
+	static const struct weir_verdict verdict = {.action = WEIR_ACTION_FORWARD,
 		.reason = WEIR_REASON_NONE,
 		.choice = WEIR_CHOICE_NONE,
 		.backend = WEIR_BACKEND_NONE,
 		.service = WEIR_SERVICE_NONE};
+	uint32_t high = family | protocol << 8 | (uint32_t)WEIR_PACKET_FLOW << 16 | tos << 24;
+	uint64_t lengths = ip_bytes | (uint64_t)l3_offset << 32 | (uint64_t)event << 40 |
+			   (uint64_t)l4_offset << 48;
+
+	weir_store64(&d->key.source_port, ports | (uint64_t)high << 32);
+	weir_store64(&d->ip_bytes, lengths);
+	weir_store64(&d->verdict, weir_load64(&verdict));
 }
 
 static inline bool weir_parse_usual_ipv4(const struct rte_mbuf *m, const uint8_t *ip,
-	uint32_t available, uint64_t seed, struct weir_descriptor *d) {
-	uint32_t total = rte_be_to_cpu_16(weir_load16(ip + 2));
-	uint32_t source = weir_load32(ip + 12);
+	uint32_t l3_offset, uint32_t available, uint64_t seed, struct weir_descriptor *d) {
+	const uint64_t fixed = 0xff3f0000000000ffull; // version, header length; fragment offset
+	uint64_t first = weir_load64(ip); // version to fragment offset
+	uint64_t second = weir_load64(ip + 8); // TTL, protocol, checksum, source
 	uint32_t destination = weir_load32(ip + 16);
-	uint8_t protocol = ip[9];
-	unsigned int checked =
-		(m->ol_flags & RTE_MBUF_F_RX_IP_CKSUM_MASK) == RTE_MBUF_F_RX_IP_CKSUM_GOOD;
+	uint32_t source = (uint32_t)(second >> 32);
+	uint32_t protocol = (uint32_t)second >> 8 & 0xff;
+	uint32_t total = rte_be_to_cpu_16((uint16_t)(first >> 16));
+	uint32_t ports = weir_load32(ip + WEIR_IPV4_BYTES);
+	uint32_t event;
 	unsigned int unusual = weir_parse_unusual_l4(
-		ip + WEIR_IPV4_BYTES, protocol, total - WEIR_IPV4_BYTES, &d->event);
+		ip + WEIR_IPV4_BYTES, protocol, total - WEIR_IPV4_BYTES, &event);
 
-	unusual |= ip[0] != 0x45;
-	unusual |= total < WEIR_IPV4_BYTES;
-	unusual |= total > available;
-	unusual |= (weir_load16(ip + 6) & RTE_BE16(0x3fff)) != 0; // a fragment
-	unusual |= ip[8] == 0;
-	unusual |= (weir_checksum_ipv4(ip) != 0xffff) & (checked ^ 1);
-	unusual |= weir_parse_bad_source4(source, destination);
+	unusual |= (first & fixed) != 0x45;
+	unusual |= total - WEIR_IPV4_BYTES > available - WEIR_IPV4_BYTES; // below 20 wraps
+	unusual |= (uint8_t)second == 0; // TTL
+	// 0.x, 127.x, and all from 224.x up; most of 240.x and above is in order after all.
+	unusual |= (uint8_t)((uint8_t)source - 1) >= 223;
+	unusual |= (uint8_t)source == 127;
+	unusual |= source == destination;
+	if ((m->ol_flags & RTE_MBUF_F_RX_IP_CKSUM_MASK) != RTE_MBUF_F_RX_IP_CKSUM_GOOD) {
+		unusual |= !weir_checksum_ipv4_right(first, second, destination);
+	}
 	if (unlikely(unusual)) {
 		return false;
 	}
-	memset(d->key.source, 0, 32);
-	weir_store32(d->key.source, source);
-	weir_store32(d->key.destination, destination);
-	d->tos = ip[1];
-	d->ip_bytes = total;
-	d->l4_offset = WEIR_IPV4_BYTES;
-	weir_parse_usual_end(d, ip + WEIR_IPV4_BYTES, 4, protocol,
-		weir_hash_ipv4(source, destination, weir_load16(ip + 20), weir_load16(ip + 22),
-			protocol, seed));
+	weir_store128(d->key.source, source, 0);
+	weir_store128(d->key.destination, destination, 0);
+	weir_parse_describe(d, ports, 4, protocol, (uint8_t)(first >> 8), total, l3_offset, event,
+		WEIR_IPV4_BYTES);
+	d->hash = weir_hash_ipv4(source, destination, (uint16_t)ports, (uint16_t)(ports >> 16),
+		(uint8_t)protocol, seed);
 	return true;
 }
 
-static inline bool weir_parse_usual_ipv6(
-	const uint8_t *ip, uint32_t available, uint64_t seed, struct weir_descriptor *d) {
-	uint32_t first = rte_be_to_cpu_32(weir_load32(ip));
-	uint32_t payload = rte_be_to_cpu_16(weir_load16(ip + 4));
-	uint8_t protocol = ip[6];
+static inline bool weir_parse_usual_ipv6(const uint8_t *ip, uint32_t l3_offset, uint32_t available,
+	uint64_t seed, struct weir_descriptor *d) {
+	uint64_t first = weir_load64(ip);
+	uint32_t number = rte_be_to_cpu_32((uint32_t)first); // version, traffic class, label
+	uint32_t payload = rte_be_to_cpu_16((uint16_t)(first >> 32));
+	uint32_t protocol = (uint32_t)(first >> 48) & 0xff;
+	uint32_t ports = weir_load32(ip + WEIR_IPV6_BYTES);
+	uint32_t event;
 	unsigned int unusual =
-		weir_parse_unusual_l4(ip + WEIR_IPV6_BYTES, protocol, payload, &d->event);
+		weir_parse_unusual_l4(ip + WEIR_IPV6_BYTES, protocol, payload, &event);
 
-	unusual |= first >> 28 != 6;
+	unusual |= number >> 28 != 6;
 	unusual |= payload + WEIR_IPV6_BYTES > available;
-	unusual |= ip[7] == 0;
+	unusual |= first >> 56 == 0; // hop limit
 	unusual |= weir_parse_bad_source6(ip + 8, ip + 24);
 	if (unlikely(unusual)) {
 		return false;
 	}
 	memcpy(d->key.source, ip + 8, 32);
-	d->tos = (uint8_t)(first >> 20);
-	d->ip_bytes = payload + WEIR_IPV6_BYTES;
-	d->l4_offset = WEIR_IPV6_BYTES;
-	weir_parse_usual_end(d, ip + WEIR_IPV6_BYTES, 6, protocol,
-		weir_hash_ipv6(ip + 8, ip + 24, weir_load16(ip + 40), weir_load16(ip + 42),
-			protocol, seed));
+	weir_parse_describe(d, ports, 6, protocol, (number >> 20) & 0xff, payload + WEIR_IPV6_BYTES,
+		l3_offset, event, WEIR_IPV6_BYTES);
+	d->hash = weir_hash_ipv6(
+		ip + 8, ip + 24, (uint16_t)ports, (uint16_t)(ports >> 16), (uint8_t)protocol, seed);
 	return true;
 }
 
-// Fill a descriptor from a packet. seed: of the flow hash. [worker]
-static inline void weir_parse(const struct rte_mbuf *m, uint64_t seed, struct weir_descriptor *d) {
+// Fill a descriptor from a packet of the usual kind. False for any other, and for a broken one:
+// then weir_parse_whole tells. seed: of the flow hash. [worker]
+static __rte_always_inline bool weir_parse_usual(
+	const struct rte_mbuf *m, uint64_t seed, struct weir_descriptor *d) {
 	const uint8_t *frame = rte_pktmbuf_mtod(m, const uint8_t *);
 	uint32_t l3 = WEIR_ETHERNET_BYTES;
 	uint32_t available;
 	uint16_t type;
 
-	if (likely(m->nb_segs == 1 && m->data_len >= WEIR_ETHERNET_BYTES + WEIR_VLAN_BYTES)) {
-		type = weir_load16(frame + 12);
-		if (type == RTE_BE16(WEIR_ETHERTYPE_VLAN)) {
-			type = weir_load16(frame + 16);
-			l3 += WEIR_VLAN_BYTES;
-		}
-		available = m->data_len - l3;
-		d->l3_offset = (uint8_t)l3;
-		// With room for a TCP header, so that either L4 header may be read unasked.
-		if (likely(type == RTE_BE16(WEIR_ETHERTYPE_IPV4) &&
-			    available >= WEIR_IPV4_BYTES + WEIR_TCP_BYTES)) {
-			if (likely(weir_parse_usual_ipv4(m, frame + l3, available, seed, d))) {
-				return;
-			}
-		} else if (type == RTE_BE16(WEIR_ETHERTYPE_IPV6) &&
-			   available >= WEIR_IPV6_BYTES + WEIR_TCP_BYTES) {
-			if (likely(weir_parse_usual_ipv6(frame + l3, available, seed, d))) {
-				return;
-			}
-		}
+	if (unlikely(m->nb_segs != 1) ||
+		unlikely(m->data_len < WEIR_ETHERNET_BYTES + WEIR_VLAN_BYTES)) {
+		return false;
 	}
-	weir_parse_whole(m, seed, d);
+	type = weir_load16(frame + 12);
+	if (type == RTE_BE16(WEIR_ETHERTYPE_VLAN)) {
+		type = weir_load16(frame + 16);
+		l3 += WEIR_VLAN_BYTES;
+	}
+	available = m->data_len - l3;
+	// With room for a TCP header, so that either L4 header may be read unasked.
+	if (likely(type == RTE_BE16(WEIR_ETHERTYPE_IPV4))) {
+		return likely(available >= WEIR_IPV4_BYTES + WEIR_TCP_BYTES) &&
+		       weir_parse_usual_ipv4(m, frame + l3, l3, available, seed, d);
+	}
+	return type == RTE_BE16(WEIR_ETHERTYPE_IPV6) &&
+	       available >= WEIR_IPV6_BYTES + WEIR_TCP_BYTES &&
+	       weir_parse_usual_ipv6(frame + l3, l3, available, seed, d);
+}
+
+// Fill a descriptor from any packet. [worker]
+static inline void weir_parse(const struct rte_mbuf *m, uint64_t seed, struct weir_descriptor *d) {
+	if (!weir_parse_usual(m, seed, d)) {
+		weir_parse_whole(m, seed, d);
+	}
 }

@@ -7,11 +7,12 @@
 #include <rte_prefetch.h>
 
 #include "burst.h"
+#include "hash.h"
 
 #define PACKETS_AHEAD 8u // how far prefetching of packets runs before parsing
 
 // rte_prefetch0_write is experimental in DPDK 22.11.
-static inline void prefetch_write(const void *line) {
+static __rte_always_inline void prefetch_write(const void *line) {
 	__builtin_prefetch(line, 1, 3);
 }
 
@@ -40,64 +41,47 @@ static void publish(struct weir_pipeline *pipeline) {
 	*pending = (struct weir_pending){0};
 }
 
-void weir_burst_flow_started(struct weir_pipeline *pipeline, uint16_t backend, uint16_t service) {
-	struct weir_share_counters *of_backend = weir_burst_backend_counters(pipeline, backend);
-	struct weir_share_counters *of_service = weir_burst_service_counters(pipeline, service);
-
-	pipeline->owner[backend] = service;
-	pipeline->pending.flow_new++;
-	weir_counter_add(&of_backend->new_flows, 1);
-	weir_counter_add(&of_backend->active_flows, 1);
-	weir_counter_add(&of_service->new_flows, 1);
-	weir_counter_add(&of_service->active_flows, 1);
-}
-
-static void count_end(struct weir_share_counters *counters, enum weir_flow_end end) {
-	weir_counter_add(&counters->active_flows, (uint64_t)-1);
-	weir_counter_add(&counters->completed, end == WEIR_FLOW_END_COMPLETED);
-	weir_counter_add(&counters->refused, end == WEIR_FLOW_END_REFUSED);
-	weir_counter_add(&counters->timed_out, end == WEIR_FLOW_END_TIMED_OUT);
-}
-
-static void flow_ended(void *context, uint16_t backend, enum weir_flow_end end) {
-	struct weir_pipeline *pipeline = context;
-
-	pipeline->pending.flow_expired += end == WEIR_FLOW_END_TIMED_OUT;
-	count_end(weir_burst_backend_counters(pipeline, backend), end);
-	count_end(weir_burst_service_counters(pipeline, pipeline->owner[backend]), end);
-}
-
 // --- stage: parse ---------------------------------------------------------------------------
 
-static inline void prefetch_packet(const struct rte_mbuf *m) {
+static __rte_always_inline void prefetch_packet(const struct rte_mbuf *m) {
 	const uint8_t *frame = rte_pktmbuf_mtod(m, const uint8_t *);
 
 	rte_prefetch0(frame);
 	prefetch_write(frame - 1); // the line that the outer header will begin in
 }
 
+// In the loops below, what all packets of the burst share is copied to local variables: the
+// compiler must take every store to a packet for one to the pipeline.
+
 static void stage_parse(struct weir_burst *b) {
 	struct weir_pipeline *pipeline = b->pipeline;
-	uint64_t bytes = 0;
+	const struct weir_flow_table *table = pipeline->flows;
+	const uint64_t seed = pipeline->hash_seed;
+	struct rte_mbuf **const pkts = b->pkts;
+	const unsigned int packets = b->packets;
+	struct weir_descriptor *d = pipeline->descriptors;
 	unsigned int flows = 0, others = 0;
+	uint64_t bytes = 0;
 
-	for (unsigned int i = 0; i < RTE_MIN(b->packets, PACKETS_AHEAD); i++) {
-		prefetch_packet(b->pkts[i]);
+	for (unsigned int i = 0; i < RTE_MIN(packets, PACKETS_AHEAD); i++) {
+		prefetch_packet(pkts[i]);
 	}
-	for (unsigned int i = 0; i < b->packets; i++) {
-		struct weir_descriptor *d = &pipeline->descriptors[i];
-		struct rte_mbuf *m = b->pkts[i];
+	for (unsigned int i = 0; i < packets; i++, d++) {
+		struct rte_mbuf *m = pkts[i];
 
-		if (i + PACKETS_AHEAD < b->packets) {
-			prefetch_packet(b->pkts[i + PACKETS_AHEAD]);
+		prefetch_packet(pkts[RTE_MIN(i + PACKETS_AHEAD, packets - 1)]);
+		bytes += m->pkt_len;
+		if (likely(weir_parse_usual(m, seed, d))) {
+			weir_flow_prefetch(table, d->key.family, d->hash);
+			b->flows[flows++] = (uint8_t)i;
+			continue;
 		}
 		if (unlikely(m->nb_segs > 1)) {
 			weir_parse_gather(m);
 		}
-		bytes += m->pkt_len;
-		weir_parse(m, pipeline->hash_seed, d);
-		if (likely(d->kind == WEIR_PACKET_FLOW)) {
-			weir_flow_prefetch(pipeline->flows, d->key.family, d->hash);
+		weir_parse_whole(m, seed, d);
+		if (d->kind == WEIR_PACKET_FLOW) {
+			weir_flow_prefetch(table, d->key.family, d->hash);
 			b->flows[flows++] = (uint8_t)i;
 		} else {
 			b->others[others++] = (uint8_t)i;
@@ -105,7 +89,7 @@ static void stage_parse(struct weir_burst *b) {
 	}
 	b->flow_count = (uint8_t)flows;
 	b->other_count = (uint8_t)others;
-	pipeline->pending.rx_packets += b->packets;
+	pipeline->pending.rx_packets += packets;
 	pipeline->pending.rx_bytes += bytes;
 }
 
@@ -113,158 +97,137 @@ static void stage_parse(struct weir_burst *b) {
 
 static void stage_lookup(struct weir_burst *b) {
 	struct weir_pipeline *pipeline = b->pipeline;
-	// May be replaced before the rewrite, or be none; good enough to prefetch from.
-	uintptr_t rows = (uintptr_t)pipeline->reader.backends.rows;
+	const struct weir_flow_table *table = pipeline->flows;
+	struct weir_flow_bucket4 *const buckets4 = table->part4.buckets;
+	struct weir_flow_bucket6 *const buckets6 = table->part6.buckets;
+	const uint32_t count4 = table->part4.bucket_count;
+	const uint32_t count6 = table->part6.bucket_count;
+	struct weir_share_counters *const counters = pipeline->backend_counters;
+	const struct weir_outer *const outers = pipeline->outers;
+	const unsigned int flows = b->flow_count;
 	unsigned int forwards = 0, misses = 0;
 
-	for (unsigned int k = 0; k < b->flow_count; k++) {
-		const struct weir_descriptor *d = &pipeline->descriptors[b->flows[k]];
-
-		weir_flow_prefetch_second(pipeline->flows, d->key.family, d->hash);
-	}
-	for (unsigned int k = 0; k < b->flow_count; k++) {
-		struct weir_descriptor *d = &pipeline->descriptors[b->flows[k]];
-		weir_flow_ref flow = weir_flow_lookup(pipeline->flows, &d->key, d->hash, b->now_ns);
+	for (unsigned int k = 0; k < flows; k++) {
+		unsigned int i = b->flows[k];
+		struct weir_descriptor *d = &pipeline->descriptors[i];
+		enum weir_flow_event event = (enum weir_flow_event)d->event;
 		uint16_t backend;
+		uint32_t *word;
 
-		if (unlikely(flow < 0 || weir_flow_advance(pipeline->flows, flow,
-						 (enum weir_flow_event)d->event, b->now_ns))) {
-			b->misses[misses++] = b->flows[k];
+		if (likely(d->key.family == 4)) {
+			word = weir_flow_find4(
+				&buckets4[weir_flow_first_bucket(count4, d->hash)], &d->key);
+		} else {
+			word = weir_flow_find6(&buckets6[weir_flow_first_bucket(count6, d->hash)],
+				&d->key, d->hash);
+		}
+		if (unlikely(word == NULL) || unlikely(!weir_flow_refresh(table, word, event))) {
+			weir_flow_prefetch_second(table, d->key.family, d->hash);
+			b->misses[misses++] = (uint8_t)i;
 			continue;
 		}
-		backend = weir_flow_backend(pipeline->flows, flow);
-		rte_prefetch0((const void *)(rows + backend * sizeof(struct weir_backend_row)));
-		prefetch_write(weir_burst_backend_counters(pipeline, backend));
+		backend = (uint16_t)*word;
 		d->verdict.backend = backend;
 		d->verdict.choice = WEIR_CHOICE_FLOW;
-		b->forwards[forwards++] = b->flows[k];
+		rte_prefetch0(&outers[backend]);
+		prefetch_write(&counters[backend]);
+		b->forwards[forwards++] = (uint8_t)i;
 	}
 	pipeline->pending.flow_hits += forwards;
 	b->forward_count = (uint8_t)forwards;
 	b->miss_count = (uint8_t)misses;
 }
 
-// --- stage: new flows -----------------------------------------------------------------------
-
-// May a packet without a flow begin one? Not the last packets of a flow, and not a SYN ACK: no
-// client sends one, but the victims of forged SYNs do.
-static bool begins_flow(const struct weir_burst *b, unsigned int i) {
-	const struct weir_descriptor *d = &b->pipeline->descriptors[i];
-	const uint8_t *l4 =
-		rte_pktmbuf_mtod_offset(b->pkts[i], const uint8_t *, d->l3_offset + d->l4_offset);
-
-	switch ((enum weir_flow_event)d->event) {
-	case WEIR_FLOW_EVENT_FIN:
-	case WEIR_FLOW_EVENT_RST:
-		return false;
-	case WEIR_FLOW_EVENT_DATA:
-		return (l4[13] & WEIR_TCP_SYN) == 0;
-	case WEIR_FLOW_EVENT_SYN:
-	case WEIR_FLOW_EVENT_DATAGRAM:
-		break;
-	}
-	return true;
-}
-
-// Enter a flow that is not in the table, or restart the one at `flow` that has ended.
-static enum weir_choice enter_flow(struct weir_burst *b, unsigned int i, weir_flow_ref flow) {
+// What the fast look-up left: flows in their second place, or that change their state.
+static __rte_noinline void stage_lookup_with_care(struct weir_burst *b) {
 	struct weir_pipeline *pipeline = b->pipeline;
-	struct weir_descriptor *d = &pipeline->descriptors[i];
-	enum weir_flow_event event = (enum weir_flow_event)d->event;
+	unsigned int misses = 0;
 
-	if (flow >= 0) {
-		weir_flow_restart(pipeline->flows, flow, d->verdict.backend, event,
-			WEIR_FLOW_END_COMPLETED, b->now_ns);
-	} else {
-		if (!begins_flow(b, i)) {
-			return WEIR_CHOICE_UNTRACKED;
-		}
-		// One packet in the middle of a connection proves nothing: it may be forged. The
-		// flow stays half-open, limited as such, until its next packet.
-		flow = weir_flow_insert(pipeline->flows, &d->key, d->hash, d->verdict.backend,
-			event == WEIR_FLOW_EVENT_DATA ? WEIR_FLOW_EVENT_SYN : event, b->now_ns);
-		if (unlikely(flow < 0)) {
-			pipeline->pending.flow_untracked++;
-			return WEIR_CHOICE_UNTRACKED;
-		}
-	}
-	weir_burst_flow_started(pipeline, d->verdict.backend, d->verdict.service);
-	return WEIR_CHOICE_NEW;
-}
-
-static void begin(struct weir_burst *b, unsigned int i) {
-	struct weir_pipeline *pipeline = b->pipeline;
-	struct weir_descriptor *d = &pipeline->descriptors[i];
-	weir_flow_ref flow;
-
-	if (unlikely(b->services->buckets == NULL)) {
-		weir_burst_to_kernel(b, d); // no service yet, so nothing here is ours
-		return;
-	}
-	d->verdict.service = weir_burst_service(b, &d->key);
-	if (d->verdict.service == WEIR_SERVICE_NONE) {
-		weir_burst_to_kernel(b, d);
-		return;
-	}
-	// A packet before this one in the burst may have begun the flow.
-	flow = weir_flow_lookup(pipeline->flows, &d->key, d->hash, b->now_ns);
-	if (flow >= 0 && !weir_flow_advance(pipeline->flows, flow, (enum weir_flow_event)d->event,
-				 b->now_ns)) {
-		d->verdict.backend = weir_flow_backend(pipeline->flows, flow);
-		d->verdict.choice = WEIR_CHOICE_FLOW;
-		pipeline->pending.flow_hits++;
-	} else {
-		d->verdict.backend = weir_burst_choose(pipeline, d->verdict.service, d->hash);
-		if (unlikely(d->verdict.backend == WEIR_BACKEND_NONE)) {
-			weir_burst_drop(b, d, WEIR_DROP_NO_BACKEND);
-			return;
-		}
-		d->verdict.choice = (uint8_t)enter_flow(b, i, flow);
-	}
-	b->forwards[b->forward_count++] = (uint8_t)i;
-}
-
-static __rte_noinline void stage_begin(struct weir_burst *b) {
 	for (unsigned int k = 0; k < b->miss_count; k++) {
-		begin(b, b->misses[k]);
+		unsigned int i = b->misses[k];
+		struct weir_descriptor *d = &pipeline->descriptors[i];
+		weir_flow_ref flow = weir_flow_lookup(pipeline->flows, &d->key, d->hash, b->now_ns);
+		uint16_t backend;
+
+		if (flow < 0 || weir_flow_advance(pipeline->flows, flow,
+					(enum weir_flow_event)d->event, b->now_ns)) {
+			b->misses[misses++] = (uint8_t)i;
+			continue;
+		}
+		backend = weir_flow_backend(pipeline->flows, flow);
+		rte_prefetch0(&pipeline->outers[backend]);
+		prefetch_write(weir_burst_backend_counters(pipeline, backend));
+		d->verdict.backend = backend;
+		d->verdict.choice = WEIR_CHOICE_FLOW;
+		b->forwards[b->forward_count++] = (uint8_t)i;
+		pipeline->pending.flow_hits++;
 	}
+	b->miss_count = (uint8_t)misses;
 }
 
 // --- stage: rewrite -------------------------------------------------------------------------
 
+// Add what a run of packets of one service came to.
+static inline void count_service(
+	struct weir_pipeline *pipeline, uint32_t service, const struct weir_share_counters *run) {
+	struct weir_share_counters *counters = weir_burst_service_counters(pipeline, service);
+
+	weir_counter_add(&counters->packets, run->packets);
+	weir_counter_add(&counters->bytes, run->bytes);
+}
+
+// A backend table was published since the last packet for this backend.
+static __rte_noinline void adopt_outer(const struct weir_burst *b, uint32_t backend) {
+	const struct weir_pipeline *pipeline = b->pipeline;
+
+	weir_outer_adopt(&pipeline->outers[backend],
+		backend < b->row_count ? &b->rows[backend] : NULL, b->generation, (uint16_t)backend,
+		pipeline->ports, pipeline->max_services);
+}
+
 static void stage_rewrite(struct weir_burst *b) {
 	struct weir_pipeline *pipeline = b->pipeline;
-	const uint8_t ready = WEIR_BACKEND_PRESENT | WEIR_BACKEND_RESOLVED;
+	struct weir_share_counters *const counters = pipeline->backend_counters;
+	struct weir_descriptor *const descriptors = pipeline->descriptors;
+	const struct weir_outer *const outers = pipeline->outers;
+	struct weir_verdict *const verdicts = b->verdicts;
+	struct rte_mbuf **const pkts = b->pkts;
+	const uint32_t generation = b->generation;
+	const unsigned int forwards = b->forward_count;
+	struct weir_share_counters run = {0}; // of `service`: packets of one service come together
+	uint32_t service = 0;
 	uint64_t forwarded = 0;
 
-	for (unsigned int k = 0; k < b->forward_count; k++) {
-		struct weir_descriptor *d = &pipeline->descriptors[b->forwards[k]];
-		struct rte_mbuf *m = b->pkts[b->forwards[k]];
-		const struct weir_backend_row *row;
-		struct weir_row_head head;
-		unsigned int unusual;
+	for (unsigned int k = 0; k < forwards; k++) {
+		unsigned int i = b->forwards[k];
+		struct weir_descriptor *d = &descriptors[i];
+		struct rte_mbuf *m = pkts[i];
+		uint32_t backend = d->verdict.backend;
+		const struct weir_outer *outer = &outers[backend];
 
-		if (unlikely(d->verdict.backend >= b->row_count)) {
-			weir_burst_rewrite(b, b->forwards[k]);
+		if (unlikely(outer->generation != generation)) {
+			adopt_outer(b, backend);
+		}
+		if (unlikely(weir_outer_unusual(outer, m, d))) {
+			weir_burst_rewrite(b, i);
+			weir_burst_tell(b, i);
 			continue;
 		}
-		row = &b->rows[d->verdict.backend];
-		head = weir_encap_read(row);
-		unusual = (head.flags & ready) != ready;
-		unusual |= !weir_burst_row_sound(pipeline, &head);
-		unusual |= !weir_encap_fits(&head, d);
-		unusual |= m->nb_segs != 1;
-		unusual |= (uint32_t)rte_pktmbuf_headroom(m) + d->l3_offset < head.header_bytes;
-		if (unlikely(unusual)) {
-			weir_burst_rewrite(b, b->forwards[k]);
-			continue;
-		}
-		weir_encap_push(m, d, row, &head);
-		d->verdict.port = head.port;
-		d->verdict.service = head.service;
+		weir_outer_push(m, d, outer);
+		verdicts[i] = outer->verdict;
+		verdicts[i].choice = d->verdict.choice;
 		forwarded++;
-		weir_burst_count_forwarded(pipeline, d->verdict.backend, head.service, d->ip_bytes);
+		weir_counter_add(&counters[backend].packets, 1);
+		weir_counter_add(&counters[backend].bytes, d->ip_bytes);
+		if (unlikely(outer->verdict.service != service)) {
+			count_service(pipeline, service, &run);
+			run = (struct weir_share_counters){0};
+			service = outer->verdict.service;
+		}
+		run.packets++;
+		run.bytes += d->ip_bytes;
 	}
+	count_service(pipeline, service, &run);
 	pipeline->pending.forwarded += forwarded;
 }
 
@@ -278,22 +241,34 @@ void weir_pipeline_process(struct weir_pipeline *pipeline, struct rte_mbuf **pkt
 	b.pkts = pkts;
 	b.packets = RTE_MIN(n, (uint16_t)WEIR_BURST);
 	b.in_port = in_port;
+	b.verdicts = verdicts;
 	b.now_ns = now_ns;
-	publish(pipeline);
+	pipeline->now_ns = now_ns;
+	weir_flow_stamp(pipeline->flows, now_ns);
 	b.services = weir_reader_services(&pipeline->reader);
+	weir_trace_begin(pipeline->trace);
 	stage_parse(&b);
+	weir_trace_end(pipeline->trace, WEIR_STAGE_PARSE);
 	stage_lookup(&b);
+	if (b.miss_count > 0) {
+		stage_lookup_with_care(&b);
+	}
+	weir_trace_end(pipeline->trace, WEIR_STAGE_LOOKUP);
 	if (unlikely(b.other_count > 0)) {
 		weir_burst_others(&b);
 	}
+	weir_trace_end(pipeline->trace, WEIR_STAGE_OTHERS);
 	if (b.miss_count > 0) {
-		stage_begin(&b);
+		weir_burst_begin(&b);
 	}
+	weir_trace_end(pipeline->trace, WEIR_STAGE_BEGIN);
 	weir_burst_adopt_backends(&b);
 	stage_rewrite(&b);
-	for (unsigned int i = 0; i < b.packets; i++) {
-		verdicts[i] = pipeline->descriptors[i].verdict;
-	}
+	weir_trace_end(pipeline->trace, WEIR_STAGE_REWRITE);
+}
+
+void weir_pipeline_trace(struct weir_pipeline *pipeline, struct weir_trace *trace) {
+	pipeline->trace = trace;
 }
 
 void weir_pipeline_undelivered(struct weir_pipeline *pipeline, const struct weir_verdict *verdict,
@@ -328,8 +303,10 @@ bool weir_pipeline_idle(struct weir_pipeline *pipeline, uint64_t now_ns) {
 	struct weir_worker_counters *counters =
 		&pipeline->segment->worker_counters[pipeline->worker];
 
-	bool more = weir_flow_sweep(pipeline->flows, now_ns);
+	bool more;
 
+	pipeline->now_ns = now_ns;
+	more = weir_flow_sweep(pipeline->flows, now_ns);
 	publish(pipeline);
 	set_gauge(&counters->flows, weir_flow_count(pipeline->flows));
 	set_gauge(&counters->flows_half_open, weir_flow_half_open_count(pipeline->flows));
@@ -380,11 +357,11 @@ void weir_pipeline_answer(
 		const struct weir_selection_view *view =
 			weir_reader_selection(&pipeline->reader, message->flow.service);
 
-		message->flow.chosen =
-			weir_burst_choose(pipeline, message->flow.service, message->flow.hash);
-		if (view->slots != NULL) {
+		message->flow.chosen = weir_burst_choose_consistent(
+			pipeline, message->flow.service, message->flow.hash);
+		if (view->table.slot_count > 0) {
 			message->flow.slot =
-				weir_selection_slot(message->flow.hash, view->slot_count);
+				weir_selection_slot(message->flow.hash, view->table.slot_count);
 		}
 	}
 }
@@ -427,8 +404,39 @@ const char *weir_choice_name(enum weir_choice choice) {
 
 // --- set-up ---------------------------------------------------------------------------------
 
+static void *table_create(uint32_t count, size_t bytes, int socket) {
+	return rte_zmalloc_socket("pipeline", count * bytes, 128, socket);
+}
+
+// What is known per backend and per service.
+static int tables_create(
+	struct weir_pipeline *pipeline, const struct weir_pipeline_params *params) {
+	const struct weir_segment *segment = params->segment;
+	int socket = params->flow_table.socket;
+
+	pipeline->owner = table_create(segment->max_backends, sizeof(*pipeline->owner), socket);
+	pipeline->outers = table_create(segment->max_backends, sizeof(*pipeline->outers), socket);
+	pipeline->clients = table_create(segment->max_services, sizeof(*pipeline->clients), socket);
+	pipeline->adopted = table_create(segment->max_services, sizeof(*pipeline->adopted), socket);
+	pipeline->policy = (struct weir_policy_worker){
+		.backends = table_create(
+			segment->max_backends, sizeof(struct weir_policy_backend), socket),
+		.cost_ns = segment->costs,
+		.backend_count = segment->max_backends,
+		.rank = params->worker,
+		.ranks = segment->workers,
+		.random = weir_hash_mix(segment->epoch, params->worker + 1),
+	};
+	return pipeline->owner == NULL || pipeline->outers == NULL || pipeline->clients == NULL ||
+			       pipeline->adopted == NULL || pipeline->policy.backends == NULL
+		       ? -ENOMEM
+		       : 0;
+}
+
 int weir_pipeline_create(const struct weir_pipeline_params *params, struct weir_pipeline **ret) {
 	const struct weir_segment *segment = params->segment;
+	struct weir_flow_table_params flow_table;
+	struct weir_flow_listener listener;
 	struct weir_pipeline *pipeline;
 	int r;
 
@@ -442,23 +450,25 @@ int weir_pipeline_create(const struct weir_pipeline_params *params, struct weir_
 	}
 	pipeline->segment = segment;
 	pipeline->worker = params->worker;
+	pipeline->service_counters = weir_segment_service_counters(segment, params->worker, 0);
+	pipeline->backend_counters = weir_segment_backend_counters(segment, params->worker, 0);
 	pipeline->ports = segment->ports;
 	pipeline->max_services = segment->max_services;
 	pipeline->max_backends = segment->max_backends;
 	pipeline->hash_seed = params->hash_seed;
 	weir_icmp_limit_init(&pipeline->icmp_limit, params->icmp_answers_per_second);
-	pipeline->owner =
-		rte_zmalloc_socket("pipeline", segment->max_backends * sizeof(*pipeline->owner),
-			RTE_CACHE_LINE_SIZE, params->flow_table.socket);
-	if (pipeline->owner == NULL) {
-		r = -ENOMEM;
+	r = tables_create(pipeline, params);
+	if (r < 0) {
 		goto free_pipeline;
 	}
 	r = weir_reader_init(&pipeline->reader, segment, params->worker);
 	if (r < 0) {
 		goto free_pipeline;
 	}
-	r = weir_flow_table_create(&params->flow_table, flow_ended, pipeline, &pipeline->flows);
+	flow_table = params->flow_table;
+	flow_table.hash_seed = params->hash_seed;
+	listener = weir_burst_listener(pipeline);
+	r = weir_flow_table_create(&flow_table, &listener, &pipeline->flows);
 	if (r < 0) {
 		goto free_pipeline;
 	}
@@ -470,6 +480,16 @@ free_pipeline:
 	return r;
 }
 
+uint64_t weir_pipeline_bytes(uint32_t max_services, uint32_t max_backends) {
+	const struct weir_pipeline *p = NULL;
+
+	return sizeof(*p) +
+	       (uint64_t)max_services * (sizeof(struct weir_selection_view) +
+						sizeof(p->clients[0]) + sizeof(p->adopted[0])) +
+	       (uint64_t)max_backends *
+		       (sizeof(p->owner[0]) + sizeof(p->outers[0]) + sizeof(p->policy.backends[0]));
+}
+
 void weir_pipeline_free(struct weir_pipeline *pipeline) {
 	if (pipeline == NULL) {
 		return;
@@ -478,6 +498,10 @@ void weir_pipeline_free(struct weir_pipeline *pipeline) {
 	if (pipeline->reader.segment != NULL) {
 		weir_reader_fini(&pipeline->reader);
 	}
+	rte_free(pipeline->policy.backends);
+	rte_free(pipeline->adopted);
+	rte_free(pipeline->clients);
+	rte_free(pipeline->outers);
 	rte_free(pipeline->owner);
 	rte_free(pipeline);
 }

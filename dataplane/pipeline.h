@@ -17,9 +17,9 @@
 //   dropped == sum of drops[]
 // where a worker that hands packets to another one without giving them to its own pipeline adds
 // them to rx_packets, rx_bytes and handed_over itself. To keep this true and the counters
-// monotonic, the figures of a burst are published by the next call of weir_pipeline_process or
-// weir_pipeline_idle. A packet answered by "too big" was not delivered: it counts as dropped
-// (MTU_EXCEEDED), not as answered. The caller counts what it sends (tx_packets, tx_bytes).
+// monotonic, the figures of a burst are published by the next call of weir_pipeline_idle. A packet
+// answered by "too big" was not delivered: it counts as dropped (MTU_EXCEEDED), not as answered.
+// The caller counts what it sends (tx_packets, tx_bytes).
 #pragma once
 
 #include <rte_mbuf.h>
@@ -74,6 +74,8 @@ struct weir_pipeline;
 // Returns 0, -EINVAL (worker out of range, or what the flow table refuses), -ENOMEM.
 int weir_pipeline_create(const struct weir_pipeline_params *params, struct weir_pipeline **ret);
 void weir_pipeline_free(struct weir_pipeline *pipeline);
+// Bytes of memory that a pipeline takes besides its flow table.
+uint64_t weir_pipeline_bytes(uint32_t max_services, uint32_t max_backends);
 
 // Process a burst that arrived on in_port (an index into segment->header->port).
 // pkts stay owned by the caller; for FORWARD and ANSWER their data was rewritten in place.
@@ -83,9 +85,13 @@ void weir_pipeline_process(struct weir_pipeline *pipeline, struct rte_mbuf **pkt
 
 // The caller could not deliver n packets of the last burst that all have this action and reason
 // (FORWARD, ANSWER or KERNEL): count them as dropped for `reason` instead. Before the next call of
-// process or idle.
+// weir_pipeline_idle.
 void weir_pipeline_undelivered(struct weir_pipeline *pipeline, const struct weir_verdict *verdict,
 	enum weir_drop_reason reason, uint32_t n);
+
+// Add up the cycles of each stage in `trace` from now on (trace.h); NULL = no more. For weir-bench.
+struct weir_trace;
+void weir_pipeline_trace(struct weir_pipeline *pipeline, struct weir_trace *trace);
 
 // Work between bursts: expiry of flows (bounded), gauges. Call once per turn of the poll loop.
 bool weir_pipeline_idle(struct weir_pipeline *pipeline, uint64_t now_ns);

@@ -293,9 +293,8 @@ int weir_plan_make(const struct weir_config *config, const char *steer_object,
 			plan->buffer_bytes + plan->flow_bytes + ring_bytes(plan) + SLACK_BYTES +
 			plan->devices * (uint64_t)DEVICE_BYTES +
 			plan->workers *
-				(WORKER_BYTES + config->segment.max_backends * 2ull +
-					config->segment.max_services *
-						(uint64_t)sizeof(struct weir_selection_view));
+				(WORKER_BYTES + weir_pipeline_bytes(config->segment.max_services,
+							config->segment.max_backends));
 		*ret = *plan;
 	}
 	free(plan);

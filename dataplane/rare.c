@@ -101,7 +101,8 @@ static void icmp_error(struct weir_burst *b, unsigned int i) {
 			weir_burst_drop(b, d, WEIR_DROP_ICMP_UNMATCHED);
 			return;
 		}
-		d->verdict.backend = weir_burst_choose(pipeline, d->verdict.service, d->hash);
+		d->verdict.backend =
+			weir_burst_choose_consistent(pipeline, d->verdict.service, d->hash);
 		if (d->verdict.backend == WEIR_BACKEND_NONE) {
 			weir_burst_drop(b, d, WEIR_DROP_NO_BACKEND);
 			return;
@@ -137,14 +138,15 @@ static void other(struct weir_burst *b, unsigned int i) {
 void weir_burst_others(struct weir_burst *b) {
 	for (unsigned int k = 0; k < b->other_count; k++) {
 		other(b, b->others[k]);
+		weir_burst_tell(b, b->others[k]);
 	}
 }
 
 // --- rewrite --------------------------------------------------------------------------------
 
-static void end_flow(struct weir_pipeline *pipeline, weir_flow_ref flow) {
+static void end_flow(struct weir_pipeline *pipeline, weir_flow_ref flow, uint64_t now_ns) {
 	if (flow >= 0) {
-		weir_flow_remove(pipeline->flows, flow, WEIR_FLOW_END_EVICTED);
+		weir_flow_remove(pipeline->flows, flow, WEIR_FLOW_END_EVICTED, now_ns);
 	}
 }
 
@@ -163,13 +165,13 @@ static const struct weir_backend_row *replace_backend(
 	d->verdict.backend = WEIR_BACKEND_NONE;
 	d->verdict.service = weir_burst_service(b, &d->key);
 	if (d->verdict.service == WEIR_SERVICE_NONE) {
-		end_flow(pipeline, flow);
+		end_flow(pipeline, flow, b->now_ns);
 		weir_burst_to_kernel(b, d);
 		return NULL;
 	}
-	backend = weir_burst_choose(pipeline, d->verdict.service, d->hash);
+	backend = weir_burst_choose_consistent(pipeline, d->verdict.service, d->hash);
 	if (backend == WEIR_BACKEND_NONE) {
-		end_flow(pipeline, flow);
+		end_flow(pipeline, flow, b->now_ns);
 		weir_burst_drop(b, d, WEIR_DROP_NO_BACKEND);
 		return NULL;
 	}
@@ -182,9 +184,12 @@ static const struct weir_backend_row *replace_backend(
 	d->verdict.backend = backend;
 	d->verdict.choice = WEIR_CHOICE_REPLACED;
 	if (flow >= 0) {
-		weir_flow_restart(pipeline->flows, flow, backend, (enum weir_flow_event)d->event,
-			WEIR_FLOW_END_EVICTED, b->now_ns);
-		weir_burst_flow_started(pipeline, backend, d->verdict.service);
+		struct weir_flow_start start = weir_burst_flow_start(b, d);
+
+		start.measured = false; // it did not begin here
+		weir_flow_restart(pipeline->flows, flow, &start, WEIR_FLOW_END_EVICTED);
+		weir_burst_flow_started(
+			pipeline, backend, d->verdict.service, start.event, b->now_ns);
 	}
 	return row;
 }

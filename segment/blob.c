@@ -100,6 +100,21 @@ bool weir_blob_backends(const struct weir_segment *segment, weir_ref ref,
 	return true;
 }
 
+// Whether a selection has what its policy reads. A policy of a later version is not sound.
+static bool counts_sound(const struct weir_selection *selection) {
+	const struct weir_policy_settings *settings = &selection->settings;
+	bool any = selection->candidates > 0;
+
+	return selection->candidates < WEIR_BACKENDS_MAX &&
+	       selection->slots <= WEIR_TABLE_SLOTS_MAX &&
+	       selection->rounds <= selection->candidates && settings->policy < WEIR_POLICY_COUNT &&
+	       (selection->slots > 0) == any &&
+	       (selection->rounds > 0) == (any && (settings->needs & WEIR_NEEDS_ROUNDS) != 0) &&
+	       (settings->needs & WEIR_NEEDS_OF_POLICY) ==
+		       weir_policy_needs((enum weir_policy)settings->policy) &&
+	       settings->error_window_ms > 0 && settings->when_exhausted <= WEIR_EXHAUSTED_REJECT;
+}
+
 bool weir_blob_selection(const struct weir_segment *segment, uint16_t service, weir_ref ref,
 	struct weir_blob_extent *ret_extent, struct weir_selection_view *ret) {
 	struct weir_blob_extent extent;
@@ -111,25 +126,27 @@ bool weir_blob_selection(const struct weir_segment *segment, uint16_t service, w
 	const struct weir_selection *selection = &head.selection;
 	const uint8_t *base = segment->base + extent.offset;
 
-	if (selection->service != service || selection->backends > WEIR_BACKENDS_MAX ||
-		selection->slots > WEIR_TABLE_SLOTS_MAX ||
-		(selection->slots == 0) != (selection->backends == 0) ||
-		!array_fits(extent.bytes, selection->backends_off, selection->backends,
-			sizeof(struct weir_selection_backend), 8) ||
+	if (selection->service != service || !counts_sound(selection) ||
+		!array_fits(extent.bytes, selection->candidates_off, selection->candidates,
+			sizeof(struct weir_candidate), 8) ||
 		!array_fits(extent.bytes, selection->slots_off, selection->slots, sizeof(uint16_t),
-			2)) {
+			2) ||
+		!array_fits(extent.bytes, selection->rounds_off, selection->rounds,
+			sizeof(struct weir_round), 8)) {
 		return false;
 	}
-	ret->ref = ref;
-	ret->backends =
-		(const struct weir_selection_backend *)(const void *)(base +
-								      selection->backends_off);
-	ret->slots = selection->slots == 0
-			     ? NULL
-			     : (const uint16_t *)(const void *)(base + selection->slots_off);
-	ret->backend_count = selection->backends;
-	ret->slot_count = selection->slots;
-	ret->policy = selection->policy;
+	*ret = (struct weir_selection_view){.ref = ref,
+		.table = {
+			.candidates = (const struct weir_candidate *)(const void
+					*)(base + selection->candidates_off),
+			.slots = (const uint16_t *)(const void *)(base + selection->slots_off),
+			.rounds = (const struct weir_round *)(const void *)(base +
+									    selection->rounds_off),
+			.count = selection->candidates,
+			.slot_count = selection->slots,
+			.round_count = selection->rounds,
+			.settings = selection->settings,
+		}};
 	*ret_extent = extent;
 	return true;
 }

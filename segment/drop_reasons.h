@@ -42,7 +42,8 @@
 	X(TX_FULL, "tx_full", "the transmit queue stayed full")                                    \
 	X(HANDOFF_FULL, "handoff_full", "the ring to the worker that owns the flow was full")    \
 	X(FRAME_TOO_LONG, "frame_too_long", "frame longer than a packet buffer")                     \
-	X(TX_TOO_LONG, "tx_too_long", "longer than the MTU of the port to send on")
+	X(TX_TOO_LONG, "tx_too_long", "longer than the MTU of the port to send on")                  \
+	X(FLOW_CONTROL, "flow_control", "every backend of the service had its limit of active flows")
 // clang-format on
 
 enum weir_drop_reason {

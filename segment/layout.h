@@ -25,9 +25,10 @@
 #include <stdint.h>
 
 #include "drop_reasons.h"
+#include "policy.h"
 
 #define WEIR_SEGMENT_MAGIC 0x3147455352494557ull // "WEIRSEG1" in memory
-#define WEIR_SEGMENT_ABI 1
+#define WEIR_SEGMENT_ABI 2
 
 #define WEIR_WORKERS_MAX 64
 #define WEIR_PORTS_MAX 16
@@ -139,29 +140,19 @@ _Static_assert(sizeof(struct weir_backend_table) == 64, "segment ABI");
 
 // --- selection, one per service -----------------------------------------------------------
 
-enum weir_policy {
-	WEIR_POLICY_MAGLEV = 0,
-};
-
-struct weir_selection_backend {
-	uint16_t id;
-	uint16_t reserved;
-	uint32_t weight; // effective
-};
-_Static_assert(sizeof(struct weir_selection_backend) == 8, "segment ABI");
-
 struct weir_selection { // blob, [control]
 	struct weir_blob blob;
 	uint16_t service;
-	uint8_t policy; // enum weir_policy
-	uint8_t reserved0;
-	uint32_t backends; // eligible ones; 0 = the service has none: packets drop as no_backend
-	uint32_t slots; // 0 only with backends == 0
+	uint16_t reserved0;
+	uint32_t candidates; // eligible ones; 0 = the service has none: packets drop as no_backend
+	uint32_t slots; // of the Maglev table; 0 only without candidates
+	uint32_t rounds; // 0 without WEIR_NEEDS_ROUNDS, or without candidates
+	struct weir_policy_settings settings;
+	// From the start of the blob:
+	uint32_t candidates_off; // struct weir_candidate[candidates]
+	uint32_t slots_off; // uint16_t[slots], index into candidates[]
+	uint32_t rounds_off; // struct weir_round[rounds]
 	uint32_t reserved1;
-	uint64_t
-		backends_off; // from the start of the blob: struct weir_selection_backend[backends]
-	uint64_t slots_off; // from the start of the blob: uint16_t[slots], index into backends[]
-	uint64_t reserved[2];
 };
 _Static_assert(sizeof(struct weir_selection) == 64, "segment ABI");
 
@@ -172,8 +163,11 @@ _Static_assert(sizeof(struct weir_selection) == 64, "segment ABI");
 
 struct weir_identity_service {
 	char name[WEIR_NAME_BYTES]; // "" = free id
-	uint64_t reserved;
+	uint8_t configured_policy; // enum weir_policy
+	uint8_t runtime_policy; // set by an operator; WEIR_POLICY_UNSET = none
+	uint8_t reserved[6];
 };
+#define WEIR_POLICY_UNSET 0xffu
 
 struct weir_identity_backend {
 	char name[WEIR_NAME_BYTES]; // "" = free id
@@ -263,7 +257,8 @@ struct weir_worker_counters { // [worker]
 	uint64_t drops[WEIR_DROP_REASON_SLOTS]; // by enum weir_drop_reason
 } __attribute__((aligned(64)));
 
-// Per worker and service, and per worker and backend. One cache line each.
+// Per worker and service, and per worker and backend. Two cache lines each; packets touch the first
+// only.
 #define WEIR_SHARE_COUNTERS(X) \
 	X(packets, "packets forwarded") \
 	X(bytes, "bytes forwarded, inner IP packet") \
@@ -272,14 +267,40 @@ struct weir_worker_counters { // [worker]
 	X(completed, "flows ended by FIN") \
 	X(refused, "flows ended by RST") \
 	X(timed_out, "flows ended by a timeout") \
-	X(dropped, "packets dropped")
+	X(dropped, "packets dropped") \
+	X(open_flows, "gauge: flows that have not seen FIN or RST: the load that policies count") \
+	X(errors, "flows that count as errors: RST while half-open, or never established") \
+	X(spilled, "new flows given out past the limit of active flows") \
+	X(rejected, "new flows refused because every backend was at its limit")
 
 struct weir_share_counters { // [worker]
 #define X(field, text) uint64_t field;
 	WEIR_SHARE_COUNTERS(X)
 #undef X
+	uint64_t reserved[4];
 } __attribute__((aligned(64)));
-_Static_assert(sizeof(struct weir_share_counters) == 64, "one cache line");
+_Static_assert(sizeof(struct weir_share_counters) == 128, "two cache lines");
+
+// --- service times: single producer, single consumer --------------------------------------
+//
+// A worker writes one sample per completed flow of the services whose policy needs them, and none
+// for others. When control does not read, samples are lost and counted; nothing waits.
+
+#define WEIR_SAMPLES 16384 // power of two, per worker
+
+struct weir_sample { // 16 bytes, [worker]
+	uint64_t service_ns; // first packet to FIN or RST, or to the last packet of a UDP flow
+	uint16_t backend;
+	uint16_t reserved[3];
+};
+_Static_assert(sizeof(struct weir_sample) == 16, "segment ABI");
+
+struct weir_sample_ring {
+	uint64_t head __attribute__((aligned(64))); // [control] samples read
+	uint64_t tail __attribute__((aligned(64))); // [worker] samples written
+	uint64_t lost; // [worker] samples that found the ring full
+	struct weir_sample sample[WEIR_SAMPLES] __attribute__((aligned(64)));
+};
 
 // --- mailboxes: single producer, single consumer, see mailbox.h ----------------------------
 
@@ -333,6 +354,8 @@ struct weir_segment_header { // [dp], but for nothing: control never writes here
 	uint64_t service_counters_off; // struct weir_share_counters[workers][max_services]
 	uint64_t backend_counters_off; // struct weir_share_counters[workers][max_backends]
 	uint64_t mailboxes_off; // struct weir_mailbox[workers]
+	uint64_t samples_off; // struct weir_sample_ring[workers]
+	uint64_t costs_off; // uint64_t[max_backends], ns, 0 = unknown; [control], relaxed stores
 	uint64_t heap_off; // blobs; 64-aligned
 	uint64_t heap_bytes;
 	struct weir_port_info port[WEIR_PORTS_MAX];

@@ -31,11 +31,7 @@ struct weir_backends_view {
 
 struct weir_selection_view {
 	weir_ref ref;
-	const struct weir_selection_backend *backends;
-	const uint16_t *slots; // NULL = nothing published, or no eligible backend
-	uint32_t backend_count;
-	uint32_t slot_count;
-	uint8_t policy;
+	struct weir_policy_table table; // count == 0: nothing published, or no eligible backend
 };
 
 struct weir_reader {

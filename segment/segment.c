@@ -32,12 +32,14 @@ enum region {
 	REGION_SERVICE_COUNTERS,
 	REGION_BACKEND_COUNTERS,
 	REGION_MAILBOXES,
+	REGION_SAMPLES,
+	REGION_COSTS,
 	REGION_HEAP,
 	REGIONS,
 };
 
 static const char *const region_names[REGIONS] = {"qsbr", "roots", "worker counters",
-	"service counters", "backend counters", "mailboxes", "heap"};
+	"service counters", "backend counters", "mailboxes", "samples", "costs", "heap"};
 
 struct extent {
 	uint64_t offset;
@@ -63,6 +65,10 @@ static void regions_of(const struct weir_segment_header *header, struct extent r
 		workers * header->max_backends * sizeof(struct weir_share_counters)};
 	regions[REGION_MAILBOXES] =
 		(struct extent){header->mailboxes_off, workers * sizeof(struct weir_mailbox)};
+	regions[REGION_SAMPLES] =
+		(struct extent){header->samples_off, workers * sizeof(struct weir_sample_ring)};
+	regions[REGION_COSTS] =
+		(struct extent){header->costs_off, header->max_backends * sizeof(uint64_t)};
 	regions[REGION_HEAP] = (struct extent){header->heap_off, header->heap_bytes};
 }
 
@@ -82,7 +88,8 @@ static void lay_out(const struct weir_segment_params *params, struct weir_segmen
 	struct extent regions[REGIONS];
 	uint64_t *const offsets[REGIONS] = {&header->qsbr_off, &header->roots_off,
 		&header->worker_counters_off, &header->service_counters_off,
-		&header->backend_counters_off, &header->mailboxes_off, &header->heap_off};
+		&header->backend_counters_off, &header->mailboxes_off, &header->samples_off,
+		&header->costs_off, &header->heap_off};
 	uint64_t at = align_up(sizeof(*header), PAGE_BYTES);
 
 	header->workers = params->workers;
@@ -174,6 +181,8 @@ static void point(struct weir_segment *segment, int fd, uint8_t *base,
 		.backend_counters =
 			(struct weir_share_counters *)(void *)(base + header->backend_counters_off),
 		.mailboxes = (struct weir_mailbox *)(void *)(base + header->mailboxes_off),
+		.samples = (struct weir_sample_ring *)(void *)(base + header->samples_off),
+		.costs = (uint64_t *)(void *)(base + header->costs_off),
 	};
 }
 

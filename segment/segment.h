@@ -33,6 +33,8 @@ struct weir_segment {
 	struct weir_share_counters *service_counters; // [workers][max_services]
 	struct weir_share_counters *backend_counters; // [workers][max_backends]
 	struct weir_mailbox *mailboxes; // [workers]
+	struct weir_sample_ring *samples; // [workers]
+	uint64_t *costs; // [max_backends]
 };
 
 struct weir_segment_params {

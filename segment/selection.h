@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Selection table: who gets a new flow of one service. Built by control from the eligible
-// backends and their effective weights; read by workers, one load per choice.
+// Selection: the table that a service's policy chooses from (policy.h). Built by control from the
+// eligible backends and their effective weights; read by workers.
 #pragma once
 
 #include "reader.h"
@@ -13,30 +13,56 @@ struct weir_selection_member {
 	uint32_t weight; // effective, 0 = takes nothing
 };
 
-// Build a selection of `slots` (a prime) slots by weighted Maglev. Members in any order: they are
-// sorted by identity, so that instances with the same members and weights get the same table.
-// n == 0, or all weights 0: a selection without backends.
-// Returns 0, -EINVAL (slots not prime or out of range, n > slots), -ENOMEM, -ENOSPC.
-int weir_selection_build(struct weir_writer *writer, uint16_t service,
-	const struct weir_selection_member *members, uint32_t n, uint32_t slots,
-	struct weir_selection **ret);
+struct weir_selection_params {
+	uint16_t service;
+	uint32_t slots; // of the table of a policy that chooses by slots, a prime
+	struct weir_policy_settings settings;
+	// Weights for the stride schedule are what backends report, not a ratio that an operator
+	// set: outliers are capped (stride.h).
+	bool weights_reported;
+};
+
+// Parameters with a policy's own needs and everything else off.
+static inline struct weir_selection_params weir_selection_defaults(
+	uint16_t service, enum weir_policy policy, uint32_t slots) {
+	return (struct weir_selection_params){.service = service,
+		.slots = slots,
+		.settings = {.policy = (uint8_t)policy,
+			.needs = weir_policy_needs(policy),
+			.error_window_ms = 1000}};
+}
+
+// Build a selection: the candidates with what the policy needs (strides, rounds), and a Maglev
+// table for the consistent choice: weighted and of params->slots slots for a policy that chooses by
+// it (WEIR_NEEDS_SLOTS), else small and without weights. Members in any order: they are sorted, so
+// that instances with the same members and weights get the same table. n == 0, or all weights 0: a
+// selection without candidates. Returns 0, -EINVAL (for a policy with slots: not prime or out of
+// range, n > slots; for any: a setting out of range), -ENOMEM, -ENOSPC.
+int weir_selection_build(struct weir_writer *writer, const struct weir_selection_params *params,
+	const struct weir_selection_member *members, uint32_t n, struct weir_selection **ret);
+
+// The slots that a selection of n candidates has: params_slots, or of a small table.
+uint32_t weir_selection_slots(
+	const struct weir_policy_settings *settings, uint32_t params_slots, uint32_t n);
 
 // The slot of a hash: multiply and shift, no division. slots > 0. [worker]
 static inline uint32_t weir_selection_slot(uint64_t hash, uint32_t slots) {
 	return (uint32_t)(((hash >> 32) * slots) >> 32);
 }
 
-// The backend id for a hash, or WEIR_BACKEND_NONE. The consistent choice. [worker]
+// The backend id for a hash, or WEIR_BACKEND_NONE. The consistent choice, whatever the policy: for
+// packets whose flow is not in the flow table. [worker]
 static inline uint16_t weir_selection_choose(
 	const struct weir_selection_view *view, uint64_t hash) {
+	const struct weir_policy_table *table = &view->table;
 	uint16_t index;
 
-	if (__builtin_expect(view->slots == NULL, 0)) {
+	if (__builtin_expect(table->slot_count == 0, 0)) {
 		return WEIR_BACKEND_NONE;
 	}
-	index = view->slots[weir_selection_slot(hash, view->slot_count)];
-	if (__builtin_expect(index >= view->backend_count, 0)) {
+	index = table->slots[weir_selection_slot(hash, table->slot_count)];
+	if (__builtin_expect(index >= table->count, 0)) {
 		return WEIR_BACKEND_NONE;
 	}
-	return view->backends[index].id;
+	return table->candidates[index].id;
 }

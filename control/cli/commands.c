@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +30,21 @@ static int build_service(const struct weir_cli *cli, json_t *request, char *why,
 		return -EINVAL;
 	}
 	return 0;
+}
+
+static int unknown_policy(const char *text, char *why, size_t n) {
+	const char *names[WEIR_POLICY_COUNT + 1] = {[WEIR_POLICY_COUNT] = "configured"};
+	const char *nearest;
+	char shown[64];
+
+	for (int i = 0; i < WEIR_POLICY_COUNT; i++) {
+		names[i] = weir_policy_name((enum weir_policy)i);
+	}
+	nearest = weir_nearest(text, names, WEIR_POLICY_COUNT + 1);
+	snprintf(why, n, "unknown policy \"%s\"%s%s%s",
+		weir_terminal_text(text, shown, sizeof(shown)), nearest ? "; did you mean \"" : "",
+		nearest ? nearest : "", nearest ? "\"?" : "");
+	return -EINVAL;
 }
 
 // "[SERVICE/]NAME"; "SERVICE/" = all backends of a service.
@@ -79,6 +95,77 @@ static int build_weight(const struct weir_cli *cli, json_t *request, char *why, 
 			"weight \"%s\" is not a number from 0 to 65535, nor \"configured\"",
 			weir_terminal_text(text, shown, sizeof(shown)));
 		return -EINVAL;
+	}
+	return build_one_backend(cli, request, why, n);
+}
+
+// "policy=NAME"; "policy=configured" goes back.
+static int build_service_set(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
+	const char *text = cli->words[1];
+	char shown[64];
+	const char *policy;
+
+	if (strncmp(text, "policy=", strlen("policy=")) != 0) {
+		snprintf(why, n, "\"%s\" is not policy=NAME",
+			weir_terminal_text(text, shown, sizeof(shown)));
+		return -EINVAL;
+	}
+	policy = text + strlen("policy=");
+	if (strcmp(policy, "configured") == 0) {
+		json_object_set_new(request, "policy", json_null());
+	} else if (weir_policy_parse(policy) >= 0) {
+		json_object_set_new(request, "policy", json_string(policy));
+	} else {
+		return unknown_policy(policy, why, n);
+	}
+	return build_service(cli, request, why, n);
+}
+
+static const char *const report_keys[] = {"service-time-ms", "busy-time-ms", "requests-per-second",
+	"errors-per-second", "utilization"};
+
+#define REPORT_KEYS (sizeof(report_keys) / sizeof(report_keys[0]))
+
+// "KEY=NUMBER". In the API the keys have underscores.
+static int set_report(json_t *request, const char *text, char *why, size_t n) {
+	const char *equals = strchr(text, '=');
+	char key[32] = "", shown[64];
+	double value;
+	char *end;
+
+	for (size_t i = 0; equals && i < REPORT_KEYS; i++) {
+		if (strlen(report_keys[i]) == (size_t)(equals - text) &&
+			memcmp(report_keys[i], text, (size_t)(equals - text)) == 0) {
+			snprintf(key, sizeof(key), "%s", report_keys[i]);
+		}
+	}
+	weir_terminal_text(text, shown, sizeof(shown));
+	if (!key[0]) {
+		snprintf(why, n,
+			"\"%s\" is none of service-time-ms=, busy-time-ms=, "
+			"requests-per-second=, errors-per-second=, utilization=",
+			shown);
+		return -EINVAL;
+	}
+	value = strtod(equals + 1, &end);
+	if (end == equals + 1 || *end || !isfinite(value) || value < 0) {
+		snprintf(why, n, "\"%s\": give a number from 0 on", shown);
+		return -EINVAL;
+	}
+	for (char *c = key; *c; c++) {
+		*c = *c == '-' ? '_' : *c;
+	}
+	json_object_set_new(request, key, json_real(value));
+	return 0;
+}
+
+static int build_report(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
+	for (int i = 1; i < cli->count; i++) {
+		int rc = set_report(request, cli->words[i], why, n);
+
+		if (rc) {
+			return rc;
+		}
 	}
 	return build_one_backend(cli, request, why, n);
 }
@@ -144,12 +231,22 @@ static int build_file(const struct weir_cli *cli, json_t *request, char *why, si
 
 // clang-format off
 const struct weir_cli_command weir_cli_commands[] = {
-	{"service", "show", "[NAME]", "services with their binds and counters", NULL,
+	{"service", "show", "[NAME]", "services with their binds and counters",
+	 "NAME: one service in full, with its policy, and what each backend is meant to get of the\n"
+	 "new flows and got in the last minute.\n",
 	 "weirctl service show web", "service.show", 0, 1, 0, build_service, weir_show_services,
 	 NULL},
+	{"service", "set", "NAME policy=POLICY|configured",
+	 "how backends are chosen, until changed again",
+	 "POLICY is maglev, round-robin, least-loaded, weighted-round-robin,\n"
+	 "interleaved-weighted-round-robin, time-weighted-round-robin, fair-share, random or\n"
+	 "power-of-two; \"configured\" goes back to the policy in the file.\n"
+	 "Flows that have a backend stay there.\n",
+	 "weirctl service set web policy=least-loaded", "service.set", 2, 2, 0, build_service_set,
+	 weir_show_policy, NULL},
 	{"backend", "show", "[[SERVICE/]NAME]", "backends with state, weight and share",
 	 "SERVICE/ alone shows all backends of a service.\n"
-	 "SHARE-% is the share of the selection table, NEW-% that of the flows so far.\n",
+	 "SHARE-% is the share of new flows that the policy aims at, NEW-% that of the flows so far.\n",
 	 "weirctl backend show web/", "backend.show", 0, 1, 0, build_backend, weir_show_backends,
 	 NULL},
 	{"backend", "drain", "[SERVICE/]NAME", "no new flows; those it has run on", BACKEND_TEXT,
@@ -162,6 +259,13 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "no new flows, not even when all others are down", BACKEND_TEXT,
 	 "weirctl backend maintenance web-1", "backend.maintenance", 1, 1, 0, build_one_backend,
 	 weir_show_change, NULL},
+	{"backend", "report", "[SERVICE/]NAME KEY=NUMBER...",
+	 "what a backend measured of itself",
+	 "KEY is service-time-ms or busy-time-ms (of one flow), requests-per-second,\n"
+	 "errors-per-second or utilization (1 = fully used). For policies that go by reports:\n"
+	 "those with \"weights\" or \"service_time\" \"reported\".\n" BACKEND_TEXT,
+	 "weirctl backend report web/web-1 requests-per-second=120 utilization=0.6",
+	 "backend.report", 2, 6, 0, build_report, weir_show_report, NULL},
 	{"weight", "set", "[SERVICE/]BACKEND WEIGHT|configured",
 	 "share of new flows until changed again",
 	 "WEIGHT is 0 to 65535; \"configured\" goes back to the weight in the file.\n" BACKEND_TEXT,

@@ -37,6 +37,8 @@ const char *weir_show_value(
 		weir_terminal_text(json_string_value(value), buffer, bytes);
 	} else if (json_is_boolean(value)) {
 		snprintf(buffer, bytes, "%s", json_is_true(value) ? "yes" : "no");
+	} else if (json_is_number(value) && kind == WEIR_SHOW_DECIMAL) {
+		snprintf(buffer, bytes, "%.3f", json_number_value(value));
 	} else if (json_is_number(value) && (kind == WEIR_SHOW_PERCENT || json_is_real(value))) {
 		snprintf(buffer, bytes, "%.1f", json_number_value(value));
 	} else if (json_is_integer(value)) {
@@ -78,7 +80,8 @@ void weir_show_table(FILE *out, const json_t *rows, const struct weir_show_colum
 	for (uint32_t c = 0; c < count; c++) {
 		heads[c] = (struct weir_table_column){
 			columns[c].header, columns[c].kind == WEIR_SHOW_NUMBER ||
-						   columns[c].kind == WEIR_SHOW_PERCENT};
+						   columns[c].kind == WEIR_SHOW_PERCENT ||
+						   columns[c].kind == WEIR_SHOW_DECIMAL};
 		cells[c] = text[c];
 	}
 	table = weir_table_create(heads, count);
@@ -133,44 +136,18 @@ static int widest(const json_t *object, int prefix) {
 	return width > 40 ? 40 : width;
 }
 
-static void print_record(FILE *out, const json_t *object) {
+void weir_show_fields(FILE *out, const json_t *object) {
 	print_fields(out, object, "", widest(object, 0));
 }
 
 void weir_show_record(const struct weir_cli *cli, json_t *result) {
-	print_record(cli->out, result);
+	weir_show_fields(cli->out, result);
 }
 
-// One that was asked for by name is shown in full, with all that the daemon says of it.
-static bool show_single(const struct weir_cli *cli, const json_t *rows) {
+bool weir_show_is_single(const struct weir_cli *cli, const json_t *rows) {
 	const char *word = cli->count > 0 ? cli->words[0] : "/";
 
-	if (word[0] == '\0' || word[strlen(word) - 1] == '/' || json_array_size(rows) != 1) {
-		return false;
-	}
-	print_record(cli->out, json_array_get(rows, 0));
-	return true;
-}
-
-void weir_show_services(const struct weir_cli *cli, json_t *result) {
-	static const struct weir_show_column columns[] = {
-		{"SERVICE", "name", WEIR_SHOW_TEXT},
-		{"POLICY", "policy", WEIR_SHOW_TEXT},
-		{"SLOTS", "slots", WEIR_SHOW_NUMBER},
-		{"BACKENDS", "backends", WEIR_SHOW_NUMBER},
-		{"ELIGIBLE", "eligible", WEIR_SHOW_NUMBER},
-		{"PANIC", "panic", WEIR_SHOW_FLAG},
-		{"ACTIVE-FLOWS", "active_flows", WEIR_SHOW_NUMBER},
-		{"NEW-FLOWS", "new_flows", WEIR_SHOW_NUMBER},
-		{"PACKETS", "packets", WEIR_SHOW_NUMBER},
-		{"BYTES", "bytes", WEIR_SHOW_NUMBER},
-		{"DROPPED", "dropped", WEIR_SHOW_NUMBER},
-		{"BINDS", "binds", WEIR_SHOW_TEXT},
-	};
-
-	if (!show_single(cli, result)) {
-		weir_show_table(cli->out, result, columns, COUNT(columns), "no services");
-	}
+	return word[0] != '\0' && word[strlen(word) - 1] != '/' && json_array_size(rows) == 1;
 }
 
 // What is out of the ordinary about a backend, in words.
@@ -210,7 +187,8 @@ void weir_show_backends(const struct weir_cli *cli, json_t *result) {
 	json_t *row;
 	size_t i;
 
-	if (show_single(cli, result)) {
+	if (weir_show_is_single(cli, result)) {
+		weir_show_fields(cli->out, json_array_get(result, 0));
 		return;
 	}
 	json_array_foreach (result, i, row) {

@@ -10,6 +10,7 @@ enum weir_show_kind {
 	WEIR_SHOW_TEXT,
 	WEIR_SHOW_NUMBER, // to the right
 	WEIR_SHOW_PERCENT, // one digit behind the point
+	WEIR_SHOW_DECIMAL, // three digits behind the point
 	WEIR_SHOW_FLAG, // yes, no
 };
 
@@ -24,6 +25,10 @@ struct weir_show_column {
 // Print an array of objects as a table. "nothing" is printed instead of an empty one.
 void weir_show_table(FILE *out, const json_t *rows, const struct weir_show_column *columns,
 	uint32_t count, const char *nothing);
+// Whether one was asked for by name: it is shown in full, with all that the daemon says of it.
+bool weir_show_is_single(const struct weir_cli *cli, const json_t *rows);
+// Print an object as "key  value" lines.
+void weir_show_fields(FILE *out, const json_t *object);
 // A value in a cell's or record's form. Returns buffer.
 const char *weir_show_value(
 	const json_t *value, enum weir_show_kind kind, char *buffer, size_t bytes);
@@ -32,6 +37,8 @@ void weir_show_record(const struct weir_cli *cli, json_t *result); // "key  valu
 void weir_show_services(const struct weir_cli *cli, json_t *result);
 void weir_show_backends(const struct weir_cli *cli, json_t *result);
 void weir_show_change(const struct weir_cli *cli, json_t *result);
+void weir_show_policy(const struct weir_cli *cli, json_t *result);
+void weir_show_report(const struct weir_cli *cli, json_t *result);
 void weir_show_weight(const struct weir_cli *cli, json_t *result);
 void weir_show_flow_count(const struct weir_cli *cli, json_t *result);
 void weir_show_workers(const struct weir_cli *cli, json_t *result);

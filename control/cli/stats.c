@@ -17,7 +17,7 @@
 static bool is_gauge(const char *key) {
 	static const char *const gauges[] = {"flows", "flows_half_open", "active_flows", "id",
 		"table_size", "slots", "backends", "eligible", "generation", "weight",
-		"runtime_weight", "effective_weight"};
+		"runtime_weight", "effective_weight", "open_flows"};
 
 	for (size_t i = 0; i < COUNT(gauges); i++) {
 		if (strcmp(key, gauges[i]) == 0) {

@@ -8,8 +8,7 @@
 #include "api_commands.h"
 #include "daemon.h"
 
-// Publish a change that was just made. Returns false after the call was failed.
-static bool publish_now(struct weir_daemon *daemon, struct weir_api_call *call) {
+bool weir_api_publish_now(struct weir_daemon *daemon, struct weir_api_call *call) {
 	int r;
 
 	daemon->dirty = true;
@@ -40,7 +39,7 @@ static void set_admin(struct weir_daemon *daemon, struct weir_api_call *call,
 	weir_tables_backend(daemon->tables, (uint16_t)id, &state);
 	weir_log_write(daemon->log, WEIR_LOG_INFO, "backend %s/%s: %s (by uid %u, pid %d)",
 		state.service, state.name, name, (unsigned int)peer->uid, (int)peer->pid);
-	if (!publish_now(daemon, call)) {
+	if (!weir_api_publish_now(daemon, call)) {
 		return;
 	}
 	weir_api_answer(call,
@@ -75,7 +74,7 @@ void weir_api_weight_set(struct weir_daemon *daemon, struct weir_api_call *call)
 	}
 	weir_tables_set_weight(
 		daemon->tables, (uint16_t)id, weight < 0 ? WEIR_WEIGHT_UNSET : (uint32_t)weight);
-	if (!publish_now(daemon, call)) {
+	if (!weir_api_publish_now(daemon, call)) {
 		return;
 	}
 	weir_tables_backend(daemon->tables, (uint16_t)id, &state);

@@ -7,7 +7,7 @@
 
 #include "daemon.h"
 
-#define ARGUMENTS_MAX 6
+#define ARGUMENTS_MAX 8
 #define WEIGHT_MAX 65535
 #define PORT_MAX 65535
 #define NAMES_BYTES 400
@@ -16,6 +16,8 @@ enum argument_type {
 	ARGUMENT_TEXT,
 	ARGUMENT_PORT, // 0..65535
 	ARGUMENT_WEIGHT, // 0..65535, or null
+	ARGUMENT_NAME, // text, or null
+	ARGUMENT_NUMBER, // from 0 on, with or without a fraction
 };
 
 struct argument {
@@ -38,6 +40,8 @@ struct command {
 static const struct command commands[] = {
 	{"version", weir_api_version, {{0}}},
 	{"service.show", weir_api_service_show, {OPTIONAL("service", ARGUMENT_TEXT)}},
+	{"service.set", weir_api_service_set,
+		{REQUIRED("service", ARGUMENT_TEXT), REQUIRED("policy", ARGUMENT_NAME)}},
 	{"backend.show", weir_api_backend_show,
 		{OPTIONAL("service", ARGUMENT_TEXT), OPTIONAL("backend", ARGUMENT_TEXT)}},
 	{"backend.drain", weir_api_backend_drain,
@@ -46,6 +50,13 @@ static const struct command commands[] = {
 		{OPTIONAL("service", ARGUMENT_TEXT), REQUIRED("backend", ARGUMENT_TEXT)}},
 	{"backend.maintenance", weir_api_backend_maintenance,
 		{OPTIONAL("service", ARGUMENT_TEXT), REQUIRED("backend", ARGUMENT_TEXT)}},
+	{"backend.report", weir_api_backend_report,
+		{OPTIONAL("service", ARGUMENT_TEXT), REQUIRED("backend", ARGUMENT_TEXT),
+			OPTIONAL("service_time_ms", ARGUMENT_NUMBER),
+			OPTIONAL("busy_time_ms", ARGUMENT_NUMBER),
+			OPTIONAL("requests_per_second", ARGUMENT_NUMBER),
+			OPTIONAL("errors_per_second", ARGUMENT_NUMBER),
+			OPTIONAL("utilization", ARGUMENT_NUMBER)}},
 	{"weight.set", weir_api_weight_set,
 		{OPTIONAL("service", ARGUMENT_TEXT), REQUIRED("backend", ARGUMENT_TEXT),
 			REQUIRED("weight", ARGUMENT_WEIGHT)}},
@@ -92,6 +103,13 @@ static const char *check_value(const struct argument *argument, const json_t *va
 						      number <= WEIGHT_MAX)
 			       ? NULL
 			       : "must be a number from 0 to 65535, or null";
+	case ARGUMENT_NAME:
+		return json_is_null(value) || json_is_string(value) ? NULL
+								    : "must be a string, or null";
+	case ARGUMENT_NUMBER:
+		return json_is_number(value) && json_number_value(value) >= 0
+			       ? NULL
+			       : "must be a number from 0 on";
 	}
 	return "cannot be checked";
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // API commands: the table of what can be asked (docs/control-api.md), and the checks that every
-// request goes through before its handler sees it. Handlers are in api_show.c, api_change.c,
-// api_stats.c, api_flow.c and api_config.c.
+// request goes through before its handler sees it. Handlers are in the other api_*.c files.
 //
 // Threads: one, that of the loop.
 #pragma once
@@ -33,15 +32,20 @@ bool weir_api_has_tables(const struct weir_daemon *daemon, struct weir_api_call 
 // The same, attached now.
 bool weir_api_has_dataplane(const struct weir_daemon *daemon, struct weir_api_call *call);
 
+// Publish a change that was just made. Returns false after the call was failed.
+bool weir_api_publish_now(struct weir_daemon *daemon, struct weir_api_call *call);
+
 // --- handlers ---
 
 #define WEIR_API_COMMANDS(X) \
 	X(version) \
 	X(service_show) \
+	X(service_set) \
 	X(backend_show) \
 	X(backend_drain) \
 	X(backend_ready) \
 	X(backend_maintenance) \
+	X(backend_report) \
 	X(weight_set) \
 	X(flow_count) \
 	X(flow_lookup) \

@@ -92,7 +92,8 @@ static void explain_silence(const struct lookup *lookup, char *why) {
 }
 
 static void explain(const struct lookup *lookup, const struct weir_backend_state *backend,
-	const struct weir_backend_state *chosen, uint32_t slots, char *why) {
+	const struct weir_backend_state *chosen, const struct weir_service_state *service,
+	char *why) {
 	const struct weir_message *answer = &lookup->answer;
 
 	why[0] = '\0';
@@ -101,7 +102,8 @@ static void explain(const struct lookup *lookup, const struct weir_backend_state
 		if (backend != NULL) {
 			explain_backend(backend, why);
 		}
-		if (chosen != NULL && answer->flow.chosen != answer->flow.backend) {
+		if (chosen != NULL && service->slots > 0 &&
+			answer->flow.chosen != answer->flow.backend) {
 			append(why, "; as a new flow it would go to %s", chosen->name);
 		}
 		return;
@@ -111,8 +113,15 @@ static void explain(const struct lookup *lookup, const struct weir_backend_state
 	} else if (chosen == NULL) {
 		append(why, "service has no usable backend");
 	} else {
-		append(why, "slot %u of %u, weight %u", answer->flow.slot, slots,
-			chosen->effective_weight);
+		if (service->slots > 0) {
+			append(why, "slot %u of %u, weight %u", answer->flow.slot, service->slots,
+				chosen->effective_weight);
+		} else {
+			append(why,
+				"policy %s chooses when the flow begins; a flow that is under way "
+				"would go to %s",
+				weir_policy_name((enum weir_policy)service->policy), chosen->name);
+		}
 		if (chosen->admin != WEIR_ADMIN_READY || chosen->health != WEIR_HEALTH_HEALTHY) {
 			append(why, "; too few backends are healthy: panic uses all");
 		}
@@ -134,13 +143,14 @@ static void answer_lookup(struct lookup *lookup) {
 	bool has_backend = weir_tables_backend(tables, answer->flow.backend, &backend) == 0;
 	bool has_chosen = weir_tables_backend(tables, answer->flow.chosen, &chosen) == 0;
 	struct weir_service_state service = {0};
-	const struct weir_backend_state *goes_to =
-		found ? (has_backend ? &backend : NULL) : (has_chosen ? &chosen : NULL);
+	const struct weir_backend_state *goes_to;
+	bool can_tell; // what a new flow would get
 	char why[WHY_BYTES], hash[20], address[INET6_ADDRSTRLEN];
 
 	weir_tables_service(tables, answer->flow.service, &service);
-	explain(lookup, has_backend ? &backend : NULL, has_chosen ? &chosen : NULL, service.slots,
-		why);
+	can_tell = has_chosen && service.slots > 0;
+	goes_to = found ? (has_backend ? &backend : NULL) : (can_tell ? &chosen : NULL);
+	explain(lookup, has_backend ? &backend : NULL, has_chosen ? &chosen : NULL, &service, why);
 	snprintf(hash, sizeof(hash), "%016llx", (unsigned long long)answer->flow.hash);
 	weir_api_answer(lookup->call,
 		json_pack("{s:o, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o}", "service",
@@ -154,8 +164,8 @@ static void answer_lookup(struct lookup *lookup) {
 								 address, sizeof(address))
 						       : NULL),
 			"why", why, "slot",
-			has_chosen ? json_integer(answer->flow.slot) : json_null(), "chosen",
-			string_or_null(has_chosen ? chosen.name : NULL)));
+			can_tell ? json_integer(answer->flow.slot) : json_null(), "chosen",
+			string_or_null(can_tell ? chosen.name : NULL)));
 }
 
 static void end_lookup(struct weir_lookups *lookups, struct lookup **link) {

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API handlers that show what is: version, service.show, backend.show, flow.count, health.show,
-// port.show.
+// API handlers that show what is: version, backend.show, flow.count, health.show, port.show.
 #include "api_show.h"
 
 #include <arpa/inet.h>
+#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "api_commands.h"
 #include "api_counters.h"
 #include "daemon.h"
+#include "shares.h"
 #include "weir_version.h"
 
 static const char *const admin_names[] = {
@@ -54,96 +54,18 @@ void weir_api_version(struct weir_daemon *daemon, struct weir_api_call *call) {
 			"config", weir_reload_file(daemon->reload), "dataplane", dataplane));
 }
 
-// --- services -----------------------------------------------------------------------------
-
-static json_t *json_binds(const struct weir_config_service *service) {
-	char text[WEIR_BIND_TEXT_BYTES];
-	json_t *binds = json_array();
-
-	for (uint32_t i = 0; i < service->bind_count; i++) {
-		json_array_append_new(binds,
-			json_string(weir_bind_format(&service->binds[i], text, sizeof(text))));
-	}
-	return binds;
-}
-
-static json_t *json_service(
-	struct weir_daemon *daemon, const struct weir_config_service *service, uint16_t id) {
-	struct weir_share_counters counters = weir_sum_service(daemon->segment, id);
-	struct weir_service_state state = {0};
-
-	weir_tables_service(daemon->tables, id, &state);
-	return json_pack("{s:s, s:i, s:s, s:s, s:o, s:I, s:I, s:I, s:I, s:b, s:I, s:I, s:I, s:I, "
-			 "s:I, s:I}",
-		"name", service->name, "id", (int)id, "policy",
-		weir_config_policy_name(service->policy), "forwarding",
-		weir_config_forwarding_name(service->forwarding), "binds", json_binds(service),
-		"table_size", (json_int_t)service->table_size, "slots", (json_int_t)state.slots,
-		"backends", (json_int_t)state.backends, "eligible", (json_int_t)state.eligible,
-		"panic", (int)state.panic, "generation", (json_int_t)state.generation,
-		"active_flows", (json_int_t)counters.active_flows, "new_flows",
-		(json_int_t)counters.new_flows, "packets", (json_int_t)counters.packets, "bytes",
-		(json_int_t)counters.bytes, "dropped", (json_int_t)counters.dropped);
-}
-
-json_t *weir_json_services(struct weir_daemon *daemon, const char *service) {
-	const struct weir_config *config = weir_reload_config(daemon->reload);
-	json_t *list = json_array();
-
-	for (uint32_t i = 0; i < config->service_count; i++) {
-		const struct weir_config_service *one = &config->services[i];
-		int id = weir_tables_service_find(daemon->tables, one->name);
-
-		if (id >= 0 && (service == NULL || strcmp(service, one->name) == 0)) {
-			json_array_append_new(list, json_service(daemon, one, (uint16_t)id));
-		}
-	}
-	return list;
-}
-
-void weir_api_service_show(struct weir_daemon *daemon, struct weir_api_call *call) {
-	const char *service = weir_api_text(call, "service");
-
-	if (!weir_api_has_tables(daemon, call) ||
-		(service != NULL && weir_api_find_service(daemon, call) < 0)) {
-		return;
-	}
-	weir_api_answer(call, weir_json_services(daemon, service));
-}
-
 // --- backends -----------------------------------------------------------------------------
 
-// Sums per service that shares are parts of, made once for a whole answer.
-struct wholes {
-	uint64_t *new_flows; // by service id
-};
-
-static int wholes_init(struct wholes *wholes, const struct weir_daemon *daemon) {
-	uint32_t ids = weir_tables_backend_ids(daemon->tables);
-	struct weir_backend_state state;
-
-	wholes->new_flows = calloc(WEIR_SERVICES_MAX, sizeof(wholes->new_flows[0]));
-	if (wholes->new_flows == NULL) {
-		return -1;
-	}
-	for (uint32_t id = 0; id < ids; id++) {
-		if (weir_tables_backend(daemon->tables, (uint16_t)id, &state) == 0 &&
-			state.service_id < WEIR_SERVICES_MAX) {
-			wholes->new_flows[state.service_id] +=
-				weir_sum_backend(daemon->segment, id).new_flows;
-		}
-	}
-	return 0;
+static json_t *percent(double value) {
+	return json_real(round(value * 100) / 100);
 }
 
 static json_t *json_backend(struct weir_daemon *daemon, const struct weir_backend_state *state,
-	const struct wholes *wholes) {
+	const struct weir_shares *shares) {
 	struct weir_share_counters counters = weir_sum_backend(daemon->segment, state->id);
-	struct weir_service_state service = {0};
 	char address[INET6_ADDRSTRLEN];
 	json_t *object;
 
-	weir_tables_service(daemon->tables, state->service_id, &service);
 	object = json_pack("{s:s, s:s, s:i, s:s, s:s, s:s, s:b, s:b, s:b, s:I, s:o, s:I, s:o, s:o}",
 		"service", state->service, "name", state->name, "id", (int)state->id, "address",
 		weir_address_format(&state->address, address, sizeof(address)), "admin",
@@ -155,12 +77,8 @@ static json_t *json_backend(struct weir_daemon *daemon, const struct weir_backen
 			? json_null()
 			: json_integer((json_int_t)state->runtime_weight),
 		"effective_weight", (json_int_t)state->effective_weight, "share_percent",
-		weir_json_percent(
-			weir_tables_backend_slots(daemon->tables, state->id), service.slots),
-		"achieved_percent",
-		weir_json_percent(counters.new_flows, state->service_id < WEIR_SERVICES_MAX
-							      ? wholes->new_flows[state->service_id]
-							      : 0));
+		percent(weir_shares_effective(shares, state)), "achieved_percent",
+		percent(weir_shares_achieved(shares, state)));
 	if (object != NULL) {
 		weir_json_share(object, &counters);
 	}
@@ -170,10 +88,10 @@ static json_t *json_backend(struct weir_daemon *daemon, const struct weir_backen
 json_t *weir_json_backends(struct weir_daemon *daemon, const char *service, const char *backend) {
 	uint32_t ids = weir_tables_backend_ids(daemon->tables);
 	struct weir_backend_state state;
-	struct wholes wholes;
+	struct weir_shares *shares;
 	json_t *list;
 
-	if (wholes_init(&wholes, daemon) < 0) {
+	if (weir_shares_create(daemon, WEIR_SHARES_ALL, &shares) < 0) {
 		return NULL;
 	}
 	list = json_array();
@@ -181,10 +99,10 @@ json_t *weir_json_backends(struct weir_daemon *daemon, const char *service, cons
 		if (weir_tables_backend(daemon->tables, (uint16_t)id, &state) == 0 &&
 			(service == NULL || strcmp(service, state.service) == 0) &&
 			(backend == NULL || strcmp(backend, state.name) == 0)) {
-			json_array_append_new(list, json_backend(daemon, &state, &wholes));
+			json_array_append_new(list, json_backend(daemon, &state, shares));
 		}
 	}
-	free(wholes.new_flows);
+	weir_shares_free(shares);
 	return list;
 }
 

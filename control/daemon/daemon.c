@@ -14,6 +14,7 @@
 
 #define TICK_MS 100
 #define SECOND_MS 1000
+#define COLLECT_MS 50
 #define GRACE_LOOK_MS 1
 #define PUBLISH_SHARE 4
 #define GRACE_SPIN_NS 20000 // workers that poll pass within a microsecond: worth a short look
@@ -140,6 +141,31 @@ static void steer(struct weir_daemon *daemon) {
 	}
 }
 
+// --- estimates ----------------------------------------------------------------------------
+
+static void collect_due(uv_timer_t *timer) {
+	struct weir_daemon *daemon = timer->data;
+
+	weir_estimates_collect(daemon->estimates, weir_daemon_now_ns());
+}
+
+static void follow(struct weir_daemon *daemon, const struct weir_config *config) {
+	if (weir_estimates_follow(daemon->estimates, daemon->tables, config, weir_daemon_now_ns()) <
+		0) {
+		weir_log_write(daemon->log, WEIR_LOG_ERROR,
+			"out of memory: service times and weights of some backends are unknown");
+	}
+	if (daemon->segment == NULL || !weir_estimates_measures(daemon->estimates)) {
+		uv_timer_stop(&daemon->collect);
+	} else if (!uv_is_active((uv_handle_t *)&daemon->collect)) {
+		uv_timer_start(&daemon->collect, collect_due, COLLECT_MS, COLLECT_MS);
+	}
+}
+
+void weir_daemon_follow(struct weir_daemon *daemon) {
+	follow(daemon, weir_reload_config(daemon->reload));
+}
+
 // --- configuration ------------------------------------------------------------------------
 
 static uint64_t publications(const struct weir_daemon *daemon) {
@@ -168,6 +194,7 @@ static int apply(
 		note_publication(daemon, started);
 	}
 	weir_watch_configure(daemon->watch, daemon->tables, config);
+	follow(daemon, config);
 	weir_daemon_publish(daemon);
 	return 0;
 }
@@ -287,6 +314,11 @@ static int bind_tables(
 	return 0;
 }
 
+static void look_back(struct weir_daemon *daemon) {
+	weir_recent_take(&daemon->recent, daemon->segment, weir_tables_backend_ids(daemon->tables),
+		daemon->segment->max_services);
+}
+
 static int on_attached(void *context, struct weir_segment *segment,
 	const struct weir_handover *handover, char *why, size_t why_bytes) {
 	struct weir_daemon *daemon = context;
@@ -309,6 +341,8 @@ static int on_attached(void *context, struct weir_segment *segment,
 	daemon->handover = handover;
 	daemon->epoch = segment->epoch;
 	weir_samples_init(&daemon->samples, segment);
+	weir_recent_reset(&daemon->recent);
+	daemon->seconds = 0;
 	weir_log_write(daemon->log, WEIR_LOG_INFO,
 		"attached to weir-dataplane (pid %u, epoch %016llx, %u worker%s, %u port%s)%s",
 		segment->header->dataplane_pid, (unsigned long long)segment->epoch,
@@ -320,7 +354,9 @@ static int on_attached(void *context, struct weir_segment *segment,
 		// What the segment holds stays in use; a reload with less in it may fit.
 		weir_log_write(daemon->log, WEIR_LOG_ERROR,
 			"the configuration does not fit weir-dataplane: %s", why);
+		weir_daemon_follow(daemon);
 	}
+	look_back(daemon);
 	compare_ports(daemon);
 	steer(daemon);
 	say_status(daemon);
@@ -330,6 +366,7 @@ static int on_attached(void *context, struct weir_segment *segment,
 static void detach(struct weir_daemon *daemon) {
 	weir_lookups_abandon(daemon->lookups);
 	uv_timer_stop(&daemon->grace);
+	uv_timer_stop(&daemon->collect);
 	daemon->grace_since_ns = 0;
 	daemon->segment = NULL;
 	daemon->handover = NULL;
@@ -359,8 +396,13 @@ static void on_second(uv_timer_t *timer) {
 	struct weir_daemon *daemon = timer->data;
 
 	weir_log_tick(daemon->log);
+	daemon->dirty |= weir_estimates_second(daemon->estimates, weir_daemon_now_ns());
 	if (daemon->segment != NULL) {
 		weir_samples_take(&daemon->samples, daemon->segment);
+		if (++daemon->seconds >= WEIR_RECENT_STEP_S) {
+			daemon->seconds = 0;
+			look_back(daemon);
+		}
 		if (daemon->steer_due) {
 			steer(daemon);
 		}
@@ -376,12 +418,14 @@ static void start_handles(struct weir_daemon *daemon) {
 	uv_timer_init(loop, &daemon->second);
 	uv_timer_init(loop, &daemon->grace);
 	uv_timer_init(loop, &daemon->publish);
+	uv_timer_init(loop, &daemon->collect);
 	uv_prepare_init(loop, &daemon->before_wait);
 	uv_check_init(loop, &daemon->after_wait);
 	uv_signal_init(loop, &daemon->hangup);
 	uv_signal_init(loop, &daemon->terminate);
 	uv_signal_init(loop, &daemon->interrupt);
 	daemon->tick.data = daemon->second.data = daemon->grace.data = daemon;
+	daemon->publish.data = daemon->collect.data = daemon;
 	daemon->before_wait.data = daemon->after_wait.data = daemon;
 	daemon->hangup.data = daemon->terminate.data = daemon->interrupt.data = daemon;
 	uv_timer_start(&daemon->tick, on_tick, TICK_MS, TICK_MS);
@@ -410,6 +454,11 @@ int weir_daemon_init(struct weir_daemon *daemon, const char *run_dir, const char
 	start_handles(daemon);
 	failed = "health checks and neighbours";
 	r = weir_watch_create(&daemon->loop, log, on_changed, daemon, &daemon->watch);
+	if (r < 0) {
+		goto close_loop;
+	}
+	failed = "estimates";
+	r = weir_estimates_create(&daemon->estimates);
 	if (r < 0) {
 		goto close_loop;
 	}
@@ -446,9 +495,9 @@ void weir_daemon_run(struct weir_daemon *daemon) {
 void weir_daemon_fini(struct weir_daemon *daemon) {
 	uv_handle_t *handles[] = {(uv_handle_t *)&daemon->tick, (uv_handle_t *)&daemon->second,
 		(uv_handle_t *)&daemon->grace, (uv_handle_t *)&daemon->publish,
-		(uv_handle_t *)&daemon->before_wait, (uv_handle_t *)&daemon->after_wait,
-		(uv_handle_t *)&daemon->hangup, (uv_handle_t *)&daemon->terminate,
-		(uv_handle_t *)&daemon->interrupt};
+		(uv_handle_t *)&daemon->collect, (uv_handle_t *)&daemon->before_wait,
+		(uv_handle_t *)&daemon->after_wait, (uv_handle_t *)&daemon->hangup,
+		(uv_handle_t *)&daemon->terminate, (uv_handle_t *)&daemon->interrupt};
 
 	if (daemon->dirty) {
 		weir_daemon_publish(daemon);
@@ -464,6 +513,8 @@ void weir_daemon_fini(struct weir_daemon *daemon) {
 		uv_close(handles[i], NULL);
 	}
 	uv_run(&daemon->loop, UV_RUN_DEFAULT); // until every handle is closed
+	weir_estimates_free(daemon->estimates);
+	weir_recent_fini(&daemon->recent);
 	weir_tables_free(daemon->tables);
 	uv_loop_close(&daemon->loop);
 }

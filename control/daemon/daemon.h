@@ -2,8 +2,9 @@
 //
 // Daemon: puts the parts of weir-control together on one loop. Who talks to whom:
 //
-//   dataplane_link --segment--> tables <--changes-- watch (health, neighbours), api_change
+//   dataplane_link --segment--> tables <--changes-- watch (health, neighbours), api_*, estimates
 //   signals, api_config --> reload --> tables, watch        api_* --questions--> all
+//   workers --samples--> estimates --costs--> workers
 //
 // Threads: one. Changes made within one turn of the loop are published together at its end;
 // what takes a backend out of service is published at once.
@@ -16,7 +17,9 @@
 #include "api_socket.h"
 #include "arguments.h"
 #include "dataplane_link.h"
+#include "estimates.h"
 #include "log.h"
+#include "recent.h"
 #include "reload.h"
 #include "samples.h"
 #include "tables.h"
@@ -36,6 +39,8 @@ struct weir_daemon {
 	struct weir_segment *segment; // NULL while there is no dataplane
 	const struct weir_handover *handover; // NULL while there is no dataplane
 	struct weir_samples samples;
+	struct weir_recent recent;
+	struct weir_estimates *estimates;
 	uint64_t epoch; // of the segment attached last
 	bool dirty; // something is to be published
 	bool steer_due; // the VIP maps are to be looked at again
@@ -44,7 +49,9 @@ struct weir_daemon {
 	uint64_t last_grace_us; // from it until every worker had seen it
 	uint64_t grace_mark;
 	uint64_t grace_since_ns; // 0 = not measuring
+	uint32_t seconds; // since the last look at recent
 	uv_timer_t tick, second, grace, publish;
+	uv_timer_t collect; // runs while workers measure service times for us
 	uv_prepare_t before_wait;
 	uv_check_t after_wait;
 	uv_signal_t hangup, terminate, interrupt;
@@ -68,4 +75,6 @@ int weir_daemon_publish(struct weir_daemon *daemon);
 // with a line in why.
 int weir_daemon_reload(struct weir_daemon *daemon, const char *file, struct weir_reload_plan *plan,
 	char *why, size_t why_bytes);
+// The tables' services need other estimates than before, or may: collect those.
+void weir_daemon_follow(struct weir_daemon *daemon);
 uint64_t weir_daemon_now_ns(void); // CLOCK_MONOTONIC

@@ -21,6 +21,13 @@ enum field_type {
 	FIELD_ADDRESS,
 	FIELD_IDLE,
 	FIELD_POLICY,
+	FIELD_WEIGHTS,
+	FIELD_STATISTIC,
+	FIELD_MEASUREMENT,
+	FIELD_SERVICE_TIME,
+	FIELD_ROUNDS,
+	FIELD_WORKLOAD,
+	FIELD_WHEN_EXHAUSTED,
 	FIELD_FORWARDING,
 	FIELD_CHECK,
 };
@@ -82,7 +89,20 @@ static const struct field port_fields[] = {
 };
 
 static const struct field service_fields[] = {
-	FIELD(weir_config_service, "policy", policy, FIELD_POLICY),
+	FIELD(weir_config_service, "policy", policy.name, FIELD_POLICY),
+	FIELD(weir_config_service, "policy weights", policy.weights, FIELD_WEIGHTS),
+	FIELD(weir_config_service, "policy statistic", policy.statistic, FIELD_STATISTIC),
+	FIELD(weir_config_service, "policy window", policy.window, FIELD_U32),
+	FIELD(weir_config_service, "policy measurement", policy.measurement, FIELD_MEASUREMENT),
+	FIELD(weir_config_service, "policy service_time", policy.service_time, FIELD_SERVICE_TIME),
+	FIELD(weir_config_service, "policy stale_ms", policy.stale_ms, FIELD_U32),
+	FIELD(weir_config_service, "policy rounds", policy.rounds, FIELD_ROUNDS),
+	FIELD(weir_config_service, "policy error_window_ms", policy.error_window_ms, FIELD_U32),
+	FIELD(weir_config_service, "workload", workload, FIELD_WORKLOAD),
+	FIELD(weir_config_service, "flow_control max_active_flows", flow_control.max_active_flows,
+		FIELD_U32),
+	FIELD(weir_config_service, "flow_control when_exhausted", flow_control.when_exhausted,
+		FIELD_WHEN_EXHAUSTED),
 	FIELD(weir_config_service, "forwarding", forwarding, FIELD_FORWARDING),
 	FIELD(weir_config_service, "table_size", table_size, FIELD_U32),
 	FIELD(weir_config_service, "panic_threshold_percent", panic_threshold_percent, FIELD_U32),
@@ -117,6 +137,38 @@ static void format_address(const struct weir_address *address, char *text, size_
 	}
 }
 
+// The name of a choice, or NULL for the other types.
+static const char *choice_name(enum field_type type, const void *value) {
+#define NAME(of, enumeration) weir_##of##_name(*(const enum enumeration *)value)
+	switch (type) {
+	case FIELD_IDLE:
+		return *(const enum weir_config_idle *)value == WEIR_IDLE_POLL ? "poll" : "yield";
+	case FIELD_POLICY:
+		return NAME(policy, weir_policy);
+	case FIELD_WEIGHTS:
+		return NAME(config_weights, weir_config_weights);
+	case FIELD_STATISTIC:
+		return NAME(config_statistic, weir_config_statistic);
+	case FIELD_MEASUREMENT:
+		return NAME(config_measurement, weir_config_measurement);
+	case FIELD_SERVICE_TIME:
+		return NAME(config_service_time, weir_config_service_time);
+	case FIELD_ROUNDS:
+		return NAME(config_rounds, weir_config_rounds);
+	case FIELD_WORKLOAD:
+		return NAME(config_workload, weir_config_workload);
+	case FIELD_WHEN_EXHAUSTED:
+		return NAME(config_when_exhausted, weir_when_exhausted);
+	case FIELD_FORWARDING:
+		return NAME(config_forwarding, weir_config_forwarding);
+	case FIELD_CHECK:
+		return NAME(config_check, weir_config_check);
+	default:
+		return NULL;
+	}
+#undef NAME
+}
+
 static void format_field(
 	const struct field *field, const void *structure, char *text, size_t bytes) {
 	const void *value = (const char *)structure + field->offset;
@@ -143,21 +195,8 @@ static void format_field(
 	case FIELD_ADDRESS:
 		format_address(value, text, bytes);
 		break;
-	case FIELD_IDLE:
-		snprintf(text, bytes, "%s",
-			*(const enum weir_config_idle *)value == WEIR_IDLE_POLL ? "poll" : "yield");
-		break;
-	case FIELD_POLICY:
-		snprintf(text, bytes, "%s",
-			weir_config_policy_name(*(const enum weir_config_policy *)value));
-		break;
-	case FIELD_FORWARDING:
-		snprintf(text, bytes, "%s",
-			weir_config_forwarding_name(*(const enum weir_config_forwarding *)value));
-		break;
-	case FIELD_CHECK:
-		snprintf(text, bytes, "%s",
-			weir_config_check_name(*(const enum weir_config_check *)value));
+	default:
+		snprintf(text, bytes, "%s", choice_name(field->type, value));
 		break;
 	}
 }
@@ -370,7 +409,7 @@ static void compare_binds(struct collector *collector, const char *of,
 static void describe_service(const struct weir_config_service *service, char *text, size_t bytes) {
 	snprintf(text, bytes, "%u bind%s, %u backend%s, %s", service->bind_count,
 		service->bind_count == 1 ? "" : "s", service->backend_count,
-		service->backend_count == 1 ? "" : "s", weir_config_policy_name(service->policy));
+		service->backend_count == 1 ? "" : "s", weir_policy_name(service->policy.name));
 }
 
 static void service_removed(struct collector *collector, const char *of, const void *from) {

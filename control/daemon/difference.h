@@ -50,5 +50,4 @@ const char *weir_change_format(const struct weir_change *change, char *buffer, s
 // "tcp 198.51.100.10:80", "udp [2001:db8::1]:1000-2000", "tcp 198.51.100.10:*" (every port).
 #define WEIR_BIND_TEXT_BYTES 96
 const char *weir_bind_format(const struct weir_config_bind *bind, char *buffer, size_t bytes);
-const char *weir_config_policy_name(enum weir_config_policy policy);
 const char *weir_config_forwarding_name(enum weir_config_forwarding forwarding);

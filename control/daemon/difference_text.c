@@ -5,14 +5,6 @@
 #include <netinet/in.h>
 #include <stdio.h>
 
-const char *weir_config_policy_name(enum weir_config_policy policy) {
-	switch (policy) {
-	case WEIR_CONFIG_MAGLEV:
-		return "maglev";
-	}
-	return "unknown";
-}
-
 const char *weir_config_forwarding_name(enum weir_config_forwarding forwarding) {
 	switch (forwarding) {
 	case WEIR_CONFIG_IPIP:

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "blob.h"
 #include "state.h"
 
 // What a segment holds was written by an earlier control process, or by anyone who could map it:
@@ -45,6 +46,22 @@ static void adopt_backend(
 	}
 }
 
+static void adopt_service(
+	struct weir_state *state, uint16_t id, const struct weir_identity_service *entry) {
+	struct weir_service_entry *service;
+	char name[WEIR_NAME_BYTES];
+
+	memcpy(name, entry->name, sizeof(name));
+	if (!is_name(name) || weir_service_id_take(state, id, name) < 0) {
+		return;
+	}
+	service = &state->services[id];
+	service->configured_policy = entry->configured_policy;
+	service->runtime_policy = entry->runtime_policy < WEIR_POLICY_COUNT ? entry->runtime_policy
+									    : WEIR_POLICY_UNSET;
+	service->adopted = true;
+}
+
 static void adopt_identity(struct weir_state *state, const struct weir_identity *identity) {
 	const uint8_t *base = (const uint8_t *)identity;
 	const struct weir_identity_service *services;
@@ -59,9 +76,7 @@ static void adopt_identity(struct weir_state *state, const struct weir_identity 
 	services = (const struct weir_identity_service *)(base + identity->services_off);
 	backends = (const struct weir_identity_backend *)(base + identity->backends_off);
 	for (uint32_t id = 0; id < identity->services && id < state->service_limit; id++) {
-		if (is_name(services[id].name)) {
-			weir_service_id_take(state, (uint16_t)id, services[id].name);
-		}
+		adopt_service(state, (uint16_t)id, &services[id]);
 	}
 	// Leaving ones first: a live one may have the same name.
 	for (int leaving = 1; leaving >= 0; leaving--) {
@@ -108,6 +123,39 @@ static void adopt_rows(struct weir_state *state, const struct weir_segment *segm
 	}
 }
 
+// A reported weight, out of the one it was published as.
+static void adopt_weight(struct weir_backend_entry *backend, uint32_t weight) {
+	uint64_t reported = weight;
+
+	if (backend->runtime_weight != WEIR_WEIGHT_UNSET && backend->runtime_weight > 0) {
+		reported = reported * backend->configured_weight / backend->runtime_weight;
+	}
+	backend->reported_weight = reported > UINT32_MAX ? UINT32_MAX : (uint32_t)reported;
+}
+
+// What the control process before had learnt goes on until there is something newer.
+static void adopt_selection(
+	struct weir_state *state, const struct weir_segment *segment, uint16_t id) {
+	struct weir_blob_extent extent;
+	struct weir_selection_view view;
+	const struct weir_policy_settings *settings = &view.table.settings;
+
+	if (!weir_blob_selection(segment, id, segment->roots->selection[id], &extent, &view)) {
+		return;
+	}
+	if ((settings->needs & WEIR_NEEDS_ERRORS) != 0) {
+		state->services[id].error_window_ms = settings->error_window_ms;
+	}
+	for (uint32_t i = 0;
+		settings->policy == WEIR_POLICY_WEIGHTED_ROUND_ROBIN && i < view.table.count; i++) {
+		struct weir_candidate one = view.table.candidates[i];
+
+		if (one.id < state->backend_ids && state->backends[one.id].service == id) {
+			adopt_weight(&state->backends[one.id], one.weight);
+		}
+	}
+}
+
 void weir_state_adopt(struct weir_state *state, const struct weir_segment *segment,
 	const struct weir_writer *writer) {
 	const struct weir_identity *identity;
@@ -116,6 +164,11 @@ void weir_state_adopt(struct weir_state *state, const struct weir_segment *segme
 	identity = weir_writer_current(writer, (struct weir_root){.kind = WEIR_BLOB_IDENTITY});
 	if (identity != NULL && identity->blob.bytes >= sizeof(*identity)) {
 		adopt_identity(state, identity);
+	}
+	for (uint32_t id = 0; id < state->service_ids; id++) {
+		if (state->services[id].stage != WEIR_STAGE_FREE) {
+			adopt_selection(state, segment, (uint16_t)id);
+		}
 	}
 	rows = weir_writer_current(writer, (struct weir_root){.kind = WEIR_BLOB_BACKENDS});
 	if (rows != NULL && rows->blob.bytes >= sizeof(*rows)) {
@@ -132,6 +185,8 @@ void weir_state_retain(struct weir_state *state, const struct weir_state *from) 
 	for (uint32_t id = 0; id < from->service_ids; id++) {
 		if (from->services[id].stage == WEIR_STAGE_LIVE) {
 			weir_service_id_take(state, (uint16_t)id, from->services[id].name);
+			state->services[id].configured_policy =
+				from->services[id].configured_policy;
 		}
 	}
 	for (uint32_t id = 0; id < from->backend_ids; id++) {
@@ -160,10 +215,28 @@ static void inherit_backend(struct weir_backend_entry *to, const struct weir_bac
 	if (set & WEIR_SET_NEXT_HOP) {
 		to->hop = from->hop;
 	}
+	to->reported_weight = from->reported_weight;
 	to->set = from->set;
 }
 
+static void inherit_service(struct weir_service_entry *to, const struct weir_service_entry *from) {
+	if (from->policy_set || !to->adopted) {
+		to->runtime_policy = from->runtime_policy;
+	}
+	to->error_window_ms = from->error_window_ms;
+	to->policy_set = from->policy_set;
+}
+
 void weir_state_inherit(struct weir_state *state, const struct weir_state *from) {
+	for (uint32_t id = 0; id < from->service_ids; id++) {
+		const struct weir_service_entry *old = &from->services[id];
+		int same = old->stage == WEIR_STAGE_LIVE ? weir_service_id_find(state, old->name)
+							 : -ENOENT;
+
+		if (same >= 0) {
+			inherit_service(&state->services[same], old);
+		}
+	}
 	for (uint32_t id = 0; id < from->backend_ids; id++) {
 		const struct weir_backend_entry *old = &from->backends[id];
 		int service, same;

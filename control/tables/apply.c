@@ -79,6 +79,7 @@ static int apply_service(struct weir_state *state, const struct weir_config_serv
 	service = &state->services[id];
 	service->config = config;
 	service->seen = state->serial;
+	weir_service_follow_policy(state, service);
 	weir_state_mark_service(state, (uint16_t)id);
 	for (uint32_t i = 0; i < config->backend_count; i++) {
 		int error = apply_backend(state, (uint16_t)id, config, &config->backends[i]);

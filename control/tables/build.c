@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backend_row.h"
+#include "blob.h"
 #include "selection.h"
 #include "service_table.h"
 #include "state.h"
@@ -14,9 +15,9 @@ static bool same_content(const struct weir_blob *a, const struct weir_blob *b) {
 }
 
 // Keep a new blob only when it says something new.
-static void settle(struct weir_writer *writer, enum weir_blob_kind kind, struct weir_blob *blob,
+static void settle(struct weir_writer *writer, struct weir_root root, struct weir_blob *blob,
 	struct weir_blob **ret) {
-	if (same_content(weir_writer_current(writer, (struct weir_root){.kind = kind}), blob)) {
+	if (same_content(weir_writer_current(writer, root), blob)) {
 		weir_writer_discard(writer, blob);
 		blob = NULL;
 	}
@@ -30,7 +31,14 @@ static void fill_identity(struct weir_identity *identity, const struct weir_stat
 	services = (struct weir_identity_service *)((uint8_t *)identity + identity->services_off);
 	backends = (struct weir_identity_backend *)((uint8_t *)identity + identity->backends_off);
 	for (uint32_t id = 0; id < state->service_ids; id++) {
-		memcpy(services[id].name, state->services[id].name, sizeof(services[id].name));
+		const struct weir_service_entry *from = &state->services[id];
+
+		if (from->stage == WEIR_STAGE_FREE) {
+			continue;
+		}
+		memcpy(services[id].name, from->name, sizeof(services[id].name));
+		services[id].configured_policy = from->configured_policy;
+		services[id].runtime_policy = from->runtime_policy;
 	}
 	for (uint32_t id = 0; id < state->backend_ids; id++) {
 		const struct weir_backend_entry *from = &state->backends[id];
@@ -67,7 +75,7 @@ int weir_build_identity(
 	identity->services_off = sizeof(*identity);
 	identity->backends_off = sizeof(*identity) + services_bytes;
 	fill_identity(identity, state);
-	settle(writer, WEIR_BLOB_IDENTITY, &identity->blob, ret);
+	settle(writer, (struct weir_root){.kind = WEIR_BLOB_IDENTITY}, &identity->blob, ret);
 	return 0;
 }
 
@@ -138,43 +146,57 @@ int weir_build_backends(
 			build_row(tables, &state->backends[id], &rows[id]);
 		}
 	}
-	settle(tables->writer, WEIR_BLOB_BACKENDS, &table->blob, ret);
+	settle(tables->writer, (struct weir_root){.kind = WEIR_BLOB_BACKENDS}, &table->blob, ret);
 	return 0;
 }
 
-// Whether the published selection has just the chosen members, with the same weights.
-static bool selection_holds(const struct weir_selection *old, const struct weir_state *state,
-	uint16_t service, uint32_t n, uint32_t slots) {
-	const struct weir_selection_backend *backends;
+bool weir_build_published(const struct weir_tables *tables, uint16_t service,
+	struct weir_policy_table *ret, uint32_t *ret_generation) {
+	weir_ref ref = tables->segment->roots->selection[service];
+	struct weir_blob_extent extent;
+	struct weir_selection_view view;
 
-	if (old == NULL || old->backends != n || old->slots != (n == 0 ? 0 : slots) ||
-		old->policy != WEIR_POLICY_MAGLEV || old->service != service ||
-		old->backends_off > old->blob.bytes ||
-		n > (old->blob.bytes - old->backends_off) / sizeof(*backends)) {
+	if (ref == 0 || !weir_blob_selection(tables->segment, service, ref, &extent, &view)) {
 		return false;
 	}
-	backends =
-		(const struct weir_selection_backend *)((const uint8_t *)old + old->backends_off);
+	*ret = view.table;
+	*ret_generation = weir_ref_generation(ref);
+	return true;
+}
+
+// Whether the published selection has just the chosen members, with the same weights and settings:
+// then building its tables again would be wasted.
+static bool selection_holds(const struct weir_tables *tables, const struct weir_state *state,
+	const struct weir_selection_params *params, uint32_t n) {
+	struct weir_policy_table old;
+	uint32_t generation;
+
+	if (!weir_build_published(tables, params->service, &old, &generation) || old.count != n ||
+		old.slot_count != weir_selection_slots(&params->settings, params->slots, n) ||
+		memcmp(&old.settings, &params->settings, sizeof(old.settings)) != 0) {
+		return false;
+	}
 	for (uint32_t i = 0; i < n; i++) {
 		const struct weir_backend_entry *backend;
 
-		if (backends[i].id >= state->backend_ids) {
+		if (old.candidates[i].id >= state->backend_ids) {
 			return false;
 		}
-		backend = &state->backends[backends[i].id];
-		if (!backend->chosen || backend->service != service ||
-			backends[i].weight != weir_backend_effective_weight(backend)) {
+		backend = &state->backends[old.candidates[i].id];
+		if (!backend->chosen || backend->service != params->service ||
+			old.candidates[i].weight != weir_backend_effective_weight(state, backend)) {
 			return false;
 		}
 	}
 	return true;
 }
 
-int weir_build_selection(struct weir_writer *writer, const struct weir_state *state, uint16_t id,
-	struct weir_blob **ret) {
+int weir_build_selection(const struct weir_tables *tables, const struct weir_state *state,
+	uint16_t id, struct weir_blob **ret) {
 	const struct weir_service_entry *service = &state->services[id];
-	struct weir_root root = {.kind = WEIR_BLOB_SELECTION, .service = id};
-	uint32_t slots = service->config->table_size;
+	struct weir_selection_params params = {.service = id,
+		.slots = service->config->table_size,
+		.settings = weir_service_settings(service)};
 	struct weir_selection *selection;
 	struct weir_selection_member *members;
 	uint32_t n;
@@ -184,16 +206,20 @@ int weir_build_selection(struct weir_writer *writer, const struct weir_state *st
 	if (members == NULL) {
 		return -ENOMEM;
 	}
-	n = weir_eligible_members(state, id, members);
-	if (selection_holds(weir_writer_current(writer, root), state, id, n, slots)) {
+	n = weir_eligible_members(state, id, members, &params.weights_reported);
+	// Strides follow from more than the weights: they are compared as they are.
+	if (params.settings.policy != WEIR_POLICY_WEIGHTED_ROUND_ROBIN &&
+		selection_holds(tables, state, &params, n)) {
 		free(members);
 		*ret = NULL;
 		return 0;
 	}
-	error = weir_selection_build(writer, id, members, n, slots, &selection);
+	error = weir_selection_build(tables->writer, &params, members, n, &selection);
 	free(members);
 	if (error == 0) {
-		*ret = &selection->blob;
+		settle(tables->writer,
+			(struct weir_root){.kind = WEIR_BLOB_SELECTION, .service = id},
+			&selection->blob, ret);
 	}
 	return error;
 }
@@ -239,7 +265,8 @@ int weir_build_services(
 		tables->writer, binds, n, tables->segment->header->hash_seed, &table);
 	free(binds);
 	if (error == 0) {
-		settle(tables->writer, WEIR_BLOB_SERVICES, &table->blob, ret);
+		settle(tables->writer, (struct weir_root){.kind = WEIR_BLOB_SERVICES}, &table->blob,
+			ret);
 	}
 	return error;
 }

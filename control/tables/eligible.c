@@ -9,14 +9,28 @@ enum group {
 	GROUP_NONE, // takes nothing
 };
 
-uint32_t weir_backend_effective_weight(const struct weir_backend_entry *backend) {
-	return backend->runtime_weight != WEIR_WEIGHT_UNSET ? backend->runtime_weight
-							    : backend->configured_weight;
+// A weight set at run time takes the place of the configured one, and scales a reported one by as
+// much as it differs from the configured one.
+uint32_t weir_backend_effective_weight(
+	const struct weir_state *state, const struct weir_backend_entry *backend) {
+	uint32_t wanted = backend->runtime_weight != WEIR_WEIGHT_UNSET ? backend->runtime_weight
+								       : backend->configured_weight;
+	uint64_t scaled = backend->reported_weight;
+
+	if (scaled == 0 || wanted == 0 ||
+		!weir_service_takes_reports(&state->services[backend->service])) {
+		return wanted;
+	}
+	if (backend->configured_weight > 0) {
+		scaled = scaled * wanted / backend->configured_weight;
+	}
+	return scaled == 0 ? 1 : scaled > UINT32_MAX ? UINT32_MAX : (uint32_t)scaled;
 }
 
-static enum group group_of(const struct weir_backend_entry *backend) {
+static enum group group_of(
+	const struct weir_state *state, const struct weir_backend_entry *backend) {
 	if (backend->stage != WEIR_STAGE_LIVE || backend->admin == WEIR_ADMIN_MAINTENANCE ||
-		weir_backend_effective_weight(backend) == 0) {
+		weir_backend_effective_weight(state, backend) == 0) {
 		return GROUP_NONE;
 	}
 	if (backend->admin == WEIR_ADMIN_DRAIN || backend->health == WEIR_HEALTH_LAME_DUCK) {
@@ -31,7 +45,7 @@ void weir_eligible_decide(struct weir_state *state, uint16_t id) {
 	enum group worst = GROUP_ELIGIBLE;
 
 	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
-		count[group_of(&state->backends[link - 1])]++;
+		count[group_of(state, &state->backends[link - 1])]++;
 	}
 	total = count[GROUP_ELIGIBLE] + count[GROUP_ANSWERS_MAYBE] + count[GROUP_LAST_RESORT];
 	service->eligible = count[GROUP_ELIGIBLE];
@@ -45,7 +59,7 @@ void weir_eligible_decide(struct weir_state *state, uint16_t id) {
 	}
 	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
 		struct weir_backend_entry *backend = &state->backends[link - 1];
-		bool chosen = group_of(backend) <= worst;
+		bool chosen = group_of(state, backend) <= worst;
 
 		if (chosen != backend->chosen) {
 			backend->chosen = chosen;
@@ -54,10 +68,12 @@ void weir_eligible_decide(struct weir_state *state, uint16_t id) {
 	}
 }
 
-uint32_t weir_eligible_members(
-	const struct weir_state *state, uint16_t id, struct weir_selection_member *members) {
+uint32_t weir_eligible_members(const struct weir_state *state, uint16_t id,
+	struct weir_selection_member *members, bool *ret_reported) {
+	bool takes_reports = weir_service_takes_reports(&state->services[id]);
 	uint32_t n = 0;
 
+	*ret_reported = false;
 	for (uint16_t link = state->services[id].first; link != 0;
 		link = state->backends[link - 1].next) {
 		const struct weir_backend_entry *backend = &state->backends[link - 1];
@@ -65,7 +81,8 @@ uint32_t weir_eligible_members(
 		if (backend->chosen) {
 			members[n].identity = backend->identity;
 			members[n].id = link - 1;
-			members[n].weight = weir_backend_effective_weight(backend);
+			members[n].weight = weir_backend_effective_weight(state, backend);
+			*ret_reported |= takes_reports && backend->reported_weight > 0;
 			n++;
 		}
 	}

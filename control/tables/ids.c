@@ -172,6 +172,7 @@ int weir_service_id_take(struct weir_state *state, uint16_t id, const char *name
 	memset(service, 0, sizeof(*service));
 	strncpy(service->name, name, sizeof(service->name) - 1);
 	service->identity = service_identity(name);
+	service->runtime_policy = WEIR_POLICY_UNSET;
 	service->stage = WEIR_STAGE_LIVE;
 	head = service_head(state, service->identity);
 	service->hash_next = *head;
@@ -317,6 +318,7 @@ void weir_backend_revive(struct weir_state *state, uint16_t id) {
 	backend->stage = WEIR_STAGE_LIVE;
 	backend->admin = WEIR_ADMIN_READY;
 	backend->runtime_weight = WEIR_WEIGHT_UNSET;
+	backend->reported_weight = 0;
 	backend->set = 0;
 	state->services[backend->service].backends++;
 	state->backends_leaving--;
@@ -345,6 +347,9 @@ void weir_service_leave(struct weir_state *state, uint16_t id) {
 
 void weir_service_revive(struct weir_state *state, uint16_t id) {
 	state->services[id].stage = WEIR_STAGE_LIVE;
+	state->services[id].runtime_policy = WEIR_POLICY_UNSET;
+	state->services[id].policy_set = false;
+	state->services[id].error_window_ms = 0;
 	state->services_leaving--;
 	state->services_dirty = true;
 	state->identity_dirty = true;

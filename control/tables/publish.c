@@ -46,12 +46,13 @@ static void withdraw_selection(struct weir_tables *tables, struct weir_state *st
 	service->stage = WEIR_STAGE_CLEARED;
 	service->mark = weir_writer_mark(tables->writer);
 	service->slots = 0;
+	service->parts = 0;
 	service->generation = 0;
 	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
 		struct weir_backend_entry *backend = &state->backends[link - 1];
 
 		backend->in_selection = false;
-		backend->slots = 0;
+		backend->parts = 0;
 		if (backend->stage == WEIR_STAGE_LEAVING) {
 			backend->stage = WEIR_STAGE_UNCHOSEN;
 			backend->mark = service->mark;
@@ -148,7 +149,7 @@ static int build_selections(
 		if (!state->services[id].dirty) {
 			continue;
 		}
-		error = weir_build_selection(tables->writer, state, (uint16_t)id, &blob);
+		error = weir_build_selection(tables, state, (uint16_t)id, &blob);
 		if (error < 0) {
 			return error;
 		}
@@ -205,30 +206,73 @@ static uint32_t decide(struct weir_state *state) {
 	return n;
 }
 
-// Bring what the state says of a service's selection up to what is published.
-static void count_slots(struct weir_writer *writer, struct weir_state *state, uint16_t id) {
-	struct weir_root root = {.kind = WEIR_BLOB_SELECTION, .service = id};
-	const struct weir_selection *selection = weir_writer_current(writer, root);
-	struct weir_service_entry *service = &state->services[id];
-	const struct weir_selection_backend *backends;
-	const uint16_t *slots;
+// What a candidate gets of all that its policy gives out: stride, or a share of the time or flows.
+// rounds: the sum of the rounds that it takes part in.
+static uint64_t parts_of(
+	const struct weir_policy_table *table, const struct weir_candidate *one, uint64_t rounds) {
+	switch (table->settings.policy) {
+	case WEIR_POLICY_WEIGHTED_ROUND_ROBIN:
+		return one->stride;
+	case WEIR_POLICY_TIME_WEIGHTED_ROUND_ROBIN:
+		return one->weight;
+	case WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN:
+		return table->settings.documented_rounds ? rounds : one->weight;
+	default:
+		return 1;
+	}
+}
 
-	if (selection == NULL || selection->blob.generation == service->generation) {
+static void count_candidates(struct weir_state *state, const struct weir_policy_table *table) {
+	uint64_t rounds = 0;
+	uint32_t round = 0;
+
+	// With rounds, candidates are in the order of their weights.
+	for (uint32_t i = 0; i < table->count; i++) {
+		const struct weir_candidate *one = &table->candidates[i];
+
+		while (round < table->round_count && table->rounds[round].weight <= one->weight) {
+			rounds += table->rounds[round++].weight;
+		}
+		if (one->id < state->backend_ids) {
+			state->backends[one->id].parts += parts_of(table, one, rounds);
+		}
+	}
+}
+
+static void count_slots(struct weir_state *state, const struct weir_policy_table *table) {
+	for (uint32_t i = 0; i < table->slot_count; i++) {
+		uint16_t at = table->slots[i];
+
+		if (at < table->count && table->candidates[at].id < state->backend_ids) {
+			state->backends[table->candidates[at].id].parts++;
+		}
+	}
+}
+
+// Bring what the state says of a service's selection up to what is published.
+static void count_parts(const struct weir_tables *tables, struct weir_state *state, uint16_t id) {
+	struct weir_service_entry *service = &state->services[id];
+	struct weir_policy_table table;
+	uint32_t generation;
+
+	if (!weir_build_published(tables, id, &table, &generation) ||
+		generation == service->generation) {
 		return;
 	}
 	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
 		state->backends[link - 1].in_selection = state->backends[link - 1].chosen;
-		state->backends[link - 1].slots = 0;
+		state->backends[link - 1].parts = 0;
 	}
-	service->generation = selection->blob.generation;
-	service->slots = selection->slots;
-	backends = (const struct weir_selection_backend *)((const uint8_t *)selection +
-							   selection->backends_off);
-	slots = (const uint16_t *)((const uint8_t *)selection + selection->slots_off);
-	for (uint32_t i = 0; i < selection->slots; i++) {
-		if (slots[i] < selection->backends && backends[slots[i]].id < state->backend_ids) {
-			state->backends[backends[slots[i]].id].slots++;
-		}
+	service->generation = generation;
+	service->slots = (table.settings.needs & WEIR_NEEDS_SLOTS) != 0 ? table.slot_count : 0;
+	if (service->slots > 0) {
+		count_slots(state, &table);
+	} else {
+		count_candidates(state, &table);
+	}
+	service->parts = 0;
+	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
+		service->parts += state->backends[link - 1].parts;
 	}
 }
 
@@ -236,7 +280,7 @@ static void finish_service(struct weir_tables *tables, struct weir_state *state,
 	struct weir_service_entry *service = &state->services[id];
 
 	if (service->dirty) {
-		count_slots(tables->writer, state, id);
+		count_parts(tables, state, id);
 		service->dirty = false;
 	}
 	if (service->stage == WEIR_STAGE_LEAVING) {

@@ -38,7 +38,9 @@ int weir_tables_backend(
 		.in_selection = backend->in_selection,
 		.configured_weight = backend->configured_weight,
 		.runtime_weight = backend->runtime_weight,
-		.effective_weight = weir_backend_effective_weight(backend),
+		.reported_weight = backend->reported_weight,
+		.identity = backend->identity,
+		.effective_weight = weir_backend_effective_weight(state, backend),
 		.active_flows = active_flows(tables->segment, id),
 	};
 	memcpy(ret->service, state->services[backend->service].name, sizeof(ret->service));
@@ -91,11 +93,26 @@ int weir_tables_service(
 		.backends = service->backends,
 		.eligible = service->eligible,
 		.slots = service->slots,
+		.parts = service->parts,
 		.generation = service->generation,
+		.policy = (uint8_t)weir_service_policy(service),
+		.configured_policy = service->configured_policy,
+		.runtime_policy = service->runtime_policy,
 	};
+	if (service->config != NULL) {
+		ret->settings = weir_service_settings(service);
+	}
 	return 0;
 }
 
+uint64_t weir_tables_backend_parts(const struct weir_tables *tables, uint16_t id) {
+	return id < tables->state->backend_ids ? tables->state->backends[id].parts : 0;
+}
+
 uint32_t weir_tables_backend_slots(const struct weir_tables *tables, uint16_t id) {
-	return id < tables->state->backend_ids ? tables->state->backends[id].slots : 0;
+	const struct weir_state *state = tables->state;
+
+	return id < state->backend_ids && state->services[state->backends[id].service].slots > 0
+		       ? (uint32_t)state->backends[id].parts
+		       : 0;
 }

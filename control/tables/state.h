@@ -41,11 +41,17 @@ struct weir_service_entry {
 	uint32_t backends; // live
 	uint32_t members; // live and leaving
 	uint32_t eligible;
-	uint32_t slots; // of the published selection
-	uint32_t generation; // of the selection whose slots were counted, 0 = none
+	uint32_t slots; // that the published selection chooses by, 0 = it does not
+	uint64_t parts; // of its backends, sum
+	uint32_t generation; // of the selection whose parts were counted, 0 = none
+	uint32_t error_window_ms; // automatic one; 0 = none computed yet
 	uint16_t first; // list of its backends
 	uint16_t hash_next;
 	uint8_t stage; // enum weir_stage
+	uint8_t configured_policy; // enum weir_policy
+	uint8_t runtime_policy; // WEIR_POLICY_UNSET = none
+	bool policy_set; // runtime_policy was set by a caller of this process
+	bool adopted; // came out of a segment, not out of a configuration
 	bool panic;
 	bool dirty; // its selection may have changed
 };
@@ -58,7 +64,8 @@ struct weir_backend_entry {
 	uint64_t identity; // hash of service and name: the same on every instance
 	uint32_t configured_weight;
 	uint32_t runtime_weight;
-	uint32_t slots; // of the published selection
+	uint32_t reported_weight; // 0 = none
+	uint64_t parts; // of its service's, in the published selection
 	uint32_t seen;
 	uint16_t service;
 	uint16_t next; // in its service's list
@@ -132,15 +139,28 @@ void weir_backend_revive(struct weir_state *state, uint16_t id);
 void weir_service_leave(struct weir_state *state, uint16_t id); // and its backends
 void weir_service_revive(struct weir_state *state, uint16_t id); // its backends stay leaving
 
+// --- settings.c ---
+
+enum weir_policy weir_service_policy(const struct weir_service_entry *service); // in effect
+// Whether the reported weights of a service's backends count.
+bool weir_service_takes_reports(const struct weir_service_entry *service);
+// What a selection of the service is published with. The service has a configuration.
+struct weir_policy_settings weir_service_settings(const struct weir_service_entry *service);
+// A policy set at run time is dropped when the configured one changes, or when settings of the file
+// do not go with it any more.
+void weir_service_follow_policy(struct weir_state *state, struct weir_service_entry *service);
+
 // --- eligible.c ---
 
-uint32_t weir_backend_effective_weight(const struct weir_backend_entry *backend);
+uint32_t weir_backend_effective_weight(
+	const struct weir_state *state, const struct weir_backend_entry *backend);
 // Decide which backends of a service are to be in its selection, panic included. Marks the rows
 // of those that come or go.
 void weir_eligible_decide(struct weir_state *state, uint16_t service);
-// The decided ones, ready for weir_selection_build. members has room for service->backends.
-uint32_t weir_eligible_members(
-	const struct weir_state *state, uint16_t service, struct weir_selection_member *members);
+// The decided ones, ready for weir_selection_build, and whether any weight of theirs was reported.
+// members has room for service->backends.
+uint32_t weir_eligible_members(const struct weir_state *state, uint16_t service,
+	struct weir_selection_member *members, bool *ret_reported);
 
 // --- apply.c ---
 
@@ -177,8 +197,11 @@ int weir_build_identity(
 	struct weir_writer *writer, const struct weir_state *state, struct weir_blob **ret);
 int weir_build_backends(
 	const struct weir_tables *tables, const struct weir_state *state, struct weir_blob **ret);
-int weir_build_selection(struct weir_writer *writer, const struct weir_state *state,
+int weir_build_selection(const struct weir_tables *tables, const struct weir_state *state,
 	uint16_t service, struct weir_blob **ret);
+// What is published for a service, checked. Returns false when there is nothing sound.
+bool weir_build_published(const struct weir_tables *tables, uint16_t service,
+	struct weir_policy_table *ret, uint32_t *ret_generation);
 int weir_build_services(
 	const struct weir_tables *tables, const struct weir_state *state, struct weir_blob **ret);
 

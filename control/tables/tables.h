@@ -34,7 +34,9 @@ struct weir_backend_state {
 	bool in_selection; // takes new flows now (panic included)
 	uint32_t configured_weight;
 	uint32_t runtime_weight; // WEIR_WEIGHT_UNSET = none
+	uint32_t reported_weight; // 0 = none
 	uint32_t effective_weight;
+	uint64_t identity; // hash of service and name
 	uint64_t active_flows; // sum over workers
 };
 
@@ -77,8 +79,19 @@ int weir_tables_set_health(
 	struct weir_tables *tables, uint16_t backend, enum weir_health_state health);
 int weir_tables_set_weight(
 	struct weir_tables *tables, uint16_t backend, uint32_t weight); // or UNSET
+// What a backend can do, from its reports; 0 = unknown. Takes the place of the configured weight
+// (unless that is 0) when the service's policy takes reported weights.
+int weir_tables_set_reported_weight(struct weir_tables *tables, uint16_t backend, uint32_t weight);
 int weir_tables_set_next_hop(
 	struct weir_tables *tables, uint16_t backend, const struct weir_next_hop *hop);
+
+// The policy of a service, until the configured one changes; WEIR_POLICY_UNSET = as configured.
+// Returns 0, -ENOENT, -EINVAL (no policy, or the file has settings that do not go with it:
+// weir_config_policy_misfit).
+int weir_tables_set_policy(struct weir_tables *tables, uint16_t service, uint8_t policy);
+// How long an error counts, where the configuration leaves that open. Returns 0 or -ENOENT.
+int weir_tables_set_error_window(struct weir_tables *tables, uint16_t service, uint32_t ms);
+#define WEIR_ERROR_WINDOW_LEAST_MS 1000u // what holds until it is set
 
 // Publish what is marked, in the order of layout.h, then reclaim. Never waits.
 // Returns the number of blobs published, or -ENOSPC, -ENOMEM (nothing changed; marks are kept).
@@ -103,13 +116,22 @@ struct weir_service_state {
 	uint16_t id;
 	bool panic; // too few usable backends: all but maintenance are used
 	uint32_t backends, eligible; // eligible: ready, healthy, weight above 0 (panic left out)
-	uint32_t slots;
+	uint32_t slots; // 0 when the policy does not choose by slots
+	uint64_t parts; // of its backends, sum
 	uint32_t generation; // of its selection
+	uint8_t policy; // enum weir_policy, in effect
+	uint8_t configured_policy;
+	uint8_t runtime_policy; // WEIR_POLICY_UNSET = none
+	struct weir_policy_settings settings; // zeroed for a service that leaves
 };
 int weir_tables_service(
 	const struct weir_tables *tables, uint16_t id, struct weir_service_state *ret);
 
-// Share of the slots of a service that a backend has, in slots. 0 when it has none.
+// What the published selection gives a backend of its service's parts: slots (maglev), strides
+// (weighted-round-robin), weights (time-weighted, interleaved: of the time, not of the flows), else
+// one each. 0 when it takes nothing.
+uint64_t weir_tables_backend_parts(const struct weir_tables *tables, uint16_t backend);
+// The same where parts are slots, else 0.
 uint32_t weir_tables_backend_slots(const struct weir_tables *tables, uint16_t backend);
 
 struct weir_writer *weir_tables_writer(struct weir_tables *tables); // NULL while unbound

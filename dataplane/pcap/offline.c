@@ -382,6 +382,9 @@ void weir_offline_process(struct weir_offline *offline, const struct weir_captur
 		return;
 	}
 	m = load(offline, frame, &cut);
+	// Time leaps from packet to packet: flows that ended meanwhile must be gone.
+	while (weir_pipeline_idle(offline->pipeline, now_ns)) {
+	}
 	weir_pipeline_process(offline->pipeline, &m, 1, offline->in_port, now_ns, &verdict);
 	weir_pipeline_idle(offline->pipeline, now_ns);
 	result.action = verdict.action;

@@ -19,12 +19,13 @@ import netns
 import scenarios_balancing
 import scenarios_control
 import scenarios_limits
+import scenarios_policies
 import scenarios_ports
 import scenarios_traffic
 from scenario import collect
 
-MODULES = (scenarios_traffic, scenarios_balancing, scenarios_control, scenarios_limits,
-           scenarios_ports)
+MODULES = (scenarios_traffic, scenarios_balancing, scenarios_policies, scenarios_control,
+           scenarios_limits, scenarios_ports)
 DEADLINE_S = 180
 
 

@@ -108,6 +108,8 @@ static void publish_services(struct balancer *balancer) {
 
 static void publish_selection(
 	struct balancer *balancer, uint16_t service, const uint16_t *ids, uint32_t n) {
+	struct weir_selection_params params =
+		weir_selection_defaults(service, WEIR_POLICY_MAGLEV, SLOTS);
 	struct weir_selection_member members[BALANCER_BACKENDS];
 	struct weir_selection *selection;
 
@@ -117,7 +119,7 @@ static void publish_selection(
 			.id = ids[i],
 			.weight = 1};
 	}
-	REQUIRE(weir_selection_build(balancer->writer, service, members, n, SLOTS, &selection) ==
+	REQUIRE(weir_selection_build(balancer->writer, &params, members, n, &selection) ==
 		0);
 	publish(balancer, WEIR_BLOB_SELECTION, service, selection);
 }

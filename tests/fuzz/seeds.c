@@ -306,7 +306,7 @@ static void save_segment(const char *folder) {
 	FIELD("services-blob-bytes", 3, weir_blob, bytes, 1u << 30);
 	FIELD("backends-rows", 4, weir_backend_table, rows, 65535);
 	FIELD("selection-slots", 5, weir_selection, slots, WEIR_TABLE_SLOTS_MAX);
-	FIELD("selection-backends", 6, weir_selection, backends, 65535);
+	FIELD("selection-backends", 6, weir_selection, candidates, 65535);
 	FIELD("identity-services", 7, weir_identity, services, 4096);
 	FIELD("identity-offset", 7, weir_identity, backends_off, 72);
 #undef FIELD

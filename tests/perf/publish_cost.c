@@ -115,6 +115,8 @@ static struct weir_backend_table *build_rows(struct weir_writer *writer) {
 
 static struct weir_selection *build_selection(struct weir_writer *writer, uint64_t turn) {
 	static struct weir_selection_member members[BACKENDS];
+	struct weir_selection_params params =
+		weir_selection_defaults(0, WEIR_POLICY_MAGLEV, SLOTS);
 	struct weir_selection *selection = NULL;
 
 	for (uint32_t i = 0; i < BACKENDS; i++) {
@@ -124,7 +126,7 @@ static struct weir_selection *build_selection(struct weir_writer *writer, uint64
 			.weight = 50 + (uint32_t)((i * 7 + turn) % 100),
 		};
 	}
-	weir_selection_build(writer, 0, members, BACKENDS, SLOTS, &selection);
+	weir_selection_build(writer, &params, members, BACKENDS, &selection);
 	return selection;
 }
 
@@ -180,7 +182,7 @@ static bool turn(struct weir_writer *writer, uint64_t n, uint64_t ret[STEPS]) {
 
 static bool measure(struct weir_writer *writer, unsigned int turns) {
 	uint64_t *samples[STEPS] = {NULL};
-	uint64_t step[STEPS];
+	uint64_t step[STEPS] = {0};
 	bool ok = true;
 
 	for (unsigned int i = 0; i < STEPS; i++) {

@@ -58,22 +58,26 @@ static inline struct weir_backend_table *pattern_backends(struct weir_writer *wr
 static inline struct weir_selection *pattern_selection(struct weir_writer *writer, uint16_t service,
 	uint32_t backends, uint32_t slots, uint32_t rows) {
 	struct weir_selection *selection = weir_writer_alloc(writer, WEIR_BLOB_SELECTION,
-		sizeof(*selection) + backends * sizeof(struct weir_selection_backend) +
+		sizeof(*selection) + backends * sizeof(struct weir_candidate) +
 			slots * sizeof(uint16_t));
-	struct weir_selection_backend *out;
+	struct weir_candidate *out;
 	uint16_t *table;
 
 	if (selection == NULL) {
 		return NULL;
 	}
 	selection->service = service;
-	selection->backends = backends;
+	selection->settings = (struct weir_policy_settings){.policy = WEIR_POLICY_MAGLEV,
+		.needs = weir_policy_needs(WEIR_POLICY_MAGLEV),
+		.error_window_ms = 1000};
+	selection->candidates = backends;
 	selection->slots = slots;
-	selection->backends_off = sizeof(*selection);
+	selection->candidates_off = sizeof(*selection);
+	selection->rounds_off = sizeof(*selection);
 	selection->slots_off =
-		sizeof(*selection) + backends * sizeof(struct weir_selection_backend);
-	selection->reserved[0] = rows;
-	out = (struct weir_selection_backend *)(void *)(selection + 1);
+		(uint32_t)(sizeof(*selection) + backends * sizeof(struct weir_candidate));
+	selection->reserved1 = rows;
+	out = (struct weir_candidate *)(void *)(selection + 1);
 	table = (uint16_t *)(void *)(out + backends);
 	for (uint32_t i = 0; i < backends; i++) {
 		uint64_t word = pattern_word(selection->blob.generation, i);
@@ -126,21 +130,21 @@ static inline bool pattern_check_backends(const struct weir_backends_view *view,
 
 // rows: how many rows the selection was made for, 0 = do not know.
 static inline bool pattern_check_selection(const struct weir_selection_view *view, uint32_t rows) {
-	for (uint32_t i = 0; i < view->backend_count; i++) {
+	for (uint32_t i = 0; i < view->table.count; i++) {
 		uint64_t word = pattern_word(view->ref >> 32, i);
 
-		if (view->backends[i].weight != (uint32_t)(word >> 32) ||
-			(rows != 0 && view->backends[i].id != (uint16_t)((word & 0xffff) % rows))) {
+		if (view->table.candidates[i].weight != (uint32_t)(word >> 32) ||
+			(rows != 0 && view->table.candidates[i].id != (uint16_t)((word & 0xffff) % rows))) {
 			fprintf(stderr, "selection %llx: backend %u of %u is not its own\n",
-				(unsigned long long)view->ref, i, view->backend_count);
+				(unsigned long long)view->ref, i, view->table.count);
 			return false;
 		}
 	}
-	for (uint32_t i = 0; i < view->slot_count; i++) {
-		if (view->slots[i] !=
-			pattern_word(view->ref >> 32, 100000 + i) % view->backend_count) {
+	for (uint32_t i = 0; i < view->table.slot_count; i++) {
+		if (view->table.slots[i] !=
+			pattern_word(view->ref >> 32, 100000 + i) % view->table.count) {
 			fprintf(stderr, "selection %llx: slot %u of %u is not its own\n",
-				(unsigned long long)view->ref, i, view->slot_count);
+				(unsigned long long)view->ref, i, view->table.slot_count);
 			return false;
 		}
 	}
@@ -171,10 +175,10 @@ static inline bool pattern_check_services(const struct weir_services_view *view)
 // Ids that the selection names and the backend table does not have: it was published too early.
 static inline bool pattern_check_order(
 	const struct weir_selection_view *selection, const struct weir_backends_view *backends) {
-	for (uint32_t i = 0; i < selection->backend_count; i++) {
-		if (selection->backends[i].id >= backends->count) {
+	for (uint32_t i = 0; i < selection->table.count; i++) {
+		if (selection->table.candidates[i].id >= backends->count) {
 			fprintf(stderr, "selection %llx names backend %u of %u\n",
-				(unsigned long long)selection->ref, selection->backends[i].id,
+				(unsigned long long)selection->ref, selection->table.candidates[i].id,
 				backends->count);
 			return false;
 		}

@@ -21,6 +21,10 @@ import tempfile
 import threading
 
 
+# Of a service only when it was asked for by name.
+SERVICE_DETAILS = ("configured_policy", "settings", "workload", "flow_control", "shares")
+
+
 class ControlServer:
     """A control socket that answers each command with answers/COMMAND.json."""
 
@@ -40,6 +44,10 @@ class ControlServer:
                                           if request["command"] == "service.show" else None)}
             answer["result"] = [row for row in answer["result"]
                                 if all(v is None or row.get(k) == v for k, v in wanted.items())]
+            if request["command"] == "service.show" and not request.get("service"):
+                for row in answer["result"]:
+                    for key in SERVICE_DETAILS:
+                        del row[key]
         return answer
 
     def __enter__(self):
@@ -113,6 +121,9 @@ def check_completion(weirctl, commands, server, root, problems):
     names = complete(root, [weirctl, "--run-dir", server.folder.name, "backend", "drain"])
     if "web-1" not in names or "dns-2" not in names:
         problems.append(f"completion of backends: {names}")
+    policies = complete(root, [weirctl, "service", "set", "web", "policy", "="])
+    if not {"maglev", "power-of-two", "configured"} <= policies:
+        problems.append(f"completion of policies: {policies}")
 
 
 def write_documents(weirctl, root):

@@ -12,7 +12,7 @@ static void commands_send_the_documented_requests(void **state) {
 		{"backend.show", LIST}, {"flow.count", LIST}, {"worker.show", LIST},
 		{"port.show", LIST}, {"health.show", LIST}, {"*", OK}, {0}};
 	static const struct {
-		char *words[6];
+		char *words[9];
 		const char *request;
 	} cases[] = {
 		{{"service", "show"}, "{\"command\":\"service.show\"}"},
@@ -27,6 +27,17 @@ static void commands_send_the_documented_requests(void **state) {
 			"{\"command\":\"backend.ready\",\"service\":\"s\",\"backend\":\"b\"}"},
 		{{"backend", "maintenance", "b"},
 			"{\"command\":\"backend.maintenance\",\"backend\":\"b\"}"},
+		{{"service", "set", "web", "policy=power-of-two"},
+			"{\"command\":\"service.set\",\"policy\":\"power-of-two\",\"service\":"
+			"\"web\"}"},
+		{{"service", "set", "web", "policy=configured"},
+			"{\"command\":\"service.set\",\"policy\":null,\"service\":\"web\"}"},
+		{{"backend", "report", "s/b", "service-time-ms=12.5", "busy-time-ms=0",
+			 "requests-per-second=100", "errors-per-second=1e2", "utilization=0.5"},
+			"{\"command\":\"backend.report\",\"service_time_ms\":12.5,"
+			"\"busy_time_ms\":0.0,\"requests_per_second\":100.0,"
+			"\"errors_per_second\":100.0,\"utilization\":0.5,\"service\":\"s\","
+			"\"backend\":\"b\"}"},
 		{{"weight", "set", "b", "0"},
 			"{\"command\":\"weight.set\",\"weight\":0,\"backend\":\"b\"}"},
 		{{"weight", "set", "s/b", "65535"},
@@ -83,7 +94,24 @@ static void wrong_usage_exits_2_and_asks_nobody(void **state) {
 		{{"backend", "drian", "b"},
 			"unknown backend verb \"drian\"; did you mean \"drain\"?"},
 		{{"backend", "explode", "b"}, "unknown backend verb \"explode\"; there are: show, "
-					      "drain, ready, maintenance"},
+					      "drain, ready, maintenance, report"},
+		{{"service", "set", "web"}, "an argument is missing"},
+		{{"service", "set", "web", "weight=5"}, "\"weight=5\" is not policy=NAME"},
+		{{"service", "set", "web", "policy"}, "\"policy\" is not policy=NAME"},
+		{{"service", "set", "web", "policy="}, "unknown policy \"\""},
+		{{"service", "set", "web", "policy=round-robbin"},
+			"unknown policy \"round-robbin\"; did you mean \"round-robin\"?"},
+		{{"service", "set", "\xff", "policy=random"}, "UTF-8"},
+		{{"backend", "report", "web/web-1"}, "an argument is missing"},
+		{{"backend", "report", "web/", "utilization=1"}, "give one backend"},
+		{{"backend", "report", "web/web-1", "load=1"},
+			"\"load=1\" is none of service-time-ms="},
+		{{"backend", "report", "web/web-1", "utilization"}, "\"utilization\" is none of"},
+		{{"backend", "report", "web/web-1", "utilization="}, "give a number from 0 on"},
+		{{"backend", "report", "web/web-1", "utilization=0.5x"}, "give a number from 0 on"},
+		{{"backend", "report", "web/web-1", "utilization=-1"}, "give a number from 0 on"},
+		{{"backend", "report", "web/web-1", "utilization=nan"}, "give a number from 0 on"},
+		{{"backend", "report", "web/web-1", "utilization=inf"}, "give a number from 0 on"},
 		{{"backend"}, "\"backend\" needs a verb"},
 		{{"backend", "drain"}, "usage: weirctl [OPTION]... backend drain [SERVICE/]NAME"},
 		{{"backend", "drain", "a", "b"}, "too many arguments"},

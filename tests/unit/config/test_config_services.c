@@ -17,7 +17,7 @@ static void service_defaults(void **state) {
 
 	(void)state;
 	assert_string_equal(service->name, "web");
-	assert_int_equal(service->policy, WEIR_CONFIG_MAGLEV);
+	assert_int_equal(service->policy.name, WEIR_POLICY_MAGLEV);
 	assert_int_equal(service->forwarding, WEIR_CONFIG_IPIP);
 	assert_int_equal(service->table_size, 65537);
 	assert_int_equal(service->panic_threshold_percent, 50);

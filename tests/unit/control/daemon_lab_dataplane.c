@@ -63,8 +63,8 @@ static struct choice choose(struct weir_reader *reader, const uint8_t vip[16], u
 		return choice;
 	}
 	selection = weir_reader_selection(reader, choice.service);
-	if (selection->slot_count > 0) {
-		choice.slot = weir_selection_slot(hash, selection->slot_count);
+	if (selection->table.slot_count > 0) {
+		choice.slot = weir_selection_slot(hash, selection->table.slot_count);
 	}
 	choice.backend = weir_selection_choose(selection, hash);
 	if (choice.backend != WEIR_BACKEND_NONE &&

@@ -193,9 +193,9 @@ uint32_t lab_slots(struct lab *lab, uint16_t service, uint16_t backend) {
 	const struct weir_selection_view *view = weir_reader_selection(&lab->reader, service);
 	uint32_t n = 0;
 
-	for (uint32_t i = 0; view->slots != NULL && i < view->slot_count; i++) {
-		assert_true(view->slots[i] < view->backend_count);
-		n += view->backends[view->slots[i]].id == backend;
+	for (uint32_t i = 0; view->table.slots != NULL && i < view->table.slot_count; i++) {
+		assert_true(view->table.slots[i] < view->table.count);
+		n += view->table.candidates[view->table.slots[i]].id == backend;
 	}
 	return n;
 }

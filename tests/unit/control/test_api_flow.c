@@ -44,6 +44,24 @@ static void lookup_finds_a_known_flow(void **state) {
 	json_decref(found);
 }
 
+// Other policies choose by what they know when the flow begins: nobody can tell before.
+static void lookup_of_a_new_flow_without_slots(void **state) {
+	struct web *web = *state;
+	json_t *found;
+
+	json_decref(lab_result(&web->lab, "{\"command\": \"service.set\", \"service\": \"web\", "
+					  "\"policy\": \"round-robin\"}"));
+	found = look_up(web, "192.0.2.99", 999, "198.51.100.10", 80);
+	expect_in(found, "policy round-robin chooses when the flow begins; a flow that is under "
+			 "way would go to w-");
+	assert_true(json_is_null(json_object_get(found, "slot")));
+	assert_true(json_is_null(json_object_get(found, "chosen")));
+	assert_true(json_is_null(json_object_get(found, "backend")));
+	json_decref(found);
+	json_decref(lab_result(&web->lab, "{\"command\": \"service.set\", \"service\": \"web\", "
+					  "\"policy\": null}"));
+}
+
 static void lookup_of_a_new_flow_names_the_slot(void **state) {
 	struct web *web = *state;
 	json_t *found = look_up(web, "192.0.2.1", 7, "198.51.100.10", 80);
@@ -209,6 +227,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lookup_finds_a_known_flow),
 		cmocka_unit_test(lookup_of_a_new_flow_names_the_slot),
+		cmocka_unit_test(lookup_of_a_new_flow_without_slots),
 		cmocka_unit_test(lookup_of_a_drained_backends_flow_says_so),
 		cmocka_unit_test(lookup_of_what_nobody_owns_says_so),
 		cmocka_unit_test(lookup_without_usable_backend_says_so),

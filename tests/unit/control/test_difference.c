@@ -87,6 +87,35 @@ static const struct row rows[] = {
 			ONE ", " TWO) "]}",
 		"change service web health_check type: none -> tcp\n"
 		"change service web health_check interval_ms: 1000 -> 2000\n"},
+	{BASE,
+		TOP WEB(BIND,
+			", \"policy\": {\"name\": \"interleaved-weighted-round-robin\", "
+			"\"statistic\": \"median\", \"window\": 10, \"measurement\": \"busy\", "
+			"\"service_time\": \"reported\", \"stale_ms\": 5000, \"rounds\": "
+			"\"documented\"}, \"workload\": \"requests\", \"flow_control\": "
+			"{\"when_exhausted\": \"reject\"}",
+			ONE ", " TWO) "]}",
+		"change service web policy: maglev -> interleaved-weighted-round-robin\n"
+		"change service web policy statistic: average -> median\n"
+		"change service web policy window: 386 -> 10\n"
+		"change service web policy measurement: execution -> busy\n"
+		"change service web policy service_time: flow -> reported\n"
+		"change service web policy stale_ms: 180000 -> 5000\n"
+		"change service web policy rounds: incremental -> documented\n"
+		"change service web workload: connections -> requests\n"
+		"change service web flow_control max_active_flows: 0 -> 100\n"
+		"change service web flow_control when_exhausted: spill -> reject\n"},
+	{TOP WEB(BIND, ", \"policy\": {\"name\": \"weighted-round-robin\"}", ONE) "]}",
+		TOP WEB(BIND,
+			", \"policy\": {\"name\": \"weighted-round-robin\", \"weights\": "
+			"\"reported\"}",
+			ONE) "]}",
+		"change service web policy weights: configured -> reported\n"},
+	{TOP WEB(BIND, ", \"policy\": {\"name\": \"least-loaded\"}", ONE) "]}",
+		TOP WEB(BIND,
+			", \"policy\": {\"name\": \"least-loaded\", \"error_window_ms\": 100}",
+			ONE) "]}",
+		"change service web policy error_window_ms: 0 -> 100\n"},
 	{BASE, TOP "]}", "remove service web: 1 bind, 2 backends, maglev\n"},
 	{TOP "]}", BASE, "add service web: 1 bind, 2 backends, maglev\n"},
 	{"{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\"}], \"services\": []}",

@@ -10,9 +10,9 @@
 static void copy_selection(struct lab *lab, uint16_t service, uint16_t ids[LAB_TABLE_SIZE]) {
 	const struct weir_selection_view *view = weir_reader_selection(&lab->reader, service);
 
-	assert_int_equal(view->slot_count, LAB_TABLE_SIZE);
+	assert_int_equal(view->table.slot_count, LAB_TABLE_SIZE);
 	for (uint32_t i = 0; i < LAB_TABLE_SIZE; i++) {
-		ids[i] = view->backends[view->slots[i]].id;
+		ids[i] = view->table.candidates[view->table.slots[i]].id;
 	}
 }
 

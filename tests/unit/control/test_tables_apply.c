@@ -49,7 +49,7 @@ static void only_the_changed_service_is_published(void **unused) {
 	assert_int_not_equal(lab.segment->roots->selection[2], before[2]);
 	assert_int_not_equal(lab.segment->roots->selection[3], before[3]);
 	assert_in_range(lab_slots(&lab, 2, lab_id(&lab, "s2", "b1")), 49, 52);
-	assert_int_equal(weir_reader_selection(&lab.reader, 3)->slot_count, 509);
+	assert_int_equal(weir_reader_selection(&lab.reader, 3)->table.slot_count, 509);
 	lab_close(&lab);
 	lab_config_free(config);
 	lab_config_free(next);
@@ -186,12 +186,12 @@ static void change_of_address_moves_no_other_slot(void **unused) {
 	lab_apply(&lab, config);
 	view = weir_reader_selection(&lab.reader, 0);
 	for (uint32_t i = 0; i < LAB_TABLE_SIZE; i++) {
-		before[i] = view->backends[view->slots[i]].id;
+		before[i] = view->table.candidates[view->table.slots[i]].id;
 	}
 	lab_apply(&lab, moved);
 	view = weir_reader_selection(&lab.reader, 0);
 	for (uint32_t i = 0; i < LAB_TABLE_SIZE; i++) {
-		uint16_t now = view->backends[view->slots[i]].id;
+		uint16_t now = view->table.candidates[view->table.slots[i]].id;
 
 		assert_int_equal(now, before[i] == 2 ? 5 : before[i]);
 	}

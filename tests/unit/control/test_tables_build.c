@@ -22,7 +22,7 @@ static void what_is_published_already_is_not_built_again(void **unused) {
 	assert_null(blob);
 	assert_int_equal(weir_build_backends(lab.tables, lab.tables->state, &blob), 0);
 	assert_null(blob);
-	assert_int_equal(weir_build_selection(lab.tables->writer, lab.tables->state, 1, &blob), 0);
+	assert_int_equal(weir_build_selection(lab.tables, lab.tables->state, 1, &blob), 0);
 	assert_null(blob);
 	assert_int_equal(weir_build_services(lab.tables, lab.tables->state, &blob), 0);
 	assert_null(blob);
@@ -40,32 +40,31 @@ static void selection_with_one_other_value_is_rebuilt(void **unused) {
 	(void)unused;
 	for (int what = 0; what < 5; what++) {
 		struct weir_selection *selection;
-		struct weir_selection_backend *backends;
+		struct weir_candidate *candidates;
 		struct weir_blob *blob = NULL;
 
 		lab_open(&lab, NULL);
 		lab_apply(&lab, config);
 		selection = (void *)(uintptr_t)weir_writer_current(lab.tables->writer,
 			(struct weir_root){.kind = WEIR_BLOB_SELECTION, .service = 0});
-		backends = (void *)((uint8_t *)selection + selection->backends_off);
+		candidates = (void *)((uint8_t *)selection + selection->candidates_off);
 		switch (what) {
 		case 0:
-			backends[1].weight++;
+			candidates[1].weight++;
 			break;
 		case 1:
-			backends[1].id = 60000;
+			candidates[1].id = 60000;
 			break;
 		case 2:
-			selection->backends = 2;
+			selection->candidates = 2;
 			break;
 		case 3:
 			selection->slots--;
 			break;
 		default:
-			selection->backends_off = UINT64_MAX - 7;
+			selection->candidates_off = UINT32_MAX - 7;
 		}
-		assert_int_equal(
-			weir_build_selection(lab.tables->writer, lab.tables->state, 0, &blob), 0);
+		assert_int_equal(weir_build_selection(lab.tables, lab.tables->state, 0, &blob), 0);
 		assert_non_null(blob);
 		weir_writer_discard(lab.tables->writer, blob);
 		lab_close(&lab);

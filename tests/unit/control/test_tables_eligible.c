@@ -33,6 +33,7 @@ struct member {
 static uint32_t decide(const struct member *members, uint32_t n, uint32_t threshold,
 	bool *ret_panic, uint32_t *ret_eligible) {
 	struct weir_config_service config = {.panic_threshold_percent = threshold};
+	bool reported = true;
 	struct weir_selection_member chosen[32];
 	struct weir_state *state;
 	uint32_t count, bits = 0;
@@ -55,11 +56,11 @@ static uint32_t decide(const struct member *members, uint32_t n, uint32_t thresh
 		}
 	}
 	weir_eligible_decide(state, 0);
-	count = weir_eligible_members(state, 0, chosen);
+	count = weir_eligible_members(state, 0, chosen, &reported);
 	for (uint32_t i = 0; i < count; i++) {
 		assert_true(chosen[i].weight > 0);
 		assert_int_equal(chosen[i].weight,
-			weir_backend_effective_weight(&state->backends[chosen[i].id]));
+			weir_backend_effective_weight(state, &state->backends[chosen[i].id]));
 		assert_int_equal(chosen[i].identity, state->backends[chosen[i].id].identity);
 		bits |= 1u << chosen[i].id;
 	}

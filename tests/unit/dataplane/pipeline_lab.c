@@ -106,6 +106,14 @@ void lab_publish_backends(struct lab *lab) {
 }
 
 void lab_publish_selection(struct lab *lab, uint16_t service, const uint16_t *ids, uint32_t n) {
+	struct weir_selection_params params =
+		weir_selection_defaults(service, WEIR_POLICY_MAGLEV, LAB_SLOTS);
+
+	lab_publish_policy(lab, &params, ids, n);
+}
+
+void lab_publish_policy(struct lab *lab, const struct weir_selection_params *params,
+	const uint16_t *ids, uint32_t n) {
 	struct weir_selection_member members[LAB_BACKENDS];
 	struct weir_selection *selection;
 
@@ -115,11 +123,10 @@ void lab_publish_selection(struct lab *lab, uint16_t service, const uint16_t *id
 			.id = ids[i],
 			.weight = 1};
 	}
-	assert_int_equal(
-		weir_selection_build(lab->writer, service, members, n, LAB_SLOTS, &selection), 0);
+	assert_int_equal(weir_selection_build(lab->writer, params, members, n, &selection), 0);
 	assert_int_equal(
 		weir_writer_publish(lab->writer,
-			(struct weir_root){.kind = WEIR_BLOB_SELECTION, .service = service},
+			(struct weir_root){.kind = WEIR_BLOB_SELECTION, .service = params->service},
 			selection),
 		0);
 }

@@ -9,6 +9,7 @@
 #include "backend_row.h"
 #include "frames.h"
 #include "pipeline.h"
+#include "selection.h"
 #include "writer.h"
 
 #define LAB_SERVICES 8
@@ -41,6 +42,8 @@ void lab_publish_usual(struct lab *lab);
 void lab_publish_services(struct lab *lab);
 void lab_publish_backends(struct lab *lab);
 // Equal weights.
+void lab_publish_policy(struct lab *lab, const struct weir_selection_params *params,
+	const uint16_t *ids, uint32_t n);
 void lab_publish_selection(struct lab *lab, uint16_t service, const uint16_t *ids, uint32_t n);
 
 // One packet through the pipeline, its counters published.

@@ -14,18 +14,41 @@
 #include <rte_eal.h>
 #include <rte_memory.h>
 
+#include "flow_bucket.h"
 #include "hash.h"
 
 #define MS 1000000ull
 #define SECOND 1000000000ull
 #define START (3 * 86400 * SECOND)
 #define BACKENDS 16
+#define SEED 7
 
 struct fixture {
 	struct weir_flow_table *table;
 	int64_t active[BACKENDS];
+	int64_t open[BACKENDS];
 	uint64_t ended[4];
+	uint64_t finished[4]; // by enum weir_outcome
+	uint64_t service_ns; // of the last flow that finished
 };
+
+static void on_finished(
+	void *context, uint16_t backend, enum weir_outcome outcome, uint64_t service_ns) {
+	struct fixture *f = context;
+
+	assert_true(backend < BACKENDS);
+	f->open[backend]--;
+	assert_true(f->open[backend] >= 0);
+	f->finished[outcome]++;
+	f->service_ns = service_ns;
+}
+
+static void on_resumed(void *context, uint16_t backend) {
+	struct fixture *f = context;
+
+	assert_true(backend < BACKENDS);
+	f->open[backend]++;
+}
 
 static void on_ended(void *context, uint16_t backend, enum weir_flow_end end) {
 	struct fixture *f = context;
@@ -43,10 +66,12 @@ static struct fixture *make(uint32_t flows, uint32_t half_open_percent) {
 		.half_open_percent = half_open_percent,
 		.timeout_ms = {5000, 900000, 10000, 30000},
 		.socket = SOCKET_ID_ANY,
+		.hash_seed = SEED,
 	};
+	struct weir_flow_listener listener = {on_finished, on_resumed, on_ended, f};
 
 	assert_non_null(f);
-	assert_int_equal(weir_flow_table_create(&params, on_ended, f, &f->table), 0);
+	assert_int_equal(weir_flow_table_create(&params, &listener, &f->table), 0);
 	return f;
 }
 
@@ -75,26 +100,65 @@ static uint64_t hash_of(const struct weir_flow_key *key) {
 
 	if (key->family == 6) {
 		return weir_hash_ipv6(key->source, key->destination, key->source_port,
-			key->destination_port, key->protocol, 7);
+			key->destination_port, key->protocol, SEED);
 	}
 	memcpy(&source, key->source, 4);
 	memcpy(&destination, key->destination, 4);
 	return weir_hash_ipv4(
-		source, destination, key->source_port, key->destination_port, key->protocol, 7);
+		source, destination, key->source_port, key->destination_port, key->protocol, SEED);
 }
 
 static weir_flow_ref find(struct fixture *f, const struct weir_flow_key *key, uint64_t now) {
 	return weir_flow_lookup(f->table, key, hash_of(key), now);
 }
 
+static void began(struct fixture *f, uint16_t backend, enum weir_flow_event event) {
+	f->active[backend]++;
+	f->open[backend] += event != WEIR_FLOW_EVENT_FIN && event != WEIR_FLOW_EVENT_RST;
+}
+
 static weir_flow_ref insert(struct fixture *f, const struct weir_flow_key *key, uint16_t backend,
 	enum weir_flow_event event, uint64_t now) {
-	weir_flow_ref flow = weir_flow_insert(f->table, key, hash_of(key), backend, event, now);
+	struct weir_flow_start start = {.now_ns = now, .event = event, .backend = backend};
+	weir_flow_ref flow = weir_flow_insert(f->table, key, hash_of(key), &start);
 
 	if (flow >= 0) {
-		f->active[backend]++;
+		began(f, backend, event);
 	}
 	return flow;
+}
+
+static void restart(struct fixture *f, weir_flow_ref flow, uint16_t backend,
+	enum weir_flow_event event, uint64_t now) {
+	struct weir_flow_start start = {.now_ns = now, .event = event, .backend = backend};
+
+	weir_flow_restart(f->table, flow, &start, WEIR_FLOW_END_COMPLETED);
+	began(f, backend, event);
+}
+
+// The fast way of a packet.
+static bool hit(struct fixture *f, const struct weir_flow_key *key, enum weir_flow_event event,
+	uint64_t now, uint16_t *ret_backend) {
+	uint64_t hash = hash_of(key);
+	uint32_t *word;
+
+	weir_flow_stamp(f->table, now);
+	if (key->family == 4) {
+		word = weir_flow_find4(
+			weir_flow_bucket4_at(f->table,
+				weir_flow_first_bucket(f->table->part4.bucket_count, hash)),
+			key);
+	} else {
+		word = weir_flow_find6(
+			weir_flow_bucket6_at(f->table,
+				weir_flow_first_bucket(f->table->part6.bucket_count, hash)),
+			key, hash);
+	}
+	if (word == NULL || !weir_flow_refresh(f->table, word, event)) {
+		return false;
+	}
+	*ret_backend = (uint16_t)*word;
+	return true;
 }
 
 static int64_t active_total(const struct fixture *f) {
@@ -148,9 +212,7 @@ static void flow_f1_full_keys_are_compared(void **state) {
 		uint64_t hash = hash_of(&base);
 		unsigned int bytes = family == 4 ? 4 : 16;
 
-		assert_true(weir_flow_insert(
-				    f->table, &base, hash, 1, WEIR_FLOW_EVENT_DATA, START) >= 0);
-		f->active[1]++;
+		assert_true(insert(f, &base, 1, WEIR_FLOW_EVENT_DATA, START) >= 0);
 		for (unsigned int i = 0; i < bytes; i++) {
 			struct weir_flow_key other = base;
 
@@ -310,8 +372,7 @@ static void flow_restart_reports_the_old_flow_once(void **state) {
 	weir_flow_ref flow = insert(f, &key, 2, WEIR_FLOW_EVENT_DATA, START);
 
 	weir_flow_advance(f->table, flow, WEIR_FLOW_EVENT_FIN, START);
-	weir_flow_restart(f->table, flow, 5, WEIR_FLOW_EVENT_SYN, WEIR_FLOW_END_COMPLETED, START);
-	f->active[5]++;
+	restart(f, flow, 5, WEIR_FLOW_EVENT_SYN, START);
 	assert_int_equal(f->ended[WEIR_FLOW_END_COMPLETED], 1);
 	assert_int_equal(f->active[2], 0);
 	assert_int_equal(weir_flow_backend(f->table, flow), 5);
@@ -332,9 +393,7 @@ static void flow_f4_restart_keeps_the_half_open_limit(void **state) {
 
 		weir_flow_advance(f->table, flow, WEIR_FLOW_EVENT_RST, START);
 		assert_true(weir_flow_advance(f->table, flow, WEIR_FLOW_EVENT_SYN, START));
-		weir_flow_restart(
-			f->table, flow, 3, WEIR_FLOW_EVENT_SYN, WEIR_FLOW_END_COMPLETED, START);
-		f->active[3]++;
+		restart(f, flow, 3, WEIR_FLOW_EVENT_SYN, START);
 		assert_true(weir_flow_half_open_count(f->table) <= 409);
 		// Whatever the limit said, the handshake's end makes it established.
 		if (i % 2 == 0) {
@@ -346,13 +405,84 @@ static void flow_f4_restart_keeps_the_half_open_limit(void **state) {
 	drop(f);
 }
 
+// F5: a flow finishes once, with the time since its first packet; an RST that was forged takes it
+// back.
+static void flow_f5_finishes_once_with_its_service_time(void **state) {
+	(void)state;
+	static const struct {
+		const char *name;
+		enum weir_flow_event event[4];
+		unsigned int events;
+		enum weir_outcome outcome;
+		unsigned int finished; // in all
+		uint64_t service_ms; // events come 100 ms apart
+	} table[] = {
+		{"fin", {SYN, DATA, FIN}, 3, WEIR_OUTCOME_COMPLETED, 1, 200},
+		{"fin, data, rst", {SYN, FIN, DATA, RST}, 4, WEIR_OUTCOME_COMPLETED, 1, 100},
+		{"rst to syn", {SYN, RST}, 2, WEIR_OUTCOME_REFUSED, 1, 100},
+		{"abort", {SYN, DATA, RST}, 3, WEIR_OUTCOME_COMPLETED, 1, 200},
+		{"forged rst", {SYN, RST, DATA, FIN}, 4, WEIR_OUTCOME_COMPLETED, 2, 300},
+		{"unanswered", {SYN, SYN}, 2, WEIR_OUTCOME_UNANSWERED, 1, 100},
+		{"idle", {SYN, DATA}, 2, WEIR_OUTCOME_ABANDONED, 1, 100},
+		{"udp", {DGRAM, DGRAM, DGRAM}, 3, WEIR_OUTCOME_COMPLETED, 1, 200},
+	};
+
+	for (unsigned int i = 0; i < 2 * sizeof(table) / sizeof(table[0]); i++) {
+		const uint8_t family = i % 2 ? 6 : 4;
+		struct fixture *f = make(1024, 50);
+		struct weir_flow_key key =
+			key_of(i, family, table[i / 2].event[0] == DGRAM ? 17 : 6);
+		struct weir_flow_start start = {.now_ns = START,
+			.event = table[i / 2].event[0],
+			.backend = 2,
+			.measured = true};
+		weir_flow_ref flow = weir_flow_insert(f->table, &key, hash_of(&key), &start);
+		uint64_t total = 0;
+
+		began(f, 2, start.event);
+		for (unsigned int k = 1; k < table[i / 2].events; k++) {
+			weir_flow_advance(
+				f->table, flow, table[i / 2].event[k], START + k * 100 * MS);
+		}
+		for (uint64_t now = START + SECOND; now < START + 1000 * SECOND; now += 20 * MS) {
+			weir_flow_sweep(f->table, now);
+		}
+		for (unsigned int k = 0; k < 4; k++) {
+			total += f->finished[k];
+		}
+		if (total != table[i / 2].finished || f->finished[table[i / 2].outcome] == 0) {
+			fail_msg("%s: finished %llu times", table[i / 2].name,
+				(unsigned long long)total);
+		}
+		// A start is kept to 2^14 ns, the last packet of a flow that timed out to a tick.
+		assert_in_range(f->service_ns / MS,
+			table[i / 2].service_ms - (table[i / 2].events == 2 ? 100 : 10),
+			table[i / 2].service_ms + (table[i / 2].events == 2 ? 270 : 10));
+		assert_int_equal(f->open[2], 0);
+		assert_int_equal(f->active[2], 0);
+		drop(f);
+	}
+}
+
+static void flow_without_measuring_has_no_service_time(void **state) {
+	(void)state;
+	struct fixture *f = make(1024, 50);
+	struct weir_flow_key key = key_of(1, 4, 6);
+	weir_flow_ref flow = insert(f, &key, 2, SYN, START);
+
+	weir_flow_advance(f->table, flow, FIN, START + SECOND);
+	assert_int_equal(f->finished[WEIR_OUTCOME_COMPLETED], 1);
+	assert_int_equal(f->service_ns, 0);
+	drop(f);
+}
+
 static void flow_remove_reports_the_flow_once(void **state) {
 	(void)state;
 	struct fixture *f = make(1024, 50);
 	struct weir_flow_key key = key_of(1, 6, 6);
 	weir_flow_ref flow = insert(f, &key, 2, WEIR_FLOW_EVENT_SYN, START);
 
-	weir_flow_remove(f->table, flow, WEIR_FLOW_END_EVICTED);
+	weir_flow_remove(f->table, flow, WEIR_FLOW_END_EVICTED, START);
 	assert_true(find(f, &key, START) < 0);
 	assert_int_equal(f->ended[WEIR_FLOW_END_EVICTED], 1);
 	assert_int_equal(weir_flow_count(f->table), 0);
@@ -413,7 +543,7 @@ static void flow_f6_each_state_expires_in_time(void **state) {
 		assert_in_range(weir_flow_idle_ms(f->table, find(f, &key, now), now),
 			table[i].timeout_ms - table[i].timeout_ms / 1000 - 10,
 			table[i].timeout_ms + table[i].timeout_ms / 1000 + 10);
-		now += (uint64_t)table[i].timeout_ms * MS / 8000 + MS;
+		now += (uint64_t)table[i].timeout_ms * MS / 2048 + 3 * MS; // a tick
 		assert_true(find(f, &key, now) < 0);
 		now = sweep_for(f, now, 1000 * MS);
 		assert_int_equal(f->ended[table[i].end], 1);
@@ -423,6 +553,49 @@ static void flow_f6_each_state_expires_in_time(void **state) {
 	}
 }
 
+// A client reuses its port after the flow has expired and before the sweep came by: all packets
+// must find the new flow, on the fast way too.
+static void flow_that_expired_does_not_hide_its_successor(void **state) {
+	unsigned int hits = 0;
+
+	(void)state;
+	for (unsigned int n = 0; n < 400; n++) {
+		struct fixture *f = make(1024, 100);
+		struct weir_flow_key key = key_of(n, n % 2 ? 6 : 4, 6);
+		uint64_t now = START;
+		uint16_t backend = 0;
+
+		for (uint32_t i = 0; i < 700; i++) { // so that it lives anywhere in its buckets
+			struct weir_flow_key other = key_of(1000 + i, n % 2 ? 6 : 4, 6);
+
+			insert(f, &other, 1, DATA, now);
+		}
+		weir_flow_ref flow = insert(f, &key, 2, DATA, now);
+
+		if (flow < 0) { // the IPv6 part holds fewer
+			drop(f);
+			continue;
+		}
+		weir_flow_advance(f->table, flow, FIN, now);
+		now += 10100 * MS;
+		assert_true(find(f, &key, now) < 0);
+		assert_true(insert(f, &key, 3, SYN, now) >= 0);
+		assert_int_equal(weir_flow_backend(f->table, find(f, &key, now)), 3);
+		if (hit(f, &key, SYN, now, &backend)) { // else it is in its second place
+			assert_int_equal(backend, 3);
+			hits++;
+		}
+		weir_flow_advance(f->table, find(f, &key, now), DATA, now);
+		if (hit(f, &key, DATA, now, &backend)) {
+			assert_int_equal(backend, 3);
+			hits++;
+		}
+		assert_int_equal(f->active[2], 0);
+		drop(f);
+	}
+	assert_true(hits > 300);
+}
+
 static void flow_refreshed_stays_forever(void **state) {
 	(void)state;
 	struct fixture *f = make(1024, 50);
@@ -430,7 +603,7 @@ static void flow_refreshed_stays_forever(void **state) {
 	uint64_t now = START;
 
 	insert(f, &key, 2, WEIR_FLOW_EVENT_DATA, now);
-	for (unsigned int i = 0; i < 500; i++) { // many wraps of the 16-bit ticks
+	for (unsigned int i = 0; i < 500; i++) { // many wraps of the 13-bit ticks
 		now = sweep_for(f, now + 800 * SECOND, 20 * MS);
 		weir_flow_ref flow = find(f, &key, now);
 
@@ -453,7 +626,7 @@ static void flow_random_walk_agrees_with_a_model(void **state) {
 	static const uint64_t timeout[] = {5000 * MS, 900000 * MS, 10000 * MS, 30000 * MS};
 	struct fixture *f = make(8000, 100);
 	struct model *model = calloc(KEYS, sizeof(*model));
-	uint64_t random = 1, now = START;
+	uint64_t random = 1, now = START, hits = 0;
 
 	for (unsigned int step = 0; step < 600000; step++) {
 		random = random * 6364136223846793005ull + 1442695040888963407ull;
@@ -462,13 +635,14 @@ static void flow_random_walk_agrees_with_a_model(void **state) {
 		struct model *m = &model[n];
 		enum weir_flow_event event = (random >> 20) % 4;
 		weir_flow_ref flow;
+		uint16_t backend;
 
 		now += (random >> 50) % 1000 * 100;
 		weir_flow_sweep(f->table, now);
 		flow = find(f, &key, now);
 		if (flow < 0) {
-			// Ticks round by up to 1/8192 of a timeout.
-			assert_true(!m->live || now - m->last + timeout[m->st] / 4096 + 300 * 1000 >
+			// Ticks are up to 1/2048 of a timeout, or 2 ms.
+			assert_true(!m->live || now - m->last + timeout[m->st] / 1024 + 4 * MS >
 							timeout[m->st]);
 			if (n % 5 == 0) {
 				event = WEIR_FLOW_EVENT_DATAGRAM;
@@ -484,11 +658,15 @@ static void flow_random_walk_agrees_with_a_model(void **state) {
 			if (n % 5 == 0) {
 				event = WEIR_FLOW_EVENT_DATAGRAM;
 			}
-			if (weir_flow_advance(f->table, flow, event, now)) {
+			if (hit(f, &key, event, now, &backend)) {
+				// Only what changes no state, and it must be the same flow.
+				assert_int_equal(backend, m->backend);
+				assert_int_equal(weir_flow_state(f->table, flow), m->st);
+				assert_in_range(weir_flow_idle_ms(f->table, flow, now), 0, 500);
+				hits++;
+			} else if (weir_flow_advance(f->table, flow, event, now)) {
 				m->backend = (uint16_t)((m->backend + 1) % BACKENDS);
-				weir_flow_restart(f->table, flow, m->backend, event,
-					WEIR_FLOW_END_COMPLETED, now);
-				f->active[m->backend]++;
+				restart(f, flow, m->backend, event, now);
 			}
 		}
 		m->st = weir_flow_state(f->table, flow);
@@ -503,6 +681,10 @@ static void flow_random_walk_agrees_with_a_model(void **state) {
 	assert_int_equal(weir_flow_count(f->table), 0);
 	assert_int_equal(weir_flow_half_open_count(f->table), 0);
 	assert_int_equal(active_total(f), 0);
+	for (unsigned int i = 0; i < BACKENDS; i++) {
+		assert_int_equal(f->open[i], 0);
+	}
+	assert_true(hits > 100000);
 	free(model);
 	drop(f);
 }
@@ -510,17 +692,18 @@ static void flow_random_walk_agrees_with_a_model(void **state) {
 static void flow_create_refuses_bad_parameters(void **state) {
 	(void)state;
 	struct weir_flow_table *table = NULL;
-	struct weir_flow_table_params good = {1024, 25, {1, 1, 1, 1}, SOCKET_ID_ANY};
+	struct weir_flow_table_params good = {1024, 25, {1, 1, 1, 1}, SOCKET_ID_ANY, SEED};
+	struct weir_flow_listener listener = {on_finished, on_resumed, on_ended, NULL};
 	struct weir_flow_table_params bad = good;
 
 	bad.flows = 0;
-	assert_int_equal(weir_flow_table_create(&bad, on_ended, NULL, &table), -EINVAL);
+	assert_int_equal(weir_flow_table_create(&bad, &listener, &table), -EINVAL);
 	bad = good;
 	bad.half_open_percent = 101;
-	assert_int_equal(weir_flow_table_create(&bad, on_ended, NULL, &table), -EINVAL);
+	assert_int_equal(weir_flow_table_create(&bad, &listener, &table), -EINVAL);
 	bad = good;
 	bad.timeout_ms[2] = 0;
-	assert_int_equal(weir_flow_table_create(&bad, on_ended, NULL, &table), -EINVAL);
+	assert_int_equal(weir_flow_table_create(&bad, &listener, &table), -EINVAL);
 	assert_null(table);
 	weir_flow_table_free(NULL);
 }
@@ -550,9 +733,12 @@ int main(void) {
 		cmocka_unit_test(flow_states_follow_the_clients_half),
 		cmocka_unit_test(flow_restart_reports_the_old_flow_once),
 		cmocka_unit_test(flow_f4_restart_keeps_the_half_open_limit),
+		cmocka_unit_test(flow_f5_finishes_once_with_its_service_time),
+		cmocka_unit_test(flow_without_measuring_has_no_service_time),
 		cmocka_unit_test(flow_remove_reports_the_flow_once),
 		cmocka_unit_test(flow_f6_sweep_says_when_more_is_due),
 		cmocka_unit_test(flow_f6_each_state_expires_in_time),
+		cmocka_unit_test(flow_that_expired_does_not_hide_its_successor),
 		cmocka_unit_test(flow_refreshed_stays_forever),
 		cmocka_unit_test(flow_random_walk_agrees_with_a_model),
 		cmocka_unit_test(flow_create_refuses_bad_parameters),

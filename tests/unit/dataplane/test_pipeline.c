@@ -588,6 +588,7 @@ static void pipeline_undelivered_packets_keep_the_sum(void **state) {
 
 		frame_build(&specs[i % 4], &f);
 		m = frame_mbuf(f.bytes, f.n, 128);
+		weir_pipeline_idle(lab->pipeline, lab->now_ns);
 		weir_pipeline_process(lab->pipeline, &m, 1, LAB_IN_PORT, lab->now_ns, &verdict);
 		// Readers see nothing of this burst yet, and sums that are right.
 		assert_int_equal(lab_counters(lab)->rx_packets, i);

@@ -75,6 +75,15 @@ static inline struct weir_backend_table *fixture_backends(struct weir_writer *wr
 	return table;
 }
 
+static inline int fixture_build(struct weir_writer *writer, uint16_t service,
+	const struct weir_selection_member *members, uint32_t n, uint32_t slots,
+	struct weir_selection **ret) {
+	struct weir_selection_params params =
+		weir_selection_defaults(service, WEIR_POLICY_MAGLEV, slots);
+
+	return weir_selection_build(writer, &params, members, n, ret);
+}
+
 // A selection of backends 0..n-1 of equal weight.
 static inline struct weir_selection *fixture_selection(
 	struct weir_writer *writer, uint16_t service, uint32_t n, uint32_t slots) {
@@ -85,7 +94,7 @@ static inline struct weir_selection *fixture_selection(
 		members[i] = (struct weir_selection_member){
 			.identity = i + 1, .id = (uint16_t)i, .weight = 100};
 	}
-	assert_int_equal(weir_selection_build(writer, service, members, n, slots, &selection), 0);
+	assert_int_equal(fixture_build(writer, service, members, n, slots, &selection), 0);
 	return selection;
 }
 

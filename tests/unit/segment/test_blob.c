@@ -199,22 +199,30 @@ static void broken_selections_are_refused(void **state) {
 	struct weir_selection *s = f->selection;
 
 	REFUSED(selection_passes, s->service, 3);
-	REFUSED(selection_passes, s->backends, 0);
-	REFUSED(selection_passes, s->backends, 100);
-	REFUSED(selection_passes, s->backends, WEIR_BACKENDS_MAX + 1);
-	REFUSED(selection_passes, s->backends, UINT32_MAX);
+	REFUSED(selection_passes, s->candidates, 0);
+	REFUSED(selection_passes, s->candidates, 100);
+	REFUSED(selection_passes, s->candidates, WEIR_BACKENDS_MAX + 1);
+	REFUSED(selection_passes, s->candidates, UINT32_MAX);
+	REFUSED(selection_passes, s->rounds, 1);
+	REFUSED(selection_passes, s->rounds_off, 0);
+	REFUSED(selection_passes, s->rounds_off, UINT32_MAX - 7);
+	REFUSED(selection_passes, s->settings.policy, WEIR_POLICY_COUNT);
+	REFUSED(selection_passes, s->settings.policy, WEIR_POLICY_FAIR_SHARE);
+	REFUSED(selection_passes, s->settings.needs, 0);
+	REFUSED(selection_passes, s->settings.when_exhausted, 2);
+	REFUSED(selection_passes, s->settings.error_window_ms, 0);
 	REFUSED(selection_passes, s->slots, 0);
 	REFUSED(selection_passes, s->slots, 300);
 	REFUSED(selection_passes, s->slots, WEIR_TABLE_SLOTS_MAX + 1);
 	REFUSED(selection_passes, s->slots, UINT32_MAX);
-	REFUSED(selection_passes, s->backends_off, 0);
-	REFUSED(selection_passes, s->backends_off, 68);
-	REFUSED(selection_passes, s->backends_off, s->blob.bytes);
-	REFUSED(selection_passes, s->backends_off, UINT64_MAX - 7);
+	REFUSED(selection_passes, s->candidates_off, 0);
+	REFUSED(selection_passes, s->candidates_off, 68);
+	REFUSED(selection_passes, s->candidates_off, (uint32_t)s->blob.bytes);
+	REFUSED(selection_passes, s->candidates_off, UINT32_MAX - 7);
 	REFUSED(selection_passes, s->slots_off, 2);
 	REFUSED(selection_passes, s->slots_off, s->slots_off + 1);
-	REFUSED(selection_passes, s->slots_off, s->blob.bytes);
-	REFUSED(selection_passes, s->slots_off, UINT64_MAX - 1);
+	REFUSED(selection_passes, s->slots_off, (uint32_t)s->blob.bytes);
+	REFUSED(selection_passes, s->slots_off, UINT32_MAX - 1);
 }
 
 static void broken_identities_are_refused(void **state) {

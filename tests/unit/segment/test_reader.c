@@ -57,7 +57,7 @@ static void nothing_published_gives_empty_views(void **state) {
 	assert_null(weir_reader_backends(&f->reader)->rows);
 	assert_int_equal(weir_reader_backends(&f->reader)->count, 0);
 	for (uint16_t i = 0; i < FIXTURE_SERVICES; i++) {
-		assert_null(weir_reader_selection(&f->reader, i)->slots);
+		assert_int_equal(weir_reader_selection(&f->reader, i)->table.count, 0);
 	}
 	assert_int_equal(f->reader.refused, 0);
 }
@@ -86,8 +86,8 @@ static void published_tables_are_adopted_and_withdrawn(void **state) {
 	assert_int_equal(weir_service_lookup(weir_reader_services(&f->reader), bind.address, 4,
 				 IPPROTO_TCP, 80),
 		2);
-	assert_int_equal(weir_reader_selection(&f->reader, 2)->slot_count, 251);
-	assert_int_equal(weir_reader_selection(&f->reader, 2)->backend_count, 7);
+	assert_int_equal(weir_reader_selection(&f->reader, 2)->table.slot_count, 251);
+	assert_int_equal(weir_reader_selection(&f->reader, 2)->table.count, 7);
 	assert_int_equal(weir_reader_backends(&f->reader)->count, FIXTURE_BACKENDS);
 	assert_int_equal(weir_reader_backends(&f->reader)->rows[299].mtu, 299);
 	assert_int_equal(f->reader.refused, 0);
@@ -95,8 +95,7 @@ static void published_tables_are_adopted_and_withdrawn(void **state) {
 	weir_writer_publish(f->writer, fixture_selection_root(2), NULL);
 	weir_writer_publish(f->writer, fixture_root(WEIR_BLOB_BACKENDS), NULL);
 	assert_null(weir_reader_services(&f->reader)->buckets);
-	assert_null(weir_reader_selection(&f->reader, 2)->slots);
-	assert_int_equal(weir_reader_selection(&f->reader, 2)->backend_count, 0);
+	assert_int_equal(weir_reader_selection(&f->reader, 2)->table.count, 0);
 	assert_null(weir_reader_backends(&f->reader)->rows);
 	assert_int_equal(f->reader.refused, 0);
 }
@@ -121,14 +120,14 @@ static void broken_table_is_refused_once_and_the_next_one_adopted(void **state) 
 	selection->slots = 10000;
 	weir_writer_publish(f->writer, fixture_selection_root(0), selection);
 	for (unsigned int i = 0; i < 10; i++) {
-		assert_null(weir_reader_selection(&f->reader, 0)->slots);
+		assert_int_equal(weir_reader_selection(&f->reader, 0)->table.count, 0);
 		assert_int_equal(weir_selection_choose(weir_reader_selection(&f->reader, 0), 5),
 			WEIR_BACKEND_NONE);
 	}
 	assert_int_equal(f->reader.refused, 1);
 	weir_writer_publish(
 		f->writer, fixture_selection_root(0), fixture_selection(f->writer, 0, 4, 251));
-	assert_non_null(weir_reader_selection(&f->reader, 0)->slots);
+	assert_int_equal(weir_reader_selection(&f->reader, 0)->table.count, 4);
 	assert_int_equal(f->reader.refused, 1);
 }
 

@@ -118,10 +118,10 @@ static void offsets_out_of_place_are_refused(void **state) {
 	struct weir_segment_header *h = segment->header;
 	uint64_t *const offsets[] = {&h->qsbr_off, &h->roots_off, &h->worker_counters_off,
 		&h->service_counters_off, &h->backend_counters_off, &h->mailboxes_off,
-		&h->heap_off};
+		&h->samples_off, &h->costs_off, &h->heap_off};
 
 	(void)state;
-	for (unsigned int i = 0; i < 7; i++) {
+	for (unsigned int i = 0; i < 9; i++) {
 		uint64_t *offset = offsets[i];
 
 		REFUSED(*offset, 0, -EBADMSG);
@@ -130,11 +130,11 @@ static void offsets_out_of_place_are_refused(void **state) {
 		REFUSED(*offset, *offset + 8, -EBADMSG);
 		REFUSED(*offset, *offset | 32, -EBADMSG);
 		REFUSED(*offset, h->bytes, -EBADMSG);
-		REFUSED(*offset, h->bytes - 64 + (i == 6 ? 64 : 0), -EBADMSG);
+		REFUSED(*offset, h->bytes - 64 + (i == 8 ? 64 : 0), -EBADMSG);
 		REFUSED(*offset, h->bytes + 64, -EBADMSG);
 		REFUSED(*offset, UINT64_MAX - 63, -EBADMSG);
 		REFUSED(*offset, 1ull << 63, -EBADMSG);
-		for (unsigned int j = 0; j < 7; j++) {
+		for (unsigned int j = 0; j < 9; j++) {
 			if (i != j) {
 				REFUSED(*offset, *offsets[j], -EBADMSG);
 				REFUSED(*offset, *offsets[j] + 64, -EBADMSG);
@@ -272,6 +272,8 @@ static void guard(struct weir_segment *segment) {
 	MOVE(service_counters);
 	MOVE(backend_counters);
 	MOVE(mailboxes);
+	MOVE(samples);
+	MOVE(costs);
 #undef MOVE
 	segment->base = base;
 }
@@ -327,10 +329,14 @@ static uint64_t use(struct weir_reader *reader, uint64_t *seed) {
 	for (uint16_t service = 0; service < segment->max_services; service++) {
 		const struct weir_selection_view *view = weir_reader_selection(reader, service);
 
-		if (view->slots != NULL) {
-			check_inside(segment, view->slots, view->slot_count * sizeof(uint16_t));
-			check_inside(segment, view->backends,
-				view->backend_count * sizeof(struct weir_selection_backend));
+		const struct weir_policy_table *table = &view->table;
+
+		if (table->count > 0) {
+			check_inside(segment, table->slots, table->slot_count * sizeof(uint16_t));
+			check_inside(segment, table->rounds,
+				table->round_count * sizeof(struct weir_round));
+			check_inside(segment, table->candidates,
+				table->count * sizeof(struct weir_candidate));
 		}
 		for (unsigned int i = 0; i < 20; i++) {
 			total += weir_selection_choose(view, fixture_random(seed));

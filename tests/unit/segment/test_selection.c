@@ -49,15 +49,15 @@ static void shares_follow_weights_and_ids_come_out(void **state) {
 	uint32_t counts[16] = {0};
 	struct fixture *f = *state;
 
-	assert_int_equal(weir_selection_build(f->writer, 3, members, 3, 4093, &selection), 0);
+	assert_int_equal(fixture_build(f->writer, 3, members, 3, 4093, &selection), 0);
 	assert_int_equal(selection->service, 3);
-	assert_int_equal(selection->policy, WEIR_POLICY_MAGLEV);
+	assert_int_equal(selection->settings.policy, WEIR_POLICY_MAGLEV);
 	view = publish(f, 3, selection);
 	assert_int_equal(f->reader.refused, 0);
-	assert_int_equal(view->backend_count, 2);
-	assert_int_equal(view->backends[0].id, 9); // sorted by identity
-	assert_int_equal(view->backends[0].weight, 100);
-	assert_int_equal(view->backends[1].id, 7);
+	assert_int_equal(view->table.count, 2);
+	assert_int_equal(view->table.candidates[0].id, 9); // sorted by identity
+	assert_int_equal(view->table.candidates[0].weight, 100);
+	assert_int_equal(view->table.candidates[1].id, 7);
 	for (uint32_t slot = 0; slot < 4093; slot++) {
 		// The middle of what the slot covers.
 		uint64_t hash = (((uint64_t)slot << 32) + (1ull << 31)) / 4093 << 32;
@@ -96,8 +96,8 @@ static void order_and_ids_of_members_do_not_change_the_table(void **state) {
 		b[49 - i] = a[i];
 		b[49 - i].id = (uint16_t)(200 + i);
 	}
-	assert_int_equal(weir_selection_build(f->writer, 0, a, 50, 1009, &first), 0);
-	assert_int_equal(weir_selection_build(f->writer, 0, b, 50, 1009, &second), 0);
+	assert_int_equal(fixture_build(f->writer, 0, a, 50, 1009, &first), 0);
+	assert_int_equal(fixture_build(f->writer, 0, b, 50, 1009, &second), 0);
 	x = (const uint16_t *)((const uint8_t *)first + first->slots_off);
 	y = (const uint16_t *)((const uint8_t *)second + second->slots_off);
 	assert_memory_equal(x, y, 1009 * sizeof(*x));
@@ -110,11 +110,11 @@ static void selection_without_backends_chooses_none(void **state) {
 	const struct weir_selection_view *view;
 	struct fixture *f = *state;
 
-	assert_int_equal(weir_selection_build(f->writer, 1, NULL, 0, 251, &selection), 0);
+	assert_int_equal(fixture_build(f->writer, 1, NULL, 0, 251, &selection), 0);
 	view = publish(f, 1, selection);
-	assert_int_equal(view->backend_count, 0);
+	assert_int_equal(view->table.count, 0);
 	assert_int_equal(weir_selection_choose(view, 12345), WEIR_BACKEND_NONE);
-	assert_int_equal(weir_selection_build(f->writer, 1, &idle, 1, 251, &selection), 0);
+	assert_int_equal(fixture_build(f->writer, 1, &idle, 1, 251, &selection), 0);
 	view = publish(f, 1, selection);
 	assert_int_equal(weir_selection_choose(view, 12345), WEIR_BACKEND_NONE);
 	assert_int_equal(weir_selection_choose(&empty, 12345), WEIR_BACKEND_NONE);
@@ -128,15 +128,15 @@ static void wrong_sizes_are_refused(void **state) {
 	struct weir_writer_usage before, after;
 
 	weir_writer_usage(f->writer, &before);
-	assert_int_equal(weir_selection_build(f->writer, 0, members, 4, 0, &selection), -EINVAL);
-	assert_int_equal(weir_selection_build(f->writer, 0, members, 4, 1, &selection), -EINVAL);
+	assert_int_equal(fixture_build(f->writer, 0, members, 4, 0, &selection), -EINVAL);
+	assert_int_equal(fixture_build(f->writer, 0, members, 4, 1, &selection), -EINVAL);
 	assert_int_equal(
-		weir_selection_build(f->writer, 0, members, 4, 65536, &selection), -EINVAL);
-	assert_int_equal(weir_selection_build(f->writer, 0, members, 4, 3, &selection), -EINVAL);
+		fixture_build(f->writer, 0, members, 4, 65536, &selection), -EINVAL);
+	assert_int_equal(fixture_build(f->writer, 0, members, 4, 3, &selection), -EINVAL);
 	assert_int_equal(
-		weir_selection_build(f->writer, 0, members, 4, 16777259, &selection), -EINVAL);
+		fixture_build(f->writer, 0, members, 4, 16777259, &selection), -EINVAL);
 	assert_int_equal(
-		weir_selection_build(f->writer, 0, members, 4, 16777213, &selection), -ENOSPC);
+		fixture_build(f->writer, 0, members, 4, 16777213, &selection), -ENOSPC);
 	assert_null(selection);
 	weir_writer_usage(f->writer, &after);
 	assert_int_equal(before.used_bytes, after.used_bytes);
@@ -156,6 +156,87 @@ static void index_beyond_the_backends_chooses_none(void **state) {
 	assert_int_equal(weir_selection_choose(view, (1ull << 63) / 251 * 3), WEIR_BACKEND_NONE);
 }
 
+// Policies that choose otherwise have a small table for packets without a flow, the same on all
+// instances whatever the weights; and what they need themselves.
+static void other_policies_get_what_they_need(void **state) {
+	struct weir_selection_member members[50];
+	uint16_t chosen[WEIR_POLICY_COUNT][200];
+	struct fixture *f = *state;
+
+	for (uint16_t i = 0; i < 50; i++) {
+		members[i] = (struct weir_selection_member){.identity = 1000u + i * 7919u % 50,
+			.id = i,
+			.weight = 1u + i % 5};
+	}
+	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
+		struct weir_selection_params params =
+			weir_selection_defaults(1, (enum weir_policy)policy, 4093);
+		bool slots = (params.settings.needs & WEIR_NEEDS_SLOTS) != 0;
+		struct weir_selection *selection = NULL;
+		const struct weir_policy_table *table;
+		const struct weir_selection_view *view;
+
+		assert_int_equal(
+			weir_selection_build(f->writer, &params, members, 50, &selection), 0);
+		view = publish(f, 1, selection);
+		assert_int_equal(f->reader.refused, 0);
+		table = &view->table;
+		assert_int_equal(table->settings.policy, policy);
+		assert_int_equal(table->count, 50);
+		assert_int_equal(table->slot_count, slots ? 4093 : 809); // the prime above 16 x 50
+		for (uint32_t i = 0; i < 50; i++) {
+			bool strides = policy == WEIR_POLICY_WEIGHTED_ROUND_ROBIN;
+
+			assert_int_equal(table->candidates[i].weight,
+				1 + table->candidates[i].id % 5u);
+			assert_int_equal(table->candidates[i].stride,
+				strides ? 13107 * table->candidates[i].weight : 0);
+		}
+		if (policy == WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN) {
+			assert_int_equal(table->round_count, 5);
+			for (uint32_t r = 0; r < 5; r++) {
+				assert_int_equal(table->rounds[r].weight, r + 1);
+				assert_int_equal(table->rounds[r].first, 10 * r);
+			}
+		} else {
+			assert_int_equal(table->round_count, 0);
+		}
+		for (uint32_t i = 0; i < 200; i++) {
+			chosen[policy][i] =
+				weir_selection_choose(view, i * 0x9e3779b97f4a7c15ull);
+			assert_true(chosen[policy][i] < 50);
+		}
+		if (!slots) {
+			assert_memory_equal(chosen[policy], chosen[WEIR_POLICY_ROUND_ROBIN],
+				sizeof(chosen[policy]));
+		}
+	}
+}
+
+static void wrong_settings_are_refused(void **state) {
+	struct weir_selection_member member = {1, 1, 1};
+	struct weir_selection *selection = NULL;
+	struct fixture *f = *state;
+
+	for (unsigned int i = 0; i < 4; i++) {
+		struct weir_selection_params params =
+			weir_selection_defaults(0, WEIR_POLICY_FAIR_SHARE, 0);
+
+		if (i == 0) {
+			params.settings.policy = WEIR_POLICY_COUNT;
+		} else if (i == 1) {
+			params.settings.needs = 0;
+		} else if (i == 2) {
+			params.settings.error_window_ms = 0;
+		} else {
+			params.settings.when_exhausted = 2;
+		}
+		assert_int_equal(
+			weir_selection_build(f->writer, &params, &member, 1, &selection), -EINVAL);
+		assert_null(selection);
+	}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
@@ -165,6 +246,9 @@ int main(void) {
 			order_and_ids_of_members_do_not_change_the_table, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			selection_without_backends_chooses_none, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			other_policies_get_what_they_need, setup, teardown),
+		cmocka_unit_test_setup_teardown(wrong_settings_are_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(wrong_sizes_are_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			index_beyond_the_backends_chooses_none, setup, teardown),

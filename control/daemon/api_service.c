@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// API handlers of services: service.show, service.set.
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api_commands.h"
+#include "api_counters.h"
+#include "api_show.h"
+#include "daemon.h"
+#include "shares.h"
+
+static json_t *json_binds(const struct weir_config_service *service) {
+	char text[WEIR_BIND_TEXT_BYTES];
+	json_t *binds = json_array();
+
+	for (uint32_t i = 0; i < service->bind_count; i++) {
+		json_array_append_new(binds,
+			json_string(weir_bind_format(&service->binds[i], text, sizeof(text))));
+	}
+	return binds;
+}
+
+static json_t *policy_or_null(uint8_t policy) {
+	return policy == WEIR_POLICY_UNSET
+		       ? json_null()
+		       : json_string(weir_policy_name((enum weir_policy)policy));
+}
+
+static json_t *json_warnings(struct weir_daemon *daemon, uint16_t id) {
+	uint64_t limited = weir_recent_limited(&daemon->recent, daemon->segment, id);
+	json_t *warnings = json_array();
+	char text[160];
+
+	if (limited > 0) {
+		snprintf(text, sizeof(text),
+			"flow control is exhausted: in the last minute %llu new flow%s found every "
+			"backend at its limit",
+			(unsigned long long)limited, limited == 1 ? "" : "s");
+		json_array_append_new(warnings, json_string(text));
+	}
+	return warnings;
+}
+
+static json_t *json_service(
+	struct weir_daemon *daemon, const struct weir_config_service *service, uint16_t id) {
+	struct weir_share_counters counters = weir_sum_service(daemon->segment, id);
+	struct weir_service_state state = {0};
+
+	weir_tables_service(daemon->tables, id, &state);
+	return json_pack("{s:s, s:i, s:s, s:o, s:s, s:o, s:I, s:I, s:I, s:I, s:b, s:I, s:I, s:I, "
+			 "s:I, s:I, s:I, s:I, s:I, s:o}",
+		"name", service->name, "id", (int)id, "policy",
+		weir_policy_name((enum weir_policy)state.policy), "runtime_policy",
+		policy_or_null(state.runtime_policy), "forwarding",
+		weir_config_forwarding_name(service->forwarding), "binds", json_binds(service),
+		"table_size", (json_int_t)service->table_size, "slots", (json_int_t)state.slots,
+		"backends", (json_int_t)state.backends, "eligible", (json_int_t)state.eligible,
+		"panic", (int)state.panic, "generation", (json_int_t)state.generation,
+		"active_flows", (json_int_t)counters.active_flows, "new_flows",
+		(json_int_t)counters.new_flows, "packets", (json_int_t)counters.packets, "bytes",
+		(json_int_t)counters.bytes, "dropped", (json_int_t)counters.dropped, "spilled",
+		(json_int_t)counters.spilled, "rejected", (json_int_t)counters.rejected, "warnings",
+		json_warnings(daemon, id));
+}
+
+json_t *weir_json_services(struct weir_daemon *daemon, const char *service) {
+	const struct weir_config *config = weir_reload_config(daemon->reload);
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; i < config->service_count; i++) {
+		const struct weir_config_service *one = &config->services[i];
+		int id = weir_tables_service_find(daemon->tables, one->name);
+
+		if (id >= 0 && (service == NULL || strcmp(service, one->name) == 0)) {
+			json_array_append_new(list, json_service(daemon, one, (uint16_t)id));
+		}
+	}
+	return list;
+}
+
+// --- one service, in full -----------------------------------------------------------------
+
+static void set(json_t *object, const char *key, const char *value) {
+	json_object_set_new(object, key, json_string(value));
+}
+
+// The settings that have a meaning for the policy in effect.
+static json_t *json_settings(
+	const struct weir_config_policy *config, const struct weir_service_state *state) {
+	uint8_t needs = weir_policy_needs((enum weir_policy)state->policy);
+	json_t *settings = json_object();
+
+	if (state->policy == WEIR_POLICY_WEIGHTED_ROUND_ROBIN) {
+		set(settings, "weights", weir_config_weights_name(config->weights));
+	}
+	if ((needs & WEIR_NEEDS_COST) != 0) {
+		set(settings, "statistic", weir_config_statistic_name(config->statistic));
+		json_object_set_new(settings, "window", json_integer(config->window));
+		set(settings, "measurement", weir_config_measurement_name(config->measurement));
+		set(settings, "service_time", weir_config_service_time_name(config->service_time));
+		json_object_set_new(settings, "stale_ms", json_integer(config->stale_ms));
+	}
+	if ((needs & WEIR_NEEDS_ROUNDS) != 0) {
+		set(settings, "rounds", weir_config_rounds_name(config->rounds));
+	}
+	if ((needs & WEIR_NEEDS_ERRORS) != 0) {
+		json_object_set_new(
+			settings, "error_window_ms", json_integer(state->settings.error_window_ms));
+		json_object_set_new(settings, "error_window_automatic",
+			json_boolean(config->error_window_ms == 0));
+	}
+	return settings;
+}
+
+static json_t *json_flow_control(
+	struct weir_daemon *daemon, const struct weir_config_flow_control *config, uint16_t id) {
+	uint64_t dropped = 0;
+
+	for (uint32_t i = 0; daemon->segment != NULL && i < daemon->segment->workers; i++) {
+		dropped += weir_counter_read(
+			&daemon->segment->worker_counters[i].drops[WEIR_DROP_FLOW_CONTROL]);
+	}
+	return json_pack("{s:I, s:s, s:I, s:I}", "max_active_flows",
+		(json_int_t)config->max_active_flows, "when_exhausted",
+		weir_config_when_exhausted_name(config->when_exhausted), "last_minute",
+		(json_int_t)weir_recent_limited(&daemon->recent, daemon->segment, id),
+		"drops_of_all_services", (json_int_t)dropped);
+}
+
+static json_t *rounded(double value) {
+	return value < 0 ? json_null() : json_real(round(value * 100) / 100);
+}
+
+static json_t *json_share(struct weir_daemon *daemon, const struct weir_shares *shares,
+	const struct weir_backend_state *state) {
+	struct weir_share_counters counters = weir_sum_backend(daemon->segment, state->id);
+	struct weir_estimate estimate =
+		weir_estimates_backend(daemon->estimates, state->id, weir_daemon_now_ns());
+
+	return json_pack("{s:s, s:I, s:o, s:o, s:I, s:I, s:o, s:o}", "backend", state->name,
+		"weight", (json_int_t)state->effective_weight, "effective_share_percent",
+		rounded(weir_shares_effective(shares, state)), "achieved_share_percent",
+		rounded(weir_shares_recent(shares, state)), "open_flows",
+		(json_int_t)counters.open_flows, "errors", (json_int_t)counters.errors,
+		"service_time_ms",
+		estimate.service_ns > 0 ? json_real(round((double)estimate.service_ns / 1e3) / 1e3)
+					: json_null(),
+		"samples",
+		estimate.collected ? json_integer((json_int_t)estimate.samples) : json_null());
+}
+
+static json_t *json_shares(struct weir_daemon *daemon, uint16_t service) {
+	uint32_t ids = weir_tables_backend_ids(daemon->tables);
+	struct weir_backend_state state;
+	struct weir_shares *shares;
+	json_t *list;
+
+	if (weir_shares_create(daemon, service, &shares) < 0) {
+		return NULL;
+	}
+	list = json_array();
+	for (uint32_t id = 0; id < ids; id++) {
+		if (weir_tables_backend(daemon->tables, (uint16_t)id, &state) == 0 &&
+			state.service_id == service && !state.leaving) {
+			json_array_append_new(list, json_share(daemon, shares, &state));
+		}
+	}
+	weir_shares_free(shares);
+	return list;
+}
+
+static void add_details(struct weir_daemon *daemon, json_t *object, uint16_t id,
+	const struct weir_config_service *config) {
+	struct weir_service_state state = {0};
+
+	weir_tables_service(daemon->tables, id, &state);
+	set(object, "configured_policy",
+		weir_policy_name((enum weir_policy)state.configured_policy));
+	json_object_set_new(object, "settings", json_settings(&config->policy, &state));
+	set(object, "workload", weir_config_workload_name(config->workload));
+	json_object_set_new(
+		object, "flow_control", json_flow_control(daemon, &config->flow_control, id));
+	json_object_set_new(object, "shares", json_shares(daemon, id));
+}
+
+static const struct weir_config_service *find_config(
+	const struct weir_daemon *daemon, const char *name) {
+	const struct weir_config *config = weir_reload_config(daemon->reload);
+
+	for (uint32_t i = 0; i < config->service_count; i++) {
+		if (strcmp(config->services[i].name, name) == 0) {
+			return &config->services[i];
+		}
+	}
+	return NULL;
+}
+
+void weir_api_service_show(struct weir_daemon *daemon, struct weir_api_call *call) {
+	const char *service = weir_api_text(call, "service");
+	const struct weir_config_service *config;
+	json_t *list;
+	int id = -1;
+
+	if (!weir_api_has_tables(daemon, call)) {
+		return;
+	}
+	if (service != NULL) {
+		id = weir_api_find_service(daemon, call);
+		if (id < 0) {
+			return;
+		}
+	}
+	list = weir_json_services(daemon, service);
+	config = service != NULL ? find_config(daemon, service) : NULL;
+	if (config != NULL && json_array_size(list) == 1) {
+		add_details(daemon, json_array_get(list, 0), (uint16_t)id, config);
+	}
+	weir_api_answer(call, list);
+}
+
+// --- changes ------------------------------------------------------------------------------
+
+// The policy that a request names. Returns it, WEIR_POLICY_UNSET for null, or a negative number
+// after the call was failed.
+static int wanted_policy(struct weir_api_call *call, const struct weir_config_service *config) {
+	const char *name = weir_api_text(call, "policy");
+	const char *misfit;
+	int policy;
+
+	if (name == NULL) {
+		return WEIR_POLICY_UNSET;
+	}
+	policy = weir_policy_parse(name);
+	if (policy < 0) {
+		weir_api_fail(call, WEIR_API_BAD_REQUEST, "there is no policy \"%.100s\"", name);
+		return policy;
+	}
+	misfit = weir_config_policy_misfit(&config->policy, (enum weir_policy)policy);
+	if (misfit != NULL) {
+		weir_api_fail(call, WEIR_API_REFUSED,
+			"policy \"%s\" has no use for \"%s\", which the configuration gives to "
+			"service \"%s\": change the policy there, and reload",
+			name, misfit, config->name);
+		return -EINVAL;
+	}
+	return policy;
+}
+
+void weir_api_service_set(struct weir_daemon *daemon, struct weir_api_call *call) {
+	const struct weir_api_peer *peer = weir_api_peer(call);
+	const struct weir_config_service *config;
+	struct weir_service_state state;
+	int id, policy;
+
+	if (!weir_api_has_tables(daemon, call)) {
+		return;
+	}
+	id = weir_api_find_service(daemon, call);
+	if (id < 0) {
+		return;
+	}
+	config = find_config(daemon, weir_api_text(call, "service"));
+	if (config == NULL) {
+		weir_api_fail(call, WEIR_API_NOT_FOUND, "service \"%.100s\" is not configured",
+			weir_api_text(call, "service"));
+		return;
+	}
+	policy = wanted_policy(call, config);
+	if (policy < 0) {
+		return;
+	}
+	weir_tables_set_policy(daemon->tables, (uint16_t)id, (uint8_t)policy);
+	weir_daemon_follow(daemon);
+	if (!weir_api_publish_now(daemon, call)) {
+		return;
+	}
+	weir_tables_service(daemon->tables, (uint16_t)id, &state);
+	weir_log_write(daemon->log, WEIR_LOG_INFO, "service %s: policy %s%s (by uid %u, pid %d)",
+		config->name, weir_policy_name((enum weir_policy)state.policy),
+		policy == WEIR_POLICY_UNSET ? ", as configured" : "", (unsigned int)peer->uid,
+		(int)peer->pid);
+	weir_api_answer(call, json_pack("{s:s, s:o, s:s}", "service", config->name, "policy",
+				      policy_or_null((uint8_t)policy), "effective_policy",
+				      weir_policy_name((enum weir_policy)state.policy)));
+}

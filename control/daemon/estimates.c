@@ -1,0 +1,488 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What is collected, for whom: follows the tables.
+#include "estimates.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "estimates_private.h"
+#include "hash.h"
+
+int weir_estimates_create(struct weir_estimates **ret) {
+	struct weir_estimates *estimates = calloc(1, sizeof(*estimates));
+
+	if (estimates == NULL) {
+		return -ENOMEM;
+	}
+	*ret = estimates;
+	return 0;
+}
+
+// --- one backend --------------------------------------------------------------------------
+
+static void store_cost(const struct weir_estimates *estimates, uint32_t id, uint64_t cost) {
+	const struct weir_segment *segment = weir_tables_segment(estimates->tables);
+
+	if (segment != NULL && id < segment->max_backends) {
+		__atomic_store_n(&segment->costs[id], cost, __ATOMIC_RELAXED);
+	}
+}
+
+static uint64_t load_cost(const struct weir_estimates *estimates, uint32_t id) {
+	const struct weir_segment *segment = weir_tables_segment(estimates->tables);
+
+	return segment != NULL && id < segment->max_backends
+		       ? __atomic_load_n(&segment->costs[id], __ATOMIC_RELAXED)
+		       : 0;
+}
+
+static uint64_t owner_of(const struct weir_backend_state *state) {
+	return weir_hash_bytes(&state->address, sizeof(state->address), state->identity);
+}
+
+// Back to the configured weight, unless the id belongs to someone else by now.
+static void drop_weight(struct weir_estimates *estimates, uint32_t id) {
+	struct weir_backend_state state;
+
+	if (weir_tables_backend(estimates->tables, (uint16_t)id, &state) == 0 &&
+		owner_of(&state) == estimates->backend[id].owner) {
+		weir_tables_set_reported_weight(estimates->tables, (uint16_t)id, 0);
+	}
+}
+
+static void forget_backend(struct weir_estimates *estimates, uint32_t id) {
+	struct backend_estimates *backend = &estimates->backend[id];
+
+	if (backend->times != NULL) {
+		store_cost(estimates, id, 0);
+	}
+	if (backend->capability != NULL) {
+		drop_weight(estimates, id);
+	}
+	weir_moving_free(backend->times);
+	free(backend->capability);
+	memset(backend, 0, sizeof(*backend));
+}
+
+static int begin_times(struct weir_estimates *estimates, uint32_t id, uint64_t now_ns) {
+	struct backend_estimates *backend = &estimates->backend[id];
+	const struct service_estimates *service = backend->service;
+	uint64_t cost = service->inherits ? load_cost(estimates, id) : 0;
+
+	weir_moving_free(backend->times);
+	backend->times = weir_moving_create(
+		service->config.window, service->config.statistic == WEIR_STATISTIC_MEDIAN);
+	backend->times_pass = service->times_pass;
+	backend->inherited_ns = cost;
+	backend->inherited_until_ns = cost > 0 ? now_ns + service->config.stale_ms * 1000000ull : 0;
+	return backend->times != NULL ? 0 : -ENOMEM;
+}
+
+static int grow(void **array, uint32_t room, size_t bytes) {
+	void *grown = realloc(*array, room * bytes);
+
+	if (grown == NULL) {
+		return -ENOMEM;
+	}
+	*array = grown;
+	return 0;
+}
+
+static int add_member(struct service_estimates *service, uint16_t id) {
+	uint32_t room = service->room * 2 + 8;
+
+	if (service->count == service->room) {
+		if (grow((void **)&service->member, room, sizeof(service->member[0])) < 0 ||
+			grow((void **)&service->cost, room, sizeof(service->cost[0])) < 0 ||
+			grow((void **)&service->capability, room, sizeof(service->capability[0])) <
+				0 ||
+			grow((void **)&service->weight, room, sizeof(service->weight[0])) < 0) {
+			return -ENOMEM;
+		}
+		service->room = room;
+	}
+	service->member[service->count++] = id;
+	return 0;
+}
+
+// Collect for a backend what its service needs, and nothing else.
+static int follow_backend(struct weir_estimates *estimates, const struct weir_backend_state *state,
+	struct service_estimates *service, uint64_t now_ns) {
+	struct backend_estimates *backend = &estimates->backend[state->id];
+	uint64_t owner = owner_of(state);
+
+	if (backend->service != NULL && (backend->owner != owner || backend->service != service)) {
+		forget_backend(estimates, state->id);
+	}
+	if (backend->service == NULL) {
+		backend->ready = weir_estimates_is_ready(state);
+	}
+	backend->owner = owner;
+	backend->service = service;
+	if (service->weights && backend->capability == NULL) {
+		backend->capability = calloc(1, sizeof(*backend->capability));
+		if (backend->capability == NULL) {
+			return -ENOMEM;
+		}
+		if (state->reported_weight > 0) {
+			service->adopted_until_ns =
+				now_ns + weir_capability_defaults().expiration_ns;
+		}
+	} else if (!service->weights && backend->capability != NULL) {
+		drop_weight(estimates, state->id);
+		free(backend->capability);
+		backend->capability = NULL;
+	}
+	if (service->costs &&
+		(backend->times == NULL || backend->times_pass != service->times_pass) &&
+		begin_times(estimates, state->id, now_ns) < 0) {
+		return -ENOMEM;
+	}
+	if (!service->costs && backend->times != NULL) {
+		weir_moving_free(backend->times);
+		backend->times = NULL;
+		store_cost(estimates, state->id, 0);
+	}
+	return add_member(service, state->id);
+}
+
+// --- one service --------------------------------------------------------------------------
+
+static void free_service(struct service_estimates *service) {
+	if (service != NULL) {
+		weir_moving_free(service->times);
+		free(service->member);
+		free(service->cost);
+		free(service->capability);
+		free(service->weight);
+		free(service);
+	}
+}
+
+static void forget_service(struct weir_estimates *estimates, uint32_t id) {
+	struct service_estimates *service = estimates->service[id];
+
+	for (uint32_t i = 0; i < estimates->ids; i++) {
+		if (estimates->backend[i].service == service) {
+			forget_backend(estimates, i);
+		}
+	}
+	free_service(service);
+	estimates->service[id] = NULL;
+	estimates->services--;
+}
+
+// Whether samples gathered under the one are samples under the other.
+static bool same_measure(const struct weir_config_policy *a, const struct weir_config_policy *b) {
+	return a->measurement == b->measurement && a->service_time == b->service_time;
+}
+
+static int follow_window(struct service_estimates *service) {
+	if (service->window && service->times == NULL) {
+		service->times = weir_moving_create(WEIR_MOVING_WINDOW, false);
+		return service->times != NULL ? 0 : -ENOMEM;
+	}
+	if (!service->window) {
+		weir_moving_free(service->times);
+		service->times = NULL;
+	}
+	return 0;
+}
+
+static struct service_estimates *new_service(
+	struct weir_estimates *estimates, uint16_t id, const struct weir_config_service *config) {
+	struct service_estimates *service = calloc(1, sizeof(*service));
+
+	if (service != NULL) {
+		service->id = id;
+		memcpy(service->name, config->name, sizeof(service->name));
+		service->config = config->policy;
+		service->inherits = true;
+		service->times_pass = estimates->pass;
+		estimates->service[id] = service;
+		estimates->services++;
+	}
+	return service;
+}
+
+static int follow_service(struct weir_estimates *estimates, uint16_t id,
+	const struct weir_config_service *config, const struct weir_service_state *state) {
+	const struct weir_config_policy *policy = &config->policy;
+	uint8_t needs = state->settings.needs;
+	bool window = (needs & WEIR_NEEDS_ERRORS) != 0 && policy->error_window_ms == 0;
+	bool weights = state->policy == WEIR_POLICY_WEIGHTED_ROUND_ROBIN &&
+		       policy->weights == WEIR_WEIGHTS_REPORTED;
+	bool costs = (needs & WEIR_NEEDS_COST) != 0;
+	struct service_estimates *service = estimates->service[id];
+
+	if (service != NULL && strcmp(service->name, config->name) != 0) {
+		forget_service(estimates, id);
+		service = NULL;
+	}
+	if (!window && !weights && !costs) {
+		return 0; // and the sweep takes what there was
+	}
+	if (service == NULL) {
+		service = new_service(estimates, id, config);
+		if (service == NULL) {
+			return -ENOMEM;
+		}
+	} else if (!same_measure(&service->config, policy) ||
+		   service->config.window != policy->window ||
+		   service->config.statistic != policy->statistic) {
+		service->inherits = same_measure(&service->config, policy);
+		service->times_pass = estimates->pass;
+	}
+	service->config = *policy;
+	service->policy = (enum weir_policy)state->policy;
+	service->window = window;
+	service->weights = weights;
+	service->costs = costs;
+	service->count = 0;
+	service->seen = estimates->pass;
+	estimates->measures |= (needs & WEIR_NEEDS_TIMES) != 0;
+	return follow_window(service);
+}
+
+// --- all ----------------------------------------------------------------------------------
+
+// Whether any service needs anything: if not, there is nothing to allocate.
+static bool any_needs(struct weir_tables *tables, const struct weir_config *config) {
+	for (uint32_t i = 0; i < config->service_count; i++) {
+		int id = weir_tables_service_find(tables, config->services[i].name);
+		struct weir_service_state state;
+
+		if (id >= 0 && weir_tables_service(tables, (uint16_t)id, &state) == 0 &&
+			((state.settings.needs & (WEIR_NEEDS_COST | WEIR_NEEDS_TIMES)) != 0 ||
+				config->services[i].policy.weights == WEIR_WEIGHTS_REPORTED)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void forget_all(struct weir_estimates *estimates) {
+	for (uint32_t id = 0; estimates->service != NULL && id < WEIR_SERVICES_MAX; id++) {
+		if (estimates->service[id] != NULL) {
+			forget_service(estimates, id);
+		}
+	}
+	free(estimates->service);
+	free(estimates->backend);
+	estimates->service = NULL;
+	estimates->backend = NULL;
+	estimates->ids = 0;
+	estimates->measures = false;
+}
+
+static int make_room(struct weir_estimates *estimates) {
+	uint32_t ids = weir_tables_backend_ids(estimates->tables);
+
+	if (estimates->service == NULL) {
+		estimates->service = calloc(WEIR_SERVICES_MAX, sizeof(estimates->service[0]));
+	}
+	if (ids > estimates->ids) {
+		struct backend_estimates *backend =
+			realloc(estimates->backend, ids * sizeof(*backend));
+
+		if (backend == NULL) {
+			return -ENOMEM;
+		}
+		memset(backend + estimates->ids, 0, (ids - estimates->ids) * sizeof(*backend));
+		estimates->backend = backend;
+		estimates->ids = ids;
+	}
+	return estimates->service != NULL ? 0 : -ENOMEM;
+}
+
+static int follow_services(struct weir_estimates *estimates, const struct weir_config *config) {
+	int rc = 0;
+
+	estimates->pass++;
+	estimates->measures = false;
+	for (uint32_t i = 0; i < config->service_count; i++) {
+		int id = weir_tables_service_find(estimates->tables, config->services[i].name);
+		struct weir_service_state state;
+
+		if (id >= 0 && weir_tables_service(estimates->tables, (uint16_t)id, &state) == 0 &&
+			follow_service(estimates, (uint16_t)id, &config->services[i], &state) < 0) {
+			rc = -ENOMEM;
+		}
+	}
+	for (uint32_t id = 0; id < WEIR_SERVICES_MAX; id++) {
+		struct service_estimates *service = estimates->service[id];
+
+		if (service != NULL && service->seen != estimates->pass) {
+			forget_service(estimates, id);
+		}
+	}
+	return rc;
+}
+
+static int follow_backends(struct weir_estimates *estimates, uint64_t now_ns) {
+	int rc = 0;
+
+	for (uint32_t id = 0; id < estimates->ids; id++) {
+		struct weir_backend_state state = {0};
+		bool live = weir_tables_backend(estimates->tables, (uint16_t)id, &state) == 0 &&
+			    !state.leaving;
+		struct service_estimates *service =
+			live ? estimates->service[state.service_id] : NULL;
+
+		if (service != NULL) {
+			rc |= follow_backend(estimates, &state, service, now_ns);
+		} else if (estimates->backend[id].service != NULL) {
+			forget_backend(estimates, id);
+		}
+	}
+	return rc < 0 ? -ENOMEM : 0;
+}
+
+// Costs that nobody keeps up any more, of a process before this one.
+static void clear_unowned_costs(const struct weir_estimates *estimates) {
+	const struct weir_segment *segment = weir_tables_segment(estimates->tables);
+
+	for (uint32_t id = 0; id < segment->max_backends; id++) {
+		if ((id >= estimates->ids || estimates->backend[id].times == NULL) &&
+			load_cost(estimates, id) != 0) {
+			store_cost(estimates, id, 0);
+		}
+	}
+}
+
+static void settle(struct weir_estimates *estimates, bool new_segment, uint64_t now_ns) {
+	const struct weir_segment *segment = weir_tables_segment(estimates->tables);
+
+	if (segment != NULL && new_segment) {
+		clear_unowned_costs(estimates);
+	}
+	for (uint32_t id = 0; estimates->service != NULL && id < WEIR_SERVICES_MAX; id++) {
+		struct service_estimates *service = estimates->service[id];
+
+		if (service != NULL) {
+			service->inherits = true;
+		}
+		if (service != NULL && service->costs) {
+			weir_estimates_write(estimates, service, now_ns);
+		}
+	}
+	if (segment != NULL) {
+		estimates->epoch = segment->epoch;
+	}
+}
+
+int weir_estimates_follow(struct weir_estimates *estimates, struct weir_tables *tables,
+	const struct weir_config *config, uint64_t now_ns) {
+	const struct weir_segment *segment = weir_tables_segment(tables);
+	bool new_segment = segment != NULL && segment->epoch != estimates->epoch;
+	bool measured = estimates->measures;
+	int rc = 0;
+
+	estimates->tables = tables;
+	if (measured && !new_segment) {
+		weir_estimates_take(estimates, now_ns);
+	}
+	if (!any_needs(tables, config)) {
+		forget_all(estimates);
+	} else {
+		rc = make_room(estimates);
+		if (rc < 0) {
+			forget_all(estimates);
+		} else {
+			rc = follow_services(estimates, config);
+			rc |= follow_backends(estimates, now_ns);
+		}
+	}
+	if (estimates->measures && (new_segment || !measured)) {
+		weir_estimates_skip(estimates);
+	}
+	settle(estimates, new_segment, now_ns);
+	return rc < 0 ? -ENOMEM : 0;
+}
+
+void weir_estimates_free(struct weir_estimates *estimates) {
+	if (estimates == NULL) {
+		return;
+	}
+	// Costs in the segment stay: the next process goes on from them.
+	for (uint32_t id = 0; id < estimates->ids; id++) {
+		weir_moving_free(estimates->backend[id].times);
+		free(estimates->backend[id].capability);
+	}
+	for (uint32_t id = 0; estimates->service != NULL && id < WEIR_SERVICES_MAX; id++) {
+		free_service(estimates->service[id]);
+	}
+	free(estimates->service);
+	free(estimates->backend);
+	free(estimates);
+}
+
+bool weir_estimates_measures(const struct weir_estimates *estimates) {
+	return estimates->measures;
+}
+
+void weir_estimates_collect(struct weir_estimates *estimates, uint64_t now_ns) {
+	if (!estimates->measures) {
+		return;
+	}
+	weir_estimates_take(estimates, now_ns);
+	for (uint32_t id = 0; id < WEIR_SERVICES_MAX; id++) {
+		struct service_estimates *service = estimates->service[id];
+
+		if (service != NULL && service->costs && service->changed) {
+			weir_estimates_write(estimates, service, now_ns);
+		}
+	}
+}
+
+bool weir_estimates_second(struct weir_estimates *estimates, uint64_t now_ns) {
+	bool publish = false;
+
+	for (uint32_t id = 0; estimates->service != NULL && id < WEIR_SERVICES_MAX; id++) {
+		struct service_estimates *service = estimates->service[id];
+
+		if (service == NULL) {
+			continue;
+		}
+		if (service->costs) {
+			weir_estimates_write(estimates, service, now_ns);
+		}
+		if (service->window) {
+			publish |= weir_estimates_adjust_window(estimates, service);
+		}
+		if (service->weights) {
+			publish |= weir_estimates_adjust_weights(estimates, service, now_ns);
+		}
+	}
+	return publish;
+}
+
+// --- for the API and the tests ------------------------------------------------------------
+
+struct weir_estimate weir_estimates_backend(
+	const struct weir_estimates *estimates, uint16_t id, uint64_t now_ns) {
+	struct weir_estimate estimate = {0};
+	struct weir_moving_stats stats;
+
+	if (id < estimates->ids && estimates->backend[id].times != NULL) {
+		weir_moving_read(estimates->backend[id].times, &stats);
+		estimate.collected = true;
+		estimate.service_ns = weir_estimates_cost(&estimates->backend[id], now_ns);
+		estimate.samples = stats.count;
+	}
+	return estimate;
+}
+
+struct weir_estimates_extent weir_estimates_extent(const struct weir_estimates *estimates) {
+	struct weir_estimates_extent extent = {
+		.services = estimates->services, .samples = estimates->samples};
+
+	for (uint32_t id = 0; id < estimates->ids; id++) {
+		extent.backends += estimates->backend[id].times != NULL ||
+				   estimates->backend[id].capability != NULL;
+	}
+	return extent;
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What the files estimates*.c share.
+#pragma once
+
+#include "capability.h"
+#include "estimates.h"
+#include "moving.h"
+
+// One service that needs something.
+struct service_estimates {
+	char name[WEIR_NAME_BYTES];
+	uint16_t id;
+	bool costs; // of its backends
+	bool window; // how long an error counts
+	bool weights; // out of reports
+	bool weights_known; // two backends reported since we began
+	bool changed; // a cost may have changed
+	bool inherits; // what the segment holds as costs is in the measure of ours
+	uint64_t times_pass; // when its statistics of times began
+	enum weir_policy policy;
+	struct weir_config_policy config; // a copy
+	struct weir_moving *times; // of all its flows, for the window
+	uint64_t seen; // pass of weir_estimates_follow
+	uint64_t adopted_until_ns; // weights of the process before hold
+	uint32_t count; // members
+	uint32_t room;
+	uint16_t *member; // [room] backend ids
+	uint64_t *cost; // [room]
+	double *capability; // [room]
+	uint32_t *weight; // [room]
+};
+
+// One backend id. Zeroed: not collected.
+struct backend_estimates {
+	struct service_estimates *service;
+	struct weir_moving *times; // with service->costs
+	struct weir_capability *capability; // with service->weights
+	uint64_t times_pass; // the service's, when times was made
+	uint64_t owner; // who the id belongs to
+	uint64_t inherited_ns; // cost found in the segment, in force until
+	uint64_t inherited_until_ns;
+	bool ready; // for new flows, as of the last second
+};
+
+struct weir_estimates {
+	struct weir_tables *tables;
+	uint64_t pass;
+	uint64_t samples;
+	uint64_t epoch; // of the segment that costs were written to last
+	uint32_t first_worker; // whose ring is read first in the next turn
+	bool measures;
+	uint32_t services; // that need something
+	uint32_t ids; // elements of backend[]
+	struct service_estimates **service; // [WEIR_SERVICES_MAX], NULL while no service needs any
+	struct backend_estimates *backend; // [ids], NULL likewise
+};
+
+// --- estimates_times.c ---
+
+// Forget what the rings hold: it was measured for others.
+void weir_estimates_skip(struct weir_estimates *estimates);
+void weir_estimates_take(struct weir_estimates *estimates, uint64_t now_ns);
+// The estimate of one backend; 0 = unknown.
+uint64_t weir_estimates_cost(const struct backend_estimates *backend, uint64_t now_ns);
+// Write the costs of a service into the segment, when there is one.
+void weir_estimates_write(
+	struct weir_estimates *estimates, struct service_estimates *service, uint64_t now_ns);
+// Returns whether the tables are to be published.
+bool weir_estimates_adjust_window(
+	struct weir_estimates *estimates, struct service_estimates *service);
+
+// --- estimates_weights.c ---
+
+// Returns whether the tables are to be published.
+bool weir_estimates_adjust_weights(
+	struct weir_estimates *estimates, struct service_estimates *service, uint64_t now_ns);
+bool weir_estimates_is_ready(const struct weir_backend_state *state);

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Service times: from the workers' rings to the costs that policies read.
+#include <string.h>
+
+#include "estimates_private.h"
+
+#define TAKE_MAX 131072u // samples in one turn: some milliseconds
+#define WINDOW_MOST_MS 30000u
+#define WINDOW_TIMES 10 // the error window, in average service times
+
+static const struct weir_segment *segment_of(const struct weir_estimates *estimates) {
+	return estimates->tables != NULL ? weir_tables_segment(estimates->tables) : NULL;
+}
+
+void weir_estimates_skip(struct weir_estimates *estimates) {
+	const struct weir_segment *segment = segment_of(estimates);
+
+	for (uint32_t worker = 0; segment != NULL && worker < segment->workers; worker++) {
+		struct weir_sample_ring *ring = &segment->samples[worker];
+		uint64_t tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
+
+		__atomic_store_n(&ring->head, tail, __ATOMIC_RELEASE);
+	}
+}
+
+// The id comes from the other process.
+static void take_sample(
+	struct weir_estimates *estimates, uint16_t id, uint64_t service_ns, uint64_t now_ns) {
+	struct backend_estimates *backend;
+	struct service_estimates *service;
+
+	estimates->samples++;
+	if (id >= estimates->ids || estimates->backend[id].service == NULL) {
+		return; // of a backend that left
+	}
+	backend = &estimates->backend[id];
+	service = backend->service;
+	if (service->times != NULL) {
+		weir_moving_add(service->times, service_ns, now_ns);
+	}
+	if (backend->times != NULL && service->config.service_time == WEIR_SERVICE_TIME_FLOW) {
+		weir_moving_add(backend->times, service_ns, now_ns);
+		service->changed = true;
+	}
+}
+
+// Returns how many were taken.
+static uint32_t take_ring(struct weir_estimates *estimates, struct weir_sample_ring *ring,
+	uint32_t most, uint64_t now_ns) {
+	uint64_t tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
+	uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_RELAXED);
+	uint32_t n;
+
+	if (tail - head > WEIR_SAMPLES) {
+		__atomic_store_n(&ring->head, tail, __ATOMIC_RELEASE); // not what a worker writes
+		return 0;
+	}
+	n = tail - head < most ? (uint32_t)(tail - head) : most;
+	for (uint32_t i = 0; i < n; i++) {
+		const struct weir_sample *sample = &ring->sample[(head + i) & (WEIR_SAMPLES - 1)];
+
+		take_sample(estimates, __atomic_load_n(&sample->backend, __ATOMIC_RELAXED),
+			__atomic_load_n(&sample->service_ns, __ATOMIC_RELAXED), now_ns);
+	}
+	__atomic_store_n(&ring->head, head + n, __ATOMIC_RELEASE);
+	return n;
+}
+
+void weir_estimates_take(struct weir_estimates *estimates, uint64_t now_ns) {
+	const struct weir_segment *segment = segment_of(estimates);
+	uint32_t left = TAKE_MAX;
+
+	for (uint32_t i = 0; segment != NULL && i < segment->workers && left > 0; i++) {
+		uint32_t worker = (estimates->first_worker + i) % segment->workers;
+
+		left -= take_ring(estimates, &segment->samples[worker], left, now_ns);
+	}
+	estimates->first_worker++;
+}
+
+uint64_t weir_estimates_cost(const struct backend_estimates *backend, uint64_t now_ns) {
+	uint64_t stale_ns = backend->service->config.stale_ms * 1000000ull;
+	uint64_t cost = weir_moving_estimate_ns(backend->times, now_ns, stale_ns);
+
+	return cost == 0 && now_ns < backend->inherited_until_ns ? backend->inherited_ns : cost;
+}
+
+void weir_estimates_write(
+	struct weir_estimates *estimates, struct service_estimates *service, uint64_t now_ns) {
+	const struct weir_segment *segment = segment_of(estimates);
+
+	service->changed = false;
+	if (segment == NULL) {
+		return;
+	}
+	for (uint32_t i = 0; i < service->count; i++) {
+		service->cost[i] =
+			weir_estimates_cost(&estimates->backend[service->member[i]], now_ns);
+	}
+	weir_moving_costs(service->cost, service->count, service->cost);
+	for (uint32_t i = 0; i < service->count; i++) {
+		if (service->member[i] < segment->max_backends) {
+			__atomic_store_n(&segment->costs[service->member[i]], service->cost[i],
+				__ATOMIC_RELAXED);
+		}
+	}
+}
+
+bool weir_estimates_adjust_window(
+	struct weir_estimates *estimates, struct service_estimates *service) {
+	struct weir_moving_stats stats;
+	struct weir_service_state state;
+	uint64_t ms, now_ms;
+
+	weir_moving_read(service->times, &stats);
+	if (stats.window_count == 0 ||
+		weir_tables_service(estimates->tables, service->id, &state) < 0) {
+		return false;
+	}
+	ms = stats.mean_ns / (1000000 / WINDOW_TIMES);
+	ms = ms < WEIR_ERROR_WINDOW_LEAST_MS ? WEIR_ERROR_WINDOW_LEAST_MS : ms;
+	ms = ms > WINDOW_MOST_MS ? WINDOW_MOST_MS : ms;
+	now_ms = state.settings.error_window_ms;
+	// By half more or a third less: else it would be published again and again.
+	if (ms * 2 <= now_ms * 3 && now_ms * 2 <= ms * 3) {
+		return false;
+	}
+	return weir_tables_set_error_window(estimates->tables, service->id, (uint32_t)ms) == 0;
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Recent: what happened within about the last minute, from a look at the counters every
+// WEIR_RECENT_STEP_S seconds: new flows by backend, flows past their limit by service.
+//
+// Threads: one. No clock of its own.
+#pragma once
+
+#include "segment.h"
+
+#define WEIR_RECENT_STEP_S 5
+#define WEIR_RECENT_LOOKS 13 // the oldest is 60 s before the newest
+
+struct weir_recent { // zeroed at first
+	uint64_t (*new_flows)[WEIR_RECENT_LOOKS]; // [backends]
+	uint64_t (*limited)[WEIR_RECENT_LOOKS]; // [services]
+	uint32_t backends, services; // elements
+	uint32_t looks; // taken so far, up to WEIR_RECENT_LOOKS
+	uint32_t next; // index of the next one
+};
+
+void weir_recent_fini(struct weir_recent *recent);
+
+// Begin with this segment: what it has counted so far is the past.
+void weir_recent_reset(struct weir_recent *recent);
+// Look. backends, services: ids in use are below. Without memory nothing is taken.
+void weir_recent_take(struct weir_recent *recent, const struct weir_segment *segment,
+	uint32_t backends, uint32_t services);
+
+// New flows of a backend since the oldest look, 60 to 65 s ago or when it was first seen.
+uint64_t weir_recent_new_flows(
+	const struct weir_recent *recent, const struct weir_segment *segment, uint32_t backend);
+// Flows of a service that were given out past the limit, or refused, in that time.
+uint64_t weir_recent_limited(
+	const struct weir_recent *recent, const struct weir_segment *segment, uint32_t service);

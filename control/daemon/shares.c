@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "shares.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "api_counters.h"
+
+struct whole { // of a service
+	struct weir_service_state state;
+	double known_costs; // sum
+	uint32_t known;
+	double aim; // sum of what weir_shares_effective is a part of
+	uint64_t new_flows;
+	uint64_t recent;
+};
+
+struct weir_shares {
+	const struct weir_daemon *daemon;
+	uint32_t only; // service, or WEIR_SHARES_ALL
+	struct whole *whole; // [WEIR_SERVICES_MAX]
+};
+
+static double cost_of(const struct weir_shares *shares, uint16_t id) {
+	const struct weir_segment *segment = shares->daemon->segment;
+
+	return segment != NULL && id < segment->max_backends
+		       ? (double)__atomic_load_n(&segment->costs[id], __ATOMIC_RELAXED)
+		       : 0;
+}
+
+static bool concerns(const struct weir_shares *shares, uint16_t service) {
+	return service < WEIR_SERVICES_MAX &&
+	       (shares->only == WEIR_SHARES_ALL || shares->only == service);
+}
+
+// A part of whole->aim.
+static double aim_of(const struct weir_shares *shares, const struct weir_backend_state *of) {
+	const struct whole *whole = &shares->whole[of->service_id];
+	double parts = (double)weir_tables_backend_parts(shares->daemon->tables, of->id);
+	double cost;
+
+	if ((weir_policy_needs((enum weir_policy)whole->state.policy) & WEIR_NEEDS_COST) == 0) {
+		return parts;
+	}
+	cost = cost_of(shares, of->id);
+	if (cost == 0) {
+		cost = whole->known > 0 ? whole->known_costs / whole->known : 1;
+	}
+	return parts / cost;
+}
+
+static void add_backend(struct weir_shares *shares, uint16_t id, bool second_pass) {
+	const struct weir_daemon *daemon = shares->daemon;
+	struct weir_backend_state state;
+	struct whole *whole;
+	double cost;
+
+	if (weir_tables_backend(daemon->tables, id, &state) < 0 ||
+		!concerns(shares, state.service_id)) {
+		return;
+	}
+	whole = &shares->whole[state.service_id];
+	if (second_pass) {
+		whole->aim += aim_of(shares, &state);
+		return;
+	}
+	cost = cost_of(shares, id);
+	whole->known += cost > 0;
+	whole->known_costs += cost;
+	whole->new_flows += weir_sum_backend(daemon->segment, id).new_flows;
+	whole->recent += weir_recent_new_flows(&daemon->recent, daemon->segment, id);
+}
+
+int weir_shares_create(
+	const struct weir_daemon *daemon, uint32_t service, struct weir_shares **ret) {
+	uint32_t ids = weir_tables_backend_ids(daemon->tables);
+	struct weir_shares *shares = calloc(1, sizeof(*shares));
+
+	if (shares == NULL) {
+		return -ENOMEM;
+	}
+	shares->daemon = daemon;
+	shares->only = service;
+	shares->whole = calloc(WEIR_SERVICES_MAX, sizeof(shares->whole[0]));
+	if (shares->whole == NULL) {
+		free(shares);
+		return -ENOMEM;
+	}
+	for (uint32_t id = 0; id < WEIR_SERVICES_MAX; id++) {
+		if (concerns(shares, (uint16_t)id)) {
+			weir_tables_service(daemon->tables, (uint16_t)id, &shares->whole[id].state);
+		}
+	}
+	for (uint32_t pass = 0; pass < 2; pass++) {
+		for (uint32_t id = 0; id < ids; id++) {
+			add_backend(shares, (uint16_t)id, pass == 1);
+		}
+	}
+	*ret = shares;
+	return 0;
+}
+
+void weir_shares_free(struct weir_shares *shares) {
+	if (shares != NULL) {
+		free(shares->whole);
+		free(shares);
+	}
+}
+
+static double percent(double part, double whole) {
+	return whole > 0 ? 100.0 * part / whole : 0;
+}
+
+double weir_shares_effective(
+	const struct weir_shares *shares, const struct weir_backend_state *of) {
+	return concerns(shares, of->service_id)
+		       ? percent(aim_of(shares, of), shares->whole[of->service_id].aim)
+		       : 0;
+}
+
+double weir_shares_achieved(const struct weir_shares *shares, const struct weir_backend_state *of) {
+	if (!concerns(shares, of->service_id)) {
+		return 0;
+	}
+	return percent((double)weir_sum_backend(shares->daemon->segment, of->id).new_flows,
+		(double)shares->whole[of->service_id].new_flows);
+}
+
+double weir_shares_recent(const struct weir_shares *shares, const struct weir_backend_state *of) {
+	const struct weir_daemon *daemon = shares->daemon;
+
+	if (!concerns(shares, of->service_id) || shares->whole[of->service_id].recent == 0) {
+		return -1;
+	}
+	return percent((double)weir_recent_new_flows(&daemon->recent, daemon->segment, of->id),
+		(double)shares->whole[of->service_id].recent);
+}

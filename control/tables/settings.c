@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <errno.h>
+
+#include "state.h"
+
+enum weir_policy weir_service_policy(const struct weir_service_entry *service) {
+	return service->runtime_policy != WEIR_POLICY_UNSET
+		       ? (enum weir_policy)service->runtime_policy
+		       : (enum weir_policy)service->configured_policy;
+}
+
+bool weir_service_takes_reports(const struct weir_service_entry *service) {
+	return service->config != NULL &&
+	       service->config->policy.weights == WEIR_WEIGHTS_REPORTED &&
+	       weir_service_policy(service) == WEIR_POLICY_WEIGHTED_ROUND_ROBIN;
+}
+
+static uint32_t error_window_ms(
+	const struct weir_service_entry *service, const struct weir_config_policy *config) {
+	return config->error_window_ms > 0    ? config->error_window_ms
+	       : service->error_window_ms > 0 ? service->error_window_ms
+					      : WEIR_ERROR_WINDOW_LEAST_MS;
+}
+
+struct weir_policy_settings weir_service_settings(const struct weir_service_entry *service) {
+	const struct weir_config_policy *config = &service->config->policy;
+	const struct weir_config_flow_control *flow_control = &service->config->flow_control;
+	enum weir_policy policy = weir_service_policy(service);
+	struct weir_policy_settings settings = {
+		.policy = (uint8_t)policy,
+		.needs = weir_policy_needs(policy),
+		.when_exhausted = (uint8_t)flow_control->when_exhausted,
+		.max_active_flows = flow_control->max_active_flows,
+		.error_window_ms = WEIR_ERROR_WINDOW_LEAST_MS, // unused, but never 0
+	};
+	bool costs = (settings.needs & WEIR_NEEDS_COST) != 0;
+	bool errors = (settings.needs & WEIR_NEEDS_ERRORS) != 0;
+
+	if (errors) {
+		settings.error_window_ms = error_window_ms(service, config);
+	}
+	if ((costs && config->service_time == WEIR_SERVICE_TIME_FLOW) ||
+		(errors && config->error_window_ms == 0)) {
+		settings.needs |= WEIR_NEEDS_TIMES;
+	}
+	settings.documented_rounds = (settings.needs & WEIR_NEEDS_ROUNDS) != 0 &&
+				     config->rounds == WEIR_ROUNDS_DOCUMENTED;
+	return settings;
+}
+
+void weir_service_follow_policy(struct weir_state *state, struct weir_service_entry *service) {
+	const struct weir_config_policy *config = &service->config->policy;
+	bool changed = service->configured_policy != config->name;
+	bool misfit = service->runtime_policy != WEIR_POLICY_UNSET &&
+		      weir_config_policy_misfit(
+			      config, (enum weir_policy)service->runtime_policy) != NULL;
+
+	if (changed || misfit) {
+		service->configured_policy = (uint8_t)config->name;
+		service->runtime_policy = WEIR_POLICY_UNSET;
+		service->policy_set = false;
+		state->identity_dirty = true;
+	}
+	for (uint16_t link = service->first; link != 0 && !weir_service_takes_reports(service);
+		link = state->backends[link - 1].next) {
+		state->backends[link - 1].reported_weight = 0; // of another time
+	}
+}
+
+// --- changes, from outside ----------------------------------------------------------------
+
+static struct weir_service_entry *live_service(struct weir_tables *tables, uint16_t id) {
+	struct weir_state *state = tables->state;
+
+	if (id >= state->service_ids || state->services[id].stage != WEIR_STAGE_LIVE ||
+		state->services[id].config == NULL) {
+		return NULL;
+	}
+	return &state->services[id];
+}
+
+int weir_tables_set_policy(struct weir_tables *tables, uint16_t id, uint8_t policy) {
+	struct weir_service_entry *service = live_service(tables, id);
+
+	if (service == NULL) {
+		return -ENOENT;
+	}
+	if (policy != WEIR_POLICY_UNSET &&
+		(policy >= WEIR_POLICY_COUNT || weir_config_policy_misfit(&service->config->policy,
+							(enum weir_policy)policy) != NULL)) {
+		return -EINVAL;
+	}
+	service->policy_set = true;
+	if (service->runtime_policy != policy) {
+		service->runtime_policy = policy;
+		tables->state->identity_dirty = true;
+		weir_state_mark_service(tables->state, id);
+	}
+	return 0;
+}
+
+int weir_tables_set_error_window(struct weir_tables *tables, uint16_t id, uint32_t ms) {
+	struct weir_service_entry *service = live_service(tables, id);
+
+	if (service == NULL) {
+		return -ENOENT;
+	}
+	if (service->error_window_ms != ms) {
+		service->error_window_ms = ms;
+		weir_state_mark_service(tables->state, id);
+	}
+	return 0;
+}
+
+int weir_tables_set_reported_weight(struct weir_tables *tables, uint16_t id, uint32_t weight) {
+	struct weir_state *state = tables->state;
+	struct weir_backend_entry *backend;
+
+	if (id >= state->backend_ids || state->backends[id].stage != WEIR_STAGE_LIVE) {
+		return -ENOENT;
+	}
+	backend = &state->backends[id];
+	if (backend->reported_weight != weight) {
+		backend->reported_weight = weight;
+		weir_state_mark_service(state, backend->service);
+	}
+	return 0;
+}

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Flow buckets: the memory layout of the flow table, and the fast half of a look-up, inlined into
+// the pipeline. Everything else is in flow_table.c.
+//
+// Layout. A bucket is what one look-up reads: four IPv4 flows in one cache line, three IPv6 flows
+// in two. The keys of a bucket lie side by side, so that one comparison of vectors answers for all
+// of its flows. A flow lives in one of two buckets told by its hash, the first if there was room
+// (bucketized cuckoo hashing, Erlingsson et al. 2006).
+//
+// Word. All else that is known of a flow is one word: state, time of the last packet, backend. For
+// the usual packet the new word is the old one's backend and a stamp that depends only on the
+// event, the state and the time: stamps are made once per burst.
+//
+// Time is kept in ticks of the state: 13 bits, which wrap after two timeouts or more, and after
+// WEIR_FLOW_WRAP_NS_MIN. The sweep ends flows long before that.
+//
+// Threads: as flow_table.h.
+#pragma once
+
+#include <string.h>
+
+#include <rte_branch_prediction.h>
+#include <rte_common.h>
+#include <rte_prefetch.h>
+
+#include "flow_table.h"
+
+#define WEIR_FLOW_SLOTS4 4u
+#define WEIR_FLOW_SLOTS6 3u
+
+// Where a flow stands, in three bits; enum weir_flow_state is what users are told.
+enum weir_flow_phase {
+	WEIR_PHASE_FREE, // no flow
+	WEIR_PHASE_SYN_SEEN,
+	WEIR_PHASE_ESTABLISHED,
+	WEIR_PHASE_CLOSING, // after FIN
+	WEIR_PHASE_RESET, // after RST; data shows that it was forged
+	WEIR_PHASE_WAITING, // begun in the place of another flow, beyond the half-open limit
+	WEIR_PHASE_UDP,
+};
+#define WEIR_FLOW_PHASES 7u
+
+#define WEIR_WORD_PHASE_SHIFT 29
+#define WEIR_WORD_LAST_SHIFT 16
+#define WEIR_WORD_LAST_MASK 0x1fffu
+#define WEIR_WORD_BACKEND 0xffffu
+#define WEIR_FLOW_WRAP_NS_MIN 16000000000ull
+
+struct weir_flow_bucket4 {
+	uint32_t source[4];
+	uint32_t destination[4];
+	uint32_t ports[4]; // source port in the low half
+	uint32_t word[4];
+} __attribute__((aligned(64)));
+_Static_assert(sizeof(struct weir_flow_bucket4) == 64, "one cache line");
+
+struct weir_flow_bucket6 {
+	uint8_t source[3][16];
+	uint8_t destination[3][16];
+	uint32_t ports[3];
+	uint32_t word[3];
+	uint16_t tag[3]; // of the hash: tells which of the three to compare
+	uint16_t reserved;
+} __attribute__((aligned(128)));
+_Static_assert(sizeof(struct weir_flow_bucket6) == 128, "two cache lines");
+
+struct weir_flow_part { // the flows of one family
+	void *buckets;
+	uint32_t *starts; // per slot: when it began, in ticks of 2^14 ns; 0 = not measured
+	uint32_t slots; // of a bucket
+	uint32_t bucket_count;
+	uint32_t capacity; // flows
+	uint32_t count;
+	uint32_t half_open;
+	uint32_t half_open_max;
+	uint32_t sweep_next; // bucket
+	uint64_t sweep_rate; // buckets per 2^20 ns, 16 fractional bits
+	uint64_t sweep_debt; // buckets due, 16 fractional bits
+};
+
+// Per event and phase: what the word becomes but for its backend; 0 = no usual packet.
+struct weir_flow_stamps {
+	uint32_t word[WEIR_FLOW_EVENTS][8];
+};
+
+struct weir_flow_table {
+	struct weir_flow_stamps stamps;
+	struct weir_flow_part part4;
+	struct weir_flow_part part6;
+	uint32_t timeout_ticks[8]; // by phase
+	uint8_t shift[8]; // tick of a phase = 2^shift ns
+	bool measuring; // a start was ever remembered
+	uint64_t hash_seed;
+	struct weir_flow_listener listener;
+	uint64_t swept_ns;
+	uint64_t evicted;
+};
+
+// --- where a flow may be --------------------------------------------------------------------
+
+static inline uint32_t weir_flow_first_bucket(uint32_t bucket_count, uint64_t hash) {
+	return (uint32_t)(((hash & 0xffffffffu) * bucket_count) >> 32);
+}
+
+// Told by other bits than the first one, and than a worker's share of all hashes.
+static inline uint32_t weir_flow_second_bucket(uint32_t bucket_count, uint64_t hash) {
+	uint32_t mixed = (uint32_t)(hash ^ hash >> 32) * 0x9e3779b1u;
+
+	return (uint32_t)(((uint64_t)mixed * bucket_count) >> 32);
+}
+
+static inline uint16_t weir_flow_tag6(uint64_t hash) {
+	return (uint16_t)(hash >> 44);
+}
+
+static inline struct weir_flow_bucket4 *weir_flow_bucket4_at(
+	const struct weir_flow_table *table, uint32_t bucket) {
+	return &((struct weir_flow_bucket4 *)table->part4.buckets)[bucket];
+}
+
+static inline struct weir_flow_bucket6 *weir_flow_bucket6_at(
+	const struct weir_flow_table *table, uint32_t bucket) {
+	return &((struct weir_flow_bucket6 *)table->part6.buckets)[bucket];
+}
+
+// --- prefetch -------------------------------------------------------------------------------
+
+// Fetch the first place of a flow: what a look-up reads first. gcc 12 takes a function that does
+// nothing but __builtin_prefetch for one without effect and drops its calls, unless it is always
+// inlined.
+static __rte_always_inline void weir_flow_prefetch(
+	const struct weir_flow_table *table, uint8_t family, uint64_t hash) {
+	if (likely(family == 4)) {
+		__builtin_prefetch(weir_flow_bucket4_at(table,
+					   weir_flow_first_bucket(table->part4.bucket_count, hash)),
+			1, 3);
+	} else {
+		const uint8_t *bucket = (const uint8_t *)weir_flow_bucket6_at(
+			table, weir_flow_first_bucket(table->part6.bucket_count, hash));
+
+		__builtin_prefetch(bucket, 0, 3);
+		__builtin_prefetch(bucket + 64, 1, 3);
+	}
+}
+
+// Fetch the second place of a flow that is not in the first.
+static __rte_always_inline void weir_flow_prefetch_second(
+	const struct weir_flow_table *table, uint8_t family, uint64_t hash) {
+	if (likely(family == 4)) {
+		rte_prefetch0(weir_flow_bucket4_at(
+			table, weir_flow_second_bucket(table->part4.bucket_count, hash)));
+	} else {
+		const uint8_t *bucket = (const uint8_t *)weir_flow_bucket6_at(
+			table, weir_flow_second_bucket(table->part6.bucket_count, hash));
+
+		rte_prefetch0(bucket);
+		rte_prefetch0(bucket + 64);
+	}
+}
+
+// --- comparison -----------------------------------------------------------------------------
+
+// One bit per slot that holds the key; free slots hold anything.
+static inline unsigned int weir_flow_match4(const struct weir_flow_bucket4 *bucket, uint32_t source,
+	uint32_t destination, uint32_t ports) {
+	unsigned int match = 0;
+
+#ifdef __SSE2__
+	typedef uint32_t lanes __attribute__((vector_size(16)));
+	typedef float floats __attribute__((vector_size(16)));
+	lanes same = (lanes)(*(const lanes *)bucket->source == source) &
+		     (lanes)(*(const lanes *)bucket->destination == destination) &
+		     (lanes)(*(const lanes *)bucket->ports == ports);
+
+	match = (unsigned int)__builtin_ia32_movmskps((floats)same);
+#else
+	for (unsigned int slot = 0; slot < WEIR_FLOW_SLOTS4; slot++) {
+		match |= (unsigned int)((bucket->source[slot] ^ source) == 0 &
+					(bucket->destination[slot] ^ destination) == 0 &
+					(bucket->ports[slot] ^ ports) == 0)
+			 << slot;
+	}
+#endif
+	return match;
+}
+
+static inline bool weir_flow_equals6(const struct weir_flow_bucket6 *bucket, unsigned int slot,
+	const struct weir_flow_key *key) {
+	uint64_t a[4], b[4];
+	uint32_t ports;
+
+	memcpy(a, bucket->source[slot], 16);
+	memcpy(a + 2, bucket->destination[slot], 16);
+	memcpy(b, key->source, 32); // destination follows source
+	memcpy(&ports, &key->source_port, 4);
+	return ((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3]) |
+		       (bucket->ports[slot] ^ ports)) == 0;
+}
+
+// --- the usual packet -----------------------------------------------------------------------
+
+// Make the stamps of a burst: at its begin.
+void weir_flow_stamp(struct weir_flow_table *table, uint64_t now_ns);
+
+// Write the word of a flow that a usual packet came for. False, and nothing changed, when the
+// packet is not usual: the state would change, or the slot is free. A flow that has expired and was
+// not swept yet lives on.
+static inline bool weir_flow_refresh(
+	const struct weir_flow_table *table, uint32_t *word, enum weir_flow_event event) {
+	uint32_t old = *word;
+	unsigned int phase = old >> WEIR_WORD_PHASE_SHIFT;
+	uint32_t stamp = table->stamps.word[event][phase];
+
+	if (unlikely(stamp == 0)) {
+		return false;
+	}
+	*word = (old & WEIR_WORD_BACKEND) | stamp;
+	return true;
+}
+
+// The word of the flow with this key in a bucket, or NULL. Where two protocols have the same key it
+// may be the other one's: weir_flow_refresh refuses that, and weir_flow_lookup sorts it out.
+static inline uint32_t *weir_flow_find4(
+	struct weir_flow_bucket4 *bucket, const struct weir_flow_key *key) {
+	uint32_t source, destination, ports;
+	unsigned int match;
+
+	memcpy(&source, key->source, 4);
+	memcpy(&destination, key->destination, 4);
+	memcpy(&ports, &key->source_port, 4);
+	match = weir_flow_match4(bucket, source, destination, ports);
+	return match != 0 ? &bucket->word[__builtin_ctz(match)] : NULL;
+}
+
+static inline uint32_t *weir_flow_find6(
+	struct weir_flow_bucket6 *bucket, const struct weir_flow_key *key, uint64_t hash) {
+	uint16_t tag = weir_flow_tag6(hash);
+	unsigned int slot = bucket->tag[1] == tag ? 1 : 0;
+
+	slot = bucket->tag[2] == tag ? 2 : slot;
+	return weir_flow_equals6(bucket, slot, key) ? &bucket->word[slot] : NULL;
+}

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// New flows: everything that happens when a flow begins or ends. The choice of its backend, its
+// entry into the flow table, and whom its begin and its end concern: counters, the policy, and
+// the samples of service times. Kept out of pipeline.c so that the usual way of a packet stays
+// dense in the instruction cache.
+#include "burst.h"
+
+// --- begin and end --------------------------------------------------------------------------
+
+// The client of a service: this worker's state of its policy.
+static struct weir_policy_client *client_of(struct weir_pipeline *pipeline, uint16_t service) {
+	return &pipeline->clients[service];
+}
+
+void weir_burst_flow_started(struct weir_pipeline *pipeline, uint16_t backend, uint16_t service,
+	enum weir_flow_event event, uint64_t now_ns) {
+	struct weir_share_counters *of_backend = weir_burst_backend_counters(pipeline, backend);
+	struct weir_share_counters *of_service = weir_burst_service_counters(pipeline, service);
+
+	if (unlikely(pipeline->owner[backend] != service)) { // the id was given to another backend
+		pipeline->policy.backends[backend] = (struct weir_policy_backend){0};
+		pipeline->owner[backend] = service;
+	}
+	pipeline->pending.flow_new++;
+	weir_counter_add(&of_backend->new_flows, 1);
+	weir_counter_add(&of_backend->active_flows, 1);
+	weir_counter_add(&of_service->new_flows, 1);
+	weir_counter_add(&of_service->active_flows, 1);
+	if (likely(event != WEIR_FLOW_EVENT_FIN && event != WEIR_FLOW_EVENT_RST)) {
+		weir_counter_add(&of_backend->open_flows, 1);
+		weir_counter_add(&of_service->open_flows, 1);
+		weir_policy_started(
+			&pipeline->policy, client_of(pipeline, service), backend, now_ns);
+	}
+}
+
+// Control may be behind or dead: then samples are lost, nothing waits.
+static void sample(struct weir_pipeline *pipeline, uint16_t backend, uint64_t service_ns) {
+	struct weir_sample_ring *ring = &pipeline->segment->samples[pipeline->worker];
+	uint64_t tail = ring->tail;
+
+	if (tail - __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE) >= WEIR_SAMPLES) {
+		weir_counter_add(&ring->lost, 1);
+		return;
+	}
+	ring->sample[tail % WEIR_SAMPLES] =
+		(struct weir_sample){.service_ns = service_ns, .backend = backend};
+	__atomic_store_n(&ring->tail, tail + 1, __ATOMIC_RELEASE);
+}
+
+static void flow_finished(
+	void *context, uint16_t backend, enum weir_outcome outcome, uint64_t service_ns) {
+	struct weir_pipeline *pipeline = context;
+	uint16_t service = pipeline->owner[backend];
+	struct weir_share_counters *of_backend = weir_burst_backend_counters(pipeline, backend);
+	struct weir_share_counters *of_service = weir_burst_service_counters(pipeline, service);
+	bool error = outcome == WEIR_OUTCOME_REFUSED || outcome == WEIR_OUTCOME_UNANSWERED;
+
+	weir_counter_add(&of_backend->open_flows, (uint64_t)-1);
+	weir_counter_add(&of_service->open_flows, (uint64_t)-1);
+	weir_counter_add(&of_backend->errors, error);
+	weir_counter_add(&of_service->errors, error);
+	weir_policy_ended(&pipeline->policy, client_of(pipeline, service), backend, outcome,
+		pipeline->now_ns);
+	if (service_ns != 0 && outcome == WEIR_OUTCOME_COMPLETED) {
+		sample(pipeline, backend, service_ns);
+	}
+}
+
+static void flow_resumed(void *context, uint16_t backend) {
+	struct weir_pipeline *pipeline = context;
+	uint16_t service = pipeline->owner[backend];
+
+	weir_counter_add(&weir_burst_backend_counters(pipeline, backend)->open_flows, 1);
+	weir_counter_add(&weir_burst_service_counters(pipeline, service)->open_flows, 1);
+	weir_policy_started(
+		&pipeline->policy, client_of(pipeline, service), backend, pipeline->now_ns);
+}
+
+static void count_end(struct weir_share_counters *counters, enum weir_flow_end end) {
+	weir_counter_add(&counters->active_flows, (uint64_t)-1);
+	weir_counter_add(&counters->completed, end == WEIR_FLOW_END_COMPLETED);
+	weir_counter_add(&counters->refused, end == WEIR_FLOW_END_REFUSED);
+	weir_counter_add(&counters->timed_out, end == WEIR_FLOW_END_TIMED_OUT);
+}
+
+static void flow_ended(void *context, uint16_t backend, enum weir_flow_end end) {
+	struct weir_pipeline *pipeline = context;
+
+	pipeline->pending.flow_expired += end == WEIR_FLOW_END_TIMED_OUT;
+	count_end(weir_burst_backend_counters(pipeline, backend), end);
+	count_end(weir_burst_service_counters(pipeline, pipeline->owner[backend]), end);
+}
+
+struct weir_flow_listener weir_burst_listener(struct weir_pipeline *pipeline) {
+	return (struct weir_flow_listener){.finished = flow_finished,
+		.resumed = flow_resumed,
+		.ended = flow_ended,
+		.context = pipeline};
+}
+
+// --- choice ---------------------------------------------------------------------------------
+
+// Choose a backend for the packet's flow, which has none: as the policy says for a flow's first
+// packet, else consistently. False when there is none: the packet was dropped under its reason.
+static bool choose(struct weir_burst *b, struct weir_descriptor *d) {
+	struct weir_pipeline *pipeline = b->pipeline;
+	uint16_t service = d->verdict.service;
+	const struct weir_selection_view *view = weir_reader_selection(&pipeline->reader, service);
+	struct weir_policy_client *client = client_of(pipeline, service);
+	struct weir_chosen chosen;
+
+	if (d->event == WEIR_FLOW_EVENT_DATA) {
+		// In the middle of a connection: another instance, or this one before it was
+		// restarted, chose its backend by the same table.
+		uint16_t backend = weir_burst_choose_consistent(pipeline, service, d->hash);
+
+		d->verdict.backend = backend;
+		if (backend == WEIR_BACKEND_NONE) {
+			weir_burst_drop(b, d, WEIR_DROP_NO_BACKEND);
+		}
+		return backend != WEIR_BACKEND_NONE;
+	}
+	if (unlikely(pipeline->adopted[service] != view->ref)) {
+		weir_policy_adopt(&pipeline->policy, client, &view->table, b->now_ns);
+		pipeline->adopted[service] = view->ref;
+	}
+	chosen = weir_policy_choose(&pipeline->policy, client, &view->table, d->hash, b->now_ns);
+	if (unlikely(chosen.how != WEIR_CHOSEN)) {
+		if (chosen.how == WEIR_CHOSEN_NOBODY) {
+			weir_burst_drop(b, d, WEIR_DROP_NO_BACKEND);
+			return false;
+		}
+		if (chosen.how == WEIR_CHOSEN_REJECTED) {
+			weir_counter_add(
+				&weir_burst_service_counters(pipeline, service)->rejected, 1);
+			weir_burst_drop(b, d, WEIR_DROP_FLOW_CONTROL);
+			return false;
+		}
+		weir_counter_add(&weir_burst_service_counters(pipeline, service)->spilled, 1);
+		weir_counter_add(&weir_burst_backend_counters(pipeline, chosen.id)->spilled, 1);
+	}
+	d->verdict.backend = chosen.id;
+	return true;
+}
+
+struct weir_flow_start weir_burst_flow_start(
+	const struct weir_burst *b, const struct weir_descriptor *d) {
+	const struct weir_policy_client *client = client_of(b->pipeline, d->verdict.service);
+
+	return (struct weir_flow_start){.now_ns = b->now_ns,
+		.event = (enum weir_flow_event)d->event,
+		.backend = d->verdict.backend,
+		.measured = (client->settings.needs & WEIR_NEEDS_TIMES) != 0};
+}
+
+// --- stage: new flows -----------------------------------------------------------------------
+
+// May a packet without a flow begin one? Not the last packets of a flow, and not a SYN ACK: no
+// client sends one, but the victims of forged SYNs do.
+static bool begins_flow(const struct weir_burst *b, unsigned int i) {
+	const struct weir_descriptor *d = &b->pipeline->descriptors[i];
+	const uint8_t *l4 =
+		rte_pktmbuf_mtod_offset(b->pkts[i], const uint8_t *, d->l3_offset + d->l4_offset);
+
+	switch ((enum weir_flow_event)d->event) {
+	case WEIR_FLOW_EVENT_FIN:
+	case WEIR_FLOW_EVENT_RST:
+		return false;
+	case WEIR_FLOW_EVENT_DATA:
+		return (l4[13] & WEIR_TCP_SYN) == 0;
+	case WEIR_FLOW_EVENT_SYN:
+	case WEIR_FLOW_EVENT_DATAGRAM:
+		break;
+	}
+	return true;
+}
+
+// The table is full. The flow's next packets will find no entry either: all of them must go where
+// the consistent choice says.
+static enum weir_choice untracked(struct weir_burst *b, struct weir_descriptor *d) {
+	uint16_t backend = weir_burst_choose_consistent(b->pipeline, d->verdict.service, d->hash);
+
+	b->pipeline->pending.flow_untracked++;
+	if (backend != WEIR_BACKEND_NONE) {
+		d->verdict.backend = backend;
+	}
+	return WEIR_CHOICE_UNTRACKED;
+}
+
+// Enter a flow that is not in the table, or restart the one at `flow` that has ended.
+static enum weir_choice enter_flow(struct weir_burst *b, unsigned int i, weir_flow_ref flow) {
+	struct weir_pipeline *pipeline = b->pipeline;
+	struct weir_descriptor *d = &pipeline->descriptors[i];
+	struct weir_flow_start start = weir_burst_flow_start(b, d);
+
+	if (flow >= 0) {
+		weir_flow_restart(pipeline->flows, flow, &start, WEIR_FLOW_END_COMPLETED);
+	} else {
+		if (!begins_flow(b, i)) {
+			return WEIR_CHOICE_UNTRACKED;
+		}
+		// One packet in the middle of a connection proves nothing: it may be forged. The
+		// flow stays half-open, limited as such, until its next packet.
+		if (start.event == WEIR_FLOW_EVENT_DATA) {
+			start.event = WEIR_FLOW_EVENT_SYN;
+			start.measured = false;
+		}
+		flow = weir_flow_insert(pipeline->flows, &d->key, d->hash, &start);
+		if (unlikely(flow < 0)) {
+			return untracked(b, d);
+		}
+	}
+	weir_burst_flow_started(
+		pipeline, d->verdict.backend, d->verdict.service, start.event, b->now_ns);
+	return WEIR_CHOICE_NEW;
+}
+
+static void begin(struct weir_burst *b, unsigned int i) {
+	struct weir_pipeline *pipeline = b->pipeline;
+	struct weir_descriptor *d = &pipeline->descriptors[i];
+	weir_flow_ref flow;
+
+	if (unlikely(b->services->buckets == NULL)) {
+		weir_burst_to_kernel(b, d); // no service yet, so nothing here is ours
+		return;
+	}
+	d->verdict.service = weir_burst_service(b, &d->key);
+	if (d->verdict.service == WEIR_SERVICE_NONE) {
+		weir_burst_to_kernel(b, d);
+		return;
+	}
+	// A packet before this one in the burst may have begun the flow.
+	flow = weir_flow_lookup(pipeline->flows, &d->key, d->hash, b->now_ns);
+	if (flow >= 0 && !weir_flow_advance(pipeline->flows, flow, (enum weir_flow_event)d->event,
+				 b->now_ns)) {
+		d->verdict.backend = weir_flow_backend(pipeline->flows, flow);
+		d->verdict.choice = WEIR_CHOICE_FLOW;
+		pipeline->pending.flow_hits++;
+	} else {
+		if (unlikely(!choose(b, d))) {
+			return;
+		}
+		d->verdict.choice = (uint8_t)enter_flow(b, i, flow);
+	}
+	b->forwards[b->forward_count++] = (uint8_t)i;
+}
+
+void weir_burst_begin(struct weir_burst *b) {
+	for (unsigned int k = 0; k < b->miss_count; k++) {
+		begin(b, b->misses[k]);
+		weir_burst_tell(b, b->misses[k]);
+	}
+}

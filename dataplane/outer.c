@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "outer.h"
+
+void weir_outer_adopt(struct weir_outer *outer, const struct weir_backend_row *row,
+	uint32_t generation, uint16_t backend, uint32_t ports, uint32_t services) {
+	const uint8_t ready = WEIR_BACKEND_PRESENT | WEIR_BACKEND_RESOLVED;
+	struct weir_row_head head;
+	uint32_t end, sum;
+
+	*outer = (struct weir_outer){.generation = generation};
+	if (row == NULL) {
+		return;
+	}
+	head = weir_encap_read(row);
+	end = (head.outer_family == 6 ? WEIR_OUTER_COPY6 : WEIR_OUTER_COPY4) - 2;
+	if ((head.flags & ready) != ready || !weir_encap_row_valid(&head) ||
+		head.header_bytes > end || head.port >= ports || head.service >= services ||
+		head.mtu <= weir_encap_outer_bytes(&head)) {
+		return;
+	}
+	outer->verdict = (struct weir_verdict){.action = WEIR_ACTION_FORWARD,
+		.reason = WEIR_REASON_NONE,
+		.port = head.port,
+		.backend = backend,
+		.service = head.service};
+	outer->inner_max = (uint16_t)(head.mtu - weir_encap_outer_bytes(&head));
+	// The row's sum is of numbers in host order, with protocol 4; one's complement sums may
+	// be swapped as a whole (RFC 1071, 2 B).
+	sum = (uint32_t)head.checksum_base + 0xffff - 4; // less 4, in one's complement
+	outer->checksum = rte_cpu_to_be_16(weir_checksum_fold18(sum));
+	outer->header_bytes = head.header_bytes;
+	outer->family = head.outer_family == 6 ? 6 : 4;
+	memcpy(outer->header + end - head.header_bytes, row->header, head.header_bytes);
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Outer: a worker's own copy of a backend's row, checked once and laid out for copying. Made by
+// pipeline.c when the first packet for a backend comes after a backend table was published.
+//
+// The copy is private memory, so nothing in it has to be checked again for each packet, and its
+// header lies such that it ends at a fixed place: copying it takes no lengths and no branches.
+//
+// Threads: part of a pipeline; its worker only.
+#pragma once
+
+#include "encap.h"
+
+#define WEIR_OUTER_COPY4 48u // bytes copied in front of the inner packet: outer IPv4
+#define WEIR_OUTER_COPY6 64u // outer IPv6
+
+// Two cache lines, of which an outer IPv4 header needs the first only.
+struct weir_outer {
+	struct weir_verdict verdict; // of a packet that goes here; choice left out
+	uint32_t generation; // of the backend table that this was copied from; 0 = of none
+	uint16_t inner_max; // longest inner packet, bytes; 0 = not usable: rare.c tells why
+	uint16_t checksum; // IPv4: folded sum of the header's constant words, as in memory
+	uint8_t header_bytes; // Ethernet and outer IP
+	uint8_t family; // of the outer header
+	uint8_t header[62]; // ends at byte 48 (IPv4) or 64 (IPv6) behind checksum
+	uint8_t reserved[48];
+};
+_Static_assert(sizeof(struct weir_outer) == 128, "two cache lines");
+_Static_assert(offsetof(struct weir_outer, header_bytes) == 16, "the copy begins here");
+
+// Fill from a row of the table of this generation. row NULL, or not usable as it is: inner_max 0.
+void weir_outer_adopt(struct weir_outer *outer, const struct weir_backend_row *row,
+	uint32_t generation, uint16_t backend, uint32_t ports, uint32_t services);
+
+// Is there any reason not to push the header as it is? Gathered without branches: each is rare.
+static inline unsigned int weir_outer_unusual(
+	const struct weir_outer *outer, const struct rte_mbuf *m, const struct weir_descriptor *d) {
+	unsigned int unusual = d->ip_bytes > outer->inner_max;
+
+	unusual |= m->nb_segs != 1;
+	unusual |= (uint32_t)m->data_off + d->l3_offset < WEIR_OUTER_COPY6;
+	return unusual;
+}
+
+// Replace the frame's Ethernet header by the backend's and put the outer IP header in between;
+// the frame's padding is cut off. As weir_encap_push, which the tests compare this with.
+static inline void weir_outer_push(
+	struct rte_mbuf *m, const struct weir_descriptor *d, const struct weir_outer *outer) {
+	const uint8_t *from = &outer->header_bytes;
+	uint32_t inner_off = (uint32_t)m->data_off + d->l3_offset;
+	uint8_t *inner = (uint8_t *)m->buf_addr + inner_off;
+	uint32_t bytes = outer->header_bytes;
+
+	if (likely(outer->family == 4)) {
+		uint16_t total = rte_cpu_to_be_16((uint16_t)(d->ip_bytes + WEIR_IPV4_BYTES));
+		uint32_t protocol = d->key.family == 4 ? 4 : 41;
+		uint32_t tos = (uint32_t)d->tos << 8;
+		uint32_t sum = (uint32_t)outer->checksum + tos + total + (protocol << 8);
+
+		rte_mov16(inner - 48, from);
+		rte_mov16(inner - 32, from + 16);
+		rte_mov16(inner - 16, from + 32);
+		weir_store32(inner - 20, 0x45u | tos | (uint32_t)total << 16);
+		weir_store32(
+			inner - 12, WEIR_OUTER_TTL | protocol << 8 |
+					    (uint32_t)(uint16_t)~weir_checksum_fold18(sum) << 16);
+	} else {
+		rte_mov16(inner - 64, from);
+		rte_mov16(inner - 48, from + 16);
+		rte_mov16(inner - 32, from + 32);
+		rte_mov16(inner - 16, from + 48);
+		weir_encap_ipv6(inner - WEIR_IPV6_BYTES, d);
+	}
+	m->data_off = (uint16_t)(inner_off - bytes);
+	m->pkt_len = bytes + d->ip_bytes;
+	m->data_len = (uint16_t)m->pkt_len;
+}

@@ -1,0 +1,460 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What each policy promises, with servers of different speed and clients that keep them busy."""
+import json
+import math
+import time
+from collections import Counter
+
+import clients
+from lab import BACKENDS, VIP4, lines, web
+from netns import wait_for
+from scenario import scenario
+from work import Servers, Work, work
+
+MILLISECONDS = dict(zip(BACKENDS, (10, 20, 40, 80)))
+WEIGHTS = dict(zip(BACKENDS, (320, 240, 160, 80)))
+EQUAL = {name: 100 for name in BACKENDS}
+CLIENTS = 12
+MEASURING = ("interleaved-weighted-round-robin", "time-weighted-round-robin", "fair-share")
+
+
+def policy(name, **settings):
+    return {"policy": {"name": name, **settings}}
+
+
+def set_policy(lab, name, service_name="work"):
+    lab.weirctl("service", "set", service_name, f"policy={name}")
+    assert shown(lab, service_name)["policy"] == name
+
+
+def weirctl_json(lab, *question):
+    return json.loads(lab.weirctl(*question, "--json")[1])
+
+
+def shown(lab, service_name="work"):
+    return weirctl_json(lab, "service", "show", service_name)[0]
+
+
+def counts(lab, field="new_flows", service_name="work"):
+    """{backend: a counter of it}, as weirctl shows it."""
+    return Counter({b["name"]: b[field]
+                    for b in weirctl_json(lab, "backend", "show", service_name + "/")})
+
+
+def shares(lab, field):
+    """{backend: something of its row}, as `weirctl service show work` shows it."""
+    return {row["backend"]: row[field] for row in shown(lab)["shares"]}
+
+
+def service_times_ms(lab):
+    """Mean or median, as configured; None when unknown or not measured."""
+    return shares(lab, "service_time_ms")
+
+
+def measured(lab, servers, count, at_once=CLIENTS):
+    """Make `count` requests. Who got how many: weirctl, servers and clients must agree."""
+    flows, accepted = counts(lab), servers.accepted()
+    with Work(lab.client, at_once, count) as load:
+        load.join()
+    served = load.served()
+    wait_for(f"weirctl to count {dict(served)}", lambda: counts(lab) - flows == served, 3)
+    assert servers.accepted() - accepted == served, (servers.accepted() - accepted, served)
+    return load
+
+
+def warm_up(lab, servers, count=200):
+    """Until control knows each backend's service time."""
+    def known():
+        measured(lab, servers, count)
+        return all(service_times_ms(lab).values())
+    wait_for("service times of all backends", known, 20)
+
+
+def spread(served, names=BACKENDS):
+    """Most loaded over least loaded."""
+    least = min(served[name] for name in names)
+    return max(served.values()) / least if least else math.inf
+
+
+# --- who gets how much -------------------------------------------------------------------------
+
+def near(served, parts, factor):
+    """Each share is within a factor of what `parts` say."""
+    total, whole = sum(served.values()), sum(parts.values())
+    for name, part in parts.items():
+        wanted = total * part / whole
+        assert wanted / factor < served[name] < wanted * factor, \
+            f"{name} got {served[name]} of {total}, wanted {wanted:.0f}: {dict(served)}"
+
+
+def by_chance(served, parts):
+    """Five standard deviations of a binomial: one false alarm in a million runs."""
+    total, whole = sum(served.values()), sum(parts.values())
+    for name, part in parts.items():
+        share = part / whole
+        slack = 5 * (total * share * (1 - share)) ** 0.5
+        assert abs(served[name] - total * share) < slack, \
+            f"{name} got {served[name]} of {total}, wanted {total * share:.0f}: {dict(served)}"
+
+
+def exact(served, parts, slack):
+    total, whole = sum(served.values()), sum(parts.values())
+    for name, part in parts.items():
+        wanted = total * part / whole
+        assert abs(served[name] - wanted) <= slack, \
+            f"{name} got {served[name]} of {total}, wanted {wanted:.1f}: {dict(served)}"
+
+
+def costs(load):
+    """{backend: mean service time, ms}, as clients saw it."""
+    missing = set(BACKENDS) - set(load.served())
+    assert not missing, f"nothing for {missing}: {dict(load.served())}"
+    return {name: load.mean_ms(name) for name in BACKENDS}
+
+
+def inverse_to_cost(load, ms=None):
+    near(load.served(), {name: 1 / cost for name, cost in (ms or costs(load)).items()}, 1.6)
+
+
+def weight_over_cost(load):
+    """A turn ends with the first flow that begins when the weight, as ms, is used up."""
+    near(load.served(), {name: math.ceil(WEIGHTS[name] / cost)
+                         for name, cost in costs(load).items()}, 1.5)
+
+
+def as_weirctl_says(lab, load):
+    """The shares that `weirctl service show` says the policy aims at, and those of all flows."""
+    near(load.served(), shares(lab, "effective_share_percent"), 1.7)
+    achieved = shares(lab, "achieved_share_percent")
+    assert 99 < sum(achieved.values()) < 101, achieved
+
+
+def some_less_for_the_slow(load):
+    served = load.served()
+    assert served["web-1"] > served["web-2"] > served["web-4"], dict(served)
+    assert served["web-4"] < 0.7 * sum(served.values()) / 4, dict(served)
+
+
+PROMISES = {
+    "round-robin": lambda load: exact(load.served(), EQUAL, 0.8),  # 900 / 4, so that 1 is too much
+    "random": lambda load: by_chance(load.served(), EQUAL),
+    "maglev": lambda load: by_chance(load.served(), WEIGHTS),
+    "weighted-round-robin": lambda load: exact(load.served(), WEIGHTS, 4),
+    "power-of-two": some_less_for_the_slow,
+    "least-loaded": inverse_to_cost,
+    "fair-share": inverse_to_cost,
+    "time-weighted-round-robin": weight_over_cost,
+    "interleaved-weighted-round-robin": weight_over_cost,
+}
+UNPLANNED = ("least-loaded", "power-of-two")  # aim at equal load, not at shares of flows
+FLOWS = 900
+
+
+@scenario(services=[work(backends=WEIGHTS, **policy("round-robin"))])
+def policies_share_as_they_promise(lab):
+    """Nine policies, four backends of 10 to 80 ms: the share of each, in one table"""
+    servers = Servers(lab, MILLISECONDS.values())
+    rows, problems = [], []
+    for name, promise in PROMISES.items():
+        set_policy(lab, name)
+        if name in MEASURING:
+            warm_up(lab, servers)
+        load = measured(lab, servers, FLOWS)
+        served = load.served()
+        rows.append(f"{name:34}" + "".join(f"{100 * served[b] / FLOWS:7.1f}" for b in BACKENDS)
+                    + f"{spread(served):8.2f}{FLOWS / load.seconds():9.0f}{load.mean_ms():8.1f}")
+        try:
+            promise(load)
+            if name not in UNPLANNED:
+                as_weirctl_says(lab, load)
+        except AssertionError as problem:
+            problems.append(f"{name}: {problem}")
+    print("\n    service time (ms)                  "
+          + "".join(f"{ms:7}" for ms in MILLISECONDS.values())
+          + "\n    weight                             "
+          + "".join(f"{weight:7}" for weight in WEIGHTS.values())
+          + f"\n    {FLOWS} flows, {CLIENTS} clients: % of        "
+          + "".join(f"{name:>7}" for name in BACKENDS) + "  spread  flows/s mean ms\n    "
+          + "\n    ".join(rows), flush=True)
+    assert not problems, "\n".join(problems)
+
+
+# --- round robin, one worker and several -----------------------------------------------------
+
+def equal_shares(lab, workers):
+    """Round robin and weighted round robin: as even as each worker's, one flow off for each."""
+    servers = Servers(lab, (2, 2, 2, 2))
+    for name, parts in (("round-robin", EQUAL), ("weighted-round-robin", WEIGHTS)):
+        set_policy(lab, name)
+        for flows in (40, 402):
+            served = measured(lab, servers, flows).served()
+            exact(served, parts, workers * (1 if parts is EQUAL else 2))
+    used = [w["flow_new"] for w in lab.api("worker.show")]
+    assert len(used) == workers and all(n > 884 / workers / 2 for n in used), used
+
+
+@scenario(services=[work(backends=WEIGHTS, **policy("round-robin"))])
+def round_robin_is_exact(lab):
+    """Round robin over four equal servers: nobody is more than one flow ahead"""
+    equal_shares(lab, 1)
+
+
+@scenario(workers={"cores": [0, 1, 1]}, services=[work(backends=WEIGHTS, **policy("round-robin"))])
+def round_robin_of_three_workers_is_exact(lab):
+    """Three workers behind the software distributor: one flow per worker, no more"""
+    equal_shares(lab, 3)
+
+
+# --- failing backends --------------------------------------------------------------------------
+
+SINKHOLE = "web-1"
+
+
+@scenario(services=[work(**policy("least-loaded"))],
+          config={"flow_table": {"flows_per_worker": 65536, "timeout_ms": {"syn_seen": 500}}})
+def least_loaded_leaves_a_sinkhole(lab):
+    """New flows leave a backend that refuses within a second; with round robin they do not"""
+    servers = Servers(lab, (20, 20, 20, 20))
+    with Work(lab.client, CLIENTS) as load:
+        load.wait_for_more(200)
+        servers.tell(SINKHOLE, "refuse")
+        refused = time.monotonic()
+        load.wait_until(refused + 3)
+
+        def share(first, last):
+            began = load.began(first, last)
+            return sum(1 for s in began if s.error) / len(began)
+
+        # Half-open flows last 0.5 s here and are errors from then on, for 1 s: both are load.
+        first, second, third = (share(refused + n, refused + n + 1) for n in range(3))
+        print(f"(refused: {100 * first:.1f} %, {100 * second:.1f} %, {100 * third:.1f} % in the "
+              "first seconds", end="", flush=True)
+        assert second < 0.05 and third < 0.05, (first, second, third)
+        assert counts(lab, "errors")[SINKHOLE] >= 1, counts(lab, "errors")
+        set_policy(lab, "round-robin")
+        changed = time.monotonic()
+        load.wait_until(changed + 1)
+        with_round_robin = share(changed, changed + 1)
+        print(f"; round robin {100 * with_round_robin:.1f} %) ", end="", flush=True)
+        assert 0.22 < with_round_robin < 0.28, with_round_robin
+        assert with_round_robin > 5 * second
+        set_policy(lab, "least-loaded")
+        servers.tell(SINKHOLE, "work")
+        wait_for(f"{SINKHOLE} to be forgiven",
+                 lambda: load.served(since=time.monotonic() - 0.5)[SINKHOLE]
+                 > 0.15 * len(load.began(time.monotonic() - 0.5)), 10)
+
+
+@scenario(services=[work(**policy("least-loaded"))])
+def least_loaded_avoids_a_stuck_server(lab):
+    """A server that accepts and never answers holds a few flows; with round robin it holds all"""
+    servers = Servers(lab, (20, 20, 20, 20))
+    with Work(lab.client, CLIENTS) as load:
+        load.wait_for_more(200)
+        servers.tell(SINKHOLE, "stuck")
+        accepted = servers.accepted()
+        load.wait_for_more(450)
+        got = servers.accepted() - accepted
+        # As many as the others have in progress: a third of the other clients, and then no more.
+        assert got[SINKHOLE] <= CLIENTS / 3 + 1, got
+        assert got[SINKHOLE] < 0.05 * sum(got.values()), got
+        assert not load.errors(), load.errors()[:3]
+        set_policy(lab, "round-robin")
+        wait_for("every client stuck with round robin",
+                 lambda: (servers.accepted() - accepted)[SINKHOLE] == CLIENTS, 10)
+        print(f"(holds {got[SINKHOLE]} of {CLIENTS} clients; round robin: all) ", end="")
+
+
+# --- flow control ------------------------------------------------------------------------------
+
+def limited(when):
+    return {"flow_control": {"max_active_flows": 2, "when_exhausted": when}}
+
+
+@scenario(services=[lines(**policy("round-robin"), **limited("reject"))])
+def flow_control_rejects_and_recovers(lab):
+    """Two flows a backend: the ninth is rejected, counted and shown; served when one has ended"""
+    opened = [clients.Line(lab.client, VIP4) for _ in range(8)]
+    try:
+        assert Counter(line.backend for line in opened) == {name: 2 for name in BACKENDS}
+        for _ in range(2):
+            try:
+                clients.Line(lab.client, VIP4, timeout=0.3).close()
+                raise AssertionError("a ninth flow was accepted")
+            except TimeoutError:
+                pass
+        service = shown(lab, "lines")
+        assert service["rejected"] >= 2 and service["spilled"] == 0, service
+        assert lab.drops().get("flow_control", 0) >= 2, lab.drops()
+        for question in (("service", "show"), ("service", "show", "lines")):
+            _, out, _ = lab.weirctl(*question)
+            assert "flow control is exhausted" in out, out
+        _, out, _ = lab.weirctl("stats", "show")
+        assert "flow_control" in out, out
+        left = opened.pop()
+        left.close()
+        wait_for("the flow to end",
+                 lambda: counts(lab, "open_flows", "lines")[left.backend] == 1, 3)
+        opened.append(clients.Line(lab.client, VIP4))
+        assert opened[-1].backend == left.backend, opened[-1].backend
+        for line in opened:
+            assert line.ask() == line.backend
+    finally:
+        for line in opened:
+            line.close()
+
+
+@scenario(services=[lines(**policy("round-robin"), **limited("spill"))])
+def flow_control_spills_to_the_least_loaded(lab):
+    """Two flows a backend: more are given to the least loaded, and counted as spilled"""
+    opened = []
+    try:
+        for count in range(1, 17):
+            opened.append(clients.Line(lab.client, VIP4))
+            held = Counter(line.backend for line in opened)
+            assert max(held.values()) <= math.ceil(count / 4), held
+        assert shown(lab, "lines")["spilled"] == 8, shown(lab, "lines")
+        assert shown(lab, "lines")["rejected"] == 0
+        assert sum(counts(lab, "spilled", "lines").values()) == 8
+        for line in opened[4:]:
+            line.close()
+        opened = opened[:4]
+        wait_for("flows to end", lambda: sum(counts(lab, "open_flows", "lines").values()) == 4, 3)
+        for _ in range(4):
+            opened.append(clients.Line(lab.client, VIP4))
+        assert shown(lab, "lines")["spilled"] == 8, "spilled although there was room"
+    finally:
+        for line in opened:
+            line.close()
+
+
+# --- policy changes ------------------------------------------------------------------------------
+
+def next_flows_are_even(lab, service_name="web"):
+    """Round robin works at once: the next 40 flows, ten for each."""
+    flows = counts(lab, "new_flows", service_name)
+    result = clients.curl_batch(lab.client, VIP4, 40)
+    assert not result.failed and dict(result.served) == {name: 10 for name in BACKENDS}, \
+        (result.served, result.errors[:3])
+    wait_for("40 flows counted",
+             lambda: counts(lab, "new_flows", service_name) - flows == result.served, 3)
+
+
+@scenario(services=[web(**policy("round-robin")), lines(**policy("round-robin"))])
+def s6_policy_changes_move_no_flow(lab):
+    """Every policy in turn, by `service set` and by reload, under load: no flow moves (S6)"""
+    size = 32 << 20
+    digest = lab.make_file("long", size)
+    downloads = [clients.Download(lab.client, VIP4, "/slow/long") for _ in range(4)]
+    try:
+        assert {download.backend() for download in downloads} == set(BACKENDS)
+        found = clients.line_per_backend(lab.client, VIP4, BACKENDS)
+        with clients.Load(lab.client, VIP4) as load:
+            for name in PROMISES:
+                for service_name in ("web", "lines"):
+                    set_policy(lab, name, service_name)
+                load.wait_for_more(30)
+                clients.check_lines(found)
+            for name in reversed(PROMISES):  # round robin last, so that the first one is a change
+                lab.write_config([web(**policy(name)), lines(**policy(name))])
+                _, out, _ = lab.weirctl("config", "reload")
+                assert name in out, out
+                assert shown(lab, "web")["policy"] == shown(lab, "lines")["policy"] == name
+                load.wait_for_more(30)
+                clients.check_lines(found)
+            assert all(download.running() for download in downloads), "downloads ended too early"
+        assert not load.errors(), load.errors()[:5]
+        set_policy(lab, "maglev", "web")
+        set_policy(lab, "round-robin", "web")
+        next_flows_are_even(lab)
+        lab.write_config([web(**policy("maglev")), lines(**policy("maglev"))])
+        lab.weirctl("config", "reload")
+        set_policy(lab, "round-robin", "web")
+        lab.programs["control"].kill()
+        lab.start_control()
+        lab.wait_ready()
+        assert shown(lab, "web")["policy"] == "round-robin", "the restarted control forgot it"
+        next_flows_are_even(lab)
+        clients.check_lines(found)
+        for download in downloads:
+            assert download.finish() == (0, size, digest)
+    finally:
+        for download in downloads:
+            download.stop()
+
+
+# --- service times -------------------------------------------------------------------------------
+
+@scenario(services=[work(**policy("least-loaded", error_window_ms=1000))])
+def service_times_are_right(lab):
+    """Mean and median service time as clients see them; nothing with a policy that needs none"""
+    servers = Servers(lab, MILLISECONDS.values())
+    measured(lab, servers, 200)
+    assert not any(service_times_ms(lab).values()), service_times_ms(lab)
+    lab.write_config([work(**policy("round-robin"))])
+    lab.weirctl("config", "reload")
+    measured(lab, servers, 100)
+    assert not any(service_times_ms(lab).values()), service_times_ms(lab)
+    rows = [line.split() for line in lab.weirctl("service", "show", "work")[1].splitlines()]
+    assert all(row[-2:] == ["-", "-"] for row in rows if row and row[0] in BACKENDS), rows
+    set_policy(lab, "fair-share")
+    load = measured(lab, servers, 600)
+
+    def agrees(expected, factor):
+        def compare():
+            shown_ms = service_times_ms(lab)
+            for name, ms in expected.items():
+                assert ms / factor < shown_ms[name] < ms * factor, (shown_ms, expected)
+            return True
+        wait_for("service times to agree", compare, 3)
+
+    agrees(costs(load), 1.2)
+    # A few slow requests: they count for the mean, and not for the median.
+    lab.write_config([work(**policy("fair-share", statistic="median"))])
+    lab.weirctl("config", "reload")
+    for name in BACKENDS:
+        servers.tell(name, "time 20")
+    usual = measured(lab, servers, 800)
+    for name in BACKENDS:
+        servers.tell(name, "time 300")
+    measured(lab, servers, 48)
+    agrees({name: usual.mean_ms(name) for name in BACKENDS}, 1.5)
+
+
+@scenario(services=[work(**policy("fair-share"))])
+def fair_share_goes_on_without_control(lab):
+    """Control dies by SIGKILL and returns: fair share goes on with the last service times"""
+    servers = Servers(lab, MILLISECONDS.values())
+    warm_up(lab, servers)
+    last = service_times_ms(lab)
+    lab.programs["control"].kill()
+    with Work(lab.client, CLIENTS, FLOWS // 2) as load:
+        load.join()
+    inverse_to_cost(load, last)
+    with Work(lab.client, CLIENTS) as load:
+        load.wait_for_more(50)
+        lab.start_control()
+        lab.wait_ready()
+        load.wait_for_more(400)
+        inverse_to_cost(load, last)
+        assert not load.errors(), load.errors()[:3]
+    warm_up(lab, servers)
+
+
+@scenario(services=[work(**policy("fair-share"))])
+def fair_share_floods_nobody_who_returns(lab):
+    """A backend that was drained gets its share when it is back, and not all flows"""
+    servers = Servers(lab, MILLISECONDS.values())
+    warm_up(lab, servers)
+    with Work(lab.client, CLIENTS) as load:
+        lab.weirctl("backend", "drain", "work/web-1")
+        drained = time.monotonic()
+        load.wait_for_more(300)
+        assert load.served(since=drained + 0.2)["web-1"] == 0, load.served(since=drained + 0.2)
+        lab.weirctl("backend", "ready", "work/web-1")
+        ready = time.monotonic()
+        wait_for("web-1 in use", lambda: load.served(since=ready)["web-1"] > 0, 5)
+        load.wait_for_more(150)
+        served = load.served(since=ready)
+        # Its share is 53 %. The others' predicted ends are seconds ahead of the clock by now.
+        assert 0.3 < served["web-1"] / sum(served.values()) < 0.75, served

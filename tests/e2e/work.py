@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Work for the backends: servers that take a set time, clients that keep them busy.
+
+One connection is one request and one flow: connect, wait for the answer, close.
+"""
+import contextlib
+import os
+import socket
+import threading
+import time
+from collections import Counter, namedtuple
+
+from lab import BACKENDS, HERE, PYTHON, VIP4, service
+from netns import wait_for
+from work_server import COMMAND_PORT, PORT
+
+# start, end: monotonic seconds; who: name of the backend, "" when there was an error
+Sample = namedtuple("Sample", "start end who error")
+
+
+def work(backends=None, **more):
+    return service("work", PORT, backends=backends, **more)
+
+
+class Servers:
+    """One work_server.py per backend of the lab."""
+
+    def __init__(self, lab, milliseconds=(10, 20, 40, 80)):
+        self.lab = lab
+        for number, (name, each) in enumerate(zip(BACKENDS, milliseconds), 1):
+            lab.program(f"work-{number}", lab.namespaces[f"b{number}"], PYTHON,
+                        os.path.join(HERE, "work_server.py"), name, str(each))
+        for number in range(1, 5):
+            name = f"work-{number}"
+            lab.wait_for_program(name, lambda n=name: "serving" in lab.programs[n].output(), 10)
+
+    def tell(self, name, command="count"):
+        """Give a server a command; returns how many connections it has accepted."""
+        with self.lab.namespaces["b" + name[-1]].inside():
+            sock = socket.create_connection(("127.0.0.1", COMMAND_PORT), 5)
+        with sock, sock.makefile("rwb") as file:
+            file.write(command.encode() + b"\n")
+            file.flush()
+            return int(file.readline())
+
+    def accepted(self):
+        return Counter({name: self.tell(name) for name in BACKENDS})
+
+
+class Work:
+    """Requests from several clients at once, each on a new connection.
+
+    With a count: that many in all; join() waits for them. Without: until stop().
+    """
+
+    def __init__(self, namespace, clients=12, count=None, timeout=30, vip=VIP4):
+        self.namespace, self.timeout, self.vip = namespace, timeout, vip
+        self.samples = []  # of what has ended, by the time of its end
+        self.tickets, self.lock = count, threading.Lock()
+        self.stopping = False
+        self.waiting = {}  # socket of each client that waits, by thread
+        self.threads = [threading.Thread(target=self.client, daemon=True)
+                        for _ in range(clients)]
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def ticket(self):
+        """May one more request begin?"""
+        with self.lock:
+            if self.tickets is not None:
+                self.tickets -= 1
+                return self.tickets >= 0 and not self.stopping
+            return not self.stopping
+
+    def client(self):
+        with self.namespace.inside():
+            while self.ticket():
+                self.samples.append(self.request())
+
+    def request(self):
+        start, answer, error = time.monotonic(), b"", ""
+        family = socket.AF_INET6 if ":" in self.vip else socket.AF_INET
+        with socket.socket(family) as sock:
+            sock.settimeout(self.timeout)
+            self.waiting[threading.get_ident()] = sock
+            try:
+                sock.connect((self.vip, PORT))
+                while block := sock.recv(64):
+                    answer += block
+                if not answer:
+                    error = "closed without an answer"
+            except OSError as problem:
+                error = f"{type(problem).__name__}: {problem}"
+            del self.waiting[threading.get_ident()]
+        return Sample(start, time.monotonic(), answer.decode(), error)
+
+    def join(self, timeout=60):
+        """Until every request has ended. An AssertionError when one failed."""
+        deadline = time.monotonic() + timeout
+        for thread in self.threads:
+            thread.join(max(0, deadline - time.monotonic()))
+            assert not thread.is_alive(), f"after {timeout} s {len(self.waiting)} requests wait"
+        assert not self.errors(), f"{len(self.errors())} failed: {self.errors()[:3]}"
+        return self
+
+    def stop(self):
+        """End it now: requests that wait for an answer are given up."""
+        self.stopping = True
+        for thread in self.threads:
+            while thread.is_alive():
+                for sock in list(self.waiting.values()):
+                    with contextlib.suppress(OSError):
+                        sock.shutdown(socket.SHUT_RDWR)
+                thread.join(0.05)
+
+    def wait_for_more(self, count, timeout=20):
+        """Until `count` more requests have ended."""
+        goal = len(self.samples) + count
+        wait_for(f"{count} more requests", lambda: len(self.samples) >= goal, timeout)
+
+    def wait_until(self, moment, timeout=20):
+        """Until a request that began at or after the moment has ended."""
+        wait_for("requests to go on", lambda: self.samples and self.samples[-1].start >= moment,
+                 moment - time.monotonic() + timeout)
+
+    def began(self, first, last=float("inf")):
+        """What began in [first, last) and has ended."""
+        return [s for s in list(self.samples) if first <= s.start < last]
+
+    def errors(self, since=0.0):
+        return [s.error for s in self.began(since) if s.error]
+
+    def served(self, since=0.0):
+        return Counter(s.who for s in self.began(since) if not s.error)
+
+    def mean_ms(self, name=None):
+        """Mean time of a request, as clients saw it."""
+        times = [s.end - s.start for s in list(self.samples)
+                 if not s.error and name in (None, s.who)]
+        return 1000 * sum(times) / len(times) if times else 0.0
+
+    def seconds(self):
+        return max(s.end for s in self.samples) - min(s.start for s in self.samples)

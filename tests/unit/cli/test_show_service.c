@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cli_case.h"
+#include "show.h"
+
+static void expect_shown(void (*show)(const struct weir_cli *, json_t *), const char *word,
+	const char *json, const char *expected) {
+	json_t *result = json_loads(json, JSON_DECODE_ANY, NULL);
+	const struct weir_cli_options options = {0};
+	struct weir_cli cli = {
+		.options = &options, .words = &word, .count = word ? 1 : 0, .err = stderr};
+	char *text;
+	size_t bytes;
+
+	assert_non_null(result);
+	cli.out = open_memstream(&text, &bytes);
+	show(&cli, result);
+	fclose(cli.out);
+	assert_string_equal(text, expected);
+	free(text);
+	json_decref(result);
+}
+
+static void one_service_with_its_shares_and_warnings(void **state) {
+	(void)state;
+	expect_shown(weir_show_services, "web",
+		"[{\"name\": \"web\", \"warnings\": [\"hot\", \"very\\n hot\"], \"settings\": "
+		"{\"window\": 5}, \"shares\": [{\"backend\": \"web-1\", \"weight\": 100, "
+		"\"effective_share_percent\": 33.333, \"achieved_share_percent\": null, "
+		"\"open_flows\": 7, \"errors\": 0, \"service_time_ms\": 0.25, \"samples\": 12}]}]",
+		"name             web\n"
+		"settings.window  5\n"
+		"\n"
+		"BACKEND  WEIGHT  EFFECTIVE-%  ACHIEVED-%  OPEN-FLOWS  ERRORS  SERVICE-MS  "
+		"SAMPLES\n"
+		"web-1       100         33.3           -           7       0       0.250       "
+		"12\n"
+		"warning: service web: hot\n"
+		"warning: service web: very\\x0a hot\n");
+}
+
+static void list_keeps_its_columns_and_warns(void **state) {
+	(void)state;
+	expect_shown(weir_show_services, NULL,
+		"[{\"name\": \"a\", \"policy\": \"random\", \"slots\": 0, \"warnings\": []}, "
+		"{\"name\": \"b\", \"policy\": \"maglev\", \"slots\": 251, \"warnings\": "
+		"[\"x\"]}]",
+		"SERVICE  POLICY  SLOTS  BACKENDS  ELIGIBLE  PANIC  ACTIVE-FLOWS  NEW-FLOWS  "
+		"PACKETS  BYTES  DROPPED  BINDS\n"
+		"a        random      0         -         -  -                 -          -  "
+		"      -      -        -  -\n"
+		"b        maglev    251         -         -  -                 -          -  "
+		"      -      -        -  -\n"
+		"warning: service b: x\n");
+}
+
+static void policy_that_was_set(void **state) {
+	(void)state;
+	expect_shown(weir_show_policy, NULL,
+		"{\"service\": \"web\", \"policy\": \"random\", \"effective_policy\": \"random\"}",
+		"web: policy random\n");
+	expect_shown(weir_show_policy, NULL,
+		"{\"service\": \"web\", \"policy\": null, \"effective_policy\": \"maglev\"}",
+		"web: policy maglev, as configured\n");
+}
+
+static void report_that_was_taken(void **state) {
+	(void)state;
+	expect_shown(weir_show_report, NULL,
+		"{\"service\": \"s\", \"backend\": \"b\", \"used\": [\"service_time_ms\"], "
+		"\"not_used\": []}",
+		"s/b: took service-time-ms\n");
+	expect_shown(weir_show_report, NULL,
+		"{\"service\": \"s\", \"backend\": \"b\", \"used\": [\"utilization\"], "
+		"\"not_used\": [\"busy_time_ms\", \"service_time_ms\"]}",
+		"s/b: took utilization; the policy has no use for busy-time-ms, service-time-ms\n");
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(one_service_with_its_shares_and_warnings),
+		cmocka_unit_test(list_keeps_its_columns_and_warns),
+		cmocka_unit_test(policy_that_was_set),
+		cmocka_unit_test(report_that_was_taken),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

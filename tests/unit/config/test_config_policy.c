@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The settings of policies, flow control and workload.
+#include "config_case.h"
+
+#define ONE(extra) CONFIG("", SERVICE(extra, BIND, BACKEND))
+#define POLICY(text) ONE("\"policy\": {" text "},")
+
+static void defaults(void **state) {
+	struct weir_config *config = parse_good(ONE(""));
+	const struct weir_config_service *service = &config->services[0];
+
+	(void)state;
+	assert_int_equal(service->policy.name, WEIR_POLICY_MAGLEV);
+	assert_int_equal(service->policy.weights, WEIR_WEIGHTS_CONFIGURED);
+	assert_int_equal(service->policy.statistic, WEIR_STATISTIC_AVERAGE);
+	assert_int_equal(service->policy.measurement, WEIR_MEASUREMENT_EXECUTION);
+	assert_int_equal(service->policy.service_time, WEIR_SERVICE_TIME_FLOW);
+	assert_int_equal(service->policy.rounds, WEIR_ROUNDS_INCREMENTAL);
+	assert_int_equal(service->policy.window, 386);
+	assert_int_equal(service->policy.stale_ms, 180000);
+	assert_int_equal(service->policy.error_window_ms, 0);
+	assert_int_equal(service->policy.given, 0);
+	assert_int_equal(service->workload, WEIR_WORKLOAD_CONNECTIONS);
+	assert_int_equal(service->flow_control.max_active_flows, 0);
+	assert_int_equal(service->flow_control.when_exhausted, WEIR_EXHAUSTED_SPILL);
+	weir_config_free(config);
+	config = parse_good(POLICY(""));
+	assert_int_equal(config->services[0].policy.window, 386);
+	weir_config_free(config);
+}
+
+static void every_policy_by_its_name(void **state) {
+	(void)state;
+	for (int i = 0; i < WEIR_POLICY_COUNT; i++) {
+		struct weir_config *config;
+		char text[1024];
+
+		snprintf(text, sizeof(text),
+			CONFIG("", SERVICE("\"policy\": {\"name\": \"%s\"},", BIND, BACKEND)),
+			weir_policy_name((enum weir_policy)i));
+		config = parse_good(text);
+		assert_int_equal(config->services[0].policy.name, i);
+		weir_config_free(config);
+	}
+}
+
+static void settings_are_read(void **state) {
+	struct weir_config *config = parse_good(
+		POLICY("\"name\": \"interleaved-weighted-round-robin\", \"statistic\": \"median\", "
+		       "\"window\": 65535, \"measurement\": \"busy\", \"service_time\": "
+		       "\"reported\", \"stale_ms\": 1000, \"rounds\": \"documented\""));
+	const struct weir_config_policy *policy = &config->services[0].policy;
+
+	(void)state;
+	assert_int_equal(policy->statistic, WEIR_STATISTIC_MEDIAN);
+	assert_int_equal(policy->window, 65535);
+	assert_int_equal(policy->measurement, WEIR_MEASUREMENT_BUSY);
+	assert_int_equal(policy->service_time, WEIR_SERVICE_TIME_REPORTED);
+	assert_int_equal(policy->stale_ms, 1000);
+	assert_int_equal(policy->rounds, WEIR_ROUNDS_DOCUMENTED);
+	weir_config_free(config);
+	config = parse_good(POLICY("\"name\": \"power-of-two\", \"error_window_ms\": 100"));
+	assert_int_equal(config->services[0].policy.error_window_ms, 100);
+	weir_config_free(config);
+	config =
+		parse_good(POLICY("\"name\": \"weighted-round-robin\", \"weights\": \"reported\""));
+	assert_int_equal(config->services[0].policy.weights, WEIR_WEIGHTS_REPORTED);
+	weir_config_free(config);
+}
+
+// Configured weights have a meaning for all, or do no harm.
+static void configured_weights_go_with_every_policy(void **state) {
+	(void)state;
+	weir_config_free(parse_good(POLICY("\"name\": \"random\", \"weights\": \"configured\"")));
+}
+
+static void limit_of_active_flows_depends_on_the_workload(void **state) {
+	static const struct {
+		const char *text;
+		uint32_t max;
+	} cases[] = {
+		{ONE("\"workload\": \"requests\","), 100},
+		{ONE("\"workload\": \"requests\", \"flow_control\": {},"), 100},
+		{ONE("\"flow_control\": {\"when_exhausted\": \"reject\"}, \"workload\": "
+		     "\"requests\","),
+			100},
+		{ONE("\"workload\": \"requests\", \"flow_control\": {\"max_active_flows\": 0},"),
+			0},
+		{ONE("\"workload\": \"requests\", \"flow_control\": {\"max_active_flows\": 7},"),
+			7},
+		{ONE("\"workload\": \"connections\", \"flow_control\": {},"), 0},
+		{ONE("\"flow_control\": {\"max_active_flows\": 5000},"), 5000},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct weir_config *config = parse_good(cases[i].text);
+
+		assert_int_equal(config->services[0].flow_control.max_active_flows, cases[i].max);
+		weir_config_free(config);
+	}
+}
+
+static void misfit_names_the_key(void **state) {
+	static const struct {
+		const char *text;
+		const char *misfit[WEIR_POLICY_COUNT];
+	} cases[] = {
+		{POLICY(""), {0}},
+		{POLICY("\"name\": \"random\", \"weights\": \"configured\""), {0}},
+		{POLICY("\"name\": \"fair-share\", \"window\": 386"),
+			{"window", "window", "window", "window", NULL, NULL, NULL, "window",
+				"window"}},
+		{POLICY("\"name\": \"least-loaded\", \"error_window_ms\": 0"),
+			{"error_window_ms", "error_window_ms", NULL, "error_window_ms",
+				"error_window_ms", "error_window_ms", "error_window_ms",
+				"error_window_ms", NULL}},
+		{POLICY("\"name\": \"weighted-round-robin\", \"weights\": \"reported\""),
+			{"weights", "weights", "weights", NULL, "weights", "weights", "weights",
+				"weights", "weights"}},
+		{POLICY("\"name\": \"interleaved-weighted-round-robin\", \"rounds\": "
+			"\"incremental\""),
+			{"rounds", "rounds", "rounds", "rounds", NULL, "rounds", "rounds", "rounds",
+				"rounds"}},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct weir_config *config = parse_good(cases[i].text);
+
+		for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
+			const char *misfit = weir_config_policy_misfit(
+				&config->services[0].policy, (enum weir_policy)policy);
+
+			if (!cases[i].misfit[policy]) {
+				assert_null(misfit);
+			} else {
+				assert_string_equal(misfit, cases[i].misfit[policy]);
+			}
+		}
+		weir_config_free(config);
+	}
+}
+
+static void names_of_settings(void **state) {
+	(void)state;
+	assert_string_equal(weir_config_weights_name(WEIR_WEIGHTS_REPORTED), "reported");
+	assert_string_equal(weir_config_statistic_name(WEIR_STATISTIC_MEDIAN), "median");
+	assert_string_equal(weir_config_measurement_name(WEIR_MEASUREMENT_BUSY), "busy");
+	assert_string_equal(weir_config_service_time_name(WEIR_SERVICE_TIME_FLOW), "flow");
+	assert_string_equal(weir_config_rounds_name(WEIR_ROUNDS_DOCUMENTED), "documented");
+	assert_string_equal(weir_config_workload_name(WEIR_WORKLOAD_REQUESTS), "requests");
+	assert_string_equal(weir_config_when_exhausted_name(WEIR_EXHAUSTED_REJECT), "reject");
+	assert_string_equal(weir_config_workload_name((enum weir_config_workload)77), "unknown");
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(defaults),
+		cmocka_unit_test(every_policy_by_its_name),
+		cmocka_unit_test(settings_are_read),
+		cmocka_unit_test(configured_weights_go_with_every_policy),
+		cmocka_unit_test(limit_of_active_flows_depends_on_the_workload),
+		cmocka_unit_test(misfit_names_the_key),
+		cmocka_unit_test(names_of_settings),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

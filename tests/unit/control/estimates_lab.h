@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Estimates over the tables of tables_lab.h: one that writes samples as a worker does, and looks at
+// costs and weights as workers see them.
+#pragma once
+
+#include "estimates.h"
+#include "tables_lab.h"
+
+#define LAB_MS 1000000ull
+#define LAB_SECOND 1000000000ull
+
+struct estimates_lab {
+	struct lab lab;
+	struct weir_config *config;
+	struct weir_estimates *estimates;
+	uint64_t now; // ns
+};
+
+// Services s0.. with backends b0.. each, policy maglev until the test says otherwise; nothing is
+// applied yet.
+static inline void estimates_lab_open(
+	struct estimates_lab *lab, uint32_t services, uint32_t backends) {
+	lab_open(&lab->lab, NULL);
+	lab->config = lab_config(services, backends);
+	lab->now = 100 * LAB_SECOND;
+	for (uint32_t s = 0; s < services; s++) {
+		lab->config->services[s].policy.window = 386;
+		lab->config->services[s].policy.stale_ms = 180000;
+	}
+	assert_int_equal(weir_estimates_create(&lab->estimates), 0);
+}
+
+static inline void estimates_lab_close(struct estimates_lab *lab) {
+	weir_estimates_free(lab->estimates);
+	lab_close(&lab->lab);
+	lab_config_free(lab->config);
+}
+
+static inline void lab_policy(
+	struct estimates_lab *lab, uint32_t service, enum weir_policy policy) {
+	lab->config->services[service].policy.name = policy;
+}
+
+static inline void lab_follow(struct estimates_lab *lab) {
+	assert_int_equal(
+		weir_estimates_follow(lab->estimates, lab->lab.tables, lab->config, lab->now), 0);
+}
+
+static inline void lab_apply_follow(struct estimates_lab *lab) {
+	lab_apply(&lab->lab, lab->config);
+	lab_follow(lab);
+}
+
+// A worker ends a flow. Returns whether the ring had room.
+static inline bool lab_sample(
+	struct estimates_lab *lab, uint32_t worker, uint16_t backend, uint64_t service_ns) {
+	struct weir_sample_ring *ring = &lab->lab.segment->samples[worker];
+	uint64_t tail = ring->tail;
+
+	if (tail - __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE) >= WEIR_SAMPLES) {
+		ring->lost++;
+		return false;
+	}
+	ring->sample[tail % WEIR_SAMPLES] =
+		(struct weir_sample){.service_ns = service_ns, .backend = backend};
+	__atomic_store_n(&ring->tail, tail + 1, __ATOMIC_RELEASE);
+	return true;
+}
+
+static inline uint64_t lab_waiting(const struct estimates_lab *lab, uint32_t worker) {
+	return lab->lab.segment->samples[worker].tail - lab->lab.segment->samples[worker].head;
+}
+
+static inline void lab_collect(struct estimates_lab *lab) {
+	weir_estimates_collect(lab->estimates, lab->now);
+}
+
+// The cost that a worker reads.
+static inline uint64_t lab_cost(const struct estimates_lab *lab, uint16_t backend) {
+	return lab->lab.segment->costs[backend];
+}

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// service.show in full, service.set.
+#include "daemon_web.h"
+
+#include "layout.h"
+
+static json_int_t number_of(const json_t *object, const char *name) {
+	const json_t *value = json_object_get(object, name);
+
+	assert_true(json_is_integer(value));
+	return json_integer_value(value);
+}
+
+static const char *text_of(const json_t *object, const char *name) {
+	const char *text = json_string_value(json_object_get(object, name));
+
+	return text != NULL ? text : "(no text)";
+}
+
+static json_t *show_web(const struct lab *lab, json_t **holder) {
+	json_decref(*holder);
+	*holder = lab_result(lab, "{\"command\": \"service.show\", \"service\": \"web\"}");
+	assert_int_equal(json_array_size(*holder), 1);
+	return json_array_get(*holder, 0);
+}
+
+static json_t *share_of(json_t *service, const char *backend) {
+	json_t *shares = json_object_get(service, "shares"), *one;
+	size_t i;
+
+	json_array_foreach (shares, i, one) {
+		if (strcmp(text_of(one, "backend"), backend) == 0) {
+			return one;
+		}
+	}
+	fail_msg("no share of %s", backend);
+	return NULL;
+}
+
+static void set_policy(const struct lab *lab, const char *policy) {
+	json_decref(lab_result(lab,
+		"{\"command\": \"service.set\", \"service\": \"web\", \"policy\": %s}", policy));
+}
+
+static void one_service_in_full(void **state) {
+	struct web *web = *state;
+	json_t *holder = NULL, *one = show_web(&web->lab, &holder), *list;
+
+	assert_string_equal(text_of(one, "policy"), "maglev");
+	assert_string_equal(text_of(one, "configured_policy"), "maglev");
+	assert_true(json_is_null(json_object_get(one, "runtime_policy")));
+	assert_int_equal(json_object_size(json_object_get(one, "settings")), 0);
+	assert_string_equal(text_of(one, "workload"), "connections");
+	assert_int_equal(number_of(json_object_get(one, "flow_control"), "max_active_flows"), 0);
+	assert_string_equal(
+		text_of(json_object_get(one, "flow_control"), "when_exhausted"), "spill");
+	assert_int_equal(json_array_size(json_object_get(one, "shares")), 2);
+	one = share_of(one, "w-2");
+	assert_int_equal(number_of(one, "weight"), 300);
+	assert_true(json_real_value(json_object_get(one, "effective_share_percent")) > 74);
+	assert_true(json_is_null(json_object_get(one, "service_time_ms")));
+	assert_true(json_is_null(json_object_get(one, "samples")));
+	json_decref(holder);
+	list = lab_result(&web->lab, "{\"command\": \"service.show\"}"); // not in the list
+	assert_null(json_object_get(json_array_get(list, 0), "shares"));
+	assert_null(json_object_get(json_array_get(list, 0), "settings"));
+	json_decref(list);
+}
+
+// When the answer is there the table is too, and the flows are where they were (S6).
+static void s6_policy_is_changed_live(void **state) {
+	struct web *web = *state;
+	struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
+	json_t *holder = NULL, *one;
+	weir_ref before;
+	uint32_t first;
+
+	lab_dataplane_flows(web->dataplane, "198.51.100.10", 80, 100);
+	first = lab_dataplane_flows_of(web->dataplane, 0);
+	before = segment->roots->selection[0];
+	set_policy(&web->lab, "\"round-robin\"");
+	assert_true(segment->roots->selection[0] != before);
+	assert_int_equal(lab_dataplane_flows_of(web->dataplane, 0), first);
+	one = show_web(&web->lab, &holder);
+	assert_string_equal(text_of(one, "policy"), "round-robin");
+	assert_string_equal(text_of(one, "runtime_policy"), "round-robin");
+	assert_string_equal(text_of(one, "configured_policy"), "maglev");
+	assert_int_equal(number_of(one, "slots"), 0);
+	one = share_of(one, "w-2");
+	assert_true(json_real_value(json_object_get(one, "effective_share_percent")) == 50);
+	LAB_UNTIL(lab_log_has(&web->lab, "service web: policy round-robin (by uid"));
+	set_policy(&web->lab, "null");
+	one = show_web(&web->lab, &holder);
+	assert_string_equal(text_of(one, "policy"), "maglev");
+	assert_true(json_is_null(json_object_get(one, "runtime_policy")));
+	json_decref(holder);
+}
+
+static void settings_are_those_that_the_policy_uses(void **state) {
+	struct web *web = *state;
+	json_t *holder = NULL, *settings;
+
+	set_policy(&web->lab, "\"fair-share\"");
+	settings = json_object_get(show_web(&web->lab, &holder), "settings");
+	assert_string_equal(text_of(settings, "statistic"), "average");
+	assert_int_equal(number_of(settings, "window"), 386);
+	assert_int_equal(json_object_size(settings), 5);
+	set_policy(&web->lab, "\"interleaved-weighted-round-robin\"");
+	settings = json_object_get(show_web(&web->lab, &holder), "settings");
+	assert_string_equal(text_of(settings, "rounds"), "incremental");
+	set_policy(&web->lab, "\"least-loaded\"");
+	settings = json_object_get(show_web(&web->lab, &holder), "settings");
+	assert_int_equal(number_of(settings, "error_window_ms"), 1000);
+	assert_true(json_is_true(json_object_get(settings, "error_window_automatic")));
+	set_policy(&web->lab, "\"weighted-round-robin\"");
+	settings = json_object_get(show_web(&web->lab, &holder), "settings");
+	assert_string_equal(text_of(settings, "weights"), "configured");
+	set_policy(&web->lab, "null");
+	json_decref(holder);
+}
+
+static void sample(struct weir_segment *segment, uint16_t backend, uint64_t service_ns) {
+	struct weir_sample_ring *ring = &segment->samples[0];
+
+	ring->sample[ring->tail % WEIR_SAMPLES] =
+		(struct weir_sample){.service_ns = service_ns, .backend = backend};
+	__atomic_store_n(&ring->tail, ring->tail + 1, __ATOMIC_RELEASE);
+}
+
+static bool cost_is(const struct weir_segment *segment, uint16_t backend, uint64_t cost) {
+	return __atomic_load_n(&segment->costs[backend], __ATOMIC_RELAXED) == cost;
+}
+
+// The whole road: a worker's samples become the costs that workers read, and are shown.
+static void service_times_are_collected_while_they_are_needed(void **state) {
+	struct web *web = *state;
+	struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
+	struct weir_sample_ring *ring = &segment->samples[0];
+	json_t *holder = NULL, *one;
+	uint64_t since;
+
+	set_policy(&web->lab, "\"fair-share\"");
+	sample(segment, 0, 2000000);
+	sample(segment, 0, 4000000);
+	sample(segment, 1, 9000000);
+	LAB_UNTIL(cost_is(segment, 0, 3000000) && cost_is(segment, 1, 9000000));
+	one = share_of(show_web(&web->lab, &holder), "w-1");
+	assert_true(json_real_value(json_object_get(one, "service_time_ms")) == 3);
+	assert_int_equal(number_of(one, "samples"), 2);
+	assert_true(json_real_value(json_object_get(one, "effective_share_percent")) == 75);
+	lab_kill(&web->lab); // and the next process goes on from there
+	lab_start(&web->lab);
+	LAB_UNTIL(lab_attached(&web->lab));
+	one = show_web(&web->lab, &holder);
+	assert_string_equal(text_of(one, "runtime_policy"), "fair-share");
+	one = share_of(one, "w-1");
+	assert_true(json_real_value(json_object_get(one, "service_time_ms")) == 3);
+	assert_int_equal(number_of(one, "samples"), 0);
+	set_policy(&web->lab, "null");
+	assert_true(cost_is(segment, 0, 0));
+	sample(segment, 0, 2000000); // nobody asked for it
+	since = lab_now_ms(); // four times as long as a look at the rings takes to come
+	LAB_UNTIL(lab_now_ms() - since > 200);
+	assert_int_equal(ring->tail - ring->head, 1);
+	json_decref(holder);
+}
+
+static void flow_control_warns(void **state) {
+	struct web *web = *state;
+	struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
+	json_t *holder = NULL, *one = show_web(&web->lab, &holder);
+
+	assert_int_equal(json_array_size(json_object_get(one, "warnings")), 0);
+	weir_counter_add(&weir_segment_service_counters(segment, 0, 0)->spilled, 3);
+	weir_counter_add(&weir_segment_service_counters(segment, 1, 0)->rejected, 1);
+	weir_counter_add(&segment->worker_counters[0].drops[WEIR_DROP_FLOW_CONTROL], 2);
+	one = show_web(&web->lab, &holder);
+	assert_int_equal(number_of(one, "spilled"), 3);
+	assert_int_equal(number_of(one, "rejected"), 1);
+	assert_int_equal(number_of(json_object_get(one, "flow_control"), "last_minute"), 4);
+	assert_int_equal(
+		number_of(json_object_get(one, "flow_control"), "drops_of_all_services"), 2);
+	assert_int_equal(json_array_size(json_object_get(one, "warnings")), 1);
+	json_decref(holder);
+}
+
+static void refusals(void **state) {
+	struct web *web = *state;
+
+	assert_string_equal(lab_code(&web->lab, "{\"command\": \"service.set\", \"service\": "
+						"\"web\", \"policy\": \"fastest\"}"),
+		"bad-request");
+	assert_string_equal(lab_code(&web->lab, "{\"command\": \"service.set\", \"service\": "
+						"\"web\"}"),
+		"bad-request");
+	assert_string_equal(lab_code(&web->lab, "{\"command\": \"service.set\", \"service\": "
+						"\"web\", \"policy\": 3}"),
+		"bad-request");
+	assert_string_equal(lab_code(&web->lab, "{\"command\": \"service.set\", \"service\": "
+						"\"ftp\", \"policy\": \"random\"}"),
+		"not-found");
+}
+
+#define FAIR_WEB \
+	"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", " \
+	"\"protocol\": \"tcp\", \"port\": 80}], \"policy\": {\"name\": \"fair-share\", " \
+	"\"window\": 10}, \"backends\": [{\"name\": \"w-1\", \"address\": \"10.0.1.11\"}, " \
+	"{\"name\": \"w-2\", \"address\": \"10.0.1.12\"}]}"
+
+// The file decides again when it names another policy; its settings bind the operator too.
+static void reload_with_another_policy(void **state) {
+	struct web *web = *state;
+	json_t *holder = NULL, *one, *answer;
+
+	set_policy(&web->lab, "\"random\"");
+	lab_write_config(&web->lab, FAIR_WEB ", " DNS_SERVICE);
+	answer = lab_result(&web->lab, "{\"command\": \"config.reload\"}");
+	assert_string_equal(text_of(json_array_get(json_object_get(answer, "changes"), 0), "what"),
+		"service web policy");
+	json_decref(answer);
+	one = show_web(&web->lab, &holder);
+	assert_string_equal(text_of(one, "policy"), "fair-share");
+	assert_true(json_is_null(json_object_get(one, "runtime_policy")));
+	answer = lab_ask(&web->lab, "{\"command\": \"service.set\", \"service\": \"web\", "
+				    "\"policy\": \"round-robin\"}");
+	assert_string_equal(text_of(answer, "code"), "refused");
+	assert_non_null(strstr(text_of(answer, "error"), "no use for \"window\""));
+	json_decref(answer);
+	set_policy(&web->lab, "\"time-weighted-round-robin\"");
+	set_policy(&web->lab, "null");
+	lab_write_config(&web->lab, WEB_SERVICES ", " DNS_SERVICE);
+	json_decref(lab_result(&web->lab, "{\"command\": \"config.reload\"}"));
+	assert_string_equal(text_of(show_web(&web->lab, &holder), "policy"), "maglev");
+	json_decref(holder);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(one_service_in_full),
+		cmocka_unit_test(s6_policy_is_changed_live),
+		cmocka_unit_test(settings_are_those_that_the_policy_uses),
+		cmocka_unit_test(service_times_are_collected_while_they_are_needed),
+		cmocka_unit_test(flow_control_warns),
+		cmocka_unit_test(refusals),
+		cmocka_unit_test(reload_with_another_policy),
+	};
+
+	return lab_own_network(NULL) == 0 ? cmocka_run_group_tests(tests, web_start, web_stop) : 1;
+}

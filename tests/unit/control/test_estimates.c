@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Who is collected for, and what becomes of it when tables, owners and processes change.
+#include "estimates_lab.h"
+
+#include <string.h>
+
+// Guarantee of estimates.h: for a service whose policy needs nothing, nothing is collected.
+static void nothing_is_collected_for_policies_that_need_nothing(void **state) {
+	static const enum weir_policy policies[] = {WEIR_POLICY_MAGLEV, WEIR_POLICY_ROUND_ROBIN,
+		WEIR_POLICY_WEIGHTED_ROUND_ROBIN, WEIR_POLICY_RANDOM};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(policies) / sizeof(policies[0]); i++) {
+		struct weir_estimates_extent extent;
+		struct estimates_lab lab;
+
+		estimates_lab_open(&lab, 3, 4);
+		for (uint32_t s = 0; s < 3; s++) {
+			lab_policy(&lab, s, policies[i]);
+		}
+		lab_apply_follow(&lab);
+		assert_false(weir_estimates_measures(lab.estimates));
+		assert_true(lab_sample(&lab, 0, 0, 5 * LAB_MS));
+		lab_collect(&lab);
+		assert_false(weir_estimates_second(lab.estimates, lab.now + LAB_SECOND));
+		extent = weir_estimates_extent(lab.estimates);
+		assert_int_equal(extent.services, 0);
+		assert_int_equal(extent.backends, 0);
+		assert_int_equal(extent.samples, 0);
+		assert_int_equal(lab_waiting(&lab, 0), 1);
+		assert_int_equal(lab_cost(&lab, 0), 0);
+		assert_false(weir_estimates_backend(lab.estimates, 0, lab.now).collected);
+		estimates_lab_close(&lab);
+	}
+}
+
+// Only what the policy needs: one service's costs are no reason to keep another's.
+static void only_the_services_that_need_it(void **state) {
+	struct weir_estimates_extent extent;
+	struct estimates_lab lab;
+
+	(void)state;
+	estimates_lab_open(&lab, 3, 2);
+	lab_policy(&lab, 1, WEIR_POLICY_FAIR_SHARE);
+	lab_policy(&lab, 2, WEIR_POLICY_LEAST_LOADED); // its error window is automatic
+	lab_apply_follow(&lab);
+	assert_true(weir_estimates_measures(lab.estimates));
+	extent = weir_estimates_extent(lab.estimates);
+	assert_int_equal(extent.services, 2);
+	assert_int_equal(extent.backends, 2); // those of s1; of s2 only all together
+	assert_true(weir_estimates_backend(lab.estimates, 2, lab.now).collected);
+	assert_false(weir_estimates_backend(lab.estimates, 0, lab.now).collected);
+	assert_false(weir_estimates_backend(lab.estimates, 4, lab.now).collected);
+	lab.config->services[2].policy.error_window_ms = 5000;
+	lab_apply_follow(&lab);
+	assert_int_equal(weir_estimates_extent(lab.estimates).services, 1);
+	lab_policy(&lab, 1, WEIR_POLICY_MAGLEV);
+	lab_apply_follow(&lab);
+	assert_int_equal(weir_estimates_extent(lab.estimates).services, 0);
+	assert_false(weir_estimates_measures(lab.estimates));
+	estimates_lab_close(&lab);
+}
+
+// Reported times need no worker to measure.
+static void reported_times_are_not_measured(void **state) {
+	struct estimates_lab lab;
+
+	(void)state;
+	estimates_lab_open(&lab, 1, 2);
+	lab_policy(&lab, 0, WEIR_POLICY_FAIR_SHARE);
+	lab.config->services[0].policy.service_time = WEIR_SERVICE_TIME_REPORTED;
+	lab_apply_follow(&lab);
+	assert_false(weir_estimates_measures(lab.estimates));
+	assert_int_equal(weir_estimates_extent(lab.estimates).backends, 2);
+	estimates_lab_close(&lab);
+}
+
+static void costs_go_when_nobody_needs_them(void **state) {
+	struct estimates_lab lab;
+
+	(void)state;
+	estimates_lab_open(&lab, 1, 2);
+	lab_policy(&lab, 0, WEIR_POLICY_FAIR_SHARE);
+	lab_apply_follow(&lab);
+	lab_sample(&lab, 0, 0, 4 * LAB_MS);
+	lab_collect(&lab);
+	assert_int_equal(lab_cost(&lab, 0), 4 * LAB_MS);
+	assert_int_equal(lab_cost(&lab, 1), 4 * LAB_MS); // unknown: the mean of the known
+	lab_policy(&lab, 0, WEIR_POLICY_ROUND_ROBIN);
+	lab_apply_follow(&lab);
+	assert_int_equal(lab_cost(&lab, 0), 0);
+	assert_int_equal(lab_cost(&lab, 1), 0);
+	lab_policy(&lab, 0, WEIR_POLICY_FAIR_SHARE);
+	lab_apply_follow(&lab);
+	assert_int_equal(lab_cost(&lab, 0), 0);
+	estimates_lab_close(&lab);
+}
+
+// A policy set at run time is followed as a configured one is.
+static void run_time_policy_is_followed(void **state) {
+	struct estimates_lab lab;
+
+	(void)state;
+	estimates_lab_open(&lab, 1, 2);
+	lab_apply_follow(&lab);
+	assert_int_equal(
+		weir_tables_set_policy(lab.lab.tables, 0, WEIR_POLICY_TIME_WEIGHTED_ROUND_ROBIN),
+		0);
+	lab_follow(&lab);
+	assert_true(weir_estimates_measures(lab.estimates));
+	assert_int_equal(weir_tables_set_policy(lab.lab.tables, 0, WEIR_POLICY_UNSET), 0);
+	lab_follow(&lab);
+	assert_false(weir_estimates_measures(lab.estimates));
+	estimates_lab_close(&lab);
+}
+
+// What was measured before we asked for it, or for others, is not ours.
+static void old_samples_are_skipped(void **state) {
+	struct estimates_lab lab;
+
+	(void)state;
+	estimates_lab_open(&lab, 1, 2);
+	lab_sample(&lab, 1, 0, 9 * LAB_SECOND);
+	lab_policy(&lab, 0, WEIR_POLICY_FAIR_SHARE);
+	lab_apply_follow(&lab);
+	assert_int_equal(lab_waiting(&lab, 1), 0);
+	lab_collect(&lab);
+	assert_int_equal(weir_estimates_backend(lab.estimates, 0, lab.now).samples, 0);
+	estimates_lab_close(&lab);
+}
+
+// The id of a backend that left goes to another one: it begins without a past, and samples that
+// still wait belong to the former.
+static void new_owner_of_an_id_starts_afresh(void **state) {
+	struct estimates_lab lab;
+	struct weir_estimate estimate;
+
+	(void)state;
+	estimates_lab_open(&lab, 1, 3);
+	lab_policy(&lab, 0, WEIR_POLICY_FAIR_SHARE);
+	lab_apply_follow(&lab);
+	for (uint16_t id = 0; id < 3; id++) {
+		lab_sample(&lab, 0, id, (id + 1) * 10 * LAB_MS);
+	}
+	lab_collect(&lab);
+	assert_int_equal(lab_cost(&lab, 2), 30 * LAB_MS);
+	lab_remove_backend(lab.config, 0, 2);
+	lab_apply_follow(&lab);
+	lab_settle(&lab.lab);
+	assert_int_equal(lab_cost(&lab, 2), 0);
+	lab_sample(&lab, 0, 2, 77 * LAB_MS); // late
+	lab.config->services[0].backend_count = 3;
+	strcpy(lab.config->services[0].backends[2].name, "new");
+	lab.config->services[0].backends[2].address.bytes[3] = 99;
+	lab_apply_follow(&lab);
+	assert_int_equal(lab_id(&lab.lab, "s0", "new"), 2);
+	estimate = weir_estimates_backend(lab.estimates, 2, lab.now);
+	assert_true(estimate.collected);
+	assert_int_equal(estimate.samples, 0);
+	assert_int_equal(estimate.service_ns, 0);
+	assert_int_equal(lab_cost(&lab, 2), 15 * LAB_MS); // mean of 10 and 20
+	assert_int_equal(weir_estimates_backend(lab.estimates, 0, lab.now).samples, 1);
+	estimates_lab_close(&lab);
+}
+
+// A restarted control process begins with the costs that it finds, until they are stale or better
+// ones come.
+static void costs_of_the_process_before_stay(void **state) {
+	struct estimates_lab lab;
+
+	(void)state;
+	estimates_lab_open(&lab, 1, 2);
+	lab_policy(&lab, 0, WEIR_POLICY_FAIR_SHARE);
+	lab.config->services[0].policy.stale_ms = 60000;
+	lab_apply_follow(&lab);
+	lab_sample(&lab, 0, 0, 10 * LAB_MS);
+	lab_sample(&lab, 0, 1, 30 * LAB_MS);
+	lab_collect(&lab);
+	weir_estimates_free(lab.estimates);
+	lab_restart(&lab.lab);
+	assert_int_equal(weir_estimates_create(&lab.estimates), 0);
+	lab_apply_follow(&lab);
+	assert_int_equal(lab_cost(&lab, 0), 10 * LAB_MS);
+	assert_int_equal(lab_cost(&lab, 1), 30 * LAB_MS);
+	lab_sample(&lab, 0, 0, 50 * LAB_MS);
+	lab_collect(&lab);
+	assert_int_equal(lab_cost(&lab, 0), 50 * LAB_MS);
+	assert_int_equal(lab_cost(&lab, 1), 30 * LAB_MS);
+	lab.now += 59 * LAB_SECOND;
+	lab_sample(&lab, 0, 0, 50 * LAB_MS);
+	lab_collect(&lab);
+	weir_estimates_second(lab.estimates, lab.now);
+	assert_int_equal(lab_cost(&lab, 1), 30 * LAB_MS);
+	lab.now += 2 * LAB_SECOND;
+	weir_estimates_second(lab.estimates, lab.now);
+	assert_int_equal(lab_cost(&lab, 1), 50 * LAB_MS);
+	estimates_lab_close(&lab);
+}
+
+// Costs that no policy of ours needs are of no use to the next that does.
+static void costs_of_the_process_before_go_when_unneeded(void **state) {
+	struct estimates_lab lab;
+
+	(void)state;
+	estimates_lab_open(&lab, 1, 2);
+	lab.lab.segment->costs[1] = 5;
+	lab.lab.segment->costs[500] = 5;
+	lab_apply_follow(&lab);
+	assert_int_equal(lab_cost(&lab, 1), 0);
+	assert_int_equal(lab_cost(&lab, 500), 0);
+	estimates_lab_close(&lab);
+}
+
+// Estimates outlive the dataplane: the new segment gets them at once.
+static void estimates_survive_a_restart_of_the_dataplane(void **state) {
+	struct weir_segment *second = lab_segment(NULL);
+	struct estimates_lab lab;
+
+	(void)state;
+	estimates_lab_open(&lab, 1, 2);
+	lab_policy(&lab, 0, WEIR_POLICY_FAIR_SHARE);
+	lab_apply_follow(&lab);
+	lab_sample(&lab, 0, 0, 10 * LAB_MS);
+	lab_sample(&lab, 0, 1, 30 * LAB_MS);
+	lab_collect(&lab);
+	assert_int_equal(weir_tables_rebind(lab.lab.tables, NULL), 0);
+	lab_collect(&lab); // without a dataplane
+	weir_estimates_second(lab.estimates, lab.now);
+	assert_int_equal(weir_tables_rebind(lab.lab.tables, second), 0);
+	lab_apply_follow(&lab);
+	assert_int_equal(second->costs[0], 10 * LAB_MS);
+	assert_int_equal(second->costs[1], 30 * LAB_MS);
+	assert_int_equal(weir_estimates_backend(lab.estimates, 1, lab.now).samples, 1);
+	assert_int_equal(weir_tables_rebind(lab.lab.tables, NULL), 0);
+	weir_segment_free(second);
+	estimates_lab_close(&lab);
+}
+
+// Another window or statistic starts to gather anew and keeps the cost until it has; another
+// measure does not.
+static void change_of_settings(void **state) {
+	struct weir_config_policy *policy;
+	struct estimates_lab lab;
+
+	(void)state;
+	estimates_lab_open(&lab, 1, 2);
+	lab_policy(&lab, 0, WEIR_POLICY_FAIR_SHARE);
+	policy = &lab.config->services[0].policy;
+	lab_apply_follow(&lab);
+	lab_sample(&lab, 0, 0, 10 * LAB_MS);
+	lab_collect(&lab);
+	policy->statistic = WEIR_STATISTIC_MEDIAN;
+	policy->window = 3;
+	lab_apply_follow(&lab);
+	assert_int_equal(weir_estimates_backend(lab.estimates, 0, lab.now).samples, 0);
+	assert_int_equal(lab_cost(&lab, 0), 10 * LAB_MS);
+	for (uint64_t i = 1; i <= 5; i++) { // the window holds 3, 40, 5
+		lab_sample(&lab, 0, 0, (i == 4 ? 40 : i) * LAB_MS);
+	}
+	lab_collect(&lab);
+	assert_int_equal(lab_cost(&lab, 0), 5 * LAB_MS);
+	policy->stale_ms = 1000; // no reason to start anew
+	lab_apply_follow(&lab);
+	assert_int_equal(weir_estimates_backend(lab.estimates, 0, lab.now).samples, 5);
+	policy->service_time = WEIR_SERVICE_TIME_REPORTED;
+	lab_apply_follow(&lab);
+	assert_int_equal(lab_cost(&lab, 0), 0);
+	estimates_lab_close(&lab);
+}
+
+// A service that goes on with less: samples that came in under the policy before are no reason to
+// write costs that are not kept any more.
+static void policy_that_needs_less_takes_over(void **state) {
+	struct estimates_lab lab;
+
+	(void)state;
+	estimates_lab_open(&lab, 1, 2);
+	lab_policy(&lab, 0, WEIR_POLICY_FAIR_SHARE);
+	lab_apply_follow(&lab);
+	lab_sample(&lab, 0, 0, 10 * LAB_MS);
+	lab_policy(&lab, 0, WEIR_POLICY_LEAST_LOADED);
+	lab_apply_follow(&lab);
+	lab_sample(&lab, 0, 0, 10 * LAB_MS);
+	lab_collect(&lab);
+	weir_estimates_second(lab.estimates, lab.now);
+	assert_int_equal(lab_cost(&lab, 0), 0);
+	assert_int_equal(weir_estimates_extent(lab.estimates).backends, 0);
+	assert_int_equal(weir_estimates_extent(lab.estimates).samples, 2);
+	lab_policy(&lab, 0, WEIR_POLICY_FAIR_SHARE);
+	lab_apply_follow(&lab);
+	lab_sample(&lab, 0, 1, 20 * LAB_MS);
+	lab_collect(&lab);
+	assert_int_equal(lab_cost(&lab, 0), 20 * LAB_MS);
+	estimates_lab_close(&lab);
+}
+
+// Every policy after every other, with samples and reports at every moment.
+static void every_change_of_policy(void **state) {
+	struct estimates_lab lab;
+	struct weir_report report = {.given = 31,
+		.service_time_ms = 1,
+		.busy_time_ms = 1,
+		.requests_per_second = 1,
+		.utilization = 1};
+	char why[256];
+
+	(void)state;
+	estimates_lab_open(&lab, 2, 2);
+	for (uint32_t i = 0; i < 2 * WEIR_POLICY_COUNT * WEIR_POLICY_COUNT; i++) {
+		struct weir_config_policy *policy = &lab.config->services[0].policy;
+		uint32_t turn = i / 2;
+		bool reported = i % 2;
+
+		policy->name = (enum weir_policy)(turn % WEIR_POLICY_COUNT);
+		policy->weights = reported && policy->name == WEIR_POLICY_WEIGHTED_ROUND_ROBIN
+					  ? WEIR_WEIGHTS_REPORTED
+					  : WEIR_WEIGHTS_CONFIGURED;
+		policy->service_time =
+			reported ? WEIR_SERVICE_TIME_REPORTED : WEIR_SERVICE_TIME_FLOW;
+		lab_policy(&lab, 1, (enum weir_policy)(turn / WEIR_POLICY_COUNT));
+		lab_apply_follow(&lab);
+		for (uint16_t id = 0; id < 4; id++) {
+			lab_sample(&lab, 0, id, LAB_MS);
+			weir_estimates_report(
+				lab.estimates, id, &report, lab.now, why, sizeof(why));
+			lab_collect(&lab);
+			lab_sample(&lab, 1, id, LAB_MS);
+		}
+		lab.now += LAB_SECOND;
+		weir_estimates_second(lab.estimates, lab.now);
+		for (uint16_t id = 0; id < 4; id++) {
+			bool needs = (weir_policy_needs(lab.config->services[id / 2].policy.name) &
+					     WEIR_NEEDS_COST) != 0;
+
+			assert_int_equal(lab_cost(&lab, id), needs ? LAB_MS : 0);
+		}
+	}
+	estimates_lab_close(&lab);
+}
+
+static void free_of_nothing(void **state) {
+	struct weir_estimates *estimates;
+
+	(void)state;
+	weir_estimates_free(NULL);
+	assert_int_equal(weir_estimates_create(&estimates), 0);
+	weir_estimates_collect(estimates, 1);
+	assert_false(weir_estimates_second(estimates, 1));
+	assert_false(weir_estimates_backend(estimates, 7, 1).collected);
+	weir_estimates_free(estimates);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nothing_is_collected_for_policies_that_need_nothing),
+		cmocka_unit_test(only_the_services_that_need_it),
+		cmocka_unit_test(reported_times_are_not_measured),
+		cmocka_unit_test(costs_go_when_nobody_needs_them),
+		cmocka_unit_test(run_time_policy_is_followed),
+		cmocka_unit_test(old_samples_are_skipped),
+		cmocka_unit_test(new_owner_of_an_id_starts_afresh),
+		cmocka_unit_test(costs_of_the_process_before_stay),
+		cmocka_unit_test(costs_of_the_process_before_go_when_unneeded),
+		cmocka_unit_test(estimates_survive_a_restart_of_the_dataplane),
+		cmocka_unit_test(change_of_settings),
+		cmocka_unit_test(policy_that_needs_less_takes_over),
+		cmocka_unit_test(every_change_of_policy),
+		cmocka_unit_test(free_of_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

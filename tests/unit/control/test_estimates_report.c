@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What reports are used for, and what is said when they are not.
+#include "estimates_lab.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define ALL \
+	(WEIR_REPORT(SERVICE_TIME) | WEIR_REPORT(BUSY_TIME) | WEIR_REPORT(REQUESTS) | \
+		WEIR_REPORT(ERRORS) | WEIR_REPORT(UTILIZATION))
+#define LOAD (WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS) | WEIR_REPORT(UTILIZATION))
+
+static const struct weir_report everything = {
+	.given = ALL,
+	.service_time_ms = 12.5,
+	.busy_time_ms = 3.25,
+	.requests_per_second = 100,
+	.errors_per_second = 1,
+	.utilization = 0.5,
+};
+
+static int give(struct estimates_lab *lab, uint16_t backend, uint32_t given, char *why) {
+	struct weir_report report = everything;
+
+	report.given = given;
+	why[0] = '\0';
+	return weir_estimates_report(lab->estimates, backend, &report, lab->now, why, 256);
+}
+
+static void expect_refused(
+	struct estimates_lab *lab, uint16_t backend, uint32_t given, const char *reason) {
+	char why[256];
+
+	assert_int_equal(give(lab, backend, given, why), -EINVAL);
+	if (strstr(why, reason) == NULL) {
+		fail_msg("\"%s\" is not in \"%s\"", reason, why);
+	}
+}
+
+static void policies_without_use_for_reports(void **state) {
+	struct estimates_lab lab;
+	char why[256];
+
+	(void)state;
+	estimates_lab_open(&lab, 3, 1);
+	lab_policy(&lab, 0, WEIR_POLICY_ROUND_ROBIN);
+	lab_policy(&lab, 1, WEIR_POLICY_LEAST_LOADED);
+	lab_policy(&lab, 2, WEIR_POLICY_FAIR_SHARE);
+	lab_apply_follow(&lab);
+	expect_refused(&lab, 0, ALL, "uses no reports");
+	expect_refused(&lab, 1, ALL, "uses no reports");
+	expect_refused(&lab, 2, ALL, "set \"service_time\" to \"reported\"");
+	expect_refused(&lab, 500, ALL, "uses no reports");
+	assert_int_equal(give(&lab, 65534, ALL, why), -EINVAL);
+	estimates_lab_close(&lab);
+}
+
+static void service_times(void **state) {
+	struct estimates_lab lab;
+	char why[256];
+
+	(void)state;
+	estimates_lab_open(&lab, 1, 2);
+	lab_policy(&lab, 0, WEIR_POLICY_FAIR_SHARE);
+	lab.config->services[0].policy.service_time = WEIR_SERVICE_TIME_REPORTED;
+	lab_apply_follow(&lab);
+	assert_int_equal(give(&lab, 0, ALL, why), WEIR_REPORT(SERVICE_TIME));
+	assert_int_equal(lab_cost(&lab, 0), 12500000);
+	assert_int_equal(lab_cost(&lab, 1), 12500000);
+	expect_refused(&lab, 0, LOAD | WEIR_REPORT(BUSY_TIME), "service-time-ms");
+	assert_int_equal(weir_estimates_backend(lab.estimates, 0, lab.now).samples, 1);
+	lab_sample(&lab, 0, 0, LAB_SECOND); // measured all the same: not what counts here
+	lab_collect(&lab);
+	assert_int_equal(lab_cost(&lab, 0), 12500000);
+	estimates_lab_close(&lab);
+}
+
+static void busy_times(void **state) {
+	struct estimates_lab lab;
+	char why[256];
+
+	(void)state;
+	estimates_lab_open(&lab, 1, 2);
+	lab_policy(&lab, 0, WEIR_POLICY_TIME_WEIGHTED_ROUND_ROBIN);
+	lab.config->services[0].policy.service_time = WEIR_SERVICE_TIME_REPORTED;
+	lab.config->services[0].policy.measurement = WEIR_MEASUREMENT_BUSY;
+	lab_apply_follow(&lab);
+	assert_int_equal(give(&lab, 1, ALL, why), WEIR_REPORT(BUSY_TIME));
+	assert_int_equal(lab_cost(&lab, 1), 3250000);
+	expect_refused(&lab, 1, WEIR_REPORT(SERVICE_TIME), "busy-time-ms");
+	estimates_lab_close(&lab);
+}
+
+static void load(void **state) {
+	struct weir_report idle = {.given = LOAD, .utilization = 0.1};
+	struct estimates_lab lab;
+	char why[256];
+
+	(void)state;
+	estimates_lab_open(&lab, 1, 2);
+	lab_policy(&lab, 0, WEIR_POLICY_WEIGHTED_ROUND_ROBIN);
+	lab.config->services[0].policy.weights = WEIR_WEIGHTS_REPORTED;
+	lab_apply_follow(&lab);
+	assert_int_equal(give(&lab, 0, ALL, why), LOAD);
+	assert_int_equal(give(&lab, 0, LOAD & ~WEIR_REPORT(ERRORS), why),
+		WEIR_REPORT(REQUESTS) | WEIR_REPORT(UTILIZATION));
+	expect_refused(&lab, 0, WEIR_REPORT(REQUESTS), "give both");
+	expect_refused(&lab, 0, WEIR_REPORT(UTILIZATION), "give both");
+	expect_refused(&lab, 0, WEIR_REPORT(SERVICE_TIME), "requests-per-second");
+	assert_int_equal(
+		weir_estimates_report(lab.estimates, 0, &idle, lab.now, why, sizeof(why)), -EINVAL);
+	estimates_lab_close(&lab);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(policies_without_use_for_reports),
+		cmocka_unit_test(service_times),
+		cmocka_unit_test(busy_times),
+		cmocka_unit_test(load),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// From the workers' rings to costs and error windows.
+#include "estimates_lab.h"
+
+static void open_fair_share(struct estimates_lab *lab, uint32_t backends) {
+	estimates_lab_open(lab, 1, backends);
+	lab_policy(lab, 0, WEIR_POLICY_FAIR_SHARE);
+	lab_apply_follow(lab);
+}
+
+static void mean_over_all_workers(void **state) {
+	struct estimates_lab lab;
+
+	(void)state;
+	open_fair_share(&lab, 2);
+	lab_sample(&lab, 0, 0, 10 * LAB_MS);
+	lab_sample(&lab, 1, 0, 20 * LAB_MS);
+	lab_sample(&lab, 1, 1, 5 * LAB_MS);
+	lab_collect(&lab);
+	assert_int_equal(lab_cost(&lab, 0), 15 * LAB_MS);
+	assert_int_equal(lab_cost(&lab, 1), 5 * LAB_MS);
+	assert_int_equal(lab_waiting(&lab, 0), 0);
+	assert_int_equal(lab_waiting(&lab, 1), 0);
+	assert_int_equal(weir_estimates_extent(lab.estimates).samples, 3);
+	assert_int_equal(weir_estimates_backend(lab.estimates, 0, lab.now).service_ns, 15 * LAB_MS);
+	estimates_lab_close(&lab);
+}
+
+// A window of 386: what is older does not count.
+static void only_the_window_counts(void **state) {
+	struct estimates_lab lab;
+
+	(void)state;
+	open_fair_share(&lab, 1);
+	for (int i = 0; i < 1000; i++) {
+		lab_sample(&lab, 0, 0, LAB_SECOND);
+	}
+	for (int i = 0; i < 386; i++) {
+		lab_sample(&lab, 0, 0, 2 * LAB_MS);
+	}
+	lab_collect(&lab);
+	assert_int_equal(lab_cost(&lab, 0), 2 * LAB_MS);
+	assert_int_equal(weir_estimates_backend(lab.estimates, 0, lab.now).samples, 1386);
+	estimates_lab_close(&lab);
+}
+
+static void estimate_without_newer_samples_is_unknown(void **state) {
+	struct estimates_lab lab;
+
+	(void)state;
+	open_fair_share(&lab, 2);
+	lab_sample(&lab, 0, 0, 10 * LAB_MS);
+	lab_sample(&lab, 0, 1, 20 * LAB_MS);
+	lab_collect(&lab);
+	lab.now += 179 * LAB_SECOND;
+	lab_sample(&lab, 0, 1, 20 * LAB_MS);
+	lab_collect(&lab);
+	weir_estimates_second(lab.estimates, lab.now);
+	assert_int_equal(lab_cost(&lab, 0), 10 * LAB_MS);
+	lab.now += 2 * LAB_SECOND;
+	weir_estimates_second(lab.estimates, lab.now);
+	assert_int_equal(lab_cost(&lab, 0), 20 * LAB_MS); // the mean of the known
+	lab.now += 180 * LAB_SECOND;
+	weir_estimates_second(lab.estimates, lab.now);
+	assert_int_equal(lab_cost(&lab, 0), 0); // nobody is known
+	assert_int_equal(lab_cost(&lab, 1), 0);
+	estimates_lab_close(&lab);
+}
+
+// A ring is written by the other process: whatever it says must not lead us astray.
+static void rings_are_not_trusted(void **state) {
+	struct weir_sample_ring *ring;
+	struct estimates_lab lab;
+
+	(void)state;
+	open_fair_share(&lab, 2);
+	ring = &lab.lab.segment->samples[0];
+	lab_sample(&lab, 0, 1, 7 * LAB_MS);
+	lab_sample(&lab, 0, 2, 9 * LAB_MS); // an id that is nobody's
+	lab_sample(&lab, 0, 511, 9 * LAB_MS);
+	lab_sample(&lab, 0, 65535, 9 * LAB_MS);
+	lab_sample(&lab, 0, 1, UINT64_MAX);
+	lab_sample(&lab, 0, 0, 0);
+	lab_collect(&lab);
+	assert_true(lab_cost(&lab, 1) > 7 * LAB_MS);
+	assert_int_equal(lab_cost(&lab, 0), 1); // known, and no less than that
+	ring->tail += WEIR_SAMPLES + 1;
+	lab_collect(&lab);
+	assert_int_equal(ring->head, ring->tail);
+	ring->tail -= 100; // backwards: as if nearly 2^64 waited
+	lab_collect(&lab);
+	assert_int_equal(ring->head, ring->tail);
+	assert_int_equal(weir_estimates_extent(lab.estimates).samples, 6);
+	lab_sample(&lab, 0, 0, 8 * LAB_MS);
+	lab_collect(&lab);
+	assert_int_equal(weir_estimates_extent(lab.estimates).samples, 7);
+	estimates_lab_close(&lab);
+}
+
+static void full_ring_is_emptied(void **state) {
+	struct estimates_lab lab;
+
+	(void)state;
+	open_fair_share(&lab, 1);
+	for (int i = 0; i < WEIR_SAMPLES; i++) {
+		assert_true(lab_sample(&lab, 0, 0, LAB_MS));
+	}
+	assert_false(lab_sample(&lab, 0, 0, LAB_MS));
+	lab_collect(&lab);
+	assert_int_equal(weir_estimates_extent(lab.estimates).samples, WEIR_SAMPLES);
+	assert_true(lab_sample(&lab, 0, 0, LAB_MS));
+	estimates_lab_close(&lab);
+}
+
+static uint32_t window_of(struct estimates_lab *lab) {
+	struct weir_service_state service;
+
+	assert_int_equal(weir_tables_service(lab->lab.tables, 0, &service), 0);
+	return service.settings.error_window_ms;
+}
+
+// The error window is 10 average service times, from 1 s to 30 s, in steps of half as much.
+static void error_window_follows_the_service_time(void **state) {
+	static const struct {
+		uint64_t ms;
+		uint32_t window_ms;
+		bool published;
+	} steps[] = {
+		{20, 1000, false}, // 200 ms, at least 1 s
+		{140, 1000, false}, // 1400 ms: not half as much again
+		{160, 1600, true},
+		{200, 1600, false},
+		{250, 2500, true},
+		{170, 2500, false},
+		{160, 1600, true},
+		{9000, 30000, true},
+		{100000, 30000, false},
+		{10, 1000, true},
+	};
+	struct estimates_lab lab;
+
+	(void)state;
+	estimates_lab_open(&lab, 1, 2);
+	lab_policy(&lab, 0, WEIR_POLICY_LEAST_LOADED);
+	lab_apply_follow(&lab);
+	assert_false(weir_estimates_second(lab.estimates, lab.now));
+	assert_int_equal(window_of(&lab), 1000);
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		for (int j = 0; j < 386; j++) {
+			lab_sample(&lab, 0, (uint16_t)(j % 2), steps[i].ms * LAB_MS);
+		}
+		lab_collect(&lab);
+		lab.now += LAB_SECOND;
+		assert_int_equal(weir_estimates_second(lab.estimates, lab.now), steps[i].published);
+		assert_int_equal(window_of(&lab), steps[i].window_ms);
+		assert_int_equal(weir_tables_publish(lab.lab.tables), steps[i].published ? 1 : 0);
+	}
+	assert_int_equal(weir_estimates_extent(lab.estimates).backends, 0);
+	assert_int_equal(lab_cost(&lab, 0), 0);
+	estimates_lab_close(&lab);
+}
+
+// What is configured stays.
+static void configured_error_window_is_not_adjusted(void **state) {
+	struct estimates_lab lab;
+
+	(void)state;
+	estimates_lab_open(&lab, 1, 2);
+	lab_policy(&lab, 0, WEIR_POLICY_POWER_OF_TWO);
+	lab.config->services[0].policy.error_window_ms = 500;
+	lab_apply_follow(&lab);
+	assert_false(weir_estimates_measures(lab.estimates));
+	lab_sample(&lab, 0, 0, 9 * LAB_SECOND);
+	lab_collect(&lab);
+	assert_false(weir_estimates_second(lab.estimates, lab.now));
+	assert_int_equal(window_of(&lab), 500);
+	estimates_lab_close(&lab);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(mean_over_all_workers),
+		cmocka_unit_test(only_the_window_counts),
+		cmocka_unit_test(estimate_without_newer_samples_is_unknown),
+		cmocka_unit_test(rings_are_not_trusted),
+		cmocka_unit_test(full_ring_is_emptied),
+		cmocka_unit_test(error_window_follows_the_service_time),
+		cmocka_unit_test(configured_error_window_is_not_adjusted),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

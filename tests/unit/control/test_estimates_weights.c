@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Weights out of reports, as they are published.
+#include "estimates_lab.h"
+
+static void open_reported(struct estimates_lab *lab, uint32_t backends) {
+	estimates_lab_open(lab, 1, backends);
+	lab_policy(lab, 0, WEIR_POLICY_WEIGHTED_ROUND_ROBIN);
+	lab->config->services[0].policy.weights = WEIR_WEIGHTS_REPORTED;
+	lab_apply_follow(lab);
+}
+
+static void report(
+	struct estimates_lab *lab, uint16_t backend, double requests, double errors, double used) {
+	struct weir_report report = {
+		.given = WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS) | WEIR_REPORT(UTILIZATION),
+		.requests_per_second = requests,
+		.errors_per_second = errors,
+		.utilization = used,
+	};
+	char why[256] = "";
+
+	if (weir_estimates_report(lab->estimates, backend, &report, lab->now, why, sizeof(why)) <
+		0) {
+		fail_msg("%s", why);
+	}
+}
+
+// Reports of backends [0..n), utilization 0.5, for so many seconds. Returns how often weights
+// changed.
+static int report_for(struct estimates_lab *lab, const double *requests, uint16_t n, int seconds) {
+	int changes = 0;
+
+	for (int i = 0; i < seconds; i++) {
+		for (uint16_t id = 0; id < n; id++) {
+			report(lab, id, requests[id], 0, 0.5);
+		}
+		lab->now += LAB_SECOND;
+		changes += weir_estimates_second(lab->estimates, lab->now);
+	}
+	return changes;
+}
+
+static uint32_t weight_of(struct estimates_lab *lab, uint16_t backend) {
+	return lab_state(&lab->lab, backend).effective_weight;
+}
+
+static void reported_weights_replace_the_configured_ones(void **state) {
+	static const double requests[] = {100, 300};
+	struct estimates_lab lab;
+
+	(void)state;
+	open_reported(&lab, 3);
+	assert_int_equal(report_for(&lab, requests, 2, 9), 0); // blackout
+	assert_int_equal(weight_of(&lab, 0), 100);
+	assert_int_equal(report_for(&lab, requests, 2, 3), 1);
+	assert_in_range(weight_of(&lab, 0), 4990, 5010);
+	assert_in_range(weight_of(&lab, 1), 14990, 15010);
+	assert_in_range(weight_of(&lab, 2), 9990, 10010); // unknown: the mean
+	assert_int_equal(weir_tables_publish(lab.lab.tables), 1);
+	assert_int_equal(weir_tables_publish(lab.lab.tables), 0);
+	estimates_lab_close(&lab);
+}
+
+// A single known weight says nothing about the others.
+static void one_known_weight_is_not_enough(void **state) {
+	static const double requests[] = {100};
+	struct estimates_lab lab;
+
+	(void)state;
+	open_reported(&lab, 2);
+	assert_int_equal(report_for(&lab, requests, 1, 30), 0);
+	assert_int_equal(weight_of(&lab, 0), 100);
+	estimates_lab_close(&lab);
+}
+
+static void small_changes_are_not_published(void **state) {
+	static const double first[] = {100, 100}, small[] = {100, 102}, large[] = {100, 150};
+	struct estimates_lab lab;
+
+	(void)state;
+	open_reported(&lab, 2);
+	assert_int_equal(report_for(&lab, first, 2, 20), 1);
+	assert_int_equal(report_for(&lab, small, 2, 60), 0);
+	assert_true(report_for(&lab, large, 2, 60) > 0);
+	// Within 2 % of 40:60.
+	assert_in_range(weight_of(&lab, 1) * 100 / weight_of(&lab, 0), 145, 155);
+	estimates_lab_close(&lab);
+}
+
+static void errors_make_a_backend_lighter(void **state) {
+	struct estimates_lab lab;
+
+	(void)state;
+	open_reported(&lab, 2);
+	for (int i = 0; i < 15; i++) {
+		report(&lab, 0, 100, 0, 0.5);
+		report(&lab, 1, 100, 50, 0.5);
+		lab.now += LAB_SECOND;
+		weir_estimates_second(lab.estimates, lab.now);
+	}
+	// 100 / 0.5 against 100 / (0.5 + 0.5)
+	assert_in_range(weight_of(&lab, 0) * 100 / weight_of(&lab, 1), 198, 202);
+	estimates_lab_close(&lab);
+}
+
+// Load information expires; configured weights come back when it does.
+static void configured_weights_come_back(void **state) {
+	static const double requests[] = {100, 300};
+	struct estimates_lab lab;
+	int changes = 0;
+
+	(void)state;
+	open_reported(&lab, 2);
+	report_for(&lab, requests, 2, 20);
+	for (int i = 0; i < 178; i++) {
+		lab.now += LAB_SECOND;
+		changes += weir_estimates_second(lab.estimates, lab.now);
+	}
+	assert_int_equal(changes, 0);
+	for (int i = 0; i < 4; i++) {
+		lab.now += LAB_SECOND;
+		changes += weir_estimates_second(lab.estimates, lab.now);
+	}
+	assert_int_equal(changes, 1);
+	assert_int_equal(weight_of(&lab, 0), 100);
+	assert_int_equal(weight_of(&lab, 1), 100);
+	estimates_lab_close(&lab);
+}
+
+// 0 is an operator's word, or the file's: no new flows. Other weights set at run time scale.
+static void weights_set_at_run_time(void **state) {
+	static const double requests[] = {100, 300, 200};
+	struct estimates_lab lab;
+
+	(void)state;
+	open_reported(&lab, 3);
+	report_for(&lab, requests, 3, 20);
+	assert_in_range(weight_of(&lab, 1), 14990, 15010);
+	weir_tables_set_weight(lab.lab.tables, 1, 50); // half of the configured 100
+	assert_in_range(weight_of(&lab, 1), 7490, 7510);
+	weir_tables_set_weight(lab.lab.tables, 1, 0);
+	assert_int_equal(weight_of(&lab, 1), 0);
+	weir_tables_set_weight(lab.lab.tables, 1, WEIR_WEIGHT_UNSET);
+	assert_in_range(weight_of(&lab, 1), 14990, 15010);
+	estimates_lab_close(&lab);
+}
+
+// A backend that comes back is not judged by what it reported while it was away.
+static void blackout_begins_again_when_a_backend_returns(void **state) {
+	static const double requests[] = {100, 300, 200};
+	struct estimates_lab lab;
+
+	(void)state;
+	open_reported(&lab, 3);
+	report_for(&lab, requests, 3, 20);
+	assert_in_range(weight_of(&lab, 1), 14990, 15010);
+	weir_tables_set_health(lab.lab.tables, 1, WEIR_HEALTH_REFUSING);
+	report_for(&lab, requests, 3, 2);
+	weir_tables_set_health(lab.lab.tables, 1, WEIR_HEALTH_HEALTHY);
+	report_for(&lab, requests, 3, 2);
+	assert_in_range(weight_of(&lab, 1), 9990, 10010); // the mean of 100 and 200
+	report_for(&lab, requests, 3, 12);
+	assert_in_range(weight_of(&lab, 1), 14990, 15010);
+	estimates_lab_close(&lab);
+}
+
+// Weights of the process before stay until reports come in again, or have expired.
+static void weights_survive_a_restart(void **state) {
+	static const double requests[] = {100, 300};
+	struct estimates_lab lab;
+
+	(void)state;
+	for (int again = 0; again < 2; again++) {
+		open_reported(&lab, 2);
+		report_for(&lab, requests, 2, 20);
+		weir_tables_publish(lab.lab.tables);
+		weir_estimates_free(lab.estimates);
+		lab_restart(&lab.lab);
+		assert_int_equal(weir_estimates_create(&lab.estimates), 0);
+		lab_apply_follow(&lab);
+		assert_in_range(weight_of(&lab, 1), 14990, 15010);
+		assert_int_equal(weir_tables_publish(lab.lab.tables), 0);
+		if (again == 0) {
+			assert_int_equal(report_for(&lab, requests, 2, 30), 0);
+			assert_in_range(weight_of(&lab, 1), 14990, 15010);
+		} else {
+			lab.now += 179 * LAB_SECOND;
+			assert_false(weir_estimates_second(lab.estimates, lab.now));
+			lab.now += 2 * LAB_SECOND;
+			assert_true(weir_estimates_second(lab.estimates, lab.now));
+			assert_int_equal(weight_of(&lab, 1), 100);
+		}
+		estimates_lab_close(&lab);
+	}
+}
+
+// Back to configured weights in the file: at once, and for good.
+static void configuration_takes_reports_away(void **state) {
+	static const double requests[] = {100, 300};
+	struct estimates_lab lab;
+
+	(void)state;
+	open_reported(&lab, 2);
+	report_for(&lab, requests, 2, 20);
+	lab.config->services[0].policy.weights = WEIR_WEIGHTS_CONFIGURED;
+	lab_apply_follow(&lab);
+	assert_int_equal(weight_of(&lab, 1), 100);
+	assert_int_equal(lab_state(&lab.lab, 1).reported_weight, 0);
+	assert_int_equal(weir_estimates_extent(lab.estimates).services, 0);
+	lab.config->services[0].policy.weights = WEIR_WEIGHTS_REPORTED;
+	lab_apply_follow(&lab);
+	assert_int_equal(weight_of(&lab, 1), 100);
+	estimates_lab_close(&lab);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(reported_weights_replace_the_configured_ones),
+		cmocka_unit_test(one_known_weight_is_not_enough),
+		cmocka_unit_test(small_changes_are_not_published),
+		cmocka_unit_test(errors_make_a_backend_lighter),
+		cmocka_unit_test(configured_weights_come_back),
+		cmocka_unit_test(weights_set_at_run_time),
+		cmocka_unit_test(blackout_begins_again_when_a_backend_returns),
+		cmocka_unit_test(weights_survive_a_restart),
+		cmocka_unit_test(configuration_takes_reports_away),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

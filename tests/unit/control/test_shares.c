@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What a policy aims at, and what became of it.
+#include "tables_lab.h"
+
+#include <math.h>
+
+#include "shares.h"
+
+static void expect(double found, double wanted) {
+	if (fabs(found - wanted) > 0.05) {
+		fail_msg("%f instead of %f", found, wanted);
+	}
+}
+
+// Of backends with weights 100, 200, 300 and service times of 1, 2 and 1 ms.
+static void effective_share_by_policy(void **state) {
+	static const struct {
+		enum weir_policy policy;
+		double share[3];
+	} cases[] = {
+		{WEIR_POLICY_MAGLEV, {16.7, 33.3, 50}},
+		{WEIR_POLICY_ROUND_ROBIN, {33.3, 33.3, 33.3}},
+		{WEIR_POLICY_LEAST_LOADED, {33.3, 33.3, 33.3}},
+		{WEIR_POLICY_WEIGHTED_ROUND_ROBIN, {16.7, 33.3, 50}},
+		{WEIR_POLICY_TIME_WEIGHTED_ROUND_ROBIN, {20, 20, 60}},
+		{WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN, {20, 20, 60}},
+		{WEIR_POLICY_FAIR_SHARE, {40, 20, 40}},
+		{WEIR_POLICY_RANDOM, {33.3, 33.3, 33.3}},
+		{WEIR_POLICY_POWER_OF_TWO, {33.3, 33.3, 33.3}},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct weir_config *config = lab_config(2, 3);
+		struct weir_daemon daemon = {0};
+		struct weir_shares *shares;
+		struct lab lab;
+
+		config->services[1].policy.name = cases[i].policy;
+		config->services[1].table_size = 65537;
+		config->services[1].backends[1].weight = 200;
+		config->services[1].backends[2].weight = 300;
+		lab_open(&lab, NULL);
+		lab_apply(&lab, config);
+		daemon.tables = lab.tables;
+		daemon.segment = lab.segment;
+		lab.segment->costs[3] = 1000000;
+		lab.segment->costs[4] = 2000000;
+		lab.segment->costs[5] = 1000000;
+		for (int all = 0; all < 2; all++) {
+			assert_int_equal(
+				weir_shares_create(&daemon, all ? WEIR_SHARES_ALL : 1, &shares), 0);
+			for (uint16_t id = 3; id < 6; id++) {
+				struct weir_backend_state of = lab_state(&lab, id);
+				double share = weir_shares_effective(shares, &of);
+
+				if (fabs(share - cases[i].share[id - 3]) > 0.1) {
+					fail_msg("%s: %u has %f", weir_policy_name(cases[i].policy),
+						id, share);
+				}
+			}
+			weir_shares_free(shares);
+		}
+		lab_close(&lab);
+		lab_config_free(config);
+	}
+}
+
+static void unknown_costs_count_as_the_mean(void **state) {
+	struct weir_config *config = lab_config(1, 3);
+	struct weir_backend_state of;
+	struct weir_daemon daemon = {0};
+	struct weir_shares *shares;
+	struct lab lab;
+
+	(void)state;
+	config->services[0].policy.name = WEIR_POLICY_FAIR_SHARE;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	daemon.tables = lab.tables;
+	daemon.segment = lab.segment;
+	assert_int_equal(weir_shares_create(&daemon, 0, &shares), 0);
+	of = lab_state(&lab, 2);
+	expect(weir_shares_effective(shares, &of), 33.333);
+	weir_shares_free(shares);
+	lab.segment->costs[0] = 1000;
+	lab.segment->costs[1] = 3000;
+	assert_int_equal(weir_shares_create(&daemon, 0, &shares), 0);
+	expect(weir_shares_effective(shares, &of), 100.0 * 6 / (12 + 4 + 6)); // 1/2 of 1, 1/3, 1/2
+	weir_shares_free(shares);
+	daemon.segment = NULL; // the dataplane is away: nothing is known of costs
+	assert_int_equal(weir_shares_create(&daemon, 0, &shares), 0);
+	expect(weir_shares_effective(shares, &of), 33.333);
+	assert_true(weir_shares_recent(shares, &of) < 0);
+	weir_shares_free(shares);
+	weir_shares_free(NULL);
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
+static void achieved_shares(void **state) {
+	struct weir_config *config = lab_config(2, 2);
+	struct weir_backend_state first, second;
+	struct weir_daemon daemon = {0};
+	struct weir_shares *shares;
+	struct lab lab;
+
+	(void)state;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	daemon.tables = lab.tables;
+	daemon.segment = lab.segment;
+	weir_segment_backend_counters(lab.segment, 0, 0)->new_flows = 100;
+	weir_segment_backend_counters(lab.segment, 0, 2)->new_flows = 1000; // another service
+	weir_recent_take(&daemon.recent, lab.segment, 4, 2);
+	first = lab_state(&lab, 0);
+	second = lab_state(&lab, 1);
+	assert_int_equal(weir_shares_create(&daemon, 0, &shares), 0);
+	expect(weir_shares_achieved(shares, &first), 100);
+	assert_true(weir_shares_recent(shares, &first) < 0);
+	weir_shares_free(shares);
+	weir_segment_backend_counters(lab.segment, 1, 0)->new_flows = 25;
+	weir_segment_backend_counters(lab.segment, 1, 1)->new_flows = 75;
+	assert_int_equal(weir_shares_create(&daemon, 0, &shares), 0);
+	expect(weir_shares_achieved(shares, &first), 62.5);
+	expect(weir_shares_recent(shares, &first), 25);
+	expect(weir_shares_recent(shares, &second), 75);
+	first.service_id = 1; // not what was asked for
+	expect(weir_shares_achieved(shares, &first), 0);
+	expect(weir_shares_effective(shares, &first), 0);
+	assert_true(weir_shares_recent(shares, &first) < 0);
+	weir_shares_free(shares);
+	weir_recent_fini(&daemon.recent);
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(effective_share_by_policy),
+		cmocka_unit_test(unknown_costs_count_as_the_mean),
+		cmocka_unit_test(achieved_shares),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// settings.c: policies and their settings, as they are published.
+#include "tables_lab.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "state.h"
+
+static struct weir_service_state service_of(const struct lab *lab, uint16_t id) {
+	struct weir_service_state state;
+
+	assert_int_equal(weir_tables_service(lab->tables, id, &state), 0);
+	return state;
+}
+
+static struct weir_policy_table published(struct lab *lab, uint16_t service) {
+	return weir_reader_selection(&lab->reader, service)->table;
+}
+
+#define COST WEIR_NEEDS_COST
+#define ERRORS WEIR_NEEDS_ERRORS
+#define TIMES WEIR_NEEDS_TIMES
+
+static void settings_of_every_policy(void **unused) {
+	static const struct {
+		struct weir_config_policy config;
+		uint8_t needs;
+		uint32_t window_ms;
+		bool documented;
+	} cases[] = {
+		{{.name = WEIR_POLICY_MAGLEV}, WEIR_NEEDS_SLOTS, 1000, false},
+		{{.name = WEIR_POLICY_ROUND_ROBIN}, 0, 1000, false},
+		{{.name = WEIR_POLICY_RANDOM}, 0, 1000, false},
+		{{.name = WEIR_POLICY_WEIGHTED_ROUND_ROBIN, .weights = WEIR_WEIGHTS_REPORTED}, 0,
+			1000, false},
+		{{.name = WEIR_POLICY_LEAST_LOADED}, ERRORS | TIMES, 1000, false},
+		{{.name = WEIR_POLICY_LEAST_LOADED, .error_window_ms = 300}, ERRORS, 300, false},
+		{{.name = WEIR_POLICY_POWER_OF_TWO}, ERRORS | TIMES, 1000, false},
+		{{.name = WEIR_POLICY_FAIR_SHARE}, COST | TIMES, 1000, false},
+		{{.name = WEIR_POLICY_FAIR_SHARE, .service_time = WEIR_SERVICE_TIME_REPORTED}, COST,
+			1000, false},
+		{{.name = WEIR_POLICY_TIME_WEIGHTED_ROUND_ROBIN}, COST | TIMES, 1000, false},
+		{{.name = WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN},
+			COST | TIMES | WEIR_NEEDS_ROUNDS, 1000, false},
+		{{.name = WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN,
+			 .rounds = WEIR_ROUNDS_DOCUMENTED},
+			COST | TIMES | WEIR_NEEDS_ROUNDS, 1000, true},
+	};
+
+	(void)unused;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct weir_config *config = lab_config(1, 3);
+		struct weir_policy_settings settings;
+		struct lab lab;
+
+		config->services[0].policy = cases[i].config;
+		config->services[0].flow_control.max_active_flows = 7;
+		config->services[0].flow_control.when_exhausted = WEIR_EXHAUSTED_REJECT;
+		lab_open(&lab, NULL);
+		lab_apply(&lab, config);
+		settings = published(&lab, 0).settings;
+		assert_int_equal(settings.policy, cases[i].config.name);
+		assert_int_equal(settings.needs, cases[i].needs);
+		assert_int_equal(settings.error_window_ms, cases[i].window_ms);
+		assert_int_equal(settings.documented_rounds, cases[i].documented);
+		assert_int_equal(settings.max_active_flows, 7);
+		assert_int_equal(settings.when_exhausted, WEIR_EXHAUSTED_REJECT);
+		assert_int_equal(published(&lab, 0).count, 3);
+		settings = service_of(&lab, 0).settings;
+		assert_int_equal(settings.needs, cases[i].needs);
+		lab_close(&lab);
+		lab_config_free(config);
+	}
+}
+
+// Only what differs is published, whatever the policy.
+static void nothing_new_is_not_published_again(void **unused) {
+	(void)unused;
+	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
+		struct weir_config *config = lab_config(1, 4), *copy;
+		uint64_t publications;
+		struct lab lab;
+
+		config->services[0].policy.name = (enum weir_policy)policy;
+		config->services[0].backends[1].weight = 300;
+		lab_open(&lab, NULL);
+		lab_apply(&lab, config);
+		publications = lab.segment->roots->publications;
+		copy = lab_config_copy(config);
+		lab_apply(&lab, copy);
+		weir_tables_set_weight(lab.tables, 1, 300);
+		weir_tables_set_weight(lab.tables, 1, WEIR_WEIGHT_UNSET);
+		weir_tables_set_error_window(lab.tables, 0, 1000);
+		weir_tables_set_reported_weight(lab.tables, 0, 5); // not what this policy takes
+		weir_tables_publish(lab.tables);
+		// The identity alone: weights set and unset in between do not count.
+		assert_int_equal(lab.segment->roots->publications, publications);
+		copy->services[0].flow_control.max_active_flows = 5;
+		lab_apply(&lab, copy);
+		assert_int_equal(lab.segment->roots->publications, publications + 1);
+		assert_int_equal(published(&lab, 0).settings.max_active_flows, 5);
+		weir_tables_set_weight(lab.tables, 1, 301);
+		weir_tables_publish(lab.tables);
+		assert_int_equal(lab.segment->roots->publications, publications + 3);
+		lab_close(&lab);
+		lab_config_free(config);
+		lab_config_free(copy);
+	}
+}
+
+static void policy_is_changed_live(void **unused) {
+	struct weir_config *config = lab_config(2, 3);
+	struct lab lab;
+
+	(void)unused;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	assert_int_equal(service_of(&lab, 1).slots, LAB_TABLE_SIZE);
+	assert_int_equal(weir_tables_set_policy(lab.tables, 1, WEIR_POLICY_ROUND_ROBIN), 0);
+	assert_int_equal(weir_tables_publish(lab.tables), 2); // identity and selection
+	assert_int_equal(published(&lab, 1).settings.policy, WEIR_POLICY_ROUND_ROBIN);
+	assert_int_equal(published(&lab, 0).settings.policy, WEIR_POLICY_MAGLEV);
+	assert_int_equal(service_of(&lab, 1).policy, WEIR_POLICY_ROUND_ROBIN);
+	assert_int_equal(service_of(&lab, 1).configured_policy, WEIR_POLICY_MAGLEV);
+	assert_int_equal(service_of(&lab, 1).runtime_policy, WEIR_POLICY_ROUND_ROBIN);
+	assert_int_equal(service_of(&lab, 1).slots, 0);
+	assert_int_equal(lab_id(&lab, "s1", "b2"), 5);
+	assert_int_equal(weir_tables_set_policy(lab.tables, 1, WEIR_POLICY_UNSET), 0);
+	assert_int_equal(weir_tables_publish(lab.tables), 2);
+	assert_int_equal(published(&lab, 1).settings.policy, WEIR_POLICY_MAGLEV);
+	assert_int_equal(service_of(&lab, 1).runtime_policy, WEIR_POLICY_UNSET);
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
+static void refused_changes(void **unused) {
+	struct weir_config *config = lab_config(1, 1);
+	struct lab lab;
+
+	(void)unused;
+	config->services[0].policy.name = WEIR_POLICY_WEIGHTED_ROUND_ROBIN;
+	config->services[0].policy.weights = WEIR_WEIGHTS_REPORTED;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	assert_int_equal(weir_tables_set_policy(lab.tables, 1, WEIR_POLICY_RANDOM), -ENOENT);
+	assert_int_equal(weir_tables_set_policy(lab.tables, 65535, WEIR_POLICY_RANDOM), -ENOENT);
+	assert_int_equal(weir_tables_set_policy(lab.tables, 0, WEIR_POLICY_COUNT), -EINVAL);
+	assert_int_equal(weir_tables_set_policy(lab.tables, 0, WEIR_POLICY_RANDOM), -EINVAL);
+	assert_int_equal(weir_tables_set_error_window(lab.tables, 1, 2000), -ENOENT);
+	assert_int_equal(weir_tables_set_reported_weight(lab.tables, 1, 2), -ENOENT);
+	assert_int_equal(weir_tables_publish(lab.tables), 0);
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
+// S3: what an operator set outlives the control process.
+static void s3_run_time_policy_survives_a_restart(void **unused) {
+	struct weir_config *config = lab_config(2, 2);
+	struct lab lab;
+
+	(void)unused;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	weir_tables_set_policy(lab.tables, 1, WEIR_POLICY_FAIR_SHARE);
+	weir_tables_publish(lab.tables);
+	lab_restart(&lab);
+	lab_apply(&lab, config);
+	assert_int_equal(service_of(&lab, 1).runtime_policy, WEIR_POLICY_FAIR_SHARE);
+	assert_int_equal(published(&lab, 1).settings.policy, WEIR_POLICY_FAIR_SHARE);
+	assert_int_equal(service_of(&lab, 0).runtime_policy, WEIR_POLICY_UNSET);
+	// The file changed while control was down.
+	lab_restart(&lab);
+	config->services[1].policy.name = WEIR_POLICY_RANDOM;
+	lab_apply(&lab, config);
+	assert_int_equal(service_of(&lab, 1).runtime_policy, WEIR_POLICY_UNSET);
+	assert_int_equal(published(&lab, 1).settings.policy, WEIR_POLICY_RANDOM);
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
+// S4: and the dataplane.
+static void s4_run_time_policy_survives_a_new_dataplane(void **unused) {
+	struct weir_config *config = lab_config(1, 2);
+	struct weir_segment *second = lab_segment(NULL);
+	struct weir_reader reader;
+	struct lab lab;
+
+	(void)unused;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	weir_tables_set_policy(lab.tables, 0, WEIR_POLICY_LEAST_LOADED);
+	weir_tables_set_error_window(lab.tables, 0, 4000);
+	weir_tables_publish(lab.tables);
+	assert_int_equal(weir_tables_rebind(lab.tables, NULL), 0);
+	assert_int_equal(weir_tables_rebind(lab.tables, second), 0);
+	assert_int_equal(weir_reader_init(&reader, second, 0), 0);
+	assert_int_equal(
+		weir_reader_selection(&reader, 0)->table.settings.policy, WEIR_POLICY_LEAST_LOADED);
+	assert_int_equal(weir_reader_selection(&reader, 0)->table.settings.error_window_ms, 4000);
+	weir_reader_fini(&reader);
+	assert_int_equal(weir_tables_rebind(lab.tables, NULL), 0);
+	weir_segment_free(second);
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
+static void configuration_drops_what_was_set(void **unused) {
+	struct weir_config *config = lab_config(1, 2), *copy;
+	struct lab lab;
+
+	(void)unused;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	weir_tables_set_policy(lab.tables, 0, WEIR_POLICY_RANDOM);
+	weir_tables_publish(lab.tables);
+	copy = lab_config_copy(config);
+	copy->services[0].backends[0].weight = 7; // something else
+	lab_apply(&lab, copy);
+	assert_int_equal(service_of(&lab, 0).policy, WEIR_POLICY_RANDOM);
+	copy->services[0].policy.name = WEIR_POLICY_ROUND_ROBIN;
+	lab_apply(&lab, copy);
+	assert_int_equal(service_of(&lab, 0).policy, WEIR_POLICY_ROUND_ROBIN);
+	assert_int_equal(service_of(&lab, 0).runtime_policy, WEIR_POLICY_UNSET);
+	// A setting that does not go with what was set at run time.
+	weir_tables_set_policy(lab.tables, 0, WEIR_POLICY_WEIGHTED_ROUND_ROBIN);
+	copy->services[0].policy.name = WEIR_POLICY_ROUND_ROBIN;
+	copy->services[0].policy.given = 2; // window
+	lab_apply(&lab, copy);
+	assert_int_equal(service_of(&lab, 0).policy, WEIR_POLICY_ROUND_ROBIN);
+	lab_close(&lab);
+	lab_config_free(config);
+	lab_config_free(copy);
+}
+
+// A service that leaves and comes back is as configured.
+static void service_that_returns_is_as_configured(void **unused) {
+	struct weir_config *config = lab_config(2, 1), *without;
+	struct lab lab;
+
+	(void)unused;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	weir_tables_set_policy(lab.tables, 1, WEIR_POLICY_RANDOM);
+	without = lab_config_copy(config);
+	lab_remove_service(without, 1);
+	lab_apply(&lab, without);
+	lab_apply(&lab, config);
+	assert_int_equal(service_of(&lab, 1).policy, WEIR_POLICY_MAGLEV);
+	lab_close(&lab);
+	lab_config_free(config);
+	lab_config_free(without);
+}
+
+static void error_window_survives_a_restart(void **unused) {
+	struct weir_config *config = lab_config(1, 2);
+	struct lab lab;
+
+	(void)unused;
+	config->services[0].policy.name = WEIR_POLICY_LEAST_LOADED;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	weir_tables_set_error_window(lab.tables, 0, 12000);
+	weir_tables_publish(lab.tables);
+	lab_restart(&lab);
+	lab_apply(&lab, config);
+	assert_int_equal(published(&lab, 0).settings.error_window_ms, 12000);
+	config->services[0].policy.error_window_ms = 200; // what the file says goes first
+	lab_apply(&lab, config);
+	assert_int_equal(published(&lab, 0).settings.error_window_ms, 200);
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
+// A restarted control process takes published weights for reported ones; where the file's count it
+// forgets them at once.
+static void adopted_weights_count_only_where_reports_do(void **unused) {
+	struct weir_config *config = lab_config(1, 2), *copy;
+	struct lab lab;
+
+	(void)unused;
+	config->services[0].policy.name = WEIR_POLICY_WEIGHTED_ROUND_ROBIN;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	lab_restart(&lab);
+	lab_apply(&lab, config);
+	copy = lab_config_copy(config);
+	copy->services[0].policy.weights = WEIR_WEIGHTS_REPORTED;
+	copy->services[0].backends[0].weight = 7;
+	lab_apply(&lab, copy);
+	assert_int_equal(lab_state(&lab, 0).effective_weight, 7);
+	weir_tables_set_reported_weight(lab.tables, 0, 5000);
+	weir_tables_set_weight(lab.tables, 0, 14);
+	weir_tables_publish(lab.tables);
+	assert_int_equal(lab_state(&lab, 0).effective_weight, 10000);
+	lab_restart(&lab);
+	lab_apply(&lab, copy);
+	assert_int_equal(lab_state(&lab, 0).reported_weight, 5000);
+	assert_int_equal(lab_state(&lab, 0).effective_weight, 10000);
+	lab_close(&lab);
+	lab_config_free(config);
+	lab_config_free(copy);
+}
+
+// What the identity blob says of policies may be anything.
+static void broken_identity_of_a_policy(void **unused) {
+	struct weir_config *config = lab_config(1, 1);
+	struct weir_identity_service *entry;
+	const struct weir_identity *identity;
+	struct lab lab;
+
+	(void)unused;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	identity = weir_writer_current(
+		lab.tables->writer, (struct weir_root){.kind = WEIR_BLOB_IDENTITY});
+	entry = (struct weir_identity_service *)(uintptr_t)((const uint8_t *)identity +
+							    identity->services_off);
+	entry->runtime_policy = 200;
+	entry->configured_policy = WEIR_POLICY_MAGLEV;
+	lab_restart(&lab);
+	lab_apply(&lab, config);
+	assert_int_equal(service_of(&lab, 0).policy, WEIR_POLICY_MAGLEV);
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
+// Of what a policy gives out, each backend's part.
+static void parts_by_policy(void **unused) {
+	static const struct {
+		enum weir_policy policy;
+		bool documented;
+		uint64_t part[3], sum; // of weights 100, 200, 300
+	} cases[] = {
+		{WEIR_POLICY_ROUND_ROBIN, false, {1, 1, 1}, 3},
+		{WEIR_POLICY_RANDOM, false, {1, 1, 1}, 3},
+		{WEIR_POLICY_LEAST_LOADED, false, {1, 1, 1}, 3},
+		{WEIR_POLICY_POWER_OF_TWO, false, {1, 1, 1}, 3},
+		{WEIR_POLICY_FAIR_SHARE, false, {1, 1, 1}, 3},
+		{WEIR_POLICY_WEIGHTED_ROUND_ROBIN, false, {21845, 43690, 65535}, 131070},
+		{WEIR_POLICY_TIME_WEIGHTED_ROUND_ROBIN, false, {100, 200, 300}, 600},
+		{WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN, false, {100, 200, 300}, 600},
+		{WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN, true, {100, 300, 600}, 1000},
+	};
+
+	(void)unused;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct weir_config *config = lab_config(1, 3);
+		struct lab lab;
+
+		config->services[0].policy.name = cases[i].policy;
+		config->services[0].policy.rounds =
+			cases[i].documented ? WEIR_ROUNDS_DOCUMENTED : WEIR_ROUNDS_INCREMENTAL;
+		config->services[0].backends[1].weight = 200;
+		config->services[0].backends[2].weight = 300;
+		lab_open(&lab, NULL);
+		lab_apply(&lab, config);
+		for (uint16_t id = 0; id < 3; id++) {
+			assert_int_equal(
+				weir_tables_backend_parts(lab.tables, id), cases[i].part[id]);
+			assert_int_equal(weir_tables_backend_slots(lab.tables, id), 0);
+			assert_true(lab_state(&lab, id).in_selection);
+		}
+		assert_int_equal(service_of(&lab, 0).parts, cases[i].sum);
+		weir_tables_set_admin(lab.tables, 1, WEIR_ADMIN_DRAIN);
+		weir_tables_publish(lab.tables);
+		assert_int_equal(weir_tables_backend_parts(lab.tables, 1), 0);
+		assert_false(lab_state(&lab, 1).in_selection);
+		lab_close(&lab);
+		lab_config_free(config);
+	}
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(settings_of_every_policy),
+		cmocka_unit_test(nothing_new_is_not_published_again),
+		cmocka_unit_test(policy_is_changed_live),
+		cmocka_unit_test(refused_changes),
+		cmocka_unit_test(s3_run_time_policy_survives_a_restart),
+		cmocka_unit_test(s4_run_time_policy_survives_a_new_dataplane),
+		cmocka_unit_test(configuration_drops_what_was_set),
+		cmocka_unit_test(service_that_returns_is_as_configured),
+		cmocka_unit_test(error_window_survives_a_restart),
+		cmocka_unit_test(adopted_weights_count_only_where_reports_do),
+		cmocka_unit_test(broken_identity_of_a_policy),
+		cmocka_unit_test(parts_by_policy),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// New flows: choice by policy, flow control, what is counted and sampled, on a real segment.
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "edges.h"
+#include "frames.h"
+#include "pipeline_lab.h"
+
+#define FIN_ACK 0x11
+#define SYN 0x02
+#define RST 0x04
+#define ACK 0x10
+#define MS 1000000ull
+
+static struct weir_verdict send_tcp(struct lab *lab, uint16_t n, uint8_t flags) {
+	struct frame_spec spec = lab_tcp(n, flags);
+
+	return lab_send(lab, &spec);
+}
+
+static const struct weir_share_counters *backend_of(const struct lab *lab, uint32_t backend) {
+	return weir_segment_backend_counters(lab->segment, lab->params.worker, backend);
+}
+
+static const struct weir_share_counters *service_of(const struct lab *lab, uint32_t service) {
+	return weir_segment_service_counters(lab->segment, lab->params.worker, service);
+}
+
+static struct weir_sample_ring *samples_of(const struct lab *lab) {
+	return &lab->segment->samples[lab->params.worker];
+}
+
+static struct weir_selection_params params_of(enum weir_policy policy) {
+	return weir_selection_defaults(0, policy, LAB_SLOTS);
+}
+
+// The four backends of service 0 under a policy.
+static struct lab *make(const struct weir_selection_params *params) {
+	struct lab *lab = lab_make();
+
+	lab_publish_policy(lab, params, (uint16_t[]){0, 1, 2, 3}, 4);
+	return lab;
+}
+
+static void new_flow_round_robin_is_exact(void **state) {
+	struct weir_selection_params params = params_of(WEIR_POLICY_ROUND_ROBIN);
+	struct lab *lab = make(&params);
+
+	(void)state;
+	for (uint16_t n = 0; n < 4001; n++) {
+		struct weir_verdict verdict = send_tcp(lab, n, SYN);
+
+		assert_int_equal(verdict.action, WEIR_ACTION_FORWARD);
+		assert_int_equal(verdict.choice, WEIR_CHOICE_NEW);
+		assert_int_equal(send_tcp(lab, n, ACK).backend, verdict.backend);
+		send_tcp(lab, n, FIN_ACK);
+	}
+	for (uint32_t id = 0; id < 4; id++) {
+		assert_in_range(backend_of(lab, id)->new_flows, 1000, 1001);
+	}
+	lab_check_counters(lab);
+	lab_free(lab);
+}
+
+static void new_flow_every_policy_forwards_and_counts(void **state) {
+	(void)state;
+	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
+		struct weir_selection_params params = params_of((enum weir_policy)policy);
+		struct lab *lab = make(&params);
+		unsigned int seen = 0;
+
+		for (uint16_t n = 0; n < 400; n++) {
+			struct weir_verdict verdict;
+
+			lab->now_ns += MS;
+			verdict = send_tcp(lab, n, SYN);
+			assert_int_equal(verdict.action, WEIR_ACTION_FORWARD);
+			assert_true(verdict.backend < 4);
+			seen |= 1u << verdict.backend;
+			send_tcp(lab, n, ACK);
+			if (n >= 10) {
+				send_tcp(lab, (uint16_t)(n - 10), FIN_ACK);
+			}
+		}
+		assert_int_equal(seen, 0xf);
+		assert_int_equal(service_of(lab, 0)->open_flows, 10);
+		assert_int_equal(service_of(lab, 0)->active_flows, 400);
+		lab_check_counters(lab);
+		lab_free(lab);
+	}
+}
+
+// S6: a change of policy moves no flow, and the new policy is used at once.
+static void new_flow_s6_policy_changes_live(void **state) {
+	struct weir_selection_params params = params_of(WEIR_POLICY_MAGLEV);
+	struct lab *lab = make(&params);
+	uint16_t backend[200];
+
+	(void)state;
+	for (uint16_t n = 0; n < 200; n++) {
+		backend[n] = send_tcp(lab, n, SYN).backend;
+		send_tcp(lab, n, ACK);
+	}
+	for (int policy = WEIR_POLICY_COUNT - 1; policy >= 0; policy--) {
+		params = params_of((enum weir_policy)policy);
+		lab_publish_policy(lab, &params, (uint16_t[]){0, 1, 2, 3}, 4);
+		for (uint16_t n = 0; n < 200; n++) {
+			assert_int_equal(send_tcp(lab, n, ACK).backend, backend[n]);
+		}
+		if (policy == WEIR_POLICY_ROUND_ROBIN) {
+			uint64_t before[4];
+
+			for (uint32_t id = 0; id < 4; id++) {
+				before[id] = backend_of(lab, id)->new_flows;
+			}
+			for (uint16_t n = 0; n < 40; n++) {
+				send_tcp(lab, (uint16_t)(1000 + n), SYN);
+			}
+			for (uint32_t id = 0; id < 4; id++) {
+				assert_int_equal(backend_of(lab, id)->new_flows, before[id] + 10);
+			}
+		}
+	}
+	// Flows that began under Maglev are known to the policies that count them.
+	params = params_of(WEIR_POLICY_LEAST_LOADED);
+	lab_publish_policy(lab, &params, (uint16_t[]){0, 1, 2, 3}, 4);
+	for (uint16_t n = 0; n < 200; n++) {
+		if (backend[n] == 2) {
+			send_tcp(lab, n, FIN_ACK);
+		}
+	}
+	for (uint16_t n = 0; n < 20; n++) {
+		assert_int_equal(send_tcp(lab, (uint16_t)(2000 + n), SYN).backend, 2);
+	}
+	lab_check_counters(lab);
+	lab_free(lab);
+}
+
+static void new_flow_beyond_the_limit_is_rejected_under_its_reason(void **state) {
+	struct weir_selection_params params = params_of(WEIR_POLICY_ROUND_ROBIN);
+	struct weir_verdict verdict;
+	struct lab *lab;
+
+	(void)state;
+	params.settings.max_active_flows = 5;
+	params.settings.when_exhausted = WEIR_EXHAUSTED_REJECT;
+	lab = make(&params);
+	for (uint16_t n = 0; n < 20; n++) {
+		assert_int_equal(send_tcp(lab, n, SYN).action, WEIR_ACTION_FORWARD);
+		send_tcp(lab, n, ACK);
+	}
+	for (uint16_t n = 100; n < 110; n++) {
+		verdict = send_tcp(lab, n, SYN);
+		assert_int_equal(verdict.action, WEIR_ACTION_DROP);
+		assert_int_equal(verdict.reason, WEIR_DROP_FLOW_CONTROL);
+		assert_int_equal(verdict.service, 0);
+	}
+	assert_int_equal(lab_counters(lab)->drops[WEIR_DROP_FLOW_CONTROL], 10);
+	assert_int_equal(service_of(lab, 0)->rejected, 10);
+	assert_int_equal(service_of(lab, 0)->spilled, 0);
+	// Flows that run are not concerned, and one that ends makes room.
+	assert_int_equal(send_tcp(lab, 3, ACK).action, WEIR_ACTION_FORWARD);
+	verdict = send_tcp(lab, 7, FIN_ACK);
+	assert_int_equal(send_tcp(lab, 200, SYN).backend, verdict.backend);
+	assert_int_equal(send_tcp(lab, 201, SYN).action, WEIR_ACTION_DROP);
+	lab_check_counters(lab);
+	lab_free(lab);
+}
+
+static void new_flow_beyond_the_limit_spills_and_is_counted(void **state) {
+	(void)state;
+	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
+		struct weir_selection_params params = params_of((enum weir_policy)policy);
+		struct lab *lab;
+		uint64_t spilled = 0;
+
+		params.settings.max_active_flows = 5;
+		params.settings.when_exhausted = WEIR_EXHAUSTED_SPILL;
+		lab = make(&params);
+		for (uint16_t n = 0; n < 40; n++) {
+			assert_int_equal(send_tcp(lab, n, SYN).action, WEIR_ACTION_FORWARD);
+			if (n == 19) { // the limit evens out what the policy does not
+				for (uint32_t id = 0; id < 4; id++) {
+					assert_int_equal(backend_of(lab, id)->open_flows, 5);
+				}
+				assert_int_equal(service_of(lab, 0)->spilled, 0);
+			}
+		}
+		for (uint32_t id = 0; id < 4; id++) {
+			assert_int_equal(backend_of(lab, id)->open_flows, 10);
+			spilled += backend_of(lab, id)->spilled;
+		}
+		assert_int_equal(service_of(lab, 0)->spilled, 20);
+		assert_int_equal(spilled, 20);
+		lab_check_counters(lab);
+		lab_free(lab);
+	}
+}
+
+static void new_flow_service_times_are_sampled_only_if_needed(void **state) {
+	(void)state;
+	for (unsigned int times = 0; times < 2; times++) {
+		struct weir_selection_params params = params_of(WEIR_POLICY_FAIR_SHARE);
+		struct weir_sample_ring *ring;
+		struct lab *lab;
+
+		params.settings.needs |= times ? WEIR_NEEDS_TIMES : 0;
+		lab = make(&params);
+		ring = samples_of(lab);
+		for (uint16_t n = 0; n < 50; n++) {
+			uint16_t backend = send_tcp(lab, n, SYN).backend;
+
+			send_tcp(lab, n, ACK);
+			lab->now_ns += (10 + n) * MS;
+			send_tcp(lab, n, FIN_ACK);
+			if (times) {
+				const struct weir_sample *sample = &ring->sample[ring->tail - 1];
+
+				assert_int_equal(ring->tail, n + 1u);
+				assert_int_equal(sample->backend, backend);
+				assert_in_range(sample->service_ns, (10 + n) * MS - 20000,
+					(10 + n) * MS + 20000);
+			}
+		}
+		// An error has no service time, nor has a flow that began elsewhere.
+		send_tcp(lab, 100, SYN);
+		send_tcp(lab, 100, RST);
+		send_tcp(lab, 101, ACK);
+		send_tcp(lab, 101, ACK);
+		send_tcp(lab, 101, FIN_ACK);
+		assert_int_equal(ring->tail, times ? 50 : 0);
+		assert_int_equal(ring->lost, 0);
+		assert_int_equal(service_of(lab, 0)->errors, 1);
+		lab_free(lab);
+	}
+}
+
+static void new_flow_samples_that_nobody_reads_are_lost_and_counted(void **state) {
+	struct weir_selection_params params = params_of(WEIR_POLICY_FAIR_SHARE);
+	struct weir_sample_ring *ring;
+	struct lab *lab;
+
+	(void)state;
+	params.settings.needs |= WEIR_NEEDS_TIMES;
+	lab = make(&params);
+	ring = samples_of(lab);
+	ring->head = ring->tail = 5 * WEIR_SAMPLES - 10;
+	for (unsigned int i = 0; i < WEIR_SAMPLES + 100; i++) {
+		uint16_t n = (uint16_t)(i % 1000);
+
+		send_tcp(lab, n, SYN);
+		lab->now_ns += MS;
+		send_tcp(lab, n, FIN_ACK);
+	}
+	assert_int_equal(ring->tail, 6 * WEIR_SAMPLES - 10);
+	assert_int_equal(ring->lost, 100);
+	ring->head += 1;
+	send_tcp(lab, 2000, SYN);
+	lab->now_ns += MS;
+	send_tcp(lab, 2000, FIN_ACK);
+	assert_int_equal(ring->tail, 6 * WEIR_SAMPLES - 9);
+	lab_free(lab);
+}
+
+// In direct return, a refusal is a SYN that nothing follows: an error once it has timed out.
+static void new_flow_unanswered_counts_as_error(void **state) {
+	struct weir_selection_params params = params_of(WEIR_POLICY_LEAST_LOADED);
+	struct lab *lab;
+	uint16_t refusing;
+
+	(void)state;
+	params.settings.error_window_ms = 30000;
+	lab = make(&params);
+	refusing = send_tcp(lab, 0, SYN).backend;
+	for (uint16_t n = 1; n < 200; n++) {
+		struct weir_verdict verdict = send_tcp(lab, n, SYN);
+
+		assert_int_equal(verdict.action, WEIR_ACTION_FORWARD);
+		assert_int_not_equal(verdict.backend, refusing);
+		send_tcp(lab, n, ACK);
+		send_tcp(lab, n, FIN_ACK);
+	}
+	lab_wait(lab, 6500);
+	assert_int_equal(backend_of(lab, refusing)->errors, 1);
+	assert_int_equal(backend_of(lab, refusing)->open_flows, 0);
+	for (uint16_t n = 300; n < 400; n++) {
+		assert_int_not_equal(send_tcp(lab, n, SYN).backend, refusing);
+		send_tcp(lab, n, ACK);
+		send_tcp(lab, n, FIN_ACK);
+	}
+	lab_free(lab);
+}
+
+// With a full table all packets of a flow go where the consistent choice says, the first too.
+static void new_flow_untracked_packets_agree(void **state) {
+	struct weir_pipeline_params pipeline = lab_params();
+	struct weir_selection_params params = params_of(WEIR_POLICY_ROUND_ROBIN);
+	unsigned int untracked = 0, seen = 0;
+	struct lab *lab;
+
+	(void)state;
+	pipeline.flow_table.flows = 64;
+	pipeline.flow_table.half_open_percent = 50;
+	lab = lab_open(&pipeline);
+	lab_publish_usual(lab);
+	lab_publish_policy(lab, &params, (uint16_t[]){0, 1, 2, 3}, 4);
+	for (uint16_t n = 0; n < 500; n++) {
+		struct weir_verdict first = send_tcp(lab, n, SYN), second, third;
+
+		assert_int_equal(first.action, WEIR_ACTION_FORWARD);
+		second = send_tcp(lab, n, ACK);
+		third = send_tcp(lab, n, ACK);
+		assert_int_equal(second.backend, first.backend);
+		assert_int_equal(third.backend, first.backend);
+		if (first.choice == WEIR_CHOICE_UNTRACKED) {
+			untracked++;
+			seen |= 1u << first.backend;
+		}
+	}
+	assert_true(untracked > 300);
+	assert_int_equal(seen, 0xf);
+	assert_in_range(lab_counters(lab)->flow_untracked, untracked, 3 * untracked);
+	lab_check_counters(lab);
+	lab_free(lab);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(new_flow_round_robin_is_exact),
+		cmocka_unit_test(new_flow_every_policy_forwards_and_counts),
+		cmocka_unit_test(new_flow_s6_policy_changes_live),
+		cmocka_unit_test(new_flow_beyond_the_limit_is_rejected_under_its_reason),
+		cmocka_unit_test(new_flow_beyond_the_limit_spills_and_is_counted),
+		cmocka_unit_test(new_flow_service_times_are_sampled_only_if_needed),
+		cmocka_unit_test(new_flow_samples_that_nobody_reads_are_lost_and_counted),
+		cmocka_unit_test(new_flow_unanswered_counts_as_error),
+		cmocka_unit_test(new_flow_untracked_packets_agree),
+	};
+
+	return cmocka_run_group_tests(tests, lab_eal, NULL);
+}

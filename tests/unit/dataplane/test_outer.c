@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Outer: pushing a worker's copy of a row gives the very bytes that weir_encap_push gives from the
+// row itself, which test_encap.c takes apart; rows that must not be used are not.
+#include "outer.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "backend_row.h"
+#include "frames.h"
+
+#define PORTS 4
+#define SERVICES 10
+
+static struct weir_backend_row row_of(unsigned int n) {
+	struct weir_backend_path path = {.family = n & 1 ? 6 : 4,
+		.port = (uint8_t)(n % PORTS),
+		.vlan = n & 2 ? (uint16_t)(1 + n) : 0,
+		.mtu = 1500,
+		.service = (uint16_t)(n % SERVICES),
+		.resolved = 1,
+		.usable = 1};
+	struct weir_backend_row row;
+
+	for (unsigned int i = 0; i < 16; i++) {
+		path.address[i] = (uint8_t)(n * 31 + i * 7);
+		path.source[i] = (uint8_t)(n * 17 + i * 3);
+	}
+	for (unsigned int i = 0; i < 6; i++) {
+		path.next_hop_mac[i] = (uint8_t)(n + i);
+		path.port_mac[i] = (uint8_t)(n * 5 + i);
+	}
+	weir_backend_row_build(&path, &row);
+	return row;
+}
+
+static void outer_push_gives_the_bytes_of_encap_push(void **state) {
+	(void)state;
+	for (unsigned int n = 0; n < 40000; n++) {
+		struct weir_backend_row row = row_of(n % 1009);
+		struct frame_spec spec = {.family = n % 3 ? 4 : 6,
+			.protocol = n % 5 ? 6 : 17,
+			.tcp_flags = 0x10,
+			.tos = (uint8_t)(n % 256),
+			.tags = (uint8_t)(n % 7 % 3),
+			.payload = (uint16_t)(n % 1400),
+			.padding = (uint16_t)(n % 4)};
+		struct weir_outer outer;
+		struct weir_descriptor d;
+		struct rte_mbuf *a, *b;
+		struct weir_row_head head;
+		struct frame f;
+
+		frame_build(&spec, &f);
+		// No more headroom than the copy needs.
+		a = frame_mbuf(f.bytes, f.n, (uint16_t)(64 - f.l3));
+		b = frame_mbuf(f.bytes, f.n, 128);
+		weir_parse(a, 1, &d);
+		head = weir_encap_read(&row);
+		weir_outer_adopt(&outer, &row, 7, 33, PORTS, SERVICES);
+		assert_int_equal(outer.generation, 7);
+		assert_int_equal(outer.verdict.backend, 33);
+		assert_int_equal(outer.verdict.port, row.port);
+		assert_int_equal(outer.verdict.service, row.service);
+		assert_int_equal(outer.verdict.action, WEIR_ACTION_FORWARD);
+		assert_int_equal(outer.verdict.reason, WEIR_REASON_NONE);
+		assert_int_equal(outer.inner_max, 1500 - (row.outer_family == 6 ? 40 : 20));
+		assert_int_equal(weir_outer_unusual(&outer, a, &d), d.ip_bytes > outer.inner_max);
+		weir_outer_push(a, &d, &outer);
+		weir_encap_push(b, &d, &row, &head);
+		assert_int_equal(a->pkt_len, b->pkt_len);
+		assert_int_equal(a->data_len, b->data_len);
+		assert_memory_equal(
+			rte_pktmbuf_mtod(a, uint8_t *), rte_pktmbuf_mtod(b, uint8_t *), a->pkt_len);
+		frame_mbuf_free(a);
+		frame_mbuf_free(b);
+	}
+}
+
+static void outer_unusual_packets_are_found(void **state) {
+	struct weir_backend_row row = row_of(0);
+	struct frame_spec spec = {.family = 4, .protocol = 6, .tcp_flags = 0x10, .payload = 1400};
+	struct weir_outer outer;
+	struct weir_descriptor d;
+	struct rte_mbuf *m;
+	struct frame f;
+
+	(void)state;
+	frame_build(&spec, &f);
+	m = frame_mbuf(f.bytes, f.n, 64);
+	weir_parse(m, 1, &d);
+	weir_outer_adopt(&outer, &row, 7, 33, PORTS, SERVICES);
+	assert_int_equal(weir_outer_unusual(&outer, m, &d), 0);
+	d.ip_bytes = outer.inner_max;
+	assert_int_equal(weir_outer_unusual(&outer, m, &d), 0);
+	d.ip_bytes++;
+	assert_int_not_equal(weir_outer_unusual(&outer, m, &d), 0);
+	d.ip_bytes = 40;
+	m->nb_segs = 2;
+	assert_int_not_equal(weir_outer_unusual(&outer, m, &d), 0);
+	m->nb_segs = 1;
+	m->data_off = 49; // with an Ethernet header of 14 bytes
+	assert_int_not_equal(weir_outer_unusual(&outer, m, &d), 0);
+	m->data_off = 50;
+	assert_int_equal(weir_outer_unusual(&outer, m, &d), 0);
+	m->data_off = 64;
+	frame_mbuf_free(m);
+}
+
+// Whatever a row says, no copy of it leads out of bounds or to a port or service that is not there.
+static void outer_of_an_unusable_row_forwards_nothing(void **state) {
+	struct weir_outer outer;
+	unsigned int usable = 0;
+	uint64_t random = 1;
+
+	(void)state;
+	weir_outer_adopt(&outer, NULL, 5, 1, PORTS, SERVICES);
+	assert_int_equal(outer.generation, 5);
+	assert_int_equal(outer.inner_max, 0);
+	for (unsigned int n = 0; n < 200000; n++) {
+		struct weir_backend_row row = row_of(n % 8);
+		uint8_t *bytes = (uint8_t *)&row;
+
+		for (unsigned int i = 0; i < 1 + n % 3; i++) {
+			random = random * 6364136223846793005ull + 1442695040888963407ull;
+			bytes[(random >> 33) % 16] = (uint8_t)(random >> 50);
+		}
+		weir_outer_adopt(&outer, &row, n + 1, 1, PORTS, SERVICES);
+		if (outer.inner_max == 0) {
+			continue;
+		}
+		usable++;
+		assert_true(outer.verdict.port < PORTS);
+		assert_true(outer.verdict.service < SERVICES);
+		assert_true(outer.header_bytes == row.header_bytes);
+		assert_in_range(outer.header_bytes, outer.family == 6 ? 54 : 34,
+			outer.family == 6 ? 62 : 46);
+		assert_true((row.flags & WEIR_BACKEND_PRESENT) != 0);
+		assert_true((row.flags & WEIR_BACKEND_RESOLVED) != 0);
+	}
+	assert_in_range(usable, 20000, 180000);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(outer_push_gives_the_bytes_of_encap_push),
+		cmocka_unit_test(outer_unusual_packets_are_found),
+		cmocka_unit_test(outer_of_an_unusable_row_forwards_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
