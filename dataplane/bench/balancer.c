@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "balancer.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <rte_mbuf.h>
+#include <rte_rcu_qsbr.h>
+
+#include "backend_row.h"
+#include "hash.h"
+#include "packets.h"
+#include "service_table.h"
+
+#define MTU 9000
+#define WEIGHT 100
+#define ESTABLISHED_MS 900000
+#define ERROR_WINDOW_MS 10000
+#define COST_NS 1000000 // service time of a flow, about
+#define HEAP_BASE (64ull << 20)
+#define MEGABYTE (1ull << 20)
+
+// --- who is who ---------------------------------------------------------------------------
+
+struct weir_bench_share weir_bench_backends_of(
+	const struct weir_bench_options *options, uint16_t service) {
+	uint32_t first = (uint32_t)((uint64_t)service * options->backends / options->services);
+	uint32_t end = (uint32_t)(((uint64_t)service + 1) * options->backends / options->services);
+
+	return (struct weir_bench_share){first, end - first};
+}
+
+uint16_t weir_bench_service_of(const struct weir_bench_options *options, uint16_t backend) {
+	return (uint16_t)((((uint64_t)backend + 1) * options->services - 1) / options->backends);
+}
+
+void weir_bench_way(
+	const struct weir_bench_options *options, uint16_t backend, struct weir_bench_way *ret) {
+	*ret = (struct weir_bench_way){.family = options->family,
+		.next_hop_mac = {0x02, 0, 0, 1, (uint8_t)(backend >> 8), (uint8_t)backend},
+		.vlan = options->vlan ? WEIR_BENCH_VLAN : 0};
+	memcpy(ret->port_mac, weir_bench_our_mac, sizeof(ret->port_mac));
+	if (options->family == 4) {
+		memcpy(ret->address,
+			(const uint8_t[]){10, 1, (uint8_t)(backend >> 8), (uint8_t)backend}, 4);
+		memcpy(ret->source, (const uint8_t[]){10, 0, 0, 1}, 4);
+		return;
+	}
+	memcpy(ret->address, (const uint8_t[]){0xfd, 0, 0, 1}, 4);
+	ret->address[14] = (uint8_t)(backend >> 8);
+	ret->address[15] = (uint8_t)backend;
+	memcpy(ret->source, (const uint8_t[]){0xfd, 0}, 2);
+	ret->source[15] = 1;
+}
+
+// --- publication --------------------------------------------------------------------------
+
+int weir_bench_selection_build(const struct weir_bench_options *options, struct weir_writer *writer,
+	uint16_t service, uint64_t round, struct weir_selection **ret) {
+	struct weir_bench_share share = weir_bench_backends_of(options, service);
+	uint8_t needs = weir_policy_needs(options->policy);
+	struct weir_selection_params params = {
+		.service = service,
+		.slots = options->slots,
+		.settings = {.policy = (uint8_t)options->policy,
+			.needs = needs,
+			.when_exhausted = WEIR_EXHAUSTED_SPILL,
+			.error_window_ms = ERROR_WINDOW_MS},
+	};
+	struct weir_selection_member *members = calloc((size_t)share.count + 1, sizeof(*members));
+	int error;
+
+	if (members == NULL) {
+		return -ENOMEM;
+	}
+	if ((needs & WEIR_NEEDS_COST) != 0) {
+		params.settings.needs |= WEIR_NEEDS_TIMES;
+	}
+	for (uint32_t i = 0; i < share.count; i++) {
+		members[i] = (struct weir_selection_member){
+			.identity = (share.first + i + 1) * 0x9e3779b97f4a7c15ull,
+			.id = (uint16_t)(share.first + i),
+			.weight = WEIGHT + (uint32_t)((round * (i + 1)) % 7),
+		};
+	}
+	error = weir_selection_build(writer, &params, members, share.count, ret);
+	free(members);
+	return error;
+}
+
+static int publish_services(const struct weir_bench_options *options, struct weir_writer *writer) {
+	static const uint8_t protocol[2] = {IPPROTO_TCP, IPPROTO_UDP};
+	uint32_t n = options->services * 2;
+	struct weir_service_bind *binds = calloc((size_t)n + 1, sizeof(*binds));
+	struct weir_service_table *table = NULL;
+	int error;
+
+	if (binds == NULL) {
+		return -ENOMEM;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		binds[i].family = options->family;
+		binds[i].protocol = protocol[i % 2];
+		binds[i].port_first = binds[i].port_last = WEIR_BENCH_PORT;
+		binds[i].service = (uint16_t)(i / 2);
+		weir_bench_vip(options->family, (uint16_t)(i / 2), binds[i].address);
+	}
+	error = weir_service_table_build(writer, binds, n, WEIR_BENCH_HASH_SEED, &table);
+	free(binds);
+	if (error == 0) {
+		error = weir_writer_publish(
+			writer, (struct weir_root){.kind = WEIR_BLOB_SERVICES}, table);
+	}
+	return error;
+}
+
+static int publish_backends(const struct weir_bench_options *options, struct weir_writer *writer) {
+	struct weir_backend_table *table = weir_writer_alloc(writer, WEIR_BLOB_BACKENDS,
+		sizeof(*table) + options->backends * sizeof(struct weir_backend_row));
+	struct weir_backend_row *rows;
+
+	if (table == NULL) {
+		return -errno;
+	}
+	table->rows = options->backends;
+	table->rows_off = sizeof(*table);
+	rows = (struct weir_backend_row *)(void *)(table + 1);
+	for (uint32_t i = 0; i < options->backends; i++) {
+		struct weir_backend_path path = {.mtu = MTU,
+			.service = weir_bench_service_of(options, (uint16_t)i),
+			.resolved = 1,
+			.usable = 1};
+		struct weir_bench_way way;
+
+		weir_bench_way(options, (uint16_t)i, &way);
+		path.family = way.family;
+		path.vlan = way.vlan;
+		memcpy(path.address, way.address, sizeof(path.address));
+		memcpy(path.source, way.source, sizeof(path.source));
+		memcpy(path.next_hop_mac, way.next_hop_mac, sizeof(path.next_hop_mac));
+		memcpy(path.port_mac, way.port_mac, sizeof(path.port_mac));
+		weir_backend_row_build(&path, &rows[i]);
+	}
+	return weir_writer_publish(writer, (struct weir_root){.kind = WEIR_BLOB_BACKENDS}, table);
+}
+
+// In the order of layout.h: backends, selections, services.
+static int publish(const struct weir_bench_options *options, struct weir_writer *writer) {
+	int error = publish_backends(options, writer);
+
+	for (uint32_t service = 0; error == 0 && service < options->services; service++) {
+		struct weir_root root = {.kind = WEIR_BLOB_SELECTION, .service = (uint16_t)service};
+		struct weir_selection *selection = NULL;
+
+		error = weir_bench_selection_build(
+			options, writer, (uint16_t)service, 0, &selection);
+		if (error == 0) {
+			error = weir_writer_publish(writer, root, selection);
+		}
+	}
+	return error == 0 ? publish_services(options, writer) : error;
+}
+
+// --- set-up -------------------------------------------------------------------------------
+
+static int create_segment(const struct weir_bench_options *options, struct weir_segment **ret) {
+	static const struct weir_port_info port = {.name = "wan", .mtu = MTU};
+	const struct weir_segment_params params = {
+		.workers = WEIR_BENCH_WORKER + 1,
+		.ports = 1,
+		.max_services = options->services,
+		.max_backends = options->backends,
+		// Room for two of everything, and for what waits for a grace period.
+		.heap_bytes = HEAP_BASE + 4ull * options->services * options->slots * 2 +
+			      4ull * options->backends * sizeof(struct weir_backend_row),
+		.tsc_hz = 1000000000,
+		.hash_seed = WEIR_BENCH_HASH_SEED,
+		.port_info = &port,
+	};
+	int error = weir_segment_create(&params, ret);
+
+	for (uint32_t i = 0; error == 0 && i < options->backends; i++) {
+		(*ret)->costs[i] = COST_NS + weir_hash_mix(i + 1, 0x9e3779b97f4a7c15ull) % COST_NS;
+	}
+	return error;
+}
+
+static uint64_t now_us(void) {
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+int weir_bench_balancer_create(const struct weir_bench_options *options,
+	struct weir_bench_balancer *ret, char *why, size_t why_bytes) {
+	struct weir_bench_balancer balancer = {.options = options};
+	struct weir_writer *writer = NULL;
+	uint64_t start;
+	int error = create_segment(options, &balancer.segment);
+
+	if (error < 0) {
+		snprintf(why, why_bytes, "cannot create the segment: %s", strerror(-error));
+		return error;
+	}
+	start = now_us();
+	error = weir_writer_open(balancer.segment, &writer);
+	if (error == 0) {
+		error = publish(options, writer);
+	}
+	balancer.publish_us = now_us() - start;
+	weir_writer_free(writer);
+	if (error == 0) {
+		error = weir_reader_init(&balancer.reader, balancer.segment, WEIR_BENCH_WORKER);
+		balancer.has_reader = error == 0;
+	}
+	if (error < 0) {
+		snprintf(why, why_bytes, "cannot publish services and backends: %s%s",
+			strerror(-error),
+			error == -EINVAL
+				? " (--slots: a prime, not below the backends of a service)"
+				: "");
+		weir_bench_balancer_free(&balancer);
+		return error;
+	}
+	*ret = balancer;
+	return 0;
+}
+
+void weir_bench_balancer_free(struct weir_bench_balancer *balancer) {
+	weir_pipeline_free(balancer->pipeline);
+	if (balancer->has_reader) {
+		weir_reader_fini(&balancer->reader);
+	}
+	weir_segment_free(balancer->segment);
+	*balancer = (struct weir_bench_balancer){0};
+}
+
+uint64_t weir_bench_balancer_bytes(const struct weir_bench_options *options) {
+	uint64_t buffer = sizeof(struct rte_mbuf) + RTE_MBUF_DEFAULT_BUF_SIZE + 128;
+
+	return weir_flow_table_bytes(options->table_flows) + options->buffers * buffer +
+	       8 * MEGABYTE;
+}
+
+static void clear_counters(struct weir_segment *segment, const struct weir_bench_options *options) {
+	memset(&segment->worker_counters[WEIR_BENCH_WORKER], 0, sizeof(*segment->worker_counters));
+	memset(weir_segment_service_counters(segment, WEIR_BENCH_WORKER, 0), 0,
+		options->services * sizeof(struct weir_share_counters));
+	memset(weir_segment_backend_counters(segment, WEIR_BENCH_WORKER, 0), 0,
+		options->backends * sizeof(struct weir_share_counters));
+}
+
+int weir_bench_balancer_start(
+	struct weir_bench_balancer *balancer, const struct weir_bench_heap *heap) {
+	const struct weir_bench_options *options = balancer->options;
+	struct weir_pipeline_params params = {
+		.segment = balancer->segment,
+		.worker = WEIR_BENCH_WORKER,
+		.flow_table = {.flows = options->table_flows,
+			.half_open_percent = options->half_open_percent,
+			.timeout_ms = {[WEIR_FLOW_SYN_SEEN] = options->syn_seen_ms,
+				[WEIR_FLOW_ESTABLISHED] = ESTABLISHED_MS,
+				[WEIR_FLOW_CLOSING] = options->closing_ms,
+				[WEIR_FLOW_UDP] = ESTABLISHED_MS},
+			.socket = heap->socket,
+			.hash_seed = WEIR_BENCH_HASH_SEED},
+		.hash_seed = WEIR_BENCH_HASH_SEED,
+		.icmp_answers_per_second = WEIR_ICMP_ANSWERS_PER_SECOND,
+	};
+
+	weir_pipeline_free(balancer->pipeline);
+	balancer->pipeline = NULL;
+	clear_counters(balancer->segment, options);
+	return weir_pipeline_create(&params, &balancer->pipeline);
+}
+
+// --- what is right ------------------------------------------------------------------------
+
+uint16_t weir_bench_consistent(struct weir_bench_balancer *balancer,
+	const struct weir_bench_tuple *tuple, uint8_t protocol) {
+	const struct weir_selection_view *view;
+	uint16_t ports[2] = {htons(tuple->source_port), htons(tuple->destination_port)};
+	uint64_t hash;
+
+	if (balancer->options->policy != WEIR_POLICY_MAGLEV) {
+		return WEIR_BACKEND_NONE;
+	}
+	if (tuple->family == 4) {
+		uint32_t source, destination;
+
+		memcpy(&source, tuple->source, 4);
+		memcpy(&destination, tuple->destination, 4);
+		hash = weir_hash_ipv4(
+			source, destination, ports[0], ports[1], protocol, WEIR_BENCH_HASH_SEED);
+	} else {
+		hash = weir_hash_ipv6(tuple->source, tuple->destination, ports[0], ports[1],
+			protocol, WEIR_BENCH_HASH_SEED);
+	}
+	view = weir_reader_selection(&balancer->reader, tuple->service);
+	return weir_selection_choose(view, hash);
+}
+
+struct total {
+	uint64_t packets, active, started;
+};
+
+static struct total add_up(const struct weir_share_counters *counters, uint32_t n) {
+	struct total total = {0};
+
+	for (uint32_t i = 0; i < n; i++) {
+		total.packets += weir_counter_read(&counters[i].packets);
+		total.active += weir_counter_read(&counters[i].active_flows);
+		total.started += weir_counter_read(&counters[i].new_flows);
+	}
+	return total;
+}
+
+int weir_bench_counters_check(
+	const struct weir_bench_balancer *balancer, uint64_t packets, char *why, size_t why_bytes) {
+	const struct weir_bench_options *options = balancer->options;
+	const struct weir_worker_counters *counters =
+		&balancer->segment->worker_counters[WEIR_BENCH_WORKER];
+	struct total by_service =
+		add_up(weir_segment_service_counters(balancer->segment, WEIR_BENCH_WORKER, 0),
+			options->services);
+	struct total by_backend =
+		add_up(weir_segment_backend_counters(balancer->segment, WEIR_BENCH_WORKER, 0),
+			options->backends);
+
+	if (counters->rx_packets != packets || counters->forwarded != packets ||
+		counters->dropped != 0) {
+		snprintf(why, why_bytes,
+			"counters: %" PRIu64 " packets went in, %" PRIu64 " were counted as "
+			"received, %" PRIu64 " as forwarded, %" PRIu64 " as dropped",
+			packets, counters->rx_packets, counters->forwarded, counters->dropped);
+		return -EBADMSG;
+	}
+	if (by_service.packets != packets || by_backend.packets != packets) {
+		snprintf(why, why_bytes,
+			"counters: services have %" PRIu64 " packets, backends %" PRIu64
+			", the worker %" PRIu64,
+			by_service.packets, by_backend.packets, packets);
+		return -EBADMSG;
+	}
+	if (by_service.active != counters->flows || by_backend.active != counters->flows ||
+		by_backend.started != counters->flow_new) {
+		snprintf(why, why_bytes,
+			"counters: the table has %" PRIu64 " flows, services %" PRIu64
+			", backends %" PRIu64,
+			counters->flows, by_service.active, by_backend.active);
+		return -EBADMSG;
+	}
+	return 0;
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Balancer: everything around a packet pipeline that a worker would find: a segment with published
+// services, backends and selections, and the pipeline itself. Called by main.c, measure.c and
+// publisher.c.
+//
+// Threads: one. The second process (publisher.h) writes to the segment only while no writer is open
+// here.
+#pragma once
+
+#include "options.h"
+#include "pages.h"
+#include "pipeline.h"
+#include "selection.h"
+#include "tuples.h"
+
+#define WEIR_BENCH_HASH_SEED 0x6a09e667f3bcc908ull
+#define WEIR_BENCH_WORKER 0
+#define WEIR_BENCH_FILL_NS 100 // of the pipeline's clock, per packet, while the table is filled
+
+struct weir_bench_balancer {
+	const struct weir_bench_options *options;
+	struct weir_segment *segment;
+	struct weir_pipeline *pipeline; // NULL until one is started
+	struct weir_reader reader; // ours, to know what is published
+	bool has_reader;
+	uint64_t publish_us; // how long building and publishing everything took
+};
+
+// Create the segment and publish. Needs no EAL. options is borrowed.
+// Returns 0 or negative errno with one line in why.
+int weir_bench_balancer_create(const struct weir_bench_options *options,
+	struct weir_bench_balancer *ret, char *why, size_t why_bytes);
+void weir_bench_balancer_free(struct weir_bench_balancer *balancer);
+
+// A fresh pipeline instead of the former one; counters go back to 0. Returns 0 or negative errno.
+int weir_bench_balancer_start(
+	struct weir_bench_balancer *balancer, const struct weir_bench_heap *heap);
+
+// Bytes of memory that a heap for the pipeline and `buffers` packet buffers must have.
+uint64_t weir_bench_balancer_bytes(const struct weir_bench_options *options);
+
+// --- who is who ---------------------------------------------------------------------------
+
+// Backends of service s: ids first .. first + count - 1.
+struct weir_bench_share {
+	uint32_t first, count;
+};
+struct weir_bench_share weir_bench_backends_of(
+	const struct weir_bench_options *options, uint16_t service);
+uint16_t weir_bench_service_of(const struct weir_bench_options *options, uint16_t backend);
+
+// How packets to a backend leave.
+struct weir_bench_way {
+	uint8_t address[16];
+	uint8_t source[16];
+	uint8_t family;
+	uint8_t next_hop_mac[6];
+	uint8_t port_mac[6];
+	uint16_t vlan; // 0 = none
+};
+void weir_bench_way(
+	const struct weir_bench_options *options, uint16_t backend, struct weir_bench_way *ret);
+
+// The backend that the published Maglev table names for a flow, or WEIR_BACKEND_NONE where another
+// policy decides.
+uint16_t weir_bench_consistent(struct weir_bench_balancer *balancer,
+	const struct weir_bench_tuple *tuple, uint8_t protocol);
+
+// Build the selection of a service; round makes weights differ from round to round, 0 = all equal.
+int weir_bench_selection_build(const struct weir_bench_options *options, struct weir_writer *writer,
+	uint16_t service, uint64_t round, struct weir_selection **ret);
+
+// Do the worker's counters add up, now that it was given `packets` packets that all had to be
+// forwarded? Returns 0, -EBADMSG with one line in why.
+int weir_bench_counters_check(
+	const struct weir_bench_balancer *balancer, uint64_t packets, char *why, size_t why_bytes);

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Events: what the CPU counts (cache lines fetched, TLB misses, instructions), where the kernel
+// and the hypervisor let us. Called by measure.c.
+//
+// Threads: events are counted for the thread that opened them, user space only.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+// X(NAME, "name", perf type, perf config)
+#define WEIR_BENCH_EVENTS(X) \
+	X(INSTRUCTIONS, "instructions", PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS) \
+	X(BRANCH_MISSES, "branch-misses", PERF_TYPE_HARDWARE, PERF_COUNT_HW_BRANCH_MISSES) \
+	X(L1_MISSES, "l1-read-misses", PERF_TYPE_HW_CACHE, \
+		PERF_COUNT_HW_CACHE_L1D | PERF_COUNT_HW_CACHE_OP_READ << 8 | \
+			PERF_COUNT_HW_CACHE_RESULT_MISS << 16) \
+	X(LLC_READS, "llc-reads", PERF_TYPE_HW_CACHE, \
+		PERF_COUNT_HW_CACHE_LL | PERF_COUNT_HW_CACHE_OP_READ << 8 | \
+			PERF_COUNT_HW_CACHE_RESULT_ACCESS << 16) \
+	X(LLC_MISSES, "llc-read-misses", PERF_TYPE_HW_CACHE, \
+		PERF_COUNT_HW_CACHE_LL | PERF_COUNT_HW_CACHE_OP_READ << 8 | \
+			PERF_COUNT_HW_CACHE_RESULT_MISS << 16) \
+	X(TLB_MISSES, "dtlb-read-misses", PERF_TYPE_HW_CACHE, \
+		PERF_COUNT_HW_CACHE_DTLB | PERF_COUNT_HW_CACHE_OP_READ << 8 | \
+			PERF_COUNT_HW_CACHE_RESULT_MISS << 16)
+
+enum weir_bench_event {
+#define X(name, key, type, config) WEIR_BENCH_EVENT_##name,
+	WEIR_BENCH_EVENTS(X)
+#undef X
+		WEIR_BENCH_EVENT_COUNT,
+};
+
+struct weir_bench_events {
+	int fd[WEIR_BENCH_EVENT_COUNT]; // -1 = not available here
+	bool any;
+};
+
+void weir_bench_events_open(struct weir_bench_events *events);
+void weir_bench_events_close(struct weir_bench_events *events);
+// Count from here on, or no longer. Counts add up.
+void weir_bench_events_start(const struct weir_bench_events *events);
+void weir_bench_events_stop(const struct weir_bench_events *events);
+// Returns false when this event is not available.
+bool weir_bench_events_read(
+	const struct weir_bench_events *events, enum weir_bench_event event, uint64_t *ret);
+const char *weir_bench_event_name(enum weir_bench_event event);
+
+// One counter, stopped, for any perf type and configuration. Returns its descriptor or -1.
+int weir_bench_event_open(uint32_t type, uint64_t config);

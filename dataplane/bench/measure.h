@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Measure: gives bursts of generated packets to the pipeline, and times, traces or checks what it
+// does with them. Called by main.c.
+//
+// A turn of a worker is what is timed: weir_pipeline_process, weir_pipeline_idle (expiry) and the
+// quiescent report. Packets are generated before, a batch of `buffers` at a time; what a NIC's
+// driver writes into an mbuf is written right before the burst, untimed as well.
+//
+// The pipeline's clock runs only while something is timed, as if the worker were never idle.
+//
+// Threads: one.
+#pragma once
+
+#include "balancer.h"
+#include "events.h"
+#include "packets.h"
+#include "statistics.h"
+#include "trace.h"
+#include "traffic.h"
+
+struct weir_bench_young_seen { // what is known of a flow under way, case mixed
+	uint16_t backend; // BACKEND_NONE = not known
+	bool established; // the table knew it: from then on it must
+};
+
+struct weir_bench_engine {
+	const struct weir_bench_options *options;
+	struct weir_bench_balancer *balancer;
+	struct weir_bench_traffic traffic;
+	struct weir_bench_tuples tuples;
+	struct weir_bench_packets packets;
+	struct rte_mempool *pool;
+	struct rte_mbuf **buffers; // [options->buffers], in random order
+	struct weir_bench_item *items; // of each buffer
+	uint16_t *backends; // of each steady flow, as first chosen; BACKEND_NONE = not known
+	struct weir_bench_young_seen *seen; // [WEIR_BENCH_YOUNG]
+	uint32_t serial;
+	uint32_t timer_cost;
+	double ns_per_cycle;
+	uint64_t now_ns; // the pipeline's clock
+	uint64_t given; // packets since the pipeline was started
+	uint64_t refused; // steady flows that found no room at first
+};
+
+// options and balancer are borrowed. Returns 0 or negative errno with one line in why.
+int weir_bench_engine_create(const struct weir_bench_options *options,
+	struct weir_bench_balancer *balancer, const struct weir_bench_heap *heap,
+	struct weir_bench_engine *ret, char *why, size_t why_bytes);
+void weir_bench_engine_free(struct weir_bench_engine *engine);
+
+// All below return 0, or negative errno with one line in why.
+
+// Fill the fresh pipeline's table through the pipeline, checking each packet.
+int weir_bench_fill(struct weir_bench_engine *engine, char *why, size_t why_bytes);
+
+// How long a pass goes on. One that is timed says how many packets it was, for the pass that
+// checks the same packets.
+struct weir_bench_length {
+	uint64_t packets; // a multiple of the burst is done
+	double seconds; // instead, when above 0
+};
+
+struct weir_bench_pass {
+	struct weir_bench_length length;
+	bool alone; // steady flows only
+	struct weir_bench_samples *samples; // timed: one for each burst; NULL = not timed
+	struct weir_trace *trace; // traced: the stages' cycles go there
+	uint64_t rest_cycles; // traced: of weir_pipeline_process, outside of its stages
+	uint64_t idle_cycles; // traced: expiry and quiescent report
+	struct weir_bench_events *events; // counted
+	bool check; // each packet is checked
+	uint64_t packets; // done
+};
+int weir_bench_pass(struct weir_bench_engine *engine, struct weir_bench_pass *pass, char *why,
+	size_t why_bytes);
+
+// Is every steady flow still there, with its backend? One packet of each.
+int weir_bench_check_steady(struct weir_bench_engine *engine, char *why, size_t why_bytes);

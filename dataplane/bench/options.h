@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Options of weir-bench's command line. Called by main.c.
+//
+// Threads: one.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "order.h"
+#include "policy.h"
+
+// X(NAME, "name")
+#define WEIR_BENCH_CASES(X) \
+	X(ESTABLISHED, "established") X(NEW, "new") X(SYN_FLOOD, "syn-flood") X(MIXED, "mixed")
+enum weir_bench_case {
+#define X(name, key) WEIR_BENCH_CASE_##name,
+	WEIR_BENCH_CASES(X)
+#undef X
+};
+
+#define WEIR_BENCH_FORWARDINGS(X) X(IPIP, "ipip")
+enum weir_bench_forwarding {
+#define X(name, key) WEIR_BENCH_FORWARDING_##name,
+	WEIR_BENCH_FORWARDINGS(X)
+#undef X
+};
+
+// Where a packet's headers are when the pipeline first reads them.
+#define WEIR_BENCH_HEADERS(X) X(WARM, "warm") X(COLD, "cold")
+enum weir_bench_headers {
+#define X(name, key) WEIR_BENCH_HEADERS_##name,
+	WEIR_BENCH_HEADERS(X)
+#undef X
+};
+
+enum weir_bench_pages {
+	WEIR_BENCH_PAGES_ANY, // 2 MiB where possible
+	WEIR_BENCH_PAGES_HUGE,
+	WEIR_BENCH_PAGES_SMALL,
+};
+
+struct weir_bench_options {
+	enum weir_bench_case kind;
+	enum weir_bench_order_kind order;
+	enum weir_bench_forwarding forwarding;
+	enum weir_bench_headers headers;
+	enum weir_bench_pages pages;
+	enum weir_policy policy;
+	uint8_t family; // 4 or 6
+	uint8_t protocol; // IPPROTO_TCP, IPPROTO_UDP
+	bool vlan;
+	bool checked; // the NIC has checked the IP checksum
+	bool json, help, version;
+	uint32_t flows;
+	uint32_t table_flows; // capacity of the flow table
+	uint32_t packets_per_flow; // 0 = not given
+	uint32_t backends, services, slots;
+	uint32_t packet_bytes;
+	uint32_t burst, buffers;
+	uint32_t publications; // per second
+	uint32_t runs;
+	uint32_t half_open_percent, syn_seen_ms, closing_ms;
+	int core; // -1 = the last one that may be used
+	uint64_t packets; // of a run
+	uint64_t seed;
+	double new_percent;
+	double zipf_exponent;
+	double seconds; // of a run, generation included; 0 = by packets
+};
+
+// Read the command line; what is not given has its default.
+// Returns 0, or -EINVAL with one line in why.
+int weir_bench_options_read(
+	int argc, char **argv, struct weir_bench_options *ret, char *why, size_t why_bytes);
+
+extern const char weir_bench_usage[];
+
+const char *weir_bench_case_name(enum weir_bench_case kind);
+const char *weir_bench_order_name(enum weir_bench_order_kind order);
+const char *weir_bench_forwarding_name(enum weir_bench_forwarding forwarding);
+const char *weir_bench_headers_name(enum weir_bench_headers headers);

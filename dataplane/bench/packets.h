@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Packets: writes the frame that a client would send. Called by measure.c, outside of what is
+// timed, and by verify.c to know what a frame was.
+//
+// Threads: pure functions once initialised.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tuples.h"
+
+#define WEIR_BENCH_FRAME_MAX 1518
+#define WEIR_BENCH_VLAN 42
+#define WEIR_BENCH_TOS 0x28 // AF11: not what a forgetful rewrite would leave
+
+#define WEIR_BENCH_FIN 0x01
+#define WEIR_BENCH_SYN 0x02
+#define WEIR_BENCH_ACK 0x10
+
+struct weir_bench_packets {
+	uint32_t frame_bytes; // Ethernet header included, FCS not
+	uint32_t l3_offset;
+	uint8_t family;
+	bool vlan;
+	uint16_t payload_sum[2]; // ones' complement sum behind a TCP and a UDP header
+};
+
+extern const uint8_t weir_bench_client_mac[6], weir_bench_our_mac[6];
+
+// The shortest frame with these headers.
+uint32_t weir_bench_frame_min(uint8_t family, uint8_t protocol, bool vlan);
+
+// frame_bytes: at least weir_bench_frame_min of both protocols used, at most WEIR_BENCH_FRAME_MAX.
+void weir_bench_packets_init(
+	struct weir_bench_packets *packets, uint8_t family, bool vlan, uint32_t frame_bytes);
+
+// Write a whole frame: headers and payload.
+// flags: of TCP. serial makes TCP sequence numbers and IPv4 identifications differ.
+void weir_bench_packet_write(const struct weir_bench_packets *packets,
+	const struct weir_bench_tuple *tuple, uint8_t protocol, uint8_t flags, uint32_t serial,
+	uint8_t *to);
+
+// The same, but the payload behind byte WEIR_BENCH_HEADERS_BYTES of `to` is there already (from a
+// write of any other packet): it is the same in all frames.
+#define WEIR_BENCH_HEADERS_BYTES 78 // all of VLAN, IPv6 and TCP
+void weir_bench_packet_rewrite(const struct weir_bench_packets *packets,
+	const struct weir_bench_tuple *tuple, uint8_t protocol, uint8_t flags, uint32_t serial,
+	uint8_t *to);
+
+// Sum of big-endian 16-bit words, folded; `sum` is added. An odd last byte counts as a high one.
+uint16_t weir_bench_sum(const uint8_t *at, size_t bytes, uint64_t sum);

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "publisher.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SECOND_NS 1000000000ull
+
+enum order { ORDER_GO = 'g', ORDER_PAUSE = 'p' };
+
+struct child {
+	const struct weir_bench_options *options;
+	struct weir_segment *segment;
+	struct weir_writer *writer;
+	int from_parent, to_parent;
+	uint64_t round;
+};
+
+// --- the second process -------------------------------------------------------------------
+
+static uint64_t now_ns(void) {
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
+}
+
+static void keep_off(int core) {
+	cpu_set_t set;
+
+	if (sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_COUNT(&set) > 1 && core >= 0 &&
+		core < CPU_SETSIZE) {
+		CPU_CLR(core, &set);
+		sched_setaffinity(0, sizeof(set), &set);
+	}
+}
+
+static int publish_one(struct child *child) {
+	uint16_t service = (uint16_t)(child->round % child->options->services);
+	struct weir_root root = {.kind = WEIR_BLOB_SELECTION, .service = service};
+	struct weir_selection *selection = NULL;
+	int error = weir_bench_selection_build(
+		child->options, child->writer, service, ++child->round, &selection);
+
+	if (error == 0) {
+		error = weir_writer_publish(child->writer, root, selection);
+	}
+	weir_writer_reclaim(child->writer);
+	// The worker pauses now and then: no room until it has gone on is no failure.
+	return error == -ENOSPC ? 0 : error;
+}
+
+static int answer(const struct child *child, char order) {
+	return write(child->to_parent, &order, 1) == 1 ? 0 : -EIO;
+}
+
+// Wait until `until_ns` for an order. Returns 1 (got one), 0 (none), or negative (parent is gone).
+static int next_order(const struct child *child, uint64_t until_ns, char *ret) {
+	struct pollfd fd = {.fd = child->from_parent, .events = POLLIN};
+	uint64_t now = now_ns();
+	struct timespec wait = {0};
+	int ready;
+
+	if (until_ns > now) {
+		wait.tv_sec = (time_t)((until_ns - now) / SECOND_NS);
+		wait.tv_nsec = (long)((until_ns - now) % SECOND_NS);
+	}
+	ready = ppoll(&fd, 1, until_ns == UINT64_MAX ? NULL : &wait, NULL);
+	if (ready <= 0) {
+		return ready < 0 && errno != EINTR ? -errno : 0;
+	}
+	return read(child->from_parent, ret, 1) == 1 ? 1 : -EPIPE;
+}
+
+static int serve(struct child *child) {
+	uint64_t interval = SECOND_NS / child->options->publications;
+	uint64_t due = UINT64_MAX; // paused
+	char order = 0;
+	int got;
+
+	while ((got = next_order(child, due, &order)) >= 0) {
+		int error = 0;
+
+		if (got == 1) {
+			if (order == ORDER_GO) {
+				error = weir_writer_open(child->segment, &child->writer);
+				due = now_ns();
+			} else {
+				weir_writer_free(child->writer);
+				child->writer = NULL;
+				due = UINT64_MAX;
+			}
+			if (error == 0) {
+				error = answer(child, order);
+			}
+		} else if (due != UINT64_MAX && now_ns() >= due) {
+			error = publish_one(child);
+			due += interval;
+			if (due + SECOND_NS < now_ns()) { // cannot keep up: no burst afterwards
+				due = now_ns();
+			}
+		}
+		if (error < 0) {
+			return error;
+		}
+	}
+	return got == -EPIPE ? 0 : got;
+}
+
+static int run(struct child *child, int fd) {
+	char why[256];
+	int own = dup(fd), error;
+
+	if (own < 0) {
+		return -errno;
+	}
+	error = weir_segment_attach(own, &child->segment, why, sizeof(why));
+	if (error < 0) {
+		close(own);
+		return error;
+	}
+	error = serve(child);
+	weir_writer_free(child->writer);
+	weir_segment_free(child->segment);
+	return error;
+}
+
+// --- this one -----------------------------------------------------------------------------
+
+int weir_bench_publisher_start(struct weir_bench_publisher *publisher,
+	const struct weir_bench_options *options, const struct weir_segment *segment, int core) {
+	int down[2], up[2], error;
+	pid_t pid;
+
+	if (pipe(down) < 0) {
+		return -errno;
+	}
+	if (pipe(up) < 0) {
+		error = -errno;
+		goto close_down;
+	}
+	pid = fork();
+	if (pid < 0) {
+		error = -errno;
+		goto close_up;
+	}
+	if (pid == 0) {
+		struct child child = {
+			.options = options, .from_parent = down[0], .to_parent = up[1]};
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		prctl(PR_SET_TIMERSLACK, 1000);
+		signal(SIGPIPE, SIG_IGN);
+		close(down[1]);
+		close(up[0]);
+		keep_off(core);
+		_exit(run(&child, segment->fd) == 0 ? 0 : 1);
+	}
+	close(down[0]);
+	close(up[1]);
+	*publisher = (struct weir_bench_publisher){
+		.pid = pid, .to_child = down[1], .from_child = up[0], .segment = segment};
+	return 0;
+
+close_up:
+	close(up[0]);
+	close(up[1]);
+close_down:
+	close(down[0]);
+	close(down[1]);
+	return error;
+}
+
+static int tell(struct weir_bench_publisher *publisher, char order) {
+	struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
+	char answer = 0;
+	bool told;
+
+	sigaction(SIGPIPE, &ignore, &before);
+	told = write(publisher->to_child, &order, 1) == 1;
+	sigaction(SIGPIPE, &before, NULL);
+	if (!told || read(publisher->from_child, &answer, 1) != 1 || answer != order) {
+		return -EIO;
+	}
+	return 0;
+}
+
+int weir_bench_publisher_go(struct weir_bench_publisher *publisher) {
+	return tell(publisher, ORDER_GO);
+}
+
+int weir_bench_publisher_pause(struct weir_bench_publisher *publisher) {
+	return tell(publisher, ORDER_PAUSE);
+}
+
+uint64_t weir_bench_publisher_count(const struct weir_bench_publisher *publisher) {
+	return __atomic_load_n(&publisher->segment->roots->publications, __ATOMIC_RELAXED);
+}
+
+void weir_bench_publisher_stop(struct weir_bench_publisher *publisher) {
+	if (publisher->pid == 0) {
+		return;
+	}
+	close(publisher->to_child);
+	close(publisher->from_child);
+	waitpid(publisher->pid, NULL, 0);
+	publisher->pid = 0;
+}

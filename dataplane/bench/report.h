@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Report: a measurement as a table for people or as one JSON object for programs. Called by main.c.
+//
+// Threads: one.
+#pragma once
+
+#include <stdio.h>
+
+#include "run.h"
+
+struct weir_bench_report {
+	const struct weir_bench_options *options;
+	const struct weir_bench_result *result;
+	const struct weir_bench_heap *heap;
+	uint64_t tsc_hz;
+	uint32_t timer_cost;
+	int core;
+	uint64_t publish_us;
+};
+
+// Returns 0, -EIO (not everything could be written), -ENOMEM.
+int weir_bench_report(FILE *out, const struct weir_bench_report *report);

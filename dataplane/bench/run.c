@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "run.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define WARM_UP_PACKETS 1000000ull
+
+struct step { // one pass over packets that the checks will repeat
+	uint64_t packets;
+	bool alone;
+};
+
+struct session {
+	struct weir_bench_engine *engine;
+	const struct weir_bench_options *options;
+	const struct weir_bench_heap *heap;
+	struct weir_bench_publisher *publisher;
+	struct weir_bench_result *result;
+	struct step *steps;
+	uint32_t step_count;
+	double published, publishing_s;
+	char *why;
+	size_t why_bytes;
+};
+
+static double seconds_now(void) {
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static int failed(const struct session *session, int error, const char *what) {
+	snprintf(session->why, session->why_bytes, "%s: %s", what, strerror(-error));
+	return error;
+}
+
+static struct weir_bench_length run_length(const struct session *session) {
+	return (struct weir_bench_length){session->options->packets, session->options->seconds};
+}
+
+static int start(struct session *session) {
+	int error = weir_bench_balancer_start(session->engine->balancer, session->heap);
+
+	if (error < 0) {
+		return failed(session, error, "cannot start a pipeline");
+	}
+	return weir_bench_fill(session->engine, session->why, session->why_bytes);
+}
+
+// --- timed --------------------------------------------------------------------------------
+
+static struct weir_bench_tally tally_now(const struct session *session) {
+	const struct weir_worker_counters *counters =
+		&session->engine->balancer->segment->worker_counters[WEIR_BENCH_WORKER];
+
+	return (struct weir_bench_tally){.packets = counters->rx_packets,
+		.hits = counters->flow_hits,
+		.started = counters->flow_new,
+		.untracked = counters->flow_untracked,
+		.evicted = counters->flow_half_open_evicted,
+		.expired = counters->flow_expired};
+}
+
+static void add_tally(struct weir_bench_tally *sum, const struct weir_bench_tally *before,
+	const struct weir_bench_tally *after) {
+	sum->packets += after->packets - before->packets;
+	sum->hits += after->hits - before->hits;
+	sum->started += after->started - before->started;
+	sum->untracked += after->untracked - before->untracked;
+	sum->evicted += after->evicted - before->evicted;
+	sum->expired += after->expired - before->expired;
+}
+
+static int timed_step(struct session *session, struct weir_bench_length length,
+	struct weir_bench_samples *samples, bool alone) {
+	struct weir_bench_pass pass = {.length = length, .alone = alone, .samples = samples};
+	int error = weir_bench_pass(session->engine, &pass, session->why, session->why_bytes);
+
+	session->steps[session->step_count++] = (struct step){pass.packets, alone};
+	return error;
+}
+
+static int warm_up(struct session *session) {
+	struct weir_bench_samples unused = {0};
+	struct weir_bench_length length = {RTE_MIN(session->options->packets, WARM_UP_PACKETS), 0};
+	int error = timed_step(session, length, &unused, session->result->has_base);
+
+	weir_bench_samples_fini(&unused);
+	return error;
+}
+
+// One run, added to a series.
+static int timed_run(
+	struct session *session, struct weir_bench_series *series, uint32_t run, bool alone) {
+	size_t first = series->samples.count;
+	struct weir_bench_summary summary;
+	int error = timed_step(session, run_length(session), &series->samples, alone);
+
+	if (error < 0) {
+		return error;
+	}
+	if (series->samples.count == first) {
+		return failed(session, -ETIME, "--seconds: not one burst in that time");
+	}
+	error = weir_bench_summarize_bursts(
+		series->samples.sample + first, series->samples.count - first, &summary);
+	if (error < 0) {
+		return failed(session, error, "statistics");
+	}
+	series->medians[run] = summary.median;
+	series->packets += session->steps[session->step_count - 1].packets;
+	return 0;
+}
+
+static int main_run(struct session *session, uint32_t run) {
+	struct weir_bench_tally before = tally_now(session), after;
+	int error = timed_run(session, &session->result->main, run, false);
+
+	after = tally_now(session);
+	add_tally(&session->result->tally, &before, &after);
+	return error;
+}
+
+static int published_run(struct session *session, uint32_t run) {
+	struct weir_bench_publisher *publisher = session->publisher;
+	int error = weir_bench_publisher_go(publisher), stopped;
+	uint64_t count = weir_bench_publisher_count(publisher);
+	double begin = seconds_now();
+
+	if (error < 0) {
+		return failed(session, error, "the publishing process");
+	}
+	error = main_run(session, run);
+	session->publishing_s += seconds_now() - begin;
+	session->published += (double)(weir_bench_publisher_count(publisher) - count);
+	stopped = weir_bench_publisher_pause(publisher);
+	if (error == 0 && stopped < 0) {
+		return failed(session, stopped, "the publishing process");
+	}
+	return error;
+}
+
+static int timed_runs(struct session *session) {
+	struct weir_bench_result *result = session->result;
+	bool flood = session->options->kind == WEIR_BENCH_CASE_SYN_FLOOD;
+	uint32_t runs = session->options->runs;
+	int error = 0;
+
+	// Once a flood was there, its half-open flows stay: the base comes first.
+	for (uint32_t i = 0; error == 0 && flood && i < runs; i++) {
+		error = timed_run(session, &result->base, i, true);
+	}
+	for (uint32_t i = 0; error == 0 && i < runs; i++) {
+		if (session->options->publications == 0) {
+			error = main_run(session, i);
+			continue;
+		}
+		error = flood ? 0 : timed_run(session, &result->base, i, false);
+		if (error == 0) {
+			error = published_run(session, i);
+		}
+	}
+	return error;
+}
+
+static int timed(struct session *session) {
+	struct weir_bench_result *result = session->result;
+	int error = start(session);
+
+	if (error < 0) {
+		return error;
+	}
+	result->flows =
+		session->engine->balancer->segment->worker_counters[WEIR_BENCH_WORKER].flows;
+	result->moved = session->engine->refused;
+	error = warm_up(session);
+	if (error == 0) {
+		error = timed_runs(session);
+	}
+	if (session->publishing_s > 0) {
+		result->publications = session->published / session->publishing_s;
+	}
+	if (error == 0 && session->options->kind == WEIR_BENCH_CASE_SYN_FLOOD) {
+		error = weir_bench_check_steady(session->engine, session->why, session->why_bytes);
+		result->steady_checked = weir_bench_traffic_flows(&session->engine->traffic);
+	}
+	return error;
+}
+
+// --- counted, traced, checked -------------------------------------------------------------
+
+static int counted(struct session *session) {
+	struct weir_bench_result *result = session->result;
+	struct weir_bench_samples unused = {0};
+	struct weir_bench_events events;
+	struct weir_bench_pass pass = {
+		.length = run_length(session), .samples = &unused, .events = &events};
+	int error = 0;
+
+	weir_bench_events_open(&events);
+	if (events.any) {
+		error = weir_bench_pass(session->engine, &pass, session->why, session->why_bytes);
+	}
+	for (unsigned int i = 0; error == 0 && events.any && i < WEIR_BENCH_EVENT_COUNT; i++) {
+		uint64_t count = 0;
+
+		result->counted[i] =
+			weir_bench_events_read(&events, (enum weir_bench_event)i, &count);
+		result->event[i] = (double)count / (double)pass.packets;
+	}
+	weir_bench_events_close(&events);
+	weir_bench_samples_fini(&unused);
+	return error;
+}
+
+static int traced(struct session *session) {
+	struct weir_bench_result *result = session->result;
+	struct weir_trace trace = {0};
+	struct weir_bench_pass pass = {.length = run_length(session), .trace = &trace};
+	int error = weir_bench_pass(session->engine, &pass, session->why, session->why_bytes);
+
+	if (error < 0) {
+		return error;
+	}
+	for (unsigned int i = 0; i < WEIR_STAGE_COUNT; i++) {
+		result->stage[i] = (double)trace.cycles[i] / (double)pass.packets;
+	}
+	result->stage_rest = (double)pass.rest_cycles / (double)pass.packets;
+	result->stage_idle = (double)pass.idle_cycles / (double)pass.packets;
+	return 0;
+}
+
+static int checked(struct session *session) {
+	int error = start(session);
+
+	for (uint32_t i = 0; error == 0 && i < session->step_count; i++) {
+		struct weir_bench_pass pass = {.length = {.packets = session->steps[i].packets},
+			.alone = session->steps[i].alone};
+
+		error = weir_bench_pass(session->engine, &pass, session->why, session->why_bytes);
+		session->result->verified += pass.packets;
+	}
+	if (error == 0 && session->options->kind == WEIR_BENCH_CASE_SYN_FLOOD) {
+		error = weir_bench_check_steady(session->engine, session->why, session->why_bytes);
+	}
+	return error;
+}
+
+// --- all of it ----------------------------------------------------------------------------
+
+static int summarize(struct weir_bench_series *series, uint32_t runs) {
+	int error = weir_bench_summarize_bursts(
+		series->samples.sample, series->samples.count, &series->summary);
+
+	if (error == 0) {
+		error = weir_bench_split_bursts(
+			series->samples.sample, series->samples.count, &series->split);
+	}
+	series->median_min = series->median_max = series->medians[0];
+	for (uint32_t i = 1; i < runs; i++) {
+		series->median_min = RTE_MIN(series->median_min, series->medians[i]);
+		series->median_max = RTE_MAX(series->median_max, series->medians[i]);
+	}
+	for (size_t i = 0; i < series->samples.count; i++) {
+		series->slowest_cycles =
+			RTE_MAX(series->slowest_cycles, series->samples.sample[i].cycles);
+	}
+	return error;
+}
+
+static int all_passes(struct session *session) {
+	struct weir_bench_result *result = session->result;
+	uint32_t runs = session->options->runs;
+	int error = timed(session);
+
+	if (error == 0) {
+		error = counted(session);
+	}
+	if (error == 0) {
+		error = traced(session);
+	}
+	if (error == 0) {
+		error = checked(session);
+	}
+	if (error < 0) {
+		return error;
+	}
+	error = summarize(&result->main, runs);
+	if (error == 0 && result->has_base) {
+		error = summarize(&result->base, runs);
+	}
+	return error < 0 ? failed(session, error, "statistics") : 0;
+}
+
+int weir_bench_run(struct weir_bench_engine *engine, const struct weir_bench_heap *heap,
+	struct weir_bench_publisher *publisher, struct weir_bench_result *ret, char *why,
+	size_t why_bytes) {
+	const struct weir_bench_options *options = engine->options;
+	struct weir_bench_result result = {.has_base = options->kind == WEIR_BENCH_CASE_SYN_FLOOD ||
+						       options->publications > 0};
+	struct session session = {.engine = engine,
+		.options = options,
+		.heap = heap,
+		.publisher = publisher,
+		.result = &result,
+		.why = why,
+		.why_bytes = why_bytes};
+	int error;
+
+	session.steps = calloc(2 * (size_t)options->runs + 1, sizeof(*session.steps));
+	result.main.medians = calloc(options->runs, sizeof(double));
+	result.base.medians = calloc(options->runs, sizeof(double));
+	if (session.steps == NULL || result.main.medians == NULL || result.base.medians == NULL) {
+		error = failed(&session, -ENOMEM, "set-up");
+	} else {
+		error = all_passes(&session);
+	}
+	free(session.steps);
+	if (error < 0) {
+		weir_bench_result_fini(&result);
+		return error;
+	}
+	*ret = result;
+	return 0;
+}
+
+void weir_bench_result_fini(struct weir_bench_result *result) {
+	weir_bench_samples_fini(&result->main.samples);
+	weir_bench_samples_fini(&result->base.samples);
+	free(result->main.medians);
+	free(result->base.medians);
+	*result = (struct weir_bench_result){0};
+}

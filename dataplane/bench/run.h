@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Run: the passes that make up a measurement, in their order. Called by main.c.
+//
+//   timed    fill a fresh table, warm up, then `runs` runs. With a base (case syn-flood: the steady
+//            flows alone; --publications: without any) as many runs of that as well.
+//   counted  one more run, with the CPU's event counters, where there are any
+//   traced   one more run, each stage timed by itself
+//   checked  a fresh table and the very packets of all timed runs again, each one's fate checked
+//
+// Threads: one.
+#pragma once
+
+#include "events.h"
+#include "measure.h"
+#include "publisher.h"
+
+struct weir_bench_series { // runs of one kind
+	struct weir_bench_samples samples; // of all runs
+	struct weir_bench_summary summary; // cycles per packet
+	struct weir_bench_split split;
+	double *medians; // [runs] cycles per packet, in order
+	double median_min, median_max;
+	uint64_t packets;
+	uint32_t slowest_cycles; // of all bursts
+};
+
+struct weir_bench_tally { // of the worker's counters during the timed runs, base left out
+	uint64_t packets, hits, started, untracked, evicted, expired;
+};
+
+struct weir_bench_result {
+	struct weir_bench_series main;
+	struct weir_bench_series base;
+	bool has_base;
+	struct weir_bench_tally tally;
+	uint64_t flows; // in the table when the timed runs began
+	uint64_t moved; // steady flows whose first tuple found no room
+	double publications; // per second that came about; 0 = none
+	double stage[WEIR_STAGE_COUNT]; // cycles per packet
+	double stage_rest; // counters, clock and tables, between the stages
+	double stage_idle; // expiry and quiescent report
+	bool counted[WEIR_BENCH_EVENT_COUNT];
+	double event[WEIR_BENCH_EVENT_COUNT]; // per packet
+	uint64_t verified; // packets
+	uint64_t steady_checked; // case syn-flood: flows that were still there after the flood
+};
+
+// publisher is used when options ask for publications.
+// Returns 0, or negative errno with one line in why: -EBADMSG when packets went wrong.
+int weir_bench_run(struct weir_bench_engine *engine, const struct weir_bench_heap *heap,
+	struct weir_bench_publisher *publisher, struct weir_bench_result *ret, char *why,
+	size_t why_bytes);
+void weir_bench_result_fini(struct weir_bench_result *result);

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Timer: TSC ticks around a piece of code. Reading begins when all earlier instructions have ended,
+// and ends when those in between have; stores may still be on their way to the cache.
+#pragma once
+
+#include <stdint.h>
+
+#include <rte_cycles.h>
+
+static inline uint64_t weir_bench_timer_start(void) {
+#ifdef __x86_64__
+	uint64_t now;
+
+	__builtin_ia32_lfence();
+	now = __builtin_ia32_rdtsc();
+	__builtin_ia32_lfence();
+	return now;
+#else
+	return rte_rdtsc_precise();
+#endif
+}
+
+static inline uint64_t weir_bench_timer_end(void) {
+#ifdef __x86_64__
+	unsigned int cpu;
+	uint64_t now = __builtin_ia32_rdtscp(&cpu);
+
+	__builtin_ia32_lfence();
+	return now;
+#else
+	return rte_rdtsc_precise();
+#endif
+}
+
+// What an empty pair of readings shows: the median of many.
+uint32_t weir_bench_timer_cost(void);

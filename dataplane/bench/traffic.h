@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Traffic: which packets come next. Called by measure.c.
+//
+// Steady flows are those that the table holds before a run, numbers 0 .. flows - 1. Fresh flows
+// begin in the run; in case `mixed` they also send data and end.
+//
+// Threads: one. The same options give the same packets, burst by burst.
+#pragma once
+
+#include "options.h"
+#include "order.h"
+#include "tuples.h"
+
+#define WEIR_BENCH_YOUNG 4096u // fresh flows that are under way at a time, case mixed
+#define WEIR_BENCH_STEADY_NONE 0xffffffffu
+
+// One packet to be.
+struct weir_bench_item {
+	uint64_t number; // of the tuple
+	uint32_t steady; // the steady flow it belongs to, or WEIR_BENCH_STEADY_NONE
+	uint16_t young; // case mixed, not steady: place among the flows under way
+	uint8_t protocol;
+	uint8_t flags; // TCP
+};
+
+struct weir_bench_young {
+	uint64_t number;
+	uint32_t left; // packets still to send; 0 = has not begun
+};
+
+// Steady flows whose first tuple found no room in the table have another one.
+struct weir_bench_moved {
+	uint32_t steady;
+	uint32_t extra; // tuple is number WEIR_BENCH_EXTRA + extra
+};
+#define WEIR_BENCH_EXTRA (1ull << 32)
+#define WEIR_BENCH_FRESH (1ull << 33)
+
+struct weir_bench_traffic {
+	const struct weir_bench_options *options;
+	struct weir_bench_order order;
+	struct weir_bench_random random;
+	uint64_t fresh; // numbers given out
+	struct weir_bench_young *young; // [WEIR_BENCH_YOUNG], case mixed
+	struct weir_bench_moved *moved; // sorted by steady
+	uint32_t moved_count, moved_room;
+	uint32_t steady; // flows
+	double share; // of packets that belong to fresh flows, 0 .. 1
+};
+
+// options is borrowed. Returns 0, -ENOMEM.
+int weir_bench_traffic_init(
+	struct weir_bench_traffic *traffic, const struct weir_bench_options *options);
+void weir_bench_traffic_fini(struct weir_bench_traffic *traffic);
+// Begin the sequence again. What was moved stays.
+void weir_bench_traffic_restart(struct weir_bench_traffic *traffic);
+
+// The next n packets, one burst. alone: steady flows only.
+void weir_bench_traffic_burst(
+	struct weir_bench_traffic *traffic, struct weir_bench_item *items, uint32_t n, bool alone);
+// n SYNs of fresh flows.
+void weir_bench_traffic_syns(
+	struct weir_bench_traffic *traffic, struct weir_bench_item *items, uint32_t n);
+
+// A packet of a steady flow: its first one, or a later one.
+struct weir_bench_item weir_bench_traffic_steady(
+	const struct weir_bench_traffic *traffic, uint32_t steady, bool first);
+// How many steady flows are in the table when it is full of what the case wants.
+uint32_t weir_bench_traffic_flows(const struct weir_bench_traffic *traffic);
+
+// Give a steady flow another tuple. Flows are moved in ascending order; the same one again is
+// fine. Returns 0, -ENOMEM.
+int weir_bench_traffic_move(struct weir_bench_traffic *traffic, uint32_t steady);

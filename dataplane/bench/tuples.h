@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Tuples: the addresses and ports of flow number n, computed and not stored, so that generating
+// packets leaves the caches to what is measured. Called by frames.c and verify.c.
+//
+// Sources are random and all different: (address, port) of n is a keyed permutation of n. Clients
+// have unicast addresses and ports from 1024. A flow goes to the service that a hash of n tells.
+//
+// Threads: pure functions.
+#pragma once
+
+#include <stdint.h>
+
+#define WEIR_BENCH_PORT 80 // of every service
+#define WEIR_BENCH_NUMBERS (1ull << 47) // numbers below this have a tuple
+
+struct weir_bench_tuple {
+	uint8_t source[16]; // IPv4 in the first 4 bytes, rest 0
+	uint8_t destination[16];
+	uint16_t source_port; // host order
+	uint16_t destination_port;
+	uint16_t service;
+	uint8_t family; // 4 or 6
+};
+
+struct weir_bench_tuples {
+	uint64_t seed;
+	uint32_t services;
+	uint8_t family;
+};
+
+void weir_bench_tuple(
+	const struct weir_bench_tuples *tuples, uint64_t number, struct weir_bench_tuple *ret);
+
+// The service of flow `number`.
+uint16_t weir_bench_service(const struct weir_bench_tuples *tuples, uint64_t number);
+
+// The VIP of a service.
+void weir_bench_vip(uint8_t family, uint16_t service, uint8_t ret[16]);
+
+// A bijection of 0 .. 2^48 - 1 onto itself.
+uint64_t weir_bench_permute(uint64_t seed, uint64_t number);

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Verify: was a packet forwarded as it must be? Knows what was sent and what must come out, from
+// the RFCs and from balancer.h's plan of who is who; uses nothing of the packet path.
+//
+// Threads: pure functions.
+#pragma once
+
+#include <stddef.h>
+
+#include <rte_mbuf.h>
+
+#include "balancer.h"
+
+// What must have become of a packet.
+struct weir_bench_expectation {
+	const uint8_t *frame; // as it came
+	uint32_t frame_bytes;
+	uint32_t l3_offset;
+	uint32_t ip_bytes;
+	uint8_t family; // of the inner packet
+	uint8_t tos;
+	uint16_t service;
+	uint16_t backend; // WEIR_BACKEND_NONE = any of the service
+	uint8_t choices; // bits 1 << enum weir_choice that are right
+};
+
+// Check verdict and frame. Returns 0, or -EBADMSG with one line in why.
+int weir_bench_verify(const struct weir_bench_options *options,
+	const struct weir_bench_expectation *expected, const struct weir_verdict *verdict,
+	const struct rte_mbuf *m, char *why, size_t why_bytes);

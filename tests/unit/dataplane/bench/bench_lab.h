@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// A small bench for the tests: options as a command line gives them, tables, memory, and an engine.
+#pragma once
+
+#include "measure.h"
+
+struct bench_lab {
+	struct weir_bench_options options;
+	struct weir_bench_balancer balancer;
+	struct weir_bench_heap heap;
+	struct weir_bench_engine engine;
+};
+
+// Group set-up: start DPDK, without huge pages, and the heap that all tests share.
+int bench_lab_eal(void **state);
+// Read a command line; words are separated by single spaces. Returns what options_read does.
+int bench_lab_options(const char *line, struct weir_bench_options *ret, char *why);
+// Tables without DPDK. The options must be right.
+void bench_lab_tables(struct bench_lab *lab, const char *line);
+// All of it, with a filled pipeline.
+void bench_lab_open(struct bench_lab *lab, const char *line);
+void bench_lab_close(struct bench_lab *lab);

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+
+#include "bench_lab.h"
+
+static void backends_are_shared_out(void **unused) {
+	static const uint32_t counts[][2] = {
+		{1, 1}, {100, 1}, {100, 100}, {100, 3}, {10000, 1000}, {65535, 4096}, {7, 5}};
+
+	(void)unused;
+	for (unsigned int i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+		struct weir_bench_options options = {
+			.backends = counts[i][0], .services = counts[i][1]};
+		uint32_t next = 0;
+
+		for (uint32_t service = 0; service < options.services; service++) {
+			struct weir_bench_share share =
+				weir_bench_backends_of(&options, (uint16_t)service);
+
+			assert_int_equal(share.first, next);
+			assert_true(share.count > 0);
+			for (uint32_t b = share.first; b < share.first + share.count; b++) {
+				assert_int_equal(
+					weir_bench_service_of(&options, (uint16_t)b), service);
+			}
+			next += share.count;
+		}
+		assert_int_equal(next, options.backends);
+	}
+}
+
+static void everything_is_published(void **unused) {
+	struct bench_lab lab;
+	struct weir_reader *reader = &lab.balancer.reader;
+	const struct weir_selection_view *view;
+
+	(void)unused;
+	bench_lab_tables(&lab, "weir-bench --services 3 --backends 10 --slots 251");
+	assert_non_null(weir_reader_services(reader)->buckets);
+	for (uint16_t service = 0; service < 3; service++) {
+		view = weir_reader_selection(reader, service);
+		assert_int_equal(
+			view->table.count, weir_bench_backends_of(&lab.options, service).count);
+		assert_int_equal(view->table.slot_count, 251);
+	}
+	assert_int_equal(weir_reader_backends(reader)->count, 10);
+	assert_int_equal(reader->refused, 0);
+	bench_lab_close(&lab);
+}
+
+static void every_policy_can_be_published(void **unused) {
+	(void)unused;
+	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
+		const struct weir_selection_view *view;
+		struct bench_lab lab;
+		char line[128] = "weir-bench --backends 300 --policy ";
+
+		strcat(line, weir_policy_name((enum weir_policy)policy));
+		bench_lab_tables(&lab, line);
+		view = weir_reader_selection(&lab.balancer.reader, 0);
+		assert_int_equal(view->table.count, 300);
+		assert_int_equal(view->table.settings.policy, policy);
+		bench_lab_close(&lab);
+	}
+}
+
+// A backend's way is a wire to an address of its own.
+static void ways_are_distinct(void **unused) {
+	struct weir_bench_options options = {.backends = 3000, .services = 1};
+
+	(void)unused;
+	for (unsigned int family = 4; family <= 6; family += 2) {
+		struct weir_bench_way first, other;
+
+		options.family = (uint8_t)family;
+		weir_bench_way(&options, 0, &first);
+		for (uint16_t backend = 1; backend < 3000; backend++) {
+			weir_bench_way(&options, backend, &other);
+			assert_memory_not_equal(first.address, other.address, 16);
+			assert_memory_not_equal(first.next_hop_mac, other.next_hop_mac, 6);
+			assert_memory_equal(first.source, other.source, 16);
+		}
+	}
+}
+
+static void rounds_change_the_selection(void **unused) {
+	struct bench_lab lab;
+	struct weir_writer *writer = NULL;
+	struct weir_selection *one = NULL, *two = NULL;
+	struct weir_candidate *a, *b;
+	unsigned int different = 0;
+
+	(void)unused;
+	bench_lab_tables(&lab, "weir-bench");
+	assert_int_equal(weir_writer_open(lab.balancer.segment, &writer), 0);
+	assert_int_equal(weir_bench_selection_build(&lab.options, writer, 0, 1, &one), 0);
+	assert_int_equal(weir_bench_selection_build(&lab.options, writer, 0, 2, &two), 0);
+	assert_int_equal(one->candidates, 100);
+	assert_int_equal(two->candidates, 100);
+	a = (struct weir_candidate *)(void *)((uint8_t *)one + one->candidates_off);
+	b = (struct weir_candidate *)(void *)((uint8_t *)two + two->candidates_off);
+	for (unsigned int i = 0; i < 100; i++) {
+		different += a[i].weight != b[i].weight;
+	}
+	assert_true(different > 50);
+	weir_writer_discard(writer, one);
+	weir_writer_discard(writer, two);
+	weir_writer_free(writer);
+	bench_lab_close(&lab);
+}
+
+static void wrong_slots_are_refused(void **unused) {
+	struct weir_bench_options options;
+	struct weir_bench_balancer balancer;
+	char why[256] = "";
+
+	(void)unused;
+	assert_int_equal(bench_lab_options("weir-bench --slots 65536", &options, why), 0);
+	assert_int_equal(
+		weir_bench_balancer_create(&options, &balancer, why, sizeof(why)), -EINVAL);
+	assert_non_null(strstr(why, "--slots: a prime"));
+}
+
+static void counters_that_do_not_add_up_are_found(void **unused) {
+	struct bench_lab lab;
+	struct weir_worker_counters *counters;
+	struct weir_share_counters *of_backend;
+	uint64_t packets;
+	char why[256];
+
+	(void)unused;
+	bench_lab_open(&lab, "weir-bench --flows 100 --table-flows 1000 --no-huge");
+	counters = &lab.balancer.segment->worker_counters[WEIR_BENCH_WORKER];
+	of_backend = weir_segment_backend_counters(lab.balancer.segment, WEIR_BENCH_WORKER, 3);
+	packets = lab.engine.given;
+	assert_int_equal(weir_bench_counters_check(&lab.balancer, packets, why, sizeof(why)), 0);
+	assert_int_equal(
+		weir_bench_counters_check(&lab.balancer, packets + 1, why, sizeof(why)), -EBADMSG);
+	counters->dropped++;
+	assert_int_equal(
+		weir_bench_counters_check(&lab.balancer, packets, why, sizeof(why)), -EBADMSG);
+	counters->dropped--;
+	of_backend->packets++;
+	assert_int_equal(
+		weir_bench_counters_check(&lab.balancer, packets, why, sizeof(why)), -EBADMSG);
+	of_backend->packets--;
+	of_backend->active_flows++;
+	assert_int_equal(
+		weir_bench_counters_check(&lab.balancer, packets, why, sizeof(why)), -EBADMSG);
+	of_backend->active_flows--;
+	assert_int_equal(weir_bench_counters_check(&lab.balancer, packets, why, sizeof(why)), 0);
+	bench_lab_close(&lab);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(backends_are_shared_out),
+		cmocka_unit_test(everything_is_published),
+		cmocka_unit_test(every_policy_can_be_published),
+		cmocka_unit_test(ways_are_distinct),
+		cmocka_unit_test(rounds_change_the_selection),
+		cmocka_unit_test(wrong_slots_are_refused),
+		cmocka_unit_test(counters_that_do_not_add_up_are_found),
+	};
+
+	return cmocka_run_group_tests(tests, bench_lab_eal, NULL);
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <rte_malloc.h>
+
+#include "bench_lab.h"
+#include "events.h"
+#include "timer.h"
+
+static void timer_has_a_cost_and_goes_forward(void **unused) {
+	uint32_t cost = weir_bench_timer_cost();
+	uint64_t start, end;
+
+	(void)unused;
+	assert_in_range(cost, 1, 100000);
+	start = weir_bench_timer_start();
+	usleep(1000);
+	end = weir_bench_timer_end();
+	assert_true((double)(end - start) > 0.0009 * (double)rte_get_tsc_hz());
+}
+
+// Software events work everywhere that perf_event_open does: the same calls as for the CPU's.
+static void events_count_between_start_and_stop(void **unused) {
+	struct weir_bench_events events;
+	uint64_t before = 0, after = 0;
+	uint8_t *pages;
+
+	(void)unused;
+	for (unsigned int i = 0; i < WEIR_BENCH_EVENT_COUNT; i++) {
+		events.fd[i] = -1;
+	}
+	events.fd[0] = weir_bench_event_open(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS);
+	if (events.fd[0] < 0) {
+		skip();
+	}
+	events.any = true;
+	pages = mmap(NULL, 200 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(pages != MAP_FAILED);
+	madvise(pages, 200 * 4096, MADV_NOHUGEPAGE);
+	for (unsigned int i = 0; i < 100; i++) { // not counted
+		((volatile uint8_t *)pages)[i * 4096] = 1;
+	}
+	weir_bench_events_start(&events);
+	for (unsigned int i = 100; i < 200; i++) {
+		((volatile uint8_t *)pages)[i * 4096] = 1;
+	}
+	weir_bench_events_stop(&events);
+	assert_true(weir_bench_events_read(&events, (enum weir_bench_event)0, &before));
+	assert_in_range(before, 100, 150);
+	munmap(pages, 200 * 4096);
+	assert_true(weir_bench_events_read(&events, (enum weir_bench_event)0, &after));
+	assert_int_equal(before, after);
+	assert_false(weir_bench_events_read(&events, (enum weir_bench_event)1, &after));
+	weir_bench_events_close(&events);
+	assert_false(weir_bench_events_read(&events, (enum weir_bench_event)0, &after));
+}
+
+static void what_is_not_available_is_said(void **unused) {
+	struct weir_bench_events events;
+	uint64_t value = 42;
+
+	(void)unused;
+	weir_bench_events_open(&events);
+	for (unsigned int i = 0; i < WEIR_BENCH_EVENT_COUNT; i++) {
+		if (events.fd[i] < 0) {
+			assert_false(
+				weir_bench_events_read(&events, (enum weir_bench_event)i, &value));
+			assert_int_equal(value, 42);
+		}
+		assert_true(strlen(weir_bench_event_name((enum weir_bench_event)i)) > 4);
+	}
+	weir_bench_events_close(&events);
+	assert_false(events.any);
+}
+
+static void small_pages_are_small(void **unused) {
+	struct weir_bench_heap heap = {0};
+	char why[256] = "";
+	uint8_t *memory;
+
+	(void)unused;
+	// The shared heap of the tests has this name already.
+	memory = rte_zmalloc_socket("test", 1 << 20, 64, heap.socket);
+	rte_free(memory);
+	assert_true(weir_bench_heap_create(
+			    1 << 20, WEIR_BENCH_PAGES_SMALL, &heap, why, sizeof(why)) < 0);
+	assert_true(why[0] != '\0');
+}
+
+static void heap_gives_what_it_promises(void **unused) {
+	struct bench_lab lab;
+	void *memory;
+
+	(void)unused;
+	bench_lab_open(&lab, "weir-bench --flows 10 --table-flows 1000 --no-huge");
+	assert_int_equal(lab.heap.kind, WEIR_BENCH_PAGE_SMALL);
+	assert_int_equal(lab.heap.huge_bytes, 0);
+	assert_true(weir_bench_balancer_bytes(&lab.options) < lab.heap.bytes);
+	memory = rte_malloc_socket("test", 16 << 20, 64, lab.heap.socket);
+	assert_non_null(memory);
+	rte_free(memory);
+	bench_lab_close(&lab);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(timer_has_a_cost_and_goes_forward),
+		cmocka_unit_test(events_count_between_start_and_stop),
+		cmocka_unit_test(what_is_not_available_is_said),
+		cmocka_unit_test(small_pages_are_small),
+		cmocka_unit_test(heap_gives_what_it_promises),
+	};
+
+	return cmocka_run_group_tests(tests, bench_lab_eal, NULL);
+}

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "bench_lab.h"
+
+static void defaults(void **unused) {
+	struct weir_bench_options o;
+	char why[256] = "";
+
+	(void)unused;
+	assert_int_equal(bench_lab_options("weir-bench", &o, why), 0);
+	assert_int_equal(o.kind, WEIR_BENCH_CASE_ESTABLISHED);
+	assert_int_equal(o.order, WEIR_BENCH_ORDER_UNIFORM);
+	assert_int_equal(o.headers, WEIR_BENCH_HEADERS_WARM);
+	assert_int_equal(o.policy, WEIR_POLICY_MAGLEV);
+	assert_int_equal(o.flows, 1000000);
+	assert_int_equal(o.table_flows, 1048576);
+	assert_int_equal(o.backends, 100);
+	assert_int_equal(o.services, 1);
+	assert_int_equal(o.family, 4);
+	assert_int_equal(o.protocol, IPPROTO_TCP);
+	assert_int_equal(o.packet_bytes, 60);
+	assert_int_equal(o.burst, 64);
+	assert_int_equal(o.core, -1);
+	assert_true(o.new_percent == 0);
+	assert_false(o.json);
+}
+
+static void defaults_of_each_case(void **unused) {
+	struct weir_bench_options o;
+	char why[256] = "";
+
+	(void)unused;
+	assert_int_equal(bench_lab_options("weir-bench --case new --flows 1000", &o, why), 0);
+	assert_int_equal(o.table_flows, 1000);
+	assert_true(o.new_percent == 100);
+	assert_int_equal(bench_lab_options("weir-bench --case syn-flood --flows 2M", &o, why), 0);
+	assert_int_equal(o.table_flows, 2000000);
+	assert_true(o.new_percent == 50);
+	assert_int_equal(bench_lab_options("weir-bench --case mixed --flows 2M", &o, why), 0);
+	assert_int_equal(o.table_flows, 2500000);
+	assert_true(o.new_percent == 5);
+	assert_int_equal(o.packets_per_flow, 10);
+	assert_int_equal(o.closing_ms, 100);
+	assert_int_equal(
+		bench_lab_options("weir-bench --flows 1k --packets-per-flow 7", &o, why), 0);
+	assert_int_equal(o.packets, 7000);
+	assert_int_equal(bench_lab_options("weir-bench --family 6 --vlan", &o, why), 0);
+	assert_int_equal(o.packet_bytes, 78);
+}
+
+static void every_option_is_read(void **unused) {
+	struct weir_bench_options o;
+	char why[256] = "";
+
+	(void)unused;
+	assert_int_equal(
+		bench_lab_options("weir-bench --case mixed --flows 12k --table-flows 20000 --order "
+				  "zipf --zipf-exponent 1.25 --new-percent 0.5 --packets-per-flow "
+				  "3 --publications 100 --family 6 --vlan --packet-bytes 512 "
+				  "--checked --policy fair-share --forwarding ipip --backends 64 "
+				  "--services 8 --slots 251 --half-open-percent 30",
+			&o, why),
+		0);
+	assert_int_equal(o.kind, WEIR_BENCH_CASE_MIXED);
+	assert_int_equal(o.flows, 12000);
+	assert_int_equal(o.table_flows, 20000);
+	assert_int_equal(o.order, WEIR_BENCH_ORDER_ZIPF);
+	assert_true(o.zipf_exponent == 1.25 && o.new_percent == 0.5);
+	assert_int_equal(o.packets_per_flow, 3);
+	assert_int_equal(o.publications, 100);
+	assert_int_equal(o.family, 6);
+	assert_true(o.vlan && o.checked);
+	assert_int_equal(o.packet_bytes, 512);
+	assert_int_equal(o.policy, WEIR_POLICY_FAIR_SHARE);
+	assert_int_equal(o.backends, 64);
+	assert_int_equal(o.services, 8);
+	assert_int_equal(o.slots, 251);
+	assert_int_equal(o.half_open_percent, 30);
+	assert_int_equal(bench_lab_options(
+				 "weir-bench --protocol=udp --syn-seen-ms 10 --closing-ms=20 "
+				 "--headers cold --packets 1.5M --seconds 0.25 --runs 3 --burst 32 "
+				 "--buffers 128 --core 1 --no-huge --seed 77 --json",
+				 &o, why),
+		0);
+	assert_int_equal(o.protocol, IPPROTO_UDP);
+	assert_int_equal(o.syn_seen_ms, 10);
+	assert_int_equal(o.closing_ms, 20);
+	assert_int_equal(o.headers, WEIR_BENCH_HEADERS_COLD);
+	assert_int_equal(o.packets, 1500000);
+	assert_true(o.seconds == 0.25);
+	assert_int_equal(o.runs, 3);
+	assert_int_equal(o.burst, 32);
+	assert_int_equal(o.buffers, 128);
+	assert_int_equal(o.core, 1);
+	assert_int_equal(o.pages, WEIR_BENCH_PAGES_SMALL);
+	assert_int_equal(o.seed, 77);
+	assert_true(o.json);
+	assert_int_equal(bench_lab_options("weir-bench --huge-pages", &o, why), 0);
+	assert_int_equal(o.pages, WEIR_BENCH_PAGES_HUGE);
+}
+
+static void every_policy_has_its_name(void **unused) {
+	struct weir_bench_options o;
+	char why[256], line[128];
+
+	(void)unused;
+	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
+		snprintf(line, sizeof(line), "weir-bench --policy %s",
+			weir_policy_name((enum weir_policy)policy));
+		assert_int_equal(bench_lab_options(line, &o, why), 0);
+		assert_int_equal(o.policy, policy);
+	}
+}
+
+static void wrong_usage_is_explained(void **unused) {
+	static const struct {
+		const char *line, *why;
+	} cases[] = {
+		{"weir-bench --flows", "--flows needs an argument"},
+		{"weir-bench --nonsense", "unknown option --nonsense"},
+		{"weir-bench file", "unexpected operand file"},
+		{"weir-bench --flows 0", "--flows 0: expected a whole number from 1 to 268435456"},
+		{"weir-bench --flows 1.5", "--flows 1.5: expected a whole number"},
+		{"weir-bench --flows -1", "--flows -1: expected a whole number"},
+		{"weir-bench --flows 10kk", "--flows 10kk: expected a whole number"},
+		{"weir-bench --flows 0x10", "--flows 0x10: expected a whole number"},
+		{"weir-bench --flows nan", "--flows nan: expected a whole number"},
+		{"weir-bench --case fast",
+			"--case fast: expected one of established, new, syn-flood, mixed"},
+		{"weir-bench --order random", "--order random: expected one of uniform, zipf, one"},
+		{"weir-bench --policy magliv", "--policy magliv: expected one of maglev, "},
+		{"weir-bench --forwarding nat", "--forwarding nat: expected ipip"},
+		{"weir-bench --family 5", "--family 5: expected one of 4, 6"},
+		{"weir-bench --new-percent 101",
+			"--new-percent 101: expected a number from 0 to 100"},
+		{"weir-bench --burst 65", "--burst 65: expected a whole number from 1 to 64"},
+		{"weir-bench --packet-bytes 2000", "--packet-bytes 2000: expected"},
+		{"weir-bench --family 6 --packet-bytes 60",
+			"--packet-bytes 60: these headers need 74"},
+		{"weir-bench --services 10 --backends 9", "--backends 9: each of 10 services"},
+		{"weir-bench --flows 10 --table-flows 5", "--flows 10: the flow table holds 5"},
+		{"weir-bench --case new --protocol udp", "--protocol udp: case new is about TCP"},
+		{"weir-bench --case new --new-percent 5",
+			"--new-percent: all packets of case new are new flows"},
+		{"weir-bench --case mixed --new-percent 20",
+			"--new-percent 20 with --packets-per-flow 10"},
+		{"weir-bench --huge-pages --no-huge", "--huge-pages and --no-huge contradict"},
+		{"weir-bench --no-huge --huge-pages", "--huge-pages and --no-huge contradict"},
+	};
+
+	(void)unused;
+	for (unsigned int i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct weir_bench_options o = {.flows = 123};
+		char why[256] = "";
+
+		assert_int_equal(bench_lab_options(cases[i].line, &o, why), -EINVAL);
+		if (strncmp(why, cases[i].why, strlen(cases[i].why)) != 0) {
+			fail_msg("%s: \"%s\" instead of \"%s\"", cases[i].line, why, cases[i].why);
+		}
+		assert_int_equal(o.flows, 123); // untouched
+	}
+}
+
+static void usage_names_every_option(void **unused) {
+	static const char *const names[] = {"--case", "--flows", "--table-flows", "--order",
+		"--zipf-exponent", "--new-percent", "--packets-per-flow", "--publications",
+		"--family", "--protocol", "--vlan", "--packet-bytes", "--checked", "--policy",
+		"--forwarding", "--backends", "--services", "--slots", "--half-open-percent",
+		"--syn-seen-ms", "--closing-ms", "--headers", "--packets", "--seconds", "--runs",
+		"--burst", "--buffers", "--core", "--huge-pages", "--no-huge", "--seed", "--json",
+		"--help", "--version"};
+	struct weir_bench_options o;
+	char why[256];
+
+	(void)unused;
+	for (unsigned int i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		assert_non_null(strstr(weir_bench_usage, names[i]));
+	}
+	assert_int_equal(bench_lab_options("weir-bench --help", &o, why), 0);
+	assert_true(o.help);
+	assert_int_equal(bench_lab_options("weir-bench --version", &o, why), 0);
+	assert_true(o.version);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(defaults),
+		cmocka_unit_test(defaults_of_each_case),
+		cmocka_unit_test(every_option_is_read),
+		cmocka_unit_test(every_policy_has_its_name),
+		cmocka_unit_test(wrong_usage_is_explained),
+		cmocka_unit_test(usage_names_every_option),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

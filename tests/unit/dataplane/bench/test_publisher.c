@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <rte_rcu_qsbr.h>
+
+#include "bench_lab.h"
+#include "publisher.h"
+
+#define DEADLINE_S 10
+
+static double seconds_now(void) {
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static void open_publisher(
+	struct bench_lab *lab, struct weir_bench_publisher *publisher, const char *line) {
+	bench_lab_tables(lab, line);
+	assert_int_equal(
+		weir_bench_publisher_start(publisher, &lab->options, lab->balancer.segment, 0), 0);
+	assert_true(publisher->pid > 0 && publisher->pid != getpid());
+}
+
+// Act as a worker until `n` publications were seen.
+static void follow(
+	struct bench_lab *lab, const struct weir_bench_publisher *publisher, uint64_t n) {
+	uint64_t first = weir_bench_publisher_count(publisher);
+	double deadline = seconds_now() + DEADLINE_S;
+
+	rte_rcu_qsbr_thread_online(lab->balancer.segment->qsbr, WEIR_BENCH_WORKER);
+	while (weir_bench_publisher_count(publisher) < first + n) {
+		assert_true(seconds_now() < deadline);
+		rte_rcu_qsbr_quiescent(lab->balancer.segment->qsbr, WEIR_BENCH_WORKER);
+		usleep(200);
+	}
+	rte_rcu_qsbr_thread_offline(lab->balancer.segment->qsbr, WEIR_BENCH_WORKER);
+}
+
+static void publishes_only_when_told(void **unused) {
+	struct weir_bench_publisher publisher = {0};
+	struct bench_lab lab;
+	weir_ref before, after;
+	uint64_t count;
+
+	(void)unused;
+	open_publisher(&lab, &publisher, "weir-bench --publications 500 --backends 8 --slots 251");
+	before = lab.balancer.segment->roots->selection[0];
+	count = weir_bench_publisher_count(&publisher);
+	assert_int_equal(weir_bench_publisher_go(&publisher), 0);
+	follow(&lab, &publisher, 20);
+	assert_int_equal(weir_bench_publisher_pause(&publisher), 0);
+	// Having answered, it has stopped.
+	count = weir_bench_publisher_count(&publisher);
+	after = lab.balancer.segment->roots->selection[0];
+	assert_true(after != before);
+	usleep(20000);
+	assert_int_equal(weir_bench_publisher_count(&publisher), count);
+	assert_int_equal(
+		weir_reader_selection(&lab.balancer.reader, 0)->table.count, 8); // whole and valid
+	assert_int_equal(weir_bench_publisher_go(&publisher), 0);
+	follow(&lab, &publisher, 5);
+	assert_int_equal(weir_bench_publisher_pause(&publisher), 0);
+	weir_bench_publisher_stop(&publisher);
+	assert_int_equal(publisher.pid, 0);
+	weir_bench_publisher_stop(&publisher); // nothing left to do
+	bench_lab_close(&lab);
+}
+
+static void services_take_turns(void **unused) {
+	struct weir_bench_publisher publisher = {0};
+	struct bench_lab lab;
+	weir_ref before[3];
+
+	(void)unused;
+	open_publisher(&lab, &publisher,
+		"weir-bench --publications 1000 --services 3 --backends 9 --slots 251");
+	for (unsigned int i = 0; i < 3; i++) {
+		before[i] = lab.balancer.segment->roots->selection[i];
+	}
+	assert_int_equal(weir_bench_publisher_go(&publisher), 0);
+	follow(&lab, &publisher, 6);
+	assert_int_equal(weir_bench_publisher_pause(&publisher), 0);
+	for (unsigned int i = 0; i < 3; i++) {
+		assert_true(lab.balancer.segment->roots->selection[i] != before[i]);
+	}
+	weir_bench_publisher_stop(&publisher);
+	bench_lab_close(&lab);
+}
+
+static void its_death_is_noticed(void **unused) {
+	struct weir_bench_publisher publisher = {0};
+	struct bench_lab lab;
+
+	(void)unused;
+	open_publisher(&lab, &publisher, "weir-bench --publications 100 --backends 8 --slots 251");
+	kill(publisher.pid, SIGKILL);
+	waitid(P_PID, (id_t)publisher.pid, NULL, WEXITED | WNOWAIT);
+	assert_int_equal(weir_bench_publisher_go(&publisher), -EIO);
+	weir_bench_publisher_stop(&publisher);
+	bench_lab_close(&lab);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(publishes_only_when_told),
+		cmocka_unit_test(services_take_turns),
+		cmocka_unit_test(its_death_is_noticed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdbool.h>
+
+#include "order.h"
+#include "statistics.h"
+
+static bool near(double a, double b) {
+	return fabs(a - b) < 1e-6;
+}
+
+static void percentiles_are_nearest_ranks(void **unused) {
+	static const struct {
+		double share;
+		size_t n;
+		double value; // values are 1 .. n
+	} cases[] = {
+		{0.5, 1, 1},
+		{0.5, 2, 1},
+		{0.5, 3, 2},
+		{0.99, 1, 1},
+		{0.99, 99, 99},
+		{0.99, 100, 99},
+		{0.99, 101, 100},
+		{0.9999, 10000, 9999},
+		{0.9999, 9999, 9999},
+		{0.9999, 20000, 19998},
+		{1, 50, 50},
+		{0.001, 50, 1},
+	};
+	static double values[20000];
+
+	(void)unused;
+	for (unsigned int i = 0; i < 20000; i++) {
+		values[i] = i + 1;
+	}
+	for (unsigned int i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		assert_true(near(
+			weir_bench_percentile(values, cases[i].n, cases[i].share), cases[i].value));
+	}
+}
+
+static void summaries(void **unused) {
+	double one[] = {7}, even[] = {4, 1, 3, 2}, odd[] = {100, 1, 3};
+	struct weir_bench_summary s = weir_bench_summarize(one, 1);
+
+	(void)unused;
+	assert_true(s.median == 7 && s.min == 7 && s.max == 7 && s.mean == 7 && s.p99 == 7 &&
+		    s.p9999 == 7);
+	s = weir_bench_summarize(even, 4);
+	assert_true(near(s.median, 2.5) && s.min == 1 && s.max == 4 && near(s.mean, 2.5));
+	s = weir_bench_summarize(odd, 3);
+	assert_true(s.median == 3 && s.max == 100 && s.p99 == 100);
+}
+
+// The mean is over packets: a short burst counts for less.
+static void bursts_of_different_length(void **unused) {
+	const struct weir_bench_sample samples[] = {{640, 64, 64}, {20, 1, 1}, {700, 64, 0}};
+	struct weir_bench_summary s;
+
+	(void)unused;
+	assert_int_equal(weir_bench_summarize_bursts(samples, 3, &s), 0);
+	assert_true(near(s.median, 700.0 / 64));
+	assert_true(near(s.min, 10) && near(s.max, 20));
+	assert_true(near(s.mean, 1360.0 / 129));
+}
+
+static void split_finds_both_costs(void **unused) {
+	struct weir_bench_random random = {.state = 1};
+	static struct weir_bench_sample samples[5000];
+	struct weir_bench_split split;
+
+	(void)unused;
+	for (unsigned int i = 0; i < 5000; i++) {
+		uint16_t steady = (uint16_t)weir_bench_random_below(&random, 65);
+		uint32_t noise = weir_bench_random_below(&random, 101); // 50 on average
+
+		samples[i] = (struct weir_bench_sample){
+			.packets = 64, .steady = steady, .cycles = noise};
+		samples[i].cycles += steady * 70u + (64u - steady) * 180u;
+		if (i % 200 == 0) {
+			samples[i].cycles += 1000000; // an interrupt
+		}
+	}
+	assert_int_equal(weir_bench_split_bursts(samples, 5000, &split), 0);
+	// A burst's fixed cost of 50 is shared by its 64 packets.
+	assert_true(fabs(split.steady - 70.8) < 0.5);
+	assert_true(fabs(split.other - 180.8) < 0.5);
+}
+
+static void split_of_one_kind_is_the_mean(void **unused) {
+	struct weir_bench_sample samples[100];
+	struct weir_bench_split split;
+
+	(void)unused;
+	for (unsigned int i = 0; i < 100; i++) {
+		samples[i] = (struct weir_bench_sample){i < 50 ? 640 : 1280, 64, 64};
+	}
+	assert_int_equal(weir_bench_split_bursts(samples, 100, &split), 0);
+	assert_true(near(split.steady, 15) && split.other == 0);
+	for (unsigned int i = 0; i < 100; i++) {
+		samples[i].steady = 32; // one proportion: the two cannot be told apart
+	}
+	assert_int_equal(weir_bench_split_bursts(samples, 100, &split), 0);
+	assert_true(near(split.steady, 15) && split.other == 0);
+}
+
+static void samples_grow(void **unused) {
+	struct weir_bench_samples samples = {0};
+
+	(void)unused;
+	weir_bench_samples_add(&samples, (struct weir_bench_sample){1, 1, 1});
+	assert_int_equal(samples.count, 0); // no room: dropped, never beyond
+	assert_int_equal(weir_bench_samples_reserve(&samples, 2), 0);
+	for (uint32_t i = 0; i < 3; i++) {
+		weir_bench_samples_add(&samples, (struct weir_bench_sample){i, 1, 1});
+	}
+	assert_int_equal(samples.count, 2);
+	assert_int_equal(weir_bench_samples_reserve(&samples, 1000), 0);
+	assert_int_equal(samples.count, 2);
+	assert_int_equal(samples.sample[1].cycles, 1);
+	weir_bench_samples_fini(&samples);
+	assert_null(samples.sample);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(percentiles_are_nearest_ranks),
+		cmocka_unit_test(summaries),
+		cmocka_unit_test(bursts_of_different_length),
+		cmocka_unit_test(split_finds_both_costs),
+		cmocka_unit_test(split_of_one_kind_is_the_mean),
+		cmocka_unit_test(samples_grow),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
