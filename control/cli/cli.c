@@ -55,6 +55,18 @@ static int run_request(struct weir_cli *cli, const struct weir_cli_command *comm
 	return rc;
 }
 
+// Names of the options that a command does not take; the first group of them.
+static const char *misplaced(unsigned options) {
+	if (options & WEIR_CLI_SERVICE) {
+		return "--service is not for this command";
+	}
+	if (options & WEIR_CLI_WATCH) {
+		return "--watch, --interval and --count are not for this command";
+	}
+	return "--clients, --backends, --size, --algorithm, --mode and --salt are not for this "
+	       "command";
+}
+
 static int run_command(const struct weir_cli_options *options,
 	const struct weir_cli_command *command, FILE *out, FILE *err) {
 	const int named = command->verb ? 2 : 1;
@@ -71,11 +83,7 @@ static int run_command(const struct weir_cli_options *options,
 		return usage_error(err, "too many arguments", command);
 	}
 	if (options->used & ~command->options) {
-		return usage_error(err,
-			options->used & ~command->options & WEIR_CLI_SERVICE
-				? "--service is not for this command"
-				: "--watch, --interval and --count are not for this command",
-			command);
+		return usage_error(err, misplaced(options->used & ~command->options), command);
 	}
 	return command->request ? run_request(&cli, command) : command->run(&cli, command);
 }

@@ -12,6 +12,7 @@
 #include "nearest.h"
 #include "show.h"
 #include "stats.h"
+#include "subset_preview.h"
 #include "table.h"
 
 static int build_nothing(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
@@ -271,6 +272,16 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "WEIGHT is 0 to 65535; \"configured\" goes back to the weight in the file.\n" BACKEND_TEXT,
 	 "weirctl weight set web/web-1 50", "weight.set", 2, 2, 0, build_weight, weir_show_weight,
 	 NULL},
+	{"subset", "preview", "--clients N --backends M --size K",
+	 "clients per backend with subsetting; needs no daemon",
+	 "--clients N        who has a subset of its own: groups, instances or workers\n"
+	 "--backends M       in the list of the service\n"
+	 "--size K           backends of a subset\n"
+	 "--algorithm NAME   random, deterministic (default) or rocksteadier\n"
+	 "--mode NAME        deterministic: spread (default) or exact\n"
+	 "--salt N           default 0\n",
+	 "weirctl subset preview --clients 300 --backends 300 --size 30", NULL, 0, 0,
+	 WEIR_CLI_SUBSET, NULL, NULL, weir_subset_preview_run},
 	{"flow", "count", "[--service SERVICE]", "flows of each backend", NULL,
 	 "weirctl flow count --service web", "flow.count", 0, 0, WEIR_CLI_SERVICE, build_service,
 	 weir_show_flow_count, NULL},

@@ -13,7 +13,7 @@
 
 #define HOUR_MS 3600000
 
-enum option_id { RUN_DIR, JSON, TIMEOUT, HELP, VERSION, SERVICE, WATCH, INTERVAL, COUNT };
+enum option_id { RUN_DIR, JSON, TIMEOUT, HELP, VERSION, SERVICE, WATCH, INTERVAL, COUNT, SUBSET };
 
 static const struct option_name {
 	const char *name;
@@ -29,6 +29,12 @@ static const struct option_name {
 	{"--watch", WATCH, false},
 	{"--interval", INTERVAL, true},
 	{"--count", COUNT, true},
+	{"--clients", SUBSET, true},
+	{"--backends", SUBSET, true},
+	{"--size", SUBSET, true},
+	{"--algorithm", SUBSET, true},
+	{"--mode", SUBSET, true},
+	{"--salt", SUBSET, true},
 };
 
 #define OPTIONS (sizeof(option_names) / sizeof(option_names[0]))
@@ -119,6 +125,9 @@ static int set_option(struct weir_cli_options *options, const struct option_name
 	case INTERVAL:
 		options->used |= WEIR_CLI_WATCH;
 		return parse_seconds(option->name, value, &options->interval_ms, why, n);
+	case SUBSET:
+		options->used |= WEIR_CLI_SUBSET;
+		return weir_subset_preview_option(&options->subset, option->name, value, why, n);
 	default: // COUNT
 		options->used |= WEIR_CLI_WATCH;
 		return parse_number(option->name, value, 1, 1000000000, &options->count, why, n);

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "subset_preview.h"
+
 #define WEIR_CLI_WORDS 8
 #define WEIR_CLI_RUN_DIR "/run/weir"
 #define WEIR_CLI_TIMEOUT_MS 5000
@@ -15,6 +17,7 @@
 enum weir_cli_option {
 	WEIR_CLI_SERVICE = 1 << 0, // --service
 	WEIR_CLI_WATCH = 1 << 1, // --watch, --interval, --count
+	WEIR_CLI_SUBSET = 1 << 2, // --clients, --backends, --size, --algorithm, --mode, --salt
 };
 
 struct weir_cli_options { // strings point into argv or the environment
@@ -24,6 +27,7 @@ struct weir_cli_options { // strings point into argv or the environment
 	int interval_ms; // of --watch
 	int count; // of --watch: how many times, 0 = until interrupted
 	const char *service;
+	struct weir_subset_preview subset;
 	unsigned used; // enum weir_cli_option: those that were given
 	const char *word[WEIR_CLI_WORDS];
 	int words;

@@ -90,7 +90,9 @@ static void wrong_usage_exits_2_and_asks_nobody(void **state) {
 		const char *err;
 	} cases[] = {
 		{{"servise", "show"}, "unknown object \"servise\"; did you mean \"service\"?"},
-		{{"xyzzy"}, "unknown object \"xyzzy\"; there are: service, backend, weight, flow"},
+		{{"xyzzy"},
+			"unknown object \"xyzzy\"; there are: service, backend, weight, subset, "
+			"flow"},
 		{{"backend", "drian", "b"},
 			"unknown backend verb \"drian\"; did you mean \"drain\"?"},
 		{{"backend", "explode", "b"}, "unknown backend verb \"explode\"; there are: show, "

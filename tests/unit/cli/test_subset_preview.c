@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// subset preview: the figures of the literature, options, mistakes.
+#include <errno.h>
+#include <jansson.h>
+
+#include "cli_case.h"
+#include "subset.h"
+#include "subset_preview.h"
+
+static void preview_needs_no_daemon(void **state) {
+	struct outcome outcome = RUN("/nonexistent", "subset", "preview", "--clients", "10",
+		"--backends", "12", "--size", "3");
+
+	(void)state;
+	assert_int_equal(outcome.status, 0);
+	assert_string_equal(outcome.err, "");
+	assert_string_equal(outcome.out,
+		"deterministic (spread), salt 0: 10 clients, 12 backends, size 3\n\n"
+		"clients of a backend: least 2, mean 2.5, most 3\n"
+		"backends of a client: 3\n\n"
+		"      CLIENTS  BACKENDS\n"
+		"            2         6  ########################################\n"
+		"            3         6  ########################################\n");
+	free_outcome(&outcome);
+}
+
+// SRE book, figure 20-4; the histogram has one row for two counts.
+static void preview_of_random_subsets(void **state) {
+	struct outcome outcome = RUN(NULL, "subset", "preview", "--clients=300", "--backends=300",
+		"--size=30", "--algorithm=random", "--salt=58");
+	unsigned backends = 0;
+	const char *line;
+
+	(void)state;
+	assert_int_equal(outcome.status, 0);
+	expect_contains(outcome.out, "random, salt 58: 300 clients, 300 backends, size 30\n");
+	expect_contains(outcome.out, "least 15, mean 30.0, most 45\n");
+	expect_contains(outcome.out, "        15-16");
+	line = strstr(outcome.out, "BACKENDS\n") + strlen("BACKENDS\n");
+	for (; *line; line = strchr(line, '\n') + 1) {
+		unsigned in_row;
+
+		assert_int_equal(sscanf(line, "%*s %u", &in_row), 1);
+		backends += in_row;
+	}
+	assert_int_equal(backends, 300);
+	free_outcome(&outcome);
+}
+
+static void preview_of_sizes_that_do_not_divide(void **state) {
+	struct outcome outcome = RUN(
+		NULL, "subset", "preview", "--clients", "500", "--backends", "307", "--size", "20");
+
+	(void)state;
+	expect_contains(outcome.out, "least 33, mean 33.3, most 34\n");
+	expect_contains(outcome.out, "backends of a client: 20 to 21\n");
+	free_outcome(&outcome);
+	outcome = RUN(NULL, "subset", "preview", "--clients", "500", "--backends", "307", "--size",
+		"20", "--mode", "exact");
+	expect_contains(outcome.out, "deterministic (exact)");
+	expect_contains(outcome.out, "least 32, mean 32.6, most 34\n");
+	free_outcome(&outcome);
+}
+
+static void preview_as_json(void **state) {
+	struct outcome outcome = RUN(NULL, "subset", "preview", "--clients", "203", "--backends",
+		"305", "--size", "20", "--algorithm", "rocksteadier", "--json");
+	json_t *json = json_loads(outcome.out, 0, NULL);
+	json_t *histogram = json_object_get(json, "histogram");
+	json_int_t backends = 0, connections = 0;
+	const char *algorithm;
+	int least, most, smallest;
+	json_t *row;
+	size_t i;
+
+	(void)state;
+	assert_int_equal(outcome.status, 0);
+	assert_int_equal(json_unpack(json, "{s:s, s:{s:i, s:i}, s:{s:i}}", "algorithm", &algorithm,
+				 "clients_of_a_backend", "least", &least, "most", &most,
+				 "backends_of_a_client", "least", &smallest),
+		0);
+	assert_string_equal(algorithm, "rocksteadier");
+	assert_int_equal(least, 12);
+	assert_int_equal(most, 15);
+	assert_int_equal(smallest, 20);
+	json_array_foreach (histogram, i, row) {
+		json_int_t in_row = json_integer_value(json_object_get(row, "backends"));
+
+		backends += in_row;
+		connections += in_row * json_integer_value(json_object_get(row, "clients"));
+	}
+	assert_int_equal(backends, 305);
+	assert_int_equal(connections, 203 * 20);
+	json_decref(json);
+	free_outcome(&outcome);
+}
+
+static void preview_tells_mistakes(void **state) {
+	static const struct {
+		char *const words[12];
+		const char *why;
+	} mistakes[] = {
+		{{"subset", "preview", "--backends", "3", "--size", "1"}, "--clients is missing"},
+		{{"subset", "preview", "--clients", "3", "--size", "1"}, "--backends is missing"},
+		{{"subset", "preview", "--clients", "3", "--backends", "1"}, "--size is missing"},
+		{{"subset", "preview", "--clients", "0"}, "is not a number from 1 to 65534"},
+		{{"subset", "preview", "--size", "-1"}, "is not a number from 1 to 65534"},
+		{{"subset", "preview", "--backends", "3x"}, "is not a number from 1 to 65534"},
+		{{"subset", "preview", "--salt", "4294967296"}, "from 0 to 4294967295"},
+		{{"subset", "preview", "--algorithm", "x\x1b"}, "there is no \"x\\x1b\""},
+		{{"subset", "preview", "--mode", ""}, "--mode: there is no \"\""},
+		{{"subset", "preview", "--clients", "65534", "--backends", "65534", "--size", "9"},
+			"must not exceed 1000000000"},
+		{{"service", "show", "--clients", "3"}, "--salt are not for this command"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++) {
+		struct outcome outcome = run_weirctl(NULL, mistakes[i].words);
+
+		assert_int_equal(outcome.status, 2);
+		assert_string_equal(outcome.out, "");
+		expect_contains(outcome.err, mistakes[i].why);
+		free_outcome(&outcome);
+	}
+}
+
+static void preview_option_leaves_a_refused_value_out(void **state) {
+	struct weir_subset_preview preview = {0};
+	char why[128];
+
+	(void)state;
+	assert_int_equal(
+		weir_subset_preview_option(&preview, "--clients", "7", why, sizeof(why)), 0);
+	assert_int_equal(
+		weir_subset_preview_option(&preview, "--clients", "", why, sizeof(why)), -EINVAL);
+	assert_int_equal(
+		weir_subset_preview_option(&preview, "--client", "7", why, sizeof(why)), -EINVAL);
+	assert_int_equal(preview.clients, 7);
+	assert_int_equal(
+		weir_subset_preview_option(&preview, "--algorithm", "none", why, sizeof(why)), 0);
+	assert_true(preview.has_algorithm);
+	assert_int_equal(preview.algorithm, WEIR_SUBSET_NONE);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(preview_needs_no_daemon),
+		cmocka_unit_test(preview_of_random_subsets),
+		cmocka_unit_test(preview_of_sizes_that_do_not_divide),
+		cmocka_unit_test(preview_as_json),
+		cmocka_unit_test(preview_tells_mistakes),
+		cmocka_unit_test(preview_option_leaves_a_refused_value_out),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
