@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The rig's packets: many flows towards one VIP, each packet with its own time stamp and the number
+// of its flow, which come back inside the encapsulated packet.
+// Used by engine.c for each packet. Knows neither ports nor rates.
+//
+// Threads: none; a struct rig_traffic is read-only after rig_traffic_init.
+// Guarantees: T1 no two flows share a source address and port. T2 every packet has correct IPv4,
+// TCP and UDP checksums. T3 a frame that rig_traffic_read accepts was written by rig_traffic_write
+// for the same trial.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define RIG_FRAME_MIN 60u // bytes in memory: without the FCS
+#define RIG_FRAME_MAX 1514u
+
+enum rig_kind {
+	RIG_SYN, // opens a TCP flow; a datagram with UDP
+	RIG_DATA, // ACK and data
+};
+
+struct rig_traffic_params {
+	uint8_t protocol; // IPPROTO_TCP or IPPROTO_UDP
+	uint16_t frame_bytes;
+	uint32_t flows;
+	uint32_t vip; // host order
+	uint16_t port; // of the VIP
+	uint8_t source_mac[6];
+	uint8_t destination_mac[6];
+};
+
+struct rig_traffic {
+	struct rig_traffic_params params;
+	uint32_t trial; // in each packet; of another trial: a straggler
+	uint32_t ip_sum; // of all that is the same in each packet
+	uint32_t l4_sum;
+	uint16_t stamp_at; // offsets in the frame
+	uint16_t trial_at;
+	uint16_t flow_at;
+	uint16_t checksum_at;
+	uint8_t frame[RIG_FRAME_MAX];
+};
+
+// What a received frame says of itself.
+struct rig_seen {
+	uint64_t stamp;
+	uint32_t flow;
+	uint32_t backend; // destination of the outer header, host order; 0: not encapsulated
+};
+
+enum rig_verdict {
+	RIG_OURS,
+	RIG_STRAGGLER, // of another trial
+	RIG_UNEXPECTED, // anything else
+};
+
+// Returns 0, -EINVAL (protocol, size, no flows).
+int rig_traffic_init(const struct rig_traffic_params *params, struct rig_traffic *ret);
+void rig_traffic_set_trial(struct rig_traffic *traffic, uint32_t trial);
+
+// Source of a flow, host order: an address of 198.18.0.0/15 (RFC 2544) and a port from 1024.
+void rig_traffic_source(uint32_t flow, uint32_t *ret_address, uint16_t *ret_port);
+
+// The whole frame, once per buffer; then rig_traffic_write fills in what differs.
+void rig_traffic_fill(const struct rig_traffic *traffic, uint8_t *frame);
+void rig_traffic_write(const struct rig_traffic *traffic, uint32_t flow, enum rig_kind kind,
+	uint64_t stamp, uint8_t *frame);
+
+// encapsulated: IPv4 in IPv4 is expected, else the frame as it was sent.
+enum rig_verdict rig_traffic_read(const struct rig_traffic *traffic, bool encapsulated,
+	const uint8_t *frame, uint32_t bytes, struct rig_seen *ret);
+
+// Are all checksums of a frame that rig_traffic_read accepted correct, and the flow's addresses
+// its own? Slow.
+bool rig_traffic_intact(const struct rig_traffic *traffic, bool encapsulated, const uint8_t *frame,
+	const struct rig_seen *seen);
