@@ -192,7 +192,8 @@ static inline bool weir_flow_equals6(const struct weir_flow_bucket6 *bucket, uns
 
 	memcpy(a, bucket->source[slot], 16);
 	memcpy(a + 2, bucket->destination[slot], 16);
-	memcpy(b, key->source, 32); // destination follows source
+	memcpy(b, key->source, 16);
+	memcpy(b + 2, key->destination, 16);
 	memcpy(&ports, &key->source_port, 4);
 	return ((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3]) |
 		       (bucket->ports[slot] ^ ports)) == 0;

@@ -119,8 +119,7 @@ static void publish_selection(
 			.id = ids[i],
 			.weight = 1};
 	}
-	REQUIRE(weir_selection_build(balancer->writer, &params, members, n, &selection) ==
-		0);
+	REQUIRE(weir_selection_build(balancer->writer, &params, members, n, &selection) == 0);
 	publish(balancer, WEIR_BLOB_SELECTION, service, selection);
 }
 

@@ -115,8 +115,7 @@ static struct weir_backend_table *build_rows(struct weir_writer *writer) {
 
 static struct weir_selection *build_selection(struct weir_writer *writer, uint64_t turn) {
 	static struct weir_selection_member members[BACKENDS];
-	struct weir_selection_params params =
-		weir_selection_defaults(0, WEIR_POLICY_MAGLEV, SLOTS);
+	struct weir_selection_params params = weir_selection_defaults(0, WEIR_POLICY_MAGLEV, SLOTS);
 	struct weir_selection *selection = NULL;
 
 	for (uint32_t i = 0; i < BACKENDS; i++) {

@@ -134,7 +134,8 @@ static inline bool pattern_check_selection(const struct weir_selection_view *vie
 		uint64_t word = pattern_word(view->ref >> 32, i);
 
 		if (view->table.candidates[i].weight != (uint32_t)(word >> 32) ||
-			(rows != 0 && view->table.candidates[i].id != (uint16_t)((word & 0xffff) % rows))) {
+			(rows != 0 && view->table.candidates[i].id !=
+					      (uint16_t)((word & 0xffff) % rows))) {
 			fprintf(stderr, "selection %llx: backend %u of %u is not its own\n",
 				(unsigned long long)view->ref, i, view->table.count);
 			return false;
@@ -178,8 +179,8 @@ static inline bool pattern_check_order(
 	for (uint32_t i = 0; i < selection->table.count; i++) {
 		if (selection->table.candidates[i].id >= backends->count) {
 			fprintf(stderr, "selection %llx names backend %u of %u\n",
-				(unsigned long long)selection->ref, selection->table.candidates[i].id,
-				backends->count);
+				(unsigned long long)selection->ref,
+				selection->table.candidates[i].id, backends->count);
 			return false;
 		}
 	}

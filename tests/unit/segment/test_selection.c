@@ -130,13 +130,10 @@ static void wrong_sizes_are_refused(void **state) {
 	weir_writer_usage(f->writer, &before);
 	assert_int_equal(fixture_build(f->writer, 0, members, 4, 0, &selection), -EINVAL);
 	assert_int_equal(fixture_build(f->writer, 0, members, 4, 1, &selection), -EINVAL);
-	assert_int_equal(
-		fixture_build(f->writer, 0, members, 4, 65536, &selection), -EINVAL);
+	assert_int_equal(fixture_build(f->writer, 0, members, 4, 65536, &selection), -EINVAL);
 	assert_int_equal(fixture_build(f->writer, 0, members, 4, 3, &selection), -EINVAL);
-	assert_int_equal(
-		fixture_build(f->writer, 0, members, 4, 16777259, &selection), -EINVAL);
-	assert_int_equal(
-		fixture_build(f->writer, 0, members, 4, 16777213, &selection), -ENOSPC);
+	assert_int_equal(fixture_build(f->writer, 0, members, 4, 16777259, &selection), -EINVAL);
+	assert_int_equal(fixture_build(f->writer, 0, members, 4, 16777213, &selection), -ENOSPC);
 	assert_null(selection);
 	weir_writer_usage(f->writer, &after);
 	assert_int_equal(before.used_bytes, after.used_bytes);
@@ -164,9 +161,8 @@ static void other_policies_get_what_they_need(void **state) {
 	struct fixture *f = *state;
 
 	for (uint16_t i = 0; i < 50; i++) {
-		members[i] = (struct weir_selection_member){.identity = 1000u + i * 7919u % 50,
-			.id = i,
-			.weight = 1u + i % 5};
+		members[i] = (struct weir_selection_member){
+			.identity = 1000u + i * 7919u % 50, .id = i, .weight = 1u + i % 5};
 	}
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct weir_selection_params params =
@@ -187,8 +183,8 @@ static void other_policies_get_what_they_need(void **state) {
 		for (uint32_t i = 0; i < 50; i++) {
 			bool strides = policy == WEIR_POLICY_WEIGHTED_ROUND_ROBIN;
 
-			assert_int_equal(table->candidates[i].weight,
-				1 + table->candidates[i].id % 5u);
+			assert_int_equal(
+				table->candidates[i].weight, 1 + table->candidates[i].id % 5u);
 			assert_int_equal(table->candidates[i].stride,
 				strides ? 13107 * table->candidates[i].weight : 0);
 		}
@@ -202,8 +198,7 @@ static void other_policies_get_what_they_need(void **state) {
 			assert_int_equal(table->round_count, 0);
 		}
 		for (uint32_t i = 0; i < 200; i++) {
-			chosen[policy][i] =
-				weir_selection_choose(view, i * 0x9e3779b97f4a7c15ull);
+			chosen[policy][i] = weir_selection_choose(view, i * 0x9e3779b97f4a7c15ull);
 			assert_true(chosen[policy][i] < 50);
 		}
 		if (!slots) {
@@ -246,8 +241,7 @@ int main(void) {
 			order_and_ids_of_members_do_not_change_the_table, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			selection_without_backends_chooses_none, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			other_policies_get_what_they_need, setup, teardown),
+		cmocka_unit_test_setup_teardown(other_policies_get_what_they_need, setup, teardown),
 		cmocka_unit_test_setup_teardown(wrong_settings_are_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(wrong_sizes_are_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(
