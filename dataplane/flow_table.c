@@ -11,7 +11,7 @@
 #define FILL_PERCENT 75 // of all slots, when `flows` flows are in the table
 #define SWEEP_BUCKETS_MAX 256 // per call
 #define SWEEP_SHIFT 20 // sweep speed is kept in buckets per 2^20 ns (about a millisecond)
-#define START_SHIFT 14 // a start is kept in ticks of 2^14 ns: 16 us, for 9 hours
+#define START_SHIFT 14 // a start is kept in ticks of 2^14 ns: 16 us, for 4 hours
 
 // What the event of a packet makes of a phase, and what it means.
 enum step {
@@ -443,6 +443,9 @@ bool weir_flow_advance(struct weir_flow_table *table, weir_flow_ref flow,
 		report_finished(table, &place, WEIR_OUTCOME_REFUSED, now_ns);
 		break;
 	case STEP_RESUME:
+		if (table->measuring) { // it was measured already: once per flow
+			place.part->starts[place.slot] = 0;
+		}
 		table->listener.resumed(table->listener.context, backend);
 		break;
 	case STEP_USUAL:
@@ -488,6 +491,10 @@ void weir_flow_restart(struct weir_flow_table *table, weir_flow_ref flow,
 	const struct weir_flow_start *start, enum weir_flow_end end) {
 	struct place place = place_of(table, flow);
 
+	// When a port is used again, the old flow ended as its state says.
+	if (end == WEIR_FLOW_END_COMPLETED) {
+		end = expiry_end(phase_of(*place.word));
+	}
 	report_end(table, &place, end, start->now_ns);
 	place.part->half_open -= phase_of(*place.word) == WEIR_PHASE_SYN_SEEN;
 	slot_begin(table, &place, start);
@@ -735,6 +742,20 @@ weir_flow_ref weir_flow_insert(struct weir_flow_table *table, const struct weir_
 
 // --- expiry ---------------------------------------------------------------------------------
 
+// Starts are forgotten long before their ticks come round again. Such a flow is not measured.
+static void starts_forget(
+	struct weir_flow_table *table, bool ipv6, uint32_t bucket, uint64_t now_ns) {
+	struct weir_flow_part *part = part_of(table, ipv6);
+	uint32_t *starts = &part->starts[(uint64_t)bucket * part->slots];
+	uint32_t now = (uint32_t)(now_ns >> START_SHIFT);
+
+	for (uint32_t slot = 0; slot < part->slots; slot++) {
+		if (starts[slot] != 0 && now - starts[slot] > INT32_MAX / 2) {
+			starts[slot] = 0;
+		}
+	}
+}
+
 static bool part_sweep(
 	struct weir_flow_table *table, bool ipv6, uint64_t elapsed_ns, uint64_t now_ns) {
 	struct weir_flow_part *part = part_of(table, ipv6);
@@ -755,6 +776,9 @@ static bool part_sweep(
 	}
 	while (due-- > 0) {
 		bucket_expire(table, ipv6, part->sweep_next, now_ns);
+		if (table->measuring) {
+			starts_forget(table, ipv6, part->sweep_next, now_ns);
+		}
 		if (++part->sweep_next == part->bucket_count) {
 			part->sweep_next = 0;
 		}

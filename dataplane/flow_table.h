@@ -118,8 +118,8 @@ struct weir_flow_start {
 	bool measured; // remember when it began, to tell the service time
 };
 
-// Give a found flow to another backend: its old backend is gone, or the flow is a new one in the
-// same place. The old one is reported as ended with `end`.
+// Give a found flow to another backend: its old backend is gone (end: EVICTED), or the flow is a
+// new one in the same place (end: COMPLETED; reported as its state says, so REFUSED after an RST).
 void weir_flow_restart(struct weir_flow_table *table, weir_flow_ref flow,
 	const struct weir_flow_start *start, enum weir_flow_end end);
 

@@ -18,8 +18,10 @@ void weir_burst_flow_started(struct weir_pipeline *pipeline, uint16_t backend, u
 	struct weir_share_counters *of_backend = weir_burst_backend_counters(pipeline, backend);
 	struct weir_share_counters *of_service = weir_burst_service_counters(pipeline, service);
 
-	if (unlikely(pipeline->owner[backend] != service)) { // the id was given to another backend
-		pipeline->policy.backends[backend] = (struct weir_policy_backend){0};
+	// take_over has seen to this, but for flows that came by the consistent choice.
+	if (unlikely(pipeline->owner[backend] != service)) {
+		pipeline->policy.backends[backend] = (struct weir_policy_backend){
+			.place = pipeline->policy.backends[backend].place};
 		pipeline->owner[backend] = service;
 	}
 	pipeline->pending.flow_new++;
@@ -74,8 +76,7 @@ static void flow_resumed(void *context, uint16_t backend) {
 
 	weir_counter_add(&weir_burst_backend_counters(pipeline, backend)->open_flows, 1);
 	weir_counter_add(&weir_burst_service_counters(pipeline, service)->open_flows, 1);
-	weir_policy_started(
-		&pipeline->policy, client_of(pipeline, service), backend, pipeline->now_ns);
+	weir_policy_resumed(&pipeline->policy, client_of(pipeline, service), backend);
 }
 
 static void count_end(struct weir_share_counters *counters, enum weir_flow_end end) {
@@ -102,6 +103,21 @@ struct weir_flow_listener weir_burst_listener(struct weir_pipeline *pipeline) {
 
 // --- choice ---------------------------------------------------------------------------------
 
+// Ids that were another service's begin anew, before the policy looks at them. One that still has
+// flows is left alone: control gives no id away before its last flow has ended.
+static void take_over(
+	struct weir_pipeline *pipeline, uint16_t service, const struct weir_policy_table *table) {
+	for (uint32_t i = 0; i < table->count; i++) {
+		uint16_t id = __atomic_load_n(&table->candidates[i].id, __ATOMIC_RELAXED);
+
+		if (id < pipeline->max_backends && pipeline->owner[id] != service &&
+			weir_burst_backend_counters(pipeline, id)->active_flows == 0) {
+			pipeline->policy.backends[id] = (struct weir_policy_backend){0};
+			pipeline->owner[id] = service;
+		}
+	}
+}
+
 // Choose a backend for the packet's flow, which has none: as the policy says for a flow's first
 // packet, else consistently. False when there is none: the packet was dropped under its reason.
 static bool choose(struct weir_burst *b, struct weir_descriptor *d) {
@@ -111,9 +127,9 @@ static bool choose(struct weir_burst *b, struct weir_descriptor *d) {
 	struct weir_policy_client *client = client_of(pipeline, service);
 	struct weir_chosen chosen;
 
-	if (d->event == WEIR_FLOW_EVENT_DATA) {
-		// In the middle of a connection: another instance, or this one before it was
-		// restarted, chose its backend by the same table.
+	if (d->event != WEIR_FLOW_EVENT_SYN && d->event != WEIR_FLOW_EVENT_DATAGRAM) {
+		// Not the first packet of its flow: another instance, or this one before it was
+		// restarted, or when its table was full, chose the backend by the same table.
 		uint16_t backend = weir_burst_choose_consistent(pipeline, service, d->hash);
 
 		d->verdict.backend = backend;
@@ -123,6 +139,7 @@ static bool choose(struct weir_burst *b, struct weir_descriptor *d) {
 		return backend != WEIR_BACKEND_NONE;
 	}
 	if (unlikely(pipeline->adopted[service] != view->ref)) {
+		take_over(pipeline, service, &view->table);
 		weir_policy_adopt(&pipeline->policy, client, &view->table, b->now_ns);
 		pipeline->adopted[service] = view->ref;
 	}

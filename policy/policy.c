@@ -180,6 +180,16 @@ void weir_policy_started(struct weir_policy_worker *worker, struct weir_policy_c
 	}
 }
 
+void weir_policy_resumed(
+	struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id) {
+	const struct weir_policy_ops *ops = client_ops(client);
+
+	worker->backends[id].active++;
+	if (ops->key != NULL) {
+		weir_window_refresh(worker, client, ops, id);
+	}
+}
+
 void weir_policy_ended(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	uint16_t id, enum weir_outcome outcome, uint64_t now_ns) {
 	const struct weir_policy_ops *ops = client_ops(client);

@@ -191,6 +191,10 @@ struct weir_chosen weir_policy_choose(struct weir_policy_worker *worker,
 void weir_policy_started(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	uint16_t id, uint64_t now_ns);
 
+// A flow that had ended goes on after all: counted again, not charged again.
+void weir_policy_resumed(
+	struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id);
+
 // A flow that was started has ended, or finished its work.
 void weir_policy_ended(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	uint16_t id, enum weir_outcome outcome, uint64_t now_ns);

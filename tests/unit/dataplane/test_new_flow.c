@@ -269,6 +269,69 @@ static void new_flow_samples_that_nobody_reads_are_lost_and_counted(void **state
 	lab_free(lab);
 }
 
+// The same for a service that is not the first: its backends' ids are not those of its candidates.
+static void new_flow_policies_work_for_any_service(void **state) {
+	static const enum weir_policy policies[] = {
+		WEIR_POLICY_LEAST_LOADED, WEIR_POLICY_FAIR_SHARE};
+
+	(void)state;
+	for (unsigned int p = 0; p < 2; p++) {
+		for (unsigned int limit = 0; limit < 2; limit++) {
+			struct weir_selection_params params =
+				weir_selection_defaults(1, policies[p], LAB_SLOTS);
+			struct lab *lab = lab_make();
+			unsigned int dropped = 0;
+
+			params.settings.max_active_flows = limit ? 5 : 0;
+			params.settings.when_exhausted = WEIR_EXHAUSTED_REJECT;
+			lab_publish_policy(lab, &params, (uint16_t[]){4, 5}, 2);
+			for (uint16_t n = 0; n < 100; n++) {
+				struct frame_spec spec = lab_tcp(n, 0);
+
+				spec.protocol = 17;
+				spec.destination_port = 53;
+				dropped += lab_send(lab, &spec).action == WEIR_ACTION_DROP;
+			}
+			assert_int_equal(dropped, limit ? 90 : 0);
+			assert_int_equal(backend_of(lab, 4)->open_flows, limit ? 5 : 50);
+			assert_int_equal(backend_of(lab, 5)->open_flows, limit ? 5 : 50);
+			lab_check_counters(lab);
+			lab_free(lab);
+		}
+	}
+}
+
+// An id that another service had, which predicted its end far ahead, begins anew.
+static void new_flow_reused_id_inherits_nothing(void **state) {
+	struct weir_selection_params first = params_of(WEIR_POLICY_FAIR_SHARE);
+	struct weir_selection_params second =
+		weir_selection_defaults(1, WEIR_POLICY_FAIR_SHARE, LAB_SLOTS);
+	struct lab *lab = lab_make();
+
+	(void)state;
+	lab->segment->costs[3] = 1000 * MS;
+	lab_publish_policy(lab, &first, (uint16_t[]){3}, 1);
+	for (uint16_t n = 0; n < 1000; n++) {
+		send_tcp(lab, n, SYN);
+		send_tcp(lab, n, FIN_ACK);
+	}
+	lab_publish_policy(lab, &first, (uint16_t[]){0}, 1);
+	lab_wait(lab, 12000);
+	assert_int_equal(backend_of(lab, 3)->active_flows, 0);
+	lab->segment->costs[3] = 0;
+	lab_publish_policy(lab, &second, (uint16_t[]){3, 4, 5}, 3);
+	for (uint16_t n = 0; n < 300; n++) {
+		struct frame_spec spec = lab_tcp(n, 0);
+
+		spec.protocol = 17;
+		spec.destination_port = 53;
+		lab_send(lab, &spec);
+	}
+	assert_int_equal(backend_of(lab, 4)->open_flows, 100);
+	assert_int_equal(backend_of(lab, 5)->open_flows, 100);
+	lab_free(lab);
+}
+
 // In direct return, a refusal is a SYN that nothing follows: an error once it has timed out.
 static void new_flow_unanswered_counts_as_error(void **state) {
 	struct weir_selection_params params = params_of(WEIR_POLICY_LEAST_LOADED);
@@ -319,6 +382,10 @@ static void new_flow_untracked_packets_agree(void **state) {
 		third = send_tcp(lab, n, ACK);
 		assert_int_equal(second.backend, first.backend);
 		assert_int_equal(third.backend, first.backend);
+		if (first.choice == WEIR_CHOICE_UNTRACKED) { // its end goes the same way
+			assert_int_equal(send_tcp(lab, n, FIN_ACK).backend, first.backend);
+			assert_int_equal(send_tcp(lab, n, RST).backend, first.backend);
+		}
 		if (first.choice == WEIR_CHOICE_UNTRACKED) {
 			untracked++;
 			seen |= 1u << first.backend;
@@ -340,6 +407,8 @@ int main(void) {
 		cmocka_unit_test(new_flow_beyond_the_limit_spills_and_is_counted),
 		cmocka_unit_test(new_flow_service_times_are_sampled_only_if_needed),
 		cmocka_unit_test(new_flow_samples_that_nobody_reads_are_lost_and_counted),
+		cmocka_unit_test(new_flow_policies_work_for_any_service),
+		cmocka_unit_test(new_flow_reused_id_inherits_nothing),
 		cmocka_unit_test(new_flow_unanswered_counts_as_error),
 		cmocka_unit_test(new_flow_untracked_packets_agree),
 	};
