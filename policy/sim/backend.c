@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Backends: what their processors do, and what they report of it.
+#include <errno.h>
+#include <stdlib.h>
+
+#include "simulation_private.h"
+
+#define FIRST_ROOM 64u
+#define SECOND_NS 1e9
+
+static void init_backend(struct weir_sim *sim, uint32_t index) {
+	const struct weir_sim_scenario *scenario = sim->scenario;
+	struct weir_sim_backend *backend = &sim->backend[index];
+	uint64_t interval_ns = scenario->reports.interval_ns;
+	const struct weir_sim_numbers *speeds = &scenario->backends.speeds;
+
+	backend->base_speed = speeds->value[index % speeds->count];
+	backend->slow = backend->antagonist = backend->warm = 1.0;
+	backend->cpu_event_ns = WEIR_SIM_NEVER;
+	backend->prng = weir_sim_stream(sim->seed, WEIR_SIM_STREAM_BACKEND, index);
+	weir_sim_cpu_init(&backend->cpu, scenario->backends.cores,
+		scenario->backends.scheduling == WEIR_SIM_SCHEDULING_SHARING, backend->base_speed,
+		scenario->backends.queue);
+	sim->usable[index] = 1;
+	// Backends do not report in step.
+	weir_sim_schedule(sim, interval_ns * (index + 1) / scenario->backends.count,
+		WEIR_SIM_EVENT_REPORT, index);
+}
+
+int weir_sim_backends_init(struct weir_sim *sim) {
+	const struct weir_sim_scenario *scenario = sim->scenario;
+	uint32_t count = scenario->backends.count;
+
+	sim->backend = calloc(count, sizeof(*sim->backend));
+	sim->usable = calloc(count, sizeof(*sim->usable));
+	if (sim->backend == NULL || sim->usable == NULL) {
+		return -ENOMEM;
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		init_backend(sim, i);
+	}
+	sim->antagonists = weir_sim_stream(sim->seed, WEIR_SIM_STREAM_ANTAGONISTS, 0);
+	if (scenario->antagonists.interval_ns > 0) {
+		weir_sim_backends_antagonise(sim);
+	}
+	return sim->error;
+}
+
+void weir_sim_backends_fini(struct weir_sim *sim) {
+	for (uint32_t i = 0; sim->backend != NULL && i < sim->scenario->backends.count; i++) {
+		weir_sim_cpu_fini(&sim->backend[i].cpu);
+		weir_moving_free(sim->backend[i].moving);
+	}
+	free(sim->backend);
+	free(sim->usable);
+}
+
+void weir_sim_backend_plan(struct weir_sim *sim, uint32_t index) {
+	struct weir_sim_backend *backend = &sim->backend[index];
+	uint64_t next_ns = weir_sim_cpu_next(&backend->cpu);
+
+	// An event that comes too early looks again; one that is too late is replaced.
+	if (next_ns < backend->cpu_event_ns) {
+		backend->cpu_event_ns = next_ns;
+		weir_sim_schedule(sim, next_ns, WEIR_SIM_EVENT_CPU, index);
+	}
+}
+
+void weir_sim_backend_cpu(struct weir_sim *sim, uint32_t index) {
+	struct weir_sim_backend *backend = &sim->backend[index];
+	uint32_t request;
+
+	if (backend->cpu_event_ns != sim->now_ns) {
+		return;
+	}
+	backend->cpu_event_ns = WEIR_SIM_NEVER;
+	while (weir_sim_cpu_take(&backend->cpu, sim->now_ns, &request)) {
+		weir_sim_request_worked(sim, request);
+	}
+	weir_sim_backend_plan(sim, index);
+}
+
+void weir_sim_backend_work(struct weir_sim *sim, uint32_t index, uint32_t request, double cost_ns) {
+	int error = weir_sim_cpu_add(&sim->backend[index].cpu, sim->now_ns, request, cost_ns);
+
+	if (error == -ENOMEM) {
+		weir_sim_fail(sim, error);
+	} else if (error < 0) {
+		weir_sim_request_refused(sim, request);
+	} else {
+		weir_sim_backend_plan(sim, index);
+	}
+}
+
+void weir_sim_backend_set_speed(struct weir_sim *sim, uint32_t index) {
+	struct weir_sim_backend *backend = &sim->backend[index];
+
+	weir_sim_cpu_set_speed(&backend->cpu, sim->now_ns,
+		backend->base_speed * backend->slow * backend->antagonist * backend->warm);
+	weir_sim_backend_plan(sim, index);
+}
+
+void weir_sim_backends_antagonise(struct weir_sim *sim) {
+	const struct weir_sim_scenario *scenario = sim->scenario;
+
+	for (uint32_t i = 0; i < scenario->backends.count; i++) {
+		bool has = weir_sim_uniform(&sim->antagonists) < scenario->antagonists.probability;
+
+		sim->backend[i].antagonist = has ? 1.0 - scenario->antagonists.slowdown : 1.0;
+		weir_sim_backend_set_speed(sim, i);
+	}
+	weir_sim_schedule(sim, sim->now_ns + scenario->antagonists.interval_ns,
+		WEIR_SIM_EVENT_ANTAGONISTS, 0);
+}
+
+static uint32_t take_delivery(struct weir_sim *sim) {
+	uint32_t index = sim->delivery_free;
+
+	if (index != WEIR_SIM_NONE) {
+		sim->delivery_free = sim->delivery[index].next_free;
+		return index;
+	}
+	if (sim->delivery_count == sim->delivery_room) {
+		uint32_t room = sim->delivery_room > 0 ? sim->delivery_room * 2 : FIRST_ROOM;
+		void *grown = realloc(sim->delivery, room * sizeof(*sim->delivery));
+
+		if (grown == NULL) {
+			weir_sim_fail(sim, -ENOMEM);
+			return WEIR_SIM_NONE;
+		}
+		sim->delivery = grown;
+		sim->delivery_room = room;
+	}
+	return sim->delivery_count++;
+}
+
+static void send(struct weir_sim *sim, uint32_t index, double interval_ns, double busy_ns) {
+	struct weir_sim_backend *backend = &sim->backend[index];
+	uint32_t delivery = take_delivery(sim);
+	double seconds = interval_ns / SECOND_NS;
+
+	if (delivery == WEIR_SIM_NONE) {
+		return;
+	}
+	sim->delivery[delivery] = (struct weir_sim_delivery){.backend = index,
+		.lives = backend->lives,
+		.report = {
+			.requests_per_second =
+				(double)(backend->finished - backend->reported_finished) / seconds,
+			.errors_per_second =
+				(double)(backend->failed - backend->reported_failed) / seconds,
+			.utilization =
+				busy_ns / (interval_ns * (double)sim->scenario->backends.cores)}};
+	weir_sim_schedule(sim, sim->now_ns + sim->scenario->reports.delay_ns,
+		WEIR_SIM_EVENT_DELIVERY, delivery);
+}
+
+void weir_sim_backend_report(struct weir_sim *sim, uint32_t index) {
+	struct weir_sim_backend *backend = &sim->backend[index];
+	double busy_ns = weir_sim_cpu_busy(&backend->cpu, sim->now_ns);
+	double interval_ns = (double)(sim->now_ns - backend->reported_ns);
+	bool lost = weir_sim_uniform(&backend->prng) * 100.0 < sim->scenario->reports.loss_percent;
+
+	if (!backend->down && !lost && interval_ns > 0) {
+		send(sim, index, interval_ns, busy_ns - backend->reported_busy_ns);
+	}
+	backend->reported_busy_ns = busy_ns;
+	backend->reported_finished = backend->finished;
+	backend->reported_failed = backend->failed;
+	backend->reported_ns = sim->now_ns;
+	weir_sim_schedule(sim, sim->now_ns + sim->scenario->reports.interval_ns,
+		WEIR_SIM_EVENT_REPORT, index);
+}
+
+void weir_sim_report_deliver(struct weir_sim *sim, uint32_t delivery) {
+	struct weir_sim_delivery *report = &sim->delivery[delivery];
+	struct weir_sim_backend *backend = &sim->backend[report->backend];
+	const struct weir_capability_settings settings = {
+		.blackout_ns = sim->scenario->reports.blackout_ns,
+		.expiration_ns = sim->scenario->reports.expiration_ns,
+		.smoothing_ns = sim->scenario->reports.smoothing_ns,
+		.penalty = sim->scenario->reports.penalty};
+
+	// What a process said before it died is not about the one that followed it.
+	if (report->lives == backend->lives) {
+		weir_capability_add(&backend->capability, &settings, &report->report, sim->now_ns);
+	}
+	report->next_free = sim->delivery_free;
+	sim->delivery_free = delivery;
+}

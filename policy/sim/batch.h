@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// All runs of a scenario file: each variant with each seed, several at a time.
+// Called by main.c and tests.
+//
+// Threads: weir_sim_batch_run starts threads of its own and ends them. The results do not depend on
+// their number.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "result.h"
+#include "scenario.h"
+
+struct weir_sim_batch {
+	const struct weir_sim_file *file;
+	uint64_t first_seed;
+	uint32_t seeds; // runs of each variant, > 0
+	uint32_t jobs; // runs at a time, > 0
+	bool show_progress; // on stderr
+};
+
+struct weir_sim_results {
+	uint64_t first_seed;
+	uint32_t seeds, count;
+	struct weir_sim_result **result; // [variant * seeds + seed - first_seed], count in all
+};
+
+// Returns 0, -ENOMEM, -EAGAIN (no thread could be started).
+int weir_sim_batch_run(const struct weir_sim_batch *batch, struct weir_sim_results **ret);
+void weir_sim_results_free(struct weir_sim_results *results); // NULL is fine

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The scenarios that come with Weir: where they are, and their list. Called by main.c.
+//
+// Threads: any.
+#pragma once
+
+#include <stddef.h>
+#include <stdio.h>
+
+// The directory to look in: `wanted`, or the installed one, or config/sim below the current
+// directory when that is not there.
+const char *weir_sim_catalogue_directory(const char *wanted, const char *installed);
+
+// The file of an operand: a path ("/" in it, or ends in .json), or the name of a scenario in the
+// directory.
+void weir_sim_catalogue_path(
+	const char *directory, const char *operand, char *ret_path, size_t bytes);
+
+// Print name and title of each scenario, by name; what is wrong goes to `errors`.
+// Returns 0, -EINVAL (a file is broken; the others are printed), or negative errno.
+int weir_sim_catalogue_print(const char *directory, FILE *stream, FILE *errors);

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Random draws of the simulator: streams of numbers and the distributions of durations. The same
+// seed gives the same numbers with every compiler.
+// Called by the simulation; scenario.c fills distributions in.
+//
+// Threads: pure; a stream belongs to one thread.
+#pragma once
+
+#include <stdint.h>
+
+#include "prng.h"
+
+// What a stream of random numbers is for: so that variants of one scenario see the same workload,
+// whatever their policies draw.
+enum weir_sim_purpose {
+	WEIR_SIM_STREAM_CLIENT, // arrivals, costs and waits of one client
+	WEIR_SIM_STREAM_RATES, // shares of the clients
+	WEIR_SIM_STREAM_ANTAGONISTS,
+	WEIR_SIM_STREAM_BACKEND, // which requests fail, which reports are lost
+	WEIR_SIM_STREAM_POLICY, // the policy's own generator
+};
+
+struct weir_prng weir_sim_stream(uint64_t seed, enum weir_sim_purpose purpose, uint32_t index);
+
+double weir_sim_uniform(struct weir_prng *prng); // [0, 1)
+double weir_sim_exponential(struct weir_prng *prng, double mean);
+double weir_sim_normal(struct weir_prng *prng); // mean 0, deviation 1
+
+// X(NAME, "name")
+#define WEIR_SIM_DISTRIBUTIONS(X) \
+	X(CONSTANT, "constant") \
+	X(UNIFORM, "uniform") \
+	X(EXPONENTIAL, "exponential") \
+	X(LOGNORMAL, "lognormal") \
+	X(BOUNDED_PARETO, "bounded-pareto") \
+	X(MIX, "mix")
+
+enum weir_sim_distribution_kind {
+#define X(name, key) WEIR_SIM_##name,
+	WEIR_SIM_DISTRIBUTIONS(X)
+#undef X
+};
+
+struct weir_sim_part {
+	double percent; // of the draws
+	uint64_t mean_ns;
+};
+
+struct weir_sim_distribution {
+	uint32_t kind; // enum weir_sim_distribution_kind
+	uint64_t mean_ns; // constant, exponential, lognormal
+	double sigma; // lognormal: deviation of the logarithm
+	double alpha; // bounded-pareto
+	uint64_t min_ns, max_ns; // uniform, bounded-pareto
+	struct weir_sim_part *part; // mix: constants
+	uint32_t part_count;
+};
+
+// One duration in nanoseconds, and what they are on average.
+double weir_sim_draw(const struct weir_sim_distribution *distribution, struct weir_prng *prng);
+double weir_sim_distribution_mean(const struct weir_sim_distribution *distribution);

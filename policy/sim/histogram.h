@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Histogram of durations with a relative error below 1/64. Called by the simulation's metrics.
+//
+// Threads: one histogram belongs to one thread.
+#pragma once
+
+#include <stdint.h>
+
+#define WEIR_SIM_HISTOGRAM_BITS 6u // steps per octave: 2^6
+#define WEIR_SIM_HISTOGRAM_SLOTS ((64u - WEIR_SIM_HISTOGRAM_BITS + 1u) << WEIR_SIM_HISTOGRAM_BITS)
+
+struct weir_sim_histogram { // zeroed at first
+	uint64_t count;
+	double sum_ns;
+	uint32_t slot[WEIR_SIM_HISTOGRAM_SLOTS];
+};
+
+void weir_sim_histogram_add(struct weir_sim_histogram *histogram, uint64_t duration_ns);
+
+// The duration that `fraction` (0..1) of them do not exceed; 0 when there are none.
+double weir_sim_histogram_quantile(const struct weir_sim_histogram *histogram, double fraction);

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Prints every key of a scenario, from the tables that read it. Called by main.c.
+//
+// Threads: any.
+#pragma once
+
+#include <stdio.h>
+
+// One line a key: path, range, default, meaning; separated by tabs.
+void weir_sim_keys_print(FILE *stream);

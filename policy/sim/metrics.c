@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What is measured: windows of time, and a series of samples.
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "simulation_private.h"
+
+#define NS_PER_MS 1e6
+
+void weir_sim_result_free(struct weir_sim_result *result) {
+	if (result == NULL) {
+		return;
+	}
+	for (uint32_t i = 0; result->measure != NULL && i < result->measures; i++) {
+		free(result->measure[i].backend);
+	}
+	free(result->measure);
+	free(result->sample);
+	free(result);
+}
+
+static int init_windows(struct weir_sim *sim) {
+	const struct weir_sim_scenario *scenario = sim->scenario;
+	uint32_t count = scenario->backends.count;
+
+	for (uint32_t i = 0; i < scenario->window_count; i++) {
+		struct weir_sim_window_state *state = &sim->window[i];
+		struct weir_sim_measure *measure = &sim->result->measure[i];
+
+		memcpy(measure->name, scenario->window[i].name, sizeof(measure->name));
+		measure->from_ns = scenario->window[i].from_ns;
+		measure->to_ns = scenario->window[i].to_ns;
+		measure->backend = calloc(count, sizeof(*measure->backend));
+		state->latency = calloc(1, sizeof(*state->latency));
+		state->busy_ns = calloc(count, sizeof(*state->busy_ns));
+		state->given = calloc(count, sizeof(*state->given));
+		state->failed = calloc(count, sizeof(*state->failed));
+		if (measure->backend == NULL || state->latency == NULL || state->busy_ns == NULL ||
+			state->given == NULL || state->failed == NULL) {
+			return -ENOMEM;
+		}
+		weir_sim_schedule(sim, measure->from_ns, WEIR_SIM_EVENT_WINDOW_BEGIN, i);
+		weir_sim_schedule(sim, measure->to_ns, WEIR_SIM_EVENT_WINDOW_END, i);
+	}
+	return sim->error;
+}
+
+int weir_sim_metrics_init(struct weir_sim *sim) {
+	const struct weir_sim_scenario *scenario = sim->scenario;
+	struct weir_sim_result *result = calloc(1, sizeof(*result));
+	uint64_t samples = scenario->duration_ns / scenario->sample_ns;
+
+	sim->result = result;
+	if (result == NULL) {
+		return -ENOMEM;
+	}
+	result->seed = sim->seed;
+	result->backends = scenario->backends.count;
+	result->measures = scenario->window_count;
+	result->measure = calloc(scenario->window_count, sizeof(*result->measure));
+	result->sample = calloc(samples + 1, sizeof(*result->sample));
+	sim->window = calloc(scenario->window_count, sizeof(*sim->window));
+	sim->sample_latency = calloc(1, sizeof(*sim->sample_latency));
+	sim->sorted = calloc(scenario->backends.count, sizeof(*sim->sorted));
+	if (result->measure == NULL || result->sample == NULL || sim->window == NULL ||
+		sim->sample_latency == NULL || sim->sorted == NULL) {
+		return -ENOMEM;
+	}
+	weir_sim_schedule(sim, scenario->sample_ns, WEIR_SIM_EVENT_SAMPLE, 0);
+	return init_windows(sim);
+}
+
+void weir_sim_metrics_fini(struct weir_sim *sim) {
+	for (uint32_t i = 0; sim->window != NULL && i < sim->scenario->window_count; i++) {
+		free(sim->window[i].latency);
+		free(sim->window[i].busy_ns);
+		free(sim->window[i].given);
+		free(sim->window[i].failed);
+	}
+	free(sim->window);
+	free(sim->sample_latency);
+	free(sim->sorted);
+}
+
+void weir_sim_metrics_latency(struct weir_sim *sim, uint64_t latency_ns) {
+	weir_sim_histogram_add(sim->sample_latency, latency_ns);
+	for (uint32_t i = 0; i < sim->scenario->window_count; i++) {
+		if (sim->window[i].open) {
+			weir_sim_histogram_add(sim->window[i].latency, latency_ns);
+		}
+	}
+}
+
+static struct weir_sim_totals since(
+	const struct weir_sim_totals *now, const struct weir_sim_totals *then) {
+	struct weir_sim_totals passed = {.arrived = now->arrived - then->arrived,
+		.spilled = now->spilled - then->spilled,
+		.watched = now->watched - then->watched};
+
+	for (int i = 0; i < WEIR_SIM_ENDING_COUNT; i++) {
+		passed.ended[i] = now->ended[i] - then->ended[i];
+	}
+	return passed;
+}
+
+// Requests of the watched backend over those of a backend on average.
+static double share_of(const struct weir_sim *sim, const struct weir_sim_totals *totals) {
+	uint64_t given = totals->arrived - totals->ended[WEIR_SIM_REJECTED];
+
+	return given > 0 ? (double)totals->watched * sim->scenario->backends.count / (double)given
+			 : 0;
+}
+
+static int compare_doubles(const void *left, const void *right) {
+	double a = *(const double *)left;
+	double b = *(const double *)right;
+
+	return (a > b) - (a < b);
+}
+
+static double quantile(const double *sorted, uint32_t n, double fraction) {
+	return sorted[(uint32_t)(fraction * (n - 1) + 0.5)];
+}
+
+void weir_sim_metrics_sample(struct weir_sim *sim) {
+	uint32_t n = sim->scenario->backends.count;
+	double all_ns = (double)sim->scenario->sample_ns * sim->scenario->backends.cores;
+	struct weir_sim_sample *sample = &sim->result->sample[sim->result->samples++];
+	double sum = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct weir_sim_backend *backend = &sim->backend[i];
+		double busy_ns = weir_sim_cpu_busy(&backend->cpu, sim->now_ns);
+
+		sim->sorted[i] = (busy_ns - backend->busy_at_sample_ns) / all_ns;
+		backend->busy_at_sample_ns = busy_ns;
+		sum += sim->sorted[i];
+	}
+	sample->time_ns = sim->now_ns;
+	sample->watched_cpu = sim->sorted[sim->scenario->watch];
+	qsort(sim->sorted, n, sizeof(*sim->sorted), compare_doubles);
+	sample->cpu_min = sim->sorted[0];
+	sample->cpu_p05 = quantile(sim->sorted, n, 0.05);
+	sample->cpu_p50 = quantile(sim->sorted, n, 0.5);
+	sample->cpu_p95 = quantile(sim->sorted, n, 0.95);
+	sample->cpu_max = sim->sorted[n - 1];
+	sample->cpu_mean = sum / n;
+	sample->totals = since(&sim->totals, &sim->sampled);
+	sample->share = share_of(sim, &sample->totals);
+	sample->p50_ms = weir_sim_histogram_quantile(sim->sample_latency, 0.5) / NS_PER_MS;
+	sample->p99_ms = weir_sim_histogram_quantile(sim->sample_latency, 0.99) / NS_PER_MS;
+	sim->sampled = sim->totals;
+	*sim->sample_latency = (struct weir_sim_histogram){0};
+	weir_sim_schedule(sim, sim->now_ns + sim->scenario->sample_ns, WEIR_SIM_EVENT_SAMPLE, 0);
+}
+
+void weir_sim_metrics_begin(struct weir_sim *sim, uint32_t window) {
+	struct weir_sim_window_state *state = &sim->window[window];
+
+	state->open = true;
+	state->totals = sim->totals;
+	for (uint32_t i = 0; i < sim->scenario->backends.count; i++) {
+		state->busy_ns[i] = weir_sim_cpu_busy(&sim->backend[i].cpu, sim->now_ns);
+		state->given[i] = sim->backend[i].given;
+		state->failed[i] = sim->backend[i].failed;
+	}
+}
+
+static void measure_backends(struct weir_sim *sim, const struct weir_sim_window_state *state,
+	struct weir_sim_measure *m) {
+	double all_ns = (double)(m->to_ns - m->from_ns) * sim->scenario->backends.cores;
+
+	for (uint32_t i = 0; i < sim->scenario->backends.count; i++) {
+		struct weir_sim_backend *backend = &sim->backend[i];
+		double busy_ns = weir_sim_cpu_busy(&backend->cpu, sim->now_ns);
+
+		m->backend[i] = (struct weir_sim_backend_result){
+			.cpu = (busy_ns - state->busy_ns[i]) / all_ns,
+			.requests = backend->given - state->given[i],
+			.failed = backend->failed - state->failed[i],
+			.clients = backend->clients,
+			.speed = backend->base_speed};
+	}
+}
+
+static void measure_spread(struct weir_sim *sim, struct weir_sim_measure *m) {
+	uint32_t n = sim->scenario->backends.count;
+	double sum = 0, wasted = 0, squares = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		sim->sorted[i] = m->backend[i].cpu;
+		sum += m->backend[i].cpu;
+	}
+	qsort(sim->sorted, n, sizeof(*sim->sorted), compare_doubles);
+	m->cpu_min = sim->sorted[0];
+	m->cpu_max = sim->sorted[n - 1];
+	m->cpu_mean = sum / n;
+	for (uint32_t i = 0; i < n; i++) {
+		double off = sim->sorted[i] - m->cpu_mean;
+
+		wasted += m->cpu_max - sim->sorted[i];
+		squares += off * off;
+	}
+	m->spread = m->cpu_max > 0 ? m->cpu_max / m->cpu_min : 1;
+	m->tail_spread = m->cpu_max > 0
+				 ? quantile(sim->sorted, n, 0.95) / quantile(sim->sorted, n, 0.05)
+				 : 1;
+	m->wasted = m->cpu_max > 0 ? wasted / (n * m->cpu_max) : 0;
+	m->deviation = m->cpu_mean > 0 ? sqrt(squares / n) / m->cpu_mean : 0;
+}
+
+static void measure_requests(struct weir_sim *sim, struct weir_sim_measure *m) {
+	uint32_t n = sim->scenario->backends.count;
+	uint64_t sum = 0, least = UINT64_MAX;
+
+	m->clients_min = UINT32_MAX;
+	for (uint32_t i = 0; i < n; i++) {
+		const struct weir_sim_backend_result *backend = &m->backend[i];
+
+		sum += backend->requests;
+		least = backend->requests < least ? backend->requests : least;
+		m->clients_min =
+			backend->clients < m->clients_min ? backend->clients : m->clients_min;
+		m->clients_max =
+			backend->clients > m->clients_max ? backend->clients : m->clients_max;
+	}
+	m->lightest_percent = sum > 0 ? 100.0 * (double)least * n / (double)sum : 0;
+}
+
+void weir_sim_metrics_end(struct weir_sim *sim, uint32_t window) {
+	struct weir_sim_window_state *state = &sim->window[window];
+	struct weir_sim_measure *m = &sim->result->measure[window];
+
+	state->open = false;
+	m->totals = since(&sim->totals, &state->totals);
+	m->share = share_of(sim, &m->totals);
+	m->p50_ms = weir_sim_histogram_quantile(state->latency, 0.5) / NS_PER_MS;
+	m->p99_ms = weir_sim_histogram_quantile(state->latency, 0.99) / NS_PER_MS;
+	m->p999_ms = weir_sim_histogram_quantile(state->latency, 0.999) / NS_PER_MS;
+	m->mean_ms = state->latency->count > 0
+			     ? state->latency->sum_ns / (double)state->latency->count / NS_PER_MS
+			     : 0;
+	measure_backends(sim, state, m);
+	measure_spread(sim, m);
+	measure_requests(sim, m);
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Options of weir-sim's command line. Called by main.c.
+//
+// Threads: one.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// X(NAME, "name", operands)
+#define WEIR_SIM_COMMANDS(X) \
+	X(RUN, "run", 1) X(LIST, "list", 0) X(CHECK, "check", 1) X(KEYS, "keys", 0)
+
+enum weir_sim_command {
+#define X(name, key, operands) WEIR_SIM_COMMAND_##name,
+	WEIR_SIM_COMMANDS(X)
+#undef X
+		WEIR_SIM_COMMAND_COUNT,
+};
+
+struct weir_sim_options {
+	enum weir_sim_command command; // WEIR_SIM_COMMAND_COUNT = none was given
+	const char *operand;
+	const char *directory; // of scenarios; NULL = the installed one
+	const char *out; // NULL = no files
+	const char *format; // of plots
+	uint64_t seed; // 0 = as in the scenario
+	uint32_t seeds; // 0 = as in the scenario
+	uint32_t jobs; // 0 = as many as there are CPUs
+	bool json, no_plots, quiet, help, version;
+};
+
+// Read the command line; strings point into argv.
+// Returns 0, or -EINVAL with one line in why.
+int weir_sim_options_read(
+	int argc, char **argv, struct weir_sim_options *ret, char *why, size_t why_bytes);
+
+// Text of --help: of one command, WEIR_SIM_COMMAND_COUNT = of the program.
+const char *weir_sim_usage(enum weir_sim_command command);

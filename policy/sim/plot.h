@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Plots: a gnuplot script for each plot that a scenario asks for, data inside, and what gnuplot
+// makes of it. Called by main.c.
+//
+// Threads: any. Starts gnuplot and waits for it.
+#pragma once
+
+#include <stddef.h>
+
+#include "batch.h"
+
+// Write DIRECTORY/<scenario>-<plot>.gp and draw DIRECTORY/<scenario>-<plot>.<format>.
+//
+// format  "svg" or "png"
+// Returns 0, -ENOENT (no gnuplot; the scripts are there), or negative errno with one line in why.
+int weir_sim_plots_draw(const char *directory, const char *format, const struct weir_sim_file *file,
+	const struct weir_sim_results *results, char *why, size_t why_bytes);

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What a run of one variant with one seed found out.
+// Filled by metrics.c, read by summary.c, csv.c and tests.
+//
+// Threads: immutable once the run has ended.
+#pragma once
+
+#include <stdint.h>
+
+#include "scenario.h"
+
+// Requests by how they ended. Each that arrived is in exactly one of them in the end.
+// X(NAME, "name")
+#define WEIR_SIM_ENDINGS(X) \
+	X(COMPLETED, "completed") \
+	X(FAILED, "failed") /* an error came back: refused, broken, fail-fast, queue full */ \
+	X(UNANSWERED, "unanswered") /* nothing came back */ \
+	X(TIMED_OUT, "timed-out") /* the client gave up */ \
+	X(REJECTED, "rejected") /* no backend could be chosen */
+
+#define X(name, key) WEIR_SIM_##name,
+enum weir_sim_ending { WEIR_SIM_ENDINGS(X) WEIR_SIM_ENDING_COUNT };
+#undef X
+
+struct weir_sim_totals {
+	uint64_t arrived;
+	uint64_t ended[WEIR_SIM_ENDING_COUNT];
+	uint64_t spilled; // chosen beyond the limit of active flows
+	uint64_t watched; // went to the watched backend
+};
+
+struct weir_sim_backend_result {
+	double cpu; // busy part of its cores, 0..1
+	uint64_t requests, failed; // given to it; errors that it answered
+	uint32_t clients; // that use it, at the end of the window
+	double speed;
+};
+
+// One window of time.
+struct weir_sim_measure {
+	char name[WEIR_SIM_NAME_BYTES];
+	uint64_t from_ns, to_ns;
+	struct weir_sim_totals totals;
+	double cpu_mean, cpu_min, cpu_max;
+	double spread; // cpu_max / cpu_min; infinite when a backend did nothing
+	double tail_spread; // 95th percentile over 5th
+	double wasted; // sum(cpu_max - cpu) / (backends * cpu_max)
+	double deviation; // standard deviation over mean
+	double p50_ms, p99_ms, p999_ms, mean_ms; // latency of completed requests
+	double share; // requests of the watched backend, 1 = its fair share
+	uint32_t clients_min, clients_max; // of a backend
+	double lightest_percent; // requests of the backend with the fewest, of the mean
+	struct weir_sim_backend_result *backend;
+};
+
+struct weir_sim_sample { // ends at time_ns
+	uint64_t time_ns;
+	struct weir_sim_totals totals; // since the sample before
+	double cpu_min, cpu_p05, cpu_p50, cpu_p95, cpu_max, cpu_mean;
+	double p50_ms, p99_ms;
+	double share, watched_cpu;
+};
+
+struct weir_sim_result {
+	uint64_t seed;
+	uint32_t backends;
+	struct weir_sim_totals totals; // of the whole run
+	uint64_t unfinished; // in progress when it ended
+	uint64_t events;
+	struct weir_sim_measure *measure;
+	uint32_t measures;
+	struct weir_sim_sample *sample;
+	uint32_t samples;
+};
+
+void weir_sim_result_free(struct weir_sim_result *result); // NULL is fine

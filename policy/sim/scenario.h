@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// A scenario: what is simulated. Read from a JSON file; scenario_keys.c has one row per key, with
+// type, range, default and meaning, and docs/simulator.md is checked against it.
+//
+// A file describes one or more variants: the scenario with some of its values replaced, to be run
+// with the same seeds side by side.
+//
+// Threads: immutable once read.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "draw.h"
+#include "policy.h"
+
+#define WEIR_SIM_NAME_BYTES 64
+#define WEIR_SIM_TEXT_BYTES 256
+#define WEIR_SIM_NUMBERS_MAX 16u
+#define WEIR_SIM_WINDOWS_MAX 8u
+#define WEIR_SIM_VARIANTS_MAX 32u
+#define WEIR_SIM_CLIENTS_MAX 100000u
+#define WEIR_SIM_BACKENDS_MAX 65535u
+#define WEIR_SIM_PAIRS_MAX 20000000u // clients * backends of a client: 64 bytes and more each
+
+// X(NAME, "name")
+#define WEIR_SIM_ARRIVALS(X) X(EVEN, "even") X(POISSON, "poisson") X(BURSTY, "bursty")
+#define WEIR_SIM_SCHEDULINGS(X) X(FIFO, "fifo") X(SHARING, "sharing")
+#define WEIR_SIM_SCOPES(X) X(CLIENT, "client") X(FLEET, "fleet")
+
+// X(NAME, "name", "what it draws")
+#define WEIR_SIM_PLOTS(X) \
+	X(SPREAD, "spread", "CPU spread of each variant") \
+	X(WASTED, "wasted", "wasted capacity of each variant") \
+	X(BACKENDS, "backends", "CPU of every backend, sorted") \
+	X(CONNECTIONS, "connections", "clients of every backend, sorted") \
+	X(SHARE, "share", "share of the watched backend over time") \
+	X(SHARES, "shares", "share of the watched backend of each variant") \
+	X(CPU, "cpu", \
+		"least and most loaded backend, 5th and 95th percentile and median over time") \
+	X(LATENCY, "latency", "99th percentile of latency over time") \
+	X(LATENCIES, "latencies", "99th percentile of latency of each variant") \
+	X(ERRORS, "errors", "failed, timed out and rejected requests over time")
+
+// X(NAME, "name")
+#define WEIR_SIM_HAPPENINGS(X) \
+	X(FAIL_FAST, "fail-fast") \
+	X(SLOW, "slow") \
+	X(LAME_DUCK, "lame-duck") \
+	X(RESTART, "restart") \
+	X(POLICY, "policy")
+
+#define X(name, key) WEIR_SIM_ARRIVALS_##name,
+enum weir_sim_arrivals { WEIR_SIM_ARRIVALS(X) };
+#undef X
+#define X(name, key) WEIR_SIM_SCHEDULING_##name,
+enum weir_sim_scheduling { WEIR_SIM_SCHEDULINGS(X) };
+#undef X
+#define X(name, key) WEIR_SIM_SCOPE_##name,
+enum weir_sim_scope { WEIR_SIM_SCOPES(X) };
+#undef X
+#define X(name, key, what) WEIR_SIM_PLOT_##name,
+enum weir_sim_plot { WEIR_SIM_PLOTS(X) WEIR_SIM_PLOT_COUNT };
+#undef X
+#define X(name, key) WEIR_SIM_HAPPENING_##name,
+enum weir_sim_happening_kind { WEIR_SIM_HAPPENINGS(X) };
+#undef X
+
+enum weir_sim_weights { WEIR_SIM_CONFIGURED, WEIR_SIM_REPORTED };
+enum weir_sim_statistic { WEIR_SIM_AVERAGE, WEIR_SIM_MEDIAN };
+enum weir_sim_measurement { WEIR_SIM_EXECUTION, WEIR_SIM_BUSY };
+enum weir_sim_rounds { WEIR_SIM_INCREMENTAL, WEIR_SIM_DOCUMENTED };
+
+struct weir_sim_numbers { // a list of numbers, used in turn
+	double value[WEIR_SIM_NUMBERS_MAX];
+	uint32_t count;
+};
+
+struct weir_sim_policy { // as services[].policy of the configuration
+	uint32_t name; // enum weir_policy
+	uint32_t weights; // enum weir_sim_weights
+	uint32_t statistic; // enum weir_sim_statistic
+	uint32_t measurement; // enum weir_sim_measurement
+	uint32_t window; // samples
+	uint64_t stale_ns;
+	uint32_t rounds; // enum weir_sim_rounds
+	uint64_t error_window_ns; // 0 = automatic
+	bool errors_as_active;
+};
+
+struct weir_sim_happening {
+	uint32_t kind; // enum weir_sim_happening_kind
+	uint64_t at_ns, for_ns; // for_ns 0 = to the end
+	uint32_t backend, count; // backends [backend, backend + count)
+	uint64_t every_ns; // between one backend and the next
+	double percent, speed; // fail-fast; slow, and restart while it warms up
+	uint64_t latency_ns; // fail-fast
+	uint64_t drain_ns, down_ns, warm_ns; // restart
+	bool silent; // restart: no answer while down, rather than a refusal
+	struct weir_sim_policy policy;
+};
+
+struct weir_sim_window {
+	char name[WEIR_SIM_NAME_BYTES];
+	uint64_t from_ns, to_ns;
+};
+
+struct weir_sim_scenario {
+	char name[WEIR_SIM_NAME_BYTES]; // of the variant
+	uint64_t duration_ns, warmup_ns, sample_ns;
+	struct {
+		uint32_t count;
+		double load_percent, requests_per_second; // one of them; of all clients
+		uint32_t arrivals; // enum weir_sim_arrivals
+		uint64_t on_ns, off_ns;
+		double rate_sigma;
+		uint64_t timeout_ns, connect_timeout_ns; // 0 = never
+	} clients;
+	struct {
+		uint32_t count, cores, queue;
+		uint32_t scheduling; // enum weir_sim_scheduling
+		struct weir_sim_numbers speeds, weights;
+		uint64_t refuse_ns; // how long it takes to refuse a request
+	} backends;
+	struct weir_sim_distribution cost, wait;
+	struct {
+		uint64_t interval_ns; // 0 = none
+		double probability, slowdown;
+	} antagonists;
+	struct {
+		uint32_t algorithm, mode; // enum weir_subset_algorithm, enum weir_subset_mode
+		uint32_t size, salt;
+		bool salt_of_seed; // another salt with each seed
+	} subset;
+	struct weir_sim_policy policy;
+	struct {
+		uint32_t max_active_flows, when_exhausted;
+	} flow_control;
+	uint32_t table_size;
+	struct {
+		uint64_t interval_ns, delay_ns, blackout_ns, expiration_ns, smoothing_ns;
+		double loss_percent, penalty;
+	} reports;
+	struct {
+		uint64_t update_ns, detection_ns, recovery_ns, announce_ns;
+		uint32_t panic_threshold_percent;
+		uint32_t statistics; // enum weir_sim_scope
+	} control;
+	struct weir_sim_happening *happening;
+	uint32_t happening_count;
+	struct weir_sim_window *window;
+	uint32_t window_count;
+	uint32_t watch; // backend whose share is shown
+};
+
+struct weir_sim_plot_wish {
+	uint32_t kind; // enum weir_sim_plot
+	char title[WEIR_SIM_TEXT_BYTES];
+};
+
+struct weir_sim_file {
+	char name[WEIR_SIM_NAME_BYTES];
+	char title[WEIR_SIM_TEXT_BYTES];
+	uint32_t seeds;
+	struct weir_sim_scenario *variant;
+	uint32_t variant_count;
+	struct weir_sim_plot_wish *plot;
+	uint32_t plot_count;
+};
+
+struct weir_sim_problem {
+	int line, column; // 0 = of the file as a whole
+	char path[160];
+	char reason[320];
+};
+
+struct weir_sim_problems { // zeroed at first
+	struct weir_sim_problem *problem;
+	uint32_t count;
+};
+
+// Read a file, or text in memory (NUL-terminated).
+// Returns 0, or negative errno with at least one problem (-ENOMEM: maybe none). Release problems
+// with weir_sim_problems_fini in any case.
+int weir_sim_file_read(
+	const char *path, struct weir_sim_file **ret, struct weir_sim_problems *problems);
+int weir_sim_file_parse(
+	const char *text, struct weir_sim_file **ret, struct weir_sim_problems *problems);
+void weir_sim_file_free(struct weir_sim_file *file); // NULL is fine
+void weir_sim_problems_fini(struct weir_sim_problems *problems);
+
+const char *weir_sim_plot_name(enum weir_sim_plot plot);
+
+// Requests per second of all clients, whichever way the scenario gives them.
+double weir_sim_request_rate(const struct weir_sim_scenario *scenario);

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "simulation.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "simulation_private.h"
+
+void weir_sim_fail(struct weir_sim *sim, int error) {
+	if (sim->error == 0) {
+		sim->error = error;
+	}
+}
+
+void weir_sim_schedule(
+	struct weir_sim *sim, uint64_t time_ns, enum weir_sim_event_kind kind, uint32_t index) {
+	if (time_ns > sim->scenario->duration_ns) {
+		return;
+	}
+	if (index >= WEIR_SIM_EVENT_INDEXES ||
+		weir_sim_queue_push(&sim->queue, time_ns, (uint32_t)kind, index) < 0) {
+		weir_sim_fail(sim, -ENOMEM);
+	}
+}
+
+static void dispatch(struct weir_sim *sim, const struct weir_sim_event *event) {
+	switch ((enum weir_sim_event_kind)event->kind) {
+	case WEIR_SIM_EVENT_ARRIVAL:
+		weir_sim_client_arrival(sim, event->index);
+		break;
+	case WEIR_SIM_EVENT_REQUEST:
+		weir_sim_request_event(sim, event->index);
+		break;
+	case WEIR_SIM_EVENT_CPU:
+		weir_sim_backend_cpu(sim, event->index);
+		break;
+	case WEIR_SIM_EVENT_TIMEOUT:
+		weir_sim_requests_timeout(sim);
+		break;
+	case WEIR_SIM_EVENT_REPORT:
+		weir_sim_backend_report(sim, event->index);
+		break;
+	case WEIR_SIM_EVENT_DELIVERY:
+		weir_sim_report_deliver(sim, event->index);
+		break;
+	case WEIR_SIM_EVENT_UPDATE:
+		weir_sim_client_update(sim, event->index);
+		break;
+	case WEIR_SIM_EVENT_ANTAGONISTS:
+		weir_sim_backends_antagonise(sim);
+		break;
+	case WEIR_SIM_EVENT_ACTION:
+		weir_sim_script_act(sim, event->index);
+		break;
+	case WEIR_SIM_EVENT_SAMPLE:
+		weir_sim_metrics_sample(sim);
+		break;
+	case WEIR_SIM_EVENT_WINDOW_BEGIN:
+		weir_sim_metrics_begin(sim, event->index);
+		break;
+	case WEIR_SIM_EVENT_WINDOW_END:
+		weir_sim_metrics_end(sim, event->index);
+		break;
+	}
+}
+
+// What the event after this one will need first, so that it is on its way.
+static void prefetch_next(const struct weir_sim *sim) {
+	const struct weir_sim_event *next = sim->queue.event;
+
+	if (sim->queue.count == 0) {
+		return;
+	}
+	if (next->kind == WEIR_SIM_EVENT_REQUEST) {
+		__builtin_prefetch(&sim->request[next->index]);
+	} else if (next->kind == WEIR_SIM_EVENT_CPU) {
+		__builtin_prefetch(&sim->backend[next->index]);
+	} else if (next->kind == WEIR_SIM_EVENT_ARRIVAL) {
+		__builtin_prefetch(&sim->client[next->index].prng);
+		__builtin_prefetch(&sim->client[next->index].worker);
+	}
+}
+
+static void loop(struct weir_sim *sim, atomic_ullong *progress) {
+	double step_ns = (double)sim->scenario->duration_ns / 1000.0;
+	unsigned int told = 0;
+	struct weir_sim_event event;
+
+	while (sim->error == 0 && weir_sim_queue_pop(&sim->queue, &event)) {
+		sim->now_ns = event.time_ns;
+		sim->events++;
+		prefetch_next(sim);
+		dispatch(sim, &event);
+		if (progress != NULL && (sim->events & 0x3ff) == 0) {
+			unsigned int done = (unsigned int)((double)sim->now_ns / step_ns);
+
+			atomic_fetch_add_explicit(progress, done - told, memory_order_relaxed);
+			told = done;
+		}
+	}
+	if (progress != NULL) {
+		atomic_fetch_add_explicit(progress, 1000 - told, memory_order_relaxed);
+	}
+}
+
+static int init(struct weir_sim *sim) {
+	int error = weir_sim_metrics_init(sim);
+
+	error = error < 0 ? error : weir_sim_backends_init(sim);
+	error = error < 0 ? error : weir_sim_clients_init(sim);
+	error = error < 0 ? error : weir_sim_script_init(sim);
+	return error < 0 ? error : sim->error;
+}
+
+static void fini(struct weir_sim *sim) {
+	weir_sim_clients_fini(sim);
+	weir_sim_backends_fini(sim);
+	weir_sim_metrics_fini(sim);
+	weir_sim_queue_fini(&sim->queue);
+	free(sim->request);
+	free(sim->delivery);
+	free(sim->action);
+}
+
+int weir_sim_run(const struct weir_sim_scenario *scenario, uint64_t seed, atomic_ullong *progress,
+	struct weir_sim_result **ret) {
+	struct weir_sim sim = {.scenario = scenario,
+		.policy = &scenario->policy,
+		.seed = seed,
+		.request_free = WEIR_SIM_NONE,
+		.delivery_free = WEIR_SIM_NONE,
+		.oldest = WEIR_SIM_NONE,
+		.newest = WEIR_SIM_NONE};
+	int error = init(&sim);
+
+	if (error == 0) {
+		loop(&sim, progress);
+		error = sim.error;
+	}
+	if (error == 0) {
+		sim.result->totals = sim.totals;
+		sim.result->unfinished = sim.open_requests;
+		sim.result->events = sim.events;
+		*ret = sim.result;
+		sim.result = NULL;
+	}
+	weir_sim_result_free(sim.result);
+	fini(&sim);
+	return error;
+}

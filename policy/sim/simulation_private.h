@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The parts of a running simulation, each in a file of its own:
+//   simulation.c  set-up and the loop of events
+//   client.c      clients: arrivals, the worker, its table of candidates
+//   request.c     requests: from arrival to their one ending
+//   backend.c     backends: processor, reports
+//   script.c      what happens on the way, and what control learns of it
+//   metrics.c     what is measured
+// Internal to them.
+//
+// Threads: one simulation belongs to one thread.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "capability.h"
+#include "cpu.h"
+#include "event_queue.h"
+#include "histogram.h"
+#include "moving.h"
+#include "policy.h"
+#include "result.h"
+#include "scenario.h"
+
+#define WEIR_SIM_NONE UINT32_MAX
+
+enum weir_sim_event_kind {
+	WEIR_SIM_EVENT_ARRIVAL, // index: client
+	WEIR_SIM_EVENT_REQUEST, // request: its wait is over, or its error is there
+	WEIR_SIM_EVENT_CPU, // backend: a job may have ended
+	WEIR_SIM_EVENT_TIMEOUT, // -
+	WEIR_SIM_EVENT_REPORT, // backend
+	WEIR_SIM_EVENT_DELIVERY, // report in flight
+	WEIR_SIM_EVENT_UPDATE, // client
+	WEIR_SIM_EVENT_ANTAGONISTS, // -
+	WEIR_SIM_EVENT_ACTION, // action of the script
+	WEIR_SIM_EVENT_SAMPLE, // -
+	WEIR_SIM_EVENT_WINDOW_BEGIN, // window
+	WEIR_SIM_EVENT_WINDOW_END, // window
+};
+
+// Where a request is at its backend.
+enum weir_sim_place {
+	WEIR_SIM_GONE, // nowhere
+	WEIR_SIM_WAITING, // an event will come
+	WEIR_SIM_ERROR_COMING, // an event will come, with the error
+	WEIR_SIM_WORKING, // on the processor or in its queue
+	WEIR_SIM_DEAD, // its backend died; an event is still to come
+};
+
+struct weir_sim_request { // links are indexes into the pool
+	uint64_t start_ns;
+	double cost_ns;
+	uint32_t client, backend;
+	uint32_t older, newer; // by start, of those with a timeout; newer: the free list
+	uint16_t slot; // the backend's id for the client
+	uint8_t place; // enum weir_sim_place
+	uint8_t error; // enum weir_sim_ending of WEIR_SIM_ERROR_COMING
+	bool open; // the client waits for it
+};
+
+// A backend as one client knows it; its number here is the backend's id for client and policy.
+struct weir_sim_slot {
+	uint32_t backend; // WEIR_SIM_NONE = free
+	bool member; // of the subset now
+	bool lost; // was a member until it became unusable
+	struct weir_moving *moving; // NULL until needed
+};
+
+struct weir_sim_client {
+	struct weir_policy_client policy; // aligned, so it comes first
+	struct weir_policy_worker worker;
+	struct weir_policy_table table;
+	struct weir_candidate *candidates; // [slot_count]
+	struct weir_round *rounds; // [slot_count], when needed
+	uint16_t *maglev; // [table_size], when needed
+	uint64_t *cost_ns; // [slot_count]
+	struct weir_sim_slot *slot;
+	uint32_t slot_count;
+	uint32_t lost_count;
+	struct weir_prng prng;
+	double interval_ns; // mean time between requests, while on
+	uint64_t burst_end_ns; // bursty: no arrivals after that
+};
+
+struct weir_sim_backend {
+	struct weir_sim_cpu cpu;
+	uint64_t cpu_event_ns; // the next WEIR_SIM_EVENT_CPU that counts
+	double base_speed;
+	double slow, antagonist, warm; // factors of it
+	struct weir_prng prng;
+	uint32_t clients; // that have it in their subsets
+	uint64_t given, failed, finished; // totals; finished ones include failed ones
+	uint64_t reported_finished, reported_failed; // at the last report
+	uint64_t reported_ns;
+	double reported_busy_ns;
+	double busy_at_sample_ns;
+	double fail_percent; // 0 = as it should be
+	uint64_t fail_latency_ns;
+	uint32_t lives; // restarts
+	bool down, silent;
+	// What control knows.
+	bool known_down, known_lame;
+	struct weir_capability capability;
+	struct weir_moving *moving; // statistics of the fleet, NULL unless needed
+};
+
+struct weir_sim_delivery { // a report in flight
+	struct weir_capability_report report;
+	uint32_t backend, lives;
+	uint32_t next_free;
+};
+
+enum weir_sim_action_kind {
+	WEIR_SIM_ACTION_FAIL,
+	WEIR_SIM_ACTION_FAIL_END,
+	WEIR_SIM_ACTION_SLOW,
+	WEIR_SIM_ACTION_SLOW_END,
+	WEIR_SIM_ACTION_LEARN_LAME,
+	WEIR_SIM_ACTION_DIE,
+	WEIR_SIM_ACTION_LEARN_DEATH,
+	WEIR_SIM_ACTION_RETURN,
+	WEIR_SIM_ACTION_WARM,
+	WEIR_SIM_ACTION_LEARN_RETURN,
+	WEIR_SIM_ACTION_POLICY,
+};
+
+struct weir_sim_action {
+	const struct weir_sim_happening *happening;
+	uint32_t backend;
+	uint32_t kind; // enum weir_sim_action_kind
+};
+
+struct weir_sim_window_state {
+	bool open;
+	struct weir_sim_histogram *latency;
+	struct weir_sim_totals totals; // at its beginning
+	double *busy_ns; // [backends], at its beginning
+	uint64_t *given, *failed;
+};
+
+struct weir_sim {
+	const struct weir_sim_scenario *scenario;
+	const struct weir_sim_policy *policy; // now
+	bool collects; // service times, for the policy
+	uint64_t seed, now_ns;
+	int error; // the first one; ends the run
+	uint64_t events;
+	struct weir_sim_queue queue;
+	struct weir_sim_client *client;
+	struct weir_sim_backend *backend;
+	uint8_t *usable; // [backends], as control knows
+	uint32_t *order; // scratch of subsetting
+	uint64_t *numbers; // scratch of tables, [backends], and the two below
+	double *capabilities;
+	uint32_t *weights;
+
+	struct weir_sim_request *request;
+	uint32_t request_count, request_room, request_free;
+	uint32_t oldest, newest; // requests with a timeout
+	bool timeout_scheduled;
+	uint64_t open_requests;
+
+	struct weir_sim_delivery *delivery;
+	uint32_t delivery_count, delivery_room, delivery_free;
+
+	struct weir_sim_action *action;
+	uint32_t action_count, action_room;
+	struct weir_prng antagonists;
+
+	struct weir_moving *latency; // of the fleet, for the automatic error window
+	struct weir_sim_totals totals, sampled;
+	struct weir_sim_histogram *sample_latency;
+	struct weir_sim_window_state *window;
+	double *sorted; // [backends], scratch
+	struct weir_sim_result *result;
+};
+
+void weir_sim_fail(struct weir_sim *sim, int error);
+void weir_sim_schedule(
+	struct weir_sim *sim, uint64_t time_ns, enum weir_sim_event_kind kind, uint32_t index);
+
+// client.c
+int weir_sim_clients_init(struct weir_sim *sim);
+void weir_sim_clients_fini(struct weir_sim *sim);
+void weir_sim_client_arrival(struct weir_sim *sim, uint32_t index);
+void weir_sim_client_update(struct weir_sim *sim, uint32_t index);
+void weir_sim_clients_lose(struct weir_sim *sim, uint32_t backend); // it became unusable
+void weir_sim_clients_regain(struct weir_sim *sim); // one became usable
+void weir_sim_clients_rechoose(struct weir_sim *sim); // all subsets
+void weir_sim_clients_republish(struct weir_sim *sim); // another policy
+
+// request.c
+void weir_sim_request_start(
+	struct weir_sim *sim, uint32_t client, uint16_t slot, double cost_ns, double wait_ns);
+void weir_sim_request_event(struct weir_sim *sim, uint32_t index);
+void weir_sim_request_worked(struct weir_sim *sim, uint32_t index); // the processor is done
+void weir_sim_request_refused(struct weir_sim *sim, uint32_t index); // the queue is full
+void weir_sim_requests_break(struct weir_sim *sim, uint32_t backend); // it died
+void weir_sim_requests_timeout(struct weir_sim *sim);
+
+// backend.c
+int weir_sim_backends_init(struct weir_sim *sim);
+void weir_sim_backends_fini(struct weir_sim *sim);
+void weir_sim_backend_cpu(struct weir_sim *sim, uint32_t index);
+void weir_sim_backend_work(struct weir_sim *sim, uint32_t index, uint32_t request, double cost_ns);
+void weir_sim_backend_set_speed(struct weir_sim *sim, uint32_t index); // a factor changed
+void weir_sim_backend_plan(struct weir_sim *sim, uint32_t index); // see to its next event
+void weir_sim_backend_report(struct weir_sim *sim, uint32_t index);
+void weir_sim_report_deliver(struct weir_sim *sim, uint32_t delivery);
+void weir_sim_backends_antagonise(struct weir_sim *sim);
+
+// script.c
+int weir_sim_script_init(struct weir_sim *sim);
+void weir_sim_script_act(struct weir_sim *sim, uint32_t action);
+
+// metrics.c
+int weir_sim_metrics_init(struct weir_sim *sim);
+void weir_sim_metrics_fini(struct weir_sim *sim);
+void weir_sim_metrics_latency(struct weir_sim *sim, uint64_t latency_ns);
+void weir_sim_metrics_sample(struct weir_sim *sim);
+void weir_sim_metrics_begin(struct weir_sim *sim, uint32_t window);
+void weir_sim_metrics_end(struct weir_sim *sim, uint32_t window);

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "summary.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#define NAME_WIDTH_MIN 8u
+
+double weir_sim_percent(const struct weir_sim_measure *m, enum weir_sim_ending ending) {
+	return m->totals.arrived > 0
+		       ? 100.0 * (double)m->totals.ended[ending] / (double)m->totals.arrived
+		       : 0;
+}
+
+double weir_sim_errors(const struct weir_sim_measure *m) {
+	return weir_sim_percent(m, WEIR_SIM_FAILED) + weir_sim_percent(m, WEIR_SIM_UNANSWERED) +
+	       weir_sim_percent(m, WEIR_SIM_TIMED_OUT) + weir_sim_percent(m, WEIR_SIM_REJECTED);
+}
+
+double weir_sim_metric_of(const struct weir_sim_measure *m, enum weir_sim_metric metric) {
+	switch (metric) {
+#define X(name, key, expression, meaning) \
+	case WEIR_SIM_METRIC_##name: \
+		return expression;
+		WEIR_SIM_METRICS(X)
+#undef X
+	default:
+		return 0;
+	}
+}
+
+const char *weir_sim_metric_name(enum weir_sim_metric metric) {
+	static const char *const names[] = {
+#define X(name, key, expression, meaning) key,
+		WEIR_SIM_METRICS(X)
+#undef X
+	};
+
+	return (unsigned int)metric < WEIR_SIM_METRIC_COUNT ? names[metric] : "unknown";
+}
+
+const char *weir_sim_metric_meaning(enum weir_sim_metric metric) {
+	static const char *const meanings[] = {
+#define X(name, key, expression, meaning) meaning,
+		WEIR_SIM_METRICS(X)
+#undef X
+	};
+
+	return (unsigned int)metric < WEIR_SIM_METRIC_COUNT ? meanings[metric] : "";
+}
+
+static const struct weir_sim_result *result_of(
+	const struct weir_sim_results *results, uint32_t variant, uint32_t seed) {
+	return results->result[variant * results->seeds + seed];
+}
+
+struct weir_sim_range weir_sim_range_of(const struct weir_sim_results *results, uint32_t variant,
+	uint32_t window, enum weir_sim_metric metric) {
+	struct weir_sim_range range = {.least = INFINITY, .most = -INFINITY};
+
+	for (uint32_t seed = 0; seed < results->seeds; seed++) {
+		double value = weir_sim_metric_of(
+			&result_of(results, variant, seed)->measure[window], metric);
+
+		range.mean += value / results->seeds;
+		range.least = fmin(range.least, value);
+		range.most = fmax(range.most, value);
+	}
+	return range;
+}
+
+// Columns that say nothing about this scenario are left out.
+struct columns {
+	bool windows, errors, share, clients;
+	int name_width;
+};
+
+static struct columns find_columns(
+	const struct weir_sim_file *file, const struct weir_sim_results *results) {
+	struct columns columns = {.name_width = NAME_WIDTH_MIN};
+
+	for (uint32_t v = 0; v < file->variant_count; v++) {
+		const struct weir_sim_scenario *scenario = &file->variant[v];
+		int width = (int)strlen(scenario->name);
+
+		columns.name_width = width > columns.name_width ? width : columns.name_width;
+		columns.windows |= scenario->window_count > 1;
+		for (uint32_t i = 0; i < scenario->happening_count; i++) {
+			columns.share |= scenario->happening[i].kind != WEIR_SIM_HAPPENING_POLICY;
+		}
+		for (uint32_t w = 0; w < scenario->window_count; w++) {
+			columns.errors |=
+				weir_sim_range_of(results, v, w, WEIR_SIM_METRIC_ERRORS).most > 0;
+			columns.clients |=
+				weir_sim_range_of(results, v, w, WEIR_SIM_METRIC_CLIENTS_MIN)
+					.least < scenario->clients.count;
+		}
+	}
+	return columns;
+}
+
+static void print_head(FILE *stream, const struct columns *columns) {
+	fprintf(stream, "%-*s", columns->name_width, "variant");
+	if (columns->windows) {
+		fprintf(stream, " %-10s", "window");
+	}
+	fprintf(stream, " %6s %-13s %7s %6s %8s %8s", "spread", "(least-most)", "wasted", "CPU",
+		"p50 ms", "p99 ms");
+	if (columns->errors) {
+		fprintf(stream, " %8s", "errors");
+	}
+	if (columns->share) {
+		fprintf(stream, " %7s", "share");
+	}
+	if (columns->clients) {
+		fprintf(stream, " %8s", "clients");
+	}
+	fputc('\n', stream);
+}
+
+static void print_row(FILE *stream, const struct weir_sim_scenario *scenario, uint32_t window,
+	const struct columns *columns, const struct weir_sim_range *range) {
+	const struct weir_sim_range *spread = &range[WEIR_SIM_METRIC_SPREAD];
+	char mean[32] = "-", bounds[32] = ""; // a backend did nothing at all
+
+	fprintf(stream, "%-*s", columns->name_width, scenario->name);
+	if (columns->windows) {
+		fprintf(stream, " %-10s", scenario->window[window].name);
+	}
+	if (isfinite(spread->mean)) {
+		snprintf(mean, sizeof(mean), "%.2f", spread->mean);
+		snprintf(bounds, sizeof(bounds), "(%.2f-%.2f)", spread->least, spread->most);
+	}
+	fprintf(stream, " %6s %-13s %5.1f %% %4.0f %% %8.1f %8.1f", mean, bounds,
+		range[WEIR_SIM_METRIC_WASTED].mean, range[WEIR_SIM_METRIC_CPU].mean,
+		range[WEIR_SIM_METRIC_P50_MS].mean, range[WEIR_SIM_METRIC_P99_MS].mean);
+	if (columns->errors) {
+		fprintf(stream, " %6.2f %%", range[WEIR_SIM_METRIC_ERRORS].mean);
+	}
+	if (columns->share) {
+		fprintf(stream, " %7.3f", range[WEIR_SIM_METRIC_SHARE].mean);
+	}
+	if (columns->clients) {
+		snprintf(bounds, sizeof(bounds), "%.0f-%.0f",
+			range[WEIR_SIM_METRIC_CLIENTS_MIN].least,
+			range[WEIR_SIM_METRIC_CLIENTS_MAX].most);
+		fprintf(stream, " %8s", bounds);
+	}
+	fputc('\n', stream);
+}
+
+void weir_sim_summary_print(
+	FILE *stream, const struct weir_sim_file *file, const struct weir_sim_results *results) {
+	struct columns columns = find_columns(file, results);
+
+	fprintf(stream, "%s: %s\n", file->name, file->title);
+	fprintf(stream, "%" PRIu32 " seed%s from %" PRIu64 " on\n\n", results->seeds,
+		results->seeds == 1 ? "" : "s", results->first_seed);
+	print_head(stream, &columns);
+	for (uint32_t v = 0; v < file->variant_count; v++) {
+		const struct weir_sim_scenario *scenario = &file->variant[v];
+
+		for (uint32_t w = 0; w < scenario->window_count; w++) {
+			struct weir_sim_range range[WEIR_SIM_METRIC_COUNT];
+
+			for (int i = 0; i < WEIR_SIM_METRIC_COUNT; i++) {
+				range[i] =
+					weir_sim_range_of(results, v, w, (enum weir_sim_metric)i);
+			}
+			print_row(stream, scenario, w, &columns, range);
+		}
+	}
+}
+
+// JSON has no infinity.
+static json_t *number(double value) {
+	return isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *metric_json(const struct weir_sim_results *results, uint32_t variant,
+	uint32_t window, enum weir_sim_metric metric) {
+	struct weir_sim_range range = weir_sim_range_of(results, variant, window, metric);
+	json_t *values = json_array();
+
+	for (uint32_t seed = 0; seed < results->seeds; seed++) {
+		json_array_append_new(values,
+			number(weir_sim_metric_of(
+				&result_of(results, variant, seed)->measure[window], metric)));
+	}
+	return json_pack("{so so so so}", "mean", number(range.mean), "least", number(range.least),
+		"most", number(range.most), "values", values);
+}
+
+static json_t *windows_json(const struct weir_sim_scenario *scenario,
+	const struct weir_sim_results *results, uint32_t variant) {
+	json_t *windows = json_array();
+
+	for (uint32_t w = 0; w < scenario->window_count; w++) {
+		json_t *metrics = json_object();
+
+		for (int i = 0; i < WEIR_SIM_METRIC_COUNT; i++) {
+			enum weir_sim_metric metric = (enum weir_sim_metric)i;
+
+			json_object_set_new(metrics, weir_sim_metric_name(metric),
+				metric_json(results, variant, w, metric));
+		}
+		json_array_append_new(windows,
+			json_pack("{ss sf sf so}", "name", scenario->window[w].name, "from_ms",
+				(double)scenario->window[w].from_ns / 1e6, "to_ms",
+				(double)scenario->window[w].to_ns / 1e6, "metrics", metrics));
+	}
+	return windows;
+}
+
+// Over the whole of each run: what arrived and how it ended.
+static json_t *totals_json(const struct weir_sim_results *results, uint32_t variant) {
+	static const char *const endings[] = {
+#define X(name, key) key,
+		WEIR_SIM_ENDINGS(X)
+#undef X
+	};
+	json_t *list = json_array();
+
+	for (uint32_t seed = 0; seed < results->seeds; seed++) {
+		const struct weir_sim_result *result = result_of(results, variant, seed);
+		json_t *totals = json_pack("{sI sI sI}", "arrived",
+			(json_int_t)result->totals.arrived, "unfinished",
+			(json_int_t)result->unfinished, "events", (json_int_t)result->events);
+
+		for (int i = 0; i < WEIR_SIM_ENDING_COUNT; i++) {
+			json_object_set_new(totals, endings[i],
+				json_integer((json_int_t)result->totals.ended[i]));
+		}
+		json_array_append_new(list, totals);
+	}
+	return list;
+}
+
+json_t *weir_sim_summary_json(
+	const struct weir_sim_file *file, const struct weir_sim_results *results) {
+	json_t *variants = json_array();
+
+	for (uint32_t v = 0; v < file->variant_count; v++) {
+		json_array_append_new(
+			variants, json_pack("{ss so so}", "name", file->variant[v].name, "windows",
+					  windows_json(&file->variant[v], results, v), "runs",
+					  totals_json(results, v)));
+	}
+	return json_pack("{ss ss sI sI so}", "scenario", file->name, "title", file->title,
+		"first_seed", (json_int_t)results->first_seed, "seeds", (json_int_t)results->seeds,
+		"variants", variants);
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "table.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hash.h"
+#include "interleaved.h"
+#include "maglev.h"
+#include "stride.h"
+
+#define NS_PER_MS 1000000u
+// The automatic error window: this many times the average latency, within bounds.
+#define ERROR_WINDOW_LATENCIES 10u
+#define ERROR_WINDOW_MIN_MS 1000u
+#define ERROR_WINDOW_MAX_MS 30000u
+#define KNOWN_MIN 2u // reported weights count when so many are known
+
+int weir_sim_table_scratch(struct weir_sim *sim) {
+	uint32_t n = sim->scenario->backends.count;
+
+	sim->numbers = malloc(n * sizeof(*sim->numbers));
+	sim->capabilities = malloc(n * sizeof(*sim->capabilities));
+	sim->weights = malloc(n * sizeof(*sim->weights));
+	return sim->numbers == NULL || sim->capabilities == NULL || sim->weights == NULL ? -ENOMEM
+											 : 0;
+}
+
+void weir_sim_table_scratch_free(struct weir_sim *sim) {
+	free(sim->numbers);
+	free(sim->capabilities);
+	free(sim->weights);
+}
+
+static uint32_t configured_weight(const struct weir_sim *sim, uint32_t backend) {
+	const struct weir_sim_numbers *weights = &sim->scenario->backends.weights;
+
+	return (uint32_t)weights->value[backend % weights->count];
+}
+
+static int compare_numbers(const void *left, const void *right) {
+	uint64_t a = *(const uint64_t *)left;
+	uint64_t b = *(const uint64_t *)right;
+
+	return (a > b) - (a < b);
+}
+
+// Members in the order of their backends; interleaved: of their weights first.
+static uint32_t order_members(struct weir_sim *sim, const struct weir_sim_client *client) {
+	bool by_weight = sim->policy->name == WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN;
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < client->slot_count; i++) {
+		uint32_t backend = client->slot[i].backend;
+
+		if (client->slot[i].member) {
+			uint64_t weight = by_weight ? configured_weight(sim, backend) : 0;
+
+			sim->numbers[count++] = weight << 32 | (uint64_t)backend << 16 | i;
+		}
+	}
+	qsort(sim->numbers, count, sizeof(*sim->numbers), compare_numbers);
+	return count;
+}
+
+static bool set_weights(struct weir_sim *sim, struct weir_sim_client *client) {
+	uint32_t n = client->table.count;
+	const struct weir_capability_settings settings = {
+		.blackout_ns = sim->scenario->reports.blackout_ns,
+		.expiration_ns = sim->scenario->reports.expiration_ns};
+	bool reported = sim->policy->weights == WEIR_SIM_REPORTED;
+
+	for (uint32_t i = 0; reported && i < n; i++) {
+		uint32_t backend = client->slot[client->candidates[i].id].backend;
+
+		sim->capabilities[i] = weir_capability_read(
+			&sim->backend[backend].capability, &settings, sim->now_ns);
+	}
+	reported = reported &&
+		   weir_capability_weights(sim->capabilities, n, sim->weights) >= KNOWN_MIN;
+	for (uint32_t i = 0; i < n; i++) {
+		struct weir_candidate *candidate = &client->candidates[i];
+
+		candidate->weight =
+			reported ? sim->weights[i]
+				 : configured_weight(sim, client->slot[candidate->id].backend);
+	}
+	if (sim->policy->name == WEIR_POLICY_WEIGHTED_ROUND_ROBIN) {
+		weir_stride_scale(client->candidates, n, reported);
+	}
+	return reported;
+}
+
+static uint32_t error_window_ms(const struct weir_sim *sim) {
+	struct weir_moving_stats latency;
+	uint64_t window_ms;
+
+	if (sim->policy->error_window_ns > 0) {
+		window_ms = sim->policy->error_window_ns / NS_PER_MS;
+		return window_ms > 0 ? (uint32_t)window_ms : 1;
+	}
+	weir_moving_read(sim->latency, &latency);
+	window_ms = ERROR_WINDOW_LATENCIES * latency.mean_ns / NS_PER_MS;
+	window_ms = window_ms > ERROR_WINDOW_MIN_MS ? window_ms : ERROR_WINDOW_MIN_MS;
+	return window_ms < ERROR_WINDOW_MAX_MS ? (uint32_t)window_ms : ERROR_WINDOW_MAX_MS;
+}
+
+static void set_settings(const struct weir_sim *sim, struct weir_sim_client *client) {
+	uint8_t needs = weir_policy_needs((enum weir_policy)sim->policy->name);
+
+	if (!sim->policy->errors_as_active) {
+		needs &= (uint8_t)~WEIR_NEEDS_ERRORS;
+	}
+	client->table.settings = (struct weir_policy_settings){.policy = (uint8_t)sim->policy->name,
+		.needs = needs,
+		.when_exhausted = (uint8_t)sim->scenario->flow_control.when_exhausted,
+		.documented_rounds = sim->policy->rounds == WEIR_SIM_DOCUMENTED,
+		.max_active_flows = sim->scenario->flow_control.max_active_flows,
+		.error_window_ms = error_window_ms(sim)};
+}
+
+static int build_maglev(struct weir_sim *sim, struct weir_sim_client *client) {
+	uint32_t n = client->table.count;
+	uint32_t slots = sim->scenario->table_size;
+	struct weir_maglev_backend *backends;
+	void *scratch;
+
+	if (client->maglev == NULL) {
+		client->maglev = malloc(slots * sizeof(*client->maglev));
+	}
+	backends = malloc((n + 1) * sizeof(*backends));
+	scratch = malloc(weir_maglev_scratch_bytes(n));
+	if (client->maglev != NULL && backends != NULL && scratch != NULL) {
+		for (uint32_t i = 0; i < n; i++) {
+			uint32_t backend = client->slot[client->candidates[i].id].backend;
+
+			weir_maglev_permutation(weir_hash_bytes(&backend, sizeof(backend), 0),
+				slots, &backends[i].offset, &backends[i].skip);
+			backends[i].weight = client->candidates[i].weight;
+		}
+		weir_maglev_build(backends, n, client->maglev, slots, scratch);
+		client->table.slots = client->maglev;
+		client->table.slot_count = slots;
+	}
+	free(backends);
+	free(scratch);
+	return client->table.slot_count > 0 ? 0 : -ENOMEM;
+}
+
+static int build_rounds(struct weir_sim_client *client) {
+	struct weir_round *rounds =
+		realloc(client->rounds, (client->table.count + 1) * sizeof(*rounds));
+
+	if (rounds == NULL) {
+		return -ENOMEM;
+	}
+	client->rounds = rounds;
+	client->table.rounds = rounds;
+	client->table.round_count =
+		weir_interleaved_rounds(client->candidates, client->table.count, rounds);
+	return 0;
+}
+
+int weir_sim_table_build(struct weir_sim *sim, struct weir_sim_client *client) {
+	uint32_t n = order_members(sim, client);
+	struct weir_candidate *candidates =
+		realloc(client->candidates, (n + 1) * sizeof(*candidates));
+	uint8_t needs = weir_policy_needs((enum weir_policy)sim->policy->name);
+
+	if (candidates == NULL) {
+		return -ENOMEM;
+	}
+	client->candidates = candidates;
+	client->table = (struct weir_policy_table){.candidates = candidates, .count = n};
+	for (uint32_t i = 0; i < n; i++) {
+		candidates[i] = (struct weir_candidate){.id = (uint16_t)sim->numbers[i]};
+	}
+	set_weights(sim, client);
+	set_settings(sim, client);
+	if ((needs & WEIR_NEEDS_SLOTS) != 0 && n > 0) {
+		return build_maglev(sim, client);
+	}
+	return (needs & WEIR_NEEDS_ROUNDS) != 0 ? build_rounds(client) : 0;
+}
+
+bool weir_sim_table_update(struct weir_sim *sim, struct weir_sim_client *client) {
+	uint32_t before_ms = client->table.settings.error_window_ms;
+	uint8_t needs = client->table.settings.needs;
+	bool changed = sim->policy->weights == WEIR_SIM_REPORTED;
+
+	if (changed) {
+		set_weights(sim, client);
+	}
+	if ((needs & WEIR_NEEDS_ERRORS) != 0 && sim->policy->error_window_ns == 0) {
+		uint32_t now_ms = error_window_ms(sim);
+
+		// A window that moved a little is not worth forgetting where its slots began.
+		if (now_ms > before_ms + before_ms / 4 || now_ms < before_ms - before_ms / 4) {
+			client->table.settings.error_window_ms = now_ms;
+			changed = true;
+		}
+	}
+	return changed;
+}
+
+void weir_sim_table_costs(struct weir_sim *sim, struct weir_sim_client *client) {
+	if (!sim->collects) {
+		return;
+	}
+	for (uint32_t i = 0; i < client->table.count; i++) {
+		const struct weir_sim_slot *slot = &client->slot[client->candidates[i].id];
+		const struct weir_moving *moving = sim->backend[slot->backend].moving;
+
+		moving = moving != NULL ? moving : slot->moving;
+		sim->numbers[i] =
+			weir_moving_estimate_ns(moving, sim->now_ns, sim->policy->stale_ns);
+	}
+	weir_moving_costs(sim->numbers, client->table.count, sim->numbers);
+	for (uint32_t i = 0; i < client->table.count; i++) {
+		client->cost_ns[client->candidates[i].id] = sim->numbers[i];
+	}
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What control publishes to one simulated client: candidates with weights, the policy's settings,
+// and estimates of service times. The part of weir-control in the simulation.
+// Called by client.c only.
+//
+// Threads: as the simulation.
+#pragma once
+
+#include "simulation_private.h"
+#include "subset.h"
+
+// Scratch memory. Returns 0 or -ENOMEM.
+int weir_sim_table_scratch(struct weir_sim *sim);
+void weir_sim_table_scratch_free(struct weir_sim *sim);
+
+// Build the table anew: the members or the policy have changed. Returns 0 or -ENOMEM.
+int weir_sim_table_build(struct weir_sim *sim, struct weir_sim_client *client);
+
+// Weights and settings as things are now. Returns whether the table has changed.
+bool weir_sim_table_update(struct weir_sim *sim, struct weir_sim_client *client);
+
+// Estimates of service times as things are now, if the policy wants them.
+void weir_sim_table_costs(struct weir_sim *sim, struct weir_sim_client *client);

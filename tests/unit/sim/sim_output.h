@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Results to be written, for the tests of what writes them: made by hand, so that each number in
+// the output is known.
+//
+// Threads: one.
+#pragma once
+
+#include "batch.h"
+
+struct lab_output {
+	struct weir_sim_file *file; // variants "a" and "b", window "measured"
+	struct weir_sim_results *results; // seeds 4 and 5
+	char directory[64]; // empty
+};
+
+void lab_output_make(struct lab_output *output);
+void lab_output_free(struct lab_output *output); // removes the directory too
+
+// Text of a file of the directory; freed by the caller. NULL when there is none.
+char *lab_output_read(const struct lab_output *output, const char *name);

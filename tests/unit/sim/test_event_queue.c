@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "event_queue.h"
+
+#include <stdlib.h>
+
+#include "prng.h"
+#include "sim_lab.h"
+
+static void queue_empty_has_no_event(void **state) {
+	struct weir_sim_queue queue = {0};
+	struct weir_sim_event event;
+
+	(void)state;
+	assert_false(weir_sim_queue_pop(&queue, &event));
+	weir_sim_queue_fini(&queue);
+}
+
+// Q1, times: against an array sorted by another algorithm, pushes and pops mixed.
+static void queue_events_come_out_by_time(void **state) {
+	struct weir_sim_queue queue = {0};
+	struct weir_prng prng = {.state = 5};
+	struct weir_sim_event event;
+	uint64_t last = 0;
+	size_t count = 0;
+
+	(void)state;
+	for (int i = 0; i < 200000; i++) {
+		if (weir_prng_below(&prng, 3) > 0) {
+			// Never before what came out already, as in a simulation.
+			assert_int_equal(weir_sim_queue_push(
+						 &queue, last + weir_prng_below(&prng, 1000), 1, 2),
+				0);
+			count++;
+		} else if (count > 0) {
+			assert_true(weir_sim_queue_pop(&queue, &event));
+			assert_true(event.time_ns >= last);
+			last = event.time_ns;
+			count--;
+		}
+	}
+	while (weir_sim_queue_pop(&queue, &event)) {
+		assert_true(event.time_ns >= last);
+		last = event.time_ns;
+		count--;
+	}
+	assert_int_equal(count, 0);
+	weir_sim_queue_fini(&queue);
+}
+
+// Q1, equal times.
+static void queue_events_of_one_time_come_out_as_they_went_in(void **state) {
+	struct weir_sim_queue queue = {0};
+	struct weir_prng prng = {.state = 6};
+	uint32_t next[8] = {0}, expected[8] = {0};
+	struct weir_sim_event event;
+
+	(void)state;
+	for (int i = 0; i < 50000; i++) {
+		uint32_t time = weir_prng_below(&prng, 8);
+
+		assert_int_equal(weir_sim_queue_push(&queue, time, 3, next[time]++), 0);
+	}
+	while (weir_sim_queue_pop(&queue, &event)) {
+		assert_int_equal(event.kind, 3);
+		assert_int_equal(event.index, expected[event.time_ns]++);
+	}
+	assert_memory_equal(next, expected, sizeof(next));
+	weir_sim_queue_fini(&queue);
+}
+
+static void queue_order_survives_the_end_of_sequence_numbers(void **state) {
+	struct weir_sim_queue queue = {.sequence = UINT32_MAX - 10};
+	struct weir_sim_event event;
+
+	(void)state;
+	for (uint32_t i = 0; i < 100; i++) {
+		assert_int_equal(weir_sim_queue_push(&queue, 77, 0, i), 0);
+	}
+	for (uint32_t i = 0; i < 100; i++) {
+		assert_true(weir_sim_queue_pop(&queue, &event));
+		assert_int_equal(event.index, i);
+	}
+	weir_sim_queue_fini(&queue);
+}
+
+static void queue_keeps_kind_index_and_time(void **state) {
+	struct weir_sim_queue queue = {0};
+	struct weir_sim_event event;
+
+	(void)state;
+	assert_int_equal(weir_sim_queue_push(&queue, UINT64_MAX - 1, WEIR_SIM_EVENT_KINDS - 1,
+				 WEIR_SIM_EVENT_INDEXES - 1),
+		0);
+	assert_true(weir_sim_queue_pop(&queue, &event));
+	assert_true(event.time_ns == UINT64_MAX - 1);
+	assert_int_equal(event.kind, WEIR_SIM_EVENT_KINDS - 1);
+	assert_int_equal(event.index, WEIR_SIM_EVENT_INDEXES - 1);
+	weir_sim_queue_fini(&queue);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(queue_empty_has_no_event),
+		cmocka_unit_test(queue_events_come_out_by_time),
+		cmocka_unit_test(queue_events_of_one_time_come_out_as_they_went_in),
+		cmocka_unit_test(queue_order_survives_the_end_of_sequence_numbers),
+		cmocka_unit_test(queue_keeps_kind_index_and_time),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

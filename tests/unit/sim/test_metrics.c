@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What a simulation measures, where the numbers are known.
+#include <math.h>
+
+#include "sim_lab.h"
+
+// Two backends, one of half the speed; even arrivals: CPU 0.1 and 0.2.
+#define TWO \
+	"'name': 'x', 'title': '', 'duration_ms': 30000, 'warmup_ms': 10000, 'sample_ms': 1000," \
+	"'backends': {'count': 2, 'cores': 2, 'speeds': [1, 0.5]}, 'cost': {'mean_ms': 2}," \
+	"'clients': {'count': 1, 'requests_per_second': 200, 'arrivals': 'even'}"
+
+static void metrics_spread_and_waste_by_hand(void **state) {
+	struct weir_sim_result *result = lab_try("{" TWO "}");
+	const struct weir_sim_measure *m = &result->measure[0];
+
+	(void)state;
+	lab_near(m->cpu_min, 0.1, 0.01);
+	lab_near(m->cpu_max, 0.2, 0.01);
+	lab_near(m->cpu_mean, 0.15, 0.01);
+	lab_near(m->spread, 2.0, 0.01);
+	lab_near(m->wasted, 0.25, 0.02); // (0 + 0.1) / (2 * 0.2)
+	lab_near(m->deviation, 1.0 / 3, 0.02);
+	lab_near(m->p50_ms, 2.0, 0.02);
+	lab_near(m->p99_ms, 4.0, 0.02);
+	lab_near(m->mean_ms, 3.0, 0.01);
+	lab_near(m->share, 1.0, 0.01);
+	lab_near(m->lightest_percent, 100.0, 0.01);
+	assert_in_range(m->totals.arrived, 3999, 4001);
+	weir_sim_result_free(result);
+}
+
+static void metrics_samples_cover_the_run(void **state) {
+	struct weir_sim_result *result = lab_try("{" TWO "}");
+	uint64_t arrived = 0;
+
+	(void)state;
+	assert_int_equal(result->samples, 30);
+	for (uint32_t i = 0; i < result->samples; i++) {
+		assert_true(result->sample[i].time_ns == (i + 1) * 1000000000ull);
+		lab_near(result->sample[i].cpu_min, 0.1, 0.05);
+		lab_near(result->sample[i].cpu_max, 0.2, 0.05);
+		lab_near(result->sample[i].p99_ms, 4.0, 0.02);
+		arrived += result->sample[i].totals.arrived;
+	}
+	assert_int_equal(arrived, result->totals.arrived);
+	weir_sim_result_free(result);
+}
+
+static void metrics_windows_are_apart_and_may_overlap(void **state) {
+	struct weir_sim_result *result =
+		lab_try("{" TWO ", 'events': [{'event': 'slow', 'at_ms': 10000, 'speed': 0.5}],"
+			"'windows': [{'name': 'a', 'from_ms': 0, 'to_ms': 10000},"
+			"{'name': 'b', 'from_ms': 10000, 'to_ms': 30000},"
+			"{'name': 'c', 'from_ms': 0, 'to_ms': 20000}]}");
+
+	(void)state;
+	assert_int_equal(result->measures, 3);
+	lab_near(result->measure[0].backend[0].cpu, 0.1, 0.02);
+	lab_near(result->measure[1].backend[0].cpu, 0.2, 0.02);
+	lab_near(result->measure[2].backend[0].cpu, 0.15, 0.02);
+	assert_in_range(result->measure[2].totals.arrived, 3999, 4001);
+	weir_sim_result_free(result);
+}
+
+static void metrics_idle_backend_makes_an_infinite_spread(void **state) {
+	struct weir_sim_result *result =
+		lab_try("{" TWO ", 'control': {'announce_ms': 0}, 'watch': 1,"
+			"'events': [{'event': 'lame-duck', 'at_ms': 0, 'backend': 1}]}");
+
+	(void)state;
+	assert_true(isinf(result->measure[0].spread));
+	assert_true(result->measure[0].share == 0);
+	assert_true(result->measure[0].lightest_percent == 0);
+	weir_sim_result_free(result);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(metrics_spread_and_waste_by_hand),
+		cmocka_unit_test(metrics_samples_cover_the_run),
+		cmocka_unit_test(metrics_windows_are_apart_and_may_overlap),
+		cmocka_unit_test(metrics_idle_backend_makes_an_infinite_spread),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

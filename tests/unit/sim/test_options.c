@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "options.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "sim_lab.h"
+
+#define ARGUMENTS_MAX 20
+
+// words are separated by spaces.
+static int read_line(const char *line, struct weir_sim_options *options, char *why) {
+	static char text[256]; // options point into it
+	char *argv[ARGUMENTS_MAX + 1] = {text};
+	char *rest;
+	int argc = 0;
+
+	snprintf(text, sizeof(text), "weir-sim %s", line);
+	for (char *word = strtok_r(text, " ", &rest); word != NULL && argc < ARGUMENTS_MAX;
+		word = strtok_r(NULL, " ", &rest)) {
+		argv[argc++] = word;
+	}
+	return weir_sim_options_read(argc, argv, options, why, 256);
+}
+
+static void options_of_run_are_read(void **state) {
+	struct weir_sim_options options;
+	char why[256];
+
+	(void)state;
+	assert_int_equal(read_line("run sre20 --seed 7 --seeds 3 --jobs 2 --json --out o "
+				   "--format png --quiet --dir d",
+				 &options, why),
+		0);
+	assert_int_equal(options.command, WEIR_SIM_COMMAND_RUN);
+	assert_string_equal(options.operand, "sre20");
+	assert_int_equal(options.seed, 7);
+	assert_int_equal(options.seeds, 3);
+	assert_int_equal(options.jobs, 2);
+	assert_true(options.json && options.quiet && !options.no_plots);
+	assert_string_equal(options.out, "o");
+	assert_string_equal(options.format, "png");
+	assert_string_equal(options.directory, "d");
+	assert_int_equal(read_line("list", &options, why), 0);
+	assert_int_equal(options.command, WEIR_SIM_COMMAND_LIST);
+}
+
+static void options_wrong_ones_are_refused_with_a_reason(void **state) {
+	static const struct {
+		const char *line, *reason;
+	} cases[] = {
+		{"", "which command?"},
+		{"walk", "there is no command \"walk\""},
+		{"run", "run expects 1 operand, got 0"},
+		{"run a b", "run expects 1 operand, got 2"},
+		{"list a", "list expects 0 operands, got 1"},
+		{"run a --seed 0", "--seed 0: expected a number from 1 to 18446744073709551615"},
+		{"run a --seed x", "--seed x: expected a number from 1 to 18446744073709551615"},
+		{"run a --seed -1", "--seed -1: expected a number from 1 to 18446744073709551615"},
+		{"run a --seeds 1001", "--seeds 1001: expected a number from 1 to 1000"},
+		{"run a --jobs 2x", "--jobs 2x: expected a number from 1 to 256"},
+		{"run a --out o --format gif", "--format gif: expected svg or png"},
+		{"run a --no-plots", "--format and --no-plots need --out DIR"},
+		{"run a --colour", "unknown option --colour"},
+		{"run a --out", "--out needs an argument"},
+		{"check a --seed 3", "check has no such option; see weir-sim check --help"},
+		{"keys --dir d", "--dir is for run and list"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct weir_sim_options options;
+		char why[256] = "";
+
+		assert_int_equal(read_line(cases[i].line, &options, why), -EINVAL);
+		assert_string_equal(why, cases[i].reason);
+	}
+}
+
+static void options_help_of_every_command_has_an_example(void **state) {
+	struct weir_sim_options options;
+	char why[256];
+
+	(void)state;
+	for (int i = 0; i <= WEIR_SIM_COMMAND_COUNT; i++) {
+		assert_non_null(strstr(weir_sim_usage((enum weir_sim_command)i), "Example"));
+	}
+	assert_int_equal(read_line("run --help", &options, why), 0);
+	assert_true(options.help);
+	assert_int_equal(options.command, WEIR_SIM_COMMAND_RUN);
+	assert_int_equal(read_line("--version", &options, why), 0);
+	assert_true(options.version);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(options_of_run_are_read),
+		cmocka_unit_test(options_wrong_ones_are_refused_with_a_reason),
+		cmocka_unit_test(options_help_of_every_command_has_an_example),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

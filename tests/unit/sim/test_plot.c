@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "plot.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim_lab.h"
+#include "sim_output.h"
+
+static void check_pictures(const struct lab_output *output, const char *format, const char *begin) {
+	for (int kind = 0; kind < WEIR_SIM_PLOT_COUNT; kind++) {
+		char name[128];
+		char *text;
+
+		snprintf(name, sizeof(name), "made-%s.%s",
+			weir_sim_plot_name((enum weir_sim_plot)kind), format);
+		text = lab_output_read(output, name);
+		if (text == NULL) {
+			fail_msg("%s is missing", name);
+			return;
+		}
+		assert_memory_equal(text, begin, strlen(begin));
+		assert_true(strlen(begin) > 5 || strlen(text) > 1000 || strcmp(format, "png") == 0);
+		free(text);
+	}
+}
+
+// With the real gnuplot: a script that it does not accept would fail.
+static void plot_of_every_kind_is_drawn(void **state) {
+	struct lab_output output;
+	char why[512] = "";
+	int error;
+
+	(void)state;
+	lab_output_make(&output);
+	error = weir_sim_plots_draw(
+		output.directory, "svg", output.file, output.results, why, sizeof(why));
+	if (error < 0) {
+		fail_msg("%d: %s", error, why);
+	}
+	check_pictures(&output, "svg", "<?xml");
+	assert_int_equal(weir_sim_plots_draw(output.directory, "png", output.file, output.results,
+				 why, sizeof(why)),
+		0);
+	check_pictures(&output, "png", "\x89PNG");
+	lab_output_free(&output);
+}
+
+static void plot_without_gnuplot_leaves_the_scripts(void **state) {
+	struct lab_output output;
+	char *path = strdup(getenv("PATH"));
+	char *script;
+	char why[512] = "";
+
+	(void)state;
+	lab_output_make(&output);
+	assert_int_equal(setenv("PATH", output.directory, 1), 0);
+	assert_int_equal(weir_sim_plots_draw(output.directory, "svg", output.file, output.results,
+				 why, sizeof(why)),
+		-ENOENT);
+	assert_int_equal(setenv("PATH", path, 1), 0);
+	free(path);
+	script = lab_output_read(&output, "made-errors.gp");
+	assert_non_null(script);
+	assert_non_null(strstr(script, "Made by hand"));
+	free(script);
+	script = lab_output_read(&output, "made-backends.gp");
+	assert_non_null(strstr(script, "\"T\\\\ x\""));
+	free(script);
+	assert_null(lab_output_read(&output, "made-errors.svg"));
+	lab_output_free(&output);
+}
+
+static void plot_directory_that_is_not_there_is_named(void **state) {
+	struct lab_output output;
+	char why[512] = "";
+
+	(void)state;
+	lab_output_make(&output);
+	assert_int_equal(weir_sim_plots_draw("/no/such/directory", "svg", output.file,
+				 output.results, why, sizeof(why)),
+		-EIO);
+	assert_non_null(strstr(why, "/no/such/directory/made-spread.gp"));
+	lab_output_free(&output);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(plot_of_every_kind_is_drawn),
+		cmocka_unit_test(plot_without_gnuplot_leaves_the_scripts),
+		cmocka_unit_test(plot_directory_that_is_not_there_is_named),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

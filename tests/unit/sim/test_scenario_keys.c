@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <stdlib.h>
+#include <string.h>
+
+#include "scenario_reader.h"
+#include "sim_lab.h"
+
+// Calls the function for each key of all objects.
+static void visit(const struct weir_sim_keys *keys, void (*look)(const struct weir_sim_key *key)) {
+	for (uint32_t i = 0; i < keys->count; i++) {
+		look(&keys->key[i]);
+		if (keys->key[i].object != NULL) {
+			visit(keys->key[i].object, look);
+		}
+	}
+}
+
+static void look_at_row(const struct weir_sim_key *key) {
+	size_t bytes = strlen(key->key);
+	bool ms = bytes > 3 && strcmp(key->key + bytes - 3, "_ms") == 0;
+
+	// The unit is in the name, and every row says what the key means.
+	assert_int_equal(key->kind == WEIR_SIM_KEY_MS, ms);
+	assert_non_null(key->meaning);
+	assert_true(key->meaning[strlen(key->meaning) - 1] == '.');
+	assert_true(key->kind != WEIR_SIM_KEY_CHOICE || key->choices != NULL);
+	assert_int_equal(key->kind == WEIR_SIM_KEY_OBJECT || key->kind == WEIR_SIM_KEY_LIST,
+		key->object != NULL);
+}
+
+static void keys_rows_are_complete(void **state) {
+	(void)state;
+	visit(&weir_sim_scenario_keys, look_at_row);
+	visit(&weir_sim_file_keys, look_at_row);
+}
+
+static void look_at_default(const struct weir_sim_key *key) {
+	json_t *json;
+
+	if (key->fallback == NULL) {
+		return;
+	}
+	json = json_loads(key->fallback, JSON_DECODE_ANY, NULL);
+	assert_non_null(json);
+	if (json_is_number(json)) {
+		assert_true(json_number_value(json) >= key->min);
+		assert_true(json_number_value(json) <= key->max);
+	}
+	json_decref(json);
+}
+
+static void keys_defaults_are_in_range(void **state) {
+	(void)state;
+	visit(&weir_sim_scenario_keys, look_at_default);
+	visit(&weir_sim_file_keys, look_at_default);
+}
+
+// The objects of the scenario and the file share one JSON object: no key may be in both but "name",
+// which a variant has too.
+static void keys_of_scenario_and_file_are_apart(void **state) {
+	(void)state;
+	for (uint32_t i = 0; i < weir_sim_scenario_keys.count; i++) {
+		for (uint32_t k = 0; k < weir_sim_file_keys.count; k++) {
+			assert_string_not_equal(
+				weir_sim_scenario_keys.key[i].key, weir_sim_file_keys.key[k].key);
+		}
+	}
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(keys_rows_are_complete),
+		cmocka_unit_test(keys_defaults_are_in_range),
+		cmocka_unit_test(keys_of_scenario_and_file_are_apart),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

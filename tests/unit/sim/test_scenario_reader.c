@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "scenario_reader.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "sim_lab.h"
+
+struct inner {
+	uint32_t number;
+};
+struct outer {
+	uint32_t whole;
+	double number;
+	uint64_t time_ns;
+	bool flag;
+	char name[WEIR_SIM_NAME_BYTES];
+	struct weir_sim_numbers numbers;
+	struct inner *list;
+	uint32_t list_count;
+};
+
+static const struct weir_sim_key inner_rows[] = {
+	{.key = "number", .kind = WEIR_SIM_KEY_INTEGER, .max = 9},
+};
+static const struct weir_sim_keys inner_keys = {
+	.name = "inner", .key = inner_rows, .count = 1, .bytes = sizeof(struct inner)};
+static const struct weir_sim_key outer_rows[] = {
+	{.key = "whole",
+		.kind = WEIR_SIM_KEY_INTEGER,
+		.offset = offsetof(struct outer, whole),
+		.min = 1,
+		.max = 4294967295.0,
+		.fallback = "7"},
+	{.key = "number",
+		.kind = WEIR_SIM_KEY_NUMBER,
+		.offset = offsetof(struct outer, number),
+		.min = -2,
+		.max = 2,
+		.fallback = "0.5"},
+	{.key = "time_ms",
+		.kind = WEIR_SIM_KEY_MS,
+		.offset = offsetof(struct outer, time_ns),
+		.max = 1000,
+		.fallback = "0.001"},
+	{.key = "flag",
+		.kind = WEIR_SIM_KEY_BOOLEAN,
+		.offset = offsetof(struct outer, flag),
+		.fallback = "true"},
+	{.key = "name",
+		.kind = WEIR_SIM_KEY_NAME,
+		.offset = offsetof(struct outer, name),
+		.fallback = "\"n\""},
+	{.key = "numbers",
+		.kind = WEIR_SIM_KEY_NUMBERS,
+		.offset = offsetof(struct outer, numbers),
+		.max = 10,
+		.fallback = "[1, 2]"},
+	{.key = "list",
+		.kind = WEIR_SIM_KEY_LIST,
+		.offset = offsetof(struct outer, list),
+		.offset2 = offsetof(struct outer, list_count),
+		.max = 2,
+		.fallback = "[]",
+		.object = &inner_keys},
+};
+static const struct weir_sim_keys outer_keys = {.name = "outer",
+	.key = outer_rows,
+	.count = sizeof(outer_rows) / sizeof(outer_rows[0]),
+	.bytes = sizeof(struct outer)};
+
+// Read text with ' for ". Returns the problems as "line: path: reason" lines.
+static bool read_text(const char *text, struct outer *outer, char *found, size_t room) {
+	struct weir_sim_problems problems = {0};
+	struct weir_json_index positions;
+	struct weir_sim_reader reader = {
+		.positions = &positions, .problems = &problems, .variant = -1};
+	struct weir_sim_at root = {0};
+	char json[512];
+	size_t used = 0;
+	json_t *parsed;
+	bool good;
+
+	snprintf(json, sizeof(json), "%s", text);
+	for (char *c = json; *c != '\0'; c++) {
+		*c = *c == '\'' ? '"' : *c;
+	}
+	parsed = json_loads(json, 0, NULL);
+	assert_non_null(parsed);
+	assert_int_equal(weir_json_index_init(&positions, json, strlen(json)), 0);
+	*outer = (struct outer){0};
+	good = weir_sim_read_object(&reader, &root, &outer_keys, NULL, parsed, outer);
+	found[0] = '\0';
+	for (uint32_t i = 0; i < problems.count; i++) {
+		const struct weir_sim_problem *p = &problems.problem[i];
+
+		used += (size_t)snprintf(
+			found + used, room - used, "%d: %s: %s\n", p->line, p->path, p->reason);
+	}
+	assert_int_equal(good, problems.count == 0);
+	weir_sim_problems_fini(&problems);
+	weir_json_index_fini(&positions);
+	json_decref(parsed);
+	return good;
+}
+
+static void reader_reads_every_kind(void **state) {
+	struct outer outer;
+	char found[1024];
+
+	(void)state;
+	assert_true(
+		read_text("{'whole': 4294967295, 'number': -1.5, 'time_ms': 1.25, 'flag': false,"
+			  "'name': 'a-b_1', 'numbers': [3, 4.5, 0],"
+			  "'list': [{'number': 3}, {'number': 4}]}",
+			&outer, found, sizeof(found)));
+	assert_true(outer.whole == UINT32_MAX && outer.number == -1.5);
+	assert_int_equal(outer.time_ns, 1250000);
+	assert_false(outer.flag);
+	assert_string_equal(outer.name, "a-b_1");
+	assert_int_equal(outer.numbers.count, 3);
+	assert_true(outer.numbers.value[1] == 4.5);
+	assert_int_equal(outer.list_count, 2);
+	assert_int_equal(outer.list[1].number, 4);
+	weir_sim_keys_free(&outer_keys, &outer);
+}
+
+static void reader_fills_in_defaults(void **state) {
+	struct outer outer;
+	char found[1024];
+
+	(void)state;
+	assert_true(read_text("{}", &outer, found, sizeof(found)));
+	assert_int_equal(outer.whole, 7);
+	assert_true(outer.number == 0.5 && outer.flag);
+	assert_int_equal(outer.time_ns, 1000);
+	assert_int_equal(outer.numbers.count, 2);
+	assert_int_equal(outer.list_count, 0);
+	weir_sim_keys_free(&outer_keys, &outer);
+}
+
+static void reader_tells_every_problem_with_its_place(void **state) {
+	struct outer outer;
+	char found[1024];
+
+	(void)state;
+	assert_false(
+		read_text("{'whole': 0,\n'number': 'x',\n'time_ms': -1,\n'flag': 1,\n"
+			  "'name': 'A',\n'numbers': [1, 11],\n'list': [{'number': 1.5},\n{}],\n"
+			  "'wole': 2}",
+			&outer, found, sizeof(found)));
+	assert_string_equal(found,
+		"9: wole: unknown key; did you mean \"whole\"?\n"
+		"1: whole: 0 is out of range; use 1 to 4294967295\n"
+		"2: number: must be a number, not a string\n"
+		"3: time_ms: -1 is out of range; use 0 to 1000\n"
+		"4: flag: must be true or false, not a number\n"
+		"5: name: may have small letters, digits, '-' and '_' only\n"
+		"6: numbers[1]: 11 is out of range; use 0 to 10\n"
+		"7: list[0].number: must be a whole number, not a number with a fraction or "
+		"exponent\n"
+		"8: list[1]: \"number\" is missing; add it\n");
+	weir_sim_keys_free(&outer_keys, &outer);
+}
+
+static void reader_limits_lists(void **state) {
+	struct outer outer;
+	char found[1024];
+
+	(void)state;
+	assert_false(read_text("{'list': [{'number': 1}, {'number': 1}, {'number': 1}],"
+			       "'numbers': []}",
+		&outer, found, sizeof(found)));
+	assert_string_equal(found, "1: numbers: has 0 elements; give at most 16, and one at least\n"
+				   "1: list: has 3 elements; give at most 2, and one at least\n");
+	weir_sim_keys_free(&outer_keys, &outer);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(reader_reads_every_kind),
+		cmocka_unit_test(reader_fills_in_defaults),
+		cmocka_unit_test(reader_tells_every_problem_with_its_place),
+		cmocka_unit_test(reader_limits_lists),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

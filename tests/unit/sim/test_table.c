@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What control publishes in a simulation: weights, limits, estimates, as their effects show.
+#include <stdio.h>
+
+#include "sim_lab.h"
+
+#define BASE \
+	"'name': 'x', 'title': '', 'duration_ms': 100000, 'warmup_ms': 10000, 'cost': " \
+	"{'mean_ms': 2}," \
+	"'clients': {'count': 2, 'requests_per_second': 600}"
+
+// Part of the requests that each of three backends got.
+static void find_shares(const char *more, double share[3]) {
+	char text[1024];
+	struct weir_sim_result *result;
+
+	snprintf(text, sizeof(text), "{" BASE ", %s}", more);
+	result = lab_try(text);
+	for (int i = 0; i < 3; i++) {
+		share[i] = (double)result->measure[0].backend[i].requests /
+			   (double)result->measure[0].totals.arrived;
+	}
+	weir_sim_result_free(result);
+}
+
+static void check_shares(
+	const char *policy, const char *weights, const double *wanted, double tolerance) {
+	char more[512];
+	double share[3];
+
+	snprintf(more, sizeof(more),
+		"'policy': {%s}, 'backends': {'count': 3, 'cores': 2, 'weights': [%s]}", policy,
+		weights);
+	find_shares(more, share);
+	for (int i = 0; i < 3; i++) {
+		lab_near(share[i], wanted[i], tolerance);
+	}
+}
+
+static void table_weights_give_shares(void **state) {
+	const double by_weight[] = {1 / 6.0, 2 / 6.0, 3 / 6.0};
+	const double equal[] = {1 / 3.0, 1 / 3.0, 1 / 3.0};
+	const double documented[] = {1 / 10.0, 3 / 10.0, 6 / 10.0};
+
+	(void)state;
+	check_shares("'name': 'weighted-round-robin'", "100, 200, 300", by_weight, 0.01);
+	check_shares("'name': 'maglev'", "100, 200, 300", by_weight, 0.02);
+	check_shares("'name': 'time-weighted-round-robin', 'measurement': 'busy'", "100, 200, 300",
+		by_weight, 0.02);
+	check_shares("'name': 'interleaved-weighted-round-robin', 'measurement': 'busy'",
+		"100, 200, 300", by_weight, 0.02);
+	// The literal rounds of the literature: 100; 200, 200; 300, 300, 300 on top.
+	check_shares("'name': 'interleaved-weighted-round-robin', 'measurement': 'busy',"
+		     "'rounds': 'documented'",
+		"100, 200, 300", documented, 0.05);
+	check_shares("'name': 'round-robin'", "100, 200, 300", equal, 0.01);
+	check_shares("'name': 'random'", "100, 200, 300", equal, 0.02);
+}
+
+// A backend of half the speed gets half the turns when CPU time is what is measured.
+static void table_estimates_reach_the_policy(void **state) {
+	const char *form = "'policy': {'name': 'time-weighted-round-robin', 'measurement': '%s',"
+			   "'statistic': '%s'}, 'control': {'statistics': '%s'},"
+			   "'wait': {'mean_ms': 100},"
+			   "'backends': {'count': 3, 'cores': 4, 'speeds': [0.5, 1, 1],"
+			   " 'weights': [200]}";
+	static const char *const statistic[] = {"average", "median"};
+	static const char *const scope[] = {"client", "fleet"};
+	char more[512];
+	double share[3];
+
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		snprintf(more, sizeof(more), form, "busy", statistic[i % 2], scope[i / 2]);
+		find_shares(more, share);
+		lab_near(share[0], 0.2, 0.05);
+	}
+	// 104 against 102 ms of execution hardly differ.
+	snprintf(more, sizeof(more), form, "execution", "average", "client");
+	find_shares(more, share);
+	lab_near(share[0], 0.33, 0.05);
+}
+
+static void check_limit(const char *when, uint64_t *spilled, uint64_t *rejected) {
+	char text[1024];
+	struct weir_sim_result *result;
+
+	snprintf(text, sizeof(text),
+		"{'name': 'x', 'title': '', 'duration_ms': 20000, 'cost': {'mean_ms': 1},"
+		"'wait': {'mean_ms': 1000}, 'backends': {'count': 4},"
+		"'clients': {'count': 1, 'requests_per_second': 100, 'arrivals': 'even'},"
+		"'flow_control': {'max_active_flows': 20, 'when_exhausted': '%s'}}",
+		when);
+	result = lab_try(text);
+	*spilled = result->totals.spilled;
+	*rejected = result->totals.ended[WEIR_SIM_REJECTED];
+	weir_sim_result_free(result);
+}
+
+// 100 requests a second that take a second, 4 * 20 may be in progress: a fifth is too many.
+static void table_limit_spills_or_rejects(void **state) {
+	uint64_t spilled, rejected;
+
+	(void)state;
+	check_limit("reject", &spilled, &rejected);
+	assert_int_equal(spilled, 0);
+	lab_near((double)rejected, 400, 0.07);
+	check_limit("spill", &spilled, &rejected);
+	assert_int_equal(rejected, 0);
+	assert_true(spilled > 1500); // all but the first 80: the limit is exceeded for good
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(table_weights_give_shares),
+		cmocka_unit_test(table_estimates_reach_the_policy),
+		cmocka_unit_test(table_limit_spills_or_rejects),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
