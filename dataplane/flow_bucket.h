@@ -162,10 +162,14 @@ static __rte_always_inline void weir_flow_prefetch_second(
 // --- comparison -----------------------------------------------------------------------------
 
 // One bit per slot that holds the key; free slots hold anything.
-static inline unsigned int weir_flow_match4(const struct weir_flow_bucket4 *bucket, uint32_t source,
-	uint32_t destination, uint32_t ports) {
+static inline unsigned int weir_flow_match4(
+	const struct weir_flow_bucket4 *bucket, const struct weir_flow_key *key) {
+	uint32_t source, destination, ports;
 	unsigned int match = 0;
 
+	memcpy(&source, key->source, 4);
+	memcpy(&destination, key->destination, 4);
+	memcpy(&ports, &key->source_port, 4);
 #ifdef __SSE2__
 	typedef uint32_t lanes __attribute__((vector_size(16)));
 	typedef float floats __attribute__((vector_size(16)));
@@ -224,13 +228,8 @@ static inline bool weir_flow_refresh(
 // may be the other one's: weir_flow_refresh refuses that, and weir_flow_lookup sorts it out.
 static inline uint32_t *weir_flow_find4(
 	struct weir_flow_bucket4 *bucket, const struct weir_flow_key *key) {
-	uint32_t source, destination, ports;
-	unsigned int match;
+	unsigned int match = weir_flow_match4(bucket, key);
 
-	memcpy(&source, key->source, 4);
-	memcpy(&destination, key->destination, 4);
-	memcpy(&ports, &key->source_port, 4);
-	match = weir_flow_match4(bucket, source, destination, ports);
 	return match != 0 ? &bucket->word[__builtin_ctz(match)] : NULL;
 }
 

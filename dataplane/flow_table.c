@@ -5,8 +5,7 @@
 
 #include <rte_malloc.h>
 
-#include "flow_bucket.h"
-#include "hash.h"
+#include "flow_private.h"
 
 #define FILL_PERCENT 75 // of all slots, when `flows` flows are in the table
 #define SWEEP_BUCKETS_MAX 256 // per call
@@ -62,87 +61,13 @@ static const uint8_t state_of[8] = {
 	[WEIR_PHASE_UDP] = WEIR_FLOW_UDP,
 };
 
-// --- slots ----------------------------------------------------------------------------------
-
-// A slot of either family. A reference is its number, the family in bit 62.
-struct place {
-	struct weir_flow_part *part;
-	uint32_t *word;
-	uint64_t slot; // bucket * slots + slot in the bucket
-};
-
-static inline bool is_ipv6(weir_flow_ref ref) {
-	return (uint64_t)ref >> 62 != 0;
-}
-
-static inline weir_flow_ref ref_make(bool ipv6, uint32_t bucket, unsigned int slot) {
-	return (weir_flow_ref)((uint64_t)ipv6 << 62 | (uint64_t)bucket << 2 | slot);
-}
-
-static inline uint32_t *word_at(
-	const struct weir_flow_table *table, bool ipv6, uint32_t bucket, unsigned int slot) {
-	return ipv6 ? &weir_flow_bucket6_at(table, bucket)->word[slot]
-		    : &weir_flow_bucket4_at(table, bucket)->word[slot];
-}
-
-static inline uint32_t *bucket_words(
-	const struct weir_flow_table *table, bool ipv6, uint32_t bucket) {
-	return word_at(table, ipv6, bucket, 0);
-}
-
-static inline struct weir_flow_part *part_of(struct weir_flow_table *table, bool ipv6) {
-	return ipv6 ? &table->part6 : &table->part4;
-}
-
-static struct place place_at(
-	struct weir_flow_table *table, bool ipv6, uint32_t bucket, unsigned int slot) {
-	struct weir_flow_part *part = part_of(table, ipv6);
-
-	return (struct place){.part = part,
-		.word = word_at(table, ipv6, bucket, slot),
-		.slot = (uint64_t)bucket * part->slots + slot};
-}
-
-static struct place place_of(struct weir_flow_table *table, weir_flow_ref ref) {
-	return place_at(table, is_ipv6(ref), (uint32_t)((uint64_t)ref >> 2), ref & 3);
-}
-
-static inline uint32_t word_of(const struct weir_flow_table *table, weir_flow_ref ref) {
-	return *word_at(table, is_ipv6(ref), (uint32_t)((uint64_t)ref >> 2), ref & 3);
-}
-
-static inline unsigned int phase_of(uint32_t word) {
-	return word >> WEIR_WORD_PHASE_SHIFT;
-}
-
 // --- time -----------------------------------------------------------------------------------
-
-static inline uint32_t ticks(
-	const struct weir_flow_table *table, unsigned int phase, uint64_t now_ns) {
-	return (uint32_t)(now_ns >> table->shift[phase]) & WEIR_WORD_LAST_MASK;
-}
-
-static inline uint32_t word_make(const struct weir_flow_table *table, unsigned int phase,
-	uint16_t backend, uint64_t now_ns) {
-	return phase << WEIR_WORD_PHASE_SHIFT |
-	       ticks(table, phase, now_ns) << WEIR_WORD_LAST_SHIFT | backend;
-}
-
-// Ticks since the last packet.
-static inline uint32_t age_of(const struct weir_flow_table *table, uint32_t word, uint64_t now_ns) {
-	return (ticks(table, phase_of(word), now_ns) - (word >> WEIR_WORD_LAST_SHIFT)) &
-	       WEIR_WORD_LAST_MASK;
-}
-
-static inline bool is_expired(const struct weir_flow_table *table, uint32_t word, uint64_t now_ns) {
-	return age_of(table, word, now_ns) > table->timeout_ticks[phase_of(word)];
-}
 
 void weir_flow_stamp(struct weir_flow_table *table, uint64_t now_ns) {
 	uint32_t stamp[WEIR_FLOW_PHASES];
 
 	for (unsigned int phase = WEIR_PHASE_SYN_SEEN; phase < WEIR_FLOW_PHASES; phase++) {
-		stamp[phase] = word_make(table, phase, 0, now_ns);
+		stamp[phase] = weir_flow_word_make(table, phase, 0, now_ns);
 	}
 	table->stamps.word[WEIR_FLOW_EVENT_SYN][WEIR_PHASE_SYN_SEEN] = stamp[WEIR_PHASE_SYN_SEEN];
 	table->stamps.word[WEIR_FLOW_EVENT_DATA][WEIR_PHASE_ESTABLISHED] =
@@ -153,8 +78,8 @@ void weir_flow_stamp(struct weir_flow_table *table, uint64_t now_ns) {
 
 // --- service time ---------------------------------------------------------------------------
 
-static void start_store(
-	struct weir_flow_table *table, const struct place *place, bool measured, uint64_t now_ns) {
+static void start_store(struct weir_flow_table *table, const struct weir_flow_place *place,
+	bool measured, uint64_t now_ns) {
 	uint32_t start = (uint32_t)(now_ns >> START_SHIFT);
 
 	if (measured) {
@@ -167,7 +92,7 @@ static void start_store(
 }
 
 static uint64_t service_ns(
-	const struct weir_flow_table *table, const struct place *place, uint64_t end_ns) {
+	const struct weir_flow_table *table, const struct weir_flow_place *place, uint64_t end_ns) {
 	uint32_t start = table->measuring ? place->part->starts[place->slot] : 0;
 	int32_t elapsed = (int32_t)((uint32_t)(end_ns >> START_SHIFT) - start);
 
@@ -183,8 +108,8 @@ static inline bool is_open(unsigned int phase) {
 }
 
 // Tell that a flow that was open has finished at end_ns.
-static void report_finished(const struct weir_flow_table *table, const struct place *place,
-	enum weir_outcome outcome, uint64_t end_ns) {
+static void report_finished(const struct weir_flow_table *table,
+	const struct weir_flow_place *place, enum weir_outcome outcome, uint64_t end_ns) {
 	table->listener.finished(table->listener.context, (uint16_t)*place->word, outcome,
 		service_ns(table, place, end_ns));
 }
@@ -199,10 +124,11 @@ static enum weir_outcome outcome_of(unsigned int phase, enum weir_flow_end end) 
 					      : WEIR_OUTCOME_ABANDONED;
 }
 
-static void report_end(struct weir_flow_table *table, const struct place *place,
+static void report_end(struct weir_flow_table *table, const struct weir_flow_place *place,
 	enum weir_flow_end end, uint64_t now_ns) {
-	unsigned int phase = phase_of(*place->word);
-	uint64_t idle_ns = (uint64_t)age_of(table, *place->word, now_ns) << table->shift[phase];
+	unsigned int phase = weir_flow_phase_of(*place->word);
+	uint64_t idle_ns = (uint64_t)weir_flow_age_of(table, *place->word, now_ns)
+			   << table->shift[phase];
 
 	if (is_open(phase)) {
 		report_finished(table, place, outcome_of(phase, end), now_ns - idle_ns);
@@ -210,9 +136,9 @@ static void report_end(struct weir_flow_table *table, const struct place *place,
 	table->listener.ended(table->listener.context, (uint16_t)*place->word, end);
 }
 
-static void slot_end(struct weir_flow_table *table, const struct place *place,
+void weir_flow_slot_end(struct weir_flow_table *table, const struct weir_flow_place *place,
 	enum weir_flow_end end, uint64_t now_ns) {
-	place->part->half_open -= phase_of(*place->word) == WEIR_PHASE_SYN_SEEN;
+	place->part->half_open -= weir_flow_phase_of(*place->word) == WEIR_PHASE_SYN_SEEN;
 	place->part->count--;
 	report_end(table, place, end, now_ns);
 	*place->word = 0;
@@ -224,16 +150,19 @@ static enum weir_flow_end expiry_end(unsigned int phase) {
 					   : WEIR_FLOW_END_TIMED_OUT;
 }
 
-static inline void bucket_expire(
+void weir_flow_bucket_expire(
 	struct weir_flow_table *table, bool ipv6, uint32_t bucket, uint64_t now_ns) {
-	const uint32_t *words = bucket_words(table, ipv6, bucket);
+	const uint32_t *words = weir_flow_bucket_words(table, ipv6, bucket);
 	unsigned int slots = ipv6 ? WEIR_FLOW_SLOTS6 : WEIR_FLOW_SLOTS4;
 
 	for (unsigned int slot = 0; slot < slots; slot++) {
-		if (unlikely(is_expired(table, words[slot], now_ns))) { // never a free one
-			struct place place = place_at(table, ipv6, bucket, slot);
+		if (unlikely(
+			    weir_flow_is_expired(table, words[slot], now_ns))) { // never a free one
+			struct weir_flow_place place =
+				weir_flow_place_at(table, ipv6, bucket, slot);
 
-			slot_end(table, &place, expiry_end(phase_of(words[slot])), now_ns);
+			weir_flow_slot_end(
+				table, &place, expiry_end(weir_flow_phase_of(words[slot])), now_ns);
 		}
 	}
 }
@@ -349,22 +278,17 @@ void weir_flow_table_free(struct weir_flow_table *table) {
 // Only TCP and UDP have flows, so the phase tells the protocol.
 static inline bool is_live(
 	const struct weir_flow_table *table, uint32_t word, uint8_t protocol, uint64_t now_ns) {
-	unsigned int phase = phase_of(word);
+	unsigned int phase = weir_flow_phase_of(word);
 
 	return phase != WEIR_PHASE_FREE && (phase == WEIR_PHASE_UDP) == (protocol == 17) &&
-	       !is_expired(table, word, now_ns);
+	       !weir_flow_is_expired(table, word, now_ns);
 }
 
 static int find4(const struct weir_flow_table *table, uint32_t index,
 	const struct weir_flow_key *key, uint64_t now_ns) {
 	const struct weir_flow_bucket4 *bucket = weir_flow_bucket4_at(table, index);
-	uint32_t source, destination, ports;
-	unsigned int match;
+	unsigned int match = weir_flow_match4(bucket, key);
 
-	memcpy(&source, key->source, 4);
-	memcpy(&destination, key->destination, 4);
-	memcpy(&ports, &key->source_port, 4);
-	match = weir_flow_match4(bucket, source, destination, ports);
 	while (match != 0) {
 		int slot = __builtin_ctz(match);
 
@@ -399,7 +323,7 @@ weir_flow_ref weir_flow_lookup(const struct weir_flow_table *table, const struct
 	for (unsigned int turn = 0; turn < 2; turn++) {
 		slot = ipv6 ? find6(table, bucket, key, now_ns) : find4(table, bucket, key, now_ns);
 		if (slot >= 0) {
-			return ref_make(ipv6, bucket, (unsigned int)slot);
+			return weir_flow_ref_make(ipv6, bucket, (unsigned int)slot);
 		}
 		bucket = weir_flow_second_bucket(count, hash);
 	}
@@ -407,27 +331,27 @@ weir_flow_ref weir_flow_lookup(const struct weir_flow_table *table, const struct
 }
 
 uint16_t weir_flow_backend(const struct weir_flow_table *table, weir_flow_ref flow) {
-	return (uint16_t)word_of(table, flow);
+	return (uint16_t)weir_flow_word_of(table, flow);
 }
 
 enum weir_flow_state weir_flow_state(const struct weir_flow_table *table, weir_flow_ref flow) {
-	return (enum weir_flow_state)state_of[phase_of(word_of(table, flow))];
+	return (enum weir_flow_state)state_of[weir_flow_phase_of(weir_flow_word_of(table, flow))];
 }
 
 uint32_t weir_flow_idle_ms(
 	const struct weir_flow_table *table, weir_flow_ref flow, uint64_t now_ns) {
-	uint32_t word = word_of(table, flow);
-	uint64_t age = age_of(table, word, now_ns);
+	uint32_t word = weir_flow_word_of(table, flow);
+	uint64_t age = weir_flow_age_of(table, word, now_ns);
 
-	return (uint32_t)((age << table->shift[phase_of(word)]) / 1000000);
+	return (uint32_t)((age << table->shift[weir_flow_phase_of(word)]) / 1000000);
 }
 
 // --- the life of a flow ---------------------------------------------------------------------
 
 bool weir_flow_advance(struct weir_flow_table *table, weir_flow_ref flow,
 	enum weir_flow_event event, uint64_t now_ns) {
-	struct place place = place_of(table, flow);
-	unsigned int phase = phase_of(*place.word);
+	struct weir_flow_place place = weir_flow_place_of(table, flow);
+	unsigned int phase = weir_flow_phase_of(*place.word);
 	const struct transition *to = &transitions[event][phase];
 	uint16_t backend = (uint16_t)*place.word;
 
@@ -453,7 +377,7 @@ bool weir_flow_advance(struct weir_flow_table *table, weir_flow_ref flow,
 		break;
 	}
 	place.part->half_open -= phase == WEIR_PHASE_SYN_SEEN && to->phase != WEIR_PHASE_SYN_SEEN;
-	*place.word = word_make(table, to->phase, backend, now_ns);
+	*place.word = weir_flow_word_make(table, to->phase, backend, now_ns);
 	return false;
 }
 
@@ -474,7 +398,7 @@ static enum weir_flow_phase first_phase(enum weir_flow_event event) {
 }
 
 // The slot holds a new flow from now on.
-static void slot_begin(struct weir_flow_table *table, const struct place *place,
+void weir_flow_slot_begin(struct weir_flow_table *table, const struct weir_flow_place *place,
 	const struct weir_flow_start *start) {
 	enum weir_flow_phase phase = first_phase(start->event);
 
@@ -483,261 +407,28 @@ static void slot_begin(struct weir_flow_table *table, const struct place *place,
 		phase = WEIR_PHASE_WAITING;
 	}
 	place->part->half_open += phase == WEIR_PHASE_SYN_SEEN;
-	*place->word = word_make(table, phase, start->backend, start->now_ns);
+	*place->word = weir_flow_word_make(table, phase, start->backend, start->now_ns);
 	start_store(table, place, start->measured, start->now_ns);
 }
 
 void weir_flow_restart(struct weir_flow_table *table, weir_flow_ref flow,
 	const struct weir_flow_start *start, enum weir_flow_end end) {
-	struct place place = place_of(table, flow);
+	struct weir_flow_place place = weir_flow_place_of(table, flow);
 
 	// When a port is used again, the old flow ended as its state says.
 	if (end == WEIR_FLOW_END_COMPLETED) {
-		end = expiry_end(phase_of(*place.word));
+		end = expiry_end(weir_flow_phase_of(*place.word));
 	}
 	report_end(table, &place, end, start->now_ns);
-	place.part->half_open -= phase_of(*place.word) == WEIR_PHASE_SYN_SEEN;
-	slot_begin(table, &place, start);
+	place.part->half_open -= weir_flow_phase_of(*place.word) == WEIR_PHASE_SYN_SEEN;
+	weir_flow_slot_begin(table, &place, start);
 }
 
 void weir_flow_remove(struct weir_flow_table *table, weir_flow_ref flow, enum weir_flow_end end,
 	uint64_t now_ns) {
-	struct place place = place_of(table, flow);
+	struct weir_flow_place place = weir_flow_place_of(table, flow);
 
-	slot_end(table, &place, end, now_ns);
-}
-
-// --- insertion ------------------------------------------------------------------------------
-
-static inline int slot_free(const struct weir_flow_table *table, bool ipv6, uint32_t bucket) {
-	const uint32_t *words = bucket_words(table, ipv6, bucket);
-	unsigned int slots = ipv6 ? WEIR_FLOW_SLOTS6 : WEIR_FLOW_SLOTS4;
-
-	for (unsigned int slot = 0; slot < slots; slot++) {
-		if (words[slot] == 0) {
-			return (int)slot;
-		}
-	}
-	return -1;
-}
-
-// The bucket where the flow in a slot could live as well.
-static uint32_t other_bucket(
-	const struct weir_flow_table *table, bool ipv6, uint32_t bucket, unsigned int slot) {
-	uint32_t count = ipv6 ? table->part6.bucket_count : table->part4.bucket_count;
-	uint32_t word = *word_at(table, ipv6, bucket, slot);
-	uint8_t protocol = phase_of(word) == WEIR_PHASE_UDP ? 17 : 6;
-	uint32_t first;
-	uint64_t hash;
-
-	if (ipv6) {
-		const struct weir_flow_bucket6 *b = weir_flow_bucket6_at(table, bucket);
-
-		hash = weir_hash_ipv6(b->source[slot], b->destination[slot],
-			(uint16_t)b->ports[slot], (uint16_t)(b->ports[slot] >> 16), protocol,
-			table->hash_seed);
-	} else {
-		const struct weir_flow_bucket4 *b = weir_flow_bucket4_at(table, bucket);
-
-		hash = weir_hash_ipv4(b->source[slot], b->destination[slot],
-			(uint16_t)b->ports[slot], (uint16_t)(b->ports[slot] >> 16), protocol,
-			table->hash_seed);
-	}
-	first = weir_flow_first_bucket(count, hash);
-	return first != bucket ? first : weir_flow_second_bucket(count, hash);
-}
-
-static void slot_move(struct weir_flow_table *table, bool ipv6, uint32_t to, unsigned int to_slot,
-	uint32_t from, unsigned int from_slot) {
-	struct place target = place_at(table, ipv6, to, to_slot);
-	struct place source = place_at(table, ipv6, from, from_slot);
-
-	if (ipv6) {
-		struct weir_flow_bucket6 *a = weir_flow_bucket6_at(table, to);
-		const struct weir_flow_bucket6 *b = weir_flow_bucket6_at(table, from);
-
-		memcpy(a->source[to_slot], b->source[from_slot], 16);
-		memcpy(a->destination[to_slot], b->destination[from_slot], 16);
-		a->ports[to_slot] = b->ports[from_slot];
-		a->tag[to_slot] = b->tag[from_slot];
-	} else {
-		struct weir_flow_bucket4 *a = weir_flow_bucket4_at(table, to);
-		const struct weir_flow_bucket4 *b = weir_flow_bucket4_at(table, from);
-
-		a->source[to_slot] = b->source[from_slot];
-		a->destination[to_slot] = b->destination[from_slot];
-		a->ports[to_slot] = b->ports[from_slot];
-	}
-	if (table->measuring) {
-		target.part->starts[target.slot] = source.part->starts[source.slot];
-	}
-	*target.word = *source.word;
-	*source.word = 0;
-}
-
-// Make room in `bucket` by moving one of its residents to that one's other bucket; `depth` more
-// steps may be taken to make room there. Returns the freed slot or -1.
-static int make_room(
-	struct weir_flow_table *table, bool ipv6, uint32_t bucket, unsigned int depth) {
-	unsigned int slots = ipv6 ? WEIR_FLOW_SLOTS6 : WEIR_FLOW_SLOTS4;
-
-	for (unsigned int slot = 0; slot < slots; slot++) {
-		uint32_t other = other_bucket(table, ipv6, bucket, slot);
-		int room = slot_free(table, ipv6, other);
-
-		if (room < 0 && depth > 0 && other != bucket) {
-			room = make_room(table, ipv6, other, depth - 1);
-		}
-		if (room >= 0 && other != bucket) {
-			slot_move(table, ipv6, other, (unsigned int)room, bucket, slot);
-			return (int)slot;
-		}
-	}
-	return -1;
-}
-
-// The half-open flow of a bucket that has been idle longest, or -1.
-static int oldest_half_open(const struct weir_flow_table *table, bool ipv6, uint32_t bucket,
-	uint64_t now_ns, uint32_t *ret_age) {
-	const uint32_t *words = bucket_words(table, ipv6, bucket);
-	unsigned int slots = ipv6 ? WEIR_FLOW_SLOTS6 : WEIR_FLOW_SLOTS4;
-	int oldest = -1;
-
-	for (unsigned int slot = 0; slot < slots; slot++) {
-		if (phase_of(words[slot]) == WEIR_PHASE_SYN_SEEN) {
-			uint32_t age = age_of(table, words[slot], now_ns);
-
-			if (oldest < 0 || age > *ret_age) {
-				oldest = (int)slot;
-				*ret_age = age;
-			}
-		}
-	}
-	return oldest;
-}
-
-// Evict the older of the half-open flows in two buckets. Returns the freed slot, its bucket in
-// *ret_bucket, or -1.
-static int evict_half_open(struct weir_flow_table *table, bool ipv6, const uint32_t buckets[2],
-	uint64_t now_ns, uint32_t *ret_bucket) {
-	uint32_t age[2] = {0, 0};
-	struct place place;
-	int slot[2];
-	unsigned int which;
-
-	for (unsigned int i = 0; i < 2; i++) {
-		slot[i] = oldest_half_open(table, ipv6, buckets[i], now_ns, &age[i]);
-	}
-	if (slot[0] < 0 && slot[1] < 0) {
-		return -1;
-	}
-	which = slot[0] < 0 || (slot[1] >= 0 && age[1] > age[0]);
-	place = place_at(table, ipv6, buckets[which], (unsigned int)slot[which]);
-	slot_end(table, &place, WEIR_FLOW_END_EVICTED, now_ns);
-	table->evicted++;
-	*ret_bucket = buckets[which];
-	return slot[which];
-}
-
-static int find_free(
-	struct weir_flow_table *table, bool ipv6, const uint32_t buckets[2], uint32_t *ret_bucket) {
-	for (unsigned int i = 0; i < 2; i++) {
-		int slot = slot_free(table, ipv6, buckets[i]);
-
-		if (slot >= 0) {
-			*ret_bucket = buckets[i];
-			return slot;
-		}
-	}
-	return -1;
-}
-
-// May another flow enter that begins with this event?
-static bool has_room(const struct weir_flow_part *part, enum weir_flow_event event) {
-	return part->count < part->capacity &&
-	       (event != WEIR_FLOW_EVENT_SYN || part->half_open < part->half_open_max);
-}
-
-static int find_room(struct weir_flow_table *table, bool ipv6, const uint32_t buckets[2],
-	const struct weir_flow_start *start, uint32_t *ret_bucket) {
-	struct weir_flow_part *part = part_of(table, ipv6);
-	bool room = has_room(part, start->event);
-	int slot = room ? find_free(table, ipv6, buckets, ret_bucket) : -1;
-
-	if (likely(slot >= 0)) {
-		return slot;
-	}
-	bucket_expire(table, ipv6, buckets[0], start->now_ns);
-	bucket_expire(table, ipv6, buckets[1], start->now_ns);
-	if (has_room(part, start->event)) {
-		slot = find_free(table, ipv6, buckets, ret_bucket);
-		for (unsigned int i = 0; i < 2 && slot < 0; i++) {
-			slot = make_room(table, ipv6, buckets[i], 1);
-			*ret_bucket = buckets[i];
-		}
-		if (slot >= 0) {
-			return slot;
-		}
-	}
-	return evict_half_open(table, ipv6, buckets, start->now_ns, ret_bucket);
-}
-
-static void key_store(struct weir_flow_table *table, bool ipv6, uint32_t bucket, unsigned int slot,
-	const struct weir_flow_key *key, uint64_t hash) {
-	if (ipv6) {
-		struct weir_flow_bucket6 *b = weir_flow_bucket6_at(table, bucket);
-
-		memcpy(b->source[slot], key->source, 16);
-		memcpy(b->destination[slot], key->destination, 16);
-		memcpy(&b->ports[slot], &key->source_port, 4);
-		b->tag[slot] = weir_flow_tag6(hash);
-	} else {
-		struct weir_flow_bucket4 *b = weir_flow_bucket4_at(table, bucket);
-
-		memcpy(&b->source[slot], key->source, 4);
-		memcpy(&b->destination[slot], key->destination, 4);
-		memcpy(&b->ports[slot], &key->source_port, 4);
-	}
-}
-
-// An entry with this very key may be left, expired and not swept yet. The fast look-up would find
-// it before the new one.
-static void expire_same_key(struct weir_flow_table *table, const struct weir_flow_key *key,
-	const uint32_t buckets[2], uint64_t now_ns) {
-	bool ipv6 = key->family != 4;
-	uint32_t source, destination, ports;
-
-	memcpy(&source, key->source, 4);
-	memcpy(&destination, key->destination, 4);
-	memcpy(&ports, &key->source_port, 4);
-	for (unsigned int i = 0; i < 2; i++) {
-		if (ipv6 || weir_flow_match4(weir_flow_bucket4_at(table, buckets[i]), source,
-				    destination, ports) != 0) {
-			bucket_expire(table, ipv6, buckets[i], now_ns);
-		}
-	}
-}
-
-weir_flow_ref weir_flow_insert(struct weir_flow_table *table, const struct weir_flow_key *key,
-	uint64_t hash, const struct weir_flow_start *start) {
-	bool ipv6 = key->family != 4;
-	struct weir_flow_part *part = part_of(table, ipv6);
-	uint32_t buckets[2] = {weir_flow_first_bucket(part->bucket_count, hash),
-		weir_flow_second_bucket(part->bucket_count, hash)};
-	uint32_t bucket = buckets[0];
-	struct place place;
-	int slot;
-
-	expire_same_key(table, key, buckets, start->now_ns);
-	slot = find_room(table, ipv6, buckets, start, &bucket);
-	if (unlikely(slot < 0)) {
-		return -ENOSPC;
-	}
-	place = place_at(table, ipv6, bucket, (unsigned int)slot);
-	key_store(table, ipv6, bucket, (unsigned int)slot, key, hash);
-	slot_begin(table, &place, start);
-	part->count++;
-	return ref_make(ipv6, bucket, (unsigned int)slot);
+	weir_flow_slot_end(table, &place, end, now_ns);
 }
 
 // --- expiry ---------------------------------------------------------------------------------
@@ -745,7 +436,7 @@ weir_flow_ref weir_flow_insert(struct weir_flow_table *table, const struct weir_
 // Starts are forgotten long before their ticks come round again. Such a flow is not measured.
 static void starts_forget(
 	struct weir_flow_table *table, bool ipv6, uint32_t bucket, uint64_t now_ns) {
-	struct weir_flow_part *part = part_of(table, ipv6);
+	struct weir_flow_part *part = weir_flow_part_of(table, ipv6);
 	uint32_t *starts = &part->starts[(uint64_t)bucket * part->slots];
 	uint32_t now = (uint32_t)(now_ns >> START_SHIFT);
 
@@ -758,7 +449,7 @@ static void starts_forget(
 
 static bool part_sweep(
 	struct weir_flow_table *table, bool ipv6, uint64_t elapsed_ns, uint64_t now_ns) {
-	struct weir_flow_part *part = part_of(table, ipv6);
+	struct weir_flow_part *part = weir_flow_part_of(table, ipv6);
 	uint64_t due;
 
 	part->sweep_debt += (elapsed_ns * part->sweep_rate) >> SWEEP_SHIFT;
@@ -775,7 +466,7 @@ static bool part_sweep(
 		return false;
 	}
 	while (due-- > 0) {
-		bucket_expire(table, ipv6, part->sweep_next, now_ns);
+		weir_flow_bucket_expire(table, ipv6, part->sweep_next, now_ns);
 		if (table->measuring) {
 			starts_forget(table, ipv6, part->sweep_next, now_ns);
 		}

@@ -63,12 +63,6 @@ static void start(struct weir_policy_worker *worker, struct weir_policy_client *
 	rebase(worker, client, now_ns);
 }
 
-static void resume(struct weir_policy_worker *worker, struct weir_policy_client *client,
-	const struct weir_policy_table *table, bool found, uint64_t now_ns) {
-	(void)found;
-	start(worker, client, table, now_ns);
-}
-
 static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint64_t hash, uint64_t now_ns) {
 	uint64_t passed_ns = now_ns > client->base_ns ? now_ns - client->base_ns : 0;
@@ -101,7 +95,6 @@ static void charge(struct weir_policy_worker *worker, struct weir_policy_client 
 
 const struct weir_policy_ops weir_fair_share_ops = {
 	.start = start,
-	.resume = resume,
 	.choose = choose,
 	.charge = charge,
 	.key = key,

@@ -15,12 +15,6 @@ static void start(struct weir_policy_worker *worker, struct weir_policy_client *
 	weir_window_load(worker, client, table, &weir_least_loaded_ops);
 }
 
-static void resume(struct weir_policy_worker *worker, struct weir_policy_client *client,
-	const struct weir_policy_table *table, bool found, uint64_t now_ns) {
-	(void)found;
-	start(worker, client, table, now_ns);
-}
-
 static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint64_t hash, uint64_t now_ns) {
 	uint32_t load;
@@ -35,4 +29,4 @@ static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_cli
 }
 
 const struct weir_policy_ops weir_least_loaded_ops = {
-	.start = start, .resume = resume, .choose = choose, .key = key, .cursor = true};
+	.start = start, .choose = choose, .key = key, .cursor = true};

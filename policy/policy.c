@@ -119,10 +119,10 @@ void weir_policy_adopt(struct weir_policy_worker *worker, struct weir_policy_cli
 		found = find_cursor(client, table,
 			ops->key != NULL ? weir_window_cursor_index(client) : client->cursor);
 	}
-	if (client->started == 0 && ops->start != NULL) {
-		ops->start(worker, client, table, now_ns);
-	} else if (client->started != 0 && ops->resume != NULL) {
+	if (client->started != 0 && ops->resume != NULL) {
 		ops->resume(worker, client, table, found, now_ns);
+	} else if (ops->start != NULL) {
+		ops->start(worker, client, table, now_ns);
 	}
 	client->started = 1;
 	client->count = table->count;

@@ -22,7 +22,7 @@ struct weir_policy_ops {
 	void (*start)(struct weir_policy_worker *worker, struct weir_policy_client *client,
 		const struct weir_policy_table *table, uint64_t now_ns);
 	// Another table of the same policy. The cursor is at the same backend as before if that one
-	// is still there (found), else where it was.
+	// is still there (found), else where it was. NULL: as start.
 	void (*resume)(struct weir_policy_worker *worker, struct weir_policy_client *client,
 		const struct weir_policy_table *table, bool found, uint64_t now_ns);
 	// Called with table->count > 0. Returns a backend id below backend_count and below the

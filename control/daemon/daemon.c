@@ -341,7 +341,7 @@ static int on_attached(void *context, struct weir_segment *segment,
 	daemon->handover = handover;
 	daemon->epoch = segment->epoch;
 	weir_samples_init(&daemon->samples, segment);
-	weir_recent_reset(&daemon->recent);
+	weir_recent_fini(&daemon->recent);
 	daemon->seconds = 0;
 	weir_log_write(daemon->log, WEIR_LOG_INFO,
 		"attached to weir-dataplane (pid %u, epoch %016llx, %u worker%s, %u port%s)%s",

@@ -12,18 +12,8 @@ void weir_recent_fini(struct weir_recent *recent) {
 	*recent = (struct weir_recent){0};
 }
 
-void weir_recent_reset(struct weir_recent *recent) {
-	weir_recent_fini(recent);
-}
-
 static uint64_t new_flows_now(const struct weir_segment *segment, uint32_t backend) {
-	uint64_t flows = 0;
-
-	for (uint32_t worker = 0; worker < segment->workers; worker++) {
-		flows += weir_counter_read(
-			&weir_segment_backend_counters(segment, worker, backend)->new_flows);
-	}
-	return flows;
+	return weir_sum_backend(segment, backend).new_flows;
 }
 
 static uint64_t limited_now(const struct weir_segment *segment, uint32_t service) {

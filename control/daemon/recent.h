@@ -19,10 +19,9 @@ struct weir_recent { // zeroed at first
 	uint32_t next; // index of the next one
 };
 
+// Forget all looks: at the end, and before those of another segment, whose past they are not.
 void weir_recent_fini(struct weir_recent *recent);
 
-// Begin with this segment: what it has counted so far is the past.
-void weir_recent_reset(struct weir_recent *recent);
 // Look. backends, services: ids in use are below. Without memory nothing is taken.
 void weir_recent_take(struct weir_recent *recent, const struct weir_segment *segment,
 	uint32_t backends, uint32_t services);

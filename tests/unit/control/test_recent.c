@@ -84,7 +84,7 @@ static void bounds(void **state) {
 	assert_int_equal(weir_recent_limited(&recent, segment, 2), 0);
 	assert_int_equal(weir_recent_new_flows(&recent, NULL, 0), 0);
 	assert_int_equal(weir_recent_limited(&recent, NULL, 0), 0);
-	weir_recent_reset(&recent);
+	weir_recent_fini(&recent);
 	assert_int_equal(weir_recent_new_flows(&recent, segment, 0), 0);
 	weir_recent_take(&recent, segment, 0, 0);
 	weir_recent_fini(&recent);

@@ -1,184 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Flow table: guarantees F1 to F6 of flow_table.h, and a random walk against a simple model.
-#include "flow_table.h"
-
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-#include <rte_eal.h>
-#include <rte_memory.h>
-
-#include "flow_bucket.h"
-#include "hash.h"
-
-#define MS 1000000ull
-#define SECOND 1000000000ull
-#define START (3 * 86400 * SECOND)
-#define BACKENDS 16
-#define SEED 7
-
-struct fixture {
-	struct weir_flow_table *table;
-	int64_t active[BACKENDS];
-	int64_t open[BACKENDS];
-	uint64_t ended[4];
-	uint64_t finished[4]; // by enum weir_outcome
-	uint64_t service_ns; // of the last flow that finished
-};
-
-static void on_finished(
-	void *context, uint16_t backend, enum weir_outcome outcome, uint64_t service_ns) {
-	struct fixture *f = context;
-
-	assert_true(backend < BACKENDS);
-	f->open[backend]--;
-	assert_true(f->open[backend] >= 0);
-	f->finished[outcome]++;
-	f->service_ns = service_ns;
-}
-
-static void on_resumed(void *context, uint16_t backend) {
-	struct fixture *f = context;
-
-	assert_true(backend < BACKENDS);
-	f->open[backend]++;
-}
-
-static void on_ended(void *context, uint16_t backend, enum weir_flow_end end) {
-	struct fixture *f = context;
-
-	assert_true(backend < BACKENDS);
-	f->active[backend]--;
-	assert_true(f->active[backend] >= 0);
-	f->ended[end]++;
-}
-
-static struct fixture *make(uint32_t flows, uint32_t half_open_percent) {
-	struct fixture *f = calloc(1, sizeof(*f));
-	struct weir_flow_table_params params = {
-		.flows = flows,
-		.half_open_percent = half_open_percent,
-		.timeout_ms = {5000, 900000, 10000, 30000},
-		.socket = SOCKET_ID_ANY,
-		.hash_seed = SEED,
-	};
-	struct weir_flow_listener listener = {on_finished, on_resumed, on_ended, f};
-
-	assert_non_null(f);
-	assert_int_equal(weir_flow_table_create(&params, &listener, &f->table), 0);
-	return f;
-}
-
-static void drop(struct fixture *f) {
-	weir_flow_table_free(f->table);
-	free(f);
-}
-
-static struct weir_flow_key key_of(uint32_t n, uint8_t family, uint8_t protocol) {
-	struct weir_flow_key key = {.family = family, .protocol = protocol};
-	uint64_t mixed = weir_hash_mix(n + 1, 0x9e3779b97f4a7c15ull);
-
-	memcpy(key.source, &mixed, 4);
-	memcpy(key.destination, &(uint32_t){0x0a6433c6}, 4);
-	if (family == 6) {
-		memcpy(key.source + 8, &mixed, 8);
-		key.destination[15] = 1;
-	}
-	key.source_port = (uint16_t)n;
-	key.destination_port = 0x5000;
-	return key;
-}
-
-static uint64_t hash_of(const struct weir_flow_key *key) {
-	uint32_t source, destination;
-
-	if (key->family == 6) {
-		return weir_hash_ipv6(key->source, key->destination, key->source_port,
-			key->destination_port, key->protocol, SEED);
-	}
-	memcpy(&source, key->source, 4);
-	memcpy(&destination, key->destination, 4);
-	return weir_hash_ipv4(
-		source, destination, key->source_port, key->destination_port, key->protocol, SEED);
-}
-
-static weir_flow_ref find(struct fixture *f, const struct weir_flow_key *key, uint64_t now) {
-	return weir_flow_lookup(f->table, key, hash_of(key), now);
-}
-
-static void began(struct fixture *f, uint16_t backend, enum weir_flow_event event) {
-	f->active[backend]++;
-	f->open[backend] += event != WEIR_FLOW_EVENT_FIN && event != WEIR_FLOW_EVENT_RST;
-}
-
-static weir_flow_ref insert(struct fixture *f, const struct weir_flow_key *key, uint16_t backend,
-	enum weir_flow_event event, uint64_t now) {
-	struct weir_flow_start start = {.now_ns = now, .event = event, .backend = backend};
-	weir_flow_ref flow = weir_flow_insert(f->table, key, hash_of(key), &start);
-
-	if (flow >= 0) {
-		began(f, backend, event);
-	}
-	return flow;
-}
-
-static void restart(struct fixture *f, weir_flow_ref flow, uint16_t backend,
-	enum weir_flow_event event, uint64_t now) {
-	struct weir_flow_start start = {.now_ns = now, .event = event, .backend = backend};
-
-	weir_flow_restart(f->table, flow, &start, WEIR_FLOW_END_COMPLETED);
-	began(f, backend, event);
-}
-
-// The fast way of a packet.
-static bool hit(struct fixture *f, const struct weir_flow_key *key, enum weir_flow_event event,
-	uint64_t now, uint16_t *ret_backend) {
-	uint64_t hash = hash_of(key);
-	uint32_t *word;
-
-	weir_flow_stamp(f->table, now);
-	if (key->family == 4) {
-		word = weir_flow_find4(
-			weir_flow_bucket4_at(f->table,
-				weir_flow_first_bucket(f->table->part4.bucket_count, hash)),
-			key);
-	} else {
-		word = weir_flow_find6(
-			weir_flow_bucket6_at(f->table,
-				weir_flow_first_bucket(f->table->part6.bucket_count, hash)),
-			key, hash);
-	}
-	if (word == NULL || !weir_flow_refresh(f->table, word, event)) {
-		return false;
-	}
-	*ret_backend = (uint16_t)*word;
-	return true;
-}
-
-static int64_t active_total(const struct fixture *f) {
-	int64_t total = 0;
-
-	for (unsigned int i = 0; i < BACKENDS; i++) {
-		total += f->active[i];
-	}
-	return total;
-}
-
-// Sweep in steps of a poll loop until `duration` has gone by.
-static uint64_t sweep_for(struct fixture *f, uint64_t now, uint64_t duration) {
-	uint64_t end = now + duration;
-
-	for (; now < end; now += MS / 10) {
-		weir_flow_sweep(f->table, now);
-	}
-	return now;
-}
+#include "flow_lab.h"
 
 static void flow_insert_then_lookup_finds_backend_and_state(void **state) {
 	(void)state;
@@ -239,81 +62,6 @@ static void flow_f1_full_keys_are_compared(void **state) {
 	}
 	drop(f);
 }
-
-// F2: the table takes as many flows as it was made for (but for a stray few), then refuses.
-static void flow_f2_insert_full_table_returns_enospc(void **state) {
-	(void)state;
-	const uint32_t flows = 100000;
-	struct fixture *f = make(flows, 100);
-	uint32_t refused_early = 0;
-
-	for (uint32_t i = 0; i < flows; i++) {
-		struct weir_flow_key key = key_of(i, 4, 6);
-
-		refused_early += insert(f, &key, i % BACKENDS, WEIR_FLOW_EVENT_DATA, START) < 0;
-	}
-	print_message("refused before full: %u of %u\n", refused_early, flows);
-	assert_true(refused_early <= flows / 10000);
-	for (uint32_t i = 0; i < flows; i++) {
-		struct weir_flow_key key = key_of(i, 4, 6);
-		weir_flow_ref flow = find(f, &key, START);
-
-		if (flow >= 0) {
-			assert_int_equal(weir_flow_backend(f->table, flow), i % BACKENDS);
-		}
-	}
-	for (uint32_t i = flows; i < flows + 2 * refused_early + 1000; i++) {
-		struct weir_flow_key key = key_of(i, 4, 6);
-		weir_flow_ref flow = insert(f, &key, 0, WEIR_FLOW_EVENT_DATA, START);
-
-		assert_true(flow >= 0 || flow == -ENOSPC);
-	}
-	struct weir_flow_key last = key_of(2 * flows, 4, 6);
-
-	assert_true(weir_flow_count(f->table) <= flows);
-	assert_int_equal(insert(f, &last, 0, WEIR_FLOW_EVENT_DATA, START), -ENOSPC);
-	assert_int_equal(active_total(f), weir_flow_count(f->table));
-	assert_int_equal(f->ended[WEIR_FLOW_END_EVICTED], 0);
-	drop(f);
-}
-
-// F3, F4: a flood of SYNs ten times the table's size leaves every established flow in place.
-static void flow_f3_f4_syn_flood_evicts_only_half_open(void **state) {
-	(void)state;
-	const uint32_t flows = 20000, established = 15000;
-	struct fixture *f = make(flows, 25);
-	uint64_t now = START;
-
-	for (uint32_t i = 0; i < established; i++) {
-		struct weir_flow_key key = key_of(i, 4, i % 3 ? 6 : 17);
-
-		assert_true(
-			insert(f, &key, i % BACKENDS,
-				i % 3 ? WEIR_FLOW_EVENT_DATA : WEIR_FLOW_EVENT_DATAGRAM, now) >= 0);
-	}
-	for (uint32_t i = 0; i < 10 * flows; i++) {
-		struct weir_flow_key key = key_of(1000000 + i, 4, 6);
-
-		insert(f, &key, 1, WEIR_FLOW_EVENT_SYN, now += 1000);
-		assert_true(weir_flow_half_open_count(f->table) <= flows / 4);
-	}
-	assert_true(weir_flow_half_open_count(f->table) > flows / 8);
-	assert_true(weir_flow_evicted_count(f->table) > flows);
-	for (uint32_t i = 0; i < established; i++) {
-		struct weir_flow_key key = key_of(i, 4, i % 3 ? 6 : 17);
-
-		assert_true(find(f, &key, now) >= 0);
-	}
-	assert_int_equal(active_total(f), weir_flow_count(f->table));
-	assert_int_equal(f->ended[WEIR_FLOW_END_EVICTED], weir_flow_evicted_count(f->table));
-	drop(f);
-}
-
-#define SYN WEIR_FLOW_EVENT_SYN
-#define DATA WEIR_FLOW_EVENT_DATA
-#define FIN WEIR_FLOW_EVENT_FIN
-#define RST WEIR_FLOW_EVENT_RST
-#define DGRAM WEIR_FLOW_EVENT_DATAGRAM
 
 struct transition {
 	const char *name;
@@ -620,49 +368,6 @@ static void flow_f6_each_state_expires_in_time(void **state) {
 	}
 }
 
-// A client reuses its port after the flow has expired and before the sweep came by: all packets
-// must find the new flow, on the fast way too.
-static void flow_that_expired_does_not_hide_its_successor(void **state) {
-	unsigned int hits = 0;
-
-	(void)state;
-	for (unsigned int n = 0; n < 400; n++) {
-		struct fixture *f = make(1024, 100);
-		struct weir_flow_key key = key_of(n, n % 2 ? 6 : 4, 6);
-		uint64_t now = START;
-		uint16_t backend = 0;
-
-		for (uint32_t i = 0; i < 700; i++) { // so that it lives anywhere in its buckets
-			struct weir_flow_key other = key_of(1000 + i, n % 2 ? 6 : 4, 6);
-
-			insert(f, &other, 1, DATA, now);
-		}
-		weir_flow_ref flow = insert(f, &key, 2, DATA, now);
-
-		if (flow < 0) { // the IPv6 part holds fewer
-			drop(f);
-			continue;
-		}
-		weir_flow_advance(f->table, flow, FIN, now);
-		now += 10100 * MS;
-		assert_true(find(f, &key, now) < 0);
-		assert_true(insert(f, &key, 3, SYN, now) >= 0);
-		assert_int_equal(weir_flow_backend(f->table, find(f, &key, now)), 3);
-		if (hit(f, &key, SYN, now, &backend)) { // else it is in its second place
-			assert_int_equal(backend, 3);
-			hits++;
-		}
-		weir_flow_advance(f->table, find(f, &key, now), DATA, now);
-		if (hit(f, &key, DATA, now, &backend)) {
-			assert_int_equal(backend, 3);
-			hits++;
-		}
-		assert_int_equal(f->active[2], 0);
-		drop(f);
-	}
-	assert_true(hits > 300);
-}
-
 static void flow_refreshed_stays_forever(void **state) {
 	(void)state;
 	struct fixture *f = make(1024, 50);
@@ -783,20 +488,10 @@ static void flow_memory_is_as_announced(void **state) {
 	assert_true(per_flow <= 64);
 }
 
-static int eal_start(void **state) {
-	static char *argv[] = {"test", "--no-huge", "--no-pci", "--no-shconf", "--no-telemetry",
-		"-m", "256", "--log-level=error", "-l", "0", NULL};
-
-	(void)state;
-	return rte_eal_init(10, argv) < 0 ? -1 : 0;
-}
-
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(flow_insert_then_lookup_finds_backend_and_state),
 		cmocka_unit_test(flow_f1_full_keys_are_compared),
-		cmocka_unit_test(flow_f2_insert_full_table_returns_enospc),
-		cmocka_unit_test(flow_f3_f4_syn_flood_evicts_only_half_open),
 		cmocka_unit_test(flow_states_follow_the_clients_half),
 		cmocka_unit_test(flow_restart_reports_the_old_flow_once),
 		cmocka_unit_test(flow_f4_restart_keeps_the_half_open_limit),
@@ -808,7 +503,6 @@ int main(void) {
 		cmocka_unit_test(flow_remove_reports_the_flow_once),
 		cmocka_unit_test(flow_f6_sweep_says_when_more_is_due),
 		cmocka_unit_test(flow_f6_each_state_expires_in_time),
-		cmocka_unit_test(flow_that_expired_does_not_hide_its_successor),
 		cmocka_unit_test(flow_refreshed_stays_forever),
 		cmocka_unit_test(flow_random_walk_agrees_with_a_model),
 		cmocka_unit_test(flow_create_refuses_bad_parameters),

@@ -296,6 +296,24 @@ static void scramble(struct world *w, uint64_t *seed) {
 	fill_garbage(w->costs, w->worker.backend_count * sizeof(w->costs[0]), seed);
 }
 
+// Those that draw at random draw again.
+static void garbage_ids_are_not_drawn(void **state) {
+	static const enum weir_policy policies[] = {WEIR_POLICY_RANDOM, WEIR_POLICY_POWER_OF_TWO};
+
+	(void)state;
+	for (unsigned int p = 0; p < 2; p++) {
+		struct world *w = world_create(4);
+
+		world_publish(w, policies[p], (const uint16_t[]){9, 1, 65535, 3}, NULL, 4);
+		for (uint32_t i = 0; i < 1000; i++) {
+			uint16_t id = world_choose(w);
+
+			assert_true(id == 1 || id == 3);
+		}
+		world_free(w);
+	}
+}
+
 // Written over before and after it is adopted, settings included. The worker's own counts are right
 // all the time; AddressSanitizer watches the ends of all arrays.
 static void hostile_tables_do_no_harm(void **state) {
@@ -346,6 +364,7 @@ int main(void) {
 		cmocka_unit_test(predicted_ends_outlive_another_policy),
 		cmocka_unit_test(schedule_starts_anew_with_its_policy),
 		cmocka_unit_test(service_without_candidates_may_change_policy),
+		cmocka_unit_test(garbage_ids_are_not_drawn),
 		cmocka_unit_test(hostile_tables_do_no_harm),
 	};
 

@@ -85,19 +85,6 @@ static void full_ones_are_not_chosen(void **state) {
 	world_free(w);
 }
 
-static void garbage_ids_are_not_chosen(void **state) {
-	struct world *w = world_create(4);
-
-	(void)state;
-	world_publish(w, P2C, (const uint16_t[]){9, 1, 65535, 3}, NULL, 4);
-	for (uint32_t i = 0; i < 1000; i++) {
-		uint16_t id = world_choose(w);
-
-		assert_true(id == 1 || id == 3);
-	}
-	world_free(w);
-}
-
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_most_loaded_is_never_chosen),
@@ -105,7 +92,6 @@ int main(void) {
 		cmocka_unit_test(errors_count_as_load_for_a_while),
 		cmocka_unit_test(one_backend_is_chosen_always),
 		cmocka_unit_test(full_ones_are_not_chosen),
-		cmocka_unit_test(garbage_ids_are_not_chosen),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

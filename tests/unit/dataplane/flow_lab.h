@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Flow lab: a flow table whose reports are counted, for the tests of its files.
+#pragma once
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <rte_eal.h>
+#include <rte_memory.h>
+
+#include "flow_bucket.h"
+#include "flow_table.h"
+#include "hash.h"
+
+#define MS 1000000ull
+#define SECOND 1000000000ull
+#define START (3 * 86400 * SECOND)
+#define BACKENDS 16
+#define SEED 7
+
+struct fixture {
+	struct weir_flow_table *table;
+	int64_t active[BACKENDS];
+	int64_t open[BACKENDS];
+	uint64_t ended[4];
+	uint64_t finished[4]; // by enum weir_outcome
+	uint64_t service_ns; // of the last flow that finished
+};
+
+static inline void on_finished(
+	void *context, uint16_t backend, enum weir_outcome outcome, uint64_t service_ns) {
+	struct fixture *f = context;
+
+	assert_true(backend < BACKENDS);
+	f->open[backend]--;
+	assert_true(f->open[backend] >= 0);
+	f->finished[outcome]++;
+	f->service_ns = service_ns;
+}
+
+static inline void on_resumed(void *context, uint16_t backend) {
+	struct fixture *f = context;
+
+	assert_true(backend < BACKENDS);
+	f->open[backend]++;
+}
+
+static inline void on_ended(void *context, uint16_t backend, enum weir_flow_end end) {
+	struct fixture *f = context;
+
+	assert_true(backend < BACKENDS);
+	f->active[backend]--;
+	assert_true(f->active[backend] >= 0);
+	f->ended[end]++;
+}
+
+static inline struct fixture *make(uint32_t flows, uint32_t half_open_percent) {
+	struct fixture *f = calloc(1, sizeof(*f));
+	struct weir_flow_table_params params = {
+		.flows = flows,
+		.half_open_percent = half_open_percent,
+		.timeout_ms = {5000, 900000, 10000, 30000},
+		.socket = SOCKET_ID_ANY,
+		.hash_seed = SEED,
+	};
+	struct weir_flow_listener listener = {on_finished, on_resumed, on_ended, f};
+
+	assert_non_null(f);
+	assert_int_equal(weir_flow_table_create(&params, &listener, &f->table), 0);
+	return f;
+}
+
+static inline void drop(struct fixture *f) {
+	weir_flow_table_free(f->table);
+	free(f);
+}
+
+static inline struct weir_flow_key key_of(uint32_t n, uint8_t family, uint8_t protocol) {
+	struct weir_flow_key key = {.family = family, .protocol = protocol};
+	uint64_t mixed = weir_hash_mix(n + 1, 0x9e3779b97f4a7c15ull);
+
+	memcpy(key.source, &mixed, 4);
+	memcpy(key.destination, &(uint32_t){0x0a6433c6}, 4);
+	if (family == 6) {
+		memcpy(key.source + 8, &mixed, 8);
+		key.destination[15] = 1;
+	}
+	key.source_port = (uint16_t)n;
+	key.destination_port = 0x5000;
+	return key;
+}
+
+static inline uint64_t hash_of(const struct weir_flow_key *key) {
+	uint32_t source, destination;
+
+	if (key->family == 6) {
+		return weir_hash_ipv6(key->source, key->destination, key->source_port,
+			key->destination_port, key->protocol, SEED);
+	}
+	memcpy(&source, key->source, 4);
+	memcpy(&destination, key->destination, 4);
+	return weir_hash_ipv4(
+		source, destination, key->source_port, key->destination_port, key->protocol, SEED);
+}
+
+static inline weir_flow_ref find(struct fixture *f, const struct weir_flow_key *key, uint64_t now) {
+	return weir_flow_lookup(f->table, key, hash_of(key), now);
+}
+
+static inline void began(struct fixture *f, uint16_t backend, enum weir_flow_event event) {
+	f->active[backend]++;
+	f->open[backend] += event != WEIR_FLOW_EVENT_FIN && event != WEIR_FLOW_EVENT_RST;
+}
+
+static inline weir_flow_ref insert(struct fixture *f, const struct weir_flow_key *key,
+	uint16_t backend, enum weir_flow_event event, uint64_t now) {
+	struct weir_flow_start start = {.now_ns = now, .event = event, .backend = backend};
+	weir_flow_ref flow = weir_flow_insert(f->table, key, hash_of(key), &start);
+
+	if (flow >= 0) {
+		began(f, backend, event);
+	}
+	return flow;
+}
+
+static inline void restart(struct fixture *f, weir_flow_ref flow, uint16_t backend,
+	enum weir_flow_event event, uint64_t now) {
+	struct weir_flow_start start = {.now_ns = now, .event = event, .backend = backend};
+
+	weir_flow_restart(f->table, flow, &start, WEIR_FLOW_END_COMPLETED);
+	began(f, backend, event);
+}
+
+// The fast way of a packet.
+static inline bool hit(struct fixture *f, const struct weir_flow_key *key,
+	enum weir_flow_event event, uint64_t now, uint16_t *ret_backend) {
+	uint64_t hash = hash_of(key);
+	uint32_t *word;
+
+	weir_flow_stamp(f->table, now);
+	if (key->family == 4) {
+		word = weir_flow_find4(
+			weir_flow_bucket4_at(f->table,
+				weir_flow_first_bucket(f->table->part4.bucket_count, hash)),
+			key);
+	} else {
+		word = weir_flow_find6(
+			weir_flow_bucket6_at(f->table,
+				weir_flow_first_bucket(f->table->part6.bucket_count, hash)),
+			key, hash);
+	}
+	if (word == NULL || !weir_flow_refresh(f->table, word, event)) {
+		return false;
+	}
+	*ret_backend = (uint16_t)*word;
+	return true;
+}
+
+static inline int64_t active_total(const struct fixture *f) {
+	int64_t total = 0;
+
+	for (unsigned int i = 0; i < BACKENDS; i++) {
+		total += f->active[i];
+	}
+	return total;
+}
+
+// Sweep in steps of a poll loop until `duration` has gone by.
+static inline uint64_t sweep_for(struct fixture *f, uint64_t now, uint64_t duration) {
+	uint64_t end = now + duration;
+
+	for (; now < end; now += MS / 10) {
+		weir_flow_sweep(f->table, now);
+	}
+	return now;
+}
+
+#define SYN WEIR_FLOW_EVENT_SYN
+#define DATA WEIR_FLOW_EVENT_DATA
+#define FIN WEIR_FLOW_EVENT_FIN
+#define RST WEIR_FLOW_EVENT_RST
+#define DGRAM WEIR_FLOW_EVENT_DATAGRAM
+
+static inline int eal_start(void **state) {
+	static char *argv[] = {"test", "--no-huge", "--no-pci", "--no-shconf", "--no-telemetry",
+		"-m", "256", "--log-level=error", "-l", "0", NULL};
+
+	(void)state;
+	return rte_eal_init(10, argv) < 0 ? -1 : 0;
+}

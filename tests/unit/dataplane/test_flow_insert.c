@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Flow insertion: a table that fills up, floods, and keys that come again (F2, F3, F4).
+#include "flow_lab.h"
+
+// F2: the table takes as many flows as it was made for (but for a stray few), then refuses.
+static void flow_f2_insert_full_table_returns_enospc(void **state) {
+	(void)state;
+	const uint32_t flows = 100000;
+	struct fixture *f = make(flows, 100);
+	uint32_t refused_early = 0;
+
+	for (uint32_t i = 0; i < flows; i++) {
+		struct weir_flow_key key = key_of(i, 4, 6);
+
+		refused_early += insert(f, &key, i % BACKENDS, WEIR_FLOW_EVENT_DATA, START) < 0;
+	}
+	print_message("refused before full: %u of %u\n", refused_early, flows);
+	assert_true(refused_early <= flows / 10000);
+	for (uint32_t i = 0; i < flows; i++) {
+		struct weir_flow_key key = key_of(i, 4, 6);
+		weir_flow_ref flow = find(f, &key, START);
+
+		if (flow >= 0) {
+			assert_int_equal(weir_flow_backend(f->table, flow), i % BACKENDS);
+		}
+	}
+	for (uint32_t i = flows; i < flows + 2 * refused_early + 1000; i++) {
+		struct weir_flow_key key = key_of(i, 4, 6);
+		weir_flow_ref flow = insert(f, &key, 0, WEIR_FLOW_EVENT_DATA, START);
+
+		assert_true(flow >= 0 || flow == -ENOSPC);
+	}
+	struct weir_flow_key last = key_of(2 * flows, 4, 6);
+
+	assert_true(weir_flow_count(f->table) <= flows);
+	assert_int_equal(insert(f, &last, 0, WEIR_FLOW_EVENT_DATA, START), -ENOSPC);
+	assert_int_equal(active_total(f), weir_flow_count(f->table));
+	assert_int_equal(f->ended[WEIR_FLOW_END_EVICTED], 0);
+	drop(f);
+}
+
+// F3, F4: a flood of SYNs ten times the table's size leaves every established flow in place.
+static void flow_f3_f4_syn_flood_evicts_only_half_open(void **state) {
+	(void)state;
+	const uint32_t flows = 20000, established = 15000;
+	struct fixture *f = make(flows, 25);
+	uint64_t now = START;
+
+	for (uint32_t i = 0; i < established; i++) {
+		struct weir_flow_key key = key_of(i, 4, i % 3 ? 6 : 17);
+
+		assert_true(
+			insert(f, &key, i % BACKENDS,
+				i % 3 ? WEIR_FLOW_EVENT_DATA : WEIR_FLOW_EVENT_DATAGRAM, now) >= 0);
+	}
+	for (uint32_t i = 0; i < 10 * flows; i++) {
+		struct weir_flow_key key = key_of(1000000 + i, 4, 6);
+
+		insert(f, &key, 1, WEIR_FLOW_EVENT_SYN, now += 1000);
+		assert_true(weir_flow_half_open_count(f->table) <= flows / 4);
+	}
+	assert_true(weir_flow_half_open_count(f->table) > flows / 8);
+	assert_true(weir_flow_evicted_count(f->table) > flows);
+	for (uint32_t i = 0; i < established; i++) {
+		struct weir_flow_key key = key_of(i, 4, i % 3 ? 6 : 17);
+
+		assert_true(find(f, &key, now) >= 0);
+	}
+	assert_int_equal(active_total(f), weir_flow_count(f->table));
+	assert_int_equal(f->ended[WEIR_FLOW_END_EVICTED], weir_flow_evicted_count(f->table));
+	drop(f);
+}
+
+// A client reuses its port after the flow has expired and before the sweep came by: all packets
+// must find the new flow, on the fast way too.
+static void flow_that_expired_does_not_hide_its_successor(void **state) {
+	unsigned int hits = 0;
+
+	(void)state;
+	for (unsigned int n = 0; n < 400; n++) {
+		struct fixture *f = make(1024, 100);
+		struct weir_flow_key key = key_of(n, n % 2 ? 6 : 4, 6);
+		uint64_t now = START;
+		uint16_t backend = 0;
+
+		for (uint32_t i = 0; i < 700; i++) { // so that it lives anywhere in its buckets
+			struct weir_flow_key other = key_of(1000 + i, n % 2 ? 6 : 4, 6);
+
+			insert(f, &other, 1, DATA, now);
+		}
+		weir_flow_ref flow = insert(f, &key, 2, DATA, now);
+
+		if (flow < 0) { // the IPv6 part holds fewer
+			drop(f);
+			continue;
+		}
+		weir_flow_advance(f->table, flow, FIN, now);
+		now += 10100 * MS;
+		assert_true(find(f, &key, now) < 0);
+		assert_true(insert(f, &key, 3, SYN, now) >= 0);
+		assert_int_equal(weir_flow_backend(f->table, find(f, &key, now)), 3);
+		if (hit(f, &key, SYN, now, &backend)) { // else it is in its second place
+			assert_int_equal(backend, 3);
+			hits++;
+		}
+		weir_flow_advance(f->table, find(f, &key, now), DATA, now);
+		if (hit(f, &key, DATA, now, &backend)) {
+			assert_int_equal(backend, 3);
+			hits++;
+		}
+		assert_int_equal(f->active[2], 0);
+		drop(f);
+	}
+	assert_true(hits > 300);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(flow_f2_insert_full_table_returns_enospc),
+		cmocka_unit_test(flow_f3_f4_syn_flood_evicts_only_half_open),
+		cmocka_unit_test(flow_that_expired_does_not_hide_its_successor),
+	};
+
+	return cmocka_run_group_tests(tests, eal_start, NULL);
+}
