@@ -12,8 +12,9 @@ static int usage_error(FILE *err, const char *why, const struct weir_cli_command
 	if (command) {
 		weir_help_usage(err, command);
 	}
-	fprintf(err, "See \"weirctl %s%s%s--help\".\n", command ? command->object : "",
-		command && command->verb ? " " : "", command && command->verb ? command->verb : "");
+	fprintf(err, "See \"weirctl%s%s%s%s --help\".\n", command ? " " : "",
+		command ? command->object : "", command && command->verb ? " " : "",
+		command && command->verb ? command->verb : "");
 	return WEIR_CLI_USAGE;
 }
 

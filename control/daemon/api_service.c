@@ -272,7 +272,11 @@ void weir_api_service_set(struct weir_daemon *daemon, struct weir_api_call *call
 	if (policy < 0) {
 		return;
 	}
-	weir_tables_set_policy(daemon->tables, (uint16_t)id, (uint8_t)policy);
+	if (weir_tables_set_policy(daemon->tables, (uint16_t)id, (uint8_t)policy) < 0) {
+		weir_api_fail(call, WEIR_API_NOT_FOUND, "service \"%.100s\" is being removed",
+			config->name);
+		return;
+	}
 	weir_daemon_follow(daemon);
 	if (!weir_api_publish_now(daemon, call)) {
 		return;

@@ -116,6 +116,7 @@ static void wrong_usage_exits_2_and_asks_nobody(void **state) {
 		{{"backend", "report", "web/web-1", "utilization=inf"}, "give a number from 0 on"},
 		{{"backend"}, "\"backend\" needs a verb"},
 		{{"backend", "drain"}, "usage: weirctl [OPTION]... backend drain [SERVICE/]NAME"},
+		{{"backend", "drain"}, "See \"weirctl backend drain --help\"."},
 		{{"backend", "drain", "a", "b"}, "too many arguments"},
 		{{"backend", "drain", ""}, "give a backend as NAME or SERVICE/NAME"},
 		{{"backend", "drain", "s/"}, "give one backend"},
