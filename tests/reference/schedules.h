@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Reference schedules of weighted round robin: what the literature and other programs do. Policies
-// do not use them (weighted-round-robin is a static stride schedule, stride.h); recorded sequences are
-// replayed through them.
+// do not use them (weighted-round-robin is a static stride schedule, stride.h); recorded sequences
+// are replayed through them.
 //
 //   classic      all of a backend's turns in a row
 //   interleaved  rounds 1 .. largest weight; each serves everybody of at least that weight
