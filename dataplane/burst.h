@@ -56,6 +56,21 @@ struct weir_pipeline {
 	weir_ref *adopted; // [max_services] selection that the client has adopted
 };
 
+// A set of hashes: one that was put in is found; of others one in sixteen, when a whole burst is
+// in.
+#define WEIR_FILTER_WORDS 16u
+struct weir_burst_filter {
+	uint64_t word[WEIR_FILTER_WORDS];
+};
+
+static inline void weir_burst_filter_add(struct weir_burst_filter *filter, uint64_t hash) {
+	filter->word[hash >> 60] |= UINT64_C(1) << (hash >> 54 & 63);
+}
+
+static inline bool weir_burst_filter_has(const struct weir_burst_filter *filter, uint64_t hash) {
+	return (filter->word[hash >> 60] >> (hash >> 54 & 63) & 1) != 0;
+}
+
 // One call of weir_pipeline_process. Lists hold indexes into the burst.
 struct weir_burst {
 	struct weir_pipeline *pipeline;
@@ -65,6 +80,7 @@ struct weir_burst {
 	const struct weir_backend_row *rows; // the backend table as last adopted
 	uint32_t row_count; // at most max_backends
 	uint32_t generation; // of that table
+	struct weir_burst_filter begun; // flows that a later packet of the burst may look for
 	struct weir_verdict *verdicts; // the caller's
 	uint16_t packets;
 	uint8_t in_port;

@@ -8,6 +8,7 @@
 // Threads: pure functions.
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -45,11 +46,12 @@ static inline void weir_store64(void *p, uint64_t value) {
 	memcpy(p, &value, sizeof(value));
 }
 
-static inline void weir_store128(void *p, uint64_t low, uint64_t high) {
-	typedef uint64_t words __attribute__((vector_size(16)));
-	words value = {low, high};
+// value in 16 bytes, the rest of them 0.
+static inline void weir_store_padded32(void *p, uint32_t value) {
+	typedef uint32_t words __attribute__((vector_size(16)));
+	words padded = {value, 0, 0, 0};
 
-	memcpy(p, &value, sizeof(value));
+	memcpy(p, &padded, sizeof(padded));
 }
 
 static inline uint16_t weir_checksum_fold(uint64_t sum) {
@@ -60,21 +62,24 @@ static inline uint16_t weir_checksum_fold(uint64_t sum) {
 	return (uint16_t)((sum & 0xffff) + (sum >> 16));
 }
 
-// The same for a sum below 2^18.
+// The same for a sum below 2^18: halves and their carry come together in the highest 16 bits.
 static inline uint16_t weir_checksum_fold18(uint32_t sum) {
-	sum = (sum & 0xffff) + (sum >> 16);
-	return (uint16_t)(sum + (sum >> 16));
+	return (uint16_t)(sum * 0x0001000100010000ull >> 48);
 }
 
-// Is the checksum of an IPv4 header without options right? Given as words of 8, 8 and 4 bytes.
+// Is the checksum of an IPv4 header without options right? Given as words of 8, 8 and 4 bytes, not
+// all of them 0. It is when the sum of the header's 16-bit words is a multiple of 0xffff. As 2^16
+// is 1 modulo 0xffff, so are all its powers: words of any size may be added, and carries. Divisible
+// is what a multiplication with the inverse makes small (Granlund and Montgomery, 1994, section 9).
 static inline bool weir_checksum_ipv4_right(uint64_t first, uint64_t second, uint32_t third) {
-	uint64_t sum = first + second;
-	uint32_t half;
+	const uint64_t inverse = 0xfffefffefffeffffull; // of 0xffff modulo 2^64
+	uint64_t sum;
 
-	sum += sum < second; // the carry; the sum cannot be all ones then
-	sum = (sum & 0xffffffff) + (sum >> 32) + third; // below 2^34
-	half = (uint32_t)((sum & 0xffff) + (sum >> 16 & 0xffff) + (sum >> 32));
-	return (half & 0xffff) + (half >> 16) == 0xffff;
+	sum = first + second;
+	sum += sum < second;
+	sum += third;
+	sum += sum < third;
+	return sum * inverse <= UINT64_MAX / 0xffff;
 }
 
 // Sum of an IPv4 header without options; 0xffff when its checksum is right.

@@ -75,6 +75,7 @@ struct weir_flow_part { // the flows of one family
 	uint32_t half_open;
 	uint32_t half_open_max;
 	uint32_t sweep_next; // bucket
+	uint32_t sweeps; // that are over
 	uint64_t sweep_rate; // buckets per 2^20 ns, 16 fractional bits
 	uint64_t sweep_debt; // buckets due, 16 fractional bits
 };
@@ -84,17 +85,34 @@ struct weir_flow_stamps {
 	uint32_t word[WEIR_FLOW_EVENTS][8];
 };
 
+// Now in ticks of each phase, where a word has them, and all ones below.
+struct weir_flow_now {
+	uint32_t word[8];
+	uint32_t timeout_ticks[8];
+};
+
+// Starts to be written once their cache lines have come: nothing waits for them. Settled before
+// any start is read, and by every sweep.
+#define WEIR_FLOW_STARTS_LATE 64u
+struct weir_flow_late_starts {
+	uint32_t count;
+	uint32_t value[WEIR_FLOW_STARTS_LATE];
+	uint32_t *at[WEIR_FLOW_STARTS_LATE];
+};
+
 struct weir_flow_table {
 	struct weir_flow_stamps stamps;
+	struct weir_flow_now now;
 	struct weir_flow_part part4;
 	struct weir_flow_part part6;
-	uint32_t timeout_ticks[8]; // by phase
 	uint8_t shift[8]; // tick of a phase = 2^shift ns
 	bool measuring; // a start was ever remembered
 	uint64_t hash_seed;
 	struct weir_flow_listener listener;
+	uint64_t stamped_ns; // when stamps and now were made
 	uint64_t swept_ns;
 	uint64_t evicted;
+	struct weir_flow_late_starts late;
 };
 
 // --- where a flow may be --------------------------------------------------------------------
@@ -148,8 +166,10 @@ static __rte_always_inline void weir_flow_prefetch(
 static __rte_always_inline void weir_flow_prefetch_second(
 	const struct weir_flow_table *table, uint8_t family, uint64_t hash) {
 	if (likely(family == 4)) {
-		rte_prefetch0(weir_flow_bucket4_at(
-			table, weir_flow_second_bucket(table->part4.bucket_count, hash)));
+		__builtin_prefetch(
+			weir_flow_bucket4_at(
+				table, weir_flow_second_bucket(table->part4.bucket_count, hash)),
+			1, 3);
 	} else {
 		const uint8_t *bucket = (const uint8_t *)weir_flow_bucket6_at(
 			table, weir_flow_second_bucket(table->part6.bucket_count, hash));
@@ -208,11 +228,11 @@ static inline bool weir_flow_equals6(const struct weir_flow_bucket6 *bucket, uns
 // Make the stamps of a burst: at its begin.
 void weir_flow_stamp(struct weir_flow_table *table, uint64_t now_ns);
 
-// Write the word of a flow that a usual packet came for. False, and nothing changed, when the
-// packet is not usual: the state would change, or the slot is free. A flow that has expired and was
-// not swept yet lives on.
-static inline bool weir_flow_refresh(
-	const struct weir_flow_table *table, uint32_t *word, enum weir_flow_event event) {
+// Write the word of a flow that a usual packet came for, and tell its backend. False, and nothing
+// changed, when the packet is not usual: the state would change, or the slot is free. A flow that
+// has expired and was not swept yet lives on.
+static inline bool weir_flow_refresh(const struct weir_flow_table *table, uint32_t *word,
+	enum weir_flow_event event, uint32_t *ret_backend) {
 	uint32_t old = *word;
 	unsigned int phase = old >> WEIR_WORD_PHASE_SHIFT;
 	uint32_t stamp = table->stamps.word[event][phase];
@@ -221,6 +241,7 @@ static inline bool weir_flow_refresh(
 		return false;
 	}
 	*word = (old & WEIR_WORD_BACKEND) | stamp;
+	*ret_backend = old & WEIR_WORD_BACKEND;
 	return true;
 }
 
@@ -230,7 +251,7 @@ static inline uint32_t *weir_flow_find4(
 	struct weir_flow_bucket4 *bucket, const struct weir_flow_key *key) {
 	unsigned int match = weir_flow_match4(bucket, key);
 
-	return match != 0 ? &bucket->word[__builtin_ctz(match)] : NULL;
+	return match != 0 ? bucket->word + (size_t)__builtin_ctz(match) : NULL;
 }
 
 static inline uint32_t *weir_flow_find6(
@@ -240,4 +261,29 @@ static inline uint32_t *weir_flow_find6(
 
 	slot = bucket->tag[2] == tag ? 2 : slot;
 	return weir_flow_equals6(bucket, slot, key) ? &bucket->word[slot] : NULL;
+}
+
+// Is there surely no entry with this key, not even an expired one? Both places were fetched. Never
+// true of a key that is there.
+static inline bool weir_flow_absent(
+	const struct weir_flow_table *table, const struct weir_flow_key *key, uint64_t hash) {
+	if (likely(key->family == 4)) {
+		uint32_t count = table->part4.bucket_count;
+		const struct weir_flow_bucket4 *first =
+			weir_flow_bucket4_at(table, weir_flow_first_bucket(count, hash));
+		const struct weir_flow_bucket4 *second =
+			weir_flow_bucket4_at(table, weir_flow_second_bucket(count, hash));
+
+		return (weir_flow_match4(first, key) | weir_flow_match4(second, key)) == 0;
+	} else {
+		uint32_t count = table->part6.bucket_count;
+		const struct weir_flow_bucket6 *first =
+			weir_flow_bucket6_at(table, weir_flow_first_bucket(count, hash));
+		const struct weir_flow_bucket6 *second =
+			weir_flow_bucket6_at(table, weir_flow_second_bucket(count, hash));
+		uint16_t tag = weir_flow_tag6(hash);
+
+		return first->tag[0] != tag && first->tag[1] != tag && first->tag[2] != tag &&
+		       second->tag[0] != tag && second->tag[1] != tag && second->tag[2] != tag;
+	}
 }

@@ -7,7 +7,8 @@
 #include "flow_private.h"
 #include "hash.h"
 
-static inline int slot_free(const struct weir_flow_table *table, bool ipv6, uint32_t bucket) {
+static __rte_always_inline int slot_free(
+	const struct weir_flow_table *table, bool ipv6, uint32_t bucket) {
 	const uint32_t *words = weir_flow_bucket_words(table, ipv6, bucket);
 	unsigned int slots = ipv6 ? WEIR_FLOW_SLOTS6 : WEIR_FLOW_SLOTS4;
 
@@ -67,6 +68,7 @@ static void slot_move(struct weir_flow_table *table, bool ipv6, uint32_t to, uns
 		a->ports[to_slot] = b->ports[from_slot];
 	}
 	if (table->measuring) {
+		weir_flow_settle_starts(table);
 		target.part->starts[target.slot] = source.part->starts[source.slot];
 	}
 	*target.word = *source.word;
@@ -94,50 +96,63 @@ static int make_room(
 	return -1;
 }
 
-// The half-open flow of a bucket that has been idle longest, or -1.
-static int oldest_half_open(const struct weir_flow_table *table, bool ipv6, uint32_t bucket,
-	uint64_t now_ns, uint32_t *ret_age) {
-	const uint32_t *words = weir_flow_bucket_words(table, ipv6, bucket);
-	unsigned int slots = ipv6 ? WEIR_FLOW_SLOTS6 : WEIR_FLOW_SLOTS4;
-	int oldest = -1;
+// The half-open flows of a bucket, the older the higher: age << 4 | 15 - index, 0 for other slots.
+// index counts the slots of both buckets. All slots of a bucket at once, as vectors.
+typedef int32_t ranks __attribute__((vector_size(16)));
 
-	for (unsigned int slot = 0; slot < slots; slot++) {
-		if (weir_flow_phase_of(words[slot]) == WEIR_PHASE_SYN_SEEN) {
-			uint32_t age = weir_flow_age_of(table, words[slot], now_ns);
+static inline ranks rank_half_open(
+	const struct weir_flow_now *now, const uint32_t *words, unsigned int slots, int32_t index) {
+	typedef uint32_t lanes __attribute__((vector_size(16)));
+	lanes word = {words[0], words[1], words[2], slots == 4 ? words[3] : 0};
+	lanes age = ((now->word[WEIR_PHASE_SYN_SEEN] - word) >> WEIR_WORD_LAST_SHIFT) &
+		    WEIR_WORD_LAST_MASK;
+	ranks below = {15 - index, 14 - index, 13 - index, 12 - index};
 
-			if (oldest < 0 || age > *ret_age) {
-				oldest = (int)slot;
-				*ret_age = age;
-			}
-		}
-	}
-	return oldest;
+	return ((ranks)(age << 4) | below) &
+	       (ranks)(word >> WEIR_WORD_PHASE_SHIFT == WEIR_PHASE_SYN_SEEN);
 }
 
-// Evict the older of the half-open flows in two buckets. Returns the freed slot, its bucket in
-// *ret_bucket, or -1.
-static int evict_half_open(struct weir_flow_table *table, bool ipv6, const uint32_t buckets[2],
-	uint64_t now_ns, uint32_t *ret_bucket) {
-	uint32_t age[2] = {0, 0};
-	struct weir_flow_place place;
-	int slot[2];
-	unsigned int which;
+static inline ranks higher(ranks a, ranks b) {
+	ranks first = a > b;
 
-	for (unsigned int i = 0; i < 2; i++) {
-		slot[i] = oldest_half_open(table, ipv6, buckets[i], now_ns, &age[i]);
-	}
-	if (slot[0] < 0 && slot[1] < 0) {
-		return -1;
-	}
-	which = slot[0] < 0 || (slot[1] >= 0 && age[1] > age[0]);
-	place = weir_flow_place_at(table, ipv6, buckets[which], (unsigned int)slot[which]);
+	return (a & first) | (b & ~first);
+}
+
+// The rank of the oldest half-open flow in two buckets, 0 when there is none.
+static __rte_always_inline uint32_t oldest_half_open(
+	const struct weir_flow_table *table, bool ipv6, const uint32_t buckets[2]) {
+	unsigned int slots = ipv6 ? WEIR_FLOW_SLOTS6 : WEIR_FLOW_SLOTS4;
+	ranks best = rank_half_open(
+		&table->now, weir_flow_bucket_words(table, ipv6, buckets[0]), slots, 0);
+
+	best = higher(
+		best, rank_half_open(&table->now, weir_flow_bucket_words(table, ipv6, buckets[1]),
+			      slots, (int32_t)slots));
+	best = higher(best, __builtin_shuffle(best, (ranks){2, 3, 0, 1}));
+	best = higher(best, __builtin_shuffle(best, (ranks){1, 0, 3, 2}));
+	return (uint32_t)best[0];
+}
+
+static inline bool is_overdue(const struct weir_flow_table *table, uint32_t rank) {
+	return rank >> 4 > table->now.timeout_ticks[WEIR_PHASE_SYN_SEEN];
+}
+
+// Evict the half-open flow of this rank. Returns the freed slot, its bucket in *ret_bucket.
+static __rte_always_inline int evict_half_open(struct weir_flow_table *table, bool ipv6,
+	const uint32_t buckets[2], uint32_t rank, uint64_t now_ns, uint32_t *ret_bucket) {
+	unsigned int slots = ipv6 ? WEIR_FLOW_SLOTS6 : WEIR_FLOW_SLOTS4;
+	unsigned int index = 15 - (rank & 15);
+	struct weir_flow_place place;
+
+	*ret_bucket = buckets[index >= slots];
+	index -= index >= slots ? slots : 0;
+	place = weir_flow_place_at(table, ipv6, *ret_bucket, index);
 	weir_flow_slot_end(table, &place, WEIR_FLOW_END_EVICTED, now_ns);
 	table->evicted++;
-	*ret_bucket = buckets[which];
-	return slot[which];
+	return (int)index;
 }
 
-static int find_free(
+static __rte_always_inline int find_free(
 	struct weir_flow_table *table, bool ipv6, const uint32_t buckets[2], uint32_t *ret_bucket) {
 	for (unsigned int i = 0; i < 2; i++) {
 		int slot = slot_free(table, ipv6, buckets[i]);
@@ -156,32 +171,51 @@ static bool has_room(const struct weir_flow_part *part, enum weir_flow_event eve
 	       (event != WEIR_FLOW_EVENT_SYN || part->half_open < part->half_open_max);
 }
 
-static int find_room(struct weir_flow_table *table, bool ipv6, const uint32_t buckets[2],
-	const struct weir_flow_start *start, uint32_t *ret_bucket) {
+// Neither bucket has a free slot that may be used at once, and no half-open flow to evict, or one
+// that has expired.
+static __rte_noinline int search_room(struct weir_flow_table *table, bool ipv6,
+	const uint32_t buckets[2], const struct weir_flow_start *start, uint32_t *ret_bucket) {
 	struct weir_flow_part *part = weir_flow_part_of(table, ipv6);
-	bool room = has_room(part, start->event);
-	int slot = room ? find_free(table, ipv6, buckets, ret_bucket) : -1;
+	int slot = -1;
+	uint32_t rank;
 
-	if (likely(slot >= 0)) {
-		return slot;
-	}
 	weir_flow_bucket_expire(table, ipv6, buckets[0], start->now_ns);
 	weir_flow_bucket_expire(table, ipv6, buckets[1], start->now_ns);
 	if (has_room(part, start->event)) {
 		slot = find_free(table, ipv6, buckets, ret_bucket);
-		for (unsigned int i = 0; i < 2 && slot < 0; i++) {
+		for (unsigned int i = 0; slot < 0 && i < 2; i++) {
 			slot = make_room(table, ipv6, buckets[i], 1);
 			*ret_bucket = buckets[i];
 		}
-		if (slot >= 0) {
-			return slot;
-		}
 	}
-	return evict_half_open(table, ipv6, buckets, start->now_ns, ret_bucket);
+	if (slot >= 0) {
+		return slot;
+	}
+	rank = oldest_half_open(table, ipv6, buckets);
+	return rank == 0 ? -1
+			 : evict_half_open(table, ipv6, buckets, rank, start->now_ns, ret_bucket);
 }
 
-static void key_store(struct weir_flow_table *table, bool ipv6, uint32_t bucket, unsigned int slot,
-	const struct weir_flow_key *key, uint64_t hash) {
+static __rte_always_inline int find_room(struct weir_flow_table *table, bool ipv6,
+	const uint32_t buckets[2], const struct weir_flow_start *start, uint32_t *ret_bucket) {
+	uint32_t rank;
+
+	if (has_room(weir_flow_part_of(table, ipv6), start->event)) {
+		int slot = find_free(table, ipv6, buckets, ret_bucket);
+
+		return likely(slot >= 0) ? slot
+					 : search_room(table, ipv6, buckets, start, ret_bucket);
+	}
+	// Full: a half-open flow makes room. Expired ones of other states are left to the sweep.
+	rank = oldest_half_open(table, ipv6, buckets);
+	if (unlikely(rank == 0) || unlikely(is_overdue(table, rank))) {
+		return search_room(table, ipv6, buckets, start, ret_bucket);
+	}
+	return evict_half_open(table, ipv6, buckets, rank, start->now_ns, ret_bucket);
+}
+
+static __rte_always_inline void key_store(struct weir_flow_table *table, bool ipv6, uint32_t bucket,
+	unsigned int slot, const struct weir_flow_key *key, uint64_t hash) {
 	if (ipv6) {
 		struct weir_flow_bucket6 *b = weir_flow_bucket6_at(table, bucket);
 
@@ -200,10 +234,8 @@ static void key_store(struct weir_flow_table *table, bool ipv6, uint32_t bucket,
 
 // An entry with this very key may be left, expired and not swept yet. The fast look-up would find
 // it before the new one.
-static void expire_same_key(struct weir_flow_table *table, const struct weir_flow_key *key,
-	const uint32_t buckets[2], uint64_t now_ns) {
-	bool ipv6 = key->family != 4;
-
+static __rte_always_inline void expire_same_key(struct weir_flow_table *table, bool ipv6,
+	const struct weir_flow_key *key, const uint32_t buckets[2], uint64_t now_ns) {
 	for (unsigned int i = 0; i < 2; i++) {
 		if (ipv6 || weir_flow_match4(weir_flow_bucket4_at(table, buckets[i]), key) != 0) {
 			weir_flow_bucket_expire(table, ipv6, buckets[i], now_ns);
@@ -211,9 +243,9 @@ static void expire_same_key(struct weir_flow_table *table, const struct weir_flo
 	}
 }
 
-weir_flow_ref weir_flow_insert(struct weir_flow_table *table, const struct weir_flow_key *key,
-	uint64_t hash, const struct weir_flow_start *start) {
-	bool ipv6 = key->family != 4;
+// ipv6: a constant, so that there is one copy of this for each family.
+static __rte_always_inline weir_flow_ref insert(struct weir_flow_table *table, bool ipv6,
+	const struct weir_flow_key *key, uint64_t hash, const struct weir_flow_start *start) {
 	struct weir_flow_part *part = weir_flow_part_of(table, ipv6);
 	uint32_t buckets[2] = {weir_flow_first_bucket(part->bucket_count, hash),
 		weir_flow_second_bucket(part->bucket_count, hash)};
@@ -221,7 +253,7 @@ weir_flow_ref weir_flow_insert(struct weir_flow_table *table, const struct weir_
 	struct weir_flow_place place;
 	int slot;
 
-	expire_same_key(table, key, buckets, start->now_ns);
+	expire_same_key(table, ipv6, key, buckets, start->now_ns);
 	slot = find_room(table, ipv6, buckets, start, &bucket);
 	if (unlikely(slot < 0)) {
 		return -ENOSPC;
@@ -231,4 +263,13 @@ weir_flow_ref weir_flow_insert(struct weir_flow_table *table, const struct weir_
 	weir_flow_slot_begin(table, &place, start);
 	part->count++;
 	return weir_flow_ref_make(ipv6, bucket, (unsigned int)slot);
+}
+
+weir_flow_ref weir_flow_insert(struct weir_flow_table *table, const struct weir_flow_key *key,
+	uint64_t hash, const struct weir_flow_start *start) {
+	if (unlikely(table->stamped_ns != start->now_ns)) {
+		weir_flow_stamp(table, start->now_ns);
+	}
+	return likely(key->family == 4) ? insert(table, false, key, hash, start)
+					: insert(table, true, key, hash, start);
 }

@@ -88,7 +88,25 @@ static inline uint32_t weir_flow_age_of(
 static inline bool weir_flow_is_expired(
 	const struct weir_flow_table *table, uint32_t word, uint64_t now_ns) {
 	return weir_flow_age_of(table, word, now_ns) >
-	       table->timeout_ticks[weir_flow_phase_of(word)];
+	       table->now.timeout_ticks[weir_flow_phase_of(word)];
+}
+
+// The same, by the table's own clock: as of the last weir_flow_stamp.
+static inline uint32_t weir_flow_age_now(const struct weir_flow_now *now, uint32_t word) {
+	return ((now->word[weir_flow_phase_of(word)] - word) >> WEIR_WORD_LAST_SHIFT) &
+	       WEIR_WORD_LAST_MASK;
+}
+
+// --- starts ---------------------------------------------------------------------------------
+
+// Before a start is read, or written by anybody else.
+static inline void weir_flow_settle_starts(struct weir_flow_table *table) {
+	struct weir_flow_late_starts *late = &table->late;
+
+	for (uint32_t i = 0; i < late->count; i++) {
+		*late->at[i] = late->value[i];
+	}
+	late->count = 0;
 }
 
 // --- ends and begins (flow_table.c) -----------------------------------------------------------

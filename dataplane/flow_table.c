@@ -10,6 +10,7 @@
 #define FILL_PERCENT 75 // of all slots, when `flows` flows are in the table
 #define SWEEP_BUCKETS_MAX 256 // per call
 #define SWEEP_SHIFT 20 // sweep speed is kept in buckets per 2^20 ns (about a millisecond)
+#define FORGET_SWEEPS 256 // starts are looked through once in so many sweeps: every few minutes
 #define START_SHIFT 14 // a start is kept in ticks of 2^14 ns: 16 us, for 4 hours
 
 // What the event of a packet makes of a phase, and what it means.
@@ -74,6 +75,10 @@ void weir_flow_stamp(struct weir_flow_table *table, uint64_t now_ns) {
 		stamp[WEIR_PHASE_ESTABLISHED];
 	table->stamps.word[WEIR_FLOW_EVENT_DATA][WEIR_PHASE_CLOSING] = stamp[WEIR_PHASE_CLOSING];
 	table->stamps.word[WEIR_FLOW_EVENT_DATAGRAM][WEIR_PHASE_UDP] = stamp[WEIR_PHASE_UDP];
+	for (unsigned int phase = WEIR_PHASE_SYN_SEEN; phase < WEIR_FLOW_PHASES; phase++) {
+		table->now.word[phase] = stamp[phase] | WEIR_WORD_BACKEND;
+	}
+	table->stamped_ns = now_ns;
 }
 
 // --- service time ---------------------------------------------------------------------------
@@ -87,17 +92,30 @@ static void start_store(struct weir_flow_table *table, const struct weir_flow_pl
 	}
 	// Until the first measured flow all of them are 0: nothing to touch.
 	if (table->measuring) {
-		place->part->starts[place->slot] = !measured ? 0 : start == 0 ? 1 : start;
+		struct weir_flow_late_starts *late = &table->late;
+		uint32_t *at = &place->part->starts[place->slot];
+
+		if (unlikely(late->count == WEIR_FLOW_STARTS_LATE)) {
+			weir_flow_settle_starts(table);
+		}
+		late->at[late->count] = at;
+		late->value[late->count++] = !measured ? 0 : start == 0 ? 1 : start;
+		__builtin_prefetch(at, 1, 3);
 	}
 }
 
 static uint64_t service_ns(
-	const struct weir_flow_table *table, const struct weir_flow_place *place, uint64_t end_ns) {
-	uint32_t start = table->measuring ? place->part->starts[place->slot] : 0;
-	int32_t elapsed = (int32_t)((uint32_t)(end_ns >> START_SHIFT) - start);
+	struct weir_flow_table *table, const struct weir_flow_place *place, uint64_t end_ns) {
+	uint32_t start = 0;
+	int32_t elapsed;
 
+	if (table->measuring) {
+		weir_flow_settle_starts(table);
+		start = place->part->starts[place->slot];
+	}
 	// The time of a flow's last packet is known to a tick of its state: it may seem to lie
 	// before the start.
+	elapsed = (int32_t)((uint32_t)(end_ns >> START_SHIFT) - start);
 	return start == 0 || elapsed < 0 ? 0 : (uint64_t)elapsed << START_SHIFT;
 }
 
@@ -108,10 +126,10 @@ static inline bool is_open(unsigned int phase) {
 }
 
 // Tell that a flow that was open has finished at end_ns.
-static void report_finished(const struct weir_flow_table *table,
-	const struct weir_flow_place *place, enum weir_outcome outcome, uint64_t end_ns) {
+static void report_finished(struct weir_flow_table *table, const struct weir_flow_place *place,
+	enum weir_outcome outcome, uint64_t end_ns) {
 	table->listener.finished(table->listener.context, (uint16_t)*place->word, outcome,
-		service_ns(table, place, end_ns));
+		outcome == WEIR_OUTCOME_COMPLETED ? service_ns(table, place, end_ns) : 0);
 }
 
 // How a flow that was open ended, when it ends as `end` without FIN or RST.
@@ -219,11 +237,11 @@ static void timeouts_set(struct weir_flow_table *table, const uint32_t timeout_m
 			shift++;
 		}
 		table->shift[phase] = (uint8_t)shift;
-		table->timeout_ticks[phase] =
+		table->now.timeout_ticks[phase] =
 			(uint32_t)((timeout_ns + (1ull << shift) - 1) >> shift);
 	}
 	// So that a free slot never counts as expired.
-	table->timeout_ticks[WEIR_PHASE_FREE] = WEIR_WORD_LAST_MASK;
+	table->now.timeout_ticks[WEIR_PHASE_FREE] = WEIR_WORD_LAST_MASK;
 }
 
 int weir_flow_table_create(const struct weir_flow_table_params *params,
@@ -368,6 +386,7 @@ bool weir_flow_advance(struct weir_flow_table *table, weir_flow_ref flow,
 		break;
 	case STEP_RESUME:
 		if (table->measuring) { // it was measured already: once per flow
+			weir_flow_settle_starts(table);
 			place.part->starts[place.slot] = 0;
 		}
 		table->listener.resumed(table->listener.context, backend);
@@ -467,11 +486,12 @@ static bool part_sweep(
 	}
 	while (due-- > 0) {
 		weir_flow_bucket_expire(table, ipv6, part->sweep_next, now_ns);
-		if (table->measuring) {
+		if (unlikely(part->sweeps % FORGET_SWEEPS == 0) && table->measuring) {
 			starts_forget(table, ipv6, part->sweep_next, now_ns);
 		}
 		if (++part->sweep_next == part->bucket_count) {
 			part->sweep_next = 0;
+			part->sweeps++;
 		}
 	}
 	return part->sweep_debt >> 16 >= SWEEP_BUCKETS_MAX;
@@ -486,6 +506,7 @@ bool weir_flow_sweep(struct weir_flow_table *table, uint64_t now_ns) {
 		elapsed_ns = 1000000000ull;
 	}
 	table->swept_ns = now_ns;
+	weir_flow_settle_starts(table);
 	more = part_sweep(table, false, elapsed_ns, now_ns);
 	return part_sweep(table, true, elapsed_ns, now_ns) || more;
 }

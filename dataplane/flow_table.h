@@ -70,8 +70,8 @@ struct weir_flow_table_params {
 // Whom to tell (F5). Called from inside advance, insert, restart, remove and sweep; must be short.
 struct weir_flow_listener {
 	// The flow has finished its work: its first FIN or RST, or its end without one. Once per
-	// flow, before ended. service_ns: from its first packet to the one that finished it (UDP:
-	// to its last one); 0 = not measured.
+	// flow, before ended. service_ns of one that completed: from its first packet to the one
+	// that finished it (UDP: to its last one); 0 = not measured.
 	void (*finished)(
 		void *context, uint16_t backend, enum weir_outcome outcome, uint64_t service_ns);
 	// It had not: data came after a RST, which was forged. finished will be called again.

@@ -4,6 +4,8 @@
 // entry into the flow table, and whom its begin and its end concern: counters, the policy, and
 // the samples of service times. Kept out of pipeline.c so that the usual way of a packet stays
 // dense in the instruction cache.
+#include <errno.h>
+
 #include "burst.h"
 
 // --- begin and end --------------------------------------------------------------------------
@@ -61,8 +63,10 @@ static void flow_finished(
 
 	weir_counter_add(&of_backend->open_flows, (uint64_t)-1);
 	weir_counter_add(&of_service->open_flows, (uint64_t)-1);
-	weir_counter_add(&of_backend->errors, error);
-	weir_counter_add(&of_service->errors, error);
+	if (unlikely(error)) {
+		weir_counter_add(&of_backend->errors, 1);
+		weir_counter_add(&of_service->errors, 1);
+	}
 	weir_policy_ended(&pipeline->policy, client_of(pipeline, service), backend, outcome,
 		pipeline->now_ns);
 	if (service_ns != 0 && outcome == WEIR_OUTCOME_COMPLETED) {
@@ -81,9 +85,19 @@ static void flow_resumed(void *context, uint16_t backend) {
 
 static void count_end(struct weir_share_counters *counters, enum weir_flow_end end) {
 	weir_counter_add(&counters->active_flows, (uint64_t)-1);
-	weir_counter_add(&counters->completed, end == WEIR_FLOW_END_COMPLETED);
-	weir_counter_add(&counters->refused, end == WEIR_FLOW_END_REFUSED);
-	weir_counter_add(&counters->timed_out, end == WEIR_FLOW_END_TIMED_OUT);
+	switch (end) {
+	case WEIR_FLOW_END_COMPLETED:
+		weir_counter_add(&counters->completed, 1);
+		break;
+	case WEIR_FLOW_END_REFUSED:
+		weir_counter_add(&counters->refused, 1);
+		break;
+	case WEIR_FLOW_END_TIMED_OUT:
+		weir_counter_add(&counters->timed_out, 1);
+		break;
+	case WEIR_FLOW_END_EVICTED:
+		break;
+	}
 }
 
 static void flow_ended(void *context, uint16_t backend, enum weir_flow_end end) {
@@ -237,19 +251,16 @@ static enum weir_choice enter_flow(struct weir_burst *b, unsigned int i, weir_fl
 static void begin(struct weir_burst *b, unsigned int i) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	struct weir_descriptor *d = &pipeline->descriptors[i];
-	weir_flow_ref flow;
+	weir_flow_ref flow = -ENOENT;
 
-	if (unlikely(b->services->buckets == NULL)) {
-		weir_burst_to_kernel(b, d); // no service yet, so nothing here is ours
-		return;
-	}
-	d->verdict.service = weir_burst_service(b, &d->key);
-	if (d->verdict.service == WEIR_SERVICE_NONE) {
+	if (unlikely(d->verdict.service == WEIR_SERVICE_NONE)) {
 		weir_burst_to_kernel(b, d);
 		return;
 	}
 	// A packet before this one in the burst may have begun the flow.
-	flow = weir_flow_lookup(pipeline->flows, &d->key, d->hash, b->now_ns);
+	if (unlikely(weir_burst_filter_has(&b->begun, d->hash))) {
+		flow = weir_flow_lookup(pipeline->flows, &d->key, d->hash, b->now_ns);
+	}
 	if (flow >= 0 && !weir_flow_advance(pipeline->flows, flow, (enum weir_flow_event)d->event,
 				 b->now_ns)) {
 		d->verdict.backend = weir_flow_backend(pipeline->flows, flow);
@@ -260,11 +271,43 @@ static void begin(struct weir_burst *b, unsigned int i) {
 			return;
 		}
 		d->verdict.choice = (uint8_t)enter_flow(b, i, flow);
+		weir_burst_filter_add(&b->begun, d->hash);
 	}
 	b->forwards[b->forward_count++] = (uint8_t)i;
 }
 
+// Same destination address, port, family and protocol?
+static bool same_destination(const struct weir_flow_key *a, const struct weir_flow_key *b) {
+	return memcmp(a->destination, b->destination, 16) == 0 &&
+	       a->destination_port == b->destination_port && a->family == b->family &&
+	       a->protocol == b->protocol;
+}
+
+// Find out whose the new flows are. Those of one service come together.
+static void find_services(struct weir_burst *b) {
+	const struct weir_flow_key *last = NULL;
+	uint16_t service = WEIR_SERVICE_NONE;
+
+	if (unlikely(b->services->buckets == NULL)) {
+		return; // no service yet, so nothing here is ours
+	}
+	for (unsigned int k = 0; k < b->miss_count; k++) {
+		struct weir_descriptor *d = &b->pipeline->descriptors[b->misses[k]];
+
+		if (last == NULL || unlikely(!same_destination(last, &d->key))) {
+			service = weir_burst_service(b, &d->key);
+			last = &d->key;
+		}
+		d->verdict.service = service;
+		if (likely(service != WEIR_SERVICE_NONE)) {
+			weir_selection_prefetch(
+				weir_reader_selection(&b->pipeline->reader, service), d->hash);
+		}
+	}
+}
+
 void weir_burst_begin(struct weir_burst *b) {
+	find_services(b);
 	for (unsigned int k = 0; k < b->miss_count; k++) {
 		begin(b, b->misses[k]);
 		weir_burst_tell(b, b->misses[k]);

@@ -32,35 +32,38 @@ _Static_assert(offsetof(struct weir_outer, header_bytes) == 16, "the copy begins
 void weir_outer_adopt(struct weir_outer *outer, const struct weir_backend_row *row,
 	uint32_t generation, uint16_t backend, uint32_t ports, uint32_t services);
 
-// Is there any reason not to push the header as it is? Gathered without branches: each is rare.
-static inline unsigned int weir_outer_unusual(
+// Is there any reason not to push the header as it is?
+static __rte_always_inline bool weir_outer_unusual(
 	const struct weir_outer *outer, const struct rte_mbuf *m, const struct weir_descriptor *d) {
-	unsigned int unusual = d->ip_bytes > outer->inner_max;
-
-	unusual |= m->nb_segs != 1;
-	unusual |= (uint32_t)m->data_off + d->l3_offset < WEIR_OUTER_COPY6;
-	return unusual;
+	if (unlikely(d->ip_bytes > outer->inner_max)) {
+		return true;
+	}
+	if (unlikely(m->nb_segs != 1)) {
+		return true;
+	}
+	return unlikely((uint32_t)m->data_off + d->l3_offset < WEIR_OUTER_COPY6);
 }
 
 // Replace the frame's Ethernet header by the backend's and put the outer IP header in between;
 // the frame's padding is cut off. As weir_encap_push, which the tests compare this with.
-static inline void weir_outer_push(
+static __rte_always_inline void weir_outer_push(
 	struct rte_mbuf *m, const struct weir_descriptor *d, const struct weir_outer *outer) {
 	const uint8_t *from = &outer->header_bytes;
 	uint32_t inner_off = (uint32_t)m->data_off + d->l3_offset;
 	uint8_t *inner = (uint8_t *)m->buf_addr + inner_off;
+	uint32_t ip_bytes = d->ip_bytes;
 	uint32_t bytes = outer->header_bytes;
 
 	if (likely(outer->family == 4)) {
-		uint16_t total = rte_cpu_to_be_16((uint16_t)(d->ip_bytes + WEIR_IPV4_BYTES));
+		uint32_t total = __builtin_bswap16((uint16_t)(ip_bytes + WEIR_IPV4_BYTES));
 		uint32_t protocol = d->key.family == 4 ? 4 : 41;
 		uint32_t tos = (uint32_t)d->tos << 8;
-		uint32_t sum = (uint32_t)outer->checksum + tos + total + (protocol << 8);
+		uint32_t sum = outer->checksum + tos + total + (protocol << 8);
 
 		rte_mov16(inner - 48, from);
 		rte_mov16(inner - 32, from + 16);
 		rte_mov16(inner - 16, from + 32);
-		weir_store32(inner - 20, 0x45u | tos | (uint32_t)total << 16);
+		weir_store32(inner - 20, 0x45u | tos | total << 16);
 		weir_store32(
 			inner - 12, WEIR_OUTER_TTL | protocol << 8 |
 					    (uint32_t)(uint16_t)~weir_checksum_fold18(sum) << 16);
@@ -72,6 +75,6 @@ static inline void weir_outer_push(
 		weir_encap_ipv6(inner - WEIR_IPV6_BYTES, d);
 	}
 	m->data_off = (uint16_t)(inner_off - bytes);
-	m->pkt_len = bytes + d->ip_bytes;
-	m->data_len = (uint16_t)m->pkt_len;
+	m->pkt_len = bytes + ip_bytes;
+	m->data_len = (uint16_t)(bytes + ip_bytes);
 }

@@ -16,24 +16,30 @@
 // SYN; SYN ACK; RST with or without ACK; ACK; FIN ACK; each with or without PSH and URG. Nothing
 // else is ever sent by a TCP: no flags, FIN or data without ACK, two of SYN, FIN and RST.
 // clang-format off
-const uint8_t weir_tcp_event[WEIR_TCP_FLAGS + 1] = {
-	//             FIN  SYN  S+F  RST  R+F  R+S  RSF
-	/*         */ NO, NO, SYN, NO, RST, NO, NO, NO,
-	/* PSH     */ NO, NO, SYN, NO, RST, NO, NO, NO,
-	/* ACK     */ DAT, FIN, DAT, NO, RST, NO, NO, NO,
-	/* ACK PSH */ DAT, FIN, DAT, NO, RST, NO, NO, NO,
-	/* URG     */ NO, NO, SYN, NO, RST, NO, NO, NO,
-	/* URG PSH */ NO, NO, SYN, NO, RST, NO, NO, NO,
-	/* URG ACK */ DAT, FIN, DAT, NO, RST, NO, NO, NO,
-	/* all     */ DAT, FIN, DAT, NO, RST, NO, NO, NO,
-};
+#define FLAGS \
+	/*            FIN  SYN  S+F  RST  R+F  R+S  RSF */ \
+	/*         */ NO,  NO,  SYN, NO,  RST, NO,  NO,  NO, \
+	/* PSH     */ NO,  NO,  SYN, NO,  RST, NO,  NO,  NO, \
+	/* ACK     */ DAT, FIN, DAT, NO,  RST, NO,  NO,  NO, \
+	/* ACK PSH */ DAT, FIN, DAT, NO,  RST, NO,  NO,  NO, \
+	/* URG     */ NO,  NO,  SYN, NO,  RST, NO,  NO,  NO, \
+	/* URG PSH */ NO,  NO,  SYN, NO,  RST, NO,  NO,  NO, \
+	/* URG ACK */ DAT, FIN, DAT, NO,  RST, NO,  NO,  NO, \
+	/* all     */ DAT, FIN, DAT, NO,  RST, NO,  NO,  NO,
+
+// ECE and CWR, the highest bits, are ECN's.
+const uint8_t weir_tcp_event[256] = {FLAGS FLAGS FLAGS FLAGS};
 // clang-format on
 
+#undef FLAGS
 #undef NO
 #undef SYN
 #undef FIN
 #undef RST
 #undef DAT
+
+// 0.x, 127.x, and all from 224.x up.
+const uint8_t weir_parse_odd_source4[256] = {[0] = 1, [127] = 1, [224 ... 255] = 1};
 
 // --- verdicts -------------------------------------------------------------------------------
 
@@ -69,7 +75,7 @@ static void parse_tcp(struct weir_descriptor *d, const struct ip_packet *ip, uin
 		suspect(d, WEIR_DROP_TCP_HEADER_LENGTH);
 		return;
 	}
-	d->event = weir_tcp_event[tcp[13] & WEIR_TCP_FLAGS];
+	d->event = weir_tcp_event[tcp[13]];
 	if (d->event == WEIR_TCP_INVALID) {
 		suspect(d, WEIR_DROP_TCP_FLAGS);
 		return;
@@ -314,11 +320,7 @@ void weir_parse_whole(const struct rte_mbuf *m, uint64_t seed, struct weir_descr
 	memset(ret, 0, sizeof(*ret));
 	ret->kind = WEIR_PACKET_OTHER;
 	ret->key.family = 4; // until it is known; the rest of the pipeline wants one or the other
-	ret->verdict = (struct weir_verdict){.action = WEIR_ACTION_FORWARD,
-		.reason = WEIR_REASON_NONE,
-		.choice = WEIR_CHOICE_NONE,
-		.backend = WEIR_BACKEND_NONE,
-		.service = WEIR_SERVICE_NONE};
+	weir_descriptor_decide(ret, WEIR_CHOICE_NONE, WEIR_BACKEND_NONE);
 	if (readable < WEIR_ETHERNET_BYTES) {
 		broken(ret, WEIR_DROP_FRAME_TOO_SHORT);
 		return;
@@ -342,6 +344,16 @@ void weir_parse_whole(const struct rte_mbuf *m, uint64_t seed, struct weir_descr
 	} else if (type == WEIR_ETHERTYPE_IPV6) {
 		parse_ipv6(frame + offset, readable - offset, bytes - offset, seed, ret);
 	}
+}
+
+unsigned int weir_parse_usual_vlan(
+	const struct rte_mbuf *m, uint64_t seed, struct weir_descriptor *d) {
+	const uint32_t l3_offset = WEIR_ETHERNET_BYTES + WEIR_VLAN_BYTES;
+
+	if (unlikely(m->data_len < l3_offset + WEIR_IPV4_BYTES + WEIR_TCP_BYTES)) {
+		return 0;
+	}
+	return weir_parse_usual_l3(m, rte_pktmbuf_mtod(m, const uint8_t *), l3_offset, seed, d);
 }
 
 // --- packets in several segments --------------------------------------------------------------

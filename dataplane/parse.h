@@ -5,8 +5,8 @@
 // (drop, whoever it was for) and suspect (drop if the destination is a VIP, else the kernel's).
 //
 // There are two parsers. weir_parse_whole() checks one thing after the other and finds the reason.
-// weir_parse() is a shortcut for the usual packet: it asks all questions at once without branches,
-// and leaves whatever is unusual to the other. Both give the same result for every packet; a test
+// weir_parse() is a shortcut for the usual packet: it asks only whether anything is unusual, and
+// leaves that to the other. Both give the same result for every packet; a test
 // compares them.
 //
 // Threads: pure functions. Reads never go beyond the first segment of the packet.
@@ -45,9 +45,12 @@
 // Headers must lie within this many bytes when a packet comes in several segments.
 #define WEIR_HEADERS_BYTES 256
 
-// Event of each combination of TCP flags, WEIR_TCP_INVALID for what no TCP sends.
+// Event of each byte of TCP flags, WEIR_TCP_INVALID for what no TCP sends.
 #define WEIR_TCP_INVALID 0xff
-extern const uint8_t weir_tcp_event[WEIR_TCP_FLAGS + 1];
+extern const uint8_t weir_tcp_event[256];
+
+// First bytes of source addresses that the shortcut does not take.
+extern const uint8_t weir_parse_odd_source4[256];
 
 void weir_parse_whole(const struct rte_mbuf *m, uint64_t seed, struct weir_descriptor *ret);
 
@@ -74,9 +77,6 @@ static inline uint64_t weir_parse_hash(const struct weir_flow_key *key, uint64_t
 }
 
 // --- source addresses that no packet to a VIP may have ------------------------------------
-
-// The conditions below are gathered without branches: each is rare, and a branch each would cost
-// more than all of them together.
 
 // source and destination as in the packet. True: multicast, broadcast, loopback, "this network"
 // or the destination itself.
@@ -105,9 +105,11 @@ static inline bool weir_parse_bad_source6(const uint8_t *source, const uint8_t *
 
 // --- the shortcut -------------------------------------------------------------------------
 //
-// A packet of the usual kind is told by few comparisons of whole words, and described by few
-// stores of whole words: fields that lie side by side in the packet or the descriptor are treated
-// together. What looks unusual is left to weir_parse_whole, which may still find it in order.
+// A packet of the usual kind passes a row of comparisons, each a branch that is never taken: with
+// the comparison before it that is one operation, and less than gathering all answers first. It is
+// described by few stores of whole words: fields that lie side by side in the packet or the
+// descriptor are treated together. What looks unusual is left to weir_parse_whole, which may still
+// find it in order.
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "words are put together by hand");
 _Static_assert(offsetof(struct weir_descriptor, key.source_port) == 32 &&
@@ -115,146 +117,196 @@ _Static_assert(offsetof(struct weir_descriptor, key.source_port) == 32 &&
 		       offsetof(struct weir_descriptor, key.protocol) == 37 &&
 		       offsetof(struct weir_descriptor, kind) == 38 &&
 		       offsetof(struct weir_descriptor, tos) == 39,
-	"one word: ports, family, protocol, kind, tos");
+	"words: ports; family, protocol, kind, tos");
 _Static_assert(offsetof(struct weir_descriptor, ip_bytes) == 48 &&
 		       offsetof(struct weir_descriptor, l3_offset) == 52 &&
 		       offsetof(struct weir_descriptor, event) == 53 &&
 		       offsetof(struct weir_descriptor, l4_offset) == 54,
-	"one word: ip_bytes, l3_offset, event, l4_offset");
+	"words: ip_bytes; l3_offset, event, l4_offset");
 
-// Is anything unusual about these TCP or UDP headers? l4: 20 readable bytes; l4_bytes: what the IP
-// packet has for them. Not zero when so.
-static inline unsigned int weir_parse_unusual_l4(
-	const uint8_t *l4, uint32_t protocol, uint32_t l4_bytes, uint32_t *ret_event) {
-	uint32_t flags = weir_load16(l4 + 12); // data offset, and the flags above it
-	uint32_t event = weir_tcp_event[(flags >> 8) & WEIR_TCP_FLAGS];
-	uint32_t tcp_header = (flags >> 2) & 0x3c;
-	uint32_t udp_bytes = rte_be_to_cpu_16(weir_load16(l4 + 4));
-	// Each is above the other side when it is too small as well: it wraps.
-	unsigned int not_tcp = tcp_header - WEIR_TCP_BYTES > l4_bytes - WEIR_TCP_BYTES;
-	unsigned int not_udp = udp_bytes - WEIR_UDP_BYTES > l4_bytes - WEIR_UDP_BYTES;
-
-	not_tcp |= l4_bytes < WEIR_TCP_BYTES;
-	not_udp |= l4_bytes < WEIR_UDP_BYTES;
-	not_tcp |= event == WEIR_TCP_INVALID;
-	not_tcp |= protocol != WEIR_PROTOCOL_TCP;
-	not_udp |= protocol != WEIR_PROTOCOL_UDP;
-	*ret_event = protocol == WEIR_PROTOCOL_UDP ? WEIR_FLOW_EVENT_DATAGRAM : event;
-	return not_tcp & not_udp;
-}
-
-// What the descriptor says besides addresses and hash.
-static inline void weir_parse_describe(struct weir_descriptor *d, uint32_t ports, uint32_t family,
-	uint32_t protocol, uint32_t tos, uint32_t ip_bytes, uint32_t l3_offset, uint32_t event,
-	uint32_t l4_offset) {
-	static const struct weir_verdict verdict = {.action = WEIR_ACTION_FORWARD,
-		.reason = WEIR_REASON_NONE,
-		.choice = WEIR_CHOICE_NONE,
-		.backend = WEIR_BACKEND_NONE,
-		.service = WEIR_SERVICE_NONE};
-	uint32_t high = family | protocol << 8 | (uint32_t)WEIR_PACKET_FLOW << 16 | tos << 24;
-	uint64_t lengths = ip_bytes | (uint64_t)l3_offset << 32 | (uint64_t)event << 40 |
-			   (uint64_t)l4_offset << 48;
-
-	weir_store64(&d->key.source_port, ports | (uint64_t)high << 32);
-	weir_store64(&d->ip_bytes, lengths);
-	weir_store64(&d->verdict, weir_load64(&verdict));
-}
-
-static inline bool weir_parse_usual_ipv4(const struct rte_mbuf *m, const uint8_t *ip,
-	uint32_t l3_offset, uint32_t available, uint64_t seed, struct weir_descriptor *d) {
-	const uint64_t fixed = 0xff3f0000000000ffull; // version, header length; fragment offset
-	uint64_t first = weir_load64(ip); // version to fragment offset
-	uint64_t second = weir_load64(ip + 8); // TTL, protocol, checksum, source
-	uint32_t destination = weir_load32(ip + 16);
-	uint32_t source = (uint32_t)(second >> 32);
-	uint32_t protocol = (uint32_t)second >> 8 & 0xff;
-	uint32_t total = rte_be_to_cpu_16((uint16_t)(first >> 16));
-	uint32_t ports = weir_load32(ip + WEIR_IPV4_BYTES);
-	uint32_t event;
-	unsigned int unusual = weir_parse_unusual_l4(
-		ip + WEIR_IPV4_BYTES, protocol, total - WEIR_IPV4_BYTES, &event);
-
-	unusual |= (first & fixed) != 0x45;
-	unusual |= total - WEIR_IPV4_BYTES > available - WEIR_IPV4_BYTES; // below 20 wraps
-	unusual |= (uint8_t)second == 0; // TTL
-	// 0.x, 127.x, and all from 224.x up; most of 240.x and above is in order after all.
-	unusual |= (uint8_t)((uint8_t)source - 1) >= 223;
-	unusual |= (uint8_t)source == 127;
-	unusual |= source == destination;
-	if ((m->ol_flags & RTE_MBUF_F_RX_IP_CKSUM_MASK) != RTE_MBUF_F_RX_IP_CKSUM_GOOD) {
-		unusual |= !weir_checksum_ipv4_right(first, second, destination);
-	}
-	if (unlikely(unusual)) {
+// Is this TCP or UDP header usual? l4: 20 readable bytes; l4_bytes: what the IP packet has for it,
+// negative when it is shorter than its own header.
+static __rte_always_inline bool weir_parse_usual_tcp(
+	const uint8_t *tcp, int32_t l4_bytes, uint32_t *ret_event) {
+	*ret_event = weir_tcp_event[tcp[13]];
+	if (unlikely(tcp[12] < WEIR_TCP_BYTES / 4 << 4)) {
 		return false;
 	}
-	weir_store128(d->key.source, source, 0);
-	weir_store128(d->key.destination, destination, 0);
-	weir_parse_describe(d, ports, 4, protocol, (uint8_t)(first >> 8), total, l3_offset, event,
-		WEIR_IPV4_BYTES);
-	d->hash = weir_hash_ipv4(source, destination, (uint16_t)ports, (uint16_t)(ports >> 16),
-		(uint8_t)protocol, seed);
+	if (unlikely((tcp[12] >> 4) * 4 > l4_bytes)) {
+		return false;
+	}
+	return likely(*ret_event != WEIR_TCP_INVALID);
+}
+
+static __rte_always_inline bool weir_parse_usual_udp(
+	const uint8_t *udp, int32_t l4_bytes, uint32_t *ret_event) {
+	int32_t udp_bytes = __builtin_bswap16(weir_load16(udp + 4));
+
+	*ret_event = WEIR_FLOW_EVENT_DATAGRAM;
+	if (unlikely(udp_bytes < WEIR_UDP_BYTES)) {
+		return false;
+	}
+	return likely(udp_bytes <= l4_bytes);
+}
+
+// What the descriptor says besides addresses and hash. The verdict is left to the look-up.
+static __rte_always_inline void weir_parse_describe(struct weir_descriptor *d, uint32_t ports,
+	uint32_t family, uint32_t protocol, uint32_t tos, uint32_t ip_bytes, uint32_t l3_offset,
+	uint32_t event, uint32_t l4_offset) {
+	weir_store32(&d->key.source_port, ports);
+	weir_store32(&d->key.family,
+		family | protocol << 8 | (uint32_t)WEIR_PACKET_FLOW << 16 | tos << 24);
+	d->ip_bytes = ip_bytes;
+	weir_store32(&d->l3_offset, l3_offset | event << 8 | l4_offset << 16);
+}
+
+// A place in a frame: its IP header, of which `available` bytes may be read. l3_offset: a constant.
+struct weir_parse_at {
+	const uint8_t *ip;
+	uint32_t l3_offset;
+	uint32_t available;
+};
+
+// The end of both below: nothing was unusual. protocol: a constant.
+static __rte_always_inline void weir_parse_describe4(const struct weir_parse_at *at,
+	uint64_t addresses, uint32_t total, uint32_t protocol, uint32_t event, uint64_t seed,
+	struct weir_descriptor *d) {
+	uint32_t ports = weir_load32(at->ip + WEIR_IPV4_BYTES);
+
+	weir_store_padded32(d->key.source, (uint32_t)addresses);
+	weir_store_padded32(d->key.destination, (uint32_t)(addresses >> 32));
+	weir_parse_describe(
+		d, ports, 4, protocol, at->ip[1], total, at->l3_offset, event, WEIR_IPV4_BYTES);
+	d->hash = weir_hash_words4(addresses, ports, (uint8_t)protocol, seed);
+}
+
+static __rte_always_inline bool weir_parse_usual_ipv4(const struct rte_mbuf *m,
+	const struct weir_parse_at *at, uint64_t seed, struct weir_descriptor *d) {
+	const uint64_t fixed = 0xff3f0000000000ffull; // version, header length; fragment offset
+	const uint8_t *ip = at->ip;
+	uint64_t first = weir_load64(ip); // version to fragment offset
+	uint64_t second = weir_load64(ip + 8); // TTL, protocol, checksum, source
+	uint64_t addresses = weir_load64(ip + 12); // source, destination
+	uint32_t total = __builtin_bswap16(weir_load16(ip + 2));
+	int32_t l4_bytes = (int32_t)total - WEIR_IPV4_BYTES;
+	uint32_t event;
+
+	if (unlikely((first & fixed) != 0x45)) {
+		return false;
+	}
+	if (unlikely(total > at->available)) {
+		return false;
+	}
+	if (unlikely(ip[8] == 0)) { // TTL
+		return false;
+	}
+	if (unlikely(weir_parse_odd_source4[ip[12]] != 0)) {
+		return false;
+	}
+	if (unlikely((uint32_t)addresses == (uint32_t)(addresses >> 32))) {
+		return false;
+	}
+	if ((m->ol_flags & RTE_MBUF_F_RX_IP_CKSUM_MASK) != RTE_MBUF_F_RX_IP_CKSUM_GOOD &&
+		unlikely(!weir_checksum_ipv4_right(first, second, (uint32_t)(addresses >> 32)))) {
+		return false;
+	}
+	if (likely(ip[9] == WEIR_PROTOCOL_TCP)) {
+		if (unlikely(!weir_parse_usual_tcp(ip + WEIR_IPV4_BYTES, l4_bytes, &event))) {
+			return false;
+		}
+		weir_parse_describe4(at, addresses, total, WEIR_PROTOCOL_TCP, event, seed, d);
+		return true;
+	}
+	if (unlikely(ip[9] != WEIR_PROTOCOL_UDP) ||
+		unlikely(!weir_parse_usual_udp(ip + WEIR_IPV4_BYTES, l4_bytes, &event))) {
+		return false;
+	}
+	weir_parse_describe4(at, addresses, total, WEIR_PROTOCOL_UDP, event, seed, d);
 	return true;
 }
 
-static inline bool weir_parse_usual_ipv6(const uint8_t *ip, uint32_t l3_offset, uint32_t available,
-	uint64_t seed, struct weir_descriptor *d) {
-	uint64_t first = weir_load64(ip);
-	uint32_t number = rte_be_to_cpu_32((uint32_t)first); // version, traffic class, label
-	uint32_t payload = rte_be_to_cpu_16((uint16_t)(first >> 32));
-	uint32_t protocol = (uint32_t)(first >> 48) & 0xff;
-	uint32_t ports = weir_load32(ip + WEIR_IPV6_BYTES);
+static __rte_always_inline bool weir_parse_usual_ipv6(
+	const struct weir_parse_at *at, uint64_t seed, struct weir_descriptor *d) {
+	const uint8_t *ip = at->ip;
+	const uint8_t *l4 = ip + WEIR_IPV6_BYTES;
+	uint32_t number = __builtin_bswap32(weir_load32(ip)); // version, traffic class, label
+	uint32_t payload = __builtin_bswap16(weir_load16(ip + 4));
+	uint32_t ports = weir_load32(l4);
+	uint32_t protocol = ip[6];
 	uint32_t event;
-	unsigned int unusual =
-		weir_parse_unusual_l4(ip + WEIR_IPV6_BYTES, protocol, payload, &event);
 
-	unusual |= number >> 28 != 6;
-	unusual |= payload + WEIR_IPV6_BYTES > available;
-	unusual |= first >> 56 == 0; // hop limit
-	unusual |= weir_parse_bad_source6(ip + 8, ip + 24);
-	if (unlikely(unusual)) {
+	if (unlikely(number >> 28 != 6)) {
+		return false;
+	}
+	if (unlikely(payload + WEIR_IPV6_BYTES > at->available)) {
+		return false;
+	}
+	if (unlikely(ip[7] == 0)) { // hop limit
+		return false;
+	}
+	if (unlikely(weir_parse_bad_source6(ip + 8, ip + 24))) {
+		return false;
+	}
+	if (likely(protocol == WEIR_PROTOCOL_TCP)) {
+		if (unlikely(!weir_parse_usual_tcp(l4, (int32_t)payload, &event))) {
+			return false;
+		}
+	} else if (unlikely(protocol != WEIR_PROTOCOL_UDP) ||
+		   unlikely(!weir_parse_usual_udp(l4, (int32_t)payload, &event))) {
 		return false;
 	}
 	memcpy(d->key.source, ip + 8, 32);
 	weir_parse_describe(d, ports, 6, protocol, (number >> 20) & 0xff, payload + WEIR_IPV6_BYTES,
-		l3_offset, event, WEIR_IPV6_BYTES);
-	d->hash = weir_hash_ipv6(
-		ip + 8, ip + 24, (uint16_t)ports, (uint16_t)(ports >> 16), (uint8_t)protocol, seed);
+		at->l3_offset, event, WEIR_IPV6_BYTES);
+	d->hash = weir_hash_words6(ip + 8, ip + 24, ports, (uint8_t)protocol, seed);
 	return true;
 }
 
-// Fill a descriptor from a packet of the usual kind. False for any other, and for a broken one:
-// then weir_parse_whole tells. seed: of the flow hash. [worker]
-static __rte_always_inline bool weir_parse_usual(
+// l3_offset: a constant. The frame has at least as many bytes as below.
+static __rte_always_inline unsigned int weir_parse_usual_l3(const struct rte_mbuf *m,
+	const uint8_t *frame, uint32_t l3_offset, uint64_t seed, struct weir_descriptor *d) {
+	struct weir_parse_at at = {.ip = frame + l3_offset,
+		.l3_offset = l3_offset,
+		.available = m->data_len - l3_offset};
+	uint16_t type = weir_load16(at.ip - 2);
+
+	if (likely(type == RTE_BE16(WEIR_ETHERTYPE_IPV4))) {
+		return likely(weir_parse_usual_ipv4(m, &at, seed, d)) ? 4 : 0;
+	}
+	return likely(type == RTE_BE16(WEIR_ETHERTYPE_IPV6)) &&
+			       likely(at.available >= WEIR_IPV6_BYTES + WEIR_TCP_BYTES) &&
+			       likely(weir_parse_usual_ipv6(&at, seed, d))
+		       ? 6
+		       : 0;
+}
+
+// The same of a frame with a VLAN tag.
+unsigned int weir_parse_usual_vlan(
+	const struct rte_mbuf *m, uint64_t seed, struct weir_descriptor *d);
+
+// Fill a descriptor from a packet of the usual kind. Returns its family, or 0 for any other, and
+// for a broken one: then weir_parse_whole tells. seed: of the flow hash. [worker]
+static __rte_always_inline unsigned int weir_parse_usual(
 	const struct rte_mbuf *m, uint64_t seed, struct weir_descriptor *d) {
 	const uint8_t *frame = rte_pktmbuf_mtod(m, const uint8_t *);
-	uint32_t l3 = WEIR_ETHERNET_BYTES;
-	uint32_t available;
-	uint16_t type;
 
-	if (unlikely(m->nb_segs != 1) ||
-		unlikely(m->data_len < WEIR_ETHERNET_BYTES + WEIR_VLAN_BYTES)) {
-		return false;
+	if (unlikely(m->nb_segs != 1)) {
+		return 0;
 	}
-	type = weir_load16(frame + 12);
-	if (type == RTE_BE16(WEIR_ETHERTYPE_VLAN)) {
-		type = weir_load16(frame + 16);
-		l3 += WEIR_VLAN_BYTES;
-	}
-	available = m->data_len - l3;
 	// With room for a TCP header, so that either L4 header may be read unasked.
-	if (likely(type == RTE_BE16(WEIR_ETHERTYPE_IPV4))) {
-		return likely(available >= WEIR_IPV4_BYTES + WEIR_TCP_BYTES) &&
-		       weir_parse_usual_ipv4(m, frame + l3, l3, available, seed, d);
+	if (unlikely(m->data_len < WEIR_ETHERNET_BYTES + WEIR_IPV4_BYTES + WEIR_TCP_BYTES)) {
+		return 0;
 	}
-	return type == RTE_BE16(WEIR_ETHERTYPE_IPV6) &&
-	       available >= WEIR_IPV6_BYTES + WEIR_TCP_BYTES &&
-	       weir_parse_usual_ipv6(frame + l3, l3, available, seed, d);
+	if (unlikely(weir_load16(frame + 12) == RTE_BE16(WEIR_ETHERTYPE_VLAN))) {
+		return weir_parse_usual_vlan(m, seed, d);
+	}
+	return weir_parse_usual_l3(m, frame, WEIR_ETHERNET_BYTES, seed, d);
 }
 
 // Fill a descriptor from any packet. [worker]
 static inline void weir_parse(const struct rte_mbuf *m, uint64_t seed, struct weir_descriptor *d) {
-	if (!weir_parse_usual(m, seed, d)) {
+	weir_descriptor_decide(d, WEIR_CHOICE_NONE, WEIR_BACKEND_NONE);
+	if (weir_parse_usual(m, seed, d) == 0) {
 		weir_parse_whole(m, seed, d);
 	}
 }

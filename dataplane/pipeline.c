@@ -9,8 +9,6 @@
 #include "burst.h"
 #include "hash.h"
 
-#define PACKETS_AHEAD 8u // how far prefetching of packets runs before parsing
-
 // rte_prefetch0_write is experimental in DPDK 22.11.
 static __rte_always_inline void prefetch_write(const void *line) {
 	__builtin_prefetch(line, 1, 3);
@@ -63,16 +61,21 @@ static void stage_parse(struct weir_burst *b) {
 	unsigned int flows = 0, others = 0;
 	uint64_t bytes = 0;
 
-	for (unsigned int i = 0; i < RTE_MIN(packets, PACKETS_AHEAD); i++) {
+	for (unsigned int i = 0; i < packets; i++) {
 		prefetch_packet(pkts[i]);
 	}
 	for (unsigned int i = 0; i < packets; i++, d++) {
 		struct rte_mbuf *m = pkts[i];
+		unsigned int family = weir_parse_usual(m, seed, d);
 
-		prefetch_packet(pkts[RTE_MIN(i + PACKETS_AHEAD, packets - 1)]);
 		bytes += m->pkt_len;
-		if (likely(weir_parse_usual(m, seed, d))) {
-			weir_flow_prefetch(table, d->key.family, d->hash);
+		if (likely(family == 4)) {
+			weir_flow_prefetch(table, 4, d->hash);
+			b->flows[flows++] = (uint8_t)i;
+			continue;
+		}
+		if (likely(family == 6)) {
+			weir_flow_prefetch(table, 6, d->hash);
 			b->flows[flows++] = (uint8_t)i;
 			continue;
 		}
@@ -104,14 +107,13 @@ static void stage_lookup(struct weir_burst *b) {
 	const uint32_t count6 = table->part6.bucket_count;
 	struct weir_share_counters *const counters = pipeline->backend_counters;
 	const struct weir_outer *const outers = pipeline->outers;
-	const unsigned int flows = b->flow_count;
+	struct weir_descriptor *const descriptors = pipeline->descriptors;
 	unsigned int forwards = 0, misses = 0;
+	uint32_t backend;
 
-	for (unsigned int k = 0; k < flows; k++) {
-		unsigned int i = b->flows[k];
-		struct weir_descriptor *d = &pipeline->descriptors[i];
-		enum weir_flow_event event = (enum weir_flow_event)d->event;
-		uint16_t backend;
+	for (const uint8_t *next = b->flows, *end = next + b->flow_count; next < end; next++) {
+		unsigned int i = *next;
+		struct weir_descriptor *d = &descriptors[i];
 		uint32_t *word;
 
 		if (likely(d->key.family == 4)) {
@@ -121,14 +123,15 @@ static void stage_lookup(struct weir_burst *b) {
 			word = weir_flow_find6(&buckets6[weir_flow_first_bucket(count6, d->hash)],
 				&d->key, d->hash);
 		}
-		if (unlikely(word == NULL) || unlikely(!weir_flow_refresh(table, word, event))) {
+		if (unlikely(word == NULL) || unlikely(!weir_flow_refresh(table, word,
+						      (enum weir_flow_event)d->event, &backend))) {
 			weir_flow_prefetch_second(table, d->key.family, d->hash);
+			weir_descriptor_decide(d, WEIR_CHOICE_NONE, WEIR_BACKEND_NONE);
 			b->misses[misses++] = (uint8_t)i;
 			continue;
 		}
-		backend = (uint16_t)*word;
-		d->verdict.backend = backend;
-		d->verdict.choice = WEIR_CHOICE_FLOW;
+		d->verdict.choice = WEIR_CHOICE_FLOW; // the rest is in the backend's row
+		d->verdict.backend = (uint16_t)backend;
 		rte_prefetch0(&outers[backend]);
 		prefetch_write(&counters[backend]);
 		b->forwards[forwards++] = (uint8_t)i;
@@ -143,22 +146,32 @@ static __rte_noinline void stage_lookup_with_care(struct weir_burst *b) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	unsigned int misses = 0;
 
+	b->begun = (struct weir_burst_filter){0};
 	for (unsigned int k = 0; k < b->miss_count; k++) {
 		unsigned int i = b->misses[k];
 		struct weir_descriptor *d = &pipeline->descriptors[i];
-		weir_flow_ref flow = weir_flow_lookup(pipeline->flows, &d->key, d->hash, b->now_ns);
+		weir_flow_ref flow;
 		uint16_t backend;
 
-		if (flow < 0 || weir_flow_advance(pipeline->flows, flow,
-					(enum weir_flow_event)d->event, b->now_ns)) {
+		if (likely(weir_flow_absent(pipeline->flows, &d->key, d->hash))) {
+			b->misses[misses++] = (uint8_t)i;
+			continue;
+		}
+		flow = weir_flow_lookup(pipeline->flows, &d->key, d->hash, b->now_ns);
+		if (flow < 0) {
+			b->misses[misses++] = (uint8_t)i;
+			continue;
+		}
+		if (weir_flow_advance(pipeline->flows, flow, (enum weir_flow_event)d->event,
+			    b->now_ns)) { // it begins anew
+			weir_burst_filter_add(&b->begun, d->hash);
 			b->misses[misses++] = (uint8_t)i;
 			continue;
 		}
 		backend = weir_flow_backend(pipeline->flows, flow);
 		rte_prefetch0(&pipeline->outers[backend]);
 		prefetch_write(weir_burst_backend_counters(pipeline, backend));
-		d->verdict.backend = backend;
-		d->verdict.choice = WEIR_CHOICE_FLOW;
+		weir_descriptor_decide(d, WEIR_CHOICE_FLOW, backend);
 		b->forwards[b->forward_count++] = (uint8_t)i;
 		pipeline->pending.flow_hits++;
 	}
@@ -193,22 +206,24 @@ static void stage_rewrite(struct weir_burst *b) {
 	struct weir_verdict *const verdicts = b->verdicts;
 	struct rte_mbuf **const pkts = b->pkts;
 	const uint32_t generation = b->generation;
-	const unsigned int forwards = b->forward_count;
 	struct weir_share_counters run = {0}; // of `service`: packets of one service come together
 	uint32_t service = 0;
 	uint64_t forwarded = 0;
 
-	for (unsigned int k = 0; k < forwards; k++) {
-		unsigned int i = b->forwards[k];
+	for (const uint8_t *next = b->forwards, *end = next + b->forward_count; next < end;
+		next++) {
+		unsigned int i = *next;
 		struct weir_descriptor *d = &descriptors[i];
 		struct rte_mbuf *m = pkts[i];
 		uint32_t backend = d->verdict.backend;
 		const struct weir_outer *outer = &outers[backend];
+		uint32_t bytes;
 
 		if (unlikely(outer->generation != generation)) {
 			adopt_outer(b, backend);
 		}
 		if (unlikely(weir_outer_unusual(outer, m, d))) {
+			weir_descriptor_decide(d, d->verdict.choice, (uint16_t)backend);
 			weir_burst_rewrite(b, i);
 			weir_burst_tell(b, i);
 			continue;
@@ -216,17 +231,19 @@ static void stage_rewrite(struct weir_burst *b) {
 		weir_outer_push(m, d, outer);
 		verdicts[i] = outer->verdict;
 		verdicts[i].choice = d->verdict.choice;
-		forwarded++;
+		bytes = d->ip_bytes;
 		weir_counter_add(&counters[backend].packets, 1);
-		weir_counter_add(&counters[backend].bytes, d->ip_bytes);
+		weir_counter_add(&counters[backend].bytes, bytes);
 		if (unlikely(outer->verdict.service != service)) {
 			count_service(pipeline, service, &run);
+			forwarded += run.packets;
 			run = (struct weir_share_counters){0};
 			service = outer->verdict.service;
 		}
 		run.packets++;
-		run.bytes += d->ip_bytes;
+		run.bytes += bytes;
 	}
+	forwarded += run.packets;
 	count_service(pipeline, service, &run);
 	pipeline->pending.forwarded += forwarded;
 }

@@ -66,3 +66,9 @@ static inline uint16_t weir_selection_choose(
 	}
 	return table->candidates[index].id;
 }
+
+// Fetch what weir_selection_choose will read first. [worker]
+static inline __attribute__((always_inline)) void weir_selection_prefetch(
+	const struct weir_selection_view *view, uint64_t hash) {
+	__builtin_prefetch(&view->table.slots[weir_selection_slot(hash, view->table.slot_count)]);
+}

@@ -141,7 +141,7 @@ static inline void restart(struct fixture *f, weir_flow_ref flow, uint16_t backe
 static inline bool hit(struct fixture *f, const struct weir_flow_key *key,
 	enum weir_flow_event event, uint64_t now, uint16_t *ret_backend) {
 	uint64_t hash = hash_of(key);
-	uint32_t *word;
+	uint32_t *word, backend;
 
 	weir_flow_stamp(f->table, now);
 	if (key->family == 4) {
@@ -155,10 +155,10 @@ static inline bool hit(struct fixture *f, const struct weir_flow_key *key,
 				weir_flow_first_bucket(f->table->part6.bucket_count, hash)),
 			key, hash);
 	}
-	if (word == NULL || !weir_flow_refresh(f->table, word, event)) {
+	if (word == NULL || !weir_flow_refresh(f->table, word, event, &backend)) {
 		return false;
 	}
-	*ret_backend = (uint16_t)*word;
+	*ret_backend = (uint16_t)backend;
 	return true;
 }
 

@@ -72,6 +72,68 @@ static void flow_f3_f4_syn_flood_evicts_only_half_open(void **state) {
 	drop(f);
 }
 
+static uint32_t bucket_of(weir_flow_ref flow) {
+	return (uint32_t)((uint64_t)flow >> 2);
+}
+
+// The half-open flow that must make room for a new one in a full table: of all that live in its two
+// buckets the one that has been idle longest. -1: none does. Flows are numbered as they came.
+static int64_t victim_of(
+	struct fixture *f, const struct weir_flow_key *key, uint32_t came, uint64_t now) {
+	bool ipv6 = key->family == 6;
+	uint32_t count = ipv6 ? f->table->part6.bucket_count : f->table->part4.bucket_count;
+	uint32_t first = weir_flow_first_bucket(count, hash_of(key));
+	uint32_t second = weir_flow_second_bucket(count, hash_of(key));
+
+	for (uint32_t i = 0; i < came; i++) {
+		struct weir_flow_key other = key_of(i, key->family, 6);
+		weir_flow_ref flow = find(f, &other, now);
+
+		if (flow >= 0 && weir_flow_state(f->table, flow) == WEIR_FLOW_SYN_SEEN &&
+			(bucket_of(flow) == first || bucket_of(flow) == second)) {
+			return i;
+		}
+	}
+	return -1;
+}
+
+static void flow_f3_the_oldest_of_both_buckets_makes_room(void **state) {
+	unsigned int evictions = 0;
+
+	(void)state;
+	for (uint8_t family = 4; family <= 6; family += 2) {
+		struct fixture *f = make(family == 4 ? 64 : 256, 100);
+		uint64_t now = START;
+		uint32_t came = 0;
+
+		for (; weir_flow_count(f->table) < 60; came++, now += 10 * MS) {
+			struct weir_flow_key key = key_of(came, family, 6);
+
+			insert(f, &key, 1, came % 3 ? SYN : DATA, now);
+		}
+		for (; came < 400; came++, now += 10 * MS) {
+			struct weir_flow_key key = key_of(came, family, 6);
+			bool full = weir_flow_count(f->table) == 64;
+			int64_t victim = full ? victim_of(f, &key, came, now) : -1;
+			uint64_t evicted = weir_flow_evicted_count(f->table);
+			weir_flow_ref flow = insert(f, &key, 1, SYN, now);
+
+			if (full) {
+				assert_int_equal(flow >= 0, victim >= 0);
+			}
+			if (victim >= 0) {
+				struct weir_flow_key gone = key_of((uint32_t)victim, family, 6);
+
+				assert_int_equal(weir_flow_evicted_count(f->table), evicted + 1);
+				assert_true(find(f, &gone, now) < 0);
+				evictions++;
+			}
+		}
+		drop(f);
+	}
+	assert_true(evictions > 200);
+}
+
 // A client reuses its port after the flow has expired and before the sweep came by: all packets
 // must find the new flow, on the fast way too.
 static void flow_that_expired_does_not_hide_its_successor(void **state) {
@@ -119,6 +181,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(flow_f2_insert_full_table_returns_enospc),
 		cmocka_unit_test(flow_f3_f4_syn_flood_evicts_only_half_open),
+		cmocka_unit_test(flow_f3_the_oldest_of_both_buckets_makes_room),
 		cmocka_unit_test(flow_that_expired_does_not_hide_its_successor),
 	};
 

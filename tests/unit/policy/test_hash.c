@@ -72,8 +72,8 @@ static void hash_values_are_fixed(void **state) {
 		source[i] = i;
 		destination[i] = (uint8_t)(0xf0 + i);
 	}
-	assert_true(weir_hash_ipv4(1, 2, 3, 4, 6, 7) == 0xed4be168dc62e47bull);
-	assert_true(weir_hash_ipv6(source, destination, 3, 4, 6, 7) == 0xb09a6b4d25943e7dull);
+	assert_true(weir_hash_ipv4(1, 2, 3, 4, 6, 7) == 0x117e75d3deb69022ull);
+	assert_true(weir_hash_ipv6(source, destination, 3, 4, 6, 7) == 0x967ebb580e18193bull);
 	assert_true(weir_hash_bytes("web/web-1", 9, 0) == 0x4460cbef1eebef6aull);
 	assert_true(weir_hash_bytes("", 0, 0) == 0x4c4898c976ae7d60ull);
 }
