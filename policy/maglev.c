@@ -3,26 +3,51 @@
 
 #include <string.h>
 
-// The accumulator method says: in every sweep over the backends, in order, each one gains its
-// weight; one that has gained the largest weight W pays it and claims a slot. Walking all backends
-// in every sweep would cost n * slots * W / sum(weights) steps, which is slots * n when one weight
-// outweighs the rest. So claims are scheduled instead: a backend that has `gained` g after a claim
-// claims again after ceil((W - g) / weight) sweeps. Sweeps are handled a window at a time: the
+// A table is built by claims, one for each slot. Whose turn it is follows from the weights alone;
+// where the claim falls, from the slots that are free by then.
+//
+// Turns. The accumulator method says: in every sweep over the backends, in order, each one gains
+// its weight; one that has gained the largest weight W pays it and claims a slot. Sweeps are done
+// as they are said, unless that takes more than SWEEP_COST steps per claim: walking all backends in
+// every sweep costs n * slots * W / sum(weights) steps, which is slots * n when one weight
+// outweighs the rest. Then claims are scheduled: a backend that has `gained` g after a claim claims
+// again after ceil((W - g) / weight) sweeps. The schedule handles a window of sweeps at a time: the
 // claims of a window are sorted by sweep, in two passes over the backends, which also keeps them in
-// backend order within a sweep. The window is as long as about n claims take, so everything is
-// O(slots + n) but for the search for free slots.
+// backend order within a sweep. The window is as long as about n claims take.
+//
+// Slots. A claim takes the first free slot of the backend's permutation. All claims together look
+// at about slots * ln(slots) slots, most of them taken. One look at a time, each claim ends with a
+// branch that nobody can predict. So a backend looks at many positions together, without branches,
+// and keeps those that were free. This changes nothing: a slot that is taken stays taken, so what
+// is dropped early would have been passed over later; and a slot that was kept is looked at again
+// before it is claimed. The last slots cost slots / left looks each: they are sought from the other
+// end, by which of them the permutation reaches first.
 
-struct schedule {
+#define SWEEP_COST 4u
+#define AHEAD_FEW 32u // positions looked at together by few backends: as many as a mask has bits
+#define AHEAD_MANY 8u // by many: others take the slots too soon
+#define MANY 1000u
+#define LAST_SHARE 256u // about sqrt(65,537): there, both ways cost the same
+#define LAST_MAX 1024u
+
+struct build {
 	const struct weir_maglev_backend *backends;
 	uint32_t n;
 	uint32_t slots;
+	uint16_t *table;
 	uint32_t heaviest;
+	bool scheduled;
+	bool alike; // no weights but 0 and the heaviest: all sweeps are the same
 	uint32_t window; // sweeps, 1 .. n
-	uint32_t *cursor; // [n] next slot of the permutation to try
-	uint32_t *gained; // [n] after the last scheduled claim, < weight
+	uint32_t ahead; // positions looked at together, a multiple of LOOK
+	uint32_t *positions; // [n * ahead] the last ones looked at
+	uint32_t *kept; // [n] bit i: position i was free and is not behind
+	uint32_t *gained; // [n] after the last scheduled claim, < weight; or after the last sweep
 	uint32_t *next; // [n] sweeps from the window's start to the next claim
 	uint32_t *first; // [n + 1] by sweep of the window: its first claim
-	uint16_t *claims; // [2 * n] backends by sweep
+	uint16_t *claims; // [2 * n] backends in the order of their turns
+	uint32_t claim_count;
+	uint32_t claimed; // of claims
 };
 
 // SplitMix64 of x.
@@ -39,35 +64,37 @@ void weir_maglev_permutation(
 	*ret_skip = (uint32_t)(scramble(2 * identity + 2) % (slots - 1)) + 1;
 }
 
-size_t weir_maglev_scratch_bytes(uint32_t n) {
-	return (size_t)n * (4 * sizeof(uint32_t) + 2 * sizeof(uint16_t)) + sizeof(uint32_t);
+static uint32_t positions_ahead(uint32_t n) {
+	return n < MANY ? AHEAD_FEW : AHEAD_MANY;
 }
 
-static void schedule_init(struct schedule *s, uint64_t sum, void *scratch) {
-	s->cursor = scratch;
-	s->gained = s->cursor + s->n;
-	s->next = s->gained + s->n;
-	s->first = s->next + s->n;
-	s->claims = (uint16_t *)(s->first + s->n + 1);
-	// At most window * sum / heaviest + n claims, hence no more than 2 * n.
-	s->window = (uint32_t)((uint64_t)s->n * s->heaviest / sum);
-	for (uint32_t i = 0; i < s->n; i++) {
-		uint32_t weight = s->backends[i].weight;
+size_t weir_maglev_scratch_bytes(uint32_t n) {
+	size_t words = (size_t)n * (positions_ahead(n) + 4) + 1;
 
-		s->cursor[i] = s->backends[i].offset;
-		s->gained[i] = 0;
-		s->next[i] = 0;
+	return words * sizeof(uint32_t) + (size_t)n * 2 * sizeof(uint16_t);
+}
+
+// --- turns: the schedule ------------------------------------------------------------------
+
+static void schedule_init(struct build *b, uint64_t sum) {
+	// At most window * sum / heaviest + n claims, hence no more than 2 * n.
+	b->window = (uint32_t)((uint64_t)b->n * b->heaviest / sum);
+	for (uint32_t i = 0; i < b->n; i++) {
+		uint32_t weight = b->backends[i].weight;
+
+		b->gained[i] = 0;
+		b->next[i] = 0;
 		if (weight > 0) {
-			s->next[i] = (s->heaviest - 1) / weight;
-			s->gained[i] =
-				(uint32_t)(((uint64_t)s->next[i] + 1) * weight - s->heaviest);
+			b->next[i] = (b->heaviest - 1) / weight;
+			b->gained[i] =
+				(uint32_t)(((uint64_t)b->next[i] + 1) * weight - b->heaviest);
 		}
 	}
 }
 
 // From the claim that stands in next/gained to the one after it. Returns its distance in sweeps.
-static uint32_t schedule_step(const struct schedule *s, uint32_t weight, uint32_t *gained) {
-	uint32_t missing = s->heaviest - *gained;
+static uint32_t schedule_step(const struct build *b, uint32_t weight, uint32_t *gained) {
+	uint32_t missing = b->heaviest - *gained;
 	uint32_t sweeps = missing <= weight ? 1 : (missing - 1) / weight + 1;
 
 	*gained = (uint32_t)((uint64_t)sweeps * weight - missing);
@@ -75,82 +102,305 @@ static uint32_t schedule_step(const struct schedule *s, uint32_t weight, uint32_
 }
 
 // Sort the claims of the next window into claims[]. Returns how many there are.
-static uint32_t schedule_window(struct schedule *s) {
+static uint32_t schedule_window(struct build *b) {
 	uint32_t total = 0;
 
-	memset(s->first, 0, (s->window + 1) * sizeof(*s->first));
-	for (uint32_t i = 0; i < s->n; i++) {
-		uint32_t weight = s->backends[i].weight;
-		uint32_t gained = s->gained[i];
-		uint64_t next = s->next[i];
+	memset(b->first, 0, (b->window + 1) * sizeof(*b->first));
+	for (uint32_t i = 0; i < b->n; i++) {
+		uint32_t weight = b->backends[i].weight;
+		uint32_t gained = b->gained[i];
+		uint64_t next = b->next[i];
 
-		while (weight > 0 && next < s->window) {
-			s->first[next]++;
-			next += schedule_step(s, weight, &gained);
+		while (weight > 0 && next < b->window) {
+			b->first[next]++;
+			next += schedule_step(b, weight, &gained);
 		}
 	}
-	for (uint32_t sweep = 0; sweep < s->window; sweep++) {
-		uint32_t count = s->first[sweep];
+	for (uint32_t sweep = 0; sweep < b->window; sweep++) {
+		uint32_t count = b->first[sweep];
 
-		s->first[sweep] = total;
+		b->first[sweep] = total;
 		total += count;
 	}
-	for (uint32_t i = 0; i < s->n; i++) {
-		uint32_t weight = s->backends[i].weight;
-		uint64_t next = s->next[i];
+	for (uint32_t i = 0; i < b->n; i++) {
+		uint32_t weight = b->backends[i].weight;
+		uint64_t next = b->next[i];
 
 		if (weight == 0) {
 			continue;
 		}
-		while (next < s->window) {
-			s->claims[s->first[next]++] = (uint16_t)i;
-			next += schedule_step(s, weight, &s->gained[i]);
+		while (next < b->window) {
+			b->claims[b->first[next]++] = (uint16_t)i;
+			next += schedule_step(b, weight, &b->gained[i]);
 		}
-		s->next[i] = (uint32_t)(next - s->window);
+		b->next[i] = (uint32_t)(next - b->window);
 	}
 	return total;
 }
 
-static void claim(struct schedule *s, uint16_t backend, uint16_t *table) {
-	uint32_t skip = s->backends[backend].skip;
-	uint32_t wrap = s->slots - skip;
-	uint32_t c = s->cursor[backend];
+// --- turns: sweeps ------------------------------------------------------------------------
 
-	while (table[c] != WEIR_MAGLEV_EMPTY) {
-		c = c >= wrap ? c - wrap : c + skip;
+// Weights stand in next[]: without the gaps of backends[], four are handled at once.
+static void sweep_init(struct build *b) {
+	for (uint32_t i = 0; i < b->n; i++) {
+		b->gained[i] = 0;
+		b->next[i] = b->backends[i].weight;
 	}
-	table[c] = backend;
-	s->cursor[backend] = c >= wrap ? c - wrap : c + skip;
 }
+
+// Put the claims of the next sweep into claims[]. Returns how many there are.
+static uint32_t sweep(struct build *b) {
+	uint32_t n = b->n, heaviest = b->heaviest, total = 0;
+	const uint32_t *restrict weights = b->next;
+	uint32_t *restrict gained = b->gained;
+	uint32_t *restrict due = b->first;
+
+	for (uint32_t i = 0; i < n; i++) { // sums in 32 bits: what is paid makes up for a carry
+		due[i] = gained[i] >= heaviest - weights[i];
+		gained[i] += weights[i] - (heaviest & -due[i]);
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		b->claims[total] = (uint16_t)i;
+		total += due[i];
+	}
+	return total;
+}
+
+static void init_turns(struct build *b) {
+	uint32_t lightest = UINT32_MAX;
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < b->n; i++) {
+		uint32_t weight = b->backends[i].weight;
+
+		sum += weight;
+		b->heaviest = weight > b->heaviest ? weight : b->heaviest;
+		lightest = weight > 0 && weight < lightest ? weight : lightest;
+	}
+	b->alike = lightest == b->heaviest;
+	b->scheduled = !b->alike && sum * SWEEP_COST < (uint64_t)b->heaviest * b->n;
+	if (b->scheduled) {
+		schedule_init(b, sum);
+	} else {
+		sweep_init(b);
+	}
+}
+
+// The next claims, `most` at most. Returns how many, and where they stand.
+static uint32_t take_claims(struct build *b, uint32_t most, const uint16_t **ret) {
+	uint32_t n;
+
+	while (b->claimed == b->claim_count) {
+		if (!b->alike || b->claim_count == 0) {
+			b->claim_count = b->scheduled ? schedule_window(b) : sweep(b);
+		}
+		b->claimed = 0;
+	}
+	n = b->claim_count - b->claimed;
+	n = n < most ? n : most;
+	*ret = &b->claims[b->claimed];
+	b->claimed += n;
+	return n;
+}
+
+// --- slots --------------------------------------------------------------------------------
+
+// a + b modulo slots, both < slots. When the sum is below slots, subtracting wraps around.
+static inline uint32_t add(uint32_t a, uint32_t b, uint32_t slots) {
+	uint32_t sum = a + b;
+	uint32_t reduced = sum - slots;
+
+	return reduced < sum ? reduced : sum;
+}
+
+static void init_positions(struct build *b) {
+	for (uint32_t i = 0; i < b->n; i++) {
+		const struct weir_maglev_backend *backend = &b->backends[i];
+
+		b->kept[i] = 0;
+		b->positions[(size_t)(i + 1) * b->ahead - 1] =
+			add(backend->offset, b->slots - backend->skip, b->slots);
+	}
+}
+
+#define LANES 4u // next to each other in a register
+#define LOOK (2 * LANES)
+_Static_assert(WEIR_MAGLEV_EMPTY == 0xffff, "the largest value");
+
+// Look at the next positions of a backend. Returns the bits of those that are free.
+static uint32_t look_ahead(const struct build *b, uint16_t backend, uint32_t *positions) {
+	uint32_t slots = b->slots, ahead = b->ahead;
+	uint32_t skip = b->backends[backend].skip;
+	uint32_t skip_2 = add(skip, skip, slots), skip_4 = add(skip_2, skip_2, slots);
+	const uint16_t *table = b->table;
+	uint32_t lane[LANES], kept = 0;
+
+	lane[0] = add(positions[ahead - 1], skip, slots);
+	lane[1] = add(lane[0], skip, slots);
+	lane[2] = add(lane[0], skip_2, slots);
+	lane[3] = add(lane[1], skip_2, slots);
+	for (uint32_t base = 0; base < ahead; base += LOOK) {
+		uint32_t *to = &positions[base];
+
+		for (uint32_t i = 0; i < LANES; i++) {
+			to[i] = lane[i];
+			lane[i] = add(lane[i], skip_4, slots);
+		}
+		for (uint32_t i = 0; i < LANES; i++) {
+			to[LANES + i] = lane[i];
+			lane[i] = add(lane[i], skip_4, slots);
+		}
+	}
+	for (uint32_t base = 0; base < ahead; base += LOOK) {
+		const uint32_t *at = &positions[base];
+		uint32_t bits = 0;
+
+		for (uint32_t i = LOOK; i-- > 0;) { // adding 1 carries when the slot is empty
+			bits = 2 * bits + ((table[at[i]] + 1u) >> 16);
+		}
+		kept |= bits << base;
+	}
+	return kept;
+}
+
+static void claim_slots(struct build *b, const uint16_t *claims, uint32_t n) {
+	uint16_t *table = b->table;
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint16_t backend = claims[i];
+		uint32_t *positions = &b->positions[(size_t)backend * b->ahead];
+		uint32_t kept = b->kept[backend];
+		uint32_t slot;
+
+		do {
+			while (kept == 0) {
+				kept = look_ahead(b, backend, positions);
+			}
+			slot = positions[__builtin_ctz(kept)];
+			kept &= kept - 1;
+		} while (table[slot] != WEIR_MAGLEV_EMPTY);
+		table[slot] = backend;
+		b->kept[backend] = kept;
+	}
+}
+
+// --- the last slots -----------------------------------------------------------------------
+
+// Returns how many are free; there is room for all.
+static uint32_t collect_free(const struct build *b, uint32_t *slots) {
+	const uint32_t step = 32;
+	uint32_t n = 0;
+
+	for (uint32_t base = 0; base < b->slots; base += step) {
+		uint32_t end = base + step < b->slots ? base + step : b->slots;
+		uint16_t any = 0;
+
+		for (uint32_t i = base; i < end; i++) {
+			any |= b->table[i] == WEIR_MAGLEV_EMPTY;
+		}
+		for (uint32_t i = base; any != 0 && i < end; i++) {
+			if (b->table[i] == WEIR_MAGLEV_EMPTY) {
+				slots[n++] = i;
+			}
+		}
+	}
+	return n;
+}
+
+// x such that a * x = 1 modulo slots, by Euclid's algorithm. slots is prime, 0 < a < slots.
+static uint32_t inverse(uint32_t a, uint32_t slots) {
+	uint32_t rest = slots, next_rest = a;
+	int64_t x = 0, next_x = 1;
+
+	while (next_rest > 0) {
+		uint32_t quotient = rest / next_rest;
+		uint32_t last_rest = rest;
+		int64_t last_x = x;
+
+		rest = next_rest;
+		next_rest = last_rest - quotient * rest;
+		x = next_x;
+		next_x = last_x - (int64_t)quotient * x;
+	}
+	return (uint32_t)(x < 0 ? x + slots : x);
+}
+
+// How many steps of a backend's permutation lead from slot `from` to the first of `free`.
+//
+// Steps to a slot are (slot - from) / skip modulo slots. The division is a product with skip's
+// inverse; it is reduced by Shoup's method: with r = floor(inverse * 2^32 / slots), and
+// q = floor(x * r / 2^32), x * inverse - q * slots is below 2 * slots.
+static uint32_t steps_to_first(
+	uint32_t skip, uint32_t slots, uint32_t from, const uint32_t *free, uint32_t n) {
+	uint32_t inv = inverse(skip, slots);
+	uint32_t ratio = (uint32_t)(((uint64_t)inv << 32) / slots);
+	uint32_t first = UINT32_MAX;
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t away = add(free[i], slots - from, slots);
+		uint32_t quotient = (uint32_t)((uint64_t)away * ratio >> 32);
+		uint32_t steps = add(away * inv - quotient * slots, 0, slots);
+
+		first = steps < first ? steps : first;
+	}
+	return first;
+}
+
+static void claim_last(struct build *b) {
+	uint32_t free[LAST_MAX];
+	uint32_t n = collect_free(b, free);
+
+	while (n > 0) {
+		const uint16_t *claims;
+		uint16_t backend = take_claims(b, 1, &claims) == 1 ? claims[0] : 0;
+		uint32_t skip = b->backends[backend].skip;
+		uint32_t *positions = &b->positions[(size_t)backend * b->ahead];
+		uint32_t kept = b->kept[backend];
+		uint32_t from = kept != 0 ? positions[__builtin_ctz(kept)]
+					  : add(positions[b->ahead - 1], skip, b->slots);
+		uint32_t steps = steps_to_first(skip, b->slots, from, free, n);
+		uint32_t slot = (uint32_t)((from + (uint64_t)steps * skip) % b->slots);
+		uint32_t i = 0;
+
+		while (free[i] != slot) {
+			i++;
+		}
+		free[i] = free[--n];
+		b->table[slot] = backend;
+		b->kept[backend] = 0;
+		positions[b->ahead - 1] = slot;
+	}
+}
+
+// ------------------------------------------------------------------------------------------
 
 void weir_maglev_build(const struct weir_maglev_backend *backends, uint32_t n, uint16_t *table,
 	uint32_t slots, void *scratch) {
-	struct schedule s = {.backends = backends, .n = n, .slots = slots};
-	uint64_t sum = 0;
-	uint32_t filled = 0;
+	struct build b = {.backends = backends, .n = n, .slots = slots, .table = table};
+	uint32_t last = slots / LAST_SHARE < LAST_MAX ? slots / LAST_SHARE : LAST_MAX;
+	uint32_t left = slots - last;
 
 	memset(table, 0xff, slots * sizeof(*table));
-	for (uint32_t i = 0; i < n; i++) {
-		sum += backends[i].weight;
-		if (backends[i].weight > s.heaviest) {
-			s.heaviest = backends[i].weight;
-		}
-	}
-	if (sum == 0) {
+	b.ahead = positions_ahead(n);
+	b.positions = scratch;
+	b.kept = b.positions + (size_t)n * b.ahead;
+	b.gained = b.kept + n;
+	b.next = b.gained + n;
+	b.first = b.next + n;
+	b.claims = (uint16_t *)(b.first + n + 1);
+	init_turns(&b);
+	if (b.heaviest == 0) {
 		return;
 	}
-	schedule_init(&s, sum, scratch);
-	while (filled < slots) {
-		uint32_t claims = schedule_window(&s);
+	init_positions(&b);
+	while (left > 0) {
+		const uint16_t *claims;
+		uint32_t count = take_claims(&b, left, &claims);
 
-		if (claims > slots - filled) {
-			claims = slots - filled;
-		}
-		for (uint32_t i = 0; i < claims; i++) {
-			claim(&s, s.claims[i], table);
-		}
-		filled += claims;
+		claim_slots(&b, claims, count);
+		left -= count;
 	}
+	claim_last(&b);
 }
 
 bool weir_is_prime(uint32_t n) {

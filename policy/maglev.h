@@ -29,9 +29,10 @@ void weir_maglev_permutation(
 // Bytes of scratch that weir_maglev_build needs for n backends.
 size_t weir_maglev_scratch_bytes(uint32_t n);
 
-// Fill table[slots] with indexes into backends[n]. slots is prime, n <= 65534 and n <= slots.
-// scratch: weir_maglev_scratch_bytes(n), 8-aligned.
-// Cost: O(slots log slots) expected; 10,000 backends x 65,537 slots in milliseconds.
+// Fill table[slots] with indexes into backends[n]. slots is prime and below 2^31, n <= 65534 and
+// n <= slots. scratch: weir_maglev_scratch_bytes(n), 8-aligned; 4 KiB of stack besides.
+// Cost: O(slots log slots) expected; 65,537 slots in about 0.8 ms with 100 backends, 1.5 ms with
+// 10,000.
 void weir_maglev_build(const struct weir_maglev_backend *backends, uint32_t n, uint16_t *table,
 	uint32_t slots, void *scratch);
 

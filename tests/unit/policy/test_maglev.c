@@ -448,6 +448,63 @@ static void schedule_gives_the_table_of_the_plain_method(void **state) {
 	}
 }
 
+// Few and many backends, and tables whose last slots are few, many, or as many as there may be:
+// they are filled in other ways.
+static void large_tables_are_those_of_the_plain_method(void **state) {
+	const struct {
+		uint32_t n, slots, weights; // weights 1 .. this
+	} cases[] = {
+		{1, 65537, 1},
+		{2, 65537, 3},
+		{100, 65537, 1},
+		{100, 65537, 100},
+		{100, 65537, 4}, // about half of the heaviest
+		{999, 65537, 2},
+		{1000, 65537, 2},
+		{3000, 65537, 50},
+		{9999, 16381, 5},
+		{65, 524287, 10},
+	};
+	struct fixture *f = *state;
+	uint64_t seed = 5;
+
+	for (unsigned int i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint32_t n = cases[i].n, slots = cases[i].slots;
+		uint16_t *table = calloc(slots, sizeof(*table));
+		uint16_t *plain = calloc(slots, sizeof(*plain));
+
+		assert_non_null(table);
+		assert_non_null(plain);
+		permute(f, n, slots, 1);
+		for (uint32_t k = 0; k < n; k++) {
+			weir_maglev_permutation(next_random(&seed), slots, &f->backends[k].offset,
+				&f->backends[k].skip);
+			f->backends[k].weight =
+				1 + (uint32_t)(next_random(&seed) % cases[i].weights);
+		}
+		f->backends[n / 2].weight = cases[i].weights;
+		if (i % 2 == 1) {
+			f->backends[n / 3].weight = 0;
+		}
+		build(f, n, table, slots);
+		build_plainly(f, n, plain, slots);
+		assert_memory_equal(table, plain, slots * sizeof(*table));
+		free(plain);
+		free(table);
+	}
+}
+
+// A backend that has nearly all of the weight takes nearly all turns, in a row.
+static void one_heavy_backend_gets_the_slots_of_the_plain_method(void **state) {
+	struct fixture *f = *state;
+
+	permute(f, 100, 65537, 1);
+	f->backends[42].weight = 1000;
+	build(f, 100, f->table, 65537);
+	build_plainly(f, 100, f->other, 65537);
+	assert_memory_equal(f->table, f->other, sizeof(f->table));
+}
+
 // --- cost, primes -------------------------------------------------------------------------
 
 static double build_ms(struct fixture *f, uint32_t n, uint32_t slots) {
@@ -529,6 +586,8 @@ int main(int argc, char **argv) {
 		cmocka_unit_test(removal_of_one_moves_little_more_than_its_share),
 		cmocka_unit_test(any_ratio_of_weights_is_honoured_within_one_percent),
 		cmocka_unit_test(schedule_gives_the_table_of_the_plain_method),
+		cmocka_unit_test(large_tables_are_those_of_the_plain_method),
+		cmocka_unit_test(one_heavy_backend_gets_the_slots_of_the_plain_method),
 		cmocka_unit_test(large_table_is_built_in_milliseconds_whatever_the_weights),
 		cmocka_unit_test(permutation_is_in_range),
 		cmocka_unit_test(primes_are_told_from_other_numbers),
