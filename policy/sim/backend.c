@@ -22,7 +22,6 @@ static void init_backend(struct weir_sim *sim, uint32_t index) {
 	weir_sim_cpu_init(&backend->cpu, scenario->backends.cores,
 		scenario->backends.scheduling == WEIR_SIM_SCHEDULING_SHARING, backend->base_speed,
 		scenario->backends.queue);
-	sim->usable[index] = 1;
 	// Backends do not report in step.
 	weir_sim_schedule(sim, interval_ns * (index + 1) / scenario->backends.count,
 		WEIR_SIM_EVENT_REPORT, index);
@@ -33,8 +32,7 @@ int weir_sim_backends_init(struct weir_sim *sim) {
 	uint32_t count = scenario->backends.count;
 
 	sim->backend = calloc(count, sizeof(*sim->backend));
-	sim->usable = calloc(count, sizeof(*sim->usable));
-	if (sim->backend == NULL || sim->usable == NULL) {
+	if (sim->backend == NULL) {
 		return -ENOMEM;
 	}
 	for (uint32_t i = 0; i < count; i++) {
@@ -53,7 +51,6 @@ void weir_sim_backends_fini(struct weir_sim *sim) {
 		weir_moving_free(sim->backend[i].moving);
 	}
 	free(sim->backend);
-	free(sim->usable);
 }
 
 void weir_sim_backend_plan(struct weir_sim *sim, uint32_t index) {
@@ -162,7 +159,7 @@ void weir_sim_backend_report(struct weir_sim *sim, uint32_t index) {
 	double interval_ns = (double)(sim->now_ns - backend->reported_ns);
 	bool lost = weir_sim_uniform(&backend->prng) * 100.0 < sim->scenario->reports.loss_percent;
 
-	if (!backend->down && !lost && interval_ns > 0) {
+	if (backend->listed && !backend->down && !lost && interval_ns > 0) {
 		send(sim, index, interval_ns, busy_ns - backend->reported_busy_ns);
 	}
 	backend->reported_busy_ns = busy_ns;

@@ -98,7 +98,7 @@ static uint32_t take_slot(struct weir_sim_client *client, uint32_t *from) {
 // The subset as it should be: marks members, keeps numbers. slot_of: scratch, all WEIR_SIM_NONE.
 static int set_members(struct weir_sim *sim, struct weir_sim_client *client, const uint32_t *subset,
 	uint32_t count, uint32_t *slot_of) {
-	uint32_t from = 0;
+	uint32_t from = 0, kept = 0;
 
 	client->lost_count = 0;
 	for (uint32_t i = 0; i < client->slot_count; i++) {
@@ -109,8 +109,10 @@ static int set_members(struct weir_sim *sim, struct weir_sim_client *client, con
 		}
 		slot_of[slot->backend] = i;
 		sim->backend[slot->backend].clients -= slot->member;
-		slot->lost = (slot->member || slot->lost) && !sim->usable[slot->backend];
+		slot->lost = (slot->member || slot->lost) && !sim->usable[slot->backend] &&
+			     sim->backend[slot->backend].listed;
 		client->lost_count += slot->lost;
+		slot->was_member = slot->member;
 		slot->member = false;
 	}
 	for (uint32_t i = 0; i < count; i++) {
@@ -128,6 +130,7 @@ static int set_members(struct weir_sim *sim, struct weir_sim_client *client, con
 		if (at != WEIR_SIM_NONE) {
 			client->lost_count -= client->slot[at].lost;
 			client->slot[at].lost = false;
+			kept += client->slot[at].was_member;
 			continue;
 		}
 		at = take_slot(client, &from);
@@ -139,18 +142,22 @@ static int set_members(struct weir_sim *sim, struct weir_sim_client *client, con
 		}
 		client->slot[at].backend = subset[i];
 		client->slot[at].member = true;
+		client->slot[at].was_member = false;
 	}
 	for (uint32_t i = 0; i < client->slot_count; i++) {
 		if (client->slot[i].backend != WEIR_SIM_NONE) {
 			slot_of[client->slot[i].backend] = WEIR_SIM_NONE;
 		}
 	}
+	sim->totals.replaced += client->member_count - kept;
+	sim->members = sim->members - client->member_count + count;
+	client->member_count = count;
 	return 0;
 }
 
 static void choose_subset(struct weir_sim *sim, uint32_t index) {
 	const struct weir_sim_scenario *scenario = sim->scenario;
-	uint32_t n = scenario->backends.count;
+	uint32_t n = sim->listed_count;
 	struct weir_subset_params params = {
 		.algorithm = (enum weir_subset_algorithm)scenario->subset.algorithm,
 		.mode = (enum weir_subset_mode)scenario->subset.mode,
@@ -160,10 +167,14 @@ static void choose_subset(struct weir_sim *sim, uint32_t index) {
 						      : scenario->subset.salt};
 	struct weir_sim_client *client = &sim->client[index];
 	uint32_t *subset = sim->order;
-	uint32_t *slot_of = subset + n;
-	uint32_t count = weir_subset_choose(&params, sim->usable, n, subset, slot_of + n);
+	uint32_t *slot_of = subset + scenario->backends.count;
+	uint32_t count = weir_subset_choose(
+		&params, sim->usable_listed, n, subset, slot_of + scenario->backends.count);
 	int error = client->slot_count == 0 ? grow(client, count > 0 ? count : 1) : 0;
 
+	for (uint32_t i = 0; i < count; i++) {
+		subset[i] = sim->listed[subset[i]];
+	}
 	if (error == 0) {
 		error = set_members(sim, client, subset, count, slot_of);
 	}

@@ -42,6 +42,10 @@ static void write_backends(
 				const struct weir_sim_backend_result *backend =
 					&result->measure[w].backend[i];
 
+				if (!backend->listed && backend->requests == 0) {
+					continue; // not there
+				}
+
 				fprintf(stream,
 					"%s,%" PRIu64 ",%s,%" PRIu32 ",%g,%.4f,%" PRIu64 ",%" PRIu64
 					",%" PRIu32 "\n",

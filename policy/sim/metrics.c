@@ -98,7 +98,9 @@ static struct weir_sim_totals since(
 	const struct weir_sim_totals *now, const struct weir_sim_totals *then) {
 	struct weir_sim_totals passed = {.arrived = now->arrived - then->arrived,
 		.spilled = now->spilled - then->spilled,
-		.watched = now->watched - then->watched};
+		.watched = now->watched - then->watched,
+		.replaced = now->replaced - then->replaced,
+		.least_replaced = now->least_replaced - then->least_replaced};
 
 	for (int i = 0; i < WEIR_SIM_ENDING_COUNT; i++) {
 		passed.ended[i] = now->ended[i] - then->ended[i];
@@ -110,8 +112,7 @@ static struct weir_sim_totals since(
 static double share_of(const struct weir_sim *sim, const struct weir_sim_totals *totals) {
 	uint64_t given = totals->arrived - totals->ended[WEIR_SIM_REJECTED];
 
-	return given > 0 ? (double)totals->watched * sim->scenario->backends.count / (double)given
-			 : 0;
+	return given > 0 ? (double)totals->watched * sim->listed_count / (double)given : 0;
 }
 
 static int compare_doubles(const void *left, const void *right) {
@@ -121,33 +122,46 @@ static int compare_doubles(const void *left, const void *right) {
 	return (a > b) - (a < b);
 }
 
+// n 0: nothing was measured.
 static double quantile(const double *sorted, uint32_t n, double fraction) {
-	return sorted[(uint32_t)(fraction * (n - 1) + 0.5)];
+	return n > 0 ? sorted[(uint32_t)(fraction * (n - 1) + 0.5)] : 0;
+}
+
+// A backend that came or went meanwhile cannot be compared with the others.
+static bool is_measured(const struct weir_sim_backend *backend, uint64_t from_ns) {
+	return backend->listed && backend->listing_ns <= from_ns;
 }
 
 void weir_sim_metrics_sample(struct weir_sim *sim) {
 	uint32_t n = sim->scenario->backends.count;
 	double all_ns = (double)sim->scenario->sample_ns * sim->scenario->backends.cores;
 	struct weir_sim_sample *sample = &sim->result->sample[sim->result->samples++];
+	uint32_t measured = 0;
 	double sum = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
 		struct weir_sim_backend *backend = &sim->backend[i];
 		double busy_ns = weir_sim_cpu_busy(&backend->cpu, sim->now_ns);
+		double cpu = (busy_ns - backend->busy_at_sample_ns) / all_ns;
 
-		sim->sorted[i] = (busy_ns - backend->busy_at_sample_ns) / all_ns;
 		backend->busy_at_sample_ns = busy_ns;
-		sum += sim->sorted[i];
+		if (i == sim->scenario->watch) {
+			sample->watched_cpu = cpu;
+		}
+		if (is_measured(backend, sim->now_ns - sim->scenario->sample_ns)) {
+			sim->sorted[measured++] = cpu;
+			sum += cpu;
+		}
 	}
+	n = measured;
 	sample->time_ns = sim->now_ns;
-	sample->watched_cpu = sim->sorted[sim->scenario->watch];
 	qsort(sim->sorted, n, sizeof(*sim->sorted), compare_doubles);
-	sample->cpu_min = sim->sorted[0];
+	sample->cpu_min = quantile(sim->sorted, n, 0);
 	sample->cpu_p05 = quantile(sim->sorted, n, 0.05);
 	sample->cpu_p50 = quantile(sim->sorted, n, 0.5);
 	sample->cpu_p95 = quantile(sim->sorted, n, 0.95);
-	sample->cpu_max = sim->sorted[n - 1];
-	sample->cpu_mean = sum / n;
+	sample->cpu_max = quantile(sim->sorted, n, 1);
+	sample->cpu_mean = n > 0 ? sum / n : 0;
 	sample->totals = since(&sim->totals, &sim->sampled);
 	sample->share = share_of(sim, &sample->totals);
 	sample->p50_ms = weir_sim_histogram_quantile(sim->sample_latency, 0.5) / NS_PER_MS;
@@ -157,11 +171,41 @@ void weir_sim_metrics_sample(struct weir_sim *sim) {
 	weir_sim_schedule(sim, sim->now_ns + sim->scenario->sample_ns, WEIR_SIM_EVENT_SAMPLE, 0);
 }
 
+void weir_sim_metrics_subsets(struct weir_sim *sim) {
+	uint32_t peak = 0, least = UINT32_MAX;
+	bool open = false;
+
+	for (uint32_t i = 0; i < sim->scenario->window_count; i++) {
+		open |= sim->window[i].open;
+	}
+	for (uint32_t i = 0; open && i < sim->listed_count; i++) {
+		uint32_t clients = sim->backend[sim->listed[i]].clients;
+
+		peak = clients > peak ? clients : peak;
+	}
+	for (uint32_t i = 0; open && i < sim->scenario->clients.count; i++) {
+		uint32_t members = sim->client[i].member_count;
+
+		least = members < least ? members : least;
+	}
+	for (uint32_t i = 0; i < sim->scenario->window_count; i++) {
+		struct weir_sim_measure *m = &sim->result->measure[i];
+
+		if (sim->window[i].open) {
+			m->clients_peak = peak > m->clients_peak ? peak : m->clients_peak;
+			m->members_least = least < m->members_least ? least : m->members_least;
+		}
+	}
+}
+
 void weir_sim_metrics_begin(struct weir_sim *sim, uint32_t window) {
 	struct weir_sim_window_state *state = &sim->window[window];
 
 	state->open = true;
 	state->totals = sim->totals;
+	sim->result->measure[window].members = sim->members;
+	sim->result->measure[window].members_least = UINT32_MAX;
+	weir_sim_metrics_subsets(sim);
 	for (uint32_t i = 0; i < sim->scenario->backends.count; i++) {
 		state->busy_ns[i] = weir_sim_cpu_busy(&sim->backend[i].cpu, sim->now_ns);
 		state->given[i] = sim->backend[i].given;
@@ -182,22 +226,26 @@ static void measure_backends(struct weir_sim *sim, const struct weir_sim_window_
 			.requests = backend->given - state->given[i],
 			.failed = backend->failed - state->failed[i],
 			.clients = backend->clients,
-			.speed = backend->base_speed};
+			.speed = backend->base_speed,
+			.listed = backend->listed,
+			.measured = is_measured(backend, m->from_ns)};
 	}
 }
 
 static void measure_spread(struct weir_sim *sim, struct weir_sim_measure *m) {
-	uint32_t n = sim->scenario->backends.count;
+	uint32_t n = 0;
 	double sum = 0, wasted = 0, squares = 0;
 
-	for (uint32_t i = 0; i < n; i++) {
-		sim->sorted[i] = m->backend[i].cpu;
-		sum += m->backend[i].cpu;
+	for (uint32_t i = 0; i < sim->scenario->backends.count; i++) {
+		if (m->backend[i].measured) {
+			sim->sorted[n++] = m->backend[i].cpu;
+			sum += m->backend[i].cpu;
+		}
 	}
 	qsort(sim->sorted, n, sizeof(*sim->sorted), compare_doubles);
-	m->cpu_min = sim->sorted[0];
-	m->cpu_max = sim->sorted[n - 1];
-	m->cpu_mean = sum / n;
+	m->cpu_min = quantile(sim->sorted, n, 0);
+	m->cpu_max = quantile(sim->sorted, n, 1);
+	m->cpu_mean = n > 0 ? sum / n : 0;
 	for (uint32_t i = 0; i < n; i++) {
 		double off = sim->sorted[i] - m->cpu_mean;
 
@@ -208,20 +256,27 @@ static void measure_spread(struct weir_sim *sim, struct weir_sim_measure *m) {
 	m->tail_spread = m->cpu_max > 0
 				 ? quantile(sim->sorted, n, 0.95) / quantile(sim->sorted, n, 0.05)
 				 : 1;
+	m->wasted_cores = wasted * sim->scenario->backends.cores;
 	m->wasted = m->cpu_max > 0 ? wasted / (n * m->cpu_max) : 0;
 	m->deviation = m->cpu_mean > 0 ? sqrt(squares / n) / m->cpu_mean : 0;
 }
 
 static void measure_requests(struct weir_sim *sim, struct weir_sim_measure *m) {
-	uint32_t n = sim->scenario->backends.count;
+	uint32_t n = 0;
 	uint64_t sum = 0, least = UINT64_MAX;
 
-	m->clients_min = UINT32_MAX;
-	for (uint32_t i = 0; i < n; i++) {
+	m->clients_min = sim->listed_count > 0 ? UINT32_MAX : 0;
+	for (uint32_t i = 0; i < sim->scenario->backends.count; i++) {
 		const struct weir_sim_backend_result *backend = &m->backend[i];
 
-		sum += backend->requests;
-		least = backend->requests < least ? backend->requests : least;
+		if (backend->measured) {
+			n++;
+			sum += backend->requests;
+			least = backend->requests < least ? backend->requests : least;
+		}
+		if (!backend->listed) {
+			continue;
+		}
 		m->clients_min =
 			backend->clients < m->clients_min ? backend->clients : m->clients_min;
 		m->clients_max =

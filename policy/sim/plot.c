@@ -71,8 +71,9 @@ static void draw_bars(const struct drawing *d, enum weir_sim_metric metric, cons
 		"set ylabel \"%s\"\nset yrange [0:*]\nset style fill solid 0.6\n"
 		"set boxwidth 0.7\nset xtics rotate by 30 right\nunset key\n"
 		"plot $data using 0:2:xtic(1) with boxes lc rgb \"" BLUE "\", \\\n"
-		"     $data using 0:2:3:4 with yerrorbars lc rgb \"#303030\" pt -1, \\\n"
-		"     $data using 0:4:(sprintf(\"%%.3g\", $2)) with labels offset 0,0.7\n",
+		"     $data using 0:3:(0):($4-$3) with vectors nohead lc rgb \"#303030\", \\\n"
+		"     $data using 0:4:(sprintf($2 < 100 ? \"%%.3g\" : \"%%.0f\", $2)) "
+		"with labels offset 0,0.7\n",
 		axis);
 }
 
@@ -83,8 +84,21 @@ static int compare_doubles(const void *left, const void *right) {
 	return (a > b) - (a < b);
 }
 
-static double backend_value(const struct drawing *d, const struct weir_sim_backend_result *b) {
-	return d->kind == WEIR_SIM_PLOT_CONNECTIONS ? b->clients : b->cpu * 100.0;
+// Returns how many backends have a value: those that were there.
+static uint32_t sorted_values(
+	const struct drawing *d, const struct weir_sim_measure *m, uint32_t n, double *values) {
+	bool clients = d->kind == WEIR_SIM_PLOT_CONNECTIONS;
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		const struct weir_sim_backend_result *b = &m->backend[i];
+
+		if (clients ? b->listed : b->measured) {
+			values[count++] = clients ? b->clients : b->cpu * 100.0;
+		}
+	}
+	qsort(values, count, sizeof(*values), compare_doubles);
+	return count;
 }
 
 // One line per variant and window over the backends, sorted.
@@ -99,12 +113,11 @@ static int draw_sorted(const struct drawing *d, const char *axis) {
 			return -ENOMEM;
 		}
 		for (uint32_t w = 0; w < result->measures; w++) {
-			for (uint32_t i = 0; i < result->backends; i++) {
-				values[i] = backend_value(d, &result->measure[w].backend[i]);
-			}
-			qsort(values, result->backends, sizeof(*values), compare_doubles);
+			uint32_t count =
+				sorted_values(d, &result->measure[w], result->backends, values);
+
 			fprintf(d->stream, "$data%u << END\n", lines++);
-			for (uint32_t i = 0; i < result->backends; i++) {
+			for (uint32_t i = 0; i < count; i++) {
 				fprintf(d->stream, "%u %.6g\n", i, values[i]);
 			}
 			fputs("END\n", d->stream);
@@ -126,6 +139,45 @@ static int draw_sorted(const struct drawing *d, const char *axis) {
 	}
 	fputc('\n', d->stream);
 	return 0;
+}
+
+// Groups of bars: one group per window, one bar per variant, and the least that even subsets must
+// replace as a line across. Logarithmic: the best replace one member, the worst a hundred.
+static void draw_churn(const struct drawing *d) {
+	const struct weir_sim_scenario *first = &d->file->variant[0];
+	uint32_t variants = d->file->variant_count;
+
+	fputs("$data << END\n", d->stream);
+	for (uint32_t w = 0; w < first->window_count; w++) {
+		write_text(d->stream, first->window[w].name);
+		for (uint32_t v = 0; v < variants; v++) {
+			fprintf(d->stream, " %.6g",
+				weir_sim_range_of(d->results, v, w, WEIR_SIM_METRIC_REPLACED).mean);
+		}
+		fprintf(d->stream, " %.6g\n",
+			weir_sim_range_of(d->results, 0, w, WEIR_SIM_METRIC_LEAST_REPLACED).mean);
+	}
+	fputs("END\nset ylabel \"members replaced, %\"\nset logscale y\nset yrange [0.1:*]\n"
+	      "set style data histogram\nset style histogram clustered gap 1\n"
+	      "set style fill solid 0.6\nset key outside bottom center horizontal\n",
+		d->stream);
+	fprintf(d->stream, "set xrange [-0.6:%.1f]\nplot ", first->window_count - 0.4);
+	for (uint32_t v = 0; v < variants; v++) {
+		fprintf(d->stream, "$data using %u:xtic(1) lc %u title ", v + 2, v % COLOURS + 1);
+		write_text(d->stream, d->file->variant[v].name);
+		fputs(", \\\n     ", d->stream);
+	}
+	for (uint32_t v = 0; v < variants; v++) {
+		// The middle of the bar, as gnuplot places it.
+		fprintf(d->stream,
+			"$data using ($0+%.4f):%u:(sprintf($%u < 10 ? \"%%.2g\" : \"%%.0f\", "
+			"$%u)) with labels offset 0,0.6 font \"sans,9\" notitle, \\\n     ",
+			(v + 1 - (variants + 1) / 2.0) / (variants + 1), v + 2, v + 2, v + 2);
+	}
+	fprintf(d->stream,
+		"$data using ($0-0.5):%u:(1):(0) with vectors nohead lw 2 lc rgb \"#303030\" "
+		"title \"least, if even\"\n",
+		variants + 2);
 }
 
 // A dashed line where something begins.
@@ -231,6 +283,9 @@ static int draw(const struct drawing *d) {
 		return draw_sorted(d, "CPU %");
 	case WEIR_SIM_PLOT_CONNECTIONS:
 		return draw_sorted(d, "clients");
+	case WEIR_SIM_PLOT_CHURN:
+		draw_churn(d);
+		return 0;
 	case WEIR_SIM_PLOT_SHARE:
 		draw_lines(d, 7, "requests, 1 = fair share", false);
 		return 0;
@@ -253,7 +308,8 @@ static int write_script(const struct drawing *d, const struct weir_sim_plot_wish
 	int error;
 
 	fprintf(d->stream,
-		"# weir-sim: %s\nset terminal %s size %d,%d font \"sans,12\" noenhanced\n",
+		"# weir-sim: %s\nset terminal %s size %d,%d font \"sans,12\" noenhanced "
+		"background rgb \"white\"\n",
 		d->file->name, strcmp(format, "png") == 0 ? "pngcairo" : "svg", WIDTH, height);
 	fputs("set output ", d->stream);
 	write_text(d->stream, picture);

@@ -6,6 +6,7 @@
 // Threads: immutable once the run has ended.
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "scenario.h"
@@ -28,6 +29,8 @@ struct weir_sim_totals {
 	uint64_t ended[WEIR_SIM_ENDING_COUNT];
 	uint64_t spilled; // chosen beyond the limit of active flows
 	uint64_t watched; // went to the watched backend
+	uint64_t replaced; // members that left clients' subsets
+	double least_replaced; // that even subsets had to replace
 };
 
 struct weir_sim_backend_result {
@@ -35,6 +38,8 @@ struct weir_sim_backend_result {
 	uint64_t requests, failed; // given to it; errors that it answered
 	uint32_t clients; // that use it, at the end of the window
 	double speed;
+	bool listed; // on the list of backends at the end of the window
+	bool measured; // and all the time; only these count in what follows from CPU
 };
 
 // One window of time.
@@ -46,10 +51,14 @@ struct weir_sim_measure {
 	double spread; // cpu_max / cpu_min; infinite when a backend did nothing
 	double tail_spread; // 95th percentile over 5th
 	double wasted; // sum(cpu_max - cpu) / (backends * cpu_max)
+	double wasted_cores; // sum(cpu_max - cpu) * cores
 	double deviation; // standard deviation over mean
 	double p50_ms, p99_ms, p999_ms, mean_ms; // latency of completed requests
 	double share; // requests of the watched backend, 1 = its fair share
-	uint32_t clients_min, clients_max; // of a backend
+	uint32_t clients_min, clients_max; // of a backend, at the end
+	uint32_t clients_peak; // of any backend at any time
+	uint32_t members_least; // backends of any client at any time
+	uint64_t members; // of all clients, at the beginning
 	double lightest_percent; // requests of the backend with the fewest, of the mean
 	struct weir_sim_backend_result *backend;
 };

@@ -35,6 +35,9 @@
 	X(WASTED, "wasted", "wasted capacity of each variant") \
 	X(BACKENDS, "backends", "CPU of every backend, sorted") \
 	X(CONNECTIONS, "connections", "clients of every backend, sorted") \
+	X(CHURN, "churn", \
+		"members of subsets replaced in each window, and the least that even subsets " \
+		"must") \
 	X(SHARE, "share", "share of the watched backend over time") \
 	X(SHARES, "shares", "share of the watched backend of each variant") \
 	X(CPU, "cpu", \
@@ -49,6 +52,8 @@
 	X(SLOW, "slow") \
 	X(LAME_DUCK, "lame-duck") \
 	X(RESTART, "restart") \
+	X(ADD, "add-backends") \
+	X(REMOVE, "remove-backends") \
 	X(POLICY, "policy")
 
 #define X(name, key) WEIR_SIM_ARRIVALS_##name,
@@ -94,9 +99,10 @@ struct weir_sim_happening {
 	uint64_t at_ns, for_ns; // for_ns 0 = to the end
 	uint32_t backend, count; // backends [backend, backend + count)
 	uint64_t every_ns; // between one backend and the next
-	double percent, speed; // fail-fast; slow, and restart while it warms up
+	double percent, speed; // fail-fast; slow, restart and add while they warm up
 	uint64_t latency_ns; // fail-fast
-	uint64_t drain_ns, down_ns, warm_ns; // restart
+	uint64_t drain_ns, down_ns; // restart
+	uint64_t warm_ns; // restart, add
 	bool silent; // restart: no answer while down, rather than a refusal
 	struct weir_sim_policy policy;
 };

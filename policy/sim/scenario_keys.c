@@ -190,8 +190,9 @@ static const struct weir_sim_keys policy_keys = {
 static const struct weir_sim_key happening_rows[] = {
 	CHOICE(HAPPENING, "event", kind, happenings, NULL,
 		"`fail-fast`: answers errors at once. `slow`: another speed. `lame-duck`: asks for "
-		"no new requests. `restart`: drains, dies, comes back. `policy`: all clients get "
-		"another policy."),
+		"no new requests. `restart`: drains, dies, comes back. `add-backends`, "
+		"`remove-backends`: a reload changes the list; those that are added first are not "
+		"there before. `policy`: all clients get another policy."),
 	MS(HAPPENING, "at_ms", at_ns, 0, DAY_MS, NULL, "When it begins."),
 	MS(HAPPENING, "for_ms", for_ns, 0, DAY_MS, "0",
 		"How long `fail-fast`, `slow`, `lame-duck` last; 0 = to the end."),
@@ -204,12 +205,13 @@ static const struct weir_sim_key happening_rows[] = {
 	MS(HAPPENING, "latency_ms", latency_ns, 0, DAY_MS, "0.5",
 		"`fail-fast`: time until the error is there."),
 	NUMBER(HAPPENING, "speed", speed, 0.001, 1000, "0.5",
-		"`slow`, and `restart` while it warms up: factor of the backend's speed."),
+		"`slow`, `restart` and `add-backends` while they warm up: factor of the backend's "
+		"speed."),
 	MS(HAPPENING, "drain_ms", drain_ns, 0, DAY_MS, "0",
 		"`restart`: lame duck for this long before it dies."),
 	MS(HAPPENING, "down_ms", down_ns, 1, DAY_MS, "5000", "`restart`: how long it is dead."),
 	MS(HAPPENING, "warm_ms", warm_ns, 0, DAY_MS, "0",
-		"`restart`: how long it is slow afterwards."),
+		"`restart`, `add-backends`: how long it is slow afterwards."),
 	BOOLEAN(HAPPENING, "silent", silent, "false",
 		"`restart`: while dead it does not answer, rather than refuse."),
 	OBJECT(HAPPENING, "policy", policy, &policy_keys, "{}", "`policy`: the new one."),

@@ -4,15 +4,13 @@
 // the run begins, so it is all scheduled then.
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "simulation_private.h"
 
 #define FIRST_ROOM 32u
-#define PERCENT 100u
 
-static void plan(struct weir_sim *sim, uint64_t time_ns, enum weir_sim_action_kind kind,
-	const struct weir_sim_happening *happening, uint32_t backend) {
+static void plan_several(struct weir_sim *sim, uint64_t time_ns, enum weir_sim_action_kind kind,
+	const struct weir_sim_happening *happening, uint32_t backend, uint32_t count) {
 	if (sim->action_count == sim->action_room) {
 		uint32_t room = sim->action_room > 0 ? sim->action_room * 2 : FIRST_ROOM;
 		void *grown = realloc(sim->action, room * sizeof(*sim->action));
@@ -25,8 +23,13 @@ static void plan(struct weir_sim *sim, uint64_t time_ns, enum weir_sim_action_ki
 		sim->action_room = room;
 	}
 	sim->action[sim->action_count] = (struct weir_sim_action){
-		.happening = happening, .backend = backend, .kind = (uint32_t)kind};
+		.happening = happening, .backend = backend, .count = count, .kind = (uint32_t)kind};
 	weir_sim_schedule(sim, time_ns, WEIR_SIM_EVENT_ACTION, sim->action_count++);
+}
+
+static void plan(struct weir_sim *sim, uint64_t time_ns, enum weir_sim_action_kind kind,
+	const struct weir_sim_happening *happening, uint32_t backend) {
+	plan_several(sim, time_ns, kind, happening, backend, 1);
 }
 
 static void plan_restart(struct weir_sim *sim, uint64_t at_ns,
@@ -48,6 +51,22 @@ static void plan_restart(struct weir_sim *sim, uint64_t at_ns,
 	plan(sim, return_ns + happening->warm_ns, WEIR_SIM_ACTION_WARM, happening, backend);
 	plan(sim, return_ns + sim->scenario->control.recovery_ns, WEIR_SIM_ACTION_LEARN_RETURN,
 		happening, backend);
+}
+
+// A reload of the configuration adds or removes all backends of an event at once.
+static void plan_list(
+	struct weir_sim *sim, const struct weir_sim_happening *happening, uint32_t number) {
+	bool add = happening->kind == WEIR_SIM_HAPPENING_ADD;
+	uint32_t backend = happening->backend + number;
+	uint64_t at_ns = happening->at_ns + happening->every_ns * number;
+
+	if (happening->every_ns > 0 || number == 0) {
+		plan_several(sim, at_ns, add ? WEIR_SIM_ACTION_ADD : WEIR_SIM_ACTION_REMOVE,
+			happening, backend, happening->every_ns > 0 ? 1 : happening->count);
+	}
+	if (add) {
+		plan(sim, at_ns + happening->warm_ns, WEIR_SIM_ACTION_WARM, happening, backend);
+	}
 }
 
 static void plan_backend(
@@ -76,6 +95,10 @@ static void plan_backend(
 	case WEIR_SIM_HAPPENING_RESTART:
 		plan_restart(sim, at_ns, happening, backend);
 		break;
+	case WEIR_SIM_HAPPENING_ADD:
+	case WEIR_SIM_HAPPENING_REMOVE:
+		plan_list(sim, happening, number);
+		break;
 	default:
 		break;
 	}
@@ -98,48 +121,6 @@ int weir_sim_script_init(struct weir_sim *sim) {
 	return sim->error;
 }
 
-// In panic: so few are left that it is better to use all, and the lame ducks last of all.
-static void find_usable(struct weir_sim *sim, uint8_t *usable) {
-	uint32_t count = sim->scenario->backends.count;
-	uint32_t good = 0;
-	bool panic;
-
-	for (uint32_t i = 0; i < count; i++) {
-		usable[i] = !sim->backend[i].known_down && !sim->backend[i].known_lame;
-		good += usable[i];
-	}
-	panic = (uint64_t)good * PERCENT / count < sim->scenario->control.panic_threshold_percent;
-	for (uint32_t i = 0; panic && i < count; i++) {
-		usable[i] = !sim->backend[i].known_lame || good == 0;
-	}
-}
-
-// Control's opinion of a backend has changed.
-static void learn(struct weir_sim *sim, uint32_t backend) {
-	uint32_t count = sim->scenario->backends.count;
-	uint8_t was = sim->usable[backend];
-	uint8_t *before = malloc(count);
-	uint8_t *usable = malloc(count);
-
-	if (before == NULL || usable == NULL) {
-		weir_sim_fail(sim, -ENOMEM);
-	} else {
-		memcpy(before, sim->usable, count);
-		find_usable(sim, usable);
-		memcpy(sim->usable, usable, count);
-		before[backend] = usable[backend];
-		if (memcmp(before, usable, count) != 0) {
-			weir_sim_clients_rechoose(sim); // panic began or ended
-		} else if (was != 0 && usable[backend] == 0) {
-			weir_sim_clients_lose(sim, backend);
-		} else if (was == 0 && usable[backend] != 0) {
-			weir_sim_clients_regain(sim);
-		}
-	}
-	free(before);
-	free(usable);
-}
-
 static void die(struct weir_sim *sim, const struct weir_sim_action *action) {
 	struct weir_sim_backend *backend = &sim->backend[action->backend];
 
@@ -158,6 +139,15 @@ static void come_back(struct weir_sim *sim, const struct weir_sim_action *action
 	weir_sim_backend_set_speed(sim, action->backend);
 }
 
+static void add(struct weir_sim *sim, const struct weir_sim_action *action) {
+	for (uint32_t i = action->backend; i < action->backend + action->count; i++) {
+		sim->backend[i].warm =
+			action->happening->warm_ns > 0 ? action->happening->speed : 1.0;
+		weir_sim_backend_set_speed(sim, i);
+	}
+	weir_sim_control_list(sim, action->backend, action->count, true);
+}
+
 static void learn_return(struct weir_sim *sim, uint32_t index) {
 	struct weir_sim_backend *backend = &sim->backend[index];
 	bool was_away = backend->known_down || backend->known_lame;
@@ -166,7 +156,7 @@ static void learn_return(struct weir_sim *sim, uint32_t index) {
 	backend->known_lame = false;
 	if (was_away) {
 		weir_capability_ready(&backend->capability);
-		learn(sim, index);
+		weir_sim_control_learn(sim);
 	}
 }
 
@@ -190,14 +180,14 @@ void weir_sim_script_act(struct weir_sim *sim, uint32_t index) {
 		break;
 	case WEIR_SIM_ACTION_LEARN_LAME:
 		backend->known_lame = true;
-		learn(sim, action->backend);
+		weir_sim_control_learn(sim);
 		break;
 	case WEIR_SIM_ACTION_DIE:
 		die(sim, action);
 		break;
 	case WEIR_SIM_ACTION_LEARN_DEATH:
 		backend->known_down = true;
-		learn(sim, action->backend);
+		weir_sim_control_learn(sim);
 		break;
 	case WEIR_SIM_ACTION_RETURN:
 		come_back(sim, action);
@@ -208,6 +198,12 @@ void weir_sim_script_act(struct weir_sim *sim, uint32_t index) {
 		break;
 	case WEIR_SIM_ACTION_LEARN_RETURN:
 		learn_return(sim, action->backend);
+		break;
+	case WEIR_SIM_ACTION_ADD:
+		add(sim, action);
+		break;
+	case WEIR_SIM_ACTION_REMOVE:
+		weir_sim_control_list(sim, action->backend, action->count, false);
 		break;
 	case WEIR_SIM_ACTION_POLICY:
 		sim->policy = &happening->policy;

@@ -107,6 +107,7 @@ static int init(struct weir_sim *sim) {
 	int error = weir_sim_metrics_init(sim);
 
 	error = error < 0 ? error : weir_sim_backends_init(sim);
+	error = error < 0 ? error : weir_sim_control_init(sim);
 	error = error < 0 ? error : weir_sim_clients_init(sim);
 	error = error < 0 ? error : weir_sim_script_init(sim);
 	return error < 0 ? error : sim->error;
@@ -114,6 +115,7 @@ static int init(struct weir_sim *sim) {
 
 static void fini(struct weir_sim *sim) {
 	weir_sim_clients_fini(sim);
+	weir_sim_control_fini(sim);
 	weir_sim_backends_fini(sim);
 	weir_sim_metrics_fini(sim);
 	weir_sim_queue_fini(&sim->queue);

@@ -5,7 +5,8 @@
 //   client.c      clients: arrivals, the worker, its table of candidates
 //   request.c     requests: from arrival to their one ending
 //   backend.c     backends: processor, reports
-//   script.c      what happens on the way, and what control learns of it
+//   control.c     what control knows: the list of backends, and which are usable
+//   script.c      what happens on the way, and when control learns of it
 //   metrics.c     what is measured
 // Internal to them.
 //
@@ -65,6 +66,7 @@ struct weir_sim_request { // links are indexes into the pool
 struct weir_sim_slot {
 	uint32_t backend; // WEIR_SIM_NONE = free
 	bool member; // of the subset now
+	bool was_member; // before the change that is being made
 	bool lost; // was a member until it became unusable
 	struct weir_moving *moving; // NULL until needed
 };
@@ -79,7 +81,7 @@ struct weir_sim_client {
 	uint64_t *cost_ns; // [slot_count]
 	struct weir_sim_slot *slot;
 	uint32_t slot_count;
-	uint32_t lost_count;
+	uint32_t member_count, lost_count;
 	struct weir_prng prng;
 	double interval_ns; // mean time between requests, while on
 	uint64_t burst_end_ns; // bursty: no arrivals after that
@@ -102,6 +104,8 @@ struct weir_sim_backend {
 	uint32_t lives; // restarts
 	bool down, silent;
 	// What control knows.
+	bool listed;
+	uint64_t listing_ns; // when it last came or went
 	bool known_down, known_lame;
 	struct weir_capability capability;
 	struct weir_moving *moving; // statistics of the fleet, NULL unless needed
@@ -124,12 +128,14 @@ enum weir_sim_action_kind {
 	WEIR_SIM_ACTION_RETURN,
 	WEIR_SIM_ACTION_WARM,
 	WEIR_SIM_ACTION_LEARN_RETURN,
+	WEIR_SIM_ACTION_ADD, // count backends at once, as one reload
+	WEIR_SIM_ACTION_REMOVE,
 	WEIR_SIM_ACTION_POLICY,
 };
 
 struct weir_sim_action {
 	const struct weir_sim_happening *happening;
-	uint32_t backend;
+	uint32_t backend, count; // [backend, backend + count); 1 unless added or removed
 	uint32_t kind; // enum weir_sim_action_kind
 };
 
@@ -152,6 +158,12 @@ struct weir_sim {
 	struct weir_sim_client *client;
 	struct weir_sim_backend *backend;
 	uint8_t *usable; // [backends], as control knows
+	uint32_t *listed; // [listed_count], backends by their place on the list
+	uint8_t *usable_listed; // [listed_count]
+	uint32_t listed_count;
+	bool list_changed; // since the beginning
+	uint8_t *usable_next; // [backends], scratch
+	uint64_t members; // of all clients' subsets
 	uint32_t *order; // scratch of subsetting
 	uint64_t *numbers; // scratch of tables, [backends], and the two below
 	double *capabilities;
@@ -212,6 +224,12 @@ void weir_sim_backend_report(struct weir_sim *sim, uint32_t index);
 void weir_sim_report_deliver(struct weir_sim *sim, uint32_t delivery);
 void weir_sim_backends_antagonise(struct weir_sim *sim);
 
+// control.c
+int weir_sim_control_init(struct weir_sim *sim); // before the clients
+void weir_sim_control_fini(struct weir_sim *sim);
+void weir_sim_control_learn(struct weir_sim *sim); // its opinion of a backend has changed
+void weir_sim_control_list(struct weir_sim *sim, uint32_t first, uint32_t count, bool listed);
+
 // script.c
 int weir_sim_script_init(struct weir_sim *sim);
 void weir_sim_script_act(struct weir_sim *sim, uint32_t action);
@@ -220,6 +238,7 @@ void weir_sim_script_act(struct weir_sim *sim, uint32_t action);
 int weir_sim_metrics_init(struct weir_sim *sim);
 void weir_sim_metrics_fini(struct weir_sim *sim);
 void weir_sim_metrics_latency(struct weir_sim *sim, uint64_t latency_ns);
+void weir_sim_metrics_subsets(struct weir_sim *sim); // some have changed
 void weir_sim_metrics_sample(struct weir_sim *sim);
 void weir_sim_metrics_begin(struct weir_sim *sim, uint32_t window);
 void weir_sim_metrics_end(struct weir_sim *sim, uint32_t window);

@@ -5,12 +5,18 @@
 #include <math.h>
 #include <string.h>
 
+#include "subset.h"
+
 #define NAME_WIDTH_MIN 8u
 
 double weir_sim_percent(const struct weir_sim_measure *m, enum weir_sim_ending ending) {
 	return m->totals.arrived > 0
 		       ? 100.0 * (double)m->totals.ended[ending] / (double)m->totals.arrived
 		       : 0;
+}
+
+double weir_sim_of_members(const struct weir_sim_measure *m, double members) {
+	return m->members > 0 ? 100.0 * members / (double)m->members : 0;
 }
 
 double weir_sim_errors(const struct weir_sim_measure *m) {
@@ -72,13 +78,21 @@ struct weir_sim_range weir_sim_range_of(const struct weir_sim_results *results, 
 
 // Columns that say nothing about this scenario are left out.
 struct columns {
-	bool windows, errors, share, clients;
-	int name_width;
+	bool windows, errors, share, clients, churn;
+	int name_width, window_width;
 };
+
+// The share of the watched backend says something when things happen to it and not to all.
+static bool is_about_watched(const struct weir_sim_scenario *scenario, uint32_t happening) {
+	const struct weir_sim_happening *h = &scenario->happening[happening];
+
+	return h->kind != WEIR_SIM_HAPPENING_POLICY && scenario->watch >= h->backend &&
+	       scenario->watch - h->backend < h->count && h->count < scenario->backends.count;
+}
 
 static struct columns find_columns(
 	const struct weir_sim_file *file, const struct weir_sim_results *results) {
-	struct columns columns = {.name_width = NAME_WIDTH_MIN};
+	struct columns columns = {.name_width = NAME_WIDTH_MIN, .window_width = NAME_WIDTH_MIN};
 
 	for (uint32_t v = 0; v < file->variant_count; v++) {
 		const struct weir_sim_scenario *scenario = &file->variant[v];
@@ -87,9 +101,16 @@ static struct columns find_columns(
 		columns.name_width = width > columns.name_width ? width : columns.name_width;
 		columns.windows |= scenario->window_count > 1;
 		for (uint32_t i = 0; i < scenario->happening_count; i++) {
-			columns.share |= scenario->happening[i].kind != WEIR_SIM_HAPPENING_POLICY;
+			columns.share |= is_about_watched(scenario, i);
 		}
 		for (uint32_t w = 0; w < scenario->window_count; w++) {
+			width = (int)strlen(scenario->window[w].name);
+			columns.window_width =
+				width > columns.window_width ? width : columns.window_width;
+			columns.churn |=
+				scenario->subset.algorithm != WEIR_SUBSET_NONE &&
+				weir_sim_range_of(results, v, w, WEIR_SIM_METRIC_LEAST_REPLACED)
+						.most > 0;
 			columns.errors |=
 				weir_sim_range_of(results, v, w, WEIR_SIM_METRIC_ERRORS).most > 0;
 			columns.clients |=
@@ -103,10 +124,10 @@ static struct columns find_columns(
 static void print_head(FILE *stream, const struct columns *columns) {
 	fprintf(stream, "%-*s", columns->name_width, "variant");
 	if (columns->windows) {
-		fprintf(stream, " %-10s", "window");
+		fprintf(stream, " %-*s", columns->window_width, "window");
 	}
-	fprintf(stream, " %6s %-13s %7s %6s %8s %8s", "spread", "(least-most)", "wasted", "CPU",
-		"p50 ms", "p99 ms");
+	fprintf(stream, " %6s %-13s %7s %6s %6s %8s %8s", "spread", "(least-most)", "wasted",
+		"cores", "CPU", "p50 ms", "p99 ms");
 	if (columns->errors) {
 		fprintf(stream, " %8s", "errors");
 	}
@@ -115,6 +136,9 @@ static void print_head(FILE *stream, const struct columns *columns) {
 	}
 	if (columns->clients) {
 		fprintf(stream, " %8s", "clients");
+	}
+	if (columns->churn) {
+		fprintf(stream, " %5s %10s %10s", "peak", "replaced", "least");
 	}
 	fputc('\n', stream);
 }
@@ -126,14 +150,16 @@ static void print_row(FILE *stream, const struct weir_sim_scenario *scenario, ui
 
 	fprintf(stream, "%-*s", columns->name_width, scenario->name);
 	if (columns->windows) {
-		fprintf(stream, " %-10s", scenario->window[window].name);
+		fprintf(stream, " %-*s", columns->window_width, scenario->window[window].name);
 	}
 	if (isfinite(spread->mean)) {
 		snprintf(mean, sizeof(mean), "%.2f", spread->mean);
 		snprintf(bounds, sizeof(bounds), "(%.2f-%.2f)", spread->least, spread->most);
 	}
-	fprintf(stream, " %6s %-13s %5.1f %% %4.0f %% %8.1f %8.1f", mean, bounds,
-		range[WEIR_SIM_METRIC_WASTED].mean, range[WEIR_SIM_METRIC_CPU].mean,
+	fprintf(stream, " %6s %-13s %5.1f %% %6.*f %4.0f %% %8.1f %8.1f", mean, bounds,
+		range[WEIR_SIM_METRIC_WASTED].mean,
+		range[WEIR_SIM_METRIC_WASTED_CORES].mean < 1e4 ? 1 : 0,
+		range[WEIR_SIM_METRIC_WASTED_CORES].mean, range[WEIR_SIM_METRIC_CPU].mean,
 		range[WEIR_SIM_METRIC_P50_MS].mean, range[WEIR_SIM_METRIC_P99_MS].mean);
 	if (columns->errors) {
 		fprintf(stream, " %6.2f %%", range[WEIR_SIM_METRIC_ERRORS].mean);
@@ -146,6 +172,12 @@ static void print_row(FILE *stream, const struct weir_sim_scenario *scenario, ui
 			range[WEIR_SIM_METRIC_CLIENTS_MIN].least,
 			range[WEIR_SIM_METRIC_CLIENTS_MAX].most);
 		fprintf(stream, " %8s", bounds);
+	}
+	if (columns->churn) {
+		fprintf(stream, " %5.0f %8.2f %% %8.2f %%",
+			range[WEIR_SIM_METRIC_CLIENTS_PEAK].most,
+			range[WEIR_SIM_METRIC_REPLACED].mean,
+			range[WEIR_SIM_METRIC_LEAST_REPLACED].mean);
 	}
 	fputc('\n', stream);
 }

@@ -18,6 +18,7 @@
 	X(TAIL_SPREAD, "tail_spread", m->tail_spread, "the same of 95th over 5th percentile") \
 	X(WASTED, "wasted_percent", m->wasted * 100, \
 		"what all backends could do more until the most loaded one is full, of all") \
+	X(WASTED_CORES, "wasted_cores", m->wasted_cores, "the same in cores: sum(max - cpu)") \
 	X(DEVIATION, "deviation", m->deviation, "standard deviation of CPU over its mean") \
 	X(CPU, "cpu_percent", m->cpu_mean * 100, "CPU in use, mean of the backends") \
 	X(CPU_MIN, "cpu_min_percent", m->cpu_min * 100, "the least loaded one") \
@@ -44,7 +45,16 @@
 	X(LIGHTEST, "lightest_percent", m->lightest_percent, \
 		"requests of the backend with the fewest, of the mean") \
 	X(CLIENTS_MIN, "clients_min", m->clients_min, "clients of the backend with the fewest") \
-	X(CLIENTS_MAX, "clients_max", m->clients_max, "clients of the backend with the most")
+	X(CLIENTS_MAX, "clients_max", m->clients_max, "clients of the backend with the most") \
+	X(CLIENTS_PEAK, "clients_peak", m->clients_peak, \
+		"most clients of any backend at any time") \
+	X(MEMBERS_LEAST, "members_least", m->members_least, \
+		"fewest backends in the subset of any client at any time") \
+	X(REPLACED, "replaced_percent", weir_sim_of_members(m, (double)m->totals.replaced), \
+		"members that left clients' subsets, of all") \
+	X(LEAST_REPLACED, "least_replaced_percent", \
+		weir_sim_of_members(m, m->totals.least_replaced), \
+		"the least that even subsets must replace")
 
 enum weir_sim_metric {
 #define X(name, key, expression, meaning) WEIR_SIM_METRIC_##name,
@@ -58,6 +68,7 @@ struct weir_sim_range { // over the seeds
 };
 
 double weir_sim_percent(const struct weir_sim_measure *m, enum weir_sim_ending ending);
+double weir_sim_of_members(const struct weir_sim_measure *m, double members);
 double weir_sim_errors(const struct weir_sim_measure *m);
 double weir_sim_metric_of(const struct weir_sim_measure *m, enum weir_sim_metric metric);
 const char *weir_sim_metric_name(enum weir_sim_metric metric);

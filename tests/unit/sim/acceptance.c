@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Whole scenarios against the figures of the literature: CPU spread and wasted capacity of the
-// policies, the switch from least-loaded to weighted round robin, the sinkhole. Prints the tables.
+// policies, the causes of spread, the switch from least-loaded to weighted round robin, the
+// sinkhole, subsets and what their changes replace. Prints the tables, the figures in brackets.
 //
 // Bands: the SRE book, chapter 20, says "up to 2x" for round robin and for least-loaded; the rest
 // are those of a reference simulation with the same workload and other code (docs/simulator.md).
@@ -16,6 +17,7 @@
 #define JOBS 2
 
 static const char *scenarios; // directory
+static const char *const everything[] = {NULL}; // left out: nothing
 
 static struct weir_sim_file *open_scenario(const char *name) {
 	struct weir_sim_problems problems = {0};
@@ -80,60 +82,98 @@ static struct weir_sim_range range_of(const struct part *part, const char *varia
 	return (struct weir_sim_range){0};
 }
 
-static const char *const main_policies[] = {
-	"round-robin", "least-loaded", "weighted-reported", NULL};
+struct band {
+	const char *variant;
+	double least, most; // of each seed
+};
 
-// Every one of the eight seeds, not only their mean.
+static void check_bands(const struct part *part, const struct band *bands, size_t count) {
+	for (size_t i = 0; i < count; i++) {
+		struct weir_sim_range spread =
+			range_of(part, bands[i].variant, 0, WEIR_SIM_METRIC_SPREAD);
+
+		if (spread.least < bands[i].least || spread.most > bands[i].most) {
+			fail_msg("%s: spread %g to %g, expected %g to %g", bands[i].variant,
+				spread.least, spread.most, bands[i].least, bands[i].most);
+		}
+	}
+}
+
+// Every one of the eight seeds, not only their mean. Policies that know nothing of CPU are about as
+// uneven as round robin; those that measure it, or are told the speeds, are better.
 static void sre20_spread_and_waste_are_in_their_bands(void **state) {
-	struct weir_sim_range rr, ll, wrr;
+	static const struct band bands[] = {
+		{"round-robin", 1.8, 2.3},
+		{"least-loaded", 1.75, 2.2},
+		{"weighted-reported", 1, 1.35},
+		{"random", 1.7, 2.35},
+		{"power-of-two", 1.7, 2.35},
+		{"fair-share-average", 1.7, 2.35},
+		{"fair-share-median", 1.7, 2.35},
+		{"time-weighted-average", 1.2, 1.7},
+		{"time-weighted-median", 1.2, 1.7},
+		{"interleaved-average", 1.2, 1.8},
+		{"interleaved-median", 1.2, 1.8},
+		{"weighted-configured", 1.2, 1.7},
+	};
+	struct weir_sim_range rr, wrr;
 	struct part part;
 
 	(void)state;
-	run_part(&part, "sre20", main_policies, true, SEEDS);
+	run_part(&part, "sre20", everything, false, SEEDS);
+	printf("[round robin 1.8 to 2.3, least-loaded 1.75 to 2.2, weighted round robin at most "
+	       "1.35]\n\n");
+	check_bands(&part, bands, sizeof(bands) / sizeof(bands[0]));
 	rr = range_of(&part, "round-robin", 0, WEIR_SIM_METRIC_SPREAD);
-	ll = range_of(&part, "least-loaded", 0, WEIR_SIM_METRIC_SPREAD);
 	wrr = range_of(&part, "weighted-reported", 0, WEIR_SIM_METRIC_SPREAD);
-	assert_true(rr.least >= 1.8 && rr.most <= 2.3);
-	assert_true(ll.least >= 1.75 && ll.most <= 2.2);
-	assert_true(wrr.most <= 1.35);
 	assert_true(wrr.mean - 1 <= 0.35 * (rr.mean - 1));
 	rr = range_of(&part, "round-robin", 0, WEIR_SIM_METRIC_WASTED);
 	wrr = range_of(&part, "weighted-reported", 0, WEIR_SIM_METRIC_WASTED);
 	assert_true(rr.mean >= 25 && wrr.mean <= 13);
+	rr = range_of(&part, "round-robin", 0, WEIR_SIM_METRIC_WASTED_CORES);
+	wrr = range_of(&part, "weighted-reported", 0, WEIR_SIM_METRIC_WASTED_CORES);
+	assert_true(wrr.mean < 0.35 * rr.mean);
 	part_fini(&part);
 }
 
-// The others, in the same table. Policies that know nothing of CPU are about as uneven as round
-// robin; those that measure it, or are told the speeds, are better.
-static void sre20_of_the_other_policies(void **state) {
-	static const char *const blind[] = {
-		"random", "power-of-two", "fair-share-average", "fair-share-median"};
-	static const char *const knowing[] = {"time-weighted-average", "time-weighted-median",
-		"interleaved-average", "interleaved-median", "weighted-configured"};
-	struct part part;
+// One cause of spread at a time, round robin and weighted round robin.
+static void causes_of_spread_are_as_large_as_elsewhere(void **state) {
+	static const struct {
+		const char *scenario, *suffix;
+		double round_robin, weighted; // of the reference
+		uint32_t seeds; // random subsets differ much
+	} causes[] = {
+		{"machine_diversity", "", 1.78, 1.14, 2},
+		{"antagonists", "", 1.38, 1.19, 2},
+		{"query_cost", "", 1.22, 1.14, 2},
+		{"random_subsetting", "-random", 3.05, 3.02, 4},
+		{"skewed_clients", "-20", 1.90, 1.79, 2},
+	};
 
 	(void)state;
-	run_part(&part, "sre20", main_policies, false, 1);
-	for (size_t i = 0; i < sizeof(blind) / sizeof(blind[0]); i++) {
-		struct weir_sim_range r = range_of(&part, blind[i], 0, WEIR_SIM_METRIC_SPREAD);
+	for (size_t i = 0; i < sizeof(causes) / sizeof(causes[0]); i++) {
+		char rr[64], wrr[64];
+		const char *const names[] = {rr, wrr, NULL};
+		struct part part;
 
-		assert_true(r.least >= 1.7 && r.most <= 2.35);
+		snprintf(rr, sizeof(rr), "round-robin%s", causes[i].suffix);
+		snprintf(wrr, sizeof(wrr), "weighted-round-robin%s", causes[i].suffix);
+		run_part(&part, causes[i].scenario, names, true, causes[i].seeds);
+		printf("[%.2f, %.2f]\n\n", causes[i].round_robin, causes[i].weighted);
+		lab_near(range_of(&part, rr, 0, WEIR_SIM_METRIC_SPREAD).mean, causes[i].round_robin,
+			0.15);
+		lab_near(range_of(&part, wrr, 0, WEIR_SIM_METRIC_SPREAD).mean, causes[i].weighted,
+			0.15);
+		part_fini(&part);
 	}
-	for (size_t i = 0; i < sizeof(knowing) / sizeof(knowing[0]); i++) {
-		struct weir_sim_range r = range_of(&part, knowing[i], 0, WEIR_SIM_METRIC_SPREAD);
-
-		assert_true(r.least >= 1.2 && r.most <= 1.7);
-	}
-	part_fini(&part);
 }
 
 static void switch_to_weighted_halves_the_spread(void **state) {
-	static const char *const none[] = {NULL};
 	struct weir_sim_range before, after;
 	struct part part;
 
 	(void)state;
-	run_part(&part, "least_loaded_to_weighted", none, false, 1);
+	run_part(&part, "least_loaded_to_weighted", everything, false, 1);
 	before = range_of(&part, "least_loaded_to_weighted", 0, WEIR_SIM_METRIC_SPREAD);
 	after = range_of(&part, "least_loaded_to_weighted", 1, WEIR_SIM_METRIC_SPREAD);
 	assert_true(before.least >= 1.75 && before.most <= 2.2);
@@ -180,12 +220,123 @@ static void sinkhole_shares_follow_from_littles_law(void **state) {
 	part_fini(&part);
 }
 
+// One request in a hundred costs a thousand times as much: it moves the average, not the median.
+static void average_is_misled_by_rare_requests(void **state) {
+	static const char *const names[] = {"round-robin", "fair-share-average",
+		"fair-share-median", "time-weighted-average", "time-weighted-median", NULL};
+	struct weir_sim_range average, median;
+	struct part part;
+
+	(void)state;
+	run_part(&part, "thousand_x_cost", names, true, 2);
+	average = range_of(&part, "fair-share-average", 0, WEIR_SIM_METRIC_SPREAD);
+	median = range_of(&part, "fair-share-median", 0, WEIR_SIM_METRIC_SPREAD);
+	assert_true(average.least > 2.2 && median.most < 2.1);
+	average = range_of(&part, "time-weighted-average", 0, WEIR_SIM_METRIC_P99_MS);
+	median = range_of(&part, "time-weighted-median", 0, WEIR_SIM_METRIC_P99_MS);
+	assert_true(average.least > 2 * median.most);
+	part_fini(&part);
+}
+
+static void clients_of_backends_are_those_of_the_book(void **state) {
+	static const struct {
+		const char *scenario, *variant;
+		double least, most;
+	} cases[] = {
+		{"subset_random", "size-90", 57, 109},
+		{"subset_random", "size-30", 15, 45},
+		{"subset_deterministic", "deterministic", 10, 10},
+		{"subset_deterministic", "rocksteadier", 10, 10},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const char *const names[] = {cases[i].variant, NULL};
+		struct part part;
+
+		run_part(&part, cases[i].scenario, names, true, 1);
+		printf("[%.0f, %.0f]\n\n", cases[i].least, cases[i].most);
+		assert_int_equal(
+			range_of(&part, cases[i].variant, 0, WEIR_SIM_METRIC_CLIENTS_MIN).mean,
+			cases[i].least);
+		assert_int_equal(
+			range_of(&part, cases[i].variant, 0, WEIR_SIM_METRIC_CLIENTS_MAX).mean,
+			cases[i].most);
+		part_fini(&part);
+	}
+}
+
+// The figures of the subsetting code alone (test_subset_table), in a fleet that runs.
+static void churn_is_that_of_the_subsetting_code(void **state) {
+	static const char *const names[] = {
+		"random", "deterministic", "deterministic-exact", "rocksteadier"};
+	static const struct {
+		const char *window;
+		double least, replaced[4];
+	} cases[] = {
+		{"one-dead", 1, {0.7, 1, 1, 1}}, // a backend with 7 clients, and 10
+		{"one-more", 100.0 / 101, {68.1, 61.1, 77.4, 1}},
+		{"ten-more", 1000.0 / 110, {80.8, 80, 47, 9}},
+		{"one-fewer", 1, {65.7, 76.3, 80.3, 1}},
+		{"ten-fewer", 10, {79, 77.8, 80.3, 10}},
+		{"inside", 100.0 / 101, {50.7, 39.2, 38.1, 43.7}},
+		{"rolling", 200, {200, 200, 200, 200}},
+	};
+	struct part part;
+
+	(void)state;
+	run_part(&part, "churn", everything, false, 1);
+	printf("[replaced and least as in the tables of test_subset_table; random lost a backend "
+	       "of 7 clients]\n\n");
+	for (uint32_t w = 0; w < sizeof(cases) / sizeof(cases[0]); w++) {
+		assert_string_equal(part.file.variant[0].window[w].name, cases[w].window);
+		for (int i = 0; i < 4; i++) {
+			lab_near(range_of(&part, names[i], w, WEIR_SIM_METRIC_REPLACED).mean,
+				cases[w].replaced[i], 1e-9);
+			lab_near(range_of(&part, names[i], w, WEIR_SIM_METRIC_LEAST_REPLACED).mean,
+				cases[w].least, 1e-9);
+		}
+	}
+	part_fini(&part);
+}
+
+static void rolling_restart_loses_nothing_when_drained(void **state) {
+	static const struct {
+		const char *variant;
+		double peak; // most clients of a backend meanwhile
+	} cases[] = {{"random", 17}, {"deterministic", 13}, {"deterministic-exact", 13},
+		{"rocksteadier", 11}, {"rocksteadier-killed", 11}};
+	struct part part;
+
+	(void)state;
+	run_part(&part, "rolling_restart", everything, false, 1);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const char *name = cases[i].variant;
+		double errors = range_of(&part, name, 0, WEIR_SIM_METRIC_ERRORS).mean;
+
+		assert_int_equal(
+			range_of(&part, name, 0, WEIR_SIM_METRIC_CLIENTS_PEAK).mean, cases[i].peak);
+		assert_int_equal(range_of(&part, name, 0, WEIR_SIM_METRIC_MEMBERS_LEAST).mean, 20);
+		lab_near(range_of(&part, name, 0, WEIR_SIM_METRIC_REPLACED).mean, 200, 1e-9);
+		if (strcmp(name, "rocksteadier-killed") == 0) {
+			assert_true(errors > 0.1);
+		} else {
+			assert_true(errors == 0);
+		}
+	}
+	part_fini(&part);
+}
+
 int main(int argc, char **argv) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sre20_spread_and_waste_are_in_their_bands),
-		cmocka_unit_test(sre20_of_the_other_policies),
+		cmocka_unit_test(causes_of_spread_are_as_large_as_elsewhere),
 		cmocka_unit_test(switch_to_weighted_halves_the_spread),
 		cmocka_unit_test(sinkhole_shares_follow_from_littles_law),
+		cmocka_unit_test(average_is_misled_by_rare_requests),
+		cmocka_unit_test(clients_of_backends_are_those_of_the_book),
+		cmocka_unit_test(churn_is_that_of_the_subsetting_code),
+		cmocka_unit_test(rolling_restart_loses_nothing_when_drained),
 	};
 
 	if (argc != 2) {

@@ -146,6 +146,31 @@ def document_names_every_scenario_metric_and_plot():
         expect(f"| `{name}` |" in text, name)
 
 
+@test
+def list_has_a_short_line_for_each_scenario():
+    lines = run("list", "--dir", SCENARIOS).stdout.splitlines()
+    expect(len(lines) == len(list(pathlib.Path(SCENARIOS).glob("*.json"))))
+    for line in lines:
+        expect(re.fullmatch(r"[a-z0-9_]+ +\S.*", line) and len(line) < 100, line)
+        expect(line[26] == " " and line[27] != " ", line)  # they line up
+
+
+@test
+def plots_of_the_documents_have_the_command_that_makes_them():
+    documents = pathlib.Path(DOC).parent
+    shown = set()
+    for path in documents.glob("*.md"):
+        text = path.read_text(encoding="utf-8")
+        for match in re.finditer(r"!\[[^]]+\]\(plots/(\w+)-(\w+)\.svg\)(\n\n.*)?", text):
+            scenario, plot, after = match.groups()
+            expect(after and f"`weir-sim run {scenario} --out results`" in after, match[0])
+            with open(f"{SCENARIOS}/{scenario}.json", encoding="utf-8") as file:
+                wishes = [wish["plot"] for wish in json.load(file)["plots"]]
+            expect(plot in wishes, scenario, plot)
+            shown.add(f"{scenario}-{plot}.svg")
+    expect(shown == set(os.listdir(documents / "plots")), shown)
+
+
 def main():
     failed = 0
     for function in TESTS:

@@ -20,7 +20,8 @@ static const char text[] =
 	"'events': [{'event': 'slow', 'at_ms': 3000}],"
 	"'plots': [{'plot': 'spread'}, {'plot': 'wasted'}, {'plot': 'backends', 'title': 'T\\\\ "
 	"x'},"
-	"{'plot': 'connections'}, {'plot': 'share'}, {'plot': 'shares'}, {'plot': 'cpu'},"
+	"{'plot': 'connections'}, {'plot': 'churn'}, {'plot': 'share'}, {'plot': 'shares'}, "
+	"{'plot': 'cpu'},"
 	"{'plot': 'latency'}, {'plot': 'latencies'}, {'plot': 'errors'}]}";
 
 static struct weir_sim_result *make_result(uint32_t variant, uint64_t seed) {
@@ -49,9 +50,18 @@ static struct weir_sim_result *make_result(uint32_t variant, uint64_t seed) {
 	m->share = 0.5;
 	m->clients_min = 1;
 	m->clients_max = 2;
+	m->clients_peak = 2;
+	m->members = 40;
+	m->members_least = 1;
+	m->totals.replaced = 10 + 20 * variant;
+	m->totals.least_replaced = 5;
 	for (uint32_t i = 0; i < BACKENDS; i++) {
-		m->backend[i] = (struct weir_sim_backend_result){
-			.cpu = 0.3 - 0.1 * i, .requests = 10 * i, .clients = i, .speed = 1};
+		m->backend[i] = (struct weir_sim_backend_result){.cpu = 0.3 - 0.1 * i,
+			.requests = 10 * i,
+			.clients = i,
+			.speed = 1,
+			.listed = true,
+			.measured = true};
 	}
 	for (uint32_t i = 0; i < 2; i++) {
 		result->sample[i] = (struct weir_sim_sample){.time_ns = (i + 1) * 5000000000ull,

@@ -21,6 +21,7 @@ static void metrics_spread_and_waste_by_hand(void **state) {
 	lab_near(m->cpu_mean, 0.15, 0.01);
 	lab_near(m->spread, 2.0, 0.01);
 	lab_near(m->wasted, 0.25, 0.02); // (0 + 0.1) / (2 * 0.2)
+	lab_near(m->wasted_cores, 0.2, 0.02); // (0 + 0.1) * 2 cores
 	lab_near(m->deviation, 1.0 / 3, 0.02);
 	lab_near(m->p50_ms, 2.0, 0.02);
 	lab_near(m->p99_ms, 4.0, 0.02);

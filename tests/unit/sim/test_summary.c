@@ -7,6 +7,7 @@
 
 #include "sim_lab.h"
 #include "sim_output.h"
+#include "subset.h"
 
 static void summary_ranges_over_seeds(void **state) {
 	struct lab_output output;
@@ -37,6 +38,28 @@ static void summary_table_has_a_row_per_variant(void **state) {
 	assert_non_null(strstr(text, "\na          1.62 (1.50-1.75)    25.0 %"));
 	assert_non_null(strstr(text, "\nb          2.62 (2.50-2.75)"));
 	assert_non_null(strstr(text, " 25.00 %   0.500      1-2\n"));
+	free(text);
+	lab_output_free(&output);
+}
+
+// Only where clients have subsets and something happened to backends.
+static void summary_churn_has_columns_of_its_own(void **state) {
+	struct lab_output output;
+	char *text = NULL;
+	size_t bytes;
+	FILE *stream = open_memstream(&text, &bytes);
+
+	(void)state;
+	lab_output_make(&output);
+	weir_sim_summary_print(stream, output.file, output.results);
+	fflush(stream);
+	assert_null(strstr(text, "replaced"));
+	output.file->variant[1].subset.algorithm = WEIR_SUBSET_RANDOM;
+	weir_sim_summary_print(stream, output.file, output.results);
+	fclose(stream);
+	assert_non_null(strstr(text, "  peak   replaced      least\n"));
+	assert_non_null(strstr(text, "      1-2     2    25.00 %    12.50 %\n"));
+	assert_non_null(strstr(text, "      1-2     2    75.00 %    12.50 %\n"));
 	free(text);
 	lab_output_free(&output);
 }
@@ -104,6 +127,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(summary_ranges_over_seeds),
 		cmocka_unit_test(summary_table_has_a_row_per_variant),
+		cmocka_unit_test(summary_churn_has_columns_of_its_own),
 		cmocka_unit_test(summary_infinite_spread_is_a_dash),
 		cmocka_unit_test(summary_json_has_every_metric_of_every_seed),
 	};
