@@ -128,8 +128,8 @@ static __rte_always_inline uint32_t oldest_half_open(
 	best = higher(
 		best, rank_half_open(&table->now, weir_flow_bucket_words(table, ipv6, buckets[1]),
 			      slots, (int32_t)slots));
-	best = higher(best, __builtin_shuffle(best, (ranks){2, 3, 0, 1}));
-	best = higher(best, __builtin_shuffle(best, (ranks){1, 0, 3, 2}));
+	best = higher(best, __builtin_shufflevector(best, best, 2, 3, 0, 1));
+	best = higher(best, __builtin_shufflevector(best, best, 1, 0, 3, 2));
 	return (uint32_t)best[0];
 }
 

@@ -64,6 +64,11 @@ static void stage_parse(struct weir_burst *b) {
 	for (unsigned int i = 0; i < packets; i++) {
 		prefetch_packet(pkts[i]);
 	}
+	// IPv6 and TCP headers end in the second line. What the last burst had, this one has.
+	for (unsigned int i = 0; pipeline->ipv6_before && i < packets; i++) {
+		rte_prefetch0(rte_pktmbuf_mtod_offset(pkts[i], const uint8_t *, 64));
+	}
+	pipeline->ipv6_before = false;
 	for (unsigned int i = 0; i < packets; i++, d++) {
 		struct rte_mbuf *m = pkts[i];
 		unsigned int family = weir_parse_usual(m, seed, d);
@@ -77,6 +82,7 @@ static void stage_parse(struct weir_burst *b) {
 		if (likely(family == 6)) {
 			weir_flow_prefetch(table, 6, d->hash);
 			b->flows[flows++] = (uint8_t)i;
+			pipeline->ipv6_before = true;
 			continue;
 		}
 		if (unlikely(m->nb_segs > 1)) {
