@@ -171,8 +171,7 @@ static bool has_room(const struct weir_flow_part *part, enum weir_flow_event eve
 	       (event != WEIR_FLOW_EVENT_SYN || part->half_open < part->half_open_max);
 }
 
-// Neither bucket has a free slot that may be used at once, and no half-open flow to evict, or one
-// that has expired.
+// No slot is free that may be used at once: expired flows may hold some, or others can be moved.
 static __rte_noinline int search_room(struct weir_flow_table *table, bool ipv6,
 	const uint32_t buckets[2], const struct weir_flow_start *start, uint32_t *ret_bucket) {
 	struct weir_flow_part *part = weir_flow_part_of(table, ipv6);
@@ -200,15 +199,19 @@ static __rte_always_inline int find_room(struct weir_flow_table *table, bool ipv
 	const uint32_t buckets[2], const struct weir_flow_start *start, uint32_t *ret_bucket) {
 	uint32_t rank;
 
-	if (has_room(weir_flow_part_of(table, ipv6), start->event)) {
+	if (likely(has_room(weir_flow_part_of(table, ipv6), start->event))) {
 		int slot = find_free(table, ipv6, buckets, ret_bucket);
 
 		return likely(slot >= 0) ? slot
 					 : search_room(table, ipv6, buckets, start, ret_bucket);
 	}
-	// Full: a half-open flow makes room. Expired ones of other states are left to the sweep.
+	// Full: a half-open flow makes room. Expired ones of other states are left to the sweep, so
+	// that a flood does not pay for looking.
 	rank = oldest_half_open(table, ipv6, buckets);
-	if (unlikely(rank == 0) || unlikely(is_overdue(table, rank))) {
+	if (rank == 0) {
+		return -1;
+	}
+	if (unlikely(is_overdue(table, rank))) {
 		return search_room(table, ipv6, buckets, start, ret_bucket);
 	}
 	return evict_half_open(table, ipv6, buckets, rank, start->now_ns, ret_bucket);
@@ -253,7 +256,9 @@ static __rte_always_inline weir_flow_ref insert(struct weir_flow_table *table, b
 	struct weir_flow_place place;
 	int slot;
 
-	expire_same_key(table, ipv6, key, buckets, start->now_ns);
+	if (!start->absent) {
+		expire_same_key(table, ipv6, key, buckets, start->now_ns);
+	}
 	slot = find_room(table, ipv6, buckets, start, &bucket);
 	if (unlikely(slot < 0)) {
 		return -ENOSPC;

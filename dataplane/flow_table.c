@@ -144,14 +144,19 @@ static enum weir_outcome outcome_of(unsigned int phase, enum weir_flow_end end) 
 
 static void report_end(struct weir_flow_table *table, const struct weir_flow_place *place,
 	enum weir_flow_end end, uint64_t now_ns) {
-	unsigned int phase = weir_flow_phase_of(*place->word);
-	uint64_t idle_ns = (uint64_t)weir_flow_age_of(table, *place->word, now_ns)
-			   << table->shift[phase];
+	uint32_t word = *place->word;
+	unsigned int phase = weir_flow_phase_of(word);
 
 	if (is_open(phase)) {
-		report_finished(table, place, outcome_of(phase, end), now_ns - idle_ns);
+		enum weir_outcome outcome = outcome_of(phase, end);
+
+		if (outcome == WEIR_OUTCOME_COMPLETED) { // with its last packet
+			now_ns -= (uint64_t)weir_flow_age_of(table, word, now_ns)
+				  << table->shift[phase];
+		}
+		report_finished(table, place, outcome, now_ns);
 	}
-	table->listener.ended(table->listener.context, (uint16_t)*place->word, end);
+	table->listener.ended(table->listener.context, (uint16_t)word, end);
 }
 
 void weir_flow_slot_end(struct weir_flow_table *table, const struct weir_flow_place *place,

@@ -221,7 +221,9 @@ static enum weir_choice untracked(struct weir_burst *b, struct weir_descriptor *
 }
 
 // Enter a flow that is not in the table, or restart the one at `flow` that has ended.
-static enum weir_choice enter_flow(struct weir_burst *b, unsigned int i, weir_flow_ref flow) {
+// absent: its key is nowhere in the table.
+static enum weir_choice enter_flow(
+	struct weir_burst *b, unsigned int i, weir_flow_ref flow, bool absent) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	struct weir_descriptor *d = &pipeline->descriptors[i];
 	struct weir_flow_start start = weir_burst_flow_start(b, d);
@@ -238,6 +240,7 @@ static enum weir_choice enter_flow(struct weir_burst *b, unsigned int i, weir_fl
 			start.event = WEIR_FLOW_EVENT_SYN;
 			start.measured = false;
 		}
+		start.absent = absent;
 		flow = weir_flow_insert(pipeline->flows, &d->key, d->hash, &start);
 		if (unlikely(flow < 0)) {
 			return untracked(b, d);
@@ -248,17 +251,20 @@ static enum weir_choice enter_flow(struct weir_burst *b, unsigned int i, weir_fl
 	return WEIR_CHOICE_NEW;
 }
 
-static void begin(struct weir_burst *b, unsigned int i) {
+// False when the packet is not forwarded: it has its verdict.
+static bool begin(struct weir_burst *b, unsigned int i) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	struct weir_descriptor *d = &pipeline->descriptors[i];
 	weir_flow_ref flow = -ENOENT;
+	bool seen;
 
 	if (unlikely(d->verdict.service == WEIR_SERVICE_NONE)) {
 		weir_burst_to_kernel(b, d);
-		return;
+		return false;
 	}
 	// A packet before this one in the burst may have begun the flow.
-	if (unlikely(weir_burst_filter_has(&b->begun, d->hash))) {
+	seen = weir_burst_filter_has(&b->begun, d->hash);
+	if (unlikely(seen)) {
 		flow = weir_flow_lookup(pipeline->flows, &d->key, d->hash, b->now_ns);
 	}
 	if (flow >= 0 && !weir_flow_advance(pipeline->flows, flow, (enum weir_flow_event)d->event,
@@ -266,14 +272,14 @@ static void begin(struct weir_burst *b, unsigned int i) {
 		d->verdict.backend = weir_flow_backend(pipeline->flows, flow);
 		d->verdict.choice = WEIR_CHOICE_FLOW;
 		pipeline->pending.flow_hits++;
-	} else {
-		if (unlikely(!choose(b, d))) {
-			return;
-		}
-		d->verdict.choice = (uint8_t)enter_flow(b, i, flow);
-		weir_burst_filter_add(&b->begun, d->hash);
+		return true;
 	}
-	b->forwards[b->forward_count++] = (uint8_t)i;
+	if (unlikely(!choose(b, d))) {
+		return false;
+	}
+	d->verdict.choice = (uint8_t)enter_flow(b, i, flow, !seen);
+	weir_burst_filter_add(&b->begun, d->hash);
+	return true;
 }
 
 // Same destination address, port, family and protocol?
@@ -309,7 +315,12 @@ static void find_services(struct weir_burst *b) {
 void weir_burst_begin(struct weir_burst *b) {
 	find_services(b);
 	for (unsigned int k = 0; k < b->miss_count; k++) {
-		begin(b, b->misses[k]);
-		weir_burst_tell(b, b->misses[k]);
+		unsigned int i = b->misses[k];
+
+		if (likely(begin(b, i))) {
+			b->forwards[b->forward_count++] = (uint8_t)i;
+		} else {
+			weir_burst_tell(b, i);
+		}
 	}
 }

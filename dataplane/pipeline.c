@@ -120,9 +120,11 @@ static void stage_lookup(struct weir_burst *b) {
 	for (const uint8_t *next = b->flows, *end = next + b->flow_count; next < end; next++) {
 		unsigned int i = *next;
 		struct weir_descriptor *d = &descriptors[i];
-		uint32_t *word;
+		uint32_t *word = NULL;
 
-		if (likely(d->key.family == 4)) {
+		if (unlikely(d->event == WEIR_FLOW_EVENT_SYN)) {
+			// Most of them are new: both places will be looked at with care.
+		} else if (likely(d->key.family == 4)) {
 			word = weir_flow_find4(
 				&buckets4[weir_flow_first_bucket(count4, d->hash)], &d->key);
 		} else {
@@ -164,7 +166,8 @@ static __rte_noinline void stage_lookup_with_care(struct weir_burst *b) {
 			continue;
 		}
 		flow = weir_flow_lookup(pipeline->flows, &d->key, d->hash, b->now_ns);
-		if (flow < 0) {
+		if (flow < 0) { // an entry that has expired
+			weir_burst_filter_add(&b->begun, d->hash);
 			b->misses[misses++] = (uint8_t)i;
 			continue;
 		}
