@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "policy.h"
+#include "subset.h"
 
 #define WEIR_CONFIG_NAME_BYTES 64 // with the final NUL; names match [A-Za-z0-9][A-Za-z0-9._-]*
 #define WEIR_CONFIG_DEVICE_BYTES 256
@@ -26,8 +27,10 @@ struct weir_address {
 
 struct weir_config_instance {
 	char name[WEIR_CONFIG_NAME_BYTES];
-	uint32_t client_id;
-	uint32_t clients;
+	uint32_t client_id; // of the group of instances that share VIPs, among the groups
+	uint32_t clients; // number of groups
+	uint32_t member; // of this instance in its group
+	uint32_t members; // instances of each group
 	uint64_t hash_seed; // the same on all instances that share VIPs
 };
 
@@ -103,6 +106,15 @@ struct weir_config_flow_control {
 };
 #define WEIR_CONFIG_MAX_ACTIVE_REQUESTS 100u // default of max_active_flows, workload requests
 
+// Which of the backends an instance or worker uses (subset.h).
+struct weir_config_subset {
+	enum weir_subset_algorithm algorithm; // default none: all of them
+	enum weir_subset_mode mode;
+	enum weir_subset_client client;
+	uint32_t size; // 0 = not given
+	uint32_t salt;
+};
+
 enum weir_config_forwarding { WEIR_CONFIG_IPIP };
 enum weir_config_check { WEIR_CHECK_NONE, WEIR_CHECK_TCP, WEIR_CHECK_HTTP };
 
@@ -130,6 +142,7 @@ struct weir_config_service {
 	struct weir_config_policy policy;
 	enum weir_config_workload workload;
 	struct weir_config_flow_control flow_control;
+	struct weir_config_subset subset;
 	enum weir_config_forwarding forwarding;
 	uint32_t table_size; // prime, default 65537
 	struct weir_config_health_check health_check;

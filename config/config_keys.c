@@ -25,6 +25,8 @@ static const struct weir_key instance_keys[] = {
 	 .fallback = "\"weir\""},
 	INTEGER("client_id", weir_config_instance, client_id, 0, 65535, "0"),
 	INTEGER("clients", weir_config_instance, clients, 1, 65536, "1"),
+	INTEGER("member", weir_config_instance, member, 0, WEIR_CONFIG_MEMBERS_MAX - 1, "0"),
+	INTEGER("members", weir_config_instance, members, 1, WEIR_CONFIG_MEMBERS_MAX, "1"),
 	{.key = "hash_seed", .kind = WEIR_KEY_SEED, FIELD(weir_config_instance, hash_seed),
 	 .fallback = "\"0x5765697253656564\""},
 	COMMENT,
@@ -134,6 +136,19 @@ static const struct weir_key_object flow_control_object = {.name = "flow_control
 	.key = flow_control_keys, .count = COUNT(flow_control_keys),
 	.check = weir_config_check_flow_control};
 
+// "size" has no default: a good one depends on the fleet.
+static const struct weir_key subset_keys[] = {
+	{.key = "algorithm", .kind = WEIR_KEY_CHOICE, FIELD(weir_config_subset, algorithm),
+	 .required = true, .choices = weir_config_subset_algorithms},
+	INTEGER("size", weir_config_subset, size, 1, WEIR_CONFIG_BACKENDS_MAX, NULL),
+	CHOICE("mode", weir_config_subset, mode, weir_config_subset_modes, "spread"),
+	CHOICE("client", weir_config_subset, client, weir_config_subset_clients, "group"),
+	INTEGER("salt", weir_config_subset, salt, 0, UINT32_MAX, "0"),
+	COMMENT,
+};
+static const struct weir_key_object subset_object = {.name = "subset", .key = subset_keys,
+	.count = COUNT(subset_keys), .check = weir_config_check_subset};
+
 #define CHECK weir_config_health_check
 static const struct weir_key health_check_keys[] = {
 	{.key = "type", .kind = WEIR_KEY_CHOICE, FIELD(CHECK, type), .required = true,
@@ -178,6 +193,8 @@ static const struct weir_key service_keys[] = {
 	{.key = "flow_control", .kind = WEIR_KEY_OBJECT,
 	 .offset = offsetof(struct weir_config_service, flow_control),
 	 .object = &flow_control_object},
+	{.key = "subset", .kind = WEIR_KEY_OBJECT,
+	 .offset = offsetof(struct weir_config_service, subset), .object = &subset_object},
 	{.key = "forwarding", .kind = WEIR_KEY_CHOICE, FIELD(weir_config_service, forwarding),
 	 .choices = forwarding_choices, .versioned = true, .fallback = "\"ipip\""},
 	INTEGER("table_size", weir_config_service, table_size, 2, WEIR_CONFIG_TABLE_SIZE_MAX,
@@ -192,7 +209,7 @@ static const struct weir_key service_keys[] = {
 	 .min = 1, .max = WEIR_CONFIG_BACKENDS_MAX, .object = &backend_object},
 	COMMENT,
 };
-static const char *const service_later[] = {"subset", "slow_start", NULL};
+static const char *const service_later[] = {"slow_start", NULL};
 
 static const struct weir_key_object instance_object = {.name = "instance", .key = instance_keys,
 	.count = COUNT(instance_keys), .check = weir_config_check_instance};

@@ -12,6 +12,7 @@
 #define WEIR_CONFIG_BACKENDS_MAX 65535
 #define WEIR_CONFIG_BINDS_MAX 256 // of one service
 #define WEIR_CONFIG_TABLE_SIZE_MAX 16777213
+#define WEIR_CONFIG_MEMBERS_MAX 1024 // instances of one group
 
 extern const struct weir_key_object weir_config_keys; // the root
 
@@ -19,14 +20,18 @@ extern const struct weir_key_object weir_config_keys; // the root
 extern const struct weir_key_choice weir_config_policies[], weir_config_weights[],
 	weir_config_statistics[], weir_config_measurements[], weir_config_service_times[],
 	weir_config_rounds[], weir_config_workloads[], weir_config_when_exhausted[];
+// Choices of the subset's settings (config_subset.c).
+extern const struct weir_key_choice weir_config_subset_algorithms[], weir_config_subset_modes[],
+	weir_config_subset_clients[];
 
-// Checks of config_ports.c, config_services.c and config_policy.c, called through the tables.
+// Checks of config_ports.c, config_services.c, config_policy.c and config_subset.c, called through
+// the tables.
 typedef void weir_config_check_object(struct weir_reader *reader, const struct weir_place *place,
 	void *into, const struct weir_keys_read *read);
 weir_config_check_object weir_config_check_instance, weir_config_check_port, weir_config_check_bind,
 	weir_config_check_health, weir_config_check_backend, weir_config_check_service,
 	weir_config_check_segment, weir_config_check_policy, weir_config_check_flow_control,
-	weir_config_check_root;
+	weir_config_check_subset, weir_config_check_root;
 
 // The parts of weir_config_check_root.
 void weir_config_check_ports(struct weir_reader *reader, const struct weir_place *root,

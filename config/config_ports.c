@@ -13,8 +13,15 @@ void weir_config_check_instance(struct weir_reader *reader, const struct weir_pl
 	if (weir_key_valid(read, "client_id") && weir_key_valid(read, "clients") &&
 		instance->client_id >= instance->clients) {
 		weir_reader_error_at(reader, place, "client_id",
-			"%u is not below clients (%u); instances are numbered from 0",
+			"%u is not below clients (%u); groups of instances are numbered from 0",
 			instance->client_id, instance->clients);
+	}
+	if (weir_key_valid(read, "member") && weir_key_valid(read, "members") &&
+		instance->member >= instance->members) {
+		weir_reader_error_at(reader, place, "member",
+			"%u is not below members (%u); the instances of a group are numbered from "
+			"0",
+			instance->member, instance->members);
 	}
 }
 

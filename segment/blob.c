@@ -100,55 +100,105 @@ bool weir_blob_backends(const struct weir_segment *segment, weir_ref ref,
 	return true;
 }
 
-// Whether a selection has what its policy reads. A policy of a later version is not sound.
-static bool counts_sound(const struct weir_selection *selection) {
-	const struct weir_policy_settings *settings = &selection->settings;
-	bool any = selection->candidates > 0;
-
-	return selection->candidates < WEIR_BACKENDS_MAX &&
-	       selection->slots <= WEIR_TABLE_SLOTS_MAX &&
-	       selection->rounds <= selection->candidates && settings->policy < WEIR_POLICY_COUNT &&
-	       (selection->slots > 0) == any &&
-	       (selection->rounds > 0) == (any && (settings->needs & WEIR_NEEDS_ROUNDS) != 0) &&
+// A policy of a later version is not sound.
+static bool settings_sound(const struct weir_policy_settings *settings) {
+	return settings->policy < WEIR_POLICY_COUNT &&
 	       (settings->needs & WEIR_NEEDS_OF_POLICY) ==
 		       weir_policy_needs((enum weir_policy)settings->policy) &&
 	       settings->error_window_ms > 0 && settings->when_exhausted <= WEIR_EXHAUSTED_REJECT;
 }
 
-bool weir_blob_selection(const struct weir_segment *segment, uint16_t service, weir_ref ref,
-	struct weir_blob_extent *ret_extent, struct weir_selection_view *ret) {
+// Whether a subset has what its policy reads.
+static bool subset_sound(const struct weir_selection_subset *subset,
+	const struct weir_policy_settings *settings, uint64_t blob_bytes) {
+	bool any = subset->candidates > 0;
+
+	return subset->candidates < WEIR_BACKENDS_MAX && subset->slots <= WEIR_TABLE_SLOTS_MAX &&
+	       subset->rounds <= subset->candidates && (subset->slots > 0) == any &&
+	       (subset->rounds > 0) == (any && (settings->needs & WEIR_NEEDS_ROUNDS) != 0) &&
+	       array_fits(blob_bytes, subset->candidates_off, subset->candidates,
+		       sizeof(struct weir_candidate), 8) &&
+	       array_fits(blob_bytes, subset->slots_off, subset->slots, sizeof(uint16_t), 2) &&
+	       array_fits(blob_bytes, subset->rounds_off, subset->rounds, sizeof(struct weir_round),
+		       8);
+}
+
+// All of a selection that its subsets have in common.
+static bool read_selection(const struct weir_segment *segment, uint16_t service, weir_ref ref,
+	struct weir_blob_extent *ret_extent, struct weir_selection *ret) {
 	struct weir_blob_extent extent;
 	union head head;
 
-	if (!read_head(segment, ref, WEIR_BLOB_SELECTION, &extent, &head)) {
+	if (!read_head(segment, ref, WEIR_BLOB_SELECTION, &extent, &head) ||
+		head.selection.service != service || head.selection.subsets == 0 ||
+		head.selection.subsets > WEIR_WORKERS_MAX ||
+		!settings_sound(&head.selection.settings) ||
+		!array_fits(extent.bytes, head.selection.others_off, head.selection.subsets - 1u,
+			sizeof(struct weir_selection_subset), 8)) {
 		return false;
 	}
-	const struct weir_selection *selection = &head.selection;
-	const uint8_t *base = segment->base + extent.offset;
+	*ret_extent = extent;
+	*ret = head.selection;
+	return true;
+}
 
-	if (selection->service != service || !counts_sound(selection) ||
-		!array_fits(extent.bytes, selection->candidates_off, selection->candidates,
-			sizeof(struct weir_candidate), 8) ||
-		!array_fits(extent.bytes, selection->slots_off, selection->slots, sizeof(uint16_t),
-			2) ||
-		!array_fits(extent.bytes, selection->rounds_off, selection->rounds,
-			sizeof(struct weir_round), 8)) {
+// A subset's description, as read once.
+static struct weir_selection_subset read_subset(
+	const struct weir_selection *selection, const uint8_t *base, uint32_t worker) {
+	union {
+		struct weir_selection_subset subset;
+		uint64_t words[sizeof(struct weir_selection_subset) / 8];
+	} copy = {.subset = selection->first};
+	uint32_t number = worker % selection->subsets;
+
+	if (number > 0) {
+		const uint64_t *from =
+			(const uint64_t *)(const void *)(base + selection->others_off +
+							 (number - 1) * sizeof(copy));
+
+		for (unsigned int i = 0; i < sizeof(copy) / 8; i++) {
+			copy.words[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
+		}
+	}
+	return copy.subset;
+}
+
+bool weir_blob_selection(const struct weir_segment *segment, uint16_t service, weir_ref ref,
+	uint32_t worker, struct weir_blob_extent *ret_extent, struct weir_selection_view *ret) {
+	struct weir_selection_subset subset;
+	struct weir_selection selection;
+	struct weir_blob_extent extent;
+	const uint8_t *base;
+
+	if (!read_selection(segment, service, ref, &extent, &selection)) {
+		return false;
+	}
+	base = segment->base + extent.offset;
+	subset = read_subset(&selection, base, worker);
+	if (!subset_sound(&subset, &selection.settings, extent.bytes)) {
 		return false;
 	}
 	*ret = (struct weir_selection_view){.ref = ref,
 		.table = {
 			.candidates = (const struct weir_candidate *)(const void
-					*)(base + selection->candidates_off),
-			.slots = (const uint16_t *)(const void *)(base + selection->slots_off),
-			.rounds = (const struct weir_round *)(const void *)(base +
-									    selection->rounds_off),
-			.count = selection->candidates,
-			.slot_count = selection->slots,
-			.round_count = selection->rounds,
-			.settings = selection->settings,
+					*)(base + subset.candidates_off),
+			.slots = (const uint16_t *)(const void *)(base + subset.slots_off),
+			.rounds =
+				(const struct weir_round *)(const void *)(base + subset.rounds_off),
+			.count = subset.candidates,
+			.slot_count = subset.slots,
+			.round_count = subset.rounds,
+			.settings = selection.settings,
 		}};
 	*ret_extent = extent;
 	return true;
+}
+
+uint32_t weir_blob_subsets(const struct weir_segment *segment, uint16_t service, weir_ref ref) {
+	struct weir_selection selection;
+	struct weir_blob_extent extent;
+
+	return read_selection(segment, service, ref, &extent, &selection) ? selection.subsets : 0;
 }
 
 bool weir_blob_identity(

@@ -35,7 +35,10 @@ bool weir_blob_services(const struct weir_segment *segment, weir_ref ref,
 	struct weir_blob_extent *ret_extent, struct weir_services_view *ret);
 bool weir_blob_backends(const struct weir_segment *segment, weir_ref ref,
 	struct weir_blob_extent *ret_extent, struct weir_backends_view *ret);
+// The subset of a worker; the others are not looked at.
 bool weir_blob_selection(const struct weir_segment *segment, uint16_t service, weir_ref ref,
-	struct weir_blob_extent *ret_extent, struct weir_selection_view *ret);
+	uint32_t worker, struct weir_blob_extent *ret_extent, struct weir_selection_view *ret);
+// How many subsets a selection has; 0 = it is not sound.
+uint32_t weir_blob_subsets(const struct weir_segment *segment, uint16_t service, weir_ref ref);
 bool weir_blob_identity(
 	const struct weir_segment *segment, weir_ref ref, struct weir_blob_extent *ret_extent);

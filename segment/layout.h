@@ -28,7 +28,7 @@
 #include "policy.h"
 
 #define WEIR_SEGMENT_MAGIC 0x3147455352494557ull // "WEIRSEG1" in memory
-#define WEIR_SEGMENT_ABI 2
+#define WEIR_SEGMENT_ABI 3
 
 #define WEIR_WORKERS_MAX 64
 #define WEIR_PORTS_MAX 16
@@ -140,19 +140,26 @@ _Static_assert(sizeof(struct weir_backend_table) == 64, "segment ABI");
 
 // --- selection, one per service -----------------------------------------------------------
 
-struct weir_selection { // blob, [control]
-	struct weir_blob blob;
-	uint16_t service;
-	uint16_t reserved0;
-	uint32_t candidates; // eligible ones; 0 = the service has none: packets drop as no_backend
+// What a worker chooses from. Offsets are from the start of the blob.
+struct weir_selection_subset { // 24 bytes, [control]
+	uint32_t candidates; // eligible ones; 0 = there are none: packets drop as no_backend
 	uint32_t slots; // of the Maglev table; 0 only without candidates
 	uint32_t rounds; // 0 without WEIR_NEEDS_ROUNDS, or without candidates
-	struct weir_policy_settings settings;
-	// From the start of the blob:
 	uint32_t candidates_off; // struct weir_candidate[candidates]
 	uint32_t slots_off; // uint16_t[slots], index into candidates[]
 	uint32_t rounds_off; // struct weir_round[rounds]
-	uint32_t reserved1;
+};
+_Static_assert(sizeof(struct weir_selection_subset) == 24, "segment ABI");
+
+// One subset, that all workers share; or several: worker w has number w modulo their number.
+struct weir_selection { // blob, [control]
+	struct weir_blob blob;
+	uint16_t service;
+	uint16_t subsets; // 1..WEIR_WORKERS_MAX
+	uint32_t
+		others_off; // from the start of the blob: struct weir_selection_subset[subsets - 1]
+	struct weir_policy_settings settings;
+	struct weir_selection_subset first; // number 0; the others follow at others_off
 };
 _Static_assert(sizeof(struct weir_selection) == 64, "segment ABI");
 

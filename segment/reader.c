@@ -59,7 +59,8 @@ void weir_reader_adopt_selection(struct weir_reader *reader, uint16_t service, w
 	struct weir_selection_view view = {.ref = ref};
 	struct weir_blob_extent extent;
 
-	if (ref != 0 && !weir_blob_selection(reader->segment, service, ref, &extent, &view)) {
+	if (ref != 0 && !weir_blob_selection(
+				reader->segment, service, ref, reader->worker, &extent, &view)) {
 		reader->refused++;
 	}
 	reader->selection[service] = view;

@@ -29,7 +29,7 @@ struct weir_backends_view {
 	uint32_t count;
 };
 
-struct weir_selection_view {
+struct weir_selection_view { // of this worker's subset
 	weir_ref ref;
 	struct weir_policy_table table; // count == 0: nothing published, or no eligible backend
 };

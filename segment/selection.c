@@ -30,13 +30,20 @@ static int compare_weights(const void *left, const void *right) {
 	return compare_members(left, right);
 }
 
-// The members that take anything, sorted. Returns how many.
-static uint32_t pick_members(const struct weir_selection_member *members, uint32_t n, bool rounds,
+static bool is_in(const struct weir_selection_params *params,
+	const struct weir_selection_member *member, uint32_t subset) {
+	return member->weight > 0 && (params->subsets <= 1 || (member->subsets >> subset & 1) != 0);
+}
+
+// The members of a subset that take anything, sorted. Returns how many.
+static uint32_t pick_members(const struct weir_selection_params *params,
+	const struct weir_selection_member *members, uint32_t n, uint32_t subset,
 	struct weir_selection_member *picked) {
+	bool rounds = (params->settings.needs & WEIR_NEEDS_ROUNDS) != 0;
 	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
-		if (members[i].weight > 0) {
+		if (is_in(params, &members[i], subset)) {
 			picked[count++] = members[i];
 		}
 	}
@@ -62,11 +69,11 @@ static int compare_ranked(const void *left, const void *right) {
 	return (a->index > b->index) - (a->index < b->index);
 }
 
-static int fill_slots(
-	struct weir_selection *selection, const struct weir_selection_member *members) {
+static int fill_slots(struct weir_selection *selection, const struct weir_selection_subset *subset,
+	const struct weir_selection_member *members) {
 	bool weighted = (selection->settings.needs & WEIR_NEEDS_SLOTS) != 0;
-	uint16_t *slots = (uint16_t *)(void *)((uint8_t *)selection + selection->slots_off);
-	uint32_t n = selection->candidates;
+	uint16_t *slots = (uint16_t *)(void *)((uint8_t *)selection + subset->slots_off);
+	uint32_t n = subset->candidates;
 	struct weir_maglev_backend *backends = calloc(n, sizeof(*backends));
 	struct ranked *ranked = calloc(n, sizeof(*ranked));
 	void *scratch = malloc(weir_maglev_scratch_bytes(n));
@@ -83,11 +90,11 @@ static int fill_slots(
 	}
 	for (uint32_t i = 0; i < n; i++) {
 		backends[i].weight = weighted ? members[i].weight : 1;
-		weir_maglev_permutation(ranked[i].identity, selection->slots, &backends[i].offset,
-			&backends[i].skip);
+		weir_maglev_permutation(
+			ranked[i].identity, subset->slots, &backends[i].offset, &backends[i].skip);
 	}
-	weir_maglev_build(backends, n, slots, selection->slots, scratch);
-	for (uint32_t i = 0; i < selection->slots && !weighted; i++) {
+	weir_maglev_build(backends, n, slots, subset->slots, scratch);
+	for (uint32_t i = 0; i < subset->slots && !weighted; i++) {
 		slots[i] = (uint16_t)ranked[slots[i]].index;
 	}
 	error = 0;
@@ -119,25 +126,25 @@ uint32_t weir_selection_slots(
 	return slots;
 }
 
-static int fill(struct weir_selection *selection, const struct weir_selection_member *members,
-	bool reported) {
+static int fill(struct weir_selection *selection, const struct weir_selection_subset *subset,
+	const struct weir_selection_member *members, bool reported) {
 	uint8_t *base = (uint8_t *)selection;
 	struct weir_candidate *out =
-		(struct weir_candidate *)(void *)(base + selection->candidates_off);
+		(struct weir_candidate *)(void *)(base + subset->candidates_off);
 
-	for (uint32_t i = 0; i < selection->candidates; i++) {
+	for (uint32_t i = 0; i < subset->candidates; i++) {
 		out[i].id = members[i].id;
 		out[i].stride = 0;
 		out[i].weight = members[i].weight;
 	}
 	if (selection->settings.policy == WEIR_POLICY_WEIGHTED_ROUND_ROBIN) {
-		weir_stride_scale(out, selection->candidates, reported);
+		weir_stride_scale(out, subset->candidates, reported);
 	}
-	if (selection->rounds > 0) {
-		weir_interleaved_rounds(out, selection->candidates,
-			(struct weir_round *)(void *)(base + selection->rounds_off));
+	if (subset->rounds > 0) {
+		weir_interleaved_rounds(out, subset->candidates,
+			(struct weir_round *)(void *)(base + subset->rounds_off));
 	}
-	return fill_slots(selection, members);
+	return fill_slots(selection, subset, members);
 }
 
 // `members` are sorted by weight where rounds are needed.
@@ -150,35 +157,103 @@ static uint32_t count_weights(const struct weir_selection_member *members, uint3
 	return weights;
 }
 
-static struct weir_selection *alloc_selection(struct weir_writer *writer,
-	const struct weir_selection_params *params, const struct weir_selection_member *members,
-	uint32_t n) {
-	uint8_t needs = params->settings.needs;
-	uint32_t rounds = (needs & WEIR_NEEDS_ROUNDS) != 0 ? count_weights(members, n) : 0;
-	uint32_t slots = weir_selection_slots(&params->settings, params->slots, n);
-	size_t candidates_bytes = n * sizeof(struct weir_candidate);
-	size_t rounds_bytes = rounds * sizeof(struct weir_round);
-	struct weir_selection *selection = weir_writer_alloc(writer, WEIR_BLOB_SELECTION,
-		sizeof(*selection) + candidates_bytes + rounds_bytes + slots * sizeof(uint16_t));
+#define ALIGNMENT 64u // of a subset's arrays: workers do not share cache lines
 
-	if (selection != NULL) {
-		selection->service = params->service;
-		selection->settings = params->settings;
-		selection->candidates = n;
-		selection->slots = slots;
-		selection->rounds = rounds;
-		selection->candidates_off = sizeof(*selection);
-		selection->rounds_off = (uint32_t)(sizeof(*selection) + candidates_bytes);
-		selection->slots_off =
-			(uint32_t)(sizeof(*selection) + candidates_bytes + rounds_bytes);
+struct plan { // of a blob
+	uint32_t subsets;
+	uint64_t bytes;
+	struct weir_selection_member *picked; // subset by subset, each one sorted
+	struct weir_selection_subset subset[WEIR_WORKERS_MAX];
+};
+
+// Where the arrays of a subset go. Returns false when offsets do not reach that far.
+static bool place_subset(const struct weir_selection_params *params,
+	const struct weir_selection_member *picked, uint32_t count, struct plan *plan,
+	struct weir_selection_subset *subset) {
+	bool rounds = (params->settings.needs & WEIR_NEEDS_ROUNDS) != 0;
+	uint64_t at = plan->bytes;
+
+	subset->candidates = count;
+	subset->rounds = rounds ? count_weights(picked, count) : 0;
+	subset->slots = weir_selection_slots(&params->settings, params->slots, count);
+	subset->candidates_off = (uint32_t)at;
+	at += count * sizeof(struct weir_candidate);
+	subset->rounds_off = (uint32_t)at;
+	at += subset->rounds * sizeof(struct weir_round);
+	subset->slots_off = (uint32_t)at;
+	at += subset->slots * sizeof(uint16_t);
+	plan->bytes = (at + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+	return plan->bytes <= UINT32_MAX;
+}
+
+// Returns 0, -ENOMEM, -ENOSPC. The caller frees plan->picked.
+static int make_plan(const struct weir_selection_params *params,
+	const struct weir_selection_member *members, uint32_t n, struct plan *plan) {
+	uint64_t room = 0;
+	uint32_t used = 0;
+
+	plan->subsets = params->subsets > 1 ? params->subsets : 1;
+	for (uint32_t i = 0; i < n; i++) {
+		room += plan->subsets > 1 ? (uint32_t)__builtin_popcountll(members[i].subsets) : 1;
 	}
-	return selection;
+	plan->picked = calloc(room + 1, sizeof(plan->picked[0]));
+	if (plan->picked == NULL) {
+		return -ENOMEM;
+	}
+	plan->bytes = sizeof(struct weir_selection) +
+		      (plan->subsets - 1) * sizeof(struct weir_selection_subset);
+	for (uint32_t i = 0; i < plan->subsets; i++) {
+		uint32_t count = pick_members(params, members, n, i, plan->picked + used);
+
+		if (!place_subset(params, plan->picked + used, count, plan, &plan->subset[i])) {
+			return -ENOSPC;
+		}
+		used += count;
+	}
+	return 0;
+}
+
+static int carry_out(struct weir_writer *writer, const struct weir_selection_params *params,
+	const struct plan *plan, struct weir_selection **ret) {
+	const struct weir_selection_member *picked = plan->picked;
+	struct weir_selection_subset *others;
+	struct weir_selection *selection =
+		weir_writer_alloc(writer, WEIR_BLOB_SELECTION, plan->bytes);
+
+	if (selection == NULL) {
+		return -ENOSPC;
+	}
+	selection->service = params->service;
+	selection->settings = params->settings;
+	selection->subsets = (uint16_t)plan->subsets;
+	selection->others_off = sizeof(*selection);
+	selection->first = plan->subset[0];
+	others = (struct weir_selection_subset *)(void *)(selection + 1);
+	for (uint32_t i = 0; i < plan->subsets; i++) {
+		const struct weir_selection_subset *subset = &plan->subset[i];
+		int error = 0;
+
+		if (i > 0) {
+			others[i - 1] = *subset;
+		}
+		if (subset->candidates > 0) {
+			error = fill(selection, subset, picked, params->weights_reported);
+		}
+		if (error < 0) {
+			weir_writer_discard(writer, &selection->blob);
+			return error;
+		}
+		picked += subset->candidates;
+	}
+	*ret = selection;
+	return 0;
 }
 
 static bool params_valid(const struct weir_selection_params *params, uint32_t n) {
 	const struct weir_policy_settings *settings = &params->settings;
 
 	if (settings->policy >= WEIR_POLICY_COUNT || n >= WEIR_BACKENDS_MAX ||
+		params->subsets > WEIR_WORKERS_MAX ||
 		(settings->needs & WEIR_NEEDS_OF_POLICY) !=
 			weir_policy_needs((enum weir_policy)settings->policy) ||
 		settings->when_exhausted > WEIR_EXHAUSTED_REJECT ||
@@ -192,30 +267,16 @@ static bool params_valid(const struct weir_selection_params *params, uint32_t n)
 
 int weir_selection_build(struct weir_writer *writer, const struct weir_selection_params *params,
 	const struct weir_selection_member *members, uint32_t n, struct weir_selection **ret) {
-	struct weir_selection_member *picked;
-	struct weir_selection *selection;
-	uint32_t count;
+	struct plan plan = {0};
 	int error;
 
 	if (!params_valid(params, n)) {
 		return -EINVAL;
 	}
-	picked = calloc((size_t)n + 1, sizeof(*picked));
-	if (picked == NULL) {
-		return -ENOMEM;
-	}
-	count = pick_members(members, n, (params->settings.needs & WEIR_NEEDS_ROUNDS) != 0, picked);
-	selection = alloc_selection(writer, params, picked, count);
-	error = selection == NULL ? -ENOSPC : 0;
-	if (selection != NULL && count > 0) {
-		error = fill(selection, picked, params->weights_reported);
-		if (error < 0) {
-			weir_writer_discard(writer, &selection->blob);
-		}
-	}
+	error = make_plan(params, members, n, &plan);
 	if (error == 0) {
-		*ret = selection;
+		error = carry_out(writer, params, &plan, ret);
 	}
-	free(picked);
+	free(plan.picked);
 	return error;
 }

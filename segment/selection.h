@@ -11,6 +11,7 @@ struct weir_selection_member {
 	uint64_t identity; // stable hash of the backend's identity: the same on every instance
 	uint16_t id; // backend id of this instance
 	uint32_t weight; // effective, 0 = takes nothing
+	uint64_t subsets; // bit i: it is in subset number i; not looked at when there is one only
 };
 
 struct weir_selection_params {
@@ -20,6 +21,8 @@ struct weir_selection_params {
 	// Weights for the stride schedule are what backends report, not a ratio that an operator
 	// set: outliers are capped (stride.h).
 	bool weights_reported;
+	uint32_t
+		subsets; // 0 or 1: all workers choose from all members; else up to WEIR_WORKERS_MAX
 };
 
 // Parameters with a policy's own needs and everything else off.
@@ -32,12 +35,13 @@ static inline struct weir_selection_params weir_selection_defaults(
 			.error_window_ms = 1000}};
 }
 
-// Build a selection: the candidates with what the policy needs (strides, rounds), and a Maglev
-// table for the consistent choice: weighted and of params->slots slots for a policy that chooses by
-// it (WEIR_NEEDS_SLOTS), else small and without weights. Members in any order: they are sorted, so
-// that instances with the same members and weights get the same table. n == 0, or all weights 0: a
-// selection without candidates. Returns 0, -EINVAL (for a policy with slots: not prime or out of
-// range, n > slots; for any: a setting out of range), -ENOMEM, -ENOSPC.
+// Build a selection. Each subset has its candidates with what the policy needs (strides, rounds),
+// and a Maglev table for the consistent choice: weighted and of params->slots slots for a policy
+// that chooses by it (WEIR_NEEDS_SLOTS), else small and without weights. A subset without members,
+// or with all weights 0, has no candidates. Members in any order: they are sorted, so that
+// instances with the same members and weights get the same table. Returns 0, -EINVAL (for a policy
+// with slots: not prime or out of range, n > slots; for any: a setting or the number of subsets
+// out of range), -ENOMEM, -ENOSPC.
 int weir_selection_build(struct weir_writer *writer, const struct weir_selection_params *params,
 	const struct weir_selection_member *members, uint32_t n, struct weir_selection **ret);
 

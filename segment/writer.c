@@ -246,7 +246,7 @@ static bool check_root(const struct weir_writer *writer, struct weir_root root, 
 	case WEIR_BLOB_SERVICES:
 		return weir_blob_services(segment, ref, ret_extent, &services);
 	case WEIR_BLOB_SELECTION:
-		return weir_blob_selection(segment, root.service, ref, ret_extent, &selection);
+		return weir_blob_selection(segment, root.service, ref, 0, ret_extent, &selection);
 	}
 	return false;
 }

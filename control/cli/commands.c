@@ -272,6 +272,9 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "WEIGHT is 0 to 65535; \"configured\" goes back to the weight in the file.\n" BACKEND_TEXT,
 	 "weirctl weight set web/web-1 50", "weight.set", 2, 2, 0, build_weight, weir_show_weight,
 	 NULL},
+	{"subset", "show", "[SERVICE]", "which backends this instance uses",
+	 "SERVICE: its members one by one, and the clients of each backend in the whole fleet.\n",
+	 "weirctl subset show web", "subset.show", 0, 1, 0, build_service, weir_show_subsets, NULL},
 	{"subset", "preview", "--clients N --backends M --size K",
 	 "clients per backend with subsetting; needs no daemon",
 	 "--clients N        who has a subset of its own: groups, instances or workers\n"

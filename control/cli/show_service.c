@@ -11,6 +11,7 @@
 static void show_single(FILE *out, json_t *service) {
 	static const struct weir_show_column columns[] = {
 		{"BACKEND", "backend", WEIR_SHOW_TEXT},
+		{"IN-USE", "in_selection", WEIR_SHOW_FLAG},
 		{"WEIGHT", "weight", WEIR_SHOW_NUMBER},
 		{"EFFECTIVE-%", "effective_share_percent", WEIR_SHOW_PERCENT},
 		{"ACHIEVED-%", "achieved_share_percent", WEIR_SHOW_PERCENT},

@@ -60,6 +60,7 @@ static const struct command commands[] = {
 	{"weight.set", weir_api_weight_set,
 		{OPTIONAL("service", ARGUMENT_TEXT), REQUIRED("backend", ARGUMENT_TEXT),
 			REQUIRED("weight", ARGUMENT_WEIGHT)}},
+	{"subset.show", weir_api_subset_show, {OPTIONAL("service", ARGUMENT_TEXT)}},
 	{"flow.count", weir_api_flow_count, {OPTIONAL("service", ARGUMENT_TEXT)}},
 	{"flow.lookup", weir_api_flow_lookup,
 		{REQUIRED("protocol", ARGUMENT_TEXT), REQUIRED("source", ARGUMENT_TEXT),

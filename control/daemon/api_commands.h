@@ -47,6 +47,7 @@ bool weir_api_publish_now(struct weir_daemon *daemon, struct weir_api_call *call
 	X(backend_maintenance) \
 	X(backend_report) \
 	X(weight_set) \
+	X(subset_show) \
 	X(flow_count) \
 	X(flow_lookup) \
 	X(worker_show) \

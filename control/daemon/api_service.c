@@ -130,6 +130,15 @@ static json_t *json_flow_control(
 		"drops_of_all_services", (json_int_t)dropped);
 }
 
+static json_t *json_subset(const struct weir_config_subset *config) {
+	if (config->algorithm == WEIR_SUBSET_NONE) {
+		return json_pack("{s:s}", "algorithm", weir_subset_name(config->algorithm));
+	}
+	return json_pack("{s:s, s:I, s:s}", "algorithm", weir_subset_name(config->algorithm),
+		"size", (json_int_t)config->size, "client",
+		weir_subset_client_name(config->client));
+}
+
 static json_t *rounded(double value) {
 	return value < 0 ? json_null() : json_real(round(value * 100) / 100);
 }
@@ -140,8 +149,9 @@ static json_t *json_share(struct weir_daemon *daemon, const struct weir_shares *
 	struct weir_estimate estimate =
 		weir_estimates_backend(daemon->estimates, state->id, weir_daemon_now_ns());
 
-	return json_pack("{s:s, s:I, s:o, s:o, s:I, s:I, s:o, s:o}", "backend", state->name,
-		"weight", (json_int_t)state->effective_weight, "effective_share_percent",
+	return json_pack("{s:s, s:b, s:I, s:o, s:o, s:I, s:I, s:o, s:o}", "backend", state->name,
+		"in_selection", (int)state->in_selection, "weight",
+		(json_int_t)state->effective_weight, "effective_share_percent",
 		rounded(weir_shares_effective(shares, state)), "achieved_share_percent",
 		rounded(weir_shares_recent(shares, state)), "open_flows",
 		(json_int_t)counters.open_flows, "errors", (json_int_t)counters.errors,
@@ -183,6 +193,7 @@ static void add_details(struct weir_daemon *daemon, json_t *object, uint16_t id,
 	set(object, "workload", weir_config_workload_name(config->workload));
 	json_object_set_new(
 		object, "flow_control", json_flow_control(daemon, &config->flow_control, id));
+	json_object_set_new(object, "subset", json_subset(&config->subset));
 	json_object_set_new(object, "shares", json_shares(daemon, id));
 }
 

@@ -157,9 +157,9 @@ static json_t *json_health(struct weir_daemon *daemon, const struct weir_backend
 	json_t *last = json_null();
 
 	if (weir_watch_health(daemon->watch, state->id, &status) < 0) {
-		return json_pack("{s:s, s:s, s:s, s:s, s:n, s:n, s:i, s:i}", "service",
+		return json_pack("{s:s, s:s, s:s, s:n, s:s, s:n, s:n, s:i, s:i}", "service",
 			state->service, "backend", state->name, "check",
-			weir_config_check_name(WEIR_CHECK_NONE), "health",
+			weir_config_check_name(WEIR_CHECK_NONE), "interval_ms", "health",
 			HEALTH_NAME(state->health), "since_ms", "last", "passes", 0, "fails", 0);
 	}
 	if (status.checked) {
@@ -167,10 +167,11 @@ static json_t *json_health(struct weir_daemon *daemon, const struct weir_backend
 			status.detail, "duration_ms", (json_int_t)status.duration_ms, "age_ms",
 			(json_int_t)status.age_ms);
 	}
-	return json_pack("{s:s, s:s, s:s, s:s, s:I, s:o, s:I, s:I}", "service", state->service,
-		"backend", state->name, "check", weir_config_check_name(status.type), "health",
-		HEALTH_NAME(state->health), "since_ms", (json_int_t)status.since_ms, "last", last,
-		"passes", (json_int_t)status.passes, "fails", (json_int_t)status.fails);
+	return json_pack("{s:s, s:s, s:s, s:I, s:s, s:I, s:o, s:I, s:I}", "service", state->service,
+		"backend", state->name, "check", weir_config_check_name(status.type), "interval_ms",
+		(json_int_t)status.interval_ms, "health", HEALTH_NAME(state->health), "since_ms",
+		(json_int_t)status.since_ms, "last", last, "passes", (json_int_t)status.passes,
+		"fails", (json_int_t)status.fails);
 }
 
 void weir_api_health_show(struct weir_daemon *daemon, struct weir_api_call *call) {

@@ -397,6 +397,7 @@ static void on_second(uv_timer_t *timer) {
 
 	weir_log_tick(daemon->log);
 	daemon->dirty |= weir_estimates_second(daemon->estimates, weir_daemon_now_ns());
+	weir_watch_pace(daemon->watch);
 	if (daemon->segment != NULL) {
 		weir_samples_take(&daemon->samples, daemon->segment);
 		if (++daemon->seconds >= WEIR_RECENT_STEP_S) {

@@ -28,6 +28,9 @@ enum field_type {
 	FIELD_ROUNDS,
 	FIELD_WORKLOAD,
 	FIELD_WHEN_EXHAUSTED,
+	FIELD_SUBSET,
+	FIELD_SUBSET_MODE,
+	FIELD_SUBSET_CLIENT,
 	FIELD_FORWARDING,
 	FIELD_CHECK,
 };
@@ -43,9 +46,16 @@ struct field {
 
 static const struct field instance_fields[] = {
 	FIELD(weir_config_instance, "name", name, FIELD_TEXT),
+	FIELD(weir_config_instance, "hash_seed", hash_seed, FIELD_SEED),
+	{NULL, 0, 0},
+};
+
+// Where the instance stands in its fleet: control alone uses it, for subsets.
+static const struct field place_fields[] = {
 	FIELD(weir_config_instance, "client_id", client_id, FIELD_U32),
 	FIELD(weir_config_instance, "clients", clients, FIELD_U32),
-	FIELD(weir_config_instance, "hash_seed", hash_seed, FIELD_SEED),
+	FIELD(weir_config_instance, "member", member, FIELD_U32),
+	FIELD(weir_config_instance, "members", members, FIELD_U32),
 	{NULL, 0, 0},
 };
 
@@ -103,6 +113,11 @@ static const struct field service_fields[] = {
 		FIELD_U32),
 	FIELD(weir_config_service, "flow_control when_exhausted", flow_control.when_exhausted,
 		FIELD_WHEN_EXHAUSTED),
+	FIELD(weir_config_service, "subset algorithm", subset.algorithm, FIELD_SUBSET),
+	FIELD(weir_config_service, "subset size", subset.size, FIELD_U32),
+	FIELD(weir_config_service, "subset mode", subset.mode, FIELD_SUBSET_MODE),
+	FIELD(weir_config_service, "subset client", subset.client, FIELD_SUBSET_CLIENT),
+	FIELD(weir_config_service, "subset salt", subset.salt, FIELD_U32),
 	FIELD(weir_config_service, "forwarding", forwarding, FIELD_FORWARDING),
 	FIELD(weir_config_service, "table_size", table_size, FIELD_U32),
 	FIELD(weir_config_service, "panic_threshold_percent", panic_threshold_percent, FIELD_U32),
@@ -159,6 +174,12 @@ static const char *choice_name(enum field_type type, const void *value) {
 		return NAME(config_workload, weir_config_workload);
 	case FIELD_WHEN_EXHAUSTED:
 		return NAME(config_when_exhausted, weir_when_exhausted);
+	case FIELD_SUBSET:
+		return NAME(subset, weir_subset_algorithm);
+	case FIELD_SUBSET_MODE:
+		return NAME(subset_mode, weir_subset_mode);
+	case FIELD_SUBSET_CLIENT:
+		return NAME(subset_client, weir_subset_client);
 	case FIELD_FORWARDING:
 		return NAME(config_forwarding, weir_config_forwarding);
 	case FIELD_CHECK:
@@ -547,6 +568,7 @@ static void compare_dataplane(
 
 	compare_fields(
 		collector, true, "instance", instance_fields, &from->instance, &to->instance);
+	compare_fields(collector, false, "instance", place_fields, &from->instance, &to->instance);
 	compare_lists(collector, &ports);
 	compare_port_order(collector, from, to);
 	format_cores(&from->workers, before, sizeof(before));

@@ -26,6 +26,7 @@ struct check {
 	struct weir_config_health_check params;
 	enum check_phase phase;
 	enum weir_health_state state;
+	bool far;
 	uint64_t generation; // of the configure call that named it last
 	uint64_t due_ms; // loop time of the current or next start
 	uint64_t since_ns; // start of the state
@@ -84,11 +85,24 @@ static bool update_state(struct check *check, bool passed) {
 	return true;
 }
 
-// Sleep until the next start: on the grid of the interval, so that the spread stays.
+// Whether the last check said what the state is: there is nothing to find out in a hurry.
+static bool is_settled(const struct check *check) {
+	return check->ended_ns != 0 &&
+	       check->state == (check->passed ? WEIR_HEALTH_HEALTHY : WEIR_HEALTH_REFUSING);
+}
+
+// Intervals from one check to the next.
+static uint32_t pace(const struct check *check) {
+	return check->far && is_settled(check) ? WEIR_HEALTH_FAR_INTERVALS : 1;
+}
+
+// Sleep until the next start: on the grid of the interval, so that the spread stays. Of a slower
+// pace, each backend has intervals of its own, so that they do not all come in one.
 static void schedule(struct check *check) {
 	uint64_t now = uv_now(check->health->loop), interval = check->params.interval_ms;
+	uint64_t slot = check->due_ms / interval + check->backend;
 
-	check->due_ms += interval;
+	check->due_ms += (pace(check) - (pace(check) > 1 ? slot % pace(check) : 0)) * interval;
 	if (check->due_ms <= now) {
 		check->due_ms = now + interval - (now - check->due_ms) % interval;
 	}
@@ -396,6 +410,22 @@ int weir_health_configure(
 	return 0;
 }
 
+void weir_health_set_far(struct weir_health *health, uint16_t backend, bool far) {
+	struct check *check = find(health, backend);
+	uint64_t now = uv_now(health->loop);
+
+	if (!check || check->far == far) {
+		return;
+	}
+	check->far = far;
+	// A check that is a long way off comes sooner now, on the same grid.
+	if (!far && check->phase == CHECK_SLEEPING &&
+		check->due_ms > now + check->params.interval_ms) {
+		check->due_ms = now + 1 + (check->due_ms - now - 1) % check->params.interval_ms;
+		uv_timer_start(&check->timer, on_due, check->due_ms - now, 0);
+	}
+}
+
 // --- the rest -----------------------------------------------------------------------------
 
 int weir_health_status(
@@ -410,6 +440,7 @@ int weir_health_status(
 		.type = check->params.type,
 		.state = check->state,
 		.since_ms = (now - check->since_ns) / NS_PER_MS,
+		.interval_ms = (uint64_t)check->params.interval_ms * pace(check),
 		.passes = check->passes,
 		.fails = check->fails,
 	};

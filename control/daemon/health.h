@@ -8,6 +8,9 @@
 // redirect, use no proxy, keep no connection. Starts are spread over the interval, and at most
 // WEIR_HEALTH_CONCURRENT checks are in flight; the others wait their turn.
 //
+// A backend that nobody is about to use is checked at a slower pace, but for the time when its
+// checks say something else than its state.
+//
 // Threads: one, that of the loop. No globals, no logging: callbacks report. No function calls
 // back; callbacks come from the loop alone.
 #pragma once
@@ -21,6 +24,7 @@
 
 #define WEIR_HEALTH_CONCURRENT 512
 #define WEIR_HEALTH_DETAIL_BYTES 96
+#define WEIR_HEALTH_FAR_INTERVALS 10u // between two checks of a backend that is far from use
 
 struct weir_health;
 
@@ -42,6 +46,7 @@ struct weir_health_status {
 	enum weir_config_check type;
 	enum weir_health_state state;
 	uint64_t since_ms; // how long it has been in this state
+	uint64_t interval_ms; // from its last check to the next
 	bool checked; // at least one check ended; else the next four are empty
 	bool passed; // the last one
 	char detail[WEIR_HEALTH_DETAIL_BYTES]; // "HTTP 503", "connected", "timeout after 500 ms"
@@ -62,6 +67,10 @@ int weir_health_create(
 // Returns 0, -EINVAL (a backend twice, an interval of 0, ...), -ENOMEM.
 int weir_health_configure(
 	struct weir_health *health, const struct weir_health_target *targets, uint32_t n);
+
+// Whether a backend is far from being used, or near (as it is at first): a member of a subset or
+// one of the next to become one. Nothing for one that is not checked.
+void weir_health_set_far(struct weir_health *health, uint16_t backend, bool far);
 
 // What health.show tells. Returns 0, -ENOENT (not checked).
 int weir_health_status(

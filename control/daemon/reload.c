@@ -109,8 +109,12 @@ static int take_dataplane_part(struct weir_config *to, const struct weir_config 
 	return 0;
 }
 
-// What of a port is control's own follows the file at once.
-static void take_port_settings(struct weir_config *to, const struct weir_config *from) {
+// What of the instance and of a port is control's own follows the file at once.
+static void take_own_settings(struct weir_config *to, const struct weir_config *from) {
+	to->instance.client_id = from->instance.client_id;
+	to->instance.clients = from->instance.clients;
+	to->instance.member = from->instance.member;
+	to->instance.members = from->instance.members;
 	for (uint32_t i = 0; i < to->port_count; i++) {
 		struct weir_config_port *port = &to->ports[i];
 		const struct weir_config_port *wanted = find_port(from, port->name);
@@ -156,7 +160,7 @@ int weir_reload_plan(
 		take_dataplane_part(plan->config, reload->config) < 0) {
 		return one_error(&plan->errors, -ENOMEM, "out of memory");
 	}
-	take_port_settings(plan->config, plan->as_read);
+	take_own_settings(plan->config, plan->as_read);
 	return 0;
 }
 

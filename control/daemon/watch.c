@@ -213,6 +213,15 @@ static int configure_health(struct weir_watch *watch, const struct weir_config *
 	return r;
 }
 
+void weir_watch_pace(struct weir_watch *watch) {
+	uint32_t ids = watch->tables != NULL ? weir_tables_backend_ids(watch->tables) : 0;
+
+	for (uint32_t id = 0; id < ids; id++) {
+		weir_health_set_far(watch->health, (uint16_t)id,
+			weir_tables_backend_is_far(watch->tables, (uint16_t)id));
+	}
+}
+
 void weir_watch_forget(struct weir_watch *watch) {
 	weir_health_configure(watch->health, NULL, 0);
 }

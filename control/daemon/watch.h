@@ -32,6 +32,10 @@ void weir_watch_free(struct weir_watch *watch);
 int weir_watch_configure(
 	struct weir_watch *watch, struct weir_tables *tables, const struct weir_config *config);
 
+// Check the backends that are not about to be used at a slower pace, as the tables say who they
+// are. About once a second.
+void weir_watch_pace(struct weir_watch *watch);
+
 // Check nothing until the next configure: the ids of the tables are others than they were.
 void weir_watch_forget(struct weir_watch *watch);
 

@@ -134,24 +134,32 @@ static void adopt_weight(struct weir_backend_entry *backend, uint32_t weight) {
 }
 
 // What the control process before had learnt goes on until there is something newer.
-static void adopt_selection(
-	struct weir_state *state, const struct weir_segment *segment, uint16_t id) {
-	struct weir_blob_extent extent;
-	struct weir_selection_view view;
-	const struct weir_policy_settings *settings = &view.table.settings;
-
-	if (!weir_blob_selection(segment, id, segment->roots->selection[id], &extent, &view)) {
-		return;
-	}
-	if ((settings->needs & WEIR_NEEDS_ERRORS) != 0) {
-		state->services[id].error_window_ms = settings->error_window_ms;
+static void adopt_subset(
+	struct weir_state *state, uint16_t id, const struct weir_policy_table *table) {
+	if ((table->settings.needs & WEIR_NEEDS_ERRORS) != 0) {
+		state->services[id].error_window_ms = table->settings.error_window_ms;
 	}
 	for (uint32_t i = 0;
-		settings->policy == WEIR_POLICY_WEIGHTED_ROUND_ROBIN && i < view.table.count; i++) {
-		struct weir_candidate one = view.table.candidates[i];
+		table->settings.policy == WEIR_POLICY_WEIGHTED_ROUND_ROBIN && i < table->count;
+		i++) {
+		struct weir_candidate one = table->candidates[i];
 
 		if (one.id < state->backend_ids && state->backends[one.id].service == id) {
 			adopt_weight(&state->backends[one.id], one.weight);
+		}
+	}
+}
+
+static void adopt_selection(
+	struct weir_state *state, const struct weir_segment *segment, uint16_t id) {
+	weir_ref ref = segment->roots->selection[id];
+	uint32_t subsets = weir_blob_subsets(segment, id, ref);
+	struct weir_blob_extent extent;
+	struct weir_selection_view view;
+
+	for (uint32_t subset = 0; subset < subsets; subset++) {
+		if (weir_blob_selection(segment, id, ref, subset, &extent, &view)) {
+			adopt_subset(state, id, &view.table);
 		}
 	}
 }

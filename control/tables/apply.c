@@ -115,6 +115,10 @@ static void leave_unseen(struct weir_state *state) {
 int weir_state_apply(
 	struct weir_state *state, const struct weir_config *config, char *why, size_t why_bytes) {
 	state->serial++;
+	state->clients = config->instance.clients;
+	state->place.group = config->instance.client_id;
+	state->place.member = config->instance.member;
+	state->place.members = config->instance.members;
 	for (uint32_t i = 0; i < config->service_count; i++) {
 		int error = apply_service(state, &config->services[i], why, why_bytes);
 
@@ -123,6 +127,16 @@ int weir_state_apply(
 		}
 	}
 	leave_unseen(state);
+	for (uint32_t id = 0; id < state->service_ids; id++) {
+		int error = state->services[id].stage == WEIR_STAGE_LIVE
+				    ? weir_subsets_rank(state, &state->services[id])
+				    : 0;
+
+		if (error < 0) {
+			snprintf(why, why_bytes, "out of memory");
+			return error;
+		}
+	}
 	state->services_dirty = true;
 	return 0;
 }

@@ -150,13 +150,20 @@ int weir_build_backends(
 	return 0;
 }
 
-bool weir_build_published(const struct weir_tables *tables, uint16_t service,
+uint32_t weir_build_published_subsets(const struct weir_tables *tables, uint16_t service) {
+	weir_ref ref = tables->segment->roots->selection[service];
+
+	return ref != 0 ? weir_blob_subsets(tables->segment, service, ref) : 0;
+}
+
+bool weir_build_published(const struct weir_tables *tables, uint16_t service, uint32_t subset,
 	struct weir_policy_table *ret, uint32_t *ret_generation) {
 	weir_ref ref = tables->segment->roots->selection[service];
 	struct weir_blob_extent extent;
 	struct weir_selection_view view;
 
-	if (ref == 0 || !weir_blob_selection(tables->segment, service, ref, &extent, &view)) {
+	if (ref == 0 ||
+		!weir_blob_selection(tables->segment, service, ref, subset, &extent, &view)) {
 		return false;
 	}
 	*ret = view.table;
@@ -164,14 +171,14 @@ bool weir_build_published(const struct weir_tables *tables, uint16_t service,
 	return true;
 }
 
-// Whether the published selection has just the chosen members, with the same weights and settings:
-// then building its tables again would be wasted.
-static bool selection_holds(const struct weir_tables *tables, const struct weir_state *state,
-	const struct weir_selection_params *params, uint32_t n) {
+// Whether a published subset has just its `n` members, with the same weights and settings.
+static bool subset_holds(const struct weir_tables *tables, const struct weir_state *state,
+	const struct weir_selection_params *params, uint32_t subset, uint32_t n) {
 	struct weir_policy_table old;
 	uint32_t generation;
 
-	if (!weir_build_published(tables, params->service, &old, &generation) || old.count != n ||
+	if (!weir_build_published(tables, params->service, subset, &old, &generation) ||
+		old.count != n ||
 		old.slot_count != weir_selection_slots(&params->settings, params->slots, n) ||
 		memcmp(&old.settings, &params->settings, sizeof(old.settings)) != 0) {
 		return false;
@@ -183,8 +190,29 @@ static bool selection_holds(const struct weir_tables *tables, const struct weir_
 			return false;
 		}
 		backend = &state->backends[old.candidates[i].id];
-		if (!backend->chosen || backend->service != params->service ||
+		if ((backend->subsets >> subset & 1) == 0 || backend->service != params->service ||
 			old.candidates[i].weight != weir_backend_effective_weight(state, backend)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+// Whether the published selection says the same as a new one would: then building its tables again
+// would be wasted.
+static bool selection_holds(const struct weir_tables *tables, const struct weir_state *state,
+	const struct weir_selection_params *params, const struct weir_selection_member *members,
+	uint32_t n) {
+	if (weir_build_published_subsets(tables, params->service) != params->subsets) {
+		return false;
+	}
+	for (uint32_t subset = 0; subset < params->subsets; subset++) {
+		uint32_t in = 0;
+
+		for (uint32_t i = 0; i < n; i++) {
+			in += (members[i].subsets >> subset & 1) != 0;
+		}
+		if (!subset_holds(tables, state, params, subset, in)) {
 			return false;
 		}
 	}
@@ -196,7 +224,8 @@ int weir_build_selection(const struct weir_tables *tables, const struct weir_sta
 	const struct weir_service_entry *service = &state->services[id];
 	struct weir_selection_params params = {.service = id,
 		.slots = service->config->table_size,
-		.settings = weir_service_settings(service)};
+		.settings = weir_service_settings(service),
+		.subsets = service->subsets};
 	struct weir_selection *selection;
 	struct weir_selection_member *members;
 	uint32_t n;
@@ -209,7 +238,7 @@ int weir_build_selection(const struct weir_tables *tables, const struct weir_sta
 	n = weir_eligible_members(state, id, members, &params.weights_reported);
 	// Strides follow from more than the weights: they are compared as they are.
 	if (params.settings.policy != WEIR_POLICY_WEIGHTED_ROUND_ROBIN &&
-		selection_holds(tables, state, &params, n)) {
+		selection_holds(tables, state, &params, members, n)) {
 		free(members);
 		*ret = NULL;
 		return 0;

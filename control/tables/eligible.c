@@ -39,10 +39,11 @@ static enum group group_of(
 	return backend->health == WEIR_HEALTH_HEALTHY ? GROUP_ELIGIBLE : GROUP_ANSWERS_MAYBE;
 }
 
-void weir_eligible_decide(struct weir_state *state, uint16_t id) {
+int weir_eligible_decide(struct weir_state *state, uint16_t id) {
 	struct weir_service_entry *service = &state->services[id];
 	uint32_t count[GROUP_NONE + 1] = {0}, total;
 	enum group worst = GROUP_ELIGIBLE;
+	int error;
 
 	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
 		count[group_of(state, &state->backends[link - 1])]++;
@@ -58,14 +59,23 @@ void weir_eligible_decide(struct weir_state *state, uint16_t id) {
 		worst = any ? GROUP_ANSWERS_MAYBE : GROUP_LAST_RESORT;
 	}
 	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
+		state->backends[link - 1].usable =
+			group_of(state, &state->backends[link - 1]) <= worst;
+	}
+	error = weir_subsets_decide(state, service);
+	if (error < 0) {
+		return error;
+	}
+	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
 		struct weir_backend_entry *backend = &state->backends[link - 1];
-		bool chosen = group_of(state, backend) <= worst;
+		bool chosen = backend->subsets != 0;
 
 		if (chosen != backend->chosen) {
 			backend->chosen = chosen;
 			weir_state_mark_backend(state, link - 1);
 		}
 	}
+	return 0;
 }
 
 uint32_t weir_eligible_members(const struct weir_state *state, uint16_t id,
@@ -82,6 +92,7 @@ uint32_t weir_eligible_members(const struct weir_state *state, uint16_t id,
 			members[n].identity = backend->identity;
 			members[n].id = link - 1;
 			members[n].weight = weir_backend_effective_weight(state, backend);
+			members[n].subsets = backend->subsets;
 			*ret_reported |= takes_reports && backend->reported_weight > 0;
 			n++;
 		}

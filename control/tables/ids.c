@@ -28,6 +28,9 @@ int weir_state_create(struct weir_state **ret) {
 		weir_state_free(state);
 		return -ENOMEM;
 	}
+	state->clients = 1;
+	state->place.members = 1;
+	state->place.workers = 1;
 	state->service_limit = WEIR_SERVICES_MAX;
 	state->backend_limit = WEIR_BACKENDS_MAX;
 	*ret = state;

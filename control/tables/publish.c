@@ -193,13 +193,18 @@ static int build_batch(struct weir_tables *tables, struct weir_state *state, str
 	return 0;
 }
 
-// How many blobs the marks can lead to at most; decides the members on the way.
-static uint32_t decide(struct weir_state *state) {
-	uint32_t n = 3;
+// How many blobs the marks can lead to at most; decides the members on the way. Returns -ENOMEM
+// when that is not possible.
+static int decide(struct weir_state *state) {
+	int n = 3;
 
 	for (uint32_t id = 0; state->selections_dirty && id < state->service_ids; id++) {
 		if (state->services[id].dirty) {
-			weir_eligible_decide(state, (uint16_t)id);
+			int error = weir_eligible_decide(state, (uint16_t)id);
+
+			if (error < 0) {
+				return error;
+			}
 			n++;
 		}
 	}
@@ -222,21 +227,28 @@ static uint64_t parts_of(
 	}
 }
 
-static void count_candidates(struct weir_state *state, const struct weir_policy_table *table) {
-	uint64_t rounds = 0;
+// Add what each candidate gets, times a factor, to its parts. state NULL: only sum up. Returns the
+// sum without the factor.
+static uint64_t count_candidates(
+	struct weir_state *state, const struct weir_policy_table *table, double factor) {
+	uint64_t rounds = 0, sum = 0;
 	uint32_t round = 0;
 
 	// With rounds, candidates are in the order of their weights.
 	for (uint32_t i = 0; i < table->count; i++) {
 		const struct weir_candidate *one = &table->candidates[i];
+		uint64_t parts;
 
 		while (round < table->round_count && table->rounds[round].weight <= one->weight) {
 			rounds += table->rounds[round++].weight;
 		}
-		if (one->id < state->backend_ids) {
-			state->backends[one->id].parts += parts_of(table, one, rounds);
+		parts = parts_of(table, one, rounds);
+		sum += parts;
+		if (state != NULL && one->id < state->backend_ids) {
+			state->backends[one->id].parts += (uint64_t)((double)parts * factor);
 		}
 	}
+	return sum;
 }
 
 static void count_slots(struct weir_state *state, const struct weir_policy_table *table) {
@@ -249,13 +261,25 @@ static void count_slots(struct weir_state *state, const struct weir_policy_table
 	}
 }
 
+// Workers with subsets of their own get about as many flows each, whatever their candidates' parts
+// sum up to.
+#define PARTS_OF_A_WORKER 1e6
+
+static void count_subset(
+	struct weir_state *state, const struct weir_policy_table *table, bool one_of_several) {
+	uint64_t sum = one_of_several ? count_candidates(NULL, table, 1) : 0;
+
+	count_candidates(state, table, sum > 0 ? PARTS_OF_A_WORKER / (double)sum : 1);
+}
+
 // Bring what the state says of a service's selection up to what is published.
 static void count_parts(const struct weir_tables *tables, struct weir_state *state, uint16_t id) {
 	struct weir_service_entry *service = &state->services[id];
+	uint32_t subsets = weir_build_published_subsets(tables, id);
 	struct weir_policy_table table;
 	uint32_t generation;
 
-	if (!weir_build_published(tables, id, &table, &generation) ||
+	if (!weir_build_published(tables, id, 0, &table, &generation) ||
 		generation == service->generation) {
 		return;
 	}
@@ -264,11 +288,17 @@ static void count_parts(const struct weir_tables *tables, struct weir_state *sta
 		state->backends[link - 1].parts = 0;
 	}
 	service->generation = generation;
-	service->slots = (table.settings.needs & WEIR_NEEDS_SLOTS) != 0 ? table.slot_count : 0;
-	if (service->slots > 0) {
-		count_slots(state, &table);
-	} else {
-		count_candidates(state, &table);
+	service->slots = 0;
+	for (uint32_t subset = 0; subset < subsets; subset++) {
+		if (!weir_build_published(tables, id, subset, &table, &generation)) {
+			continue;
+		}
+		if ((table.settings.needs & WEIR_NEEDS_SLOTS) != 0) {
+			service->slots += table.slot_count;
+			count_slots(state, &table);
+		} else {
+			count_subset(state, &table, subsets > 1);
+		}
 	}
 	service->parts = 0;
 	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
@@ -318,13 +348,17 @@ static void finish(struct weir_tables *tables, struct weir_state *state) {
 
 int weir_publish_state(struct weir_tables *tables, struct weir_state *state) {
 	struct batch batch = {0};
-	int error;
+	int error, most;
 
 	if (!state->identity_dirty && !state->backends_dirty && !state->services_dirty &&
 		!state->selections_dirty) {
 		return 0;
 	}
-	batch.item = calloc(decide(state), sizeof(*batch.item));
+	most = decide(state);
+	if (most < 0) {
+		return most;
+	}
+	batch.item = calloc((size_t)most, sizeof(*batch.item));
 	if (batch.item == NULL) {
 		return -ENOMEM;
 	}

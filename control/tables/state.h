@@ -45,6 +45,7 @@ struct weir_service_entry {
 	uint64_t parts; // of its backends, sum
 	uint32_t generation; // of the selection whose parts were counted, 0 = none
 	uint32_t error_window_ms; // automatic one; 0 = none computed yet
+	uint32_t subsets; // of this instance, as last decided: 1, or one for each worker
 	uint16_t first; // list of its backends
 	uint16_t hash_next;
 	uint8_t stage; // enum weir_stage
@@ -66,6 +67,8 @@ struct weir_backend_entry {
 	uint32_t runtime_weight;
 	uint32_t reported_weight; // 0 = none
 	uint64_t parts; // of its service's, in the published selection
+	uint64_t subsets; // bit i: is to be in subset number i; 0 = in none
+	uint32_t rank; // in the canonical order of its service; only with subsetting
 	uint32_t seen;
 	uint16_t service;
 	uint16_t next; // in its service's list
@@ -75,7 +78,9 @@ struct weir_backend_entry {
 	uint8_t health;
 	uint8_t set; // enum weir_set_flag
 	bool adopted; // came out of a segment, not out of a configuration
-	bool chosen; // is to be in the selection
+	bool usable; // may take new flows: eligible, or panic makes it so
+	bool chosen; // is to be in the selection: usable, and in a subset
+	bool far; // not about to be used
 	bool in_selection; // is in the published one
 	bool dirty; // its row may have changed
 };
@@ -88,6 +93,8 @@ struct weir_state { // to be freed and cloned as a whole
 	uint32_t service_ids; // ids in use are below
 	uint32_t backend_ids;
 	uint32_t backend_free; // no id below is free
+	struct weir_subset_place place; // of this instance; workers: of the segment
+	uint32_t clients; // groups of instances in the fleet
 	uint32_t service_limit; // ids that the segment has room for
 	uint32_t backend_limit;
 	uint32_t services_leaving;
@@ -154,13 +161,22 @@ void weir_service_follow_policy(struct weir_state *state, struct weir_service_en
 
 uint32_t weir_backend_effective_weight(
 	const struct weir_state *state, const struct weir_backend_entry *backend);
-// Decide which backends of a service are to be in its selection, panic included. Marks the rows
-// of those that come or go.
-void weir_eligible_decide(struct weir_state *state, uint16_t service);
+// Decide which backends of a service are to be in its selection, panic and subsets included. Marks
+// the rows of those that come or go. Returns 0 or -ENOMEM (what was decided before stays).
+int weir_eligible_decide(struct weir_state *state, uint16_t service);
 // The decided ones, ready for weir_selection_build, and whether any weight of theirs was reported.
 // members has room for service->backends.
 uint32_t weir_eligible_members(const struct weir_state *state, uint16_t service,
 	struct weir_selection_member *members, bool *ret_reported);
+
+// --- subsets.c ---
+
+// Give the backends of a service their places in the canonical order: the order of the list that
+// all clients have. After the configuration was applied. Returns 0 or -ENOMEM.
+int weir_subsets_rank(struct weir_state *state, const struct weir_service_entry *service);
+// Deal the usable backends of a service to the subsets of this instance. Returns 0 or -ENOMEM
+// (unchanged).
+int weir_subsets_decide(struct weir_state *state, struct weir_service_entry *service);
 
 // --- apply.c ---
 
@@ -199,8 +215,11 @@ int weir_build_backends(
 	const struct weir_tables *tables, const struct weir_state *state, struct weir_blob **ret);
 int weir_build_selection(const struct weir_tables *tables, const struct weir_state *state,
 	uint16_t service, struct weir_blob **ret);
-// What is published for a service, checked. Returns false when there is nothing sound.
-bool weir_build_published(const struct weir_tables *tables, uint16_t service,
+// How many subsets are published for a service; 0 = nothing, or nothing sound.
+uint32_t weir_build_published_subsets(const struct weir_tables *tables, uint16_t service);
+// What is published for a service and the workers of a subset, checked. Returns false when there is
+// nothing sound.
+bool weir_build_published(const struct weir_tables *tables, uint16_t service, uint32_t subset,
 	struct weir_policy_table *ret, uint32_t *ret_generation);
 int weir_build_services(
 	const struct weir_tables *tables, const struct weir_state *state, struct weir_blob **ret);

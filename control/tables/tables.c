@@ -11,6 +11,7 @@
 static void set_limits(struct weir_state *state, const struct weir_segment *segment) {
 	state->service_limit = segment->max_services;
 	state->backend_limit = segment->max_backends;
+	state->place.workers = segment->workers;
 }
 
 int weir_tables_open(struct weir_segment *segment, struct weir_tables **ret) {
@@ -86,6 +87,7 @@ int weir_tables_apply(
 	if (tables->segment == NULL) {
 		state->service_limit = config->segment.max_services;
 		state->backend_limit = config->segment.max_backends;
+		state->place.workers = config->workers.count > 0 ? config->workers.count : 1;
 	}
 	weir_publish_advance(tables, state);
 	error = weir_state_apply(state, config, why, why_bytes);

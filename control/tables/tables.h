@@ -31,7 +31,7 @@ struct weir_backend_state {
 	uint8_t health; // enum weir_health_state
 	bool leaving; // removed from the configuration, flows still refer to it
 	bool resolved; // next hop known
-	bool in_selection; // takes new flows now (panic included)
+	bool in_selection; // takes new flows of some worker now (panic and subsets included)
 	uint32_t configured_weight;
 	uint32_t runtime_weight; // WEIR_WEIGHT_UNSET = none
 	uint32_t reported_weight; // 0 = none
@@ -116,7 +116,7 @@ struct weir_service_state {
 	uint16_t id;
 	bool panic; // too few usable backends: all but maintenance are used
 	uint32_t backends, eligible; // eligible: ready, healthy, weight above 0 (panic left out)
-	uint32_t slots; // 0 when the policy does not choose by slots
+	uint32_t slots; // of all subsets; 0 when the policy does not choose by slots
 	uint64_t parts; // of its backends, sum
 	uint32_t generation; // of its selection
 	uint8_t policy; // enum weir_policy, in effect
@@ -133,6 +133,51 @@ int weir_tables_service(
 uint64_t weir_tables_backend_parts(const struct weir_tables *tables, uint16_t backend);
 // The same where parts are slots, else 0.
 uint32_t weir_tables_backend_slots(const struct weir_tables *tables, uint16_t backend);
+
+// --- subsets ---
+
+// How a service is divided. With subsetting off (no algorithm, or a size that is not below the
+// number of backends) there is one subset, of all backends.
+struct weir_subset_state {
+	struct weir_subset_params params; // of this instance's first subset
+	enum weir_subset_client client;
+	bool off;
+	uint32_t subsets; // of this instance: 1, or one for each worker; clients params.client + 0,
+			  // 1 ...
+	uint64_t clients; // of the whole fleet
+	uint32_t backends; // in the list
+};
+int weir_tables_subset(
+	const struct weir_tables *tables, uint16_t service, struct weir_subset_state *ret);
+
+// Whether a backend is not about to be used: it is in no subset of this instance and, in each of
+// them, behind the members and a few usable spares (a tenth of the size, at least
+// WEIR_SUBSET_SPARES_LEAST). Its health is less urgent.
+bool weir_tables_backend_is_far(const struct weir_tables *tables, uint16_t backend);
+#define WEIR_SUBSET_SPARES_LEAST 2u
+
+struct weir_subset_member {
+	uint16_t backend;
+	uint16_t replaces; // a backend of this subset that cannot be used now, or WEIR_BACKEND_NONE
+	bool unusable; // belongs to the subset, cannot be used now
+};
+// A subset of this instance (below subsets): those that belong to it in order of preference, then
+// those that stand in. ret has room for all backends of the list. Returns their number, -ENOENT,
+// -ENOMEM.
+int weir_tables_subset_members(const struct weir_tables *tables, uint16_t service, uint32_t subset,
+	struct weir_subset_member *ret);
+
+struct weir_subset_count {
+	uint16_t backend;
+	bool usable;
+	uint32_t clients; // of the fleet that use it, as far as this instance can tell
+};
+// Clients of each backend, in canonical order. ret has room for all backends of the list. Returns
+// their number, -ENOENT, -ENOMEM. With more than WEIR_SUBSET_PAIRS_MAX pairs of clients and
+// backends all clients are 0: that would take too long here.
+int weir_tables_subset_counts(
+	const struct weir_tables *tables, uint16_t service, struct weir_subset_count *ret);
+#define WEIR_SUBSET_PAIRS_MAX 2000000u
 
 struct weir_writer *weir_tables_writer(struct weir_tables *tables); // NULL while unbound
 const struct weir_segment *weir_tables_segment(const struct weir_tables *tables);

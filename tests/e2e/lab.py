@@ -20,6 +20,7 @@ Variants (arguments of Lab):
     vlan        lb0's link carries VLAN 100 tagged (vlan.bpf.c plays the switch port); the health
                 checks and the balancer's own traffic use a second, untagged link, lb1
     lb_mtu      MTU of the balancer's port, to make packets not fit
+    hosts       number of backends, up to 9
 
 Names carry the pid: weir-<pid>-client and so on. Lab.close() removes everything.
 """
@@ -82,12 +83,13 @@ def echo(backends=None, **more):
 
 class Lab:
     def __init__(self, build, services=None, *, two_armed=False, vlan=False, lb_mtu=1600,
-                 workers=None, port=None, config=None, dies_with_us=True):
+                 workers=None, port=None, config=None, hosts=len(BACKENDS), dies_with_us=True):
         self.build = os.path.abspath(build)
         self.prefix = f"weir-{os.getpid()}-"
         self.two_armed, self.vlan, self.lb_mtu = two_armed, vlan, lb_mtu
         self.workers, self.port, self.extra = workers, port, config or {}
         self.services = services or [web()]
+        self.hosts = range(1, hosts + 1)
         self.dies_with_us = dies_with_us
         # Control runs as nobody; the group lets it reach the dataplane's socket.
         self.dataplane_options = ("--group", "nogroup", "--steer-object",
@@ -117,7 +119,7 @@ class Lab:
         self.config_path = os.path.join(self.dir, "weir.json")
         self.files = os.path.join(self.dir, "files")
         os.mkdir(self.files)
-        for name in ("net", "client", "lb", "b1", "b2", "b3", "b4"):
+        for name in ("net", "client", "lb", *(f"b{number}" for number in self.hosts)):
             self.namespaces[name] = Namespace(self.prefix + name).create()
         self.net, self.client, self.lb = (self.namespaces[n] for n in ("net", "client", "lb"))
         self.make_network()
@@ -151,7 +153,7 @@ class Lab:
         self.link(self.client, "eth0", "client", ("192.0.2.2/24", "2001:db8:c::2/64"),
                   ("192.0.2.1/24", "2001:db8:c::1/64"))
         self.default_route(self.client, "192.0.2.1", "2001:db8:c::1")
-        for number in range(1, 5):
+        for number in self.hosts:
             self.make_backend(number)
         net.ip("link", "set", "br0", "mtu", 1600, "up")
         self.addresses(net, "br0", ("10.0.0.1/24", "2001:db8:a::1/64"))
@@ -279,16 +281,16 @@ class Lab:
         return self
 
     def start_backends(self):
-        for number in range(1, 5):
+        for number in self.hosts:
             self.start_backend(number)
-        for number in range(1, 5):
+        for number in self.hosts:
             for name, word in ((f"server-{number}", "serving"), (f"agent-{number}", "takes")):
                 self.wait_for_program(name, lambda n=name, w=word: w in self.programs[n].output(),
                                       10)
 
     def start_backend(self, number):
         self.start_nginx(number)
-        namespace, name = self.namespaces[f"b{number}"], BACKENDS[number - 1]
+        namespace, name = self.namespaces[f"b{number}"], f"web-{number}"
         self.program(f"server-{number}", namespace, PYTHON, os.path.join(HERE, "server.py"), name,
                      VIP4, VIP6)
         self.program(f"agent-{number}", namespace, self.binary("weir-agent"), "decap", "eth0")
@@ -298,7 +300,7 @@ class Lab:
         os.makedirs(directory, exist_ok=True)
         with open(os.path.join(HERE, "nginx.conf"), encoding="utf-8") as file:
             text = file.read()
-        text = text.replace("NAME", BACKENDS[number - 1]).replace("ROOT", self.files)
+        text = text.replace("NAME", f"web-{number}").replace("ROOT", self.files)
         with open(os.path.join(directory, "nginx.conf"), "w", encoding="utf-8") as file:
             file.write("user root;\n" + text)
         self.program(f"nginx-{number}", self.namespaces[f"b{number}"], "nginx", "-p", directory,
@@ -342,10 +344,15 @@ class Lab:
         return now == before
 
     def all_usable(self):
-        """Every backend that is not drained gets new flows; else an AssertionError says which."""
+        """Every backend that is not drained gets new flows; else an AssertionError says which.
+
+        With subsets, those of a service that are in none get none.
+        """
+        divided = {each["name"] for each in self.services if "subset" in each}
         for backend in self.backends():
-            wanted = {"health": "healthy", "resolved": True,
-                      "in_selection": backend["admin"] == "ready"}
+            wanted = {"health": "healthy", "resolved": True}
+            if backend["service"] not in divided:
+                wanted["in_selection"] = backend["admin"] == "ready"
             actual = {key: backend[key] for key in wanted}
             assert actual == wanted, f"{backend['service']}/{backend['name']}: {actual}"
         return True

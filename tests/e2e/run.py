@@ -21,11 +21,12 @@ import scenarios_control
 import scenarios_limits
 import scenarios_policies
 import scenarios_ports
+import scenarios_subsets
 import scenarios_traffic
 from scenario import collect
 
 MODULES = (scenarios_traffic, scenarios_balancing, scenarios_policies, scenarios_control,
-           scenarios_limits, scenarios_ports)
+           scenarios_limits, scenarios_ports, scenarios_subsets)
 DEADLINE_S = 180
 
 

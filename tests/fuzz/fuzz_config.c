@@ -33,6 +33,7 @@ static void check_service(const struct weir_config_service *service) {
 		REQUIRE(bind->protocol == IPPROTO_TCP || bind->protocol == IPPROTO_UDP);
 		REQUIRE(bind->port_first <= bind->port_last && bind->port_last > 0);
 	}
+	REQUIRE(service->subset.algorithm == WEIR_SUBSET_NONE || service->subset.size > 0);
 	for (uint32_t i = 0; i < service->backend_count; i++) {
 		const struct weir_config_backend *backend = &service->backends[i];
 
@@ -46,6 +47,7 @@ static void check_config(const struct weir_config *config) {
 	uint64_t backends = 0;
 
 	REQUIRE(config->instance.client_id < config->instance.clients);
+	REQUIRE(config->instance.member < config->instance.members);
 	REQUIRE(config->port_count >= 1 && config->port_count <= 16);
 	REQUIRE(config->workers.count >= 1 && config->workers.count <= WEIR_CONFIG_CORES_MAX);
 	REQUIRE(config->service_count <= config->segment.max_services);

@@ -50,7 +50,8 @@ enum place {
 
 static const char config_text[] =
 	"{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\"}],\n"
-	" \"services\": [{\"name\": \"web\", \"table_size\": 61, \"binds\": [\n"
+	" \"services\": [{\"name\": \"web\", \"table_size\": 61, \"subset\": {\n"
+	"  \"algorithm\": \"deterministic\", \"size\": 2, \"client\": \"worker\"}, \"binds\": [\n"
 	"   {\"address\": \"198.51.100.10\", \"protocol\": \"tcp\", \"port\": 80},\n"
 	"   {\"address\": \"198.51.100.10\", \"protocol\": \"tcp\", \"port_first\": 8000,\n"
 	"    \"port_last\": 8099},\n"

@@ -305,8 +305,10 @@ static void save_segment(const char *folder) {
 	FIELD("services-ranges", 3, weir_service_table, ranges, UINT32_MAX);
 	FIELD("services-blob-bytes", 3, weir_blob, bytes, 1u << 30);
 	FIELD("backends-rows", 4, weir_backend_table, rows, 65535);
-	FIELD("selection-slots", 5, weir_selection, slots, WEIR_TABLE_SLOTS_MAX);
-	FIELD("selection-backends", 6, weir_selection, candidates, 65535);
+	FIELD("selection-slots", 5, weir_selection, first.slots, WEIR_TABLE_SLOTS_MAX);
+	FIELD("selection-backends", 6, weir_selection, first.candidates, 65535);
+	FIELD("selection-subsets", 5, weir_selection, subsets, 64);
+	FIELD("selection-others", 6, weir_selection, others_off, UINT32_MAX - 7);
 	FIELD("identity-services", 7, weir_identity, services, 4096);
 	FIELD("identity-offset", 7, weir_identity, backends_off, 72);
 #undef FIELD

@@ -67,16 +67,17 @@ static inline struct weir_selection *pattern_selection(struct weir_writer *write
 		return NULL;
 	}
 	selection->service = service;
+	selection->subsets = 1;
+	selection->others_off = sizeof(*selection);
 	selection->settings = (struct weir_policy_settings){.policy = WEIR_POLICY_MAGLEV,
 		.needs = weir_policy_needs(WEIR_POLICY_MAGLEV),
 		.error_window_ms = 1000};
-	selection->candidates = backends;
-	selection->slots = slots;
-	selection->candidates_off = sizeof(*selection);
-	selection->rounds_off = sizeof(*selection);
-	selection->slots_off =
+	selection->first.candidates = backends;
+	selection->first.slots = slots;
+	selection->first.candidates_off = sizeof(*selection);
+	selection->first.rounds_off = sizeof(*selection);
+	selection->first.slots_off =
 		(uint32_t)(sizeof(*selection) + backends * sizeof(struct weir_candidate));
-	selection->reserved1 = rows;
 	out = (struct weir_candidate *)(void *)(selection + 1);
 	table = (uint16_t *)(void *)(out + backends);
 	for (uint32_t i = 0; i < backends; i++) {

@@ -22,7 +22,8 @@ import threading
 
 
 # Of a service only when it was asked for by name.
-SERVICE_DETAILS = ("configured_policy", "settings", "workload", "flow_control", "shares")
+SERVICE_DETAILS = ("configured_policy", "settings", "workload", "flow_control", "subset", "shares")
+SUBSET_DETAILS = ("clients_of_a_backend", "clients_of_backends")
 
 
 class ControlServer:
@@ -36,9 +37,10 @@ class ControlServer:
 
     def answer(self, request):
         answer = json.loads(json.dumps(self.answers[request["command"]]))
-        if request["command"] in ("service.show", "backend.show", "health.show"):
+        if request["command"] in ("service.show", "backend.show", "health.show", "subset.show"):
             # As the daemon does: only what was asked for.
-            one = {"service.show": "name", "backend.show": "service", "health.show": "service"}
+            one = {"service.show": "name", "backend.show": "service", "health.show": "service",
+                   "subset.show": "service"}
             wanted = {one[request["command"]]: request.get("service"),
                       "name": request.get("backend", request.get("service")
                                           if request["command"] == "service.show" else None)}
@@ -48,6 +50,12 @@ class ControlServer:
                 for row in answer["result"]:
                     for key in SERVICE_DETAILS:
                         del row[key]
+            if request["command"] == "subset.show" and not request.get("service"):
+                for row in answer["result"]:
+                    for key in SUBSET_DETAILS:
+                        del row[key]
+                    for subset in row["subsets"]:
+                        del subset["members"]
         return answer
 
     def __enter__(self):

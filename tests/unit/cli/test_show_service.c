@@ -5,15 +5,17 @@ static void one_service_with_its_shares_and_warnings(void **state) {
 	(void)state;
 	expect_shown(weir_show_services, "web",
 		"[{\"name\": \"web\", \"warnings\": [\"hot\", \"very\\n hot\"], \"settings\": "
-		"{\"window\": 5}, \"shares\": [{\"backend\": \"web-1\", \"weight\": 100, "
+		"{\"window\": 5}, \"shares\": [{\"backend\": \"web-1\", \"in_selection\": true, "
+		"\"weight\": 100, "
 		"\"effective_share_percent\": 33.333, \"achieved_share_percent\": null, "
 		"\"open_flows\": 7, \"errors\": 0, \"service_time_ms\": 0.25, \"samples\": 12}]}]",
 		"name             web\n"
 		"settings.window  5\n"
 		"\n"
-		"BACKEND  WEIGHT  EFFECTIVE-%  ACHIEVED-%  OPEN-FLOWS  ERRORS  SERVICE-MS  "
+		"BACKEND  IN-USE  WEIGHT  EFFECTIVE-%  ACHIEVED-%  OPEN-FLOWS  ERRORS  SERVICE-MS  "
 		"SAMPLES\n"
-		"web-1       100         33.3           -           7       0       0.250       "
+		"web-1    yes        100         33.3           -           7       0       0.250  "
+		"     "
 		"12\n"
 		"warning: service web: hot\n"
 		"warning: service web: very\\x0a hot\n");

@@ -109,6 +109,24 @@ static void instance_client_id_is_below_clients(void **state) {
 		"instance.clients", "out of range");
 }
 
+static void instance_member_is_below_members(void **state) {
+	struct weir_config *config =
+		parse_good(CONFIG("\"instance\": {\"member\": 2, \"members\": 3},", ""));
+
+	(void)state;
+	assert_int_equal(config->instance.member, 2);
+	assert_int_equal(config->instance.members, 3);
+	weir_config_free(config);
+	config = parse_good(CONFIG("", ""));
+	assert_int_equal(config->instance.member, 0);
+	assert_int_equal(config->instance.members, 1);
+	weir_config_free(config);
+	expect_one_error(CONFIG("\"instance\": {\"member\": 1},", ""), "instance.member",
+		"not below members (1)");
+	expect_one_error(CONFIG("\"instance\": {\"member\": 1, \"members\": 0},", ""),
+		"instance.members", "out of range");
+}
+
 static void segment_heap_is_whole_pages(void **state) {
 	struct weir_config *config =
 		parse_good(CONFIG("\"segment\": {\"heap_bytes\": 1052672},", ""));
@@ -128,6 +146,7 @@ int main(void) {
 		cmocka_unit_test(ports_share_no_device),
 		cmocka_unit_test(port_source_is_unicast),
 		cmocka_unit_test(instance_client_id_is_below_clients),
+		cmocka_unit_test(instance_member_is_below_members),
 		cmocka_unit_test(segment_heap_is_whole_pages),
 	};
 

@@ -116,6 +116,23 @@ static const struct row rows[] = {
 			", \"policy\": {\"name\": \"least-loaded\", \"error_window_ms\": 100}",
 			ONE) "]}",
 		"change service web policy error_window_ms: 0 -> 100\n"},
+	{BASE,
+		TOP WEB(BIND,
+			", \"subset\": {\"algorithm\": \"deterministic\", \"size\": 20, \"mode\": "
+			"\"exact\", \"client\": \"worker\", \"salt\": 7}",
+			ONE ", " TWO) "]}",
+		"change service web subset algorithm: none -> deterministic\n"
+		"change service web subset size: 0 -> 20\n"
+		"change service web subset mode: spread -> exact\n"
+		"change service web subset client: group -> worker\n"
+		"change service web subset salt: 0 -> 7\n"},
+	{"{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\"}], \"services\": []}",
+		"{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\"}], \"services\": [], "
+		"\"instance\": {\"client_id\": 1, \"clients\": 4, \"member\": 2, \"members\": 3}}",
+		"change instance client_id: 0 -> 1\n"
+		"change instance clients: 1 -> 4\n"
+		"change instance member: 0 -> 2\n"
+		"change instance members: 1 -> 3\n"},
 	{BASE, TOP "]}", "remove service web: 1 bind, 2 backends, maglev\n"},
 	{TOP "]}", BASE, "add service web: 1 bind, 2 backends, maglev\n"},
 	{"{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\"}], \"services\": []}",

@@ -188,6 +188,84 @@ static void health_survives_fewer_failures_than_fall(void **state) {
 	assert_int_equal(status_of(fixture, 7).state, WEIR_HEALTH_HEALTHY);
 }
 
+static uint64_t checks_of(struct fixture *fixture, uint16_t backend) {
+	struct weir_health_status status = status_of(fixture, backend);
+
+	return status.passes + status.fails;
+}
+
+static bool are_both_healthy(void *context) {
+	return status_of(context, 7).state == WEIR_HEALTH_HEALTHY &&
+	       status_of(context, 8).state == WEIR_HEALTH_HEALTHY;
+}
+
+// Who is far from use is checked ten times less often.
+static void health_of_the_far_is_checked_at_a_slower_pace(void **state) {
+	struct fixture *fixture = *state;
+	uint64_t near, far;
+
+	add(fixture, 7, "127.0.0.1");
+	add(fixture, 8, "::1");
+	configure(fixture);
+	weir_health_set_far(fixture->health, 7, true);
+	weir_health_set_far(fixture->health, 999, true); // not checked: nothing happens
+	assert_int_equal(status_of(fixture, 7).interval_ms, 20); // there is a state to find out
+	watch_lab_run(&fixture->loop, are_both_healthy, fixture, 5000, "both healthy");
+	assert_int_equal(status_of(fixture, 7).interval_ms, 20 * WEIR_HEALTH_FAR_INTERVALS);
+	assert_int_equal(status_of(fixture, 8).interval_ms, 20);
+	far = checks_of(fixture, 7);
+	near = checks_of(fixture, 8);
+	watch_lab_idle(&fixture->loop, 2000);
+	far = checks_of(fixture, 7) - far;
+	near = checks_of(fixture, 8) - near;
+	assert_true(far >= 2 && far <= 2000 / (20 * WEIR_HEALTH_FAR_INTERVALS) + 1);
+	assert_true(near > 3 * far);
+}
+
+// A failure is followed up at once; so is a pass of one that refused.
+static void health_of_the_far_changes_at_full_speed(void **state) {
+	struct fixture *fixture = *state;
+
+	add(fixture, 7, "127.0.0.1");
+	configure(fixture);
+	weir_health_set_far(fixture->health, 7, true);
+	wait_for_call(fixture);
+	close_port(fixture);
+	watch_lab_run(&fixture->loop, has_failed_twice, fixture, 5000, "two failures");
+	assert_int_equal(status_of(fixture, 7).interval_ms, 20);
+	wait_for_call(fixture);
+	assert_int_equal(fixture->state, WEIR_HEALTH_REFUSING);
+	assert_int_equal(status_of(fixture, 7).interval_ms, 20 * WEIR_HEALTH_FAR_INTERVALS);
+	open_port(fixture);
+	watch_lab_run(&fixture->loop, has_passed, fixture, 5000, "a pass");
+	assert_int_equal(status_of(fixture, 7).interval_ms, 20);
+	wait_for_call(fixture);
+	assert_int_equal(fixture->state, WEIR_HEALTH_HEALTHY);
+}
+
+static bool has_more_checks(void *context) {
+	struct fixture *fixture = context;
+
+	return checks_of(fixture, 7) > 2;
+}
+
+// Who comes near is not left to wait for the slow pace's next check.
+static void health_of_who_comes_near_is_checked_soon(void **state) {
+	struct fixture *fixture = *state;
+	uint64_t begin;
+
+	fixture->check.interval_ms = 400;
+	add(fixture, 7, "127.0.0.1");
+	configure(fixture);
+	weir_health_set_far(fixture->health, 7, true);
+	wait_for_call(fixture);
+	assert_int_equal(checks_of(fixture, 7), 2);
+	weir_health_set_far(fixture->health, 7, false);
+	begin = uv_hrtime();
+	watch_lab_run(&fixture->loop, has_more_checks, fixture, 5000, "the next check");
+	assert_true(uv_hrtime() - begin < 1000 * 1000000ull);
+}
+
 static void health_of_a_starting_backend_that_fails_is_refusing(void **state) {
 	struct fixture *fixture = *state;
 
@@ -433,6 +511,9 @@ int main(void) {
 		TEST(health_rises_and_falls_over_ipv4),
 		TEST(health_rises_and_falls_over_ipv6),
 		TEST(health_survives_fewer_failures_than_fall),
+		TEST(health_of_the_far_is_checked_at_a_slower_pace),
+		TEST(health_of_the_far_changes_at_full_speed),
+		TEST(health_of_who_comes_near_is_checked_soon),
 		TEST(health_of_a_starting_backend_that_fails_is_refusing),
 		TEST(health_begins_in_the_initial_state),
 		TEST(health_failures_of_our_own_do_not_count),

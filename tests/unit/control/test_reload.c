@@ -161,6 +161,36 @@ static void reload_keeps_the_dataplane_part_until_it_restarts(void **state) {
 	assert_false(weir_reload_dataplane_started(fixture->reload));
 }
 
+// Where the instance stands in its fleet follows the file at once, whatever else must wait.
+static void reload_takes_the_place_of_the_instance(void **state) {
+	struct fixture *fixture = *state;
+	const struct weir_config_instance *instance;
+	struct weir_reload_plan plan;
+
+	for (int wait = 0; wait < 2; wait++) {
+		char text[1024];
+
+		snprintf(text, sizeof(text),
+			"{\"instance\": {\"name\": \"%s\", \"client_id\": 1, \"clients\": 4, "
+			"\"member\": %d, \"members\": 3}, \"ports\": [{\"name\": \"wan\", "
+			"\"device\": \"net_null0\"}], \"services\": [" SERVICE("100") "]}",
+			wait ? "lb-9" : "weir", 1 + wait);
+		put(fixture->file, text);
+		assert_int_equal(weir_reload_plan(fixture->reload, NULL, &plan), 0);
+		weir_reload_commit(fixture->reload, &plan);
+		weir_reload_plan_fini(&plan);
+		instance = &weir_reload_config(fixture->reload)->instance;
+		assert_int_equal(instance->client_id, 1);
+		assert_int_equal(instance->clients, 4);
+		assert_int_equal(instance->member, 1 + wait);
+		assert_int_equal(instance->members, 3);
+		assert_string_equal(instance->name, "weir");
+	}
+	assert_true(weir_reload_dataplane_started(fixture->reload));
+	assert_string_equal(weir_reload_config(fixture->reload)->instance.name, "lb-9");
+	assert_int_equal(weir_reload_config(fixture->reload)->instance.member, 2);
+}
+
 static void reload_create_reports_errors(void **state) {
 	struct fixture *fixture = *state;
 	struct weir_config_errors errors;
@@ -183,6 +213,7 @@ int main(void) {
 		T(reload_never_waits_for_a_pipe),
 		T(reload_other_file_becomes_the_one_in_use),
 		T(reload_keeps_the_dataplane_part_until_it_restarts),
+		T(reload_takes_the_place_of_the_instance),
 		T(reload_create_reports_errors),
 	};
 

@@ -47,7 +47,7 @@ static void selection_with_one_other_value_is_rebuilt(void **unused) {
 		lab_apply(&lab, config);
 		selection = (void *)(uintptr_t)weir_writer_current(lab.tables->writer,
 			(struct weir_root){.kind = WEIR_BLOB_SELECTION, .service = 0});
-		candidates = (void *)((uint8_t *)selection + selection->candidates_off);
+		candidates = (void *)((uint8_t *)selection + selection->first.candidates_off);
 		switch (what) {
 		case 0:
 			candidates[1].weight++;
@@ -56,13 +56,13 @@ static void selection_with_one_other_value_is_rebuilt(void **unused) {
 			candidates[1].id = 60000;
 			break;
 		case 2:
-			selection->candidates = 2;
+			selection->first.candidates = 2;
 			break;
 		case 3:
-			selection->slots--;
+			selection->first.slots--;
 			break;
 		default:
-			selection->candidates_off = UINT32_MAX - 7;
+			selection->first.candidates_off = UINT32_MAX - 7;
 		}
 		assert_int_equal(weir_build_selection(lab.tables, lab.tables->state, 0, &blob), 0);
 		assert_non_null(blob);

@@ -244,6 +244,55 @@ static void gateway_of_a_port_changes_with_a_reload(void **state) {
 		&fixture->lab, "backend web/b-3: 10.0.1.12 is behind port 0, 02:00:00:00:00:09"));
 }
 
+#define EIGHT_PORT 8081
+#define EIGHT(n) "{\"name\": \"b-" #n "\", \"address\": \"10.0.0.1" #n "\"}"
+#define DIVIDED \
+	"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", \"protocol\": \"tcp\", " \
+	"\"port\": 80}], \"table_size\": 251, \"subset\": {\"algorithm\": \"deterministic\", " \
+	"\"size\": 1}, \"health_check\": {\"type\": \"tcp\", \"port\": 8081, \"interval_ms\": " \
+	"20, " \
+	"\"timeout_ms\": 20}, \"backends\": [" EIGHT(1) ", " EIGHT(2) ", " EIGHT(3) ", " EIGHT( \
+		4) ", " EIGHT(5) ", " EIGHT(6) ", " EIGHT(7) ", " EIGHT(8) "]}"
+
+// How many backends are checked at this interval.
+static uint32_t checked_every(const struct fixture *fixture, json_int_t interval_ms) {
+	json_t *list = lab_result(&fixture->lab, "{\"command\": \"health.show\"}"), *one;
+	uint32_t count = 0;
+	size_t i;
+
+	json_array_foreach (list, i, one) {
+		count += json_integer_value(json_object_get(one, "interval_ms")) == interval_ms;
+	}
+	json_decref(list);
+	return count;
+}
+
+// With a subset, its member and two spares are checked as configured, the others less often.
+static void backends_that_are_far_from_use_are_checked_less_often(void **state) {
+	struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons(EIGHT_PORT)};
+	struct fixture *fixture = *state;
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	json_t *shown, *member;
+
+	assert_int_equal(bind(fd, (struct sockaddr *)&any, sizeof(any)), 0);
+	assert_int_equal(listen(fd, 4096), 0);
+	start(fixture, DIVIDED);
+	LAB_UNTIL(checked_every(fixture, 20) == 3 && checked_every(fixture, 200) == 5);
+	// One stands in for the member that is away: there is one spare less, so one more is near.
+	shown = lab_result(&fixture->lab, "{\"command\": \"subset.show\", \"service\": \"web\"}");
+	member = json_array_get(
+		json_object_get(
+			json_array_get(json_object_get(json_array_get(shown, 0), "subsets"), 0),
+			"members"),
+		0);
+	json_decref(
+		lab_result(&fixture->lab, "{\"command\": \"backend.drain\", \"backend\": \"%s\"}",
+			json_string_value(json_object_get(member, "backend"))));
+	json_decref(shown);
+	LAB_UNTIL(checked_every(fixture, 20) == 4 && checked_every(fixture, 200) == 4);
+	close(fd);
+}
+
 int main(void) {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
@@ -255,6 +304,7 @@ int main(void) {
 		T(s3_checks_go_on_over_a_control_restart),
 		T(next_hops_reach_every_backend_of_an_address),
 		T(gateway_of_a_port_changes_with_a_reload),
+		T(backends_that_are_far_from_use_are_checked_less_often),
 	};
 
 	return cmocka_run_group_tests(tests, lab_own_network, NULL);

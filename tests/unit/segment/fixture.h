@@ -98,6 +98,26 @@ static inline struct weir_selection *fixture_selection(
 	return selection;
 }
 
+// A selection of backends 0..n-1 of equal weight in `subsets` subsets: backend i is in number i
+// modulo subsets, and the last backend in all of them.
+static inline struct weir_selection *fixture_subsets(struct weir_writer *writer, uint16_t service,
+	uint32_t n, uint32_t subsets, uint32_t slots) {
+	struct weir_selection_params params =
+		weir_selection_defaults(service, WEIR_POLICY_MAGLEV, slots);
+	struct weir_selection_member members[FIXTURE_BACKENDS];
+	struct weir_selection *selection = NULL;
+
+	params.subsets = subsets;
+	for (uint32_t i = 0; i < n; i++) {
+		members[i] = (struct weir_selection_member){.identity = i + 1,
+			.id = (uint16_t)i,
+			.weight = 100,
+			.subsets = i == n - 1 ? UINT64_MAX : 1ull << i % subsets};
+	}
+	assert_int_equal(weir_selection_build(writer, &params, members, n, &selection), 0);
+	return selection;
+}
+
 // An identity blob with the given numbers of free ids.
 static inline struct weir_identity *fixture_identity(
 	struct weir_writer *writer, uint32_t services, uint32_t backends) {

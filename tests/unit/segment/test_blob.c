@@ -68,7 +68,8 @@ static bool selection_passes(const struct fixture *f) {
 	struct weir_blob_extent extent;
 	struct weir_selection_view view;
 
-	return weir_blob_selection(f->segment, 2, f->segment->roots->selection[2], &extent, &view);
+	return weir_blob_selection(
+		f->segment, 2, f->segment->roots->selection[2], 0, &extent, &view);
 }
 
 static bool identity_passes(const struct fixture *f) {
@@ -199,30 +200,69 @@ static void broken_selections_are_refused(void **state) {
 	struct weir_selection *s = f->selection;
 
 	REFUSED(selection_passes, s->service, 3);
-	REFUSED(selection_passes, s->candidates, 0);
-	REFUSED(selection_passes, s->candidates, 100);
-	REFUSED(selection_passes, s->candidates, WEIR_BACKENDS_MAX + 1);
-	REFUSED(selection_passes, s->candidates, UINT32_MAX);
-	REFUSED(selection_passes, s->rounds, 1);
-	REFUSED(selection_passes, s->rounds_off, 0);
-	REFUSED(selection_passes, s->rounds_off, UINT32_MAX - 7);
+	REFUSED(selection_passes, s->first.candidates, 0);
+	REFUSED(selection_passes, s->first.candidates, 100);
+	REFUSED(selection_passes, s->first.candidates, WEIR_BACKENDS_MAX + 1);
+	REFUSED(selection_passes, s->first.candidates, UINT32_MAX);
+	REFUSED(selection_passes, s->first.rounds, 1);
+	REFUSED(selection_passes, s->first.rounds_off, 0);
+	REFUSED(selection_passes, s->first.rounds_off, UINT32_MAX - 7);
 	REFUSED(selection_passes, s->settings.policy, WEIR_POLICY_COUNT);
 	REFUSED(selection_passes, s->settings.policy, WEIR_POLICY_FAIR_SHARE);
 	REFUSED(selection_passes, s->settings.needs, 0);
 	REFUSED(selection_passes, s->settings.when_exhausted, 2);
 	REFUSED(selection_passes, s->settings.error_window_ms, 0);
-	REFUSED(selection_passes, s->slots, 0);
-	REFUSED(selection_passes, s->slots, 300);
-	REFUSED(selection_passes, s->slots, WEIR_TABLE_SLOTS_MAX + 1);
-	REFUSED(selection_passes, s->slots, UINT32_MAX);
-	REFUSED(selection_passes, s->candidates_off, 0);
-	REFUSED(selection_passes, s->candidates_off, 68);
-	REFUSED(selection_passes, s->candidates_off, (uint32_t)s->blob.bytes);
-	REFUSED(selection_passes, s->candidates_off, UINT32_MAX - 7);
-	REFUSED(selection_passes, s->slots_off, 2);
-	REFUSED(selection_passes, s->slots_off, s->slots_off + 1);
-	REFUSED(selection_passes, s->slots_off, (uint32_t)s->blob.bytes);
-	REFUSED(selection_passes, s->slots_off, UINT32_MAX - 1);
+	REFUSED(selection_passes, s->first.slots, 0);
+	REFUSED(selection_passes, s->first.slots, 300);
+	REFUSED(selection_passes, s->first.slots, WEIR_TABLE_SLOTS_MAX + 1);
+	REFUSED(selection_passes, s->first.slots, UINT32_MAX);
+	REFUSED(selection_passes, s->first.candidates_off, 0);
+	REFUSED(selection_passes, s->first.candidates_off, 68);
+	REFUSED(selection_passes, s->first.candidates_off, (uint32_t)s->blob.bytes);
+	REFUSED(selection_passes, s->first.candidates_off, UINT32_MAX - 7);
+	REFUSED(selection_passes, s->first.slots_off, 2);
+	REFUSED(selection_passes, s->first.slots_off, s->first.slots_off + 1);
+	REFUSED(selection_passes, s->first.slots_off, (uint32_t)s->blob.bytes);
+	REFUSED(selection_passes, s->first.slots_off, UINT32_MAX - 1);
+}
+
+static bool second_subset_passes(const struct fixture *f) {
+	struct weir_blob_extent extent;
+	struct weir_selection_view view;
+
+	return weir_blob_selection(
+		f->segment, 2, f->segment->roots->selection[2], 1, &extent, &view);
+}
+
+static void broken_subsets_are_refused(void **state) {
+	struct fixture *f = *state;
+	struct weir_selection *s = fixture_subsets(f->writer, 2, 20, 3, 251);
+	struct weir_selection_subset *second = (void *)(s + 1);
+
+	weir_writer_publish(f->writer, fixture_selection_root(2), s);
+	assert_int_equal(weir_blob_subsets(f->segment, 2, f->segment->roots->selection[2]), 3);
+	REFUSED(second_subset_passes, s->subsets, 0);
+	REFUSED(second_subset_passes, s->subsets, WEIR_WORKERS_MAX + 1);
+	REFUSED(second_subset_passes, s->subsets, UINT16_MAX);
+	REFUSED(selection_passes, s->subsets, 0);
+	REFUSED(second_subset_passes, s->others_off, 0);
+	REFUSED(second_subset_passes, s->others_off, 68);
+	REFUSED(second_subset_passes, s->others_off, (uint32_t)s->blob.bytes);
+	REFUSED(second_subset_passes, s->others_off, UINT32_MAX - 7);
+	REFUSED(second_subset_passes, second->candidates, 0);
+	REFUSED(second_subset_passes, second->candidates, UINT32_MAX);
+	REFUSED(second_subset_passes, second->candidates_off, UINT32_MAX - 7);
+	REFUSED(second_subset_passes, second->slots, 0);
+	REFUSED(second_subset_passes, second->slots, UINT32_MAX);
+	REFUSED(second_subset_passes, second->slots_off, (uint32_t)s->blob.bytes);
+	REFUSED(second_subset_passes, second->rounds, 1);
+	REFUSED(second_subset_passes, second->rounds_off, 4);
+	// The others' descriptions do not matter to the first one.
+	second->slots_off = UINT32_MAX;
+	assert_true(selection_passes(f));
+	s->subsets = 0;
+	assert_int_equal(weir_blob_subsets(f->segment, 2, f->segment->roots->selection[2]), 0);
+	assert_int_equal(weir_blob_subsets(f->segment, 2, 0), 0);
 }
 
 static void broken_identities_are_refused(void **state) {
@@ -253,6 +293,7 @@ int main(void) {
 		TEST(broken_backend_tables_are_refused),
 		TEST(more_rows_than_counters_are_refused),
 		TEST(broken_selections_are_refused),
+		TEST(broken_subsets_are_refused),
 		TEST(broken_identities_are_refused),
 	};
 

@@ -117,7 +117,7 @@ static void broken_table_is_refused_once_and_the_next_one_adopted(void **state) 
 	struct fixture *f = *state;
 	struct weir_selection *selection = fixture_selection(f->writer, 0, 4, 251);
 
-	selection->slots = 10000;
+	selection->first.slots = 10000;
 	weir_writer_publish(f->writer, fixture_selection_root(0), selection);
 	for (unsigned int i = 0; i < 10; i++) {
 		assert_int_equal(weir_reader_selection(&f->reader, 0)->table.count, 0);
@@ -131,6 +131,51 @@ static void broken_table_is_refused_once_and_the_next_one_adopted(void **state) 
 	assert_int_equal(f->reader.refused, 1);
 }
 
+// Each worker has the subset with its number, modulo how many there are.
+static void worker_adopts_its_own_subset(void **state) {
+	struct fixture *f = *state;
+
+	for (uint32_t subsets = 1; subsets <= FIXTURE_WORKERS; subsets++) {
+		weir_writer_publish(f->writer, fixture_selection_root(0),
+			fixture_subsets(f->writer, 0, 20, subsets, 251));
+		for (uint32_t worker = 0; worker < FIXTURE_WORKERS; worker++) {
+			const struct weir_selection_view *view;
+			struct weir_reader reader;
+
+			assert_int_equal(weir_reader_init(&reader, f->worker_segment, worker), 0);
+			view = weir_reader_selection(&reader, 0);
+			assert_int_equal(reader.refused, 0);
+			assert_int_equal(view->table.slot_count, 251);
+			for (uint32_t i = 0; i < view->table.count; i++) {
+				uint16_t id = view->table.candidates[i].id;
+
+				assert_true(id == 19 || id % subsets == worker % subsets);
+			}
+			// 20 backends, and the last one in those that it was not dealt to as well.
+			assert_true(view->table.count >= 20 / subsets &&
+				    view->table.count <= 20 / subsets + 2);
+			weir_reader_fini(&reader);
+		}
+	}
+}
+
+// What is wrong with one worker's subset is nothing to the others.
+static void broken_subset_is_refused_by_its_worker_alone(void **state) {
+	struct fixture *f = *state;
+	struct weir_selection *selection = fixture_subsets(f->writer, 0, 9, 3, 251);
+	struct weir_selection_subset *others = (void *)(selection + 1);
+	struct weir_reader third;
+
+	others[0].slots_off = UINT32_MAX - 1;
+	weir_writer_publish(f->writer, fixture_selection_root(0), selection);
+	assert_int_equal(weir_reader_init(&third, f->worker_segment, 2), 0);
+	assert_int_equal(weir_reader_selection(&f->reader, 0)->table.count, 0);
+	assert_int_equal(f->reader.refused, 1);
+	assert_int_equal(weir_reader_selection(&third, 0)->table.count, 3);
+	assert_int_equal(third.refused, 0);
+	weir_reader_fini(&third);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
@@ -138,6 +183,8 @@ int main(void) {
 		TEST(reader_of_no_worker_is_refused),
 		TEST(nothing_published_gives_empty_views),
 		TEST(published_tables_are_adopted_and_withdrawn),
+		TEST(worker_adopts_its_own_subset),
+		TEST(broken_subset_is_refused_by_its_worker_alone),
 		TEST(header_is_read_once),
 		TEST(broken_table_is_refused_once_and_the_next_one_adopted),
 	};

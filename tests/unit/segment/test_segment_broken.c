@@ -378,7 +378,8 @@ static void publish_all(struct weir_writer *writer, uint64_t *seed) {
 	weir_writer_publish(writer, fixture_root(WEIR_BLOB_BACKENDS), fixture_backends(writer, 50));
 	for (uint16_t i = 0; i < 5; i++) {
 		weir_writer_publish(writer, fixture_selection_root(i),
-			fixture_selection(writer, i, 1 + i * 3u, 251));
+			i % 2 == 0 ? fixture_selection(writer, i, 1 + i * 3u, 251)
+				   : fixture_subsets(writer, i, 1 + i * 3u, i + 1u, 251));
 	}
 	weir_writer_publish(
 		writer, fixture_root(WEIR_BLOB_SERVICES), random_services(writer, seed));
@@ -465,7 +466,9 @@ static void random_roots_and_heap_are_survived(void **state) {
 		for (size_t i = 0; i < HEAP_BYTES / 8; i += 1 + fixture_random(&seed) % 16) {
 			heap[i] = fixture_random(&seed);
 		}
-		assert_int_equal(weir_reader_init(&reader, segment, 0), 0);
+		assert_int_equal(weir_reader_init(&reader, segment,
+					 (uint32_t)(fixture_random(&seed) % FIXTURE_WORKERS)),
+			0);
 		total += use(&reader, &seed);
 		refused += reader.refused;
 		open_and_publish(segment, &seed);
@@ -532,7 +535,9 @@ static void nearly_right_tables_are_survived(void **state) {
 				}
 			}
 		}
-		assert_int_equal(weir_reader_init(&reader, segment, 0), 0);
+		assert_int_equal(weir_reader_init(&reader, segment,
+					 (uint32_t)(fixture_random(&seed) % FIXTURE_WORKERS)),
+			0);
 		total += use(&reader, &seed);
 		refused += reader.refused;
 		adopted += reader.services.buckets != NULL;

@@ -98,8 +98,8 @@ static void order_and_ids_of_members_do_not_change_the_table(void **state) {
 	}
 	assert_int_equal(fixture_build(f->writer, 0, a, 50, 1009, &first), 0);
 	assert_int_equal(fixture_build(f->writer, 0, b, 50, 1009, &second), 0);
-	x = (const uint16_t *)((const uint8_t *)first + first->slots_off);
-	y = (const uint16_t *)((const uint8_t *)second + second->slots_off);
+	x = (const uint16_t *)((const uint8_t *)first + first->first.slots_off);
+	y = (const uint16_t *)((const uint8_t *)second + second->first.slots_off);
 	assert_memory_equal(x, y, 1009 * sizeof(*x));
 }
 
@@ -122,7 +122,8 @@ static void selection_without_backends_chooses_none(void **state) {
 }
 
 static void wrong_sizes_are_refused(void **state) {
-	struct weir_selection_member members[4] = {{1, 1, 1}, {2, 2, 1}, {3, 3, 1}, {4, 4, 1}};
+	struct weir_selection_member members[4] = {
+		{1, 1, 1, 0}, {2, 2, 1, 0}, {3, 3, 1, 0}, {4, 4, 1, 0}};
 	struct weir_selection *selection = NULL;
 	struct fixture *f = *state;
 	struct weir_writer_usage before, after;
@@ -143,7 +144,7 @@ static void wrong_sizes_are_refused(void **state) {
 static void index_beyond_the_backends_chooses_none(void **state) {
 	struct fixture *f = *state;
 	struct weir_selection *selection = fixture_selection(f->writer, 0, 4, 251);
-	uint16_t *slots = (uint16_t *)((uint8_t *)selection + selection->slots_off);
+	uint16_t *slots = (uint16_t *)((uint8_t *)selection + selection->first.slots_off);
 	const struct weir_selection_view *view;
 
 	slots[0] = 4;
@@ -208,12 +209,88 @@ static void other_policies_get_what_they_need(void **state) {
 	}
 }
 
+// The table of a subset is the one that its members alone would have.
+static void subset_is_as_a_selection_of_its_members(void **state) {
+	static const enum weir_policy policies[] = {WEIR_POLICY_MAGLEV,
+		WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN, WEIR_POLICY_WEIGHTED_ROUND_ROBIN};
+	struct fixture *f = *state;
+
+	for (size_t p = 0; p < sizeof(policies) / sizeof(policies[0]); p++) {
+		struct weir_selection_params params = weir_selection_defaults(0, policies[p], 251);
+		struct weir_selection_member members[30], alone[30];
+
+		for (uint32_t i = 0; i < 30; i++) {
+			members[i] = (struct weir_selection_member){.identity = 900 - i,
+				.id = (uint16_t)i,
+				.weight = i % 4,
+				.subsets = 1ull << i % FIXTURE_WORKERS | (i % 5 == 0 ? 2 : 0)};
+		}
+		for (uint32_t worker = 0; worker < FIXTURE_WORKERS; worker++) {
+			struct weir_selection *selection = NULL;
+			struct weir_policy_table all, one;
+			struct weir_reader reader;
+			uint32_t n = 0;
+
+			for (uint32_t i = 0; i < 30; i++) {
+				if ((members[i].subsets >> worker & 1) != 0) {
+					alone[n++] = members[i];
+				}
+			}
+			assert_int_equal(weir_reader_init(&reader, f->segment, worker), 0);
+			params.subsets = FIXTURE_WORKERS;
+			params.service = 0;
+			assert_int_equal(
+				weir_selection_build(f->writer, &params, members, 30, &selection),
+				0);
+			weir_writer_publish(f->writer, fixture_selection_root(0), selection);
+			params.subsets = 1;
+			params.service = 1;
+			assert_int_equal(
+				weir_selection_build(f->writer, &params, alone, n, &selection), 0);
+			weir_writer_publish(f->writer, fixture_selection_root(1), selection);
+			all = weir_reader_selection(&reader, 0)->table;
+			one = weir_reader_selection(&reader, 1)->table;
+			assert_int_equal(reader.refused, 0);
+			assert_true(all.count > 0);
+			assert_int_equal(all.count, one.count);
+			assert_int_equal(all.slot_count, one.slot_count);
+			assert_int_equal(all.round_count, one.round_count);
+			assert_memory_equal(all.candidates, one.candidates,
+				one.count * sizeof(one.candidates[0]));
+			assert_memory_equal(
+				all.slots, one.slots, one.slot_count * sizeof(one.slots[0]));
+			if (one.round_count > 0) {
+				assert_memory_equal(all.rounds, one.rounds,
+					one.round_count * sizeof(one.rounds[0]));
+			}
+			weir_reader_fini(&reader);
+		}
+	}
+}
+
+// A worker whose subset has nobody chooses nobody; the others are not touched by it.
+static void one_subset_may_be_empty(void **state) {
+	struct weir_selection_params params = weir_selection_defaults(0, WEIR_POLICY_MAGLEV, 251);
+	const struct weir_selection_member member = {1, 7, 1, 2};
+	struct weir_selection *selection = NULL;
+	struct fixture *f = *state;
+	struct weir_reader second;
+
+	params.subsets = 2;
+	assert_int_equal(weir_selection_build(f->writer, &params, &member, 1, &selection), 0);
+	assert_int_equal(weir_selection_choose(publish(f, 0, selection), 12345), WEIR_BACKEND_NONE);
+	assert_int_equal(weir_reader_init(&second, f->segment, 1), 0);
+	assert_int_equal(weir_selection_choose(weir_reader_selection(&second, 0), 12345), 7);
+	assert_int_equal(f->reader.refused + second.refused, 0);
+	weir_reader_fini(&second);
+}
+
 static void wrong_settings_are_refused(void **state) {
-	struct weir_selection_member member = {1, 1, 1};
+	struct weir_selection_member member = {1, 1, 1, 0};
 	struct weir_selection *selection = NULL;
 	struct fixture *f = *state;
 
-	for (unsigned int i = 0; i < 4; i++) {
+	for (unsigned int i = 0; i < 5; i++) {
 		struct weir_selection_params params =
 			weir_selection_defaults(0, WEIR_POLICY_FAIR_SHARE, 0);
 
@@ -223,8 +300,10 @@ static void wrong_settings_are_refused(void **state) {
 			params.settings.needs = 0;
 		} else if (i == 2) {
 			params.settings.error_window_ms = 0;
-		} else {
+		} else if (i == 3) {
 			params.settings.when_exhausted = 2;
+		} else {
+			params.subsets = WEIR_WORKERS_MAX + 1;
 		}
 		assert_int_equal(
 			weir_selection_build(f->writer, &params, &member, 1, &selection), -EINVAL);
@@ -242,6 +321,9 @@ int main(void) {
 		cmocka_unit_test_setup_teardown(
 			selection_without_backends_chooses_none, setup, teardown),
 		cmocka_unit_test_setup_teardown(other_policies_get_what_they_need, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			subset_is_as_a_selection_of_its_members, setup, teardown),
+		cmocka_unit_test_setup_teardown(one_subset_may_be_empty, setup, teardown),
 		cmocka_unit_test_setup_teardown(wrong_settings_are_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(wrong_sizes_are_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(

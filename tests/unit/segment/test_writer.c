@@ -438,8 +438,10 @@ static void overlapping_blobs_are_not_both_kept(void **state) {
 	inner->blob =
 		(struct weir_blob){.kind = WEIR_BLOB_SELECTION, .generation = 77, .bytes = 128};
 	inner->service = 1;
+	inner->subsets = 1;
+	inner->others_off = 64;
 	inner->settings = outer->settings;
-	inner->candidates_off = inner->slots_off = inner->rounds_off = 64;
+	inner->first.candidates_off = inner->first.slots_off = inner->first.rounds_off = 64;
 	ref = 77ull << 32 | ((f->segment->roots->selection[0] & 0xffffffff) + 1024 / 64);
 	f->segment->roots->selection[1] = ref;
 	reopen(f);

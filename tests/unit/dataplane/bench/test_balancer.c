@@ -104,10 +104,10 @@ static void rounds_change_the_selection(void **unused) {
 	assert_int_equal(weir_writer_open(lab.balancer.segment, &writer), 0);
 	assert_int_equal(weir_bench_selection_build(&lab.options, writer, 0, 1, &one), 0);
 	assert_int_equal(weir_bench_selection_build(&lab.options, writer, 0, 2, &two), 0);
-	assert_int_equal(one->candidates, 100);
-	assert_int_equal(two->candidates, 100);
-	a = (struct weir_candidate *)(void *)((uint8_t *)one + one->candidates_off);
-	b = (struct weir_candidate *)(void *)((uint8_t *)two + two->candidates_off);
+	assert_int_equal(one->first.candidates, 100);
+	assert_int_equal(two->first.candidates, 100);
+	a = (struct weir_candidate *)(void *)((uint8_t *)one + one->first.candidates_off);
+	b = (struct weir_candidate *)(void *)((uint8_t *)two + two->first.candidates_off);
 	for (unsigned int i = 0; i < 100; i++) {
 		different += a[i].weight != b[i].weight;
 	}

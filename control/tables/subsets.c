@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Subsets: which of a service's backends this instance, or each of its workers, uses.
+//
+// The list that subsets are made of is that of all live backends, usable or not: a backend that
+// fails stays in it, so that only the subsets that hold it change (U3), and comes back to them.
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "state.h"
+
+static int compare_backends(const void *left, const void *right) {
+	const struct weir_config_backend *const *a = left;
+	const struct weir_config_backend *const *b = right;
+
+	return weir_subset_compare_names((*a)->name, (*b)->name);
+}
+
+int weir_subsets_rank(struct weir_state *state, const struct weir_service_entry *service) {
+	const struct weir_config_service *config = service->config;
+	uint16_t id = (uint16_t)(service - state->services);
+	const struct weir_config_backend **order;
+
+	if (config->subset.algorithm == WEIR_SUBSET_NONE) {
+		return 0;
+	}
+	order = calloc(config->backend_count + 1, sizeof(order[0]));
+	if (order == NULL) {
+		return -ENOMEM;
+	}
+	for (uint32_t i = 0; i < config->backend_count; i++) {
+		order[i] = &config->backends[i];
+	}
+	qsort(order, config->backend_count, sizeof(order[0]), compare_backends);
+	for (uint32_t i = 0; i < config->backend_count; i++) {
+		int backend = weir_backend_id_find(state, id, order[i]->name);
+
+		if (backend >= 0) {
+			state->backends[backend].rank = i;
+		}
+	}
+	free(order);
+	return 0;
+}
+
+// A service's list in canonical order, and memory to choose in.
+struct list {
+	uint32_t count;
+	uint16_t *id;
+	uint8_t *usable;
+	uint32_t *order; // [count]
+	uint32_t *scratch;
+};
+
+static void list_fini(struct list *list) {
+	free(list->id);
+	free(list->usable);
+	free(list->order);
+	free(list->scratch);
+}
+
+static int list_init(struct list *list, const struct weir_state *state,
+	const struct weir_service_entry *service) {
+	bool ranked = service->config->subset.algorithm != WEIR_SUBSET_NONE;
+	uint32_t count = service->backends;
+	uint32_t unranked = count; // without an order there is that of the ids
+
+	*list = (struct list){
+		.count = count,
+		.id = calloc(count + 1, sizeof(list->id[0])),
+		.usable = calloc(count + 1, sizeof(list->usable[0])),
+		.order = calloc(count + 1, sizeof(list->order[0])),
+		.scratch = calloc(
+			weir_subset_scratch_count(count) + count + 1, sizeof(list->scratch[0])),
+	};
+	if (list->id == NULL || list->usable == NULL || list->order == NULL ||
+		list->scratch == NULL) {
+		list_fini(list);
+		return -ENOMEM;
+	}
+	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
+		const struct weir_backend_entry *backend = &state->backends[link - 1];
+		uint32_t at;
+
+		if (backend->stage != WEIR_STAGE_LIVE) {
+			continue;
+		}
+		at = ranked ? backend->rank : --unranked;
+		if (at < count) {
+			list->id[at] = link - 1;
+			list->usable[at] = backend->usable;
+		}
+	}
+	return 0;
+}
+
+// Whether everybody uses all backends.
+static bool is_off(const struct weir_service_entry *service) {
+	return service->config == NULL || service->config->subset.algorithm == WEIR_SUBSET_NONE ||
+	       service->config->subset.size >= service->backends;
+}
+
+static uint32_t count_subsets(
+	const struct weir_state *state, const struct weir_service_entry *service) {
+	bool each = !is_off(service) && service->config->subset.client == WEIR_SUBSET_CLIENT_WORKER;
+
+	return each ? state->place.workers : 1;
+}
+
+static struct weir_subset_params params_of(
+	const struct weir_state *state, const struct weir_service_entry *service, uint32_t subset) {
+	const struct weir_config_subset *config = &service->config->subset;
+	struct weir_subset_place place = state->place;
+
+	place.worker = subset;
+	return (struct weir_subset_params){.algorithm = config->algorithm,
+		.mode = config->mode,
+		.size = config->size,
+		.salt = config->salt,
+		.client = weir_subset_client_index(config->client, &place)};
+}
+
+// One subset: its first usable ones are chosen, the next few are spares; whoever is not behind
+// those may be needed soon, or be back soon.
+static void deal(struct weir_state *state, const struct weir_service_entry *service,
+	uint32_t subset, const struct list *list) {
+	struct weir_subset_params params = params_of(state, service, subset);
+	uint32_t size = weir_subset_order(&params, list->count, list->order, list->scratch);
+	uint32_t spares =
+		size / 10 > WEIR_SUBSET_SPARES_LEAST ? size / 10 : WEIR_SUBSET_SPARES_LEAST;
+	uint32_t usable = 0;
+
+	for (uint32_t i = 0; i < list->count && usable < size + spares; i++) {
+		struct weir_backend_entry *backend = &state->backends[list->id[list->order[i]]];
+
+		backend->far = false;
+		if (list->usable[list->order[i]] && usable++ < size) {
+			backend->subsets |= 1ull << subset;
+		}
+	}
+}
+
+int weir_subsets_decide(struct weir_state *state, struct weir_service_entry *service) {
+	uint32_t subsets = count_subsets(state, service);
+	bool off = is_off(service);
+	struct list list;
+	int error = off ? 0 : list_init(&list, state, service);
+
+	if (error < 0) {
+		return error;
+	}
+	service->subsets = subsets;
+	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
+		struct weir_backend_entry *backend = &state->backends[link - 1];
+
+		backend->subsets = off && backend->usable ? 1 : 0;
+		backend->far = !off;
+	}
+	for (uint32_t subset = 0; subset < subsets && !off; subset++) {
+		deal(state, service, subset, &list);
+	}
+	if (!off) {
+		list_fini(&list);
+	}
+	return 0;
+}
+
+// --- for the API --------------------------------------------------------------------------
+
+static const struct weir_service_entry *configured(const struct weir_tables *tables, uint16_t id) {
+	const struct weir_state *state = tables->state;
+
+	return id < state->service_ids && state->services[id].stage == WEIR_STAGE_LIVE &&
+			       state->services[id].config != NULL
+		       ? &state->services[id]
+		       : NULL;
+}
+
+int weir_tables_subset(
+	const struct weir_tables *tables, uint16_t id, struct weir_subset_state *ret) {
+	const struct weir_service_entry *service = configured(tables, id);
+	const struct weir_state *state = tables->state;
+	uint64_t clients = state->clients;
+
+	if (service == NULL) {
+		return -ENOENT;
+	}
+	if (service->config->subset.client != WEIR_SUBSET_CLIENT_GROUP) {
+		clients *= state->place.members;
+	}
+	if (service->config->subset.client == WEIR_SUBSET_CLIENT_WORKER) {
+		clients *= state->place.workers;
+	}
+	*ret = (struct weir_subset_state){
+		.params = params_of(state, service, 0),
+		.client = service->config->subset.client,
+		.off = is_off(service),
+		.subsets = count_subsets(state, service),
+		.clients = clients,
+		.backends = service->backends,
+	};
+	return 0;
+}
+
+bool weir_tables_backend_is_far(const struct weir_tables *tables, uint16_t id) {
+	return id < tables->state->backend_ids && tables->state->backends[id].far;
+}
+
+// The n-th backend that came in stands for the n-th that is away, both in order of preference (U3).
+static uint32_t list_members(
+	const struct list *list, uint32_t size, struct weir_subset_member *ret) {
+	uint32_t away = 0, n = 0, next = size;
+
+	for (uint32_t i = 0; i < size; i++) {
+		uint32_t at = list->order[i];
+
+		ret[n++] = (struct weir_subset_member){.backend = list->id[at],
+			.replaces = WEIR_BACKEND_NONE,
+			.unusable = !list->usable[at]};
+		away += !list->usable[at];
+	}
+	for (uint32_t i = 0; i < size && away > 0; i++) {
+		if (!ret[i].unusable) {
+			continue;
+		}
+		while (next < list->count && !list->usable[list->order[next]]) {
+			next++;
+		}
+		if (next == list->count) {
+			break;
+		}
+		ret[n++] = (struct weir_subset_member){
+			.backend = list->id[list->order[next++]], .replaces = ret[i].backend};
+	}
+	return n;
+}
+
+int weir_tables_subset_members(const struct weir_tables *tables, uint16_t id, uint32_t subset,
+	struct weir_subset_member *ret) {
+	const struct weir_service_entry *service = configured(tables, id);
+	struct weir_subset_params params;
+	struct list list;
+	uint32_t size;
+	int n;
+
+	if (service == NULL) {
+		return -ENOENT;
+	}
+	n = list_init(&list, tables->state, service);
+	if (n < 0) {
+		return n;
+	}
+	params = params_of(tables->state, service, subset);
+	size = weir_subset_order(&params, list.count, list.order, list.scratch);
+	n = (int)list_members(&list, size, ret);
+	list_fini(&list);
+	return n;
+}
+
+int weir_tables_subset_counts(
+	const struct weir_tables *tables, uint16_t id, struct weir_subset_count *ret) {
+	const struct weir_service_entry *service = configured(tables, id);
+	struct weir_subset_state subset;
+	struct list list;
+	int error;
+
+	if (service == NULL) {
+		return -ENOENT;
+	}
+	weir_tables_subset(tables, id, &subset);
+	error = list_init(&list, tables->state, service);
+	if (error < 0) {
+		return error;
+	}
+	memset(list.order, 0, list.count * sizeof(list.order[0]));
+	if (subset.clients * list.count <= WEIR_SUBSET_PAIRS_MAX) {
+		weir_subset_count(&subset.params, (uint32_t)subset.clients, list.usable, list.count,
+			list.order, list.scratch);
+	}
+	for (uint32_t i = 0; i < list.count; i++) {
+		ret[i] = (struct weir_subset_count){.backend = list.id[i],
+			.usable = list.usable[i] != 0,
+			.clients = list.order[i]};
+	}
+	list_fini(&list);
+	return (int)list.count;
+}

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Subsets: who is used of six backends, and what happens when one of those fails."""
+import json
+import os
+
+import clients
+from lab import VIP4, lines, web
+from netns import wait_for
+from scenario import scenario
+
+SIX = {f"web-{number}": 100 for number in range(1, 7)}
+THREE = {"algorithm": "deterministic", "size": 3}
+SECOND_OF_TWO = {"instance": {"name": "lb-1", "client_id": 1, "clients": 2}}
+
+
+def shown(lab, name):
+    """What `weirctl subset show NAME` says, as JSON."""
+    return json.loads(lab.weirctl("subset", "show", name, "--json")[1])[0]
+
+
+def members(lab, name="web"):
+    """{backend: state} of this instance's only subset."""
+    subset, = shown(lab, name)["subsets"]
+    return {member["backend"]: member["state"] for member in subset["members"]}
+
+
+def served(lab, count=120):
+    """Who answers new connections."""
+    result = clients.curl_batch(lab.client, VIP4, count)
+    assert result.ok == count, result.errors[:5]
+    return set(result.served)
+
+
+@scenario(hosts=6, config=SECOND_OF_TWO, services=[web(SIX, subset=THREE)])
+def subset_replaces_a_member_and_keeps_flows(lab):
+    """Three of six are used; a dead one is replaced, is back later, and no download breaks"""
+    before = members(lab)
+    assert list(before.values()) == ["member"] * 3, before
+    assert served(lab) == set(before)
+    text = lab.weirctl("subset", "show", "web")[1]
+    assert all(name in text for name in SIX) and "deterministic" in text, text
+    # Two groups of three divide six backends: each has one client.
+    assert shown(lab, "web")["clients_of_a_backend"] == {"least": 1, "mean": 1.0, "most": 1}
+
+    size = 24 << 20
+    digest = lab.make_file("long", size)
+    dead, *others = before
+    downloads = {}
+    for _ in range(100):
+        download = clients.Download(lab.client, VIP4, "/slow/long")
+        name = download.backend()
+        if name in others and name not in downloads:
+            downloads[name] = download
+        else:
+            download.stop()
+        if len(downloads) == len(others):
+            break
+    assert set(downloads) == set(others), downloads
+    lab.kill_backend(int(dead[-1]))
+    wait_for(f"{dead} unusable", lambda: members(lab)[dead] == "unusable", 5)
+    after = members(lab)
+    stand_in, = set(after) - set(before)
+    assert after == {**before, dead: "unusable", stand_in: "replacement"}, after
+    subset, = shown(lab, "web")["subsets"]
+    assert subset["members"][-1]["replaces"] == dead, subset
+    wait_for("the stand-in to serve", lambda: served(lab) == {*others, stand_in}, 3)
+    assert not lab.backend(dead)["in_selection"] and lab.backend(stand_in)["in_selection"]
+    line = clients.line_per_backend(lab.client, VIP4, [stand_in], clients.KeepAlive)[stand_in]
+
+    lab.start_nginx(int(dead[-1]))
+    wait_for("the subset to be as before", lambda: members(lab) == before, 5)
+    wait_for(f"{dead} to serve", lambda: served(lab) == set(before), 3)
+    assert line.ask() == stand_in  # S6: the subset changed under it
+    assert all(download.running() for download in downloads.values()), "they ended too early"
+    for name, download in downloads.items():
+        assert download.finish() == (0, size, digest), name
+        download.stop()
+    line.close()
+
+
+@scenario(hosts=6, services=[lines(SIX)])
+def subset_changes_with_a_reload(lab):
+    """Subsetting is switched on, moved to another group and off again; connections stay"""
+    found = clients.line_per_backend(lab.client, VIP4, list(SIX))
+
+    def reload(instance, **more):
+        lab.extra = {"instance": {"name": "lb-0", **instance}}
+        lab.write_config([lines(SIX, **more)])
+        lab.weirctl("config", "reload")
+        wait_for("control to have published it", lab.settled, 5, 0.05)
+        used = {b["name"] for b in lab.backends("lines") if b["in_selection"]}
+        clients.check_lines(found)
+        for _ in range(30):
+            line = clients.Line(lab.client, VIP4)
+            assert line.backend in used, (line.backend, used)
+            line.close()
+        return used
+
+    first = reload({"client_id": 0, "clients": 2}, subset=THREE)
+    second = reload({"client_id": 1, "clients": 2}, subset=THREE)
+    assert len(first) == len(second) == 3 and first | second == set(SIX), (first, second)
+    assert reload({"client_id": 0, "clients": 2}) == set(SIX)
+
+
+@scenario(hosts=6, workers={"cores": [os.cpu_count() - 1] * 2},
+          services=[lines(SIX, subset={"algorithm": "deterministic", "size": 1,
+                                       "client": "worker"})])
+def subset_of_each_worker(lab):
+    """Two workers with subsets of one backend each: flows go to these two, as weirctl says"""
+    subsets = shown(lab, "lines")["subsets"]
+    used = {subset["worker"]: subset["members"][0]["backend"] for subset in subsets}
+    assert len(subsets) == 2 and len(set(used.values())) == 2, subsets
+    found = clients.line_per_backend(lab.client, VIP4, list(used.values()))
+    for _ in range(40):
+        line = clients.Line(lab.client, VIP4)
+        assert line.backend in used.values(), line.backend
+        line.close()
+    shares = {b["name"]: b["share_percent"] for b in lab.backends("lines")}
+    assert shares == {name: 50.0 if name in used.values() else 0.0 for name in SIX}, shares
+    lab.weirctl("backend", "drain", "lines/" + used[0])
+    stand_in = shown(lab, "lines")["subsets"][0]["members"][-1]["backend"]
+    clients.line_per_backend(lab.client, VIP4, {stand_in, used[1]})  # maybe the same one
+    clients.check_lines(found)

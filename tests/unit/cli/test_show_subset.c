@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "show_case.h"
+
+#define SUBSET(worker, client, members) \
+	"{\"worker\": " worker ", \"client\": " client ", \"in_use\": 2, \"unusable\": 1, " \
+	"\"replacements\": 1, \"members\": [" members "]}"
+#define MEMBERS \
+	"{\"backend\": \"b-1\", \"state\": \"member\", \"replaces\": null}, " \
+	"{\"backend\": \"b-2\", \"state\": \"unusable\", \"replaces\": null}, " \
+	"{\"backend\": \"b-9\", \"state\": \"replacement\", \"replaces\": \"b-2\"}"
+#define SERVICE(subsets, more) \
+	"[{\"service\": \"web\", \"algorithm\": \"random\", \"mode\": null, \"size\": 2, " \
+	"\"salt\": " \
+	"5, \"client_is\": \"group\", \"clients\": 8, \"backends\": 9, \"subsets\": [" subsets \
+	"]" more "}]"
+
+static void list_has_a_row_for_each_subset(void **state) {
+	(void)state;
+	expect_shown(weir_show_subsets, NULL,
+		SERVICE(SUBSET("0", "14", "") ", " SUBSET("1", "15", ""), ""),
+		"SERVICE  ALGORITHM  SIZE  CLIENT-IS  WORKER  CLIENT  CLIENTS  BACKENDS  IN-USE  "
+		"UNUSABLE  REPLACEMENTS\n"
+		"web      random        2  group           0      14        8         9       2  "
+		"       1             1\n"
+		"web      random        2  group           1      15        8         9       2  "
+		"       1             1\n");
+	expect_shown(weir_show_subsets, NULL, "[]", "no services\n");
+}
+
+static void one_service_in_full(void **state) {
+	(void)state;
+	expect_shown(weir_show_subsets, "web",
+		SERVICE(SUBSET("null", "4", MEMBERS),
+			", \"clients_of_a_backend\": {\"least\": 1, \"mean\": 1.77, \"most\": 2}, "
+			"\"clients_of_backends\": [{\"backend\": \"b-1\", \"usable\": true, "
+			"\"clients\": 2}, {\"backend\": \"b-2\", \"usable\": false, \"clients\": "
+			"0}]"),
+		"service        web\n"
+		"algorithm      random\n"
+		"mode           -\n"
+		"size           2\n"
+		"salt           5\n"
+		"client_is      group\n"
+		"clients        8\n"
+		"backends       9\n"
+		"this_instance  4\n"
+		"\n"
+		"BACKEND  STATE        REPLACES\n"
+		"b-1      member       -\n"
+		"b-2      unusable     -\n"
+		"b-9      replacement  b-2\n"
+		"\n"
+		"clients of a usable backend: least 1, mean 1.8, most 2\n"
+		"\n"
+		"BACKEND  USABLE  CLIENTS\n"
+		"b-1      yes           2\n"
+		"b-2      no            0\n");
+}
+
+// With a subset of their own workers are told apart; too many clients are not counted.
+static void workers_and_nothing_counted(void **state) {
+	(void)state;
+	expect_shown(weir_show_subsets, "web",
+		SERVICE(SUBSET("0", "14", MEMBERS) ", " SUBSET("1", "15", ""),
+			", \"clients_of_a_backend\": null, \"clients_of_backends\": "
+			"[{\"backend\": \"b-1\", \"usable\": true, \"clients\": null}]"),
+		"service        web\n"
+		"algorithm      random\n"
+		"mode           -\n"
+		"size           2\n"
+		"salt           5\n"
+		"client_is      group\n"
+		"clients        8\n"
+		"backends       9\n"
+		"this_instance  14, 15\n"
+		"\n"
+		"WORKER  BACKEND  STATE        REPLACES\n"
+		"     0  b-1      member       -\n"
+		"     0  b-2      unusable     -\n"
+		"     0  b-9      replacement  b-2\n");
+}
+
+// A daemon of another version, or nonsense, is no reason to crash.
+static void strange_answers_are_survived(void **state) {
+	(void)state;
+	expect_shown(weir_show_subsets, "web", "[{}]", "this_instance  -\n\nno members\n");
+	expect_shown(weir_show_subsets, NULL, "[{}, {\"subsets\": 7}]", "no services\n");
+	expect_shown(weir_show_subsets, "web", "[{\"subsets\": [{\"members\": [{}]}]}]",
+		"this_instance  -\n\nBACKEND  STATE  REPLACES\n-        -      -\n");
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(list_has_a_row_for_each_subset),
+		cmocka_unit_test(one_service_in_full),
+		cmocka_unit_test(workers_and_nothing_counted),
+		cmocka_unit_test(strange_answers_are_survived),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
