@@ -46,6 +46,7 @@ enum weir_flow_phase {
 #define WEIR_WORD_LAST_MASK 0x1fffu
 #define WEIR_WORD_BACKEND 0xffffu
 #define WEIR_FLOW_WRAP_NS_MIN 16000000000ull
+#define WEIR_FLOW_STAMP_SHIFT 20 // no phase has a finer tick than 2^20 ns: that long stamps hold
 
 struct weir_flow_bucket4 {
 	uint32_t source[4];
@@ -109,7 +110,7 @@ struct weir_flow_table {
 	bool measuring; // a start was ever remembered
 	uint64_t hash_seed;
 	struct weir_flow_listener listener;
-	uint64_t stamped_ns; // when stamps and now were made
+	uint64_t stamped; // when stamps and now were made, in ticks of WEIR_FLOW_STAMP_SHIFT
 	uint64_t swept_ns;
 	uint64_t evicted;
 	struct weir_flow_late_starts late;
@@ -225,8 +226,14 @@ static inline bool weir_flow_equals6(const struct weir_flow_bucket6 *bucket, uns
 
 // --- the usual packet -----------------------------------------------------------------------
 
+void weir_flow_stamp_anew(struct weir_flow_table *table, uint64_t now_ns);
+
 // Make the stamps of a burst: at its begin.
-void weir_flow_stamp(struct weir_flow_table *table, uint64_t now_ns);
+static inline void weir_flow_stamp(struct weir_flow_table *table, uint64_t now_ns) {
+	if (unlikely(table->stamped != now_ns >> WEIR_FLOW_STAMP_SHIFT)) {
+		weir_flow_stamp_anew(table, now_ns);
+	}
+}
 
 // Write the word of a flow that a usual packet came for, and tell its backend. False, and nothing
 // changed, when the packet is not usual: the state would change, or the slot is free. A flow that

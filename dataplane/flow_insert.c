@@ -137,19 +137,21 @@ static inline bool is_overdue(const struct weir_flow_table *table, uint32_t rank
 	return rank >> 4 > table->now.timeout_ticks[WEIR_PHASE_SYN_SEEN];
 }
 
-// Evict the half-open flow of this rank. Returns the freed slot, its bucket in *ret_bucket.
+// Evict the half-open flow of this rank. Returns the freed slot, its bucket in *ret_bucket. Nobody
+// can predict which bucket it is: no branch.
 static __rte_always_inline int evict_half_open(struct weir_flow_table *table, bool ipv6,
 	const uint32_t buckets[2], uint32_t rank, uint64_t now_ns, uint32_t *ret_bucket) {
 	unsigned int slots = ipv6 ? WEIR_FLOW_SLOTS6 : WEIR_FLOW_SLOTS4;
 	unsigned int index = 15 - (rank & 15);
-	struct weir_flow_place place;
+	uint32_t in_second = (uint32_t)(slots - 1 - index) >> 31;
+	uint32_t bucket = buckets[0] ^ ((buckets[0] ^ buckets[1]) & (0 - in_second));
+	unsigned int slot = index - in_second * slots;
+	struct weir_flow_place place = weir_flow_place_at(table, ipv6, bucket, slot);
 
-	*ret_bucket = buckets[index >= slots];
-	index -= index >= slots ? slots : 0;
-	place = weir_flow_place_at(table, ipv6, *ret_bucket, index);
+	*ret_bucket = bucket;
 	weir_flow_slot_end(table, &place, WEIR_FLOW_END_EVICTED, now_ns);
 	table->evicted++;
-	return (int)index;
+	return (int)slot;
 }
 
 static __rte_always_inline int find_free(
@@ -272,9 +274,7 @@ static __rte_always_inline weir_flow_ref insert(struct weir_flow_table *table, b
 
 weir_flow_ref weir_flow_insert(struct weir_flow_table *table, const struct weir_flow_key *key,
 	uint64_t hash, const struct weir_flow_start *start) {
-	if (unlikely(table->stamped_ns != start->now_ns)) {
-		weir_flow_stamp(table, start->now_ns);
-	}
+	weir_flow_stamp(table, start->now_ns);
 	return likely(key->family == 4) ? insert(table, false, key, hash, start)
 					: insert(table, true, key, hash, start);
 }

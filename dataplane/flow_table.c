@@ -64,21 +64,19 @@ static const uint8_t state_of[8] = {
 
 // --- time -----------------------------------------------------------------------------------
 
-void weir_flow_stamp(struct weir_flow_table *table, uint64_t now_ns) {
+void weir_flow_stamp_anew(struct weir_flow_table *table, uint64_t now_ns) {
 	uint32_t stamp[WEIR_FLOW_PHASES];
 
 	for (unsigned int phase = WEIR_PHASE_SYN_SEEN; phase < WEIR_FLOW_PHASES; phase++) {
 		stamp[phase] = weir_flow_word_make(table, phase, 0, now_ns);
+		table->now.word[phase] = stamp[phase] | WEIR_WORD_BACKEND;
 	}
 	table->stamps.word[WEIR_FLOW_EVENT_SYN][WEIR_PHASE_SYN_SEEN] = stamp[WEIR_PHASE_SYN_SEEN];
 	table->stamps.word[WEIR_FLOW_EVENT_DATA][WEIR_PHASE_ESTABLISHED] =
 		stamp[WEIR_PHASE_ESTABLISHED];
 	table->stamps.word[WEIR_FLOW_EVENT_DATA][WEIR_PHASE_CLOSING] = stamp[WEIR_PHASE_CLOSING];
 	table->stamps.word[WEIR_FLOW_EVENT_DATAGRAM][WEIR_PHASE_UDP] = stamp[WEIR_PHASE_UDP];
-	for (unsigned int phase = WEIR_PHASE_SYN_SEEN; phase < WEIR_FLOW_PHASES; phase++) {
-		table->now.word[phase] = stamp[phase] | WEIR_WORD_BACKEND;
-	}
-	table->stamped_ns = now_ns;
+	table->stamped = now_ns >> WEIR_FLOW_STAMP_SHIFT;
 }
 
 // --- service time ---------------------------------------------------------------------------
@@ -235,7 +233,7 @@ static void timeouts_set(struct weir_flow_table *table, const uint32_t timeout_m
 	for (unsigned int phase = WEIR_PHASE_SYN_SEEN; phase < WEIR_FLOW_PHASES; phase++) {
 		uint64_t timeout_ns = (uint64_t)timeout_ms[state_of[phase]] * 1000000;
 		uint64_t ticks_of_wrap = WEIR_WORD_LAST_MASK + 1;
-		unsigned int shift = 0;
+		unsigned int shift = WEIR_FLOW_STAMP_SHIFT;
 
 		while ((ticks_of_wrap << shift) < 2 * timeout_ns ||
 			(ticks_of_wrap << shift) < WEIR_FLOW_WRAP_NS_MIN) {
@@ -271,6 +269,7 @@ int weir_flow_table_create(const struct weir_flow_table_params *params,
 	table->listener = *listener;
 	table->hash_seed = params->hash_seed;
 	timeouts_set(table, params->timeout_ms);
+	weir_flow_stamp_anew(table, 0);
 	r = part_create(&table->part4, params->flows, WEIR_FLOW_SLOTS4,
 		sizeof(struct weir_flow_bucket4), params);
 	if (r == 0) {
@@ -499,6 +498,8 @@ static bool part_sweep(
 			part->sweeps++;
 		}
 	}
+	__builtin_prefetch(
+		weir_flow_bucket_words(table, ipv6, part->sweep_next)); // for the next call
 	return part->sweep_debt >> 16 >= SWEEP_BUCKETS_MAX;
 }
 

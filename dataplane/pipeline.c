@@ -34,9 +34,10 @@ static void publish(struct weir_pipeline *pipeline) {
 		weir_counter_add(&counters->dropped, pending->dropped);
 		for (unsigned int i = 0; i < WEIR_DROP_REASON_COUNT; i++) {
 			weir_counter_add(&counters->drops[i], pending->drops[i]);
+			pending->drops[i] = 0;
 		}
 	}
-	*pending = (struct weir_pending){0};
+	memset(pending, 0, offsetof(struct weir_pending, drops));
 }
 
 // --- stage: parse ---------------------------------------------------------------------------

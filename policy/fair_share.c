@@ -14,7 +14,7 @@
 #include "window.h"
 
 #define UNIT_SHIFT 10
-#define KEY_MAX (UINT32_MAX - 1) // of one that is not full
+#define KEY_MAX (WEIR_POLICY_KEY_NONE - 1)
 #define KEY_HALF (UINT32_C(1) << 31)
 #define HALF_NS ((uint64_t)KEY_HALF << UNIT_SHIFT)
 // base stays behind the least V, so that candidates outside the window may have a lesser one.
@@ -36,7 +36,7 @@ static void rebase(
 	uint64_t least = UINT64_MAX;
 
 	for (uint32_t place = 0; place < client->window_count; place++) {
-		if (client->full[place] == 0) {
+		if (client->key[place] != WEIR_POLICY_KEY_NONE) {
 			uint64_t end_ns = worker->backends[client->id[place]].end_ns;
 
 			least = end_ns < least ? end_ns : least;

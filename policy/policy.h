@@ -24,6 +24,7 @@
 #include <stdint.h>
 
 #define WEIR_POLICY_WINDOW 128u // most candidates that one choice looks at
+#define WEIR_POLICY_KEY_NONE UINT32_MAX
 #define WEIR_POLICY_ERROR_SLOTS 8u // recent errors are counted in this many slots of time
 
 // X(NAME, "name", needs)
@@ -133,8 +134,8 @@ struct weir_policy_worker {
 
 struct weir_policy_client {
 	// The window of a scanning policy. Place p is candidate p as long as all candidates fit.
-	uint32_t key[WEIR_POLICY_WINDOW] __attribute__((aligned(64))); // what a scan minimises
-	uint32_t full[WEIR_POLICY_WINDOW]; // ~0 = at its limit of active flows, or not there
+	// What a scan minimises. WEIR_POLICY_KEY_NONE: at its limit of active flows, or not there.
+	uint32_t key[WEIR_POLICY_WINDOW] __attribute__((aligned(64)));
 	uint16_t id[WEIR_POLICY_WINDOW]; // backend ids of the window
 	uint32_t window_count; // places in use
 	uint32_t window_next; // candidate that enters when the window slides on

@@ -33,7 +33,8 @@ struct weir_policy_ops {
 	// A flow began.
 	void (*charge)(struct weir_policy_worker *worker, struct weir_policy_client *client,
 		uint16_t id, uint64_t now_ns);
-	// The policy scans the window (window.h): what it minimises, of one backend.
+	// The policy scans the window (window.h): what it minimises, of one backend. Below
+	// WEIR_POLICY_KEY_NONE.
 	uint32_t (*key)(struct weir_policy_client *client, struct weir_policy_backend *backend);
 	bool cursor; // the cursor must follow its backend from table to table
 };

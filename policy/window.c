@@ -12,8 +12,7 @@ _Static_assert(WEIR_POLICY_WINDOW == 128, "two words of bits");
 
 static void clear_place(struct weir_policy_client *client, uint32_t place) {
 	client->id[place] = UINT16_MAX;
-	client->key[place] = UINT32_MAX;
-	client->full[place] = UINT32_MAX;
+	client->key[place] = WEIR_POLICY_KEY_NONE;
 }
 
 // index < table->count.
@@ -76,42 +75,30 @@ void weir_window_reload(struct weir_policy_worker *worker, struct weir_policy_cl
 
 #if defined(__SSE4_1__) && !defined(WEIR_WINDOW_PORTABLE)
 
-static uint32_t lane_min(__m128i v) {
-	v = _mm_min_epu32(v, _mm_srli_si128(v, 8));
-	v = _mm_min_epu32(v, _mm_srli_si128(v, 4));
-	return (uint32_t)_mm_cvtsi128_si32(v);
+static __m128i keys_at(const uint32_t *key) {
+	return _mm_load_si128((const __m128i *)(const void *)key);
 }
 
-// What is to be minimised, of four places.
-static __m128i four(
-	const struct weir_policy_client *client, __m128i floors, uint32_t place, uint32_t *value) {
-	__m128i key = _mm_load_si128((const __m128i *)(const void *)&client->key[place]);
-	__m128i full = _mm_load_si128((const __m128i *)(const void *)&client->full[place]);
-	__m128i v = _mm_or_si128(_mm_max_epu32(key, floors), full);
-
-	_mm_store_si128((__m128i *)(void *)&value[place], v);
-	return v;
-}
-
-// Fill in value[] with what is to be minimised. Returns the least.
-static uint32_t find_least(
-	const struct weir_policy_client *client, uint32_t floor, uint32_t places, uint32_t *value) {
-	__m128i floors = _mm_set1_epi32((int)floor);
-	__m128i least = _mm_set1_epi32(-1);
+static uint32_t find_least(const uint32_t *key, uint32_t places) {
+	__m128i a = _mm_set1_epi32(-1);
+	__m128i b = a, c = a, d = a;
 
 	for (uint32_t i = 0; i < places; i += BLOCK) {
-		__m128i low = _mm_min_epu32(
-			four(client, floors, i, value), four(client, floors, i + 4, value));
-		__m128i high = _mm_min_epu32(
-			four(client, floors, i + 8, value), four(client, floors, i + 12, value));
-
-		least = _mm_min_epu32(least, _mm_min_epu32(low, high));
+		a = _mm_min_epu32(a, keys_at(&key[i]));
+		b = _mm_min_epu32(b, keys_at(&key[i + 4]));
+		c = _mm_min_epu32(c, keys_at(&key[i + 8]));
+		d = _mm_min_epu32(d, keys_at(&key[i + 12]));
 	}
-	return lane_min(least);
+	a = _mm_min_epu32(_mm_min_epu32(a, b), _mm_min_epu32(c, d));
+	a = _mm_min_epu32(a, _mm_srli_si128(a, 8));
+	a = _mm_min_epu32(a, _mm_srli_si128(a, 4));
+	return (uint32_t)_mm_cvtsi128_si32(a);
 }
 
-static __m128i equal(const uint32_t *value, __m128i to) {
-	return _mm_cmpeq_epi32(_mm_load_si128((const __m128i *)(const void *)value), to);
+static __m128i at_most(const uint32_t *key, __m128i most) {
+	__m128i keys = keys_at(key);
+
+	return _mm_cmpeq_epi32(_mm_min_epu32(keys, most), keys);
 }
 
 // The first bit at or after the cursor, cyclic. One is set.
@@ -127,15 +114,14 @@ static uint32_t first_from(const uint64_t bits[2], uint32_t cursor) {
 	return half * 64 + (uint32_t)__builtin_ctzll(bits[half]);
 }
 
-// The first place at or after the cursor, cyclic, with this value. There is one.
-static uint32_t find_first(
-	const uint32_t *value, uint32_t places, uint32_t least, uint32_t cursor) {
+static uint32_t find_first(const uint32_t *key, uint32_t places, uint32_t most, uint32_t cursor) {
 	uint64_t bits[WEIR_POLICY_WINDOW / 64] = {0, 0};
-	__m128i to = _mm_set1_epi32((int)least);
+	__m128i mosts = _mm_set1_epi32((int)most);
 
 	for (uint32_t i = 0; i < places; i += BLOCK) {
-		__m128i low = _mm_packs_epi32(equal(&value[i], to), equal(&value[i + 4], to));
-		__m128i high = _mm_packs_epi32(equal(&value[i + 8], to), equal(&value[i + 12], to));
+		__m128i low = _mm_packs_epi32(at_most(&key[i], mosts), at_most(&key[i + 4], mosts));
+		__m128i high =
+			_mm_packs_epi32(at_most(&key[i + 8], mosts), at_most(&key[i + 12], mosts));
 		uint64_t mask = (uint32_t)_mm_movemask_epi8(_mm_packs_epi16(low, high));
 
 		bits[i / 64] |= mask << i % 64;
@@ -147,30 +133,24 @@ static uint32_t find_first(
 
 // The same in plain loops over whole vectors, of lengths known to the compiler, which turns them
 // into vector instructions.
-static uint32_t find_least(
-	const struct weir_policy_client *client, uint32_t floor, uint32_t places, uint32_t *value) {
+static uint32_t find_least(const uint32_t *key, uint32_t places) {
 	uint32_t least = UINT32_MAX;
 
 	(void)places;
 	for (uint32_t i = 0; i < WEIR_POLICY_WINDOW; i++) {
-		uint32_t v = client->key[i] > floor ? client->key[i] : floor;
-
-		v |= client->full[i];
-		value[i] = v;
-		least = v < least ? v : least;
+		least = key[i] < least ? key[i] : least;
 	}
 	return least;
 }
 
-static uint32_t find_first(
-	const uint32_t *value, uint32_t places, uint32_t least, uint32_t cursor) {
+static uint32_t find_first(const uint32_t *key, uint32_t places, uint32_t most, uint32_t cursor) {
 	uint32_t nearest = UINT32_MAX;
 
 	(void)places;
 	for (uint32_t i = 0; i < WEIR_POLICY_WINDOW; i++) {
 		uint32_t distance = (i - cursor) & PLACE_MASK;
 
-		distance |= value[i] == least ? 0 : UINT32_MAX;
+		distance |= key[i] <= most ? 0 : UINT32_MAX;
 		nearest = distance < nearest ? distance : nearest;
 	}
 	return (cursor + nearest) & PLACE_MASK;
@@ -178,17 +158,18 @@ static uint32_t find_first(
 
 #endif
 
+// max(key, floor) is the least where the key is at most max(least key, floor).
 uint32_t weir_window_least(
 	const struct weir_policy_client *client, uint32_t floor, uint32_t *ret_least) {
-	uint32_t value[WEIR_POLICY_WINDOW] __attribute__((aligned(64)));
 	uint32_t places = (client->window_count + BLOCK - 1) / BLOCK * BLOCK;
-	uint32_t least = find_least(client, floor, places, value);
+	uint32_t least = find_least(client->key, places);
 
-	if (least == UINT32_MAX) {
+	if (least == WEIR_POLICY_KEY_NONE) {
 		return WEIR_POLICY_NONE;
 	}
+	least = least > floor ? least : floor;
 	*ret_least = least;
-	return find_first(value, places, least, client->cursor & PLACE_MASK);
+	return find_first(client->key, places, least, client->cursor & PLACE_MASK);
 }
 
 static void slide(struct weir_policy_worker *worker, struct weir_policy_client *client,

@@ -24,6 +24,7 @@ void weir_window_reload(struct weir_policy_worker *worker, struct weir_policy_cl
 
 // The place of the least max(key, floor) among those below the limit; of several, the first one at
 // or after the cursor. WEIR_POLICY_NONE when all are at their limit. ret_least untouched then.
+// floor < WEIR_POLICY_KEY_NONE.
 uint32_t weir_window_least(
 	const struct weir_policy_client *client, uint32_t floor, uint32_t *ret_least);
 
@@ -38,7 +39,7 @@ static inline void weir_window_refresh(struct weir_policy_worker *worker,
 	uint32_t place = backend->place;
 
 	if (place < client->window_count && client->id[place] == id) {
-		client->key[place] = ops->key(client, backend);
-		client->full[place] = backend->active < client->limit ? 0 : UINT32_MAX;
+		client->key[place] = backend->active < client->limit ? ops->key(client, backend)
+								     : WEIR_POLICY_KEY_NONE;
 	}
 }

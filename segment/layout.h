@@ -264,18 +264,18 @@ struct weir_worker_counters { // [worker]
 	uint64_t drops[WEIR_DROP_REASON_SLOTS]; // by enum weir_drop_reason
 } __attribute__((aligned(64)));
 
-// Per worker and service, and per worker and backend. Two cache lines each; packets touch the first
-// only.
+// Per worker and service, and per worker and backend. Two cache lines each; packets and flows touch
+// the first only, but for errors.
 #define WEIR_SHARE_COUNTERS(X) \
 	X(packets, "packets forwarded") \
 	X(bytes, "bytes forwarded, inner IP packet") \
 	X(new_flows, "flows started") \
 	X(active_flows, "gauge: flows in the table, started less ended") \
+	X(open_flows, "gauge: flows that have not seen FIN or RST: the load that policies count") \
 	X(completed, "flows ended by FIN") \
 	X(refused, "flows ended by RST") \
 	X(timed_out, "flows ended by a timeout") \
 	X(dropped, "packets dropped") \
-	X(open_flows, "gauge: flows that have not seen FIN or RST: the load that policies count") \
 	X(errors, "flows that count as errors: RST while half-open, or never established") \
 	X(spilled, "new flows given out past the limit of active flows") \
 	X(rejected, "new flows refused because every backend was at its limit")

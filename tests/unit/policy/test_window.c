@@ -22,7 +22,7 @@ static uint32_t plain_least(
 		uint32_t at = (client->cursor + i) % client->window_count;
 		uint32_t value = client->key[at] > floor ? client->key[at] : floor;
 
-		if (client->full[at] == 0 && value < best) {
+		if (client->key[at] != WEIR_POLICY_KEY_NONE && value < best) {
 			best = value;
 			place = at;
 		}
@@ -50,13 +50,13 @@ static void scan_equals_a_plain_one(void **state) {
 
 		client->window_count = n;
 		client->cursor = (uint32_t)(fixture_random(&seed) % n);
-		floor = round % 3 == 0 ? 0 : floor;
+		floor = round % 3 == 0 ? 0 : floor - (floor == WEIR_POLICY_KEY_NONE);
 		for (uint32_t i = 0; i < WEIR_POLICY_WINDOW; i++) {
 			bool there = i < n && fixture_random(&seed) % 4 >= fullness;
 			uint32_t key = (uint32_t)(fixture_random(&seed) % range);
 
-			client->key[i] = key == UINT32_MAX ? 0 : key;
-			client->full[i] = there ? 0 : UINT32_MAX;
+			client->key[i] =
+				there ? key - (key == WEIR_POLICY_KEY_NONE) : WEIR_POLICY_KEY_NONE;
 		}
 		assert_int_equal(weir_window_least(client, floor, &least),
 			plain_least(client, floor, &expected));
@@ -89,7 +89,7 @@ static void few_candidates_are_all_in_the_window(void **state) {
 		assert_int_equal(w->client->cursor, n / 2);
 		for (uint32_t i = 0; i < WEIR_POLICY_WINDOW; i++) {
 			assert_int_equal(w->client->id[i], i < n ? n - 1 - i : UINT16_MAX);
-			assert_int_equal(w->client->full[i], i < n ? 0 : UINT32_MAX);
+			assert_int_equal(w->client->key[i], i < n ? 0 : WEIR_POLICY_KEY_NONE);
 		}
 		for (uint32_t i = 0; i < 2 * n; i++) {
 			uint32_t place = w->client->cursor;
@@ -159,8 +159,8 @@ static void limit_marks_places_full(void **state) {
 	w->backends[3].active = 2;
 	w->backends[2].active = 1;
 	load(w, 4, 0); // ids 3, 2, 1, 0
-	assert_int_equal(w->client->full[0], UINT32_MAX);
-	assert_int_equal(w->client->full[1], 0);
+	assert_int_equal(w->client->key[0], WEIR_POLICY_KEY_NONE);
+	assert_int_equal(w->client->key[1], 1);
 	w->backends[0].active = 5;
 	w->backends[1].active = 5;
 	weir_window_reload(&w->worker, w->client, &ops);
@@ -180,7 +180,7 @@ static void garbage_ids_have_no_place(void **state) {
 	w->client->cursor = 0;
 	weir_window_load(&w->worker, w->client, &w->table, &ops);
 	assert_int_equal(weir_window_least(w->client, 0, &least), 1);
-	w->client->full[1] = UINT32_MAX;
+	w->client->key[1] = WEIR_POLICY_KEY_NONE;
 	assert_int_equal(weir_window_least(w->client, 0, &least), WEIR_POLICY_NONE);
 	weir_window_reload(&w->worker, w->client, &ops);
 	assert_int_equal(weir_window_least(w->client, 0, &least), 1);
