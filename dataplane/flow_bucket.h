@@ -36,10 +36,19 @@ enum weir_flow_phase {
 	WEIR_PHASE_ESTABLISHED,
 	WEIR_PHASE_CLOSING, // after FIN
 	WEIR_PHASE_RESET, // after RST; data shows that it was forged
+	WEIR_PHASE_JOINED, // begun in mid-flow: its first packet here may be forged
 	WEIR_PHASE_WAITING, // begun in the place of another flow, beyond the half-open limit
 	WEIR_PHASE_UDP,
 };
-#define WEIR_FLOW_PHASES 7u
+// Half-open are those with this in their two low bits: no test needs two comparisons.
+#define WEIR_PHASE_HALF_OPEN 1u
+#define WEIR_PHASE_HALF_OPEN_MASK 3u
+_Static_assert((WEIR_PHASE_SYN_SEEN & 3) == 1 && (WEIR_PHASE_JOINED & 3) == 1 &&
+		       (WEIR_PHASE_FREE & 3) != 1 && (WEIR_PHASE_ESTABLISHED & 3) != 1 &&
+		       (WEIR_PHASE_CLOSING & 3) != 1 && (WEIR_PHASE_RESET & 3) != 1 &&
+		       (WEIR_PHASE_WAITING & 3) != 1 && (WEIR_PHASE_UDP & 3) != 1,
+	"SYN seen and joined, and no others");
+#define WEIR_FLOW_PHASES 8u
 
 #define WEIR_WORD_PHASE_SHIFT 29
 #define WEIR_WORD_LAST_SHIFT 16

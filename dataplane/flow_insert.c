@@ -96,8 +96,9 @@ static int make_room(
 	return -1;
 }
 
-// The half-open flows of a bucket, the older the higher: age << 4 | 15 - index, 0 for other slots.
-// index counts the slots of both buckets. All slots of a bucket at once, as vectors.
+// The half-open flows of a bucket (both phases have the same ticks), the older the higher: age << 4
+// | 15 - index, 0 for other slots. index counts the slots of both buckets. All slots of a bucket at
+// once, as vectors.
 typedef int32_t ranks __attribute__((vector_size(16)));
 
 static inline ranks rank_half_open(
@@ -109,7 +110,8 @@ static inline ranks rank_half_open(
 	ranks below = {15 - index, 14 - index, 13 - index, 12 - index};
 
 	return ((ranks)(age << 4) | below) &
-	       (ranks)(word >> WEIR_WORD_PHASE_SHIFT == WEIR_PHASE_SYN_SEEN);
+	       (ranks)((word >> WEIR_WORD_PHASE_SHIFT & WEIR_PHASE_HALF_OPEN_MASK) ==
+		       WEIR_PHASE_HALF_OPEN);
 }
 
 static inline ranks higher(ranks a, ranks b) {

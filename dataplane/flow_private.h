@@ -64,6 +64,10 @@ static inline unsigned int weir_flow_phase_of(uint32_t word) {
 	return word >> WEIR_WORD_PHASE_SHIFT;
 }
 
+static inline bool weir_flow_is_half_open(uint32_t word) {
+	return (weir_flow_phase_of(word) & WEIR_PHASE_HALF_OPEN_MASK) == WEIR_PHASE_HALF_OPEN;
+}
+
 // --- time -----------------------------------------------------------------------------------
 
 static inline uint32_t weir_flow_ticks(

@@ -32,23 +32,24 @@ struct transition {
 // clang-format off
 #define T(phase, step) {WEIR_PHASE_##phase, STEP_##step}
 static const struct transition transitions[WEIR_FLOW_EVENTS][WEIR_FLOW_PHASES] = {
-	// from            free           SYN seen            established         closing            reset                waiting            UDP
+	// from  free, SYN seen, established, closing,
+	//       reset, joined, waiting, UDP
 	[WEIR_FLOW_EVENT_SYN] =
 		{T(FREE, NONE), T(SYN_SEEN, USUAL), T(ESTABLISHED, NONE), T(CLOSING, RESTART),
-		 T(RESET, RESTART), T(WAITING, USUAL), T(UDP, NONE)},
+		 T(RESET, RESTART), T(JOINED, RESTART), T(WAITING, USUAL), T(UDP, NONE)},
 	[WEIR_FLOW_EVENT_DATA] =
 		{T(FREE, NONE), T(ESTABLISHED, MOVE), T(ESTABLISHED, USUAL), T(CLOSING, USUAL),
-		 T(ESTABLISHED, RESUME), T(ESTABLISHED, MOVE), T(UDP, NONE)},
+		 T(ESTABLISHED, RESUME), T(ESTABLISHED, MOVE), T(ESTABLISHED, MOVE), T(UDP, NONE)},
 	[WEIR_FLOW_EVENT_FIN] =
 		{T(FREE, NONE), T(CLOSING, COMPLETE), T(CLOSING, COMPLETE), T(CLOSING, USUAL),
-		 T(CLOSING, MOVE), T(CLOSING, COMPLETE), T(UDP, NONE)},
+		 T(CLOSING, MOVE), T(CLOSING, COMPLETE), T(CLOSING, COMPLETE), T(UDP, NONE)},
 	// An RST after a FIN is how many clients end; it makes no refusal of a completed flow.
 	[WEIR_FLOW_EVENT_RST] =
 		{T(FREE, NONE), T(RESET, REFUSE), T(RESET, COMPLETE), T(CLOSING, USUAL),
-		 T(RESET, USUAL), T(RESET, REFUSE), T(UDP, NONE)},
+		 T(RESET, USUAL), T(RESET, COMPLETE), T(RESET, REFUSE), T(UDP, NONE)},
 	[WEIR_FLOW_EVENT_DATAGRAM] =
 		{T(FREE, NONE), T(SYN_SEEN, NONE), T(ESTABLISHED, NONE), T(CLOSING, NONE),
-		 T(RESET, NONE), T(WAITING, NONE), T(UDP, USUAL)},
+		 T(RESET, NONE), T(JOINED, NONE), T(WAITING, NONE), T(UDP, USUAL)},
 };
 #undef T
 // clang-format on
@@ -58,6 +59,7 @@ static const uint8_t state_of[8] = {
 	[WEIR_PHASE_ESTABLISHED] = WEIR_FLOW_ESTABLISHED,
 	[WEIR_PHASE_CLOSING] = WEIR_FLOW_CLOSING,
 	[WEIR_PHASE_RESET] = WEIR_FLOW_CLOSING,
+	[WEIR_PHASE_JOINED] = WEIR_FLOW_SYN_SEEN,
 	[WEIR_PHASE_WAITING] = WEIR_FLOW_CLOSING,
 	[WEIR_PHASE_UDP] = WEIR_FLOW_UDP,
 };
@@ -159,7 +161,7 @@ static void report_end(struct weir_flow_table *table, const struct weir_flow_pla
 
 void weir_flow_slot_end(struct weir_flow_table *table, const struct weir_flow_place *place,
 	enum weir_flow_end end, uint64_t now_ns) {
-	place->part->half_open -= weir_flow_phase_of(*place->word) == WEIR_PHASE_SYN_SEEN;
+	place->part->half_open -= weir_flow_is_half_open(*place->word);
 	place->part->count--;
 	report_end(table, place, end, now_ns);
 	*place->word = 0;
@@ -399,15 +401,16 @@ bool weir_flow_advance(struct weir_flow_table *table, weir_flow_ref flow,
 	case STEP_MOVE:
 		break;
 	}
-	place.part->half_open -= phase == WEIR_PHASE_SYN_SEEN && to->phase != WEIR_PHASE_SYN_SEEN;
+	place.part->half_open -= weir_flow_is_half_open(*place.word);
 	*place.word = weir_flow_word_make(table, to->phase, backend, now_ns);
+	place.part->half_open += weir_flow_is_half_open(*place.word);
 	return false;
 }
 
-static enum weir_flow_phase first_phase(enum weir_flow_event event) {
-	switch (event) {
+static enum weir_flow_phase first_phase(const struct weir_flow_start *start) {
+	switch (start->event) {
 	case WEIR_FLOW_EVENT_SYN:
-		return WEIR_PHASE_SYN_SEEN;
+		return start->joined ? WEIR_PHASE_JOINED : WEIR_PHASE_SYN_SEEN;
 	case WEIR_FLOW_EVENT_DATAGRAM:
 		return WEIR_PHASE_UDP;
 	case WEIR_FLOW_EVENT_FIN:
@@ -423,14 +426,15 @@ static enum weir_flow_phase first_phase(enum weir_flow_event event) {
 // The slot holds a new flow from now on.
 void weir_flow_slot_begin(struct weir_flow_table *table, const struct weir_flow_place *place,
 	const struct weir_flow_start *start) {
-	enum weir_flow_phase phase = first_phase(start->event);
+	enum weir_flow_phase phase = first_phase(start);
 
 	// F4 holds for a restart too.
-	if (phase == WEIR_PHASE_SYN_SEEN && place->part->half_open >= place->part->half_open_max) {
+	if (start->event == WEIR_FLOW_EVENT_SYN &&
+		place->part->half_open >= place->part->half_open_max) {
 		phase = WEIR_PHASE_WAITING;
 	}
-	place->part->half_open += phase == WEIR_PHASE_SYN_SEEN;
 	*place->word = weir_flow_word_make(table, phase, start->backend, start->now_ns);
+	place->part->half_open += weir_flow_is_half_open(*place->word);
 	start_store(table, place, start->measured, start->now_ns);
 }
 
@@ -443,7 +447,7 @@ void weir_flow_restart(struct weir_flow_table *table, weir_flow_ref flow,
 		end = expiry_end(weir_flow_phase_of(*place.word));
 	}
 	report_end(table, &place, end, start->now_ns);
-	place.part->half_open -= weir_flow_phase_of(*place.word) == WEIR_PHASE_SYN_SEEN;
+	place.part->half_open -= weir_flow_is_half_open(*place.word);
 	weir_flow_slot_begin(table, &place, start);
 }
 

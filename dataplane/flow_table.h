@@ -116,6 +116,7 @@ struct weir_flow_start {
 	uint64_t now_ns;
 	enum weir_flow_event event;
 	uint16_t backend;
+	bool joined; // event SYN: it is half-open, but began in mid-flow, so its end is no error
 	bool measured; // remember when it began, to tell the service time
 	bool absent; // weir_flow_absent said so since the last insertion of this key (insert only)
 };

@@ -238,6 +238,7 @@ static enum weir_choice enter_flow(
 		// flow stays half-open, limited as such, until its next packet.
 		if (start.event == WEIR_FLOW_EVENT_DATA) {
 			start.event = WEIR_FLOW_EVENT_SYN;
+			start.joined = true;
 			start.measured = false;
 		}
 		start.absent = absent;

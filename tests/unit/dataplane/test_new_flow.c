@@ -361,6 +361,35 @@ static void new_flow_unanswered_counts_as_error(void **state) {
 	lab_free(lab);
 }
 
+// A connection that another instance accepted, or this one before a restart: one packet and then
+// nothing, or an RST, says nothing of its backend.
+static void new_flow_in_mid_flow_is_no_error(void **state) {
+	struct weir_selection_params params = params_of(WEIR_POLICY_LEAST_LOADED);
+	struct lab *lab = make(&params);
+	uint64_t errors = 0, new_flows = 0;
+	int64_t open = 0;
+
+	(void)state;
+	for (uint16_t n = 0; n < 200; n++) {
+		assert_int_equal(send_tcp(lab, n, ACK).choice, WEIR_CHOICE_NEW);
+		if (n % 2 == 0) {
+			send_tcp(lab, n, RST);
+		}
+	}
+	lab_wait(lab, 12000);
+	for (uint32_t id = 0; id < 4; id++) {
+		errors += backend_of(lab, id)->errors;
+		new_flows += backend_of(lab, id)->new_flows;
+		open += (int64_t)backend_of(lab, id)->open_flows;
+	}
+	assert_int_equal(errors, 0);
+	assert_int_equal(new_flows, 200);
+	assert_int_equal(open, 0);
+	assert_int_equal(lab_counters(lab)->flows_half_open, 0);
+	lab_check_counters(lab);
+	lab_free(lab);
+}
+
 // With a full table all packets of a flow go where the consistent choice says, the first too.
 static void new_flow_untracked_packets_agree(void **state) {
 	struct weir_pipeline_params pipeline = lab_params();
@@ -410,6 +439,7 @@ int main(void) {
 		cmocka_unit_test(new_flow_policies_work_for_any_service),
 		cmocka_unit_test(new_flow_reused_id_inherits_nothing),
 		cmocka_unit_test(new_flow_unanswered_counts_as_error),
+		cmocka_unit_test(new_flow_in_mid_flow_is_no_error),
 		cmocka_unit_test(new_flow_untracked_packets_agree),
 	};
 
