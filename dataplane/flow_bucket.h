@@ -273,9 +273,10 @@ static inline uint32_t *weir_flow_find4(
 static inline uint32_t *weir_flow_find6(
 	struct weir_flow_bucket6 *bucket, const struct weir_flow_key *key, uint64_t hash) {
 	uint16_t tag = weir_flow_tag6(hash);
-	unsigned int slot = bucket->tag[1] == tag ? 1 : 0;
+	unsigned int slot = bucket->tag[1] == tag ? 1 : 2;
 
-	slot = bucket->tag[2] == tag ? 2 : slot;
+	// The lowest of several: a flow takes the lowest free slot, so the others have ended.
+	slot = bucket->tag[0] == tag ? 0 : slot;
 	return weir_flow_equals6(bucket, slot, key) ? &bucket->word[slot] : NULL;
 }
 

@@ -239,12 +239,28 @@ static __rte_always_inline void key_store(struct weir_flow_table *table, bool ip
 	}
 }
 
+// Slots of a bucket with this key, free ones too: a bit each.
+static __rte_always_inline unsigned int match(const struct weir_flow_table *table, bool ipv6,
+	uint32_t bucket, const struct weir_flow_key *key) {
+	unsigned int bits = 0;
+
+	if (!ipv6) {
+		return weir_flow_match4(weir_flow_bucket4_at(table, bucket), key);
+	}
+	for (unsigned int slot = 0; slot < WEIR_FLOW_SLOTS6; slot++) {
+		bits |= (unsigned int)weir_flow_equals6(
+				weir_flow_bucket6_at(table, bucket), slot, key)
+			<< slot;
+	}
+	return bits;
+}
+
 // An entry with this very key may be left, expired and not swept yet. The fast look-up would find
 // it before the new one.
 static __rte_always_inline void expire_same_key(struct weir_flow_table *table, bool ipv6,
 	const struct weir_flow_key *key, const uint32_t buckets[2], uint64_t now_ns) {
 	for (unsigned int i = 0; i < 2; i++) {
-		if (ipv6 || weir_flow_match4(weir_flow_bucket4_at(table, buckets[i]), key) != 0) {
+		if (unlikely(match(table, ipv6, buckets[i], key) != 0)) {
 			weir_flow_bucket_expire(table, ipv6, buckets[i], now_ns);
 		}
 	}

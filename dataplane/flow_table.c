@@ -125,11 +125,11 @@ static inline bool is_open(unsigned int phase) {
 	return phase != WEIR_PHASE_CLOSING && phase != WEIR_PHASE_RESET;
 }
 
-// Tell that a flow that was open has finished at end_ns.
+// Tell that a flow that was open has finished by a packet.
 static void report_finished(struct weir_flow_table *table, const struct weir_flow_place *place,
-	enum weir_outcome outcome, uint64_t end_ns) {
+	enum weir_outcome outcome, uint64_t now_ns) {
 	table->listener.finished(table->listener.context, (uint16_t)*place->word, outcome,
-		outcome == WEIR_OUTCOME_COMPLETED ? service_ns(table, place, end_ns) : 0);
+		outcome == WEIR_OUTCOME_COMPLETED ? service_ns(table, place, now_ns) : 0);
 }
 
 // How a flow that was open ended, when it ends as `end` without FIN or RST.
@@ -142,21 +142,23 @@ static enum weir_outcome outcome_of(unsigned int phase, enum weir_flow_end end) 
 					      : WEIR_OUTCOME_ABANDONED;
 }
 
-static void report_end(struct weir_flow_table *table, const struct weir_flow_place *place,
+static inline void report_end(struct weir_flow_table *table, const struct weir_flow_place *place,
 	enum weir_flow_end end, uint64_t now_ns) {
 	uint32_t word = *place->word;
 	unsigned int phase = weir_flow_phase_of(word);
+	int outcome = WEIR_OUTCOME_KNOWN;
+	uint64_t took_ns = 0;
 
 	if (is_open(phase)) {
-		enum weir_outcome outcome = outcome_of(phase, end);
-
-		if (outcome == WEIR_OUTCOME_COMPLETED) { // with its last packet
-			now_ns -= (uint64_t)weir_flow_age_of(table, word, now_ns)
-				  << table->shift[phase];
-		}
-		report_finished(table, place, outcome, now_ns);
+		outcome = (int)outcome_of(phase, end);
 	}
-	table->listener.ended(table->listener.context, (uint16_t)word, end);
+	if (unlikely(outcome == WEIR_OUTCOME_COMPLETED)) { // with its last packet
+		uint64_t idle_ns = (uint64_t)weir_flow_age_of(table, word, now_ns)
+				   << table->shift[phase];
+
+		took_ns = service_ns(table, place, now_ns - idle_ns);
+	}
+	table->listener.ended(table->listener.context, (uint16_t)word, end, outcome, took_ns);
 }
 
 void weir_flow_slot_end(struct weir_flow_table *table, const struct weir_flow_place *place,

@@ -68,17 +68,20 @@ struct weir_flow_table_params {
 	uint64_t hash_seed; // of the hashes that callers give
 };
 
+#define WEIR_OUTCOME_KNOWN (-1) // the flow had finished before
+
 // Whom to tell (F5). Called from inside advance, insert, restart, remove and sweep; must be short.
 struct weir_flow_listener {
-	// The flow has finished its work: its first FIN or RST, or its end without one. Once per
-	// flow, before ended. service_ns of one that completed: from its first packet to the one
-	// that finished it (UDP: to its last one); 0 = not measured.
+	// The flow has finished its work by its first FIN or RST. At most once per flow, before
+	// ended. service_ns of one that completed: from its first packet on; 0 = not measured.
 	void (*finished)(
 		void *context, uint16_t backend, enum weir_outcome outcome, uint64_t service_ns);
 	// It had not: data came after a RST, which was forged. finished will be called again.
 	void (*resumed)(void *context, uint16_t backend);
-	// The flow is gone from the table.
-	void (*ended)(void *context, uint16_t backend, enum weir_flow_end end);
+	// The flow is gone from the table. outcome: an enum weir_outcome when it finishes by that
+	// (service_ns: to its last packet), WEIR_OUTCOME_KNOWN when it had finished before.
+	void (*ended)(void *context, uint16_t backend, enum weir_flow_end end, int outcome,
+		uint64_t service_ns);
 	void *context;
 };
 

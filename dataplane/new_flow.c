@@ -53,25 +53,31 @@ static void sample(struct weir_pipeline *pipeline, uint16_t backend, uint64_t se
 	__atomic_store_n(&ring->tail, tail + 1, __ATOMIC_RELEASE);
 }
 
-static void flow_finished(
-	void *context, uint16_t backend, enum weir_outcome outcome, uint64_t service_ns) {
-	struct weir_pipeline *pipeline = context;
-	uint16_t service = pipeline->owner[backend];
-	struct weir_share_counters *of_backend = weir_burst_backend_counters(pipeline, backend);
-	struct weir_share_counters *of_service = weir_burst_service_counters(pipeline, service);
+static inline void count_finish(struct weir_share_counters *counters, bool error) {
+	weir_counter_add(&counters->open_flows, (uint64_t)-1);
+	if (unlikely(error)) {
+		weir_counter_add(&counters->errors, 1);
+	}
+}
+
+static inline void finish(struct weir_pipeline *pipeline, uint16_t backend, uint16_t service,
+	enum weir_outcome outcome, uint64_t service_ns) {
 	bool error = outcome == WEIR_OUTCOME_REFUSED || outcome == WEIR_OUTCOME_UNANSWERED;
 
-	weir_counter_add(&of_backend->open_flows, (uint64_t)-1);
-	weir_counter_add(&of_service->open_flows, (uint64_t)-1);
-	if (unlikely(error)) {
-		weir_counter_add(&of_backend->errors, 1);
-		weir_counter_add(&of_service->errors, 1);
-	}
+	count_finish(weir_burst_backend_counters(pipeline, backend), error);
+	count_finish(weir_burst_service_counters(pipeline, service), error);
 	weir_policy_ended(&pipeline->policy, client_of(pipeline, service), backend, outcome,
 		pipeline->now_ns);
 	if (service_ns != 0 && outcome == WEIR_OUTCOME_COMPLETED) {
 		sample(pipeline, backend, service_ns);
 	}
+}
+
+static void flow_finished(
+	void *context, uint16_t backend, enum weir_outcome outcome, uint64_t service_ns) {
+	struct weir_pipeline *pipeline = context;
+
+	finish(pipeline, backend, pipeline->owner[backend], outcome, service_ns);
 }
 
 static void flow_resumed(void *context, uint16_t backend) {
@@ -83,7 +89,7 @@ static void flow_resumed(void *context, uint16_t backend) {
 	weir_policy_resumed(&pipeline->policy, client_of(pipeline, service), backend);
 }
 
-static void count_end(struct weir_share_counters *counters, enum weir_flow_end end) {
+static inline void count_end(struct weir_share_counters *counters, enum weir_flow_end end) {
 	weir_counter_add(&counters->active_flows, (uint64_t)-1);
 	switch (end) {
 	case WEIR_FLOW_END_COMPLETED:
@@ -100,12 +106,17 @@ static void count_end(struct weir_share_counters *counters, enum weir_flow_end e
 	}
 }
 
-static void flow_ended(void *context, uint16_t backend, enum weir_flow_end end) {
+static void flow_ended(
+	void *context, uint16_t backend, enum weir_flow_end end, int outcome, uint64_t service_ns) {
 	struct weir_pipeline *pipeline = context;
+	uint16_t service = pipeline->owner[backend];
 
+	if (outcome != WEIR_OUTCOME_KNOWN) {
+		finish(pipeline, backend, service, (enum weir_outcome)outcome, service_ns);
+	}
 	pipeline->pending.flow_expired += end == WEIR_FLOW_END_TIMED_OUT;
 	count_end(weir_burst_backend_counters(pipeline, backend), end);
-	count_end(weir_burst_service_counters(pipeline, pipeline->owner[backend]), end);
+	count_end(weir_burst_service_counters(pipeline, service), end);
 }
 
 struct weir_flow_listener weir_burst_listener(struct weir_pipeline *pipeline) {
@@ -252,6 +263,22 @@ static enum weir_choice enter_flow(
 	return WEIR_CHOICE_NEW;
 }
 
+// The flow of packet i began anew. Packets behind it in the burst were looked up before that: data
+// that comes with a SYN (RFC 7413) must not go to the old flow's backend.
+static void redirect_followers(struct weir_burst *b, unsigned int i) {
+	const struct weir_descriptor *d = &b->pipeline->descriptors[i];
+
+	for (unsigned int k = 0; k < b->forward_count; k++) {
+		unsigned int j = b->forwards[k];
+		struct weir_descriptor *other = &b->pipeline->descriptors[j];
+
+		if (j > i && other->hash == d->hash &&
+			memcmp(&other->key, &d->key, sizeof(d->key)) == 0) {
+			other->verdict.backend = d->verdict.backend;
+		}
+	}
+}
+
 // False when the packet is not forwarded: it has its verdict.
 static bool begin(struct weir_burst *b, unsigned int i) {
 	struct weir_pipeline *pipeline = b->pipeline;
@@ -280,6 +307,9 @@ static bool begin(struct weir_burst *b, unsigned int i) {
 	}
 	d->verdict.choice = (uint8_t)enter_flow(b, i, flow, !seen);
 	weir_burst_filter_add(&b->begun, d->hash);
+	if (unlikely(flow >= 0)) {
+		redirect_followers(b, i);
+	}
 	return true;
 }
 

@@ -162,6 +162,16 @@ static const struct weir_backend_row *replace_backend(
 	flow = d->kind == WEIR_PACKET_FLOW
 		       ? weir_flow_lookup(pipeline->flows, &d->key, d->hash, b->now_ns)
 		       : -ENOENT;
+	if (flow >= 0 && weir_flow_backend(pipeline->flows, flow) != d->verdict.backend) {
+		// A packet before this one in the burst has moved the flow.
+		backend = weir_flow_backend(pipeline->flows, flow);
+		row = find_row(b, backend, ret_head);
+		if (row != NULL) {
+			d->verdict.backend = backend;
+			d->verdict.choice = WEIR_CHOICE_REPLACED;
+			return row;
+		}
+	}
 	d->verdict.backend = WEIR_BACKEND_NONE;
 	d->verdict.service = weir_burst_service(b, &d->key);
 	if (d->verdict.service == WEIR_SERVICE_NONE) {

@@ -73,9 +73,18 @@ static inline struct weir_share_counters *weir_segment_backend_counters(
 	return &segment->backend_counters[(size_t)worker * segment->max_backends + backend];
 }
 
+// Sanitizers cannot see what assembly does. gcc and clang tell in different ways that they are on.
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define WEIR_SANITIZED
+#endif
+#elif defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define WEIR_SANITIZED
+#endif
+
 // Add to a counter that only this thread writes and others read. [worker]
 static inline void weir_counter_add(uint64_t *counter, uint64_t n) {
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+#if defined(__x86_64__) && !defined(WEIR_SANITIZED)
 	// A relaxed store of one instruction; of the expression below compilers make three.
 	__asm__("addq %1, %0" : "+m"(*counter) : "er"(n));
 #else

@@ -27,6 +27,7 @@ struct weir_offline {
 	struct rte_mempool *pool;
 	struct rte_mbuf *frame; // the one buffer, for one frame after the other
 	uint8_t in_port, out_port;
+	uint32_t worker;
 	bool started;
 	uint64_t first_ns, now_ns;
 };
@@ -88,11 +89,26 @@ static int find_port(const struct weir_config *config, const char *name, uint8_t
 	return -EINVAL;
 }
 
+static uint32_t workers(const struct weir_config *config) {
+	return config->workers.count > 0 ? config->workers.count : 1;
+}
+
+static int find_worker(const struct weir_config *config, uint32_t worker, uint32_t *ret, char *why,
+	size_t why_bytes) {
+	if (worker >= workers(config)) {
+		snprintf(why, why_bytes, "the configuration has no worker %u: they are 0 to %u",
+			worker, workers(config) - 1);
+		return -EINVAL;
+	}
+	*ret = worker;
+	return 0;
+}
+
 static int create_segment(struct weir_offline *offline) {
 	const struct weir_config *config = offline->config;
 	struct weir_port_info info[WEIR_PORTS_MAX] = {0};
 	struct weir_segment_params params = {
-		.workers = 1,
+		.workers = workers(config),
 		.ports = config->port_count,
 		.max_services = config->segment.max_services,
 		.max_backends = config->segment.max_backends,
@@ -183,6 +199,7 @@ static int create_pipeline(struct weir_offline *offline) {
 	const struct weir_config_flow_table *flows = &offline->config->flow_table;
 	struct weir_pipeline_params params = {
 		.segment = offline->segment,
+		.worker = offline->worker,
 		.flow_table = {.flows = weir_offline_flows(offline->config),
 			.half_open_percent = flows->half_open_percent,
 			.timeout_ms = {[WEIR_FLOW_SYN_SEEN] = flows->syn_seen_ms,
@@ -220,6 +237,10 @@ int weir_offline_create(const struct weir_config *config, const struct weir_pcap
 		goto free_offline;
 	}
 	error = find_port(config, options->out_port, &offline->out_port, why, why_bytes);
+	if (error < 0) {
+		goto free_offline;
+	}
+	error = find_worker(config, options->worker, &offline->worker, why, why_bytes);
 	if (error < 0) {
 		goto free_offline;
 	}

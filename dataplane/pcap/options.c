@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config.h"
+
 const char weir_pcap_usage[] =
 	"Usage: weir-pcap [OPTION]... CONFIG IN.pcap OUT.pcap\n"
 	"What would Weir do with these packets? Runs them through the tables and the packet\n"
@@ -19,6 +21,7 @@ const char weir_pcap_usage[] =
 	"  --weight SERVICE/BACKEND=N     run-time weight 0..65535; may be repeated\n"
 	"  --in-port NAME                 port that the packets arrive on (default: the first)\n"
 	"  --out-port NAME                port that leads to the backends (default: the first)\n"
+	"  --worker N                     worker that gets all packets (default: 0)\n"
 	"  --help, --version\n"
 	"\n"
 	"All backends are healthy and have a known next hop. Packet timestamps are the clock.\n"
@@ -28,7 +31,7 @@ const char weir_pcap_usage[] =
 	"Example: weir-pcap weir.json web.pcap sent.pcap --drain web/web-1\n";
 
 // OPTION_CHANGE + enum weir_pcap_change_kind: the options that change a backend.
-enum option_value { OPTION_JSON = 256, OPTION_IN_PORT, OPTION_OUT_PORT, OPTION_CHANGE };
+enum option_value { OPTION_JSON = 256, OPTION_IN_PORT, OPTION_OUT_PORT, OPTION_WORKER, OPTION_CHANGE };
 
 static const struct option long_options[] = {
 	{"json", no_argument, NULL, OPTION_JSON},
@@ -37,6 +40,7 @@ static const struct option long_options[] = {
 	{"weight", required_argument, NULL, OPTION_CHANGE + WEIR_PCAP_WEIGHT},
 	{"in-port", required_argument, NULL, OPTION_IN_PORT},
 	{"out-port", required_argument, NULL, OPTION_OUT_PORT},
+	{"worker", required_argument, NULL, OPTION_WORKER},
 	{"help", no_argument, NULL, 'h'},
 	{"version", no_argument, NULL, 'V'},
 	{NULL, 0, NULL, 0},
@@ -51,7 +55,7 @@ static int copy_name(char to[WEIR_PCAP_NAME_BYTES], const char *from, size_t byt
 	return 0;
 }
 
-static int read_weight(const char *text, uint32_t *ret) {
+static int read_number(const char *text, uint32_t most, uint32_t *ret) {
 	unsigned long value;
 	char *end;
 
@@ -60,7 +64,7 @@ static int read_weight(const char *text, uint32_t *ret) {
 	}
 	errno = 0;
 	value = strtoul(text, &end, 10);
-	if (errno != 0 || *end != '\0' || value > 65535) {
+	if (errno != 0 || *end != '\0' || value > most) {
 		return -EINVAL;
 	}
 	*ret = (uint32_t)value;
@@ -79,7 +83,7 @@ static int read_change(struct weir_pcap_options *options, enum weir_pcap_change_
 	}
 	if (kind == WEIR_PCAP_WEIGHT) {
 		end = strchr(text, '=');
-		if (end == NULL || read_weight(end + 1, &change.weight) < 0) {
+		if (end == NULL || read_number(end + 1, 65535, &change.weight) < 0) {
 			snprintf(why, why_bytes,
 				"\"%s\": expected SERVICE/BACKEND=N with N from 0 to 65535", text);
 			return -EINVAL;
@@ -129,6 +133,14 @@ int weir_pcap_options_read(
 			break;
 		case OPTION_OUT_PORT:
 			options.out_port = optarg;
+			break;
+		case OPTION_WORKER:
+			if (read_number(optarg, WEIR_CONFIG_CORES_MAX - 1, &options.worker) < 0) {
+				snprintf(why, why_bytes,
+					"--worker \"%s\": expected a number from 0 to %d", optarg,
+					WEIR_CONFIG_CORES_MAX - 1);
+				return -EINVAL;
+			}
 			break;
 		case 'h':
 			options.help = true;

@@ -31,6 +31,7 @@ struct weir_pcap_options {
 	const char *output;
 	const char *in_port; // NULL = the first one
 	const char *out_port; // NULL = the first one
+	uint32_t worker; // that gets all packets
 	bool json;
 	bool help;
 	bool version;

@@ -51,9 +51,13 @@ static inline void on_resumed(void *context, uint16_t backend) {
 	f->open[backend]++;
 }
 
-static inline void on_ended(void *context, uint16_t backend, enum weir_flow_end end) {
+static inline void on_ended(
+	void *context, uint16_t backend, enum weir_flow_end end, int outcome, uint64_t service_ns) {
 	struct fixture *f = context;
 
+	if (outcome != WEIR_OUTCOME_KNOWN) {
+		on_finished(context, backend, (enum weir_outcome)outcome, service_ns);
+	}
 	assert_true(backend < BACKENDS);
 	f->active[backend]--;
 	assert_true(f->active[backend] >= 0);

@@ -177,11 +177,32 @@ static void flow_that_expired_does_not_hide_its_successor(void **state) {
 	assert_true(hits > 300);
 }
 
+// A flow ends and comes again in a lower slot: what is left of it in the higher one must not keep
+// its packets off the fast way.
+static void flow_that_came_again_is_hit(void **state) {
+	(void)state;
+	for (uint8_t family = 4; family <= 6; family += 2) {
+		struct fixture *f = make(family == 4 ? 2 : 8, 100); // one bucket
+		struct weir_flow_key first = key_of(1, family, 6), second = key_of(2, family, 6);
+		uint16_t backend = 0;
+
+		insert(f, &first, 1, DATA, START);
+		insert(f, &second, 2, DATA, START);
+		weir_flow_remove(f->table, find(f, &first, START), WEIR_FLOW_END_COMPLETED, START);
+		weir_flow_remove(f->table, find(f, &second, START), WEIR_FLOW_END_COMPLETED, START);
+		insert(f, &second, 3, DATA, START);
+		assert_true(hit(f, &second, DATA, START, &backend));
+		assert_int_equal(backend, 3);
+		drop(f);
+	}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(flow_f2_insert_full_table_returns_enospc),
 		cmocka_unit_test(flow_f3_f4_syn_flood_evicts_only_half_open),
 		cmocka_unit_test(flow_f3_the_oldest_of_both_buckets_makes_room),
+		cmocka_unit_test(flow_that_came_again_is_hit),
 		cmocka_unit_test(flow_that_expired_does_not_hide_its_successor),
 	};
 

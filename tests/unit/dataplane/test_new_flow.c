@@ -361,6 +361,38 @@ static void new_flow_unanswered_counts_as_error(void **state) {
 	lab_free(lab);
 }
 
+// A port is used again, and data comes with the SYN in one burst: all of it goes where the SYN
+// goes.
+static void new_flow_takes_the_rest_of_its_burst_along(void **state) {
+	static const uint8_t flags[] = {SYN, ACK, ACK};
+	struct weir_selection_params params = params_of(WEIR_POLICY_ROUND_ROBIN);
+	struct lab *lab = make(&params);
+	uint16_t old = send_tcp(lab, 1, SYN).backend;
+	struct weir_verdict verdicts[3];
+	struct rte_mbuf *pkts[3];
+
+	(void)state;
+	send_tcp(lab, 1, FIN_ACK);
+	for (unsigned int i = 0; i < 3; i++) {
+		struct frame_spec spec = lab_tcp(1, flags[i]);
+		struct frame f;
+
+		frame_build(&spec, &f);
+		pkts[i] = frame_mbuf(f.bytes, f.n, 128);
+	}
+	weir_pipeline_process(lab->pipeline, pkts, 3, LAB_IN_PORT, lab->now_ns, verdicts);
+	weir_pipeline_idle(lab->pipeline, lab->now_ns);
+	assert_int_equal(verdicts[0].choice, WEIR_CHOICE_NEW);
+	assert_int_not_equal(verdicts[0].backend, old);
+	for (unsigned int i = 0; i < 3; i++) {
+		assert_int_equal(verdicts[i].backend, verdicts[0].backend);
+		frame_mbuf_free(pkts[i]);
+	}
+	assert_int_equal(send_tcp(lab, 1, ACK).backend, verdicts[0].backend);
+	lab_check_counters(lab);
+	lab_free(lab);
+}
+
 // A connection that another instance accepted, or this one before a restart: one packet and then
 // nothing, or an RST, says nothing of its backend.
 static void new_flow_in_mid_flow_is_no_error(void **state) {
@@ -439,6 +471,7 @@ int main(void) {
 		cmocka_unit_test(new_flow_policies_work_for_any_service),
 		cmocka_unit_test(new_flow_reused_id_inherits_nothing),
 		cmocka_unit_test(new_flow_unanswered_counts_as_error),
+		cmocka_unit_test(new_flow_takes_the_rest_of_its_burst_along),
 		cmocka_unit_test(new_flow_in_mid_flow_is_no_error),
 		cmocka_unit_test(new_flow_untracked_packets_agree),
 	};

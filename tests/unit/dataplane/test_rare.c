@@ -67,6 +67,44 @@ static void rare_flow_of_a_gone_backend_moves_once(void **state) {
 	lab_free(lab);
 }
 
+// A burst of packets of a flow whose backend is gone moves it once.
+static void rare_flow_of_a_burst_is_moved_once(void **state) {
+	struct lab *lab = lab_make();
+	uint16_t old = send_tcp(lab, 1, SYN).backend;
+	struct frame_spec spec = lab_tcp(1, ACK);
+	struct weir_verdict verdicts[8];
+	struct rte_mbuf *pkts[8];
+	uint16_t rest[3];
+	struct frame f;
+
+	(void)state;
+	for (uint16_t i = 0; i < 3; i++) {
+		rest[i] = (uint16_t)((old + 1 + i) % 4);
+	}
+	send_tcp(lab, 1, ACK);
+	lab->rows[old].flags &= (uint8_t)~WEIR_BACKEND_PRESENT;
+	lab_publish_backends(lab);
+	lab_publish_selection(lab, 0, rest, 3);
+	frame_build(&spec, &f);
+	for (unsigned int i = 0; i < 8; i++) {
+		pkts[i] = frame_mbuf(f.bytes, f.n, 128);
+	}
+	weir_pipeline_process(lab->pipeline, pkts, 8, LAB_IN_PORT, lab->now_ns, verdicts);
+	weir_pipeline_idle(lab->pipeline, lab->now_ns);
+	for (unsigned int i = 0; i < 8; i++) {
+		assert_int_equal(verdicts[i].action, WEIR_ACTION_FORWARD);
+		assert_int_equal(verdicts[i].choice, WEIR_CHOICE_REPLACED);
+		assert_int_equal(verdicts[i].backend, verdicts[0].backend);
+		frame_mbuf_free(pkts[i]);
+	}
+	assert_int_equal(lab_counters(lab)->flow_new, 2);
+	assert_int_equal(backend_of(lab, verdicts[0].backend)->new_flows, 1);
+	assert_int_equal(backend_of(lab, verdicts[0].backend)->active_flows, 1);
+	assert_int_equal(backend_of(lab, old)->active_flows, 0);
+	lab_check_counters(lab);
+	lab_free(lab);
+}
+
 static void rare_no_backend_left_is_dropped_with_a_reason(void **state) {
 	struct lab *lab = lab_make();
 	struct weir_verdict verdict = send_tcp(lab, 1, SYN);
@@ -478,6 +516,7 @@ static void rare_segments_fare_like_one(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rare_flow_of_a_gone_backend_moves_once),
+		cmocka_unit_test(rare_flow_of_a_burst_is_moved_once),
 		cmocka_unit_test(rare_no_backend_left_is_dropped_with_a_reason),
 		cmocka_unit_test(rare_flow_of_a_removed_service_goes_to_the_kernel),
 		cmocka_unit_test(rare_backend_table_withdrawn_is_survived),
