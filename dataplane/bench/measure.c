@@ -23,6 +23,7 @@
 
 #define START_NS 1000000000ull
 #define LINE 64u
+#define SPIN_TURNS 50u // for each packet of a burst
 #define TRIES 64 // tuples that a steady flow may be given until one finds room
 
 #define CHOICES_KNOWN (1u << WEIR_CHOICE_FLOW)
@@ -222,6 +223,18 @@ static void timed_turn(struct weir_bench_engine *engine, struct weir_bench_sampl
 	advance_clock(engine, cycles);
 }
 
+static void timed_spin(
+	const struct weir_bench_engine *engine, struct weir_bench_samples *samples, uint16_t n) {
+	uint64_t start = weir_bench_timer_start(), cycles;
+
+	weir_bench_timer_spin(n * SPIN_TURNS);
+	cycles = weir_bench_timer_end() - start;
+	cycles = cycles > engine->timer_cost ? cycles - engine->timer_cost : 0;
+	weir_bench_samples_add(
+		samples, (struct weir_bench_sample){
+				 cycles < UINT32_MAX ? (uint32_t)cycles : UINT32_MAX, n, 0});
+}
+
 static uint64_t stages_sum(const struct weir_trace *trace) {
 	uint64_t sum = 0;
 
@@ -365,6 +378,9 @@ static int do_burst(struct weir_bench_engine *engine, struct weir_bench_pass *pa
 		traced_turn(engine, pass, first, n);
 	} else if (pass->samples != NULL) {
 		timed_turn(engine, pass->samples, first, n);
+		if (pass->machine != NULL) {
+			timed_spin(engine, pass->machine, n);
+		}
 	} else {
 		error = checked_turn(engine, first, n, why, why_bytes);
 	}
@@ -392,18 +408,15 @@ static int do_batch(struct weir_bench_engine *engine, struct weir_bench_pass *pa
 	return error;
 }
 
-static int reserve(
-	const struct weir_bench_engine *engine, struct weir_bench_pass *pass, uint64_t packets) {
+static int reserve(const struct weir_bench_engine *engine, struct weir_bench_samples *samples,
+	uint64_t packets) {
 	uint64_t needed;
 
-	if (pass->samples == NULL) {
+	if (samples == NULL) {
 		return 0;
 	}
-	needed = pass->samples->count + packets / engine->options->burst + 1;
-	if (needed <= pass->samples->capacity) {
-		return 0;
-	}
-	return weir_bench_samples_reserve(pass->samples, needed * 2);
+	needed = samples->count + packets / engine->options->burst + 1;
+	return needed <= samples->capacity ? 0 : weir_bench_samples_reserve(samples, needed * 2);
 }
 
 int weir_bench_pass(struct weir_bench_engine *engine, struct weir_bench_pass *pass, char *why,
@@ -430,7 +443,10 @@ int weir_bench_pass(struct weir_bench_engine *engine, struct weir_bench_pass *pa
 		if (left < packets) {
 			packets = (uint32_t)left / burst * burst;
 		}
-		error = reserve(engine, pass, packets);
+		error = reserve(engine, pass->samples, packets);
+		if (error == 0) {
+			error = reserve(engine, pass->machine, packets);
+		}
 		if (error < 0) {
 			snprintf(why, why_bytes, "no memory for the samples");
 			break;

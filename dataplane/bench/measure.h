@@ -65,6 +65,8 @@ struct weir_bench_pass {
 	struct weir_bench_length length;
 	bool alone; // steady flows only
 	struct weir_bench_samples *samples; // timed: one for each burst; NULL = not timed
+	// Timed: a loop that does nothing, after each burst, as if it had the burst's packets.
+	struct weir_bench_samples *machine; // NULL = none
 	struct weir_trace *trace; // traced: the stages' cycles go there
 	uint64_t rest_cycles; // traced: of weir_pipeline_process, outside of its stages
 	uint64_t idle_cycles; // traced: expiry and quiescent report

@@ -183,6 +183,7 @@ static int print_json(FILE *out, const struct weir_bench_report *report) {
 
 	set_case(object, report);
 	set_series(object, report, &result->main);
+	json_object_set_new(object, "machine", json_summary(&result->machine_summary));
 	json_object_set_new(object, "stages", json_stages(result));
 	json_object_set_new(object, "events_per_packet", json_events(result));
 	json_object_set_new(object, "counters", json_tally(&result->tally));
@@ -238,16 +239,19 @@ static void print_case(FILE *out, const struct weir_bench_report *report) {
 		report->result->main.packets / options->runs);
 }
 
+static void print_summary(
+	FILE *out, const char *name, const struct weir_bench_summary *s, double factor) {
+	fprintf(out, "%-14s %8.1f %8.1f %8.1f %8.1f %8.1f %8.1f   ", name, s->median * factor,
+		s->mean * factor, s->min * factor, s->p99 * factor, s->p9999 * factor,
+		s->max * factor);
+}
+
 static void print_series(FILE *out, const struct weir_bench_report *report, const char *name,
 	const struct weir_bench_series *series) {
-	const struct weir_bench_summary *s = &series->summary;
-
-	fprintf(out, "%-14s %8.1f %8.1f %8.1f %8.1f %8.1f %8.1f   %.1f..%.1f\n", name, s->median,
-		s->mean, s->min, s->p99, s->p9999, s->max, series->median_min, series->median_max);
-	fprintf(out, "%-14s %8.1f %8.1f %8.1f %8.1f %8.1f %8.1f   %.2f Mpps\n", "  ns",
-		ns_of(report, s->median), ns_of(report, s->mean), ns_of(report, s->min),
-		ns_of(report, s->p99), ns_of(report, s->p9999), ns_of(report, s->max),
-		mpps_of(report, s->mean));
+	print_summary(out, name, &series->summary, 1);
+	fprintf(out, "%.1f..%.1f\n", series->median_min, series->median_max);
+	print_summary(out, "  ns", &series->summary, ns_of(report, 1));
+	fprintf(out, "%.2f Mpps\n", mpps_of(report, series->summary.mean));
 }
 
 static void print_stages(FILE *out, const struct weir_bench_result *result) {
@@ -310,7 +314,8 @@ static void print_text(FILE *out, const struct weir_bench_report *report) {
 			report->options->publications > 0 ? "undisturbed" : "alone", &result->base);
 		print_base(out, report);
 	}
-	fputc('\n', out);
+	print_summary(out, "idle loop", &result->machine_summary, 1);
+	fprintf(out, "what the machine adds by itself\n\n");
 	print_stages(out, result);
 	print_events(out, result);
 	fprintf(out,

@@ -77,8 +77,9 @@ static void add_tally(struct weir_bench_tally *sum, const struct weir_bench_tall
 }
 
 static int timed_step(struct session *session, struct weir_bench_length length,
-	struct weir_bench_samples *samples, bool alone) {
-	struct weir_bench_pass pass = {.length = length, .alone = alone, .samples = samples};
+	struct weir_bench_samples *samples, struct weir_bench_samples *machine, bool alone) {
+	struct weir_bench_pass pass = {
+		.length = length, .alone = alone, .samples = samples, .machine = machine};
 	int error = weir_bench_pass(session->engine, &pass, session->why, session->why_bytes);
 
 	session->steps[session->step_count++] = (struct step){pass.packets, alone};
@@ -88,7 +89,7 @@ static int timed_step(struct session *session, struct weir_bench_length length,
 static int warm_up(struct session *session) {
 	struct weir_bench_samples unused = {0};
 	struct weir_bench_length length = {RTE_MIN(session->options->packets, WARM_UP_PACKETS), 0};
-	int error = timed_step(session, length, &unused, session->result->has_base);
+	int error = timed_step(session, length, &unused, NULL, session->result->has_base);
 
 	weir_bench_samples_fini(&unused);
 	return error;
@@ -99,7 +100,9 @@ static int timed_run(
 	struct session *session, struct weir_bench_series *series, uint32_t run, bool alone) {
 	size_t first = series->samples.count;
 	struct weir_bench_summary summary;
-	int error = timed_step(session, run_length(session), &series->samples, alone);
+	struct weir_bench_result *result = session->result;
+	int error = timed_step(session, run_length(session), &series->samples,
+		series == &result->main ? &result->machine : NULL, alone);
 
 	if (error < 0) {
 		return error;
@@ -291,6 +294,10 @@ static int all_passes(struct session *session) {
 		return error;
 	}
 	error = summarize(&result->main, runs);
+	if (error == 0) {
+		error = weir_bench_summarize_bursts(
+			result->machine.sample, result->machine.count, &result->machine_summary);
+	}
 	if (error == 0 && result->has_base) {
 		error = summarize(&result->base, runs);
 	}
@@ -332,6 +339,7 @@ int weir_bench_run(struct weir_bench_engine *engine, const struct weir_bench_hea
 void weir_bench_result_fini(struct weir_bench_result *result) {
 	weir_bench_samples_fini(&result->main.samples);
 	weir_bench_samples_fini(&result->base.samples);
+	weir_bench_samples_fini(&result->machine);
 	free(result->main.medians);
 	free(result->base.medians);
 	*result = (struct weir_bench_result){0};

@@ -33,6 +33,8 @@ struct weir_bench_result {
 	struct weir_bench_series main;
 	struct weir_bench_series base;
 	bool has_base;
+	struct weir_bench_samples machine; // of a loop that does nothing, beside the runs of `main`
+	struct weir_bench_summary machine_summary;
 	struct weir_bench_tally tally;
 	uint64_t flows; // in the table when the timed runs began
 	uint64_t moved; // steady flows whose first tuple found no room

@@ -33,5 +33,14 @@ static inline uint64_t weir_bench_timer_end(void) {
 #endif
 }
 
+// Turn in a loop that touches no memory: what disturbs it is the machine. A turn is about two
+// cycles of the CPU.
+static inline void weir_bench_timer_spin(uint32_t turns) {
+	for (uint32_t i = 0; i < turns;) {
+		i++; // each waits for the one before
+		__asm__ volatile("" : "+r"(i));
+	}
+}
+
 // What an empty pair of readings shows: the median of many.
 uint32_t weir_bench_timer_cost(void);

@@ -29,6 +29,8 @@ class Bench(unittest.TestCase):
             self.assertGreater(result["cycles_per_packet"][key], 0)
         self.assertLessEqual(result["cycles_per_packet"]["min"],
                              result["cycles_per_packet"]["median"])
+        for key in SUMMARY:
+            self.assertGreater(result["machine"][key], 0)
         self.assertEqual(result["packets"], 25600)
         self.assertEqual(len(result["run_medians"]), 2)
         self.assertTrue(result["verified"])
