@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "interleaved.h"
 #include "maglev.h"
@@ -147,6 +148,39 @@ static int fill(struct weir_selection *selection, const struct weir_selection_su
 	return fill_slots(selection, subset, members);
 }
 
+// Whether a table has just these candidates, and so the arrays that would be built for them.
+static bool is_same(const struct weir_selection_params *params,
+	const struct weir_selection_subset *subset, const struct weir_selection_member *members,
+	const struct weir_policy_table *table) {
+	// Strides follow from more than the weights.
+	if (params->settings.policy == WEIR_POLICY_WEIGHTED_ROUND_ROBIN ||
+		table->count != subset->candidates || table->slot_count != subset->slots ||
+		table->round_count != subset->rounds ||
+		memcmp(&table->settings, &params->settings, sizeof(table->settings)) != 0) {
+		return false;
+	}
+	for (uint32_t i = 0; i < table->count; i++) {
+		if (table->candidates[i].id != members[i].id ||
+			table->candidates[i].weight != members[i].weight) {
+			return false;
+		}
+	}
+	return true;
+}
+
+static void copy(struct weir_selection *selection, const struct weir_selection_subset *subset,
+	const struct weir_policy_table *table) {
+	uint8_t *base = (uint8_t *)selection;
+
+	memcpy(base + subset->candidates_off, table->candidates,
+		subset->candidates * sizeof(table->candidates[0]));
+	memcpy(base + subset->slots_off, table->slots, subset->slots * sizeof(table->slots[0]));
+	if (subset->rounds > 0) {
+		memcpy(base + subset->rounds_off, table->rounds,
+			subset->rounds * sizeof(table->rounds[0]));
+	}
+}
+
 // `members` are sorted by weight where rounds are needed.
 static uint32_t count_weights(const struct weir_selection_member *members, uint32_t n) {
 	uint32_t weights = 0;
@@ -236,7 +270,10 @@ static int carry_out(struct weir_writer *writer, const struct weir_selection_par
 		if (i > 0) {
 			others[i - 1] = *subset;
 		}
-		if (subset->candidates > 0) {
+		if (subset->candidates > 0 && params->published != NULL &&
+			is_same(params, subset, picked, &params->published[i])) {
+			copy(selection, subset, &params->published[i]);
+		} else if (subset->candidates > 0) {
 			error = fill(selection, subset, picked, params->weights_reported);
 		}
 		if (error < 0) {

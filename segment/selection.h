@@ -23,6 +23,9 @@ struct weir_selection_params {
 	bool weights_reported;
 	uint32_t
 		subsets; // 0 or 1: all workers choose from all members; else up to WEIR_WORKERS_MAX
+	// What is published now, by subset, NULL = nothing; its ids mean the same backends. A
+	// subset that stays as it was gets a copy of its arrays: a large table takes long to build.
+	const struct weir_policy_table *published;
 };
 
 // Parameters with a policy's own needs and everything else off.

@@ -292,7 +292,7 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "which backend a flow has, or would get, and why",
 	 "PROTOCOL is tcp or udp. IPv6 addresses are written in brackets.\n",
 	 "weirctl flow lookup tcp [2001:db8::7]:40000 [2001:db8:ffff::10]:80", "flow.lookup", 3, 3, 0,
-	 build_tuple, weir_show_record, NULL},
+	 build_tuple, weir_show_flow_lookup, NULL},
 	{"worker", "show", "", "workers with their load and counters", NULL,
 	 "weirctl worker show", "worker.show", 0, 0, 0, build_nothing, weir_show_workers, NULL},
 	{"port", "show", "", "ports of the dataplane", NULL, "weirctl port show", "port.show", 0, 0, 0,

@@ -226,6 +226,37 @@ void weir_show_weight(const struct weir_cli *cli, json_t *result) {
 			effective, sizeof(effective)));
 }
 
+// Workers by what they would choose: a line for each backend.
+static json_t *workers_by_backend(const json_t *list) {
+	json_t *backends = json_object(), *one;
+	size_t i;
+
+	json_array_foreach (list, i, one) {
+		const char *name = json_string_value(json_object_get(one, "chosen"));
+		json_t *workers;
+
+		name = name != NULL ? name : "-";
+		workers = json_object_get(backends, name);
+		if (workers == NULL) {
+			workers = json_array();
+			json_object_set_new(backends, name, workers);
+		}
+		json_array_append(workers, json_object_get(one, "worker"));
+	}
+	return backends;
+}
+
+void weir_show_flow_lookup(const struct weir_cli *cli, json_t *result) {
+	const json_t *list = json_object_get(result, "chosen_by_worker");
+
+	if (json_is_array(list)) {
+		json_object_set_new(result, "chosen_by_worker", workers_by_backend(list));
+	} else {
+		json_object_del(result, "chosen_by_worker");
+	}
+	weir_show_fields(cli->out, result);
+}
+
 void weir_show_flow_count(const struct weir_cli *cli, json_t *result) {
 	static const struct weir_show_column columns[] = {
 		{"SERVICE", "service", WEIR_SHOW_TEXT},

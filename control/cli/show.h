@@ -41,6 +41,7 @@ void weir_show_policy(const struct weir_cli *cli, json_t *result);
 void weir_show_report(const struct weir_cli *cli, json_t *result);
 void weir_show_weight(const struct weir_cli *cli, json_t *result);
 void weir_show_subsets(const struct weir_cli *cli, json_t *result);
+void weir_show_flow_lookup(const struct weir_cli *cli, json_t *result);
 void weir_show_flow_count(const struct weir_cli *cli, json_t *result);
 void weir_show_workers(const struct weir_cli *cli, json_t *result);
 void weir_show_ports(const struct weir_cli *cli, json_t *result);

@@ -49,15 +49,25 @@ static void show_members(FILE *out, const json_t *service) {
 		{"WORKER", "worker", WEIR_SHOW_NUMBER},
 		{"BACKEND", "backend", WEIR_SHOW_TEXT},
 		{"STATE", "state", WEIR_SHOW_TEXT},
+		{"ADMIN", "admin", WEIR_SHOW_TEXT},
+		{"HEALTH", "health", WEIR_SHOW_TEXT},
 		{"REPLACES", "replaces", WEIR_SHOW_TEXT},
 	};
 	bool workers = json_array_size(json_object_get(service, "subsets")) > 1;
 	uint32_t first = workers ? 0 : 1; // one subset for all of them
-	json_t *rows = json_array();
+	json_t *rows = json_array(), *subset;
+	json_int_t omitted = 0;
+	size_t i;
 
 	add_rows(rows, service, "members");
 	weir_show_table(out, rows, columns + first, COUNT(columns) - first, "no members");
 	json_decref(rows);
+	json_array_foreach (json_object_get(service, "subsets"), i, subset) {
+		omitted += json_integer_value(json_object_get(subset, "members_omitted"));
+	}
+	if (omitted > 0) {
+		fprintf(out, "(%" JSON_INTEGER_FORMAT " more are not listed)\n", omitted);
+	}
 }
 
 static void show_clients(FILE *out, const json_t *service) {
@@ -67,25 +77,30 @@ static void show_clients(FILE *out, const json_t *service) {
 		{"CLIENTS", "clients", WEIR_SHOW_NUMBER},
 	};
 	const json_t *summary = json_object_get(service, "clients_of_a_backend");
+	const json_t *list = json_object_get(service, "clients_of_backends");
+	const json_t *counted = json_object_get(json_array_get(list, 0), "clients");
 	char least[32], mean[32], most[32];
 
-	if (!summary || json_is_null(summary)) {
-		return;
+	if (!json_is_integer(counted)) {
+		return; // too many to count
 	}
-	fprintf(out, "\nclients of a usable backend: least %s, mean %s, most %s\n\n",
-		weir_show_value(
-			json_object_get(summary, "least"), WEIR_SHOW_NUMBER, least, sizeof(least)),
-		weir_show_value(
-			json_object_get(summary, "mean"), WEIR_SHOW_NUMBER, mean, sizeof(mean)),
-		weir_show_value(
-			json_object_get(summary, "most"), WEIR_SHOW_NUMBER, most, sizeof(most)));
-	weir_show_table(out, json_object_get(service, "clients_of_backends"), columns,
-		COUNT(columns), "no backends");
+	if (!summary || json_is_null(summary)) {
+		fprintf(out, "\nno backend is usable\n\n");
+	} else {
+		fprintf(out, "\nclients of a usable backend: least %s, mean %s, most %s\n\n",
+			weir_show_value(json_object_get(summary, "least"), WEIR_SHOW_NUMBER, least,
+				sizeof(least)),
+			weir_show_value(json_object_get(summary, "mean"), WEIR_SHOW_NUMBER, mean,
+				sizeof(mean)),
+			weir_show_value(json_object_get(summary, "most"), WEIR_SHOW_NUMBER, most,
+				sizeof(most)));
+	}
+	weir_show_table(out, list, columns, COUNT(columns), "no backends");
 }
 
 static void show_single(FILE *out, const json_t *service) {
-	static const char *const keys[] = {
-		"service", "algorithm", "mode", "size", "salt", "client_is", "clients", "backends"};
+	static const char *const keys[] = {"service", "algorithm", "mode", "size", "salt",
+		"client_is", "clients", "backends", "panic"};
 	const json_t *subsets = json_object_get(service, "subsets");
 	json_t *numbers = json_array(), *fields = json_object(), *subset;
 	size_t i;

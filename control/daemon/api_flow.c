@@ -29,7 +29,9 @@ struct lookup { // one question, to all workers
 	uint64_t asked, answered; // bitmaps by worker
 	bool has_answer;
 	uint32_t worker; // whose answer it is
-	struct weir_message answer; // the best so far: one that found the flow wins
+	// The best so far: one that found the flow wins, then one that has a backend for it.
+	struct weir_message answer;
+	uint16_t chosen[WEIR_WORKERS_MAX]; // by worker, of those that answered
 	struct weir_message question;
 };
 
@@ -42,6 +44,14 @@ struct weir_lookups {
 };
 
 _Static_assert(WEIR_WORKERS_MAX <= 64, "bitmaps of workers");
+
+struct verdict { // what the answers come to
+	bool has_backend, has_chosen;
+	struct weir_backend_state backend; // that has the flow
+	struct weir_backend_state chosen; // of the best answer
+	bool subsets; // the flow is unknown, and every worker has a subset of its own
+	bool by_worker; // and so it depends on the worker what would be chosen
+};
 
 static const char *const state_names[] = {
 #define X(name, key) [WEIR_FLOW_##name] = key,
@@ -91,42 +101,46 @@ static void explain_silence(const struct lookup *lookup, char *why) {
 	}
 }
 
-static void explain(const struct lookup *lookup, const struct weir_backend_state *backend,
+static void explain_found(const struct lookup *lookup, const struct weir_backend_state *backend,
 	const struct weir_backend_state *chosen, const struct weir_service_state *service,
 	char *why) {
-	const struct weir_message *answer = &lookup->answer;
+	append(why, "flow table of worker %u", lookup->worker);
+	if (backend != NULL) {
+		explain_backend(backend, why);
+	}
+	if (chosen != NULL && service->slots > 0 &&
+		lookup->answer.flow.chosen != lookup->answer.flow.backend) {
+		append(why, "; as a new flow it would go to %s", chosen->name);
+	}
+}
 
-	why[0] = '\0';
-	if (answer->flow.found) {
-		append(why, "flow table of worker %u", lookup->worker);
-		if (backend != NULL) {
-			explain_backend(backend, why);
-		}
-		if (chosen != NULL && service->slots > 0 &&
-			answer->flow.chosen != answer->flow.backend) {
-			append(why, "; as a new flow it would go to %s", chosen->name);
-		}
-		return;
-	}
-	if (answer->flow.service == WEIR_SERVICE_NONE) {
-		append(why, "no service owns this address and port");
-	} else if (chosen == NULL) {
-		append(why, "service has no usable backend");
+// chosen NULL: it depends on the worker.
+static void explain_choice(const struct lookup *lookup, const struct weir_backend_state *chosen,
+	const struct weir_service_state *service, char *why) {
+	bool slots = service->slots > 0, panic = service->panic;
+
+	if (slots) {
+		append(why, "slot %u of %u", lookup->answer.flow.slot, service->table_slots);
 	} else {
-		if (service->slots > 0) {
-			append(why, "slot %u of %u, weight %u", answer->flow.slot, service->slots,
-				chosen->effective_weight);
-		} else {
-			append(why,
-				"policy %s chooses when the flow begins; a flow that is under way "
-				"would go to %s",
-				weir_policy_name((enum weir_policy)service->policy), chosen->name);
-		}
-		if (chosen->admin != WEIR_ADMIN_READY || chosen->health != WEIR_HEALTH_HEALTHY) {
-			append(why, "; too few backends are healthy: panic uses all");
-		}
+		append(why, "policy %s chooses when the flow begins",
+			weir_policy_name((enum weir_policy)service->policy));
 	}
-	explain_silence(lookup, why);
+	if (chosen == NULL) {
+		append(why,
+			"; every worker has a subset of its own, and which of them gets the "
+			"flow is not known%s",
+			slots ? "" : ": chosen_by_worker is for a flow that is under way");
+	} else {
+		if (slots) {
+			append(why, ", weight %u", chosen->effective_weight);
+		} else {
+			append(why, "; a flow that is under way would go to %s", chosen->name);
+		}
+		panic = chosen->admin != WEIR_ADMIN_READY || chosen->health != WEIR_HEALTH_HEALTHY;
+	}
+	if (panic) {
+		append(why, "; too few backends are healthy: panic uses all");
+	}
 }
 
 // --- answers ------------------------------------------------------------------------------
@@ -135,25 +149,86 @@ static json_t *string_or_null(const char *text) {
 	return text != NULL ? json_string(text) : json_null();
 }
 
+static bool has_answered(const struct lookup *lookup, uint32_t worker) {
+	return (lookup->answered >> worker & 1) != 0;
+}
+
+// Whether the flow would go to the same backend whichever worker got it.
+static bool workers_agree(const struct lookup *lookup) {
+	for (uint32_t worker = 0; worker < lookup->workers; worker++) {
+		if (!has_answered(lookup, worker) || lookup->chosen[worker] != lookup->chosen[0]) {
+			return false;
+		}
+	}
+	return true;
+}
+
+static json_t *json_by_worker(const struct lookup *lookup) {
+	json_t *list = json_array();
+
+	for (uint32_t worker = 0; worker < lookup->workers; worker++) {
+		const char *name =
+			weir_tables_backend_name(lookup->daemon->tables, lookup->chosen[worker]);
+
+		if (has_answered(lookup, worker)) {
+			json_array_append_new(
+				list, json_pack("{s:I, s:o}", "worker", (json_int_t)worker,
+					      "chosen", string_or_null(name)));
+		}
+	}
+	return list;
+}
+
+static void explain(const struct lookup *lookup, const struct verdict *verdict,
+	const struct weir_service_state *service, char *why) {
+	const struct weir_message *answer = &lookup->answer;
+
+	why[0] = '\0';
+	if (answer->flow.found) {
+		explain_found(lookup, verdict->has_backend ? &verdict->backend : NULL,
+			verdict->has_chosen ? &verdict->chosen : NULL, service, why);
+		return;
+	}
+	if (answer->flow.service == WEIR_SERVICE_NONE) {
+		append(why, "no service owns this address and port");
+	} else if (!verdict->has_chosen) {
+		append(why, "service has no usable backend");
+	} else {
+		explain_choice(lookup, verdict->by_worker ? NULL : &verdict->chosen, service, why);
+	}
+	explain_silence(lookup, why);
+}
+
+static void judge(const struct lookup *lookup, const struct weir_service_state *service,
+	struct verdict *ret) {
+	const struct weir_tables *tables = lookup->daemon->tables;
+	const struct weir_message *answer = &lookup->answer;
+
+	ret->has_backend = weir_tables_backend(tables, answer->flow.backend, &ret->backend) == 0;
+	ret->has_chosen = weir_tables_backend(tables, answer->flow.chosen, &ret->chosen) == 0;
+	ret->subsets = !answer->flow.found && service->subsets > 1;
+	ret->by_worker = ret->subsets && !workers_agree(lookup);
+}
+
 static void answer_lookup(struct lookup *lookup) {
 	struct weir_tables *tables = lookup->daemon->tables;
 	const struct weir_message *answer = &lookup->answer;
 	bool found = answer->flow.found != 0;
-	struct weir_backend_state backend, chosen;
-	bool has_backend = weir_tables_backend(tables, answer->flow.backend, &backend) == 0;
-	bool has_chosen = weir_tables_backend(tables, answer->flow.chosen, &chosen) == 0;
 	struct weir_service_state service = {0};
-	const struct weir_backend_state *goes_to;
-	bool can_tell; // what a new flow would get
+	const struct weir_backend_state *goes_to, *chosen;
+	struct verdict verdict;
+	bool has_slot; // what a new flow would get can be told
 	char why[WHY_BYTES], hash[20], address[INET6_ADDRSTRLEN];
 
 	weir_tables_service(tables, answer->flow.service, &service);
-	can_tell = has_chosen && service.slots > 0;
-	goes_to = found ? (has_backend ? &backend : NULL) : (can_tell ? &chosen : NULL);
-	explain(lookup, has_backend ? &backend : NULL, has_chosen ? &chosen : NULL, &service, why);
+	judge(lookup, &service, &verdict);
+	has_slot = verdict.has_chosen && service.slots > 0;
+	chosen = has_slot && !verdict.by_worker ? &verdict.chosen : NULL;
+	goes_to = found ? (verdict.has_backend ? &verdict.backend : NULL) : chosen;
+	explain(lookup, &verdict, &service, why);
 	snprintf(hash, sizeof(hash), "%016llx", (unsigned long long)answer->flow.hash);
 	weir_api_answer(lookup->call,
-		json_pack("{s:o, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o}", "service",
+		json_pack("{s:o, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:o}", "service",
 			string_or_null(weir_tables_service_name(tables, answer->flow.service)),
 			"hash", hash, "found", (int)found, "worker",
 			found ? json_integer(lookup->worker) : json_null(), "state",
@@ -164,8 +239,9 @@ static void answer_lookup(struct lookup *lookup) {
 								 address, sizeof(address))
 						       : NULL),
 			"why", why, "slot",
-			can_tell ? json_integer(answer->flow.slot) : json_null(), "chosen",
-			string_or_null(can_tell ? chosen.name : NULL)));
+			has_slot ? json_integer(answer->flow.slot) : json_null(), "chosen",
+			string_or_null(chosen != NULL ? chosen->name : NULL), "chosen_by_worker",
+			verdict.subsets ? json_by_worker(lookup) : json_null()));
 }
 
 static void end_lookup(struct weir_lookups *lookups, struct lookup **link) {
@@ -184,6 +260,14 @@ static void end_lookup(struct weir_lookups *lookups, struct lookup **link) {
 	free(lookup);
 }
 
+// An answer with a backend says more than one without.
+static bool is_better(const struct weir_message *a, const struct weir_message *than) {
+	if (a->flow.found != than->flow.found) {
+		return a->flow.found != 0;
+	}
+	return a->flow.chosen != WEIR_BACKEND_NONE && than->flow.chosen == WEIR_BACKEND_NONE;
+}
+
 static void take_answer(
 	struct weir_lookups *lookups, uint32_t worker, const struct weir_message *message) {
 	for (struct lookup *lookup = lookups->first; lookup != NULL; lookup = lookup->next) {
@@ -192,7 +276,8 @@ static void take_answer(
 			continue;
 		}
 		lookup->answered |= 1ull << worker;
-		if (!lookup->has_answer || (message->flow.found && !lookup->answer.flow.found)) {
+		lookup->chosen[worker] = message->flow.chosen;
+		if (!lookup->has_answer || is_better(message, &lookup->answer)) {
 			lookup->answer = *message;
 			lookup->worker = worker;
 			lookup->has_answer = true;

@@ -32,9 +32,13 @@ static const char *name_of(const char *const *names, size_t count, uint8_t state
 	return state < count ? names[state] : "unknown";
 }
 
-#define ADMIN_NAME(state) name_of(admin_names, sizeof(admin_names) / sizeof(admin_names[0]), state)
-#define HEALTH_NAME(state) \
-	name_of(health_names, sizeof(health_names) / sizeof(health_names[0]), state)
+const char *weir_api_admin_name(uint8_t state) {
+	return name_of(admin_names, sizeof(admin_names) / sizeof(admin_names[0]), state);
+}
+
+const char *weir_api_health_name(uint8_t state) {
+	return name_of(health_names, sizeof(health_names) / sizeof(health_names[0]), state);
+}
 
 void weir_api_version(struct weir_daemon *daemon, struct weir_api_call *call) {
 	const struct weir_segment *segment = daemon->segment;
@@ -69,8 +73,8 @@ static json_t *json_backend(struct weir_daemon *daemon, const struct weir_backen
 	object = json_pack("{s:s, s:s, s:i, s:s, s:s, s:s, s:b, s:b, s:b, s:I, s:o, s:I, s:o, s:o}",
 		"service", state->service, "name", state->name, "id", (int)state->id, "address",
 		weir_address_format(&state->address, address, sizeof(address)), "admin",
-		ADMIN_NAME(state->admin), "health", HEALTH_NAME(state->health), "leaving",
-		(int)state->leaving, "resolved", (int)state->resolved, "in_selection",
+		weir_api_admin_name(state->admin), "health", weir_api_health_name(state->health),
+		"leaving", (int)state->leaving, "resolved", (int)state->resolved, "in_selection",
 		(int)state->in_selection, "weight", (json_int_t)state->configured_weight,
 		"runtime_weight",
 		state->runtime_weight == WEIR_WEIGHT_UNSET
@@ -160,7 +164,8 @@ static json_t *json_health(struct weir_daemon *daemon, const struct weir_backend
 		return json_pack("{s:s, s:s, s:s, s:n, s:s, s:n, s:n, s:i, s:i}", "service",
 			state->service, "backend", state->name, "check",
 			weir_config_check_name(WEIR_CHECK_NONE), "interval_ms", "health",
-			HEALTH_NAME(state->health), "since_ms", "last", "passes", 0, "fails", 0);
+			weir_api_health_name(state->health), "since_ms", "last", "passes", 0,
+			"fails", 0);
 	}
 	if (status.checked) {
 		last = json_pack("{s:b, s:s, s:I, s:I}", "ok", (int)status.passed, "detail",
@@ -169,9 +174,9 @@ static json_t *json_health(struct weir_daemon *daemon, const struct weir_backend
 	}
 	return json_pack("{s:s, s:s, s:s, s:I, s:s, s:I, s:o, s:I, s:I}", "service", state->service,
 		"backend", state->name, "check", weir_config_check_name(status.type), "interval_ms",
-		(json_int_t)status.interval_ms, "health", HEALTH_NAME(state->health), "since_ms",
-		(json_int_t)status.since_ms, "last", last, "passes", (json_int_t)status.passes,
-		"fails", (json_int_t)status.fails);
+		(json_int_t)status.interval_ms, "health", weir_api_health_name(state->health),
+		"since_ms", (json_int_t)status.since_ms, "last", last, "passes",
+		(json_int_t)status.passes, "fails", (json_int_t)status.fails);
 }
 
 void weir_api_health_show(struct weir_daemon *daemon, struct weir_api_call *call) {

@@ -4,8 +4,13 @@
 #pragma once
 
 #include <jansson.h>
+#include <stdint.h>
 
 struct weir_daemon;
 
 json_t *weir_json_services(struct weir_daemon *daemon, const char *service);
 json_t *weir_json_backends(struct weir_daemon *daemon, const char *service, const char *backend);
+
+// Of enum weir_admin_state and enum weir_health_state; "unknown" when out of range.
+const char *weir_api_admin_name(uint8_t state);
+const char *weir_api_health_name(uint8_t state);

@@ -5,7 +5,12 @@
 #include <string.h>
 
 #include "api_commands.h"
+#include "api_show.h"
 #include "daemon.h"
+
+// Members that one answer holds at most: of a service with many workers and large subsets there
+// could be millions.
+#define MEMBERS_MAX 10000u
 
 static json_t *name_of(const struct weir_daemon *daemon, uint16_t backend) {
 	const char *name = weir_tables_backend_name(daemon->tables, backend);
@@ -24,17 +29,23 @@ static json_t *json_members(
 	json_t *list = json_array();
 
 	for (uint32_t i = 0; i < n; i++) {
+		struct weir_backend_state state = {.admin = UINT8_MAX, .health = UINT8_MAX};
+
+		weir_tables_backend(daemon->tables, members[i].backend, &state);
 		json_array_append_new(list,
-			json_pack("{s:o, s:s, s:o}", "backend", name_of(daemon, members[i].backend),
-				"state", state_of(&members[i]), "replaces",
+			json_pack("{s:o, s:s, s:s, s:s, s:o}", "backend",
+				name_of(daemon, members[i].backend), "state", state_of(&members[i]),
+				"admin", weir_api_admin_name(state.admin), "health",
+				weir_api_health_name(state.health), "replaces",
 				name_of(daemon, members[i].replaces)));
 	}
 	return list;
 }
 
-// One of the subsets of this instance. members: room for all backends.
+// One of the subsets of this instance. members: room for all backends; room: for how many of them
+// the answer has room yet, NULL: only numbers.
 static json_t *json_one(const struct weir_daemon *daemon, uint16_t service,
-	const struct weir_subset_state *state, uint32_t subset, bool in_full,
+	const struct weir_subset_state *state, uint32_t subset, uint32_t *room,
 	struct weir_subset_member *members) {
 	int n = weir_tables_subset_members(daemon->tables, service, subset, members);
 	uint32_t unusable = 0, replacements = 0;
@@ -50,8 +61,12 @@ static json_t *json_one(const struct weir_daemon *daemon, uint16_t service,
 			      (json_int_t)state->params.client + subset, "in_use",
 			      (json_int_t)n - unusable, "unusable", (json_int_t)unusable,
 			      "replacements", (json_int_t)replacements);
-	if (one != NULL && in_full) {
-		json_object_set_new(one, "members", json_members(daemon, members, (uint32_t)n));
+	if (one != NULL && room != NULL) {
+		uint32_t told = (uint32_t)n < *room ? (uint32_t)n : *room;
+
+		*room -= told;
+		json_object_set_new(one, "members", json_members(daemon, members, told));
+		json_object_set_new(one, "members_omitted", json_integer(n - (json_int_t)told));
 	}
 	return one;
 }
@@ -94,8 +109,10 @@ static void add_clients(const struct weir_daemon *daemon, uint16_t service,
 }
 
 static json_t *json_service(struct weir_daemon *daemon, uint16_t service, bool in_full) {
+	struct weir_service_state now = {.panic = false};
 	struct weir_subset_member *members;
 	struct weir_subset_state state;
+	uint32_t room = MEMBERS_MAX;
 	json_t *object, *subsets;
 
 	if (weir_tables_subset(daemon->tables, service, &state) < 0) {
@@ -107,11 +124,12 @@ static json_t *json_service(struct weir_daemon *daemon, uint16_t service, bool i
 	}
 	subsets = json_array();
 	for (uint32_t i = 0; i < state.subsets; i++) {
-		json_array_append_new(
-			subsets, json_one(daemon, service, &state, i, in_full, members));
+		json_array_append_new(subsets,
+			json_one(daemon, service, &state, i, in_full ? &room : NULL, members));
 	}
 	free(members);
-	object = json_pack("{s:s, s:s, s:o, s:o, s:I, s:s, s:I, s:I, s:o}", "service",
+	weir_tables_service(daemon->tables, service, &now);
+	object = json_pack("{s:s, s:s, s:o, s:o, s:I, s:s, s:I, s:I, s:b, s:o}", "service",
 		weir_tables_service_name(daemon->tables, service), "algorithm",
 		weir_subset_name(state.params.algorithm), "mode",
 		state.params.algorithm == WEIR_SUBSET_DETERMINISTIC
@@ -120,7 +138,8 @@ static json_t *json_service(struct weir_daemon *daemon, uint16_t service, bool i
 		"size", state.params.size > 0 ? json_integer(state.params.size) : json_null(),
 		"salt", (json_int_t)state.params.salt, "client_is",
 		weir_subset_client_name(state.client), "clients", (json_int_t)state.clients,
-		"backends", (json_int_t)state.backends, "subsets", subsets);
+		"backends", (json_int_t)state.backends, "panic", (int)now.panic, "subsets",
+		subsets);
 	if (object != NULL && in_full) {
 		add_clients(daemon, service, &state, object);
 	}

@@ -82,7 +82,10 @@ int weir_daemon_publish(struct weir_daemon *daemon) {
 	int r;
 
 	if (daemon->segment == NULL) {
-		return -ENOTCONN; // everything is published again when there is one
+		// Everything is published again when there is one; what is told is of now.
+		daemon->dirty = daemon->tables != NULL && weir_tables_publish(daemon->tables) < 0;
+		weir_watch_pace(daemon->watch);
+		return -ENOTCONN;
 	}
 	r = weir_tables_publish(daemon->tables);
 	daemon->dirty = r < 0;
@@ -96,6 +99,8 @@ int weir_daemon_publish(struct weir_daemon *daemon) {
 	if (r > 0) {
 		note_publication(daemon, started);
 	}
+	// Who was far a moment ago may be in use now.
+	weir_watch_pace(daemon->watch);
 	return 0;
 }
 

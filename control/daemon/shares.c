@@ -19,6 +19,9 @@ struct weir_shares {
 	const struct weir_daemon *daemon;
 	uint32_t only; // service, or WEIR_SHARES_ALL
 	struct whole *whole; // [WEIR_SERVICES_MAX]
+	uint32_t ids;
+	double *aim; // [ids] by backend, for services with aims_by_subset
+	struct weir_subset_part *part; // [ids]
 };
 
 static double cost_of(const struct weir_shares *shares, uint16_t id) {
@@ -34,20 +37,65 @@ static bool concerns(const struct weir_shares *shares, uint16_t service) {
 	       (shares->only == WEIR_SHARES_ALL || shares->only == service);
 }
 
-// A part of whole->aim.
-static double aim_of(const struct weir_shares *shares, const struct weir_backend_state *of) {
-	const struct whole *whole = &shares->whole[of->service_id];
-	double parts = (double)weir_tables_backend_parts(shares->daemon->tables, of->id);
-	double cost;
+static bool has_costs(const struct whole *whole) {
+	return (weir_policy_needs((enum weir_policy)whole->state.policy) & WEIR_NEEDS_COST) != 0;
+}
 
-	if ((weir_policy_needs((enum weir_policy)whole->state.policy) & WEIR_NEEDS_COST) == 0) {
-		return parts;
-	}
-	cost = cost_of(shares, of->id);
+// Each subset's workers get about as many flows as the others', whatever its members cost: shares
+// of the flows, by cost, are those of a subset first.
+static bool aims_by_subset(const struct whole *whole) {
+	return has_costs(whole) && whole->state.subsets > 1;
+}
+
+static double per_cost(
+	const struct weir_shares *shares, const struct whole *whole, uint16_t id, uint64_t parts) {
+	double cost = cost_of(shares, id);
+
 	if (cost == 0) {
 		cost = whole->known > 0 ? whole->known_costs / whole->known : 1;
 	}
-	return parts / cost;
+	return (double)parts / cost;
+}
+
+static void add_subset(struct weir_shares *shares, const struct whole *whole, uint32_t subset) {
+	uint32_t n = weir_tables_subset_parts(
+		shares->daemon->tables, whole->state.id, subset, shares->part, shares->ids);
+	double sum = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		const struct weir_subset_part *part = &shares->part[i];
+
+		sum += per_cost(shares, whole, part->backend, part->parts);
+	}
+	for (uint32_t i = 0; i < n && sum > 0; i++) {
+		const struct weir_subset_part *part = &shares->part[i];
+
+		if (part->backend < shares->ids) {
+			shares->aim[part->backend] +=
+				per_cost(shares, whole, part->backend, part->parts) / sum;
+		}
+	}
+}
+
+static void add_subsets(struct weir_shares *shares) {
+	for (uint32_t id = 0; id < WEIR_SERVICES_MAX; id++) {
+		const struct whole *whole = &shares->whole[id];
+
+		for (uint32_t i = 0; aims_by_subset(whole) && i < whole->state.subsets; i++) {
+			add_subset(shares, whole, i);
+		}
+	}
+}
+
+// A part of whole->aim.
+static double aim_of(const struct weir_shares *shares, const struct weir_backend_state *of) {
+	const struct whole *whole = &shares->whole[of->service_id];
+	uint64_t parts = weir_tables_backend_parts(shares->daemon->tables, of->id);
+
+	if (aims_by_subset(whole)) {
+		return of->id < shares->ids ? shares->aim[of->id] : 0;
+	}
+	return has_costs(whole) ? per_cost(shares, whole, of->id, parts) : (double)parts;
 }
 
 static void add_backend(struct weir_shares *shares, uint16_t id, bool second_pass) {
@@ -82,9 +130,12 @@ int weir_shares_create(
 	}
 	shares->daemon = daemon;
 	shares->only = service;
+	shares->ids = ids;
 	shares->whole = calloc(WEIR_SERVICES_MAX, sizeof(shares->whole[0]));
-	if (shares->whole == NULL) {
-		free(shares);
+	shares->aim = calloc(ids + 1, sizeof(shares->aim[0]));
+	shares->part = calloc(ids + 1, sizeof(shares->part[0]));
+	if (shares->whole == NULL || shares->aim == NULL || shares->part == NULL) {
+		weir_shares_free(shares);
 		return -ENOMEM;
 	}
 	for (uint32_t id = 0; id < WEIR_SERVICES_MAX; id++) {
@@ -92,10 +143,12 @@ int weir_shares_create(
 			weir_tables_service(daemon->tables, (uint16_t)id, &shares->whole[id].state);
 		}
 	}
-	for (uint32_t pass = 0; pass < 2; pass++) {
-		for (uint32_t id = 0; id < ids; id++) {
-			add_backend(shares, (uint16_t)id, pass == 1);
-		}
+	for (uint32_t id = 0; id < ids; id++) {
+		add_backend(shares, (uint16_t)id, false);
+	}
+	add_subsets(shares);
+	for (uint32_t id = 0; id < ids; id++) {
+		add_backend(shares, (uint16_t)id, true);
 	}
 	*ret = shares;
 	return 0;
@@ -103,6 +156,8 @@ int weir_shares_create(
 
 void weir_shares_free(struct weir_shares *shares) {
 	if (shares != NULL) {
+		free(shares->part);
+		free(shares->aim);
 		free(shares->whole);
 		free(shares);
 	}

@@ -22,6 +22,7 @@ void weir_shares_free(struct weir_shares *shares); // NULL is fine
 // What the policy aims at, percent of the service's new flows:
 //   maglev: slots; weighted-round-robin: strides; time-weighted, interleaved: weight / cost;
 //   fair-share: 1 / cost; others: the same for each. 0 = it takes no new flows.
+// Where each worker has a subset of its own: the mean over the subsets.
 double weir_shares_effective(const struct weir_shares *shares, const struct weir_backend_state *of);
 // Of all new flows that were ever counted. 0 when there were none.
 double weir_shares_achieved(const struct weir_shares *shares, const struct weir_backend_state *of);

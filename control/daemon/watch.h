@@ -33,7 +33,7 @@ int weir_watch_configure(
 	struct weir_watch *watch, struct weir_tables *tables, const struct weir_config *config);
 
 // Check the backends that are not about to be used at a slower pace, as the tables say who they
-// are. About once a second.
+// are. After each publication, and now and then for what only a tick published.
 void weir_watch_pace(struct weir_watch *watch);
 
 // Check nothing until the next configure: the ids of the tables are others than they were.

@@ -150,6 +150,30 @@ static void adopt_subset(
 	}
 }
 
+// Who was in no subset has no weight in what is published: the mean of the others, until it reports
+// or they are given up. Configured weights are on another scale.
+static void adopt_mean(struct weir_state *state, const struct weir_service_entry *service) {
+	uint64_t sum = 0, count = 0;
+	bool reported = false;
+
+	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
+		const struct weir_backend_entry *backend = &state->backends[link - 1];
+
+		sum += backend->reported_weight;
+		count += backend->reported_weight > 0;
+		reported |= backend->reported_weight > 0 &&
+			    backend->reported_weight != backend->configured_weight;
+	}
+	for (uint16_t link = service->first; link != 0 && reported;
+		link = state->backends[link - 1].next) {
+		struct weir_backend_entry *backend = &state->backends[link - 1];
+
+		if (backend->stage == WEIR_STAGE_LIVE && backend->reported_weight == 0) {
+			backend->reported_weight = (uint32_t)((sum + count / 2) / count);
+		}
+	}
+}
+
 static void adopt_selection(
 	struct weir_state *state, const struct weir_segment *segment, uint16_t id) {
 	weir_ref ref = segment->roots->selection[id];
@@ -162,6 +186,7 @@ static void adopt_selection(
 			adopt_subset(state, id, &view.table);
 		}
 	}
+	adopt_mean(state, &state->services[id]);
 }
 
 void weir_state_adopt(struct weir_state *state, const struct weir_segment *segment,

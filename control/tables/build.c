@@ -151,8 +151,12 @@ int weir_build_backends(
 }
 
 uint32_t weir_build_published_subsets(const struct weir_tables *tables, uint16_t service) {
-	weir_ref ref = tables->segment->roots->selection[service];
+	weir_ref ref;
 
+	if (tables->segment == NULL || service >= tables->segment->max_services) {
+		return 0;
+	}
+	ref = tables->segment->roots->selection[service];
 	return ref != 0 ? weir_blob_subsets(tables->segment, service, ref) : 0;
 }
 
@@ -219,6 +223,24 @@ static bool selection_holds(const struct weir_tables *tables, const struct weir_
 	return true;
 }
 
+// The published subsets, for weir_selection_build to take over what stays. NULL when there is
+// nothing to gain, or no memory to try.
+static struct weir_policy_table *published_subsets(
+	const struct weir_tables *tables, const struct weir_selection_params *params) {
+	struct weir_policy_table *published;
+	uint32_t generation;
+
+	if (params->subsets <= 1 ||
+		weir_build_published_subsets(tables, params->service) != params->subsets) {
+		return NULL;
+	}
+	published = calloc(params->subsets, sizeof(published[0]));
+	for (uint32_t i = 0; published != NULL && i < params->subsets; i++) {
+		weir_build_published(tables, params->service, i, &published[i], &generation);
+	}
+	return published;
+}
+
 int weir_build_selection(const struct weir_tables *tables, const struct weir_state *state,
 	uint16_t id, struct weir_blob **ret) {
 	const struct weir_service_entry *service = &state->services[id];
@@ -228,6 +250,7 @@ int weir_build_selection(const struct weir_tables *tables, const struct weir_sta
 		.subsets = service->subsets};
 	struct weir_selection *selection;
 	struct weir_selection_member *members;
+	struct weir_policy_table *published;
 	uint32_t n;
 	int error;
 
@@ -243,7 +266,10 @@ int weir_build_selection(const struct weir_tables *tables, const struct weir_sta
 		*ret = NULL;
 		return 0;
 	}
+	published = published_subsets(tables, &params);
+	params.published = published;
 	error = weir_selection_build(tables->writer, &params, members, n, &selection);
+	free(published);
 	free(members);
 	if (error == 0) {
 		settle(tables->writer,

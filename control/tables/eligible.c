@@ -59,8 +59,11 @@ int weir_eligible_decide(struct weir_state *state, uint16_t id) {
 		worst = any ? GROUP_ANSWERS_MAYBE : GROUP_LAST_RESORT;
 	}
 	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
-		state->backends[link - 1].usable =
-			group_of(state, &state->backends[link - 1]) <= worst;
+		struct weir_backend_entry *backend = &state->backends[link - 1];
+		enum group group = group_of(state, backend);
+
+		backend->eligible = group == GROUP_ELIGIBLE;
+		backend->usable = group <= worst;
 	}
 	error = weir_subsets_decide(state, service);
 	if (error < 0) {
@@ -75,6 +78,21 @@ int weir_eligible_decide(struct weir_state *state, uint16_t id) {
 			weir_state_mark_backend(state, link - 1);
 		}
 	}
+	service->undecided = false;
+	return 0;
+}
+
+int weir_eligible_decide_all(struct weir_state *state) {
+	for (uint32_t id = 0; state->undecided && id < state->service_ids; id++) {
+		int error = state->services[id].undecided
+				    ? weir_eligible_decide(state, (uint16_t)id)
+				    : 0;
+
+		if (error < 0) {
+			return error;
+		}
+	}
+	state->undecided = false;
 	return 0;
 }
 

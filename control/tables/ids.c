@@ -75,6 +75,7 @@ void weir_state_mark_all(struct weir_state *state) {
 	for (uint32_t id = 0; id < state->service_ids; id++) {
 		if (state->services[id].stage == WEIR_STAGE_LIVE) {
 			state->services[id].dirty = true;
+			state->services[id].undecided = true;
 		}
 	}
 	state->identity_dirty = true;
@@ -82,11 +83,14 @@ void weir_state_mark_all(struct weir_state *state) {
 	state->rows_dirty = true;
 	state->services_dirty = true;
 	state->selections_dirty = true;
+	state->undecided = true;
 }
 
 void weir_state_mark_service(struct weir_state *state, uint16_t service) {
 	state->services[service].dirty = true;
+	state->services[service].undecided = true;
 	state->selections_dirty = true;
+	state->undecided = true;
 }
 
 void weir_state_mark_backend(struct weir_state *state, uint16_t backend) {

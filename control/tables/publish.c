@@ -46,6 +46,7 @@ static void withdraw_selection(struct weir_tables *tables, struct weir_state *st
 	service->stage = WEIR_STAGE_CLEARED;
 	service->mark = weir_writer_mark(tables->writer);
 	service->slots = 0;
+	service->table_slots = 0;
 	service->parts = 0;
 	service->generation = 0;
 	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
@@ -227,25 +228,40 @@ static uint64_t parts_of(
 	}
 }
 
+// From candidate to candidate of a table.
+struct walk {
+	const struct weir_policy_table *table;
+	uint32_t candidate;
+	uint32_t round;
+	uint64_t rounds;
+};
+
+static uint64_t next_parts(struct walk *walk) {
+	const struct weir_policy_table *table = walk->table;
+	const struct weir_candidate *one = &table->candidates[walk->candidate++];
+
+	// With rounds, candidates are in the order of their weights.
+	while (walk->round < table->round_count &&
+		table->rounds[walk->round].weight <= one->weight) {
+		walk->rounds += table->rounds[walk->round++].weight;
+	}
+	return parts_of(table, one, walk->rounds);
+}
+
 // Add what each candidate gets, times a factor, to its parts. state NULL: only sum up. Returns the
 // sum without the factor.
 static uint64_t count_candidates(
 	struct weir_state *state, const struct weir_policy_table *table, double factor) {
-	uint64_t rounds = 0, sum = 0;
-	uint32_t round = 0;
+	struct walk walk = {.table = table};
+	uint64_t sum = 0;
 
-	// With rounds, candidates are in the order of their weights.
 	for (uint32_t i = 0; i < table->count; i++) {
-		const struct weir_candidate *one = &table->candidates[i];
-		uint64_t parts;
+		uint16_t id = table->candidates[i].id;
+		uint64_t parts = next_parts(&walk);
 
-		while (round < table->round_count && table->rounds[round].weight <= one->weight) {
-			rounds += table->rounds[round++].weight;
-		}
-		parts = parts_of(table, one, rounds);
 		sum += parts;
-		if (state != NULL && one->id < state->backend_ids) {
-			state->backends[one->id].parts += (uint64_t)((double)parts * factor);
+		if (state != NULL && id < state->backend_ids) {
+			state->backends[id].parts += (uint64_t)((double)parts * factor);
 		}
 	}
 	return sum;
@@ -289,12 +305,16 @@ static void count_parts(const struct weir_tables *tables, struct weir_state *sta
 	}
 	service->generation = generation;
 	service->slots = 0;
+	service->table_slots = 0;
 	for (uint32_t subset = 0; subset < subsets; subset++) {
 		if (!weir_build_published(tables, id, subset, &table, &generation)) {
 			continue;
 		}
 		if ((table.settings.needs & WEIR_NEEDS_SLOTS) != 0) {
 			service->slots += table.slot_count;
+			if (table.slot_count > 0) {
+				service->table_slots = table.slot_count;
+			}
 			count_slots(state, &table);
 		} else {
 			count_subset(state, &table, subsets > 1);
@@ -304,6 +324,31 @@ static void count_parts(const struct weir_tables *tables, struct weir_state *sta
 	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
 		service->parts += state->backends[link - 1].parts;
 	}
+}
+
+uint32_t weir_tables_subset_parts(const struct weir_tables *tables, uint16_t service,
+	uint32_t subset, struct weir_subset_part *ret, uint32_t room) {
+	struct weir_policy_table table;
+	struct walk walk = {.table = &table};
+	uint32_t generation, count;
+	bool slots;
+
+	if (subset >= weir_build_published_subsets(tables, service) ||
+		!weir_build_published(tables, service, subset, &table, &generation)) {
+		return 0;
+	}
+	slots = (table.settings.needs & WEIR_NEEDS_SLOTS) != 0;
+	count = table.count < room ? table.count : room;
+	for (uint32_t i = 0; i < count; i++) {
+		ret[i] = (struct weir_subset_part){
+			.backend = table.candidates[i].id, .parts = slots ? 0 : next_parts(&walk)};
+	}
+	for (uint32_t i = 0; slots && i < table.slot_count; i++) {
+		if (table.slots[i] < count) {
+			ret[table.slots[i]].parts++;
+		}
+	}
+	return count;
 }
 
 static void finish_service(struct weir_tables *tables, struct weir_state *state, uint16_t id) {

@@ -93,6 +93,8 @@ int weir_tables_service(
 		.backends = service->backends,
 		.eligible = service->eligible,
 		.slots = service->slots,
+		.table_slots = service->table_slots,
+		.subsets = weir_build_published_subsets(tables, id),
 		.parts = service->parts,
 		.generation = service->generation,
 		.policy = (uint8_t)weir_service_policy(service),

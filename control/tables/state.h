@@ -42,6 +42,7 @@ struct weir_service_entry {
 	uint32_t members; // live and leaving
 	uint32_t eligible;
 	uint32_t slots; // that the published selection chooses by, 0 = it does not
+	uint32_t table_slots; // those of one subset
 	uint64_t parts; // of its backends, sum
 	uint32_t generation; // of the selection whose parts were counted, 0 = none
 	uint32_t error_window_ms; // automatic one; 0 = none computed yet
@@ -55,6 +56,7 @@ struct weir_service_entry {
 	bool adopted; // came out of a segment, not out of a configuration
 	bool panic;
 	bool dirty; // its selection may have changed
+	bool undecided; // who is to be in it may have changed
 };
 
 struct weir_backend_entry {
@@ -79,6 +81,7 @@ struct weir_backend_entry {
 	uint8_t set; // enum weir_set_flag
 	bool adopted; // came out of a segment, not out of a configuration
 	bool usable; // may take new flows: eligible, or panic makes it so
+	bool eligible; // ready, healthy, weight above 0
 	bool chosen; // is to be in the selection: usable, and in a subset
 	bool far; // not about to be used
 	bool in_selection; // is in the published one
@@ -103,6 +106,7 @@ struct weir_state { // to be freed and cloned as a whole
 	bool identity_dirty;
 	bool backends_dirty; // some row may have changed
 	bool rows_dirty; // every row may have changed
+	bool undecided; // some service is
 	bool services_dirty; // the service table may have changed
 	bool selections_dirty; // some selection may have changed
 };
@@ -164,6 +168,9 @@ uint32_t weir_backend_effective_weight(
 // Decide which backends of a service are to be in its selection, panic and subsets included. Marks
 // the rows of those that come or go. Returns 0 or -ENOMEM (what was decided before stays).
 int weir_eligible_decide(struct weir_state *state, uint16_t service);
+// The same for all services where it may have changed, whether or not they can be published.
+// Returns 0 or -ENOMEM (some may be decided).
+int weir_eligible_decide_all(struct weir_state *state);
 // The decided ones, ready for weir_selection_build, and whether any weight of theirs was reported.
 // members has room for service->backends.
 uint32_t weir_eligible_members(const struct weir_state *state, uint16_t service,

@@ -49,6 +49,8 @@ struct list {
 	uint32_t count;
 	uint16_t *id;
 	uint8_t *usable;
+	uint8_t *eligible; // as usable, but in panic
+	uint32_t usables, eligibles;
 	uint32_t *order; // [count]
 	uint32_t *scratch;
 };
@@ -56,6 +58,7 @@ struct list {
 static void list_fini(struct list *list) {
 	free(list->id);
 	free(list->usable);
+	free(list->eligible);
 	free(list->order);
 	free(list->scratch);
 }
@@ -70,12 +73,13 @@ static int list_init(struct list *list, const struct weir_state *state,
 		.count = count,
 		.id = calloc(count + 1, sizeof(list->id[0])),
 		.usable = calloc(count + 1, sizeof(list->usable[0])),
+		.eligible = calloc(count + 1, sizeof(list->eligible[0])),
 		.order = calloc(count + 1, sizeof(list->order[0])),
 		.scratch = calloc(
 			weir_subset_scratch_count(count) + count + 1, sizeof(list->scratch[0])),
 	};
-	if (list->id == NULL || list->usable == NULL || list->order == NULL ||
-		list->scratch == NULL) {
+	if (list->id == NULL || list->usable == NULL || list->eligible == NULL ||
+		list->order == NULL || list->scratch == NULL) {
 		list_fini(list);
 		return -ENOMEM;
 	}
@@ -90,6 +94,9 @@ static int list_init(struct list *list, const struct weir_state *state,
 		if (at < count) {
 			list->id[at] = link - 1;
 			list->usable[at] = backend->usable;
+			list->eligible[at] = backend->usable && backend->eligible;
+			list->usables += backend->usable;
+			list->eligibles += list->eligible[at];
 		}
 	}
 	return 0;
@@ -121,22 +128,54 @@ static struct weir_subset_params params_of(
 		.client = weir_subset_client_index(config->client, &place)};
 }
 
-// One subset: its first usable ones are chosen, the next few are spares; whoever is not behind
-// those may be needed soon, or be back soon.
+// What a subset has room for, while it is filled in order of preference.
+struct room {
+	uint32_t all;
+	uint32_t ailing; // that only panic makes usable
+};
+
+// In panic the first usable ones could all be down while others are not: each subset takes its
+// share of the eligible ones, and at least one. Both kinds have as many as that asks for.
+static struct room room_of(const struct list *list, uint32_t size) {
+	uint64_t least =
+		list->usables > 0
+			? ((uint64_t)size * list->eligibles + list->usables - 1) / list->usables
+			: size;
+
+	return (struct room){.all = size, .ailing = size - (uint32_t)least};
+}
+
+static bool take(const struct list *list, struct room *room, uint32_t at) {
+	bool ails = !list->eligible[at];
+
+	if (!list->usable[at] || room->all == 0 || (ails && room->ailing == 0)) {
+		return false;
+	}
+	room->all--;
+	room->ailing -= ails;
+	return true;
+}
+
+// One subset: the first ones there is room for are chosen, the next few are spares; whoever is not
+// behind those may be needed soon, or be back soon.
 static void deal(struct weir_state *state, const struct weir_service_entry *service,
 	uint32_t subset, const struct list *list) {
 	struct weir_subset_params params = params_of(state, service, subset);
 	uint32_t size = weir_subset_order(&params, list->count, list->order, list->scratch);
 	uint32_t spares =
 		size / 10 > WEIR_SUBSET_SPARES_LEAST ? size / 10 : WEIR_SUBSET_SPARES_LEAST;
-	uint32_t usable = 0;
+	struct room room = room_of(list, size);
 
-	for (uint32_t i = 0; i < list->count && usable < size + spares; i++) {
-		struct weir_backend_entry *backend = &state->backends[list->id[list->order[i]]];
+	for (uint32_t i = 0; i < list->count && (room.all > 0 || spares > 0); i++) {
+		uint32_t at = list->order[i];
+		struct weir_backend_entry *backend = &state->backends[list->id[at]];
+		bool full = room.all == 0;
 
 		backend->far = false;
-		if (list->usable[list->order[i]] && usable++ < size) {
+		if (take(list, &room, at)) {
 			backend->subsets |= 1ull << subset;
+		} else if (full) {
+			spares -= list->usable[at];
 		}
 	}
 }
@@ -210,28 +249,25 @@ bool weir_tables_backend_is_far(const struct weir_tables *tables, uint16_t id) {
 // The n-th backend that came in stands for the n-th that is away, both in order of preference (U3).
 static uint32_t list_members(
 	const struct list *list, uint32_t size, struct weir_subset_member *ret) {
-	uint32_t away = 0, n = 0, next = size;
+	struct room room = room_of(list, size);
+	uint32_t n = 0, away = 0;
 
-	for (uint32_t i = 0; i < size; i++) {
+	for (uint32_t i = 0; i < list->count && (i < size || room.all > 0); i++) {
 		uint32_t at = list->order[i];
+		bool taken = take(list, &room, at);
 
-		ret[n++] = (struct weir_subset_member){.backend = list->id[at],
-			.replaces = WEIR_BACKEND_NONE,
-			.unusable = !list->usable[at]};
-		away += !list->usable[at];
-	}
-	for (uint32_t i = 0; i < size && away > 0; i++) {
-		if (!ret[i].unusable) {
+		if (i >= size && !taken) {
 			continue;
 		}
-		while (next < list->count && !list->usable[list->order[next]]) {
-			next++;
+		ret[n] = (struct weir_subset_member){
+			.backend = list->id[at], .replaces = WEIR_BACKEND_NONE, .unusable = !taken};
+		if (i >= size) {
+			while (!ret[away].unusable) {
+				away++;
+			}
+			ret[n].replaces = ret[away++].backend;
 		}
-		if (next == list->count) {
-			break;
-		}
-		ret[n++] = (struct weir_subset_member){
-			.backend = list->id[list->order[next++]], .replaces = ret[i].backend};
+		n++;
 	}
 	return n;
 }
@@ -258,6 +294,20 @@ int weir_tables_subset_members(const struct weir_tables *tables, uint16_t id, ui
 	return n;
 }
 
+static void count_clients(const struct weir_subset_state *subset, const struct list *list,
+	struct weir_subset_count *counts) {
+	struct weir_subset_params params = subset->params;
+
+	for (params.client = 0; params.client < subset->clients; params.client++) {
+		struct room room = room_of(
+			list, weir_subset_order(&params, list->count, list->order, list->scratch));
+
+		for (uint32_t i = 0; i < list->count && room.all > 0; i++) {
+			counts[list->order[i]].clients += take(list, &room, list->order[i]);
+		}
+	}
+}
+
 int weir_tables_subset_counts(
 	const struct weir_tables *tables, uint16_t id, struct weir_subset_count *ret) {
 	const struct weir_service_entry *service = configured(tables, id);
@@ -273,15 +323,12 @@ int weir_tables_subset_counts(
 	if (error < 0) {
 		return error;
 	}
-	memset(list.order, 0, list.count * sizeof(list.order[0]));
-	if (subset.clients * list.count <= WEIR_SUBSET_PAIRS_MAX) {
-		weir_subset_count(&subset.params, (uint32_t)subset.clients, list.usable, list.count,
-			list.order, list.scratch);
-	}
 	for (uint32_t i = 0; i < list.count; i++) {
-		ret[i] = (struct weir_subset_count){.backend = list.id[i],
-			.usable = list.usable[i] != 0,
-			.clients = list.order[i]};
+		ret[i] = (struct weir_subset_count){
+			.backend = list.id[i], .usable = list.usable[i] != 0};
+	}
+	if (subset.clients * list.count <= WEIR_SUBSET_PAIRS_MAX) {
+		count_clients(&subset, &list, ret);
 	}
 	list_fini(&list);
 	return (int)list.count;

@@ -106,6 +106,12 @@ int weir_tables_apply(
 		weir_writer_reclaim(tables->writer);
 	} else {
 		weir_publish_advance(tables, state);
+		error = weir_eligible_decide_all(state);
+		if (error < 0) {
+			tables->config = former;
+			describe(why, why_bytes, error);
+			goto keep_former;
+		}
 	}
 	weir_state_free(tables->state);
 	tables->state = state;
@@ -287,7 +293,7 @@ int weir_tables_publish(struct weir_tables *tables) {
 
 	weir_publish_advance(tables, tables->state);
 	if (tables->writer == NULL) {
-		return 0;
+		return tables->config != NULL ? weir_eligible_decide_all(tables->state) : 0;
 	}
 	weir_writer_reclaim(tables->writer);
 	if (tables->config == NULL) {

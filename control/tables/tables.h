@@ -93,7 +93,8 @@ int weir_tables_set_policy(struct weir_tables *tables, uint16_t service, uint8_t
 int weir_tables_set_error_window(struct weir_tables *tables, uint16_t service, uint32_t ms);
 #define WEIR_ERROR_WINDOW_LEAST_MS 1000u // what holds until it is set
 
-// Publish what is marked, in the order of layout.h, then reclaim. Never waits.
+// Publish what is marked, in the order of layout.h, then reclaim. Never waits. While unbound: only
+// decide panic and subsets, for whoever asks.
 // Returns the number of blobs published, or -ENOSPC, -ENOMEM (nothing changed; marks are kept).
 int weir_tables_publish(struct weir_tables *tables);
 
@@ -117,6 +118,8 @@ struct weir_service_state {
 	bool panic; // too few usable backends: all but maintenance are used
 	uint32_t backends, eligible; // eligible: ready, healthy, weight above 0 (panic left out)
 	uint32_t slots; // of all subsets; 0 when the policy does not choose by slots
+	uint32_t table_slots; // of one subset that has candidates; 0 as above
+	uint32_t subsets; // published: 1, or one for each worker; 0 = nothing is, or no segment
 	uint64_t parts; // of its backends, sum
 	uint32_t generation; // of its selection
 	uint8_t policy; // enum weir_policy, in effect
@@ -133,6 +136,16 @@ int weir_tables_service(
 uint64_t weir_tables_backend_parts(const struct weir_tables *tables, uint16_t backend);
 // The same where parts are slots, else 0.
 uint32_t weir_tables_backend_slots(const struct weir_tables *tables, uint16_t backend);
+
+struct weir_subset_part {
+	uint16_t backend;
+	uint64_t parts;
+};
+// The same of one published subset (below weir_service_state.subsets), in the order of its
+// candidates; parts of different subsets are not comparable. Fills up to `room` elements. Returns
+// how many; 0 when nothing is published.
+uint32_t weir_tables_subset_parts(const struct weir_tables *tables, uint16_t service,
+	uint32_t subset, struct weir_subset_part *ret, uint32_t room);
 
 // --- subsets ---
 
@@ -158,12 +171,13 @@ bool weir_tables_backend_is_far(const struct weir_tables *tables, uint16_t backe
 
 struct weir_subset_member {
 	uint16_t backend;
-	uint16_t replaces; // a backend of this subset that cannot be used now, or WEIR_BACKEND_NONE
-	bool unusable; // belongs to the subset, cannot be used now
+	uint16_t replaces; // a backend of this subset that is not used now, or WEIR_BACKEND_NONE
+	bool unusable; // belongs to the subset, is not used now
 };
 // A subset of this instance (below subsets): those that belong to it in order of preference, then
-// those that stand in. ret has room for all backends of the list. Returns their number, -ENOENT,
-// -ENOMEM.
+// those that stand in. In panic a subset takes its share of the eligible backends of the service,
+// rounded up, and only the rest of those that panic makes usable. ret has room for all backends of
+// the list. Returns their number, -ENOENT, -ENOMEM.
 int weir_tables_subset_members(const struct weir_tables *tables, uint16_t service, uint32_t subset,
 	struct weir_subset_member *ret);
 

@@ -96,8 +96,9 @@ static uint32_t workers(const struct weir_config *config) {
 static int find_worker(const struct weir_config *config, uint32_t worker, uint32_t *ret, char *why,
 	size_t why_bytes) {
 	if (worker >= workers(config)) {
-		snprintf(why, why_bytes, "the configuration has no worker %u: they are 0 to %u",
-			worker, workers(config) - 1);
+		snprintf(why, why_bytes,
+			"the configuration has no worker %u: it has %u, numbered from 0", worker,
+			workers(config));
 		return -EINVAL;
 	}
 	*ret = worker;

@@ -8,6 +8,8 @@
 // else 02:00:00:01:<n as two bytes>; the outer source is the port's source_ipv4 or source_ipv6,
 // else 192.0.2.1 or 2001:db8::1.
 //
+// The segment has room for all workers of the configuration; all frames go to one of them.
+//
 // Threads: one; it becomes DPDK's main lcore.
 #pragma once
 

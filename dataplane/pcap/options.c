@@ -31,7 +31,13 @@ const char weir_pcap_usage[] =
 	"Example: weir-pcap weir.json web.pcap sent.pcap --drain web/web-1\n";
 
 // OPTION_CHANGE + enum weir_pcap_change_kind: the options that change a backend.
-enum option_value { OPTION_JSON = 256, OPTION_IN_PORT, OPTION_OUT_PORT, OPTION_WORKER, OPTION_CHANGE };
+enum option_value {
+	OPTION_JSON = 256,
+	OPTION_IN_PORT,
+	OPTION_OUT_PORT,
+	OPTION_WORKER,
+	OPTION_CHANGE
+};
 
 static const struct option long_options[] = {
 	{"json", no_argument, NULL, OPTION_JSON},

@@ -56,6 +56,7 @@ class ControlServer:
                         del row[key]
                     for subset in row["subsets"]:
                         del subset["members"]
+                        del subset["members_omitted"]
         return answer
 
     def __enter__(self):

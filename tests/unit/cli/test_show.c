@@ -50,11 +50,13 @@ static void long_values_are_cut(void **state) {
 static void results_of_another_shape_are_shown_as_far_as_possible(void **state) {
 	static const char *const odd[] = {"null", "7", "\"x\"", "{}", "[]", "[[]]", "[null]",
 		"[{}]", "{\"changes\": 5}", "{\"changes\": [1]}", "{\"dataplane\": 3}",
+		"{\"chosen_by_worker\": [1, {\"chosen\": 2}, {\"chosen\": \"a\"}]}",
 		"[{\"last\": 5, \"binds\": {\"a\": []}, \"name\": [1, [2]]}]"};
 	void (*const shows[])(const struct weir_cli *, json_t *) = {weir_show_record,
 		weir_show_services, weir_show_backends, weir_show_change, weir_show_weight,
 		weir_show_flow_count, weir_show_workers, weir_show_ports, weir_show_changes,
-		weir_show_health, weir_show_version, weir_show_policy, weir_show_report};
+		weir_show_health, weir_show_version, weir_show_policy, weir_show_report,
+		weir_show_flow_lookup};
 	const struct weir_cli_options options = {0};
 	const char *word = "web";
 
@@ -85,6 +87,21 @@ static void lists_say_when_they_are_empty(void **state) {
 	expect_shown(weir_show_workers, NULL, "[]", "no workers\n");
 	expect_shown(weir_show_ports, NULL, "[]", "no ports\n");
 	expect_shown(weir_show_changes, NULL, "{\"changes\": []}", "no changes\n");
+}
+
+static void flow_by_worker_is_a_line_for_each_backend(void **state) {
+	(void)state;
+	expect_shown(weir_show_flow_lookup, NULL,
+		"{\"found\": false, \"chosen\": null, \"chosen_by_worker\": ["
+		"{\"worker\": 0, \"chosen\": \"w-2\"}, {\"worker\": 1, \"chosen\": \"w-1\"}, "
+		"{\"worker\": 2, \"chosen\": null}, {\"worker\": 3, \"chosen\": \"w-2\"}]}",
+		"found                 no\n"
+		"chosen                -\n"
+		"chosen_by_worker.w-2  0, 3\n"
+		"chosen_by_worker.w-1  1\n"
+		"chosen_by_worker.-    2\n");
+	expect_shown(weir_show_flow_lookup, NULL,
+		"{\"chosen\": \"w-1\", \"chosen_by_worker\": null}", "chosen  w-1\n");
 }
 
 static void one_by_name_is_a_record(void **state) {
@@ -135,6 +152,7 @@ int main(void) {
 		cmocka_unit_test(long_values_are_cut),
 		cmocka_unit_test(results_of_another_shape_are_shown_as_far_as_possible),
 		cmocka_unit_test(lists_say_when_they_are_empty),
+		cmocka_unit_test(flow_by_worker_is_a_line_for_each_backend),
 		cmocka_unit_test(one_by_name_is_a_record),
 		cmocka_unit_test(notes_of_backends),
 		cmocka_unit_test(changes_of_a_reload),

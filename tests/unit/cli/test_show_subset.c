@@ -3,11 +3,14 @@
 
 #define SUBSET(worker, client, members) \
 	"{\"worker\": " worker ", \"client\": " client ", \"in_use\": 2, \"unusable\": 1, " \
-	"\"replacements\": 1, \"members\": [" members "]}"
+	"\"replacements\": 1, \"members\": [" members "], \"members_omitted\": 0}"
 #define MEMBERS \
-	"{\"backend\": \"b-1\", \"state\": \"member\", \"replaces\": null}, " \
-	"{\"backend\": \"b-2\", \"state\": \"unusable\", \"replaces\": null}, " \
-	"{\"backend\": \"b-9\", \"state\": \"replacement\", \"replaces\": \"b-2\"}"
+	"{\"backend\": \"b-1\", \"state\": \"member\", \"admin\": \"ready\", \"health\": " \
+	"\"healthy\", \"replaces\": null}, " \
+	"{\"backend\": \"b-2\", \"state\": \"unusable\", \"admin\": \"ready\", \"health\": " \
+	"\"refusing\", \"replaces\": null}, " \
+	"{\"backend\": \"b-9\", \"state\": \"replacement\", \"admin\": \"ready\", " \
+	"\"health\": \"healthy\", \"replaces\": \"b-2\"}"
 #define SERVICE(subsets, more) \
 	"[{\"service\": \"web\", \"algorithm\": \"random\", \"mode\": null, \"size\": 2, " \
 	"\"salt\": " \
@@ -45,10 +48,10 @@ static void one_service_in_full(void **state) {
 		"backends       9\n"
 		"this_instance  4\n"
 		"\n"
-		"BACKEND  STATE        REPLACES\n"
-		"b-1      member       -\n"
-		"b-2      unusable     -\n"
-		"b-9      replacement  b-2\n"
+		"BACKEND  STATE        ADMIN  HEALTH    REPLACES\n"
+		"b-1      member       ready  healthy   -\n"
+		"b-2      unusable     ready  refusing  -\n"
+		"b-9      replacement  ready  healthy   b-2\n"
 		"\n"
 		"clients of a usable backend: least 1, mean 1.8, most 2\n"
 		"\n"
@@ -74,10 +77,49 @@ static void workers_and_nothing_counted(void **state) {
 		"backends       9\n"
 		"this_instance  14, 15\n"
 		"\n"
-		"WORKER  BACKEND  STATE        REPLACES\n"
-		"     0  b-1      member       -\n"
-		"     0  b-2      unusable     -\n"
-		"     0  b-9      replacement  b-2\n");
+		"WORKER  BACKEND  STATE        ADMIN  HEALTH    REPLACES\n"
+		"     0  b-1      member       ready  healthy   -\n"
+		"     0  b-2      unusable     ready  refusing  -\n"
+		"     0  b-9      replacement  ready  healthy   b-2\n");
+}
+
+// When no backend is usable there is no least and no most, but it is said who has no clients.
+static void nobody_is_usable(void **state) {
+	(void)state;
+	expect_shown(weir_show_subsets, "web",
+		"[{\"service\": \"web\", \"panic\": true, \"subsets\": [{\"client\": 4, "
+		"\"members\": "
+		"[{\"backend\": \"b-1\", \"state\": \"unusable\", \"admin\": \"maintenance\", "
+		"\"health\": \"healthy\", \"replaces\": null}]}], \"clients_of_a_backend\": null, "
+		"\"clients_of_backends\": [{\"backend\": \"b-1\", \"usable\": false, \"clients\": "
+		"0}]}]",
+		"service        web\n"
+		"panic          yes\n"
+		"this_instance  4\n"
+		"\n"
+		"BACKEND  STATE     ADMIN        HEALTH   REPLACES\n"
+		"b-1      unusable  maintenance  healthy  -\n"
+		"\n"
+		"no backend is usable\n"
+		"\n"
+		"BACKEND  USABLE  CLIENTS\n"
+		"b-1      no            0\n");
+}
+
+// Of very many members an answer holds a part, and says so.
+static void omitted_members_are_counted(void **state) {
+	(void)state;
+	expect_shown(weir_show_subsets, "web",
+		"[{\"service\": \"web\", \"subsets\": [{\"worker\": 0, \"client\": 4, \"members\": "
+		"[{\"backend\": \"b-1\", \"state\": \"member\", \"admin\": \"ready\", \"health\": "
+		"\"healthy\", \"replaces\": null}], \"members_omitted\": 2}, {\"worker\": 1, "
+		"\"client\": 5, \"members\": [], \"members_omitted\": 3}]}]",
+		"service        web\n"
+		"this_instance  4, 5\n"
+		"\n"
+		"WORKER  BACKEND  STATE   ADMIN  HEALTH   REPLACES\n"
+		"     0  b-1      member  ready  healthy  -\n"
+		"(5 more are not listed)\n");
 }
 
 // A daemon of another version, or nonsense, is no reason to crash.
@@ -86,7 +128,9 @@ static void strange_answers_are_survived(void **state) {
 	expect_shown(weir_show_subsets, "web", "[{}]", "this_instance  -\n\nno members\n");
 	expect_shown(weir_show_subsets, NULL, "[{}, {\"subsets\": 7}]", "no services\n");
 	expect_shown(weir_show_subsets, "web", "[{\"subsets\": [{\"members\": [{}]}]}]",
-		"this_instance  -\n\nBACKEND  STATE  REPLACES\n-        -      -\n");
+		"this_instance  -\n\nBACKEND  STATE  ADMIN  HEALTH  REPLACES\n-        -      -    "
+		"  -       "
+		"-\n");
 }
 
 int main(void) {
@@ -94,6 +138,8 @@ int main(void) {
 		cmocka_unit_test(list_has_a_row_for_each_subset),
 		cmocka_unit_test(one_service_in_full),
 		cmocka_unit_test(workers_and_nothing_counted),
+		cmocka_unit_test(nobody_is_usable),
+		cmocka_unit_test(omitted_members_are_counted),
 		cmocka_unit_test(strange_answers_are_survived),
 	};
 

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "selection.h"
+
 static json_t *look_up(struct web *web, const char *source, unsigned int source_port,
 	const char *destination, unsigned int port) {
 	return lab_result(&web->lab,
@@ -71,6 +73,7 @@ static void lookup_of_a_new_flow_names_the_slot(void **state) {
 	assert_true(json_is_null(json_object_get(found, "worker")));
 	assert_true(json_is_null(json_object_get(found, "state")));
 	assert_string_equal(text_of(found, "backend"), text_of(found, "chosen"));
+	assert_true(json_is_null(json_object_get(found, "chosen_by_worker")));
 	snprintf(expected, sizeof(expected), "slot %d of 1009, weight %s",
 		(int)json_integer_value(json_object_get(found, "slot")),
 		strcmp(text_of(found, "backend"), "w-1") == 0 ? "100" : "300");
@@ -201,6 +204,130 @@ static void lookup_arguments_are_checked(void **state) {
 	}
 }
 
+#define SUBSET_SERVICE \
+	"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", " \
+	"\"protocol\": \"tcp\", \"port\": 80}], \"table_size\": 1009, " \
+	"\"subset\": {\"algorithm\": \"random\", \"size\": 5, \"client\": \"worker\"}, " \
+	"\"backends\": [{\"name\": \"w-0\", \"address\": \"10.0.1.10\"}"
+#define SUBSET_WORKERS 3
+
+// A service of 8 backends, of which each of 3 workers has 5.
+static void start_with_subsets(struct web *web) {
+	char text[2048];
+	size_t used = (size_t)snprintf(text, sizeof(text), "%s", SUBSET_SERVICE);
+
+	for (int i = 1; i < 8; i++) {
+		used += (size_t)snprintf(text + used, sizeof(text) - used,
+			", {\"name\": \"w-%d\", \"address\": \"10.0.1.1%d\"}", i, i);
+	}
+	snprintf(text + used, sizeof(text) - used, "]}");
+	lab_init(&web->lab);
+	lab_write_config(&web->lab, text);
+	lab_start(&web->lab);
+	web->dataplane = lab_dataplane_start(&web->lab, SUBSET_WORKERS);
+	LAB_UNTIL(lab_attached(&web->lab));
+}
+
+static void stop_with_subsets(struct web *web) {
+	lab_stop(&web->lab);
+	lab_dataplane_stop(web->dataplane);
+	lab_fini(&web->lab);
+}
+
+// The name of the backend that a worker's own table has for a hash.
+static void own_choice(struct web *web, uint32_t worker, uint64_t hash, char name[32]) {
+	struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
+	struct weir_reader reader;
+	json_t *backends;
+	uint16_t id;
+	size_t i;
+	json_t *one;
+
+	assert_int_equal(weir_reader_init(&reader, segment, worker), 0);
+	id = weir_selection_choose(weir_reader_selection(&reader, 0), hash);
+	weir_reader_fini(&reader);
+	name[0] = '\0';
+	backends = lab_result(&web->lab, "{\"command\": \"backend.show\"}");
+	json_array_foreach (backends, i, one) {
+		if (json_integer_value(json_object_get(one, "id")) == id) {
+			snprintf(name, 32, "%s", text_of(one, "name"));
+		}
+	}
+	json_decref(backends);
+	assert_true(name[0] != '\0');
+}
+
+// Returns whether the workers agree.
+static bool expect_own_choices(struct web *web, const json_t *found) {
+	const json_t *list = json_object_get(found, "chosen_by_worker");
+	uint64_t hash = strtoull(text_of(found, "hash"), NULL, 16);
+	bool agree = true;
+	char first[32];
+
+	assert_int_equal(json_array_size(list), SUBSET_WORKERS);
+	own_choice(web, 0, hash, first);
+	for (uint32_t worker = 0; worker < SUBSET_WORKERS; worker++) {
+		const json_t *one = json_array_get(list, worker);
+		char name[32];
+
+		own_choice(web, worker, hash, name);
+		assert_int_equal(json_integer_value(json_object_get(one, "worker")), worker);
+		assert_string_equal(text_of(one, "chosen"), name);
+		agree = agree && strcmp(name, first) == 0;
+	}
+	assert_string_equal(text_of(found, "backend"), agree ? first : "(no text)");
+	assert_string_equal(text_of(found, "chosen"), agree ? first : "(no text)");
+	assert_int_equal(json_is_null(json_object_get(found, "address")), !agree);
+	return agree;
+}
+
+// Nobody knows which worker a new flow comes to: what each of them would choose is told.
+static void lookup_with_a_subset_for_each_worker(void **unused) {
+	uint32_t agree = 0, differ = 0;
+	struct web web;
+	json_t *found;
+
+	(void)unused;
+	start_with_subsets(&web);
+	lab_dataplane_flows(web.dataplane, "198.51.100.10", 80, 4); // waits for the tables
+	for (unsigned int port = 1; port <= 60; port++) {
+		char expected[64];
+
+		found = look_up(&web, "192.0.2.1", port, "198.51.100.10", 80);
+		assert_true(json_is_false(json_object_get(found, "found")));
+		snprintf(expected, sizeof(expected), "slot %d of 1009, weight 100",
+			(int)json_integer_value(json_object_get(found, "slot")));
+		if (expect_own_choices(&web, found)) {
+			assert_string_equal(text_of(found, "why"), expected);
+			agree++;
+		} else {
+			*strchr(expected, ',') = ';';
+			expected[strcspn(expected, ";") + 1] = '\0';
+			expect_in(found, expected);
+			expect_in(found, "every worker has a subset of its own, and which of "
+					 "them gets the flow is not known");
+			differ++;
+		}
+		json_decref(found);
+	}
+	assert_true(agree > 0 && differ > 0);
+	// Of a flow that a worker has, it is known.
+	found = look_up(&web, "192.0.2.77", 3, "198.51.100.10", 80);
+	assert_true(json_is_true(json_object_get(found, "found")));
+	assert_true(json_is_null(json_object_get(found, "chosen_by_worker")));
+	assert_string_equal(text_of(found, "chosen"), text_of(found, "backend"));
+	json_decref(found);
+	json_decref(lab_result(&web.lab, "{\"command\": \"service.set\", \"service\": \"web\", "
+					 "\"policy\": \"round-robin\"}"));
+	found = look_up(&web, "192.0.2.1", 1, "198.51.100.10", 80);
+	expect_in(found, "policy round-robin chooses when the flow begins");
+	assert_int_equal(
+		json_array_size(json_object_get(found, "chosen_by_worker")), SUBSET_WORKERS);
+	assert_true(json_is_null(json_object_get(found, "chosen")));
+	json_decref(found);
+	stop_with_subsets(&web);
+}
+
 static void lookup_under_way_ends_when_the_dataplane_does(void **state) {
 	struct web *web = *state;
 	int fd = lab_connect(&web->lab);
@@ -234,6 +361,7 @@ int main(void) {
 		cmocka_unit_test(lookup_that_no_worker_answers_times_out),
 		cmocka_unit_test(lookups_of_many_clients_do_not_mix),
 		cmocka_unit_test(lookup_arguments_are_checked),
+		cmocka_unit_test(lookup_with_a_subset_for_each_worker),
 		cmocka_unit_test(lookup_under_way_ends_when_the_dataplane_does),
 	};
 

@@ -236,6 +236,109 @@ static void s6_flows_stay_when_the_subset_changes(void **state) {
 	json_decref(lab_result(&fleet->lab, "{\"command\": \"config.reload\"}"));
 }
 
+static void set_admin(const struct fleet *fleet, const char *command, int backend) {
+	json_decref(lab_result(&fleet->lab,
+		"{\"command\": \"backend.%s\", \"service\": \"web\", \"backend\": \"b-%d\"}",
+		command, backend));
+}
+
+// What is told follows what was changed, dataplane or not.
+static void shown_is_of_now_without_a_dataplane(void **state) {
+	struct fleet *fleet = *state;
+	json_t *holder = NULL, *subset = first_subset(show(fleet, &holder, "web"));
+	int lost = atoi(text_of(member(subset, 0), "backend") + 2);
+
+	lab_dataplane_stop(fleet->dataplane);
+	LAB_UNTIL(!lab_attached(&fleet->lab));
+	set_admin(fleet, "drain", lost);
+	subset = first_subset(show(fleet, &holder, "web"));
+	assert_string_equal(text_of(member(subset, 0), "state"), "unusable");
+	assert_string_equal(text_of(member(subset, 0), "admin"), "drain");
+	assert_string_equal(text_of(member(subset, 0), "health"), "healthy");
+	assert_int_equal(number_of(subset, "replacements"), 1);
+	set_admin(fleet, "ready", lost);
+	subset = first_subset(show(fleet, &holder, "web"));
+	assert_string_equal(text_of(member(subset, 0), "state"), "member");
+	json_decref(holder);
+	fleet->dataplane = lab_dataplane_start(&fleet->lab, WORKERS);
+	LAB_UNTIL(lab_attached(&fleet->lab));
+}
+
+// Panic is told, and that there are members which are none but for it.
+static void panic_is_told(void **state) {
+	struct fleet *fleet = *state;
+	json_t *holder = NULL, *service = show(fleet, &holder, "web");
+	uint32_t drained = 0;
+
+	assert_true(json_is_false(json_object_get(service, "panic")));
+	for (int i = 1; i <= 6; i++) {
+		set_admin(fleet, "drain", i);
+	}
+	service = show(fleet, &holder, "web");
+	assert_true(json_is_true(json_object_get(service, "panic")));
+	for (size_t i = 0; i < 2; i++) {
+		json_t *one = member(first_subset(service), i);
+
+		assert_string_equal(text_of(one, "state"), "member");
+		drained += strcmp(text_of(one, "admin"), "drain") == 0;
+	}
+	assert_int_equal(drained, 2);
+	for (int i = 1; i <= 6; i++) {
+		set_admin(fleet, "ready", i);
+	}
+	json_decref(holder);
+}
+
+#define LARGE 2000
+#define LARGE_WORKERS 8
+#define LARGE_SIZE 1400
+
+// More members than an answer holds are counted, and left out.
+static void answer_of_a_huge_service_is_bounded(void **unused) {
+	size_t room = 1u << 20, used = 0, told = 0, i;
+	struct lab_dataplane *dataplane;
+	char *text = malloc(room);
+	json_t *list, *subset;
+	json_int_t omitted = 0;
+	struct lab lab;
+
+	(void)unused;
+	used = (size_t)snprintf(text, room,
+		"{\"name\": \"large\", \"binds\": [{\"address\": \"198.51.100.10\", "
+		"\"protocol\": \"tcp\", \"port\": 80}], \"table_size\": 4099, \"subset\": "
+		"{\"algorithm\": \"random\", \"size\": %d, \"client\": \"worker\"}, "
+		"\"backends\": [",
+		LARGE_SIZE);
+	for (unsigned int n = 0; n < LARGE; n++) {
+		used += (size_t)snprintf(text + used, room - used,
+			"%s{\"name\": \"l-%u\", \"address\": \"10.99.%u.%u\"}", n > 0 ? ", " : "",
+			n, n / 250, n % 250 + 1);
+	}
+	snprintf(text + used, room - used, "]}");
+	lab_init(&lab);
+	lab_write_config(&lab, text);
+	free(text);
+	lab_start(&lab);
+	dataplane = lab_dataplane_start_big(&lab, LARGE_WORKERS);
+	LAB_UNTIL(lab_attached(&lab));
+	list = lab_result(&lab, "{\"command\": \"subset.show\", \"service\": \"large\"}");
+	json_array_foreach (json_object_get(json_array_get(list, 0), "subsets"), i, subset) {
+		assert_int_equal(number_of(subset, "in_use"), LARGE_SIZE);
+		assert_int_equal(json_array_size(json_object_get(subset, "members")) +
+					 (size_t)number_of(subset, "members_omitted"),
+			LARGE_SIZE);
+		told += json_array_size(json_object_get(subset, "members"));
+		omitted += number_of(subset, "members_omitted");
+	}
+	assert_int_equal(i, LARGE_WORKERS);
+	assert_int_equal(told, 10000);
+	assert_int_equal(omitted, LARGE_WORKERS * LARGE_SIZE - 10000);
+	json_decref(list);
+	assert_int_equal(lab_stop(&lab), 0);
+	lab_dataplane_stop(dataplane);
+	lab_fini(&lab);
+}
+
 static void wrong_requests_are_refused(void **state) {
 	struct fleet *fleet = *state;
 
@@ -256,6 +359,9 @@ int main(void) {
 		cmocka_unit_test(clients_of_backends_add_up),
 		cmocka_unit_test(service_tells_of_its_subset),
 		cmocka_unit_test(s6_flows_stay_when_the_subset_changes),
+		cmocka_unit_test(shown_is_of_now_without_a_dataplane),
+		cmocka_unit_test(panic_is_told),
+		cmocka_unit_test(answer_of_a_huge_service_is_bounded),
 		cmocka_unit_test(wrong_requests_are_refused),
 	};
 

@@ -99,6 +99,93 @@ static void unknown_costs_count_as_the_mean(void **state) {
 	lab_config_free(config);
 }
 
+// Every worker has a subset of its own and gets half of the flows, whatever its members cost.
+static void costs_count_within_a_workers_subset(void **state) {
+	static const struct {
+		enum weir_policy policy;
+		double share[4]; // of worker 0's members, then of worker 1's
+	} cases[] = {
+		{WEIR_POLICY_FAIR_SHARE, {45.4545, 4.5455, 25, 25}},
+		{WEIR_POLICY_TIME_WEIGHTED_ROUND_ROBIN, {45.4545, 4.5455, 12.5, 37.5}},
+		{WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN, {45.4545, 4.5455, 12.5, 37.5}},
+		{WEIR_POLICY_LEAST_LOADED, {25, 25, 25, 25}},
+		{WEIR_POLICY_WEIGHTED_ROUND_ROBIN, {25, 25, 12.5, 37.5}},
+		{WEIR_POLICY_MAGLEV, {25, 25, 12.5, 37.5}},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct weir_config *config = lab_config(1, 4);
+		struct weir_subset_member member[LAB_WORKERS][4];
+		struct weir_daemon daemon = {0};
+		struct weir_shares *shares;
+		struct lab lab;
+
+		config->services[0].policy.name = cases[i].policy;
+		config->services[0].table_size = 65537;
+		config->services[0].subset =
+			(struct weir_config_subset){.algorithm = WEIR_SUBSET_DETERMINISTIC,
+				.size = 2,
+				.client = WEIR_SUBSET_CLIENT_WORKER};
+		lab_open(&lab, NULL);
+		lab_apply(&lab, config);
+		for (uint32_t worker = 0; worker < LAB_WORKERS; worker++) {
+			assert_int_equal(
+				weir_tables_subset_members(lab.tables, 0, worker, member[worker]),
+				2);
+			lab.segment->costs[member[worker][0].backend] =
+				worker == 0 ? 1000000 : 10000000;
+			lab.segment->costs[member[worker][1].backend] = 10000000;
+		}
+		weir_tables_set_weight(lab.tables, member[1][1].backend, 300);
+		weir_tables_publish(lab.tables);
+		daemon.tables = lab.tables;
+		daemon.segment = lab.segment;
+		assert_int_equal(weir_shares_create(&daemon, WEIR_SHARES_ALL, &shares), 0);
+		for (uint32_t j = 0; j < 4; j++) {
+			struct weir_backend_state of =
+				lab_state(&lab, member[j / 2][j % 2].backend);
+			double share = weir_shares_effective(shares, &of);
+
+			if (fabs(share - cases[i].share[j]) > 0.1) {
+				fail_msg("%s: %u has %f", weir_policy_name(cases[i].policy), j,
+					share);
+			}
+		}
+		weir_shares_free(shares);
+		lab_close(&lab);
+		lab_config_free(config);
+	}
+}
+
+// With the dataplane away nothing is known of costs: what was published last counts.
+static void shares_of_subsets_outlive_the_segment(void **state) {
+	struct weir_config *config = lab_config(1, 4);
+	struct weir_daemon daemon = {0};
+	struct weir_shares *shares;
+	struct lab lab;
+
+	(void)state;
+	config->services[0].policy.name = WEIR_POLICY_FAIR_SHARE;
+	config->services[0].subset =
+		(struct weir_config_subset){.algorithm = WEIR_SUBSET_DETERMINISTIC,
+			.size = 2,
+			.client = WEIR_SUBSET_CLIENT_WORKER};
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	assert_int_equal(weir_tables_rebind(lab.tables, NULL), 0);
+	daemon.tables = lab.tables;
+	assert_int_equal(weir_shares_create(&daemon, 0, &shares), 0);
+	for (uint16_t id = 0; id < 4; id++) {
+		struct weir_backend_state of = lab_state(&lab, id);
+
+		expect(weir_shares_effective(shares, &of), 25);
+	}
+	weir_shares_free(shares);
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
 static void achieved_shares(void **state) {
 	struct weir_config *config = lab_config(2, 2);
 	struct weir_backend_state first, second;
@@ -140,6 +227,8 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(effective_share_by_policy),
 		cmocka_unit_test(unknown_costs_count_as_the_mean),
+		cmocka_unit_test(costs_count_within_a_workers_subset),
+		cmocka_unit_test(shares_of_subsets_outlive_the_segment),
 		cmocka_unit_test(achieved_shares),
 	};
 

@@ -32,6 +32,66 @@ static void what_is_published_already_is_not_built_again(void **unused) {
 	lab_config_free(config);
 }
 
+// The selection of service 0 as a worker sees it.
+static struct weir_policy_table seen_by(const struct lab *lab, uint32_t worker) {
+	struct weir_policy_table table;
+	struct weir_reader reader;
+
+	assert_int_equal(weir_reader_init(&reader, lab->segment, worker), 0);
+	table = weir_reader_selection(&reader, 0)->table;
+	assert_int_equal(reader.refused, 0);
+	weir_reader_fini(&reader);
+	return table;
+}
+
+static uint32_t used_slots(const struct weir_policy_table *table) {
+	uint32_t used = 0;
+
+	for (uint32_t i = 0; i < table->slot_count; i++) {
+		used += table->slots[i] != 0;
+	}
+	return used;
+}
+
+// With a subset for each worker, a change builds the tables of those whom it concerns and copies
+// the others': what was written into the published ones shows which.
+static void only_subsets_that_changed_are_built(void **unused) {
+	struct weir_config *config = lab_config(1, 12);
+	struct weir_subset_member members[12];
+	struct weir_policy_table table;
+	struct lab lab;
+	weir_ref before;
+
+	(void)unused;
+	config->services[0].panic_threshold_percent = 0;
+	config->services[0].subset =
+		(struct weir_config_subset){.algorithm = WEIR_SUBSET_DETERMINISTIC,
+			.size = 4,
+			.client = WEIR_SUBSET_CLIENT_WORKER};
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	before = lab.segment->roots->selection[0];
+	for (uint32_t worker = 0; worker < LAB_WORKERS; worker++) {
+		table = seen_by(&lab, worker);
+		assert_int_equal(table.count, 4);
+		memset((void *)(uintptr_t)table.slots, 0,
+			table.slot_count * sizeof(table.slots[0]));
+	}
+	assert_int_equal(weir_tables_subset_members(lab.tables, 0, 0, members), 4);
+	weir_tables_set_health(lab.tables, members[0].backend, WEIR_HEALTH_REFUSING);
+	assert_true(weir_tables_publish(lab.tables) > 0);
+	assert_true(lab.segment->roots->selection[0] != before);
+	table = seen_by(&lab, 0);
+	assert_int_equal(table.count, 4);
+	assert_in_range(used_slots(&table), table.slot_count / 2, table.slot_count);
+	table = seen_by(&lab, 1);
+	assert_int_equal(table.count, 4);
+	assert_int_equal(table.slot_count, LAB_TABLE_SIZE);
+	assert_int_equal(used_slots(&table), 0);
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
 // A published selection that differs in one value is recognised as another.
 static void selection_with_one_other_value_is_rebuilt(void **unused) {
 	struct weir_config *config = lab_config(1, 3);
@@ -98,6 +158,7 @@ static void patched_rows_equal_built_rows(void **unused) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_published_already_is_not_built_again),
+		cmocka_unit_test(only_subsets_that_changed_are_built),
 		cmocka_unit_test(selection_with_one_other_value_is_rebuilt),
 		cmocka_unit_test(patched_rows_equal_built_rows),
 	};

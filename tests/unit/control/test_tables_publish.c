@@ -179,9 +179,72 @@ static void unbound_tables_free_ids_at_once(void **unused) {
 	lab_config_free(less);
 }
 
+static uint64_t sum_of(const struct weir_subset_part *part, uint32_t n) {
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		sum += part[i].parts;
+	}
+	return sum;
+}
+
+// Of each worker's subset, as it is published.
+static void parts_of_one_subset(void **unused) {
+	static const enum weir_policy policies[] = {
+		WEIR_POLICY_MAGLEV, WEIR_POLICY_FAIR_SHARE, WEIR_POLICY_TIME_WEIGHTED_ROUND_ROBIN};
+	static const uint64_t sums[] = {LAB_TABLE_SIZE, 3, 300};
+	struct weir_subset_part part[9];
+
+	(void)unused;
+	for (size_t p = 0; p < sizeof(policies) / sizeof(policies[0]); p++) {
+		struct weir_config *config = lab_config(1, 9);
+		struct weir_service_state service;
+		struct lab lab;
+
+		config->services[0].policy.name = policies[p];
+		config->services[0].subset =
+			(struct weir_config_subset){.algorithm = WEIR_SUBSET_DETERMINISTIC,
+				.size = 3,
+				.client = WEIR_SUBSET_CLIENT_WORKER};
+		lab_open(&lab, NULL);
+		lab_apply(&lab, config);
+		assert_int_equal(weir_tables_service(lab.tables, 0, &service), 0);
+		assert_int_equal(service.subsets, LAB_WORKERS);
+		assert_int_equal(service.table_slots, p == 0 ? LAB_TABLE_SIZE : 0);
+		for (uint32_t subset = 0; subset < LAB_WORKERS; subset++) {
+			struct weir_subset_member members[9];
+			uint64_t in = 0;
+
+			assert_int_equal(
+				weir_tables_subset_members(lab.tables, 0, subset, members), 3);
+			assert_int_equal(
+				weir_tables_subset_parts(lab.tables, 0, subset, part, 9), 3);
+			assert_int_equal(sum_of(part, 3), sums[p]);
+			for (uint32_t i = 0; i < 3; i++) {
+				in |= 1ull << members[i].backend;
+				in ^= 1ull << part[i].backend << 32;
+			}
+			assert_int_equal(in >> 32, in & 0xffffffff);
+			assert_int_equal(
+				weir_tables_subset_parts(lab.tables, 0, subset, part, 2), 2);
+			assert_true(sum_of(part, 2) < sums[p]);
+		}
+		assert_int_equal(weir_tables_subset_parts(lab.tables, 0, LAB_WORKERS, part, 9), 0);
+		assert_int_equal(weir_tables_subset_parts(lab.tables, 1, 0, part, 9), 0);
+		assert_int_equal(weir_tables_subset_parts(lab.tables, 0xffff, 0, part, 9), 0);
+		assert_int_equal(weir_tables_rebind(lab.tables, NULL), 0);
+		assert_int_equal(weir_tables_subset_parts(lab.tables, 0, 0, part, 9), 0);
+		assert_int_equal(weir_tables_service(lab.tables, 0, &service), 0);
+		assert_int_equal(service.subsets, 0);
+		lab_close(&lab);
+		lab_config_free(config);
+	}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(publication_runs_from_identity_to_services),
+		cmocka_unit_test(parts_of_one_subset),
 		cmocka_unit_test(row_goes_a_grace_period_after_the_selection),
 		cmocka_unit_test(selection_goes_a_grace_period_after_the_service_table),
 		cmocka_unit_test(enospc_keeps_the_marks_until_memory_is_back),

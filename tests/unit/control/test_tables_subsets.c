@@ -246,7 +246,8 @@ static void panic_is_decided_on_the_whole_list(void **unused) {
 	assert_int_equal(state.eligible, 8);
 	assert_int_equal(seen_by(&lab, 0) & before, 0);
 	assert_int_equal(seen_by(&lab, 0), expected(config, 2, 12, before));
-	// 5 of 12 are below the threshold: the refusing ones are used again.
+	// 5 of 12 are below the threshold: the refusing ones are used again, for the half that is
+	// not the share of the healthy ones.
 	for (uint32_t i = 0, more = 3; i < 12 && more > 0; i++) {
 		if ((before >> i & 1) == 0) {
 			set_health(&lab, i, WEIR_HEALTH_REFUSING);
@@ -255,7 +256,119 @@ static void panic_is_decided_on_the_whole_list(void **unused) {
 	}
 	assert_int_equal(weir_tables_service(lab.tables, 0, &state), 0);
 	assert_true(state.panic);
-	assert_int_equal(seen_by(&lab, 0), before);
+	assert_int_equal(__builtin_popcountll(seen_by(&lab, 0) & before), 2);
+	assert_int_equal(__builtin_popcountll(seen_by(&lab, 0)), 4);
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
+// In panic every subset has its share of the healthy backends, wherever its members are.
+static void panic_leaves_nobody_with_dead_ones_only(void **unused) {
+	struct weir_subset_member members[12];
+	struct weir_subset_count counts[12];
+
+	(void)unused;
+	for (uint32_t healthy = 1; healthy < 12; healthy++) {
+		struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
+		uint64_t up = 0, used[3];
+		struct lab lab;
+
+		config->services[0].panic_threshold_percent = 100;
+		config->instance.clients = 3;
+		lab_open(&lab, NULL);
+		for (uint32_t client = 0; client < 3; client++) {
+			uint32_t least = (4 * healthy + 11) / 12, n, away = 0, stand_ins = 0;
+			uint64_t now, own, shown = 0;
+
+			config->instance.client_id = client;
+			lab_apply(&lab, config);
+			own = expected(config, client, 12, 0);
+			for (uint32_t i = 0; i < 12; i++) {
+				// Those that the first client prefers are the first to fail.
+				bool down = client == 0
+						    ? __builtin_popcountll(up) >= (int)healthy ||
+							      (own >> i & 1) != 0
+						    : (up >> i & 1) == 0;
+
+				up |= down ? 0 : 1ull << i;
+			}
+			for (uint32_t i = 0; __builtin_popcountll(up) < (int)healthy; i++) {
+				up |= 1ull << i;
+			}
+			for (uint32_t i = 0; i < 12; i++) {
+				set_health(&lab, i,
+					up >> i & 1 ? WEIR_HEALTH_HEALTHY : WEIR_HEALTH_REFUSING);
+			}
+			now = seen_by(&lab, 0);
+			assert_int_equal(__builtin_popcountll(now), 4);
+			assert_true(__builtin_popcountll(now & up) >= (int)least);
+			// No more is passed over than that asks for.
+			assert_true(__builtin_popcountll(now & up) == (int)least ||
+				    (now & ~up & ~own) == 0);
+			n = (uint32_t)weir_tables_subset_members(lab.tables, 0, 0, members);
+			for (uint32_t i = 0; i < n; i++) {
+				away += members[i].unusable;
+				stand_ins += members[i].replaces != WEIR_BACKEND_NONE;
+				shown |= members[i].unusable ? 0 : 1ull << members[i].backend;
+				assert_true(!members[i].unusable ||
+					    (up >> members[i].backend & 1) == 0);
+			}
+			assert_int_equal(shown, now);
+			assert_int_equal(away, stand_ins);
+			used[client] = now;
+		}
+		// What is counted is what each of them does.
+		assert_int_equal(weir_tables_subset_counts(lab.tables, 0, counts), 12);
+		for (uint32_t i = 0; i < 12; i++) {
+			assert_int_equal(counts[i].clients,
+				(used[0] >> i & 1) + (used[1] >> i & 1) + (used[2] >> i & 1));
+		}
+		lab_close(&lab);
+		lab_config_free(config);
+	}
+}
+
+// What is told of a subset follows the states while there is no dataplane to publish to.
+static void subset_is_decided_without_a_dataplane(void **unused) {
+	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
+	struct weir_subset_member members[12];
+	struct weir_tables *tables;
+	char why[256];
+	uint16_t lost;
+
+	(void)unused;
+	assert_int_equal(weir_tables_open(NULL, &tables), 0);
+	assert_int_equal(weir_tables_apply(tables, config, why, sizeof(why)), 0);
+	assert_int_equal(weir_tables_subset_members(tables, 0, 0, members), 4);
+	assert_false(members[0].unusable);
+	lost = members[0].backend;
+	weir_tables_set_health(tables, lost, WEIR_HEALTH_REFUSING);
+	assert_int_equal(weir_tables_publish(tables), 0);
+	assert_int_equal(weir_tables_subset_members(tables, 0, 0, members), 5);
+	assert_true(members[0].unusable);
+	assert_int_equal(members[4].replaces, lost);
+	weir_tables_free(tables);
+	lab_config_free(config);
+}
+
+// Weight 0 in the file keeps the place of a backend that went for good, and nothing uses it.
+static void weight_0_keeps_the_place(void **unused) {
+	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
+	uint64_t gone;
+	struct lab lab;
+
+	(void)unused;
+	gone = 1ull << first_of(expected(config, 2, 12, 0));
+	config->services[0].backends[first_of(gone)].weight = 0;
+	config->services[0].panic_threshold_percent = 100;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	assert_int_equal(seen_by(&lab, 0), expected(config, 2, 12, gone));
+	for (uint32_t i = 0; i < 12; i++) {
+		set_health(&lab, i, WEIR_HEALTH_REFUSING);
+		assert_int_equal(seen_by(&lab, 0) & gone, 0);
+		assert_int_equal(__builtin_popcountll(seen_by(&lab, 0)), 4);
+	}
 	lab_close(&lab);
 	lab_config_free(config);
 }
@@ -466,6 +579,70 @@ static void reported_weights_count_inside_only(void **unused) {
 	lab_config_free(config);
 }
 
+// S3: who was outside is not known to the next control process; what stands in gets as much as the
+// others, not a weight of another scale.
+static void s3_stand_in_gets_the_mean_after_a_restart(void **unused) {
+	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
+	uint32_t lost, stand_in;
+	struct lab lab;
+	uint64_t before;
+
+	(void)unused;
+	config->services[0].policy.name = WEIR_POLICY_WEIGHTED_ROUND_ROBIN;
+	config->services[0].policy.weights = WEIR_WEIGHTS_REPORTED;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	before = seen_by(&lab, 0);
+	for (uint16_t id = 0, n = 0; id < 12; id++) {
+		if (before >> id & 1) {
+			weir_tables_set_reported_weight(lab.tables, id, 8500 + 1000 * n++);
+		}
+	}
+	weir_tables_publish(lab.tables);
+	lab_restart(&lab);
+	lab_apply(&lab, config);
+	assert_int_equal(seen_by(&lab, 0), before);
+	lost = first_of(before);
+	assert_int_equal(lab_state(&lab, (uint16_t)lost).effective_weight, 8500);
+	set_health(&lab, lost, WEIR_HEALTH_REFUSING);
+	stand_in = first_of(seen_by(&lab, 0) & ~before);
+	assert_int_equal(lab_state(&lab, (uint16_t)stand_in).effective_weight, 10000);
+	assert_in_range(100 * weir_tables_backend_parts(lab.tables, (uint16_t)stand_in) /
+				weir_tables_backend_parts(
+					lab.tables, (uint16_t)first_of(before & ~(1ull << lost))),
+		95, 115);
+	// Expired: the configured weights again.
+	for (uint16_t id = 0; id < 12; id++) {
+		weir_tables_set_reported_weight(lab.tables, id, 0);
+	}
+	weir_tables_publish(lab.tables);
+	assert_int_equal(lab_state(&lab, (uint16_t)stand_in).effective_weight, 100);
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
+// S3: published weights that nobody reported say nothing of those outside.
+static void s3_configured_weights_are_no_reports(void **unused) {
+	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
+	struct lab lab;
+
+	(void)unused;
+	config->services[0].policy.name = WEIR_POLICY_WEIGHTED_ROUND_ROBIN;
+	config->services[0].policy.weights = WEIR_WEIGHTS_REPORTED;
+	for (uint32_t i = 0; i < 12; i++) {
+		config->services[0].backends[i].weight = 100 + i;
+	}
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	lab_restart(&lab);
+	lab_apply(&lab, config);
+	for (uint16_t id = 0; id < 12; id++) {
+		assert_int_equal(lab_state(&lab, id).effective_weight, 100 + id);
+	}
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
 // A dataplane with another number of workers has other subsets, and as many as it needs.
 static void rebind_follows_the_number_of_workers(void **unused) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_WORKER);
@@ -621,6 +798,11 @@ int main(void) {
 		cmocka_unit_test(others_coming_and_going_change_nothing),
 		cmocka_unit_test(never_fewer_than_asked_while_there_are_more),
 		cmocka_unit_test(panic_is_decided_on_the_whole_list),
+		cmocka_unit_test(panic_leaves_nobody_with_dead_ones_only),
+		cmocka_unit_test(subset_is_decided_without_a_dataplane),
+		cmocka_unit_test(weight_0_keeps_the_place),
+		cmocka_unit_test(s3_stand_in_gets_the_mean_after_a_restart),
+		cmocka_unit_test(s3_configured_weights_are_no_reports),
 		cmocka_unit_test(s6_rows_of_backends_outside_stay),
 		cmocka_unit_test(changes_of_the_configuration_take_effect),
 		cmocka_unit_test(s3_restart_publishes_nothing_new),

@@ -246,13 +246,13 @@ static void gateway_of_a_port_changes_with_a_reload(void **state) {
 
 #define EIGHT_PORT 8081
 #define EIGHT(n) "{\"name\": \"b-" #n "\", \"address\": \"10.0.0.1" #n "\"}"
-#define DIVIDED \
+#define DIVIDED(interval) \
 	"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", \"protocol\": \"tcp\", " \
 	"\"port\": 80}], \"table_size\": 251, \"subset\": {\"algorithm\": \"deterministic\", " \
-	"\"size\": 1}, \"health_check\": {\"type\": \"tcp\", \"port\": 8081, \"interval_ms\": " \
-	"20, " \
-	"\"timeout_ms\": 20}, \"backends\": [" EIGHT(1) ", " EIGHT(2) ", " EIGHT(3) ", " EIGHT( \
-		4) ", " EIGHT(5) ", " EIGHT(6) ", " EIGHT(7) ", " EIGHT(8) "]}"
+	"\"size\": 1}, \"health_check\": {\"type\": \"tcp\", \"port\": 8081, " \
+	"\"interval_ms\": " interval ", \"timeout_ms\": " interval \
+	"}, \"backends\": [" EIGHT(1) ", " EIGHT(2) ", " EIGHT(3) ", " EIGHT(4) ", " EIGHT( \
+		5) ", " EIGHT(6) ", " EIGHT(7) ", " EIGHT(8) "]}"
 
 // How many backends are checked at this interval.
 static uint32_t checked_every(const struct fixture *fixture, json_int_t interval_ms) {
@@ -267,29 +267,61 @@ static uint32_t checked_every(const struct fixture *fixture, json_int_t interval
 	return count;
 }
 
-// With a subset, its member and two spares are checked as configured, the others less often.
-static void backends_that_are_far_from_use_are_checked_less_often(void **state) {
+static int eight_listener(void) {
 	struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons(EIGHT_PORT)};
-	struct fixture *fixture = *state;
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	json_t *shown, *member;
 
 	assert_int_equal(bind(fd, (struct sockaddr *)&any, sizeof(any)), 0);
 	assert_int_equal(listen(fd, 4096), 0);
-	start(fixture, DIVIDED);
+	return fd;
+}
+
+// The member of the only subset there is.
+static void find_member(const struct fixture *fixture, char *ret_name, size_t bytes) {
+	json_t *shown =
+		lab_result(&fixture->lab, "{\"command\": \"subset.show\", \"service\": \"web\"}");
+	json_t *subset = json_array_get(json_object_get(json_array_get(shown, 0), "subsets"), 0);
+	json_t *member = json_array_get(json_object_get(subset, "members"), 0);
+
+	snprintf(ret_name, bytes, "%s", json_string_value(json_object_get(member, "backend")));
+	json_decref(shown);
+}
+
+static void set_admin(const struct fixture *fixture, const char *command, const char *backend) {
+	json_decref(lab_result(&fixture->lab, "{\"command\": \"backend.%s\", \"backend\": \"%s\"}",
+		command, backend));
+}
+
+// With a subset, its member and two spares are checked as configured, the others less often.
+static void backends_that_are_far_from_use_are_checked_less_often(void **state) {
+	struct fixture *fixture = *state;
+	int fd = eight_listener();
+	char member[64];
+
+	start(fixture, DIVIDED("20"));
 	LAB_UNTIL(checked_every(fixture, 20) == 3 && checked_every(fixture, 200) == 5);
 	// One stands in for the member that is away: there is one spare less, so one more is near.
-	shown = lab_result(&fixture->lab, "{\"command\": \"subset.show\", \"service\": \"web\"}");
-	member = json_array_get(
-		json_object_get(
-			json_array_get(json_object_get(json_array_get(shown, 0), "subsets"), 0),
-			"members"),
-		0);
-	json_decref(
-		lab_result(&fixture->lab, "{\"command\": \"backend.drain\", \"backend\": \"%s\"}",
-			json_string_value(json_object_get(member, "backend"))));
-	json_decref(shown);
+	find_member(fixture, member, sizeof(member));
+	set_admin(fixture, "drain", member);
 	LAB_UNTIL(checked_every(fixture, 20) == 4 && checked_every(fixture, 200) == 4);
+	close(fd);
+}
+
+// Who comes near does so with the publication that brings it near, and not at the next tick.
+static void pace_follows_each_publication(void **state) {
+	struct fixture *fixture = *state;
+	int fd = eight_listener();
+	char member[64];
+
+	start(fixture, DIVIDED("600"));
+	LAB_UNTIL(checked_every(fixture, 600) == 3 && checked_every(fixture, 6000) == 5);
+	find_member(fixture, member, sizeof(member));
+	for (int turn = 0; turn < 10; turn++) {
+		set_admin(fixture, "drain", member);
+		assert_int_equal(checked_every(fixture, 600), 4);
+		set_admin(fixture, "ready", member);
+		assert_int_equal(checked_every(fixture, 600), 3);
+	}
 	close(fd);
 }
 
@@ -305,6 +337,7 @@ int main(void) {
 		T(next_hops_reach_every_backend_of_an_address),
 		T(gateway_of_a_port_changes_with_a_reload),
 		T(backends_that_are_far_from_use_are_checked_less_often),
+		T(pace_follows_each_publication),
 	};
 
 	return cmocka_run_group_tests(tests, lab_own_network, NULL);

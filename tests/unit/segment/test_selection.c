@@ -268,6 +268,110 @@ static void subset_is_as_a_selection_of_its_members(void **state) {
 	}
 }
 
+// What a worker's own table would not have shows which subsets were copied.
+static void expect_copied(struct fixture *f, struct weir_policy_table *published, uint16_t *slots[],
+	const struct weir_selection_params *params, const struct weir_selection_member *members,
+	uint32_t n, uint32_t rebuilt) {
+	struct weir_selection_params anew = *params, with = *params;
+	struct weir_selection *selection = NULL;
+
+	with.service = 1;
+	with.published = published;
+	assert_int_equal(weir_selection_build(f->writer, &anew, members, n, &selection), 0);
+	weir_writer_publish(f->writer, fixture_selection_root(0), selection);
+	assert_int_equal(weir_selection_build(f->writer, &with, members, n, &selection), 0);
+	weir_writer_publish(f->writer, fixture_selection_root(1), selection);
+	for (uint32_t worker = 0; worker < FIXTURE_WORKERS; worker++) {
+		struct weir_policy_table a, b;
+		struct weir_reader reader;
+
+		assert_int_equal(weir_reader_init(&reader, f->segment, worker), 0);
+		a = weir_reader_selection(&reader, 0)->table;
+		b = weir_reader_selection(&reader, 1)->table;
+		assert_int_equal(reader.refused, 0);
+		assert_int_equal(a.count, b.count);
+		assert_int_equal(a.slot_count, b.slot_count);
+		assert_int_equal(a.round_count, b.round_count);
+		assert_memory_equal(a.candidates, b.candidates, a.count * sizeof(a.candidates[0]));
+		assert_memory_equal(b.slots, (rebuilt >> worker & 1) ? a.slots : slots[worker],
+			a.slot_count * sizeof(a.slots[0]));
+		if (a.round_count > 0) {
+			assert_memory_equal(
+				a.rounds, b.rounds, a.round_count * sizeof(a.rounds[0]));
+		}
+		weir_reader_fini(&reader);
+	}
+}
+
+// A subset that stays is copied, bit by bit; one that changed is built.
+static void subsets_that_stay_are_copied(void **state) {
+	static const enum weir_policy policies[] = {WEIR_POLICY_MAGLEV, WEIR_POLICY_ROUND_ROBIN,
+		WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN, WEIR_POLICY_WEIGHTED_ROUND_ROBIN};
+	const uint32_t all = (1u << FIXTURE_WORKERS) - 1;
+	struct fixture *f = *state;
+
+	for (size_t p = 0; p < sizeof(policies) / sizeof(policies[0]); p++) {
+		struct weir_selection_params params = weir_selection_defaults(0, policies[p], 251);
+		// Strides are always worked out anew.
+		uint32_t always = policies[p] == WEIR_POLICY_WEIGHTED_ROUND_ROBIN ? all : 0;
+		struct weir_policy_table published[FIXTURE_WORKERS];
+		struct weir_candidate *candidates[FIXTURE_WORKERS];
+		struct weir_round *rounds[FIXTURE_WORKERS];
+		uint16_t *slots[FIXTURE_WORKERS];
+		struct weir_selection_member members[30];
+		struct weir_selection *selection = NULL;
+
+		params.subsets = FIXTURE_WORKERS;
+		for (uint32_t i = 0; i < 30; i++) {
+			members[i] = (struct weir_selection_member){.identity = 900 - i,
+				.id = (uint16_t)i,
+				.weight = 1 + i % 4,
+				.subsets = 1ull << i % FIXTURE_WORKERS};
+		}
+		assert_int_equal(
+			weir_selection_build(f->writer, &params, members, 30, &selection), 0);
+		weir_writer_publish(f->writer, fixture_selection_root(0), selection);
+		for (uint32_t worker = 0; worker < FIXTURE_WORKERS; worker++) {
+			struct weir_policy_table *table = &published[worker];
+			struct weir_reader reader;
+
+			assert_int_equal(weir_reader_init(&reader, f->segment, worker), 0);
+			*table = weir_reader_selection(&reader, 0)->table;
+			weir_reader_fini(&reader);
+			candidates[worker] = calloc(table->count, sizeof(*candidates[0]));
+			memcpy(candidates[worker], table->candidates,
+				table->count * sizeof(*candidates[0]));
+			rounds[worker] = calloc(table->round_count + 1, sizeof(*rounds[0]));
+			memcpy(rounds[worker], table->rounds,
+				table->round_count * sizeof(*rounds[0]));
+			slots[worker] = calloc(table->slot_count, sizeof(*slots[0]));
+			// No table is like this: all slots but the last lead to one backend.
+			slots[worker][table->slot_count - 1] = 1;
+			table->candidates = candidates[worker];
+			table->rounds = rounds[worker];
+			table->slots = slots[worker];
+		}
+		expect_copied(f, published, slots, &params, members, 30, always);
+		members[1].weight++; // worker 1's
+		expect_copied(f, published, slots, &params, members, 30, always | 1u << 1);
+		members[1].weight--;
+		members[2].id = 99; // worker 2's: another backend
+		expect_copied(f, published, slots, &params, members, 30, always | 1u << 2);
+		members[2].id = 2;
+		members[0].subsets = 0; // nobody's any more
+		expect_copied(f, published, slots, &params, members, 30, always | 1u);
+		members[0].subsets = 1;
+		params.settings.max_active_flows++; // of all
+		expect_copied(f, published, slots, &params, members, 30, all);
+		params.settings.max_active_flows--;
+		for (uint32_t worker = 0; worker < FIXTURE_WORKERS; worker++) {
+			free(candidates[worker]);
+			free(rounds[worker]);
+			free(slots[worker]);
+		}
+	}
+}
+
 // A worker whose subset has nobody chooses nobody; the others are not touched by it.
 static void one_subset_may_be_empty(void **state) {
 	struct weir_selection_params params = weir_selection_defaults(0, WEIR_POLICY_MAGLEV, 251);
@@ -323,6 +427,7 @@ int main(void) {
 		cmocka_unit_test_setup_teardown(other_policies_get_what_they_need, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			subset_is_as_a_selection_of_its_members, setup, teardown),
+		cmocka_unit_test_setup_teardown(subsets_that_stay_are_copied, setup, teardown),
 		cmocka_unit_test_setup_teardown(one_subset_may_be_empty, setup, teardown),
 		cmocka_unit_test_setup_teardown(wrong_settings_are_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(wrong_sizes_are_refused, setup, teardown),

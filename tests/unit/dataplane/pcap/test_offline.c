@@ -107,9 +107,71 @@ static void changes_take_backends_out(void **unused) {
 	}
 }
 
+static struct weir_config *subset_config(void) {
+	static const char text[] =
+		"{\"instance\": {\"name\": \"lb-1\", \"client_id\": 1, \"clients\": 2},\n"
+		" \"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\"}],\n"
+		" \"workers\": {\"cores\": [0, 0, 0]},\n"
+		" \"flow_table\": {\"flows_per_worker\": 4096},\n"
+		" \"services\": [{\"name\": \"web\", \"forwarding\": \"ipip\", "
+		"\"table_size\": 251,\n"
+		"   \"binds\": [{\"address\": \"198.51.100.10\", \"protocol\": \"tcp\", "
+		"\"port\": 80}],\n"
+		"   \"subset\": {\"algorithm\": \"deterministic\", \"size\": 2, "
+		"\"client\": \"worker\"},\n"
+		"   \"backends\": [{\"name\": \"b0\", \"address\": \"10.0.0.10\"},\n"
+		"    {\"name\": \"b1\", \"address\": \"10.0.0.11\"},\n"
+		"    {\"name\": \"b2\", \"address\": \"10.0.0.12\"},\n"
+		"    {\"name\": \"b3\", \"address\": \"10.0.0.13\"},\n"
+		"    {\"name\": \"b4\", \"address\": \"10.0.0.14\"},\n"
+		"    {\"name\": \"b5\", \"address\": \"10.0.0.15\"}]}]}\n";
+	struct weir_config_errors errors;
+	struct weir_config *config = NULL;
+
+	if (weir_config_parse(text, strlen(text), &config, &errors) < 0) {
+		fail_msg("%d: %s: %s", errors.error[0].line, errors.error[0].path,
+			errors.error[0].reason);
+	}
+	weir_config_errors_fini(&errors);
+	return config;
+}
+
+// The subset is that of a worker that exists, on the only member of group 1, with 3 workers.
+static void subset_is_that_of_the_worker(void **unused) {
+	static const uint8_t usable[6] = {1, 1, 1, 1, 1, 1};
+
+	(void)unused;
+	for (uint32_t worker = 0; worker < 3; worker++) {
+		struct weir_subset_params subset = {
+			.algorithm = WEIR_SUBSET_DETERMINISTIC, .size = 2, .client = 3 + worker};
+		struct weir_pcap_options options = {.worker = worker};
+		uint32_t chosen[6], scratch[64], seen = 0, expected = 0, n;
+		char why[256] = "";
+		struct lab lab;
+
+		assert_true(weir_subset_scratch_count(6) <= 64);
+		n = weir_subset_choose(&subset, usable, 6, chosen, scratch);
+		assert_int_equal(n, 2);
+		for (uint32_t i = 0; i < n; i++) {
+			expected |= 1u << chosen[i];
+		}
+		lab.config = subset_config();
+		if (weir_offline_create(lab.config, &options, &lab.offline, why, sizeof(why)) < 0) {
+			fail_msg("%s", why);
+		}
+		for (uint16_t port = 1; port < 100; port++) {
+			struct weir_capture_frame frame = lab_tcp(port, 80, SYN, 0);
+
+			seen |= 1u << (process(&lab, &frame).backend[1] - '0');
+		}
+		assert_int_equal(seen, expected);
+		close_lab(&lab);
+	}
+}
+
 static void unknown_names_are_refused(void **unused) {
 	struct weir_pcap_options backend = {.changes = 1}, in = {.in_port = "x"},
-				 out = {.out_port = "y"};
+				 out = {.out_port = "y"}, worker = {.worker = 1};
 	struct weir_config *config = lab_config();
 	struct weir_offline *offline = NULL;
 	char why[256];
@@ -123,6 +185,8 @@ static void unknown_names_are_refused(void **unused) {
 	assert_non_null(strstr(why, "\"x\""));
 	assert_int_equal(weir_offline_create(config, &out, &offline, why, sizeof(why)), -EINVAL);
 	assert_non_null(strstr(why, "\"y\""));
+	assert_int_equal(weir_offline_create(config, &worker, &offline, why, sizeof(why)), -EINVAL);
+	assert_non_null(strstr(why, "no worker 1: it has 1"));
 	assert_null(offline);
 	weir_config_free(config);
 }
@@ -255,6 +319,7 @@ int main(void) {
 		cmocka_unit_test(flow_is_forwarded_and_sticks),
 		cmocka_unit_test(out_port_gives_mac_tag_and_gateway),
 		cmocka_unit_test(changes_take_backends_out),
+		cmocka_unit_test(subset_is_that_of_the_worker),
 		cmocka_unit_test(unknown_names_are_refused),
 		cmocka_unit_test(drops_name_their_reason),
 		cmocka_unit_test(cut_frames_get_a_verdict),

@@ -32,7 +32,7 @@ static void every_option_is_read(void **unused) {
 
 	(void)unused;
 	assert_int_equal(read_line("weir-pcap --json --drain web/b-1 c.json --down dns/b.2 in out "
-				   "--in-port wan --out-port lan",
+				   "--in-port wan --out-port lan --worker 63",
 				 &options, why),
 		0);
 	assert_true(options.json);
@@ -42,6 +42,7 @@ static void every_option_is_read(void **unused) {
 	assert_string_equal(options.output, "out");
 	assert_string_equal(options.in_port, "wan");
 	assert_string_equal(options.out_port, "lan");
+	assert_int_equal(options.worker, 63);
 	assert_int_equal(options.changes, 2);
 	assert_int_equal(options.change[0].kind, WEIR_PCAP_DRAIN);
 	assert_string_equal(options.change[0].service, "web");
@@ -54,6 +55,7 @@ static void every_option_is_read(void **unused) {
 		0);
 	assert_false(options.json);
 	assert_null(options.in_port);
+	assert_int_equal(options.worker, 0);
 	assert_string_equal(options.input, "-");
 	assert_int_equal(options.change[0].kind, WEIR_PCAP_WEIGHT);
 	assert_int_equal(options.change[0].weight, 0);
@@ -74,6 +76,9 @@ static void wrong_usage_is_explained(void **unused) {
 		{"weir-pcap a b c --nonsense", "--nonsense"},
 		{"weir-pcap a b c -x", "-x"},
 		{"weir-pcap a b c --drain", "needs an argument"},
+		{"weir-pcap a b c --worker 64", "from 0 to 63"},
+		{"weir-pcap a b c --worker -1", "from 0 to 63"},
+		{"weir-pcap a b c --worker 1x", "from 0 to 63"},
 		{"weir-pcap a b c --drain web", "SERVICE/BACKEND"},
 		{"weir-pcap a b c --drain /b", "SERVICE/BACKEND"},
 		{"weir-pcap a b c --drain web/", "SERVICE/BACKEND"},
