@@ -210,10 +210,11 @@ static inline unsigned int weir_flow_match4(
 	match = (unsigned int)__builtin_ia32_movmskps((floats)same);
 #else
 	for (unsigned int slot = 0; slot < WEIR_FLOW_SLOTS4; slot++) {
-		match |= (unsigned int)((bucket->source[slot] ^ source) == 0 &
-					(bucket->destination[slot] ^ destination) == 0 &
-					(bucket->ports[slot] ^ ports) == 0)
-			 << slot;
+		uint32_t differ = (bucket->source[slot] ^ source) |
+				  (bucket->destination[slot] ^ destination) |
+				  (bucket->ports[slot] ^ ports);
+
+		match |= (unsigned int)(differ == 0) << slot;
 	}
 #endif
 	return match;

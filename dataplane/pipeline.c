@@ -9,6 +9,10 @@
 #include "burst.h"
 #include "hash.h"
 
+// Packets are fetched so many at a time, so many before they are parsed. More at once than the CPU
+// has buffers for misses make it wait for memory.
+#define AHEAD 4u
+
 // rte_prefetch0_write is experimental in DPDK 22.11.
 static __rte_always_inline void prefetch_write(const void *line) {
 	__builtin_prefetch(line, 1, 3);
@@ -49,6 +53,20 @@ static __rte_always_inline void prefetch_packet(const struct rte_mbuf *m) {
 	prefetch_write(frame - 1); // the line that the outer header will begin in
 }
 
+// Packets first .. first + AHEAD - 1 of the burst. IPv6 and TCP headers end in the second line:
+// what the last burst had, this one has.
+static __rte_always_inline void prefetch_packets(
+	struct rte_mbuf **pkts, unsigned int packets, unsigned int first, bool ipv6) {
+	unsigned int end = RTE_MIN(first + AHEAD, packets);
+
+	for (unsigned int i = first; i < end; i++) {
+		prefetch_packet(pkts[i]);
+	}
+	for (unsigned int i = first; ipv6 && i < end; i++) {
+		rte_prefetch0(rte_pktmbuf_mtod_offset(pkts[i], const uint8_t *, 64));
+	}
+}
+
 // In the loops below, what all packets of the burst share is copied to local variables: the
 // compiler must take every store to a packet for one to the pipeline.
 
@@ -58,22 +76,21 @@ static void stage_parse(struct weir_burst *b) {
 	const uint64_t seed = pipeline->hash_seed;
 	struct rte_mbuf **const pkts = b->pkts;
 	const unsigned int packets = b->packets;
+	const bool ipv6_before = pipeline->ipv6_before;
 	struct weir_descriptor *d = pipeline->descriptors;
 	unsigned int flows = 0, others = 0;
 	uint64_t bytes = 0;
 
-	for (unsigned int i = 0; i < packets; i++) {
-		prefetch_packet(pkts[i]);
-	}
-	// IPv6 and TCP headers end in the second line. What the last burst had, this one has.
-	for (unsigned int i = 0; pipeline->ipv6_before && i < packets; i++) {
-		rte_prefetch0(rte_pktmbuf_mtod_offset(pkts[i], const uint8_t *, 64));
-	}
 	pipeline->ipv6_before = false;
+	prefetch_packets(pkts, packets, 0, ipv6_before);
 	for (unsigned int i = 0; i < packets; i++, d++) {
 		struct rte_mbuf *m = pkts[i];
-		unsigned int family = weir_parse_usual(m, seed, d);
+		unsigned int family;
 
+		if (i % AHEAD == 0) {
+			prefetch_packets(pkts, packets, i + AHEAD, ipv6_before);
+		}
+		family = weir_parse_usual(m, seed, d);
 		bytes += m->pkt_len;
 		if (likely(family == 4)) {
 			weir_flow_prefetch(table, 4, d->hash);

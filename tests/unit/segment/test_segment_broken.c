@@ -15,6 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <rte_rcu_qsbr.h>
+
 #include "reader.h"
 #include "service_table.h"
 
@@ -163,12 +165,10 @@ static void names_without_end_are_refused(void **state) {
 // The library walks as many readers as the variable itself says.
 static void quiescent_state_variable_that_does_not_fit_is_refused(void **state) {
 	struct weir_segment *segment = fixture_segment(HEAP_BYTES);
-	uint32_t *words = (uint32_t *)(void *)segment->qsbr;
-	uint64_t *longs = (uint64_t *)(void *)segment->qsbr;
-	// token and acked_token fill the first line; then num_elems, num_threads, max_threads,
-	// a line per reader, and the bitmap of readers.
-	uint32_t *num_elems = words + 16, *num_threads = words + 17, *max_threads = words + 18;
-	uint64_t *bitmap = longs + 8 * (2 + FIXTURE_WORKERS);
+	struct rte_rcu_qsbr *qsbr = segment->qsbr;
+	uint32_t *num_elems = &qsbr->num_elems, *num_threads = &qsbr->num_threads;
+	uint32_t *max_threads = &qsbr->max_threads;
+	uint64_t *bitmap = (uint64_t *)(void *)(qsbr->qsbr_cnt + FIXTURE_WORKERS); // of readers
 
 	(void)state;
 	REFUSED(*max_threads, 0, -EBADMSG);
@@ -180,9 +180,9 @@ static void quiescent_state_variable_that_does_not_fit_is_refused(void **state) 
 	REFUSED(*num_elems, UINT32_MAX, -EBADMSG);
 	REFUSED(*bitmap, UINT64_MAX, -EBADMSG);
 	REFUSED(*bitmap, 0, -EBADMSG);
-	REFUSED(longs[0], UINT64_MAX, -EBADMSG); // token about to wrap
-	REFUSED(longs[1], longs[0] + 1, -EBADMSG); // acknowledged before it was given
-	REFUSED(longs[8 * 2], longs[0] + 1, -EBADMSG); // worker 0 ahead of the token
+	REFUSED(qsbr->token, UINT64_MAX, -EBADMSG); // token about to wrap
+	REFUSED(qsbr->acked_token, qsbr->token + 1, -EBADMSG); // acknowledged before it was given
+	REFUSED(qsbr->qsbr_cnt[0].cnt, qsbr->token + 1, -EBADMSG); // worker 0 ahead of the token
 	weir_segment_free(segment);
 }
 
