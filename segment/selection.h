@@ -74,8 +74,12 @@ static inline uint16_t weir_selection_choose(
 	return table->candidates[index].id;
 }
 
-// Fetch what weir_selection_choose will read first. [worker]
+// Fetch what weir_selection_choose will read first. Fetching from a table without slots does no
+// harm. [worker]
 static inline __attribute__((always_inline)) void weir_selection_prefetch(
 	const struct weir_selection_view *view, uint64_t hash) {
-	__builtin_prefetch(&view->table.slots[weir_selection_slot(hash, view->table.slot_count)]);
+	uintptr_t slots = (uintptr_t)view->table.slots;
+	uint32_t slot = weir_selection_slot(hash, view->table.slot_count);
+
+	__builtin_prefetch((const void *)(slots + slot * sizeof(uint16_t)));
 }
