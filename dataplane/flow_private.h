@@ -95,12 +95,6 @@ static inline bool weir_flow_is_expired(
 	       table->now.timeout_ticks[weir_flow_phase_of(word)];
 }
 
-// The same, by the table's own clock: as of the last weir_flow_stamp.
-static inline uint32_t weir_flow_age_now(const struct weir_flow_now *now, uint32_t word) {
-	return ((now->word[weir_flow_phase_of(word)] - word) >> WEIR_WORD_LAST_SHIFT) &
-	       WEIR_WORD_LAST_MASK;
-}
-
 // --- starts ---------------------------------------------------------------------------------
 
 // Before a start is read, or written by anybody else.

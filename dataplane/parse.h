@@ -40,7 +40,6 @@
 #define WEIR_TCP_FIN 0x01
 #define WEIR_TCP_SYN 0x02
 #define WEIR_TCP_RST 0x04
-#define WEIR_TCP_FLAGS 0x3f // FIN SYN RST PSH ACK URG; ECE and CWR are ECN's
 
 // Headers must lie within this many bytes when a packet comes in several segments.
 #define WEIR_HEADERS_BYTES 256

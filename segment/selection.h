@@ -54,7 +54,7 @@ uint32_t weir_selection_slots(
 
 // The slot of a hash: multiply and shift, no division. slots > 0. [worker]
 static inline uint32_t weir_selection_slot(uint64_t hash, uint32_t slots) {
-	return (uint32_t)(((hash >> 32) * slots) >> 32);
+	return weir_policy_slot(hash, slots);
 }
 
 // The backend id for a hash, or WEIR_BACKEND_NONE. The consistent choice, whatever the policy: for

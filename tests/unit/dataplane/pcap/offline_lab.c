@@ -19,16 +19,20 @@ static const char text[] =
 	"   \"binds\": [{\"address\": \"198.51.100.10\", \"protocol\": \"tcp\", \"port\": 81}],\n"
 	"   \"backends\": [{\"name\": \"b-1\", \"address\": \"10.0.0.11\", \"weight\": 0}]}]}\n";
 
-struct weir_config *lab_config(void) {
+struct weir_config *lab_config_of(const char *json) {
 	struct weir_config_errors errors;
 	struct weir_config *config = NULL;
 
-	if (weir_config_parse(text, strlen(text), &config, &errors) < 0) {
+	if (weir_config_parse(json, strlen(json), &config, &errors) < 0) {
 		fail_msg("%d: %s: %s", errors.error[0].line, errors.error[0].path,
 			errors.error[0].reason);
 	}
 	weir_config_errors_fini(&errors);
 	return config;
+}
+
+struct weir_config *lab_config(void) {
+	return lab_config_of(text);
 }
 
 int lab_start(void **unused) {

@@ -125,15 +125,7 @@ static struct weir_config *subset_config(void) {
 		"    {\"name\": \"b3\", \"address\": \"10.0.0.13\"},\n"
 		"    {\"name\": \"b4\", \"address\": \"10.0.0.14\"},\n"
 		"    {\"name\": \"b5\", \"address\": \"10.0.0.15\"}]}]}\n";
-	struct weir_config_errors errors;
-	struct weir_config *config = NULL;
-
-	if (weir_config_parse(text, strlen(text), &config, &errors) < 0) {
-		fail_msg("%d: %s: %s", errors.error[0].line, errors.error[0].path,
-			errors.error[0].reason);
-	}
-	weir_config_errors_fini(&errors);
-	return config;
+	return lab_config_of(text);
 }
 
 // The subset is that of a worker that exists, on the only member of group 1, with 3 workers.
