@@ -58,7 +58,7 @@ def deadline(seconds):
 
 
 def run_one(item, build):
-    """Returns None, or the text of what went wrong."""
+    """Returns None, or what went wrong: in a line, and all that is known."""
     lab = item.make_lab(build)
     try:
         with lab:
@@ -67,11 +67,15 @@ def run_one(item, build):
                     item.function(lab)
             except KeyboardInterrupt:
                 raise
-            except Exception:  # the report has to be made while the lab still stands
-                return traceback.format_exc() + lab.report()
-    except netns.LabError:
-        return traceback.format_exc()
+            except Exception as problem:  # reported while the lab still stands
+                return in_a_line(problem), traceback.format_exc() + lab.report()
+    except netns.LabError as problem:
+        return in_a_line(problem), traceback.format_exc()
     return None
+
+
+def in_a_line(problem):
+    return traceback.format_exception_only(problem)[-1].strip().replace("\n", " ")
 
 
 def main():
@@ -92,17 +96,17 @@ def main():
         return 2
     netns.on_signals_raise()
     netns.sweep()
-    failed = []
+    failed = {}
     for number, item in enumerate(chosen, 1):
         print(f"[{number:2}/{len(chosen)}] {item.name:44} ", end="", flush=True)
         start = time.monotonic()
         problem = run_one(item, options.build)
         print(f"{'FAILED' if problem else 'ok':6} {time.monotonic() - start:6.1f} s", flush=True)
         if problem:
-            failed.append(item.name)
-            print("    " + problem.replace("\n", "\n    "), flush=True)
-    for name in failed:
-        print(f"failed: {name}")
+            failed[item.name], report = problem
+            print("    " + report.replace("\n", "\n    "), flush=True)
+    for name, why in failed.items():
+        print(f"failed: {name}: {why}")
     print(f"{len(chosen) - len(failed)} passed, {len(failed)} failed")
     return 1 if failed else 0
 
