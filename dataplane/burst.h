@@ -34,6 +34,7 @@ struct weir_pending {
 };
 
 struct weir_pipeline {
+	struct weir_summary summaries[WEIR_BURST];
 	struct weir_descriptor descriptors[WEIR_BURST];
 	const struct weir_segment *segment;
 	struct weir_flow_table *flows;
@@ -83,16 +84,15 @@ struct weir_burst {
 	uint32_t generation; // of that table
 	struct weir_burst_filter begun; // flows that a later packet of the burst may look for
 	struct weir_verdict *verdicts; // the caller's
+	uint64_t described; // a bit per packet that has a descriptor
 	uint16_t packets;
 	uint8_t in_port;
-	uint8_t flow_count;
 	uint8_t other_count;
 	uint8_t miss_count;
 	uint8_t forward_count;
-	uint8_t flows[WEIR_BURST]; // to look up
-	uint8_t others[WEIR_BURST]; // all the rest
-	uint8_t misses[WEIR_BURST]; // not in the flow table
-	uint8_t forwards[WEIR_BURST]; // to rewrite; backend is chosen
+	uint8_t others[WEIR_BURST]; // no valid TCP nor UDP
+	uint8_t misses[WEIR_BURST]; // flows that the fast look-up did not find
+	uint8_t forwards[WEIR_BURST]; // unusual packets whose backend is chosen
 };
 
 // --- counters -------------------------------------------------------------------------------
@@ -158,6 +158,17 @@ static inline bool weir_burst_row_sound(
 	wrong |= head->port >= pipeline->ports;
 	wrong |= head->service >= pipeline->max_services;
 	return wrong == 0;
+}
+
+// The packet's backend is chosen: the rewrite will send it there.
+static inline void weir_burst_forward(struct weir_burst *b, unsigned int i) {
+	struct weir_summary *s = &b->pipeline->summaries[i];
+
+	if (likely(s->family != 0)) {
+		s->backend = b->pipeline->descriptors[i].verdict.backend;
+	} else {
+		b->forwards[b->forward_count++] = (uint8_t)i;
+	}
 }
 
 // --- verdicts -------------------------------------------------------------------------------

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Descriptor: everything that the stages of the pipeline need to know about one packet, in one
-// cache line. Filled by parse, completed by pipeline.
+// What the stages of the pipeline know of one packet. Filled by parse, completed by pipeline.
+//
+//   summary     all that a usual packet of a known flow needs; most packets have nothing else
+//   descriptor  everything, for all others: the first packet of a flow, and whatever is not usual
 //
 // Threads: part of a pipeline; its worker only.
 #pragma once
@@ -18,6 +20,26 @@ enum weir_packet_kind {
 	WEIR_PACKET_SUSPECT, // verdict.reason holds, but only if the destination is a VIP
 	WEIR_PACKET_BROKEN, // verdict.reason holds, whatever the destination
 };
+
+#define WEIR_OUTER_TTL 64 // of the header that Weir puts in front
+
+// A usual packet: TCP or UDP in IPv4 without options or IPv6 without extension headers, in one
+// segment, with room in front for any outer header, and nothing wrong with it. Its addresses are
+// read where they lie.
+struct weir_summary {
+	const uint8_t *ip; // its IP header, in the packet
+	uint64_t hash; // of the flow's key
+	void *bucket; // of the flow table: where the flow is looked for
+	uint32_t ip_bytes; // of the IP packet, padding of the frame excluded
+	uint8_t family; // 4 or 6; 0 = not a usual packet: its descriptor tells
+	uint8_t protocol;
+	uint16_t ttl_protocol; // as in an outer IPv4 header: TTL, and 4 or 41
+	uint16_t first; // as an outer IPv4 header begins: 0x45, and DSCP and ECN
+	uint8_t event; // enum weir_flow_event
+	uint8_t reserved;
+	uint16_t backend; // where it goes as it is, or WEIR_BACKEND_NONE; set by the look-up
+};
+_Static_assert(sizeof(struct weir_summary) == 40, "few cache lines per burst");
 
 // IP addresses in the key are set for all kinds but OTHER and BROKEN.
 struct weir_descriptor {

@@ -29,8 +29,6 @@
 #include "layout.h"
 #include "parse.h"
 
-#define WEIR_OUTER_TTL 64
-
 // The first 16 bytes of struct weir_backend_row, as read once.
 struct weir_row_head {
 	uint8_t flags;
@@ -96,14 +94,15 @@ static inline void weir_encap_ipv4(
 	weir_store32(outer + 8, WEIR_OUTER_TTL | protocol << 8 | (uint32_t)checksum << 16);
 }
 
-static inline void weir_encap_ipv6(uint8_t *outer, const struct weir_descriptor *d) {
-	uint32_t label = (uint32_t)(d->hash >> 12) & 0xfffff;
-	uint32_t next_header = d->key.family == 4 ? 4 : 41;
+// hash: of the inner flow; next_header: 4 or 41.
+static inline void weir_encap_ipv6(
+	uint8_t *outer, uint64_t hash, uint32_t tos, uint32_t next_header, uint32_t ip_bytes) {
+	uint32_t label = (uint32_t)(hash >> 12) & 0xfffff;
 
 	label |= label == 0; // 0 means "no label"
-	weir_store32(outer, rte_cpu_to_be_32(6u << 28 | (uint32_t)d->tos << 20 | label));
-	weir_store32(outer + 4, (uint32_t)rte_cpu_to_be_16((uint16_t)d->ip_bytes) |
-					next_header << 16 | (uint32_t)WEIR_OUTER_TTL << 24);
+	weir_store32(outer, rte_cpu_to_be_32(6u << 28 | tos << 20 | label));
+	weir_store32(outer + 4, (uint32_t)rte_cpu_to_be_16((uint16_t)ip_bytes) | next_header << 16 |
+					(uint32_t)WEIR_OUTER_TTL << 24);
 }
 
 // Replace the frame's Ethernet header by the backend's and put the outer IP header in between;
@@ -125,7 +124,8 @@ static inline void weir_encap_push(struct rte_mbuf *m, const struct weir_descrip
 	if (likely(head->outer_family == 4)) {
 		weir_encap_ipv4(to + head->l2_bytes, head, d);
 	} else {
-		weir_encap_ipv6(to + head->l2_bytes, d);
+		weir_encap_ipv6(to + head->l2_bytes, d->hash, d->tos, d->key.family == 4 ? 4 : 41,
+			d->ip_bytes);
 	}
 	m->data_off = data_off;
 	m->pkt_len = bytes + d->ip_bytes;

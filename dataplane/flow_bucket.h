@@ -22,7 +22,6 @@
 
 #include <rte_branch_prediction.h>
 #include <rte_common.h>
-#include <rte_prefetch.h>
 
 #include "flow_table.h"
 
@@ -154,84 +153,72 @@ static inline struct weir_flow_bucket6 *weir_flow_bucket6_at(
 
 // --- prefetch -------------------------------------------------------------------------------
 
-// Fetch the first place of a flow: what a look-up reads first. gcc 12 takes a function that does
-// nothing but __builtin_prefetch for one without effect and drops its calls, unless it is always
-// inlined.
-static __rte_always_inline void weir_flow_prefetch(
-	const struct weir_flow_table *table, uint8_t family, uint64_t hash) {
-	if (likely(family == 4)) {
-		__builtin_prefetch(weir_flow_bucket4_at(table,
-					   weir_flow_first_bucket(table->part4.bucket_count, hash)),
-			1, 3);
-	} else {
-		const uint8_t *bucket = (const uint8_t *)weir_flow_bucket6_at(
-			table, weir_flow_first_bucket(table->part6.bucket_count, hash));
-
-		__builtin_prefetch(bucket, 0, 3);
-		__builtin_prefetch(bucket + 64, 1, 3);
-	}
+// Fetch a bucket to look into and to write a word of. gcc 12 takes a function that does nothing but
+// __builtin_prefetch for one without effect and drops its calls, unless it is always inlined.
+static __rte_always_inline void weir_flow_fetch4(const void *bucket) {
+	__builtin_prefetch(bucket, 1, 3);
 }
 
-// Fetch the second place of a flow that is not in the first.
-static __rte_always_inline void weir_flow_prefetch_second(
-	const struct weir_flow_table *table, uint8_t family, uint64_t hash) {
-	if (likely(family == 4)) {
-		__builtin_prefetch(
-			weir_flow_bucket4_at(
-				table, weir_flow_second_bucket(table->part4.bucket_count, hash)),
-			1, 3);
-	} else {
-		const uint8_t *bucket = (const uint8_t *)weir_flow_bucket6_at(
-			table, weir_flow_second_bucket(table->part6.bucket_count, hash));
-
-		rte_prefetch0(bucket);
-		rte_prefetch0(bucket + 64);
-	}
+static __rte_always_inline void weir_flow_fetch6(const void *bucket) {
+	__builtin_prefetch(bucket, 0, 3);
+	__builtin_prefetch((const uint8_t *)bucket + 64, 1, 3);
 }
 
 // --- comparison -----------------------------------------------------------------------------
 
-// One bit per slot that holds the key; free slots hold anything.
-static inline unsigned int weir_flow_match4(
-	const struct weir_flow_bucket4 *bucket, const struct weir_flow_key *key) {
+// Source, destination, ports: as in a packet, so that the fourth is whatever comes behind.
+typedef uint32_t weir_flow_tuple4 __attribute__((vector_size(16)));
+
+static inline weir_flow_tuple4 weir_flow_tuple4_of(const struct weir_flow_key *key) {
 	uint32_t source, destination, ports;
-	unsigned int match = 0;
 
 	memcpy(&source, key->source, 4);
 	memcpy(&destination, key->destination, 4);
 	memcpy(&ports, &key->source_port, 4);
-#ifdef __SSE2__
-	typedef uint32_t lanes __attribute__((vector_size(16)));
-	typedef float floats __attribute__((vector_size(16)));
-	lanes same = (lanes)(*(const lanes *)bucket->source == source) &
-		     (lanes)(*(const lanes *)bucket->destination == destination) &
-		     (lanes)(*(const lanes *)bucket->ports == ports);
+	return (weir_flow_tuple4){source, destination, ports};
+}
 
-	match = (unsigned int)__builtin_ia32_movmskps((floats)same);
+// One bit per slot that holds the tuple; free slots hold anything.
+static inline unsigned int weir_flow_match4(
+	const struct weir_flow_bucket4 *bucket, weir_flow_tuple4 tuple) {
+#ifdef __SSE2__
+	typedef float floats __attribute__((vector_size(16)));
+	weir_flow_tuple4 same =
+		(weir_flow_tuple4)(*(const weir_flow_tuple4 *)bucket->source ==
+				   __builtin_shufflevector(tuple, tuple, 0, 0, 0, 0));
+
+	same &= (weir_flow_tuple4)(*(const weir_flow_tuple4 *)bucket->destination ==
+				   __builtin_shufflevector(tuple, tuple, 1, 1, 1, 1));
+	same &= (weir_flow_tuple4)(*(const weir_flow_tuple4 *)bucket->ports ==
+				   __builtin_shufflevector(tuple, tuple, 2, 2, 2, 2));
+	return (unsigned int)__builtin_ia32_movmskps((floats)same);
 #else
+	unsigned int match = 0;
+
 	for (unsigned int slot = 0; slot < WEIR_FLOW_SLOTS4; slot++) {
-		uint32_t differ = (bucket->source[slot] ^ source) |
-				  (bucket->destination[slot] ^ destination) |
-				  (bucket->ports[slot] ^ ports);
+		uint32_t differ = (bucket->source[slot] ^ tuple[0]) |
+				  (bucket->destination[slot] ^ tuple[1]) |
+				  (bucket->ports[slot] ^ tuple[2]);
 
 		match |= (unsigned int)(differ == 0) << slot;
 	}
-#endif
 	return match;
+#endif
 }
 
+// source, destination: 16 bytes each, ports behind each other, as in a packet.
 static inline bool weir_flow_equals6(const struct weir_flow_bucket6 *bucket, unsigned int slot,
-	const struct weir_flow_key *key) {
+	const uint8_t *source, const uint8_t *destination, const void *ports) {
 	uint64_t a[4], b[4];
-	uint32_t ports;
+	uint32_t both;
 
 	memcpy(a, bucket->source[slot], 16);
 	memcpy(a + 2, bucket->destination[slot], 16);
-	memcpy(b, key->source, 16);
-	memcpy(b + 2, key->destination, 16);
-	memcpy(&ports, &key->source_port, 4);
+	memcpy(b, source, 16);
+	memcpy(b + 2, destination, 16);
+	memcpy(&both, ports, 4);
 	return ((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3]) |
-		       (bucket->ports[slot] ^ ports)) == 0;
+		       (bucket->ports[slot] ^ both)) == 0;
 }
 
 // --- the usual packet -----------------------------------------------------------------------
@@ -262,23 +249,28 @@ static inline bool weir_flow_refresh(const struct weir_flow_table *table, uint32
 	return true;
 }
 
-// The word of the flow with this key in a bucket, or NULL. Where two protocols have the same key it
-// may be the other one's: weir_flow_refresh refuses that, and weir_flow_lookup sorts it out.
-static inline uint32_t *weir_flow_find4(
-	struct weir_flow_bucket4 *bucket, const struct weir_flow_key *key) {
-	unsigned int match = weir_flow_match4(bucket, key);
+// The word of the flow that a packet belongs to in a bucket, or NULL. ip: at its IP header, of
+// IPv4 without options or IPv6 without extension headers, TCP or UDP behind it. Where two protocols
+// have the same key it may be the other one's: weir_flow_refresh refuses that, and weir_flow_lookup
+// sorts it out.
+static inline uint32_t *weir_flow_find4(struct weir_flow_bucket4 *bucket, const uint8_t *ip) {
+	weir_flow_tuple4 tuple;
+	unsigned int match;
 
-	return match != 0 ? bucket->word + (size_t)__builtin_ctz(match) : NULL;
+	memcpy(&tuple, ip + 12, sizeof(tuple));
+	match = weir_flow_match4(bucket, tuple);
+	return match != 0 ? bucket->word + (unsigned int)__builtin_ctz(match) : NULL;
 }
 
 static inline uint32_t *weir_flow_find6(
-	struct weir_flow_bucket6 *bucket, const struct weir_flow_key *key, uint64_t hash) {
+	struct weir_flow_bucket6 *bucket, const uint8_t *ip, uint64_t hash) {
 	uint16_t tag = weir_flow_tag6(hash);
 	unsigned int slot = bucket->tag[1] == tag ? 1 : 2;
 
 	// The lowest of several: a flow takes the lowest free slot, so the others have ended.
 	slot = bucket->tag[0] == tag ? 0 : slot;
-	return weir_flow_equals6(bucket, slot, key) ? &bucket->word[slot] : NULL;
+	return weir_flow_equals6(bucket, slot, ip + 8, ip + 24, ip + 40) ? &bucket->word[slot]
+									 : NULL;
 }
 
 // Is there surely no entry with this key, not even an expired one? Both places were fetched. Never
@@ -292,7 +284,9 @@ static inline bool weir_flow_absent(
 		const struct weir_flow_bucket4 *second =
 			weir_flow_bucket4_at(table, weir_flow_second_bucket(count, hash));
 
-		return (weir_flow_match4(first, key) | weir_flow_match4(second, key)) == 0;
+		weir_flow_tuple4 tuple = weir_flow_tuple4_of(key);
+
+		return (weir_flow_match4(first, tuple) | weir_flow_match4(second, tuple)) == 0;
 	} else {
 		uint32_t count = table->part6.bucket_count;
 		const struct weir_flow_bucket6 *first =

@@ -245,11 +245,12 @@ static __rte_always_inline unsigned int match(const struct weir_flow_table *tabl
 	unsigned int bits = 0;
 
 	if (!ipv6) {
-		return weir_flow_match4(weir_flow_bucket4_at(table, bucket), key);
+		return weir_flow_match4(
+			weir_flow_bucket4_at(table, bucket), weir_flow_tuple4_of(key));
 	}
 	for (unsigned int slot = 0; slot < WEIR_FLOW_SLOTS6; slot++) {
-		bits |= (unsigned int)weir_flow_equals6(
-				weir_flow_bucket6_at(table, bucket), slot, key)
+		bits |= (unsigned int)weir_flow_equals6(weir_flow_bucket6_at(table, bucket), slot,
+				key->source, key->destination, &key->source_port)
 			<< slot;
 	}
 	return bits;

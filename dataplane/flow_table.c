@@ -313,7 +313,7 @@ static inline bool is_live(
 static int find4(const struct weir_flow_table *table, uint32_t index,
 	const struct weir_flow_key *key, uint64_t now_ns) {
 	const struct weir_flow_bucket4 *bucket = weir_flow_bucket4_at(table, index);
-	unsigned int match = weir_flow_match4(bucket, key);
+	unsigned int match = weir_flow_match4(bucket, weir_flow_tuple4_of(key));
 
 	while (match != 0) {
 		int slot = __builtin_ctz(match);
@@ -331,7 +331,8 @@ static int find6(const struct weir_flow_table *table, uint32_t index,
 	const struct weir_flow_bucket6 *bucket = weir_flow_bucket6_at(table, index);
 
 	for (unsigned int slot = 0; slot < WEIR_FLOW_SLOTS6; slot++) {
-		if (weir_flow_equals6(bucket, slot, key) &&
+		if (weir_flow_equals6(
+			    bucket, slot, key->source, key->destination, &key->source_port) &&
 			is_live(table, bucket->word[slot], key->protocol, now_ns)) {
 			return (int)slot;
 		}

@@ -268,6 +268,18 @@ static enum weir_choice enter_flow(
 static void redirect_followers(struct weir_burst *b, unsigned int i) {
 	const struct weir_descriptor *d = &b->pipeline->descriptors[i];
 
+	for (unsigned int j = i + 1; j < b->packets; j++) {
+		struct weir_summary *s = &b->pipeline->summaries[j];
+		struct weir_descriptor other;
+
+		if (s->backend == WEIR_BACKEND_NONE || s->hash != d->hash) {
+			continue;
+		}
+		weir_parse_describe(b->pkts[j], s, &other);
+		if (memcmp(&other.key, &d->key, sizeof(d->key)) == 0) {
+			s->backend = d->verdict.backend;
+		}
+	}
 	for (unsigned int k = 0; k < b->forward_count; k++) {
 		unsigned int j = b->forwards[k];
 		struct weir_descriptor *other = &b->pipeline->descriptors[j];
@@ -349,7 +361,7 @@ void weir_burst_begin(struct weir_burst *b) {
 		unsigned int i = b->misses[k];
 
 		if (likely(begin(b, i))) {
-			b->forwards[b->forward_count++] = (uint8_t)i;
+			weir_burst_forward(b, i);
 		} else {
 			weir_burst_tell(b, i);
 		}

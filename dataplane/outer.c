@@ -3,6 +3,8 @@
 
 void weir_outer_adopt(struct weir_outer *outer, const struct weir_backend_row *row,
 	uint32_t generation, uint16_t backend, uint32_t ports, uint32_t services) {
+	// Not in the sum: 0x45 with DSCP and ECN 0, and TTL with protocol 4 (in host order).
+	const uint32_t left_out = 0x4500u + (WEIR_OUTER_TTL << 8 | 4);
 	const uint8_t ready = WEIR_BACKEND_PRESENT | WEIR_BACKEND_RESOLVED;
 	struct weir_row_head head;
 	uint32_t end, sum;
@@ -20,15 +22,28 @@ void weir_outer_adopt(struct weir_outer *outer, const struct weir_backend_row *r
 	}
 	outer->verdict = (struct weir_verdict){.action = WEIR_ACTION_FORWARD,
 		.reason = WEIR_REASON_NONE,
+		.choice = WEIR_CHOICE_FLOW,
 		.port = head.port,
 		.backend = backend,
 		.service = head.service};
 	outer->inner_max = (uint16_t)(head.mtu - weir_encap_outer_bytes(&head));
-	// The row's sum is of numbers in host order, with protocol 4; one's complement sums may
-	// be swapped as a whole (RFC 1071, 2 B).
-	sum = (uint32_t)head.checksum_base + 0xffff - 4; // less 4, in one's complement
+	// The row's sum is of numbers in host order; one's complement sums may be swapped as a
+	// whole (RFC 1071, 2 B), and 0xffff is 0.
+	sum = (uint32_t)head.checksum_base + 0xffff - left_out;
 	outer->checksum = rte_cpu_to_be_16(weir_checksum_fold18(sum));
 	outer->header_bytes = head.header_bytes;
 	outer->family = head.outer_family == 6 ? 6 : 4;
 	memcpy(outer->header + end - head.header_bytes, row->header, head.header_bytes);
+}
+
+void weir_outer_write6(
+	uint8_t *inner, const struct weir_summary *s, const struct weir_outer *outer) {
+	const uint8_t *from = &outer->header_bytes;
+
+	rte_mov16(inner - 64, from);
+	rte_mov16(inner - 48, from + 16);
+	rte_mov16(inner - 32, from + 32);
+	rte_mov16(inner - 16, from + 48);
+	weir_encap_ipv6(
+		inner - WEIR_IPV6_BYTES, s->hash, s->first >> 8, s->ttl_protocol >> 8, s->ip_bytes);
 }

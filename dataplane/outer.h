@@ -13,13 +13,15 @@
 
 #define WEIR_OUTER_COPY4 48u // bytes copied in front of the inner packet: outer IPv4
 #define WEIR_OUTER_COPY6 64u // outer IPv6
+_Static_assert(WEIR_OUTER_COPY6 <= WEIR_PARSE_HEADROOM, "a usual packet has room");
 
 // Two cache lines, of which an outer IPv4 header needs the first only.
 struct weir_outer {
-	struct weir_verdict verdict; // of a packet that goes here; choice left out
+	struct weir_verdict verdict; // of a packet of a known flow that goes here
 	uint32_t generation; // of the backend table that this was copied from; 0 = of none
 	uint16_t inner_max; // longest inner packet, bytes; 0 = not usable: rare.c tells why
-	uint16_t checksum; // IPv4: folded sum of the header's constant words, as in memory
+	uint16_t checksum; // IPv4: folded sum of the header's constant words, as in memory: of all
+			   // but the first, the length, and TTL and protocol
 	uint8_t header_bytes; // Ethernet and outer IP
 	uint8_t family; // of the outer header
 	uint8_t header[62]; // ends at byte 48 (IPv4) or 64 (IPv6) behind checksum
@@ -32,49 +34,41 @@ _Static_assert(offsetof(struct weir_outer, header_bytes) == 16, "the copy begins
 void weir_outer_adopt(struct weir_outer *outer, const struct weir_backend_row *row,
 	uint32_t generation, uint16_t backend, uint32_t ports, uint32_t services);
 
-// Is there any reason not to push the header as it is?
-static __rte_always_inline bool weir_outer_unusual(
-	const struct weir_outer *outer, const struct rte_mbuf *m, const struct weir_descriptor *d) {
-	if (unlikely(d->ip_bytes > outer->inner_max)) {
-		return true;
-	}
-	if (unlikely(m->nb_segs != 1)) {
-		return true;
-	}
-	return unlikely((uint32_t)m->data_off + d->l3_offset < WEIR_OUTER_COPY6);
+// The outer headers themselves: what lies in front of the inner packet.
+static __rte_always_inline void weir_outer_write4(
+	uint8_t *inner, const struct weir_summary *s, const struct weir_outer *outer) {
+	const uint8_t *from = &outer->header_bytes;
+	uint32_t first = s->first, ttl_protocol = s->ttl_protocol;
+	uint32_t total = __builtin_bswap16((uint16_t)(s->ip_bytes + WEIR_IPV4_BYTES));
+	uint32_t sum = outer->checksum + first + total + ttl_protocol;
+
+	rte_mov16(inner - 48, from);
+	rte_mov16(inner - 32, from + 16);
+	rte_mov16(inner - 16, from + 32);
+	weir_store32(inner - 20, first | total << 16);
+	weir_store32(
+		inner - 12, ttl_protocol | (uint32_t)(uint16_t)~weir_checksum_fold18(sum) << 16);
 }
 
-// Replace the frame's Ethernet header by the backend's and put the outer IP header in between;
-// the frame's padding is cut off. As weir_encap_push, which the tests compare this with.
+void weir_outer_write6(
+	uint8_t *inner, const struct weir_summary *s, const struct weir_outer *outer);
+
+// Replace the Ethernet header of a usual packet of at most inner_max bytes by the backend's and put
+// the outer IP header in between; the frame's padding is cut off. As weir_encap_push, which the
+// tests compare this with.
 static __rte_always_inline void weir_outer_push(
-	struct rte_mbuf *m, const struct weir_descriptor *d, const struct weir_outer *outer) {
-	const uint8_t *from = &outer->header_bytes;
-	uint32_t inner_off = (uint32_t)m->data_off + d->l3_offset;
+	struct rte_mbuf *m, const struct weir_summary *s, const struct weir_outer *outer) {
+	uint64_t inner_off = (uint64_t)(s->ip - (const uint8_t *)m->buf_addr);
 	uint8_t *inner = (uint8_t *)m->buf_addr + inner_off;
-	uint32_t ip_bytes = d->ip_bytes;
 	uint32_t bytes = outer->header_bytes;
+	uint32_t length = bytes + s->ip_bytes;
 
-	if (likely(outer->family == 4)) {
-		uint32_t total = __builtin_bswap16((uint16_t)(ip_bytes + WEIR_IPV4_BYTES));
-		uint32_t protocol = d->key.family == 4 ? 4 : 41;
-		uint32_t tos = (uint32_t)d->tos << 8;
-		uint32_t sum = outer->checksum + tos + total + (protocol << 8);
-
-		rte_mov16(inner - 48, from);
-		rte_mov16(inner - 32, from + 16);
-		rte_mov16(inner - 16, from + 32);
-		weir_store32(inner - 20, 0x45u | tos | total << 16);
-		weir_store32(
-			inner - 12, WEIR_OUTER_TTL | protocol << 8 |
-					    (uint32_t)(uint16_t)~weir_checksum_fold18(sum) << 16);
-	} else {
-		rte_mov16(inner - 64, from);
-		rte_mov16(inner - 48, from + 16);
-		rte_mov16(inner - 32, from + 32);
-		rte_mov16(inner - 16, from + 48);
-		weir_encap_ipv6(inner - WEIR_IPV6_BYTES, d);
-	}
 	m->data_off = (uint16_t)(inner_off - bytes);
-	m->pkt_len = bytes + ip_bytes;
-	m->data_len = (uint16_t)(bytes + ip_bytes);
+	m->pkt_len = length;
+	m->data_len = (uint16_t)length;
+	if (likely(outer->family == 4)) {
+		weir_outer_write4(inner, s, outer);
+	} else {
+		weir_outer_write6(inner, s, outer);
+	}
 }

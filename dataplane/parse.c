@@ -39,7 +39,7 @@ const uint8_t weir_tcp_event[256] = {FLAGS FLAGS FLAGS FLAGS};
 #undef DAT
 
 // 0.x, 127.x, and all from 224.x up.
-const uint8_t weir_parse_odd_source4[256] = {[0] = 1, [127] = 1, [224 ... 255] = 1};
+const uint8_t weir_parse_odd_source4[256] = {[0] = 0xff, [127] = 0xff, [224 ... 255] = 0xff};
 
 // --- verdicts -------------------------------------------------------------------------------
 
@@ -346,14 +346,87 @@ void weir_parse_whole(const struct rte_mbuf *m, uint64_t seed, struct weir_descr
 	}
 }
 
-unsigned int weir_parse_usual_vlan(
-	const struct rte_mbuf *m, uint64_t seed, struct weir_descriptor *d) {
-	const uint32_t l3_offset = WEIR_ETHERNET_BYTES + WEIR_VLAN_BYTES;
+// --- the shortcut, continued -------------------------------------------------------------------
 
-	if (unlikely(m->data_len < l3_offset + WEIR_IPV4_BYTES + WEIR_TCP_BYTES)) {
-		return 0;
+// l4_bytes: what the IP packet has for the header and its data.
+static __rte_always_inline bool udp_usual(const uint8_t *udp, uint32_t l4_bytes) {
+	uint32_t udp_bytes = rte_be_to_cpu_16(weir_load16(udp + 4));
+
+	return likely(udp_bytes >= WEIR_UDP_BYTES) && likely(udp_bytes <= l4_bytes);
+}
+
+static bool usual_udp4(
+	const uint8_t *ip, uint32_t readable, uint64_t seed, struct weir_summary *s) {
+	uint32_t total = rte_be_to_cpu_16(weir_load16(ip + 2));
+
+	return likely(total >= WEIR_IPV4_BYTES + WEIR_UDP_BYTES) && likely(total <= readable) &&
+	       likely(udp_usual(ip + WEIR_IPV4_BYTES, total - WEIR_IPV4_BYTES)) &&
+	       weir_parse_usual_rest4(
+		       ip, total, WEIR_PROTOCOL_UDP, WEIR_FLOW_EVENT_DATAGRAM, seed, s);
+}
+
+static bool usual_tcp4(
+	const uint8_t *ip, uint32_t readable, uint64_t seed, struct weir_summary *s) {
+	uint32_t total = rte_be_to_cpu_16(weir_load16(ip + 2));
+	uint32_t tcp_bytes = weir_parse_tcp_bytes(ip + WEIR_IPV4_BYTES);
+
+	return likely(total <= readable) && likely(tcp_bytes >= WEIR_TCP_BYTES) &&
+	       likely(WEIR_IPV4_BYTES + tcp_bytes <= total) &&
+	       weir_parse_usual_rest4(ip, total, WEIR_PROTOCOL_TCP,
+		       weir_tcp_event[ip[WEIR_IPV4_BYTES + 13]], seed, s);
+}
+
+static __rte_always_inline bool usual_ipv6(
+	const uint8_t *ip, uint32_t readable, uint64_t seed, struct weir_summary *s) {
+	const uint8_t *l4 = ip + WEIR_IPV6_BYTES;
+	uint32_t number = rte_be_to_cpu_32(weir_load32(ip)); // version, traffic class, label
+	uint32_t payload = rte_be_to_cpu_16(weir_load16(ip + 4));
+	uint32_t event = WEIR_FLOW_EVENT_DATAGRAM;
+	uint8_t protocol = ip[6];
+
+	if (unlikely(number >> 28 != 6) || unlikely(payload + WEIR_IPV6_BYTES > readable) ||
+		unlikely(ip[7] == 0) || unlikely(weir_parse_bad_source6(ip + 8, ip + 24))) {
+		return false;
 	}
-	return weir_parse_usual_l3(m, rte_pktmbuf_mtod(m, const uint8_t *), l3_offset, seed, d);
+	if (likely(protocol == WEIR_PROTOCOL_TCP)) {
+		uint32_t tcp_bytes = weir_parse_tcp_bytes(l4);
+
+		event = weir_tcp_event[l4[13]];
+		if (unlikely(tcp_bytes < WEIR_TCP_BYTES) || unlikely(tcp_bytes > payload) ||
+			unlikely(event == WEIR_TCP_INVALID)) {
+			return false;
+		}
+	} else if (protocol != WEIR_PROTOCOL_UDP || unlikely(!udp_usual(l4, payload))) {
+		return false;
+	}
+	weir_parse_summarize(s, ip, payload + WEIR_IPV6_BYTES, 6, protocol, event);
+	s->first = (uint16_t)(0x45 | (number >> 20 & 0xff) << 8);
+	s->hash = weir_hash_words6(ip + 8, ip + 24, weir_load32(l4), protocol, seed);
+	return true;
+}
+
+bool weir_parse_usual_other(
+	const uint8_t *ip, uint32_t readable, uint64_t seed, struct weir_summary *s) {
+	uint16_t type = weir_load16(ip - 2);
+
+	if (type == RTE_BE16(WEIR_ETHERTYPE_VLAN)) {
+		const uint32_t least = WEIR_VLAN_BYTES + WEIR_IPV4_BYTES + WEIR_TCP_BYTES;
+
+		if (readable < least) {
+			return false;
+		}
+		ip += WEIR_VLAN_BYTES;
+		readable -= WEIR_VLAN_BYTES;
+		if (likely(weir_parse_usual_ipv4(ip, WEIR_PROTOCOL_TCP))) {
+			return usual_tcp4(ip, readable, seed, s);
+		}
+		type = weir_load16(ip - 2);
+	}
+	if (type == RTE_BE16(WEIR_ETHERTYPE_IPV6)) {
+		return likely(readable >= WEIR_IPV6_BYTES + WEIR_TCP_BYTES) &&
+		       usual_ipv6(ip, readable, seed, s);
+	}
+	return weir_parse_usual_ipv4(ip, WEIR_PROTOCOL_UDP) && usual_udp4(ip, readable, seed, s);
 }
 
 // --- packets in several segments --------------------------------------------------------------

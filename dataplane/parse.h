@@ -5,9 +5,8 @@
 // (drop, whoever it was for) and suspect (drop if the destination is a VIP, else the kernel's).
 //
 // There are two parsers. weir_parse_whole() checks one thing after the other and finds the reason.
-// weir_parse() is a shortcut for the usual packet: it asks only whether anything is unusual, and
-// leaves that to the other. Both give the same result for every packet; a test
-// compares them.
+// weir_parse_usual() is a shortcut for the usual packet: it asks only whether anything is unusual,
+// and leaves that to the other. What it takes, the other one finds in order; a test compares them.
 //
 // Threads: pure functions. Reads never go beyond the first segment of the packet.
 #pragma once
@@ -48,7 +47,7 @@
 #define WEIR_TCP_INVALID 0xff
 extern const uint8_t weir_tcp_event[256];
 
-// First bytes of source addresses that the shortcut does not take.
+// 0xff for first bytes of source addresses that the shortcut does not take, else 0.
 extern const uint8_t weir_parse_odd_source4[256];
 
 void weir_parse_whole(const struct rte_mbuf *m, uint64_t seed, struct weir_descriptor *ret);
@@ -105,207 +104,151 @@ static inline bool weir_parse_bad_source6(const uint8_t *source, const uint8_t *
 // --- the shortcut -------------------------------------------------------------------------
 //
 // A packet of the usual kind passes a row of comparisons, each a branch that is never taken: with
-// the comparison before it that is one operation, and less than gathering all answers first. It is
-// described by few stores of whole words: fields that lie side by side in the packet or the
-// descriptor are treated together. What looks unusual is left to weir_parse_whole, which may still
-// find it in order.
+// the comparison before it that is one operation, and less than gathering all answers first. What
+// looks unusual is left to weir_parse_whole, which may still find it in order.
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "words are put together by hand");
-_Static_assert(offsetof(struct weir_descriptor, key.source_port) == 32 &&
-		       offsetof(struct weir_descriptor, key.family) == 36 &&
-		       offsetof(struct weir_descriptor, key.protocol) == 37 &&
-		       offsetof(struct weir_descriptor, kind) == 38 &&
-		       offsetof(struct weir_descriptor, tos) == 39,
-	"words: ports; family, protocol, kind, tos");
-_Static_assert(offsetof(struct weir_descriptor, ip_bytes) == 48 &&
-		       offsetof(struct weir_descriptor, l3_offset) == 52 &&
-		       offsetof(struct weir_descriptor, event) == 53 &&
-		       offsetof(struct weir_descriptor, l4_offset) == 54,
-	"words: ip_bytes; l3_offset, event, l4_offset");
 
-// Is this TCP or UDP header usual? l4: 20 readable bytes; l4_bytes: what the IP packet has for it,
-// negative when it is shorter than its own header.
-static __rte_always_inline bool weir_parse_usual_tcp(
-	const uint8_t *tcp, int32_t l4_bytes, uint32_t *ret_event) {
-	*ret_event = weir_tcp_event[tcp[13]];
-	if (unlikely(tcp[12] < WEIR_TCP_BYTES / 4 << 4)) {
-		return false;
-	}
-	if (unlikely((tcp[12] >> 4) * 4 > l4_bytes)) {
-		return false;
-	}
-	return likely(*ret_event != WEIR_TCP_INVALID);
+// Headroom with which any outer header can be copied in front of the IP header.
+#define WEIR_PARSE_HEADROOM 64u
+
+// Behind an IPv4 ethertype: version 4, no options, no fragment, TTL above 0, this protocol?
+// Reads 16 bytes from the ethertype on, all at once.
+static __rte_always_inline bool weir_parse_usual_ipv4(const uint8_t *ip, uint8_t protocol) {
+#ifdef __SSE2__
+	typedef uint8_t bytes __attribute__((vector_size(16)));
+	typedef char chars __attribute__((vector_size(16)));
+	// Ethertype; version, TOS, length; identification, fragment; TTL, protocol, checksum.
+	const bytes mask = {0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0x3f, 0xff, 0xff, 0xff};
+	const bytes want = {0x08, 0x00, 0x45, 0, 0, 0, 0, 0, 0, 0, 0, protocol};
+	bytes head;
+
+	memcpy(&head, ip - 2, sizeof(head));
+	// All bytes are as wanted, but for the TTL.
+	return __builtin_ia32_pmovmskb128((chars)((head & mask) == want)) == (0xffff & ~(1 << 10));
+#else
+	return weir_load16(ip - 2) == RTE_BE16(WEIR_ETHERTYPE_IPV4) && ip[0] == 0x45 &&
+	       (weir_load16(ip + 6) & RTE_BE16(0x3fff)) == 0 && ip[8] != 0 && ip[9] == protocol;
+#endif
 }
 
-static __rte_always_inline bool weir_parse_usual_udp(
-	const uint8_t *udp, int32_t l4_bytes, uint32_t *ret_event) {
-	int32_t udp_bytes = __builtin_bswap16(weir_load16(udp + 4));
+// What all summaries have. family, protocol: constants.
+static __rte_always_inline void weir_parse_summarize(struct weir_summary *s, const uint8_t *ip,
+	uint32_t ip_bytes, uint32_t family, uint32_t protocol, uint32_t event) {
+	uint32_t outer = WEIR_OUTER_TTL | (family == 4 ? 4u : 41u) << 8;
 
-	*ret_event = WEIR_FLOW_EVENT_DATAGRAM;
-	if (unlikely(udp_bytes < WEIR_UDP_BYTES)) {
-		return false;
-	}
-	return likely(udp_bytes <= l4_bytes);
+	_Static_assert(offsetof(struct weir_summary, family) == 28 &&
+			       offsetof(struct weir_summary, protocol) == 29 &&
+			       offsetof(struct weir_summary, ttl_protocol) == 30,
+		"one store");
+	s->ip = ip;
+	s->ip_bytes = ip_bytes;
+	weir_store32(&s->family, family | protocol << 8 | outer << 16);
+	s->event = (uint8_t)event;
 }
 
-// What the descriptor says besides addresses and hash. The verdict is left to the look-up.
-static __rte_always_inline void weir_parse_describe(struct weir_descriptor *d, uint32_t ports,
-	uint32_t family, uint32_t protocol, uint32_t tos, uint32_t ip_bytes, uint32_t l3_offset,
-	uint32_t event, uint32_t l4_offset) {
-	weir_store32(&d->key.source_port, ports);
-	weir_store32(&d->key.family,
-		family | protocol << 8 | (uint32_t)WEIR_PACKET_FLOW << 16 | tos << 24);
-	d->ip_bytes = ip_bytes;
-	weir_store32(&d->l3_offset, l3_offset | event << 8 | l4_offset << 16);
-}
-
-// A place in a frame: its IP header, of which `available` bytes may be read. l3_offset: a constant.
-struct weir_parse_at {
-	const uint8_t *ip;
-	uint32_t l3_offset;
-	uint32_t available;
-};
-
-// The end of both below: nothing was unusual. protocol: a constant.
-static __rte_always_inline void weir_parse_describe4(const struct weir_parse_at *at,
-	uint64_t addresses, uint32_t total, uint32_t protocol, uint32_t event, uint64_t seed,
-	struct weir_descriptor *d) {
-	uint32_t ports = weir_load32(at->ip + WEIR_IPV4_BYTES);
-
-	weir_store_padded32(d->key.source, (uint32_t)addresses);
-	weir_store_padded32(d->key.destination, (uint32_t)(addresses >> 32));
-	weir_parse_describe(
-		d, ports, 4, protocol, at->ip[1], total, at->l3_offset, event, WEIR_IPV4_BYTES);
-	d->hash = weir_hash_words4(addresses, ports, (uint8_t)protocol, seed);
-}
-
-static __rte_always_inline bool weir_parse_usual_ipv4(const struct rte_mbuf *m,
-	const struct weir_parse_at *at, uint64_t seed, struct weir_descriptor *d) {
-	const uint64_t fixed = 0xff3f0000000000ffull; // version, header length; fragment offset
-	const uint8_t *ip = at->ip;
-	uint64_t first = weir_load64(ip); // version to fragment offset
-	uint64_t second = weir_load64(ip + 8); // TTL, protocol, checksum, source
+// The rest of an IPv4 packet that weir_parse_usual_ipv4 took. total: as its header says, and no
+// more than there is.
+static __rte_always_inline bool weir_parse_usual_rest4(const uint8_t *ip, uint32_t total,
+	uint32_t protocol, uint32_t event, uint64_t seed, struct weir_summary *s) {
 	uint64_t addresses = weir_load64(ip + 12); // source, destination
-	uint32_t total = __builtin_bswap16(weir_load16(ip + 2));
-	int32_t l4_bytes = (int32_t)total - WEIR_IPV4_BYTES;
-	uint32_t event;
+	uint32_t destination = (uint32_t)(addresses >> 32);
 
-	if (unlikely((first & fixed) != 0x45)) {
+	if (unlikely((event | weir_parse_odd_source4[ip[12]]) == WEIR_TCP_INVALID)) {
 		return false;
 	}
-	if (unlikely(total > at->available)) {
+	if (unlikely((uint32_t)addresses == destination)) {
 		return false;
 	}
-	if (unlikely(ip[8] == 0)) { // TTL
+	// Whatever the NIC says: this costs no more than asking it.
+	if (unlikely(
+		    !weir_checksum_ipv4_right(weir_load64(ip), weir_load64(ip + 8), destination))) {
 		return false;
 	}
-	if (unlikely(weir_parse_odd_source4[ip[12]] != 0)) {
-		return false;
-	}
-	if (unlikely((uint32_t)addresses == (uint32_t)(addresses >> 32))) {
-		return false;
-	}
-	if ((m->ol_flags & RTE_MBUF_F_RX_IP_CKSUM_MASK) != RTE_MBUF_F_RX_IP_CKSUM_GOOD &&
-		unlikely(!weir_checksum_ipv4_right(first, second, (uint32_t)(addresses >> 32)))) {
-		return false;
-	}
-	if (likely(ip[9] == WEIR_PROTOCOL_TCP)) {
-		if (unlikely(!weir_parse_usual_tcp(ip + WEIR_IPV4_BYTES, l4_bytes, &event))) {
-			return false;
-		}
-		weir_parse_describe4(at, addresses, total, WEIR_PROTOCOL_TCP, event, seed, d);
-		return true;
-	}
-	if (unlikely(ip[9] != WEIR_PROTOCOL_UDP) ||
-		unlikely(!weir_parse_usual_udp(ip + WEIR_IPV4_BYTES, l4_bytes, &event))) {
-		return false;
-	}
-	weir_parse_describe4(at, addresses, total, WEIR_PROTOCOL_UDP, event, seed, d);
+	weir_parse_summarize(s, ip, total, 4, protocol, event);
+	s->first = weir_load16(ip);
+	s->hash = weir_hash_words4(
+		addresses, weir_load32(ip + WEIR_IPV4_BYTES), (uint8_t)protocol, seed);
 	return true;
 }
 
-static __rte_always_inline bool weir_parse_usual_ipv6(
-	const struct weir_parse_at *at, uint64_t seed, struct weir_descriptor *d) {
-	const uint8_t *ip = at->ip;
-	const uint8_t *l4 = ip + WEIR_IPV6_BYTES;
-	uint32_t number = __builtin_bswap32(weir_load32(ip)); // version, traffic class, label
-	uint32_t payload = __builtin_bswap16(weir_load16(ip + 4));
-	uint32_t ports = weir_load32(l4);
-	uint32_t protocol = ip[6];
-	uint32_t event;
-
-	if (unlikely(number >> 28 != 6)) {
-		return false;
-	}
-	if (unlikely(payload + WEIR_IPV6_BYTES > at->available)) {
-		return false;
-	}
-	if (unlikely(ip[7] == 0)) { // hop limit
-		return false;
-	}
-	if (unlikely(weir_parse_bad_source6(ip + 8, ip + 24))) {
-		return false;
-	}
-	if (likely(protocol == WEIR_PROTOCOL_TCP)) {
-		if (unlikely(!weir_parse_usual_tcp(l4, (int32_t)payload, &event))) {
-			return false;
-		}
-	} else if (unlikely(protocol != WEIR_PROTOCOL_UDP) ||
-		   unlikely(!weir_parse_usual_udp(l4, (int32_t)payload, &event))) {
-		return false;
-	}
-	memcpy(d->key.source, ip + 8, 32);
-	weir_parse_describe(d, ports, 6, protocol, (number >> 20) & 0xff, payload + WEIR_IPV6_BYTES,
-		at->l3_offset, event, WEIR_IPV6_BYTES);
-	d->hash = weir_hash_words6(ip + 8, ip + 24, ports, (uint8_t)protocol, seed);
-	return true;
+// A TCP header's length in bytes, in steps of 4.
+static __rte_always_inline uint32_t weir_parse_tcp_bytes(const uint8_t *tcp) {
+	return (uint32_t)(tcp[12] >> 2) & 0x3c;
 }
 
-// l3_offset: a constant. The frame has at least as many bytes as below.
-static __rte_always_inline unsigned int weir_parse_usual_l3(const struct rte_mbuf *m,
-	const uint8_t *frame, uint32_t l3_offset, uint64_t seed, struct weir_descriptor *d) {
-	struct weir_parse_at at = {.ip = frame + l3_offset,
-		.l3_offset = l3_offset,
-		.available = m->data_len - l3_offset};
-	uint16_t type = weir_load16(at.ip - 2);
+// The usual kinds but TCP in IPv4 without a VLAN tag. readable: bytes of the frame from ip on, at
+// least those of IPv4 and TCP headers.
+bool weir_parse_usual_other(
+	const uint8_t *ip, uint32_t readable, uint64_t seed, struct weir_summary *s);
 
-	if (likely(type == RTE_BE16(WEIR_ETHERTYPE_IPV4))) {
-		return likely(weir_parse_usual_ipv4(m, &at, seed, d)) ? 4 : 0;
-	}
-	return likely(type == RTE_BE16(WEIR_ETHERTYPE_IPV6)) &&
-			       likely(at.available >= WEIR_IPV6_BYTES + WEIR_TCP_BYTES) &&
-			       likely(weir_parse_usual_ipv6(&at, seed, d))
-		       ? 6
-		       : 0;
-}
-
-// The same of a frame with a VLAN tag.
-unsigned int weir_parse_usual_vlan(
-	const struct rte_mbuf *m, uint64_t seed, struct weir_descriptor *d);
-
-// Fill a descriptor from a packet of the usual kind. Returns its family, or 0 for any other, and
-// for a broken one: then weir_parse_whole tells. seed: of the flow hash. [worker]
-static __rte_always_inline unsigned int weir_parse_usual(
-	const struct rte_mbuf *m, uint64_t seed, struct weir_descriptor *d) {
-	const uint8_t *frame = rte_pktmbuf_mtod(m, const uint8_t *);
+// Fill the summary of a usual packet, all but bucket and backend. False for any other, and for a
+// broken one: then weir_parse_whole tells. seed: of the flow hash. [worker]
+static __rte_always_inline bool weir_parse_usual(
+	const struct rte_mbuf *m, uint64_t seed, struct weir_summary *s) {
+	const uint32_t headers = WEIR_IPV4_BYTES + WEIR_TCP_BYTES;
+	const uint8_t *ip = (const uint8_t *)m->buf_addr + m->data_off + WEIR_ETHERNET_BYTES;
+	uint32_t beyond, total;
 
 	if (unlikely(m->nb_segs != 1)) {
-		return 0;
+		return false;
+	}
+	if (unlikely(m->data_off < WEIR_PARSE_HEADROOM - WEIR_ETHERNET_BYTES)) {
+		return false;
 	}
 	// With room for a TCP header, so that either L4 header may be read unasked.
-	if (unlikely(m->data_len < WEIR_ETHERNET_BYTES + WEIR_IPV4_BYTES + WEIR_TCP_BYTES)) {
-		return 0;
+	if (unlikely(m->data_len < WEIR_ETHERNET_BYTES + headers)) {
+		return false;
 	}
-	if (unlikely(weir_load16(frame + 12) == RTE_BE16(WEIR_ETHERTYPE_VLAN))) {
-		return weir_parse_usual_vlan(m, seed, d);
+	beyond = m->data_len - (WEIR_ETHERNET_BYTES + headers);
+	if (unlikely(!weir_parse_usual_ipv4(ip, WEIR_PROTOCOL_TCP))) {
+		return weir_parse_usual_other(ip, beyond + headers, seed, s);
 	}
-	return weir_parse_usual_l3(m, frame, WEIR_ETHERNET_BYTES, seed, d);
+	total = __builtin_bswap16(weir_load16(ip + 2));
+	if (unlikely(total - headers > beyond)) { // too long, or negative
+		return false;
+	}
+	if (unlikely(weir_parse_tcp_bytes(ip + WEIR_IPV4_BYTES) - WEIR_TCP_BYTES >
+		     total - headers)) {
+		return false;
+	}
+	return likely(weir_parse_usual_rest4(
+		ip, total, WEIR_PROTOCOL_TCP, weir_tcp_event[ip[WEIR_IPV4_BYTES + 13]], seed, s));
+}
+
+// The descriptor of a packet that has a summary, all but the verdict. The packet is as it came.
+static inline void weir_parse_describe(
+	const struct rte_mbuf *m, const struct weir_summary *s, struct weir_descriptor *d) {
+	const uint8_t *ip = s->ip;
+
+	if (likely(s->family == 4)) {
+		weir_store_padded32(d->key.source, weir_load32(ip + 12));
+		weir_store_padded32(d->key.destination, weir_load32(ip + 16));
+		memcpy(&d->key.source_port, ip + WEIR_IPV4_BYTES, 4); // both ports
+		d->l4_offset = WEIR_IPV4_BYTES;
+	} else {
+		memcpy(d->key.source, ip + 8, 32); // both addresses
+		memcpy(&d->key.source_port, ip + WEIR_IPV6_BYTES, 4);
+		d->l4_offset = WEIR_IPV6_BYTES;
+	}
+	d->key.family = s->family;
+	d->key.protocol = s->protocol;
+	d->kind = WEIR_PACKET_FLOW;
+	d->tos = (uint8_t)(s->first >> 8);
+	d->hash = s->hash;
+	d->ip_bytes = s->ip_bytes;
+	d->l3_offset = (uint8_t)(ip - rte_pktmbuf_mtod(m, const uint8_t *));
+	d->event = s->event;
 }
 
 // Fill a descriptor from any packet. [worker]
 static inline void weir_parse(const struct rte_mbuf *m, uint64_t seed, struct weir_descriptor *d) {
-	weir_descriptor_decide(d, WEIR_CHOICE_NONE, WEIR_BACKEND_NONE);
-	if (weir_parse_usual(m, seed, d) == 0) {
+	struct weir_summary s;
+
+	if (likely(weir_parse_usual(m, seed, &s))) {
+		weir_parse_describe(m, &s, d);
+		weir_descriptor_decide(d, WEIR_CHOICE_NONE, WEIR_BACKEND_NONE);
+	} else {
 		weir_parse_whole(m, seed, d);
 	}
 }

@@ -68,152 +68,199 @@ static __rte_always_inline void prefetch_packets(
 }
 
 // In the loops below, what all packets of the burst share is copied to local variables: the
-// compiler must take every store to a packet for one to the pipeline.
+// compiler must take every store to a packet for one to the pipeline. Each loop is a function of
+// its own, so that it has all registers.
 
-static void stage_parse(struct weir_burst *b) {
+// A packet that is not usual. b->described: it has a descriptor.
+static __rte_noinline void parse_whole(struct weir_burst *b, unsigned int i) {
 	struct weir_pipeline *pipeline = b->pipeline;
-	const struct weir_flow_table *table = pipeline->flows;
+	struct weir_descriptor *d = &pipeline->descriptors[i];
+	struct rte_mbuf *m = b->pkts[i];
+
+	if (m->nb_segs > 1) {
+		weir_parse_gather(m);
+	}
+	weir_parse_whole(m, pipeline->hash_seed, d);
+	pipeline->summaries[i] = (struct weir_summary){.backend = WEIR_BACKEND_NONE};
+	if (d->kind != WEIR_PACKET_FLOW) {
+		b->others[b->other_count++] = (uint8_t)i;
+	}
+	b->described |= UINT64_C(1) << i;
+}
+
+static __rte_noinline void stage_parse(struct weir_burst *b) {
+	struct weir_pipeline *pipeline = b->pipeline;
+	struct weir_flow_bucket4 *const buckets4 = pipeline->flows->part4.buckets;
+	struct weir_flow_bucket6 *const buckets6 = pipeline->flows->part6.buckets;
+	const uint32_t count4 = pipeline->flows->part4.bucket_count;
+	const uint32_t count6 = pipeline->flows->part6.bucket_count;
 	const uint64_t seed = pipeline->hash_seed;
 	struct rte_mbuf **const pkts = b->pkts;
 	const unsigned int packets = b->packets;
 	const bool ipv6_before = pipeline->ipv6_before;
-	struct weir_descriptor *d = pipeline->descriptors;
-	unsigned int flows = 0, others = 0;
+	struct weir_summary *s = pipeline->summaries;
 	uint64_t bytes = 0;
 
 	pipeline->ipv6_before = false;
 	prefetch_packets(pkts, packets, 0, ipv6_before);
-	for (unsigned int i = 0; i < packets; i++, d++) {
+	for (unsigned int i = 0; i < packets; i++, s++) {
 		struct rte_mbuf *m = pkts[i];
-		unsigned int family;
 
 		if (i % AHEAD == 0) {
 			prefetch_packets(pkts, packets, i + AHEAD, ipv6_before);
 		}
-		family = weir_parse_usual(m, seed, d);
 		bytes += m->pkt_len;
-		if (likely(family == 4)) {
-			weir_flow_prefetch(table, 4, d->hash);
-			b->flows[flows++] = (uint8_t)i;
-			continue;
-		}
-		if (likely(family == 6)) {
-			weir_flow_prefetch(table, 6, d->hash);
-			b->flows[flows++] = (uint8_t)i;
-			pipeline->ipv6_before = true;
-			continue;
-		}
-		if (unlikely(m->nb_segs > 1)) {
-			weir_parse_gather(m);
-		}
-		weir_parse_whole(m, seed, d);
-		if (d->kind == WEIR_PACKET_FLOW) {
-			weir_flow_prefetch(table, d->key.family, d->hash);
-			b->flows[flows++] = (uint8_t)i;
+		if (unlikely(!weir_parse_usual(m, seed, s))) {
+			parse_whole(b, i);
+		} else if (likely(s->family == 4)) {
+			s->bucket = &buckets4[weir_flow_first_bucket(count4, s->hash)];
+			weir_flow_fetch4(s->bucket);
 		} else {
-			b->others[others++] = (uint8_t)i;
+			s->bucket = &buckets6[weir_flow_first_bucket(count6, s->hash)];
+			weir_flow_fetch6(s->bucket);
+			pipeline->ipv6_before = true;
 		}
 	}
-	b->flow_count = (uint8_t)flows;
-	b->other_count = (uint8_t)others;
 	pipeline->pending.rx_packets += packets;
 	pipeline->pending.rx_bytes += bytes;
 }
 
 // --- stage: flow lookup ---------------------------------------------------------------------
 
-static void stage_lookup(struct weir_burst *b) {
-	struct weir_pipeline *pipeline = b->pipeline;
-	const struct weir_flow_table *table = pipeline->flows;
-	struct weir_flow_bucket4 *const buckets4 = table->part4.buckets;
-	struct weir_flow_bucket6 *const buckets6 = table->part6.buckets;
-	const uint32_t count4 = table->part4.bucket_count;
-	const uint32_t count6 = table->part6.bucket_count;
-	struct weir_share_counters *const counters = pipeline->backend_counters;
-	const struct weir_outer *const outers = pipeline->outers;
-	struct weir_descriptor *const descriptors = pipeline->descriptors;
-	unsigned int forwards = 0, misses = 0;
-	uint32_t backend;
-
-	for (const uint8_t *next = b->flows, *end = next + b->flow_count; next < end; next++) {
-		unsigned int i = *next;
-		struct weir_descriptor *d = &descriptors[i];
-		uint32_t *word = NULL;
-
-		if (unlikely(d->event == WEIR_FLOW_EVENT_SYN)) {
-			// Most of them are new: both places will be looked at with care.
-		} else if (likely(d->key.family == 4)) {
-			word = weir_flow_find4(
-				&buckets4[weir_flow_first_bucket(count4, d->hash)], &d->key);
-		} else {
-			word = weir_flow_find6(&buckets6[weir_flow_first_bucket(count6, d->hash)],
-				&d->key, d->hash);
-		}
-		if (unlikely(word == NULL) || unlikely(!weir_flow_refresh(table, word,
-						      (enum weir_flow_event)d->event, &backend))) {
-			weir_flow_prefetch_second(table, d->key.family, d->hash);
-			weir_descriptor_decide(d, WEIR_CHOICE_NONE, WEIR_BACKEND_NONE);
-			b->misses[misses++] = (uint8_t)i;
-			continue;
-		}
-		d->verdict.choice = WEIR_CHOICE_FLOW; // the rest is in the backend's row
-		d->verdict.backend = (uint16_t)backend;
-		rte_prefetch0(&outers[backend]);
-		prefetch_write(&counters[backend]);
-		b->forwards[forwards++] = (uint8_t)i;
-	}
-	pipeline->pending.flow_hits += forwards;
-	b->forward_count = (uint8_t)forwards;
-	b->miss_count = (uint8_t)misses;
+// The word of a summary's flow in the bucket that it names, or NULL.
+static __rte_always_inline uint32_t *find(const struct weir_summary *s) {
+	return likely(s->family == 4) ? weir_flow_find4(s->bucket, s->ip)
+				      : weir_flow_find6(s->bucket, s->ip, s->hash);
 }
 
-// What the fast look-up left: flows in their second place, or that change their state.
-static __rte_noinline void stage_lookup_with_care(struct weir_burst *b) {
+// Not in its first place, new, or not usual: for stage_lookup_second.
+static __rte_noinline void miss(struct weir_burst *b, unsigned int i) {
+	const struct weir_flow_table *table = b->pipeline->flows;
+	struct weir_summary *s = &b->pipeline->summaries[i];
+
+	s->backend = WEIR_BACKEND_NONE;
+	if (likely(s->family == 4)) {
+		s->bucket = weir_flow_bucket4_at(
+			table, weir_flow_second_bucket(table->part4.bucket_count, s->hash));
+		weir_flow_fetch4(s->bucket);
+	} else if (s->family == 6) {
+		s->bucket = weir_flow_bucket6_at(
+			table, weir_flow_second_bucket(table->part6.bucket_count, s->hash));
+		weir_flow_fetch6(s->bucket);
+	} else {
+		struct weir_descriptor *d = &b->pipeline->descriptors[i];
+
+		if (d->kind != WEIR_PACKET_FLOW) {
+			return;
+		}
+	}
+	b->misses[b->miss_count++] = (uint8_t)i;
+}
+
+static __rte_noinline void stage_lookup(struct weir_burst *b) {
+	struct weir_pipeline *pipeline = b->pipeline;
+	const struct weir_flow_table *table = pipeline->flows;
+	struct weir_share_counters *const counters = pipeline->backend_counters;
+	const struct weir_outer *const outers = pipeline->outers;
+	struct weir_summary *s = pipeline->summaries;
+	const unsigned int packets = b->packets;
+
+	for (unsigned int i = 0; i < packets; i++, s++) {
+		uint32_t *word = NULL;
+		uint32_t backend;
+
+		// Most SYNs are new: both places will be looked at with care. So it is with what
+		// has no summary: its event is 0 as well.
+		_Static_assert(WEIR_FLOW_EVENT_SYN == 0, "one comparison for both");
+		if (likely(s->event != WEIR_FLOW_EVENT_SYN)) {
+			word = find(s);
+		}
+		if (unlikely(word == NULL) || unlikely(!weir_flow_refresh(table, word,
+						      (enum weir_flow_event)s->event, &backend))) {
+			miss(b, i);
+			continue;
+		}
+		s->backend = (uint16_t)backend;
+		rte_prefetch0(&outers[backend]);
+		prefetch_write(&counters[backend]);
+	}
+}
+
+// A packet whose flow the fast look-up did not find, or that changes its flow's state. False when
+// it begins a flow: it stays a miss.
+static bool look_up_with_care(struct weir_burst *b, unsigned int i) {
+	struct weir_pipeline *pipeline = b->pipeline;
+	struct weir_descriptor *d = &pipeline->descriptors[i];
+	weir_flow_ref flow;
+	uint16_t backend;
+
+	if (likely(weir_flow_absent(pipeline->flows, &d->key, d->hash))) {
+		return false;
+	}
+	flow = weir_flow_lookup(pipeline->flows, &d->key, d->hash, b->now_ns);
+	if (flow < 0) { // an entry that has expired
+		weir_burst_filter_add(&b->begun, d->hash);
+		return false;
+	}
+	if (weir_flow_advance(pipeline->flows, flow, (enum weir_flow_event)d->event, b->now_ns)) {
+		weir_burst_filter_add(&b->begun, d->hash); // it begins anew
+		return false;
+	}
+	backend = weir_flow_backend(pipeline->flows, flow);
+	rte_prefetch0(&pipeline->outers[backend]);
+	prefetch_write(weir_burst_backend_counters(pipeline, backend));
+	weir_descriptor_decide(d, WEIR_CHOICE_FLOW, backend);
+	weir_burst_forward(b, i);
+	return true;
+}
+
+// What the first look left: flows in their second place, then with care all that is no usual
+// packet of a known flow.
+static __rte_noinline void stage_lookup_second(struct weir_burst *b) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	unsigned int misses = 0;
 
 	b->begun = (struct weir_burst_filter){0};
 	for (unsigned int k = 0; k < b->miss_count; k++) {
 		unsigned int i = b->misses[k];
-		struct weir_descriptor *d = &pipeline->descriptors[i];
-		weir_flow_ref flow;
-		uint16_t backend;
+		struct weir_summary *s = &pipeline->summaries[i];
+		uint32_t *word = NULL;
+		uint32_t backend;
 
-		if (likely(weir_flow_absent(pipeline->flows, &d->key, d->hash))) {
-			b->misses[misses++] = (uint8_t)i;
+		if (s->event != WEIR_FLOW_EVENT_SYN) {
+			word = find(s);
+		}
+		if (word != NULL && likely(weir_flow_refresh(pipeline->flows, word,
+					    (enum weir_flow_event)s->event, &backend))) {
+			s->backend = (uint16_t)backend;
+			rte_prefetch0(&pipeline->outers[backend]);
+			prefetch_write(weir_burst_backend_counters(pipeline, backend));
 			continue;
 		}
-		flow = weir_flow_lookup(pipeline->flows, &d->key, d->hash, b->now_ns);
-		if (flow < 0) { // an entry that has expired
-			weir_burst_filter_add(&b->begun, d->hash);
-			b->misses[misses++] = (uint8_t)i;
-			continue;
+		if (likely(s->family != 0)) {
+			struct weir_descriptor *d = &pipeline->descriptors[i];
+
+			weir_parse_describe(b->pkts[i], s, d);
+			weir_descriptor_decide(d, WEIR_CHOICE_NONE, WEIR_BACKEND_NONE);
+			b->described |= UINT64_C(1) << i;
 		}
-		if (weir_flow_advance(pipeline->flows, flow, (enum weir_flow_event)d->event,
-			    b->now_ns)) { // it begins anew
-			weir_burst_filter_add(&b->begun, d->hash);
+		if (!look_up_with_care(b, i)) {
 			b->misses[misses++] = (uint8_t)i;
-			continue;
 		}
-		backend = weir_flow_backend(pipeline->flows, flow);
-		rte_prefetch0(&pipeline->outers[backend]);
-		prefetch_write(weir_burst_backend_counters(pipeline, backend));
-		weir_descriptor_decide(d, WEIR_CHOICE_FLOW, backend);
-		b->forwards[b->forward_count++] = (uint8_t)i;
-		pipeline->pending.flow_hits++;
 	}
 	b->miss_count = (uint8_t)misses;
 }
 
 // --- stage: rewrite -------------------------------------------------------------------------
 
-// Add what a run of packets of one service came to.
+// Packets of one service come together: what a run of them came to is added at its end.
 static inline void count_service(
-	struct weir_pipeline *pipeline, uint32_t service, const struct weir_share_counters *run) {
+	struct weir_pipeline *pipeline, uint32_t service, uint64_t packets, uint64_t bytes) {
 	struct weir_share_counters *counters = weir_burst_service_counters(pipeline, service);
 
-	weir_counter_add(&counters->packets, run->packets);
-	weir_counter_add(&counters->bytes, run->bytes);
+	weir_counter_add(&counters->packets, packets);
+	weir_counter_add(&counters->bytes, bytes);
+	pipeline->pending.forwarded += packets;
 }
 
 // A backend table was published since the last packet for this backend.
@@ -225,54 +272,80 @@ static __rte_noinline void adopt_outer(const struct weir_burst *b, uint32_t back
 		pipeline->ports, pipeline->max_services);
 }
 
-static void stage_rewrite(struct weir_burst *b) {
+// A packet that cannot go to its backend as it is, or whose backend cannot be used.
+static __rte_noinline void rewrite_with_care(struct weir_burst *b, unsigned int i) {
+	struct weir_descriptor *d = &b->pipeline->descriptors[i];
+	const struct weir_summary *s = &b->pipeline->summaries[i];
+
+	if ((b->described >> i & 1) == 0) {
+		weir_parse_describe(b->pkts[i], s, d);
+		weir_descriptor_decide(d, WEIR_CHOICE_FLOW, s->backend);
+	}
+	if (s->backend != WEIR_BACKEND_NONE) {
+		d->verdict.backend = s->backend;
+	}
+	weir_burst_rewrite(b, i);
+	weir_burst_tell(b, i);
+}
+
+static __rte_noinline void stage_rewrite(struct weir_burst *b) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	struct weir_share_counters *const counters = pipeline->backend_counters;
-	struct weir_descriptor *const descriptors = pipeline->descriptors;
 	const struct weir_outer *const outers = pipeline->outers;
+	const struct weir_summary *s = pipeline->summaries;
 	struct weir_verdict *const verdicts = b->verdicts;
 	struct rte_mbuf **const pkts = b->pkts;
 	const uint32_t generation = b->generation;
-	struct weir_share_counters run = {0}; // of `service`: packets of one service come together
-	uint32_t service = 0;
-	uint64_t forwarded = 0;
+	const size_t packets = b->packets;
+	uint32_t service = 0; // of the run of packets under way
+	uint64_t run_bytes = 0;
+	size_t run = 0; // where it began, less the packets in it that do not count
 
-	for (const uint8_t *next = b->forwards, *end = next + b->forward_count; next < end;
-		next++) {
-		unsigned int i = *next;
-		struct weir_descriptor *d = &descriptors[i];
-		struct rte_mbuf *m = pkts[i];
-		uint32_t backend = d->verdict.backend;
+	for (size_t i = 0; i < packets; i++, s++) {
+		uint32_t backend = s->backend;
 		const struct weir_outer *outer = &outers[backend];
-		uint32_t bytes;
+		uint32_t bytes = s->ip_bytes;
 
+		if (unlikely(backend == WEIR_BACKEND_NONE)) {
+			run++;
+			continue;
+		}
 		if (unlikely(outer->generation != generation)) {
 			adopt_outer(b, backend);
 		}
-		if (unlikely(weir_outer_unusual(outer, m, d))) {
-			weir_descriptor_decide(d, d->verdict.choice, (uint16_t)backend);
-			weir_burst_rewrite(b, i);
-			weir_burst_tell(b, i);
+		if (unlikely(bytes > outer->inner_max)) {
+			rewrite_with_care(b, (unsigned int)i);
+			run++;
 			continue;
 		}
-		weir_outer_push(m, d, outer);
+		weir_outer_push(pkts[i], s, outer);
 		verdicts[i] = outer->verdict;
-		verdicts[i].choice = d->verdict.choice;
-		bytes = d->ip_bytes;
 		weir_counter_add(&counters[backend].packets, 1);
 		weir_counter_add(&counters[backend].bytes, bytes);
 		if (unlikely(outer->verdict.service != service)) {
-			count_service(pipeline, service, &run);
-			forwarded += run.packets;
-			run = (struct weir_share_counters){0};
+			count_service(pipeline, service, i - run, run_bytes);
+			run = i;
+			run_bytes = 0;
 			service = outer->verdict.service;
 		}
-		run.packets++;
-		run.bytes += bytes;
+		run_bytes += bytes;
 	}
-	forwarded += run.packets;
-	count_service(pipeline, service, &run);
-	pipeline->pending.forwarded += forwarded;
+	count_service(pipeline, service, packets - run, run_bytes);
+}
+
+// What is left after stage_rewrite: packets without a summary, and the verdicts of those that were
+// no packets of known flows.
+static __rte_noinline void stage_rewrite_rest(struct weir_burst *b) {
+	const struct weir_descriptor *d = b->pipeline->descriptors;
+
+	for (uint64_t left = b->described; left != 0; left &= left - 1) {
+		unsigned int i = (unsigned int)__builtin_ctzll(left);
+
+		b->verdicts[i].choice = d[i].verdict.choice;
+	}
+	for (unsigned int k = 0; k < b->forward_count; k++) {
+		rewrite_with_care(b, b->forwards[k]);
+	}
 }
 
 // --- a burst --------------------------------------------------------------------------------
@@ -287,6 +360,10 @@ void weir_pipeline_process(struct weir_pipeline *pipeline, struct rte_mbuf **pkt
 	b.in_port = in_port;
 	b.verdicts = verdicts;
 	b.now_ns = now_ns;
+	b.described = 0;
+	b.other_count = 0;
+	b.miss_count = 0;
+	b.forward_count = 0;
 	pipeline->now_ns = now_ns;
 	weir_flow_stamp(pipeline->flows, now_ns);
 	b.services = weir_reader_services(&pipeline->reader);
@@ -295,8 +372,9 @@ void weir_pipeline_process(struct weir_pipeline *pipeline, struct rte_mbuf **pkt
 	weir_trace_end(pipeline->trace, WEIR_STAGE_PARSE);
 	stage_lookup(&b);
 	if (b.miss_count > 0) {
-		stage_lookup_with_care(&b);
+		stage_lookup_second(&b);
 	}
+	pipeline->pending.flow_hits += b.packets - b.other_count - b.miss_count;
 	weir_trace_end(pipeline->trace, WEIR_STAGE_LOOKUP);
 	if (unlikely(b.other_count > 0)) {
 		weir_burst_others(&b);
@@ -308,6 +386,9 @@ void weir_pipeline_process(struct weir_pipeline *pipeline, struct rte_mbuf **pkt
 	weir_trace_end(pipeline->trace, WEIR_STAGE_BEGIN);
 	weir_burst_adopt_backends(&b);
 	stage_rewrite(&b);
+	if (b.described != 0) {
+		stage_rewrite_rest(&b);
+	}
 	weir_trace_end(pipeline->trace, WEIR_STAGE_REWRITE);
 }
 

@@ -109,7 +109,7 @@ static void icmp_error(struct weir_burst *b, unsigned int i) {
 		}
 		d->verdict.choice = WEIR_CHOICE_UNTRACKED;
 	}
-	b->forwards[b->forward_count++] = (uint8_t)i;
+	weir_burst_forward(b, i);
 }
 
 static void other(struct weir_burst *b, unsigned int i) {

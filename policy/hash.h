@@ -21,7 +21,7 @@ static inline uint64_t weir_hash_words4(
 	uint64_t addresses, uint32_t ports, uint8_t protocol, uint64_t seed) {
 	uint64_t rest = ports | (uint64_t)protocol << 32;
 	uint64_t mixed = weir_hash_mix(
-		addresses ^ 0x9e3779b97f4a7c15ull ^ seed, rest ^ 0xd1342543de82ef95ull);
+		addresses ^ (0x9e3779b97f4a7c15ull ^ seed), rest ^ 0xd1342543de82ef95ull);
 
 	return weir_hash_mix(mixed ^ seed, 0xa0761d6478bd642full ^ rest);
 }
@@ -37,10 +37,10 @@ static inline uint64_t weir_hash_words6(const uint8_t *source, const uint8_t *de
 
 	memcpy(from, source, sizeof(from));
 	memcpy(to, destination, sizeof(to));
-	from[0] = weir_hash_mix(
-		from[0] ^ 0x9e3779b97f4a7c15ull ^ seed, from[1] ^ 0xd1342543de82ef95ull ^ turned);
+	from[0] = weir_hash_mix(from[0] ^ (0x9e3779b97f4a7c15ull ^ seed),
+		from[1] ^ (0xd1342543de82ef95ull ^ turned));
 	to[0] = weir_hash_mix(
-		to[0] ^ 0x8ebc6af09c88c6e3ull ^ seed, to[1] ^ 0x589965cc75374cc3ull ^ turned);
+		to[0] ^ (0x8ebc6af09c88c6e3ull ^ seed), to[1] ^ (0x589965cc75374cc3ull ^ turned));
 	from[0] = weir_hash_mix(from[0] ^ rest ^ 0xe7037ed1a0b428dbull, to[0] ^ seed);
 	return weir_hash_mix(from[0] ^ seed, 0xa0761d6478bd642full ^ rest);
 }

@@ -145,19 +145,23 @@ static inline void restart(struct fixture *f, weir_flow_ref flow, uint16_t backe
 static inline bool hit(struct fixture *f, const struct weir_flow_key *key,
 	enum weir_flow_event event, uint64_t now, uint16_t *ret_backend) {
 	uint64_t hash = hash_of(key);
+	uint8_t ip[44] = {0}; // addresses and ports where a packet has them
 	uint32_t *word, backend;
 
+	memcpy(ip + (key->family == 4 ? 12 : 8), key->source, key->family == 4 ? 4 : 16);
+	memcpy(ip + (key->family == 4 ? 16 : 24), key->destination, key->family == 4 ? 4 : 16);
+	memcpy(ip + (key->family == 4 ? 20 : 40), &key->source_port, 4);
 	weir_flow_stamp(f->table, now);
 	if (key->family == 4) {
 		word = weir_flow_find4(
 			weir_flow_bucket4_at(f->table,
 				weir_flow_first_bucket(f->table->part4.bucket_count, hash)),
-			key);
+			ip);
 	} else {
 		word = weir_flow_find6(
 			weir_flow_bucket6_at(f->table,
 				weir_flow_first_bucket(f->table->part6.bucket_count, hash)),
-			key, hash);
+			ip, hash);
 	}
 	if (word == NULL || !weir_flow_refresh(f->table, word, event, &backend)) {
 		return false;

@@ -237,7 +237,7 @@ static void parse_short_packet_of_others_goes_to_the_kernel(void **state) {
 // --- two parsers ----------------------------------------------------------------------------
 
 static void compare_parsers(const uint8_t *bytes, uint32_t n, uint64_t ol_flags) {
-	struct rte_mbuf *m = frame_mbuf(bytes, n, 0);
+	struct rte_mbuf *m = frame_mbuf(bytes, n, HEADROOM);
 	struct weir_descriptor a, b;
 
 	m->ol_flags = ol_flags;
@@ -284,6 +284,50 @@ static void parse_shortcut_agrees_with_whole(void **state) {
 			f.n = (uint32_t)next_random(&random) % (f.n + 1);
 		}
 		compare_parsers(f.bytes, f.n, flags);
+	}
+}
+
+// Most packets must take it, or it is none.
+static void parse_shortcut_takes_the_usual_packets(void **state) {
+	static const struct {
+		struct frame_spec spec;
+		bool usual;
+	} rows[] = {
+		{{.family = 4, .protocol = 6, .tcp_flags = 0x10}, true},
+		{{.family = 4, .protocol = 6, .tcp_flags = 0x02, .tcp_options = 40}, true},
+		{{.family = 4, .protocol = 6, .tcp_flags = 0x10, .payload = 1400, .tos = 3}, true},
+		{{.family = 4, .protocol = 6, .tcp_flags = 0x10, .tags = 1}, true},
+		{{.family = 4, .protocol = 6, .tcp_flags = 0x10, .tags = 2}, false},
+		{{.family = 4, .protocol = 17, .padding = 18}, true},
+		{{.family = 4, .protocol = 17, .payload = 12, .tags = 1}, true},
+		{{.family = 6, .protocol = 6, .tcp_flags = 0x10}, true},
+		{{.family = 6, .protocol = 17, .payload = 12, .tags = 1}, true},
+		{{.family = 4, .protocol = 6, .options = nops, .option_bytes = 12}, false},
+		{{.family = 4, .protocol = 1, .icmp_type = 8, .payload = 56}, false},
+	};
+
+	(void)state;
+	for (unsigned int i = 0; i < RTE_DIM(rows); i++) {
+		struct weir_summary s;
+		struct rte_mbuf *m;
+		struct frame f;
+
+		frame_build(&rows[i].spec, &f);
+		m = frame_mbuf(f.bytes, f.n, HEADROOM);
+		if (weir_parse_usual(m, SEED, &s) != rows[i].usual) {
+			fail_msg("row %u: usual %d", i, !rows[i].usual);
+		}
+		// Any outer header must fit in front, and all headers into the first segment.
+		m->data_off = (uint16_t)(WEIR_PARSE_HEADROOM - WEIR_ETHERNET_BYTES);
+		memcpy(rte_pktmbuf_mtod(m, uint8_t *), f.bytes, f.n);
+		assert_int_equal(weir_parse_usual(m, SEED, &s), rows[i].usual);
+		m->nb_segs = 2;
+		assert_false(weir_parse_usual(m, SEED, &s));
+		m->nb_segs = 1;
+		m->data_off--;
+		memcpy(rte_pktmbuf_mtod(m, uint8_t *), f.bytes, f.n);
+		assert_false(weir_parse_usual(m, SEED, &s));
+		frame_mbuf_free(m);
 	}
 }
 
@@ -480,6 +524,7 @@ int main(void) {
 		cmocka_unit_test(parse_packet_cut_at_every_length_is_dropped),
 		cmocka_unit_test(parse_short_packet_of_others_goes_to_the_kernel),
 		cmocka_unit_test(parse_shortcut_agrees_with_whole),
+		cmocka_unit_test(parse_shortcut_takes_the_usual_packets),
 		cmocka_unit_test(parse_valid_packets_fill_the_descriptor),
 		cmocka_unit_test(parse_hash_is_that_of_the_policy),
 		cmocka_unit_test(parse_tcp_flags_give_events),
