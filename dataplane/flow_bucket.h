@@ -67,10 +67,10 @@ _Static_assert(sizeof(struct weir_flow_bucket4) == 64, "one cache line");
 struct weir_flow_bucket6 {
 	uint8_t source[3][16];
 	uint8_t destination[3][16];
-	uint32_t ports[3];
+	uint32_t ports[3]; // tell which of the three to compare
+	uint32_t no_ports; // of a vector with them: a word, just written, would make it wait
 	uint32_t word[3];
-	uint16_t tag[3]; // of the hash: tells which of the three to compare
-	uint16_t reserved;
+	uint32_t reserved;
 } __attribute__((aligned(128)));
 _Static_assert(sizeof(struct weir_flow_bucket6) == 128, "two cache lines");
 
@@ -135,10 +135,6 @@ static inline uint32_t weir_flow_second_bucket(uint32_t bucket_count, uint64_t h
 	uint32_t mixed = (uint32_t)(hash ^ hash >> 32) * 0x9e3779b1u;
 
 	return (uint32_t)(((uint64_t)mixed * bucket_count) >> 32);
-}
-
-static inline uint16_t weir_flow_tag6(uint64_t hash) {
-	return (uint16_t)(hash >> 44);
 }
 
 static inline struct weir_flow_bucket4 *weir_flow_bucket4_at(
@@ -206,19 +202,71 @@ static inline unsigned int weir_flow_match4(
 #endif
 }
 
-// source, destination: 16 bytes each, ports behind each other, as in a packet.
-static inline bool weir_flow_equals6(const struct weir_flow_bucket6 *bucket, unsigned int slot,
-	const uint8_t *source, const uint8_t *destination, const void *ports) {
-	uint64_t a[4], b[4];
-	uint32_t both;
+// An IPv6 key, where it lies: addresses of 16 bytes, ports behind each other.
+struct weir_flow_tuple6 {
+	const uint8_t *source;
+	const uint8_t *destination;
+	uint32_t ports;
+};
 
-	memcpy(a, bucket->source[slot], 16);
-	memcpy(a + 2, bucket->destination[slot], 16);
-	memcpy(b, source, 16);
-	memcpy(b + 2, destination, 16);
-	memcpy(&both, ports, 4);
-	return ((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3]) |
-		       (bucket->ports[slot] ^ both)) == 0;
+static inline struct weir_flow_tuple6 weir_flow_tuple6_of(const struct weir_flow_key *key) {
+	struct weir_flow_tuple6 tuple = {.source = key->source, .destination = key->destination};
+
+	memcpy(&tuple.ports, &key->source_port, 4);
+	return tuple;
+}
+
+// One bit per slot with these ports: most often none, or that of the flow.
+static inline unsigned int weir_flow_match_ports6(
+	const struct weir_flow_bucket6 *bucket, uint32_t ports) {
+#ifdef __SSE2__
+	typedef uint32_t lanes __attribute__((vector_size(16)));
+	typedef float floats __attribute__((vector_size(16)));
+	lanes four; // the fourth is no port
+
+	_Static_assert(offsetof(struct weir_flow_bucket6, ports) % 16 == 0, "aligned");
+	four = *(const lanes *)(const void *)bucket->ports;
+	return (unsigned int)__builtin_ia32_movmskps((floats)(four == ports)) & 7;
+#else
+	unsigned int match = 0;
+
+	for (unsigned int slot = 0; slot < WEIR_FLOW_SLOTS6; slot++) {
+		match |= (unsigned int)(bucket->ports[slot] == ports) << slot;
+	}
+	return match;
+#endif
+}
+
+static inline bool weir_flow_same_addresses6(const struct weir_flow_bucket6 *bucket,
+	unsigned int slot, const struct weir_flow_tuple6 *tuple) {
+#ifdef __SSE2__
+	typedef char bytes __attribute__((vector_size(16)));
+	bytes source, destination;
+
+	memcpy(&source, tuple->source, 16);
+	memcpy(&destination, tuple->destination, 16);
+	source = (bytes)(source == *(const bytes *)(const void *)bucket->source[slot]);
+	destination =
+		(bytes)(destination == *(const bytes *)(const void *)bucket->destination[slot]);
+	return __builtin_ia32_pmovmskb128(source & destination) == 0xffff;
+#else
+	return memcmp(bucket->source[slot], tuple->source, 16) == 0 &&
+	       memcmp(bucket->destination[slot], tuple->destination, 16) == 0;
+#endif
+}
+
+// One bit per slot that holds the tuple; free slots hold anything.
+static inline unsigned int weir_flow_match6(
+	const struct weir_flow_bucket6 *bucket, const struct weir_flow_tuple6 *tuple) {
+	unsigned int match = 0;
+
+	for (unsigned int left = weir_flow_match_ports6(bucket, tuple->ports); left != 0;
+		left &= left - 1) {
+		unsigned int slot = (unsigned int)__builtin_ctz(left);
+
+		match |= (unsigned int)weir_flow_same_addresses6(bucket, slot, tuple) << slot;
+	}
+	return match;
 }
 
 // --- the usual packet -----------------------------------------------------------------------
@@ -262,15 +310,21 @@ static inline uint32_t *weir_flow_find4(struct weir_flow_bucket4 *bucket, const 
 	return match != 0 ? bucket->word + (unsigned int)__builtin_ctz(match) : NULL;
 }
 
-static inline uint32_t *weir_flow_find6(
-	struct weir_flow_bucket6 *bucket, const uint8_t *ip, uint64_t hash) {
-	uint16_t tag = weir_flow_tag6(hash);
-	unsigned int slot = bucket->tag[1] == tag ? 1 : 2;
+// The lowest of several with this key: a flow takes the lowest free slot, so the others have ended.
+static inline uint32_t *weir_flow_find6(struct weir_flow_bucket6 *bucket, const uint8_t *ip) {
+	struct weir_flow_tuple6 tuple = {.source = ip + 8, .destination = ip + 24};
+	unsigned int left;
 
-	// The lowest of several: a flow takes the lowest free slot, so the others have ended.
-	slot = bucket->tag[0] == tag ? 0 : slot;
-	return weir_flow_equals6(bucket, slot, ip + 8, ip + 24, ip + 40) ? &bucket->word[slot]
-									 : NULL;
+	memcpy(&tuple.ports, ip + 40, 4);
+	left = weir_flow_match_ports6(bucket, tuple.ports);
+	for (; likely(left != 0); left &= left - 1) {
+		unsigned int slot = (unsigned int)__builtin_ctz(left);
+
+		if (likely(weir_flow_same_addresses6(bucket, slot, &tuple))) {
+			return &bucket->word[slot];
+		}
+	}
+	return NULL;
 }
 
 // Is there surely no entry with this key, not even an expired one? Both places were fetched. Never
@@ -293,9 +347,8 @@ static inline bool weir_flow_absent(
 			weir_flow_bucket6_at(table, weir_flow_first_bucket(count, hash));
 		const struct weir_flow_bucket6 *second =
 			weir_flow_bucket6_at(table, weir_flow_second_bucket(count, hash));
-		uint16_t tag = weir_flow_tag6(hash);
+		struct weir_flow_tuple6 tuple = weir_flow_tuple6_of(key);
 
-		return first->tag[0] != tag && first->tag[1] != tag && first->tag[2] != tag &&
-		       second->tag[0] != tag && second->tag[1] != tag && second->tag[2] != tag;
+		return (weir_flow_match6(first, &tuple) | weir_flow_match6(second, &tuple)) == 0;
 	}
 }

@@ -58,7 +58,6 @@ static void slot_move(struct weir_flow_table *table, bool ipv6, uint32_t to, uns
 		memcpy(a->source[to_slot], b->source[from_slot], 16);
 		memcpy(a->destination[to_slot], b->destination[from_slot], 16);
 		a->ports[to_slot] = b->ports[from_slot];
-		a->tag[to_slot] = b->tag[from_slot];
 	} else {
 		struct weir_flow_bucket4 *a = weir_flow_bucket4_at(table, to);
 		const struct weir_flow_bucket4 *b = weir_flow_bucket4_at(table, from);
@@ -222,14 +221,13 @@ static __rte_always_inline int find_room(struct weir_flow_table *table, bool ipv
 }
 
 static __rte_always_inline void key_store(struct weir_flow_table *table, bool ipv6, uint32_t bucket,
-	unsigned int slot, const struct weir_flow_key *key, uint64_t hash) {
+	unsigned int slot, const struct weir_flow_key *key) {
 	if (ipv6) {
 		struct weir_flow_bucket6 *b = weir_flow_bucket6_at(table, bucket);
 
 		memcpy(b->source[slot], key->source, 16);
 		memcpy(b->destination[slot], key->destination, 16);
 		memcpy(&b->ports[slot], &key->source_port, 4);
-		b->tag[slot] = weir_flow_tag6(hash);
 	} else {
 		struct weir_flow_bucket4 *b = weir_flow_bucket4_at(table, bucket);
 
@@ -239,29 +237,12 @@ static __rte_always_inline void key_store(struct weir_flow_table *table, bool ip
 	}
 }
 
-// Slots of a bucket with this key, free ones too: a bit each.
-static __rte_always_inline unsigned int match(const struct weir_flow_table *table, bool ipv6,
-	uint32_t bucket, const struct weir_flow_key *key) {
-	unsigned int bits = 0;
-
-	if (!ipv6) {
-		return weir_flow_match4(
-			weir_flow_bucket4_at(table, bucket), weir_flow_tuple4_of(key));
-	}
-	for (unsigned int slot = 0; slot < WEIR_FLOW_SLOTS6; slot++) {
-		bits |= (unsigned int)weir_flow_equals6(weir_flow_bucket6_at(table, bucket), slot,
-				key->source, key->destination, &key->source_port)
-			<< slot;
-	}
-	return bits;
-}
-
 // An entry with this very key may be left, expired and not swept yet. The fast look-up would find
 // it before the new one.
 static __rte_always_inline void expire_same_key(struct weir_flow_table *table, bool ipv6,
 	const struct weir_flow_key *key, const uint32_t buckets[2], uint64_t now_ns) {
 	for (unsigned int i = 0; i < 2; i++) {
-		if (unlikely(match(table, ipv6, buckets[i], key) != 0)) {
+		if (unlikely(weir_flow_match(table, ipv6, buckets[i], key) != 0)) {
 			weir_flow_bucket_expire(table, ipv6, buckets[i], now_ns);
 		}
 	}
@@ -285,7 +266,7 @@ static __rte_always_inline weir_flow_ref insert(struct weir_flow_table *table, b
 		return -ENOSPC;
 	}
 	place = weir_flow_place_at(table, ipv6, bucket, (unsigned int)slot);
-	key_store(table, ipv6, bucket, (unsigned int)slot, key, hash);
+	key_store(table, ipv6, bucket, (unsigned int)slot, key);
 	weir_flow_slot_begin(table, &place, start);
 	part->count++;
 	return weir_flow_ref_make(ipv6, bucket, (unsigned int)slot);

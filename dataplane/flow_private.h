@@ -36,6 +36,17 @@ static inline uint32_t *weir_flow_bucket_words(
 	return weir_flow_word_at(table, ipv6, bucket, 0);
 }
 
+// Slots of a bucket with this key, a bit each; free ones too.
+static inline unsigned int weir_flow_match(const struct weir_flow_table *table, bool ipv6,
+	uint32_t bucket, const struct weir_flow_key *key) {
+	if (ipv6) {
+		struct weir_flow_tuple6 tuple = weir_flow_tuple6_of(key);
+
+		return weir_flow_match6(weir_flow_bucket6_at(table, bucket), &tuple);
+	}
+	return weir_flow_match4(weir_flow_bucket4_at(table, bucket), weir_flow_tuple4_of(key));
+}
+
 static inline struct weir_flow_part *weir_flow_part_of(struct weir_flow_table *table, bool ipv6) {
 	return ipv6 ? &table->part6 : &table->part4;
 }

@@ -310,31 +310,16 @@ static inline bool is_live(
 	       !weir_flow_is_expired(table, word, now_ns);
 }
 
-static int find4(const struct weir_flow_table *table, uint32_t index,
+static inline int find(const struct weir_flow_table *table, bool ipv6, uint32_t bucket,
 	const struct weir_flow_key *key, uint64_t now_ns) {
-	const struct weir_flow_bucket4 *bucket = weir_flow_bucket4_at(table, index);
-	unsigned int match = weir_flow_match4(bucket, weir_flow_tuple4_of(key));
+	const uint32_t *words = weir_flow_bucket_words(table, ipv6, bucket);
 
-	while (match != 0) {
-		int slot = __builtin_ctz(match);
+	for (unsigned int left = weir_flow_match(table, ipv6, bucket, key); left != 0;
+		left &= left - 1) {
+		int slot = __builtin_ctz(left);
 
-		if (is_live(table, bucket->word[slot], key->protocol, now_ns)) {
+		if (is_live(table, words[slot], key->protocol, now_ns)) {
 			return slot;
-		}
-		match &= match - 1;
-	}
-	return -1;
-}
-
-static int find6(const struct weir_flow_table *table, uint32_t index,
-	const struct weir_flow_key *key, uint64_t now_ns) {
-	const struct weir_flow_bucket6 *bucket = weir_flow_bucket6_at(table, index);
-
-	for (unsigned int slot = 0; slot < WEIR_FLOW_SLOTS6; slot++) {
-		if (weir_flow_equals6(
-			    bucket, slot, key->source, key->destination, &key->source_port) &&
-			is_live(table, bucket->word[slot], key->protocol, now_ns)) {
-			return (int)slot;
 		}
 	}
 	return -1;
@@ -348,7 +333,7 @@ weir_flow_ref weir_flow_lookup(const struct weir_flow_table *table, const struct
 	int slot;
 
 	for (unsigned int turn = 0; turn < 2; turn++) {
-		slot = ipv6 ? find6(table, bucket, key, now_ns) : find4(table, bucket, key, now_ns);
+		slot = find(table, ipv6, bucket, key, now_ns);
 		if (slot >= 0) {
 			return weir_flow_ref_make(ipv6, bucket, (unsigned int)slot);
 		}

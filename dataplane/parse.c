@@ -376,57 +376,79 @@ static bool usual_tcp4(
 		       weir_tcp_event[ip[WEIR_IPV4_BYTES + 13]], seed, s);
 }
 
-static __rte_always_inline bool usual_ipv6(
-	const uint8_t *ip, uint32_t readable, uint64_t seed, struct weir_summary *s) {
-	const uint8_t *l4 = ip + WEIR_IPV6_BYTES;
-	uint32_t number = rte_be_to_cpu_32(weir_load32(ip)); // version, traffic class, label
-	uint32_t payload = rte_be_to_cpu_16(weir_load16(ip + 4));
-	uint32_t event = WEIR_FLOW_EVENT_DATAGRAM;
-	uint8_t protocol = ip[6];
+// Multicast, unspecified and loopback addresses begin with these bytes; others may, too.
+static __rte_always_inline bool source_usual6(const uint8_t *source, const uint8_t *destination) {
+	return likely((uint8_t)(source[0] + 1) > 1) &&
+	       likely(weir_load64(source + 8) != weir_load64(destination + 8));
+}
 
-	if (unlikely(number >> 28 != 6) || unlikely(payload + WEIR_IPV6_BYTES > readable) ||
-		unlikely(ip[7] == 0) || unlikely(weir_parse_bad_source6(ip + 8, ip + 24))) {
+// payload: as the header says.
+static __rte_always_inline bool usual_rest6(const uint8_t *ip, uint32_t readable, uint32_t payload,
+	uint32_t protocol, uint32_t event, uint64_t seed, struct weir_summary *s) {
+	uint32_t traffic_class = rte_be_to_cpu_32(weir_load32(ip)) >> 20 & 0xff;
+
+	if (unlikely(payload + WEIR_IPV6_BYTES > readable)) {
 		return false;
 	}
-	if (likely(protocol == WEIR_PROTOCOL_TCP)) {
-		uint32_t tcp_bytes = weir_parse_tcp_bytes(l4);
-
-		event = weir_tcp_event[l4[13]];
-		if (unlikely(tcp_bytes < WEIR_TCP_BYTES) || unlikely(tcp_bytes > payload) ||
-			unlikely(event == WEIR_TCP_INVALID)) {
-			return false;
-		}
-	} else if (protocol != WEIR_PROTOCOL_UDP || unlikely(!udp_usual(l4, payload))) {
+	if (unlikely(!source_usual6(ip + 8, ip + 24))) {
 		return false;
 	}
 	weir_parse_summarize(s, ip, payload + WEIR_IPV6_BYTES, 6, protocol, event);
-	s->first = (uint16_t)(0x45 | (number >> 20 & 0xff) << 8);
-	s->hash = weir_hash_words6(ip + 8, ip + 24, weir_load32(l4), protocol, seed);
+	s->first = (uint16_t)(0x45 | traffic_class << 8);
+	s->hash = weir_hash_words6(
+		ip + 8, ip + 24, weir_load32(ip + WEIR_IPV6_BYTES), (uint8_t)protocol, seed);
 	return true;
+}
+
+// readable: at least what IPv6 and TCP headers take.
+static __rte_always_inline bool usual_tcp6(
+	const uint8_t *ip, uint32_t readable, uint64_t seed, struct weir_summary *s) {
+	const uint8_t *tcp = ip + WEIR_IPV6_BYTES;
+	uint32_t payload = rte_be_to_cpu_16(weir_load16(ip + 4));
+	uint32_t event = weir_tcp_event[tcp[13]];
+
+	// One comparison for both: a header that is too short counts as very long.
+	if (unlikely(weir_parse_tcp_bytes(tcp) - WEIR_TCP_BYTES > payload - WEIR_TCP_BYTES) ||
+		unlikely(payload < WEIR_TCP_BYTES)) {
+		return false;
+	}
+	if (unlikely(event == WEIR_TCP_INVALID)) {
+		return false;
+	}
+	return usual_rest6(ip, readable, payload, WEIR_PROTOCOL_TCP, event, seed, s);
+}
+
+static bool usual_udp6(
+	const uint8_t *ip, uint32_t readable, uint64_t seed, struct weir_summary *s) {
+	uint32_t payload = rte_be_to_cpu_16(weir_load16(ip + 4));
+
+	return likely(udp_usual(ip + WEIR_IPV6_BYTES, payload)) &&
+	       usual_rest6(
+		       ip, readable, payload, WEIR_PROTOCOL_UDP, WEIR_FLOW_EVENT_DATAGRAM, seed, s);
 }
 
 bool weir_parse_usual_other(
 	const uint8_t *ip, uint32_t readable, uint64_t seed, struct weir_summary *s) {
-	uint16_t type = weir_load16(ip - 2);
+	const uint32_t headers6 = WEIR_IPV6_BYTES + WEIR_TCP_BYTES;
 
-	if (type == RTE_BE16(WEIR_ETHERTYPE_VLAN)) {
-		const uint32_t least = WEIR_VLAN_BYTES + WEIR_IPV4_BYTES + WEIR_TCP_BYTES;
-
-		if (readable < least) {
+	if (weir_load16(ip - 2) == RTE_BE16(WEIR_ETHERTYPE_VLAN)) {
+		if (readable < WEIR_VLAN_BYTES + WEIR_IPV4_BYTES + WEIR_TCP_BYTES) {
 			return false;
 		}
 		ip += WEIR_VLAN_BYTES;
 		readable -= WEIR_VLAN_BYTES;
-		if (likely(weir_parse_usual_ipv4(ip, WEIR_PROTOCOL_TCP))) {
-			return usual_tcp4(ip, readable, seed, s);
-		}
-		type = weir_load16(ip - 2);
 	}
-	if (type == RTE_BE16(WEIR_ETHERTYPE_IPV6)) {
-		return likely(readable >= WEIR_IPV6_BYTES + WEIR_TCP_BYTES) &&
-		       usual_ipv6(ip, readable, seed, s);
+	if (weir_parse_usual_head(ip, 6, WEIR_PROTOCOL_TCP)) {
+		return likely(readable >= headers6) && usual_tcp6(ip, readable, seed, s);
 	}
-	return weir_parse_usual_ipv4(ip, WEIR_PROTOCOL_UDP) && usual_udp4(ip, readable, seed, s);
+	if (weir_parse_usual_head(ip, 4, WEIR_PROTOCOL_UDP)) {
+		return usual_udp4(ip, readable, seed, s);
+	}
+	if (weir_parse_usual_head(ip, 4, WEIR_PROTOCOL_TCP)) { // behind a VLAN tag
+		return usual_tcp4(ip, readable, seed, s);
+	}
+	return weir_parse_usual_head(ip, 6, WEIR_PROTOCOL_UDP) && likely(readable >= headers6) &&
+	       usual_udp6(ip, readable, seed, s);
 }
 
 // --- packets in several segments --------------------------------------------------------------

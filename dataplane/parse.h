@@ -112,23 +112,33 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "words are put togethe
 // Headroom with which any outer header can be copied in front of the IP header.
 #define WEIR_PARSE_HEADROOM 64u
 
-// Behind an IPv4 ethertype: version 4, no options, no fragment, TTL above 0, this protocol?
-// Reads 16 bytes from the ethertype on, all at once.
-static __rte_always_inline bool weir_parse_usual_ipv4(const uint8_t *ip, uint8_t protocol) {
+// Is this the begin of a usual header of the family, from the ethertype before it on: version, no
+// options, no fragment, TTL above 0, this protocol? Reads 16 bytes, all at once.
+static __rte_always_inline bool weir_parse_usual_head(
+	const uint8_t *ip, unsigned int family, uint8_t protocol) {
 #ifdef __SSE2__
 	typedef uint8_t bytes __attribute__((vector_size(16)));
 	typedef char chars __attribute__((vector_size(16)));
 	// Ethertype; version, TOS, length; identification, fragment; TTL, protocol, checksum.
-	const bytes mask = {0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0x3f, 0xff, 0xff, 0xff};
-	const bytes want = {0x08, 0x00, 0x45, 0, 0, 0, 0, 0, 0, 0, 0, protocol};
+	const bytes mask4 = {0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0x3f, 0xff, 0xff, 0xff};
+	const bytes want4 = {0x08, 0x00, 0x45, 0, 0, 0, 0, 0, 0, 0, 0, protocol};
+	// Ethertype; version, traffic class, flow label; length, next header, hop limit.
+	const bytes mask6 = {0xff, 0xff, 0xf0, 0, 0, 0, 0, 0, 0xff, 0xff};
+	const bytes want6 = {0x86, 0xdd, 0x60, 0, 0, 0, 0, 0, protocol, 0};
+	const int ttl = 1 << (family == 4 ? 10 : 9);
 	bytes head;
 
 	memcpy(&head, ip - 2, sizeof(head));
-	// All bytes are as wanted, but for the TTL.
-	return __builtin_ia32_pmovmskb128((chars)((head & mask) == want)) == (0xffff & ~(1 << 10));
+	head = (bytes)((head & (family == 4 ? mask4 : mask6)) == (family == 4 ? want4 : want6));
+	return __builtin_ia32_pmovmskb128((chars)head) == (0xffff & ~ttl); // it must differ
 #else
-	return weir_load16(ip - 2) == RTE_BE16(WEIR_ETHERTYPE_IPV4) && ip[0] == 0x45 &&
-	       (weir_load16(ip + 6) & RTE_BE16(0x3fff)) == 0 && ip[8] != 0 && ip[9] == protocol;
+	if (family == 4) {
+		return weir_load16(ip - 2) == RTE_BE16(WEIR_ETHERTYPE_IPV4) && ip[0] == 0x45 &&
+		       (weir_load16(ip + 6) & RTE_BE16(0x3fff)) == 0 && ip[8] != 0 &&
+		       ip[9] == protocol;
+	}
+	return weir_load16(ip - 2) == RTE_BE16(WEIR_ETHERTYPE_IPV6) && ip[0] >> 4 == 6 &&
+	       ip[6] == protocol && ip[7] != 0;
 #endif
 }
 
@@ -147,7 +157,7 @@ static __rte_always_inline void weir_parse_summarize(struct weir_summary *s, con
 	s->event = (uint8_t)event;
 }
 
-// The rest of an IPv4 packet that weir_parse_usual_ipv4 took. total: as its header says, and no
+// The rest of an IPv4 packet whose head is usual. total: as its header says, and no
 // more than there is.
 static __rte_always_inline bool weir_parse_usual_rest4(const uint8_t *ip, uint32_t total,
 	uint32_t protocol, uint32_t event, uint64_t seed, struct weir_summary *s) {
@@ -201,7 +211,7 @@ static __rte_always_inline bool weir_parse_usual(
 		return false;
 	}
 	beyond = m->data_len - (WEIR_ETHERNET_BYTES + headers);
-	if (unlikely(!weir_parse_usual_ipv4(ip, WEIR_PROTOCOL_TCP))) {
+	if (unlikely(!weir_parse_usual_head(ip, 4, WEIR_PROTOCOL_TCP))) {
 		return weir_parse_usual_other(ip, beyond + headers, seed, s);
 	}
 	total = __builtin_bswap16(weir_load16(ip + 2));

@@ -59,10 +59,14 @@ static __rte_always_inline void prefetch_packets(
 	struct rte_mbuf **pkts, unsigned int packets, unsigned int first, bool ipv6) {
 	unsigned int end = RTE_MIN(first + AHEAD, packets);
 
+	if (likely(!ipv6)) {
+		for (unsigned int i = first; i < end; i++) {
+			prefetch_packet(pkts[i]);
+		}
+		return;
+	}
 	for (unsigned int i = first; i < end; i++) {
 		prefetch_packet(pkts[i]);
-	}
-	for (unsigned int i = first; ipv6 && i < end; i++) {
 		rte_prefetch0(rte_pktmbuf_mtod_offset(pkts[i], const uint8_t *, 64));
 	}
 }
@@ -130,7 +134,7 @@ static __rte_noinline void stage_parse(struct weir_burst *b) {
 // The word of a summary's flow in the bucket that it names, or NULL.
 static __rte_always_inline uint32_t *find(const struct weir_summary *s) {
 	return likely(s->family == 4) ? weir_flow_find4(s->bucket, s->ip)
-				      : weir_flow_find6(s->bucket, s->ip, s->hash);
+				      : weir_flow_find6(s->bucket, s->ip);
 }
 
 // Not in its first place, new, or not usual: for stage_lookup_second.

@@ -161,7 +161,7 @@ static inline bool hit(struct fixture *f, const struct weir_flow_key *key,
 		word = weir_flow_find6(
 			weir_flow_bucket6_at(f->table,
 				weir_flow_first_bucket(f->table->part6.bucket_count, hash)),
-			ip, hash);
+			ip);
 	}
 	if (word == NULL || !weir_flow_refresh(f->table, word, event, &backend)) {
 		return false;
