@@ -64,3 +64,14 @@ static inline void weir_descriptor_decide(
 		.backend = backend,
 		.service = WEIR_SERVICE_NONE};
 }
+
+// The same for a packet of which nothing is known yet. One load and one store.
+static inline void weir_descriptor_undecided(struct weir_descriptor *d) {
+	static const struct weir_verdict undecided = {.action = WEIR_ACTION_FORWARD,
+		.reason = WEIR_REASON_NONE,
+		.choice = WEIR_CHOICE_NONE,
+		.backend = WEIR_BACKEND_NONE,
+		.service = WEIR_SERVICE_NONE};
+
+	d->verdict = undecided;
+}

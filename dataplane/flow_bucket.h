@@ -327,28 +327,29 @@ static inline uint32_t *weir_flow_find6(struct weir_flow_bucket6 *bucket, const 
 	return NULL;
 }
 
-// Is there surely no entry with this key, not even an expired one? Both places were fetched. Never
-// true of a key that is there.
+// Is there surely no entry with this key, not even an expired one, in its two buckets? Both were
+// fetched.
 static inline bool weir_flow_absent(
 	const struct weir_flow_table *table, const struct weir_flow_key *key, uint64_t hash) {
 	if (likely(key->family == 4)) {
 		uint32_t count = table->part4.bucket_count;
-		const struct weir_flow_bucket4 *first =
-			weir_flow_bucket4_at(table, weir_flow_first_bucket(count, hash));
-		const struct weir_flow_bucket4 *second =
-			weir_flow_bucket4_at(table, weir_flow_second_bucket(count, hash));
-
 		weir_flow_tuple4 tuple = weir_flow_tuple4_of(key);
 
-		return (weir_flow_match4(first, tuple) | weir_flow_match4(second, tuple)) == 0;
+		return (weir_flow_match4(
+				weir_flow_bucket4_at(table, weir_flow_first_bucket(count, hash)),
+				tuple) |
+			       weir_flow_match4(weir_flow_bucket4_at(table,
+							weir_flow_second_bucket(count, hash)),
+				       tuple)) == 0;
 	} else {
 		uint32_t count = table->part6.bucket_count;
-		const struct weir_flow_bucket6 *first =
-			weir_flow_bucket6_at(table, weir_flow_first_bucket(count, hash));
-		const struct weir_flow_bucket6 *second =
-			weir_flow_bucket6_at(table, weir_flow_second_bucket(count, hash));
 		struct weir_flow_tuple6 tuple = weir_flow_tuple6_of(key);
 
-		return (weir_flow_match6(first, &tuple) | weir_flow_match6(second, &tuple)) == 0;
+		return (weir_flow_match6(
+				weir_flow_bucket6_at(table, weir_flow_first_bucket(count, hash)),
+				&tuple) |
+			       weir_flow_match6(weir_flow_bucket6_at(table,
+							weir_flow_second_bucket(count, hash)),
+				       &tuple)) == 0;
 	}
 }

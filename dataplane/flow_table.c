@@ -414,15 +414,23 @@ static enum weir_flow_phase first_phase(const struct weir_flow_start *start) {
 // The slot holds a new flow from now on.
 void weir_flow_slot_begin(struct weir_flow_table *table, const struct weir_flow_place *place,
 	const struct weir_flow_start *start) {
-	enum weir_flow_phase phase = first_phase(start);
+	enum weir_flow_phase phase;
 
-	// F4 holds for a restart too.
-	if (start->event == WEIR_FLOW_EVENT_SYN &&
-		place->part->half_open >= place->part->half_open_max) {
-		phase = WEIR_PHASE_WAITING;
+	if (likely(start->event == WEIR_FLOW_EVENT_SYN) && likely(!start->joined) &&
+		likely(place->part->half_open < place->part->half_open_max)) {
+		*place->word = table->stamps.word[WEIR_FLOW_EVENT_SYN][WEIR_PHASE_SYN_SEEN] |
+			       start->backend;
+		place->part->half_open++;
+	} else {
+		phase = first_phase(start);
+		// F4 holds for a restart too.
+		if (start->event == WEIR_FLOW_EVENT_SYN &&
+			place->part->half_open >= place->part->half_open_max) {
+			phase = WEIR_PHASE_WAITING;
+		}
+		*place->word = weir_flow_word_make(table, phase, start->backend, start->now_ns);
+		place->part->half_open += weir_flow_is_half_open(*place->word);
 	}
-	*place->word = weir_flow_word_make(table, phase, start->backend, start->now_ns);
-	place->part->half_open += weir_flow_is_half_open(*place->word);
 	start_store(table, place, start->measured, start->now_ns);
 }
 
@@ -430,6 +438,7 @@ void weir_flow_restart(struct weir_flow_table *table, weir_flow_ref flow,
 	const struct weir_flow_start *start, enum weir_flow_end end) {
 	struct weir_flow_place place = weir_flow_place_of(table, flow);
 
+	weir_flow_stamp(table, start->now_ns);
 	// When a port is used again, the old flow ended as its state says.
 	if (end == WEIR_FLOW_END_COMPLETED) {
 		end = expiry_end(weir_flow_phase_of(*place.word));

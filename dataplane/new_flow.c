@@ -15,7 +15,7 @@ static struct weir_policy_client *client_of(struct weir_pipeline *pipeline, uint
 	return &pipeline->clients[service];
 }
 
-void weir_burst_flow_started(struct weir_pipeline *pipeline, uint16_t backend, uint16_t service,
+static inline void flow_started(struct weir_pipeline *pipeline, uint16_t backend, uint16_t service,
 	enum weir_flow_event event, uint64_t now_ns) {
 	struct weir_share_counters *of_backend = weir_burst_backend_counters(pipeline, backend);
 	struct weir_share_counters *of_service = weir_burst_service_counters(pipeline, service);
@@ -37,6 +37,11 @@ void weir_burst_flow_started(struct weir_pipeline *pipeline, uint16_t backend, u
 		weir_policy_started(
 			&pipeline->policy, client_of(pipeline, service), backend, now_ns);
 	}
+}
+
+void weir_burst_flow_started(struct weir_pipeline *pipeline, uint16_t backend, uint16_t service,
+	enum weir_flow_event event, uint64_t now_ns) {
+	flow_started(pipeline, backend, service, event, now_ns);
 }
 
 // Control may be behind or dead: then samples are lost, nothing waits.
@@ -143,19 +148,68 @@ static void take_over(
 	}
 }
 
-// Choose a backend for the packet's flow, which has none: as the policy says for a flow's first
-// packet, else consistently. False when there is none: the packet was dropped under its reason.
-static bool choose(struct weir_burst *b, struct weir_descriptor *d) {
+// What new flows of one service share. They come together.
+struct newcomers {
+	const struct weir_selection_view *view;
+	struct weir_policy_client *client;
+	uint16_t service;
+	struct weir_flow_start start; // of any of them
+};
+
+static __rte_noinline void newcomers_of(
+	struct weir_burst *b, uint16_t service, struct newcomers *ret) {
 	struct weir_pipeline *pipeline = b->pipeline;
-	uint16_t service = d->verdict.service;
 	const struct weir_selection_view *view = weir_reader_selection(&pipeline->reader, service);
 	struct weir_policy_client *client = client_of(pipeline, service);
+
+	if (unlikely(pipeline->adopted[service] != view->ref)) {
+		take_over(pipeline, service, &view->table);
+		weir_policy_adopt(&pipeline->policy, client, &view->table, b->now_ns);
+		pipeline->adopted[service] = view->ref;
+	}
+	*ret = (struct newcomers){.view = view,
+		.client = client,
+		.service = service,
+		.start = {.now_ns = b->now_ns,
+			.measured = (client->settings.needs & WEIR_NEEDS_TIMES) != 0}};
+}
+
+// The policy had to pass over backends at their limit, or found none. False when the packet was
+// dropped under its reason.
+static __rte_noinline bool chosen_with_care(
+	struct weir_burst *b, struct weir_descriptor *d, struct weir_chosen chosen) {
+	struct weir_pipeline *pipeline = b->pipeline;
+	uint16_t service = d->verdict.service;
+
+	if (chosen.how == WEIR_CHOSEN_NOBODY) {
+		weir_burst_drop(b, d, WEIR_DROP_NO_BACKEND);
+		return false;
+	}
+	if (chosen.how == WEIR_CHOSEN_REJECTED) {
+		weir_counter_add(&weir_burst_service_counters(pipeline, service)->rejected, 1);
+		weir_burst_drop(b, d, WEIR_DROP_FLOW_CONTROL);
+		return false;
+	}
+	weir_counter_add(&weir_burst_service_counters(pipeline, service)->spilled, 1);
+	weir_counter_add(&weir_burst_backend_counters(pipeline, chosen.id)->spilled, 1);
+	return true;
+}
+
+static inline bool is_first(const struct weir_descriptor *d) {
+	return d->event == WEIR_FLOW_EVENT_SYN || d->event == WEIR_FLOW_EVENT_DATAGRAM;
+}
+
+// Choose a backend for the packet's flow, which has none: as the policy says for a flow's first
+// packet, else consistently. False when there is none: the packet was dropped under its reason.
+static inline bool choose(
+	struct weir_burst *b, struct weir_descriptor *d, const struct newcomers *of) {
+	struct weir_pipeline *pipeline = b->pipeline;
 	struct weir_chosen chosen;
 
-	if (d->event != WEIR_FLOW_EVENT_SYN && d->event != WEIR_FLOW_EVENT_DATAGRAM) {
+	if (unlikely(!is_first(d))) {
 		// Not the first packet of its flow: another instance, or this one before it was
 		// restarted, or when its table was full, chose the backend by the same table.
-		uint16_t backend = weir_burst_choose_consistent(pipeline, service, d->hash);
+		uint16_t backend = weir_burst_choose_consistent(pipeline, of->service, d->hash);
 
 		d->verdict.backend = backend;
 		if (backend == WEIR_BACKEND_NONE) {
@@ -163,25 +217,10 @@ static bool choose(struct weir_burst *b, struct weir_descriptor *d) {
 		}
 		return backend != WEIR_BACKEND_NONE;
 	}
-	if (unlikely(pipeline->adopted[service] != view->ref)) {
-		take_over(pipeline, service, &view->table);
-		weir_policy_adopt(&pipeline->policy, client, &view->table, b->now_ns);
-		pipeline->adopted[service] = view->ref;
-	}
-	chosen = weir_policy_choose(&pipeline->policy, client, &view->table, d->hash, b->now_ns);
-	if (unlikely(chosen.how != WEIR_CHOSEN)) {
-		if (chosen.how == WEIR_CHOSEN_NOBODY) {
-			weir_burst_drop(b, d, WEIR_DROP_NO_BACKEND);
-			return false;
-		}
-		if (chosen.how == WEIR_CHOSEN_REJECTED) {
-			weir_counter_add(
-				&weir_burst_service_counters(pipeline, service)->rejected, 1);
-			weir_burst_drop(b, d, WEIR_DROP_FLOW_CONTROL);
-			return false;
-		}
-		weir_counter_add(&weir_burst_service_counters(pipeline, service)->spilled, 1);
-		weir_counter_add(&weir_burst_backend_counters(pipeline, chosen.id)->spilled, 1);
+	chosen = weir_policy_choose(
+		&pipeline->policy, of->client, &of->view->table, d->hash, b->now_ns);
+	if (unlikely(chosen.how != WEIR_CHOSEN) && !chosen_with_care(b, d, chosen)) {
+		return false;
 	}
 	d->verdict.backend = chosen.id;
 	return true;
@@ -199,24 +238,14 @@ struct weir_flow_start weir_burst_flow_start(
 
 // --- stage: new flows -----------------------------------------------------------------------
 
-// May a packet without a flow begin one? Not the last packets of a flow, and not a SYN ACK: no
-// client sends one, but the victims of forged SYNs do.
-static bool begins_flow(const struct weir_burst *b, unsigned int i) {
+// May a packet that is not the first of a flow begin one? Not the last packets of a flow, and not a
+// SYN ACK: no client sends one, but the victims of forged SYNs do.
+static bool may_join(const struct weir_burst *b, unsigned int i) {
 	const struct weir_descriptor *d = &b->pipeline->descriptors[i];
 	const uint8_t *l4 =
 		rte_pktmbuf_mtod_offset(b->pkts[i], const uint8_t *, d->l3_offset + d->l4_offset);
 
-	switch ((enum weir_flow_event)d->event) {
-	case WEIR_FLOW_EVENT_FIN:
-	case WEIR_FLOW_EVENT_RST:
-		return false;
-	case WEIR_FLOW_EVENT_DATA:
-		return (l4[13] & WEIR_TCP_SYN) == 0;
-	case WEIR_FLOW_EVENT_SYN:
-	case WEIR_FLOW_EVENT_DATAGRAM:
-		break;
-	}
-	return true;
+	return d->event == WEIR_FLOW_EVENT_DATA && (l4[13] & WEIR_TCP_SYN) == 0;
 }
 
 // The table is full. The flow's next packets will find no entry either: all of them must go where
@@ -233,33 +262,35 @@ static enum weir_choice untracked(struct weir_burst *b, struct weir_descriptor *
 
 // Enter a flow that is not in the table, or restart the one at `flow` that has ended.
 // absent: its key is nowhere in the table.
-static enum weir_choice enter_flow(
-	struct weir_burst *b, unsigned int i, weir_flow_ref flow, bool absent) {
+static inline enum weir_choice enter_flow(struct weir_burst *b, unsigned int i,
+	struct weir_descriptor *d, struct newcomers *of, weir_flow_ref flow, bool absent) {
 	struct weir_pipeline *pipeline = b->pipeline;
-	struct weir_descriptor *d = &pipeline->descriptors[i];
-	struct weir_flow_start start = weir_burst_flow_start(b, d);
+	struct weir_flow_start *start = &of->start;
+	struct weir_flow_start joined;
 
-	if (flow >= 0) {
-		weir_flow_restart(pipeline->flows, flow, &start, WEIR_FLOW_END_COMPLETED);
+	start->event = (enum weir_flow_event)d->event;
+	start->backend = d->verdict.backend;
+	start->absent = absent;
+	if (unlikely(flow >= 0)) {
+		weir_flow_restart(pipeline->flows, flow, start, WEIR_FLOW_END_COMPLETED);
 	} else {
-		if (!begins_flow(b, i)) {
-			return WEIR_CHOICE_UNTRACKED;
+		if (unlikely(!is_first(d))) {
+			if (!may_join(b, i)) {
+				return WEIR_CHOICE_UNTRACKED;
+			}
+			// One packet in the middle of a connection proves nothing: it may be
+			// forged. The flow stays half-open, limited as such, until its next packet.
+			joined = *start;
+			joined.event = WEIR_FLOW_EVENT_SYN;
+			joined.joined = true;
+			joined.measured = false;
+			start = &joined;
 		}
-		// One packet in the middle of a connection proves nothing: it may be forged. The
-		// flow stays half-open, limited as such, until its next packet.
-		if (start.event == WEIR_FLOW_EVENT_DATA) {
-			start.event = WEIR_FLOW_EVENT_SYN;
-			start.joined = true;
-			start.measured = false;
-		}
-		start.absent = absent;
-		flow = weir_flow_insert(pipeline->flows, &d->key, d->hash, &start);
-		if (unlikely(flow < 0)) {
+		if (unlikely(weir_flow_insert(pipeline->flows, &d->key, d->hash, start) < 0)) {
 			return untracked(b, d);
 		}
 	}
-	weir_burst_flow_started(
-		pipeline, d->verdict.backend, d->verdict.service, start.event, b->now_ns);
+	flow_started(pipeline, d->verdict.backend, of->service, start->event, b->now_ns);
 	return WEIR_CHOICE_NEW;
 }
 
@@ -292,32 +323,28 @@ static void redirect_followers(struct weir_burst *b, unsigned int i) {
 }
 
 // False when the packet is not forwarded: it has its verdict.
-static bool begin(struct weir_burst *b, unsigned int i) {
+static inline bool begin(
+	struct weir_burst *b, unsigned int i, struct weir_descriptor *d, struct newcomers *of) {
 	struct weir_pipeline *pipeline = b->pipeline;
-	struct weir_descriptor *d = &pipeline->descriptors[i];
 	weir_flow_ref flow = -ENOENT;
 	bool seen;
 
-	if (unlikely(d->verdict.service == WEIR_SERVICE_NONE)) {
-		weir_burst_to_kernel(b, d);
-		return false;
-	}
 	// A packet before this one in the burst may have begun the flow.
 	seen = weir_burst_filter_has(&b->begun, d->hash);
 	if (unlikely(seen)) {
 		flow = weir_flow_lookup(pipeline->flows, &d->key, d->hash, b->now_ns);
+		if (flow >= 0 && !weir_flow_advance(pipeline->flows, flow,
+					 (enum weir_flow_event)d->event, b->now_ns)) {
+			d->verdict.backend = weir_flow_backend(pipeline->flows, flow);
+			d->verdict.choice = WEIR_CHOICE_FLOW;
+			pipeline->pending.flow_hits++;
+			return true;
+		}
 	}
-	if (flow >= 0 && !weir_flow_advance(pipeline->flows, flow, (enum weir_flow_event)d->event,
-				 b->now_ns)) {
-		d->verdict.backend = weir_flow_backend(pipeline->flows, flow);
-		d->verdict.choice = WEIR_CHOICE_FLOW;
-		pipeline->pending.flow_hits++;
-		return true;
-	}
-	if (unlikely(!choose(b, d))) {
+	if (unlikely(!choose(b, d, of))) {
 		return false;
 	}
-	d->verdict.choice = (uint8_t)enter_flow(b, i, flow, !seen);
+	d->verdict.choice = (uint8_t)enter_flow(b, i, d, of, flow, !seen);
 	weir_burst_filter_add(&b->begun, d->hash);
 	if (unlikely(flow >= 0)) {
 		redirect_followers(b, i);
@@ -334,33 +361,50 @@ static bool same_destination(const struct weir_flow_key *a, const struct weir_fl
 
 // Find out whose the new flows are. Those of one service come together.
 static void find_services(struct weir_burst *b) {
+	struct weir_descriptor *const descriptors = b->pipeline->descriptors;
+	const struct weir_selection_view *view = NULL;
 	const struct weir_flow_key *last = NULL;
+	const unsigned int count = b->miss_count;
 	uint16_t service = WEIR_SERVICE_NONE;
 
 	if (unlikely(b->services->buckets == NULL)) {
 		return; // no service yet, so nothing here is ours
 	}
-	for (unsigned int k = 0; k < b->miss_count; k++) {
-		struct weir_descriptor *d = &b->pipeline->descriptors[b->misses[k]];
+	for (unsigned int k = 0; k < count; k++) {
+		struct weir_descriptor *d = &descriptors[b->misses[k]];
 
 		if (last == NULL || unlikely(!same_destination(last, &d->key))) {
 			service = weir_burst_service(b, &d->key);
 			last = &d->key;
+			view = service == WEIR_SERVICE_NONE
+				       ? NULL
+				       : weir_reader_selection(&b->pipeline->reader, service);
 		}
 		d->verdict.service = service;
-		if (likely(service != WEIR_SERVICE_NONE)) {
-			weir_selection_prefetch(
-				weir_reader_selection(&b->pipeline->reader, service), d->hash);
+		if (likely(view != NULL)) {
+			weir_selection_prefetch(view, d->hash);
 		}
 	}
 }
 
 void weir_burst_begin(struct weir_burst *b) {
+	struct weir_descriptor *const descriptors = b->pipeline->descriptors;
+	struct newcomers of = {.service = WEIR_SERVICE_NONE};
+
 	find_services(b);
 	for (unsigned int k = 0; k < b->miss_count; k++) {
 		unsigned int i = b->misses[k];
+		struct weir_descriptor *d = &descriptors[i];
 
-		if (likely(begin(b, i))) {
+		if (unlikely(d->verdict.service == WEIR_SERVICE_NONE)) {
+			weir_burst_to_kernel(b, d);
+			weir_burst_tell(b, i);
+			continue;
+		}
+		if (unlikely(d->verdict.service != of.service)) {
+			newcomers_of(b, d->verdict.service, &of);
+		}
+		if (likely(begin(b, i, d, &of))) {
 			weir_burst_forward(b, i);
 		} else {
 			weir_burst_tell(b, i);

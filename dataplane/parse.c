@@ -320,7 +320,7 @@ void weir_parse_whole(const struct rte_mbuf *m, uint64_t seed, struct weir_descr
 	memset(ret, 0, sizeof(*ret));
 	ret->kind = WEIR_PACKET_OTHER;
 	ret->key.family = 4; // until it is known; the rest of the pipeline wants one or the other
-	weir_descriptor_decide(ret, WEIR_CHOICE_NONE, WEIR_BACKEND_NONE);
+	weir_descriptor_undecided(ret);
 	if (readable < WEIR_ETHERNET_BYTES) {
 		broken(ret, WEIR_DROP_FRAME_TOO_SHORT);
 		return;

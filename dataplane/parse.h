@@ -229,26 +229,32 @@ static __rte_always_inline bool weir_parse_usual(
 // The descriptor of a packet that has a summary, all but the verdict. The packet is as it came.
 static inline void weir_parse_describe(
 	const struct rte_mbuf *m, const struct weir_summary *s, struct weir_descriptor *d) {
+	uint32_t l3_offset = (uint32_t)(s->ip - rte_pktmbuf_mtod(m, const uint8_t *));
+	uint32_t l4_offset = s->family == 4 ? WEIR_IPV4_BYTES : WEIR_IPV6_BYTES;
 	const uint8_t *ip = s->ip;
 
 	if (likely(s->family == 4)) {
 		weir_store_padded32(d->key.source, weir_load32(ip + 12));
 		weir_store_padded32(d->key.destination, weir_load32(ip + 16));
-		memcpy(&d->key.source_port, ip + WEIR_IPV4_BYTES, 4); // both ports
-		d->l4_offset = WEIR_IPV4_BYTES;
 	} else {
 		memcpy(d->key.source, ip + 8, 32); // both addresses
-		memcpy(&d->key.source_port, ip + WEIR_IPV6_BYTES, 4);
-		d->l4_offset = WEIR_IPV6_BYTES;
 	}
-	d->key.family = s->family;
-	d->key.protocol = s->protocol;
-	d->kind = WEIR_PACKET_FLOW;
-	d->tos = (uint8_t)(s->first >> 8);
+	weir_store32(&d->key.source_port, weir_load32(ip + l4_offset)); // both ports
+	// By whole words: it is made for every new flow.
+	_Static_assert(offsetof(struct weir_descriptor, key.family) == 36 &&
+			       offsetof(struct weir_descriptor, key.protocol) == 37 &&
+			       offsetof(struct weir_descriptor, kind) == 38 &&
+			       offsetof(struct weir_descriptor, tos) == 39,
+		"family and protocol as in a summary; kind, tos");
+	weir_store32(&d->key.family, weir_load16(&s->family) | (uint32_t)WEIR_PACKET_FLOW << 16 |
+					     (uint32_t)(s->first >> 8) << 24);
 	d->hash = s->hash;
 	d->ip_bytes = s->ip_bytes;
-	d->l3_offset = (uint8_t)(ip - rte_pktmbuf_mtod(m, const uint8_t *));
-	d->event = s->event;
+	_Static_assert(offsetof(struct weir_descriptor, l3_offset) == 52 &&
+			       offsetof(struct weir_descriptor, event) == 53 &&
+			       offsetof(struct weir_descriptor, l4_offset) == 54,
+		"l3_offset, event, l4_offset");
+	weir_store32(&d->l3_offset, l3_offset | (uint32_t)s->event << 8 | l4_offset << 16);
 }
 
 // Fill a descriptor from any packet. [worker]
@@ -257,7 +263,7 @@ static inline void weir_parse(const struct rte_mbuf *m, uint64_t seed, struct we
 
 	if (likely(weir_parse_usual(m, seed, &s))) {
 		weir_parse_describe(m, &s, d);
-		weir_descriptor_decide(d, WEIR_CHOICE_NONE, WEIR_BACKEND_NONE);
+		weir_descriptor_undecided(d);
 	} else {
 		weir_parse_whole(m, seed, d);
 	}

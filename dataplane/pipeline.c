@@ -119,6 +119,10 @@ static __rte_noinline void stage_parse(struct weir_burst *b) {
 		} else if (likely(s->family == 4)) {
 			s->bucket = &buckets4[weir_flow_first_bucket(count4, s->hash)];
 			weir_flow_fetch4(s->bucket);
+			if (unlikely(s->event == WEIR_FLOW_EVENT_SYN)) {
+				weir_flow_fetch4(
+					&buckets4[weir_flow_second_bucket(count4, s->hash)]);
+			}
 		} else {
 			s->bucket = &buckets6[weir_flow_first_bucket(count6, s->hash)];
 			weir_flow_fetch6(s->bucket);
@@ -137,28 +141,25 @@ static __rte_always_inline uint32_t *find(const struct weir_summary *s) {
 				      : weir_flow_find6(s->bucket, s->ip);
 }
 
-// Not in its first place, new, or not usual: for stage_lookup_second.
-static __rte_noinline void miss(struct weir_burst *b, unsigned int i) {
+// Not in its first place, new, or not usual: for stage_lookup_second. Returns the number of misses.
+static __rte_noinline unsigned int miss(struct weir_burst *b, unsigned int i, unsigned int misses) {
 	const struct weir_flow_table *table = b->pipeline->flows;
 	struct weir_summary *s = &b->pipeline->summaries[i];
 
-	s->backend = WEIR_BACKEND_NONE;
+	b->misses[misses] = (uint8_t)i;
 	if (likely(s->family == 4)) {
 		s->bucket = weir_flow_bucket4_at(
 			table, weir_flow_second_bucket(table->part4.bucket_count, s->hash));
 		weir_flow_fetch4(s->bucket);
-	} else if (s->family == 6) {
+		return misses + 1;
+	}
+	if (likely(s->family == 6)) {
 		s->bucket = weir_flow_bucket6_at(
 			table, weir_flow_second_bucket(table->part6.bucket_count, s->hash));
 		weir_flow_fetch6(s->bucket);
-	} else {
-		struct weir_descriptor *d = &b->pipeline->descriptors[i];
-
-		if (d->kind != WEIR_PACKET_FLOW) {
-			return;
-		}
+		return misses + 1;
 	}
-	b->misses[b->miss_count++] = (uint8_t)i;
+	return misses + (b->pipeline->descriptors[i].kind == WEIR_PACKET_FLOW);
 }
 
 static __rte_noinline void stage_lookup(struct weir_burst *b) {
@@ -168,6 +169,7 @@ static __rte_noinline void stage_lookup(struct weir_burst *b) {
 	const struct weir_outer *const outers = pipeline->outers;
 	struct weir_summary *s = pipeline->summaries;
 	const unsigned int packets = b->packets;
+	unsigned int misses = 0;
 
 	for (unsigned int i = 0; i < packets; i++, s++) {
 		uint32_t *word = NULL;
@@ -181,26 +183,25 @@ static __rte_noinline void stage_lookup(struct weir_burst *b) {
 		}
 		if (unlikely(word == NULL) || unlikely(!weir_flow_refresh(table, word,
 						      (enum weir_flow_event)s->event, &backend))) {
-			miss(b, i);
+			s->backend = WEIR_BACKEND_NONE;
+			misses = miss(b, i, misses);
 			continue;
 		}
 		s->backend = (uint16_t)backend;
 		rte_prefetch0(&outers[backend]);
 		prefetch_write(&counters[backend]);
 	}
+	b->miss_count = (uint8_t)misses;
 }
 
 // A packet whose flow the fast look-up did not find, or that changes its flow's state. False when
 // it begins a flow: it stays a miss.
-static bool look_up_with_care(struct weir_burst *b, unsigned int i) {
+static __rte_noinline bool look_up_with_care(
+	struct weir_burst *b, unsigned int i, struct weir_descriptor *d) {
 	struct weir_pipeline *pipeline = b->pipeline;
-	struct weir_descriptor *d = &pipeline->descriptors[i];
 	weir_flow_ref flow;
 	uint16_t backend;
 
-	if (likely(weir_flow_absent(pipeline->flows, &d->key, d->hash))) {
-		return false;
-	}
 	flow = weir_flow_lookup(pipeline->flows, &d->key, d->hash, b->now_ns);
 	if (flow < 0) { // an entry that has expired
 		weir_burst_filter_add(&b->begun, d->hash);
@@ -222,36 +223,42 @@ static bool look_up_with_care(struct weir_burst *b, unsigned int i) {
 // packet of a known flow.
 static __rte_noinline void stage_lookup_second(struct weir_burst *b) {
 	struct weir_pipeline *pipeline = b->pipeline;
+	struct weir_descriptor *const descriptors = pipeline->descriptors;
+	struct weir_summary *const summaries = pipeline->summaries;
+	const struct weir_flow_table *table = pipeline->flows;
+	const unsigned int count = b->miss_count;
 	unsigned int misses = 0;
+	uint64_t described = b->described;
 
 	b->begun = (struct weir_burst_filter){0};
-	for (unsigned int k = 0; k < b->miss_count; k++) {
+	for (unsigned int k = 0; k < count; k++) {
 		unsigned int i = b->misses[k];
-		struct weir_summary *s = &pipeline->summaries[i];
-		uint32_t *word = NULL;
-		uint32_t backend;
+		struct weir_descriptor *d = &descriptors[i];
+		struct weir_summary *s = &summaries[i];
 
-		if (s->event != WEIR_FLOW_EVENT_SYN) {
-			word = find(s);
-		}
-		if (word != NULL && likely(weir_flow_refresh(pipeline->flows, word,
-					    (enum weir_flow_event)s->event, &backend))) {
-			s->backend = (uint16_t)backend;
-			rte_prefetch0(&pipeline->outers[backend]);
-			prefetch_write(weir_burst_backend_counters(pipeline, backend));
-			continue;
+		if (unlikely(s->event != WEIR_FLOW_EVENT_SYN)) {
+			uint32_t *word = find(s);
+			uint32_t backend;
+
+			if (word != NULL && likely(weir_flow_refresh(table, word,
+						    (enum weir_flow_event)s->event, &backend))) {
+				s->backend = (uint16_t)backend;
+				rte_prefetch0(&pipeline->outers[backend]);
+				prefetch_write(weir_burst_backend_counters(pipeline, backend));
+				continue;
+			}
 		}
 		if (likely(s->family != 0)) {
-			struct weir_descriptor *d = &pipeline->descriptors[i];
-
 			weir_parse_describe(b->pkts[i], s, d);
-			weir_descriptor_decide(d, WEIR_CHOICE_NONE, WEIR_BACKEND_NONE);
-			b->described |= UINT64_C(1) << i;
+			weir_descriptor_undecided(d);
+			described |= UINT64_C(1) << i;
 		}
-		if (!look_up_with_care(b, i)) {
+		if (likely(weir_flow_absent(table, &d->key, d->hash)) ||
+			!look_up_with_care(b, i, d)) {
 			b->misses[misses++] = (uint8_t)i;
 		}
 	}
+	b->described = described;
 	b->miss_count = (uint8_t)misses;
 }
 
