@@ -12,8 +12,9 @@
 // Life of a flow: choose -> started -> ended. A flow that was chosen but not entered into the flow
 // table is never started: it moves the cursor and counts as no load.
 //
-// Cost: O(1), or a scan without branches of at most WEIR_POLICY_WINDOW candidates. With more
-// candidates than that, a scanning policy works on a window that slides on over all of them.
+// Cost: O(1), or a scan without branches of at most WEIR_POLICY_WINDOW candidates, for which the
+// least of each block of them is kept. With more candidates than that, a scanning policy works on a
+// window that slides on over all of them.
 //
 // Threads: a worker and its clients belong to one thread. cost_ns is written by another one
 // (relaxed stores of whole words). No allocation, no clock (time is an argument), no lock, no
@@ -24,6 +25,7 @@
 #include <stdint.h>
 
 #define WEIR_POLICY_WINDOW 128u // most candidates that one choice looks at
+#define WEIR_POLICY_BLOCK 16u // places of the window whose least key is kept
 #define WEIR_POLICY_KEY_NONE UINT32_MAX
 #define WEIR_POLICY_ERROR_SLOTS 8u // recent errors are counted in this many slots of time
 
@@ -136,6 +138,8 @@ struct weir_policy_client {
 	// The window of a scanning policy. Place p is candidate p as long as all candidates fit.
 	// What a scan minimises. WEIR_POLICY_KEY_NONE: at its limit of active flows, or not there.
 	uint32_t key[WEIR_POLICY_WINDOW] __attribute__((aligned(64)));
+	// The least key of each block of places, so that a choice reads these and two blocks.
+	uint32_t least[WEIR_POLICY_WINDOW / WEIR_POLICY_BLOCK];
 	uint16_t id[WEIR_POLICY_WINDOW]; // backend ids of the window
 	uint32_t window_count; // places in use
 	uint32_t window_next; // candidate that enters when the window slides on

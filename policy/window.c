@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "window.h"
 
-#if defined(__SSE4_1__)
-#include <smmintrin.h>
-#endif
-
 #define PLACE_MASK (WEIR_POLICY_WINDOW - 1)
-#define BLOCK 16u // places that a scan takes at a time
+#define BLOCKS (WEIR_POLICY_WINDOW / WEIR_POLICY_BLOCK)
 _Static_assert((WEIR_POLICY_WINDOW & PLACE_MASK) == 0, "power of two");
-_Static_assert(WEIR_POLICY_WINDOW == 128, "two words of bits");
+_Static_assert(WEIR_POLICY_BLOCK == 16 && BLOCKS == 8, "vectors, and a byte of bits");
 
 static void clear_place(struct weir_policy_client *client, uint32_t place) {
 	client->id[place] = UINT16_MAX;
-	client->key[place] = WEIR_POLICY_KEY_NONE;
+	weir_window_set_key(client, place, WEIR_POLICY_KEY_NONE);
 }
 
 // index < table->count.
@@ -73,103 +69,99 @@ void weir_window_reload(struct weir_policy_worker *worker, struct weir_policy_cl
 	}
 }
 
-#if defined(__SSE4_1__) && !defined(WEIR_WINDOW_PORTABLE)
+#ifdef WEIR_WINDOW_VECTORS
 
-static __m128i keys_at(const uint32_t *key) {
-	return _mm_load_si128((const __m128i *)(const void *)key);
-}
+static uint32_t least_of_blocks(const uint32_t least[BLOCKS]) {
+	const __m128i *leasts = (const __m128i *)(const void *)least;
+	__m128i a = _mm_min_epu32(leasts[0], leasts[1]);
 
-static uint32_t find_least(const uint32_t *key, uint32_t places) {
-	__m128i a = _mm_set1_epi32(-1);
-	__m128i b = a, c = a, d = a;
-
-	for (uint32_t i = 0; i < places; i += BLOCK) {
-		a = _mm_min_epu32(a, keys_at(&key[i]));
-		b = _mm_min_epu32(b, keys_at(&key[i + 4]));
-		c = _mm_min_epu32(c, keys_at(&key[i + 8]));
-		d = _mm_min_epu32(d, keys_at(&key[i + 12]));
-	}
-	a = _mm_min_epu32(_mm_min_epu32(a, b), _mm_min_epu32(c, d));
 	a = _mm_min_epu32(a, _mm_srli_si128(a, 8));
 	a = _mm_min_epu32(a, _mm_srli_si128(a, 4));
 	return (uint32_t)_mm_cvtsi128_si32(a);
 }
 
-static __m128i at_most(const uint32_t *key, __m128i most) {
-	__m128i keys = keys_at(key);
-
+static __m128i at_most(__m128i keys, __m128i most) {
 	return _mm_cmpeq_epi32(_mm_min_epu32(keys, most), keys);
 }
 
-// The first bit at or after the cursor, cyclic. One is set.
-static uint32_t first_from(const uint64_t bits[2], uint32_t cursor) {
-	uint32_t half = cursor / 64;
-	uint64_t ahead = bits[half] >> cursor % 64;
+// A bit for each that is at most `most`.
+static uint32_t blocks_at_most(const uint32_t least[BLOCKS], uint32_t most) {
+	const __m128i *leasts = (const __m128i *)(const void *)least;
+	__m128i mosts = _mm_set1_epi32((int)most);
+	__m128i both = _mm_packs_epi32(at_most(leasts[0], mosts), at_most(leasts[1], mosts));
 
-	if (ahead != 0) {
-		return cursor + (uint32_t)__builtin_ctzll(ahead);
-	}
-	// The other half, and then what lies before the cursor in this one.
-	half = bits[half ^ 1] != 0 ? half ^ 1 : half;
-	return half * 64 + (uint32_t)__builtin_ctzll(bits[half]);
+	return (uint32_t)_mm_movemask_epi8(_mm_packs_epi16(both, _mm_setzero_si128()));
 }
 
-static uint32_t find_first(const uint32_t *key, uint32_t places, uint32_t most, uint32_t cursor) {
-	uint64_t bits[WEIR_POLICY_WINDOW / 64] = {0, 0};
+static uint32_t keys_at_most(const uint32_t key[WEIR_POLICY_BLOCK], uint32_t most) {
+	const __m128i *keys = (const __m128i *)(const void *)key;
 	__m128i mosts = _mm_set1_epi32((int)most);
+	__m128i low = _mm_packs_epi32(at_most(keys[0], mosts), at_most(keys[1], mosts));
+	__m128i high = _mm_packs_epi32(at_most(keys[2], mosts), at_most(keys[3], mosts));
 
-	for (uint32_t i = 0; i < places; i += BLOCK) {
-		__m128i low = _mm_packs_epi32(at_most(&key[i], mosts), at_most(&key[i + 4], mosts));
-		__m128i high =
-			_mm_packs_epi32(at_most(&key[i + 8], mosts), at_most(&key[i + 12], mosts));
-		uint64_t mask = (uint32_t)_mm_movemask_epi8(_mm_packs_epi16(low, high));
-
-		bits[i / 64] |= mask << i % 64;
-	}
-	return first_from(bits, cursor);
+	return (uint32_t)_mm_movemask_epi8(_mm_packs_epi16(low, high));
 }
 
 #else
 
-// The same in plain loops over whole vectors, of lengths known to the compiler, which turns them
-// into vector instructions.
-static uint32_t find_least(const uint32_t *key, uint32_t places) {
-	uint32_t least = UINT32_MAX;
+static uint32_t least_of_blocks(const uint32_t least[BLOCKS]) {
+	uint32_t result = UINT32_MAX;
 
-	(void)places;
-	for (uint32_t i = 0; i < WEIR_POLICY_WINDOW; i++) {
-		least = key[i] < least ? key[i] : least;
+	for (uint32_t i = 0; i < BLOCKS; i++) {
+		result = least[i] < result ? least[i] : result;
 	}
-	return least;
+	return result;
 }
 
-static uint32_t find_first(const uint32_t *key, uint32_t places, uint32_t most, uint32_t cursor) {
-	uint32_t nearest = UINT32_MAX;
+static uint32_t blocks_at_most(const uint32_t least[BLOCKS], uint32_t most) {
+	uint32_t bits = 0;
 
-	(void)places;
-	for (uint32_t i = 0; i < WEIR_POLICY_WINDOW; i++) {
-		uint32_t distance = (i - cursor) & PLACE_MASK;
-
-		distance |= key[i] <= most ? 0 : UINT32_MAX;
-		nearest = distance < nearest ? distance : nearest;
+	for (uint32_t i = 0; i < BLOCKS; i++) {
+		bits |= (uint32_t)(least[i] <= most) << i;
 	}
-	return (cursor + nearest) & PLACE_MASK;
+	return bits;
+}
+
+static uint32_t keys_at_most(const uint32_t key[WEIR_POLICY_BLOCK], uint32_t most) {
+	uint32_t bits = 0;
+
+	for (uint32_t i = 0; i < WEIR_POLICY_BLOCK; i++) {
+		bits |= (uint32_t)(key[i] <= most) << i;
+	}
+	return bits;
 }
 
 #endif
 
+// The first place at or after the cursor, cyclic, whose key is at most `most`. There is one. The
+// cursor's own block is looked at first, from the cursor on, then the next block that has one,
+// which may be the same. Nobody can predict which it is: no branch.
+static uint32_t find_first(
+	const struct weir_policy_client *client, uint32_t most, uint32_t cursor) {
+	uint32_t block = cursor / WEIR_POLICY_BLOCK;
+	uint32_t ahead = UINT32_MAX << cursor % WEIR_POLICY_BLOCK;
+	uint32_t blocks = blocks_at_most(client->least, most);
+	uint32_t here = keys_at_most(&client->key[block * WEIR_POLICY_BLOCK], most) & ahead;
+	uint32_t later = (blocks | blocks << BLOCKS) >> (block + 1);
+	uint32_t next = (block + 1 + (uint32_t)__builtin_ctz(later)) % BLOCKS;
+	uint32_t elsewhere = 0 - (uint32_t)(here == 0);
+
+	block ^= (block ^ next) & elsewhere;
+	here = keys_at_most(&client->key[block * WEIR_POLICY_BLOCK], most) & (ahead | elsewhere);
+	return block * WEIR_POLICY_BLOCK + (uint32_t)__builtin_ctz(here);
+}
+
 // max(key, floor) is the least where the key is at most max(least key, floor).
 uint32_t weir_window_least(
 	const struct weir_policy_client *client, uint32_t floor, uint32_t *ret_least) {
-	uint32_t places = (client->window_count + BLOCK - 1) / BLOCK * BLOCK;
-	uint32_t least = find_least(client->key, places);
+	uint32_t least = least_of_blocks(client->least);
 
 	if (least == WEIR_POLICY_KEY_NONE) {
 		return WEIR_POLICY_NONE;
 	}
 	least = least > floor ? least : floor;
 	*ret_least = least;
-	return find_first(client->key, places, least, client->cursor & PLACE_MASK);
+	return find_first(client, least, client->cursor & PLACE_MASK);
 }
 
 static void slide(struct weir_policy_worker *worker, struct weir_policy_client *client,

@@ -9,6 +9,11 @@
 // weir_window_refresh.
 #pragma once
 
+#if defined(__SSE4_1__) && !defined(WEIR_WINDOW_PORTABLE)
+#include <smmintrin.h>
+#define WEIR_WINDOW_VECTORS
+#endif
+
 #include "policy_private.h"
 
 // Load the window from the cursor of the new table on.
@@ -32,6 +37,35 @@ uint32_t weir_window_least(
 uint32_t weir_window_take(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, const struct weir_policy_ops *ops, uint32_t place);
 
+// The least of a block's keys.
+static inline uint32_t weir_window_block_least(const uint32_t key[WEIR_POLICY_BLOCK]) {
+#ifdef WEIR_WINDOW_VECTORS
+	const __m128i *keys = (const __m128i *)(const void *)key;
+	__m128i least =
+		_mm_min_epu32(_mm_min_epu32(keys[0], keys[1]), _mm_min_epu32(keys[2], keys[3]));
+
+	least = _mm_min_epu32(least, _mm_srli_si128(least, 8));
+	least = _mm_min_epu32(least, _mm_srli_si128(least, 4));
+	return (uint32_t)_mm_cvtsi128_si32(least);
+#else
+	uint32_t least = UINT32_MAX;
+
+	for (uint32_t i = 0; i < WEIR_POLICY_BLOCK; i++) {
+		least = key[i] < least ? key[i] : least;
+	}
+	return least;
+#endif
+}
+
+// place < WEIR_POLICY_WINDOW.
+static inline void weir_window_set_key(
+	struct weir_policy_client *client, uint32_t place, uint32_t key) {
+	uint32_t block = place / WEIR_POLICY_BLOCK;
+
+	client->key[place] = key;
+	client->least[block] = weir_window_block_least(&client->key[block * WEIR_POLICY_BLOCK]);
+}
+
 // Backend id (< backend_count) has changed.
 static inline void weir_window_refresh(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_ops *ops, uint16_t id) {
@@ -39,7 +73,8 @@ static inline void weir_window_refresh(struct weir_policy_worker *worker,
 	uint32_t place = backend->place;
 
 	if (place < client->window_count && client->id[place] == id) {
-		client->key[place] = backend->active < client->limit ? ops->key(client, backend)
-								     : WEIR_POLICY_KEY_NONE;
+		weir_window_set_key(client, place,
+			backend->active < client->limit ? ops->key(client, backend)
+							: WEIR_POLICY_KEY_NONE);
 	}
 }

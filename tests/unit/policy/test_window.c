@@ -55,8 +55,8 @@ static void scan_equals_a_plain_one(void **state) {
 			bool there = i < n && fixture_random(&seed) % 4 >= fullness;
 			uint32_t key = (uint32_t)(fixture_random(&seed) % range);
 
-			client->key[i] =
-				there ? key - (key == WEIR_POLICY_KEY_NONE) : WEIR_POLICY_KEY_NONE;
+			key -= key == WEIR_POLICY_KEY_NONE;
+			weir_window_set_key(client, i, there ? key : WEIR_POLICY_KEY_NONE);
 		}
 		assert_int_equal(weir_window_least(client, floor, &least),
 			plain_least(client, floor, &expected));
@@ -180,7 +180,7 @@ static void garbage_ids_have_no_place(void **state) {
 	w->client->cursor = 0;
 	weir_window_load(&w->worker, w->client, &w->table, &ops);
 	assert_int_equal(weir_window_least(w->client, 0, &least), 1);
-	w->client->key[1] = WEIR_POLICY_KEY_NONE;
+	weir_window_set_key(w->client, 1, WEIR_POLICY_KEY_NONE);
 	assert_int_equal(weir_window_least(w->client, 0, &least), WEIR_POLICY_NONE);
 	weir_window_reload(&w->worker, w->client, &ops);
 	assert_int_equal(weir_window_least(w->client, 0, &least), 1);
