@@ -15,8 +15,8 @@ static struct weir_policy_client *client_of(struct weir_pipeline *pipeline, uint
 	return &pipeline->clients[service];
 }
 
-static inline void flow_started(struct weir_pipeline *pipeline, uint16_t backend, uint16_t service,
-	enum weir_flow_event event, uint64_t now_ns) {
+static inline void flow_started(struct weir_pipeline *pipeline, struct weir_policy_client *client,
+	uint16_t backend, uint16_t service, enum weir_flow_event event, uint64_t now_ns) {
 	struct weir_share_counters *of_backend = weir_burst_backend_counters(pipeline, backend);
 	struct weir_share_counters *of_service = weir_burst_service_counters(pipeline, service);
 
@@ -34,14 +34,13 @@ static inline void flow_started(struct weir_pipeline *pipeline, uint16_t backend
 	if (likely(event != WEIR_FLOW_EVENT_FIN && event != WEIR_FLOW_EVENT_RST)) {
 		weir_counter_add(&of_backend->open_flows, 1);
 		weir_counter_add(&of_service->open_flows, 1);
-		weir_policy_started(
-			&pipeline->policy, client_of(pipeline, service), backend, now_ns);
+		weir_policy_started(&pipeline->policy, client, backend, now_ns);
 	}
 }
 
 void weir_burst_flow_started(struct weir_pipeline *pipeline, uint16_t backend, uint16_t service,
 	enum weir_flow_event event, uint64_t now_ns) {
-	flow_started(pipeline, backend, service, event, now_ns);
+	flow_started(pipeline, client_of(pipeline, service), backend, service, event, now_ns);
 }
 
 // Control may be behind or dead: then samples are lost, nothing waits.
@@ -159,9 +158,15 @@ struct newcomers {
 static __rte_noinline void newcomers_of(
 	struct weir_burst *b, uint16_t service, struct newcomers *ret) {
 	struct weir_pipeline *pipeline = b->pipeline;
-	const struct weir_selection_view *view = weir_reader_selection(&pipeline->reader, service);
-	struct weir_policy_client *client = client_of(pipeline, service);
+	const struct weir_selection_view *view;
+	struct weir_policy_client *client;
 
+	*ret = (struct newcomers){.service = service};
+	if (service == WEIR_SERVICE_NONE) {
+		return;
+	}
+	view = weir_reader_selection(&pipeline->reader, service);
+	client = client_of(pipeline, service);
 	if (unlikely(pipeline->adopted[service] != view->ref)) {
 		take_over(pipeline, service, &view->table);
 		weir_policy_adopt(&pipeline->policy, client, &view->table, b->now_ns);
@@ -290,7 +295,8 @@ static inline enum weir_choice enter_flow(struct weir_burst *b, unsigned int i,
 			return untracked(b, d);
 		}
 	}
-	flow_started(pipeline, d->verdict.backend, of->service, start->event, b->now_ns);
+	flow_started(
+		pipeline, of->client, d->verdict.backend, of->service, start->event, start->now_ns);
 	return WEIR_CHOICE_NEW;
 }
 
@@ -389,25 +395,27 @@ static void find_services(struct weir_burst *b) {
 
 void weir_burst_begin(struct weir_burst *b) {
 	struct weir_descriptor *const descriptors = b->pipeline->descriptors;
+	struct weir_summary *const summaries = b->pipeline->summaries;
 	struct newcomers of = {.service = WEIR_SERVICE_NONE};
+	const uint8_t *next = b->misses, *const end = b->misses + b->miss_count;
 
 	find_services(b);
-	for (unsigned int k = 0; k < b->miss_count; k++) {
-		unsigned int i = b->misses[k];
+	for (; next < end; next++) {
+		unsigned int i = *next;
 		struct weir_descriptor *d = &descriptors[i];
 
-		if (unlikely(d->verdict.service == WEIR_SERVICE_NONE)) {
-			weir_burst_to_kernel(b, d);
-			weir_burst_tell(b, i);
-			continue;
-		}
 		if (unlikely(d->verdict.service != of.service)) {
 			newcomers_of(b, d->verdict.service, &of);
 		}
-		if (likely(begin(b, i, d, &of))) {
-			weir_burst_forward(b, i);
-		} else {
+		if (unlikely(of.service == WEIR_SERVICE_NONE)) {
+			weir_burst_to_kernel(b, d);
 			weir_burst_tell(b, i);
+		} else if (unlikely(!begin(b, i, d, &of))) {
+			weir_burst_tell(b, i);
+		} else if (likely(summaries[i].family != 0)) {
+			summaries[i].backend = d->verdict.backend;
+		} else {
+			weir_burst_forward(b, i);
 		}
 	}
 }

@@ -97,6 +97,9 @@ void weir_policy_adopt(struct weir_policy_worker *worker, struct weir_policy_cli
 	if (client->settings.policy >= WEIR_POLICY_COUNT) {
 		client->settings.policy = WEIR_POLICY_ROUND_ROBIN;
 	}
+	ops = client_ops(client);
+	client->reacts = ops->charge != NULL || ops->key != NULL ||
+			 (client->settings.needs & WEIR_NEEDS_ERRORS) != 0;
 	client->limit = client->settings.max_active_flows > 0 ? client->settings.max_active_flows
 							      : UINT32_MAX;
 	client->exhausted = 0;
@@ -108,7 +111,6 @@ void weir_policy_adopt(struct weir_policy_worker *worker, struct weir_policy_cli
 	if (table->count == 0) {
 		return;
 	}
-	ops = client_ops(client);
 	if (client->started == 0) {
 		weir_policy_set_cursor(client, table, weir_policy_start(worker, table));
 		client->spill_cursor = client->cursor;
@@ -167,11 +169,10 @@ struct weir_chosen weir_policy_choose(struct weir_policy_worker *worker,
 	return chosen;
 }
 
-void weir_policy_started(struct weir_policy_worker *worker, struct weir_policy_client *client,
+void weir_policy_react_started(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	uint16_t id, uint64_t now_ns) {
 	const struct weir_policy_ops *ops = client_ops(client);
 
-	worker->backends[id].active++;
 	if (ops->charge != NULL) {
 		ops->charge(worker, client, id, now_ns);
 	}
@@ -180,33 +181,25 @@ void weir_policy_started(struct weir_policy_worker *worker, struct weir_policy_c
 	}
 }
 
-void weir_policy_resumed(
+void weir_policy_react_resumed(
 	struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id) {
 	const struct weir_policy_ops *ops = client_ops(client);
 
-	worker->backends[id].active++;
 	if (ops->key != NULL) {
 		weir_window_refresh(worker, client, ops, id);
 	}
 }
 
-void weir_policy_ended(struct weir_policy_worker *worker, struct weir_policy_client *client,
+void weir_policy_react_ended(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	uint16_t id, enum weir_outcome outcome, uint64_t now_ns) {
 	const struct weir_policy_ops *ops = client_ops(client);
-	struct weir_policy_backend *backend = &worker->backends[id];
 
-	if (backend->active > 0) {
-		backend->active--;
-	}
-	if (backend->active < client->limit) {
-		client->exhausted = 0;
-	}
 	if ((client->settings.needs & WEIR_NEEDS_ERRORS) != 0 &&
 		(outcome == WEIR_OUTCOME_REFUSED || outcome == WEIR_OUTCOME_UNANSWERED)) {
 		if (now_ns >= client->tick_end_ns) {
 			tick(worker, client, now_ns);
 		}
-		weir_errors_add(client, backend);
+		weir_errors_add(client, &worker->backends[id]);
 	}
 	if (ops->key != NULL) {
 		weir_window_refresh(worker, client, ops, id);

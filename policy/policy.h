@@ -166,6 +166,7 @@ struct weir_policy_client {
 	uint16_t cursor_id; // backend at the cursor, to find the place again in the next table
 	uint8_t exhausted; // all candidates are known to be at the limit
 	uint8_t started; // the policy has adopted a table with candidates
+	uint8_t reacts; // begins and ends of flows concern the policy itself
 };
 
 enum weir_chosen_how {
@@ -192,17 +193,46 @@ struct weir_chosen weir_policy_choose(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_table *table, uint64_t hash,
 	uint64_t now_ns);
 
-// A flow began at backend `id` (< backend_count) of the client's service.
-void weir_policy_started(struct weir_policy_worker *worker, struct weir_policy_client *client,
+// What the three below do for policies that react.
+void weir_policy_react_started(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	uint16_t id, uint64_t now_ns);
+void weir_policy_react_resumed(
+	struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id);
+void weir_policy_react_ended(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	uint16_t id, enum weir_outcome outcome, uint64_t now_ns);
+
+// A flow began at backend `id` (< backend_count) of the client's service.
+static inline void weir_policy_started(struct weir_policy_worker *worker,
+	struct weir_policy_client *client, uint16_t id, uint64_t now_ns) {
+	worker->backends[id].active++;
+	if (client->reacts != 0) {
+		weir_policy_react_started(worker, client, id, now_ns);
+	}
+}
 
 // A flow that had ended goes on after all: counted again, not charged again.
-void weir_policy_resumed(
-	struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id);
+static inline void weir_policy_resumed(
+	struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id) {
+	worker->backends[id].active++;
+	if (client->reacts != 0) {
+		weir_policy_react_resumed(worker, client, id);
+	}
+}
 
 // A flow that was started has ended, or finished its work.
-void weir_policy_ended(struct weir_policy_worker *worker, struct weir_policy_client *client,
-	uint16_t id, enum weir_outcome outcome, uint64_t now_ns);
+static inline void weir_policy_ended(struct weir_policy_worker *worker,
+	struct weir_policy_client *client, uint16_t id, enum weir_outcome outcome,
+	uint64_t now_ns) {
+	struct weir_policy_backend *backend = &worker->backends[id];
+
+	backend->active -= backend->active > 0;
+	if (backend->active < client->limit) {
+		client->exhausted = 0;
+	}
+	if (client->reacts != 0) {
+		weir_policy_react_ended(worker, client, id, outcome, now_ns);
+	}
+}
 
 // The slot of a hash in a Maglev table: multiply and shift, no division. slots > 0.
 static inline uint32_t weir_policy_slot(uint64_t hash, uint32_t slots) {
