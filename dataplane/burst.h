@@ -109,15 +109,10 @@ static inline struct weir_share_counters *weir_burst_backend_counters(
 
 // Service and backend counters are not gathered per burst: their lines were prefetched, and an
 // addition costs less than finding out which packets of a burst belong together.
-static inline void weir_burst_count_forwarded(
-	struct weir_pipeline *pipeline, uint16_t backend, uint16_t service, uint32_t bytes) {
-	struct weir_share_counters *of_backend = weir_burst_backend_counters(pipeline, backend);
-	struct weir_share_counters *of_service = weir_burst_service_counters(pipeline, service);
-
-	weir_counter_add(&of_backend->packets, 1);
-	weir_counter_add(&of_backend->bytes, bytes);
-	weir_counter_add(&of_service->packets, 1);
-	weir_counter_add(&of_service->bytes, bytes);
+static __rte_always_inline void weir_burst_count(
+	struct weir_share_counters *counters, uint32_t bytes) {
+	weir_counter_add(&counters->packets, 1);
+	weir_counter_add(&counters->bytes, bytes);
 }
 
 // --- tables ---------------------------------------------------------------------------------

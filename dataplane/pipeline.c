@@ -264,16 +264,6 @@ static __rte_noinline void stage_lookup_second(struct weir_burst *b) {
 
 // --- stage: rewrite -------------------------------------------------------------------------
 
-// Packets of one service come together: what a run of them came to is added at its end.
-static inline void count_service(
-	struct weir_pipeline *pipeline, uint32_t service, uint64_t packets, uint64_t bytes) {
-	struct weir_share_counters *counters = weir_burst_service_counters(pipeline, service);
-
-	weir_counter_add(&counters->packets, packets);
-	weir_counter_add(&counters->bytes, bytes);
-	pipeline->pending.forwarded += packets;
-}
-
 // A backend table was published since the last packet for this backend.
 static __rte_noinline void adopt_outer(const struct weir_burst *b, uint32_t backend) {
 	const struct weir_pipeline *pipeline = b->pipeline;
@@ -301,16 +291,15 @@ static __rte_noinline void rewrite_with_care(struct weir_burst *b, unsigned int 
 
 static __rte_noinline void stage_rewrite(struct weir_burst *b) {
 	struct weir_pipeline *pipeline = b->pipeline;
-	struct weir_share_counters *const counters = pipeline->backend_counters;
+	struct weir_share_counters *const backend_counters = pipeline->backend_counters;
+	struct weir_share_counters *const service_counters = pipeline->service_counters;
 	const struct weir_outer *const outers = pipeline->outers;
 	const struct weir_summary *s = pipeline->summaries;
 	struct weir_verdict *const verdicts = b->verdicts;
 	struct rte_mbuf **const pkts = b->pkts;
 	const uint32_t generation = b->generation;
 	const size_t packets = b->packets;
-	uint32_t service = 0; // of the run of packets under way
-	uint64_t run_bytes = 0;
-	size_t run = 0; // where it began, less the packets in it that do not count
+	size_t left = 0; // packets that are not forwarded here
 
 	for (size_t i = 0; i < packets; i++, s++) {
 		uint32_t backend = s->backend;
@@ -318,7 +307,7 @@ static __rte_noinline void stage_rewrite(struct weir_burst *b) {
 		uint32_t bytes = s->ip_bytes;
 
 		if (unlikely(backend == WEIR_BACKEND_NONE)) {
-			run++;
+			left++;
 			continue;
 		}
 		if (unlikely(outer->generation != generation)) {
@@ -326,22 +315,15 @@ static __rte_noinline void stage_rewrite(struct weir_burst *b) {
 		}
 		if (unlikely(bytes > outer->inner_max)) {
 			rewrite_with_care(b, (unsigned int)i);
-			run++;
+			left++;
 			continue;
 		}
 		weir_outer_push(pkts[i], s, outer);
 		verdicts[i] = outer->verdict;
-		weir_counter_add(&counters[backend].packets, 1);
-		weir_counter_add(&counters[backend].bytes, bytes);
-		if (unlikely(outer->verdict.service != service)) {
-			count_service(pipeline, service, i - run, run_bytes);
-			run = i;
-			run_bytes = 0;
-			service = outer->verdict.service;
-		}
-		run_bytes += bytes;
+		weir_burst_count(&backend_counters[backend], bytes);
+		weir_burst_count(&service_counters[outer->verdict.service], bytes);
 	}
-	count_service(pipeline, service, packets - run, run_bytes);
+	pipeline->pending.forwarded += packets - left;
 }
 
 // What is left after stage_rewrite: packets without a summary, and the verdicts of those that were

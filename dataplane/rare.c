@@ -261,5 +261,6 @@ void weir_burst_rewrite(struct weir_burst *b, unsigned int i) {
 	}
 	d->verdict.port = head.port;
 	pipeline->pending.forwarded++;
-	weir_burst_count_forwarded(pipeline, d->verdict.backend, head.service, d->ip_bytes);
+	weir_burst_count(weir_burst_backend_counters(pipeline, d->verdict.backend), d->ip_bytes);
+	weir_burst_count(weir_burst_service_counters(pipeline, head.service), d->ip_bytes);
 }

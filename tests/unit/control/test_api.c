@@ -182,6 +182,11 @@ static void say(int fd, const char *text) {
 	assert_true(put(fd, text, strlen(text)));
 }
 
+// The same, but the server may be so far behind that it has as many clients as it takes.
+static void say_if_let(int fd, const char *text) {
+	(void)put(fd, text, strlen(text));
+}
+
 // One answer, or NULL at the end of the connection.
 static json_t *hear(int fd) {
 	static char line[BIG_BYTES + 4096];
@@ -481,7 +486,8 @@ static void a4_client_may_die_before_its_answer(void **state) {
 	for (int i = 0; i < 200; i++) {
 		int fd = client(*state);
 
-		say(fd, i % 10 != 0 ? "{\"command\": \"later\"}\n" : "{\"command\": \"big\"}\n");
+		say_if_let(fd,
+			i % 10 != 0 ? "{\"command\": \"later\"}\n" : "{\"command\": \"big\"}\n");
 		close(fd);
 	}
 	expect_alive_soon(*state);
@@ -491,7 +497,7 @@ static void a4_client_may_die_in_the_middle_of_a_line(void **state) {
 	for (int i = 0; i < 200; i++) {
 		int fd = client(*state);
 
-		say(fd, "{\"command\": \"ec");
+		say_if_let(fd, "{\"command\": \"ec");
 		close(fd);
 	}
 	expect_alive_soon(*state);
