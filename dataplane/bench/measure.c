@@ -176,7 +176,7 @@ static void receive(const struct weir_bench_engine *engine, struct rte_mbuf **pk
 		m->refcnt = 1;
 		m->nb_segs = 1;
 		m->port = 0;
-		m->ol_flags = engine->options->checked ? RTE_MBUF_F_RX_IP_CKSUM_GOOD : 0;
+		m->ol_flags = 0;
 		m->packet_type = 0;
 		m->pkt_len = engine->packets.frame_bytes;
 		m->data_len = (uint16_t)engine->packets.frame_bytes;

@@ -40,7 +40,6 @@ const char weir_bench_usage[] =
 	"                         every other run; both kinds of run are shown\n"
 	"  --family 4|6, --protocol tcp|udp, --vlan\n"
 	"  --packet-bytes N       of a frame without FCS (default: the shortest, at least 60)\n"
-	"  --checked              the NIC has checked IPv4 header checksums\n"
 	"  --policy NAME          (default maglev)\n"
 	"  --forwarding ipip\n"
 	"  --backends N           of all services together (default 100)\n"
@@ -206,7 +205,6 @@ static const struct description descriptions[] = {
 	REAL("zipf-exponent", zipf_exponent, 0.01, 10),
 	REAL("seconds", seconds, 0.001, 3600),
 	FLAG("vlan", vlan),
-	FLAG("checked", checked),
 	FLAG("json", json),
 	FLAG("help", help),
 	FLAG("version", version),

@@ -52,7 +52,6 @@ struct weir_bench_options {
 	uint8_t family; // 4 or 6
 	uint8_t protocol; // IPPROTO_TCP, IPPROTO_UDP
 	bool vlan;
-	bool checked; // the NIC has checked the IP checksum
 	bool json, help, version;
 	uint32_t flows;
 	uint32_t table_flows; // capacity of the flow table

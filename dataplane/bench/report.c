@@ -113,7 +113,6 @@ static void set_case(json_t *object, const struct weir_bench_report *report) {
 	set_real(object, "new_percent", options->new_percent);
 	set_number(object, "publications_wanted", options->publications);
 	set_text(object, "headers", weir_bench_headers_name(options->headers));
-	set_flag(object, "checked_by_nic", options->checked);
 	set_number(object, "burst", options->burst);
 	set_number(object, "buffers", options->buffers);
 	set_number(object, "runs", options->runs);

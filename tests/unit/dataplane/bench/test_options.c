@@ -68,7 +68,7 @@ static void every_option_is_read(void **unused) {
 		bench_lab_options("weir-bench --case mixed --flows 12k --table-flows 20000 --order "
 				  "zipf --zipf-exponent 1.25 --new-percent 0.5 --packets-per-flow "
 				  "3 --publications 100 --family 6 --vlan --packet-bytes 512 "
-				  "--checked --policy fair-share --forwarding ipip --backends 64 "
+				  "--policy fair-share --forwarding ipip --backends 64 "
 				  "--services 8 --slots 251 --half-open-percent 30",
 			&o, why),
 		0);
@@ -80,7 +80,7 @@ static void every_option_is_read(void **unused) {
 	assert_int_equal(o.packets_per_flow, 3);
 	assert_int_equal(o.publications, 100);
 	assert_int_equal(o.family, 6);
-	assert_true(o.vlan && o.checked);
+	assert_true(o.vlan);
 	assert_int_equal(o.packet_bytes, 512);
 	assert_int_equal(o.policy, WEIR_POLICY_FAIR_SHARE);
 	assert_int_equal(o.backends, 64);
@@ -175,11 +175,11 @@ static void wrong_usage_is_explained(void **unused) {
 static void usage_names_every_option(void **unused) {
 	static const char *const names[] = {"--case", "--flows", "--table-flows", "--order",
 		"--zipf-exponent", "--new-percent", "--packets-per-flow", "--publications",
-		"--family", "--protocol", "--vlan", "--packet-bytes", "--checked", "--policy",
-		"--forwarding", "--backends", "--services", "--slots", "--half-open-percent",
-		"--syn-seen-ms", "--closing-ms", "--headers", "--packets", "--seconds", "--runs",
-		"--burst", "--buffers", "--core", "--huge-pages", "--no-huge", "--seed", "--json",
-		"--help", "--version"};
+		"--family", "--protocol", "--vlan", "--packet-bytes", "--policy", "--forwarding",
+		"--backends", "--services", "--slots", "--half-open-percent", "--syn-seen-ms",
+		"--closing-ms", "--headers", "--packets", "--seconds", "--runs", "--burst",
+		"--buffers", "--core", "--huge-pages", "--no-huge", "--seed", "--json", "--help",
+		"--version"};
 	struct weir_bench_options o;
 	char why[256];
 
