@@ -382,12 +382,12 @@ static void find_services(struct weir_burst *b) {
 		if (last == NULL || unlikely(!same_destination(last, &d->key))) {
 			service = weir_burst_service(b, &d->key);
 			last = &d->key;
-			view = service == WEIR_SERVICE_NONE
-				       ? NULL
-				       : weir_reader_selection(&b->pipeline->reader, service);
+			if (likely(service != WEIR_SERVICE_NONE)) {
+				view = weir_reader_selection(&b->pipeline->reader, service);
+			}
 		}
 		d->verdict.service = service;
-		if (likely(view != NULL)) {
+		if (likely(service != WEIR_SERVICE_NONE)) {
 			weir_selection_prefetch(view, d->hash);
 		}
 	}
