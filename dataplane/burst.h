@@ -107,8 +107,8 @@ static inline struct weir_share_counters *weir_burst_backend_counters(
 	return &pipeline->backend_counters[backend];
 }
 
-// Service and backend counters are not gathered per burst: their lines were prefetched, and an
-// addition costs less than finding out which packets of a burst belong together.
+// Service and backend counters are not gathered per burst: an addition costs less than finding out
+// which packets of a burst belong together.
 static __rte_always_inline void weir_burst_count(
 	struct weir_share_counters *counters, uint32_t bytes) {
 	weir_counter_add(&counters->packets, 1);

@@ -42,10 +42,6 @@ static inline void weir_store32(void *p, uint32_t value) {
 	memcpy(p, &value, sizeof(value));
 }
 
-static inline void weir_store64(void *p, uint64_t value) {
-	memcpy(p, &value, sizeof(value));
-}
-
 // value in 16 bytes, the rest of them 0.
 static inline void weir_store_padded32(void *p, uint32_t value) {
 	typedef uint32_t words __attribute__((vector_size(16)));

@@ -310,7 +310,8 @@ static inline uint32_t *weir_flow_find4(struct weir_flow_bucket4 *bucket, const 
 	return match != 0 ? bucket->word + (unsigned int)__builtin_ctz(match) : NULL;
 }
 
-// The lowest of several with this key: a flow takes the lowest free slot, so the others have ended.
+// The lowest of several with this key: the others have most often ended, and weir_flow_lookup finds
+// the one that has not.
 static inline uint32_t *weir_flow_find6(struct weir_flow_bucket6 *bucket, const uint8_t *ip) {
 	struct weir_flow_tuple6 tuple = {.source = ip + 8, .destination = ip + 24};
 	unsigned int left;
@@ -327,8 +328,7 @@ static inline uint32_t *weir_flow_find6(struct weir_flow_bucket6 *bucket, const 
 	return NULL;
 }
 
-// Is there surely no entry with this key, not even an expired one, in its two buckets? Both were
-// fetched.
+// Is there surely no entry with this key, not even an expired one, in its two buckets?
 static inline bool weir_flow_absent(
 	const struct weir_flow_table *table, const struct weir_flow_key *key, uint64_t hash) {
 	if (likely(key->family == 4)) {

@@ -128,6 +128,6 @@ void weir_flow_slot_end(struct weir_flow_table *table, const struct weir_flow_pl
 void weir_flow_bucket_expire(
 	struct weir_flow_table *table, bool ipv6, uint32_t bucket, uint64_t now_ns);
 
-// The slot holds a new flow from now on.
+// The slot holds a new flow from now on. The stamps are those of start->now_ns.
 void weir_flow_slot_begin(struct weir_flow_table *table, const struct weir_flow_place *place,
 	const struct weir_flow_start *start);

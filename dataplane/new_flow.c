@@ -149,7 +149,7 @@ static void take_over(
 
 // What new flows of one service share. They come together.
 struct newcomers {
-	const struct weir_selection_view *view;
+	const struct weir_selection_view *view; // the table that the policy has adopted
 	struct weir_policy_client *client;
 	uint16_t service;
 	struct weir_flow_start start; // of any of them
@@ -200,6 +200,15 @@ static __rte_noinline bool chosen_with_care(
 	return true;
 }
 
+// The consistent choice by the very table that the policy has adopted: that may not change while
+// `of` is in use, and weir_reader_selection would renew it.
+static uint16_t choose_consistent(
+	const struct weir_burst *b, const struct newcomers *of, uint64_t hash) {
+	uint16_t backend = weir_selection_choose(of->view, hash);
+
+	return backend < b->pipeline->max_backends ? backend : WEIR_BACKEND_NONE;
+}
+
 static inline bool is_first(const struct weir_descriptor *d) {
 	return d->event == WEIR_FLOW_EVENT_SYN || d->event == WEIR_FLOW_EVENT_DATAGRAM;
 }
@@ -214,7 +223,7 @@ static inline bool choose(
 	if (unlikely(!is_first(d))) {
 		// Not the first packet of its flow: another instance, or this one before it was
 		// restarted, or when its table was full, chose the backend by the same table.
-		uint16_t backend = weir_burst_choose_consistent(pipeline, of->service, d->hash);
+		uint16_t backend = choose_consistent(b, of, d->hash);
 
 		d->verdict.backend = backend;
 		if (backend == WEIR_BACKEND_NONE) {
@@ -255,8 +264,9 @@ static bool may_join(const struct weir_burst *b, unsigned int i) {
 
 // The table is full. The flow's next packets will find no entry either: all of them must go where
 // the consistent choice says.
-static enum weir_choice untracked(struct weir_burst *b, struct weir_descriptor *d) {
-	uint16_t backend = weir_burst_choose_consistent(b->pipeline, d->verdict.service, d->hash);
+static enum weir_choice untracked(
+	struct weir_burst *b, struct weir_descriptor *d, const struct newcomers *of) {
+	uint16_t backend = choose_consistent(b, of, d->hash);
 
 	b->pipeline->pending.flow_untracked++;
 	if (backend != WEIR_BACKEND_NONE) {
@@ -292,7 +302,7 @@ static inline enum weir_choice enter_flow(struct weir_burst *b, unsigned int i,
 			start = &joined;
 		}
 		if (unlikely(weir_flow_insert(pipeline->flows, &d->key, d->hash, start) < 0)) {
-			return untracked(b, d);
+			return untracked(b, d, of);
 		}
 	}
 	flow_started(
@@ -395,7 +405,6 @@ static void find_services(struct weir_burst *b) {
 
 void weir_burst_begin(struct weir_burst *b) {
 	struct weir_descriptor *const descriptors = b->pipeline->descriptors;
-	struct weir_summary *const summaries = b->pipeline->summaries;
 	struct newcomers of = {.service = WEIR_SERVICE_NONE};
 	const uint8_t *next = b->misses, *const end = b->misses + b->miss_count;
 
@@ -412,8 +421,6 @@ void weir_burst_begin(struct weir_burst *b) {
 			weir_burst_tell(b, i);
 		} else if (unlikely(!begin(b, i, d, &of))) {
 			weir_burst_tell(b, i);
-		} else if (likely(summaries[i].family != 0)) {
-			summaries[i].backend = d->verdict.backend;
 		} else {
 			weir_burst_forward(b, i);
 		}

@@ -203,7 +203,7 @@ static __rte_noinline bool look_up_with_care(
 	uint16_t backend;
 
 	flow = weir_flow_lookup(pipeline->flows, &d->key, d->hash, b->now_ns);
-	if (flow < 0) { // an entry that has expired
+	if (flow < 0) { // an entry that has expired, or is another protocol's
 		weir_burst_filter_add(&b->begun, d->hash);
 		return false;
 	}
@@ -303,13 +303,14 @@ static __rte_noinline void stage_rewrite(struct weir_burst *b) {
 
 	for (size_t i = 0; i < packets; i++, s++) {
 		uint32_t backend = s->backend;
-		const struct weir_outer *outer = &outers[backend];
 		uint32_t bytes = s->ip_bytes;
+		const struct weir_outer *outer;
 
 		if (unlikely(backend == WEIR_BACKEND_NONE)) {
 			left++;
 			continue;
 		}
+		outer = &outers[backend];
 		if (unlikely(outer->generation != generation)) {
 			adopt_outer(b, backend);
 		}
