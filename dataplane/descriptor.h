@@ -55,12 +55,11 @@ struct weir_descriptor {
 } __attribute__((aligned(64)));
 _Static_assert(sizeof(struct weir_descriptor) == 64, "one cache line per packet");
 
-// Forward to a backend, as far as is known: its row has the rest.
-static inline void weir_descriptor_decide(
-	struct weir_descriptor *d, enum weir_choice choice, uint16_t backend) {
+// Forward to the backend of a known flow; its row has the rest.
+static inline void weir_descriptor_decide(struct weir_descriptor *d, uint16_t backend) {
 	d->verdict = (struct weir_verdict){.action = WEIR_ACTION_FORWARD,
 		.reason = WEIR_REASON_NONE,
-		.choice = (uint8_t)choice,
+		.choice = WEIR_CHOICE_FLOW,
 		.backend = backend,
 		.service = WEIR_SERVICE_NONE};
 }

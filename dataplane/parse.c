@@ -157,6 +157,33 @@ static void parse_l4(struct weir_descriptor *d, const struct ip_packet *ip, uint
 	}
 }
 
+// --- source addresses that no packet to a VIP may have ------------------------------------
+
+// source and destination as in the packet. True: multicast, broadcast, loopback, "this network"
+// or the destination itself.
+static bool bad_source4(uint32_t source, uint32_t destination) {
+	uint8_t first = (uint8_t)source; // little endian: the first byte in the packet
+	unsigned int bad = first == 0;
+
+	bad |= first == 127;
+	bad |= (first & 0xf0) == 0xe0;
+	bad |= source == 0xffffffff;
+	bad |= source == destination;
+	return bad != 0;
+}
+
+// The same for IPv6: multicast, unspecified, loopback or the destination itself.
+static bool bad_source6(const uint8_t *source, const uint8_t *destination) {
+	uint64_t high = weir_load64(source);
+	uint64_t low = weir_load64(source + 8);
+	uint64_t low_number = rte_be_to_cpu_64(low);
+	unsigned int bad = (uint8_t)high == 0xff;
+
+	bad |= (high | (low_number & ~1ull)) == 0;
+	bad |= ((high ^ weir_load64(destination)) | (low ^ weir_load64(destination + 8))) == 0;
+	return bad != 0;
+}
+
 // --- L3 -------------------------------------------------------------------------------------
 
 static bool ipv4_checksum_good(const struct rte_mbuf *m, const uint8_t *ip, uint32_t bytes) {
@@ -207,7 +234,7 @@ static void parse_ipv4(const struct rte_mbuf *m, const uint8_t *ip, uint32_t rea
 	d->tos = ip[1];
 	d->ip_bytes = packet.bytes;
 	d->l4_offset = (uint16_t)header_bytes;
-	if (weir_parse_bad_source4(weir_load32(ip + 12), weir_load32(ip + 16))) {
+	if (bad_source4(weir_load32(ip + 12), weir_load32(ip + 16))) {
 		suspect(d, WEIR_DROP_SOURCE_ADDRESS);
 	} else if (ip[8] == 0) {
 		suspect(d, WEIR_DROP_TTL_EXPIRED);
@@ -283,7 +310,7 @@ static void parse_ipv6(const uint8_t *ip, uint32_t readable, uint32_t bytes, uin
 	d->key.family = 6;
 	d->tos = (uint8_t)(rte_be_to_cpu_32(weir_load32(ip)) >> 20);
 	d->ip_bytes = packet.bytes;
-	if (weir_parse_bad_source6(ip + 8, ip + 24)) {
+	if (bad_source6(ip + 8, ip + 24)) {
 		suspect(d, WEIR_DROP_SOURCE_ADDRESS);
 		return;
 	}

@@ -74,33 +74,6 @@ static inline uint64_t weir_parse_hash(const struct weir_flow_key *key, uint64_t
 		key->destination_port, key->protocol, seed);
 }
 
-// --- source addresses that no packet to a VIP may have ------------------------------------
-
-// source and destination as in the packet. True: multicast, broadcast, loopback, "this network"
-// or the destination itself.
-static inline bool weir_parse_bad_source4(uint32_t source, uint32_t destination) {
-	uint8_t first = (uint8_t)source; // little endian: the first byte in the packet
-	unsigned int bad = first == 0;
-
-	bad |= first == 127;
-	bad |= (first & 0xf0) == 0xe0;
-	bad |= source == 0xffffffff;
-	bad |= source == destination;
-	return bad != 0;
-}
-
-// The same for IPv6: multicast, unspecified, loopback or the destination itself.
-static inline bool weir_parse_bad_source6(const uint8_t *source, const uint8_t *destination) {
-	uint64_t high = weir_load64(source);
-	uint64_t low = weir_load64(source + 8);
-	uint64_t low_number = rte_be_to_cpu_64(low);
-	unsigned int bad = (uint8_t)high == 0xff;
-
-	bad |= (high | (low_number & ~1ull)) == 0;
-	bad |= ((high ^ weir_load64(destination)) | (low ^ weir_load64(destination + 8))) == 0;
-	return bad != 0;
-}
-
 // --- the shortcut -------------------------------------------------------------------------
 //
 // A packet of the usual kind passes a row of comparisons, each a branch that is never taken: with

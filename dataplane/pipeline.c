@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "pipeline.h"
 
-#include <errno.h>
-
-#include <rte_malloc.h>
 #include <rte_prefetch.h>
 
 #include "burst.h"
-#include "hash.h"
 
 // Packets are fetched so many at a time, so many before they are parsed. More at once than the CPU
 // has buffers for misses make it wait for memory.
@@ -194,6 +190,13 @@ static __rte_noinline void stage_lookup(struct weir_burst *b) {
 	b->miss_count = (uint8_t)misses;
 }
 
+// What the rewrite will need of a backend.
+static __rte_always_inline void prefetch_backend(
+	const struct weir_pipeline *pipeline, uint32_t backend) {
+	rte_prefetch0(&pipeline->outers[backend]);
+	prefetch_write(&pipeline->backend_counters[backend]);
+}
+
 // A packet whose flow the fast look-up did not find, or that changes its flow's state. False when
 // it begins a flow: it stays a miss.
 static __rte_noinline bool look_up_with_care(
@@ -212,9 +215,8 @@ static __rte_noinline bool look_up_with_care(
 		return false;
 	}
 	backend = weir_flow_backend(pipeline->flows, flow);
-	rte_prefetch0(&pipeline->outers[backend]);
-	prefetch_write(weir_burst_backend_counters(pipeline, backend));
-	weir_descriptor_decide(d, WEIR_CHOICE_FLOW, backend);
+	prefetch_backend(pipeline, backend);
+	weir_descriptor_decide(d, backend);
 	weir_burst_forward(b, i);
 	return true;
 }
@@ -243,8 +245,7 @@ static __rte_noinline void stage_lookup_second(struct weir_burst *b) {
 			if (word != NULL && likely(weir_flow_refresh(table, word,
 						    (enum weir_flow_event)s->event, &backend))) {
 				s->backend = (uint16_t)backend;
-				rte_prefetch0(&pipeline->outers[backend]);
-				prefetch_write(weir_burst_backend_counters(pipeline, backend));
+				prefetch_backend(pipeline, backend);
 				continue;
 			}
 		}
@@ -280,7 +281,7 @@ static __rte_noinline void rewrite_with_care(struct weir_burst *b, unsigned int 
 
 	if ((b->described >> i & 1) == 0) {
 		weir_parse_describe(b->pkts[i], s, d);
-		weir_descriptor_decide(d, WEIR_CHOICE_FLOW, s->backend);
+		weir_descriptor_decide(d, s->backend);
 	}
 	if (s->backend != WEIR_BACKEND_NONE) {
 		d->verdict.backend = s->backend;
@@ -519,108 +520,4 @@ const char *weir_choice_name(enum weir_choice choice) {
 	};
 
 	return (unsigned int)choice < RTE_DIM(names) ? names[choice] : "unknown";
-}
-
-// --- set-up ---------------------------------------------------------------------------------
-
-static void *table_create(uint32_t count, size_t bytes, int socket) {
-	return rte_zmalloc_socket("pipeline", count * bytes, 128, socket);
-}
-
-// What is known per backend and per service.
-static int tables_create(
-	struct weir_pipeline *pipeline, const struct weir_pipeline_params *params) {
-	const struct weir_segment *segment = params->segment;
-	int socket = params->flow_table.socket;
-
-	pipeline->owner = table_create(segment->max_backends, sizeof(*pipeline->owner), socket);
-	pipeline->outers = table_create(segment->max_backends, sizeof(*pipeline->outers), socket);
-	pipeline->clients = table_create(segment->max_services, sizeof(*pipeline->clients), socket);
-	pipeline->adopted = table_create(segment->max_services, sizeof(*pipeline->adopted), socket);
-	pipeline->policy = (struct weir_policy_worker){
-		.backends = table_create(
-			segment->max_backends, sizeof(struct weir_policy_backend), socket),
-		.cost_ns = segment->costs,
-		.backend_count = segment->max_backends,
-		.rank = params->worker,
-		.ranks = segment->workers,
-		.random = weir_hash_mix(segment->epoch, params->worker + 1),
-	};
-	return pipeline->owner == NULL || pipeline->outers == NULL || pipeline->clients == NULL ||
-			       pipeline->adopted == NULL || pipeline->policy.backends == NULL
-		       ? -ENOMEM
-		       : 0;
-}
-
-int weir_pipeline_create(const struct weir_pipeline_params *params, struct weir_pipeline **ret) {
-	const struct weir_segment *segment = params->segment;
-	struct weir_flow_table_params flow_table;
-	struct weir_flow_listener listener;
-	struct weir_pipeline *pipeline;
-	int r;
-
-	if (params->worker >= segment->workers) {
-		return -EINVAL;
-	}
-	pipeline = rte_zmalloc_socket(
-		"pipeline", sizeof(*pipeline), RTE_CACHE_LINE_SIZE, params->flow_table.socket);
-	if (pipeline == NULL) {
-		return -ENOMEM;
-	}
-	pipeline->segment = segment;
-	pipeline->worker = params->worker;
-	pipeline->service_counters = weir_segment_service_counters(segment, params->worker, 0);
-	pipeline->backend_counters = weir_segment_backend_counters(segment, params->worker, 0);
-	pipeline->ports = segment->ports;
-	pipeline->max_services = segment->max_services;
-	pipeline->max_backends = segment->max_backends;
-	pipeline->hash_seed = params->hash_seed;
-	weir_icmp_limit_init(&pipeline->icmp_limit, params->icmp_answers_per_second);
-	r = tables_create(pipeline, params);
-	if (r < 0) {
-		goto free_pipeline;
-	}
-	r = weir_reader_init(&pipeline->reader, segment, params->worker);
-	if (r < 0) {
-		goto free_pipeline;
-	}
-	flow_table = params->flow_table;
-	flow_table.hash_seed = params->hash_seed;
-	listener = weir_burst_listener(pipeline);
-	r = weir_flow_table_create(&flow_table, &listener, &pipeline->flows);
-	if (r < 0) {
-		goto free_pipeline;
-	}
-	*ret = pipeline;
-	return 0;
-
-free_pipeline:
-	weir_pipeline_free(pipeline);
-	return r;
-}
-
-uint64_t weir_pipeline_bytes(uint32_t max_services, uint32_t max_backends) {
-	const struct weir_pipeline *p = NULL;
-
-	return sizeof(*p) +
-	       (uint64_t)max_services * (sizeof(struct weir_selection_view) +
-						sizeof(p->clients[0]) + sizeof(p->adopted[0])) +
-	       (uint64_t)max_backends *
-		       (sizeof(p->owner[0]) + sizeof(p->outers[0]) + sizeof(p->policy.backends[0]));
-}
-
-void weir_pipeline_free(struct weir_pipeline *pipeline) {
-	if (pipeline == NULL) {
-		return;
-	}
-	weir_flow_table_free(pipeline->flows);
-	if (pipeline->reader.segment != NULL) {
-		weir_reader_fini(&pipeline->reader);
-	}
-	rte_free(pipeline->policy.backends);
-	rte_free(pipeline->adopted);
-	rte_free(pipeline->clients);
-	rte_free(pipeline->outers);
-	rte_free(pipeline->owner);
-	rte_free(pipeline);
 }

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Set-up of a pipeline: its memory, and what it is connected with.
+#include <errno.h>
+
+#include <rte_malloc.h>
+
+#include "burst.h"
+#include "hash.h"
+
+static void *table_create(uint32_t count, size_t bytes, int socket) {
+	return rte_zmalloc_socket("pipeline", count * bytes, 128, socket);
+}
+
+// What is known per backend and per service.
+static int tables_create(
+	struct weir_pipeline *pipeline, const struct weir_pipeline_params *params) {
+	const struct weir_segment *segment = params->segment;
+	int socket = params->flow_table.socket;
+
+	pipeline->owner = table_create(segment->max_backends, sizeof(*pipeline->owner), socket);
+	pipeline->outers = table_create(segment->max_backends, sizeof(*pipeline->outers), socket);
+	pipeline->clients = table_create(segment->max_services, sizeof(*pipeline->clients), socket);
+	pipeline->adopted = table_create(segment->max_services, sizeof(*pipeline->adopted), socket);
+	pipeline->policy = (struct weir_policy_worker){
+		.backends = table_create(
+			segment->max_backends, sizeof(struct weir_policy_backend), socket),
+		.cost_ns = segment->costs,
+		.backend_count = segment->max_backends,
+		.rank = params->worker,
+		.ranks = segment->workers,
+		.random = weir_hash_mix(segment->epoch, params->worker + 1),
+	};
+	return pipeline->owner == NULL || pipeline->outers == NULL || pipeline->clients == NULL ||
+			       pipeline->adopted == NULL || pipeline->policy.backends == NULL
+		       ? -ENOMEM
+		       : 0;
+}
+
+int weir_pipeline_create(const struct weir_pipeline_params *params, struct weir_pipeline **ret) {
+	const struct weir_segment *segment = params->segment;
+	struct weir_flow_table_params flow_table;
+	struct weir_flow_listener listener;
+	struct weir_pipeline *pipeline;
+	int r;
+
+	if (params->worker >= segment->workers) {
+		return -EINVAL;
+	}
+	pipeline = rte_zmalloc_socket(
+		"pipeline", sizeof(*pipeline), RTE_CACHE_LINE_SIZE, params->flow_table.socket);
+	if (pipeline == NULL) {
+		return -ENOMEM;
+	}
+	pipeline->segment = segment;
+	pipeline->worker = params->worker;
+	pipeline->service_counters = weir_segment_service_counters(segment, params->worker, 0);
+	pipeline->backend_counters = weir_segment_backend_counters(segment, params->worker, 0);
+	pipeline->ports = segment->ports;
+	pipeline->max_services = segment->max_services;
+	pipeline->max_backends = segment->max_backends;
+	pipeline->hash_seed = params->hash_seed;
+	weir_icmp_limit_init(&pipeline->icmp_limit, params->icmp_answers_per_second);
+	r = tables_create(pipeline, params);
+	if (r < 0) {
+		goto free_pipeline;
+	}
+	r = weir_reader_init(&pipeline->reader, segment, params->worker);
+	if (r < 0) {
+		goto free_pipeline;
+	}
+	flow_table = params->flow_table;
+	flow_table.hash_seed = params->hash_seed;
+	listener = weir_burst_listener(pipeline);
+	r = weir_flow_table_create(&flow_table, &listener, &pipeline->flows);
+	if (r < 0) {
+		goto free_pipeline;
+	}
+	*ret = pipeline;
+	return 0;
+
+free_pipeline:
+	weir_pipeline_free(pipeline);
+	return r;
+}
+
+uint64_t weir_pipeline_bytes(uint32_t max_services, uint32_t max_backends) {
+	const struct weir_pipeline *p = NULL;
+
+	return sizeof(*p) +
+	       (uint64_t)max_services * (sizeof(struct weir_selection_view) +
+						sizeof(p->clients[0]) + sizeof(p->adopted[0])) +
+	       (uint64_t)max_backends *
+		       (sizeof(p->owner[0]) + sizeof(p->outers[0]) + sizeof(p->policy.backends[0]));
+}
+
+void weir_pipeline_free(struct weir_pipeline *pipeline) {
+	if (pipeline == NULL) {
+		return;
+	}
+	weir_flow_table_free(pipeline->flows);
+	if (pipeline->reader.segment != NULL) {
+		weir_reader_fini(&pipeline->reader);
+	}
+	rte_free(pipeline->policy.backends);
+	rte_free(pipeline->adopted);
+	rte_free(pipeline->clients);
+	rte_free(pipeline->outers);
+	rte_free(pipeline->owner);
+	rte_free(pipeline);
+}
