@@ -38,7 +38,7 @@ struct weir_pipeline {
 	struct weir_descriptor descriptors[WEIR_BURST];
 	const struct weir_segment *segment;
 	struct weir_flow_table *flows;
-	uint64_t hash_seed;
+	struct weir_hash_keys hash_keys;
 	uint32_t worker;
 	uint32_t ports;
 	uint32_t max_services;

@@ -310,22 +310,25 @@ static inline uint32_t *weir_flow_find4(struct weir_flow_bucket4 *bucket, const 
 	return match != 0 ? bucket->word + (unsigned int)__builtin_ctz(match) : NULL;
 }
 
-// The lowest of several with this key: the others have most often ended, and weir_flow_lookup finds
-// the one that has not.
+// weir_flow_find6 where several flows of the bucket have the same ports.
+uint32_t *weir_flow_find6_among(struct weir_flow_bucket6 *bucket, const uint8_t *ip);
+
+// As weir_flow_find4. The lowest of several with this key: the others have most often ended, and
+// weir_flow_lookup finds the one that has not.
 static inline uint32_t *weir_flow_find6(struct weir_flow_bucket6 *bucket, const uint8_t *ip) {
 	struct weir_flow_tuple6 tuple = {.source = ip + 8, .destination = ip + 24};
-	unsigned int left;
+	unsigned int match, slot;
 
 	memcpy(&tuple.ports, ip + 40, 4);
-	left = weir_flow_match_ports6(bucket, tuple.ports);
-	for (; likely(left != 0); left &= left - 1) {
-		unsigned int slot = (unsigned int)__builtin_ctz(left);
-
-		if (likely(weir_flow_same_addresses6(bucket, slot, &tuple))) {
-			return &bucket->word[slot];
-		}
+	match = weir_flow_match_ports6(bucket, tuple.ports);
+	if (unlikely(match == 0)) {
+		return NULL;
 	}
-	return NULL;
+	slot = (unsigned int)__builtin_ctz(match);
+	if (unlikely(!weir_flow_same_addresses6(bucket, slot, &tuple))) {
+		return weir_flow_find6_among(bucket, ip);
+	}
+	return &bucket->word[slot];
 }
 
 // Is there surely no entry with this key, not even an expired one, in its two buckets?

@@ -325,6 +325,15 @@ static inline int find(const struct weir_flow_table *table, bool ipv6, uint32_t 
 	return -1;
 }
 
+uint32_t *weir_flow_find6_among(struct weir_flow_bucket6 *bucket, const uint8_t *ip) {
+	struct weir_flow_tuple6 tuple = {.source = ip + 8, .destination = ip + 24};
+	unsigned int match;
+
+	memcpy(&tuple.ports, ip + 40, 4);
+	match = weir_flow_match6(bucket, &tuple);
+	return match != 0 ? &bucket->word[__builtin_ctz(match)] : NULL;
+}
+
 weir_flow_ref weir_flow_lookup(const struct weir_flow_table *table, const struct weir_flow_key *key,
 	uint64_t hash, uint64_t now_ns) {
 	bool ipv6 = key->family != 4;

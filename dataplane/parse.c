@@ -39,7 +39,7 @@ const uint8_t weir_tcp_event[256] = {FLAGS FLAGS FLAGS FLAGS};
 #undef DAT
 
 // 0.x, 127.x, and all from 224.x up.
-const uint8_t weir_parse_odd_source4[256] = {[0] = 0xff, [127] = 0xff, [224 ... 255] = 0xff};
+const bool weir_parse_odd_source4[256] = {[0] = true, [127] = true, [224 ... 255] = true};
 
 // --- verdicts -------------------------------------------------------------------------------
 
@@ -382,82 +382,39 @@ static __rte_always_inline bool udp_usual(const uint8_t *udp, uint32_t l4_bytes)
 	return likely(udp_bytes >= WEIR_UDP_BYTES) && likely(udp_bytes <= l4_bytes);
 }
 
-static bool usual_udp4(
-	const uint8_t *ip, uint32_t readable, uint64_t seed, struct weir_summary *s) {
+static bool usual_udp4(const uint8_t *ip, uint32_t readable, const struct weir_hash_keys *keys,
+	struct weir_summary *s) {
 	uint32_t total = rte_be_to_cpu_16(weir_load16(ip + 2));
 
 	return likely(total >= WEIR_IPV4_BYTES + WEIR_UDP_BYTES) && likely(total <= readable) &&
 	       likely(udp_usual(ip + WEIR_IPV4_BYTES, total - WEIR_IPV4_BYTES)) &&
 	       weir_parse_usual_rest4(
-		       ip, total, WEIR_PROTOCOL_UDP, WEIR_FLOW_EVENT_DATAGRAM, seed, s);
+		       ip, total, WEIR_PROTOCOL_UDP, WEIR_FLOW_EVENT_DATAGRAM, keys, s);
 }
 
-static bool usual_tcp4(
-	const uint8_t *ip, uint32_t readable, uint64_t seed, struct weir_summary *s) {
+static bool usual_tcp4(const uint8_t *ip, uint32_t readable, const struct weir_hash_keys *keys,
+	struct weir_summary *s) {
 	uint32_t total = rte_be_to_cpu_16(weir_load16(ip + 2));
 	uint32_t tcp_bytes = weir_parse_tcp_bytes(ip + WEIR_IPV4_BYTES);
 
 	return likely(total <= readable) && likely(tcp_bytes >= WEIR_TCP_BYTES) &&
 	       likely(WEIR_IPV4_BYTES + tcp_bytes <= total) &&
 	       weir_parse_usual_rest4(ip, total, WEIR_PROTOCOL_TCP,
-		       weir_tcp_event[ip[WEIR_IPV4_BYTES + 13]], seed, s);
+		       weir_tcp_event[ip[WEIR_IPV4_BYTES + 13]], keys, s);
 }
 
-// Multicast, unspecified and loopback addresses begin with these bytes; others may, too.
-static __rte_always_inline bool source_usual6(const uint8_t *source, const uint8_t *destination) {
-	return likely((uint8_t)(source[0] + 1) > 1) &&
-	       likely(weir_load64(source + 8) != weir_load64(destination + 8));
-}
-
-// payload: as the header says.
-static __rte_always_inline bool usual_rest6(const uint8_t *ip, uint32_t readable, uint32_t payload,
-	uint32_t protocol, uint32_t event, uint64_t seed, struct weir_summary *s) {
-	uint32_t traffic_class = rte_be_to_cpu_32(weir_load32(ip)) >> 20 & 0xff;
-
-	if (unlikely(payload + WEIR_IPV6_BYTES > readable)) {
-		return false;
-	}
-	if (unlikely(!source_usual6(ip + 8, ip + 24))) {
-		return false;
-	}
-	weir_parse_summarize(s, ip, payload + WEIR_IPV6_BYTES, 6, protocol, event);
-	s->first = (uint16_t)(0x45 | traffic_class << 8);
-	s->hash = weir_hash_words6(
-		ip + 8, ip + 24, weir_load32(ip + WEIR_IPV6_BYTES), (uint8_t)protocol, seed);
-	return true;
-}
-
-// readable: at least what IPv6 and TCP headers take.
-static __rte_always_inline bool usual_tcp6(
-	const uint8_t *ip, uint32_t readable, uint64_t seed, struct weir_summary *s) {
-	const uint8_t *tcp = ip + WEIR_IPV6_BYTES;
-	uint32_t payload = rte_be_to_cpu_16(weir_load16(ip + 4));
-	uint32_t event = weir_tcp_event[tcp[13]];
-
-	// One comparison for both: a header that is too short counts as very long.
-	if (unlikely(weir_parse_tcp_bytes(tcp) - WEIR_TCP_BYTES > payload - WEIR_TCP_BYTES) ||
-		unlikely(payload < WEIR_TCP_BYTES)) {
-		return false;
-	}
-	if (unlikely(event == WEIR_TCP_INVALID)) {
-		return false;
-	}
-	return usual_rest6(ip, readable, payload, WEIR_PROTOCOL_TCP, event, seed, s);
-}
-
-static bool usual_udp6(
-	const uint8_t *ip, uint32_t readable, uint64_t seed, struct weir_summary *s) {
+static bool usual_udp6(const uint8_t *ip, uint32_t readable, const struct weir_hash_keys *keys,
+	struct weir_summary *s) {
 	uint32_t payload = rte_be_to_cpu_16(weir_load16(ip + 4));
 
-	return likely(udp_usual(ip + WEIR_IPV6_BYTES, payload)) &&
-	       usual_rest6(
-		       ip, readable, payload, WEIR_PROTOCOL_UDP, WEIR_FLOW_EVENT_DATAGRAM, seed, s);
+	return likely(payload + WEIR_IPV6_BYTES <= readable) &&
+	       likely(udp_usual(ip + WEIR_IPV6_BYTES, payload)) &&
+	       weir_parse_usual_rest6(
+		       ip, payload, WEIR_PROTOCOL_UDP, WEIR_FLOW_EVENT_DATAGRAM, keys, s);
 }
 
-bool weir_parse_usual_other(
-	const uint8_t *ip, uint32_t readable, uint64_t seed, struct weir_summary *s) {
-	const uint32_t headers6 = WEIR_IPV6_BYTES + WEIR_TCP_BYTES;
-
+bool weir_parse_usual_other(const uint8_t *ip, uint32_t readable, const struct weir_hash_keys *keys,
+	struct weir_summary *s) {
 	if (weir_load16(ip - 2) == RTE_BE16(WEIR_ETHERTYPE_VLAN)) {
 		if (readable < WEIR_VLAN_BYTES + WEIR_IPV4_BYTES + WEIR_TCP_BYTES) {
 			return false;
@@ -466,16 +423,17 @@ bool weir_parse_usual_other(
 		readable -= WEIR_VLAN_BYTES;
 	}
 	if (weir_parse_usual_head(ip, 6, WEIR_PROTOCOL_TCP)) {
-		return likely(readable >= headers6) && usual_tcp6(ip, readable, seed, s);
+		return weir_parse_usual_tcp6(ip, readable, keys, s);
 	}
 	if (weir_parse_usual_head(ip, 4, WEIR_PROTOCOL_UDP)) {
-		return usual_udp4(ip, readable, seed, s);
+		return usual_udp4(ip, readable, keys, s);
 	}
 	if (weir_parse_usual_head(ip, 4, WEIR_PROTOCOL_TCP)) { // behind a VLAN tag
-		return usual_tcp4(ip, readable, seed, s);
+		return usual_tcp4(ip, readable, keys, s);
 	}
-	return weir_parse_usual_head(ip, 6, WEIR_PROTOCOL_UDP) && likely(readable >= headers6) &&
-	       usual_udp6(ip, readable, seed, s);
+	return weir_parse_usual_head(ip, 6, WEIR_PROTOCOL_UDP) &&
+	       likely(readable >= WEIR_IPV6_BYTES + WEIR_UDP_BYTES) &&
+	       usual_udp6(ip, readable, keys, s);
 }
 
 // --- packets in several segments --------------------------------------------------------------

@@ -47,8 +47,8 @@
 #define WEIR_TCP_INVALID 0xff
 extern const uint8_t weir_tcp_event[256];
 
-// 0xff for first bytes of source addresses that the shortcut does not take, else 0.
-extern const uint8_t weir_parse_odd_source4[256];
+// For first bytes of source addresses: does the shortcut leave them to weir_parse_whole?
+extern const bool weir_parse_odd_source4[256];
 
 void weir_parse_whole(const struct rte_mbuf *m, uint64_t seed, struct weir_descriptor *ret);
 
@@ -133,11 +133,15 @@ static __rte_always_inline void weir_parse_summarize(struct weir_summary *s, con
 // The rest of an IPv4 packet whose head is usual. total: as its header says, and no
 // more than there is.
 static __rte_always_inline bool weir_parse_usual_rest4(const uint8_t *ip, uint32_t total,
-	uint32_t protocol, uint32_t event, uint64_t seed, struct weir_summary *s) {
+	uint32_t protocol, uint32_t event, const struct weir_hash_keys *keys,
+	struct weir_summary *s) {
 	uint64_t addresses = weir_load64(ip + 12); // source, destination
 	uint32_t destination = (uint32_t)(addresses >> 32);
 
-	if (unlikely((event | weir_parse_odd_source4[ip[12]]) == WEIR_TCP_INVALID)) {
+	if (unlikely(event == WEIR_TCP_INVALID)) {
+		return false;
+	}
+	if (unlikely(weir_parse_odd_source4[ip[12]])) {
 		return false;
 	}
 	if (unlikely((uint32_t)addresses == destination)) {
@@ -151,7 +155,7 @@ static __rte_always_inline bool weir_parse_usual_rest4(const uint8_t *ip, uint32
 	weir_parse_summarize(s, ip, total, 4, protocol, event);
 	s->first = weir_load16(ip);
 	s->hash = weir_hash_words4(
-		addresses, weir_load32(ip + WEIR_IPV4_BYTES), (uint8_t)protocol, seed);
+		addresses, weir_load32(ip + WEIR_IPV4_BYTES), (uint8_t)protocol, keys);
 	return true;
 }
 
@@ -160,15 +164,65 @@ static __rte_always_inline uint32_t weir_parse_tcp_bytes(const uint8_t *tcp) {
 	return (uint32_t)(tcp[12] >> 2) & 0x3c;
 }
 
-// The usual kinds but TCP in IPv4 without a VLAN tag. readable: bytes of the frame from ip on, at
-// least those of IPv4 and TCP headers.
-bool weir_parse_usual_other(
-	const uint8_t *ip, uint32_t readable, uint64_t seed, struct weir_summary *s);
+// Multicast, unspecified and loopback addresses begin with these bytes; others may, too.
+static __rte_always_inline bool weir_parse_odd_source6(
+	const uint8_t *source, const uint8_t *destination) {
+	if (unlikely((uint8_t)(source[0] + 1) <= 1)) {
+		return true;
+	}
+	return unlikely(weir_load64(source + 8) == weir_load64(destination + 8));
+}
+
+// The rest of an IPv6 packet whose head is usual. payload: as its header says, and no more than
+// there is.
+static __rte_always_inline bool weir_parse_usual_rest6(const uint8_t *ip, uint32_t payload,
+	uint32_t protocol, uint32_t event, const struct weir_hash_keys *keys,
+	struct weir_summary *s) {
+	uint32_t traffic_class = __builtin_bswap16(weir_load16(ip)) >> 4 & 0xff;
+
+	if (unlikely(event == WEIR_TCP_INVALID)) {
+		return false;
+	}
+	if (unlikely(weir_parse_odd_source6(ip + 8, ip + 24))) {
+		return false;
+	}
+	weir_parse_summarize(s, ip, payload + WEIR_IPV6_BYTES, 6, protocol, event);
+	s->first = (uint16_t)(0x45 | traffic_class << 8);
+	s->hash = weir_hash_words6(
+		ip + 8, ip + 24, weir_load32(ip + WEIR_IPV6_BYTES), (uint8_t)protocol, keys);
+	return true;
+}
+
+// TCP in IPv6 whose head is usual. readable: bytes of the frame from ip on.
+static __rte_always_inline bool weir_parse_usual_tcp6(const uint8_t *ip, uint32_t readable,
+	const struct weir_hash_keys *keys, struct weir_summary *s) {
+	const uint32_t headers = WEIR_IPV6_BYTES + WEIR_TCP_BYTES;
+	const uint8_t *tcp = ip + WEIR_IPV6_BYTES;
+	uint32_t payload;
+
+	if (unlikely(readable < headers)) {
+		return false;
+	}
+	payload = __builtin_bswap16(weir_load16(ip + 4));
+	if (unlikely(payload - WEIR_TCP_BYTES > readable - headers)) { // too long, or negative
+		return false;
+	}
+	if (unlikely(weir_parse_tcp_bytes(tcp) - WEIR_TCP_BYTES > payload - WEIR_TCP_BYTES)) {
+		return false;
+	}
+	return likely(weir_parse_usual_rest6(
+		ip, payload, WEIR_PROTOCOL_TCP, weir_tcp_event[tcp[13]], keys, s));
+}
+
+// The usual kinds but TCP without a VLAN tag. readable: bytes of the frame from ip on, at least
+// those of IPv4 and TCP headers.
+bool weir_parse_usual_other(const uint8_t *ip, uint32_t readable, const struct weir_hash_keys *keys,
+	struct weir_summary *s);
 
 // Fill the summary of a usual packet, all but bucket and backend. False for any other, and for a
-// broken one: then weir_parse_whole tells. seed: of the flow hash. [worker]
+// broken one: then weir_parse_whole tells. keys: of the flow hash. [worker]
 static __rte_always_inline bool weir_parse_usual(
-	const struct rte_mbuf *m, uint64_t seed, struct weir_summary *s) {
+	const struct rte_mbuf *m, const struct weir_hash_keys *keys, struct weir_summary *s) {
 	const uint32_t headers = WEIR_IPV4_BYTES + WEIR_TCP_BYTES;
 	const uint8_t *ip = (const uint8_t *)m->buf_addr + m->data_off + WEIR_ETHERNET_BYTES;
 	uint32_t beyond, total;
@@ -184,8 +238,11 @@ static __rte_always_inline bool weir_parse_usual(
 		return false;
 	}
 	beyond = m->data_len - (WEIR_ETHERNET_BYTES + headers);
-	if (unlikely(!weir_parse_usual_head(ip, 4, WEIR_PROTOCOL_TCP))) {
-		return weir_parse_usual_other(ip, beyond + headers, seed, s);
+	if (!likely(weir_parse_usual_head(ip, 4, WEIR_PROTOCOL_TCP))) {
+		if (likely(weir_parse_usual_head(ip, 6, WEIR_PROTOCOL_TCP))) {
+			return weir_parse_usual_tcp6(ip, beyond + headers, keys, s);
+		}
+		return weir_parse_usual_other(ip, beyond + headers, keys, s);
 	}
 	total = __builtin_bswap16(weir_load16(ip + 2));
 	if (unlikely(total - headers > beyond)) { // too long, or negative
@@ -196,7 +253,7 @@ static __rte_always_inline bool weir_parse_usual(
 		return false;
 	}
 	return likely(weir_parse_usual_rest4(
-		ip, total, WEIR_PROTOCOL_TCP, weir_tcp_event[ip[WEIR_IPV4_BYTES + 13]], seed, s));
+		ip, total, WEIR_PROTOCOL_TCP, weir_tcp_event[ip[WEIR_IPV4_BYTES + 13]], keys, s));
 }
 
 // The descriptor of a packet that has a summary, all but the verdict. The packet is as it came.
@@ -232,9 +289,10 @@ static inline void weir_parse_describe(
 
 // Fill a descriptor from any packet. [worker]
 static inline void weir_parse(const struct rte_mbuf *m, uint64_t seed, struct weir_descriptor *d) {
+	struct weir_hash_keys keys = weir_hash_keys_of(seed);
 	struct weir_summary s;
 
-	if (likely(weir_parse_usual(m, seed, &s))) {
+	if (likely(weir_parse_usual(m, &keys, &s))) {
 		weir_parse_describe(m, &s, d);
 		weir_descriptor_undecided(d);
 	} else {

@@ -42,28 +42,40 @@ static void publish(struct weir_pipeline *pipeline) {
 
 // --- stage: parse ---------------------------------------------------------------------------
 
-static __rte_always_inline void prefetch_packet(const struct rte_mbuf *m) {
+// ipv6: its and TCP's headers end in the second line.
+static __rte_always_inline void prefetch_packet(const struct rte_mbuf *m, bool ipv6) {
 	const uint8_t *frame = rte_pktmbuf_mtod(m, const uint8_t *);
 
 	rte_prefetch0(frame);
 	prefetch_write(frame - 1); // the line that the outer header will begin in
+	if (ipv6) {
+		rte_prefetch0(frame + 64);
+	}
 }
 
-// Packets first .. first + AHEAD - 1 of the burst. IPv6 and TCP headers end in the second line:
-// what the last burst had, this one has.
-static __rte_always_inline void prefetch_packets(
-	struct rte_mbuf **pkts, unsigned int packets, unsigned int first, bool ipv6) {
-	unsigned int end = RTE_MIN(first + AHEAD, packets);
-
-	if (likely(!ipv6)) {
-		for (unsigned int i = first; i < end; i++) {
-			prefetch_packet(pkts[i]);
+// ipv6: a constant.
+static __rte_always_inline void prefetch_some(
+	struct rte_mbuf **pkts, unsigned int packets, bool ipv6) {
+	if (likely(packets >= AHEAD)) {
+		for (unsigned int i = 0; i < AHEAD; i++) {
+			prefetch_packet(pkts[i], ipv6);
 		}
 		return;
 	}
-	for (unsigned int i = first; i < end; i++) {
-		prefetch_packet(pkts[i]);
-		rte_prefetch0(rte_pktmbuf_mtod_offset(pkts[i], const uint8_t *, 64));
+	for (unsigned int i = 0; i < packets; i++) {
+		prefetch_packet(pkts[i], ipv6);
+	}
+}
+
+// Packets first .. first + AHEAD - 1 of the burst. ipv6: what the last burst had, this one has.
+static __rte_always_inline void prefetch_packets(
+	struct rte_mbuf **pkts, unsigned int packets, unsigned int first, bool ipv6) {
+	unsigned int left = packets > first ? packets - first : 0;
+
+	if (likely(!ipv6)) {
+		prefetch_some(pkts + first, left, false);
+	} else {
+		prefetch_some(pkts + first, left, true);
 	}
 }
 
@@ -80,7 +92,7 @@ static __rte_noinline void parse_whole(struct weir_burst *b, unsigned int i) {
 	if (m->nb_segs > 1) {
 		weir_parse_gather(m);
 	}
-	weir_parse_whole(m, pipeline->hash_seed, d);
+	weir_parse_whole(m, pipeline->hash_keys.seed, d);
 	pipeline->summaries[i] = (struct weir_summary){.backend = WEIR_BACKEND_NONE};
 	if (d->kind != WEIR_PACKET_FLOW) {
 		b->others[b->other_count++] = (uint8_t)i;
@@ -94,7 +106,7 @@ static __rte_noinline void stage_parse(struct weir_burst *b) {
 	struct weir_flow_bucket6 *const buckets6 = pipeline->flows->part6.buckets;
 	const uint32_t count4 = pipeline->flows->part4.bucket_count;
 	const uint32_t count6 = pipeline->flows->part6.bucket_count;
-	const uint64_t seed = pipeline->hash_seed;
+	const struct weir_hash_keys *const keys = &pipeline->hash_keys;
 	struct rte_mbuf **const pkts = b->pkts;
 	const unsigned int packets = b->packets;
 	const bool ipv6_before = pipeline->ipv6_before;
@@ -110,7 +122,7 @@ static __rte_noinline void stage_parse(struct weir_burst *b) {
 			prefetch_packets(pkts, packets, i + AHEAD, ipv6_before);
 		}
 		bytes += m->pkt_len;
-		if (unlikely(!weir_parse_usual(m, seed, s))) {
+		if (unlikely(!weir_parse_usual(m, keys, s))) {
 			parse_whole(b, i);
 		} else if (likely(s->family == 4)) {
 			s->bucket = &buckets4[weir_flow_first_bucket(count4, s->hash)];
@@ -450,7 +462,7 @@ void weir_pipeline_answer(
 	}
 	memcpy(key.source, message->flow.source, key.family == 4 ? 4 : 16);
 	memcpy(key.destination, message->flow.destination, key.family == 4 ? 4 : 16);
-	message->flow.hash = weir_parse_hash(&key, pipeline->hash_seed);
+	message->flow.hash = weir_parse_hash(&key, pipeline->hash_keys.seed);
 	message->flow.found = 0;
 	message->flow.state = 0;
 	message->flow.idle_ms = 0;

@@ -59,7 +59,7 @@ int weir_pipeline_create(const struct weir_pipeline_params *params, struct weir_
 	pipeline->ports = segment->ports;
 	pipeline->max_services = segment->max_services;
 	pipeline->max_backends = segment->max_backends;
-	pipeline->hash_seed = params->hash_seed;
+	pipeline->hash_keys = weir_hash_keys_of(params->hash_seed);
 	weir_icmp_limit_init(&pipeline->icmp_limit, params->icmp_answers_per_second);
 	r = tables_create(pipeline, params);
 	if (r < 0) {

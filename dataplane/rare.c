@@ -90,7 +90,7 @@ static void icmp_error(struct weir_burst *b, unsigned int i) {
 			b, d, r == -EBADMSG ? WEIR_DROP_ICMP_TRUNCATED : WEIR_DROP_ICMP_UNMATCHED);
 		return;
 	}
-	d->hash = weir_parse_hash(&d->key, pipeline->hash_seed);
+	d->hash = weir_parse_hash(&d->key, pipeline->hash_keys.seed);
 	flow = weir_flow_lookup(pipeline->flows, &d->key, d->hash, b->now_ns);
 	if (flow >= 0) {
 		d->verdict.backend = weir_flow_backend(pipeline->flows, flow);

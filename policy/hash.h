@@ -15,47 +15,61 @@ static inline uint64_t weir_hash_mix(uint64_t a, uint64_t b) {
 	return (uint64_t)(product >> 64 ^ product);
 }
 
+// A seed, and what flow hashes make of it: the same for every packet.
+struct weir_hash_keys {
+	uint64_t seed;
+	uint64_t source[2], destination[2];
+};
+
+static inline struct weir_hash_keys weir_hash_keys_of(uint64_t seed) {
+	// A product is 0 when one factor is: without the seed in both, an address could be chosen
+	// that cancels the other half.
+	uint64_t turned = seed << 32 | seed >> 32;
+
+	return (struct weir_hash_keys){.seed = seed,
+		.source = {0x9e3779b97f4a7c15ull ^ seed, 0xd1342543de82ef95ull ^ turned},
+		.destination = {0x8ebc6af09c88c6e3ull ^ seed, 0x589965cc75374cc3ull ^ turned}};
+}
+
 // Hash of an IPv4 flow. addresses: source in the low half; ports: source port in the low half; all
 // as they are in the packet (network order).
 static inline uint64_t weir_hash_words4(
-	uint64_t addresses, uint32_t ports, uint8_t protocol, uint64_t seed) {
-	uint64_t rest = ports | (uint64_t)protocol << 32;
-	uint64_t mixed = weir_hash_mix(
-		addresses ^ (0x9e3779b97f4a7c15ull ^ seed), rest ^ 0xd1342543de82ef95ull);
+	uint64_t addresses, uint32_t ports, uint8_t protocol, const struct weir_hash_keys *keys) {
+	uint64_t rest = ports ^ (uint64_t)protocol << 32;
+	uint64_t mixed = weir_hash_mix(addresses ^ keys->source[0], rest ^ 0xd1342543de82ef95ull);
 
-	return weir_hash_mix(mixed ^ seed, 0xa0761d6478bd642full ^ rest);
+	return weir_hash_mix(mixed ^ keys->seed, 0xa0761d6478bd642full ^ rest);
 }
 
 // Hash of an IPv6 flow. source and destination: 16 bytes each; ports as above.
 static inline uint64_t weir_hash_words6(const uint8_t *source, const uint8_t *destination,
-	uint32_t ports, uint8_t protocol, uint64_t seed) {
-	uint64_t rest = ports | (uint64_t)protocol << 32;
-	// A product is 0 when one factor is: without the seed in both, an address could be chosen
-	// that cancels the other half.
-	uint64_t turned = seed << 32 | seed >> 32;
+	uint32_t ports, uint8_t protocol, const struct weir_hash_keys *keys) {
+	uint64_t rest = ports ^ (uint64_t)protocol << 32;
 	uint64_t from[2], to[2];
 
 	memcpy(from, source, sizeof(from));
 	memcpy(to, destination, sizeof(to));
-	from[0] = weir_hash_mix(from[0] ^ (0x9e3779b97f4a7c15ull ^ seed),
-		from[1] ^ (0xd1342543de82ef95ull ^ turned));
-	to[0] = weir_hash_mix(
-		to[0] ^ (0x8ebc6af09c88c6e3ull ^ seed), to[1] ^ (0x589965cc75374cc3ull ^ turned));
-	from[0] = weir_hash_mix(from[0] ^ rest ^ 0xe7037ed1a0b428dbull, to[0] ^ seed);
-	return weir_hash_mix(from[0] ^ seed, 0xa0761d6478bd642full ^ rest);
+	from[0] = weir_hash_mix(from[0] ^ keys->source[0], from[1] ^ keys->source[1]);
+	to[0] = weir_hash_mix(to[0] ^ keys->destination[0], to[1] ^ keys->destination[1]);
+	from[0] = weir_hash_mix(from[0] ^ rest ^ 0xe7037ed1a0b428dbull, to[0] ^ keys->seed);
+	return weir_hash_mix(from[0] ^ keys->seed, 0xa0761d6478bd642full ^ rest);
 }
 
 // The same of addresses and ports one by one, in network order.
 static inline uint64_t weir_hash_ipv4(uint32_t source, uint32_t destination, uint16_t source_port,
 	uint16_t destination_port, uint8_t protocol, uint64_t seed) {
+	struct weir_hash_keys keys = weir_hash_keys_of(seed);
+
 	return weir_hash_words4(source | (uint64_t)destination << 32,
-		source_port | (uint32_t)destination_port << 16, protocol, seed);
+		source_port | (uint32_t)destination_port << 16, protocol, &keys);
 }
 
 static inline uint64_t weir_hash_ipv6(const uint8_t *source, const uint8_t *destination,
 	uint16_t source_port, uint16_t destination_port, uint8_t protocol, uint64_t seed) {
+	struct weir_hash_keys keys = weir_hash_keys_of(seed);
+
 	return weir_hash_words6(source, destination, source_port | (uint32_t)destination_port << 16,
-		protocol, seed);
+		protocol, &keys);
 }
 
 // Hash of any bytes, for identities (service and backend names). Never on the packet path.

@@ -3,6 +3,8 @@
 // Flow table: guarantees F1 to F6 of flow_table.h, and a random walk against a simple model.
 #include "flow_lab.h"
 
+#include <arpa/inet.h>
+
 static void flow_insert_then_lookup_finds_backend_and_state(void **state) {
 	(void)state;
 	struct fixture *f = make(1024, 50);
@@ -71,6 +73,40 @@ struct transition {
 	enum weir_flow_state expected;
 	bool new_flow; // what the last step says
 };
+
+// Servers that speak to each other from a fixed port, NTP's for one: ports tell nothing.
+static void flow_fast_lookup_finds_flows_with_the_same_ports(void **state) {
+	const uint32_t flows = 1000;
+	uint32_t first = 0;
+
+	(void)state;
+	for (uint8_t family = 4; family <= 6; family = (uint8_t)(family + 2)) {
+		struct fixture *f = make(flows * 4, 100);
+
+		for (uint32_t i = 0; i < flows; i++) {
+			struct weir_flow_key key = key_of(i, family, 17);
+
+			key.source_port = key.destination_port = htons(123);
+			assert_true(insert(f, &key, (uint16_t)(i % BACKENDS), DGRAM, START) >= 0);
+		}
+		for (uint32_t i = 0; i < 2 * flows; i++) {
+			struct weir_flow_key key = key_of(i, family, 17);
+			uint16_t backend;
+
+			key.source_port = key.destination_port = htons(123);
+			if (hit(f, &key, DGRAM, START, &backend)) {
+				assert_true(i < flows);
+				assert_int_equal(backend, i % BACKENDS);
+				first++;
+			} else {
+				assert_int_equal(find(f, &key, START) >= 0, i < flows);
+			}
+		}
+		drop(f);
+	}
+	print_message("%u of %u in their first bucket\n", first, 2 * flows);
+	assert_true(first > flows);
+}
 
 static void flow_states_follow_the_clients_half(void **state) {
 	(void)state;
@@ -492,6 +528,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(flow_insert_then_lookup_finds_backend_and_state),
 		cmocka_unit_test(flow_f1_full_keys_are_compared),
+		cmocka_unit_test(flow_fast_lookup_finds_flows_with_the_same_ports),
 		cmocka_unit_test(flow_states_follow_the_clients_half),
 		cmocka_unit_test(flow_restart_reports_the_old_flow_once),
 		cmocka_unit_test(flow_f4_restart_keeps_the_half_open_limit),

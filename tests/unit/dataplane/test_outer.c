@@ -52,6 +52,7 @@ static void outer_push_gives_the_bytes_of_encap_push(void **state) {
 			.padding = (uint16_t)(n % 4)};
 		struct weir_summary summary;
 		struct weir_outer outer;
+		struct weir_hash_keys keys = weir_hash_keys_of(1);
 		struct weir_descriptor d;
 		struct rte_mbuf *a, *b;
 		struct weir_row_head head;
@@ -72,7 +73,7 @@ static void outer_push_gives_the_bytes_of_encap_push(void **state) {
 		assert_int_equal(outer.verdict.reason, WEIR_REASON_NONE);
 		assert_int_equal(outer.inner_max, 1500 - (row.outer_family == 6 ? 40 : 20));
 		assert_int_equal(outer.verdict.choice, WEIR_CHOICE_FLOW);
-		assert_true(weir_parse_usual(a, 1, &summary));
+		assert_true(weir_parse_usual(a, &keys, &summary));
 		weir_outer_push(a, &summary, &outer);
 		weir_encap_push(b, &d, &row, &head);
 		assert_int_equal(a->pkt_len, b->pkt_len);

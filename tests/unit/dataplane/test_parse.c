@@ -302,31 +302,33 @@ static void parse_shortcut_takes_the_usual_packets(void **state) {
 		{{.family = 4, .protocol = 17, .payload = 12, .tags = 1}, true},
 		{{.family = 6, .protocol = 6, .tcp_flags = 0x10}, true},
 		{{.family = 6, .protocol = 17, .payload = 12, .tags = 1}, true},
+		{{.family = 6, .protocol = 17}, true},
 		{{.family = 4, .protocol = 6, .options = nops, .option_bytes = 12}, false},
 		{{.family = 4, .protocol = 1, .icmp_type = 8, .payload = 56}, false},
 	};
 
 	(void)state;
 	for (unsigned int i = 0; i < RTE_DIM(rows); i++) {
+		struct weir_hash_keys keys = weir_hash_keys_of(SEED);
 		struct weir_summary s;
 		struct rte_mbuf *m;
 		struct frame f;
 
 		frame_build(&rows[i].spec, &f);
 		m = frame_mbuf(f.bytes, f.n, HEADROOM);
-		if (weir_parse_usual(m, SEED, &s) != rows[i].usual) {
+		if (weir_parse_usual(m, &keys, &s) != rows[i].usual) {
 			fail_msg("row %u: usual %d", i, !rows[i].usual);
 		}
 		// Any outer header must fit in front, and all headers into the first segment.
 		m->data_off = (uint16_t)(WEIR_PARSE_HEADROOM - WEIR_ETHERNET_BYTES);
 		memcpy(rte_pktmbuf_mtod(m, uint8_t *), f.bytes, f.n);
-		assert_int_equal(weir_parse_usual(m, SEED, &s), rows[i].usual);
+		assert_int_equal(weir_parse_usual(m, &keys, &s), rows[i].usual);
 		m->nb_segs = 2;
-		assert_false(weir_parse_usual(m, SEED, &s));
+		assert_false(weir_parse_usual(m, &keys, &s));
 		m->nb_segs = 1;
 		m->data_off--;
 		memcpy(rte_pktmbuf_mtod(m, uint8_t *), f.bytes, f.n);
-		assert_false(weir_parse_usual(m, SEED, &s));
+		assert_false(weir_parse_usual(m, &keys, &s));
 		frame_mbuf_free(m);
 	}
 }
