@@ -3,10 +3,11 @@
 // Flow buckets: the memory layout of the flow table, and the fast half of a look-up, inlined into
 // the pipeline. Everything else is in flow_table.c.
 //
-// Layout. A bucket is what one look-up reads: four IPv4 flows in one cache line, three IPv6 flows
-// in two. The keys of a bucket lie side by side, so that one comparison of vectors answers for all
-// of its flows. A flow lives in one of two buckets told by its hash, the first if there was room
-// (bucketized cuckoo hashing, Erlingsson et al. 2006).
+// Layout. A bucket is what one look-up reads: one cache line with four IPv4 flows or two IPv6
+// flows. The keys of a bucket lie side by side, so that one comparison of vectors answers for all
+// of its flows; IPv6 destinations are kept elsewhere (flow_destinations.h). A flow lives in one of
+// two buckets told by its hash, the first if there was room (bucketized cuckoo hashing, Erlingsson
+// et al. 2006).
 //
 // Word. All else that is known of a flow is one word: state, time of the last packet, backend. For
 // the usual packet the new word is the old one's backend and a stamp that depends only on the
@@ -23,10 +24,11 @@
 #include <rte_branch_prediction.h>
 #include <rte_common.h>
 
+#include "flow_destinations.h"
 #include "flow_table.h"
 
 #define WEIR_FLOW_SLOTS4 4u
-#define WEIR_FLOW_SLOTS6 3u
+#define WEIR_FLOW_SLOTS6 2u
 
 // Where a flow stands, in three bits; enum weir_flow_state is what users are told.
 enum weir_flow_phase {
@@ -65,14 +67,13 @@ struct weir_flow_bucket4 {
 _Static_assert(sizeof(struct weir_flow_bucket4) == 64, "one cache line");
 
 struct weir_flow_bucket6 {
-	uint8_t source[3][16];
-	uint8_t destination[3][16];
-	uint32_t ports[3]; // tell which of the three to compare
-	uint32_t no_ports; // of a vector with them: a word, just written, would make it wait
-	uint32_t word[3];
-	uint32_t reserved;
-} __attribute__((aligned(128)));
-_Static_assert(sizeof(struct weir_flow_bucket6) == 128, "two cache lines");
+	uint8_t source[2][16];
+	uint32_t ports[2]; // tell which of the two to compare
+	uint32_t word[2];
+	uint16_t destination[2]; // number in the table's destinations
+	uint32_t reserved[3];
+} __attribute__((aligned(64)));
+_Static_assert(sizeof(struct weir_flow_bucket6) == 64, "one cache line");
 
 struct weir_flow_part { // the flows of one family
 	void *buckets;
@@ -114,6 +115,7 @@ struct weir_flow_table {
 	struct weir_flow_now now;
 	struct weir_flow_part part4;
 	struct weir_flow_part part6;
+	struct weir_flow_destinations destinations; // of part6
 	uint8_t shift[8]; // tick of a phase = 2^shift ns
 	bool measuring; // a start was ever remembered
 	uint64_t hash_seed;
@@ -151,13 +153,8 @@ static inline struct weir_flow_bucket6 *weir_flow_bucket6_at(
 
 // Fetch a bucket to look into and to write a word of. gcc 12 takes a function that does nothing but
 // __builtin_prefetch for one without effect and drops its calls, unless it is always inlined.
-static __rte_always_inline void weir_flow_fetch4(const void *bucket) {
+static __rte_always_inline void weir_flow_fetch(const void *bucket) {
 	__builtin_prefetch(bucket, 1, 3);
-}
-
-static __rte_always_inline void weir_flow_fetch6(const void *bucket) {
-	__builtin_prefetch(bucket, 0, 3);
-	__builtin_prefetch((const uint8_t *)bucket + 64, 1, 3);
 }
 
 // --- comparison -----------------------------------------------------------------------------
@@ -221,12 +218,12 @@ static inline unsigned int weir_flow_match_ports6(
 	const struct weir_flow_bucket6 *bucket, uint32_t ports) {
 #ifdef __SSE2__
 	typedef uint32_t lanes __attribute__((vector_size(16)));
+	typedef uint64_t halves __attribute__((vector_size(16)));
 	typedef float floats __attribute__((vector_size(16)));
-	lanes four; // the fourth is no port
+	halves both = {0}; // the upper half has no ports
 
-	_Static_assert(offsetof(struct weir_flow_bucket6, ports) % 16 == 0, "aligned");
-	four = *(const lanes *)(const void *)bucket->ports;
-	return (unsigned int)__builtin_ia32_movmskps((floats)(four == ports)) & 7;
+	memcpy(&both, bucket->ports, sizeof(bucket->ports));
+	return (unsigned int)__builtin_ia32_movmskps((floats)((lanes)both == ports)) & 3;
 #else
 	unsigned int match = 0;
 
@@ -237,8 +234,11 @@ static inline unsigned int weir_flow_match_ports6(
 #endif
 }
 
-static inline bool weir_flow_same_addresses6(const struct weir_flow_bucket6 *bucket,
-	unsigned int slot, const struct weir_flow_tuple6 *tuple) {
+static inline bool weir_flow_same_addresses6(const struct weir_flow_table *table,
+	const struct weir_flow_bucket6 *bucket, unsigned int slot,
+	const struct weir_flow_tuple6 *tuple) {
+	const uint8_t *to = table->destinations.address[bucket->destination[slot]];
+
 #ifdef __SSE2__
 	typedef char bytes __attribute__((vector_size(16)));
 	bytes source, destination;
@@ -246,17 +246,16 @@ static inline bool weir_flow_same_addresses6(const struct weir_flow_bucket6 *buc
 	memcpy(&source, tuple->source, 16);
 	memcpy(&destination, tuple->destination, 16);
 	source = (bytes)(source == *(const bytes *)(const void *)bucket->source[slot]);
-	destination =
-		(bytes)(destination == *(const bytes *)(const void *)bucket->destination[slot]);
+	destination = (bytes)(destination == *(const bytes *)(const void *)to);
 	return __builtin_ia32_pmovmskb128(source & destination) == 0xffff;
 #else
 	return memcmp(bucket->source[slot], tuple->source, 16) == 0 &&
-	       memcmp(bucket->destination[slot], tuple->destination, 16) == 0;
+	       memcmp(to, tuple->destination, 16) == 0;
 #endif
 }
 
 // One bit per slot that holds the tuple; free slots hold anything.
-static inline unsigned int weir_flow_match6(
+static inline unsigned int weir_flow_match6(const struct weir_flow_table *table,
 	const struct weir_flow_bucket6 *bucket, const struct weir_flow_tuple6 *tuple) {
 	unsigned int match = 0;
 
@@ -264,7 +263,8 @@ static inline unsigned int weir_flow_match6(
 		left &= left - 1) {
 		unsigned int slot = (unsigned int)__builtin_ctz(left);
 
-		match |= (unsigned int)weir_flow_same_addresses6(bucket, slot, tuple) << slot;
+		match |= (unsigned int)weir_flow_same_addresses6(table, bucket, slot, tuple)
+			 << slot;
 	}
 	return match;
 }
@@ -311,11 +311,13 @@ static inline uint32_t *weir_flow_find4(struct weir_flow_bucket4 *bucket, const 
 }
 
 // weir_flow_find6 where several flows of the bucket have the same ports.
-uint32_t *weir_flow_find6_among(struct weir_flow_bucket6 *bucket, const uint8_t *ip);
+uint32_t *weir_flow_find6_among(
+	const struct weir_flow_table *table, struct weir_flow_bucket6 *bucket, const uint8_t *ip);
 
 // As weir_flow_find4. The lowest of several with this key: the others have most often ended, and
 // weir_flow_lookup finds the one that has not.
-static inline uint32_t *weir_flow_find6(struct weir_flow_bucket6 *bucket, const uint8_t *ip) {
+static inline uint32_t *weir_flow_find6(
+	const struct weir_flow_table *table, struct weir_flow_bucket6 *bucket, const uint8_t *ip) {
 	struct weir_flow_tuple6 tuple = {.source = ip + 8, .destination = ip + 24};
 	unsigned int match, slot;
 
@@ -325,8 +327,8 @@ static inline uint32_t *weir_flow_find6(struct weir_flow_bucket6 *bucket, const 
 		return NULL;
 	}
 	slot = (unsigned int)__builtin_ctz(match);
-	if (unlikely(!weir_flow_same_addresses6(bucket, slot, &tuple))) {
-		return weir_flow_find6_among(bucket, ip);
+	if (unlikely(!weir_flow_same_addresses6(table, bucket, slot, &tuple))) {
+		return weir_flow_find6_among(table, bucket, ip);
 	}
 	return &bucket->word[slot];
 }
@@ -348,11 +350,12 @@ static inline bool weir_flow_absent(
 		uint32_t count = table->part6.bucket_count;
 		struct weir_flow_tuple6 tuple = weir_flow_tuple6_of(key);
 
-		return (weir_flow_match6(
+		return (weir_flow_match6(table,
 				weir_flow_bucket6_at(table, weir_flow_first_bucket(count, hash)),
 				&tuple) |
-			       weir_flow_match6(weir_flow_bucket6_at(table,
-							weir_flow_second_bucket(count, hash)),
+			       weir_flow_match6(table,
+				       weir_flow_bucket6_at(
+					       table, weir_flow_second_bucket(count, hash)),
 				       &tuple)) == 0;
 	}
 }

@@ -32,9 +32,9 @@ static uint32_t other_bucket(
 	if (ipv6) {
 		const struct weir_flow_bucket6 *b = weir_flow_bucket6_at(table, bucket);
 
-		hash = weir_hash_ipv6(b->source[slot], b->destination[slot],
-			(uint16_t)b->ports[slot], (uint16_t)(b->ports[slot] >> 16), protocol,
-			table->hash_seed);
+		hash = weir_hash_ipv6(b->source[slot],
+			table->destinations.address[b->destination[slot]], (uint16_t)b->ports[slot],
+			(uint16_t)(b->ports[slot] >> 16), protocol, table->hash_seed);
 	} else {
 		const struct weir_flow_bucket4 *b = weir_flow_bucket4_at(table, bucket);
 
@@ -56,7 +56,7 @@ static void slot_move(struct weir_flow_table *table, bool ipv6, uint32_t to, uns
 		const struct weir_flow_bucket6 *b = weir_flow_bucket6_at(table, from);
 
 		memcpy(a->source[to_slot], b->source[from_slot], 16);
-		memcpy(a->destination[to_slot], b->destination[from_slot], 16);
+		a->destination[to_slot] = b->destination[from_slot];
 		a->ports[to_slot] = b->ports[from_slot];
 	} else {
 		struct weir_flow_bucket4 *a = weir_flow_bucket4_at(table, to);
@@ -103,7 +103,7 @@ typedef int32_t ranks __attribute__((vector_size(16)));
 static inline ranks rank_half_open(
 	const struct weir_flow_now *now, const uint32_t *words, unsigned int slots, int32_t index) {
 	typedef uint32_t lanes __attribute__((vector_size(16)));
-	lanes word = {words[0], words[1], words[2], slots == 4 ? words[3] : 0};
+	lanes word = {words[0], words[1], slots == 4 ? words[2] : 0, slots == 4 ? words[3] : 0};
 	lanes age = ((now->word[WEIR_PHASE_SYN_SEEN] - word) >> WEIR_WORD_LAST_SHIFT) &
 		    WEIR_WORD_LAST_MASK;
 	ranks below = {15 - index, 14 - index, 13 - index, 12 - index};
@@ -220,13 +220,14 @@ static __rte_always_inline int find_room(struct weir_flow_table *table, bool ipv
 	return evict_half_open(table, ipv6, buckets, rank, start->now_ns, ret_bucket);
 }
 
+// destination: the number of an IPv6 address.
 static __rte_always_inline void key_store(struct weir_flow_table *table, bool ipv6, uint32_t bucket,
-	unsigned int slot, const struct weir_flow_key *key) {
+	unsigned int slot, const struct weir_flow_key *key, uint16_t destination) {
 	if (ipv6) {
 		struct weir_flow_bucket6 *b = weir_flow_bucket6_at(table, bucket);
 
 		memcpy(b->source[slot], key->source, 16);
-		memcpy(b->destination[slot], key->destination, 16);
+		b->destination[slot] = destination;
 		memcpy(&b->ports[slot], &key->source_port, 4);
 	} else {
 		struct weir_flow_bucket4 *b = weir_flow_bucket4_at(table, bucket);
@@ -256,17 +257,26 @@ static __rte_always_inline weir_flow_ref insert(struct weir_flow_table *table, b
 		weir_flow_second_bucket(part->bucket_count, hash)};
 	uint32_t bucket = buckets[0];
 	struct weir_flow_place place;
-	int slot;
+	int slot, destination = 0;
 
 	if (!start->absent) {
 		expire_same_key(table, ipv6, key, buckets, start->now_ns);
 	}
+	if (ipv6) {
+		destination = weir_flow_destinations_take(&table->destinations, key->destination);
+		if (unlikely(destination < 0)) {
+			return -ENOSPC;
+		}
+	}
 	slot = find_room(table, ipv6, buckets, start, &bucket);
 	if (unlikely(slot < 0)) {
+		if (ipv6) {
+			weir_flow_destinations_release(&table->destinations, (uint16_t)destination);
+		}
 		return -ENOSPC;
 	}
 	place = weir_flow_place_at(table, ipv6, bucket, (unsigned int)slot);
-	key_store(table, ipv6, bucket, (unsigned int)slot, key);
+	key_store(table, ipv6, bucket, (unsigned int)slot, key, (uint16_t)destination);
 	weir_flow_slot_begin(table, &place, start);
 	part->count++;
 	return weir_flow_ref_make(ipv6, bucket, (unsigned int)slot);

@@ -42,7 +42,7 @@ static inline unsigned int weir_flow_match(const struct weir_flow_table *table, 
 	if (ipv6) {
 		struct weir_flow_tuple6 tuple = weir_flow_tuple6_of(key);
 
-		return weir_flow_match6(weir_flow_bucket6_at(table, bucket), &tuple);
+		return weir_flow_match6(table, weir_flow_bucket6_at(table, bucket), &tuple);
 	}
 	return weir_flow_match4(weir_flow_bucket4_at(table, bucket), weir_flow_tuple4_of(key));
 }

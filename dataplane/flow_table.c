@@ -7,7 +7,10 @@
 
 #include "flow_private.h"
 
-#define FILL_PERCENT 75 // of all slots, when `flows` flows are in the table
+// Of all slots, when as many flows are in the table as it was made for. IPv6's buckets are smaller:
+// more of its flows would live in their second place, and be found later.
+#define FILL_PERCENT4 75
+#define FILL_PERCENT6 50
 #define SWEEP_BUCKETS_MAX 256 // per call
 #define SWEEP_SHIFT 20 // sweep speed is kept in buckets per 2^20 ns (about a millisecond)
 #define FORGET_SWEEPS 256 // starts are looked through once in so many sweeps: every few minutes
@@ -167,6 +170,13 @@ void weir_flow_slot_end(struct weir_flow_table *table, const struct weir_flow_pl
 	place->part->count--;
 	report_end(table, place, end, now_ns);
 	*place->word = 0;
+	if (unlikely(place->part == &table->part6)) {
+		const struct weir_flow_bucket6 *bucket =
+			weir_flow_bucket6_at(table, (uint32_t)(place->slot / WEIR_FLOW_SLOTS6));
+
+		weir_flow_destinations_release(
+			&table->destinations, bucket->destination[place->slot % WEIR_FLOW_SLOTS6]);
+	}
 }
 
 static enum weir_flow_end expiry_end(unsigned int phase) {
@@ -194,30 +204,47 @@ void weir_flow_bucket_expire(
 
 // --- create and free ------------------------------------------------------------------------
 
-static uint32_t buckets_for(uint32_t flows, uint32_t slots) {
-	uint64_t wanted = (uint64_t)flows * 100 / FILL_PERCENT + 1;
+struct part_size {
+	uint32_t slots; // of a bucket
+	uint32_t bucket_bytes;
+	uint32_t fill_percent;
+};
 
-	return (uint32_t)((wanted + slots - 1) / slots);
+static const struct part_size size4 = {
+	WEIR_FLOW_SLOTS4, sizeof(struct weir_flow_bucket4), FILL_PERCENT4};
+static const struct part_size size6 = {
+	WEIR_FLOW_SLOTS6, sizeof(struct weir_flow_bucket6), FILL_PERCENT6};
+
+static uint32_t buckets_for(uint32_t flows, const struct part_size *size) {
+	uint64_t wanted = (uint64_t)flows * 100 / size->fill_percent + 1;
+
+	return (uint32_t)((wanted + size->slots - 1) / size->slots);
 }
 
 static uint32_t ipv6_share(uint32_t flows) {
-	return flows / 4 > 0 ? flows / 4 : 1;
+	return flows / WEIR_FLOW_IPV6_SHARE > 0 ? flows / WEIR_FLOW_IPV6_SHARE : 1;
 }
 
-static uint64_t part_bytes(uint32_t flows, uint32_t slots, size_t bucket_bytes) {
-	return (uint64_t)buckets_for(flows, slots) * (bucket_bytes + slots * sizeof(uint32_t));
+static uint32_t destinations_for(uint32_t flows) {
+	return RTE_MIN(flows, WEIR_FLOW_DESTINATIONS_MAX);
+}
+
+static uint64_t part_bytes(uint32_t flows, const struct part_size *size) {
+	return (uint64_t)buckets_for(flows, size) *
+	       (size->bucket_bytes + size->slots * sizeof(uint32_t));
 }
 
 uint64_t weir_flow_table_bytes(uint32_t flows) {
-	return sizeof(struct weir_flow_table) +
-	       part_bytes(flows, WEIR_FLOW_SLOTS4, sizeof(struct weir_flow_bucket4)) +
-	       part_bytes(ipv6_share(flows), WEIR_FLOW_SLOTS6, sizeof(struct weir_flow_bucket6));
+	uint32_t flows6 = ipv6_share(flows);
+
+	return sizeof(struct weir_flow_table) + part_bytes(flows, &size4) +
+	       part_bytes(flows6, &size6) + weir_flow_destinations_bytes(destinations_for(flows6));
 }
 
-static int part_create(struct weir_flow_part *part, uint32_t flows, uint32_t slots,
-	size_t bucket_bytes, const struct weir_flow_table_params *params) {
-	part->slots = slots;
-	part->bucket_count = buckets_for(flows, slots);
+static int part_create(struct weir_flow_part *part, uint32_t flows, const struct part_size *size,
+	const struct weir_flow_table_params *params) {
+	part->slots = size->slots;
+	part->bucket_count = buckets_for(flows, size);
 	part->capacity = flows;
 	part->half_open_max = (uint32_t)((uint64_t)flows * params->half_open_percent / 100);
 	if (part->half_open_max == 0) {
@@ -226,10 +253,10 @@ static int part_create(struct weir_flow_part *part, uint32_t flows, uint32_t slo
 	// A whole sweep takes about 0.8 s, so that it is over within the second of F6.
 	part->sweep_rate =
 		(((uint64_t)part->bucket_count << (16 + SWEEP_SHIFT)) / 800000000ull) + 1;
-	part->buckets = rte_zmalloc_socket(
-		"flow_table", (uint64_t)part->bucket_count * bucket_bytes, 128, params->socket);
+	part->buckets = rte_zmalloc_socket("flow_table",
+		(uint64_t)part->bucket_count * size->bucket_bytes, 64, params->socket);
 	part->starts = rte_zmalloc_socket("flow_table",
-		(uint64_t)part->bucket_count * slots * sizeof(uint32_t), 64, params->socket);
+		(uint64_t)part->bucket_count * size->slots * sizeof(uint32_t), 64, params->socket);
 	return part->buckets == NULL || part->starts == NULL ? -ENOMEM : 0;
 }
 
@@ -253,6 +280,7 @@ static void timeouts_set(struct weir_flow_table *table, const uint32_t timeout_m
 
 int weir_flow_table_create(const struct weir_flow_table_params *params,
 	const struct weir_flow_listener *listener, struct weir_flow_table **ret) {
+	uint32_t flows6 = ipv6_share(params->flows);
 	struct weir_flow_table *table;
 	int r;
 
@@ -274,11 +302,13 @@ int weir_flow_table_create(const struct weir_flow_table_params *params,
 	table->hash_seed = params->hash_seed;
 	timeouts_set(table, params->timeout_ms);
 	weir_flow_stamp_anew(table, 0);
-	r = part_create(&table->part4, params->flows, WEIR_FLOW_SLOTS4,
-		sizeof(struct weir_flow_bucket4), params);
+	r = part_create(&table->part4, params->flows, &size4, params);
 	if (r == 0) {
-		r = part_create(&table->part6, ipv6_share(params->flows), WEIR_FLOW_SLOTS6,
-			sizeof(struct weir_flow_bucket6), params);
+		r = part_create(&table->part6, flows6, &size6, params);
+	}
+	if (r == 0) {
+		r = weir_flow_destinations_create(
+			destinations_for(flows6), params->socket, &table->destinations);
 	}
 	if (r < 0) {
 		weir_flow_table_free(table);
@@ -292,6 +322,7 @@ void weir_flow_table_free(struct weir_flow_table *table) {
 	if (table == NULL) {
 		return;
 	}
+	weir_flow_destinations_free(&table->destinations);
 	rte_free(table->part6.starts);
 	rte_free(table->part6.buckets);
 	rte_free(table->part4.starts);
@@ -325,12 +356,13 @@ static inline int find(const struct weir_flow_table *table, bool ipv6, uint32_t 
 	return -1;
 }
 
-uint32_t *weir_flow_find6_among(struct weir_flow_bucket6 *bucket, const uint8_t *ip) {
+uint32_t *weir_flow_find6_among(
+	const struct weir_flow_table *table, struct weir_flow_bucket6 *bucket, const uint8_t *ip) {
 	struct weir_flow_tuple6 tuple = {.source = ip + 8, .destination = ip + 24};
 	unsigned int match;
 
 	memcpy(&tuple.ports, ip + 40, 4);
-	match = weir_flow_match6(bucket, &tuple);
+	match = weir_flow_match6(table, bucket, &tuple);
 	return match != 0 ? &bucket->word[__builtin_ctz(match)] : NULL;
 }
 

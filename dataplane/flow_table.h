@@ -60,8 +60,10 @@ struct weir_flow_key {
 	uint8_t protocol;
 };
 
+#define WEIR_FLOW_IPV6_SHARE 4u // a table holds one IPv6 flow for so many IPv4 flows, besides them
+
 struct weir_flow_table_params {
-	uint32_t flows; // IPv4 flows, and a quarter as many IPv6 flows besides
+	uint32_t flows; // IPv4 flows
 	uint32_t half_open_percent; // 1..100
 	uint32_t timeout_ms[4]; // by enum weir_flow_state
 	int socket; // NUMA node for the memory, SOCKET_ID_ANY for any
@@ -134,8 +136,8 @@ void weir_flow_remove(
 	struct weir_flow_table *table, weir_flow_ref flow, enum weir_flow_end end, uint64_t now_ns);
 
 // Enter a new flow. The key must not be in the table (look up first).
-// Returns the flow, or -ENOSPC (table full, or half-open limit with nothing to evict): the caller
-// goes on without an entry.
+// Returns the flow, or -ENOSPC (table full, half-open limit with nothing to evict, or more different
+// IPv6 destinations than WEIR_FLOW_DESTINATIONS_MAX): the caller goes on without an entry.
 weir_flow_ref weir_flow_insert(struct weir_flow_table *table, const struct weir_flow_key *key,
 	uint64_t hash, const struct weir_flow_start *start);
 

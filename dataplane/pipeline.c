@@ -126,14 +126,14 @@ static __rte_noinline void stage_parse(struct weir_burst *b) {
 			parse_whole(b, i);
 		} else if (likely(s->family == 4)) {
 			s->bucket = &buckets4[weir_flow_first_bucket(count4, s->hash)];
-			weir_flow_fetch4(s->bucket);
+			weir_flow_fetch(s->bucket);
 			if (unlikely(s->event == WEIR_FLOW_EVENT_SYN)) {
-				weir_flow_fetch4(
+				weir_flow_fetch(
 					&buckets4[weir_flow_second_bucket(count4, s->hash)]);
 			}
 		} else {
 			s->bucket = &buckets6[weir_flow_first_bucket(count6, s->hash)];
-			weir_flow_fetch6(s->bucket);
+			weir_flow_fetch(s->bucket);
 			pipeline->ipv6_before = true;
 		}
 	}
@@ -144,9 +144,10 @@ static __rte_noinline void stage_parse(struct weir_burst *b) {
 // --- stage: flow lookup ---------------------------------------------------------------------
 
 // The word of a summary's flow in the bucket that it names, or NULL.
-static __rte_always_inline uint32_t *find(const struct weir_summary *s) {
+static __rte_always_inline uint32_t *find(
+	const struct weir_flow_table *table, const struct weir_summary *s) {
 	return likely(s->family == 4) ? weir_flow_find4(s->bucket, s->ip)
-				      : weir_flow_find6(s->bucket, s->ip);
+				      : weir_flow_find6(table, s->bucket, s->ip);
 }
 
 // Not in its first place, new, or not usual: for stage_lookup_second. Returns the number of misses.
@@ -158,13 +159,13 @@ static __rte_noinline unsigned int miss(struct weir_burst *b, unsigned int i, un
 	if (likely(s->family == 4)) {
 		s->bucket = weir_flow_bucket4_at(
 			table, weir_flow_second_bucket(table->part4.bucket_count, s->hash));
-		weir_flow_fetch4(s->bucket);
+		weir_flow_fetch(s->bucket);
 		return misses + 1;
 	}
 	if (likely(s->family == 6)) {
 		s->bucket = weir_flow_bucket6_at(
 			table, weir_flow_second_bucket(table->part6.bucket_count, s->hash));
-		weir_flow_fetch6(s->bucket);
+		weir_flow_fetch(s->bucket);
 		return misses + 1;
 	}
 	return misses + (b->pipeline->descriptors[i].kind == WEIR_PACKET_FLOW);
@@ -187,7 +188,7 @@ static __rte_noinline void stage_lookup(struct weir_burst *b) {
 		// has no summary: its event is 0 as well.
 		_Static_assert(WEIR_FLOW_EVENT_SYN == 0, "one comparison for both");
 		if (likely(s->event != WEIR_FLOW_EVENT_SYN)) {
-			word = find(s);
+			word = find(table, s);
 		}
 		if (unlikely(word == NULL) || unlikely(!weir_flow_refresh(table, word,
 						      (enum weir_flow_event)s->event, &backend))) {
@@ -251,7 +252,7 @@ static __rte_noinline void stage_lookup_second(struct weir_burst *b) {
 		struct weir_summary *s = &summaries[i];
 
 		if (unlikely(s->event != WEIR_FLOW_EVENT_SYN)) {
-			uint32_t *word = find(s);
+			uint32_t *word = find(table, s);
 			uint32_t backend;
 
 			if (word != NULL && likely(weir_flow_refresh(table, word,

@@ -244,8 +244,8 @@ void weir_bench_balancer_free(struct weir_bench_balancer *balancer) {
 uint64_t weir_bench_balancer_bytes(const struct weir_bench_options *options) {
 	uint64_t buffer = sizeof(struct rte_mbuf) + RTE_MBUF_DEFAULT_BUF_SIZE + 128;
 
-	return weir_flow_table_bytes(options->table_flows) + options->buffers * buffer +
-	       8 * MEGABYTE;
+	return weir_flow_table_bytes(weir_bench_flows_per_worker(options)) +
+	       options->buffers * buffer + 8 * MEGABYTE;
 }
 
 static void clear_counters(struct weir_segment *segment, const struct weir_bench_options *options) {
@@ -262,7 +262,7 @@ int weir_bench_balancer_start(
 	struct weir_pipeline_params params = {
 		.segment = balancer->segment,
 		.worker = WEIR_BENCH_WORKER,
-		.flow_table = {.flows = options->table_flows,
+		.flow_table = {.flows = weir_bench_flows_per_worker(options),
 			.half_open_percent = options->half_open_percent,
 			.timeout_ms = {[WEIR_FLOW_SYN_SEEN] = options->syn_seen_ms,
 				[WEIR_FLOW_ESTABLISHED] = ESTABLISHED_MS,

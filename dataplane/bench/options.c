@@ -27,8 +27,10 @@ const char weir_bench_usage[] =
 	"         syn-flood       established flows, first alone and then beside a flood of SYNs\n"
 	"         mixed           established, new and ending flows, TCP and UDP\n"
 	"  --flows N              flows in the table before it begins (default 1M)\n"
-	"  --table-flows N        capacity of the flow table (default: --flows, in case mixed a\n"
-	"                         quarter more; but for case new, at least 1,048,576)\n"
+	"  --table-flows N        flows of the family that the flow table holds (default: "
+	"--flows,\n"
+	"                         in case mixed a quarter more; but for case new, at least\n"
+	"                         1,048,576, of IPv6 262,144)\n"
 	"  --order uniform|zipf|one   which flow is next: any, a few of them often, always the "
 	"same\n"
 	"  --zipf-exponent X      of --order zipf (default 1.0)\n"
@@ -328,6 +330,8 @@ static int set_option(const struct description *d, const char *text,
 
 static void set_defaults(struct weir_bench_options *options) {
 	bool mixed = options->kind == WEIR_BENCH_CASE_MIXED;
+	uint32_t usual = options->family == 6 ? DEFAULT_TABLE_FLOWS / WEIR_FLOW_IPV6_SHARE
+					      : DEFAULT_TABLE_FLOWS;
 	uint32_t min;
 
 	if (options->new_percent == NOT_GIVEN) {
@@ -343,9 +347,8 @@ static void set_defaults(struct weir_bench_options *options) {
 		if (mixed) { // flows that have ended stay for a while
 			options->table_flows += options->flows / 4;
 		}
-		if (options->kind != WEIR_BENCH_CASE_NEW &&
-			options->table_flows < DEFAULT_TABLE_FLOWS) {
-			options->table_flows = DEFAULT_TABLE_FLOWS;
+		if (options->kind != WEIR_BENCH_CASE_NEW && options->table_flows < usual) {
+			options->table_flows = usual;
 		}
 	}
 	if (mixed && options->packets_per_flow == 0) {
@@ -370,6 +373,10 @@ static int check(const struct weir_bench_options *options, char *why, size_t why
 		snprintf(why, why_bytes,
 			"--backends %u: each of %u services needs one; --backends counts them all",
 			options->backends, options->services);
+	} else if (options->family == 6 &&
+		   options->table_flows > FLOWS_MAX / WEIR_FLOW_IPV6_SHARE) {
+		snprintf(why, why_bytes, "--table-flows %u: a flow table holds at most %u of IPv6",
+			options->table_flows, FLOWS_MAX / WEIR_FLOW_IPV6_SHARE);
 	} else if (options->flows > options->table_flows) {
 		snprintf(why, why_bytes, "--flows %u: the flow table holds %u, see --table-flows",
 			options->flows, options->table_flows);
@@ -395,6 +402,11 @@ static int check(const struct weir_bench_options *options, char *why, size_t why
 		return 0;
 	}
 	return -EINVAL;
+}
+
+uint32_t weir_bench_flows_per_worker(const struct weir_bench_options *options) {
+	return options->family == 6 ? options->table_flows * WEIR_FLOW_IPV6_SHARE
+				    : options->table_flows;
 }
 
 int weir_bench_options_read(

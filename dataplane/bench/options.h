@@ -54,7 +54,7 @@ struct weir_bench_options {
 	bool vlan;
 	bool json, help, version;
 	uint32_t flows;
-	uint32_t table_flows; // capacity of the flow table
+	uint32_t table_flows; // of the family that the flow table holds
 	uint32_t packets_per_flow; // 0 = not given
 	uint32_t backends, services, slots;
 	uint32_t packet_bytes;
@@ -74,6 +74,9 @@ struct weir_bench_options {
 // Returns 0, or -EINVAL with one line in why.
 int weir_bench_options_read(
 	int argc, char **argv, struct weir_bench_options *ret, char *why, size_t why_bytes);
+
+// flow_table.flows_per_worker with which a table holds table_flows of the family.
+uint32_t weir_bench_flows_per_worker(const struct weir_bench_options *options);
 
 extern const char weir_bench_usage[];
 

@@ -32,7 +32,9 @@ static const char *protocol_name(uint8_t protocol) {
 }
 
 static double memory_per_flow(const struct weir_bench_options *options) {
-	return (double)weir_flow_table_bytes(options->table_flows) / options->table_flows;
+	uint32_t flows = weir_bench_flows_per_worker(options);
+
+	return (double)weir_flow_table_bytes(flows) / flows;
 }
 
 static double ratio(const struct weir_bench_report *report) {

@@ -93,7 +93,7 @@ static inline struct weir_flow_key key_of(uint32_t n, uint8_t family, uint8_t pr
 	memcpy(key.destination, &(uint32_t){0x0a6433c6}, 4);
 	if (family == 6) {
 		memcpy(key.source + 8, &mixed, 8);
-		key.destination[15] = 1;
+		key.destination[15] = (uint8_t)(1 + n % 3);
 	}
 	key.source_port = (uint16_t)n;
 	key.destination_port = 0x5000;
@@ -158,7 +158,7 @@ static inline bool hit(struct fixture *f, const struct weir_flow_key *key,
 				weir_flow_first_bucket(f->table->part4.bucket_count, hash)),
 			ip);
 	} else {
-		word = weir_flow_find6(
+		word = weir_flow_find6(f->table,
 			weir_flow_bucket6_at(f->table,
 				weir_flow_first_bucket(f->table->part6.bucket_count, hash)),
 			ip);

@@ -59,6 +59,8 @@ class Bench(unittest.TestCase):
         self.assertEqual(result["packet_bytes"], 300)
 
     def test_new(self):
+        result = measure("--case", "new", "--table-flows", "5k", "--family", "6")
+        self.assertGreater(result["counters"]["evicted"], 1000)
         result = measure("--case", "new", "--table-flows", "5k")
         self.check(result)
         self.assertEqual(result["counters"]["hits"], 0)

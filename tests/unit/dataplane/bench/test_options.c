@@ -57,6 +57,11 @@ static void defaults_of_each_case(void **unused) {
 	assert_int_equal(o.packets, 7000);
 	assert_int_equal(bench_lab_options("weir-bench --family 6 --vlan", &o, why), 0);
 	assert_int_equal(o.packet_bytes, 78);
+	assert_int_equal(o.table_flows, 1000000);
+	assert_int_equal(weir_bench_flows_per_worker(&o), 4000000);
+	assert_int_equal(bench_lab_options("weir-bench --family 6 --flows 10", &o, why), 0);
+	assert_int_equal(o.table_flows, 262144);
+	assert_int_equal(weir_bench_flows_per_worker(&o), 1048576);
 }
 
 static void every_option_is_read(void **unused) {
@@ -150,6 +155,8 @@ static void wrong_usage_is_explained(void **unused) {
 			"--packet-bytes 60: these headers need 74"},
 		{"weir-bench --services 10 --backends 9", "--backends 9: each of 10 services"},
 		{"weir-bench --flows 10 --table-flows 5", "--flows 10: the flow table holds 5"},
+		{"weir-bench --family 6 --table-flows 100M",
+			"--table-flows 100000000: a flow table holds at most 67108864 of IPv6"},
 		{"weir-bench --case new --protocol udp", "--protocol udp: case new is about TCP"},
 		{"weir-bench --case new --new-percent 5",
 			"--new-percent: all packets of case new are new flows"},

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Flow destinations: the IPv6 addresses that the flows of a table go to. Every flow has one, and
+// there are few, those of services: each is kept once, and a flow has its number instead. So two
+// IPv6 flows lie in one cache line, and their keys are still compared in full.
+//
+// A number stands for its address as long as a flow has it. Then it may be given to another.
+//
+// Threads: part of a flow table; its worker only. No allocation after create.
+#pragma once
+
+#include <stdint.h>
+
+#define WEIR_FLOW_DESTINATIONS_MAX 65535u
+
+struct weir_flow_destinations {
+	uint8_t (*address)[16]; // by number
+	uint32_t *flows; // by number: how many go there; 0 = the number is free
+	uint16_t *next; // by number: the next of its chain, or of the free ones
+	uint16_t *chains; // by hash of the address: the first number
+	uint32_t mask; // of hashes
+	uint16_t free; // the first free number
+	uint16_t last; // the number given last
+};
+
+// For up to WEIR_FLOW_DESTINATIONS_MAX addresses. Returns 0, -ENOMEM: nothing to free. [set-up]
+int weir_flow_destinations_create(
+	uint32_t addresses, int socket, struct weir_flow_destinations *ret);
+void weir_flow_destinations_free(struct weir_flow_destinations *destinations);
+uint64_t weir_flow_destinations_bytes(uint32_t addresses);
+
+// The number of an address of 16 bytes, for one more flow. -ENOSPC: there are too many addresses.
+int weir_flow_destinations_take(
+	struct weir_flow_destinations *destinations, const uint8_t *address);
+
+// One of the flows with this number is gone.
+void weir_flow_destinations_release(struct weir_flow_destinations *destinations, uint16_t number);
