@@ -58,21 +58,6 @@ struct weir_pipeline {
 	weir_ref *adopted; // [max_services] selection that the client has adopted
 };
 
-// A set of hashes: one that was put in is found; of others one in sixteen, when a whole burst is
-// in.
-#define WEIR_FILTER_WORDS 16u
-struct weir_burst_filter {
-	uint64_t word[WEIR_FILTER_WORDS];
-};
-
-static inline void weir_burst_filter_add(struct weir_burst_filter *filter, uint64_t hash) {
-	filter->word[hash >> 60] |= UINT64_C(1) << (hash >> 54 & 63);
-}
-
-static inline bool weir_burst_filter_has(const struct weir_burst_filter *filter, uint64_t hash) {
-	return (filter->word[hash >> 60] >> (hash >> 54 & 63) & 1) != 0;
-}
-
 // One call of weir_pipeline_process. Lists hold indexes into the burst.
 struct weir_burst {
 	struct weir_pipeline *pipeline;
@@ -82,7 +67,6 @@ struct weir_burst {
 	const struct weir_backend_row *rows; // the backend table as last adopted
 	uint32_t row_count; // at most max_backends
 	uint32_t generation; // of that table
-	struct weir_burst_filter begun; // flows that a later packet of the burst may look for
 	struct weir_verdict *verdicts; // the caller's
 	uint64_t described; // a bit per packet that has a descriptor
 	uint16_t packets;
@@ -179,6 +163,13 @@ void weir_burst_count_drop(
 	struct weir_burst *b, struct weir_descriptor *d, enum weir_drop_reason reason);
 void weir_burst_drop(struct weir_burst *b, struct weir_descriptor *d, enum weir_drop_reason reason);
 void weir_burst_to_kernel(struct weir_burst *b, struct weir_descriptor *d);
+
+// --- look-up with care (pipeline.c) -------------------------------------------------------------
+
+// A described packet whose flow may be in the table, whatever it does to the flow's state. True:
+// its flow was there, its backend is chosen. False: it begins a flow; *ret_flow: in the place of
+// this one, which has ended, or negative.
+bool weir_burst_look_up(struct weir_burst *b, unsigned int i, weir_flow_ref *ret_flow);
 
 // --- new flows (new_flow.c) -------------------------------------------------------------------
 

@@ -141,17 +141,28 @@ static inline bool is_overdue(const struct weir_flow_table *table, uint32_t rank
 // Evict the half-open flow of this rank. Returns the freed slot, its bucket in *ret_bucket. Nobody
 // can predict which bucket it is: no branch.
 static __rte_always_inline int evict_half_open(struct weir_flow_table *table, bool ipv6,
-	const uint32_t buckets[2], uint32_t rank, uint64_t now_ns, uint32_t *ret_bucket) {
+	const uint32_t buckets[2], uint32_t rank, uint32_t *ret_bucket) {
 	unsigned int slots = ipv6 ? WEIR_FLOW_SLOTS6 : WEIR_FLOW_SLOTS4;
 	unsigned int index = 15 - (rank & 15);
 	uint32_t in_second = (uint32_t)(slots - 1 - index) >> 31;
 	uint32_t bucket = buckets[0] ^ ((buckets[0] ^ buckets[1]) & (0 - in_second));
 	unsigned int slot = index - in_second * slots;
-	struct weir_flow_place place = weir_flow_place_at(table, ipv6, bucket, slot);
+	struct weir_flow_part *part = weir_flow_part_of(table, ipv6);
+	uint32_t *word = weir_flow_word_at(table, ipv6, bucket, slot);
+	uint16_t backend = (uint16_t)*word;
 
+	// As weir_flow_slot_end, of a flow that is known to be half-open.
 	*ret_bucket = bucket;
-	weir_flow_slot_end(table, &place, WEIR_FLOW_END_EVICTED, now_ns);
+	*word = 0;
+	part->half_open--;
+	part->count--;
 	table->evicted++;
+	if (ipv6) {
+		weir_flow_destinations_release(&table->destinations,
+			weir_flow_bucket6_at(table, bucket)->destination[slot]);
+	}
+	table->listener.ended(
+		table->listener.context, backend, WEIR_FLOW_END_EVICTED, WEIR_OUTCOME_ABANDONED, 0);
 	return (int)slot;
 }
 
@@ -194,8 +205,7 @@ static __rte_noinline int search_room(struct weir_flow_table *table, bool ipv6,
 		return slot;
 	}
 	rank = oldest_half_open(table, ipv6, buckets);
-	return rank == 0 ? -1
-			 : evict_half_open(table, ipv6, buckets, rank, start->now_ns, ret_bucket);
+	return rank == 0 ? -1 : evict_half_open(table, ipv6, buckets, rank, ret_bucket);
 }
 
 static __rte_always_inline int find_room(struct weir_flow_table *table, bool ipv6,
@@ -217,7 +227,7 @@ static __rte_always_inline int find_room(struct weir_flow_table *table, bool ipv
 	if (unlikely(is_overdue(table, rank))) {
 		return search_room(table, ipv6, buckets, start, ret_bucket);
 	}
-	return evict_half_open(table, ipv6, buckets, rank, start->now_ns, ret_bucket);
+	return evict_half_open(table, ipv6, buckets, rank, ret_bucket);
 }
 
 // destination: the number of an IPv6 address.

@@ -57,7 +57,7 @@ static inline struct weir_flow_place weir_flow_place_at(
 
 	return (struct weir_flow_place){.part = part,
 		.word = weir_flow_word_at(table, ipv6, bucket, slot),
-		.slot = (uint64_t)bucket * part->slots + slot};
+		.slot = (uint64_t)bucket * (ipv6 ? WEIR_FLOW_SLOTS6 : WEIR_FLOW_SLOTS4) + slot};
 }
 
 static inline struct weir_flow_place weir_flow_place_of(

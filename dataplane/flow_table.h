@@ -136,8 +136,9 @@ void weir_flow_remove(
 	struct weir_flow_table *table, weir_flow_ref flow, enum weir_flow_end end, uint64_t now_ns);
 
 // Enter a new flow. The key must not be in the table (look up first).
-// Returns the flow, or -ENOSPC (table full, half-open limit with nothing to evict, or more different
-// IPv6 destinations than WEIR_FLOW_DESTINATIONS_MAX): the caller goes on without an entry.
+// Returns the flow, or -ENOSPC (table full, half-open limit with nothing to evict, or more
+// different IPv6 destinations than WEIR_FLOW_DESTINATIONS_MAX): the caller goes on without an
+// entry.
 weir_flow_ref weir_flow_insert(struct weir_flow_table *table, const struct weir_flow_key *key,
 	uint64_t hash, const struct weir_flow_start *start);
 

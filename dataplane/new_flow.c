@@ -44,7 +44,8 @@ void weir_burst_flow_started(struct weir_pipeline *pipeline, uint16_t backend, u
 }
 
 // Control may be behind or dead: then samples are lost, nothing waits.
-static void sample(struct weir_pipeline *pipeline, uint16_t backend, uint64_t service_ns) {
+static __rte_noinline void sample(
+	struct weir_pipeline *pipeline, uint16_t backend, uint64_t service_ns) {
 	struct weir_sample_ring *ring = &pipeline->segment->samples[pipeline->worker];
 	uint64_t tail = ring->tail;
 
@@ -94,7 +95,6 @@ static void flow_resumed(void *context, uint16_t backend) {
 }
 
 static inline void count_end(struct weir_share_counters *counters, enum weir_flow_end end) {
-	weir_counter_add(&counters->active_flows, (uint64_t)-1);
 	switch (end) {
 	case WEIR_FLOW_END_COMPLETED:
 		weir_counter_add(&counters->completed, 1);
@@ -114,13 +114,19 @@ static void flow_ended(
 	void *context, uint16_t backend, enum weir_flow_end end, int outcome, uint64_t service_ns) {
 	struct weir_pipeline *pipeline = context;
 	uint16_t service = pipeline->owner[backend];
+	struct weir_share_counters *of_backend = weir_burst_backend_counters(pipeline, backend);
+	struct weir_share_counters *of_service = weir_burst_service_counters(pipeline, service);
 
+	weir_counter_add(&of_backend->active_flows, (uint64_t)-1);
+	weir_counter_add(&of_service->active_flows, (uint64_t)-1);
+	if (end != WEIR_FLOW_END_EVICTED) { // that is common: every SYN of a flood evicts another
+		pipeline->pending.flow_expired += end == WEIR_FLOW_END_TIMED_OUT;
+		count_end(of_backend, end);
+		count_end(of_service, end);
+	}
 	if (outcome != WEIR_OUTCOME_KNOWN) {
 		finish(pipeline, backend, service, (enum weir_outcome)outcome, service_ns);
 	}
-	pipeline->pending.flow_expired += end == WEIR_FLOW_END_TIMED_OUT;
-	count_end(weir_burst_backend_counters(pipeline, backend), end);
-	count_end(weir_burst_service_counters(pipeline, service), end);
 }
 
 struct weir_flow_listener weir_burst_listener(struct weir_pipeline *pipeline) {
@@ -338,30 +344,14 @@ static void redirect_followers(struct weir_burst *b, unsigned int i) {
 	}
 }
 
-// False when the packet is not forwarded: it has its verdict.
-static inline bool begin(
-	struct weir_burst *b, unsigned int i, struct weir_descriptor *d, struct newcomers *of) {
-	struct weir_pipeline *pipeline = b->pipeline;
-	weir_flow_ref flow = -ENOENT;
-	bool seen;
-
-	// A packet before this one in the burst may have begun the flow.
-	seen = weir_burst_filter_has(&b->begun, d->hash);
-	if (unlikely(seen)) {
-		flow = weir_flow_lookup(pipeline->flows, &d->key, d->hash, b->now_ns);
-		if (flow >= 0 && !weir_flow_advance(pipeline->flows, flow,
-					 (enum weir_flow_event)d->event, b->now_ns)) {
-			d->verdict.backend = weir_flow_backend(pipeline->flows, flow);
-			d->verdict.choice = WEIR_CHOICE_FLOW;
-			pipeline->pending.flow_hits++;
-			return true;
-		}
-	}
+// flow: the one that ended, in whose place this one begins, or negative. absent: as in
+// weir_flow_start. False when the packet is not forwarded: it has its verdict.
+static inline bool begin(struct weir_burst *b, unsigned int i, struct weir_descriptor *d,
+	struct newcomers *of, weir_flow_ref flow, bool absent) {
 	if (unlikely(!choose(b, d, of))) {
 		return false;
 	}
-	d->verdict.choice = (uint8_t)enter_flow(b, i, d, of, flow, !seen);
-	weir_burst_filter_add(&b->begun, d->hash);
+	d->verdict.choice = (uint8_t)enter_flow(b, i, d, of, flow, absent);
 	if (unlikely(flow >= 0)) {
 		redirect_followers(b, i);
 	}
@@ -404,7 +394,8 @@ static void find_services(struct weir_burst *b) {
 }
 
 void weir_burst_begin(struct weir_burst *b) {
-	struct weir_descriptor *const descriptors = b->pipeline->descriptors;
+	struct weir_pipeline *const pipeline = b->pipeline;
+	struct weir_descriptor *const descriptors = pipeline->descriptors;
 	struct newcomers of = {.service = WEIR_SERVICE_NONE};
 	const uint8_t *next = b->misses, *const end = b->misses + b->miss_count;
 
@@ -412,14 +403,23 @@ void weir_burst_begin(struct weir_burst *b) {
 	for (; next < end; next++) {
 		unsigned int i = *next;
 		struct weir_descriptor *d = &descriptors[i];
+		uint16_t service = d->verdict.service;
+		weir_flow_ref flow = -ENOENT;
+		bool absent = weir_flow_absent(pipeline->flows, &d->key, d->hash);
 
-		if (unlikely(d->verdict.service != of.service)) {
-			newcomers_of(b, d->verdict.service, &of);
+		// Known after all: a SYN that comes again, or whose flow a packet before it in the
+		// burst has begun.
+		if (unlikely(!absent) && weir_burst_look_up(b, i, &flow)) {
+			pipeline->pending.flow_hits++;
+			continue;
 		}
-		if (unlikely(of.service == WEIR_SERVICE_NONE)) {
+		if (unlikely(service != of.service)) {
+			newcomers_of(b, service, &of);
+		}
+		if (unlikely(service == WEIR_SERVICE_NONE)) {
 			weir_burst_to_kernel(b, d);
 			weir_burst_tell(b, i);
-		} else if (unlikely(!begin(b, i, d, &of))) {
+		} else if (unlikely(!begin(b, i, d, &of, flow, absent))) {
 			weir_burst_tell(b, i);
 		} else {
 			weir_burst_forward(b, i);

@@ -134,6 +134,10 @@ static __rte_noinline void stage_parse(struct weir_burst *b) {
 		} else {
 			s->bucket = &buckets6[weir_flow_first_bucket(count6, s->hash)];
 			weir_flow_fetch(s->bucket);
+			if (unlikely(s->event == WEIR_FLOW_EVENT_SYN)) {
+				weir_flow_fetch(
+					&buckets6[weir_flow_second_bucket(count6, s->hash)]);
+			}
 			pipeline->ipv6_before = true;
 		}
 	}
@@ -150,7 +154,7 @@ static __rte_always_inline uint32_t *find(
 				      : weir_flow_find6(table, s->bucket, s->ip);
 }
 
-// Not in its first place, new, or not usual: for stage_lookup_second. Returns the number of misses.
+// Not in its first place, or new: for stage_lookup_second. Returns the number of misses.
 static __rte_noinline unsigned int miss(struct weir_burst *b, unsigned int i, unsigned int misses) {
 	const struct weir_flow_table *table = b->pipeline->flows;
 	struct weir_summary *s = &b->pipeline->summaries[i];
@@ -162,13 +166,10 @@ static __rte_noinline unsigned int miss(struct weir_burst *b, unsigned int i, un
 		weir_flow_fetch(s->bucket);
 		return misses + 1;
 	}
-	if (likely(s->family == 6)) {
-		s->bucket = weir_flow_bucket6_at(
-			table, weir_flow_second_bucket(table->part6.bucket_count, s->hash));
-		weir_flow_fetch(s->bucket);
-		return misses + 1;
-	}
-	return misses + (b->pipeline->descriptors[i].kind == WEIR_PACKET_FLOW);
+	s->bucket = weir_flow_bucket6_at(
+		table, weir_flow_second_bucket(table->part6.bucket_count, s->hash));
+	weir_flow_fetch(s->bucket);
+	return misses + 1;
 }
 
 static __rte_noinline void stage_lookup(struct weir_burst *b) {
@@ -181,15 +182,20 @@ static __rte_noinline void stage_lookup(struct weir_burst *b) {
 	unsigned int misses = 0;
 
 	for (unsigned int i = 0; i < packets; i++, s++) {
-		uint32_t *word = NULL;
+		uint32_t *word;
 		uint32_t backend;
 
-		// Most SYNs are new: both places will be looked at with care. So it is with what
-		// has no summary: its event is 0 as well.
+		// Most SYNs are new: both places, fetched already, will be looked at with care. So
+		// it is with what has no summary: its event is 0 as well.
 		_Static_assert(WEIR_FLOW_EVENT_SYN == 0, "one comparison for both");
-		if (likely(s->event != WEIR_FLOW_EVENT_SYN)) {
-			word = find(table, s);
+		if (unlikely(s->event == WEIR_FLOW_EVENT_SYN)) {
+			s->backend = WEIR_BACKEND_NONE;
+			b->misses[misses] = (uint8_t)i;
+			misses += likely(s->family != 0) ||
+				  pipeline->descriptors[i].kind == WEIR_PACKET_FLOW;
+			continue;
 		}
+		word = find(table, s);
 		if (unlikely(word == NULL) || unlikely(!weir_flow_refresh(table, word,
 						      (enum weir_flow_event)s->event, &backend))) {
 			s->backend = WEIR_BACKEND_NONE;
@@ -210,21 +216,16 @@ static __rte_always_inline void prefetch_backend(
 	prefetch_write(&pipeline->backend_counters[backend]);
 }
 
-// A packet whose flow the fast look-up did not find, or that changes its flow's state. False when
-// it begins a flow: it stays a miss.
-static __rte_noinline bool look_up_with_care(
-	struct weir_burst *b, unsigned int i, struct weir_descriptor *d) {
+bool weir_burst_look_up(struct weir_burst *b, unsigned int i, weir_flow_ref *ret_flow) {
 	struct weir_pipeline *pipeline = b->pipeline;
-	weir_flow_ref flow;
+	struct weir_descriptor *d = &pipeline->descriptors[i];
+	weir_flow_ref flow = weir_flow_lookup(pipeline->flows, &d->key, d->hash, b->now_ns);
 	uint16_t backend;
 
-	flow = weir_flow_lookup(pipeline->flows, &d->key, d->hash, b->now_ns);
-	if (flow < 0) { // an entry that has expired, or is another protocol's
-		weir_burst_filter_add(&b->begun, d->hash);
-		return false;
-	}
-	if (weir_flow_advance(pipeline->flows, flow, (enum weir_flow_event)d->event, b->now_ns)) {
-		weir_burst_filter_add(&b->begun, d->hash); // it begins anew
+	*ret_flow = flow;
+	// An entry that has expired, or is another protocol's; or one that begins anew.
+	if (flow < 0 || weir_flow_advance(
+				pipeline->flows, flow, (enum weir_flow_event)d->event, b->now_ns)) {
 		return false;
 	}
 	backend = weir_flow_backend(pipeline->flows, flow);
@@ -234,8 +235,17 @@ static __rte_noinline bool look_up_with_care(
 	return true;
 }
 
-// What the first look left: flows in their second place, then with care all that is no usual
-// packet of a known flow.
+// The same for most packets that get here: those of no flow yet.
+static inline bool is_known(struct weir_burst *b, unsigned int i) {
+	const struct weir_descriptor *d = &b->pipeline->descriptors[i];
+	weir_flow_ref flow;
+
+	return unlikely(!weir_flow_absent(b->pipeline->flows, &d->key, d->hash)) &&
+	       weir_burst_look_up(b, i, &flow);
+}
+
+// What the first look left: flows in their second place, then with care what changes its flow's
+// state. SYNs, and all whose flow is not there, are left to weir_burst_begin.
 static __rte_noinline void stage_lookup_second(struct weir_burst *b) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	struct weir_descriptor *const descriptors = pipeline->descriptors;
@@ -245,7 +255,6 @@ static __rte_noinline void stage_lookup_second(struct weir_burst *b) {
 	unsigned int misses = 0;
 	uint64_t described = b->described;
 
-	b->begun = (struct weir_burst_filter){0};
 	for (unsigned int k = 0; k < count; k++) {
 		unsigned int i = b->misses[k];
 		struct weir_descriptor *d = &descriptors[i];
@@ -267,8 +276,7 @@ static __rte_noinline void stage_lookup_second(struct weir_burst *b) {
 			weir_descriptor_undecided(d);
 			described |= UINT64_C(1) << i;
 		}
-		if (likely(weir_flow_absent(table, &d->key, d->hash)) ||
-			!look_up_with_care(b, i, d)) {
+		if (likely(d->event == WEIR_FLOW_EVENT_SYN) || !is_known(b, i)) {
 			b->misses[misses++] = (uint8_t)i;
 		}
 	}

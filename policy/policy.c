@@ -98,6 +98,7 @@ void weir_policy_adopt(struct weir_policy_worker *worker, struct weir_policy_cli
 		client->settings.policy = WEIR_POLICY_ROUND_ROBIN;
 	}
 	ops = client_ops(client);
+	client->choose = ops->choose;
 	client->reacts = ops->charge != NULL || ops->key != NULL ||
 			 (client->settings.needs & WEIR_NEEDS_ERRORS) != 0;
 	client->limit = client->settings.max_active_flows > 0 ? client->settings.max_active_flows
@@ -145,7 +146,7 @@ static void tick(
 	}
 }
 
-struct weir_chosen weir_policy_choose(struct weir_policy_worker *worker,
+struct weir_chosen weir_policy_choose_with_care(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_table *table, uint64_t hash,
 	uint64_t now_ns) {
 	struct weir_chosen chosen = {.how = WEIR_CHOSEN_NOBODY};
@@ -159,7 +160,7 @@ struct weir_chosen weir_policy_choose(struct weir_policy_worker *worker,
 	}
 	id = WEIR_POLICY_NONE;
 	if (client->exhausted == 0) {
-		id = client_ops(client)->choose(worker, client, table, hash, now_ns);
+		id = client->choose(worker, client, table, hash, now_ns);
 	}
 	if (id == WEIR_POLICY_NONE) {
 		return weir_policy_fall_back(worker, client, table);

@@ -113,6 +113,16 @@ struct weir_policy_table {
 	struct weir_policy_settings settings;
 };
 
+struct weir_policy_worker;
+struct weir_policy_client;
+
+// Choose among table->count > 0 candidates. Returns a backend id below backend_count and below the
+// limit, or WEIR_POLICY_NONE when the policy met none in WEIR_POLICY_WINDOW steps.
+#define WEIR_POLICY_NONE UINT32_MAX
+typedef uint32_t weir_policy_choice(struct weir_policy_worker *worker,
+	struct weir_policy_client *client, const struct weir_policy_table *table, uint64_t hash,
+	uint64_t now_ns);
+
 // What a worker knows of one backend. One cache line.
 struct weir_policy_backend {
 	uint64_t end_ns; // fair-share: when all that it was given is predicted to have ended
@@ -162,6 +172,7 @@ struct weir_policy_client {
 	// The adopted table.
 	uint32_t count; // candidates of the last table that had any
 	uint32_t limit; // of active flows; UINT32_MAX = none
+	weir_policy_choice *choose; // the policy's
 	struct weir_policy_settings settings;
 	uint16_t cursor_id; // backend at the cursor, to find the place again in the next table
 	uint8_t exhausted; // all candidates are known to be at the limit
@@ -188,10 +199,32 @@ struct weir_chosen {
 void weir_policy_adopt(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint64_t now_ns);
 
-// Choose a backend for a new flow. hash is the flow's (policy/hash.h).
-struct weir_chosen weir_policy_choose(struct weir_policy_worker *worker,
+// What weir_policy_choose does when anything is out of the ordinary.
+struct weir_chosen weir_policy_choose_with_care(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_table *table, uint64_t hash,
 	uint64_t now_ns);
+// Nobody was found by the policy: the least loaded candidate below the limit, or what the settings
+// say when there is none. table->count > 0. (flow_control.c)
+struct weir_chosen weir_policy_fall_back(struct weir_policy_worker *worker,
+	struct weir_policy_client *client, const struct weir_policy_table *table);
+
+// Choose a backend for a new flow. hash is the flow's (policy/hash.h).
+static inline struct weir_chosen weir_policy_choose(struct weir_policy_worker *worker,
+	struct weir_policy_client *client, const struct weir_policy_table *table, uint64_t hash,
+	uint64_t now_ns) {
+	struct weir_chosen chosen = {.how = WEIR_CHOSEN};
+	uint32_t id;
+
+	if (table->count == 0 || now_ns >= client->tick_end_ns || client->exhausted != 0) {
+		return weir_policy_choose_with_care(worker, client, table, hash, now_ns);
+	}
+	id = client->choose(worker, client, table, hash, now_ns);
+	if (id == WEIR_POLICY_NONE) {
+		return weir_policy_fall_back(worker, client, table);
+	}
+	chosen.id = (uint16_t)id;
+	return chosen;
+}
 
 // What the three below do for policies that react.
 void weir_policy_react_started(struct weir_policy_worker *worker, struct weir_policy_client *client,

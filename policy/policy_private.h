@@ -11,7 +11,6 @@
 
 #include "policy.h"
 
-#define WEIR_POLICY_NONE 0xffffffffu
 #define WEIR_POLICY_UNKNOWN_COST_NS 1000000u // charged for a flow whose cost is not known
 #define WEIR_POLICY_COST_MAX_NS (UINT64_C(1) << 42) // 73 minutes; keeps sums far from wrapping
 
@@ -25,11 +24,7 @@ struct weir_policy_ops {
 	// is still there (found), else where it was. NULL: as start.
 	void (*resume)(struct weir_policy_worker *worker, struct weir_policy_client *client,
 		const struct weir_policy_table *table, bool found, uint64_t now_ns);
-	// Called with table->count > 0. Returns a backend id below backend_count and below the
-	// limit, or WEIR_POLICY_NONE when it met none in WEIR_POLICY_WINDOW steps: policy.c then
-	// looks for the least loaded one.
-	uint32_t (*choose)(struct weir_policy_worker *worker, struct weir_policy_client *client,
-		const struct weir_policy_table *table, uint64_t hash, uint64_t now_ns);
+	weir_policy_choice *choose;
 	// A flow began.
 	void (*charge)(struct weir_policy_worker *worker, struct weir_policy_client *client,
 		uint16_t id, uint64_t now_ns);
@@ -114,8 +109,3 @@ static inline uint32_t weir_policy_uniform(struct weir_policy_worker *worker, ui
 	worker->random += UINT64_C(0x9e3779b97f4a7c15);
 	return (uint32_t)(((weir_policy_mix(worker->random) >> 32) * n) >> 32);
 }
-
-// Nobody was found by the policy: the least loaded candidate below the limit, or what the settings
-// say when there is none. table->count > 0. (flow_control.c)
-struct weir_chosen weir_policy_fall_back(struct weir_policy_worker *worker,
-	struct weir_policy_client *client, const struct weir_policy_table *table);
