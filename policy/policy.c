@@ -101,6 +101,12 @@ void weir_policy_adopt(struct weir_policy_worker *worker, struct weir_policy_cli
 	client->choose = ops->choose;
 	client->reacts = ops->charge != NULL || ops->key != NULL ||
 			 (client->settings.needs & WEIR_NEEDS_ERRORS) != 0;
+	// A key that is made of what a flow was charged stays when the flow ends, unless it was at
+	// the limit.
+	client->reacts_to_end =
+		(client->settings.needs & WEIR_NEEDS_ERRORS) != 0 ||
+		(ops->key != NULL &&
+			(ops->charge == NULL || client->settings.max_active_flows > 0));
 	client->limit = client->settings.max_active_flows > 0 ? client->settings.max_active_flows
 							      : UINT32_MAX;
 	client->exhausted = 0;

@@ -177,7 +177,8 @@ struct weir_policy_client {
 	uint16_t cursor_id; // backend at the cursor, to find the place again in the next table
 	uint8_t exhausted; // all candidates are known to be at the limit
 	uint8_t started; // the policy has adopted a table with candidates
-	uint8_t reacts; // begins and ends of flows concern the policy itself
+	uint8_t reacts; // begins of flows concern the policy itself
+	uint8_t reacts_to_end; // their ends do
 };
 
 enum weir_chosen_how {
@@ -262,7 +263,7 @@ static inline void weir_policy_ended(struct weir_policy_worker *worker,
 	if (backend->active < client->limit) {
 		client->exhausted = 0;
 	}
-	if (client->reacts != 0) {
+	if (client->reacts_to_end != 0) {
 		weir_policy_react_ended(worker, client, id, outcome, now_ns);
 	}
 }

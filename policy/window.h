@@ -37,6 +37,20 @@ uint32_t weir_window_least(
 uint32_t weir_window_take(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, const struct weir_policy_ops *ops, uint32_t place);
 
+// Write a word of an array that is read as vectors: as part of one. Behind a word just written such
+// a read would wait until the word is in the cache.
+static inline void weir_window_put(uint32_t *array, uint32_t index, uint32_t value) {
+#ifdef WEIR_WINDOW_VECTORS
+	__m128i *four = (__m128i *)(void *)&array[index & ~3u];
+	__m128i lane =
+		_mm_cmpeq_epi32(_mm_set1_epi32((int)(index & 3)), _mm_setr_epi32(0, 1, 2, 3));
+
+	*four = _mm_blendv_epi8(*four, _mm_set1_epi32((int)value), lane);
+#else
+	array[index] = value;
+#endif
+}
+
 // The least of a block's keys.
 static inline uint32_t weir_window_block_least(const uint32_t key[WEIR_POLICY_BLOCK]) {
 #ifdef WEIR_WINDOW_VECTORS
@@ -62,8 +76,9 @@ static inline void weir_window_set_key(
 	struct weir_policy_client *client, uint32_t place, uint32_t key) {
 	uint32_t block = place / WEIR_POLICY_BLOCK;
 
-	client->key[place] = key;
-	client->least[block] = weir_window_block_least(&client->key[block * WEIR_POLICY_BLOCK]);
+	weir_window_put(client->key, place, key);
+	weir_window_put(client->least, block,
+		weir_window_block_least(&client->key[block * WEIR_POLICY_BLOCK]));
 }
 
 // Backend id (< backend_count) has changed.

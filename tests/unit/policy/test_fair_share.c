@@ -55,6 +55,30 @@ static void unknown_costs_take_turns(void **state) {
 	world_free(w);
 }
 
+// Backends that were at their limit come back in the order of their predicted ends.
+static void backends_below_their_limit_again_are_compared(void **state) {
+	struct world *w = world_create(4);
+
+	(void)state;
+	w->table.settings.max_active_flows = 1;
+	w->costs[0] = 20 * MS;
+	w->costs[1] = 30 * MS;
+	w->costs[2] = 10 * MS;
+	w->costs[3] = 20 * MS;
+	world_publish(w, FS, NULL, NULL, 4);
+	for (uint16_t i = 0; i < 4; i++) {
+		assert_int_equal(world_flow(w), i);
+	}
+	assert_int_equal(world_choose_hash(w, 0).how, WEIR_CHOSEN_SPILLED);
+	for (uint16_t i = 0; i < 3; i++) {
+		world_end(w, i, WEIR_OUTCOME_COMPLETED);
+	}
+	assert_int_equal(world_flow(w), 2);
+	assert_int_equal(world_flow(w), 0);
+	assert_int_equal(world_flow(w), 1);
+	world_free(w);
+}
+
 static void flow_that_is_not_entered_is_not_charged(void **state) {
 	struct world *w = world_create(2);
 
@@ -291,6 +315,7 @@ int main(void) {
 		cmocka_unit_test(shares_follow_cost),
 		cmocka_unit_test(idle_backends_take_turns),
 		cmocka_unit_test(unknown_costs_take_turns),
+		cmocka_unit_test(backends_below_their_limit_again_are_compared),
 		cmocka_unit_test(flow_that_is_not_entered_is_not_charged),
 		cmocka_unit_test(hours_of_silence_are_harmless),
 		cmocka_unit_test(ends_far_ahead_of_the_clock),
