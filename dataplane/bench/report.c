@@ -177,6 +177,14 @@ static void set_base(json_t *object, const struct weir_bench_report *report) {
 	}
 }
 
+static json_t *json_slow(const struct weir_bench_result *result) {
+	json_t *object = json_object();
+
+	set_real(object, "bursts", result->slow_share);
+	set_real(object, "machine", result->slow_machine_share);
+	return object;
+}
+
 static int print_json(FILE *out, const struct weir_bench_report *report) {
 	const struct weir_bench_result *result = report->result;
 	json_t *object = json_object(), *pages = json_object();
@@ -185,6 +193,7 @@ static int print_json(FILE *out, const struct weir_bench_report *report) {
 	set_case(object, report);
 	set_series(object, report, &result->main);
 	json_object_set_new(object, "machine", json_summary(&result->machine_summary));
+	json_object_set_new(object, "above_ten_medians", json_slow(result));
 	json_object_set_new(object, "stages", json_stages(result));
 	json_object_set_new(object, "events_per_packet", json_events(result));
 	json_object_set_new(object, "counters", json_tally(&result->tally));
@@ -316,7 +325,11 @@ static void print_text(FILE *out, const struct weir_bench_report *report) {
 		print_base(out, report);
 	}
 	print_summary(out, "idle loop", &result->machine_summary, 1);
-	fprintf(out, "what the machine adds by itself\n\n");
+	fprintf(out, "what the machine adds by itself\n");
+	fprintf(out,
+		"above ten medians: %.4f %% of the bursts; the machine alone makes that %.4f "
+		"%%\n\n",
+		100 * result->slow_share, 100 * result->slow_machine_share);
 	print_stages(out, result);
 	print_events(out, result);
 	fprintf(out,

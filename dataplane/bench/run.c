@@ -276,6 +276,20 @@ static int summarize(struct weir_bench_series *series, uint32_t runs) {
 	return error;
 }
 
+// How many bursts are slow, and how many of them because of the machine: the idle loop, beside the
+// bursts, was held up for 9 medians of a burst as often in as much time.
+static void count_slow(struct weir_bench_result *result) {
+	const double median = result->main.summary.median;
+	const double idle = result->machine_summary.median;
+	const struct weir_bench_samples *bursts = &result->main.samples;
+	const struct weir_bench_samples *machine = &result->machine;
+
+	result->slow_share = weir_bench_share_above(bursts->sample, bursts->count, 10 * median);
+	result->slow_machine_share =
+		weir_bench_share_above(machine->sample, machine->count, idle + 9 * median) *
+		median / idle;
+}
+
 static int all_passes(struct session *session) {
 	struct weir_bench_result *result = session->result;
 	uint32_t runs = session->options->runs;
@@ -297,6 +311,9 @@ static int all_passes(struct session *session) {
 	if (error == 0) {
 		error = weir_bench_summarize_bursts(
 			result->machine.sample, result->machine.count, &result->machine_summary);
+	}
+	if (error == 0) {
+		count_slow(result);
 	}
 	if (error == 0 && result->has_base) {
 		error = summarize(&result->base, runs);

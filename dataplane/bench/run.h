@@ -35,6 +35,8 @@ struct weir_bench_result {
 	bool has_base;
 	struct weir_bench_samples machine; // of a loop that does nothing, beside the runs of `main`
 	struct weir_bench_summary machine_summary;
+	double slow_share; // of bursts of `main`: above 10 times the median
+	double slow_machine_share; // of bursts: that the machine held up so long, see run.c
 	struct weir_bench_tally tally;
 	uint64_t flows; // in the table when the timed runs began
 	uint64_t moved; // steady flows whose first tuple found no room

@@ -77,6 +77,15 @@ int weir_bench_summarize_bursts(
 	return 0;
 }
 
+double weir_bench_share_above(const struct weir_bench_sample *sample, size_t n, double limit) {
+	size_t above = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		above += (double)sample[i].cycles > limit * sample[i].packets;
+	}
+	return (double)above / (double)n;
+}
+
 int weir_bench_split_bursts(
 	const struct weir_bench_sample *sample, size_t n, struct weir_bench_split *ret) {
 	double *values = malloc(n * sizeof(*values));

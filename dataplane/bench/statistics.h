@@ -46,6 +46,9 @@ struct weir_bench_summary weir_bench_summarize(double *values, size_t n);
 int weir_bench_summarize_bursts(
 	const struct weir_bench_sample *sample, size_t n, struct weir_bench_summary *ret);
 
+// The share of n >= 1 bursts that took more than `limit` cycles per packet.
+double weir_bench_share_above(const struct weir_bench_sample *sample, size_t n, double limit);
+
 // What a steady packet and another packet cost, in cycles, when bursts hold both: the least squares
 // of cycles = a * steady + b * others. The slowest hundredth of the bursts (interrupts) is left
 // out. With bursts of one kind, or of one proportion, b is 0 and a the mean.

@@ -31,6 +31,9 @@ class Bench(unittest.TestCase):
                              result["cycles_per_packet"]["median"])
         for key in SUMMARY:
             self.assertGreater(result["machine"][key], 0)
+        for who in ("bursts", "machine"):
+            self.assertGreaterEqual(result["above_ten_medians"][who], 0)
+        self.assertLess(result["above_ten_medians"]["bursts"], 0.5)
         self.assertEqual(result["packets"], 25600)
         self.assertEqual(len(result["run_medians"]), 2)
         self.assertTrue(result["verified"])

@@ -130,6 +130,16 @@ static void samples_grow(void **unused) {
 	assert_null(samples.sample);
 }
 
+static void share_above_a_limit(void **unused) {
+	const struct weir_bench_sample samples[] = {
+		{640, 64, 0}, {6400, 64, 0}, {6401, 64, 0}, {101, 1, 0}, {UINT32_MAX, 64, 0}};
+
+	(void)unused;
+	assert_true(weir_bench_share_above(samples, 1, 10) == 0);
+	assert_true(weir_bench_share_above(samples, 5, 100) == 3 / 5.0);
+	assert_true(weir_bench_share_above(samples, 5, 9.5) == 1);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(percentiles_are_nearest_ranks),
@@ -138,6 +148,7 @@ int main(void) {
 		cmocka_unit_test(split_finds_both_costs),
 		cmocka_unit_test(split_of_one_kind_is_the_mean),
 		cmocka_unit_test(samples_grow),
+		cmocka_unit_test(share_above_a_limit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
