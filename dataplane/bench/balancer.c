@@ -168,7 +168,8 @@ static int publish(const struct weir_bench_options *options, struct weir_writer 
 
 // --- set-up -------------------------------------------------------------------------------
 
-static int create_segment(const struct weir_bench_options *options, struct weir_segment **ret) {
+static int create_segment(
+	const struct weir_bench_options *options, bool huge, struct weir_segment **ret) {
 	static const struct weir_port_info port = {.name = "wan", .mtu = MTU};
 	const struct weir_segment_params params = {
 		.workers = WEIR_BENCH_WORKER + 1,
@@ -180,6 +181,7 @@ static int create_segment(const struct weir_bench_options *options, struct weir_
 			      4ull * options->backends * sizeof(struct weir_backend_row),
 		.tsc_hz = 1000000000,
 		.hash_seed = WEIR_BENCH_HASH_SEED,
+		.huge_pages = huge,
 		.port_info = &port,
 	};
 	int error = weir_segment_create(&params, ret);
@@ -197,12 +199,13 @@ static uint64_t now_us(void) {
 	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
-int weir_bench_balancer_create(const struct weir_bench_options *options,
+// With its segment in huge pages, as segment.huge_pages of the configuration, or not.
+static int try_create(const struct weir_bench_options *options, bool huge,
 	struct weir_bench_balancer *ret, char *why, size_t why_bytes) {
-	struct weir_bench_balancer balancer = {.options = options};
+	struct weir_bench_balancer balancer = {.options = options, .huge_pages = huge};
 	struct weir_writer *writer = NULL;
 	uint64_t start;
-	int error = create_segment(options, &balancer.segment);
+	int error = create_segment(options, huge, &balancer.segment);
 
 	if (error < 0) {
 		snprintf(why, why_bytes, "cannot create the segment: %s", strerror(-error));
@@ -230,6 +233,20 @@ int weir_bench_balancer_create(const struct weir_bench_options *options,
 	}
 	*ret = balancer;
 	return 0;
+}
+
+int weir_bench_balancer_create(const struct weir_bench_options *options,
+	struct weir_bench_balancer *ret, char *why, size_t why_bytes) {
+	int error = -ENOMEM;
+
+	if (options->pages != WEIR_BENCH_PAGES_SMALL) {
+		error = try_create(options, true, ret, why, why_bytes);
+	}
+	// The pool has too few of them, or this user may not have any.
+	if (error == -ENOMEM || error == -ENOSPC || error == -EPERM) {
+		error = try_create(options, false, ret, why, why_bytes);
+	}
+	return error;
 }
 
 void weir_bench_balancer_free(struct weir_bench_balancer *balancer) {

@@ -21,14 +21,15 @@
 struct weir_bench_balancer {
 	const struct weir_bench_options *options;
 	struct weir_segment *segment;
+	bool huge_pages; // of the segment
 	struct weir_pipeline *pipeline; // NULL until one is started
 	struct weir_reader reader; // ours, to know what is published
 	bool has_reader;
 	uint64_t publish_us; // how long building and publishing everything took
 };
 
-// Create the segment and publish. Needs no EAL. options is borrowed.
-// Returns 0 or negative errno with one line in why.
+// Create the segment, in 2 MiB pages where the pool has enough, and publish. Needs no EAL. options
+// is borrowed. Returns 0 or negative errno with one line in why.
 int weir_bench_balancer_create(const struct weir_bench_options *options,
 	struct weir_bench_balancer *ret, char *why, size_t why_bytes);
 void weir_bench_balancer_free(struct weir_bench_balancer *balancer);

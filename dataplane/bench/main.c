@@ -101,6 +101,7 @@ static int report(const struct bench *bench, char *why, size_t why_bytes) {
 	struct weir_bench_report report = {.options = &bench->options,
 		.result = &bench->result,
 		.heap = &bench->heap,
+		.huge_segment = bench->balancer.huge_pages,
 		.tsc_hz = rte_get_tsc_hz(),
 		.timer_cost = bench->engine.timer_cost,
 		.core = bench->core,

@@ -31,6 +31,11 @@ static const char *protocol_name(uint8_t protocol) {
 	return protocol == IPPROTO_TCP ? "tcp" : "udp";
 }
 
+static const char *segment_pages(const struct weir_bench_report *report) {
+	return weir_bench_page_name(
+		report->huge_segment ? WEIR_BENCH_PAGE_POOL : WEIR_BENCH_PAGE_SMALL);
+}
+
 static double memory_per_flow(const struct weir_bench_options *options) {
 	uint32_t flows = weir_bench_flows_per_worker(options);
 
@@ -203,6 +208,7 @@ static int print_json(FILE *out, const struct weir_bench_report *report) {
 	set_text(pages, "kind", weir_bench_page_name(report->heap->kind));
 	set_number(pages, "bytes", report->heap->bytes);
 	set_number(pages, "huge_bytes", report->heap->huge_bytes);
+	set_text(pages, "segment", segment_pages(report));
 	json_object_set_new(object, "pages", pages);
 	set_number(object, "tsc_hz", report->tsc_hz);
 	set_number(object, "timer_cycles", report->timer_cost);
@@ -243,9 +249,10 @@ static void print_case(FILE *out, const struct weir_bench_report *report) {
 		weir_policy_name(options->policy), weir_bench_forwarding_name(options->forwarding),
 		options->backends, options->services, options->services == 1 ? "" : "s");
 	fprintf(out,
-		"machine     TSC %.1f MHz, CPU %d, pages %s, %u runs of %" PRIu64 " packets\n\n",
+		"machine     TSC %.1f MHz, CPU %d, pages %s, tables in %s, %u runs of %" PRIu64
+		" packets\n\n",
 		(double)report->tsc_hz / 1e6, report->core,
-		weir_bench_page_name(report->heap->kind), options->runs,
+		weir_bench_page_name(report->heap->kind), segment_pages(report), options->runs,
 		report->result->main.packets / options->runs);
 }
 

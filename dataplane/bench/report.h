@@ -13,6 +13,7 @@ struct weir_bench_report {
 	const struct weir_bench_options *options;
 	const struct weir_bench_result *result;
 	const struct weir_bench_heap *heap;
+	bool huge_segment; // in 2 MiB pages
 	uint64_t tsc_hz;
 	uint32_t timer_cost;
 	int core;

@@ -41,6 +41,7 @@ class Bench(unittest.TestCase):
         self.assertGreater(result["tsc_hz"], 1e6)
         self.assertIsInstance(result["stages"], dict)
         self.assertEqual(result["pages"]["kind"], "4 KiB")
+        self.assertEqual(result["pages"]["segment"], "4 KiB")
 
     def test_established(self):
         result = measure()
