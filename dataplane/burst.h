@@ -173,7 +173,8 @@ bool weir_burst_look_up(struct weir_burst *b, unsigned int i, weir_flow_ref *ret
 
 // --- new flows (new_flow.c) -------------------------------------------------------------------
 
-// Packets whose flow is not in the table: choose, enter.
+// Packets that are SYNs, or whose flow was not in the table, and what comes behind them: look up
+// once more, else choose, enter.
 void weir_burst_begin(struct weir_burst *b);
 
 // A flow was entered into the table, or restarted, by a packet with this event.

@@ -185,6 +185,34 @@ static bool has_room(const struct weir_flow_part *part, enum weir_flow_event eve
 	       (event != WEIR_FLOW_EVENT_SYN || part->half_open < part->half_open_max);
 }
 
+// There is no half-open flow in the two buckets. If they have a free slot, one in a bucket beside
+// them makes way for it. Only for IPv6: of its small buckets, half of the pairs would have none. Of
+// IPv4's it is a fifth, and looking beside costs two cache misses.
+static __rte_noinline int make_way6(struct weir_flow_table *table, const uint32_t buckets[2],
+	const struct weir_flow_start *start, uint32_t *ret_bucket) {
+	const uint32_t count = table->part6.bucket_count;
+	int slot = find_free(table, true, buckets, ret_bucket);
+	uint32_t beside[2], rank, unused;
+
+	if (slot < 0) {
+		return -1;
+	}
+	for (unsigned int i = 0; i < 2; i++) {
+		beside[i] = (buckets[i] ^ 1) < count ? buckets[i] ^ 1 : buckets[i];
+	}
+	rank = oldest_half_open(table, true, beside);
+	if (rank == 0) {
+		return -1;
+	}
+	if (unlikely(is_overdue(table, rank))) {
+		weir_flow_bucket_expire(table, true, beside[0], start->now_ns);
+		weir_flow_bucket_expire(table, true, beside[1], start->now_ns);
+	} else {
+		evict_half_open(table, true, beside, rank, &unused);
+	}
+	return slot;
+}
+
 // No slot is free that may be used at once: expired flows may hold some, or others can be moved.
 static __rte_noinline int search_room(struct weir_flow_table *table, bool ipv6,
 	const uint32_t buckets[2], const struct weir_flow_start *start, uint32_t *ret_bucket) {
@@ -205,7 +233,10 @@ static __rte_noinline int search_room(struct weir_flow_table *table, bool ipv6,
 		return slot;
 	}
 	rank = oldest_half_open(table, ipv6, buckets);
-	return rank == 0 ? -1 : evict_half_open(table, ipv6, buckets, rank, ret_bucket);
+	if (rank == 0) {
+		return ipv6 ? make_way6(table, buckets, start, ret_bucket) : -1;
+	}
+	return evict_half_open(table, ipv6, buckets, rank, ret_bucket);
 }
 
 static __rte_always_inline int find_room(struct weir_flow_table *table, bool ipv6,
@@ -222,7 +253,7 @@ static __rte_always_inline int find_room(struct weir_flow_table *table, bool ipv
 	// that a flood does not pay for looking.
 	rank = oldest_half_open(table, ipv6, buckets);
 	if (rank == 0) {
-		return -1;
+		return ipv6 ? make_way6(table, buckets, start, ret_bucket) : -1;
 	}
 	if (unlikely(is_overdue(table, rank))) {
 		return search_room(table, ipv6, buckets, start, ret_bucket);

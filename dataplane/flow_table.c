@@ -225,8 +225,9 @@ static uint32_t ipv6_share(uint32_t flows) {
 	return flows / WEIR_FLOW_IPV6_SHARE > 0 ? flows / WEIR_FLOW_IPV6_SHARE : 1;
 }
 
+// One more than flows: a new one has its number before another makes room for it.
 static uint32_t destinations_for(uint32_t flows) {
-	return RTE_MIN(flows, WEIR_FLOW_DESTINATIONS_MAX);
+	return RTE_MIN(flows + 1, WEIR_FLOW_DESTINATIONS_MAX);
 }
 
 static uint64_t part_bytes(uint32_t flows, const struct part_size *size) {

@@ -245,7 +245,8 @@ static inline bool is_known(struct weir_burst *b, unsigned int i) {
 }
 
 // What the first look left: flows in their second place, then with care what changes its flow's
-// state. SYNs, and all whose flow is not there, are left to weir_burst_begin.
+// state. A SYN, a packet whose flow is not there, and all that is left behind it, are for
+// weir_burst_begin.
 static __rte_noinline void stage_lookup_second(struct weir_burst *b) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	struct weir_descriptor *const descriptors = pipeline->descriptors;
@@ -276,7 +277,8 @@ static __rte_noinline void stage_lookup_second(struct weir_burst *b) {
 			weir_descriptor_undecided(d);
 			described |= UINT64_C(1) << i;
 		}
-		if (likely(d->event == WEIR_FLOW_EVENT_SYN) || !is_known(b, i)) {
+		// What comes behind a SYN may be of its flow: from there on, one after the other.
+		if (likely(d->event == WEIR_FLOW_EVENT_SYN) || misses > 0 || !is_known(b, i)) {
 			b->misses[misses++] = (uint8_t)i;
 		}
 	}

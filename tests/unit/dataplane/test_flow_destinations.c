@@ -104,7 +104,37 @@ static void destinations_random_walk_agrees_with_a_model(void **state) {
 	weir_flow_destinations_free(&d);
 }
 
-// A flow to one address too many is refused, and holds nothing.
+static void assert_no_destinations(const struct fixture *f, uint32_t flows) {
+	for (uint32_t number = 0; number < flows; number++) {
+		assert_int_equal(f->table->destinations.flows[number], 0);
+	}
+}
+
+// A flow that finds no room holds no number, whether its address has one or not.
+static void refused_flow_holds_no_number(void **state) {
+	const uint32_t flows = 64;
+	struct fixture *f = make(4 * flows, 100);
+	uint32_t refused = 0;
+	uint64_t now = START;
+
+	(void)state;
+	for (uint32_t i = 0; i < 4 * flows; i++) {
+		struct weir_flow_key key = key_of(i, 6, 6);
+
+		if (i >= 2 * flows) {
+			key.destination[14] = (uint8_t)i;
+		}
+		refused += insert(f, &key, 1, DATA, now) < 0;
+	}
+	assert_int_equal(refused, 4 * flows - weir_flow_count(f->table));
+	assert_int_equal(weir_flow_count(f->table), flows);
+	sweep_for(f, now + 901 * SECOND, 2 * SECOND);
+	assert_int_equal(weir_flow_count(f->table), 0);
+	assert_no_destinations(f, flows);
+	drop(f);
+}
+
+// Flows that come and go in every way, to more addresses than there are numbers.
 static void flow_table_counts_its_destinations(void **state) {
 	struct fixture *f = make(32, 100); // 8 IPv6 flows
 	uint64_t now = START;
@@ -124,9 +154,7 @@ static void flow_table_counts_its_destinations(void **state) {
 		}
 		now = sweep_for(f, now + 901 * SECOND, 2 * SECOND);
 		assert_int_equal(weir_flow_count(f->table), 0);
-		for (uint32_t number = 0; number < 8; number++) {
-			assert_int_equal(f->table->destinations.flows[number], 0);
-		}
+		assert_no_destinations(f, 8);
 	}
 	assert_true(entered > 600);
 	drop(f);
@@ -138,6 +166,7 @@ int main(void) {
 		cmocka_unit_test(destinations_run_out_until_a_number_is_given_back),
 		cmocka_unit_test(destinations_random_walk_agrees_with_a_model),
 		cmocka_unit_test(flow_table_counts_its_destinations),
+		cmocka_unit_test(refused_flow_holds_no_number),
 	};
 
 	return cmocka_run_group_tests(tests, eal_start, NULL);

@@ -81,25 +81,43 @@ static uint32_t bucket_of(weir_flow_ref flow) {
 	return (uint32_t)((uint64_t)flow >> 2);
 }
 
-// The half-open flow that must make room for a new one in a full table: of all that live in its two
-// buckets the one that has been idle longest. -1: none does. Flows are numbered as they came.
-static int64_t victim_of(
-	struct fixture *f, const struct weir_flow_key *key, uint32_t came, uint64_t now) {
-	bool ipv6 = key->family == 6;
-	uint32_t count = ipv6 ? f->table->part6.bucket_count : f->table->part4.bucket_count;
-	uint32_t first = weir_flow_first_bucket(count, hash_of(key));
-	uint32_t second = weir_flow_second_bucket(count, hash_of(key));
+static bool has_free_slot6(const struct fixture *f, uint32_t bucket) {
+	const uint32_t *words = weir_flow_bucket6_at(f->table, bucket)->word;
 
+	return words[0] == 0 || words[1] == 0;
+}
+
+// The half-open flow that has been idle longest of those in two buckets, or -1. Flows are numbered
+// as they came.
+static int64_t oldest_in(
+	struct fixture *f, uint8_t family, const uint32_t buckets[2], uint32_t came, uint64_t now) {
 	for (uint32_t i = 0; i < came; i++) {
-		struct weir_flow_key other = key_of(i, key->family, 6);
+		struct weir_flow_key other = key_of(i, family, 6);
 		weir_flow_ref flow = find(f, &other, now);
 
 		if (flow >= 0 && weir_flow_state(f->table, flow) == WEIR_FLOW_SYN_SEEN &&
-			(bucket_of(flow) == first || bucket_of(flow) == second)) {
+			(bucket_of(flow) == buckets[0] || bucket_of(flow) == buckets[1])) {
 			return i;
 		}
 	}
 	return -1;
+}
+
+// The half-open flow that must make room for a new one in a full table: of its two buckets, else,
+// for IPv6 if they have a slot to spare, of those beside them. -1: none does.
+static int64_t victim_of(
+	struct fixture *f, const struct weir_flow_key *key, uint32_t came, uint64_t now) {
+	bool ipv6 = key->family == 6;
+	uint32_t count = ipv6 ? f->table->part6.bucket_count : f->table->part4.bucket_count;
+	uint32_t own[2] = {weir_flow_first_bucket(count, hash_of(key)),
+		weir_flow_second_bucket(count, hash_of(key))};
+	uint32_t beside[2] = {own[0] ^ 1, own[1] ^ 1}; // the last bucket may have none
+	int64_t victim = oldest_in(f, key->family, own, came, now);
+
+	if (victim < 0 && ipv6 && (has_free_slot6(f, own[0]) || has_free_slot6(f, own[1]))) {
+		victim = oldest_in(f, key->family, beside, came, now);
+	}
+	return victim;
 }
 
 static void flow_f3_the_oldest_of_both_buckets_makes_room(void **state) {
@@ -137,6 +155,33 @@ static void flow_f3_the_oldest_of_both_buckets_makes_room(void **state) {
 		drop(f);
 	}
 	assert_true(evictions > 200);
+}
+
+// A flood of SYNs at the half-open limit: most of them find an older one that makes room.
+static void flow_f4_most_syns_find_room_at_the_limit(void **state) {
+	const uint32_t flows = 20000;
+
+	(void)state;
+	for (uint8_t family = 4; family <= 6; family = (uint8_t)(family + 2)) {
+		struct fixture *f = make(family == 4 ? flows : 4 * flows, 25);
+		uint64_t now = START;
+		uint32_t refused = 0;
+
+		for (uint32_t i = 0; i < flows / 4 * 3; i++) {
+			struct weir_flow_key key = key_of(i, family, 6);
+
+			assert_true(insert(f, &key, 1, DATA, now) >= 0);
+		}
+		for (uint32_t i = 0; i < 4 * flows; i++) {
+			struct weir_flow_key key = key_of(1000000 + i, family, 6);
+
+			refused += insert(f, &key, 1, SYN, now += 1000) < 0;
+		}
+		print_message("IPv%u: %u of %u refused\n", family, refused, 4 * flows);
+		assert_true(refused < (family == 4 ? flows : 2 * flows)); // of four times as many
+		assert_int_equal(active_total(f), weir_flow_count(f->table));
+		drop(f);
+	}
 }
 
 // A client reuses its port after the flow has expired and before the sweep came by: all packets
@@ -207,6 +252,7 @@ int main(void) {
 		cmocka_unit_test(flow_f2_insert_full_table_returns_enospc),
 		cmocka_unit_test(flow_f3_f4_syn_flood_evicts_only_half_open),
 		cmocka_unit_test(flow_f3_the_oldest_of_both_buckets_makes_room),
+		cmocka_unit_test(flow_f4_most_syns_find_room_at_the_limit),
 		cmocka_unit_test(flow_that_came_again_is_hit),
 		cmocka_unit_test(flow_that_expired_does_not_hide_its_successor),
 	};

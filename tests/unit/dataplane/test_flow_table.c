@@ -105,7 +105,7 @@ static void flow_fast_lookup_finds_flows_with_the_same_ports(void **state) {
 		drop(f);
 	}
 	print_message("%u of %u in their first bucket\n", first, 2 * flows);
-	assert_true(first > flows);
+	assert_true(first > flows / 10 * 18);
 }
 
 static void flow_states_follow_the_clients_half(void **state) {

@@ -393,6 +393,75 @@ static void new_flow_takes_the_rest_of_its_burst_along(void **state) {
 	lab_free(lab);
 }
 
+// What follows a SYN in its burst does not overtake it: a SYN of a known flow, which may be forged,
+// and the FIN or RST behind it, find the flow as it was.
+static void new_flow_syn_of_a_known_flow_is_not_overtaken(void **state) {
+	static const uint8_t last[] = {FIN_ACK, RST};
+
+	(void)state;
+	for (unsigned int i = 0; i < 2; i++) {
+		const uint8_t flags[] = {SYN, last[i]};
+		struct weir_selection_params params = params_of(WEIR_POLICY_ROUND_ROBIN);
+		struct lab *lab = make(&params);
+		uint16_t backend = send_tcp(lab, 7, SYN).backend;
+		struct weir_verdict verdicts[2];
+		struct rte_mbuf *pkts[2];
+
+		assert_int_equal(send_tcp(lab, 7, ACK).backend, backend);
+		for (unsigned int k = 0; k < 2; k++) {
+			struct frame_spec spec = lab_tcp(7, flags[k]);
+			struct frame f;
+
+			frame_build(&spec, &f);
+			pkts[k] = frame_mbuf(f.bytes, f.n, 128);
+		}
+		weir_pipeline_process(lab->pipeline, pkts, 2, LAB_IN_PORT, lab->now_ns, verdicts);
+		weir_pipeline_idle(lab->pipeline, lab->now_ns);
+		for (unsigned int k = 0; k < 2; k++) {
+			assert_int_equal(verdicts[k].backend, backend);
+			assert_int_equal(verdicts[k].choice, WEIR_CHOICE_FLOW);
+			frame_mbuf_free(pkts[k]);
+		}
+		assert_int_equal(service_of(lab, 0)->new_flows, 1);
+		assert_int_equal(service_of(lab, 0)->open_flows, 0);
+		assert_int_equal(send_tcp(lab, 7, SYN).choice, WEIR_CHOICE_NEW); // after its end
+		lab_check_counters(lab);
+		lab_free(lab);
+	}
+}
+
+// A client comes again with a port whose flow has expired and was not swept yet: its old entry is
+// ended before the new one is made.
+static void new_flow_replaces_its_expired_entry(void **state) {
+	struct weir_selection_params params = params_of(WEIR_POLICY_ROUND_ROBIN);
+	struct lab *lab = make(&params);
+
+	(void)state;
+	for (uint16_t n = 0; n < 100; n++) {
+		send_tcp(lab, n, SYN);
+		send_tcp(lab, n, ACK);
+		send_tcp(lab, n, FIN_ACK);
+	}
+	lab->now_ns += 12 * 1000 * MS; // beyond the timeout of what is closing, in one turn
+	for (uint16_t n = 0; n < 100; n++) {
+		struct frame_spec spec = lab_tcp(n, SYN);
+		struct weir_verdict verdict;
+		struct rte_mbuf *pkt;
+		struct frame f;
+
+		frame_build(&spec, &f);
+		pkt = frame_mbuf(f.bytes, f.n, 128);
+		weir_pipeline_process(lab->pipeline, &pkt, 1, LAB_IN_PORT, lab->now_ns, &verdict);
+		assert_int_equal(verdict.choice, WEIR_CHOICE_NEW);
+		frame_mbuf_free(pkt);
+	}
+	weir_pipeline_idle(lab->pipeline, lab->now_ns);
+	assert_int_equal(service_of(lab, 0)->completed, 100);
+	assert_int_equal(service_of(lab, 0)->active_flows, 100);
+	lab_check_counters(lab);
+	lab_free(lab);
+}
+
 // A connection that another instance accepted, or this one before a restart: one packet and then
 // nothing, or an RST, says nothing of its backend.
 static void new_flow_in_mid_flow_is_no_error(void **state) {
@@ -472,6 +541,8 @@ int main(void) {
 		cmocka_unit_test(new_flow_reused_id_inherits_nothing),
 		cmocka_unit_test(new_flow_unanswered_counts_as_error),
 		cmocka_unit_test(new_flow_takes_the_rest_of_its_burst_along),
+		cmocka_unit_test(new_flow_replaces_its_expired_entry),
+		cmocka_unit_test(new_flow_syn_of_a_known_flow_is_not_overtaken),
 		cmocka_unit_test(new_flow_in_mid_flow_is_no_error),
 		cmocka_unit_test(new_flow_untracked_packets_agree),
 	};
