@@ -11,9 +11,9 @@
 //   F1 keys are compared in full: two flows are never taken for one.
 //   F2 memory is bounded by what was given at creation; a full table refuses an insertion, it
 //      never refuses a packet (the caller falls back to the consistent choice).
-//   F3 an insertion may evict a half-open flow (SYN seen), the oldest of its buckets, or for IPv6 of
-//      the buckets beside them when these have none; never an established, closing or UDP flow that
-//      is still alive. The room of expired ones is there when the sweep has come by (F6).
+//   F3 an insertion may evict a half-open flow (SYN seen), the oldest of its buckets, or for IPv6
+//      of the buckets beside them when these have none; never an established, closing or UDP flow
+//      that is still alive. The room of expired ones is there when the sweep has come by (F6).
 //   F4 flows in state SYN seen take at most half_open_percent of the table.
 //   F5 every flow that ends (FIN, RST, timeout, eviction) is reported once, with its backend, so
 //      that gauges of active flows stay exact. So is the moment when it finishes its work.

@@ -70,12 +70,13 @@ static __rte_always_inline void prefetch_some(
 // Packets first .. first + AHEAD - 1 of the burst. ipv6: what the last burst had, this one has.
 static __rte_always_inline void prefetch_packets(
 	struct rte_mbuf **pkts, unsigned int packets, unsigned int first, bool ipv6) {
-	unsigned int left = packets > first ? packets - first : 0;
-
+	if (packets <= first) {
+		return;
+	}
 	if (likely(!ipv6)) {
-		prefetch_some(pkts + first, left, false);
+		prefetch_some(pkts + first, packets - first, false);
 	} else {
-		prefetch_some(pkts + first, left, true);
+		prefetch_some(pkts + first, packets - first, true);
 	}
 }
 
