@@ -111,10 +111,9 @@ static inline uint16_t weir_burst_service(
 }
 
 // The consistent choice, whatever the policy, or WEIR_BACKEND_NONE.
-static inline uint16_t weir_burst_choose_consistent(
-	struct weir_pipeline *pipeline, uint16_t service, uint64_t hash) {
-	uint16_t backend =
-		weir_selection_choose(weir_reader_selection(&pipeline->reader, service), hash);
+static inline uint16_t weir_burst_choose_consistent(const struct weir_pipeline *pipeline,
+	const struct weir_selection_view *view, uint64_t hash) {
+	uint16_t backend = weir_selection_choose(view, hash);
 
 	return backend < pipeline->max_backends ? backend : WEIR_BACKEND_NONE;
 }

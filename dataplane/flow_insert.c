@@ -158,8 +158,7 @@ static __rte_always_inline int evict_half_open(struct weir_flow_table *table, bo
 	part->count--;
 	table->evicted++;
 	if (ipv6) {
-		weir_flow_destinations_release(&table->destinations,
-			weir_flow_bucket6_at(table, bucket)->destination[slot]);
+		weir_flow_release_destination(table, bucket, slot);
 	}
 	table->listener.ended(
 		table->listener.context, backend, WEIR_FLOW_END_EVICTED, WEIR_OUTCOME_ABANDONED, 0);

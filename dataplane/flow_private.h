@@ -79,6 +79,13 @@ static inline bool weir_flow_is_half_open(uint32_t word) {
 	return (weir_flow_phase_of(word) & WEIR_PHASE_HALF_OPEN_MASK) == WEIR_PHASE_HALF_OPEN;
 }
 
+// The IPv6 flow in a slot is gone: its destination has one flow less.
+static inline void weir_flow_release_destination(
+	struct weir_flow_table *table, uint32_t bucket, unsigned int slot) {
+	weir_flow_destinations_release(
+		&table->destinations, weir_flow_bucket6_at(table, bucket)->destination[slot]);
+}
+
 // --- time -----------------------------------------------------------------------------------
 
 static inline uint32_t weir_flow_ticks(

@@ -171,11 +171,8 @@ void weir_flow_slot_end(struct weir_flow_table *table, const struct weir_flow_pl
 	report_end(table, place, end, now_ns);
 	*place->word = 0;
 	if (unlikely(place->part == &table->part6)) {
-		const struct weir_flow_bucket6 *bucket =
-			weir_flow_bucket6_at(table, (uint32_t)(place->slot / WEIR_FLOW_SLOTS6));
-
-		weir_flow_destinations_release(
-			&table->destinations, bucket->destination[place->slot % WEIR_FLOW_SLOTS6]);
+		weir_flow_release_destination(table, (uint32_t)(place->slot / WEIR_FLOW_SLOTS6),
+			place->slot % WEIR_FLOW_SLOTS6);
 	}
 }
 

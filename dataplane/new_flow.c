@@ -155,7 +155,8 @@ static void take_over(
 
 // What new flows of one service share. They come together.
 struct newcomers {
-	const struct weir_selection_view *view; // the table that the policy has adopted
+	// The table that the policy has adopted: weir_reader_selection might give a newer one.
+	const struct weir_selection_view *view;
 	struct weir_policy_client *client;
 	uint16_t service;
 	struct weir_flow_start start; // of any of them
@@ -206,15 +207,6 @@ static __rte_noinline bool chosen_with_care(
 	return true;
 }
 
-// The consistent choice by the very table that the policy has adopted: that may not change while
-// `of` is in use, and weir_reader_selection would renew it.
-static uint16_t choose_consistent(
-	const struct weir_burst *b, const struct newcomers *of, uint64_t hash) {
-	uint16_t backend = weir_selection_choose(of->view, hash);
-
-	return backend < b->pipeline->max_backends ? backend : WEIR_BACKEND_NONE;
-}
-
 static inline bool is_first(const struct weir_descriptor *d) {
 	return d->event == WEIR_FLOW_EVENT_SYN || d->event == WEIR_FLOW_EVENT_DATAGRAM;
 }
@@ -229,7 +221,7 @@ static inline bool choose(
 	if (unlikely(!is_first(d))) {
 		// Not the first packet of its flow: another instance, or this one before it was
 		// restarted, or when its table was full, chose the backend by the same table.
-		uint16_t backend = choose_consistent(b, of, d->hash);
+		uint16_t backend = weir_burst_choose_consistent(pipeline, of->view, d->hash);
 
 		d->verdict.backend = backend;
 		if (backend == WEIR_BACKEND_NONE) {
@@ -272,7 +264,7 @@ static bool may_join(const struct weir_burst *b, unsigned int i) {
 // the consistent choice says.
 static enum weir_choice untracked(
 	struct weir_burst *b, struct weir_descriptor *d, const struct newcomers *of) {
-	uint16_t backend = choose_consistent(b, of, d->hash);
+	uint16_t backend = weir_burst_choose_consistent(b->pipeline, of->view, d->hash);
 
 	b->pipeline->pending.flow_untracked++;
 	if (backend != WEIR_BACKEND_NONE) {

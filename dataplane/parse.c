@@ -392,17 +392,6 @@ static bool usual_udp4(const uint8_t *ip, uint32_t readable, const struct weir_h
 		       ip, total, WEIR_PROTOCOL_UDP, WEIR_FLOW_EVENT_DATAGRAM, keys, s);
 }
 
-static bool usual_tcp4(const uint8_t *ip, uint32_t readable, const struct weir_hash_keys *keys,
-	struct weir_summary *s) {
-	uint32_t total = rte_be_to_cpu_16(weir_load16(ip + 2));
-	uint32_t tcp_bytes = weir_parse_tcp_bytes(ip + WEIR_IPV4_BYTES);
-
-	return likely(total <= readable) && likely(tcp_bytes >= WEIR_TCP_BYTES) &&
-	       likely(WEIR_IPV4_BYTES + tcp_bytes <= total) &&
-	       weir_parse_usual_rest4(ip, total, WEIR_PROTOCOL_TCP,
-		       weir_tcp_event[ip[WEIR_IPV4_BYTES + 13]], keys, s);
-}
-
 static bool usual_udp6(const uint8_t *ip, uint32_t readable, const struct weir_hash_keys *keys,
 	struct weir_summary *s) {
 	uint32_t payload = rte_be_to_cpu_16(weir_load16(ip + 4));
@@ -429,7 +418,7 @@ bool weir_parse_usual_other(const uint8_t *ip, uint32_t readable, const struct w
 		return usual_udp4(ip, readable, keys, s);
 	}
 	if (weir_parse_usual_head(ip, 4, WEIR_PROTOCOL_TCP)) { // behind a VLAN tag
-		return usual_tcp4(ip, readable, keys, s);
+		return weir_parse_usual_tcp4(ip, readable, keys, s);
 	}
 	return weir_parse_usual_head(ip, 6, WEIR_PROTOCOL_UDP) &&
 	       likely(readable >= WEIR_IPV6_BYTES + WEIR_UDP_BYTES) &&

@@ -193,6 +193,24 @@ static __rte_always_inline bool weir_parse_usual_rest6(const uint8_t *ip, uint32
 	return true;
 }
 
+// TCP in IPv4 whose head is usual. readable: bytes of the frame from ip on, at least those of both
+// headers.
+static __rte_always_inline bool weir_parse_usual_tcp4(const uint8_t *ip, uint32_t readable,
+	const struct weir_hash_keys *keys, struct weir_summary *s) {
+	const uint32_t headers = WEIR_IPV4_BYTES + WEIR_TCP_BYTES;
+	const uint8_t *tcp = ip + WEIR_IPV4_BYTES;
+	uint32_t total = __builtin_bswap16(weir_load16(ip + 2));
+
+	if (unlikely(total - headers > readable - headers)) { // too long, or negative
+		return false;
+	}
+	if (unlikely(weir_parse_tcp_bytes(tcp) - WEIR_TCP_BYTES > total - headers)) {
+		return false;
+	}
+	return likely(weir_parse_usual_rest4(
+		ip, total, WEIR_PROTOCOL_TCP, weir_tcp_event[tcp[13]], keys, s));
+}
+
 // TCP in IPv6 whose head is usual. readable: bytes of the frame from ip on.
 static __rte_always_inline bool weir_parse_usual_tcp6(const uint8_t *ip, uint32_t readable,
 	const struct weir_hash_keys *keys, struct weir_summary *s) {
@@ -225,7 +243,7 @@ static __rte_always_inline bool weir_parse_usual(
 	const struct rte_mbuf *m, const struct weir_hash_keys *keys, struct weir_summary *s) {
 	const uint32_t headers = WEIR_IPV4_BYTES + WEIR_TCP_BYTES;
 	const uint8_t *ip = (const uint8_t *)m->buf_addr + m->data_off + WEIR_ETHERNET_BYTES;
-	uint32_t beyond, total;
+	uint32_t readable;
 
 	if (unlikely(m->nb_segs != 1)) {
 		return false;
@@ -237,23 +255,14 @@ static __rte_always_inline bool weir_parse_usual(
 	if (unlikely(m->data_len < WEIR_ETHERNET_BYTES + headers)) {
 		return false;
 	}
-	beyond = m->data_len - (WEIR_ETHERNET_BYTES + headers);
-	if (!likely(weir_parse_usual_head(ip, 4, WEIR_PROTOCOL_TCP))) {
-		if (likely(weir_parse_usual_head(ip, 6, WEIR_PROTOCOL_TCP))) {
-			return weir_parse_usual_tcp6(ip, beyond + headers, keys, s);
-		}
-		return weir_parse_usual_other(ip, beyond + headers, keys, s);
+	readable = m->data_len - WEIR_ETHERNET_BYTES;
+	if (likely(weir_parse_usual_head(ip, 4, WEIR_PROTOCOL_TCP))) {
+		return weir_parse_usual_tcp4(ip, readable, keys, s);
 	}
-	total = __builtin_bswap16(weir_load16(ip + 2));
-	if (unlikely(total - headers > beyond)) { // too long, or negative
-		return false;
+	if (likely(weir_parse_usual_head(ip, 6, WEIR_PROTOCOL_TCP))) {
+		return weir_parse_usual_tcp6(ip, readable, keys, s);
 	}
-	if (unlikely(weir_parse_tcp_bytes(ip + WEIR_IPV4_BYTES) - WEIR_TCP_BYTES >
-		     total - headers)) {
-		return false;
-	}
-	return likely(weir_parse_usual_rest4(
-		ip, total, WEIR_PROTOCOL_TCP, weir_tcp_event[ip[WEIR_IPV4_BYTES + 13]], keys, s));
+	return weir_parse_usual_other(ip, readable, keys, s);
 }
 
 // The descriptor of a packet that has a summary, all but the verdict. The packet is as it came.

@@ -155,22 +155,17 @@ static __rte_always_inline uint32_t *find(
 				      : weir_flow_find6(table, s->bucket, s->ip);
 }
 
-// Not in its first place, or new: for stage_lookup_second. Returns the number of misses.
-static __rte_noinline unsigned int miss(struct weir_burst *b, unsigned int i, unsigned int misses) {
-	const struct weir_flow_table *table = b->pipeline->flows;
-	struct weir_summary *s = &b->pipeline->summaries[i];
-
-	b->misses[misses] = (uint8_t)i;
+// Not in its first place, or new: where stage_lookup_second will look.
+static __rte_noinline void turn_to_second(
+	const struct weir_flow_table *table, struct weir_summary *s) {
 	if (likely(s->family == 4)) {
 		s->bucket = weir_flow_bucket4_at(
 			table, weir_flow_second_bucket(table->part4.bucket_count, s->hash));
-		weir_flow_fetch(s->bucket);
-		return misses + 1;
+	} else {
+		s->bucket = weir_flow_bucket6_at(
+			table, weir_flow_second_bucket(table->part6.bucket_count, s->hash));
 	}
-	s->bucket = weir_flow_bucket6_at(
-		table, weir_flow_second_bucket(table->part6.bucket_count, s->hash));
 	weir_flow_fetch(s->bucket);
-	return misses + 1;
 }
 
 static __rte_noinline void stage_lookup(struct weir_burst *b) {
@@ -200,7 +195,8 @@ static __rte_noinline void stage_lookup(struct weir_burst *b) {
 		if (unlikely(word == NULL) || unlikely(!weir_flow_refresh(table, word,
 						      (enum weir_flow_event)s->event, &backend))) {
 			s->backend = WEIR_BACKEND_NONE;
-			misses = miss(b, i, misses);
+			b->misses[misses++] = (uint8_t)i;
+			turn_to_second(table, s);
 			continue;
 		}
 		s->backend = (uint16_t)backend;
@@ -501,8 +497,8 @@ void weir_pipeline_answer(
 		const struct weir_selection_view *view =
 			weir_reader_selection(&pipeline->reader, message->flow.service);
 
-		message->flow.chosen = weir_burst_choose_consistent(
-			pipeline, message->flow.service, message->flow.hash);
+		message->flow.chosen =
+			weir_burst_choose_consistent(pipeline, view, message->flow.hash);
 		if (view->table.slot_count > 0) {
 			message->flow.slot =
 				weir_selection_slot(message->flow.hash, view->table.slot_count);

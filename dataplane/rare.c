@@ -101,8 +101,8 @@ static void icmp_error(struct weir_burst *b, unsigned int i) {
 			weir_burst_drop(b, d, WEIR_DROP_ICMP_UNMATCHED);
 			return;
 		}
-		d->verdict.backend =
-			weir_burst_choose_consistent(pipeline, d->verdict.service, d->hash);
+		d->verdict.backend = weir_burst_choose_consistent(pipeline,
+			weir_reader_selection(&pipeline->reader, d->verdict.service), d->hash);
 		if (d->verdict.backend == WEIR_BACKEND_NONE) {
 			weir_burst_drop(b, d, WEIR_DROP_NO_BACKEND);
 			return;
@@ -179,7 +179,8 @@ static const struct weir_backend_row *replace_backend(
 		weir_burst_to_kernel(b, d);
 		return NULL;
 	}
-	backend = weir_burst_choose_consistent(pipeline, d->verdict.service, d->hash);
+	backend = weir_burst_choose_consistent(
+		pipeline, weir_reader_selection(&pipeline->reader, d->verdict.service), d->hash);
 	if (backend == WEIR_BACKEND_NONE) {
 		end_flow(pipeline, flow, b->now_ns);
 		weir_burst_drop(b, d, WEIR_DROP_NO_BACKEND);

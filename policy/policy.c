@@ -99,8 +99,7 @@ void weir_policy_adopt(struct weir_policy_worker *worker, struct weir_policy_cli
 	}
 	ops = client_ops(client);
 	client->choose = ops->choose;
-	client->reacts = ops->charge != NULL || ops->key != NULL ||
-			 (client->settings.needs & WEIR_NEEDS_ERRORS) != 0;
+	client->reacts = ops->charge != NULL || ops->key != NULL;
 	// A key that is made of what a flow was charged stays when the flow ends, unless it was at
 	// the limit.
 	client->reacts_to_end =

@@ -25,6 +25,25 @@ static struct weir_verdict send_tcp(struct lab *lab, uint16_t n, uint8_t flags) 
 	return lab_send(lab, &spec);
 }
 
+// Packets of flow n in one burst, and a turn of the worker behind it.
+static void send_burst(struct lab *lab, uint16_t n, const uint8_t *flags, uint16_t count,
+	struct weir_verdict *verdicts) {
+	struct rte_mbuf *pkts[WEIR_BURST];
+
+	for (uint16_t i = 0; i < count; i++) {
+		struct frame_spec spec = lab_tcp(n, flags[i]);
+		struct frame f;
+
+		frame_build(&spec, &f);
+		pkts[i] = frame_mbuf(f.bytes, f.n, 128);
+	}
+	weir_pipeline_process(lab->pipeline, pkts, count, LAB_IN_PORT, lab->now_ns, verdicts);
+	weir_pipeline_idle(lab->pipeline, lab->now_ns);
+	for (uint16_t i = 0; i < count; i++) {
+		frame_mbuf_free(pkts[i]);
+	}
+}
+
 static const struct weir_share_counters *backend_of(const struct lab *lab, uint32_t backend) {
 	return weir_segment_backend_counters(lab->segment, lab->params.worker, backend);
 }
@@ -369,24 +388,14 @@ static void new_flow_takes_the_rest_of_its_burst_along(void **state) {
 	struct lab *lab = make(&params);
 	uint16_t old = send_tcp(lab, 1, SYN).backend;
 	struct weir_verdict verdicts[3];
-	struct rte_mbuf *pkts[3];
 
 	(void)state;
 	send_tcp(lab, 1, FIN_ACK);
-	for (unsigned int i = 0; i < 3; i++) {
-		struct frame_spec spec = lab_tcp(1, flags[i]);
-		struct frame f;
-
-		frame_build(&spec, &f);
-		pkts[i] = frame_mbuf(f.bytes, f.n, 128);
-	}
-	weir_pipeline_process(lab->pipeline, pkts, 3, LAB_IN_PORT, lab->now_ns, verdicts);
-	weir_pipeline_idle(lab->pipeline, lab->now_ns);
+	send_burst(lab, 1, flags, 3, verdicts);
 	assert_int_equal(verdicts[0].choice, WEIR_CHOICE_NEW);
 	assert_int_not_equal(verdicts[0].backend, old);
 	for (unsigned int i = 0; i < 3; i++) {
 		assert_int_equal(verdicts[i].backend, verdicts[0].backend);
-		frame_mbuf_free(pkts[i]);
 	}
 	assert_int_equal(send_tcp(lab, 1, ACK).backend, verdicts[0].backend);
 	lab_check_counters(lab);
@@ -405,22 +414,12 @@ static void new_flow_syn_of_a_known_flow_is_not_overtaken(void **state) {
 		struct lab *lab = make(&params);
 		uint16_t backend = send_tcp(lab, 7, SYN).backend;
 		struct weir_verdict verdicts[2];
-		struct rte_mbuf *pkts[2];
 
 		assert_int_equal(send_tcp(lab, 7, ACK).backend, backend);
-		for (unsigned int k = 0; k < 2; k++) {
-			struct frame_spec spec = lab_tcp(7, flags[k]);
-			struct frame f;
-
-			frame_build(&spec, &f);
-			pkts[k] = frame_mbuf(f.bytes, f.n, 128);
-		}
-		weir_pipeline_process(lab->pipeline, pkts, 2, LAB_IN_PORT, lab->now_ns, verdicts);
-		weir_pipeline_idle(lab->pipeline, lab->now_ns);
+		send_burst(lab, 7, flags, 2, verdicts);
 		for (unsigned int k = 0; k < 2; k++) {
 			assert_int_equal(verdicts[k].backend, backend);
 			assert_int_equal(verdicts[k].choice, WEIR_CHOICE_FLOW);
-			frame_mbuf_free(pkts[k]);
 		}
 		assert_int_equal(service_of(lab, 0)->new_flows, 1);
 		assert_int_equal(service_of(lab, 0)->open_flows, 0);
