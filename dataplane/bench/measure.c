@@ -203,8 +203,11 @@ static uint16_t count_steady(const struct weir_bench_item *items, uint32_t n) {
 	return count;
 }
 
-static void advance_clock(struct weir_bench_engine *engine, uint64_t cycles) {
-	engine->now_ns += (uint64_t)((double)cycles * engine->ns_per_cycle);
+// After n packets, which took so many cycles.
+static void advance_clock(struct weir_bench_engine *engine, uint64_t cycles, uint16_t n) {
+	double passed = engine->pace > 0 ? engine->pace * n : (double)cycles;
+
+	engine->now_ns += (uint64_t)(passed * engine->ns_per_cycle);
 }
 
 static void timed_turn(struct weir_bench_engine *engine, struct weir_bench_samples *samples,
@@ -220,7 +223,7 @@ static void timed_turn(struct weir_bench_engine *engine, struct weir_bench_sampl
 	weir_bench_samples_add(samples,
 		(struct weir_bench_sample){cycles < UINT32_MAX ? (uint32_t)cycles : UINT32_MAX, n,
 			count_steady(engine->items + first, n)});
-	advance_clock(engine, cycles);
+	advance_clock(engine, cycles, n);
 }
 
 static void timed_spin(
@@ -259,7 +262,7 @@ static void traced_turn(struct weir_bench_engine *engine, struct weir_bench_pass
 	end = weir_trace_now();
 	pass->rest_cycles += middle - start - (stages_sum(pass->trace) - before);
 	pass->idle_cycles += end - middle;
-	advance_clock(engine, end - start);
+	advance_clock(engine, end - start, n);
 }
 
 // --- checks -------------------------------------------------------------------------------
@@ -344,7 +347,7 @@ static int checked_turn(
 	int error = 0;
 
 	turn(engine, engine->buffers + first, n, verdicts);
-	advance_clock(engine, weir_bench_timer_end() - start);
+	advance_clock(engine, weir_bench_timer_end() - start, n);
 	for (uint16_t i = 0; error == 0 && i < n; i++) {
 		error = check_packet(engine, first + i, &verdicts[i], why, why_bytes);
 	}

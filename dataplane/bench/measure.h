@@ -7,7 +7,8 @@
 // quiescent report. Packets are generated before, a batch of `buffers` at a time; what a NIC's
 // driver writes into an mbuf is written right before the burst, untimed as well.
 //
-// The pipeline's clock runs only while something is timed, as if the worker were never idle.
+// The pipeline's clock runs only while something is timed, as if the worker were never idle; or by
+// the same time for each packet (`pace`), so that a repetition does the same in the same burst.
 //
 // Threads: one.
 #pragma once
@@ -39,6 +40,7 @@ struct weir_bench_engine {
 	uint32_t timer_cost;
 	double ns_per_cycle;
 	uint64_t now_ns; // the pipeline's clock
+	double pace; // of the clock, in cycles per packet; 0 = as measured
 	uint64_t given; // packets since the pipeline was started
 	uint64_t refused; // steady flows that found no room at first
 };

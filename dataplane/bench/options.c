@@ -57,6 +57,9 @@ const char weir_bench_usage[] =
 	"  --packets N            packets of a run (default 4M)\n"
 	"  --seconds X            length of a run with its generation of packets, instead\n"
 	"  --runs N               (default 10)\n"
+	"  --repeats N            all runs N more times, each from the same start: the least cost\n"
+	"                         of a burst is the pipeline's own, as interrupts do not come at\n"
+	"                         the same burst every time (default: none)\n"
 	"  --burst N              packets in a call, 1 to 64 (default 64)\n"
 	"  --buffers N            packet buffers in use (default 1024)\n"
 	"  --core N               CPU to run on (default: the last one)\n"
@@ -74,6 +77,7 @@ const char weir_bench_usage[] =
 	"  weir-bench --flows 128k --backends 10k --services 1k --headers cold\n"
 	"  weir-bench --case new --flows 1M --policy least-loaded --json\n"
 	"  weir-bench --case syn-flood --flows 700k --new-percent 50\n"
+	"  weir-bench --flows 1M --packets 400k --repeats 5\n"
 	"  weir-bench --flows 1M --new-percent 1 --publications 1000\n";
 
 const char *weir_bench_case_name(enum weir_bench_case kind) {
@@ -196,6 +200,7 @@ static const struct description descriptions[] = {
 	NUMBER("buffers", buffers, WEIR_BURST, 1u << 20),
 	NUMBER("publications", publications, 1, 1000000),
 	NUMBER("runs", runs, 1, 100000),
+	NUMBER("repeats", repeats, 2, 1000),
 	NUMBER("half-open-percent", half_open_percent, 1, 100),
 	NUMBER("syn-seen-ms", syn_seen_ms, 1, 3600000),
 	NUMBER("closing-ms", closing_ms, 1, 3600000),
@@ -395,6 +400,9 @@ static int check(const struct weir_bench_options *options, char *why, size_t why
 			"--new-percent %g with --packets-per-flow %u: more than 90 %% of the "
 			"packets would belong to new flows",
 			options->new_percent, options->packets_per_flow);
+	} else if (options->repeats > 0 && options->publications > 0) {
+		snprintf(why, why_bytes,
+			"--repeats: publications do not come at the same burst every time");
 	} else if (options->buffers < options->burst || options->packets < options->burst) {
 		snprintf(why, why_bytes, "--packets and --buffers: at least --burst");
 	} else {

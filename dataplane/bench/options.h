@@ -61,6 +61,7 @@ struct weir_bench_options {
 	uint32_t burst, buffers;
 	uint32_t publications; // per second
 	uint32_t runs;
+	uint32_t repeats; // of all runs; 0 = none
 	uint32_t half_open_percent, syn_seen_ms, closing_ms;
 	int core; // -1 = the last one that may be used
 	uint64_t packets; // of a run

@@ -123,6 +123,7 @@ static void set_case(json_t *object, const struct weir_bench_report *report) {
 	set_number(object, "burst", options->burst);
 	set_number(object, "buffers", options->buffers);
 	set_number(object, "runs", options->runs);
+	set_number(object, "repeats", options->repeats);
 	set_number(object, "core", (uint64_t)report->core);
 	set_number(object, "seed", options->seed);
 }
@@ -182,12 +183,17 @@ static void set_base(json_t *object, const struct weir_bench_report *report) {
 	}
 }
 
-static json_t *json_slow(const struct weir_bench_result *result) {
-	json_t *object = json_object();
+static void set_slow(json_t *object, const struct weir_bench_report *report) {
+	const struct weir_bench_result *result = report->result;
+	json_t *slow = json_object();
 
-	set_real(object, "bursts", result->slow_share);
-	set_real(object, "machine", result->slow_machine_share);
-	return object;
+	set_real(slow, "bursts", result->slow_share);
+	set_real(slow, "machine", result->slow_machine_share);
+	if (report->options->repeats > 0) {
+		set_real(slow, "repeated", result->slow_repeated_share);
+		json_object_set_new(object, "repeated", json_summary(&result->repeated_summary));
+	}
+	json_object_set_new(object, "above_ten_medians", slow);
 }
 
 static int print_json(FILE *out, const struct weir_bench_report *report) {
@@ -198,7 +204,7 @@ static int print_json(FILE *out, const struct weir_bench_report *report) {
 	set_case(object, report);
 	set_series(object, report, &result->main);
 	json_object_set_new(object, "machine", json_summary(&result->machine_summary));
-	json_object_set_new(object, "above_ten_medians", json_slow(result));
+	set_slow(object, report);
 	json_object_set_new(object, "stages", json_stages(result));
 	json_object_set_new(object, "events_per_packet", json_events(result));
 	json_object_set_new(object, "counters", json_tally(&result->tally));
@@ -318,6 +324,24 @@ static void print_base(FILE *out, const struct weir_bench_report *report) {
 		ns_of(report, result->base.slowest_cycles) / 1e3);
 }
 
+static void print_slow(FILE *out, const struct weir_bench_report *report) {
+	const struct weir_bench_result *result = report->result;
+
+	print_summary(out, "idle loop", &result->machine_summary, 1);
+	fprintf(out, "what the machine adds by itself\n");
+	if (report->options->repeats > 0) {
+		print_summary(out, "repeated", &result->repeated_summary, 1);
+		fprintf(out, "least of %u, burst by burst\n", report->options->repeats);
+	}
+	fprintf(out,
+		"above ten medians: %.4f %% of the bursts; the machine alone makes that %.4f %%",
+		100 * result->slow_share, 100 * result->slow_machine_share);
+	if (report->options->repeats > 0) {
+		fprintf(out, "; every time: %.4f %%", 100 * result->slow_repeated_share);
+	}
+	fprintf(out, "\n\n");
+}
+
 static void print_text(FILE *out, const struct weir_bench_report *report) {
 	const struct weir_bench_result *result = report->result;
 	const struct weir_bench_tally *tally = &result->tally;
@@ -331,12 +355,7 @@ static void print_text(FILE *out, const struct weir_bench_report *report) {
 			report->options->publications > 0 ? "undisturbed" : "alone", &result->base);
 		print_base(out, report);
 	}
-	print_summary(out, "idle loop", &result->machine_summary, 1);
-	fprintf(out, "what the machine adds by itself\n");
-	fprintf(out,
-		"above ten medians: %.4f %% of the bursts; the machine alone makes that %.4f "
-		"%%\n\n",
-		100 * result->slow_share, 100 * result->slow_machine_share);
+	print_slow(out, report);
 	print_stages(out, result);
 	print_events(out, result);
 	fprintf(out,

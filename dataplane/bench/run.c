@@ -2,6 +2,7 @@
 #include "run.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -254,6 +255,80 @@ static int checked(struct session *session) {
 	return error;
 }
 
+// --- repeated -----------------------------------------------------------------------------
+
+// The steps of the timed runs from their beginning; samples of those of `main` but the warm-up.
+static int repeat(struct session *session, struct weir_bench_samples *samples) {
+	int error = start(session);
+
+	for (uint32_t i = 0; error == 0 && i < session->step_count; i++) {
+		struct weir_bench_samples unused = {0};
+		bool wanted = i > 0 && !session->steps[i].alone;
+		struct weir_bench_pass pass = {.length = {.packets = session->steps[i].packets},
+			.alone = session->steps[i].alone,
+			.samples = wanted ? samples : &unused};
+
+		error = weir_bench_pass(session->engine, &pass, session->why, session->why_bytes);
+		weir_bench_samples_fini(&unused);
+	}
+	return error;
+}
+
+// Did it do what the first repetition did?
+static int check_repeat(const struct session *session, const struct weir_bench_tally *first) {
+	struct weir_bench_tally tally = tally_now(session);
+
+	if (memcmp(&tally, first, sizeof(tally)) == 0) {
+		return 0;
+	}
+	snprintf(session->why, session->why_bytes,
+		"a repetition did not do the same: %" PRIu64 " flows begun, %" PRIu64
+		" evicted, %" PRIu64 " expired instead of %" PRIu64 ", %" PRIu64 ", %" PRIu64,
+		tally.started, tally.evicted, tally.expired, first->started, first->evicted,
+		first->expired);
+	return -EBADMSG;
+}
+
+static int repeat_all(struct session *session, struct weir_bench_samples *least) {
+	struct weir_bench_samples again = {0};
+	struct weir_bench_tally first;
+	int error = repeat(session, least);
+
+	first = tally_now(session);
+	for (uint32_t i = 1; error == 0 && i < session->options->repeats; i++) {
+		again.count = 0;
+		error = repeat(session, &again);
+		if (error == 0) {
+			error = check_repeat(session, &first);
+		}
+		if (error == 0) {
+			weir_bench_samples_least(least, &again);
+		}
+	}
+	weir_bench_samples_fini(&again);
+	return error;
+}
+
+static int repeated(struct session *session) {
+	struct weir_bench_result *result = session->result;
+	int error;
+
+	session->engine->pace = result->main.summary.median;
+	error = repeat_all(session, &result->repeated);
+	session->engine->pace = 0;
+	if (error < 0) {
+		return error;
+	}
+	error = weir_bench_summarize_bursts(
+		result->repeated.sample, result->repeated.count, &result->repeated_summary);
+	if (error < 0) {
+		return failed(session, error, "statistics");
+	}
+	result->slow_repeated_share = weir_bench_share_above(result->repeated.sample,
+		result->repeated.count, 10 * result->repeated_summary.median);
+	return 0;
+}
+
 // --- all of it ----------------------------------------------------------------------------
 
 static int summarize(struct weir_bench_series *series, uint32_t runs) {
@@ -290,24 +365,11 @@ static void count_slow(struct weir_bench_result *result) {
 		median / idle;
 }
 
-static int all_passes(struct session *session) {
+static int summarize_all(struct session *session) {
 	struct weir_bench_result *result = session->result;
 	uint32_t runs = session->options->runs;
-	int error = timed(session);
+	int error = summarize(&result->main, runs);
 
-	if (error == 0) {
-		error = counted(session);
-	}
-	if (error == 0) {
-		error = traced(session);
-	}
-	if (error == 0) {
-		error = checked(session);
-	}
-	if (error < 0) {
-		return error;
-	}
-	error = summarize(&result->main, runs);
 	if (error == 0) {
 		error = weir_bench_summarize_bursts(
 			result->machine.sample, result->machine.count, &result->machine_summary);
@@ -319,6 +381,27 @@ static int all_passes(struct session *session) {
 		error = summarize(&result->base, runs);
 	}
 	return error < 0 ? failed(session, error, "statistics") : 0;
+}
+
+static int all_passes(struct session *session) {
+	int error = timed(session);
+
+	if (error == 0) {
+		error = counted(session);
+	}
+	if (error == 0) {
+		error = traced(session);
+	}
+	if (error == 0) {
+		error = checked(session);
+	}
+	if (error == 0) {
+		error = summarize_all(session);
+	}
+	if (error == 0 && session->options->repeats > 0) {
+		error = repeated(session);
+	}
+	return error;
 }
 
 int weir_bench_run(struct weir_bench_engine *engine, const struct weir_bench_heap *heap,
@@ -357,6 +440,7 @@ void weir_bench_result_fini(struct weir_bench_result *result) {
 	weir_bench_samples_fini(&result->main.samples);
 	weir_bench_samples_fini(&result->base.samples);
 	weir_bench_samples_fini(&result->machine);
+	weir_bench_samples_fini(&result->repeated);
 	free(result->main.medians);
 	free(result->base.medians);
 	*result = (struct weir_bench_result){0};

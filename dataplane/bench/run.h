@@ -7,6 +7,8 @@
 //   counted  one more run, with the CPU's event counters, where there are any
 //   traced   one more run, each stage timed by itself
 //   checked  a fresh table and the very packets of all timed runs again, each one's fate checked
+//   repeated with --repeats: the same again, timed, that many times. The pipeline's clock goes on
+//            by the median cost of a packet, so that a burst does the same every time.
 //
 // Threads: one.
 #pragma once
@@ -35,7 +37,10 @@ struct weir_bench_result {
 	bool has_base;
 	struct weir_bench_samples machine; // of a loop that does nothing, beside the runs of `main`
 	struct weir_bench_summary machine_summary;
+	struct weir_bench_samples repeated; // --repeats: of each burst of `main` the least cost
+	struct weir_bench_summary repeated_summary;
 	double slow_share; // of bursts of `main`: above 10 times the median
+	double slow_repeated_share; // of bursts of `repeated`: above 10 times their median
 	double slow_machine_share; // of bursts: that the machine held up so long, see run.c
 	struct weir_bench_tally tally;
 	uint64_t flows; // in the table when the timed runs began

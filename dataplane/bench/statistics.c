@@ -25,6 +25,15 @@ void weir_bench_samples_fini(struct weir_bench_samples *samples) {
 	*samples = (struct weir_bench_samples){0};
 }
 
+void weir_bench_samples_least(
+	struct weir_bench_samples *samples, const struct weir_bench_samples *again) {
+	for (size_t i = 0; i < samples->count; i++) {
+		if (again->sample[i].cycles < samples->sample[i].cycles) {
+			samples->sample[i] = again->sample[i];
+		}
+	}
+}
+
 double weir_bench_percentile(const double *sorted, size_t n, double share) {
 	// Rounding must not push 0.99 * 100 above 99.
 	double rank = ceil(share * (double)n - 1e-9 * (double)n);

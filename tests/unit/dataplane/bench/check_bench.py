@@ -78,6 +78,17 @@ class Bench(unittest.TestCase):
         self.assertGreater(result["cycles_per_established_alone"], 0)
         self.assertGreater(result["ratio"], 0)
 
+    def test_repeats(self):
+        for case in ("established", "new", "syn-flood", "mixed"):
+            table = ["--table-flows", "5k"] if case == "new" else ["--flows", "3k"]
+            result = measure("--case", case, "--repeats", "3", *table)
+            self.check(result)
+            repeated = result["repeated"]
+            self.assertGreater(repeated["min"], 0)
+            self.assertLessEqual(repeated["median"], repeated["p9999"])
+            self.assertLess(result["above_ten_medians"]["repeated"], 0.05)
+        self.assertNotIn("repeated", measure())
+
     def test_mixed(self):
         result = measure("--case", "mixed", "--flows", "3k")
         self.check(result)

@@ -92,11 +92,12 @@ static void every_option_is_read(void **unused) {
 	assert_int_equal(o.services, 8);
 	assert_int_equal(o.slots, 251);
 	assert_int_equal(o.half_open_percent, 30);
-	assert_int_equal(bench_lab_options(
-				 "weir-bench --protocol=udp --syn-seen-ms 10 --closing-ms=20 "
-				 "--headers cold --packets 1.5M --seconds 0.25 --runs 3 --burst 32 "
-				 "--buffers 128 --core 1 --no-huge --seed 77 --json",
-				 &o, why),
+	assert_int_equal(
+		bench_lab_options("weir-bench --protocol=udp --syn-seen-ms 10 --closing-ms=20 "
+				  "--headers cold --packets 1.5M --seconds 0.25 --runs 3 --repeats "
+				  "4 --burst 32 "
+				  "--buffers 128 --core 1 --no-huge --seed 77 --json",
+			&o, why),
 		0);
 	assert_int_equal(o.protocol, IPPROTO_UDP);
 	assert_int_equal(o.syn_seen_ms, 10);
@@ -105,6 +106,7 @@ static void every_option_is_read(void **unused) {
 	assert_int_equal(o.packets, 1500000);
 	assert_true(o.seconds == 0.25);
 	assert_int_equal(o.runs, 3);
+	assert_int_equal(o.repeats, 4);
 	assert_int_equal(o.burst, 32);
 	assert_int_equal(o.buffers, 128);
 	assert_int_equal(o.core, 1);
@@ -162,6 +164,9 @@ static void wrong_usage_is_explained(void **unused) {
 			"--new-percent: all packets of case new are new flows"},
 		{"weir-bench --case mixed --new-percent 20",
 			"--new-percent 20 with --packets-per-flow 10"},
+		{"weir-bench --repeats 1", "--repeats 1: expected a whole number from 2"},
+		{"weir-bench --repeats 2 --publications 9",
+			"--repeats: publications do not come at the same burst every time"},
 		{"weir-bench --huge-pages --no-huge", "--huge-pages and --no-huge contradict"},
 		{"weir-bench --no-huge --huge-pages", "--huge-pages and --no-huge contradict"},
 	};
@@ -185,8 +190,8 @@ static void usage_names_every_option(void **unused) {
 		"--family", "--protocol", "--vlan", "--packet-bytes", "--policy", "--forwarding",
 		"--backends", "--services", "--slots", "--half-open-percent", "--syn-seen-ms",
 		"--closing-ms", "--headers", "--packets", "--seconds", "--runs", "--burst",
-		"--buffers", "--core", "--huge-pages", "--no-huge", "--seed", "--json", "--help",
-		"--version"};
+		"--buffers", "--repeats", "--core", "--huge-pages", "--no-huge", "--seed", "--json",
+		"--help", "--version"};
 	struct weir_bench_options o;
 	char why[256];
 

@@ -130,6 +130,18 @@ static void samples_grow(void **unused) {
 	assert_null(samples.sample);
 }
 
+static void least_is_taken_burst_by_burst(void **unused) {
+	struct weir_bench_sample first[] = {{640, 64, 60}, {99999, 64, 61}, {70, 7, 7}};
+	struct weir_bench_sample second[] = {{88888, 64, 60}, {650, 64, 61}, {70, 7, 7}};
+	struct weir_bench_samples samples = {first, 3, 3}, again = {second, 3, 3};
+	const struct weir_bench_sample least[] = {{640, 64, 60}, {650, 64, 61}, {70, 7, 7}};
+
+	(void)unused;
+	weir_bench_samples_least(&samples, &again);
+	assert_memory_equal(first, least, sizeof(least));
+	assert_int_equal(second[0].cycles, 88888);
+}
+
 static void share_above_a_limit(void **unused) {
 	const struct weir_bench_sample samples[] = {
 		{640, 64, 0}, {6400, 64, 0}, {6401, 64, 0}, {101, 1, 0}, {UINT32_MAX, 64, 0}};
@@ -148,6 +160,7 @@ int main(void) {
 		cmocka_unit_test(split_finds_both_costs),
 		cmocka_unit_test(split_of_one_kind_is_the_mean),
 		cmocka_unit_test(samples_grow),
+		cmocka_unit_test(least_is_taken_burst_by_burst),
 		cmocka_unit_test(share_above_a_limit),
 	};
 
