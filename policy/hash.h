@@ -45,14 +45,18 @@ static inline uint64_t weir_hash_words4(
 static inline uint64_t weir_hash_words6(const uint8_t *source, const uint8_t *destination,
 	uint32_t ports, uint8_t protocol, const struct weir_hash_keys *keys) {
 	uint64_t rest = ports ^ (uint64_t)protocol << 32;
-	uint64_t from[2], to[2];
+	unsigned __int128 from, to;
+	uint64_t from_words[2], to_words[2];
 
-	memcpy(from, source, sizeof(from));
-	memcpy(to, destination, sizeof(to));
-	from[0] = weir_hash_mix(from[0] ^ keys->source[0], from[1] ^ keys->source[1]);
-	to[0] = weir_hash_mix(to[0] ^ keys->destination[0], to[1] ^ keys->destination[1]);
-	from[0] = weir_hash_mix(from[0] ^ rest ^ 0xe7037ed1a0b428dbull, to[0] ^ keys->seed);
-	return weir_hash_mix(from[0] ^ keys->seed, 0xa0761d6478bd642full ^ rest);
+	memcpy(from_words, source, sizeof(from_words));
+	memcpy(to_words, destination, sizeof(to_words));
+	from = (unsigned __int128)(from_words[0] ^ keys->source[0]) *
+	       (from_words[1] ^ keys->source[1]);
+	// The ports come in twice: once alone, other bits of an address could make up for them.
+	to = (unsigned __int128)(to_words[0] ^ keys->destination[0]) *
+	     (to_words[1] ^ keys->destination[1] ^ rest);
+	return weir_hash_mix((uint64_t)from ^ (uint64_t)(to >> 64),
+		(uint64_t)(from >> 64) ^ (uint64_t)to ^ 0xa0761d6478bd642full ^ rest);
 }
 
 // The same of addresses and ports one by one, in network order.

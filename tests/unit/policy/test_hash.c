@@ -31,6 +31,37 @@ static uint64_t hash6(uint32_t n, uint64_t seed) {
 	return weir_hash_ipv6(source, destination, (uint16_t)(1024 + n % 64), 80, 6, seed);
 }
 
+// Flows between two hosts: only their ports differ.
+static uint64_t hash4_ports(uint32_t n, uint64_t seed) {
+	return weir_hash_ipv4(
+		0x0100000a, 0x0200000a, (uint16_t)(n & 0xff), (uint16_t)(n >> 8), 6, seed);
+}
+
+static uint64_t hash6_ports(uint32_t n, uint64_t seed) {
+	const uint8_t source[16] = {0x20, 0x01, 0x0d, 0xb8}, destination[16] = {0x20, 0x02};
+
+	return weir_hash_ipv6(
+		source, destination, (uint16_t)(n & 0xff), (uint16_t)(n >> 8), 6, seed);
+}
+
+// One host in each of many networks, to one service address or to many.
+static uint64_t hash6_networks(uint32_t n, uint64_t seed) {
+	uint8_t source[16] = {0x20, 0x01, 0x0d, 0xb8}, destination[16] = {0x20, 0x02};
+
+	source[6] = (uint8_t)(n >> 8);
+	source[7] = (uint8_t)n;
+	source[15] = 1;
+	return weir_hash_ipv6(source, destination, 1024, 80, 6, seed);
+}
+
+static uint64_t hash6_both(uint32_t n, uint64_t seed) {
+	uint8_t source[16] = {0x20, 0x01, 0x0d, 0xb8}, destination[16] = {0x20, 0x02};
+
+	source[15] = (uint8_t)n;
+	destination[15] = (uint8_t)(n >> 8);
+	return weir_hash_ipv6(source, destination, 1024, 80, 6, seed);
+}
+
 static uint64_t hash_name(uint32_t n, uint64_t seed) {
 	char name[32];
 	int bytes = snprintf(name, sizeof(name), "web-%u", n);
@@ -59,7 +90,11 @@ static void hashes_spread_evenly_over_high_and_low_bits(void **state) {
 	(void)state;
 	for (unsigned int shift = 0; shift <= 54; shift += 9) {
 		check_even(hash4, shift);
+		check_even(hash4_ports, shift);
 		check_even(hash6, shift);
+		check_even(hash6_ports, shift);
+		check_even(hash6_networks, shift);
+		check_even(hash6_both, shift);
 		check_even(hash_name, shift);
 	}
 }
@@ -73,7 +108,7 @@ static void hash_values_are_fixed(void **state) {
 		destination[i] = (uint8_t)(0xf0 + i);
 	}
 	assert_true(weir_hash_ipv4(1, 2, 3, 4, 6, 7) == 0x117e75d3deb69022ull);
-	assert_true(weir_hash_ipv6(source, destination, 3, 4, 6, 7) == 0x967ebb580e18193bull);
+	assert_true(weir_hash_ipv6(source, destination, 3, 4, 6, 7) == 0x75f00fcd555134a0ull);
 	assert_true(weir_hash_bytes("web/web-1", 9, 0) == 0x4460cbef1eebef6aull);
 	assert_true(weir_hash_bytes("", 0, 0) == 0x4c4898c976ae7d60ull);
 }
@@ -117,6 +152,21 @@ static void ipv6_hash_has_no_address_that_cancels_the_rest(void **state) {
 		memcpy(c + 8, &low[i], 8);
 		assert_true(weir_hash_ipv6(a, b, 3, 4, 6, 7) != weir_hash_ipv6(c, b, 3, 4, 6, 7));
 		assert_true(weir_hash_ipv6(b, a, 3, 4, 6, 7) != weir_hash_ipv6(b, c, 3, 4, 6, 7));
+	}
+}
+
+// The source's port lies over byte 8 of the destination's second half: moved there, it must not
+// give the same hash.
+static void ipv6_hash_tells_ports_from_addresses(void **state) {
+	const uint8_t source[16] = {1};
+	uint8_t destination[16] = {2};
+	uint64_t base = weir_hash_ipv6(source, destination, 3, 4, 6, 7);
+
+	(void)state;
+	for (uint16_t port = 0; port < 256; port++) {
+		destination[8] = (uint8_t)(3 ^ port);
+		assert_true(
+			port == 3 || base != weir_hash_ipv6(source, destination, port, 4, 6, 7));
 	}
 }
 
@@ -164,6 +214,7 @@ int main(void) {
 		cmocka_unit_test(hashes_spread_evenly_over_high_and_low_bits),
 		cmocka_unit_test(flow_hash_depends_on_every_input),
 		cmocka_unit_test(ipv6_hash_has_no_address_that_cancels_the_rest),
+		cmocka_unit_test(ipv6_hash_tells_ports_from_addresses),
 		cmocka_unit_test(names_do_not_collide),
 		cmocka_unit_test(bytes_hash_knows_length_and_ignores_alignment),
 	};
