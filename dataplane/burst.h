@@ -48,7 +48,7 @@ struct weir_pipeline {
 	struct weir_pending pending;
 	uint16_t *owner; // [max_backends] service that a backend's flows were counted for
 	uint64_t now_ns; // of the call under way
-	bool ipv6_before; // in the last burst
+	bool ipv6; // the next burst is most likely IPv6
 	struct weir_share_counters *service_counters; // this worker's, in the segment
 	struct weir_share_counters *backend_counters;
 	struct weir_outer *outers; // [max_backends] headers to push, copied from the rows

@@ -235,8 +235,7 @@ static inline unsigned int weir_flow_match_ports6(
 }
 
 static inline bool weir_flow_same_addresses6(const struct weir_flow_table *table,
-	const struct weir_flow_bucket6 *bucket, unsigned int slot,
-	const struct weir_flow_tuple6 *tuple) {
+	const struct weir_flow_bucket6 *bucket, size_t slot, const struct weir_flow_tuple6 *tuple) {
 	const uint8_t *to = table->destinations.address[bucket->destination[slot]];
 
 #ifdef __SSE2__
@@ -319,14 +318,14 @@ uint32_t *weir_flow_find6_among(
 static inline uint32_t *weir_flow_find6(
 	const struct weir_flow_table *table, struct weir_flow_bucket6 *bucket, const uint8_t *ip) {
 	struct weir_flow_tuple6 tuple = {.source = ip + 8, .destination = ip + 24};
-	unsigned int match, slot;
+	size_t slot;
 
+	_Static_assert(WEIR_FLOW_SLOTS6 == 2, "the first one, or else the other");
 	memcpy(&tuple.ports, ip + 40, 4);
-	match = weir_flow_match_ports6(bucket, tuple.ports);
-	if (unlikely(match == 0)) {
+	slot = bucket->ports[0] != tuple.ports;
+	if (unlikely(bucket->ports[slot] != tuple.ports)) {
 		return NULL;
 	}
-	slot = (unsigned int)__builtin_ctz(match);
 	if (unlikely(!weir_flow_same_addresses6(table, bucket, slot, &tuple))) {
 		return weir_flow_find6_among(table, bucket, ip);
 	}

@@ -237,14 +237,10 @@ static __rte_always_inline bool weir_parse_usual_tcp6(const uint8_t *ip, uint32_
 bool weir_parse_usual_other(const uint8_t *ip, uint32_t readable, const struct weir_hash_keys *keys,
 	struct weir_summary *s);
 
-// Fill the summary of a usual packet, all but bucket and backend. False for any other, and for a
-// broken one: then weir_parse_whole tells. keys: of the flow hash. [worker]
-static __rte_always_inline bool weir_parse_usual(
-	const struct rte_mbuf *m, const struct weir_hash_keys *keys, struct weir_summary *s) {
-	const uint32_t headers = WEIR_IPV4_BYTES + WEIR_TCP_BYTES;
-	const uint8_t *ip = (const uint8_t *)m->buf_addr + m->data_off + WEIR_ETHERNET_BYTES;
-	uint32_t readable;
-
+// Where the IP header of a packet is that may be usual, and how many bytes of the frame there are
+// from it on: at least those of IPv4 and TCP headers. False: it is not usual.
+static __rte_always_inline bool weir_parse_usual_frame(
+	const struct rte_mbuf *m, const uint8_t **ret_ip, uint32_t *ret_readable) {
 	if (unlikely(m->nb_segs != 1)) {
 		return false;
 	}
@@ -252,10 +248,24 @@ static __rte_always_inline bool weir_parse_usual(
 		return false;
 	}
 	// With room for a TCP header, so that either L4 header may be read unasked.
-	if (unlikely(m->data_len < WEIR_ETHERNET_BYTES + headers)) {
+	if (unlikely(m->data_len < WEIR_ETHERNET_BYTES + WEIR_IPV4_BYTES + WEIR_TCP_BYTES)) {
 		return false;
 	}
-	readable = m->data_len - WEIR_ETHERNET_BYTES;
+	*ret_ip = (const uint8_t *)m->buf_addr + m->data_off + WEIR_ETHERNET_BYTES;
+	*ret_readable = m->data_len - WEIR_ETHERNET_BYTES;
+	return true;
+}
+
+// Fill the summary of a usual packet, all but bucket and backend. False for any other, and for a
+// broken one: then weir_parse_whole tells. keys: of the flow hash. [worker]
+static __rte_always_inline bool weir_parse_usual(
+	const struct rte_mbuf *m, const struct weir_hash_keys *keys, struct weir_summary *s) {
+	const uint8_t *ip;
+	uint32_t readable;
+
+	if (unlikely(!weir_parse_usual_frame(m, &ip, &readable))) {
+		return false;
+	}
 	if (likely(weir_parse_usual_head(ip, 4, WEIR_PROTOCOL_TCP))) {
 		return weir_parse_usual_tcp4(ip, readable, keys, s);
 	}

@@ -54,22 +54,21 @@ static __rte_always_inline void prefetch_packet(const struct rte_mbuf *m, bool i
 }
 
 // ipv6: a constant.
-static __rte_always_inline void prefetch_some(
-	struct rte_mbuf **pkts, unsigned int packets, bool ipv6) {
+static __rte_always_inline void prefetch_some(struct rte_mbuf **pkts, size_t packets, bool ipv6) {
 	if (likely(packets >= AHEAD)) {
-		for (unsigned int i = 0; i < AHEAD; i++) {
+		for (size_t i = 0; i < AHEAD; i++) {
 			prefetch_packet(pkts[i], ipv6);
 		}
 		return;
 	}
-	for (unsigned int i = 0; i < packets; i++) {
+	for (size_t i = 0; i < packets; i++) {
 		prefetch_packet(pkts[i], ipv6);
 	}
 }
 
-// Packets first .. first + AHEAD - 1 of the burst. ipv6: what the last burst had, this one has.
+// Packets first .. first + AHEAD - 1 of the burst. ipv6: they most likely are.
 static __rte_always_inline void prefetch_packets(
-	struct rte_mbuf **pkts, unsigned int packets, unsigned int first, bool ipv6) {
+	struct rte_mbuf **pkts, size_t packets, size_t first, bool ipv6) {
 	if (packets <= first) {
 		return;
 	}
@@ -101,7 +100,77 @@ static __rte_noinline void parse_whole(struct weir_burst *b, unsigned int i) {
 	b->described |= UINT64_C(1) << i;
 }
 
-static __rte_noinline void stage_parse(struct weir_burst *b) {
+// Where the flow of a summary is, most likely; fetched. count: of buckets.
+static __rte_always_inline void place4(
+	struct weir_flow_bucket4 *buckets, uint32_t count, struct weir_summary *s) {
+	s->bucket = &buckets[weir_flow_first_bucket(count, s->hash)];
+	weir_flow_fetch(s->bucket);
+	if (unlikely(s->event == WEIR_FLOW_EVENT_SYN)) {
+		weir_flow_fetch(&buckets[weir_flow_second_bucket(count, s->hash)]);
+	}
+}
+
+static __rte_always_inline void place6(
+	struct weir_flow_bucket6 *buckets, uint32_t count, struct weir_summary *s) {
+	s->bucket = &buckets[weir_flow_first_bucket(count, s->hash)];
+	weir_flow_fetch(s->bucket);
+	if (unlikely(s->event == WEIR_FLOW_EVENT_SYN)) {
+		weir_flow_fetch(&buckets[weir_flow_second_bucket(count, s->hash)]);
+	}
+}
+
+// The burst up to the first packet that is no usual TCP packet of the family, a constant. Returns
+// that packet's number.
+static __rte_always_inline unsigned int parse_tcp(struct weir_burst *b, unsigned int family) {
+	struct weir_pipeline *pipeline = b->pipeline;
+	struct weir_flow_bucket4 *const buckets4 = pipeline->flows->part4.buckets;
+	struct weir_flow_bucket6 *const buckets6 = pipeline->flows->part6.buckets;
+	const uint32_t count = family == 4 ? pipeline->flows->part4.bucket_count
+					   : pipeline->flows->part6.bucket_count;
+	const struct weir_hash_keys *const keys = &pipeline->hash_keys;
+	struct rte_mbuf **const pkts = b->pkts;
+	const size_t packets = b->packets;
+	struct weir_summary *s = pipeline->summaries;
+	uint64_t bytes = 0;
+	size_t i;
+
+	prefetch_packets(pkts, packets, 0, family == 6);
+	for (i = 0; i < packets; i++, s++) {
+		const struct rte_mbuf *m = pkts[i];
+		const uint8_t *ip;
+		uint32_t readable;
+
+		if (i % AHEAD == 0) {
+			prefetch_packets(pkts, packets, i + AHEAD, family == 6);
+		}
+		bytes += m->pkt_len;
+		if (unlikely(!weir_parse_usual_frame(m, &ip, &readable)) ||
+			unlikely(!weir_parse_usual_head(ip, family, WEIR_PROTOCOL_TCP)) ||
+			unlikely(!(family == 4 ? weir_parse_usual_tcp4(ip, readable, keys, s)
+					       : weir_parse_usual_tcp6(ip, readable, keys, s)))) {
+			bytes -= m->pkt_len;
+			break;
+		}
+		if (family == 4) {
+			place4(buckets4, count, s);
+		} else {
+			place6(buckets6, count, s);
+		}
+	}
+	pipeline->pending.rx_bytes += bytes;
+	return (unsigned int)i;
+}
+
+static __rte_noinline unsigned int parse_tcp4(struct weir_burst *b) {
+	return parse_tcp(b, 4);
+}
+
+static __rte_noinline unsigned int parse_tcp6(struct weir_burst *b) {
+	return parse_tcp(b, 6);
+}
+
+// The rest of a burst, of whatever kinds.
+static __rte_noinline void parse_mixed(struct weir_burst *b, unsigned int first) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	struct weir_flow_bucket4 *const buckets4 = pipeline->flows->part4.buckets;
 	struct weir_flow_bucket6 *const buckets6 = pipeline->flows->part6.buckets;
@@ -110,40 +179,39 @@ static __rte_noinline void stage_parse(struct weir_burst *b) {
 	const struct weir_hash_keys *const keys = &pipeline->hash_keys;
 	struct rte_mbuf **const pkts = b->pkts;
 	const unsigned int packets = b->packets;
-	const bool ipv6_before = pipeline->ipv6_before;
-	struct weir_summary *s = pipeline->summaries;
+	const bool ipv6 = pipeline->ipv6;
+	struct weir_summary *s = pipeline->summaries + first;
 	uint64_t bytes = 0;
 
-	pipeline->ipv6_before = false;
-	prefetch_packets(pkts, packets, 0, ipv6_before);
-	for (unsigned int i = 0; i < packets; i++, s++) {
+	for (unsigned int i = first; i < packets; i++, s++) {
 		struct rte_mbuf *m = pkts[i];
 
 		if (i % AHEAD == 0) {
-			prefetch_packets(pkts, packets, i + AHEAD, ipv6_before);
+			prefetch_packets(pkts, packets, i + AHEAD, ipv6);
 		}
 		bytes += m->pkt_len;
 		if (unlikely(!weir_parse_usual(m, keys, s))) {
 			parse_whole(b, i);
 		} else if (likely(s->family == 4)) {
-			s->bucket = &buckets4[weir_flow_first_bucket(count4, s->hash)];
-			weir_flow_fetch(s->bucket);
-			if (unlikely(s->event == WEIR_FLOW_EVENT_SYN)) {
-				weir_flow_fetch(
-					&buckets4[weir_flow_second_bucket(count4, s->hash)]);
-			}
+			place4(buckets4, count4, s);
 		} else {
-			s->bucket = &buckets6[weir_flow_first_bucket(count6, s->hash)];
-			weir_flow_fetch(s->bucket);
-			if (unlikely(s->event == WEIR_FLOW_EVENT_SYN)) {
-				weir_flow_fetch(
-					&buckets6[weir_flow_second_bucket(count6, s->hash)]);
-			}
-			pipeline->ipv6_before = true;
+			place6(buckets6, count6, s);
 		}
 	}
-	pipeline->pending.rx_packets += packets;
 	pipeline->pending.rx_bytes += bytes;
+}
+
+// Most bursts are of one kind, that of the burst before. A loop for one kind asks each packet only
+// whether it is of that kind.
+static void stage_parse(struct weir_burst *b) {
+	struct weir_pipeline *pipeline = b->pipeline;
+	unsigned int parsed = pipeline->ipv6 ? parse_tcp6(b) : parse_tcp4(b);
+
+	if (unlikely(parsed < b->packets)) {
+		parse_mixed(b, parsed);
+		pipeline->ipv6 = pipeline->summaries[0].family == 6;
+	}
+	pipeline->pending.rx_packets += b->packets;
 }
 
 // --- stage: flow lookup ---------------------------------------------------------------------

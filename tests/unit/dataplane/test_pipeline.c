@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Pipeline: flows and their backends, bursts, counters, questions, on a real segment.
+// Pipeline: flows and their backends, counters, questions, on a real segment.
 #include "pipeline.h"
 
 #include <errno.h>
@@ -398,127 +398,7 @@ static void pipeline_follows_ten_thousand_publications(void **state) {
 	lab_free(lab);
 }
 
-// --- bursts ---------------------------------------------------------------------------------
-
-static void pipeline_burst_of_one_new_flow_enters_it_once(void **state) {
-	struct lab *lab = lab_make();
-	struct weir_verdict verdicts[WEIR_BURST];
-	struct rte_mbuf *pkts[WEIR_BURST];
-
-	(void)state;
-	for (unsigned int i = 0; i < WEIR_BURST; i++) {
-		struct frame_spec spec = lab_tcp(3, i == 0 ? SYN : ACK);
-		struct frame f;
-
-		frame_build(&spec, &f);
-		pkts[i] = frame_mbuf(f.bytes, f.n, 128);
-	}
-	weir_pipeline_process(lab->pipeline, pkts, WEIR_BURST, LAB_IN_PORT, lab->now_ns, verdicts);
-	weir_pipeline_idle(lab->pipeline, lab->now_ns);
-	for (unsigned int i = 0; i < WEIR_BURST; i++) {
-		check(&verdicts[i], WEIR_ACTION_FORWARD,
-			i == 0 ? WEIR_CHOICE_NEW : WEIR_CHOICE_FLOW, verdicts[0].backend);
-		frame_mbuf_free(pkts[i]);
-	}
-	assert_int_equal(lab_counters(lab)->flow_new, 1);
-	assert_int_equal(lab_counters(lab)->flow_hits, WEIR_BURST - 1);
-	lab_check_counters(lab);
-	lab_free(lab);
-}
-
-// A repeated SYN for a port whose old flow is closing: one restart, not one per copy.
-static void pipeline_burst_restarts_a_flow_once(void **state) {
-	struct lab *lab = lab_make();
-	struct weir_verdict verdicts[3];
-	struct rte_mbuf *pkts[3];
-	struct frame_spec spec = lab_tcp(3, SYN);
-	struct frame f;
-
-	(void)state;
-	send_tcp(lab, 3, SYN);
-	send_tcp(lab, 3, FIN_ACK);
-	frame_build(&spec, &f);
-	for (unsigned int i = 0; i < 3; i++) {
-		pkts[i] = frame_mbuf(f.bytes, f.n, 128);
-	}
-	weir_pipeline_process(lab->pipeline, pkts, 3, LAB_IN_PORT, lab->now_ns, verdicts);
-	weir_pipeline_idle(lab->pipeline, lab->now_ns);
-	for (unsigned int i = 0; i < 3; i++) {
-		check(&verdicts[i], WEIR_ACTION_FORWARD,
-			i == 0 ? WEIR_CHOICE_NEW : WEIR_CHOICE_FLOW, verdicts[0].backend);
-		frame_mbuf_free(pkts[i]);
-	}
-	assert_int_equal(service_of(lab, 0)->completed, 1);
-	assert_int_equal(service_of(lab, 0)->new_flows, 2);
-	lab_check_counters(lab);
-	lab_free(lab);
-}
-
-// Whatever comes together in a burst, each packet fares as it would alone.
-static void pipeline_bursts_of_all_sizes_agree_with_single_packets(void **state) {
-	static struct weir_verdict alone[512];
-	static uint8_t bytes[512][2048];
-	static uint32_t length[512];
-	struct lab *single = lab_make();
-
-	(void)state;
-	assert_true(edge_count <= RTE_DIM(alone));
-	for (unsigned int i = 0; i < edge_count; i++) {
-		struct rte_mbuf *m;
-		struct frame f;
-
-		edge_build(&edges[i], &f);
-		m = frame_mbuf(f.bytes, f.n, 128);
-		alone[i] = lab_process(single, m);
-		length[i] = m->pkt_len;
-		assert_true(length[i] <= sizeof(bytes[i]));
-		memcpy(bytes[i], rte_pktmbuf_mtod(m, uint8_t *), length[i]);
-		frame_mbuf_free(m);
-	}
-	for (unsigned int size = 1; size <= WEIR_BURST; size++) {
-		struct lab *lab = lab_make();
-
-		for (unsigned int at = 0; at < edge_count; at += size) {
-			unsigned int n = RTE_MIN(size, edge_count - at);
-			struct weir_verdict verdicts[WEIR_BURST];
-			struct rte_mbuf *pkts[WEIR_BURST];
-			struct frame f;
-
-			for (unsigned int i = 0; i < n; i++) {
-				edge_build(&edges[at + i], &f);
-				pkts[i] = frame_mbuf(f.bytes, f.n, 128);
-			}
-			weir_pipeline_process(lab->pipeline, pkts, (uint16_t)n, LAB_IN_PORT,
-				lab->now_ns, verdicts);
-			for (unsigned int i = 0; i < n; i++) {
-				// Not compared: choice, as a flow may be entered after an error
-				// about it was looked at.
-				verdicts[i].choice = alone[at + i].choice;
-				assert_memory_equal(
-					&verdicts[i], &alone[at + i], sizeof(verdicts[i]));
-				assert_int_equal(pkts[i]->pkt_len, length[at + i]);
-				assert_memory_equal(rte_pktmbuf_mtod(pkts[i], uint8_t *),
-					bytes[at + i], length[at + i]);
-				frame_mbuf_free(pkts[i]);
-			}
-		}
-		weir_pipeline_idle(lab->pipeline, lab->now_ns);
-		lab_check_counters(lab);
-		lab_free(lab);
-	}
-	lab_free(single);
-}
-
-static void pipeline_empty_burst_changes_nothing(void **state) {
-	struct lab *lab = lab_make();
-
-	(void)state;
-	weir_pipeline_process(lab->pipeline, NULL, 0, LAB_IN_PORT, lab->now_ns, NULL);
-	weir_pipeline_idle(lab->pipeline, lab->now_ns);
-	assert_int_equal(lab_counters(lab)->rx_packets, 0);
-	lab_check_counters(lab);
-	lab_free(lab);
-}
+// --- damage ---------------------------------------------------------------------------------
 
 static uint64_t next_random(uint64_t *state) {
 	*state = *state * 6364136223846793005ull + 1442695040888963407ull;
@@ -753,10 +633,6 @@ int main(void) {
 		cmocka_unit_test(pipeline_without_tables_leaves_all_to_the_kernel),
 		cmocka_unit_test(pipeline_service_without_selection_has_no_backend),
 		cmocka_unit_test(pipeline_follows_ten_thousand_publications),
-		cmocka_unit_test(pipeline_burst_of_one_new_flow_enters_it_once),
-		cmocka_unit_test(pipeline_burst_restarts_a_flow_once),
-		cmocka_unit_test(pipeline_bursts_of_all_sizes_agree_with_single_packets),
-		cmocka_unit_test(pipeline_empty_burst_changes_nothing),
 		cmocka_unit_test(pipeline_survives_random_packets),
 		cmocka_unit_test(pipeline_undelivered_packets_keep_the_sum),
 		cmocka_unit_test(pipeline_answer_tells_flow_and_choice),
