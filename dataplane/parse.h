@@ -159,9 +159,10 @@ static __rte_always_inline bool weir_parse_usual_rest4(const uint8_t *ip, uint32
 	return true;
 }
 
-// A TCP header's length in bytes, in steps of 4.
-static __rte_always_inline uint32_t weir_parse_tcp_bytes(const uint8_t *tcp) {
-	return (uint32_t)(tcp[12] >> 2) & 0x3c;
+// Bytes of a TCP header's options: up to three more where reserved bits are set, and more than any
+// packet has where the header is too short for itself.
+static __rte_always_inline uint32_t weir_parse_tcp_options(const uint8_t *tcp) {
+	return ((uint32_t)tcp[12] - (WEIR_TCP_BYTES << 2)) >> 2;
 }
 
 // Multicast, unspecified and loopback addresses begin with these bytes; others may, too.
@@ -204,7 +205,7 @@ static __rte_always_inline bool weir_parse_usual_tcp4(const uint8_t *ip, uint32_
 	if (unlikely(total - headers > readable - headers)) { // too long, or negative
 		return false;
 	}
-	if (unlikely(weir_parse_tcp_bytes(tcp) - WEIR_TCP_BYTES > total - headers)) {
+	if (unlikely(weir_parse_tcp_options(tcp) > total - headers)) {
 		return false;
 	}
 	return likely(weir_parse_usual_rest4(
@@ -225,7 +226,7 @@ static __rte_always_inline bool weir_parse_usual_tcp6(const uint8_t *ip, uint32_
 	if (unlikely(payload - WEIR_TCP_BYTES > readable - headers)) { // too long, or negative
 		return false;
 	}
-	if (unlikely(weir_parse_tcp_bytes(tcp) - WEIR_TCP_BYTES > payload - WEIR_TCP_BYTES)) {
+	if (unlikely(weir_parse_tcp_options(tcp) > payload - WEIR_TCP_BYTES)) {
 		return false;
 	}
 	return likely(weir_parse_usual_rest6(
