@@ -127,7 +127,7 @@ static __rte_always_inline unsigned int parse_tcp(struct weir_burst *b, unsigned
 	struct weir_flow_bucket6 *const buckets6 = pipeline->flows->part6.buckets;
 	const uint32_t count = family == 4 ? pipeline->flows->part4.bucket_count
 					   : pipeline->flows->part6.bucket_count;
-	const struct weir_hash_keys *const keys = &pipeline->hash_keys;
+	const struct weir_hash_keys keys = pipeline->hash_keys;
 	struct rte_mbuf **const pkts = b->pkts;
 	const size_t packets = b->packets;
 	struct weir_summary *s = pipeline->summaries;
@@ -146,8 +146,8 @@ static __rte_always_inline unsigned int parse_tcp(struct weir_burst *b, unsigned
 		bytes += m->pkt_len;
 		if (unlikely(!weir_parse_usual_frame(m, &ip, &readable)) ||
 			unlikely(!weir_parse_usual_head(ip, family, WEIR_PROTOCOL_TCP)) ||
-			unlikely(!(family == 4 ? weir_parse_usual_tcp4(ip, readable, keys, s)
-					       : weir_parse_usual_tcp6(ip, readable, keys, s)))) {
+			unlikely(!(family == 4 ? weir_parse_usual_tcp4(ip, readable, &keys, s)
+					       : weir_parse_usual_tcp6(ip, readable, &keys, s)))) {
 			bytes -= m->pkt_len;
 			break;
 		}
