@@ -51,6 +51,17 @@ static double ratio(const struct weir_bench_report *report) {
 	return result->main.summary.median / result->base.summary.median;
 }
 
+// Bursts that took more than 50 us: a NIC's queue of 1,024 overflows behind one at 20 Mpps.
+static uint64_t above_50_us(
+	const struct weir_bench_report *report, const struct weir_bench_series *series) {
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < series->samples.count; i++) {
+		count += ns_of(report, series->samples.sample[i].cycles) > 50e3;
+	}
+	return count;
+}
+
 // --- JSON ---------------------------------------------------------------------------------
 
 static void set_real(json_t *object, const char *key, double value) {
@@ -97,6 +108,7 @@ static void set_series(json_t *object, const struct weir_bench_report *report,
 	set_real(object, "mpps", mpps_of(report, series->summary.mean));
 	set_real(object, "slowest_burst_ns", ns_of(report, series->slowest_cycles));
 	set_number(object, "bursts", series->samples.count);
+	set_number(object, "bursts_above_50_us", above_50_us(report, series));
 	set_number(object, "packets", series->packets);
 }
 
@@ -164,6 +176,24 @@ static json_t *json_tally(const struct weir_bench_tally *tally) {
 	return object;
 }
 
+static void set_flood(json_t *object, const struct weir_bench_split *base,
+	const struct weir_bench_split *flooded) {
+	set_real(object, "cycles_per_established_alone", base->steady);
+	set_real(object, "cycles_per_established", flooded->steady);
+	set_real(object, "cycles_per_syn", flooded->other);
+}
+
+static json_t *json_repeated(const struct weir_bench_report *report) {
+	const struct weir_bench_repeated *repeated = &report->result->repeated;
+	json_t *object = json_summary(&repeated->summary);
+
+	if (report->options->kind == WEIR_BENCH_CASE_SYN_FLOOD) {
+		set_real(object, "ratio", repeated->split.steady / repeated->base_split.steady);
+		set_flood(object, &repeated->base_split, &repeated->split);
+	}
+	return object;
+}
+
 static void set_base(json_t *object, const struct weir_bench_report *report) {
 	const struct weir_bench_result *result = report->result;
 	json_t *base = json_object();
@@ -175,9 +205,7 @@ static void set_base(json_t *object, const struct weir_bench_report *report) {
 		set_real(object, "publications", result->publications);
 	}
 	if (report->options->kind == WEIR_BENCH_CASE_SYN_FLOOD) {
-		set_real(object, "cycles_per_established_alone", result->base.split.steady);
-		set_real(object, "cycles_per_established", result->main.split.steady);
-		set_real(object, "cycles_per_syn", result->main.split.other);
+		set_flood(object, &result->base.split, &result->main.split);
 		set_number(object, "established_kept", result->steady_checked);
 		set_number(object, "established_lost", 0); // else the run has failed
 	}
@@ -190,8 +218,8 @@ static void set_slow(json_t *object, const struct weir_bench_report *report) {
 	set_real(slow, "bursts", result->slow_share);
 	set_real(slow, "machine", result->slow_machine_share);
 	if (report->options->repeats > 0) {
-		set_real(slow, "repeated", result->slow_repeated_share);
-		json_object_set_new(object, "repeated", json_summary(&result->repeated_summary));
+		set_real(slow, "repeated", result->repeated.slow_share);
+		json_object_set_new(object, "repeated", json_repeated(report));
 	}
 	json_object_set_new(object, "above_ten_medians", slow);
 }
@@ -302,25 +330,35 @@ static void print_events(FILE *out, const struct weir_bench_result *result) {
 	fprintf(out, any ? "\n" : "cache lines touched: not available here (no event counters)\n");
 }
 
+static void print_flood(FILE *out, const char *what, const struct weir_bench_split *base,
+	const struct weir_bench_split *flooded) {
+	fprintf(out,
+		"%s: alone %.1f, beside the flood %.1f cycles, ratio %.3f; a SYN of the flood "
+		"%.1f\n",
+		what, base->steady, flooded->steady, flooded->steady / base->steady,
+		flooded->other);
+}
+
 static void print_base(FILE *out, const struct weir_bench_report *report) {
 	const struct weir_bench_result *result = report->result;
 
 	if (report->options->kind == WEIR_BENCH_CASE_SYN_FLOOD) {
-		fprintf(out,
-			"established packet: alone %.1f, beside the flood %.1f cycles, ratio %.3f; "
-			"a "
-			"SYN of the flood %.1f\n"
-			"established flows lost: 0 of %" PRIu64 "\n",
-			result->base.split.steady, result->main.split.steady, ratio(report),
-			result->main.split.other, result->steady_checked);
+		print_flood(out, "established packet", &result->base.split, &result->main.split);
+		if (report->options->repeats > 0) {
+			print_flood(out, "the same, repeated", &result->repeated.base_split,
+				&result->repeated.split);
+		}
+		fprintf(out, "established flows lost: 0 of %" PRIu64 "\n", result->steady_checked);
 		return;
 	}
 	fprintf(out,
-		"publications: %.0f a second (%u wanted), ratio of medians %.3f, slowest burst "
-		"%.1f "
-		"us, without %.1f us\n",
+		"publications: %.0f a second (%u wanted), ratio of medians %.3f\n"
+		"bursts above 50 us: %" PRIu64
+		" of %zu, slowest %.1f us; without publications %" PRIu64 " of %zu, %.1f us\n",
 		result->publications, report->options->publications, ratio(report),
+		above_50_us(report, &result->main), result->main.samples.count,
 		ns_of(report, result->main.slowest_cycles) / 1e3,
+		above_50_us(report, &result->base), result->base.samples.count,
 		ns_of(report, result->base.slowest_cycles) / 1e3);
 }
 
@@ -330,14 +368,14 @@ static void print_slow(FILE *out, const struct weir_bench_report *report) {
 	print_summary(out, "idle loop", &result->machine_summary, 1);
 	fprintf(out, "what the machine adds by itself\n");
 	if (report->options->repeats > 0) {
-		print_summary(out, "repeated", &result->repeated_summary, 1);
+		print_summary(out, "repeated", &result->repeated.summary, 1);
 		fprintf(out, "least of %u, burst by burst\n", report->options->repeats);
 	}
 	fprintf(out,
 		"above ten medians: %.4f %% of the bursts; the machine alone makes that %.4f %%",
 		100 * result->slow_share, 100 * result->slow_machine_share);
 	if (report->options->repeats > 0) {
-		fprintf(out, "; every time: %.4f %%", 100 * result->slow_repeated_share);
+		fprintf(out, "; every time: %.4f %%", 100 * result->repeated.slow_share);
 	}
 	fprintf(out, "\n\n");
 }

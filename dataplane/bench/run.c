@@ -257,16 +257,19 @@ static int checked(struct session *session) {
 
 // --- repeated -----------------------------------------------------------------------------
 
-// The steps of the timed runs from their beginning; samples of those of `main` but the warm-up.
-static int repeat(struct session *session, struct weir_bench_samples *samples) {
+// The steps of the timed runs from their beginning, but for the samples of the warm-up.
+static int repeat(struct session *session, struct weir_bench_samples *samples,
+	struct weir_bench_samples *base) {
 	int error = start(session);
 
 	for (uint32_t i = 0; error == 0 && i < session->step_count; i++) {
+		const struct step *step = &session->steps[i];
 		struct weir_bench_samples unused = {0};
-		bool wanted = i > 0 && !session->steps[i].alone;
-		struct weir_bench_pass pass = {.length = {.packets = session->steps[i].packets},
-			.alone = session->steps[i].alone,
-			.samples = wanted ? samples : &unused};
+		struct weir_bench_pass pass = {.length = {.packets = step->packets},
+			.alone = step->alone,
+			.samples = i == 0        ? &unused
+				   : step->alone ? base
+						 : samples};
 
 		error = weir_bench_pass(session->engine, &pass, session->why, session->why_bytes);
 		weir_bench_samples_fini(&unused);
@@ -289,23 +292,40 @@ static int check_repeat(const struct session *session, const struct weir_bench_t
 	return -EBADMSG;
 }
 
-static int repeat_all(struct session *session, struct weir_bench_samples *least) {
-	struct weir_bench_samples again = {0};
+static int repeat_all(struct session *session, struct weir_bench_repeated *least) {
+	struct weir_bench_samples again = {0}, base = {0};
 	struct weir_bench_tally first;
-	int error = repeat(session, least);
+	int error = repeat(session, &least->main, &least->base);
 
 	first = tally_now(session);
 	for (uint32_t i = 1; error == 0 && i < session->options->repeats; i++) {
-		again.count = 0;
-		error = repeat(session, &again);
+		again.count = base.count = 0;
+		error = repeat(session, &again, &base);
 		if (error == 0) {
 			error = check_repeat(session, &first);
 		}
 		if (error == 0) {
-			weir_bench_samples_least(least, &again);
+			weir_bench_samples_least(&least->main, &again);
+			weir_bench_samples_least(&least->base, &base);
 		}
 	}
 	weir_bench_samples_fini(&again);
+	weir_bench_samples_fini(&base);
+	return error;
+}
+
+static int summarize_repeated(struct weir_bench_repeated *repeated) {
+	const struct weir_bench_samples *bursts = &repeated->main, *base = &repeated->base;
+	int error = weir_bench_summarize_bursts(bursts->sample, bursts->count, &repeated->summary);
+
+	if (error == 0) {
+		error = weir_bench_split_bursts(bursts->sample, bursts->count, &repeated->split);
+	}
+	if (error == 0 && base->count > 0) {
+		error = weir_bench_split_bursts(base->sample, base->count, &repeated->base_split);
+	}
+	repeated->slow_share = weir_bench_share_above(
+		bursts->sample, bursts->count, 10 * repeated->summary.median);
 	return error;
 }
 
@@ -319,14 +339,8 @@ static int repeated(struct session *session) {
 	if (error < 0) {
 		return error;
 	}
-	error = weir_bench_summarize_bursts(
-		result->repeated.sample, result->repeated.count, &result->repeated_summary);
-	if (error < 0) {
-		return failed(session, error, "statistics");
-	}
-	result->slow_repeated_share = weir_bench_share_above(result->repeated.sample,
-		result->repeated.count, 10 * result->repeated_summary.median);
-	return 0;
+	error = summarize_repeated(&result->repeated);
+	return error < 0 ? failed(session, error, "statistics") : 0;
 }
 
 // --- all of it ----------------------------------------------------------------------------
@@ -440,7 +454,8 @@ void weir_bench_result_fini(struct weir_bench_result *result) {
 	weir_bench_samples_fini(&result->main.samples);
 	weir_bench_samples_fini(&result->base.samples);
 	weir_bench_samples_fini(&result->machine);
-	weir_bench_samples_fini(&result->repeated);
+	weir_bench_samples_fini(&result->repeated.main);
+	weir_bench_samples_fini(&result->repeated.base);
 	free(result->main.medians);
 	free(result->base.medians);
 	*result = (struct weir_bench_result){0};

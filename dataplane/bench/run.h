@@ -31,16 +31,21 @@ struct weir_bench_tally { // of the worker's counters during the timed runs, bas
 	uint64_t packets, hits, started, untracked, evicted, expired;
 };
 
+struct weir_bench_repeated { // --repeats: of each burst the least cost
+	struct weir_bench_samples main, base;
+	struct weir_bench_summary summary; // of main
+	struct weir_bench_split split, base_split;
+	double slow_share; // of bursts of main: above 10 times their median
+};
+
 struct weir_bench_result {
 	struct weir_bench_series main;
 	struct weir_bench_series base;
 	bool has_base;
 	struct weir_bench_samples machine; // of a loop that does nothing, beside the runs of `main`
 	struct weir_bench_summary machine_summary;
-	struct weir_bench_samples repeated; // --repeats: of each burst of `main` the least cost
-	struct weir_bench_summary repeated_summary;
+	struct weir_bench_repeated repeated;
 	double slow_share; // of bursts of `main`: above 10 times the median
-	double slow_repeated_share; // of bursts of `repeated`: above 10 times their median
 	double slow_machine_share; // of bursts: that the machine held up so long, see run.c
 	struct weir_bench_tally tally;
 	uint64_t flows; // in the table when the timed runs began

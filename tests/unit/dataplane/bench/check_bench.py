@@ -87,6 +87,11 @@ class Bench(unittest.TestCase):
             self.assertGreater(repeated["min"], 0)
             self.assertLessEqual(repeated["median"], repeated["p9999"])
             self.assertLess(result["above_ten_medians"]["repeated"], 0.05)
+            self.assertEqual("ratio" in repeated, case == "syn-flood")
+            if case == "syn-flood":
+                self.assertGreater(repeated["cycles_per_established_alone"], 0)
+                self.assertGreater(repeated["cycles_per_syn"], 0)
+                self.assertGreater(repeated["ratio"], 0)
         self.assertNotIn("repeated", measure())
 
     def test_mixed(self):
@@ -108,6 +113,7 @@ class Bench(unittest.TestCase):
         self.assertTrue(result["verified"])
         self.assertGreater(result["ratio"], 0)
         self.assertIn("cycles_per_packet", result["base"])
+        self.assertLess(result["base"]["bursts_above_50_us"], result["base"]["bursts"])
 
     def test_text(self):
         done = run(*SMALL)
