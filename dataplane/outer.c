@@ -35,15 +35,3 @@ void weir_outer_adopt(struct weir_outer *outer, const struct weir_backend_row *r
 	outer->family = head.outer_family == 6 ? 6 : 4;
 	memcpy(outer->header + end - head.header_bytes, row->header, head.header_bytes);
 }
-
-void weir_outer_write6(
-	uint8_t *inner, const struct weir_summary *s, const struct weir_outer *outer) {
-	const uint8_t *from = &outer->header_bytes;
-
-	rte_mov16(inner - 64, from);
-	rte_mov16(inner - 48, from + 16);
-	rte_mov16(inner - 32, from + 32);
-	rte_mov16(inner - 16, from + 48);
-	weir_encap_ipv6(
-		inner - WEIR_IPV6_BYTES, s->hash, s->first >> 8, s->ttl_protocol >> 8, s->ip_bytes);
-}

@@ -50,8 +50,17 @@ static __rte_always_inline void weir_outer_write4(
 		inner - 12, ttl_protocol | (uint32_t)(uint16_t)~weir_checksum_fold18(sum) << 16);
 }
 
-void weir_outer_write6(
-	uint8_t *inner, const struct weir_summary *s, const struct weir_outer *outer);
+static __rte_always_inline void weir_outer_write6(
+	uint8_t *inner, const struct weir_summary *s, const struct weir_outer *outer) {
+	const uint8_t *from = &outer->header_bytes;
+
+	rte_mov16(inner - 64, from);
+	rte_mov16(inner - 48, from + 16);
+	rte_mov16(inner - 32, from + 32);
+	rte_mov16(inner - 16, from + 48);
+	weir_encap_ipv6(
+		inner - WEIR_IPV6_BYTES, s->hash, s->first >> 8, s->ttl_protocol >> 8, s->ip_bytes);
+}
 
 // Replace the Ethernet header of a usual packet of at most inner_max bytes by the backend's and put
 // the outer IP header in between; the frame's padding is cut off. As weir_encap_push, which the
