@@ -119,8 +119,8 @@ static __rte_always_inline void place6(
 	}
 }
 
-// The burst up to the first packet that is no usual TCP packet of the family, a constant. Returns
-// that packet's number.
+// The burst up to the first packet that is no usual TCP packet of the family. Returns that packet's
+// number. family: a constant.
 static __rte_always_inline unsigned int parse_tcp(struct weir_burst *b, unsigned int family) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	struct weir_flow_bucket4 *const buckets4 = pipeline->flows->part4.buckets;
@@ -201,8 +201,8 @@ static __rte_noinline void parse_mixed(struct weir_burst *b, unsigned int first)
 	pipeline->pending.rx_bytes += bytes;
 }
 
-// Most bursts are of one kind, that of the burst before. A loop for one kind asks each packet only
-// whether it is of that kind.
+// Most bursts are of one kind, that of the burst before (of its first packet, if it was mixed). A
+// loop for one kind asks each packet only whether it is of that kind.
 static void stage_parse(struct weir_burst *b) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	unsigned int parsed = pipeline->ipv6 ? parse_tcp6(b) : parse_tcp4(b);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Hashes: one for flows on the packet path, one for names. The same on every machine, so that
-// instances agree. Portable C, no tables.
+// instances agree. Little-endian and 64 bit; no tables.
 #pragma once
 
 #include <stddef.h>
@@ -52,7 +52,8 @@ static inline uint64_t weir_hash_words6(const uint8_t *source, const uint8_t *de
 	memcpy(to_words, destination, sizeof(to_words));
 	from = (unsigned __int128)(from_words[0] ^ keys->source[0]) *
 	       (from_words[1] ^ keys->source[1]);
-	// The ports come in twice: once alone, other bits of an address could make up for them.
+	// The ports go in twice. Only here, an address that differs in the same bits would give the
+	// same hash; only in the last step, they would be mixed too little.
 	to = (unsigned __int128)(to_words[0] ^ keys->destination[0]) *
 	     (to_words[1] ^ keys->destination[1] ^ rest);
 	return weir_hash_mix((uint64_t)from ^ (uint64_t)(to >> 64),

@@ -257,10 +257,14 @@ static int checked(struct session *session) {
 
 // --- repeated -----------------------------------------------------------------------------
 
-// The steps of the timed runs from their beginning, but for the samples of the warm-up.
+// All steps of the timed runs again, on a fresh table; the samples of the warm-up are dropped.
 static int repeat(struct session *session, struct weir_bench_samples *samples,
 	struct weir_bench_samples *base) {
-	int error = start(session);
+	const struct weir_bench_result *result = session->result;
+	int error;
+
+	session->engine->pace = result->main.summary.median;
+	error = start(session);
 
 	for (uint32_t i = 0; error == 0 && i < session->step_count; i++) {
 		const struct step *step = &session->steps[i];
@@ -271,6 +275,8 @@ static int repeat(struct session *session, struct weir_bench_samples *samples,
 				   : step->alone ? base
 						 : samples};
 
+		session->engine->pace =
+			step->alone ? result->base.summary.median : result->main.summary.median;
 		error = weir_bench_pass(session->engine, &pass, session->why, session->why_bytes);
 		weir_bench_samples_fini(&unused);
 	}
@@ -285,10 +291,13 @@ static int check_repeat(const struct session *session, const struct weir_bench_t
 		return 0;
 	}
 	snprintf(session->why, session->why_bytes,
-		"a repetition did not do the same: %" PRIu64 " flows begun, %" PRIu64
-		" evicted, %" PRIu64 " expired instead of %" PRIu64 ", %" PRIu64 ", %" PRIu64,
-		tally.started, tally.evicted, tally.expired, first->started, first->evicted,
-		first->expired);
+		"a repetition did not do the same: of %" PRIu64 " packets %" PRIu64
+		" found their flow, %" PRIu64 " began one, %" PRIu64 " found no room, %" PRIu64
+		" flows evicted, %" PRIu64 " expired; the first time %" PRIu64 ", %" PRIu64
+		", %" PRIu64 ", %" PRIu64 ", %" PRIu64 ", %" PRIu64,
+		tally.packets, tally.hits, tally.started, tally.untracked, tally.evicted,
+		tally.expired, first->packets, first->hits, first->started, first->untracked,
+		first->evicted, first->expired);
 	return -EBADMSG;
 }
 
@@ -298,6 +307,10 @@ static int repeat_all(struct session *session, struct weir_bench_repeated *least
 	int error = repeat(session, &least->main, &least->base);
 
 	first = tally_now(session);
+	if (error == 0) {
+		error = weir_bench_summarize_bursts(
+			least->main.sample, least->main.count, &least->first);
+	}
 	for (uint32_t i = 1; error == 0 && i < session->options->repeats; i++) {
 		again.count = base.count = 0;
 		error = repeat(session, &again, &base);
@@ -305,8 +318,10 @@ static int repeat_all(struct session *session, struct weir_bench_repeated *least
 			error = check_repeat(session, &first);
 		}
 		if (error == 0) {
-			weir_bench_samples_least(&least->main, &again);
-			weir_bench_samples_least(&least->base, &base);
+			error = weir_bench_samples_least(&least->main, &again);
+		}
+		if (error == 0) {
+			error = weir_bench_samples_least(&least->base, &base);
 		}
 	}
 	weir_bench_samples_fini(&again);
@@ -333,7 +348,6 @@ static int repeated(struct session *session) {
 	struct weir_bench_result *result = session->result;
 	int error;
 
-	session->engine->pace = result->main.summary.median;
 	error = repeat_all(session, &result->repeated);
 	session->engine->pace = 0;
 	if (error < 0) {

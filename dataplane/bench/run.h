@@ -34,6 +34,7 @@ struct weir_bench_tally { // of the worker's counters during the timed runs, bas
 struct weir_bench_repeated { // --repeats: of each burst the least cost
 	struct weir_bench_samples main, base;
 	struct weir_bench_summary summary; // of main
+	struct weir_bench_summary first; // of main, the first time
 	struct weir_bench_split split, base_split;
 	double slow_share; // of bursts of main: above 10 times their median
 };

@@ -25,13 +25,17 @@ void weir_bench_samples_fini(struct weir_bench_samples *samples) {
 	*samples = (struct weir_bench_samples){0};
 }
 
-void weir_bench_samples_least(
+int weir_bench_samples_least(
 	struct weir_bench_samples *samples, const struct weir_bench_samples *again) {
+	if (again->count != samples->count) {
+		return -EBADMSG;
+	}
 	for (size_t i = 0; i < samples->count; i++) {
 		if (again->sample[i].cycles < samples->sample[i].cycles) {
 			samples->sample[i] = again->sample[i];
 		}
 	}
+	return 0;
 }
 
 double weir_bench_percentile(const double *sorted, size_t n, double share) {

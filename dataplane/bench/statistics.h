@@ -35,8 +35,9 @@ static inline void weir_bench_samples_add(
 	}
 }
 
-// The same bursts, measured twice: keep the lesser cost of each. Both have the same count.
-void weir_bench_samples_least(
+// The same bursts, measured twice: keep the lesser cost of each. Returns 0, -EBADMSG when their
+// counts differ.
+int weir_bench_samples_least(
 	struct weir_bench_samples *samples, const struct weir_bench_samples *again);
 
 // The smallest value that at least `share` (0..1] of n >= 1 sorted values do not exceed.

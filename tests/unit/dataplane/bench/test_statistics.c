@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <math.h>
 #include <stdbool.h>
 
@@ -137,9 +138,11 @@ static void least_is_taken_burst_by_burst(void **unused) {
 	const struct weir_bench_sample least[] = {{640, 64, 60}, {650, 64, 61}, {70, 7, 7}};
 
 	(void)unused;
-	weir_bench_samples_least(&samples, &again);
+	assert_int_equal(weir_bench_samples_least(&samples, &again), 0);
 	assert_memory_equal(first, least, sizeof(least));
 	assert_int_equal(second[0].cycles, 88888);
+	again.count = 2;
+	assert_int_equal(weir_bench_samples_least(&samples, &again), -EBADMSG);
 }
 
 static void share_above_a_limit(void **unused) {
