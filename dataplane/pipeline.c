@@ -100,22 +100,17 @@ static __rte_noinline void parse_whole(struct weir_burst *b, unsigned int i) {
 	b->described |= UINT64_C(1) << i;
 }
 
-// Where the flow of a summary is, most likely; fetched. count: of buckets.
-static __rte_always_inline void place4(
-	struct weir_flow_bucket4 *buckets, uint32_t count, struct weir_summary *s) {
-	s->bucket = &buckets[weir_flow_first_bucket(count, s->hash)];
-	weir_flow_fetch(s->bucket);
-	if (unlikely(s->event == WEIR_FLOW_EVENT_SYN)) {
-		weir_flow_fetch(&buckets[weir_flow_second_bucket(count, s->hash)]);
-	}
-}
+// Where the flow of a summary is, most likely; fetched. buckets: `count` of either family, a cache
+// line each.
+static __rte_always_inline void place(uint8_t *buckets, uint32_t count, struct weir_summary *s) {
+	const size_t line = sizeof(struct weir_flow_bucket4);
 
-static __rte_always_inline void place6(
-	struct weir_flow_bucket6 *buckets, uint32_t count, struct weir_summary *s) {
-	s->bucket = &buckets[weir_flow_first_bucket(count, s->hash)];
+	_Static_assert(sizeof(struct weir_flow_bucket4) == sizeof(struct weir_flow_bucket6),
+		"one line each");
+	s->bucket = buckets + line * weir_flow_first_bucket(count, s->hash);
 	weir_flow_fetch(s->bucket);
 	if (unlikely(s->event == WEIR_FLOW_EVENT_SYN)) {
-		weir_flow_fetch(&buckets[weir_flow_second_bucket(count, s->hash)]);
+		weir_flow_fetch(buckets + line * weir_flow_second_bucket(count, s->hash));
 	}
 }
 
@@ -123,10 +118,10 @@ static __rte_always_inline void place6(
 // number. family: a constant.
 static __rte_always_inline unsigned int parse_tcp(struct weir_burst *b, unsigned int family) {
 	struct weir_pipeline *pipeline = b->pipeline;
-	struct weir_flow_bucket4 *const buckets4 = pipeline->flows->part4.buckets;
-	struct weir_flow_bucket6 *const buckets6 = pipeline->flows->part6.buckets;
-	const uint32_t count = family == 4 ? pipeline->flows->part4.bucket_count
-					   : pipeline->flows->part6.bucket_count;
+	const struct weir_flow_part *part =
+		family == 4 ? &pipeline->flows->part4 : &pipeline->flows->part6;
+	uint8_t *const buckets = part->buckets;
+	const uint32_t count = part->bucket_count;
 	const struct weir_hash_keys keys = pipeline->hash_keys;
 	struct rte_mbuf **const pkts = b->pkts;
 	const size_t packets = b->packets;
@@ -151,11 +146,7 @@ static __rte_always_inline unsigned int parse_tcp(struct weir_burst *b, unsigned
 			bytes -= m->pkt_len;
 			break;
 		}
-		if (family == 4) {
-			place4(buckets4, count, s);
-		} else {
-			place6(buckets6, count, s);
-		}
+		place(buckets, count, s);
 	}
 	pipeline->pending.rx_bytes += bytes;
 	return (unsigned int)i;
@@ -172,8 +163,8 @@ static __rte_noinline unsigned int parse_tcp6(struct weir_burst *b) {
 // The rest of a burst, of whatever kinds.
 static __rte_noinline void parse_mixed(struct weir_burst *b, unsigned int first) {
 	struct weir_pipeline *pipeline = b->pipeline;
-	struct weir_flow_bucket4 *const buckets4 = pipeline->flows->part4.buckets;
-	struct weir_flow_bucket6 *const buckets6 = pipeline->flows->part6.buckets;
+	uint8_t *const buckets4 = pipeline->flows->part4.buckets;
+	uint8_t *const buckets6 = pipeline->flows->part6.buckets;
 	const uint32_t count4 = pipeline->flows->part4.bucket_count;
 	const uint32_t count6 = pipeline->flows->part6.bucket_count;
 	const struct weir_hash_keys *const keys = &pipeline->hash_keys;
@@ -193,9 +184,9 @@ static __rte_noinline void parse_mixed(struct weir_burst *b, unsigned int first)
 		if (unlikely(!weir_parse_usual(m, keys, s))) {
 			parse_whole(b, i);
 		} else if (likely(s->family == 4)) {
-			place4(buckets4, count4, s);
+			place(buckets4, count4, s);
 		} else {
-			place6(buckets6, count6, s);
+			place(buckets6, count6, s);
 		}
 	}
 	pipeline->pending.rx_bytes += bytes;

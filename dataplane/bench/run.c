@@ -40,6 +40,11 @@ static int failed(const struct session *session, int error, const char *what) {
 	return error;
 }
 
+// What a computation over samples returned.
+static int told(const struct session *session, int error) {
+	return error < 0 ? failed(session, error, "statistics") : 0;
+}
+
 static struct weir_bench_length run_length(const struct session *session) {
 	return (struct weir_bench_length){session->options->packets, session->options->seconds};
 }
@@ -265,7 +270,6 @@ static int repeat(struct session *session, struct weir_bench_samples *samples,
 
 	session->engine->pace = result->main.summary.median;
 	error = start(session);
-
 	for (uint32_t i = 0; error == 0 && i < session->step_count; i++) {
 		const struct step *step = &session->steps[i];
 		struct weir_bench_samples unused = {0};
@@ -308,8 +312,8 @@ static int repeat_all(struct session *session, struct weir_bench_repeated *least
 
 	first = tally_now(session);
 	if (error == 0) {
-		error = weir_bench_summarize_bursts(
-			least->main.sample, least->main.count, &least->first);
+		error = told(session, weir_bench_summarize_bursts(least->main.sample,
+					      least->main.count, &least->first));
 	}
 	for (uint32_t i = 1; error == 0 && i < session->options->repeats; i++) {
 		again.count = base.count = 0;
@@ -318,10 +322,10 @@ static int repeat_all(struct session *session, struct weir_bench_repeated *least
 			error = check_repeat(session, &first);
 		}
 		if (error == 0) {
-			error = weir_bench_samples_least(&least->main, &again);
+			error = told(session, weir_bench_samples_least(&least->main, &again));
 		}
 		if (error == 0) {
-			error = weir_bench_samples_least(&least->base, &base);
+			error = told(session, weir_bench_samples_least(&least->base, &base));
 		}
 	}
 	weir_bench_samples_fini(&again);
@@ -346,15 +350,13 @@ static int summarize_repeated(struct weir_bench_repeated *repeated) {
 
 static int repeated(struct session *session) {
 	struct weir_bench_result *result = session->result;
-	int error;
+	int error = repeat_all(session, &result->repeated);
 
-	error = repeat_all(session, &result->repeated);
 	session->engine->pace = 0;
 	if (error < 0) {
 		return error;
 	}
-	error = summarize_repeated(&result->repeated);
-	return error < 0 ? failed(session, error, "statistics") : 0;
+	return told(session, summarize_repeated(&result->repeated));
 }
 
 // --- all of it ----------------------------------------------------------------------------
@@ -408,7 +410,7 @@ static int summarize_all(struct session *session) {
 	if (error == 0 && result->has_base) {
 		error = summarize(&result->base, runs);
 	}
-	return error < 0 ? failed(session, error, "statistics") : 0;
+	return told(session, error);
 }
 
 static int all_passes(struct session *session) {
