@@ -261,7 +261,7 @@ class Lab:
 
     def binary(self, name):
         for folder in ("", "dataplane", "control/daemon", "control/cli", "control/agent",
-                       "dataplane/pcap"):
+                       "tools/pcap"):
             path = os.path.join(self.build, folder, name)
             if os.path.isfile(path):
                 return path

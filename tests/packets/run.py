@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Packet scenarios on weir-pcap. Last line: '<n> passed, <n> failed'.
 
-    tests/packets/run.py --weir-pcap BUILD/dataplane/pcap/weir-pcap [NAME]...
+    tests/packets/run.py --weir-pcap BUILD/tools/pcap/weir-pcap [NAME]...
 
 NAME is a part of a scenario's name; none runs all of them.
 """

@@ -106,7 +106,7 @@ class Program(unittest.TestCase):
                       done.stderr)
         done = run("--cases", "established", "/", BENCH)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("has no dataplane/bench/weir-bench", done.stderr)
+        self.assertIn("has no tools/bench/weir-bench", done.stderr)
         self.assertEqual(run().returncode, 2)
         self.assertEqual(run("--rounds", "0", BENCH, BENCH).returncode, 2)
 

@@ -12,7 +12,7 @@
 #define SUFFIX ".json"
 #define PATH_BYTES 4096
 
-static const char fallback[] = "config/sim";
+static const char fallback[] = "tools/sim/scenarios";
 
 static bool is_directory(const char *path) {
 	struct stat status;

@@ -67,8 +67,8 @@ static void catalogue_directory_falls_back_to_the_source(void **state) {
 	assert_string_equal(weir_sim_catalogue_directory(NULL, "/tmp"), "/tmp");
 	assert_non_null(getcwd(here, sizeof(here)));
 	assert_int_equal(chdir(scenarios), 0);
-	assert_int_equal(chdir("../.."), 0);
-	assert_string_equal(weir_sim_catalogue_directory(NULL, "/no/such"), "config/sim");
+	assert_int_equal(chdir("../../.."), 0);
+	assert_string_equal(weir_sim_catalogue_directory(NULL, "/no/such"), "tools/sim/scenarios");
 	assert_non_null(mkdtemp(directory));
 	assert_int_equal(chdir(directory), 0);
 	assert_string_equal(weir_sim_catalogue_directory(NULL, "/no/such"), "/no/such");

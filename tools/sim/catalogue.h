@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-// The directory to look in: `wanted`, or the installed one, or config/sim below the current
+// The directory to look in: `wanted`, or the installed one, or tools/sim/scenarios below the current
 // directory when that is not there.
 const char *weir_sim_catalogue_directory(const char *wanted, const char *installed);
 
