@@ -409,7 +409,7 @@ int weir_dataplane_open(const struct weir_config *config, const struct weir_plan
 	for (unsigned int p = 0; p < WEIR_PORTS_MAX; p++) {
 		dataplane->offer.vip_map_fd[p] = -1;
 	}
-	weir_buffers_init(&dataplane->buffers, plan);
+	weir_buffers_init(&dataplane->buffers, plan->pool, plan->pools);
 	r = open_devices(dataplane);
 	if (r == 0) {
 		connect_ports(dataplane);

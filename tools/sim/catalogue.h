@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
-// The directory to look in: `wanted`, or the installed one, or tools/sim/scenarios below the current
-// directory when that is not there.
+// The directory to look in: `wanted`, or the installed one, or tools/sim/scenarios below the
+// current directory when that is not there.
 const char *weir_sim_catalogue_directory(const char *wanted, const char *installed);
 
 // The file of an operand: a path ("/" in it, or ends in .json), or the name of a scenario in the

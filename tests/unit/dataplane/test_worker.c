@@ -66,7 +66,7 @@ static struct worker_lab *make(unsigned int number, enum weir_config_idle idle) 
 		ring_device_make(name, 1, &w->ring[d]);
 		device_lab_plan(w->ring[d].name, 1, &w->plan);
 		if (d == 0) {
-			weir_buffers_init(&w->buffers, &w->plan);
+			weir_buffers_init(&w->buffers, w->plan.pool, w->plan.pools);
 		}
 		assert_int_equal(weir_device_open(&w->plan.device[0], &w->buffers, WORKERS,
 					 &w->device[d], why, sizeof(why)),

@@ -13,9 +13,11 @@
 
 #define CACHE 256
 
-void weir_buffers_init(struct weir_buffers *buffers, const struct weir_plan *plan) {
+void weir_buffers_init(
+	struct weir_buffers *buffers, const struct weir_pool_plan *plan, uint32_t plans) {
 	memset(buffers, 0, sizeof(*buffers));
 	buffers->plan = plan;
+	buffers->plans = plans;
 }
 
 void weir_buffers_fini(struct weir_buffers *buffers) {
@@ -90,8 +92,8 @@ int weir_buffers_pool(
 	unsigned int node = node_of(socket);
 	char name[RTE_MEMPOOL_NAMESIZE];
 
-	for (unsigned int i = 0; i < buffers->plan->pools; i++) {
-		const struct weir_pool_plan *plan = &buffers->plan->pool[i];
+	for (unsigned int i = 0; i < buffers->plans; i++) {
+		const struct weir_pool_plan *plan = &buffers->plan[i];
 
 		if (plan->room != room) {
 			continue;

@@ -22,7 +22,7 @@ static void a_pool_is_made_once_per_size(void **state) {
 	struct weir_buffers buffers;
 
 	(void)state;
-	weir_buffers_init(&buffers, &plan);
+	weir_buffers_init(&buffers, plan.pool, plan.pools);
 	assert_int_equal(weir_buffers_pool(&buffers, 2176, SOCKET_ID_ANY, &pool), 0);
 	assert_int_equal(weir_buffers_pool(&buffers, 2176, SOCKET_ID_ANY, &again), 0);
 	assert_int_equal(weir_buffers_pool(&buffers, 3840, SOCKET_ID_ANY, &large), 0);
@@ -43,7 +43,7 @@ static void what_was_not_planned_or_does_not_fit_is_refused(void **state) {
 	struct rte_mempool *pool = NULL;
 
 	(void)state;
-	weir_buffers_init(&buffers, &plan);
+	weir_buffers_init(&buffers, plan.pool, plan.pools);
 	assert_int_equal(weir_buffers_pool(&buffers, 2000, SOCKET_ID_ANY, &pool), -EINVAL);
 	assert_int_equal(weir_buffers_pool(&buffers, 2176, SOCKET_ID_ANY, &pool), -ENOMEM);
 	assert_null(pool);
@@ -57,7 +57,7 @@ static void the_largest_af_xdp_buffer_fits_a_page(void **state) {
 	struct rte_mempool *pool;
 
 	(void)state;
-	weir_buffers_init(&buffers, &plan);
+	weir_buffers_init(&buffers, plan.pool, plan.pools);
 	assert_int_equal(weir_buffers_pool(&buffers, 3840, SOCKET_ID_ANY, &pool), 0);
 	assert_in_range(pool->header_size + pool->elt_size + pool->trailer_size, 3840, 4096);
 	weir_buffers_fini(&buffers);
@@ -71,7 +71,7 @@ static void buffers_are_packed(void **state) {
 	struct rte_mempool *pool;
 
 	(void)state;
-	weir_buffers_init(&buffers, &plan);
+	weir_buffers_init(&buffers, plan.pool, plan.pools);
 	assert_int_equal(weir_buffers_pool(&buffers, 2176, SOCKET_ID_ANY, &pool), 0);
 	assert_true(weir_buffers_are_packed(pool));
 	weir_buffers_fini(&buffers);

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "buffers.h"
-#include "plan.h"
+#include "device_plan.h"
 
 #define WEIR_FRAME_OVERHEAD 22 // Ethernet header, two VLAN tags
 

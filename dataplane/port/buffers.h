@@ -5,18 +5,21 @@
 // Threads: set-up only; taking and giving back buffers is DPDK's business and safe anywhere.
 #pragma once
 
-#include "plan.h"
+#include "device_plan.h"
 
 #define WEIR_NODES_MAX 8
 
 struct rte_mempool;
 
 struct weir_buffers {
-	const struct weir_plan *plan;
+	const struct weir_pool_plan *plan; // [plans], borrowed
+	uint32_t plans;
 	struct rte_mempool *pool[WEIR_POOLS_MAX][WEIR_NODES_MAX];
 };
 
-void weir_buffers_init(struct weir_buffers *buffers, const struct weir_plan *plan);
+// plan: one pool each; borrowed until fini.
+void weir_buffers_init(
+	struct weir_buffers *buffers, const struct weir_pool_plan *plan, uint32_t plans);
 void weir_buffers_fini(struct weir_buffers *buffers); // after all devices are closed
 // The pool for buffers with this data room on a node (SOCKET_ID_ANY: the first), made when first
 // asked for. Returns 0, -ENOMEM, -EINVAL (a room that was not planned).

@@ -40,7 +40,7 @@ static int close_lab(void **state) {
 
 static int open_device(struct lab *lab, uint32_t workers) {
 	weir_buffers_fini(&lab->buffers);
-	weir_buffers_init(&lab->buffers, &lab->plan);
+	weir_buffers_init(&lab->buffers, lab->plan.pool, lab->plan.pools);
 	return weir_device_open(&lab->plan.device[0], &lab->buffers, workers, &lab->device,
 		lab->why, sizeof(lab->why));
 }

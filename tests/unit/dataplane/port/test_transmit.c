@@ -32,7 +32,7 @@ static struct lab *make(const char *name, uint16_t queues, uint32_t owner) {
 	assert_non_null(lab);
 	ring_device_make(name, queues, &lab->ring);
 	device_lab_plan(lab->ring.name, queues, &lab->plan);
-	weir_buffers_init(&lab->buffers, &lab->plan);
+	weir_buffers_init(&lab->buffers, lab->plan.pool, lab->plan.pools);
 	assert_int_equal(weir_device_open(&lab->plan.device[0], &lab->buffers, WORKERS,
 				 &lab->device, why, sizeof(why)),
 		0);

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Device plan: what a device and a pool of packet buffers are to be opened with. Worked out from
+// the configuration by plan.c of the process; device.c and buffers.c carry it out.
+//
+// Threads: one, before the workers exist.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "devargs.h"
+#include "layout.h"
+
+#define WEIR_DEVICES_MAX (2 * WEIR_PORTS_MAX) // each port and its exception device
+#define WEIR_QUEUES_MAX 64 // of one device
+#define WEIR_POOLS_MAX 4 // sizes of packet buffers
+#define WEIR_INTERFACE_BYTES 16
+#define WEIR_TX_RING 1024 // packets that wait for the worker that owns a transmit queue
+
+struct weir_device_plan {
+	struct weir_devargs devargs;
+	uint8_t port; // index in the configuration
+	bool exception; // the port's way to the kernel, not the port itself
+	bool spreads; // a flow stays on one of its queues; for PCI known only when it is open
+	uint16_t queues; // to receive on; PCI: at most
+	uint16_t descriptors; // per queue
+	uint16_t mtu;
+	uint16_t room; // data room of receive buffers
+	char interface[WEIR_INTERFACE_BYTES]; // the kernel's name of it, "" = none known
+};
+
+struct weir_pool_plan {
+	uint16_t room;
+	uint32_t buffers;
+};
