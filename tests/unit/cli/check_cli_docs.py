@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Compares docs/cli.md and the bash completion with weirctl.
 
-usage: check_cli_docs.py WEIRCTL SOURCE_ROOT [--write]
+usage: check_cli_docs.py WEIRCTL SOURCE_ROOT BROKEN [--write]
 
 Every block of docs/cli.md and docs/configuration.md that begins with "$ weirctl ..." is run against
-a control socket that replays answers/*.json; the output must be that of the document, to the letter.
-The headings of cli.md must be the commands of --help. The completion, run by bash, must offer every
-object and verb. --write puts the output that weirctl gives now into the documents.
+a control socket that replays answers/*.json, in a folder with config/ and the files of BROKEN (a
+folder); the output must be that of the document, to the letter. The headings of cli.md must be the commands of --help. The completion, run by bash, must offer every object and
+verb. --write puts the output that weirctl gives now into the documents.
 """
 import glob
 import json
@@ -29,9 +29,10 @@ SUBSET_DETAILS = ("clients_of_a_backend", "clients_of_backends")
 class ControlServer:
     """A control socket that answers each command with answers/COMMAND.json."""
 
-    def __init__(self, folder):
+    def __init__(self, root, broken):
+        self.root, self.broken = root, broken
         self.answers = {}
-        for path in glob.glob(folder + "/*.json"):
+        for path in glob.glob(root + "/tests/unit/cli/answers/*.json"):
             with open(path, encoding="utf-8") as file:
                 self.answers[os.path.basename(path)[:-5]] = json.load(file)
 
@@ -68,6 +69,9 @@ class ControlServer:
                     self.wfile.write(json.dumps(outer.answer(json.loads(line))).encode() + b"\n")
 
         self.folder = tempfile.TemporaryDirectory(prefix="weirctl-docs-")
+        os.symlink(self.root + "/config", self.folder.name + "/config")
+        for path in glob.glob(self.broken + "/*.json"):
+            os.symlink(path, f"{self.folder.name}/{os.path.basename(path)}")
         self.server = socketserver.ThreadingUnixStreamServer(
             self.folder.name + "/control.sock", Handler)
         self.server.daemon_threads = True
@@ -85,18 +89,18 @@ class ControlServer:
 BLOCK = re.compile(r"^```\n(\$ weirctl[^\n]*)\n(.*?)^```$", re.M | re.S)
 
 
-def run(weirctl, line, server, root):
+def run(weirctl, line, server):
     """Output of one line of the document; "(exit N)" follows when N is not 0."""
     environment = dict(os.environ, WEIR_RUN_DIR=server.folder.name)
-    done = subprocess.run([weirctl] + shlex.split(line)[2:], cwd=root, env=environment,
-                          text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          timeout=30, check=False)
+    done = subprocess.run([weirctl] + shlex.split(line)[2:], cwd=server.folder.name,
+                          env=environment, text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, timeout=30, check=False)
     return done.stdout + (f"(exit {done.returncode})\n" if done.returncode else "")
 
 
-def rewrite(document, weirctl, server, root):
+def rewrite(document, weirctl, server):
     """The document with the output that weirctl gives now."""
-    return BLOCK.sub(lambda m: f"```\n{m[1]}\n{run(weirctl, m[1], server, root)}```", document)
+    return BLOCK.sub(lambda m: f"```\n{m[1]}\n{run(weirctl, m[1], server)}```", document)
 
 
 def help_commands(weirctl):
@@ -135,19 +139,19 @@ def check_completion(weirctl, commands, server, root, problems):
         problems.append(f"completion of policies: {policies}")
 
 
-def write_documents(weirctl, root):
-    with ControlServer(root + "/tests/unit/cli/answers") as server:
+def write_documents(weirctl, root, broken):
+    with ControlServer(root, broken) as server:
         for name in ("cli.md", "configuration.md"):
             with open(f"{root}/docs/{name}", encoding="utf-8") as file:
                 document = file.read()
             with open(f"{root}/docs/{name}", "w", encoding="utf-8") as file:
-                file.write(rewrite(document, weirctl, server, root))
+                file.write(rewrite(document, weirctl, server))
 
 
 def main():
-    weirctl, root = os.path.abspath(sys.argv[1]), sys.argv[2]
-    if "--write" in sys.argv[3:]:
-        write_documents(weirctl, root)
+    weirctl, root, broken = map(os.path.abspath, sys.argv[1:4])
+    if "--write" in sys.argv[4:]:
+        write_documents(weirctl, root, broken)
     problems = []
     with open(root + "/docs/cli.md", encoding="utf-8") as file:
         document = file.read()
@@ -163,9 +167,9 @@ def main():
         words = " ".join(word for word in command.split()[:2] if word.islower())
         if not any(line.startswith("$ weirctl " + words) for line in shown):
             problems.append(f"cli.md shows no output of {words}")
-    with ControlServer(root + "/tests/unit/cli/answers") as server:
+    with ControlServer(root, broken) as server:
         for match in BLOCK.finditer(document):
-            found = run(weirctl, match[1], server, root)
+            found = run(weirctl, match[1], server)
             if found != match[2]:
                 problems.append(f"{match[1]}\ndocument:\n{match[2]}weirctl:\n{found}")
         check_completion(weirctl, commands, server, root, problems)
