@@ -71,6 +71,15 @@ project_files() {
 	done
 }
 
+# tool NAME: the command of a tool from the list of packages, where a version may be part of it
+# (clang-format-19), so that this version is written there alone.
+tool() {
+	local command
+	command=$(sed 's/[[:space:]]*#.*//' "$WEIR/scripts/packages" | grep -xE "$1(-[0-9]+)?") ||
+		die "scripts/packages has no $1"
+	command -v "$command" || die "$command is not installed; scripts/packages lists what is needed"
+}
+
 missing_packages() {
 	local package
 	sed 's/#.*//' "$WEIR/scripts/packages" | while read -r package; do

@@ -32,10 +32,8 @@ struct command {
 	struct argument arguments[ARGUMENTS_MAX];
 };
 
-#define OPTIONAL(name, type) \
-	{ name, type, false }
-#define REQUIRED(name, type) \
-	{ name, type, true }
+#define OPTIONAL(name, type) {name, type, false}
+#define REQUIRED(name, type) {name, type, true}
 
 static const struct command commands[] = {
 	{"version", weir_api_version, {{0}}},

@@ -41,8 +41,7 @@ struct field {
 	enum field_type type;
 };
 
-#define FIELD(structure, name, member, type) \
-	{ name, offsetof(struct structure, member), type }
+#define FIELD(structure, name, member, type) {name, offsetof(struct structure, member), type}
 
 static const struct field instance_fields[] = {
 	FIELD(weir_config_instance, "name", name, FIELD_TEXT),

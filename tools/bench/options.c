@@ -166,20 +166,15 @@ struct description {
 };
 
 #define FIELD(f) .field = offsetof(struct weir_bench_options, f)
+#define BYTES(f) sizeof(((struct weir_bench_options *)0)->f)
 #define WORD(n, f, list) \
-	{ \
-		.name = n, .kind = KIND_WORD, FIELD(f), .words = list, \
-		.word_bytes = sizeof(((struct weir_bench_options *)0)->f) \
-	}
-#define RANGE(n, k, f, from, to) \
-	{ .name = n, .kind = k, FIELD(f), .min = from, .max = to }
+	{.name = n, .kind = KIND_WORD, FIELD(f), .words = list, .word_bytes = BYTES(f)}
+#define RANGE(n, k, f, from, to) {.name = n, .kind = k, FIELD(f), .min = from, .max = to}
 #define NUMBER(n, f, from, to) RANGE(n, KIND_NUMBER, f, from, to)
 #define LONG(n, f, from, to) RANGE(n, KIND_LONG, f, from, to)
 #define REAL(n, f, from, to) RANGE(n, KIND_REAL, f, from, to)
-#define FLAG(n, f) \
-	{ .name = n, .kind = KIND_FLAG, FIELD(f) }
-#define VALUE(n, f, number) \
-	{ .name = n, .kind = KIND_VALUE, FIELD(f), .value = number }
+#define FLAG(n, f) {.name = n, .kind = KIND_FLAG, FIELD(f)}
+#define VALUE(n, f, number) {.name = n, .kind = KIND_VALUE, FIELD(f), .value = number}
 
 static const struct description descriptions[] = {
 	WORD("case", kind, cases),

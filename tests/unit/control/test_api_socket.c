@@ -18,8 +18,8 @@
 
 #include "api_socket.h"
 
-#define LEAVE_UID ((uid_t)-1)
-#define LEAVE_GID ((gid_t)-1)
+#define LEAVE_UID ((uid_t)(-1))
+#define LEAVE_GID ((gid_t)(-1))
 
 static int set_up(void **state) {
 	char *dir = strdup("/tmp/weir-test-XXXXXX");

@@ -16,7 +16,7 @@
 
 // Parse words up to the first NULL.
 static int parse(struct weir_arguments *ret, char *why, ...) {
-	char *argv[WORDS] = {(char *)(uintptr_t) "weir-dataplane"};
+	char *argv[WORDS] = {(char *)(uintptr_t)"weir-dataplane"};
 	va_list words;
 	int argc = 1;
 

@@ -28,8 +28,7 @@ static void expect(bool reported, const uint32_t *weights, const uint16_t *strid
 #define EXPECT(reported, weights, ...) \
 	expect(reported, (const uint32_t[])weights, (const uint16_t[])__VA_ARGS__, \
 		sizeof((const uint32_t[])weights) / sizeof(uint32_t))
-#define W(...) \
-	{ __VA_ARGS__ }
+#define W(...) {__VA_ARGS__}
 
 static void recorded_weights(void **state) {
 	(void)state;
