@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Writes the corpora of fuzz_packets, fuzz_segment and fuzz_pcap again, after their input formats
-// or the frames of the unit tests changed: seeds CORPUS_FOLDER. Those of the text formats are
-// written by hand.
+// Writes the corpora of fuzz_packets, fuzz_segment and fuzz_pcap, from the frames of the unit tests
+// and the layout of the segment: seeds FOLDER, which gets a folder for each. The corpora of the
+// text formats are written by hand: corpus/.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "edges.h"
 #include "layout.h"
@@ -392,11 +393,25 @@ static void save_pcapng(const char *folder) {
 	save(&seed, folder, "pcap", "pcapng");
 }
 
+static void make_folder(const char *folder, const char *kind) {
+	char path[4096];
+
+	snprintf(path, sizeof(path), "%s/%s", folder, kind);
+	if (mkdir(path, 0777) < 0 && errno != EEXIST) {
+		fprintf(stderr, "%s: %s\n", path, strerror(errno));
+		exit(1);
+	}
+}
+
 int main(int argc, char **argv) {
 	if (argc != 2) {
-		fprintf(stderr, "usage: seeds CORPUS_FOLDER\n");
+		fprintf(stderr, "usage: seeds FOLDER\n");
 		return 2;
 	}
+	make_folder(argv[1], "");
+	make_folder(argv[1], "packets");
+	make_folder(argv[1], "segment");
+	make_folder(argv[1], "pcap");
 	save_edges(argv[1]);
 	save_lives(argv[1]);
 	save_cuts(argv[1]);
