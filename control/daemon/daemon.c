@@ -10,8 +10,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "api_commands.h"
-
 #define TICK_MS 100
 #define SECOND_MS 1000
 #define COLLECT_MS 50
@@ -444,14 +442,13 @@ static void start_handles(struct weir_daemon *daemon) {
 }
 
 int weir_daemon_init(struct weir_daemon *daemon, const char *run_dir, const char *user,
-	struct weir_log *log, struct weir_api_socket *socket, struct weir_reload *reload) {
+	struct weir_log *log, struct weir_reload *reload) {
 	struct weir_dataplane_events events = {
 		.attached = on_attached, .lost = on_lost, .context = daemon};
 	const char *failed = "loop";
 	int r;
 
-	*daemon =
-		(struct weir_daemon){.log = log, .user = user, .socket = socket, .reload = reload};
+	*daemon = (struct weir_daemon){.log = log, .user = user, .reload = reload};
 	signal(SIGPIPE, SIG_IGN); // a client that goes away is an error code, not our end
 	r = uv_loop_init(&daemon->loop);
 	if (r < 0) {
@@ -473,19 +470,11 @@ int weir_daemon_init(struct weir_daemon *daemon, const char *run_dir, const char
 	if (r < 0) {
 		goto close_loop;
 	}
-	failed = "control socket";
-	r = weir_api_create(&daemon->loop, socket->fd, weir_api_dispatch, daemon, &daemon->api);
-	socket->fd = -1; // the API's now
-	if (r < 0) {
-		goto close_loop;
-	}
 	failed = "dataplane link";
 	r = weir_dataplane_link_create(&daemon->loop, run_dir, log, &events, &daemon->link);
 	if (r < 0) {
 		goto close_loop;
 	}
-	sd_notify(0, "READY=1");
-	say_status(daemon);
 	return 0;
 close_loop:
 	weir_daemon_fini(daemon);
@@ -495,6 +484,8 @@ log_failure:
 }
 
 void weir_daemon_run(struct weir_daemon *daemon) {
+	sd_notify(0, "READY=1");
+	say_status(daemon);
 	uv_run(&daemon->loop, UV_RUN_DEFAULT);
 }
 
@@ -509,9 +500,6 @@ void weir_daemon_fini(struct weir_daemon *daemon) {
 		weir_daemon_publish(daemon);
 	}
 	detach(daemon);
-	if (daemon->api != NULL) {
-		weir_api_close(daemon->api, NULL);
-	}
 	weir_dataplane_link_free(daemon->link);
 	weir_lookups_free(daemon->lookups);
 	weir_watch_free(daemon->watch);

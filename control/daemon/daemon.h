@@ -12,12 +12,10 @@
 
 #include <uv.h>
 
-#include "api.h"
-#include "api_flow.h"
-#include "api_socket.h"
 #include "arguments.h"
 #include "dataplane_link.h"
 #include "estimates.h"
+#include "flow_lookup.h"
 #include "log.h"
 #include "recent.h"
 #include "reload.h"
@@ -29,8 +27,6 @@ struct weir_daemon {
 	uv_loop_t loop;
 	struct weir_log *log;
 	const char *user; // who we run as, for messages
-	struct weir_api_socket *socket;
-	struct weir_api *api;
 	struct weir_dataplane_link *link;
 	struct weir_reload *reload;
 	struct weir_watch *watch;
@@ -57,11 +53,10 @@ struct weir_daemon {
 	uv_signal_t hangup, terminate, interrupt;
 };
 
-// Take over socket and reload (both stay the caller's to release, after fini) and start. log and
-// run_dir: borrowed. Returns 0 or negative errno (logged).
+// Start. log, run_dir and reload: borrowed until fini. Returns 0 or negative errno (logged).
 int weir_daemon_init(struct weir_daemon *daemon, const char *run_dir, const char *user,
-	struct weir_log *log, struct weir_api_socket *socket, struct weir_reload *reload);
-// Run until SIGTERM or SIGINT.
+	struct weir_log *log, struct weir_reload *reload);
+// Run until SIGTERM or SIGINT. Tells systemd that the service is ready.
 void weir_daemon_run(struct weir_daemon *daemon);
 void weir_daemon_fini(struct weir_daemon *daemon);
 

@@ -7,6 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api.h"
+#include "api_commands.h"
+#include "api_socket.h"
 #include "daemon.h"
 #include "privileges.h"
 #include "weir_version.h"
@@ -49,6 +52,7 @@ static int run(const struct weir_arguments *arguments, const struct weir_run_as 
 	struct weir_log *log, struct weir_reload *reload) {
 	struct weir_api_socket socket;
 	struct weir_daemon daemon;
+	struct weir_api *api;
 	char why[WHY_BYTES] = "";
 	int r;
 
@@ -76,11 +80,19 @@ static int run(const struct weir_arguments *arguments, const struct weir_run_as 
 	}
 	weir_log_write(log, WEIR_LOG_INFO, "weir-control %s (pid %d, user %s), configuration %s",
 		WEIR_VERSION, (int)getpid(), run_as->user, arguments->config);
-	r = weir_daemon_init(&daemon, arguments->run_dir, run_as->user, log, &socket, reload);
+	r = weir_daemon_init(&daemon, arguments->run_dir, run_as->user, log, reload);
 	if (r < 0) {
 		goto close_socket;
 	}
-	weir_daemon_run(&daemon);
+	r = weir_api_create(&daemon.loop, socket.fd, weir_api_dispatch, &daemon, &api);
+	socket.fd = -1; // the API's now
+	if (r < 0) {
+		weir_log_write(
+			log, WEIR_LOG_ERROR, "cannot start: control socket: %s", strerror(-r));
+	} else {
+		weir_daemon_run(&daemon);
+		weir_api_close(api, NULL);
+	}
 	weir_daemon_fini(&daemon);
 close_socket:
 	weir_api_socket_close(&socket);

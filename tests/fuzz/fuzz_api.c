@@ -19,6 +19,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "api.h"
+#include "api_commands.h"
+#include "api_socket.h"
 #include "daemon.h"
 #include "fuzz.h"
 #include "handover.h"
@@ -51,6 +54,7 @@ static const char config_text[] =
 struct world {
 	struct weir_daemon daemon;
 	struct weir_api_socket socket;
+	struct weir_api *api;
 	struct weir_reload *reload;
 	struct weir_log *log;
 	int log_fd;
@@ -104,8 +108,11 @@ static void open_daemon(void) {
 		fprintf(stderr, "%s\n", why);
 		abort();
 	}
-	REQUIRE(weir_daemon_init(&world->daemon, world->dir, "fuzz", world->log, &world->socket,
-			world->reload) == 0);
+	REQUIRE(weir_daemon_init(&world->daemon, world->dir, "fuzz", world->log, world->reload) ==
+		0);
+	REQUIRE(weir_api_create(&world->daemon.loop, world->socket.fd, weir_api_dispatch,
+			&world->daemon, &world->api) == 0);
+	world->socket.fd = -1; // the API's now
 	// Whoever runs the target stops it as ever.
 	uv_signal_stop(&world->daemon.terminate);
 	uv_signal_stop(&world->daemon.interrupt);
@@ -151,6 +158,7 @@ static void close_world(void) {
 	for (uint32_t i = 0; i < WORKERS; i++) {
 		weir_reader_fini(&world->reader[i]);
 	}
+	weir_api_close(world->api, NULL);
 	weir_daemon_fini(&world->daemon);
 	weir_api_socket_close(&world->socket);
 	weir_reload_free(world->reload);
@@ -271,7 +279,7 @@ static void talk(struct client *client) {
 		REQUIRE(weir_daemon_now_ns() < deadline);
 	}
 	close(client->fd);
-	while (weir_api_clients(world->daemon.api) > 0) {
+	while (weir_api_clients(world->api) > 0) {
 		turn();
 	}
 }

@@ -33,7 +33,8 @@ static void effective_share_by_policy(void **state) {
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct weir_config *config = lab_config(2, 3);
-		struct weir_daemon daemon = {0};
+		struct weir_recent recent = {0};
+		struct weir_shares_of source = {.recent = &recent};
 		struct weir_shares *shares;
 		struct lab lab;
 
@@ -43,14 +44,14 @@ static void effective_share_by_policy(void **state) {
 		config->services[1].backends[2].weight = 300;
 		lab_open(&lab, NULL);
 		lab_apply(&lab, config);
-		daemon.tables = lab.tables;
-		daemon.segment = lab.segment;
+		source.tables = lab.tables;
+		source.segment = lab.segment;
 		lab.segment->costs[3] = 1000000;
 		lab.segment->costs[4] = 2000000;
 		lab.segment->costs[5] = 1000000;
 		for (int all = 0; all < 2; all++) {
 			assert_int_equal(
-				weir_shares_create(&daemon, all ? WEIR_SHARES_ALL : 1, &shares), 0);
+				weir_shares_create(&source, all ? WEIR_SHARES_ALL : 1, &shares), 0);
 			for (uint16_t id = 3; id < 6; id++) {
 				struct weir_backend_state of = lab_state(&lab, id);
 				double share = weir_shares_effective(shares, &of);
@@ -70,7 +71,8 @@ static void effective_share_by_policy(void **state) {
 static void unknown_costs_count_as_the_mean(void **state) {
 	struct weir_config *config = lab_config(1, 3);
 	struct weir_backend_state of;
-	struct weir_daemon daemon = {0};
+	struct weir_recent recent = {0};
+	struct weir_shares_of source = {.recent = &recent};
 	struct weir_shares *shares;
 	struct lab lab;
 
@@ -78,19 +80,19 @@ static void unknown_costs_count_as_the_mean(void **state) {
 	config->services[0].policy.name = WEIR_POLICY_FAIR_SHARE;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
-	daemon.tables = lab.tables;
-	daemon.segment = lab.segment;
-	assert_int_equal(weir_shares_create(&daemon, 0, &shares), 0);
+	source.tables = lab.tables;
+	source.segment = lab.segment;
+	assert_int_equal(weir_shares_create(&source, 0, &shares), 0);
 	of = lab_state(&lab, 2);
 	expect(weir_shares_effective(shares, &of), 33.333);
 	weir_shares_free(shares);
 	lab.segment->costs[0] = 1000;
 	lab.segment->costs[1] = 3000;
-	assert_int_equal(weir_shares_create(&daemon, 0, &shares), 0);
+	assert_int_equal(weir_shares_create(&source, 0, &shares), 0);
 	expect(weir_shares_effective(shares, &of), 100.0 * 6 / (12 + 4 + 6)); // 1/2 of 1, 1/3, 1/2
 	weir_shares_free(shares);
-	daemon.segment = NULL; // the dataplane is away: nothing is known of costs
-	assert_int_equal(weir_shares_create(&daemon, 0, &shares), 0);
+	source.segment = NULL; // the dataplane is away: nothing is known of costs
+	assert_int_equal(weir_shares_create(&source, 0, &shares), 0);
 	expect(weir_shares_effective(shares, &of), 33.333);
 	assert_true(weir_shares_recent(shares, &of) < 0);
 	weir_shares_free(shares);
@@ -117,7 +119,8 @@ static void costs_count_within_a_workers_subset(void **state) {
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct weir_config *config = lab_config(1, 4);
 		struct weir_subset_member member[LAB_WORKERS][4];
-		struct weir_daemon daemon = {0};
+		struct weir_recent recent = {0};
+		struct weir_shares_of source = {.recent = &recent};
 		struct weir_shares *shares;
 		struct lab lab;
 
@@ -139,9 +142,9 @@ static void costs_count_within_a_workers_subset(void **state) {
 		}
 		weir_tables_set_weight(lab.tables, member[1][1].backend, 300);
 		weir_tables_publish(lab.tables);
-		daemon.tables = lab.tables;
-		daemon.segment = lab.segment;
-		assert_int_equal(weir_shares_create(&daemon, WEIR_SHARES_ALL, &shares), 0);
+		source.tables = lab.tables;
+		source.segment = lab.segment;
+		assert_int_equal(weir_shares_create(&source, WEIR_SHARES_ALL, &shares), 0);
 		for (uint32_t j = 0; j < 4; j++) {
 			struct weir_backend_state of =
 				lab_state(&lab, member[j / 2][j % 2].backend);
@@ -161,7 +164,8 @@ static void costs_count_within_a_workers_subset(void **state) {
 // With the dataplane away nothing is known of costs: what was published last counts.
 static void shares_of_subsets_outlive_the_segment(void **state) {
 	struct weir_config *config = lab_config(1, 4);
-	struct weir_daemon daemon = {0};
+	struct weir_recent recent = {0};
+	struct weir_shares_of source = {.recent = &recent};
 	struct weir_shares *shares;
 	struct lab lab;
 
@@ -174,8 +178,8 @@ static void shares_of_subsets_outlive_the_segment(void **state) {
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	assert_int_equal(weir_tables_rebind(lab.tables, NULL), 0);
-	daemon.tables = lab.tables;
-	assert_int_equal(weir_shares_create(&daemon, 0, &shares), 0);
+	source.tables = lab.tables;
+	assert_int_equal(weir_shares_create(&source, 0, &shares), 0);
 	for (uint16_t id = 0; id < 4; id++) {
 		struct weir_backend_state of = lab_state(&lab, id);
 
@@ -189,27 +193,28 @@ static void shares_of_subsets_outlive_the_segment(void **state) {
 static void achieved_shares(void **state) {
 	struct weir_config *config = lab_config(2, 2);
 	struct weir_backend_state first, second;
-	struct weir_daemon daemon = {0};
+	struct weir_recent recent = {0};
+	struct weir_shares_of source = {.recent = &recent};
 	struct weir_shares *shares;
 	struct lab lab;
 
 	(void)state;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
-	daemon.tables = lab.tables;
-	daemon.segment = lab.segment;
+	source.tables = lab.tables;
+	source.segment = lab.segment;
 	weir_segment_backend_counters(lab.segment, 0, 0)->new_flows = 100;
 	weir_segment_backend_counters(lab.segment, 0, 2)->new_flows = 1000; // another service
-	weir_recent_take(&daemon.recent, lab.segment, 4, 2);
+	weir_recent_take(&recent, lab.segment, 4, 2);
 	first = lab_state(&lab, 0);
 	second = lab_state(&lab, 1);
-	assert_int_equal(weir_shares_create(&daemon, 0, &shares), 0);
+	assert_int_equal(weir_shares_create(&source, 0, &shares), 0);
 	expect(weir_shares_achieved(shares, &first), 100);
 	assert_true(weir_shares_recent(shares, &first) < 0);
 	weir_shares_free(shares);
 	weir_segment_backend_counters(lab.segment, 1, 0)->new_flows = 25;
 	weir_segment_backend_counters(lab.segment, 1, 1)->new_flows = 75;
-	assert_int_equal(weir_shares_create(&daemon, 0, &shares), 0);
+	assert_int_equal(weir_shares_create(&source, 0, &shares), 0);
 	expect(weir_shares_achieved(shares, &first), 62.5);
 	expect(weir_shares_recent(shares, &first), 25);
 	expect(weir_shares_recent(shares, &second), 75);
@@ -218,7 +223,7 @@ static void achieved_shares(void **state) {
 	expect(weir_shares_effective(shares, &first), 0);
 	assert_true(weir_shares_recent(shares, &first) < 0);
 	weir_shares_free(shares);
-	weir_recent_fini(&daemon.recent);
+	weir_recent_fini(&recent);
 	lab_close(&lab);
 	lab_config_free(config);
 }

@@ -32,7 +32,7 @@ class ControlServer:
     def __init__(self, root, broken):
         self.root, self.broken = root, broken
         self.answers = {}
-        for path in glob.glob(root + "/tests/unit/cli/answers/*.json"):
+        for path in glob.glob(root + "/tests/unit/control/cli/answers/*.json"):
             with open(path, encoding="utf-8") as file:
                 self.answers[os.path.basename(path)[:-5]] = json.load(file)
 

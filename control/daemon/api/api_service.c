@@ -10,7 +10,7 @@
 #include "api_counters.h"
 #include "api_show.h"
 #include "daemon.h"
-#include "shares.h"
+#include "totals.h"
 
 static json_t *json_binds(const struct weir_config_service *service) {
 	char text[WEIR_BIND_TEXT_BYTES];
@@ -168,7 +168,7 @@ static json_t *json_shares(struct weir_daemon *daemon, uint16_t service) {
 	struct weir_shares *shares;
 	json_t *list;
 
-	if (weir_shares_create(daemon, service, &shares) < 0) {
+	if (weir_api_shares(daemon, service, &shares) < 0) {
 		return NULL;
 	}
 	list = json_array();

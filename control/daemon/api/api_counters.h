@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Counters for the API: sums over workers, and as JSON.
+// Counters for the API, as JSON.
 #pragma once
 
 #include <jansson.h>
 
 #include "segment.h"
-
-// Sums over all workers. segment NULL: all 0. id beyond the segment's room: all 0.
-struct weir_share_counters weir_sum_service(const struct weir_segment *segment, uint32_t service);
-struct weir_share_counters weir_sum_backend(const struct weir_segment *segment, uint32_t backend);
 
 // Add every counter to an object under its name.
 void weir_json_share(json_t *object, const struct weir_share_counters *counters);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api_counters.h"
+#include "totals.h"
 
 void weir_recent_fini(struct weir_recent *recent) {
 	free(recent->new_flows);

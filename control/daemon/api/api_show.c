@@ -12,7 +12,7 @@
 #include "api_commands.h"
 #include "api_counters.h"
 #include "daemon.h"
-#include "shares.h"
+#include "totals.h"
 #include "weir_version.h"
 
 static const char *const admin_names[] = {
@@ -89,13 +89,20 @@ static json_t *json_backend(struct weir_daemon *daemon, const struct weir_backen
 	return object;
 }
 
+int weir_api_shares(const struct weir_daemon *daemon, uint32_t service, struct weir_shares **ret) {
+	struct weir_shares_of of = {
+		.tables = daemon->tables, .segment = daemon->segment, .recent = &daemon->recent};
+
+	return weir_shares_create(&of, service, ret);
+}
+
 json_t *weir_json_backends(struct weir_daemon *daemon, const char *service, const char *backend) {
 	uint32_t ids = weir_tables_backend_ids(daemon->tables);
 	struct weir_backend_state state;
 	struct weir_shares *shares;
 	json_t *list;
 
-	if (weir_shares_create(daemon, WEIR_SHARES_ALL, &shares) < 0) {
+	if (weir_api_shares(daemon, WEIR_SHARES_ALL, &shares) < 0) {
 		return NULL;
 	}
 	list = json_array();

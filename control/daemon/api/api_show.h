@@ -6,7 +6,12 @@
 #include <jansson.h>
 #include <stdint.h>
 
+#include "shares.h"
+
 struct weir_daemon;
+
+// The shares of a daemon's backends, as weir_shares_create.
+int weir_api_shares(const struct weir_daemon *daemon, uint32_t service, struct weir_shares **ret);
 
 json_t *weir_json_services(struct weir_daemon *daemon, const char *service);
 json_t *weir_json_backends(struct weir_daemon *daemon, const char *service, const char *backend);

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "api_counters.h"
+#include "totals.h"
 
 struct whole { // of a service
 	struct weir_service_state state;
@@ -16,7 +16,7 @@ struct whole { // of a service
 };
 
 struct weir_shares {
-	const struct weir_daemon *daemon;
+	struct weir_shares_of of;
 	uint32_t only; // service, or WEIR_SHARES_ALL
 	struct whole *whole; // [WEIR_SERVICES_MAX]
 	uint32_t ids;
@@ -25,7 +25,7 @@ struct weir_shares {
 };
 
 static double cost_of(const struct weir_shares *shares, uint16_t id) {
-	const struct weir_segment *segment = shares->daemon->segment;
+	const struct weir_segment *segment = shares->of.segment;
 
 	return segment != NULL && id < segment->max_backends
 		       ? (double)__atomic_load_n(&segment->costs[id], __ATOMIC_RELAXED)
@@ -59,7 +59,7 @@ static double per_cost(
 
 static void add_subset(struct weir_shares *shares, const struct whole *whole, uint32_t subset) {
 	uint32_t n = weir_tables_subset_parts(
-		shares->daemon->tables, whole->state.id, subset, shares->part, shares->ids);
+		shares->of.tables, whole->state.id, subset, shares->part, shares->ids);
 	double sum = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
@@ -90,7 +90,7 @@ static void add_subsets(struct weir_shares *shares) {
 // A part of whole->aim.
 static double aim_of(const struct weir_shares *shares, const struct weir_backend_state *of) {
 	const struct whole *whole = &shares->whole[of->service_id];
-	uint64_t parts = weir_tables_backend_parts(shares->daemon->tables, of->id);
+	uint64_t parts = weir_tables_backend_parts(shares->of.tables, of->id);
 
 	if (aims_by_subset(whole)) {
 		return of->id < shares->ids ? shares->aim[of->id] : 0;
@@ -99,12 +99,11 @@ static double aim_of(const struct weir_shares *shares, const struct weir_backend
 }
 
 static void add_backend(struct weir_shares *shares, uint16_t id, bool second_pass) {
-	const struct weir_daemon *daemon = shares->daemon;
 	struct weir_backend_state state;
 	struct whole *whole;
 	double cost;
 
-	if (weir_tables_backend(daemon->tables, id, &state) < 0 ||
+	if (weir_tables_backend(shares->of.tables, id, &state) < 0 ||
 		!concerns(shares, state.service_id)) {
 		return;
 	}
@@ -116,19 +115,19 @@ static void add_backend(struct weir_shares *shares, uint16_t id, bool second_pas
 	cost = cost_of(shares, id);
 	whole->known += cost > 0;
 	whole->known_costs += cost;
-	whole->new_flows += weir_sum_backend(daemon->segment, id).new_flows;
-	whole->recent += weir_recent_new_flows(&daemon->recent, daemon->segment, id);
+	whole->new_flows += weir_sum_backend(shares->of.segment, id).new_flows;
+	whole->recent += weir_recent_new_flows(shares->of.recent, shares->of.segment, id);
 }
 
 int weir_shares_create(
-	const struct weir_daemon *daemon, uint32_t service, struct weir_shares **ret) {
-	uint32_t ids = weir_tables_backend_ids(daemon->tables);
+	const struct weir_shares_of *of, uint32_t service, struct weir_shares **ret) {
+	uint32_t ids = weir_tables_backend_ids(of->tables);
 	struct weir_shares *shares = calloc(1, sizeof(*shares));
 
 	if (shares == NULL) {
 		return -ENOMEM;
 	}
-	shares->daemon = daemon;
+	shares->of = *of;
 	shares->only = service;
 	shares->ids = ids;
 	shares->whole = calloc(WEIR_SERVICES_MAX, sizeof(shares->whole[0]));
@@ -140,7 +139,7 @@ int weir_shares_create(
 	}
 	for (uint32_t id = 0; id < WEIR_SERVICES_MAX; id++) {
 		if (concerns(shares, (uint16_t)id)) {
-			weir_tables_service(daemon->tables, (uint16_t)id, &shares->whole[id].state);
+			weir_tables_service(of->tables, (uint16_t)id, &shares->whole[id].state);
 		}
 	}
 	for (uint32_t id = 0; id < ids; id++) {
@@ -178,16 +177,14 @@ double weir_shares_achieved(const struct weir_shares *shares, const struct weir_
 	if (!concerns(shares, of->service_id)) {
 		return 0;
 	}
-	return percent((double)weir_sum_backend(shares->daemon->segment, of->id).new_flows,
+	return percent((double)weir_sum_backend(shares->of.segment, of->id).new_flows,
 		(double)shares->whole[of->service_id].new_flows);
 }
 
 double weir_shares_recent(const struct weir_shares *shares, const struct weir_backend_state *of) {
-	const struct weir_daemon *daemon = shares->daemon;
-
 	if (!concerns(shares, of->service_id) || shares->whole[of->service_id].recent == 0) {
 		return -1;
 	}
-	return percent((double)weir_recent_new_flows(&daemon->recent, daemon->segment, of->id),
+	return percent((double)weir_recent_new_flows(shares->of.recent, shares->of.segment, of->id),
 		(double)shares->whole[of->service_id].recent);
 }

@@ -21,7 +21,7 @@ import tempfile
 import threading
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "..", "e2e"))
+sys.path.insert(0, os.path.join(HERE, "..", "..", "..", "e2e"))
 from netns import Namespace, Program, sh, wait_for  # noqa: E402
 
 TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 0x0001, 0x1000

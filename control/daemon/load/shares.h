@@ -8,15 +8,22 @@
 
 #include <stdbool.h>
 
-#include "daemon.h"
+#include "recent.h"
+#include "segment.h"
+#include "tables.h"
 
 struct weir_shares; // of all services, or of one
+
+struct weir_shares_of { // what they are computed from; borrowed until weir_shares_free
+	const struct weir_tables *tables;
+	const struct weir_segment *segment; // NULL while there is no dataplane
+	const struct weir_recent *recent;
+};
 
 #define WEIR_SHARES_ALL 0xffffffffu
 
 // service: an id, or WEIR_SHARES_ALL. Returns 0 or -ENOMEM.
-int weir_shares_create(
-	const struct weir_daemon *daemon, uint32_t service, struct weir_shares **ret);
+int weir_shares_create(const struct weir_shares_of *of, uint32_t service, struct weir_shares **ret);
 void weir_shares_free(struct weir_shares *shares); // NULL is fine
 
 // What the policy aims at, percent of the service's new flows:

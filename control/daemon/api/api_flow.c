@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// API handler flow.lookup.
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api_commands.h"
+#include "daemon.h"
+#include "flow_state.h"
+
+#define WHY_BYTES 320
+
+struct lookup { // who asked
+	struct weir_daemon *daemon;
+	struct weir_api_call *call;
+};
+
+struct verdict { // what the answers come to
+	bool has_backend, has_chosen;
+	struct weir_backend_state backend; // that has the flow
+	struct weir_backend_state chosen; // of the best answer
+	bool subsets; // the flow is unknown, and every worker has a subset of its own
+	bool by_worker; // and so it depends on the worker what would be chosen
+};
+
+static const char *const state_names[] = {
+#define X(name, key) [WEIR_FLOW_##name] = key,
+	WEIR_FLOW_STATES(X)
+#undef X
+};
+
+static const char *state_name(uint8_t state) {
+	return state < sizeof(state_names) / sizeof(state_names[0]) ? state_names[state]
+								    : "unknown";
+}
+
+// --- words --------------------------------------------------------------------------------
+
+static void append(char *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void append(char *text, const char *format, ...) {
+	size_t used = strlen(text);
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(text + used, WHY_BYTES - used, format, arguments);
+	va_end(arguments);
+}
+
+static void explain_backend(const struct weir_backend_state *backend, char *why) {
+	if (backend->leaving) {
+		append(why, "; the backend was removed: only old flows");
+	} else if (backend->admin == WEIR_ADMIN_DRAIN) {
+		append(why, "; the backend is drained: only old flows");
+	} else if (backend->admin == WEIR_ADMIN_MAINTENANCE) {
+		append(why, "; the backend is in maintenance: only old flows");
+	} else if (backend->health == WEIR_HEALTH_REFUSING) {
+		append(why, "; the backend is refusing: only old flows");
+	} else if (backend->health == WEIR_HEALTH_LAME_DUCK) {
+		append(why, "; the backend is a lame duck: only old flows");
+	} else if (!backend->in_selection) {
+		append(why, "; the backend takes no new flows");
+	}
+}
+
+static void explain_silence(const struct weir_lookup_result *result, char *why) {
+	for (uint32_t worker = 0; worker < result->workers; worker++) {
+		if (!weir_lookup_replied(result, worker)) {
+			append(why, "; worker %u did not answer", worker);
+		}
+	}
+}
+
+static void explain_found(const struct weir_lookup_result *result,
+	const struct weir_backend_state *backend, const struct weir_backend_state *chosen,
+	const struct weir_service_state *service, char *why) {
+	append(why, "flow table of worker %u", result->worker);
+	if (backend != NULL) {
+		explain_backend(backend, why);
+	}
+	if (chosen != NULL && service->slots > 0 &&
+		result->reply.flow.chosen != result->reply.flow.backend) {
+		append(why, "; as a new flow it would go to %s", chosen->name);
+	}
+}
+
+// chosen NULL: it depends on the worker.
+static void explain_choice(const struct weir_lookup_result *result,
+	const struct weir_backend_state *chosen, const struct weir_service_state *service,
+	char *why) {
+	bool slots = service->slots > 0, panic = service->panic;
+
+	if (slots) {
+		append(why, "slot %u of %u", result->reply.flow.slot, service->table_slots);
+	} else {
+		append(why, "policy %s chooses when the flow begins",
+			weir_policy_name((enum weir_policy)service->policy));
+	}
+	if (chosen == NULL) {
+		append(why,
+			"; every worker has a subset of its own, and which of them gets the "
+			"flow is not known%s",
+			slots ? "" : ": chosen_by_worker is for a flow that is under way");
+	} else {
+		if (slots) {
+			append(why, ", weight %u", chosen->effective_weight);
+		} else {
+			append(why, "; a flow that is under way would go to %s", chosen->name);
+		}
+		panic = chosen->admin != WEIR_ADMIN_READY || chosen->health != WEIR_HEALTH_HEALTHY;
+	}
+	if (panic) {
+		append(why, "; too few backends are healthy: panic uses all");
+	}
+}
+
+// --- answers ------------------------------------------------------------------------------
+
+static json_t *string_or_null(const char *text) {
+	return text != NULL ? json_string(text) : json_null();
+}
+
+// Whether the flow would go to the same backend whichever worker got it.
+static bool workers_agree(const struct weir_lookup_result *result) {
+	for (uint32_t worker = 0; worker < result->workers; worker++) {
+		if (!weir_lookup_replied(result, worker) ||
+			result->chosen[worker] != result->chosen[0]) {
+			return false;
+		}
+	}
+	return true;
+}
+
+static json_t *json_by_worker(
+	const struct weir_tables *tables, const struct weir_lookup_result *result) {
+	json_t *list = json_array();
+
+	for (uint32_t worker = 0; worker < result->workers; worker++) {
+		const char *name = weir_tables_backend_name(tables, result->chosen[worker]);
+
+		if (weir_lookup_replied(result, worker)) {
+			json_array_append_new(
+				list, json_pack("{s:I, s:o}", "worker", (json_int_t)worker,
+					      "chosen", string_or_null(name)));
+		}
+	}
+	return list;
+}
+
+static void explain(const struct weir_lookup_result *result, const struct verdict *verdict,
+	const struct weir_service_state *service, char *why) {
+	const struct weir_message *reply = &result->reply;
+
+	why[0] = '\0';
+	if (reply->flow.found) {
+		explain_found(result, verdict->has_backend ? &verdict->backend : NULL,
+			verdict->has_chosen ? &verdict->chosen : NULL, service, why);
+		return;
+	}
+	if (reply->flow.service == WEIR_SERVICE_NONE) {
+		append(why, "no service owns this address and port");
+	} else if (!verdict->has_chosen) {
+		append(why, "service has no usable backend");
+	} else {
+		explain_choice(result, verdict->by_worker ? NULL : &verdict->chosen, service, why);
+	}
+	explain_silence(result, why);
+}
+
+static void judge(const struct weir_tables *tables, const struct weir_lookup_result *result,
+	const struct weir_service_state *service, struct verdict *ret) {
+	const struct weir_message *reply = &result->reply;
+
+	ret->has_backend = weir_tables_backend(tables, reply->flow.backend, &ret->backend) == 0;
+	ret->has_chosen = weir_tables_backend(tables, reply->flow.chosen, &ret->chosen) == 0;
+	ret->subsets = !reply->flow.found && service->subsets > 1;
+	ret->by_worker = ret->subsets && !workers_agree(result);
+}
+
+static void answer(struct lookup *lookup, const struct weir_lookup_result *result) {
+	struct weir_tables *tables = lookup->daemon->tables;
+	const struct weir_message *reply = &result->reply;
+	bool found = reply->flow.found != 0;
+	struct weir_service_state service = {0};
+	const struct weir_backend_state *goes_to, *chosen;
+	struct verdict verdict;
+	bool has_slot; // what a new flow would get can be told
+	char why[WHY_BYTES], hash[20], address[INET6_ADDRSTRLEN];
+
+	weir_tables_service(tables, reply->flow.service, &service);
+	judge(tables, result, &service, &verdict);
+	has_slot = verdict.has_chosen && service.slots > 0;
+	chosen = has_slot && !verdict.by_worker ? &verdict.chosen : NULL;
+	goes_to = found ? (verdict.has_backend ? &verdict.backend : NULL) : chosen;
+	explain(result, &verdict, &service, why);
+	snprintf(hash, sizeof(hash), "%016llx", (unsigned long long)reply->flow.hash);
+	weir_api_answer(lookup->call,
+		json_pack("{s:o, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:o}", "service",
+			string_or_null(weir_tables_service_name(tables, reply->flow.service)),
+			"hash", hash, "found", (int)found, "worker",
+			found ? json_integer(result->worker) : json_null(), "state",
+			string_or_null(found ? state_name(reply->flow.state) : NULL), "idle_ms",
+			found ? json_integer(reply->flow.idle_ms) : json_null(), "backend",
+			string_or_null(goes_to != NULL ? goes_to->name : NULL), "address",
+			string_or_null(goes_to != NULL ? weir_address_format(&goes_to->address,
+								 address, sizeof(address))
+						       : NULL),
+			"why", why, "slot", has_slot ? json_integer(reply->flow.slot) : json_null(),
+			"chosen", string_or_null(chosen != NULL ? chosen->name : NULL),
+			"chosen_by_worker",
+			verdict.subsets ? json_by_worker(tables, result) : json_null()));
+}
+
+static void on_done(void *context, int error, const struct weir_lookup_result *result) {
+	struct lookup *lookup = context;
+
+	if (error == 0) {
+		answer(lookup, result);
+	} else if (error == -ETIMEDOUT) {
+		weir_api_fail(lookup->call, WEIR_API_TIMEOUT,
+			"no worker answered within %d ms: weir-dataplane hangs, or is starved of "
+			"its cores",
+			WEIR_LOOKUP_MS);
+	} else {
+		weir_api_fail(lookup->call, WEIR_API_NO_DATAPLANE,
+			"the dataplane went away before it answered");
+	}
+	free(lookup);
+}
+
+// --- questions ----------------------------------------------------------------------------
+
+// Returns what is wrong with the request, or NULL.
+static const char *read_question(const struct weir_api_call *call, struct weir_message *question) {
+	const char *protocol = weir_api_text(call, "protocol");
+	struct weir_address source, destination;
+
+	if (strcmp(protocol, "tcp") != 0 && strcmp(protocol, "udp") != 0) {
+		return "\"protocol\" must be \"tcp\" or \"udp\"";
+	}
+	if (weir_address_parse(weir_api_text(call, "source"), &source) < 0) {
+		return "\"source\" must be an IPv4 or IPv6 address";
+	}
+	if (weir_address_parse(weir_api_text(call, "destination"), &destination) < 0) {
+		return "\"destination\" must be an IPv4 or IPv6 address";
+	}
+	if (source.family != destination.family) {
+		return "\"source\" and \"destination\" must be of the same family";
+	}
+	*question = (struct weir_message){.kind = WEIR_MESSAGE_FLOW_LOOKUP};
+	memcpy(question->flow.source, source.bytes, sizeof(question->flow.source));
+	memcpy(question->flow.destination, destination.bytes, sizeof(question->flow.destination));
+	question->flow.family = source.family;
+	question->flow.protocol = strcmp(protocol, "tcp") == 0 ? IPPROTO_TCP : IPPROTO_UDP;
+	question->flow.source_port = (uint16_t)weir_api_integer(call, "source_port", 0);
+	question->flow.destination_port = (uint16_t)weir_api_integer(call, "destination_port", 0);
+	question->flow.backend = WEIR_BACKEND_NONE;
+	question->flow.chosen = WEIR_BACKEND_NONE;
+	question->flow.service = WEIR_SERVICE_NONE;
+	return NULL;
+}
+
+void weir_api_flow_lookup(struct weir_daemon *daemon, struct weir_api_call *call) {
+	struct weir_message question;
+	struct lookup *lookup;
+	const char *wrong;
+	int r;
+
+	wrong = read_question(call, &question);
+	if (wrong != NULL) {
+		weir_api_fail(call, WEIR_API_BAD_REQUEST, "%s", wrong);
+		return;
+	}
+	if (!weir_api_has_dataplane(daemon, call)) {
+		return;
+	}
+	lookup = malloc(sizeof(*lookup));
+	if (lookup == NULL) {
+		weir_api_fail(call, WEIR_API_INTERNAL, "out of memory");
+		return;
+	}
+	*lookup = (struct lookup){.daemon = daemon, .call = call};
+	r = weir_lookups_ask(daemon->lookups, daemon->segment, &question, on_done, lookup);
+	if (r == -EBUSY) {
+		weir_api_fail(call, WEIR_API_REFUSED,
+			"%d lookups are under way: try again in a moment", WEIR_LOOKUPS_MAX);
+	} else if (r < 0) {
+		weir_api_fail(call, WEIR_API_INTERNAL, "out of memory");
+	}
+	if (r < 0) {
+		free(lookup);
+	}
+}

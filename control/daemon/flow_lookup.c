@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "flow_lookup.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define POLL_MS 1
+
+struct lookup { // one question, to all workers
+	struct lookup *next;
+	uint64_t sequence;
+	uint64_t deadline_ms;
+	uint64_t asked; // bitmap by worker
+	struct weir_lookup_result result;
+	struct weir_message question;
+	weir_lookup_done done;
+	void *context;
+};
+
+struct weir_lookups {
+	uv_loop_t *loop;
+	uv_timer_t timer; // runs while there are lookups
+	const struct weir_segment *segment; // that those in flight ask
+	struct lookup *first;
+	uint32_t count;
+	uint64_t sequence; // of the last question
+};
+
+static void end_lookup(struct weir_lookups *lookups, struct lookup **link, int error) {
+	struct lookup *lookup = *link;
+
+	*link = lookup->next;
+	lookups->count--;
+	lookup->done(lookup->context, error, error == 0 ? &lookup->result : NULL);
+	free(lookup);
+}
+
+// --- replies ------------------------------------------------------------------------------
+
+// A reply with a backend says more than one without.
+static bool is_better(const struct weir_message *a, const struct weir_message *than) {
+	if (a->flow.found != than->flow.found) {
+		return a->flow.found != 0;
+	}
+	return a->flow.chosen != WEIR_BACKEND_NONE && than->flow.chosen == WEIR_BACKEND_NONE;
+}
+
+static void take_reply(
+	struct weir_lookups *lookups, uint32_t worker, const struct weir_message *message) {
+	for (struct lookup *lookup = lookups->first; lookup != NULL; lookup = lookup->next) {
+		struct weir_lookup_result *result = &lookup->result;
+
+		if (lookup->sequence != message->sequence || worker >= result->workers ||
+			message->kind != WEIR_MESSAGE_FLOW_LOOKUP) {
+			continue;
+		}
+		result->chosen[worker] = message->flow.chosen;
+		if (result->replied == 0 || is_better(message, &result->reply)) {
+			result->reply = *message;
+			result->worker = worker;
+		}
+		result->replied |= 1ull << worker;
+		return;
+	}
+}
+
+static void take_replies(struct weir_lookups *lookups) {
+	const struct weir_segment *segment = lookups->segment;
+	struct weir_message message;
+
+	for (uint32_t worker = 0; worker < segment->workers; worker++) {
+		// Bounded: a worker that never stops replying must not keep us here.
+		for (int i = 0; i < WEIR_MAILBOX_MESSAGES &&
+				weir_mailbox_receive(&segment->mailboxes[worker].reply, &message);
+			i++) {
+			take_reply(lookups, worker, &message);
+		}
+	}
+}
+
+// Take what the workers replied; end what is complete or late.
+static void poll_due(uv_timer_t *timer) {
+	struct weir_lookups *lookups = timer->data;
+	struct lookup **link = &lookups->first;
+
+	if (lookups->first == NULL) {
+		uv_timer_stop(timer);
+		return;
+	}
+	take_replies(lookups);
+	while (*link != NULL) {
+		struct lookup *lookup = *link;
+		const struct weir_lookup_result *result = &lookup->result;
+		bool replied = result->replied != 0;
+
+		if (result->replied == lookup->asked || (replied && result->reply.flow.found) ||
+			uv_now(lookups->loop) >= lookup->deadline_ms) {
+			end_lookup(lookups, link, replied ? 0 : -ETIMEDOUT);
+		} else {
+			link = &lookup->next;
+		}
+	}
+	if (lookups->first == NULL) {
+		uv_timer_stop(timer);
+	}
+}
+
+// --- questions ----------------------------------------------------------------------------
+
+int weir_lookups_ask(struct weir_lookups *lookups, const struct weir_segment *segment,
+	const struct weir_message *question, weir_lookup_done done, void *context) {
+	struct lookup *lookup;
+
+	if (lookups->count >= WEIR_LOOKUPS_MAX) {
+		return -EBUSY;
+	}
+	lookup = calloc(1, sizeof(*lookup));
+	if (lookup == NULL) {
+		return -ENOMEM;
+	}
+	uv_update_time(lookups->loop);
+	lookup->done = done;
+	lookup->context = context;
+	lookup->question = *question;
+	lookup->sequence = ++lookups->sequence;
+	lookup->deadline_ms = uv_now(lookups->loop) + WEIR_LOOKUP_MS;
+	lookup->result.workers = segment->workers;
+	lookup->question.sequence = lookup->sequence;
+	for (uint32_t worker = 0; worker < segment->workers; worker++) {
+		if (weir_mailbox_send(&segment->mailboxes[worker].request, &lookup->question)) {
+			lookup->asked |= 1ull << worker;
+		}
+	}
+	lookup->next = lookups->first;
+	lookups->first = lookup;
+	lookups->segment = segment;
+	lookups->count++;
+	return uv_timer_start(&lookups->timer, poll_due, 0, POLL_MS);
+}
+
+// --- life ---------------------------------------------------------------------------------
+
+int weir_lookups_create(uv_loop_t *loop, struct weir_lookups **ret) {
+	struct weir_lookups *lookups = calloc(1, sizeof(*lookups));
+
+	if (lookups == NULL) {
+		return -ENOMEM;
+	}
+	lookups->loop = loop;
+	// Late replies to a former control process are in the rings: no number of theirs is ours.
+	lookups->sequence = uv_hrtime();
+	uv_timer_init(loop, &lookups->timer);
+	lookups->timer.data = lookups;
+	*ret = lookups;
+	return 0;
+}
+
+void weir_lookups_abandon(struct weir_lookups *lookups) {
+	if (lookups == NULL) {
+		return;
+	}
+	while (lookups->first != NULL) {
+		end_lookup(lookups, &lookups->first, -ENOTCONN);
+	}
+	uv_timer_stop(&lookups->timer);
+}
+
+static void timer_closed(uv_handle_t *handle) {
+	free(handle->data);
+}
+
+void weir_lookups_free(struct weir_lookups *lookups) {
+	if (lookups == NULL) {
+		return;
+	}
+	weir_lookups_abandon(lookups);
+	uv_close((uv_handle_t *)&lookups->timer, timer_closed);
+}

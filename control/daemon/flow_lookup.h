@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Flow lookup: asks every worker which backend has a flow, and gathers what they reply. Questions
+// and replies go through the segment's mailboxes; a worker that does not reply within
+// WEIR_LOOKUP_MS is done without.
+//
+// Threads: one, that of the loop.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "mailbox.h"
+#include "segment.h"
+
+#define WEIR_LOOKUP_MS 200
+#define WEIR_LOOKUPS_MAX 32 // in flight at once: fits a mailbox, whatever the workers do
+
+struct weir_lookups;
+
+struct weir_lookup_result { // what the workers replied
+	uint32_t workers; // that were there to ask
+	uint64_t replied; // bitmap by worker
+	uint32_t worker; // whose reply is the best one
+	// The best one: a reply that found the flow wins, then one that has a backend for it.
+	struct weir_message reply;
+	uint16_t chosen[WEIR_WORKERS_MAX]; // by worker, of those that replied
+};
+_Static_assert(WEIR_WORKERS_MAX <= 64, "bitmaps of workers");
+
+static inline bool weir_lookup_replied(const struct weir_lookup_result *result, uint32_t worker) {
+	return (result->replied >> worker & 1) != 0;
+}
+
+// Called once for each lookup. error: 0, -ETIMEDOUT (no worker replied) or -ENOTCONN (the dataplane
+// went away before); result: valid during the call, NULL on error.
+typedef void (*weir_lookup_done)(void *context, int error, const struct weir_lookup_result *result);
+
+// Returns 0 or -ENOMEM.
+int weir_lookups_create(uv_loop_t *loop, struct weir_lookups **ret);
+// Ask all workers of a segment, which must stay attached until done or weir_lookups_abandon.
+// question: copied. Returns 0, -EBUSY (WEIR_LOOKUPS_MAX are in flight) or -ENOMEM; done is then
+// not called.
+int weir_lookups_ask(struct weir_lookups *lookups, const struct weir_segment *segment,
+	const struct weir_message *question, weir_lookup_done done, void *context);
+// The dataplane is gone: fail what is in flight.
+void weir_lookups_abandon(struct weir_lookups *lookups); // NULL is fine
+// Memory is released by the loop's next turns. NULL is fine.
+void weir_lookups_free(struct weir_lookups *lookups);
