@@ -23,10 +23,11 @@ import scenarios_policies
 import scenarios_ports
 import scenarios_subsets
 import scenarios_traffic
+import scenarios_worker
 from scenario import collect
 
 MODULES = (scenarios_traffic, scenarios_balancing, scenarios_policies, scenarios_control,
-           scenarios_limits, scenarios_ports, scenarios_subsets)
+           scenarios_limits, scenarios_ports, scenarios_subsets, scenarios_worker)
 DEADLINE_S = 180
 
 

@@ -106,24 +106,27 @@ def tap_port(lab):
     requests_and_upload(lab)
 
 
+def memif_device(path):
+    """The balancer's memif: the server, because the client connects once, when it starts."""
+    return f"net_memif0,role=server,socket={path},socket-abstract=no,mac={STATIC_MAC}"
+
+
+def attach_testpmd(lab, path):
+    """testpmd carries the frames of a memif to and from lb0."""
+    lab.lb.ip("link", "set", "lb0", "promisc", "on")
+    lab.program("testpmd", lab.lb, "dpdk-testpmd", "--no-huge", "--no-shconf", "--no-pci",
+                "--file-prefix", lab.prefix + "testpmd", "-m", "128", "--lcores",
+                "0@0,1@0", "--vdev", f"net_memif0,role=client,socket={path},socket-abstract=no",
+                "--vdev", "net_af_packet0,iface=lb0,framesz=2048,blocksz=4096", "--",
+                "--forward-mode=io", "--auto-start", "--total-num-mbufs=4096",
+                "--stats-period=60")
+
+
 @scenario(start=False, lb_mtu=1500, services=[web(), upload()])
 def memif_port(lab):
     """The port is a memif; testpmd carries its frames to and from the network"""
     path = os.path.join(lab.dir, "memif.sock")
-
-    def peer():
-        lab.lb.ip("link", "set", "lb0", "promisc", "on")
-        lab.program("testpmd", lab.lb, "dpdk-testpmd", "--no-huge", "--no-shconf", "--no-pci",
-                    "--file-prefix", lab.prefix + "testpmd", "-m", "128", "--lcores",
-                    "0@0,1@0", "--vdev", f"net_memif0,role=client,socket={path},socket-abstract=no",
-                    "--vdev", "net_af_packet0,iface=lb0,framesz=2048,blocksz=4096", "--",
-                    "--forward-mode=io", "--auto-start", "--total-num-mbufs=4096",
-                    "--stats-period=60")
-
-    # The client's side connects once, when it starts: so the balancer is the server.
-    start_with_static_gateway(
-        lab, f"net_memif0,role=server,socket={path},socket-abstract=no,mac={STATIC_MAC}",
-        after=peer)
+    start_with_static_gateway(lab, memif_device(path), after=lambda: attach_testpmd(lab, path))
     wait_for("link up", lambda: "link up" in lab.programs["dataplane"].output(), 20)
     requests_and_upload(lab)
 

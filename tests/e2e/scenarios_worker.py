@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Workers make no system call of their own (S1): strace watches them under load."""
+import ctypes
+import os
+import re
+import signal
+import socket
+
+import clients
+from lab import BACKENDS, VIP4, VIP6, echo, lines, web
+from netns import wait_for
+from scenario import scenario
+from scenarios_ports import attach_testpmd, memif_device, start_with_static_gateway
+
+AF_XDP, SO_DOMAIN = 44, 39
+SYS_PIDFD_GETFD = 438
+POLL = {"cores": [os.cpu_count() - 1], "idle": "poll"}
+# Flows end while they are watched, so that expiry runs as well.
+SHORT_FLOWS = {"flow_table": {"flows_per_worker": 65536,
+                              "timeout_ms": {"closing": 200, "udp": 200}}}
+# Counters of what a worker does. Each must grow while strace is attached.
+COUNTED = ("forwarded", "answered", "dropped", "flow_hits", "flow_new", "flow_expired")
+
+# What the AF_XDP driver asks the kernel for. Nothing else names the descriptor as these do.
+MOVES_PACKETS = re.compile(r"(?:recvfrom|sendto|sendmsg)\((\d+), |"
+                           r"poll\(\[\{fd=(\d+), [^}]*\}\], 1, ")
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Strace:
+    """strace on every worker thread of the dataplane."""
+
+    def __init__(self, lab):
+        self.pid = lab.programs["dataplane"].pid
+        self.threads = [tid for tid in os.listdir(f"/proc/{self.pid}/task")
+                        if "worker" in self.about(tid, "comm")]
+        assert self.threads, "the dataplane has no thread that is called a worker"
+        self.path = os.path.join(lab.dir, "strace")
+        attach = [word for tid in self.threads for word in ("-p", tid)]
+        # A file for each thread, so that no call is in two lines.
+        self.program = lab.program("strace", lab.lb, "strace", "-ff", "-o", self.path, *attach)
+        wait_for("strace to be attached to the workers", self.attached)
+
+    def about(self, tid, name):
+        with open(f"/proc/{self.pid}/task/{tid}/{name}", encoding="ascii") as file:
+            return file.read()
+
+    def attached(self):
+        tracer = f"TracerPid:\t{self.program.pid}\n"
+        return all(tracer in self.about(tid, "status") for tid in self.threads)
+
+    def calls(self):
+        """The system calls that have ended, one line of text each."""
+        found = []
+        for tid in self.threads:
+            with open(f"{self.path}.{tid}", encoding="utf-8") as file:
+                found += [line for line in file if re.match(r"\w+\(.*\n", line)]
+        return found
+
+    def divide(self, is_drivers):
+        """The calls that move packets by a descriptor that is_drivers, and all others."""
+        known, drivers, rest = {}, [], []
+        for call in self.calls():
+            match = MOVES_PACKETS.match(call)
+            fd = int(match.group(1) or match.group(2)) if match else -1
+            if fd not in known:
+                known[fd] = match is not None and is_drivers(fd)
+            (drivers if known[fd] else rest).append(call)
+        return drivers, rest
+
+
+def is_xdp_socket(pid, fd):
+    """Whether the descriptor `fd` of another process is an AF_XDP socket."""
+    process = os.pidfd_open(pid)
+    try:
+        copy = libc.syscall(SYS_PIDFD_GETFD, process, fd, 0)
+    finally:
+        os.close(process)
+    if copy < 0:
+        return False
+    family, size = ctypes.c_int(-1), ctypes.c_uint(ctypes.sizeof(ctypes.c_int))
+    known = libc.getsockopt(copy, socket.SOL_SOCKET, SO_DOMAIN, ctypes.byref(family),
+                            ctypes.byref(size)) == 0
+    os.close(copy)
+    return known and family.value == AF_XDP
+
+
+def ping(lab, vip, size=56):
+    out = lab.client.run("ping", "-c", "1", "-W", "1", "-s", size, vip, check=False)
+    return " 0% packet loss" in out
+
+
+def use_everything(lab):
+    """Make the workers do all that they can be asked for: traffic, tables, questions."""
+    before = {name: sum(w[name] for w in lab.api("worker.show")) for name in COUNTED}
+    found = clients.line_per_backend(lab.client, VIP4, BACKENDS)
+    with clients.Load(lab.client, VIP6) as load:
+        load.wait_for_more(50, 60)
+        lab.weirctl("backend", "drain", "web/web-4")
+        lab.weirctl("weight", "set", "web/web-3", "7")
+        lab.weirctl("service", "set", "web", "policy=least-loaded")
+        load.wait_for_more(200, 60)
+        lab.weirctl("flow", "count")
+        lab.weirctl("flow", "lookup", "tcp", f"192.0.2.2:{found['web-1'].port()}", f"{VIP4}:7000")
+        for vip in (VIP4, VIP6):
+            wait_for("a datagram answered",
+                     lambda v=vip: clients.Udp(lab.client, v).ask() in BACKENDS, 20)
+            wait_for("a ping answered", lambda v=vip: ping(lab, v), 20)
+        clients.check_lines(found)
+        load.wait_for_more(50, 60)
+    assert not load.errors(), load.errors()[:5]
+
+    def all_seen():
+        assert not ping(lab, VIP4, 3000), "fragments were answered"
+        after = {name: sum(w[name] for w in lab.api("worker.show")) for name in COUNTED}
+        same = [name for name in COUNTED if after[name] == before[name]]
+        assert not same, f"not counted by any worker under strace: {same}"
+        return True
+    wait_for("everything a worker does", all_seen, 20)
+
+
+def end_under_strace(lab, strace):
+    """End the dataplane: strace must see the system calls that a worker makes when it ends."""
+    assert strace.attached(), "strace is no longer attached to every worker"
+    before = len(strace.calls())
+    lab.programs["dataplane"].signal(signal.SIGTERM)
+    wait_for("strace to end with the workers", lambda: not strace.program.alive(), 20)
+    assert len(strace.calls()) > before, "strace saw no system call of a worker that ends"
+
+
+@scenario(start=False, lb_mtu=1500, workers=POLL, services=[web(), lines(), echo()],
+          config=SHORT_FLOWS)
+def s1_no_system_call(lab):
+    """strace on a worker that polls a memif port, under load: no system call (S1)"""
+    path = os.path.join(lab.dir, "memif.sock")
+    start_with_static_gateway(lab, memif_device(path), after=lambda: attach_testpmd(lab, path))
+    wait_for("link up", lambda: "link up" in lab.programs["dataplane"].output(), 20)
+    strace = Strace(lab)
+    use_everything(lab)
+    assert not strace.calls(), strace.calls()[:5]
+    end_under_strace(lab, strace)
+
+
+@scenario(workers={"cores": [os.cpu_count() - 1] * 2, "idle": "poll"},
+          services=[web(), lines(), echo()], config=SHORT_FLOWS)
+def s1_af_xdp_driver_calls_only(lab):
+    """The same with AF_XDP, two workers: the driver's calls on its sockets, no others (S1)"""
+    strace = Strace(lab)
+    use_everything(lab)
+    of_driver, own = strace.divide(lambda fd: is_xdp_socket(strace.pid, fd))
+    assert not own, f"{len(own)} of {len(own) + len(of_driver)} system calls: {own[:5]}"
+    assert of_driver, "the driver sent and received without a system call?"
+    end_under_strace(lab, strace)
