@@ -1,0 +1,185 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The table "Who lives where" of docs/architecture.md is what the tree does: each folder includes
+the folders of its row and no others, all of which stand below it; the include path of each target
+holds what its folder's row permits; no files call each other in a circle.
+
+check_layers.py SOURCE_ROOT [BUILD]    BUILD: a build with gcc, for include paths and calls"""
+import collections
+import glob
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+GENERATED = {"weir_version.h", "steer.skel.h", "decap.skel.h"}
+TREES = ("policy", "segment", "config", "common", "bpf", "dataplane", "control", "tools")
+
+
+def read_table(root):
+    """[(folder or file, {folders that it may include})], from the roof down."""
+    with open(os.path.join(root, "docs/architecture.md"), encoding="utf-8") as file:
+        section = file.read().split("\n## Who lives where\n")[1].split("\n## ")[0]
+    rows = []
+    for line in section.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if line.startswith("| `") and len(cells) == 5:
+            name = cells[0].strip("`").rstrip("/")
+            rows.append((name, {folder.rstrip("/") for folder in re.findall(r"`([^`]+)`", cells[3])}))
+    return rows
+
+
+def read_sources(root):
+    """{file: [names in its #include "..." lines]}"""
+    sources = {}
+    for tree in TREES:
+        for path in glob.glob(f"{root}/{tree}/**/*.[ch]", recursive=True):
+            with open(path, encoding="utf-8") as file:
+                sources[os.path.relpath(path, root)] = INCLUDE.findall(file.read())
+    return sources
+
+
+class Tree:
+    def __init__(self, root):
+        self.rows = read_table(root)
+        self.may = dict(self.rows)
+        self.order = {name: place for place, (name, _) in enumerate(self.rows)}
+        self.sources = read_sources(root)
+        self.by_name = collections.defaultdict(list)
+        for path in self.sources:
+            self.by_name[os.path.basename(path)].append(path)
+        self.problems = []
+
+    def room(self, path):
+        return path if path in self.may else os.path.dirname(path)
+
+    def below(self, room):
+        """The folders that a room may see through the headers of those that it may include."""
+        seen, todo = set(), [room]
+        while todo:
+            for other in self.may.get(todo.pop(), ()):
+                if other not in seen:
+                    seen.add(other)
+                    todo.append(other)
+        return seen
+
+    def resolve(self, path, name):
+        """The file that #include "name" of a file means, or None after a complaint."""
+        room = self.room(path)
+        found = self.by_name.get(name, [])
+        own = [other for other in found if os.path.dirname(other) == os.path.dirname(path)]
+        allowed = [other for other in found if os.path.dirname(other) in self.may.get(room, ())]
+        if own or len(allowed) == 1:
+            return (own or allowed)[0]
+        if len(allowed) > 1:
+            self.problems.append(f"{path}: {name} may be {' or '.join(sorted(allowed))}")
+        elif found:
+            self.problems.append(f"{path}: includes {name} of {os.path.dirname(found[0])}/, which "
+                                 f"the row of {room} does not name")
+        elif name not in GENERATED:
+            self.problems.append(f"{path}: includes {name}, which is nowhere")
+        return None
+
+    def check_rows(self):
+        for name, may in self.rows:
+            for other in sorted(may):
+                if other not in self.order:
+                    self.problems.append(f"row of {name}: {other} has no row")
+                elif self.order[other] <= self.order[name]:
+                    self.problems.append(f"row of {name}: {other} stands above it")
+        for path in self.sources:
+            if self.room(path) not in self.may:
+                self.problems.append(f"{path}: its folder has no row")
+        for name in self.may:
+            if not any(self.room(path) == name for path in self.sources):
+                self.problems.append(f"row of {name}: no source file lies there")
+
+    def check_includes(self):
+        used = collections.defaultdict(set)
+        for path, names in self.sources.items():
+            for name in names:
+                other = self.resolve(path, name)
+                if other is not None:
+                    used[self.room(path)].add(os.path.dirname(other))
+        for name, may in self.rows:
+            for other in sorted(may - used[name]):
+                self.problems.append(f"row of {name}: nothing there includes {other}")
+
+    def check_circles(self, root, build):
+        """No source files call each other in a circle. Calls, as the linker sees them."""
+        defined, wanted = {}, collections.defaultdict(set)
+        for path, command in self.commands(root, build):
+            output = os.path.join(command["directory"], command["output"])
+            listing = subprocess.run(["nm", "-g", output], stdout=subprocess.PIPE, text=True,
+                                     check=True).stdout
+            for line in listing.splitlines():
+                kind, symbol = line.split()[-2:]
+                if kind == "U":
+                    wanted[path].add(symbol)
+                else:
+                    defined[symbol] = path
+        graph = {path: sorted({defined[symbol] for symbol in symbols if symbol in defined} - {path})
+                 for path, symbols in wanted.items()}
+        state, stack = {}, []
+
+        def visit(node):
+            state[node] = "open"
+            stack.append(node)
+            for other in graph.get(node, ()):
+                if state.get(other) == "open":
+                    circle = stack[stack.index(other):] + [other]
+                    self.problems.append("circle of calls: " + " -> ".join(circle))
+                elif other not in state:
+                    visit(other)
+            stack.pop()
+            state[node] = "done"
+
+        for node in sorted(graph):
+            if node not in state:
+                visit(node)
+
+    def commands(self, root, build):
+        """(source, how it was compiled) of our sources in programs and libraries."""
+        with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
+            for command in json.load(file):
+                path = os.path.relpath(os.path.join(command["directory"], command["file"]), root)
+                if path in self.sources and not command["output"].startswith("tests/"):
+                    yield path, command
+
+    def check_paths(self, root, build):
+        """The compiler sees no folder of the project that a source's folder must not include."""
+        checked = 0
+        for path, command in self.commands(root, build):
+            room, checked = self.room(path), checked + 1
+            allowed = self.below(room) | {os.path.dirname(path), "."}
+            for word in shlex.split(command["command"]):
+                if not word.startswith("-I"):
+                    continue
+                folder = os.path.relpath(os.path.join(command["directory"], word[2:]), root)
+                if folder.split("/")[0] in TREES and folder not in allowed:
+                    self.problems.append(f"{path}: its include path has {folder}, which is not "
+                                         f"below {room}")
+        if checked < len([path for path in self.sources if path.endswith(".c")]) // 2:
+            self.problems.append(f"{build}: only {checked} sources found")
+
+
+def main():
+    tree = Tree(sys.argv[1])
+    if len(tree.rows) < 10:
+        sys.exit("docs/architecture.md: the table was not understood")
+    tree.check_rows()
+    tree.check_includes()
+    if len(sys.argv) > 2:
+        root, build = os.path.realpath(sys.argv[1]), os.path.realpath(sys.argv[2])
+        tree.check_circles(root, build)
+        tree.check_paths(root, build)
+    for problem in sorted(set(tree.problems)):
+        print(problem)
+    sys.exit(1 if tree.problems else 0)
+
+
+if __name__ == "__main__":
+    main()
