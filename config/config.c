@@ -2,36 +2,36 @@
 #include "config.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "config_keys.h"
+#include "text_file.h"
 
 #define FILE_BYTES_MAX (64u << 20) // far above the largest configuration the limits allow
 
-static void syntax_error(struct weir_reader *reader, const json_error_t *error, const char *text) {
+static void syntax_error(
+	struct weir_json_reader *reader, const json_error_t *error, const char *text) {
 	char shown[160];
 
 	weir_printable(error->text, shown, sizeof(shown));
 	if (strncmp(text, "\xef\xbb\xbf", 3) == 0) {
-		weir_reader_error_file(reader, 1, 1,
+		weir_json_error_file(reader, 1, 1,
 			"starts with a byte order mark; save the file as UTF-8 without one");
 		return;
 	}
 	switch (json_error_code(error)) {
 	case json_error_duplicate_key:
-		weir_reader_error_file(
+		weir_json_error_file(
 			reader, error->line, error->column, "%s; keep one of the two", shown);
 		return;
 	case json_error_null_character:
 	case json_error_null_byte_in_key:
-		weir_reader_error_file(reader, error->line, error->column,
+		weir_json_error_file(reader, error->line, error->column,
 			"\"\\u0000\" has no meaning in any text here; remove it");
 		return;
 	default:
-		weir_reader_error_file(reader, error->line, error->column,
+		weir_json_error_file(reader, error->line, error->column,
 			"not valid JSON: %s; %s, nothing else was checked", shown,
 			strstr(shown, "near '/") ? "comments go into a \"comment\" key"
 						 : "correct it");
@@ -39,7 +39,7 @@ static void syntax_error(struct weir_reader *reader, const json_error_t *error, 
 }
 
 // jansson passes over a NUL byte behind a number.
-static bool has_nul(struct weir_reader *reader, const char *text, size_t bytes) {
+static bool has_nul(struct weir_json_reader *reader, const char *text, size_t bytes) {
 	const char *nul = memchr(text, '\0', bytes);
 	const char *line = text;
 	int lines = 1;
@@ -53,15 +53,15 @@ static bool has_nul(struct weir_reader *reader, const char *text, size_t bytes) 
 			lines++;
 		}
 	}
-	weir_reader_error_file(reader, lines, (int)(nul - line) + 1,
+	weir_json_error_file(reader, lines, (int)(nul - line) + 1,
 		"contains a NUL byte; give a text file, in UTF-8");
 	return true;
 }
 
-static int read_document(
-	struct weir_reader *reader, const char *text, size_t bytes, struct weir_config *config) {
+static int read_document(struct weir_json_reader *reader, const char *text, size_t bytes,
+	struct weir_config *config) {
 	struct weir_json_index index;
-	const struct weir_place root = {.node = 0};
+	const struct weir_json_place root = {.node = 0};
 	json_error_t error;
 	json_t *json;
 	int rc;
@@ -80,13 +80,13 @@ static int read_document(
 	}
 	rc = weir_json_index_init(&index, text, bytes);
 	if (rc == -EINVAL) {
-		weir_reader_error_file(reader, 0, 0, "not valid JSON; correct it");
+		weir_json_error_file(reader, 0, 0, "not valid JSON; correct it");
 	}
 	if (rc) {
 		goto free_json;
 	}
 	reader->positions = &index;
-	weir_reader_object(reader, &root, &weir_config_keys, json, config);
+	weir_json_read(reader, &root, &weir_config_keys, json, config);
 	reader->positions = NULL;
 	weir_json_index_fini(&index);
 	if (reader->out_of_memory) {
@@ -101,7 +101,7 @@ free_json:
 
 int weir_config_parse(const char *text, size_t bytes, struct weir_config **ret,
 	struct weir_config_errors *errors) {
-	struct weir_reader reader = {.errors = errors};
+	struct weir_json_reader reader = {.errors = errors};
 	struct weir_config *config = calloc(1, sizeof(*config));
 	int rc;
 
@@ -111,7 +111,7 @@ int weir_config_parse(const char *text, size_t bytes, struct weir_config **ret,
 	}
 	rc = read_document(&reader, text, bytes, config);
 	if (rc) {
-		weir_reader_finish(&reader);
+		weir_json_finish(&reader);
 		weir_config_free(config);
 		return rc;
 	}
@@ -119,74 +119,17 @@ int weir_config_parse(const char *text, size_t bytes, struct weir_config **ret,
 	return 0;
 }
 
-// Read to the end: the file may be a pipe.
-static int read_all(int fd, char **ret, size_t *ret_bytes) {
-	size_t room = 64 << 10, bytes = 0;
-	char *text = malloc(room + 1);
-	int rc;
-
-	while (text) {
-		ssize_t n = read(fd, text + bytes, room - bytes);
-
-		if (n < 0 && errno == EINTR) {
-			continue;
-		}
-		if (n <= 0) {
-			rc = n < 0 ? -errno : 0;
-			break;
-		}
-		bytes += (size_t)n;
-		if (bytes > FILE_BYTES_MAX) {
-			rc = -EFBIG;
-			break;
-		}
-		if (bytes == room) {
-			char *grown = realloc(text, room * 2 + 1);
-
-			if (!grown) {
-				rc = -ENOMEM;
-				break;
-			}
-			text = grown;
-			room *= 2;
-		}
-	}
-	if (!text) {
-		return -ENOMEM;
-	}
-	if (rc) {
-		free(text);
-		return rc;
-	}
-	text[bytes] = '\0';
-	*ret = text;
-	*ret_bytes = bytes;
-	return 0;
-}
-
-static int read_file(const char *file, char **ret, size_t *ret_bytes) {
-	int fd = open(file, O_RDONLY | O_CLOEXEC);
-	int rc;
-
-	if (fd < 0) {
-		return -errno;
-	}
-	rc = read_all(fd, ret, ret_bytes);
-	close(fd);
-	return rc;
-}
-
 int weir_config_read(
 	const char *file, struct weir_config **ret, struct weir_config_errors *errors) {
-	struct weir_reader reader = {.errors = errors};
+	struct weir_json_reader reader = {.errors = errors};
 	size_t bytes = 0;
 	char *text = NULL;
 	int rc;
 
 	*errors = (struct weir_config_errors){0};
-	rc = read_file(file, &text, &bytes);
-	if (!text) {
-		weir_reader_error_file(&reader, 0, 0, "cannot be read: %s", strerror(-rc));
+	rc = weir_text_file_read(file, FILE_BYTES_MAX, &text, &bytes);
+	if (rc) {
+		weir_json_error_file(&reader, 0, 0, "cannot be read: %s", strerror(-rc));
 		return rc;
 	}
 	rc = weir_config_parse(text, bytes, ret, errors);
@@ -195,21 +138,10 @@ int weir_config_read(
 }
 
 void weir_config_free(struct weir_config *config) {
-	if (!config) {
-		return;
+	if (config) {
+		weir_json_free(&weir_config_keys, config);
+		free(config);
 	}
-	for (uint32_t i = 0; config->services && i < config->service_count; i++) {
-		free(config->services[i].binds);
-		free(config->services[i].backends);
-	}
-	free(config->services);
-	free(config->ports);
-	free(config);
-}
-
-void weir_config_errors_fini(struct weir_config_errors *errors) {
-	free(errors->error);
-	*errors = (struct weir_config_errors){0};
 }
 
 const char *weir_config_check_name(enum weir_config_check check) {

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "config_error.h"
 #include "policy.h"
 #include "subset.h"
 
@@ -163,18 +164,6 @@ struct weir_config {
 	uint32_t service_count;
 };
 
-struct weir_config_error {
-	int line; // 1-based; 0 = the file as a whole
-	int column; // 1-based; 0 = unknown
-	char path[192]; // JSON path: services[2].backends[0].address
-	char reason[320]; // what is wrong and what to do, one line
-};
-
-struct weir_config_errors {
-	struct weir_config_error *error;
-	uint32_t count;
-};
-
 // Read a file, or text already in memory (NUL-terminated; name is for messages).
 // Returns 0 and a configuration, or -EINVAL with at least one error, or -ENOMEM, or the negative
 // errno of reading the file (also described as an error). errors is always initialised; release
@@ -183,7 +172,6 @@ int weir_config_read(const char *file, struct weir_config **ret, struct weir_con
 int weir_config_parse(const char *text, size_t bytes, struct weir_config **ret,
 	struct weir_config_errors *errors);
 void weir_config_free(struct weir_config *config); // NULL is fine
-void weir_config_errors_fini(struct weir_config_errors *errors);
 
 // Text forms. buffers: INET6_ADDRSTRLEN is enough for an address.
 const char *weir_address_format(const struct weir_address *address, char *buffer, size_t bytes);

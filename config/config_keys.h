@@ -4,7 +4,9 @@
 // Internal to config/; the tests compare schema and documentation with it.
 #pragma once
 
-#include "config_reader.h"
+#include "config.h"
+#include "config_types.h"
+#include "json_reader.h"
 
 // Largest values. The segment's are the same numbers (segment/layout.h); tests compare them.
 #define WEIR_CONFIG_PORTS_MAX 16
@@ -14,27 +16,27 @@
 #define WEIR_CONFIG_TABLE_SIZE_MAX 16777213
 #define WEIR_CONFIG_MEMBERS_MAX 1024 // instances of one group
 
-extern const struct weir_key_object weir_config_keys; // the root
+extern const struct weir_json_object weir_config_keys; // the root
 
 // Choices of the policy's settings, each ends with a NULL name (config_policy.c).
-extern const struct weir_key_choice weir_config_policies[], weir_config_weights[],
+extern const struct weir_json_choice weir_config_policies[], weir_config_weights[],
 	weir_config_statistics[], weir_config_measurements[], weir_config_service_times[],
 	weir_config_rounds[], weir_config_workloads[], weir_config_when_exhausted[];
 // Choices of the subset's settings (config_subset.c).
-extern const struct weir_key_choice weir_config_subset_algorithms[], weir_config_subset_modes[],
+extern const struct weir_json_choice weir_config_subset_algorithms[], weir_config_subset_modes[],
 	weir_config_subset_clients[];
 
 // Checks of config_ports.c, config_services.c, config_policy.c and config_subset.c, called through
 // the tables.
-typedef void weir_config_check_object(struct weir_reader *reader, const struct weir_place *place,
-	void *into, const struct weir_keys_read *read);
+typedef void weir_config_check_object(struct weir_json_reader *reader,
+	const struct weir_json_place *place, void *into, const struct weir_json_keys_read *read);
 weir_config_check_object weir_config_check_instance, weir_config_check_port, weir_config_check_bind,
 	weir_config_check_health, weir_config_check_backend, weir_config_check_service,
 	weir_config_check_segment, weir_config_check_policy, weir_config_check_flow_control,
 	weir_config_check_subset, weir_config_check_root;
 
 // The parts of weir_config_check_root.
-void weir_config_check_ports(struct weir_reader *reader, const struct weir_place *root,
+void weir_config_check_ports(struct weir_json_reader *reader, const struct weir_json_place *root,
 	const struct weir_config *config);
-void weir_config_check_services(struct weir_reader *reader, const struct weir_place *root,
+void weir_config_check_services(struct weir_json_reader *reader, const struct weir_json_place *root,
 	const struct weir_config *config);

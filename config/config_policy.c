@@ -6,65 +6,56 @@
 #include "config_keys.h"
 
 // clang-format off
-const struct weir_key_choice weir_config_policies[] = {
+const struct weir_json_choice weir_config_policies[] = {
 #define X(name, key, needs) {key, WEIR_POLICY_##name},
 	WEIR_POLICIES(X)
 #undef X
 	{0}};
-const struct weir_key_choice weir_config_weights[] = {
+const struct weir_json_choice weir_config_weights[] = {
 	{"configured", WEIR_WEIGHTS_CONFIGURED}, {"reported", WEIR_WEIGHTS_REPORTED}, {0}};
-const struct weir_key_choice weir_config_statistics[] = {
+const struct weir_json_choice weir_config_statistics[] = {
 	{"average", WEIR_STATISTIC_AVERAGE}, {"median", WEIR_STATISTIC_MEDIAN}, {0}};
-const struct weir_key_choice weir_config_measurements[] = {
+const struct weir_json_choice weir_config_measurements[] = {
 	{"execution", WEIR_MEASUREMENT_EXECUTION}, {"busy", WEIR_MEASUREMENT_BUSY}, {0}};
-const struct weir_key_choice weir_config_service_times[] = {
+const struct weir_json_choice weir_config_service_times[] = {
 	{"flow", WEIR_SERVICE_TIME_FLOW}, {"reported", WEIR_SERVICE_TIME_REPORTED}, {0}};
-const struct weir_key_choice weir_config_rounds[] = {
+const struct weir_json_choice weir_config_rounds[] = {
 	{"incremental", WEIR_ROUNDS_INCREMENTAL}, {"documented", WEIR_ROUNDS_DOCUMENTED}, {0}};
-const struct weir_key_choice weir_config_workloads[] = {
+const struct weir_json_choice weir_config_workloads[] = {
 	{"connections", WEIR_WORKLOAD_CONNECTIONS}, {"requests", WEIR_WORKLOAD_REQUESTS}, {0}};
-const struct weir_key_choice weir_config_when_exhausted[] = {
+const struct weir_json_choice weir_config_when_exhausted[] = {
 #define X(name, key) {key, WEIR_EXHAUSTED_##name},
 	WEIR_WHEN_EXHAUSTED(X)
 #undef X
 	{0}};
 // clang-format on
 
-static const char *choice_name(const struct weir_key_choice *choices, uint32_t value) {
-	for (; choices->name != NULL; choices++) {
-		if (choices->value == value) {
-			return choices->name;
-		}
-	}
-	return "unknown";
-}
-
 const char *weir_config_weights_name(enum weir_config_weights weights) {
-	return choice_name(weir_config_weights, weights);
+	return weir_json_choice_name(weir_config_weights, weights);
 }
 
 const char *weir_config_statistic_name(enum weir_config_statistic statistic) {
-	return choice_name(weir_config_statistics, statistic);
+	return weir_json_choice_name(weir_config_statistics, statistic);
 }
 
 const char *weir_config_measurement_name(enum weir_config_measurement measurement) {
-	return choice_name(weir_config_measurements, measurement);
+	return weir_json_choice_name(weir_config_measurements, measurement);
 }
 
 const char *weir_config_service_time_name(enum weir_config_service_time service_time) {
-	return choice_name(weir_config_service_times, service_time);
+	return weir_json_choice_name(weir_config_service_times, service_time);
 }
 
 const char *weir_config_rounds_name(enum weir_config_rounds rounds) {
-	return choice_name(weir_config_rounds, rounds);
+	return weir_json_choice_name(weir_config_rounds, rounds);
 }
 
 const char *weir_config_workload_name(enum weir_config_workload workload) {
-	return choice_name(weir_config_workloads, workload);
+	return weir_json_choice_name(weir_config_workloads, workload);
 }
 
 const char *weir_config_when_exhausted_name(enum weir_when_exhausted when_exhausted) {
-	return choice_name(weir_config_when_exhausted, when_exhausted);
+	return weir_json_choice_name(weir_config_when_exhausted, when_exhausted);
 }
 
 // Which policies a key is for. In weir_config_policy.given, bit i stands for setting i.
@@ -117,13 +108,13 @@ static void list_policies(uint8_t needs, char *text, size_t bytes) {
 	}
 }
 
-static void check_settings(struct weir_reader *reader, const struct weir_place *place,
+static void check_settings(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config_policy *policy) {
 	const char *name = weir_policy_name(policy->name);
 	char policies[200];
 
 	if (!weights_fit(policy, policy->name)) {
-		weir_reader_error_at(reader, place, "weights",
+		weir_json_error_at(reader, place, "weights",
 			"\"reported\" has no meaning for policy \"%s\"; remove it, or use "
 			"weighted-round-robin",
 			name);
@@ -131,45 +122,45 @@ static void check_settings(struct weir_reader *reader, const struct weir_place *
 	for (size_t i = 0; i < SETTINGS; i++) {
 		if (!setting_fits(policy, i, policy->name)) {
 			list_policies(settings[i].needs, policies, sizeof(policies));
-			weir_reader_error_at(reader, place, settings[i].key,
+			weir_json_error_at(reader, place, settings[i].key,
 				"has no meaning for policy \"%s\"; remove it, or use one of: %s",
 				name, policies);
 		}
 	}
 }
 
-void weir_config_check_policy(struct weir_reader *reader, const struct weir_place *place,
-	void *into, const struct weir_keys_read *read) {
+void weir_config_check_policy(struct weir_json_reader *reader, const struct weir_json_place *place,
+	void *into, const struct weir_json_keys_read *read) {
 	struct weir_config_policy *policy = into;
 
 	for (size_t i = 0; i < SETTINGS; i++) {
-		policy->given |= (uint32_t)weir_key_present(read, settings[i].key) << i;
+		policy->given |= (uint32_t)weir_json_present(read, settings[i].key) << i;
 	}
-	if (weir_key_valid(read, "name")) {
+	if (weir_json_valid(read, "name")) {
 		check_settings(reader, place, policy);
 	}
 	if (policy->measurement == WEIR_MEASUREMENT_BUSY &&
 		(weir_policy_needs(policy->name) & WEIR_NEEDS_COST) != 0 &&
 		policy->service_time == WEIR_SERVICE_TIME_FLOW &&
-		weir_key_valid(read, "service_time")) {
-		weir_reader_error_at(reader, place, "measurement",
+		weir_json_valid(read, "service_time")) {
+		weir_json_error_at(reader, place, "measurement",
 			"\"busy\" needs \"service_time\": \"reported\": only the backend knows how "
 			"long it was busy");
 	}
-	if (weir_key_valid(read, "error_window_ms") &&
+	if (weir_json_valid(read, "error_window_ms") &&
 		(weir_policy_needs(policy->name) & WEIR_NEEDS_ERRORS) != 0 &&
 		policy->error_window_ms > 0 && policy->error_window_ms < 100) {
-		weir_reader_error_at(reader, place, "error_window_ms",
+		weir_json_error_at(reader, place, "error_window_ms",
 			"%u is out of range; use 0 (automatic), or 100 to 3600000",
 			policy->error_window_ms);
 	}
 }
 
-void weir_config_check_flow_control(struct weir_reader *reader, const struct weir_place *place,
-	void *into, const struct weir_keys_read *read) {
+void weir_config_check_flow_control(struct weir_json_reader *reader,
+	const struct weir_json_place *place, void *into, const struct weir_json_keys_read *read) {
 	struct weir_config_flow_control *flow_control = into;
 
 	(void)reader;
 	(void)place;
-	flow_control->has_max = weir_key_present(read, "max_active_flows");
+	flow_control->has_max = weir_json_present(read, "max_active_flows");
 }

@@ -6,26 +6,26 @@
 
 #include "config_keys.h"
 
-void weir_config_check_instance(struct weir_reader *reader, const struct weir_place *place,
-	void *into, const struct weir_keys_read *read) {
+void weir_config_check_instance(struct weir_json_reader *reader,
+	const struct weir_json_place *place, void *into, const struct weir_json_keys_read *read) {
 	const struct weir_config_instance *instance = into;
 
-	if (weir_key_valid(read, "client_id") && weir_key_valid(read, "clients") &&
+	if (weir_json_valid(read, "client_id") && weir_json_valid(read, "clients") &&
 		instance->client_id >= instance->clients) {
-		weir_reader_error_at(reader, place, "client_id",
+		weir_json_error_at(reader, place, "client_id",
 			"%u is not below clients (%u); groups of instances are numbered from 0",
 			instance->client_id, instance->clients);
 	}
-	if (weir_key_valid(read, "member") && weir_key_valid(read, "members") &&
+	if (weir_json_valid(read, "member") && weir_json_valid(read, "members") &&
 		instance->member >= instance->members) {
-		weir_reader_error_at(reader, place, "member",
+		weir_json_error_at(reader, place, "member",
 			"%u is not below members (%u); the instances of a group are numbered from "
 			"0",
 			instance->member, instance->members);
 	}
 }
 
-static void check_source(struct weir_reader *reader, const struct weir_place *place,
+static void check_source(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const char *key, const struct weir_address *address) {
 	const uint8_t *b = address->bytes;
 	const uint8_t loopback6[16] = {[15] = 1}, none[16] = {0};
@@ -37,34 +37,34 @@ static void check_source(struct weir_reader *reader, const struct weir_place *pl
 		bad = b[0] == 0xff || memcmp(b, none, 16) == 0 || memcmp(b, loopback6, 16) == 0;
 	}
 	if (address->family && bad) {
-		weir_reader_error_at(reader, place, key,
+		weir_json_error_at(reader, place, key,
 			"cannot be a source address; use a unicast address of this machine");
 	}
 }
 
-void weir_config_check_port(struct weir_reader *reader, const struct weir_place *place, void *into,
-	const struct weir_keys_read *read) {
+void weir_config_check_port(struct weir_json_reader *reader, const struct weir_json_place *place,
+	void *into, const struct weir_json_keys_read *read) {
 	const struct weir_config_port *port = into;
 	static const uint8_t zero[6];
 
 	(void)read;
 	if (port->has_gateway_mac && port->gateway_mac[0] & 1) {
-		weir_reader_error_at(reader, place, "gateway_mac",
+		weir_json_error_at(reader, place, "gateway_mac",
 			"is a multicast or broadcast address; give the MAC address of one router");
 	} else if (port->has_gateway_mac && memcmp(port->gateway_mac, zero, sizeof(zero)) == 0) {
-		weir_reader_error_at(reader, place, "gateway_mac",
+		weir_json_error_at(reader, place, "gateway_mac",
 			"is all zeros; give the MAC address of the router, or null");
 	}
 	check_source(reader, place, "source_ipv4", &port->source_ipv4);
 	check_source(reader, place, "source_ipv6", &port->source_ipv6);
 }
 
-void weir_config_check_segment(struct weir_reader *reader, const struct weir_place *place,
-	void *into, const struct weir_keys_read *read) {
+void weir_config_check_segment(struct weir_json_reader *reader, const struct weir_json_place *place,
+	void *into, const struct weir_json_keys_read *read) {
 	const struct weir_config_segment *segment = into;
 
-	if (weir_key_valid(read, "heap_bytes") && segment->heap_bytes % 4096 != 0) {
-		weir_reader_error_at(reader, place, "heap_bytes",
+	if (weir_json_valid(read, "heap_bytes") && segment->heap_bytes % 4096 != 0) {
+		weir_json_error_at(reader, place, "heap_bytes",
 			"%" PRIu64 " is not a multiple of 4096; use %" PRIu64, segment->heap_bytes,
 			(segment->heap_bytes + 4095) / 4096 * 4096);
 	}
@@ -77,16 +77,16 @@ static bool same_device(const char *a, const char *b) {
 	return bytes > 0 && bytes == strcspn(b, ",") && memcmp(a, b, bytes) == 0;
 }
 
-void weir_config_check_ports(struct weir_reader *reader, const struct weir_place *root,
+void weir_config_check_ports(struct weir_json_reader *reader, const struct weir_json_place *root,
 	const struct weir_config *config) {
-	const struct weir_place ports = weir_place_member(reader, root, "ports");
+	const struct weir_json_place ports = weir_json_place_member(root, "ports");
 
 	for (uint32_t i = 0; i < config->port_count; i++) {
 		const struct weir_config_port *port = &config->ports[i];
-		const struct weir_place place = weir_place_element(reader, &ports, i);
+		const struct weir_json_place place = weir_json_place_element(&ports, i);
 
 		if (same_device(port->device, port->exception)) {
-			weir_reader_error_at(reader, &place, "exception",
+			weir_json_error_at(reader, &place, "exception",
 				"is the device of the port itself; use another, such as "
 				"\"net_tap0,iface=weir0\"");
 		}
@@ -94,21 +94,21 @@ void weir_config_check_ports(struct weir_reader *reader, const struct weir_place
 			const struct weir_config_port *other = &config->ports[j];
 
 			if (port->name[0] && strcmp(port->name, other->name) == 0) {
-				weir_reader_error_at(reader, &place, "name",
+				weir_json_error_at(reader, &place, "name",
 					"\"%s\" is the name of ports[%u] too; names of ports are "
 					"unique",
 					port->name, j);
 			}
 			if (same_device(port->device, other->device) ||
 				same_device(port->device, other->exception)) {
-				weir_reader_error_at(reader, &place, "device",
+				weir_json_error_at(reader, &place, "device",
 					"is used by ports[%u] too; give each port a device of its "
 					"own (net_af_xdp0, net_af_xdp1)",
 					j);
 			}
 			if (same_device(port->exception, other->device) ||
 				same_device(port->exception, other->exception)) {
-				weir_reader_error_at(reader, &place, "exception",
+				weir_json_error_at(reader, &place, "exception",
 					"is used by ports[%u] too; give each port a device of its "
 					"own (net_tap0, net_tap1)",
 					j);

@@ -29,100 +29,99 @@ static const char *address_fault(const struct weir_address *address) {
 							: NULL;
 }
 
-static void check_address(struct weir_reader *reader, const struct weir_place *place,
+static void check_address(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_address *address, const char *what) {
 	const char *fault = address_fault(address);
 	char text[INET6_ADDRSTRLEN];
 
 	if (fault) {
-		weir_reader_error_at(reader, place, "address",
+		weir_json_error_at(reader, place, "address",
 			"%s is %s, it cannot be a %s; use a unicast address",
 			weir_address_format(address, text, sizeof(text)), fault, what);
 	}
 }
 
-void weir_config_check_bind(struct weir_reader *reader, const struct weir_place *place, void *into,
-	const struct weir_keys_read *read) {
+void weir_config_check_bind(struct weir_json_reader *reader, const struct weir_json_place *place,
+	void *into, const struct weir_json_keys_read *read) {
 	struct weir_config_bind *bind = into;
-	const bool port = weir_key_present(read, "port");
-	const bool first = weir_key_present(read, "port_first");
-	const bool last = weir_key_present(read, "port_last");
+	const bool port = weir_json_present(read, "port");
+	const bool first = weir_json_present(read, "port_first");
+	const bool last = weir_json_present(read, "port_last");
 
-	if (weir_key_valid(read, "address")) {
+	if (weir_json_valid(read, "address")) {
 		check_address(reader, place, &bind->address, "VIP");
 	}
 	if (port && (first || last)) {
-		weir_reader_error_at(reader, place, "port",
+		weir_json_error_at(reader, place, "port",
 			"\"port\" and \"port_first\"/\"port_last\" exclude each other; remove one");
 	} else if (!port && !(first && last)) {
-		weir_reader_error(reader, place,
+		weir_json_error(reader, place,
 			"gives no port; add \"port\" (0 = every port), or \"port_first\" and "
 			"\"port_last\"");
 	} else if (port) {
 		bind->port_last = bind->port_first ? bind->port_first : UINT16_MAX;
-	} else if (weir_key_valid(read, "port_first") && weir_key_valid(read, "port_last") &&
+	} else if (weir_json_valid(read, "port_first") && weir_json_valid(read, "port_last") &&
 		   bind->port_first > bind->port_last) {
-		weir_reader_error_at(reader, place, "port_first",
+		weir_json_error_at(reader, place, "port_first",
 			"%u is above port_last (%u); exchange them", bind->port_first,
 			bind->port_last);
 	}
 }
 
-void weir_config_check_backend(struct weir_reader *reader, const struct weir_place *place,
-	void *into, const struct weir_keys_read *read) {
+void weir_config_check_backend(struct weir_json_reader *reader, const struct weir_json_place *place,
+	void *into, const struct weir_json_keys_read *read) {
 	const struct weir_config_backend *backend = into;
 
-	if (weir_key_valid(read, "address")) {
+	if (weir_json_valid(read, "address")) {
 		check_address(reader, place, &backend->address, "backend");
 	}
 }
 
-static void check_http(struct weir_reader *reader, const struct weir_place *place,
-	const struct weir_config_health_check *check, const struct weir_keys_read *read) {
+static void check_http(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_config_health_check *check, const struct weir_json_keys_read *read) {
 	static const char *const http_keys[] = {"path", "host", "status_first", "status_last"};
 
 	for (size_t i = 0; i < sizeof(http_keys) / sizeof(http_keys[0]); i++) {
-		if (check->type != WEIR_CHECK_HTTP && weir_key_present(read, http_keys[i])) {
-			weir_reader_error_at(reader, place, http_keys[i],
+		if (check->type != WEIR_CHECK_HTTP && weir_json_present(read, http_keys[i])) {
+			weir_json_error_at(reader, place, http_keys[i],
 				"has no meaning for type \"%s\"; remove it, or use type \"http\"",
 				weir_config_check_name(check->type));
 		}
 	}
-	if (weir_key_valid(read, "path") && check->path[0] != '/') {
-		weir_reader_error_at(
+	if (weir_json_valid(read, "path") && check->path[0] != '/') {
+		weir_json_error_at(
 			reader, place, "path", "must begin with \"/\"; such as \"/healthz\"");
-	} else if (weir_key_valid(read, "path") && strchr(check->path, ' ')) {
-		weir_reader_error_at(
-			reader, place, "path", "contains a space; write it as \"%%20\"");
+	} else if (weir_json_valid(read, "path") && strchr(check->path, ' ')) {
+		weir_json_error_at(reader, place, "path", "contains a space; write it as \"%%20\"");
 	}
-	if (weir_key_valid(read, "host") && strchr(check->host, ' ')) {
-		weir_reader_error_at(reader, place, "host", "contains a space; give one host name");
+	if (weir_json_valid(read, "host") && strchr(check->host, ' ')) {
+		weir_json_error_at(reader, place, "host", "contains a space; give one host name");
 	}
-	if (weir_key_valid(read, "status_first") && weir_key_valid(read, "status_last") &&
+	if (weir_json_valid(read, "status_first") && weir_json_valid(read, "status_last") &&
 		check->status_first > check->status_last) {
-		weir_reader_error_at(reader, place,
-			weir_key_present(read, "status_first") ? "status_first" : "status_last",
+		weir_json_error_at(reader, place,
+			weir_json_present(read, "status_first") ? "status_first" : "status_last",
 			"status_first (%u%s) is above status_last (%u%s)", check->status_first,
-			weir_key_present(read, "status_first") ? "" : ", the default",
+			weir_json_present(read, "status_first") ? "" : ", the default",
 			check->status_last,
-			weir_key_present(read, "status_last") ? "" : ", the default");
+			weir_json_present(read, "status_last") ? "" : ", the default");
 	}
 }
 
-void weir_config_check_health(struct weir_reader *reader, const struct weir_place *place,
-	void *into, const struct weir_keys_read *read) {
+void weir_config_check_health(struct weir_json_reader *reader, const struct weir_json_place *place,
+	void *into, const struct weir_json_keys_read *read) {
 	const struct weir_config_health_check *check = into;
 
-	if (weir_key_valid(read, "interval_ms") && weir_key_valid(read, "timeout_ms") &&
+	if (weir_json_valid(read, "interval_ms") && weir_json_valid(read, "timeout_ms") &&
 		check->timeout_ms > check->interval_ms) {
-		bool given = weir_key_present(read, "timeout_ms");
+		bool given = weir_json_present(read, "timeout_ms");
 
-		weir_reader_error_at(reader, place, given ? "timeout_ms" : "interval_ms",
+		weir_json_error_at(reader, place, given ? "timeout_ms" : "interval_ms",
 			"timeout_ms (%u%s) is above interval_ms (%u%s); checks must not overlap",
 			check->timeout_ms, given ? "" : ", the default", check->interval_ms,
-			weir_key_present(read, "interval_ms") ? "" : ", the default");
+			weir_json_present(read, "interval_ms") ? "" : ", the default");
 	}
-	if (weir_key_valid(read, "type")) {
+	if (weir_json_valid(read, "type")) {
 		check_http(reader, place, check, read);
 	}
 }
@@ -145,13 +144,13 @@ static uint32_t next_prime(uint32_t n) {
 
 // The largest table size is a prime, so there is always a next one. Checked whatever the policy is:
 // it may be changed at run time.
-static void check_table_size(struct weir_reader *reader, const struct weir_place *place,
+static void check_table_size(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config_service *service) {
 	if (!is_prime(service->table_size)) {
-		weir_reader_error_at(reader, place, "table_size", "%u is not a prime; use %u",
+		weir_json_error_at(reader, place, "table_size", "%u is not a prime; use %u",
 			service->table_size, next_prime(service->table_size));
 	} else if (service->table_size < service->backend_count) {
-		weir_reader_error_at(reader, place, "table_size",
+		weir_json_error_at(reader, place, "table_size",
 			"%u is below the number of backends (%u); use %u, or better 100 per "
 			"backend",
 			service->table_size, service->backend_count,
@@ -179,7 +178,7 @@ static int compare_service_names(const void *a, const void *b, void *list) {
 }
 
 // The numbers 0..n-1 in the order of `compare`; NULL = no memory.
-static uint32_t *sorted(struct weir_reader *reader, uint32_t n, void *list,
+static uint32_t *sorted(struct weir_json_reader *reader, uint32_t n, void *list,
 	int (*compare)(const void *, const void *, void *)) {
 	uint32_t *order = calloc(n ? n : 1, sizeof(*order));
 
@@ -194,11 +193,11 @@ static uint32_t *sorted(struct weir_reader *reader, uint32_t n, void *list,
 	return order;
 }
 
-void weir_config_check_service(struct weir_reader *reader, const struct weir_place *place,
-	void *into, const struct weir_keys_read *read) {
+void weir_config_check_service(struct weir_json_reader *reader, const struct weir_json_place *place,
+	void *into, const struct weir_json_keys_read *read) {
 	struct weir_config_service *service = into;
 	const struct weir_config_health_check *check = &service->health_check;
-	const struct weir_place backends = weir_place_member(reader, place, "backends");
+	const struct weir_json_place backends = weir_json_place_member(place, "backends");
 	uint32_t *order;
 
 	// A plain TCP connection may be idle for hours: a limit would turn users away from healthy
@@ -206,12 +205,12 @@ void weir_config_check_service(struct weir_reader *reader, const struct weir_pla
 	if (!service->flow_control.has_max && service->workload == WEIR_WORKLOAD_REQUESTS) {
 		service->flow_control.max_active_flows = WEIR_CONFIG_MAX_ACTIVE_REQUESTS;
 	}
-	if (weir_key_valid(read, "table_size")) {
+	if (weir_json_valid(read, "table_size")) {
 		check_table_size(reader, place, service);
 	}
 	if (check->type != WEIR_CHECK_NONE && check->port == 0 && service->bind_count > 0 &&
 		service->binds[0].port_first == 0 && service->binds[0].port_last == UINT16_MAX) {
-		weir_reader_error_at(reader, place, "health_check",
+		weir_json_error_at(reader, place, "health_check",
 			"has no port, and the first bind takes every port; add \"port\"");
 	}
 	order = sorted(reader, service->backend_count, service->backends, compare_backend_names);
@@ -220,9 +219,9 @@ void weir_config_check_service(struct weir_reader *reader, const struct weir_pla
 		const struct weir_config_backend *second = &service->backends[order[i]];
 
 		if (second->name[0] && strcmp(first->name, second->name) == 0) {
-			struct weir_place at = weir_place_element(reader, &backends, order[i]);
+			struct weir_json_place at = weir_json_place_element(&backends, order[i]);
 
-			weir_reader_error_at(reader, &at, "name",
+			weir_json_error_at(reader, &at, "name",
 				"\"%s\" is the name of the backend in line %d too; names of "
 				"backends are unique in a service",
 				second->name, first->line);
@@ -231,8 +230,8 @@ void weir_config_check_service(struct weir_reader *reader, const struct weir_pla
 	free(order);
 }
 
-static void check_service_names(struct weir_reader *reader, const struct weir_place *services,
-	const struct weir_config *config) {
+static void check_service_names(struct weir_json_reader *reader,
+	const struct weir_json_place *services, const struct weir_config *config) {
 	uint32_t *order =
 		sorted(reader, config->service_count, config->services, compare_service_names);
 
@@ -241,9 +240,9 @@ static void check_service_names(struct weir_reader *reader, const struct weir_pl
 		const struct weir_config_service *second = &config->services[order[i]];
 
 		if (second->name[0] && strcmp(first->name, second->name) == 0) {
-			struct weir_place at = weir_place_element(reader, services, order[i]);
+			struct weir_json_place at = weir_json_place_element(services, order[i]);
 
-			weir_reader_error_at(reader, &at, "name",
+			weir_json_error_at(reader, &at, "name",
 				"\"%s\" is the name of the service in line %d too; names of "
 				"services are unique",
 				second->name, first->line);
@@ -283,17 +282,17 @@ static int compare_binds(const void *a, const void *b) {
 	return x->number < y->number ? -1 : 1;
 }
 
-static void complain_bind(struct weir_reader *reader, const struct weir_place *services,
+static void complain_bind(struct weir_json_reader *reader, const struct weir_json_place *services,
 	const struct bind_number *first, const struct bind_number *second) {
 	const bool swap = second->service < first->service ||
 			  (second->service == first->service && second->number < first->number);
 	const struct bind_number *later = swap ? first : second, *earlier = swap ? second : first;
-	const struct weir_place service = weir_place_element(reader, services, later->service);
-	const struct weir_place binds = weir_place_member(reader, &service, "binds");
-	const struct weir_place place = weir_place_element(reader, &binds, later->number);
+	const struct weir_json_place service = weir_json_place_element(services, later->service);
+	const struct weir_json_place binds = weir_json_place_member(&service, "binds");
+	const struct weir_json_place place = weir_json_place_element(&binds, later->number);
 	const bool equal = first->bind.port_first == second->bind.port_first;
 
-	weir_reader_error(reader, &place, "%s services[%u].binds[%u]; %s",
+	weir_json_error(reader, &place, "%s services[%u].binds[%u]; %s",
 		equal ? "is the same VIP, protocol and port as"
 		      : "overlaps a range of the same width,",
 		earlier->service, earlier->number,
@@ -302,7 +301,7 @@ static void complain_bind(struct weir_reader *reader, const struct weir_place *s
 }
 
 // Of binds that overlap the narrower wins; of equally wide ones neither can.
-static void check_binds(struct weir_reader *reader, const struct weir_place *services,
+static void check_binds(struct weir_json_reader *reader, const struct weir_json_place *services,
 	const struct weir_config *config) {
 	struct bind_number *all;
 	size_t count = 0, n = 0;
@@ -343,7 +342,7 @@ static int compare_addresses(const void *a, const void *b) {
 }
 
 // A backend with the address of a VIP would get its packets sent to the balancer again, for ever.
-static void check_loops(struct weir_reader *reader, const struct weir_place *services,
+static void check_loops(struct weir_json_reader *reader, const struct weir_json_place *services,
 	const struct weir_config *config) {
 	struct weir_address *vip;
 	size_t count = 0, n = 0;
@@ -367,16 +366,16 @@ static void check_loops(struct weir_reader *reader, const struct weir_place *ser
 
 		for (uint32_t j = 0; j < service->backend_count; j++) {
 			const struct weir_address *address = &service->backends[j].address;
-			struct weir_place at, list, backend;
+			struct weir_json_place at, list, backend;
 
 			if (!address->family ||
 				!bsearch(address, vip, n, sizeof(*vip), compare_addresses)) {
 				continue;
 			}
-			at = weir_place_element(reader, services, i);
-			list = weir_place_member(reader, &at, "backends");
-			backend = weir_place_element(reader, &list, j);
-			weir_reader_error_at(reader, &backend, "address",
+			at = weir_json_place_element(services, i);
+			list = weir_json_place_member(&at, "backends");
+			backend = weir_json_place_element(&list, j);
+			weir_json_error_at(reader, &backend, "address",
 				"is a VIP: packets would come back to the balancer; use an "
 				"address of the server itself");
 		}
@@ -384,21 +383,21 @@ static void check_loops(struct weir_reader *reader, const struct weir_place *ser
 	free(vip);
 }
 
-void weir_config_check_services(struct weir_reader *reader, const struct weir_place *root,
+void weir_config_check_services(struct weir_json_reader *reader, const struct weir_json_place *root,
 	const struct weir_config *config) {
-	const struct weir_place services = weir_place_member(reader, root, "services");
+	const struct weir_json_place services = weir_json_place_member(root, "services");
 	uint64_t backends = 0;
 
 	for (uint32_t i = 0; i < config->service_count; i++) {
 		backends += config->services[i].backend_count;
 	}
 	if (config->segment.max_services && config->service_count > config->segment.max_services) {
-		weir_reader_error(reader, &services,
+		weir_json_error(reader, &services,
 			"has %u services, more than segment.max_services (%u); raise that",
 			config->service_count, config->segment.max_services);
 	}
 	if (config->segment.max_backends && backends > config->segment.max_backends) {
-		weir_reader_error(reader, &services,
+		weir_json_error(reader, &services,
 			"has %llu backends in all, more than segment.max_backends (%u); raise that",
 			(unsigned long long)backends, config->segment.max_backends);
 	}
@@ -407,8 +406,8 @@ void weir_config_check_services(struct weir_reader *reader, const struct weir_pl
 	check_loops(reader, &services, config);
 }
 
-void weir_config_check_root(struct weir_reader *reader, const struct weir_place *place, void *into,
-	const struct weir_keys_read *read) {
+void weir_config_check_root(struct weir_json_reader *reader, const struct weir_json_place *place,
+	void *into, const struct weir_json_keys_read *read) {
 	const struct weir_config *config = into;
 
 	(void)read;

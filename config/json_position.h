@@ -2,7 +2,7 @@
 //
 // Positions in a JSON text: where each value and key of an already parsed text stands, so that
 // errors found later can name line and column. jansson keeps no positions.
-// Filled once per text by config.c, looked up by config_reader.c.
+// Filled once per text by config.c and the simulator, looked up by json_reader.c and json_errors.c.
 //
 // Values are numbered in document order: 0 is the root, a container is followed by its members.
 // jansson keeps members in document order too, so both can be walked side by side.

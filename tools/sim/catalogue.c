@@ -47,9 +47,9 @@ static int is_scenario(const struct dirent *entry) {
 }
 
 static int print_one(const char *path, FILE *stream, FILE *errors) {
-	struct weir_sim_problems problems = {0};
+	struct weir_config_errors wrong = {0};
 	struct weir_sim_file *file;
-	int error = weir_sim_file_read(path, &file, &problems);
+	int error = weir_sim_file_read(path, &file, &wrong);
 
 	if (error < 0) {
 		fprintf(errors, "%s is not a scenario; see weir-sim check %s\n", path, path);
@@ -57,7 +57,7 @@ static int print_one(const char *path, FILE *stream, FILE *errors) {
 		fprintf(stream, "%-26s %s\n", file->name, file->title);
 		weir_sim_file_free(file);
 	}
-	weir_sim_problems_fini(&problems);
+	weir_config_errors_fini(&wrong);
 	return error < 0 ? -EINVAL : 0;
 }
 

@@ -22,7 +22,7 @@ static void find_needs(struct weir_sim *sim) {
 // Statistics of service times, where the policy wants them. Returns 0 or -ENOMEM.
 static int add_statistics(struct weir_sim *sim, struct weir_sim_client *client) {
 	bool fleet = sim->scenario->control.statistics == WEIR_SIM_SCOPE_FLEET;
-	bool median = sim->policy->statistic == WEIR_SIM_MEDIAN;
+	bool median = sim->policy->statistic == WEIR_STATISTIC_MEDIAN;
 
 	for (uint32_t i = 0; sim->collects && i < client->slot_count; i++) {
 		struct weir_sim_slot *slot = &client->slot[i];

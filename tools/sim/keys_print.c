@@ -3,51 +3,37 @@
 
 #include <string.h>
 
-#include "scenario_reader.h"
+#include "scenario.h"
+#include "scenario_keys.h"
 
 #define PATH_BYTES 160
 
-static void print_range(FILE *stream, const struct weir_sim_key *key) {
-	switch (key->kind) {
-	case WEIR_SIM_KEY_INTEGER:
-	case WEIR_SIM_KEY_NUMBER:
-	case WEIR_SIM_KEY_MS:
-		fprintf(stream, "%.10g to %.10g", key->min, key->max);
-		break;
-	case WEIR_SIM_KEY_BOOLEAN:
+static void print_range(FILE *stream, const struct weir_json_key *key) {
+	if (key->type == &weir_json_type_boolean) {
 		fputs("true, false", stream);
-		break;
-	case WEIR_SIM_KEY_NAME:
-		fputs("name", stream);
-		break;
-	case WEIR_SIM_KEY_TEXT:
-		fputs("text", stream);
-		break;
-	case WEIR_SIM_KEY_CHOICE:
-		for (const struct weir_sim_choice *c = key->choices; c->name != NULL; c++) {
+	} else if (key->type == &weir_json_type_choice) {
+		for (const struct weir_json_choice *c = key->choices; c->name != NULL; c++) {
 			fprintf(stream, "%s%s", c == key->choices ? "" : ", ", c->name);
 		}
-		break;
-	case WEIR_SIM_KEY_NUMBERS:
+	} else if (key->type == &weir_sim_type_numbers) {
 		fprintf(stream, "1 to %u numbers, %.10g to %.10g", WEIR_SIM_NUMBERS_MAX, key->min,
 			key->max);
-		break;
-	case WEIR_SIM_KEY_LIST:
+	} else if (key->type == &weir_json_type_list) {
 		fprintf(stream, "at most %g objects", key->max);
-		break;
-	case WEIR_SIM_KEY_OBJECT:
-		fputs("object", stream);
-		break;
-	case WEIR_SIM_KEY_ELSEWHERE:
+	} else if (key->type == &weir_sim_type_elsewhere) {
 		fprintf(stream, "at most %u objects", WEIR_SIM_VARIANTS_MAX);
-		break;
+	} else if (key->type == &weir_sim_type_whole || key->type == &weir_sim_type_number ||
+		   key->type == &weir_sim_type_ms) {
+		fprintf(stream, "%.10g to %.10g", key->min, key->max);
+	} else {
+		fputs(key->type->name, stream); // name, text, object
 	}
 }
 
-static void print_keys(FILE *stream, const struct weir_sim_keys *keys, const char *path) {
+static void print_keys(FILE *stream, const struct weir_json_object *keys, const char *path) {
 	for (uint32_t i = 0; i < keys->count; i++) {
-		const struct weir_sim_key *key = &keys->key[i];
-		bool list = key->kind == WEIR_SIM_KEY_LIST;
+		const struct weir_json_key *key = &keys->key[i];
+		bool list = key->type == &weir_json_type_list;
 		char inside[PATH_BYTES];
 
 		snprintf(inside, sizeof(inside), "%s%s%s%s", path, path[0] != '\0' ? "." : "",

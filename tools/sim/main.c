@@ -27,23 +27,22 @@ static void complain(const char *why) {
 }
 
 static int read_file(const char *path, struct weir_sim_file **ret) {
-	struct weir_sim_problems problems = {0};
-	int error = weir_sim_file_read(path, ret, &problems);
+	struct weir_config_errors errors = {0};
+	int error = weir_sim_file_read(path, ret, &errors);
 
-	for (uint32_t i = 0; i < problems.count; i++) {
-		const struct weir_sim_problem *problem = &problems.problem[i];
+	for (uint32_t i = 0; i < errors.count; i++) {
+		const struct weir_config_error *e = &errors.error[i];
 
 		fprintf(stderr, "%s:", path);
-		if (problem->line > 0) {
-			fprintf(stderr, "%d:%d:", problem->line, problem->column);
+		if (e->line > 0) {
+			fprintf(stderr, "%d:%d:", e->line, e->column);
 		}
-		fprintf(stderr, " %s%s%s\n", problem->path, problem->path[0] != '\0' ? ": " : "",
-			problem->reason);
+		fprintf(stderr, " %s%s%s\n", e->path, e->path[0] != '\0' ? ": " : "", e->reason);
 	}
-	if (error < 0 && problems.count == 0) {
+	if (error < 0 && errors.count == 0) {
 		complain(strerror(-error));
 	}
-	weir_sim_problems_fini(&problems);
+	weir_config_errors_fini(&errors);
 	return error;
 }
 

@@ -79,7 +79,7 @@ static void add_sample(
 	struct weir_moving *moving = backend->moving != NULL ? backend->moving : slot->moving;
 	uint64_t sample_ns = latency_ns;
 
-	if (sim->policy->measurement == WEIR_SIM_BUSY) {
+	if (sim->policy->measurement == WEIR_MEASUREMENT_BUSY) {
 		sample_ns = (uint64_t)(request->cost_ns / backend->cpu.speed);
 	}
 	if (moving != NULL) {

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "config.h"
 #include "draw.h"
 #include "policy.h"
 
@@ -72,11 +73,6 @@ enum weir_sim_plot { WEIR_SIM_PLOTS(X) WEIR_SIM_PLOT_COUNT };
 enum weir_sim_happening_kind { WEIR_SIM_HAPPENINGS(X) };
 #undef X
 
-enum weir_sim_weights { WEIR_SIM_CONFIGURED, WEIR_SIM_REPORTED };
-enum weir_sim_statistic { WEIR_SIM_AVERAGE, WEIR_SIM_MEDIAN };
-enum weir_sim_measurement { WEIR_SIM_EXECUTION, WEIR_SIM_BUSY };
-enum weir_sim_rounds { WEIR_SIM_INCREMENTAL, WEIR_SIM_DOCUMENTED };
-
 struct weir_sim_numbers { // a list of numbers, used in turn
 	double value[WEIR_SIM_NUMBERS_MAX];
 	uint32_t count;
@@ -84,12 +80,12 @@ struct weir_sim_numbers { // a list of numbers, used in turn
 
 struct weir_sim_policy { // as services[].policy of the configuration
 	uint32_t name; // enum weir_policy
-	uint32_t weights; // enum weir_sim_weights
-	uint32_t statistic; // enum weir_sim_statistic
-	uint32_t measurement; // enum weir_sim_measurement
+	uint32_t weights; // enum weir_config_weights
+	uint32_t statistic; // enum weir_config_statistic
+	uint32_t measurement; // enum weir_config_measurement
 	uint32_t window; // samples
 	uint64_t stale_ns;
-	uint32_t rounds; // enum weir_sim_rounds
+	uint32_t rounds; // enum weir_config_rounds
 	uint64_t error_window_ns; // 0 = automatic
 	bool errors_as_active;
 };
@@ -175,26 +171,14 @@ struct weir_sim_file {
 	uint32_t plot_count;
 };
 
-struct weir_sim_problem {
-	int line, column; // 0 = of the file as a whole
-	char path[160];
-	char reason[320];
-};
-
-struct weir_sim_problems { // zeroed at first
-	struct weir_sim_problem *problem;
-	uint32_t count;
-};
-
 // Read a file, or text in memory (NUL-terminated).
-// Returns 0, or negative errno with at least one problem (-ENOMEM: maybe none). Release problems
-// with weir_sim_problems_fini in any case.
+// Returns 0, or negative errno with at least one error (-ENOMEM: maybe none). Release errors with
+// weir_config_errors_fini in any case.
 int weir_sim_file_read(
-	const char *path, struct weir_sim_file **ret, struct weir_sim_problems *problems);
+	const char *path, struct weir_sim_file **ret, struct weir_config_errors *errors);
 int weir_sim_file_parse(
-	const char *text, struct weir_sim_file **ret, struct weir_sim_problems *problems);
+	const char *text, struct weir_sim_file **ret, struct weir_config_errors *errors);
 void weir_sim_file_free(struct weir_sim_file *file); // NULL is fine
-void weir_sim_problems_fini(struct weir_sim_problems *problems);
 
 const char *weir_sim_plot_name(enum weir_sim_plot plot);
 

@@ -1,447 +1,452 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// The keys of scenarios: one row each with type, range, default and meaning. "weir-sim keys" prints
-// them.
 #include <math.h>
 
-#include "scenario_reader.h"
-#include "subset.h"
+#include "config_keys.h"
+#include "scenario.h"
+#include "scenario_keys.h"
 
 #define ROWS(rows) .key = (rows), .count = sizeof(rows) / sizeof((rows)[0])
 #define DAY_MS 86400000.0
 
 // clang-format off
-static const struct weir_sim_choice policies[] = {
-#define X(name, key, needs) {key, WEIR_POLICY_##name},
-	WEIR_POLICIES(X)
-#undef X
-	{0}};
-static const struct weir_sim_choice exhausted[] = {
-#define X(name, key) {key, WEIR_EXHAUSTED_##name},
-	WEIR_WHEN_EXHAUSTED(X)
-#undef X
-	{0}};
-static const struct weir_sim_choice algorithms[] = {
-#define X(name, key) {key, WEIR_SUBSET_##name},
-	WEIR_SUBSET_ALGORITHMS(X)
-#undef X
-	{0}};
-static const struct weir_sim_choice modes[] = {
-#define X(name, key) {key, WEIR_SUBSET_MODE_##name},
-	WEIR_SUBSET_MODES(X)
-#undef X
-	{0}};
-static const struct weir_sim_choice distributions[] = {
+static const struct weir_json_choice distributions[] = {
 #define X(name, key) {key, WEIR_SIM_##name},
 	WEIR_SIM_DISTRIBUTIONS(X)
 #undef X
 	{0}};
-static const struct weir_sim_choice arrivals[] = {
+static const struct weir_json_choice arrivals[] = {
 #define X(name, key) {key, WEIR_SIM_ARRIVALS_##name},
 	WEIR_SIM_ARRIVALS(X)
 #undef X
 	{0}};
-static const struct weir_sim_choice schedulings[] = {
+static const struct weir_json_choice schedulings[] = {
 #define X(name, key) {key, WEIR_SIM_SCHEDULING_##name},
 	WEIR_SIM_SCHEDULINGS(X)
 #undef X
 	{0}};
-static const struct weir_sim_choice scopes[] = {
+static const struct weir_json_choice scopes[] = {
 #define X(name, key) {key, WEIR_SIM_SCOPE_##name},
 	WEIR_SIM_SCOPES(X)
 #undef X
 	{0}};
-static const struct weir_sim_choice plots[] = {
+static const struct weir_json_choice plots[] = {
 #define X(name, key, what) {key, WEIR_SIM_PLOT_##name},
 	WEIR_SIM_PLOTS(X)
 #undef X
 	{0}};
-static const struct weir_sim_choice happenings[] = {
+static const struct weir_json_choice happenings[] = {
 #define X(name, key) {key, WEIR_SIM_HAPPENING_##name},
 	WEIR_SIM_HAPPENINGS(X)
 #undef X
 	{0}};
-static const struct weir_sim_choice weights[] = {
-	{"configured", WEIR_SIM_CONFIGURED}, {"reported", WEIR_SIM_REPORTED}, {0}};
-static const struct weir_sim_choice statistics[] = {
-	{"average", WEIR_SIM_AVERAGE}, {"median", WEIR_SIM_MEDIAN}, {0}};
-static const struct weir_sim_choice measurements[] = {
-	{"execution", WEIR_SIM_EXECUTION}, {"busy", WEIR_SIM_BUSY}, {0}};
-static const struct weir_sim_choice rounds[] = {
-	{"incremental", WEIR_SIM_INCREMENTAL}, {"documented", WEIR_SIM_DOCUMENTED}, {0}};
 
-#define INTEGER(type, k, field, least, most, fall, text) \
-	{.key = k, .kind = WEIR_SIM_KEY_INTEGER, .offset = offsetof(type, field), .min = least, \
-		.max = most, .fallback = fall, .meaning = text}
-#define NUMBER(type, k, field, least, most, fall, text) \
-	{.key = k, .kind = WEIR_SIM_KEY_NUMBER, .offset = offsetof(type, field), .min = least, \
-		.max = most, .fallback = fall, .meaning = text}
-#define MS(type, k, field, least, most, fall, text) \
-	{.key = k, .kind = WEIR_SIM_KEY_MS, .offset = offsetof(type, field), .min = least, \
-		.max = most, .fallback = fall, .meaning = text}
-#define BOOLEAN(type, k, field, fall, text) \
-	{.key = k, .kind = WEIR_SIM_KEY_BOOLEAN, .offset = offsetof(type, field), \
-		.fallback = fall, .meaning = text}
-#define CHOICE(type, k, field, list, fall, text) \
-	{.key = k, .kind = WEIR_SIM_KEY_CHOICE, .offset = offsetof(type, field), .choices = list, \
-		.fallback = fall, .meaning = text}
-#define NUMBERS(type, k, field, least, most, fall, text) \
-	{.key = k, .kind = WEIR_SIM_KEY_NUMBERS, .offset = offsetof(type, field), .min = least, \
-		.max = most, .fallback = fall, .meaning = text}
-#define OBJECT(type, k, field, keys, fall, text) \
-	{.key = k, .kind = WEIR_SIM_KEY_OBJECT, .offset = offsetof(type, field), .object = keys, \
-		.fallback = fall, .meaning = text}
-#define LIST(type, k, field, length, keys, least, most, fall, text) \
-	{.key = k, .kind = WEIR_SIM_KEY_LIST, .offset = offsetof(type, field), \
-		.offset2 = offsetof(type, length), .object = keys, .min = least, .max = most, \
-		.fallback = fall, .meaning = text}
+#define REQUIRED .required = true
+#define PRESET(json) .fallback = json
+#define FIELD(of, member) .offset = offsetof(of, member), .bytes = sizeof(((of *)NULL)->member)
+#define INTEGER(of, k, field, least, most, preset, text) \
+	{.key = k, .type = &weir_sim_type_whole, FIELD(of, field), .min = least, .max = most, \
+		preset, .meaning = text}
+#define NUMBER(of, k, field, least, most, preset, text) \
+	{.key = k, .type = &weir_sim_type_number, FIELD(of, field), .min = least, .max = most, \
+		preset, .meaning = text}
+#define MS(of, k, field, least, most, preset, text) \
+	{.key = k, .type = &weir_sim_type_ms, FIELD(of, field), .min = least, .max = most, \
+		preset, .meaning = text}
+#define BOOLEAN(of, k, field, preset, text) \
+	{.key = k, .type = &weir_json_type_boolean, FIELD(of, field), preset, .meaning = text}
+#define NAME(of, k, field, text) \
+	{.key = k, .type = &weir_sim_type_name, FIELD(of, field), .required = true, \
+		.meaning = text}
+#define TEXT(of, k, field, preset, text) \
+	{.key = k, .type = &weir_json_type_text, FIELD(of, field), \
+		.max = WEIR_SIM_TEXT_BYTES - 1, preset, .meaning = text}
+#define CHOICE(of, k, field, list, preset, text) \
+	{.key = k, .type = &weir_json_type_choice, FIELD(of, field), .choices = list, preset, \
+		.meaning = text}
+#define NUMBERS(of, k, field, least, most, preset, text) \
+	{.key = k, .type = &weir_sim_type_numbers, FIELD(of, field), .min = least, .max = most, \
+		preset, .meaning = text}
+#define OBJECT(of, k, field, keys, preset, text) \
+	{.key = k, .type = &weir_json_type_struct, FIELD(of, field), .object = keys, preset, \
+		.meaning = text}
+#define LIST(of, k, field, length, keys, least, most, preset, text) \
+	{.key = k, .type = &weir_json_type_list, FIELD(of, field), \
+		.offset2 = offsetof(of, length), .object = keys, .min = least, .max = most, \
+		preset, .meaning = text}
 
 #define PART struct weir_sim_part
-static const struct weir_sim_key part_rows[] = {
-	NUMBER(PART, "percent", percent, 0, 100, NULL, "Share of the requests."),
-	MS(PART, "mean_ms", mean_ns, 0, DAY_MS, NULL, "What each of them takes."),
+static const struct weir_json_key part_rows[] = {
+	NUMBER(PART, "percent", percent, 0, 100, REQUIRED, "Share of the requests."),
+	MS(PART, "mean_ms", mean_ns, 0, DAY_MS, REQUIRED, "What each of them takes."),
 };
-static const struct weir_sim_keys part_keys = {
+static const struct weir_json_object part_keys = {
 	.name = "a part of a mix", ROWS(part_rows), .bytes = sizeof(PART)};
 
 #define DISTRIBUTION struct weir_sim_distribution
-static const struct weir_sim_key distribution_rows[] = {
-	CHOICE(DISTRIBUTION, "distribution", kind, distributions, "\"constant\"",
+static const struct weir_json_key distribution_rows[] = {
+	CHOICE(DISTRIBUTION, "distribution", kind, distributions, PRESET("\"constant\""),
 		"Kind of the distribution; the keys below are for those that they name."),
-	MS(DISTRIBUTION, "mean_ms", mean_ns, 0, DAY_MS, "0",
+	MS(DISTRIBUTION, "mean_ms", mean_ns, 0, DAY_MS, PRESET("0"),
 		"Mean of `constant`, `exponential`, `lognormal`."),
-	NUMBER(DISTRIBUTION, "sigma", sigma, 0, 10, "1",
+	NUMBER(DISTRIBUTION, "sigma", sigma, 0, 10, PRESET("1"),
 		"`lognormal`: standard deviation of the logarithm."),
-	NUMBER(DISTRIBUTION, "alpha", alpha, 0.01, 100, "1.5", "`bounded-pareto`: shape."),
-	MS(DISTRIBUTION, "min_ms", min_ns, 0, DAY_MS, "0", "`uniform`, `bounded-pareto`: least."),
-	MS(DISTRIBUTION, "max_ms", max_ns, 0, DAY_MS, "0", "`uniform`, `bounded-pareto`: most."),
-	LIST(DISTRIBUTION, "parts", part, part_count, &part_keys, 0, 64, "[]",
+	NUMBER(DISTRIBUTION, "alpha", alpha, 0.01, 100, PRESET("1.5"), "`bounded-pareto`: shape."),
+	MS(DISTRIBUTION, "min_ms", min_ns, 0, DAY_MS, PRESET("0"),
+		"`uniform`, `bounded-pareto`: least."),
+	MS(DISTRIBUTION, "max_ms", max_ns, 0, DAY_MS, PRESET("0"),
+		"`uniform`, `bounded-pareto`: most."),
+	LIST(DISTRIBUTION, "parts", part, part_count, &part_keys, 0, 64, PRESET("[]"),
 		"`mix`: constants, each with its share."),
 };
 
-static void check_distribution(
-	struct weir_sim_reader *reader, const struct weir_sim_at *at, const void *object) {
+static void check_distribution(struct weir_json_reader *reader, const struct weir_json_place *at,
+	void *object, const struct weir_json_keys_read *read) {
 	const DISTRIBUTION *d = object;
 	double percent = 0;
 
+	if (!read->good) {
+		return;
+	}
 	for (uint32_t i = 0; i < d->part_count; i++) {
 		percent += d->part[i].percent;
 	}
 	if (d->kind == WEIR_SIM_MIX && fabs(percent - 100.0) > 1e-6) {
-		weir_sim_problem_add(
-			reader, at, "parts", "shares add up to %g percent; make it 100", percent);
+		weir_json_error_at(reader, at, "parts", "shares add up to %g percent; make it 100",
+			percent);
 	}
 	if (d->kind == WEIR_SIM_BOUNDED_PARETO && d->min_ns == 0) {
-		weir_sim_problem_add(reader, at, "min_ms", "must be above 0 for bounded-pareto");
+		weir_json_error_at(reader, at, "min_ms", "must be above 0 for bounded-pareto");
 	}
 	if ((d->kind == WEIR_SIM_BOUNDED_PARETO || d->kind == WEIR_SIM_UNIFORM) &&
 		d->max_ns <= d->min_ns) {
-		weir_sim_problem_add(reader, at, "max_ms", "must be above min_ms");
+		weir_json_error_at(reader, at, "max_ms", "must be above min_ms");
 	}
 	if ((d->kind == WEIR_SIM_EXPONENTIAL || d->kind == WEIR_SIM_LOGNORMAL) &&
 		d->mean_ns == 0) {
-		weir_sim_problem_add(reader, at, "mean_ms", "is missing or 0; give a mean");
+		weir_json_error_at(reader, at, "mean_ms", "is missing or 0; give a mean");
 	}
 }
 
-static const struct weir_sim_keys distribution_keys = {.name = "a distribution",
+static const struct weir_json_object distribution_keys = {.name = "a distribution",
 	ROWS(distribution_rows), .bytes = sizeof(DISTRIBUTION), .check = check_distribution};
 
 #define POLICY struct weir_sim_policy
-static const struct weir_sim_key policy_rows[] = {
-	CHOICE(POLICY, "name", name, policies, "\"round-robin\"",
+static const struct weir_json_key policy_rows[] = {
+	CHOICE(POLICY, "name", name, weir_config_policies, PRESET("\"round-robin\""),
 		"How a client chooses a backend for a request."),
-	CHOICE(POLICY, "weights", weights, weights, "\"configured\"",
+	CHOICE(POLICY, "weights", weights, weir_config_weights, PRESET("\"configured\""),
 		"`reported`: what backends can do, from their reports. `weighted-round-robin` "
 		"only."),
-	CHOICE(POLICY, "statistic", statistic, statistics, "\"average\"",
+	CHOICE(POLICY, "statistic", statistic, weir_config_statistics, PRESET("\"average\""),
 		"Estimate of the service time, for policies that need one."),
-	CHOICE(POLICY, "measurement", measurement, measurements, "\"execution\"",
+	CHOICE(POLICY, "measurement", measurement, weir_config_measurements,
+		PRESET("\"execution\""),
 		"What is estimated: `execution`, from request to answer; `busy`, the CPU time "
 		"used."),
-	INTEGER(POLICY, "window", window, 1, 65535, "386", "Samples in an estimate."),
-	MS(POLICY, "stale_ms", stale_ns, 1, DAY_MS, "180000",
+	INTEGER(POLICY, "window", window, 1, 65535, PRESET("386"), "Samples in an estimate."),
+	MS(POLICY, "stale_ms", stale_ns, 1, DAY_MS, PRESET("180000"),
 		"Age of the last sample after which an estimate is unknown."),
-	CHOICE(POLICY, "rounds", rounds, rounds, "\"incremental\"",
+	CHOICE(POLICY, "rounds", rounds, weir_config_rounds, PRESET("\"incremental\""),
 		"Quotas of `interleaved-weighted-round-robin`."),
-	MS(POLICY, "error_window_ms", error_window_ns, 0, 3600000, "0",
+	MS(POLICY, "error_window_ms", error_window_ns, 0, 3600000, PRESET("0"),
 		"How long an error counts as an active request; 0 = 10 times the average latency, "
 		"between 1 s and 30 s."),
-	BOOLEAN(POLICY, "errors_as_active", errors_as_active, "true",
+	BOOLEAN(POLICY, "errors_as_active", errors_as_active, PRESET("true"),
 		"Whether errors count as active requests at all."),
 };
 
-static void check_policy(
-	struct weir_sim_reader *reader, const struct weir_sim_at *at, const void *object) {
+static void check_policy(struct weir_json_reader *reader, const struct weir_json_place *at,
+	void *object, const struct weir_json_keys_read *read) {
 	const POLICY *policy = object;
 
-	if (policy->weights == WEIR_SIM_REPORTED &&
+	if (read->good && policy->weights == WEIR_WEIGHTS_REPORTED &&
 		policy->name != WEIR_POLICY_WEIGHTED_ROUND_ROBIN) {
-		weir_sim_problem_add(reader, at, "weights",
+		weir_json_error_at(reader, at, "weights",
 			"\"reported\" has no meaning for %s; use weighted-round-robin",
 			weir_policy_name((enum weir_policy)policy->name));
 	}
 }
 
-static const struct weir_sim_keys policy_keys = {
+static const struct weir_json_object policy_keys = {
 	.name = "policy", ROWS(policy_rows), .bytes = sizeof(POLICY), .check = check_policy};
 
 #define HAPPENING struct weir_sim_happening
-static const struct weir_sim_key happening_rows[] = {
-	CHOICE(HAPPENING, "event", kind, happenings, NULL,
+static const struct weir_json_key happening_rows[] = {
+	CHOICE(HAPPENING, "event", kind, happenings, REQUIRED,
 		"`fail-fast`: answers errors at once. `slow`: another speed. `lame-duck`: asks for "
 		"no new requests. `restart`: drains, dies, comes back. `add-backends`, "
 		"`remove-backends`: a reload changes the list; those that are added first are not "
 		"there before. `policy`: all clients get another policy."),
-	MS(HAPPENING, "at_ms", at_ns, 0, DAY_MS, NULL, "When it begins."),
-	MS(HAPPENING, "for_ms", for_ns, 0, DAY_MS, "0",
+	MS(HAPPENING, "at_ms", at_ns, 0, DAY_MS, REQUIRED, "When it begins."),
+	MS(HAPPENING, "for_ms", for_ns, 0, DAY_MS, PRESET("0"),
 		"How long `fail-fast`, `slow`, `lame-duck` last; 0 = to the end."),
-	INTEGER(HAPPENING, "backend", backend, 0, 65534, "0", "First backend it happens to."),
-	INTEGER(HAPPENING, "count", count, 1, 65535, "1", "Number of backends."),
-	MS(HAPPENING, "every_ms", every_ns, 0, DAY_MS, "0",
+	INTEGER(HAPPENING, "backend", backend, 0, 65534, PRESET("0"),
+		"First backend it happens to."),
+	INTEGER(HAPPENING, "count", count, 1, 65535, PRESET("1"), "Number of backends."),
+	MS(HAPPENING, "every_ms", every_ns, 0, DAY_MS, PRESET("0"),
 		"Time from one backend to the next; 0 = all at once."),
-	NUMBER(HAPPENING, "percent", percent, 0, 100, "100",
+	NUMBER(HAPPENING, "percent", percent, 0, 100, PRESET("100"),
 		"`fail-fast`: share of the requests that fail."),
-	MS(HAPPENING, "latency_ms", latency_ns, 0, DAY_MS, "0.5",
+	MS(HAPPENING, "latency_ms", latency_ns, 0, DAY_MS, PRESET("0.5"),
 		"`fail-fast`: time until the error is there."),
-	NUMBER(HAPPENING, "speed", speed, 0.001, 1000, "0.5",
+	NUMBER(HAPPENING, "speed", speed, 0.001, 1000, PRESET("0.5"),
 		"`slow`, `restart` and `add-backends` while they warm up: factor of the backend's "
 		"speed."),
-	MS(HAPPENING, "drain_ms", drain_ns, 0, DAY_MS, "0",
+	MS(HAPPENING, "drain_ms", drain_ns, 0, DAY_MS, PRESET("0"),
 		"`restart`: lame duck for this long before it dies."),
-	MS(HAPPENING, "down_ms", down_ns, 1, DAY_MS, "5000", "`restart`: how long it is dead."),
-	MS(HAPPENING, "warm_ms", warm_ns, 0, DAY_MS, "0",
+	MS(HAPPENING, "down_ms", down_ns, 1, DAY_MS, PRESET("5000"),
+		"`restart`: how long it is dead."),
+	MS(HAPPENING, "warm_ms", warm_ns, 0, DAY_MS, PRESET("0"),
 		"`restart`, `add-backends`: how long it is slow afterwards."),
-	BOOLEAN(HAPPENING, "silent", silent, "false",
+	BOOLEAN(HAPPENING, "silent", silent, PRESET("false"),
 		"`restart`: while dead it does not answer, rather than refuse."),
-	OBJECT(HAPPENING, "policy", policy, &policy_keys, "{}", "`policy`: the new one."),
+	OBJECT(HAPPENING, "policy", policy, &policy_keys, PRESET("{}"), "`policy`: the new one."),
 };
-static const struct weir_sim_keys happening_keys = {
+static const struct weir_json_object happening_keys = {
 	.name = "an event", ROWS(happening_rows), .bytes = sizeof(HAPPENING)};
 
 #define WINDOW struct weir_sim_window
-static const struct weir_sim_key window_rows[] = {
-	{.key = "name", .kind = WEIR_SIM_KEY_NAME, .offset = offsetof(WINDOW, name),
-		.meaning = "Name in the results."},
-	MS(WINDOW, "from_ms", from_ns, 0, DAY_MS, NULL, "Beginning."),
-	MS(WINDOW, "to_ms", to_ns, 0, DAY_MS, NULL, "End."),
+static const struct weir_json_key window_rows[] = {
+	NAME(WINDOW, "name", name, "Name in the results."),
+	MS(WINDOW, "from_ms", from_ns, 0, DAY_MS, REQUIRED, "Beginning."),
+	MS(WINDOW, "to_ms", to_ns, 0, DAY_MS, REQUIRED, "End."),
 };
-static const struct weir_sim_keys window_keys = {
+static const struct weir_json_object window_keys = {
 	.name = "a window", ROWS(window_rows), .bytes = sizeof(WINDOW)};
 
 #define S struct weir_sim_scenario
 #define WITHIN(member, keys) {.name = #member, ROWS(keys), .bytes = sizeof(((S *)NULL)->member)}
 #define MEMBER(member) __typeof__(((S *)NULL)->member)
 
-static const struct weir_sim_key clients_rows[] = {
-	INTEGER(MEMBER(clients), "count", count, 1, WEIR_SIM_CLIENTS_MAX, NULL,
+static const struct weir_json_key clients_rows[] = {
+	INTEGER(MEMBER(clients), "count", count, 1, WEIR_SIM_CLIENTS_MAX, REQUIRED,
 		"Number of clients. Each is a worker of its own."),
-	NUMBER(MEMBER(clients), "load_percent", load_percent, 0, 10000, "0",
+	NUMBER(MEMBER(clients), "load_percent", load_percent, 0, 10000, PRESET("0"),
 		"CPU that the requests of all clients need, of what all backends have at speed 1."),
-	NUMBER(MEMBER(clients), "requests_per_second", requests_per_second, 0, 1e9, "0",
+	NUMBER(MEMBER(clients), "requests_per_second", requests_per_second, 0, 1e9, PRESET("0"),
 		"The same as a rate. Give one of the two."),
-	CHOICE(MEMBER(clients), "arrivals", arrivals, arrivals, "\"poisson\"",
+	CHOICE(MEMBER(clients), "arrivals", arrivals, arrivals, PRESET("\"poisson\""),
 		"`even`: at equal distances. `poisson`. `bursty`: Poisson while on, nothing while "
 		"off."),
-	MS(MEMBER(clients), "on_ms", on_ns, 0.001, DAY_MS, "1000",
+	MS(MEMBER(clients), "on_ms", on_ns, 0.001, DAY_MS, PRESET("1000"),
 		"`bursty`: mean time on (exponential). The rate while on is as much higher."),
-	MS(MEMBER(clients), "off_ms", off_ns, 0, DAY_MS, "1000", "`bursty`: mean time off."),
-	NUMBER(MEMBER(clients), "rate_sigma", rate_sigma, 0, 5, "0",
+	MS(MEMBER(clients), "off_ms", off_ns, 0, DAY_MS, PRESET("1000"),
+		"`bursty`: mean time off."),
+	NUMBER(MEMBER(clients), "rate_sigma", rate_sigma, 0, 5, PRESET("0"),
 		"Skew of the clients' rates: standard deviation of their logarithms."),
-	MS(MEMBER(clients), "timeout_ms", timeout_ns, 0, DAY_MS, "0",
+	MS(MEMBER(clients), "timeout_ms", timeout_ns, 0, DAY_MS, PRESET("0"),
 		"A client gives a request up after that; the backend goes on. 0 = never."),
-	MS(MEMBER(clients), "connect_timeout_ms", connect_timeout_ns, 0.001, DAY_MS, "3000",
+	MS(MEMBER(clients), "connect_timeout_ms", connect_timeout_ns, 0.001, DAY_MS, PRESET("3000"),
 		"The same when a backend does not answer at all."),
 };
-static const struct weir_sim_keys clients_keys = WITHIN(clients, clients_rows);
+static const struct weir_json_object clients_keys = WITHIN(clients, clients_rows);
 
-static const struct weir_sim_key backends_rows[] = {
-	INTEGER(MEMBER(backends), "count", count, 1, WEIR_SIM_BACKENDS_MAX, NULL,
+static const struct weir_json_key backends_rows[] = {
+	INTEGER(MEMBER(backends), "count", count, 1, WEIR_SIM_BACKENDS_MAX, REQUIRED,
 		"Number of backends."),
-	INTEGER(MEMBER(backends), "cores", cores, 1, 1024, "4", "Cores of each."),
-	CHOICE(MEMBER(backends), "scheduling", scheduling, schedulings, "\"fifo\"",
+	INTEGER(MEMBER(backends), "cores", cores, 1, 1024, PRESET("4"), "Cores of each."),
+	CHOICE(MEMBER(backends), "scheduling", scheduling, schedulings, PRESET("\"fifo\""),
 		"`fifo`: a core works off one request at a time. `sharing`: all requests share the "
 		"cores."),
-	INTEGER(MEMBER(backends), "queue", queue, 0, 100000000, "100000000",
+	INTEGER(MEMBER(backends), "queue", queue, 0, 100000000, PRESET("100000000"),
 		"Requests that may wait for a core; more are refused."),
-	NUMBERS(MEMBER(backends), "speeds", speeds, 0.001, 1000, "[1]",
+	NUMBERS(MEMBER(backends), "speeds", speeds, 0.001, 1000, PRESET("[1]"),
 		"Speed of a core; the values are used in turn."),
-	NUMBERS(MEMBER(backends), "weights", weights, 1, 65535, "[100]",
+	NUMBERS(MEMBER(backends), "weights", weights, 1, 65535, PRESET("[100]"),
 		"Configured weights, in turn."),
-	MS(MEMBER(backends), "refuse_ms", refuse_ns, 0, DAY_MS, "0.5",
+	MS(MEMBER(backends), "refuse_ms", refuse_ns, 0, DAY_MS, PRESET("0.5"),
 		"Time until a refusal is there."),
 };
-static const struct weir_sim_keys backends_keys = WITHIN(backends, backends_rows);
+static const struct weir_json_object backends_keys = WITHIN(backends, backends_rows);
 
-static const struct weir_sim_key antagonists_rows[] = {
-	MS(MEMBER(antagonists), "interval_ms", interval_ns, 0, DAY_MS, "0",
+static const struct weir_json_key antagonists_rows[] = {
+	MS(MEMBER(antagonists), "interval_ms", interval_ns, 0, DAY_MS, PRESET("0"),
 		"How often it is drawn which backends have one. 0 = none."),
-	NUMBER(MEMBER(antagonists), "probability", probability, 0, 1, "0.2",
+	NUMBER(MEMBER(antagonists), "probability", probability, 0, 1, PRESET("0.2"),
 		"Share of the backends."),
-	NUMBER(MEMBER(antagonists), "slowdown", slowdown, 0, 0.99, "0.2",
+	NUMBER(MEMBER(antagonists), "slowdown", slowdown, 0, 0.99, PRESET("0.2"),
 		"Part of its speed that a backend loses."),
 };
-static const struct weir_sim_keys antagonists_keys = WITHIN(antagonists, antagonists_rows);
+static const struct weir_json_object antagonists_keys = WITHIN(antagonists, antagonists_rows);
 
-static const struct weir_sim_key subset_rows[] = {
-	CHOICE(MEMBER(subset), "algorithm", algorithm, algorithms, "\"none\"",
+static const struct weir_json_key subset_rows[] = {
+	CHOICE(MEMBER(subset), "algorithm", algorithm, weir_config_subset_algorithms,
+		PRESET("\"none\""),
 		"How a client's backends are chosen."),
-	CHOICE(MEMBER(subset), "mode", mode, modes, "\"spread\"",
+	CHOICE(MEMBER(subset), "mode", mode, weir_config_subset_modes, PRESET("\"spread\""),
 		"`deterministic`: what happens when the size does not divide."),
-	INTEGER(MEMBER(subset), "size", size, 0, 65535, "0", "Backends of a client; 0 = all."),
-	INTEGER(MEMBER(subset), "salt", salt, 0, 4294967295.0, "0", "Another one, other shuffles."),
-	BOOLEAN(MEMBER(subset), "salt_of_seed", salt_of_seed, "false",
+	INTEGER(MEMBER(subset), "size", size, 0, 65535, PRESET("0"),
+		"Backends of a client; 0 = all."),
+	INTEGER(MEMBER(subset), "salt", salt, 0, 4294967295.0, PRESET("0"),
+		"Another one, other shuffles."),
+	BOOLEAN(MEMBER(subset), "salt_of_seed", salt_of_seed, PRESET("false"),
 		"The seed of the run is the salt."),
 };
-static const struct weir_sim_keys subset_keys = WITHIN(subset, subset_rows);
+static const struct weir_json_object subset_keys = WITHIN(subset, subset_rows);
 
-static const struct weir_sim_key flow_control_rows[] = {
-	INTEGER(MEMBER(flow_control), "max_active_flows", max_active_flows, 0, 268435456, "0",
+static const struct weir_json_key flow_control_rows[] = {
+	INTEGER(MEMBER(flow_control), "max_active_flows", max_active_flows, 0, 268435456,
+		PRESET("0"),
 		"Most requests in progress from one client to one backend; 0 = no limit."),
-	CHOICE(MEMBER(flow_control), "when_exhausted", when_exhausted, exhausted, "\"spill\"",
+	CHOICE(MEMBER(flow_control), "when_exhausted", when_exhausted, weir_config_when_exhausted,
+		PRESET("\"spill\""),
 		"When all of a client's backends are at the limit: `spill` to the least loaded, or "
 		"`reject`."),
 };
-static const struct weir_sim_keys flow_control_keys = WITHIN(flow_control, flow_control_rows);
+static const struct weir_json_object flow_control_keys = WITHIN(flow_control, flow_control_rows);
 
-static const struct weir_sim_key reports_rows[] = {
-	MS(MEMBER(reports), "interval_ms", interval_ns, 1, DAY_MS, "1000",
+static const struct weir_json_key reports_rows[] = {
+	MS(MEMBER(reports), "interval_ms", interval_ns, 1, DAY_MS, PRESET("1000"),
 		"How often a backend reports its load."),
-	MS(MEMBER(reports), "delay_ms", delay_ns, 0, DAY_MS, "0", "How old reports are on arrival."),
-	NUMBER(MEMBER(reports), "loss_percent", loss_percent, 0, 100, "0",
+	MS(MEMBER(reports), "delay_ms", delay_ns, 0, DAY_MS, PRESET("0"),
+		"How old reports are on arrival."),
+	NUMBER(MEMBER(reports), "loss_percent", loss_percent, 0, 100, PRESET("0"),
 		"Share of the reports that get lost."),
-	MS(MEMBER(reports), "blackout_ms", blackout_ns, 0, DAY_MS, "10000",
+	MS(MEMBER(reports), "blackout_ms", blackout_ns, 0, DAY_MS, PRESET("10000"),
 		"Reports must have come for this long before they are used."),
-	MS(MEMBER(reports), "expiration_ms", expiration_ns, 1, DAY_MS, "180000",
+	MS(MEMBER(reports), "expiration_ms", expiration_ns, 1, DAY_MS, PRESET("180000"),
 		"How long a report is used."),
-	MS(MEMBER(reports), "smoothing_ms", smoothing_ns, 0, DAY_MS, "10000",
+	MS(MEMBER(reports), "smoothing_ms", smoothing_ns, 0, DAY_MS, PRESET("10000"),
 		"Time constant of the moving averages of what is reported."),
-	NUMBER(MEMBER(reports), "penalty", penalty, 0, 1000, "1", "Of errors, in the capability."),
+	NUMBER(MEMBER(reports), "penalty", penalty, 0, 1000, PRESET("1"),
+		"Of errors, in the capability."),
 };
-static const struct weir_sim_keys reports_keys = WITHIN(reports, reports_rows);
+static const struct weir_json_object reports_keys = WITHIN(reports, reports_rows);
 
-static const struct weir_sim_key control_rows[] = {
-	MS(MEMBER(control), "update_ms", update_ns, 1, DAY_MS, "1000",
+static const struct weir_json_key control_rows[] = {
+	MS(MEMBER(control), "update_ms", update_ns, 1, DAY_MS, PRESET("1000"),
 		"How often weights and estimates reach the workers."),
-	MS(MEMBER(control), "detection_ms", detection_ns, 0, DAY_MS, "3000",
+	MS(MEMBER(control), "detection_ms", detection_ns, 0, DAY_MS, PRESET("3000"),
 		"From the death of a backend until control knows (`fall` * `interval_ms`)."),
-	MS(MEMBER(control), "recovery_ms", recovery_ns, 0, DAY_MS, "2000",
+	MS(MEMBER(control), "recovery_ms", recovery_ns, 0, DAY_MS, PRESET("2000"),
 		"The same for its return (`rise` * `interval_ms`)."),
-	MS(MEMBER(control), "announce_ms", announce_ns, 0, DAY_MS, "500",
+	MS(MEMBER(control), "announce_ms", announce_ns, 0, DAY_MS, PRESET("500"),
 		"The same for a lame duck's announcement."),
-	INTEGER(MEMBER(control), "panic_threshold_percent", panic_threshold_percent, 0, 100, "50",
+	INTEGER(MEMBER(control), "panic_threshold_percent", panic_threshold_percent, 0, 100,
+		PRESET("50"),
 		"With fewer usable backends than this, all are used."),
-	CHOICE(MEMBER(control), "statistics", statistics, scopes, "\"client\"",
+	CHOICE(MEMBER(control), "statistics", statistics, scopes, PRESET("\"client\""),
 		"Whose service times an estimate is made of: the `client`'s own, or the `fleet`'s."),
 };
-static const struct weir_sim_keys control_keys = WITHIN(control, control_rows);
+static const struct weir_json_object control_keys = WITHIN(control, control_rows);
 
-static const struct weir_sim_key scenario_rows[] = {
-	MS(S, "duration_ms", duration_ns, 1, DAY_MS, NULL, "Simulated time."),
-	MS(S, "warmup_ms", warmup_ns, 0, DAY_MS, "0",
+static const struct weir_json_key scenario_rows[] = {
+	MS(S, "duration_ms", duration_ns, 1, DAY_MS, REQUIRED, "Simulated time."),
+	MS(S, "warmup_ms", warmup_ns, 0, DAY_MS, PRESET("0"),
 		"Not measured; the window `measured` follows it, unless `windows` are given."),
-	MS(S, "sample_ms", sample_ns, 1, DAY_MS, "5000", "Step of the series over time; at most half of `duration_ms`."),
-	OBJECT(S, "clients", clients, &clients_keys, NULL, "Who sends requests."),
-	OBJECT(S, "backends", backends, &backends_keys, NULL, "Who serves them."),
-	OBJECT(S, "cost", cost, &distribution_keys, NULL,
+	MS(S, "sample_ms", sample_ns, 1, DAY_MS, PRESET("5000"),
+		"Step of the series over time; at most half of `duration_ms`."),
+	OBJECT(S, "clients", clients, &clients_keys, REQUIRED, "Who sends requests."),
+	OBJECT(S, "backends", backends, &backends_keys, REQUIRED, "Who serves them."),
+	OBJECT(S, "cost", cost, &distribution_keys, REQUIRED,
 		"CPU time of a request on a core of speed 1."),
-	OBJECT(S, "wait", wait, &distribution_keys, "{}",
+	OBJECT(S, "wait", wait, &distribution_keys, PRESET("{}"),
 		"Waiting of a request at the backend before that, without CPU."),
-	OBJECT(S, "antagonists", antagonists, &antagonists_keys, "{}",
+	OBJECT(S, "antagonists", antagonists, &antagonists_keys, PRESET("{}"),
 		"Neighbours that slow backends down."),
-	OBJECT(S, "subset", subset, &subset_keys, "{}", "Which backends a client uses."),
-	OBJECT(S, "policy", policy, &policy_keys, "{}", "How a client chooses among them."),
-	OBJECT(S, "flow_control", flow_control, &flow_control_keys, "{}", "Limit of active requests."),
-	INTEGER(S, "table_size", table_size, 3, 16777213, "4093", "Slots for `maglev`, prime."),
-	OBJECT(S, "reports", reports, &reports_keys, "{}", "Load reports and what is made of them."),
-	OBJECT(S, "control", control, &control_keys, "{}", "What control does, and how fast."),
-	LIST(S, "events", happening, happening_count, &happening_keys, 0, 1000, "[]",
+	OBJECT(S, "subset", subset, &subset_keys, PRESET("{}"), "Which backends a client uses."),
+	OBJECT(S, "policy", policy, &policy_keys, PRESET("{}"), "How a client chooses among them."),
+	OBJECT(S, "flow_control", flow_control, &flow_control_keys, PRESET("{}"),
+		"Limit of active requests."),
+	INTEGER(S, "table_size", table_size, 3, 16777213, PRESET("4093"),
+		"Slots for `maglev`, prime."),
+	OBJECT(S, "reports", reports, &reports_keys, PRESET("{}"),
+		"Load reports and what is made of them."),
+	OBJECT(S, "control", control, &control_keys, PRESET("{}"),
+		"What control does, and how fast."),
+	LIST(S, "events", happening, happening_count, &happening_keys, 0, 1000, PRESET("[]"),
 		"What happens on the way."),
-	LIST(S, "windows", window, window_count, &window_keys, 0, WEIR_SIM_WINDOWS_MAX, "[]",
+	LIST(S, "windows", window, window_count, &window_keys, 0, WEIR_SIM_WINDOWS_MAX,
+		PRESET("[]"),
 		"Spans of time with results of their own."),
-	INTEGER(S, "watch", watch, 0, 65534, "0", "Backend whose share is shown."),
+	INTEGER(S, "watch", watch, 0, 65534, PRESET("0"), "Backend whose share is shown."),
 };
 
 #define FILE_ struct weir_sim_file
 #define WISH struct weir_sim_plot_wish
-static const struct weir_sim_key wish_rows[] = {
-	CHOICE(WISH, "plot", kind, plots, NULL, "What is drawn."),
-	{.key = "title", .kind = WEIR_SIM_KEY_TEXT, .offset = offsetof(WISH, title),
-		.fallback = "\"\"", .meaning = "Its title."},
+static const struct weir_json_key wish_rows[] = {
+	CHOICE(WISH, "plot", kind, plots, REQUIRED, "What is drawn."),
+	TEXT(WISH, "title", title, PRESET("\"\""), "Its title."),
 };
-static const struct weir_sim_keys wish_keys = {
+static const struct weir_json_object wish_keys = {
 	.name = "a plot", ROWS(wish_rows), .bytes = sizeof(WISH)};
 
-static const struct weir_sim_key file_rows[] = {
-	{.key = "name", .kind = WEIR_SIM_KEY_NAME, .offset = offsetof(FILE_, name),
-		.meaning = "Name of the scenario."},
-	{.key = "title", .kind = WEIR_SIM_KEY_TEXT, .offset = offsetof(FILE_, title),
-		.meaning = "One line about it."},
-	INTEGER(FILE_, "seeds", seeds, 1, 1000, "1", "Runs of each variant: seeds 1, 2 ..."),
-	LIST(FILE_, "plots", plot, plot_count, &wish_keys, 0, 32, "[]", "What --out draws."),
-	{.key = "variants", .kind = WEIR_SIM_KEY_ELSEWHERE, .fallback = "[]",
+static const struct weir_json_key file_rows[] = {
+	NAME(FILE_, "name", name, "Name of the scenario."),
+	TEXT(FILE_, "title", title, REQUIRED, "One line about it."),
+	INTEGER(FILE_, "seeds", seeds, 1, 1000, PRESET("1"),
+		"Runs of each variant: seeds 1, 2 ..."),
+	LIST(FILE_, "plots", plot, plot_count, &wish_keys, 0, 32, PRESET("[]"),
+		"What --out draws."),
+	{.key = "variants", .type = &weir_sim_type_elsewhere, .fallback = "[]",
 		.meaning = "Objects with a `name` and the keys below that differ; the rest is as in the "
 			   "file."},
 };
 // clang-format on
 
 // What cannot be told from one value alone.
-static void check_scenario(
-	struct weir_sim_reader *reader, const struct weir_sim_at *at, const void *object) {
+static void check_scenario(struct weir_json_reader *reader, const struct weir_json_place *at,
+	void *object, const struct weir_json_keys_read *read) {
 	const S *s = object;
 	double of_client = s->subset.algorithm == WEIR_SUBSET_NONE || s->subset.size == 0
 				   ? s->backends.count
 				   : fmin(s->subset.size * 2.0, s->backends.count);
 
+	if (!read->good) {
+		return;
+	}
 	if ((s->clients.load_percent > 0) == (s->clients.requests_per_second > 0)) {
-		weir_sim_problem_add(reader, at, "clients",
+		weir_json_error_at(reader, at, "clients",
 			"give either load_percent or requests_per_second, above 0");
 	}
 	if (weir_sim_distribution_mean(&s->cost) <= 0) {
-		weir_sim_problem_add(reader, at, "cost", "is 0; requests must need some CPU");
+		weir_json_error_at(reader, at, "cost", "is 0; requests must need some CPU");
 	}
 	if (of_client * s->clients.count > WEIR_SIM_PAIRS_MAX) {
-		weir_sim_problem_add(reader, at, "subset",
+		weir_json_error_at(reader, at, "subset",
 			"%u clients with %.0f backends each do not fit into memory; give clients "
 			"subsets (at most %u pairs)",
 			s->clients.count, of_client, WEIR_SIM_PAIRS_MAX);
 	}
 	if (s->policy.name == WEIR_POLICY_MAGLEV && of_client > s->table_size) {
-		weir_sim_problem_add(reader, at, "table_size",
+		weir_json_error_at(reader, at, "table_size",
 			"%u slots are too few for %.0f backends", s->table_size, of_client);
 	}
 	if (s->subset.algorithm != WEIR_SUBSET_NONE && s->subset.size == 0) {
-		weir_sim_problem_add(reader, at, "subset", "has no size; give one");
+		weir_json_error_at(reader, at, "subset", "has no size; give one");
 	}
 	if (s->window_count == 0 && s->warmup_ns >= s->duration_ns) {
-		weir_sim_problem_add(reader, at, "warmup_ms", "must be below duration_ms");
+		weir_json_error_at(reader, at, "warmup_ms", "must be below duration_ms");
 	}
 	if (s->watch >= s->backends.count) {
-		weir_sim_problem_add(reader, at, "watch", "there are only %u backends, from 0 on",
+		weir_json_error_at(reader, at, "watch", "there are only %u backends, from 0 on",
 			s->backends.count);
 	}
 	for (uint32_t i = 0; i < s->window_count; i++) {
-		struct weir_sim_at windows = {.parent = at, .key = "windows"};
-		struct weir_sim_at element = {.parent = &windows, .index = i};
+		struct weir_json_place windows = weir_json_place_member(at, "windows");
+		struct weir_json_place element = weir_json_place_element(&windows, i);
 
 		if (s->window[i].to_ns > s->duration_ns ||
 			s->window[i].from_ns >= s->window[i].to_ns) {
-			weir_sim_problem_add(reader, &element, NULL,
+			weir_json_error(reader, &element,
 				"from_ms must be below to_ms, and to_ms not above duration_ms");
 		}
 	}
 	for (uint32_t i = 0; i < s->happening_count; i++) {
-		struct weir_sim_at events = {.parent = at, .key = "events"};
-		struct weir_sim_at element = {.parent = &events, .index = i};
+		struct weir_json_place events = weir_json_place_member(at, "events");
+		struct weir_json_place element = weir_json_place_element(&events, i);
 
 		if (s->happening[i].backend + s->happening[i].count > s->backends.count) {
-			weir_sim_problem_add(reader, &element, NULL,
-				"there are only %u backends, from 0 on", s->backends.count);
+			weir_json_error(reader, &element, "there are only %u backends, from 0 on",
+				s->backends.count);
 		}
 	}
 }
 
-const struct weir_sim_keys weir_sim_scenario_keys = {
-	.name = "the scenario", ROWS(scenario_rows), .bytes = sizeof(S), .check = check_scenario};
-const struct weir_sim_keys weir_sim_file_keys = {
+const struct weir_json_object weir_sim_scenario_keys = {.name = "the scenario",
+	ROWS(scenario_rows),
+	.bytes = sizeof(S),
+	.beside = &weir_sim_file_keys,
+	.check = check_scenario};
+const struct weir_json_object weir_sim_file_keys = {
 	.name = "the file", ROWS(file_rows), .bytes = sizeof(FILE_), .open = true};

@@ -69,7 +69,7 @@ static bool set_weights(struct weir_sim *sim, struct weir_sim_client *client) {
 	const struct weir_capability_settings settings = {
 		.blackout_ns = sim->scenario->reports.blackout_ns,
 		.expiration_ns = sim->scenario->reports.expiration_ns};
-	bool reported = sim->policy->weights == WEIR_SIM_REPORTED;
+	bool reported = sim->policy->weights == WEIR_WEIGHTS_REPORTED;
 
 	for (uint32_t i = 0; reported && i < n; i++) {
 		uint32_t backend = client->slot[client->candidates[i].id].backend;
@@ -115,7 +115,7 @@ static void set_settings(const struct weir_sim *sim, struct weir_sim_client *cli
 	client->table.settings = (struct weir_policy_settings){.policy = (uint8_t)sim->policy->name,
 		.needs = needs,
 		.when_exhausted = (uint8_t)sim->scenario->flow_control.when_exhausted,
-		.documented_rounds = sim->policy->rounds == WEIR_SIM_DOCUMENTED,
+		.documented_rounds = sim->policy->rounds == WEIR_ROUNDS_DOCUMENTED,
 		.max_active_flows = sim->scenario->flow_control.max_active_flows,
 		.error_window_ms = error_window_ms(sim)};
 }
@@ -187,7 +187,7 @@ int weir_sim_table_build(struct weir_sim *sim, struct weir_sim_client *client) {
 bool weir_sim_table_update(struct weir_sim *sim, struct weir_sim_client *client) {
 	uint32_t before_ms = client->table.settings.error_window_ms;
 	uint8_t needs = client->table.settings.needs;
-	bool changed = sim->policy->weights == WEIR_SIM_REPORTED;
+	bool changed = sim->policy->weights == WEIR_WEIGHTS_REPORTED;
 
 	if (changed) {
 		set_weights(sim, client);

@@ -3,10 +3,10 @@
 #include "config_keys.h"
 #include "layout.h"
 
-static void check_key(const struct weir_key *key) {
+static void check_key(const struct weir_json_key *key) {
 	assert_true(key->min <= key->max);
 	assert_false(key->required && key->fallback);
-	if (key->kind == WEIR_KEY_CHOICE) {
+	if (key->type == &weir_json_type_choice) {
 		assert_non_null(key->choices);
 	}
 	if (key->fallback) {
@@ -15,17 +15,17 @@ static void check_key(const struct weir_key *key) {
 		assert_non_null(json);
 		assert_true(key->nullable || !json_is_null(json));
 		if (json_is_integer(json)) {
-			assert_true((uint64_t)json_integer_value(json) >= key->min);
-			assert_true((uint64_t)json_integer_value(json) <= key->max);
+			assert_true(json_number_value(json) >= key->min);
+			assert_true(json_number_value(json) <= key->max);
 		}
 		json_decref(json);
 	}
 }
 
-static void check_object(const struct weir_key_object *object) {
-	assert_true(object->count > 0 && object->count <= 64);
+static void check_object(const struct weir_json_object *object) {
+	assert_true(object->count > 0 && object->count <= WEIR_JSON_KEYS_MAX);
 	for (uint32_t i = 0; i < object->count; i++) {
-		const struct weir_key *key = &object->key[i];
+		const struct weir_json_key *key = &object->key[i];
 
 		check_key(key);
 		for (uint32_t j = 0; j < i; j++) {
@@ -34,9 +34,9 @@ static void check_object(const struct weir_key_object *object) {
 		for (const char *const *later = object->later; later && *later; later++) {
 			assert_string_not_equal(key->key, *later);
 		}
-		if (key->kind == WEIR_KEY_OBJECT || key->kind == WEIR_KEY_LIST) {
+		if (key->type == &weir_json_type_struct || key->type == &weir_json_type_list) {
 			assert_non_null(key->object);
-			assert_true(key->kind == WEIR_KEY_OBJECT || key->object->bytes > 0);
+			assert_true(key->type == &weir_json_type_struct || key->object->bytes > 0);
 			check_object(key->object);
 		}
 	}

@@ -20,13 +20,13 @@ static const char *scenarios; // directory
 static const char *const everything[] = {NULL}; // left out: nothing
 
 static struct weir_sim_file *open_scenario(const char *name) {
-	struct weir_sim_problems problems = {0};
+	struct weir_config_errors errors = {0};
 	struct weir_sim_file *file = NULL;
 	char path[512];
 
 	snprintf(path, sizeof(path), "%s/%s.json", scenarios, name);
-	assert_int_equal(weir_sim_file_read(path, &file, &problems), 0);
-	weir_sim_problems_fini(&problems);
+	assert_int_equal(weir_sim_file_read(path, &file, &errors), 0);
+	weir_config_errors_fini(&errors);
 	return file;
 }
 

@@ -9,7 +9,7 @@
 #include "simulation.h"
 
 struct weir_sim_file *lab_parse(const char *text) {
-	struct weir_sim_problems problems = {0};
+	struct weir_config_errors errors = {0};
 	struct weir_sim_file *file = NULL;
 	char *json = strdup(text);
 
@@ -17,14 +17,13 @@ struct weir_sim_file *lab_parse(const char *text) {
 	for (char *c = json; *c != '\0'; c++) {
 		*c = *c == '\'' ? '"' : *c;
 	}
-	if (weir_sim_file_parse(json, &file, &problems) < 0) {
-		for (uint32_t i = 0; i < problems.count; i++) {
-			print_error(
-				"%s: %s\n", problems.problem[i].path, problems.problem[i].reason);
+	if (weir_sim_file_parse(json, &file, &errors) < 0) {
+		for (uint32_t i = 0; i < errors.count; i++) {
+			print_error("%s: %s\n", errors.error[i].path, errors.error[i].reason);
 		}
 		fail();
 	}
-	weir_sim_problems_fini(&problems);
+	weir_config_errors_fini(&errors);
 	free(json);
 	return file;
 }

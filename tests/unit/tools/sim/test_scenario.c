@@ -80,14 +80,14 @@ static void scenario_fractions_of_milliseconds_are_kept(void **state) {
 }
 
 static void scenario_missing_file_says_so(void **state) {
-	struct weir_sim_problems problems = {0};
+	struct weir_config_errors errors = {0};
 	struct weir_sim_file *file = NULL;
 
 	(void)state;
-	assert_int_equal(weir_sim_file_read("no-such-file.json", &file, &problems), -ENOENT);
-	assert_int_equal(problems.count, 1);
+	assert_int_equal(weir_sim_file_read("no-such-file.json", &file, &errors), -ENOENT);
+	assert_int_equal(errors.count, 1);
 	assert_null(file);
-	weir_sim_problems_fini(&problems);
+	weir_config_errors_fini(&errors);
 	weir_sim_file_free(NULL);
 }
 
@@ -112,20 +112,20 @@ static uint32_t visit(const char *directory, const char *suffix, visitor *visit_
 }
 
 static void check_shipped(const char *directory, const char *name) {
-	struct weir_sim_problems problems = {0};
+	struct weir_config_errors errors = {0};
 	struct weir_sim_file *file = NULL;
 	char path[512];
 
 	snprintf(path, sizeof(path), "%s/%s", directory, name);
-	if (weir_sim_file_read(path, &file, &problems) < 0) {
-		fail_msg("%s: %s: %s", path, problems.problem[0].path, problems.problem[0].reason);
+	if (weir_sim_file_read(path, &file, &errors) < 0) {
+		fail_msg("%s: %s: %s", path, errors.error[0].path, errors.error[0].reason);
 	}
 	// The file's name is the scenario's, or `run NAME` would find another one.
 	assert_int_equal(strncmp(name, file->name, strlen(file->name)), 0);
 	assert_int_equal(strlen(name), strlen(file->name) + strlen(".json"));
 	assert_true(file->plot_count > 0 && file->title[0] != '\0');
 	weir_sim_file_free(file);
-	weir_sim_problems_fini(&problems);
+	weir_config_errors_fini(&errors);
 }
 
 static void scenario_shipped_ones_are_good(void **state) {
@@ -136,22 +136,22 @@ static void scenario_shipped_ones_are_good(void **state) {
 // NAME.json and NAME.expected, made of broken.txt: the problems, one a line, "line:column: path:
 // reason".
 static void check_broken(const char *directory, const char *name) {
-	struct weir_sim_problems problems = {0};
+	struct weir_config_errors errors = {0};
 	struct weir_sim_file *file = NULL;
 	char path[512], expected[4096], found[4096] = "";
 	size_t bytes, used = 0;
 	FILE *stream;
 
 	snprintf(path, sizeof(path), "%s/%s", directory, name);
-	assert_int_equal(weir_sim_file_read(path, &file, &problems), -EINVAL);
+	assert_int_equal(weir_sim_file_read(path, &file, &errors), -EINVAL);
 	assert_null(file);
-	for (uint32_t i = 0; i < problems.count; i++) {
-		const struct weir_sim_problem *p = &problems.problem[i];
+	for (uint32_t i = 0; i < errors.count; i++) {
+		const struct weir_config_error *p = &errors.error[i];
 
 		used += (size_t)snprintf(found + used, sizeof(found) - used, "%d:%d: %s%s%s\n",
 			p->line, p->column, p->path, p->path[0] != '\0' ? ": " : "", p->reason);
 	}
-	weir_sim_problems_fini(&problems);
+	weir_config_errors_fini(&errors);
 	snprintf(path + strlen(path) - strlen("json"), 16, "expected");
 	stream = fopen(path, "r");
 	if (stream == NULL) {

@@ -2,11 +2,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "scenario_reader.h"
+#include "scenario_keys.h"
 #include "sim_lab.h"
 
 // Calls the function for each key of all objects.
-static void visit(const struct weir_sim_keys *keys, void (*look)(const struct weir_sim_key *key)) {
+static void visit(
+	const struct weir_json_object *keys, void (*look)(const struct weir_json_key *key)) {
 	for (uint32_t i = 0; i < keys->count; i++) {
 		look(&keys->key[i]);
 		if (keys->key[i].object != NULL) {
@@ -15,16 +16,17 @@ static void visit(const struct weir_sim_keys *keys, void (*look)(const struct we
 	}
 }
 
-static void look_at_row(const struct weir_sim_key *key) {
+static void look_at_row(const struct weir_json_key *key) {
 	size_t bytes = strlen(key->key);
 	bool ms = bytes > 3 && strcmp(key->key + bytes - 3, "_ms") == 0;
 
 	// The unit is in the name, and every row says what the key means.
-	assert_int_equal(key->kind == WEIR_SIM_KEY_MS, ms);
+	assert_int_equal(key->type == &weir_sim_type_ms, ms);
 	assert_non_null(key->meaning);
 	assert_true(key->meaning[strlen(key->meaning) - 1] == '.');
-	assert_true(key->kind != WEIR_SIM_KEY_CHOICE || key->choices != NULL);
-	assert_int_equal(key->kind == WEIR_SIM_KEY_OBJECT || key->kind == WEIR_SIM_KEY_LIST,
+	assert_true(key->required != (key->fallback != NULL));
+	assert_true(key->type != &weir_json_type_choice || key->choices != NULL);
+	assert_int_equal(key->type == &weir_json_type_struct || key->type == &weir_json_type_list,
 		key->object != NULL);
 }
 
@@ -34,7 +36,7 @@ static void keys_rows_are_complete(void **state) {
 	visit(&weir_sim_file_keys, look_at_row);
 }
 
-static void look_at_default(const struct weir_sim_key *key) {
+static void look_at_default(const struct weir_json_key *key) {
 	json_t *json;
 
 	if (key->fallback == NULL) {

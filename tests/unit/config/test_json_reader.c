@@ -2,7 +2,8 @@
 #include <stddef.h>
 
 #include "config_case.h"
-#include "config_reader.h"
+#include "config_types.h"
+#include "json_reader.h"
 
 struct everything {
 	uint16_t small;
@@ -23,31 +24,31 @@ struct everything {
 	.offset = offsetof(struct everything, field), \
 	.bytes = sizeof(((struct everything *)0)->field)
 
-static const struct weir_key_choice choices[] = {{"one", 1}, {"two", 200}, {0}};
-static const struct weir_key keys[] = {
-	{.key = "small", .kind = WEIR_KEY_INTEGER, FIELD(small), .min = 2, .max = 65535},
+static const struct weir_json_choice choices[] = {{"one", 1}, {"two", 200}, {0}};
+static const struct weir_json_key keys[] = {
+	{.key = "small", .type = &weir_json_type_integer, FIELD(small), .min = 2, .max = 65535},
 	{.key = "medium",
-		.kind = WEIR_KEY_INTEGER,
+		.type = &weir_json_type_integer,
 		FIELD(medium),
 		.max = UINT32_MAX,
 		.fallback = "4294967295"},
-	{.key = "large", .kind = WEIR_KEY_INTEGER, FIELD(large), .max = UINT64_MAX},
-	{.key = "flag", .kind = WEIR_KEY_BOOLEAN, FIELD(flag), .fallback = "true"},
-	{.key = "choice", .kind = WEIR_KEY_CHOICE, FIELD(choice), .choices = choices},
-	{.key = "address", .kind = WEIR_KEY_ADDRESS, FIELD(address)},
+	{.key = "large", .type = &weir_json_type_integer, FIELD(large), .max = 1e19},
+	{.key = "flag", .type = &weir_json_type_boolean, FIELD(flag), .fallback = "true"},
+	{.key = "choice", .type = &weir_json_type_choice, FIELD(choice), .choices = choices},
+	{.key = "address", .type = &weir_config_type_address, FIELD(address)},
 	{.key = "mac",
-		.kind = WEIR_KEY_MAC,
+		.type = &weir_config_type_mac,
 		FIELD(mac),
 		.offset2 = offsetof(struct everything, has_mac),
 		.nullable = true},
-	{.key = "seed", .kind = WEIR_KEY_SEED, FIELD(seed), .fallback = "\"0x10\""},
+	{.key = "seed", .type = &weir_config_type_seed, FIELD(seed), .fallback = "\"0x10\""},
 	{.key = "cores",
-		.kind = WEIR_KEY_CORES,
+		.type = &weir_config_type_cores,
 		FIELD(cores),
 		.offset2 = offsetof(struct everything, core_count),
 		.min = 1,
 		.max = 4},
-	{.key = "must", .kind = WEIR_KEY_IGNORED, .required = true},
+	{.key = "must", .type = &weir_json_type_ignored, .required = true},
 };
 
 struct seen {
@@ -56,18 +57,18 @@ struct seen {
 
 static struct seen seen_last; // by check_everything
 
-static void check_everything(struct weir_reader *reader, const struct weir_place *place, void *into,
-	const struct weir_keys_read *read) {
+static void check_everything(struct weir_json_reader *reader, const struct weir_json_place *place,
+	void *into, const struct weir_json_keys_read *read) {
 	(void)reader;
 	(void)place;
 	(void)into;
-	seen_last = (struct seen){weir_key_present(read, "small"), weir_key_valid(read, "small"),
-		weir_key_present(read, "medium"), weir_key_valid(read, "medium"),
-		weir_key_present(read, "nothing") || weir_key_valid(read, "nothing")};
+	seen_last = (struct seen){weir_json_present(read, "small"), weir_json_valid(read, "small"),
+		weir_json_present(read, "medium"), weir_json_valid(read, "medium"),
+		weir_json_present(read, "nothing") || weir_json_valid(read, "nothing")};
 }
 
 static const char *const later[] = {"tomorrow", NULL};
-static const struct weir_key_object object = {.name = "everything",
+static const struct weir_json_object object = {.name = "everything",
 	.key = keys,
 	.count = sizeof(keys) / sizeof(keys[0]),
 	.bytes = sizeof(struct everything),
@@ -80,15 +81,15 @@ static const struct weir_key_object object = {.name = "everything",
 static void read_text(
 	const char *text, struct everything *into, struct weir_config_errors *errors) {
 	struct weir_json_index index;
-	struct weir_reader reader = {.positions = &index, .errors = errors};
-	const struct weir_place root = {0};
+	struct weir_json_reader reader = {.positions = &index, .errors = errors};
+	const struct weir_json_place root = {0};
 	json_t *json = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
 
 	assert_non_null(json);
 	assert_int_equal(weir_json_index_init(&index, text, strlen(text)), 0);
 	memset(into, 0, sizeof(*into));
 	memset(errors, 0, sizeof(*errors));
-	weir_reader_object(&reader, &root, &object, json, into);
+	weir_json_read(&reader, &root, &object, json, into);
 	assert_false(reader.out_of_memory);
 	weir_json_index_fini(&index);
 	json_decref(json);

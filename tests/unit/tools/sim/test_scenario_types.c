@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "scenario_reader.h"
-
 #include <stdio.h>
 #include <string.h>
 
+#include "scenario.h"
+#include "scenario_keys.h"
 #include "sim_lab.h"
 
 struct inner {
@@ -20,62 +20,62 @@ struct outer {
 	uint32_t list_count;
 };
 
-static const struct weir_sim_key inner_rows[] = {
-	{.key = "number", .kind = WEIR_SIM_KEY_INTEGER, .max = 9},
+static const struct weir_json_key inner_rows[] = {
+	{.key = "number", .type = &weir_sim_type_whole, .required = true, .max = 9},
 };
-static const struct weir_sim_keys inner_keys = {
+static const struct weir_json_object inner_keys = {
 	.name = "inner", .key = inner_rows, .count = 1, .bytes = sizeof(struct inner)};
-static const struct weir_sim_key outer_rows[] = {
+static const struct weir_json_key outer_rows[] = {
 	{.key = "whole",
-		.kind = WEIR_SIM_KEY_INTEGER,
+		.type = &weir_sim_type_whole,
 		.offset = offsetof(struct outer, whole),
 		.min = 1,
 		.max = 4294967295.0,
 		.fallback = "7"},
 	{.key = "number",
-		.kind = WEIR_SIM_KEY_NUMBER,
+		.type = &weir_sim_type_number,
 		.offset = offsetof(struct outer, number),
 		.min = -2,
 		.max = 2,
 		.fallback = "0.5"},
 	{.key = "time_ms",
-		.kind = WEIR_SIM_KEY_MS,
+		.type = &weir_sim_type_ms,
 		.offset = offsetof(struct outer, time_ns),
 		.max = 1000,
 		.fallback = "0.001"},
 	{.key = "flag",
-		.kind = WEIR_SIM_KEY_BOOLEAN,
+		.type = &weir_json_type_boolean,
 		.offset = offsetof(struct outer, flag),
 		.fallback = "true"},
 	{.key = "name",
-		.kind = WEIR_SIM_KEY_NAME,
+		.type = &weir_sim_type_name,
 		.offset = offsetof(struct outer, name),
 		.fallback = "\"n\""},
 	{.key = "numbers",
-		.kind = WEIR_SIM_KEY_NUMBERS,
+		.type = &weir_sim_type_numbers,
 		.offset = offsetof(struct outer, numbers),
 		.max = 10,
 		.fallback = "[1, 2]"},
 	{.key = "list",
-		.kind = WEIR_SIM_KEY_LIST,
+		.type = &weir_json_type_list,
 		.offset = offsetof(struct outer, list),
 		.offset2 = offsetof(struct outer, list_count),
 		.max = 2,
 		.fallback = "[]",
 		.object = &inner_keys},
 };
-static const struct weir_sim_keys outer_keys = {.name = "outer",
+static const struct weir_json_object outer_keys = {.name = "outer",
 	.key = outer_rows,
 	.count = sizeof(outer_rows) / sizeof(outer_rows[0]),
 	.bytes = sizeof(struct outer)};
 
 // Read text with ' for ". Returns the problems as "line: path: reason" lines.
 static bool read_text(const char *text, struct outer *outer, char *found, size_t room) {
-	struct weir_sim_problems problems = {0};
+	struct weir_config_errors errors = {0};
 	struct weir_json_index positions;
-	struct weir_sim_reader reader = {
-		.positions = &positions, .problems = &problems, .variant = -1};
-	struct weir_sim_at root = {0};
+	struct weir_json_reader reader = {
+		.positions = &positions, .errors = &errors, .at_keys = true, .help = "see"};
+	struct weir_json_place root = {0};
 	char json[512];
 	size_t used = 0;
 	json_t *parsed;
@@ -89,16 +89,17 @@ static bool read_text(const char *text, struct outer *outer, char *found, size_t
 	assert_non_null(parsed);
 	assert_int_equal(weir_json_index_init(&positions, json, strlen(json)), 0);
 	*outer = (struct outer){0};
-	good = weir_sim_read_object(&reader, &root, &outer_keys, NULL, parsed, outer);
+	good = weir_json_read(&reader, &root, &outer_keys, parsed, outer);
+	weir_json_finish(&reader);
 	found[0] = '\0';
-	for (uint32_t i = 0; i < problems.count; i++) {
-		const struct weir_sim_problem *p = &problems.problem[i];
+	for (uint32_t i = 0; i < errors.count; i++) {
+		const struct weir_config_error *p = &errors.error[i];
 
 		used += (size_t)snprintf(
 			found + used, room - used, "%d: %s: %s\n", p->line, p->path, p->reason);
 	}
-	assert_int_equal(good, problems.count == 0);
-	weir_sim_problems_fini(&problems);
+	assert_int_equal(good, errors.count == 0);
+	weir_config_errors_fini(&errors);
 	weir_json_index_fini(&positions);
 	json_decref(parsed);
 	return good;
@@ -122,7 +123,7 @@ static void reader_reads_every_kind(void **state) {
 	assert_true(outer.numbers.value[1] == 4.5);
 	assert_int_equal(outer.list_count, 2);
 	assert_int_equal(outer.list[1].number, 4);
-	weir_sim_keys_free(&outer_keys, &outer);
+	weir_json_free(&outer_keys, &outer);
 }
 
 static void reader_fills_in_defaults(void **state) {
@@ -136,7 +137,7 @@ static void reader_fills_in_defaults(void **state) {
 	assert_int_equal(outer.time_ns, 1000);
 	assert_int_equal(outer.numbers.count, 2);
 	assert_int_equal(outer.list_count, 0);
-	weir_sim_keys_free(&outer_keys, &outer);
+	weir_json_free(&outer_keys, &outer);
 }
 
 static void reader_tells_every_problem_with_its_place(void **state) {
@@ -150,17 +151,17 @@ static void reader_tells_every_problem_with_its_place(void **state) {
 			  "'wole': 2}",
 			&outer, found, sizeof(found)));
 	assert_string_equal(found,
-		"9: wole: unknown key; did you mean \"whole\"?\n"
 		"1: whole: 0 is out of range; use 1 to 4294967295\n"
 		"2: number: must be a number, not a string\n"
 		"3: time_ms: -1 is out of range; use 0 to 1000\n"
-		"4: flag: must be true or false, not a number\n"
+		"4: flag: must be true or false, not an integer\n"
 		"5: name: may have small letters, digits, '-' and '_' only\n"
 		"6: numbers[1]: 11 is out of range; use 0 to 10\n"
 		"7: list[0].number: must be a whole number, not a number with a fraction or "
 		"exponent\n"
-		"8: list[1]: \"number\" is missing; add it\n");
-	weir_sim_keys_free(&outer_keys, &outer);
+		"8: list[1]: \"number\" is missing; add it\n"
+		"9: wole: unknown key; did you mean \"whole\"?\n");
+	weir_json_free(&outer_keys, &outer);
 }
 
 static void reader_limits_lists(void **state) {
@@ -171,9 +172,10 @@ static void reader_limits_lists(void **state) {
 	assert_false(read_text("{'list': [{'number': 1}, {'number': 1}, {'number': 1}],"
 			       "'numbers': []}",
 		&outer, found, sizeof(found)));
-	assert_string_equal(found, "1: numbers: has 0 elements; give at most 16, and one at least\n"
-				   "1: list: has 3 elements; give at most 2, and one at least\n");
-	weir_sim_keys_free(&outer_keys, &outer);
+	assert_string_equal(found,
+		"1: list: has 3 elements; give 0 to 2\n"
+		"1: numbers: has 0 elements; give at most 16, and one at least\n");
+	weir_json_free(&outer_keys, &outer);
 }
 
 int main(void) {

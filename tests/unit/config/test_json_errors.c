@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "config_case.h"
-#include "config_reader.h"
+#include "json_reader.h"
 
 static void printable_hides_control_bytes_and_cuts(void **state) {
 	char buffer[12];
@@ -14,13 +14,13 @@ static void printable_hides_control_bytes_and_cuts(void **state) {
 
 static void errors_come_in_the_order_of_the_file(void **state) {
 	struct weir_config_errors errors = {0};
-	struct weir_reader reader = {.errors = &errors};
+	struct weir_json_reader reader = {.errors = &errors};
 
 	(void)state;
-	weir_reader_error_file(&reader, 7, 3, "third");
-	weir_reader_error_file(&reader, 7, 1, "second");
-	weir_reader_error_file(&reader, 2, 9, "first %d", 1);
-	weir_reader_finish(&reader);
+	weir_json_error_file(&reader, 7, 3, "third");
+	weir_json_error_file(&reader, 7, 1, "second");
+	weir_json_error_file(&reader, 2, 9, "first %d", 1);
+	weir_json_finish(&reader);
 	assert_int_equal(errors.count, 3);
 	assert_string_equal(errors.error[0].reason, "first 1");
 	assert_string_equal(errors.error[1].reason, "second");
@@ -31,32 +31,32 @@ static void errors_come_in_the_order_of_the_file(void **state) {
 
 static void too_many_errors_are_counted(void **state) {
 	struct weir_config_errors errors = {0};
-	struct weir_reader reader = {.errors = &errors};
+	struct weir_json_reader reader = {.errors = &errors};
 
 	(void)state;
-	for (int i = 1; i <= WEIR_CONFIG_ERRORS_MAX + 50; i++) {
-		weir_reader_error_file(&reader, i, 1, "error %d", i);
+	for (int i = 1; i <= WEIR_JSON_ERRORS_MAX + 50; i++) {
+		weir_json_error_file(&reader, i, 1, "error %d", i);
 	}
-	weir_reader_finish(&reader);
-	assert_int_equal(errors.count, WEIR_CONFIG_ERRORS_MAX);
+	weir_json_finish(&reader);
+	assert_int_equal(errors.count, WEIR_JSON_ERRORS_MAX);
 	assert_string_equal(errors.error[0].reason, "error 1");
-	assert_string_equal(errors.error[WEIR_CONFIG_ERRORS_MAX - 1].reason,
+	assert_string_equal(errors.error[WEIR_JSON_ERRORS_MAX - 1].reason,
 		"51 more errors are not shown; correct these first");
 	weir_config_errors_fini(&errors);
 }
 
 static void path_names_the_place(void **state) {
 	struct weir_config_errors errors = {0};
-	struct weir_reader reader = {.errors = &errors};
-	const struct weir_place root = {.node = 0};
-	const struct weir_place services = weir_place_member(&reader, &root, "services");
-	const struct weir_place second = weir_place_element(&reader, &services, 1);
-	const struct weir_place weird = weir_place_member(&reader, &second, "a\nb");
+	struct weir_json_reader reader = {.errors = &errors};
+	const struct weir_json_place root = {.node = 0};
+	const struct weir_json_place services = weir_json_place_member(&root, "services");
+	const struct weir_json_place second = weir_json_place_element(&services, 1);
+	const struct weir_json_place weird = weir_json_place_member(&second, "a\nb");
 
 	(void)state;
-	weir_reader_error(&reader, &root, "one");
-	weir_reader_error_at(&reader, &second, "name", "two");
-	weir_reader_error(&reader, &weird, "line\nbreak");
+	weir_json_error(&reader, &root, "one");
+	weir_json_error_at(&reader, &second, "name", "two");
+	weir_json_error(&reader, &weird, "line\nbreak");
 	assert_string_equal(errors.error[0].path, "");
 	assert_string_equal(errors.error[1].path, "services[1].name");
 	assert_string_equal(errors.error[2].path, "services[1].a?b");
@@ -66,19 +66,19 @@ static void path_names_the_place(void **state) {
 
 static void long_paths_and_reasons_are_cut(void **state) {
 	struct weir_config_errors errors = {0};
-	struct weir_reader reader = {.errors = &errors};
-	struct weir_place chain[50];
+	struct weir_json_reader reader = {.errors = &errors};
+	struct weir_json_place chain[50];
 	char text[1000];
 
 	(void)state;
-	chain[0] = (struct weir_place){0};
+	chain[0] = (struct weir_json_place){0};
 	for (size_t i = 1; i < 50; i++) {
-		chain[i] =
-			(struct weir_place){.parent = &chain[i - 1], .key = "a_key_of_some_length"};
+		chain[i] = (struct weir_json_place){
+			.parent = &chain[i - 1], .key = "a_key_of_some_length"};
 	}
 	memset(text, 'x', sizeof(text) - 1);
 	text[sizeof(text) - 1] = '\0';
-	weir_reader_error(&reader, &chain[49], "%s", text);
+	weir_json_error(&reader, &chain[49], "%s", text);
 	assert_int_equal(strlen(errors.error[0].path), sizeof(errors.error[0].path) - 1);
 	assert_int_equal(strlen(errors.error[0].reason), sizeof(errors.error[0].reason) - 1);
 	weir_config_errors_fini(&errors);

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "config_types.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config.h"
+
+#define CORE_MAX 1023 // number of a CPU
+
+static bool read_name(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_json_key *key, json_t *json, char *into) {
+	const char *text = weir_json_string(reader, place, key, json);
+	size_t bytes = text ? strlen(text) : 0;
+	char shown[WEIR_JSON_SHOWN];
+
+	for (size_t i = 0; i < bytes; i++) {
+		bool alphanumeric = (text[i] & 0x80) == 0 && isalnum((unsigned char)text[i]);
+
+		if (!alphanumeric && (i == 0 || !strchr("._-", text[i]))) {
+			weir_json_error(reader, place,
+				"name \"%s\" is not allowed; use letters, digits, '.', '_' and "
+				"'-', a letter or digit first",
+				weir_printable(text, shown, sizeof(shown)));
+			return false;
+		}
+	}
+	if (text && (bytes == 0 || bytes >= WEIR_CONFIG_NAME_BYTES)) {
+		weir_json_error(reader, place, "name has %zu characters; use 1 to %d", bytes,
+			WEIR_CONFIG_NAME_BYTES - 1);
+		return false;
+	}
+	if (text) {
+		memcpy(into + key->offset, text, bytes + 1);
+	}
+	return text != NULL;
+}
+
+static void format_name(
+	const struct weir_json_key *key, const char *from, char *text, size_t bytes) {
+	snprintf(text, bytes, "%s", from + key->offset);
+}
+
+static bool read_address(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_json_key *key, json_t *json, char *into) {
+	const uint8_t family = key->type == &weir_config_type_ipv4   ? 4
+			       : key->type == &weir_config_type_ipv6 ? 6
+								     : 0;
+	const char *text = weir_json_string(reader, place, key, json);
+	struct weir_address address;
+	char shown[WEIR_JSON_SHOWN];
+
+	if (!text) {
+		return false;
+	}
+	weir_printable(text, shown, sizeof(shown));
+	if (weir_address_parse(text, &address)) {
+		weir_json_error(reader, place,
+			"\"%s\" is not an IP address; write it in numbers, such as %s, without "
+			"prefix length or port",
+			shown, family == 6 ? "2001:db8::1" : "192.0.2.1");
+		return false;
+	}
+	if (family && address.family != family) {
+		weir_json_error(reader, place,
+			"\"%s\" is an IPv%d address; an IPv%d address is "
+			"needed here",
+			shown, address.family, family);
+		return false;
+	}
+	memcpy(into + key->offset, &address, sizeof(address));
+	return true;
+}
+
+static void format_address(
+	const struct weir_json_key *key, const char *from, char *text, size_t bytes) {
+	struct weir_address address;
+
+	memcpy(&address, from + key->offset, sizeof(address));
+	if (address.family == 0) {
+		snprintf(text, bytes, "none");
+	} else {
+		weir_address_format(&address, text, bytes);
+	}
+}
+
+static bool read_mac(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_json_key *key, json_t *json, char *into) {
+	const char *text = weir_json_string(reader, place, key, json);
+	char shown[WEIR_JSON_SHOWN];
+	uint8_t mac[6];
+	bool good = text && strlen(text) == 17;
+
+	if (!text) {
+		return false;
+	}
+	for (int i = 0; good && i < 6; i++) {
+		const char digits[3] = {text[i * 3], text[i * 3 + 1], '\0'};
+
+		good = isxdigit((unsigned char)digits[0]) && isxdigit((unsigned char)digits[1]) &&
+		       text[i * 3 + 2] == (i < 5 ? ':' : '\0');
+		mac[i] = (uint8_t)strtoul(digits, NULL, 16);
+	}
+	if (!good) {
+		weir_json_error(reader, place,
+			"\"%s\" is not a MAC address; write it as 02:00:5e:10:00:01",
+			weir_printable(text, shown, sizeof(shown)));
+		return false;
+	}
+	memcpy(into + key->offset, mac, sizeof(mac));
+	*(bool *)(into + key->offset2) = true;
+	return true;
+}
+
+static void format_mac(
+	const struct weir_json_key *key, const char *from, char *text, size_t bytes) {
+	const uint8_t *mac = (const uint8_t *)from + key->offset;
+
+	if (*(const bool *)(from + key->offset2)) {
+		snprintf(text, bytes, "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2],
+			mac[3], mac[4], mac[5]);
+	} else {
+		snprintf(text, bytes, "none");
+	}
+}
+
+static bool read_seed(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_json_key *key, json_t *json, char *into) {
+	const char *text = weir_json_string(reader, place, key, json);
+	char shown[WEIR_JSON_SHOWN];
+	size_t digits;
+
+	if (!text) {
+		return false;
+	}
+	digits = strlen(text) > 2 ? strspn(text + 2, "0123456789abcdefABCDEF") : 0;
+	if (strncmp(text, "0x", 2) != 0 || digits == 0 || digits > 16 || text[digits + 2] != '\0') {
+		weir_json_error(reader, place,
+			"\"%s\" is not a seed; write \"0x\" and 1 to 16 hexadecimal digits",
+			weir_printable(text, shown, sizeof(shown)));
+		return false;
+	}
+	weir_json_store(into + key->offset, key->bytes, strtoull(text, NULL, 16));
+	return true;
+}
+
+static void format_seed(
+	const struct weir_json_key *key, const char *from, char *text, size_t bytes) {
+	snprintf(text, bytes, "0x%" PRIx64, weir_json_load(from + key->offset, key->bytes));
+}
+
+static bool read_cores(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_json_key *key, json_t *json, char *into) {
+	const size_t count = json_array_size(json);
+	struct weir_json_key core = {
+		.type = &weir_json_type_integer, .bytes = sizeof(uint16_t), .max = CORE_MAX};
+	bool good = true;
+	json_t *element;
+	size_t i;
+
+	if (!json_is_array(json)) {
+		return weir_json_wrong_type(reader, place, key, json, "an array of CPU numbers");
+	}
+	if ((double)count < key->min || (double)count > key->max) {
+		weir_json_error(reader, place, "has %zu elements; list %.0f to %.0f CPU numbers",
+			count, key->min, key->max);
+		return false;
+	}
+	json_array_foreach (json, i, element) {
+		struct weir_json_place at = weir_json_place_element(place, (uint32_t)i);
+
+		core.offset = key->offset + i * sizeof(uint16_t);
+		good &= core.type->read(reader, &at, &core, element, into);
+	}
+	weir_json_store(into + key->offset2, key->type->bytes2, count);
+	return good;
+}
+
+static void format_cores(
+	const struct weir_json_key *key, const char *from, char *text, size_t bytes) {
+	uint64_t count = weir_json_load(from + key->offset2, key->type->bytes2);
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (uint64_t i = 0; i < count && used < bytes; i++) {
+		const char *core = from + key->offset + i * sizeof(uint16_t);
+
+		used += (size_t)snprintf(text + used, bytes - used, "%s%" PRIu64, i ? "," : "",
+			weir_json_load(core, sizeof(uint16_t)));
+	}
+}
+
+const struct weir_json_type weir_config_type_name = {
+	.name = "name", .read = read_name, .format = format_name};
+const struct weir_json_type weir_config_type_address = {
+	.name = "address", .read = read_address, .format = format_address};
+const struct weir_json_type weir_config_type_ipv4 = {
+	.name = "ipv4", .read = read_address, .format = format_address};
+const struct weir_json_type weir_config_type_ipv6 = {
+	.name = "ipv6", .read = read_address, .format = format_address};
+const struct weir_json_type weir_config_type_mac = {
+	.name = "mac", .read = read_mac, .format = format_mac, .bytes2 = sizeof(bool)};
+const struct weir_json_type weir_config_type_seed = {
+	.name = "seed", .read = read_seed, .format = format_seed};
+const struct weir_json_type weir_config_type_cores = {
+	.name = "cores", .read = read_cores, .format = format_cores, .bytes2 = sizeof(uint32_t)};

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Types of values that only the configuration has. Internal to config/.
+#pragma once
+
+#include "json_reader.h"
+
+extern const struct weir_json_type weir_config_type_name; // [A-Za-z0-9][A-Za-z0-9._-]*
+extern const struct weir_json_type weir_config_type_address; // struct weir_address
+extern const struct weir_json_type weir_config_type_ipv4; // the same, IPv4 only
+extern const struct weir_json_type weir_config_type_ipv6; // the same, IPv6 only
+extern const struct weir_json_type weir_config_type_mac; // 6 bytes; offset2: a bool that it is set
+extern const struct weir_json_type weir_config_type_seed; // "0x" and up to 16 hexadecimal digits
+extern const struct weir_json_type weir_config_type_cores; // uint16_t[]; offset2: a uint32_t count

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Reader: fills structs from JSON by tables of keys. A row of a table says all about one key: its
+// type, range, default, unit. The reader knows no key: the configuration (config_keys.c) and the
+// scenarios of the simulator (scenario_keys.c) are tables that it is given, and so are the types
+// that only one of them has.
+//
+// Errors name line, JSON path and reason, and say what to do. All errors of a file are found, not
+// only the first one.
+//
+// Threads: one reader is used by one thread. Tables are immutable.
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "config_error.h"
+#include "json_position.h"
+
+#define WEIR_JSON_ERRORS_MAX 1000 // one more says how many were left out
+#define WEIR_JSON_KEYS_MAX 64 // of one object
+
+struct weir_json_key;
+struct weir_json_object;
+struct weir_json_reader;
+
+// Where in the document a value stands: a chain from the value to the root.
+struct weir_json_place {
+	const struct weir_json_place *parent; // NULL = the root
+	const char *key; // NULL = an element of an array
+	uint32_t index;
+	uint32_t node; // json_position.h; WEIR_JSON_NO_NODE = looked up when it is needed
+};
+
+// What a value looks like in JSON and in memory.
+struct weir_json_type {
+	const char *name; // for messages to programs: "integer"
+	// Read a value into the struct `into`. Returns whether it was good; errors are added.
+	bool (*read)(struct weir_json_reader *reader, const struct weir_json_place *place,
+		const struct weir_json_key *key, json_t *json, char *into);
+	// Write the value of the struct `from` for people. NULL: it is not one value.
+	void (*format)(const struct weir_json_key *key, const char *from, char *text, size_t bytes);
+	uint16_t bytes2; // size of the field at offset2
+};
+
+// Types that every table can use.
+extern const struct weir_json_type weir_json_type_integer; // min..max; field of 1, 2, 4 or 8 bytes
+extern const struct weir_json_type weir_json_type_boolean; // bool
+extern const struct weir_json_type weir_json_type_text; // min..max bytes of printable text; char[]
+extern const struct weir_json_type weir_json_type_choice; // one of choices; field as for integers
+extern const struct weir_json_type weir_json_type_struct; // keys of `object`; a struct
+extern const struct weir_json_type weir_json_type_list; // min..max objects: a pointer, allocated,
+							// and at offset2 a uint32_t count
+extern const struct weir_json_type weir_json_type_ignored; // text for people and editors; no field
+
+struct weir_json_choice {
+	const char *name; // NULL ends the list
+	uint32_t value;
+};
+
+struct weir_json_key {
+	const char *key;
+	const struct weir_json_type *type;
+	bool required, nullable;
+	bool versioned; // other choices come with later versions
+	uint16_t bytes; // size of the field
+	size_t offset, offset2; // of the field, and of the second one, in the struct
+	double min, max; // whole numbers of up to 53 bits are exact
+	const char *fallback; // default as JSON; NULL = none, the field stays 0
+	const struct weir_json_choice *choices;
+	const struct weir_json_object *object; // of a struct or list
+	const char *meaning; // one sentence; NULL = it is in the documentation only
+};
+
+// What was read of one object: bit i is the i-th key of its table.
+struct weir_json_keys_read {
+	const struct weir_json_object *object;
+	uint64_t present; // the key is in the file
+	uint64_t valid; // the field holds a good value, be it the default
+	bool good; // no error in the object so far
+};
+
+struct weir_json_object {
+	const char *name;
+	const struct weir_json_key *key;
+	uint32_t count; // at most WEIR_JSON_KEYS_MAX
+	size_t bytes; // size of the struct
+	const char *const *later; // keys that are not in this version; NULL-terminated or NULL
+	const struct weir_json_object *beside; // its keys stand in the same JSON object; or NULL
+	bool open; // unknown keys are no error
+	bool has_line;
+	size_t line_offset; // of `int line`
+	// What the table cannot say. Called after all keys were read.
+	void (*check)(struct weir_json_reader *reader, const struct weir_json_place *place,
+		void *into, const struct weir_json_keys_read *read);
+};
+
+struct weir_json_reader {
+	const struct weir_json_index *positions; // NULL while there are none
+	struct weir_config_errors *errors;
+	bool at_keys; // errors stand at the key of a value, rather than at the value
+	const char *help; // "... names those of", before an object's name; NULL: keys are listed
+
+	// A document whose values come from two places of the file: first from the object
+	// `overlay_path` (node `overlay`), then from the root. NULL = from the root only.
+	const char *overlay_path;
+	uint32_t overlay;
+
+	uint32_t left_out; // errors beyond WEIR_JSON_ERRORS_MAX
+	uint32_t found; // errors, with those left out and those found again
+	bool out_of_memory;
+};
+
+// Read an object into `into`, which is zeroed. Errors are added to the reader. Returns whether
+// there were none. Release `into` with weir_json_free in any case.
+bool weir_json_read(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_json_object *object, json_t *json, void *into);
+
+// Release what reading allocated inside of a struct.
+void weir_json_free(const struct weir_json_object *object, void *from);
+
+// Whether a key was in the file; whether its field can be used.
+bool weir_json_present(const struct weir_json_keys_read *read, const char *key);
+bool weir_json_valid(const struct weir_json_keys_read *read, const char *key);
+
+// The name of a value; "unknown" when there is none.
+const char *weir_json_choice_name(const struct weir_json_choice *choices, uint32_t value);
+
+// Add an error at a place; at the key of a place; at one of its members, or at the place itself
+// when it is not there; at the file as a whole. `line` 0 in the last = none.
+void weir_json_error(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const char *format, ...) __attribute__((format(printf, 3, 4)));
+void weir_json_error_key(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const char *format, ...) __attribute__((format(printf, 3, 4)));
+void weir_json_error_at(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const char *key, const char *format, ...) __attribute__((format(printf, 4, 5)));
+void weir_json_error_file(struct weir_json_reader *reader, int line, int column, const char *format,
+	...) __attribute__((format(printf, 4, 5)));
+// Order the errors by position and say how many were left out.
+void weir_json_finish(struct weir_json_reader *reader);
+
+// The place of a member or element of a place.
+struct weir_json_place weir_json_place_member(
+	const struct weir_json_place *parent, const char *key);
+struct weir_json_place weir_json_place_element(
+	const struct weir_json_place *parent, uint32_t index);
+
+// --- for types ----------------------------------------------------------------------------
+
+// "must be WANTED, not ...". Returns false.
+bool weir_json_wrong_type(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_json_key *key, const json_t *json, const char *wanted);
+// The text of a string, or NULL after an error was added.
+const char *weir_json_string(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_json_key *key, const json_t *json);
+// Write or read a field of 1, 2, 4 or 8 bytes.
+void weir_json_store(void *field, size_t bytes, uint64_t value);
+uint64_t weir_json_load(const void *field, size_t bytes);
+
+// Text of the file in a form that is safe in a message: printable ASCII, at most bytes - 1.
+#define WEIR_JSON_SHOWN 48 // bytes of a text value that a message repeats
+const char *weir_printable(const char *text, char *buffer, size_t bytes);

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The types that every table of keys can use, but objects and lists.
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "json_reader.h"
+
+#define CHOICES_BYTES 192 // of the choices that a message lists
+
+static const char *article(const json_t *json) {
+	switch (json_typeof(json)) {
+	case JSON_OBJECT:
+		return "an object";
+	case JSON_ARRAY:
+		return "an array";
+	case JSON_STRING:
+		return "a string";
+	case JSON_INTEGER:
+		return "an integer";
+	case JSON_REAL:
+		return "a number with a fraction or exponent";
+	case JSON_TRUE:
+	case JSON_FALSE:
+		return "true or false";
+	default:
+		return "null";
+	}
+}
+
+bool weir_json_wrong_type(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_json_key *key, const json_t *json, const char *wanted) {
+	weir_json_error(reader, place, "must be %s%s, not %s", wanted,
+		key && key->nullable ? " or null" : "", article(json));
+	return false;
+}
+
+const char *weir_json_string(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_json_key *key, const json_t *json) {
+	if (!json_is_string(json)) {
+		weir_json_wrong_type(reader, place, key, json, "a string");
+		return NULL;
+	}
+	return json_string_value(json);
+}
+
+void weir_json_store(void *field, size_t bytes, uint64_t value) {
+	uint8_t value8 = (uint8_t)value;
+	uint16_t value16 = (uint16_t)value;
+	uint32_t value32 = (uint32_t)value;
+
+	switch (bytes) {
+	case sizeof(value8):
+		memcpy(field, &value8, sizeof(value8));
+		break;
+	case sizeof(value16):
+		memcpy(field, &value16, sizeof(value16));
+		break;
+	case sizeof(value32):
+		memcpy(field, &value32, sizeof(value32));
+		break;
+	default:
+		memcpy(field, &value, sizeof(value));
+	}
+}
+
+uint64_t weir_json_load(const void *field, size_t bytes) {
+	uint8_t value8;
+	uint16_t value16;
+	uint32_t value32;
+	uint64_t value;
+
+	switch (bytes) {
+	case sizeof(value8):
+		memcpy(&value8, field, sizeof(value8));
+		return value8;
+	case sizeof(value16):
+		memcpy(&value16, field, sizeof(value16));
+		return value16;
+	case sizeof(value32):
+		memcpy(&value32, field, sizeof(value32));
+		return value32;
+	default:
+		memcpy(&value, field, sizeof(value));
+		return value;
+	}
+}
+
+static bool read_integer(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_json_key *key, json_t *json, char *into) {
+	json_int_t value;
+
+	if (!json_is_integer(json)) {
+		return weir_json_wrong_type(reader, place, key, json, "an integer");
+	}
+	value = json_integer_value(json);
+	if (value < 0 || (double)value < key->min || (double)value > key->max) {
+		weir_json_error(reader, place,
+			"%" JSON_INTEGER_FORMAT " is out of range; use %.0f to %.0f", value,
+			key->min, key->max);
+		return false;
+	}
+	weir_json_store(into + key->offset, key->bytes, (uint64_t)value);
+	return true;
+}
+
+static void format_integer(
+	const struct weir_json_key *key, const char *from, char *text, size_t bytes) {
+	snprintf(text, bytes, "%" PRIu64, weir_json_load(from + key->offset, key->bytes));
+}
+
+static bool read_boolean(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_json_key *key, json_t *json, char *into) {
+	if (!json_is_boolean(json)) {
+		return weir_json_wrong_type(reader, place, key, json, "true or false");
+	}
+	*(bool *)(into + key->offset) = json_is_true(json);
+	return true;
+}
+
+static void format_boolean(
+	const struct weir_json_key *key, const char *from, char *text, size_t bytes) {
+	snprintf(text, bytes, "%s", *(const bool *)(from + key->offset) ? "true" : "false");
+}
+
+static bool read_text(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_json_key *key, json_t *json, char *into) {
+	const char *text = weir_json_string(reader, place, key, json);
+	size_t bytes = text ? strlen(text) : 0;
+
+	if (!text) {
+		return false;
+	}
+	if (bytes == 0 && key->min > 0) {
+		weir_json_error(reader, place, "is empty; give at least %.0f character%s", key->min,
+			key->min > 1 ? "s" : "");
+		return false;
+	}
+	if ((double)bytes < key->min || (double)bytes > key->max) {
+		weir_json_error(reader, place, "has %zu bytes; use %.0f to %.0f bytes", bytes,
+			key->min, key->max);
+		return false;
+	}
+	for (size_t i = 0; i < bytes; i++) {
+		if (text[i] < 0x20 || text[i] > 0x7e) {
+			weir_json_error(reader, place,
+				"byte %zu is not printable ASCII; use plain letters, digits and "
+				"punctuation",
+				i + 1);
+			return false;
+		}
+	}
+	memcpy(into + key->offset, text, bytes + 1);
+	return true;
+}
+
+static void format_text(
+	const struct weir_json_key *key, const char *from, char *text, size_t bytes) {
+	snprintf(text, bytes, "%s", from + key->offset);
+}
+
+static bool read_choice(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_json_key *key, json_t *json, char *into) {
+	const char *text = weir_json_string(reader, place, key, json);
+	char all[CHOICES_BYTES] = "", shown[WEIR_JSON_SHOWN];
+	size_t used = 0;
+
+	if (!text) {
+		return false;
+	}
+	for (const struct weir_json_choice *choice = key->choices; choice->name; choice++) {
+		if (strcmp(choice->name, text) == 0) {
+			weir_json_store(into + key->offset, key->bytes, choice->value);
+			return true;
+		}
+		if (used < sizeof(all)) {
+			used += (size_t)snprintf(all + used, sizeof(all) - used, "%s%s",
+				used ? ", " : "", choice->name);
+		}
+	}
+	weir_printable(text, shown, sizeof(shown));
+	if (key->versioned) {
+		weir_json_error(reader, place,
+			"\"%s\" is not in this version; this version has: %s", shown, all);
+	} else {
+		weir_json_error(
+			reader, place, "\"%s\" is not known here; use one of: %s", shown, all);
+	}
+	return false;
+}
+
+static void format_choice(
+	const struct weir_json_key *key, const char *from, char *text, size_t bytes) {
+	uint64_t value = weir_json_load(from + key->offset, key->bytes);
+
+	snprintf(text, bytes, "%s", weir_json_choice_name(key->choices, (uint32_t)value));
+}
+
+const char *weir_json_choice_name(const struct weir_json_choice *choices, uint32_t value) {
+	for (; choices->name; choices++) {
+		if (choices->value == value) {
+			return choices->name;
+		}
+	}
+	return "unknown";
+}
+
+static bool read_ignored(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_json_key *key, json_t *json, char *into) {
+	(void)into;
+	return weir_json_string(reader, place, key, json) != NULL;
+}
+
+const struct weir_json_type weir_json_type_integer = {
+	.name = "integer", .read = read_integer, .format = format_integer};
+const struct weir_json_type weir_json_type_boolean = {
+	.name = "boolean", .read = read_boolean, .format = format_boolean};
+const struct weir_json_type weir_json_type_text = {
+	.name = "text", .read = read_text, .format = format_text};
+const struct weir_json_type weir_json_type_choice = {
+	.name = "choice", .read = read_choice, .format = format_choice};
+const struct weir_json_type weir_json_type_ignored = {.name = "ignored", .read = read_ignored};

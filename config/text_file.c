@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "text_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define ROOM_BYTES ((size_t)64 << 10) // at first
+
+// Returns 1 at the end of the file, 0 when more may follow, or negative errno.
+static int read_some(int fd, char *text, size_t room, size_t *bytes) {
+	ssize_t n = read(fd, text + *bytes, room - *bytes);
+
+	if (n < 0) {
+		return errno == EINTR ? 0 : -errno;
+	}
+	*bytes += (size_t)n;
+	return n == 0;
+}
+
+static int read_all(int fd, size_t most, char **ret, size_t *ret_bytes) {
+	size_t room = ROOM_BYTES, bytes = 0;
+	char *text = malloc(room + 1);
+	int r = 0;
+
+	if (text == NULL) {
+		return -ENOMEM;
+	}
+	while (r == 0) {
+		if (bytes == room) {
+			char *grown = realloc(text, room * 2 + 1);
+
+			if (grown == NULL) {
+				r = -ENOMEM;
+				break;
+			}
+			text = grown;
+			room *= 2;
+		}
+		r = read_some(fd, text, room, &bytes);
+		if (r >= 0 && bytes > most) {
+			r = -EFBIG;
+		}
+	}
+	if (r < 0) {
+		free(text);
+		return r;
+	}
+	text[bytes] = '\0';
+	*ret = text;
+	*ret_bytes = bytes;
+	return 0;
+}
+
+int weir_text_file_read(const char *file, size_t most, char **ret, size_t *ret_bytes) {
+	int fd = open(file, O_RDONLY | O_CLOEXEC);
+	int r;
+
+	if (fd < 0) {
+		return -errno;
+	}
+	r = read_all(fd, most, ret, ret_bytes);
+	close(fd);
+	return r;
+}

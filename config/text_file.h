@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Reads a whole file into memory.
+//
+// Threads: any.
+#pragma once
+
+#include <stddef.h>
+
+// Read a file or pipe to its end, at most `most` bytes. *ret is NUL-terminated and the caller's to
+// free. Returns 0, -EFBIG, -ENOMEM, or the negative errno of opening or reading.
+int weir_text_file_read(const char *file, size_t most, char **ret, size_t *ret_bytes);
