@@ -24,7 +24,6 @@ struct weir_decap_prefix { // LPM trie: the family counts as the first 8 bits of
 	__u8 address[16];
 	__u8 reserved[3];
 };
-#define WEIR_DECAP_PREFIX_BITS (8 + 128)
 
 // What became of tunnel packets to our addresses. X(NAME, "name", "meaning")
 // clang-format off

@@ -14,7 +14,6 @@
 #include <stdint.h>
 
 #define WEIR_MOVING_WINDOW 386u // samples, unless configured
-#define WEIR_MOVING_TTL_NS (180ull * 1000000000ull) // unless configured
 
 struct weir_moving; // about window * 8 bytes, twice that with a median
 

@@ -58,10 +58,6 @@ int weir_subset_mode_parse(const char *name) {
 	return parse(mode_names, WEIR_SUBSET_MODE_COUNT, name);
 }
 
-int weir_subset_client_parse(const char *name) {
-	return parse(client_names, WEIR_SUBSET_CLIENT_COUNT, name);
-}
-
 uint32_t weir_subset_client_index(
 	enum weir_subset_client client, const struct weir_subset_place *place) {
 	uint32_t index = place->group;

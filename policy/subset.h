@@ -141,4 +141,3 @@ const char *weir_subset_mode_name(enum weir_subset_mode mode);
 const char *weir_subset_client_name(enum weir_subset_client client);
 int weir_subset_parse(const char *name); // enum weir_subset_algorithm or -EINVAL
 int weir_subset_mode_parse(const char *name); // enum weir_subset_mode or -EINVAL
-int weir_subset_client_parse(const char *name); // enum weir_subset_client or -EINVAL

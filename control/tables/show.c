@@ -110,11 +110,3 @@ int weir_tables_service(
 uint64_t weir_tables_backend_parts(const struct weir_tables *tables, uint16_t id) {
 	return id < tables->state->backend_ids ? tables->state->backends[id].parts : 0;
 }
-
-uint32_t weir_tables_backend_slots(const struct weir_tables *tables, uint16_t id) {
-	const struct weir_state *state = tables->state;
-
-	return id < state->backend_ids && state->services[state->backends[id].service].slots > 0
-		       ? (uint32_t)state->backends[id].parts
-		       : 0;
-}

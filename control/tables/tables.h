@@ -134,8 +134,6 @@ int weir_tables_service(
 // (weighted-round-robin), weights (time-weighted, interleaved: of the time, not of the flows), else
 // one each. 0 when it takes nothing.
 uint64_t weir_tables_backend_parts(const struct weir_tables *tables, uint16_t backend);
-// The same where parts are slots, else 0.
-uint32_t weir_tables_backend_slots(const struct weir_tables *tables, uint16_t backend);
 
 struct weir_subset_part {
 	uint16_t backend;

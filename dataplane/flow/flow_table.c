@@ -570,13 +570,3 @@ uint32_t weir_flow_half_open_count(const struct weir_flow_table *table) {
 uint64_t weir_flow_evicted_count(const struct weir_flow_table *table) {
 	return table->evicted;
 }
-
-const char *weir_flow_state_name(enum weir_flow_state state) {
-	static const char *const names[] = {
-#define X(name, key) [WEIR_FLOW_##name] = (key),
-		WEIR_FLOW_STATES(X)
-#undef X
-	};
-
-	return (unsigned int)state < sizeof(names) / sizeof(names[0]) ? names[state] : "unknown";
-}

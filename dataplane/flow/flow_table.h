@@ -149,5 +149,3 @@ bool weir_flow_sweep(struct weir_flow_table *table, uint64_t now_ns);
 uint32_t weir_flow_count(const struct weir_flow_table *table);
 uint32_t weir_flow_half_open_count(const struct weir_flow_table *table);
 uint64_t weir_flow_evicted_count(const struct weir_flow_table *table);
-
-const char *weir_flow_state_name(enum weir_flow_state state);

@@ -134,7 +134,7 @@ static void show(const struct weir_tables *tables) {
 				sizeof(state.service));
 			REQUIRE(state.admin <= WEIR_ADMIN_MAINTENANCE &&
 				state.health <= WEIR_HEALTH_REFUSING);
-			weir_tables_backend_slots(tables, (uint16_t)id);
+			weir_tables_backend_parts(tables, (uint16_t)id);
 		}
 	}
 	for (uint32_t id = 0; id < BALANCER_SERVICES; id++) {

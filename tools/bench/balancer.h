@@ -16,7 +16,6 @@
 
 #define WEIR_BENCH_HASH_SEED 0x6a09e667f3bcc908ull
 #define WEIR_BENCH_WORKER 0
-#define WEIR_BENCH_FILL_NS 100 // of the pipeline's clock, per packet, while the table is filled
 
 struct weir_bench_balancer {
 	const struct weir_bench_options *options;

@@ -149,13 +149,6 @@ static struct weir_bench_item young(struct weir_bench_traffic *traffic) {
 
 // --- bursts -------------------------------------------------------------------------------
 
-void weir_bench_traffic_syns(
-	struct weir_bench_traffic *traffic, struct weir_bench_item *items, uint32_t n) {
-	for (uint32_t i = 0; i < n; i++) {
-		items[i] = fresh(traffic);
-	}
-}
-
 // Share of fresh packets in a burst. In a flood it differs from burst to burst (0 to twice the
 // mean, or the mirror of that), so that the cost of either kind can be told from the bursts' cost.
 static double share_of_burst(struct weir_bench_traffic *traffic) {

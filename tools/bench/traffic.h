@@ -59,9 +59,6 @@ void weir_bench_traffic_restart(struct weir_bench_traffic *traffic);
 // The next n packets, one burst. alone: steady flows only.
 void weir_bench_traffic_burst(
 	struct weir_bench_traffic *traffic, struct weir_bench_item *items, uint32_t n, bool alone);
-// n SYNs of fresh flows.
-void weir_bench_traffic_syns(
-	struct weir_bench_traffic *traffic, struct weir_bench_item *items, uint32_t n);
 
 // A packet of a steady flow: its first one, or a later one.
 struct weir_bench_item weir_bench_traffic_steady(

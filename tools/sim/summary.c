@@ -26,7 +26,7 @@ double weir_sim_errors(const struct weir_sim_measure *m) {
 
 double weir_sim_metric_of(const struct weir_sim_measure *m, enum weir_sim_metric metric) {
 	switch (metric) {
-#define X(name, key, expression, meaning) \
+#define X(name, key, expression) \
 	case WEIR_SIM_METRIC_##name: \
 		return expression;
 		WEIR_SIM_METRICS(X)
@@ -38,22 +38,12 @@ double weir_sim_metric_of(const struct weir_sim_measure *m, enum weir_sim_metric
 
 const char *weir_sim_metric_name(enum weir_sim_metric metric) {
 	static const char *const names[] = {
-#define X(name, key, expression, meaning) key,
+#define X(name, key, expression) key,
 		WEIR_SIM_METRICS(X)
 #undef X
 	};
 
 	return (unsigned int)metric < WEIR_SIM_METRIC_COUNT ? names[metric] : "unknown";
-}
-
-const char *weir_sim_metric_meaning(enum weir_sim_metric metric) {
-	static const char *const meanings[] = {
-#define X(name, key, expression, meaning) meaning,
-		WEIR_SIM_METRICS(X)
-#undef X
-	};
-
-	return (unsigned int)metric < WEIR_SIM_METRIC_COUNT ? meanings[metric] : "";
 }
 
 static const struct weir_sim_result *result_of(

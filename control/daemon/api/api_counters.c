@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "api_counters.h"
 
-#include <math.h>
-
 void weir_json_share(json_t *object, const struct weir_share_counters *counters) {
 #define X(field, text) \
 	json_object_set_new(object, #field, json_integer((json_int_t)counters->field));
@@ -44,10 +42,4 @@ json_t *weir_json_workers_sum(const struct weir_segment *segment) {
 	}
 	weir_json_worker(object, &sum);
 	return object;
-}
-
-json_t *weir_json_percent(uint64_t part, uint64_t whole) {
-	double percent = whole > 0 ? 100.0 * (double)part / (double)whole : 0;
-
-	return json_real(round(percent * 100) / 100);
 }

@@ -14,6 +14,3 @@ void weir_json_worker(json_t *object, const struct weir_worker_counters *counter
 json_t *weir_json_drops(const struct weir_segment *segment);
 // {counter: n}, all workers.
 json_t *weir_json_workers_sum(const struct weir_segment *segment);
-
-// A share in percent with two decimals; 0 of 0 is 0.
-json_t *weir_json_percent(uint64_t part, uint64_t whole);

@@ -419,26 +419,6 @@ int weir_neighbours_configure(struct weir_neighbours *n, const struct weir_neigh
 	return 0;
 }
 
-int weir_neighbours_lookup(const struct weir_neighbours *n, const struct weir_address *address,
-	struct weir_next_hop *ret) {
-	const struct entry *entry = find_entry(n, address);
-	struct weir_next_hop hop;
-	char why[160];
-
-	if (!entry) {
-		return -ENOENT;
-	}
-	if (!entry->asked) {
-		return -EAGAIN;
-	}
-	hop = judge(n, entry, why, sizeof(why));
-	if (!hop.resolved && !entry->reported) {
-		return -EAGAIN;
-	}
-	*ret = hop.resolved ? hop : entry->told;
-	return 0;
-}
-
 // --- creating -----------------------------------------------------------------------------
 
 int weir_neighbours_create(uv_loop_t *loop, weir_next_hop_fn on_next_hop, void *context,

@@ -53,9 +53,5 @@ int weir_neighbours_create(
 int weir_neighbours_configure(struct weir_neighbours *n, const struct weir_neighbour_port *ports,
 	uint32_t port_count, const struct weir_address *addresses, uint32_t count);
 
-// What is known of an address now. Returns 0, -ENOENT (not watched), -EAGAIN (nothing known yet).
-int weir_neighbours_lookup(const struct weir_neighbours *n, const struct weir_address *address,
-	struct weir_next_hop *ret);
-
 // No callback comes any more; handles close in the next turns of the loop. NULL is fine.
 void weir_neighbours_free(struct weir_neighbours *n);

@@ -13,7 +13,6 @@ import sys
 
 import jsonschema
 
-ABSENT = "(absent)"
 problems = []
 checks = 0
 

@@ -33,7 +33,7 @@ static void apply_publishes_every_table(void **unused) {
 		assert_true(state.in_selection);
 		assert_in_range(lab_slots(&lab, state.service_id, id), 80, 87);
 		assert_int_equal(lab_slots(&lab, state.service_id, id),
-			weir_tables_backend_slots(lab.tables, id));
+			weir_tables_backend_parts(lab.tables, id));
 	}
 	assert_int_equal(weir_tables_service(lab.tables, 1, &service), 0);
 	assert_int_equal(service.backends, 3);
@@ -184,7 +184,7 @@ static void changes_of_unknown_ids_are_refused(void **unused) {
 	assert_int_equal(weir_tables_backend_find(lab.tables, "s0", "b1"), -ENOENT);
 	assert_int_equal(weir_tables_backend_find(lab.tables, "s1", "b0"), -ENOENT);
 	assert_int_equal(weir_tables_service_find(lab.tables, "s1"), -ENOENT);
-	assert_int_equal(weir_tables_backend_slots(lab.tables, 9), 0);
+	assert_int_equal(weir_tables_backend_parts(lab.tables, 9), 0);
 	lab_close(&lab);
 	lab_config_free(config);
 }

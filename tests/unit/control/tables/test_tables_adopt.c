@@ -56,7 +56,7 @@ static void s3_restart_with_the_same_configuration_publishes_nothing(void **unus
 		assert_true(lab_state(&lab, 2).resolved);
 		assert_false(lab_state(&lab, 3).resolved);
 		assert_true(lab_state(&lab, 6).in_selection);
-		assert_int_equal(weir_tables_backend_slots(lab.tables, 6), lab_slots(&lab, 1, 6));
+		assert_int_equal(weir_tables_backend_parts(lab.tables, 6), lab_slots(&lab, 1, 6));
 	}
 	lab_close(&lab);
 	lab_config_free(config);

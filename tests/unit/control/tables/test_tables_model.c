@@ -269,7 +269,7 @@ static void check_backend(
 	assert_false(state.leaving);
 	check_row(lab, id, &state, member);
 	slots = lab_slots(lab, state.service_id, id);
-	assert_int_equal(slots, weir_tables_backend_slots(lab->tables, id));
+	assert_int_equal(slots, weir_tables_backend_parts(lab->tables, id));
 	if (member) {
 		uint32_t ideal = LAB_TABLE_SIZE * effective(backend) / total_weight;
 

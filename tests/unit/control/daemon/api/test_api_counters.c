@@ -75,23 +75,12 @@ static void counters_of_workers_are_all_there(void **state) {
 	json_decref(sum);
 }
 
-static void percent_is_rounded_and_of_nothing_zero(void **state) {
-	json_t *third = weir_json_percent(1, 3), *none = weir_json_percent(0, 0);
-
-	(void)state;
-	assert_true(json_real_value(third) == 33.33);
-	assert_true(json_real_value(none) == 0);
-	json_decref(third);
-	json_decref(none);
-}
-
 int main(void) {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
 		T(counters_of_a_share_are_all_there),
 		T(counters_every_drop_reason_has_its_number),
 		T(counters_of_workers_are_all_there),
-		T(percent_is_rounded_and_of_nothing_zero),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
