@@ -64,30 +64,27 @@ void weir_sim_backend_plan(struct weir_sim *sim, uint32_t index) {
 	}
 }
 
-void weir_sim_backend_cpu(struct weir_sim *sim, uint32_t index) {
+bool weir_sim_backend_is_due(struct weir_sim *sim, uint32_t index) {
 	struct weir_sim_backend *backend = &sim->backend[index];
-	uint32_t request;
 
 	if (backend->cpu_event_ns != sim->now_ns) {
-		return;
+		return false;
 	}
 	backend->cpu_event_ns = WEIR_SIM_NEVER;
-	while (weir_sim_cpu_take(&backend->cpu, sim->now_ns, &request)) {
-		weir_sim_request_worked(sim, request);
-	}
-	weir_sim_backend_plan(sim, index);
+	return true;
 }
 
-void weir_sim_backend_work(struct weir_sim *sim, uint32_t index, uint32_t request, double cost_ns) {
+bool weir_sim_backend_work(struct weir_sim *sim, uint32_t index, uint32_t request, double cost_ns) {
 	int error = weir_sim_cpu_add(&sim->backend[index].cpu, sim->now_ns, request, cost_ns);
 
 	if (error == -ENOMEM) {
 		weir_sim_fail(sim, error);
 	} else if (error < 0) {
-		weir_sim_request_refused(sim, request);
+		return false;
 	} else {
 		weir_sim_backend_plan(sim, index);
 	}
+	return true;
 }
 
 void weir_sim_backend_set_speed(struct weir_sim *sim, uint32_t index) {

@@ -139,11 +139,29 @@ static void fail_later(
 	weir_sim_schedule(sim, sim->now_ns + latency_ns, WEIR_SIM_EVENT_REQUEST, index);
 }
 
+static void count_failure(struct weir_sim *sim, const struct weir_sim_request *request) {
+	struct weir_sim_backend *backend = &sim->backend[request->backend];
+
+	backend->failed++;
+	backend->finished++;
+}
+
+static void refused(struct weir_sim *sim, uint32_t index) {
+	struct weir_sim_request *request = &sim->request[index];
+
+	count_failure(sim, request);
+	request->place = WEIR_SIM_GONE;
+	end(sim, index, WEIR_SIM_FAILED, false);
+	free_when_over(sim, index);
+}
+
 static void work(struct weir_sim *sim, uint32_t index) {
 	struct weir_sim_request *request = &sim->request[index];
 
 	request->place = WEIR_SIM_WORKING;
-	weir_sim_backend_work(sim, request->backend, index, request->cost_ns);
+	if (!weir_sim_backend_work(sim, request->backend, index, request->cost_ns)) {
+		refused(sim, index);
+	}
 }
 
 static void receive(struct weir_sim *sim, uint32_t index, double wait_ns) {
@@ -193,13 +211,6 @@ void weir_sim_request_start(
 	receive(sim, index, wait_ns);
 }
 
-static void count_failure(struct weir_sim *sim, const struct weir_sim_request *request) {
-	struct weir_sim_backend *backend = &sim->backend[request->backend];
-
-	backend->failed++;
-	backend->finished++;
-}
-
 void weir_sim_request_event(struct weir_sim *sim, uint32_t index) {
 	struct weir_sim_request *request = &sim->request[index];
 
@@ -221,7 +232,7 @@ void weir_sim_request_event(struct weir_sim *sim, uint32_t index) {
 	free_when_over(sim, index);
 }
 
-void weir_sim_request_worked(struct weir_sim *sim, uint32_t index) {
+static void worked(struct weir_sim *sim, uint32_t index) {
 	struct weir_sim_request *request = &sim->request[index];
 
 	request->place = WEIR_SIM_GONE;
@@ -230,13 +241,16 @@ void weir_sim_request_worked(struct weir_sim *sim, uint32_t index) {
 	free_when_over(sim, index);
 }
 
-void weir_sim_request_refused(struct weir_sim *sim, uint32_t index) {
-	struct weir_sim_request *request = &sim->request[index];
+void weir_sim_request_cpu(struct weir_sim *sim, uint32_t backend) {
+	uint32_t index;
 
-	count_failure(sim, request);
-	request->place = WEIR_SIM_GONE;
-	end(sim, index, WEIR_SIM_FAILED, false);
-	free_when_over(sim, index);
+	if (!weir_sim_backend_is_due(sim, backend)) {
+		return;
+	}
+	while (weir_sim_cpu_take(&sim->backend[backend].cpu, sim->now_ns, &index)) {
+		worked(sim, index);
+	}
+	weir_sim_backend_plan(sim, backend);
 }
 
 // Deaths are rare: looking at all requests then is cheaper than keeping lists of them always.

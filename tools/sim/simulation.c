@@ -6,23 +6,6 @@
 
 #include "simulation_private.h"
 
-void weir_sim_fail(struct weir_sim *sim, int error) {
-	if (sim->error == 0) {
-		sim->error = error;
-	}
-}
-
-void weir_sim_schedule(
-	struct weir_sim *sim, uint64_t time_ns, enum weir_sim_event_kind kind, uint32_t index) {
-	if (time_ns > sim->scenario->duration_ns) {
-		return;
-	}
-	if (index >= WEIR_SIM_EVENT_INDEXES ||
-		weir_sim_queue_push(&sim->queue, time_ns, (uint32_t)kind, index) < 0) {
-		weir_sim_fail(sim, -ENOMEM);
-	}
-}
-
 static void dispatch(struct weir_sim *sim, const struct weir_sim_event *event) {
 	switch ((enum weir_sim_event_kind)event->kind) {
 	case WEIR_SIM_EVENT_ARRIVAL:
@@ -32,7 +15,7 @@ static void dispatch(struct weir_sim *sim, const struct weir_sim_event *event) {
 		weir_sim_request_event(sim, event->index);
 		break;
 	case WEIR_SIM_EVENT_CPU:
-		weir_sim_backend_cpu(sim, event->index);
+		weir_sim_request_cpu(sim, event->index);
 		break;
 	case WEIR_SIM_EVENT_TIMEOUT:
 		weir_sim_requests_timeout(sim);

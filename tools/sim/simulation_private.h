@@ -2,6 +2,7 @@
 //
 // The parts of a running simulation, each in a file of its own:
 //   simulation.c  set-up and the loop of events
+//   event.c       what is to happen later
 //   client.c      clients: arrivals, the worker, its table of candidates
 //   request.c     requests: from arrival to their one ending
 //   backend.c     backends: processor, reports
@@ -190,6 +191,7 @@ struct weir_sim {
 	struct weir_sim_result *result;
 };
 
+// event.c
 void weir_sim_fail(struct weir_sim *sim, int error);
 void weir_sim_schedule(
 	struct weir_sim *sim, uint64_t time_ns, enum weir_sim_event_kind kind, uint32_t index);
@@ -208,16 +210,17 @@ void weir_sim_clients_republish(struct weir_sim *sim); // another policy
 void weir_sim_request_start(
 	struct weir_sim *sim, uint32_t client, uint16_t slot, double cost_ns, double wait_ns);
 void weir_sim_request_event(struct weir_sim *sim, uint32_t index);
-void weir_sim_request_worked(struct weir_sim *sim, uint32_t index); // the processor is done
-void weir_sim_request_refused(struct weir_sim *sim, uint32_t index); // the queue is full
+void weir_sim_request_cpu(struct weir_sim *sim, uint32_t backend); // its processor may be done
 void weir_sim_requests_break(struct weir_sim *sim, uint32_t backend); // it died
 void weir_sim_requests_timeout(struct weir_sim *sim);
 
 // backend.c
 int weir_sim_backends_init(struct weir_sim *sim);
 void weir_sim_backends_fini(struct weir_sim *sim);
-void weir_sim_backend_cpu(struct weir_sim *sim, uint32_t index);
-void weir_sim_backend_work(struct weir_sim *sim, uint32_t index, uint32_t request, double cost_ns);
+// Whether the processor's next event is due now.
+bool weir_sim_backend_is_due(struct weir_sim *sim, uint32_t index);
+// False: the queue is full.
+bool weir_sim_backend_work(struct weir_sim *sim, uint32_t index, uint32_t request, double cost_ns);
 void weir_sim_backend_set_speed(struct weir_sim *sim, uint32_t index); // a factor changed
 void weir_sim_backend_plan(struct weir_sim *sim, uint32_t index); // see to its next event
 void weir_sim_backend_report(struct weir_sim *sim, uint32_t index);

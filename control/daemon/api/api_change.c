@@ -2,25 +2,8 @@
 //
 // API handlers that change what is: backend.drain, backend.ready, backend.maintenance,
 // weight.set. When the answer goes out the change was published: the next packet sees it.
-#include <errno.h>
-#include <string.h>
-
 #include "api_commands.h"
 #include "daemon.h"
-
-bool weir_api_publish_now(struct weir_daemon *daemon, struct weir_api_call *call) {
-	int r;
-
-	daemon->dirty = true;
-	r = weir_daemon_publish(daemon);
-	if (r < 0 && r != -ENOTCONN) {
-		weir_api_fail(call, WEIR_API_INTERNAL,
-			"the change is kept, but could not be published yet: %s",
-			r == -ENOSPC ? "the segment's heap is full" : strerror(-r));
-		return false;
-	}
-	return true;
-}
 
 static void set_admin(struct weir_daemon *daemon, struct weir_api_call *call,
 	enum weir_admin_state admin, const char *name) {

@@ -6,34 +6,12 @@
 // Threads: one, that of the loop.
 #pragma once
 
-#include "api.h"
+#include "api_request.h"
 
 struct weir_daemon;
 
 // Check a request and hand it to its handler. context: the daemon.
 void weir_api_dispatch(void *context, struct weir_api_call *call);
-
-// --- for handlers: arguments, already checked against the table ---
-
-// NULL when it was not given.
-const char *weir_api_text(const struct weir_api_call *call, const char *name);
-// fallback when it was not given or is null.
-json_int_t weir_api_integer(
-	const struct weir_api_call *call, const char *name, json_int_t fallback);
-
-// The service that `service` names. Returns its id, or a negative number after the call was
-// failed.
-int weir_api_find_service(struct weir_daemon *daemon, struct weir_api_call *call);
-// The one backend that `backend` and perhaps `service` name. Same returns.
-int weir_api_find_backend(struct weir_daemon *daemon, struct weir_api_call *call);
-// Whether there is a dataplane, or was one: what handlers that read the tables need. Else the call
-// was failed.
-bool weir_api_has_tables(const struct weir_daemon *daemon, struct weir_api_call *call);
-// The same, attached now.
-bool weir_api_has_dataplane(const struct weir_daemon *daemon, struct weir_api_call *call);
-
-// Publish a change that was just made. Returns false after the call was failed.
-bool weir_api_publish_now(struct weir_daemon *daemon, struct weir_api_call *call);
 
 // --- handlers ---
 

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "api_request.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon.h"
+
+#define NAMES_BYTES 400
+
+const char *weir_api_text(const struct weir_api_call *call, const char *name) {
+	return json_string_value(json_object_get(weir_api_request(call), name));
+}
+
+json_int_t weir_api_integer(
+	const struct weir_api_call *call, const char *name, json_int_t fallback) {
+	const json_t *value = json_object_get(weir_api_request(call), name);
+
+	return json_is_integer(value) ? json_integer_value(value) : fallback;
+}
+
+bool weir_api_has_tables(const struct weir_daemon *daemon, struct weir_api_call *call) {
+	if (daemon->tables == NULL) {
+		weir_api_fail(call, WEIR_API_NO_DATAPLANE,
+			"no dataplane was attached yet: start weir-dataplane");
+		return false;
+	}
+	return true;
+}
+
+bool weir_api_has_dataplane(const struct weir_daemon *daemon, struct weir_api_call *call) {
+	if (daemon->segment == NULL) {
+		weir_api_fail(call, WEIR_API_NO_DATAPLANE,
+			"no dataplane is attached: start weir-dataplane");
+		return false;
+	}
+	return true;
+}
+
+int weir_api_find_service(struct weir_daemon *daemon, struct weir_api_call *call) {
+	const char *service = weir_api_text(call, "service");
+	int id = weir_tables_service_find(daemon->tables, service);
+
+	if (id < 0) {
+		weir_api_fail(call, WEIR_API_NOT_FOUND, "there is no service \"%.100s\"", service);
+	}
+	return id;
+}
+
+// A backend by its own name alone. Leaving ones do not answer to their name any more.
+static int find_anywhere(struct weir_daemon *daemon, struct weir_api_call *call, const char *name) {
+	uint32_t ids = weir_tables_backend_ids(daemon->tables);
+	struct weir_backend_state state;
+	char services[NAMES_BYTES] = "";
+	size_t used = 0;
+	int found = -ENOENT;
+	bool ambiguous = false;
+
+	for (uint32_t id = 0; id < ids; id++) {
+		if (weir_tables_backend(daemon->tables, (uint16_t)id, &state) < 0 ||
+			state.leaving || strcmp(state.name, name) != 0) {
+			continue;
+		}
+		ambiguous = ambiguous || found >= 0;
+		found = (int)id;
+		if (used < sizeof(services)) {
+			used += (size_t)snprintf(services + used, sizeof(services) - used, "%s%s",
+				used > 0 ? ", " : "", state.service);
+		}
+		if (ambiguous && used >= sizeof(services)) {
+			break;
+		}
+	}
+	if (ambiguous) {
+		weir_api_fail(call, WEIR_API_AMBIGUOUS,
+			"several services have a backend \"%.100s\": say which one (%s)", name,
+			services);
+		return -EINVAL;
+	}
+	if (found < 0) {
+		weir_api_fail(call, WEIR_API_NOT_FOUND, "there is no backend \"%.100s\"", name);
+	}
+	return found;
+}
+
+int weir_api_find_backend(struct weir_daemon *daemon, struct weir_api_call *call) {
+	const char *service = weir_api_text(call, "service");
+	const char *name = weir_api_text(call, "backend");
+	int id;
+
+	if (service == NULL) {
+		return find_anywhere(daemon, call, name);
+	}
+	id = weir_api_find_service(daemon, call);
+	if (id < 0) {
+		return id;
+	}
+	id = weir_tables_backend_find(daemon->tables, service, name);
+	if (id < 0) {
+		weir_api_fail(call, WEIR_API_NOT_FOUND,
+			"service \"%.100s\" has no backend \"%.100s\"", service, name);
+	}
+	return id;
+}
+
+bool weir_api_publish_now(struct weir_daemon *daemon, struct weir_api_call *call) {
+	int r;
+
+	daemon->dirty = true;
+	r = weir_daemon_publish(daemon);
+	if (r < 0 && r != -ENOTCONN) {
+		weir_api_fail(call, WEIR_API_INTERNAL,
+			"the change is kept, but could not be published yet: %s",
+			r == -ENOSPC ? "the segment's heap is full" : strerror(-r));
+		return false;
+	}
+	return true;
+}

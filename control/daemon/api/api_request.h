@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// API requests, for their handlers: arguments, already checked against the table of commands; whom
+// they name; what must be there before a request can be carried out.
+//
+// Threads: one, that of the loop.
+#pragma once
+
+#include "api.h"
+
+struct weir_daemon;
+
+// NULL when it was not given.
+const char *weir_api_text(const struct weir_api_call *call, const char *name);
+// fallback when it was not given or is null.
+json_int_t weir_api_integer(
+	const struct weir_api_call *call, const char *name, json_int_t fallback);
+
+// The service that `service` names. Returns its id, or a negative number after the call was
+// failed.
+int weir_api_find_service(struct weir_daemon *daemon, struct weir_api_call *call);
+// The one backend that `backend` and perhaps `service` name. Same returns.
+int weir_api_find_backend(struct weir_daemon *daemon, struct weir_api_call *call);
+// Whether there is a dataplane, or was one: what handlers that read the tables need. Else the call
+// was failed.
+bool weir_api_has_tables(const struct weir_daemon *daemon, struct weir_api_call *call);
+// The same, attached now.
+bool weir_api_has_dataplane(const struct weir_daemon *daemon, struct weir_api_call *call);
+
+// Publish a change that was just made. Returns false after the call was failed.
+bool weir_api_publish_now(struct weir_daemon *daemon, struct weir_api_call *call);
