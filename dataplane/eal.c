@@ -14,6 +14,7 @@
 #include <rte_eal.h>
 #include <rte_errno.h>
 
+#include "dpdk_log.h"
 #include "hash.h"
 
 #define ARGUMENTS_MAX 128
@@ -202,7 +203,7 @@ int weir_eal_arguments(
 		add_devices(&list, params->plan);
 		add_prefix(&list, params->config->instance.name, params->run_dir);
 		add(&list, "--no-telemetry");
-		add(&list, "--log-level=%s", weir_log_dpdk_level(params->log_level));
+		add(&list, "--log-level=%s", weir_dpdk_log_level(params->log_level));
 		r = add_words(&list, params->extra, why, why_bytes);
 	}
 	if (r == 0) {

@@ -19,6 +19,7 @@
 #include "arguments.h"
 #include "config.h"
 #include "dataplane.h"
+#include "dpdk_log.h"
 #include "eal.h"
 #include "handover.h"
 #include "log.h"
@@ -213,7 +214,7 @@ static int run_eal(struct context *context) {
 		weir_log_write(context->log, WEIR_LOG_DEBUG, "DPDK argument %s", arguments[i]);
 	}
 	weir_steer_take_messages();
-	r = weir_log_take_dpdk(context->log);
+	r = weir_dpdk_log_take(context->log);
 	if (r == 0) {
 		r = weir_eal_init(count, arguments, why, sizeof(why));
 	}

@@ -398,7 +398,7 @@ static void on_tick(uv_timer_t *timer) {
 static void on_second(uv_timer_t *timer) {
 	struct weir_daemon *daemon = timer->data;
 
-	weir_log_tick(daemon->log);
+	weir_log_limit_tick(daemon->log_limit);
 	daemon->dirty |= weir_estimates_second(daemon->estimates, weir_daemon_now_ns());
 	weir_watch_pace(daemon->watch);
 	if (daemon->segment != NULL) {
@@ -455,6 +455,11 @@ int weir_daemon_init(struct weir_daemon *daemon, const char *run_dir, const char
 		goto log_failure;
 	}
 	start_handles(daemon);
+	failed = "log";
+	r = weir_log_limit_create(log, NULL, &daemon->log_limit);
+	if (r < 0) {
+		goto close_loop;
+	}
 	failed = "health checks and neighbours";
 	r = weir_watch_create(&daemon->loop, log, on_changed, daemon, &daemon->watch);
 	if (r < 0) {
@@ -510,5 +515,6 @@ void weir_daemon_fini(struct weir_daemon *daemon) {
 	weir_estimates_free(daemon->estimates);
 	weir_recent_fini(&daemon->recent);
 	weir_tables_free(daemon->tables);
+	weir_log_limit_free(daemon->log_limit);
 	uv_loop_close(&daemon->loop);
 }

@@ -16,7 +16,7 @@
 #include "dataplane_link.h"
 #include "estimates.h"
 #include "flow_lookup.h"
-#include "log.h"
+#include "log_limit.h"
 #include "recent.h"
 #include "reload.h"
 #include "samples.h"
@@ -26,6 +26,7 @@
 struct weir_daemon {
 	uv_loop_t loop;
 	struct weir_log *log;
+	struct weir_log_limit *log_limit;
 	const char *user; // who we run as, for messages
 	struct weir_dataplane_link *link;
 	struct weir_reload *reload;
@@ -53,7 +54,8 @@ struct weir_daemon {
 	uv_signal_t hangup, terminate, interrupt;
 };
 
-// Start. log, run_dir and reload: borrowed until fini. Returns 0 or negative errno (logged).
+// Start. log, run_dir and reload: borrowed until fini; log gets a filter of repeated lines. Returns
+// 0 or negative errno (logged).
 int weir_daemon_init(struct weir_daemon *daemon, const char *run_dir, const char *user,
 	struct weir_log *log, struct weir_reload *reload);
 // Run until SIGTERM or SIGINT. Tells systemd that the service is ready.

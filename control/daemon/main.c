@@ -104,7 +104,7 @@ int main(int argc, char **argv) {
 	struct weir_arguments arguments;
 	struct weir_run_as run_as;
 	struct weir_reload *reload;
-	struct weir_log *log;
+	struct weir_log log = {.fd = STDERR_FILENO};
 	char why[WHY_BYTES];
 	int r;
 
@@ -129,12 +129,8 @@ int main(int argc, char **argv) {
 		return EXIT_USAGE;
 	}
 	weir_config_errors_fini(&errors);
-	if (weir_log_create(STDERR_FILENO, arguments.log_level, NULL, &log) < 0) {
-		weir_reload_free(reload);
-		return EXIT_FAILURE;
-	}
-	r = run(&arguments, &run_as, log, reload);
+	log.level = arguments.log_level;
+	r = run(&arguments, &run_as, &log, reload);
 	weir_reload_free(reload);
-	weir_log_free(log);
 	return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -56,8 +56,7 @@ struct world {
 	struct weir_api_socket socket;
 	struct weir_api *api;
 	struct weir_reload *reload;
-	struct weir_log *log;
-	int log_fd;
+	struct weir_log log;
 	char dir[32]; // run directory
 	struct weir_segment *segment; // the dataplane's mapping
 	struct weir_handover_server *server;
@@ -98,9 +97,9 @@ static void open_daemon(void) {
 	struct weir_config_errors errors;
 	char why[320] = "";
 
-	world->log_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
-	REQUIRE(world->log_fd >= 0);
-	REQUIRE(weir_log_create(world->log_fd, WEIR_LOG_DEBUG, NULL, &world->log) == 0);
+	world->log.level = WEIR_LOG_DEBUG;
+	world->log.fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	REQUIRE(world->log.fd >= 0);
 	REQUIRE(weir_reload_create(USED_FILE, &world->reload, &errors) == 0);
 	weir_config_errors_fini(&errors);
 	if (weir_api_socket_open(
@@ -108,7 +107,7 @@ static void open_daemon(void) {
 		fprintf(stderr, "%s\n", why);
 		abort();
 	}
-	REQUIRE(weir_daemon_init(&world->daemon, world->dir, "fuzz", world->log, world->reload) ==
+	REQUIRE(weir_daemon_init(&world->daemon, world->dir, "fuzz", &world->log, world->reload) ==
 		0);
 	REQUIRE(weir_api_create(&world->daemon.loop, world->socket.fd, weir_api_dispatch,
 			&world->daemon, &world->api) == 0);
@@ -162,8 +161,7 @@ static void close_world(void) {
 	weir_daemon_fini(&world->daemon);
 	weir_api_socket_close(&world->socket);
 	weir_reload_free(world->reload);
-	weir_log_free(world->log);
-	close(world->log_fd);
+	close(world->log.fd);
 	weir_handover_server_free(world->server);
 	weir_segment_free(world->segment);
 	REQUIRE(rmdir(world->dir) == 0);

@@ -23,7 +23,7 @@
 struct fixture {
 	char dir[32];
 	uv_loop_t loop;
-	struct weir_log *log;
+	struct weir_log log;
 	FILE *log_file;
 	struct weir_dataplane_link *link;
 	struct weir_handover_server *server;
@@ -117,12 +117,11 @@ static int set_up(void **state) {
 	strcpy(fixture->dir, "/tmp/weir-test-XXXXXX");
 	assert_non_null(mkdtemp(fixture->dir));
 	fixture->log_file = tmpfile();
-	assert_int_equal(
-		weir_log_create(fileno(fixture->log_file), WEIR_LOG_DEBUG, NULL, &fixture->log), 0);
+	fixture->log = (struct weir_log){.fd = fileno(fixture->log_file), .level = WEIR_LOG_DEBUG};
 	uv_loop_init(&fixture->loop);
 	*state = fixture;
 	return weir_dataplane_link_create(
-		&fixture->loop, fixture->dir, fixture->log, &events, &fixture->link);
+		&fixture->loop, fixture->dir, &fixture->log, &events, &fixture->link);
 }
 
 static int tear_down(void **state) {
@@ -132,7 +131,6 @@ static int tear_down(void **state) {
 	uv_run(&fixture->loop, UV_RUN_DEFAULT);
 	assert_int_equal(uv_loop_close(&fixture->loop), 0);
 	stop_dataplane(fixture);
-	weir_log_free(fixture->log);
 	fclose(fixture->log_file);
 	rmdir(fixture->dir);
 	free(fixture);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// "Did you mean": the known word nearest to a mistyped one. Used for keys of the configuration
-// and for commands of weirctl.
+// "Did you mean": the known word nearest to a mistyped one. Used for keys of the configuration and
+// of scenarios, for commands and for options.
 //
 // Threads: any.
 #pragma once

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LINE_BYTES 2048
+
+static const char *const level_names[] = {
+#define X(name, key) [WEIR_LOG_##name] = (key),
+	WEIR_LOG_LEVELS(X)
+#undef X
+};
+
+// One write, so that lines of two processes on one terminal do not mix.
+void weir_log_emit(const struct weir_log *log, enum weir_log_level level, const char *text) {
+	char line[LINE_BYTES + 64];
+	struct timespec now;
+	struct tm utc;
+	char stamp[32];
+	size_t done = 0;
+	int n;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	gmtime_r(&now.tv_sec, &utc);
+	strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%S", &utc);
+	n = snprintf(line, sizeof(line), "%s.%03ldZ %-5s %s\n", stamp, now.tv_nsec / 1000000,
+		level_names[level], text);
+	if (n >= (int)sizeof(line)) {
+		n = sizeof(line) - 1;
+		line[n - 1] = '\n';
+	}
+	while (done < (size_t)n) {
+		ssize_t wrote = write(log->fd, line + done, (size_t)n - done);
+
+		// A log that cannot be written must not stop packets.
+		if (wrote < 0 && errno != EINTR) {
+			return;
+		}
+		done += wrote > 0 ? (size_t)wrote : 0;
+	}
+}
+
+void weir_log_write(
+	const struct weir_log *log, enum weir_log_level level, const char *format, ...) {
+	char text[LINE_BYTES];
+	va_list args;
+
+	if (level > log->level) {
+		return;
+	}
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	for (char *c = text; *c != '\0'; c++) {
+		if ((unsigned char)*c < ' ' || *c == 0x7f) {
+			*c = *c == '\t' ? ' ' : '?';
+		}
+	}
+	if (log->filter == NULL || log->filter(log->filter_context, level, text)) {
+		weir_log_emit(log, level, text);
+	}
+}
+
+int weir_log_level_parse(const char *name, enum weir_log_level *ret) {
+	for (unsigned int i = 0; i < sizeof(level_names) / sizeof(level_names[0]); i++) {
+		if (strcmp(name, level_names[i]) == 0) {
+			*ret = (enum weir_log_level)i;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}

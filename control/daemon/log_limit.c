@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "log_limit.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "hash.h"
+
+#define REPEATS 64 // lines remembered, a power of two
+#define REPEAT_TEXT_BYTES 160
+
+struct repeat { // one line seen lately
+	uint64_t hash; // 0 = free
+	uint64_t since_ms;
+	unsigned int seen;
+	enum weir_log_level level;
+	char text[REPEAT_TEXT_BYTES]; // its beginning, for the line that gives the number
+};
+
+struct weir_log_limit {
+	struct weir_log *log;
+	uint64_t (*clock_ms)(void);
+	struct repeat repeat[REPEATS];
+};
+
+static uint64_t monotonic_ms(void) {
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static void report(struct weir_log_limit *limit, struct repeat *repeat) {
+	char text[REPEAT_TEXT_BYTES + 64];
+
+	if (repeat->hash != 0 && repeat->seen > WEIR_LOG_BURST) {
+		snprintf(text, sizeof(text), "%s (%u more of these in the last %u s)", repeat->text,
+			repeat->seen - WEIR_LOG_BURST,
+			(unsigned int)((limit->clock_ms() - repeat->since_ms + 500) / 1000));
+		weir_log_emit(limit->log, repeat->level, text);
+	}
+	repeat->hash = 0;
+}
+
+static bool admit(void *context, enum weir_log_level level, const char *text) {
+	struct weir_log_limit *limit = context;
+	uint64_t hash = weir_hash_bytes(text, strlen(text), level) | 1;
+	struct repeat *repeat = &limit->repeat[(hash >> 1) % REPEATS];
+	uint64_t now = limit->clock_ms();
+
+	if (repeat->hash != hash || now - repeat->since_ms >= WEIR_LOG_WINDOW_MS) {
+		report(limit, repeat);
+		repeat->hash = hash;
+		repeat->since_ms = now;
+		repeat->seen = 0;
+		repeat->level = level;
+		snprintf(repeat->text, sizeof(repeat->text), "%s", text);
+	}
+	repeat->seen++;
+	return repeat->seen <= WEIR_LOG_BURST;
+}
+
+int weir_log_limit_create(
+	struct weir_log *log, uint64_t (*clock_ms)(void), struct weir_log_limit **ret) {
+	struct weir_log_limit *limit = calloc(1, sizeof(*limit));
+
+	if (limit == NULL) {
+		return -ENOMEM;
+	}
+	limit->log = log;
+	limit->clock_ms = clock_ms != NULL ? clock_ms : monotonic_ms;
+	log->filter = admit;
+	log->filter_context = limit;
+	*ret = limit;
+	return 0;
+}
+
+void weir_log_limit_tick(struct weir_log_limit *limit) {
+	uint64_t now = limit->clock_ms();
+
+	for (unsigned int i = 0; i < REPEATS; i++) {
+		if (limit->repeat[i].hash != 0 &&
+			now - limit->repeat[i].since_ms >= WEIR_LOG_WINDOW_MS) {
+			report(limit, &limit->repeat[i]);
+		}
+	}
+}
+
+void weir_log_limit_free(struct weir_log_limit *limit) {
+	if (limit == NULL) {
+		return;
+	}
+	for (unsigned int i = 0; i < REPEATS; i++) {
+		report(limit, &limit->repeat[i]);
+	}
+	limit->log->filter = NULL;
+	limit->log->filter_context = NULL;
+	free(limit);
+}
