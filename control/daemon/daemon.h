@@ -6,8 +6,10 @@
 //   signals, api_config --> reload --> tables, watch        api_* --questions--> all
 //   workers --samples--> estimates --costs--> workers
 //
-// Threads: one. Changes made within one turn of the loop are published together at its end;
-// what takes a backend out of service is published at once.
+// Threads: one. What health checks, neighbours and estimates change is published before the loop
+// waits again, all changes of one turn together; when publications take long, the next one waits
+// until they take a quarter of the time. What a command or a reload changes is published before
+// its answer.
 #pragma once
 
 #include <uv.h>

@@ -65,7 +65,6 @@ struct weir_pipeline_params {
 	struct weir_flow_table_params flow_table;
 	uint64_t hash_seed;
 	uint32_t icmp_answers_per_second; // per worker; echo and too-big together; 0 = none
-	// Addresses that ICMP "too big" answers and echo replies come from are the VIP's.
 };
 
 struct weir_pipeline;
