@@ -1,0 +1,274 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs the command lines that documents, --help and messages show, against the real parsers.
+
+usage: check_command_lines.py SOURCE_ROOT PROGRAM...
+
+PROGRAM is a path of weirctl, weir-dataplane and so on. Looked at are the code spans and blocks of
+every *.md and README, the ExecStart lines of config/systemd, the output of --help, and what
+messages in the source quote (\\"weirctl ...\\").
+
+weirctl is run as it is written, with an example for each placeholder, and with no daemon to answer:
+it must exit with 3, or 0; a wrong word or option is 2. A code span may name a command without its
+arguments. The other programs are run with --help behind their arguments, which they check first.
+Every option must be in the --help of its program.
+"""
+import collections
+import glob
+import itertools
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+
+# What a command line may leave open. FILE, CONFIG and every *.json become a good configuration.
+EXAMPLES = {
+    "ADDRESS": "10.0.0.2", "BACKEND": "web-1", "CLIENT": "192.0.2.7", "CONFIG": "weir.json",
+    "DESTINATION": "198.51.100.10", "DIR": "folder", "FILE": "weir.json", "GROUP": "weir",
+    "IN": "in", "INTERFACE": "lo", "K": "3", "KEY": "utilization", "M": "7", "MS": "100", "N": "4",
+    "NAME": "web-1", "NUMBER": "0.5", "OUT": "out", "POLICY": "maglev", "PORT": "80",
+    "PREFIX": "10.0.0.0/24", "PROTOCOL": "tcp", "SCENARIO": "sre20", "SECONDS": "2",
+    "SERVICE": "web", "SOURCE": "192.0.2.7", "VIP": "198.51.100.10", "WEIGHT": "7",
+}
+PLACEHOLDER = re.compile(r"(?<![0-9A-Za-z$-])[A-Z]+(?![0-9A-Za-z])")
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+GENERIC = re.compile(r"\b(?:OBJECT|VERB|COMMAND)\b")
+SOURCES = ("bpf", "config", "control", "dataplane", "policy", "scripts", "segment", "tests",
+           "tools")
+# Programs for developers: only their options are looked at.
+SCRIPTS = ("scripts/demo", "tests/e2e/run.py", "tests/perf/compare", "tests/perf/rig/run")
+# Options of other people's programs that a code span names alone.
+FOREIGN = {"--buildtype", "--sysroot"}
+
+# where: "docs/cli.md:12". whole: all arguments are there, not just the name of the command.
+Command = collections.namedtuple("Command", "where text whole")
+
+
+# --- finding ------------------------------------------------------------------------------------
+
+def line_of(text, place):
+    return text.count("\n", 0, place) + 1
+
+
+def in_blocks(name, text):
+    """Lines of fenced and indented blocks. Where one has a prompt, the others are output."""
+    for block in re.finditer(r"^```[^\n]*\n(.*?)^```$|((?:^    [^\n]*\n)+)", text, re.M | re.S):
+        lines = [line.strip() for line in (block[1] or block[2] or "").splitlines()]
+        prompts = any(line.startswith("$ ") for line in lines)
+        first = line_of(text, block.start(1 if block[2] is None else 2))
+        for number, line in enumerate(lines, first):
+            if not prompts or line.startswith("$ "):
+                yield Command(f"{name}:{number}", line.removeprefix("$ "), True)
+
+
+def in_spans(name, text):
+    outside = re.sub(r"^```.*?^```$", lambda m: "\n" * m[0].count("\n"), text, flags=re.M | re.S)
+    for span in re.finditer(r"`([^`]+)`", outside):
+        yield Command(f"{name}:{line_of(outside, span.start())}", " ".join(span[1].split()), False)
+
+
+def in_document(root, path):
+    name = os.path.relpath(path, root)
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    yield from in_blocks(name, text)
+    yield from in_spans(name, text)
+
+
+def in_units(root):
+    for path in glob.glob(root + "/config/systemd/*.service"):
+        with open(path, encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                if line.startswith("ExecStart="):
+                    command = line.strip().removeprefix("ExecStart=")
+                    command = re.sub(r"\$\{(\w+)\}", r"\1", re.sub(r"\$\w+", "", command))
+                    yield Command(f"{os.path.relpath(path, root)}:{number}", command, True)
+
+
+def in_messages(root):
+    """What a message quotes: "see \\"weirctl %s --help\\""."""
+    literal = re.compile(r'"((?:[^"\\\n]|\\.)*)"(?:\s*"((?:[^"\\\n]|\\.)*)")*')
+    paths = [path for folder in SOURCES if folder != "tests"
+             for path in glob.glob(f"{root}/{folder}/**/*.c", recursive=True)]
+    for path in sorted(paths):
+        name = os.path.relpath(path, root)
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        for found in literal.finditer(text):
+            message = "".join(re.findall(r'"((?:[^"\\\n]|\\.)*)"', found[0]))
+            for quoted in re.findall(r'\\"(.*?)\\"', message):
+                yield Command(f"{name}:{line_of(text, found.start())}",
+                              quoted.replace("%s", "service"), True)
+
+
+def in_helps(programs, objects):
+    """Usage and examples of every --help."""
+    topics = [("weirctl", words) for words in [[], *objects]]
+    topics += [(name, []) for name in programs if name != "weirctl"]
+    topics += [("weir-sim", [word]) for word in ("run", "list", "check", "keys")]
+    for name, words in topics:
+        if name not in programs:
+            continue
+        where = " ".join([name, *words, "--help"])
+        for line in help_of(programs[name], words).splitlines():
+            line = re.sub(r"^\s*(?:[Uu]sage|[Ee]xamples?): *", "", line).strip()
+            yield Command(where, line, True)
+
+
+def help_of(path, words=()):
+    return subprocess.run([path, *words, "--help"], check=True, text=True, timeout=60,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout
+
+
+# --- expanding ----------------------------------------------------------------------------------
+
+def without_optional(text):
+    """Every form of a text with [optional] parts and A|B alternatives."""
+    optional = re.search(r"\[([^\[\]:]*)\]", text)
+    if optional:
+        before, after = text[:optional.start()], text[optional.end():]
+        return [*without_optional(before + after),
+                *without_optional(before + optional[1] + after)]
+    choices = []
+    for word in text.replace("...", "").split(" "):
+        before, equals, after = word.rpartition("=")
+        choices.append([before + equals + each for each in after.split("|")])
+    return [" ".join(choice) for choice in itertools.product(*choices)]
+
+
+def fill_in(text):
+    """The text with an example for each placeholder. KeyError: one that is not known."""
+    text = PLACEHOLDER.sub(lambda m: EXAMPLES[m[0]], text)
+    return re.sub(r"(?<![\w./-])[\w./-]+\.json\b", "weir.json", text)
+
+
+# --- running ------------------------------------------------------------------------------------
+
+class Checker:
+    def __init__(self, root, programs, folder):
+        self.root, self.programs = root, programs
+        self.environment = dict(os.environ, WEIR_RUN_DIR=folder + "/none")
+        self.folder = folder
+        shutil.copy(root + "/config/weir.json", folder)
+        helps = help_of(programs["weirctl"]).split("Commands:\n")[1].split("\n\n")[0]
+        commands = [re.split(r"  +", line.strip())[0].split() for line in helps.splitlines()]
+        self.verbs = collections.defaultdict(set)
+        for words in commands:
+            self.verbs[words[0]].update(words[1:2])
+        self.helps = {name: help_of(path) for name, path in programs.items()}
+        for words in [[name] for name in self.verbs] + [words[:2] for words in commands]:
+            self.helps["weirctl"] += help_of(programs["weirctl"], [w for w in words if w.islower()])
+        if "weir-sim" in programs:
+            self.helps["weir-sim"] += help_of(programs["weir-sim"], ["run"])
+        self.scripts = {name: help_of(f"{root}/{name}") for name in SCRIPTS}
+        self.counts = collections.Counter()
+        self.problems = []
+
+    def objects(self):
+        return [[name] for name in sorted(self.verbs)] + [
+            [name, verb] for name, verbs in sorted(self.verbs.items()) for verb in sorted(verbs)
+            if verb.islower()]
+
+    def problem(self, command, text, why):
+        line = f"{command.where}: {text}: {why}"
+        if line not in self.problems:
+            self.problems.append(line)
+
+    def run(self, name, words):
+        done = subprocess.run([self.programs[name], *words], cwd=self.folder, text=True,
+                              env=self.environment, timeout=60, check=False,
+                              stdin=subprocess.DEVNULL, capture_output=True)
+        said = (done.stderr or done.stdout).strip().splitlines()
+        return done.returncode, f"exit {done.returncode}: {said[0] if said else ''}"
+
+    def known_options(self, command, name, text, helps):
+        for option in OPTION.findall(text):
+            if not re.search(re.escape(option) + r"(?![\w-])", helps):
+                self.problem(command, text, f"{name} --help has no {option}")
+
+    def check_weirctl(self, command, text, words):
+        if not command.whole and len(words) <= 2 and all(map(str.isalpha, words)):
+            code, why = self.run("weirctl", words + ["--help"])  # the name of a command
+            if code != 0:
+                self.problem(command, text, why)
+            return
+        code, why = self.run("weirctl", words)
+        if code not in (0, 3):
+            self.problem(command, text, why)
+
+    def check_other(self, command, name, text, words):
+        if name == "weir-agent" and words and not words[0].startswith("-") and \
+                words[0] not in ("decap", "stats"):
+            self.problem(command, text, f"weir-agent has no command {words[0]}")
+        if name == "weir-sim" and words[:1] == ["run"] and not words[1].endswith(".json") and \
+                not os.path.exists(f"{self.root}/tools/sim/scenarios/{words[1]}.json"):
+            self.problem(command, text, "there is no such scenario")
+        takes_value = words and re.search(rf"{words[-1]} [A-Z']", self.helps[name])
+        if command.whole or not takes_value:  # else the span names an option without its value
+            code, why = self.run(name, words + ["--help"])
+            if code != 0:
+                self.problem(command, text, why)
+
+    def check_program(self, command, name, text):
+        """text: what stands behind the program's name."""
+        text = re.split(r" [|>;&#]| *$", text)[0]
+        text = re.sub(r" *\[(?:OPTION|options)(?:\.\.\.)?\](?:\.\.\.)?", "", text)
+        for form in [] if GENERIC.search(text) else without_optional(text):
+            try:
+                words = shlex.split(fill_in(form))
+            except (KeyError, ValueError) as problem:
+                self.problem(command, f"{name} {form}", f"what is {problem}? See EXAMPLES")
+                continue
+            self.counts[name] += 1
+            if name == "weirctl":
+                self.check_weirctl(command, f"{name} {form}", words)
+            else:
+                self.check_other(command, name, f"{name} {form}", words)
+            self.known_options(command, name, f"{name} {form}", self.helps[name])
+
+    def check(self, command):
+        first, _, rest = command.text.partition(" ")
+        name = os.path.basename(first)
+        if name in self.programs:
+            if rest and rest[0] != " " and not first.endswith(":"):
+                self.check_program(command, name, rest)
+        elif first in self.scripts:
+            self.counts[first] += 1
+            self.known_options(command, first, command.text, self.scripts[first])
+        elif command.whole:
+            return
+        elif first in self.verbs and re.match(r"[a-z]+(?: |$)", rest):
+            self.check_program(command, "weirctl", command.text)
+        elif first.startswith("--"):
+            every = "".join([*self.helps.values(), *self.scripts.values()])
+            if not OPTION.findall(first) or OPTION.findall(first)[0] not in FOREIGN:
+                self.known_options(command, "any", first, every)
+
+
+def main():
+    root = os.path.abspath(sys.argv[1])
+    programs = {os.path.basename(path): os.path.abspath(path) for path in sys.argv[2:]}
+    documents = glob.glob(root + "/*.md") + glob.glob(root + "/docs/*.md")
+    for source in SOURCES:
+        documents += glob.glob(f"{root}/{source}/**/README*", recursive=True)
+    with tempfile.TemporaryDirectory(prefix="weir-commands-") as folder:
+        checker = Checker(root, programs, folder)
+        for command in itertools.chain(
+                *(in_document(root, path) for path in sorted(documents)), in_units(root),
+                in_messages(root), in_helps(programs, checker.objects())):
+            checker.check(command)
+    for problem in checker.problems:
+        print(problem)
+    for name in programs:
+        if checker.counts[name] < (100 if name == "weirctl" else 3):
+            print(f"only {checker.counts[name]} command lines of {name} found: mend this check")
+            return 1
+    print(f"{sum(checker.counts.values())} command lines, {len(checker.problems)} problems")
+    return 1 if checker.problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
