@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -34,4 +35,21 @@ int weir_address_parse(const char *text, struct weir_address *ret) {
 	}
 	*ret = address;
 	return 0;
+}
+
+const char *weir_bind_format(const struct weir_config_bind *bind, char *buffer, size_t bytes) {
+	char address[INET6_ADDRSTRLEN], ports[16];
+	const char *protocol = bind->protocol == IPPROTO_TCP ? "tcp" : "udp";
+
+	weir_address_format(&bind->address, address, sizeof(address));
+	if (bind->port_first == 0 && bind->port_last == 65535) {
+		snprintf(ports, sizeof(ports), "*");
+	} else if (bind->port_first == bind->port_last) {
+		snprintf(ports, sizeof(ports), "%u", bind->port_first);
+	} else {
+		snprintf(ports, sizeof(ports), "%u-%u", bind->port_first, bind->port_last);
+	}
+	snprintf(buffer, bytes, bind->address.family == 6 ? "%s [%s]:%s" : "%s %s:%s", protocol,
+		address, ports);
+	return buffer;
 }

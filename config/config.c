@@ -58,8 +58,8 @@ static bool has_nul(struct weir_json_reader *reader, const char *text, size_t by
 	return true;
 }
 
-static int read_document(struct weir_json_reader *reader, const char *text, size_t bytes,
-	struct weir_config *config) {
+static int read_document(struct weir_json_reader *reader, const struct weir_json_object *keys,
+	const char *text, size_t bytes, struct weir_config *config) {
 	struct weir_json_index index;
 	const struct weir_json_place root = {.node = 0};
 	json_error_t error;
@@ -86,7 +86,7 @@ static int read_document(struct weir_json_reader *reader, const char *text, size
 		goto free_json;
 	}
 	reader->positions = &index;
-	weir_json_read(reader, &root, &weir_config_keys, json, config);
+	weir_json_read(reader, &root, keys, json, config);
 	reader->positions = NULL;
 	weir_json_index_fini(&index);
 	if (reader->out_of_memory) {
@@ -99,17 +99,17 @@ free_json:
 	return rc;
 }
 
-int weir_config_parse(const char *text, size_t bytes, struct weir_config **ret,
-	struct weir_config_errors *errors) {
+int weir_config_parse_keys(const struct weir_json_object *keys, const char *text, size_t bytes,
+	struct weir_config **ret, struct weir_config_errors *errors) {
 	struct weir_json_reader reader = {.errors = errors};
-	struct weir_config *config = calloc(1, sizeof(*config));
+	struct weir_config *config = calloc(1, keys->bytes);
 	int rc;
 
 	*errors = (struct weir_config_errors){0};
 	if (!config) {
 		return -ENOMEM;
 	}
-	rc = read_document(&reader, text, bytes, config);
+	rc = read_document(&reader, keys, text, bytes, config);
 	if (rc) {
 		weir_json_finish(&reader);
 		weir_config_free(config);
@@ -117,6 +117,11 @@ int weir_config_parse(const char *text, size_t bytes, struct weir_config **ret,
 	}
 	*ret = config;
 	return 0;
+}
+
+int weir_config_parse(const char *text, size_t bytes, struct weir_config **ret,
+	struct weir_config_errors *errors) {
+	return weir_config_parse_keys(&weir_config_keys, text, bytes, ret, errors);
 }
 
 int weir_config_read(
@@ -142,16 +147,4 @@ void weir_config_free(struct weir_config *config) {
 		weir_json_free(&weir_config_keys, config);
 		free(config);
 	}
-}
-
-const char *weir_config_check_name(enum weir_config_check check) {
-	switch (check) {
-	case WEIR_CHECK_NONE:
-		return "none";
-	case WEIR_CHECK_TCP:
-		return "tcp";
-	case WEIR_CHECK_HTTP:
-		return "http";
-	}
-	return "unknown";
 }

@@ -94,7 +94,7 @@ struct weir_config_policy {
 	uint32_t stale_ms; // an estimate without a newer sample is unknown after that
 	enum weir_config_rounds rounds; // interleaved-weighted-round-robin
 	uint32_t error_window_ms; // policies that need errors; 0 = automatic
-	uint32_t given; // keys that the file has: bits of config_policy.c
+	uint32_t given; // keys that the file has: bits of config_keys.h
 };
 
 // What one flow carries. Requests: a connection or session is one request and short.
@@ -176,9 +176,13 @@ void weir_config_free(struct weir_config *config); // NULL is fine
 // Text forms. buffers: INET6_ADDRSTRLEN is enough for an address.
 const char *weir_address_format(const struct weir_address *address, char *buffer, size_t bytes);
 int weir_address_parse(const char *text, struct weir_address *ret); // 0, -EINVAL
-const char *weir_config_check_name(enum weir_config_check check);
+// "tcp 198.51.100.10:80", "udp [2001:db8::1]:1000-2000", "tcp 198.51.100.10:*" (every port).
+#define WEIR_BIND_TEXT_BYTES 96
+const char *weir_bind_format(const struct weir_config_bind *bind, char *buffer, size_t bytes);
 
 // Names of settings, as in the file.
+const char *weir_config_check_name(enum weir_config_check check);
+const char *weir_config_forwarding_name(enum weir_config_forwarding forwarding);
 const char *weir_config_weights_name(enum weir_config_weights weights);
 const char *weir_config_statistic_name(enum weir_config_statistic statistic);
 const char *weir_config_measurement_name(enum weir_config_measurement measurement);

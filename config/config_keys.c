@@ -6,11 +6,34 @@
 // clang-format off
 #define FIELD(of, field) .offset = offsetof(struct of, field), \
 	.bytes = sizeof(((struct of *)0)->field)
-#define INTEGER(name, of, field, least, most, preset) \
+// Who reads a key, and what a change of it needs. The dataplane reads its keys when it starts.
+#define DATAPLANE .read_by = WEIR_CONFIG_DATAPLANE, .needs = WEIR_JSON_NEEDS_RESTART
+#define BOTH .read_by = WEIR_CONFIG_DATAPLANE | WEIR_CONFIG_CONTROL, \
+	.needs = WEIR_JSON_NEEDS_RESTART
+#define CONTROL .read_by = WEIR_CONFIG_CONTROL // applied by a reload
+#define TABLES .read_by = WEIR_CONFIG_CONTROL, .needs = WEIR_JSON_NEEDS_REBUILD
+#define UNIT(of) .unit = of
+#define POLICIES(needed) .belongs_to = needed // policies that have one of these needs
+// The last arguments are any other fields of the row.
+#define INTEGER(name, of, field, least, most, preset, ...) \
 	{.key = name, .type = &weir_json_type_integer, FIELD(of, field), .min = least, \
-	 .max = most, .fallback = preset}
+	 .max = most, .fallback = preset, __VA_ARGS__}
+#define CHOICE(name, of, field, list, preset, ...) \
+	{.key = name, .type = &weir_json_type_choice, FIELD(of, field), .choices = list, \
+	 .fallback = preset, __VA_ARGS__}
+#define VALUE(name, kind, of, field, ...) \
+	{.key = name, .type = &kind, FIELD(of, field), __VA_ARGS__}
+#define OBJECT(name, of, field, keys) \
+	{.key = name, .type = &weir_json_type_struct, .offset = offsetof(struct of, field), \
+	 .object = &keys}
+#define LIST(name, of, field, length, least, most, keys, ...) \
+	{.key = name, .type = &weir_json_type_list, FIELD(of, field), \
+	 .offset2 = offsetof(struct of, length), .required = true, .min = least, .max = most, \
+	 .object = &keys, __VA_ARGS__}
+#define OR_NULL .nullable = true, .fallback = "null"
 #define COMMENT {.key = "comment", .type = &weir_json_type_ignored}
-#define COUNT(keys) (sizeof(keys) / sizeof((keys)[0]))
+#define ROWS(keys) .key = (keys), .count = sizeof(keys) / sizeof((keys)[0])
+#define DAY_MS 86400000
 
 static const struct weir_json_choice idle_choices[] = {
 	{"poll", WEIR_IDLE_POLL}, {"yield", WEIR_IDLE_YIELD}, {0}};
@@ -20,233 +43,225 @@ static const struct weir_json_choice forwarding_choices[] = {{"ipip", WEIR_CONFI
 static const struct weir_json_choice check_choices[] = {
 	{"none", WEIR_CHECK_NONE}, {"tcp", WEIR_CHECK_TCP}, {"http", WEIR_CHECK_HTTP}, {0}};
 
+#define INSTANCE weir_config_instance
 static const struct weir_json_key instance_keys[] = {
-	{.key = "name", .type = &weir_config_type_name, FIELD(weir_config_instance, name),
-	 .fallback = "\"weir\""},
-	INTEGER("client_id", weir_config_instance, client_id, 0, 65535, "0"),
-	INTEGER("clients", weir_config_instance, clients, 1, 65536, "1"),
-	INTEGER("member", weir_config_instance, member, 0, WEIR_CONFIG_MEMBERS_MAX - 1, "0"),
-	INTEGER("members", weir_config_instance, members, 1, WEIR_CONFIG_MEMBERS_MAX, "1"),
-	{.key = "hash_seed", .type = &weir_config_type_seed, FIELD(weir_config_instance, hash_seed),
-	 .fallback = "\"0x5765697253656564\""},
+	VALUE("name", weir_config_type_name, INSTANCE, name, .fallback = "\"weir\"", DATAPLANE),
+	INTEGER("client_id", INSTANCE, client_id, 0, 65535, "0", TABLES),
+	INTEGER("clients", INSTANCE, clients, 1, 65536, "1", TABLES),
+	INTEGER("member", INSTANCE, member, 0, WEIR_CONFIG_MEMBERS_MAX - 1, "0", TABLES),
+	INTEGER("members", INSTANCE, members, 1, WEIR_CONFIG_MEMBERS_MAX, "1", TABLES),
+	VALUE("hash_seed", weir_config_type_seed, INSTANCE, hash_seed,
+		.fallback = "\"" WEIR_CONFIG_HASH_SEED "\"", DATAPLANE),
 	COMMENT,
 };
+static const struct weir_json_object instance_object = {.name = "instance", ROWS(instance_keys),
+	.check = weir_config_check_instance};
 
+#define PORT weir_config_port
+#define DEVICE_MAX (WEIR_CONFIG_DEVICE_BYTES - 1)
 static const struct weir_json_key port_keys[] = {
-	{.key = "name", .type = &weir_config_type_name, FIELD(weir_config_port, name), .required = true},
-	{.key = "device", .type = &weir_json_type_text, FIELD(weir_config_port, device), .required = true,
-	 .min = 1, .max = WEIR_CONFIG_DEVICE_BYTES - 1},
-	{.key = "exception", .type = &weir_json_type_text, FIELD(weir_config_port, exception),
-	 .nullable = true, .min = 1, .max = WEIR_CONFIG_DEVICE_BYTES - 1, .fallback = "null"},
-	INTEGER("mtu", weir_config_port, mtu, 1280, 9216, "1500"),
-	{.key = "vlan", .type = &weir_json_type_integer, FIELD(weir_config_port, vlan), .nullable = true,
-	 .min = 1, .max = 4094, .fallback = "null"},
-	{.key = "gateway_mac", .type = &weir_config_type_mac, FIELD(weir_config_port, gateway_mac),
-	 .offset2 = offsetof(struct weir_config_port, has_gateway_mac), .nullable = true,
-	 .fallback = "null"},
-	{.key = "source_ipv4", .type = &weir_config_type_ipv4, FIELD(weir_config_port, source_ipv4),
-	 .nullable = true, .fallback = "null"},
-	{.key = "source_ipv6", .type = &weir_config_type_ipv6, FIELD(weir_config_port, source_ipv6),
-	 .nullable = true, .fallback = "null"},
-	INTEGER("queues", weir_config_port, queues, 0, WEIR_CONFIG_CORES_MAX, "0"),
+	VALUE("name", weir_config_type_name, PORT, name, .required = true, BOTH),
+	VALUE("device", weir_json_type_text, PORT, device, .required = true, .min = 1,
+		.max = DEVICE_MAX, DATAPLANE),
+	VALUE("exception", weir_json_type_text, PORT, exception, OR_NULL, .min = 1,
+		.max = DEVICE_MAX, DATAPLANE),
+	INTEGER("mtu", PORT, mtu, 1280, 9216, "1500", UNIT("bytes"), DATAPLANE),
+	INTEGER("vlan", PORT, vlan, 1, 4094, "null", .nullable = true, DATAPLANE),
+	VALUE("gateway_mac", weir_config_type_mac, PORT, gateway_mac,
+		.offset2 = offsetof(struct PORT, has_gateway_mac), OR_NULL, CONTROL),
+	VALUE("source_ipv4", weir_config_type_ipv4, PORT, source_ipv4, OR_NULL, CONTROL),
+	VALUE("source_ipv6", weir_config_type_ipv6, PORT, source_ipv6, OR_NULL, CONTROL),
+	INTEGER("queues", PORT, queues, 0, WEIR_CONFIG_CORES_MAX, "0", DATAPLANE),
 	COMMENT,
 };
+// The number of a port is part of the segment: the same ports in another order are other ports.
+static const struct weir_json_object port_object = {.name = "port", ROWS(port_keys),
+	.bytes = sizeof(struct PORT), .check = weir_config_check_port, .ordered = true,
+	.identify = weir_config_identify_port, .describe = weir_config_describe_port};
 
+#define WORKERS weir_config_workers
 static const struct weir_json_key worker_keys[] = {
-	{.key = "cores", .type = &weir_config_type_cores, FIELD(weir_config_workers, cores),
-	 .offset2 = offsetof(struct weir_config_workers, count), .min = 1,
-	 .max = WEIR_CONFIG_CORES_MAX, .fallback = "[0]"},
-	{.key = "idle", .type = &weir_json_type_choice, FIELD(weir_config_workers, idle),
-	 .choices = idle_choices, .fallback = "\"yield\""},
+	VALUE("cores", weir_config_type_cores, WORKERS, cores,
+		.offset2 = offsetof(struct WORKERS, count), .min = 1, .max = WEIR_CONFIG_CORES_MAX,
+		.fallback = "[0]", BOTH),
+	CHOICE("idle", WORKERS, idle, idle_choices, "\"yield\"", DATAPLANE),
 	COMMENT,
 };
+static const struct weir_json_object workers_object = {.name = "workers", ROWS(worker_keys)};
 
-#define DAY_MS 86400000
+#define FLOWS weir_config_flow_table
+#define TIMEOUT(name, field, preset) \
+	INTEGER(name, FLOWS, field, 100, DAY_MS, preset, UNIT("ms"), DATAPLANE)
 static const struct weir_json_key flow_timeout_keys[] = {
-	INTEGER("syn_seen", weir_config_flow_table, syn_seen_ms, 100, DAY_MS, "5000"),
-	INTEGER("established", weir_config_flow_table, established_ms, 100, DAY_MS, "900000"),
-	INTEGER("closing", weir_config_flow_table, closing_ms, 100, DAY_MS, "10000"),
-	INTEGER("udp", weir_config_flow_table, udp_ms, 100, DAY_MS, "30000"),
+	TIMEOUT("syn_seen", syn_seen_ms, "5000"),
+	TIMEOUT("established", established_ms, "900000"),
+	TIMEOUT("closing", closing_ms, "10000"),
+	TIMEOUT("udp", udp_ms, "30000"),
 	COMMENT,
 };
 static const struct weir_json_object flow_timeout_object = {
-	.name = "flow_timeout", .key = flow_timeout_keys, .count = COUNT(flow_timeout_keys)};
+	.name = "flow_timeout", ROWS(flow_timeout_keys)};
 
 static const struct weir_json_key flow_table_keys[] = {
-	INTEGER("flows_per_worker", weir_config_flow_table, flows_per_worker, 1024, 1 << 28,
-		"1048576"),
-	INTEGER("half_open_percent", weir_config_flow_table, half_open_percent, 1, 100, "25"),
+	INTEGER("flows_per_worker", FLOWS, flows_per_worker, 1024, 1 << 28, "1048576", DATAPLANE),
+	INTEGER("half_open_percent", FLOWS, half_open_percent, 1, 100, "25", UNIT("percent"),
+		DATAPLANE),
 	{.key = "timeout_ms", .type = &weir_json_type_struct, .object = &flow_timeout_object},
 	COMMENT,
 };
+static const struct weir_json_object flow_table_object = {
+	.name = "flow_table", ROWS(flow_table_keys)};
 
+#define SEGMENT weir_config_segment
 static const struct weir_json_key segment_keys[] = {
-	INTEGER("max_services", weir_config_segment, max_services, 1, WEIR_CONFIG_SERVICES_MAX,
-		"1024"),
-	INTEGER("max_backends", weir_config_segment, max_backends, 1, WEIR_CONFIG_BACKENDS_MAX,
-		"16384"),
-	INTEGER("heap_bytes", weir_config_segment, heap_bytes, 1 << 20, 1ull << 36, "4294967296"),
-	{.key = "huge_pages", .type = &weir_json_type_boolean, FIELD(weir_config_segment, huge_pages),
-	 .fallback = "false"},
+	INTEGER("max_services", SEGMENT, max_services, 1, WEIR_CONFIG_SERVICES_MAX, "1024", BOTH),
+	INTEGER("max_backends", SEGMENT, max_backends, 1, WEIR_CONFIG_BACKENDS_MAX, "16384", BOTH),
+	INTEGER("heap_bytes", SEGMENT, heap_bytes, 1 << 20, 1ull << 36, "4294967296",
+		UNIT("bytes"), DATAPLANE),
+	VALUE("huge_pages", weir_json_type_boolean, SEGMENT, huge_pages, .fallback = "false",
+		DATAPLANE),
 	COMMENT,
 };
+static const struct weir_json_object segment_object = {.name = "segment", ROWS(segment_keys),
+	.check = weir_config_check_segment};
 
 // "port" fills port_first; weir_config_check_bind makes a range of it.
+#define BIND weir_config_bind
 static const struct weir_json_key bind_keys[] = {
-	{.key = "address", .type = &weir_config_type_address, FIELD(weir_config_bind, address),
-	 .required = true},
-	{.key = "protocol", .type = &weir_json_type_choice, FIELD(weir_config_bind, protocol),
-	 .required = true, .choices = protocol_choices},
-	INTEGER("port", weir_config_bind, port_first, 0, 65535, NULL),
-	INTEGER("port_first", weir_config_bind, port_first, 1, 65535, NULL),
-	INTEGER("port_last", weir_config_bind, port_last, 1, 65535, NULL),
+	VALUE("address", weir_config_type_address, BIND, address, .required = true, TABLES),
+	CHOICE("protocol", BIND, protocol, protocol_choices, NULL, .required = true, TABLES),
+	INTEGER("port", BIND, port_first, 0, 65535, NULL, TABLES),
+	INTEGER("port_first", BIND, port_first, 1, 65535, NULL, TABLES),
+	INTEGER("port_last", BIND, port_last, 1, 65535, NULL, TABLES),
 	COMMENT,
 };
-static const struct weir_json_object bind_object = {
-	.name = "bind", .key = bind_keys, .count = COUNT(bind_keys),
-	.bytes = sizeof(struct weir_config_bind), .check = weir_config_check_bind};
+static const struct weir_json_object bind_object = {.name = "bind", ROWS(bind_keys),
+	.bytes = sizeof(struct BIND), .check = weir_config_check_bind,
+	.identify = weir_config_identify_bind};
 
-#define CHOICE(name, of, field, list, preset) \
-	{.key = name, .type = &weir_json_type_choice, FIELD(of, field), .choices = list, \
-	 .fallback = "\"" preset "\""}
+#define POLICY weir_config_policy
 static const struct weir_json_key policy_keys[] = {
-	CHOICE("name", weir_config_policy, name, weir_config_policies, "maglev"),
-	CHOICE("weights", weir_config_policy, weights, weir_config_weights, "configured"),
-	CHOICE("statistic", weir_config_policy, statistic, weir_config_statistics, "average"),
-	INTEGER("window", weir_config_policy, window, 1, 65535, "386"),
-	CHOICE("measurement", weir_config_policy, measurement, weir_config_measurements,
-		"execution"),
-	CHOICE("service_time", weir_config_policy, service_time, weir_config_service_times, "flow"),
-	INTEGER("stale_ms", weir_config_policy, stale_ms, 1000, DAY_MS, "180000"),
-	CHOICE("rounds", weir_config_policy, rounds, weir_config_rounds, "incremental"),
-	INTEGER("error_window_ms", weir_config_policy, error_window_ms, 0, 3600000, "0"),
+	CHOICE("name", POLICY, name, weir_config_policies, "\"maglev\"", .names_object = true,
+		TABLES),
+	CHOICE("weights", POLICY, weights, weir_config_weights, "\"configured\"", TABLES),
+	CHOICE("statistic", POLICY, statistic, weir_config_statistics, "\"average\"",
+		POLICIES(WEIR_NEEDS_COST), TABLES),
+	INTEGER("window", POLICY, window, 1, 65535, "386", POLICIES(WEIR_NEEDS_COST), TABLES),
+	CHOICE("measurement", POLICY, measurement, weir_config_measurements, "\"execution\"",
+		POLICIES(WEIR_NEEDS_COST), TABLES),
+	CHOICE("service_time", POLICY, service_time, weir_config_service_times, "\"flow\"",
+		POLICIES(WEIR_NEEDS_COST), TABLES),
+	INTEGER("stale_ms", POLICY, stale_ms, 1000, DAY_MS, "180000", UNIT("ms"),
+		POLICIES(WEIR_NEEDS_COST), TABLES),
+	CHOICE("rounds", POLICY, rounds, weir_config_rounds, "\"incremental\"",
+		POLICIES(WEIR_NEEDS_ROUNDS), TABLES),
+	INTEGER("error_window_ms", POLICY, error_window_ms, 0, 3600000, "0", UNIT("ms"),
+		POLICIES(WEIR_NEEDS_ERRORS), TABLES),
 	COMMENT,
 };
-static const struct weir_json_object policy_object = {.name = "policy", .key = policy_keys,
-	.count = COUNT(policy_keys), .check = weir_config_check_policy};
+const struct weir_json_object weir_config_policy_keys = {.name = "policy", ROWS(policy_keys),
+	.check = weir_config_check_policy};
 
 // max_active_flows has its default from "workload": weir_config_check_service.
+#define FLOW_CONTROL weir_config_flow_control
 static const struct weir_json_key flow_control_keys[] = {
-	INTEGER("max_active_flows", weir_config_flow_control, max_active_flows, 0, 1 << 28, NULL),
-	CHOICE("when_exhausted", weir_config_flow_control, when_exhausted,
-		weir_config_when_exhausted, "spill"),
+	INTEGER("max_active_flows", FLOW_CONTROL, max_active_flows, 0, 1 << 28, NULL, TABLES),
+	CHOICE("when_exhausted", FLOW_CONTROL, when_exhausted, weir_config_when_exhausted,
+		"\"spill\"", TABLES),
 	COMMENT,
 };
 static const struct weir_json_object flow_control_object = {.name = "flow_control",
-	.key = flow_control_keys, .count = COUNT(flow_control_keys),
-	.check = weir_config_check_flow_control};
+	ROWS(flow_control_keys), .check = weir_config_check_flow_control};
 
 // "size" has no default: a good one depends on the fleet.
+#define SUBSET weir_config_subset
 static const struct weir_json_key subset_keys[] = {
-	{.key = "algorithm", .type = &weir_json_type_choice, FIELD(weir_config_subset, algorithm),
-	 .required = true, .choices = weir_config_subset_algorithms},
-	INTEGER("size", weir_config_subset, size, 1, WEIR_CONFIG_BACKENDS_MAX, NULL),
-	CHOICE("mode", weir_config_subset, mode, weir_config_subset_modes, "spread"),
-	CHOICE("client", weir_config_subset, client, weir_config_subset_clients, "group"),
-	INTEGER("salt", weir_config_subset, salt, 0, UINT32_MAX, "0"),
+	CHOICE("algorithm", SUBSET, algorithm, weir_config_subset_algorithms, NULL,
+		.required = true, TABLES),
+	INTEGER("size", SUBSET, size, 1, WEIR_CONFIG_BACKENDS_MAX, NULL, TABLES),
+	CHOICE("mode", SUBSET, mode, weir_config_subset_modes, "\"spread\"", TABLES),
+	CHOICE("client", SUBSET, client, weir_config_subset_clients, "\"group\"", TABLES),
+	INTEGER("salt", SUBSET, salt, 0, UINT32_MAX, "0", TABLES),
 	COMMENT,
 };
-static const struct weir_json_object subset_object = {.name = "subset", .key = subset_keys,
-	.count = COUNT(subset_keys), .check = weir_config_check_subset};
+static const struct weir_json_object subset_object = {.name = "subset", ROWS(subset_keys),
+	.check = weir_config_check_subset};
 
 #define CHECK weir_config_health_check
 static const struct weir_json_key health_check_keys[] = {
-	{.key = "type", .type = &weir_json_type_choice, FIELD(CHECK, type), .required = true,
-	 .choices = check_choices, .versioned = true},
-	{.key = "path", .type = &weir_json_type_text, FIELD(CHECK, path), .min = 1, .max = 255,
-	 .fallback = "\"/\""},
-	{.key = "host", .type = &weir_json_type_text, FIELD(CHECK, host), .nullable = true, .min = 1,
-	 .max = 255, .fallback = "null"},
-	INTEGER("port", CHECK, port, 0, 65535, "0"),
-	INTEGER("status_first", CHECK, status_first, 100, 599, "200"),
-	INTEGER("status_last", CHECK, status_last, 100, 599, "399"),
-	INTEGER("interval_ms", CHECK, interval_ms, 10, 3600000, "1000"),
-	INTEGER("timeout_ms", CHECK, timeout_ms, 10, 3600000, "500"),
-	INTEGER("rise", CHECK, rise, 1, 255, "2"),
-	INTEGER("fall", CHECK, fall, 1, 255, "3"),
+	CHOICE("type", CHECK, type, check_choices, NULL, .required = true, .versioned = true,
+		CONTROL),
+	VALUE("path", weir_json_type_text, CHECK, path, .min = 1, .max = 255, .fallback = "\"/\"",
+		CONTROL),
+	VALUE("host", weir_json_type_text, CHECK, host, .min = 1, .max = 255, OR_NULL, CONTROL),
+	INTEGER("port", CHECK, port, 0, 65535, "0", CONTROL),
+	INTEGER("status_first", CHECK, status_first, 100, 599, "200", CONTROL),
+	INTEGER("status_last", CHECK, status_last, 100, 599, "399", CONTROL),
+	INTEGER("interval_ms", CHECK, interval_ms, 10, 3600000, "1000", UNIT("ms"), CONTROL),
+	INTEGER("timeout_ms", CHECK, timeout_ms, 10, 3600000, "500", UNIT("ms"), CONTROL),
+	INTEGER("rise", CHECK, rise, 1, 255, "2", CONTROL),
+	INTEGER("fall", CHECK, fall, 1, 255, "3", CONTROL),
 	COMMENT,
 };
 static const struct weir_json_object health_check_object = {.name = "health_check",
-	.key = health_check_keys, .count = COUNT(health_check_keys),
-	.check = weir_config_check_health};
+	ROWS(health_check_keys), .check = weir_config_check_health};
 
+#define BACKEND weir_config_backend
 static const struct weir_json_key backend_keys[] = {
-	{.key = "name", .type = &weir_config_type_name, FIELD(weir_config_backend, name), .required = true},
-	{.key = "address", .type = &weir_config_type_address, FIELD(weir_config_backend, address),
-	 .required = true},
-	INTEGER("weight", weir_config_backend, weight, 0, 65535, "100"),
+	VALUE("name", weir_config_type_name, BACKEND, name, .required = true, TABLES),
+	VALUE("address", weir_config_type_address, BACKEND, address, .required = true, CONTROL),
+	INTEGER("weight", BACKEND, weight, 0, 65535, "100", TABLES),
 	COMMENT,
 };
-static const struct weir_json_object backend_object = {.name = "backend", .key = backend_keys,
-	.count = COUNT(backend_keys), .bytes = sizeof(struct weir_config_backend),
-	.has_line = true, .line_offset = offsetof(struct weir_config_backend, line),
-	.check = weir_config_check_backend};
+static const struct weir_json_object backend_object = {.name = "backend", ROWS(backend_keys),
+	.bytes = sizeof(struct BACKEND), .has_line = true,
+	.line_offset = offsetof(struct BACKEND, line), .check = weir_config_check_backend,
+	.identify = weir_config_identify_backend, .describe = weir_config_describe_backend};
 
+#define SERVICE weir_config_service
 static const struct weir_json_key service_keys[] = {
-	{.key = "name", .type = &weir_config_type_name, FIELD(weir_config_service, name), .required = true},
-	{.key = "binds", .type = &weir_json_type_list, FIELD(weir_config_service, binds),
-	 .offset2 = offsetof(struct weir_config_service, bind_count), .required = true, .min = 1,
-	 .max = WEIR_CONFIG_BINDS_MAX, .object = &bind_object},
-	{.key = "policy", .type = &weir_json_type_struct,
-	 .offset = offsetof(struct weir_config_service, policy), .object = &policy_object},
-	CHOICE("workload", weir_config_service, workload, weir_config_workloads, "connections"),
-	{.key = "flow_control", .type = &weir_json_type_struct,
-	 .offset = offsetof(struct weir_config_service, flow_control),
-	 .object = &flow_control_object},
-	{.key = "subset", .type = &weir_json_type_struct,
-	 .offset = offsetof(struct weir_config_service, subset), .object = &subset_object},
-	{.key = "forwarding", .type = &weir_json_type_choice, FIELD(weir_config_service, forwarding),
-	 .choices = forwarding_choices, .versioned = true, .fallback = "\"ipip\""},
-	INTEGER("table_size", weir_config_service, table_size, 2, WEIR_CONFIG_TABLE_SIZE_MAX,
-		"65537"),
-	{.key = "health_check", .type = &weir_json_type_struct,
-	 .offset = offsetof(struct weir_config_service, health_check),
-	 .object = &health_check_object},
-	INTEGER("panic_threshold_percent", weir_config_service, panic_threshold_percent, 0, 100,
-		"50"),
-	{.key = "backends", .type = &weir_json_type_list, FIELD(weir_config_service, backends),
-	 .offset2 = offsetof(struct weir_config_service, backend_count), .required = true,
-	 .min = 1, .max = WEIR_CONFIG_BACKENDS_MAX, .object = &backend_object},
+	VALUE("name", weir_config_type_name, SERVICE, name, .required = true, TABLES),
+	LIST("binds", SERVICE, binds, bind_count, 1, WEIR_CONFIG_BINDS_MAX, bind_object, TABLES),
+	OBJECT("policy", SERVICE, policy, weir_config_policy_keys),
+	CHOICE("workload", SERVICE, workload, weir_config_workloads, "\"connections\"", CONTROL),
+	OBJECT("flow_control", SERVICE, flow_control, flow_control_object),
+	OBJECT("subset", SERVICE, subset, subset_object),
+	CHOICE("forwarding", SERVICE, forwarding, forwarding_choices, "\"ipip\"",
+		.versioned = true, CONTROL),
+	INTEGER("table_size", SERVICE, table_size, 2, WEIR_CONFIG_TABLE_SIZE_MAX, "65537", TABLES),
+	OBJECT("health_check", SERVICE, health_check, health_check_object),
+	INTEGER("panic_threshold_percent", SERVICE, panic_threshold_percent, 0, 100, "50",
+		UNIT("percent"), TABLES),
+	LIST("backends", SERVICE, backends, backend_count, 1, WEIR_CONFIG_BACKENDS_MAX,
+		backend_object, TABLES),
 	COMMENT,
 };
 static const char *const service_later[] = {"slow_start", NULL};
-
-static const struct weir_json_object instance_object = {.name = "instance", .key = instance_keys,
-	.count = COUNT(instance_keys), .check = weir_config_check_instance};
-static const struct weir_json_object port_object = {.name = "port", .key = port_keys,
-	.count = COUNT(port_keys), .bytes = sizeof(struct weir_config_port),
-	.check = weir_config_check_port};
-static const struct weir_json_object workers_object = {
-	.name = "workers", .key = worker_keys, .count = COUNT(worker_keys)};
-static const struct weir_json_object flow_table_object = {
-	.name = "flow_table", .key = flow_table_keys, .count = COUNT(flow_table_keys)};
-static const struct weir_json_object segment_object = {.name = "segment", .key = segment_keys,
-	.count = COUNT(segment_keys), .check = weir_config_check_segment};
-static const struct weir_json_object service_object = {.name = "service", .key = service_keys,
-	.count = COUNT(service_keys), .bytes = sizeof(struct weir_config_service),
-	.later = service_later, .has_line = true,
-	.line_offset = offsetof(struct weir_config_service, line),
-	.check = weir_config_check_service};
+static const struct weir_json_object service_object = {.name = "service", ROWS(service_keys),
+	.bytes = sizeof(struct SERVICE), .later = service_later, .has_line = true,
+	.line_offset = offsetof(struct SERVICE, line), .check = weir_config_check_service,
+	.identify = weir_config_identify_service, .describe = weir_config_describe_service};
 
 static const struct weir_json_key root_keys[] = {
 	{.key = "$schema", .type = &weir_json_type_ignored},
 	COMMENT,
-	{.key = "instance", .type = &weir_json_type_struct,
-	 .offset = offsetof(struct weir_config, instance), .object = &instance_object},
-	{.key = "ports", .type = &weir_json_type_list, FIELD(weir_config, ports),
-	 .offset2 = offsetof(struct weir_config, port_count), .required = true, .min = 1,
-	 .max = WEIR_CONFIG_PORTS_MAX, .object = &port_object},
-	{.key = "workers", .type = &weir_json_type_struct,
-	 .offset = offsetof(struct weir_config, workers), .object = &workers_object},
-	{.key = "flow_table", .type = &weir_json_type_struct,
-	 .offset = offsetof(struct weir_config, flow_table), .object = &flow_table_object},
-	{.key = "segment", .type = &weir_json_type_struct,
-	 .offset = offsetof(struct weir_config, segment), .object = &segment_object},
-	{.key = "services", .type = &weir_json_type_list, FIELD(weir_config, services),
-	 .offset2 = offsetof(struct weir_config, service_count), .required = true,
-	 .max = WEIR_CONFIG_SERVICES_MAX, .object = &service_object},
+	OBJECT("instance", weir_config, instance, instance_object),
+	LIST("ports", weir_config, ports, port_count, 1, WEIR_CONFIG_PORTS_MAX, port_object, BOTH),
+	OBJECT("workers", weir_config, workers, workers_object),
+	OBJECT("flow_table", weir_config, flow_table, flow_table_object),
+	OBJECT("segment", weir_config, segment, segment_object),
+	LIST("services", weir_config, services, service_count, 0, WEIR_CONFIG_SERVICES_MAX,
+		service_object, TABLES),
 };
 
-const struct weir_json_object weir_config_keys = {.name = "root", .key = root_keys,
-	.count = COUNT(root_keys), .bytes = sizeof(struct weir_config),
-	.check = weir_config_check_root};
+const struct weir_json_object weir_config_keys = {.name = "root", ROWS(root_keys),
+	.bytes = sizeof(struct weir_config), .check = weir_config_check_root};
+// clang-format on
+
+const char *weir_config_check_name(enum weir_config_check check) {
+	return weir_json_choice_name(check_choices, check);
+}
+
+const char *weir_config_forwarding_name(enum weir_config_forwarding forwarding) {
+	return weir_json_choice_name(forwarding_choices, forwarding);
+}

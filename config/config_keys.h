@@ -16,7 +16,21 @@
 #define WEIR_CONFIG_TABLE_SIZE_MAX 16777213
 #define WEIR_CONFIG_MEMBERS_MAX 1024 // instances of one group
 
+#define WEIR_CONFIG_HASH_SEED "0x5765697253656564" // default of hash_seed
+
+// Who reads a key: bits of read_by. What the dataplane reads needs its restart.
+#define WEIR_CONFIG_DATAPLANE 0x01u
+#define WEIR_CONFIG_CONTROL 0x02u
+// belongs_to of a key of a policy: the needs of the policies that it is for (WEIR_NEEDS_*); 0 =
+// all. Bit i of weir_config_policy.given stands for the i-th key.
+
 extern const struct weir_json_object weir_config_keys; // the root
+extern const struct weir_json_object weir_config_policy_keys; // services[].policy
+
+// Read by another table than weir_config_keys: one that has the same rows, and more. *ret has the
+// size of that table, and begins with struct weir_config.
+int weir_config_parse_keys(const struct weir_json_object *keys, const char *text, size_t bytes,
+	struct weir_config **ret, struct weir_config_errors *errors);
 
 // Choices of the policy's settings, each ends with a NULL name (config_policy.c).
 extern const struct weir_json_choice weir_config_policies[], weir_config_weights[],
@@ -34,6 +48,15 @@ weir_config_check_object weir_config_check_instance, weir_config_check_port, wei
 	weir_config_check_health, weir_config_check_backend, weir_config_check_service,
 	weir_config_check_segment, weir_config_check_policy, weir_config_check_flow_control,
 	weir_config_check_subset, weir_config_check_root;
+
+// What elements of lists are called in a difference.
+void weir_config_identify_port(const void *element, char *text, size_t bytes);
+void weir_config_identify_service(const void *element, char *text, size_t bytes);
+void weir_config_identify_bind(const void *element, char *text, size_t bytes);
+void weir_config_identify_backend(const void *element, char *text, size_t bytes);
+void weir_config_describe_port(const void *element, char *text, size_t bytes);
+void weir_config_describe_service(const void *element, char *text, size_t bytes);
+void weir_config_describe_backend(const void *element, char *text, size_t bytes);
 
 // The parts of weir_config_check_root.
 void weir_config_check_ports(struct weir_json_reader *reader, const struct weir_json_place *root,

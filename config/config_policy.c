@@ -58,30 +58,17 @@ const char *weir_config_when_exhausted_name(enum weir_when_exhausted when_exhaus
 	return weir_json_choice_name(weir_config_when_exhausted, when_exhausted);
 }
 
-// Which policies a key is for. In weir_config_policy.given, bit i stands for setting i.
-static const struct setting {
-	const char *key;
-	uint8_t needs; // policies that have one of these needs
-} settings[] = {
-	{"statistic", WEIR_NEEDS_COST},
-	{"window", WEIR_NEEDS_COST},
-	{"measurement", WEIR_NEEDS_COST},
-	{"service_time", WEIR_NEEDS_COST},
-	{"stale_ms", WEIR_NEEDS_COST},
-	{"rounds", WEIR_NEEDS_ROUNDS},
-	{"error_window_ms", WEIR_NEEDS_ERRORS},
-};
-#define SETTINGS (sizeof(settings) / sizeof(settings[0]))
-
 static bool weights_fit(const struct weir_config_policy *policy, enum weir_policy name) {
 	return policy->weights == WEIR_WEIGHTS_CONFIGURED ||
 	       name == WEIR_POLICY_WEIGHTED_ROUND_ROBIN;
 }
 
-static bool setting_fits(
-	const struct weir_config_policy *policy, size_t setting, enum weir_policy name) {
-	return (policy->given >> setting & 1) == 0 ||
-	       (weir_policy_needs(name) & settings[setting].needs) != 0;
+// Whether the i-th key, when the file has it, has a meaning for a policy.
+static bool key_fits(const struct weir_config_policy *policy, uint32_t i, enum weir_policy name) {
+	uint8_t needs = weir_config_policy_keys.key[i].belongs_to;
+
+	return (policy->given >> i & 1) == 0 || needs == 0 ||
+	       (weir_policy_needs(name) & needs) != 0;
 }
 
 const char *weir_config_policy_misfit(
@@ -89,9 +76,9 @@ const char *weir_config_policy_misfit(
 	if (!weights_fit(policy, name)) {
 		return "weights";
 	}
-	for (size_t i = 0; i < SETTINGS; i++) {
-		if (!setting_fits(policy, i, name)) {
-			return settings[i].key;
+	for (uint32_t i = 0; i < weir_config_policy_keys.count; i++) {
+		if (!key_fits(policy, i, name)) {
+			return weir_config_policy_keys.key[i].key;
 		}
 	}
 	return NULL;
@@ -119,10 +106,12 @@ static void check_settings(struct weir_json_reader *reader, const struct weir_js
 			"weighted-round-robin",
 			name);
 	}
-	for (size_t i = 0; i < SETTINGS; i++) {
-		if (!setting_fits(policy, i, policy->name)) {
-			list_policies(settings[i].needs, policies, sizeof(policies));
-			weir_json_error_at(reader, place, settings[i].key,
+	for (uint32_t i = 0; i < weir_config_policy_keys.count; i++) {
+		const struct weir_json_key *key = &weir_config_policy_keys.key[i];
+
+		if (!key_fits(policy, i, policy->name)) {
+			list_policies(key->belongs_to, policies, sizeof(policies));
+			weir_json_error_at(reader, place, key->key,
 				"has no meaning for policy \"%s\"; remove it, or use one of: %s",
 				name, policies);
 		}
@@ -133,9 +122,7 @@ void weir_config_check_policy(struct weir_json_reader *reader, const struct weir
 	void *into, const struct weir_json_keys_read *read) {
 	struct weir_config_policy *policy = into;
 
-	for (size_t i = 0; i < SETTINGS; i++) {
-		policy->given |= (uint32_t)weir_json_present(read, settings[i].key) << i;
-	}
+	policy->given = (uint32_t)read->present;
 	if (weir_json_valid(read, "name")) {
 		check_settings(reader, place, policy);
 	}

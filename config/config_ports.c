@@ -2,6 +2,7 @@
 //
 // Checks of instance, ports and segment that the table of keys cannot express.
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "config_keys.h"
@@ -115,4 +116,12 @@ void weir_config_check_ports(struct weir_json_reader *reader, const struct weir_
 			}
 		}
 	}
+}
+
+void weir_config_identify_port(const void *element, char *text, size_t bytes) {
+	snprintf(text, bytes, "%s", ((const struct weir_config_port *)element)->name);
+}
+
+void weir_config_describe_port(const void *element, char *text, size_t bytes) {
+	snprintf(text, bytes, "%s", ((const struct weir_config_port *)element)->device);
 }

@@ -414,3 +414,31 @@ void weir_config_check_root(struct weir_json_reader *reader, const struct weir_j
 	weir_config_check_ports(reader, place, config);
 	weir_config_check_services(reader, place, config);
 }
+
+void weir_config_identify_service(const void *element, char *text, size_t bytes) {
+	snprintf(text, bytes, "%s", ((const struct weir_config_service *)element)->name);
+}
+
+void weir_config_describe_service(const void *element, char *text, size_t bytes) {
+	const struct weir_config_service *service = element;
+
+	snprintf(text, bytes, "%u bind%s, %u backend%s, %s", service->bind_count,
+		service->bind_count == 1 ? "" : "s", service->backend_count,
+		service->backend_count == 1 ? "" : "s", weir_policy_name(service->policy.name));
+}
+
+void weir_config_identify_bind(const void *element, char *text, size_t bytes) {
+	weir_bind_format(element, text, bytes);
+}
+
+void weir_config_identify_backend(const void *element, char *text, size_t bytes) {
+	snprintf(text, bytes, "%s", ((const struct weir_config_backend *)element)->name);
+}
+
+void weir_config_describe_backend(const void *element, char *text, size_t bytes) {
+	const struct weir_config_backend *backend = element;
+	char address[INET6_ADDRSTRLEN];
+
+	weir_address_format(&backend->address, address, sizeof(address));
+	snprintf(text, bytes, "%s weight %u", address, backend->weight);
+}

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Reader: fills structs from JSON by tables of keys. A row of a table says all about one key: its
-// type, range, default, unit. The reader knows no key: the configuration (config_keys.c) and the
-// scenarios of the simulator (scenario_keys.c) are tables that it is given, and so are the types
-// that only one of them has.
+// type, range, unit, default, and what a change of its value needs. The reader knows no key: the
+// configuration (config_keys.c) and the scenarios of the simulator (scenario_keys.c) are tables
+// that it is given, and so are the types that only one of them has.
 //
 // Errors name line, JSON path and reason, and say what to do. All errors of a file are found, not
 // only the first one.
@@ -21,6 +21,7 @@
 
 #define WEIR_JSON_ERRORS_MAX 1000 // one more says how many were left out
 #define WEIR_JSON_KEYS_MAX 64 // of one object
+#define WEIR_JSON_IDENTITY_BYTES 96
 
 struct weir_json_key;
 struct weir_json_object;
@@ -60,6 +61,13 @@ struct weir_json_choice {
 	uint32_t value;
 };
 
+// What a change of a value needs before the new value is in use.
+enum weir_json_needs {
+	WEIR_JSON_NEEDS_NOTHING, // a reload applies it
+	WEIR_JSON_NEEDS_REBUILD, // a reload applies it, and builds tables again
+	WEIR_JSON_NEEDS_RESTART, // of the program that reads it
+};
+
 struct weir_json_key {
 	const char *key;
 	const struct weir_json_type *type;
@@ -68,10 +76,16 @@ struct weir_json_key {
 	uint16_t bytes; // size of the field
 	size_t offset, offset2; // of the field, and of the second one, in the struct
 	double min, max; // whole numbers of up to 53 bits are exact
+	const char *unit; // "ms", "bytes", "percent"; NULL = none
 	const char *fallback; // default as JSON; NULL = none, the field stays 0
 	const struct weir_json_choice *choices;
 	const struct weir_json_object *object; // of a struct or list
 	const char *meaning; // one sentence; NULL = it is in the documentation only
+
+	enum weir_json_needs needs; // of a list: to add and to remove an element
+	bool names_object; // a difference names the object alone, without this key
+	// Not looked at by the reader; bits that the owner of the table gives a meaning.
+	uint8_t read_by, belongs_to;
 };
 
 // What was read of one object: bit i is the i-th key of its table.
@@ -95,6 +109,12 @@ struct weir_json_object {
 	// What the table cannot say. Called after all keys were read.
 	void (*check)(struct weir_json_reader *reader, const struct weir_json_place *place,
 		void *into, const struct weir_json_keys_read *read);
+
+	// Of an element of a list: what makes two elements the same one, in text; what it is like
+	// (NULL: a difference says nothing of it). WEIR_JSON_IDENTITY_BYTES are enough.
+	void (*identify)(const void *element, char *text, size_t bytes);
+	void (*describe)(const void *element, char *text, size_t bytes);
+	bool ordered; // the same elements in another order are a difference
 };
 
 struct weir_json_reader {

@@ -78,56 +78,6 @@ const char *weir_reload_file(const struct weir_reload *reload) {
 	return reload->file;
 }
 
-static const struct weir_config_port *find_port(
-	const struct weir_config *config, const char *name) {
-	for (uint32_t i = 0; i < config->port_count; i++) {
-		if (strcmp(config->ports[i].name, name) == 0) {
-			return &config->ports[i];
-		}
-	}
-	return NULL;
-}
-
-// Put the dataplane's part of `from` into `to`. Returns 0 or -ENOMEM (to is unchanged).
-static int take_dataplane_part(struct weir_config *to, const struct weir_config *from) {
-	size_t bytes = from->port_count * sizeof(from->ports[0]);
-	struct weir_config_port *ports = calloc(1, bytes > 0 ? bytes : 1);
-
-	if (ports == NULL) {
-		return -ENOMEM;
-	}
-	if (bytes > 0) {
-		memcpy(ports, from->ports, bytes);
-	}
-	free(to->ports);
-	to->ports = ports;
-	to->port_count = from->port_count;
-	to->instance = from->instance;
-	to->workers = from->workers;
-	to->flow_table = from->flow_table;
-	to->segment = from->segment;
-	return 0;
-}
-
-// What of the instance and of a port is control's own follows the file at once.
-static void take_own_settings(struct weir_config *to, const struct weir_config *from) {
-	to->instance.client_id = from->instance.client_id;
-	to->instance.clients = from->instance.clients;
-	to->instance.member = from->instance.member;
-	to->instance.members = from->instance.members;
-	for (uint32_t i = 0; i < to->port_count; i++) {
-		struct weir_config_port *port = &to->ports[i];
-		const struct weir_config_port *wanted = find_port(from, port->name);
-
-		if (wanted != NULL) {
-			port->has_gateway_mac = wanted->has_gateway_mac;
-			memcpy(port->gateway_mac, wanted->gateway_mac, sizeof(port->gateway_mac));
-			port->source_ipv4 = wanted->source_ipv4;
-			port->source_ipv6 = wanted->source_ipv6;
-		}
-	}
-}
-
 static bool needs_restart(const struct weir_difference *difference) {
 	for (uint32_t i = 0; i < difference->count; i++) {
 		if (difference->change[i].needs_restart) {
@@ -150,17 +100,16 @@ int weir_reload_plan(
 	if (r < 0) {
 		return r;
 	}
-	r = weir_difference_compute(reload->config, plan->config, &plan->difference);
+	r = weir_config_compare(reload->config, plan->config, &plan->difference);
 	if (r < 0 || !needs_restart(&plan->difference)) {
 		return r;
 	}
 	// An empty one to keep the dataplane's part in: its services are never looked at.
 	plan->as_read = calloc(1, sizeof(*plan->as_read));
-	if (plan->as_read == NULL || take_dataplane_part(plan->as_read, plan->config) < 0 ||
-		take_dataplane_part(plan->config, reload->config) < 0) {
+	if (plan->as_read == NULL || weir_config_keep_running(plan->as_read, plan->config) < 0 ||
+		weir_config_keep_running(plan->config, reload->config) < 0) {
 		return one_error(&plan->errors, -ENOMEM, "out of memory");
 	}
-	take_own_settings(plan->config, plan->as_read);
 	return 0;
 }
 
@@ -186,7 +135,8 @@ void weir_reload_commit(struct weir_reload *reload, struct weir_reload_plan *pla
 }
 
 bool weir_reload_dataplane_started(struct weir_reload *reload) {
-	if (reload->as_read == NULL || take_dataplane_part(reload->config, reload->as_read) < 0) {
+	if (reload->as_read == NULL ||
+		weir_config_keep_running(reload->config, reload->as_read) < 0) {
 		return false;
 	}
 	weir_config_free(reload->as_read);

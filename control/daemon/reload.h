@@ -9,7 +9,7 @@
 #pragma once
 
 #include "config.h"
-#include "difference.h"
+#include "config_difference.h"
 
 struct weir_reload;
 

@@ -1,14 +1,53 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Prints the parser's table of keys as JSON, for check_schema.py.
+// Prints the parser's table of keys as JSON, for check_schema.py. With --extra: the copy of
+// extra_key.h.
 #include <stdio.h>
+#include <string.h>
 
-#include "config_keys.h"
+#include "extra_key.h"
+
+static const char *needs_name(enum weir_json_needs needs) {
+	static const char *const names[] = {
+		[WEIR_JSON_NEEDS_NOTHING] = "applied",
+		[WEIR_JSON_NEEDS_REBUILD] = "rebuild",
+		[WEIR_JSON_NEEDS_RESTART] = "restart",
+	};
+
+	return names[needs];
+}
+
+static const char *reader_name(uint8_t read_by) {
+	switch (read_by) {
+	case WEIR_CONFIG_DATAPLANE:
+		return "dataplane";
+	case WEIR_CONFIG_CONTROL:
+		return "control";
+	case WEIR_CONFIG_DATAPLANE | WEIR_CONFIG_CONTROL:
+		return "both";
+	default:
+		return "-";
+	}
+}
+
+static json_t *dump_policies(uint8_t needs) {
+	json_t *policies = json_array();
+
+	for (int i = 0; i < WEIR_POLICY_COUNT; i++) {
+		if ((weir_policy_needs((enum weir_policy)i) & needs) != 0) {
+			json_array_append_new(
+				policies, json_string(weir_policy_name((enum weir_policy)i)));
+		}
+	}
+	return policies;
+}
 
 static json_t *dump_key(const struct weir_json_key *key) {
-	json_t *json = json_pack("{s:s, s:b, s:b, s:I, s:I}", "kind", key->type->name, "required",
-		key->required, "nullable", key->nullable, "min", (json_int_t)key->min, "max",
-		(json_int_t)key->max);
+	json_t *json = json_pack("{s:s, s:b, s:b, s:I, s:I, s:s*, s:s, s:s, s:o}", "kind",
+		key->type->name, "required", key->required, "nullable", key->nullable, "min",
+		(json_int_t)key->min, "max", (json_int_t)key->max, "unit", key->unit, "read_by",
+		reader_name(key->read_by), "needs", needs_name(key->needs), "policies",
+		dump_policies(key->belongs_to));
 	json_t *choices = json_array();
 
 	if (key->fallback) {
@@ -37,11 +76,14 @@ static void dump_object(const struct weir_json_object *object, json_t *all) {
 	json_object_set_new(all, object->name, keys);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+	struct extra_keys extra;
 	json_t *all = json_object();
 	int rc;
 
-	dump_object(&weir_config_keys, all);
+	extra_keys_init(&extra);
+	dump_object(
+		argc > 1 && strcmp(argv[1], "--extra") == 0 ? &extra.root : &weir_config_keys, all);
 	rc = json_dumpf(all, stdout, JSON_INDENT(2));
 	json_decref(all);
 	return rc ? 1 : 0;

@@ -22,29 +22,64 @@ static void check_key(const struct weir_json_key *key) {
 	}
 }
 
-static void check_object(const struct weir_json_object *object) {
+// What the dataplane reads it reads when it starts; a key that has a field has a reader. The unit
+// is in the name of the key, or of the object around it.
+static void check_use(const struct weir_json_key *key, const char *parent) {
+	static const char *const units[] = {"ms", "bytes", "percent"};
+	bool no_field = key->type == &weir_json_type_struct || key->type == &weir_json_type_ignored;
+
+	assert_int_equal(key->read_by == 0, no_field);
+	assert_int_equal(
+		(key->read_by & WEIR_CONFIG_DATAPLANE) != 0, key->needs == WEIR_JSON_NEEDS_RESTART);
+	assert_true(key->max <= 9007199254740992.0); // exact in a double
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		char suffix[16];
+
+		snprintf(suffix, sizeof(suffix), "_%s", units[i]);
+		if (!no_field &&
+			(strstr(key->key, suffix) != NULL || strstr(parent, suffix) != NULL)) {
+			assert_non_null(key->unit);
+			assert_string_equal(key->unit, units[i]);
+		}
+	}
+}
+
+// What a difference needs. weir_config_keep_running copies elements as they are.
+static void check_list(const struct weir_json_key *key) {
+	assert_true(key->object->bytes > 0);
+	assert_non_null(key->object->identify);
+	for (uint32_t i = 0; key->needs == WEIR_JSON_NEEDS_RESTART && i < key->object->count; i++) {
+		assert_true(key->object->key[i].type != &weir_json_type_list);
+		assert_true(key->object->key[i].type != &weir_json_type_struct);
+	}
+}
+
+static void check_object(const struct weir_json_object *object, const char *name) {
 	assert_true(object->count > 0 && object->count <= WEIR_JSON_KEYS_MAX);
 	for (uint32_t i = 0; i < object->count; i++) {
 		const struct weir_json_key *key = &object->key[i];
 
 		check_key(key);
+		check_use(key, name);
 		for (uint32_t j = 0; j < i; j++) {
 			assert_string_not_equal(key->key, object->key[j].key);
 		}
 		for (const char *const *later = object->later; later && *later; later++) {
 			assert_string_not_equal(key->key, *later);
 		}
-		if (key->type == &weir_json_type_struct || key->type == &weir_json_type_list) {
+		if (key->type == &weir_json_type_list) {
+			check_list(key);
+		}
+		if (key->type == &weir_json_type_list || key->type == &weir_json_type_struct) {
 			assert_non_null(key->object);
-			assert_true(key->type == &weir_json_type_struct || key->object->bytes > 0);
-			check_object(key->object);
+			check_object(key->object, key->key);
 		}
 	}
 }
 
 static void every_key_has_a_sane_row(void **state) {
 	(void)state;
-	check_object(&weir_config_keys);
+	check_object(&weir_config_keys, "");
 }
 
 // What the configuration allows must fit into the segment.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Difference between two configurations, as a list of changes for people and programs: what a
-// reload would do, or did. Order: what the dataplane reads, then services in the order of the
-// file.
+// reload would do, or did. It follows the table of keys, in the order of the table; elements of
+// lists are matched by what identifies them, in the order of the file.
 //
 // Threads: any. Pure.
 #pragma once
@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "config.h"
+#include "json_reader.h"
 
 // X(NAME, "kind in JSON")
 #define WEIR_CHANGE_KINDS(X) X(ADD, "add") X(REMOVE, "remove") X(CHANGE, "change")
@@ -37,9 +38,12 @@ struct weir_difference {
 	uint32_t count;
 };
 
-// from NULL: nothing, so that everything is added. Returns 0 or -ENOMEM.
-int weir_difference_compute(
+// The configuration's own table, or another one and two structs that were read by it. Returns 0 or
+// -ENOMEM.
+int weir_config_compare(
 	const struct weir_config *from, const struct weir_config *to, struct weir_difference *ret);
+int weir_difference_compute(const struct weir_json_object *keys, const void *from, const void *to,
+	struct weir_difference *ret);
 void weir_difference_fini(struct weir_difference *difference); // zeroed is fine
 
 // Array of {kind, what, from?, to?, note?}. NULL: out of memory.
@@ -47,7 +51,9 @@ json_t *weir_difference_json(const struct weir_difference *difference);
 // "change service web backend web-1 weight: 100 -> 50". Cut to bytes. Returns buffer.
 const char *weir_change_format(const struct weir_change *change, char *buffer, size_t bytes);
 
-// "tcp 198.51.100.10:80", "udp [2001:db8::1]:1000-2000", "tcp 198.51.100.10:*" (every port).
-#define WEIR_BIND_TEXT_BYTES 96
-const char *weir_bind_format(const struct weir_config_bind *bind, char *buffer, size_t bytes);
-const char *weir_config_forwarding_name(enum weir_config_forwarding forwarding);
+// Put into `to` whatever needs a restart, as it is in `running`; what needs none stays. Of a list
+// that needs a restart the elements are those of `running`, and keep what needs no restart when
+// `to` had them. Returns 0 or -ENOMEM (to is unchanged).
+int weir_config_keep_running(struct weir_config *to, const struct weir_config *running);
+int weir_difference_keep_running(
+	const struct weir_json_object *keys, void *to, const void *running);

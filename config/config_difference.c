@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "config_difference.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config_keys.h"
+
+#define TEXT_BYTES 320
+#define WHAT_BYTES 512
+
+struct collector {
+	struct weir_difference difference;
+	uint32_t room;
+	bool failed; // out of memory
+};
+
+// Where a value is: what the change calls it, and both structs that hold it.
+struct pair {
+	const char *what;
+	const char *from, *to;
+};
+
+static void compare_objects(struct collector *collector, const struct weir_json_object *object,
+	const struct pair *pair);
+
+// from or to NULL: there is none.
+static void note(struct collector *collector, enum weir_change_kind kind, bool needs_restart,
+	const char *what, const char *from, const char *to) {
+	struct weir_difference *difference = &collector->difference;
+	struct weir_change change = {.kind = kind, .needs_restart = needs_restart};
+
+	if (difference->count == collector->room) {
+		uint32_t room = collector->room * 2 + 16;
+		struct weir_change *grown =
+			realloc(difference->change, room * sizeof(difference->change[0]));
+
+		if (grown == NULL) {
+			collector->failed = true;
+			return;
+		}
+		difference->change = grown;
+		collector->room = room;
+	}
+	change.what = strdup(what);
+	change.from = from != NULL ? strdup(from) : NULL;
+	change.to = to != NULL ? strdup(to) : NULL;
+	if (change.what == NULL || (from != NULL && change.from == NULL) ||
+		(to != NULL && change.to == NULL)) {
+		collector->failed = true;
+	}
+	difference->change[difference->count++] = change;
+}
+
+static void join(char what[WHAT_BYTES], const char *of, const char *name) {
+	snprintf(what, WHAT_BYTES, "%s%s%s", of, of[0] != '\0' ? " " : "", name);
+}
+
+static void compare_value(
+	struct collector *collector, const struct weir_json_key *key, const struct pair *pair) {
+	char before[TEXT_BYTES], after[TEXT_BYTES], what[WHAT_BYTES];
+
+	key->type->format(key, pair->from, before, sizeof(before));
+	key->type->format(key, pair->to, after, sizeof(after));
+	if (strcmp(before, after) != 0) {
+		join(what, pair->what, key->key);
+		note(collector, WEIR_CHANGE_CHANGE, key->needs == WEIR_JSON_NEEDS_RESTART,
+			key->names_object ? pair->what : what, before, after);
+	}
+}
+
+// --- lists --------------------------------------------------------------------------------
+
+struct element {
+	char identity[WEIR_JSON_IDENTITY_BYTES];
+	const char *at;
+};
+
+struct list {
+	const char *at; // first element
+	uint32_t count;
+	size_t bytes; // of an element
+	struct element *sorted; // 10,000 backends are not compared with 10,000 others
+};
+
+static int order_elements(const void *a, const void *b) {
+	return strcmp(((const struct element *)a)->identity, ((const struct element *)b)->identity);
+}
+
+static struct list get_list(const struct weir_json_key *key, const char *from) {
+	struct list list = {.bytes = key->object->bytes};
+
+	memcpy(&list.at, from + key->offset, sizeof(list.at));
+	memcpy(&list.count, from + key->offset2, sizeof(list.count));
+	return list;
+}
+
+static bool sort_list(struct list *list, const struct weir_json_object *object) {
+	list->sorted = calloc(list->count > 0 ? list->count : 1, sizeof(list->sorted[0]));
+	if (list->sorted == NULL) {
+		return false;
+	}
+	for (uint32_t i = 0; i < list->count; i++) {
+		list->sorted[i].at = list->at + i * list->bytes;
+		object->identify(list->sorted[i].at, list->sorted[i].identity,
+			sizeof(list->sorted[i].identity));
+	}
+	qsort(list->sorted, list->count, sizeof(list->sorted[0]), order_elements);
+	return true;
+}
+
+static const char *find_element(const struct list *list, const struct element *wanted) {
+	const struct element *found =
+		bsearch(wanted, list->sorted, list->count, sizeof(list->sorted[0]), order_elements);
+
+	return found != NULL ? found->at : NULL;
+}
+
+// "service web", of the element with an identity.
+static void name_element(char what[WHAT_BYTES], const char *of,
+	const struct weir_json_object *object, const char *identity) {
+	char name[TEXT_BYTES];
+
+	snprintf(name, sizeof(name), "%s %s", object->name, identity);
+	join(what, of, name);
+}
+
+static void note_element(struct collector *collector, const struct weir_json_key *key,
+	enum weir_change_kind kind, const char *of, const struct element *element) {
+	char what[WHAT_BYTES], text[TEXT_BYTES];
+	const char *described = NULL;
+
+	name_element(what, of, key->object, element->identity);
+	if (key->object->describe != NULL) {
+		key->object->describe(element->at, text, sizeof(text));
+		described = text;
+	}
+	note(collector, kind, key->needs == WEIR_JSON_NEEDS_RESTART, what,
+		kind == WEIR_CHANGE_REMOVE ? described : NULL,
+		kind == WEIR_CHANGE_ADD ? described : NULL);
+}
+
+// Lists of another length have elements that were noted already.
+static void compare_order(struct collector *collector, const struct weir_json_key *key,
+	const char *of, const struct list *from, const struct list *to) {
+	char before[WEIR_JSON_IDENTITY_BYTES], after[WEIR_JSON_IDENTITY_BYTES];
+	char what[WHAT_BYTES], number[32];
+
+	for (uint32_t i = 0; from->count == to->count && i < from->count; i++) {
+		key->object->identify(from->at + i * from->bytes, before, sizeof(before));
+		key->object->identify(to->at + i * to->bytes, after, sizeof(after));
+		if (strcmp(before, after) != 0) {
+			snprintf(number, sizeof(number), "number %u", i);
+			name_element(what, of, key->object, number);
+			note(collector, WEIR_CHANGE_CHANGE, key->needs == WEIR_JSON_NEEDS_RESTART,
+				what, before, after);
+		}
+	}
+}
+
+static void compare_elements(struct collector *collector, const struct weir_json_key *key,
+	const char *of, const struct list *from, const struct list *to) {
+	const struct weir_json_object *object = key->object;
+	struct element element;
+	char what[WHAT_BYTES];
+
+	for (uint32_t i = 0; i < from->count; i++) {
+		element.at = from->at + i * from->bytes;
+		object->identify(element.at, element.identity, sizeof(element.identity));
+		if (find_element(to, &element) == NULL) {
+			note_element(collector, key, WEIR_CHANGE_REMOVE, of, &element);
+		}
+	}
+	for (uint32_t i = 0; i < to->count; i++) {
+		struct pair pair = {.what = what};
+
+		element.at = to->at + i * to->bytes;
+		object->identify(element.at, element.identity, sizeof(element.identity));
+		pair.from = find_element(from, &element);
+		pair.to = element.at;
+		if (pair.from == NULL) {
+			note_element(collector, key, WEIR_CHANGE_ADD, of, &element);
+		} else {
+			name_element(what, of, object, element.identity);
+			compare_objects(collector, object, &pair);
+		}
+	}
+}
+
+static void compare_lists(
+	struct collector *collector, const struct weir_json_key *key, const struct pair *pair) {
+	struct list from = get_list(key, pair->from), to = get_list(key, pair->to);
+
+	if (sort_list(&from, key->object) && sort_list(&to, key->object)) {
+		compare_elements(collector, key, pair->what, &from, &to);
+	} else {
+		collector->failed = true;
+	}
+	if (key->object->ordered) {
+		compare_order(collector, key, pair->what, &from, &to);
+	}
+	free(from.sorted);
+	free(to.sorted);
+}
+
+// ------------------------------------------------------------------------------------------
+
+static void compare_objects(struct collector *collector, const struct weir_json_object *object,
+	const struct pair *pair) {
+	for (uint32_t i = 0; i < object->count; i++) {
+		const struct weir_json_key *key = &object->key[i];
+
+		if (key->type == &weir_json_type_struct) {
+			char what[WHAT_BYTES];
+			const struct pair inside = {.what = what,
+				.from = pair->from + key->offset,
+				.to = pair->to + key->offset};
+
+			join(what, pair->what, key->key);
+			compare_objects(collector, key->object, &inside);
+		} else if (key->type == &weir_json_type_list) {
+			compare_lists(collector, key, pair);
+		} else if (key->type->format != NULL) {
+			compare_value(collector, key, pair);
+		}
+	}
+}
+
+int weir_difference_compute(const struct weir_json_object *keys, const void *from, const void *to,
+	struct weir_difference *ret) {
+	const struct pair pair = {.what = "", .from = from, .to = to};
+	struct collector collector = {0};
+
+	compare_objects(&collector, keys, &pair);
+	if (collector.failed) {
+		weir_difference_fini(&collector.difference);
+		return -ENOMEM;
+	}
+	*ret = collector.difference;
+	return 0;
+}
+
+int weir_config_compare(
+	const struct weir_config *from, const struct weir_config *to, struct weir_difference *ret) {
+	return weir_difference_compute(&weir_config_keys, from, to, ret);
+}
+
+void weir_difference_fini(struct weir_difference *difference) {
+	for (uint32_t i = 0; i < difference->count; i++) {
+		free(difference->change[i].what);
+		free(difference->change[i].from);
+		free(difference->change[i].to);
+	}
+	free(difference->change);
+	*difference = (struct weir_difference){0};
+}
+
+// --- texts --------------------------------------------------------------------------------
+
+static const char *kind_name(enum weir_change_kind kind) {
+	switch (kind) {
+#define X(name, key) \
+	case WEIR_CHANGE_##name: \
+		return key;
+		WEIR_CHANGE_KINDS(X)
+#undef X
+	}
+	return "change";
+}
+
+json_t *weir_difference_json(const struct weir_difference *difference) {
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; i < difference->count; i++) {
+		const struct weir_change *change = &difference->change[i];
+		json_t *item = json_pack("{s:s, s:s, s:s*, s:s*, s:s*}", "kind",
+			kind_name(change->kind), "what", change->what, "from", change->from, "to",
+			change->to, "note", change->needs_restart ? WEIR_CHANGE_RESTART : NULL);
+
+		if (json_array_append_new(list, item) < 0) {
+			json_decref(list);
+			return NULL;
+		}
+	}
+	return list;
+}
+
+const char *weir_change_format(const struct weir_change *change, char *buffer, size_t bytes) {
+	const char *note_text = change->needs_restart ? " (" WEIR_CHANGE_RESTART ")" : "";
+
+	if (change->from != NULL && change->to != NULL) {
+		snprintf(buffer, bytes, "%s %s: %s -> %s%s", kind_name(change->kind), change->what,
+			change->from, change->to, note_text);
+	} else if (change->from != NULL || change->to != NULL) {
+		snprintf(buffer, bytes, "%s %s: %s%s", kind_name(change->kind), change->what,
+			change->from != NULL ? change->from : change->to, note_text);
+	} else {
+		snprintf(
+			buffer, bytes, "%s %s%s", kind_name(change->kind), change->what, note_text);
+	}
+	return buffer;
+}
+
+// --- what runs ----------------------------------------------------------------------------
+
+// Copy the values that need a restart, or those that do not; lists are left out.
+static void copy_values(
+	const struct weir_json_object *object, char *to, const char *from, bool restart) {
+	for (uint32_t i = 0; i < object->count; i++) {
+		const struct weir_json_key *key = &object->key[i];
+
+		if (key->type == &weir_json_type_struct) {
+			copy_values(key->object, to + key->offset, from + key->offset, restart);
+		} else if (key->type != &weir_json_type_list &&
+			   (key->needs == WEIR_JSON_NEEDS_RESTART) == restart) {
+			memcpy(to + key->offset, from + key->offset, key->bytes);
+			memcpy(to + key->offset2, from + key->offset2, key->type->bytes2);
+		}
+	}
+}
+
+// The tests see to it that an element of such a list has no list inside.
+static int take_list(const struct weir_json_key *key, char *to, const char *from) {
+	const struct weir_json_object *object = key->object;
+	struct list wanted = get_list(key, to), running = get_list(key, from);
+	char *copy = calloc(running.count > 0 ? running.count : 1, running.bytes);
+	struct element element;
+
+	if (copy == NULL || !sort_list(&wanted, object)) {
+		free(copy);
+		return -ENOMEM;
+	}
+	for (uint32_t i = 0; i < running.count; i++) {
+		char *at = copy + i * running.bytes;
+		const char *former;
+
+		memcpy(at, running.at + i * running.bytes, running.bytes);
+		object->identify(at, element.identity, sizeof(element.identity));
+		former = find_element(&wanted, &element);
+		if (former != NULL) {
+			copy_values(object, at, former, false);
+		}
+	}
+	free(wanted.sorted);
+	free((void *)(uintptr_t)wanted.at);
+	memcpy(to + key->offset, &copy, sizeof(copy));
+	memcpy(to + key->offset2, &running.count, sizeof(running.count));
+	return 0;
+}
+
+int weir_difference_keep_running(
+	const struct weir_json_object *keys, void *to, const void *running) {
+	// There is one such list, so that nothing was changed yet when it fails.
+	for (uint32_t i = 0; i < keys->count; i++) {
+		const struct weir_json_key *key = &keys->key[i];
+
+		if (key->type == &weir_json_type_list && key->needs == WEIR_JSON_NEEDS_RESTART &&
+			take_list(key, to, running) < 0) {
+			return -ENOMEM;
+		}
+	}
+	copy_values(keys, to, running, true);
+	return 0;
+}
+
+int weir_config_keep_running(struct weir_config *to, const struct weir_config *running) {
+	return weir_difference_keep_running(&weir_config_keys, to, running);
+}

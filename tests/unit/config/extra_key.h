@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// A copy of the configuration's table with one key more, instance.spare_ms. It is what a new key
+// takes: one row. The parser, its messages, the difference, what a reload keeps, and the checks of
+// the schema and the documentation must see it.
+#pragma once
+
+#include "config_keys.h"
+
+struct extra_config {
+	struct weir_config config;
+	uint32_t spare_ms; // 1..9, default 3; the dataplane reads it
+};
+
+struct extra_keys {
+	struct weir_json_object root, instance;
+	struct weir_json_key root_key[WEIR_JSON_KEYS_MAX], instance_key[WEIR_JSON_KEYS_MAX];
+};
+
+// Fill in keys->root, which refers to the rest of `keys`.
+void extra_keys_init(struct extra_keys *keys);
