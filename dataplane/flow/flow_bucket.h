@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow buckets: the memory layout of the flow table, and the fast half of a look-up, inlined into
-// the pipeline. Everything else is in flow_table.c.
+// Flow buckets: the memory layout of the flow table, and the fast half of a lookup, inlined into
+// the pipeline. flow_table.h tells where everything else is.
 //
-// Layout. A bucket is what one look-up reads: one cache line with four IPv4 flows or two IPv6
-// flows. The keys of a bucket lie side by side, so that one comparison of vectors answers for all
-// of its flows; IPv6 destinations are kept elsewhere (flow_destinations.h). A flow lives in one of
-// two buckets told by its hash, the first if there was room (bucketized cuckoo hashing, Erlingsson
-// et al. 2006).
+// Layout. A bucket is what one lookup reads: one cache line with four IPv4 flows or two IPv6 flows.
+// The keys of a bucket are adjacent, so that one vector comparison covers all of its flows; IPv6
+// destinations are kept elsewhere (flow_destinations.h). A flow lives in one of the two buckets
+// that its hash gives, in the first one if there was room (bucketized cuckoo hashing, Erlingsson et
+// al. 2006).
 //
-// Word. All else that is known of a flow is one word: state, time of the last packet, backend. For
-// the usual packet the new word is the old one's backend and a stamp that depends only on the
-// event, the state and the time: stamps are made once per burst.
+// Word. Everything else about a flow is one word: state, time of the last packet, backend. For most
+// packets the new word is the old one's backend and a stamp that depends only on the event, the
+// state and the time: stamps are made once per burst.
 //
-// Time is kept in ticks of the state: 13 bits, which wrap after two timeouts or more, and after
+// Time is kept in ticks of the state: 13 bits, which wrap after at least two timeouts and at least
 // WEIR_FLOW_WRAP_NS_MIN. The sweep ends flows long before that.
 //
-// Threads: as flow_table.h.
+// Threads: one table per worker; only that worker calls these.
 #pragma once
 
 #include <string.h>
@@ -24,24 +24,24 @@
 #include <rte_branch_prediction.h>
 #include <rte_common.h>
 
+#include "flow.h"
 #include "flow_destinations.h"
-#include "flow_table.h"
 
 #define WEIR_FLOW_SLOTS4 4u
 #define WEIR_FLOW_SLOTS6 2u
 
-// Where a flow stands, in three bits; enum weir_flow_state is what users are told.
+// The state of a flow in three bits. Users see enum weir_flow_state.
 enum weir_flow_phase {
 	WEIR_PHASE_FREE, // no flow
 	WEIR_PHASE_SYN_SEEN,
 	WEIR_PHASE_ESTABLISHED,
 	WEIR_PHASE_CLOSING, // after FIN
 	WEIR_PHASE_RESET, // after RST; data shows that it was forged
-	WEIR_PHASE_JOINED, // begun in mid-flow: its first packet here may be forged
-	WEIR_PHASE_WAITING, // begun in the place of another flow, beyond the half-open limit
+	WEIR_PHASE_JOINED, // began in mid-flow: its first packet here may be forged
+	WEIR_PHASE_WAITING, // began in the place of another flow, beyond the half-open limit
 	WEIR_PHASE_UDP,
 };
-// Half-open are those with this in their two low bits: no test needs two comparisons.
+// The phases with this in their two low bits are half-open: one comparison tells.
 #define WEIR_PHASE_HALF_OPEN 1u
 #define WEIR_PHASE_HALF_OPEN_MASK 3u
 _Static_assert((WEIR_PHASE_SYN_SEEN & 3) == 1 && (WEIR_PHASE_JOINED & 3) == 1 &&
@@ -56,7 +56,7 @@ _Static_assert((WEIR_PHASE_SYN_SEEN & 3) == 1 && (WEIR_PHASE_JOINED & 3) == 1 &&
 #define WEIR_WORD_LAST_MASK 0x1fffu
 #define WEIR_WORD_BACKEND 0xffffu
 #define WEIR_FLOW_WRAP_NS_MIN 16000000000ull
-#define WEIR_FLOW_STAMP_SHIFT 20 // no phase has a finer tick than 2^20 ns: that long stamps hold
+#define WEIR_FLOW_STAMP_SHIFT 20 // stamps hold for 2^20 ns: no phase has a finer tick
 
 struct weir_flow_bucket4 {
 	uint32_t source[4];
@@ -68,9 +68,9 @@ _Static_assert(sizeof(struct weir_flow_bucket4) == 64, "one cache line");
 
 struct weir_flow_bucket6 {
 	uint8_t source[2][16];
-	uint32_t ports[2]; // tell which of the two to compare
+	uint32_t ports[2]; // compared first: they tell which of the two to compare in full
 	uint32_t word[2];
-	uint16_t destination[2]; // number in the table's destinations
+	uint16_t destination[2]; // numbers in the table's destinations
 	uint32_t reserved[3];
 } __attribute__((aligned(64)));
 _Static_assert(sizeof(struct weir_flow_bucket6) == 64, "one cache line");
@@ -85,24 +85,24 @@ struct weir_flow_part { // the flows of one family
 	uint32_t half_open;
 	uint32_t half_open_max;
 	uint32_t sweep_next; // bucket
-	uint32_t sweeps; // that are over
+	uint32_t sweeps; // completed
 	uint64_t sweep_rate; // buckets per 2^20 ns, 16 fractional bits
 	uint64_t sweep_debt; // buckets due, 16 fractional bits
 };
 
-// Per event and phase: what the word becomes but for its backend; 0 = no usual packet.
+// Per event and phase: the new word without its backend; 0 = the fast path cannot handle it.
 struct weir_flow_stamps {
 	uint32_t word[WEIR_FLOW_EVENTS][8];
 };
 
-// Now in ticks of each phase, where a word has them, and all ones below.
+// The current time in ticks of each phase, in the bits of a word that hold them; all ones below.
 struct weir_flow_now {
 	uint32_t word[8];
 	uint32_t timeout_ticks[8];
 };
 
-// Starts to be written once their cache lines have come: nothing waits for them. Settled before
-// any start is read, and by every sweep.
+// Starts that will be written when their cache lines have arrived, so that no packet waits for
+// them. They are settled before any start is read, and by every sweep.
 #define WEIR_FLOW_STARTS_LATE 64u
 struct weir_flow_late_starts {
 	uint32_t count;
@@ -126,13 +126,48 @@ struct weir_flow_table {
 	struct weir_flow_late_starts late;
 };
 
+// --- words -------------------------------------------------------------------------------------
+
+static inline unsigned int weir_flow_phase_of(uint32_t word) {
+	return word >> WEIR_WORD_PHASE_SHIFT;
+}
+
+static inline bool weir_flow_is_half_open(uint32_t word) {
+	return (weir_flow_phase_of(word) & WEIR_PHASE_HALF_OPEN_MASK) == WEIR_PHASE_HALF_OPEN;
+}
+
+static inline uint32_t weir_flow_ticks(
+	const struct weir_flow_table *table, unsigned int phase, uint64_t now_ns) {
+	return (uint32_t)(now_ns >> table->shift[phase]) & WEIR_WORD_LAST_MASK;
+}
+
+static inline uint32_t weir_flow_word_make(const struct weir_flow_table *table, unsigned int phase,
+	uint16_t backend, uint64_t now_ns) {
+	return phase << WEIR_WORD_PHASE_SHIFT |
+	       weir_flow_ticks(table, phase, now_ns) << WEIR_WORD_LAST_SHIFT | backend;
+}
+
+// Ticks since the last packet.
+static inline uint32_t weir_flow_age_of(
+	const struct weir_flow_table *table, uint32_t word, uint64_t now_ns) {
+	return (weir_flow_ticks(table, weir_flow_phase_of(word), now_ns) -
+		       (word >> WEIR_WORD_LAST_SHIFT)) &
+	       WEIR_WORD_LAST_MASK;
+}
+
+static inline bool weir_flow_is_expired(
+	const struct weir_flow_table *table, uint32_t word, uint64_t now_ns) {
+	return weir_flow_age_of(table, word, now_ns) >
+	       table->now.timeout_ticks[weir_flow_phase_of(word)];
+}
+
 // --- where a flow may be --------------------------------------------------------------------
 
 static inline uint32_t weir_flow_first_bucket(uint32_t bucket_count, uint64_t hash) {
 	return (uint32_t)(((hash & 0xffffffffu) * bucket_count) >> 32);
 }
 
-// Told by other bits than the first one, and than a worker's share of all hashes.
+// Uses other bits of the hash than the first bucket does, and than the choice of the worker does.
 static inline uint32_t weir_flow_second_bucket(uint32_t bucket_count, uint64_t hash) {
 	uint32_t mixed = (uint32_t)(hash ^ hash >> 32) * 0x9e3779b1u;
 
@@ -151,15 +186,16 @@ static inline struct weir_flow_bucket6 *weir_flow_bucket6_at(
 
 // --- prefetch -------------------------------------------------------------------------------
 
-// Fetch a bucket to look into and to write a word of. gcc 12 takes a function that does nothing but
-// __builtin_prefetch for one without effect and drops its calls, unless it is always inlined.
+// Prefetch a bucket that will be read and a word of which will be written. gcc 12 takes a function
+// that only calls __builtin_prefetch for one without effect and drops its calls, unless it is
+// always inlined.
 static __rte_always_inline void weir_flow_fetch(const void *bucket) {
 	__builtin_prefetch(bucket, 1, 3);
 }
 
 // --- comparison -----------------------------------------------------------------------------
 
-// Source, destination, ports: as in a packet, so that the fourth is whatever comes behind.
+// Source, destination and ports, as in a packet; the fourth element is whatever follows them.
 typedef uint32_t weir_flow_tuple4 __attribute__((vector_size(16)));
 
 static inline weir_flow_tuple4 weir_flow_tuple4_of(const struct weir_flow_key *key) {
@@ -199,7 +235,7 @@ static inline unsigned int weir_flow_match4(
 #endif
 }
 
-// An IPv6 key, where it lies: addresses of 16 bytes, ports behind each other.
+// An IPv6 key: pointers to its addresses of 16 bytes, and both ports.
 struct weir_flow_tuple6 {
 	const uint8_t *source;
 	const uint8_t *destination;
@@ -213,7 +249,7 @@ static inline struct weir_flow_tuple6 weir_flow_tuple6_of(const struct weir_flow
 	return tuple;
 }
 
-// One bit per slot with these ports: most often none, or that of the flow.
+// One bit per slot with these ports: mostly none, or that of the flow.
 static inline unsigned int weir_flow_match_ports6(
 	const struct weir_flow_bucket6 *bucket, uint32_t ports) {
 #ifdef __SSE2__
@@ -268,20 +304,21 @@ static inline unsigned int weir_flow_match6(const struct weir_flow_table *table,
 	return match;
 }
 
-// --- the usual packet -----------------------------------------------------------------------
+// --- the fast path --------------------------------------------------------------------------
 
+// weir_flow_stamp when the stamps are of another time.
 void weir_flow_stamp_anew(struct weir_flow_table *table, uint64_t now_ns);
 
-// Make the stamps of a burst: at its begin.
+// Make the stamps of a burst: when it begins.
 static inline void weir_flow_stamp(struct weir_flow_table *table, uint64_t now_ns) {
 	if (unlikely(table->stamped != now_ns >> WEIR_FLOW_STAMP_SHIFT)) {
 		weir_flow_stamp_anew(table, now_ns);
 	}
 }
 
-// Write the word of a flow that a usual packet came for, and tell its backend. False, and nothing
-// changed, when the packet is not usual: the state would change, or the slot is free. A flow that
-// has expired and was not swept yet lives on.
+// Refresh the word of the flow that a packet belongs to, and return its backend. False, and nothing
+// changed, when the state of the flow would change or the slot is free. A flow that has expired and
+// was not swept yet lives on.
 static inline bool weir_flow_refresh(const struct weir_flow_table *table, uint32_t *word,
 	enum weir_flow_event event, uint32_t *ret_backend) {
 	uint32_t old = *word;
@@ -296,10 +333,10 @@ static inline bool weir_flow_refresh(const struct weir_flow_table *table, uint32
 	return true;
 }
 
-// The word of the flow that a packet belongs to in a bucket, or NULL. ip: at its IP header, of
-// IPv4 without options or IPv6 without extension headers, TCP or UDP behind it. Where two protocols
-// have the same key it may be the other one's: weir_flow_refresh refuses that, and weir_flow_lookup
-// sorts it out.
+// The word, in a bucket, of the flow that a packet belongs to, or NULL. ip: its IP header, of IPv4
+// without options or IPv6 without extension headers, followed by TCP or UDP. If two protocols have
+// the same key it may be the other one's: weir_flow_refresh then returns false, and
+// weir_flow_lookup finds the right one.
 static inline uint32_t *weir_flow_find4(struct weir_flow_bucket4 *bucket, const uint8_t *ip) {
 	weir_flow_tuple4 tuple;
 	unsigned int match;
@@ -313,8 +350,8 @@ static inline uint32_t *weir_flow_find4(struct weir_flow_bucket4 *bucket, const 
 uint32_t *weir_flow_find6_among(
 	const struct weir_flow_table *table, struct weir_flow_bucket6 *bucket, const uint8_t *ip);
 
-// As weir_flow_find4. The lowest of several with this key: the others have most often ended, and
-// weir_flow_lookup finds the one that has not.
+// weir_flow_find4 for IPv6. If several have this key it is the lowest of them: the others have
+// mostly ended, and weir_flow_lookup finds the one that has not.
 static inline uint32_t *weir_flow_find6(
 	const struct weir_flow_table *table, struct weir_flow_bucket6 *bucket, const uint8_t *ip) {
 	struct weir_flow_tuple6 tuple = {.source = ip + 8, .destination = ip + 24};
@@ -332,7 +369,7 @@ static inline uint32_t *weir_flow_find6(
 	return &bucket->word[slot];
 }
 
-// Is there surely no entry with this key, not even an expired one, in its two buckets?
+// True if the two buckets of this key hold no entry with it, not even an expired one.
 static inline bool weir_flow_absent(
 	const struct weir_flow_table *table, const struct weir_flow_key *key, uint64_t hash) {
 	if (likely(key->family == 4)) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// Flow insertion: find a slot for a new flow, by moving or evicting others where both its buckets
-// are full.
+#include "flow_insert.h"
+
 #include <errno.h>
 
-#include "flow_private.h"
+#include "flow_expire.h"
+#include "flow_life.h"
 #include "hash.h"
 
 static __rte_always_inline int slot_free(

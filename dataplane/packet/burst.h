@@ -11,6 +11,7 @@
 #include "descriptor.h"
 #include "encap.h"
 #include "flow_bucket.h"
+#include "flow_table.h"
 #include "icmp.h"
 #include "outer.h"
 #include "parse.h"

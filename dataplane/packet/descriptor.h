@@ -8,7 +8,7 @@
 // Threads: part of a pipeline; its worker only.
 #pragma once
 
-#include "flow_table.h"
+#include "flow.h"
 #include "pipeline.h"
 
 // What a packet is, as far as it can be told without any table.

@@ -7,6 +7,8 @@
 #include <errno.h>
 
 #include "burst.h"
+#include "flow_insert.h"
+#include "flow_life.h"
 
 // --- begin and end --------------------------------------------------------------------------
 

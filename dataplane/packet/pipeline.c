@@ -4,6 +4,8 @@
 #include <rte_prefetch.h>
 
 #include "burst.h"
+#include "flow_expire.h"
+#include "flow_life.h"
 
 // Packets are fetched so many at a time, so many before they are parsed. More at once than the CPU
 // has buffers for misses make it wait for memory.

@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "burst.h"
+#include "flow_life.h"
 
 // --- verdicts -------------------------------------------------------------------------------
 

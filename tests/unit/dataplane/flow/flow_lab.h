@@ -15,6 +15,9 @@
 #include <rte_memory.h>
 
 #include "flow_bucket.h"
+#include "flow_expire.h"
+#include "flow_insert.h"
+#include "flow_life.h"
 #include "flow_table.h"
 #include "hash.h"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What flow_table.c (the life of a flow: found, advanced, ended, swept) and flow_insert.c (its
-// entry) share. Used by these two only.
+// Flow slots: a slot of either family, and what its number and its bucket tell. Private to the flow
+// table: shared by flow_life.c, flow_expire.c, flow_insert.c and flow_table.c.
 //
-// Threads: as flow_table.h.
+// Threads: one table per worker; only that worker calls these.
 #pragma once
 
 #include "flow_bucket.h"
@@ -36,7 +36,7 @@ static inline uint32_t *weir_flow_bucket_words(
 	return weir_flow_word_at(table, ipv6, bucket, 0);
 }
 
-// Slots of a bucket with this key, a bit each; free ones too.
+// One bit per slot of a bucket that has this key; free slots may have it, too.
 static inline unsigned int weir_flow_match(const struct weir_flow_table *table, bool ipv6,
 	uint32_t bucket, const struct weir_flow_key *key) {
 	if (ipv6) {
@@ -71,51 +71,16 @@ static inline uint32_t weir_flow_word_of(const struct weir_flow_table *table, we
 		table, weir_flow_is_ipv6(ref), (uint32_t)((uint64_t)ref >> 2), ref & 3);
 }
 
-static inline unsigned int weir_flow_phase_of(uint32_t word) {
-	return word >> WEIR_WORD_PHASE_SHIFT;
-}
-
-static inline bool weir_flow_is_half_open(uint32_t word) {
-	return (weir_flow_phase_of(word) & WEIR_PHASE_HALF_OPEN_MASK) == WEIR_PHASE_HALF_OPEN;
-}
-
-// The IPv6 flow in a slot is gone: its destination has one flow less.
+// Call when the IPv6 flow in a slot is gone: its destination has one flow less.
 static inline void weir_flow_release_destination(
 	struct weir_flow_table *table, uint32_t bucket, unsigned int slot) {
 	weir_flow_destinations_release(
 		&table->destinations, weir_flow_bucket6_at(table, bucket)->destination[slot]);
 }
 
-// --- time -----------------------------------------------------------------------------------
-
-static inline uint32_t weir_flow_ticks(
-	const struct weir_flow_table *table, unsigned int phase, uint64_t now_ns) {
-	return (uint32_t)(now_ns >> table->shift[phase]) & WEIR_WORD_LAST_MASK;
-}
-
-static inline uint32_t weir_flow_word_make(const struct weir_flow_table *table, unsigned int phase,
-	uint16_t backend, uint64_t now_ns) {
-	return phase << WEIR_WORD_PHASE_SHIFT |
-	       weir_flow_ticks(table, phase, now_ns) << WEIR_WORD_LAST_SHIFT | backend;
-}
-
-// Ticks since the last packet.
-static inline uint32_t weir_flow_age_of(
-	const struct weir_flow_table *table, uint32_t word, uint64_t now_ns) {
-	return (weir_flow_ticks(table, weir_flow_phase_of(word), now_ns) -
-		       (word >> WEIR_WORD_LAST_SHIFT)) &
-	       WEIR_WORD_LAST_MASK;
-}
-
-static inline bool weir_flow_is_expired(
-	const struct weir_flow_table *table, uint32_t word, uint64_t now_ns) {
-	return weir_flow_age_of(table, word, now_ns) >
-	       table->now.timeout_ticks[weir_flow_phase_of(word)];
-}
-
 // --- starts ---------------------------------------------------------------------------------
 
-// Before a start is read, or written by anybody else.
+// Call before a start is read, or written in any other way.
 static inline void weir_flow_settle_starts(struct weir_flow_table *table) {
 	struct weir_flow_late_starts *late = &table->late;
 
@@ -124,17 +89,3 @@ static inline void weir_flow_settle_starts(struct weir_flow_table *table) {
 	}
 	late->count = 0;
 }
-
-// --- ends and begins (flow_table.c) -----------------------------------------------------------
-
-// End the flow in a slot, and tell so.
-void weir_flow_slot_end(struct weir_flow_table *table, const struct weir_flow_place *place,
-	enum weir_flow_end end, uint64_t now_ns);
-
-// End the flows of a bucket that have expired.
-void weir_flow_bucket_expire(
-	struct weir_flow_table *table, bool ipv6, uint32_t bucket, uint64_t now_ns);
-
-// The slot holds a new flow from now on. The stamps are those of start->now_ns.
-void weir_flow_slot_begin(struct weir_flow_table *table, const struct weir_flow_place *place,
-	const struct weir_flow_start *start);

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Flow: what callers and the files of the flow table say about one flow. Types only.
+//
+// Threads: flows belong to the table of one worker.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "policy.h"
+
+// Addresses and ports as in the packet (network order). IPv4: first 4 bytes, rest 0.
+struct weir_flow_key {
+	uint8_t source[16];
+	uint8_t destination[16];
+	uint16_t source_port;
+	uint16_t destination_port;
+	uint8_t family; // 4 or 6
+	uint8_t protocol;
+};
+
+// What a packet tells about its flow. Only the client's half is seen with direct server return
+// (DSR), and the states are right with that half alone:
+//   SYN        -> SYN seen (a new flow; also from closing: the client reuses its port)
+//   DATA       SYN seen -> established; closing after RST -> established (the RST was not real)
+//   FIN        -> closing; further DATA keeps it there and refreshes it (half-closed download)
+//   RST        -> closing
+//   DATAGRAM   UDP: refreshes
+enum weir_flow_event {
+	WEIR_FLOW_EVENT_SYN,
+	WEIR_FLOW_EVENT_DATA,
+	WEIR_FLOW_EVENT_FIN,
+	WEIR_FLOW_EVENT_RST,
+	WEIR_FLOW_EVENT_DATAGRAM,
+};
+#define WEIR_FLOW_EVENTS 5u
+
+// Why a flow ended.
+enum weir_flow_end {
+	WEIR_FLOW_END_COMPLETED, // FIN seen, then closing timeout or the final RST
+	WEIR_FLOW_END_REFUSED, // RST
+	WEIR_FLOW_END_TIMED_OUT, // idle for the timeout of its state
+	WEIR_FLOW_END_EVICTED, // half-open, made room for a newer one
+};
+
+// A flow in a table. Valid until the next insertion or sweep. Negative: not found.
+typedef int64_t weir_flow_ref;
+
+// How a new flow begins. The end of one that begins with FIN or RST is not reported: it has
+// finished from the start.
+struct weir_flow_start {
+	uint64_t now_ns;
+	enum weir_flow_event event;
+	uint16_t backend;
+	bool joined; // event SYN: it is half-open, but began in mid-flow, so its end is no error
+	bool measured; // remember when it began, to tell the service time
+	bool absent; // weir_flow_absent said so since the last insertion of this key (insert only)
+};
+
+#define WEIR_OUTCOME_KNOWN (-1) // the flow had finished before
+
+// Who is told of ends (F5 of flow_table.h). Called from within advance, insert, restart, remove and
+// sweep; must be short.
+struct weir_flow_listener {
+	// The flow has finished its work, by its first FIN or RST. Called at most once per flow,
+	// before ended. service_ns of a flow that completed: since its first packet; 0 = not
+	// measured.
+	void (*finished)(
+		void *context, uint16_t backend, enum weir_outcome outcome, uint64_t service_ns);
+	// The flow had not finished: data came after an RST, which was forged. finished will be
+	// called again.
+	void (*resumed)(void *context, uint16_t backend);
+	// The flow is gone from the table. outcome: an enum weir_outcome if the flow finishes by
+	// that (service_ns: until its last packet), WEIR_OUTCOME_KNOWN if it had finished before.
+	void (*ended)(void *context, uint16_t backend, enum weir_flow_end end, int outcome,
+		uint64_t service_ns);
+	void *context;
+};

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "flow_bucket.h"
+
+void weir_flow_stamp_anew(struct weir_flow_table *table, uint64_t now_ns) {
+	uint32_t stamp[WEIR_FLOW_PHASES];
+
+	for (unsigned int phase = WEIR_PHASE_SYN_SEEN; phase < WEIR_FLOW_PHASES; phase++) {
+		stamp[phase] = weir_flow_word_make(table, phase, 0, now_ns);
+		table->now.word[phase] = stamp[phase] | WEIR_WORD_BACKEND;
+	}
+	table->stamps.word[WEIR_FLOW_EVENT_SYN][WEIR_PHASE_SYN_SEEN] = stamp[WEIR_PHASE_SYN_SEEN];
+	table->stamps.word[WEIR_FLOW_EVENT_DATA][WEIR_PHASE_ESTABLISHED] =
+		stamp[WEIR_PHASE_ESTABLISHED];
+	table->stamps.word[WEIR_FLOW_EVENT_DATA][WEIR_PHASE_CLOSING] = stamp[WEIR_PHASE_CLOSING];
+	table->stamps.word[WEIR_FLOW_EVENT_DATAGRAM][WEIR_PHASE_UDP] = stamp[WEIR_PHASE_UDP];
+	table->stamped = now_ns >> WEIR_FLOW_STAMP_SHIFT;
+}
+
+uint32_t *weir_flow_find6_among(
+	const struct weir_flow_table *table, struct weir_flow_bucket6 *bucket, const uint8_t *ip) {
+	struct weir_flow_tuple6 tuple = {.source = ip + 8, .destination = ip + 24};
+	unsigned int match;
+
+	memcpy(&tuple.ports, ip + 40, 4);
+	match = weir_flow_match6(table, bucket, &tuple);
+	return match != 0 ? &bucket->word[__builtin_ctz(match)] : NULL;
+}

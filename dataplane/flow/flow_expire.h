@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Flow expiry: end the flows whose timeout is over, a piece of the table at a time.
+//
+// Threads: one table per worker; only that worker calls these.
+#pragma once
+
+#include "flow_bucket.h"
+
+#define WEIR_FLOW_SWEEP_SHIFT 20 // sweep_rate is in buckets per 2^20 ns (about a millisecond)
+
+// Expire what is due: a bounded piece of the table per call (F6). Call once per turn of the poll
+// loop.
+// Returns true when more is due: call again soon, do not sleep.
+bool weir_flow_sweep(struct weir_flow_table *table, uint64_t now_ns);
+
+// End the flows of a bucket that have expired.
+void weir_flow_bucket_expire(
+	struct weir_flow_table *table, bool ipv6, uint32_t bucket, uint64_t now_ns);

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "flow_life.h"
+
+// What the event of a packet changes, and what it means.
+enum step {
+	STEP_NONE, // ignored (a SYN on an established flow may be forged)
+	STEP_REFRESH, // the same phase, a new time
+	STEP_MOVE, // another phase, nothing to report
+	STEP_COMPLETE, // finished well
+	STEP_REFUSE, // finished by an RST before it was established
+	STEP_RESUME, // not finished after all
+	STEP_RESTART, // a new flow in the same place
+};
+
+struct transition {
+	uint8_t phase;
+	uint8_t step; // enum step
+};
+
+// clang-format off
+#define T(phase, step) {WEIR_PHASE_##phase, STEP_##step}
+static const struct transition transitions[WEIR_FLOW_EVENTS][WEIR_FLOW_PHASES] = {
+	// from  free, SYN seen, established, closing,
+	//       reset, joined, waiting, UDP
+	[WEIR_FLOW_EVENT_SYN] =
+		{T(FREE, NONE), T(SYN_SEEN, REFRESH), T(ESTABLISHED, NONE), T(CLOSING, RESTART),
+		 T(RESET, RESTART), T(JOINED, RESTART), T(WAITING, REFRESH), T(UDP, NONE)},
+	[WEIR_FLOW_EVENT_DATA] =
+		{T(FREE, NONE), T(ESTABLISHED, MOVE), T(ESTABLISHED, REFRESH), T(CLOSING, REFRESH),
+		 T(ESTABLISHED, RESUME), T(ESTABLISHED, MOVE), T(ESTABLISHED, MOVE), T(UDP, NONE)},
+	[WEIR_FLOW_EVENT_FIN] =
+		{T(FREE, NONE), T(CLOSING, COMPLETE), T(CLOSING, COMPLETE), T(CLOSING, REFRESH),
+		 T(CLOSING, MOVE), T(CLOSING, COMPLETE), T(CLOSING, COMPLETE), T(UDP, NONE)},
+	// An RST after a FIN is how many clients end; it makes no refusal of a completed flow.
+	[WEIR_FLOW_EVENT_RST] =
+		{T(FREE, NONE), T(RESET, REFUSE), T(RESET, COMPLETE), T(CLOSING, REFRESH),
+		 T(RESET, REFRESH), T(RESET, COMPLETE), T(RESET, REFUSE), T(UDP, NONE)},
+	[WEIR_FLOW_EVENT_DATAGRAM] =
+		{T(FREE, NONE), T(SYN_SEEN, NONE), T(ESTABLISHED, NONE), T(CLOSING, NONE),
+		 T(RESET, NONE), T(JOINED, NONE), T(WAITING, NONE), T(UDP, REFRESH)},
+};
+#undef T
+// clang-format on
+
+// --- service time ---------------------------------------------------------------------------
+
+static void start_store(struct weir_flow_table *table, const struct weir_flow_place *place,
+	bool measured, uint64_t now_ns) {
+	uint32_t start = (uint32_t)(now_ns >> WEIR_FLOW_START_SHIFT);
+
+	if (measured) {
+		table->measuring = true;
+	}
+	// Until the first measured flow all of them are 0: nothing to touch.
+	if (table->measuring) {
+		struct weir_flow_late_starts *late = &table->late;
+		uint32_t *at = &place->part->starts[place->slot];
+
+		if (unlikely(late->count == WEIR_FLOW_STARTS_LATE)) {
+			weir_flow_settle_starts(table);
+		}
+		late->at[late->count] = at;
+		late->value[late->count++] = !measured ? 0 : start == 0 ? 1 : start;
+		__builtin_prefetch(at, 1, 3);
+	}
+}
+
+static uint64_t service_ns(
+	struct weir_flow_table *table, const struct weir_flow_place *place, uint64_t end_ns) {
+	uint32_t start = 0;
+	int32_t elapsed;
+
+	if (table->measuring) {
+		weir_flow_settle_starts(table);
+		start = place->part->starts[place->slot];
+	}
+	// The time of a flow's last packet is known to a tick of its state: it may seem to lie
+	// before the start.
+	elapsed = (int32_t)((uint32_t)(end_ns >> WEIR_FLOW_START_SHIFT) - start);
+	return start == 0 || elapsed < 0 ? 0 : (uint64_t)elapsed << WEIR_FLOW_START_SHIFT;
+}
+
+// --- ends -----------------------------------------------------------------------------------
+
+static inline bool is_open(unsigned int phase) {
+	return phase != WEIR_PHASE_CLOSING && phase != WEIR_PHASE_RESET;
+}
+
+// Tell that a flow that was open has finished by a packet.
+static void report_finished(struct weir_flow_table *table, const struct weir_flow_place *place,
+	enum weir_outcome outcome, uint64_t now_ns) {
+	table->listener.finished(table->listener.context, (uint16_t)*place->word, outcome,
+		outcome == WEIR_OUTCOME_COMPLETED ? service_ns(table, place, now_ns) : 0);
+}
+
+// How a flow that was open ended, when it ends as `end` without FIN or RST.
+static enum weir_outcome outcome_of(unsigned int phase, enum weir_flow_end end) {
+	if (end != WEIR_FLOW_END_TIMED_OUT) {
+		return WEIR_OUTCOME_ABANDONED;
+	}
+	return phase == WEIR_PHASE_UDP        ? WEIR_OUTCOME_COMPLETED
+	       : phase == WEIR_PHASE_SYN_SEEN ? WEIR_OUTCOME_UNANSWERED
+					      : WEIR_OUTCOME_ABANDONED;
+}
+
+static inline void report_end(struct weir_flow_table *table, const struct weir_flow_place *place,
+	enum weir_flow_end end, uint64_t now_ns) {
+	uint32_t word = *place->word;
+	unsigned int phase = weir_flow_phase_of(word);
+	int outcome = WEIR_OUTCOME_KNOWN;
+	uint64_t took_ns = 0;
+
+	if (is_open(phase)) {
+		outcome = (int)outcome_of(phase, end);
+	}
+	if (unlikely(outcome == WEIR_OUTCOME_COMPLETED)) { // with its last packet
+		uint64_t idle_ns = (uint64_t)weir_flow_age_of(table, word, now_ns)
+				   << table->shift[phase];
+
+		took_ns = service_ns(table, place, now_ns - idle_ns);
+	}
+	table->listener.ended(table->listener.context, (uint16_t)word, end, outcome, took_ns);
+}
+
+void weir_flow_slot_end(struct weir_flow_table *table, const struct weir_flow_place *place,
+	enum weir_flow_end end, uint64_t now_ns) {
+	place->part->half_open -= weir_flow_is_half_open(*place->word);
+	place->part->count--;
+	report_end(table, place, end, now_ns);
+	*place->word = 0;
+	if (unlikely(place->part == &table->part6)) {
+		weir_flow_release_destination(table, (uint32_t)(place->slot / WEIR_FLOW_SLOTS6),
+			place->slot % WEIR_FLOW_SLOTS6);
+	}
+}
+
+enum weir_flow_end weir_flow_expiry_end(unsigned int phase) {
+	return phase == WEIR_PHASE_CLOSING ? WEIR_FLOW_END_COMPLETED
+	       : phase == WEIR_PHASE_RESET ? WEIR_FLOW_END_REFUSED
+					   : WEIR_FLOW_END_TIMED_OUT;
+}
+
+// --- begin and advance ----------------------------------------------------------------------
+
+bool weir_flow_advance(struct weir_flow_table *table, weir_flow_ref flow,
+	enum weir_flow_event event, uint64_t now_ns) {
+	struct weir_flow_place place = weir_flow_place_of(table, flow);
+	unsigned int phase = weir_flow_phase_of(*place.word);
+	const struct transition *to = &transitions[event][phase];
+	uint16_t backend = (uint16_t)*place.word;
+
+	switch ((enum step)to->step) {
+	case STEP_NONE:
+		return false;
+	case STEP_RESTART:
+		return true;
+	case STEP_COMPLETE:
+		report_finished(table, &place, WEIR_OUTCOME_COMPLETED, now_ns);
+		break;
+	case STEP_REFUSE:
+		report_finished(table, &place, WEIR_OUTCOME_REFUSED, now_ns);
+		break;
+	case STEP_RESUME:
+		if (table->measuring) { // it was measured already: once per flow
+			weir_flow_settle_starts(table);
+			place.part->starts[place.slot] = 0;
+		}
+		table->listener.resumed(table->listener.context, backend);
+		break;
+	case STEP_REFRESH:
+	case STEP_MOVE:
+		break;
+	}
+	place.part->half_open -= weir_flow_is_half_open(*place.word);
+	*place.word = weir_flow_word_make(table, to->phase, backend, now_ns);
+	place.part->half_open += weir_flow_is_half_open(*place.word);
+	return false;
+}
+
+static enum weir_flow_phase first_phase(const struct weir_flow_start *start) {
+	switch (start->event) {
+	case WEIR_FLOW_EVENT_SYN:
+		return start->joined ? WEIR_PHASE_JOINED : WEIR_PHASE_SYN_SEEN;
+	case WEIR_FLOW_EVENT_DATAGRAM:
+		return WEIR_PHASE_UDP;
+	case WEIR_FLOW_EVENT_FIN:
+		return WEIR_PHASE_CLOSING;
+	case WEIR_FLOW_EVENT_RST:
+		return WEIR_PHASE_RESET;
+	case WEIR_FLOW_EVENT_DATA:
+		break;
+	}
+	return WEIR_PHASE_ESTABLISHED;
+}
+
+void weir_flow_slot_begin(struct weir_flow_table *table, const struct weir_flow_place *place,
+	const struct weir_flow_start *start) {
+	enum weir_flow_phase phase;
+
+	if (likely(start->event == WEIR_FLOW_EVENT_SYN) && likely(!start->joined) &&
+		likely(place->part->half_open < place->part->half_open_max)) {
+		*place->word = table->stamps.word[WEIR_FLOW_EVENT_SYN][WEIR_PHASE_SYN_SEEN] |
+			       start->backend;
+		place->part->half_open++;
+	} else {
+		phase = first_phase(start);
+		// F4 holds for a restart too.
+		if (start->event == WEIR_FLOW_EVENT_SYN &&
+			place->part->half_open >= place->part->half_open_max) {
+			phase = WEIR_PHASE_WAITING;
+		}
+		*place->word = weir_flow_word_make(table, phase, start->backend, start->now_ns);
+		place->part->half_open += weir_flow_is_half_open(*place->word);
+	}
+	start_store(table, place, start->measured, start->now_ns);
+}
+
+void weir_flow_restart(struct weir_flow_table *table, weir_flow_ref flow,
+	const struct weir_flow_start *start, enum weir_flow_end end) {
+	struct weir_flow_place place = weir_flow_place_of(table, flow);
+
+	weir_flow_stamp(table, start->now_ns);
+	// When a port is used again, the old flow ended as its state says.
+	if (end == WEIR_FLOW_END_COMPLETED) {
+		end = weir_flow_expiry_end(weir_flow_phase_of(*place.word));
+	}
+	report_end(table, &place, end, start->now_ns);
+	place.part->half_open -= weir_flow_is_half_open(*place.word);
+	weir_flow_slot_begin(table, &place, start);
+}
+
+void weir_flow_remove(struct weir_flow_table *table, weir_flow_ref flow, enum weir_flow_end end,
+	uint64_t now_ns) {
+	struct weir_flow_place place = weir_flow_place_of(table, flow);
+
+	weir_flow_slot_end(table, &place, end, now_ns);
+}

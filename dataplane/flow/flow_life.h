@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Flow life: how a flow that is in the table begins, changes its state and ends, and who is told.
+// The pipeline calls what takes a reference; flow_insert.c and flow_expire.c call what takes a
+// slot.
+//
+// Threads: one table per worker; only that worker calls these.
+#pragma once
+
+#include "flow_slot.h"
+
+#define WEIR_FLOW_START_SHIFT 14 // a start is kept in ticks of 2^14 ns: 16 us, for 4 hours
+
+// Advance the state of a found flow by a packet of it, and refresh its time.
+// Returns true when the event starts a new flow in the place of the old one (SYN in closing): the
+// caller then chooses a backend and calls weir_flow_restart.
+bool weir_flow_advance(struct weir_flow_table *table, weir_flow_ref flow,
+	enum weir_flow_event event, uint64_t now_ns);
+
+// Give a found flow to another backend: its old backend is gone (end: EVICTED), or the flow is a
+// new one in the same place (end: COMPLETED; reported as its state says, so REFUSED after an RST).
+void weir_flow_restart(struct weir_flow_table *table, weir_flow_ref flow,
+	const struct weir_flow_start *start, enum weir_flow_end end);
+
+// End a found flow: its backend is gone and there is no other.
+void weir_flow_remove(
+	struct weir_flow_table *table, weir_flow_ref flow, enum weir_flow_end end, uint64_t now_ns);
+
+// --- slots -------------------------------------------------------------------------------------
+
+// Begin a new flow in a slot that has its key. The stamps are those of start->now_ns.
+void weir_flow_slot_begin(struct weir_flow_table *table, const struct weir_flow_place *place,
+	const struct weir_flow_start *start);
+
+// End the flow in a slot and tell the listener.
+void weir_flow_slot_end(struct weir_flow_table *table, const struct weir_flow_place *place,
+	enum weir_flow_end end, uint64_t now_ns);
+
+// How a flow of this phase ended when it expires.
+enum weir_flow_end weir_flow_expiry_end(unsigned int phase);
