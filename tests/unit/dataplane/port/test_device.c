@@ -119,13 +119,13 @@ static void a_tap_on_the_way_to_the_kernel_becomes_its_ports_twin(void **state) 
 	assert_int_equal(open_named(lab, ring.name, 1), 0);
 	device_lab_plan("net_tap7,iface=dvtap", 1, &lab->plan);
 	lab->plan.device[0].exception = true;
-	lab->plan.device[0].mtu = 9000;
+	lab->plan.device[0].mtu = 20000; // more than any version of the driver can
 	if (weir_device_open(
 		    &lab->plan.device[0], &lab->buffers, 1, &tap, lab->why, sizeof(lab->why)) < 0) {
 		fail_msg("%s", lab->why);
 	}
 	assert_string_equal(tap.interface, "dvtap");
-	assert_true(tap.mtu < 9000); // what the driver can, and no error
+	assert_true(tap.mtu < 20000); // what the driver can, and no error
 	memcpy(lab->device.mac, (uint8_t[]){2, 0, 0, 0, 7, 7}, 6); // net_ring has none
 	assert_int_equal(weir_device_pair(&lab->device, &tap, lab->why, sizeof(lab->why)), 0);
 	assert_int_equal(rte_eth_macaddr_get(tap.id, &mac), 0);
@@ -139,13 +139,13 @@ static void a_tap_on_the_way_to_the_kernel_becomes_its_ports_twin(void **state) 
 
 static void a_port_with_too_large_an_mtu_is_refused(void **state) {
 	struct lab *lab = *state;
+	uint16_t id;
 
-	device_lab_need_root();
-	device_lab_plan("net_tap8,iface=dvtap8", 1, &lab->plan);
+	device_lab_plan("net_memif8,role=server", 1, &lab->plan);
 	lab->plan.device[0].mtu = 9000;
 	assert_int_equal(open_device(lab, 1), -EINVAL);
-	assert_non_null(strstr(lab->why, "mtu 9000 is too large for it: use at most 1504"));
-	assert_int_equal(if_nametoindex("dvtap8"), 0);
+	assert_non_null(strstr(lab->why, "mtu 9000 is too large for it: use at most 1500"));
+	assert_int_equal(rte_eth_dev_get_port_by_name("net_memif8", &id), -ENODEV);
 }
 
 static void what_cannot_be_opened_is_named(void **state) {

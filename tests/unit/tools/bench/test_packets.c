@@ -57,8 +57,8 @@ static void check_frame(const struct weir_bench_packets *packets, const uint8_t 
 		assert_int_equal(ip[0] >> 4, 6);
 		assert_int_equal(
 			ntohs(header->payload_len), packets->frame_bytes - packets->l3_offset - 40);
-		assert_memory_equal(header->src_addr, tuple->source, 16);
-		assert_memory_equal(header->dst_addr, tuple->destination, 16);
+		assert_memory_equal(&header->src_addr, tuple->source, 16);
+		assert_memory_equal(&header->dst_addr, tuple->destination, 16);
 		assert_int_equal(header->proto, protocol);
 		check_l4(header, 6, protocol, l4);
 	}
