@@ -19,6 +19,7 @@
 #include "eal.h"
 #include "netdev.h"
 #include "pipeline.h"
+#include "pipeline_setup.h"
 #include "steer_attach.h"
 #include "transmit.h"
 #include "worker.h"

@@ -14,7 +14,8 @@
 #include "distributor.h"
 #include "flow_table.h"
 #include "netdev.h"
-#include "pipeline.h"
+#include "pipeline_setup.h"
+#include "verdict.h"
 
 #define DESCRIPTORS 1024
 #define LAYER2_BYTES (14 + 2 * 4) // Ethernet header, two VLAN tags

@@ -15,6 +15,9 @@
 #include <rte_rcu_qsbr.h>
 #include <rte_ring.h>
 
+#include "flow_query.h"
+#include "segment.h"
+
 #define PREFETCH 4u // packets ahead
 
 // Idle mode `yield`: turns without packets before the pause becomes longer.
@@ -292,7 +295,7 @@ static void answer_question(struct weir_worker *worker) {
 	if (likely(!weir_mailbox_receive(&mailbox->request, &message))) {
 		return;
 	}
-	weir_pipeline_answer(worker->pipeline, &message, worker->now_ns);
+	weir_flow_query_respond(worker->pipeline, &message, worker->now_ns);
 	// Whoever does not collect its answers loses them.
 	(void)weir_mailbox_send(&mailbox->reply, &message);
 }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Burst: what the stages of a pipeline share. Private to pipeline.c (the usual way of a packet),
-// new_flow.c (the first packet of a flow) and rare.c (all other ways).
+// Burst: the data that the stages of a pipeline share, and how a stage forwards a packet, drops it,
+// replies to it or leaves it to the kernel. Private to the files of the pipeline: pipeline.c (fast
+// path), lookup.c, new_flow.c, slow_path.c, flow_query.c and pipeline_setup.c.
 //
 // Threads: a pipeline and its bursts belong to one worker.
 #pragma once
 
 #include <rte_branch_prediction.h>
+#include <rte_prefetch.h>
 
 #include "descriptor.h"
 #include "encap.h"
@@ -15,6 +17,8 @@
 #include "icmp.h"
 #include "outer.h"
 #include "parse.h"
+#include "reader.h"
+#include "segment.h"
 #include "selection.h"
 #include "service_table.h"
 #include "trace.h"
@@ -150,6 +154,13 @@ static inline void weir_burst_forward(struct weir_burst *b, unsigned int i) {
 	}
 }
 
+// Prefetch what the rewrite needs of a backend.
+static __rte_always_inline void weir_burst_prefetch_backend(
+	const struct weir_pipeline *pipeline, uint32_t backend) {
+	rte_prefetch0(&pipeline->outers[backend]);
+	__builtin_prefetch(&pipeline->backend_counters[backend], 1, 3); // to write
+}
+
 // --- verdicts -------------------------------------------------------------------------------
 
 // Tell the caller what its packet's verdict is: for all packets but those that stage_rewrite
@@ -161,38 +172,11 @@ static inline void weir_burst_tell(struct weir_burst *b, unsigned int i) {
 // Count a packet as dropped; its verdict keeps its action.
 void weir_burst_count_drop(
 	struct weir_burst *b, struct weir_descriptor *d, enum weir_drop_reason reason);
+
+// Decide about a packet that is not forwarded.
 void weir_burst_drop(struct weir_burst *b, struct weir_descriptor *d, enum weir_drop_reason reason);
 void weir_burst_to_kernel(struct weir_burst *b, struct weir_descriptor *d);
 
-// --- look-up with care (pipeline.c) -------------------------------------------------------------
-
-// A described packet whose flow may be in the table, whatever it does to the flow's state. True:
-// its flow was there, its backend is chosen. False: it begins a flow; *ret_flow: in the place of
-// this one, which has ended, or negative.
-bool weir_burst_look_up(struct weir_burst *b, unsigned int i, weir_flow_ref *ret_flow);
-
-// --- new flows (new_flow.c) -------------------------------------------------------------------
-
-// Packets that are SYNs, or whose flow was not in the table, and what comes behind them: look up
-// once more, else choose, enter.
-void weir_burst_begin(struct weir_burst *b);
-
-// A flow was entered into the table, or restarted, by a packet with this event.
-void weir_burst_flow_started(struct weir_pipeline *pipeline, uint16_t backend, uint16_t service,
-	enum weir_flow_event event, uint64_t now_ns);
-
-// How the flow of a packet begins, whose service and backend are in its verdict.
-struct weir_flow_start weir_burst_flow_start(
-	const struct weir_burst *b, const struct weir_descriptor *d);
-
-// Whom the flow table tells.
-struct weir_flow_listener weir_burst_listener(struct weir_pipeline *pipeline);
-
-// --- rare ways (rare.c) -----------------------------------------------------------------------
-
-// Packets that are neither valid TCP nor UDP.
-void weir_burst_others(struct weir_burst *b);
-
-// Rewrite a packet for which the fast way found anything unusual: gives it a verdict, with the
-// reason when it is refused.
-void weir_burst_rewrite(struct weir_burst *b, unsigned int i);
+// The packet was rewritten into an ICMP reply: send it back on the port that it came from. Takes a
+// token of the rate limit, which the caller has found ready.
+void weir_burst_reply(struct weir_burst *b, struct weir_descriptor *d);

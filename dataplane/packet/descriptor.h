@@ -9,7 +9,8 @@
 #pragma once
 
 #include "flow.h"
-#include "pipeline.h"
+#include "layout.h"
+#include "verdict.h"
 
 // What a packet is, as far as it can be told without any table.
 enum weir_packet_kind {

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// New flows: everything that happens when a flow begins or ends. The choice of its backend, its
-// entry into the flow table, and whom its begin and its end concern: counters, the policy, and
-// the samples of service times. Kept out of pipeline.c so that the usual way of a packet stays
-// dense in the instruction cache.
+#include "new_flow.h"
+
 #include <errno.h>
 
-#include "burst.h"
 #include "flow_insert.h"
 #include "flow_life.h"
+#include "lookup.h"
 
 // --- begin and end --------------------------------------------------------------------------
 
@@ -40,7 +37,7 @@ static inline void flow_started(struct weir_pipeline *pipeline, struct weir_poli
 	}
 }
 
-void weir_burst_flow_started(struct weir_pipeline *pipeline, uint16_t backend, uint16_t service,
+void weir_new_flow_started(struct weir_pipeline *pipeline, uint16_t backend, uint16_t service,
 	enum weir_flow_event event, uint64_t now_ns) {
 	flow_started(pipeline, client_of(pipeline, service), backend, service, event, now_ns);
 }
@@ -131,7 +128,7 @@ static void flow_ended(
 	}
 }
 
-struct weir_flow_listener weir_burst_listener(struct weir_pipeline *pipeline) {
+struct weir_flow_listener weir_new_flow_listener(struct weir_pipeline *pipeline) {
 	return (struct weir_flow_listener){.finished = flow_finished,
 		.resumed = flow_resumed,
 		.ended = flow_ended,
@@ -240,7 +237,7 @@ static inline bool choose(
 	return true;
 }
 
-struct weir_flow_start weir_burst_flow_start(
+struct weir_flow_start weir_new_flow_start(
 	const struct weir_burst *b, const struct weir_descriptor *d) {
 	const struct weir_policy_client *client = client_of(b->pipeline, d->verdict.service);
 
@@ -387,7 +384,7 @@ static void find_services(struct weir_burst *b) {
 	}
 }
 
-void weir_burst_begin(struct weir_burst *b) {
+void weir_new_flow_process(struct weir_burst *b) {
 	struct weir_pipeline *const pipeline = b->pipeline;
 	struct weir_descriptor *const descriptors = pipeline->descriptors;
 	struct newcomers of = {.service = WEIR_SERVICE_NONE};
@@ -403,7 +400,7 @@ void weir_burst_begin(struct weir_burst *b) {
 
 		// Known after all: a SYN that comes again, or whose flow a packet before it in the
 		// burst has begun.
-		if (unlikely(!absent) && weir_burst_look_up(b, i, &flow)) {
+		if (unlikely(!absent) && weir_lookup_slow(b, i, &flow)) {
 			pipeline->pending.flow_hits++;
 			continue;
 		}

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "pipeline.h"
 
-#include <rte_prefetch.h>
-
 #include "burst.h"
 #include "flow_expire.h"
-#include "flow_life.h"
+#include "lookup.h"
+#include "new_flow.h"
+#include "slow_path.h"
 
 // Packets are fetched so many at a time, so many before they are parsed. More at once than the CPU
 // has buffers for misses make it wait for memory.
@@ -267,44 +267,19 @@ static __rte_noinline void stage_lookup(struct weir_burst *b) {
 	b->miss_count = (uint8_t)misses;
 }
 
-// What the rewrite will need of a backend.
-static __rte_always_inline void prefetch_backend(
-	const struct weir_pipeline *pipeline, uint32_t backend) {
-	rte_prefetch0(&pipeline->outers[backend]);
-	prefetch_write(&pipeline->backend_counters[backend]);
-}
-
-bool weir_burst_look_up(struct weir_burst *b, unsigned int i, weir_flow_ref *ret_flow) {
-	struct weir_pipeline *pipeline = b->pipeline;
-	struct weir_descriptor *d = &pipeline->descriptors[i];
-	weir_flow_ref flow = weir_flow_lookup(pipeline->flows, &d->key, d->hash, b->now_ns);
-	uint16_t backend;
-
-	*ret_flow = flow;
-	// An entry that has expired, or is another protocol's; or one that begins anew.
-	if (flow < 0 || weir_flow_advance(
-				pipeline->flows, flow, (enum weir_flow_event)d->event, b->now_ns)) {
-		return false;
-	}
-	backend = weir_flow_backend(pipeline->flows, flow);
-	prefetch_backend(pipeline, backend);
-	weir_descriptor_decide(d, backend);
-	weir_burst_forward(b, i);
-	return true;
-}
-
-// The same for most packets that get here: those of no flow yet.
+// weir_lookup_slow, with a shortcut for packets whose flow is not in the table: most that come
+// here.
 static inline bool is_known(struct weir_burst *b, unsigned int i) {
 	const struct weir_descriptor *d = &b->pipeline->descriptors[i];
 	weir_flow_ref flow;
 
 	return unlikely(!weir_flow_absent(b->pipeline->flows, &d->key, d->hash)) &&
-	       weir_burst_look_up(b, i, &flow);
+	       weir_lookup_slow(b, i, &flow);
 }
 
 // What the first look left: flows in their second place, then with care what changes its flow's
 // state. A SYN, a packet whose flow is not there, and all that is left behind it, are for
-// weir_burst_begin.
+// weir_new_flow_process.
 static __rte_noinline void stage_lookup_second(struct weir_burst *b) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	struct weir_descriptor *const descriptors = pipeline->descriptors;
@@ -326,7 +301,7 @@ static __rte_noinline void stage_lookup_second(struct weir_burst *b) {
 			if (word != NULL && likely(weir_flow_refresh(table, word,
 						    (enum weir_flow_event)s->event, &backend))) {
 				s->backend = (uint16_t)backend;
-				prefetch_backend(pipeline, backend);
+				weir_burst_prefetch_backend(pipeline, backend);
 				continue;
 			}
 		}
@@ -367,7 +342,7 @@ static __rte_noinline void rewrite_with_care(struct weir_burst *b, unsigned int 
 	if (s->backend != WEIR_BACKEND_NONE) {
 		d->verdict.backend = s->backend;
 	}
-	weir_burst_rewrite(b, i);
+	weir_slow_path_rewrite(b, i);
 	weir_burst_tell(b, i);
 }
 
@@ -453,11 +428,11 @@ void weir_pipeline_process(struct weir_pipeline *pipeline, struct rte_mbuf **pkt
 	pipeline->pending.flow_hits += b.packets - b.other_count - b.miss_count;
 	weir_trace_end(pipeline->trace, WEIR_STAGE_LOOKUP);
 	if (unlikely(b.other_count > 0)) {
-		weir_burst_others(&b);
+		weir_slow_path_others(&b);
 	}
 	weir_trace_end(pipeline->trace, WEIR_STAGE_OTHERS);
 	if (b.miss_count > 0) {
-		weir_burst_begin(&b);
+		weir_new_flow_process(&b);
 	}
 	weir_trace_end(pipeline->trace, WEIR_STAGE_BEGIN);
 	weir_burst_adopt_backends(&b);
@@ -515,57 +490,7 @@ bool weir_pipeline_idle(struct weir_pipeline *pipeline, uint64_t now_ns) {
 	return more;
 }
 
-// --- questions ------------------------------------------------------------------------------
-
-void weir_pipeline_answer(
-	struct weir_pipeline *pipeline, struct weir_message *message, uint64_t now_ns) {
-	struct weir_burst b = {.pipeline = pipeline};
-	struct weir_flow_key key = {.family = message->flow.family,
-		.protocol = message->flow.protocol,
-		.source_port = rte_cpu_to_be_16(message->flow.source_port),
-		.destination_port = rte_cpu_to_be_16(message->flow.destination_port)};
-	weir_flow_ref flow;
-
-	if (message->kind != WEIR_MESSAGE_FLOW_LOOKUP) {
-		return;
-	}
-	memcpy(key.source, message->flow.source, key.family == 4 ? 4 : 16);
-	memcpy(key.destination, message->flow.destination, key.family == 4 ? 4 : 16);
-	message->flow.hash = weir_parse_hash(&key, pipeline->hash_keys.seed);
-	message->flow.found = 0;
-	message->flow.state = 0;
-	message->flow.idle_ms = 0;
-	message->flow.slot = 0;
-	message->flow.backend = WEIR_BACKEND_NONE;
-	message->flow.chosen = WEIR_BACKEND_NONE;
-	message->flow.service = WEIR_SERVICE_NONE;
-	if (key.protocol != WEIR_PROTOCOL_TCP && key.protocol != WEIR_PROTOCOL_UDP) {
-		return;
-	}
-	flow = weir_flow_lookup(pipeline->flows, &key, message->flow.hash, now_ns);
-	if (flow >= 0) {
-		message->flow.found = 1;
-		message->flow.state = (uint8_t)weir_flow_state(pipeline->flows, flow);
-		message->flow.backend = weir_flow_backend(pipeline->flows, flow);
-		message->flow.idle_ms = weir_flow_idle_ms(pipeline->flows, flow, now_ns);
-	}
-	b.services = weir_reader_services(&pipeline->reader);
-	if (b.services->buckets == NULL) {
-		return;
-	}
-	message->flow.service = weir_burst_service(&b, &key);
-	if (message->flow.service != WEIR_SERVICE_NONE) {
-		const struct weir_selection_view *view =
-			weir_reader_selection(&pipeline->reader, message->flow.service);
-
-		message->flow.chosen =
-			weir_burst_choose_consistent(pipeline, view, message->flow.hash);
-		if (view->table.slot_count > 0) {
-			message->flow.slot =
-				weir_selection_slot(message->flow.hash, view->table.slot_count);
-		}
-	}
-}
+// --- distribution ---------------------------------------------------------------------------
 
 uint64_t weir_pipeline_distribution_hash(const struct rte_mbuf *pkt, uint64_t hash_seed) {
 	struct weir_descriptor d;
@@ -578,27 +503,4 @@ uint64_t weir_pipeline_distribution_hash(const struct rte_mbuf *pkt, uint64_t ha
 		return weir_parse_hash(&d.key, hash_seed);
 	}
 	return 0;
-}
-
-const char *weir_action_name(enum weir_action action) {
-	static const char *const names[] = {
-		[WEIR_ACTION_FORWARD] = "forward",
-		[WEIR_ACTION_ANSWER] = "answer",
-		[WEIR_ACTION_KERNEL] = "kernel",
-		[WEIR_ACTION_DROP] = "drop",
-	};
-
-	return (unsigned int)action < RTE_DIM(names) ? names[action] : "unknown";
-}
-
-const char *weir_choice_name(enum weir_choice choice) {
-	static const char *const names[] = {
-		[WEIR_CHOICE_NONE] = "none",
-		[WEIR_CHOICE_FLOW] = "flow",
-		[WEIR_CHOICE_NEW] = "new",
-		[WEIR_CHOICE_UNTRACKED] = "untracked",
-		[WEIR_CHOICE_REPLACED] = "replaced",
-	};
-
-	return (unsigned int)choice < RTE_DIM(names) ? names[choice] : "unknown";
 }

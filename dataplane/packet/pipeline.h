@@ -24,57 +24,9 @@
 
 #include <rte_mbuf.h>
 
-#include "flow_table.h"
-#include "mailbox.h"
-#include "reader.h"
-
-#define WEIR_BURST 64 // most packets in one call
-#define WEIR_ICMP_ANSWERS_PER_SECOND 1000 // of one worker, unless a test says otherwise
-
-enum weir_action {
-	WEIR_ACTION_FORWARD, // rewritten; send on verdict.port
-	WEIR_ACTION_ANSWER, // rewritten into an answer; send on verdict.port (where it came from)
-	WEIR_ACTION_KERNEL, // untouched; hand to the kernel of the port it came from
-	WEIR_ACTION_DROP, // free; reason in verdict.reason, already counted
-};
-
-#define WEIR_REASON_NONE 0xff // verdict.reason where there is none
-
-// Why a packet got its backend; for verdicts, never on the fast path.
-enum weir_choice {
-	WEIR_CHOICE_NONE,
-	WEIR_CHOICE_FLOW, // the flow table knew it
-	WEIR_CHOICE_NEW, // new flow, from the selection
-	WEIR_CHOICE_UNTRACKED, // from the selection, not entered (table full, or mid-flow packet)
-	WEIR_CHOICE_REPLACED, // its backend was gone: chosen anew
-};
-
-struct weir_verdict { // one per packet of a burst
-	uint8_t action; // enum weir_action
-	uint8_t reason; // enum weir_drop_reason of WEIR_ACTION_DROP; of WEIR_ACTION_ANSWER:
-			// MTU_EXCEEDED when the answer is "too big"; else WEIR_REASON_NONE
-	uint8_t choice; // enum weir_choice
-	uint8_t port; // index of the port to send on
-	uint16_t backend; // WEIR_BACKEND_NONE where none was chosen
-	uint16_t service; // WEIR_SERVICE_NONE where none matched
-};
-
-struct weir_pipeline_params {
-	const struct weir_segment *segment;
-	uint32_t worker;
-	struct weir_flow_table_params flow_table;
-	uint64_t hash_seed;
-	uint32_t icmp_answers_per_second; // per worker; echo and too-big together; 0 = none
-};
+#include "verdict.h"
 
 struct weir_pipeline;
-
-// params is copied, the segment is borrowed: it must outlive the pipeline. [set-up]
-// Returns 0, -EINVAL (worker out of range, or what the flow table refuses), -ENOMEM.
-int weir_pipeline_create(const struct weir_pipeline_params *params, struct weir_pipeline **ret);
-void weir_pipeline_free(struct weir_pipeline *pipeline);
-// Bytes of memory that a pipeline takes besides its flow table.
-uint64_t weir_pipeline_bytes(uint32_t max_services, uint32_t max_backends);
 
 // Process a burst that arrived on in_port (an index into segment->header->port).
 // pkts stay owned by the caller; for FORWARD and ANSWER their data was rewritten in place.
@@ -95,13 +47,6 @@ void weir_pipeline_trace(struct weir_pipeline *pipeline, struct weir_trace *trac
 // Work between bursts: expiry of flows (bounded), gauges. Call once per turn of the poll loop.
 bool weir_pipeline_idle(struct weir_pipeline *pipeline, uint64_t now_ns);
 
-// Answer one mailbox question about this worker's flows.
-void weir_pipeline_answer(
-	struct weir_pipeline *pipeline, struct weir_message *message, uint64_t now_ns);
-
 // Hash that decides the worker of a packet (software distributor). Never fails: what cannot be
 // parsed gets 0. ICMP errors hash like the flow that they are about.
 uint64_t weir_pipeline_distribution_hash(const struct rte_mbuf *pkt, uint64_t hash_seed);
-
-const char *weir_action_name(enum weir_action action);
-const char *weir_choice_name(enum weir_choice choice);

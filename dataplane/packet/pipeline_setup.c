@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// Set-up of a pipeline: its memory, and what it is connected with.
+#include "pipeline_setup.h"
+
 #include <errno.h>
 
 #include <rte_malloc.h>
 
 #include "burst.h"
 #include "hash.h"
+#include "new_flow.h"
 
 static void *table_create(uint32_t count, size_t bytes, int socket) {
 	return rte_zmalloc_socket("pipeline", count * bytes, 128, socket);
@@ -71,7 +72,7 @@ int weir_pipeline_create(const struct weir_pipeline_params *params, struct weir_
 	}
 	flow_table = params->flow_table;
 	flow_table.hash_seed = params->hash_seed;
-	listener = weir_burst_listener(pipeline);
+	listener = weir_new_flow_listener(pipeline);
 	r = weir_flow_table_create(&flow_table, &listener, &pipeline->flows);
 	if (r < 0) {
 		goto free_pipeline;

@@ -12,8 +12,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <rte_mbuf.h>
+
 #include "device.h"
-#include "pipeline.h"
+#include "verdict.h"
 
 struct rte_ring;
 

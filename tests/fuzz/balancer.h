@@ -15,6 +15,7 @@
 
 #include "backend_row.h"
 #include "pipeline.h"
+#include "pipeline_setup.h"
 #include "writer.h"
 
 #define BALANCER_SERVICES 4

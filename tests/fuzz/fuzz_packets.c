@@ -16,6 +16,7 @@
 #include <rte_malloc.h>
 
 #include "balancer.h"
+#include "flow_query.h"
 #include "fuzz.h"
 #include "oracle.h"
 #include "parse.h"
@@ -302,7 +303,7 @@ static void ask(struct world *world, struct fuzz_input *input) {
 	if (n > 0) {
 		memcpy(&message.flow, data, n);
 	}
-	weir_pipeline_answer(world->balancer.pipeline, &message, world->balancer.now_ns);
+	weir_flow_query_respond(world->balancer.pipeline, &message, world->balancer.now_ns);
 	REQUIRE(message.sequence == 7);
 	REQUIRE(message.flow.backend == WEIR_BACKEND_NONE ||
 		message.flow.backend < BALANCER_BACKENDS);

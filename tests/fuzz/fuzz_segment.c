@@ -15,6 +15,7 @@
 #include "balancer.h"
 #include "blob.h"
 #include "config.h"
+#include "flow_query.h"
 #include "frames.h"
 #include "fuzz.h"
 #include "selection.h"
@@ -259,7 +260,7 @@ static void answer_questions(
 
 	for (int i = 0; i < 4; i++) {
 		if (weir_mailbox_receive(&segment->mailboxes[0].request, &message)) {
-			weir_pipeline_answer(pipeline, &message, now_ns);
+			weir_flow_query_respond(pipeline, &message, now_ns);
 			weir_mailbox_send(&segment->mailboxes[0].reply, &message);
 		}
 	}

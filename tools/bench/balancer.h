@@ -11,6 +11,7 @@
 #include "options.h"
 #include "pages.h"
 #include "pipeline.h"
+#include "pipeline_setup.h"
 #include "selection.h"
 #include "tuples.h"
 

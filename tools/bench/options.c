@@ -9,9 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "flow_table.h"
 #include "layout.h"
 #include "packets.h"
-#include "pipeline.h"
+#include "verdict.h"
 
 #define FLOWS_MAX (1u << 28)
 #define DEFAULT_TABLE_FLOWS 1048576u // flow_table.flows_per_worker, as configured by default

@@ -16,6 +16,7 @@
 #include "capture.h"
 #include "options.h"
 #include "pipeline.h"
+#include "pipeline_setup.h"
 #include "tables.h"
 
 // Frames beyond this do not fit a packet buffer.

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "frames.h"
-#include "pipeline.h"
+#include "verdict.h"
 
 // Offsets of bytes to change: from the IP header, from the L4 header, else from the frame.
 #define EDGE_IP(n) (0x4000 + (n))

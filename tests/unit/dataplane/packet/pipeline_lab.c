@@ -188,6 +188,18 @@ struct frame_spec lab_tcp(uint16_t n, uint8_t flags) {
 		.source_port = (uint16_t)(1024 + n)};
 }
 
+struct weir_message lab_question(uint16_t n) {
+	struct weir_message message = {.kind = WEIR_MESSAGE_FLOW_LOOKUP, .sequence = 7};
+
+	memcpy(message.flow.source, frame_client4, 16);
+	memcpy(message.flow.destination, frame_vip4, 16);
+	message.flow.source_port = (uint16_t)(1024 + n);
+	message.flow.destination_port = 80;
+	message.flow.family = 4;
+	message.flow.protocol = 6;
+	return message;
+}
+
 void lab_wait(struct lab *lab, uint64_t ms) {
 	for (uint64_t i = 0; i < ms; i += 10) {
 		lab->now_ns += 10000000;

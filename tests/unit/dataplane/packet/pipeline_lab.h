@@ -8,7 +8,9 @@
 
 #include "backend_row.h"
 #include "frames.h"
+#include "mailbox.h"
 #include "pipeline.h"
+#include "pipeline_setup.h"
 #include "selection.h"
 #include "writer.h"
 
@@ -52,6 +54,8 @@ struct weir_verdict lab_process(struct lab *lab, struct rte_mbuf *m);
 struct weir_verdict lab_send(struct lab *lab, const struct frame_spec *spec);
 // A TCP packet of a client's flow n (0..65535 - 1024) to service 0 over IPv4.
 struct frame_spec lab_tcp(uint16_t n, uint8_t flags);
+// Control's question about flow n of lab_tcp.
+struct weir_message lab_question(uint16_t n);
 // Let time pass in the pipeline, in steps short enough for its sweep.
 void lab_wait(struct lab *lab, uint64_t ms);
 // Check the identities that pipeline.h promises of the counters.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Pipeline: flows and their backends, counters, questions, on a real segment.
+// Pipeline: flows and their backends, counters, on a real segment.
 #include "pipeline.h"
 
 #include <errno.h>
@@ -13,6 +13,7 @@
 #include <rte_rcu_qsbr.h>
 
 #include "edges.h"
+#include "flow_query.h"
 #include "frames.h"
 #include "pipeline_lab.h"
 
@@ -31,23 +32,11 @@ static void check(const struct weir_verdict *verdict, enum weir_action action,
 	assert_int_equal(verdict->backend, backend);
 }
 
-static struct weir_message question_of(uint16_t n) {
-	struct weir_message message = {.kind = WEIR_MESSAGE_FLOW_LOOKUP, .sequence = 7};
-
-	memcpy(message.flow.source, frame_client4, 16);
-	memcpy(message.flow.destination, frame_vip4, 16);
-	message.flow.source_port = (uint16_t)(1024 + n);
-	message.flow.destination_port = 80;
-	message.flow.family = 4;
-	message.flow.protocol = 6;
-	return message;
-}
-
 // The consistent choice for flow n of lab_tcp.
 static uint16_t chosen(struct lab *lab, uint16_t n) {
-	struct weir_message message = question_of(n);
+	struct weir_message message = lab_question(n);
 
-	weir_pipeline_answer(lab->pipeline, &message, lab->now_ns);
+	weir_flow_query_respond(lab->pipeline, &message, lab->now_ns);
 	return message.flow.chosen;
 }
 
@@ -177,13 +166,13 @@ static void pipeline_empty_selection_keeps_flows(void **state) {
 static void pipeline_packet_in_mid_flow_enters_as_half_open(void **state) {
 	struct lab *lab = lab_make();
 	uint16_t other = 0;
-	struct weir_message message = question_of(5);
+	struct weir_message message = lab_question(5);
 	struct weir_verdict verdict = send_tcp(lab, 5, ACK);
 	uint16_t backend = verdict.backend;
 
 	(void)state;
 	check(&verdict, WEIR_ACTION_FORWARD, WEIR_CHOICE_NEW, chosen(lab, 5));
-	weir_pipeline_answer(lab->pipeline, &message, lab->now_ns);
+	weir_flow_query_respond(lab->pipeline, &message, lab->now_ns);
 	assert_int_equal(message.flow.found, 1);
 	assert_int_equal(message.flow.state, WEIR_FLOW_SYN_SEEN); // it may be forged
 	// From then on it is pinned like any other; the second packet makes it established.
@@ -191,7 +180,7 @@ static void pipeline_packet_in_mid_flow_enters_as_half_open(void **state) {
 	lab_publish_selection(lab, 0, &other, 1);
 	verdict = send_tcp(lab, 5, ACK);
 	check(&verdict, WEIR_ACTION_FORWARD, WEIR_CHOICE_FLOW, backend);
-	weir_pipeline_answer(lab->pipeline, &message, lab->now_ns);
+	weir_flow_query_respond(lab->pipeline, &message, lab->now_ns);
 	assert_int_equal(message.flow.state, WEIR_FLOW_ESTABLISHED);
 	lab_check_counters(lab);
 	lab_free(lab);
@@ -493,80 +482,17 @@ static void pipeline_undelivered_packets_keep_the_sum(void **state) {
 	lab_free(lab);
 }
 
-// --- questions ------------------------------------------------------------------------------
-
-static void pipeline_answer_tells_flow_and_choice(void **state) {
-	struct lab *lab = lab_make();
-	struct weir_message message = question_of(1);
-	struct weir_verdict verdict;
-
-	(void)state;
-	weir_pipeline_answer(lab->pipeline, &message, lab->now_ns);
-	assert_int_equal(message.sequence, 7);
-	assert_int_equal(message.flow.found, 0);
-	assert_int_equal(message.flow.backend, WEIR_BACKEND_NONE);
-	assert_int_equal(message.flow.service, 0);
-	assert_true(message.flow.slot < LAB_SLOTS);
-	verdict = send_tcp(lab, 1, SYN);
-	assert_int_equal(message.flow.chosen, verdict.backend);
-	lab_publish_selection(lab, 0, (uint16_t[]){(uint16_t)((verdict.backend + 1) % 4)}, 1);
-	lab->now_ns += 1234000000;
-	weir_pipeline_answer(lab->pipeline, &message, lab->now_ns);
-	assert_int_equal(message.flow.found, 1);
-	assert_int_equal(message.flow.state, WEIR_FLOW_SYN_SEEN);
-	assert_int_equal(message.flow.backend, verdict.backend);
-	assert_int_equal(message.flow.chosen, (verdict.backend + 1) % 4);
-	assert_in_range(message.flow.idle_ms, 1200, 1260);
-	lab_free(lab);
-}
-
-static void pipeline_answer_survives_any_question(void **state) {
-	struct lab *lab = lab_make();
-	uint64_t random = 99;
-
-	(void)state;
-	send_tcp(lab, 1, SYN);
-	for (unsigned int i = 0; i < 20000; i++) {
-		struct weir_message message = question_of(1);
-
-		for (unsigned int k = 0; k < 4; k++) {
-			message.bytes[next_random(&random) % 40] = (uint8_t)next_random(&random);
-		}
-		message.kind = next_random(&random) % 8 == 0 ? (uint32_t)next_random(&random) : 1;
-		weir_pipeline_answer(lab->pipeline, &message, lab->now_ns);
-	}
-	assert_int_equal(send_tcp(lab, 1, ACK).choice, WEIR_CHOICE_FLOW);
-	lab_free(lab);
-}
-
-static void pipeline_answer_about_others_names_no_service(void **state) {
-	struct lab *lab = lab_make();
-	struct weir_message message = question_of(1);
-
-	(void)state;
-	message.flow.destination_port = 81;
-	weir_pipeline_answer(lab->pipeline, &message, lab->now_ns);
-	assert_int_equal(message.flow.service, WEIR_SERVICE_NONE);
-	assert_int_equal(message.flow.chosen, WEIR_BACKEND_NONE);
-	message = question_of(1);
-	message.flow.protocol = 1;
-	weir_pipeline_answer(lab->pipeline, &message, lab->now_ns);
-	assert_int_equal(message.flow.service, WEIR_SERVICE_NONE);
-	assert_int_equal(message.flow.found, 0);
-	lab_free(lab);
-}
-
 // --- distribution ---------------------------------------------------------------------------
 
 static void pipeline_distribution_hash_is_that_of_the_flow(void **state) {
 	struct lab *lab = lab_make();
 	struct frame_spec spec = lab_tcp(1, SYN);
-	struct weir_message message = question_of(1);
+	struct weir_message message = lab_question(1);
 	struct rte_mbuf *m;
 	struct frame f;
 
 	(void)state;
-	weir_pipeline_answer(lab->pipeline, &message, lab->now_ns);
+	weir_flow_query_respond(lab->pipeline, &message, lab->now_ns);
 	frame_build(&spec, &f);
 	m = frame_mbuf(f.bytes, f.n, 0);
 	assert_true(weir_pipeline_distribution_hash(m, LAB_SEED) == message.flow.hash);
@@ -582,39 +508,6 @@ static void pipeline_distribution_hash_is_that_of_the_flow(void **state) {
 		frame_mbuf_free(m);
 	}
 	lab_free(lab);
-}
-
-// --- set-up ---------------------------------------------------------------------------------
-
-static void pipeline_create_refuses_bad_parameters(void **state) {
-	struct lab *lab = lab_make();
-	struct weir_pipeline_params params = lab->params;
-	struct weir_pipeline *pipeline = NULL;
-
-	(void)state;
-	params.worker = lab->segment->workers;
-	assert_int_equal(weir_pipeline_create(&params, &pipeline), -EINVAL);
-	params = lab->params;
-	params.flow_table.flows = 0;
-	assert_int_equal(weir_pipeline_create(&params, &pipeline), -EINVAL);
-	params = lab->params;
-	params.flow_table.half_open_percent = 101;
-	assert_int_equal(weir_pipeline_create(&params, &pipeline), -EINVAL);
-	assert_null(pipeline);
-	weir_pipeline_free(NULL);
-	lab_free(lab);
-}
-
-static void pipeline_names_are_distinct(void **state) {
-	(void)state;
-	for (unsigned int i = 0; i <= WEIR_ACTION_DROP; i++) {
-		assert_string_not_equal(weir_action_name((enum weir_action)i), "unknown");
-	}
-	for (unsigned int i = 0; i <= WEIR_CHOICE_REPLACED; i++) {
-		assert_string_not_equal(weir_choice_name((enum weir_choice)i), "unknown");
-	}
-	assert_string_equal(weir_action_name((enum weir_action)99), "unknown");
-	assert_string_equal(weir_choice_name((enum weir_choice)99), "unknown");
 }
 
 int main(void) {
@@ -635,12 +528,7 @@ int main(void) {
 		cmocka_unit_test(pipeline_follows_ten_thousand_publications),
 		cmocka_unit_test(pipeline_survives_random_packets),
 		cmocka_unit_test(pipeline_undelivered_packets_keep_the_sum),
-		cmocka_unit_test(pipeline_answer_tells_flow_and_choice),
-		cmocka_unit_test(pipeline_answer_survives_any_question),
-		cmocka_unit_test(pipeline_answer_about_others_names_no_service),
 		cmocka_unit_test(pipeline_distribution_hash_is_that_of_the_flow),
-		cmocka_unit_test(pipeline_create_refuses_bad_parameters),
-		cmocka_unit_test(pipeline_names_are_distinct),
 	};
 
 	return cmocka_run_group_tests(tests, lab_eal, NULL);

@@ -1,49 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// Rare ways of a packet through the pipeline: ICMP, bad packets, backends that are gone, packets
-// that do not fit. Kept out of pipeline.c so that the usual way stays dense in the instruction
-// cache.
+#include "slow_path.h"
+
 #include <errno.h>
 
-#include "burst.h"
 #include "flow_life.h"
-
-// --- verdicts -------------------------------------------------------------------------------
-
-void weir_burst_count_drop(
-	struct weir_burst *b, struct weir_descriptor *d, enum weir_drop_reason reason) {
-	struct weir_pipeline *pipeline = b->pipeline;
-
-	d->verdict.reason = (uint8_t)reason;
-	pipeline->pending.dropped++;
-	pipeline->pending.drops[reason]++;
-	if (d->verdict.service < pipeline->max_services) {
-		weir_counter_add(
-			&weir_burst_service_counters(pipeline, d->verdict.service)->dropped, 1);
-	}
-	if (d->verdict.backend < pipeline->max_backends) {
-		weir_counter_add(
-			&weir_burst_backend_counters(pipeline, d->verdict.backend)->dropped, 1);
-	}
-}
-
-void weir_burst_drop(
-	struct weir_burst *b, struct weir_descriptor *d, enum weir_drop_reason reason) {
-	d->verdict.action = WEIR_ACTION_DROP;
-	weir_burst_count_drop(b, d, reason);
-}
-
-void weir_burst_to_kernel(struct weir_burst *b, struct weir_descriptor *d) {
-	d->verdict.action = WEIR_ACTION_KERNEL;
-	d->verdict.reason = WEIR_REASON_NONE;
-	b->pipeline->pending.to_kernel++;
-}
-
-static void answer(struct weir_burst *b, struct weir_descriptor *d) {
-	d->verdict.action = WEIR_ACTION_ANSWER;
-	d->verdict.port = b->in_port;
-	weir_icmp_limit_take(&b->pipeline->icmp_limit);
-}
+#include "new_flow.h"
 
 static bool is_vip(const struct weir_burst *b, const struct weir_descriptor *d) {
 	return b->services->buckets != NULL &&
@@ -75,7 +36,7 @@ static void echo_request(struct weir_burst *b, unsigned int i) {
 		weir_burst_drop(b, d, r == -EBADMSG ? WEIR_DROP_ICMP_CHECKSUM : WEIR_DROP_HEADROOM);
 		return;
 	}
-	answer(b, d);
+	weir_burst_reply(b, d);
 	b->pipeline->pending.answered++;
 }
 
@@ -136,7 +97,7 @@ static void other(struct weir_burst *b, unsigned int i) {
 	}
 }
 
-void weir_burst_others(struct weir_burst *b) {
+void weir_slow_path_others(struct weir_burst *b) {
 	for (unsigned int k = 0; k < b->other_count; k++) {
 		other(b, b->others[k]);
 		weir_burst_tell(b, b->others[k]);
@@ -196,11 +157,11 @@ static const struct weir_backend_row *replace_backend(
 	d->verdict.backend = backend;
 	d->verdict.choice = WEIR_CHOICE_REPLACED;
 	if (flow >= 0) {
-		struct weir_flow_start start = weir_burst_flow_start(b, d);
+		struct weir_flow_start start = weir_new_flow_start(b, d);
 
 		start.measured = false; // it did not begin here
 		weir_flow_restart(pipeline->flows, flow, &start, WEIR_FLOW_END_EVICTED);
-		weir_burst_flow_started(
+		weir_new_flow_started(
 			pipeline, backend, d->verdict.service, start.event, b->now_ns);
 	}
 	return row;
@@ -225,12 +186,12 @@ static void too_big(struct weir_burst *b, unsigned int i, const struct weir_row_
 		return;
 	}
 	weir_burst_count_drop(b, d, WEIR_DROP_MTU_EXCEEDED);
-	answer(b, d);
+	weir_burst_reply(b, d);
 }
 
 // Everything that stage_rewrite of pipeline.c leaves: the same in careful order, with a reason for
 // each refusal.
-void weir_burst_rewrite(struct weir_burst *b, unsigned int i) {
+void weir_slow_path_rewrite(struct weir_burst *b, unsigned int i) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	struct weir_descriptor *d = &pipeline->descriptors[i];
 	struct rte_mbuf *m = b->pkts[i];

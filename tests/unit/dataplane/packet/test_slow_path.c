@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Rare ways through the pipeline: backends that are gone or unreachable, broken rows, packets that
+// Slow path: backends that are gone or unreachable, broken rows, packets that
 // do not fit, ICMP, no headroom, packets in segments.
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,9 +10,9 @@
 #include <cmocka.h>
 #include <rte_rcu_qsbr.h>
 
-#include "burst.h"
 #include "frames.h"
 #include "pipeline_lab.h"
+#include "slow_path.h"
 
 #define SYN 0x02
 #define ACK 0x10
@@ -35,7 +35,7 @@ static const struct weir_share_counters *backend_of(const struct lab *lab, uint3
 
 // --- backends -------------------------------------------------------------------------------
 
-static void rare_flow_of_a_gone_backend_moves_once(void **state) {
+static void slow_path_flow_of_a_gone_backend_moves_once(void **state) {
 	struct lab *lab = lab_make();
 	struct weir_verdict verdict = send_tcp(lab, 1, SYN);
 	uint16_t old = verdict.backend, new;
@@ -68,7 +68,7 @@ static void rare_flow_of_a_gone_backend_moves_once(void **state) {
 }
 
 // A burst of packets of a flow whose backend is gone moves it once.
-static void rare_flow_of_a_burst_is_moved_once(void **state) {
+static void slow_path_flow_of_a_burst_is_moved_once(void **state) {
 	struct lab *lab = lab_make();
 	uint16_t old = send_tcp(lab, 1, SYN).backend;
 	struct frame_spec spec = lab_tcp(1, ACK);
@@ -105,7 +105,7 @@ static void rare_flow_of_a_burst_is_moved_once(void **state) {
 	lab_free(lab);
 }
 
-static void rare_no_backend_left_is_dropped_with_a_reason(void **state) {
+static void slow_path_no_backend_left_is_dropped_with_a_reason(void **state) {
 	struct lab *lab = lab_make();
 	struct weir_verdict verdict = send_tcp(lab, 1, SYN);
 
@@ -126,7 +126,7 @@ static void rare_no_backend_left_is_dropped_with_a_reason(void **state) {
 	lab_free(lab);
 }
 
-static void rare_flow_of_a_removed_service_goes_to_the_kernel(void **state) {
+static void slow_path_flow_of_a_removed_service_goes_to_the_kernel(void **state) {
 	struct lab *lab = lab_make();
 	struct weir_verdict verdict = send_tcp(lab, 1, SYN);
 
@@ -144,7 +144,7 @@ static void rare_flow_of_a_removed_service_goes_to_the_kernel(void **state) {
 	lab_free(lab);
 }
 
-static void rare_backend_table_withdrawn_is_survived(void **state) {
+static void slow_path_backend_table_withdrawn_is_survived(void **state) {
 	struct lab *lab = lab_make();
 	struct weir_verdict verdict = send_tcp(lab, 1, SYN);
 
@@ -161,7 +161,7 @@ static void rare_backend_table_withdrawn_is_survived(void **state) {
 	lab_free(lab);
 }
 
-static void rare_unresolved_next_hop_is_no_neighbour(void **state) {
+static void slow_path_unresolved_next_hop_is_no_neighbour(void **state) {
 	struct lab *lab = lab_make();
 	struct weir_verdict verdict = send_tcp(lab, 1, SYN);
 	uint16_t backend = verdict.backend;
@@ -186,7 +186,7 @@ static void rare_unresolved_next_hop_is_no_neighbour(void **state) {
 
 // layout.h: who sees a selection also sees the backends that it names. Here both are published
 // after the burst adopted its backend table, and before it looks for a replacement.
-static void rare_replacement_sees_backends_published_meanwhile(void **state) {
+static void slow_path_replacement_sees_backends_published_meanwhile(void **state) {
 	struct lab *lab = lab_make();
 	struct weir_pipeline *pipeline = lab->pipeline;
 	struct weir_descriptor *d = &pipeline->descriptors[0];
@@ -211,7 +211,7 @@ static void rare_replacement_sees_backends_published_meanwhile(void **state) {
 	memcpy(lab->rows, rows, sizeof(rows));
 	lab_publish_backends(lab);
 	lab_publish_selection(lab, 0, &only, 1);
-	weir_burst_rewrite(&b, 0);
+	weir_slow_path_rewrite(&b, 0);
 	assert_int_equal(d->verdict.action, WEIR_ACTION_FORWARD);
 	assert_int_equal(d->verdict.choice, WEIR_CHOICE_REPLACED);
 	assert_int_equal(d->verdict.backend, only);
@@ -221,7 +221,7 @@ static void rare_replacement_sees_backends_published_meanwhile(void **state) {
 
 // A malicious control process can misdirect packets, not crash a worker: every byte of the row's
 // head takes every value, with the packet in a buffer that ASan watches.
-static void rare_broken_rows_do_no_harm(void **state) {
+static void slow_path_broken_rows_do_no_harm(void **state) {
 	struct lab *lab = lab_make();
 	unsigned int dropped = 0, forwarded = 0;
 	struct weir_backend_row good[2];
@@ -257,7 +257,7 @@ static void rare_broken_rows_do_no_harm(void **state) {
 
 // --- size -----------------------------------------------------------------------------------
 
-static void rare_packet_that_does_not_fit_is_answered(void **state) {
+static void slow_path_packet_that_does_not_fit_is_answered(void **state) {
 	(void)state;
 	for (unsigned int i = 0; i < 8; i++) {
 		uint8_t inner = i % 2 == 0 ? 4 : 6;
@@ -304,7 +304,7 @@ static void rare_packet_that_does_not_fit_is_answered(void **state) {
 	}
 }
 
-static void rare_error_that_does_not_fit_is_not_answered(void **state) {
+static void slow_path_error_that_does_not_fit_is_not_answered(void **state) {
 	struct frame_spec quoted = {.family = 4,
 		.protocol = 6,
 		.source = frame_vip4,
@@ -327,7 +327,7 @@ static void rare_error_that_does_not_fit_is_not_answered(void **state) {
 	lab_free(lab);
 }
 
-static void rare_answers_are_limited_together(void **state) {
+static void slow_path_answers_are_limited_together(void **state) {
 	struct weir_pipeline_params params = lab_params();
 	struct frame_spec echo = {.family = 6, .protocol = 58, .icmp_type = 128};
 	struct frame_spec big = lab_tcp(1, ACK);
@@ -358,7 +358,7 @@ static void rare_answers_are_limited_together(void **state) {
 	lab_free(lab);
 }
 
-static void rare_missing_headroom_is_dropped(void **state) {
+static void slow_path_missing_headroom_is_dropped(void **state) {
 	struct frame_spec big = lab_tcp(1, ACK);
 	struct lab *lab = lab_make();
 
@@ -386,7 +386,7 @@ static void rare_missing_headroom_is_dropped(void **state) {
 // --- ICMP errors ----------------------------------------------------------------------------
 
 // "Fragmentation needed" must reach the backend that has the flow, wherever a new one would go.
-static void rare_error_follows_its_flow(void **state) {
+static void slow_path_error_follows_its_flow(void **state) {
 	struct frame_spec spec = {.family = 4, .protocol = 1, .icmp_type = 3, .icmp_code = 4};
 	struct frame_spec quoted = {.family = 4,
 		.protocol = 6,
@@ -463,8 +463,9 @@ static struct rte_mbuf *segments_of(
 }
 
 // However a packet is cut into segments, the same bytes leave.
-static void rare_segments_fare_like_one(void **state) {
-	struct rte_mempool *pool = rte_pktmbuf_pool_create("rare", 511, 0, 0, 2176, SOCKET_ID_ANY);
+static void slow_path_segments_fare_like_one(void **state) {
+	struct rte_mempool *pool =
+		rte_pktmbuf_pool_create("slow_path", 511, 0, 0, 2176, SOCKET_ID_ANY);
 	static const uint8_t nops[8] = {1, 1, 1, 1, 1, 1, 1, 0};
 	const struct frame_spec specs[] = {
 		{.family = 4, .protocol = 6, .tcp_flags = ACK, .payload = 700, .padding = 30},
@@ -515,20 +516,20 @@ static void rare_segments_fare_like_one(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rare_flow_of_a_gone_backend_moves_once),
-		cmocka_unit_test(rare_flow_of_a_burst_is_moved_once),
-		cmocka_unit_test(rare_no_backend_left_is_dropped_with_a_reason),
-		cmocka_unit_test(rare_flow_of_a_removed_service_goes_to_the_kernel),
-		cmocka_unit_test(rare_backend_table_withdrawn_is_survived),
-		cmocka_unit_test(rare_unresolved_next_hop_is_no_neighbour),
-		cmocka_unit_test(rare_replacement_sees_backends_published_meanwhile),
-		cmocka_unit_test(rare_broken_rows_do_no_harm),
-		cmocka_unit_test(rare_packet_that_does_not_fit_is_answered),
-		cmocka_unit_test(rare_error_that_does_not_fit_is_not_answered),
-		cmocka_unit_test(rare_answers_are_limited_together),
-		cmocka_unit_test(rare_missing_headroom_is_dropped),
-		cmocka_unit_test(rare_error_follows_its_flow),
-		cmocka_unit_test(rare_segments_fare_like_one),
+		cmocka_unit_test(slow_path_flow_of_a_gone_backend_moves_once),
+		cmocka_unit_test(slow_path_flow_of_a_burst_is_moved_once),
+		cmocka_unit_test(slow_path_no_backend_left_is_dropped_with_a_reason),
+		cmocka_unit_test(slow_path_flow_of_a_removed_service_goes_to_the_kernel),
+		cmocka_unit_test(slow_path_backend_table_withdrawn_is_survived),
+		cmocka_unit_test(slow_path_unresolved_next_hop_is_no_neighbour),
+		cmocka_unit_test(slow_path_replacement_sees_backends_published_meanwhile),
+		cmocka_unit_test(slow_path_broken_rows_do_no_harm),
+		cmocka_unit_test(slow_path_packet_that_does_not_fit_is_answered),
+		cmocka_unit_test(slow_path_error_that_does_not_fit_is_not_answered),
+		cmocka_unit_test(slow_path_answers_are_limited_together),
+		cmocka_unit_test(slow_path_missing_headroom_is_dropped),
+		cmocka_unit_test(slow_path_error_follows_its_flow),
+		cmocka_unit_test(slow_path_segments_fare_like_one),
 	};
 
 	return cmocka_run_group_tests(tests, lab_eal, NULL);

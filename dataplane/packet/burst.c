@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "burst.h"
+
+void weir_burst_count_drop(
+	struct weir_burst *b, struct weir_descriptor *d, enum weir_drop_reason reason) {
+	struct weir_pipeline *pipeline = b->pipeline;
+
+	d->verdict.reason = (uint8_t)reason;
+	pipeline->pending.dropped++;
+	pipeline->pending.drops[reason]++;
+	if (d->verdict.service < pipeline->max_services) {
+		weir_counter_add(
+			&weir_burst_service_counters(pipeline, d->verdict.service)->dropped, 1);
+	}
+	if (d->verdict.backend < pipeline->max_backends) {
+		weir_counter_add(
+			&weir_burst_backend_counters(pipeline, d->verdict.backend)->dropped, 1);
+	}
+}
+
+void weir_burst_drop(
+	struct weir_burst *b, struct weir_descriptor *d, enum weir_drop_reason reason) {
+	d->verdict.action = WEIR_ACTION_DROP;
+	weir_burst_count_drop(b, d, reason);
+}
+
+void weir_burst_to_kernel(struct weir_burst *b, struct weir_descriptor *d) {
+	d->verdict.action = WEIR_ACTION_KERNEL;
+	d->verdict.reason = WEIR_REASON_NONE;
+	b->pipeline->pending.to_kernel++;
+}
+
+void weir_burst_reply(struct weir_burst *b, struct weir_descriptor *d) {
+	d->verdict.action = WEIR_ACTION_ANSWER;
+	d->verdict.port = b->in_port;
+	weir_icmp_limit_take(&b->pipeline->icmp_limit);
+}

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Lookup: the slow half of looking a packet's flow up, for packets that may change the state of the
+// flow. The fast half is inlined into pipeline.c (flow_bucket.h).
+//
+// Threads: part of a pipeline; its worker only.
+#pragma once
+
+#include "burst.h"
+
+// Look up the flow of packet i, which has a descriptor, and advance the flow's state. True: the
+// flow is in the table, and its backend is chosen. False: the packet begins a flow; *ret_flow: the
+// ended flow in whose place it begins, or negative.
+bool weir_lookup_slow(struct weir_burst *b, unsigned int i, weir_flow_ref *ret_flow);

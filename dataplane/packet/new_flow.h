@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// New flows: everything that happens when a flow begins or ends. The choice of its backend, its
+// entry into the flow table, and what its begin and its end concern: counters, the policy, and the
+// samples of service times.
+//
+// Threads: part of a pipeline; its worker only.
+#pragma once
+
+#include "burst.h"
+
+// Process the packets in b->misses: SYNs, packets whose flow is not in the table, and the packets
+// that follow those. Each is looked up once more, else a backend is chosen and the flow entered.
+void weir_new_flow_process(struct weir_burst *b);
+
+// A flow was entered into the table, or restarted, by a packet with this event.
+void weir_new_flow_started(struct weir_pipeline *pipeline, uint16_t backend, uint16_t service,
+	enum weir_flow_event event, uint64_t now_ns);
+
+// How the flow of a packet begins. The packet's verdict names service and backend.
+struct weir_flow_start weir_new_flow_start(
+	const struct weir_burst *b, const struct weir_descriptor *d);
+
+// The functions that the flow table calls when a flow finishes, resumes or ends.
+struct weir_flow_listener weir_new_flow_listener(struct weir_pipeline *pipeline);

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Set-up of a pipeline: its memory, and what it is connected with. Called before its worker starts
+// and after it has stopped.
+#pragma once
+
+#include "flow_table.h"
+#include "segment.h"
+
+#define WEIR_ICMP_ANSWERS_PER_SECOND 1000 // of one worker, unless a test says otherwise
+
+struct weir_pipeline_params {
+	const struct weir_segment *segment;
+	uint32_t worker;
+	struct weir_flow_table_params flow_table;
+	uint64_t hash_seed;
+	uint32_t icmp_answers_per_second; // per worker; echo and too-big together; 0 = none
+};
+
+struct weir_pipeline;
+
+// params is copied, the segment is borrowed: it must outlive the pipeline. [set-up]
+// Returns 0, -EINVAL (worker out of range, or what the flow table refuses), -ENOMEM.
+int weir_pipeline_create(const struct weir_pipeline_params *params, struct weir_pipeline **ret);
+void weir_pipeline_free(struct weir_pipeline *pipeline);
+
+// Bytes of memory that a pipeline takes in addition to its flow table.
+uint64_t weir_pipeline_bytes(uint32_t max_services, uint32_t max_backends);
