@@ -25,18 +25,18 @@ struct weir_decap_prefix { // LPM trie: the family counts as the first 8 bits of
 	__u8 reserved[3];
 };
 
-// What became of tunnel packets to our addresses. X(NAME, "name", "meaning")
+// Results of decapsulating packets to our addresses. X(NAME, "name", "meaning")
 // clang-format off
 #define WEIR_DECAP_RESULTS(X)                                                                      \
-	X(DECAPSULATED, "decapsulated", "outer header removed, handed to the kernel")              \
-	X(MARKED, "congestion_marked", "of these: the outer header's congestion mark was copied")  \
-	X(SOURCE, "source_refused", "dropped: outer source is not a balancer (--from)")            \
-	X(FRAGMENT, "outer_fragment", "dropped: outer fragment; raise the MTU of the way here")    \
-	X(CHECKSUM, "outer_checksum", "dropped: outer IPv4 header checksum is wrong")              \
-	X(OUTER, "outer_malformed", "dropped: outer header contradicts itself or the frame")       \
-	X(INNER, "inner_malformed", "dropped: inner packet truncated, or of another version")      \
-	X(ECN, "ecn_not_capable", "dropped: congestion mark on a flow that knows no ECN (RFC 6040)") \
-	X(FAILED, "failed", "dropped: the kernel refused to move the packet's head")
+	X(DECAPSULATED, "decapsulated", "outer header removed, passed to the kernel")              \
+	X(MARKED, "congestion_marked", "of these: congestion mark (CE) copied to the inner header") \
+	X(SOURCE, "source_refused", "dropped: outer source not allowed by --from")                 \
+	X(FRAGMENT, "outer_fragment", "dropped: outer fragment; raise the MTU from the balancers") \
+	X(CHECKSUM, "outer_checksum", "dropped: wrong outer IPv4 header checksum")                 \
+	X(OUTER, "outer_malformed", "dropped: invalid outer header or length")                     \
+	X(INNER, "inner_malformed", "dropped: inner packet truncated or of the wrong IP version")  \
+	X(ECN, "ecn_not_capable", "dropped: outer CE mark, inner packet without ECN (RFC 6040)")   \
+	X(FAILED, "failed", "dropped: the kernel could not remove the outer header")
 // clang-format on
 
 enum weir_decap_result {

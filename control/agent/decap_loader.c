@@ -89,7 +89,7 @@ static int load(struct weir_decap *decap, const struct weir_decap_params *params
 	}
 	if (error == -EPERM || error == -EACCES) {
 		snprintf(why, why_bytes,
-			"may not load BPF programs: run as root, or with CAP_BPF and "
+			"no permission to load BPF programs: run as root, or with CAP_BPF and "
 			"CAP_NET_ADMIN");
 	} else if (error) {
 		snprintf(why, why_bytes, "cannot load the BPF program: %s", strerror(-error));
@@ -123,8 +123,8 @@ static int attach(struct weir_decap *decap, const struct weir_decap_params *para
 	}
 	if (error == -EBUSY || error == -EEXIST) {
 		snprintf(why, why_bytes,
-			"%s has an XDP program already (see: ip link show %s): stop its owner, or "
-			"use --detach for a decap program without one",
+			"%s already has an XDP program (see: ip link show %s): stop its owner, or "
+			"use --detach to remove a stale decap program",
 			params->interface, params->interface);
 		return -EBUSY;
 	}
@@ -140,7 +140,7 @@ static int find_interface(const char *interface, char *why, size_t why_bytes) {
 	unsigned int ifindex = if_nametoindex(interface);
 
 	if (ifindex == 0) {
-		snprintf(why, why_bytes, "there is no interface %s", interface);
+		snprintf(why, why_bytes, "no such interface: %s", interface);
 		return -ENODEV;
 	}
 	return (int)ifindex;
@@ -327,12 +327,12 @@ static int find_program(int ifindex, const char *interface, char *why, size_t wh
 	int error = bpf_xdp_query_id(ifindex, 0, &id), fd;
 
 	if (error || id == 0) {
-		snprintf(why, why_bytes, "no decap program runs on %s", interface);
+		snprintf(why, why_bytes, "no decap program is attached to %s", interface);
 		return error ? error : -ENOENT;
 	}
 	fd = bpf_prog_get_fd_by_id(id);
 	if (fd < 0) {
-		snprintf(why, why_bytes, "may not look at the XDP program of %s: %s", interface,
+		snprintf(why, why_bytes, "cannot query the XDP program of %s: %s", interface,
 			strerror(-fd));
 		return fd;
 	}
@@ -387,7 +387,7 @@ int weir_decap_stats_of(
 	error = map < 0 ? map : read_stats(map, ret);
 	if (error) {
 		snprintf(why, why_bytes, "cannot read the counters: %s",
-			error == -EPROTO ? "weir-agent of another version" : strerror(-error));
+			error == -EPROTO ? "weir-agent has another version" : strerror(-error));
 	}
 	if (map >= 0) {
 		close(map);
@@ -413,8 +413,8 @@ int weir_decap_remove(const char *interface, char *why, size_t why_bytes) {
 	error = bpf_xdp_detach(ifindex, XDP_FLAGS_REPLACE, &options);
 	libbpf_set_print(before);
 	if (error) {
-		snprintf(why, why_bytes, "cannot remove it from %s: %s", interface,
-			error == -EBUSY ? "a running weir-agent holds it; stop that"
+		snprintf(why, why_bytes, "cannot detach the decap program from %s: %s", interface,
+			error == -EBUSY ? "a running weir-agent uses it; stop that first"
 					: strerror(-error));
 	}
 	close(program);

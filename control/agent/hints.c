@@ -47,8 +47,8 @@ static unsigned int hint_vips(const struct weir_hints_host *host, FILE *out) {
 		return 0;
 	}
 	fprintf(out,
-		"hint: there is no VIP on lo, so the kernel takes no packet for one. For each "
-		"VIP:\n"
+		"hint: no VIP is configured on lo, so the kernel will not accept its packets. For "
+		"each VIP:\n"
 		"      ip addr add VIP/32 dev lo      (IPv6: ip -6 addr add VIP/128 dev lo)\n");
 	return 1;
 }
@@ -58,8 +58,8 @@ static unsigned int hint_reverse_path(const struct weir_hints_host *host, FILE *
 		return 0;
 	}
 	fprintf(out,
-		"hint: reverse path filtering is strict on %s: packets of clients whose way back\n"
-		"      leaves by another interface are dropped. If there are such clients:\n"
+		"hint: strict reverse path filtering on %s drops packets of clients whose return\n"
+		"      route uses another interface. If there are such clients:\n"
 		"      sysctl -w net.ipv4.conf.%s.rp_filter=2\n",
 		host->interface, host->interface);
 	return 1;
@@ -72,9 +72,9 @@ static unsigned int hint_arp(const struct weir_hints_host *host, FILE *out) {
 		return 0;
 	}
 	fprintf(out,
-		"hint: this host answers ARP for the VIPs on its lo, or announces them. Where "
-		"VIPs\n"
-		"      are in the network of %s, rather than routed to the balancers:\n"
+		"hint: this host answers ARP requests for the VIPs on lo, or announces them. If "
+		"the\n"
+		"      VIPs are in the subnet of %s rather than routed to the balancers:\n"
 		"      sysctl -w net.ipv4.conf.%s.arp_ignore=1 net.ipv4.conf.%s.arp_announce=2\n",
 		host->interface, host->interface, host->interface);
 	return 1;
@@ -86,9 +86,8 @@ static unsigned int hint_mtu(const struct weir_hints_host *host, FILE *out) {
 	}
 	fprintf(out,
 		"hint: the MTU of %s is %u: packets of %u bytes do not fit once encapsulated.\n"
-		"      Raise it to %u all the way from the balancers, or have clients send less, "
-		"by\n"
-		"      advmss on the route back to them: ip route change default ... advmss %u\n",
+		"      Raise it to %u on the whole path from the balancers, or lower the MSS of\n"
+		"      the clients with advmss: ip route change default ... advmss %u\n",
 		host->interface, host->mtu, INNER_MTU, INNER_MTU + OUTER_HEADER_BYTES,
 		host->mtu - OUTER_HEADER_BYTES - INNER_HEADERS_BYTES);
 	return 1;

@@ -75,12 +75,12 @@ static enum weir_agent_exit detach(const struct weir_agent_arguments *arguments)
 static void print_addresses(const char *interface, const struct address_list *list) {
 	char text[INET6_ADDRSTRLEN];
 
-	printf("decap: %s takes packets to", interface);
+	printf("decap: %s accepts packets to", interface);
 	for (uint32_t i = 0; i < list->count; i++) {
 		printf("%s %s", i > 0 ? "," : "",
 			weir_address_format(&list->address[i], text, sizeof(text)));
 	}
-	printf("%s\n", list->count > 0 ? "" : " nothing yet: it has no address");
+	printf("%s\n", list->count > 0 ? "" : " nothing: it has no address yet");
 	fflush(stdout);
 }
 
@@ -139,7 +139,7 @@ static enum weir_agent_exit serve(const struct weir_agent_arguments *arguments,
 
 	for (;;) {
 		if (!weir_decap_is_attached(decap)) {
-			return refuse(-ENODEV, "the interface is gone");
+			return refuse(-ENODEV, "the interface was removed");
 		}
 		if (follow_addresses(arguments, decap, &list)) {
 			return WEIR_AGENT_REFUSED;
@@ -192,9 +192,10 @@ static enum weir_agent_exit decapsulate(const struct weir_agent_arguments *argum
 	if (error) {
 		return refuse(error, why);
 	}
-	printf("decap: attached to %s, %s mode, from %s\n", arguments->interface,
+	printf("decap: attached to %s in %s mode, packets from %s\n", arguments->interface,
 		weir_decap_is_native(decap) ? "native" : "skb",
-		arguments->source_count > 0 ? "the given balancers" : "anyone (see --from)");
+		arguments->source_count > 0 ? "the balancers given by --from"
+					    : "any source (see --from)");
 	print_hints(arguments->interface);
 	status = serve(arguments, decap, &signals);
 	weir_decap_free(decap);

@@ -59,13 +59,13 @@ static int run_request(struct weir_cli *cli, const struct weir_cli_command *comm
 // Names of the options that a command does not take; the first group of them.
 static const char *misplaced(unsigned options) {
 	if (options & WEIR_CLI_SERVICE) {
-		return "--service is not for this command";
+		return "this command does not take --service";
 	}
 	if (options & WEIR_CLI_WATCH) {
-		return "--watch, --interval and --count are not for this command";
+		return "this command does not take --watch, --interval and --count";
 	}
-	return "--clients, --backends, --size, --algorithm, --mode and --salt are not for this "
-	       "command";
+	return "this command does not take --clients, --backends, --size, --algorithm, --mode and "
+	       "--salt";
 }
 
 static int run_command(const struct weir_cli_options *options,

@@ -71,19 +71,19 @@ static void explain_connect(
 		break;
 	case -ECONNREFUSED:
 		snprintf(why, why_bytes,
-			"weir-control is not running (nobody listens on %s/%s): start it with "
+			"weir-control is not running (%s/%s refuses connections): start it with "
 			"\"weir-control --config FILE --run-dir %s\"",
 			run_dir, WEIR_CONTROL_SOCKET, run_dir);
 		break;
 	case -EACCES:
 	case -EPERM:
 		snprintf(why, why_bytes,
-			"no permission to use %s/%s: become root or a member of the group of %s",
+			"no permission to use %s/%s: run as root or as a member of the group of %s",
 			run_dir, WEIR_CONTROL_SOCKET, run_dir);
 		break;
 	case -ETIMEDOUT:
 		snprintf(why, why_bytes,
-			"weir-control did not take the connection within %d ms: it hangs or is "
+			"weir-control did not accept the connection within %d ms: it is hung or "
 			"overloaded",
 			timeout_ms);
 		break;
@@ -241,20 +241,20 @@ static void explain_call(const struct weir_client *client, int rc, char *why, si
 	switch (rc) {
 	case -ETIMEDOUT:
 		snprintf(why, why_bytes,
-			"weir-control did not answer within %d ms: it hangs or is overloaded; "
-			"--timeout MS waits longer",
+			"no reply from weir-control within %d ms: it is hung or overloaded; use "
+			"--timeout MS to wait longer",
 			client->timeout_ms);
 		break;
 	case -ECONNRESET:
 		snprintf(why, why_bytes,
-			"weir-control closed the connection before it answered; it may have ended");
+			"weir-control closed the connection without a reply; it may have exited");
 		break;
 	case -EPROTO:
 		snprintf(why, why_bytes,
-			"weir-control sent what is not an answer; are both of the same version?");
+			"invalid reply from weir-control; do both have the same version?");
 		break;
 	case -EMSGSIZE:
-		snprintf(why, why_bytes, "the request or its answer is too long");
+		snprintf(why, why_bytes, "the request or the reply is too long");
 		break;
 	default:
 		snprintf(why, why_bytes, "connection to weir-control failed: %s", strerror(-rc));

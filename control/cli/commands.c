@@ -27,7 +27,7 @@ static int build_service(const struct weir_cli *cli, json_t *request, char *why,
 	const char *service = cli->count > 0 ? cli->words[0] : cli->options->service;
 
 	if (service && json_object_set_new(request, "service", json_string(service))) {
-		snprintf(why, n, "the name of a service is UTF-8 text");
+		snprintf(why, n, "the service name is not valid UTF-8");
 		return -EINVAL;
 	}
 	return 0;
@@ -66,7 +66,7 @@ static int build_backend(const struct weir_cli *cli, json_t *request, char *why,
 		rc |= json_object_set_new(request, "backend", json_string(name));
 	}
 	if (rc || slash == word || strchr(name, '/') || (!slash && !name[0])) {
-		snprintf(why, n, "give a backend as NAME or SERVICE/NAME");
+		snprintf(why, n, "expected a backend as NAME or SERVICE/NAME");
 		return -EINVAL;
 	}
 	return 0;
@@ -76,7 +76,7 @@ static int build_one_backend(const struct weir_cli *cli, json_t *request, char *
 	int rc = build_backend(cli, request, why, n);
 
 	if (rc == 0 && !json_object_get(request, "backend")) {
-		snprintf(why, n, "give one backend as NAME or SERVICE/NAME");
+		snprintf(why, n, "expected one backend as NAME or SERVICE/NAME");
 		return -EINVAL;
 	}
 	return rc;
@@ -92,8 +92,7 @@ static int build_weight(const struct weir_cli *cli, json_t *request, char *why, 
 	} else if (text[0] >= '0' && text[0] <= '9' && !*end && weight <= 65535) {
 		json_object_set_new(request, "weight", json_integer(weight));
 	} else {
-		snprintf(why, n,
-			"weight \"%s\" is not a number from 0 to 65535, nor \"configured\"",
+		snprintf(why, n, "invalid weight \"%s\": expected 0 to 65535 or \"configured\"",
 			weir_terminal_text(text, shown, sizeof(shown)));
 		return -EINVAL;
 	}
@@ -107,7 +106,7 @@ static int build_service_set(const struct weir_cli *cli, json_t *request, char *
 	const char *policy;
 
 	if (strncmp(text, "policy=", strlen("policy=")) != 0) {
-		snprintf(why, n, "\"%s\" is not policy=NAME",
+		snprintf(why, n, "invalid setting \"%s\": expected policy=NAME",
 			weir_terminal_text(text, shown, sizeof(shown)));
 		return -EINVAL;
 	}
@@ -143,14 +142,14 @@ static int set_report(json_t *request, const char *text, char *why, size_t n) {
 	weir_terminal_text(text, shown, sizeof(shown));
 	if (!key[0]) {
 		snprintf(why, n,
-			"\"%s\" is none of service-time-ms=, busy-time-ms=, "
-			"requests-per-second=, errors-per-second=, utilization=",
+			"invalid value \"%s\": expected service-time-ms=, busy-time-ms=, "
+			"requests-per-second=, errors-per-second= or utilization=",
 			shown);
 		return -EINVAL;
 	}
 	value = strtod(equals + 1, &end);
 	if (end == equals + 1 || *end || !isfinite(value) || value < 0) {
-		snprintf(why, n, "\"%s\": give a number from 0 on", shown);
+		snprintf(why, n, "invalid value \"%s\": expected a number of at least 0", shown);
 		return -EINVAL;
 	}
 	for (char *c = key; *c; c++) {
@@ -178,7 +177,8 @@ static int set_endpoint(json_t *request, const char *text, const char *address_k
 
 	if (weir_cli_endpoint_parse(text, address, sizeof(address), &port)) {
 		snprintf(why, n,
-			"\"%s\" is not ADDRESS:PORT; write 192.0.2.1:80 or [2001:db8::1]:80",
+			"invalid endpoint \"%s\": expected ADDRESS:PORT, like 192.0.2.1:80 or "
+			"[2001:db8::1]:80",
 			weir_terminal_text(text, shown, sizeof(shown)));
 		return -EINVAL;
 	}
@@ -192,7 +192,7 @@ static int build_tuple(const struct weir_cli *cli, json_t *request, char *why, s
 	int rc;
 
 	if (strcmp(cli->words[0], "tcp") != 0 && strcmp(cli->words[0], "udp") != 0) {
-		snprintf(why, n, "protocol \"%s\" is neither tcp nor udp",
+		snprintf(why, n, "invalid protocol \"%s\": expected tcp or udp",
 			weir_terminal_text(cli->words[0], shown, sizeof(shown)));
 		return -EINVAL;
 	}
@@ -203,7 +203,7 @@ static int build_tuple(const struct weir_cli *cli, json_t *request, char *why, s
 			request, cli->words[2], "destination", "destination_port", why, n);
 	}
 	if (rc == 0 && !strchr(cli->words[1], '[') != !strchr(cli->words[2], '[')) {
-		snprintf(why, n, "source and destination are of different IP versions");
+		snprintf(why, n, "source and destination have different IP versions");
 		return -EINVAL;
 	}
 	return rc;
@@ -222,101 +222,101 @@ static int build_file(const struct weir_cli *cli, json_t *request, char *why, si
 		return -EINVAL;
 	}
 	if (json_object_set_new(request, "path", json_string(path))) {
-		snprintf(why, n, "%s: the name is not UTF-8", shown);
+		snprintf(why, n, "%s: the file name is not valid UTF-8", shown);
 		return -EINVAL;
 	}
 	return 0;
 }
 
-#define BACKEND_TEXT "SERVICE/ is needed when several services have a backend of that name.\n"
+#define BACKEND_TEXT "SERVICE/ is required when several services have a backend of that name.\n"
 
 // clang-format off
 const struct weir_cli_command weir_cli_commands[] = {
-	{"service", "show", "[NAME]", "services with their binds and counters",
-	 "NAME: one service in full, with its policy, and what each backend is meant to get of the\n"
-	 "new flows and got in the last minute.\n",
+	{"service", "show", "[NAME]", "show services with binds and counters",
+	 "With NAME: the policy of one service, and each backend's target share of new flows next to\n"
+	 "its share over the last minute.\n",
 	 "weirctl service show web", "service.show", 0, 1, 0, build_service, weir_show_services,
 	 NULL},
 	{"service", "set", "NAME policy=POLICY|configured",
-	 "how backends are chosen, until changed again",
+	 "override the selection policy",
 	 "POLICY is maglev, round-robin, least-loaded, weighted-round-robin,\n"
 	 "interleaved-weighted-round-robin, time-weighted-round-robin, fair-share, random or\n"
-	 "power-of-two; \"configured\" goes back to the policy in the file.\n"
-	 "Flows that have a backend stay there.\n",
+	 "power-of-two; \"configured\" restores the policy of the configuration.\n"
+	 "Existing flows keep their backend.\n",
 	 "weirctl service set web policy=least-loaded", "service.set", 2, 2, 0, build_service_set,
 	 weir_show_policy, NULL},
-	{"backend", "show", "[[SERVICE/]NAME]", "backends with state, weight and share",
-	 "SERVICE/ alone shows all backends of a service.\n"
-	 "SHARE-% is the share of new flows that the policy aims at, NEW-% that of the flows so far.\n",
+	{"backend", "show", "[[SERVICE/]NAME]", "show backends with state, weight and share",
+	 "SERVICE/ selects all backends of a service.\n"
+	 "SHARE-% is the target share of new flows, NEW-% the actual share since the start.\n",
 	 "weirctl backend show web/", "backend.show", 0, 1, 0, build_backend, weir_show_backends,
 	 NULL},
-	{"backend", "drain", "[SERVICE/]NAME", "no new flows; those it has run on", BACKEND_TEXT,
+	{"backend", "drain", "[SERVICE/]NAME", "stop new flows; existing flows continue", BACKEND_TEXT,
 	 "weirctl backend drain web/web-1", "backend.drain", 1, 1, 0, build_one_backend,
 	 weir_show_change, NULL},
-	{"backend", "ready", "[SERVICE/]NAME", "back to normal, when its health allows",
+	{"backend", "ready", "[SERVICE/]NAME", "accept new flows again, subject to health",
 	 BACKEND_TEXT, "weirctl backend ready web-1", "backend.ready", 1, 1, 0, build_one_backend,
 	 weir_show_change, NULL},
 	{"backend", "maintenance", "[SERVICE/]NAME",
-	 "no new flows, not even when all others are down", BACKEND_TEXT,
+	 "no new flows, even in panic mode", BACKEND_TEXT,
 	 "weirctl backend maintenance web-1", "backend.maintenance", 1, 1, 0, build_one_backend,
 	 weir_show_change, NULL},
 	{"backend", "report", "[SERVICE/]NAME KEY=NUMBER...",
-	 "what a backend measured of itself",
-	 "KEY is service-time-ms or busy-time-ms (of one flow), requests-per-second,\n"
-	 "errors-per-second or utilization (1 = fully used). For policies that go by reports:\n"
-	 "those with \"weights\" or \"service_time\" \"reported\".\n" BACKEND_TEXT,
+	 "submit a backend's load report",
+	 "KEY is service-time-ms or busy-time-ms (per flow), requests-per-second,\n"
+	 "errors-per-second or utilization (1 = fully used). For policies that use reports:\n"
+	 "those with \"weights\" or \"service_time\" set to \"reported\".\n" BACKEND_TEXT,
 	 "weirctl backend report web/web-1 requests-per-second=120 utilization=0.6",
 	 "backend.report", 2, 6, 0, build_report, weir_show_report, NULL},
 	{"weight", "set", "[SERVICE/]BACKEND WEIGHT|configured",
-	 "share of new flows until changed again",
-	 "WEIGHT is 0 to 65535; \"configured\" goes back to the weight in the file.\n" BACKEND_TEXT,
+	 "override the configured weight",
+	 "WEIGHT is 0 to 65535; \"configured\" restores the weight of the configuration.\n" BACKEND_TEXT,
 	 "weirctl weight set web/web-1 50", "weight.set", 2, 2, 0, build_weight, weir_show_weight,
 	 NULL},
-	{"subset", "show", "[SERVICE]", "which backends this instance uses",
-	 "SERVICE: its members one by one, and the clients of each backend in the whole fleet.\n",
+	{"subset", "show", "[SERVICE]", "show which backends this instance uses",
+	 "With SERVICE: each member, and the clients per backend in the whole fleet.\n",
 	 "weirctl subset show web", "subset.show", 0, 1, 0, build_service, weir_show_subsets, NULL},
 	{"subset", "preview", "--clients N --backends M --size K",
-	 "clients per backend with subsetting; needs no daemon",
-	 "--clients N        who has a subset of its own: groups, instances or workers\n"
-	 "--backends M       in the list of the service\n"
-	 "--size K           backends of a subset\n"
+	 "compute clients per backend with subsets; needs no daemon",
+	 "--clients N        clients with a subset each: groups, instances or workers\n"
+	 "--backends M       backends of the service\n"
+	 "--size K           backends per subset\n"
 	 "--algorithm NAME   random, deterministic (default) or rocksteadier\n"
 	 "--mode NAME        deterministic: spread (default) or exact\n"
 	 "--salt N           default 0\n",
 	 "weirctl subset preview --clients 300 --backends 300 --size 30", NULL, 0, 0,
 	 WEIR_CLI_SUBSET, NULL, NULL, weir_subset_preview_run},
-	{"flow", "count", "[--service SERVICE]", "flows of each backend", NULL,
+	{"flow", "count", "[--service SERVICE]", "show the number of active flows per backend", NULL,
 	 "weirctl flow count --service web", "flow.count", 0, 0, WEIR_CLI_SERVICE, build_service,
 	 weir_show_flow_count, NULL},
 	{"flow", "lookup", "PROTOCOL SOURCE:PORT DESTINATION:PORT",
-	 "which backend a flow has, or would get, and why",
-	 "PROTOCOL is tcp or udp. IPv6 addresses are written in brackets.\n",
+	 "show which backend a flow has or would get, and why",
+	 "PROTOCOL is tcp or udp. Write IPv6 addresses in brackets.\n",
 	 "weirctl flow lookup tcp [2001:db8::7]:40000 [2001:db8:ffff::10]:80", "flow.lookup", 3, 3, 0,
 	 build_tuple, weir_show_flow_lookup, NULL},
-	{"worker", "show", "", "workers with their load and counters", NULL,
+	{"worker", "show", "", "show workers with load and counters", NULL,
 	 "weirctl worker show", "worker.show", 0, 0, 0, build_nothing, weir_show_workers, NULL},
-	{"port", "show", "", "ports of the dataplane", NULL, "weirctl port show", "port.show", 0, 0, 0,
+	{"port", "show", "", "show the ports of the dataplane", NULL, "weirctl port show", "port.show", 0, 0, 0,
 	 build_nothing, weir_show_ports, NULL},
 	{"stats", "show", "[--watch] [--interval SECONDS] [--count N]",
-	 "all counters; with --watch rates per second",
-	 "--watch            show rates per second again and again, in place on a terminal\n"
-	 "--interval SECONDS time between two looks, default 1\n"
-	 "--count N          end after N looks; default: when interrupted\n",
+	 "show all counters; with --watch, rates per second",
+	 "--watch            refresh continuously, as rates per second\n"
+	 "--interval SECONDS sampling interval, default 1\n"
+	 "--count N          stop after N samples; default: run until interrupted\n",
 	 "weirctl stats show --watch --interval 2", "stats.show", 0, 0, WEIR_CLI_WATCH,
 	 build_nothing, weir_stats_show, weir_stats_run},
-	{"config", "check", "FILE", "check a file; needs no daemon",
-	 "Prints FILE:LINE:COLUMN: PATH: reason for every error. \"-\" reads standard input.\n",
+	{"config", "check", "FILE", "check a configuration file; needs no daemon",
+	 "Prints FILE:LINE:COLUMN: PATH: reason for each error. \"-\" reads standard input.\n",
 	 "weirctl config check /etc/weir/weir.json", NULL, 1, 1, 0, NULL, NULL, weir_check_run},
-	{"config", "diff", "[FILE]", "what a reload would change",
+	{"config", "diff", "[FILE]", "show what a reload would change",
 	 "Without FILE: the file that the daemon was started with.\n",
 	 "weirctl config diff new.json", "config.diff", 0, 1, 0, build_file, weir_show_changes, NULL},
-	{"config", "reload", "[FILE]", "apply the file, and say what changed",
+	{"config", "reload", "[FILE]", "apply the configuration and show the changes",
 	 "Without FILE: the file that the daemon was started with.\n"
-	 "A file with an error changes nothing.\n",
+	 "A file with errors changes nothing.\n",
 	 "weirctl config reload", "config.reload", 0, 1, 0, build_file, weir_show_changes, NULL},
-	{"health", "show", "[SERVICE]", "health checks and their last results", NULL,
+	{"health", "show", "[SERVICE]", "show health checks and their latest results", NULL,
 	 "weirctl health show web", "health.show", 0, 1, 0, build_service, weir_show_health, NULL},
-	{"version", NULL, "", "versions of weirctl and of the daemon", NULL, "weirctl version",
+	{"version", NULL, "", "show the versions of weirctl and of the daemons", NULL, "weirctl version",
 	 "version", 0, 0, 0, build_nothing, weir_show_version, NULL},
 };
 // clang-format on
@@ -356,7 +356,7 @@ static void suggest(const char *what, const char *word, const char *const names[
 		snprintf(why, why_bytes, "unknown %s \"%s\"; did you mean \"%s\"?", what, shown,
 			nearest);
 	} else {
-		snprintf(why, why_bytes, "unknown %s \"%s\"; there are: %s", what, shown, all);
+		snprintf(why, why_bytes, "unknown %s \"%s\"; available: %s", what, shown, all);
 	}
 }
 
@@ -405,7 +405,7 @@ static void print_refusal(const struct weir_cli *cli, const json_t *answer) {
 	char shown[1024];
 
 	fprintf(cli->err, "weirctl: refused: %s\n",
-		weir_terminal_text(text ? text : "no reason was given", shown, sizeof(shown)));
+		weir_terminal_text(text ? text : "no reason given", shown, sizeof(shown)));
 	weir_check_print_errors(cli->err, path, errors);
 }
 

@@ -102,14 +102,14 @@ void weir_show_report(const struct weir_cli *cli, json_t *result) {
 
 	weir_show_value(json_object_get(result, "used"), WEIR_SHOW_TEXT, used, sizeof(used));
 	weir_show_value(not_used, WEIR_SHOW_TEXT, rest, sizeof(rest));
-	fprintf(cli->out, "%s/%s: took %s",
+	fprintf(cli->out, "%s/%s: accepted %s",
 		weir_show_value(json_object_get(result, "service"), WEIR_SHOW_TEXT, service,
 			sizeof(service)),
 		weir_show_value(json_object_get(result, "backend"), WEIR_SHOW_TEXT, backend,
 			sizeof(backend)),
 		with_dashes(used));
 	if (json_array_size(not_used) > 0) {
-		fprintf(cli->out, "; the policy has no use for %s", with_dashes(rest));
+		fprintf(cli->out, "; ignored by policy: %s", with_dashes(rest));
 	}
 	fprintf(cli->out, "\n");
 }

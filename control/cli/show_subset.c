@@ -87,7 +87,10 @@ static void show_clients(FILE *out, const json_t *service) {
 	if (!summary || json_is_null(summary)) {
 		fprintf(out, "\nno backend is usable\n\n");
 	} else {
-		fprintf(out, "\nclients of a usable backend: least %s, mean %s, most %s\n\n",
+		fprintf(out,
+			"\n"
+			"clients per usable backend: min %s, mean %s, max %s\n"
+			"\n",
 			weir_show_value(json_object_get(summary, "least"), WEIR_SHOW_NUMBER, least,
 				sizeof(least)),
 			weir_show_value(json_object_get(summary, "mean"), WEIR_SHOW_NUMBER, mean,

@@ -47,7 +47,7 @@ static int parse_name(
 	char shown[64];
 
 	if (parsed < 0) {
-		snprintf(why, n, "%s: there is no \"%s\"", name,
+		snprintf(why, n, "%s: unknown value \"%s\"", name,
 			weir_terminal_text(value, shown, sizeof(shown)));
 		return -EINVAL;
 	}
@@ -190,12 +190,12 @@ static void print_text(FILE *out, const struct result *result) {
 	}
 	fprintf(out, ", salt %u: %u clients, %u backends, size %u\n\n", result->params.salt,
 		result->clients, result->backends, result->params.size);
-	fprintf(out, "clients of a backend: least %u, mean %.1f, most %u\n", result->least,
+	fprintf(out, "clients per backend: min %u, mean %.1f, max %u\n", result->least,
 		result->mean, result->most);
 	if (result->smallest == result->largest) {
-		fprintf(out, "backends of a client: %u\n", result->smallest);
+		fprintf(out, "backends per client: %u\n", result->smallest);
 	} else {
-		fprintf(out, "backends of a client: %u to %u\n", result->smallest, result->largest);
+		fprintf(out, "backends per client: %u to %u\n", result->smallest, result->largest);
 	}
 	print_histogram(out, result);
 }
@@ -225,13 +225,13 @@ static json_t *to_json(const struct result *result) {
 
 static const char *find_mistake(const struct weir_subset_preview *preview) {
 	if (preview->clients == 0) {
-		return "--clients is missing";
+		return "missing option --clients";
 	}
 	if (preview->backends == 0) {
-		return "--backends is missing";
+		return "missing option --backends";
 	}
 	if (preview->size == 0) {
-		return "--size is missing";
+		return "missing option --size";
 	}
 	if ((uint64_t)preview->clients * preview->backends > PAIRS_MAX) {
 		return "clients times backends must not exceed 1000000000";

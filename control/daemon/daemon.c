@@ -89,7 +89,7 @@ int weir_daemon_publish(struct weir_daemon *daemon) {
 	daemon->dirty = r < 0;
 	if (r < 0) {
 		weir_log_write(daemon->log, WEIR_LOG_ERROR,
-			"cannot publish: %s; what was published stays in use",
+			"cannot publish: %s; the previous tables stay in use",
 			r == -ENOSPC ? "the segment's heap is full (segment.heap_bytes)"
 				     : strerror(-r));
 		return r;
@@ -221,9 +221,8 @@ static int plan_and_apply(struct weir_daemon *daemon, const char *file,
 		log_errors(daemon->log, plan->file != NULL ? plan->file : "?", &plan->errors);
 		if (r == -EACCES) {
 			snprintf(why, why_bytes,
-				"%s cannot be read by user %s: give that user or its group the "
-				"right to",
-				plan->file, daemon->user);
+				"user %s cannot read %s: grant the user or its group read access",
+				daemon->user, plan->file);
 		} else {
 			snprintf(why, why_bytes, "%s has %u error%s; nothing was changed",
 				plan->file != NULL ? plan->file : "the file", plan->errors.count,
@@ -273,7 +272,7 @@ static void on_hangup(uv_signal_t *signal, int number) {
 static void on_stop(uv_signal_t *signal, int number) {
 	struct weir_daemon *daemon = signal->data;
 
-	weir_log_write(daemon->log, WEIR_LOG_INFO, "stopping (%s); the dataplane goes on",
+	weir_log_write(daemon->log, WEIR_LOG_INFO, "stopping (%s); dataplane keeps forwarding",
 		number == SIGTERM ? "SIGTERM" : "SIGINT");
 	sd_notify(0, "STOPPING=1");
 	uv_stop(&daemon->loop);
@@ -335,7 +334,7 @@ static int on_attached(void *context, struct weir_segment *segment,
 	}
 	if (restarted && daemon->epoch != 0 && weir_reload_dataplane_started(daemon->reload)) {
 		weir_log_write(daemon->log, WEIR_LOG_INFO,
-			"weir-dataplane was restarted: its new settings are in use");
+			"weir-dataplane restarted: its new settings are active");
 	}
 	if (adopting) {
 		weir_watch_forget(daemon->watch); // what is checked goes by ids: they may be others
@@ -350,13 +349,13 @@ static int on_attached(void *context, struct weir_segment *segment,
 		"attached to weir-dataplane (pid %u, epoch %016llx, %u worker%s, %u port%s)%s",
 		segment->header->dataplane_pid, (unsigned long long)segment->epoch,
 		segment->workers, segment->workers == 1 ? "" : "s", segment->ports,
-		segment->ports == 1 ? "" : "s", adopting ? ", going on with what it holds" : "");
+		segment->ports == 1 ? "" : "s", adopting ? ", existing tables adopted" : "");
 	why[0] = '\0';
 	r = apply(daemon, weir_reload_config(daemon->reload), why, why_bytes);
 	if (r < 0) {
 		// What the segment holds stays in use; a reload with less in it may fit.
 		weir_log_write(daemon->log, WEIR_LOG_ERROR,
-			"the configuration does not fit weir-dataplane: %s", why);
+			"the configuration does not fit the running weir-dataplane: %s", why);
 		weir_daemon_follow(daemon);
 	}
 	look_back(daemon);

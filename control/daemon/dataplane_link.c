@@ -154,7 +154,7 @@ static void connection_readable(uv_poll_t *poll, int status, int events) {
 	if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR))) {
 		return; // the dataplane has nothing to say here but its end
 	}
-	weir_log_write(link->log, WEIR_LOG_WARN, "weir-dataplane is gone; waiting for it");
+	weir_log_write(link->log, WEIR_LOG_WARN, "lost weir-dataplane; waiting for it");
 	link->failed = -ENOENT; // said already
 	link->failed_why[0] = '\0';
 	uv_poll_stop(poll);

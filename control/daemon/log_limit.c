@@ -37,8 +37,8 @@ static void report(struct weir_log_limit *limit, struct repeat *repeat) {
 	char text[REPEAT_TEXT_BYTES + 64];
 
 	if (repeat->hash != 0 && repeat->seen > WEIR_LOG_BURST) {
-		snprintf(text, sizeof(text), "%s (%u more of these in the last %u s)", repeat->text,
-			repeat->seen - WEIR_LOG_BURST,
+		snprintf(text, sizeof(text), "%s (%u similar messages suppressed in the last %u s)",
+			repeat->text, repeat->seen - WEIR_LOG_BURST,
 			(unsigned int)((limit->clock_ms() - repeat->since_ms + 500) / 1000));
 		weir_log_emit(limit->log, repeat->level, text);
 	}

@@ -50,7 +50,7 @@ static int resolve_as_root(const char *user, const char *group, struct weir_run_
 		entry = find_user(FALLBACK_USER);
 	}
 	if (entry == NULL) {
-		snprintf(why, why_bytes, "--user %s: there is no such user",
+		snprintf(why, why_bytes, "--user %s: no such user",
 			user != NULL ? user : FALLBACK_USER);
 		return -ENOENT;
 	}
@@ -59,7 +59,7 @@ static int resolve_as_root(const char *user, const char *group, struct weir_run_
 	snprintf(run_as->user, sizeof(run_as->user), "%s", entry->pw_name);
 	members = find_group(group != NULL ? group : DEFAULT_NAME);
 	if (members == NULL && group != NULL) {
-		snprintf(why, why_bytes, "--group %s: there is no such group", group);
+		snprintf(why, why_bytes, "--group %s: no such group", group);
 		return -ENOENT;
 	}
 	if (members != NULL) {
@@ -77,7 +77,7 @@ static int resolve_as_user(const char *user, const char *group, struct weir_run_
 	run_as->uid = geteuid();
 	run_as->gid = getegid();
 	if ((user != NULL && entry == NULL) || (group != NULL && members == NULL)) {
-		snprintf(why, why_bytes, "--%s %s: there is no such %s",
+		snprintf(why, why_bytes, "--%s %s: no such %s",
 			user != NULL && entry == NULL ? "user" : "group",
 			user != NULL && entry == NULL ? user : group,
 			user != NULL && entry == NULL ? "user" : "group");
@@ -85,8 +85,7 @@ static int resolve_as_user(const char *user, const char *group, struct weir_run_
 	}
 	if ((entry != NULL && entry->pw_uid != run_as->uid) ||
 		(members != NULL && members->gr_gid != run_as->gid)) {
-		snprintf(why, why_bytes,
-			"--user and --group can change who runs only when started as root");
+		snprintf(why, why_bytes, "--user and --group need root");
 		return -EPERM;
 	}
 	entry = getpwuid(run_as->uid);

@@ -83,11 +83,12 @@ static void log_next_hop(struct weir_watch *watch, const struct weir_backend_sta
 
 	weir_address_format(&backend->address, address, sizeof(address));
 	if (!hop->resolved) {
-		weir_log_write(watch->log, WEIR_LOG_WARN, "backend %s/%s: no way to %s: %s",
-			backend->service, backend->name, address, why);
+		weir_log_write(watch->log, WEIR_LOG_WARN,
+			"backend %s/%s: next hop for %s unresolved: %s", backend->service,
+			backend->name, address, why);
 	} else {
 		weir_log_write(watch->log, backend->resolved ? WEIR_LOG_DEBUG : WEIR_LOG_INFO,
-			"backend %s/%s: %s is behind port %u, %02x:%02x:%02x:%02x:%02x:%02x",
+			"backend %s/%s: next hop for %s: port %u, %02x:%02x:%02x:%02x:%02x:%02x",
 			backend->service, backend->name, address, hop->port, hop->mac[0],
 			hop->mac[1], hop->mac[2], hop->mac[3], hop->mac[4], hop->mac[5]);
 	}
@@ -314,11 +315,11 @@ int weir_watch_configure(
 	health = configure_health(watch, config);
 	neighbours = configure_neighbours(watch, config);
 	if (health < 0) {
-		weir_log_write(watch->log, WEIR_LOG_ERROR, "health checks stay as they were: %s",
+		weir_log_write(watch->log, WEIR_LOG_ERROR, "cannot update the health checks: %s",
 			strerror(-health));
 	}
 	if (neighbours < 0) {
-		weir_log_write(watch->log, WEIR_LOG_ERROR, "next hops stay as they were: %s",
+		weir_log_write(watch->log, WEIR_LOG_ERROR, "cannot update the next hops: %s",
 			strerror(-neighbours));
 	}
 	return health < 0 ? health : neighbours;
@@ -338,14 +339,14 @@ int weir_watch_steer(struct weir_watch *watch, const struct weir_handover *hando
 	r = weir_steer_map_update(
 		handover->vip_map_fd, handover->vip_maps, config, &changes, why, sizeof(why));
 	if (r < 0) {
-		weir_log_write(watch->log, WEIR_LOG_ERROR, "VIP maps of the steered ports: %s",
+		weir_log_write(watch->log, WEIR_LOG_ERROR, "XDP VIP maps: %s",
 			why[0] != '\0' ? why : strerror(-r));
 		return r;
 	}
 	if (changes.added + changes.deleted > 0) {
 		weir_log_write(watch->log, WEIR_LOG_INFO,
-			"VIP maps of the steered ports: %u added, %u deleted, %u in all",
-			changes.added, changes.deleted, changes.keys);
+			"XDP VIP maps: %u added, %u deleted, %u in total", changes.added,
+			changes.deleted, changes.keys);
 	}
 	return 0;
 }

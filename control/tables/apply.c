@@ -70,7 +70,7 @@ static int apply_service(struct weir_state *state, const struct weir_config_serv
 	}
 	if (id < 0) {
 		snprintf(why, why_bytes,
-			"service \"%s\": no free service id, the segment has room for %u "
+			"service \"%s\": no free service id, the segment holds at most %u "
 			"(segment.max_services; ids of removed services become free when their "
 			"flows have ended)",
 			config->name, state->service_limit);
@@ -87,7 +87,7 @@ static int apply_service(struct weir_state *state, const struct weir_config_serv
 		if (error < 0) {
 			snprintf(why, why_bytes,
 				"service \"%s\" backend \"%s\": no free backend id, the segment "
-				"has room for %u (segment.max_backends; ids of removed backends "
+				"holds at most %u (segment.max_backends; ids of removed backends "
 				"become free when their flows have ended)",
 				config->name, config->backends[i].name, state->backend_limit);
 			return error;

@@ -58,15 +58,15 @@ static void describe(char *why, size_t why_bytes, int error) {
 	switch (error) {
 	case -ENOSPC:
 		snprintf(why, why_bytes,
-			"no room in the segment for the tables: raise segment.heap_bytes, or use "
-			"smaller table_size values");
+			"the tables do not fit into the segment: raise segment.heap_bytes, or "
+			"lower table_size");
 		break;
 	case -EINVAL:
 		snprintf(why, why_bytes,
-			"a service has more backends than table_size, or table_size is no prime");
+			"a service has more backends than table_size, or table_size is not prime");
 		break;
 	case -EEXIST:
-		snprintf(why, why_bytes, "two services claim the same address and port");
+		snprintf(why, why_bytes, "two services are bound to the same address and port");
 		break;
 	default:
 		snprintf(why, why_bytes, "cannot build the tables: %s", strerror(-error));

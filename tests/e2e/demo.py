@@ -203,7 +203,7 @@ class Demo:
 
     def killed_control(self):
         section(5, "Kill weir-control with SIGKILL, and start it again",
-                "Packets do not need it: the dataplane goes on with the tables in shared memory.")
+                "Packets do not need it: dataplane keeps forwarding with the tables in shared memory.")
         found = clients.line_per_backend(self.lab.client, VIP4, BACKENDS,
                                          clients.KeepAlive)
         with Background(self.lab) as load:

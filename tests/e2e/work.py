@@ -94,7 +94,7 @@ class Work:
                 while block := sock.recv(64):
                     answer += block
                 if not answer:
-                    error = "closed without an answer"
+                    error = "closed without a response"
             except OSError as problem:
                 error = f"{type(problem).__name__}: {problem}"
             del self.waiting[threading.get_ident()]

@@ -296,7 +296,7 @@ static bool take_line(struct client *client) {
 		client->discarding = newline == NULL;
 		consume(client, used);
 		write_answer(client, error_answer(WEIR_API_BAD_REQUEST,
-					     (char[]){"a request line is at most 1 MiB long"}));
+					     (char[]){"request line longer than 1 MiB"}));
 		return true;
 	}
 	if (newline == NULL && !(client->ended && bytes > 0)) {
@@ -439,10 +439,9 @@ static void connected(uv_stream_t *listener, int status) {
 	learn_peer(client);
 	if (full) {
 		client->ended = true; // so that the connection ends with this answer
-		write_answer(
-			client, error_answer(WEIR_API_REFUSED,
-					(char[]){"too many connections are open: close one, or try "
-						 "again in a moment"}));
+		write_answer(client,
+			error_answer(WEIR_API_REFUSED, (char[]){"too many open connections: close "
+								"one, or try again later"}));
 		return;
 	}
 	next_request(client);

@@ -105,7 +105,7 @@ static const char *check_value(const struct argument *argument, const json_t *va
 	case ARGUMENT_NUMBER:
 		return json_is_number(value) && json_number_value(value) >= 0
 			       ? NULL
-			       : "must be a number from 0 on";
+			       : "must be a number of at least 0";
 	}
 	return "cannot be checked";
 }
@@ -154,7 +154,7 @@ void weir_api_dispatch(void *context, struct weir_api_call *call) {
 	const char *name = json_string_value(json_object_get(weir_api_request(call), "command"));
 
 	if (name == NULL) {
-		weir_api_fail(call, WEIR_API_BAD_REQUEST, "there is no \"command\"");
+		weir_api_fail(call, WEIR_API_BAD_REQUEST, "missing \"command\"");
 		return;
 	}
 	for (size_t i = 0; i < COMMAND_COUNT; i++) {

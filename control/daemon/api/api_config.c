@@ -60,7 +60,7 @@ void weir_api_config_reload(struct weir_daemon *daemon, struct weir_api_call *ca
 	if (!check_path(call)) {
 		return;
 	}
-	weir_log_write(daemon->log, WEIR_LOG_INFO, "reload of %s asked for by uid %u, pid %d",
+	weir_log_write(daemon->log, WEIR_LOG_INFO, "reload of %s requested by uid %u, pid %d",
 		path != NULL ? path : weir_reload_file(daemon->reload), (unsigned int)peer->uid,
 		(int)peer->pid);
 	if (weir_daemon_reload(daemon, path, &plan, why, sizeof(why)) < 0) {

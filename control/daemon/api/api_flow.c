@@ -53,24 +53,24 @@ static void append(char *text, const char *format, ...) {
 
 static void explain_backend(const struct weir_backend_state *backend, char *why) {
 	if (backend->leaving) {
-		append(why, "; the backend was removed: only old flows");
+		append(why, "; backend removed: existing flows only");
 	} else if (backend->admin == WEIR_ADMIN_DRAIN) {
-		append(why, "; the backend is drained: only old flows");
+		append(why, "; backend drained: existing flows only");
 	} else if (backend->admin == WEIR_ADMIN_MAINTENANCE) {
-		append(why, "; the backend is in maintenance: only old flows");
+		append(why, "; backend in maintenance: existing flows only");
 	} else if (backend->health == WEIR_HEALTH_REFUSING) {
-		append(why, "; the backend is refusing: only old flows");
+		append(why, "; backend refusing: existing flows only");
 	} else if (backend->health == WEIR_HEALTH_LAME_DUCK) {
-		append(why, "; the backend is a lame duck: only old flows");
+		append(why, "; backend is a lame duck: existing flows only");
 	} else if (!backend->in_selection) {
-		append(why, "; the backend takes no new flows");
+		append(why, "; backend gets no new flows");
 	}
 }
 
 static void explain_silence(const struct weir_lookup_result *result, char *why) {
 	for (uint32_t worker = 0; worker < result->workers; worker++) {
 		if (!weir_lookup_replied(result, worker)) {
-			append(why, "; worker %u did not answer", worker);
+			append(why, "; no reply from worker %u", worker);
 		}
 	}
 }
@@ -84,7 +84,7 @@ static void explain_found(const struct weir_lookup_result *result,
 	}
 	if (chosen != NULL && service->slots > 0 &&
 		result->reply.flow.chosen != result->reply.flow.backend) {
-		append(why, "; as a new flow it would go to %s", chosen->name);
+		append(why, "; a new flow would go to %s", chosen->name);
 	}
 }
 
@@ -97,24 +97,25 @@ static void explain_choice(const struct weir_lookup_result *result,
 	if (slots) {
 		append(why, "slot %u of %u", result->reply.flow.slot, service->table_slots);
 	} else {
-		append(why, "policy %s chooses when the flow begins",
+		append(why, "policy %s selects a backend when the flow begins",
 			weir_policy_name((enum weir_policy)service->policy));
 	}
 	if (chosen == NULL) {
 		append(why,
-			"; every worker has a subset of its own, and which of them gets the "
-			"flow is not known%s",
-			slots ? "" : ": chosen_by_worker is for a flow that is under way");
+			"; each worker has its own subset, and the worker of this flow is not "
+			"known%s",
+			slots ? ""
+			      : ": chosen_by_worker is the Maglev fallback of untracked flows");
 	} else {
 		if (slots) {
 			append(why, ", weight %u", chosen->effective_weight);
 		} else {
-			append(why, "; a flow that is under way would go to %s", chosen->name);
+			append(why, "; Maglev fallback of an untracked flow: %s", chosen->name);
 		}
 		panic = chosen->admin != WEIR_ADMIN_READY || chosen->health != WEIR_HEALTH_HEALTHY;
 	}
 	if (panic) {
-		append(why, "; too few backends are healthy: panic uses all");
+		append(why, "; panic mode: too few healthy backends, all are used");
 	}
 }
 
@@ -162,7 +163,7 @@ static void explain(const struct weir_lookup_result *result, const struct verdic
 		return;
 	}
 	if (reply->flow.service == WEIR_SERVICE_NONE) {
-		append(why, "no service owns this address and port");
+		append(why, "no service is bound to this address and port");
 	} else if (!verdict->has_chosen) {
 		append(why, "service has no usable backend");
 	} else {
@@ -222,12 +223,12 @@ static void on_done(void *context, int error, const struct weir_lookup_result *r
 		answer(lookup, result);
 	} else if (error == -ETIMEDOUT) {
 		weir_api_fail(lookup->call, WEIR_API_TIMEOUT,
-			"no worker answered within %d ms: weir-dataplane hangs, or is starved of "
-			"its cores",
+			"no reply from any worker within %d ms: weir-dataplane is hung or short of "
+			"CPU time",
 			WEIR_LOOKUP_MS);
 	} else {
 		weir_api_fail(lookup->call, WEIR_API_NO_DATAPLANE,
-			"the dataplane went away before it answered");
+			"the dataplane exited before it replied");
 	}
 	free(lookup);
 }
@@ -286,8 +287,8 @@ void weir_api_flow_lookup(struct weir_daemon *daemon, struct weir_api_call *call
 	*lookup = (struct lookup){.daemon = daemon, .call = call};
 	r = weir_lookups_ask(daemon->lookups, daemon->segment, &question, on_done, lookup);
 	if (r == -EBUSY) {
-		weir_api_fail(call, WEIR_API_REFUSED,
-			"%d lookups are under way: try again in a moment", WEIR_LOOKUPS_MAX);
+		weir_api_fail(call, WEIR_API_REFUSED, "%d lookups are in progress: try again later",
+			WEIR_LOOKUPS_MAX);
 	} else if (r < 0) {
 		weir_api_fail(call, WEIR_API_INTERNAL, "out of memory");
 	}

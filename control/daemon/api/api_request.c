@@ -23,7 +23,7 @@ json_int_t weir_api_integer(
 bool weir_api_has_tables(const struct weir_daemon *daemon, struct weir_api_call *call) {
 	if (daemon->tables == NULL) {
 		weir_api_fail(call, WEIR_API_NO_DATAPLANE,
-			"no dataplane was attached yet: start weir-dataplane");
+			"no dataplane has been attached yet: start weir-dataplane");
 		return false;
 	}
 	return true;
@@ -43,7 +43,7 @@ int weir_api_find_service(struct weir_daemon *daemon, struct weir_api_call *call
 	int id = weir_tables_service_find(daemon->tables, service);
 
 	if (id < 0) {
-		weir_api_fail(call, WEIR_API_NOT_FOUND, "there is no service \"%.100s\"", service);
+		weir_api_fail(call, WEIR_API_NOT_FOUND, "no such service: \"%.100s\"", service);
 	}
 	return id;
 }
@@ -74,12 +74,12 @@ static int find_anywhere(struct weir_daemon *daemon, struct weir_api_call *call,
 	}
 	if (ambiguous) {
 		weir_api_fail(call, WEIR_API_AMBIGUOUS,
-			"several services have a backend \"%.100s\": say which one (%s)", name,
-			services);
+			"several services have a backend \"%.100s\": specify the service (%s)",
+			name, services);
 		return -EINVAL;
 	}
 	if (found < 0) {
-		weir_api_fail(call, WEIR_API_NOT_FOUND, "there is no backend \"%.100s\"", name);
+		weir_api_fail(call, WEIR_API_NOT_FOUND, "no such backend: \"%.100s\"", name);
 	}
 	return found;
 }
@@ -111,7 +111,7 @@ bool weir_api_publish_now(struct weir_daemon *daemon, struct weir_api_call *call
 	r = weir_daemon_publish(daemon);
 	if (r < 0 && r != -ENOTCONN) {
 		weir_api_fail(call, WEIR_API_INTERNAL,
-			"the change is kept, but could not be published yet: %s",
+			"the change is saved, but could not be published yet: %s",
 			r == -ENOSPC ? "the segment's heap is full" : strerror(-r));
 		return false;
 	}

@@ -36,8 +36,8 @@ static json_t *json_warnings(struct weir_daemon *daemon, uint16_t id) {
 
 	if (limited > 0) {
 		snprintf(text, sizeof(text),
-			"flow control is exhausted: in the last minute %llu new flow%s found every "
-			"backend at its limit",
+			"flow control: every backend was at max_active_flows for %llu new flow%s "
+			"in the last minute",
 			(unsigned long long)limited, limited == 1 ? "" : "s");
 		json_array_append_new(warnings, json_string(text));
 	}
@@ -246,14 +246,14 @@ static int wanted_policy(struct weir_api_call *call, const struct weir_config_se
 	}
 	policy = weir_policy_parse(name);
 	if (policy < 0) {
-		weir_api_fail(call, WEIR_API_BAD_REQUEST, "there is no policy \"%.100s\"", name);
+		weir_api_fail(call, WEIR_API_BAD_REQUEST, "no such policy: \"%.100s\"", name);
 		return policy;
 	}
 	misfit = weir_config_policy_misfit(&config->policy, (enum weir_policy)policy);
 	if (misfit != NULL) {
 		weir_api_fail(call, WEIR_API_REFUSED,
-			"policy \"%s\" has no use for \"%s\", which the configuration gives to "
-			"service \"%s\": change the policy there, and reload",
+			"policy \"%s\" does not support \"%s\", which is configured for service "
+			"\"%s\": change the policy in the configuration, and reload",
 			name, misfit, config->name);
 		return -EINVAL;
 	}

@@ -129,7 +129,7 @@ void weir_api_backend_show(struct weir_daemon *daemon, struct weir_api_call *cal
 	list = weir_json_backends(daemon, service, backend);
 	if (list != NULL && backend != NULL && json_array_size(list) == 0) {
 		json_decref(list);
-		weir_api_fail(call, WEIR_API_NOT_FOUND, "there is no backend \"%.100s\"%s%.100s",
+		weir_api_fail(call, WEIR_API_NOT_FOUND, "no such backend: \"%.100s\"%s%.100s",
 			backend, service != NULL ? " in service " : "",
 			service != NULL ? service : "");
 		return;

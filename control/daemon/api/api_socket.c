@@ -19,7 +19,7 @@ static int refuse(const char *run_dir, pid_t pid, char *why, size_t why_bytes) {
 		snprintf(who, sizeof(who), " (pid %d)", (int)pid);
 	}
 	snprintf(why, why_bytes,
-		"weir-control%s already runs with run directory %s: stop it, or use another "
+		"weir-control%s is already running with run directory %s: stop it, or use another "
 		"--run-dir",
 		who, run_dir);
 	return -EADDRINUSE;

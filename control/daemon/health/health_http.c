@@ -114,14 +114,14 @@ static enum weir_probe_outcome judge_error(
 		}
 		break;
 	case CURLE_GOT_NOTHING:
-		snprintf(detail, bytes, "closed without an answer");
+		snprintf(detail, bytes, "closed without a response");
 		return WEIR_PROBE_FAILED;
 	case CURLE_OUT_OF_MEMORY:
 		snprintf(detail, bytes, "out of memory");
 		return WEIR_PROBE_UNKNOWN;
 	case CURLE_UNSUPPORTED_PROTOCOL: // HTTP/0.9
 	case CURLE_WEIRD_SERVER_REPLY:
-		snprintf(detail, bytes, "answer is not HTTP");
+		snprintf(detail, bytes, "response is not HTTP");
 		return WEIR_PROBE_FAILED;
 	default:
 		break;

@@ -44,16 +44,16 @@ static void explain(const struct backend_estimates *backend, char *why, size_t b
 
 	if (service->weights) {
 		snprintf(why, bytes,
-			"policy %s takes weights from requests-per-second, above 0, and "
-			"utilization: give both (errors-per-second is 0 unless given)",
+			"policy %s needs requests-per-second (above 0) and utilization in each "
+			"report; errors-per-second defaults to 0",
 			policy);
 	} else if (service->config.service_time == WEIR_SERVICE_TIME_FLOW) {
 		snprintf(why, bytes,
-			"policy %s goes by service times that the workers measure: set "
+			"policy %s uses service times measured by the workers: set "
 			"\"service_time\" to \"reported\" in the configuration to report them",
 			policy);
 	} else {
-		snprintf(why, bytes, "policy %s goes by the reported %s: give that", policy,
+		snprintf(why, bytes, "policy %s needs %s in each report", policy,
 			service->config.measurement == WEIR_MEASUREMENT_BUSY ? "busy-time-ms"
 									     : "service-time-ms");
 	}
@@ -65,7 +65,7 @@ int weir_estimates_report(struct weir_estimates *estimates, uint16_t id,
 	uint32_t used = 0;
 
 	if (backend == NULL || (backend->times == NULL && backend->capability == NULL)) {
-		snprintf(why, why_bytes, "the policy of its service uses no reports");
+		snprintf(why, why_bytes, "the policy of the service does not use reports");
 		return -EINVAL;
 	}
 	if (backend->times != NULL &&

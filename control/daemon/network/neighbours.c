@@ -94,11 +94,11 @@ static int static_port(const struct weir_neighbours *n, const struct entry *entr
 static void explain_route(
 	const struct weir_neighbours *n, const struct entry *entry, char *why, size_t bytes) {
 	if (entry->route.local) {
-		snprintf(why, bytes, "it is an address of this host");
+		snprintf(why, bytes, "it is a local address of this host");
 	} else if (entry->route.error) {
 		snprintf(why, bytes, "no route (%s)", strerror(-entry->route.error));
 	} else {
-		snprintf(why, bytes, "its route leaves by %s, which is no port of the dataplane",
+		snprintf(why, bytes, "egress interface %s is not a dataplane port",
 			link_name(n, entry->route.ifindex));
 	}
 }
@@ -121,7 +121,7 @@ static struct weir_next_hop judge(
 	hop.port = (uint8_t)port;
 	hop.source = *source_of(n, (uint32_t)port, entry);
 	if (hop.source.family == 0) {
-		snprintf(why, bytes, "port %s has no IPv%u address to send from",
+		snprintf(why, bytes, "port %s has no IPv%u source address",
 			n->ports[port].info.name, entry->address.family);
 	} else if (n->ports[port].has_gateway_mac) {
 		memcpy(hop.mac, n->ports[port].gateway_mac, sizeof(hop.mac));
@@ -133,8 +133,8 @@ static struct weir_next_hop judge(
 		char address[INET6_ADDRSTRLEN];
 
 		weir_address_format(&route->next_hop, address, sizeof(address));
-		snprintf(why, bytes, "nobody on %s says that it is %s",
-			link_name(n, route->ifindex), address);
+		snprintf(why, bytes, "no ARP/ND reply for %s on %s", address,
+			link_name(n, route->ifindex));
 	}
 	return hop;
 }

@@ -169,8 +169,8 @@ static int check_map(
 	}
 	if (wanted->count > info.max_entries) {
 		snprintf(why, why_bytes,
-			"the binds need %u entries of the VIP map, which holds %u; use a range of "
-			"more than %d ports, which is one entry",
+			"the binds need %u VIP map entries, the map holds %u; a range of more than "
+			"%d ports takes a single entry",
 			wanted->count, info.max_entries, WEIR_STEER_WIDE_RANGE);
 		return -ENOSPC;
 	}

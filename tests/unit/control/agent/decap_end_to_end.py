@@ -118,7 +118,7 @@ class Lab:
 
     def start_agent(self, *options):
         agent = self.start("agent", self.backend, self.agent_binary, "decap", "eth0", *options)
-        wait_for(f"agent {options}", lambda: "takes packets" in agent.tail() or self.died(agent))
+        wait_for(f"agent {options}", lambda: "accepts packets" in agent.tail() or self.died(agent))
         return agent
 
     @staticmethod
@@ -231,10 +231,10 @@ def decap_of_one_interface_runs_once(lab):
     agent = lab.start_agent()
     second = lab.start("second", lab.backend, lab.agent_binary, "decap", "eth0")
     assert second.process.wait(10) == 1, second.tail()
-    assert "has an XDP program already" in second.tail(), second.tail()
+    assert "already has an XDP program" in second.tail(), second.tail()
     removal = lab.start("removal", lab.backend, lab.agent_binary, "decap", "eth0", "--detach")
     assert removal.process.wait(10) == 1, removal.tail()
-    assert "holds it" in removal.tail(), removal.tail()
+    assert "uses it" in removal.tail(), removal.tail()
     lab.tunnel.outer = 4
     lab.transfer(4, 1000)
     assert agent.stop() == 0
@@ -243,9 +243,9 @@ def decap_of_one_interface_runs_once(lab):
 def agent_says_what_is_wrong(lab):
     """Exit status and one line, for each thing that can be."""
     for status, expected, *words in (
-            (3, "no decap program runs on eth0", "stats", "eth0"),
-            (3, "no decap program runs on eth0", "decap", "eth0", "--detach"),
-            (1, "there is no interface eth7", "decap", "eth7"),
+            (3, "no decap program is attached to eth0", "stats", "eth0"),
+            (3, "no decap program is attached to eth0", "decap", "eth0", "--detach"),
+            (1, "no such interface: eth7", "decap", "eth7"),
             (2, "unknown command", "encap", "eth0")):
         program = lab.start("words", lab.backend, lab.agent_binary, *words)
         assert program.process.wait(10) == status, (words, program.tail())
@@ -255,11 +255,11 @@ def agent_says_what_is_wrong(lab):
 def agent_ends_when_its_interface_goes(lab):
     lab.backend.ip("link", "add", "extra0", "type", "veth", "peer", "name", "extra1")
     agent = lab.start("extra", lab.backend, lab.agent_binary, "decap", "extra0")
-    wait_for("attached", lambda: "nothing yet: it has no address" in agent.tail()
+    wait_for("attached", lambda: "nothing: it has no address yet" in agent.tail()
              or lab.died(agent))
     lab.backend.ip("link", "del", "extra0")
     assert agent.process.wait(10) == 1, agent.tail()
-    assert "the interface is gone" in agent.tail(), agent.tail()
+    assert "the interface was removed" in agent.tail(), agent.tail()
 
 
 SCENARIOS = (decap_native_carries_tcp_in_all_four_mixes, decap_skb_carries_tcp_in_all_four_mixes,

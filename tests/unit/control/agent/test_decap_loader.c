@@ -105,10 +105,10 @@ static void decap_attach_refuses(void **state) {
 
 	(void)state;
 	assert_int_equal(weir_decap_attach(&params, &second, why, sizeof(why)), -ENODEV);
-	assert_string_equal(why, "there is no interface d7");
+	assert_string_equal(why, "no such interface: d7");
 	params.interface = "d0";
 	assert_int_equal(weir_decap_attach(&params, &second, why, sizeof(why)), -EBUSY);
-	assert_non_null(strstr(why, "has an XDP program already"));
+	assert_non_null(strstr(why, "already has an XDP program"));
 	assert_null(second);
 	weir_decap_free(decap);
 }

@@ -51,11 +51,11 @@ static void report_that_was_taken(void **state) {
 	expect_shown(weir_show_report, NULL,
 		"{\"service\": \"s\", \"backend\": \"b\", \"used\": [\"service_time_ms\"], "
 		"\"not_used\": []}",
-		"s/b: took service-time-ms\n");
+		"s/b: accepted service-time-ms\n");
 	expect_shown(weir_show_report, NULL,
 		"{\"service\": \"s\", \"backend\": \"b\", \"used\": [\"utilization\"], "
 		"\"not_used\": [\"busy_time_ms\", \"service_time_ms\"]}",
-		"s/b: took utilization; the policy has no use for busy-time-ms, service-time-ms\n");
+		"s/b: accepted utilization; ignored by policy: busy-time-ms, service-time-ms\n");
 }
 
 int main(void) {

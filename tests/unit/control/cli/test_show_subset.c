@@ -53,7 +53,7 @@ static void one_service_in_full(void **state) {
 		"b-2      unusable     ready  refusing  -\n"
 		"b-9      replacement  ready  healthy   b-2\n"
 		"\n"
-		"clients of a usable backend: least 1, mean 1.8, most 2\n"
+		"clients per usable backend: min 1, mean 1.8, max 2\n"
 		"\n"
 		"BACKEND  USABLE  CLIENTS\n"
 		"b-1      yes           2\n"

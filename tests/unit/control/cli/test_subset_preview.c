@@ -16,9 +16,11 @@ static void preview_needs_no_daemon(void **state) {
 	assert_int_equal(outcome.status, 0);
 	assert_string_equal(outcome.err, "");
 	assert_string_equal(outcome.out,
-		"deterministic (spread), salt 0: 10 clients, 12 backends, size 3\n\n"
-		"clients of a backend: least 2, mean 2.5, most 3\n"
-		"backends of a client: 3\n\n"
+		"deterministic (spread), salt 0: 10 clients, 12 backends, size 3\n"
+		"\n"
+		"clients per backend: min 2, mean 2.5, max 3\n"
+		"backends per client: 3\n"
+		"\n"
 		"      CLIENTS  BACKENDS\n"
 		"            2         6  ########################################\n"
 		"            3         6  ########################################\n");
@@ -35,7 +37,7 @@ static void preview_of_random_subsets(void **state) {
 	(void)state;
 	assert_int_equal(outcome.status, 0);
 	expect_contains(outcome.out, "random, salt 58: 300 clients, 300 backends, size 30\n");
-	expect_contains(outcome.out, "least 15, mean 30.0, most 45\n");
+	expect_contains(outcome.out, "min 15, mean 30.0, max 45\n");
 	expect_contains(outcome.out, "        15-16");
 	line = strstr(outcome.out, "BACKENDS\n") + strlen("BACKENDS\n");
 	for (; *line; line = strchr(line, '\n') + 1) {
@@ -53,13 +55,13 @@ static void preview_of_sizes_that_do_not_divide(void **state) {
 		NULL, "subset", "preview", "--clients", "500", "--backends", "307", "--size", "20");
 
 	(void)state;
-	expect_contains(outcome.out, "least 33, mean 33.3, most 34\n");
-	expect_contains(outcome.out, "backends of a client: 20 to 21\n");
+	expect_contains(outcome.out, "min 33, mean 33.3, max 34\n");
+	expect_contains(outcome.out, "backends per client: 20 to 21\n");
 	free_outcome(&outcome);
 	outcome = RUN(NULL, "subset", "preview", "--clients", "500", "--backends", "307", "--size",
 		"20", "--mode", "exact");
 	expect_contains(outcome.out, "deterministic (exact)");
-	expect_contains(outcome.out, "least 32, mean 32.6, most 34\n");
+	expect_contains(outcome.out, "min 32, mean 32.6, max 34\n");
 	free_outcome(&outcome);
 }
 
@@ -101,18 +103,21 @@ static void preview_tells_mistakes(void **state) {
 		char *const words[12];
 		const char *why;
 	} mistakes[] = {
-		{{"subset", "preview", "--backends", "3", "--size", "1"}, "--clients is missing"},
-		{{"subset", "preview", "--clients", "3", "--size", "1"}, "--backends is missing"},
-		{{"subset", "preview", "--clients", "3", "--backends", "1"}, "--size is missing"},
+		{{"subset", "preview", "--backends", "3", "--size", "1"},
+			"missing option --clients"},
+		{{"subset", "preview", "--clients", "3", "--size", "1"},
+			"missing option --backends"},
+		{{"subset", "preview", "--clients", "3", "--backends", "1"},
+			"missing option --size"},
 		{{"subset", "preview", "--clients", "0"}, "is not a number from 1 to 65534"},
 		{{"subset", "preview", "--size", "-1"}, "is not a number from 1 to 65534"},
 		{{"subset", "preview", "--backends", "3x"}, "is not a number from 1 to 65534"},
 		{{"subset", "preview", "--salt", "4294967296"}, "from 0 to 4294967295"},
-		{{"subset", "preview", "--algorithm", "x\x1b"}, "there is no \"x\\x1b\""},
-		{{"subset", "preview", "--mode", ""}, "--mode: there is no \"\""},
+		{{"subset", "preview", "--algorithm", "x\x1b"}, "unknown value \"x\\x1b\""},
+		{{"subset", "preview", "--mode", ""}, "--mode: unknown value \"\""},
 		{{"subset", "preview", "--clients", "65534", "--backends", "65534", "--size", "9"},
 			"must not exceed 1000000000"},
-		{{"service", "show", "--clients", "3"}, "--salt are not for this command"},
+		{{"service", "show", "--clients", "3"}, "--mode and --salt"},
 	};
 
 	(void)state;

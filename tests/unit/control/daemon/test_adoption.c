@@ -96,7 +96,7 @@ static void s3_restarted_control_adopts_what_is_published(void **state) {
 		assert_true(lab_dataplane_segment(dataplane)->roots->services == services);
 		assert_true(lab_dataplane_segment(dataplane)->roots->backends == backends);
 	}
-	assert_true(lab_log_has(lab, "going on with what it holds"));
+	assert_true(lab_log_has(lab, "existing tables adopted"));
 	lab_stop(lab);
 	lab_dataplane_stop(dataplane);
 }

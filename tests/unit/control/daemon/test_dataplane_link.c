@@ -159,7 +159,7 @@ static void link_attaches_when_the_dataplane_comes_and_lets_go_when_it_ends(void
 		stop_dataplane(fixture);
 		UNTIL(fixture->lost == i);
 	}
-	assert_int_equal(lines_with(fixture, "weir-dataplane is gone"), 5);
+	assert_int_equal(lines_with(fixture, "lost weir-dataplane"), 5);
 }
 
 // Much sooner than the retry timer alone could: the directory is watched.

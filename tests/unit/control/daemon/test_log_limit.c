@@ -74,7 +74,8 @@ static void log_repeats_are_held_back_and_counted(void **state) {
 	test_ms += WEIR_LOG_WINDOW_MS;
 	weir_log_limit_tick(fixture->limit);
 	assert_int_equal(lines(fixture), WEIR_LOG_BURST + 2);
-	assert_non_null(strstr(written(fixture), "the same (95 more of these in the last 10 s)"));
+	assert_non_null(strstr(
+		written(fixture), "the same (95 similar messages suppressed in the last 10 s)"));
 	weir_log_write(&fixture->log, WEIR_LOG_WARN, "the same");
 	assert_int_equal(lines(fixture), WEIR_LOG_BURST + 3);
 }
@@ -88,7 +89,8 @@ static void log_limit_says_what_it_held_back_when_it_ends(void **state) {
 	weir_log_limit_free(fixture->limit);
 	fixture->limit = NULL;
 	assert_int_equal(lines(fixture), WEIR_LOG_BURST + 1);
-	assert_non_null(strstr(written(fixture), "the same (2 more of these in the last 0 s)"));
+	assert_non_null(strstr(
+		written(fixture), "the same (2 similar messages suppressed in the last 0 s)"));
 	weir_log_write(&fixture->log, WEIR_LOG_WARN, "the same");
 	assert_int_equal(lines(fixture), WEIR_LOG_BURST + 2);
 }

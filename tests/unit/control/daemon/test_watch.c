@@ -225,8 +225,8 @@ static void next_hops_reach_every_backend_of_an_address(void **state) {
 	LAB_UNTIL(resolved(fixture, "b-1"));
 	LAB_UNTIL(resolved(fixture, "b-2"));
 	LAB_UNTIL(resolved(fixture, "b-3"));
-	LAB_UNTIL(lab_log_has(
-		&fixture->lab, "backend web/b-2: 10.0.1.11 is behind port 0, 02:00:00:00:00:01"));
+	LAB_UNTIL(lab_log_has(&fixture->lab,
+		"backend web/b-2: next hop for 10.0.1.11: port 0, 02:00:00:00:00:01"));
 }
 
 static void gateway_of_a_port_changes_with_a_reload(void **state) {
@@ -240,8 +240,8 @@ static void gateway_of_a_port_changes_with_a_reload(void **state) {
 		"\"workers\": {\"cores\": [0, 1]}, \"services\": [%s]}",
 		ELSEWHERE);
 	json_decref(lab_result(&fixture->lab, "{\"command\": \"config.reload\"}"));
-	LAB_UNTIL(lab_log_has(
-		&fixture->lab, "backend web/b-3: 10.0.1.12 is behind port 0, 02:00:00:00:00:09"));
+	LAB_UNTIL(lab_log_has(&fixture->lab,
+		"backend web/b-3: next hop for 10.0.1.12: port 0, 02:00:00:00:00:09"));
 }
 
 #define EIGHT_PORT 8081

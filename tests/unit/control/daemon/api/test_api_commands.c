@@ -12,8 +12,8 @@ struct row {
 };
 
 static const struct row rows[] = {
-	{"{}", "bad-request", "there is no \"command\""},
-	{"{\"command\": 7}", "bad-request", "there is no \"command\""},
+	{"{}", "bad-request", "missing \"command\""},
+	{"{\"command\": 7}", "bad-request", "missing \"command\""},
 	{"{\"command\": \"\"}", "bad-request", "unknown command \"\""},
 	{"{\"command\": \"backend.explode\"}", "bad-request",
 		"unknown command \"backend.explode\""},

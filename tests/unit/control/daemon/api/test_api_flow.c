@@ -54,8 +54,8 @@ static void lookup_of_a_new_flow_without_slots(void **state) {
 	json_decref(lab_result(&web->lab, "{\"command\": \"service.set\", \"service\": \"web\", "
 					  "\"policy\": \"round-robin\"}"));
 	found = look_up(web, "192.0.2.99", 999, "198.51.100.10", 80);
-	expect_in(found, "policy round-robin chooses when the flow begins; a flow that is under "
-			 "way would go to w-");
+	expect_in(found, "policy round-robin selects a backend when the flow begins; Maglev "
+			 "fallback of an untracked flow: w-");
 	assert_true(json_is_null(json_object_get(found, "slot")));
 	assert_true(json_is_null(json_object_get(found, "chosen")));
 	assert_true(json_is_null(json_object_get(found, "backend")));
@@ -95,8 +95,8 @@ static void lookup_of_a_drained_backends_flow_says_so(void **state) {
 		backend));
 	found = look_up(web, "192.0.2.77", 3, "198.51.100.10", 80);
 	assert_string_equal(text_of(found, "backend"), backend); // it stays
-	expect_in(found, "flow table of worker 0; the backend is drained: only old flows");
-	expect_in(found, "; as a new flow it would go to ");
+	expect_in(found, "flow table of worker 0; backend drained: existing flows only");
+	expect_in(found, "; a new flow would go to ");
 	assert_string_not_equal(text_of(found, "chosen"), backend);
 	json_decref(found);
 	json_decref(lab_result(&web->lab,
@@ -111,7 +111,7 @@ static void lookup_of_what_nobody_owns_says_so(void **state) {
 	assert_true(json_is_null(json_object_get(found, "service")));
 	assert_true(json_is_null(json_object_get(found, "backend")));
 	assert_true(json_is_null(json_object_get(found, "slot")));
-	assert_string_equal(text_of(found, "why"), "no service owns this address and port");
+	assert_string_equal(text_of(found, "why"), "no service is bound to this address and port");
 	json_decref(found);
 }
 
@@ -159,7 +159,7 @@ static void lookup_that_no_worker_answers_times_out(void **state) {
 	lab_dataplane_hang(web->dataplane, false);
 	// Late answers to old questions are not taken for new ones.
 	found = look_up(web, "192.0.2.1", 99, "198.51.100.10", 81);
-	assert_string_equal(text_of(found, "why"), "no service owns this address and port");
+	assert_string_equal(text_of(found, "why"), "no service is bound to this address and port");
 	json_decref(found);
 }
 
@@ -304,8 +304,8 @@ static void lookup_with_a_subset_for_each_worker(void **unused) {
 			*strchr(expected, ',') = ';';
 			expected[strcspn(expected, ";") + 1] = '\0';
 			expect_in(found, expected);
-			expect_in(found, "every worker has a subset of its own, and which of "
-					 "them gets the flow is not known");
+			expect_in(found, "each worker has its own subset, and the worker of this "
+					 "flow is not known");
 			differ++;
 		}
 		json_decref(found);
@@ -320,7 +320,7 @@ static void lookup_with_a_subset_for_each_worker(void **unused) {
 	json_decref(lab_result(&web.lab, "{\"command\": \"service.set\", \"service\": \"web\", "
 					 "\"policy\": \"round-robin\"}"));
 	found = look_up(&web, "192.0.2.1", 1, "198.51.100.10", 80);
-	expect_in(found, "policy round-robin chooses when the flow begins");
+	expect_in(found, "policy round-robin selects a backend when the flow begins");
 	assert_int_equal(
 		json_array_size(json_object_get(found, "chosen_by_worker")), SUBSET_WORKERS);
 	assert_true(json_is_null(json_object_get(found, "chosen")));

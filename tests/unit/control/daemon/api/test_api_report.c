@@ -100,12 +100,15 @@ static void reports_that_are_refused(void **state) {
 	struct fixture *f = *state;
 
 	expect_error(f, REPORT("none", ", \"utilization\": 1"), "refused",
-		"backend none/b-1: the policy of its service uses no reports");
+		"backend none/b-1: the policy of the service does not use reports");
 	expect_error(f, REPORT("time", ", \"utilization\": 1"), "refused", "service-time-ms");
-	expect_error(f, REPORT("load", ", \"utilization\": 1"), "refused", "give both");
+	expect_error(f, REPORT("load", ", \"utilization\": 1"), "refused",
+		"requests-per-second (above 0) and utilization in each report");
 	expect_error(f, REPORT("time", ""), "bad-request", "empty");
-	expect_error(f, REPORT("time", ", \"service_time_ms\": -1"), "bad-request", "from 0 on");
-	expect_error(f, REPORT("time", ", \"service_time_ms\": \"1\""), "bad-request", "from 0");
+	expect_error(
+		f, REPORT("time", ", \"service_time_ms\": -1"), "bad-request", "of at least 0");
+	expect_error(
+		f, REPORT("time", ", \"service_time_ms\": \"1\""), "bad-request", "of at least 0");
 	expect_error(f, REPORT("time", ", \"service_time_ms\": 1e300"), "bad-request", "86400000");
 	expect_error(f, REPORT("time", ", \"latency_ms\": 1"), "bad-request", "no argument");
 	expect_error(f, REPORT("ftp", ", \"utilization\": 1"), "not-found", "ftp");

@@ -225,7 +225,7 @@ static void reload_with_another_policy(void **state) {
 	answer = lab_ask(&web->lab, "{\"command\": \"service.set\", \"service\": \"web\", "
 				    "\"policy\": \"round-robin\"}");
 	assert_string_equal(text_of(answer, "code"), "refused");
-	assert_non_null(strstr(text_of(answer, "error"), "no use for \"window\""));
+	assert_non_null(strstr(text_of(answer, "error"), "does not support \"window\""));
 	json_decref(answer);
 	set_policy(&web->lab, "\"time-weighted-round-robin\"");
 	set_policy(&web->lab, "null");

@@ -69,7 +69,8 @@ static void socket_second_one_is_refused_with_the_pid(void **state) {
 
 	assert_int_equal(open_it(*state, &first, why, sizeof(why)), 0);
 	assert_int_equal(open_it(*state, &second, why, sizeof(why)), -EADDRINUSE);
-	snprintf(expected, sizeof(expected), "weir-control (pid %d) already runs", (int)getpid());
+	snprintf(expected, sizeof(expected), "weir-control (pid %d) is already running",
+		(int)getpid());
 	assert_non_null(strstr(why, expected));
 	assert_int_equal(second.fd, -7);
 	weir_api_socket_close(&first);

@@ -146,8 +146,8 @@ static void http_probe_fails_on_what_is_not_http(void **state) {
 
 	(void)state;
 	check.timeout_ms = 300;
-	expect("127.0.0.1", TALKER_PORT, &check, WEIR_PROBE_FAILED, "answer is not HTTP");
-	expect("127.0.0.1", CLOSER_PORT, &check, WEIR_PROBE_FAILED, "closed without an answer");
+	expect("127.0.0.1", TALKER_PORT, &check, WEIR_PROBE_FAILED, "response is not HTTP");
+	expect("127.0.0.1", CLOSER_PORT, &check, WEIR_PROBE_FAILED, "closed without a response");
 	expect("127.0.0.1", SILENT_PORT, &check, WEIR_PROBE_FAILED, "timeout after 300 ms");
 }
 

@@ -48,10 +48,10 @@ static void policies_without_use_for_reports(void **state) {
 	lab_policy(&lab, 1, WEIR_POLICY_LEAST_LOADED);
 	lab_policy(&lab, 2, WEIR_POLICY_FAIR_SHARE);
 	lab_apply_follow(&lab);
-	expect_refused(&lab, 0, ALL, "uses no reports");
-	expect_refused(&lab, 1, ALL, "uses no reports");
+	expect_refused(&lab, 0, ALL, "does not use reports");
+	expect_refused(&lab, 1, ALL, "does not use reports");
 	expect_refused(&lab, 2, ALL, "set \"service_time\" to \"reported\"");
-	expect_refused(&lab, 500, ALL, "uses no reports");
+	expect_refused(&lab, 500, ALL, "does not use reports");
 	assert_int_equal(give(&lab, 65534, ALL, why), -EINVAL);
 	estimates_lab_close(&lab);
 }
@@ -105,8 +105,10 @@ static void load(void **state) {
 	assert_int_equal(give(&lab, 0, ALL, why), LOAD);
 	assert_int_equal(give(&lab, 0, LOAD & ~WEIR_REPORT(ERRORS), why),
 		WEIR_REPORT(REQUESTS) | WEIR_REPORT(UTILIZATION));
-	expect_refused(&lab, 0, WEIR_REPORT(REQUESTS), "give both");
-	expect_refused(&lab, 0, WEIR_REPORT(UTILIZATION), "give both");
+	expect_refused(&lab, 0, WEIR_REPORT(REQUESTS),
+		"requests-per-second (above 0) and utilization in each report");
+	expect_refused(&lab, 0, WEIR_REPORT(UTILIZATION),
+		"requests-per-second (above 0) and utilization in each report");
 	expect_refused(&lab, 0, WEIR_REPORT(SERVICE_TIME), "requests-per-second");
 	assert_int_equal(
 		weir_estimates_report(lab.estimates, 0, &idle, lab.now, why, sizeof(why)), -EINVAL);

@@ -255,13 +255,13 @@ static void neighbours_that_are_missing_are_explained(void **state) {
 	watch(fixture, "10.60.0.1");
 	configure(fixture);
 	assert_string_equal(
-		expect(fixture, "10.0.0.77", NULL)->why, "nobody on lb0 says that it is 10.0.0.77");
+		expect(fixture, "10.0.0.77", NULL)->why, "no ARP/ND reply for 10.0.0.77 on lb0");
 	assert_string_equal(
 		expect(fixture, "203.0.113.5", NULL)->why, "no route (Network is unreachable)");
 	assert_string_equal(
-		expect(fixture, "10.0.0.2", NULL)->why, "it is an address of this host");
+		expect(fixture, "10.0.0.2", NULL)->why, "it is a local address of this host");
 	assert_string_equal(expect(fixture, "10.60.0.1", NULL)->why,
-		"its route leaves by other0, which is no port of the dataplane");
+		"egress interface other0 is not a dataplane port");
 	assert_true(uv_hrtime() - start > (WEIR_NEIGHBOURS_HOLD_MS - 100) * 1000000ull);
 	watch_lab_sh("ip link del other0");
 

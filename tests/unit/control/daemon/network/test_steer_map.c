@@ -215,7 +215,7 @@ static void steer_map_too_small_returns_enospc_and_changes_nothing(void **state)
 	assert_int_equal(weir_steer_map_update(
 				 fixture->fds, 3, &fixture->config, &changes, why, sizeof(why)),
 		-ENOSPC);
-	assert_non_null(strstr(why, "need 11 entries"));
+	assert_non_null(strstr(why, "need 11 VIP map entries"));
 	assert_int_equal(changes.keys, 77);
 	assert_false(holds(fixture->fds[0], "198.51.100.10", IPPROTO_TCP, 110));
 }
