@@ -91,8 +91,7 @@ static int prepare_steering(struct weir_dataplane *dataplane, uint32_t d) {
 	}
 	if (r > 0) {
 		weir_log_write(dataplane->log, WEIR_LOG_INFO,
-			"interface %s: took off the steer program of a dataplane that was killed",
-			plan->interface);
+			"interface %s: detached stale XDP program", plan->interface);
 	}
 	return 0;
 }
@@ -117,7 +116,8 @@ static void describe_device(
 	}
 	if (device->mtu < dataplane->config->ports[device->port].mtu) {
 		weir_log_write(dataplane->log, WEIR_LOG_WARN,
-			"port %s: longer packets than %u bytes cannot cross to the kernel by %s",
+			"port %s: packets longer than %u bytes cannot be punted to the kernel "
+			"through %s",
 			name, device->mtu, device->name);
 	}
 }
@@ -159,8 +159,8 @@ static void find_vip_map(struct weir_dataplane *dataplane, uint32_t p) {
 	fd = weir_steer_map(wire->ifindex);
 	if (fd < 0) {
 		weir_log_write(dataplane->log, WEIR_LOG_WARN,
-			"port %s: its XDP program has no VIP map: all of its packets come to the "
-			"dataplane, what is not for a VIP is lost to the kernel",
+			"port %s: its XDP program has no VIP map: it redirects all packets to the "
+			"dataplane, the kernel gets none",
 			dataplane->info[p].name);
 		return;
 	}
@@ -234,7 +234,7 @@ static int create_segment(struct weir_dataplane *dataplane) {
 		weir_log_write(dataplane->log, WEIR_LOG_ERROR, "cannot create the segment: %s%s",
 			strerror(-r),
 			r == -ENOMEM && params.huge_pages
-				? ": there are not enough huge pages for segment.heap_bytes"
+				? ": not enough huge pages for segment.heap_bytes"
 				: "");
 		return r;
 	}
@@ -264,7 +264,7 @@ static int create_pipelines(struct weir_dataplane *dataplane) {
 		r = weir_pipeline_create(&params, &dataplane->pipeline[w]);
 		if (r < 0) {
 			weir_log_write(dataplane->log, WEIR_LOG_ERROR,
-				"worker %u: no memory for its flow table, %" PRIu64
+				"worker %u: cannot allocate its flow table, %" PRIu64
 				" MiB: lower flow_table.flows_per_worker",
 				w, weir_flow_table_bytes(flows->flows_per_worker) >> 20);
 			return r;
@@ -382,7 +382,7 @@ static int make_workers(struct weir_dataplane *dataplane) {
 		r = connect_workers(dataplane);
 	}
 	if (r < 0) {
-		weir_log_write(dataplane->log, WEIR_LOG_ERROR, "cannot make the workers: %s",
+		weir_log_write(dataplane->log, WEIR_LOG_ERROR, "cannot create the workers: %s",
 			strerror(-r));
 	}
 	return r;
@@ -466,7 +466,7 @@ int weir_dataplane_start(struct weir_dataplane *dataplane) {
 
 		if (r < 0) {
 			weir_log_write(dataplane->log, WEIR_LOG_ERROR,
-				"worker %u: cannot be started: %s", w, strerror(-r));
+				"worker %u: cannot start: %s", w, strerror(-r));
 			return r;
 		}
 		dataplane->running = true;

@@ -80,8 +80,7 @@ static int add_lcores(
 	cpu_set_t ours;
 
 	if (sched_getaffinity(0, sizeof(ours), &ours) < 0) {
-		snprintf(why, why_bytes, "cannot find out which CPUs may be used: %s",
-			strerror(errno));
+		snprintf(why, why_bytes, "cannot query the CPU affinity: %s", strerror(errno));
 		return -errno;
 	}
 	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
@@ -96,7 +95,7 @@ static int add_lcores(
 
 		if (cpu >= CPU_SETSIZE || !CPU_ISSET(cpu, &ours)) {
 			snprintf(why, why_bytes,
-				"workers.cores[%u]: CPU %u does not exist or may not be used: see "
+				"workers.cores[%u]: CPU %u does not exist or is not allowed: see "
 				"taskset -p %d",
 				w, cpu, (int)getpid());
 			return -EINVAL;
@@ -175,7 +174,7 @@ static int add_words(struct list *list, const char *text, char *why, size_t why_
 			}
 		}
 		if (quote != '\0') {
-			snprintf(why, why_bytes, "--eal: %c without its end", quote);
+			snprintf(why, why_bytes, "--eal: unmatched %c", quote);
 			r = -EINVAL;
 			break;
 		}

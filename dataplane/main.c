@@ -68,7 +68,8 @@ static bool take_signal(const struct context *context) {
 
 	while (read(context->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
 		if (info.ssi_signo != SIGHUP) {
-			weir_log_write(context->log, WEIR_LOG_INFO, "signal %s from pid %u: ending",
+			weir_log_write(context->log, WEIR_LOG_INFO,
+				"received %s from pid %u: stopping",
 				sigabbrev_np((int)info.ssi_signo), info.ssi_pid);
 			return true;
 		}
@@ -91,11 +92,11 @@ static void serve_control(struct context *context, const struct weir_handover *o
 	}
 	if (context->control_pid != 0) {
 		weir_log_write(context->log, WEIR_LOG_WARN,
-			"weir-control, pid %d, is gone; tables stay as they are",
+			"weir-control detached (pid %d); forwarding continues with its last tables",
 			context->control_pid);
 	}
 	if (pid != 0) {
-		weir_log_write(context->log, WEIR_LOG_INFO, "weir-control attached, pid %d", pid);
+		weir_log_write(context->log, WEIR_LOG_INFO, "weir-control attached (pid %d)", pid);
 	}
 	context->control_pid = pid;
 }
@@ -166,13 +167,12 @@ static int run_open(struct context *context) {
 	}
 	r = weir_memory_take();
 	if (r < 0) {
-		(void)fail(context, r,
-			"the machine has too little memory: lower flow_table.flows_per_worker");
+		(void)fail(context, r, "not enough memory: lower flow_table.flows_per_worker");
 		goto close_dataplane;
 	}
 	r = weir_privileges_drop_everywhere(has_kernel_devices(&context->plan));
 	if (r < 0) {
-		(void)fail(context, r, "cannot give up privileges");
+		(void)fail(context, r, "cannot drop privileges");
 		goto close_dataplane;
 	}
 	r = weir_dataplane_start(dataplane);
@@ -274,7 +274,7 @@ static int listen_for_control(struct context *context) {
 	if (r == 0) {
 		r = listen_patiently(run_dir, gid, &context->server);
 		snprintf(why, sizeof(why), "%s/" WEIR_HANDOVER_SOCKET ": %s", run_dir,
-			r == -EADDRINUSE ? "another weir-dataplane runs in this run directory"
+			r == -EADDRINUSE ? "another weir-dataplane is running in this run directory"
 					 : strerror(-r));
 	}
 	return r < 0 ? fail(context, r, why) : 0;

@@ -69,8 +69,8 @@ static int af_xdp_queues_wrong(const struct weir_config_port *port,
 	const struct weir_device_plan *plan, int error, char *why, size_t why_bytes) {
 	if (error == -EMLINK) {
 		return refuse(why, why_bytes, error,
-			"port %s: %s has several receive queues that AF_XDP cannot take: "
-			"ethtool -L %s rx 1",
+			"port %s: %s has several receive queues that AF_XDP cannot use: ethtool -L "
+			"%s rx 1",
 			port->name, plan->interface, plan->interface);
 	}
 	return refuse(why, why_bytes, error, "port %s: interface %s: %s", port->name,
@@ -99,8 +99,8 @@ static int plan_af_xdp_queues(const struct weir_config_port *port, struct weir_d
 	}
 	if (queues < 1 || queues > present) {
 		return refuse(why, why_bytes, -EINVAL,
-			"port %s: %d queues asked for, interface %s has %d: ethtool -L %s "
-			"combined N changes that where the interface can",
+			"port %s: %d queues requested, interface %s has %d: if it supports more: "
+			"ethtool -L %s combined N",
 			port->name, queues, plan->interface, present, plan->interface);
 	}
 	if (queues > WEIR_QUEUES_MAX) {
@@ -144,7 +144,7 @@ static int plan_af_xdp(const struct weir_config_port *port, const char *steer_ob
 	}
 	if (access(steer_object, R_OK) < 0) {
 		return refuse(why, why_bytes, -errno,
-			"port %s: steer program %s: %s (--steer-object says where it is)",
+			"port %s: steer program %s: %s (set its path with --steer-object)",
 			port->name, steer_object, strerror(errno));
 	}
 	return weir_devargs_append(&plan->devargs, "xdp_prog", steer_object);
@@ -169,8 +169,8 @@ static int plan_device(const struct weir_config_port *port, uint32_t workers,
 	r = weir_devargs_parse(device, &plan->devargs);
 	if (r < 0) {
 		return refuse(why, why_bytes, r,
-			"port %s: %s \"%s\" is no DPDK device: use a PCI address or a driver with "
-			"a number, such as net_af_xdp0,iface=lb0",
+			"port %s: %s \"%s\" is not a DPDK device: use a PCI address or a driver "
+			"with a number, such as net_af_xdp0,iface=lb0",
 			port->name, plan->exception ? "exception" : "device", device);
 	}
 	af_xdp = weir_devargs_is(&plan->devargs, "net_af_xdp");
@@ -240,7 +240,7 @@ static int plan_pools(struct weir_plan *plan, char *why, size_t why_bytes) {
 
 		if (pool == NULL) {
 			return refuse(why, why_bytes, -E2BIG,
-				"ports have more than %d different sizes of mtu: use fewer",
+				"ports have more than %d different MTUs: use fewer",
 				WEIR_POOLS_MAX);
 		}
 		pool->buffers += device->queues * queue_buffers(device);

@@ -26,7 +26,7 @@ int weir_run_dir_group(const char *name, gid_t *ret, char *why, size_t why_bytes
 	errno = 0;
 	gid = strtoul(name, &end, 10);
 	if (name[0] < '0' || name[0] > '9' || *end != '\0' || errno != 0 || gid >= (gid_t)-1) {
-		snprintf(why, why_bytes, "--group %s: there is no such group", name);
+		snprintf(why, why_bytes, "--group %s: no such group", name);
 		return -ENOENT;
 	}
 	*ret = (gid_t)gid;

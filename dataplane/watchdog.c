@@ -21,9 +21,9 @@ static void note(struct weir_watchdog *watchdog, uint32_t w, bool stuck, uint64_
 	watchdog->stuck[w] = stuck;
 	if (stuck) {
 		weir_log_write(watchdog->log, WEIR_LOG_ERROR,
-			"worker %u has not turned for %" PRIu64 " ms", w, silent_ms);
+			"worker %u stalled for %" PRIu64 " ms", w, silent_ms);
 	} else {
-		weir_log_write(watchdog->log, WEIR_LOG_WARN, "worker %u turns again", w);
+		weir_log_write(watchdog->log, WEIR_LOG_WARN, "worker %u recovered", w);
 	}
 }
 

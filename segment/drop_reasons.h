@@ -12,38 +12,38 @@
 	X(VLAN_TRUNCATED, "vlan_truncated", "frame ends inside a VLAN tag")                        \
 	X(VLAN_TOO_DEEP, "vlan_too_deep", "more than two VLAN tags")                               \
 	X(IPV4_TRUNCATED, "ipv4_truncated", "frame ends inside the IPv4 header")                   \
-	X(IPV4_VERSION, "ipv4_version", "EtherType says IPv4, the version field does not")         \
+	X(IPV4_VERSION, "ipv4_version", "EtherType is IPv4, the version field is not 4")           \
 	X(IPV4_HEADER_LENGTH, "ipv4_header_length", "IPv4 header length below 20 or beyond the packet") \
 	X(IPV4_TOTAL_LENGTH, "ipv4_total_length", "IPv4 total length below the header or beyond the frame") \
-	X(IPV4_CHECKSUM, "ipv4_checksum", "IPv4 header checksum is wrong")                         \
+	X(IPV4_CHECKSUM, "ipv4_checksum", "wrong IPv4 header checksum")                            \
 	X(IPV6_TRUNCATED, "ipv6_truncated", "frame ends inside the IPv6 header")                   \
-	X(IPV6_VERSION, "ipv6_version", "EtherType says IPv6, the version field does not")         \
+	X(IPV6_VERSION, "ipv6_version", "EtherType is IPv6, the version field is not 6")           \
 	X(IPV6_PAYLOAD_LENGTH, "ipv6_payload_length", "IPv6 payload length beyond the frame")      \
 	X(IPV6_EXTENSION, "ipv6_extension", "extension header chain truncated, out of order or too long") \
-	X(FRAGMENT, "fragment", "fragment: ports are not in every piece, so no flow can be told")  \
-	X(SOURCE_ADDRESS, "source_address", "source is multicast, loopback, unspecified or the VIP itself") \
+	X(FRAGMENT, "fragment", "IP fragment: not supported, since only the first one has ports")  \
+	X(SOURCE_ADDRESS, "source_address", "martian source: multicast, loopback, unspecified or the VIP itself") \
 	X(TTL_EXPIRED, "ttl_expired", "TTL or hop limit was 0 on arrival")                         \
 	X(TCP_TRUNCATED, "tcp_truncated", "packet ends inside the TCP header")                     \
 	X(TCP_HEADER_LENGTH, "tcp_header_length", "TCP data offset below 20 bytes or beyond the packet") \
-	X(TCP_FLAGS, "tcp_flags", "impossible TCP flags (none, SYN+FIN, SYN+RST, ...)")            \
+	X(TCP_FLAGS, "tcp_flags", "invalid TCP flags (none, SYN+FIN, SYN+RST, ...)")               \
 	X(UDP_TRUNCATED, "udp_truncated", "packet ends inside the UDP header")                     \
 	X(UDP_LENGTH, "udp_length", "UDP length below 8 or beyond the packet")                     \
 	X(ICMP_TRUNCATED, "icmp_truncated", "packet ends inside the ICMP header or its inner packet") \
 	X(ICMP_CHECKSUM, "icmp_checksum", "ICMP echo request with a wrong checksum")               \
-	X(ICMP_UNMATCHED, "icmp_unmatched", "ICMP error about a flow that no service owns")        \
+	X(ICMP_UNMATCHED, "icmp_unmatched", "ICMP error about a flow of no service")               \
 	X(NO_BACKEND, "no_backend", "the service has no usable backend")                           \
-	X(NO_NEIGHBOUR, "no_neighbour", "next hop of the backend has no known MAC address")        \
-	X(BACKEND_GONE, "backend_gone", "the backend left and no other could take the packet")     \
-	X(MTU_EXCEEDED, "mtu_exceeded", "does not fit when encapsulated; sender was told by ICMP") \
-	X(ICMP_RATE, "icmp_rate", "an ICMP answer was due, but the rate limit was reached")        \
+	X(NO_NEIGHBOUR, "no_neighbour", "next hop of the backend unresolved (no MAC address)")     \
+	X(BACKEND_GONE, "backend_gone", "the backend was removed and no other is usable")          \
+	X(MTU_EXCEEDED, "mtu_exceeded", "too big once encapsulated; ICMP error sent")              \
+	X(ICMP_RATE, "icmp_rate", "ICMP reply suppressed by the rate limit")                       \
 	X(HEADROOM, "headroom", "no room in the packet buffer for the outer header")               \
-	X(NO_EXCEPTION_PORT, "no_exception_port", "for the kernel, but the port has no way there") \
-	X(EXCEPTION_FULL, "exception_full", "for the kernel, whose queue was full")                \
-	X(TX_FULL, "tx_full", "the transmit queue stayed full")                                    \
-	X(HANDOFF_FULL, "handoff_full", "the ring to the worker that owns the flow was full")    \
-	X(FRAME_TOO_LONG, "frame_too_long", "frame longer than a packet buffer")                     \
-	X(TX_TOO_LONG, "tx_too_long", "longer than the MTU of the port to send on")                  \
-	X(FLOW_CONTROL, "flow_control", "every backend of the service had its limit of active flows")
+	X(NO_EXCEPTION_PORT, "no_exception_port", "no exception device to punt to the kernel")     \
+	X(EXCEPTION_FULL, "exception_full", "queue to the kernel full")                            \
+	X(TX_FULL, "tx_full", "transmit queue full")                                               \
+	X(HANDOFF_FULL, "handoff_full", "ring to the flow's worker full")                          \
+	X(FRAME_TOO_LONG, "frame_too_long", "frame longer than a packet buffer")                   \
+	X(TX_TOO_LONG, "tx_too_long", "longer than the MTU of the egress port")                    \
+	X(FLOW_CONTROL, "flow_control", "every backend of the service at max_active_flows")
 // clang-format on
 
 enum weir_drop_reason {

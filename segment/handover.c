@@ -413,7 +413,7 @@ static int accept_answer(const struct answer *answer, const int *fds, unsigned i
 	int error = 0;
 
 	if (answer->magic != WEIR_SEGMENT_MAGIC) {
-		error = fail(-EPROTO, why, why_bytes, "what listens there is no weir-dataplane");
+		error = fail(-EPROTO, why, why_bytes, "peer is not weir-dataplane");
 	} else if (answer->abi != WEIR_SEGMENT_ABI) {
 		error = fail(-EPROTO, why, why_bytes,
 			"weir-dataplane has ABI %u, this program needs %u; run the same version of "
@@ -425,7 +425,7 @@ static int accept_answer(const struct answer *answer, const int *fds, unsigned i
 	} else if (answer->error != 0 || answer->vip_maps > WEIR_PORTS_MAX ||
 		   (answer->steered & ~((1ull << answer->vip_maps) - 1)) != 0 ||
 		   n != 1 + (unsigned int)__builtin_popcount(answer->steered)) {
-		error = fail(-EPROTO, why, why_bytes, "broken answer from weir-dataplane");
+		error = fail(-EPROTO, why, why_bytes, "invalid reply from weir-dataplane");
 	}
 	if (error < 0) {
 		close_all(fds, n);
@@ -446,12 +446,12 @@ static int explain(int error, const char *path, char *why, size_t why_bytes) {
 		return fail(error, why, why_bytes, "no weir-dataplane at %s; is it running?", path);
 	case -EACCES:
 		return fail(error, why, why_bytes,
-			"no right to connect to %s; run as a member of its group", path);
+			"no permission to connect to %s; run as a member of its group", path);
 	case -ETIMEDOUT:
-		return fail(error, why, why_bytes, "weir-dataplane at %s does not answer", path);
+		return fail(error, why, why_bytes, "weir-dataplane at %s does not reply", path);
 	case -EPROTO:
 		return fail(error, why, why_bytes,
-			"weir-dataplane at %s closed the connection without an answer", path);
+			"weir-dataplane at %s closed the connection without a reply", path);
 	default:
 		return fail(error, why, why_bytes, "cannot connect to weir-dataplane at %s: %s",
 			path, strerror(-error));
@@ -474,7 +474,7 @@ int weir_handover_connect(const char *run_dir, struct weir_handover *ret, int *r
 	}
 	fd = open_socket();
 	if (fd < 0) {
-		return fail(fd, why, why_bytes, "cannot make a socket: %s", strerror(-fd));
+		return fail(fd, why, why_bytes, "cannot create a socket: %s", strerror(-fd));
 	}
 	error = connect_until(fd, &address, deadline);
 	if (error == 0) {

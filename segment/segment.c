@@ -276,7 +276,7 @@ __attribute__((format(printf, 4, 5))) static int refuse(
 static int check_identity(const struct weir_segment_header *header, char *why, size_t why_bytes) {
 	if (header->magic != WEIR_SEGMENT_MAGIC) {
 		return refuse(-EPROTO, why, why_bytes,
-			"not a segment of weir (magic %016llx); is the dataplane weir-dataplane?",
+			"not a Weir segment (magic %016llx); is the peer weir-dataplane?",
 			(unsigned long long)header->magic);
 	}
 	if (header->abi != WEIR_SEGMENT_ABI || header->header_bytes != sizeof(*header)) {
@@ -304,16 +304,15 @@ static int check_counts(const struct weir_segment_header *header, char *why, siz
 	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
 		if (counts[i].value < 1 || counts[i].value > counts[i].max) {
 			return refuse(-EBADMSG, why, why_bytes,
-				"segment header is broken: %s is %llu, allowed is 1 to %llu; "
-				"restart "
-				"weir-dataplane",
+				"invalid segment header: %s is %llu, the range is 1 to %llu; "
+				"restart weir-dataplane",
 				counts[i].name, (unsigned long long)counts[i].value,
 				(unsigned long long)counts[i].max);
 		}
 	}
 	if (header->epoch == 0) {
 		return refuse(-EBADMSG, why, why_bytes,
-			"segment header is broken: epoch is 0; restart weir-dataplane");
+			"invalid segment header: epoch is 0; restart weir-dataplane");
 	}
 	return 0;
 }
@@ -326,8 +325,8 @@ static int check_ports(const struct weir_segment_header *header, char *why, size
 			memchr(port->kernel_interface, '\0', sizeof(port->kernel_interface)) ==
 				NULL) {
 			return refuse(-EBADMSG, why, why_bytes,
-				"segment header is broken: a name of port %u does not end; restart "
-				"weir-dataplane",
+				"invalid segment header: a name of port %u is not terminated; "
+				"restart weir-dataplane",
 				i);
 		}
 	}
@@ -340,7 +339,7 @@ static int check_regions(const struct weir_segment_header *header, char *why, si
 	regions_of(header, regions);
 	if (header->qsbr_bytes != rte_rcu_qsbr_get_memsize(header->workers)) {
 		return refuse(-EBADMSG, why, why_bytes,
-			"segment header is broken: qsbr has %llu bytes for %u workers; do "
+			"invalid segment header: qsbr has %llu bytes for %u workers; do "
 			"weir-dataplane and weir-control use the same DPDK?",
 			(unsigned long long)header->qsbr_bytes, header->workers);
 	}
@@ -351,7 +350,7 @@ static int check_regions(const struct weir_segment_header *header, char *why, si
 			a->offset < sizeof(*header) || a->offset > header->bytes ||
 			a->bytes > header->bytes - a->offset) {
 			return refuse(-EBADMSG, why, why_bytes,
-				"segment header is broken: %s (offset %llu, %llu bytes) not inside "
+				"invalid segment header: %s (offset %llu, %llu bytes) not inside "
 				"the segment of %llu bytes; restart weir-dataplane",
 				region_names[i], (unsigned long long)a->offset,
 				(unsigned long long)a->bytes, (unsigned long long)header->bytes);
@@ -361,7 +360,7 @@ static int check_regions(const struct weir_segment_header *header, char *why, si
 
 			if (a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes) {
 				return refuse(-EBADMSG, why, why_bytes,
-					"segment header is broken: %s and %s overlap; restart "
+					"invalid segment header: %s and %s overlap; restart "
 					"weir-dataplane",
 					region_names[j], region_names[i]);
 			}
@@ -369,7 +368,7 @@ static int check_regions(const struct weir_segment_header *header, char *why, si
 	}
 	if (header->heap_bytes % LINE_BYTES != 0) {
 		return refuse(-EBADMSG, why, why_bytes,
-			"segment header is broken: heap of %llu bytes is not a multiple of 64; "
+			"invalid segment header: heap of %llu bytes is not a multiple of 64; "
 			"restart weir-dataplane",
 			(unsigned long long)header->heap_bytes);
 	}
@@ -396,7 +395,7 @@ static int check_qsbr(const struct weir_segment *segment, char *why, size_t why_
 	}
 	if (broken) {
 		return refuse(-EBADMSG, why, why_bytes,
-			"segment is broken: its quiescent state variable does not fit %u workers; "
+			"invalid segment: its quiescent state variable does not fit %u workers; "
 			"restart weir-dataplane",
 			workers);
 	}
@@ -414,7 +413,7 @@ static int check_file(int fd, uint64_t *ret_bytes, char *why, size_t why_bytes) 
 	seals = fcntl(fd, F_GET_SEALS);
 	if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
 		return refuse(-EPROTO, why, why_bytes,
-			"not a segment of weir: no memory that is sealed against shrinking");
+			"not a Weir segment: its memory is not sealed against shrinking");
 	}
 	if ((uint64_t)st.st_size < sizeof(struct weir_segment_header)) {
 		return refuse(-ENODATA, why, why_bytes,
@@ -444,7 +443,7 @@ static int read_header(
 	}
 	if (error == 0 && file_bytes != ret->bytes) {
 		error = refuse(-EBADMSG, why, why_bytes,
-			"segment header is broken: it says %llu bytes, there are %llu; restart "
+			"invalid segment header: it says %llu bytes, there are %llu; restart "
 			"weir-dataplane",
 			(unsigned long long)ret->bytes, (unsigned long long)file_bytes);
 	}

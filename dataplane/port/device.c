@@ -89,7 +89,7 @@ static int set_packet_socket_mtu(const struct weir_device_plan *plan, struct wei
 	frame = atoi(value);
 	if (plan->mtu + WEIR_FRAME_OVERHEAD + PACKET_SOCKET_HEADER > frame) {
 		return refuse(why, why_bytes, -EINVAL,
-			"device %s: mtu %u does not fit framesz=%d: give it a larger one",
+			"device %s: mtu %u does not fit framesz=%d: use a larger framesz",
 			device->name, plan->mtu, frame);
 	}
 	r = weir_netdev_mtu(plan->interface);
@@ -113,8 +113,8 @@ static int set_mtu(const struct weir_device_plan *plan, struct weir_device *devi
 	}
 	if (device->mtu < plan->mtu && !plan->exception) {
 		return refuse(why, why_bytes, -EINVAL,
-			"device %s: mtu %u is too large for it: use at most %u", device->name,
-			plan->mtu, device->mtu);
+			"device %s: mtu %u is too large for the device: use at most %u",
+			device->name, plan->mtu, device->mtu);
 	}
 	r = rte_eth_dev_set_mtu(device->id, device->mtu);
 	if (r < 0 && r != -ENOTSUP) {
@@ -139,8 +139,7 @@ static int configure(const struct weir_device_plan *plan, const struct rte_eth_d
 	r = rte_eth_dev_configure(device->id, device->rx_queues, device->tx_queues, &conf);
 	if (r < 0) {
 		return refuse(why, why_bytes, r,
-			"device %s: cannot be configured with %u receive and %u transmit queues: "
-			"%s",
+			"device %s: cannot configure %u receive and %u transmit queues: %s",
 			device->name, device->rx_queues, device->tx_queues, strerror(-r));
 	}
 	return set_mtu(plan, device, why, why_bytes);
@@ -161,7 +160,7 @@ static int set_up_queues(const struct weir_device_plan *plan, struct weir_buffer
 	}
 	if (weir_devargs_is(&plan->devargs, "net_af_xdp") && !weir_buffers_are_packed(pool)) {
 		return refuse(why, why_bytes, -EINVAL,
-			"device %s: beside a PCI device AF_XDP needs an IOMMU, so that DPDK can "
+			"device %s: AF_XDP next to a PCI device needs an IOMMU, so that DPDK can "
 			"use virtual addresses",
 			device->name);
 	}
@@ -215,7 +214,7 @@ static int probe(const struct weir_device_plan *plan, struct weir_device *device
 		if_nametoindex(plan->interface) == 0 &&
 		(weir_devargs_is(&plan->devargs, "net_af_xdp") ||
 			weir_devargs_is(&plan->devargs, "net_af_packet"))) {
-		return refuse(why, why_bytes, -ENODEV, "device %s: there is no interface %s",
+		return refuse(why, why_bytes, -ENODEV, "device %s: no such interface: %s",
 			device->name, plan->interface);
 	}
 	// PCI devices were probed when DPDK started, others were not.
@@ -223,7 +222,7 @@ static int probe(const struct weir_device_plan *plan, struct weir_device *device
 		r = rte_dev_probe(plan->devargs.text);
 	}
 	if (r < 0) {
-		return refuse(why, why_bytes, r, "device %s: cannot be made from \"%s\": %s",
+		return refuse(why, why_bytes, r, "device %s: cannot create it from \"%s\": %s",
 			device->name, plan->devargs.text, strerror(-r));
 	}
 	r = rte_eth_dev_get_port_by_name(device->name, &device->id);
@@ -231,7 +230,7 @@ static int probe(const struct weir_device_plan *plan, struct weir_device *device
 		return refuse(why, why_bytes, -ENODEV, "device %s: %s", device->name,
 			plan->devargs.pci ? "DPDK cannot use it: is it bound to vfio-pci? "
 					    "(dpdk-devbind.py -s)"
-					  : "its driver makes no Ethernet device");
+					  : "its driver creates no Ethernet device");
 	}
 	return 0;
 }
@@ -241,7 +240,7 @@ static int start(struct weir_device *device, char *why, size_t why_bytes) {
 	int r = rte_eth_dev_start(device->id);
 
 	if (r < 0) {
-		return refuse(why, why_bytes, r, "device %s: cannot be started: %s", device->name,
+		return refuse(why, why_bytes, r, "device %s: cannot start: %s", device->name,
 			strerror(-r));
 	}
 	r = rte_eth_macaddr_get(device->id, &mac);
@@ -268,7 +267,7 @@ int weir_device_open(const struct weir_device_plan *plan, struct weir_buffers *b
 	device.open = true;
 	r = rte_eth_dev_info_get(device.id, &info);
 	if (r < 0) {
-		r = refuse(why, why_bytes, r, "device %s: says nothing about itself: %s",
+		r = refuse(why, why_bytes, r, "device %s: cannot query device info: %s",
 			device.name, strerror(-r));
 		goto close_device;
 	}
@@ -313,8 +312,8 @@ int weir_device_pair(
 	r = rte_eth_dev_default_mac_addr_set(exception->id, &mac);
 	if (r < 0) {
 		return refuse(why, why_bytes, r,
-			"device %s: cannot take the MAC address of %s: %s; give it there by mac= "
-			"or with ip link",
+			"device %s: cannot set its MAC address to that of %s: %s; set it with mac= "
+			"or ip link",
 			exception->name, port->name, strerror(-r));
 	}
 	memcpy(exception->mac, port->mac, sizeof(port->mac));

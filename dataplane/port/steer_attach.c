@@ -190,7 +190,7 @@ int weir_steer_clear(uint32_t ifindex, const char *interface, char *why, size_t 
 	int map;
 
 	if (r < 0) {
-		snprintf(why, why_bytes, "interface %s: cannot ask for its XDP program: %s",
+		snprintf(why, why_bytes, "interface %s: cannot query its XDP program: %s",
 			interface, strerror(-r));
 		return r;
 	}
@@ -201,14 +201,14 @@ int weir_steer_clear(uint32_t ifindex, const char *interface, char *why, size_t 
 	if (map < 0) {
 		snprintf(why, why_bytes,
 			"interface %s has another XDP program (id %u; bpftool prog show id %u): "
-			"take it off with: ip link set dev %s xdp off",
+			"remove it with: ip link set dev %s xdp off",
 			interface, id, id, interface);
 		return -EBUSY;
 	}
 	close(map);
 	r = bpf_xdp_detach((int)ifindex, 0, NULL);
 	if (r < 0) {
-		snprintf(why, why_bytes, "interface %s: cannot take off the old steer program: %s",
+		snprintf(why, why_bytes, "interface %s: cannot detach the stale XDP program: %s",
 			interface, strerror(-r));
 		return r;
 	}

@@ -36,8 +36,7 @@ static int choose_core(int wanted, int *ret, char *why, size_t why_bytes) {
 	cpu_set_t set;
 
 	if (sched_getaffinity(0, sizeof(set), &set) < 0) {
-		snprintf(why, why_bytes, "cannot find out which CPUs may be used: %s",
-			strerror(errno));
+		snprintf(why, why_bytes, "cannot query the CPU affinity: %s", strerror(errno));
 		return -errno;
 	}
 	if (wanted >= 0) {

@@ -244,7 +244,7 @@ static void control_is_given_segment_and_vip_map(void **state) {
 			nap();
 		}
 	}
-	check_log(lab, "weir-control attached, pid");
+	check_log(lab, "weir-control attached (pid");
 	stop(lab, pid, SIGTERM);
 	// Its end shows on the connection.
 	assert_int_equal(read(connection, &byte, 1), 0);
@@ -264,7 +264,7 @@ static void a_second_one_is_refused_and_the_first_goes_on(void **state) {
 	snprintf(second.log, sizeof(second.log), "%s/log2", lab->directory);
 	other = spawn(&second, lab->run_dir);
 	assert_int_equal(exit_status(&second, other), 1);
-	check_log(&second, "another weir-dataplane runs in this run directory");
+	check_log(&second, "another weir-dataplane is running in this run directory");
 	// In another run directory, but on the same interface.
 	snprintf(second.run_dir, sizeof(second.run_dir), "%s/run2", lab->directory);
 	other = spawn(&second, second.run_dir);
@@ -283,7 +283,7 @@ static void killed_it_starts_again_at_once(void **state) {
 		pid = spawn(lab, lab->run_dir);
 		wait_ready(lab, pid);
 		if (i > 0) {
-			check_log(lab, "took off the steer program");
+			check_log(lab, "detached stale XDP program");
 		}
 		assert_int_equal(kill(pid, SIGKILL), 0);
 		assert_int_equal(waitpid(pid, NULL, 0), pid);
@@ -358,7 +358,7 @@ static void what_cannot_run_says_why_and_leaves_nothing(void **state) {
 		4096);
 	pid = spawn(lab, lab->run_dir);
 	assert_int_equal(exit_status(lab, pid), 1);
-	check_log(lab, "port x: device net_af_packet0: there is no interface no-such-if");
+	check_log(lab, "port x: device net_af_packet0: no such interface: no-such-if");
 	check_nothing_left(lab);
 	write_config(lab, AF_XDP_PORT, 4096);
 	device_lab_run("sed -i 's/\\[0,0\\]/[0,1023]/' %s", lab->config);

@@ -136,7 +136,7 @@ static void what_cannot_be_is_refused_with_its_key(void **state) {
 	assert_int_equal(make("{\"name\":\"a\",\"device\":\"net_af_xdp0,iface=lo\",\"queues\":2}",
 				 1, "none", &plan, why),
 		-EINVAL);
-	assert_non_null(strstr(why, "2 queues asked for, interface lo has 1"));
+	assert_non_null(strstr(why, "2 queues requested, interface lo has 1"));
 	assert_int_equal(make("{\"name\":\"a\",\"device\":\"net_af_xdp0,iface=lo\"}", 1,
 				 "/no/such/steer.o", &plan, why),
 		-ENOENT);

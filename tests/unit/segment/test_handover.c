@@ -487,7 +487,7 @@ static void silent_dataplane_is_given_up(void **state) {
 
 	assert_int_equal(connect_to(f, why, sizeof(why)), -ETIMEDOUT);
 	assert_true(now_ms() - start < DEADLINE_MS);
-	assert_non_null(strstr(why, "does not answer"));
+	assert_non_null(strstr(why, "does not reply"));
 }
 
 // A server that is none of ours: sends `bytes` of an answer with n descriptors, or just hangs up.

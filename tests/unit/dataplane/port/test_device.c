@@ -144,7 +144,7 @@ static void a_port_with_too_large_an_mtu_is_refused(void **state) {
 	device_lab_plan("net_memif8,role=server", 1, &lab->plan);
 	lab->plan.device[0].mtu = 9000;
 	assert_int_equal(open_device(lab, 1), -EINVAL);
-	assert_non_null(strstr(lab->why, "mtu 9000 is too large for it: use at most 1500"));
+	assert_non_null(strstr(lab->why, "mtu 9000 is too large for the device: use at most 1500"));
 	assert_int_equal(rte_eth_dev_get_port_by_name("net_memif8", &id), -ENODEV);
 }
 

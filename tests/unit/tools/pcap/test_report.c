@@ -58,9 +58,9 @@ static void lines_for_people(void **unused) {
 		"2 forwarded service=web backend=b-1 why=flow port=wan "
 		"[cut: 59 of 159 bytes captured]\n"
 		"3 answered service=web backend=b-1 why=too_big port=wan reason=mtu_exceeded "
-		"(does not fit when encapsulated; sender was told by ICMP)\n"
+		"(too big once encapsulated; ICMP error sent)\n"
 		"4 kernel\n"
-		"5 dropped reason=tcp_flags (impossible TCP flags (none, SYN+FIN, SYN+RST, ...))\n"
+		"5 dropped reason=tcp_flags (invalid TCP flags (none, SYN+FIN, SYN+RST, ...))\n"
 		"packets 5 = forwarded 2 + answered 1 + kernel 1 + dropped 1\n"
 		"dropped 1 tcp_flags\n"
 		"backend web/b-1: 2 packets, 1 new flows\n");
