@@ -284,7 +284,7 @@ class Lab:
         for number in self.hosts:
             self.start_backend(number)
         for number in self.hosts:
-            for name, word in ((f"server-{number}", "serving"), (f"agent-{number}", "takes")):
+            for name, word in ((f"server-{number}", "serving"), (f"agent-{number}", "accepts")):
                 self.wait_for_program(name, lambda n=name, w=word: w in self.programs[n].output(),
                                       10)
 
