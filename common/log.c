@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -64,14 +63,4 @@ void weir_log_write(
 	if (log->filter == NULL || log->filter(log->filter_context, level, text)) {
 		weir_log_emit(log, level, text);
 	}
-}
-
-int weir_log_level_parse(const char *name, enum weir_log_level *ret) {
-	for (unsigned int i = 0; i < sizeof(level_names) / sizeof(level_names[0]); i++) {
-		if (strcmp(name, level_names[i]) == 0) {
-			*ret = (enum weir_log_level)i;
-			return 0;
-		}
-	}
-	return -EINVAL;
 }

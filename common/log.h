@@ -31,5 +31,3 @@ void weir_log_write(const struct weir_log *log, enum weir_log_level level, const
 
 // Write a line whatever the level and the filter say. text has no control characters.
 void weir_log_emit(const struct weir_log *log, enum weir_log_level level, const char *text);
-
-int weir_log_level_parse(const char *name, enum weir_log_level *ret); // 0, -EINVAL

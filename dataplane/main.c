@@ -16,14 +16,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "arguments.h"
 #include "config.h"
 #include "dataplane.h"
 #include "dpdk_log.h"
 #include "eal.h"
 #include "handover.h"
+#include "help_text.h"
 #include "log.h"
 #include "memory.h"
+#include "options.h"
 #include "plan.h"
 #include "privileges.h"
 #include "run_dir.h"
@@ -38,7 +39,7 @@
 #define LISTEN_PAUSE_MS 100
 
 struct context {
-	const struct weir_arguments *arguments;
+	const struct weir_dataplane_options *options;
 	const struct weir_config *config;
 	const struct weir_log *log;
 	struct weir_plan plan;
@@ -198,8 +199,8 @@ static int run_eal(struct context *context) {
 		.config = context->config,
 		.plan = &context->plan,
 		.memory = &context->memory,
-		.run_dir = context->arguments->run_dir,
-		.extra = context->arguments->eal,
+		.run_dir = context->options->run_dir,
+		.extra = context->options->eal,
 		.log_level = context->log->level,
 	};
 	char why[WHY_BYTES] = "";
@@ -231,8 +232,8 @@ static int run_eal(struct context *context) {
 static int plan(struct context *context) {
 	struct weir_memory_facts facts;
 	char why[WHY_BYTES] = "";
-	int r = weir_plan_make(context->config, context->arguments->steer_object, &context->plan,
-		why, sizeof(why));
+	int r = weir_plan_make(
+		context->config, context->options->steer_object, &context->plan, why, sizeof(why));
 
 	if (r == 0) {
 		r = weir_memory_facts(&facts);
@@ -263,10 +264,10 @@ static int listen_patiently(const char *run_dir, gid_t gid, struct weir_handover
 
 // The hand-over socket comes first: it tells whether another dataplane runs here.
 static int listen_for_control(struct context *context) {
-	const char *run_dir = context->arguments->run_dir;
+	const char *run_dir = context->options->run_dir;
 	char why[WHY_BYTES] = "";
 	gid_t gid;
-	int r = weir_run_dir_group(context->arguments->group, &gid, why, sizeof(why));
+	int r = weir_run_dir_group(context->options->group, &gid, why, sizeof(why));
 
 	if (r == 0) {
 		r = weir_run_dir_make(run_dir, gid, why, sizeof(why));
@@ -306,7 +307,7 @@ static int run(struct context *context) {
 	}
 	weir_log_write(context->log, WEIR_LOG_INFO,
 		"weir-dataplane %s (pid %d), instance %s, configuration %s", WEIR_VERSION,
-		(int)getpid(), context->config->instance.name, context->arguments->config);
+		(int)getpid(), context->config->instance.name, context->options->config);
 	r = listen_for_control(context);
 	if (r < 0) {
 		goto close_signals;
@@ -339,25 +340,26 @@ static void print_errors(const char *file, int error, const struct weir_config_e
 
 int main(int argc, char **argv) {
 	struct weir_config_errors errors;
-	struct weir_arguments arguments;
+	struct weir_dataplane_options options;
 	struct weir_config *config;
 	struct weir_log log = {.fd = STDERR_FILENO};
 	struct context *context;
-	char why[WHY_BYTES];
+	char why[WHY_BYTES], help[WEIR_HELP_BYTES];
 	int r;
 
-	if (weir_arguments_parse(argc, argv, &arguments, why, sizeof(why)) < 0) {
+	if (weir_dataplane_options_parse(argc, argv, &options, why, sizeof(why)) < 0) {
 		fprintf(stderr, "weir-dataplane: %s\nTry: weir-dataplane --help\n", why);
 		return EXIT_USAGE;
 	}
-	if (arguments.help || arguments.version) {
-		fputs(arguments.help ? weir_arguments_usage() : "weir-dataplane " WEIR_VERSION "\n",
+	if (options.help || options.version) {
+		fputs(options.help ? weir_dataplane_help(help, sizeof(help))
+				   : "weir-dataplane " WEIR_VERSION "\n",
 			stdout);
 		return EXIT_SUCCESS;
 	}
-	r = weir_config_read(arguments.config, &config, &errors);
+	r = weir_config_read(options.config, &config, &errors);
 	if (r < 0) {
-		print_errors(arguments.config, r, &errors);
+		print_errors(options.config, r, &errors);
 		weir_config_errors_fini(&errors);
 		return EXIT_USAGE;
 	}
@@ -367,8 +369,8 @@ int main(int argc, char **argv) {
 		weir_config_free(config);
 		return EXIT_FAILURE;
 	}
-	log.level = arguments.log_level;
-	context->arguments = &arguments;
+	log.level = options.log_level;
+	context->options = &options;
 	context->config = config;
 	context->log = &log;
 	r = run(context);

@@ -10,10 +10,10 @@
 
 #include <rte_mbuf.h>
 
-#include "arguments.h"
 #include "distributor.h"
 #include "flow_table.h"
 #include "netdev.h"
+#include "options.h"
 #include "pipeline_setup.h"
 #include "verdict.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "config.h"
-#include "table.h"
+#include "terminal.h"
 
 void weir_check_print_errors(FILE *out, const char *file, const json_t *errors) {
 	json_t *error;

@@ -13,7 +13,7 @@
 #include "show.h"
 #include "stats.h"
 #include "subset_preview.h"
-#include "table.h"
+#include "terminal.h"
 
 static int build_nothing(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
 	(void)cli;

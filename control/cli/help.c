@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#include "table.h"
-
 static void write_command(const struct weir_cli_command *command, char *text, size_t bytes) {
 	snprintf(text, bytes, "%s%s%s%s%s", command->object, command->verb ? " " : "",
 		command->verb ? command->verb : "", command->arguments[0] ? " " : "",

@@ -9,7 +9,7 @@
 
 #include "config.h"
 #include "nearest.h"
-#include "table.h"
+#include "terminal.h"
 
 #define HOUR_MS 3600000
 

@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-#include "table.h"
+#include "terminal.h"
+#include "text_table.h"
 #include "weir_version.h"
 
 #define CELL 512
@@ -66,10 +67,10 @@ static const json_t *lookup(const json_t *row, const char *key) {
 
 void weir_show_table(FILE *out, const json_t *rows, const struct weir_show_column *columns,
 	uint32_t count, const char *nothing) {
-	struct weir_table_column heads[WEIR_SHOW_COLUMNS_MAX];
+	struct weir_text_table_column heads[WEIR_SHOW_COLUMNS_MAX];
 	char text[WEIR_SHOW_COLUMNS_MAX][CELL];
 	const char *cells[WEIR_SHOW_COLUMNS_MAX];
-	struct weir_table *table;
+	struct weir_text_table *table;
 	json_t *row;
 	size_t i;
 
@@ -78,26 +79,26 @@ void weir_show_table(FILE *out, const json_t *rows, const struct weir_show_colum
 		return;
 	}
 	for (uint32_t c = 0; c < count; c++) {
-		heads[c] = (struct weir_table_column){
+		heads[c] = (struct weir_text_table_column){
 			columns[c].header, columns[c].kind == WEIR_SHOW_NUMBER ||
 						   columns[c].kind == WEIR_SHOW_PERCENT ||
 						   columns[c].kind == WEIR_SHOW_DECIMAL};
 		cells[c] = text[c];
 	}
-	table = weir_table_create(heads, count);
+	table = weir_text_table_create(heads, count);
 	json_array_foreach (rows, i, row) {
 		for (uint32_t c = 0; c < count; c++) {
 			weir_show_value(
 				lookup(row, columns[c].key), columns[c].kind, text[c], CELL);
 		}
-		if (!table || weir_table_add(table, cells)) {
+		if (!table || weir_text_table_add(table, cells)) {
 			break;
 		}
 	}
 	if (table) {
-		weir_table_print(table, out);
+		weir_text_table_print(table, out);
 	}
-	weir_table_free(table);
+	weir_text_table_free(table);
 }
 
 static void print_fields(FILE *out, const json_t *object, const char *prefix, int width) {

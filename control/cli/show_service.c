@@ -3,8 +3,6 @@
 // What is shown of services, and of changes to them and reports for them.
 #include "show.h"
 
-#include "table.h"
-
 #define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
 
 // Shares are a table of their own, warnings come last.

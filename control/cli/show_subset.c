@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "show.h"
-#include "table.h"
 
 #define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
 

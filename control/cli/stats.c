@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "show.h"
-#include "table.h"
 
 #define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
 

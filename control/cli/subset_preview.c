@@ -7,7 +7,7 @@
 
 #include "commands.h"
 #include "subset.h"
-#include "table.h"
+#include "terminal.h"
 
 #define COUNT_MAX 65534u // clients, backends: as many as there can be backends
 #define PAIRS_MAX 1000000000u // clients x backends: some seconds

@@ -14,7 +14,6 @@
 
 #include <uv.h>
 
-#include "arguments.h"
 #include "dataplane_link.h"
 #include "estimates.h"
 #include "flow_lookup.h"

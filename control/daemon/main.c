@@ -11,6 +11,8 @@
 #include "api_commands.h"
 #include "api_socket.h"
 #include "daemon.h"
+#include "help_text.h"
+#include "options.h"
 #include "privileges.h"
 #include "weir_version.h"
 
@@ -31,24 +33,24 @@ static void print_errors(const char *file, int error, const struct weir_config_e
 }
 
 // What will be needed later is looked at now, while somebody is watching.
-static int check_access(const struct weir_arguments *arguments, const struct weir_run_as *run_as,
-	struct weir_log *log) {
-	if (access(arguments->run_dir, X_OK) < 0) {
+static int check_access(const struct weir_control_options *options,
+	const struct weir_run_as *run_as, struct weir_log *log) {
+	if (access(options->run_dir, X_OK) < 0) {
 		weir_log_write(log, WEIR_LOG_ERROR,
 			"user %s cannot enter run directory %s: start weir-dataplane and "
 			"weir-control with the same --group, or chgrp and chmod 770 it",
-			run_as->user, arguments->run_dir);
+			run_as->user, options->run_dir);
 		return -EACCES;
 	}
-	if (access(arguments->config, R_OK) < 0) {
+	if (access(options->config, R_OK) < 0) {
 		weir_log_write(log, WEIR_LOG_WARN,
 			"user %s cannot read %s: a reload will be refused until it can",
-			run_as->user, arguments->config);
+			run_as->user, options->config);
 	}
 	return 0;
 }
 
-static int run(const struct weir_arguments *arguments, const struct weir_run_as *run_as,
+static int run(const struct weir_control_options *options, const struct weir_run_as *run_as,
 	struct weir_log *log, struct weir_reload *reload) {
 	struct weir_api_socket socket;
 	struct weir_daemon daemon;
@@ -56,13 +58,13 @@ static int run(const struct weir_arguments *arguments, const struct weir_run_as 
 	char why[WHY_BYTES] = "";
 	int r;
 
-	r = weir_privileges_make_run_dir(arguments->run_dir, run_as->gid);
+	r = weir_privileges_make_run_dir(options->run_dir, run_as->gid);
 	if (r < 0) {
-		weir_log_write(log, WEIR_LOG_ERROR, "run directory %s: %s", arguments->run_dir,
+		weir_log_write(log, WEIR_LOG_ERROR, "run directory %s: %s", options->run_dir,
 			strerror(-r));
 		return r;
 	}
-	r = weir_api_socket_open(arguments->run_dir, run_as->change ? run_as->uid : (uid_t)-1,
+	r = weir_api_socket_open(options->run_dir, run_as->change ? run_as->uid : (uid_t)-1,
 		run_as->change ? run_as->gid : (gid_t)-1, &socket, why, sizeof(why));
 	if (r < 0) {
 		weir_log_write(log, WEIR_LOG_ERROR, "%s", why);
@@ -74,13 +76,13 @@ static int run(const struct weir_arguments *arguments, const struct weir_run_as 
 			strerror(-r));
 		goto close_socket;
 	}
-	r = check_access(arguments, run_as, log);
+	r = check_access(options, run_as, log);
 	if (r < 0) {
 		goto close_socket;
 	}
 	weir_log_write(log, WEIR_LOG_INFO, "weir-control %s (pid %d, user %s), configuration %s",
-		WEIR_VERSION, (int)getpid(), run_as->user, arguments->config);
-	r = weir_daemon_init(&daemon, arguments->run_dir, run_as->user, log, reload);
+		WEIR_VERSION, (int)getpid(), run_as->user, options->config);
+	r = weir_daemon_init(&daemon, options->run_dir, run_as->user, log, reload);
 	if (r < 0) {
 		goto close_socket;
 	}
@@ -101,36 +103,36 @@ close_socket:
 
 int main(int argc, char **argv) {
 	struct weir_config_errors errors;
-	struct weir_arguments arguments;
+	struct weir_control_options options;
 	struct weir_run_as run_as;
 	struct weir_reload *reload;
 	struct weir_log log = {.fd = STDERR_FILENO};
-	char why[WHY_BYTES];
+	char why[WHY_BYTES], help[WEIR_HELP_BYTES];
 	int r;
 
-	if (weir_arguments_parse(argc, argv, &arguments, why, sizeof(why)) < 0) {
+	if (weir_control_options_parse(argc, argv, &options, why, sizeof(why)) < 0) {
 		fprintf(stderr, "weir-control: %s\nTry: weir-control --help\n", why);
 		return EXIT_USAGE;
 	}
-	if (arguments.help || arguments.version) {
-		fputs(arguments.help ? weir_arguments_usage() : "weir-control " WEIR_VERSION "\n",
+	if (options.help || options.version) {
+		fputs(options.help ? weir_control_help(help, sizeof(help))
+				   : "weir-control " WEIR_VERSION "\n",
 			stdout);
 		return EXIT_SUCCESS;
 	}
-	if (weir_privileges_resolve(arguments.user, arguments.group, &run_as, why, sizeof(why)) <
-		0) {
+	if (weir_privileges_resolve(options.user, options.group, &run_as, why, sizeof(why)) < 0) {
 		fprintf(stderr, "weir-control: %s\n", why);
 		return EXIT_USAGE;
 	}
-	r = weir_reload_create(arguments.config, &reload, &errors);
+	r = weir_reload_create(options.config, &reload, &errors);
 	if (r < 0) {
-		print_errors(arguments.config, r, &errors);
+		print_errors(options.config, r, &errors);
 		weir_config_errors_fini(&errors);
 		return EXIT_USAGE;
 	}
 	weir_config_errors_fini(&errors);
-	log.level = arguments.log_level;
-	r = run(&arguments, &run_as, &log, reload);
+	log.level = options.log_level;
+	r = run(&options, &run_as, &log, reload);
 	weir_reload_free(reload);
 	return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

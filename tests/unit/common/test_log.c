@@ -5,7 +5,6 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <errno.h>
 #include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,16 +137,6 @@ static void log_that_cannot_be_written_returns(void **state) {
 	weir_log_write(&log, WEIR_LOG_INFO, "nowhere");
 }
 
-static void log_level_names_are_parsed(void **state) {
-	enum weir_log_level level = WEIR_LOG_INFO;
-
-	(void)state;
-	assert_int_equal(weir_log_level_parse("debug", &level), 0);
-	assert_int_equal(level, WEIR_LOG_DEBUG);
-	assert_int_equal(weir_log_level_parse("warning", &level), -EINVAL);
-	assert_int_equal(level, WEIR_LOG_DEBUG);
-}
-
 int main(void) {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
@@ -157,7 +146,6 @@ int main(void) {
 		T(log_overlong_line_is_cut_and_ends),
 		T(log_filter_decides_on_lines_of_the_level),
 		cmocka_unit_test(log_that_cannot_be_written_returns),
-		T(log_level_names_are_parsed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "options.h"
 #include "plan.h"
 
 #include <errno.h>
@@ -12,7 +13,6 @@
 
 #include <cmocka.h>
 
-#include "arguments.h"
 #include "device_lab.h"
 #include "flow_table.h"
 

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "table.h"
+#include "text_table.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct weir_table {
-	const struct weir_table_column *columns;
+struct weir_text_table {
+	const struct weir_text_table_column *columns;
 	uint32_t count;
 	char **cell; // rows * count
 	size_t rows, room; // in rows
 };
 
-struct weir_table *weir_table_create(const struct weir_table_column *columns, uint32_t count) {
-	struct weir_table *table = calloc(1, sizeof(*table));
+struct weir_text_table *weir_text_table_create(
+	const struct weir_text_table_column *columns, uint32_t count) {
+	struct weir_text_table *table = calloc(1, sizeof(*table));
 
 	if (table) {
 		table->columns = columns;
@@ -22,7 +23,7 @@ struct weir_table *weir_table_create(const struct weir_table_column *columns, ui
 	return table;
 }
 
-void weir_table_free(struct weir_table *table) {
+void weir_text_table_free(struct weir_text_table *table) {
 	if (!table) {
 		return;
 	}
@@ -33,7 +34,7 @@ void weir_table_free(struct weir_table *table) {
 	free(table);
 }
 
-int weir_table_add(struct weir_table *table, const char *const *cells) {
+int weir_text_table_add(struct weir_text_table *table, const char *const *cells) {
 	char **row;
 
 	if (table->rows == table->room) {
@@ -60,8 +61,8 @@ int weir_table_add(struct weir_table *table, const char *const *cells) {
 	return 0;
 }
 
-static void print_row(
-	const struct weir_table *table, const char *const *cells, const size_t *width, FILE *out) {
+static void print_row(const struct weir_text_table *table, const char *const *cells,
+	const size_t *width, FILE *out) {
 	size_t owed = 0; // spaces that are due before the next text
 
 	for (uint32_t i = 0; i < table->count; i++) {
@@ -85,11 +86,11 @@ static void print_row(
 	fputc('\n', out);
 }
 
-static const char *const *row_cells(const struct weir_table *table, size_t row) {
+static const char *const *row_cells(const struct weir_text_table *table, size_t row) {
 	return (const char *const *)&table->cell[row * table->count];
 }
 
-void weir_table_print(const struct weir_table *table, FILE *out) {
+void weir_text_table_print(const struct weir_text_table *table, FILE *out) {
 	size_t *width = calloc(table->count, sizeof(*width));
 	const char **headers = calloc(table->count, sizeof(*headers));
 
@@ -112,34 +113,4 @@ void weir_table_print(const struct weir_table *table, FILE *out) {
 free_both:
 	free(headers);
 	free(width);
-}
-
-const char *weir_terminal_text(const char *text, char *buffer, size_t bytes) {
-	size_t used = 0;
-
-	for (; *text; text++) {
-		unsigned char c = (unsigned char)*text;
-		char piece[5];
-		size_t length;
-
-		if (c == '\\') {
-			length = (size_t)snprintf(piece, sizeof(piece), "\\\\");
-		} else if (c >= 0x20 && c < 0x7f) {
-			length = (size_t)snprintf(piece, sizeof(piece), "%c", c);
-		} else {
-			length = (size_t)snprintf(piece, sizeof(piece), "\\x%02x", c);
-		}
-		if (used + length + 1 > bytes) {
-			if (bytes >= 4) {
-				used = used > bytes - 4 ? bytes - 4 : used;
-				memcpy(buffer + used, "...", 3);
-				used += 3;
-			}
-			break;
-		}
-		memcpy(buffer + used, piece, length);
-		used += length;
-	}
-	buffer[used] = '\0';
-	return buffer;
 }

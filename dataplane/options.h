@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Arguments of weir-dataplane. Called by main before anything else.
+// Command line of weir-dataplane. Called by main before anything else.
 //
 // Threads: one. Strings are borrowed from argv and the environment.
 #pragma once
@@ -10,10 +10,9 @@
 
 #include "log.h"
 
-#define WEIR_RUN_DIR_DEFAULT "/run/weir"
 #define WEIR_STEER_OBJECT_NONE "none" // of --steer-object: the AF_XDP driver's own program
 
-struct weir_arguments {
+struct weir_dataplane_options {
 	const char *config;
 	const char *run_dir;
 	const char *group; // NULL = weir where there is such a group
@@ -25,6 +24,8 @@ struct weir_arguments {
 };
 
 // Returns 0 or -EINVAL with one line in why.
-int weir_arguments_parse(
-	int argc, char **argv, struct weir_arguments *ret, char *why, size_t why_bytes);
-const char *weir_arguments_usage(void);
+int weir_dataplane_options_parse(
+	int argc, char **argv, struct weir_dataplane_options *ret, char *why, size_t why_bytes);
+
+// Text of --help. Returns buffer, of WEIR_HELP_BYTES.
+const char *weir_dataplane_help(char *buffer, size_t bytes);

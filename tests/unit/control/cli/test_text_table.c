@@ -6,25 +6,25 @@
 
 #include <cmocka.h>
 
-#include "table.h"
+#include "text_table.h"
 
-static const struct weir_table_column columns[] = {
+static const struct weir_text_table_column columns[] = {
 	{"NAME", false}, {"FLOWS", true}, {"NOTES", false}};
 
 static void expect_table(const char *const rows[][3], size_t count, const char *expected) {
-	struct weir_table *table = weir_table_create(columns, 3);
+	struct weir_text_table *table = weir_text_table_create(columns, 3);
 	char *text;
 	size_t bytes;
 	FILE *out = open_memstream(&text, &bytes);
 
 	for (size_t i = 0; i < count; i++) {
-		assert_int_equal(weir_table_add(table, rows[i]), 0);
+		assert_int_equal(weir_text_table_add(table, rows[i]), 0);
 	}
-	weir_table_print(table, out);
+	weir_text_table_print(table, out);
 	fclose(out);
 	assert_string_equal(text, expected);
 	free(text);
-	weir_table_free(table);
+	weir_text_table_free(table);
 }
 
 static void columns_line_up_without_trailing_spaces(void **state) {
@@ -48,7 +48,7 @@ static void header_alone_and_wide_header(void **state) {
 }
 
 static void many_rows_keep_their_order(void **state) {
-	struct weir_table *table = weir_table_create(columns, 3);
+	struct weir_text_table *table = weir_text_table_create(columns, 3);
 	char *text, *line;
 	size_t bytes;
 	FILE *out = open_memstream(&text, &bytes);
@@ -59,9 +59,9 @@ static void many_rows_keep_their_order(void **state) {
 		const char *row[3] = {"n", number, "-"};
 
 		snprintf(number, sizeof(number), "%d", i);
-		assert_int_equal(weir_table_add(table, row), 0);
+		assert_int_equal(weir_text_table_add(table, row), 0);
 	}
-	weir_table_print(table, out);
+	weir_text_table_print(table, out);
 	fclose(out);
 	line = strchr(text, '\n') + 1;
 	for (int i = 0; i < 1000; i++) {
@@ -73,42 +73,8 @@ static void many_rows_keep_their_order(void **state) {
 	}
 	assert_int_equal(*line, '\0');
 	free(text);
-	weir_table_free(table);
-	weir_table_free(NULL);
-}
-
-static void terminal_text_escapes(void **state) {
-	static const struct {
-		const char *text, *safe;
-	} cases[] = {
-		{"web-1", "web-1"},
-		{"", ""},
-		{"a\x1b[2Jb", "a\\x1b[2Jb"},
-		{"\x9b"
-		 "31m",
-			"\\x9b31m"},
-		{"caf\xc3\xa9", "caf\\xc3\\xa9"},
-		{"tab\tnl\nCR\r\x7f", "tab\\x09nl\\x0aCR\\x0d\\x7f"},
-		{"\\x1b", "\\\\x1b"},
-	};
-	char buffer[64];
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		assert_string_equal(
-			weir_terminal_text(cases[i].text, buffer, sizeof(buffer)), cases[i].safe);
-	}
-}
-
-static void terminal_text_is_cut(void **state) {
-	char buffer[64];
-
-	(void)state;
-	assert_string_equal(weir_terminal_text("1234567", buffer, 8), "1234567");
-	assert_string_equal(weir_terminal_text("12345678", buffer, 8), "1234...");
-	assert_string_equal(weir_terminal_text("12345\x1b", buffer, 8), "1234...");
-	assert_string_equal(weir_terminal_text("123", buffer, 3), "12");
-	assert_string_equal(weir_terminal_text("123", buffer, 1), "");
+	weir_text_table_free(table);
+	weir_text_table_free(NULL);
 }
 
 int main(void) {
@@ -116,8 +82,6 @@ int main(void) {
 		cmocka_unit_test(columns_line_up_without_trailing_spaces),
 		cmocka_unit_test(header_alone_and_wide_header),
 		cmocka_unit_test(many_rows_keep_their_order),
-		cmocka_unit_test(terminal_text_escapes),
-		cmocka_unit_test(terminal_text_is_cut),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

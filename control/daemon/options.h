@@ -8,9 +8,7 @@
 
 #include "log.h"
 
-#define WEIR_RUN_DIR_DEFAULT "/run/weir"
-
-struct weir_arguments { // strings point into argv
+struct weir_control_options { // strings point into argv
 	const char *config;
 	const char *run_dir;
 	const char *user; // NULL = not given
@@ -21,7 +19,8 @@ struct weir_arguments { // strings point into argv
 };
 
 // Returns 0, or -EINVAL and one line in why.
-int weir_arguments_parse(
-	int argc, char **argv, struct weir_arguments *ret, char *why, size_t why_bytes);
+int weir_control_options_parse(
+	int argc, char **argv, struct weir_control_options *ret, char *why, size_t why_bytes);
 
-const char *weir_arguments_usage(void); // text of --help
+// Text of --help. Returns buffer, of WEIR_HELP_BYTES.
+const char *weir_control_help(char *buffer, size_t bytes);

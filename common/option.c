@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "option.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nearest.h"
+#include "terminal.h"
+
+#define WORDS_MAX 32
+#define LIST_BYTES 512
+#define SHOWN_BYTES 64 // of a value in a message
+
+bool weir_option_has_value(const struct weir_option *option) {
+	return option->kind != WEIR_OPTION_FLAG && option->kind != WEIR_OPTION_CONSTANT;
+}
+
+const char *weir_option_words(const struct weir_option_word *words, char *buffer, size_t bytes) {
+	size_t used = 0;
+
+	buffer[0] = '\0';
+	for (const struct weir_option_word *word = words; word->name != NULL; word++) {
+		const char *before = word == words ? "" : word[1].name != NULL ? ", " : " or ";
+		int n = snprintf(buffer + used, bytes - used, "%s%s", before, word->name);
+
+		used += (size_t)n < bytes - used ? (size_t)n : bytes - used - 1;
+	}
+	return buffer;
+}
+
+// --- messages -----------------------------------------------------------------------------
+
+// Returns -EINVAL with `--name: "value" REASON` in why.
+static int refuse(const struct weir_option *option, const char *value, const char *reason,
+	char *why, size_t why_bytes) {
+	char shown[SHOWN_BYTES];
+
+	snprintf(why, why_bytes, "--%s: \"%s\" %s", option->name,
+		weir_terminal_text(value, shown, sizeof(shown)), reason);
+	return -EINVAL;
+}
+
+static int refuse_number(const struct weir_option *option, const char *value, bool is_number,
+	char *why, size_t why_bytes) {
+	char reason[128];
+
+	if (option->kind == WEIR_OPTION_REAL) {
+		snprintf(reason, sizeof(reason), "%s; use %.15g to %.15g",
+			is_number ? "is out of range" : "is not a number", option->least,
+			option->most);
+	} else if (option->kind == WEIR_OPTION_SECONDS) {
+		snprintf(reason, sizeof(reason), "%s; use %.15g to %.15g seconds",
+			is_number ? "is out of range" : "is not a number",
+			(double)option->min / 1000, (double)option->max / 1000);
+	} else {
+		snprintf(reason, sizeof(reason), "%s; use %llu to %llu",
+			is_number ? "is out of range" : "is not a whole number",
+			(unsigned long long)option->min, (unsigned long long)option->max);
+	}
+	return refuse(option, value, reason, why, why_bytes);
+}
+
+static int refuse_word(
+	const struct weir_option *option, const char *value, char *why, size_t why_bytes) {
+	const char *names[WORDS_MAX], *near;
+	char list[LIST_BYTES], reason[LIST_BYTES + 64];
+	uint32_t count = 0;
+
+	while (count < WORDS_MAX && option->words[count].name != NULL) {
+		names[count] = option->words[count].name;
+		count++;
+	}
+	near = weir_nearest(value, names, count);
+	if (near != NULL) {
+		snprintf(reason, sizeof(reason), "is not known; did you mean \"%s\"?", near);
+	} else {
+		snprintf(reason, sizeof(reason), "is not known; use %s",
+			weir_option_words(option->words, list, sizeof(list)));
+	}
+	return refuse(option, value, reason, why, why_bytes);
+}
+
+// --- values -------------------------------------------------------------------------------
+
+static void store(const struct weir_option *option, void *options, uint64_t number) {
+	uint8_t *field = (uint8_t *)options + option->field;
+	uint8_t u8 = (uint8_t)number;
+	uint16_t u16 = (uint16_t)number;
+	uint32_t u32 = (uint32_t)number;
+
+	switch (option->field_bytes) {
+	case sizeof(u8):
+		memcpy(field, &u8, sizeof(u8));
+		break;
+	case sizeof(u16):
+		memcpy(field, &u16, sizeof(u16));
+		break;
+	case sizeof(u32):
+		memcpy(field, &u32, sizeof(u32));
+		break;
+	default:
+		memcpy(field, &number, sizeof(number));
+	}
+}
+
+// Decimal digits with at most one point, and k or M where scaled.
+static int read_real(const char *text, bool scaled, double *ret) {
+	size_t digits = strspn(text, "0123456789.");
+	double value;
+	char *end;
+
+	if (digits == 0) {
+		return -EINVAL;
+	}
+	value = strtod(text, &end);
+	if (end != text + digits) {
+		return -EINVAL; // "1.2.3", "."; also "1e3" and "0x10", which strtod takes
+	}
+	if (scaled && (*end == 'k' || *end == 'M')) {
+		value *= *end == 'k' ? 1e3 : 1e6;
+		end++;
+	}
+	if (*end != '\0') {
+		return -EINVAL;
+	}
+	*ret = value;
+	return 0;
+}
+
+static int set_whole(const struct weir_option *option, const char *value, void *options, char *why,
+	size_t why_bytes) {
+	unsigned long long number;
+	char *end;
+
+	if (value[0] == '\0' || value[strspn(value, "0123456789")] != '\0') {
+		return refuse_number(option, value, false, why, why_bytes);
+	}
+	errno = 0;
+	number = strtoull(value, &end, 10);
+	if (errno != 0 || number < option->min || number > option->max) {
+		return refuse_number(option, value, true, why, why_bytes);
+	}
+	store(option, options, number);
+	return 0;
+}
+
+static int set_real(const struct weir_option *option, const char *value, void *options, char *why,
+	size_t why_bytes) {
+	bool is_real = option->kind == WEIR_OPTION_REAL;
+	bool is_seconds = option->kind == WEIR_OPTION_SECONDS;
+	double least = is_real ? option->least : (double)option->min;
+	double most = is_real ? option->most : (double)option->max;
+	double number;
+
+	if (read_real(value, !is_seconds, &number) < 0) {
+		return refuse_number(option, value, false, why, why_bytes);
+	}
+	number *= is_seconds ? 1000 : 1;
+	if (number < least || number > most) {
+		return refuse_number(option, value, true, why, why_bytes);
+	}
+	if (option->kind == WEIR_OPTION_SCALED && number != (double)(uint64_t)number) {
+		return refuse_number(option, value, false, why, why_bytes);
+	}
+	if (is_real) {
+		memcpy((uint8_t *)options + option->field, &number, sizeof(number));
+	} else {
+		store(option, options, (uint64_t)(number + 0.5));
+	}
+	return 0;
+}
+
+static int set_word(const struct weir_option *option, const char *value, void *options, char *why,
+	size_t why_bytes) {
+	for (const struct weir_option_word *word = option->words; word->name != NULL; word++) {
+		if (strcmp(word->name, value) == 0) {
+			store(option, options, (uint64_t)word->number);
+			return 0;
+		}
+	}
+	return refuse_word(option, value, why, why_bytes);
+}
+
+static int set_text(const struct weir_option *option, const char *value, void *options, char *why,
+	size_t why_bytes) {
+	size_t bytes = strlen(value);
+
+	if (bytes < option->min || (option->max > 0 && bytes > option->max)) {
+		if (bytes == 0) {
+			snprintf(why, why_bytes, "--%s: is empty; use --%s %s", option->name,
+				option->name, option->value);
+		} else {
+			snprintf(why, why_bytes, "--%s: has %zu bytes; use %llu to %llu bytes",
+				option->name, bytes, (unsigned long long)option->min,
+				(unsigned long long)option->max);
+		}
+		return -EINVAL;
+	}
+	memcpy((uint8_t *)options + option->field, &value, sizeof(value));
+	return 0;
+}
+
+int weir_option_set(const struct weir_option *option, const char *value, void *options, char *why,
+	size_t why_bytes) {
+	const bool yes = true;
+	char reason[256] = "";
+	int error;
+
+	switch (option->kind) {
+	case WEIR_OPTION_FLAG:
+		memcpy((uint8_t *)options + option->field, &yes, sizeof(yes));
+		return 0;
+	case WEIR_OPTION_CONSTANT:
+		store(option, options, (uint64_t)option->constant);
+		return 0;
+	case WEIR_OPTION_TEXT:
+		return set_text(option, value, options, why, why_bytes);
+	case WEIR_OPTION_NUMBER:
+		return set_whole(option, value, options, why, why_bytes);
+	case WEIR_OPTION_SCALED:
+	case WEIR_OPTION_REAL:
+	case WEIR_OPTION_SECONDS:
+		return set_real(option, value, options, why, why_bytes);
+	case WEIR_OPTION_WORD:
+		return set_word(option, value, options, why, why_bytes);
+	case WEIR_OPTION_CUSTOM:
+		error = option->take(option, value, options, reason, sizeof(reason));
+		return error < 0 ? refuse(option, value, reason, why, why_bytes) : 0;
+	case WEIR_OPTION_HEADING:
+		break;
+	}
+	return -EINVAL;
+}

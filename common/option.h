@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// One option of a command line: a row of a table. From the rows come parsing (command_line.h),
+// error messages and the text of --help (help_text.h).
+//
+// Threads: any. Nothing is printed, nothing is allocated.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum weir_option_kind {
+	WEIR_OPTION_FLAG, // no value: sets a bool
+	WEIR_OPTION_CONSTANT, // no value: sets an integer or enum to .constant
+	WEIR_OPTION_TEXT, // const char *, points into argv; .min to .max bytes long, .max 0 = any
+	WEIR_OPTION_NUMBER, // whole number from .min to .max
+	WEIR_OPTION_SCALED, // the same, and k or M for thousands or millions: 1.5M
+	WEIR_OPTION_REAL, // double from .least to .most, and k or M
+	WEIR_OPTION_SECONDS, // seconds with a fraction; stored as milliseconds, .min to .max
+	WEIR_OPTION_WORD, // integer or enum: the .number of one of .words
+	WEIR_OPTION_CUSTOM, // .take stores it
+	WEIR_OPTION_HEADING, // no option: a line above the following rows of --help
+};
+
+struct weir_option_word {
+	const char *name; // NULL ends a list
+	int number;
+	const char *help; // NULL, or what the word means: each word gets a line in --help
+};
+
+struct weir_option;
+
+// Store a value in the program's options. Returns 0, or -EINVAL with one line in why that goes on
+// after `--name: "value" `: "is not a prefix; use one like 10.0.0.0/24".
+typedef int (*weir_option_take)(const struct weir_option *option, const char *value, void *options,
+	char *why, size_t why_bytes);
+
+struct weir_option {
+	const char *name; // without "--"; of a heading: its text
+	char letter; // -h; 0 = none
+	enum weir_option_kind kind;
+	bool required;
+	bool repeatable; // for --help; otherwise the last one counts
+	const char *value; // what the value is called: "FILE"
+	const char *help; // without full stop
+	const char *fallback; // value when it is not given, for --help; NULL = not shown
+	uint16_t field; // offset in the program's options
+	uint16_t field_bytes; // of an integer or enum: 1, 2, 4 or 8
+	uint64_t min, max;
+	double least, most;
+	int constant;
+	const struct weir_option_word *words;
+	weir_option_take take;
+	uint32_t groups; // bits: commands that take it; 0 = all
+};
+
+// Where the value goes: WEIR_OPTION_FIELD(struct weir_cli_options, timeout_ms)
+#define WEIR_OPTION_FIELD(type, member) \
+	.field = offsetof(type, member), .field_bytes = sizeof(((type *)0)->member)
+
+bool weir_option_has_value(const struct weir_option *option);
+
+// Store a value, NULL for an option that has none. Returns 0, or -EINVAL with one line in why;
+// options are unchanged then.
+int weir_option_set(const struct weir_option *option, const char *value, void *options, char *why,
+	size_t why_bytes);
+
+// "native or skb", "error, warn, info or debug". Returns buffer.
+const char *weir_option_words(const struct weir_option_word *words, char *buffer, size_t bytes);

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Tables for people: columns line up, numbers to the right, no trailing spaces.
+//
+// Threads: one table is used by one thread. Cells are copied.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct weir_text_table_column {
+	const char *header;
+	bool right; // numbers
+};
+
+struct weir_text_table;
+
+// columns are borrowed and must outlive the table. Returns NULL without memory.
+struct weir_text_table *weir_text_table_create(
+	const struct weir_text_table_column *columns, uint32_t count);
+void weir_text_table_free(struct weir_text_table *table); // NULL is fine
+
+// Add a row of `count` cells. Returns 0 or -ENOMEM.
+int weir_text_table_add(struct weir_text_table *table, const char *const *cells);
+
+void weir_text_table_print(const struct weir_text_table *table, FILE *out);

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "options.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon_options.h"
+#include "help_text.h"
+#include "terminal.h"
+
+#define STEER_OBJECT_VARIABLE "WEIR_STEER_OBJECT"
+
+#define FIELD(member) WEIR_OPTION_FIELD(struct weir_dataplane_options, member)
+
+static const struct weir_option rows[] = {
+	{.name = "config",
+		.kind = WEIR_OPTION_TEXT,
+		.required = true,
+		.value = "FILE",
+		.help = "configuration file, the same as weir-control's",
+		.min = 1,
+		FIELD(config)},
+	{.name = "run-dir",
+		.kind = WEIR_OPTION_TEXT,
+		.value = "DIR",
+		.help = "directory of the socket for weir-control",
+		.fallback = WEIR_RUN_DIR_DEFAULT,
+		.min = 1,
+		.max = WEIR_RUN_DIR_MAX,
+		FIELD(run_dir)},
+	{.name = "group",
+		.kind = WEIR_OPTION_TEXT,
+		.value = "GROUP",
+		.help = "group that may connect to the socket",
+		.fallback = "weir, if it exists",
+		FIELD(group)},
+	{.name = "eal",
+		.kind = WEIR_OPTION_TEXT,
+		.value = "'ARG...'",
+		.help = "additional DPDK EAL arguments",
+		FIELD(eal)},
+	{.name = "steer-object",
+		.kind = WEIR_OPTION_TEXT,
+		.value = "PATH",
+		.help = "XDP program that redirects VIP traffic of AF_XDP ports; none: the "
+			"driver's default program, which redirects all traffic; also "
+			"WEIR_STEER_OBJECT in the environment",
+		.fallback = WEIR_STEER_OBJECT,
+		FIELD(steer_object)},
+	{.name = "log-level",
+		.kind = WEIR_OPTION_WORD,
+		.value = "LEVEL",
+		.help = "least severe messages to log",
+		.fallback = "info",
+		.words = weir_log_level_words,
+		FIELD(log_level)},
+};
+
+static const struct weir_option_list list = {.row = rows, .count = sizeof(rows) / sizeof(rows[0])};
+
+static const struct weir_help help = {
+	.usage = "weir-dataplane --config FILE [OPTION]...",
+	.about = "Forward packets for VIPs to backends, using tables that weir-control publishes.",
+	.notes = "Exit status: 0 terminated by SIGTERM or SIGINT, 1 runtime failure, 2 invalid "
+		 "usage or configuration.",
+	.examples = "weir-dataplane --config /etc/weir/weir.json --group weir",
+};
+
+const char *weir_dataplane_help(char *buffer, size_t bytes) {
+	return weir_help_text(&list, &help, buffer, bytes);
+}
+
+// DPDK's device arguments, of which it becomes one, are separated by commas.
+static bool is_steer_object(const char *path) {
+	return path[0] != '\0' && strchr(path, ',') == NULL;
+}
+
+int weir_dataplane_options_parse(
+	int argc, char **argv, struct weir_dataplane_options *ret, char *why, size_t why_bytes) {
+	const char *steer_object = getenv(STEER_OBJECT_VARIABLE);
+	struct weir_dataplane_options options = {
+		.run_dir = WEIR_RUN_DIR_DEFAULT,
+		.eal = "",
+		.steer_object = steer_object != NULL ? steer_object : WEIR_STEER_OBJECT,
+		.log_level = WEIR_LOG_INFO,
+	};
+	struct weir_command_line line;
+	char shown[64];
+	int r = weir_command_line_parse(&list, argc, argv, &options, &line, why, why_bytes);
+
+	if (r < 0) {
+		return r;
+	}
+	options.help = line.help;
+	options.version = line.version;
+	if (!line.help && !line.version && !is_steer_object(options.steer_object)) {
+		snprintf(why, why_bytes,
+			"--steer-object, " STEER_OBJECT_VARIABLE
+			": \"%s\" is not a path; use one without commas, or none",
+			weir_terminal_text(options.steer_object, shown, sizeof(shown)));
+		return -EINVAL;
+	}
+	*ret = options;
+	return 0;
+}

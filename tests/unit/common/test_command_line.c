@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "command_line.h"
+
+#define WORDS_MAX 16
+#define WHY_BYTES 256
+
+struct options {
+	const char *config;
+	const char *name;
+	bool json, quiet;
+	uint32_t count;
+	int values; // of --add
+};
+
+static int add_value(const struct weir_option *option, const char *value, void *options, char *why,
+	size_t why_bytes) {
+	assert_string_equal(option->name, "add");
+	if (strcmp(value, "bad") == 0) {
+		snprintf(why, why_bytes, "is bad; use another");
+		return -EINVAL;
+	}
+	((struct options *)options)->values++;
+	return 0;
+}
+
+enum { GROUP_SHOW = 1, GROUP_SET = 2 };
+enum { ROW_CONFIG, ROW_NAME, ROW_HEADING, ROW_JSON, ROW_QUIET, ROW_COUNT, ROW_ADD };
+
+static const struct weir_option rows[] = {
+	[ROW_CONFIG] = {.name = "config",
+		.letter = 'c',
+		.kind = WEIR_OPTION_TEXT,
+		.required = true,
+		.value = "FILE",
+		WEIR_OPTION_FIELD(struct options, config)},
+	[ROW_NAME] = {.name = "name",
+		.kind = WEIR_OPTION_TEXT,
+		.value = "NAME",
+		WEIR_OPTION_FIELD(struct options, name)},
+	[ROW_HEADING] = {.name = "More", .kind = WEIR_OPTION_HEADING},
+	[ROW_JSON] = {.name = "json",
+		.letter = 'j',
+		.groups = GROUP_SHOW,
+		WEIR_OPTION_FIELD(struct options, json)},
+	[ROW_QUIET] = {.name = "quiet",
+		.letter = 'q',
+		.groups = GROUP_SHOW | GROUP_SET,
+		WEIR_OPTION_FIELD(struct options, quiet)},
+	[ROW_COUNT] = {.name = "count",
+		.letter = 'n',
+		.kind = WEIR_OPTION_NUMBER,
+		.value = "N",
+		.min = 1,
+		.max = 9,
+		WEIR_OPTION_FIELD(struct options, count)},
+	[ROW_ADD] = {.name = "add",
+		.kind = WEIR_OPTION_CUSTOM,
+		.value = "THING",
+		.take = add_value,
+		.groups = GROUP_SET},
+};
+
+static const struct weir_option_list list = {
+	.row = rows, .count = sizeof(rows) / sizeof(rows[0]), .operands_max = 3};
+
+static int parse(
+	char *const *words, struct options *options, struct weir_command_line *line, char *why) {
+	int argc = 0;
+
+	while (words[argc] != NULL) {
+		argc++;
+	}
+	why[0] = '\0';
+	return weir_command_line_parse(&list, argc, words, options, line, why, WHY_BYTES);
+}
+
+#define PARSE(options, line, why, ...) \
+	parse((char *[]){(char *)"program", __VA_ARGS__, NULL}, options, line, why)
+
+static void line_takes_options_in_every_form(void **state) {
+	struct options options = {0};
+	struct weir_command_line line;
+	char why[WHY_BYTES];
+
+	(void)state;
+	assert_int_equal(PARSE(&options, &line, why, "one", "--config=a=b", "-jq", "-n3", "two",
+				 "--add", "-1", "--add=--x", "--name=", "-", "--"),
+		0);
+	assert_string_equal(options.config, "a=b");
+	assert_string_equal(options.name, "");
+	assert_true(options.json && options.quiet);
+	assert_int_equal(options.count, 3);
+	assert_int_equal(options.values, 2);
+	assert_int_equal(line.operands, 3);
+	assert_string_equal(line.operand[0], "one");
+	assert_string_equal(line.operand[1], "two");
+	assert_string_equal(line.operand[2], "-");
+	assert_true(line.given == (1u << ROW_CONFIG | 1u << ROW_NAME | 1u << ROW_JSON |
+					  1u << ROW_QUIET | 1u << ROW_COUNT | 1u << ROW_ADD));
+	assert_int_equal(PARSE(&options, &line, why, "-c", "x", "-qn", "4"), 0);
+	assert_string_equal(options.config, "x");
+	assert_int_equal(options.count, 4);
+}
+
+static void line_after_two_dashes_has_operands_only(void **state) {
+	struct options options = {0};
+	struct weir_command_line line;
+	char why[WHY_BYTES];
+
+	(void)state;
+	assert_int_equal(PARSE(&options, &line, why, "-c", "--", "--", "--json", "--"), 0);
+	assert_string_equal(options.config, "--");
+	assert_false(options.json);
+	assert_int_equal(line.operands, 2);
+	assert_string_equal(line.operand[0], "--json");
+	assert_string_equal(line.operand[1], "--");
+}
+
+static void line_last_one_counts(void **state) {
+	struct options options = {0};
+	struct weir_command_line line;
+	char why[WHY_BYTES];
+
+	(void)state;
+	assert_int_equal(PARSE(&options, &line, why, "--config", "a", "--config", "b"), 0);
+	assert_string_equal(options.config, "b");
+}
+
+static void line_help_and_version_need_nothing_else(void **state) {
+	static char *const words[] = {"--help", "-h", "--version", "-V"};
+
+	(void)state;
+	for (size_t i = 0; i < 4; i++) {
+		struct options options = {0};
+		struct weir_command_line line;
+		char why[WHY_BYTES];
+
+		assert_int_equal(PARSE(&options, &line, why, words[i]), 0);
+		assert_int_equal(line.help, i < 2);
+		assert_int_equal(line.version, i >= 2);
+		assert_true(line.given == 0);
+	}
+}
+
+static void line_mistakes_are_named_with_a_remedy(void **state) {
+	static const struct {
+		char *words[5];
+		const char *why;
+	} cases[] = {
+		{{NULL}, "--config is missing; use --config FILE"},
+		{{"--config"}, "--config needs a value; use --config FILE"},
+		{{"-c"}, "--config needs a value; use --config FILE"},
+		{{"-jc"}, "--config needs a value; use --config FILE"},
+		{{"--json=yes"}, "--json takes no value; use --json alone"},
+		{{"--json="}, "--json takes no value; use --json alone"},
+		{{"--jsn"}, "unknown option --jsn; did you mean --json?"},
+		{{"--cont=3"}, "unknown option --cont=3; did you mean --count?"},
+		{{"--co"}, "unknown option --co"}, // --config, --count
+		{{"--conf", "x"}, "unknown option --conf; did you mean --config?"},
+		{{"--vers"}, "unknown option --vers; did you mean --version?"},
+		{{"--More"}, "unknown option --More"},
+		{{"--frobnicate"}, "unknown option --frobnicate"},
+		{{"-json"}, "unknown option -json; did you mean --json?"},
+		{{"-x"}, "unknown option -x"},
+		{{"-1"}, "unknown option -1"},
+		{{"---"}, "unknown option ---"},
+		{{"--=x"}, "unknown option --=x"},
+		{{"--\x1b[1m"}, "unknown option --\\x1b[1m"},
+		{{"--count", "0"}, "--count: \"0\" is out of range; use 1 to 9"},
+		{{"--add", "bad"}, "--add: \"bad\" is bad; use another"},
+		{{"a", "b", "c", "d"}, "unexpected argument \"d\""},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char *words[7] = {(char *)"program"};
+		struct weir_command_line line = {.operands = 77};
+		struct options options = {0};
+		char why[WHY_BYTES];
+
+		memcpy(words + 1, cases[i].words, sizeof(cases[i].words));
+		assert_int_equal(parse(words, &options, &line, why), -EINVAL);
+		assert_string_equal(why, cases[i].why);
+		assert_int_equal(line.operands, 77);
+	}
+}
+
+static void line_options_of_other_commands_are_refused(void **state) {
+	struct options options = {0};
+	struct weir_command_line line;
+	char why[WHY_BYTES];
+
+	(void)state;
+	assert_int_equal(PARSE(&options, &line, why, "-c", "f", "-j", "-q"), 0);
+	assert_int_equal(
+		weir_command_line_check(&list, &line, GROUP_SHOW, "show", why, sizeof(why)), 0);
+	assert_int_equal(
+		weir_command_line_check(&list, &line, GROUP_SET, "set", why, sizeof(why)), -EINVAL);
+	assert_string_equal(why, "--json is not an option of set; leave it out");
+}
+
+static void line_without_words_is_empty(void **state) {
+	static const struct weir_option_list none = {0};
+	char *nothing[] = {NULL};
+	struct weir_command_line line;
+	char why[WHY_BYTES];
+
+	(void)state;
+	assert_int_equal(weir_command_line_parse(&none, 0, nothing, NULL, &line, why, 8), 0);
+	assert_int_equal(line.operands, 0);
+	// argc that is too high
+	assert_int_equal(weir_command_line_parse(&none, 5, nothing, NULL, &line, why, 8), 0);
+}
+
+static void line_why_is_cut_to_its_room(void **state) {
+	char *words[] = {"program", "--frobnicate", NULL};
+	struct weir_command_line line;
+	struct options options;
+	char why[16];
+
+	(void)state;
+	memset(why, 'x', sizeof(why));
+	assert_int_equal(
+		weir_command_line_parse(&list, 2, words, &options, &line, why, 8), -EINVAL);
+	assert_string_equal(why, "unknown");
+	assert_int_equal(why[8], 'x');
+}
+
+// Words from which lines are put together at random: halves of options, values, garbage.
+static const char *const pieces[] = {"--", "-", "=", "config", "count", "name", "json", "add", "j",
+	"q", "n", "h", "V", "help", "version", "3", "0", "99999999999999999999", "-1", "bad",
+	"\x1b[2J", "\n", "\xff\xfe", "%s%n", "", " ",
+	"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+	"a"};
+
+static uint32_t next_random(uint32_t *state) {
+	*state = *state * 1664525u + 1013904223u;
+	return *state >> 8;
+}
+
+static void make_word(uint32_t *state, char *word, size_t bytes) {
+	word[0] = '\0';
+	for (uint32_t parts = 1 + next_random(state) % 4; parts > 0; parts--) {
+		const char *piece =
+			pieces[next_random(state) % (sizeof(pieces) / sizeof(pieces[0]))];
+
+		strncat(word, piece, bytes - strlen(word) - 1);
+	}
+}
+
+static void check_why(const char *why) {
+	assert_true(why[0] != '\0');
+	for (const char *c = why; *c != '\0'; c++) {
+		assert_in_range((unsigned char)*c, ' ', '~');
+	}
+}
+
+static void line_random_words_are_taken_or_refused_with_a_line(void **state) {
+	char word[WORDS_MAX][128], *words[WORDS_MAX + 1], *copy[WORDS_MAX + 1];
+	uint32_t random = 1, taken = 0;
+
+	(void)state;
+	for (uint32_t round = 0; round < 200000; round++) {
+		struct options options = {.config = "untouched"};
+		struct weir_command_line line = {.operands = -1};
+		int argc = (int)(next_random(&random) % WORDS_MAX);
+		char why[WHY_BYTES];
+		int error;
+
+		for (int i = 0; i < argc; i++) {
+			make_word(&random, word[i], sizeof(word[i]));
+			words[i] = copy[i] = word[i];
+		}
+		words[argc] = copy[argc] = NULL;
+		error = parse(words, &options, &line, why);
+		assert_memory_equal(words, copy, ((size_t)argc + 1) * sizeof(words[0]));
+		if (error == 0) {
+			taken++;
+			assert_in_range(line.operands, 0, 3);
+			assert_true(line.help || line.version || (line.given & 1) != 0);
+		} else {
+			assert_int_equal(error, -EINVAL);
+			assert_int_equal(line.operands, -1);
+			check_why(why);
+		}
+	}
+	assert_in_range(taken, 500, 100000);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(line_takes_options_in_every_form),
+		cmocka_unit_test(line_after_two_dashes_has_operands_only),
+		cmocka_unit_test(line_last_one_counts),
+		cmocka_unit_test(line_help_and_version_need_nothing_else),
+		cmocka_unit_test(line_mistakes_are_named_with_a_remedy),
+		cmocka_unit_test(line_options_of_other_commands_are_refused),
+		cmocka_unit_test(line_without_words_is_empty),
+		cmocka_unit_test(line_why_is_cut_to_its_room),
+		cmocka_unit_test(line_random_words_are_taken_or_refused_with_a_line),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

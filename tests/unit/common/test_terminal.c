@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "terminal.h"
+
+static void terminal_text_escapes(void **state) {
+	static const struct {
+		const char *text, *safe;
+	} cases[] = {
+		{"web-1", "web-1"},
+		{"", ""},
+		{"a\x1b[2Jb", "a\\x1b[2Jb"},
+		{"\x9b"
+		 "31m",
+			"\\x9b31m"},
+		{"caf\xc3\xa9", "caf\\xc3\\xa9"},
+		{"tab\tnl\nCR\r\x7f", "tab\\x09nl\\x0aCR\\x0d\\x7f"},
+		{"\\x1b", "\\\\x1b"},
+	};
+	char buffer[64];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		assert_string_equal(
+			weir_terminal_text(cases[i].text, buffer, sizeof(buffer)), cases[i].safe);
+	}
+}
+
+static void terminal_text_is_cut(void **state) {
+	char buffer[64];
+
+	(void)state;
+	assert_string_equal(weir_terminal_text("1234567", buffer, 8), "1234567");
+	assert_string_equal(weir_terminal_text("12345678", buffer, 8), "1234...");
+	assert_string_equal(weir_terminal_text("12345\x1b", buffer, 8), "1234...");
+	assert_string_equal(weir_terminal_text("123", buffer, 3), "12");
+	assert_string_equal(weir_terminal_text("123", buffer, 1), "");
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(terminal_text_escapes),
+		cmocka_unit_test(terminal_text_is_cut),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

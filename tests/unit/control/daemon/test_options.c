@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "help_text.h"
+#include "options.h"
+
+#define WORDS 12
+
+struct refusal {
+	const char *words[WORDS];
+	const char *why;
+};
+
+static const struct refusal refusals[] = {
+	{{NULL}, "--config is missing; use --config FILE"},
+	{{"--config", "", NULL}, "--config: is empty; use --config FILE"},
+	{{"--config", NULL}, "--config needs a value; use --config FILE"},
+	{{"--config", "f", "--verbose", NULL}, "unknown option --verbose"},
+	{{"--config", "f", "-x", NULL}, "unknown option"},
+	{{"--config", "f", "extra", NULL}, "unexpected argument \"extra\""},
+	{{"--config", "f", "--log-level", "loud", NULL},
+		"--log-level: \"loud\" is not known; use error, warn, info or debug"},
+	{{"--config", "f", "--run-dir", "", NULL}, "--run-dir: is empty; use --run-dir DIR"},
+	{{"--config", "f", "--run-dir",
+		 "/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+		 "aaaaaaaaaaaaaa",
+		 NULL},
+		"--run-dir: has 95 bytes; use 1 to 92 bytes"},
+};
+
+static int parse(
+	const char *const *words, struct weir_control_options *ret, char *why, size_t bytes) {
+	char *argv[WORDS + 2] = {(char *)"weir-control"};
+	int argc = 1;
+
+	for (int i = 0; words[i] != NULL; i++) {
+		argv[argc++] = (char *)words[i];
+	}
+	return weir_control_options_parse(argc, argv, ret, why, bytes);
+}
+
+static void options_bad_ones_are_refused_with_a_reason(void **state) {
+	(void)state;
+	for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
+		struct weir_control_options options = {.config = "untouched"};
+		char why[256] = "";
+
+		assert_int_equal(parse(refusals[i].words, &options, why, sizeof(why)), -EINVAL);
+		if (strstr(why, refusals[i].why) == NULL) {
+			fail_msg("%zu: \"%s\" lacks \"%s\"", i, why, refusals[i].why);
+		}
+		assert_string_equal(options.config, "untouched");
+	}
+}
+
+static void options_have_defaults(void **state) {
+	const char *words[] = {"--config", "f", NULL};
+	struct weir_control_options options;
+	char why[256];
+
+	(void)state;
+	assert_int_equal(parse(words, &options, why, sizeof(why)), 0);
+	assert_string_equal(options.config, "f");
+	assert_string_equal(options.run_dir, "/run/weir");
+	assert_null(options.user);
+	assert_null(options.group);
+	assert_int_equal(options.log_level, WEIR_LOG_INFO);
+	assert_false(options.help || options.version);
+}
+
+static void options_are_all_taken(void **state) {
+	const char *words[] = {"--config=f", "--run-dir=/r", "--user", "u", "--group", "g",
+		"--log-level", "debug", NULL};
+	struct weir_control_options options;
+	char why[256];
+
+	(void)state;
+	assert_int_equal(parse(words, &options, why, sizeof(why)), 0);
+	assert_string_equal(options.run_dir, "/r");
+	assert_string_equal(options.user, "u");
+	assert_string_equal(options.group, "g");
+	assert_int_equal(options.log_level, WEIR_LOG_DEBUG);
+}
+
+static void options_help_and_version_need_no_config(void **state) {
+	const char *help[] = {"--help", NULL}, *version[] = {"--version", NULL};
+	struct weir_control_options options;
+	char why[256];
+
+	(void)state;
+	assert_int_equal(parse(help, &options, why, sizeof(why)), 0);
+	assert_true(options.help);
+	assert_int_equal(parse(version, &options, why, sizeof(why)), 0);
+	assert_true(options.version);
+}
+
+static void options_usage_names_every_option(void **state) {
+	char buffer[WEIR_HELP_BYTES];
+	const char *usage = weir_control_help(buffer, sizeof(buffer));
+
+	(void)state;
+	for (const char *const *name = (const char *const[]){"--config", "--run-dir", "--user",
+		     "--group", "--log-level", "--version", "--help", "Example:", NULL};
+		*name != NULL; name++) {
+		assert_non_null(strstr(usage, *name));
+	}
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(options_bad_ones_are_refused_with_a_reason),
+		cmocka_unit_test(options_have_defaults),
+		cmocka_unit_test(options_are_all_taken),
+		cmocka_unit_test(options_help_and_version_need_no_config),
+		cmocka_unit_test(options_usage_names_every_option),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
