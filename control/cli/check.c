@@ -6,34 +6,6 @@
 #include "config.h"
 #include "terminal.h"
 
-void weir_check_print_errors(FILE *out, const char *file, const json_t *errors) {
-	json_t *error;
-	char shown[1024];
-	size_t i;
-
-	weir_terminal_text(file, shown, sizeof(shown));
-	json_array_foreach (errors, i, error) {
-		json_int_t line = json_integer_value(json_object_get(error, "line"));
-		json_int_t column = json_integer_value(json_object_get(error, "column"));
-		const char *path = json_string_value(json_object_get(error, "path"));
-		const char *reason = json_string_value(json_object_get(error, "reason"));
-		char text[1024];
-
-		fprintf(out, "%s:", shown);
-		if (line > 0) {
-			fprintf(out, "%" JSON_INTEGER_FORMAT ":", line);
-		}
-		if (line > 0 && column > 0) {
-			fprintf(out, "%" JSON_INTEGER_FORMAT ":", column);
-		}
-		if (path && path[0]) {
-			fprintf(out, " %s:", weir_terminal_text(path, text, sizeof(text)));
-		}
-		fprintf(out, " %s\n",
-			weir_terminal_text(reason ? reason : "-", text, sizeof(text)));
-	}
-}
-
 static json_t *json_errors(const struct weir_config_errors *errors) {
 	json_t *list = json_array();
 
@@ -80,7 +52,7 @@ int weir_check_run(struct weir_cli *cli, const struct weir_cli_command *command)
 	} else if (errors.count == 0) {
 		fprintf(cli->err, "weirctl: %s\n", strerror(-rc));
 	} else {
-		weir_check_print_errors(cli->out, cli->words[0], list);
+		weir_cli_print_errors(cli->out, cli->words[0], list);
 	}
 	json_decref(list);
 	weir_config_errors_fini(&errors);

@@ -10,7 +10,7 @@
 static int usage_error(FILE *err, const char *why, const struct weir_cli_command *command) {
 	fprintf(err, "weirctl: %s\n", why);
 	if (command) {
-		weir_help_usage(err, command);
+		weir_cli_help_usage(err, command);
 	}
 	fprintf(err, "See \"weirctl%s%s%s%s --help\".\n", command ? " " : "",
 		command ? command->object : "", command && command->verb ? " " : "",
@@ -56,26 +56,15 @@ static int run_request(struct weir_cli *cli, const struct weir_cli_command *comm
 	return rc;
 }
 
-// Names of the options that a command does not take; the first group of them.
-static const char *misplaced(unsigned options) {
-	if (options & WEIR_CLI_SERVICE) {
-		return "this command does not take --service";
-	}
-	if (options & WEIR_CLI_WATCH) {
-		return "this command does not take --watch, --interval and --count";
-	}
-	return "this command does not take --clients, --backends, --size, --algorithm, --mode and "
-	       "--salt";
-}
-
 static int run_command(const struct weir_cli_options *options,
 	const struct weir_cli_command *command, FILE *out, FILE *err) {
 	const int named = command->verb ? 2 : 1;
 	struct weir_cli cli = {.options = options,
 		.out = out,
 		.err = err,
-		.words = &options->word[named],
-		.count = options->words - named};
+		.words = &options->line.operand[named],
+		.count = options->line.operands - named};
+	char why[256], name[64];
 
 	if (cli.count < command->words_min) {
 		return usage_error(err, "an argument is missing", command);
@@ -83,35 +72,37 @@ static int run_command(const struct weir_cli_options *options,
 	if (cli.count > command->words_max) {
 		return usage_error(err, "too many arguments", command);
 	}
-	if (options->used & ~command->options) {
-		return usage_error(err, misplaced(options->used & ~command->options), command);
+	snprintf(name, sizeof(name), "%s%s%s", command->object, command->verb ? " " : "",
+		command->verb ? command->verb : "");
+	if (weir_cli_options_check(options, command->options, name, why, sizeof(why))) {
+		return usage_error(err, why, command);
 	}
 	return command->request ? run_request(&cli, command) : command->run(&cli, command);
 }
 
 static int run_words(const struct weir_cli_options *options, FILE *out, FILE *err) {
-	const char *object = options->words > 0 ? options->word[0] : NULL;
-	const char *verb = options->words > 1 ? options->word[1] : NULL;
+	const char *object = options->line.operands > 0 ? options->line.operand[0] : NULL;
+	const char *verb = options->line.operands > 1 ? options->line.operand[1] : NULL;
 	const struct weir_cli_command *command;
 	char why[256];
 
-	if (options->version) {
+	if (options->line.version) {
 		fprintf(out, "weirctl %s\n", WEIR_VERSION);
 		return WEIR_CLI_DONE;
 	}
 	if (!object || strcmp(object, "help") == 0) {
-		weir_help_all(object || options->help ? out : err);
-		return object || options->help ? WEIR_CLI_DONE : WEIR_CLI_USAGE;
+		weir_cli_help_all(object || options->line.help ? out : err);
+		return object || options->line.help ? WEIR_CLI_DONE : WEIR_CLI_USAGE;
 	}
-	if (options->help && !verb && weir_help_object(out, object)) {
+	if (options->line.help && !verb && weir_cli_help_object(out, object)) {
 		return WEIR_CLI_DONE;
 	}
 	command = weir_cli_command_find(object, verb, why, sizeof(why));
 	if (!command) {
 		return usage_error(err, why, NULL);
 	}
-	if (options->help) {
-		weir_help_command(out, command);
+	if (options->line.help) {
+		weir_cli_help_command(out, command);
 		return WEIR_CLI_DONE;
 	}
 	return run_command(options, command, out, err);

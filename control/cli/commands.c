@@ -277,12 +277,7 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "weirctl subset show web", "subset.show", 0, 1, 0, build_service, weir_show_subsets, NULL},
 	{"subset", "preview", "--clients N --backends M --size K",
 	 "compute clients per backend with subsets; needs no daemon",
-	 "--clients N        clients with a subset each: groups, instances or workers\n"
-	 "--backends M       backends of the service\n"
-	 "--size K           backends per subset\n"
-	 "--algorithm NAME   random, deterministic (default) or rocksteadier\n"
-	 "--mode NAME        deterministic: spread (default) or exact\n"
-	 "--salt N           default 0\n",
+	 NULL,
 	 "weirctl subset preview --clients 300 --backends 300 --size 30", NULL, 0, 0,
 	 WEIR_CLI_SUBSET, NULL, NULL, weir_subset_preview_run},
 	{"flow", "count", "[--service SERVICE]", "show the number of active flows per backend", NULL,
@@ -299,9 +294,7 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 build_nothing, weir_show_ports, NULL},
 	{"stats", "show", "[--watch] [--interval SECONDS] [--count N]",
 	 "show all counters; with --watch, rates per second",
-	 "--watch            refresh continuously, as rates per second\n"
-	 "--interval SECONDS sampling interval, default 1\n"
-	 "--count N          stop after N samples; default: run until interrupted\n",
+	 NULL,
 	 "weirctl stats show --watch --interval 2", "stats.show", 0, 0, WEIR_CLI_WATCH,
 	 build_nothing, weir_stats_show, weir_stats_run},
 	{"config", "check", "FILE", "check a configuration file; needs no daemon",
@@ -391,43 +384,4 @@ const struct weir_cli_command *weir_cli_command_find(
 			object);
 	}
 	return NULL;
-}
-
-void weir_cli_print_json(FILE *out, const json_t *json) {
-	json_dumpf(json, out, JSON_INDENT(2) | JSON_ENSURE_ASCII | JSON_ENCODE_ANY);
-	fputc('\n', out);
-}
-
-static void print_refusal(const struct weir_cli *cli, const json_t *answer) {
-	const json_t *errors = json_object_get(answer, "errors");
-	const char *text = json_string_value(json_object_get(answer, "error"));
-	const char *path = cli->count > 0 ? cli->words[0] : "configuration";
-	char shown[1024];
-
-	fprintf(cli->err, "weirctl: refused: %s\n",
-		weir_terminal_text(text ? text : "no reason given", shown, sizeof(shown)));
-	weir_check_print_errors(cli->err, path, errors);
-}
-
-int weir_cli_request(struct weir_cli *cli, const json_t *request, json_t **ret) {
-	json_t *answer, *result;
-	char why[512];
-
-	if (weir_client_call(cli->client, request, &answer, why, sizeof(why))) {
-		fprintf(cli->err, "weirctl: %s\n", why);
-		return WEIR_CLI_UNREACHABLE;
-	}
-	if (!json_is_true(json_object_get(answer, "ok"))) {
-		if (cli->options->json) {
-			weir_cli_print_json(cli->out, answer);
-		} else {
-			print_refusal(cli, answer);
-		}
-		json_decref(answer);
-		return WEIR_CLI_REFUSED;
-	}
-	result = json_object_get(answer, "result");
-	*ret = result ? json_incref(result) : json_null();
-	json_decref(answer);
-	return WEIR_CLI_DONE;
 }

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "help_text.h"
+
 static void write_command(const struct weir_cli_command *command, char *text, size_t bytes) {
 	snprintf(text, bytes, "%s%s%s%s%s", command->object, command->verb ? " " : "",
 		command->verb ? command->verb : "", command->arguments[0] ? " " : "",
@@ -31,28 +33,24 @@ static int print_commands(FILE *out, const char *object) {
 	return printed;
 }
 
-static void print_options(FILE *out) {
-	fprintf(out,
-		"\nOptions:\n"
-		"  --run-dir DIR  where the daemon's socket is; default %s, or WEIR_RUN_DIR\n"
-		"  --json         the result as JSON\n"
-		"  --timeout MS   how long to wait for an answer, milliseconds; default %d\n"
-		"  --help         this text; after an object or verb: more about it\n"
-		"  --version      version of weirctl\n",
-		WEIR_CLI_RUN_DIR, WEIR_CLI_TIMEOUT_MS);
+static void print_options(FILE *out, unsigned groups) {
+	char text[WEIR_HELP_BYTES];
+
+	fputs(weir_cli_options_help(groups, text, sizeof(text)), out);
 }
 
-void weir_help_all(FILE *out) {
-	fprintf(out, "usage: weirctl [OPTION]... OBJECT VERB [ARGUMENT]...\n\n"
+void weir_cli_help_all(FILE *out) {
+	fprintf(out, "Usage: weirctl [OPTION]... OBJECT VERB [ARGUMENT]...\n\n"
 		     "Shows and changes what the weir-control of this machine does.\n\n"
 		     "Commands:\n");
 	print_commands(out, NULL);
-	print_options(out);
-	fprintf(out, "\nExit status: 0 done, 1 refused, 2 usage, 3 cannot reach the daemon.\n"
+	print_options(out, 0);
+	fprintf(out, "\n\"weirctl OBJECT VERB --help\" shows the options of a command.\n"
+		     "Exit status: 0 done, 1 refused, 2 usage, 3 cannot reach the daemon.\n"
 		     "\nExample: weirctl backend drain web/web-1\n");
 }
 
-bool weir_help_object(FILE *out, const char *object) {
+bool weir_cli_help_object(FILE *out, const char *object) {
 	const struct weir_cli_command *first = NULL;
 
 	for (int i = 0; i < weir_cli_command_count; i++) {
@@ -64,29 +62,29 @@ bool weir_help_object(FILE *out, const char *object) {
 		return false;
 	}
 	if (!first->verb) {
-		weir_help_command(out, first);
+		weir_cli_help_command(out, first);
 		return true;
 	}
-	fprintf(out, "usage: weirctl [OPTION]... %s VERB [ARGUMENT]...\n\nCommands:\n", object);
+	fprintf(out, "Usage: weirctl [OPTION]... %s VERB [ARGUMENT]...\n\nCommands:\n", object);
 	print_commands(out, object);
-	print_options(out);
+	print_options(out, 0);
 	fprintf(out, "\nExample: %s\n", first->example);
 	return true;
 }
 
-void weir_help_usage(FILE *out, const struct weir_cli_command *command) {
+void weir_cli_help_usage(FILE *out, const struct weir_cli_command *command) {
 	char text[128];
 
 	write_command(command, text, sizeof(text));
-	fprintf(out, "usage: weirctl [OPTION]... %s\n", text);
+	fprintf(out, "Usage: weirctl [OPTION]... %s\n", text);
 }
 
-void weir_help_command(FILE *out, const struct weir_cli_command *command) {
-	weir_help_usage(out, command);
+void weir_cli_help_command(FILE *out, const struct weir_cli_command *command) {
+	weir_cli_help_usage(out, command);
 	fprintf(out, "\n%s\n", command->summary);
 	if (command->text) {
 		fprintf(out, "\n%s", command->text);
 	}
-	print_options(out);
+	print_options(out, command->options);
 	fprintf(out, "\nExample: %s\n", command->example);
 }

@@ -8,7 +8,7 @@
 
 #include "commands.h"
 
-void weir_help_all(FILE *out);
-bool weir_help_object(FILE *out, const char *object); // false: no such object
-void weir_help_command(FILE *out, const struct weir_cli_command *command);
-void weir_help_usage(FILE *out, const struct weir_cli_command *command); // the usage line alone
+void weir_cli_help_all(FILE *out);
+bool weir_cli_help_object(FILE *out, const char *object); // false: no such object
+void weir_cli_help_command(FILE *out, const struct weir_cli_command *command);
+void weir_cli_help_usage(FILE *out, const struct weir_cli_command *command); // the usage line alone

@@ -2,196 +2,149 @@
 #include "options.h"
 
 #include <errno.h>
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "config.h"
-#include "nearest.h"
-#include "terminal.h"
+#include "daemon_options.h"
+#include "help_text.h"
 
 #define HOUR_MS 3600000
+#define BACKENDS_MAX 65534 // as many as a segment holds; clients of a preview, too
 
-enum option_id { RUN_DIR, JSON, TIMEOUT, HELP, VERSION, SERVICE, WATCH, INTERVAL, COUNT, SUBSET };
+#define FIELD(member) WEIR_OPTION_FIELD(struct weir_cli_options, member)
 
-static const struct option_name {
-	const char *name;
-	enum option_id id;
-	bool value;
-} option_names[] = {
-	{"--run-dir", RUN_DIR, true},
-	{"--json", JSON, false},
-	{"--timeout", TIMEOUT, true},
-	{"--help", HELP, false},
-	{"--version", VERSION, false},
-	{"--service", SERVICE, true},
-	{"--watch", WATCH, false},
-	{"--interval", INTERVAL, true},
-	{"--count", COUNT, true},
-	{"--clients", SUBSET, true},
-	{"--backends", SUBSET, true},
-	{"--size", SUBSET, true},
-	{"--algorithm", SUBSET, true},
-	{"--mode", SUBSET, true},
-	{"--salt", SUBSET, true},
+#define X(name, key) {key, WEIR_SUBSET_##name, NULL},
+static const struct weir_option_word algorithms[] = {WEIR_SUBSET_ALGORITHMS(X){NULL, 0, NULL}};
+#undef X
+#define X(name, key) {key, WEIR_SUBSET_MODE_##name, NULL},
+static const struct weir_option_word modes[] = {WEIR_SUBSET_MODES(X){NULL, 0, NULL}};
+#undef X
+
+static const struct weir_option rows[] = {
+	{.name = "clients",
+		.kind = WEIR_OPTION_NUMBER,
+		.value = "N",
+		.help = "clients with a subset each: groups, instances or workers",
+		.min = 1,
+		.max = BACKENDS_MAX,
+		.groups = WEIR_CLI_SUBSET,
+		FIELD(preview.clients)},
+	{.name = "backends",
+		.kind = WEIR_OPTION_NUMBER,
+		.value = "M",
+		.help = "backends of the service",
+		.min = 1,
+		.max = BACKENDS_MAX,
+		.groups = WEIR_CLI_SUBSET,
+		FIELD(preview.backends)},
+	{.name = "size",
+		.kind = WEIR_OPTION_NUMBER,
+		.value = "K",
+		.help = "backends per subset",
+		.min = 1,
+		.max = BACKENDS_MAX,
+		.groups = WEIR_CLI_SUBSET,
+		FIELD(preview.size)},
+	{.name = "algorithm",
+		.kind = WEIR_OPTION_WORD,
+		.value = "NAME",
+		.help = "subset algorithm",
+		.fallback = "deterministic",
+		.words = algorithms,
+		.groups = WEIR_CLI_SUBSET,
+		FIELD(preview.algorithm)},
+	{.name = "mode",
+		.kind = WEIR_OPTION_WORD,
+		.value = "NAME",
+		.help = "mode of the deterministic algorithm",
+		.fallback = "spread",
+		.words = modes,
+		.groups = WEIR_CLI_SUBSET,
+		FIELD(preview.mode)},
+	{.name = "salt",
+		.kind = WEIR_OPTION_NUMBER,
+		.value = "N",
+		.help = "salt of the hash",
+		.fallback = "0",
+		.max = UINT32_MAX,
+		.groups = WEIR_CLI_SUBSET,
+		FIELD(preview.salt)},
+	{.name = "service",
+		.kind = WEIR_OPTION_TEXT,
+		.value = "SERVICE",
+		.help = "this service only",
+		.groups = WEIR_CLI_SERVICE,
+		FIELD(service)},
+	{.name = "watch",
+		.kind = WEIR_OPTION_FLAG,
+		.help = "refresh continuously, as rates per second",
+		.groups = WEIR_CLI_WATCH,
+		FIELD(watch)},
+	{.name = "interval",
+		.kind = WEIR_OPTION_SECONDS,
+		.value = "SECONDS",
+		.help = "sampling interval",
+		.fallback = "1",
+		.min = 100,
+		.max = HOUR_MS,
+		.groups = WEIR_CLI_WATCH,
+		FIELD(interval_ms)},
+	{.name = "count",
+		.kind = WEIR_OPTION_NUMBER,
+		.value = "N",
+		.help = "stop after N samples",
+		.fallback = "run until interrupted",
+		.min = 1,
+		.max = 1000000000,
+		.groups = WEIR_CLI_WATCH,
+		FIELD(count)},
+	{.name = "run-dir",
+		.kind = WEIR_OPTION_TEXT,
+		.value = "DIR",
+		.help = "directory of the control socket; also WEIR_RUN_DIR in the environment",
+		.fallback = WEIR_RUN_DIR_DEFAULT,
+		.min = 1,
+		FIELD(run_dir)},
+	{.name = "json", .kind = WEIR_OPTION_FLAG, .help = "print the result as JSON", FIELD(json)},
+	{.name = "timeout",
+		.kind = WEIR_OPTION_NUMBER,
+		.value = "MS",
+		.help = "how long to wait for the daemon's reply, in milliseconds",
+		.fallback = "5000",
+		.min = 1,
+		.max = HOUR_MS,
+		FIELD(timeout_ms)},
 };
 
-#define OPTIONS (sizeof(option_names) / sizeof(option_names[0]))
-
-static const struct option_name *find_option(const char *text, size_t bytes) {
-	for (size_t i = 0; i < OPTIONS; i++) {
-		if (strlen(option_names[i].name) == bytes &&
-			memcmp(option_names[i].name, text, bytes) == 0) {
-			return &option_names[i];
-		}
-	}
-	return NULL;
-}
-
-static int unknown_option(const char *text, char *why, size_t why_bytes) {
-	const char *names[OPTIONS];
-	const char *nearest;
-	char shown[64];
-
-	for (size_t i = 0; i < OPTIONS; i++) {
-		names[i] = option_names[i].name;
-	}
-	nearest = weir_nearest(text, names, OPTIONS);
-	snprintf(why, why_bytes, "unknown option %s%s%s%s",
-		weir_terminal_text(text, shown, sizeof(shown)), nearest ? "; did you mean " : "",
-		nearest ? nearest : "", nearest ? "?" : "");
-	return -EINVAL;
-}
-
-static int parse_number(const char *option, const char *text, long least, long most, int *ret,
-	char *why, size_t n) {
-	char *end, shown[64];
-	long value;
-
-	errno = 0;
-	value = strtol(text, &end, 10);
-	if (errno || end == text || *end || value < least || value > most) {
-		snprintf(why, n, "%s: \"%s\" is not a number from %ld to %ld", option,
-			weir_terminal_text(text, shown, sizeof(shown)), least, most);
-		return -EINVAL;
-	}
-	*ret = (int)value;
-	return 0;
-}
-
-static int parse_seconds(const char *option, const char *text, int *ret_ms, char *why, size_t n) {
-	char *end, shown[64];
-	double value = strtod(text, &end);
-
-	if (end == text || *end || !isfinite(value) || value < 0.1 || value > HOUR_MS / 1000.0) {
-		snprintf(why, n, "%s: \"%s\" is not a number of seconds from 0.1 to %d", option,
-			weir_terminal_text(text, shown, sizeof(shown)), HOUR_MS / 1000);
-		return -EINVAL;
-	}
-	*ret_ms = (int)lround(value * 1000);
-	return 0;
-}
-
-static int set_option(struct weir_cli_options *options, const struct option_name *option,
-	const char *value, char *why, size_t n) {
-	switch (option->id) {
-	case RUN_DIR:
-		options->run_dir = value;
-		if (!value[0]) {
-			snprintf(why, n, "--run-dir: is empty");
-			return -EINVAL;
-		}
-		return 0;
-	case JSON:
-		options->json = true;
-		return 0;
-	case TIMEOUT:
-		return parse_number(option->name, value, 1, HOUR_MS, &options->timeout_ms, why, n);
-	case HELP:
-		options->help = true;
-		return 0;
-	case VERSION:
-		options->version = true;
-		return 0;
-	case SERVICE:
-		options->service = value;
-		options->used |= WEIR_CLI_SERVICE;
-		return 0;
-	case WATCH:
-		options->watch = true;
-		options->used |= WEIR_CLI_WATCH;
-		return 0;
-	case INTERVAL:
-		options->used |= WEIR_CLI_WATCH;
-		return parse_seconds(option->name, value, &options->interval_ms, why, n);
-	case SUBSET:
-		options->used |= WEIR_CLI_SUBSET;
-		return weir_subset_preview_option(&options->subset, option->name, value, why, n);
-	default: // COUNT
-		options->used |= WEIR_CLI_WATCH;
-		return parse_number(option->name, value, 1, 1000000000, &options->count, why, n);
-	}
-}
-
-// One argument, and its value when that is the next argument. *i is the argument's index.
-static int parse_option(struct weir_cli_options *options, int argc, char **argv, int *i, char *why,
-	size_t why_bytes) {
-	const char *text = argv[*i];
-	const char *equals = strchr(text, '=');
-	const struct option_name *option =
-		find_option(text, equals ? (size_t)(equals - text) : strlen(text));
-
-	if (!option && strcmp(text, "-h") == 0) {
-		options->help = true;
-		return 0;
-	}
-	if (!option) {
-		return unknown_option(text, why, why_bytes);
-	}
-	if (!option->value && equals) {
-		snprintf(why, why_bytes, "%s takes no value", option->name);
-		return -EINVAL;
-	}
-	if (option->value && !equals && *i + 1 >= argc) {
-		snprintf(why, why_bytes, "%s needs a value", option->name);
-		return -EINVAL;
-	}
-	if (option->value && !equals) {
-		(*i)++;
-		return set_option(options, option, argv[*i], why, why_bytes);
-	}
-	return set_option(options, option, equals ? equals + 1 : "", why, why_bytes);
-}
+static const struct weir_option_list list = {
+	.row = rows, .count = sizeof(rows) / sizeof(rows[0]), .operands_max = WEIR_OPERANDS_MAX};
 
 int weir_cli_options_parse(int argc, char **argv, const char *environment_run_dir,
 	struct weir_cli_options *ret, char *why, size_t why_bytes) {
 	struct weir_cli_options options = {
 		.run_dir = environment_run_dir && environment_run_dir[0] ? environment_run_dir
-									 : WEIR_CLI_RUN_DIR,
+									 : WEIR_RUN_DIR_DEFAULT,
 		.timeout_ms = WEIR_CLI_TIMEOUT_MS,
 		.interval_ms = 1000,
+		.preview = {.algorithm = WEIR_SUBSET_DETERMINISTIC},
 	};
-	bool only_words = false;
+	int rc =
+		weir_command_line_parse(&list, argc, argv, &options, &options.line, why, why_bytes);
 
-	for (int i = 1; i < argc; i++) {
-		if (!only_words && strcmp(argv[i], "--") == 0) {
-			only_words = true;
-		} else if (!only_words && argv[i][0] == '-' && argv[i][1]) {
-			int rc = parse_option(&options, argc, argv, &i, why, why_bytes);
-
-			if (rc) {
-				return rc;
-			}
-		} else if (options.words == WEIR_CLI_WORDS) {
-			snprintf(why, why_bytes, "too many arguments");
-			return -EINVAL;
-		} else {
-			options.word[options.words++] = argv[i];
-		}
+	if (rc == 0) {
+		*ret = options;
 	}
-	*ret = options;
-	return 0;
+	return rc;
+}
+
+int weir_cli_options_check(const struct weir_cli_options *options, uint32_t groups,
+	const char *command, char *why, size_t why_bytes) {
+	return weir_command_line_check(&list, &options->line, groups, command, why, why_bytes);
+}
+
+const char *weir_cli_options_help(uint32_t groups, char *buffer, size_t bytes) {
+	return weir_help_options(&list, groups, buffer, bytes);
 }
 
 int weir_cli_endpoint_parse(const char *text, char *address, size_t bytes, uint16_t *ret_port) {

@@ -3,14 +3,9 @@
 // Command line of weirctl: options in any place, everything else is a word. Pure: prints nothing.
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "command_line.h"
+#include "subset.h"
 
-#include "subset_preview.h"
-
-#define WEIR_CLI_WORDS 8
-#define WEIR_CLI_RUN_DIR "/run/weir"
 #define WEIR_CLI_TIMEOUT_MS 5000
 
 // Options that only some commands take; a command names those it takes.
@@ -20,23 +15,39 @@ enum weir_cli_option {
 	WEIR_CLI_SUBSET = 1 << 2, // --clients, --backends, --size, --algorithm, --mode, --salt
 };
 
+// Options of subset preview.
+struct weir_cli_preview {
+	uint32_t clients; // 0 = not given
+	uint32_t backends; // 0 = not given
+	uint32_t size; // 0 = not given
+	uint32_t salt;
+	enum weir_subset_algorithm algorithm;
+	enum weir_subset_mode mode;
+};
+
 struct weir_cli_options { // strings point into argv or the environment
 	const char *run_dir;
-	bool json, help, version, watch;
+	bool json, watch;
 	int timeout_ms;
 	int interval_ms; // of --watch
 	int count; // of --watch: how many times, 0 = until interrupted
 	const char *service;
-	struct weir_subset_preview subset;
-	unsigned used; // enum weir_cli_option: those that were given
-	const char *word[WEIR_CLI_WORDS];
-	int words;
+	struct weir_cli_preview preview;
+	struct weir_command_line line; // operands: the words
 };
 
 // environment_run_dir: value of WEIR_RUN_DIR, or NULL.
 // Returns 0, or -EINVAL and one line in why.
 int weir_cli_options_parse(int argc, char **argv, const char *environment_run_dir,
 	struct weir_cli_options *ret, char *why, size_t why_bytes);
+
+// Refuse options that a command does not take. groups: of enum weir_cli_option.
+// Returns 0, or -EINVAL and one line in why.
+int weir_cli_options_check(const struct weir_cli_options *options, uint32_t groups,
+	const char *command, char *why, size_t why_bytes);
+
+// The options that commands of these groups take, for --help. Returns buffer, of WEIR_HELP_BYTES.
+const char *weir_cli_options_help(uint32_t groups, char *buffer, size_t bytes);
 
 // A 5-tuple's half: "198.51.100.10:80", "[2001:db8::10]:80". address gets at most bytes - 1
 // characters. Returns 0 or -EINVAL.

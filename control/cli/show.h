@@ -4,7 +4,7 @@
 // What is missing in a result is shown as "-": daemons of other versions may say less or more.
 #pragma once
 
-#include "commands.h"
+#include "command.h"
 
 enum weir_show_kind {
 	WEIR_SHOW_TEXT,

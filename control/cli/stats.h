@@ -3,7 +3,7 @@
 // stats show: all counters once, or rates per second again and again.
 #pragma once
 
-#include "commands.h"
+#include "command.h"
 
 void weir_stats_show(const struct weir_cli *cli, json_t *result); // counters
 int weir_stats_run(struct weir_cli *cli, const struct weir_cli_command *command);

@@ -5,11 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands.h"
 #include "subset.h"
-#include "terminal.h"
 
-#define COUNT_MAX 65534u // clients, backends: as many as there can be backends
 #define PAIRS_MAX 1000000000u // clients x backends: some seconds
 #define ROWS_MAX 16u // of the histogram
 #define BAR_MAX 40u // characters
@@ -24,67 +21,6 @@ struct result {
 	double mean;
 	uint32_t *with; // [clients + 1], backends that have so many clients
 };
-
-static int parse_number(const char *name, const char *value, uint64_t least, uint64_t most,
-	uint32_t *ret, char *why, size_t n) {
-	char *end, shown[64];
-	unsigned long long number;
-
-	errno = 0;
-	number = strtoull(value, &end, 10);
-	if (errno || value[0] < '0' || value[0] > '9' || *end || number < least || number > most) {
-		snprintf(why, n, "%s: \"%s\" is not a number from %llu to %llu", name,
-			weir_terminal_text(value, shown, sizeof(shown)), (unsigned long long)least,
-			(unsigned long long)most);
-		return -EINVAL;
-	}
-	*ret = (uint32_t)number;
-	return 0;
-}
-
-static int parse_name(
-	const char *name, const char *value, int parsed, uint32_t *ret, char *why, size_t n) {
-	char shown[64];
-
-	if (parsed < 0) {
-		snprintf(why, n, "%s: unknown value \"%s\"", name,
-			weir_terminal_text(value, shown, sizeof(shown)));
-		return -EINVAL;
-	}
-	*ret = (uint32_t)parsed;
-	return 0;
-}
-
-int weir_subset_preview_option(struct weir_subset_preview *preview, const char *name,
-	const char *value, char *why, size_t why_bytes) {
-	int rc;
-
-	if (strcmp(name, "--clients") == 0) {
-		return parse_number(name, value, 1, COUNT_MAX, &preview->clients, why, why_bytes);
-	}
-	if (strcmp(name, "--backends") == 0) {
-		return parse_number(name, value, 1, COUNT_MAX, &preview->backends, why, why_bytes);
-	}
-	if (strcmp(name, "--size") == 0) {
-		return parse_number(name, value, 1, COUNT_MAX, &preview->size, why, why_bytes);
-	}
-	if (strcmp(name, "--salt") == 0) {
-		return parse_number(name, value, 0, UINT32_MAX, &preview->salt, why, why_bytes);
-	}
-	if (strcmp(name, "--mode") == 0) {
-		return parse_name(
-			name, value, weir_subset_mode_parse(value), &preview->mode, why, why_bytes);
-	}
-	if (strcmp(name, "--algorithm") != 0) {
-		snprintf(why, why_bytes, "unknown option %s", name);
-		return -EINVAL;
-	}
-	rc = parse_name(name, value, weir_subset_parse(value), &preview->algorithm, why, why_bytes);
-	if (rc == 0) {
-		preview->has_algorithm = 1;
-	}
-	return rc;
-}
 
 // Adds one client's subset to counts[backends].
 static void add_client(struct result *result, uint32_t client, uint32_t *counts, uint32_t *subset,
@@ -102,12 +38,10 @@ static void add_client(struct result *result, uint32_t client, uint32_t *counts,
 }
 
 // Returns 0 or -ENOMEM. Caller frees result->with.
-static int work_out(const struct weir_subset_preview *preview, struct result *ret_result) {
+static int work_out(const struct weir_cli_preview *preview, struct result *ret_result) {
 	struct result result = {
-		.params = {.algorithm = preview->has_algorithm
-						? (enum weir_subset_algorithm)preview->algorithm
-						: WEIR_SUBSET_DETERMINISTIC,
-			.mode = (enum weir_subset_mode)preview->mode,
+		.params = {.algorithm = preview->algorithm,
+			.mode = preview->mode,
 			.size = preview->size,
 			.salt = preview->salt},
 		.clients = preview->clients,
@@ -223,15 +157,15 @@ static json_t *to_json(const struct result *result) {
 	return json;
 }
 
-static const char *find_mistake(const struct weir_subset_preview *preview) {
+static const char *find_mistake(const struct weir_cli_preview *preview) {
 	if (preview->clients == 0) {
-		return "missing option --clients";
+		return "--clients is missing; use --clients N";
 	}
 	if (preview->backends == 0) {
-		return "missing option --backends";
+		return "--backends is missing; use --backends M";
 	}
 	if (preview->size == 0) {
-		return "missing option --size";
+		return "--size is missing; use --size K";
 	}
 	if ((uint64_t)preview->clients * preview->backends > PAIRS_MAX) {
 		return "clients times backends must not exceed 1000000000";
@@ -240,7 +174,7 @@ static const char *find_mistake(const struct weir_subset_preview *preview) {
 }
 
 int weir_subset_preview_run(struct weir_cli *cli, const struct weir_cli_command *command) {
-	const struct weir_subset_preview *preview = &cli->options->subset;
+	const struct weir_cli_preview *preview = &cli->options->preview;
 	const char *mistake = find_mistake(preview);
 	struct result result;
 

@@ -97,8 +97,8 @@ static void errors_of_a_peer_are_escaped(void **state) {
 	FILE *out = open_memstream(&text, &bytes);
 
 	(void)state;
-	weir_check_print_errors(out, "f\x1b", errors);
-	weir_check_print_errors(out, "f", NULL);
+	weir_cli_print_errors(out, "f\x1b", errors);
+	weir_cli_print_errors(out, "f", NULL);
 	fclose(out);
 	assert_string_equal(text, "f\\x1b:3: a\\x1bb: x\\x0ay\nf\\x1b: -\nf\\x1b: -\n");
 	free(text);

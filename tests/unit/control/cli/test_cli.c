@@ -120,7 +120,7 @@ static void wrong_usage_exits_2_and_asks_nobody(void **state) {
 		{{"backend", "report", "web/web-1", "utilization=inf"},
 			"expected a number of at least 0"},
 		{{"backend"}, "\"backend\" needs a verb"},
-		{{"backend", "drain"}, "usage: weirctl [OPTION]... backend drain [SERVICE/]NAME"},
+		{{"backend", "drain"}, "Usage: weirctl [OPTION]... backend drain [SERVICE/]NAME"},
 		{{"backend", "drain"}, "See \"weirctl backend drain --help\"."},
 		{{"backend", "drain", "a", "b"}, "too many arguments"},
 		{{"backend", "drain", ""}, "expected a backend as NAME or SERVICE/NAME"},
@@ -139,12 +139,13 @@ static void wrong_usage_exits_2_and_asks_nobody(void **state) {
 			"invalid endpoint \"192.0.2.1\": expected ADDRESS:PORT"},
 		{{"flow", "lookup", "tcp", "192.0.2.1:1", "[::1]:2"}, "different IP versions"},
 		{{"flow", "count", "web"}, "too many arguments"},
-		{{"worker", "show", "--service", "web"}, "this command does not take --service"},
-		{{"worker", "show", "--watch"}, "does not take --watch, --interval and --count"},
+		{{"worker", "show", "--service", "web"},
+			"--service is not an option of worker show"},
+		{{"worker", "show", "--watch"}, "--watch is not an option of worker show"},
 		{{"config", "check"}, "an argument is missing"},
 		{{"config", "reload", "/nonexistent/weir.json"}, "No such file"},
 		{{"--frob", "version"}, "unknown option --frob"},
-		{{NULL}, "usage: weirctl [OPTION]... OBJECT VERB"},
+		{{NULL}, "Usage: weirctl [OPTION]... OBJECT VERB"},
 	};
 
 	(void)state;

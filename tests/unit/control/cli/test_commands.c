@@ -12,7 +12,7 @@ static void every_row_is_complete(void **state) {
 		assert_memory_equal(command->example, "weirctl ", 8);
 		expect_contains(command->example, command->object);
 		assert_true(command->words_min <= command->words_max);
-		assert_true(command->words_max + 2 <= WEIR_CLI_WORDS);
+		assert_true(command->words_max + 2 <= WEIR_OPERANDS_MAX);
 		assert_true(command->run || (command->request && command->show));
 		assert_true(!command->request || command->build);
 		if (command->text) {

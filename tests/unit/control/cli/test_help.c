@@ -34,7 +34,7 @@ static void help_of_each_command_has_usage_and_example(void **state) {
 
 		assert_int_equal(outcome.status, 0);
 		assert_string_equal(outcome.err, "");
-		expect_contains(outcome.out, "usage: weirctl [OPTION]... ");
+		expect_contains(outcome.out, "Usage: weirctl [OPTION]... ");
 		expect_contains(outcome.out, command->arguments);
 		expect_contains(outcome.out, command->summary);
 		expect_contains(outcome.out, command->example);

@@ -32,11 +32,11 @@ static void options_defaults(void **state) {
 	assert_int_equal(options.timeout_ms, 5000);
 	assert_int_equal(options.interval_ms, 1000);
 	assert_int_equal(options.count, 0);
-	assert_false(options.json || options.help || options.version || options.watch);
-	assert_int_equal(options.used, 0);
+	assert_false(options.json || options.line.help || options.line.version || options.watch);
+	assert_true(options.line.given == 0);
 	assert_null(options.service);
-	assert_int_equal(options.words, 1);
-	assert_string_equal(options.word[0], "version");
+	assert_int_equal(options.line.operands, 1);
+	assert_string_equal(options.line.operand[0], "version");
 }
 
 static void run_dir_from_option_environment_default(void **state) {
@@ -68,14 +68,20 @@ static void options_stand_anywhere(void **state) {
 	assert_int_equal(options.count, 3);
 	assert_int_equal(options.timeout_ms, 70);
 	assert_string_equal(options.service, "web");
-	assert_int_equal(options.used, WEIR_CLI_SERVICE | WEIR_CLI_WATCH);
-	assert_int_equal(options.words, 4);
-	assert_string_equal(options.word[2], "--json");
-	assert_string_equal(options.word[3], "-");
+	assert_int_equal(weir_cli_options_check(&options, WEIR_CLI_SERVICE | WEIR_CLI_WATCH,
+				 "stats show", why, sizeof(why)),
+		0);
+	assert_int_equal(
+		weir_cli_options_check(&options, WEIR_CLI_SERVICE, "flow count", why, sizeof(why)),
+		-EINVAL);
+	assert_string_equal(why, "--watch is not an option of flow count; leave it out");
+	assert_int_equal(options.line.operands, 4);
+	assert_string_equal(options.line.operand[2], "--json");
+	assert_string_equal(options.line.operand[3], "-");
 	assert_int_equal(PARSE(NULL, &options, why, "-h"), 0);
-	assert_true(options.help);
+	assert_true(options.line.help);
 	assert_int_equal(PARSE(NULL, &options, why, "--version"), 0);
-	assert_true(options.version);
+	assert_true(options.line.version);
 }
 
 static void options_refused(void **state) {
@@ -88,18 +94,18 @@ static void options_refused(void **state) {
 		{"-x", NULL, "unknown option -x"},
 		{"--\x1b[1m", NULL, "unknown option --\\x1b[1m"},
 		{"--run-dir", NULL, "--run-dir needs a value"},
-		{"--run-dir=", NULL, "--run-dir: is empty"},
+		{"--run-dir=", NULL, "--run-dir: is empty; use --run-dir DIR"},
 		{"--json=yes", NULL, "--json takes no value"},
-		{"--timeout", "0", "--timeout: \"0\" is not a number from 1 to 3600000"},
-		{"--timeout", "1s", "--timeout: \"1s\" is not a number"},
-		{"--timeout", "99999999999999999999", "is not a number"},
-		{"--timeout=", NULL, "--timeout: \"\" is not a number"},
-		{"--interval", "0", "--interval: \"0\" is not a number of seconds from 0.1"},
-		{"--interval", "nan", "is not a number of seconds"},
-		{"--interval", "1e9", "is not a number of seconds"},
-		{"--count", "-1", "--count: \"-1\" is not a number"},
+		{"--timeout", "0", "--timeout: \"0\" is out of range; use 1 to 3600000"},
+		{"--timeout", "1s", "--timeout: \"1s\" is not a whole number"},
+		{"--timeout", "99999999999999999999", "is out of range"},
+		{"--timeout=", NULL, "--timeout: \"\" is not a whole number"},
+		{"--interval", "0", "--interval: \"0\" is out of range; use 0.1 to 3600 seconds"},
+		{"--interval", "nan", "is not a number; use 0.1 to 3600 seconds"},
+		{"--interval", "1e9", "is not a number; use 0.1 to 3600 seconds"},
+		{"--count", "-1", "--count: \"-1\" is not a whole number"},
 	};
-	struct weir_cli_options options = {.words = 77};
+	struct weir_cli_options options = {.count = 77};
 	char why[128];
 
 	(void)state;
@@ -110,12 +116,12 @@ static void options_refused(void **state) {
 		if (!strstr(why, cases[i].why)) {
 			fail_msg("\"%s\" is not in \"%s\"", cases[i].why, why);
 		}
-		assert_int_equal(options.words, 77);
+		assert_int_equal(options.count, 77);
 	}
 	assert_int_equal(PARSE(NULL, &options, why, "1", "2", "3", "4", "5", "6", "7", "8"), 0);
 	assert_int_equal(
 		PARSE(NULL, &options, why, "1", "2", "3", "4", "5", "6", "7", "8", "9"), -EINVAL);
-	assert_string_equal(why, "too many arguments");
+	assert_string_equal(why, "unexpected argument \"9\"");
 }
 
 static void endpoints(void **state) {

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "command.h"
+
+#include "terminal.h"
+
+void weir_cli_print_errors(FILE *out, const char *file, const json_t *errors) {
+	json_t *error;
+	char shown[1024];
+	size_t i;
+
+	weir_terminal_text(file, shown, sizeof(shown));
+	json_array_foreach (errors, i, error) {
+		json_int_t line = json_integer_value(json_object_get(error, "line"));
+		json_int_t column = json_integer_value(json_object_get(error, "column"));
+		const char *path = json_string_value(json_object_get(error, "path"));
+		const char *reason = json_string_value(json_object_get(error, "reason"));
+		char text[1024];
+
+		fprintf(out, "%s:", shown);
+		if (line > 0) {
+			fprintf(out, "%" JSON_INTEGER_FORMAT ":", line);
+		}
+		if (line > 0 && column > 0) {
+			fprintf(out, "%" JSON_INTEGER_FORMAT ":", column);
+		}
+		if (path && path[0]) {
+			fprintf(out, " %s:", weir_terminal_text(path, text, sizeof(text)));
+		}
+		fprintf(out, " %s\n",
+			weir_terminal_text(reason ? reason : "-", text, sizeof(text)));
+	}
+}
+
+void weir_cli_print_json(FILE *out, const json_t *json) {
+	json_dumpf(json, out, JSON_INDENT(2) | JSON_ENSURE_ASCII | JSON_ENCODE_ANY);
+	fputc('\n', out);
+}
+
+static void print_refusal(const struct weir_cli *cli, const json_t *answer) {
+	const json_t *errors = json_object_get(answer, "errors");
+	const char *text = json_string_value(json_object_get(answer, "error"));
+	const char *path = cli->count > 0 ? cli->words[0] : "configuration";
+	char shown[1024];
+
+	fprintf(cli->err, "weirctl: refused: %s\n",
+		weir_terminal_text(text ? text : "no reason given", shown, sizeof(shown)));
+	weir_cli_print_errors(cli->err, path, errors);
+}
+
+int weir_cli_request(struct weir_cli *cli, const json_t *request, json_t **ret) {
+	json_t *answer, *result;
+	char why[512];
+
+	if (weir_client_call(cli->client, request, &answer, why, sizeof(why))) {
+		fprintf(cli->err, "weirctl: %s\n", why);
+		return WEIR_CLI_UNREACHABLE;
+	}
+	if (!json_is_true(json_object_get(answer, "ok"))) {
+		if (cli->options->json) {
+			weir_cli_print_json(cli->out, answer);
+		} else {
+			print_refusal(cli, answer);
+		}
+		json_decref(answer);
+		return WEIR_CLI_REFUSED;
+	}
+	result = json_object_get(answer, "result");
+	*ret = result ? json_incref(result) : json_null();
+	json_decref(answer);
+	return WEIR_CLI_DONE;
+}
