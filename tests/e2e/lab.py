@@ -21,6 +21,7 @@ Variants (arguments of Lab):
                 checks and the balancer's own traffic use a second, untagged link, lb1
     lb_mtu      MTU of the balancer's port, to make packets not fit
     hosts       number of backends, up to 9
+    place       number of this lab among those that run at once: its worker has another core
 
 Names carry the pid: weir-<pid>-client and so on. Lab.close() removes everything.
 """
@@ -83,13 +84,14 @@ def echo(backends=None, **more):
 
 class Lab:
     def __init__(self, build, services=None, *, two_armed=False, vlan=False, lb_mtu=1600,
-                 workers=None, port=None, config=None, hosts=len(BACKENDS), dies_with_us=True):
+                 workers=None, port=None, config=None, hosts=len(BACKENDS), place=0,
+                 dies_with_us=True):
         self.build = os.path.abspath(build)
         self.prefix = f"weir-{os.getpid()}-"
         self.two_armed, self.vlan, self.lb_mtu = two_armed, vlan, lb_mtu
         self.workers, self.port, self.extra = workers, port, config or {}
         self.services = services or [web()]
-        self.hosts = range(1, hosts + 1)
+        self.hosts, self.core = range(1, hosts + 1), (os.cpu_count() - 1 - place) % os.cpu_count()
         self.dies_with_us = dies_with_us
         # Control runs as nobody; the group lets it reach the dataplane's socket.
         self.dataplane_options = ("--group", "nogroup", "--steer-object",
@@ -245,7 +247,7 @@ class Lab:
         if self.port:
             ports[0].update(self.port)
         return {"instance": {"name": "lb-0", "client_id": 0, "clients": 1}, "ports": ports,
-                "workers": {"cores": [os.cpu_count() - 1], "idle": "yield",
+                "workers": {"cores": [self.core], "idle": "yield",
                             **(self.workers or {})},
                 "flow_table": {"flows_per_worker": 65536},
                 **self.extra, "services": self.services}

@@ -15,6 +15,7 @@ import time
 CLONE_NEWNET = 0x40000000
 PR_SET_PDEATHSIG = 1
 NAMES = re.compile(r"weir-(\d+)-\w+$")
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -135,7 +136,7 @@ class Program:
 
         def prepare():
             if dies_with_us:
-                libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+                ended_with_parent(signal.SIGKILL)
 
         with namespace.inside(), open(log, "ab") as file:
             self.log_start = file.tell()  # it may hold what earlier runs wrote
@@ -196,15 +197,19 @@ def on_signals_raise():
     SIGINT ignored, as a shell does to what it runs in the background."""
     def handler(number, _frame):
         raise KeyboardInterrupt(signal.Signals(number).name)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in SIGNALS:
         signal.signal(number, handler)
+
+
+def ended_with_parent(number):
+    """The kernel sends this process the signal when the thread that made it ends."""
+    libc.prctl(PR_SET_PDEATHSIG, number, 0, 0, 0)
 
 
 @contextlib.contextmanager
 def undisturbed():
     """No signal interrupts the block: a second Ctrl-C must not stop the cleaning up."""
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    old = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
+    old = {number: signal.signal(number, signal.SIG_IGN) for number in SIGNALS}
     try:
         yield
     finally:

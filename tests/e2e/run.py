@@ -1,17 +1,19 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Run end-to-end scenarios: run.py [--build DIR] [--list] [NAME...]
+"""Run end-to-end scenarios: run.py [--build DIR] [--jobs N] [--list] [NAME...]
 
-Each function of scenarios_*.py marked @scenario is one test with a lab of its own. NAME may be a
-prefix or a pattern (drain*). Root only. Ends with "<n> passed, <n> failed"; exit 0 when none
+Each function of scenarios_*.py marked @scenario is one test with a lab of its own, several run at
+once. NAME may be a prefix or a pattern (drain*). Root only. Ends with "<n> passed, <n> failed"; exit 0 when none
 failed, 1 when some did, 2 when the lab is broken or nothing matched.
 """
 import argparse
 import contextlib
 import fnmatch
+import json
 import os
 import signal
 import sys
+import tempfile
 import time
 import traceback
 
@@ -29,6 +31,8 @@ from scenario import collect
 MODULES = (scenarios_traffic, scenarios_balancing, scenarios_policies, scenarios_control,
            scenarios_limits, scenarios_ports, scenarios_subsets, scenarios_worker)
 DEADLINE_S = 180
+# Scenarios wait most of the time: for programs to start, for health checks, for timeouts.
+JOBS = 2 * os.cpu_count()
 
 
 def select(patterns):
@@ -58,9 +62,9 @@ def deadline(seconds):
         signal.alarm(0)
 
 
-def run_one(item, build):
+def run_one(item, build, place):
     """Returns None, or what went wrong: in a line, and all that is known."""
-    lab = item.make_lab(build)
+    lab = item.make_lab(build, place)
     try:
         with lab:
             try:
@@ -79,9 +83,89 @@ def in_a_line(problem):
     return traceback.format_exception_only(problem)[-1].strip().replace("\n", " ")
 
 
+class Running:
+    """A scenario in a process of its own. The lab's names carry the pid of this process."""
+
+    def __init__(self, item, build, place):
+        self.item, self.place, self.start = item, place, time.monotonic()
+        self.output, self.result = tempfile.TemporaryFile("w+"), tempfile.TemporaryFile("w+")
+        sys.stdout.flush()
+        sys.stderr.flush()
+        # A signal in between must not send the child through the parent's `finally`.
+        unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, netns.SIGNALS)
+        self.pid = os.fork()
+        if self.pid == 0:
+            self.run(build, unblocked)
+        signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
+
+    def run(self, build, unblocked):
+        """In the child: leaves [line, report] or null in self.result, unless something ended it."""
+        status = 1
+        try:
+            netns.ended_with_parent(signal.SIGTERM)
+            os.dup2(self.output.fileno(), 1)
+            os.dup2(self.output.fileno(), 2)
+            signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
+            json.dump(run_one(self.item, build, self.place), self.result)
+            self.result.flush()
+            status = 0
+        except KeyboardInterrupt:
+            pass
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(status)
+
+    def ended(self):
+        """The process has ended; self.seconds, self.cpu_seconds and self.problem are known."""
+        pid, status, used = os.wait4(self.pid, os.WNOHANG)
+        if pid == 0:
+            return False
+        self.seconds = time.monotonic() - self.start
+        self.cpu_seconds = used.ru_utime + used.ru_stime
+        if status == 0:
+            self.result.seek(0)
+            self.problem = json.load(self.result)
+        else:
+            why = f"the scenario's process ended (wait status {status})"
+            self.problem = [why, why]
+        return True
+
+    def text(self):
+        self.output.seek(0)
+        return self.output.read()
+
+
+def run_all(chosen, build, jobs):
+    """Run scenarios, `jobs` at once; those marked alone one by one afterwards. Yields each that has
+    ended. Whatever ends this ends the scenarios first."""
+    waiting = [item for item in chosen if not item.alone], [item for item in chosen if item.alone]
+    running = []
+    try:
+        for items, at_once in zip(waiting, (jobs, 1)):
+            while items or running:
+                while items and len(running) < at_once:
+                    place = min(set(range(at_once)) - {each.place for each in running})
+                    running.append(Running(items.pop(0), build, place))
+                for each in [each for each in running if each.ended()]:
+                    running.remove(each)
+                    yield each
+                time.sleep(0.02)
+    finally:
+        with netns.undisturbed():
+            for each in running:
+                os.kill(each.pid, signal.SIGTERM)
+            for each in running:
+                os.waitpid(each.pid, 0)
+
+
 def main():
     parser = argparse.ArgumentParser(description="Run end-to-end scenarios.")
     parser.add_argument("--build", default="build", help="meson build directory (build)")
+    parser.add_argument("--jobs", type=int, default=JOBS, metavar="N",
+                        help=f"scenarios at once, but those that measure time ({JOBS})")
     parser.add_argument("--list", action="store_true", help="name the scenarios and end")
     parser.add_argument("names", nargs="*", metavar="NAME", help="scenario, prefix or pattern")
     options = parser.parse_args()
@@ -98,13 +182,13 @@ def main():
     netns.on_signals_raise()
     netns.sweep()
     failed = {}
-    for number, item in enumerate(chosen, 1):
-        print(f"[{number:2}/{len(chosen)}] {item.name:44} ", end="", flush=True)
-        start = time.monotonic()
-        problem = run_one(item, options.build)
-        print(f"{'FAILED' if problem else 'ok':6} {time.monotonic() - start:6.1f} s", flush=True)
-        if problem:
-            failed[item.name], report = problem
+    jobs = 1 if len(chosen) == 1 else options.jobs
+    for number, done in enumerate(run_all(chosen, options.build, jobs), 1):
+        word = "FAILED" if done.problem else "ok"
+        print(f"[{number:2}/{len(chosen)}] {done.item.name:44} {done.text()}{word:6} "
+              f"{done.seconds:6.1f} s {done.cpu_seconds:6.1f} s of CPU", flush=True)
+        if done.problem:
+            failed[done.item.name], report = done.problem
             print("    " + report.replace("\n", "\n    "), flush=True)
     for name, why in failed.items():
         print(f"failed: {name}: {why}")

@@ -5,19 +5,21 @@
     def drain_keeps_flows(lab):
         \"\"\"One line for --list.\"\"\"
 
-The arguments are those of Lab; start=False leaves starting the programs to the scenario.
+The arguments are those of Lab; start=False leaves starting the programs to the scenario, and
+alone=True is for one that measures times or shares of them: no other scenario runs beside it.
 """
 from lab import Lab
 
 
 class Scenario:
-    def __init__(self, function, start, arguments):
-        self.function_, self.start, self.arguments = function, start, arguments
+    def __init__(self, function, start, alone, arguments):
+        self.function_, self.start, self.alone = function, start, alone
+        self.arguments = arguments
         self.name = function.__name__
         self.summary = (function.__doc__ or "").strip().splitlines()[0]
 
-    def make_lab(self, build):
-        return Lab(build, **self.arguments)
+    def make_lab(self, build, place=0):
+        return Lab(build, place=place, **self.arguments)
 
     def function(self, lab):
         if self.start:
@@ -25,9 +27,9 @@ class Scenario:
         self.function_(lab)
 
 
-def scenario(start=True, **arguments):
+def scenario(start=True, alone=False, **arguments):
     def mark(function):
-        function.scenario = Scenario(function, start, arguments)
+        function.scenario = Scenario(function, start, alone, arguments)
         return function
     return mark
 

@@ -116,7 +116,7 @@ def panic_uses_everybody(lab):
     wait_for("no panic", lambda: not lab.api("service.show", service="web")[0]["panic"], 5)
 
 
-@scenario(services=[upload(), lines()])
+@scenario(alone=True, services=[upload(), lines()])
 def s6_weight_changes_move_no_flow(lab):
     """Weights change 100 times a second during a long upload and open connections (S6)"""
     size = 128 << 20

@@ -150,7 +150,7 @@ UNPLANNED = ("least-loaded", "power-of-two")  # aim at equal load, not at shares
 FLOWS = 900
 
 
-@scenario(services=[work(backends=WEIGHTS, **policy("round-robin"))])
+@scenario(alone=True, services=[work(backends=WEIGHTS, **policy("round-robin"))])
 def policies_share_as_they_promise(lab):
     """Nine policies, four backends of 10 to 80 ms: the share of each, in one table"""
     servers = Servers(lab, MILLISECONDS.values())
@@ -387,7 +387,7 @@ def s6_policy_changes_move_no_flow(lab):
 
 # --- service times -------------------------------------------------------------------------------
 
-@scenario(services=[work(**policy("least-loaded", error_window_ms=1000))])
+@scenario(alone=True, services=[work(**policy("least-loaded", error_window_ms=1000))])
 def service_times_are_right(lab):
     """Mean and median service time as clients see them; nothing with a policy that needs none"""
     servers = Servers(lab, MILLISECONDS.values())

@@ -93,7 +93,7 @@ def upload_256mb(lab):
         assert (received, seen) == (size, digest), f"{name} got {received} bytes, {seen}"
 
 
-@scenario()
+@scenario(alone=True)
 def wrk_200_connections_for_30_s(lab):
     """200 concurrent connections with wrk for 30 s, 0 errors"""
     with lab.client.inside():

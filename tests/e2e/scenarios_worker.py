@@ -129,7 +129,7 @@ def end_under_strace(lab, strace):
     assert len(strace.calls()) > before, "strace saw no system call of a worker that ends"
 
 
-@scenario(start=False, lb_mtu=1500, workers=POLL, services=[web(), lines(), echo()],
+@scenario(alone=True, start=False, lb_mtu=1500, workers=POLL, services=[web(), lines(), echo()],
           config=SHORT_FLOWS)
 def s1_no_system_call(lab):
     """strace on a worker that polls a memif port, under load: no system call (S1)"""
@@ -142,7 +142,7 @@ def s1_no_system_call(lab):
     end_under_strace(lab, strace)
 
 
-@scenario(workers={"cores": [os.cpu_count() - 1] * 2, "idle": "poll"},
+@scenario(alone=True, workers={"cores": [os.cpu_count() - 1] * 2, "idle": "poll"},
           services=[web(), lines(), echo()], config=SHORT_FLOWS)
 def s1_af_xdp_driver_calls_only(lab):
     """The same with AF_XDP, two workers: the driver's calls on its sockets, no others (S1)"""
