@@ -145,7 +145,7 @@ def test_cut_packets_are_judged_by_what_is_there(lab):
             expect_equal(verdict.sent_length, len(data) + 20, "length of the sent frame")
             expect_equal(verdict.sent[34:], data[14:cut], "what is sent of a cut frame")
     done = lab.execute(lab.write_config(config()), path, lab.path("out.pcap"))
-    expect("[cut: 96 of 1054 bytes captured]" in done.stdout.decode(), "the cut is not mentioned")
+    expect("[truncated: 96 of 1054 bytes captured]" in done.stdout.decode(), "the cut is not mentioned")
 
 
 def test_cut_echo_requests_are_answered(lab):

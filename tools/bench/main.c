@@ -42,7 +42,7 @@ static int choose_core(int wanted, int *ret, char *why, size_t why_bytes) {
 	if (wanted >= 0) {
 		if (wanted >= CPU_SETSIZE || !CPU_ISSET(wanted, &set)) {
 			snprintf(why, why_bytes,
-				"--core %d: no such CPU, or it may not be used: see taskset -p %d",
+				"--core %d: no such CPU, or it is not allowed: see taskset -p %d",
 				wanted, (int)getpid());
 			return -EINVAL;
 		}

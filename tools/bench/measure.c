@@ -131,7 +131,7 @@ static void flush_line(const uint8_t *line) {
 #elif defined(__aarch64__)
 	__asm__ volatile("dc civac, %0" : : "r"(line) : "memory");
 #else
-#error "no way known to flush a cache line"
+#error "cannot flush cache lines on this CPU"
 #endif
 }
 

@@ -334,8 +334,7 @@ static void print_events(FILE *out, const struct weir_bench_result *result) {
 static void print_flood(FILE *out, const char *what, const struct weir_bench_split *base,
 	const struct weir_bench_split *flooded) {
 	fprintf(out,
-		"%s: alone %.1f, beside the flood %.1f cycles, ratio %.3f; a SYN of the flood "
-		"%.1f\n",
+		"%s: alone %.1f, with the flood %.1f cycles, ratio %.3f; a SYN of the flood %.1f\n",
 		what, base->steady, flooded->steady, flooded->steady / base->steady,
 		flooded->other);
 }
@@ -346,7 +345,7 @@ static void print_base(FILE *out, const struct weir_bench_report *report) {
 	if (report->options->kind == WEIR_BENCH_CASE_SYN_FLOOD) {
 		print_flood(out, "established packet", &result->base.split, &result->main.split);
 		if (report->options->repeats > 0) {
-			print_flood(out, "the same, repeated", &result->repeated.base_split,
+			print_flood(out, "repeated", &result->repeated.base_split,
 				&result->repeated.split);
 		}
 		fprintf(out, "established flows lost: 0 of %" PRIu64 "\n", result->steady_checked);
@@ -367,16 +366,15 @@ static void print_slow(FILE *out, const struct weir_bench_report *report) {
 	const struct weir_bench_result *result = report->result;
 
 	print_summary(out, "idle loop", &result->machine_summary, 1);
-	fprintf(out, "what the machine adds by itself\n");
+	fprintf(out, "noise of the machine\n");
 	if (report->options->repeats > 0) {
 		print_summary(out, "repeated", &result->repeated.summary, 1);
-		fprintf(out, "least of %u, burst by burst\n", report->options->repeats);
+		fprintf(out, "minimum of %u repeats, per burst\n", report->options->repeats);
 	}
-	fprintf(out,
-		"above ten medians: %.4f %% of the bursts; the machine alone makes that %.4f %%",
+	fprintf(out, "above ten medians: %.4f %% of the bursts; idle loop %.4f %%",
 		100 * result->slow_share, 100 * result->slow_machine_share);
 	if (report->options->repeats > 0) {
-		fprintf(out, "; every time: %.4f %%", 100 * result->repeated.slow_share);
+		fprintf(out, "; in every repeat: %.4f %%", 100 * result->repeated.slow_share);
 	}
 	fprintf(out, "\n\n");
 }
@@ -398,13 +396,13 @@ static void print_text(FILE *out, const struct weir_bench_report *report) {
 	print_stages(out, result);
 	print_events(out, result);
 	fprintf(out,
-		"flows: %" PRIu64 " in the table at first; of %" PRIu64 " packets %" PRIu64
+		"flows: %" PRIu64 " in the table at the start; of %" PRIu64 " packets %" PRIu64
 		" found their flow, %" PRIu64 " began one, %" PRIu64 " found no room; %" PRIu64
 		" flows evicted, %" PRIu64 " expired\n",
 		result->flows, tally->packets, tally->hits, tally->started, tally->untracked,
 		tally->evicted, tally->expired);
-	fprintf(out, "memory: %.1f bytes a flow\n", memory_per_flow(report->options));
-	fprintf(out, "verified: all %" PRIu64 " packets, in a pass of its own\n", result->verified);
+	fprintf(out, "memory: %.1f bytes per flow\n", memory_per_flow(report->options));
+	fprintf(out, "verified: all %" PRIu64 " packets, in a separate pass\n", result->verified);
 }
 
 int weir_bench_report(FILE *out, const struct weir_bench_report *report) {

@@ -295,9 +295,9 @@ static int check_repeat(const struct session *session, const struct weir_bench_t
 		return 0;
 	}
 	snprintf(session->why, session->why_bytes,
-		"a repetition did not do the same: of %" PRIu64 " packets %" PRIu64
+		"a repeat differs from the first run: of %" PRIu64 " packets %" PRIu64
 		" found their flow, %" PRIu64 " began one, %" PRIu64 " found no room, %" PRIu64
-		" flows evicted, %" PRIu64 " expired; the first time %" PRIu64 ", %" PRIu64
+		" flows evicted, %" PRIu64 " expired; the first run had %" PRIu64 ", %" PRIu64
 		", %" PRIu64 ", %" PRIu64 ", %" PRIu64 ", %" PRIu64,
 		tally.packets, tally.hits, tally.started, tally.untracked, tally.evicted,
 		tally.expired, first->packets, first->hits, first->started, first->untracked,

@@ -111,7 +111,7 @@ static void print_line(struct weir_report *report, uint64_t number,
 			weir_drop_reason_text(result->reason));
 	}
 	if (result->cut) {
-		fprintf(report->out, " [cut: %" PRIu32 " of %" PRIu32 " bytes captured]",
+		fprintf(report->out, " [truncated: %" PRIu32 " of %" PRIu32 " bytes captured]",
 			frame->captured_bytes, frame->bytes);
 	}
 	fputc('\n', report->out);

@@ -127,8 +127,8 @@ static int simulate(const struct weir_sim_options *options, const struct weir_si
 	}
 	error = weir_sim_batch_run(&batch, &results);
 	if (error < 0) {
-		complain(error == -ENOMEM ? "out of memory; fewer clients, smaller subsets or "
-					    "fewer --jobs need less"
+		complain(error == -ENOMEM ? "out of memory; use fewer clients, smaller subsets or "
+					    "fewer --jobs"
 					  : strerror(-error));
 		return EXIT_FAILED;
 	}
@@ -155,7 +155,7 @@ static int run(const struct weir_sim_options *options) {
 	if (options->command == WEIR_SIM_COMMAND_RUN) {
 		status = simulate(options, file);
 	} else {
-		printf("%s: %s, %u variant%s, no mistakes\n", path, file->name, file->variant_count,
+		printf("%s: %s, %u variant%s, no errors\n", path, file->name, file->variant_count,
 			file->variant_count == 1 ? "" : "s");
 	}
 	weir_sim_file_free(file);

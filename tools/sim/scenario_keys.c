@@ -76,8 +76,8 @@ static const struct weir_json_choice happenings[] = {
 
 #define PART struct weir_sim_part
 static const struct weir_json_key part_rows[] = {
-	NUMBER(PART, "percent", percent, 0, 100, REQUIRED, "Share of the requests."),
-	MS(PART, "mean_ms", mean_ns, 0, DAY_MS, REQUIRED, "What each of them takes."),
+	NUMBER(PART, "percent", percent, 0, 100, REQUIRED, "Share of requests."),
+	MS(PART, "mean_ms", mean_ns, 0, DAY_MS, REQUIRED, "Service time of each request."),
 };
 static const struct weir_json_object part_keys = {
 	.name = "a part of a mix", ROWS(part_rows), .bytes = sizeof(PART)};
@@ -85,18 +85,18 @@ static const struct weir_json_object part_keys = {
 #define DISTRIBUTION struct weir_sim_distribution
 static const struct weir_json_key distribution_rows[] = {
 	CHOICE(DISTRIBUTION, "distribution", kind, distributions, PRESET("\"constant\""),
-		"Kind of the distribution; the keys below are for those that they name."),
+		"Distribution. Each key below names the distributions it applies to."),
 	MS(DISTRIBUTION, "mean_ms", mean_ns, 0, DAY_MS, PRESET("0"),
 		"Mean of `constant`, `exponential`, `lognormal`."),
 	NUMBER(DISTRIBUTION, "sigma", sigma, 0, 10, PRESET("1"),
 		"`lognormal`: standard deviation of the logarithm."),
 	NUMBER(DISTRIBUTION, "alpha", alpha, 0.01, 100, PRESET("1.5"), "`bounded-pareto`: shape."),
 	MS(DISTRIBUTION, "min_ms", min_ns, 0, DAY_MS, PRESET("0"),
-		"`uniform`, `bounded-pareto`: least."),
+		"`uniform`, `bounded-pareto`: minimum."),
 	MS(DISTRIBUTION, "max_ms", max_ns, 0, DAY_MS, PRESET("0"),
-		"`uniform`, `bounded-pareto`: most."),
+		"`uniform`, `bounded-pareto`: maximum."),
 	LIST(DISTRIBUTION, "parts", part, part_count, &part_keys, 0, 64, PRESET("[]"),
-		"`mix`: constants, each with its share."),
+		"`mix`: constant values, each with a share."),
 };
 
 static void check_distribution(struct weir_json_reader *reader, const struct weir_json_place *at,
@@ -133,17 +133,15 @@ static const struct weir_json_object distribution_keys = {.name = "a distributio
 #define POLICY struct weir_sim_policy
 static const struct weir_json_key policy_rows[] = {
 	CHOICE(POLICY, "name", name, weir_config_policies, PRESET("\"round-robin\""),
-		"How a client chooses a backend for a request."),
+		"Selection policy of the clients."),
 	CHOICE(POLICY, "weights", weights, weir_config_weights, PRESET("\"configured\""),
-		"`reported`: what backends can do, from their reports. `weighted-round-robin` "
-		"only."),
+		"`reported`: capacity from load reports. `weighted-round-robin` only."),
 	CHOICE(POLICY, "statistic", statistic, weir_config_statistics, PRESET("\"average\""),
 		"Estimate of the service time, for policies that need one."),
 	CHOICE(POLICY, "measurement", measurement, weir_config_measurements,
 		PRESET("\"execution\""),
-		"What is estimated: `execution`, from request to answer; `busy`, the CPU time "
-		"used."),
-	INTEGER(POLICY, "window", window, 1, 65535, PRESET("386"), "Samples in an estimate."),
+		"What is estimated: `execution`, from request to response; `busy`, the CPU time used."),
+	INTEGER(POLICY, "window", window, 1, 65535, PRESET("386"), "Number of samples in an estimate."),
 	MS(POLICY, "stale_ms", stale_ns, 1, DAY_MS, PRESET("180000"),
 		"Age of the last sample after which an estimate is unknown."),
 	CHOICE(POLICY, "rounds", rounds, weir_config_rounds, PRESET("\"incremental\""),
@@ -162,7 +160,7 @@ static void check_policy(struct weir_json_reader *reader, const struct weir_json
 	if (read->good && policy->weights == WEIR_WEIGHTS_REPORTED &&
 		policy->name != WEIR_POLICY_WEIGHTED_ROUND_ROBIN) {
 		weir_json_error_at(reader, at, "weights",
-			"\"reported\" has no meaning for %s; use weighted-round-robin",
+			"\"reported\" is not supported by %s; use weighted-round-robin",
 			weir_policy_name((enum weir_policy)policy->name));
 	}
 }
@@ -173,33 +171,29 @@ static const struct weir_json_object policy_keys = {
 #define HAPPENING struct weir_sim_happening
 static const struct weir_json_key happening_rows[] = {
 	CHOICE(HAPPENING, "event", kind, happenings, REQUIRED,
-		"`fail-fast`: answers errors at once. `slow`: another speed. `lame-duck`: asks for "
-		"no new requests. `restart`: drains, dies, comes back. `add-backends`, "
-		"`remove-backends`: a reload changes the list; those that are added first are not "
-		"there before. `policy`: all clients get another policy."),
-	MS(HAPPENING, "at_ms", at_ns, 0, DAY_MS, REQUIRED, "When it begins."),
+		"`fail-fast`: returns errors at once. `slow`: changes the speed. `lame-duck`: asks for no new requests. `restart`: drains, stops, starts again. `add-backends`, `remove-backends`: a reload changes the list; added backends do not exist before their first `add-backends`. `policy`: all clients change to another policy."),
+	MS(HAPPENING, "at_ms", at_ns, 0, DAY_MS, REQUIRED, "Start of the event."),
 	MS(HAPPENING, "for_ms", for_ns, 0, DAY_MS, PRESET("0"),
-		"How long `fail-fast`, `slow`, `lame-duck` last; 0 = to the end."),
+		"Duration of `fail-fast`, `slow`, `lame-duck`; 0 = to the end."),
 	INTEGER(HAPPENING, "backend", backend, 0, 65534, PRESET("0"),
-		"First backend it happens to."),
+		"First backend affected."),
 	INTEGER(HAPPENING, "count", count, 1, 65535, PRESET("1"), "Number of backends."),
 	MS(HAPPENING, "every_ms", every_ns, 0, DAY_MS, PRESET("0"),
-		"Time from one backend to the next; 0 = all at once."),
+		"Delay between backends; 0 = all at once."),
 	NUMBER(HAPPENING, "percent", percent, 0, 100, PRESET("100"),
-		"`fail-fast`: share of the requests that fail."),
+		"`fail-fast`: share of requests that fail."),
 	MS(HAPPENING, "latency_ms", latency_ns, 0, DAY_MS, PRESET("0.5"),
-		"`fail-fast`: time until the error is there."),
+		"`fail-fast`: response time of an error."),
 	NUMBER(HAPPENING, "speed", speed, 0.001, 1000, PRESET("0.5"),
-		"`slow`, `restart` and `add-backends` while they warm up: factor of the backend's "
-		"speed."),
+		"Factor of the speed: during `slow`, and while warming up after `restart` and `add-backends`."),
 	MS(HAPPENING, "drain_ms", drain_ns, 0, DAY_MS, PRESET("0"),
-		"`restart`: lame duck for this long before it dies."),
+		"`restart`: time as a lame duck before it stops."),
 	MS(HAPPENING, "down_ms", down_ns, 1, DAY_MS, PRESET("5000"),
-		"`restart`: how long it is dead."),
+		"`restart`: downtime."),
 	MS(HAPPENING, "warm_ms", warm_ns, 0, DAY_MS, PRESET("0"),
-		"`restart`, `add-backends`: how long it is slow afterwards."),
+		"`restart`, `add-backends`: warm-up time afterwards."),
 	BOOLEAN(HAPPENING, "silent", silent, PRESET("false"),
-		"`restart`: while dead it does not answer, rather than refuse."),
+		"`restart`: while down it does not respond, instead of refusing."),
 	OBJECT(HAPPENING, "policy", policy, &policy_keys, PRESET("{}"), "`policy`: the new one."),
 };
 static const struct weir_json_object happening_keys = {
@@ -220,74 +214,72 @@ static const struct weir_json_object window_keys = {
 
 static const struct weir_json_key clients_rows[] = {
 	INTEGER(MEMBER(clients), "count", count, 1, WEIR_SIM_CLIENTS_MAX, REQUIRED,
-		"Number of clients. Each is a worker of its own."),
+		"Number of clients. Each acts as one worker."),
 	NUMBER(MEMBER(clients), "load_percent", load_percent, 0, 10000, PRESET("0"),
-		"CPU that the requests of all clients need, of what all backends have at speed 1."),
+		"CPU demand of all clients, relative to the CPU of all backends at speed 1."),
 	NUMBER(MEMBER(clients), "requests_per_second", requests_per_second, 0, 1e9, PRESET("0"),
-		"The same as a rate. Give one of the two."),
+		"Request rate of all clients, instead of `load_percent`."),
 	CHOICE(MEMBER(clients), "arrivals", arrivals, arrivals, PRESET("\"poisson\""),
-		"`even`: at equal distances. `poisson`. `bursty`: Poisson while on, nothing while "
-		"off."),
+		"`even`: equally spaced. `poisson`. `bursty`: Poisson while on, nothing while off."),
 	MS(MEMBER(clients), "on_ms", on_ns, 0.001, DAY_MS, PRESET("1000"),
-		"`bursty`: mean time on (exponential). The rate while on is as much higher."),
+		"`bursty`: mean on time (exponential). The rate while on is higher accordingly."),
 	MS(MEMBER(clients), "off_ms", off_ns, 0, DAY_MS, PRESET("1000"),
-		"`bursty`: mean time off."),
+		"`bursty`: mean off time."),
 	NUMBER(MEMBER(clients), "rate_sigma", rate_sigma, 0, 5, PRESET("0"),
 		"Skew of the clients' rates: standard deviation of their logarithms."),
 	MS(MEMBER(clients), "timeout_ms", timeout_ns, 0, DAY_MS, PRESET("0"),
-		"A client gives a request up after that; the backend goes on. 0 = never."),
+		"Client timeout of a request; the backend continues to work on it. 0 = none."),
 	MS(MEMBER(clients), "connect_timeout_ms", connect_timeout_ns, 0.001, DAY_MS, PRESET("3000"),
-		"The same when a backend does not answer at all."),
+		"Client timeout when the backend does not respond at all."),
 };
 static const struct weir_json_object clients_keys = WITHIN(clients, clients_rows);
 
 static const struct weir_json_key backends_rows[] = {
 	INTEGER(MEMBER(backends), "count", count, 1, WEIR_SIM_BACKENDS_MAX, REQUIRED,
 		"Number of backends."),
-	INTEGER(MEMBER(backends), "cores", cores, 1, 1024, PRESET("4"), "Cores of each."),
+	INTEGER(MEMBER(backends), "cores", cores, 1, 1024, PRESET("4"), "Cores per backend."),
 	CHOICE(MEMBER(backends), "scheduling", scheduling, schedulings, PRESET("\"fifo\""),
-		"`fifo`: a core works off one request at a time. `sharing`: all requests share the "
-		"cores."),
+		"`fifo`: a core serves one request at a time. `sharing`: all requests share the cores."),
 	INTEGER(MEMBER(backends), "queue", queue, 0, 100000000, PRESET("100000000"),
-		"Requests that may wait for a core; more are refused."),
+		"Queue length for a core; further requests are refused."),
 	NUMBERS(MEMBER(backends), "speeds", speeds, 0.001, 1000, PRESET("[1]"),
-		"Speed of a core; the values are used in turn."),
+		"Speeds of a core, assigned round-robin."),
 	NUMBERS(MEMBER(backends), "weights", weights, 1, 65535, PRESET("[100]"),
-		"Configured weights, in turn."),
+		"Configured weights, assigned round-robin."),
 	MS(MEMBER(backends), "refuse_ms", refuse_ns, 0, DAY_MS, PRESET("0.5"),
-		"Time until a refusal is there."),
+		"Response time of a refusal."),
 };
 static const struct weir_json_object backends_keys = WITHIN(backends, backends_rows);
 
 static const struct weir_json_key antagonists_rows[] = {
 	MS(MEMBER(antagonists), "interval_ms", interval_ns, 0, DAY_MS, PRESET("0"),
-		"How often it is drawn which backends have one. 0 = none."),
+		"Interval at which the affected backends are drawn anew. 0 = none."),
 	NUMBER(MEMBER(antagonists), "probability", probability, 0, 1, PRESET("0.2"),
-		"Share of the backends."),
+		"Share of backends affected."),
 	NUMBER(MEMBER(antagonists), "slowdown", slowdown, 0, 0.99, PRESET("0.2"),
-		"Part of its speed that a backend loses."),
+		"Share of its speed that an affected backend loses."),
 };
 static const struct weir_json_object antagonists_keys = WITHIN(antagonists, antagonists_rows);
 
 static const struct weir_json_key subset_rows[] = {
 	CHOICE(MEMBER(subset), "algorithm", algorithm, weir_config_subset_algorithms,
 		PRESET("\"none\""),
-		"How a client's backends are chosen."),
+		"Algorithm that selects the backends of a client."),
 	CHOICE(MEMBER(subset), "mode", mode, weir_config_subset_modes, PRESET("\"spread\""),
-		"`deterministic`: what happens when the size does not divide."),
+		"`deterministic`: what happens when the size does not divide the number of backends."),
 	INTEGER(MEMBER(subset), "size", size, 0, 65535, PRESET("0"),
-		"Backends of a client; 0 = all."),
+		"Backends per client; 0 = all."),
 	INTEGER(MEMBER(subset), "salt", salt, 0, 4294967295.0, PRESET("0"),
-		"Another one, other shuffles."),
+		"Changes the shuffling."),
 	BOOLEAN(MEMBER(subset), "salt_of_seed", salt_of_seed, PRESET("false"),
-		"The seed of the run is the salt."),
+		"Use the seed of the run as salt."),
 };
 static const struct weir_json_object subset_keys = WITHIN(subset, subset_rows);
 
 static const struct weir_json_key flow_control_rows[] = {
 	INTEGER(MEMBER(flow_control), "max_active_flows", max_active_flows, 0, 268435456,
 		PRESET("0"),
-		"Most requests in progress from one client to one backend; 0 = no limit."),
+		"Limit of requests in progress from one client to one backend; 0 = no limit."),
 	CHOICE(MEMBER(flow_control), "when_exhausted", when_exhausted, weir_config_when_exhausted,
 		PRESET("\"spill\""),
 		"When all of a client's backends are at the limit: `spill` to the least loaded, or "
@@ -297,90 +289,89 @@ static const struct weir_json_object flow_control_keys = WITHIN(flow_control, fl
 
 static const struct weir_json_key reports_rows[] = {
 	MS(MEMBER(reports), "interval_ms", interval_ns, 1, DAY_MS, PRESET("1000"),
-		"How often a backend reports its load."),
+		"Interval between load reports of a backend."),
 	MS(MEMBER(reports), "delay_ms", delay_ns, 0, DAY_MS, PRESET("0"),
-		"How old reports are on arrival."),
+		"Age of a report on arrival."),
 	NUMBER(MEMBER(reports), "loss_percent", loss_percent, 0, 100, PRESET("0"),
-		"Share of the reports that get lost."),
+		"Share of reports that are lost."),
 	MS(MEMBER(reports), "blackout_ms", blackout_ns, 0, DAY_MS, PRESET("10000"),
-		"Reports must have come for this long before they are used."),
+		"Reports are used after they have arrived for this long."),
 	MS(MEMBER(reports), "expiration_ms", expiration_ns, 1, DAY_MS, PRESET("180000"),
-		"How long a report is used."),
+		"Lifetime of a report."),
 	MS(MEMBER(reports), "smoothing_ms", smoothing_ns, 0, DAY_MS, PRESET("10000"),
-		"Time constant of the moving averages of what is reported."),
+		"Time constant of the moving averages of reported values."),
 	NUMBER(MEMBER(reports), "penalty", penalty, 0, 1000, PRESET("1"),
-		"Of errors, in the capability."),
+		"Penalty for errors in the derived weight."),
 };
 static const struct weir_json_object reports_keys = WITHIN(reports, reports_rows);
 
 static const struct weir_json_key control_rows[] = {
 	MS(MEMBER(control), "update_ms", update_ns, 1, DAY_MS, PRESET("1000"),
-		"How often weights and estimates reach the workers."),
+		"Interval at which weights and estimates reach the workers."),
 	MS(MEMBER(control), "detection_ms", detection_ns, 0, DAY_MS, PRESET("3000"),
-		"From the death of a backend until control knows (`fall` * `interval_ms`)."),
+		"Delay until control detects a dead backend (`fall` * `interval_ms`)."),
 	MS(MEMBER(control), "recovery_ms", recovery_ns, 0, DAY_MS, PRESET("2000"),
-		"The same for its return (`rise` * `interval_ms`)."),
+		"Delay until control detects its recovery (`rise` * `interval_ms`)."),
 	MS(MEMBER(control), "announce_ms", announce_ns, 0, DAY_MS, PRESET("500"),
-		"The same for a lame duck's announcement."),
+		"Delay until control knows of a lame duck."),
 	INTEGER(MEMBER(control), "panic_threshold_percent", panic_threshold_percent, 0, 100,
 		PRESET("50"),
-		"With fewer usable backends than this, all are used."),
+		"Panic mode: with fewer usable backends than this, all are used."),
 	CHOICE(MEMBER(control), "statistics", statistics, scopes, PRESET("\"client\""),
-		"Whose service times an estimate is made of: the `client`'s own, or the `fleet`'s."),
+		"Source of the service times in an estimate: the `client` itself, or the whole `fleet`."),
 };
 static const struct weir_json_object control_keys = WITHIN(control, control_rows);
 
 static const struct weir_json_key scenario_rows[] = {
 	MS(S, "duration_ms", duration_ns, 1, DAY_MS, REQUIRED, "Simulated time."),
 	MS(S, "warmup_ms", warmup_ns, 0, DAY_MS, PRESET("0"),
-		"Not measured; the window `measured` follows it, unless `windows` are given."),
+		"Warm-up time, not measured; followed by the window `measured` unless `windows` are given."),
 	MS(S, "sample_ms", sample_ns, 1, DAY_MS, PRESET("5000"),
 		"Step of the series over time; at most half of `duration_ms`."),
-	OBJECT(S, "clients", clients, &clients_keys, REQUIRED, "Who sends requests."),
-	OBJECT(S, "backends", backends, &backends_keys, REQUIRED, "Who serves them."),
+	OBJECT(S, "clients", clients, &clients_keys, REQUIRED, "Clients, which send requests."),
+	OBJECT(S, "backends", backends, &backends_keys, REQUIRED, "Backends, which serve requests."),
 	OBJECT(S, "cost", cost, &distribution_keys, REQUIRED,
 		"CPU time of a request on a core of speed 1."),
 	OBJECT(S, "wait", wait, &distribution_keys, PRESET("{}"),
-		"Waiting of a request at the backend before that, without CPU."),
+		"Delay of a request at the backend before that, without CPU use."),
 	OBJECT(S, "antagonists", antagonists, &antagonists_keys, PRESET("{}"),
-		"Neighbours that slow backends down."),
-	OBJECT(S, "subset", subset, &subset_keys, PRESET("{}"), "Which backends a client uses."),
-	OBJECT(S, "policy", policy, &policy_keys, PRESET("{}"), "How a client chooses among them."),
+		"Noisy neighbours that slow backends down."),
+	OBJECT(S, "subset", subset, &subset_keys, PRESET("{}"), "Subset of backends that a client uses."),
+	OBJECT(S, "policy", policy, &policy_keys, PRESET("{}"), "Policy that selects among them."),
 	OBJECT(S, "flow_control", flow_control, &flow_control_keys, PRESET("{}"),
-		"Limit of active requests."),
+		"Limit on active requests."),
 	INTEGER(S, "table_size", table_size, 3, 16777213, PRESET("4093"),
 		"Slots for `maglev`, prime."),
 	OBJECT(S, "reports", reports, &reports_keys, PRESET("{}"),
-		"Load reports and what is made of them."),
+		"Load reports and how they are used."),
 	OBJECT(S, "control", control, &control_keys, PRESET("{}"),
-		"What control does, and how fast."),
+		"Delays of the control process."),
 	LIST(S, "events", happening, happening_count, &happening_keys, 0, 1000, PRESET("[]"),
-		"What happens on the way."),
+		"Events during the run."),
 	LIST(S, "windows", window, window_count, &window_keys, 0, WEIR_SIM_WINDOWS_MAX,
 		PRESET("[]"),
-		"Spans of time with results of their own."),
-	INTEGER(S, "watch", watch, 0, 65534, PRESET("0"), "Backend whose share is shown."),
+		"Time windows with separate results."),
+	INTEGER(S, "watch", watch, 0, 65534, PRESET("0"), "Backend whose share is reported."),
 };
 
 #define FILE_ struct weir_sim_file
 #define WISH struct weir_sim_plot_wish
 static const struct weir_json_key wish_rows[] = {
-	CHOICE(WISH, "plot", kind, plots, REQUIRED, "What is drawn."),
-	TEXT(WISH, "title", title, PRESET("\"\""), "Its title."),
+	CHOICE(WISH, "plot", kind, plots, REQUIRED, "Kind of the plot."),
+	TEXT(WISH, "title", title, PRESET("\"\""), "Title of the plot."),
 };
 static const struct weir_json_object wish_keys = {
 	.name = "a plot", ROWS(wish_rows), .bytes = sizeof(WISH)};
 
 static const struct weir_json_key file_rows[] = {
 	NAME(FILE_, "name", name, "Name of the scenario."),
-	TEXT(FILE_, "title", title, REQUIRED, "One line about it."),
+	TEXT(FILE_, "title", title, REQUIRED, "One-line description."),
 	INTEGER(FILE_, "seeds", seeds, 1, 1000, PRESET("1"),
-		"Runs of each variant: seeds 1, 2 ..."),
+		"Number of runs per variant: seeds 1, 2 ..."),
 	LIST(FILE_, "plots", plot, plot_count, &wish_keys, 0, 32, PRESET("[]"),
-		"What --out draws."),
+		"Plots written with --out."),
 	{.key = "variants", .type = &weir_sim_type_elsewhere, .fallback = "[]",
-		.meaning = "Objects with a `name` and the keys below that differ; the rest is as in the "
-			   "file."},
+		.meaning = "Objects with a `name` and the keys that differ from the rest of the file."},
 };
 // clang-format on
 
@@ -400,7 +391,7 @@ static void check_scenario(struct weir_json_reader *reader, const struct weir_js
 			"give either load_percent or requests_per_second, above 0");
 	}
 	if (weir_sim_distribution_mean(&s->cost) <= 0) {
-		weir_json_error_at(reader, at, "cost", "is 0; requests must need some CPU");
+		weir_json_error_at(reader, at, "cost", "is 0; requests must use some CPU");
 	}
 	if (of_client * s->clients.count > WEIR_SIM_PAIRS_MAX) {
 		weir_json_error_at(reader, at, "subset",

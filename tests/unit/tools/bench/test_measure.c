@@ -302,7 +302,7 @@ static void text_is_for_people(void **unused) {
 	static const char *const words[] = {"case        syn-flood, 3000 flows in a table for 4000",
 		"maglev, ipip, 100 backends, 1 service", "per packet", "p99.99", "alone",
 		"established flows lost: 0 of 3000",
-		"memory:", "verified: all 32000 packets, in a pass of its own"};
+		"memory:", "verified: all 32000 packets, in a separate pass"};
 	struct weir_bench_result result;
 	struct bench_lab lab;
 	char *text;

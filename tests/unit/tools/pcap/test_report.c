@@ -56,7 +56,7 @@ static void lines_for_people(void **unused) {
 	assert_string_equal(text,
 		"1 forwarded service=web backend=b-1 why=new port=wan\n"
 		"2 forwarded service=web backend=b-1 why=flow port=wan "
-		"[cut: 59 of 159 bytes captured]\n"
+		"[truncated: 59 of 159 bytes captured]\n"
 		"3 answered service=web backend=b-1 why=too_big port=wan reason=mtu_exceeded "
 		"(too big once encapsulated; ICMP error sent)\n"
 		"4 kernel\n"
