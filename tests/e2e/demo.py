@@ -33,7 +33,7 @@ PICTURE = """
   +--------+              |     ^ shared memory |           +----------------------+
        ^                  | weir-control        |                      |
        |                  +---------------------+                      |
-       +------------------------- answers, directly -------------------+
+       +--------------------------- direct replies --------------------+
 """
 
 
@@ -123,7 +123,7 @@ class Demo:
         seconds = time.monotonic() - start
         self.total.add(result)
         print(f"\n   {result.ok} answered, {result.failed} failed, in {seconds:.1f} s\n")
-        print(f"   {'backend':8} {'weight':>6} {'should get':>11} {'slots':>7} {'got':>6} {'':>7}")
+        print(f"   {'backend':8} {'weight':>6} {'expected':>11} {'slots':>7} {'actual':>6} {'':>7}")
         worst = 0.0
         for backend in self.lab.backends("web"):
             name = backend["name"]
@@ -137,8 +137,8 @@ class Demo:
     def drain(self):
         name_of_file, size = "movie", 24 << 20
         section(3, "Drain a backend under load",
-                "A long download runs; the backend that serves it is drained. New connections go\n"
-                "elsewhere, the download goes on to its last byte.")
+                "A long download runs, and its backend is drained. New connections go to other\n"
+                "backends; the download continues to its last byte.")
         digest = self.lab.make_file(name_of_file, size)
         download = clients.Download(self.lab.client, VIP4, f"/slow/{name_of_file}")
         name = download.backend()
@@ -169,8 +169,8 @@ class Demo:
         victim = 3
         name = BACKENDS[victim - 1]
         section(4, f"Kill {name} with SIGKILL",
-                "Nobody tells Weir. The health checks notice (every 400 ms, three failures), and\n"
-                "new connections avoid it.")
+                "The health checks detect it (every 400 ms, three failures); then new connections\n"
+                "avoid it.")
         with Background(self.lab) as load:
             load.wait_for_more(100)
             self.lab.kill_backend(victim)
@@ -181,14 +181,14 @@ class Demo:
             load.wait_for_more(300)
             self.weirctl("backend", "show")
             after = load.since(noticed)
-            print(f"   noticed after {noticed - killed:.2f} s; since then {after.ok} connections,"
+            print(f"   detected after {noticed - killed:.2f} s; since then {after.ok} connections,"
                   f" {after.failed} failed, {after.served[name]} to {name}")
             self.lab.start_nginx(victim)
             wait_for(f"{name} healthy", lambda: self.lab.backend(name)["health"] == "healthy", 10)
             back = time.monotonic()
             load.wait_for_more(200)
             again = load.since(back).served[name]
-            print(f"   {name} was started again and serves: {again} connections\n")
+            print(f"   {name} was restarted and serves again: {again} connections\n")
         # To be refused by a dead backend before anybody could know it is no failure of Weir.
         early = load.between(0, noticed)
         refused = [e for e in early.errors if any(f"curl exit {n}:" in e for n in REFUSED)]
@@ -197,13 +197,13 @@ class Demo:
         self.excused += excused
         self.total.add(early)
         self.total.add(load.since(noticed))
-        print(f"   {excused} requests met the dead backend before that: refused, not counted below")
+        print(f"   {excused} requests reached the dead backend before that: refused, not counted below")
         expect(after.failed == 0, f"requests failed after {name} was seen dead: {after.errors[:3]}")
         expect(again > 0, f"{name} is back but gets no connections")
 
     def killed_control(self):
         section(5, "Kill weir-control with SIGKILL, and start it again",
-                "Packets do not need it: dataplane keeps forwarding with the tables in shared memory.")
+                "Forwarding does not need it: the dataplane keeps using the tables in shared memory.")
         found = clients.line_per_backend(self.lab.client, VIP4, BACKENDS,
                                          clients.KeepAlive)
         with Background(self.lab) as load:
@@ -221,15 +221,15 @@ class Demo:
             load.wait_for_more(100)
             self.weirctl("backend", "show")
         clients.check_lines(found)
-        print(f"   {len(found)} connections, one to each backend, were open all the time: "
-              "still there, same backends")
+        print(f"   {len(found)} connections, one to each backend, stayed open, "
+              "on the same backends")
         self.total.add(load.result())
 
     def finish(self):
         print()
         if self.excused:
-            print(f"beside these, {self.excused} requests were refused by the killed backend "
-                  "before the checks noticed")
+            print(f"in addition, {self.excused} requests were refused by the killed backend "
+                  "before the health checks detected it")
         for error in self.total.errors[:5]:
             print(f"failed: {error}")
         total = self.total
@@ -284,7 +284,7 @@ def keep(lab, hugepages):
                    "hugepages": hugepages}, file)
     weirctl = f"{lab.binary('weirctl')} --run-dir {lab.run_dir}"
     print(f"""
-The lab goes on running. As root:
+The lab keeps running. As root:
 
    {weirctl} backend show
    {weirctl} stats show --watch
@@ -294,7 +294,7 @@ The lab goes on running. As root:
    ip netns exec {lab.lb.name} bash
 
 Configuration: {lab.config_path}, then `weirctl config reload`; logs: {lab.dir}/*.log
-To end it and remove everything: scripts/demo --end
+To stop and remove it: scripts/demo --end
 """)
 
 
