@@ -28,7 +28,7 @@ static void syntax_error(
 	case json_error_null_character:
 	case json_error_null_byte_in_key:
 		weir_json_error_file(reader, error->line, error->column,
-			"\"\\u0000\" has no meaning in any text here; remove it");
+			"\"\\u0000\" is not allowed in any text; remove it");
 		return;
 	default:
 		weir_json_error_file(reader, error->line, error->column,
@@ -54,7 +54,7 @@ static bool has_nul(struct weir_json_reader *reader, const char *text, size_t by
 		}
 	}
 	weir_json_error_file(reader, lines, (int)(nul - line) + 1,
-		"contains a NUL byte; give a text file, in UTF-8");
+		"contains a NUL byte; use a text file in UTF-8");
 	return true;
 }
 
@@ -80,7 +80,7 @@ static int read_document(struct weir_json_reader *reader, const struct weir_json
 	}
 	rc = weir_json_index_init(&index, text, bytes);
 	if (rc == -EINVAL) {
-		weir_json_error_file(reader, 0, 0, "not valid JSON; correct it");
+		weir_json_error_file(reader, 0, 0, "not valid JSON; fix it");
 	}
 	if (rc) {
 		goto free_json;
@@ -134,7 +134,7 @@ int weir_config_read(
 	*errors = (struct weir_config_errors){0};
 	rc = weir_text_file_read(file, FILE_BYTES_MAX, &text, &bytes);
 	if (rc) {
-		weir_json_error_file(&reader, 0, 0, "cannot be read: %s", strerror(-rc));
+		weir_json_error_file(&reader, 0, 0, "cannot read: %s", strerror(-rc));
 		return rc;
 	}
 	rc = weir_config_parse(text, bytes, ret, errors);

@@ -102,7 +102,7 @@ static void check_settings(struct weir_json_reader *reader, const struct weir_js
 
 	if (!weights_fit(policy, policy->name)) {
 		weir_json_error_at(reader, place, "weights",
-			"\"reported\" has no meaning for policy \"%s\"; remove it, or use "
+			"\"reported\" is not used by policy \"%s\"; remove it, or use "
 			"weighted-round-robin",
 			name);
 	}
@@ -112,8 +112,8 @@ static void check_settings(struct weir_json_reader *reader, const struct weir_js
 		if (!key_fits(policy, i, policy->name)) {
 			list_policies(key->belongs_to, policies, sizeof(policies));
 			weir_json_error_at(reader, place, key->key,
-				"has no meaning for policy \"%s\"; remove it, or use one of: %s",
-				name, policies);
+				"is not used by policy \"%s\"; remove it, or use one of: %s", name,
+				policies);
 		}
 	}
 }
@@ -131,8 +131,8 @@ void weir_config_check_policy(struct weir_json_reader *reader, const struct weir
 		policy->service_time == WEIR_SERVICE_TIME_FLOW &&
 		weir_json_valid(read, "service_time")) {
 		weir_json_error_at(reader, place, "measurement",
-			"\"busy\" needs \"service_time\": \"reported\": only the backend knows how "
-			"long it was busy");
+			"\"busy\" needs \"service_time\": \"reported\": only the backend can "
+			"measure its busy time");
 	}
 	if (weir_json_valid(read, "error_window_ms") &&
 		(weir_policy_needs(policy->name) & WEIR_NEEDS_ERRORS) != 0 &&

@@ -88,7 +88,7 @@ void weir_config_check_ports(struct weir_json_reader *reader, const struct weir_
 
 		if (same_device(port->device, port->exception)) {
 			weir_json_error_at(reader, &place, "exception",
-				"is the device of the port itself; use another, such as "
+				"is the device of the port itself; use another one, such as "
 				"\"net_tap0,iface=weir0\"");
 		}
 		for (uint32_t j = 0; j < i; j++) {
@@ -96,22 +96,22 @@ void weir_config_check_ports(struct weir_json_reader *reader, const struct weir_
 
 			if (port->name[0] && strcmp(port->name, other->name) == 0) {
 				weir_json_error_at(reader, &place, "name",
-					"\"%s\" is the name of ports[%u] too; names of ports are "
-					"unique",
+					"\"%s\" is already used by ports[%u]; port names must "
+					"be unique",
 					port->name, j);
 			}
 			if (same_device(port->device, other->device) ||
 				same_device(port->device, other->exception)) {
 				weir_json_error_at(reader, &place, "device",
-					"is used by ports[%u] too; give each port a device of its "
-					"own (net_af_xdp0, net_af_xdp1)",
+					"is already used by ports[%u]; give each port its own "
+					"device (net_af_xdp0, net_af_xdp1)",
 					j);
 			}
 			if (same_device(port->exception, other->device) ||
 				same_device(port->exception, other->exception)) {
 				weir_json_error_at(reader, &place, "exception",
-					"is used by ports[%u] too; give each port a device of its "
-					"own (net_tap0, net_tap1)",
+					"is already used by ports[%u]; give each port its own "
+					"device (net_tap0, net_tap1)",
 					j);
 			}
 		}

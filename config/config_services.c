@@ -36,7 +36,7 @@ static void check_address(struct weir_json_reader *reader, const struct weir_jso
 
 	if (fault) {
 		weir_json_error_at(reader, place, "address",
-			"%s is %s, it cannot be a %s; use a unicast address",
+			"%s is %s and cannot be a %s; use a unicast address",
 			weir_address_format(address, text, sizeof(text)), fault, what);
 	}
 }
@@ -56,15 +56,14 @@ void weir_config_check_bind(struct weir_json_reader *reader, const struct weir_j
 			"\"port\" and \"port_first\"/\"port_last\" exclude each other; remove one");
 	} else if (!port && !(first && last)) {
 		weir_json_error(reader, place,
-			"gives no port; add \"port\" (0 = every port), or \"port_first\" and "
+			"has no port; add \"port\" (0 = every port), or \"port_first\" and "
 			"\"port_last\"");
 	} else if (port) {
 		bind->port_last = bind->port_first ? bind->port_first : UINT16_MAX;
 	} else if (weir_json_valid(read, "port_first") && weir_json_valid(read, "port_last") &&
 		   bind->port_first > bind->port_last) {
 		weir_json_error_at(reader, place, "port_first",
-			"%u is above port_last (%u); exchange them", bind->port_first,
-			bind->port_last);
+			"%u is above port_last (%u); swap them", bind->port_first, bind->port_last);
 	}
 }
 
@@ -84,7 +83,7 @@ static void check_http(struct weir_json_reader *reader, const struct weir_json_p
 	for (size_t i = 0; i < sizeof(http_keys) / sizeof(http_keys[0]); i++) {
 		if (check->type != WEIR_CHECK_HTTP && weir_json_present(read, http_keys[i])) {
 			weir_json_error_at(reader, place, http_keys[i],
-				"has no meaning for type \"%s\"; remove it, or use type \"http\"",
+				"is not used by type \"%s\"; remove it, or use type \"http\"",
 				weir_config_check_name(check->type));
 		}
 	}
@@ -222,8 +221,8 @@ void weir_config_check_service(struct weir_json_reader *reader, const struct wei
 			struct weir_json_place at = weir_json_place_element(&backends, order[i]);
 
 			weir_json_error_at(reader, &at, "name",
-				"\"%s\" is the name of the backend in line %d too; names of "
-				"backends are unique in a service",
+				"\"%s\" is already used by the backend in line %d; backend "
+				"names must be unique within a service",
 				second->name, first->line);
 		}
 	}
@@ -243,8 +242,8 @@ static void check_service_names(struct weir_json_reader *reader,
 			struct weir_json_place at = weir_json_place_element(services, order[i]);
 
 			weir_json_error_at(reader, &at, "name",
-				"\"%s\" is the name of the service in line %d too; names of "
-				"services are unique",
+				"\"%s\" is already used by the service in line %d; service "
+				"names must be unique",
 				second->name, first->line);
 		}
 	}
@@ -393,12 +392,12 @@ void weir_config_check_services(struct weir_json_reader *reader, const struct we
 	}
 	if (config->segment.max_services && config->service_count > config->segment.max_services) {
 		weir_json_error(reader, &services,
-			"has %u services, more than segment.max_services (%u); raise that",
+			"has %u services, more than segment.max_services (%u); raise it",
 			config->service_count, config->segment.max_services);
 	}
 	if (config->segment.max_backends && backends > config->segment.max_backends) {
 		weir_json_error(reader, &services,
-			"has %llu backends in all, more than segment.max_backends (%u); raise that",
+			"has %llu backends in total, more than segment.max_backends (%u); raise it",
 			(unsigned long long)backends, config->segment.max_backends);
 	}
 	check_service_names(reader, &services, config);

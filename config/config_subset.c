@@ -37,7 +37,7 @@ void weir_config_check_subset(struct weir_json_reader *reader, const struct weir
 	}
 	if (weir_json_present(read, "mode") && subset->algorithm != WEIR_SUBSET_DETERMINISTIC) {
 		weir_json_error_at(reader, place, "mode",
-			"has no meaning for algorithm \"%s\"; remove it, or use deterministic",
+			"is not used by algorithm \"%s\"; remove it, or use deterministic",
 			weir_subset_name(subset->algorithm));
 	}
 }

@@ -59,16 +59,15 @@ static bool read_address(struct weir_json_reader *reader, const struct weir_json
 	weir_printable(text, shown, sizeof(shown));
 	if (weir_address_parse(text, &address)) {
 		weir_json_error(reader, place,
-			"\"%s\" is not an IP address; write it in numbers, such as %s, without "
-			"prefix length or port",
+			"\"%s\" is not an IP address; use numeric form, such as %s, without prefix "
+			"length or port",
 			shown, family == 6 ? "2001:db8::1" : "192.0.2.1");
 		return false;
 	}
 	if (family && address.family != family) {
 		weir_json_error(reader, place,
-			"\"%s\" is an IPv%d address; an IPv%d address is "
-			"needed here",
-			shown, address.family, family);
+			"\"%s\" is an IPv%d address; expected an IPv%d address", shown,
+			address.family, family);
 		return false;
 	}
 	memcpy(into + key->offset, &address, sizeof(address));

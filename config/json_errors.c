@@ -204,7 +204,7 @@ void weir_json_finish(struct weir_json_reader *reader) {
 		last = &errors->error[errors->count - 1];
 		*last = (struct weir_config_error){0};
 		snprintf(last->reason, sizeof(last->reason),
-			"%u more errors are not shown; correct these first", left_out);
+			"%u more errors not shown; fix these first", left_out);
 	}
 }
 

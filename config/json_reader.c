@@ -63,8 +63,8 @@ static void unknown_key(struct weir_json_reader *reader, const struct weir_json_
 
 	weir_printable(place->key, shown, sizeof(shown));
 	if (is_later(object, place->key)) {
-		weir_json_error_key(
-			reader, place, "key \"%s\" is not in this version; remove it", shown);
+		weir_json_error_key(reader, place,
+			"key \"%s\" is not supported by this version; remove it", shown);
 	} else if (reader->help && near) {
 		weir_json_error_key(reader, place, "unknown key; did you mean \"%s\"?", near);
 	} else if (reader->help) {
@@ -76,7 +76,7 @@ static void unknown_key(struct weir_json_reader *reader, const struct weir_json_
 	} else {
 		list_keys(object, all, sizeof(all));
 		weir_json_error_key(
-			reader, place, "unknown key \"%s\"; known here: %s", shown, all);
+			reader, place, "unknown key \"%s\"; known keys: %s", shown, all);
 	}
 }
 

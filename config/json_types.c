@@ -182,10 +182,9 @@ static bool read_choice(struct weir_json_reader *reader, const struct weir_json_
 	weir_printable(text, shown, sizeof(shown));
 	if (key->versioned) {
 		weir_json_error(reader, place,
-			"\"%s\" is not in this version; this version has: %s", shown, all);
+			"\"%s\" is not supported by this version; supported: %s", shown, all);
 	} else {
-		weir_json_error(
-			reader, place, "\"%s\" is not known here; use one of: %s", shown, all);
+		weir_json_error(reader, place, "unknown value \"%s\"; use one of: %s", shown, all);
 	}
 	return false;
 }

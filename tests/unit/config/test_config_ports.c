@@ -73,7 +73,7 @@ static void ports_share_no_device(void **state) {
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		snprintf(text, sizeof(text), "{\"ports\": [%s, %s], \"services\": []}", first,
 			cases[i].second);
-		expect_one_error(text, cases[i].path, "is used by ports[0] too");
+		expect_one_error(text, cases[i].path, "is already used by ports[0]");
 	}
 	// A longer name that begins alike is another device.
 	weir_config_free(parse_good(

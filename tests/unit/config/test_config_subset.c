@@ -75,7 +75,7 @@ static void what_does_not_belong_together(void **state) {
 	expect_one_error(SUBSET("\"algorithm\": \"random\", \"size\": 65536"),
 		"services[0].subset.size", "out of range");
 	expect_one_error(SUBSET("\"algorithm\": \"random\", \"size\": 2, \"mode\": \"spread\""),
-		"services[0].subset.mode", "no meaning for algorithm \"random\"");
+		"services[0].subset.mode", "not used by algorithm \"random\"");
 }
 
 int main(void) {

@@ -61,7 +61,7 @@ static void extra_key_is_in_the_messages(void **state) {
 	expect_error(WITH("\"spare_m\": 5"), "instance.spare_m",
 		"unknown key \"spare_m\"; did you mean \"spare_ms\"?");
 	expect_error(WITH("\"bananas\": 5"), "instance.bananas",
-		"unknown key \"bananas\"; known here: name, client_id, clients, member, members, "
+		"unknown key \"bananas\"; known keys: name, client_id, clients, member, members, "
 		"hash_seed, spare_ms");
 	// The table itself has no such key.
 	expect_one_error(WITH("\"spare_ms\": 5"), "instance.spare_ms", "unknown key \"spare_ms\"");

@@ -41,7 +41,7 @@ static void too_many_errors_are_counted(void **state) {
 	assert_int_equal(errors.count, WEIR_JSON_ERRORS_MAX);
 	assert_string_equal(errors.error[0].reason, "error 1");
 	assert_string_equal(errors.error[WEIR_JSON_ERRORS_MAX - 1].reason,
-		"51 more errors are not shown; correct these first");
+		"51 more errors not shown; fix these first");
 	weir_config_errors_fini(&errors);
 }
 

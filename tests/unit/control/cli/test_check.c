@@ -66,7 +66,7 @@ static void unreadable_file_is_refused(void **state) {
 	(void)state;
 	assert_int_equal(outcome.status, 1);
 	assert_string_equal(
-		outcome.out, "/nonexistent/weir.json: cannot be read: No such file or directory\n");
+		outcome.out, "/nonexistent/weir.json: cannot read: No such file or directory\n");
 	free_outcome(&outcome);
 }
 
