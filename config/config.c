@@ -87,6 +87,9 @@ static int read_document(struct weir_json_reader *reader, const struct weir_json
 	}
 	reader->positions = &index;
 	weir_json_read(reader, &root, keys, json, config);
+	if (reader->errors->count == 0) {
+		weir_config_warn(reader, &root, config);
+	}
 	reader->positions = NULL;
 	weir_json_index_fini(&index);
 	if (reader->out_of_memory) {
@@ -110,8 +113,8 @@ int weir_config_parse_keys(const struct weir_json_object *keys, const char *text
 		return -ENOMEM;
 	}
 	rc = read_document(&reader, keys, text, bytes, config);
+	weir_json_finish(&reader);
 	if (rc) {
-		weir_json_finish(&reader);
 		weir_config_free(config);
 		return rc;
 	}
@@ -147,4 +150,9 @@ void weir_config_free(struct weir_config *config) {
 		weir_json_free(&weir_config_keys, config);
 		free(config);
 	}
+}
+
+const char *weir_config_policy_misfit(
+	const struct weir_config_policy *settings, enum weir_policy name) {
+	return weir_config_unfit_key(&weir_config_policy_keys, settings, name);
 }

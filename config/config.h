@@ -4,7 +4,8 @@
 // file is its published description; docs/configuration.md is made for people.
 //
 // Parsing is all or nothing. Every error of a file is reported, each with line, JSON path and
-// reason, and what to do. Unknown keys and repeated keys are errors.
+// reason, and what to do. Unknown keys and repeated keys are errors. A file without errors may have
+// warnings, in the same form.
 //
 // Threads: any. A configuration is immutable after it was read. No globals, no logging.
 #pragma once
@@ -167,7 +168,7 @@ struct weir_config {
 // Read a file, or text already in memory (NUL-terminated; name is for messages).
 // Returns 0 and a configuration, or -EINVAL with at least one error, or -ENOMEM, or the negative
 // errno of reading the file (also described as an error). errors is always initialised; release
-// it with weir_config_errors_fini.
+// it with weir_config_errors_fini, whatever was returned: a good file has warnings there.
 int weir_config_read(const char *file, struct weir_config **ret, struct weir_config_errors *errors);
 int weir_config_parse(const char *text, size_t bytes, struct weir_config **ret,
 	struct weir_config_errors *errors);

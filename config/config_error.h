@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What is wrong with a JSON file: the configuration, or a scenario of the simulator.
+// What is wrong with a JSON file: the configuration, or a scenario of the simulator. A file with an
+// error is refused; a warning names what is allowed and hardly meant.
 //
 // Threads: any.
 #pragma once
 
+#include <jansson.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct weir_config_error {
@@ -17,6 +20,16 @@ struct weir_config_error {
 struct weir_config_errors { // zeroed at first
 	struct weir_config_error *error;
 	uint32_t count;
+	struct weir_config_error *warning; // of a file without errors
+	uint32_t warning_count;
 };
 
 void weir_config_errors_fini(struct weir_config_errors *errors);
+
+// "FILE:LINE:COL: PATH: reason", for people and for editors that jump there; without line and path
+// when the error is the whole file's. Cut to bytes. Returns buffer.
+const char *weir_config_error_format(
+	const char *file, const struct weir_config_error *error, char *buffer, size_t bytes);
+
+// Array of {line, column, path, reason}. NULL: out of memory.
+json_t *weir_config_errors_json(const struct weir_config_error *error, uint32_t count);

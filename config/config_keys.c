@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "config_keys.h"
 
-#include <netinet/in.h>
-
 // clang-format off
 #define FIELD(of, field) .offset = offsetof(struct of, field), \
 	.bytes = sizeof(((struct of *)0)->field)
@@ -34,14 +32,6 @@
 #define COMMENT {.key = "comment", .type = &weir_json_type_ignored}
 #define ROWS(keys) .key = (keys), .count = sizeof(keys) / sizeof((keys)[0])
 #define DAY_MS 86400000
-
-static const struct weir_json_choice idle_choices[] = {
-	{"poll", WEIR_IDLE_POLL}, {"yield", WEIR_IDLE_YIELD}, {0}};
-static const struct weir_json_choice protocol_choices[] = {
-	{"tcp", IPPROTO_TCP}, {"udp", IPPROTO_UDP}, {0}};
-static const struct weir_json_choice forwarding_choices[] = {{"ipip", WEIR_CONFIG_IPIP}, {0}};
-static const struct weir_json_choice check_choices[] = {
-	{"none", WEIR_CHECK_NONE}, {"tcp", WEIR_CHECK_TCP}, {"http", WEIR_CHECK_HTTP}, {0}};
 
 #define INSTANCE weir_config_instance
 static const struct weir_json_key instance_keys[] = {
@@ -84,7 +74,7 @@ static const struct weir_json_key worker_keys[] = {
 	VALUE("cores", weir_config_type_cores, WORKERS, cores,
 		.offset2 = offsetof(struct WORKERS, count), .min = 1, .max = WEIR_CONFIG_CORES_MAX,
 		.fallback = "[0]", BOTH),
-	CHOICE("idle", WORKERS, idle, idle_choices, "\"yield\"", DATAPLANE),
+	CHOICE("idle", WORKERS, idle, weir_config_idles, "\"yield\"", DATAPLANE),
 	COMMENT,
 };
 static const struct weir_json_object workers_object = {.name = "workers", ROWS(worker_keys)};
@@ -129,7 +119,7 @@ static const struct weir_json_object segment_object = {.name = "segment", ROWS(s
 #define BIND weir_config_bind
 static const struct weir_json_key bind_keys[] = {
 	VALUE("address", weir_config_type_address, BIND, address, .required = true, TABLES),
-	CHOICE("protocol", BIND, protocol, protocol_choices, NULL, .required = true, TABLES),
+	CHOICE("protocol", BIND, protocol, weir_config_protocols, NULL, .required = true, TABLES),
 	INTEGER("port", BIND, port_first, 0, 65535, NULL, TABLES),
 	INTEGER("port_first", BIND, port_first, 1, 65535, NULL, TABLES),
 	INTEGER("port_last", BIND, port_last, 1, 65535, NULL, TABLES),
@@ -189,7 +179,7 @@ static const struct weir_json_object subset_object = {.name = "subset", ROWS(sub
 
 #define CHECK weir_config_health_check
 static const struct weir_json_key health_check_keys[] = {
-	CHOICE("type", CHECK, type, check_choices, NULL, .required = true, .versioned = true,
+	CHOICE("type", CHECK, type, weir_config_checks, NULL, .required = true, .versioned = true,
 		CONTROL),
 	VALUE("path", weir_json_type_text, CHECK, path, .min = 1, .max = 255, .fallback = "\"/\"",
 		CONTROL),
@@ -226,7 +216,7 @@ static const struct weir_json_key service_keys[] = {
 	CHOICE("workload", SERVICE, workload, weir_config_workloads, "\"connections\"", CONTROL),
 	OBJECT("flow_control", SERVICE, flow_control, flow_control_object),
 	OBJECT("subset", SERVICE, subset, subset_object),
-	CHOICE("forwarding", SERVICE, forwarding, forwarding_choices, "\"ipip\"",
+	CHOICE("forwarding", SERVICE, forwarding, weir_config_forwardings, "\"ipip\"",
 		.versioned = true, CONTROL),
 	INTEGER("table_size", SERVICE, table_size, 2, WEIR_CONFIG_TABLE_SIZE_MAX, "65537", TABLES),
 	OBJECT("health_check", SERVICE, health_check, health_check_object),
@@ -257,11 +247,3 @@ static const struct weir_json_key root_keys[] = {
 const struct weir_json_object weir_config_keys = {.name = "root", ROWS(root_keys),
 	.bytes = sizeof(struct weir_config), .check = weir_config_check_root};
 // clang-format on
-
-const char *weir_config_check_name(enum weir_config_check check) {
-	return weir_json_choice_name(check_choices, check);
-}
-
-const char *weir_config_forwarding_name(enum weir_config_forwarding forwarding) {
-	return weir_json_choice_name(forwarding_choices, forwarding);
-}

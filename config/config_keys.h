@@ -32,12 +32,13 @@ extern const struct weir_json_object weir_config_policy_keys; // services[].poli
 int weir_config_parse_keys(const struct weir_json_object *keys, const char *text, size_t bytes,
 	struct weir_config **ret, struct weir_config_errors *errors);
 
-// Choices of the policy's settings, each ends with a NULL name (config_policy.c).
-extern const struct weir_json_choice weir_config_policies[], weir_config_weights[],
-	weir_config_statistics[], weir_config_measurements[], weir_config_service_times[],
-	weir_config_rounds[], weir_config_workloads[], weir_config_when_exhausted[];
-// Choices of the subset's settings (config_subset.c).
-extern const struct weir_json_choice weir_config_subset_algorithms[], weir_config_subset_modes[],
+// Words of the settings that are one of several; each list ends with a NULL name
+// (config_choices.c).
+extern const struct weir_json_choice weir_config_idles[], weir_config_protocols[],
+	weir_config_forwardings[], weir_config_checks[], weir_config_policies[],
+	weir_config_weights[], weir_config_statistics[], weir_config_measurements[],
+	weir_config_service_times[], weir_config_rounds[], weir_config_workloads[],
+	weir_config_when_exhausted[], weir_config_subset_algorithms[], weir_config_subset_modes[],
 	weir_config_subset_clients[];
 
 // Checks of config_ports.c, config_services.c, config_policy.c and config_subset.c, called through
@@ -57,6 +58,14 @@ void weir_config_identify_backend(const void *element, char *text, size_t bytes)
 void weir_config_describe_port(const void *element, char *text, size_t bytes);
 void weir_config_describe_service(const void *element, char *text, size_t bytes);
 void weir_config_describe_backend(const void *element, char *text, size_t bytes);
+
+// A key of the table that the file gives and that has no meaning for a policy, or NULL.
+const char *weir_config_unfit_key(const struct weir_json_object *keys,
+	const struct weir_config_policy *policy, enum weir_policy name);
+
+// Warnings of a configuration without errors.
+void weir_config_warn(struct weir_json_reader *reader, const struct weir_json_place *root,
+	const struct weir_config *config);
 
 // The parts of weir_config_check_root.
 void weir_config_check_ports(struct weir_json_reader *reader, const struct weir_json_place *root,

@@ -1,84 +1,32 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The settings of a policy: their names, and which of them have a meaning for which policy.
+// The settings of a policy: which of them have a meaning for which policy.
 #include <stdio.h>
 
 #include "config_keys.h"
-
-// clang-format off
-const struct weir_json_choice weir_config_policies[] = {
-#define X(name, key, needs) {key, WEIR_POLICY_##name},
-	WEIR_POLICIES(X)
-#undef X
-	{0}};
-const struct weir_json_choice weir_config_weights[] = {
-	{"configured", WEIR_WEIGHTS_CONFIGURED}, {"reported", WEIR_WEIGHTS_REPORTED}, {0}};
-const struct weir_json_choice weir_config_statistics[] = {
-	{"average", WEIR_STATISTIC_AVERAGE}, {"median", WEIR_STATISTIC_MEDIAN}, {0}};
-const struct weir_json_choice weir_config_measurements[] = {
-	{"execution", WEIR_MEASUREMENT_EXECUTION}, {"busy", WEIR_MEASUREMENT_BUSY}, {0}};
-const struct weir_json_choice weir_config_service_times[] = {
-	{"flow", WEIR_SERVICE_TIME_FLOW}, {"reported", WEIR_SERVICE_TIME_REPORTED}, {0}};
-const struct weir_json_choice weir_config_rounds[] = {
-	{"incremental", WEIR_ROUNDS_INCREMENTAL}, {"documented", WEIR_ROUNDS_DOCUMENTED}, {0}};
-const struct weir_json_choice weir_config_workloads[] = {
-	{"connections", WEIR_WORKLOAD_CONNECTIONS}, {"requests", WEIR_WORKLOAD_REQUESTS}, {0}};
-const struct weir_json_choice weir_config_when_exhausted[] = {
-#define X(name, key) {key, WEIR_EXHAUSTED_##name},
-	WEIR_WHEN_EXHAUSTED(X)
-#undef X
-	{0}};
-// clang-format on
-
-const char *weir_config_weights_name(enum weir_config_weights weights) {
-	return weir_json_choice_name(weir_config_weights, weights);
-}
-
-const char *weir_config_statistic_name(enum weir_config_statistic statistic) {
-	return weir_json_choice_name(weir_config_statistics, statistic);
-}
-
-const char *weir_config_measurement_name(enum weir_config_measurement measurement) {
-	return weir_json_choice_name(weir_config_measurements, measurement);
-}
-
-const char *weir_config_service_time_name(enum weir_config_service_time service_time) {
-	return weir_json_choice_name(weir_config_service_times, service_time);
-}
-
-const char *weir_config_rounds_name(enum weir_config_rounds rounds) {
-	return weir_json_choice_name(weir_config_rounds, rounds);
-}
-
-const char *weir_config_workload_name(enum weir_config_workload workload) {
-	return weir_json_choice_name(weir_config_workloads, workload);
-}
-
-const char *weir_config_when_exhausted_name(enum weir_when_exhausted when_exhausted) {
-	return weir_json_choice_name(weir_config_when_exhausted, when_exhausted);
-}
 
 static bool weights_fit(const struct weir_config_policy *policy, enum weir_policy name) {
 	return policy->weights == WEIR_WEIGHTS_CONFIGURED ||
 	       name == WEIR_POLICY_WEIGHTED_ROUND_ROBIN;
 }
 
-// Whether the i-th key, when the file has it, has a meaning for a policy.
-static bool key_fits(const struct weir_config_policy *policy, uint32_t i, enum weir_policy name) {
-	uint8_t needs = weir_config_policy_keys.key[i].belongs_to;
+// Whether the i-th key of the table, when the file has it, has a meaning for a policy.
+static bool key_fits(const struct weir_json_object *keys, const struct weir_config_policy *policy,
+	uint32_t i, enum weir_policy name) {
+	uint8_t needs = keys->key[i].belongs_to;
 
 	return (policy->given >> i & 1) == 0 || needs == 0 ||
 	       (weir_policy_needs(name) & needs) != 0;
 }
 
-const char *weir_config_policy_misfit(
+const char *weir_config_unfit_key(const struct weir_json_object *keys,
 	const struct weir_config_policy *policy, enum weir_policy name) {
 	if (!weights_fit(policy, name)) {
 		return "weights";
 	}
-	for (uint32_t i = 0; i < weir_config_policy_keys.count; i++) {
-		if (!key_fits(policy, i, name)) {
-			return weir_config_policy_keys.key[i].key;
+	for (uint32_t i = 0; i < keys->count; i++) {
+		if (!key_fits(keys, policy, i, name)) {
+			return keys->key[i].key;
 		}
 	}
 	return NULL;
@@ -96,7 +44,7 @@ static void list_policies(uint8_t needs, char *text, size_t bytes) {
 }
 
 static void check_settings(struct weir_json_reader *reader, const struct weir_json_place *place,
-	const struct weir_config_policy *policy) {
+	const struct weir_json_object *keys, const struct weir_config_policy *policy) {
 	const char *name = weir_policy_name(policy->name);
 	char policies[200];
 
@@ -106,10 +54,10 @@ static void check_settings(struct weir_json_reader *reader, const struct weir_js
 			"weighted-round-robin",
 			name);
 	}
-	for (uint32_t i = 0; i < weir_config_policy_keys.count; i++) {
-		const struct weir_json_key *key = &weir_config_policy_keys.key[i];
+	for (uint32_t i = 0; i < keys->count; i++) {
+		const struct weir_json_key *key = &keys->key[i];
 
-		if (!key_fits(policy, i, policy->name)) {
+		if (!key_fits(keys, policy, i, policy->name)) {
 			list_policies(key->belongs_to, policies, sizeof(policies));
 			weir_json_error_at(reader, place, key->key,
 				"is not used by policy \"%s\"; remove it, or use one of: %s", name,
@@ -124,7 +72,7 @@ void weir_config_check_policy(struct weir_json_reader *reader, const struct weir
 
 	policy->given = (uint32_t)read->present;
 	if (weir_json_valid(read, "name")) {
-		check_settings(reader, place, policy);
+		check_settings(reader, place, read->object, policy);
 	}
 	if (policy->measurement == WEIR_MEASUREMENT_BUSY &&
 		(weir_policy_needs(policy->name) & WEIR_NEEDS_COST) != 0 &&

@@ -8,10 +8,14 @@
 
 #define KEY_SHOWN 64 // bytes of an unknown key repeated in a path
 
-static bool is_known(
-	const struct weir_config_errors *errors, const struct weir_config_error *error) {
-	for (uint32_t i = 0; i < errors->count; i++) {
-		const struct weir_config_error *other = &errors->error[i];
+struct list { // of errors, or of warnings
+	struct weir_config_error **error;
+	uint32_t *count, *left_out;
+};
+
+static bool is_known(const struct list *list, const struct weir_config_error *error) {
+	for (uint32_t i = 0; i < *list->count; i++) {
+		const struct weir_config_error *other = &(*list->error)[i];
 
 		if (other->line == error->line && other->column == error->column &&
 			strcmp(other->path, error->path) == 0 &&
@@ -23,32 +27,39 @@ static bool is_known(
 }
 
 // Values that several overlays have from the root would be reported once for each.
-static void add_error(struct weir_json_reader *reader, struct weir_config_error *error,
-	const char *format, va_list arguments) {
-	struct weir_config_errors *errors = reader->errors;
+static void add(struct weir_json_reader *reader, const struct list *list,
+	struct weir_config_error *error, const char *format, va_list arguments) {
 	char text[sizeof(error->reason)];
 
 	vsnprintf(text, sizeof(text), format, arguments);
 	weir_printable(text, error->reason, sizeof(error->reason));
-	reader->found++;
-	if (is_known(errors, error)) {
+	if (is_known(list, error)) {
 		return;
 	}
-	if (errors->count >= WEIR_JSON_ERRORS_MAX) {
-		reader->left_out++;
+	if (*list->count >= WEIR_JSON_ERRORS_MAX) {
+		(*list->left_out)++;
 		return;
 	}
-	if ((errors->count & (errors->count - 1)) == 0) {
-		size_t room = errors->count ? (size_t)errors->count * 2 : 1;
-		void *grown = realloc(errors->error, room * sizeof(*errors->error));
+	if ((*list->count & (*list->count - 1)) == 0) {
+		size_t room = *list->count ? (size_t)*list->count * 2 : 1;
+		void *grown = realloc(*list->error, room * sizeof(*error));
 
 		if (!grown) {
 			reader->out_of_memory = true;
 			return;
 		}
-		errors->error = grown;
+		*list->error = grown;
 	}
-	errors->error[errors->count++] = *error;
+	(*list->error)[(*list->count)++] = *error;
+}
+
+static void add_error(struct weir_json_reader *reader, struct weir_config_error *error,
+	const char *format, va_list arguments) {
+	const struct list list = {
+		&reader->errors->error, &reader->errors->count, &reader->left_out};
+
+	reader->found++;
+	add(reader, &list, error, format, arguments);
 }
 
 static void write_path(const struct weir_json_place *place, char *path, size_t bytes) {
@@ -166,6 +177,19 @@ void weir_json_error_at(struct weir_json_reader *reader, const struct weir_json_
 	va_end(arguments);
 }
 
+void weir_json_warning(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const char *format, ...) {
+	const struct list list = {&reader->errors->warning, &reader->errors->warning_count,
+		&reader->warnings_left_out};
+	struct weir_config_error warning = {0};
+	va_list arguments;
+
+	set_place(reader, &warning, place, false);
+	va_start(arguments, format);
+	add(reader, &list, &warning, format, arguments);
+	va_end(arguments);
+}
+
 void weir_json_error_file(
 	struct weir_json_reader *reader, int line, int column, const char *format, ...) {
 	struct weir_config_error error = {.line = line, .column = column};
@@ -191,26 +215,61 @@ static int compare_errors(const void *a, const void *b) {
 	return strcmp(x->reason, y->reason);
 }
 
-void weir_json_finish(struct weir_json_reader *reader) {
-	struct weir_config_errors *errors = reader->errors;
+static void finish(const struct list *list, const char *what) {
 	struct weir_config_error *last;
 
-	if (errors->count > 1) {
-		qsort(errors->error, errors->count, sizeof(*errors->error), compare_errors);
+	if (*list->count > 1) {
+		qsort(*list->error, *list->count, sizeof(**list->error), compare_errors);
 	}
-	if (reader->left_out > 0) {
-		uint32_t left_out = reader->left_out + 1;
-
-		last = &errors->error[errors->count - 1];
+	if (*list->left_out > 0) {
+		last = &(*list->error)[*list->count - 1];
 		*last = (struct weir_config_error){0};
 		snprintf(last->reason, sizeof(last->reason),
-			"%u more errors not shown; fix these first", left_out);
+			"%u more %s not shown; fix these first", *list->left_out + 1, what);
 	}
+}
+
+void weir_json_finish(struct weir_json_reader *reader) {
+	struct weir_config_errors *errors = reader->errors;
+	const struct list list = {&errors->error, &errors->count, &reader->left_out};
+	const struct list warnings = {
+		&errors->warning, &errors->warning_count, &reader->warnings_left_out};
+
+	finish(&list, "errors");
+	finish(&warnings, "warnings");
 }
 
 void weir_config_errors_fini(struct weir_config_errors *errors) {
 	free(errors->error);
+	free(errors->warning);
 	*errors = (struct weir_config_errors){0};
+}
+
+const char *weir_config_error_format(
+	const char *file, const struct weir_config_error *error, char *buffer, size_t bytes) {
+	char place[32] = "";
+
+	if (error->line > 0) {
+		snprintf(place, sizeof(place), ":%d:%d", error->line, error->column);
+	}
+	snprintf(buffer, bytes, "%s%s: %s%s%s", file, place, error->path,
+		error->path[0] != '\0' ? ": " : "", error->reason);
+	return buffer;
+}
+
+json_t *weir_config_errors_json(const struct weir_config_error *error, uint32_t count) {
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; i < count; i++) {
+		json_t *item = json_pack("{s:i, s:i, s:s, s:s}", "line", error[i].line, "column",
+			error[i].column, "path", error[i].path, "reason", error[i].reason);
+
+		if (json_array_append_new(list, item) < 0) {
+			json_decref(list);
+			return NULL;
+		}
+	}
+	return list;
 }
 
 struct weir_json_place weir_json_place_member(

@@ -128,7 +128,7 @@ struct weir_json_reader {
 	const char *overlay_path;
 	uint32_t overlay;
 
-	uint32_t left_out; // errors beyond WEIR_JSON_ERRORS_MAX
+	uint32_t left_out, warnings_left_out; // beyond WEIR_JSON_ERRORS_MAX
 	uint32_t found; // errors, with those left out and those found again
 	bool out_of_memory;
 };
@@ -158,7 +158,10 @@ void weir_json_error_at(struct weir_json_reader *reader, const struct weir_json_
 	const char *key, const char *format, ...) __attribute__((format(printf, 4, 5)));
 void weir_json_error_file(struct weir_json_reader *reader, int line, int column, const char *format,
 	...) __attribute__((format(printf, 4, 5)));
-// Order the errors by position and say how many were left out.
+// Add a warning at a place.
+void weir_json_warning(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const char *format, ...) __attribute__((format(printf, 3, 4)));
+// Order errors and warnings by position and say how many were left out.
 void weir_json_finish(struct weir_json_reader *reader);
 
 // The place of a member or element of a place.

@@ -34,6 +34,7 @@
 
 #define EXIT_USAGE 2
 #define WHY_BYTES 512
+#define LINE_BYTES 5120 // a path of the file system, and an error
 #define TURN_MS 100 // of the main loop
 #define LISTEN_TRIES 10
 #define LISTEN_PAUSE_MS 100
@@ -327,14 +328,24 @@ close_signals:
 
 // For people, and for editors that jump to FILE:LINE:COL.
 static void print_errors(const char *file, int error, const struct weir_config_errors *errors) {
-	for (uint32_t i = 0; i < errors->count; i++) {
-		const struct weir_config_error *e = &errors->error[i];
+	char line[LINE_BYTES];
 
-		fprintf(stderr, "%s:%d:%d: %s%s%s\n", file, e->line, e->column, e->path,
-			e->path[0] != '\0' ? ": " : "", e->reason);
+	for (uint32_t i = 0; i < errors->count; i++) {
+		fprintf(stderr, "%s\n",
+			weir_config_error_format(file, &errors->error[i], line, sizeof(line)));
 	}
 	if (errors->count == 0) {
 		fprintf(stderr, "%s: %s\n", file, strerror(-error));
+	}
+}
+
+static void log_warnings(
+	struct weir_log *log, const char *file, const struct weir_config_errors *errors) {
+	char line[LINE_BYTES];
+
+	for (uint32_t i = 0; i < errors->warning_count; i++) {
+		weir_log_write(log, WEIR_LOG_WARN, "%s",
+			weir_config_error_format(file, &errors->warning[i], line, sizeof(line)));
 	}
 }
 
@@ -363,13 +374,14 @@ int main(int argc, char **argv) {
 		weir_config_errors_fini(&errors);
 		return EXIT_USAGE;
 	}
+	log.level = options.log_level;
+	log_warnings(&log, options.config, &errors);
 	weir_config_errors_fini(&errors);
 	context = calloc(1, sizeof(*context));
 	if (context == NULL) {
 		weir_config_free(config);
 		return EXIT_FAILURE;
 	}
-	log.level = options.log_level;
 	context->options = &options;
 	context->config = config;
 	context->log = &log;

@@ -6,56 +6,62 @@
 #include "config.h"
 #include "terminal.h"
 
-static json_t *json_errors(const struct weir_config_errors *errors) {
-	json_t *list = json_array();
-
-	for (uint32_t i = 0; i < errors->count; i++) {
-		const struct weir_config_error *error = &errors->error[i];
-
-		json_array_append_new(
-			list, json_pack("{s:i, s:i, s:s, s:s}", "line", error->line, "column",
-				      error->column, "path", error->path, "reason", error->reason));
-	}
-	return list;
-}
-
-static void print_good(
-	const struct weir_cli *cli, const char *file, const struct weir_config *config) {
+static void print_good(const struct weir_cli *cli, const char *file,
+	const struct weir_config *config, uint32_t warnings) {
 	uint32_t backends = 0;
 	char shown[1024];
 
 	for (uint32_t i = 0; i < config->service_count; i++) {
 		backends += config->services[i].backend_count;
 	}
-	fprintf(cli->out, "%s: ok (ports: %u, workers: %u, services: %u, backends: %u)\n",
+	fprintf(cli->out, "%s: ok (ports: %u, workers: %u, services: %u, backends: %u",
 		weir_terminal_text(file, shown, sizeof(shown)), config->port_count,
 		config->workers.count, config->service_count, backends);
+	if (warnings > 0) {
+		fprintf(cli->out, ", warnings: %u", warnings);
+	}
+	fprintf(cli->out, ")\n");
+}
+
+static void print_json(const struct weir_cli *cli, bool ok, json_t *errors, json_t *warnings) {
+	json_t *result =
+		json_pack("{s:b, s:O, s:O}", "ok", ok, "errors", errors, "warnings", warnings);
+
+	weir_cli_print_json(cli->out, result);
+	json_decref(result);
 }
 
 int weir_check_run(struct weir_cli *cli, const struct weir_cli_command *command) {
 	const bool standard_input = strcmp(cli->words[0], "-") == 0;
+	const char *file = standard_input ? "/dev/stdin" : cli->words[0];
 	struct weir_config *config = NULL;
-	struct weir_config_errors errors;
-	json_t *list;
-	int rc;
+	struct weir_config_errors found;
+	json_t *errors, *warnings;
+	int rc = weir_config_read(file, &config, &found);
+	bool ok;
 
 	(void)command;
-	rc = weir_config_read(standard_input ? "/dev/stdin" : cli->words[0], &config, &errors);
-	list = json_errors(&errors);
-	if (cli->options->json) {
-		json_t *result = json_pack("{s:b, s:O}", "ok", rc == 0, "errors", list);
-
-		weir_cli_print_json(cli->out, result);
-		json_decref(result);
-	} else if (rc == 0) {
-		print_good(cli, cli->words[0], config);
-	} else if (errors.count == 0) {
-		fprintf(cli->err, "weirctl: %s\n", strerror(-rc));
-	} else {
-		weir_cli_print_errors(cli->out, cli->words[0], list);
+	errors = weir_config_errors_json(found.error, found.count);
+	warnings = weir_config_errors_json(found.warning, found.warning_count);
+	if (cli->options->strict) {
+		json_array_extend(errors, warnings);
+		json_array_clear(warnings);
 	}
-	json_decref(list);
-	weir_config_errors_fini(&errors);
+	ok = rc == 0 && json_array_size(errors) == 0;
+	if (cli->options->json) {
+		print_json(cli, ok, errors, warnings);
+	} else {
+		weir_cli_print_errors(cli->out, cli->words[0], "", errors);
+		weir_cli_print_errors(cli->out, cli->words[0], " warning:", warnings);
+		if (ok) {
+			print_good(cli, cli->words[0], config, found.warning_count);
+		} else if (json_array_size(errors) == 0) {
+			fprintf(cli->err, "weirctl: %s\n", strerror(-rc));
+		}
+	}
+	json_decref(errors);
+	json_decref(warnings);
+	weir_config_errors_fini(&found);
 	weir_config_free(config);
-	return rc ? WEIR_CLI_REFUSED : WEIR_CLI_DONE;
+	return ok ? WEIR_CLI_DONE : WEIR_CLI_REFUSED;
 }

@@ -3,7 +3,7 @@
 
 #include "terminal.h"
 
-void weir_cli_print_errors(FILE *out, const char *file, const json_t *errors) {
+void weir_cli_print_errors(FILE *out, const char *file, const char *mark, const json_t *errors) {
 	json_t *error;
 	char shown[1024];
 	size_t i;
@@ -23,6 +23,7 @@ void weir_cli_print_errors(FILE *out, const char *file, const json_t *errors) {
 		if (line > 0 && column > 0) {
 			fprintf(out, "%" JSON_INTEGER_FORMAT ":", column);
 		}
+		fprintf(out, "%s", mark);
 		if (path && path[0]) {
 			fprintf(out, " %s:", weir_terminal_text(path, text, sizeof(text)));
 		}
@@ -44,7 +45,7 @@ static void print_refusal(const struct weir_cli *cli, const json_t *answer) {
 
 	fprintf(cli->err, "weirctl: refused: %s\n",
 		weir_terminal_text(text ? text : "no reason given", shown, sizeof(shown)));
-	weir_cli_print_errors(cli->err, path, errors);
+	weir_cli_print_errors(cli->err, path, "", errors);
 }
 
 int weir_cli_request(struct weir_cli *cli, const json_t *request, json_t **ret) {

@@ -51,6 +51,7 @@ int weir_cli_request(struct weir_cli *cli, const json_t *request, json_t **ret);
 // Print JSON as it came, indented, ASCII only.
 void weir_cli_print_json(FILE *out, const json_t *json);
 
-// Print a list of errors as the control API gives it: [{line, column, path, reason}], one line
-// each: FILE:LINE:COLUMN: PATH: reason. Anything else prints nothing.
-void weir_cli_print_errors(FILE *out, const char *file, const json_t *errors);
+// Print a list of errors or warnings as the control API gives it: [{line, column, path, reason}],
+// one line each: FILE:LINE:COLUMN:MARK PATH: reason. mark is "" or " warning:". Anything else
+// prints nothing.
+void weir_cli_print_errors(FILE *out, const char *file, const char *mark, const json_t *errors);

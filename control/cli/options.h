@@ -13,6 +13,7 @@ enum weir_cli_option {
 	WEIR_CLI_SERVICE = 1 << 0, // --service
 	WEIR_CLI_WATCH = 1 << 1, // --watch, --interval, --count
 	WEIR_CLI_SUBSET = 1 << 2, // --clients, --backends, --size, --algorithm, --mode, --salt
+	WEIR_CLI_STRICT = 1 << 3, // --strict
 };
 
 // Options of subset preview.
@@ -27,7 +28,7 @@ struct weir_cli_preview {
 
 struct weir_cli_options { // strings point into argv or the environment
 	const char *run_dir;
-	bool json, watch;
+	bool json, watch, strict;
 	int timeout_ms;
 	int interval_ms; // of --watch
 	int count; // of --watch: how many times, 0 = until interrupted

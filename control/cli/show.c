@@ -331,6 +331,7 @@ static void show_change_line(FILE *out, const json_t *change) {
 }
 
 void weir_show_changes(const struct weir_cli *cli, json_t *result) {
+	const char *file = cli->count > 0 ? cli->words[0] : "configuration";
 	const json_t *changes = json_object_get(result, "changes");
 	json_t *change;
 	size_t i;
@@ -341,6 +342,7 @@ void weir_show_changes(const struct weir_cli *cli, json_t *result) {
 	json_array_foreach (changes, i, change) {
 		show_change_line(cli->out, change);
 	}
+	weir_cli_print_errors(cli->err, file, " warning:", json_object_get(result, "warnings"));
 }
 
 void weir_show_health(const struct weir_cli *cli, json_t *result) {

@@ -212,6 +212,16 @@ static void log_errors(
 	}
 }
 
+void weir_daemon_log_warnings(
+	struct weir_log *log, const char *file, const struct weir_config_errors *errors) {
+	char line[1024];
+
+	for (uint32_t i = 0; i < errors->warning_count; i++) {
+		weir_log_write(log, WEIR_LOG_WARN, "%s",
+			weir_config_error_format(file, &errors->warning[i], line, sizeof(line)));
+	}
+}
+
 static int plan_and_apply(struct weir_daemon *daemon, const char *file,
 	struct weir_reload_plan *plan, char *why, size_t why_bytes) {
 	int r = weir_reload_plan(daemon->reload, file, plan);
@@ -244,6 +254,7 @@ int weir_daemon_reload(struct weir_daemon *daemon, const char *file, struct weir
 	if (r < 0) {
 		weir_log_write(daemon->log, WEIR_LOG_ERROR, "reload refused: %s", why);
 	} else {
+		weir_daemon_log_warnings(daemon->log, plan->file, &plan->errors);
 		for (uint32_t i = 0; i < plan->difference.count; i++) {
 			weir_log_write(daemon->log, WEIR_LOG_INFO, "reload: %s",
 				weir_change_format(

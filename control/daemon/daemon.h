@@ -68,7 +68,11 @@ void weir_daemon_fini(struct weir_daemon *daemon);
 // Publish what is marked, now. Returns 0, -ENOTCONN (no dataplane: later), or negative errno
 // (logged; tried again every tick).
 int weir_daemon_publish(struct weir_daemon *daemon);
-// Read a file (NULL: the one in use) and make it the configuration; logs every change or error.
+// Log the warnings of a configuration.
+void weir_daemon_log_warnings(
+	struct weir_log *log, const char *file, const struct weir_config_errors *errors);
+// Read a file (NULL: the one in use) and make it the configuration; logs every change, warning or
+// error.
 // plan is always initialised; release it with weir_reload_plan_fini. Returns 0 or negative errno
 // with a line in why.
 int weir_daemon_reload(struct weir_daemon *daemon, const char *file, struct weir_reload_plan *plan,

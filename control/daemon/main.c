@@ -130,8 +130,9 @@ int main(int argc, char **argv) {
 		weir_config_errors_fini(&errors);
 		return EXIT_USAGE;
 	}
-	weir_config_errors_fini(&errors);
 	log.level = options.log_level;
+	weir_daemon_log_warnings(&log, options.config, &errors);
+	weir_config_errors_fini(&errors);
 	r = run(&options, &run_as, &log, reload);
 	weir_reload_free(reload);
 	return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;

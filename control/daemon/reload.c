@@ -143,15 +143,3 @@ bool weir_reload_dataplane_started(struct weir_reload *reload) {
 	reload->as_read = NULL;
 	return true;
 }
-
-const char *weir_config_error_format(
-	const char *file, const struct weir_config_error *error, char *buffer, size_t bytes) {
-	char place[32] = "";
-
-	if (error->line > 0) {
-		snprintf(place, sizeof(place), ":%d:%d", error->line, error->column);
-	}
-	snprintf(buffer, bytes, "%s%s: %s%s%s", file, place, error->path,
-		error->path[0] != '\0' ? ": " : "", error->reason);
-	return buffer;
-}

@@ -44,8 +44,3 @@ void weir_reload_commit(struct weir_reload *reload, struct weir_reload_plan *pla
 // The dataplane started again, and read the file by itself: its part of the last file that was
 // read is in use from now on. Same pointer as before, other values; returns whether any changed.
 bool weir_reload_dataplane_started(struct weir_reload *reload);
-
-// "FILE:LINE:COL: PATH: reason", for people and for editors that jump there; without line and path
-// when the error is the whole file's. Cut to bytes. Returns buffer.
-const char *weir_config_error_format(
-	const char *file, const struct weir_config_error *error, char *buffer, size_t bytes);

@@ -4,17 +4,8 @@
 #include "api_commands.h"
 #include "daemon.h"
 
-static json_t *json_errors(const struct weir_config_errors *errors) {
-	json_t *list = json_array();
-
-	for (uint32_t i = 0; i < errors->count; i++) {
-		const struct weir_config_error *error = &errors->error[i];
-
-		json_array_append_new(
-			list, json_pack("{s:i, s:i, s:s, s:s}", "line", error->line, "column",
-				      error->column, "path", error->path, "reason", error->reason));
-	}
-	return list;
+static json_t *json_errors(const struct weir_reload_plan *plan) {
+	return weir_config_errors_json(plan->errors.error, plan->errors.count);
 }
 
 // Our working directory is not the caller's. Returns false after the call was failed.
@@ -30,9 +21,12 @@ static bool check_path(struct weir_api_call *call) {
 }
 
 static void answer_plan(struct weir_api_call *call, const struct weir_reload_plan *plan) {
-	json_t *changes = weir_difference_json(&plan->difference);
+	const struct weir_config_errors *errors = &plan->errors;
 
-	weir_api_answer(call, changes != NULL ? json_pack("{s:o}", "changes", changes) : NULL);
+	weir_api_answer(
+		call, json_pack("{s:o, s:o}", "changes", weir_difference_json(&plan->difference),
+			      "warnings",
+			      weir_config_errors_json(errors->warning, errors->warning_count)));
 }
 
 void weir_api_config_diff(struct weir_daemon *daemon, struct weir_api_call *call) {
@@ -42,7 +36,7 @@ void weir_api_config_diff(struct weir_daemon *daemon, struct weir_api_call *call
 		return;
 	}
 	if (weir_reload_plan(daemon->reload, weir_api_text(call, "path"), &plan) < 0) {
-		weir_api_fail_with(call, WEIR_API_REFUSED, "errors", json_errors(&plan.errors),
+		weir_api_fail_with(call, WEIR_API_REFUSED, "errors", json_errors(&plan),
 			"%s has %u error%s", plan.file != NULL ? plan.file : "the file",
 			plan.errors.count, plan.errors.count == 1 ? "" : "s");
 	} else {
@@ -64,8 +58,7 @@ void weir_api_config_reload(struct weir_daemon *daemon, struct weir_api_call *ca
 		path != NULL ? path : weir_reload_file(daemon->reload), (unsigned int)peer->uid,
 		(int)peer->pid);
 	if (weir_daemon_reload(daemon, path, &plan, why, sizeof(why)) < 0) {
-		weir_api_fail_with(
-			call, WEIR_API_REFUSED, "errors", json_errors(&plan.errors), "%s", why);
+		weir_api_fail_with(call, WEIR_API_REFUSED, "errors", json_errors(&plan), "%s", why);
 	} else {
 		answer_plan(call, &plan);
 	}

@@ -65,6 +65,16 @@ static void parse_survives_each_failed_allocation(void **state) {
 	assert_true(starve(CONFIG("", SERVICE("", BIND, BACKEND)), 0) > 5);
 }
 
+static void warnings_survive_each_failed_allocation(void **state) {
+	(void)state;
+	assert_true(starve(CONFIG("", SERVICE("", BIND,
+					      "{\"name\": \"a\", \"address\": \"10.0.0.1\", "
+					      "\"weight\": 0}, "
+					      "{\"name\": \"b\", \"address\": \"10.0.0.1\", "
+					      "\"weight\": 0}")),
+			    0) > 8);
+}
+
 static void errors_survive_each_failed_allocation(void **state) {
 	(void)state;
 	assert_true(
@@ -76,6 +86,7 @@ static void errors_survive_each_failed_allocation(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(parse_survives_each_failed_allocation),
+		cmocka_unit_test(warnings_survive_each_failed_allocation),
 		cmocka_unit_test(errors_survive_each_failed_allocation),
 	};
 

@@ -341,6 +341,27 @@ static void a_bad_configuration_is_told_line_by_line(void **state) {
 	check_nothing_left(lab);
 }
 
+static void warnings_of_the_configuration_are_logged(void **state) {
+	struct lab *lab = *state;
+	FILE *file = fopen(lab->config, "w");
+	pid_t pid;
+
+	device_lab_need_root();
+	assert_non_null(file);
+	fprintf(file,
+		"{\"ports\":[" AF_XDP_PORT "],\n\"segment\":{\"heap_bytes\":16777216},\n"
+		"\"flow_table\":{\"flows_per_worker\":4096},\n\"services\":[{\"name\":\"web\","
+		"\"binds\":[{\"address\":\"198.51.100.10\",\"protocol\":\"tcp\",\"port\":80}],\n"
+		"\"backends\":[{\"name\":\"a\",\"address\":\"10.0.0.1\",\"weight\":0}]}]}\n");
+	fclose(file);
+	pid = spawn(lab, lab->run_dir);
+	wait_ready(lab, pid);
+	check_log(lab, "Z warn  ");
+	check_log(lab, "weir.json:1:1: instance.hash_seed: is the default");
+	check_log(lab, "weir.json:5:12: services[0].backends: all weights are 0");
+	stop(lab, pid, SIGTERM);
+}
+
 static void what_cannot_run_says_why_and_leaves_nothing(void **state) {
 	struct lab *lab = *state;
 	pid_t pid;
@@ -378,6 +399,7 @@ int main(void) {
 		LAB_TEST(sighup_is_no_reason_to_end),
 		LAB_TEST(all_threads_have_given_up_their_capabilities),
 		LAB_TEST(a_bad_configuration_is_told_line_by_line),
+		LAB_TEST(warnings_of_the_configuration_are_logged),
 		LAB_TEST(what_cannot_run_says_why_and_leaves_nothing),
 	};
 

@@ -16,9 +16,78 @@ static void good_file_is_ok_without_daemon(void **state) {
 	(void)state;
 	assert_int_equal(outcome.status, 0);
 	snprintf(expected, sizeof(expected),
-		"%s: ok (ports: 1, workers: 1, services: 1, backends: 4)\n", good_file);
-	assert_string_equal(outcome.out, expected);
+		"\n%s: ok (ports: 1, workers: 1, services: 1, backends: 4, warnings: 1)\n",
+		good_file);
+	expect_contains(outcome.out, expected);
+	snprintf(expected, sizeof(expected), "%s:4:14: warning: instance.hash_seed: is the default",
+		good_file);
+	assert_memory_equal(outcome.out, expected, strlen(expected));
 	free_outcome(&outcome);
+}
+
+static void strict_makes_warnings_errors(void **state) {
+	struct outcome outcome =
+		RUN("/nonexistent", "config", "check", "--strict", (char *)good_file);
+	char expected[600];
+
+	(void)state;
+	assert_int_equal(outcome.status, 1);
+	snprintf(expected, sizeof(expected), "%s:4:14: instance.hash_seed: is the default",
+		good_file);
+	assert_memory_equal(outcome.out, expected, strlen(expected));
+	assert_ptr_equal(strchr(outcome.out, '\n'), outcome.out + strlen(outcome.out) - 1);
+	assert_string_equal(outcome.err, "");
+	free_outcome(&outcome);
+	// What is an error already stays one.
+	outcome = RUN("/nonexistent", "config", "check", (char *)broken_file, "--strict");
+	assert_int_equal(outcome.status, 1);
+	free_outcome(&outcome);
+	outcome = RUN("/nonexistent", "config", "diff", "--strict");
+	assert_int_equal(outcome.status, 2);
+	expect_contains(outcome.err, "--strict is not an option of config diff");
+	free_outcome(&outcome);
+}
+
+static void strict_is_content_with_a_file_without_warnings(void **state) {
+	char path[] = "/tmp/weir-test-XXXXXX";
+	FILE *file = fdopen(mkstemp(path), "w");
+	struct outcome outcome;
+
+	(void)state;
+	assert_non_null(file);
+	fprintf(file, "{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\"}], "
+		      "\"services\": []}\n");
+	fclose(file);
+	outcome = RUN("/nonexistent", "config", "check", "--strict", path);
+	unlink(path);
+	assert_int_equal(outcome.status, 0);
+	expect_contains(outcome.out, ": ok (ports: 1, workers: 1, services: 0, backends: 0)\n");
+	free_outcome(&outcome);
+}
+
+// The lists of a result, as path and whether it is ok.
+static void expect_json(const char *strict, bool ok, size_t errors, size_t warnings) {
+	struct outcome outcome =
+		RUN(NULL, "config", "check", "--json", (char *)good_file, (char *)strict);
+	json_t *result = json_loads(outcome.out, 0, NULL);
+	const json_t *list = json_object_get(result, ok ? "warnings" : "errors");
+	const json_t *first = json_array_get(list, 0);
+
+	assert_int_equal(outcome.status, ok ? 0 : 1);
+	assert_int_equal(json_is_true(json_object_get(result, "ok")), ok);
+	assert_int_equal(json_array_size(json_object_get(result, "errors")), errors);
+	assert_int_equal(json_array_size(json_object_get(result, "warnings")), warnings);
+	assert_string_equal(
+		json_string_value(json_object_get(first, "path")), "instance.hash_seed");
+	assert_int_equal(json_integer_value(json_object_get(first, "line")), 4);
+	json_decref(result);
+	free_outcome(&outcome);
+}
+
+static void json_form_has_warnings(void **state) {
+	(void)state;
+	expect_json(NULL, true, 0, 1);
+	expect_json("--strict", false, 1, 0);
 }
 
 // One line per error, the same errors that the parser's own test expects.
@@ -97,10 +166,12 @@ static void errors_of_a_peer_are_escaped(void **state) {
 	FILE *out = open_memstream(&text, &bytes);
 
 	(void)state;
-	weir_cli_print_errors(out, "f\x1b", errors);
-	weir_cli_print_errors(out, "f", NULL);
+	weir_cli_print_errors(out, "f\x1b", "", errors);
+	weir_cli_print_errors(out, "f", "", NULL);
+	weir_cli_print_errors(out, "g", " warning:", errors);
 	fclose(out);
-	assert_string_equal(text, "f\\x1b:3: a\\x1bb: x\\x0ay\nf\\x1b: -\nf\\x1b: -\n");
+	assert_string_equal(text, "f\\x1b:3: a\\x1bb: x\\x0ay\nf\\x1b: -\nf\\x1b: -\n"
+				  "g:3: warning: a\\x1bb: x\\x0ay\ng: warning: -\ng: warning: -\n");
 	free(text);
 	json_decref(errors);
 }
@@ -108,6 +179,9 @@ static void errors_of_a_peer_are_escaped(void **state) {
 int main(int argc, char **argv) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(good_file_is_ok_without_daemon),
+		cmocka_unit_test(strict_makes_warnings_errors),
+		cmocka_unit_test(strict_is_content_with_a_file_without_warnings),
+		cmocka_unit_test(json_form_has_warnings),
 		cmocka_unit_test(broken_file_lists_every_error),
 		cmocka_unit_test(json_form),
 		cmocka_unit_test(unreadable_file_is_refused),

@@ -138,6 +138,29 @@ static void changes_of_a_reload(void **state) {
 		"+ a: x\n- b: y\n~ c: 1 -> - (later)\n+ d\n? -\n");
 }
 
+// They go to stderr: what is on stdout are changes.
+static void warnings_of_a_reload(void **state) {
+	const struct weir_cli_options options = {0};
+	json_t *result = json_loads("{\"changes\": [], \"warnings\": [{\"line\": 3, \"column\": 7, "
+				    "\"path\": \"a.b\", \"reason\": \"is odd\"}]}",
+		0, NULL);
+	struct weir_cli cli = {.options = &options};
+	char *out, *err;
+	size_t bytes;
+
+	(void)state;
+	cli.out = open_memstream(&out, &bytes);
+	cli.err = open_memstream(&err, &bytes);
+	weir_show_changes(&cli, result);
+	fclose(cli.out);
+	fclose(cli.err);
+	assert_string_equal(out, "no changes\n");
+	assert_string_equal(err, "configuration:3:7: warning: a.b: is odd\n");
+	free(out);
+	free(err);
+	json_decref(result);
+}
+
 static void weight_back_to_configured(void **state) {
 	(void)state;
 	expect_shown(weir_show_weight, NULL,
@@ -156,6 +179,7 @@ int main(void) {
 		cmocka_unit_test(one_by_name_is_a_record),
 		cmocka_unit_test(notes_of_backends),
 		cmocka_unit_test(changes_of_a_reload),
+		cmocka_unit_test(warnings_of_a_reload),
 		cmocka_unit_test(weight_back_to_configured),
 	};
 

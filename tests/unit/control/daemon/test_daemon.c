@@ -150,6 +150,19 @@ static void sighup_reads_the_configuration_again(void **state) {
 	kill(lab->control, SIGHUP);
 	LAB_UNTIL(weight_of_web_1(lab) == 50);
 	assert_true(lab_log_has(lab, "reload: change service web backend web-1 weight: 100 -> 50"));
+	// Warnings: of the start, and of what was reloaded.
+	assert_true(lab_log_has(lab, "Z warn  "));
+	assert_true(lab_log_has(lab, "instance.hash_seed: is the default"));
+	assert_false(lab_log_has(lab, "all weights are 0"));
+	lab_write_config(lab, WEB("50") ", {\"name\": \"idle\", \"binds\": [{\"address\": "
+					"\"198.51.100.99\", \"protocol\": \"tcp\", \"port\": 80}], "
+					"\"table_size\": 251, \"backends\": [{\"name\": \"a\", "
+					"\"address\": \"10.0.0.99\", \"weight\": 0}]}");
+	kill(lab->control, SIGHUP);
+	LAB_UNTIL(lab_log_has(lab, "services[1].backends: all weights are 0"));
+	lab_write_config(lab, WEB("50"));
+	kill(lab->control, SIGHUP);
+	LAB_UNTIL(weight_of_web_1(lab) == 50);
 	// A bad one changes nothing, and says why.
 	lab_write(lab->config, "{\"ports\": []}");
 	kill(lab->control, SIGHUP);

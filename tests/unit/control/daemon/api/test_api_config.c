@@ -100,6 +100,24 @@ static void what_needs_a_restart_is_listed_and_not_applied(void **state) {
 		"reload: change port wan mtu: 1500 -> 9000 (needs a restart of weir-dataplane)"));
 }
 
+static void warnings_are_in_both_answers(void **state) {
+	static const char *const commands[] = {"config.diff", "config.reload"};
+	struct web *web = *state;
+
+	for (size_t i = 0; i < 2; i++) {
+		json_t *result = lab_result(&web->lab, "{\"command\": \"%s\"}", commands[i]);
+		const json_t *warnings = json_object_get(result, "warnings");
+		const json_t *first = json_array_get(warnings, 0);
+
+		assert_int_equal(changes(result), 0);
+		assert_int_equal(json_array_size(warnings), 1);
+		assert_string_equal(text_of(first, "path"), "instance.hash_seed");
+		assert_true(json_integer_value(json_object_get(first, "line")) > 0);
+		assert_true(strlen(text_of(first, "reason")) > 0);
+		json_decref(result);
+	}
+}
+
 static void bad_file_is_refused_with_every_error(void **state) {
 	static const char *const commands[] = {"config.diff", "config.reload"};
 	struct web *web = *state;
@@ -176,6 +194,7 @@ int main(void) {
 		T(diff_tells_and_changes_nothing),
 		T(reload_applies_what_differs_and_keeps_states),
 		T(what_needs_a_restart_is_listed_and_not_applied),
+		T(warnings_are_in_both_answers),
 		T(bad_file_is_refused_with_every_error),
 		T(configuration_that_does_not_fit_is_refused),
 		T(other_file_is_taken_by_absolute_path_alone),

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The settings of the configuration that are one of several words: their words, and their names.
+#include <netinet/in.h>
+
+#include "config_keys.h"
+
+// clang-format off
+const struct weir_json_choice weir_config_idles[] = {
+	{"poll", WEIR_IDLE_POLL}, {"yield", WEIR_IDLE_YIELD}, {0}};
+const struct weir_json_choice weir_config_protocols[] = {
+	{"tcp", IPPROTO_TCP}, {"udp", IPPROTO_UDP}, {0}};
+const struct weir_json_choice weir_config_forwardings[] = {{"ipip", WEIR_CONFIG_IPIP}, {0}};
+const struct weir_json_choice weir_config_checks[] = {
+	{"none", WEIR_CHECK_NONE}, {"tcp", WEIR_CHECK_TCP}, {"http", WEIR_CHECK_HTTP}, {0}};
+const struct weir_json_choice weir_config_policies[] = {
+#define X(name, key, needs) {key, WEIR_POLICY_##name},
+	WEIR_POLICIES(X)
+#undef X
+	{0}};
+const struct weir_json_choice weir_config_weights[] = {
+	{"configured", WEIR_WEIGHTS_CONFIGURED}, {"reported", WEIR_WEIGHTS_REPORTED}, {0}};
+const struct weir_json_choice weir_config_statistics[] = {
+	{"average", WEIR_STATISTIC_AVERAGE}, {"median", WEIR_STATISTIC_MEDIAN}, {0}};
+const struct weir_json_choice weir_config_measurements[] = {
+	{"execution", WEIR_MEASUREMENT_EXECUTION}, {"busy", WEIR_MEASUREMENT_BUSY}, {0}};
+const struct weir_json_choice weir_config_service_times[] = {
+	{"flow", WEIR_SERVICE_TIME_FLOW}, {"reported", WEIR_SERVICE_TIME_REPORTED}, {0}};
+const struct weir_json_choice weir_config_rounds[] = {
+	{"incremental", WEIR_ROUNDS_INCREMENTAL}, {"documented", WEIR_ROUNDS_DOCUMENTED}, {0}};
+const struct weir_json_choice weir_config_workloads[] = {
+	{"connections", WEIR_WORKLOAD_CONNECTIONS}, {"requests", WEIR_WORKLOAD_REQUESTS}, {0}};
+const struct weir_json_choice weir_config_when_exhausted[] = {
+#define X(name, key) {key, WEIR_EXHAUSTED_##name},
+	WEIR_WHEN_EXHAUSTED(X)
+#undef X
+	{0}};
+const struct weir_json_choice weir_config_subset_algorithms[] = {
+#define X(name, key) {key, WEIR_SUBSET_##name},
+	WEIR_SUBSET_ALGORITHMS(X)
+#undef X
+	{0}};
+const struct weir_json_choice weir_config_subset_modes[] = {
+#define X(name, key) {key, WEIR_SUBSET_MODE_##name},
+	WEIR_SUBSET_MODES(X)
+#undef X
+	{0}};
+const struct weir_json_choice weir_config_subset_clients[] = {
+#define X(name, key) {key, WEIR_SUBSET_CLIENT_##name},
+	WEIR_SUBSET_CLIENTS(X)
+#undef X
+	{0}};
+// clang-format on
+
+const char *weir_config_weights_name(enum weir_config_weights weights) {
+	return weir_json_choice_name(weir_config_weights, weights);
+}
+
+const char *weir_config_statistic_name(enum weir_config_statistic statistic) {
+	return weir_json_choice_name(weir_config_statistics, statistic);
+}
+
+const char *weir_config_measurement_name(enum weir_config_measurement measurement) {
+	return weir_json_choice_name(weir_config_measurements, measurement);
+}
+
+const char *weir_config_service_time_name(enum weir_config_service_time service_time) {
+	return weir_json_choice_name(weir_config_service_times, service_time);
+}
+
+const char *weir_config_rounds_name(enum weir_config_rounds rounds) {
+	return weir_json_choice_name(weir_config_rounds, rounds);
+}
+
+const char *weir_config_workload_name(enum weir_config_workload workload) {
+	return weir_json_choice_name(weir_config_workloads, workload);
+}
+
+const char *weir_config_when_exhausted_name(enum weir_when_exhausted when_exhausted) {
+	return weir_json_choice_name(weir_config_when_exhausted, when_exhausted);
+}
+
+const char *weir_config_check_name(enum weir_config_check check) {
+	return weir_json_choice_name(weir_config_checks, check);
+}
+
+const char *weir_config_forwarding_name(enum weir_config_forwarding forwarding) {
+	return weir_json_choice_name(weir_config_forwardings, forwarding);
+}

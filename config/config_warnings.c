@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Warnings: what is allowed and hardly meant.
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config_keys.h"
+
+// Whoever knows the seed can choose ports so that all flows get the same backend.
+static void warn_seed(struct weir_json_reader *reader, const struct weir_json_place *root,
+	const struct weir_config *config) {
+	const struct weir_json_place instance = weir_json_place_member(root, "instance");
+	const struct weir_json_place place = weir_json_place_member(&instance, "hash_seed");
+
+	if (config->service_count > 0 &&
+		config->instance.hash_seed == strtoull(WEIR_CONFIG_HASH_SEED, NULL, 16)) {
+		weir_json_warning(reader, &place,
+			"is the default, which is public: clients can aim all flows at one "
+			"backend; set \"0x\" and the output of \"openssl rand -hex 8\", the same "
+			"on "
+			"all instances that share VIPs");
+	}
+}
+
+static void warn_weights(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_config_service *service) {
+	const struct weir_json_place backends = weir_json_place_member(place, "backends");
+
+	for (uint32_t i = 0; i < service->backend_count; i++) {
+		if (service->backends[i].weight > 0) {
+			return;
+		}
+	}
+	weir_json_warning(reader, &backends,
+		"all weights are 0: the service gets no new flows; give a backend a weight above "
+		"0");
+}
+
+static int compare_addresses(const void *a, const void *b, void *list) {
+	const struct weir_config_backend *backends = list;
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+	int order = memcmp(&backends[x].address, &backends[y].address, sizeof(backends[x].address));
+
+	return order ? order : (x > y) - (x < y);
+}
+
+// Names of backends are unique in a service: the same address has two of them.
+static void warn_addresses(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_config_service *service) {
+	const struct weir_json_place backends = weir_json_place_member(place, "backends");
+	const uint32_t count = service->backend_count;
+	uint32_t *order = calloc(count, sizeof(*order));
+
+	if (!order) {
+		reader->out_of_memory = true;
+		return;
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		order[i] = i;
+	}
+	qsort_r(order, count, sizeof(*order), compare_addresses, service->backends);
+	for (uint32_t i = 1; i < count; i++) {
+		const struct weir_config_backend *first = &service->backends[order[i - 1]];
+		const struct weir_config_backend *second = &service->backends[order[i]];
+		const struct weir_json_place backend = weir_json_place_element(&backends, order[i]);
+		const struct weir_json_place address = weir_json_place_member(&backend, "address");
+		char text[INET6_ADDRSTRLEN];
+
+		if (memcmp(&first->address, &second->address, sizeof(first->address)) == 0) {
+			weir_json_warning(reader, &address,
+				"%s is the address of backend \"%s\" in line %d too: the server "
+				"gets "
+				"the flows of both; keep one of them, with the sum of the weights",
+				weir_address_format(&second->address, text, sizeof(text)),
+				first->name, first->line);
+		}
+	}
+	free(order);
+}
+
+void weir_config_warn(struct weir_json_reader *reader, const struct weir_json_place *root,
+	const struct weir_config *config) {
+	const struct weir_json_place services = weir_json_place_member(root, "services");
+
+	warn_seed(reader, root, config);
+	for (uint32_t i = 0; i < config->service_count; i++) {
+		const struct weir_json_place place = weir_json_place_element(&services, i);
+
+		warn_weights(reader, &place, &config->services[i]);
+		warn_addresses(reader, &place, &config->services[i]);
+	}
+}

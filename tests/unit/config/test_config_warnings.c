@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What is allowed and hardly meant: read, and warned of.
+#include "config_case.h"
+
+#define SEED "\"instance\": {\"hash_seed\": \"0x0123456789abcdef\"},"
+#define NAMED(name, address, rest) "{\"name\": \"" name "\", \"address\": \"" address "\"" rest "}"
+#define OTHER_BIND "{\"address\": \"198.51.100.11\", \"protocol\": \"tcp\", \"port\": 80}"
+
+struct expected {
+	const char *text;
+	const char *warnings; // "line:column: path: reason" each
+};
+
+#define PUBLIC_SEED \
+	"instance.hash_seed: is the default, which is public: clients can aim all flows at one " \
+	"backend; set \"0x\" and the output of \"openssl rand -hex 8\", the same on all " \
+	"instances " \
+	"that share VIPs\n"
+#define ZERO_WEIGHTS \
+	"all weights are 0: the service gets no new flows; give a backend a weight above 0\n"
+
+static const struct expected cases[] = {
+	{CONFIG(SEED, SERVICE("", BIND, BACKEND)), ""},
+	{CONFIG("", ""), ""}, // no service, no hash
+	// The default seed, by itself and written out.
+	{CONFIG("", SERVICE("", BIND, BACKEND)), "1:1: " PUBLIC_SEED},
+	{"{\n\"instance\": {\"name\": \"lb\"}, " PORTS
+	 ", \"services\": [" SERVICE("", BIND, BACKEND) "]}",
+		"2:13: " PUBLIC_SEED},
+	{"{\n\"instance\": {\"hash_seed\":\n  \"0x5765697253656564\"}, " PORTS
+	 ", \"services\": [" SERVICE("", BIND, BACKEND) "]}",
+		"3:3: " PUBLIC_SEED},
+	// All weights 0; one above 0 is enough.
+	{CONFIG(SEED "\n", SERVICE("\n", BIND,
+				   NAMED("a", "10.0.0.1", ", \"weight\": 0") ", " NAMED(
+					   "b", "10.0.0.2", ", \"weight\": 0"))),
+		"3:85: services[0].backends: " ZERO_WEIGHTS},
+	{CONFIG(SEED, SERVICE("", BIND,
+			      NAMED("a", "10.0.0.1", ", \"weight\": 0") ", " NAMED(
+				      "b", "10.0.0.2", ", \"weight\": 1"))),
+		""},
+	// The same address twice in one service, however it is written; in two services it is fine.
+	{CONFIG(SEED, SERVICE("", BIND,
+			      "\n" NAMED("a", "2001:db8::1", "") ",\n" NAMED("b", "2001:db8::2",
+				      "") ",\n" NAMED("c", "2001:DB8:0::1", ""))),
+		"4:26: services[0].backends[2].address: 2001:db8::1 is the address of backend "
+		"\"a\" "
+		"in line 2 too: the server gets the flows of both; keep one of them, with the sum "
+		"of the weights\n"},
+	{CONFIG(SEED, SERVICE("", BIND, BACKEND) ", {\"name\": \"other\", \"binds\": [" OTHER_BIND
+						 "], \"backends\": [" BACKEND "]}"),
+		""},
+	// In the order of the file.
+	{CONFIG("", SERVICE("", BIND,
+			    "\n" NAMED("a", "10.0.0.1", ", \"weight\": 0") ",\n" NAMED(
+				    "b", "10.0.0.1", ", \"weight\": 0"))),
+		"1:1: " PUBLIC_SEED "1:165: services[0].backends: " ZERO_WEIGHTS
+		"3:26: services[0].backends[1].address: 10.0.0.1 is the address of backend \"a\" "
+		"in "
+		"line 2 too: the server gets the flows of both; keep one of them, with the sum of "
+		"the weights\n"},
+};
+
+static void warnings_name_place_reason_and_remedy(void **state) {
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct weir_config *config = NULL;
+		struct weir_config_errors errors;
+		char found[2048] = "";
+		size_t used = 0;
+
+		assert_int_equal(
+			weir_config_parse(cases[i].text, strlen(cases[i].text), &config, &errors),
+			0);
+		assert_int_equal(errors.count, 0);
+		for (uint32_t j = 0; j < errors.warning_count; j++) {
+			const struct weir_config_error *w = &errors.warning[j];
+
+			used += (size_t)snprintf(found + used, sizeof(found) - used,
+				"%d:%d: %s: %s\n", w->line, w->column, w->path, w->reason);
+		}
+		if (strcmp(found, cases[i].warnings) != 0) {
+			fail_msg("case %zu:\n%sexpected:\n%s", i, found, cases[i].warnings);
+		}
+		weir_config_errors_fini(&errors);
+		weir_config_free(config);
+	}
+}
+
+// What is to be corrected first hides them.
+static void a_file_with_errors_has_no_warnings(void **state) {
+	static const char text[] = CONFIG("\"x\": 1,", SERVICE("", BIND, BACKEND));
+	struct weir_config *config = NULL;
+	struct weir_config_errors errors;
+
+	(void)state;
+	assert_int_equal(weir_config_parse(text, strlen(text), &config, &errors), -22);
+	assert_int_equal(errors.count, 1);
+	assert_int_equal(errors.warning_count, 0);
+	weir_config_errors_fini(&errors);
+}
+
+static void too_many_warnings_are_counted(void **state) {
+	size_t room = 200000, used;
+	char *text = malloc(room);
+	struct weir_config_errors errors;
+	struct weir_config *config = NULL;
+
+	(void)state;
+	assert_non_null(text);
+	used = (size_t)snprintf(text, room,
+		"{" SEED PORTS ", \"services\": [{\"name\": \"web\", \"binds\": [" BIND
+		"], \"backends\": [");
+	for (int i = 0; i <= 1100; i++) {
+		used += (size_t)snprintf(text + used, room - used,
+			"%s\n" NAMED("b%d", "10.0.0.1", ""), i > 0 ? "," : "", i);
+	}
+	snprintf(text + used, room - used, "]}]}");
+	assert_int_equal(weir_config_parse(text, strlen(text), &config, &errors), 0);
+	assert_int_equal(errors.warning_count, 1000);
+	assert_string_equal(
+		errors.warning[999].reason, "101 more warnings not shown; fix these first");
+	weir_config_errors_fini(&errors);
+	weir_config_free(config);
+	free(text);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(warnings_name_place_reason_and_remedy),
+		cmocka_unit_test(a_file_with_errors_has_no_warnings),
+		cmocka_unit_test(too_many_warnings_are_counted),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
