@@ -225,3 +225,38 @@ int weir_command_line_check(const struct weir_option_list *list,
 	}
 	return 0;
 }
+
+#define COMMANDS_MAX 16
+#define COMMAND_BYTES 32
+
+int weir_command_line_command(const struct weir_option_word *commands,
+	const struct weir_command_line *line, int *ret, char *why, size_t why_bytes) {
+	struct weir_option_word word[COMMANDS_MAX + 1] = {0};
+	char name[COMMANDS_MAX][COMMAND_BYTES], list[256], shown[SHOWN_BYTES];
+	const char *names[COMMANDS_MAX], *near;
+	uint32_t count = 0;
+
+	for (; count < COMMANDS_MAX && commands[count].name != NULL; count++) {
+		snprintf(name[count], COMMAND_BYTES, "%.*s",
+			(int)strcspn(commands[count].name, " "), commands[count].name);
+		word[count].name = names[count] = name[count];
+		if (line->operands > 0 && strcmp(name[count], line->operand[0]) == 0) {
+			*ret = commands[count].number;
+			return 0;
+		}
+	}
+	weir_option_words(word, list, sizeof(list));
+	if (line->operands == 0) {
+		snprintf(why, why_bytes, "no command is given; use %s", list);
+		return -EINVAL;
+	}
+	near = weir_nearest(line->operand[0], names, count);
+	weir_terminal_text(line->operand[0], shown, sizeof(shown));
+	if (near != NULL) {
+		snprintf(why, why_bytes, "unknown command \"%s\"; did you mean \"%s\"?", shown,
+			near);
+	} else {
+		snprintf(why, why_bytes, "unknown command \"%s\"; use %s", shown, list);
+	}
+	return -EINVAL;
+}

@@ -44,6 +44,11 @@ struct weir_command_line {
 int weir_command_line_parse(const struct weir_option_list *list, int argc, char *const *argv,
 	void *options, struct weir_command_line *ret, char *why, size_t why_bytes);
 
+// The command that the first operand names. commands: words as for --help, "run FILE", of which the
+// part before the space counts. Returns 0, or -EINVAL with one line in why.
+int weir_command_line_command(const struct weir_option_word *commands,
+	const struct weir_command_line *line, int *ret, char *why, size_t why_bytes);
+
 // Refuse options that a command does not take: those of other groups. command: its name, for the
 // message. Returns 0, or -EINVAL with one line in why.
 int weir_command_line_check(const struct weir_option_list *list,

@@ -6,8 +6,8 @@
 // Threads: one. No logging; why gets one line that says what is wrong and what to do.
 #pragma once
 
-#include "arguments.h"
 #include "decap.h"
+#include "options.h"
 
 struct weir_decap;
 

@@ -3,22 +3,23 @@
 // weir-agent: runs on a backend. Today it decapsulates; see --help.
 #include <stdio.h>
 
+#include "help_text.h"
 #include "run.h"
 #include "weir_version.h"
 
 int main(int argc, char **argv) {
-	struct weir_agent_arguments arguments;
-	char why[256] = "";
+	struct weir_agent_options options;
+	char why[256] = "", help[WEIR_HELP_BYTES];
 
-	if (weir_agent_arguments_parse(argc, argv, &arguments, why, sizeof(why))) {
-		fprintf(stderr, "weir-agent: %s\ntry: weir-agent --help\n", why);
+	if (weir_agent_options_parse(argc, argv, &options, why, sizeof(why))) {
+		fprintf(stderr, "weir-agent: %s\nTry: weir-agent --help\n", why);
 		return WEIR_AGENT_USAGE;
 	}
-	if (arguments.help || arguments.version) {
-		fputs(arguments.help ? weir_agent_arguments_usage()
-				     : "weir-agent " WEIR_VERSION "\n",
+	if (options.help || options.version) {
+		fputs(options.help ? weir_agent_help(help, sizeof(help))
+				   : "weir-agent " WEIR_VERSION "\n",
 			stdout);
 		return WEIR_AGENT_DONE;
 	}
-	return weir_agent_run(&arguments);
+	return weir_agent_run(&options);
 }

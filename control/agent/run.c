@@ -43,30 +43,30 @@ static enum weir_agent_exit refuse(int error, const char *why) {
 	return error == -ENOENT ? WEIR_AGENT_ABSENT : WEIR_AGENT_REFUSED;
 }
 
-static enum weir_agent_exit show(const struct weir_agent_arguments *arguments) {
+static enum weir_agent_exit show(const struct weir_agent_options *options) {
 	struct weir_decap_stats stats;
 	char why[256] = "";
-	int error = weir_decap_stats_of(arguments->interface, &stats, why, sizeof(why));
+	int error = weir_decap_stats_of(options->interface, &stats, why, sizeof(why));
 
 	if (error) {
 		return refuse(error, why);
 	}
-	if (arguments->json) {
-		print_stats_json(arguments->interface, &stats);
+	if (options->json) {
+		print_stats_json(options->interface, &stats);
 	} else {
 		print_stats(&stats);
 	}
 	return WEIR_AGENT_DONE;
 }
 
-static enum weir_agent_exit detach(const struct weir_agent_arguments *arguments) {
+static enum weir_agent_exit detach(const struct weir_agent_options *options) {
 	char why[256] = "";
-	int error = weir_decap_remove(arguments->interface, why, sizeof(why));
+	int error = weir_decap_remove(options->interface, why, sizeof(why));
 
 	if (error) {
 		return refuse(error, why);
 	}
-	printf("decap: removed from %s\n", arguments->interface);
+	printf("decap: removed from %s\n", options->interface);
 	return WEIR_AGENT_DONE;
 }
 
@@ -84,29 +84,29 @@ static void print_addresses(const char *interface, const struct address_list *li
 	fflush(stdout);
 }
 
-static void list_addresses(const struct weir_agent_arguments *arguments, struct address_list *ret) {
+static void list_addresses(const struct weir_agent_options *options, struct address_list *ret) {
 	int count;
 
 	memset(ret, 0, sizeof(*ret)); // lists are compared as memory
-	if (arguments->address_count > 0) {
-		memcpy(ret->address, arguments->addresses,
-			arguments->address_count * sizeof(ret->address[0]));
-		ret->count = arguments->address_count;
+	if (options->address_count > 0) {
+		memcpy(ret->address, options->addresses,
+			options->address_count * sizeof(ret->address[0]));
+		ret->count = options->address_count;
 		return;
 	}
 	count = weir_decap_interface_addresses(
-		arguments->interface, ret->address, INTERFACE_ADDRESSES_MAX);
+		options->interface, ret->address, INTERFACE_ADDRESSES_MAX);
 	ret->count = count > 0 ? (uint32_t)count : 0;
 }
 
 // The interface's addresses come and go (DHCP, router advertisements): keep up.
-static int follow_addresses(const struct weir_agent_arguments *arguments, struct weir_decap *decap,
+static int follow_addresses(const struct weir_agent_options *options, struct weir_decap *decap,
 	struct address_list *list) {
 	static const char failed[] = "cannot fill the address map: ";
 	struct address_list now;
 	int error;
 
-	list_addresses(arguments, &now);
+	list_addresses(options, &now);
 	if (now.count == list->count &&
 		memcmp(now.address, list->address, sizeof(now.address)) == 0) {
 		return 0;
@@ -117,7 +117,7 @@ static int follow_addresses(const struct weir_agent_arguments *arguments, struct
 		return error;
 	}
 	*list = now;
-	print_addresses(arguments->interface, list);
+	print_addresses(options->interface, list);
 	return 0;
 }
 
@@ -130,7 +130,7 @@ static void follow_stats(const struct weir_decap *decap, struct weir_decap_stats
 	}
 }
 
-static enum weir_agent_exit serve(const struct weir_agent_arguments *arguments,
+static enum weir_agent_exit serve(const struct weir_agent_options *options,
 	struct weir_decap *decap, const sigset_t *signals) {
 	const struct timespec turn = {.tv_sec = 1};
 	struct weir_decap_stats shown = {0};
@@ -141,7 +141,7 @@ static enum weir_agent_exit serve(const struct weir_agent_arguments *arguments,
 		if (!weir_decap_is_attached(decap)) {
 			return refuse(-ENODEV, "the interface was removed");
 		}
-		if (follow_addresses(arguments, decap, &list)) {
+		if (follow_addresses(options, decap, &list)) {
 			return WEIR_AGENT_REFUSED;
 		}
 		if (!ready) {
@@ -151,14 +151,14 @@ static enum weir_agent_exit serve(const struct weir_agent_arguments *arguments,
 		if (sigtimedwait(signals, NULL, &turn) > 0) {
 			break;
 		}
-		if (arguments->stats) {
+		if (options->stats) {
 			follow_stats(decap, &shown);
 		}
 	}
-	if (arguments->stats) {
+	if (options->stats) {
 		follow_stats(decap, &shown);
 	}
-	printf("decap: detached from %s\n", arguments->interface);
+	printf("decap: detached from %s\n", options->interface);
 	return WEIR_AGENT_DONE;
 }
 
@@ -171,12 +171,12 @@ static void print_hints(const char *interface) {
 	}
 }
 
-static enum weir_agent_exit decapsulate(const struct weir_agent_arguments *arguments) {
+static enum weir_agent_exit decapsulate(const struct weir_agent_options *options) {
 	const struct weir_decap_params params = {
-		.interface = arguments->interface,
-		.sources = arguments->sources,
-		.source_count = arguments->source_count,
-		.mode = arguments->mode,
+		.interface = options->interface,
+		.sources = options->sources,
+		.source_count = options->source_count,
+		.mode = options->mode,
 	};
 	struct weir_decap *decap;
 	enum weir_agent_exit status;
@@ -192,19 +192,19 @@ static enum weir_agent_exit decapsulate(const struct weir_agent_arguments *argum
 	if (error) {
 		return refuse(error, why);
 	}
-	printf("decap: attached to %s in %s mode, packets from %s\n", arguments->interface,
+	printf("decap: attached to %s in %s mode, packets from %s\n", options->interface,
 		weir_decap_is_native(decap) ? "native" : "skb",
-		arguments->source_count > 0 ? "the balancers given by --from"
-					    : "any source (see --from)");
-	print_hints(arguments->interface);
-	status = serve(arguments, decap, &signals);
+		options->source_count > 0 ? "the balancers given by --from"
+					  : "any source (see --from)");
+	print_hints(options->interface);
+	status = serve(options, decap, &signals);
 	weir_decap_free(decap);
 	return status;
 }
 
-enum weir_agent_exit weir_agent_run(const struct weir_agent_arguments *arguments) {
-	if (arguments->command == WEIR_AGENT_STATS) {
-		return show(arguments);
+enum weir_agent_exit weir_agent_run(const struct weir_agent_options *options) {
+	if (options->command == WEIR_AGENT_STATS) {
+		return show(options);
 	}
-	return arguments->detach ? detach(arguments) : decapsulate(arguments);
+	return options->detach ? detach(options) : decapsulate(options);
 }

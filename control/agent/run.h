@@ -5,7 +5,7 @@
 // Threads: one. decap blocks SIGTERM and SIGINT, and ends on one of them.
 #pragma once
 
-#include "arguments.h"
+#include "options.h"
 
 enum weir_agent_exit {
 	WEIR_AGENT_DONE = 0,
@@ -14,4 +14,4 @@ enum weir_agent_exit {
 	WEIR_AGENT_ABSENT = 3, // no decap runs on the interface
 };
 
-enum weir_agent_exit weir_agent_run(const struct weir_agent_arguments *arguments);
+enum weir_agent_exit weir_agent_run(const struct weir_agent_options *options);

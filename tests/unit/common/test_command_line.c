@@ -210,6 +210,35 @@ static void line_options_of_other_commands_are_refused(void **state) {
 	assert_string_equal(why, "--json is not an option of set; leave it out");
 }
 
+static void line_command_is_found_or_suggested(void **state) {
+	static const struct weir_option_word commands[] = {
+		{"run FILE", 7, "simulate"}, {"list", 8, "list"}, {NULL, 0, NULL}};
+	struct weir_command_line line = {.operands = 1};
+	char why[WHY_BYTES];
+	int command = -1;
+
+	(void)state;
+	line.operand[0] = "list";
+	assert_int_equal(weir_command_line_command(commands, &line, &command, why, WHY_BYTES), 0);
+	assert_int_equal(command, 8);
+	line.operand[0] = "run";
+	assert_int_equal(weir_command_line_command(commands, &line, &command, why, WHY_BYTES), 0);
+	assert_int_equal(command, 7);
+	line.operand[0] = "run FILE";
+	assert_int_equal(
+		weir_command_line_command(commands, &line, &command, why, WHY_BYTES), -EINVAL);
+	assert_string_equal(why, "unknown command \"run FILE\"; use run or list");
+	line.operand[0] = "lisst";
+	assert_int_equal(
+		weir_command_line_command(commands, &line, &command, why, WHY_BYTES), -EINVAL);
+	assert_string_equal(why, "unknown command \"lisst\"; did you mean \"list\"?");
+	line.operands = 0;
+	assert_int_equal(
+		weir_command_line_command(commands, &line, &command, why, WHY_BYTES), -EINVAL);
+	assert_string_equal(why, "no command is given; use run or list");
+	assert_int_equal(command, 7);
+}
+
 static void line_without_words_is_empty(void **state) {
 	static const struct weir_option_list none = {0};
 	char *nothing[] = {NULL};
@@ -306,6 +335,7 @@ int main(void) {
 		cmocka_unit_test(line_help_and_version_need_nothing_else),
 		cmocka_unit_test(line_mistakes_are_named_with_a_remedy),
 		cmocka_unit_test(line_options_of_other_commands_are_refused),
+		cmocka_unit_test(line_command_is_found_or_suggested),
 		cmocka_unit_test(line_without_words_is_empty),
 		cmocka_unit_test(line_why_is_cut_to_its_room),
 		cmocka_unit_test(line_random_words_are_taken_or_refused_with_a_line),

@@ -19,7 +19,7 @@ struct weir_prefix {
 	uint32_t bits;
 };
 
-struct weir_agent_arguments { // strings point into argv
+struct weir_agent_options { // strings point into argv
 	enum weir_agent_command command;
 	const char *interface;
 	struct weir_address addresses[WEIR_AGENT_LIST_MAX]; // none: those of the interface
@@ -35,10 +35,11 @@ struct weir_agent_arguments { // strings point into argv
 };
 
 // Returns 0, or -EINVAL and one line in why.
-int weir_agent_arguments_parse(
-	int argc, char **argv, struct weir_agent_arguments *ret, char *why, size_t why_bytes);
+int weir_agent_options_parse(
+	int argc, char **argv, struct weir_agent_options *ret, char *why, size_t why_bytes);
 
 // "10.0.0.0/24", "2001:db8::/64", or an address alone. Returns 0 or -EINVAL.
 int weir_prefix_parse(const char *text, struct weir_prefix *ret);
 
-const char *weir_agent_arguments_usage(void); // text of --help
+// Text of --help. Returns buffer, of WEIR_HELP_BYTES.
+const char *weir_agent_help(char *buffer, size_t bytes);

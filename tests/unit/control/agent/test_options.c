@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "help_text.h"
+#include "options.h"
+
+#define WORDS_MAX 200
+
+static int parse(const char *line, struct weir_agent_options *ret, char *why, size_t bytes) {
+	static char copy[4096]; // options point into it
+	char *words[WORDS_MAX + 1] = {"weir-agent"};
+	int count = 1;
+
+	assert_true(strlen(line) < sizeof(copy));
+	strcpy(copy, line);
+	for (char *word = strtok(copy, " "); word; word = strtok(NULL, " ")) {
+		assert_true(count < WORDS_MAX);
+		words[count++] = word;
+	}
+	return weir_agent_options_parse(count, words, ret, why, bytes);
+}
+
+static void options_of_decap(void **state) {
+	struct weir_agent_options options;
+	char why[256] = "";
+
+	(void)state;
+	assert_int_equal(parse("decap eth0 --address 10.0.0.11 --address 2001:db8::1 "
+			       "--from 10.0.0.77/24 --mode skb --stats",
+				 &options, why, sizeof(why)),
+		0);
+	assert_int_equal(options.command, WEIR_AGENT_DECAP);
+	assert_string_equal(options.interface, "eth0");
+	assert_int_equal(options.address_count, 2);
+	assert_int_equal(options.addresses[0].family, 4);
+	assert_int_equal(options.addresses[1].family, 6);
+	assert_int_equal(options.source_count, 1);
+	assert_int_equal(options.sources[0].bits, 24);
+	assert_int_equal(options.sources[0].address.bytes[2], 0);
+	assert_int_equal(options.sources[0].address.bytes[3], 0);
+	assert_int_equal(options.mode, WEIR_AGENT_MODE_SKB);
+	assert_true(options.stats);
+	assert_false(options.detach);
+}
+
+static void options_take_the_interface_either_way(void **state) {
+	struct weir_agent_options options;
+	char why[256] = "";
+
+	(void)state;
+	assert_int_equal(parse("decap --interface eth0", &options, why, sizeof(why)), 0);
+	assert_string_equal(options.interface, "eth0");
+	assert_int_equal(parse("--interface eth1 stats --json", &options, why, sizeof(why)), 0);
+	assert_int_equal(options.command, WEIR_AGENT_STATS);
+	assert_string_equal(options.interface, "eth1");
+	assert_true(options.json);
+}
+
+static void options_for_help_need_nothing_else(void **state) {
+	struct weir_agent_options options;
+	char why[256] = "", help[WEIR_HELP_BYTES];
+
+	(void)state;
+	assert_int_equal(parse("--help", &options, why, sizeof(why)), 0);
+	assert_true(options.help);
+	assert_int_equal(parse("decap --version", &options, why, sizeof(why)), 0);
+	assert_true(options.version);
+	assert_non_null(strstr(weir_agent_help(help, sizeof(help)), "Exit status"));
+}
+
+static void options_that_are_wrong_are_named(void **state) {
+	static const struct {
+		const char *line, *why;
+	} cases[] = {
+		{"", "no command is given; use decap or stats"},
+		{"encap eth0", "unknown command \"encap\"; did you mean \"decap\"?"},
+		{"decap", "INTERFACE is missing; use weir-agent decap INTERFACE"},
+		{"decap eth0 eth1", "\"eth1\" is a second interface next to eth0; use one"},
+		{"decap --interface eth0 eth1", "\"eth1\" is a second interface next to eth0"},
+		{"decap a-very-long-name0", "is not an interface name; use 1 to 15 characters"},
+		{"decap eth0 --address 10.0.0",
+			"--address: \"10.0.0\" is not an IPv4 or IPv6 address; use"},
+		{"decap eth0 --from 10.0.0.0/33",
+			"--from: \"10.0.0.0/33\" is not a prefix; use one like"},
+		{"decap eth0 --mode generic",
+			"--mode: \"generic\" is not known; use native or skb"},
+		{"decap eth0 --speed", "unknown option --speed"},
+		{"decap eth0 --address", "--address needs a value; use --address ADDRESS"},
+		{"decap eth0 --json", "--json is not an option of decap; leave it out"},
+		{"stats eth0 --detach", "--detach is not an option of stats; leave it out"},
+		{"stats eth0 --mode skb", "--mode is not an option of stats; leave it out"},
+		{"stats eth0 --from ::", "--from is not an option of stats"},
+		{"stats eth0 --address ::", "--address is not an option of stats"},
+		{"stats eth0 --stats", "--stats is not an option of stats"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct weir_agent_options options = {.address_count = 77};
+		char why[256] = "";
+
+		if (parse(cases[i].line, &options, why, sizeof(why)) != -EINVAL ||
+			!strstr(why, cases[i].why)) {
+			fail_msg("\"%s\": \"%s\"", cases[i].line, why);
+		}
+		assert_int_equal(options.address_count, 77);
+	}
+}
+
+static void options_bound_their_lists(void **state) {
+	struct weir_agent_options options;
+	char line[4096] = "decap eth0", why[256] = "";
+
+	(void)state;
+	for (int i = 0; i < WEIR_AGENT_LIST_MAX; i++) {
+		strcat(line, " --from 10.0.0.1");
+	}
+	assert_int_equal(parse(line, &options, why, sizeof(why)), 0);
+	strcat(line, " --from 10.0.0.1");
+	assert_int_equal(parse(line, &options, why, sizeof(why)), -EINVAL);
+	assert_string_equal(why, "--from: \"10.0.0.1\" is one too many; use at most 64");
+}
+
+static void prefix_parse_clears_the_rest(void **state) {
+	static const uint8_t expected[16] = {0x20, 0x01, 0x0d, 0xb8, 0xff, 0xfe};
+	struct weir_prefix prefix;
+
+	(void)state;
+	assert_int_equal(weir_prefix_parse("2001:db8:ffff:ffff::1/47", &prefix), 0);
+	assert_int_equal(prefix.bits, 47);
+	assert_memory_equal(prefix.address.bytes, expected, 16);
+	assert_int_equal(weir_prefix_parse("10.1.2.3", &prefix), 0);
+	assert_int_equal(prefix.bits, 32);
+	assert_int_equal(prefix.address.bytes[3], 3);
+	assert_int_equal(weir_prefix_parse("10.1.2.3/0", &prefix), 0);
+	assert_int_equal(prefix.bits, 0);
+	assert_int_equal(prefix.address.bytes[0], 0);
+}
+
+static void prefix_parse_refuses(void **state) {
+	static const char *const cases[] = {"", "/", "/24", "10.0.0.0/", "10.0.0.0/-1",
+		"10.0.0.0/ 8", "10.0.0.0/8x", "10.0.0.0/33", "::/129", "eth0/8", "10.0.0.0/8/8",
+		"1111:2222:3333:4444:5555:6666:7777:8888:9999:aaaa:bbbb:cccc:dddd:eeee:ffff/64"};
+	struct weir_prefix prefix;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		if (weir_prefix_parse(cases[i], &prefix) != -EINVAL) {
+			fail_msg("\"%s\" was taken", cases[i]);
+		}
+	}
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(options_of_decap),
+		cmocka_unit_test(options_take_the_interface_either_way),
+		cmocka_unit_test(options_for_help_need_nothing_else),
+		cmocka_unit_test(options_that_are_wrong_are_named),
+		cmocka_unit_test(options_bound_their_lists),
+		cmocka_unit_test(prefix_parse_clears_the_rest),
+		cmocka_unit_test(prefix_parse_refuses),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
