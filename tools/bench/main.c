@@ -11,6 +11,7 @@
 #include <rte_eal.h>
 #include <rte_errno.h>
 
+#include "help_text.h"
 #include "report.h"
 #include "weir_version.h"
 
@@ -152,16 +153,16 @@ static int run(struct bench *bench, char *why, size_t why_bytes) {
 
 int main(int argc, char **argv) {
 	struct bench bench = {0};
-	char why[512] = "";
+	char why[512] = "", help[WEIR_HELP_BYTES];
 	int error;
 
-	if (weir_bench_options_read(argc, argv, &bench.options, why, sizeof(why)) < 0) {
+	if (weir_bench_options_parse(argc, argv, &bench.options, why, sizeof(why)) < 0) {
 		complain(why);
 		fputs("Try: weir-bench --help\n", stderr);
 		return EXIT_USAGE;
 	}
 	if (bench.options.help) {
-		fputs(weir_bench_usage, stdout);
+		fputs(weir_bench_help(help, sizeof(help)), stdout);
 		return EXIT_DONE;
 	}
 	if (bench.options.version) {

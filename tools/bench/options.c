@@ -2,14 +2,12 @@
 #include "options.h"
 
 #include <errno.h>
-#include <getopt.h>
-#include <math.h>
 #include <netinet/in.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "flow_table.h"
+#include "help_text.h"
 #include "layout.h"
 #include "packets.h"
 #include "verdict.h"
@@ -17,69 +15,7 @@
 #define FLOWS_MAX (1u << 28)
 #define DEFAULT_TABLE_FLOWS 1048576u // flow_table.flows_per_worker, as configured by default
 
-const char weir_bench_usage[] =
-	"Usage: weir-bench [OPTION]...\n"
-	"What does a packet cost? Drives the packet pipeline of the workers on generated packets,\n"
-	"without a NIC and without root; checks what became of each packet in a pass of its own.\n"
-	"\n"
-	"What to measure\n"
-	"  --case established     packets of flows that the table holds (default)\n"
-	"         new             SYNs of new flows, into a full table: each evicts an older one\n"
-	"         syn-flood       established flows, first alone and then beside a flood of SYNs\n"
-	"         mixed           established, new and ending flows, TCP and UDP\n"
-	"  --flows N              flows in the table before it begins (default 1M)\n"
-	"  --table-flows N        flows of the family that the table holds (default: --flows,\n"
-	"                         in case mixed a quarter more; but for case new, at least\n"
-	"                         1,048,576, of IPv6 262,144)\n"
-	"  --order uniform|zipf|one   which flow is next: any, a few of them often, always the "
-	"same\n"
-	"  --zipf-exponent X      of --order zipf (default 1.0)\n"
-	"  --new-percent X        share of packets that begin a flow (default: established 0,\n"
-	"                         syn-flood 50, mixed 5)\n"
-	"  --packets-per-flow N   packets of a new flow, case mixed (default 10); of all flows on\n"
-	"                         average in a run, otherwise (sets --packets)\n"
-	"  --publications N       a second process publishes a new selection N times a second in\n"
-	"                         every other run; both kinds of run are shown\n"
-	"  --family 4|6, --protocol tcp|udp, --vlan\n"
-	"  --packet-bytes N       of a frame without FCS (default: the shortest, at least 60)\n"
-	"  --policy NAME          (default maglev)\n"
-	"  --forwarding ipip\n"
-	"  --backends N           of all services together (default 100)\n"
-	"  --services N           (default 1)\n"
-	"  --slots N              of a selection table, a prime (default 65537)\n"
-	"  --half-open-percent N, --syn-seen-ms N, --closing-ms N\n"
-	"                         settings of the flow table (default 25, 5000, 10000; case "
-	"mixed:\n"
-	"                         closing 100, so that flows also leave)\n"
-	"\n"
-	"How to measure\n"
-	"  --headers warm|cold    where packet headers are when the pipeline gets them: in L2, as\n"
-	"                         behind a NIC that writes to the cache (default), or in memory\n"
-	"  --packets N            packets of a run (default 4M)\n"
-	"  --seconds X            length of a run with its generation of packets, instead\n"
-	"  --runs N               (default 10)\n"
-	"  --repeats N            all runs N more times, each from the same start: the least cost\n"
-	"                         of a burst is without interrupts, as they do not come at the\n"
-	"                         same burst every time (default: none)\n"
-	"  --burst N              packets in a call, 1 to 64 (default 64)\n"
-	"  --buffers N            packet buffers in use (default 1024)\n"
-	"  --core N               CPU to run on (default: the last one)\n"
-	"  --huge-pages           fail when there are no 2 MiB pages for the flow table\n"
-	"  --no-huge              4 KiB pages\n"
-	"  --seed N               of all that is random (default 1)\n"
-	"  --json                 one JSON object instead of a table\n"
-	"  --help, --version\n"
-	"\n"
-	"Numbers may end in k or M. Exit status: 0 done; 1 a packet was treated wrongly, or a run\n"
-	"failed; 2 wrong usage.\n"
-	"\n"
-	"Examples:\n"
-	"  weir-bench --flows 1M\n"
-	"  weir-bench --flows 128k --backends 10k --services 1k --headers cold\n"
-	"  weir-bench --case new --flows 1M --policy least-loaded --json\n"
-	"  weir-bench --case syn-flood --flows 700k --new-percent 50\n"
-	"  weir-bench --flows 1M --packets 400k --repeats 5\n"
-	"  weir-bench --flows 1M --new-percent 1 --publications 1000\n";
+#define FIELD(member) WEIR_OPTION_FIELD(struct weir_bench_options, member)
 
 const char *weir_bench_case_name(enum weir_bench_case kind) {
 	static const char *const names[] = {
@@ -121,210 +57,302 @@ const char *weir_bench_headers_name(enum weir_bench_headers headers) {
 	return names[headers];
 }
 
-// --- one option -----------------------------------------------------------------------------
+// --- table --------------------------------------------------------------------------------
 
-enum option_kind {
-	KIND_FLAG, // sets a bool
-	KIND_NUMBER, // uint32_t
-	KIND_LONG, // uint64_t
-	KIND_REAL, // double
-	KIND_WORD, // an enum, by one of `words`
-	KIND_VALUE, // a field is set to `value`
+static const struct weir_option_word cases[] = {
+	{"established", WEIR_BENCH_CASE_ESTABLISHED, "packets of flows in the table"},
+	{"new", WEIR_BENCH_CASE_NEW,
+		"SYNs of new flows into a full table: each evicts an older one"},
+	{"syn-flood", WEIR_BENCH_CASE_SYN_FLOOD,
+		"established flows, first alone and then next to a SYN flood"},
+	{"mixed", WEIR_BENCH_CASE_MIXED, "established, new and ending flows, TCP and UDP"},
+	{NULL, 0, NULL},
+};
+static const struct weir_option_word orders[] = {
+	{"uniform", WEIR_BENCH_ORDER_UNIFORM, "any"},
+	{"zipf", WEIR_BENCH_ORDER_ZIPF, "a few of them often"},
+	{"one", WEIR_BENCH_ORDER_ONE, "always the same"},
+	{NULL, 0, NULL},
+};
+static const struct weir_option_word headers[] = {
+	{"warm", WEIR_BENCH_HEADERS_WARM, "in L2, as behind a NIC that writes to the cache"},
+	{"cold", WEIR_BENCH_HEADERS_COLD, "in memory"},
+	{NULL, 0, NULL},
+};
+#define X(name, key) {key, WEIR_BENCH_FORWARDING_##name, NULL},
+static const struct weir_option_word forwardings[] = {WEIR_BENCH_FORWARDINGS(X){NULL, 0, NULL}};
+#undef X
+#define X(name, key, needs) {key, WEIR_POLICY_##name, NULL},
+static const struct weir_option_word policies[] = {WEIR_POLICIES(X){NULL, 0, NULL}};
+#undef X
+static const struct weir_option_word families[] = {{"4", 4, NULL}, {"6", 6, NULL}, {NULL, 0, NULL}};
+static const struct weir_option_word protocols[] = {
+	{"tcp", IPPROTO_TCP, NULL}, {"udp", IPPROTO_UDP, NULL}, {NULL, 0, NULL}};
+
+enum { ROW_HUGE_PAGES = 30, ROW_NO_HUGE };
+
+static const struct weir_option rows[] = {
+	{.name = "What to measure", .kind = WEIR_OPTION_HEADING},
+	{.name = "case",
+		.kind = WEIR_OPTION_WORD,
+		.value = "CASE",
+		.help = "traffic",
+		.fallback = "established",
+		.words = cases,
+		FIELD(kind)},
+	{.name = "flows",
+		.kind = WEIR_OPTION_SCALED,
+		.value = "N",
+		.help = "flows in the table at the start",
+		.fallback = "1M",
+		.min = 1,
+		.max = FLOWS_MAX,
+		FIELD(flows)},
+	{.name = "table-flows",
+		.kind = WEIR_OPTION_SCALED,
+		.value = "N",
+		.help = "capacity of the flow table, in flows of the family",
+		.fallback = "--flows, in case mixed a quarter more; but for case new, at least "
+			    "1,048,576, of IPv6 262,144",
+		.min = 1,
+		.max = FLOWS_MAX,
+		FIELD(table_flows)},
+	{.name = "order",
+		.kind = WEIR_OPTION_WORD,
+		.value = "ORDER",
+		.help = "which flow is next",
+		.fallback = "uniform",
+		.words = orders,
+		FIELD(order)},
+	{.name = "zipf-exponent",
+		.kind = WEIR_OPTION_REAL,
+		.value = "X",
+		.help = "exponent of --order zipf",
+		.fallback = "1.0",
+		.least = 0.01,
+		.most = 10,
+		FIELD(zipf_exponent)},
+	{.name = "new-percent",
+		.kind = WEIR_OPTION_REAL,
+		.value = "X",
+		.help = "share of packets that start a flow",
+		.fallback = "established 0, syn-flood 50, mixed 5",
+		.least = 0,
+		.most = 100,
+		FIELD(new_percent)},
+	{.name = "packets-per-flow",
+		.kind = WEIR_OPTION_SCALED,
+		.value = "N",
+		.help = "packets of a new flow in case mixed; otherwise the average of all flows "
+			"in a run, which sets --packets",
+		.fallback = "mixed 10",
+		.min = 1,
+		.max = 1000000,
+		FIELD(packets_per_flow)},
+	{.name = "publications",
+		.kind = WEIR_OPTION_SCALED,
+		.value = "N",
+		.help = "in every other run, a second process publishes a new selection N times a "
+			"second; both kinds of run are shown",
+		.fallback = "none",
+		.min = 1,
+		.max = 1000000,
+		FIELD(publications)},
+	{.name = "family",
+		.kind = WEIR_OPTION_WORD,
+		.value = "FAMILY",
+		.help = "IP version",
+		.fallback = "4",
+		.words = families,
+		FIELD(family)},
+	{.name = "protocol",
+		.kind = WEIR_OPTION_WORD,
+		.value = "PROTOCOL",
+		.help = "transport protocol",
+		.fallback = "tcp",
+		.words = protocols,
+		FIELD(protocol)},
+	{.name = "vlan", .help = "add a VLAN tag", FIELD(vlan)},
+	{.name = "packet-bytes",
+		.kind = WEIR_OPTION_SCALED,
+		.value = "N",
+		.help = "frame size without FCS",
+		.fallback = "the smallest, at least 60",
+		.min = 60,
+		.max = WEIR_BENCH_FRAME_MAX,
+		FIELD(packet_bytes)},
+	{.name = "policy",
+		.kind = WEIR_OPTION_WORD,
+		.value = "NAME",
+		.help = "selection policy",
+		.fallback = "maglev",
+		.words = policies,
+		FIELD(policy)},
+	{.name = "forwarding",
+		.kind = WEIR_OPTION_WORD,
+		.value = "NAME",
+		.help = "forwarding method",
+		.words = forwardings,
+		FIELD(forwarding)},
+	{.name = "backends",
+		.kind = WEIR_OPTION_SCALED,
+		.value = "N",
+		.help = "backends of all services together",
+		.fallback = "100",
+		.min = 1,
+		.max = WEIR_BACKENDS_MAX,
+		FIELD(backends)},
+	{.name = "services",
+		.kind = WEIR_OPTION_SCALED,
+		.value = "N",
+		.help = "number of services",
+		.fallback = "1",
+		.min = 1,
+		.max = WEIR_SERVICES_MAX,
+		FIELD(services)},
+	{.name = "slots",
+		.kind = WEIR_OPTION_SCALED,
+		.value = "N",
+		.help = "size of a selection table, a prime",
+		.fallback = "65537",
+		.min = 3,
+		.max = WEIR_TABLE_SLOTS_MAX,
+		FIELD(slots)},
+	{.name = "half-open-percent",
+		.kind = WEIR_OPTION_SCALED,
+		.value = "N",
+		.help = "flow table setting half_open_percent",
+		.fallback = "25",
+		.min = 1,
+		.max = 100,
+		FIELD(half_open_percent)},
+	{.name = "syn-seen-ms",
+		.kind = WEIR_OPTION_SCALED,
+		.value = "N",
+		.help = "flow table setting syn_seen_ms",
+		.fallback = "5000",
+		.min = 1,
+		.max = 3600000,
+		FIELD(syn_seen_ms)},
+	{.name = "closing-ms",
+		.kind = WEIR_OPTION_SCALED,
+		.value = "N",
+		.help = "flow table setting closing_ms",
+		.fallback = "10000, in case mixed 100, so that flows also leave",
+		.min = 1,
+		.max = 3600000,
+		FIELD(closing_ms)},
+	{.name = "How to measure", .kind = WEIR_OPTION_HEADING},
+	{.name = "headers",
+		.kind = WEIR_OPTION_WORD,
+		.value = "WHERE",
+		.help = "where packet headers are when the pipeline gets them",
+		.fallback = "warm",
+		.words = headers,
+		FIELD(headers)},
+	{.name = "packets",
+		.kind = WEIR_OPTION_SCALED,
+		.value = "N",
+		.help = "packets of a run",
+		.fallback = "4M",
+		.min = 64,
+		.max = 1000000000000,
+		FIELD(packets)},
+	{.name = "seconds",
+		.kind = WEIR_OPTION_REAL,
+		.value = "X",
+		.help = "duration of a run including packet generation, instead of --packets",
+		.least = 0.001,
+		.most = 3600,
+		FIELD(seconds)},
+	{.name = "runs",
+		.kind = WEIR_OPTION_SCALED,
+		.value = "N",
+		.help = "number of runs",
+		.fallback = "10",
+		.min = 1,
+		.max = 100000,
+		FIELD(runs)},
+	{.name = "repeats",
+		.kind = WEIR_OPTION_SCALED,
+		.value = "N",
+		.help = "repeat all runs N times from the same start; the lowest cost of each "
+			"burst is free of interrupts, which hit other bursts each time",
+		.fallback = "none",
+		.min = 2,
+		.max = 1000,
+		FIELD(repeats)},
+	{.name = "burst",
+		.kind = WEIR_OPTION_SCALED,
+		.value = "N",
+		.help = "packets per call",
+		.fallback = "64",
+		.min = 1,
+		.max = WEIR_BURST,
+		FIELD(burst)},
+	{.name = "buffers",
+		.kind = WEIR_OPTION_SCALED,
+		.value = "N",
+		.help = "packet buffers in use",
+		.fallback = "1024",
+		.min = WEIR_BURST,
+		.max = 1u << 20,
+		FIELD(buffers)},
+	{.name = "core",
+		.kind = WEIR_OPTION_SCALED,
+		.value = "N",
+		.help = "CPU to run on",
+		.fallback = "the last one",
+		.min = 0,
+		.max = 4095,
+		FIELD(core)},
+	[ROW_HUGE_PAGES] = {.name = "huge-pages",
+		.kind = WEIR_OPTION_CONSTANT,
+		.help = "fail if there are no 2 MiB pages for the flow table",
+		.constant = WEIR_BENCH_PAGES_HUGE,
+		FIELD(pages)},
+	[ROW_NO_HUGE] = {.name = "no-huge",
+		.kind = WEIR_OPTION_CONSTANT,
+		.help = "use 4 KiB pages",
+		.constant = WEIR_BENCH_PAGES_SMALL,
+		FIELD(pages)},
+	{.name = "seed",
+		.kind = WEIR_OPTION_SCALED,
+		.value = "N",
+		.help = "seed of the random numbers",
+		.fallback = "1",
+		.min = 0,
+		.max = 1000000000000000,
+		FIELD(seed)},
+	{.name = "json", .help = "print one JSON object instead of a table", FIELD(json)},
 };
 
-// The words of a KIND_WORD, with the number that each stands for.
-struct word {
-	const char *name;
-	int value;
+static const struct weir_option_list list = {.row = rows, .count = sizeof(rows) / sizeof(rows[0])};
+_Static_assert(sizeof(rows) / sizeof(rows[0]) <= WEIR_OPTIONS_MAX, "bits of what was given");
+
+static const struct weir_help help = {
+	.usage = "weir-bench [OPTION]...",
+	.about = "Measure what a packet costs: drive the packet pipeline of the workers with "
+		 "generated "
+		 "packets, without a NIC and without root. A separate pass verifies what became of "
+		 "each "
+		 "packet.",
+	.notes = "Numbers may end in k or M. Exit status: 0 done, 1 a packet was treated wrongly "
+		 "or a "
+		 "run failed, 2 invalid usage.",
+	.examples = "weir-bench --flows 1M\n"
+		    "weir-bench --flows 128k --backends 10k --services 1k --headers cold\n"
+		    "weir-bench --case new --flows 1M --policy least-loaded --json\n"
+		    "weir-bench --case syn-flood --flows 700k --new-percent 50\n"
+		    "weir-bench --flows 1M --packets 400k --repeats 5\n"
+		    "weir-bench --flows 1M --new-percent 1 --publications 1000",
 };
 
-#define X(name, key) {key, WEIR_BENCH_CASE_##name},
-static const struct word cases[] = {WEIR_BENCH_CASES(X){NULL, 0}};
-#undef X
-#define X(name, key) {key, WEIR_BENCH_ORDER_##name},
-static const struct word orders[] = {WEIR_BENCH_ORDERS(X){NULL, 0}};
-#undef X
-#define X(name, key) {key, WEIR_BENCH_FORWARDING_##name},
-static const struct word forwardings[] = {WEIR_BENCH_FORWARDINGS(X){NULL, 0}};
-#undef X
-#define X(name, key) {key, WEIR_BENCH_HEADERS_##name},
-static const struct word headers[] = {WEIR_BENCH_HEADERS(X){NULL, 0}};
-#undef X
-#define X(name, key, needs) {key, WEIR_POLICY_##name},
-static const struct word policies[] = {WEIR_POLICIES(X){NULL, 0}};
-#undef X
-static const struct word families[] = {{"4", 4}, {"6", 6}, {NULL, 0}};
-static const struct word protocols[] = {{"tcp", IPPROTO_TCP}, {"udp", IPPROTO_UDP}, {NULL, 0}};
-
-struct description {
-	const char *name;
-	enum option_kind kind;
-	int value;
-	size_t field; // offset in struct weir_bench_options
-	double min, max;
-	const struct word *words;
-	size_t word_bytes; // size of the field of a KIND_WORD
-};
-
-#define FIELD(f) .field = offsetof(struct weir_bench_options, f)
-#define BYTES(f) sizeof(((struct weir_bench_options *)0)->f)
-#define WORD(n, f, list) \
-	{.name = n, .kind = KIND_WORD, FIELD(f), .words = list, .word_bytes = BYTES(f)}
-#define RANGE(n, k, f, from, to) {.name = n, .kind = k, FIELD(f), .min = from, .max = to}
-#define NUMBER(n, f, from, to) RANGE(n, KIND_NUMBER, f, from, to)
-#define LONG(n, f, from, to) RANGE(n, KIND_LONG, f, from, to)
-#define REAL(n, f, from, to) RANGE(n, KIND_REAL, f, from, to)
-#define FLAG(n, f) {.name = n, .kind = KIND_FLAG, FIELD(f)}
-#define VALUE(n, f, number) {.name = n, .kind = KIND_VALUE, FIELD(f), .value = number}
-
-static const struct description descriptions[] = {
-	WORD("case", kind, cases),
-	WORD("order", order, orders),
-	WORD("forwarding", forwarding, forwardings),
-	WORD("headers", headers, headers),
-	WORD("policy", policy, policies),
-	WORD("family", family, families),
-	WORD("protocol", protocol, protocols),
-	NUMBER("flows", flows, 1, FLOWS_MAX),
-	NUMBER("table-flows", table_flows, 1, FLOWS_MAX),
-	NUMBER("packets-per-flow", packets_per_flow, 1, 1000000),
-	NUMBER("backends", backends, 1, WEIR_BACKENDS_MAX),
-	NUMBER("services", services, 1, WEIR_SERVICES_MAX),
-	NUMBER("slots", slots, 3, WEIR_TABLE_SLOTS_MAX),
-	NUMBER("packet-bytes", packet_bytes, 60, WEIR_BENCH_FRAME_MAX),
-	NUMBER("burst", burst, 1, WEIR_BURST),
-	NUMBER("buffers", buffers, WEIR_BURST, 1u << 20),
-	NUMBER("publications", publications, 1, 1000000),
-	NUMBER("runs", runs, 1, 100000),
-	NUMBER("repeats", repeats, 2, 1000),
-	NUMBER("half-open-percent", half_open_percent, 1, 100),
-	NUMBER("syn-seen-ms", syn_seen_ms, 1, 3600000),
-	NUMBER("closing-ms", closing_ms, 1, 3600000),
-	NUMBER("core", core, 0, 4095),
-	LONG("packets", packets, 64, 1e12),
-	LONG("seed", seed, 0, 1e15),
-	REAL("new-percent", new_percent, 0, 100),
-	REAL("zipf-exponent", zipf_exponent, 0.01, 10),
-	REAL("seconds", seconds, 0.001, 3600),
-	FLAG("vlan", vlan),
-	FLAG("json", json),
-	FLAG("help", help),
-	FLAG("version", version),
-	VALUE("huge-pages", pages, WEIR_BENCH_PAGES_HUGE),
-	VALUE("no-huge", pages, WEIR_BENCH_PAGES_SMALL),
-};
-#define DESCRIPTIONS (sizeof(descriptions) / sizeof(descriptions[0]))
-
-static int read_real(const char *text, double *ret) {
-	double value;
-	char *end;
-
-	if (strspn(text, "0123456789.") == 0 || text[strcspn(text, "xXeE")] != '\0') {
-		return -EINVAL;
-	}
-	errno = 0;
-	value = strtod(text, &end);
-	if (errno != 0 || end == text || !isfinite(value)) {
-		return -EINVAL;
-	}
-	if (*end == 'k' || *end == 'M') {
-		value *= *end == 'k' ? 1e3 : 1e6;
-		end++;
-	}
-	if (*end != '\0') {
-		return -EINVAL;
-	}
-	*ret = value;
-	return 0;
+const char *weir_bench_help(char *buffer, size_t bytes) {
+	return weir_help_text(&list, &help, buffer, bytes);
 }
 
-// Store in a field of 1 to 4 bytes.
-static void store_word(void *field, size_t bytes, int value) {
-	uint32_t number = (uint32_t)value;
-	uint8_t byte = (uint8_t)value;
-
-	if (bytes == 1) {
-		memcpy(field, &byte, 1);
-	} else {
-		memcpy(field, &number, sizeof(number));
-	}
-}
-
-static int set_word(
-	const struct description *d, const char *text, void *field, char *why, size_t why_bytes) {
-	char list[256] = "";
-
-	for (const struct word *word = d->words; word->name != NULL; word++) {
-		if (strcmp(word->name, text) == 0) {
-			store_word(field, d->word_bytes, word->value);
-			return 0;
-		}
-		snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s",
-			word == d->words ? "" : ", ", word->name);
-	}
-	snprintf(why, why_bytes, "--%s %s: expected %s%s", d->name, text,
-		d->words[1].name != NULL ? "one of " : "", list);
-	return -EINVAL;
-}
-
-static int set_number(
-	const struct description *d, const char *text, void *field, char *why, size_t why_bytes) {
-	double value = 0;
-	uint32_t number;
-	uint64_t longer;
-	int error = read_real(text, &value);
-
-	if (error == 0 && (value < d->min || value > d->max)) {
-		error = -EINVAL;
-	}
-	if (error == 0 && d->kind != KIND_REAL && value != floor(value)) {
-		error = -EINVAL;
-	}
-	if (error < 0) {
-		snprintf(why, why_bytes, "--%s %s: expected a %snumber from %.15g to %.15g",
-			d->name, text, d->kind == KIND_REAL ? "" : "whole ", d->min, d->max);
-		return error;
-	}
-	if (d->kind == KIND_REAL) {
-		memcpy(field, &value, sizeof(value));
-	} else if (d->kind == KIND_LONG) {
-		longer = (uint64_t)value;
-		memcpy(field, &longer, sizeof(longer));
-	} else {
-		number = (uint32_t)value;
-		memcpy(field, &number, sizeof(number));
-	}
-	return 0;
-}
-
-static int set_option(const struct description *d, const char *text,
-	struct weir_bench_options *options, char *why, size_t why_bytes) {
-	void *field = (uint8_t *)options + d->field;
-	const bool yes = true;
-
-	switch (d->kind) {
-	case KIND_FLAG:
-		memcpy(field, &yes, sizeof(yes));
-		return 0;
-	case KIND_VALUE:
-		if (options->pages != WEIR_BENCH_PAGES_ANY && (int)options->pages != d->value) {
-			snprintf(
-				why, why_bytes, "--huge-pages and --no-huge contradict each other");
-			return -EINVAL;
-		}
-		store_word(field, sizeof(uint32_t), d->value);
-		return 0;
-	case KIND_WORD:
-		return set_word(d, text, field, why, why_bytes);
-	case KIND_NUMBER:
-	case KIND_LONG:
-	case KIND_REAL:
-		break;
-	}
-	return set_number(d, text, field, why, why_bytes);
-}
-
-// --- all of them ----------------------------------------------------------------------------
+// --- parsing ------------------------------------------------------------------------------
 
 #define NOT_GIVEN (-1.0)
 
@@ -412,8 +440,10 @@ uint32_t weir_bench_flows_per_worker(const struct weir_bench_options *options) {
 				    : options->table_flows;
 }
 
-int weir_bench_options_read(
+int weir_bench_options_parse(
 	int argc, char **argv, struct weir_bench_options *ret, char *why, size_t why_bytes) {
+	const uint64_t both = UINT64_C(1) << ROW_HUGE_PAGES | UINT64_C(1) << ROW_NO_HUGE;
+	struct weir_command_line line;
 	struct weir_bench_options options = {.flows = 1000000,
 		.policy = WEIR_POLICY_MAGLEV,
 		.family = 4,
@@ -431,34 +461,17 @@ int weir_bench_options_read(
 		.seed = 1,
 		.new_percent = NOT_GIVEN,
 		.zipf_exponent = 1};
-	struct option table[DESCRIPTIONS + 1] = {0};
-	int option, index = 0, error;
+	int error = weir_command_line_parse(&list, argc, argv, &options, &line, why, why_bytes);
 
-	for (size_t i = 0; i < DESCRIPTIONS; i++) {
-		bool alone =
-			descriptions[i].kind == KIND_FLAG || descriptions[i].kind == KIND_VALUE;
-
-		table[i] = (struct option){
-			descriptions[i].name, alone ? no_argument : required_argument, NULL, 1};
+	if (error == 0 && (line.given & both) == both) {
+		snprintf(why, why_bytes, "--huge-pages and --no-huge exclude each other; use one");
+		error = -EINVAL;
 	}
-	optind = 0; // start anew, whoever used getopt before
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, ":", table, &index)) != -1) {
-		if (option != 1) {
-			snprintf(why, why_bytes, "%s %s",
-				option == ':' ? argv[optind - 1] : "unknown option",
-				option == ':' ? "needs an argument" : argv[optind - 1]);
-			return -EINVAL;
-		}
-		error = set_option(&descriptions[index], optarg, &options, why, why_bytes);
-		if (error < 0) {
-			return error;
-		}
+	if (error < 0) {
+		return error;
 	}
-	if (optind < argc) {
-		snprintf(why, why_bytes, "unexpected operand %s", argv[optind]);
-		return -EINVAL;
-	}
+	options.help = line.help;
+	options.version = line.version;
 	set_defaults(&options);
 	error = options.help || options.version ? 0 : check(&options, why, why_bytes);
 	if (error == 0) {

@@ -73,13 +73,14 @@ struct weir_bench_options {
 
 // Read the command line; what is not given has its default.
 // Returns 0, or -EINVAL with one line in why.
-int weir_bench_options_read(
+int weir_bench_options_parse(
 	int argc, char **argv, struct weir_bench_options *ret, char *why, size_t why_bytes);
 
 // flow_table.flows_per_worker with which a table holds table_flows of the family.
 uint32_t weir_bench_flows_per_worker(const struct weir_bench_options *options);
 
-extern const char weir_bench_usage[];
+// Text of --help. Returns buffer, of WEIR_HELP_BYTES.
+const char *weir_bench_help(char *buffer, size_t bytes);
 
 const char *weir_bench_case_name(enum weir_bench_case kind);
 const char *weir_bench_order_name(enum weir_bench_order_kind order);

@@ -8,6 +8,7 @@
 #include <rte_eal.h>
 
 #include "capture.h"
+#include "help_text.h"
 #include "offline.h"
 #include "options.h"
 #include "report.h"
@@ -126,16 +127,16 @@ static int run_all(struct run *run, const struct weir_pcap_options *options, con
 int main(int argc, char **argv) {
 	struct weir_pcap_options options;
 	struct run run = {0};
-	char why[256];
+	char why[256], help[WEIR_HELP_BYTES];
 	int status;
 
-	if (weir_pcap_options_read(argc, argv, &options, why, sizeof(why)) < 0) {
+	if (weir_pcap_options_parse(argc, argv, &options, why, sizeof(why)) < 0) {
 		complain(why);
 		fputs("Try: weir-pcap --help\n", stderr);
 		return EXIT_USAGE;
 	}
 	if (options.help) {
-		fputs(weir_pcap_usage, stdout);
+		fputs(weir_pcap_help(help, sizeof(help)), stdout);
 		return EXIT_DONE;
 	}
 	if (options.version) {

@@ -2,55 +2,16 @@
 #include "options.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "config.h"
+#include "help_text.h"
 
-const char weir_pcap_usage[] =
-	"Usage: weir-pcap [OPTION]... CONFIG IN.pcap OUT.pcap\n"
-	"What would Weir do with these packets? Runs them through the tables and the packet\n"
-	"pipeline of CONFIG, without a NIC and without root. Prints a verdict for each packet;\n"
-	"OUT.pcap holds what would be sent.\n"
-	"\n"
-	"  --json                         one JSON object instead of lines\n"
-	"  --drain SERVICE/BACKEND        administrative state drain; may be repeated\n"
-	"  --down SERVICE/BACKEND         health state refusing; may be repeated\n"
-	"  --weight SERVICE/BACKEND=N     run-time weight 0..65535; may be repeated\n"
-	"  --in-port NAME                 port that the packets arrive on (default: the first)\n"
-	"  --out-port NAME                port that leads to the backends (default: the first)\n"
-	"  --worker N                     worker that gets all packets (default: 0)\n"
-	"  --help, --version\n"
-	"\n"
-	"All backends are healthy and have a known next hop. Packet timestamps are the clock.\n"
-	"IN.pcap may be pcap or pcapng with Ethernet frames; - is standard input.\n"
-	"Exit status: 0 all packets processed, 1 not, 2 wrong usage.\n"
-	"\n"
-	"Example: weir-pcap weir.json web.pcap sent.pcap --drain web/web-1\n";
+#define WEIGHT_MAX 65535
 
-// OPTION_CHANGE + enum weir_pcap_change_kind: the options that change a backend.
-enum option_value {
-	OPTION_JSON = 256,
-	OPTION_IN_PORT,
-	OPTION_OUT_PORT,
-	OPTION_WORKER,
-	OPTION_CHANGE
-};
-
-static const struct option long_options[] = {
-	{"json", no_argument, NULL, OPTION_JSON},
-	{"drain", required_argument, NULL, OPTION_CHANGE + WEIR_PCAP_DRAIN},
-	{"down", required_argument, NULL, OPTION_CHANGE + WEIR_PCAP_DOWN},
-	{"weight", required_argument, NULL, OPTION_CHANGE + WEIR_PCAP_WEIGHT},
-	{"in-port", required_argument, NULL, OPTION_IN_PORT},
-	{"out-port", required_argument, NULL, OPTION_OUT_PORT},
-	{"worker", required_argument, NULL, OPTION_WORKER},
-	{"help", no_argument, NULL, 'h'},
-	{"version", no_argument, NULL, 'V'},
-	{NULL, 0, NULL, 0},
-};
+#define FIELD(member) WEIR_OPTION_FIELD(struct weir_pcap_options, member)
 
 static int copy_name(char to[WEIR_PCAP_NAME_BYTES], const char *from, size_t bytes) {
 	if (bytes == 0 || bytes >= WEIR_PCAP_NAME_BYTES) {
@@ -77,101 +38,114 @@ static int read_number(const char *text, uint32_t most, uint32_t *ret) {
 	return 0;
 }
 
-static int read_change(struct weir_pcap_options *options, enum weir_pcap_change_kind kind,
-	const char *text, char *why, size_t why_bytes) {
+// --drain, --down, --weight; the row's .constant is the kind of change.
+static int take_change(const struct weir_option *option, const char *value, void *options,
+	char *why, size_t why_bytes) {
+	enum weir_pcap_change_kind kind = (enum weir_pcap_change_kind)option->constant;
+	struct weir_pcap_options *ret = options;
 	struct weir_pcap_change change = {.kind = kind};
-	const char *slash = strchr(text, '/');
-	const char *end = text + strlen(text);
+	const char *slash = strchr(value, '/');
+	const char *end = value + strlen(value);
 
-	if (options->changes == WEIR_PCAP_CHANGES_MAX) {
-		snprintf(why, why_bytes, "more than %d backend changes", WEIR_PCAP_CHANGES_MAX);
+	if (ret->changes == WEIR_PCAP_CHANGES_MAX) {
+		snprintf(why, why_bytes, "is one too many; use at most %d changes of backends",
+			WEIR_PCAP_CHANGES_MAX);
 		return -EINVAL;
 	}
 	if (kind == WEIR_PCAP_WEIGHT) {
-		end = strchr(text, '=');
-		if (end == NULL || read_number(end + 1, 65535, &change.weight) < 0) {
+		end = strchr(value, '=');
+		if (end == NULL || read_number(end + 1, WEIGHT_MAX, &change.weight) < 0) {
 			snprintf(why, why_bytes,
-				"\"%s\": expected SERVICE/BACKEND=N with N from 0 to 65535", text);
+				"has no weight; use SERVICE/BACKEND=N with N from 0 to %d",
+				WEIGHT_MAX);
 			return -EINVAL;
 		}
 	}
 	if (slash == NULL || slash > end ||
-		copy_name(change.service, text, (size_t)(slash - text)) < 0 ||
+		copy_name(change.service, value, (size_t)(slash - value)) < 0 ||
 		copy_name(change.backend, slash + 1, (size_t)(end - slash - 1)) < 0) {
-		snprintf(why, why_bytes, "\"%s\": expected SERVICE/BACKEND%s", text,
-			kind == WEIR_PCAP_WEIGHT ? "=N" : "");
+		snprintf(why, why_bytes, "is not a backend; use %s", option->value);
 		return -EINVAL;
 	}
-	options->change[options->changes++] = change;
+	ret->change[ret->changes++] = change;
 	return 0;
 }
 
-static int read_operands(
-	struct weir_pcap_options *options, int count, char **operand, char *why, size_t why_bytes) {
-	if (options->help || options->version) {
-		return 0;
-	}
-	if (count != 3) {
-		snprintf(why, why_bytes, "expected CONFIG IN.pcap OUT.pcap, got %d operand%s",
-			count, count == 1 ? "" : "s");
-		return -EINVAL;
-	}
-	options->config = operand[0];
-	options->input = operand[1];
-	options->output = operand[2];
-	return 0;
+#define CHANGE(option, kind_, value_, help_) \
+	{.name = (option), \
+		.kind = WEIR_OPTION_CUSTOM, \
+		.repeatable = true, \
+		.value = (value_), \
+		.help = (help_), \
+		.constant = (kind_), \
+		.take = take_change}
+
+static const struct weir_option rows[] = {
+	{.name = "json", .help = "print one JSON object instead of lines", FIELD(json)},
+	CHANGE("drain", WEIR_PCAP_DRAIN, "SERVICE/BACKEND", "set the administrative state drain"),
+	CHANGE("down", WEIR_PCAP_DOWN, "SERVICE/BACKEND", "set the health state refusing"),
+	CHANGE("weight", WEIR_PCAP_WEIGHT, "SERVICE/BACKEND=N", "override the weight, 0 to 65535"),
+	{.name = "in-port",
+		.kind = WEIR_OPTION_TEXT,
+		.value = "NAME",
+		.help = "ingress port of the packets",
+		.fallback = "the first port",
+		FIELD(in_port)},
+	{.name = "out-port",
+		.kind = WEIR_OPTION_TEXT,
+		.value = "NAME",
+		.help = "egress port to the backends",
+		.fallback = "the first port",
+		FIELD(out_port)},
+	{.name = "worker",
+		.kind = WEIR_OPTION_NUMBER,
+		.value = "N",
+		.help = "worker that processes all packets",
+		.fallback = "0",
+		.max = WEIR_CONFIG_CORES_MAX - 1,
+		FIELD(worker)},
+};
+
+static const struct weir_option_list list = {
+	.row = rows, .count = sizeof(rows) / sizeof(rows[0]), .operands_max = WEIR_OPERANDS_MAX};
+
+static const struct weir_help help = {
+	.usage = "weir-pcap [OPTION]... CONFIG IN.pcap OUT.pcap",
+	.about = "Show what Weir would do with the packets of a capture: run them through the "
+		 "tables and the packet pipeline of CONFIG, without a NIC and without root. A "
+		 "verdict for each packet is printed; OUT.pcap gets the packets to be sent.",
+	.notes = "All backends are healthy and their next hops are resolved. Packet timestamps are "
+		 "the clock. IN.pcap is pcap or pcapng with Ethernet frames; - is standard input.\n"
+		 "Exit status: 0 all packets processed, 1 failed, 2 invalid usage.",
+	.examples = "weir-pcap weir.json web.pcap sent.pcap --drain web/web-1",
+};
+
+const char *weir_pcap_help(char *buffer, size_t bytes) {
+	return weir_help_text(&list, &help, buffer, bytes);
 }
 
-int weir_pcap_options_read(
+int weir_pcap_options_parse(
 	int argc, char **argv, struct weir_pcap_options *ret, char *why, size_t why_bytes) {
 	struct weir_pcap_options options = {0};
-	int option, error;
+	struct weir_command_line line;
+	int error = weir_command_line_parse(&list, argc, argv, &options, &line, why, why_bytes);
 
-	optind = 0; // start anew, whoever used getopt before
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, ":hV", long_options, NULL)) != -1) {
-		switch (option) {
-		case OPTION_JSON:
-			options.json = true;
-			break;
-		case OPTION_IN_PORT:
-			options.in_port = optarg;
-			break;
-		case OPTION_OUT_PORT:
-			options.out_port = optarg;
-			break;
-		case OPTION_WORKER:
-			if (read_number(optarg, WEIR_CONFIG_CORES_MAX - 1, &options.worker) < 0) {
-				snprintf(why, why_bytes,
-					"--worker \"%s\": expected a number from 0 to %d", optarg,
-					WEIR_CONFIG_CORES_MAX - 1);
-				return -EINVAL;
-			}
-			break;
-		case 'h':
-			options.help = true;
-			break;
-		case 'V':
-			options.version = true;
-			break;
-		case ':':
-			snprintf(why, why_bytes, "%s needs an argument", argv[optind - 1]);
+	if (error < 0) {
+		return error;
+	}
+	options.help = line.help;
+	options.version = line.version;
+	if (!line.help && !line.version) {
+		if (line.operands != 3) {
+			snprintf(why, why_bytes,
+				"%d argument%s instead of 3; use CONFIG IN.pcap OUT.pcap",
+				line.operands, line.operands == 1 ? "" : "s");
 			return -EINVAL;
-		case '?':
-			snprintf(why, why_bytes, "unknown option %s", argv[optind - 1]);
-			return -EINVAL;
-		default:
-			error = read_change(&options,
-				(enum weir_pcap_change_kind)(option - OPTION_CHANGE), optarg, why,
-				why_bytes);
-			if (error < 0) {
-				return error;
-			}
 		}
+		options.config = line.operand[0];
+		options.input = line.operand[1];
+		options.output = line.operand[2];
 	}
-	error = read_operands(&options, argc - optind, argv + optind, why, why_bytes);
-	if (error == 0) {
-		*ret = options;
-	}
-	return error;
+	*ret = options;
+	return 0;
 }

@@ -41,7 +41,8 @@ struct weir_pcap_options {
 
 // Read the command line; strings point into argv.
 // Returns 0, or -EINVAL with one line in why.
-int weir_pcap_options_read(
+int weir_pcap_options_parse(
 	int argc, char **argv, struct weir_pcap_options *ret, char *why, size_t why_bytes);
 
-extern const char weir_pcap_usage[];
+// Text of --help. Returns buffer, of WEIR_HELP_BYTES.
+const char *weir_pcap_help(char *buffer, size_t bytes);

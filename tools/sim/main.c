@@ -10,6 +10,7 @@
 #include "batch.h"
 #include "catalogue.h"
 #include "csv.h"
+#include "help_text.h"
 #include "keys_print.h"
 #include "options.h"
 #include "plot.h"
@@ -59,7 +60,7 @@ static int make_directory(const char *path) {
 
 static int write_files(const struct weir_sim_options *options, const struct weir_sim_file *file,
 	const struct weir_sim_results *results) {
-	const char *format = options->format != NULL ? options->format : "svg";
+	const char *format = weir_sim_format_name(options->format);
 	char why[PATH_BYTES], text[PATH_BYTES + 64];
 	int error = weir_sim_csv_write(options->out, file, results, why, sizeof(why));
 
@@ -164,15 +165,15 @@ static int run(const struct weir_sim_options *options) {
 
 int main(int argc, char **argv) {
 	struct weir_sim_options options;
-	char why[256];
+	char why[256], help[WEIR_HELP_BYTES];
 
-	if (weir_sim_options_read(argc, argv, &options, why, sizeof(why)) < 0) {
+	if (weir_sim_options_parse(argc, argv, &options, why, sizeof(why)) < 0) {
 		complain(why);
 		fputs("Try: weir-sim --help\n", stderr);
 		return EXIT_USAGE;
 	}
 	if (options.help) {
-		fputs(weir_sim_usage(options.command), stdout);
+		fputs(weir_sim_help(options.command, help, sizeof(help)), stdout);
 		return EXIT_DONE;
 	}
 	if (options.version) {

@@ -2,253 +2,203 @@
 #include "options.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum option_value {
-	OPTION_SEED = 256,
-	OPTION_SEEDS,
-	OPTION_JOBS,
-	OPTION_JSON,
-	OPTION_OUT,
-	OPTION_FORMAT,
-	OPTION_NO_PLOTS,
-	OPTION_QUIET,
-	OPTION_DIRECTORY,
+#include "help_text.h"
+
+#define SEEDS_MAX 1000
+#define JOBS_MAX 256
+
+#define FIELD(member) WEIR_OPTION_FIELD(struct weir_sim_options, member)
+
+enum { GROUP_RUN = 1 << WEIR_SIM_COMMAND_RUN, GROUP_LIST = 1 << WEIR_SIM_COMMAND_LIST };
+
+// --- tables -------------------------------------------------------------------------------
+
+#define X(name, key) {key, WEIR_SIM_FORMAT_##name, NULL},
+static const struct weir_option_word formats[] = {WEIR_SIM_FORMATS(X){NULL, 0, NULL}};
+#undef X
+
+// In the order of the enum.
+static const struct weir_option_word commands[] = {
+	{"run SCENARIO", WEIR_SIM_COMMAND_RUN,
+		"simulate, print a table, write CSV files and plots"},
+	{"list", WEIR_SIM_COMMAND_LIST, "list the scenarios that come with Weir"},
+	{"check FILE", WEIR_SIM_COMMAND_CHECK, "report the errors of a scenario"},
+	{"keys", WEIR_SIM_COMMAND_KEYS, "list every key of a scenario"},
+	{NULL, 0, NULL},
 };
 
-static const struct option long_options[] = {
-	{"seed", required_argument, NULL, OPTION_SEED},
-	{"seeds", required_argument, NULL, OPTION_SEEDS},
-	{"jobs", required_argument, NULL, OPTION_JOBS},
-	{"json", no_argument, NULL, OPTION_JSON},
-	{"out", required_argument, NULL, OPTION_OUT},
-	{"format", required_argument, NULL, OPTION_FORMAT},
-	{"no-plots", no_argument, NULL, OPTION_NO_PLOTS},
-	{"quiet", no_argument, NULL, OPTION_QUIET},
-	{"dir", required_argument, NULL, OPTION_DIRECTORY},
-	{"help", no_argument, NULL, 'h'},
-	{"version", no_argument, NULL, 'V'},
-	{NULL, 0, NULL, 0},
-};
-
-#define RUNS_AND_LISTS (1u << WEIR_SIM_COMMAND_RUN | 1u << WEIR_SIM_COMMAND_LIST)
-
-static const struct {
-	const char *name;
-	uint32_t operands;
-} commands[] = {
-#define X(name, key, operands) {key, operands},
+static const uint32_t operands_of[] = {
+#define X(name, key, operands) operands,
 	WEIR_SIM_COMMANDS(X)
 #undef X
 };
 
-const char *weir_sim_usage(enum weir_sim_command command) {
-	switch (command) {
-	case WEIR_SIM_COMMAND_RUN:
-		return "Usage: weir-sim run SCENARIO [OPTION]...\n"
-		       "Simulate every variant of a scenario and print a table of the results.\n"
-		       "SCENARIO is a file, or the name of one that weir-sim list shows.\n"
-		       "\n"
-		       "  --seed N       only this seed (default: 1, 2 ... as many as the "
-		       "scenario\n"
-		       "                 says)\n"
-		       "  --seeds N      this many seeds\n"
-		       "  --jobs N       runs at a time (default: the number of CPUs)\n"
-		       "  --json         one JSON object instead of the table\n"
-		       "  --out DIR      also write summary.csv, backends.csv, series.csv and the\n"
-		       "                 scenario's plots to DIR, which is made if need be\n"
-		       "  --format F     of plots: svg (default), png\n"
-		       "  --no-plots     CSV files only; no gnuplot is needed\n"
-		       "  --quiet        no progress bar (there is none either when standard "
-		       "error\n"
-		       "                 is no terminal)\n"
-		       "  --dir DIR      look for scenarios there\n"
-		       "\n"
-		       "Examples: weir-sim run sre20\n"
-		       "          weir-sim run sinkhole --seed 7 --out results\n"
-		       "          weir-sim run mine.json --json | jq .variants[].name\n";
-	case WEIR_SIM_COMMAND_LIST:
-		return "Usage: weir-sim list [--dir DIR]\n"
-		       "Name the scenarios that come with Weir, or those of DIR.\n"
-		       "\n"
-		       "Example: weir-sim list\n";
-	case WEIR_SIM_COMMAND_CHECK:
-		return "Usage: weir-sim check FILE\n"
-		       "Say what is wrong with a scenario: line, path, reason.\n"
-		       "\n"
-		       "Example: weir-sim check mine.json\n";
-	case WEIR_SIM_COMMAND_KEYS:
-		return "Usage: weir-sim keys\n"
-		       "Print every key of a scenario: path, range, default, meaning.\n"
-		       "\n"
-		       "Example: weir-sim keys | grep subset\n";
-	default:
-		return "Usage: weir-sim COMMAND [OPTION]...\n"
-		       "Simulate clients and backends at fleet scale, with the policies of the\n"
-		       "dataplane.\n"
-		       "\n"
-		       "  run SCENARIO   simulate, print a table, write CSV files and plots\n"
-		       "  list           the scenarios that come with Weir\n"
-		       "  check FILE     what is wrong with a scenario\n"
-		       "  keys           every key of a scenario\n"
-		       "  --help, --version\n"
-		       "\n"
-		       "weir-sim COMMAND --help tells more.\n"
-		       "Exit status: 0 done, 1 refused or failed, 2 wrong usage.\n"
-		       "\n"
-		       "Examples: weir-sim list\n"
-		       "          weir-sim run sre20 --out results\n";
-	}
+enum { ROW_OUT = 4, ROW_FORMAT, ROW_NO_PLOTS };
+
+static const struct weir_option rows[] = {
+	{.name = "seed",
+		.kind = WEIR_OPTION_NUMBER,
+		.value = "N",
+		.help = "only this seed",
+		.fallback = "1, 2 ... as many as the scenario says",
+		.min = 1,
+		.max = UINT64_MAX,
+		.groups = GROUP_RUN,
+		FIELD(seed)},
+	{.name = "seeds",
+		.kind = WEIR_OPTION_NUMBER,
+		.value = "N",
+		.help = "number of seeds",
+		.min = 1,
+		.max = SEEDS_MAX,
+		.groups = GROUP_RUN,
+		FIELD(seeds)},
+	{.name = "jobs",
+		.kind = WEIR_OPTION_NUMBER,
+		.value = "N",
+		.help = "parallel runs",
+		.fallback = "number of CPUs",
+		.min = 1,
+		.max = JOBS_MAX,
+		.groups = GROUP_RUN,
+		FIELD(jobs)},
+	{.name = "json",
+		.help = "print one JSON object instead of the table",
+		.groups = GROUP_RUN,
+		FIELD(json)},
+	[ROW_OUT] = {.name = "out",
+		.kind = WEIR_OPTION_TEXT,
+		.value = "DIR",
+		.help = "also write summary.csv, backends.csv, series.csv and the scenario's plots "
+			"to DIR, which is created if it does not exist",
+		.groups = GROUP_RUN,
+		FIELD(out)},
+	[ROW_FORMAT] = {.name = "format",
+		.kind = WEIR_OPTION_WORD,
+		.value = "FORMAT",
+		.help = "format of plots",
+		.fallback = "svg",
+		.words = formats,
+		.groups = GROUP_RUN,
+		FIELD(format)},
+	[ROW_NO_PLOTS] = {.name = "no-plots",
+		.help = "write CSV files only; gnuplot is not needed",
+		.groups = GROUP_RUN,
+		FIELD(no_plots)},
+	{.name = "quiet",
+		.help = "no progress bar; there is none either when standard error is not a "
+			"terminal",
+		.groups = GROUP_RUN,
+		FIELD(quiet)},
+	{.name = "dir",
+		.kind = WEIR_OPTION_TEXT,
+		.value = "DIR",
+		.help = "directory of the scenarios",
+		.fallback = "the installed one",
+		.groups = GROUP_RUN | GROUP_LIST,
+		FIELD(directory)},
+};
+
+static const struct weir_option_list list = {
+	.row = rows, .count = sizeof(rows) / sizeof(rows[0]), .operands_max = WEIR_OPERANDS_MAX};
+
+#define NO_GROUP (1u << WEIR_SIM_COMMAND_COUNT)
+
+static const struct weir_help helps[] = {
+	[WEIR_SIM_COMMAND_RUN] = {.usage = "weir-sim run SCENARIO [OPTION]...",
+		.about = "Simulate every variant of a scenario and print a table of the results. "
+			 "SCENARIO is a file, or a name that weir-sim list shows.",
+		.examples = "weir-sim run sre20\n"
+			    "weir-sim run sinkhole --seed 7 --out results\n"
+			    "weir-sim run mine.json --json | jq .variants[].name",
+		.groups = GROUP_RUN},
+	[WEIR_SIM_COMMAND_LIST] = {.usage = "weir-sim list [--dir DIR]",
+		.about = "List the scenarios that come with Weir, or those of DIR.",
+		.examples = "weir-sim list",
+		.groups = GROUP_LIST},
+	[WEIR_SIM_COMMAND_CHECK] = {.usage = "weir-sim check FILE",
+		.about = "Report the errors of a scenario: line, path, reason.",
+		.examples = "weir-sim check mine.json",
+		.groups = NO_GROUP},
+	[WEIR_SIM_COMMAND_KEYS] = {.usage = "weir-sim keys",
+		.about = "List every key of a scenario: path, range, default, meaning.",
+		.examples = "weir-sim keys | grep subset",
+		.groups = NO_GROUP},
+	[WEIR_SIM_COMMAND_COUNT] = {.usage = "weir-sim COMMAND [OPTION]...",
+		.about = "Simulate clients and backends at fleet scale, with the policies of the "
+			 "dataplane.",
+		.commands = commands,
+		.notes = "\"weir-sim COMMAND --help\" shows the options of a command.\n"
+			 "Exit status: 0 done, 1 refused or failed, 2 invalid usage.",
+		.examples = "weir-sim list\nweir-sim run sre20 --out results",
+		.groups = NO_GROUP},
+};
+
+const char *weir_sim_help(enum weir_sim_command command, char *buffer, size_t bytes) {
+	return weir_help_text(&list, &helps[command], buffer, bytes);
 }
 
-static int read_number(const char *option, const char *text, uint64_t most, uint64_t *ret,
+const char *weir_sim_format_name(enum weir_sim_format format) {
+	return formats[format].name;
+}
+
+// --- parsing ------------------------------------------------------------------------------
+
+static int check_operands(struct weir_sim_options *options, const struct weir_command_line *line,
 	char *why, size_t why_bytes) {
-	unsigned long long value;
-	char *end;
+	int wanted = (int)operands_of[options->command];
 
-	errno = 0;
-	value = strtoull(text, &end, 10);
-	if (text[0] < '0' || text[0] > '9' || errno != 0 || *end != '\0' || value == 0 ||
-		value > most) {
-		snprintf(why, why_bytes, "--%s %s: expected a number from 1 to %llu", option, text,
-			(unsigned long long)most);
+	if (line->operands - 1 < wanted) {
+		snprintf(why, why_bytes, "an argument is missing; use weir-sim %s",
+			commands[options->command].name);
 		return -EINVAL;
 	}
-	*ret = value;
+	if (line->operands - 1 > wanted) {
+		snprintf(why, why_bytes, "too many arguments; use weir-sim %s",
+			commands[options->command].name);
+		return -EINVAL;
+	}
+	options->operand = wanted > 0 ? line->operand[1] : NULL;
 	return 0;
 }
 
-static int read_format(
-	struct weir_sim_options *options, const char *text, char *why, size_t why_bytes) {
-	if (strcmp(text, "svg") != 0 && strcmp(text, "png") != 0) {
-		snprintf(why, why_bytes, "--format %s: expected svg or png", text);
-		return -EINVAL;
+static int check(struct weir_sim_options *options, const struct weir_command_line *line, char *why,
+	size_t why_bytes) {
+	int error = check_operands(options, line, why, why_bytes);
+
+	if (error == 0) {
+		error = weir_command_line_check(
+			&list, line, 1u << options->command, line->operand[0], why, why_bytes);
 	}
-	options->format = text;
-	return 0;
+	if (error == 0 && (line->given >> ROW_OUT & 1) == 0 &&
+		(line->given & (1u << ROW_FORMAT | 1u << ROW_NO_PLOTS)) != 0) {
+		snprintf(why, why_bytes, "--format and --no-plots are for files; add --out DIR");
+		error = -EINVAL;
+	}
+	return error;
 }
 
-static int read_option(struct weir_sim_options *options, int option, char *why, size_t why_bytes) {
-	uint64_t number = 0;
-	int error = 0;
-
-	switch (option) {
-	case OPTION_SEED:
-		return read_number("seed", optarg, UINT64_MAX, &options->seed, why, why_bytes);
-	case OPTION_SEEDS:
-		error = read_number("seeds", optarg, 1000, &number, why, why_bytes);
-		options->seeds = (uint32_t)number;
-		return error;
-	case OPTION_JOBS:
-		error = read_number("jobs", optarg, 256, &number, why, why_bytes);
-		options->jobs = (uint32_t)number;
-		return error;
-	case OPTION_FORMAT:
-		return read_format(options, optarg, why, why_bytes);
-	case OPTION_JSON:
-		options->json = true;
-		return 0;
-	case OPTION_OUT:
-		options->out = optarg;
-		return 0;
-	case OPTION_NO_PLOTS:
-		options->no_plots = true;
-		return 0;
-	case OPTION_QUIET:
-		options->quiet = true;
-		return 0;
-	case OPTION_DIRECTORY:
-		options->directory = optarg;
-		return 0;
-	case 'h':
-		options->help = true;
-		return 0;
-	default:
-		options->version = true;
-		return 0;
-	}
-}
-
-static int read_operands(
-	struct weir_sim_options *options, int count, char **operand, char *why, size_t why_bytes) {
-	int i = 0;
-
-	while (count > 0 && i < WEIR_SIM_COMMAND_COUNT &&
-		strcmp(operand[0], commands[i].name) != 0) {
-		i++;
-	}
-	options->command = count > 0 ? (enum weir_sim_command)i : WEIR_SIM_COMMAND_COUNT;
-	if (count > 0 && i == WEIR_SIM_COMMAND_COUNT) {
-		snprintf(why, why_bytes, "there is no command \"%s\"", operand[0]);
-		return -EINVAL;
-	}
-	if (options->help || options->version) {
-		return 0;
-	}
-	if (count == 0) {
-		snprintf(why, why_bytes, "which command?");
-		return -EINVAL;
-	}
-	if ((uint32_t)count - 1 != commands[i].operands) {
-		snprintf(why, why_bytes, "%s expects %u operand%s, got %d", commands[i].name,
-			commands[i].operands, commands[i].operands == 1 ? "" : "s", count - 1);
-		return -EINVAL;
-	}
-	options->operand = count > 1 ? operand[1] : NULL;
-	return 0;
-}
-
-// An option that a command would not look at is a mistake.
-static int check_options(const struct weir_sim_options *options, char *why, size_t why_bytes) {
-	bool of_run = options->seed > 0 || options->seeds > 0 || options->jobs > 0 ||
-		      options->json || options->out != NULL || options->format != NULL ||
-		      options->no_plots || options->quiet;
-
-	if (options->help || options->version) {
-		return 0;
-	}
-	if (of_run && options->command != WEIR_SIM_COMMAND_RUN) {
-		snprintf(why, why_bytes, "%s has no such option; see weir-sim %s --help",
-			commands[options->command].name, commands[options->command].name);
-		return -EINVAL;
-	}
-	if (options->directory != NULL && (RUNS_AND_LISTS >> options->command & 1) == 0) {
-		snprintf(why, why_bytes, "--dir is for run and list");
-		return -EINVAL;
-	}
-	if (options->out == NULL && (options->format != NULL || options->no_plots)) {
-		snprintf(why, why_bytes, "--format and --no-plots need --out DIR");
-		return -EINVAL;
-	}
-	return 0;
-}
-
-int weir_sim_options_read(
+int weir_sim_options_parse(
 	int argc, char **argv, struct weir_sim_options *ret, char *why, size_t why_bytes) {
 	struct weir_sim_options options = {0};
-	int option, error = 0;
+	struct weir_command_line line;
+	int command = WEIR_SIM_COMMAND_COUNT;
+	int error = weir_command_line_parse(&list, argc, argv, &options, &line, why, why_bytes);
 
-	optind = 0; // start anew, whoever used getopt before
-	opterr = 0;
-	while (error == 0 && (option = getopt_long(argc, argv, ":hV", long_options, NULL)) != -1) {
-		if (option == ':') {
-			snprintf(why, why_bytes, "%s needs an argument", argv[optind - 1]);
-			error = -EINVAL;
-		} else if (option == '?') {
-			snprintf(why, why_bytes, "unknown option %s", argv[optind - 1]);
-			error = -EINVAL;
-		} else {
-			error = read_option(&options, option, why, why_bytes);
-		}
+	if (error < 0) {
+		return error;
 	}
-	if (error == 0) {
-		error = read_operands(&options, argc - optind, argv + optind, why, why_bytes);
+	options.help = line.help;
+	options.version = line.version;
+	if (line.operands > 0 || !(line.help || line.version)) {
+		error = weir_command_line_command(commands, &line, &command, why, why_bytes);
 	}
-	if (error == 0) {
-		error = check_options(&options, why, why_bytes);
+	options.command = (enum weir_sim_command)command;
+	if (error == 0 && !line.help && !line.version) {
+		error = check(&options, &line, why, why_bytes);
 	}
 	if (error == 0) {
 		*ret = options;

@@ -20,12 +20,21 @@ enum weir_sim_command {
 		WEIR_SIM_COMMAND_COUNT,
 };
 
+// X(NAME, "name")
+#define WEIR_SIM_FORMATS(X) X(SVG, "svg") X(PNG, "png")
+
+enum weir_sim_format {
+#define X(name, key) WEIR_SIM_FORMAT_##name,
+	WEIR_SIM_FORMATS(X)
+#undef X
+};
+
 struct weir_sim_options {
 	enum weir_sim_command command; // WEIR_SIM_COMMAND_COUNT = none was given
 	const char *operand;
 	const char *directory; // of scenarios; NULL = the installed one
 	const char *out; // NULL = no files
-	const char *format; // of plots
+	enum weir_sim_format format; // of plots
 	uint64_t seed; // 0 = as in the scenario
 	uint32_t seeds; // 0 = as in the scenario
 	uint32_t jobs; // 0 = as many as there are CPUs
@@ -34,8 +43,11 @@ struct weir_sim_options {
 
 // Read the command line; strings point into argv.
 // Returns 0, or -EINVAL with one line in why.
-int weir_sim_options_read(
+int weir_sim_options_parse(
 	int argc, char **argv, struct weir_sim_options *ret, char *why, size_t why_bytes);
 
-// Text of --help: of one command, WEIR_SIM_COMMAND_COUNT = of the program.
-const char *weir_sim_usage(enum weir_sim_command command);
+// Text of --help: of one command, WEIR_SIM_COMMAND_COUNT = of the program. Returns buffer, of
+// WEIR_HELP_BYTES.
+const char *weir_sim_help(enum weir_sim_command command, char *buffer, size_t bytes);
+
+const char *weir_sim_format_name(enum weir_sim_format format);

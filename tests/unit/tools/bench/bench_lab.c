@@ -36,7 +36,7 @@ int bench_lab_options(const char *line, struct weir_bench_options *ret, char *wh
 		assert_true(argc < ARGS_MAX);
 		argv[argc++] = word;
 	}
-	return weir_bench_options_read(argc, argv, ret, why, 256);
+	return weir_bench_options_parse(argc, argv, ret, why, 256);
 }
 
 void bench_lab_tables(struct bench_lab *lab, const char *line) {

@@ -137,7 +137,7 @@ class Bench(unittest.TestCase):
         self.assertEqual(run("--version").returncode, 0)
         done = run("--case", "fast")
         self.assertEqual(done.returncode, 2)
-        self.assertIn("expected one of established", done.stderr)
+        self.assertIn("is not known; use established, new, syn-flood or mixed", done.stderr)
         self.assertIn("weir-bench --help", done.stderr)
 
     def test_failures(self):

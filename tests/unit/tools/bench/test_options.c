@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "bench_lab.h"
+#include "help_text.h"
 
 static void defaults(void **unused) {
 	struct weir_bench_options o;
@@ -134,25 +135,32 @@ static void wrong_usage_is_explained(void **unused) {
 	static const struct {
 		const char *line, *why;
 	} cases[] = {
-		{"weir-bench --flows", "--flows needs an argument"},
+		{"weir-bench --flows", "--flows needs a value; use --flows N"},
 		{"weir-bench --nonsense", "unknown option --nonsense"},
-		{"weir-bench file", "unexpected operand file"},
-		{"weir-bench --flows 0", "--flows 0: expected a whole number from 1 to 268435456"},
-		{"weir-bench --flows 1.5", "--flows 1.5: expected a whole number"},
-		{"weir-bench --flows -1", "--flows -1: expected a whole number"},
-		{"weir-bench --flows 10kk", "--flows 10kk: expected a whole number"},
-		{"weir-bench --flows 0x10", "--flows 0x10: expected a whole number"},
-		{"weir-bench --flows nan", "--flows nan: expected a whole number"},
+		{"weir-bench file", "unexpected argument \"file\""},
+		{"weir-bench --flows 0", "--flows: \"0\" is out of range; use 1 to 268435456"},
+		{"weir-bench --flows 1.5",
+			"--flows: \"1.5\" is not a whole number; use 1 to 268435456"},
+		{"weir-bench --flows -1",
+			"--flows: \"-1\" is not a whole number; use 1 to 268435456"},
+		{"weir-bench --flows 10kk",
+			"--flows: \"10kk\" is not a whole number; use 1 to 268435456"},
+		{"weir-bench --flows 0x10",
+			"--flows: \"0x10\" is not a whole number; use 1 to 268435456"},
+		{"weir-bench --flows nan",
+			"--flows: \"nan\" is not a whole number; use 1 to 268435456"},
 		{"weir-bench --case fast",
-			"--case fast: expected one of established, new, syn-flood, mixed"},
-		{"weir-bench --order random", "--order random: expected one of uniform, zipf, one"},
-		{"weir-bench --policy magliv", "--policy magliv: expected one of maglev, "},
-		{"weir-bench --forwarding nat", "--forwarding nat: expected ipip"},
-		{"weir-bench --family 5", "--family 5: expected one of 4, 6"},
+			"--case: \"fast\" is not known; use established, new, syn-flood or mixed"},
+		{"weir-bench --order random",
+			"--order: \"random\" is not known; use uniform, zipf or one"},
+		{"weir-bench --policy magliv",
+			"--policy: \"magliv\" is not known; did you mean \"maglev\"?"},
+		{"weir-bench --forwarding nat", "--forwarding: \"nat\" is not known; use ipip"},
+		{"weir-bench --family 5", "--family: \"5\" is not known; use 4 or 6"},
 		{"weir-bench --new-percent 101",
-			"--new-percent 101: expected a number from 0 to 100"},
-		{"weir-bench --burst 65", "--burst 65: expected a whole number from 1 to 64"},
-		{"weir-bench --packet-bytes 2000", "--packet-bytes 2000: expected"},
+			"--new-percent: \"101\" is out of range; use 0 to 100"},
+		{"weir-bench --burst 65", "--burst: \"65\" is out of range; use 1 to 64"},
+		{"weir-bench --packet-bytes 2000", "--packet-bytes: \"2000\" is out of range"},
 		{"weir-bench --family 6 --packet-bytes 60",
 			"--packet-bytes 60: these headers need 74"},
 		{"weir-bench --services 10 --backends 9", "--backends 9: each of 10 services"},
@@ -164,11 +172,13 @@ static void wrong_usage_is_explained(void **unused) {
 			"--new-percent: all packets of case new are new flows"},
 		{"weir-bench --case mixed --new-percent 20",
 			"--new-percent 20 with --packets-per-flow 10"},
-		{"weir-bench --repeats 1", "--repeats 1: expected a whole number from 2"},
+		{"weir-bench --repeats 1", "--repeats: \"1\" is out of range; use 2"},
 		{"weir-bench --repeats 2 --publications 9",
 			"--repeats: publications do not come at the same burst every time"},
-		{"weir-bench --huge-pages --no-huge", "--huge-pages and --no-huge contradict"},
-		{"weir-bench --no-huge --huge-pages", "--huge-pages and --no-huge contradict"},
+		{"weir-bench --huge-pages --no-huge",
+			"--huge-pages and --no-huge exclude each other"},
+		{"weir-bench --no-huge --huge-pages",
+			"--huge-pages and --no-huge exclude each other"},
 	};
 
 	(void)unused;
@@ -193,11 +203,11 @@ static void usage_names_every_option(void **unused) {
 		"--buffers", "--repeats", "--core", "--huge-pages", "--no-huge", "--seed", "--json",
 		"--help", "--version"};
 	struct weir_bench_options o;
-	char why[256];
+	char why[256], help[WEIR_HELP_BYTES];
 
 	(void)unused;
 	for (unsigned int i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		assert_non_null(strstr(weir_bench_usage, names[i]));
+		assert_non_null(strstr(weir_bench_help(help, sizeof(help)), names[i]));
 	}
 	assert_int_equal(bench_lab_options("weir-bench --help", &o, why), 0);
 	assert_true(o.help);

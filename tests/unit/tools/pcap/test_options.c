@@ -23,7 +23,7 @@ static int read_line(const char *line, struct weir_pcap_options *options, char *
 		assert_true(argc < ARGS_MAX);
 		argv[argc++] = word;
 	}
-	return weir_pcap_options_read(argc, argv, options, why, 256);
+	return weir_pcap_options_parse(argc, argv, options, why, 256);
 }
 
 static void every_option_is_read(void **unused) {
@@ -69,16 +69,16 @@ static void every_option_is_read(void **unused) {
 
 static void wrong_usage_is_explained(void **unused) {
 	static const char *const cases[][2] = {
-		{"weir-pcap", "got 0 operands"},
-		{"weir-pcap a", "got 1 operand"},
-		{"weir-pcap a b", "got 2 operands"},
-		{"weir-pcap a b c d", "got 4 operands"},
+		{"weir-pcap", "0 arguments instead of 3; use CONFIG IN.pcap OUT.pcap"},
+		{"weir-pcap a", "1 argument instead of 3"},
+		{"weir-pcap a b", "2 arguments instead of 3"},
+		{"weir-pcap a b c d", "4 arguments instead of 3"},
 		{"weir-pcap a b c --nonsense", "--nonsense"},
 		{"weir-pcap a b c -x", "-x"},
-		{"weir-pcap a b c --drain", "needs an argument"},
-		{"weir-pcap a b c --worker 64", "from 0 to 63"},
-		{"weir-pcap a b c --worker -1", "from 0 to 63"},
-		{"weir-pcap a b c --worker 1x", "from 0 to 63"},
+		{"weir-pcap a b c --drain", "--drain needs a value; use --drain SERVICE/BACKEND"},
+		{"weir-pcap a b c --worker 64", "use 0 to 63"},
+		{"weir-pcap a b c --worker -1", "use 0 to 63"},
+		{"weir-pcap a b c --worker 1x", "use 0 to 63"},
 		{"weir-pcap a b c --drain web", "SERVICE/BACKEND"},
 		{"weir-pcap a b c --drain /b", "SERVICE/BACKEND"},
 		{"weir-pcap a b c --drain web/", "SERVICE/BACKEND"},
@@ -118,10 +118,10 @@ static void too_many_changes_are_refused(void **unused) {
 	while (argc < 4 + WEIR_PCAP_CHANGES_MAX) {
 		argv[argc++] = "--drain=web/b";
 	}
-	assert_int_equal(weir_pcap_options_read(argc, argv, &options, why, sizeof(why)), 0);
+	assert_int_equal(weir_pcap_options_parse(argc, argv, &options, why, sizeof(why)), 0);
 	assert_int_equal(options.changes, WEIR_PCAP_CHANGES_MAX);
 	argv[argc++] = "--drain=web/b";
-	assert_int_equal(weir_pcap_options_read(argc, argv, &options, why, sizeof(why)), -EINVAL);
+	assert_int_equal(weir_pcap_options_parse(argc, argv, &options, why, sizeof(why)), -EINVAL);
 }
 
 int main(void) {

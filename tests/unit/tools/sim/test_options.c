@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "help_text.h"
 #include "sim_lab.h"
 
 #define ARGUMENTS_MAX 20
@@ -21,7 +22,7 @@ static int read_line(const char *line, struct weir_sim_options *options, char *w
 		word = strtok_r(NULL, " ", &rest)) {
 		argv[argc++] = word;
 	}
-	return weir_sim_options_read(argc, argv, options, why, 256);
+	return weir_sim_options_parse(argc, argv, options, why, 256);
 }
 
 static void options_of_run_are_read(void **state) {
@@ -40,7 +41,8 @@ static void options_of_run_are_read(void **state) {
 	assert_int_equal(options.jobs, 2);
 	assert_true(options.json && options.quiet && !options.no_plots);
 	assert_string_equal(options.out, "o");
-	assert_string_equal(options.format, "png");
+	assert_int_equal(options.format, WEIR_SIM_FORMAT_PNG);
+	assert_string_equal(weir_sim_format_name(options.format), "png");
 	assert_string_equal(options.directory, "d");
 	assert_int_equal(read_line("list", &options, why), 0);
 	assert_int_equal(options.command, WEIR_SIM_COMMAND_LIST);
@@ -50,22 +52,24 @@ static void options_wrong_ones_are_refused_with_a_reason(void **state) {
 	static const struct {
 		const char *line, *reason;
 	} cases[] = {
-		{"", "which command?"},
-		{"walk", "there is no command \"walk\""},
-		{"run", "run expects 1 operand, got 0"},
-		{"run a b", "run expects 1 operand, got 2"},
-		{"list a", "list expects 0 operands, got 1"},
-		{"run a --seed 0", "--seed 0: expected a number from 1 to 18446744073709551615"},
-		{"run a --seed x", "--seed x: expected a number from 1 to 18446744073709551615"},
-		{"run a --seed -1", "--seed -1: expected a number from 1 to 18446744073709551615"},
-		{"run a --seeds 1001", "--seeds 1001: expected a number from 1 to 1000"},
-		{"run a --jobs 2x", "--jobs 2x: expected a number from 1 to 256"},
-		{"run a --out o --format gif", "--format gif: expected svg or png"},
-		{"run a --no-plots", "--format and --no-plots need --out DIR"},
+		{"", "no command is given; use run, list, check or keys"},
+		{"walk", "unknown command \"walk\"; use run, list, check or keys"},
+		{"run", "an argument is missing; use weir-sim run SCENARIO"},
+		{"run a b", "too many arguments; use weir-sim run SCENARIO"},
+		{"list a", "too many arguments; use weir-sim list"},
+		{"run a --seed 0", "--seed: \"0\" is out of range; use 1 to 18446744073709551615"},
+		{"run a --seed x",
+			"--seed: \"x\" is not a whole number; use 1 to 18446744073709551615"},
+		{"run a --seed -1",
+			"--seed: \"-1\" is not a whole number; use 1 to 18446744073709551615"},
+		{"run a --seeds 1001", "--seeds: \"1001\" is out of range; use 1 to 1000"},
+		{"run a --jobs 2x", "--jobs: \"2x\" is not a whole number; use 1 to 256"},
+		{"run a --out o --format gif", "--format: \"gif\" is not known; use svg or png"},
+		{"run a --no-plots", "--format and --no-plots are for files; add --out DIR"},
 		{"run a --colour", "unknown option --colour"},
-		{"run a --out", "--out needs an argument"},
-		{"check a --seed 3", "check has no such option; see weir-sim check --help"},
-		{"keys --dir d", "--dir is for run and list"},
+		{"run a --out", "--out needs a value; use --out DIR"},
+		{"check a --seed 3", "--seed is not an option of check; leave it out"},
+		{"keys --dir d", "--dir is not an option of keys; leave it out"},
 	};
 
 	(void)state;
@@ -80,11 +84,12 @@ static void options_wrong_ones_are_refused_with_a_reason(void **state) {
 
 static void options_help_of_every_command_has_an_example(void **state) {
 	struct weir_sim_options options;
-	char why[256];
+	char why[256], help[WEIR_HELP_BYTES];
 
 	(void)state;
 	for (int i = 0; i <= WEIR_SIM_COMMAND_COUNT; i++) {
-		assert_non_null(strstr(weir_sim_usage((enum weir_sim_command)i), "Example"));
+		assert_non_null(strstr(
+			weir_sim_help((enum weir_sim_command)i, help, sizeof(help)), "Example"));
 	}
 	assert_int_equal(read_line("run --help", &options, why), 0);
 	assert_true(options.help);
