@@ -253,7 +253,7 @@ static int create_pipelines(struct weir_dataplane *dataplane) {
 				[WEIR_FLOW_CLOSING] = flows->closing_ms,
 				[WEIR_FLOW_UDP] = flows->udp_ms}},
 		.hash_seed = dataplane->config->instance.hash_seed,
-		.icmp_answers_per_second = WEIR_ICMP_ANSWERS_PER_SECOND,
+		.icmp_replies_per_second = WEIR_ICMP_REPLIES_PER_SECOND,
 	};
 
 	for (uint32_t w = 0; w < dataplane->workers; w++) {

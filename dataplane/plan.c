@@ -30,13 +30,14 @@
 // because the mempool takes an odd number, to spread buffers over memory channels.
 #define XDP_HEADROOM_BYTES 256
 #define XDP_ROOM_MAX (63 * 64 - 64 - 128)
-// What a queue's rings hold beside the descriptors: half of the fill ring, the completion ring.
+// What a queue's rings hold in addition to the descriptors: half of the fill ring, the completion
+// ring.
 #define XDP_QUEUE_BUFFERS (2048 + 2048)
 
 #define BUFFER_OVERHEAD (64 + 128) // mempool's object header, mbuf
 #define WORKER_BYTES (1 << 20) // pipeline, worker, reader
 #define RING_BYTES(packets) (512 + 8ull * (packets))
-#define POOL_BYTES (4 << 20) // of a mempool beside its buffers: caches of all lcores, ring
+#define POOL_BYTES (4 << 20) // of a mempool in addition to its buffers: caches of all lcores, ring
 #define DEVICE_BYTES (4 << 20) // taps have a mempool of their own
 #define SLACK_BYTES (16ull << 20) // DPDK itself
 

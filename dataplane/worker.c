@@ -288,7 +288,7 @@ static uint16_t poll_source(struct weir_worker *worker, const struct weir_source
 
 // --- a turn -------------------------------------------------------------------------------
 
-static void answer_question(struct weir_worker *worker) {
+static void respond(struct weir_worker *worker) {
 	struct weir_mailbox *mailbox = &worker->segment->mailboxes[worker->index];
 	struct weir_message message;
 
@@ -296,8 +296,8 @@ static void answer_question(struct weir_worker *worker) {
 		return;
 	}
 	weir_flow_query_respond(worker->pipeline, &message, worker->now_ns);
-	// Whoever does not collect its answers loses them.
-	(void)weir_mailbox_send(&mailbox->reply, &message);
+	// If control does not collect its responses, they are lost.
+	(void)weir_mailbox_send(&mailbox->response, &message);
 }
 
 static void tell_time(struct weir_worker *worker, uint64_t cycles) {
@@ -319,8 +319,8 @@ uint32_t weir_worker_turn(struct weir_worker *worker) {
 	for (uint16_t i = 0; i < worker->outlets; i++) {
 		moved += weir_outlet_drain(worker->outlet[i]);
 	}
-	answer_question(worker);
-	if (unlikely(weir_pipeline_idle(worker->pipeline, worker->now_ns))) {
+	respond(worker);
+	if (unlikely(weir_pipeline_maintain(worker->pipeline, worker->now_ns))) {
 		worker->idle_turns = 0; // a great table: no sleep until expiry has caught up
 	}
 	// No pointer into a table survives a turn.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow states: where a flow stands. Kept by the flow table of a worker, told to control in the
-// answers of a mailbox, shown by weirctl.
+// Flow states. Kept by the flow table of a worker, reported to control in the responses of a
+// mailbox, shown by weirctl.
 #pragma once
 
 // X(NAME, "name")

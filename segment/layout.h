@@ -241,13 +241,13 @@ struct weir_roots { // [control]; 64-aligned, selection[] follows with max_servi
 	X(tx_packets, "packets sent") \
 	X(tx_bytes, "bytes sent") \
 	X(forwarded, "packets sent to a backend") \
-	X(answered, "packets answered by the balancer: echo requests") \
+	X(replied, "ICMP replies of the balancer to echo requests") \
 	X(to_kernel, "packets handed to the kernel") \
 	X(dropped, "packets dropped, sum of all reasons") \
 	X(handed_over, "packets passed to the worker that owns their flow") \
 	X(flow_hits, "packets whose flow was known") \
 	X(flow_new, "flows entered into the table") \
-	X(flow_untracked, "new flows not entered (table full): consistent choice") \
+	X(flow_untracked, "new flows not entered (table full): Maglev fallback") \
 	X(flow_half_open_evicted, "half-open flows evicted by newer ones") \
 	X(flow_expired, "flows ended by a timeout") \
 	X(flows, "gauge: flows in the table") \
@@ -322,7 +322,7 @@ struct weir_mailbox_ring {
 
 struct weir_mailbox {
 	struct weir_mailbox_ring request; // producer: control, consumer: the worker
-	struct weir_mailbox_ring reply; // producer: the worker, consumer: control
+	struct weir_mailbox_ring response; // producer: the worker, consumer: control
 };
 
 // --- header -------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Mailboxes: questions that control asks a worker, and the answers. One ring each way per worker,
-// single producer and single consumer, never blocking. A worker looks once per poll loop and
-// answers one message a turn.
+// Mailboxes: requests of control to a worker, and the responses. One ring each way per worker,
+// single producer and single consumer, never blocking. A worker responds to at most one request per
+// turn of its poll loop.
 #pragma once
 
 #include <stdbool.h>
@@ -10,11 +10,11 @@
 #include "layout.h"
 
 enum weir_message_kind {
-	WEIR_MESSAGE_FLOW_LOOKUP = 1, // which backend has this flow, which would get it
+	WEIR_MESSAGE_FLOW_LOOKUP = 1, // which backend this flow has, which one it would get
 };
 
 struct weir_message { // WEIR_MESSAGE_BYTES
-	uint64_t sequence; // chosen by the asker, repeated in the answer
+	uint64_t sequence; // chosen by control, repeated in the response
 	uint32_t kind; // enum weir_message_kind
 	uint32_t reserved;
 	union {
@@ -25,14 +25,14 @@ struct weir_message { // WEIR_MESSAGE_BYTES
 			uint16_t destination_port; // host order
 			uint8_t family;
 			uint8_t protocol;
-			// answer
+			// response
 			uint8_t found; // in this worker's flow table
 			uint8_t state; // enum weir_flow_state when found
 			uint16_t backend; // of the flow when found, else WEIR_BACKEND_NONE
-			uint16_t chosen; // the consistent choice now
+			uint16_t chosen; // the backend that the Maglev table gives now
 			uint16_t service; // WEIR_SERVICE_NONE: no service owns the destination
 			uint16_t reserved;
-			uint32_t slot; // of the consistent choice
+			uint32_t slot; // of the Maglev table
 			uint32_t idle_ms; // since the flow's last packet
 			uint64_t hash;
 		} flow;

@@ -39,9 +39,9 @@ static inline struct weir_selection_params weir_selection_defaults(
 }
 
 // Build a selection. Each subset has its candidates with what the policy needs (strides, rounds),
-// and a Maglev table for the consistent choice: weighted and of params->slots slots for a policy
-// that chooses by it (WEIR_NEEDS_SLOTS), else small and without weights. A subset without members,
-// or with all weights 0, has no candidates. Members in any order: they are sorted, so that
+// and a Maglev table: weighted and of params->slots slots for a policy that chooses by it
+// (WEIR_NEEDS_SLOTS), else a small one without weights, for the Maglev fallback. A subset without
+// members, or with all weights 0, has no candidates. Members in any order: they are sorted, so that
 // instances with the same members and weights get the same table. Returns 0, -EINVAL (for a policy
 // with slots: not prime or out of range, n > slots; for any: a setting or the number of subsets
 // out of range), -ENOMEM, -ENOSPC.
@@ -57,8 +57,8 @@ static inline uint32_t weir_selection_slot(uint64_t hash, uint32_t slots) {
 	return weir_policy_slot(hash, slots);
 }
 
-// The backend id for a hash, or WEIR_BACKEND_NONE. The consistent choice, whatever the policy: for
-// packets whose flow is not in the flow table. [worker]
+// The backend id that the Maglev table gives for a hash, or WEIR_BACKEND_NONE. Whatever the policy,
+// it is the fallback for packets whose flow is not in the flow table. [worker]
 static inline uint16_t weir_selection_choose(
 	const struct weir_selection_view *view, uint64_t hash) {
 	const struct weir_policy_table *table = &view->table;

@@ -11,8 +11,8 @@
 
 #include "hash.h"
 
-// Longest run of full buckets that a look-up follows. The builder doubles the table until no run
-// is longer; so a look-up ends whatever another process writes into it.
+// Longest run of full buckets that a lookup follows. The builder doubles the table until no run
+// is longer; so a lookup ends whatever another process writes into it.
 #define PROBES_MAX 32
 #define DOUBLINGS_MAX 5
 #define BINDS_MAX (1u << 21)
@@ -44,7 +44,7 @@ static bool is_key(const struct weir_bind *bind, const struct key *key) {
 	       (bind->kind == key->kind) & (bind->port == key->port);
 }
 
-// --- look-up ------------------------------------------------------------------------------
+// --- lookup -------------------------------------------------------------------------------
 
 static const struct weir_bind *find(const struct weir_services_view *view, const struct key *key) {
 	uint32_t at = (uint32_t)hash_key(key, view->hash_seed);

@@ -277,7 +277,7 @@ void weir_show_workers(const struct weir_cli *cli, json_t *result) {
 		{"RX-PACKETS", "rx_packets", WEIR_SHOW_NUMBER},
 		{"TX-PACKETS", "tx_packets", WEIR_SHOW_NUMBER},
 		{"FORWARDED", "forwarded", WEIR_SHOW_NUMBER},
-		{"ANSWERED", "answered", WEIR_SHOW_NUMBER},
+		{"REPLIED", "replied", WEIR_SHOW_NUMBER},
 		{"TO-KERNEL", "to_kernel", WEIR_SHOW_NUMBER},
 		{"HANDED-OVER", "handed_over", WEIR_SHOW_NUMBER},
 		{"DROPPED", "dropped", WEIR_SHOW_NUMBER},

@@ -35,9 +35,9 @@ static void end_lookup(struct weir_lookups *lookups, struct lookup **link, int e
 	free(lookup);
 }
 
-// --- replies ------------------------------------------------------------------------------
+// --- responses ----------------------------------------------------------------------------
 
-// A reply with a backend says more than one without.
+// A response with a backend says more than one without.
 static bool is_better(const struct weir_message *a, const struct weir_message *than) {
 	if (a->flow.found != than->flow.found) {
 		return a->flow.found != 0;
@@ -45,7 +45,7 @@ static bool is_better(const struct weir_message *a, const struct weir_message *t
 	return a->flow.chosen != WEIR_BACKEND_NONE && than->flow.chosen == WEIR_BACKEND_NONE;
 }
 
-static void take_reply(
+static void take_response(
 	struct weir_lookups *lookups, uint32_t worker, const struct weir_message *message) {
 	for (struct lookup *lookup = lookups->first; lookup != NULL; lookup = lookup->next) {
 		struct weir_lookup_result *result = &lookup->result;
@@ -55,30 +55,31 @@ static void take_reply(
 			continue;
 		}
 		result->chosen[worker] = message->flow.chosen;
-		if (result->replied == 0 || is_better(message, &result->reply)) {
-			result->reply = *message;
+		if (result->responded == 0 || is_better(message, &result->response)) {
+			result->response = *message;
 			result->worker = worker;
 		}
-		result->replied |= 1ull << worker;
+		result->responded |= 1ull << worker;
 		return;
 	}
 }
 
-static void take_replies(struct weir_lookups *lookups) {
+static void take_responses(struct weir_lookups *lookups) {
 	const struct weir_segment *segment = lookups->segment;
 	struct weir_message message;
 
 	for (uint32_t worker = 0; worker < segment->workers; worker++) {
-		// Bounded: a worker that never stops replying must not keep us here.
-		for (int i = 0; i < WEIR_MAILBOX_MESSAGES &&
-				weir_mailbox_receive(&segment->mailboxes[worker].reply, &message);
+		// Bounded: a worker that never stops responding must not keep us here.
+		for (int i = 0;
+			i < WEIR_MAILBOX_MESSAGES &&
+			weir_mailbox_receive(&segment->mailboxes[worker].response, &message);
 			i++) {
-			take_reply(lookups, worker, &message);
+			take_response(lookups, worker, &message);
 		}
 	}
 }
 
-// Take what the workers replied; end what is complete or late.
+// Take what the workers responded; end what is complete or late.
 static void poll_due(uv_timer_t *timer) {
 	struct weir_lookups *lookups = timer->data;
 	struct lookup **link = &lookups->first;
@@ -87,15 +88,16 @@ static void poll_due(uv_timer_t *timer) {
 		uv_timer_stop(timer);
 		return;
 	}
-	take_replies(lookups);
+	take_responses(lookups);
 	while (*link != NULL) {
 		struct lookup *lookup = *link;
 		const struct weir_lookup_result *result = &lookup->result;
-		bool replied = result->replied != 0;
+		bool responded = result->responded != 0;
 
-		if (result->replied == lookup->asked || (replied && result->reply.flow.found) ||
+		if (result->responded == lookup->asked ||
+			(responded && result->response.flow.found) ||
 			uv_now(lookups->loop) >= lookup->deadline_ms) {
-			end_lookup(lookups, link, replied ? 0 : -ETIMEDOUT);
+			end_lookup(lookups, link, responded ? 0 : -ETIMEDOUT);
 		} else {
 			link = &lookup->next;
 		}
@@ -147,7 +149,7 @@ int weir_lookups_create(uv_loop_t *loop, struct weir_lookups **ret) {
 		return -ENOMEM;
 	}
 	lookups->loop = loop;
-	// Late replies to a former control process are in the rings: no number of theirs is ours.
+	// Late responses to a former control process are in the rings: no number of theirs is ours.
 	lookups->sequence = uv_hrtime();
 	uv_timer_init(loop, &lookups->timer);
 	lookups->timer.data = lookups;

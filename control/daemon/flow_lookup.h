@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow lookup: asks every worker which backend has a flow, and gathers what they reply. Questions
-// and replies go through the segment's mailboxes; a worker that does not reply within
+// Flow lookup: asks every worker which backend has a flow, and gathers the responses. Questions
+// and responses go through the segment's mailboxes; a worker that does not respond within
 // WEIR_LOOKUP_MS is done without.
 //
 // Threads: one, that of the loop.
@@ -19,22 +19,22 @@
 
 struct weir_lookups;
 
-struct weir_lookup_result { // what the workers replied
+struct weir_lookup_result { // what the workers responded
 	uint32_t workers; // that were there to ask
-	uint64_t replied; // bitmap by worker
-	uint32_t worker; // whose reply is the best one
-	// The best one: a reply that found the flow wins, then one that has a backend for it.
-	struct weir_message reply;
-	uint16_t chosen[WEIR_WORKERS_MAX]; // by worker, of those that replied
+	uint64_t responded; // bitmap by worker
+	uint32_t worker; // whose response is the best one
+	// The best one: a response that found the flow wins, then one that has a backend for it.
+	struct weir_message response;
+	uint16_t chosen[WEIR_WORKERS_MAX]; // by worker, of those that responded
 };
 _Static_assert(WEIR_WORKERS_MAX <= 64, "bitmaps of workers");
 
-static inline bool weir_lookup_replied(const struct weir_lookup_result *result, uint32_t worker) {
-	return (result->replied >> worker & 1) != 0;
+static inline bool weir_lookup_responded(const struct weir_lookup_result *result, uint32_t worker) {
+	return (result->responded >> worker & 1) != 0;
 }
 
-// Called once for each lookup. error: 0, -ETIMEDOUT (no worker replied) or -ENOTCONN (the dataplane
-// went away before); result: valid during the call, NULL on error.
+// Called once for each lookup. error: 0, -ETIMEDOUT (no worker responded) or -ENOTCONN (the
+// dataplane went away before); result: valid during the call, NULL on error.
 typedef void (*weir_lookup_done)(void *context, int error, const struct weir_lookup_result *result);
 
 // Returns 0 or -ENOMEM.

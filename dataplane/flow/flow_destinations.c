@@ -11,7 +11,7 @@
 
 #include "hash.h"
 
-#define NOBODY UINT16_MAX // ends a chain
+#define NONE UINT16_MAX // ends a chain
 
 static uint32_t chains_for(uint32_t addresses) {
 	return rte_align32pow2(addresses);
@@ -37,9 +37,9 @@ int weir_flow_destinations_create(
 		return -ENOMEM;
 	}
 	for (uint32_t number = 0; number < addresses; number++) {
-		d.next[number] = number + 1 < addresses ? (uint16_t)(number + 1) : NOBODY;
+		d.next[number] = number + 1 < addresses ? (uint16_t)(number + 1) : NONE;
 	}
-	memset(d.chains, 0xff, ((size_t)d.mask + 1) * sizeof(*d.chains)); // NOBODY
+	memset(d.chains, 0xff, ((size_t)d.mask + 1) * sizeof(*d.chains)); // NONE
 	*ret = d;
 	return 0;
 }
@@ -76,12 +76,12 @@ int weir_flow_destinations_take(struct weir_flow_destinations *d, const uint8_t 
 	}
 	chain = chain_of(d, address);
 	number = *chain;
-	while (number != NOBODY && !is_address(d, number, address)) {
+	while (number != NONE && !is_address(d, number, address)) {
 		number = d->next[number];
 	}
-	if (number == NOBODY) {
+	if (number == NONE) {
 		number = d->free;
-		if (number == NOBODY) {
+		if (number == NONE) {
 			return -ENOSPC;
 		}
 		d->free = d->next[number];

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow destinations: the IPv6 addresses that the flows of a table go to. Every flow has one, and
-// there are few, those of services: each is kept once, and a flow has its number instead. So two
-// IPv6 flows lie in one cache line, and their keys are still compared in full.
+// Flow destinations: the IPv6 addresses that the flows of a table go to. These are the few
+// addresses of services, so each is stored once, and a flow has its number instead. That way two
+// IPv6 flows share a cache line, and their keys are still compared in full.
 //
-// A number stands for its address as long as a flow has it. Then it may be given to another.
+// A number keeps its address as long as a flow has it. Then the number may get another address.
 //
 // Threads: part of a flow table; its worker only. No allocation after create.
 #pragma once
@@ -15,7 +15,7 @@
 
 struct weir_flow_destinations {
 	uint8_t (*address)[16]; // by number
-	uint32_t *flows; // by number: how many go there; 0 = the number is free
+	uint32_t *flows; // by number: how many flows have it; 0 = the number is free
 	uint16_t *next; // by number: the next of its chain, or of the free ones
 	uint16_t *chains; // by hash of the address: the first number
 	uint32_t mask; // of hashes
@@ -29,9 +29,9 @@ int weir_flow_destinations_create(
 void weir_flow_destinations_free(struct weir_flow_destinations *destinations);
 uint64_t weir_flow_destinations_bytes(uint32_t addresses);
 
-// The number of an address of 16 bytes, for one more flow. -ENOSPC: there are too many addresses.
+// The number of an address of 16 bytes, for one more flow. -ENOSPC: too many addresses.
 int weir_flow_destinations_take(
 	struct weir_flow_destinations *destinations, const uint8_t *address);
 
-// One of the flows with this number is gone.
+// Call when one of the flows with this number is gone.
 void weir_flow_destinations_release(struct weir_flow_destinations *destinations, uint16_t number);

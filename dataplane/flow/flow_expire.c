@@ -23,7 +23,7 @@ void weir_flow_bucket_expire(
 	}
 }
 
-// Starts are forgotten long before their ticks come round again. Such a flow is not measured.
+// Clear old starts long before their ticks wrap. Such a flow is not measured.
 static void starts_forget(
 	struct weir_flow_table *table, bool ipv6, uint32_t bucket, uint64_t now_ns) {
 	struct weir_flow_part *part = weir_flow_part_of(table, ipv6);
@@ -44,7 +44,7 @@ static bool part_sweep(
 
 	part->sweep_debt += (elapsed_ns * part->sweep_rate) >> WEIR_FLOW_SWEEP_SHIFT;
 	due = part->sweep_debt >> 16;
-	if (due > SWEEP_BUCKETS_MAX) { // what a long turn left over is swept in the next ones
+	if (due > SWEEP_BUCKETS_MAX) { // the next calls sweep the rest
 		due = SWEEP_BUCKETS_MAX;
 	}
 	part->sweep_debt -= due << 16;
@@ -74,7 +74,7 @@ bool weir_flow_sweep(struct weir_flow_table *table, uint64_t now_ns) {
 	uint64_t elapsed_ns = now_ns - table->swept_ns;
 	bool more;
 
-	// The first call, and a turn so long that a multiplication would overflow.
+	// The first call, or a turn so long that the multiplication would overflow.
 	if (unlikely(elapsed_ns > 1000000000ull)) {
 		elapsed_ns = 1000000000ull;
 	}

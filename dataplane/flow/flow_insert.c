@@ -20,7 +20,7 @@ static __rte_always_inline int slot_free(
 	return -1;
 }
 
-// The bucket where the flow in a slot could live as well.
+// The other one of the two buckets of the flow in a slot.
 static uint32_t other_bucket(
 	const struct weir_flow_table *table, bool ipv6, uint32_t bucket, unsigned int slot) {
 	uint32_t count = ipv6 ? table->part6.bucket_count : table->part4.bucket_count;
@@ -95,9 +95,9 @@ static int make_room(
 	return -1;
 }
 
-// The half-open flows of a bucket (both phases have the same ticks), the older the higher: age << 4
-// | 15 - index, 0 for other slots. index counts the slots of both buckets. All slots of a bucket at
-// once, as vectors.
+// Rank the half-open flows of a bucket by age (both phases have the same ticks): age << 4 | 15 -
+// index, 0 for other slots. index counts the slots of both buckets. All slots of a bucket at once,
+// as vectors.
 typedef int32_t ranks __attribute__((vector_size(16)));
 
 static inline ranks rank_half_open(
@@ -138,8 +138,8 @@ static inline bool is_overdue(const struct weir_flow_table *table, uint32_t rank
 	return rank >> 4 > table->now.timeout_ticks[WEIR_PHASE_SYN_SEEN];
 }
 
-// Evict the half-open flow of this rank. Returns the freed slot, its bucket in *ret_bucket. Nobody
-// can predict which bucket it is: no branch.
+// Evict the half-open flow of this rank. Returns the freed slot, its bucket in *ret_bucket. There
+// is no branch on the bucket, as it is random.
 static __rte_always_inline int evict_half_open(struct weir_flow_table *table, bool ipv6,
 	const uint32_t buckets[2], uint32_t rank, uint32_t *ret_bucket) {
 	unsigned int slots = ipv6 ? WEIR_FLOW_SLOTS6 : WEIR_FLOW_SLOTS4;
@@ -151,7 +151,7 @@ static __rte_always_inline int evict_half_open(struct weir_flow_table *table, bo
 	uint32_t *word = weir_flow_word_at(table, ipv6, bucket, slot);
 	uint16_t backend = (uint16_t)*word;
 
-	// As weir_flow_slot_end, of a flow that is known to be half-open.
+	// weir_flow_slot_end for a flow that is known to be half-open.
 	*ret_bucket = bucket;
 	*word = 0;
 	part->half_open--;
@@ -178,41 +178,42 @@ static __rte_always_inline int find_free(
 	return -1;
 }
 
-// May another flow enter that begins with this event?
+// True if there is room for one more flow that begins with this event.
 static bool has_room(const struct weir_flow_part *part, enum weir_flow_event event) {
 	return part->count < part->capacity &&
 	       (event != WEIR_FLOW_EVENT_SYN || part->half_open < part->half_open_max);
 }
 
-// There is no half-open flow in the two buckets. If they have a free slot, one in a bucket beside
-// them makes way for it. Only for IPv6: of its small buckets, half of the pairs would have none. Of
-// IPv4's it is a fifth, and looking beside costs two cache misses.
+// There is no half-open flow in the two buckets. If they have a free slot, evict a half-open flow
+// from the buckets next to them. Only for IPv6: half of the pairs of its small buckets have no
+// half-open flow. Of the pairs of IPv4 it is a fifth, and the adjacent buckets cost two cache
+// misses.
 static __rte_noinline int make_way6(struct weir_flow_table *table, const uint32_t buckets[2],
 	const struct weir_flow_start *start, uint32_t *ret_bucket) {
 	const uint32_t count = table->part6.bucket_count;
 	int slot = find_free(table, true, buckets, ret_bucket);
-	uint32_t beside[2], rank, unused;
+	uint32_t adjacent[2], rank, unused;
 
 	if (slot < 0) {
 		return -1;
 	}
 	for (unsigned int i = 0; i < 2; i++) {
-		beside[i] = (buckets[i] ^ 1) < count ? buckets[i] ^ 1 : buckets[i];
+		adjacent[i] = (buckets[i] ^ 1) < count ? buckets[i] ^ 1 : buckets[i];
 	}
-	rank = oldest_half_open(table, true, beside);
+	rank = oldest_half_open(table, true, adjacent);
 	if (rank == 0) {
 		return -1;
 	}
 	if (unlikely(is_overdue(table, rank))) {
-		weir_flow_bucket_expire(table, true, beside[0], start->now_ns);
-		weir_flow_bucket_expire(table, true, beside[1], start->now_ns);
+		weir_flow_bucket_expire(table, true, adjacent[0], start->now_ns);
+		weir_flow_bucket_expire(table, true, adjacent[1], start->now_ns);
 	} else {
-		evict_half_open(table, true, beside, rank, &unused);
+		evict_half_open(table, true, adjacent, rank, &unused);
 	}
 	return slot;
 }
 
-// No slot is free that may be used at once: expired flows may hold some, or others can be moved.
+// No free slot can be used at once: end expired flows, else move others.
 static __rte_noinline int search_room(struct weir_flow_table *table, bool ipv6,
 	const uint32_t buckets[2], const struct weir_flow_start *start, uint32_t *ret_bucket) {
 	struct weir_flow_part *part = weir_flow_part_of(table, ipv6);
@@ -248,8 +249,8 @@ static __rte_always_inline int find_room(struct weir_flow_table *table, bool ipv
 		return likely(slot >= 0) ? slot
 					 : search_room(table, ipv6, buckets, start, ret_bucket);
 	}
-	// Full: a half-open flow makes room. Expired ones of other states are left to the sweep, so
-	// that a flood does not pay for looking.
+	// Full: evict a half-open flow. Expired ones of other states are left to the sweep, so that
+	// a flood does not cost a search for them.
 	rank = oldest_half_open(table, ipv6, buckets);
 	if (rank == 0) {
 		return ipv6 ? make_way6(table, buckets, start, ret_bucket) : -1;
@@ -260,7 +261,7 @@ static __rte_always_inline int find_room(struct weir_flow_table *table, bool ipv
 	return evict_half_open(table, ipv6, buckets, rank, ret_bucket);
 }
 
-// destination: the number of an IPv6 address.
+// Store the key of a new flow in its slot. destination: the number of the IPv6 address.
 static __rte_always_inline void key_store(struct weir_flow_table *table, bool ipv6, uint32_t bucket,
 	unsigned int slot, const struct weir_flow_key *key, uint16_t destination) {
 	if (ipv6) {
@@ -278,7 +279,7 @@ static __rte_always_inline void key_store(struct weir_flow_table *table, bool ip
 	}
 }
 
-// An entry with this very key may be left, expired and not swept yet. The fast look-up would find
+// Remove an entry with this key that has expired and was not swept yet. The fast lookup would find
 // it before the new one.
 static __rte_always_inline void expire_same_key(struct weir_flow_table *table, bool ipv6,
 	const struct weir_flow_key *key, const uint32_t buckets[2], uint64_t now_ns) {
@@ -289,7 +290,7 @@ static __rte_always_inline void expire_same_key(struct weir_flow_table *table, b
 	}
 }
 
-// ipv6: a constant, so that there is one copy of this for each family.
+// ipv6: a constant, so that each family has its own copy of this function.
 static __rte_always_inline weir_flow_ref insert(struct weir_flow_table *table, bool ipv6,
 	const struct weir_flow_key *key, uint64_t hash, const struct weir_flow_start *start) {
 	struct weir_flow_part *part = weir_flow_part_of(table, ipv6);

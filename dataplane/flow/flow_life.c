@@ -51,7 +51,7 @@ static void start_store(struct weir_flow_table *table, const struct weir_flow_pl
 	if (measured) {
 		table->measuring = true;
 	}
-	// Until the first measured flow all of them are 0: nothing to touch.
+	// All starts are 0 until the first measured flow: there is nothing to write.
 	if (table->measuring) {
 		struct weir_flow_late_starts *late = &table->late;
 		uint32_t *at = &place->part->starts[place->slot];
@@ -74,7 +74,7 @@ static uint64_t service_ns(
 		weir_flow_settle_starts(table);
 		start = place->part->starts[place->slot];
 	}
-	// The time of a flow's last packet is known to a tick of its state: it may seem to lie
+	// The time of a flow's last packet is known to a tick of its state only, so it may lie
 	// before the start.
 	elapsed = (int32_t)((uint32_t)(end_ns >> WEIR_FLOW_START_SHIFT) - start);
 	return start == 0 || elapsed < 0 ? 0 : (uint64_t)elapsed << WEIR_FLOW_START_SHIFT;
@@ -86,14 +86,14 @@ static inline bool is_open(unsigned int phase) {
 	return phase != WEIR_PHASE_CLOSING && phase != WEIR_PHASE_RESET;
 }
 
-// Tell that a flow that was open has finished by a packet.
+// Report that a flow that was open has finished by a packet.
 static void report_finished(struct weir_flow_table *table, const struct weir_flow_place *place,
 	enum weir_outcome outcome, uint64_t now_ns) {
 	table->listener.finished(table->listener.context, (uint16_t)*place->word, outcome,
 		outcome == WEIR_OUTCOME_COMPLETED ? service_ns(table, place, now_ns) : 0);
 }
 
-// How a flow that was open ended, when it ends as `end` without FIN or RST.
+// The outcome of an open flow that ends as `end` without FIN or RST.
 static enum weir_outcome outcome_of(unsigned int phase, enum weir_flow_end end) {
 	if (end != WEIR_FLOW_END_TIMED_OUT) {
 		return WEIR_OUTCOME_ABANDONED;
@@ -113,7 +113,7 @@ static inline void report_end(struct weir_flow_table *table, const struct weir_f
 	if (is_open(phase)) {
 		outcome = (int)outcome_of(phase, end);
 	}
-	if (unlikely(outcome == WEIR_OUTCOME_COMPLETED)) { // with its last packet
+	if (unlikely(outcome == WEIR_OUTCOME_COMPLETED)) { // it ended with its last packet
 		uint64_t idle_ns = (uint64_t)weir_flow_age_of(table, word, now_ns)
 				   << table->shift[phase];
 
@@ -161,7 +161,7 @@ bool weir_flow_advance(struct weir_flow_table *table, weir_flow_ref flow,
 		report_finished(table, &place, WEIR_OUTCOME_REFUSED, now_ns);
 		break;
 	case STEP_RESUME:
-		if (table->measuring) { // it was measured already: once per flow
+		if (table->measuring) { // a flow is measured once, and this one was
 			weir_flow_settle_starts(table);
 			place.part->starts[place.slot] = 0;
 		}
@@ -220,7 +220,7 @@ void weir_flow_restart(struct weir_flow_table *table, weir_flow_ref flow,
 	struct weir_flow_place place = weir_flow_place_of(table, flow);
 
 	weir_flow_stamp(table, start->now_ns);
-	// When a port is used again, the old flow ended as its state says.
+	// The client reuses its port: the old flow ended as its state says.
 	if (end == WEIR_FLOW_END_COMPLETED) {
 		end = weir_flow_expiry_end(weir_flow_phase_of(*place.word));
 	}

@@ -46,7 +46,7 @@ static uint32_t ipv6_share(uint32_t flows) {
 	return flows / WEIR_FLOW_IPV6_SHARE > 0 ? flows / WEIR_FLOW_IPV6_SHARE : 1;
 }
 
-// One more than flows: a new one has its number before another makes room for it.
+// One more than flows: a new flow gets its number before another one is evicted for it.
 static uint32_t destinations_for(uint32_t flows) {
 	return RTE_MIN(flows + 1, WEIR_FLOW_DESTINATIONS_MAX);
 }
@@ -72,7 +72,7 @@ static int part_create(struct weir_flow_part *part, uint32_t flows, const struct
 	if (part->half_open_max == 0) {
 		part->half_open_max = 1;
 	}
-	// A whole sweep takes about 0.8 s, so that it is over within the second of F6.
+	// A sweep of the whole table takes about 0.8 s: less than the second of F6.
 	part->sweep_rate =
 		(((uint64_t)part->bucket_count << (16 + WEIR_FLOW_SWEEP_SHIFT)) / 800000000ull) + 1;
 	part->buckets = rte_zmalloc_socket("flow_table",
@@ -96,7 +96,7 @@ static void timeouts_set(struct weir_flow_table *table, const uint32_t timeout_m
 		table->now.timeout_ticks[phase] =
 			(uint32_t)((timeout_ns + (1ull << shift) - 1) >> shift);
 	}
-	// So that a free slot never counts as expired.
+	// A free slot never counts as expired.
 	table->now.timeout_ticks[WEIR_PHASE_FREE] = WEIR_WORD_LAST_MASK;
 }
 
@@ -152,7 +152,7 @@ void weir_flow_table_free(struct weir_flow_table *table) {
 	rte_free(table);
 }
 
-// --- look-up --------------------------------------------------------------------------------
+// --- lookup ---------------------------------------------------------------------------------
 
 // Only TCP and UDP have flows, so the phase tells the protocol.
 static inline bool is_live(

@@ -31,7 +31,7 @@ void weir_burst_to_kernel(struct weir_burst *b, struct weir_descriptor *d) {
 }
 
 void weir_burst_reply(struct weir_burst *b, struct weir_descriptor *d) {
-	d->verdict.action = WEIR_ACTION_ANSWER;
+	d->verdict.action = WEIR_ACTION_REPLY;
 	d->verdict.port = b->in_port;
 	weir_icmp_limit_take(&b->pipeline->icmp_limit);
 }

@@ -23,12 +23,12 @@
 #include "service_table.h"
 #include "trace.h"
 
-// Figures of the last burst, not yet published.
+// Counts of the bursts since the last weir_pipeline_maintain, not yet published.
 struct weir_pending {
 	uint64_t rx_packets;
 	uint64_t rx_bytes;
 	uint64_t forwarded;
-	uint64_t answered;
+	uint64_t replied;
 	uint64_t to_kernel;
 	uint64_t dropped;
 	uint64_t flow_hits;
@@ -52,8 +52,8 @@ struct weir_pipeline {
 	struct weir_icmp_limit icmp_limit;
 	struct weir_pending pending;
 	uint16_t *owner; // [max_backends] service that a backend's flows were counted for
-	uint64_t now_ns; // of the call under way
-	bool ipv6; // the next burst is most likely IPv6
+	uint64_t now_ns; // of the current call
+	bool ipv6; // the next burst is probably IPv6
 	struct weir_share_counters *service_counters; // this worker's, in the segment
 	struct weir_share_counters *backend_counters;
 	struct weir_outer *outers; // [max_backends] headers to push, copied from the rows
@@ -79,9 +79,9 @@ struct weir_burst {
 	uint8_t other_count;
 	uint8_t miss_count;
 	uint8_t forward_count;
-	uint8_t others[WEIR_BURST]; // no valid TCP nor UDP
-	uint8_t misses[WEIR_BURST]; // flows that the fast look-up did not find
-	uint8_t forwards[WEIR_BURST]; // unusual packets whose backend is chosen
+	uint8_t others[WEIR_BURST]; // neither valid TCP nor valid UDP
+	uint8_t misses[WEIR_BURST]; // the fast lookup did not find their flows
+	uint8_t forwards[WEIR_BURST]; // without a summary; their backend is chosen
 };
 
 // --- counters -------------------------------------------------------------------------------
@@ -96,8 +96,8 @@ static inline struct weir_share_counters *weir_burst_backend_counters(
 	return &pipeline->backend_counters[backend];
 }
 
-// Service and backend counters are not gathered per burst: an addition costs less than finding out
-// which packets of a burst belong together.
+// Counters of services and backends are not gathered per burst: an addition costs less than finding
+// out which packets of a burst belong together.
 static __rte_always_inline void weir_burst_count(
 	struct weir_share_counters *counters, uint32_t bytes) {
 	weir_counter_add(&counters->packets, 1);
@@ -115,15 +115,17 @@ static inline uint16_t weir_burst_service(
 	return service < b->pipeline->max_services ? service : WEIR_SERVICE_NONE;
 }
 
-// The consistent choice, whatever the policy, or WEIR_BACKEND_NONE.
-static inline uint16_t weir_burst_choose_consistent(const struct weir_pipeline *pipeline,
+// The Maglev fallback: the backend that the table of the selection gives, whatever the policy, or
+// WEIR_BACKEND_NONE.
+static inline uint16_t weir_burst_fallback(const struct weir_pipeline *pipeline,
 	const struct weir_selection_view *view, uint64_t hash) {
 	uint16_t backend = weir_selection_choose(view, hash);
 
 	return backend < pipeline->max_backends ? backend : WEIR_BACKEND_NONE;
 }
 
-// Adopt the backend table: after the selections of the choices that will be looked up in it.
+// Adopt the backend table. Call after adopting the selections whose backends will be looked up in
+// it.
 static inline void weir_burst_adopt_backends(struct weir_burst *b) {
 	const struct weir_backends_view *view = weir_reader_backends(&b->pipeline->reader);
 
@@ -132,7 +134,7 @@ static inline void weir_burst_adopt_backends(struct weir_burst *b) {
 	b->generation = (uint32_t)(b->pipeline->reader.backends_ref >> 32);
 }
 
-// Can the row be used, as far as bounds are concerned?
+// True if every index in the row is within its bounds.
 static inline bool weir_burst_row_sound(
 	const struct weir_pipeline *pipeline, const struct weir_row_head *head) {
 	unsigned int wrong = (head->flags & WEIR_BACKEND_PRESENT) == 0;
@@ -143,7 +145,7 @@ static inline bool weir_burst_row_sound(
 	return wrong == 0;
 }
 
-// The packet's backend is chosen: the rewrite will send it there.
+// Forward packet i to the backend in its verdict: the rewrite sends it there.
 static inline void weir_burst_forward(struct weir_burst *b, unsigned int i) {
 	struct weir_summary *s = &b->pipeline->summaries[i];
 
@@ -163,8 +165,7 @@ static __rte_always_inline void weir_burst_prefetch_backend(
 
 // --- verdicts -------------------------------------------------------------------------------
 
-// Tell the caller what its packet's verdict is: for all packets but those that stage_rewrite
-// forwards itself.
+// Copy the verdict of packet i to the caller. stage_rewrite does this itself for what it forwards.
 static inline void weir_burst_tell(struct weir_burst *b, unsigned int i) {
 	b->verdicts[i] = b->pipeline->descriptors[i].verdict;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What the stages of the pipeline know of one packet. Filled by parse, completed by pipeline.
+// What the stages of the pipeline know about one packet. Filled by parse, completed by pipeline.
 //
-//   summary     all that a usual packet of a known flow needs; most packets have nothing else
-//   descriptor  everything, for all others: the first packet of a flow, and whatever is not usual
+//   summary     what the fast path needs; most packets have nothing else
+//   descriptor  everything, for all other packets: the first of a flow, and those of the slow path
 //
 // Threads: part of a pipeline; its worker only.
 #pragma once
@@ -12,33 +12,33 @@
 #include "layout.h"
 #include "verdict.h"
 
-// What a packet is, as far as it can be told without any table.
+// The kind of a packet, as far as it is known without any table.
 enum weir_packet_kind {
 	WEIR_PACKET_FLOW, // TCP or UDP, valid: key, hash and event are set
 	WEIR_PACKET_ECHO, // ICMP or ICMPv6 echo request
 	WEIR_PACKET_ICMP_ERROR, // ICMP or ICMPv6 error message
-	WEIR_PACKET_OTHER, // nothing that a service could own: for the kernel
+	WEIR_PACKET_OTHER, // no service can own it: for the kernel
 	WEIR_PACKET_SUSPECT, // verdict.reason holds, but only if the destination is a VIP
 	WEIR_PACKET_BROKEN, // verdict.reason holds, whatever the destination
 };
 
-#define WEIR_OUTER_TTL 64 // of the header that Weir puts in front
+#define WEIR_OUTER_TTL 64 // of the outer header
 
-// A usual packet: TCP or UDP in IPv4 without options or IPv6 without extension headers, in one
-// segment, with room in front for any outer header, and nothing wrong with it. Its addresses are
-// read where they lie.
+// A packet of the fast path: TCP or UDP in IPv4 without options or IPv6 without extension headers,
+// in one segment, with headroom for any outer header, and nothing wrong with it. Its addresses are
+// read from the packet.
 struct weir_summary {
 	const uint8_t *ip; // its IP header, in the packet
 	uint64_t hash; // of the flow's key
-	void *bucket; // of the flow table: where the flow is looked for
+	void *bucket; // of the flow table, in which the flow is looked up
 	uint32_t ip_bytes; // of the IP packet, padding of the frame excluded
-	uint8_t family; // 4 or 6; 0 = not a usual packet: its descriptor tells
+	uint8_t family; // 4 or 6; 0 = no summary: the packet has a descriptor
 	uint8_t protocol;
 	uint16_t ttl_protocol; // as in an outer IPv4 header: TTL, and 4 or 41
 	uint16_t first; // as an outer IPv4 header begins: 0x45, and DSCP and ECN
 	uint8_t event; // enum weir_flow_event
 	uint8_t reserved;
-	uint16_t backend; // where it goes as it is, or WEIR_BACKEND_NONE; set by the look-up
+	uint16_t backend; // to forward to, or WEIR_BACKEND_NONE; set by the lookup
 };
 _Static_assert(sizeof(struct weir_summary) == 40, "few cache lines per burst");
 
@@ -56,7 +56,7 @@ struct weir_descriptor {
 } __attribute__((aligned(64)));
 _Static_assert(sizeof(struct weir_descriptor) == 64, "one cache line per packet");
 
-// Forward to the backend of a known flow; its row has the rest.
+// Forward to the backend of a known flow. The rest of the verdict is in the backend's row.
 static inline void weir_descriptor_decide(struct weir_descriptor *d, uint16_t backend) {
 	d->verdict = (struct weir_verdict){.action = WEIR_ACTION_FORWARD,
 		.reason = WEIR_REASON_NONE,
@@ -65,7 +65,7 @@ static inline void weir_descriptor_decide(struct weir_descriptor *d, uint16_t ba
 		.service = WEIR_SERVICE_NONE};
 }
 
-// The same for a packet of which nothing is known yet. One load and one store.
+// The verdict of a packet before anything is decided. One load and one store.
 static inline void weir_descriptor_undecided(struct weir_descriptor *d) {
 	static const struct weir_verdict undecided = {.action = WEIR_ACTION_FORWARD,
 		.reason = WEIR_REASON_NONE,

@@ -44,8 +44,7 @@ void weir_flow_query_respond(
 		const struct weir_selection_view *view =
 			weir_reader_selection(&pipeline->reader, message->flow.service);
 
-		message->flow.chosen =
-			weir_burst_choose_consistent(pipeline, view, message->flow.hash);
+		message->flow.chosen = weir_burst_fallback(pipeline, view, message->flow.hash);
 		if (view->table.slot_count > 0) {
 			message->flow.slot =
 				weir_selection_slot(message->flow.hash, view->table.slot_count);

@@ -8,7 +8,7 @@
 #include "encap.h"
 #include "parse.h"
 
-#define ANSWER_TTL 64
+#define REPLY_TTL 64
 #define SECOND_NS 1000000000ull
 
 #define ICMP4_BYTES_MAX 576 // RFC 1812, 4.3.2.3: as much as fits without exceeding this
@@ -23,8 +23,8 @@
 
 // --- rate -----------------------------------------------------------------------------------
 
-void weir_icmp_limit_init(struct weir_icmp_limit *limit, uint32_t answers_per_second) {
-	limit->cost_ns = answers_per_second == 0 ? UINT64_MAX : SECOND_NS / answers_per_second;
+void weir_icmp_limit_init(struct weir_icmp_limit *limit, uint32_t replies_per_second) {
+	limit->cost_ns = replies_per_second == 0 ? UINT64_MAX : SECOND_NS / replies_per_second;
 	limit->credit_ns = SECOND_NS;
 	limit->last_ns = 0;
 }
@@ -110,7 +110,7 @@ int weir_icmp_error_flow(
 	return 0;
 }
 
-// --- answers --------------------------------------------------------------------------------
+// --- replies --------------------------------------------------------------------------------
 
 static void swap_bytes(uint8_t *a, uint8_t *b, size_t bytes) {
 	uint8_t saved[16];
@@ -120,7 +120,7 @@ static void swap_bytes(uint8_t *a, uint8_t *b, size_t bytes) {
 	memcpy(b, saved, bytes);
 }
 
-// Bytes of headroom for the tag that the NIC took off and that the answer needs again.
+// Bytes of headroom for the tag that the NIC stripped and that the reply needs again.
 static uint32_t stripped_bytes(const struct rte_mbuf *m) {
 	return (m->ol_flags & RTE_MBUF_F_RX_VLAN_STRIPPED) != 0 ? WEIR_VLAN_BYTES : 0;
 }
@@ -133,8 +133,8 @@ static uint8_t *prepend(struct rte_mbuf *m, uint32_t bytes) {
 	return rte_pktmbuf_mtod(m, uint8_t *);
 }
 
-// Back to where the packet came from. There is headroom for a stripped tag.
-static void answer_l2(struct rte_mbuf *m) {
+// Send the reply to where the packet came from. There is headroom for a stripped tag.
+static void reply_l2(struct rte_mbuf *m) {
 	uint8_t *frame = rte_pktmbuf_mtod(m, uint8_t *);
 
 	swap_bytes(frame, frame + 6, 6);
@@ -191,8 +191,8 @@ static void echo_type(uint8_t *icmp, uint8_t type) {
 		icmp + 2, weir_checksum_update(weir_load16(icmp + 2), before, weir_load16(icmp)));
 }
 
-// A message without any bit set has the sum 0, and the checksum of that is 0xffff. An update ends
-// with 0 here: it takes the sum for the other zero, 0xffff.
+// A message without any bit set has the sum 0, so its checksum is 0xffff. The incremental update
+// gives 0 instead: in one's complement its sum is the other zero, 0xffff.
 static void correct_zero_sum(struct rte_mbuf *m, uint32_t offset, uint32_t bytes) {
 	uint8_t *icmp = rte_pktmbuf_mtod_offset(m, uint8_t *, offset);
 
@@ -226,7 +226,7 @@ int weir_icmp_echo_reply(struct rte_mbuf *m, const struct weir_descriptor *d) {
 		swap_bytes(ip + 12, ip + 16, 4);
 		ip[0] = 0x45;
 		weir_store16(ip + 2, rte_cpu_to_be_16((uint16_t)l3_bytes));
-		ip[8] = ANSWER_TTL;
+		ip[8] = REPLY_TTL;
 		weir_store16(ip + 10, 0);
 		weir_store16(ip + 10, (uint16_t)~weir_checksum_ipv4(ip));
 		echo_type(ip + header_bytes, ICMP4_ECHO_REPLY);
@@ -235,10 +235,10 @@ int weir_icmp_echo_reply(struct rte_mbuf *m, const struct weir_descriptor *d) {
 		swap_bytes(ip + 8, ip + 24, 16);
 		weir_store16(ip + 4, rte_cpu_to_be_16((uint16_t)(l3_bytes - WEIR_IPV6_BYTES)));
 		ip[6] = WEIR_PROTOCOL_ICMPV6;
-		ip[7] = ANSWER_TTL;
+		ip[7] = REPLY_TTL;
 		echo_type(ip + header_bytes, ICMP6_ECHO_REPLY);
 	}
-	answer_l2(m);
+	reply_l2(m);
 	return 0;
 }
 
@@ -252,7 +252,7 @@ static void too_big_ipv4(uint8_t *ip, const uint8_t *quoted, uint32_t quoted_byt
 	ip[1] = ICMP4_TOS;
 	weir_store16(ip + 2, rte_cpu_to_be_16((uint16_t)bytes));
 	weir_store16(ip + 6, RTE_BE16(0x4000)); // DF: the identification may stay 0
-	ip[8] = ANSWER_TTL;
+	ip[8] = REPLY_TTL;
 	ip[9] = WEIR_PROTOCOL_ICMP;
 	memcpy(ip + 12, quoted + 16, 4);
 	memcpy(ip + 16, quoted + 12, 4);
@@ -272,7 +272,7 @@ static void too_big_ipv6(uint8_t *ip, const uint8_t *quoted, uint32_t quoted_byt
 	ip[0] = 0x60;
 	weir_store16(ip + 4, rte_cpu_to_be_16((uint16_t)bytes));
 	ip[6] = WEIR_PROTOCOL_ICMPV6;
-	ip[7] = ANSWER_TTL;
+	ip[7] = REPLY_TTL;
 	memcpy(ip + 8, quoted + 24, 16);
 	memcpy(ip + 24, quoted + 8, 16);
 	icmp[0] = ICMP6_TOO_BIG;
@@ -298,6 +298,6 @@ int weir_icmp_too_big(struct rte_mbuf *m, const struct weir_descriptor *d, uint1
 	} else {
 		too_big_ipv6(frame + d->l3_offset - head, frame + d->l3_offset, quoted, mtu);
 	}
-	answer_l2(m);
+	reply_l2(m);
 	return 0;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// ICMP and ICMPv6: echo replies and "too big" answers made in place from the packet that asked,
-// and the flow that an ICMP error is about. Called by the rare paths of pipeline.c.
+// ICMP and ICMPv6: echo replies and "too big" replies made in place from the packet that caused
+// them, and the flow that an ICMP error is about. Called by slow_path.c.
 //
 // Threads: a limit belongs to one worker; the rest are pure functions on the worker's own packet.
 #pragma once
@@ -10,16 +10,16 @@
 
 #include "descriptor.h"
 
-// --- rate of answers: a token bucket that holds one second's allowance ---------------------
+// --- rate of replies: a token bucket that holds one second's allowance ---------------------
 
 struct weir_icmp_limit { // in nanoseconds of credit, so that no packet needs a division
-	uint64_t cost_ns; // of one answer; UINT64_MAX = never
+	uint64_t cost_ns; // of one reply; UINT64_MAX = never
 	uint64_t credit_ns;
 	uint64_t last_ns;
 };
 
-void weir_icmp_limit_init(struct weir_icmp_limit *limit, uint32_t answers_per_second);
-// Is there a token? weir_icmp_limit_take then takes it.
+void weir_icmp_limit_init(struct weir_icmp_limit *limit, uint32_t replies_per_second);
+// True if there is a token. weir_icmp_limit_take then takes it.
 bool weir_icmp_limit_ready(struct weir_icmp_limit *limit, uint64_t now_ns);
 void weir_icmp_limit_take(struct weir_icmp_limit *limit);
 
@@ -32,7 +32,7 @@ void weir_icmp_limit_take(struct weir_icmp_limit *limit);
 int weir_icmp_error_flow(
 	const struct rte_mbuf *m, const struct weir_descriptor *d, struct weir_flow_key *ret);
 
-// --- answers -------------------------------------------------------------------------------
+// --- replies -------------------------------------------------------------------------------
 
 // Turn an echo request into its reply: addresses swapped, fresh TTL, no IP options or extension
 // headers (a Record Route option is not honoured).

@@ -9,7 +9,7 @@
 
 // --- begin and end --------------------------------------------------------------------------
 
-// The client of a service: this worker's state of its policy.
+// This worker's state of the policy of a service.
 static struct weir_policy_client *client_of(struct weir_pipeline *pipeline, uint16_t service) {
 	return &pipeline->clients[service];
 }
@@ -19,7 +19,7 @@ static inline void flow_started(struct weir_pipeline *pipeline, struct weir_poli
 	struct weir_share_counters *of_backend = weir_burst_backend_counters(pipeline, backend);
 	struct weir_share_counters *of_service = weir_burst_service_counters(pipeline, service);
 
-	// take_over has seen to this, but for flows that came by the consistent choice.
+	// take_over has done this before, except for flows that came by the Maglev fallback.
 	if (unlikely(pipeline->owner[backend] != service)) {
 		pipeline->policy.backends[backend] = (struct weir_policy_backend){
 			.place = pipeline->policy.backends[backend].place};
@@ -42,7 +42,7 @@ void weir_new_flow_started(struct weir_pipeline *pipeline, uint16_t backend, uin
 	flow_started(pipeline, client_of(pipeline, service), backend, service, event, now_ns);
 }
 
-// Control may be behind or dead: then samples are lost, nothing waits.
+// Samples are lost when control does not read them in time. Nothing waits for it.
 static __rte_noinline void sample(
 	struct weir_pipeline *pipeline, uint16_t backend, uint64_t service_ns) {
 	struct weir_sample_ring *ring = &pipeline->segment->samples[pipeline->worker];
@@ -118,7 +118,8 @@ static void flow_ended(
 
 	weir_counter_add(&of_backend->active_flows, (uint64_t)-1);
 	weir_counter_add(&of_service->active_flows, (uint64_t)-1);
-	if (end != WEIR_FLOW_END_EVICTED) { // that is common: every SYN of a flood evicts another
+	// Evictions have no counter here, and are frequent: every SYN of a flood evicts another.
+	if (end != WEIR_FLOW_END_EVICTED) {
 		pipeline->pending.flow_expired += end == WEIR_FLOW_END_TIMED_OUT;
 		count_end(of_backend, end);
 		count_end(of_service, end);
@@ -137,8 +138,8 @@ struct weir_flow_listener weir_new_flow_listener(struct weir_pipeline *pipeline)
 
 // --- choice ---------------------------------------------------------------------------------
 
-// Ids that were another service's begin anew, before the policy looks at them. One that still has
-// flows is left alone: control gives no id away before its last flow has ended.
+// Reset the state of backend ids that belonged to another service, before the policy uses them. An
+// id that still has flows is skipped: control reuses no id before its last flow has ended.
 static void take_over(
 	struct weir_pipeline *pipeline, uint16_t service, const struct weir_policy_table *table) {
 	for (uint32_t i = 0; i < table->count; i++) {
@@ -152,8 +153,8 @@ static void take_over(
 	}
 }
 
-// What new flows of one service share. They come together.
-struct newcomers {
+// What new flows of one service share. New flows of one service mostly arrive together.
+struct new_flows {
 	// The table that the policy has adopted: weir_reader_selection might give a newer one.
 	const struct weir_selection_view *view;
 	struct weir_policy_client *client;
@@ -161,13 +162,13 @@ struct newcomers {
 	struct weir_flow_start start; // of any of them
 };
 
-static __rte_noinline void newcomers_of(
-	struct weir_burst *b, uint16_t service, struct newcomers *ret) {
+static __rte_noinline void new_flows_of(
+	struct weir_burst *b, uint16_t service, struct new_flows *ret) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	const struct weir_selection_view *view;
 	struct weir_policy_client *client;
 
-	*ret = (struct newcomers){.service = service};
+	*ret = (struct new_flows){.service = service};
 	if (service == WEIR_SERVICE_NONE) {
 		return;
 	}
@@ -178,16 +179,16 @@ static __rte_noinline void newcomers_of(
 		weir_policy_adopt(&pipeline->policy, client, &view->table, b->now_ns);
 		pipeline->adopted[service] = view->ref;
 	}
-	*ret = (struct newcomers){.view = view,
+	*ret = (struct new_flows){.view = view,
 		.client = client,
 		.service = service,
 		.start = {.now_ns = b->now_ns,
 			.measured = (client->settings.needs & WEIR_NEEDS_TIMES) != 0}};
 }
 
-// The policy had to pass over backends at their limit, or found none. False when the packet was
-// dropped under its reason.
-static __rte_noinline bool chosen_with_care(
+// The policy passed over backends at their limit, or found no backend. False when the packet was
+// dropped, with the reason.
+static __rte_noinline bool chosen_slow(
 	struct weir_burst *b, struct weir_descriptor *d, struct weir_chosen chosen) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	uint16_t service = d->verdict.service;
@@ -210,17 +211,17 @@ static inline bool is_first(const struct weir_descriptor *d) {
 	return d->event == WEIR_FLOW_EVENT_SYN || d->event == WEIR_FLOW_EVENT_DATAGRAM;
 }
 
-// Choose a backend for the packet's flow, which has none: as the policy says for a flow's first
-// packet, else consistently. False when there is none: the packet was dropped under its reason.
+// Choose a backend for the packet's flow, which has none: by the policy for a flow's first packet,
+// else by the Maglev fallback. False when there is none: the packet was dropped, with the reason.
 static inline bool choose(
-	struct weir_burst *b, struct weir_descriptor *d, const struct newcomers *of) {
+	struct weir_burst *b, struct weir_descriptor *d, const struct new_flows *of) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	struct weir_chosen chosen;
 
 	if (unlikely(!is_first(d))) {
-		// Not the first packet of its flow: another instance, or this one before it was
-		// restarted, or when its table was full, chose the backend by the same table.
-		uint16_t backend = weir_burst_choose_consistent(pipeline, of->view, d->hash);
+		// Not the first packet of its flow: another instance, or this one before a restart
+		// or while its table was full, chose the backend with the same Maglev table.
+		uint16_t backend = weir_burst_fallback(pipeline, of->view, d->hash);
 
 		d->verdict.backend = backend;
 		if (backend == WEIR_BACKEND_NONE) {
@@ -230,7 +231,7 @@ static inline bool choose(
 	}
 	chosen = weir_policy_choose(
 		&pipeline->policy, of->client, &of->view->table, d->hash, b->now_ns);
-	if (unlikely(chosen.how != WEIR_CHOSEN) && !chosen_with_care(b, d, chosen)) {
+	if (unlikely(chosen.how != WEIR_CHOSEN) && !chosen_slow(b, d, chosen)) {
 		return false;
 	}
 	d->verdict.backend = chosen.id;
@@ -249,8 +250,8 @@ struct weir_flow_start weir_new_flow_start(
 
 // --- stage: new flows -----------------------------------------------------------------------
 
-// May a packet that is not the first of a flow begin one? Not the last packets of a flow, and not a
-// SYN ACK: no client sends one, but the victims of forged SYNs do.
+// True if a packet that is not the first of its flow may begin one. The last packets of a flow may
+// not, and no SYN ACK: clients do not send them, but the victims of forged SYNs do.
 static bool may_join(const struct weir_burst *b, unsigned int i) {
 	const struct weir_descriptor *d = &b->pipeline->descriptors[i];
 	const uint8_t *l4 =
@@ -259,11 +260,11 @@ static bool may_join(const struct weir_burst *b, unsigned int i) {
 	return d->event == WEIR_FLOW_EVENT_DATA && (l4[13] & WEIR_TCP_SYN) == 0;
 }
 
-// The table is full. The flow's next packets will find no entry either: all of them must go where
-// the consistent choice says.
+// The table is full. The flow's next packets will find no entry either, so all of them must go
+// where the Maglev fallback sends them.
 static enum weir_choice untracked(
-	struct weir_burst *b, struct weir_descriptor *d, const struct newcomers *of) {
-	uint16_t backend = weir_burst_choose_consistent(b->pipeline, of->view, d->hash);
+	struct weir_burst *b, struct weir_descriptor *d, const struct new_flows *of) {
+	uint16_t backend = weir_burst_fallback(b->pipeline, of->view, d->hash);
 
 	b->pipeline->pending.flow_untracked++;
 	if (backend != WEIR_BACKEND_NONE) {
@@ -275,7 +276,7 @@ static enum weir_choice untracked(
 // Enter a flow that is not in the table, or restart the one at `flow` that has ended.
 // absent: its key is nowhere in the table.
 static inline enum weir_choice enter_flow(struct weir_burst *b, unsigned int i,
-	struct weir_descriptor *d, struct newcomers *of, weir_flow_ref flow, bool absent) {
+	struct weir_descriptor *d, struct new_flows *of, weir_flow_ref flow, bool absent) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	struct weir_flow_start *start = &of->start;
 	struct weir_flow_start joined;
@@ -290,8 +291,8 @@ static inline enum weir_choice enter_flow(struct weir_burst *b, unsigned int i,
 			if (!may_join(b, i)) {
 				return WEIR_CHOICE_UNTRACKED;
 			}
-			// One packet in the middle of a connection proves nothing: it may be
-			// forged. The flow stays half-open, limited as such, until its next packet.
+			// A packet in the middle of a connection may be forged. The flow stays
+			// half-open, and limited as such, until its next packet.
 			joined = *start;
 			joined.event = WEIR_FLOW_EVENT_SYN;
 			joined.joined = true;
@@ -307,8 +308,8 @@ static inline enum weir_choice enter_flow(struct weir_burst *b, unsigned int i,
 	return WEIR_CHOICE_NEW;
 }
 
-// The flow of packet i began anew. Packets behind it in the burst were looked up before that: data
-// that comes with a SYN (RFC 7413) must not go to the old flow's backend.
+// The flow of packet i was restarted. Packets after it in the burst were looked up before that:
+// data that follows a SYN (RFC 7413) must not go to the old flow's backend.
 static void redirect_followers(struct weir_burst *b, unsigned int i) {
 	const struct weir_descriptor *d = &b->pipeline->descriptors[i];
 
@@ -335,10 +336,10 @@ static void redirect_followers(struct weir_burst *b, unsigned int i) {
 	}
 }
 
-// flow: the one that ended, in whose place this one begins, or negative. absent: as in
-// weir_flow_start. False when the packet is not forwarded: it has its verdict.
+// Begin the flow of packet i. flow: the ended flow in whose place it begins, or negative. absent:
+// as in struct weir_flow_start. False when the packet is not forwarded: it has its verdict.
 static inline bool begin(struct weir_burst *b, unsigned int i, struct weir_descriptor *d,
-	struct newcomers *of, weir_flow_ref flow, bool absent) {
+	struct new_flows *of, weir_flow_ref flow, bool absent) {
 	if (unlikely(!choose(b, d, of))) {
 		return false;
 	}
@@ -349,14 +350,13 @@ static inline bool begin(struct weir_burst *b, unsigned int i, struct weir_descr
 	return true;
 }
 
-// Same destination address, port, family and protocol?
 static bool same_destination(const struct weir_flow_key *a, const struct weir_flow_key *b) {
 	return memcmp(a->destination, b->destination, 16) == 0 &&
 	       a->destination_port == b->destination_port && a->family == b->family &&
 	       a->protocol == b->protocol;
 }
 
-// Find out whose the new flows are. Those of one service come together.
+// Find the services of the new flows. New flows of one service mostly arrive together.
 static void find_services(struct weir_burst *b) {
 	struct weir_descriptor *const descriptors = b->pipeline->descriptors;
 	const struct weir_selection_view *view = NULL;
@@ -365,7 +365,7 @@ static void find_services(struct weir_burst *b) {
 	uint16_t service = WEIR_SERVICE_NONE;
 
 	if (unlikely(b->services->buckets == NULL)) {
-		return; // no service yet, so nothing here is ours
+		return; // no service is published
 	}
 	for (unsigned int k = 0; k < count; k++) {
 		struct weir_descriptor *d = &descriptors[b->misses[k]];
@@ -387,7 +387,7 @@ static void find_services(struct weir_burst *b) {
 void weir_new_flow_process(struct weir_burst *b) {
 	struct weir_pipeline *const pipeline = b->pipeline;
 	struct weir_descriptor *const descriptors = pipeline->descriptors;
-	struct newcomers of = {.service = WEIR_SERVICE_NONE};
+	struct new_flows of = {.service = WEIR_SERVICE_NONE};
 	const uint8_t *next = b->misses, *const end = b->misses + b->miss_count;
 
 	find_services(b);
@@ -398,14 +398,14 @@ void weir_new_flow_process(struct weir_burst *b) {
 		weir_flow_ref flow = -ENOENT;
 		bool absent = weir_flow_absent(pipeline->flows, &d->key, d->hash);
 
-		// Known after all: a SYN that comes again, or whose flow a packet before it in the
-		// burst has begun.
+		// The flow is known: the SYN was sent again, or an earlier packet of the burst
+		// began the flow.
 		if (unlikely(!absent) && weir_lookup_slow(b, i, &flow)) {
 			pipeline->pending.flow_hits++;
 			continue;
 		}
 		if (unlikely(service != of.service)) {
-			newcomers_of(b, service, &of);
+			new_flows_of(b, service, &of);
 		}
 		if (unlikely(service == WEIR_SERVICE_NONE)) {
 			weir_burst_to_kernel(b, d);

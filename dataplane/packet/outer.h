@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Outer: a worker's own copy of a backend's row, checked once and laid out for copying. Made by
-// pipeline.c when the first packet for a backend comes after a backend table was published.
+// Outer: a worker's own copy of a backend's row, checked once and laid out for copying. pipeline.c
+// makes it for the first packet to a backend after a backend table was published.
 //
 // The copy is private memory, so nothing in it has to be checked again for each packet, and its
 // header lies such that it ends at a fixed place: copying it takes no lengths and no branches.
@@ -13,13 +13,14 @@
 
 #define WEIR_OUTER_COPY4 48u // bytes copied in front of the inner packet: outer IPv4
 #define WEIR_OUTER_COPY6 64u // outer IPv6
-_Static_assert(WEIR_OUTER_COPY6 <= WEIR_PARSE_HEADROOM, "a usual packet has room");
+_Static_assert(WEIR_OUTER_COPY6 <= WEIR_PARSE_HEADROOM, "a packet of the fast path has room");
 
 // Two cache lines, of which an outer IPv4 header needs the first only.
 struct weir_outer {
-	struct weir_verdict verdict; // of a packet of a known flow that goes here
+	struct weir_verdict verdict; // of a packet of a known flow to this backend
 	uint32_t generation; // of the backend table that this was copied from; 0 = of none
-	uint16_t inner_max; // longest inner packet, bytes; 0 = not usable: rare.c tells why
+	uint16_t inner_max; // longest inner packet, bytes; 0 = not usable: slow_path.c finds the
+			    // reason
 	uint16_t checksum; // IPv4: folded sum of the header's constant words, as in memory: of all
 			   // but the first, the length, and TTL and protocol
 	uint8_t header_bytes; // Ethernet and outer IP
@@ -30,11 +31,12 @@ struct weir_outer {
 _Static_assert(sizeof(struct weir_outer) == 128, "two cache lines");
 _Static_assert(offsetof(struct weir_outer, header_bytes) == 16, "the copy begins here");
 
-// Fill from a row of the table of this generation. row NULL, or not usable as it is: inner_max 0.
+// Fill from a row of the backend table of this generation. If row is NULL or not usable, inner_max
+// becomes 0.
 void weir_outer_adopt(struct weir_outer *outer, const struct weir_backend_row *row,
 	uint32_t generation, uint16_t backend, uint32_t ports, uint32_t services);
 
-// The outer headers themselves: what lies in front of the inner packet.
+// Write the outer headers in front of the inner packet.
 static __rte_always_inline void weir_outer_write4(
 	uint8_t *inner, const struct weir_summary *s, const struct weir_outer *outer) {
 	const uint8_t *from = &outer->header_bytes;
@@ -62,9 +64,9 @@ static __rte_always_inline void weir_outer_write6(
 		inner - WEIR_IPV6_BYTES, s->hash, s->first >> 8, s->ttl_protocol >> 8, s->ip_bytes);
 }
 
-// Replace the Ethernet header of a usual packet of at most inner_max bytes by the backend's and put
-// the outer IP header in between; the frame's padding is cut off. As weir_encap_push, which the
-// tests compare this with.
+// Replace the Ethernet header of a packet that has a summary, of at most inner_max bytes, by the
+// backend's, and add the outer IP header; the frame's padding is cut off. The result is that of
+// weir_encap_push; a test compares the two.
 static __rte_always_inline void weir_outer_push(
 	struct rte_mbuf *m, const struct weir_summary *s, const struct weir_outer *outer) {
 	uint64_t inner_off = (uint64_t)(s->ip - (const uint8_t *)m->buf_addr);

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 
-#define EXTENSIONS_MAX 8 // headers in a chain; no sender in its right mind needs more
+#define EXTENSIONS_MAX 8 // headers in a chain
 #define VLAN_TAGS_MAX 2
 
 #define NO WEIR_TCP_INVALID
@@ -13,8 +13,8 @@
 #define RST WEIR_FLOW_EVENT_RST
 #define DAT WEIR_FLOW_EVENT_DATA
 
-// SYN; SYN ACK; RST with or without ACK; ACK; FIN ACK; each with or without PSH and URG. Nothing
-// else is ever sent by a TCP: no flags, FIN or data without ACK, two of SYN, FIN and RST.
+// Valid are SYN; SYN ACK; RST with or without ACK; ACK; FIN ACK; each with or without PSH and URG.
+// No TCP sends anything else: no flags, FIN or data without ACK, two of SYN, FIN and RST.
 // clang-format off
 #define FLAGS \
 	/*            FIN  SYN  S+F  RST  R+F  R+S  RSF */ \
@@ -27,7 +27,7 @@
 	/* URG ACK */ DAT, FIN, DAT, NO,  RST, NO,  NO,  NO, \
 	/* all     */ DAT, FIN, DAT, NO,  RST, NO,  NO,  NO,
 
-// ECE and CWR, the highest bits, are ECN's.
+// The highest two bits are ECE and CWR, of ECN.
 const uint8_t weir_tcp_event[256] = {FLAGS FLAGS FLAGS FLAGS};
 // clang-format on
 
@@ -39,7 +39,7 @@ const uint8_t weir_tcp_event[256] = {FLAGS FLAGS FLAGS FLAGS};
 #undef DAT
 
 // 0.x, 127.x, and all from 224.x up.
-const bool weir_parse_odd_source4[256] = {[0] = true, [127] = true, [224 ... 255] = true};
+const bool weir_parse_martian_source4[256] = {[0] = true, [127] = true, [224 ... 255] = true};
 
 // --- verdicts -------------------------------------------------------------------------------
 
@@ -55,7 +55,7 @@ static void suspect(struct weir_descriptor *d, enum weir_drop_reason reason) {
 
 // --- L4 -------------------------------------------------------------------------------------
 
-// The IP packet: its first byte, how many of its bytes may be read, and how long it is.
+// An IP packet: its first byte, how many of its bytes may be read, and its length.
 struct ip_packet {
 	const uint8_t *data;
 	uint32_t readable;
@@ -143,7 +143,7 @@ static void parse_l4(struct weir_descriptor *d, const struct ip_packet *ip, uint
 		break;
 	case WEIR_PROTOCOL_ICMP:
 	case WEIR_PROTOCOL_ICMPV6:
-		// ICMP of the other family means nothing.
+		// ICMP in IPv6 and ICMPv6 in IPv4 are other protocols without a meaning.
 		if ((d->key.protocol == WEIR_PROTOCOL_ICMP) == (d->key.family == 4)) {
 			parse_icmp(d, ip);
 		}
@@ -157,11 +157,11 @@ static void parse_l4(struct weir_descriptor *d, const struct ip_packet *ip, uint
 	}
 }
 
-// --- source addresses that no packet to a VIP may have ------------------------------------
+// --- martian sources ------------------------------------------------------------------------
 
-// source and destination as in the packet. True: multicast, broadcast, loopback, "this network"
-// or the destination itself.
-static bool bad_source4(uint32_t source, uint32_t destination) {
+// True if the source is multicast, broadcast, loopback, "this network" or the destination itself.
+// source and destination as in the packet.
+static bool is_martian_source4(uint32_t source, uint32_t destination) {
 	uint8_t first = (uint8_t)source; // little endian: the first byte in the packet
 	unsigned int bad = first == 0;
 
@@ -172,8 +172,8 @@ static bool bad_source4(uint32_t source, uint32_t destination) {
 	return bad != 0;
 }
 
-// The same for IPv6: multicast, unspecified, loopback or the destination itself.
-static bool bad_source6(const uint8_t *source, const uint8_t *destination) {
+// True if the source is multicast, unspecified, loopback or the destination itself.
+static bool is_martian_source6(const uint8_t *source, const uint8_t *destination) {
 	uint64_t high = weir_load64(source);
 	uint64_t low = weir_load64(source + 8);
 	uint64_t low_number = rte_be_to_cpu_64(low);
@@ -198,7 +198,7 @@ static bool ipv4_checksum_good(const struct rte_mbuf *m, const uint8_t *ip, uint
 	return weir_checksum_fold(sum) == 0xffff;
 }
 
-// readable: bytes of the frame from ip on that may be read; bytes: that there are.
+// readable: bytes of the frame from ip on that may be read; bytes: that the frame has from ip on.
 static void parse_ipv4(const struct rte_mbuf *m, const uint8_t *ip, uint32_t readable,
 	uint32_t bytes, uint64_t seed, struct weir_descriptor *d) {
 	struct ip_packet packet = {.data = ip};
@@ -234,7 +234,7 @@ static void parse_ipv4(const struct rte_mbuf *m, const uint8_t *ip, uint32_t rea
 	d->tos = ip[1];
 	d->ip_bytes = packet.bytes;
 	d->l4_offset = (uint16_t)header_bytes;
-	if (bad_source4(weir_load32(ip + 12), weir_load32(ip + 16))) {
+	if (is_martian_source4(weir_load32(ip + 12), weir_load32(ip + 16))) {
 		suspect(d, WEIR_DROP_SOURCE_ADDRESS);
 	} else if (ip[8] == 0) {
 		suspect(d, WEIR_DROP_TTL_EXPIRED);
@@ -264,7 +264,7 @@ int weir_parse_ipv6_chain(const uint8_t *ip, uint32_t bytes, struct weir_ipv6_ch
 			return -EPROTO;
 		}
 		if (chain.protocol == IPPROTO_FRAGMENT) {
-			// One that is alone with offset 0 is a whole packet (RFC 6946).
+			// A single fragment with offset 0 is the whole packet (RFC 6946).
 			if ((weir_load16(header + 2) & RTE_BE16(0xfff9)) != 0) {
 				chain.fragment = true;
 				break;
@@ -310,7 +310,7 @@ static void parse_ipv6(const uint8_t *ip, uint32_t readable, uint32_t bytes, uin
 	d->key.family = 6;
 	d->tos = (uint8_t)(rte_be_to_cpu_32(weir_load32(ip)) >> 20);
 	d->ip_bytes = packet.bytes;
-	if (bad_source6(ip + 8, ip + 24)) {
+	if (is_martian_source6(ip + 8, ip + 24)) {
 		suspect(d, WEIR_DROP_SOURCE_ADDRESS);
 		return;
 	}
@@ -337,7 +337,7 @@ static bool is_vlan_type(uint16_t type) {
 	return type == 0x8100 || type == 0x88a8 || type == 0x9100;
 }
 
-void weir_parse_whole(const struct rte_mbuf *m, uint64_t seed, struct weir_descriptor *ret) {
+void weir_parse_slow(const struct rte_mbuf *m, uint64_t seed, struct weir_descriptor *ret) {
 	const uint8_t *frame = rte_pktmbuf_mtod(m, const uint8_t *);
 	uint32_t readable = m->data_len;
 	uint32_t bytes = RTE_MAX(m->pkt_len, readable);
@@ -373,36 +373,36 @@ void weir_parse_whole(const struct rte_mbuf *m, uint64_t seed, struct weir_descr
 	}
 }
 
-// --- the shortcut, continued -------------------------------------------------------------------
+// --- fast path ------------------------------------------------------------------------------
 
-// l4_bytes: what the IP packet has for the header and its data.
-static __rte_always_inline bool udp_usual(const uint8_t *udp, uint32_t l4_bytes) {
+// True if the UDP header and the length in it fit the l4_bytes of the IP packet.
+static __rte_always_inline bool udp_length_fits(const uint8_t *udp, uint32_t l4_bytes) {
 	uint32_t udp_bytes = rte_be_to_cpu_16(weir_load16(udp + 4));
 
 	return likely(udp_bytes >= WEIR_UDP_BYTES) && likely(udp_bytes <= l4_bytes);
 }
 
-static bool usual_udp4(const uint8_t *ip, uint32_t readable, const struct weir_hash_keys *keys,
+static bool fast_udp4(const uint8_t *ip, uint32_t readable, const struct weir_hash_keys *keys,
 	struct weir_summary *s) {
 	uint32_t total = rte_be_to_cpu_16(weir_load16(ip + 2));
 
 	return likely(total >= WEIR_IPV4_BYTES + WEIR_UDP_BYTES) && likely(total <= readable) &&
-	       likely(udp_usual(ip + WEIR_IPV4_BYTES, total - WEIR_IPV4_BYTES)) &&
-	       weir_parse_usual_rest4(
+	       likely(udp_length_fits(ip + WEIR_IPV4_BYTES, total - WEIR_IPV4_BYTES)) &&
+	       weir_parse_fast_rest4(
 		       ip, total, WEIR_PROTOCOL_UDP, WEIR_FLOW_EVENT_DATAGRAM, keys, s);
 }
 
-static bool usual_udp6(const uint8_t *ip, uint32_t readable, const struct weir_hash_keys *keys,
+static bool fast_udp6(const uint8_t *ip, uint32_t readable, const struct weir_hash_keys *keys,
 	struct weir_summary *s) {
 	uint32_t payload = rte_be_to_cpu_16(weir_load16(ip + 4));
 
 	return likely(payload + WEIR_IPV6_BYTES <= readable) &&
-	       likely(udp_usual(ip + WEIR_IPV6_BYTES, payload)) &&
-	       weir_parse_usual_rest6(
+	       likely(udp_length_fits(ip + WEIR_IPV6_BYTES, payload)) &&
+	       weir_parse_fast_rest6(
 		       ip, payload, WEIR_PROTOCOL_UDP, WEIR_FLOW_EVENT_DATAGRAM, keys, s);
 }
 
-bool weir_parse_usual_other(const uint8_t *ip, uint32_t readable, const struct weir_hash_keys *keys,
+bool weir_parse_fast_other(const uint8_t *ip, uint32_t readable, const struct weir_hash_keys *keys,
 	struct weir_summary *s) {
 	if (weir_load16(ip - 2) == RTE_BE16(WEIR_ETHERTYPE_VLAN)) {
 		if (readable < WEIR_VLAN_BYTES + WEIR_IPV4_BYTES + WEIR_TCP_BYTES) {
@@ -411,18 +411,18 @@ bool weir_parse_usual_other(const uint8_t *ip, uint32_t readable, const struct w
 		ip += WEIR_VLAN_BYTES;
 		readable -= WEIR_VLAN_BYTES;
 	}
-	if (weir_parse_usual_head(ip, 6, WEIR_PROTOCOL_TCP)) {
-		return weir_parse_usual_tcp6(ip, readable, keys, s);
+	if (weir_parse_fast_head(ip, 6, WEIR_PROTOCOL_TCP)) {
+		return weir_parse_fast_tcp6(ip, readable, keys, s);
 	}
-	if (weir_parse_usual_head(ip, 4, WEIR_PROTOCOL_UDP)) {
-		return usual_udp4(ip, readable, keys, s);
+	if (weir_parse_fast_head(ip, 4, WEIR_PROTOCOL_UDP)) {
+		return fast_udp4(ip, readable, keys, s);
 	}
-	if (weir_parse_usual_head(ip, 4, WEIR_PROTOCOL_TCP)) { // behind a VLAN tag
-		return weir_parse_usual_tcp4(ip, readable, keys, s);
+	if (weir_parse_fast_head(ip, 4, WEIR_PROTOCOL_TCP)) { // behind a VLAN tag
+		return weir_parse_fast_tcp4(ip, readable, keys, s);
 	}
-	return weir_parse_usual_head(ip, 6, WEIR_PROTOCOL_UDP) &&
+	return weir_parse_fast_head(ip, 6, WEIR_PROTOCOL_UDP) &&
 	       likely(readable >= WEIR_IPV6_BYTES + WEIR_UDP_BYTES) &&
-	       usual_udp6(ip, readable, keys, s);
+	       fast_udp6(ip, readable, keys, s);
 }
 
 // --- packets in several segments --------------------------------------------------------------

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Parse: from the bytes of a frame to a descriptor: addresses, ports, hash, what is wrong with it.
-// Called by pipeline.c for every packet. Knows no table, so "wrong" comes in two kinds: broken
-// (drop, whoever it was for) and suspect (drop if the destination is a VIP, else the kernel's).
+// Called by pipeline.c for every packet. Knows no table, so there are two kinds of bad packets:
+// broken (dropped, whatever the destination) and suspect (dropped if the destination is a VIP, else
+// left to the kernel).
 //
-// There are two parsers. weir_parse_whole() checks one thing after the other and finds the reason.
-// weir_parse_usual() is a shortcut for the usual packet: it asks only whether anything is unusual,
-// and leaves that to the other. What it takes, the other one finds in order; a test compares them.
+// There are two parsers. weir_parse_slow() makes one check after the other and finds the reason.
+// weir_parse_fast() accepts most valid TCP and UDP packets, and leaves all others to the slow
+// parser. The slow parser finds every packet valid that the fast one accepts; a test compares them.
 //
 // Threads: pure functions. Reads never go beyond the first segment of the packet.
 #pragma once
@@ -47,10 +48,11 @@
 #define WEIR_TCP_INVALID 0xff
 extern const uint8_t weir_tcp_event[256];
 
-// For first bytes of source addresses: does the shortcut leave them to weir_parse_whole?
-extern const bool weir_parse_odd_source4[256];
+// By the first byte of a source address: true for every byte that martian sources begin with.
+// weir_parse_slow decides about the whole address.
+extern const bool weir_parse_martian_source4[256];
 
-void weir_parse_whole(const struct rte_mbuf *m, uint64_t seed, struct weir_descriptor *ret);
+void weir_parse_slow(const struct rte_mbuf *m, uint64_t seed, struct weir_descriptor *ret);
 
 // Move headers of a packet in several segments together: its first WEIR_HEADERS_BYTES, or as many
 // as the first segment has room for (what then lies beyond counts as truncated). [worker]
@@ -74,20 +76,20 @@ static inline uint64_t weir_parse_hash(const struct weir_flow_key *key, uint64_t
 		key->destination_port, key->protocol, seed);
 }
 
-// --- the shortcut -------------------------------------------------------------------------
+// --- fast path ----------------------------------------------------------------------------
 //
-// A packet of the usual kind passes a row of comparisons, each a branch that is never taken: with
-// the comparison before it that is one operation, and less than gathering all answers first. What
-// looks unusual is left to weir_parse_whole, which may still find it in order.
+// A packet of the fast path passes a row of comparisons, each followed by a branch that is never
+// taken: the CPU fuses the two into one operation, which costs less than combining all results
+// before one branch. weir_parse_slow gets what fails one of them, and may still find it valid.
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "words are put together by hand");
 
 // Headroom with which any outer header can be copied in front of the IP header.
 #define WEIR_PARSE_HEADROOM 64u
 
-// Is this the begin of a usual header of the family, from the ethertype before it on: version, no
-// options, no fragment, TTL above 0, this protocol? Reads 16 bytes, all at once.
-static __rte_always_inline bool weir_parse_usual_head(
+// True if ethertype and IP header, at ip, are those of the fast path: this family and version, no
+// options, no fragment, TTL above 0, this protocol. Reads 16 bytes at once.
+static __rte_always_inline bool weir_parse_fast_head(
 	const uint8_t *ip, unsigned int family, uint8_t protocol) {
 #ifdef __SSE2__
 	typedef uint8_t bytes __attribute__((vector_size(16)));
@@ -115,7 +117,7 @@ static __rte_always_inline bool weir_parse_usual_head(
 #endif
 }
 
-// What all summaries have. family, protocol: constants.
+// Fill what all summaries have. family, protocol: constants.
 static __rte_always_inline void weir_parse_summarize(struct weir_summary *s, const uint8_t *ip,
 	uint32_t ip_bytes, uint32_t family, uint32_t protocol, uint32_t event) {
 	uint32_t outer = WEIR_OUTER_TTL | (family == 4 ? 4u : 41u) << 8;
@@ -130,9 +132,9 @@ static __rte_always_inline void weir_parse_summarize(struct weir_summary *s, con
 	s->event = (uint8_t)event;
 }
 
-// The rest of an IPv4 packet whose head is usual. total: as its header says, and no
-// more than there is.
-static __rte_always_inline bool weir_parse_usual_rest4(const uint8_t *ip, uint32_t total,
+// The rest of an IPv4 packet with a header of the fast path. total: length in its header, and at
+// most the length of the packet.
+static __rte_always_inline bool weir_parse_fast_rest4(const uint8_t *ip, uint32_t total,
 	uint32_t protocol, uint32_t event, const struct weir_hash_keys *keys,
 	struct weir_summary *s) {
 	uint64_t addresses = weir_load64(ip + 12); // source, destination
@@ -141,13 +143,13 @@ static __rte_always_inline bool weir_parse_usual_rest4(const uint8_t *ip, uint32
 	if (unlikely(event == WEIR_TCP_INVALID)) {
 		return false;
 	}
-	if (unlikely(weir_parse_odd_source4[ip[12]])) {
+	if (unlikely(weir_parse_martian_source4[ip[12]])) {
 		return false;
 	}
 	if (unlikely((uint32_t)addresses == destination)) {
 		return false;
 	}
-	// Whatever the NIC says: this costs no more than asking it.
+	// Also if the NIC has checked it: reading its flag would cost as much.
 	if (unlikely(
 		    !weir_checksum_ipv4_right(weir_load64(ip), weir_load64(ip + 8), destination))) {
 		return false;
@@ -159,14 +161,15 @@ static __rte_always_inline bool weir_parse_usual_rest4(const uint8_t *ip, uint32
 	return true;
 }
 
-// Bytes of a TCP header's options: up to three more where reserved bits are set, and more than any
-// packet has where the header is too short for itself.
+// Bytes of a TCP header's options: up to three more if reserved bits are set, and more than any
+// packet has if the data offset is below the length of the header.
 static __rte_always_inline uint32_t weir_parse_tcp_options(const uint8_t *tcp) {
 	return ((uint32_t)tcp[12] - (WEIR_TCP_BYTES << 2)) >> 2;
 }
 
-// Multicast, unspecified and loopback addresses begin with these bytes; others may, too.
-static __rte_always_inline bool weir_parse_odd_source6(
+// True for all martian sources (multicast, unspecified, loopback, the destination), and for a few
+// other addresses that begin or end like them.
+static __rte_always_inline bool weir_parse_martian_source6(
 	const uint8_t *source, const uint8_t *destination) {
 	if (unlikely((uint8_t)(source[0] + 1) <= 1)) {
 		return true;
@@ -174,9 +177,9 @@ static __rte_always_inline bool weir_parse_odd_source6(
 	return unlikely(weir_load64(source + 8) == weir_load64(destination + 8));
 }
 
-// The rest of an IPv6 packet whose head is usual. payload: as its header says, and no more than
-// there is.
-static __rte_always_inline bool weir_parse_usual_rest6(const uint8_t *ip, uint32_t payload,
+// The rest of an IPv6 packet with a header of the fast path. payload: length in its header, and at
+// most the length of the packet.
+static __rte_always_inline bool weir_parse_fast_rest6(const uint8_t *ip, uint32_t payload,
 	uint32_t protocol, uint32_t event, const struct weir_hash_keys *keys,
 	struct weir_summary *s) {
 	uint32_t traffic_class = __builtin_bswap16(weir_load16(ip)) >> 4 & 0xff;
@@ -184,7 +187,7 @@ static __rte_always_inline bool weir_parse_usual_rest6(const uint8_t *ip, uint32
 	if (unlikely(event == WEIR_TCP_INVALID)) {
 		return false;
 	}
-	if (unlikely(weir_parse_odd_source6(ip + 8, ip + 24))) {
+	if (unlikely(weir_parse_martian_source6(ip + 8, ip + 24))) {
 		return false;
 	}
 	weir_parse_summarize(s, ip, payload + WEIR_IPV6_BYTES, 6, protocol, event);
@@ -194,9 +197,9 @@ static __rte_always_inline bool weir_parse_usual_rest6(const uint8_t *ip, uint32
 	return true;
 }
 
-// TCP in IPv4 whose head is usual. readable: bytes of the frame from ip on, at least those of both
-// headers.
-static __rte_always_inline bool weir_parse_usual_tcp4(const uint8_t *ip, uint32_t readable,
+// TCP in IPv4 with a header of the fast path. readable: bytes of the frame from ip on, at least
+// those of both headers.
+static __rte_always_inline bool weir_parse_fast_tcp4(const uint8_t *ip, uint32_t readable,
 	const struct weir_hash_keys *keys, struct weir_summary *s) {
 	const uint32_t headers = WEIR_IPV4_BYTES + WEIR_TCP_BYTES;
 	const uint8_t *tcp = ip + WEIR_IPV4_BYTES;
@@ -208,12 +211,12 @@ static __rte_always_inline bool weir_parse_usual_tcp4(const uint8_t *ip, uint32_
 	if (unlikely(weir_parse_tcp_options(tcp) > total - headers)) {
 		return false;
 	}
-	return likely(weir_parse_usual_rest4(
+	return likely(weir_parse_fast_rest4(
 		ip, total, WEIR_PROTOCOL_TCP, weir_tcp_event[tcp[13]], keys, s));
 }
 
-// TCP in IPv6 whose head is usual. readable: bytes of the frame from ip on.
-static __rte_always_inline bool weir_parse_usual_tcp6(const uint8_t *ip, uint32_t readable,
+// TCP in IPv6 with a header of the fast path. readable: bytes of the frame from ip on.
+static __rte_always_inline bool weir_parse_fast_tcp6(const uint8_t *ip, uint32_t readable,
 	const struct weir_hash_keys *keys, struct weir_summary *s) {
 	const uint32_t headers = WEIR_IPV6_BYTES + WEIR_TCP_BYTES;
 	const uint8_t *tcp = ip + WEIR_IPV6_BYTES;
@@ -229,18 +232,18 @@ static __rte_always_inline bool weir_parse_usual_tcp6(const uint8_t *ip, uint32_
 	if (unlikely(weir_parse_tcp_options(tcp) > payload - WEIR_TCP_BYTES)) {
 		return false;
 	}
-	return likely(weir_parse_usual_rest6(
+	return likely(weir_parse_fast_rest6(
 		ip, payload, WEIR_PROTOCOL_TCP, weir_tcp_event[tcp[13]], keys, s));
 }
 
-// The usual kinds but TCP without a VLAN tag. readable: bytes of the frame from ip on, at least
+// All packets of the fast path but untagged TCP. readable: bytes of the frame from ip on, at least
 // those of IPv4 and TCP headers.
-bool weir_parse_usual_other(const uint8_t *ip, uint32_t readable, const struct weir_hash_keys *keys,
+bool weir_parse_fast_other(const uint8_t *ip, uint32_t readable, const struct weir_hash_keys *keys,
 	struct weir_summary *s);
 
-// Where the IP header of a packet is that may be usual, and how many bytes of the frame there are
-// from it on: at least those of IPv4 and TCP headers. False: it is not usual.
-static __rte_always_inline bool weir_parse_usual_frame(
+// Find the IP header of a packet, and how many bytes of the frame begin there: at least those of
+// IPv4 and TCP headers. False: the packet is for the slow path.
+static __rte_always_inline bool weir_parse_fast_frame(
 	const struct rte_mbuf *m, const uint8_t **ret_ip, uint32_t *ret_readable) {
 	if (unlikely(m->nb_segs != 1)) {
 		return false;
@@ -248,7 +251,7 @@ static __rte_always_inline bool weir_parse_usual_frame(
 	if (unlikely(m->data_off < WEIR_PARSE_HEADROOM - WEIR_ETHERNET_BYTES)) {
 		return false;
 	}
-	// With room for a TCP header, so that either L4 header may be read unasked.
+	// At least a TCP header, so that either L4 header can be read without a check.
 	if (unlikely(m->data_len < WEIR_ETHERNET_BYTES + WEIR_IPV4_BYTES + WEIR_TCP_BYTES)) {
 		return false;
 	}
@@ -257,26 +260,27 @@ static __rte_always_inline bool weir_parse_usual_frame(
 	return true;
 }
 
-// Fill the summary of a usual packet, all but bucket and backend. False for any other, and for a
-// broken one: then weir_parse_whole tells. keys: of the flow hash. [worker]
-static __rte_always_inline bool weir_parse_usual(
+// Fill the summary of a packet, all but bucket and backend. False for the packets of the slow path,
+// among them all broken ones: then call weir_parse_slow. keys: of the flow hash. [worker]
+static __rte_always_inline bool weir_parse_fast(
 	const struct rte_mbuf *m, const struct weir_hash_keys *keys, struct weir_summary *s) {
 	const uint8_t *ip;
 	uint32_t readable;
 
-	if (unlikely(!weir_parse_usual_frame(m, &ip, &readable))) {
+	if (unlikely(!weir_parse_fast_frame(m, &ip, &readable))) {
 		return false;
 	}
-	if (likely(weir_parse_usual_head(ip, 4, WEIR_PROTOCOL_TCP))) {
-		return weir_parse_usual_tcp4(ip, readable, keys, s);
+	if (likely(weir_parse_fast_head(ip, 4, WEIR_PROTOCOL_TCP))) {
+		return weir_parse_fast_tcp4(ip, readable, keys, s);
 	}
-	if (likely(weir_parse_usual_head(ip, 6, WEIR_PROTOCOL_TCP))) {
-		return weir_parse_usual_tcp6(ip, readable, keys, s);
+	if (likely(weir_parse_fast_head(ip, 6, WEIR_PROTOCOL_TCP))) {
+		return weir_parse_fast_tcp6(ip, readable, keys, s);
 	}
-	return weir_parse_usual_other(ip, readable, keys, s);
+	return weir_parse_fast_other(ip, readable, keys, s);
 }
 
-// The descriptor of a packet that has a summary, all but the verdict. The packet is as it came.
+// Fill the descriptor of a packet that has a summary, all but the verdict. The packet must be as it
+// was received.
 static inline void weir_parse_describe(
 	const struct rte_mbuf *m, const struct weir_summary *s, struct weir_descriptor *d) {
 	uint32_t l3_offset = (uint32_t)(s->ip - rte_pktmbuf_mtod(m, const uint8_t *));
@@ -290,7 +294,7 @@ static inline void weir_parse_describe(
 		memcpy(d->key.source, ip + 8, 32); // both addresses
 	}
 	weir_store32(&d->key.source_port, weir_load32(ip + l4_offset)); // both ports
-	// By whole words: it is made for every new flow.
+	// Stores of whole words: every new flow comes here.
 	_Static_assert(offsetof(struct weir_descriptor, key.family) == 36 &&
 			       offsetof(struct weir_descriptor, key.protocol) == 37 &&
 			       offsetof(struct weir_descriptor, kind) == 38 &&
@@ -312,10 +316,10 @@ static inline void weir_parse(const struct rte_mbuf *m, uint64_t seed, struct we
 	struct weir_hash_keys keys = weir_hash_keys_of(seed);
 	struct weir_summary s;
 
-	if (likely(weir_parse_usual(m, &keys, &s))) {
+	if (likely(weir_parse_fast(m, &keys, &s))) {
 		weir_parse_describe(m, &s, d);
 		weir_descriptor_undecided(d);
 	} else {
-		weir_parse_whole(m, seed, d);
+		weir_parse_slow(m, seed, d);
 	}
 }

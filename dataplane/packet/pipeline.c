@@ -7,8 +7,8 @@
 #include "new_flow.h"
 #include "slow_path.h"
 
-// Packets are fetched so many at a time, so many before they are parsed. More at once than the CPU
-// has buffers for misses make it wait for memory.
+// Packets that are prefetched at a time, and how many packets before they are parsed. The CPU waits
+// for memory if these are more than it has buffers for misses.
 #define AHEAD 4u
 
 // rte_prefetch0_write is experimental in DPDK 22.11.
@@ -26,7 +26,7 @@ static void publish(struct weir_pipeline *pipeline) {
 	weir_counter_add(&counters->rx_packets, pending->rx_packets);
 	weir_counter_add(&counters->rx_bytes, pending->rx_bytes);
 	weir_counter_add(&counters->forwarded, pending->forwarded);
-	weir_counter_add(&counters->answered, pending->answered);
+	weir_counter_add(&counters->replied, pending->replied);
 	weir_counter_add(&counters->to_kernel, pending->to_kernel);
 	weir_counter_add(&counters->flow_hits, pending->flow_hits);
 	weir_counter_add(&counters->flow_new, pending->flow_new);
@@ -44,12 +44,12 @@ static void publish(struct weir_pipeline *pipeline) {
 
 // --- stage: parse ---------------------------------------------------------------------------
 
-// ipv6: its and TCP's headers end in the second line.
+// ipv6: the packet probably is, and its TCP header ends in the second cache line.
 static __rte_always_inline void prefetch_packet(const struct rte_mbuf *m, bool ipv6) {
 	const uint8_t *frame = rte_pktmbuf_mtod(m, const uint8_t *);
 
 	rte_prefetch0(frame);
-	prefetch_write(frame - 1); // the line that the outer header will begin in
+	prefetch_write(frame - 1); // the cache line in which the outer header will begin
 	if (ipv6) {
 		rte_prefetch0(frame + 64);
 	}
@@ -68,7 +68,7 @@ static __rte_always_inline void prefetch_some(struct rte_mbuf **pkts, size_t pac
 	}
 }
 
-// Packets first .. first + AHEAD - 1 of the burst. ipv6: they most likely are.
+// Prefetch packets first .. first + AHEAD - 1 of the burst. ipv6: they probably are.
 static __rte_always_inline void prefetch_packets(
 	struct rte_mbuf **pkts, size_t packets, size_t first, bool ipv6) {
 	if (packets <= first) {
@@ -81,12 +81,12 @@ static __rte_always_inline void prefetch_packets(
 	}
 }
 
-// In the loops below, what all packets of the burst share is copied to local variables: the
-// compiler must take every store to a packet for one to the pipeline. Each loop is a function of
-// its own, so that it has all registers.
+// The loops below copy what all packets of the burst share to local variables: the compiler must
+// assume that a store to a packet may change the pipeline. Each loop is a function of its own, so
+// that it has all registers.
 
-// A packet that is not usual. b->described: it has a descriptor.
-static __rte_noinline void parse_whole(struct weir_burst *b, unsigned int i) {
+// Parse a packet of the slow path. It gets a descriptor, which b->described notes.
+static __rte_noinline void parse_slow(struct weir_burst *b, unsigned int i) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	struct weir_descriptor *d = &pipeline->descriptors[i];
 	struct rte_mbuf *m = b->pkts[i];
@@ -94,7 +94,7 @@ static __rte_noinline void parse_whole(struct weir_burst *b, unsigned int i) {
 	if (m->nb_segs > 1) {
 		weir_parse_gather(m);
 	}
-	weir_parse_whole(m, pipeline->hash_keys.seed, d);
+	weir_parse_slow(m, pipeline->hash_keys.seed, d);
 	pipeline->summaries[i] = (struct weir_summary){.backend = WEIR_BACKEND_NONE};
 	if (d->kind != WEIR_PACKET_FLOW) {
 		b->others[b->other_count++] = (uint8_t)i;
@@ -102,8 +102,8 @@ static __rte_noinline void parse_whole(struct weir_burst *b, unsigned int i) {
 	b->described |= UINT64_C(1) << i;
 }
 
-// Where the flow of a summary is, most likely; fetched. buckets: `count` of either family, a cache
-// line each.
+// Find the first bucket of a summary's flow and prefetch it. buckets: `count` of either family, a
+// cache line each.
 static __rte_always_inline void place(uint8_t *buckets, uint32_t count, struct weir_summary *s) {
 	const size_t line = sizeof(struct weir_flow_bucket4);
 
@@ -116,8 +116,8 @@ static __rte_always_inline void place(uint8_t *buckets, uint32_t count, struct w
 	}
 }
 
-// The burst up to the first packet that is no usual TCP packet of the family. Returns that packet's
-// number. family: a constant.
+// Parse the burst up to the first packet that is not TCP of the family on the fast path. Returns
+// the number of that packet. family: a constant.
 static __rte_always_inline unsigned int parse_tcp(struct weir_burst *b, unsigned int family) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	const struct weir_flow_part *part =
@@ -141,10 +141,10 @@ static __rte_always_inline unsigned int parse_tcp(struct weir_burst *b, unsigned
 			prefetch_packets(pkts, packets, i + AHEAD, family == 6);
 		}
 		bytes += m->pkt_len;
-		if (unlikely(!weir_parse_usual_frame(m, &ip, &readable)) ||
-			unlikely(!weir_parse_usual_head(ip, family, WEIR_PROTOCOL_TCP)) ||
-			unlikely(!(family == 4 ? weir_parse_usual_tcp4(ip, readable, &keys, s)
-					       : weir_parse_usual_tcp6(ip, readable, &keys, s)))) {
+		if (unlikely(!weir_parse_fast_frame(m, &ip, &readable)) ||
+			unlikely(!weir_parse_fast_head(ip, family, WEIR_PROTOCOL_TCP)) ||
+			unlikely(!(family == 4 ? weir_parse_fast_tcp4(ip, readable, &keys, s)
+					       : weir_parse_fast_tcp6(ip, readable, &keys, s)))) {
 			bytes -= m->pkt_len;
 			break;
 		}
@@ -162,7 +162,7 @@ static __rte_noinline unsigned int parse_tcp6(struct weir_burst *b) {
 	return parse_tcp(b, 6);
 }
 
-// The rest of a burst, of whatever kinds.
+// Parse the rest of a burst of any kinds of packets.
 static __rte_noinline void parse_mixed(struct weir_burst *b, unsigned int first) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	uint8_t *const buckets4 = pipeline->flows->part4.buckets;
@@ -183,8 +183,8 @@ static __rte_noinline void parse_mixed(struct weir_burst *b, unsigned int first)
 			prefetch_packets(pkts, packets, i + AHEAD, ipv6);
 		}
 		bytes += m->pkt_len;
-		if (unlikely(!weir_parse_usual(m, keys, s))) {
-			parse_whole(b, i);
+		if (unlikely(!weir_parse_fast(m, keys, s))) {
+			parse_slow(b, i);
 		} else if (likely(s->family == 4)) {
 			place(buckets4, count4, s);
 		} else {
@@ -194,8 +194,8 @@ static __rte_noinline void parse_mixed(struct weir_burst *b, unsigned int first)
 	pipeline->pending.rx_bytes += bytes;
 }
 
-// Most bursts are of one kind, that of the burst before (of its first packet, if it was mixed). A
-// loop for one kind asks each packet only whether it is of that kind.
+// Most bursts have packets of one kind only, that of the burst before (of its first packet, if it
+// was mixed). A loop for one kind only checks that each packet is of that kind.
 static void stage_parse(struct weir_burst *b) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	unsigned int parsed = pipeline->ipv6 ? parse_tcp6(b) : parse_tcp4(b);
@@ -209,14 +209,14 @@ static void stage_parse(struct weir_burst *b) {
 
 // --- stage: flow lookup ---------------------------------------------------------------------
 
-// The word of a summary's flow in the bucket that it names, or NULL.
+// The word of a summary's flow in s->bucket, or NULL.
 static __rte_always_inline uint32_t *find(
 	const struct weir_flow_table *table, const struct weir_summary *s) {
 	return likely(s->family == 4) ? weir_flow_find4(s->bucket, s->ip)
 				      : weir_flow_find6(table, s->bucket, s->ip);
 }
 
-// Not in its first place, or new: where stage_lookup_second will look.
+// The flow is not in its first bucket: prefetch the second one for stage_lookup_second.
 static __rte_noinline void turn_to_second(
 	const struct weir_flow_table *table, struct weir_summary *s) {
 	if (likely(s->family == 4)) {
@@ -242,8 +242,8 @@ static __rte_noinline void stage_lookup(struct weir_burst *b) {
 		uint32_t *word;
 		uint32_t backend;
 
-		// Most SYNs are new: both places, fetched already, will be looked at with care. So
-		// it is with what has no summary: its event is 0 as well.
+		// Most SYNs begin flows: their two buckets, prefetched already, are looked at
+		// later. A packet without a summary is handled like one: its event is 0 as well.
 		_Static_assert(WEIR_FLOW_EVENT_SYN == 0, "one comparison for both");
 		if (unlikely(s->event == WEIR_FLOW_EVENT_SYN)) {
 			s->backend = WEIR_BACKEND_NONE;
@@ -277,9 +277,9 @@ static inline bool is_known(struct weir_burst *b, unsigned int i) {
 	       weir_lookup_slow(b, i, &flow);
 }
 
-// What the first look left: flows in their second place, then with care what changes its flow's
-// state. A SYN, a packet whose flow is not there, and all that is left behind it, are for
-// weir_new_flow_process.
+// Look up what stage_lookup left: first in the second bucket, then with the slow lookup, for
+// packets that change the state of their flow. SYNs, packets whose flow is not in the table, and
+// all that follow those in b->misses, are left for weir_new_flow_process.
 static __rte_noinline void stage_lookup_second(struct weir_burst *b) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	struct weir_descriptor *const descriptors = pipeline->descriptors;
@@ -310,7 +310,7 @@ static __rte_noinline void stage_lookup_second(struct weir_burst *b) {
 			weir_descriptor_undecided(d);
 			described |= UINT64_C(1) << i;
 		}
-		// What comes behind a SYN may be of its flow: from there on, one after the other.
+		// A packet after a SYN may be of its flow: from there on, keep their order.
 		if (likely(d->event == WEIR_FLOW_EVENT_SYN) || misses > 0 || !is_known(b, i)) {
 			b->misses[misses++] = (uint8_t)i;
 		}
@@ -321,7 +321,7 @@ static __rte_noinline void stage_lookup_second(struct weir_burst *b) {
 
 // --- stage: rewrite -------------------------------------------------------------------------
 
-// A backend table was published since the last packet for this backend.
+// Copy the row of a backend: a backend table was published since the last packet to it.
 static __rte_noinline void adopt_outer(const struct weir_burst *b, uint32_t backend) {
 	const struct weir_pipeline *pipeline = b->pipeline;
 
@@ -330,8 +330,8 @@ static __rte_noinline void adopt_outer(const struct weir_burst *b, uint32_t back
 		pipeline->ports, pipeline->max_services);
 }
 
-// A packet that cannot go to its backend as it is, or whose backend cannot be used.
-static __rte_noinline void rewrite_with_care(struct weir_burst *b, unsigned int i) {
+// Rewrite a packet that does not fit the path to its backend, or whose backend cannot be used.
+static __rte_noinline void rewrite_slow(struct weir_burst *b, unsigned int i) {
 	struct weir_descriptor *d = &b->pipeline->descriptors[i];
 	const struct weir_summary *s = &b->pipeline->summaries[i];
 
@@ -372,7 +372,7 @@ static __rte_noinline void stage_rewrite(struct weir_burst *b) {
 			adopt_outer(b, backend);
 		}
 		if (unlikely(bytes > outer->inner_max)) {
-			rewrite_with_care(b, (unsigned int)i);
+			rewrite_slow(b, (unsigned int)i);
 			left++;
 			continue;
 		}
@@ -384,8 +384,8 @@ static __rte_noinline void stage_rewrite(struct weir_burst *b) {
 	pipeline->pending.forwarded += packets - left;
 }
 
-// What is left after stage_rewrite: packets without a summary, and the verdicts of those that were
-// no packets of known flows.
+// Complete what stage_rewrite left: packets without a summary, and the choice in the verdicts of
+// the packets that have a descriptor.
 static __rte_noinline void stage_rewrite_rest(struct weir_burst *b) {
 	const struct weir_descriptor *d = b->pipeline->descriptors;
 
@@ -395,7 +395,7 @@ static __rte_noinline void stage_rewrite_rest(struct weir_burst *b) {
 		b->verdicts[i].choice = d[i].verdict.choice;
 	}
 	for (unsigned int k = 0; k < b->forward_count; k++) {
-		rewrite_with_care(b, b->forwards[k]);
+		rewrite_slow(b, b->forwards[k]);
 	}
 }
 
@@ -455,11 +455,11 @@ void weir_pipeline_undelivered(struct weir_pipeline *pipeline, const struct weir
 	case WEIR_ACTION_FORWARD:
 		pending->forwarded -= n;
 		break;
-	case WEIR_ACTION_ANSWER:
+	case WEIR_ACTION_REPLY:
 		if (verdict->reason == WEIR_DROP_MTU_EXCEEDED) {
 			return; // counted as dropped already
 		}
-		pending->answered -= n;
+		pending->replied -= n;
 		break;
 	case WEIR_ACTION_KERNEL:
 		pending->to_kernel -= n;
@@ -475,7 +475,7 @@ static void set_gauge(uint64_t *gauge, uint64_t value) {
 	__atomic_store_n(gauge, value, __ATOMIC_RELAXED);
 }
 
-bool weir_pipeline_idle(struct weir_pipeline *pipeline, uint64_t now_ns) {
+bool weir_pipeline_maintain(struct weir_pipeline *pipeline, uint64_t now_ns) {
 	struct weir_worker_counters *counters =
 		&pipeline->segment->worker_counters[pipeline->worker];
 

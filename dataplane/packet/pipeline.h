@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Pipeline: what happens to a burst of packets between receive and transmit. The very same code
-// runs in a worker, in weir-pcap and in weir-bench.
+// Pipeline: what happens to a burst of packets between receive and transmit. A worker, weir-pcap
+// and weir-bench run the same code.
 //
 // Stages, each a loop over the burst: parse and validate; hash; flow lookup; for misses service
-// lookup, selection, insertion; rewrite (encapsulate) or answer. See docs/architecture.md,
+// lookup, selection, insertion; rewrite (encapsulate) or reply. See docs/architecture.md,
 // "a packet's walk".
 //
 // Threads: one pipeline per worker; only that worker calls these. S1: no lock, no allocation, no
 // log, no system call, no division.
 //
 // Counting: the pipeline counts every packet that it is given as received, and as exactly one of
-// forwarded, answered, to_kernel or dropped. A packet that the caller then cannot deliver is moved
+// forwarded, replied, to_kernel or dropped. A packet that the caller then cannot deliver is moved
 // to dropped by weir_pipeline_undelivered(). So at every moment, for every worker,
-//   rx_packets == forwarded + answered + to_kernel + dropped + handed_over
+//   rx_packets == forwarded + replied + to_kernel + dropped + handed_over
 //   dropped == sum of drops[]
 // where a worker that hands packets to another one without giving them to its own pipeline adds
 // them to rx_packets, rx_bytes and handed_over itself. To keep this true and the counters
-// monotonic, the figures of a burst are published by the next call of weir_pipeline_idle. A packet
-// answered by "too big" was not delivered: it counts as dropped (MTU_EXCEEDED), not as answered.
-// The caller counts what it sends (tx_packets, tx_bytes).
+// monotonic, the figures of a burst are published by the next call of weir_pipeline_maintain. A
+// packet that got a "too big" reply was not delivered: it counts as dropped (MTU_EXCEEDED), not as
+// replied. The caller counts what it sends (tx_packets, tx_bytes).
 #pragma once
 
 #include <rte_mbuf.h>
@@ -29,14 +29,14 @@
 struct weir_pipeline;
 
 // Process a burst that arrived on in_port (an index into segment->header->port).
-// pkts stay owned by the caller; for FORWARD and ANSWER their data was rewritten in place.
+// The caller keeps pkts; for FORWARD and REPLY their data was rewritten in place.
 // The caller must later report a quiescent state; table pointers are not kept beyond this call.
 void weir_pipeline_process(struct weir_pipeline *pipeline, struct rte_mbuf **pkts, uint16_t n,
 	uint8_t in_port, uint64_t now_ns, struct weir_verdict *verdicts);
 
 // The caller could not deliver n packets of the last burst that all have this action and reason
-// (FORWARD, ANSWER or KERNEL): count them as dropped for `reason` instead. Before the next call of
-// weir_pipeline_idle.
+// (FORWARD, REPLY or KERNEL): count them as dropped for `reason` instead. Before the next call of
+// weir_pipeline_maintain.
 void weir_pipeline_undelivered(struct weir_pipeline *pipeline, const struct weir_verdict *verdict,
 	enum weir_drop_reason reason, uint32_t n);
 
@@ -44,9 +44,10 @@ void weir_pipeline_undelivered(struct weir_pipeline *pipeline, const struct weir
 struct weir_trace;
 void weir_pipeline_trace(struct weir_pipeline *pipeline, struct weir_trace *trace);
 
-// Work between bursts: expiry of flows (bounded), gauges. Call once per turn of the poll loop.
-bool weir_pipeline_idle(struct weir_pipeline *pipeline, uint64_t now_ns);
+// Maintenance between bursts: expires flows (bounded), publishes counters and gauges. Call once per
+// turn of the poll loop. Returns true when more flows are due: call again soon, do not sleep.
+bool weir_pipeline_maintain(struct weir_pipeline *pipeline, uint64_t now_ns);
 
-// Hash that decides the worker of a packet (software distributor). Never fails: what cannot be
-// parsed gets 0. ICMP errors hash like the flow that they are about.
+// Hash that decides the worker of a packet (software distributor). Never fails: a packet that
+// cannot be parsed gets 0. ICMP errors get the hash of the flow that they are about.
 uint64_t weir_pipeline_distribution_hash(const struct rte_mbuf *pkt, uint64_t hash_seed);

@@ -7,14 +7,14 @@
 #include "flow_table.h"
 #include "segment.h"
 
-#define WEIR_ICMP_ANSWERS_PER_SECOND 1000 // of one worker, unless a test says otherwise
+#define WEIR_ICMP_REPLIES_PER_SECOND 1000 // of one worker, unless a test says otherwise
 
 struct weir_pipeline_params {
 	const struct weir_segment *segment;
 	uint32_t worker;
 	struct weir_flow_table_params flow_table;
 	uint64_t hash_seed;
-	uint32_t icmp_answers_per_second; // per worker; echo and too-big together; 0 = none
+	uint32_t icmp_replies_per_second; // per worker; echo and too-big together; 0 = none
 };
 
 struct weir_pipeline;

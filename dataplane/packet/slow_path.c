@@ -11,7 +11,7 @@ static bool is_vip(const struct weir_burst *b, const struct weir_descriptor *d) 
 	       weir_service_is_vip(b->services, d->key.destination, d->key.family);
 }
 
-// Row of a backend, its head in *ret_head; NULL when the backend is gone.
+// The row of a backend, its head in *ret_head; NULL when the backend is gone.
 static const struct weir_backend_row *find_row(
 	const struct weir_burst *b, uint16_t backend, struct weir_row_head *ret_head) {
 	if (backend >= b->row_count) {
@@ -21,7 +21,7 @@ static const struct weir_backend_row *find_row(
 	return weir_burst_row_sound(b->pipeline, ret_head) ? &b->rows[backend] : NULL;
 }
 
-// --- stage: what is neither TCP nor UDP -----------------------------------------------------
+// --- neither TCP nor UDP --------------------------------------------------------------------
 
 static void echo_request(struct weir_burst *b, unsigned int i) {
 	struct weir_descriptor *d = &b->pipeline->descriptors[i];
@@ -37,10 +37,10 @@ static void echo_request(struct weir_burst *b, unsigned int i) {
 		return;
 	}
 	weir_burst_reply(b, d);
-	b->pipeline->pending.answered++;
+	b->pipeline->pending.replied++;
 }
 
-// An error message about what a backend sent to a client: it concerns that backend.
+// Forward an error message about a packet from a backend to a client: to that backend.
 static void icmp_error(struct weir_burst *b, unsigned int i) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	struct weir_descriptor *d = &pipeline->descriptors[i];
@@ -63,7 +63,7 @@ static void icmp_error(struct weir_burst *b, unsigned int i) {
 			weir_burst_drop(b, d, WEIR_DROP_ICMP_UNMATCHED);
 			return;
 		}
-		d->verdict.backend = weir_burst_choose_consistent(pipeline,
+		d->verdict.backend = weir_burst_fallback(pipeline,
 			weir_reader_selection(&pipeline->reader, d->verdict.service), d->hash);
 		if (d->verdict.backend == WEIR_BACKEND_NONE) {
 			weir_burst_drop(b, d, WEIR_DROP_NO_BACKEND);
@@ -112,7 +112,7 @@ static void end_flow(struct weir_pipeline *pipeline, weir_flow_ref flow, uint64_
 	}
 }
 
-// The packet's backend is gone: choose another one, and move the flow there if it has an entry.
+// Choose another backend, as the packet's is gone, and move the flow there if it has an entry.
 // Returns its row, or NULL after giving a verdict.
 static const struct weir_backend_row *replace_backend(
 	struct weir_burst *b, struct weir_descriptor *d, struct weir_row_head *ret_head) {
@@ -125,7 +125,7 @@ static const struct weir_backend_row *replace_backend(
 		       ? weir_flow_lookup(pipeline->flows, &d->key, d->hash, b->now_ns)
 		       : -ENOENT;
 	if (flow >= 0 && weir_flow_backend(pipeline->flows, flow) != d->verdict.backend) {
-		// A packet before this one in the burst has moved the flow.
+		// An earlier packet of the burst has moved the flow.
 		backend = weir_flow_backend(pipeline->flows, flow);
 		row = find_row(b, backend, ret_head);
 		if (row != NULL) {
@@ -141,14 +141,14 @@ static const struct weir_backend_row *replace_backend(
 		weir_burst_to_kernel(b, d);
 		return NULL;
 	}
-	backend = weir_burst_choose_consistent(
+	backend = weir_burst_fallback(
 		pipeline, weir_reader_selection(&pipeline->reader, d->verdict.service), d->hash);
 	if (backend == WEIR_BACKEND_NONE) {
 		end_flow(pipeline, flow, b->now_ns);
 		weir_burst_drop(b, d, WEIR_DROP_NO_BACKEND);
 		return NULL;
 	}
-	weir_burst_adopt_backends(b); // the selection may be newer than the table in hand
+	weir_burst_adopt_backends(b); // the selection may be newer than the adopted table
 	row = find_row(b, backend, ret_head);
 	if (row == NULL) {
 		weir_burst_drop(b, d, WEIR_DROP_BACKEND_GONE);
@@ -159,7 +159,7 @@ static const struct weir_backend_row *replace_backend(
 	if (flow >= 0) {
 		struct weir_flow_start start = weir_new_flow_start(b, d);
 
-		start.measured = false; // it did not begin here
+		start.measured = false; // its begin is not known
 		weir_flow_restart(pipeline->flows, flow, &start, WEIR_FLOW_END_EVICTED);
 		weir_new_flow_started(
 			pipeline, backend, d->verdict.service, start.event, b->now_ns);
@@ -167,12 +167,13 @@ static const struct weir_backend_row *replace_backend(
 	return row;
 }
 
-// Tell the sender what fits. We do not fragment, so a packet without DF is refused like any other.
+// Send the sender a "too big" message. Weir does not fragment, so a packet without DF gets one,
+// too.
 static void too_big(struct weir_burst *b, unsigned int i, const struct weir_row_head *head) {
 	struct weir_descriptor *d = &b->pipeline->descriptors[i];
 	uint32_t outer = weir_encap_outer_bytes(head);
 
-	if (d->kind == WEIR_PACKET_ICMP_ERROR) { // never an error about an error (RFC 1122, 3.2.2)
+	if (d->kind == WEIR_PACKET_ICMP_ERROR) { // no error about an error (RFC 1122, 3.2.2)
 		weir_burst_drop(b, d, WEIR_DROP_MTU_EXCEEDED);
 		return;
 	}
@@ -189,8 +190,6 @@ static void too_big(struct weir_burst *b, unsigned int i, const struct weir_row_
 	weir_burst_reply(b, d);
 }
 
-// Everything that stage_rewrite of pipeline.c leaves: the same in careful order, with a reason for
-// each refusal.
 void weir_slow_path_rewrite(struct weir_burst *b, unsigned int i) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	struct weir_descriptor *d = &pipeline->descriptors[i];

@@ -6,7 +6,7 @@
 const char *weir_action_name(enum weir_action action) {
 	static const char *const names[] = {
 		[WEIR_ACTION_FORWARD] = "forward",
-		[WEIR_ACTION_ANSWER] = "answer",
+		[WEIR_ACTION_REPLY] = "reply",
 		[WEIR_ACTION_KERNEL] = "kernel",
 		[WEIR_ACTION_DROP] = "drop",
 	};

@@ -12,7 +12,8 @@
 
 enum weir_action {
 	WEIR_ACTION_FORWARD, // rewritten; send on verdict.port
-	WEIR_ACTION_ANSWER, // rewritten into an answer; send on verdict.port (where it came from)
+	WEIR_ACTION_REPLY, // rewritten into an ICMP reply; send on verdict.port (where it came
+			   // from)
 	WEIR_ACTION_KERNEL, // untouched; hand to the kernel of the port it came from
 	WEIR_ACTION_DROP, // free; reason in verdict.reason, already counted
 };
@@ -22,16 +23,16 @@ enum weir_action {
 // Why a packet got its backend; for verdicts, never on the fast path.
 enum weir_choice {
 	WEIR_CHOICE_NONE,
-	WEIR_CHOICE_FLOW, // the flow table knew it
+	WEIR_CHOICE_FLOW, // that of the flow in the table
 	WEIR_CHOICE_NEW, // new flow, from the selection
 	WEIR_CHOICE_UNTRACKED, // from the selection, not entered (table full, or mid-flow packet)
-	WEIR_CHOICE_REPLACED, // its backend was gone: chosen anew
+	WEIR_CHOICE_REPLACED, // its backend was gone: another one, from the selection
 };
 
 struct weir_verdict { // one per packet of a burst
 	uint8_t action; // enum weir_action
-	uint8_t reason; // enum weir_drop_reason of WEIR_ACTION_DROP; of WEIR_ACTION_ANSWER:
-			// MTU_EXCEEDED when the answer is "too big"; else WEIR_REASON_NONE
+	uint8_t reason; // enum weir_drop_reason of WEIR_ACTION_DROP; of WEIR_ACTION_REPLY:
+			// MTU_EXCEEDED when the reply is "too big"; else WEIR_REASON_NONE
 	uint8_t choice; // enum weir_choice
 	uint8_t port; // index of the port to send on
 	uint16_t backend; // WEIR_BACKEND_NONE where none was chosen

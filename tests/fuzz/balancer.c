@@ -57,7 +57,7 @@ static struct weir_pipeline *make_pipeline(const struct weir_segment *segment) {
 				[WEIR_FLOW_UDP] = 200},
 			.socket = SOCKET_ID_ANY},
 		.hash_seed = BALANCER_SEED,
-		.icmp_answers_per_second = 8,
+		.icmp_replies_per_second = 8,
 	};
 	struct weir_pipeline *pipeline;
 
@@ -179,7 +179,7 @@ void balancer_publish(struct balancer *balancer, enum balancer_tables tables) {
 void balancer_wait(struct balancer *balancer, uint32_t ms) {
 	for (uint32_t i = 0; i < ms; i += STEP_MS) {
 		balancer->now_ns += STEP_MS * 1000000ull;
-		weir_pipeline_idle(balancer->pipeline, balancer->now_ns);
+		weir_pipeline_maintain(balancer->pipeline, balancer->now_ns);
 	}
 }
 

@@ -208,7 +208,7 @@ static void turn_workers(void) {
 
 		while (weir_mailbox_receive(&mailbox->request, &message)) {
 			answer(&world->reader[i], i, &message);
-			REQUIRE(weir_mailbox_send(&mailbox->reply, &message));
+			REQUIRE(weir_mailbox_send(&mailbox->response, &message));
 		}
 	}
 }

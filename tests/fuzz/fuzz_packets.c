@@ -54,7 +54,7 @@ struct world {
 	struct balancer balancer;
 	struct known known[KNOWN_MAX];
 	unsigned int known_count;
-	uint64_t packets, bytes, forwarded, answered, to_kernel, dropped;
+	uint64_t packets, bytes, forwarded, replied, to_kernel, dropped;
 	uint64_t drops[WEIR_DROP_REASON_COUNT];
 };
 
@@ -108,7 +108,7 @@ static void parse_both(struct packet *packet) {
 	}
 	memset(&packet->parsed, 0, sizeof(packet->parsed));
 	weir_parse(m, BALANCER_SEED, &packet->parsed);
-	weir_parse_whole(m, BALANCER_SEED, &whole);
+	weir_parse_slow(m, BALANCER_SEED, &whole);
 	REQUIRE(memcmp(&packet->parsed, &whole, sizeof(whole)) == 0);
 	if (whole.kind == WEIR_PACKET_FLOW) {
 		REQUIRE(weir_pipeline_distribution_hash(m, BALANCER_SEED) == whole.hash);
@@ -153,15 +153,15 @@ static void check_packet(struct world *world, const struct packet *packet,
 		oracle_forwarded(&packet->frame, &out, &world->balancer.rows[verdict->backend]);
 		world->forwarded++;
 		break;
-	case WEIR_ACTION_ANSWER:
+	case WEIR_ACTION_REPLY:
 		REQUIRE(verdict->port == in_port);
 		REQUIRE(verdict->reason == WEIR_REASON_NONE ||
 			verdict->reason == WEIR_DROP_MTU_EXCEEDED);
 		read_back(packet->m, &out);
-		oracle_answered(&packet->frame, &out, verdict->reason == WEIR_DROP_MTU_EXCEEDED,
+		oracle_replied(&packet->frame, &out, verdict->reason == WEIR_DROP_MTU_EXCEEDED,
 			packet->flags & STRIPPED ? TAG : 0);
 		if (verdict->reason == WEIR_REASON_NONE) {
-			world->answered++;
+			world->replied++;
 		} else {
 			world->dropped++;
 			world->drops[verdict->reason]++;
@@ -243,8 +243,8 @@ static void check_counters(const struct world *world) {
 	uint64_t forwarded = 0, active = 0, by_backend = 0;
 
 	REQUIRE(c->rx_packets == world->packets && c->rx_bytes == world->bytes);
-	REQUIRE(c->rx_packets == c->forwarded + c->answered + c->to_kernel + c->dropped);
-	REQUIRE(c->forwarded == world->forwarded && c->answered == world->answered);
+	REQUIRE(c->rx_packets == c->forwarded + c->replied + c->to_kernel + c->dropped);
+	REQUIRE(c->forwarded == world->forwarded && c->replied == world->replied);
 	REQUIRE(c->to_kernel == world->to_kernel && c->dropped == world->dropped);
 	for (unsigned int i = 0; i < WEIR_DROP_REASON_COUNT; i++) {
 		REQUIRE(c->drops[i] == world->drops[i]);
@@ -283,7 +283,7 @@ static void burst(struct world *world, struct fuzz_input *input, uint8_t step) {
 		world->bytes += packets[i].frame.n;
 	}
 	weir_pipeline_process(balancer->pipeline, pkts, n, in_port, balancer->now_ns, verdicts);
-	weir_pipeline_idle(balancer->pipeline, balancer->now_ns);
+	weir_pipeline_maintain(balancer->pipeline, balancer->now_ns);
 	for (uint16_t i = 0; i < n; i++) {
 		check_packet(world, &packets[i], &verdicts[i], in_port);
 	}

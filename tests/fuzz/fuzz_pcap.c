@@ -70,11 +70,11 @@ static bool process(const struct weir_capture_frame *frame, struct weir_offline_
 	REQUIRE(ret->reason == WEIR_REASON_NONE || ret->reason < WEIR_DROP_REASON_COUNT);
 	REQUIRE(ret->action != WEIR_ACTION_DROP || ret->reason != WEIR_REASON_NONE);
 	REQUIRE(ret->cut == (frame->captured_bytes < frame->bytes));
-	if (ret->action != WEIR_ACTION_FORWARD && ret->action != WEIR_ACTION_ANSWER) {
+	if (ret->action != WEIR_ACTION_FORWARD && ret->action != WEIR_ACTION_REPLY) {
 		return false;
 	}
 	REQUIRE(ret->port != NULL);
-	REQUIRE(ret->action == WEIR_ACTION_ANSWER || ret->backend != NULL);
+	REQUIRE(ret->action == WEIR_ACTION_REPLY || ret->backend != NULL);
 	REQUIRE(ret->sent.captured_bytes <= ret->sent.bytes && ret->sent.bytes <= UINT16_MAX);
 	REQUIRE(ret->cut || ret->sent.captured_bytes == ret->sent.bytes);
 	return true;

@@ -226,7 +226,7 @@ static const struct frame_spec specs[] = {
 #define BURST (sizeof(specs) / sizeof(specs[0]))
 
 static void check_sent(const struct rte_mbuf *m, const struct weir_verdict *verdict) {
-	if (verdict->action == WEIR_ACTION_FORWARD || verdict->action == WEIR_ACTION_ANSWER) {
+	if (verdict->action == WEIR_ACTION_FORWARD || verdict->action == WEIR_ACTION_REPLY) {
 		REQUIRE(verdict->port < BALANCER_PORTS);
 		REQUIRE(m->data_off + m->data_len <= m->buf_len && m->pkt_len == m->data_len);
 		fuzz_touch(rte_pktmbuf_mtod(m, const uint8_t *), m->data_len);
@@ -243,7 +243,7 @@ static void burst(struct weir_pipeline *pipeline, uint64_t now_ns) {
 		pkts[i] = buffer_make(frame.bytes, frame.n, RTE_PKTMBUF_HEADROOM, 0, 0);
 	}
 	weir_pipeline_process(pipeline, pkts, BURST, 0, now_ns, verdicts);
-	weir_pipeline_idle(pipeline, now_ns);
+	weir_pipeline_maintain(pipeline, now_ns);
 	for (size_t i = 0; i < BURST; i++) {
 		REQUIRE(verdicts[i].backend < BALANCER_BACKENDS ||
 			verdicts[i].backend == WEIR_BACKEND_NONE);
@@ -254,14 +254,14 @@ static void burst(struct weir_pipeline *pipeline, uint64_t now_ns) {
 	}
 }
 
-static void answer_questions(
+static void respond(
 	const struct weir_segment *segment, struct weir_pipeline *pipeline, uint64_t now_ns) {
 	struct weir_message message;
 
 	for (int i = 0; i < 4; i++) {
 		if (weir_mailbox_receive(&segment->mailboxes[0].request, &message)) {
 			weir_flow_query_respond(pipeline, &message, now_ns);
-			weir_mailbox_send(&segment->mailboxes[0].reply, &message);
+			weir_mailbox_send(&segment->mailboxes[0].response, &message);
 		}
 	}
 }
@@ -295,7 +295,7 @@ static void read_tables(const struct weir_segment *segment) {
 
 static void work(struct weir_segment *segment, struct weir_pipeline *pipeline, uint64_t now_ns) {
 	burst(pipeline, now_ns);
-	answer_questions(segment, pipeline, now_ns);
+	respond(segment, pipeline, now_ns);
 	rte_rcu_qsbr_quiescent(segment->qsbr, 0);
 }
 

@@ -130,9 +130,9 @@ void oracle_forwarded(const struct oracle_frame *in, const struct oracle_frame *
 	REQUIRE(memcmp(out->bytes + row->header_bytes, packet.ip, packet.bytes) == 0);
 }
 
-// --- answered -------------------------------------------------------------------------------
+// --- replies --------------------------------------------------------------------------------
 
-static void check_answer_l2(
+static void check_reply_l2(
 	const struct oracle_frame *in, const struct oracle_frame *out, uint16_t tag) {
 	struct packet packet;
 	uint32_t at = 12;
@@ -147,8 +147,8 @@ static void check_answer_l2(
 	REQUIRE(memcmp(out->bytes + at, in->bytes + 12, packet.l3 - 12) == 0);
 }
 
-// The answer comes from the address that was asked, and is right in itself.
-static void check_answer_ip(const struct packet *in, const struct packet *out) {
+// The reply comes from the address that was asked, and is right in itself.
+static void check_reply_ip(const struct packet *in, const struct packet *out) {
 	REQUIRE(out->family == in->family);
 	if (in->family == 4) {
 		REQUIRE(out->ip[0] == 0x45 && out->ip[8] == TTL && out->ip[9] == 1);
@@ -188,29 +188,29 @@ static void check_echo(const struct packet *in, const struct packet *out) {
 	REQUIRE(memcmp(out->ip + at + 4, in->ip + from + 4, in->bytes - from - 4) == 0);
 }
 
-void oracle_answered(
+void oracle_replied(
 	const struct oracle_frame *in, const struct oracle_frame *out, bool too_big, uint16_t tag) {
-	struct packet asked, answer;
+	struct packet asked, reply;
 
 	REQUIRE(find_packet(in, &asked));
-	check_answer_l2(in, out, tag);
+	check_reply_l2(in, out, tag);
 	if (tag == 0) {
-		REQUIRE(find_packet(out, &answer));
+		REQUIRE(find_packet(out, &reply));
 	} else { // with the tag put back there may be three
 		struct oracle_frame untagged = {.n = out->n - 4};
 
 		memcpy(untagged.bytes, out->bytes, 12);
 		memcpy(untagged.bytes + 12, out->bytes + 16, out->n - 16);
-		REQUIRE(find_packet(&untagged, &answer));
-		answer.ip = out->bytes + answer.l3 + 4;
-		answer.l3 += 4;
+		REQUIRE(find_packet(&untagged, &reply));
+		reply.ip = out->bytes + reply.l3 + 4;
+		reply.l3 += 4;
 	}
-	REQUIRE(out->n == answer.l3 + answer.bytes);
-	check_answer_ip(&asked, &answer);
+	REQUIRE(out->n == reply.l3 + reply.bytes);
+	check_reply_ip(&asked, &reply);
 	if (too_big) {
-		check_too_big(&asked, &answer);
+		check_too_big(&asked, &reply);
 	} else {
-		check_echo(&asked, &answer);
+		check_echo(&asked, &reply);
 	}
 }
 

@@ -22,9 +22,9 @@ struct oracle_frame {
 // The packet was encapsulated for this backend.
 void oracle_forwarded(const struct oracle_frame *in, const struct oracle_frame *out,
 	const struct weir_backend_row *row);
-// The packet was answered: an echo reply, or (too_big) told that it does not fit. tag: taken off by
-// the NIC, put back by the answer; 0 = none.
-void oracle_answered(
+// The packet was turned into a reply: an echo reply, or (too_big) a message that it does not fit.
+// tag: taken off by the NIC, put back in the reply; 0 = none.
+void oracle_replied(
 	const struct oracle_frame *in, const struct oracle_frame *out, bool too_big, uint16_t tag);
 
 // Make an input's mutated frame consistent again, as far as it can be: the length of its IP packet,

@@ -215,14 +215,14 @@ class Lab:
 
 
 def check_totals(run):
-    """packets = forwarded + answered + kernel + dropped, and each as often as it was said."""
+    """packets = forwarded + replied + kernel + dropped, and each as often as it was said."""
     totals = run.totals
     expect_equal(
         totals["packets"],
-        totals["forwarded"] + totals["answered"] + totals["kernel"] + totals["dropped"],
+        totals["forwarded"] + totals["replied"] + totals["kernel"] + totals["dropped"],
         "identity of totals",
     )
-    for action in ("forwarded", "answered", "kernel", "dropped"):
+    for action in ("forwarded", "replied", "kernel", "dropped"):
         count = sum(1 for verdict in run if verdict.action == action)
         expect_equal(totals[action], count, f"total of {action}")
     expect_equal(sum(totals["drops"].values()), totals["dropped"], "sum of drop reasons")
@@ -238,8 +238,8 @@ def check_totals(run):
 
 
 def check_sent(run, records):
-    """OUT.pcap holds the forwarded and answered packets in turn, with the same timestamps."""
-    sent = [verdict for verdict in run if verdict.action in ("forwarded", "answered")]
+    """OUT.pcap holds the forwarded and replied packets in turn, with the same timestamps."""
+    sent = [verdict for verdict in run if verdict.action in ("forwarded", "replied")]
     expect_equal(len(records), len(sent), "frames in OUT.pcap")
     for verdict, (time_ns, data, length) in zip(sent, records):
         expect_equal(time_ns, verdict.time_ns, f"{verdict}: time of the sent frame")

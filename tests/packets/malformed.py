@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Packets that no honest sender sends: truncated, overlong, contradictory, at every layer.
 
-One table of (name, frame, verdict). The verdict is a drop reason, or kernel, forwarded, answered.
+One table of (name, frame, verdict). The verdict is a drop reason, or kernel, forwarded, replied.
 All frames go through one run, so that they also meet each other's state. Frames are made with
 scapy, then broken by hand, because scapy likes to make things right.
 """
@@ -322,7 +322,7 @@ def icmp_cases():
     yield "echo from multicast", ip4(ICMP() / b"x", src="224.0.0.9"), "source_address"
     yield "echo request in a fragment", ip4(ICMP() / b"x", flags="MF"), "fragment"
     yield "cut echo, not a VIP", ip4(b"\x08", proto=1, dst=OTHER4), "kernel"
-    yield "echo with an unknown code", ip4(ICMP(code=200) / b"x"), "answered"
+    yield "echo with an unknown code", ip4(ICMP(code=200) / b"x"), "replied"
     for size in (0, 8, 19, 20, 24, 27):
         yield f"ICMP error with {size} bytes quoted", ip4(
             ERROR4[34 : 42 + size], proto=1

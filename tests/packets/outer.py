@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""An independent opinion on what a forwarded or answered packet must look like, byte by byte.
+"""An independent opinion on what a forwarded or replied packet must look like, byte by byte.
 
 Nothing here comes from Weir's sources: only from the RFCs (791, 792, 2003, 2473, 4443, 6040, 8200).
 """
@@ -98,26 +98,26 @@ def check_forwarded(verdict, backend, mac=None, tags=(), source=None, port_mac=P
     )
 
 
-def check_answer_l2(verdict):
+def check_reply_l2(verdict):
     """Back where it came from: MAC addresses exchanged, tags kept."""
     got, sent = strip_l2(verdict.received), strip_l2(verdict.sent)
-    expect_equal(sent[:2], (got[1], got[0]), "MAC addresses of the answer")
-    expect_equal(sent[2:4], got[2:4], "tags and EtherType of the answer")
+    expect_equal(sent[:2], (got[1], got[0]), "MAC addresses of the reply")
+    expect_equal(sent[2:4], got[2:4], "tags and EtherType of the reply")
 
 
 def check_icmp_checksum(packet):
     if packet[0] >> 4 == 4:
-        expect_equal(checksum(packet[:20]), 0xFFFF, "answer's IPv4 header checksum")
-        expect_equal(checksum(packet[20:]), 0xFFFF, "answer's ICMP checksum")
+        expect_equal(checksum(packet[:20]), 0xFFFF, "reply's IPv4 header checksum")
+        expect_equal(checksum(packet[20:]), 0xFFFF, "reply's ICMP checksum")
     else:
         pseudo = packet[8:40] + struct.pack("!II", len(packet) - 40, 58)
-        expect_equal(checksum(pseudo + packet[40:]), 0xFFFF, "answer's ICMPv6 checksum")
+        expect_equal(checksum(pseudo + packet[40:]), 0xFFFF, "reply's ICMPv6 checksum")
 
 
 def check_echo(verdict):
     """An echo reply from the VIP with identifier, sequence and data of the request."""
-    expect_equal((verdict.action, verdict.why), ("answered", "echo"), f"{verdict}")
-    check_answer_l2(verdict)
+    expect_equal((verdict.action, verdict.why), ("replied", "echo"), f"{verdict}")
+    check_reply_l2(verdict)
     request, reply = ip_packet(verdict.received), ip_packet(verdict.sent)
     expect_equal(
         len(ip_packet(verdict.sent)) + (len(verdict.sent) - len(strip_l2(verdict.sent)[4])),
@@ -137,9 +137,9 @@ def check_echo(verdict):
         while not hasattr(asked, "seq"):
             asked = asked.payload
         expect_equal((reply[8:24], reply[24:40]), (request[24:40], request[8:24]), "addresses")
-        answer = seen[ICMPv6EchoReply]
+        echo = seen[ICMPv6EchoReply]
         expect_equal(
-            (answer.id, answer.seq, bytes(answer.data)),
+            (echo.id, echo.seq, bytes(echo.data)),
             (asked.id, asked.seq, bytes(asked.data)),
             "identifier, sequence, data",
         )
@@ -150,25 +150,25 @@ def check_too_big(verdict, mtu):
     """Fragmentation needed (RFC 792, 1191) or packet too big (RFC 4443), from the VIP."""
     expect_equal(
         (verdict.action, verdict.why, verdict.reason),
-        ("answered", "too_big", "mtu_exceeded"),
+        ("replied", "too_big", "mtu_exceeded"),
         f"{verdict}",
     )
-    check_answer_l2(verdict)
-    refused, answer = ip_packet(verdict.received), ip_packet(verdict.sent)
-    check_icmp_checksum(answer)
+    check_reply_l2(verdict)
+    refused, reply = ip_packet(verdict.received), ip_packet(verdict.sent)
+    check_icmp_checksum(reply)
     if refused[0] >> 4 == 4:
-        expect_equal((answer[12:16], answer[16:20]), (refused[16:20], refused[12:16]), "addresses")
-        seen = IP(answer)[ICMP]
+        expect_equal((reply[12:16], reply[16:20]), (refused[16:20], refused[12:16]), "addresses")
+        seen = IP(reply)[ICMP]
         expect_equal((seen.type, seen.code, seen.nexthopmtu), (3, 4, mtu), "type, code, MTU")
         expect_equal(seen.unused if isinstance(seen.unused, int) else 0, 0, "unused field")
-        expect(len(answer) <= 576, "answer longer than 576 bytes")
-        quoted = answer[28:]
+        expect(len(reply) <= 576, "reply longer than 576 bytes")
+        quoted = reply[28:]
         expect(len(quoted) >= (refused[0] & 15) * 4 + 8, "too little quoted")
     else:
-        expect_equal((answer[8:24], answer[24:40]), (refused[24:40], refused[8:24]), "addresses")
-        seen = IPv6(answer)[ICMPv6PacketTooBig]
+        expect_equal((reply[8:24], reply[24:40]), (refused[24:40], refused[8:24]), "addresses")
+        seen = IPv6(reply)[ICMPv6PacketTooBig]
         expect_equal((seen.type, seen.code, seen.mtu), (2, 0, mtu), "type, code, MTU")
-        expect(len(answer) <= 1280, "answer longer than 1280 bytes")
-        quoted = answer[48:]
-        expect_equal(len(answer), min(1280, 48 + len(refused)), "as much quoted as fits")
+        expect(len(reply) <= 1280, "reply longer than 1280 bytes")
+        quoted = reply[48:]
+        expect_equal(len(reply), min(1280, 48 + len(refused)), "as much quoted as fits")
     expect_equal(quoted, refused[: len(quoted)], "quoted packet")

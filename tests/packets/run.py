@@ -15,12 +15,12 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import lab
 import malformed
-import scenarios_answer
 import scenarios_choose
 import scenarios_files
 import scenarios_forward
+import scenarios_icmp
 
-MODULES = [scenarios_forward, scenarios_choose, scenarios_answer, scenarios_files, malformed]
+MODULES = [scenarios_forward, scenarios_choose, scenarios_icmp, scenarios_files, malformed]
 
 
 def collect(names):

@@ -114,7 +114,7 @@ def test_lines_say_the_same_as_json(lab):
         for name in ("service", "backend", "why", "reason", "port"):
             expect_equal(fields.get(name), getattr(verdict, name), f"{name} of: {line}")
     expect(
-        f"packets {len(run)} = forwarded 2 + answered 1 + kernel 1 + dropped 1" in lines, lines[-4:]
+        f"packets {len(run)} = forwarded 2 + replied 1 + kernel 1 + dropped 1" in lines, lines[-4:]
     )
     expect_equal(read_pcap(lab.path("out.pcap")), read_pcap(lab.path("out2.pcap")), "OUT.pcap")
 
@@ -148,7 +148,7 @@ def test_cut_packets_are_judged_by_what_is_there(lab):
     expect("[truncated: 96 of 1054 bytes captured]" in done.stdout.decode(), "the cut is not mentioned")
 
 
-def test_cut_echo_requests_are_answered(lab):
+def test_cut_echo_requests_get_replies(lab):
     """Missing data is taken to be right, like everything else that no header check covers."""
     for echo, head in (
         (IP(src=CLIENT4, dst=VIP4) / ICMP(id=7, seq=8) / Raw(b"x" * 1000), 42),
@@ -194,7 +194,7 @@ def test_very_long_frames(lab):
     packets = [tcp / Raw(b"x" * 8000), tcp / Raw(b"x" * 20000), tcp / Raw(b"x" * 65300)]
     run = lab.run(made, packets)
     expect_equal(
-        [verdict.action for verdict in run], ["forwarded", "answered", "answered"], "actions"
+        [verdict.action for verdict in run], ["forwarded", "replied", "replied"], "actions"
     )
     path = lab.path("in.pcap")
     write_pcap(path, [(TIME, frame(tcp) + bytes(70000)), (TIME, frame(tcp), 2**32 - 1)])
@@ -377,5 +377,5 @@ def test_documentation_names_every_drop_reason(lab):
     expect(len(reasons) > 30, f"only {len(reasons)} reasons found")
     with open(os.path.join(root, "docs", "packet-formats.md"), encoding="utf-8") as source:
         rows = re.findall(r"^\| `([a-z0-9_]+)` \| (.*) \|$", source.read(), re.MULTILINE)
-    documented = [row for row in rows if row[0] not in ("forwarded", "answered")]
+    documented = [row for row in rows if row[0] not in ("forwarded", "replied")]
     expect_equal(sorted(documented), sorted(reasons), "drop reasons in docs/packet-formats.md")

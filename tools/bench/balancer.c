@@ -288,7 +288,7 @@ int weir_bench_balancer_start(
 			.socket = heap->socket,
 			.hash_seed = WEIR_BENCH_HASH_SEED},
 		.hash_seed = WEIR_BENCH_HASH_SEED,
-		.icmp_answers_per_second = WEIR_ICMP_ANSWERS_PER_SECOND,
+		.icmp_replies_per_second = WEIR_ICMP_REPLIES_PER_SECOND,
 	};
 
 	weir_pipeline_free(balancer->pipeline);

@@ -190,7 +190,7 @@ static inline void turn(struct weir_bench_engine *engine, struct rte_mbuf **pkts
 	struct weir_bench_balancer *balancer = engine->balancer;
 
 	weir_pipeline_process(balancer->pipeline, pkts, n, 0, engine->now_ns, verdicts);
-	weir_pipeline_idle(balancer->pipeline, engine->now_ns);
+	weir_pipeline_maintain(balancer->pipeline, engine->now_ns);
 	rte_rcu_qsbr_quiescent(balancer->segment->qsbr, WEIR_BENCH_WORKER);
 }
 
@@ -257,7 +257,7 @@ static void traced_turn(struct weir_bench_engine *engine, struct weir_bench_pass
 	weir_pipeline_process(
 		balancer->pipeline, engine->buffers + first, n, 0, engine->now_ns, verdicts);
 	middle = weir_trace_now();
-	weir_pipeline_idle(balancer->pipeline, engine->now_ns);
+	weir_pipeline_maintain(balancer->pipeline, engine->now_ns);
 	rte_rcu_qsbr_quiescent(balancer->segment->qsbr, WEIR_BENCH_WORKER);
 	end = weir_trace_now();
 	pass->rest_cycles += middle - start - (stages_sum(pass->trace) - before);
@@ -356,7 +356,7 @@ static int checked_turn(
 
 // After a pass: the pipeline publishes the figures of its last burst in `idle`.
 static int check_counters(struct weir_bench_engine *engine, char *why, size_t why_bytes) {
-	weir_pipeline_idle(engine->balancer->pipeline, engine->now_ns);
+	weir_pipeline_maintain(engine->balancer->pipeline, engine->now_ns);
 	return weir_bench_counters_check(engine->balancer, engine->given, why, why_bytes);
 }
 

@@ -3,8 +3,8 @@
 // Measure: gives bursts of generated packets to the pipeline, and times, traces or checks what it
 // does with them. Called by main.c.
 //
-// A turn of a worker is what is timed: weir_pipeline_process, weir_pipeline_idle (expiry) and the
-// quiescent report. Packets are generated before, a batch of `buffers` at a time; what a NIC's
+// A turn of a worker is what is timed: weir_pipeline_process, weir_pipeline_maintain (expiry) and
+// the quiescent report. Packets are generated before, a batch of `buffers` at a time; what a NIC's
 // driver writes into an mbuf is written right before the burst, untimed as well.
 //
 // The pipeline's clock runs only while something is timed, as if the worker were never idle; or by

@@ -358,7 +358,7 @@ const char *weir_bench_help(char *buffer, size_t bytes) {
 
 static void set_defaults(struct weir_bench_options *options) {
 	bool mixed = options->kind == WEIR_BENCH_CASE_MIXED;
-	uint32_t usual = options->family == 6 ? DEFAULT_TABLE_FLOWS / WEIR_FLOW_IPV6_SHARE
+	uint32_t table = options->family == 6 ? DEFAULT_TABLE_FLOWS / WEIR_FLOW_IPV6_SHARE
 					      : DEFAULT_TABLE_FLOWS;
 	uint32_t min;
 
@@ -375,8 +375,8 @@ static void set_defaults(struct weir_bench_options *options) {
 		if (mixed) { // flows that have ended stay for a while
 			options->table_flows += options->flows / 4;
 		}
-		if (options->kind != WEIR_BENCH_CASE_NEW && options->table_flows < usual) {
-			options->table_flows = usual;
+		if (options->kind != WEIR_BENCH_CASE_NEW && options->table_flows < table) {
+			options->table_flows = table;
 		}
 	}
 	if (mixed && options->packets_per_flow == 0) {

@@ -209,7 +209,7 @@ static int create_pipeline(struct weir_offline *offline) {
 				[WEIR_FLOW_UDP] = flows->udp_ms},
 			.socket = SOCKET_ID_ANY},
 		.hash_seed = offline->config->instance.hash_seed,
-		.icmp_answers_per_second = WEIR_ICMP_ANSWERS_PER_SECOND,
+		.icmp_replies_per_second = WEIR_ICMP_REPLIES_PER_SECOND,
 	};
 
 	offline->pool = rte_pktmbuf_pool_create("frames", BUFFERS, 0, 0, UINT16_MAX, SOCKET_ID_ANY);
@@ -358,7 +358,7 @@ static struct rte_mbuf *load(
 	m->data_len = (uint16_t)frame->captured_bytes;
 	m->pkt_len = frame->bytes;
 	if (frame->captured_bytes < frame->bytes) {
-		weir_parse_whole(m, 0, &ret_cut->d);
+		weir_parse_slow(m, 0, &ret_cut->d);
 		if (ret_cut->d.kind == WEIR_PACKET_ECHO) {
 			m->data_len = (uint16_t)frame->bytes;
 			if (ret_cut->d.l3_offset + ret_cut->d.ip_bytes > frame->captured_bytes) {
@@ -375,7 +375,7 @@ static uint32_t real_bytes(const struct rte_mbuf *m, const struct weir_capture_f
 	const struct weir_verdict *verdict, const struct cut *cut) {
 	uint32_t inner = frame->captured_bytes - cut->d.l3_offset;
 
-	if (verdict->action == WEIR_ACTION_ANSWER && !cut->echo) {
+	if (verdict->action == WEIR_ACTION_REPLY && !cut->echo) {
 		return m->pkt_len;
 	}
 	return m->pkt_len - cut->d.ip_bytes + RTE_MIN(inner, cut->d.ip_bytes);
@@ -405,15 +405,15 @@ void weir_offline_process(struct weir_offline *offline, const struct weir_captur
 	}
 	m = load(offline, frame, &cut);
 	// Time leaps from packet to packet: flows that ended meanwhile must be gone.
-	while (weir_pipeline_idle(offline->pipeline, now_ns)) {
+	while (weir_pipeline_maintain(offline->pipeline, now_ns)) {
 	}
 	weir_pipeline_process(offline->pipeline, &m, 1, offline->in_port, now_ns, &verdict);
-	weir_pipeline_idle(offline->pipeline, now_ns);
+	weir_pipeline_maintain(offline->pipeline, now_ns);
 	result.action = verdict.action;
 	result.reason = verdict.reason;
 	result.choice = verdict.choice;
 	set_names(offline, &verdict, &result);
-	if (verdict.action == WEIR_ACTION_FORWARD || verdict.action == WEIR_ACTION_ANSWER) {
+	if (verdict.action == WEIR_ACTION_FORWARD || verdict.action == WEIR_ACTION_REPLY) {
 		result.port = offline->config->ports[verdict.port].name;
 		result.sent = (struct weir_capture_frame){.data = rte_pktmbuf_mtod(m, uint8_t *),
 			.captured_bytes = m->pkt_len,

@@ -27,11 +27,11 @@ struct weir_offline_result {
 	uint8_t reason; // enum weir_drop_reason, WEIR_REASON_NONE
 	uint8_t choice; // enum weir_choice
 	bool cut; // fewer bytes captured than there were; the missing ones count as zeros
-	const char *port; // FORWARD and ANSWER: sent on
+	const char *port; // FORWARD and REPLY: sent on
 	const char *service; // NULL = none
 	const char *backend; // NULL = none; of the service of that name
 	uint16_t backend_id; // WEIR_BACKEND_NONE
-	struct weir_capture_frame sent; // FORWARD and ANSWER; valid until the next call
+	struct weir_capture_frame sent; // FORWARD and REPLY; valid until the next call
 };
 
 struct weir_offline;

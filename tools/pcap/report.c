@@ -43,7 +43,7 @@ int weir_report_begin(FILE *out, bool json, struct weir_report **ret) {
 static const char *action_name(int action) {
 	static const char *const names[] = {
 		[WEIR_ACTION_FORWARD] = "forwarded",
-		[WEIR_ACTION_ANSWER] = "answered",
+		[WEIR_ACTION_REPLY] = "replied",
 		[WEIR_ACTION_KERNEL] = "kernel",
 		[WEIR_ACTION_DROP] = "dropped",
 	};
@@ -51,12 +51,12 @@ static const char *action_name(int action) {
 	return names[action];
 }
 
-// Why this backend, or what the answer is; NULL where there is nothing to say.
+// Why this backend, or which reply it is; NULL for other packets.
 static const char *why(const struct weir_offline_result *result) {
 	if (result->action == WEIR_ACTION_FORWARD) {
 		return weir_choice_name(result->choice);
 	}
-	if (result->action == WEIR_ACTION_ANSWER) {
+	if (result->action == WEIR_ACTION_REPLY) {
 		return result->reason == WEIR_REASON_NONE ? "echo" : "too_big";
 	}
 	return NULL;
@@ -191,10 +191,10 @@ static void end_json(
 
 static void end_lines(struct weir_report *report, const struct weir_tables *tables) {
 	fprintf(report->out,
-		"packets %" PRIu64 " = forwarded %" PRIu64 " + answered %" PRIu64
+		"packets %" PRIu64 " = forwarded %" PRIu64 " + replied %" PRIu64
 		" + kernel %" PRIu64 " + dropped %" PRIu64 "\n",
 		report->packets, report->actions[WEIR_ACTION_FORWARD],
-		report->actions[WEIR_ACTION_ANSWER], report->actions[WEIR_ACTION_KERNEL],
+		report->actions[WEIR_ACTION_REPLY], report->actions[WEIR_ACTION_KERNEL],
 		report->actions[WEIR_ACTION_DROP]);
 	for (int i = 0; i < WEIR_DROP_REASON_COUNT; i++) {
 		if (report->drops[i] > 0) {

@@ -2,7 +2,7 @@
 //
 // Report: verdicts as lines for people or as one JSON object for programs. Called by main.c.
 //
-// Every packet is counted as exactly one of forwarded, answered, kernel and dropped.
+// Every packet is counted as exactly one of forwarded, replied, kernel and dropped.
 //
 // Threads: one.
 #pragma once

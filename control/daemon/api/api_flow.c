@@ -69,8 +69,8 @@ static void explain_backend(const struct weir_backend_state *backend, char *why)
 
 static void explain_silence(const struct weir_lookup_result *result, char *why) {
 	for (uint32_t worker = 0; worker < result->workers; worker++) {
-		if (!weir_lookup_replied(result, worker)) {
-			append(why, "; no reply from worker %u", worker);
+		if (!weir_lookup_responded(result, worker)) {
+			append(why, "; no response from worker %u", worker);
 		}
 	}
 }
@@ -83,7 +83,7 @@ static void explain_found(const struct weir_lookup_result *result,
 		explain_backend(backend, why);
 	}
 	if (chosen != NULL && service->slots > 0 &&
-		result->reply.flow.chosen != result->reply.flow.backend) {
+		result->response.flow.chosen != result->response.flow.backend) {
 		append(why, "; a new flow would go to %s", chosen->name);
 	}
 }
@@ -95,7 +95,7 @@ static void explain_choice(const struct weir_lookup_result *result,
 	bool slots = service->slots > 0, panic = service->panic;
 
 	if (slots) {
-		append(why, "slot %u of %u", result->reply.flow.slot, service->table_slots);
+		append(why, "slot %u of %u", result->response.flow.slot, service->table_slots);
 	} else {
 		append(why, "policy %s selects a backend when the flow begins",
 			weir_policy_name((enum weir_policy)service->policy));
@@ -128,7 +128,7 @@ static json_t *string_or_null(const char *text) {
 // Whether the flow would go to the same backend whichever worker got it.
 static bool workers_agree(const struct weir_lookup_result *result) {
 	for (uint32_t worker = 0; worker < result->workers; worker++) {
-		if (!weir_lookup_replied(result, worker) ||
+		if (!weir_lookup_responded(result, worker) ||
 			result->chosen[worker] != result->chosen[0]) {
 			return false;
 		}
@@ -143,7 +143,7 @@ static json_t *json_by_worker(
 	for (uint32_t worker = 0; worker < result->workers; worker++) {
 		const char *name = weir_tables_backend_name(tables, result->chosen[worker]);
 
-		if (weir_lookup_replied(result, worker)) {
+		if (weir_lookup_responded(result, worker)) {
 			json_array_append_new(
 				list, json_pack("{s:I, s:o}", "worker", (json_int_t)worker,
 					      "chosen", string_or_null(name)));
@@ -154,15 +154,15 @@ static json_t *json_by_worker(
 
 static void explain(const struct weir_lookup_result *result, const struct verdict *verdict,
 	const struct weir_service_state *service, char *why) {
-	const struct weir_message *reply = &result->reply;
+	const struct weir_message *response = &result->response;
 
 	why[0] = '\0';
-	if (reply->flow.found) {
+	if (response->flow.found) {
 		explain_found(result, verdict->has_backend ? &verdict->backend : NULL,
 			verdict->has_chosen ? &verdict->chosen : NULL, service, why);
 		return;
 	}
-	if (reply->flow.service == WEIR_SERVICE_NONE) {
+	if (response->flow.service == WEIR_SERVICE_NONE) {
 		append(why, "no service is bound to this address and port");
 	} else if (!verdict->has_chosen) {
 		append(why, "service has no usable backend");
@@ -174,45 +174,45 @@ static void explain(const struct weir_lookup_result *result, const struct verdic
 
 static void judge(const struct weir_tables *tables, const struct weir_lookup_result *result,
 	const struct weir_service_state *service, struct verdict *ret) {
-	const struct weir_message *reply = &result->reply;
+	const struct weir_message *response = &result->response;
 
-	ret->has_backend = weir_tables_backend(tables, reply->flow.backend, &ret->backend) == 0;
-	ret->has_chosen = weir_tables_backend(tables, reply->flow.chosen, &ret->chosen) == 0;
-	ret->subsets = !reply->flow.found && service->subsets > 1;
+	ret->has_backend = weir_tables_backend(tables, response->flow.backend, &ret->backend) == 0;
+	ret->has_chosen = weir_tables_backend(tables, response->flow.chosen, &ret->chosen) == 0;
+	ret->subsets = !response->flow.found && service->subsets > 1;
 	ret->by_worker = ret->subsets && !workers_agree(result);
 }
 
 static void answer(struct lookup *lookup, const struct weir_lookup_result *result) {
 	struct weir_tables *tables = lookup->daemon->tables;
-	const struct weir_message *reply = &result->reply;
-	bool found = reply->flow.found != 0;
+	const struct weir_message *response = &result->response;
+	bool found = response->flow.found != 0;
 	struct weir_service_state service = {0};
 	const struct weir_backend_state *goes_to, *chosen;
 	struct verdict verdict;
 	bool has_slot; // what a new flow would get can be told
 	char why[WHY_BYTES], hash[20], address[INET6_ADDRSTRLEN];
 
-	weir_tables_service(tables, reply->flow.service, &service);
+	weir_tables_service(tables, response->flow.service, &service);
 	judge(tables, result, &service, &verdict);
 	has_slot = verdict.has_chosen && service.slots > 0;
 	chosen = has_slot && !verdict.by_worker ? &verdict.chosen : NULL;
 	goes_to = found ? (verdict.has_backend ? &verdict.backend : NULL) : chosen;
 	explain(result, &verdict, &service, why);
-	snprintf(hash, sizeof(hash), "%016llx", (unsigned long long)reply->flow.hash);
+	snprintf(hash, sizeof(hash), "%016llx", (unsigned long long)response->flow.hash);
 	weir_api_answer(lookup->call,
 		json_pack("{s:o, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:o}", "service",
-			string_or_null(weir_tables_service_name(tables, reply->flow.service)),
+			string_or_null(weir_tables_service_name(tables, response->flow.service)),
 			"hash", hash, "found", (int)found, "worker",
 			found ? json_integer(result->worker) : json_null(), "state",
-			string_or_null(found ? state_name(reply->flow.state) : NULL), "idle_ms",
-			found ? json_integer(reply->flow.idle_ms) : json_null(), "backend",
+			string_or_null(found ? state_name(response->flow.state) : NULL), "idle_ms",
+			found ? json_integer(response->flow.idle_ms) : json_null(), "backend",
 			string_or_null(goes_to != NULL ? goes_to->name : NULL), "address",
 			string_or_null(goes_to != NULL ? weir_address_format(&goes_to->address,
 								 address, sizeof(address))
 						       : NULL),
-			"why", why, "slot", has_slot ? json_integer(reply->flow.slot) : json_null(),
-			"chosen", string_or_null(chosen != NULL ? chosen->name : NULL),
-			"chosen_by_worker",
+			"why", why, "slot",
+			has_slot ? json_integer(response->flow.slot) : json_null(), "chosen",
+			string_or_null(chosen != NULL ? chosen->name : NULL), "chosen_by_worker",
 			verdict.subsets ? json_by_worker(tables, result) : json_null()));
 }
 
@@ -223,7 +223,7 @@ static void on_done(void *context, int error, const struct weir_lookup_result *r
 		answer(lookup, result);
 	} else if (error == -ETIMEDOUT) {
 		weir_api_fail(lookup->call, WEIR_API_TIMEOUT,
-			"no reply from any worker within %d ms: weir-dataplane is hung or short of "
+			"no response from any worker within %d ms: weir-dataplane is hung or short of "
 			"CPU time",
 			WEIR_LOOKUP_MS);
 	} else {

@@ -32,7 +32,7 @@ struct world {
 	struct weir_plan plan;
 	struct weir_log log;
 	struct weir_dataplane *dataplane;
-	struct lab lab; // to publish the usual tables with
+	struct lab lab; // to publish the default tables with
 };
 
 static double now_s(void) {
@@ -90,7 +90,7 @@ static struct world *make(unsigned int number) {
 	assert_int_equal(weir_dataplane_open(w->config, &w->plan, &w->log, &w->dataplane), 0);
 	w->lab.segment = (struct weir_segment *)(uintptr_t)weir_dataplane_segment(w->dataplane);
 	assert_int_equal(weir_writer_open(w->lab.segment, &w->lab.writer), 0);
-	lab_publish_usual(&w->lab);
+	lab_publish_default(&w->lab);
 	assert_int_equal(weir_dataplane_start(w->dataplane), 0);
 	return w;
 }

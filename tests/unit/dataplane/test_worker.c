@@ -99,7 +99,7 @@ static void check_sums(const struct weir_worker_counters *c) {
 	}
 	assert_int_equal(drops, c->dropped);
 	assert_int_equal(c->rx_packets,
-		c->forwarded + c->answered + c->to_kernel + c->dropped + c->handed_over);
+		c->forwarded + c->replied + c->to_kernel + c->dropped + c->handed_over);
 }
 
 static void unmake(struct worker_lab *w) {
@@ -371,10 +371,10 @@ static void one_question_a_turn_is_answered(void **state) {
 	}
 	for (uint64_t sequence = 1; sequence <= 2; sequence++) {
 		weir_worker_turn(w->worker);
-		assert_true(weir_mailbox_receive(&mailbox->reply, &message));
+		assert_true(weir_mailbox_receive(&mailbox->response, &message));
 		assert_int_equal(message.sequence, sequence);
 		assert_int_equal(message.flow.found, 1);
-		assert_false(weir_mailbox_receive(&mailbox->reply, &message));
+		assert_false(weir_mailbox_receive(&mailbox->response, &message));
 	}
 	unmake(w);
 }

@@ -126,7 +126,7 @@ static void turn(struct lab_dataplane *dataplane, uint32_t worker) {
 	probe(dataplane, &dataplane->reader[worker]);
 	if (weir_mailbox_receive(&mailbox->request, &message)) {
 		answer(dataplane, worker, &message);
-		weir_mailbox_send(&mailbox->reply, &message);
+		weir_mailbox_send(&mailbox->response, &message);
 	}
 	weir_counter_add(&counters->loops, 1);
 	weir_counter_add(&counters->busy_cycles, 30);

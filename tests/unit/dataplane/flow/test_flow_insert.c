@@ -104,18 +104,18 @@ static int64_t oldest_in(
 }
 
 // The half-open flow that must make room for a new one in a full table: of its two buckets, else,
-// for IPv6 if they have a slot to spare, of those beside them. -1: none does.
+// for IPv6 if they have a slot to spare, of those next to them. -1: none does.
 static int64_t victim_of(
 	struct fixture *f, const struct weir_flow_key *key, uint32_t came, uint64_t now) {
 	bool ipv6 = key->family == 6;
 	uint32_t count = ipv6 ? f->table->part6.bucket_count : f->table->part4.bucket_count;
 	uint32_t own[2] = {weir_flow_first_bucket(count, hash_of(key)),
 		weir_flow_second_bucket(count, hash_of(key))};
-	uint32_t beside[2] = {own[0] ^ 1, own[1] ^ 1}; // the last bucket may have none
+	uint32_t adjacent[2] = {own[0] ^ 1, own[1] ^ 1}; // the last bucket may have none
 	int64_t victim = oldest_in(f, key->family, own, came, now);
 
 	if (victim < 0 && ipv6 && (has_free_slot6(f, own[0]) || has_free_slot6(f, own[1]))) {
-		victim = oldest_in(f, key->family, beside, came, now);
+		victim = oldest_in(f, key->family, adjacent, came, now);
 	}
 	return victim;
 }

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-// A row says how it differs from the usual packet by overriding fields of the latter's macro.
+// A row says how it differs from the default packet by overriding fields of the latter's macro.
 #ifdef __clang__
 #pragma clang diagnostic ignored "-Winitializer-overrides"
 #else
@@ -32,7 +32,7 @@
 #define L4 EDGE_L4
 
 #define FORWARD .action = WEIR_ACTION_FORWARD
-#define ANSWER .action = WEIR_ACTION_ANSWER
+#define REPLY .action = WEIR_ACTION_REPLY
 #define KERNEL .action = WEIR_ACTION_KERNEL
 #define DROP(r) .action = WEIR_ACTION_DROP, .reason = WEIR_DROP_##r
 
@@ -135,8 +135,8 @@ const struct edge edges[] = {
 	{"tag and nothing else", {TCP4, .tags = 1}, .length = 18, DROP(IPV4_TRUNCATED)},
 	{"two tags and a piece of IPv6", {TCP6, .tags = 2}, .length = 50, DROP(IPV6_TRUNCATED)},
 	{"tagged ARP", {TCP4, .tags = 1}, {{16, 8}, {17, 6}}, KERNEL},
-	{"tagged echo", {ECHO4, .tags = 1}, ANSWER},
-	{"doubly tagged echo", {ECHO6, .tags = 2}, ANSWER},
+	{"tagged echo", {ECHO4, .tags = 1}, REPLY},
+	{"doubly tagged echo", {ECHO6, .tags = 2}, REPLY},
 	// IPv4 header
 	{"IPv4 of 19 bytes", {TCP4}, .length = 33, DROP(IPV4_TRUNCATED)},
 	{"IPv4 version 0", {TCP4}, {{IP(0), 0x05}}, DROP(IPV4_VERSION)},
@@ -311,12 +311,12 @@ const struct edge edges[] = {
 	{"IPv6 fragment, not for us",
 		{TCP6, EXT(44, fragment_first), .destination = frame_stranger6}, KERNEL},
 	// ICMP
-	{"echo request", {ECHO4}, ANSWER},
-	{"echo request without data", {ECHO4, .payload = 0}, ANSWER},
-	{"echo request with odd data", {ECHO4, .payload = 31}, ANSWER},
-	{"echo request with options", {ECHO4, .options = nops, .option_bytes = 12}, ANSWER},
-	{"echo request, code 1", {ECHO4, .icmp_code = 1}, ANSWER},
-	{"echo request, padded", {ECHO4, .payload = 2, .padding = 16}, ANSWER},
+	{"echo request", {ECHO4}, REPLY},
+	{"echo request without data", {ECHO4, .payload = 0}, REPLY},
+	{"echo request with odd data", {ECHO4, .payload = 31}, REPLY},
+	{"echo request with options", {ECHO4, .options = nops, .option_bytes = 12}, REPLY},
+	{"echo request, code 1", {ECHO4, .icmp_code = 1}, REPLY},
+	{"echo request, padded", {ECHO4, .payload = 2, .padding = 16}, REPLY},
 	{"echo request to a stranger", {ECHO4, .destination = frame_stranger4}, KERNEL},
 	{"echo request, bad checksum", {ECHO4}, {{L4(8), 0}}, DROP(ICMP_CHECKSUM)},
 	{"echo request, checksum 0", {ECHO4}, {{L4(2), 0}, {L4(3), 0}}, DROP(ICMP_CHECKSUM)},
@@ -328,9 +328,9 @@ const struct edge edges[] = {
 	{"redirect", {ECHO4, .icmp_type = 5}, KERNEL},
 	{"timestamp request", {ECHO4, .icmp_type = 13}, KERNEL},
 	{"ICMP type 255", {ECHO4, .icmp_type = 255}, KERNEL},
-	{"ICMPv6 echo request", {ECHO6}, ANSWER},
-	{"ICMPv6 echo request, odd data", {ECHO6, .payload = 1}, ANSWER},
-	{"ICMPv6 echo request behind options", {ECHO6, EXT(0, hop_icmp)}, ANSWER},
+	{"ICMPv6 echo request", {ECHO6}, REPLY},
+	{"ICMPv6 echo request, odd data", {ECHO6, .payload = 1}, REPLY},
+	{"ICMPv6 echo request behind options", {ECHO6, EXT(0, hop_icmp)}, REPLY},
 	{"ICMPv6 echo request to a stranger", {ECHO6, .destination = frame_stranger6}, KERNEL},
 	{"ICMPv6 echo request, bad checksum", {ECHO6}, {{L4(9), 0}}, DROP(ICMP_CHECKSUM)},
 	{"ICMPv6 of 7 bytes", {ECHO6}, {{IP(5), 7}}, DROP(ICMP_TRUNCATED)},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Edges: the table of odd, malformed and contradictory packets with the verdict that each must
-// get from a pipeline with the usual tables of pipeline_lab.h.
+// get from a pipeline with the default tables of pipeline_lab.h.
 #pragma once
 
 #include "frames.h"

@@ -18,7 +18,7 @@ extern const uint8_t frame_client4[16], frame_vip4[16], frame_stranger4[16];
 extern const uint8_t frame_client6[16], frame_vip6[16], frame_stranger6[16];
 extern const uint8_t frame_client_mac[6], frame_our_mac[6];
 
-// What to build. Zero means the usual value: client to VIP, TTL 64, ...
+// What to build. Zero means the default value: client to VIP, TTL 64, ...
 struct frame_spec {
 	uint8_t family; // 4 or 6
 	uint8_t protocol; // 6, 17, 1, 58 or any other (body follows the IP header)

@@ -29,7 +29,7 @@ struct weir_pipeline_params lab_params(void) {
 			.timeout_ms = {5000, 900000, 10000, 30000},
 			.socket = SOCKET_ID_ANY},
 		.hash_seed = LAB_SEED,
-		.icmp_answers_per_second = 1000000,
+		.icmp_replies_per_second = 1000000,
 	};
 }
 
@@ -60,7 +60,7 @@ struct lab *lab_make(void) {
 	struct weir_pipeline_params params = lab_params();
 	struct lab *lab = lab_open(&params);
 
-	lab_publish_usual(lab);
+	lab_publish_default(lab);
 	return lab;
 }
 
@@ -131,7 +131,7 @@ void lab_publish_policy(struct lab *lab, const struct weir_selection_params *par
 		0);
 }
 
-void lab_publish_usual(struct lab *lab) {
+void lab_publish_default(struct lab *lab) {
 	for (uint16_t id = 0; id < 6; id++) {
 		struct weir_backend_path path = {.family = id % 2 == 0 ? 4 : 6,
 			.port = id < 4 ? 2 : 0,
@@ -165,7 +165,7 @@ struct weir_verdict lab_process(struct lab *lab, struct rte_mbuf *m) {
 	struct weir_verdict verdict;
 
 	weir_pipeline_process(lab->pipeline, &m, 1, LAB_IN_PORT, lab->now_ns, &verdict);
-	weir_pipeline_idle(lab->pipeline, lab->now_ns);
+	weir_pipeline_maintain(lab->pipeline, lab->now_ns);
 	return verdict;
 }
 
@@ -203,7 +203,7 @@ struct weir_message lab_question(uint16_t n) {
 void lab_wait(struct lab *lab, uint64_t ms) {
 	for (uint64_t i = 0; i < ms; i += 10) {
 		lab->now_ns += 10000000;
-		weir_pipeline_idle(lab->pipeline, lab->now_ns);
+		weir_pipeline_maintain(lab->pipeline, lab->now_ns);
 	}
 }
 
@@ -220,7 +220,7 @@ void lab_check_counters(const struct lab *lab) {
 	}
 	assert_int_equal(drops, c->dropped);
 	assert_int_equal(c->rx_packets,
-		c->forwarded + c->answered + c->to_kernel + c->dropped + c->handed_over);
+		c->forwarded + c->replied + c->to_kernel + c->dropped + c->handed_over);
 	for (uint32_t i = 0; i < LAB_SERVICES; i++) {
 		const struct weir_share_counters *s =
 			weir_segment_service_counters(lab->segment, lab->params.worker, i);

@@ -2,7 +2,7 @@
 //
 // Pipeline lab: a real segment with published tables and a pipeline on top of it, for tests.
 //
-// The usual tables: service 0 (TCP 80 of both VIPs, ranges 8000..8999) with backends 0 to 3,
+// The default tables: service 0 (TCP 80 of both VIPs, ranges 8000..8999) with backends 0 to 3,
 // service 1 (UDP 53 of both VIPs) with backends 4 and 5. Odd backends have IPv6 addresses.
 #pragma once
 
@@ -37,10 +37,10 @@ int lab_eal(void **state); // cmocka group set-up: EAL without hugepages
 // Defaults with which lab_open makes its pipeline; change and pass them to lab_open.
 struct weir_pipeline_params lab_params(void);
 struct lab *lab_open(const struct weir_pipeline_params *params); // nothing published
-struct lab *lab_make(void); // usual parameters and tables
+struct lab *lab_make(void); // default parameters and tables
 void lab_free(struct lab *lab);
 
-void lab_publish_usual(struct lab *lab);
+void lab_publish_default(struct lab *lab);
 void lab_publish_services(struct lab *lab);
 void lab_publish_backends(struct lab *lab);
 // Equal weights.

@@ -42,7 +42,7 @@ static void burst_of_one_new_flow_enters_it_once(void **state) {
 		pkts[i] = frame_mbuf(f.bytes, f.n, 128);
 	}
 	weir_pipeline_process(lab->pipeline, pkts, WEIR_BURST, LAB_IN_PORT, lab->now_ns, verdicts);
-	weir_pipeline_idle(lab->pipeline, lab->now_ns);
+	weir_pipeline_maintain(lab->pipeline, lab->now_ns);
 	for (unsigned int i = 0; i < WEIR_BURST; i++) {
 		check(&verdicts[i], i == 0 ? WEIR_CHOICE_NEW : WEIR_CHOICE_FLOW,
 			verdicts[0].backend);
@@ -71,7 +71,7 @@ static void burst_restarts_a_flow_once(void **state) {
 		pkts[i] = frame_mbuf(f.bytes, f.n, 128);
 	}
 	weir_pipeline_process(lab->pipeline, pkts, 3, LAB_IN_PORT, lab->now_ns, verdicts);
-	weir_pipeline_idle(lab->pipeline, lab->now_ns);
+	weir_pipeline_maintain(lab->pipeline, lab->now_ns);
 	for (unsigned int i = 0; i < 3; i++) {
 		check(&verdicts[i], i == 0 ? WEIR_CHOICE_NEW : WEIR_CHOICE_FLOW,
 			verdicts[0].backend);
@@ -134,7 +134,7 @@ static void bursts_of_all_sizes_agree_with_single_packets(void **state) {
 				frame_mbuf_free(pkts[i]);
 			}
 		}
-		weir_pipeline_idle(lab->pipeline, lab->now_ns);
+		weir_pipeline_maintain(lab->pipeline, lab->now_ns);
 		assert_int_equal(lab_counters(lab)->rx_bytes, given);
 		lab_check_counters(lab);
 		lab_free(lab);
@@ -148,7 +148,7 @@ static void empty_burst_changes_nothing(void **state) {
 
 	(void)state;
 	weir_pipeline_process(lab->pipeline, NULL, 0, LAB_IN_PORT, lab->now_ns, NULL);
-	weir_pipeline_idle(lab->pipeline, lab->now_ns);
+	weir_pipeline_maintain(lab->pipeline, lab->now_ns);
 	assert_int_equal(lab_counters(lab)->rx_packets, 0);
 	lab_check_counters(lab);
 	lab_free(lab);
@@ -156,7 +156,7 @@ static void empty_burst_changes_nothing(void **state) {
 
 // --- kinds ------------------------------------------------------------------------------------
 
-// The usual kinds of packets of known flows, and one that is none.
+// All kinds of packets of the fast path, of known flows, and one of the slow path.
 static const struct kind {
 	struct frame_spec spec;
 	uint32_t cut; // bytes taken off the end
@@ -192,7 +192,7 @@ static void send_burst(struct lab *lab, const struct kind *kind, const struct ki
 		given += f.n;
 	}
 	weir_pipeline_process(lab->pipeline, pkts, WEIR_BURST, LAB_IN_PORT, lab->now_ns, verdicts);
-	weir_pipeline_idle(lab->pipeline, lab->now_ns);
+	weir_pipeline_maintain(lab->pipeline, lab->now_ns);
 	for (unsigned int i = 0; i < WEIR_BURST; i++) {
 		assert_memory_equal(&verdicts[i], i == place ? odd : expected, sizeof(verdicts[i]));
 		frame_mbuf_free(pkts[i]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// ICMP: echo replies, "too big" answers, the flow behind an error, and the rate of answers.
+// ICMP: echo replies, "too big" replies, the flow that an error is about, and the rate of replies.
 // Checksums of what comes out are computed anew.
 #include "icmp.h"
 

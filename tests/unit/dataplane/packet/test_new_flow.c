@@ -38,7 +38,7 @@ static void send_burst(struct lab *lab, uint16_t n, const uint8_t *flags, uint16
 		pkts[i] = frame_mbuf(f.bytes, f.n, 128);
 	}
 	weir_pipeline_process(lab->pipeline, pkts, count, LAB_IN_PORT, lab->now_ns, verdicts);
-	weir_pipeline_idle(lab->pipeline, lab->now_ns);
+	weir_pipeline_maintain(lab->pipeline, lab->now_ns);
 	for (uint16_t i = 0; i < count; i++) {
 		frame_mbuf_free(pkts[i]);
 	}
@@ -351,7 +351,7 @@ static void new_flow_reused_id_inherits_nothing(void **state) {
 	lab_free(lab);
 }
 
-// In direct return, a refusal is a SYN that nothing follows: an error once it has timed out.
+// With DSR, a refused connection is a SYN that nothing follows: an error once it has timed out.
 static void new_flow_unanswered_counts_as_error(void **state) {
 	struct weir_selection_params params = params_of(WEIR_POLICY_LEAST_LOADED);
 	struct lab *lab;
@@ -454,7 +454,7 @@ static void new_flow_replaces_its_expired_entry(void **state) {
 		assert_int_equal(verdict.choice, WEIR_CHOICE_NEW);
 		frame_mbuf_free(pkt);
 	}
-	weir_pipeline_idle(lab->pipeline, lab->now_ns);
+	weir_pipeline_maintain(lab->pipeline, lab->now_ns);
 	assert_int_equal(service_of(lab, 0)->completed, 100);
 	assert_int_equal(service_of(lab, 0)->active_flows, 100);
 	lab_check_counters(lab);
@@ -490,7 +490,7 @@ static void new_flow_in_mid_flow_is_no_error(void **state) {
 	lab_free(lab);
 }
 
-// With a full table all packets of a flow go where the consistent choice says, the first too.
+// With a full table all packets of a flow go to the Maglev fallback, also the first.
 static void new_flow_untracked_packets_agree(void **state) {
 	struct weir_pipeline_params pipeline = lab_params();
 	struct weir_selection_params params = params_of(WEIR_POLICY_ROUND_ROBIN);
@@ -501,7 +501,7 @@ static void new_flow_untracked_packets_agree(void **state) {
 	pipeline.flow_table.flows = 64;
 	pipeline.flow_table.half_open_percent = 50;
 	lab = lab_open(&pipeline);
-	lab_publish_usual(lab);
+	lab_publish_default(lab);
 	lab_publish_policy(lab, &params, (uint16_t[]){0, 1, 2, 3}, 4);
 	for (uint16_t n = 0; n < 500; n++) {
 		struct weir_verdict first = send_tcp(lab, n, SYN), second, third;

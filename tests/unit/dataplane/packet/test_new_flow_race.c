@@ -72,12 +72,12 @@ static void no_policy_chooses_from_a_table_that_it_has_not_adopted(void **state)
 
 			assert_int_equal(lab_send(lab, &spec).service, 1);
 		}
-		packets[0] = packet(1, 0x10); // not the first one: the consistent choice
+		packets[0] = packet(1, 0x10); // not the first one: the Maglev fallback
 		packets[1] = packet(2, 0x02);
 		looks = 0;
 		weir_pipeline_process(
 			lab->pipeline, packets, 2, LAB_IN_PORT, lab->now_ns, verdicts);
-		weir_pipeline_idle(lab->pipeline, lab->now_ns);
+		weir_pipeline_maintain(lab->pipeline, lab->now_ns);
 		for (unsigned int i = 0; i < 2; i++) {
 			if (verdicts[i].action == WEIR_ACTION_FORWARD) {
 				assert_int_equal(verdicts[i].service, 0);

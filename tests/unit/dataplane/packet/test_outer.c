@@ -48,7 +48,8 @@ static void outer_push_gives_the_bytes_of_encap_push(void **state) {
 			.tcp_flags = 0x10,
 			.tos = (uint8_t)(n % 256),
 			.tags = (uint8_t)(n % 7 % 2),
-			.payload = (uint16_t)(12 + n % 1388), // else UDP is short for the shortcut
+			.payload = (uint16_t)(12 +
+					      n % 1388), // else UDP is too short for the fast path
 			.padding = (uint16_t)(n % 4)};
 		struct weir_summary summary;
 		struct weir_outer outer;
@@ -59,7 +60,7 @@ static void outer_push_gives_the_bytes_of_encap_push(void **state) {
 		struct frame f;
 
 		frame_build(&spec, &f);
-		// No more headroom than a usual packet has.
+		// No more headroom than the fast path needs.
 		a = frame_mbuf(f.bytes, f.n, WEIR_PARSE_HEADROOM - WEIR_ETHERNET_BYTES);
 		b = frame_mbuf(f.bytes, f.n, 128);
 		weir_parse(a, 1, &d);
@@ -73,7 +74,7 @@ static void outer_push_gives_the_bytes_of_encap_push(void **state) {
 		assert_int_equal(outer.verdict.reason, WEIR_REASON_NONE);
 		assert_int_equal(outer.inner_max, 1500 - (row.outer_family == 6 ? 40 : 20));
 		assert_int_equal(outer.verdict.choice, WEIR_CHOICE_FLOW);
-		assert_true(weir_parse_usual(a, &keys, &summary));
+		assert_true(weir_parse_fast(a, &keys, &summary));
 		weir_outer_push(a, &summary, &outer);
 		weir_encap_push(b, &d, &row, &head);
 		assert_int_equal(a->pkt_len, b->pkt_len);

@@ -244,7 +244,7 @@ static void compare_parsers(const uint8_t *bytes, uint32_t n, uint64_t ol_flags)
 	memset(&a, 0x55, sizeof(a));
 	memset(&b, 0xaa, sizeof(b));
 	weir_parse(m, SEED, &a);
-	weir_parse_whole(m, SEED, &b);
+	weir_parse_slow(m, SEED, &b);
 	assert_memory_equal(&a, &b, sizeof(a));
 	frame_mbuf_free(m);
 }
@@ -254,7 +254,7 @@ static uint64_t next_random(uint64_t *state) {
 	return *state >> 33;
 }
 
-static void parse_shortcut_agrees_with_whole(void **state) {
+static void parse_fast_agrees_with_slow(void **state) {
 	uint64_t random = 42;
 
 	(void)state;
@@ -287,11 +287,11 @@ static void parse_shortcut_agrees_with_whole(void **state) {
 	}
 }
 
-// Most packets must take it, or it is none.
-static void parse_shortcut_takes_the_usual_packets(void **state) {
+// Valid TCP and UDP with up to one VLAN tag must take the fast path.
+static void parse_fast_takes_most_valid_packets(void **state) {
 	static const struct {
 		struct frame_spec spec;
-		bool usual;
+		bool fast;
 	} rows[] = {
 		{{.family = 4, .protocol = 6, .tcp_flags = 0x10}, true},
 		{{.family = 4, .protocol = 6, .tcp_flags = 0x02, .tcp_options = 40}, true},
@@ -316,19 +316,19 @@ static void parse_shortcut_takes_the_usual_packets(void **state) {
 
 		frame_build(&rows[i].spec, &f);
 		m = frame_mbuf(f.bytes, f.n, HEADROOM);
-		if (weir_parse_usual(m, &keys, &s) != rows[i].usual) {
-			fail_msg("row %u: usual %d", i, !rows[i].usual);
+		if (weir_parse_fast(m, &keys, &s) != rows[i].fast) {
+			fail_msg("row %u: fast %d", i, !rows[i].fast);
 		}
 		// Any outer header must fit in front, and all headers into the first segment.
 		m->data_off = (uint16_t)(WEIR_PARSE_HEADROOM - WEIR_ETHERNET_BYTES);
 		memcpy(rte_pktmbuf_mtod(m, uint8_t *), f.bytes, f.n);
-		assert_int_equal(weir_parse_usual(m, &keys, &s), rows[i].usual);
+		assert_int_equal(weir_parse_fast(m, &keys, &s), rows[i].fast);
 		m->nb_segs = 2;
-		assert_false(weir_parse_usual(m, &keys, &s));
+		assert_false(weir_parse_fast(m, &keys, &s));
 		m->nb_segs = 1;
 		m->data_off--;
 		memcpy(rte_pktmbuf_mtod(m, uint8_t *), f.bytes, f.n);
-		assert_false(weir_parse_usual(m, &keys, &s));
+		assert_false(weir_parse_fast(m, &keys, &s));
 		frame_mbuf_free(m);
 	}
 }
@@ -525,8 +525,8 @@ int main(void) {
 		cmocka_unit_test(parse_frame_cut_at_every_length_is_dropped),
 		cmocka_unit_test(parse_packet_cut_at_every_length_is_dropped),
 		cmocka_unit_test(parse_short_packet_of_others_goes_to_the_kernel),
-		cmocka_unit_test(parse_shortcut_agrees_with_whole),
-		cmocka_unit_test(parse_shortcut_takes_the_usual_packets),
+		cmocka_unit_test(parse_fast_agrees_with_slow),
+		cmocka_unit_test(parse_fast_takes_most_valid_packets),
 		cmocka_unit_test(parse_valid_packets_fill_the_descriptor),
 		cmocka_unit_test(parse_hash_is_that_of_the_policy),
 		cmocka_unit_test(parse_tcp_flags_give_events),

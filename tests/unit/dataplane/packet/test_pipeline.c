@@ -32,7 +32,7 @@ static void check(const struct weir_verdict *verdict, enum weir_action action,
 	assert_int_equal(verdict->backend, backend);
 }
 
-// The consistent choice for flow n of lab_tcp.
+// The Maglev fallback for flow n of lab_tcp.
 static uint16_t chosen(struct lab *lab, uint16_t n) {
 	struct weir_message message = lab_question(n);
 
@@ -56,7 +56,7 @@ static const struct weir_share_counters *service_of(const struct lab *lab, uint3
 
 // --- flows ----------------------------------------------------------------------------------
 
-static void pipeline_new_flow_gets_the_consistent_choice(void **state) {
+static void pipeline_new_flow_goes_to_the_choice_of_maglev(void **state) {
 	struct lab *lab = lab_make();
 	unsigned int seen = 0;
 
@@ -195,7 +195,7 @@ static void pipeline_forged_acks_do_not_fill_the_table(void **state) {
 	params.flow_table.flows = 1024;
 	params.flow_table.half_open_percent = 25;
 	lab = lab_open(&params);
-	lab_publish_usual(lab);
+	lab_publish_default(lab);
 	for (uint16_t n = 0; n < 5000; n++) {
 		send_tcp(lab, n, ACK);
 	}
@@ -223,7 +223,7 @@ static void pipeline_last_packets_and_syn_ack_enter_nothing(void **state) {
 	lab_free(lab);
 }
 
-static void pipeline_full_table_falls_back_to_the_consistent_choice(void **state) {
+static void pipeline_full_table_uses_the_maglev_fallback(void **state) {
 	struct weir_pipeline_params params = lab_params();
 	struct lab *lab;
 	unsigned int untracked = 0;
@@ -231,7 +231,7 @@ static void pipeline_full_table_falls_back_to_the_consistent_choice(void **state
 	(void)state;
 	params.flow_table.flows = 64;
 	lab = lab_open(&params);
-	lab_publish_usual(lab);
+	lab_publish_default(lab);
 	for (uint16_t n = 0; n < 500; n++) {
 		struct weir_verdict verdict = send_tcp(lab, n, ACK);
 
@@ -337,7 +337,7 @@ static void pipeline_without_tables_leaves_all_to_the_kernel(void **state) {
 	assert_int_equal(verdict.action, WEIR_ACTION_KERNEL);
 	verdict = lab_send(lab, &solicitation);
 	assert_int_equal(verdict.action, WEIR_ACTION_KERNEL);
-	lab_publish_usual(lab);
+	lab_publish_default(lab);
 	verdict = send_tcp(lab, 1, SYN);
 	assert_int_equal(verdict.action, WEIR_ACTION_FORWARD);
 	lab_check_counters(lab);
@@ -424,7 +424,7 @@ static void pipeline_survives_random_packets(void **state) {
 		lab->now_ns += 50000000;
 		weir_pipeline_process(
 			lab->pipeline, pkts, WEIR_BURST, LAB_IN_PORT, lab->now_ns, verdicts);
-		weir_pipeline_idle(lab->pipeline, lab->now_ns);
+		weir_pipeline_maintain(lab->pipeline, lab->now_ns);
 		lab_check_counters(lab);
 		for (unsigned int i = 0; i < WEIR_BURST; i++) {
 			frame_mbuf_free(pkts[i]);
@@ -457,11 +457,11 @@ static void pipeline_undelivered_packets_keep_the_sum(void **state) {
 
 		frame_build(&specs[i % 4], &f);
 		m = frame_mbuf(f.bytes, f.n, 128);
-		weir_pipeline_idle(lab->pipeline, lab->now_ns);
+		weir_pipeline_maintain(lab->pipeline, lab->now_ns);
 		weir_pipeline_process(lab->pipeline, &m, 1, LAB_IN_PORT, lab->now_ns, &verdict);
 		// Readers see nothing of this burst yet, and sums that are right.
 		assert_int_equal(lab_counters(lab)->rx_packets, i);
-		assert_int_equal(lab_counters(lab)->forwarded + lab_counters(lab)->answered +
+		assert_int_equal(lab_counters(lab)->forwarded + lab_counters(lab)->replied +
 					 lab_counters(lab)->to_kernel + lab_counters(lab)->dropped,
 			i);
 		assert_true(lab_counters(lab)->forwarded >= published);
@@ -471,9 +471,9 @@ static void pipeline_undelivered_packets_keep_the_sum(void **state) {
 		}
 		frame_mbuf_free(m);
 	}
-	weir_pipeline_idle(lab->pipeline, lab->now_ns);
+	weir_pipeline_maintain(lab->pipeline, lab->now_ns);
 	assert_int_equal(lab_counters(lab)->forwarded, 5);
-	assert_int_equal(lab_counters(lab)->answered, 5);
+	assert_int_equal(lab_counters(lab)->replied, 5);
 	assert_int_equal(lab_counters(lab)->to_kernel, 5);
 	assert_int_equal(lab_counters(lab)->drops[WEIR_DROP_TX_FULL], 15);
 	assert_int_equal(lab_counters(lab)->drops[WEIR_DROP_MTU_EXCEEDED], 10);
@@ -512,14 +512,14 @@ static void pipeline_distribution_hash_is_that_of_the_flow(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(pipeline_new_flow_gets_the_consistent_choice),
+		cmocka_unit_test(pipeline_new_flow_goes_to_the_choice_of_maglev),
 		cmocka_unit_test(pipeline_forwards_to_the_chosen_backend),
 		cmocka_unit_test(pipeline_s6_flows_stay_when_the_selection_changes),
 		cmocka_unit_test(pipeline_empty_selection_keeps_flows),
 		cmocka_unit_test(pipeline_packet_in_mid_flow_enters_as_half_open),
 		cmocka_unit_test(pipeline_forged_acks_do_not_fill_the_table),
 		cmocka_unit_test(pipeline_last_packets_and_syn_ack_enter_nothing),
-		cmocka_unit_test(pipeline_full_table_falls_back_to_the_consistent_choice),
+		cmocka_unit_test(pipeline_full_table_uses_the_maglev_fallback),
 		cmocka_unit_test(pipeline_reused_port_is_a_new_flow),
 		cmocka_unit_test(pipeline_ended_flows_are_counted_by_how),
 		cmocka_unit_test(pipeline_counts_packets_and_bytes),

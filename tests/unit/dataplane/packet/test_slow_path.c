@@ -90,7 +90,7 @@ static void slow_path_flow_of_a_burst_is_moved_once(void **state) {
 		pkts[i] = frame_mbuf(f.bytes, f.n, 128);
 	}
 	weir_pipeline_process(lab->pipeline, pkts, 8, LAB_IN_PORT, lab->now_ns, verdicts);
-	weir_pipeline_idle(lab->pipeline, lab->now_ns);
+	weir_pipeline_maintain(lab->pipeline, lab->now_ns);
 	for (unsigned int i = 0; i < 8; i++) {
 		assert_int_equal(verdicts[i].action, WEIR_ACTION_FORWARD);
 		assert_int_equal(verdicts[i].choice, WEIR_CHOICE_REPLACED);
@@ -283,7 +283,7 @@ static void slow_path_packet_that_does_not_fit_is_answered(void **state) {
 		}
 		m = frame_mbuf(f.bytes, f.n, 128);
 		verdict = lab_process(lab, m);
-		assert_int_equal(verdict.action, WEIR_ACTION_ANSWER);
+		assert_int_equal(verdict.action, WEIR_ACTION_REPLY);
 		assert_int_equal(verdict.reason, WEIR_DROP_MTU_EXCEEDED);
 		assert_int_equal(verdict.port, LAB_IN_PORT);
 		assert_int_equal(verdict.backend, only);
@@ -297,7 +297,7 @@ static void slow_path_packet_that_does_not_fit_is_answered(void **state) {
 		}
 		frame_mbuf_free(m);
 		assert_int_equal(lab_counters(lab)->drops[WEIR_DROP_MTU_EXCEEDED], 1);
-		assert_int_equal(lab_counters(lab)->answered, 0);
+		assert_int_equal(lab_counters(lab)->replied, 0);
 		assert_int_equal(backend_of(lab, only)->dropped, 1);
 		lab_check_counters(lab);
 		lab_free(lab);
@@ -335,13 +335,13 @@ static void slow_path_answers_are_limited_together(void **state) {
 	struct lab *lab;
 
 	(void)state;
-	params.icmp_answers_per_second = 10;
+	params.icmp_replies_per_second = 10;
 	lab = lab_open(&params);
-	lab_publish_usual(lab);
+	lab_publish_default(lab);
 	big.payload = 1500;
 	for (unsigned int i = 0; i < 10; i++) {
 		verdict = lab_send(lab, i % 2 == 0 ? &echo : &big);
-		assert_int_equal(verdict.action, WEIR_ACTION_ANSWER);
+		assert_int_equal(verdict.action, WEIR_ACTION_REPLY);
 	}
 	verdict = lab_send(lab, &echo);
 	check_drop(&verdict, WEIR_DROP_ICMP_RATE);
@@ -349,11 +349,11 @@ static void slow_path_answers_are_limited_together(void **state) {
 	check_drop(&verdict, WEIR_DROP_ICMP_RATE);
 	lab->now_ns += 100000000;
 	verdict = lab_send(lab, &echo);
-	assert_int_equal(verdict.action, WEIR_ACTION_ANSWER);
+	assert_int_equal(verdict.action, WEIR_ACTION_REPLY);
 	verdict = lab_send(lab, &echo);
 	check_drop(&verdict, WEIR_DROP_ICMP_RATE);
 	assert_int_equal(lab_counters(lab)->drops[WEIR_DROP_ICMP_RATE], 3);
-	assert_int_equal(lab_counters(lab)->answered, 6);
+	assert_int_equal(lab_counters(lab)->replied, 6);
 	lab_check_counters(lab);
 	lab_free(lab);
 }

@@ -260,11 +260,11 @@ static void long_frames_are_answered_or_dropped(void **unused) {
 	assert_true(result.sent.bytes > 8054);
 	frame = lab_tcp(9, 80, ACK, 30000);
 	result = process(&lab, &frame);
-	assert_int_equal(result.action, WEIR_ACTION_ANSWER);
+	assert_int_equal(result.action, WEIR_ACTION_REPLY);
 	assert_int_equal(result.reason, WEIR_DROP_MTU_EXCEEDED);
 	assert_string_equal(result.port, "wan");
 	frame = lab_tcp(9, 80, ACK, WEIR_OFFLINE_FRAME_BYTES_MAX - 54);
-	assert_int_equal(process(&lab, &frame).action, WEIR_ACTION_ANSWER);
+	assert_int_equal(process(&lab, &frame).action, WEIR_ACTION_REPLY);
 	frame.bytes++;
 	result = process(&lab, &frame);
 	assert_int_equal(result.action, WEIR_ACTION_DROP);

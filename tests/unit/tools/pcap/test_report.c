@@ -9,7 +9,7 @@
 
 #include "report.h"
 
-// A report on five packets: forwarded twice, answered, kernel, dropped.
+// A report on five packets: forwarded twice, replied, kernel, dropped.
 static char *make_report(bool json, const char *error) {
 	static const struct {
 		uint16_t source_port, port;
@@ -57,11 +57,11 @@ static void lines_for_people(void **unused) {
 		"1 forwarded service=web backend=b-1 why=new port=wan\n"
 		"2 forwarded service=web backend=b-1 why=flow port=wan "
 		"[truncated: 59 of 159 bytes captured]\n"
-		"3 answered service=web backend=b-1 why=too_big port=wan reason=mtu_exceeded "
+		"3 replied service=web backend=b-1 why=too_big port=wan reason=mtu_exceeded "
 		"(too big once encapsulated; ICMP error sent)\n"
 		"4 kernel\n"
 		"5 dropped reason=tcp_flags (invalid TCP flags (none, SYN+FIN, SYN+RST, ...))\n"
-		"packets 5 = forwarded 2 + answered 1 + kernel 1 + dropped 1\n"
+		"packets 5 = forwarded 2 + replied 1 + kernel 1 + dropped 1\n"
 		"dropped 1 tcp_flags\n"
 		"backend web/b-1: 2 packets, 1 new flows\n");
 	free(text);
@@ -80,7 +80,7 @@ static void json_for_programs(void **unused) {
 	assert_int_equal(json_array_size(packets), 5);
 	for (size_t i = 0; i < 5; i++) {
 		static const char *const actions[] = {
-			"forwarded", "forwarded", "answered", "kernel", "dropped"};
+			"forwarded", "forwarded", "replied", "kernel", "dropped"};
 		json_t *packet = json_array_get(packets, i);
 
 		assert_int_equal(json_integer_value(json_object_get(packet, "number")), i + 1);
@@ -95,7 +95,7 @@ static void json_for_programs(void **unused) {
 		"tcp_flags");
 	n[0] = json_integer_value(json_object_get(totals, "packets"));
 	n[1] = json_integer_value(json_object_get(totals, "forwarded"));
-	n[2] = json_integer_value(json_object_get(totals, "answered"));
+	n[2] = json_integer_value(json_object_get(totals, "replied"));
 	n[3] = json_integer_value(json_object_get(totals, "kernel"));
 	n[4] = json_integer_value(json_object_get(totals, "dropped"));
 	assert_int_equal(n[0], 5);

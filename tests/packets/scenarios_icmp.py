@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""ICMP: what the balancer answers, what it passes on to backends, what it drops."""
+"""ICMP: what the balancer replies to, what it passes on to backends, what it drops."""
 from scapy.all import (
     Dot1AD,
     Dot1Q,
@@ -54,7 +54,7 @@ def echo6(size=56, number=1, **more):
     )
 
 
-def test_echo_to_a_vip_is_answered(lab):
+def test_echo_to_a_vip_gets_a_reply(lab):
     packets = []
     for size in (0, 1, 2, 3, 17, 18, 55, 56, 1000, 1400, 1452):
         packets += [echo4(size, size), echo6(size, size)]
@@ -111,14 +111,14 @@ def test_echo_to_other_addresses_goes_to_the_kernel(lab):
 
 def test_echo_floods_are_limited(lab):
     run = lab.run(config(), [echo4(8, n) for n in range(3000)], step_ns=1000)
-    answered = run.totals["answered"]
-    expect(900 <= answered <= 1100, f"{answered} answers in 3 ms; one second's worth is 1000")
-    expect_equal(run.totals["drops"], {"icmp_rate": 3000 - answered}, "drops")
+    replied = run.totals["replied"]
+    expect(900 <= replied <= 1100, f"{replied} replies in 3 ms; one second's worth is 1000")
+    expect_equal(run.totals["drops"], {"icmp_rate": 3000 - replied}, "drops")
     run = lab.run(config(), [echo4(8, n) for n in range(500)], step_ns=2_000_000)
-    expect_equal(run.totals["answered"], 500, "answers at 500 a second")
+    expect_equal(run.totals["replied"], 500, "replies at 500 a second")
 
 
-def test_one_byte_too_many_is_answered(lab):
+def test_one_byte_too_many_gets_a_reply(lab):
     for mtu in (1280, 1500, 9000):
         for backend, outer in ((BACKEND4, 20), ("2001:db8:1::1", 40)):
             tcp = TCP(sport=5, dport=80, flags="PA")
