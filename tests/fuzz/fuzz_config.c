@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Fuzz target: any bytes as a configuration. What is accepted must keep the promises of config.h,
-// what is refused must say why.
+// what is refused must say why. Two readings of a text do not differ, also after one has kept what
+// runs of the other.
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 #include <string.h>
 
 #include "config.h"
+#include "config_difference.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
@@ -62,15 +64,15 @@ static void check_config(const struct weir_config *config) {
 	REQUIRE(backends <= config->segment.max_backends);
 }
 
-static void check_errors(const struct weir_config_errors *errors, const char *text, size_t bytes) {
+static void check_list(
+	const struct weir_config_error *list, uint32_t count, const char *text, size_t bytes) {
 	int lines = 1;
 
 	for (size_t i = 0; i < bytes; i++) {
 		lines += text[i] == '\n';
 	}
-	REQUIRE(errors->count >= 1);
-	for (uint32_t i = 0; i < errors->count; i++) {
-		const struct weir_config_error *error = &errors->error[i];
+	for (uint32_t i = 0; i < count; i++) {
+		const struct weir_config_error *error = &list[i];
 
 		REQUIRE(error->line >= 0 && error->line <= lines && error->column >= 0);
 		REQUIRE(strnlen(error->path, sizeof(error->path)) < sizeof(error->path));
@@ -80,6 +82,22 @@ static void check_errors(const struct weir_config_errors *errors, const char *te
 			REQUIRE(*c >= 0x20 && *c < 0x7f);
 		}
 	}
+}
+
+static void check_difference(struct weir_config *config, const char *text, size_t bytes) {
+	struct weir_config_errors errors;
+	struct weir_difference difference;
+	struct weir_config *again;
+
+	REQUIRE(weir_config_parse(text, bytes, &again, &errors) == 0);
+	REQUIRE(weir_config_compare(config, again, &difference) == 0 && difference.count == 0);
+	weir_difference_fini(&difference);
+	REQUIRE(weir_config_keep_running(again, config) == 0);
+	REQUIRE(weir_config_compare(config, again, &difference) == 0 && difference.count == 0);
+	weir_difference_fini(&difference);
+	check_config(again);
+	weir_config_free(again);
+	weir_config_errors_fini(&errors);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
@@ -95,11 +113,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 	rc = weir_config_parse(text, bytes, &config, &errors);
 	if (rc == 0) {
 		REQUIRE(errors.count == 0);
+		check_list(errors.warning, errors.warning_count, text, bytes);
 		check_config(config);
+		check_difference(config, text, bytes);
 		weir_config_free(config);
 	} else {
 		REQUIRE(rc == -EINVAL && config == untouched);
-		check_errors(&errors, text, bytes);
+		REQUIRE(errors.count >= 1 && errors.warning_count == 0);
+		check_list(errors.error, errors.count, text, bytes);
 	}
 	weir_config_errors_fini(&errors);
 	free(text);
