@@ -33,8 +33,7 @@ static void warn_weights(struct weir_json_reader *reader, const struct weir_json
 		}
 	}
 	weir_json_warning(reader, &backends,
-		"all weights are 0: the service gets no new flows; give a backend a weight above "
-		"0");
+		"all weights are 0: the service gets no new flows; set a weight above 0");
 }
 
 static int compare_addresses(const void *a, const void *b, void *list) {
@@ -69,9 +68,9 @@ static void warn_addresses(struct weir_json_reader *reader, const struct weir_js
 
 		if (memcmp(&first->address, &second->address, sizeof(first->address)) == 0) {
 			weir_json_warning(reader, &address,
-				"%s is the address of backend \"%s\" in line %d too: the server "
-				"gets "
-				"the flows of both; keep one of them, with the sum of the weights",
+				"%s is also the address of backend \"%s\" in line %d: the server "
+				"gets the flows of both; keep one of them, with the sum of the "
+				"weights",
 				weir_address_format(&second->address, text, sizeof(text)),
 				first->name, first->line);
 		}

@@ -17,8 +17,7 @@ struct expected {
 	"backend; set \"0x\" and the output of \"openssl rand -hex 8\", the same on all " \
 	"instances " \
 	"that share VIPs\n"
-#define ZERO_WEIGHTS \
-	"all weights are 0: the service gets no new flows; give a backend a weight above 0\n"
+#define ZERO_WEIGHTS "all weights are 0: the service gets no new flows; set a weight above 0\n"
 
 static const struct expected cases[] = {
 	{CONFIG(SEED, SERVICE("", BIND, BACKEND)), ""},
@@ -44,10 +43,9 @@ static const struct expected cases[] = {
 	{CONFIG(SEED, SERVICE("", BIND,
 			      "\n" NAMED("a", "2001:db8::1", "") ",\n" NAMED("b", "2001:db8::2",
 				      "") ",\n" NAMED("c", "2001:DB8:0::1", ""))),
-		"4:26: services[0].backends[2].address: 2001:db8::1 is the address of backend "
-		"\"a\" "
-		"in line 2 too: the server gets the flows of both; keep one of them, with the sum "
-		"of the weights\n"},
+		"4:26: services[0].backends[2].address: 2001:db8::1 is also the address of backend "
+		"\"a\" in line 2: the server gets the flows of both; keep one of them, with the "
+		"sum of the weights\n"},
 	{CONFIG(SEED, SERVICE("", BIND, BACKEND) ", {\"name\": \"other\", \"binds\": [" OTHER_BIND
 						 "], \"backends\": [" BACKEND "]}"),
 		""},
@@ -56,10 +54,9 @@ static const struct expected cases[] = {
 			    "\n" NAMED("a", "10.0.0.1", ", \"weight\": 0") ",\n" NAMED(
 				    "b", "10.0.0.1", ", \"weight\": 0"))),
 		"1:1: " PUBLIC_SEED "1:165: services[0].backends: " ZERO_WEIGHTS
-		"3:26: services[0].backends[1].address: 10.0.0.1 is the address of backend \"a\" "
-		"in "
-		"line 2 too: the server gets the flows of both; keep one of them, with the sum of "
-		"the weights\n"},
+		"3:26: services[0].backends[1].address: 10.0.0.1 is also the address of backend "
+		"\"a\" in line 2: the server gets the flows of both; keep one of them, with the "
+		"sum of the weights\n"},
 };
 
 static void warnings_name_place_reason_and_remedy(void **state) {
