@@ -102,7 +102,7 @@ static __always_inline bool ipv4_checksum_holds(const struct iphdr *ip, void *en
 	return sum == 0xffff;
 }
 
-// The functions below return how it goes on: WEIR_DECAP_DECAPSULATED = well so far, another result
+// The functions below return the result so far: WEIR_DECAP_DECAPSULATED = continue, another result
 // = drop for this reason, NOT_OURS = the kernel's.
 #define NOT_OURS (-1)
 

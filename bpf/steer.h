@@ -2,7 +2,7 @@
 //
 // Steer: what steer.bpf.c and user space share.
 //
-// weir_vips says what belongs to the dataplane. Three kinds of key, all with the VIP's address:
+// weir_vips holds the traffic of the dataplane. Three kinds of key, all with the VIP's address:
 //   protocol, port   that port                                       TCP and UDP
 //   protocol, 0      every port, or a range too wide to list         TCP and UDP
 //   0, 0             the address is a VIP: ICMP echo requests and errors, fragments, and packets

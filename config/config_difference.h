@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Difference between two configurations, as a list of changes for people and programs: what a
+// Difference between two configurations, as a list of changes: what a
 // reload would do, or did. It follows the table of keys, in the order of the table; elements of
 // lists are matched by what identifies them, in the order of the file.
 //

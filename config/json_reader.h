@@ -41,7 +41,7 @@ struct weir_json_type {
 	// Read a value into the struct `into`. Returns whether it was good; errors are added.
 	bool (*read)(struct weir_json_reader *reader, const struct weir_json_place *place,
 		const struct weir_json_key *key, json_t *json, char *into);
-	// Write the value of the struct `from` for people. NULL: it is not one value.
+	// Write the value of the struct `from` as text. NULL: it is not one value.
 	void (*format)(const struct weir_json_key *key, const char *from, char *text, size_t bytes);
 	uint16_t bytes2; // size of the field at offset2
 };

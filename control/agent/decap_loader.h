@@ -42,13 +42,13 @@ struct weir_decap_stats {
 };
 
 int weir_decap_stats(const struct weir_decap *decap, struct weir_decap_stats *ret);
-// Of the decap program on an interface, whoever attached it.
+// Counters of the decap program on an interface, whichever process attached it.
 // Returns 0, -ENODEV, -ENOENT (there is none), -EPERM, ...
 int weir_decap_stats_of(
 	const char *interface, struct weir_decap_stats *ret, char *why, size_t why_bytes);
 
 // Remove a decap program from an interface. One that a live process holds stays.
-// Returns 0, -ENODEV, -ENOENT (there is none), -EBUSY (held, or it is somebody else's program).
+// Returns 0, -ENODEV, -ENOENT (there is none), -EBUSY (in use, or not a decap program).
 int weir_decap_remove(const char *interface, char *why, size_t why_bytes);
 
 const char *weir_decap_result_name(enum weir_decap_result result);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Hints: what of this host's settings stands in the way of a backend, and the command that
+// Hints: settings of this host that prevent it from working as a backend, and the command that
 // changes it. Reads sysctls; changes nothing.
 #pragma once
 
@@ -16,7 +16,8 @@ struct weir_hints_host {
 	uint32_t loopback_addresses; // on lo, besides 127.0.0.0/8 and ::1
 };
 
-// Look at this host. Returns 0, -ENODEV (no such interface), or another negative errno.
+// Read the settings of this host. Returns 0, -ENODEV (no such interface), or another negative
+// errno.
 int weir_hints_host_read(const char *interface, struct weir_hints_host *ret);
 
 // Write one paragraph per hint. Returns how many.

@@ -46,7 +46,7 @@ static int wait_for(int fd, short events, int64_t deadline_ms) {
 	}
 }
 
-// A unix socket whose backlog is full says EAGAIN and cannot be waited for.
+// connect to a unix socket with a full backlog fails with EAGAIN, and cannot be polled for.
 static int connect_until(int fd, const struct sockaddr_un *address, int64_t deadline_ms) {
 	while (connect(fd, (const struct sockaddr *)address, sizeof(*address)) != 0) {
 		if (errno != EAGAIN && errno != EINTR) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Client of the control socket (docs/control-api.md): one JSON object per line each way.
-// Used by the commands of weirctl; never waits longer than it was told to.
+// Used by the commands of weirctl; never waits longer than its timeout.
 //
 // Threads: one client is used by one thread.
 #pragma once
@@ -15,7 +15,7 @@
 
 struct weir_client;
 
-// Connect to RUN_DIR/control.sock. why gets one line that says what to do.
+// Connect to RUN_DIR/control.sock. why gets one line with the remedy.
 // Returns 0, -ENOENT or -ECONNREFUSED (the daemon is not running), -EACCES, -ETIMEDOUT,
 // -ENAMETOOLONG, or another negative errno.
 int weir_client_connect(

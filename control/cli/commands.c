@@ -209,7 +209,7 @@ static int build_tuple(const struct weir_cli *cli, json_t *request, char *why, s
 	return rc;
 }
 
-// The daemon runs in another directory: it gets the whole path.
+// The daemon runs in another directory, so it gets the absolute path.
 static int build_file(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
 	char path[PATH_MAX], shown[160];
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Results of the control API as people read them: a table for many, a record for one.
-// What is missing in a result is shown as "-": daemons of other versions may say less or more.
+// What is missing in a result is shown as "-": daemons of other versions may send fewer or more
+// keys.
 #pragma once
 
 #include "command.h"
@@ -25,7 +26,7 @@ struct weir_show_column {
 // Print an array of objects as a table. "nothing" is printed instead of an empty one.
 void weir_show_table(FILE *out, const json_t *rows, const struct weir_show_column *columns,
 	uint32_t count, const char *nothing);
-// Whether one was asked for by name: it is shown in full, with all that the daemon says of it.
+// Whether one was requested by name; it is then shown with all details.
 bool weir_show_is_single(const struct weir_cli *cli, const json_t *rows);
 // Print an object as "key  value" lines.
 void weir_show_fields(FILE *out, const json_t *object);

@@ -12,7 +12,7 @@
 
 #define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
 
-// Values that are not counted up: what they are now says more than how they changed.
+// Gauges: shown as they are, not as rates.
 static bool is_gauge(const char *key) {
 	static const char *const gauges[] = {"flows", "flows_half_open", "active_flows", "id",
 		"table_size", "slots", "backends", "eligible", "generation", "weight",
@@ -35,7 +35,7 @@ static json_t *rate(const json_t *before, const json_t *after, json_int_t interv
 	return json_integer((json_int_t)((double)(to - from) * 1000.0 / (double)interval_ms + 0.5));
 }
 
-// Each integer becomes its rate, everything else stays as it is after.
+// Replace each integer with its rate; other values are those of the second sample.
 static json_t *rates_of(const json_t *before, const json_t *after, json_int_t interval_ms) {
 	json_t *rates = json_object();
 	const char *key;

@@ -55,8 +55,8 @@ static void grace_due(uv_timer_t *timer) {
 	grace_is_over(daemon);
 }
 
-// Something was published in the time since started_ns: keep how long it took, and begin to
-// measure the grace period.
+// A publication has taken the time since started_ns: record it, and start to measure the grace
+// period.
 static void note_publication(struct weir_daemon *daemon, uint64_t started_ns) {
 	uint64_t now = weir_daemon_now_ns();
 
@@ -80,7 +80,7 @@ int weir_daemon_publish(struct weir_daemon *daemon) {
 	int r;
 
 	if (daemon->segment == NULL) {
-		// Everything is published again when there is one; what is told is of now.
+		// Everything is published again once a dataplane is attached.
 		daemon->dirty = daemon->tables != NULL && weir_tables_publish(daemon->tables) < 0;
 		weir_watch_pace(daemon->watch);
 		return -ENOTCONN;
@@ -97,13 +97,13 @@ int weir_daemon_publish(struct weir_daemon *daemon) {
 	if (r > 0) {
 		note_publication(daemon, started);
 	}
-	// Who was far a moment ago may be in use now.
+	// The set of backends in use may have changed.
 	weir_watch_pace(daemon->watch);
 	return 0;
 }
 
-// Published before the loop waits again. A mass failure brings one change after the other, each in
-// a turn of its own: publications then take at most every PUBLISH_SHARE-th part of the time.
+// Publish before the loop waits again. A mass failure brings many changes, each in its own
+// iteration of the loop: publications are then limited to 1 / PUBLISH_SHARE of the time.
 static void on_changed(void *context) {
 	struct weir_daemon *daemon = context;
 
@@ -176,7 +176,7 @@ static uint64_t publications(const struct weir_daemon *daemon) {
 				       : 0;
 }
 
-// Let the tables, and all that watches for them, follow the configuration in use.
+// Apply the configuration in use to the tables and to health checks, neighbours and estimates.
 static int apply(
 	struct weir_daemon *daemon, const struct weir_config *config, char *why, size_t why_bytes) {
 	uint64_t started = weir_daemon_now_ns();
@@ -364,7 +364,7 @@ static int on_attached(void *context, struct weir_segment *segment,
 	why[0] = '\0';
 	r = apply(daemon, weir_reload_config(daemon->reload), why, why_bytes);
 	if (r < 0) {
-		// What the segment holds stays in use; a reload with less in it may fit.
+		// The tables in the segment stay in use; a smaller configuration may fit.
 		weir_log_write(daemon->log, WEIR_LOG_ERROR,
 			"the configuration does not fit the running weir-dataplane: %s", why);
 		weir_daemon_follow(daemon);

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Daemon: puts the parts of weir-control together on one loop. Who talks to whom:
+// Daemon: connects the parts of weir-control on one loop. Data flow:
 //
 //   dataplane_link --segment--> tables <--changes-- watch (health, neighbours), api_*, estimates
 //   signals, api_config --> reload --> tables, watch        api_* --questions--> all
 //   workers --samples--> estimates --costs--> workers
 //
-// Threads: one. What health checks, neighbours and estimates change is published before the loop
-// waits again, all changes of one turn together; when publications take long, the next one waits
-// until they take a quarter of the time. What a command or a reload changes is published before
-// its answer.
+// Threads: one. Changes by health checks, neighbours and estimates are published before the loop
+// waits again, all changes of one iteration together; if publications take long, they are limited
+// to a quarter of the time. Changes by a command or a reload are published before the reply.
 #pragma once
 
 #include <uv.h>
@@ -77,6 +76,6 @@ void weir_daemon_log_warnings(
 // with a line in why.
 int weir_daemon_reload(struct weir_daemon *daemon, const char *file, struct weir_reload_plan *plan,
 	char *why, size_t why_bytes);
-// The tables' services need other estimates than before, or may: collect those.
+// Collect the estimates that the services now need; call it when that may have changed.
 void weir_daemon_follow(struct weir_daemon *daemon);
 uint64_t weir_daemon_now_ns(void); // CLOCK_MONOTONIC

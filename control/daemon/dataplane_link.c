@@ -91,7 +91,7 @@ static void run_dir_changed(uv_fs_event_t *event, const char *name, int events, 
 	}
 }
 
-// No dataplane yet is the normal course of a start; anything else wants a person.
+// A missing dataplane is normal during startup; any other error needs attention.
 static bool is_absence(int error) {
 	return error == -ENOENT || error == -ECONNREFUSED || error == -ECONNRESET;
 }
@@ -176,7 +176,7 @@ static int watch_end(struct weir_dataplane_link *link, int connection) {
 	return uv_poll_start(&link->end, UV_READABLE | UV_DISCONNECT, connection_readable);
 }
 
-// Take what an attempt brought. On failure everything was closed.
+// Take over the result of a successful attempt. On failure everything is closed.
 static int adopt(struct weir_dataplane_link *link, struct attempt *attempt, char *why) {
 	int r;
 
@@ -296,7 +296,7 @@ int weir_dataplane_link_create(uv_loop_t *loop, const char *run_dir, struct weir
 	uv_fs_event_init(loop, &link->appears);
 	link->retry.data = link;
 	link->appears.data = link;
-	// Only to be faster: without it the timer finds the socket, too.
+	// An optimization: without it, the timer finds the socket, too.
 	uv_fs_event_start(&link->appears, run_dir_changed, run_dir, 0);
 	try_now(link);
 	*ret = link;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Dataplane link: finds the dataplane, gets the segment from it, notices its end, and begins again
-// (S4). Looks every WEIR_LINK_RETRY_MS, and at once when the dataplane's socket appears.
+// Dataplane link: connects to the dataplane, receives the segment, detects its exit, and reconnects
+// (S4). Tries every WEIR_LINK_RETRY_MS, and at once when the dataplane's socket appears.
 //
-// Threads: one, that of the loop; waiting for the dataplane's answer is left to libuv's pool, so
-// that a dataplane that hangs does not stop the loop. What happens is logged once per change.
+// Threads: one, that of the loop; waiting for the dataplane's reply is done in libuv's thread pool,
+// so a hung dataplane does not block the loop. Each change of state is logged once.
 #pragma once
 
 #include <uv.h>
@@ -20,17 +20,17 @@ struct weir_dataplane_link;
 
 struct weir_dataplane_events {
 	// A segment is there; it and the descriptors stay valid until lost returns. Negative errno
-	// and a line in why: it cannot be used; the link lets it go and tries again later.
+	// and a line in why: it cannot be used; the link releases it and tries again later.
 	int (*attached)(void *context, struct weir_segment *segment,
 		const struct weir_handover *handover, char *why, size_t why_bytes);
-	// The dataplane is gone: after this returns the segment is unmapped.
+	// The dataplane has exited: after this returns the segment is unmapped.
 	void (*lost)(void *context);
 	void *context;
 };
 
-// Start looking. run_dir, log: borrowed. Returns 0 or negative errno.
+// Start connecting. run_dir, log: borrowed. Returns 0 or negative errno.
 int weir_dataplane_link_create(uv_loop_t *loop, const char *run_dir, struct weir_log *log,
 	const struct weir_dataplane_events *events, struct weir_dataplane_link **ret);
-// Let go without a call of lost: the caller must not use the segment any more. Memory is released
-// by the loop's next turns. NULL is fine.
+// Disconnect without calling lost: the caller must not use the segment any more. Memory is released
+// by the loop's next iterations. NULL is fine.
 void weir_dataplane_link_free(struct weir_dataplane_link *link);

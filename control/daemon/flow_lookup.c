@@ -37,7 +37,7 @@ static void end_lookup(struct weir_lookups *lookups, struct lookup **link, int e
 
 // --- responses ----------------------------------------------------------------------------
 
-// A response with a backend says more than one without.
+// Prefer a response with a backend to one without.
 static bool is_better(const struct weir_message *a, const struct weir_message *than) {
 	if (a->flow.found != than->flow.found) {
 		return a->flow.found != 0;
@@ -69,7 +69,7 @@ static void take_responses(struct weir_lookups *lookups) {
 	struct weir_message message;
 
 	for (uint32_t worker = 0; worker < segment->workers; worker++) {
-		// Bounded: a worker that never stops responding must not keep us here.
+		// Bounded, so that a worker that never stops responding cannot block the loop.
 		for (int i = 0;
 			i < WEIR_MAILBOX_MESSAGES &&
 			weir_mailbox_receive(&segment->mailboxes[worker].response, &message);
@@ -79,7 +79,7 @@ static void take_responses(struct weir_lookups *lookups) {
 	}
 }
 
-// Take what the workers responded; end what is complete or late.
+// Collect responses of the workers; end lookups that are complete or timed out.
 static void poll_due(uv_timer_t *timer) {
 	struct weir_lookups *lookups = timer->data;
 	struct lookup **link = &lookups->first;
@@ -149,7 +149,7 @@ int weir_lookups_create(uv_loop_t *loop, struct weir_lookups **ret) {
 		return -ENOMEM;
 	}
 	lookups->loop = loop;
-	// Late responses to a former control process are in the rings: no number of theirs is ours.
+	// The rings may hold late responses to a former control process: no number may match.
 	lookups->sequence = uv_hrtime();
 	uv_timer_init(loop, &lookups->timer);
 	lookups->timer.data = lookups;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow lookup: asks every worker which backend has a flow, and gathers the responses. Questions
+// Flow lookup: asks every worker which backend a flow has, and collects the responses. Questions
 // and responses go through the segment's mailboxes; a worker that does not respond within
-// WEIR_LOOKUP_MS is done without.
+// WEIR_LOOKUP_MS is left out.
 //
 // Threads: one, that of the loop.
 #pragma once
@@ -34,7 +34,7 @@ static inline bool weir_lookup_responded(const struct weir_lookup_result *result
 }
 
 // Called once for each lookup. error: 0, -ETIMEDOUT (no worker responded) or -ENOTCONN (the
-// dataplane went away before); result: valid during the call, NULL on error.
+// dataplane exited); result: valid during the call, NULL on error.
 typedef void (*weir_lookup_done)(void *context, int error, const struct weir_lookup_result *result);
 
 // Returns 0 or -ENOMEM.
@@ -44,7 +44,7 @@ int weir_lookups_create(uv_loop_t *loop, struct weir_lookups **ret);
 // not called.
 int weir_lookups_ask(struct weir_lookups *lookups, const struct weir_segment *segment,
 	const struct weir_message *question, weir_lookup_done done, void *context);
-// The dataplane is gone: fail what is in flight.
+// The dataplane has exited: fail all pending lookups.
 void weir_lookups_abandon(struct weir_lookups *lookups); // NULL is fine
-// Memory is released by the loop's next turns. NULL is fine.
+// Memory is released by the loop's next iterations. NULL is fine.
 void weir_lookups_free(struct weir_lookups *lookups);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weir-control: watches the backends, decides who gets new flows, and tells the dataplane.
+// weir-control: checks the backends, decides which ones get new flows, and publishes the tables.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static void print_errors(const char *file, int error, const struct weir_config_e
 	}
 }
 
-// What will be needed later is looked at now, while somebody is watching.
+// Check now what a reload will need later, so that problems show at startup.
 static int check_access(const struct weir_control_options *options,
 	const struct weir_run_as *run_as, struct weir_log *log) {
 	if (access(options->run_dir, X_OK) < 0) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reload: the configuration in use, and how another one takes its place. What the dataplane read
+// Reload: the configuration in use, and its replacement. What the dataplane read
 // when it started (ports, workers, flow_table, segment, instance) stays in use until the dataplane
 // starts again, whatever the file says; a port's gateway_mac and sources are control's and follow
 // at once.

@@ -171,7 +171,7 @@ static void add_target(struct weir_watch *watch, const struct weir_config_servic
 	const struct weir_config_health_check *check = &service->health_check;
 
 	if (check->type == WEIR_CHECK_NONE) {
-		// Nobody is left who could say that it recovered.
+		// Without a check its recovery could not be detected.
 		if (backend->health != WEIR_HEALTH_HEALTHY) {
 			weir_tables_set_health(watch->tables, backend->id, WEIR_HEALTH_HEALTHY);
 			watch->changed(watch->context);
@@ -257,7 +257,7 @@ static int list_owners(struct weir_watch *watch) {
 	return 0;
 }
 
-// Ports are the segment's; what the file says of them is found by name.
+// Ports are those of the segment; their configuration is found by name.
 static void list_ports(struct weir_watch *watch, const struct weir_config *config) {
 	const struct weir_segment *segment = weir_tables_segment(watch->tables);
 

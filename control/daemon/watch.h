@@ -2,7 +2,7 @@
 //
 // Watch: joins the tables with what is watched for them: health checks, neighbours and the steer
 // programs' VIP maps. Those modules know addresses and ids; this one knows which belong together,
-// and says in the log what happened to whom.
+// and logs changes of backends.
 //
 // Threads: one, that of the loop.
 #pragma once
@@ -23,7 +23,7 @@ typedef void (*weir_watch_changed)(void *context);
 // Returns 0 or negative errno.
 int weir_watch_create(uv_loop_t *loop, struct weir_log *log, weir_watch_changed changed,
 	void *context, struct weir_watch **ret);
-// Memory is released by the loop's next turns. NULL is fine.
+// Memory is released by the loop's next iterations. NULL is fine.
 void weir_watch_free(struct weir_watch *watch);
 
 // Watch what this configuration and these tables hold, over the ports of the tables' segment (the

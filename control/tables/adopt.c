@@ -78,7 +78,7 @@ static void adopt_identity(struct weir_state *state, const struct weir_identity 
 	for (uint32_t id = 0; id < identity->services && id < state->service_limit; id++) {
 		adopt_service(state, (uint16_t)id, &services[id]);
 	}
-	// Leaving ones first: a live one may have the same name.
+	// Removed ones first, because a new one may have the same name.
 	for (int leaving = 1; leaving >= 0; leaving--) {
 		for (uint32_t id = 0; id < identity->backends && id < state->backend_limit; id++) {
 			if (is_backend(state, &backends[id]) && backends[id].leaving == leaving) {
@@ -88,8 +88,8 @@ static void adopt_identity(struct weir_state *state, const struct weir_identity 
 	}
 }
 
-// The next hop as it is in a published row, so that packets flow on while the neighbours are
-// still to be learnt again.
+// The next hop as it is in a published row, so that forwarding continues until the neighbours
+// are resolved again.
 static void adopt_next_hop(struct weir_backend_entry *backend, const struct weir_segment *segment,
 	const struct weir_backend_row *row) {
 	uint32_t address_bytes = row->outer_family == 4 ? 4 : 16;
@@ -133,7 +133,7 @@ static void adopt_weight(struct weir_backend_entry *backend, uint32_t weight) {
 	backend->reported_weight = reported > UINT32_MAX ? UINT32_MAX : (uint32_t)reported;
 }
 
-// What the control process before had learnt goes on until there is something newer.
+// Values learnt by the previous control process stay in use until there are newer ones.
 static void adopt_subset(
 	struct weir_state *state, uint16_t id, const struct weir_policy_table *table) {
 	if ((table->settings.needs & WEIR_NEEDS_ERRORS) != 0) {

@@ -20,7 +20,7 @@ static void keep_backend(struct weir_state *state, uint16_t id,
 		backend->set &= ~WEIR_SET_WEIGHT;
 		state->identity_dirty = true;
 	}
-	// Without a check nobody would ever say that it is healthy again. Lame ducks announce
+	// Without a check its recovery could never be detected. Lame ducks announce
 	// themselves, and take it back themselves.
 	if (service->health_check.type == WEIR_CHECK_NONE &&
 		(backend->health == WEIR_HEALTH_STARTING ||

@@ -14,7 +14,7 @@ static bool same_content(const struct weir_blob *a, const struct weir_blob *b) {
 	       memcmp(a + 1, b + 1, a->bytes - sizeof(*a)) == 0;
 }
 
-// Keep a new blob only when it says something new.
+// Keep a new blob only if its contents differ.
 static void settle(struct weir_writer *writer, struct weir_root root, struct weir_blob *blob,
 	struct weir_blob **ret) {
 	if (same_content(weir_writer_current(writer, root), blob)) {

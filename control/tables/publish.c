@@ -35,7 +35,7 @@ static uint64_t sum_service_flows(const struct weir_segment *segment, uint16_t i
 	return flows;
 }
 
-// No worker can look a service up any more: withdraw its selection. Its backends follow.
+// Workers cannot look up the service any more: withdraw its selection, then its backends.
 static void withdraw_selection(struct weir_tables *tables, struct weir_state *state, uint16_t id) {
 	struct weir_service_entry *service = &state->services[id];
 	struct weir_root root = {.kind = WEIR_BLOB_SELECTION, .service = id};

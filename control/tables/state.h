@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// State: what the tables know of services and backends, as flat arrays indexed by id.
+// State: the services and backends of the tables, as flat arrays indexed by id.
 // Private to this folder. A state can be cloned, so that a configuration is applied to the clone
 // and takes its place only when everything was published.
 //

@@ -24,7 +24,7 @@ def url_host(address):
 
 
 class Result:
-    """Outcome of requests: who answered each, or what went wrong."""
+    """Outcome of requests: the backend that served each, or the error."""
 
     def __init__(self):
         self.served = Counter()
@@ -83,7 +83,7 @@ def http_get(namespace, host, path="/", timeout=5, port=80):
 
 
 class Load:
-    """HTTP requests from several threads, each on a new connection, until told to stop."""
+    """HTTP requests from several threads, each on a new connection, until stop()."""
 
     def __init__(self, namespace, host, threads=4, pause=0.004, path="/"):
         self.namespace, self.host, self.path, self.pause = namespace, host, path, pause
@@ -129,7 +129,7 @@ class Load:
 
 
 class Line:
-    """A TCP connection to the line server (port 7000). ask() tells who answered."""
+    """A TCP connection to the line server (port 7000). ask() returns the backend."""
 
     def __init__(self, namespace, host, port=7000, timeout=5):
         with namespace.inside():
@@ -157,7 +157,7 @@ class Line:
 
 
 class KeepAlive:
-    """An HTTP connection that stays open. ask() tells who answered."""
+    """An HTTP connection that stays open. ask() returns the backend."""
 
     def __init__(self, namespace, host, timeout=5):
         with namespace.inside():

@@ -197,13 +197,13 @@ class Demo:
         self.excused += excused
         self.total.add(early)
         self.total.add(load.since(noticed))
-        print(f"   {excused} requests reached the dead backend before that: refused, not counted below")
+        print(f"   {excused} requests reached the dead backend before: refused, not counted below")
         expect(after.failed == 0, f"requests failed after {name} was seen dead: {after.errors[:3]}")
         expect(again > 0, f"{name} is back but gets no connections")
 
     def killed_control(self):
         section(5, "Kill weir-control with SIGKILL, and start it again",
-                "Forwarding does not need it: the dataplane keeps using the tables in shared memory.")
+                "Forwarding does not need it: the dataplane keeps using the shared tables.")
         found = clients.line_per_backend(self.lab.client, VIP4, BACKENDS,
                                          clients.KeepAlive)
         with Background(self.lab) as load:
@@ -238,7 +238,7 @@ class Demo:
 
 
 class Background:
-    """curl in batches of ten, until told to stop; results by the time a batch began."""
+    """curl in batches of ten, until stopped; results by the start time of a batch."""
 
     def __init__(self, lab):
         self.lab, self.batches = lab, []

@@ -452,7 +452,7 @@ def make_random_file(path, size):
 
 
 def main():
-    """Remove what labs whose maker was killed have left: lab.py --sweep."""
+    """Remove labs of killed runs: lab.py --sweep."""
     if sys.argv[1:] != ["--sweep"]:
         sys.exit("usage: lab.py --sweep")
     sweep()

@@ -113,7 +113,7 @@ class Namespace:
 
 
 def reap():
-    """Collect ended children that nobody waits for, so that they do not count as running."""
+    """Reap exited children that are not waited for, so that they do not count as running."""
     for pid in children():
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, os.WNOHANG)
@@ -183,7 +183,7 @@ class Program:
 
 
 def sweep():
-    """Remove namespaces of labs whose maker was killed before it could."""
+    """Remove namespaces of labs of killed runs."""
     for line in sh("ip", "netns", "list", check=False).splitlines():
         name = line.split()[0] if line.split() else ""
         match = NAMES.match(name)

@@ -60,7 +60,7 @@ def drain_keeps_flows(lab):
 
 @scenario(services=[lines()])
 def maintenance_gets_no_new_flows(lab):
-    """Maintenance is as drain for new flows; with every backend in it, nobody serves"""
+    """Maintenance is like drain for new flows; with every backend in it, none serves"""
     for name in BACKENDS[:3]:
         lab.weirctl("backend", "maintenance", name)
     for _ in range(20):
@@ -194,7 +194,7 @@ def removed_backend_keeps_its_id_while_flows_refer_to_it(lab):
 
 @scenario(services=[lines(), echo()])
 def reload_changes_only_what_differs(lab):
-    """config diff tells, config reload applies and tells; states and flows are kept"""
+    """config diff shows changes, config reload applies them; states and flows are kept"""
     found = clients.line_per_backend(lab.client, VIP4, BACKENDS)
     lab.weirctl("backend", "drain", "echo/web-1")
     before = {s["name"]: s["generation"] for s in lab.api("service.show")}
@@ -225,7 +225,7 @@ def sighup_reloads(lab):
 
 @scenario(services=[web()])
 def bad_reload_changes_nothing(lab):
-    """A bad file is refused whole, with line, path and reason; what runs goes on"""
+    """A file with an error is rejected with line, path and reason; the old configuration stays"""
     before = lab.backends()
     services = [web(backends={"web-1": 100, "web-2": 70000})]
     services[0]["polici"] = {}
@@ -248,7 +248,7 @@ def bad_reload_changes_nothing(lab):
 
 @scenario(services=[web(), lines()])
 def weirctl_tells_what_happens(lab):
-    """flow lookup, exit codes, --json: what scripts and people rely on"""
+    """flow lookup, exit codes, --json: the interface of scripts"""
     line = clients.Line(lab.client, VIP4)
     _, out, _ = lab.weirctl("flow", "lookup", "tcp", f"192.0.2.2:{line.port()}", f"{VIP4}:7000",
                             "--json")

@@ -60,7 +60,7 @@ def s4_dataplane_restarts(lab):
     result = clients.curl_batch(lab.client, VIP4, 200)
     assert result.ok == 200, result.errors[:5]
     assert "web-1" not in result.served and result.served["web-2"] < 30, result.served
-    # Consistent choice: connections that were open go on where they were.
+    # Maglev fallback: open connections continue on their backends.
     clients.check_lines(found)
     assert clients.Udp(lab.client, VIP6).ask() in BACKENDS
     assert lab.programs["control"].alive() and lab.programs["control"].pid == pid

@@ -77,7 +77,7 @@ def full_table_refuses_nobody(lab):
 
 @scenario(services=[lines()])
 def broken_packets_are_counted_drops(lab):
-    """Impossible flags, bad lengths and fragments are dropped under their names; service goes on"""
+    """Invalid flags, bad lengths, fragments are dropped and counted by reason; service continues"""
     line = clients.Line(lab.client, VIP4)
     cases = (("tcp_flags", syn("192.0.2.2", 4000, flags=3)),
              ("tcp_flags", syn("192.0.2.2", 4001, flags=0)))

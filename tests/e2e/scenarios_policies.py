@@ -195,7 +195,7 @@ def equal_shares(lab, workers):
 
 @scenario(services=[work(backends=WEIGHTS, **policy("round-robin"))])
 def round_robin_is_exact(lab):
-    """Round robin over four equal servers: nobody is more than one flow ahead"""
+    """Round robin over four equal servers: no server is more than one flow ahead"""
     equal_shares(lab, 1)
 
 
@@ -425,7 +425,7 @@ def service_times_are_right(lab):
 
 @scenario(services=[work(**policy("fair-share"))])
 def fair_share_goes_on_without_control(lab):
-    """Control dies by SIGKILL and returns: fair share goes on with the last service times"""
+    """Control dies by SIGKILL and returns: fair share continues with the last service times"""
     servers = Servers(lab, MILLISECONDS.values())
     warm_up(lab, servers)
     last = service_times_ms(lab)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Subsets: who is used of six backends, and what happens when one of those fails."""
+"""Subsets: which of six backends are used, and what happens when one of them fails."""
 import json
 import os
 

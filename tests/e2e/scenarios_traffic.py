@@ -131,7 +131,7 @@ def echo_request_to_vip_is_answered(lab):
 
 @scenario(lb_mtu=1500, services=[upload(), web()])
 def too_big_packet_is_reported(lab):
-    """No room for the outer header: ICMP says so and the upload goes on with smaller packets"""
+    """No room for the outer header: an ICMP error, and the upload continues with smaller packets"""
     path = lab.dir + "/upload"
     size = 2 << 20
     digest = make_random_file(path, size)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause)
 //
 // A switch port that carries one VLAN tagged, for kernels without bridge VLAN filtering. tc on
-// the port's end in the lab's switch: the tag goes on towards the balancer, and comes off what
+// the port's end in the lab's switch: adds the tag towards the balancer, and removes it from what
 // the balancer sends; an untagged frame from the balancer is dropped, as a switch would.
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A backend whose requests take a set time. work_server.py NAME MILLISECONDS
+"""A backend with a fixed service time. work_server.py NAME MILLISECONDS
 
 tcp 7002            one connection is one request: waits the service time, answers "NAME" and closes
 tcp 127.0.0.1:7003  commands, one a line, each answered by the number of connections accepted:

@@ -67,7 +67,7 @@ bool weir_bench_events_read(
 		count.running == 0) {
 		return false;
 	}
-	// When there are more events than counters, the kernel takes turns.
+	// If there are more events than counters, the kernel multiplexes them.
 	*ret = (uint64_t)((double)count.value * (double)count.enabled / (double)count.running);
 	return true;
 }

@@ -4,7 +4,7 @@
 // and publishes it, so many times a second. Called by main.c.
 //
 // Threads: forked before EAL and before any thread. It attaches to the segment through the
-// descriptor, with a mapping of its own, and writes only while it is told to.
+// descriptor, with a mapping of its own, and writes only on request.
 #pragma once
 
 #include <stdint.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Report: a measurement as a table for people or as one JSON object for programs. Called by main.c.
+// Report: a measurement as a table or as one JSON object. Called by main.c.
 //
 // Threads: one.
 #pragma once

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Verify: was a packet forwarded as it must be? Knows what was sent and what must come out, from
-// the RFCs and from balancer.h's plan of who is who; uses nothing of the packet path.
+// the RFCs and from the plan in balancer.h; uses nothing of the packet path.
 //
 // Threads: pure functions.
 #pragma once

@@ -3,7 +3,7 @@
 // Offline: one worker's tables and pipeline without ports, and frames pushed through it one by one.
 // Called by main.c.
 //
-// What the network would have told is made up, and always the same: port i has the MAC address
+// Values that would come from the network are fixed: port i has the MAC address
 // 02:00:00:00:00:<i + 1>; the next hop of backend id n is the port's gateway_mac where configured,
 // else 02:00:00:01:<n as two bytes>; the outer source is the port's source_ipv4 or source_ipv6,
 // else 192.0.2.1 or 2001:db8::1.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Report: verdicts as lines for people or as one JSON object for programs. Called by main.c.
+// Report: verdicts as lines of text or as one JSON object. Called by main.c.
 //
 // Every packet is counted as exactly one of forwarded, replied, kernel and dropped.
 //

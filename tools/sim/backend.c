@@ -57,7 +57,7 @@ void weir_sim_backend_plan(struct weir_sim *sim, uint32_t index) {
 	struct weir_sim_backend *backend = &sim->backend[index];
 	uint64_t next_ns = weir_sim_cpu_next(&backend->cpu);
 
-	// An event that comes too early looks again; one that is too late is replaced.
+	// An event that fires too early is scheduled again; one that is too late is replaced.
 	if (next_ns < backend->cpu_event_ns) {
 		backend->cpu_event_ns = next_ns;
 		weir_sim_schedule(sim, next_ns, WEIR_SIM_EVENT_CPU, index);

@@ -377,7 +377,7 @@ static bool holds(const struct weir_sim_client *client, uint32_t backend) {
 	return false;
 }
 
-// Guarantee U3 of subset.h: nobody else's subset changes.
+// Guarantee U3 of subset.h: no other subset changes.
 void weir_sim_clients_lose(struct weir_sim *sim, uint32_t backend) {
 	for (uint32_t i = 0; i < sim->scenario->clients.count; i++) {
 		if (holds(&sim->client[i], backend)) {

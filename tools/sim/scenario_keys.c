@@ -375,7 +375,7 @@ static const struct weir_json_key file_rows[] = {
 };
 // clang-format on
 
-// What cannot be told from one value alone.
+// Checks that involve several values.
 static void check_scenario(struct weir_json_reader *reader, const struct weir_json_place *at,
 	void *object, const struct weir_json_keys_read *read) {
 	const S *s = object;

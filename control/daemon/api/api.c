@@ -131,7 +131,7 @@ static void answer_written(uv_write_t *write, int status) {
 	next_request(client);
 }
 
-// Write one answer. Takes the reference of answer.
+// Write one reply. Takes the reference of answer.
 static void write_answer(struct client *client, json_t *answer) {
 	char *text =
 		answer != NULL ? json_dumps(answer, JSON_COMPACT | JSON_REAL_PRECISION(10)) : NULL;
@@ -166,7 +166,7 @@ static void end_call(struct weir_api_call *call, json_t *answer) {
 	write_answer(client, answer);
 }
 
-// Text for JSON: what was cut in the middle of a character, or never was UTF-8, is repaired.
+// Text for JSON: replaces truncated characters and bytes that are not UTF-8.
 static json_t *safe_string(char *text) {
 	json_t *string = json_string(text);
 
@@ -274,7 +274,7 @@ static bool is_blank(const char *line, size_t bytes) {
 	return true;
 }
 
-// Handle the line at the head of the buffer. Returns whether there was one.
+// Handle the first line in the buffer. Returns whether there was one.
 static bool take_line(struct client *client) {
 	if (client->in == NULL) { // nothing was received yet
 		return false;
@@ -351,8 +351,8 @@ static void received(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer) {
 	next_request(client);
 }
 
-// Handle what is there until an answer is under way, then wait for it to be taken (A2). The next
-// turn of the loop goes on: no client keeps the others waiting for more than one request.
+// Handle buffered lines until a reply is pending, then wait until the client has read it (A2). The
+// next iteration of the loop continues, so no client delays the others by more than one request.
 static void next_request(struct client *client) {
 	while (client->call == NULL && client->out == NULL) {
 		if (uv_is_closing((uv_handle_t *)&client->pipe)) {
@@ -374,7 +374,7 @@ static void next_request(struct client *client) {
 
 // --- new clients --------------------------------------------------------------------------
 
-// Make room: cut off who has asked nothing for longest and waits for nothing.
+// Make room: close the connection that has been idle longest and has no pending request.
 static bool evict_idle(struct weir_api *api) {
 	struct client *oldest = NULL;
 

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API server: newline-delimited JSON over the control socket (docs/control-api.md). Knows how to
-// talk, not what is said: each request goes to one handler, which answers at once or later.
+// API server: newline-delimited JSON over the control socket (docs/control-api.md). It
+// implements the protocol, not the commands: each request goes to one handler, which replies at
+// once or later.
 //
 // Threads: one, that of the event loop. Never blocks it.
 // Guarantees:
-//   A1 one answer per request line, in order; whatever bytes a client sends.
-//   A2 memory per client is bounded: one request line and one answer.
-//   A3 a client that does not read its answer within WEIR_API_ANSWER_MS is cut off; so is the one
-//      that has asked nothing for longest, when there are too many.
-//   A4 a call stays valid until it is answered, also when its client has gone.
+//   A1 one reply per request line, in order, whatever bytes a client sends.
+//   A2 memory per client is bounded: one request line and one reply.
+//   A3 a client that does not read its reply within WEIR_API_ANSWER_MS is disconnected; if there
+//   are
+//      too many clients, so is the one that has been idle longest.
+//   A4 a call stays valid until it is answered, even if its client has disconnected.
 #pragma once
 
 #include <jansson.h>
@@ -47,16 +49,16 @@ struct weir_api_peer { // who asks, as the kernel says
 	uid_t uid;
 };
 
-// Handle one request, a JSON object: answer it now, or keep the call and answer later.
+// Handle one request, a JSON object: reply now, or keep the call and reply later.
 typedef void (*weir_api_handler)(void *context, struct weir_api_call *call);
 
 // Serve a bound socket (api_socket.h). fd is owned from here on, also on failure. Returns 0 or
 // negative errno.
 int weir_api_create(
 	uv_loop_t *loop, int fd, weir_api_handler handler, void *context, struct weir_api **ret);
-// Cut off every client, close; the memory is released by the loop's next turns, after which
-// closed(context) is called. Calls still open may be answered (to nobody) until then. closed may
-// be NULL.
+// Disconnect all clients and close. The memory is released by the loop's next iterations, after
+// which closed(context) is called. Until then open calls may still be answered, without effect.
+// closed may be NULL.
 void weir_api_close(struct weir_api *api, void (*closed)(void *context));
 unsigned int weir_api_clients(const struct weir_api *api);
 

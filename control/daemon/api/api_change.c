@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // API handlers that change what is: backend.drain, backend.ready, backend.maintenance,
-// weight.set. When the answer goes out the change was published: the next packet sees it.
+// weight.set. The change is published before the reply is sent: the next packet sees it.
 #include "api_commands.h"
 #include "daemon.h"
 

@@ -128,7 +128,7 @@ static bool check_arguments(const struct command *command, struct weir_api_call 
 				command->name, name);
 			return false;
 		}
-		// null is as good as not given, where nothing must be given.
+		// An optional argument may be null, which means that it is not given.
 		wrong = json_is_null(value) && !argument->required ? NULL
 								   : check_value(argument, value);
 		if (wrong != NULL) {
@@ -160,7 +160,8 @@ void weir_api_dispatch(void *context, struct weir_api_call *call) {
 	for (size_t i = 0; i < COMMAND_COUNT; i++) {
 		if (strcmp(commands[i].name, name) == 0) {
 			if (check_arguments(&commands[i], call)) {
-				// What an answer tells is what packets see, and what outlives us.
+				// Replies describe the published state, which packets see and which
+				// outlives this process.
 				if (daemon->dirty) {
 					(void)weir_daemon_publish(daemon);
 				}

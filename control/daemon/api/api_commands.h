@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API commands: the table of what can be asked (docs/control-api.md), and the checks that every
-// request goes through before its handler sees it. Handlers are in the other api_*.c files.
+// API commands: the table of commands (docs/control-api.md), and the checks of every request before
+// its handler is called. Handlers are in the other api_*.c files.
 //
 // Threads: one, that of the loop.
 #pragma once

@@ -8,7 +8,8 @@ static json_t *json_errors(const struct weir_reload_plan *plan) {
 	return weir_config_errors_json(plan->errors.error, plan->errors.count);
 }
 
-// Our working directory is not the caller's. Returns false after the call was failed.
+// The working directory differs from the caller's, so paths must be absolute. Returns false after
+// the call was failed.
 static bool check_path(struct weir_api_call *call) {
 	const char *path = weir_api_text(call, "path");
 

@@ -88,7 +88,7 @@ static void explain_found(const struct weir_lookup_result *result,
 	}
 }
 
-// chosen NULL: it depends on the worker.
+// chosen: NULL if it depends on the worker.
 static void explain_choice(const struct weir_lookup_result *result,
 	const struct weir_backend_state *chosen, const struct weir_service_state *service,
 	char *why) {

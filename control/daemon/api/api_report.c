@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API handler backend.report: a backend, or a script beside it, tells what it measured.
+// API handler backend.report: a backend, or a script on it, submits a load report.
 #include <math.h>
 
 #include "api_commands.h"

@@ -48,7 +48,7 @@ int weir_api_find_service(struct weir_daemon *daemon, struct weir_api_call *call
 	return id;
 }
 
-// A backend by its own name alone. Leaving ones do not answer to their name any more.
+// A backend by its own name alone. Removed ones cannot be found by name any more.
 static int find_anywhere(struct weir_daemon *daemon, struct weir_api_call *call, const char *name) {
 	uint32_t ids = weir_tables_backend_ids(daemon->tables);
 	struct weir_backend_state state;

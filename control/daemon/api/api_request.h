@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API requests, for their handlers: arguments, already checked against the table of commands; whom
-// they name; what must be there before a request can be carried out.
+// API requests, for their handlers: arguments, already checked against the table of commands; the
+// services and backends that they name; preconditions of requests.
 //
 // Threads: one, that of the loop.
 #pragma once
@@ -19,12 +19,13 @@ json_int_t weir_api_integer(
 // The service that `service` names. Returns its id, or a negative number after the call was
 // failed.
 int weir_api_find_service(struct weir_daemon *daemon, struct weir_api_call *call);
-// The one backend that `backend` and perhaps `service` name. Same returns.
+// The one backend that `backend` and perhaps `service` name. Returns its id, or a negative number
+// after the call was failed.
 int weir_api_find_backend(struct weir_daemon *daemon, struct weir_api_call *call);
-// Whether there is a dataplane, or was one: what handlers that read the tables need. Else the call
-// was failed.
+// Whether tables exist, that is, a dataplane is or was attached. Returns false after the call was
+// failed.
 bool weir_api_has_tables(const struct weir_daemon *daemon, struct weir_api_call *call);
-// The same, attached now.
+// Whether a dataplane is attached now. Returns false after the call was failed.
 bool weir_api_has_dataplane(const struct weir_daemon *daemon, struct weir_api_call *call);
 
 // Publish a change that was just made. Returns false after the call was failed.

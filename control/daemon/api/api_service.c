@@ -87,7 +87,7 @@ static void set(json_t *object, const char *key, const char *value) {
 	json_object_set_new(object, key, json_string(value));
 }
 
-// The settings that have a meaning for the policy in effect.
+// The settings that the active policy uses.
 static json_t *json_settings(
 	const struct weir_config_policy *config, const struct weir_service_state *state) {
 	uint8_t needs = weir_policy_needs((enum weir_policy)state->policy);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What service.show and backend.show tell, for stats.show too. Selections by name: NULL = all.
+// The results of service.show and backend.show, also used by stats.show. Selections by name: NULL =
+// all.
 #pragma once
 
 #include <jansson.h>

@@ -32,8 +32,8 @@ static pid_t read_pid(int fd) {
 	return n > 0 ? (pid_t)strtol(text, NULL, 10) : 0;
 }
 
-// Lock the pid file. A former owner may remove it between our open and our lock: what we locked
-// must still be what the name means.
+// Lock the pid file. A former owner may remove it between open and lock, so the locked file must
+// still be the one with this name.
 static int lock_pid_file(const char *path, int *ret_fd, pid_t *ret_owner) {
 	for (;;) {
 		struct stat mine, named;
@@ -74,7 +74,7 @@ static int write_pid(int fd, uid_t uid, gid_t gid) {
 	return 0;
 }
 
-// Who serves this socket: its pid, 0 for nobody.
+// The pid of the process that serves this socket, or 0.
 static pid_t serving(const struct sockaddr_un *address) {
 	struct ucred peer = {0};
 	socklen_t bytes = sizeof(peer);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Control socket: RUN_DIR/control.sock, bound and ready for uv_listen. One weir-control per run
-// directory: it holds a lock on RUN_DIR/control.pid, which the kernel takes away when it dies, so
-// that a socket file that was left behind is told from one that is served.
+// directory: it holds a lock on RUN_DIR/control.pid, which the kernel releases when it dies. This
+// distinguishes a stale socket file from one in use.
 #pragma once
 
 #include <stddef.h>
@@ -24,5 +24,5 @@ struct weir_api_socket {
 int weir_api_socket_open(const char *run_dir, uid_t uid, gid_t gid, struct weir_api_socket *ret,
 	char *why, size_t why_bytes);
 
-// Remove the files and let the lock go.
+// Remove the files and release the lock.
 void weir_api_socket_close(struct weir_api_socket *socket);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API handlers of the workers' and the segment's numbers: worker.show, stats.show.
+// API handlers of the counters of workers and segment: worker.show, stats.show.
 #include <math.h>
 #include <time.h>
 

@@ -8,7 +8,7 @@
 #include "api_show.h"
 #include "daemon.h"
 
-// Members that one answer holds at most: of a service with many workers and large subsets there
+// Limit of members per reply: of a service with many workers and large subsets there
 // could be millions.
 #define MEMBERS_MAX 10000u
 
@@ -71,7 +71,7 @@ static json_t *json_one(const struct weir_daemon *daemon, uint16_t service,
 	return one;
 }
 
-// Of all backends that can be used. NULL: there is none, or too many clients to count.
+// Summary over all usable backends. NULL if there is none, or too many clients to count.
 static json_t *json_summary(const struct weir_subset_count *counts, uint32_t n) {
 	uint32_t least = UINT32_MAX, most = 0, usable = 0;
 	uint64_t sum = 0;

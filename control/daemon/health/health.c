@@ -85,7 +85,7 @@ static bool update_state(struct check *check, bool passed) {
 	return true;
 }
 
-// Whether the last check said what the state is: there is nothing to find out in a hurry.
+// Whether the last check agrees with the state, so that a slow interval is enough.
 static bool is_settled(const struct check *check) {
 	return check->ended_ns != 0 &&
 	       check->state == (check->passed ? WEIR_HEALTH_HEALTHY : WEIR_HEALTH_REFUSING);
@@ -418,7 +418,7 @@ void weir_health_set_far(struct weir_health *health, uint16_t backend, bool far)
 		return;
 	}
 	check->far = far;
-	// A check that is a long way off comes sooner now, on the same grid.
+	// Reschedule a check that is far in the future to an earlier time of the same grid.
 	if (!far && check->phase == CHECK_SLEEPING &&
 		check->due_ms > now + check->params.interval_ms) {
 		check->due_ms = now + 1 + (check->due_ms - now - 1) % check->params.interval_ms;

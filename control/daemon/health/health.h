@@ -6,10 +6,10 @@
 //
 // TCP checks connect and reset (nothing stays in TIME_WAIT); HTTP checks send one GET, follow no
 // redirect, use no proxy, keep no connection. Starts are spread over the interval, and at most
-// WEIR_HEALTH_CONCURRENT checks are in flight; the others wait their turn.
+// WEIR_HEALTH_CONCURRENT checks are in flight; the others are queued.
 //
-// A backend that nobody is about to use is checked at a slower pace, but for the time when its
-// checks say something else than its state.
+// A backend that is not about to be used is checked at a slower interval, except while its checks
+// disagree with its state.
 //
 // Threads: one, that of the loop. No globals, no logging: callbacks report. No function calls
 // back; callbacks come from the loop alone.
@@ -57,7 +57,7 @@ struct weir_health_status {
 };
 
 // Returns 0 or negative errno. The loop must outlive the handles: after weir_health_free, run it
-// until uv_run says that nothing is left.
+// until uv_run returns 0.
 int weir_health_create(
 	uv_loop_t *loop, weir_health_fn on_health, void *context, struct weir_health **ret);
 
@@ -72,9 +72,9 @@ int weir_health_configure(
 // one of the next to become one. Nothing for one that is not checked.
 void weir_health_set_far(struct weir_health *health, uint16_t backend, bool far);
 
-// What health.show tells. Returns 0, -ENOENT (not checked).
+// The data of health.show. Returns 0, -ENOENT (not checked).
 int weir_health_status(
 	const struct weir_health *health, uint16_t backend, struct weir_health_status *ret);
 
-// Stop everything. No callback comes any more; handles close in the next turns of the loop.
+// Stop everything. No callback comes any more; handles close in the next iterations of the loop.
 void weir_health_free(struct weir_health *health); // NULL is fine

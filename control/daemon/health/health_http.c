@@ -222,7 +222,7 @@ static struct watch *start_watch(struct weir_health_curl *curl, curl_socket_t so
 	return watch;
 }
 
-// A failure here is not told to curl, which would give up all of its transfers: the one that is
+// A failure here is not reported to curl, which would give up all of its transfers: the one that is
 // concerned runs into its timeout.
 static int set_watch(
 	CURL *easy, curl_socket_t socket, int what, void *context, void *socket_context) {

@@ -17,7 +17,7 @@ struct weir_health_curl; // the engine that all probes of a loop share
 struct weir_health_http; // one probe
 
 int weir_health_curl_create(uv_loop_t *loop, struct weir_health_curl **ret);
-// All probes must have ended or been cancelled. Handles close in the next turns of the loop.
+// All probes must have ended or been cancelled. Handles close in the next iterations of the loop.
 void weir_health_curl_free(struct weir_health_curl *curl); // NULL is fine
 
 // Returns 0, or negative errno: done is not called then.

@@ -15,5 +15,5 @@ struct weir_health_tcp;
 int weir_health_tcp_start(
 	uv_loop_t *loop, const struct weir_probe_params *params, struct weir_health_tcp **ret);
 
-// End it without calling done. Handles close in the next turns of the loop.
+// Cancel without calling done. Handles close in the next iterations of the loop.
 void weir_health_tcp_cancel(struct weir_health_tcp *tcp);

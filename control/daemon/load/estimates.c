@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What is collected, for whom: follows the tables.
+// Which estimates are collected for which backends, as the tables require.
 #include "estimates.h"
 
 #include <errno.h>
@@ -43,7 +43,7 @@ static uint64_t owner_of(const struct weir_backend_state *state) {
 	return weir_hash_bytes(&state->address, sizeof(state->address), state->identity);
 }
 
-// Back to the configured weight, unless the id belongs to someone else by now.
+// Restore the configured weight, unless the id has been given to another backend.
 static void drop_weight(struct weir_estimates *estimates, uint32_t id) {
 	struct weir_backend_state state;
 
@@ -108,7 +108,7 @@ static int add_member(struct service_estimates *service, uint16_t id) {
 	return 0;
 }
 
-// Collect for a backend what its service needs, and nothing else.
+// Collect only what the service of a backend needs.
 static int follow_backend(struct weir_estimates *estimates, const struct weir_backend_state *state,
 	struct service_estimates *service, uint64_t now_ns) {
 	struct backend_estimates *backend = &estimates->backend[state->id];
@@ -175,7 +175,7 @@ static void forget_service(struct weir_estimates *estimates, uint32_t id) {
 	estimates->services--;
 }
 
-// Whether samples gathered under the one are samples under the other.
+// Whether samples collected with one configuration are valid with the other.
 static bool same_measure(const struct weir_config_policy *a, const struct weir_config_policy *b) {
 	return a->measurement == b->measurement && a->service_time == b->service_time;
 }
@@ -341,7 +341,7 @@ static int follow_backends(struct weir_estimates *estimates, uint64_t now_ns) {
 	return rc < 0 ? -ENOMEM : 0;
 }
 
-// Costs that nobody keeps up any more, of a process before this one.
+// Remove costs of an earlier process that are no longer maintained.
 static void clear_unowned_costs(const struct weir_estimates *estimates) {
 	const struct weir_segment *segment = weir_tables_segment(estimates->tables);
 
@@ -407,7 +407,7 @@ void weir_estimates_free(struct weir_estimates *estimates) {
 	if (estimates == NULL) {
 		return;
 	}
-	// Costs in the segment stay: the next process goes on from them.
+	// Costs in the segment stay: the next process continues from them.
 	for (uint32_t id = 0; id < estimates->ids; id++) {
 		weir_moving_free(estimates->backend[id].times);
 		free(estimates->backend[id].capability);

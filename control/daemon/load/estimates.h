@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Estimates: what weir-control learns of backends for the policies that need it, and hands on.
+// Estimates: measurements of backends for the policies that need them.
 //
 //   samples of the workers, reports of backends --> service times --> costs in the segment
-//   samples of the workers                      --> how long an error counts --> tables
+//   samples of the workers                      --> error windows --> tables
 //   reports of backends                         --> capability weights --> tables
 //
-// For a service whose policy needs none of it nothing is allocated, read or kept.
+// If the policy of a service needs none of them, nothing is allocated, read or kept.
 //
-// What a process before this one, or other settings of the same service, had estimated stays in
-// force until there is something newer, or it is stale. Estimates outlive the dataplane; they are
+// Estimates of an earlier process, or from other settings of the same service, stay in use until
+// there are newer ones, or they are stale. Estimates outlive the dataplane; they are
 // dropped when a backend id gets a new owner.
 //
 // Threads: one, that of the loop. No clock: time is an argument (CLOCK_MONOTONIC).
@@ -27,19 +27,19 @@ struct weir_estimates;
 int weir_estimates_create(struct weir_estimates **ret); // 0 or -ENOMEM
 void weir_estimates_free(struct weir_estimates *estimates); // NULL is fine
 
-// Begin or end to collect, as the tables' services need it now. Call after the tables were given a
-// configuration, a segment or a policy. The tables are borrowed until weir_estimates_free, config
-// for this call. Takes what the rings hold first, so that no sample goes to a new owner of its id.
+// Start or stop collecting, as the services in the tables require. Call after the tables were given
+// a configuration, a segment or a policy. The tables are borrowed until weir_estimates_free, config
+// for this call. Reads the rings first, so that no sample is credited to a new owner of its id.
 // Returns 0 or -ENOMEM: then some services have no estimates.
 int weir_estimates_follow(struct weir_estimates *estimates, struct weir_tables *tables,
 	const struct weir_config *config, uint64_t now_ns);
 
-// Whether workers measure service times for us: only then is there anything to collect.
+// Whether workers measure service times, so that there are samples to collect.
 bool weir_estimates_measures(const struct weir_estimates *estimates);
 // Take the workers' samples (bounded), write the costs that they change. Without a dataplane:
 // nothing.
 void weir_estimates_collect(struct weir_estimates *estimates, uint64_t now_ns);
-// Once a second: let stale estimates go, adjust error windows and weights. Returns whether the
+// Once a second: drop stale estimates, adjust error windows and weights. Returns whether the
 // tables are to be published.
 bool weir_estimates_second(struct weir_estimates *estimates, uint64_t now_ns);
 
@@ -68,7 +68,7 @@ struct weir_report {
 };
 
 // A backend reports. Returns the fields that were used (a bit set), or -EINVAL with one line in
-// why: nothing in it is of use to the policy of its service.
+// why: the policy of its service uses none of it.
 int weir_estimates_report(struct weir_estimates *estimates, uint16_t backend,
 	const struct weir_report *report, uint64_t now_ns, char *why, size_t why_bytes);
 
@@ -82,7 +82,7 @@ struct weir_estimate {
 struct weir_estimate weir_estimates_backend(
 	const struct weir_estimates *estimates, uint16_t backend, uint64_t now_ns);
 
-// How much is collected: services that need something, backends with statistics of their own.
+// What is collected: number of services that need estimates, of backends with statistics.
 struct weir_estimates_extent {
 	uint32_t services;
 	uint32_t backends;

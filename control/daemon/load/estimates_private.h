@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What the files estimates*.c share.
+// Private to the files estimates*.c.
 #pragma once
 
 #include "capability.h"
 #include "estimates.h"
 #include "moving.h"
 
-// One service that needs something.
+// One service that needs estimates.
 struct service_estimates {
 	char name[WEIR_NAME_BYTES];
 	uint16_t id;
@@ -58,7 +58,7 @@ struct weir_estimates {
 
 // --- estimates_times.c ---
 
-// Forget what the rings hold: it was measured for others.
+// Discard the samples in the rings: they belong to other backends.
 void weir_estimates_skip(struct weir_estimates *estimates);
 void weir_estimates_take(struct weir_estimates *estimates, uint64_t now_ns);
 // The estimate of one backend; 0 = unknown.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reports of backends: what they are used for, or why not.
+// Load reports of backends, and why they are refused.
 #include <errno.h>
 #include <stdio.h>
 

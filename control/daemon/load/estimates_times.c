@@ -122,7 +122,7 @@ bool weir_estimates_adjust_window(
 	ms = ms < WEIR_ERROR_WINDOW_LEAST_MS ? WEIR_ERROR_WINDOW_LEAST_MS : ms;
 	ms = ms > WINDOW_MOST_MS ? WINDOW_MOST_MS : ms;
 	now_ms = state.settings.error_window_ms;
-	// By half more or a third less: else it would be published again and again.
+	// Only changes by half more or a third less are published, to limit publications.
 	if (ms * 2 <= now_ms * 3 && now_ms * 2 <= ms * 3) {
 		return false;
 	}

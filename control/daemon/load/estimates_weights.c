@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Weights out of reports: what a backend can do, by capability.h.
+// Weights from load reports: the capability of a backend (capability.h).
 #include "estimates_private.h"
 
 #define WEIGHT_MEAN 10000 // of the reported weights of a service: fine steps down to 1 % of it

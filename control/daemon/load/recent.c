@@ -22,7 +22,7 @@ static uint64_t limited_now(const struct weir_segment *segment, uint32_t service
 	return sum.spilled + sum.rejected;
 }
 
-// Give each new row the same value in all of its looks: its past is unknown, so nothing happened.
+// Give each new row the same value in all samples: its history is unknown, so its rate is 0.
 static int grow(uint64_t (**rows)[WEIR_RECENT_LOOKS], uint32_t *count, uint32_t wanted,
 	const struct weir_segment *segment,
 	uint64_t (*now)(const struct weir_segment *segment, uint32_t id)) {

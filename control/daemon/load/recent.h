@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Recent: what happened within about the last minute, from a look at the counters every
+// Recent: what happened within about the last minute, from samples of the counters every
 // WEIR_RECENT_STEP_S seconds: new flows by backend, flows past their limit by service.
 //
 // Threads: one. No clock of its own.
@@ -19,16 +19,16 @@ struct weir_recent { // zeroed at first
 	uint32_t next; // index of the next one
 };
 
-// Forget all looks: at the end, and before those of another segment, whose past they are not.
+// Drop all samples: at the end, and before those of another segment.
 void weir_recent_fini(struct weir_recent *recent);
 
-// Look. backends, services: ids in use are below. Without memory nothing is taken.
+// Take a sample. backends, services: bounds of the ids in use. Does nothing if out of memory.
 void weir_recent_take(struct weir_recent *recent, const struct weir_segment *segment,
 	uint32_t backends, uint32_t services);
 
-// New flows of a backend since the oldest look, 60 to 65 s ago or when it was first seen.
+// New flows of a backend since the oldest sample, 60 to 65 s ago or when it was first seen.
 uint64_t weir_recent_new_flows(
 	const struct weir_recent *recent, const struct weir_segment *segment, uint32_t backend);
-// Flows of a service that were given out past the limit, or refused, in that time.
+// Flows of a service that were spilled or rejected at the limit in the same time.
 uint64_t weir_recent_limited(
 	const struct weir_recent *recent, const struct weir_segment *segment, uint32_t service);

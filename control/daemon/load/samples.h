@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Samples: looks at the workers once a second, so that rates can be told over the last one or two
-// seconds, whoever asks how often.
+// Samples: of the worker counters once a second, for rates over the last one or two
+// seconds, however often they are queried.
 //
 // Threads: one. No clock of its own.
 #pragma once
@@ -23,10 +23,10 @@ struct weir_samples {
 	struct weir_worker_sample last[WEIR_WORKERS_MAX];
 };
 
-// Begin with this segment: all it has counted so far is the past.
+// Start with this segment: counts so far do not matter.
 void weir_samples_init(struct weir_samples *samples, const struct weir_segment *segment);
 void weir_samples_take(struct weir_samples *samples, const struct weir_segment *segment);
-// Share of its cycles since the last look but one that a worker spent on packets, 0..100.
+// Share of its cycles since the sample before last that a worker spent on packets, 0..100.
 double weir_samples_busy_percent(
 	const struct weir_samples *samples, const struct weir_segment *segment, uint32_t worker);
 bool weir_worker_alive(const struct weir_segment *segment, uint32_t worker, uint64_t now_ns);

@@ -87,7 +87,7 @@ static void add_subsets(struct weir_shares *shares) {
 	}
 }
 
-// A part of whole->aim.
+// A share of whole->aim.
 static double aim_of(const struct weir_shares *shares, const struct weir_backend_state *of) {
 	const struct whole *whole = &shares->whole[of->service_id];
 	uint64_t parts = weir_tables_backend_parts(shares->of.tables, of->id);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Shares: what each backend of a service is meant to get of its new flows, by policy, and what it
-// got. For the API; computed for a whole answer at once.
+// Shares: the target share of new flows of each backend of a service, by policy, and its actual
+// share. For the API; computed for a whole reply at once.
 //
 // Threads: one.
 #pragma once
@@ -26,12 +26,12 @@ struct weir_shares_of { // what they are computed from; borrowed until weir_shar
 int weir_shares_create(const struct weir_shares_of *of, uint32_t service, struct weir_shares **ret);
 void weir_shares_free(struct weir_shares *shares); // NULL is fine
 
-// What the policy aims at, percent of the service's new flows:
+// The target share, in percent of the service's new flows:
 //   maglev: slots; weighted-round-robin: strides; time-weighted, interleaved: weight / cost;
-//   fair-share: 1 / cost; others: the same for each. 0 = it takes no new flows.
-// Where each worker has a subset of its own: the mean over the subsets.
+//   fair-share: 1 / cost; others: equal shares. 0 = no new flows.
+// If each worker has its own subset: the mean over the subsets.
 double weir_shares_effective(const struct weir_shares *shares, const struct weir_backend_state *of);
-// Of all new flows that were ever counted. 0 when there were none.
+// The actual share of all new flows counted so far. 0 if there were none.
 double weir_shares_achieved(const struct weir_shares *shares, const struct weir_backend_state *of);
-// Of those of the last minute. Negative when there were none.
+// The actual share of the new flows of the last minute. Negative if there were none.
 double weir_shares_recent(const struct weir_shares *shares, const struct weir_backend_state *of);

@@ -103,7 +103,7 @@ static void explain_route(
 	}
 }
 
-// What is the next hop of an address? why gets one line when there is none.
+// Determine the next hop of an address. why gets one line if there is none.
 static struct weir_next_hop judge(
 	const struct weir_neighbours *n, const struct entry *entry, char *why, size_t bytes) {
 	const struct weir_route *route = &entry->route;
@@ -226,7 +226,7 @@ static void ask_route(struct weir_neighbours *n, struct entry *entry) {
 		n, entry, route->error || route->local ? 0 : route->ifindex, &route->next_hop);
 }
 
-// One round: links, then a route for each address, then what the kernel knows of next hops.
+// One round: links, then a route for each address, then the neighbour table of the kernel.
 static void on_work(uv_timer_t *timer) {
 	struct weir_neighbours *n = timer->data;
 	uint32_t turn = 0;
@@ -368,7 +368,7 @@ static struct entry **make_entries(
 	return entries;
 }
 
-// Take over what is known of addresses that stay; free those that go.
+// Keep the state of addresses that stay; free those that are removed.
 static void replace_entries(struct weir_neighbours *n, struct entry **entries, uint32_t count) {
 	struct entry **old = n->entries;
 	uint32_t old_count = n->entry_count;

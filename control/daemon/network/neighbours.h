@@ -8,7 +8,7 @@
 // datagram to port 9 (discard).
 //
 // A next hop once known is kept until the kernel has had WEIR_NEIGHBOURS_HOLD_MS to find it again:
-// a flushed or stale entry interrupts nobody, and neither does a restart of control.
+// a flushed or stale entry does not interrupt forwarding, nor does a restart of control.
 //
 // Threads: one, that of the loop. No globals, no logging. No function calls back; callbacks come
 // from the loop alone.
@@ -37,14 +37,14 @@ struct weir_neighbour_port {
 
 // The next hop of an address. Called once for every address after each configure (as soon as it is
 // known, or known to be missing), then whenever it changes. hop->resolved false: no route to a
-// port, or nobody answers; why says which, one line ("" when resolved).
+// port, or no ARP/ND reply; why gets the reason, one line ("" when resolved).
 // It may call any function of this module but weir_neighbours_free.
 typedef void (*weir_next_hop_fn)(void *context, const struct weir_address *address,
 	const struct weir_next_hop *hop, const char *why);
 
 // Opens the netlink sockets in the caller's network namespace.
 // Returns 0 or negative errno. The loop must outlive the handles: after weir_neighbours_free, run
-// it until uv_run says that nothing is left.
+// it until uv_run returns 0.
 int weir_neighbours_create(
 	uv_loop_t *loop, weir_next_hop_fn on_next_hop, void *context, struct weir_neighbours **ret);
 
@@ -53,5 +53,5 @@ int weir_neighbours_create(
 int weir_neighbours_configure(struct weir_neighbours *n, const struct weir_neighbour_port *ports,
 	uint32_t port_count, const struct weir_address *addresses, uint32_t count);
 
-// No callback comes any more; handles close in the next turns of the loop. NULL is fine.
+// No callback comes any more; handles close in the next iterations of the loop. NULL is fine.
 void weir_neighbours_free(struct weir_neighbours *n);

@@ -79,7 +79,7 @@ void weir_hop_set(struct weir_neighbours *n, struct hop *hop, const struct weir_
 	uint64_t now = uv_now(n->loop);
 
 	if (news->has_mac && (news->state & NUD_STALE) && !(hop->state & NUD_STALE)) {
-		// Not all at the same time: they were learnt together.
+		// Spread the probes over time, because the entries were learnt together.
 		hop->probe_ms =
 			now + REFRESH_MS / 2 +
 			hop_bucket(hop->ifindex, &hop->address) * (REFRESH_MS / 2) / HOP_BUCKETS;
@@ -152,7 +152,7 @@ static void send_datagram(const struct weir_neighbours *n, const struct weir_add
 	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(DISCARD_PORT)};
 	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(DISCARD_PORT)};
 
-	// Failures show as what they are: the neighbour stays unknown.
+	// Errors are ignored here: the neighbour then stays unresolved.
 	if (address->family == 4) {
 		memcpy(&in.sin_addr, address->bytes, sizeof(in.sin_addr));
 		sendto(n->datagram4, "", 0, MSG_DONTWAIT, (struct sockaddr *)&in, sizeof(in));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // State of the neighbours module, shared by neighbours.c (watched addresses, routes, reports) and
-// neighbours_hops.c (what the kernel knows of next hops, and asking the network). Nobody else
-// includes it.
+// neighbours_hops.c (neighbour entries of the kernel, and probes). Not for other
+// files.
 //
 // Threads: one, that of the loop.
 #pragma once
@@ -69,7 +69,7 @@ struct weir_neighbours {
 // Order: family, then address. Returns as memcmp.
 int weir_neighbours_compare(const struct weir_address *a, const struct weir_address *b);
 
-// To be judged and reported in this turn of the loop.
+// To be evaluated and reported in this iteration of the loop.
 void weir_neighbours_mark(struct weir_neighbours *n, struct entry *entry);
 
 // The port whose frames leave where the kernel's do, or -1.
@@ -83,10 +83,10 @@ struct hop *weir_hop_find(
 void weir_hop_join(struct weir_neighbours *n, struct entry *entry, uint32_t ifindex,
 	const struct weir_address *address);
 
-// The kernel's news of a next hop; marks the entries behind it when they are concerned.
+// Handle a neighbour event of the kernel; marks the affected entries.
 void weir_hop_set(struct weir_neighbours *n, struct hop *hop, const struct weir_neighbour *news);
 
-// All that the kernel knows of our next hops. On failure neighbours_stale stays set.
+// Read the neighbour table of the kernel for all next hops. On failure neighbours_stale stays set.
 void weir_hops_ask_kernel(struct weir_neighbours *n);
 
 // Send the datagrams that are due, so that the kernel asks the network.

@@ -245,7 +245,7 @@ int weir_routes_lookup(
 	return 0;
 }
 
-// fn is told twice of what a list that changed underway repeats.
+// If the list changes while it is read, fn may be called twice for an entry.
 static int dump(struct weir_routes *routes, uint16_t type, message_fn fn, void *context) {
 	char request[128] __attribute__((aligned(8)));
 

@@ -55,10 +55,10 @@ typedef void (*weir_neighbour_fn)(void *context, const struct weir_neighbour *ne
 // events is copied. Returns 0 or negative errno.
 int weir_routes_open(uv_loop_t *loop, const struct weir_routes_events *events, void *context,
 	struct weir_routes **ret);
-// No event comes any more; handles close in the next turns of the loop. NULL is fine.
+// No event comes any more; handles close in the next iterations of the loop. NULL is fine.
 void weir_routes_close(struct weir_routes *routes);
 
-// Returns 0 (ret->error may say that there is no route), or negative errno: could not ask.
+// Returns 0 (ret->error is set if there is no route), or negative errno: the query failed.
 int weir_routes_lookup(
 	struct weir_routes *routes, const struct weir_address *address, struct weir_route *ret);
 int weir_routes_links(struct weir_routes *routes, weir_link_fn fn, void *context);

@@ -86,7 +86,7 @@ static int read_map(int fd, struct key_set *set) {
 	struct weir_vip_key key, *previous = NULL;
 	int error = 0;
 
-	// Bounded: somebody who changes the map meanwhile could keep us here for ever.
+	// Bounded, so that concurrent changes of the map cannot make this loop endless.
 	for (uint32_t i = 0; i < 2 * WEIR_STEER_VIPS_MAX && !error; i++) {
 		if (bpf_map_get_next_key(fd, previous, &key)) {
 			error = errno == ENOENT ? 0 : -errno;
