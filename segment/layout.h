@@ -242,19 +242,19 @@ struct weir_roots { // [control]; 64-aligned, selection[] follows with max_servi
 	X(tx_bytes, "bytes sent") \
 	X(forwarded, "packets sent to a backend") \
 	X(replied, "ICMP replies of the balancer to echo requests") \
-	X(to_kernel, "packets handed to the kernel") \
-	X(dropped, "packets dropped, sum of all reasons") \
+	X(to_kernel, "packets punted to the kernel") \
+	X(dropped, "packets dropped, all reasons") \
 	X(handed_over, "packets passed to the worker that owns their flow") \
-	X(flow_hits, "packets whose flow was known") \
-	X(flow_new, "flows entered into the table") \
-	X(flow_untracked, "new flows not entered (table full): Maglev fallback") \
-	X(flow_half_open_evicted, "half-open flows evicted by newer ones") \
+	X(flow_hits, "packets of flows in the table") \
+	X(flow_new, "flows inserted into the table") \
+	X(flow_untracked, "new flows not inserted (table full), sent by the Maglev fallback") \
+	X(flow_half_open_evicted, "half-open flows evicted by newer flows") \
 	X(flow_expired, "flows ended by a timeout") \
 	X(flows, "gauge: flows in the table") \
-	X(flows_half_open, "gauge: of these, in state SYN seen") \
-	X(loops, "turns of the poll loop") \
-	X(busy_cycles, "TSC cycles in turns that had packets") \
-	X(idle_cycles, "TSC cycles in turns that had none")
+	X(flows_half_open, "gauge: half-open flows in the table") \
+	X(loops, "iterations of the poll loop") \
+	X(busy_cycles, "TSC cycles in iterations with packets") \
+	X(idle_cycles, "TSC cycles in iterations without packets")
 
 struct weir_worker_counters { // [worker]
 #define X(field, text) uint64_t field;
@@ -270,15 +270,15 @@ struct weir_worker_counters { // [worker]
 	X(packets, "packets forwarded") \
 	X(bytes, "bytes forwarded, inner IP packet") \
 	X(new_flows, "flows started") \
-	X(active_flows, "gauge: flows in the table, started less ended") \
-	X(open_flows, "gauge: flows that have not seen FIN or RST: the load that policies count") \
+	X(active_flows, "gauge: flows in the table") \
+	X(open_flows, "gauge: flows without FIN or RST, the load that policies use") \
 	X(completed, "flows ended by FIN") \
 	X(refused, "flows ended by RST") \
 	X(timed_out, "flows ended by a timeout") \
 	X(dropped, "packets dropped") \
 	X(errors, "flows that count as errors: RST while half-open, or never established") \
-	X(spilled, "new flows given out past the limit of active flows") \
-	X(rejected, "new flows refused because every backend was at its limit")
+	X(spilled, "new flows above the limit of active flows") \
+	X(rejected, "new flows rejected because every backend was at its limit")
 
 struct weir_share_counters { // [worker]
 #define X(field, text) uint64_t field;

@@ -41,7 +41,7 @@ static void print_options(FILE *out, unsigned groups) {
 
 void weir_cli_help_all(FILE *out) {
 	fprintf(out, "Usage: weirctl [OPTION]... OBJECT VERB [ARGUMENT]...\n\n"
-		     "Shows and changes what the weir-control of this machine does.\n\n"
+		     "Shows and changes the state of the weir-control on this machine.\n\n"
 		     "Commands:\n");
 	print_commands(out, NULL);
 	print_options(out, 0);

@@ -111,7 +111,7 @@ static void check_distribution(struct weir_json_reader *reader, const struct wei
 		percent += d->part[i].percent;
 	}
 	if (d->kind == WEIR_SIM_MIX && fabs(percent - 100.0) > 1e-6) {
-		weir_json_error_at(reader, at, "parts", "shares add up to %g percent; make it 100",
+		weir_json_error_at(reader, at, "parts", "shares add up to %g percent, expected 100",
 			percent);
 	}
 	if (d->kind == WEIR_SIM_BOUNDED_PARETO && d->min_ns == 0) {
@@ -410,8 +410,8 @@ static void check_scenario(struct weir_json_reader *reader, const struct weir_js
 		weir_json_error_at(reader, at, "warmup_ms", "must be below duration_ms");
 	}
 	if (s->watch >= s->backends.count) {
-		weir_json_error_at(reader, at, "watch", "there are only %u backends, from 0 on",
-			s->backends.count);
+		weir_json_error_at(reader, at, "watch",
+			"there are only %u backends, numbered from 0", s->backends.count);
 	}
 	for (uint32_t i = 0; i < s->window_count; i++) {
 		struct weir_json_place windows = weir_json_place_member(at, "windows");
@@ -428,8 +428,8 @@ static void check_scenario(struct weir_json_reader *reader, const struct weir_js
 		struct weir_json_place element = weir_json_place_element(&events, i);
 
 		if (s->happening[i].backend + s->happening[i].count > s->backends.count) {
-			weir_json_error(reader, &element, "there are only %u backends, from 0 on",
-				s->backends.count);
+			weir_json_error(reader, &element,
+				"there are only %u backends, numbered from 0", s->backends.count);
 		}
 	}
 }

@@ -241,7 +241,8 @@ static void handle_line(struct client *client, const char *line, size_t bytes) {
 	client->asked_ms = uv_now(client->api->loop);
 	if (!json_is_object(request)) {
 		snprintf(text, sizeof(text), "not a JSON object: %s",
-			request == NULL ? error.text : "a request looks like {\"command\": ...}");
+			request == NULL ? error.text
+					: "expected a request like {\"command\": ...}");
 		json_decref(request);
 		write_answer(client, error_answer(WEIR_API_BAD_REQUEST, text));
 		return;
