@@ -10,6 +10,7 @@
 #include "option.h"
 
 #define WEIR_RUN_DIR_DEFAULT "/run/weir"
+#define WEIR_CONTROL_SOCKET "control.sock" // in the run directory
 // Bytes. The longest name in the run directory must still fit a socket address.
 #define WEIR_RUN_DIR_MAX \
 	(sizeof(((struct sockaddr_un *)NULL)->sun_path) - sizeof("/dataplane.sock"))

@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "capabilities.h"
 #include "config.h"
 #include "dataplane.h"
 #include "dpdk_log.h"
@@ -26,7 +27,6 @@
 #include "memory.h"
 #include "options.h"
 #include "plan.h"
-#include "privileges.h"
 #include "run_dir.h"
 #include "steer_attach.h"
 #include "watchdog.h"
@@ -145,7 +145,7 @@ static void main_loop(struct context *context, struct weir_dataplane *dataplane)
 
 // --- set-up -------------------------------------------------------------------------------
 
-// Taps and AF_XDP are the kernel's; see privileges.h.
+// Taps and AF_XDP are the kernel's; see capabilities.h.
 static bool has_kernel_devices(const struct weir_plan *plan) {
 	for (uint32_t d = 0; d < plan->devices; d++) {
 		const struct weir_devargs *devargs = &plan->device[d].devargs;
@@ -172,7 +172,7 @@ static int run_open(struct context *context) {
 		(void)fail(context, r, "not enough memory: lower flow_table.flows_per_worker");
 		goto close_dataplane;
 	}
-	r = weir_privileges_drop_everywhere(has_kernel_devices(&context->plan));
+	r = weir_capabilities_drop_everywhere(has_kernel_devices(&context->plan));
 	if (r < 0) {
 		(void)fail(context, r, "cannot drop privileges");
 		goto close_dataplane;
@@ -298,7 +298,7 @@ static int open_signals(struct context *context) {
 }
 
 static int run(struct context *context) {
-	int r = weir_privileges_freeze();
+	int r = weir_capabilities_freeze();
 
 	if (r == 0) {
 		r = open_signals(context);

@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "daemon_options.h"
+
 struct weir_client {
 	int fd;
 	int timeout_ms;

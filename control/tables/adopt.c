@@ -21,7 +21,7 @@ static bool is_backend(const struct weir_state *state, const struct weir_identit
 	       entry->admin_state <= WEIR_ADMIN_MAINTENANCE &&
 	       entry->health_state <= WEIR_HEALTH_REFUSING && entry->leaving <= 1 &&
 	       entry->service < state->service_ids &&
-	       state->services[entry->service].stage != WEIR_STAGE_FREE;
+	       state->services[entry->service].stage != WEIR_ID_FREE;
 }
 
 static void adopt_backend(
@@ -117,7 +117,7 @@ static void adopt_rows(struct weir_state *state, const struct weir_segment *segm
 	}
 	rows = (const struct weir_backend_row *)((const uint8_t *)table + table->rows_off);
 	for (uint32_t id = 0; id < table->rows && id < state->backend_ids; id++) {
-		if (state->backends[id].stage != WEIR_STAGE_FREE) {
+		if (state->backends[id].stage != WEIR_ID_FREE) {
 			adopt_next_hop(&state->backends[id], segment, &rows[id]);
 		}
 	}
@@ -168,7 +168,7 @@ static void adopt_mean(struct weir_state *state, const struct weir_service_entry
 		link = state->backends[link - 1].next) {
 		struct weir_backend_entry *backend = &state->backends[link - 1];
 
-		if (backend->stage == WEIR_STAGE_LIVE && backend->reported_weight == 0) {
+		if (backend->stage == WEIR_ID_LIVE && backend->reported_weight == 0) {
 			backend->reported_weight = (uint32_t)((sum + count / 2) / count);
 		}
 	}
@@ -199,7 +199,7 @@ void weir_state_adopt(struct weir_state *state, const struct weir_segment *segme
 		adopt_identity(state, identity);
 	}
 	for (uint32_t id = 0; id < state->service_ids; id++) {
-		if (state->services[id].stage != WEIR_STAGE_FREE) {
+		if (state->services[id].stage != WEIR_ID_FREE) {
 			adopt_selection(state, segment, (uint16_t)id);
 		}
 	}
@@ -216,7 +216,7 @@ void weir_state_retain(struct weir_state *state, const struct weir_state *from) 
 		return;
 	}
 	for (uint32_t id = 0; id < from->service_ids; id++) {
-		if (from->services[id].stage == WEIR_STAGE_LIVE) {
+		if (from->services[id].stage == WEIR_ID_LIVE) {
 			weir_service_id_take(state, (uint16_t)id, from->services[id].name);
 			state->services[id].configured_policy =
 				from->services[id].configured_policy;
@@ -225,7 +225,7 @@ void weir_state_retain(struct weir_state *state, const struct weir_state *from) 
 	for (uint32_t id = 0; id < from->backend_ids; id++) {
 		const struct weir_backend_entry *backend = &from->backends[id];
 
-		if (backend->stage == WEIR_STAGE_LIVE) {
+		if (backend->stage == WEIR_ID_LIVE) {
 			weir_backend_id_take(state, (uint16_t)id, backend->service, backend->name,
 				&backend->address);
 			state->backends[id].configured_weight = backend->configured_weight;
@@ -263,8 +263,8 @@ static void inherit_service(struct weir_service_entry *to, const struct weir_ser
 void weir_state_inherit(struct weir_state *state, const struct weir_state *from) {
 	for (uint32_t id = 0; id < from->service_ids; id++) {
 		const struct weir_service_entry *old = &from->services[id];
-		int same = old->stage == WEIR_STAGE_LIVE ? weir_service_id_find(state, old->name)
-							 : -ENOENT;
+		int same = old->stage == WEIR_ID_LIVE ? weir_service_id_find(state, old->name)
+						      : -ENOENT;
 
 		if (same >= 0) {
 			inherit_service(&state->services[same], old);
@@ -274,7 +274,7 @@ void weir_state_inherit(struct weir_state *state, const struct weir_state *from)
 		const struct weir_backend_entry *old = &from->backends[id];
 		int service, same;
 
-		if (old->stage != WEIR_STAGE_LIVE) {
+		if (old->stage != WEIR_ID_LIVE) {
 			continue;
 		}
 		service = weir_service_id_find(state, from->services[old->service].name);

@@ -65,7 +65,7 @@ static int apply_service(struct weir_state *state, const struct weir_config_serv
 
 	if (id < 0) {
 		id = weir_service_id_add(state, config->name);
-	} else if (state->services[id].stage != WEIR_STAGE_LIVE) {
+	} else if (state->services[id].stage != WEIR_ID_LIVE) {
 		weir_service_revive(state, (uint16_t)id);
 	}
 	if (id < 0) {
@@ -99,13 +99,13 @@ static int apply_service(struct weir_state *state, const struct weir_config_serv
 // Whatever the configuration did not name leaves.
 static void leave_unseen(struct weir_state *state) {
 	for (uint32_t id = 0; id < state->service_ids; id++) {
-		if (state->services[id].stage == WEIR_STAGE_LIVE &&
+		if (state->services[id].stage == WEIR_ID_LIVE &&
 			state->services[id].seen != state->serial) {
 			weir_service_leave(state, (uint16_t)id);
 		}
 	}
 	for (uint32_t id = 0; id < state->backend_ids; id++) {
-		if (state->backends[id].stage == WEIR_STAGE_LIVE &&
+		if (state->backends[id].stage == WEIR_ID_LIVE &&
 			state->backends[id].seen != state->serial) {
 			weir_backend_leave(state, (uint16_t)id);
 		}
@@ -128,7 +128,7 @@ int weir_state_apply(
 	}
 	leave_unseen(state);
 	for (uint32_t id = 0; id < state->service_ids; id++) {
-		int error = state->services[id].stage == WEIR_STAGE_LIVE
+		int error = state->services[id].stage == WEIR_ID_LIVE
 				    ? weir_subsets_rank(state, &state->services[id])
 				    : 0;
 

@@ -33,7 +33,7 @@ static void fill_identity(struct weir_identity *identity, const struct weir_stat
 	for (uint32_t id = 0; id < state->service_ids; id++) {
 		const struct weir_service_entry *from = &state->services[id];
 
-		if (from->stage == WEIR_STAGE_FREE) {
+		if (from->stage == WEIR_ID_FREE) {
 			continue;
 		}
 		memcpy(services[id].name, from->name, sizeof(services[id].name));
@@ -44,7 +44,7 @@ static void fill_identity(struct weir_identity *identity, const struct weir_stat
 		const struct weir_backend_entry *from = &state->backends[id];
 		struct weir_identity_backend *to = &backends[id];
 
-		if (from->stage == WEIR_STAGE_FREE) {
+		if (from->stage == WEIR_ID_FREE) {
 			continue;
 		}
 		memcpy(to->name, from->name, sizeof(to->name));
@@ -52,7 +52,7 @@ static void fill_identity(struct weir_identity *identity, const struct weir_stat
 		to->family = from->address.family;
 		to->admin_state = from->admin;
 		to->health_state = from->health;
-		to->leaving = from->stage != WEIR_STAGE_LIVE;
+		to->leaving = from->stage != WEIR_ID_LIVE;
 		to->service = from->service;
 		to->configured_weight = from->configured_weight;
 		to->runtime_weight = from->runtime_weight;
@@ -99,7 +99,7 @@ static void build_row(const struct weir_tables *tables, const struct weir_backen
 	struct weir_backend_path path = {0};
 	const struct weir_port_info *port;
 
-	if (backend->stage == WEIR_STAGE_FREE || backend->stage >= WEIR_STAGE_CLEARING) {
+	if (backend->stage == WEIR_ID_FREE || backend->stage >= WEIR_ID_CLEARING) {
 		memset(row, 0, sizeof(*row));
 		return;
 	}
@@ -285,7 +285,7 @@ static uint32_t collect_binds(const struct weir_state *state, struct weir_servic
 	for (uint32_t id = 0; id < state->service_ids; id++) {
 		const struct weir_config_service *config = state->services[id].config;
 
-		if (state->services[id].stage != WEIR_STAGE_LIVE || config == NULL) {
+		if (state->services[id].stage != WEIR_ID_LIVE || config == NULL) {
 			continue;
 		}
 		for (uint32_t i = 0; i < config->bind_count; i++, n++) {

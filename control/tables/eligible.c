@@ -29,7 +29,7 @@ uint32_t weir_backend_effective_weight(
 
 static enum group group_of(
 	const struct weir_state *state, const struct weir_backend_entry *backend) {
-	if (backend->stage != WEIR_STAGE_LIVE || backend->admin == WEIR_ADMIN_MAINTENANCE ||
+	if (backend->stage != WEIR_ID_LIVE || backend->admin == WEIR_ADMIN_MAINTENANCE ||
 		weir_backend_effective_weight(state, backend) == 0) {
 		return GROUP_NONE;
 	}

@@ -73,7 +73,7 @@ int weir_state_clone(const struct weir_state *state, struct weir_state **ret) {
 
 void weir_state_mark_all(struct weir_state *state) {
 	for (uint32_t id = 0; id < state->service_ids; id++) {
-		if (state->services[id].stage == WEIR_STAGE_LIVE) {
+		if (state->services[id].stage == WEIR_ID_LIVE) {
 			state->services[id].dirty = true;
 			state->services[id].undecided = true;
 		}
@@ -139,7 +139,7 @@ int weir_backend_id_find(const struct weir_state *state, uint16_t service, const
 	while (link != 0) {
 		const struct weir_backend_entry *backend = &state->backends[link - 1];
 
-		if (backend->stage == WEIR_STAGE_LIVE && backend->service == service &&
+		if (backend->stage == WEIR_ID_LIVE && backend->service == service &&
 			strcmp(backend->name, name) == 0) {
 			return link - 1;
 		}
@@ -155,7 +155,7 @@ int weir_backend_id_find_leaving(const struct weir_state *state, uint16_t servic
 	while (link != 0) {
 		const struct weir_backend_entry *backend = &state->backends[link - 1];
 
-		if (backend->stage != WEIR_STAGE_LIVE && backend->service == service &&
+		if (backend->stage != WEIR_ID_LIVE && backend->service == service &&
 			strcmp(backend->name, name) == 0 &&
 			weir_state_same_address(&backend->address, address)) {
 			return link - 1;
@@ -173,14 +173,14 @@ int weir_service_id_take(struct weir_state *state, uint16_t id, const char *name
 		return -ENOSPC;
 	}
 	service = &state->services[id];
-	if (service->stage != WEIR_STAGE_FREE || weir_service_id_find(state, name) >= 0) {
+	if (service->stage != WEIR_ID_FREE || weir_service_id_find(state, name) >= 0) {
 		return -EEXIST;
 	}
 	memset(service, 0, sizeof(*service));
 	strncpy(service->name, name, sizeof(service->name) - 1);
 	service->identity = service_identity(name);
 	service->runtime_policy = WEIR_POLICY_UNSET;
-	service->stage = WEIR_STAGE_LIVE;
+	service->stage = WEIR_ID_LIVE;
 	head = service_head(state, service->identity);
 	service->hash_next = *head;
 	*head = id + 1;
@@ -195,7 +195,7 @@ int weir_service_id_take(struct weir_state *state, uint16_t id, const char *name
 int weir_service_id_add(struct weir_state *state, const char *name) {
 	uint32_t id = 0;
 
-	while (id < state->service_ids && state->services[id].stage != WEIR_STAGE_FREE) {
+	while (id < state->service_ids && state->services[id].stage != WEIR_ID_FREE) {
 		id++;
 	}
 	if (id >= state->service_limit) {
@@ -214,7 +214,7 @@ int weir_backend_id_take(struct weir_state *state, uint16_t id, uint16_t service
 		return -ENOSPC;
 	}
 	backend = &state->backends[id];
-	if (backend->stage != WEIR_STAGE_FREE || weir_backend_id_find(state, service, name) >= 0) {
+	if (backend->stage != WEIR_ID_FREE || weir_backend_id_find(state, service, name) >= 0) {
 		return -EEXIST;
 	}
 	memset(backend, 0, sizeof(*backend));
@@ -223,7 +223,7 @@ int weir_backend_id_take(struct weir_state *state, uint16_t id, uint16_t service
 	backend->identity = backend_identity(state, service, name);
 	backend->runtime_weight = WEIR_WEIGHT_UNSET;
 	backend->service = service;
-	backend->stage = WEIR_STAGE_LIVE;
+	backend->stage = WEIR_ID_LIVE;
 	head = backend_head(state, backend->identity);
 	backend->hash_next = *head;
 	*head = id + 1;
@@ -247,7 +247,7 @@ int weir_backend_id_add(struct weir_state *state, uint16_t service, const char *
 	const struct weir_address *address) {
 	uint32_t id = state->backend_free;
 
-	while (id < state->backend_ids && state->backends[id].stage != WEIR_STAGE_FREE) {
+	while (id < state->backend_ids && state->backends[id].stage != WEIR_ID_FREE) {
 		id++;
 	}
 	state->backend_free = id;
@@ -265,12 +265,12 @@ void weir_service_id_del(struct weir_state *state, uint16_t id) {
 		link = &state->services[*link - 1].hash_next;
 	}
 	*link = service->hash_next;
-	if (service->stage != WEIR_STAGE_LIVE) {
+	if (service->stage != WEIR_ID_LIVE) {
 		state->services_leaving--;
 	}
 	memset(service, 0, sizeof(*service));
 	while (state->service_ids > 0 &&
-		state->services[state->service_ids - 1].stage == WEIR_STAGE_FREE) {
+		state->services[state->service_ids - 1].stage == WEIR_ID_FREE) {
 		state->service_ids--;
 	}
 	state->identity_dirty = true;
@@ -291,14 +291,14 @@ void weir_backend_id_del(struct weir_state *state, uint16_t id) {
 	}
 	*link = backend->next;
 	owner->members--;
-	if (backend->stage == WEIR_STAGE_LIVE) {
+	if (backend->stage == WEIR_ID_LIVE) {
 		owner->backends--;
 	} else {
 		state->backends_leaving--;
 	}
 	memset(backend, 0, sizeof(*backend));
 	while (state->backend_ids > 0 &&
-		state->backends[state->backend_ids - 1].stage == WEIR_STAGE_FREE) {
+		state->backends[state->backend_ids - 1].stage == WEIR_ID_FREE) {
 		state->backend_ids--;
 	}
 	if (id < state->backend_free) {
@@ -310,7 +310,7 @@ void weir_backend_id_del(struct weir_state *state, uint16_t id) {
 void weir_backend_leave(struct weir_state *state, uint16_t id) {
 	struct weir_backend_entry *backend = &state->backends[id];
 
-	backend->stage = WEIR_STAGE_LEAVING;
+	backend->stage = WEIR_ID_LEAVING;
 	backend->chosen = false;
 	state->services[backend->service].backends--;
 	state->backends_leaving++;
@@ -322,7 +322,7 @@ void weir_backend_leave(struct weir_state *state, uint16_t id) {
 void weir_backend_revive(struct weir_state *state, uint16_t id) {
 	struct weir_backend_entry *backend = &state->backends[id];
 
-	backend->stage = WEIR_STAGE_LIVE;
+	backend->stage = WEIR_ID_LIVE;
 	backend->admin = WEIR_ADMIN_READY;
 	backend->runtime_weight = WEIR_WEIGHT_UNSET;
 	backend->reported_weight = 0;
@@ -338,11 +338,11 @@ void weir_service_leave(struct weir_state *state, uint16_t id) {
 	struct weir_service_entry *service = &state->services[id];
 
 	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
-		if (state->backends[link - 1].stage == WEIR_STAGE_LIVE) {
+		if (state->backends[link - 1].stage == WEIR_ID_LIVE) {
 			weir_backend_leave(state, link - 1);
 		}
 	}
-	service->stage = WEIR_STAGE_LEAVING;
+	service->stage = WEIR_ID_LEAVING;
 	service->config = NULL;
 	service->panic = false;
 	service->eligible = 0;
@@ -353,7 +353,7 @@ void weir_service_leave(struct weir_state *state, uint16_t id) {
 }
 
 void weir_service_revive(struct weir_state *state, uint16_t id) {
-	state->services[id].stage = WEIR_STAGE_LIVE;
+	state->services[id].stage = WEIR_ID_LIVE;
 	state->services[id].runtime_policy = WEIR_POLICY_UNSET;
 	state->services[id].policy_set = false;
 	state->services[id].error_window_ms = 0;

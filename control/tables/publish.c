@@ -43,7 +43,7 @@ static void withdraw_selection(struct weir_tables *tables, struct weir_state *st
 	if (weir_writer_current(tables->writer, root) != NULL) {
 		weir_writer_publish(tables->writer, root, NULL);
 	}
-	service->stage = WEIR_STAGE_CLEARED;
+	service->stage = WEIR_ID_CLEARED;
 	service->mark = weir_writer_mark(tables->writer);
 	service->slots = 0;
 	service->table_slots = 0;
@@ -54,8 +54,8 @@ static void withdraw_selection(struct weir_tables *tables, struct weir_state *st
 
 		backend->in_selection = false;
 		backend->parts = 0;
-		if (backend->stage == WEIR_STAGE_LEAVING) {
-			backend->stage = WEIR_STAGE_UNCHOSEN;
+		if (backend->stage == WEIR_ID_LEAVING) {
+			backend->stage = WEIR_ID_UNCHOSEN;
 			backend->mark = service->mark;
 		}
 	}
@@ -65,12 +65,11 @@ static void advance_services(struct weir_tables *tables, struct weir_state *stat
 	for (uint32_t id = 0; id < state->service_ids; id++) {
 		const struct weir_service_entry *service = &state->services[id];
 
-		if ((service->stage != WEIR_STAGE_UNCHOSEN &&
-			    service->stage != WEIR_STAGE_CLEARED) ||
+		if ((service->stage != WEIR_ID_UNCHOSEN && service->stage != WEIR_ID_CLEARED) ||
 			!weir_writer_passed(tables->writer, service->mark)) {
 			continue;
 		}
-		if (service->stage == WEIR_STAGE_UNCHOSEN) {
+		if (service->stage == WEIR_ID_UNCHOSEN) {
 			withdraw_selection(tables, state, (uint16_t)id);
 		} else if (service->members == 0 &&
 			   sum_service_flows(tables->segment, (uint16_t)id) == 0) {
@@ -83,8 +82,7 @@ static void advance_backends(struct weir_tables *tables, struct weir_state *stat
 	for (uint32_t id = 0; id < state->backend_ids; id++) {
 		struct weir_backend_entry *backend = &state->backends[id];
 
-		if ((backend->stage != WEIR_STAGE_UNCHOSEN &&
-			    backend->stage != WEIR_STAGE_CLEARED) ||
+		if ((backend->stage != WEIR_ID_UNCHOSEN && backend->stage != WEIR_ID_CLEARED) ||
 			!weir_writer_passed(tables->writer, backend->mark)) {
 			continue;
 		}
@@ -92,8 +90,8 @@ static void advance_backends(struct weir_tables *tables, struct weir_state *stat
 		if (sum_backend_flows(tables->segment, (uint16_t)id) != 0) {
 			continue;
 		}
-		if (backend->stage == WEIR_STAGE_UNCHOSEN) {
-			backend->stage = WEIR_STAGE_CLEARING;
+		if (backend->stage == WEIR_ID_UNCHOSEN) {
+			backend->stage = WEIR_ID_CLEARING;
 			weir_state_mark_backend(state, (uint16_t)id);
 		} else {
 			weir_backend_id_del(state, (uint16_t)id);
@@ -104,12 +102,12 @@ static void advance_backends(struct weir_tables *tables, struct weir_state *stat
 // No dataplane ever saw these ids.
 static void drop_leaving(struct weir_state *state) {
 	for (uint32_t id = 0; id < state->backend_ids; id++) {
-		if (state->backends[id].stage > WEIR_STAGE_LIVE) {
+		if (state->backends[id].stage > WEIR_ID_LIVE) {
 			weir_backend_id_del(state, (uint16_t)id);
 		}
 	}
 	for (uint32_t id = 0; id < state->service_ids; id++) {
-		if (state->services[id].stage > WEIR_STAGE_LIVE) {
+		if (state->services[id].stage > WEIR_ID_LIVE) {
 			weir_service_id_del(state, (uint16_t)id);
 		}
 	}
@@ -358,8 +356,8 @@ static void finish_service(struct weir_tables *tables, struct weir_state *state,
 		count_parts(tables, state, id);
 		service->dirty = false;
 	}
-	if (service->stage == WEIR_STAGE_LEAVING) {
-		service->stage = WEIR_STAGE_UNCHOSEN;
+	if (service->stage == WEIR_ID_LEAVING) {
+		service->stage = WEIR_ID_UNCHOSEN;
 		service->mark = weir_writer_mark(tables->writer);
 	}
 }
@@ -375,12 +373,12 @@ static void finish(struct weir_tables *tables, struct weir_state *state) {
 		struct weir_backend_entry *backend = &state->backends[id];
 
 		backend->dirty = false;
-		if (backend->stage == WEIR_STAGE_LEAVING &&
-			state->services[backend->service].stage == WEIR_STAGE_LIVE) {
-			backend->stage = WEIR_STAGE_UNCHOSEN;
+		if (backend->stage == WEIR_ID_LEAVING &&
+			state->services[backend->service].stage == WEIR_ID_LIVE) {
+			backend->stage = WEIR_ID_UNCHOSEN;
 			backend->mark = mark;
-		} else if (backend->stage == WEIR_STAGE_CLEARING) {
-			backend->stage = WEIR_STAGE_CLEARED;
+		} else if (backend->stage == WEIR_ID_CLEARING) {
+			backend->stage = WEIR_ID_CLEARED;
 			backend->mark = mark;
 		}
 	}

@@ -72,7 +72,7 @@ void weir_service_follow_policy(struct weir_state *state, struct weir_service_en
 static struct weir_service_entry *live_service(struct weir_tables *tables, uint16_t id) {
 	struct weir_state *state = tables->state;
 
-	if (id >= state->service_ids || state->services[id].stage != WEIR_STAGE_LIVE ||
+	if (id >= state->service_ids || state->services[id].stage != WEIR_ID_LIVE ||
 		state->services[id].config == NULL) {
 		return NULL;
 	}
@@ -116,7 +116,7 @@ int weir_tables_set_reported_weight(struct weir_tables *tables, uint16_t id, uin
 	struct weir_state *state = tables->state;
 	struct weir_backend_entry *backend;
 
-	if (id >= state->backend_ids || state->backends[id].stage != WEIR_STAGE_LIVE) {
+	if (id >= state->backend_ids || state->backends[id].stage != WEIR_ID_LIVE) {
 		return -ENOENT;
 	}
 	backend = &state->backends[id];

@@ -23,7 +23,7 @@ int weir_tables_backend(
 	const struct weir_backend_entry *backend;
 	const struct weir_state *state = tables->state;
 
-	if (id >= state->backend_ids || state->backends[id].stage == WEIR_STAGE_FREE) {
+	if (id >= state->backend_ids || state->backends[id].stage == WEIR_ID_FREE) {
 		return -ENOENT;
 	}
 	backend = &state->backends[id];
@@ -33,7 +33,7 @@ int weir_tables_backend(
 		.service_id = backend->service,
 		.admin = backend->admin,
 		.health = backend->health,
-		.leaving = backend->stage != WEIR_STAGE_LIVE,
+		.leaving = backend->stage != WEIR_ID_LIVE,
 		.resolved = backend->hop.resolved,
 		.in_selection = backend->in_selection,
 		.configured_weight = backend->configured_weight,
@@ -58,13 +58,13 @@ int weir_tables_backend_find(
 int weir_tables_service_find(const struct weir_tables *tables, const char *name) {
 	int id = weir_service_id_find(tables->state, name);
 
-	return id >= 0 && tables->state->services[id].stage == WEIR_STAGE_LIVE ? id : -ENOENT;
+	return id >= 0 && tables->state->services[id].stage == WEIR_ID_LIVE ? id : -ENOENT;
 }
 
 const char *weir_tables_service_name(const struct weir_tables *tables, uint16_t id) {
 	const struct weir_state *state = tables->state;
 
-	if (id >= state->service_ids || state->services[id].stage == WEIR_STAGE_FREE) {
+	if (id >= state->service_ids || state->services[id].stage == WEIR_ID_FREE) {
 		return NULL;
 	}
 	return state->services[id].name;
@@ -73,7 +73,7 @@ const char *weir_tables_service_name(const struct weir_tables *tables, uint16_t 
 const char *weir_tables_backend_name(const struct weir_tables *tables, uint16_t id) {
 	const struct weir_state *state = tables->state;
 
-	if (id >= state->backend_ids || state->backends[id].stage == WEIR_STAGE_FREE) {
+	if (id >= state->backend_ids || state->backends[id].stage == WEIR_ID_FREE) {
 		return NULL;
 	}
 	return state->backends[id].name;

@@ -12,15 +12,15 @@
 
 // Life of an id. Each step waits for a grace period of the workers, in the order that layout.h
 // asks of a withdrawal: services -> selection -> backends -> the id itself.
-enum weir_stage {
-	WEIR_STAGE_FREE,
-	WEIR_STAGE_LIVE,
-	WEIR_STAGE_LEAVING, // not configured any more, still in what is published
-	WEIR_STAGE_UNCHOSEN, // nothing published leads a new flow to it; readers of the old may.
-			     // A backend stays so, with its row, until its last flow has ended
-	WEIR_STAGE_CLEARING, // backends only: its row goes with the next backend table
-	WEIR_STAGE_CLEARED, // row (service: selection) is gone; waits for readers of the old,
-			    // a service for its last flow
+enum weir_id_stage {
+	WEIR_ID_FREE,
+	WEIR_ID_LIVE,
+	WEIR_ID_LEAVING, // not configured any more, still in what is published
+	WEIR_ID_UNCHOSEN, // nothing published leads a new flow to it; readers of the old may.
+			  // A backend stays so, with its row, until its last flow has ended
+	WEIR_ID_CLEARING, // backends only: its row goes with the next backend table
+	WEIR_ID_CLEARED, // row (service: selection) is gone; waits for readers of the old,
+			 // a service for its last flow
 };
 
 // Which values were set by a caller of this process, and so outweigh what a segment holds.
@@ -49,7 +49,7 @@ struct weir_service_entry {
 	uint32_t subsets; // of this instance, as last decided: 1, or one for each worker
 	uint16_t first; // list of its backends
 	uint16_t hash_next;
-	uint8_t stage; // enum weir_stage
+	uint8_t stage; // enum weir_id_stage
 	uint8_t configured_policy; // enum weir_policy
 	uint8_t runtime_policy; // WEIR_POLICY_UNSET = none
 	bool policy_set; // runtime_policy was set by a caller of this process

@@ -87,7 +87,7 @@ static int list_init(struct list *list, const struct weir_state *state,
 		const struct weir_backend_entry *backend = &state->backends[link - 1];
 		uint32_t at;
 
-		if (backend->stage != WEIR_STAGE_LIVE) {
+		if (backend->stage != WEIR_ID_LIVE) {
 			continue;
 		}
 		at = ranked ? backend->rank : --unranked;
@@ -210,7 +210,7 @@ int weir_subsets_decide(struct weir_state *state, struct weir_service_entry *ser
 static const struct weir_service_entry *configured(const struct weir_tables *tables, uint16_t id) {
 	const struct weir_state *state = tables->state;
 
-	return id < state->service_ids && state->services[id].stage == WEIR_STAGE_LIVE &&
+	return id < state->service_ids && state->services[id].stage == WEIR_ID_LIVE &&
 			       state->services[id].config != NULL
 		       ? &state->services[id]
 		       : NULL;

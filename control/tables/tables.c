@@ -156,13 +156,13 @@ static int resume(struct weir_state *state, const struct weir_segment *segment) 
 	set_limits(state, segment);
 	for (uint32_t id = 0; id < state->service_ids; id++) {
 		state->services[id].generation = 0;
-		if (state->services[id].stage > WEIR_STAGE_LEAVING) {
-			state->services[id].stage = WEIR_STAGE_LEAVING;
+		if (state->services[id].stage > WEIR_ID_LEAVING) {
+			state->services[id].stage = WEIR_ID_LEAVING;
 		}
 	}
 	for (uint32_t id = 0; id < state->backend_ids; id++) {
-		if (state->backends[id].stage > WEIR_STAGE_LEAVING) {
-			state->backends[id].stage = WEIR_STAGE_LEAVING;
+		if (state->backends[id].stage > WEIR_ID_LEAVING) {
+			state->backends[id].stage = WEIR_ID_LEAVING;
 		}
 	}
 	weir_state_mark_all(state);
@@ -213,7 +213,7 @@ int weir_tables_rebind(struct weir_tables *tables, struct weir_segment *segment)
 static struct weir_backend_entry *live_backend(struct weir_tables *tables, uint16_t id) {
 	struct weir_state *state = tables->state;
 
-	if (id >= state->backend_ids || state->backends[id].stage != WEIR_STAGE_LIVE) {
+	if (id >= state->backend_ids || state->backends[id].stage != WEIR_ID_LIVE) {
 		return NULL;
 	}
 	return &state->backends[id];
@@ -276,7 +276,7 @@ int weir_tables_set_next_hop(
 	struct weir_backend_entry *backend;
 
 	// Flows of a leaving backend run on for as long as its row is there.
-	if (id >= state->backend_ids || state->backends[id].stage == WEIR_STAGE_FREE) {
+	if (id >= state->backend_ids || state->backends[id].stage == WEIR_ID_FREE) {
 		return -ENOENT;
 	}
 	backend = &state->backends[id];

@@ -81,7 +81,7 @@ static bool process(const struct weir_capture_frame *frame, struct weir_offline_
 }
 
 static unsigned int process_all(struct weir_capture_reader *reader, const char *output,
-	struct weir_report *report, struct sent sent[FRAMES_MAX]) {
+	struct weir_pcap_report *report, struct sent sent[FRAMES_MAX]) {
 	struct weir_capture_writer *writer;
 	struct weir_offline_result result;
 	struct weir_capture_frame frame;
@@ -102,14 +102,15 @@ static unsigned int process_all(struct weir_capture_reader *reader, const char *
 			sent[count++] = (struct sent){result.sent.captured_bytes, result.sent.bytes,
 				result.sent.time_ns, sum_of(&result.sent)};
 		}
-		weir_report_packet(report, i + 1, &frame, &result);
+		weir_pcap_report_packet(report, i + 1, &frame, &result);
 	}
 	if (r < 0) {
 		REQUIRE(r == -EBADMSG);
 		check_why(why);
 	}
 	REQUIRE(weir_capture_finish(writer) == 0);
-	REQUIRE(weir_report_end(report, weir_offline_tables(offline), r < 0 ? why : NULL) == 0);
+	REQUIRE(weir_pcap_report_end(report, weir_offline_tables(offline), r < 0 ? why : NULL) ==
+		0);
 	return count;
 }
 
@@ -132,12 +133,12 @@ static void read_back(const char *output, const struct sent *sent, unsigned int 
 // Process, report and read back.
 static void run(struct weir_capture_reader *reader, const char *output, bool json) {
 	struct sent sent[FRAMES_MAX];
-	struct weir_report *report;
+	struct weir_pcap_report *report;
 	char *text = NULL;
 	size_t bytes = 0;
 	FILE *stream = open_memstream(&text, &bytes);
 
-	REQUIRE(stream != NULL && weir_report_begin(stream, json, &report) == 0);
+	REQUIRE(stream != NULL && weir_pcap_report_begin(stream, json, &report) == 0);
 	read_back(output, sent, process_all(reader, output, report, sent));
 	REQUIRE(fclose(stream) == 0 && bytes > 0 && text[bytes - 1] == '\n');
 	free(text);

@@ -48,7 +48,7 @@ static int read_config(const char *file, struct weir_config **ret) {
 
 // All frames of the capture. Returns 0 or negative errno with one line in why.
 static int process(struct run *run, const struct weir_pcap_options *options,
-	struct weir_report *report, char *why, size_t why_bytes) {
+	struct weir_pcap_report *report, char *why, size_t why_bytes) {
 	struct weir_capture_frame frame;
 	uint64_t number = 0;
 	char detail[256];
@@ -58,7 +58,7 @@ static int process(struct run *run, const struct weir_pcap_options *options,
 		struct weir_offline_result result;
 
 		weir_offline_process(run->offline, &frame, &result);
-		weir_report_packet(report, ++number, &frame, &result);
+		weir_pcap_report_packet(report, ++number, &frame, &result);
 		if (result.port != NULL) {
 			weir_capture_write(run->writer, &result.sent);
 		}
@@ -89,7 +89,7 @@ static int open_all(struct run *run, const struct weir_pcap_options *options, co
 }
 
 static int run_all(struct run *run, const struct weir_pcap_options *options, const char *program) {
-	struct weir_report *report;
+	struct weir_pcap_report *report;
 	char why[512] = "";
 	int error, end;
 
@@ -101,13 +101,14 @@ static int run_all(struct run *run, const struct weir_pcap_options *options, con
 		complain(why);
 		return EXIT_FAILED;
 	}
-	error = weir_report_begin(stdout, options->json, &report);
+	error = weir_pcap_report_begin(stdout, options->json, &report);
 	if (error < 0) {
 		complain(strerror(-error));
 		return EXIT_FAILED;
 	}
 	error = process(run, options, report, why, sizeof(why));
-	end = weir_report_end(report, weir_offline_tables(run->offline), error < 0 ? why : NULL);
+	end = weir_pcap_report_end(
+		report, weir_offline_tables(run->offline), error < 0 ? why : NULL);
 	if (error < 0) {
 		complain(why);
 	} else if (end < 0) {

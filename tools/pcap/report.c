@@ -11,7 +11,7 @@ struct backend_total {
 	uint64_t new_flows;
 };
 
-struct weir_report {
+struct weir_pcap_report {
 	FILE *out;
 	bool json;
 	uint64_t packets;
@@ -20,8 +20,8 @@ struct weir_report {
 	struct backend_total *backends; // [WEIR_BACKENDS_MAX], memory is taken as it is used
 };
 
-int weir_report_begin(FILE *out, bool json, struct weir_report **ret) {
-	struct weir_report *report = calloc(1, sizeof(*report));
+int weir_pcap_report_begin(FILE *out, bool json, struct weir_pcap_report **ret) {
+	struct weir_pcap_report *report = calloc(1, sizeof(*report));
 
 	if (report == NULL) {
 		return -ENOMEM;
@@ -70,7 +70,7 @@ static json_t *text_or_null(const char *text) {
 	return text != NULL ? json_string(text) : json_null();
 }
 
-static void print_json(struct weir_report *report, uint64_t number,
+static void print_json(struct weir_pcap_report *report, uint64_t number,
 	const struct weir_capture_frame *frame, const struct weir_offline_result *result) {
 	json_t *object = json_object();
 
@@ -91,7 +91,7 @@ static void print_json(struct weir_report *report, uint64_t number,
 	json_decref(object);
 }
 
-static void print_line(struct weir_report *report, uint64_t number,
+static void print_line(struct weir_pcap_report *report, uint64_t number,
 	const struct weir_capture_frame *frame, const struct weir_offline_result *result) {
 	fprintf(report->out, "%" PRIu64 " %s", number, action_name(result->action));
 	if (result->service != NULL) {
@@ -117,7 +117,7 @@ static void print_line(struct weir_report *report, uint64_t number,
 	fputc('\n', report->out);
 }
 
-void weir_report_packet(struct weir_report *report, uint64_t number,
+void weir_pcap_report_packet(struct weir_pcap_report *report, uint64_t number,
 	const struct weir_capture_frame *frame, const struct weir_offline_result *result) {
 	report->packets++;
 	report->actions[result->action]++;
@@ -135,7 +135,7 @@ void weir_report_packet(struct weir_report *report, uint64_t number,
 	}
 }
 
-static json_t *json_drops(const struct weir_report *report) {
+static json_t *json_drops(const struct weir_pcap_report *report) {
 	json_t *drops = json_object();
 
 	for (int i = 0; i < WEIR_DROP_REASON_COUNT; i++) {
@@ -147,7 +147,8 @@ static json_t *json_drops(const struct weir_report *report) {
 	return drops;
 }
 
-static json_t *json_backends(const struct weir_report *report, const struct weir_tables *tables) {
+static json_t *json_backends(
+	const struct weir_pcap_report *report, const struct weir_tables *tables) {
 	json_t *backends = json_array();
 
 	for (uint32_t id = 0; id < weir_tables_backend_ids(tables); id++) {
@@ -170,7 +171,7 @@ static json_t *json_backends(const struct weir_report *report, const struct weir
 }
 
 static void end_json(
-	struct weir_report *report, const struct weir_tables *tables, const char *error) {
+	struct weir_pcap_report *report, const struct weir_tables *tables, const char *error) {
 	json_t *totals = json_object(), *text = text_or_null(error);
 
 	json_object_set_new(totals, "packets", json_integer((json_int_t)report->packets));
@@ -189,7 +190,7 @@ static void end_json(
 	json_decref(text);
 }
 
-static void end_lines(struct weir_report *report, const struct weir_tables *tables) {
+static void end_lines(struct weir_pcap_report *report, const struct weir_tables *tables) {
 	fprintf(report->out,
 		"packets %" PRIu64 " = forwarded %" PRIu64 " + replied %" PRIu64
 		" + kernel %" PRIu64 " + dropped %" PRIu64 "\n",
@@ -215,8 +216,8 @@ static void end_lines(struct weir_report *report, const struct weir_tables *tabl
 	}
 }
 
-int weir_report_end(
-	struct weir_report *report, const struct weir_tables *tables, const char *error) {
+int weir_pcap_report_end(
+	struct weir_pcap_report *report, const struct weir_tables *tables, const char *error) {
 	int status;
 
 	if (report->json) {

@@ -12,6 +12,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "daemon_options.h"
+
 static int refuse(const char *run_dir, pid_t pid, char *why, size_t why_bytes) {
 	char who[32] = "";
 

@@ -8,7 +8,6 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#define WEIR_CONTROL_SOCKET "control.sock"
 #define WEIR_CONTROL_PID_FILE "control.pid"
 
 struct weir_api_socket {

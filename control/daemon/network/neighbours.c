@@ -6,69 +6,20 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "neighbours_private.h"
+#include "neighbours.h"
+#include "neighbours_hops.h"
 
 #define TICK_MS 250
 #define LOOKUPS_PER_TURN 256 // routes asked for before the loop gets its turn again
 #define SETTLE_MS 50 // routes are asked for again this long after a change ...
 #define CALM_MS 1000 // ... and this long after the time before, at least
 
-int weir_neighbours_compare(const struct weir_address *a, const struct weir_address *b) {
-	if (a->family != b->family) {
-		return a->family < b->family ? -1 : 1;
-	}
-	return memcmp(a->bytes, b->bytes, sizeof(a->bytes));
-}
-
-void weir_neighbours_mark(struct weir_neighbours *n, struct entry *entry) {
-	if (!entry->dirty) {
-		entry->dirty = true;
-		TAILQ_INSERT_TAIL(&n->dirty, entry, dirty_link);
-	}
-}
-
 // --- judging ------------------------------------------------------------------------------
 
-static int compare_links(const void *a, const void *b) {
-	const struct weir_link *left = a, *right = b;
-
-	return left->ifindex < right->ifindex ? -1 : left->ifindex > right->ifindex;
-}
-
-static const struct weir_link *find_link(const struct weir_neighbours *n, uint32_t ifindex) {
-	struct weir_link key = {.ifindex = ifindex};
-
-	return n->link_count == 0
-		       ? NULL
-		       : bsearch(&key, n->links, n->link_count, sizeof(key), compare_links);
-}
-
 static const char *link_name(const struct weir_neighbours *n, uint32_t ifindex) {
-	const struct weir_link *link = find_link(n, ifindex);
+	const struct weir_link *link = weir_neighbours_link(n, ifindex);
 
 	return link ? link->name : "?";
-}
-
-// The port whose frames leave where the kernel's do: the port's interface or the bridge or bond it
-// belongs to, or the VLAN on it when the port is tagged. Returns -1: none.
-int weir_neighbours_port_of(const struct weir_neighbours *n, uint32_t ifindex) {
-	const struct weir_link *link = find_link(n, ifindex);
-	uint32_t base = link && link->vlan ? link->lower : ifindex;
-	uint16_t vlan = link ? link->vlan : 0;
-
-	for (uint32_t i = 0; i < n->port_count && ifindex != 0; i++) {
-		const struct weir_port_info *info = &n->ports[i].info;
-		const struct weir_link *own = find_link(n, info->kernel_ifindex);
-
-		if (info->kernel_ifindex != 0 && info->vlan == vlan &&
-			(info->kernel_ifindex == base || (own && own->master == base))) {
-			return (int)i;
-		}
-		if (info->kernel_ifindex == ifindex && info->vlan == 0) {
-			return (int)i; // the port is the VLAN interface itself
-		}
-	}
-	return -1;
 }
 
 static const struct weir_address *source_of(
@@ -211,7 +162,7 @@ static void ask_links(struct weir_neighbours *n) {
 	n->link_count = 0;
 	n->links_stale = weir_routes_links(n->routes, take_link, n) != 0;
 	if (n->link_count > 0) {
-		qsort(n->links, n->link_count, sizeof(n->links[0]), compare_links);
+		weir_neighbours_sort_links(n);
 	}
 }
 

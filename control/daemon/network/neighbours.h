@@ -14,33 +14,13 @@
 // from the loop alone.
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
 #include <uv.h>
 
-#include "config.h"
-#include "layout.h"
-#include "tables.h"
+#include "next_hop.h"
 
 #define WEIR_NEIGHBOURS_HOLD_MS 3000
 
 struct weir_neighbours;
-
-// A port, by its index in the segment's header.
-struct weir_neighbour_port {
-	struct weir_port_info info;
-	bool has_gateway_mac;
-	uint8_t gateway_mac[6];
-	struct weir_address source_ipv4; // family 0 = the kernel's choice
-	struct weir_address source_ipv6;
-};
-
-// The next hop of an address. Called once for every address after each configure (as soon as it is
-// known, or known to be missing), then whenever it changes. hop->resolved false: no route to a
-// port, or no ARP/ND reply; why gets the reason, one line ("" when resolved).
-// It may call any function of this module but weir_neighbours_free.
-typedef void (*weir_next_hop_fn)(void *context, const struct weir_address *address,
-	const struct weir_next_hop *hop, const char *why);
 
 // Opens the netlink sockets in the caller's network namespace.
 // Returns 0 or negative errno. The loop must outlive the handles: after weir_neighbours_free, run

@@ -6,13 +6,69 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "neighbours_private.h"
+#include "neighbours_hops.h"
 
 #define PROBES_PER_TICK 128
 #define PROBE_FIRST_MS 500 // between datagrams to a silent neighbour, doubled ...
 #define PROBE_LAST_MS 8000 // ... up to this
 #define REFRESH_MS 45000 // a stale entry is asked about this often
 #define DISCARD_PORT 9
+
+int weir_neighbours_compare(const struct weir_address *a, const struct weir_address *b) {
+	if (a->family != b->family) {
+		return a->family < b->family ? -1 : 1;
+	}
+	return memcmp(a->bytes, b->bytes, sizeof(a->bytes));
+}
+
+void weir_neighbours_mark(struct weir_neighbours *n, struct entry *entry) {
+	if (!entry->dirty) {
+		entry->dirty = true;
+		TAILQ_INSERT_TAIL(&n->dirty, entry, dirty_link);
+	}
+}
+
+static int compare_links(const void *a, const void *b) {
+	const struct weir_link *left = a, *right = b;
+
+	return left->ifindex < right->ifindex ? -1 : left->ifindex > right->ifindex;
+}
+
+void weir_neighbours_sort_links(struct weir_neighbours *n) {
+	qsort(n->links, n->link_count, sizeof(n->links[0]), compare_links);
+}
+
+const struct weir_link *weir_neighbours_link(const struct weir_neighbours *n, uint32_t ifindex) {
+	struct weir_link key = {.ifindex = ifindex};
+
+	return n->link_count == 0
+		       ? NULL
+		       : bsearch(&key, n->links, n->link_count, sizeof(key), compare_links);
+}
+
+// The port's interface or the bridge or bond it
+// belongs to, or the VLAN on it when the port is tagged. Returns -1: none.
+int weir_neighbours_port_of(const struct weir_neighbours *n, uint32_t ifindex) {
+	const struct weir_link *link = weir_neighbours_link(n, ifindex);
+	uint32_t base = link && link->vlan ? link->lower : ifindex;
+	uint16_t vlan = link ? link->vlan : 0;
+
+	for (uint32_t i = 0; i < n->port_count && ifindex != 0; i++) {
+		const struct weir_port_info *info = &n->ports[i].info;
+		const struct weir_link *own = weir_neighbours_link(n, info->kernel_ifindex);
+
+		if (info->kernel_ifindex != 0 && info->vlan == vlan &&
+			(info->kernel_ifindex == base || (own && own->master == base))) {
+			return (int)i;
+		}
+		if (info->kernel_ifindex == ifindex && info->vlan == 0) {
+			return (int)i; // the port is the VLAN interface itself
+		}
+	}
+	return -1;
+}
+
+// --- next hops ----------------------------------------------------------------------------
 
 static uint32_t hop_bucket(uint32_t ifindex, const struct weir_address *address) {
 	uint32_t hash = 2166136261u ^ ifindex; // FNV-1a

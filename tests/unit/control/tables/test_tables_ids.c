@@ -132,7 +132,7 @@ static void leaving_service_takes_its_backends_along(void **unused) {
 	weir_service_leave(state, 0);
 	assert_int_equal(state->services_leaving, 1);
 	assert_int_equal(state->backends_leaving, 2);
-	assert_int_equal(state->backends[2].stage, WEIR_STAGE_LIVE);
+	assert_int_equal(state->backends[2].stage, WEIR_ID_LIVE);
 	assert_int_equal(weir_service_id_find(state, "a"), 0);
 	weir_service_revive(state, 0);
 	assert_int_equal(state->services_leaving, 0);

@@ -20,7 +20,7 @@ static char *make_report(bool json, const char *error) {
 	struct weir_pcap_options options = {.changes = 1};
 	struct weir_config *config = lab_config();
 	struct weir_offline *offline;
-	struct weir_report *report;
+	struct weir_pcap_report *report;
 	char why[256], *text = NULL;
 	size_t bytes;
 	FILE *out = open_memstream(&text, &bytes);
@@ -29,7 +29,7 @@ static char *make_report(bool json, const char *error) {
 	strcpy(options.change[0].backend, "b-2");
 	options.change[0].kind = WEIR_PCAP_DRAIN;
 	assert_int_equal(weir_offline_create(config, &options, &offline, why, sizeof(why)), 0);
-	assert_int_equal(weir_report_begin(out, json, &report), 0);
+	assert_int_equal(weir_pcap_report_begin(out, json, &report), 0);
 	for (uint64_t i = 0; i < sizeof(packets) / sizeof(packets[0]); i++) {
 		struct weir_capture_frame frame = lab_tcp(packets[i].source_port, packets[i].port,
 			packets[i].flags, packets[i].payload);
@@ -40,9 +40,9 @@ static char *make_report(bool json, const char *error) {
 			frame.bytes += 100;
 			result.cut = true;
 		}
-		weir_report_packet(report, i + 1, &frame, &result);
+		weir_pcap_report_packet(report, i + 1, &frame, &result);
 	}
-	assert_int_equal(weir_report_end(report, weir_offline_tables(offline), error), 0);
+	assert_int_equal(weir_pcap_report_end(report, weir_offline_tables(offline), error), 0);
 	fclose(out);
 	weir_offline_free(offline);
 	weir_config_free(config);
@@ -114,15 +114,15 @@ static void unwritable_output_is_reported(void **unused) {
 	struct weir_pcap_options options = {0};
 	struct weir_config *config = lab_config();
 	struct weir_offline *offline;
-	struct weir_report *report;
+	struct weir_pcap_report *report;
 	FILE *full = fopen("/dev/full", "w");
 	char why[256];
 
 	(void)unused;
 	assert_non_null(full);
 	assert_int_equal(weir_offline_create(config, &options, &offline, why, sizeof(why)), 0);
-	assert_int_equal(weir_report_begin(full, true, &report), 0);
-	assert_int_equal(weir_report_end(report, weir_offline_tables(offline), NULL), -EIO);
+	assert_int_equal(weir_pcap_report_begin(full, true, &report), 0);
+	assert_int_equal(weir_pcap_report_end(report, weir_offline_tables(offline), NULL), -EIO);
 	fclose(full);
 	weir_offline_free(offline);
 	weir_config_free(config);

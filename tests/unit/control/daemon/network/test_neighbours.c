@@ -13,7 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "neighbours_private.h"
+#include "neighbours.h"
+#include "neighbours_hops.h"
 #include "watch_lab.h"
 
 #define REPORTS_MAX 32

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// State of the neighbours module, shared by neighbours.c (watched addresses, routes, reports) and
-// neighbours_hops.c (neighbour entries of the kernel, and probes). Not for other
-// files.
+// State of the neighbours module, and its lower half: neighbour entries of the kernel,
+// and probes. Above it neighbours.c has watched addresses, routes and reports. Not for other files.
 //
 // Threads: one, that of the loop.
 #pragma once
 
 #include <sys/queue.h>
 
-#include "neighbours.h"
+#include "next_hop.h"
 #include "routes.h"
 
 #define HOP_BUCKETS 4096
@@ -71,6 +70,12 @@ int weir_neighbours_compare(const struct weir_address *a, const struct weir_addr
 
 // To be evaluated and reported in this iteration of the loop.
 void weir_neighbours_mark(struct weir_neighbours *n, struct entry *entry);
+
+// After links have come: put them in the order that weir_neighbours_link needs.
+void weir_neighbours_sort_links(struct weir_neighbours *n);
+
+// The link, or NULL.
+const struct weir_link *weir_neighbours_link(const struct weir_neighbours *n, uint32_t ifindex);
 
 // The port whose frames leave where the kernel's do, or -1.
 int weir_neighbours_port_of(const struct weir_neighbours *n, uint32_t ifindex);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "privileges.h"
+#include "capabilities.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -61,7 +61,7 @@ static int child_keeps_net_admin(void) {
 		return 1;
 	}
 	// The check of all threads, the interrupt thread among them, is the function's own.
-	if (weir_privileges_drop_everywhere(true) < 0) {
+	if (weir_capabilities_drop_everywhere(true) < 0) {
 		return 2;
 	}
 	if (has(CAP_NET_RAW) || has(CAP_SYS_ADMIN) || !has(CAP_NET_ADMIN)) {
@@ -80,18 +80,18 @@ static int child_keeps_nothing(void) {
 	if (device_lab_eal(NULL) < 0) {
 		return 1;
 	}
-	if (weir_privileges_drop_everywhere(false) < 0) {
+	if (weir_capabilities_drop_everywhere(false) < 0) {
 		return 2;
 	}
 	// And nothing can be had back.
-	if (weir_privileges_drop_everywhere(true) < 0) {
+	if (weir_capabilities_drop_everywhere(true) < 0) {
 		return 3;
 	}
 	return has(CAP_NET_ADMIN) ? 4 : 0;
 }
 
 static int child_freezes(void) {
-	if (weir_privileges_freeze() < 0) {
+	if (weir_capabilities_freeze() < 0) {
 		return 1;
 	}
 	return prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1 ? 0 : 2;

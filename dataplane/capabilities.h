@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Privileges: what the dataplane gives up once everything is open.
+// Capabilities: what the dataplane drops once everything is open. (weir-control changes its user.)
 //
 // Opening devices takes nearly all of root's rights: BPF programs, raw and AF_XDP sockets, taps,
 // pinned memory, VFIO. None of it is needed to move packets through what is open. What stays is
@@ -15,12 +15,12 @@
 
 // No program started from here can gain rights. First thing in main, so that all threads inherit
 // it. Returns 0 or negative errno.
-int weir_privileges_freeze(void);
+int weir_capabilities_freeze(void);
 
 // Give up all capabilities of the calling thread, but CAP_NET_ADMIN where keep_net_admin.
 // Returns 0 or negative errno.
-int weir_privileges_drop(bool keep_net_admin);
+int weir_capabilities_drop(bool keep_net_admin);
 
 // The same on all threads: main, DPDK's workers (which must be idle) and its interrupt thread.
 // Returns 0, -EPERM (a thread has kept more), -ETIMEDOUT, or negative errno.
-int weir_privileges_drop_everywhere(bool keep_net_admin);
+int weir_capabilities_drop_everywhere(bool keep_net_admin);

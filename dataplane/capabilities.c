@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "privileges.h"
+#include "capabilities.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -25,11 +25,11 @@ struct drop { // what a thread is asked to do
 	sem_t done;
 };
 
-int weir_privileges_freeze(void) {
+int weir_capabilities_freeze(void) {
 	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
 }
 
-int weir_privileges_drop(bool keep_net_admin) {
+int weir_capabilities_drop(bool keep_net_admin) {
 	const cap_value_t kept[] = {CAP_NET_ADMIN};
 	cap_flag_value_t permitted = CAP_CLEAR;
 	cap_t now = cap_get_proc();
@@ -62,13 +62,13 @@ free_both:
 static int drop_on_lcore(void *context) {
 	const struct drop *drop = context;
 
-	return weir_privileges_drop(drop->keep_net_admin);
+	return weir_capabilities_drop(drop->keep_net_admin);
 }
 
 static void drop_on_interrupt_thread(void *context) {
 	struct drop *drop = context;
 
-	drop->result = weir_privileges_drop(drop->keep_net_admin);
+	drop->result = weir_capabilities_drop(drop->keep_net_admin);
 	sem_post(&drop->done);
 }
 
@@ -146,7 +146,7 @@ static int check_threads(bool keep_net_admin) {
 	return r;
 }
 
-int weir_privileges_drop_everywhere(bool keep_net_admin) {
+int weir_capabilities_drop_everywhere(bool keep_net_admin) {
 	struct drop drop = {.keep_net_admin = keep_net_admin};
 	int r;
 
@@ -156,7 +156,7 @@ int weir_privileges_drop_everywhere(bool keep_net_admin) {
 		r = drop_by_alarm(&drop);
 	}
 	if (r == 0) {
-		r = weir_privileges_drop(keep_net_admin);
+		r = weir_capabilities_drop(keep_net_admin);
 	}
 	if (r == 0) {
 		r = check_threads(keep_net_admin);
