@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "config_keys.h"
 #include "state.h"
 
 static struct weir_service_state service_of(const struct lab *lab, uint16_t id) {
@@ -206,6 +207,17 @@ static void s4_run_time_policy_survives_a_new_dataplane(void **unused) {
 	lab_config_free(config);
 }
 
+// The bit of a key of a policy that the file has.
+static uint32_t given(const char *name) {
+	for (uint32_t i = 0; i < weir_config_policy_keys.count; i++) {
+		if (strcmp(weir_config_policy_keys.key[i].key, name) == 0) {
+			return 1u << i;
+		}
+	}
+	fail_msg("policies have no key %s", name);
+	return 0;
+}
+
 static void configuration_drops_what_was_set(void **unused) {
 	struct weir_config *config = lab_config(1, 2), *copy;
 	struct lab lab;
@@ -226,7 +238,7 @@ static void configuration_drops_what_was_set(void **unused) {
 	// A setting that does not go with what was set at run time.
 	weir_tables_set_policy(lab.tables, 0, WEIR_POLICY_WEIGHTED_ROUND_ROBIN);
 	copy->services[0].policy.name = WEIR_POLICY_ROUND_ROBIN;
-	copy->services[0].policy.given = 2; // window
+	copy->services[0].policy.given = given("window");
 	lab_apply(&lab, copy);
 	assert_int_equal(service_of(&lab, 0).policy, WEIR_POLICY_ROUND_ROBIN);
 	lab_close(&lab);
