@@ -96,9 +96,9 @@ class Demo:
         self.killed_control()
 
     def many_requests(self):
-        section(2, f"{REQUESTS} requests, each on a connection of its own",
-                "The balancer picks a backend for every new connection, by weight.\n"
-                f"curl, {BATCH} requests a process, two processes at a time.")
+        section(2, f"{REQUESTS} requests, one per connection",
+                "The balancer selects a backend for every new connection, by weight.\n"
+                f"curl, {BATCH} requests per process, two processes at a time.")
         result, lock, todo = clients.Result(), threading.Lock(), [REQUESTS // BATCH]
         start = time.monotonic()
 
@@ -122,7 +122,7 @@ class Demo:
             todo[0] = 0
         seconds = time.monotonic() - start
         self.total.add(result)
-        print(f"\n   {result.ok} answered, {result.failed} failed, in {seconds:.1f} s\n")
+        print(f"\n   {result.ok} ok, {result.failed} failed, in {seconds:.1f} s\n")
         print(f"   {'backend':8} {'weight':>6} {'expected':>11} {'slots':>7} {'actual':>6} {'':>7}")
         worst = 0.0
         for backend in self.lab.backends("web"):
@@ -156,7 +156,7 @@ class Demo:
             status, received, sha256 = download.finish()
             intact = (status, received, sha256) == (0, size, digest)
             print(f"   download: {received} bytes, sha256 {sha256[:16]}... "
-                  f"{'as it should be' if intact else 'WRONG, should be ' + digest[:16]}\n")
+                  f"{'intact' if intact else 'WRONG, expected ' + digest[:16]}\n")
             self.weirctl("backend", "ready", f"web/{name}")
         download.stop()
         self.total.add(load.result())
