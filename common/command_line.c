@@ -186,7 +186,7 @@ int weir_command_line_parse(const struct weir_option_list *list, int argc, char 
 	bool only_operands = false;
 	int error = 0;
 
-	parser.argv = argv + (argc > 0);
+	parser.argv = argv + (argc > 0 && argv[0] != NULL);
 	parser.end = argv + argc;
 	while (error == 0 && parser.argv < parser.end && *parser.argv != NULL) {
 		const char *word = *parser.argv++;

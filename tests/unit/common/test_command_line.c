@@ -267,11 +267,11 @@ static void line_why_is_cut_to_its_room(void **state) {
 }
 
 // Words from which lines are put together at random: halves of options, values, garbage.
+#define LONG_PIECE "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+
 static const char *const pieces[] = {"--", "-", "=", "config", "count", "name", "json", "add", "j",
 	"q", "n", "h", "V", "help", "version", "3", "0", "99999999999999999999", "-1", "bad",
-	"\x1b[2J", "\n", "\xff\xfe", "%s%n", "", " ",
-	"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-	"a"};
+	"\x1b[2J", "\n", "\xff\xfe", "%s%n", "", " ", LONG_PIECE};
 
 static uint32_t next_random(uint32_t *state) {
 	*state = *state * 1664525u + 1013904223u;
