@@ -22,13 +22,15 @@
 // Withdrawal is the reverse, with a grace period before ids or memory are used again.
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
 
+#include "counters.h"
 #include "drop_reasons.h"
 #include "policy.h"
 
 #define WEIR_SEGMENT_MAGIC 0x3147455352494557ull // "WEIRSEG1" in memory
-#define WEIR_SEGMENT_ABI 3
+#define WEIR_SEGMENT_ABI 4
 
 #define WEIR_WORKERS_MAX 64
 #define WEIR_PORTS_MAX 16
@@ -232,61 +234,25 @@ struct weir_roots { // [control]; 64-aligned, selection[] follows with max_servi
 	weir_ref selection[]; // by service id
 };
 
-// --- counters -----------------------------------------------------------------------------
-
-// X(field, "what it counts")
-#define WEIR_WORKER_COUNTERS(X) \
-	X(rx_packets, "packets received") \
-	X(rx_bytes, "bytes received, Ethernet header included, FCS not") \
-	X(tx_packets, "packets sent") \
-	X(tx_bytes, "bytes sent") \
-	X(forwarded, "packets sent to a backend") \
-	X(replied, "ICMP replies of the balancer to echo requests") \
-	X(to_kernel, "packets punted to the kernel") \
-	X(dropped, "packets dropped, all reasons") \
-	X(handed_over, "packets passed to the worker that owns their flow") \
-	X(flow_hits, "packets of flows in the table") \
-	X(flow_new, "flows inserted into the table") \
-	X(flow_untracked, "new flows not inserted (table full), sent by the Maglev fallback") \
-	X(flow_half_open_evicted, "half-open flows evicted by newer flows") \
-	X(flow_expired, "flows ended by a timeout") \
-	X(flows, "gauge: flows in the table") \
-	X(flows_half_open, "gauge: half-open flows in the table") \
-	X(loops, "iterations of the poll loop") \
-	X(busy_cycles, "TSC cycles in iterations with packets") \
-	X(idle_cycles, "TSC cycles in iterations without packets")
+// --- counters (counters.h) ----------------------------------------------------------------
 
 struct weir_worker_counters { // [worker]
-#define X(field, text) uint64_t field;
-	WEIR_WORKER_COUNTERS(X)
+#define X(field, unit, metric, text) uint64_t field;
+	WEIR_WORKER_FIGURES(X)
 #undef X
 	uint64_t heartbeat_ns; // CLOCK_MONOTONIC, about every millisecond
 	uint64_t drops[WEIR_DROP_REASON_SLOTS]; // by enum weir_drop_reason
 } __attribute__((aligned(64)));
 
-// Per worker and service, and per worker and backend. Two cache lines each; packets and flows touch
-// the first only, but for errors.
-#define WEIR_SHARE_COUNTERS(X) \
-	X(packets, "packets forwarded") \
-	X(bytes, "bytes forwarded, inner IP packet") \
-	X(new_flows, "flows started") \
-	X(active_flows, "gauge: flows in the table") \
-	X(open_flows, "gauge: flows without FIN or RST, the load that policies use") \
-	X(completed, "flows ended by FIN") \
-	X(refused, "flows ended by RST") \
-	X(timed_out, "flows ended by a timeout") \
-	X(dropped, "packets dropped") \
-	X(errors, "flows that count as errors: RST while half-open, or never established") \
-	X(spilled, "new flows above the limit of active flows") \
-	X(rejected, "new flows rejected because every backend was at its limit")
-
+// Per worker and service, and per worker and backend.
 struct weir_share_counters { // [worker]
-#define X(field, text) uint64_t field;
-	WEIR_SHARE_COUNTERS(X)
+#define X(field, unit, metric, text) uint64_t field;
+	WEIR_SHARE_FIGURES(X)
 #undef X
 	uint64_t reserved[4];
 } __attribute__((aligned(64)));
 _Static_assert(sizeof(struct weir_share_counters) == 128, "two cache lines");
+_Static_assert(offsetof(struct weir_share_counters, timed_out) == 56, "ends the first cache line");
 
 // --- service times: single producer, single consumer --------------------------------------
 //

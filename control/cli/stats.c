@@ -8,18 +8,19 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "counters.h"
 #include "show.h"
 
 #define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
 
-// Gauges: shown as they are, not as rates.
-static bool is_gauge(const char *key) {
-	static const char *const gauges[] = {"flows", "flows_half_open", "active_flows", "id",
-		"table_size", "slots", "backends", "eligible", "generation", "weight",
-		"runtime_weight", "effective_weight", "open_flows"};
+// Only counters have rates. Gauges and settings are shown as they are.
+static bool is_counter(const char *key) {
+#define X(field, unit, metric, text) #field,
+	static const char *const counters[] = { WEIR_WORKER_COUNTERS(X) WEIR_SHARE_COUNTERS(X) };
+#undef X
 
-	for (size_t i = 0; i < COUNT(gauges); i++) {
-		if (strcmp(key, gauges[i]) == 0) {
+	for (size_t i = 0; i < COUNT(counters); i++) {
+		if (strcmp(key, counters[i]) == 0) {
 			return true;
 		}
 	}
@@ -35,14 +36,26 @@ static json_t *rate(const json_t *before, const json_t *after, json_int_t interv
 	return json_integer((json_int_t)((double)(to - from) * 1000.0 / (double)interval_ms + 0.5));
 }
 
-// Replace each integer with its rate; other values are those of the second sample.
+static json_t *rates_of_drops(const json_t *before, const json_t *after, json_int_t interval_ms) {
+	json_t *rates = json_object();
+	const char *reason;
+	json_t *n;
+
+	json_object_foreach ((json_t *)after, reason, n) {
+		json_object_set_new(
+			rates, reason, rate(json_object_get(before, reason), n, interval_ms));
+	}
+	return rates;
+}
+
+// Each counter becomes its rate, everything else stays as it is in `after`.
 static json_t *rates_of(const json_t *before, const json_t *after, json_int_t interval_ms) {
 	json_t *rates = json_object();
 	const char *key;
 	json_t *value;
 
 	json_object_foreach ((json_t *)after, key, value) {
-		if (!json_is_integer(value) || is_gauge(key)) {
+		if (!json_is_integer(value) || !is_counter(key)) {
 			json_object_set(rates, key, value);
 		} else {
 			json_object_set_new(
@@ -92,7 +105,7 @@ json_t *weir_stats_rates(const json_t *before, const json_t *after) {
 	function(json_object_get(before, key), json_object_get(after, key), interval_ms)
 
 	return json_pack("{s:I, s:o, s:o, s:o, s:o}", "interval_ms", interval_ms, "workers",
-		PART(rates_of, "workers"), "drops", PART(rates_of, "drops"), "services",
+		PART(rates_of, "workers"), "drops", PART(rates_of_drops, "drops"), "services",
 		PART(rates_of_rows, "services"), "backends", PART(rates_of_rows, "backends"));
 #undef PART
 }

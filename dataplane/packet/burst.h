@@ -25,16 +25,9 @@
 
 // Counts of the bursts since the last weir_pipeline_maintain, not yet published.
 struct weir_pending {
-	uint64_t rx_packets;
-	uint64_t rx_bytes;
-	uint64_t forwarded;
-	uint64_t replied;
-	uint64_t to_kernel;
-	uint64_t dropped;
-	uint64_t flow_hits;
-	uint64_t flow_new;
-	uint64_t flow_untracked;
-	uint64_t flow_expired;
+#define X(field, unit, metric, text) uint64_t field;
+	WEIR_PIPELINE_COUNTERS(X)
+#undef X
 	uint64_t drops[WEIR_DROP_REASON_COUNT];
 };
 

@@ -23,17 +23,10 @@ static void publish(struct weir_pipeline *pipeline) {
 		&pipeline->segment->worker_counters[pipeline->worker];
 	struct weir_pending *pending = &pipeline->pending;
 
-	weir_counter_add(&counters->rx_packets, pending->rx_packets);
-	weir_counter_add(&counters->rx_bytes, pending->rx_bytes);
-	weir_counter_add(&counters->forwarded, pending->forwarded);
-	weir_counter_add(&counters->replied, pending->replied);
-	weir_counter_add(&counters->to_kernel, pending->to_kernel);
-	weir_counter_add(&counters->flow_hits, pending->flow_hits);
-	weir_counter_add(&counters->flow_new, pending->flow_new);
-	weir_counter_add(&counters->flow_untracked, pending->flow_untracked);
-	weir_counter_add(&counters->flow_expired, pending->flow_expired);
+#define X(field, unit, metric, text) weir_counter_add(&counters->field, pending->field);
+	WEIR_PIPELINE_COUNTERS(X)
+#undef X
 	if (unlikely(pending->dropped > 0)) {
-		weir_counter_add(&counters->dropped, pending->dropped);
 		for (unsigned int i = 0; i < WEIR_DROP_REASON_COUNT; i++) {
 			weir_counter_add(&counters->drops[i], pending->drops[i]);
 			pending->drops[i] = 0;

@@ -2,17 +2,17 @@
 #include "api_counters.h"
 
 void weir_json_share(json_t *object, const struct weir_share_counters *counters) {
-#define X(field, text) \
+#define X(field, unit, metric, text) \
 	json_object_set_new(object, #field, json_integer((json_int_t)counters->field));
-	WEIR_SHARE_COUNTERS(X)
+	WEIR_SHARE_FIGURES(X)
 #undef X
 }
 
 void weir_json_worker(json_t *object, const struct weir_worker_counters *counters) {
-#define X(field, text) \
+#define X(field, unit, metric, text) \
 	json_object_set_new( \
 		object, #field, json_integer((json_int_t)weir_counter_read(&counters->field)));
-	WEIR_WORKER_COUNTERS(X)
+	WEIR_WORKER_FIGURES(X)
 #undef X
 }
 
@@ -36,8 +36,9 @@ json_t *weir_json_workers_sum(const struct weir_segment *segment) {
 	json_t *object = json_object();
 
 	for (uint32_t worker = 0; worker < segment->workers; worker++) {
-#define X(field, text) sum.field += weir_counter_read(&segment->worker_counters[worker].field);
-		WEIR_WORKER_COUNTERS(X)
+#define X(field, unit, metric, text) \
+	sum.field += weir_counter_read(&segment->worker_counters[worker].field);
+		WEIR_WORKER_FIGURES(X)
 #undef X
 	}
 	weir_json_worker(object, &sum);

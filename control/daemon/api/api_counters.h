@@ -7,10 +7,10 @@
 
 #include "segment.h"
 
-// Add every counter to an object under its name.
+// Add every counter and gauge to an object under its name.
 void weir_json_share(json_t *object, const struct weir_share_counters *counters);
 void weir_json_worker(json_t *object, const struct weir_worker_counters *counters);
 // {reason: n}, all workers; reasons that never happened included.
 json_t *weir_json_drops(const struct weir_segment *segment);
-// {counter: n}, all workers.
+// {counter or gauge: n}, all workers.
 json_t *weir_json_workers_sum(const struct weir_segment *segment);

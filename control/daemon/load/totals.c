@@ -2,8 +2,8 @@
 #include "totals.h"
 
 static void add_share(struct weir_share_counters *sum, const struct weir_share_counters *one) {
-#define X(field, text) sum->field += weir_counter_read(&one->field);
-	WEIR_SHARE_COUNTERS(X)
+#define X(field, unit, metric, text) sum->field += weir_counter_read(&one->field);
+	WEIR_SHARE_FIGURES(X)
 #undef X
 }
 

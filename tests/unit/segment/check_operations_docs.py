@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The table of drop reasons in docs/operations.md says what segment/drop_reasons.h says, in its
-order. check_operations_docs.py SOURCE_ROOT"""
+"""The tables of drop reasons and counters in docs/operations.md say what segment/drop_reasons.h and
+segment/counters.h say, in their order. check_operations_docs.py SOURCE_ROOT"""
 import re
 import sys
 
@@ -24,5 +24,26 @@ for (name, text), row in zip(listed, documented):
         bad = 1
 if len(listed) != len(documented):
     print(f"{len(listed)} reasons, {len(documented)} rows")
+    bad = 1
+
+with open(f"{root}/segment/counters.h", encoding="utf-8") as file:
+    listed = [
+        (field, "gauge" if "GAUGES" in name else "counter", unit.lower(), text)
+        for name, rows in re.findall(r"#define (\w+)\(X\) \\\n((?:.*\\\n)*.*\n)", file.read())
+        for field, unit, text in re.findall(
+            r'X\((\w+), (\w+), "\w+",[\s\\]*"([^"]+)"\)', rows)
+    ]
+with open(f"{root}/docs/operations.md", encoding="utf-8") as file:
+    section = file.read().split("\n## Counters\n")[1].split("\n## ")[0]
+documented = re.findall(r"^\| `(\w+)` \| (\w+) \| (\w+) \| (.+) \|$", section, re.MULTILINE)
+assert len(listed) > 25, "counters.h was not understood"
+for row in (row for row in listed if row not in documented):
+    print("missing row: | `{}` | {} | {} | {} |".format(*row))
+    bad = 1
+for row in (row for row in documented if row not in listed):
+    print(f"row of {row[0]} is not in counters.h")
+    bad = 1
+if [row[0] for row in documented] != [row[0] for row in listed]:
+    print("the counters are in another order")
     bad = 1
 sys.exit(bad)

@@ -42,8 +42,8 @@ static void counters_of_a_share_are_all_there(void **state) {
 	(void)state;
 	weir_json_share(json, &counters);
 	assert_int_equal(number(json, "packets"), 33);
-#define X(field, text) (void)number(json, #field);
-	WEIR_SHARE_COUNTERS(X)
+#define X(field, unit, metric, text) (void)number(json, #field);
+	WEIR_SHARE_FIGURES(X)
 #undef X
 	json_decref(json);
 }
@@ -69,8 +69,8 @@ static void counters_of_workers_are_all_there(void **state) {
 	segment->worker_counters[1].rx_packets = 20;
 	sum = weir_json_workers_sum(segment);
 	assert_int_equal(number(sum, "rx_packets"), 21);
-#define X(field, text) (void)number(sum, #field);
-	WEIR_WORKER_COUNTERS(X)
+#define X(field, unit, metric, text) (void)number(sum, #field);
+	WEIR_WORKER_FIGURES(X)
 #undef X
 	json_decref(sum);
 }

@@ -36,8 +36,8 @@ static void worker_show_tells_busy_share_and_every_counter(void **state) {
 		assert_int_equal(number_of(one, "core"), i); // as configured
 		assert_int_equal(number_of(one, "alive"), 1);
 		assert_true(busy == 30); // the lab's workers count 30 busy cycles of 100
-#define X(field, text) (void)number_of(one, #field);
-		WEIR_WORKER_COUNTERS(X)
+#define X(field, unit, metric, text) (void)number_of(one, #field);
+		WEIR_WORKER_FIGURES(X)
 #undef X
 	}
 	json_decref(list);

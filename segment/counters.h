@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Counters: the one list of what workers count. From it come the structs in the segment, what the
+// pipeline gathers and publishes, the sums and JSON of control, the rates of weirctl, the tables in
+// docs/operations.md, and the names, units and help texts of metrics.
+//
+// A counter only grows, a gauge goes up and down: weirctl shows rates of counters, and metrics have
+// the suffix _total for counters alone. The order is part of the segment's ABI.
+#pragma once
+
+// X(field, UNIT, "metric", "Help text.")
+// field: name in the segment, in JSON and in weirctl. metric: name as a metric, without prefix and
+// _total, with the base unit at its end. UNIT: one of WEIR_COUNTER_UNITS.
+
+// X(NAME, "base unit"): the base unit of metrics. Cycles are of the TSC: divided by tsc_hz,
+// seconds.
+#define WEIR_COUNTER_UNITS(X) \
+	X(PACKETS, "packets") \
+	X(BYTES, "bytes") \
+	X(FLOWS, "flows") \
+	X(ITERATIONS, "iterations") \
+	X(CYCLES, "seconds")
+
+// Per worker: what its pipeline gathers from bursts and publishes once per turn.
+#define WEIR_PIPELINE_COUNTERS(X) \
+	X(rx_packets, PACKETS, "receive_packets", "Packets received.") \
+	X(rx_bytes, BYTES, "receive_bytes", \
+		"Bytes received, with the Ethernet header, without the FCS.") \
+	X(forwarded, PACKETS, "forwarded_packets", "Packets forwarded to a backend.") \
+	X(replied, PACKETS, "replied_packets", "Echo requests to a VIP that got an ICMP reply.") \
+	X(to_kernel, PACKETS, "kernel_packets", "Packets punted to the kernel.") \
+	X(dropped, PACKETS, "dropped_packets", "Packets dropped, for any reason.") \
+	X(flow_hits, PACKETS, "flow_hit_packets", "Packets of flows in the flow table.") \
+	X(flow_new, FLOWS, "new_flows", "Flows inserted into the flow table.") \
+	X(flow_untracked, FLOWS, "untracked_flows", \
+		"New flows not inserted (table full), sent by the Maglev fallback.") \
+	X(flow_expired, FLOWS, "expired_flows", "Flows ended by a timeout.")
+
+// Per worker: what is counted or set in the segment directly.
+#define WEIR_DIRECT_COUNTERS(X) \
+	X(flow_half_open_evicted, FLOWS, "evicted_half_open_flows", \
+		"Half-open flows evicted by newer flows.") \
+	X(tx_packets, PACKETS, "transmit_packets", "Packets sent.") \
+	X(tx_bytes, BYTES, "transmit_bytes", "Bytes sent, with the Ethernet header.") \
+	X(handed_over, PACKETS, "handed_over_packets", \
+		"Packets passed to the worker that owns their flow.") \
+	X(loops, ITERATIONS, "poll_iterations", "Iterations of the poll loop.") \
+	X(busy_cycles, CYCLES, "busy_seconds", "TSC cycles in iterations with packets.") \
+	X(idle_cycles, CYCLES, "idle_seconds", "TSC cycles in iterations without packets.")
+
+#define WEIR_WORKER_COUNTERS(X) \
+	WEIR_PIPELINE_COUNTERS(X) \
+	WEIR_DIRECT_COUNTERS(X)
+
+#define WEIR_WORKER_GAUGES(X) \
+	X(flows, FLOWS, "flows", "Flows in the flow table.") \
+	X(flows_half_open, FLOWS, "half_open_flows", "Half-open flows in the flow table.")
+
+// Per worker and service, and per worker and backend. Gauges come first: these and the counters up
+// to timed_out share a cache line, the only one that most packets and flows touch.
+#define WEIR_SHARE_GAUGES(X) \
+	X(active_flows, FLOWS, "active_flows", "Flows started and not ended.") \
+	X(open_flows, FLOWS, "open_flows", "Flows without FIN or RST, the load that policies use.")
+
+#define WEIR_SHARE_COUNTERS(X) \
+	X(packets, PACKETS, "forwarded_packets", "Packets forwarded.") \
+	X(bytes, BYTES, "forwarded_bytes", "Bytes of the inner IP packets forwarded.") \
+	X(new_flows, FLOWS, "new_flows", "Flows started.") \
+	X(completed, FLOWS, "completed_flows", "Flows ended by FIN.") \
+	X(refused, FLOWS, "refused_flows", "Flows ended by RST.") \
+	X(timed_out, FLOWS, "timed_out_flows", "Flows ended by a timeout.") \
+	X(dropped, PACKETS, "dropped_packets", "Packets dropped, for any reason.") \
+	X(errors, FLOWS, "failed_flows", \
+		"Flows that count as errors: RST while half-open, or never established.") \
+	X(spilled, FLOWS, "spilled_flows", "New flows given to a backend at max_active_flows.") \
+	X(rejected, FLOWS, "rejected_flows", \
+		"New flows rejected because every backend was at max_active_flows.")
+
+// Counters and gauges.
+#define WEIR_WORKER_FIGURES(X) \
+	WEIR_WORKER_COUNTERS(X) \
+	WEIR_WORKER_GAUGES(X)
+#define WEIR_SHARE_FIGURES(X) \
+	WEIR_SHARE_GAUGES(X) \
+	WEIR_SHARE_COUNTERS(X)

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Counters: names, units and help texts of the list are fit for metrics, and the list is complete.
+#include "counters.h"
+
+#include <ctype.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "layout.h"
+
+#define COUNT(rows) (sizeof(rows) / sizeof((rows)[0]))
+
+enum unit {
+#define X(name, base) UNIT_##name,
+	WEIR_COUNTER_UNITS(X)
+#undef X
+};
+
+static const char *const base_unit[] = {
+#define X(name, base) base,
+	WEIR_COUNTER_UNITS(X)
+#undef X
+};
+
+struct row {
+	const char *field;
+	const char *metric;
+	const char *help;
+	enum unit unit;
+};
+
+#define X(field, unit, metric, text) {#field, metric, text, UNIT_##unit},
+static const struct row worker_rows[] = {WEIR_WORKER_FIGURES(X)};
+static const struct row share_rows[] = {WEIR_SHARE_FIGURES(X)};
+static const struct row gauge_rows[] = {WEIR_WORKER_GAUGES(X) WEIR_SHARE_GAUGES(X)};
+static const struct row counter_rows[] = {WEIR_WORKER_COUNTERS(X) WEIR_SHARE_COUNTERS(X)};
+#undef X
+
+static bool ends_with(const char *text, const char *end) {
+	size_t n = strlen(text), end_n = strlen(end);
+
+	return n >= end_n && strcmp(text + n - end_n, end) == 0;
+}
+
+// As Prometheus wants it: snake case, the base unit at the end; _total is added for counters.
+static void check_name(const struct row *row) {
+	const char *unit = base_unit[row->unit];
+	size_t n = strlen(row->metric), unit_n = strlen(unit);
+
+	for (const char *c = row->metric; *c != '\0'; c++) {
+		if (!islower((unsigned char)*c) && *c != '_') {
+			fail_msg("%s: metric %s: %c", row->field, row->metric, *c);
+		}
+	}
+	if (row->metric[0] == '_' || strstr(row->metric, "__") != NULL ||
+		strstr(row->metric, "total") != NULL || strstr(row->metric, "weir") != NULL) {
+		fail_msg("%s: metric %s", row->field, row->metric);
+	}
+	if (!ends_with(row->metric, unit) || (n > unit_n && row->metric[n - unit_n - 1] != '_')) {
+		fail_msg("%s: metric %s does not end with its unit, %s", row->field, row->metric,
+			unit);
+	}
+}
+
+// A sentence in one line that needs no escapes.
+static void check_help(const struct row *row) {
+	size_t n = strlen(row->help);
+
+	if (n < 10 || n > 100 || !isupper((unsigned char)row->help[0]) ||
+		!ends_with(row->help, ".") || strpbrk(row->help, "\"\\\n|") != NULL) {
+		fail_msg("%s: help \"%s\"", row->field, row->help);
+	}
+}
+
+static void check_rows(const struct row *rows, size_t n) {
+	for (size_t i = 0; i < n; i++) {
+		check_name(&rows[i]);
+		check_help(&rows[i]);
+		for (size_t k = 0; k < i; k++) {
+			assert_string_not_equal(rows[i].field, rows[k].field);
+			assert_string_not_equal(rows[i].metric, rows[k].metric);
+			assert_string_not_equal(rows[i].help, rows[k].help);
+		}
+	}
+}
+
+static void counters_are_fit_for_metrics(void **state) {
+	(void)state;
+	check_rows(worker_rows, COUNT(worker_rows));
+	check_rows(share_rows, COUNT(share_rows));
+}
+
+// A name is a counter wherever it occurs, or a gauge: weirctl goes by the name alone.
+static void counters_and_gauges_have_different_names(void **state) {
+	(void)state;
+	assert_int_equal(
+		COUNT(counter_rows) + COUNT(gauge_rows), COUNT(worker_rows) + COUNT(share_rows));
+	for (size_t i = 0; i < COUNT(gauge_rows); i++) {
+		for (size_t k = 0; k < COUNT(counter_rows); k++) {
+			assert_string_not_equal(gauge_rows[i].field, counter_rows[k].field);
+		}
+	}
+}
+
+static void counters_in_the_segment_are_those_of_the_list(void **state) {
+	(void)state;
+	assert_int_equal(
+		offsetof(struct weir_worker_counters, heartbeat_ns), COUNT(worker_rows) * 8);
+	assert_int_equal(offsetof(struct weir_share_counters, reserved), COUNT(share_rows) * 8);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(counters_are_fit_for_metrics),
+		cmocka_unit_test(counters_and_gauges_have_different_names),
+		cmocka_unit_test(counters_in_the_segment_are_those_of_the_list),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
