@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Blob: what a reference leads to, checked. For this folder only: reader.c adopts through it,
-// writer.c opens through it.
+// Blob: what a reference leads to, checked. For this folder only: used by reader.c and writer.c.
 //
 // The header of a blob is read exactly once, into private memory; only the private copy is checked
 // and used, so that another process that changes it meanwhile gains nothing.
@@ -9,7 +8,8 @@
 // Threads: any; pure functions of the segment.
 #pragma once
 
-#include "reader.h"
+#include "segment.h"
+#include "view.h"
 
 // Where a checked blob lies.
 struct weir_blob_extent {

@@ -15,24 +15,7 @@
 #pragma once
 
 #include "segment.h"
-
-struct weir_services_view {
-	const struct weir_bind *buckets; // NULL = nothing published
-	const struct weir_bind_range *ranges;
-	uint32_t bucket_mask;
-	uint32_t range_count;
-	uint64_t hash_seed;
-};
-
-struct weir_backends_view {
-	const struct weir_backend_row *rows; // NULL = nothing published
-	uint32_t count;
-};
-
-struct weir_selection_view { // of this worker's subset
-	weir_ref ref;
-	struct weir_policy_table table; // count == 0: nothing published, or no eligible backend
-};
+#include "view.h"
 
 struct weir_reader {
 	const struct weir_segment *segment;

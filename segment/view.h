@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// View: pointers and counts of a published table, in private memory. blob.h makes one after
+// checking the bounds of the table against the segment; a reader keeps it (reader.h).
+#pragma once
+
+#include "layout.h"
+
+struct weir_services_view {
+	const struct weir_bind *buckets; // NULL = nothing published
+	const struct weir_bind_range *ranges;
+	uint32_t bucket_mask;
+	uint32_t range_count;
+	uint64_t hash_seed;
+};
+
+struct weir_backends_view {
+	const struct weir_backend_row *rows; // NULL = nothing published
+	uint32_t count;
+};
+
+struct weir_selection_view { // of this worker's subset
+	weir_ref ref;
+	struct weir_policy_table table; // count == 0: nothing published, or no eligible backend
+};
