@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Either process may die at any moment (S3, S4)."""
+"""Either process may die at any moment (S3, S4); what control answers."""
+import glob
+import json
 import os
 import random
 import signal
 import time
 
 import clients
-from lab import BACKENDS, VIP4, VIP6, echo, lines, web
+from lab import BACKENDS, ROOT, VIP4, VIP6, echo, lines, web
 from netns import wait_for
 from scenario import scenario
 
@@ -154,3 +156,49 @@ def health_lost_and_back_keeps_flows(lab):
     clients.check_lines(found)
     lab.programs["control"].signal(signal.SIGHUP)
     clients.check_lines(found)
+
+
+def compare_form(documented, real, path):
+    """Both have the same keys and types. null says nothing, neither does an empty list."""
+    if documented is None or real is None:
+        return
+    if path.endswith((".settings", ".subset", ".drops", ".changes[]")):  # some of the keys
+        for key in set(documented) & set(real):
+            compare_form(documented[key], real[key], f"{path}.{key}")
+    elif isinstance(documented, dict):
+        assert set(documented) == set(real), f"{path}: {set(documented) ^ set(real)}"
+        for key, value in documented.items():
+            compare_form(value, real[key], f"{path}.{key}")
+    elif isinstance(documented, list):
+        for one in documented if real else []:
+            compare_form(one, real[0], path + "[]")
+    else:
+        kinds = [isinstance(one, bool) or isinstance(one, (int, float)) and "number"
+                 or type(one) for one in (documented, real)]
+        assert kinds[0] == kinds[1], f"{path}: {documented}, but {real}"
+
+
+@scenario(services=[web(policy={"name": "weighted-round-robin", "weights": "reported"},
+                        subset={"algorithm": "deterministic", "size": 3}), lines()])
+def answers_have_the_documented_form(lab):
+    """Each command answers with the keys and types of the answers that docs/cli.md shows"""
+    backend = {"service": "web", "backend": "web-1"}
+    arguments = {
+        "service.show": {"service": "web"}, "service.set": {"service": "lines",
+                                                            "policy": "least-loaded"},
+        "backend.drain": backend, "backend.maintenance": backend, "backend.ready": backend,
+        "backend.report": {**backend, "requests_per_second": 9, "utilization": 0.5},
+        "weight.set": {**backend, "weight": 50}, "subset.show": {"service": "web"},
+        "flow.lookup": {"protocol": "tcp", "source": "192.0.2.2", "source_port": 1024,
+                        "destination": VIP4, "destination_port": 80}}
+    wait_for("a check of each backend", lambda: all(h["last"] for h in lab.api(
+        "health.show", service="web")))
+    lab.services[0]["backends"][0]["weight"] = 7
+    lab.write_config()
+    paths = sorted(glob.glob(ROOT + "/tests/unit/control/cli/answers/*.json"))
+    assert len(paths) > 15, paths
+    for path in paths:
+        command = os.path.basename(path)[:-len(".json")]
+        with open(path, encoding="utf-8") as file:
+            documented = json.load(file)["result"]
+        compare_form(documented, lab.api(command, **arguments.get(command, {})), command)

@@ -139,6 +139,25 @@ def check_completion(weirctl, commands, server, root, problems):
         problems.append(f"completion of policies: {policies}")
 
 
+def keys_of(value):
+    """The keys of all objects in a JSON value. Not those of drops, which are reasons."""
+    if isinstance(value, dict):
+        yield from value
+        value = [each for key, each in value.items() if key != "drops"]
+    for each in value if isinstance(value, list) else []:
+        yield from keys_of(each)
+
+
+def check_api_docs(answers, root, problems):
+    """docs/control-api.md names every key of the answers, but for the workers' counters."""
+    with open(root + "/docs/control-api.md", encoding="utf-8") as file:
+        named = set(re.findall(r"[a-z_]+", file.read()))
+    named.update(answers["stats.show"]["result"]["workers"])
+    for command, answer in sorted(answers.items()):
+        for key in sorted(set(keys_of(answer)) - named):
+            problems.append(f"control-api.md does not name {key} of {command}")
+
+
 def write_documents(weirctl, root, broken):
     with ControlServer(root, broken) as server:
         for name in ("cli.md", "configuration.md"):
@@ -173,6 +192,7 @@ def main():
             if found != match[2]:
                 problems.append(f"{match[1]}\ndocument:\n{match[2]}weirctl:\n{found}")
         check_completion(weirctl, commands, server, root, problems)
+        check_api_docs(server.answers, root, problems)
     for problem in problems:
         print(problem)
     print(f"{len(commands)} commands, {len(shown)} outputs, {len(problems)} problems")
