@@ -122,7 +122,7 @@ struct weir_backend_row { // 128 bytes, [control]
 	uint8_t l2_bytes; // length of the Ethernet header and its tags: 14, 18 or 22
 	uint8_t header_bytes; // l2_bytes + 20 or + 40
 	uint8_t reserved0;
-	uint16_t mtu; // largest outer IP packet, bytes, of the way to this backend
+	uint16_t mtu; // largest outer IP packet, bytes: that of the port
 	uint16_t service; // the service that the backend belongs to
 	uint16_t checksum_base; // IPv4: ones' complement sum of the constant fields of header[]
 	uint32_t reserved1;

@@ -115,7 +115,8 @@ const char *weir_tables_backend_name(const struct weir_tables *tables, uint16_t 
 
 struct weir_service_state {
 	uint16_t id;
-	bool panic; // too few usable backends: all but maintenance are used
+	bool panic; // too few are ready and healthy: all that are ready are used, whatever their
+		    // health
 	uint32_t backends, eligible; // eligible: ready, healthy, weight above 0 (panic left out)
 	uint32_t slots; // of all subsets; 0 when the policy does not choose by slots
 	uint32_t table_slots; // of one subset that has candidates; 0 as above

@@ -316,7 +316,7 @@ static const struct weir_json_key control_rows[] = {
 		"Delay until control knows of a lame duck."),
 	INTEGER(MEMBER(control), "panic_threshold_percent", panic_threshold_percent, 0, 100,
 		PRESET("50"),
-		"Panic mode: with fewer usable backends than this, all are used."),
+		"Panic mode: with fewer usable backends than this, all are used; lame ducks only if no other is up."),
 	CHOICE(MEMBER(control), "statistics", statistics, scopes, PRESET("\"client\""),
 		"Source of the service times in an estimate: the `client` itself, or the whole `fleet`."),
 };

@@ -115,7 +115,7 @@ static void explain_choice(const struct weir_lookup_result *result,
 		panic = chosen->admin != WEIR_ADMIN_READY || chosen->health != WEIR_HEALTH_HEALTHY;
 	}
 	if (panic) {
-		append(why, "; panic mode: too few healthy backends, all are used");
+		append(why, "; panic mode: too few healthy backends, health is ignored");
 	}
 }
 

@@ -15,6 +15,7 @@
 
 #include "device_lab.h"
 #include "flow_table.h"
+#include "pipeline_setup.h"
 
 // A configuration with these ports, and as many workers.
 static struct weir_config *parse(const char *ports, unsigned int workers) {
@@ -91,6 +92,17 @@ static void memory_grows_with_what_is_configured(void **state) {
 	assert_true(jumbo.pool[0].buffers > 2048 && jumbo.pool[1].buffers > 2048);
 }
 
+// The figures of docs/operations.md, "Memory", and docs/performance.md.
+static void memory_is_as_documented(void **state) {
+	uint64_t base = weir_pipeline_bytes(0, 0);
+
+	(void)state;
+	assert_int_equal((weir_flow_table_bytes(1048576) + 524288) / 1048576, 46);
+	assert_int_equal((weir_pipeline_bytes(0, 16384) - base) / 16384, 194);
+	assert_int_equal(((weir_pipeline_bytes(1024, 0) - base) * 10 + 524288) / 1048576, 10);
+	assert_int_equal((weir_pipeline_bytes(1024, 16384) * 10 + 524288) / 1048576, 40);
+}
+
 static void af_xdp_gets_all_queues_and_the_steer_program(void **state) {
 	const char *port = "{\"name\":\"a\",\"device\":\"net_af_xdp0,iface=pl0\"}";
 	struct weir_plan plan;
@@ -148,6 +160,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ports_come_first_then_exception_devices),
 		cmocka_unit_test(memory_grows_with_what_is_configured),
+		cmocka_unit_test(memory_is_as_documented),
 		cmocka_unit_test(af_xdp_gets_all_queues_and_the_steer_program),
 		cmocka_unit_test(what_cannot_be_is_refused_with_its_key),
 	};
