@@ -364,7 +364,7 @@ static int connect_workers(struct weir_dataplane *dataplane) {
 }
 
 static int make_workers(struct weir_dataplane *dataplane) {
-	uint32_t owner[WEIR_DEVICES_MAX];
+	uint32_t owner[WEIR_DEVICES_MAX] = {0};
 	int r;
 
 	for (uint32_t d = 0; d < dataplane->devices; d++) {

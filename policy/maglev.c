@@ -362,7 +362,7 @@ static void claim_last(struct build *b) {
 		uint32_t slot = (uint32_t)((from + (uint64_t)steps * skip) % b->slots);
 		uint32_t i = 0;
 
-		while (free[i] != slot) {
+		while (i + 1 < n && free[i] != slot) {
 			i++;
 		}
 		free[i] = free[--n];

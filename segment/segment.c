@@ -379,7 +379,7 @@ static int check_regions(const struct weir_segment_header *header, char *why, si
 static int check_qsbr(const struct weir_segment *segment, char *why, size_t why_bytes) {
 	struct rte_rcu_qsbr *qsbr = segment->qsbr;
 	uint32_t workers = segment->workers;
-	uint64_t all = workers == 64 ? UINT64_MAX : (1ull << workers) - 1;
+	uint64_t all = workers >= 64 ? UINT64_MAX : (1ull << workers) - 1;
 	// What the library computes from max_threads, which is still to be checked.
 	const uint64_t *registered =
 		(const uint64_t *)(const void *)((struct rte_rcu_qsbr_cnt *)(qsbr + 1) + workers);

@@ -65,7 +65,7 @@ int weir_capture_open(
 	FILE *stream = NULL;
 	int error = open_file(file, &stream, &status);
 
-	if (error < 0) {
+	if (stream == NULL) {
 		snprintf(why, why_bytes, "%s: %s", file, strerror(-error));
 		return error;
 	}
