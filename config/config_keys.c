@@ -199,7 +199,7 @@ static const struct weir_json_object health_check_object = {.name = "health_chec
 #define BACKEND weir_config_backend
 static const struct weir_json_key backend_keys[] = {
 	VALUE("name", weir_config_type_name, BACKEND, name, .required = true, TABLES),
-	VALUE("address", weir_config_type_address, BACKEND, address, .required = true, CONTROL),
+	VALUE("address", weir_config_type_address, BACKEND, address, .required = true, TABLES),
 	INTEGER("weight", BACKEND, weight, 0, 65535, "100", TABLES),
 	COMMENT,
 };
