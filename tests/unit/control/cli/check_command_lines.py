@@ -12,10 +12,14 @@ weirctl is run as it is written, with an example for each placeholder, and with 
 it must exit with 3, or 0; a wrong word or option is 2. A code span may name a command without its
 arguments. The other programs are run with --help behind their arguments, which they check first.
 Every option must be in the --help of its program.
+
+Blocks of JSON are given to config check: configurations as they are, a port or settings of a
+service put into one; and scenarios to weir-sim check.
 """
 import collections
 import glob
 import itertools
+import json
 import os
 import re
 import shlex
@@ -39,7 +43,8 @@ GENERIC = re.compile(r"\b(?:OBJECT|VERB|COMMAND)\b")
 SOURCES = ("bpf", "config", "control", "dataplane", "policy", "scripts", "segment", "tests",
            "tools")
 # Programs for developers: only their options are looked at.
-SCRIPTS = ("scripts/demo", "tests/e2e/run.py", "tests/perf/compare", "tests/perf/rig/run")
+SCRIPTS = ("scripts/demo", "tests/e2e/run.py", "tests/perf/compare", "tests/perf/rig/run",
+           "tests/portability")
 # Options of other people's programs that a code span names alone.
 FOREIGN = {"--buildtype", "--sysroot"}
 
@@ -62,6 +67,16 @@ def in_blocks(name, text):
         for number, line in enumerate(lines, first):
             if not prompts or line.startswith("$ "):
                 yield Command(f"{name}:{number}", line.removeprefix("$ "), True)
+
+
+def json_blocks(root, path):
+    """(where, value) of every block of JSON. One without braces is the inside of an object."""
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    for block in re.finditer(r"^```json\n(.*?)^```$", text, re.M | re.S):
+        where = f"{os.path.relpath(path, root)}:{line_of(text, block.start())}"
+        content = block[1].strip()
+        yield where, json.loads(content if content.startswith("{") else "{" + content + "}")
 
 
 def in_spans(name, text):
@@ -230,6 +245,27 @@ class Checker:
                 self.check_other(command, name, f"{name} {form}", words)
             self.known_options(command, name, f"{name} {form}", self.helps[name])
 
+    def check_json(self, where, value):
+        """A configuration, a part of one, or a scenario."""
+        with open(self.root + "/config/weir.json", encoding="utf-8") as file:
+            whole = json.load(file)
+        program, words = "weirctl", ["config", "check", "block.json"]
+        if "duration_ms" in value:
+            program, words, whole = "weir-sim", ["check", "block.json"], value
+        elif "ports" in value:
+            whole = value
+        elif "device" in value:
+            whole["ports"] = [value]
+        else:
+            whole["services"][0].update(value)
+        with open(self.folder + "/block.json", "w", encoding="utf-8") as file:
+            json.dump(whole, file)
+        if program in self.programs:
+            self.counts["JSON"] += 1
+            code, why = self.run(program, words)
+            if code != 0:
+                self.problem(Command(where, "", True), "JSON", why)
+
     def check(self, command):
         first, _, rest = command.text.partition(" ")
         name = os.path.basename(first)
@@ -261,9 +297,12 @@ def main():
                 *(in_document(root, path) for path in sorted(documents)), in_units(root),
                 in_messages(root), in_helps(programs, checker.objects())):
             checker.check(command)
+        for path in documents:
+            for where, value in json_blocks(root, path):
+                checker.check_json(where, value)
     for problem in checker.problems:
         print(problem)
-    for name in programs:
+    for name in [*programs, "JSON"]:
         if checker.counts[name] < (100 if name == "weirctl" else 3):
             print(f"only {checker.counts[name]} command lines of {name} found: mend this check")
             return 1

@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the documents name exists: links, files, folders, tests, scenarios.
+
+usage: check_doc_names.py SOURCE_ROOT BUILD_ROOT
+
+Looks at every *.md of the tree: targets and anchors of links, code spans that are a path from the
+root or the name of a source file, tests behind "meson test -C build", scenarios behind
+"scripts/test e2e" or "tests/e2e/run.py", and the tests that docs/testing.md names for a guarantee.
+"""
+import glob
+import json
+import os
+import re
+import subprocess
+import sys
+
+FOLDERS = ("bpf", "common", "config", "control", "dataplane", "docs", "policy", "scripts",
+           "segment", "tests", "tools")
+PATH = re.compile(rf"(?:{'|'.join(FOLDERS)})(?:/[\w.*-]+)*/?")
+FILE = re.compile(r"[\w-]+(?:\.bpf)?\.[ch]")
+
+
+class Tree:
+    def __init__(self, root, build):
+        self.root = root
+        self.files = set()
+        for folder in FOLDERS:
+            for _, _, names in os.walk(os.path.join(root, folder)):
+                self.files.update(names)
+        with open(build + "/meson-info/intro-tests.json", encoding="utf-8") as file:
+            tests = json.load(file)
+        self.suites = {suite.split(":")[-1] for test in tests for suite in test["suite"]}
+        self.tests = {test["name"] for test in tests}
+        documents = glob.glob(root + "/*.md")
+        for folder in FOLDERS:
+            documents += glob.glob(f"{root}/{folder}/**/*.md", recursive=True)
+        self.text, self.anchors = {}, {}
+        for path in sorted(documents):
+            with open(path, encoding="utf-8") as file:
+                text = self.text[path] = file.read()
+            self.anchors[path] = {anchor(heading) for heading in re.findall(
+                r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S), re.M)}
+
+
+def anchor(heading):
+    """As it is made of a heading where the documents are read."""
+    return re.sub(r"[^\w -]", "", heading.strip().lower()).replace(" ", "-")
+
+
+def check_links(tree, path):
+    for target in re.findall(r"\]\(([^)\s]+)\)", tree.text[path]):
+        if target.startswith(("http:", "https:")):
+            continue
+        name, _, place = target.partition("#")
+        file = os.path.normpath(os.path.join(os.path.dirname(path), name)) if name else path
+        if not os.path.exists(file):
+            yield f"link to {target}: there is no such file"
+        elif place and place not in tree.anchors.get(file, {place}):
+            yield f"link to {target}: there is no such heading"
+
+
+def check_spans(tree, path):
+    outside = re.sub(r"^```.*?^```$", "", tree.text[path], flags=re.M | re.S)
+    for span in re.findall(r"`([^`\n]+)`", outside):
+        at = os.path.join(tree.root, span)
+        if PATH.fullmatch(span) and not glob.glob(at) and not os.path.exists(at + ".c"):
+            yield f"`{span}`: there is no such path"
+        elif FILE.fullmatch(span) and span not in tree.files:
+            yield f"`{span}`: there is no such file"
+
+
+def is_scenario(tree, name):
+    done = subprocess.run([tree.root + "/tests/e2e/run.py", "--list", name], text=True, check=False,
+                          stdin=subprocess.DEVNULL, capture_output=True)
+    return name in done.stdout or ("*" in name and done.stdout != "") \
+        or re.search(rf"^{re.escape(name)}", done.stdout, re.M)
+
+
+def check_tests(tree, path):
+    for line in re.findall(r"meson test -C build ([^`\n#]+)", tree.text[path]):
+        words = line.split()
+        for before, word in zip([""] + words, words):
+            known = tree.suites if before == "--suite" else tree.tests
+            if not word.startswith("-") and word not in known:
+                yield f"meson test: {word}: there is no such test or suite"
+    for line in re.findall(r"(?:scripts/test e2e|tests/e2e/run.py(?: --build build)?) ([^`\n#]+)",
+                           tree.text[path]):
+        for word in line.replace("'", "").split():
+            if not word.startswith(("-", "[")) and not is_scenario(tree, word):
+                yield f"{word}: there is no such scenario"
+    for row in re.findall(r"^\| S\d .*$", tree.text[path], re.M):
+        for name in re.findall(r"`([a-z0-9_]{8,})`", row):
+            if name not in tree.tests and not is_scenario(tree, name):
+                yield f"{name}: there is no such test or scenario"
+
+
+def main():
+    tree = Tree(os.path.abspath(sys.argv[1]), sys.argv[2])
+    if len(tree.text) < 15 or len(tree.tests) < 100:
+        sys.exit(f"{len(tree.text)} documents, {len(tree.tests)} tests: mend this check")
+    problems = 0
+    for path in tree.text:
+        for check in (check_links, check_spans, check_tests):
+            for problem in check(tree, path):
+                print(f"{os.path.relpath(path, tree.root)}: {problem}")
+                problems += 1
+    print(f"{len(tree.text)} documents, {problems} problems")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
