@@ -40,7 +40,7 @@ int weir_capabilities_drop(bool keep_net_admin) {
 		r = -ENOMEM;
 		goto free_both;
 	}
-	// What was not given cannot be kept.
+	// A capability that the process does not have cannot be kept.
 	if (keep_net_admin && cap_get_flag(now, CAP_NET_ADMIN, CAP_PERMITTED, &permitted) == 0 &&
 		permitted == CAP_SET &&
 		(cap_set_flag(then, CAP_PERMITTED, 1, kept, CAP_SET) < 0 ||
@@ -88,7 +88,7 @@ static int drop_on_lcores(struct drop *drop) {
 	return 0;
 }
 
-// Alarms ring in the interrupt thread.
+// Alarms run in the interrupt thread.
 static int drop_by_alarm(struct drop *drop) {
 	struct timespec deadline;
 	int r = rte_eal_alarm_set(1, drop_on_interrupt_thread, drop);
@@ -100,7 +100,7 @@ static int drop_by_alarm(struct drop *drop) {
 	deadline.tv_sec += WAIT_S;
 	while (sem_timedwait(&drop->done, &deadline) < 0) {
 		if (errno != EINTR) {
-			// Cancelling waits for an alarm that is ringing.
+			// Cancelling waits for an alarm that is running.
 			rte_eal_alarm_cancel(drop_on_interrupt_thread, drop);
 			return -ETIMEDOUT;
 		}
@@ -108,7 +108,7 @@ static int drop_by_alarm(struct drop *drop) {
 	return drop->result;
 }
 
-// Capabilities that a thread may use, from its status file; all when it cannot be told.
+// The capabilities that a thread may use, from its status file; all if that cannot be read.
 static uint64_t capabilities_of(const char *thread) {
 	uint64_t capabilities = UINT64_MAX;
 	char line[320];

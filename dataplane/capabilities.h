@@ -5,7 +5,7 @@
 // Opening devices takes nearly all of root's rights: BPF programs, raw and AF_XDP sockets, taps,
 // pinned memory, VFIO. None of it is needed to move packets through what is open. What stays is
 // CAP_NET_ADMIN, and only where there are devices of the kernel's: without it the steer program
-// could not be taken off an interface, nor a tap be stopped, at the end.
+// could not be detached from an interface, nor a tap be stopped, at the end.
 //
 // Threads: main calls. Capabilities belong to a thread, and DPDK has made some by then, so each
 // of them is made to drop its own.
@@ -21,6 +21,6 @@ int weir_capabilities_freeze(void);
 // Returns 0 or negative errno.
 int weir_capabilities_drop(bool keep_net_admin);
 
-// The same on all threads: main, DPDK's workers (which must be idle) and its interrupt thread.
-// Returns 0, -EPERM (a thread has kept more), -ETIMEDOUT, or negative errno.
+// Give up the capabilities of all threads: main, DPDK's workers (which must be idle) and its
+// interrupt thread. Returns 0, -EPERM (a thread has kept more), -ETIMEDOUT, or negative errno.
 int weir_capabilities_drop_everywhere(bool keep_net_admin);

@@ -24,7 +24,7 @@ void weir_clock_correct(struct weir_clock *clock, uint64_t cycles) {
 	uint64_t elapsed = cycles - clock->base_cycles;
 	uint64_t told_ns = clock->base_ns;
 
-	// What was told last is at most a period after the base.
+	// The time returned last is at most a period after the base.
 	if (elapsed > clock->period_cycles) {
 		elapsed = clock->period_cycles;
 	}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Clock: a worker's time, CLOCK_MONOTONIC nanoseconds from the cycle counter. Reading it costs a
-// multiplication; about every millisecond it is set right by clock_gettime, which is no system
-// call where the kernel's clock source is the cycle counter, too.
+// multiplication; about every millisecond clock_gettime corrects it, which is no system call
+// where the kernel's clock source is the cycle counter, too.
 //
 // Threads: one clock per worker.
 #pragma once
@@ -21,10 +21,10 @@ struct weir_clock {
 
 // hz: frequency of the cycle counter, at least 1 MHz.
 void weir_clock_init(struct weir_clock *clock, uint64_t cycles, uint64_t hz);
-// Set right from CLOCK_MONOTONIC. Never runs backwards.
+// Correct the clock from CLOCK_MONOTONIC. It never goes backwards.
 void weir_clock_correct(struct weir_clock *clock, uint64_t cycles);
 
-// Is a correction due?
+// True when a correction is due.
 static inline bool weir_clock_due(const struct weir_clock *clock, uint64_t cycles) {
 	return cycles - clock->base_cycles >= clock->period_cycles;
 }

@@ -59,7 +59,8 @@ static int node_of(uint32_t worker) {
 
 // --- devices ------------------------------------------------------------------------------
 
-// Before the driver looks at the interface: nobody else has it, and no dead one left a program.
+// Call before the driver opens the interface: claims it for this process, and detaches the program
+// that a killed dataplane may have left there.
 static int prepare_steering(struct weir_dataplane *dataplane, uint32_t d) {
 	const struct weir_device_plan *plan = &dataplane->plan->device[d];
 	char program[WEIR_DEVARGS_BYTES];
@@ -79,7 +80,7 @@ static int prepare_steering(struct weir_dataplane *dataplane, uint32_t d) {
 		dataplane->claim[d] = r;
 		r = weir_steer_clear(ifindex, plan->interface, why, sizeof(why));
 	}
-	// Without a program of ours the driver uses its own, and one that was left behind again.
+	// Without a program of ours the driver uses its own, or the one that is still attached.
 	if (r == -EBUSY && dataplane->claim[d] >= 0 &&
 		!weir_devargs_get(&plan->devargs, "xdp_prog", program, sizeof(program))) {
 		r = 0;
@@ -329,8 +330,8 @@ static int add_device_sources(struct weir_dataplane *dataplane, const struct wei
 		if (device->exception) {
 			source.kind = WEIR_SOURCE_KERNEL;
 		} else if (distributor != NULL) {
-			// One producer for the rings, so that a flow that the kernel moves to
-			// another queue stays in order.
+			// The rings have one producer, so that a flow stays in order when the
+			// kernel moves it to another queue.
 			source.kind = WEIR_SOURCE_SHARED;
 			source.distributor = distributor;
 			worker = owner;

@@ -2,7 +2,7 @@
 //
 // Dataplane: opens everything as planned, connects it, and runs the workers.
 //
-// Order: claims, devices, segment, pipelines, paths, workers; down in reverse.
+// Order: claims, devices, segment, pipelines, paths, workers; closed in reverse.
 //
 // Threads: main. Workers run between weir_dataplane_start and weir_dataplane_stop.
 #pragma once
@@ -27,7 +27,7 @@ int weir_dataplane_start(struct weir_dataplane *dataplane); // 0 or negative err
 void weir_dataplane_stop(struct weir_dataplane *dataplane); // returns when all workers have ended
 
 const struct weir_segment *weir_dataplane_segment(const struct weir_dataplane *dataplane);
-// What a control process gets. Descriptors stay the dataplane's.
+// What a control process receives. The dataplane keeps the descriptors.
 const struct weir_handover *weir_dataplane_offer(const struct weir_dataplane *dataplane);
 // Log which ports have gained or lost their link since the last call.
 void weir_dataplane_watch_links(struct weir_dataplane *dataplane);

@@ -125,8 +125,7 @@ static void add_devices(struct list *list, const struct weir_plan *plan) {
 	}
 }
 
-// Nothing of ours is shared with other DPDK processes, and nothing stays in a file system when
-// the process is killed.
+// No memory is shared with other DPDK processes, and no file remains when the process is killed.
 static void add_memory(struct list *list, const struct weir_memory *memory) {
 	if (memory->huge_pages) {
 		add(list, "--in-memory");
@@ -137,8 +136,8 @@ static void add_memory(struct list *list, const struct weir_memory *memory) {
 	add(list, "-m%" PRIu64, (memory->bytes + (1u << 20) - 1) >> 20);
 }
 
-// The same at each start in one run directory, so that no directories pile up; different for
-// instances that run at the same time.
+// DPDK's file prefix: the same for each start in one run directory, so that no directories pile up,
+// and different for instances that run at the same time.
 static void add_prefix(struct list *list, const char *instance, const char *run_dir) {
 	struct stat st;
 	uint64_t hash = 0;
@@ -149,7 +148,7 @@ static void add_prefix(struct list *list, const char *instance, const char *run_
 	add(list, "--file-prefix=weir-%s-%08" PRIx32, instance, (uint32_t)hash);
 }
 
-// Words between spaces, as a shell takes them apart.
+// Split at spaces into words, with quotes as in a shell.
 static int add_words(struct list *list, const char *text, char *why, size_t why_bytes) {
 	char *word = malloc(strlen(text) + 1);
 	int r = 0;
@@ -218,7 +217,7 @@ int weir_eal_arguments(
 }
 
 int weir_eal_init(int count, char **arguments, char *why, size_t why_bytes) {
-	// DPDK permutes the vector and loses one of the words: it gets a copy.
+	// DPDK permutes the vector and loses one of the words, so it gets a copy.
 	char **copy = malloc(((size_t)count + 1) * sizeof(*copy));
 	int r = 0;
 

@@ -26,7 +26,7 @@ struct weir_eal_params {
 };
 
 // Make the argument vector, NULL-terminated; free with weir_eal_arguments_free.
-// Returns the number of arguments, -EINVAL (a CPU that is not ours, a quote without its end) with
+// Returns the number of arguments, -EINVAL (a CPU that the process may not use, an open quote) with
 // one line in why, or -ENOMEM.
 int weir_eal_arguments(
 	const struct weir_eal_params *params, char ***ret, char *why, size_t why_bytes);
@@ -35,7 +35,7 @@ void weir_eal_arguments_free(char **arguments); // NULL is fine
 // Start DPDK; the words must stay as long as it runs.
 // Returns 0 or negative errno with one line in why (DPDK has logged more).
 int weir_eal_init(int count, char **arguments, char *why, size_t why_bytes);
-// End it, and leave nothing in its run-time directory.
+// End DPDK, and remove its files in its run-time directory.
 void weir_eal_fini(void);
 
 // The lcore of a worker.

@@ -64,7 +64,7 @@ static uint64_t now_ms(void) {
 
 // --- the main loop ------------------------------------------------------------------------
 
-// Returns true when it is time to end.
+// Returns true when the process should end.
 static bool take_signal(const struct context *context) {
 	struct signalfd_siginfo info;
 
@@ -111,7 +111,7 @@ static void wait_for_event(const struct context *context) {
 	for (int i = 0; i < n; i++) {
 		fds[1 + i] = (struct pollfd){.fd = server[i], .events = POLLIN};
 	}
-	// Whatever poll says, all of it is looked at.
+	// Check everything, whatever poll returns.
 	(void)poll(fds, (nfds_t)(1 + n), TURN_MS);
 }
 
@@ -159,7 +159,7 @@ static bool has_kernel_devices(const struct weir_plan *plan) {
 	return false;
 }
 
-// With DPDK running.
+// Run the dataplane; DPDK has been started.
 static int run_open(struct context *context) {
 	struct weir_dataplane *dataplane;
 	int r = weir_dataplane_open(context->config, &context->plan, context->log, &dataplane);
@@ -251,7 +251,7 @@ static int plan(struct context *context) {
 	return 0;
 }
 
-// A dataplane that was killed a moment ago still has the socket until its memory is given back.
+// A dataplane that was just killed holds the socket until the kernel has freed its memory.
 static int listen_patiently(const char *run_dir, gid_t gid, struct weir_handover_server **ret) {
 	const struct timespec pause = {.tv_nsec = LISTEN_PAUSE_MS * 1000000};
 	int r = weir_handover_listen(run_dir, gid, ret);
@@ -263,7 +263,7 @@ static int listen_patiently(const char *run_dir, gid_t gid, struct weir_handover
 	return r;
 }
 
-// The hand-over socket comes first: it tells whether another dataplane runs here.
+// Open the handover socket first: it fails if another dataplane runs here.
 static int listen_for_control(struct context *context) {
 	const char *run_dir = context->options->run_dir;
 	char why[WHY_BYTES] = "";

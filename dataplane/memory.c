@@ -36,7 +36,7 @@ static uint64_t free_pages(const char *folder) {
 	return pages;
 }
 
-// The size of which the most memory is free.
+// The page size with the most free memory.
 static void find_huge_pages(struct weir_memory_facts *facts) {
 	DIR *folder = opendir(HUGE_PAGES_FOLDER);
 	struct dirent *entry;
@@ -87,7 +87,7 @@ int weir_memory_choose(const struct weir_plan *plan, const struct weir_memory_fa
 	struct weir_memory *ret, char *why, size_t why_bytes) {
 	uint64_t need = plan->total_bytes;
 	uint64_t page = facts->page_bytes != 0 ? facts->page_bytes : 2 * MIB;
-	// Several heaps and pools, each begins on a page of its own.
+	// There are several heaps and pools, and each begins on a page of its own.
 	uint64_t huge_need = (need + page - 1) / page * page + 8 * (page < GIB_PAGE ? page : 0);
 
 	why[0] = '\0';

@@ -26,9 +26,8 @@ struct weir_memory {
 // Returns 0 or negative errno.
 int weir_memory_facts(struct weir_memory_facts *ret);
 
-// Choose. why gets a warning when ordinary pages are taken, "" otherwise, or what is missing and
-// which key to lower.
-// Returns 0 or -ENOMEM.
+// Choose the kind of pages. why gets a warning when ordinary pages are used, else ""; on failure,
+// what is missing and which key to lower. Returns 0 or -ENOMEM.
 int weir_memory_choose(const struct weir_plan *plan, const struct weir_memory_facts *facts,
 	struct weir_memory *ret, char *why, size_t why_bytes);
 

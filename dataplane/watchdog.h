@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Watchdog: notices workers that do not turn, and tells systemd as long as all do.
+// Watchdog: detects stalled workers, and notifies systemd as long as no worker is stalled.
 //
 // Threads: main.
 #pragma once
@@ -23,6 +23,6 @@ struct weir_watchdog {
 
 void weir_watchdog_init(struct weir_watchdog *watchdog, const struct weir_segment *segment,
 	const struct weir_log *log, uint64_t now_ms);
-// Look at all heartbeats; workers that got stuck or run again are logged once.
-// Returns true when all workers turn. Call several times a second.
+// Check all heartbeats; a worker that stalls or recovers is logged once.
+// Returns true when no worker is stalled. Call several times a second.
 bool weir_watchdog_check(struct weir_watchdog *watchdog, uint64_t now_ms);

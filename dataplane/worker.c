@@ -58,7 +58,7 @@ struct weir_worker {
 
 // --- counting -----------------------------------------------------------------------------
 
-// Packets that no pipeline has counted.
+// Count packets that no pipeline counts.
 static void count_received(struct weir_worker *worker, uint32_t packets, uint64_t bytes) {
 	weir_counter_add(&worker->counters->rx_packets, packets);
 	weir_counter_add(&worker->counters->rx_bytes, bytes);
@@ -124,7 +124,7 @@ static uint8_t device_of(
 						   : WEIR_NO_DEVICE;
 }
 
-// A packet for the kernel, of a port without a way there.
+// Free a packet for the kernel whose port has no exception device.
 static void no_way_to_kernel(struct weir_worker *worker, struct rte_mbuf *m,
 	const struct weir_verdict *verdict, uint8_t in_port) {
 	if (worker->ports[in_port].kernel_has_copy) {
@@ -194,7 +194,7 @@ static void hand_over(
 	batch->count = 0;
 }
 
-// Sort a burst by worker, pass on what is not ours.
+// Sort a burst by worker, process this worker's packets and hand the others over.
 static void distribute(struct weir_worker *worker, const struct weir_source *source,
 	struct rte_mbuf **pkts, uint16_t n) {
 	uint16_t ours = 0;
@@ -228,8 +228,9 @@ static void distribute(struct weir_worker *worker, const struct weir_source *sou
 	}
 }
 
-// What the kernel sends goes out on the port as it is. It is no packet of a service, so it counts
-// as sent only; what cannot be sent counts as received and dropped, to keep the sums right.
+// Send the packets of the kernel on the port, unchanged. They belong to no service, so they count
+// as sent only; those that cannot be sent count as received and dropped, which keeps the sums
+// right.
 static void forward_from_kernel(struct weir_worker *worker, const struct weir_source *source,
 	struct rte_mbuf **pkts, uint16_t n) {
 	const struct weir_path *path = path_to(worker, worker->ports[source->port].wire);
@@ -328,7 +329,7 @@ uint32_t weir_worker_turn(struct weir_worker *worker) {
 	return moved;
 }
 
-// S1 makes one exception: a worker in idle mode `yield` gives its CPU away after turns that had
+// The only exception from S1: a worker in idle mode `yield` yields its CPU after turns that had
 // nothing to do. No packet waits for it then, and the longest sleep is a tenth of a millisecond.
 static void pause_idle(struct weir_worker *worker) {
 	struct timespec sleep = {0};

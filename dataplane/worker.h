@@ -3,8 +3,8 @@
 // Worker: the poll loop of one lcore. Takes packets from receive queues and rings, gives them to
 // the pipeline, and sends them where the verdicts say.
 //
-// A turn: every source once; packets of other workers into queues that this one owns; one question
-// from the mailbox; expiry; a quiescent report; then, when there was nothing to do, a pause.
+// A turn: every source once; packets of other workers into queues that this one owns; one request
+// of the mailbox; expiry; a quiescent report; then, when there was nothing to do, a pause.
 //
 // Threads: made by main, then used by its lcore alone, until weir_worker_stop's caller has waited
 // for the lcore. S1: no lock, no allocation, no log; system calls only in drivers that need them,

@@ -5,7 +5,7 @@
 
 #define HEAD_BYTES 64
 
-// Any blob's header, as read once.
+// The header of any blob, copied to private memory.
 union head {
 	struct weir_blob blob;
 	struct weir_service_table services;
@@ -87,7 +87,7 @@ bool weir_blob_backends(const struct weir_segment *segment, weir_ref ref,
 	}
 	const struct weir_backend_table *table = &head.backends;
 
-	// The rows' number is what bounds a backend id, and ids index counters.
+	// The number of rows bounds backend ids, which are indexes of counters.
 	if (table->rows > segment->max_backends ||
 		!array_fits(extent.bytes, table->rows_off, table->rows,
 			sizeof(struct weir_backend_row), 64)) {
@@ -100,7 +100,7 @@ bool weir_blob_backends(const struct weir_segment *segment, weir_ref ref,
 	return true;
 }
 
-// A policy of a later version is not sound.
+// A policy that this version does not know is not sound.
 static bool settings_sound(const struct weir_policy_settings *settings) {
 	return settings->policy < WEIR_POLICY_COUNT &&
 	       (settings->needs & WEIR_NEEDS_OF_POLICY) ==
@@ -142,7 +142,7 @@ static bool read_selection(const struct weir_segment *segment, uint16_t service,
 	return true;
 }
 
-// A subset's description, as read once.
+// The description of a subset, copied to private memory.
 static struct weir_selection_subset read_subset(
 	const struct weir_selection *selection, const uint8_t *base, uint32_t worker) {
 	union {

@@ -53,7 +53,7 @@ enum weir_drop_reason {
 		WEIR_DROP_REASON_COUNT
 };
 
-// Room for reasons to come without a new ABI.
+// More slots than reasons: a new reason does not change the ABI.
 #define WEIR_DROP_REASON_SLOTS 64
 
 _Static_assert(WEIR_DROP_REASON_COUNT <= WEIR_DROP_REASON_SLOTS, "drop reasons fit their counters");

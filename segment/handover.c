@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #define BACKLOG 16
-#define ACCEPTS_MAX 16 // per call, so that a crowd at the door does not hold its caller
+#define ACCEPTS_MAX 16 // per call, so that many connections do not block the caller
 #define ANSWER_MS 2000
 #define RETRY_NS 10000000
 #define FDS_MAX (1 + WEIR_PORTS_MAX)
@@ -65,7 +65,7 @@ static int open_socket(void) {
 
 // --- dataplane's side ---------------------------------------------------------------------
 
-// Remove what a dataplane left that died. -EADDRINUSE: somebody listens there.
+// Remove the socket of a dataplane that has died. -EADDRINUSE: one listens there.
 static int remove_stale(const struct sockaddr_un *address) {
 	struct stat st;
 	int error = 0;
@@ -91,7 +91,7 @@ static int remove_stale(const struct sockaddr_un *address) {
 	return error;
 }
 
-// Nobody can connect before listen(), so the rights are in place before anyone gets in.
+// No process can connect before listen(), so owner and mode are set before that.
 static int bind_and_listen(int fd, const struct sockaddr_un *address, gid_t gid) {
 	if (bind(fd, (const struct sockaddr *)address, sizeof(*address)) < 0) {
 		return -errno;
@@ -191,7 +191,7 @@ int weir_handover_server_fds(const struct weir_handover_server *server, int fds[
 	return server->connection_fd >= 0 ? 2 : 1;
 }
 
-// The attached process says nothing; its end shows as end of file.
+// The attached process sends nothing. When it ends, the connection reads end of file.
 static void notice_leaving(struct weir_handover_server *server) {
 	char ignored[64];
 
@@ -321,7 +321,7 @@ static int connect_until(int fd, const struct sockaddr_un *address, int64_t dead
 	const struct timespec pause = {.tv_nsec = RETRY_NS};
 
 	while (connect(fd, (const struct sockaddr *)address, sizeof(*address)) < 0) {
-		if (errno == EAGAIN) { // the queue at the door is full
+		if (errno == EAGAIN) { // the listen queue is full
 			if (now_ms() >= deadline) {
 				return -ETIMEDOUT;
 			}

@@ -5,8 +5,8 @@
 // The dataplane listens on RUN_DIR/dataplane.sock (mode 0660, its group from the command line). A
 // control process connects and receives one message with the segment's descriptor and, per steered
 // port, that of the steer program's VIP map. The connection stays open: its end tells either side
-// that the other is gone (S3, S4). One control process at a time; a second one is told the first
-// one's pid and refused.
+// that the other is gone (S3, S4). One control process at a time; a second one is refused, with the
+// pid of the first.
 //
 // Threads: one, never a worker. Descriptors are non-blocking; poll them.
 #pragma once
@@ -31,8 +31,8 @@ struct weir_handover_server;
 // -EADDRINUSE. Returns 0 or negative errno.
 int weir_handover_listen(const char *run_dir, gid_t gid, struct weir_handover_server **ret);
 void weir_handover_server_free(struct weir_handover_server *server); // unlinks the socket
-// Accept who is waiting, notice who left. Call when poll() says so or every 100 ms. Only uid 0,
-// our own uid, or a member of the group get in (the mode sees to it).
+// Accept new connections, detect closed ones. Call when poll() says so or every 100 ms. Only uid 0,
+// our own uid, or a member of the group can connect (by the mode of the socket).
 // Returns the pid of the attached control process, 0 for none, or negative errno.
 int weir_handover_serve(struct weir_handover_server *server, const struct weir_handover *offer);
 int weir_handover_server_fds(const struct weir_handover_server *server, int fds[2]); // for poll

@@ -30,8 +30,8 @@ void weir_reader_fini(struct weir_reader *reader) {
 	*reader = (struct weir_reader){0};
 }
 
-// In each of these the reference is remembered even when it is refused, so that a broken table is
-// checked once and not with every burst.
+// The functions below keep the reference even when its table is refused, so that a broken table is
+// checked once and not in every burst.
 
 void weir_reader_adopt_services(struct weir_reader *reader, weir_ref ref) {
 	struct weir_services_view view = {0};

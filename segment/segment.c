@@ -153,11 +153,11 @@ static uint8_t *map(int fd, uint64_t bytes) {
 	if (base == MAP_FAILED) {
 		return NULL;
 	}
-	madvise(base, bytes, MADV_HUGEPAGE); // a wish; tmpfs grants it where it is set up to
+	madvise(base, bytes, MADV_HUGEPAGE); // takes effect where tmpfs is configured for it
 	return base;
 }
 
-// Point at the regions. Everything comes from the private header.
+// Set the pointers to the regions, from the private copy of the header.
 static void point(struct weir_segment *segment, int fd, uint8_t *base,
 	const struct weir_segment_header *header) {
 	*segment = (struct weir_segment){

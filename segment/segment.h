@@ -73,7 +73,7 @@ static inline struct weir_share_counters *weir_segment_backend_counters(
 	return &segment->backend_counters[(size_t)worker * segment->max_backends + backend];
 }
 
-// Sanitizers cannot see what assembly does. gcc and clang tell in different ways that they are on.
+// Sanitizers do not see stores of assembly. gcc and clang announce sanitizers in different ways.
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define WEIR_SANITIZED

@@ -74,8 +74,7 @@ static inline uint16_t weir_selection_choose(
 	return table->candidates[index].id;
 }
 
-// Fetch what weir_selection_choose will read first. Fetching from a table without slots does no
-// harm. [worker]
+// Prefetch what weir_selection_choose reads first. Harmless for a table without slots. [worker]
 static inline __attribute__((always_inline)) void weir_selection_prefetch(
 	const struct weir_selection_view *view, uint64_t hash) {
 	uintptr_t slots = (uintptr_t)view->table.slots;

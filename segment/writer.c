@@ -174,7 +174,7 @@ static bool heap_take(struct weir_writer *writer, uint64_t bytes, uint64_t *ret_
 	return false;
 }
 
-// Have memory behind the heap up to an offset, so that no access to it can fail.
+// Allocate memory for the heap up to an offset, so that no access to it can fail.
 static bool heap_back(struct weir_writer *writer, uint64_t end) {
 	const struct weir_segment *segment = writer->segment;
 	uint64_t heap_end = segment->heap_off + segment->heap_bytes;
@@ -394,7 +394,7 @@ static uint32_t next_generation(struct weir_writer *writer) {
 	return writer->generation;
 }
 
-// Tell the process after us, before it matters, how far the heap was used.
+// Record how far the heap is used, before it is, for the next control process.
 static void note_used(const struct weir_writer *writer, uint64_t end) {
 	struct weir_roots *roots = writer->segment->roots;
 	uint64_t used = end - writer->segment->heap_off;
@@ -482,7 +482,7 @@ int weir_writer_publish(struct weir_writer *writer, struct weir_root root, void 
 	if (header != NULL) {
 		value = weir_ref_make(header->generation, extent.offset);
 	}
-	// Before the reference, so that a generation is never given out twice.
+	// Stored before the reference, so that no generation is used twice.
 	__atomic_store_n(&roots->generation, writer->generation, __ATOMIC_RELEASE);
 	__atomic_store_n(ref, value, __ATOMIC_RELEASE);
 	__atomic_store_n(&roots->publications, roots->publications + 1, __ATOMIC_RELAXED);
@@ -563,7 +563,7 @@ void weir_writer_usage(const struct weir_writer *writer, struct weir_writer_usag
 	};
 	struct stat st;
 
-	// All but the heap has memory from the start.
+	// Everything but the heap has its memory from the start.
 	if (fstat(segment->fd, &st) == 0 && (uint64_t)st.st_blocks * 512 > segment->heap_off) {
 		usage.backed_bytes = (uint64_t)st.st_blocks * 512 - segment->heap_off;
 	}

@@ -2,7 +2,7 @@
 //
 // Buffers: pools of packet buffers, one per size and NUMA node, shared by devices.
 //
-// Threads: set-up only; taking and giving back buffers is DPDK's business and safe anywhere.
+// Threads: set-up only; DPDK allocates and frees buffers, from any thread.
 #pragma once
 
 #include "device_plan.h"
@@ -26,5 +26,5 @@ void weir_buffers_fini(struct weir_buffers *buffers); // after all devices are c
 int weir_buffers_pool(
 	struct weir_buffers *buffers, uint16_t room, int socket, struct rte_mempool **ret);
 
-// Do they lie one after the other in one piece, as net_af_xdp supposes?
+// True if the buffers lie one after the other in one piece, as net_af_xdp expects.
 bool weir_buffers_are_packed(struct rte_mempool *pool);

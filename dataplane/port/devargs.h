@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Devargs: takes DPDK device strings apart: "net_af_xdp0,iface=lb0", "0000:01:00.0,key=value".
+// Devargs: parses DPDK device strings: "net_af_xdp0,iface=lb0", "0000:01:00.0,key=value".
 //
 // Threads: pure functions.
 #pragma once
@@ -24,5 +24,5 @@ int weir_devargs_parse(const char *device, struct weir_devargs *ret);
 bool weir_devargs_get(const struct weir_devargs *devargs, const char *key, char *ret, size_t bytes);
 // Append key=value. Returns 0 or -ENAMETOOLONG (unchanged).
 int weir_devargs_append(struct weir_devargs *devargs, const char *key, const char *value);
-// Is it a device of this driver?
+// True for a device of this driver.
 bool weir_devargs_is(const struct weir_devargs *devargs, const char *driver);

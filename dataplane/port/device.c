@@ -32,8 +32,8 @@ static int refuse(char *why, size_t why_bytes, int error, const char *format, ..
 
 // --- configuration ------------------------------------------------------------------------
 
-// Can the device itself be trusted to keep a flow on one queue? Virtual devices cannot: net_tap
-// announces RSS, but the kernel moves flows between queues as it likes.
+// True if the device keeps a flow on one queue. Virtual devices do not: net_tap announces RSS, but
+// the kernel moves flows between queues.
 static bool has_rss(const struct weir_device_plan *plan, const struct rte_eth_dev_info *info) {
 	return plan->devargs.pci &&
 	       (info->flow_type_rss_offloads & (RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP)) != 0;
@@ -51,7 +51,7 @@ static void choose_queues(const struct weir_device_plan *plan, const struct rte_
 		device->spreads = device->rx_queues > 1;
 		return;
 	}
-	// Several virtual drivers want pairs.
+	// Several virtual drivers need pairs of queues.
 	device->rx_queues = MIN(device->rx_queues, info->max_tx_queues);
 	device->tx_queues = device->rx_queues;
 }
@@ -184,8 +184,8 @@ static int set_up_queues(const struct weir_device_plan *plan, struct weir_buffer
 
 // --- what the kernel knows ----------------------------------------------------------------
 
-// The kernel's interface of the device. net_tap's is at the other end of the wire when it is used
-// as a port, so it is none of ours then.
+// The kernel's interface of the device. The interface of net_tap is at the other end of the wire
+// when net_tap is used as a port, so it does not count then.
 static void find_interface(const struct weir_device_plan *plan, const struct rte_eth_dev_info *info,
 	struct weir_device *device) {
 	char name[IF_NAMESIZE];
@@ -217,7 +217,7 @@ static int probe(const struct weir_device_plan *plan, struct weir_device *device
 		return refuse(why, why_bytes, -ENODEV, "device %s: no such interface: %s",
 			device->name, plan->interface);
 	}
-	// PCI devices were probed when DPDK started, others were not.
+	// DPDK probed PCI devices when it started. Probe the others now.
 	if (!plan->devargs.pci && rte_eth_dev_get_port_by_name(device->name, &device->id) < 0) {
 		r = rte_dev_probe(plan->devargs.text);
 	}
@@ -321,7 +321,7 @@ int weir_device_pair(
 	if (r == -ENOTSUP) {
 		r = rte_eth_promiscuous_enable(port->id);
 	}
-	// A virtual device without a filter takes everything anyway.
+	// A virtual device without a filter receives everything in any case.
 	if (r < 0 && r != -ENOTSUP) {
 		return refuse(why, why_bytes, r,
 			"device %s: cannot receive multicast, which IPv6 neighbour discovery "

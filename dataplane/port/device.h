@@ -43,5 +43,5 @@ void weir_device_close(struct weir_device *device); // fine when it is not open
 int weir_device_pair(
 	struct weir_device *port, struct weir_device *exception, char *why, size_t why_bytes);
 
-// Is the link up?
+// True if the link is up.
 bool weir_device_link(const struct weir_device *device);

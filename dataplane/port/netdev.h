@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Netdev: what the kernel says of its network interfaces.
+// Netdev: what the kernel reports about its network interfaces.
 //
 // Threads: any; system calls of microseconds.
 #pragma once
@@ -13,10 +13,11 @@
 // Returns the number or negative errno: -ENODEV no such interface, -EMLINK several receive queues
 // that are no pairs.
 int weir_netdev_queues(const char *interface);
-// Does its hardware spread flows over these queues (ethtool -x)? Then a flow stays on one queue.
+// True if the hardware spreads flows over these queues (ethtool -x): then a flow stays on one
+// queue.
 bool weir_netdev_spreads(const char *interface);
 // MTU, or negative errno.
 int weir_netdev_mtu(const char *interface);
 int weir_netdev_set_mtu(const char *interface, uint16_t mtu); // 0 or negative errno
-// Is it up? False too when it does not exist.
+// True if the interface exists and is up.
 bool weir_netdev_is_up(const char *interface);

@@ -62,7 +62,7 @@ static socklen_t claim_address(uint32_t ifindex, struct sockaddr_un *ret) {
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }
 
-// Who holds the claim? Returns 0 or negative errno.
+// Find the process that holds the claim. Returns 0 or negative errno.
 static int find_holder(const struct sockaddr_un *address, socklen_t bytes, struct ucred *ret) {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	socklen_t length = sizeof(*ret);

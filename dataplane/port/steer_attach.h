@@ -2,7 +2,7 @@
 //
 // Steer attach: the BPF side of AF_XDP ports. The driver loads and attaches the steer program
 // (bpf/steer.bpf.c); here its VIP map is found again, to be handed to the control process, and a
-// program that a killed dataplane has left on the interface is taken off.
+// stale program that a killed dataplane has left on the interface is detached.
 //
 // Threads: main, while it still has its capabilities.
 #pragma once
@@ -19,9 +19,9 @@ void weir_steer_take_messages(void);
 // Returns a descriptor to keep open, -EBUSY (why names the other process), or negative errno.
 int weir_steer_claim(uint32_t ifindex, const char *interface, char *why, size_t why_bytes);
 
-// Take a steer program off the interface. Call with the claim held: its dataplane is dead then.
-// A program that is not ours stays: -EBUSY, and why says how to take it off.
-// Returns 1 (taken off), 0 (there was none), or negative errno.
+// Detach a stale steer program from the interface. Call with the claim held: its dataplane is dead
+// then. Any other program stays: -EBUSY, and why says how to detach it.
+// Returns 1 (detached), 0 (there was none), or negative errno.
 int weir_steer_clear(uint32_t ifindex, const char *interface, char *why, size_t why_bytes);
 
 // The VIP map of the program on the interface, alone or under libxdp's dispatcher.

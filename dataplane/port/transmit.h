@@ -28,7 +28,7 @@ struct weir_path {
 	uint32_t frame_max;
 };
 
-// What an owner takes out of another worker's ring, and could not send yet.
+// Packets that the owner of a queue has taken out of another worker's ring and could not send yet.
 struct weir_outlet {
 	struct rte_ring *ring;
 	uint16_t device;
@@ -52,8 +52,8 @@ int weir_transmit_create(const struct weir_device *devices, const uint32_t *owne
 	uint32_t workers, struct weir_transmit **ret);
 void weir_transmit_free(struct weir_transmit *transmit); // and what waits; NULL is fine
 
-// May this packet be sent there? A packet in several buffers is moved into one where the device
-// needs it. False: too long. [worker]
+// True if this packet may be sent on the path, false if it is too long. A packet in several buffers
+// is moved into one if the device needs that. [worker]
 static inline bool weir_path_admits(const struct weir_path *path, struct rte_mbuf *m) {
 	return m->pkt_len <= path->frame_max &&
 	       (m->nb_segs == 1 || path->multi_segment || rte_pktmbuf_linearize(m) == 0);
