@@ -134,9 +134,9 @@ static int take_name(struct parser *parser, const char *word) {
 }
 
 static int take_letters(struct parser *parser, const char *word) {
-	int error = 0;
+	int r = 0;
 
-	for (const char *letter = word + 1; error == 0 && *letter != '\0'; letter++) {
+	for (const char *letter = word + 1; r == 0 && *letter != '\0'; letter++) {
 		uint32_t number = find(parser, NULL, 0, *letter);
 
 		if (number == rows(parser)) {
@@ -146,9 +146,9 @@ static int take_letters(struct parser *parser, const char *word) {
 		if (weir_option_has_value(row(parser, number))) {
 			return set(parser, number, letter[1] != '\0' ? letter + 1 : NULL);
 		}
-		error = set(parser, number, NULL);
+		r = set(parser, number, NULL);
 	}
-	return error;
+	return r;
 }
 
 static int take_operand(struct parser *parser, const char *word) {
@@ -184,30 +184,30 @@ int weir_command_line_parse(const struct weir_option_list *list, int argc, char 
 	struct parser parser = {
 		.list = list, .options = options, .why = why, .why_bytes = why_bytes};
 	bool only_operands = false;
-	int error = 0;
+	int r = 0;
 
 	parser.argv = argv + (argc > 0 && argv[0] != NULL);
 	parser.end = argv + argc;
-	while (error == 0 && parser.argv < parser.end && *parser.argv != NULL) {
+	while (r == 0 && parser.argv < parser.end && *parser.argv != NULL) {
 		const char *word = *parser.argv++;
 
 		if (only_operands || word[0] != '-' || word[1] == '\0') {
-			error = take_operand(&parser, word);
+			r = take_operand(&parser, word);
 		} else if (strcmp(word, "--") == 0) {
 			only_operands = true;
 		} else if (word[1] == '-') {
-			error = take_name(&parser, word);
+			r = take_name(&parser, word);
 		} else {
-			error = take_letters(&parser, word);
+			r = take_letters(&parser, word);
 		}
 	}
-	if (error == 0 && !parser.line.help && !parser.line.version) {
-		error = check_required(&parser);
+	if (r == 0 && !parser.line.help && !parser.line.version) {
+		r = check_required(&parser);
 	}
-	if (error == 0) {
+	if (r == 0) {
 		*ret = parser.line;
 	}
-	return error;
+	return r;
 }
 
 int weir_command_line_check(const struct weir_option_list *list,

@@ -50,7 +50,8 @@ const char *weir_nearest(const char *word, const char *const *candidates, uint32
 		}
 	}
 	// Within a third of the word, or two letters of a short one ("nmae").
-	if (nearest && least <= (strlen(word) > 6 ? strlen(word) / 3 : 2) && least < strlen(word)) {
+	if (nearest != NULL && least <= (strlen(word) > 6 ? strlen(word) / 3 : 2) &&
+		least < strlen(word)) {
 		return nearest;
 	}
 	return NULL;

@@ -206,7 +206,7 @@ int weir_option_set(const struct weir_option *option, const char *value, void *o
 	size_t why_bytes) {
 	const bool yes = true;
 	char reason[256] = "";
-	int error;
+	int r;
 
 	switch (option->kind) {
 	case WEIR_OPTION_FLAG:
@@ -226,8 +226,8 @@ int weir_option_set(const struct weir_option *option, const char *value, void *o
 	case WEIR_OPTION_WORD:
 		return set_word(option, value, options, why, why_bytes);
 	case WEIR_OPTION_CUSTOM:
-		error = option->take(option, value, options, reason, sizeof(reason));
-		return error < 0 ? refuse(option, value, reason, why, why_bytes) : 0;
+		r = option->take(option, value, options, reason, sizeof(reason));
+		return r < 0 ? refuse(option, value, reason, why, why_bytes) : 0;
 	case WEIR_OPTION_HEADING:
 		break;
 	}

@@ -17,7 +17,7 @@ const char *weir_address_format(const struct weir_address *address, char *buffer
 		text = inet_ntop(address->family == 4 ? AF_INET : AF_INET6, address->bytes, buffer,
 			(socklen_t)bytes);
 	}
-	if (!text) {
+	if (text == NULL) {
 		snprintf(buffer, bytes, "-");
 	}
 	return buffer;

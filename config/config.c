@@ -33,8 +33,8 @@ static void syntax_error(
 	default:
 		weir_json_error_file(reader, error->line, error->column,
 			"not valid JSON: %s; %s, nothing else was checked", shown,
-			strstr(shown, "near '/") ? "comments go into a \"comment\" key"
-						 : "correct it");
+			strstr(shown, "near '/") != NULL ? "comments go into a \"comment\" key"
+							 : "correct it");
 	}
 }
 
@@ -44,7 +44,7 @@ static bool has_nul(struct weir_json_reader *reader, const char *text, size_t by
 	const char *line = text;
 	int lines = 1;
 
-	if (!nul) {
+	if (nul == NULL) {
 		return false;
 	}
 	for (const char *c = text; c < nul; c++) {
@@ -64,13 +64,13 @@ static int read_document(struct weir_json_reader *reader, const struct weir_json
 	const struct weir_json_place root = {.node = 0};
 	json_error_t error;
 	json_t *json;
-	int rc;
+	int r;
 
 	if (has_nul(reader, text, bytes)) {
 		return -EINVAL;
 	}
 	json = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
-	if (!json) {
+	if (json == NULL) {
 		// jansson leaves the text empty when it is its own memory that is missing.
 		if (json_error_code(&error) == json_error_out_of_memory || error.text[0] == '\0') {
 			return -ENOMEM;
@@ -78,11 +78,11 @@ static int read_document(struct weir_json_reader *reader, const struct weir_json
 		syntax_error(reader, &error, text);
 		return -EINVAL;
 	}
-	rc = weir_json_index_init(&index, text, bytes);
-	if (rc == -EINVAL) {
+	r = weir_json_index_init(&index, text, bytes);
+	if (r == -EINVAL) {
 		weir_json_error_file(reader, 0, 0, "not valid JSON; fix it");
 	}
-	if (rc) {
+	if (r) {
 		goto free_json;
 	}
 	reader->positions = &index;
@@ -93,30 +93,30 @@ static int read_document(struct weir_json_reader *reader, const struct weir_json
 	reader->positions = NULL;
 	weir_json_index_fini(&index);
 	if (reader->out_of_memory) {
-		rc = -ENOMEM;
+		r = -ENOMEM;
 	} else if (reader->errors->count > 0) {
-		rc = -EINVAL;
+		r = -EINVAL;
 	}
 free_json:
 	json_decref(json);
-	return rc;
+	return r;
 }
 
 int weir_config_parse_keys(const struct weir_json_object *keys, const char *text, size_t bytes,
 	struct weir_config **ret, struct weir_config_errors *errors) {
 	struct weir_json_reader reader = {.errors = errors};
 	struct weir_config *config = calloc(1, keys->bytes);
-	int rc;
+	int r;
 
 	*errors = (struct weir_config_errors){0};
-	if (!config) {
+	if (config == NULL) {
 		return -ENOMEM;
 	}
-	rc = read_document(&reader, keys, text, bytes, config);
+	r = read_document(&reader, keys, text, bytes, config);
 	weir_json_finish(&reader);
-	if (rc) {
+	if (r) {
 		weir_config_free(config);
-		return rc;
+		return r;
 	}
 	*ret = config;
 	return 0;
@@ -132,21 +132,21 @@ int weir_config_read(
 	struct weir_json_reader reader = {.errors = errors};
 	size_t bytes = 0;
 	char *text = NULL;
-	int rc;
+	int r;
 
 	*errors = (struct weir_config_errors){0};
-	rc = weir_text_file_read(file, FILE_BYTES_MAX, &text, &bytes);
-	if (rc) {
-		weir_json_error_file(&reader, 0, 0, "cannot read: %s", strerror(-rc));
-		return rc;
+	r = weir_text_file_read(file, FILE_BYTES_MAX, &text, &bytes);
+	if (r) {
+		weir_json_error_file(&reader, 0, 0, "cannot read: %s", strerror(-r));
+		return r;
 	}
-	rc = weir_config_parse(text, bytes, ret, errors);
+	r = weir_config_parse(text, bytes, ret, errors);
 	free(text);
-	return rc;
+	return r;
 }
 
 void weir_config_free(struct weir_config *config) {
-	if (config) {
+	if (config != NULL) {
 		weir_json_free(&weir_config_keys, config);
 		free(config);
 	}

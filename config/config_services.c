@@ -34,7 +34,7 @@ static void check_address(struct weir_json_reader *reader, const struct weir_jso
 	const char *fault = address_fault(address);
 	char text[INET6_ADDRSTRLEN];
 
-	if (fault) {
+	if (fault != NULL) {
 		weir_json_error_at(reader, place, "address",
 			"%s is %s and cannot be a %s; use a unicast address",
 			weir_address_format(address, text, sizeof(text)), fault, what);
@@ -90,10 +90,10 @@ static void check_http(struct weir_json_reader *reader, const struct weir_json_p
 	if (weir_json_valid(read, "path") && check->path[0] != '/') {
 		weir_json_error_at(
 			reader, place, "path", "must begin with \"/\"; such as \"/healthz\"");
-	} else if (weir_json_valid(read, "path") && strchr(check->path, ' ')) {
+	} else if (weir_json_valid(read, "path") && strchr(check->path, ' ') != NULL) {
 		weir_json_error_at(reader, place, "path", "contains a space; write it as \"%%20\"");
 	}
-	if (weir_json_valid(read, "host") && strchr(check->host, ' ')) {
+	if (weir_json_valid(read, "host") && strchr(check->host, ' ') != NULL) {
 		weir_json_error_at(reader, place, "host", "contains a space; give one host name");
 	}
 	if (weir_json_valid(read, "status_first") && weir_json_valid(read, "status_last") &&
@@ -181,7 +181,7 @@ static uint32_t *sorted(struct weir_json_reader *reader, uint32_t n, void *list,
 	int (*compare)(const void *, const void *, void *)) {
 	uint32_t *order = calloc(n ? n : 1, sizeof(*order));
 
-	if (!order) {
+	if (order == NULL) {
 		reader->out_of_memory = true;
 		return NULL;
 	}
@@ -213,7 +213,7 @@ void weir_config_check_service(struct weir_json_reader *reader, const struct wei
 			"has no port, and the first bind takes every port; add \"port\"");
 	}
 	order = sorted(reader, service->backend_count, service->backends, compare_backend_names);
-	for (uint32_t i = 1; order && i < service->backend_count; i++) {
+	for (uint32_t i = 1; order != NULL && i < service->backend_count; i++) {
 		const struct weir_config_backend *first = &service->backends[order[i - 1]];
 		const struct weir_config_backend *second = &service->backends[order[i]];
 
@@ -234,7 +234,7 @@ static void check_service_names(struct weir_json_reader *reader,
 	uint32_t *order =
 		sorted(reader, config->service_count, config->services, compare_service_names);
 
-	for (uint32_t i = 1; order && i < config->service_count; i++) {
+	for (uint32_t i = 1; order != NULL && i < config->service_count; i++) {
 		const struct weir_config_service *first = &config->services[order[i - 1]];
 		const struct weir_config_service *second = &config->services[order[i]];
 
@@ -309,7 +309,7 @@ static void check_binds(struct weir_json_reader *reader, const struct weir_json_
 		count += config->services[i].bind_count;
 	}
 	all = calloc(count ? count : 1, sizeof(*all));
-	if (!all) {
+	if (all == NULL) {
 		reader->out_of_memory = true;
 		return;
 	}
@@ -350,7 +350,7 @@ static void check_loops(struct weir_json_reader *reader, const struct weir_json_
 		count += config->services[i].bind_count;
 	}
 	vip = calloc(count ? count : 1, sizeof(*vip));
-	if (!vip) {
+	if (vip == NULL) {
 		reader->out_of_memory = true;
 		return;
 	}
@@ -368,7 +368,7 @@ static void check_loops(struct weir_json_reader *reader, const struct weir_json_
 			struct weir_json_place at, list, backend;
 
 			if (!address->family ||
-				!bsearch(address, vip, n, sizeof(*vip), compare_addresses)) {
+				bsearch(address, vip, n, sizeof(*vip), compare_addresses) == NULL) {
 				continue;
 			}
 			at = weir_json_place_element(services, i);

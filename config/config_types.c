@@ -14,13 +14,13 @@
 static bool read_name(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_json_key *key, json_t *json, char *into) {
 	const char *text = weir_json_string(reader, place, key, json);
-	size_t bytes = text ? strlen(text) : 0;
+	size_t bytes = text != NULL ? strlen(text) : 0;
 	char shown[WEIR_JSON_SHOWN];
 
 	for (size_t i = 0; i < bytes; i++) {
 		bool alphanumeric = (text[i] & 0x80) == 0 && isalnum((unsigned char)text[i]);
 
-		if (!alphanumeric && (i == 0 || !strchr("._-", text[i]))) {
+		if (!alphanumeric && (i == 0 || strchr("._-", text[i]) == NULL)) {
 			weir_json_error(reader, place,
 				"name \"%s\" is not allowed; use letters, digits, '.', '_' and "
 				"'-', a letter or digit first",
@@ -28,12 +28,12 @@ static bool read_name(struct weir_json_reader *reader, const struct weir_json_pl
 			return false;
 		}
 	}
-	if (text && (bytes == 0 || bytes >= WEIR_CONFIG_NAME_BYTES)) {
+	if (text != NULL && (bytes == 0 || bytes >= WEIR_CONFIG_NAME_BYTES)) {
 		weir_json_error(reader, place, "name has %zu characters; use 1 to %d", bytes,
 			WEIR_CONFIG_NAME_BYTES - 1);
 		return false;
 	}
-	if (text) {
+	if (text != NULL) {
 		memcpy(into + key->offset, text, bytes + 1);
 	}
 	return text != NULL;
@@ -53,7 +53,7 @@ static bool read_address(struct weir_json_reader *reader, const struct weir_json
 	struct weir_address address;
 	char shown[WEIR_JSON_SHOWN];
 
-	if (!text) {
+	if (text == NULL) {
 		return false;
 	}
 	weir_printable(text, shown, sizeof(shown));
@@ -91,9 +91,9 @@ static bool read_mac(struct weir_json_reader *reader, const struct weir_json_pla
 	const char *text = weir_json_string(reader, place, key, json);
 	char shown[WEIR_JSON_SHOWN];
 	uint8_t mac[6];
-	bool good = text && strlen(text) == 17;
+	bool good = text != NULL && strlen(text) == 17;
 
-	if (!text) {
+	if (text == NULL) {
 		return false;
 	}
 	for (int i = 0; good && i < 6; i++) {
@@ -132,7 +132,7 @@ static bool read_seed(struct weir_json_reader *reader, const struct weir_json_pl
 	char shown[WEIR_JSON_SHOWN];
 	size_t digits;
 
-	if (!text) {
+	if (text == NULL) {
 		return false;
 	}
 	digits = strlen(text) > 2 ? strspn(text + 2, "0123456789abcdefABCDEF") : 0;

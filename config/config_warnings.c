@@ -51,7 +51,7 @@ static void warn_addresses(struct weir_json_reader *reader, const struct weir_js
 	const uint32_t count = service->backend_count;
 	uint32_t *order = calloc(count, sizeof(*order));
 
-	if (!order) {
+	if (order == NULL) {
 		reader->out_of_memory = true;
 		return;
 	}

@@ -44,7 +44,7 @@ static void add(struct weir_json_reader *reader, const struct list *list,
 		size_t room = *list->count ? (size_t)*list->count * 2 : 1;
 		void *grown = realloc(*list->error, room * sizeof(*error));
 
-		if (!grown) {
+		if (grown == NULL) {
 			reader->out_of_memory = true;
 			return;
 		}
@@ -66,13 +66,13 @@ static void write_path(const struct weir_json_place *place, char *path, size_t b
 	char key[KEY_SHOWN];
 	size_t used;
 
-	if (!place->parent) {
+	if (place->parent == NULL) {
 		path[0] = '\0';
 		return;
 	}
 	write_path(place->parent, path, bytes);
 	used = strlen(path);
-	if (place->key) {
+	if (place->key != NULL) {
 		snprintf(path + used, bytes - used, "%s%s", used ? "." : "",
 			weir_printable(place->key, key, sizeof(key)));
 	} else {
@@ -85,15 +85,15 @@ static uint32_t find_node(
 	const struct weir_json_reader *reader, const struct weir_json_place *place, uint32_t base) {
 	uint32_t parent;
 
-	if (!place->parent) {
+	if (place->parent == NULL) {
 		return base;
 	}
-	if (place->node != WEIR_JSON_NO_NODE && !reader->overlay_path) {
+	if (place->node != WEIR_JSON_NO_NODE && reader->overlay_path == NULL) {
 		return place->node;
 	}
 	parent = find_node(reader, place->parent, base);
-	return place->key ? weir_json_member(reader->positions, parent, place->key)
-			  : weir_json_element(reader->positions, parent, place->index);
+	return place->key != NULL ? weir_json_member(reader->positions, parent, place->key)
+				  : weir_json_element(reader->positions, parent, place->index);
 }
 
 // The node of a place; what is not in the file stands where its parent does. *overlaid: it is in
@@ -104,14 +104,14 @@ static uint32_t find_position(const struct weir_json_reader *reader,
 	for (;; place = place->parent) {
 		uint32_t node = WEIR_JSON_NO_NODE;
 
-		if (reader->overlay_path) {
+		if (reader->overlay_path != NULL) {
 			node = find_node(reader, place, reader->overlay);
 			*overlaid = node != WEIR_JSON_NO_NODE;
 		}
 		if (node == WEIR_JSON_NO_NODE) {
 			node = find_node(reader, place, 0);
 		}
-		if (node != WEIR_JSON_NO_NODE || !place->parent) {
+		if (node != WEIR_JSON_NO_NODE || place->parent == NULL) {
 			return node;
 		}
 	}
@@ -126,7 +126,7 @@ static void set_place(const struct weir_json_reader *reader, struct weir_config_
 
 	write_path(place, path, sizeof(path));
 	snprintf(error->path, sizeof(error->path), "%s", path);
-	if (!reader->positions) {
+	if (reader->positions == NULL) {
 		return;
 	}
 	number = find_position(reader, place, &overlaid);

@@ -46,7 +46,7 @@ static bool skip_string(struct scanner *s) {
 }
 
 static void skip_word(struct scanner *s) {
-	while (s->at < s->bytes && !strchr(" \t\r\n,]}:", s->text[s->at])) {
+	while (s->at < s->bytes && strchr(" \t\r\n,]}:", s->text[s->at]) == NULL) {
 		s->at++;
 	}
 }
@@ -56,7 +56,7 @@ static int add_node(struct scanner *s, const struct weir_json_node *node) {
 		uint32_t room = s->room ? s->room * 2 : 64;
 		struct weir_json_node *grown = realloc(s->node, room * sizeof(*grown));
 
-		if (!grown) {
+		if (grown == NULL) {
 			return -ENOMEM;
 		}
 		s->node = grown;
@@ -92,12 +92,12 @@ static int scan_key(struct scanner *s, struct weir_json_node *node) {
 static int scan_value(struct scanner *s, uint32_t *open) {
 	struct weir_json_node node = {.next = *open};
 	size_t start;
-	int rc;
+	int r;
 
 	if (*open != WEIR_JSON_NO_NODE && s->text[s->node[*open].at] == '{') {
-		rc = scan_key(s, &node);
-		if (rc) {
-			return rc;
+		r = scan_key(s, &node);
+		if (r) {
+			return r;
 		}
 	}
 	if (s->at >= s->bytes) {
@@ -107,9 +107,9 @@ static int scan_value(struct scanner *s, uint32_t *open) {
 	node.at = (uint32_t)start;
 	node.line = s->line;
 	node.column = column(s);
-	rc = add_node(s, &node);
-	if (rc) {
-		return rc;
+	r = add_node(s, &node);
+	if (r) {
+		return r;
 	}
 	if (s->text[start] == '{' || s->text[start] == '[') {
 		*open = s->count - 1;
@@ -145,10 +145,10 @@ static int scan(struct scanner *s) {
 		} else if (open != WEIR_JSON_NO_NODE && c == ',') {
 			s->at++;
 		} else {
-			int rc = scan_value(s, &open);
+			int r = scan_value(s, &open);
 
-			if (rc) {
-				return rc;
+			if (r) {
+				return r;
 			}
 		}
 	} while (open != WEIR_JSON_NO_NODE);
@@ -157,15 +157,15 @@ static int scan(struct scanner *s) {
 
 int weir_json_index_init(struct weir_json_index *index, const char *text, size_t bytes) {
 	struct scanner s = {.text = text, .bytes = bytes, .line = 1};
-	int rc;
+	int r;
 
 	if (bytes >= 1u << 31) {
 		return -EINVAL;
 	}
-	rc = scan(&s);
-	if (rc) {
+	r = scan(&s);
+	if (r) {
 		free(s.node);
-		return rc;
+		return r;
 	}
 	*index = (struct weir_json_index){.text = text, .node = s.node, .count = s.count};
 	return 0;

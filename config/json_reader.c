@@ -23,7 +23,7 @@ static int find_key(const struct weir_json_object *object, const char *name) {
 }
 
 static bool is_later(const struct weir_json_object *object, const char *name) {
-	for (const char *const *later = object->later; later && *later; later++) {
+	for (const char *const *later = object->later; later != NULL && *later; later++) {
 		if (strcmp(*later, name) == 0) {
 			return true;
 		}
@@ -36,7 +36,7 @@ static const char *near_key(const struct weir_json_object *object, const char *n
 	const char *names[2 * WEIR_JSON_KEYS_MAX] = {NULL};
 	uint32_t count = 0;
 
-	for (; object; object = object->beside) {
+	for (; object != NULL; object = object->beside) {
 		for (uint32_t i = 0; i < object->count && count < 2 * WEIR_JSON_KEYS_MAX; i++) {
 			names[count++] = object->key[i].key;
 		}
@@ -65,12 +65,12 @@ static void unknown_key(struct weir_json_reader *reader, const struct weir_json_
 	if (is_later(object, place->key)) {
 		weir_json_error_key(reader, place,
 			"key \"%s\" is not supported by this version; remove it", shown);
-	} else if (reader->help && near) {
+	} else if (reader->help != NULL && near != NULL) {
 		weir_json_error_key(reader, place, "unknown key; did you mean \"%s\"?", near);
-	} else if (reader->help) {
+	} else if (reader->help != NULL) {
 		weir_json_error_key(
 			reader, place, "unknown key; %s %s", reader->help, object->name);
-	} else if (near) {
+	} else if (near != NULL) {
 		weir_json_error_key(
 			reader, place, "unknown key \"%s\"; did you mean \"%s\"?", shown, near);
 	} else {
@@ -89,7 +89,7 @@ static void find_members(struct weir_json_reader *reader, const struct weir_json
 	json_t *value;
 
 	// jansson keeps members in the order of the document, unless it merged two objects.
-	if (reader->positions && !reader->overlay_path) {
+	if (reader->positions != NULL && reader->overlay_path == NULL) {
 		at.node = weir_json_first(reader->positions, place->node);
 	}
 	json_object_foreach (json, name, value) {
@@ -100,7 +100,7 @@ static void find_members(struct weir_json_reader *reader, const struct weir_json
 			member[i] = (struct member){value, at.node};
 			read->present |= 1ull << i;
 		} else if (!object->open &&
-			   (!object->beside || find_key(object->beside, name) < 0)) {
+			   (object->beside == NULL || find_key(object->beside, name) < 0)) {
 			unknown_key(reader, &at, object);
 			read->good = false;
 		}
@@ -124,12 +124,12 @@ static void read_default(
 		for (uint32_t i = 0; i < key->object->count; i++) {
 			read_default(reader, &key->object->key[i], into + key->offset);
 		}
-	} else if (key->fallback) {
+	} else if (key->fallback != NULL) {
 		const struct weir_json_place nowhere = {.node = WEIR_JSON_NO_NODE};
 		json_t *json = json_loads(key->fallback, JSON_DECODE_ANY, NULL);
 
 		// Without memory for its own default nothing can be read.
-		if (!json || !read_value(reader, &nowhere, key, json, into)) {
+		if (json == NULL || !read_value(reader, &nowhere, key, json, into)) {
 			reader->out_of_memory = true;
 		}
 		json_decref(json);
@@ -142,7 +142,7 @@ static void read_key(struct weir_json_reader *reader, const struct weir_json_pla
 	const struct weir_json_place at = {.parent = place, .key = key->key, .node = member->node};
 	bool good = true;
 
-	if (member->json) {
+	if (member->json != NULL) {
 		good = read_value(reader, &at, key, member->json, into);
 	} else if (key->required) {
 		weir_json_error(reader, place, "\"%s\" is missing; add it", key->key);
@@ -163,7 +163,8 @@ bool weir_json_read(struct weir_json_reader *reader, const struct weir_json_plac
 	if (!json_is_object(json)) {
 		return weir_json_wrong_type(reader, place, NULL, json, "an object");
 	}
-	if (object->has_line && reader->positions && place->node < reader->positions->count) {
+	if (object->has_line && reader->positions != NULL &&
+		place->node < reader->positions->count) {
 		int line = (int)reader->positions->node[place->node].line;
 
 		memcpy((char *)into + object->line_offset, &line, sizeof(line));
@@ -175,7 +176,7 @@ bool weir_json_read(struct weir_json_reader *reader, const struct weir_json_plac
 	for (uint32_t i = 0; i < object->count; i++) {
 		read_key(reader, place, &read, i, &member[i], into);
 	}
-	if (object->check) {
+	if (object->check != NULL) {
 		object->check(reader, place, into, &read);
 	}
 	return reader->found == before && !reader->out_of_memory;
@@ -189,7 +190,7 @@ static bool read_struct(struct weir_json_reader *reader, const struct weir_json_
 static bool read_list(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_json_key *key, json_t *json, char *into) {
 	const struct weir_json_object *object = key->object;
-	const bool walk = reader->positions && !reader->overlay_path;
+	const bool walk = reader->positions != NULL && reader->overlay_path == NULL;
 	size_t count = json_array_size(json), i;
 	struct weir_json_place at = {.parent = place, .node = WEIR_JSON_NO_NODE};
 	bool good = true;
@@ -205,7 +206,7 @@ static bool read_list(struct weir_json_reader *reader, const struct weir_json_pl
 		return false;
 	}
 	list = calloc(count ? count : 1, object->bytes);
-	if (!list) {
+	if (list == NULL) {
 		reader->out_of_memory = true;
 		return false;
 	}
@@ -239,7 +240,7 @@ void weir_json_free(const struct weir_json_object *object, void *from) {
 		} else if (key->type == &weir_json_type_list) {
 			memcpy(&list, field, sizeof(list));
 			memcpy(&count, (char *)from + key->offset2, sizeof(count));
-			for (uint32_t k = 0; list && k < count; k++) {
+			for (uint32_t k = 0; list != NULL && k < count; k++) {
 				weir_json_free(key->object, list + k * key->object->bytes);
 			}
 			free(list);

@@ -32,7 +32,7 @@ static const char *article(const json_t *json) {
 bool weir_json_wrong_type(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_json_key *key, const json_t *json, const char *wanted) {
 	weir_json_error(reader, place, "must be %s%s, not %s", wanted,
-		key && key->nullable ? " or null" : "", article(json));
+		key != NULL && key->nullable ? " or null" : "", article(json));
 	return false;
 }
 
@@ -127,9 +127,9 @@ static void format_boolean(
 static bool read_text(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_json_key *key, json_t *json, char *into) {
 	const char *text = weir_json_string(reader, place, key, json);
-	size_t bytes = text ? strlen(text) : 0;
+	size_t bytes = text != NULL ? strlen(text) : 0;
 
-	if (!text) {
+	if (text == NULL) {
 		return false;
 	}
 	if (bytes == 0 && key->min > 0) {
@@ -166,10 +166,10 @@ static bool read_choice(struct weir_json_reader *reader, const struct weir_json_
 	char all[CHOICES_BYTES] = "", shown[WEIR_JSON_SHOWN];
 	size_t used = 0;
 
-	if (!text) {
+	if (text == NULL) {
 		return false;
 	}
-	for (const struct weir_json_choice *choice = key->choices; choice->name; choice++) {
+	for (const struct weir_json_choice *choice = key->choices; choice->name != NULL; choice++) {
 		if (strcmp(choice->name, text) == 0) {
 			weir_json_store(into + key->offset, key->bytes, choice->value);
 			return true;
@@ -197,7 +197,7 @@ static void format_choice(
 }
 
 const char *weir_json_choice_name(const struct weir_json_choice *choices, uint32_t value) {
-	for (; choices->name; choices++) {
+	for (; choices->name != NULL; choices++) {
 		if (choices->value == value) {
 			return choices->name;
 		}

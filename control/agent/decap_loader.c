@@ -74,27 +74,27 @@ static int add_sources(
 static int load(struct weir_decap *decap, const struct weir_decap_params *params, char *why,
 	size_t why_bytes) {
 	libbpf_print_fn_t before = libbpf_set_print(quiet);
-	int error = 0;
+	int r = 0;
 
 	decap->skeleton = decap_bpf__open();
-	if (decap->skeleton) {
+	if (decap->skeleton != NULL) {
 		decap->skeleton->rodata->check_sources = params->source_count > 0;
-		error = decap_bpf__load(decap->skeleton);
+		r = decap_bpf__load(decap->skeleton);
 	} else {
-		error = -errno;
+		r = -errno;
 	}
 	libbpf_set_print(before);
-	if (!error) {
-		error = add_sources(decap, params->sources, params->source_count);
+	if (!r) {
+		r = add_sources(decap, params->sources, params->source_count);
 	}
-	if (error == -EPERM || error == -EACCES) {
+	if (r == -EPERM || r == -EACCES) {
 		snprintf(why, why_bytes,
 			"no permission to load BPF programs: run as root, or with CAP_BPF and "
 			"CAP_NET_ADMIN");
-	} else if (error) {
-		snprintf(why, why_bytes, "cannot load the BPF program: %s", strerror(-error));
+	} else if (r) {
+		snprintf(why, why_bytes, "cannot load the BPF program: %s", strerror(-r));
 	}
-	return error;
+	return r;
 }
 
 static int attach_as(struct weir_decap *decap, int ifindex, uint32_t flags) {
@@ -112,28 +112,28 @@ static int attach_as(struct weir_decap *decap, int ifindex, uint32_t flags) {
 
 static int attach(struct weir_decap *decap, const struct weir_decap_params *params, int ifindex,
 	char *why, size_t why_bytes) {
-	int error = -EOPNOTSUPP;
+	int r = -EOPNOTSUPP;
 
 	if (params->mode != WEIR_AGENT_MODE_SKB) {
-		error = attach_as(decap, ifindex, XDP_FLAGS_DRV_MODE);
+		r = attach_as(decap, ifindex, XDP_FLAGS_DRV_MODE);
 	}
 	if (params->mode == WEIR_AGENT_MODE_SKB ||
-		(params->mode == WEIR_AGENT_MODE_ANY && error && error != -EBUSY)) {
-		error = attach_as(decap, ifindex, XDP_FLAGS_SKB_MODE);
+		(params->mode == WEIR_AGENT_MODE_ANY && r && r != -EBUSY)) {
+		r = attach_as(decap, ifindex, XDP_FLAGS_SKB_MODE);
 	}
-	if (error == -EBUSY || error == -EEXIST) {
+	if (r == -EBUSY || r == -EEXIST) {
 		snprintf(why, why_bytes,
 			"%s already has an XDP program (see: ip link show %s): stop its owner, or "
 			"use --detach to remove a stale decap program",
 			params->interface, params->interface);
 		return -EBUSY;
 	}
-	if (error) {
+	if (r) {
 		snprintf(why, why_bytes, "cannot attach to %s in %s mode: %s", params->interface,
 			params->mode == WEIR_AGENT_MODE_NATIVE ? "native (try --mode skb)" : "skb",
-			strerror(-error));
+			strerror(-r));
 	}
-	return error;
+	return r;
 }
 
 static int find_interface(const char *interface, char *why, size_t why_bytes) {
@@ -148,32 +148,32 @@ static int find_interface(const char *interface, char *why, size_t why_bytes) {
 
 int weir_decap_attach(const struct weir_decap_params *params, struct weir_decap **ret, char *why,
 	size_t why_bytes) {
-	int ifindex = find_interface(params->interface, why, why_bytes), error;
+	int ifindex = find_interface(params->interface, why, why_bytes), r;
 	struct weir_decap *decap;
 
 	if (ifindex < 0) {
 		return ifindex;
 	}
 	decap = calloc(1, sizeof(*decap));
-	if (!decap) {
+	if (decap == NULL) {
 		snprintf(why, why_bytes, "out of memory");
 		return -ENOMEM;
 	}
 	decap->link = -1;
-	error = load(decap, params, why, why_bytes);
-	if (!error) {
-		error = attach(decap, params, ifindex, why, why_bytes);
+	r = load(decap, params, why, why_bytes);
+	if (!r) {
+		r = attach(decap, params, ifindex, why, why_bytes);
 	}
-	if (error) {
+	if (r) {
 		weir_decap_free(decap);
-		return error;
+		return r;
 	}
 	*ret = decap;
 	return 0;
 }
 
 void weir_decap_free(struct weir_decap *decap) {
-	if (!decap) {
+	if (decap == NULL) {
 		return;
 	}
 	if (decap->link >= 0) {
@@ -219,13 +219,13 @@ static int delete_others(int fd, const struct weir_address *addresses, uint32_t 
 
 	while (bpf_map_get_next_key(fd, at, &next) == 0) {
 		// Deleting the key that the walk stands on would start it anew.
-		if (at && !is_listed(at, addresses, n) && bpf_map_delete_elem(fd, at)) {
+		if (at != NULL && !is_listed(at, addresses, n) && bpf_map_delete_elem(fd, at)) {
 			return -errno;
 		}
 		key = next;
 		at = &key;
 	}
-	if (at && !is_listed(at, addresses, n) && bpf_map_delete_elem(fd, at)) {
+	if (at != NULL && !is_listed(at, addresses, n) && bpf_map_delete_elem(fd, at)) {
 		return -errno;
 	}
 	return 0;
@@ -233,19 +233,19 @@ static int delete_others(int fd, const struct weir_address *addresses, uint32_t 
 
 int weir_decap_set_addresses(
 	struct weir_decap *decap, const struct weir_address *addresses, uint32_t n) {
-	int fd = bpf_map__fd(decap->skeleton->maps.weir_decap_addresses), error;
+	int fd = bpf_map__fd(decap->skeleton->maps.weir_decap_addresses), r;
 	struct weir_decap_address key;
 	uint32_t value = 1;
 
 	if (n > WEIR_DECAP_ADDRESSES_MAX) {
 		return -ENOSPC;
 	}
-	error = delete_others(fd, addresses, n);
-	for (uint32_t i = 0; i < n && !error; i++) {
+	r = delete_others(fd, addresses, n);
+	for (uint32_t i = 0; i < n && !r; i++) {
 		make_key(&addresses[i], &key);
-		error = bpf_map_update_elem(fd, &key, &value, BPF_ANY) ? -errno : 0;
+		r = bpf_map_update_elem(fd, &key, &value, BPF_ANY) ? -errno : 0;
 	}
-	return error;
+	return r;
 }
 
 static bool get_usable(const struct sockaddr *from, struct weir_address *ret) {
@@ -277,8 +277,8 @@ int weir_decap_interface_addresses(
 	if (getifaddrs(&list)) {
 		return -errno;
 	}
-	for (at = list; at && count < room; at = at->ifa_next) {
-		if (at->ifa_addr && strcmp(at->ifa_name, interface) == 0 &&
+	for (at = list; at != NULL && count < room; at = at->ifa_next) {
+		if (at->ifa_addr != NULL && strcmp(at->ifa_name, interface) == 0 &&
 			get_usable(at->ifa_addr, &addresses[count])) {
 			count++;
 		}
@@ -290,7 +290,7 @@ int weir_decap_interface_addresses(
 // --- counters -----------------------------------------------------------------------------
 
 static int read_stats(int map, struct weir_decap_stats *ret) {
-	int cpus = libbpf_num_possible_cpus(), error = 0;
+	int cpus = libbpf_num_possible_cpus(), r = 0;
 	struct weir_decap_counter *values;
 	struct weir_decap_stats stats = {0};
 
@@ -298,21 +298,21 @@ static int read_stats(int map, struct weir_decap_stats *ret) {
 		return cpus;
 	}
 	values = calloc((size_t)cpus, sizeof(*values));
-	if (!values) {
+	if (values == NULL) {
 		return -ENOMEM;
 	}
-	for (uint32_t i = 0; i < WEIR_DECAP_RESULT_COUNT && !error; i++) {
-		error = bpf_map_lookup_elem(map, &i, values) ? -errno : 0;
-		for (int cpu = 0; cpu < cpus && !error; cpu++) {
+	for (uint32_t i = 0; i < WEIR_DECAP_RESULT_COUNT && !r; i++) {
+		r = bpf_map_lookup_elem(map, &i, values) ? -errno : 0;
+		for (int cpu = 0; cpu < cpus && !r; cpu++) {
 			stats.result[i].packets += values[cpu].packets;
 			stats.result[i].bytes += values[cpu].bytes;
 		}
 	}
 	free(values);
-	if (!error) {
+	if (!r) {
 		*ret = stats;
 	}
-	return error;
+	return r;
 }
 
 int weir_decap_stats(const struct weir_decap *decap, struct weir_decap_stats *ret) {
@@ -324,11 +324,11 @@ int weir_decap_stats(const struct weir_decap *decap, struct weir_decap_stats *re
 static int find_program(int ifindex, const char *interface, char *why, size_t why_bytes) {
 	struct bpf_prog_info info = {0};
 	uint32_t id = 0, bytes = sizeof(info);
-	int error = bpf_xdp_query_id(ifindex, 0, &id), fd;
+	int r = bpf_xdp_query_id(ifindex, 0, &id), fd;
 
-	if (error || id == 0) {
+	if (r || id == 0) {
 		snprintf(why, why_bytes, "no decap program is attached to %s", interface);
-		return error ? error : -ENOENT;
+		return r ? r : -ENOENT;
 	}
 	fd = bpf_prog_get_fd_by_id(id);
 	if (fd < 0) {
@@ -374,7 +374,7 @@ static int find_counters(int program) {
 
 int weir_decap_stats_of(
 	const char *interface, struct weir_decap_stats *ret, char *why, size_t why_bytes) {
-	int ifindex = find_interface(interface, why, why_bytes), program, map, error;
+	int ifindex = find_interface(interface, why, why_bytes), program, map, r;
 
 	if (ifindex < 0) {
 		return ifindex;
@@ -384,20 +384,20 @@ int weir_decap_stats_of(
 		return program == -EBUSY ? -ENOENT : program;
 	}
 	map = find_counters(program);
-	error = map < 0 ? map : read_stats(map, ret);
-	if (error) {
+	r = map < 0 ? map : read_stats(map, ret);
+	if (r) {
 		snprintf(why, why_bytes, "cannot read the counters: %s",
-			error == -EPROTO ? "weir-agent has another version" : strerror(-error));
+			r == -EPROTO ? "weir-agent has another version" : strerror(-r));
 	}
 	if (map >= 0) {
 		close(map);
 	}
 	close(program);
-	return error;
+	return r;
 }
 
 int weir_decap_remove(const char *interface, char *why, size_t why_bytes) {
-	int ifindex = find_interface(interface, why, why_bytes), program, error;
+	int ifindex = find_interface(interface, why, why_bytes), program, r;
 	struct bpf_xdp_attach_opts options = {.sz = sizeof(options)};
 	libbpf_print_fn_t before;
 
@@ -410,13 +410,13 @@ int weir_decap_remove(const char *interface, char *why, size_t why_bytes) {
 	}
 	options.old_prog_fd = program;
 	before = libbpf_set_print(quiet);
-	error = bpf_xdp_detach(ifindex, XDP_FLAGS_REPLACE, &options);
+	r = bpf_xdp_detach(ifindex, XDP_FLAGS_REPLACE, &options);
 	libbpf_set_print(before);
-	if (error) {
+	if (r) {
 		snprintf(why, why_bytes, "cannot detach the decap program from %s: %s", interface,
-			error == -EBUSY ? "a running weir-agent uses it; stop that first"
-					: strerror(-error));
+			r == -EBUSY ? "a running weir-agent uses it; stop that first"
+				    : strerror(-r));
 	}
 	close(program);
-	return error;
+	return r;
 }

@@ -23,10 +23,10 @@ static int read_sysctl(const struct weir_hints_host *host, const char *interface
 
 	snprintf(path, sizeof(path), "%s/net/ipv4/conf/%s/%s", host->sysctl_root, interface, key);
 	file = fopen(path, "re");
-	if (!file) {
+	if (file == NULL) {
 		return -1;
 	}
-	if (!fgets(text, sizeof(text), file)) {
+	if (fgets(text, sizeof(text), file) == NULL) {
 		text[0] = '\0';
 	}
 	fclose(file);
@@ -114,8 +114,8 @@ static int count_loopback_addresses(uint32_t *ret) {
 	if (getifaddrs(&list)) {
 		return -errno;
 	}
-	for (at = list; at; at = at->ifa_next) {
-		count += (at->ifa_flags & IFF_LOOPBACK) && at->ifa_addr &&
+	for (at = list; at != NULL; at = at->ifa_next) {
+		count += (at->ifa_flags & IFF_LOOPBACK) && at->ifa_addr != NULL &&
 			 (at->ifa_addr->sa_family == AF_INET ||
 				 at->ifa_addr->sa_family == AF_INET6) &&
 			 !is_loopback_address(at->ifa_addr);
@@ -127,22 +127,22 @@ static int count_loopback_addresses(uint32_t *ret) {
 
 int weir_hints_host_read(const char *interface, struct weir_hints_host *ret) {
 	struct weir_hints_host host = {.sysctl_root = "/proc/sys", .interface = interface};
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), error;
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), r;
 	struct ifreq request = {0};
 
 	if (fd < 0) {
 		return -errno;
 	}
 	strncpy(request.ifr_name, interface, sizeof(request.ifr_name) - 1);
-	error = ioctl(fd, SIOCGIFMTU, &request) ? -errno : 0;
+	r = ioctl(fd, SIOCGIFMTU, &request) ? -errno : 0;
 	close(fd);
-	if (error) {
-		return error;
+	if (r) {
+		return r;
 	}
 	host.mtu = (uint32_t)request.ifr_mtu;
-	error = count_loopback_addresses(&host.loopback_addresses);
-	if (!error) {
+	r = count_loopback_addresses(&host.loopback_addresses);
+	if (!r) {
 		*ret = host;
 	}
-	return error;
+	return r;
 }

@@ -16,7 +16,7 @@ enum { GROUP_DECAP = 1 << WEIR_AGENT_DECAP, GROUP_STATS = 1 << WEIR_AGENT_STATS 
 
 int weir_prefix_parse(const char *text, struct weir_prefix *ret) {
 	const char *slash = strchr(text, '/');
-	size_t length = slash ? (size_t)(slash - text) : strlen(text);
+	size_t length = slash != NULL ? (size_t)(slash - text) : strlen(text);
 	struct weir_prefix prefix = {0};
 	char address[64], *end;
 	uint32_t most;
@@ -31,7 +31,7 @@ int weir_prefix_parse(const char *text, struct weir_prefix *ret) {
 	}
 	most = prefix.address.family == 4 ? 32 : 128;
 	prefix.bits = most;
-	if (slash) {
+	if (slash != NULL) {
 		unsigned long bits = strtoul(slash + 1, &end, 10);
 
 		if (slash[1] < '0' || slash[1] > '9' || *end != '\0' || bits > most) {
@@ -54,7 +54,7 @@ static int take_interface(const struct weir_option *option, const char *value, v
 	char shown[IF_NAMESIZE + 8];
 
 	(void)option;
-	if (ret->interface) {
+	if (ret->interface != NULL) {
 		snprintf(why, why_bytes, "is a second interface next to %s; use one",
 			weir_terminal_text(ret->interface, shown, sizeof(shown)));
 		return -EINVAL;
@@ -185,44 +185,44 @@ static int take_operands(struct weir_agent_options *options, const struct weir_c
 	char *why, size_t why_bytes) {
 	char reason[128], shown[64];
 	int command = 0;
-	int error = weir_command_line_command(commands, line, &command, why, why_bytes);
+	int r = weir_command_line_command(commands, line, &command, why, why_bytes);
 
 	options->command = (enum weir_agent_command)command;
-	for (int i = 1; error == 0 && i < line->operands; i++) {
-		error = take_interface(NULL, line->operand[i], options, reason, sizeof(reason));
-		if (error) {
+	for (int i = 1; r == 0 && i < line->operands; i++) {
+		r = take_interface(NULL, line->operand[i], options, reason, sizeof(reason));
+		if (r) {
 			snprintf(why, why_bytes, "\"%s\" %s",
 				weir_terminal_text(line->operand[i], shown, sizeof(shown)), reason);
 		}
 	}
-	if (error == 0 && !options->interface) {
+	if (r == 0 && options->interface == NULL) {
 		snprintf(why, why_bytes, "INTERFACE is missing; use weir-agent %s",
 			commands[command].name);
-		error = -EINVAL;
+		r = -EINVAL;
 	}
-	return error;
+	return r;
 }
 
 int weir_agent_options_parse(
 	int argc, char **argv, struct weir_agent_options *ret, char *why, size_t why_bytes) {
 	struct weir_agent_options options = {0};
 	struct weir_command_line line;
-	int error = weir_command_line_parse(&list, argc, argv, &options, &line, why, why_bytes);
+	int r = weir_command_line_parse(&list, argc, argv, &options, &line, why, why_bytes);
 
-	if (error) {
-		return error;
+	if (r) {
+		return r;
 	}
 	options.help = line.help;
 	options.version = line.version;
 	if (!line.help && !line.version) {
-		error = take_operands(&options, &line, why, why_bytes);
-		if (error == 0) {
-			error = weir_command_line_check(&list, &line, 1u << options.command,
+		r = take_operands(&options, &line, why, why_bytes);
+		if (r == 0) {
+			r = weir_command_line_check(&list, &line, 1u << options.command,
 				line.operand[0], why, why_bytes);
 		}
 	}
-	if (error == 0) {
+	if (r == 0) {
 		*ret = options;
 	}
-	return error;
+	return r;
 }

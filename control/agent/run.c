@@ -46,10 +46,10 @@ static enum weir_agent_exit refuse(int error, const char *why) {
 static enum weir_agent_exit show(const struct weir_agent_options *options) {
 	struct weir_decap_stats stats;
 	char why[256] = "";
-	int error = weir_decap_stats_of(options->interface, &stats, why, sizeof(why));
+	int r = weir_decap_stats_of(options->interface, &stats, why, sizeof(why));
 
-	if (error) {
-		return refuse(error, why);
+	if (r) {
+		return refuse(r, why);
 	}
 	if (options->json) {
 		print_stats_json(options->interface, &stats);
@@ -61,10 +61,10 @@ static enum weir_agent_exit show(const struct weir_agent_options *options) {
 
 static enum weir_agent_exit detach(const struct weir_agent_options *options) {
 	char why[256] = "";
-	int error = weir_decap_remove(options->interface, why, sizeof(why));
+	int r = weir_decap_remove(options->interface, why, sizeof(why));
 
-	if (error) {
-		return refuse(error, why);
+	if (r) {
+		return refuse(r, why);
 	}
 	printf("decap: removed from %s\n", options->interface);
 	return WEIR_AGENT_DONE;
@@ -104,17 +104,17 @@ static int follow_addresses(const struct weir_agent_options *options, struct wei
 	struct address_list *list) {
 	static const char failed[] = "cannot fill the address map: ";
 	struct address_list now;
-	int error;
+	int r;
 
 	list_addresses(options, &now);
 	if (now.count == list->count &&
 		memcmp(now.address, list->address, sizeof(now.address)) == 0) {
 		return 0;
 	}
-	error = weir_decap_set_addresses(decap, now.address, now.count);
-	if (error) {
-		fprintf(stderr, "weir-agent: %s%s\n", failed, strerror(-error));
-		return error;
+	r = weir_decap_set_addresses(decap, now.address, now.count);
+	if (r) {
+		fprintf(stderr, "weir-agent: %s%s\n", failed, strerror(-r));
+		return r;
 	}
 	*list = now;
 	print_addresses(options->interface, list);
@@ -182,15 +182,15 @@ static enum weir_agent_exit decapsulate(const struct weir_agent_options *options
 	enum weir_agent_exit status;
 	char why[256] = "";
 	sigset_t signals;
-	int error;
+	int r;
 
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGINT);
 	sigprocmask(SIG_BLOCK, &signals, NULL);
-	error = weir_decap_attach(&params, &decap, why, sizeof(why));
-	if (error) {
-		return refuse(error, why);
+	r = weir_decap_attach(&params, &decap, why, sizeof(why));
+	if (r) {
+		return refuse(r, why);
 	}
 	printf("decap: attached to %s in %s mode, packets from %s\n", options->interface,
 		weir_decap_is_native(decap) ? "native" : "skb",

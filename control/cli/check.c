@@ -37,7 +37,7 @@ int weir_check_run(struct weir_cli *cli, const struct weir_cli_command *command)
 	struct weir_config *config = NULL;
 	struct weir_config_errors found;
 	json_t *errors, *warnings;
-	int rc = weir_config_read(file, &config, &found);
+	int r = weir_config_read(file, &config, &found);
 	bool ok;
 
 	(void)command;
@@ -47,7 +47,7 @@ int weir_check_run(struct weir_cli *cli, const struct weir_cli_command *command)
 		json_array_extend(errors, warnings);
 		json_array_clear(warnings);
 	}
-	ok = rc == 0 && json_array_size(errors) == 0;
+	ok = r == 0 && json_array_size(errors) == 0;
 	if (cli->options->json) {
 		print_json(cli, ok, errors, warnings);
 	} else {
@@ -56,7 +56,7 @@ int weir_check_run(struct weir_cli *cli, const struct weir_cli_command *command)
 		if (ok) {
 			print_good(cli, cli->words[0], config, found.warning_count);
 		} else if (json_array_size(errors) == 0) {
-			fprintf(cli->err, "weirctl: %s\n", strerror(-rc));
+			fprintf(cli->err, "weirctl: %s\n", strerror(-r));
 		}
 	}
 	json_decref(errors);

@@ -9,12 +9,13 @@
 
 static int usage_error(FILE *err, const char *why, const struct weir_cli_command *command) {
 	fprintf(err, "weirctl: %s\n", why);
-	if (command) {
+	if (command != NULL) {
 		weir_cli_help_usage(err, command);
 	}
-	fprintf(err, "See \"weirctl%s%s%s%s --help\".\n", command ? " " : "",
-		command ? command->object : "", command && command->verb ? " " : "",
-		command && command->verb ? command->verb : "");
+	fprintf(err, "See \"weirctl%s%s%s%s --help\".\n", command != NULL ? " " : "",
+		command != NULL ? command->object : "",
+		command != NULL && command->verb != NULL ? " " : "",
+		command != NULL && command->verb != NULL ? command->verb : "");
 	return WEIR_CLI_USAGE;
 }
 
@@ -22,9 +23,9 @@ static int run_request(struct weir_cli *cli, const struct weir_cli_command *comm
 	json_t *request = json_pack("{s:s}", "command", command->request);
 	json_t *result;
 	char why[256];
-	int rc;
+	int r;
 
-	if (!request) {
+	if (request == NULL) {
 		fprintf(cli->err, "weirctl: out of memory\n");
 		return WEIR_CLI_REFUSED;
 	}
@@ -38,11 +39,11 @@ static int run_request(struct weir_cli *cli, const struct weir_cli_command *comm
 		json_decref(request);
 		return WEIR_CLI_UNREACHABLE;
 	}
-	if (command->run) {
-		rc = command->run(cli, command);
+	if (command->run != NULL) {
+		r = command->run(cli, command);
 	} else {
-		rc = weir_cli_request(cli, request, &result);
-		if (rc == WEIR_CLI_DONE) {
+		r = weir_cli_request(cli, request, &result);
+		if (r == WEIR_CLI_DONE) {
 			if (cli->options->json) {
 				weir_cli_print_json(cli->out, result);
 			} else {
@@ -53,12 +54,12 @@ static int run_request(struct weir_cli *cli, const struct weir_cli_command *comm
 	}
 	json_decref(request);
 	weir_client_free(cli->client);
-	return rc;
+	return r;
 }
 
 static int run_command(const struct weir_cli_options *options,
 	const struct weir_cli_command *command, FILE *out, FILE *err) {
-	const int named = command->verb ? 2 : 1;
+	const int named = command->verb != NULL ? 2 : 1;
 	struct weir_cli cli = {.options = options,
 		.out = out,
 		.err = err,
@@ -72,12 +73,12 @@ static int run_command(const struct weir_cli_options *options,
 	if (cli.count > command->words_max) {
 		return usage_error(err, "too many arguments", command);
 	}
-	snprintf(name, sizeof(name), "%s%s%s", command->object, command->verb ? " " : "",
-		command->verb ? command->verb : "");
+	snprintf(name, sizeof(name), "%s%s%s", command->object, command->verb != NULL ? " " : "",
+		command->verb != NULL ? command->verb : "");
 	if (weir_cli_options_check(options, command->options, name, why, sizeof(why))) {
 		return usage_error(err, why, command);
 	}
-	return command->request ? run_request(&cli, command) : command->run(&cli, command);
+	return command->request != NULL ? run_request(&cli, command) : command->run(&cli, command);
 }
 
 static int run_words(const struct weir_cli_options *options, FILE *out, FILE *err) {
@@ -90,15 +91,15 @@ static int run_words(const struct weir_cli_options *options, FILE *out, FILE *er
 		fprintf(out, "weirctl %s\n", WEIR_VERSION);
 		return WEIR_CLI_DONE;
 	}
-	if (!object || strcmp(object, "help") == 0) {
-		weir_cli_help_all(object || options->line.help ? out : err);
-		return object || options->line.help ? WEIR_CLI_DONE : WEIR_CLI_USAGE;
+	if (object == NULL || strcmp(object, "help") == 0) {
+		weir_cli_help_all(object != NULL || options->line.help ? out : err);
+		return object != NULL || options->line.help ? WEIR_CLI_DONE : WEIR_CLI_USAGE;
 	}
-	if (options->line.help && !verb && weir_cli_help_object(out, object)) {
+	if (options->line.help && verb == NULL && weir_cli_help_object(out, object)) {
 		return WEIR_CLI_DONE;
 	}
 	command = weir_cli_command_find(object, verb, why, sizeof(why));
-	if (!command) {
+	if (command == NULL) {
 		return usage_error(err, why, NULL);
 	}
 	if (options->line.help) {
@@ -111,15 +112,15 @@ static int run_words(const struct weir_cli_options *options, FILE *out, FILE *er
 int weir_cli_main(int argc, char **argv, const char *environment_run_dir, FILE *out, FILE *err) {
 	struct weir_cli_options options;
 	char why[256];
-	int rc;
+	int r;
 
 	if (weir_cli_options_parse(argc, argv, environment_run_dir, &options, why, sizeof(why))) {
 		return usage_error(err, why, NULL);
 	}
-	rc = run_words(&options, out, err);
+	r = run_words(&options, out, err);
 	// A full disk or a closed pipe must not pass for success.
 	if (fflush(out) || ferror(out)) {
-		return rc ? rc : WEIR_CLI_REFUSED;
+		return r ? r : WEIR_CLI_REFUSED;
 	}
-	return rc;
+	return r;
 }

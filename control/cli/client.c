@@ -97,7 +97,7 @@ static void explain_connect(
 
 static int open_socket(const char *run_dir, int timeout_ms) {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	int fd, rc;
+	int fd, r;
 
 	if ((size_t)snprintf(address.sun_path, sizeof(address.sun_path), "%s/%s", run_dir,
 		    WEIR_CONTROL_SOCKET) >= sizeof(address.sun_path)) {
@@ -107,10 +107,10 @@ static int open_socket(const char *run_dir, int timeout_ms) {
 	if (fd < 0) {
 		return -errno;
 	}
-	rc = connect_until(fd, &address, now_ms() + timeout_ms);
-	if (rc) {
+	r = connect_until(fd, &address, now_ms() + timeout_ms);
+	if (r) {
 		close(fd);
-		return rc;
+		return r;
 	}
 	return fd;
 }
@@ -125,7 +125,7 @@ int weir_client_connect(const char *run_dir, int timeout_ms, struct weir_client 
 		return fd;
 	}
 	client = calloc(1, sizeof(*client));
-	if (!client) {
+	if (client == NULL) {
 		close(fd);
 		snprintf(why, why_bytes, "out of memory");
 		return -ENOMEM;
@@ -137,7 +137,7 @@ int weir_client_connect(const char *run_dir, int timeout_ms, struct weir_client 
 }
 
 void weir_client_free(struct weir_client *client) {
-	if (!client) {
+	if (client == NULL) {
 		return;
 	}
 	close(client->fd);
@@ -153,10 +153,10 @@ static int send_all(int fd, const char *data, size_t bytes, int64_t deadline_ms)
 			data += n;
 			bytes -= (size_t)n;
 		} else if (errno == EAGAIN) {
-			int rc = wait_for(fd, POLLOUT, deadline_ms);
+			int r = wait_for(fd, POLLOUT, deadline_ms);
 
-			if (rc) {
-				return rc;
+			if (r) {
+				return r;
 			}
 		} else if (errno == EPIPE) {
 			return -ECONNRESET;
@@ -170,17 +170,17 @@ static int send_all(int fd, const char *data, size_t bytes, int64_t deadline_ms)
 static int send_request(struct weir_client *client, const json_t *request, int64_t deadline_ms) {
 	char *text = json_dumps(request, JSON_COMPACT | JSON_ENSURE_ASCII);
 	size_t bytes = 0;
-	int rc;
+	int r;
 
-	if (!text) {
+	if (text == NULL) {
 		return -ENOMEM;
 	}
 	bytes = strlen(text);
 	text[bytes] = '\n'; // instead of the NUL: the daemon reads lines
-	rc = bytes < WEIR_CLIENT_REQUEST_MAX ? send_all(client->fd, text, bytes + 1, deadline_ms)
-					     : -EMSGSIZE;
+	r = bytes < WEIR_CLIENT_REQUEST_MAX ? send_all(client->fd, text, bytes + 1, deadline_ms)
+					    : -EMSGSIZE;
 	free(text);
-	return rc;
+	return r;
 }
 
 static int grow(struct weir_client *client) {
@@ -194,7 +194,7 @@ static int grow(struct weir_client *client) {
 		return -EMSGSIZE;
 	}
 	grown = realloc(client->answer, room);
-	if (!grown) {
+	if (grown == NULL) {
 		return -ENOMEM;
 	}
 	client->answer = grown;
@@ -211,16 +211,16 @@ static int receive_line(struct weir_client *client, int64_t deadline_ms, size_t 
 							       client->bytes - searched)
 						     : NULL;
 		ssize_t n;
-		int rc;
+		int r;
 
-		if (end) {
+		if (end != NULL) {
 			*ret_bytes = (size_t)(end - client->answer);
 			return 0;
 		}
 		searched = client->bytes;
-		rc = grow(client);
-		if (rc) {
-			return rc;
+		r = grow(client);
+		if (r) {
+			return r;
 		}
 		n = recv(client->fd, client->answer + client->bytes, client->room - client->bytes,
 			0);
@@ -229,9 +229,9 @@ static int receive_line(struct weir_client *client, int64_t deadline_ms, size_t 
 		} else if (n == 0) {
 			return -ECONNRESET;
 		} else if (errno == EAGAIN) {
-			rc = wait_for(client->fd, POLLIN, deadline_ms);
-			if (rc) {
-				return rc;
+			r = wait_for(client->fd, POLLIN, deadline_ms);
+			if (r) {
+				return r;
 			}
 		} else if (errno != EINTR) {
 			return -errno;
@@ -266,10 +266,10 @@ static void explain_call(const struct weir_client *client, int rc, char *why, si
 static int receive_answer(struct weir_client *client, int64_t deadline_ms, json_t **ret) {
 	json_t *answer;
 	size_t bytes = 0;
-	int rc = receive_line(client, deadline_ms, &bytes);
+	int r = receive_line(client, deadline_ms, &bytes);
 
-	if (rc) {
-		return rc;
+	if (r) {
+		return r;
 	}
 	answer = json_loadb(client->answer, bytes, JSON_REJECT_DUPLICATES, NULL);
 	client->bytes -= bytes + 1;
@@ -285,13 +285,13 @@ static int receive_answer(struct weir_client *client, int64_t deadline_ms, json_
 int weir_client_call(struct weir_client *client, const json_t *request, json_t **ret, char *why,
 	size_t why_bytes) {
 	int64_t deadline_ms = now_ms() + client->timeout_ms;
-	int rc = send_request(client, request, deadline_ms);
+	int r = send_request(client, request, deadline_ms);
 
-	if (rc == 0) {
-		rc = receive_answer(client, deadline_ms, ret);
+	if (r == 0) {
+		r = receive_answer(client, deadline_ms, ret);
 	}
-	if (rc) {
-		explain_call(client, rc, why, why_bytes);
+	if (r) {
+		explain_call(client, r, why, why_bytes);
 	}
-	return rc;
+	return r;
 }

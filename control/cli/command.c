@@ -24,11 +24,11 @@ void weir_cli_print_errors(FILE *out, const char *file, const char *mark, const 
 			fprintf(out, "%" JSON_INTEGER_FORMAT ":", column);
 		}
 		fprintf(out, "%s", mark);
-		if (path && path[0]) {
+		if (path != NULL && path[0]) {
 			fprintf(out, " %s:", weir_terminal_text(path, text, sizeof(text)));
 		}
 		fprintf(out, " %s\n",
-			weir_terminal_text(reason ? reason : "-", text, sizeof(text)));
+			weir_terminal_text(reason != NULL ? reason : "-", text, sizeof(text)));
 	}
 }
 
@@ -44,7 +44,7 @@ static void print_refusal(const struct weir_cli *cli, const json_t *answer) {
 	char shown[1024];
 
 	fprintf(cli->err, "weirctl: refused: %s\n",
-		weir_terminal_text(text ? text : "no reason given", shown, sizeof(shown)));
+		weir_terminal_text(text != NULL ? text : "no reason given", shown, sizeof(shown)));
 	weir_cli_print_errors(cli->err, path, "", errors);
 }
 
@@ -66,7 +66,7 @@ int weir_cli_request(struct weir_cli *cli, const json_t *request, json_t **ret) 
 		return WEIR_CLI_REFUSED;
 	}
 	result = json_object_get(answer, "result");
-	*ret = result ? json_incref(result) : json_null();
+	*ret = result != NULL ? json_incref(result) : json_null();
 	json_decref(answer);
 	return WEIR_CLI_DONE;
 }

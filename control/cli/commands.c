@@ -26,7 +26,7 @@ static int build_nothing(const struct weir_cli *cli, json_t *request, char *why,
 static int build_service(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
 	const char *service = cli->count > 0 ? cli->words[0] : cli->options->service;
 
-	if (service && json_object_set_new(request, "service", json_string(service))) {
+	if (service != NULL && json_object_set_new(request, "service", json_string(service))) {
 		snprintf(why, n, "the service name is not valid UTF-8");
 		return -EINVAL;
 	}
@@ -43,29 +43,30 @@ static int unknown_policy(const char *text, char *why, size_t n) {
 	}
 	nearest = weir_nearest(text, names, WEIR_POLICY_COUNT + 1);
 	snprintf(why, n, "unknown policy \"%s\"%s%s%s",
-		weir_terminal_text(text, shown, sizeof(shown)), nearest ? "; did you mean \"" : "",
-		nearest ? nearest : "", nearest ? "\"?" : "");
+		weir_terminal_text(text, shown, sizeof(shown)),
+		nearest != NULL ? "; did you mean \"" : "", nearest != NULL ? nearest : "",
+		nearest != NULL ? "\"?" : "");
 	return -EINVAL;
 }
 
 // "[SERVICE/]NAME"; "SERVICE/" = all backends of a service.
 static int build_backend(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
 	const char *word = cli->count > 0 ? cli->words[0] : NULL;
-	const char *slash = word ? strchr(word, '/') : NULL;
-	const char *name = slash ? slash + 1 : word;
-	int rc = 0;
+	const char *slash = word != NULL ? strchr(word, '/') : NULL;
+	const char *name = slash != NULL ? slash + 1 : word;
+	int r = 0;
 
-	if (!word) {
+	if (word == NULL) {
 		return 0;
 	}
-	if (slash) {
-		rc |= json_object_set_new(
+	if (slash != NULL) {
+		r |= json_object_set_new(
 			request, "service", json_stringn(word, (size_t)(slash - word)));
 	}
 	if (name[0]) {
-		rc |= json_object_set_new(request, "backend", json_string(name));
+		r |= json_object_set_new(request, "backend", json_string(name));
 	}
-	if (rc || slash == word || strchr(name, '/') || (!slash && !name[0])) {
+	if (r || slash == word || strchr(name, '/') != NULL || (slash == NULL && !name[0])) {
 		snprintf(why, n, "expected a backend as NAME or SERVICE/NAME");
 		return -EINVAL;
 	}
@@ -73,13 +74,13 @@ static int build_backend(const struct weir_cli *cli, json_t *request, char *why,
 }
 
 static int build_one_backend(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
-	int rc = build_backend(cli, request, why, n);
+	int r = build_backend(cli, request, why, n);
 
-	if (rc == 0 && !json_object_get(request, "backend")) {
+	if (r == 0 && json_object_get(request, "backend") == NULL) {
 		snprintf(why, n, "expected one backend as NAME or SERVICE/NAME");
 		return -EINVAL;
 	}
-	return rc;
+	return r;
 }
 
 static int build_weight(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
@@ -133,7 +134,7 @@ static int set_report(json_t *request, const char *text, char *why, size_t n) {
 	double value;
 	char *end;
 
-	for (size_t i = 0; equals && i < REPORT_KEYS; i++) {
+	for (size_t i = 0; equals != NULL && i < REPORT_KEYS; i++) {
 		if (strlen(report_keys[i]) == (size_t)(equals - text) &&
 			memcmp(report_keys[i], text, (size_t)(equals - text)) == 0) {
 			snprintf(key, sizeof(key), "%s", report_keys[i]);
@@ -161,10 +162,10 @@ static int set_report(json_t *request, const char *text, char *why, size_t n) {
 
 static int build_report(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
 	for (int i = 1; i < cli->count; i++) {
-		int rc = set_report(request, cli->words[i], why, n);
+		int r = set_report(request, cli->words[i], why, n);
 
-		if (rc) {
-			return rc;
+		if (r) {
+			return r;
 		}
 	}
 	return build_one_backend(cli, request, why, n);
@@ -189,7 +190,7 @@ static int set_endpoint(json_t *request, const char *text, const char *address_k
 
 static int build_tuple(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
 	char shown[32];
-	int rc;
+	int r;
 
 	if (strcmp(cli->words[0], "tcp") != 0 && strcmp(cli->words[0], "udp") != 0) {
 		snprintf(why, n, "invalid protocol \"%s\": expected tcp or udp",
@@ -197,16 +198,16 @@ static int build_tuple(const struct weir_cli *cli, json_t *request, char *why, s
 		return -EINVAL;
 	}
 	json_object_set_new(request, "protocol", json_string(cli->words[0]));
-	rc = set_endpoint(request, cli->words[1], "source", "source_port", why, n);
-	if (rc == 0) {
-		rc = set_endpoint(
-			request, cli->words[2], "destination", "destination_port", why, n);
+	r = set_endpoint(request, cli->words[1], "source", "source_port", why, n);
+	if (r == 0) {
+		r = set_endpoint(request, cli->words[2], "destination", "destination_port", why, n);
 	}
-	if (rc == 0 && !strchr(cli->words[1], '[') != !strchr(cli->words[2], '[')) {
+	if (r == 0 &&
+		(strchr(cli->words[1], '[') == NULL) != (strchr(cli->words[2], '[') == NULL)) {
 		snprintf(why, n, "source and destination have different IP versions");
 		return -EINVAL;
 	}
-	return rc;
+	return r;
 }
 
 // The daemon runs in another directory, so it gets the absolute path.
@@ -217,7 +218,7 @@ static int build_file(const struct weir_cli *cli, json_t *request, char *why, si
 		return 0;
 	}
 	weir_terminal_text(cli->words[0], shown, sizeof(shown));
-	if (!realpath(cli->words[0], path)) {
+	if (realpath(cli->words[0], path) == NULL) {
 		snprintf(why, n, "%s: %s", shown, strerror(errno));
 		return -EINVAL;
 	}
@@ -326,9 +327,9 @@ static uint32_t list_names(const char *object, const char *names[]) {
 
 	for (int i = 0; i < COMMANDS; i++) {
 		const struct weir_cli_command *command = &weir_cli_commands[i];
-		const char *name = object ? command->verb : command->object;
+		const char *name = object != NULL ? command->verb : command->object;
 
-		if ((!object || strcmp(command->object, object) == 0) && name &&
+		if ((object == NULL || strcmp(command->object, object) == 0) && name != NULL &&
 			(count == 0 || strcmp(names[count - 1], name) != 0)) {
 			names[count++] = name;
 		}
@@ -347,7 +348,7 @@ static void suggest(const char *what, const char *word, const char *const names[
 		used += (size_t)snprintf(
 			all + used, sizeof(all) - used, "%s%s", used ? ", " : "", names[i]);
 	}
-	if (nearest) {
+	if (nearest != NULL) {
 		snprintf(why, why_bytes, "unknown %s \"%s\"; did you mean \"%s\"?", what, shown,
 			nearest);
 	} else {
@@ -369,7 +370,7 @@ const struct weir_cli_command *weir_cli_command_find(
 			continue;
 		}
 		known = true;
-		if (!command->verb || (verb && strcmp(command->verb, verb) == 0)) {
+		if (command->verb == NULL || (verb != NULL && strcmp(command->verb, verb) == 0)) {
 			return command;
 		}
 	}
@@ -378,7 +379,7 @@ const struct weir_cli_command *weir_cli_command_find(
 		return NULL;
 	}
 	count = list_names(object, names);
-	if (verb) {
+	if (verb != NULL) {
 		snprintf(what, sizeof(what), "%s verb", object);
 		suggest(what, verb, names, count, why, why_bytes);
 	} else {

@@ -6,8 +6,8 @@
 #include "help_text.h"
 
 static void write_command(const struct weir_cli_command *command, char *text, size_t bytes) {
-	snprintf(text, bytes, "%s%s%s%s%s", command->object, command->verb ? " " : "",
-		command->verb ? command->verb : "", command->arguments[0] ? " " : "",
+	snprintf(text, bytes, "%s%s%s%s%s", command->object, command->verb != NULL ? " " : "",
+		command->verb != NULL ? command->verb : "", command->arguments[0] ? " " : "",
 		command->arguments);
 }
 
@@ -17,14 +17,14 @@ static int print_commands(FILE *out, const char *object) {
 
 	for (int i = 0; i < weir_cli_command_count; i++) {
 		write_command(&weir_cli_commands[i], text, sizeof(text));
-		if (!object || strcmp(object, weir_cli_commands[i].object) == 0) {
+		if (object == NULL || strcmp(object, weir_cli_commands[i].object) == 0) {
 			width = (int)strlen(text) > width ? (int)strlen(text) : width;
 		}
 	}
 	for (int i = 0; i < weir_cli_command_count; i++) {
 		const struct weir_cli_command *command = &weir_cli_commands[i];
 
-		if (!object || strcmp(object, command->object) == 0) {
+		if (object == NULL || strcmp(object, command->object) == 0) {
 			write_command(command, text, sizeof(text));
 			fprintf(out, "  %-*s  %s\n", width, text, command->summary);
 			printed++;
@@ -55,13 +55,13 @@ bool weir_cli_help_object(FILE *out, const char *object) {
 
 	for (int i = 0; i < weir_cli_command_count; i++) {
 		if (strcmp(weir_cli_commands[i].object, object) == 0) {
-			first = first ? first : &weir_cli_commands[i];
+			first = first != NULL ? first : &weir_cli_commands[i];
 		}
 	}
-	if (!first) {
+	if (first == NULL) {
 		return false;
 	}
-	if (!first->verb) {
+	if (first->verb == NULL) {
 		weir_cli_help_command(out, first);
 		return true;
 	}
@@ -82,7 +82,7 @@ void weir_cli_help_usage(FILE *out, const struct weir_cli_command *command) {
 void weir_cli_help_command(FILE *out, const struct weir_cli_command *command) {
 	weir_cli_help_usage(out, command);
 	fprintf(out, "\n%s\n", command->summary);
-	if (command->text) {
+	if (command->text != NULL) {
 		fprintf(out, "\n%s", command->text);
 	}
 	print_options(out, command->options);

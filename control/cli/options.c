@@ -128,19 +128,19 @@ static const struct weir_option_list list = {
 int weir_cli_options_parse(int argc, char **argv, const char *environment_run_dir,
 	struct weir_cli_options *ret, char *why, size_t why_bytes) {
 	struct weir_cli_options options = {
-		.run_dir = environment_run_dir && environment_run_dir[0] ? environment_run_dir
-									 : WEIR_RUN_DIR_DEFAULT,
+		.run_dir = environment_run_dir != NULL && environment_run_dir[0]
+				   ? environment_run_dir
+				   : WEIR_RUN_DIR_DEFAULT,
 		.timeout_ms = WEIR_CLI_TIMEOUT_MS,
 		.interval_ms = 1000,
 		.preview = {.algorithm = WEIR_SUBSET_DETERMINISTIC},
 	};
-	int rc =
-		weir_command_line_parse(&list, argc, argv, &options, &options.line, why, why_bytes);
+	int r = weir_command_line_parse(&list, argc, argv, &options, &options.line, why, why_bytes);
 
-	if (rc == 0) {
+	if (r == 0) {
 		*ret = options;
 	}
-	return rc;
+	return r;
 }
 
 int weir_cli_options_check(const struct weir_cli_options *options, uint32_t groups,
@@ -154,13 +154,13 @@ const char *weir_cli_options_help(uint32_t groups, char *buffer, size_t bytes) {
 
 int weir_cli_endpoint_parse(const char *text, char *address, size_t bytes, uint16_t *ret_port) {
 	const char *colon = strrchr(text, ':');
-	size_t length = colon ? (size_t)(colon - text) : 0;
+	size_t length = colon != NULL ? (size_t)(colon - text) : 0;
 	struct weir_address parsed;
 	char copy[64], *end;
 	bool brackets;
 	long port;
 
-	if (!colon || length >= sizeof(copy)) {
+	if (colon == NULL || length >= sizeof(copy)) {
 		return -EINVAL;
 	}
 	brackets = length > 2 && text[0] == '[' && text[length - 1] == ']';

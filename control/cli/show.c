@@ -32,7 +32,7 @@ const char *weir_show_value(
 	const json_t *value, enum weir_show_kind kind, char *buffer, size_t bytes) {
 	char *text;
 
-	if (!value || json_is_null(value)) {
+	if (value == NULL || json_is_null(value)) {
 		snprintf(buffer, bytes, "-");
 	} else if (json_is_string(value)) {
 		weir_terminal_text(json_string_value(value), buffer, bytes);
@@ -48,7 +48,7 @@ const char *weir_show_value(
 		array_text(value, buffer, bytes);
 	} else {
 		text = json_dumps(value, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_ENCODE_ANY);
-		weir_terminal_text(text ? text : "-", buffer, bytes);
+		weir_terminal_text(text != NULL ? text : "-", buffer, bytes);
 		free(text);
 	}
 	return buffer;
@@ -58,7 +58,7 @@ static const json_t *lookup(const json_t *row, const char *key) {
 	const char *dot = strchr(key, '.');
 	char outer[64];
 
-	if (!dot) {
+	if (dot == NULL) {
 		return json_object_get(row, key);
 	}
 	snprintf(outer, sizeof(outer), "%.*s", (int)(dot - key), key);
@@ -91,11 +91,11 @@ void weir_show_table(FILE *out, const json_t *rows, const struct weir_show_colum
 			weir_show_value(
 				lookup(row, columns[c].key), columns[c].kind, text[c], CELL);
 		}
-		if (!table || weir_text_table_add(table, cells)) {
+		if (table == NULL || weir_text_table_add(table, cells)) {
 			break;
 		}
 	}
-	if (table) {
+	if (table != NULL) {
 		weir_text_table_print(table, out);
 	}
 	weir_text_table_free(table);
@@ -311,20 +311,20 @@ static void show_change_line(FILE *out, const json_t *change) {
 	char text[CELL];
 
 	fprintf(out, "%s ",
-		!kind                         ? "?"
+		kind == NULL                  ? "?"
 		: strcmp(kind, "add") == 0    ? "+"
 		: strcmp(kind, "remove") == 0 ? "-"
 					      : "~");
 	fputs(weir_show_value(json_object_get(change, "what"), WEIR_SHOW_TEXT, text, sizeof(text)),
 		out);
-	if (from) {
+	if (from != NULL) {
 		fprintf(out, ": %s", weir_show_value(from, WEIR_SHOW_TEXT, text, sizeof(text)));
 	}
-	if (to) {
-		fprintf(out, "%s%s", from ? " -> " : ": ",
+	if (to != NULL) {
+		fprintf(out, "%s%s", from != NULL ? " -> " : ": ",
 			weir_show_value(to, WEIR_SHOW_TEXT, text, sizeof(text)));
 	}
-	if (note) {
+	if (note != NULL) {
 		fprintf(out, " (%s)", weir_show_value(note, WEIR_SHOW_TEXT, text, sizeof(text)));
 	}
 	fputc('\n', out);

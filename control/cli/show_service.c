@@ -23,7 +23,7 @@ static void show_single(FILE *out, json_t *service) {
 	json_object_del(service, "shares");
 	json_object_del(service, "warnings");
 	weir_show_fields(out, service);
-	if (shares) {
+	if (shares != NULL) {
 		fprintf(out, "\n");
 		weir_show_table(out, shares, columns, COUNT(columns), "no backends");
 	}
@@ -62,7 +62,7 @@ void weir_show_services(const struct weir_cli *cli, json_t *result) {
 	json_t *warnings, *service;
 	size_t i;
 
-	if (one) {
+	if (one != NULL) {
 		warnings = json_incref(json_object_get(one, "warnings"));
 		show_single(cli->out, one);
 		show_warnings(cli->out, one, warnings);

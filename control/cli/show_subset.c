@@ -11,7 +11,7 @@
 static void copy(json_t *row, const json_t *from, const char *key) {
 	json_t *value = json_object_get(from, key);
 
-	if (value) {
+	if (value != NULL) {
 		json_object_set(row, key, value);
 	}
 }
@@ -24,7 +24,7 @@ static void add_rows(json_t *rows, const json_t *service, const char *list) {
 	size_t i, j;
 
 	json_array_foreach (subsets, i, subset) {
-		if (!list) {
+		if (list == NULL) {
 			one = json_copy(subset);
 			json_object_del(one, "members");
 			copy(one, service, "service");
@@ -83,7 +83,7 @@ static void show_clients(FILE *out, const json_t *service) {
 	if (!json_is_integer(counted)) {
 		return; // too many to count
 	}
-	if (!summary || json_is_null(summary)) {
+	if (summary == NULL || json_is_null(summary)) {
 		fprintf(out, "\nno backend is usable\n\n");
 	} else {
 		fprintf(out,

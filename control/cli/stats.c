@@ -66,8 +66,8 @@ static json_t *rates_of(const json_t *before, const json_t *after, json_int_t in
 }
 
 static bool same_row(const json_t *a, const json_t *b) {
-	return a && json_equal(json_object_get(a, "name"), json_object_get(b, "name")) &&
-	       ((!json_object_get(a, "service") && !json_object_get(b, "service")) ||
+	return a != NULL && json_equal(json_object_get(a, "name"), json_object_get(b, "name")) &&
+	       ((json_object_get(a, "service") == NULL && json_object_get(b, "service") == NULL) ||
 		       json_equal(json_object_get(a, "service"), json_object_get(b, "service")));
 }
 
@@ -220,7 +220,7 @@ static void show_rates(const struct weir_cli *cli, const json_t *rates, bool ter
 		weir_stats_print_rates(cli->out, rates);
 	} else {
 		memory = open_memstream(&text, &bytes);
-		if (memory) {
+		if (memory != NULL) {
 			weir_stats_print_rates(memory, rates);
 			fclose(memory);
 			fputs(look == 0 ? "\033[2J" : "", cli->out);
@@ -241,21 +241,21 @@ static void wait_ms(int ms) {
 static int watch(struct weir_cli *cli, const json_t *request) {
 	const bool terminal = isatty(fileno(cli->out));
 	json_t *before, *after, *rates;
-	int rc = weir_cli_request(cli, request, &before);
+	int r = weir_cli_request(cli, request, &before);
 
-	if (rc) {
-		return rc;
+	if (r) {
+		return r;
 	}
 	for (int look = 0; cli->options->count == 0 || look < cli->options->count; look++) {
 		wait_ms(cli->options->interval_ms);
-		rc = weir_cli_request(cli, request, &after);
-		if (rc) {
+		r = weir_cli_request(cli, request, &after);
+		if (r) {
 			break;
 		}
 		rates = weir_stats_rates(before, after);
 		json_decref(before);
 		before = after;
-		if (rates) {
+		if (rates != NULL) {
 			show_rates(cli, rates, terminal, look);
 		}
 		json_decref(rates);
@@ -264,30 +264,30 @@ static int watch(struct weir_cli *cli, const json_t *request) {
 		}
 	}
 	json_decref(before);
-	return rc;
+	return r;
 }
 
 int weir_stats_run(struct weir_cli *cli, const struct weir_cli_command *command) {
 	json_t *request = json_pack("{s:s}", "command", command->request);
 	json_t *result;
-	int rc;
+	int r;
 
-	if (!request) {
+	if (request == NULL) {
 		return WEIR_CLI_REFUSED;
 	}
 	if (cli->options->watch) {
-		rc = watch(cli, request);
+		r = watch(cli, request);
 	} else {
-		rc = weir_cli_request(cli, request, &result);
-		if (rc == WEIR_CLI_DONE && cli->options->json) {
+		r = weir_cli_request(cli, request, &result);
+		if (r == WEIR_CLI_DONE && cli->options->json) {
 			weir_cli_print_json(cli->out, result);
-		} else if (rc == WEIR_CLI_DONE) {
+		} else if (r == WEIR_CLI_DONE) {
 			weir_stats_show(cli, result);
 		}
-		if (rc == WEIR_CLI_DONE) {
+		if (r == WEIR_CLI_DONE) {
 			json_decref(result);
 		}
 	}
 	json_decref(request);
-	return rc;
+	return r;
 }

@@ -51,10 +51,10 @@ static int work_out(const struct weir_cli_preview *preview, struct result *ret_r
 	uint32_t *counts = calloc(result.backends, sizeof(counts[0]));
 	uint32_t *subset = calloc(result.backends, sizeof(subset[0]));
 	uint32_t *scratch = calloc(weir_subset_scratch_count(result.backends), sizeof(scratch[0]));
-	int rc = -ENOMEM;
+	int r = -ENOMEM;
 
 	result.with = calloc((size_t)result.clients + 1, sizeof(result.with[0]));
-	if (!counts || !subset || !scratch || !result.with) {
+	if (counts == NULL || subset == NULL || scratch == NULL || result.with == NULL) {
 		free(result.with);
 		goto free_memory;
 	}
@@ -67,12 +67,12 @@ static int work_out(const struct weir_cli_preview *preview, struct result *ret_r
 		result.with[counts[i]]++;
 	}
 	*ret_result = result;
-	rc = 0;
+	r = 0;
 free_memory:
 	free(scratch);
 	free(subset);
 	free(counts);
-	return rc;
+	return r;
 }
 
 // Backends with first .. last clients.
@@ -179,7 +179,7 @@ int weir_subset_preview_run(struct weir_cli *cli, const struct weir_cli_command 
 	struct result result;
 
 	(void)command;
-	if (mistake) {
+	if (mistake != NULL) {
 		fprintf(cli->err, "weirctl: %s\n", mistake);
 		return WEIR_CLI_USAGE;
 	}

@@ -16,7 +16,7 @@ struct weir_text_table *weir_text_table_create(
 	const struct weir_text_table_column *columns, uint32_t count) {
 	struct weir_text_table *table = calloc(1, sizeof(*table));
 
-	if (table) {
+	if (table != NULL) {
 		table->columns = columns;
 		table->count = count;
 	}
@@ -24,7 +24,7 @@ struct weir_text_table *weir_text_table_create(
 }
 
 void weir_text_table_free(struct weir_text_table *table) {
-	if (!table) {
+	if (table == NULL) {
 		return;
 	}
 	for (size_t i = 0; i < table->rows * table->count; i++) {
@@ -41,7 +41,7 @@ int weir_text_table_add(struct weir_text_table *table, const char *const *cells)
 		size_t room = table->room ? table->room * 2 : 16;
 		char **grown = realloc(table->cell, room * table->count * sizeof(*grown));
 
-		if (!grown) {
+		if (grown == NULL) {
 			return -ENOMEM;
 		}
 		table->cell = grown;
@@ -50,7 +50,7 @@ int weir_text_table_add(struct weir_text_table *table, const char *const *cells)
 	row = &table->cell[table->rows * table->count];
 	for (uint32_t i = 0; i < table->count; i++) {
 		row[i] = strdup(cells[i]);
-		if (!row[i]) {
+		if (row[i] == NULL) {
 			while (i > 0) {
 				free(row[--i]);
 			}
@@ -94,7 +94,7 @@ void weir_text_table_print(const struct weir_text_table *table, FILE *out) {
 	size_t *width = calloc(table->count, sizeof(*width));
 	const char **headers = calloc(table->count, sizeof(*headers));
 
-	if (!width || !headers) {
+	if (width == NULL || headers == NULL) {
 		goto free_both;
 	}
 	for (uint32_t i = 0; i < table->count; i++) {

@@ -82,15 +82,15 @@ static int apply_service(struct weir_state *state, const struct weir_config_serv
 	weir_service_follow_policy(state, service);
 	weir_state_mark_service(state, (uint16_t)id);
 	for (uint32_t i = 0; i < config->backend_count; i++) {
-		int error = apply_backend(state, (uint16_t)id, config, &config->backends[i]);
+		int r = apply_backend(state, (uint16_t)id, config, &config->backends[i]);
 
-		if (error < 0) {
+		if (r < 0) {
 			snprintf(why, why_bytes,
 				"service \"%s\" backend \"%s\": no free backend id, the segment "
 				"holds at most %u (segment.max_backends; ids of removed backends "
 				"become free when their flows have ended)",
 				config->name, config->backends[i].name, state->backend_limit);
-			return error;
+			return r;
 		}
 	}
 	return 0;
@@ -120,21 +120,21 @@ int weir_state_apply(
 	state->place.member = config->instance.member;
 	state->place.members = config->instance.members;
 	for (uint32_t i = 0; i < config->service_count; i++) {
-		int error = apply_service(state, &config->services[i], why, why_bytes);
+		int r = apply_service(state, &config->services[i], why, why_bytes);
 
-		if (error < 0) {
-			return error;
+		if (r < 0) {
+			return r;
 		}
 	}
 	leave_unseen(state);
 	for (uint32_t id = 0; id < state->service_ids; id++) {
-		int error = state->services[id].stage == WEIR_ID_LIVE
-				    ? weir_subsets_rank(state, &state->services[id])
-				    : 0;
+		int r = state->services[id].stage == WEIR_ID_LIVE
+				? weir_subsets_rank(state, &state->services[id])
+				: 0;
 
-		if (error < 0) {
+		if (r < 0) {
 			snprintf(why, why_bytes, "out of memory");
-			return error;
+			return r;
 		}
 	}
 	state->services_dirty = true;

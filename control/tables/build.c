@@ -252,7 +252,7 @@ int weir_build_selection(const struct weir_tables *tables, const struct weir_sta
 	struct weir_selection_member *members;
 	struct weir_policy_table *published;
 	uint32_t n;
-	int error;
+	int r;
 
 	members = malloc((service->backends + 1) * sizeof(*members));
 	if (members == NULL) {
@@ -268,15 +268,15 @@ int weir_build_selection(const struct weir_tables *tables, const struct weir_sta
 	}
 	published = published_subsets(tables, &params);
 	params.published = published;
-	error = weir_selection_build(tables->writer, &params, members, n, &selection);
+	r = weir_selection_build(tables->writer, &params, members, n, &selection);
 	free(published);
 	free(members);
-	if (error == 0) {
+	if (r == 0) {
 		settle(tables->writer,
 			(struct weir_root){.kind = WEIR_BLOB_SELECTION, .service = id},
 			&selection->blob, ret);
 	}
-	return error;
+	return r;
 }
 
 static uint32_t collect_binds(const struct weir_state *state, struct weir_service_bind *binds) {
@@ -310,18 +310,18 @@ int weir_build_services(
 	uint32_t n = collect_binds(state, NULL);
 	struct weir_service_bind *binds = calloc(n + 1, sizeof(*binds));
 	struct weir_service_table *table;
-	int error;
+	int r;
 
 	if (binds == NULL) {
 		return -ENOMEM;
 	}
 	collect_binds(state, binds);
-	error = weir_service_table_build(
+	r = weir_service_table_build(
 		tables->writer, binds, n, tables->segment->header->hash_seed, &table);
 	free(binds);
-	if (error == 0) {
+	if (r == 0) {
 		settle(tables->writer, (struct weir_root){.kind = WEIR_BLOB_SERVICES}, &table->blob,
 			ret);
 	}
-	return error;
+	return r;
 }

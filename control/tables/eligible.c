@@ -43,7 +43,7 @@ int weir_eligible_decide(struct weir_state *state, uint16_t id) {
 	struct weir_service_entry *service = &state->services[id];
 	uint32_t count[GROUP_NONE + 1] = {0}, total;
 	enum group worst = GROUP_ELIGIBLE;
-	int error;
+	int r;
 
 	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
 		count[group_of(state, &state->backends[link - 1])]++;
@@ -65,9 +65,9 @@ int weir_eligible_decide(struct weir_state *state, uint16_t id) {
 		backend->eligible = group == GROUP_ELIGIBLE;
 		backend->usable = group <= worst;
 	}
-	error = weir_subsets_decide(state, service);
-	if (error < 0) {
-		return error;
+	r = weir_subsets_decide(state, service);
+	if (r < 0) {
+		return r;
 	}
 	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
 		struct weir_backend_entry *backend = &state->backends[link - 1];
@@ -84,12 +84,11 @@ int weir_eligible_decide(struct weir_state *state, uint16_t id) {
 
 int weir_eligible_decide_all(struct weir_state *state) {
 	for (uint32_t id = 0; state->undecided && id < state->service_ids; id++) {
-		int error = state->services[id].undecided
-				    ? weir_eligible_decide(state, (uint16_t)id)
-				    : 0;
+		int r = state->services[id].undecided ? weir_eligible_decide(state, (uint16_t)id)
+						      : 0;
 
-		if (error < 0) {
-			return error;
+		if (r < 0) {
+			return r;
 		}
 	}
 	state->undecided = false;

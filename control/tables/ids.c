@@ -50,10 +50,10 @@ void weir_state_free(struct weir_state *state) {
 
 int weir_state_clone(const struct weir_state *state, struct weir_state **ret) {
 	struct weir_state *clone, arrays;
-	int error = weir_state_create(&clone);
+	int r = weir_state_create(&clone);
 
-	if (error < 0) {
-		return error;
+	if (r < 0) {
+		return r;
 	}
 	arrays = *clone;
 	memcpy(arrays.services, state->services, state->service_ids * sizeof(*state->services));

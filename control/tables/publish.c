@@ -143,14 +143,14 @@ static int build_selections(
 	struct weir_tables *tables, struct weir_state *state, struct batch *batch) {
 	for (uint32_t id = 0; id < state->service_ids; id++) {
 		struct weir_blob *blob;
-		int error;
+		int r;
 
 		if (!state->services[id].dirty) {
 			continue;
 		}
-		error = weir_build_selection(tables, state, (uint16_t)id, &blob);
-		if (error < 0) {
-			return error;
+		r = weir_build_selection(tables, state, (uint16_t)id, &blob);
+		if (r < 0) {
+			return r;
 		}
 		add(batch, WEIR_BLOB_SELECTION, (uint16_t)id, blob);
 	}
@@ -160,32 +160,32 @@ static int build_selections(
 // Everything that is marked, in the order of publication.
 static int build_batch(struct weir_tables *tables, struct weir_state *state, struct batch *batch) {
 	struct weir_blob *blob;
-	int error = 0;
+	int r = 0;
 
 	if (state->identity_dirty) {
-		error = weir_build_identity(tables->writer, state, &blob);
-		if (error < 0) {
-			return error;
+		r = weir_build_identity(tables->writer, state, &blob);
+		if (r < 0) {
+			return r;
 		}
 		add(batch, WEIR_BLOB_IDENTITY, 0, blob);
 	}
 	if (state->backends_dirty) {
-		error = weir_build_backends(tables, state, &blob);
-		if (error < 0) {
-			return error;
+		r = weir_build_backends(tables, state, &blob);
+		if (r < 0) {
+			return r;
 		}
 		add(batch, WEIR_BLOB_BACKENDS, 0, blob);
 	}
 	if (state->selections_dirty) {
-		error = build_selections(tables, state, batch);
-		if (error < 0) {
-			return error;
+		r = build_selections(tables, state, batch);
+		if (r < 0) {
+			return r;
 		}
 	}
 	if (state->services_dirty) {
-		error = weir_build_services(tables, state, &blob);
-		if (error < 0) {
-			return error;
+		r = weir_build_services(tables, state, &blob);
+		if (r < 0) {
+			return r;
 		}
 		add(batch, WEIR_BLOB_SERVICES, 0, blob);
 	}
@@ -199,10 +199,10 @@ static int decide(struct weir_state *state) {
 
 	for (uint32_t id = 0; state->selections_dirty && id < state->service_ids; id++) {
 		if (state->services[id].dirty) {
-			int error = weir_eligible_decide(state, (uint16_t)id);
+			int r = weir_eligible_decide(state, (uint16_t)id);
 
-			if (error < 0) {
-				return error;
+			if (r < 0) {
+				return r;
 			}
 			n++;
 		}
@@ -391,7 +391,7 @@ static void finish(struct weir_tables *tables, struct weir_state *state) {
 
 int weir_publish_state(struct weir_tables *tables, struct weir_state *state) {
 	struct batch batch = {0};
-	int error, most;
+	int r, most;
 
 	if (!state->identity_dirty && !state->backends_dirty && !state->services_dirty &&
 		!state->selections_dirty) {
@@ -405,13 +405,13 @@ int weir_publish_state(struct weir_tables *tables, struct weir_state *state) {
 	if (batch.item == NULL) {
 		return -ENOMEM;
 	}
-	error = build_batch(tables, state, &batch);
-	if (error < 0) {
+	r = build_batch(tables, state, &batch);
+	if (r < 0) {
 		for (uint32_t i = 0; i < batch.count; i++) {
 			weir_writer_discard(tables->writer, batch.item[i].blob);
 		}
 		free(batch.item);
-		return error;
+		return r;
 	}
 	for (uint32_t i = 0; i < batch.count; i++) {
 		weir_writer_publish(tables->writer, batch.item[i].root, batch.item[i].blob);

@@ -184,10 +184,10 @@ int weir_subsets_decide(struct weir_state *state, struct weir_service_entry *ser
 	uint32_t subsets = count_subsets(state, service);
 	bool off = is_off(service);
 	struct list list;
-	int error = off ? 0 : list_init(&list, state, service);
+	int r = off ? 0 : list_init(&list, state, service);
 
-	if (error < 0) {
-		return error;
+	if (r < 0) {
+		return r;
 	}
 	service->subsets = subsets;
 	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
@@ -313,15 +313,15 @@ int weir_tables_subset_counts(
 	const struct weir_service_entry *service = configured(tables, id);
 	struct weir_subset_state subset;
 	struct list list;
-	int error;
+	int r;
 
 	if (service == NULL) {
 		return -ENOENT;
 	}
 	weir_tables_subset(tables, id, &subset);
-	error = list_init(&list, tables->state, service);
-	if (error < 0) {
-		return error;
+	r = list_init(&list, tables->state, service);
+	if (r < 0) {
+		return r;
 	}
 	for (uint32_t i = 0; i < list.count; i++) {
 		ret[i] = (struct weir_subset_count){

@@ -16,18 +16,18 @@ static void set_limits(struct weir_state *state, const struct weir_segment *segm
 
 int weir_tables_open(struct weir_segment *segment, struct weir_tables **ret) {
 	struct weir_tables *tables = calloc(1, sizeof(*tables));
-	int error;
+	int r;
 
 	if (tables == NULL) {
 		return -ENOMEM;
 	}
-	error = weir_state_create(&tables->state);
-	if (error < 0) {
+	r = weir_state_create(&tables->state);
+	if (r < 0) {
 		goto free_tables;
 	}
 	if (segment != NULL) {
-		error = weir_writer_open(segment, &tables->writer);
-		if (error < 0) {
+		r = weir_writer_open(segment, &tables->writer);
+		if (r < 0) {
 			goto free_state;
 		}
 		tables->segment = segment;
@@ -42,7 +42,7 @@ free_state:
 	weir_state_free(tables->state);
 free_tables:
 	free(tables);
-	return error;
+	return r;
 }
 
 void weir_tables_free(struct weir_tables *tables) {
@@ -77,11 +77,11 @@ int weir_tables_apply(
 	struct weir_tables *tables, const struct weir_config *config, char *why, size_t why_bytes) {
 	const struct weir_config *former = tables->config;
 	struct weir_state *state;
-	int error = weir_state_clone(tables->state, &state);
+	int r = weir_state_clone(tables->state, &state);
 
-	if (error < 0) {
-		describe(why, why_bytes, error);
-		return error;
+	if (r < 0) {
+		describe(why, why_bytes, r);
+		return r;
 	}
 	// The next dataplane takes its limits from this configuration.
 	if (tables->segment == NULL) {
@@ -90,26 +90,26 @@ int weir_tables_apply(
 		state->place.workers = config->workers.count > 0 ? config->workers.count : 1;
 	}
 	weir_publish_advance(tables, state);
-	error = weir_state_apply(state, config, why, why_bytes);
-	if (error < 0) {
+	r = weir_state_apply(state, config, why, why_bytes);
+	if (r < 0) {
 		goto keep_former;
 	}
 	tables->config = config;
 	if (tables->writer != NULL) {
 		weir_writer_reclaim(tables->writer);
-		error = weir_publish_state(tables, state);
-		if (error < 0) {
+		r = weir_publish_state(tables, state);
+		if (r < 0) {
 			tables->config = former;
-			describe(why, why_bytes, error);
+			describe(why, why_bytes, r);
 			goto keep_former;
 		}
 		weir_writer_reclaim(tables->writer);
 	} else {
 		weir_publish_advance(tables, state);
-		error = weir_eligible_decide_all(state);
-		if (error < 0) {
+		r = weir_eligible_decide_all(state);
+		if (r < 0) {
 			tables->config = former;
-			describe(why, why_bytes, error);
+			describe(why, why_bytes, r);
 			goto keep_former;
 		}
 	}
@@ -119,7 +119,7 @@ int weir_tables_apply(
 
 keep_former:
 	weir_state_free(state);
-	return error;
+	return r;
 }
 
 // A segment that this process has not written: take its ids, then follow the configuration.
@@ -127,19 +127,19 @@ static int restate(struct weir_tables *tables, struct weir_segment *segment,
 	const struct weir_writer *writer, struct weir_state **ret) {
 	struct weir_state *state;
 	char why[256];
-	int error = weir_state_create(&state);
+	int r = weir_state_create(&state);
 
-	if (error < 0) {
-		return error;
+	if (r < 0) {
+		return r;
 	}
 	set_limits(state, segment);
 	weir_state_adopt(state, segment, writer);
 	weir_state_retain(state, tables->state);
 	if (tables->config != NULL) {
-		error = weir_state_apply(state, tables->config, why, sizeof(why));
-		if (error < 0) {
+		r = weir_state_apply(state, tables->config, why, sizeof(why));
+		if (r < 0) {
 			weir_state_free(state);
-			return error;
+			return r;
 		}
 	}
 	weir_state_inherit(state, tables->state);
@@ -178,27 +178,27 @@ static void unbind(struct weir_tables *tables) {
 int weir_tables_rebind(struct weir_tables *tables, struct weir_segment *segment) {
 	struct weir_state *state = NULL;
 	struct weir_writer *writer;
-	int error;
+	int r;
 
 	unbind(tables);
 	if (segment == NULL) {
 		return 0;
 	}
-	error = weir_writer_open(segment, &writer);
-	if (error < 0) {
-		return error;
+	r = weir_writer_open(segment, &writer);
+	if (r < 0) {
+		return r;
 	}
 	if (segment->epoch == tables->epoch) {
-		error = resume(tables->state, segment);
-		if (error < 0) {
+		r = resume(tables->state, segment);
+		if (r < 0) {
 			weir_writer_free(writer);
-			return error;
+			return r;
 		}
 	} else {
-		error = restate(tables, segment, writer, &state);
-		if (error < 0) {
+		r = restate(tables, segment, writer, &state);
+		if (r < 0) {
 			weir_writer_free(writer);
-			return error;
+			return r;
 		}
 		weir_state_free(tables->state);
 		tables->state = state;
@@ -206,8 +206,8 @@ int weir_tables_rebind(struct weir_tables *tables, struct weir_segment *segment)
 	tables->segment = segment;
 	tables->writer = writer;
 	tables->epoch = segment->epoch;
-	error = weir_tables_publish(tables);
-	return error < 0 ? error : 0;
+	r = weir_tables_publish(tables);
+	return r < 0 ? r : 0;
 }
 
 static struct weir_backend_entry *live_backend(struct weir_tables *tables, uint16_t id) {

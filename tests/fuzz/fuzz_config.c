@@ -105,20 +105,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 	struct weir_config *config = untouched;
 	struct weir_config_errors errors;
 	char *text = malloc(bytes + 1);
-	int rc;
+	int r;
 
-	REQUIRE(text);
+	REQUIRE(text != NULL);
 	memcpy(text, data, bytes);
 	text[bytes] = '\0';
-	rc = weir_config_parse(text, bytes, &config, &errors);
-	if (rc == 0) {
+	r = weir_config_parse(text, bytes, &config, &errors);
+	if (r == 0) {
 		REQUIRE(errors.count == 0);
 		check_list(errors.warning, errors.warning_count, text, bytes);
 		check_config(config);
 		check_difference(config, text, bytes);
 		weir_config_free(config);
 	} else {
-		REQUIRE(rc == -EINVAL && config == untouched);
+		REQUIRE(r == -EINVAL && config == untouched);
 		REQUIRE(errors.count >= 1 && errors.warning_count == 0);
 		check_list(errors.error, errors.count, text, bytes);
 	}

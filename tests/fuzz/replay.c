@@ -15,13 +15,13 @@ static int replay_file(const char *path) {
 	uint8_t *data;
 	long bytes;
 
-	if (!file || fseek(file, 0, SEEK_END) || (bytes = ftell(file)) < 0) {
+	if (file == NULL || fseek(file, 0, SEEK_END) || (bytes = ftell(file)) < 0) {
 		perror(path);
 		exit(1);
 	}
 	rewind(file);
 	data = malloc(bytes ? (size_t)bytes : 1);
-	if (!data || fread(data, 1, (size_t)bytes, file) != (size_t)bytes) {
+	if (data == NULL || fread(data, 1, (size_t)bytes, file) != (size_t)bytes) {
 		perror(path);
 		exit(1);
 	}
@@ -46,7 +46,7 @@ static int replay(const char *path) {
 		return replay_file(path);
 	}
 	folder = opendir(path);
-	while (folder && (entry = readdir(folder))) {
+	while (folder != NULL && (entry = readdir(folder))) {
 		char inner[4096];
 
 		snprintf(inner, sizeof(inner), "%s/%s", path, entry->d_name);

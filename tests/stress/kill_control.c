@@ -298,20 +298,19 @@ static bool publish_each_kind(struct weir_writer *writer, uint16_t turn) {
 	const struct weir_root backends = {.kind = WEIR_BLOB_BACKENDS};
 	const struct weir_root services = {.kind = WEIR_BLOB_SERVICES};
 	struct weir_root selection = {.kind = WEIR_BLOB_SELECTION};
-	int error;
+	int r;
 
-	error = weir_writer_publish(writer, backends, pattern_backends(writer, 2u + turn));
-	error |= weir_writer_publish(
+	r = weir_writer_publish(writer, backends, pattern_backends(writer, 2u + turn));
+	r |= weir_writer_publish(
 		writer, selection, pattern_selection(writer, 0, 2, 5u + turn, ROWS_MAX));
 	weir_writer_reclaim(writer);
 	selection.service = 1;
-	error |= weir_writer_publish(
-		writer, selection, pattern_selection(writer, 1, 1, 3, ROWS_MAX));
-	error |= weir_writer_publish(writer, services, pattern_services(writer, turn));
+	r |= weir_writer_publish(writer, selection, pattern_selection(writer, 1, 1, 3, ROWS_MAX));
+	r |= weir_writer_publish(writer, services, pattern_services(writer, turn));
 	weir_writer_reclaim(writer);
-	error |= weir_writer_publish(writer, selection, NULL);
+	r |= weir_writer_publish(writer, selection, NULL);
 	weir_writer_reclaim(writer);
-	return error == 0;
+	return r == 0;
 }
 
 // Publications of every kind between two stops, for the parent to step through.

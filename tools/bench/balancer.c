@@ -73,7 +73,7 @@ int weir_bench_selection_build(const struct weir_bench_options *options, struct 
 			.error_window_ms = ERROR_WINDOW_MS},
 	};
 	struct weir_selection_member *members = calloc((size_t)share.count + 1, sizeof(*members));
-	int error;
+	int r;
 
 	if (members == NULL) {
 		return -ENOMEM;
@@ -88,9 +88,9 @@ int weir_bench_selection_build(const struct weir_bench_options *options, struct 
 			.weight = WEIGHT + (uint32_t)((round * (i + 1)) % 7),
 		};
 	}
-	error = weir_selection_build(writer, &params, members, share.count, ret);
+	r = weir_selection_build(writer, &params, members, share.count, ret);
 	free(members);
-	return error;
+	return r;
 }
 
 static int publish_services(const struct weir_bench_options *options, struct weir_writer *writer) {
@@ -98,7 +98,7 @@ static int publish_services(const struct weir_bench_options *options, struct wei
 	uint32_t n = options->services * 2;
 	struct weir_service_bind *binds = calloc((size_t)n + 1, sizeof(*binds));
 	struct weir_service_table *table = NULL;
-	int error;
+	int r;
 
 	if (binds == NULL) {
 		return -ENOMEM;
@@ -110,13 +110,13 @@ static int publish_services(const struct weir_bench_options *options, struct wei
 		binds[i].service = (uint16_t)(i / 2);
 		weir_bench_vip(options->family, (uint16_t)(i / 2), binds[i].address);
 	}
-	error = weir_service_table_build(writer, binds, n, WEIR_BENCH_HASH_SEED, &table);
+	r = weir_service_table_build(writer, binds, n, WEIR_BENCH_HASH_SEED, &table);
 	free(binds);
-	if (error == 0) {
-		error = weir_writer_publish(
+	if (r == 0) {
+		r = weir_writer_publish(
 			writer, (struct weir_root){.kind = WEIR_BLOB_SERVICES}, table);
 	}
-	return error;
+	return r;
 }
 
 static int publish_backends(const struct weir_bench_options *options, struct weir_writer *writer) {
@@ -151,19 +151,18 @@ static int publish_backends(const struct weir_bench_options *options, struct wei
 
 // In the order of layout.h: backends, selections, services.
 static int publish(const struct weir_bench_options *options, struct weir_writer *writer) {
-	int error = publish_backends(options, writer);
+	int r = publish_backends(options, writer);
 
-	for (uint32_t service = 0; error == 0 && service < options->services; service++) {
+	for (uint32_t service = 0; r == 0 && service < options->services; service++) {
 		struct weir_root root = {.kind = WEIR_BLOB_SELECTION, .service = (uint16_t)service};
 		struct weir_selection *selection = NULL;
 
-		error = weir_bench_selection_build(
-			options, writer, (uint16_t)service, 0, &selection);
-		if (error == 0) {
-			error = weir_writer_publish(writer, root, selection);
+		r = weir_bench_selection_build(options, writer, (uint16_t)service, 0, &selection);
+		if (r == 0) {
+			r = weir_writer_publish(writer, root, selection);
 		}
 	}
-	return error == 0 ? publish_services(options, writer) : error;
+	return r == 0 ? publish_services(options, writer) : r;
 }
 
 // --- set-up -------------------------------------------------------------------------------
@@ -184,12 +183,12 @@ static int create_segment(
 		.huge_pages = huge,
 		.port_info = &port,
 	};
-	int error = weir_segment_create(&params, ret);
+	int r = weir_segment_create(&params, ret);
 
-	for (uint32_t i = 0; error == 0 && i < options->backends; i++) {
+	for (uint32_t i = 0; r == 0 && i < options->backends; i++) {
 		(*ret)->costs[i] = COST_NS + weir_hash_mix(i + 1, 0x9e3779b97f4a7c15ull) % COST_NS;
 	}
-	return error;
+	return r;
 }
 
 static uint64_t now_us(void) {
@@ -205,31 +204,29 @@ static int try_create(const struct weir_bench_options *options, bool huge,
 	struct weir_bench_balancer balancer = {.options = options, .huge_pages = huge};
 	struct weir_writer *writer = NULL;
 	uint64_t start;
-	int error = create_segment(options, huge, &balancer.segment);
+	int r = create_segment(options, huge, &balancer.segment);
 
-	if (error < 0) {
-		snprintf(why, why_bytes, "cannot create the segment: %s", strerror(-error));
-		return error;
+	if (r < 0) {
+		snprintf(why, why_bytes, "cannot create the segment: %s", strerror(-r));
+		return r;
 	}
 	start = now_us();
-	error = weir_writer_open(balancer.segment, &writer);
-	if (error == 0) {
-		error = publish(options, writer);
+	r = weir_writer_open(balancer.segment, &writer);
+	if (r == 0) {
+		r = publish(options, writer);
 	}
 	balancer.publish_us = now_us() - start;
 	weir_writer_free(writer);
-	if (error == 0) {
-		error = weir_reader_init(&balancer.reader, balancer.segment, WEIR_BENCH_WORKER);
-		balancer.has_reader = error == 0;
+	if (r == 0) {
+		r = weir_reader_init(&balancer.reader, balancer.segment, WEIR_BENCH_WORKER);
+		balancer.has_reader = r == 0;
 	}
-	if (error < 0) {
-		snprintf(why, why_bytes, "cannot publish services and backends: %s%s",
-			strerror(-error),
-			error == -EINVAL
-				? " (--slots: a prime, not below the backends of a service)"
-				: "");
+	if (r < 0) {
+		snprintf(why, why_bytes, "cannot publish services and backends: %s%s", strerror(-r),
+			r == -EINVAL ? " (--slots: a prime, not below the backends of a service)"
+				     : "");
 		weir_bench_balancer_free(&balancer);
-		return error;
+		return r;
 	}
 	*ret = balancer;
 	return 0;
@@ -237,16 +234,16 @@ static int try_create(const struct weir_bench_options *options, bool huge,
 
 int weir_bench_balancer_create(const struct weir_bench_options *options,
 	struct weir_bench_balancer *ret, char *why, size_t why_bytes) {
-	int error = -ENOMEM;
+	int r = -ENOMEM;
 
 	if (options->pages != WEIR_BENCH_PAGES_SMALL) {
-		error = try_create(options, true, ret, why, why_bytes);
+		r = try_create(options, true, ret, why, why_bytes);
 	}
 	// The pool has too few of them, or this user may not have any.
-	if (error == -ENOMEM || error == -ENOSPC || error == -EPERM) {
-		error = try_create(options, false, ret, why, why_bytes);
+	if (r == -ENOMEM || r == -ENOSPC || r == -EPERM) {
+		r = try_create(options, false, ret, why, why_bytes);
 	}
-	return error;
+	return r;
 }
 
 void weir_bench_balancer_free(struct weir_bench_balancer *balancer) {

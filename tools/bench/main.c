@@ -83,18 +83,18 @@ static void end_eal(void) {
 }
 
 static int measure(struct bench *bench, char *why, size_t why_bytes) {
-	int error = weir_bench_heap_create(weir_bench_balancer_bytes(&bench->options),
+	int r = weir_bench_heap_create(weir_bench_balancer_bytes(&bench->options),
 		bench->options.pages, &bench->heap, why, why_bytes);
 
-	if (error == 0) {
-		error = weir_bench_engine_create(&bench->options, &bench->balancer, &bench->heap,
+	if (r == 0) {
+		r = weir_bench_engine_create(&bench->options, &bench->balancer, &bench->heap,
 			&bench->engine, why, why_bytes);
 	}
-	if (error == 0) {
-		error = weir_bench_run(&bench->engine, &bench->heap, &bench->publisher,
-			&bench->result, why, why_bytes);
+	if (r == 0) {
+		r = weir_bench_run(&bench->engine, &bench->heap, &bench->publisher, &bench->result,
+			why, why_bytes);
 	}
-	return error;
+	return r;
 }
 
 static int report(const struct bench *bench, char *why, size_t why_bytes) {
@@ -106,41 +106,40 @@ static int report(const struct bench *bench, char *why, size_t why_bytes) {
 		.timer_cost = bench->engine.timer_cost,
 		.core = bench->core,
 		.publish_us = bench->balancer.publish_us};
-	int error = weir_bench_report(stdout, &report);
+	int r = weir_bench_report(stdout, &report);
 
-	if (error < 0) {
+	if (r < 0) {
 		snprintf(why, why_bytes, "cannot write the report");
 	}
-	return error;
+	return r;
 }
 
 static int run(struct bench *bench, char *why, size_t why_bytes) {
-	int error = choose_core(bench->options.core, &bench->core, why, why_bytes);
+	int r = choose_core(bench->options.core, &bench->core, why, why_bytes);
 
-	if (error < 0) {
-		return error;
+	if (r < 0) {
+		return r;
 	}
-	error = weir_bench_balancer_create(&bench->options, &bench->balancer, why, why_bytes);
-	if (error < 0) {
-		return error;
+	r = weir_bench_balancer_create(&bench->options, &bench->balancer, why, why_bytes);
+	if (r < 0) {
+		return r;
 	}
 	// The second process, before DPDK makes threads.
 	if (bench->options.publications > 0) {
-		error = weir_bench_publisher_start(
+		r = weir_bench_publisher_start(
 			&bench->publisher, &bench->options, bench->balancer.segment, bench->core);
-		if (error < 0) {
-			snprintf(why, why_bytes, "cannot start a second process: %s",
-				strerror(-error));
-			return error;
+		if (r < 0) {
+			snprintf(why, why_bytes, "cannot start a second process: %s", strerror(-r));
+			return r;
 		}
 	}
-	error = start_eal(bench->core, why, why_bytes);
-	if (error < 0) {
-		return error;
+	r = start_eal(bench->core, why, why_bytes);
+	if (r < 0) {
+		return r;
 	}
-	error = measure(bench, why, why_bytes);
-	if (error == 0) {
-		error = report(bench, why, why_bytes);
+	r = measure(bench, why, why_bytes);
+	if (r == 0) {
+		r = report(bench, why, why_bytes);
 	}
 	weir_bench_result_fini(&bench->result);
 	if (bench->engine.options != NULL) {
@@ -148,13 +147,13 @@ static int run(struct bench *bench, char *why, size_t why_bytes) {
 	}
 	weir_bench_balancer_free(&bench->balancer);
 	end_eal();
-	return error;
+	return r;
 }
 
 int main(int argc, char **argv) {
 	struct bench bench = {0};
 	char why[512] = "", help[WEIR_HELP_BYTES];
-	int error;
+	int r;
 
 	if (weir_bench_options_parse(argc, argv, &bench.options, why, sizeof(why)) < 0) {
 		complain(why);
@@ -169,10 +168,10 @@ int main(int argc, char **argv) {
 		puts("weir-bench " WEIR_VERSION);
 		return EXIT_DONE;
 	}
-	error = run(&bench, why, sizeof(why));
+	r = run(&bench, why, sizeof(why));
 	weir_bench_publisher_stop(&bench.publisher);
-	if (error < 0) {
+	if (r < 0) {
 		complain(why);
 	}
-	return error < 0 ? EXIT_FAILED : EXIT_DONE;
+	return r < 0 ? EXIT_FAILED : EXIT_DONE;
 }

@@ -91,20 +91,20 @@ int weir_bench_engine_create(const struct weir_bench_options *options,
 		.tuples = {options->seed, options->services, options->family},
 		.timer_cost = weir_bench_timer_cost(),
 		.ns_per_cycle = 1e9 / (double)rte_get_tsc_hz()};
-	int error = weir_bench_traffic_init(&engine.traffic, options);
+	int r = weir_bench_traffic_init(&engine.traffic, options);
 
 	weir_bench_packets_init(
 		&engine.packets, options->family, options->vlan, options->packet_bytes);
-	if (error == 0) {
-		error = create_memory(&engine);
+	if (r == 0) {
+		r = create_memory(&engine);
 	}
-	if (error == 0) {
-		error = create_buffers(&engine, heap);
+	if (r == 0) {
+		r = create_buffers(&engine, heap);
 	}
-	if (error < 0) {
-		snprintf(why, why_bytes, "cannot set up packets: %s", strerror(-error));
+	if (r < 0) {
+		snprintf(why, why_bytes, "cannot set up packets: %s", strerror(-r));
 		weir_bench_engine_free(&engine);
-		return error;
+		return r;
 	}
 	*ret = engine;
 	return 0;
@@ -344,14 +344,14 @@ static int checked_turn(
 	struct weir_bench_engine *engine, uint32_t first, uint16_t n, char *why, size_t why_bytes) {
 	struct weir_verdict verdicts[WEIR_BURST];
 	uint64_t start = weir_bench_timer_start();
-	int error = 0;
+	int r = 0;
 
 	turn(engine, engine->buffers + first, n, verdicts);
 	advance_clock(engine, weir_bench_timer_end() - start, n);
-	for (uint16_t i = 0; error == 0 && i < n; i++) {
-		error = check_packet(engine, first + i, &verdicts[i], why, why_bytes);
+	for (uint16_t i = 0; r == 0 && i < n; i++) {
+		r = check_packet(engine, first + i, &verdicts[i], why, why_bytes);
 	}
-	return error;
+	return r;
 }
 
 // After a pass: the pipeline publishes the figures of its last burst in `idle`.
@@ -371,7 +371,7 @@ static double seconds_now(void) {
 
 static int do_burst(struct weir_bench_engine *engine, struct weir_bench_pass *pass, uint32_t first,
 	uint16_t n, char *why, size_t why_bytes) {
-	int error = 0;
+	int r = 0;
 
 	receive(engine, engine->buffers + first, n);
 	if (pass->events != NULL) {
@@ -385,30 +385,30 @@ static int do_burst(struct weir_bench_engine *engine, struct weir_bench_pass *pa
 			timed_spin(engine, pass->machine, n);
 		}
 	} else {
-		error = checked_turn(engine, first, n, why, why_bytes);
+		r = checked_turn(engine, first, n, why, why_bytes);
 	}
 	if (pass->events != NULL) {
 		weir_bench_events_stop(pass->events);
 	}
 	engine->given += n;
 	pass->packets += n;
-	return error;
+	return r;
 }
 
 static int do_batch(struct weir_bench_engine *engine, struct weir_bench_pass *pass,
 	uint32_t packets, char *why, size_t why_bytes) {
 	uint32_t burst = engine->options->burst;
-	int error = 0;
+	int r = 0;
 
 	for (uint32_t i = 0; i < packets; i += burst) {
 		weir_bench_traffic_burst(&engine->traffic, engine->items + i, burst, pass->alone);
 	}
 	write_frames(engine, packets);
-	for (uint32_t i = 0; error == 0 && i < packets; i += burst) {
-		error = do_burst(engine, pass, i, (uint16_t)burst, why, why_bytes);
+	for (uint32_t i = 0; r == 0 && i < packets; i += burst) {
+		r = do_burst(engine, pass, i, (uint16_t)burst, why, why_bytes);
 	}
 	engine->serial += packets;
-	return error;
+	return r;
 }
 
 static int reserve(const struct weir_bench_engine *engine, struct weir_bench_samples *samples,
@@ -428,7 +428,7 @@ int weir_bench_pass(struct weir_bench_engine *engine, struct weir_bench_pass *pa
 	uint32_t burst = engine->options->burst;
 	uint32_t batch = engine->options->buffers / burst * burst;
 	double end = seconds_now() + pass->length.seconds;
-	int error = 0;
+	int r = 0;
 
 	pass->packets = 0;
 	weir_pipeline_trace(engine->balancer->pipeline, pass->trace);
@@ -446,22 +446,22 @@ int weir_bench_pass(struct weir_bench_engine *engine, struct weir_bench_pass *pa
 		if (left < packets) {
 			packets = (uint32_t)left / burst * burst;
 		}
-		error = reserve(engine, pass->samples, packets);
-		if (error == 0) {
-			error = reserve(engine, pass->machine, packets);
+		r = reserve(engine, pass->samples, packets);
+		if (r == 0) {
+			r = reserve(engine, pass->machine, packets);
 		}
-		if (error < 0) {
+		if (r < 0) {
 			snprintf(why, why_bytes, "no memory for the samples");
 			break;
 		}
-		error = do_batch(engine, pass, packets, why, why_bytes);
-		if (error < 0) {
+		r = do_batch(engine, pass, packets, why, why_bytes);
+		if (r < 0) {
 			break;
 		}
 	}
 	rte_rcu_qsbr_thread_offline(qsbr, WEIR_BENCH_WORKER);
 	weir_pipeline_trace(engine->balancer->pipeline, NULL);
-	return error < 0 ? error : check_counters(engine, why, why_bytes);
+	return r < 0 ? r : check_counters(engine, why, why_bytes);
 }
 
 // --- filling ------------------------------------------------------------------------------
@@ -469,24 +469,24 @@ int weir_bench_pass(struct weir_bench_engine *engine, struct weir_bench_pass *pa
 // One packet of each of the steady flows first .. first + n - 1, checked.
 static int steady_burst(struct weir_bench_engine *engine, uint32_t first, uint16_t n, bool syn,
 	char *why, size_t why_bytes) {
-	int error;
+	int r;
 
 	for (uint32_t i = 0; i < n; i++) {
 		engine->items[i] = weir_bench_traffic_steady(&engine->traffic, first + i, syn);
 		write_frame(engine, i);
 	}
 	receive(engine, engine->buffers, n);
-	error = checked_turn(engine, 0, n, why, why_bytes);
+	r = checked_turn(engine, 0, n, why, why_bytes);
 	engine->serial += n;
 	engine->given += n;
-	return error;
+	return r;
 }
 
 // A flow that found no room gets other tuples until one does.
 static int settle(struct weir_bench_engine *engine, uint32_t steady, char *why, size_t why_bytes) {
-	int error = 0;
+	int r = 0;
 
-	for (unsigned int tries = 0; error == 0 && engine->backends[steady] == WEIR_BACKEND_NONE;
+	for (unsigned int tries = 0; r == 0 && engine->backends[steady] == WEIR_BACKEND_NONE;
 		tries++) {
 		if (tries == TRIES) {
 			snprintf(why, why_bytes,
@@ -496,25 +496,25 @@ static int settle(struct weir_bench_engine *engine, uint32_t steady, char *why, 
 			return -ENOSPC;
 		}
 		engine->refused += tries == 0;
-		error = weir_bench_traffic_move(&engine->traffic, steady);
-		if (error < 0) {
+		r = weir_bench_traffic_move(&engine->traffic, steady);
+		if (r < 0) {
 			snprintf(why, why_bytes, "no memory for the flows");
 		} else {
-			error = steady_burst(engine, steady, 1, true, why, why_bytes);
+			r = steady_burst(engine, steady, 1, true, why, why_bytes);
 		}
 	}
-	return error;
+	return r;
 }
 
 static int fill_burst(
 	struct weir_bench_engine *engine, uint32_t first, uint16_t n, char *why, size_t why_bytes) {
-	int error = steady_burst(engine, first, n, true, why, why_bytes);
+	int r = steady_burst(engine, first, n, true, why, why_bytes);
 
-	for (uint32_t i = first; error == 0 && i < first + n; i++) {
-		error = settle(engine, i, why, why_bytes);
+	for (uint32_t i = first; r == 0 && i < first + n; i++) {
+		r = settle(engine, i, why, why_bytes);
 	}
 	// The second packet makes a TCP flow established.
-	return error == 0 ? steady_burst(engine, first, n, false, why, why_bytes) : error;
+	return r == 0 ? steady_burst(engine, first, n, false, why, why_bytes) : r;
 }
 
 // In case `new`, the rest of the table is half-open flows.
@@ -530,7 +530,7 @@ int weir_bench_fill(struct weir_bench_engine *engine, char *why, size_t why_byte
 	uint32_t flows = engine->traffic.steady;
 	const struct weir_worker_counters *counters =
 		&engine->balancer->segment->worker_counters[WEIR_BENCH_WORKER];
-	int error = 0;
+	int r = 0;
 
 	engine->now_ns = START_NS;
 	engine->given = 0;
@@ -540,34 +540,34 @@ int weir_bench_fill(struct weir_bench_engine *engine, char *why, size_t why_byte
 	memset(engine->backends, 0xff, ((size_t)flows + 1) * sizeof(uint16_t));
 	memset(engine->seen, 0, WEIR_BENCH_YOUNG * sizeof(*engine->seen));
 	rte_rcu_qsbr_thread_online(engine->balancer->segment->qsbr, WEIR_BENCH_WORKER);
-	for (uint32_t i = 0; error == 0 && i < flows; i += WEIR_BURST) {
-		error = fill_burst(engine, i, (uint16_t)RTE_MIN(flows - i, (uint32_t)WEIR_BURST),
-			why, why_bytes);
+	for (uint32_t i = 0; r == 0 && i < flows; i += WEIR_BURST) {
+		r = fill_burst(engine, i, (uint16_t)RTE_MIN(flows - i, (uint32_t)WEIR_BURST), why,
+			why_bytes);
 	}
 	rte_rcu_qsbr_thread_offline(engine->balancer->segment->qsbr, WEIR_BENCH_WORKER);
-	if (error == 0) {
-		error = check_counters(engine, why, why_bytes);
+	if (r == 0) {
+		r = check_counters(engine, why, why_bytes);
 	}
-	if (error == 0 && counters->flows != flows) {
+	if (r == 0 && counters->flows != flows) {
 		snprintf(why, why_bytes, "%u flows were begun, the table has %" PRIu64, flows,
 			counters->flows);
 		return -EBADMSG;
 	}
-	if (error == 0 && engine->options->kind == WEIR_BENCH_CASE_NEW) {
-		error = fill_half_open(engine, why, why_bytes);
+	if (r == 0 && engine->options->kind == WEIR_BENCH_CASE_NEW) {
+		r = fill_half_open(engine, why, why_bytes);
 	}
-	return error;
+	return r;
 }
 
 int weir_bench_check_steady(struct weir_bench_engine *engine, char *why, size_t why_bytes) {
 	uint32_t flows = engine->traffic.steady;
-	int error = 0;
+	int r = 0;
 
 	rte_rcu_qsbr_thread_online(engine->balancer->segment->qsbr, WEIR_BENCH_WORKER);
-	for (uint32_t i = 0; error == 0 && i < flows; i += WEIR_BURST) {
-		error = steady_burst(engine, i, (uint16_t)RTE_MIN(flows - i, (uint32_t)WEIR_BURST),
+	for (uint32_t i = 0; r == 0 && i < flows; i += WEIR_BURST) {
+		r = steady_burst(engine, i, (uint16_t)RTE_MIN(flows - i, (uint32_t)WEIR_BURST),
 			false, why, why_bytes);
 	}
 	rte_rcu_qsbr_thread_offline(engine->balancer->segment->qsbr, WEIR_BENCH_WORKER);
-	return error == 0 ? check_counters(engine, why, why_bytes) : error;
+	return r == 0 ? check_counters(engine, why, why_bytes) : r;
 }

@@ -461,21 +461,21 @@ int weir_bench_options_parse(
 		.seed = 1,
 		.new_percent = NOT_GIVEN,
 		.zipf_exponent = 1};
-	int error = weir_command_line_parse(&list, argc, argv, &options, &line, why, why_bytes);
+	int r = weir_command_line_parse(&list, argc, argv, &options, &line, why, why_bytes);
 
-	if (error == 0 && (line.given & both) == both) {
+	if (r == 0 && (line.given & both) == both) {
 		snprintf(why, why_bytes, "--huge-pages and --no-huge exclude each other; use one");
-		error = -EINVAL;
+		r = -EINVAL;
 	}
-	if (error < 0) {
-		return error;
+	if (r < 0) {
+		return r;
 	}
 	options.help = line.help;
 	options.version = line.version;
 	set_defaults(&options);
-	error = options.help || options.version ? 0 : check(&options, why, why_bytes);
-	if (error == 0) {
+	r = options.help || options.version ? 0 : check(&options, why, why_bytes);
+	if (r == 0) {
 		*ret = options;
 	}
-	return error;
+	return r;
 }

@@ -133,9 +133,9 @@ int weir_bench_heap_create(uint64_t bytes, enum weir_bench_pages wanted,
 	struct weir_bench_heap *ret, char *why, size_t why_bytes) {
 	struct weir_bench_heap heap = {.bytes = round_up(bytes)};
 	uint8_t *at = NULL;
-	int error = map(wanted, &heap, &at);
+	int r = map(wanted, &heap, &at);
 
-	if (error == 0 && wanted == WEIR_BENCH_PAGES_HUGE && heap.kind == WEIR_BENCH_PAGE_SMALL) {
+	if (r == 0 && wanted == WEIR_BENCH_PAGES_HUGE && heap.kind == WEIR_BENCH_PAGE_SMALL) {
 		snprintf(why, why_bytes,
 			"no 2 MiB pages for %" PRIu64 " MiB: set vm.nr_hugepages=%" PRIu64
 			", or \"madvise\" in /sys/kernel/mm/transparent_hugepage/enabled",
@@ -143,13 +143,13 @@ int weir_bench_heap_create(uint64_t bytes, enum weir_bench_pages wanted,
 		munmap(at, heap.bytes);
 		return -ENOSPC;
 	}
-	if (error == 0) {
-		error = add(at, &heap);
+	if (r == 0) {
+		r = add(at, &heap);
 	}
-	if (error < 0) {
+	if (r < 0) {
 		snprintf(why, why_bytes, "no memory: %" PRIu64 " MiB wanted: %s", heap.bytes >> 20,
-			strerror(-error));
-		return error;
+			strerror(-r));
+		return r;
 	}
 	*ret = heap;
 	return 0;

@@ -46,15 +46,15 @@ static int publish_one(struct child *child) {
 	uint16_t service = (uint16_t)(child->round % child->options->services);
 	struct weir_root root = {.kind = WEIR_BLOB_SELECTION, .service = service};
 	struct weir_selection *selection = NULL;
-	int error = weir_bench_selection_build(
+	int r = weir_bench_selection_build(
 		child->options, child->writer, service, ++child->round, &selection);
 
-	if (error == 0) {
-		error = weir_writer_publish(child->writer, root, selection);
+	if (r == 0) {
+		r = weir_writer_publish(child->writer, root, selection);
 	}
 	weir_writer_reclaim(child->writer);
 	// The worker pauses now and then: no room until it has gone on is no failure.
-	return error == -ENOSPC ? 0 : error;
+	return r == -ENOSPC ? 0 : r;
 }
 
 static int answer(const struct child *child, char order) {
@@ -86,29 +86,29 @@ static int serve(struct child *child) {
 	int got;
 
 	while ((got = next_order(child, due, &order)) >= 0) {
-		int error = 0;
+		int r = 0;
 
 		if (got == 1) {
 			if (order == ORDER_GO) {
-				error = weir_writer_open(child->segment, &child->writer);
+				r = weir_writer_open(child->segment, &child->writer);
 				due = now_ns();
 			} else {
 				weir_writer_free(child->writer);
 				child->writer = NULL;
 				due = UINT64_MAX;
 			}
-			if (error == 0) {
-				error = answer(child, order);
+			if (r == 0) {
+				r = answer(child, order);
 			}
 		} else if (due != UINT64_MAX && now_ns() >= due) {
-			error = publish_one(child);
+			r = publish_one(child);
 			due += interval;
 			if (due + SECOND_NS < now_ns()) { // cannot keep up: no burst afterwards
 				due = now_ns();
 			}
 		}
-		if (error < 0) {
-			return error;
+		if (r < 0) {
+			return r;
 		}
 	}
 	return got == -EPIPE ? 0 : got;
@@ -116,39 +116,39 @@ static int serve(struct child *child) {
 
 static int run(struct child *child, int fd) {
 	char why[256];
-	int own = dup(fd), error;
+	int own = dup(fd), r;
 
 	if (own < 0) {
 		return -errno;
 	}
-	error = weir_segment_attach(own, &child->segment, why, sizeof(why));
-	if (error < 0) {
+	r = weir_segment_attach(own, &child->segment, why, sizeof(why));
+	if (r < 0) {
 		close(own);
-		return error;
+		return r;
 	}
-	error = serve(child);
+	r = serve(child);
 	weir_writer_free(child->writer);
 	weir_segment_free(child->segment);
-	return error;
+	return r;
 }
 
 // --- this one -----------------------------------------------------------------------------
 
 int weir_bench_publisher_start(struct weir_bench_publisher *publisher,
 	const struct weir_bench_options *options, const struct weir_segment *segment, int core) {
-	int down[2], up[2], error;
+	int down[2], up[2], r;
 	pid_t pid;
 
 	if (pipe(down) < 0) {
 		return -errno;
 	}
 	if (pipe(up) < 0) {
-		error = -errno;
+		r = -errno;
 		goto close_down;
 	}
 	pid = fork();
 	if (pid < 0) {
-		error = -errno;
+		r = -errno;
 		goto close_up;
 	}
 	if (pid == 0) {
@@ -175,7 +175,7 @@ close_up:
 close_down:
 	close(down[0]);
 	close(down[1]);
-	return error;
+	return r;
 }
 
 static int tell(struct weir_bench_publisher *publisher, char order) {

@@ -50,10 +50,10 @@ static struct weir_bench_length run_length(const struct session *session) {
 }
 
 static int start(struct session *session) {
-	int error = weir_bench_balancer_start(session->engine->balancer, session->heap);
+	int r = weir_bench_balancer_start(session->engine->balancer, session->heap);
 
-	if (error < 0) {
-		return failed(session, error, "cannot start a pipeline");
+	if (r < 0) {
+		return failed(session, r, "cannot start a pipeline");
 	}
 	return weir_bench_fill(session->engine, session->why, session->why_bytes);
 }
@@ -86,19 +86,19 @@ static int timed_step(struct session *session, struct weir_bench_length length,
 	struct weir_bench_samples *samples, struct weir_bench_samples *machine, bool alone) {
 	struct weir_bench_pass pass = {
 		.length = length, .alone = alone, .samples = samples, .machine = machine};
-	int error = weir_bench_pass(session->engine, &pass, session->why, session->why_bytes);
+	int r = weir_bench_pass(session->engine, &pass, session->why, session->why_bytes);
 
 	session->steps[session->step_count++] = (struct step){pass.packets, alone};
-	return error;
+	return r;
 }
 
 static int warm_up(struct session *session) {
 	struct weir_bench_samples unused = {0};
 	struct weir_bench_length length = {RTE_MIN(session->options->packets, WARM_UP_PACKETS), 0};
-	int error = timed_step(session, length, &unused, NULL, session->result->has_base);
+	int r = timed_step(session, length, &unused, NULL, session->result->has_base);
 
 	weir_bench_samples_fini(&unused);
-	return error;
+	return r;
 }
 
 // One run, added to a series.
@@ -107,19 +107,19 @@ static int timed_run(
 	size_t first = series->samples.count;
 	struct weir_bench_summary summary;
 	struct weir_bench_result *result = session->result;
-	int error = timed_step(session, run_length(session), &series->samples,
+	int r = timed_step(session, run_length(session), &series->samples,
 		series == &result->main ? &result->machine : NULL, alone);
 
-	if (error < 0) {
-		return error;
+	if (r < 0) {
+		return r;
 	}
 	if (series->samples.count == first) {
 		return failed(session, -ETIME, "--seconds: not one burst in that time");
 	}
-	error = weir_bench_summarize_bursts(
+	r = weir_bench_summarize_bursts(
 		series->samples.sample + first, series->samples.count - first, &summary);
-	if (error < 0) {
-		return failed(session, error, "statistics");
+	if (r < 0) {
+		return failed(session, r, "statistics");
 	}
 	series->medians[run] = summary.median;
 	series->packets += session->steps[session->step_count - 1].packets;
@@ -128,77 +128,77 @@ static int timed_run(
 
 static int main_run(struct session *session, uint32_t run) {
 	struct weir_bench_tally before = tally_now(session), after;
-	int error = timed_run(session, &session->result->main, run, false);
+	int r = timed_run(session, &session->result->main, run, false);
 
 	after = tally_now(session);
 	add_tally(&session->result->tally, &before, &after);
-	return error;
+	return r;
 }
 
 static int published_run(struct session *session, uint32_t run) {
 	struct weir_bench_publisher *publisher = session->publisher;
-	int error = weir_bench_publisher_go(publisher), stopped;
+	int r = weir_bench_publisher_go(publisher), stopped;
 	uint64_t count = weir_bench_publisher_count(publisher);
 	double begin = seconds_now();
 
-	if (error < 0) {
-		return failed(session, error, "the publishing process");
+	if (r < 0) {
+		return failed(session, r, "the publishing process");
 	}
-	error = main_run(session, run);
+	r = main_run(session, run);
 	session->publishing_s += seconds_now() - begin;
 	session->published += (double)(weir_bench_publisher_count(publisher) - count);
 	stopped = weir_bench_publisher_pause(publisher);
-	if (error == 0 && stopped < 0) {
+	if (r == 0 && stopped < 0) {
 		return failed(session, stopped, "the publishing process");
 	}
-	return error;
+	return r;
 }
 
 static int timed_runs(struct session *session) {
 	struct weir_bench_result *result = session->result;
 	bool flood = session->options->kind == WEIR_BENCH_CASE_SYN_FLOOD;
 	uint32_t runs = session->options->runs;
-	int error = 0;
+	int r = 0;
 
 	// Once a flood was there, its half-open flows stay: the base comes first.
-	for (uint32_t i = 0; error == 0 && flood && i < runs; i++) {
-		error = timed_run(session, &result->base, i, true);
+	for (uint32_t i = 0; r == 0 && flood && i < runs; i++) {
+		r = timed_run(session, &result->base, i, true);
 	}
-	for (uint32_t i = 0; error == 0 && i < runs; i++) {
+	for (uint32_t i = 0; r == 0 && i < runs; i++) {
 		if (session->options->publications == 0) {
-			error = main_run(session, i);
+			r = main_run(session, i);
 			continue;
 		}
-		error = flood ? 0 : timed_run(session, &result->base, i, false);
-		if (error == 0) {
-			error = published_run(session, i);
+		r = flood ? 0 : timed_run(session, &result->base, i, false);
+		if (r == 0) {
+			r = published_run(session, i);
 		}
 	}
-	return error;
+	return r;
 }
 
 static int timed(struct session *session) {
 	struct weir_bench_result *result = session->result;
-	int error = start(session);
+	int r = start(session);
 
-	if (error < 0) {
-		return error;
+	if (r < 0) {
+		return r;
 	}
 	result->flows =
 		session->engine->balancer->segment->worker_counters[WEIR_BENCH_WORKER].flows;
 	result->moved = session->engine->refused;
-	error = warm_up(session);
-	if (error == 0) {
-		error = timed_runs(session);
+	r = warm_up(session);
+	if (r == 0) {
+		r = timed_runs(session);
 	}
 	if (session->publishing_s > 0) {
 		result->publications = session->published / session->publishing_s;
 	}
-	if (error == 0 && session->options->kind == WEIR_BENCH_CASE_SYN_FLOOD) {
-		error = weir_bench_check_steady(session->engine, session->why, session->why_bytes);
+	if (r == 0 && session->options->kind == WEIR_BENCH_CASE_SYN_FLOOD) {
+		r = weir_bench_check_steady(session->engine, session->why, session->why_bytes);
 		result->steady_checked = weir_bench_traffic_flows(&session->engine->traffic);
 	}
-	return error;
+	return r;
 }
 
 // --- counted, traced, checked -------------------------------------------------------------
@@ -209,13 +209,13 @@ static int counted(struct session *session) {
 	struct weir_bench_events events;
 	struct weir_bench_pass pass = {
 		.length = run_length(session), .samples = &unused, .events = &events};
-	int error = 0;
+	int r = 0;
 
 	weir_bench_events_open(&events);
 	if (events.any) {
-		error = weir_bench_pass(session->engine, &pass, session->why, session->why_bytes);
+		r = weir_bench_pass(session->engine, &pass, session->why, session->why_bytes);
 	}
-	for (unsigned int i = 0; error == 0 && events.any && i < WEIR_BENCH_EVENT_COUNT; i++) {
+	for (unsigned int i = 0; r == 0 && events.any && i < WEIR_BENCH_EVENT_COUNT; i++) {
 		uint64_t count = 0;
 
 		result->counted[i] =
@@ -224,17 +224,17 @@ static int counted(struct session *session) {
 	}
 	weir_bench_events_close(&events);
 	weir_bench_samples_fini(&unused);
-	return error;
+	return r;
 }
 
 static int traced(struct session *session) {
 	struct weir_bench_result *result = session->result;
 	struct weir_trace trace = {0};
 	struct weir_bench_pass pass = {.length = run_length(session), .trace = &trace};
-	int error = weir_bench_pass(session->engine, &pass, session->why, session->why_bytes);
+	int r = weir_bench_pass(session->engine, &pass, session->why, session->why_bytes);
 
-	if (error < 0) {
-		return error;
+	if (r < 0) {
+		return r;
 	}
 	for (unsigned int i = 0; i < WEIR_STAGE_COUNT; i++) {
 		result->stage[i] = (double)trace.cycles[i] / (double)pass.packets;
@@ -245,19 +245,19 @@ static int traced(struct session *session) {
 }
 
 static int checked(struct session *session) {
-	int error = start(session);
+	int r = start(session);
 
-	for (uint32_t i = 0; error == 0 && i < session->step_count; i++) {
+	for (uint32_t i = 0; r == 0 && i < session->step_count; i++) {
 		struct weir_bench_pass pass = {.length = {.packets = session->steps[i].packets},
 			.alone = session->steps[i].alone};
 
-		error = weir_bench_pass(session->engine, &pass, session->why, session->why_bytes);
+		r = weir_bench_pass(session->engine, &pass, session->why, session->why_bytes);
 		session->result->verified += pass.packets;
 	}
-	if (error == 0 && session->options->kind == WEIR_BENCH_CASE_SYN_FLOOD) {
-		error = weir_bench_check_steady(session->engine, session->why, session->why_bytes);
+	if (r == 0 && session->options->kind == WEIR_BENCH_CASE_SYN_FLOOD) {
+		r = weir_bench_check_steady(session->engine, session->why, session->why_bytes);
 	}
-	return error;
+	return r;
 }
 
 // --- repeated -----------------------------------------------------------------------------
@@ -266,11 +266,11 @@ static int checked(struct session *session) {
 static int repeat(struct session *session, struct weir_bench_samples *samples,
 	struct weir_bench_samples *base) {
 	const struct weir_bench_result *result = session->result;
-	int error;
+	int r;
 
 	session->engine->pace = result->main.summary.median;
-	error = start(session);
-	for (uint32_t i = 0; error == 0 && i < session->step_count; i++) {
+	r = start(session);
+	for (uint32_t i = 0; r == 0 && i < session->step_count; i++) {
 		const struct step *step = &session->steps[i];
 		struct weir_bench_samples unused = {0};
 		struct weir_bench_pass pass = {.length = {.packets = step->packets},
@@ -281,10 +281,10 @@ static int repeat(struct session *session, struct weir_bench_samples *samples,
 
 		session->engine->pace =
 			step->alone ? result->base.summary.median : result->main.summary.median;
-		error = weir_bench_pass(session->engine, &pass, session->why, session->why_bytes);
+		r = weir_bench_pass(session->engine, &pass, session->why, session->why_bytes);
 		weir_bench_samples_fini(&unused);
 	}
-	return error;
+	return r;
 }
 
 // Did it do what the first repetition did?
@@ -308,53 +308,53 @@ static int check_repeat(const struct session *session, const struct weir_bench_t
 static int repeat_all(struct session *session, struct weir_bench_repeated *least) {
 	struct weir_bench_samples again = {0}, base = {0};
 	struct weir_bench_tally first;
-	int error = repeat(session, &least->main, &least->base);
+	int r = repeat(session, &least->main, &least->base);
 
 	first = tally_now(session);
-	if (error == 0) {
-		error = told(session, weir_bench_summarize_bursts(least->main.sample,
-					      least->main.count, &least->first));
+	if (r == 0) {
+		r = told(session, weir_bench_summarize_bursts(
+					  least->main.sample, least->main.count, &least->first));
 	}
-	for (uint32_t i = 1; error == 0 && i < session->options->repeats; i++) {
+	for (uint32_t i = 1; r == 0 && i < session->options->repeats; i++) {
 		again.count = base.count = 0;
-		error = repeat(session, &again, &base);
-		if (error == 0) {
-			error = check_repeat(session, &first);
+		r = repeat(session, &again, &base);
+		if (r == 0) {
+			r = check_repeat(session, &first);
 		}
-		if (error == 0) {
-			error = told(session, weir_bench_samples_least(&least->main, &again));
+		if (r == 0) {
+			r = told(session, weir_bench_samples_least(&least->main, &again));
 		}
-		if (error == 0) {
-			error = told(session, weir_bench_samples_least(&least->base, &base));
+		if (r == 0) {
+			r = told(session, weir_bench_samples_least(&least->base, &base));
 		}
 	}
 	weir_bench_samples_fini(&again);
 	weir_bench_samples_fini(&base);
-	return error;
+	return r;
 }
 
 static int summarize_repeated(struct weir_bench_repeated *repeated) {
 	const struct weir_bench_samples *bursts = &repeated->main, *base = &repeated->base;
-	int error = weir_bench_summarize_bursts(bursts->sample, bursts->count, &repeated->summary);
+	int r = weir_bench_summarize_bursts(bursts->sample, bursts->count, &repeated->summary);
 
-	if (error == 0) {
-		error = weir_bench_split_bursts(bursts->sample, bursts->count, &repeated->split);
+	if (r == 0) {
+		r = weir_bench_split_bursts(bursts->sample, bursts->count, &repeated->split);
 	}
-	if (error == 0 && base->count > 0) {
-		error = weir_bench_split_bursts(base->sample, base->count, &repeated->base_split);
+	if (r == 0 && base->count > 0) {
+		r = weir_bench_split_bursts(base->sample, base->count, &repeated->base_split);
 	}
 	repeated->slow_share = weir_bench_share_above(
 		bursts->sample, bursts->count, 10 * repeated->summary.median);
-	return error;
+	return r;
 }
 
 static int repeated(struct session *session) {
 	struct weir_bench_result *result = session->result;
-	int error = repeat_all(session, &result->repeated);
+	int r = repeat_all(session, &result->repeated);
 
 	session->engine->pace = 0;
-	if (error < 0) {
-		return error;
+	if (r < 0) {
+		return r;
 	}
 	return told(session, summarize_repeated(&result->repeated));
 }
@@ -362,11 +362,11 @@ static int repeated(struct session *session) {
 // --- all of it ----------------------------------------------------------------------------
 
 static int summarize(struct weir_bench_series *series, uint32_t runs) {
-	int error = weir_bench_summarize_bursts(
+	int r = weir_bench_summarize_bursts(
 		series->samples.sample, series->samples.count, &series->summary);
 
-	if (error == 0) {
-		error = weir_bench_split_bursts(
+	if (r == 0) {
+		r = weir_bench_split_bursts(
 			series->samples.sample, series->samples.count, &series->split);
 	}
 	series->median_min = series->median_max = series->medians[0];
@@ -378,7 +378,7 @@ static int summarize(struct weir_bench_series *series, uint32_t runs) {
 		series->slowest_cycles =
 			RTE_MAX(series->slowest_cycles, series->samples.sample[i].cycles);
 	}
-	return error;
+	return r;
 }
 
 // How many bursts are slow, and how many of them because of the machine: the idle loop, beside the
@@ -398,40 +398,40 @@ static void count_slow(struct weir_bench_result *result) {
 static int summarize_all(struct session *session) {
 	struct weir_bench_result *result = session->result;
 	uint32_t runs = session->options->runs;
-	int error = summarize(&result->main, runs);
+	int r = summarize(&result->main, runs);
 
-	if (error == 0) {
-		error = weir_bench_summarize_bursts(
+	if (r == 0) {
+		r = weir_bench_summarize_bursts(
 			result->machine.sample, result->machine.count, &result->machine_summary);
 	}
-	if (error == 0) {
+	if (r == 0) {
 		count_slow(result);
 	}
-	if (error == 0 && result->has_base) {
-		error = summarize(&result->base, runs);
+	if (r == 0 && result->has_base) {
+		r = summarize(&result->base, runs);
 	}
-	return told(session, error);
+	return told(session, r);
 }
 
 static int all_passes(struct session *session) {
-	int error = timed(session);
+	int r = timed(session);
 
-	if (error == 0) {
-		error = counted(session);
+	if (r == 0) {
+		r = counted(session);
 	}
-	if (error == 0) {
-		error = traced(session);
+	if (r == 0) {
+		r = traced(session);
 	}
-	if (error == 0) {
-		error = checked(session);
+	if (r == 0) {
+		r = checked(session);
 	}
-	if (error == 0) {
-		error = summarize_all(session);
+	if (r == 0) {
+		r = summarize_all(session);
 	}
-	if (error == 0 && session->options->repeats > 0) {
-		error = repeated(session);
+	if (r == 0 && session->options->repeats > 0) {
+		r = repeated(session);
 	}
-	return error;
+	return r;
 }
 
 int weir_bench_run(struct weir_bench_engine *engine, const struct weir_bench_heap *heap,
@@ -447,20 +447,20 @@ int weir_bench_run(struct weir_bench_engine *engine, const struct weir_bench_hea
 		.result = &result,
 		.why = why,
 		.why_bytes = why_bytes};
-	int error;
+	int r;
 
 	session.steps = calloc(2 * (size_t)options->runs + 1, sizeof(*session.steps));
 	result.main.medians = calloc(options->runs, sizeof(double));
 	result.base.medians = calloc(options->runs, sizeof(double));
 	if (session.steps == NULL || result.main.medians == NULL || result.base.medians == NULL) {
-		error = failed(&session, -ENOMEM, "set-up");
+		r = failed(&session, -ENOMEM, "set-up");
 	} else {
-		error = all_passes(&session);
+		r = all_passes(&session);
 	}
 	free(session.steps);
-	if (error < 0) {
+	if (r < 0) {
 		weir_bench_result_fini(&result);
-		return error;
+		return r;
 	}
 	*ret = result;
 	return 0;

@@ -139,12 +139,12 @@ int weir_bench_verify(const struct weir_bench_options *options,
 	const struct rte_mbuf *m, char *why, size_t why_bytes) {
 	const uint8_t *at = rte_pktmbuf_mtod(m, const uint8_t *);
 	const struct complaint complaint = {why, why_bytes};
-	int error = check_verdict(options, expected, verdict, &complaint);
+	int r = check_verdict(options, expected, verdict, &complaint);
 	struct weir_bench_way way;
 	uint32_t l2, outer;
 
-	if (error < 0) {
-		return error;
+	if (r < 0) {
+		return r;
 	}
 	weir_bench_way(options, verdict->backend, &way);
 	l2 = ETHERNET_BYTES + (way.vlan != 0 ? VLAN_BYTES : 0);
@@ -154,13 +154,13 @@ int weir_bench_verify(const struct weir_bench_options *options,
 		return wrong(&complaint, "frame of %u bytes in %u segments instead of %u in 1",
 			m->pkt_len, m->nb_segs, l2 + outer + expected->ip_bytes);
 	}
-	error = check_ethernet(&way, at, &complaint);
-	if (error == 0) {
-		error = way.family == 4 ? check_ipv4(expected, &way, at + l2, &complaint)
-					: check_ipv6(expected, &way, at + l2, &complaint);
+	r = check_ethernet(&way, at, &complaint);
+	if (r == 0) {
+		r = way.family == 4 ? check_ipv4(expected, &way, at + l2, &complaint)
+				    : check_ipv6(expected, &way, at + l2, &complaint);
 	}
-	if (error < 0) {
-		return error;
+	if (r < 0) {
+		return r;
 	}
 	// Encapsulation leaves the inner packet alone, its TTL included.
 	if (memcmp(at + l2 + outer, expected->frame + expected->l3_offset, expected->ip_bytes) !=

@@ -38,15 +38,15 @@ static int check_link_type(pcap_t *pcap, const char *file, char *why, size_t why
 
 static int open_file(const char *file, FILE **ret, struct stat *ret_stat) {
 	FILE *stream = strcmp(file, "-") == 0 ? stdin : fopen(file, "re");
-	int error;
+	int r;
 
 	if (stream == NULL) {
 		return -errno;
 	}
 	if (fstat(fileno(stream), ret_stat) < 0) {
-		error = -errno;
+		r = -errno;
 	} else if (S_ISDIR(ret_stat->st_mode)) {
-		error = -EISDIR;
+		r = -EISDIR;
 	} else {
 		*ret = stream;
 		return 0;
@@ -54,7 +54,7 @@ static int open_file(const char *file, FILE **ret, struct stat *ret_stat) {
 	if (stream != stdin) {
 		fclose(stream);
 	}
-	return error;
+	return r;
 }
 
 int weir_capture_open(
@@ -63,16 +63,16 @@ int weir_capture_open(
 	char error_text[PCAP_ERRBUF_SIZE];
 	struct stat status = {0};
 	FILE *stream = NULL;
-	int error = open_file(file, &stream, &status);
+	int r = open_file(file, &stream, &status);
 
 	if (stream == NULL) {
-		snprintf(why, why_bytes, "%s: %s", file, strerror(-error));
-		return error;
+		snprintf(why, why_bytes, "%s: %s", file, strerror(-r));
+		return r;
 	}
 	reader = calloc(1, sizeof(*reader));
 	if (reader == NULL) {
 		snprintf(why, why_bytes, "%s: %s", file, strerror(ENOMEM));
-		error = -ENOMEM;
+		r = -ENOMEM;
 		goto close_stream;
 	}
 	reader->device = status.st_dev;
@@ -81,13 +81,13 @@ int weir_capture_open(
 		stream, PCAP_TSTAMP_PRECISION_NANO, error_text);
 	if (reader->pcap == NULL) {
 		snprintf(why, why_bytes, "%s: not a readable capture file: %s", file, error_text);
-		error = -EINVAL;
+		r = -EINVAL;
 		goto free_reader;
 	}
-	error = check_link_type(reader->pcap, file, why, why_bytes);
-	if (error < 0) {
+	r = check_link_type(reader->pcap, file, why, why_bytes);
+	if (r < 0) {
 		weir_capture_close(reader);
-		return error;
+		return r;
 	}
 	*ret = reader;
 	return 0;
@@ -98,7 +98,7 @@ close_stream:
 	if (stream != stdin) {
 		fclose(stream);
 	}
-	return error;
+	return r;
 }
 
 void weir_capture_close(struct weir_capture_reader *reader) {
@@ -145,10 +145,10 @@ static int check_output(
 int weir_capture_create(const char *file, const struct weir_capture_reader *reader,
 	struct weir_capture_writer **ret, char *why, size_t why_bytes) {
 	struct weir_capture_writer *writer;
-	int error = check_output(file, reader, why, why_bytes);
+	int r = check_output(file, reader, why, why_bytes);
 
-	if (error < 0) {
-		return error;
+	if (r < 0) {
+		return r;
 	}
 	writer = calloc(1, sizeof(*writer));
 	if (writer == NULL) {
@@ -186,17 +186,17 @@ void weir_capture_write(
 }
 
 int weir_capture_finish(struct weir_capture_writer *writer) {
-	int error = 0;
+	int r = 0;
 
 	if (writer == NULL) {
 		return 0;
 	}
 	errno = 0;
 	if (pcap_dump_flush(writer->dumper) < 0 || ferror(pcap_dump_file(writer->dumper))) {
-		error = errno != 0 ? -errno : -EIO;
+		r = errno != 0 ? -errno : -EIO;
 	}
 	pcap_dump_close(writer->dumper);
 	pcap_close(writer->pcap);
 	free(writer);
-	return error;
+	return r;
 }

@@ -30,7 +30,7 @@ static void complain(const char *why) {
 
 static int read_config(const char *file, struct weir_config **ret) {
 	struct weir_config_errors errors;
-	int error = weir_config_read(file, ret, &errors);
+	int r = weir_config_read(file, ret, &errors);
 
 	for (uint32_t i = 0; i < errors.count; i++) {
 		const struct weir_config_error *e = &errors.error[i];
@@ -43,7 +43,7 @@ static int read_config(const char *file, struct weir_config **ret) {
 		}
 	}
 	weir_config_errors_fini(&errors);
-	return error;
+	return r;
 }
 
 // All frames of the capture. Returns 0 or negative errno with one line in why.
@@ -72,18 +72,18 @@ static int process(struct run *run, const struct weir_pcap_options *options,
 
 static int open_all(struct run *run, const struct weir_pcap_options *options, const char *program,
 	char *why, size_t why_bytes) {
-	int error = weir_capture_open(options->input, &run->reader, why, why_bytes);
+	int r = weir_capture_open(options->input, &run->reader, why, why_bytes);
 
-	if (error < 0) {
-		return error;
+	if (r < 0) {
+		return r;
 	}
-	error = weir_offline_start(program, weir_offline_flows(run->config), why, why_bytes);
-	if (error < 0) {
-		return error;
+	r = weir_offline_start(program, weir_offline_flows(run->config), why, why_bytes);
+	if (r < 0) {
+		return r;
 	}
-	error = weir_offline_create(run->config, options, &run->offline, why, why_bytes);
-	if (error < 0) {
-		return error;
+	r = weir_offline_create(run->config, options, &run->offline, why, why_bytes);
+	if (r < 0) {
+		return r;
 	}
 	return weir_capture_create(options->output, run->reader, &run->writer, why, why_bytes);
 }
@@ -91,38 +91,37 @@ static int open_all(struct run *run, const struct weir_pcap_options *options, co
 static int run_all(struct run *run, const struct weir_pcap_options *options, const char *program) {
 	struct weir_pcap_report *report;
 	char why[512] = "";
-	int error, end;
+	int r, end;
 
 	if (read_config(options->config, &run->config) < 0) {
 		return EXIT_FAILED;
 	}
-	error = open_all(run, options, program, why, sizeof(why));
-	if (error < 0) {
+	r = open_all(run, options, program, why, sizeof(why));
+	if (r < 0) {
 		complain(why);
 		return EXIT_FAILED;
 	}
-	error = weir_pcap_report_begin(stdout, options->json, &report);
-	if (error < 0) {
-		complain(strerror(-error));
+	r = weir_pcap_report_begin(stdout, options->json, &report);
+	if (r < 0) {
+		complain(strerror(-r));
 		return EXIT_FAILED;
 	}
-	error = process(run, options, report, why, sizeof(why));
-	end = weir_pcap_report_end(
-		report, weir_offline_tables(run->offline), error < 0 ? why : NULL);
-	if (error < 0) {
+	r = process(run, options, report, why, sizeof(why));
+	end = weir_pcap_report_end(report, weir_offline_tables(run->offline), r < 0 ? why : NULL);
+	if (r < 0) {
 		complain(why);
 	} else if (end < 0) {
 		complain("cannot write the report");
-		error = end;
+		r = end;
 	}
 	end = weir_capture_finish(run->writer);
 	run->writer = NULL;
 	if (end < 0) {
 		snprintf(why, sizeof(why), "%s: %s", options->output, strerror(-end));
 		complain(why);
-		error = end;
+		r = end;
 	}
-	return error < 0 ? EXIT_FAILED : EXIT_DONE;
+	return r < 0 ? EXIT_FAILED : EXIT_DONE;
 }
 
 int main(int argc, char **argv) {

@@ -175,25 +175,25 @@ static int change(struct weir_offline *offline, const struct weir_pcap_change *c
 
 static int fill_tables(struct weir_offline *offline, const struct weir_pcap_options *options,
 	char *why, size_t why_bytes) {
-	int error = weir_tables_apply(offline->tables, offline->config, why, why_bytes);
+	int r = weir_tables_apply(offline->tables, offline->config, why, why_bytes);
 
-	if (error < 0) {
-		return error;
+	if (r < 0) {
+		return r;
 	}
 	for (uint32_t id = 0; id < weir_tables_backend_ids(offline->tables); id++) {
 		resolve(offline, (uint16_t)id);
 	}
 	for (uint32_t i = 0; i < options->changes; i++) {
-		error = change(offline, &options->change[i], why, why_bytes);
-		if (error < 0) {
-			return error;
+		r = change(offline, &options->change[i], why, why_bytes);
+		if (r < 0) {
+			return r;
 		}
 	}
-	error = weir_tables_publish(offline->tables);
-	if (error < 0) {
-		snprintf(why, why_bytes, "cannot publish the tables: %s", strerror(-error));
+	r = weir_tables_publish(offline->tables);
+	if (r < 0) {
+		snprintf(why, why_bytes, "cannot publish the tables: %s", strerror(-r));
 	}
-	return error < 0 ? error : 0;
+	return r < 0 ? r : 0;
 }
 
 static int create_pipeline(struct weir_offline *offline) {
@@ -226,41 +226,41 @@ static int create_pipeline(struct weir_offline *offline) {
 int weir_offline_create(const struct weir_config *config, const struct weir_pcap_options *options,
 	struct weir_offline **ret, char *why, size_t why_bytes) {
 	struct weir_offline *offline = calloc(1, sizeof(*offline));
-	int error;
+	int r;
 
 	if (offline == NULL) {
 		snprintf(why, why_bytes, "%s", strerror(ENOMEM));
 		return -ENOMEM;
 	}
 	offline->config = config;
-	error = find_port(config, options->in_port, &offline->in_port, why, why_bytes);
-	if (error < 0) {
+	r = find_port(config, options->in_port, &offline->in_port, why, why_bytes);
+	if (r < 0) {
 		goto free_offline;
 	}
-	error = find_port(config, options->out_port, &offline->out_port, why, why_bytes);
-	if (error < 0) {
+	r = find_port(config, options->out_port, &offline->out_port, why, why_bytes);
+	if (r < 0) {
 		goto free_offline;
 	}
-	error = find_worker(config, options->worker, &offline->worker, why, why_bytes);
-	if (error < 0) {
+	r = find_worker(config, options->worker, &offline->worker, why, why_bytes);
+	if (r < 0) {
 		goto free_offline;
 	}
 	snprintf(why, why_bytes, "cannot set up tables and pipeline");
-	error = create_segment(offline);
-	if (error < 0) {
+	r = create_segment(offline);
+	if (r < 0) {
 		goto free_offline;
 	}
-	error = weir_tables_open(offline->segment, &offline->tables);
-	if (error < 0) {
+	r = weir_tables_open(offline->segment, &offline->tables);
+	if (r < 0) {
 		goto free_offline;
 	}
-	error = fill_tables(offline, options, why, why_bytes);
-	if (error < 0) {
+	r = fill_tables(offline, options, why, why_bytes);
+	if (r < 0) {
 		goto free_offline;
 	}
-	error = create_pipeline(offline);
-	if (error < 0) {
-		snprintf(why, why_bytes, "cannot set up the pipeline: %s", strerror(-error));
+	r = create_pipeline(offline);
+	if (r < 0) {
+		snprintf(why, why_bytes, "cannot set up the pipeline: %s", strerror(-r));
 		goto free_offline;
 	}
 	*ret = offline;
@@ -268,7 +268,7 @@ int weir_offline_create(const struct weir_config *config, const struct weir_pcap
 
 free_offline:
 	weir_offline_free(offline);
-	return error;
+	return r;
 }
 
 void weir_offline_free(struct weir_offline *offline) {

@@ -128,10 +128,10 @@ int weir_pcap_options_parse(
 	int argc, char **argv, struct weir_pcap_options *ret, char *why, size_t why_bytes) {
 	struct weir_pcap_options options = {0};
 	struct weir_command_line line;
-	int error = weir_command_line_parse(&list, argc, argv, &options, &line, why, why_bytes);
+	int r = weir_command_line_parse(&list, argc, argv, &options, &line, why, why_bytes);
 
-	if (error < 0) {
-		return error;
+	if (r < 0) {
+		return r;
 	}
 	options.help = line.help;
 	options.version = line.version;

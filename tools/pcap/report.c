@@ -85,7 +85,7 @@ static void print_json(struct weir_pcap_report *report, uint64_t number,
 	json_object_set_new(object, "reason", text_or_null(reason(result)));
 	json_object_set_new(object, "port", text_or_null(result->port));
 	json_object_set_new(object, "sent_bytes",
-		result->port ? json_integer(result->sent.bytes) : json_null());
+		result->port != NULL ? json_integer(result->sent.bytes) : json_null());
 	fputs(number == 1 ? "\n  " : ",\n  ", report->out);
 	json_dumpf(object, report->out, JSON_PRESERVE_ORDER);
 	json_decref(object);

@@ -75,11 +75,11 @@ bool weir_sim_backend_is_due(struct weir_sim *sim, uint32_t index) {
 }
 
 bool weir_sim_backend_work(struct weir_sim *sim, uint32_t index, uint32_t request, double cost_ns) {
-	int error = weir_sim_cpu_add(&sim->backend[index].cpu, sim->now_ns, request, cost_ns);
+	int r = weir_sim_cpu_add(&sim->backend[index].cpu, sim->now_ns, request, cost_ns);
 
-	if (error == -ENOMEM) {
-		weir_sim_fail(sim, error);
-	} else if (error < 0) {
+	if (r == -ENOMEM) {
+		weir_sim_fail(sim, r);
+	} else if (r < 0) {
 		return false;
 	} else {
 		weir_sim_backend_plan(sim, index);

@@ -44,16 +44,16 @@ static void *work(void *context) {
 
 	while (atomic_load(&pool->error) == 0) {
 		uint32_t run = atomic_fetch_add(&pool->next, 1);
-		int error;
+		int r;
 
 		if (run >= pool->results->count) {
 			break;
 		}
-		error = weir_sim_run(&batch->file->variant[run / batch->seeds],
+		r = weir_sim_run(&batch->file->variant[run / batch->seeds],
 			batch->first_seed + run % batch->seeds, &pool->progress,
 			&pool->results->result[run]);
-		if (error < 0) {
-			atomic_store(&pool->error, error);
+		if (r < 0) {
+			atomic_store(&pool->error, r);
 		}
 	}
 	pthread_mutex_lock(&pool->lock);
@@ -142,7 +142,7 @@ static int run_pool(struct pool *pool) {
 int weir_sim_batch_run(const struct weir_sim_batch *batch, struct weir_sim_results **ret) {
 	struct weir_sim_results *results = calloc(1, sizeof(*results));
 	struct pool pool = {.batch = batch, .results = results};
-	int error;
+	int r;
 
 	if (results == NULL) {
 		return -ENOMEM;
@@ -151,11 +151,11 @@ int weir_sim_batch_run(const struct weir_sim_batch *batch, struct weir_sim_resul
 	results->seeds = batch->seeds;
 	results->count = batch->seeds * batch->file->variant_count;
 	results->result = calloc(results->count, sizeof(struct weir_sim_result *));
-	error = results->result == NULL ? -ENOMEM : run_pool(&pool);
-	if (error == 0) {
+	r = results->result == NULL ? -ENOMEM : run_pool(&pool);
+	if (r == 0) {
 		*ret = results;
 	} else {
 		weir_sim_results_free(results);
 	}
-	return error;
+	return r;
 }

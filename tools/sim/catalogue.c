@@ -49,37 +49,37 @@ static int is_scenario(const struct dirent *entry) {
 static int print_one(const char *path, FILE *stream, FILE *errors) {
 	struct weir_config_errors wrong = {0};
 	struct weir_sim_file *file;
-	int error = weir_sim_file_read(path, &file, &wrong);
+	int r = weir_sim_file_read(path, &file, &wrong);
 
-	if (error < 0) {
+	if (r < 0) {
 		fprintf(errors, "%s is not a scenario; see weir-sim check %s\n", path, path);
 	} else {
 		fprintf(stream, "%-26s %s\n", file->name, file->title);
 		weir_sim_file_free(file);
 	}
 	weir_config_errors_fini(&wrong);
-	return error < 0 ? -EINVAL : 0;
+	return r < 0 ? -EINVAL : 0;
 }
 
 int weir_sim_catalogue_print(const char *directory, FILE *stream, FILE *errors) {
 	struct dirent **entry;
 	int count = scandir(directory, &entry, is_scenario, alphasort);
-	int error = 0;
+	int r = 0;
 
 	if (count < 0) {
-		error = -errno;
-		fprintf(errors, "%s: %s\n", directory, strerror(-error));
-		return error;
+		r = -errno;
+		fprintf(errors, "%s: %s\n", directory, strerror(-r));
+		return r;
 	}
 	for (int i = 0; i < count; i++) {
 		char path[PATH_BYTES];
 
 		snprintf(path, sizeof(path), "%s/%s", directory, entry[i]->d_name);
 		if (print_one(path, stream, errors) < 0) {
-			error = -EINVAL;
+			r = -EINVAL;
 		}
 		free(entry[i]);
 	}
 	free(entry);
-	return error;
+	return r;
 }

@@ -170,22 +170,22 @@ static void choose_subset(struct weir_sim *sim, uint32_t index) {
 	uint32_t *slot_of = subset + scenario->backends.count;
 	uint32_t count = weir_subset_choose(
 		&params, sim->usable_listed, n, subset, slot_of + scenario->backends.count);
-	int error = client->slot_count == 0 ? grow(client, count > 0 ? count : 1) : 0;
+	int r = client->slot_count == 0 ? grow(client, count > 0 ? count : 1) : 0;
 
 	for (uint32_t i = 0; i < count; i++) {
 		subset[i] = sim->listed[subset[i]];
 	}
-	if (error == 0) {
-		error = set_members(sim, client, subset, count, slot_of);
+	if (r == 0) {
+		r = set_members(sim, client, subset, count, slot_of);
 	}
-	if (error == 0) {
-		error = add_statistics(sim, client);
+	if (r == 0) {
+		r = add_statistics(sim, client);
 	}
-	if (error == 0) {
-		error = weir_sim_table_build(sim, client);
+	if (r == 0) {
+		r = weir_sim_table_build(sim, client);
 	}
-	if (error < 0) {
-		weir_sim_fail(sim, error);
+	if (r < 0) {
+		weir_sim_fail(sim, r);
 		return;
 	}
 	weir_sim_table_costs(sim, client);

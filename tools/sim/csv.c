@@ -115,11 +115,11 @@ int weir_sim_csv_write(const char *directory, const struct weir_sim_file *file,
 		{"backends.csv", write_backends},
 		{"series.csv", write_series},
 	};
-	int error = 0;
+	int r = 0;
 
-	for (size_t i = 0; error == 0 && i < sizeof(files) / sizeof(files[0]); i++) {
-		error = write_file(
+	for (size_t i = 0; r == 0 && i < sizeof(files) / sizeof(files[0]); i++) {
+		r = write_file(
 			directory, files[i].name, files[i].write, file, results, why, why_bytes);
 	}
-	return error;
+	return r;
 }

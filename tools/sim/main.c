@@ -29,7 +29,7 @@ static void complain(const char *why) {
 
 static int read_file(const char *path, struct weir_sim_file **ret) {
 	struct weir_config_errors errors = {0};
-	int error = weir_sim_file_read(path, ret, &errors);
+	int r = weir_sim_file_read(path, ret, &errors);
 
 	for (uint32_t i = 0; i < errors.count; i++) {
 		const struct weir_config_error *e = &errors.error[i];
@@ -40,11 +40,11 @@ static int read_file(const char *path, struct weir_sim_file **ret) {
 		}
 		fprintf(stderr, " %s%s%s\n", e->path, e->path[0] != '\0' ? ": " : "", e->reason);
 	}
-	if (error < 0 && errors.count == 0) {
-		complain(strerror(-error));
+	if (r < 0 && errors.count == 0) {
+		complain(strerror(-r));
 	}
 	weir_config_errors_fini(&errors);
-	return error;
+	return r;
 }
 
 static int make_directory(const char *path) {
@@ -62,33 +62,33 @@ static int write_files(const struct weir_sim_options *options, const struct weir
 	const struct weir_sim_results *results) {
 	const char *format = weir_sim_format_name(options->format);
 	char why[PATH_BYTES], text[PATH_BYTES + 64];
-	int error = weir_sim_csv_write(options->out, file, results, why, sizeof(why));
+	int r = weir_sim_csv_write(options->out, file, results, why, sizeof(why));
 
-	if (error < 0) {
-		snprintf(text, sizeof(text), "%s: %s", why, strerror(-error));
+	if (r < 0) {
+		snprintf(text, sizeof(text), "%s: %s", why, strerror(-r));
 		complain(text);
 		return EXIT_FAILED;
 	}
 	if (options->no_plots) {
 		return EXIT_DONE;
 	}
-	error = weir_sim_plots_draw(options->out, format, file, results, why, sizeof(why));
-	if (error == -ENOENT) {
+	r = weir_sim_plots_draw(options->out, format, file, results, why, sizeof(why));
+	if (r == -ENOENT) {
 		complain("gnuplot is not installed (Debian: gnuplot-nox); the CSV files and the "
 			 "plots' scripts (*.gp) are written, the plots are not");
-	} else if (error < 0) {
+	} else if (r < 0) {
 		complain(why);
 	}
-	return error < 0 ? EXIT_FAILED : EXIT_DONE;
+	return r < 0 ? EXIT_FAILED : EXIT_DONE;
 }
 
 static int print_json(const struct weir_sim_file *file, const struct weir_sim_results *results) {
 	json_t *json = weir_sim_summary_json(file, results);
-	int error = json == NULL ? -1 : json_dumpf(json, stdout, JSON_INDENT(2));
+	int r = json == NULL ? -1 : json_dumpf(json, stdout, JSON_INDENT(2));
 
 	json_decref(json);
 	putchar('\n');
-	return error < 0 ? EXIT_FAILED : EXIT_DONE;
+	return r < 0 ? EXIT_FAILED : EXIT_DONE;
 }
 
 static int show(const struct weir_sim_options *options, const struct weir_sim_file *file,
@@ -120,17 +120,17 @@ static int simulate(const struct weir_sim_options *options, const struct weir_si
 		.jobs = options->jobs > 0 ? options->jobs : (uint32_t)(cpus > 0 ? cpus : 1),
 		.show_progress = !options->quiet && isatty(STDERR_FILENO)};
 	struct weir_sim_results *results;
-	int error, status;
+	int r, status;
 
 	// Before hours of work, not after.
 	if (options->out != NULL && make_directory(options->out) != EXIT_DONE) {
 		return EXIT_FAILED;
 	}
-	error = weir_sim_batch_run(&batch, &results);
-	if (error < 0) {
-		complain(error == -ENOMEM ? "out of memory; use fewer clients, smaller subsets or "
-					    "fewer --jobs"
-					  : strerror(-error));
+	r = weir_sim_batch_run(&batch, &results);
+	if (r < 0) {
+		complain(r == -ENOMEM ? "out of memory; use fewer clients, smaller subsets or "
+					"fewer --jobs"
+				      : strerror(-r));
 		return EXIT_FAILED;
 	}
 	status = show(options, file, results);

@@ -167,18 +167,18 @@ static int check_operands(struct weir_sim_options *options, const struct weir_co
 
 static int check(struct weir_sim_options *options, const struct weir_command_line *line, char *why,
 	size_t why_bytes) {
-	int error = check_operands(options, line, why, why_bytes);
+	int r = check_operands(options, line, why, why_bytes);
 
-	if (error == 0) {
-		error = weir_command_line_check(
+	if (r == 0) {
+		r = weir_command_line_check(
 			&list, line, 1u << options->command, line->operand[0], why, why_bytes);
 	}
-	if (error == 0 && (line->given >> ROW_OUT & 1) == 0 &&
+	if (r == 0 && (line->given >> ROW_OUT & 1) == 0 &&
 		(line->given & (1u << ROW_FORMAT | 1u << ROW_NO_PLOTS)) != 0) {
 		snprintf(why, why_bytes, "--format and --no-plots are for files; add --out DIR");
-		error = -EINVAL;
+		r = -EINVAL;
 	}
-	return error;
+	return r;
 }
 
 int weir_sim_options_parse(
@@ -186,22 +186,22 @@ int weir_sim_options_parse(
 	struct weir_sim_options options = {0};
 	struct weir_command_line line;
 	int command = WEIR_SIM_COMMAND_COUNT;
-	int error = weir_command_line_parse(&list, argc, argv, &options, &line, why, why_bytes);
+	int r = weir_command_line_parse(&list, argc, argv, &options, &line, why, why_bytes);
 
-	if (error < 0) {
-		return error;
+	if (r < 0) {
+		return r;
 	}
 	options.help = line.help;
 	options.version = line.version;
 	if (line.operands > 0 || !(line.help || line.version)) {
-		error = weir_command_line_command(commands, &line, &command, why, why_bytes);
+		r = weir_command_line_command(commands, &line, &command, why, why_bytes);
 	}
 	options.command = (enum weir_sim_command)command;
-	if (error == 0 && !line.help && !line.version) {
-		error = check(&options, &line, why, why_bytes);
+	if (r == 0 && !line.help && !line.version) {
+		r = check(&options, &line, why, why_bytes);
 	}
-	if (error == 0) {
+	if (r == 0) {
 		*ret = options;
 	}
-	return error;
+	return r;
 }

@@ -305,7 +305,7 @@ static int write_script(const struct drawing *d, const struct weir_sim_plot_wish
 	const char *picture, const char *format) {
 	bool bands = d->kind == WEIR_SIM_PLOT_CPU && d->file->variant_count > 1;
 	int height = bands ? 60 + BAND_HEIGHT * (int)d->file->variant_count : HEIGHT;
-	int error;
+	int r;
 
 	fprintf(d->stream,
 		"# weir-sim: %s\nset terminal %s size %d,%d font \"sans,12\" noenhanced "
@@ -317,8 +317,8 @@ static int write_script(const struct drawing *d, const struct weir_sim_plot_wish
 		d->stream);
 	write_text(d->stream, wish->title[0] != '\0' ? wish->title : d->file->title);
 	fputs("\nset title plot_title\n", d->stream);
-	error = draw(d);
-	return error == 0 && ferror(d->stream) ? -EIO : error;
+	r = draw(d);
+	return r == 0 && ferror(d->stream) ? -EIO : r;
 }
 
 static int run_gnuplot(const char *script, char *why, size_t why_bytes) {
@@ -349,7 +349,7 @@ static int run_gnuplot(const char *script, char *why, size_t why_bytes) {
 static int draw_one(const char *directory, const char *format, struct drawing *d,
 	const struct weir_sim_plot_wish *wish, bool gnuplot, char *why, size_t why_bytes) {
 	char stem[PATH_BYTES - 16], script[PATH_BYTES], picture[PATH_BYTES];
-	int error;
+	int r;
 
 	d->kind = (enum weir_sim_plot)wish->kind;
 	snprintf(stem, sizeof(stem), "%s/%s-%s", directory, d->file->name,
@@ -361,13 +361,13 @@ static int draw_one(const char *directory, const char *format, struct drawing *d
 		snprintf(why, why_bytes, "%s: %s", script, strerror(errno));
 		return -EIO;
 	}
-	error = write_script(d, wish, picture, format);
-	if (fclose(d->stream) != 0 && error == 0) {
-		error = -EIO;
+	r = write_script(d, wish, picture, format);
+	if (fclose(d->stream) != 0 && r == 0) {
+		r = -EIO;
 	}
-	if (error < 0) {
-		snprintf(why, why_bytes, "%s: %s", script, strerror(-error));
-		return error;
+	if (r < 0) {
+		snprintf(why, why_bytes, "%s: %s", script, strerror(-r));
+		return r;
 	}
 	return gnuplot ? run_gnuplot(script, why, why_bytes) : 0;
 }
@@ -378,13 +378,12 @@ int weir_sim_plots_draw(const char *directory, const char *format, const struct 
 	bool missing = false;
 
 	for (uint32_t i = 0; i < file->plot_count; i++) {
-		int error =
-			draw_one(directory, format, &d, &file->plot[i], !missing, why, why_bytes);
+		int r = draw_one(directory, format, &d, &file->plot[i], !missing, why, why_bytes);
 
-		if (error == -ENOENT && !missing) {
+		if (r == -ENOENT && !missing) {
 			missing = true; // write the other scripts all the same
-		} else if (error < 0) {
-			return error;
+		} else if (r < 0) {
+			return r;
 		}
 	}
 	return missing ? -ENOENT : 0;

@@ -235,18 +235,18 @@ int weir_sim_file_read(
 	struct weir_json_reader reader = {.errors = errors};
 	char *text = NULL;
 	size_t bytes = 0;
-	int error = weir_text_file_read(path, FILE_BYTES_MAX, &text, &bytes);
+	int r = weir_text_file_read(path, FILE_BYTES_MAX, &text, &bytes);
 
-	if (error == 0 && strlen(text) != bytes) {
+	if (r == 0 && strlen(text) != bytes) {
 		free(text);
-		error = -EFBIG;
+		r = -EFBIG;
 	}
-	if (error < 0) {
+	if (r < 0) {
 		weir_json_error_file(&reader, 0, 0, "%s",
-			error == -EFBIG ? "is not text, or above 16 MiB" : strerror(-error));
-		return error;
+			r == -EFBIG ? "is not text, or above 16 MiB" : strerror(-r));
+		return r;
 	}
-	error = weir_sim_file_parse(text, ret, errors);
+	r = weir_sim_file_parse(text, ret, errors);
 	free(text);
-	return error;
+	return r;
 }

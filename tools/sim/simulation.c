@@ -87,13 +87,13 @@ static void loop(struct weir_sim *sim, atomic_ullong *progress) {
 }
 
 static int init(struct weir_sim *sim) {
-	int error = weir_sim_metrics_init(sim);
+	int r = weir_sim_metrics_init(sim);
 
-	error = error < 0 ? error : weir_sim_backends_init(sim);
-	error = error < 0 ? error : weir_sim_control_init(sim);
-	error = error < 0 ? error : weir_sim_clients_init(sim);
-	error = error < 0 ? error : weir_sim_script_init(sim);
-	return error < 0 ? error : sim->error;
+	r = r < 0 ? r : weir_sim_backends_init(sim);
+	r = r < 0 ? r : weir_sim_control_init(sim);
+	r = r < 0 ? r : weir_sim_clients_init(sim);
+	r = r < 0 ? r : weir_sim_script_init(sim);
+	return r < 0 ? r : sim->error;
 }
 
 static void fini(struct weir_sim *sim) {
@@ -116,13 +116,13 @@ int weir_sim_run(const struct weir_sim_scenario *scenario, uint64_t seed, atomic
 		.delivery_free = WEIR_SIM_NONE,
 		.oldest = WEIR_SIM_NONE,
 		.newest = WEIR_SIM_NONE};
-	int error = init(&sim);
+	int r = init(&sim);
 
-	if (error == 0) {
+	if (r == 0) {
 		loop(&sim, progress);
-		error = sim.error;
+		r = sim.error;
 	}
-	if (error == 0) {
+	if (r == 0) {
 		sim.result->totals = sim.totals;
 		sim.result->unfinished = sim.open_requests;
 		sim.result->events = sim.events;
@@ -131,5 +131,5 @@ int weir_sim_run(const struct weir_sim_scenario *scenario, uint64_t seed, atomic
 	}
 	weir_sim_result_free(sim.result);
 	fini(&sim);
-	return error;
+	return r;
 }

@@ -151,18 +151,18 @@ static void start(struct check *check) {
 		.done = on_done,
 		.context = check,
 	};
-	int error;
+	int r;
 
 	check->phase = CHECK_RUNNING;
 	check->started_ns = uv_hrtime();
 	health->running++;
 	if (check->params.type == WEIR_CHECK_HTTP) {
-		error = weir_health_http_start(health->curl, &params, &check->http);
+		r = weir_health_http_start(health->curl, &params, &check->http);
 	} else {
-		error = weir_health_tcp_start(health->loop, &params, &check->tcp);
+		r = weir_health_tcp_start(health->loop, &params, &check->tcp);
 	}
-	if (error) {
-		finish(check, weir_probe_outcome_of(error), uv_strerror(error));
+	if (r) {
+		finish(check, weir_probe_outcome_of(r), uv_strerror(r));
 	}
 }
 
@@ -197,9 +197,9 @@ static void halt(struct check *check) {
 		STAILQ_REMOVE(&health->queue, check, check, queue);
 		break;
 	case CHECK_RUNNING:
-		if (check->http) {
+		if (check->http != NULL) {
 			weir_health_http_cancel(check->http);
-		} else if (check->tcp) {
+		} else if (check->tcp != NULL) {
 			weir_health_tcp_cancel(check->tcp);
 		}
 		check->http = NULL;
@@ -247,23 +247,23 @@ static bool is_sound(const struct weir_health_target *target) {
 static int validate(const struct weir_health_target *targets, uint32_t n, uint32_t *ret_ids) {
 	uint8_t *seen = calloc(1, WEIR_BACKENDS_MAX + 1);
 	uint32_t ids = 0;
-	int error = 0;
+	int r = 0;
 
-	if (!seen) {
+	if (seen == NULL) {
 		return -ENOMEM;
 	}
-	for (uint32_t i = 0; i < n && !error; i++) {
+	for (uint32_t i = 0; i < n && !r; i++) {
 		if (targets[i].backend >= WEIR_BACKENDS_MAX || seen[targets[i].backend]++ ||
 			!is_sound(&targets[i])) {
-			error = -EINVAL;
+			r = -EINVAL;
 		}
 		ids = targets[i].backend >= ids ? targets[i].backend + 1u : ids;
 	}
 	free(seen);
-	if (!error) {
+	if (!r) {
 		*ret_ids = ids;
 	}
-	return error;
+	return r;
 }
 
 static int grow(struct weir_health *health, uint32_t ids) {
@@ -273,7 +273,7 @@ static int grow(struct weir_health *health, uint32_t ids) {
 		return 0;
 	}
 	checks = realloc(health->checks, ids * sizeof(*checks));
-	if (!checks) {
+	if (checks == NULL) {
 		return -ENOMEM;
 	}
 	memset(checks + health->ids, 0, (ids - health->ids) * sizeof(*checks));
@@ -290,7 +290,7 @@ static struct check *find(const struct weir_health *health, uint16_t backend) {
 static bool is_fresh(const struct weir_health *health, const struct weir_health_target *target) {
 	const struct check *check = find(health, target->backend);
 
-	return target->check->type != WEIR_CHECK_NONE && (!check || !is_same(check, target));
+	return target->check->type != WEIR_CHECK_NONE && (check == NULL || !is_same(check, target));
 }
 
 // All memory that the new targets need, so that nothing can fail once something has changed.
@@ -299,12 +299,12 @@ static struct check **allocate(
 	const struct weir_health *health, const struct weir_health_target *targets, uint32_t n) {
 	struct check **checks = calloc(n + 1, sizeof(*checks));
 
-	for (uint32_t i = 0; checks && i < n; i++) {
-		if (!is_fresh(health, &targets[i]) || find(health, targets[i].backend)) {
+	for (uint32_t i = 0; checks != NULL && i < n; i++) {
+		if (!is_fresh(health, &targets[i]) || find(health, targets[i].backend) != NULL) {
 			continue;
 		}
 		checks[i] = calloc(1, sizeof(**checks));
-		if (!checks[i]) {
+		if (checks[i] == NULL) {
 			while (i-- > 0) {
 				free(checks[i]);
 			}
@@ -354,10 +354,10 @@ static void apply_fresh(struct weir_health *health, const struct weir_health_tar
 	struct check *memory, uint64_t delay_ms) {
 	struct check *check = find(health, target->backend);
 
-	if (check) {
+	if (check != NULL) {
 		halt(check);
 		set_target(check, target, delay_ms);
-	} else if (memory) { // always, see allocate
+	} else if (memory != NULL) { // always, see allocate
 		add(health, memory, target, delay_ms);
 	}
 }
@@ -386,23 +386,24 @@ int weir_health_configure(
 	struct weir_health *health, const struct weir_health_target *targets, uint32_t n) {
 	struct check **memory;
 	uint32_t ids;
-	int error = validate(targets, n, &ids);
+	int r = validate(targets, n, &ids);
 
-	if (!error) {
-		error = grow(health, ids);
+	if (!r) {
+		r = grow(health, ids);
 	}
-	if (error) {
-		return error;
+	if (r) {
+		return r;
 	}
 	memory = allocate(health, targets, n);
-	if (!memory) {
+	if (memory == NULL) {
 		return -ENOMEM;
 	}
 	health->generation++;
 	uv_update_time(health->loop);
 	apply(health, targets, n, memory);
 	for (uint32_t id = 0; id < health->ids; id++) {
-		if (health->checks[id] && health->checks[id]->generation != health->generation) {
+		if (health->checks[id] != NULL &&
+			health->checks[id]->generation != health->generation) {
 			check_free(health->checks[id]);
 		}
 	}
@@ -414,7 +415,7 @@ void weir_health_set_far(struct weir_health *health, uint16_t backend, bool far)
 	struct check *check = find(health, backend);
 	uint64_t now = uv_now(health->loop);
 
-	if (!check || check->far == far) {
+	if (check == NULL || check->far == far) {
 		return;
 	}
 	check->far = far;
@@ -433,7 +434,7 @@ int weir_health_status(
 	const struct check *check = find(health, backend);
 	uint64_t now = uv_hrtime();
 
-	if (!check) {
+	if (check == NULL) {
 		return -ENOENT;
 	}
 	*ret = (struct weir_health_status){
@@ -458,15 +459,15 @@ int weir_health_status(
 int weir_health_create(
 	uv_loop_t *loop, weir_health_fn on_health, void *context, struct weir_health **ret) {
 	struct weir_health *health = calloc(1, sizeof(*health));
-	int error;
+	int r;
 
-	if (!health) {
+	if (health == NULL) {
 		return -ENOMEM;
 	}
-	error = weir_health_curl_create(loop, &health->curl);
-	if (error) {
+	r = weir_health_curl_create(loop, &health->curl);
+	if (r) {
 		free(health);
-		return error;
+		return r;
 	}
 	health->loop = loop;
 	health->on_health = on_health;
@@ -477,11 +478,11 @@ int weir_health_create(
 }
 
 void weir_health_free(struct weir_health *health) {
-	if (!health) {
+	if (health == NULL) {
 		return;
 	}
 	for (uint32_t id = 0; id < health->ids; id++) {
-		if (health->checks[id]) {
+		if (health->checks[id] != NULL) {
 			check_free(health->checks[id]);
 		}
 	}

@@ -78,18 +78,18 @@ static void put_back(struct weir_health_http *http) {
 static struct weir_health_http *take(struct weir_health_curl *curl) {
 	struct weir_health_http *http = SLIST_FIRST(&curl->idle);
 
-	if (http) {
+	if (http != NULL) {
 		SLIST_REMOVE_HEAD(&curl->idle, link);
 		curl->idle_count--;
 		return http;
 	}
 	http = calloc(1, sizeof(*http));
-	if (!http) {
+	if (http == NULL) {
 		return NULL;
 	}
 	http->curl = curl;
 	http->easy = curl_easy_init();
-	if (!http->easy) {
+	if (http->easy == NULL) {
 		free(http);
 		return NULL;
 	}
@@ -208,7 +208,7 @@ static void free_watch(uv_handle_t *handle) {
 static struct watch *start_watch(struct weir_health_curl *curl, curl_socket_t socket) {
 	struct watch *watch = calloc(1, sizeof(*watch));
 
-	if (!watch) {
+	if (watch == NULL) {
 		return NULL;
 	}
 	watch->curl = curl;
@@ -232,17 +232,17 @@ static int set_watch(
 
 	(void)easy;
 	if (what == CURL_POLL_REMOVE) {
-		if (watch) {
+		if (watch != NULL) {
 			uv_poll_stop(&watch->poll);
 			uv_close((uv_handle_t *)&watch->poll, free_watch);
 			curl_multi_assign(curl->multi, socket, NULL);
 		}
 		return 0;
 	}
-	if (!watch) {
+	if (watch == NULL) {
 		watch = start_watch(curl, socket);
 	}
-	if (!watch) {
+	if (watch == NULL) {
 		return 0;
 	}
 	events |= what & CURL_POLL_IN ? UV_READABLE : 0;
@@ -257,13 +257,13 @@ static int set_headers(struct weir_health_http *http) {
 	char line[300];
 
 	http->headers = curl_slist_append(NULL, "Connection: close");
-	if (!http->headers) {
+	if (http->headers == NULL) {
 		return -ENOMEM;
 	}
 	if (host[0] != '\0') {
 		snprintf(line, sizeof(line), "Host: %s", host);
 		longer = curl_slist_append(http->headers, line);
-		if (!longer) {
+		if (longer == NULL) {
 			return -ENOMEM;
 		}
 		http->headers = longer;
@@ -304,7 +304,7 @@ int weir_health_http_start(struct weir_health_curl *curl, const struct weir_prob
 	struct weir_health_http **ret) {
 	struct weir_health_http *http = take(curl);
 
-	if (!http) {
+	if (http == NULL) {
 		return -ENOMEM;
 	}
 	http->params = *params;
@@ -330,14 +330,14 @@ void weir_health_http_cancel(struct weir_health_http *http) {
 int weir_health_curl_create(uv_loop_t *loop, struct weir_health_curl **ret) {
 	struct weir_health_curl *curl = calloc(1, sizeof(*curl));
 
-	if (!curl) {
+	if (curl == NULL) {
 		return -ENOMEM;
 	}
 	if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
 		goto free_curl;
 	}
 	curl->multi = curl_multi_init();
-	if (!curl->multi) {
+	if (curl->multi == NULL) {
 		goto cleanup_global;
 	}
 	curl->loop = loop;
@@ -365,7 +365,7 @@ static void free_curl(uv_handle_t *handle) {
 void weir_health_curl_free(struct weir_health_curl *curl) {
 	struct weir_health_http *http;
 
-	if (!curl) {
+	if (curl == NULL) {
 		return;
 	}
 	while ((http = SLIST_FIRST(&curl->idle)) != NULL) {

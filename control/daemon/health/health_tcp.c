@@ -83,25 +83,25 @@ static int connect_to(
 int weir_health_tcp_start(
 	uv_loop_t *loop, const struct weir_probe_params *params, struct weir_health_tcp **ret) {
 	struct weir_health_tcp *tcp = calloc(1, sizeof(*tcp));
-	int error;
+	int r;
 
-	if (!tcp) {
+	if (tcp == NULL) {
 		return -ENOMEM;
 	}
 	tcp->params = *params;
-	error = uv_tcp_init(loop, &tcp->socket);
-	if (error) {
+	r = uv_tcp_init(loop, &tcp->socket);
+	if (r) {
 		free(tcp);
-		return error;
+		return r;
 	}
 	uv_timer_init(loop, &tcp->timer);
 	tcp->open_handles = 2;
 	tcp->socket.data = tcp;
 	tcp->timer.data = tcp;
-	error = connect_to(tcp, &params->address, params->port);
-	if (error) {
+	r = connect_to(tcp, &params->address, params->port);
+	if (r) {
 		end(tcp);
-		return error;
+		return r;
 	}
 	uv_timer_start(&tcp->timer, on_timeout, params->check->timeout_ms, 0);
 	*ret = tcp;

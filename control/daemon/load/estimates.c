@@ -299,7 +299,7 @@ static int make_room(struct weir_estimates *estimates) {
 }
 
 static int follow_services(struct weir_estimates *estimates, const struct weir_config *config) {
-	int rc = 0;
+	int r = 0;
 
 	estimates->pass++;
 	estimates->measures = false;
@@ -309,7 +309,7 @@ static int follow_services(struct weir_estimates *estimates, const struct weir_c
 
 		if (id >= 0 && weir_tables_service(estimates->tables, (uint16_t)id, &state) == 0 &&
 			follow_service(estimates, (uint16_t)id, &config->services[i], &state) < 0) {
-			rc = -ENOMEM;
+			r = -ENOMEM;
 		}
 	}
 	for (uint32_t id = 0; id < WEIR_SERVICES_MAX; id++) {
@@ -319,11 +319,11 @@ static int follow_services(struct weir_estimates *estimates, const struct weir_c
 			forget_service(estimates, id);
 		}
 	}
-	return rc;
+	return r;
 }
 
 static int follow_backends(struct weir_estimates *estimates, uint64_t now_ns) {
-	int rc = 0;
+	int r = 0;
 
 	for (uint32_t id = 0; id < estimates->ids; id++) {
 		struct weir_backend_state state = {0};
@@ -333,12 +333,12 @@ static int follow_backends(struct weir_estimates *estimates, uint64_t now_ns) {
 			live ? estimates->service[state.service_id] : NULL;
 
 		if (service != NULL) {
-			rc |= follow_backend(estimates, &state, service, now_ns);
+			r |= follow_backend(estimates, &state, service, now_ns);
 		} else if (estimates->backend[id].service != NULL) {
 			forget_backend(estimates, id);
 		}
 	}
-	return rc < 0 ? -ENOMEM : 0;
+	return r < 0 ? -ENOMEM : 0;
 }
 
 // Remove costs of an earlier process that are no longer maintained.
@@ -379,7 +379,7 @@ int weir_estimates_follow(struct weir_estimates *estimates, struct weir_tables *
 	const struct weir_segment *segment = weir_tables_segment(tables);
 	bool new_segment = segment != NULL && segment->epoch != estimates->epoch;
 	bool measured = estimates->measures;
-	int rc = 0;
+	int r = 0;
 
 	estimates->tables = tables;
 	if (measured && !new_segment) {
@@ -388,19 +388,19 @@ int weir_estimates_follow(struct weir_estimates *estimates, struct weir_tables *
 	if (!any_needs(tables, config)) {
 		forget_all(estimates);
 	} else {
-		rc = make_room(estimates);
-		if (rc < 0) {
+		r = make_room(estimates);
+		if (r < 0) {
 			forget_all(estimates);
 		} else {
-			rc = follow_services(estimates, config);
-			rc |= follow_backends(estimates, now_ns);
+			r = follow_services(estimates, config);
+			r |= follow_backends(estimates, now_ns);
 		}
 	}
 	if (estimates->measures && (new_segment || !measured)) {
 		weir_estimates_skip(estimates);
 	}
 	settle(estimates, new_segment, now_ns);
-	return rc < 0 ? -ENOMEM : 0;
+	return r < 0 ? -ENOMEM : 0;
 }
 
 void weir_estimates_free(struct weir_estimates *estimates) {

@@ -19,7 +19,7 @@
 static const char *link_name(const struct weir_neighbours *n, uint32_t ifindex) {
 	const struct weir_link *link = weir_neighbours_link(n, ifindex);
 
-	return link ? link->name : "?";
+	return link != NULL ? link->name : "?";
 }
 
 static const struct weir_address *source_of(
@@ -77,7 +77,7 @@ static struct weir_next_hop judge(
 	} else if (n->ports[port].has_gateway_mac) {
 		memcpy(hop.mac, n->ports[port].gateway_mac, sizeof(hop.mac));
 		hop.resolved = true;
-	} else if (entry->hop && entry->hop->has_mac) {
+	} else if (entry->hop != NULL && entry->hop->has_mac) {
 		memcpy(hop.mac, entry->hop->mac, sizeof(hop.mac));
 		hop.resolved = true;
 	} else {
@@ -149,7 +149,7 @@ static void take_link(void *context, const struct weir_link *link) {
 		uint32_t room = n->link_room ? n->link_room * 2 : 16;
 		struct weir_link *links = realloc(n->links, room * sizeof(*links));
 
-		if (!links) {
+		if (links == NULL) {
 			return; // unknown links have no port: reported as such
 		}
 		n->links = links;
@@ -214,7 +214,7 @@ static void on_neighbour(void *context, const struct weir_neighbour *neighbour) 
 	struct weir_neighbours *n = context;
 	struct hop *hop = weir_hop_find(n, neighbour->ifindex, &neighbour->address);
 
-	if (hop) {
+	if (hop != NULL) {
 		weir_hop_set(n, hop, neighbour);
 	}
 }
@@ -275,7 +275,7 @@ static struct entry *find_entry(
 	}
 	found = bsearch(
 		&key_pointer, n->entries, n->entry_count, sizeof(n->entries[0]), compare_entries);
-	return found ? *found : NULL;
+	return found != NULL ? *found : NULL;
 }
 
 static void entry_free(struct weir_neighbours *n, struct entry *entry) {
@@ -292,9 +292,9 @@ static struct entry **make_entries(
 	struct entry **entries = calloc(count + 1, sizeof(*entries));
 	uint32_t kept = 0;
 
-	for (uint32_t i = 0; entries && i < count; i++) {
+	for (uint32_t i = 0; entries != NULL && i < count; i++) {
 		entries[i] = calloc(1, sizeof(**entries));
-		if (!entries[i]) {
+		if (entries[i] == NULL) {
 			while (i-- > 0) {
 				free(entries[i]);
 			}
@@ -303,7 +303,7 @@ static struct entry **make_entries(
 		}
 		entries[i]->address = addresses[i];
 	}
-	if (!entries || count == 0) {
+	if (entries == NULL || count == 0) {
 		*ret_count = 0;
 		return entries;
 	}
@@ -327,7 +327,7 @@ static void replace_entries(struct weir_neighbours *n, struct entry **entries, u
 	for (uint32_t i = 0; i < count; i++) {
 		struct entry *known = find_entry(n, &entries[i]->address);
 
-		if (known) {
+		if (known != NULL) {
 			free(entries[i]);
 			entries[i] = known;
 			known->reported = false;
@@ -357,7 +357,7 @@ int weir_neighbours_configure(struct weir_neighbours *n, const struct weir_neigh
 		}
 	}
 	entries = make_entries(addresses, count, &unique);
-	if (!entries) {
+	if (entries == NULL) {
 		return -ENOMEM;
 	}
 	replace_entries(n, entries, unique);
@@ -381,19 +381,19 @@ int weir_neighbours_create(uv_loop_t *loop, weir_next_hop_fn on_next_hop, void *
 		.on_turn = on_turn,
 	};
 	struct weir_neighbours *n = calloc(1, sizeof(*n));
-	int error;
+	int r;
 
-	if (!n) {
+	if (n == NULL) {
 		return -ENOMEM;
 	}
 	n->loop = loop;
 	n->on_next_hop = on_next_hop;
 	n->context = context;
 	TAILQ_INIT(&n->dirty);
-	error = weir_routes_open(loop, &events, n, &n->routes);
-	if (error) {
+	r = weir_routes_open(loop, &events, n, &n->routes);
+	if (r) {
 		free(n);
-		return error;
+		return r;
 	}
 	n->datagram4 = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	n->datagram6 = socket(AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -416,7 +416,7 @@ static void on_closed(uv_handle_t *handle) {
 }
 
 void weir_neighbours_free(struct weir_neighbours *n) {
-	if (!n) {
+	if (n == NULL) {
 		return;
 	}
 	weir_routes_close(n->routes);

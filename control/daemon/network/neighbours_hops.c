@@ -50,15 +50,15 @@ const struct weir_link *weir_neighbours_link(const struct weir_neighbours *n, ui
 // belongs to, or the VLAN on it when the port is tagged. Returns -1: none.
 int weir_neighbours_port_of(const struct weir_neighbours *n, uint32_t ifindex) {
 	const struct weir_link *link = weir_neighbours_link(n, ifindex);
-	uint32_t base = link && link->vlan ? link->lower : ifindex;
-	uint16_t vlan = link ? link->vlan : 0;
+	uint32_t base = link != NULL && link->vlan ? link->lower : ifindex;
+	uint16_t vlan = link != NULL ? link->vlan : 0;
 
 	for (uint32_t i = 0; i < n->port_count && ifindex != 0; i++) {
 		const struct weir_port_info *info = &n->ports[i].info;
 		const struct weir_link *own = weir_neighbours_link(n, info->kernel_ifindex);
 
 		if (info->kernel_ifindex != 0 && info->vlan == vlan &&
-			(info->kernel_ifindex == base || (own && own->master == base))) {
+			(info->kernel_ifindex == base || (own != NULL && own->master == base))) {
 			return (int)i;
 		}
 		if (info->kernel_ifindex == ifindex && info->vlan == 0) {
@@ -96,7 +96,7 @@ static struct hop *add_hop(
 	struct weir_neighbours *n, uint32_t ifindex, const struct weir_address *address) {
 	struct hop *hop = calloc(1, sizeof(*hop));
 
-	if (hop) {
+	if (hop != NULL) {
 		hop->ifindex = ifindex;
 		hop->address = *address;
 		hop->backoff_ms = PROBE_FIRST_MS;
@@ -110,7 +110,7 @@ static struct hop *add_hop(
 static void leave_hop(struct weir_neighbours *n, struct entry *entry) {
 	struct hop *hop = entry->hop;
 
-	if (!hop) {
+	if (hop == NULL) {
 		return;
 	}
 	LIST_REMOVE(entry, hop_link);
@@ -155,14 +155,14 @@ void weir_hop_join(struct weir_neighbours *n, struct entry *entry, uint32_t ifin
 	const struct weir_address *address) {
 	struct hop *hop = ifindex != 0 ? weir_hop_find(n, ifindex, address) : NULL;
 
-	if (!hop && ifindex != 0) {
+	if (hop == NULL && ifindex != 0) {
 		hop = add_hop(n, ifindex, address); // NULL: no memory, the next round tries again
 	}
 	if (hop == entry->hop) {
 		return;
 	}
 	leave_hop(n, entry);
-	if (hop) {
+	if (hop != NULL) {
 		LIST_INSERT_HEAD(&hop->entries, entry, hop_link);
 		entry->hop = hop;
 	}
@@ -174,7 +174,7 @@ static void take_neighbour(void *context, const struct weir_neighbour *neighbour
 	struct weir_neighbours *n = context;
 	struct hop *hop = weir_hop_find(n, neighbour->ifindex, &neighbour->address);
 
-	if (hop) {
+	if (hop != NULL) {
 		hop->told = true;
 		weir_hop_set(n, hop, neighbour);
 	}

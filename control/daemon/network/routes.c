@@ -226,7 +226,7 @@ int weir_routes_lookup(
 	char request[128] __attribute__((aligned(8)));
 	struct nlmsghdr *message = mnl_nlmsg_put_header(request);
 	struct rtmsg *question;
-	int error;
+	int r;
 
 	message->nlmsg_type = RTM_GETROUTE;
 	message->nlmsg_flags = NLM_F_REQUEST;
@@ -234,9 +234,9 @@ int weir_routes_lookup(
 	question->rtm_family = address->family == 4 ? AF_INET : AF_INET6;
 	question->rtm_dst_len = (unsigned char)(bytes * 8);
 	mnl_attr_put(message, RTA_DST, bytes, address->bytes);
-	error = ask(routes, message, &answer, take_route, &route);
-	if (error) {
-		return error;
+	r = ask(routes, message, &answer, take_route, &route);
+	if (r) {
+		return r;
 	}
 	if (answer.error) {
 		route.error = answer.error;
@@ -252,15 +252,15 @@ static int dump(struct weir_routes *routes, uint16_t type, message_fn fn, void *
 	for (int tries = 0; tries < 5; tries++) {
 		struct nlmsghdr *message = mnl_nlmsg_put_header(request);
 		struct answer answer = {0};
-		int error;
+		int r;
 
 		message->nlmsg_type = type;
 		message->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
 		mnl_nlmsg_put_extra_header(message,
 			type == RTM_GETLINK ? sizeof(struct ifinfomsg) : sizeof(struct ndmsg));
-		error = ask(routes, message, &answer, fn, context);
-		if (error || answer.error) {
-			return error ? error : answer.error;
+		r = ask(routes, message, &answer, fn, context);
+		if (r || answer.error) {
+			return r ? r : answer.error;
 		}
 		if (!answer.interrupted) {
 			break;
@@ -380,31 +380,32 @@ static int join_groups(struct mnl_socket *socket) {
 
 static int open_sockets(struct weir_routes *routes) {
 	struct timeval patience = {.tv_sec = 1}; // the kernel answers at once, or something is odd
-	int bytes = EVENT_BUFFER_BYTES, error;
+	int bytes = EVENT_BUFFER_BYTES, r;
 
 	routes->question = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
-	if (!routes->question || mnl_socket_bind(routes->question, 0, MNL_SOCKET_AUTOPID) < 0) {
+	if (routes->question == NULL ||
+		mnl_socket_bind(routes->question, 0, MNL_SOCKET_AUTOPID) < 0) {
 		return -errno;
 	}
 	setsockopt(mnl_socket_get_fd(routes->question), SOL_SOCKET, SO_RCVTIMEO, &patience,
 		sizeof(patience));
 	routes->event = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	if (!routes->event || mnl_socket_bind(routes->event, 0, MNL_SOCKET_AUTOPID) < 0) {
+	if (routes->event == NULL || mnl_socket_bind(routes->event, 0, MNL_SOCKET_AUTOPID) < 0) {
 		return -errno;
 	}
-	error = join_groups(routes->event);
-	if (error) {
-		return error;
+	r = join_groups(routes->event);
+	if (r) {
+		return r;
 	}
 	setsockopt(mnl_socket_get_fd(routes->event), SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
 	return 0;
 }
 
 static void free_routes(struct weir_routes *routes) {
-	if (routes->event) {
+	if (routes->event != NULL) {
 		mnl_socket_close(routes->event);
 	}
-	if (routes->question) {
+	if (routes->question != NULL) {
 		mnl_socket_close(routes->question);
 	}
 	free(routes);
@@ -417,20 +418,20 @@ static void on_closed(uv_handle_t *handle) {
 int weir_routes_open(uv_loop_t *loop, const struct weir_routes_events *events, void *context,
 	struct weir_routes **ret) {
 	struct weir_routes *routes = calloc(1, sizeof(*routes));
-	int error;
+	int r;
 
-	if (!routes) {
+	if (routes == NULL) {
 		return -ENOMEM;
 	}
 	routes->events = *events;
 	routes->context = context;
-	error = open_sockets(routes);
-	if (!error) {
-		error = uv_poll_init(loop, &routes->poll, mnl_socket_get_fd(routes->event));
+	r = open_sockets(routes);
+	if (!r) {
+		r = uv_poll_init(loop, &routes->poll, mnl_socket_get_fd(routes->event));
 	}
-	if (error) {
+	if (r) {
 		free_routes(routes);
-		return error;
+		return r;
 	}
 	routes->poll.data = routes;
 	uv_poll_start(&routes->poll, UV_READABLE, on_readable);
@@ -439,7 +440,7 @@ int weir_routes_open(uv_loop_t *loop, const struct weir_routes_events *events, v
 }
 
 void weir_routes_close(struct weir_routes *routes) {
-	if (routes) {
+	if (routes != NULL) {
 		uv_close((uv_handle_t *)&routes->poll, on_closed);
 	}
 }

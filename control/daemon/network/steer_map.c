@@ -40,7 +40,7 @@ static int add_key(struct key_set *set, const struct weir_vip_key *key) {
 		uint32_t room = set->room ? set->room * 2 : 256;
 		struct weir_vip_key *keys = realloc(set->key, room * sizeof(*keys));
 
-		if (!keys) {
+		if (keys == NULL) {
 			return -ENOMEM;
 		}
 		set->key = keys;
@@ -53,50 +53,50 @@ static int add_key(struct key_set *set, const struct weir_vip_key *key) {
 static int add_bind(struct key_set *set, const struct weir_config_bind *bind) {
 	uint32_t ports = bind->port_last - bind->port_first + 1u;
 	struct weir_vip_key key = {.family = bind->address.family};
-	int error;
+	int r;
 
 	memcpy(key.address, bind->address.bytes, sizeof(key.address));
-	error = add_key(set, &key);
+	r = add_key(set, &key);
 	key.protocol = bind->protocol;
 	if (ports > WEIR_STEER_WIDE_RANGE) {
-		return error ? error : add_key(set, &key);
+		return r ? r : add_key(set, &key);
 	}
-	for (uint32_t i = 0; i < ports && !error; i++) {
+	for (uint32_t i = 0; i < ports && !r; i++) {
 		key.port = htons((uint16_t)(bind->port_first + i));
-		error = add_key(set, &key);
+		r = add_key(set, &key);
 	}
-	return error;
+	return r;
 }
 
 static int want(const struct weir_config *config, struct key_set *set) {
-	int error = 0;
+	int r = 0;
 
-	for (uint32_t s = 0; config && s < config->service_count; s++) {
+	for (uint32_t s = 0; config != NULL && s < config->service_count; s++) {
 		const struct weir_config_service *service = &config->services[s];
 
-		for (uint32_t b = 0; b < service->bind_count && !error; b++) {
-			error = add_bind(set, &service->binds[b]);
+		for (uint32_t b = 0; b < service->bind_count && !r; b++) {
+			r = add_bind(set, &service->binds[b]);
 		}
 	}
 	sort_keys(set);
-	return error;
+	return r;
 }
 
 static int read_map(int fd, struct key_set *set) {
 	struct weir_vip_key key, *previous = NULL;
-	int error = 0;
+	int r = 0;
 
 	// Bounded, so that concurrent changes of the map cannot make this loop endless.
-	for (uint32_t i = 0; i < 2 * WEIR_STEER_VIPS_MAX && !error; i++) {
+	for (uint32_t i = 0; i < 2 * WEIR_STEER_VIPS_MAX && !r; i++) {
 		if (bpf_map_get_next_key(fd, previous, &key)) {
-			error = errno == ENOENT ? 0 : -errno;
+			r = errno == ENOENT ? 0 : -errno;
 			break;
 		}
 		previous = &key;
-		error = add_key(set, &key);
+		r = add_key(set, &key);
 	}
 	sort_keys(set);
-	return error;
+	return r;
 }
 
 static int add_missing(
@@ -142,18 +142,18 @@ static int delete_unwanted(int fd, const struct key_set *wanted, const struct ke
 // Make room first when old and new together do not fit; else nothing is missing at any time.
 static int update_map(int fd, const struct key_set *wanted, const struct key_set *present,
 	uint32_t capacity, struct weir_steer_map_changes *changes) {
-	int error = 0;
+	int r = 0;
 
 	if ((uint64_t)wanted->count + present->count > capacity) {
-		error = delete_unwanted(fd, wanted, present, &changes->deleted);
+		r = delete_unwanted(fd, wanted, present, &changes->deleted);
 	}
-	if (!error) {
-		error = add_missing(fd, wanted, present, &changes->added);
+	if (!r) {
+		r = add_missing(fd, wanted, present, &changes->added);
 	}
-	if (!error && (uint64_t)wanted->count + present->count <= capacity) {
-		error = delete_unwanted(fd, wanted, present, &changes->deleted);
+	if (!r && (uint64_t)wanted->count + present->count <= capacity) {
+		r = delete_unwanted(fd, wanted, present, &changes->deleted);
 	}
-	return error;
+	return r;
 }
 
 static int check_map(
@@ -182,20 +182,20 @@ static int update_one(int fd, const struct key_set *wanted, struct weir_steer_ma
 	char *why, size_t why_bytes) {
 	struct key_set present = {0};
 	uint32_t capacity;
-	int error = check_map(fd, wanted, &capacity, why, why_bytes);
+	int r = check_map(fd, wanted, &capacity, why, why_bytes);
 
-	if (error) {
-		return error;
+	if (r) {
+		return r;
 	}
-	error = read_map(fd, &present);
-	if (!error) {
-		error = update_map(fd, wanted, &present, capacity, changes);
+	r = read_map(fd, &present);
+	if (!r) {
+		r = update_map(fd, wanted, &present, capacity, changes);
 	}
-	if (error) {
-		snprintf(why, why_bytes, "VIP map: %s", strerror(-error));
+	if (r) {
+		snprintf(why, why_bytes, "VIP map: %s", strerror(-r));
 	}
 	free(present.key);
-	return error;
+	return r;
 }
 
 int weir_steer_map_update(const int *fds, uint32_t n, const struct weir_config *config,
@@ -203,25 +203,25 @@ int weir_steer_map_update(const int *fds, uint32_t n, const struct weir_config *
 	struct weir_steer_map_changes changes = {0};
 	struct key_set wanted = {0};
 	uint32_t capacity;
-	int error = want(config, &wanted);
+	int r = want(config, &wanted);
 
-	if (error) {
+	if (r) {
 		snprintf(why, why_bytes, "out of memory");
 	}
-	for (uint32_t i = 0; i < n && !error; i++) {
+	for (uint32_t i = 0; i < n && !r; i++) {
 		if (fds[i] >= 0) {
-			error = check_map(fds[i], &wanted, &capacity, why, why_bytes);
+			r = check_map(fds[i], &wanted, &capacity, why, why_bytes);
 		}
 	}
 	changes.keys = wanted.count;
-	for (uint32_t i = 0; i < n && !error; i++) {
+	for (uint32_t i = 0; i < n && !r; i++) {
 		if (fds[i] >= 0) {
-			error = update_one(fds[i], &wanted, &changes, why, why_bytes);
+			r = update_one(fds[i], &wanted, &changes, why, why_bytes);
 		}
 	}
 	free(wanted.key);
-	if (!error && ret_changes) {
+	if (!r && ret_changes != NULL) {
 		*ret_changes = changes;
 	}
-	return error;
+	return r;
 }

@@ -10,7 +10,7 @@ local weir = dofile(folder .. "weir.lua")
 weir.title(settings, "flows")
 weir.head(settings)
 for _, wanted in ipairs(settings.many_flows) do
-	local flows = weir.set_up(settings, wanted, settings.flows_size)
+	local flows = weir.setup(settings, wanted, settings.flows_size)
 
 	weir.warm_up(settings, flows, settings.flows_size)
 	weir.show(settings, settings.flows_size, flows, weir.trial(settings, 100, settings.seconds))

@@ -61,7 +61,7 @@ end
 weir.title(settings, "latency")
 weir.head(settings)
 for _, size in ipairs(settings.sizes) do
-	local flows = weir.set_up(settings, settings.flows, size)
+	local flows = weir.setup(settings, settings.flows, size)
 
 	weir.warm_up(settings, flows, size)
 	for _, load in ipairs({10, 50, 90}) do

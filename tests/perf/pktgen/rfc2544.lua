@@ -32,7 +32,7 @@ local function search(size, flows, high)
 end
 
 local function measure(size)
-	local flows = weir.set_up(settings, settings.flows, size)
+	local flows = weir.setup(settings, settings.flows, size)
 	local high = 100
 
 	weir.warm_up(settings, flows, size)

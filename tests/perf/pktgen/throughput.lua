@@ -10,7 +10,7 @@ local weir = dofile(folder .. "weir.lua")
 weir.title(settings, "throughput")
 weir.head(settings)
 for _, size in ipairs(settings.sizes) do
-	local flows = weir.set_up(settings, settings.flows, size)
+	local flows = weir.setup(settings, settings.flows, size)
 
 	weir.warm_up(settings, flows, size)
 	weir.show(settings, size, flows, weir.trial(settings, 100, settings.seconds))

@@ -53,7 +53,7 @@ local function range(set, port, first, last, step, text)
 end
 
 -- Frames of `size` bytes, in `flows` flows. Returns how many flows there are indeed.
-function weir.set_up(settings, flows, size)
+function weir.setup(settings, flows, size)
 	local port = tostring(settings.send_port)
 	local addresses, ports = weir.split(flows)
 	local limit = BUFFERS_PER_QUEUE * settings.send_queues

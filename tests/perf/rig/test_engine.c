@@ -63,7 +63,7 @@ static uint16_t start_port(struct rte_ring *receive, struct rte_ring *send, cons
 	return (uint16_t)port;
 }
 
-static int set_up(void **state) {
+static int setup(void **state) {
 	static unsigned int number;
 	struct lab *lab = calloc(1, sizeof(*lab));
 	struct rig_engine_params params = {0};
@@ -85,7 +85,7 @@ static int set_up(void **state) {
 	return 0;
 }
 
-static int tear_down(void **state) {
+static int teardown(void **state) {
 	struct lab *lab = *state;
 	void *m;
 
@@ -213,12 +213,12 @@ static void distance_of_two_cpus(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(each_flow_in_turn_comes_back, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(rate_is_kept, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(flat_out_is_not_paced, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(full_ring_refuses, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(without_buffers_it_says_so, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(wrong_traffic_changes_nothing, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(each_flow_in_turn_comes_back, setup, teardown),
+		cmocka_unit_test_setup_teardown(rate_is_kept, setup, teardown),
+		cmocka_unit_test_setup_teardown(flat_out_is_not_paced, setup, teardown),
+		cmocka_unit_test_setup_teardown(full_ring_refuses, setup, teardown),
+		cmocka_unit_test_setup_teardown(without_buffers_it_says_so, setup, teardown),
+		cmocka_unit_test_setup_teardown(wrong_traffic_changes_nothing, setup, teardown),
 		cmocka_unit_test(distance_of_two_cpus),
 	};
 	char cpu[16], *words[] = {"test_rig_engine", "--no-huge", "--no-shconf", "--no-pci",

@@ -133,7 +133,7 @@ static const struct decap_case cases[] = {
 		.inner_value = 24, .padding = 16},
 };
 
-struct fixture {
+struct lab {
 	struct decap_bpf *decap;
 };
 
@@ -141,41 +141,41 @@ static int family_of(const char *address) {
 	return strchr(address, ':') ? 6 : 4;
 }
 
-static void add_address(struct fixture *fixture, const char *text) {
+static void add_address(struct lab *lab, const char *text) {
 	struct weir_decap_address key = {.family = (uint8_t)family_of(text)};
 	uint32_t value = 1;
 
 	inet_pton(key.family == 4 ? AF_INET : AF_INET6, text, key.address);
-	assert_int_equal(bpf_map__update_elem(fixture->decap->maps.weir_decap_addresses, &key,
+	assert_int_equal(bpf_map__update_elem(lab->decap->maps.weir_decap_addresses, &key,
 				 sizeof(key), &value, sizeof(value), BPF_ANY),
 		0);
 }
 
-static void add_source(struct fixture *fixture, const char *text, uint32_t bits) {
+static void add_source(struct lab *lab, const char *text, uint32_t bits) {
 	struct weir_decap_prefix key = {.bits = 8 + bits, .family = (uint8_t)family_of(text)};
 	uint32_t value = 1;
 
 	inet_pton(key.family == 4 ? AF_INET : AF_INET6, text, key.address);
-	assert_int_equal(bpf_map__update_elem(fixture->decap->maps.weir_decap_sources, &key,
+	assert_int_equal(bpf_map__update_elem(lab->decap->maps.weir_decap_sources, &key,
 				 sizeof(key), &value, sizeof(value), BPF_ANY),
 		0);
 }
 
 static int load(void **state, bool check_sources) {
-	struct fixture *fixture = calloc(1, sizeof(*fixture));
+	struct lab *lab = calloc(1, sizeof(*lab));
 
-	fixture->decap = decap_bpf__open();
-	assert_non_null(fixture->decap);
-	fixture->decap->rodata->check_sources = check_sources;
-	if (decap_bpf__load(fixture->decap)) {
+	lab->decap = decap_bpf__open();
+	assert_non_null(lab->decap);
+	lab->decap->rodata->check_sources = check_sources;
+	if (decap_bpf__load(lab->decap)) {
 		fprintf(stderr, "decap.bpf.c cannot be loaded (root?): %s\n", strerror(errno));
-		decap_bpf__destroy(fixture->decap);
-		free(fixture);
+		decap_bpf__destroy(lab->decap);
+		free(lab);
 		return -1;
 	}
-	add_address(fixture, OWN4);
-	add_address(fixture, OWN6);
-	*state = fixture;
+	add_address(lab, OWN4);
+	add_address(lab, OWN6);
+	*state = lab;
 	return 0;
 }
 
@@ -194,19 +194,19 @@ static int setup_trusting(void **state) {
 }
 
 static int teardown(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 
-	decap_bpf__destroy(fixture->decap);
-	free(fixture);
+	decap_bpf__destroy(lab->decap);
+	free(lab);
 	return 0;
 }
 
-static struct weir_decap_counter counter(const struct fixture *fixture, uint32_t result) {
+static struct weir_decap_counter counter(const struct lab *lab, uint32_t result) {
 	int cpus = libbpf_num_possible_cpus();
 	struct weir_decap_counter *values = calloc((size_t)cpus, sizeof(*values));
 	struct weir_decap_counter sum = {0};
 
-	assert_int_equal(bpf_map_lookup_elem(bpf_map__fd(fixture->decap->maps.weir_decap_counters),
+	assert_int_equal(bpf_map_lookup_elem(bpf_map__fd(lab->decap->maps.weir_decap_counters),
 				 &result, values),
 		0);
 	for (int i = 0; i < cpus; i++) {
@@ -290,22 +290,21 @@ static void build_expected(struct frame *frame, const struct decap_case *test) {
 	memset(put(frame, NULL, test->padding), 0xff, test->padding);
 }
 
-static int run(const struct fixture *fixture, const struct frame *in, struct frame *out) {
+static int run(const struct lab *lab, const struct frame *in, struct frame *out) {
 	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = in->byte, .data_size_in = in->length,
 		.data_out = out->byte, .data_size_out = sizeof(out->byte), .repeat = 1);
-	int error =
-		bpf_prog_test_run_opts(bpf_program__fd(fixture->decap->progs.weir_decap), &opts);
+	int error = bpf_prog_test_run_opts(bpf_program__fd(lab->decap->progs.weir_decap), &opts);
 
 	out->length = opts.data_size_out;
 	return error ? error : (int)opts.retval;
 }
 
 // Which results were counted, as bits; checks that each was counted once.
-static uint32_t counted(const struct fixture *fixture, uint64_t *before) {
+static uint32_t counted(const struct lab *lab, uint64_t *before) {
 	uint32_t bits = 0;
 
 	for (uint32_t result = 0; result < WEIR_DECAP_RESULT_COUNT; result++) {
-		uint64_t now = counter(fixture, result).packets;
+		uint64_t now = counter(lab, result).packets;
 
 		assert_true(now - before[result] <= 1);
 		bits |= (uint32_t)(now - before[result]) << result;
@@ -314,7 +313,7 @@ static uint32_t counted(const struct fixture *fixture, uint64_t *before) {
 	return bits;
 }
 
-static bool check(const struct fixture *fixture, const struct decap_case *test, uint64_t *before) {
+static bool check(const struct lab *lab, const struct decap_case *test, uint64_t *before) {
 	bool drops = test->result != PASSED && test->result != WEIR_DECAP_DECAPSULATED;
 	uint32_t bits = test->result == PASSED ? 0 : 1u << test->result, now;
 	struct frame in, out, expected;
@@ -322,8 +321,8 @@ static bool check(const struct fixture *fixture, const struct decap_case *test, 
 
 	bits |= test->marked ? 1u << WEIR_DECAP_MARKED : 0;
 	build(&in, test);
-	verdict = run(fixture, &in, &out);
-	now = counted(fixture, before);
+	verdict = run(lab, &in, &out);
+	now = counted(lab, before);
 	if (verdict != (drops ? XDP_DROP : XDP_PASS) || now != bits) {
 		print_error("%s: verdict %d, counted %#x instead of %#x\n", test->name, verdict,
 			now, bits);
@@ -360,12 +359,12 @@ static void decap_without_sources_takes_any(void **state) {
 }
 
 static void decap_counts_bytes_of_outer_packets(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 	struct frame in, out;
 
 	build(&in, &cases[0]);
-	assert_int_equal(run(fixture, &in, &out), XDP_PASS);
-	assert_int_equal(counter(fixture, WEIR_DECAP_DECAPSULATED).bytes, in.length - ETH_HLEN);
+	assert_int_equal(run(lab, &in, &out), XDP_PASS);
+	assert_int_equal(counter(lab, WEIR_DECAP_DECAPSULATED).bytes, in.length - ETH_HLEN);
 }
 
 int main(void) {

@@ -148,72 +148,70 @@ static const struct steer_case cases[] = {
 	{"ethernet header alone", XDP_PASS, NULL, .cut = 1},
 };
 
-struct fixture {
+struct lab {
 	struct steer_bpf *steer;
 	int socket;
 	void *umem;
 };
 
-static void allow(struct fixture *fixture, const char *address, uint8_t protocol, uint16_t port) {
+static void allow(struct lab *lab, const char *address, uint8_t protocol, uint16_t port) {
 	struct weir_vip_key key = {
 		.family = strchr(address, ':') ? 6 : 4, .protocol = protocol, .port = htons(port)};
 	uint32_t value = 1;
 
 	inet_pton(key.family == 4 ? AF_INET : AF_INET6, address, key.address);
-	assert_int_equal(bpf_map__update_elem(fixture->steer->maps.weir_vips, &key, sizeof(key),
-				 &value, sizeof(value), BPF_ANY),
+	assert_int_equal(bpf_map__update_elem(lab->steer->maps.weir_vips, &key, sizeof(key), &value,
+				 sizeof(value), BPF_ANY),
 		0);
 }
 
 // The kernel takes a socket into an XSKMAP once it has a ring; it needs no interface for that.
-static void open_socket(struct fixture *fixture) {
+static void open_socket(struct lab *lab) {
 	struct xdp_umem_reg umem = {.len = 64 * 4096, .chunk_size = 4096};
 	int slots = 64, queue = 0;
 
-	fixture->umem =
+	lab->umem =
 		mmap(NULL, umem.len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	assert_ptr_not_equal(fixture->umem, MAP_FAILED);
-	umem.addr = (uintptr_t)fixture->umem;
-	fixture->socket = socket(AF_XDP, SOCK_RAW, 0);
-	assert_true(fixture->socket >= 0);
-	assert_int_equal(
-		setsockopt(fixture->socket, SOL_XDP, XDP_UMEM_REG, &umem, sizeof(umem)), 0);
-	assert_int_equal(
-		setsockopt(fixture->socket, SOL_XDP, XDP_RX_RING, &slots, sizeof(slots)), 0);
-	assert_int_equal(bpf_map__update_elem(fixture->steer->maps.xsks_map, &queue, sizeof(queue),
-				 &fixture->socket, sizeof(fixture->socket), BPF_ANY),
+	assert_ptr_not_equal(lab->umem, MAP_FAILED);
+	umem.addr = (uintptr_t)lab->umem;
+	lab->socket = socket(AF_XDP, SOCK_RAW, 0);
+	assert_true(lab->socket >= 0);
+	assert_int_equal(setsockopt(lab->socket, SOL_XDP, XDP_UMEM_REG, &umem, sizeof(umem)), 0);
+	assert_int_equal(setsockopt(lab->socket, SOL_XDP, XDP_RX_RING, &slots, sizeof(slots)), 0);
+	assert_int_equal(bpf_map__update_elem(lab->steer->maps.xsks_map, &queue, sizeof(queue),
+				 &lab->socket, sizeof(lab->socket), BPF_ANY),
 		0);
 }
 
 static int setup(void **state) {
-	struct fixture *fixture = calloc(1, sizeof(*fixture));
+	struct lab *lab = calloc(1, sizeof(*lab));
 
-	fixture->steer = steer_bpf__open_and_load();
-	if (!fixture->steer) {
+	lab->steer = steer_bpf__open_and_load();
+	if (!lab->steer) {
 		fprintf(stderr, "steer.bpf.c cannot be loaded (root?): %s\n", strerror(errno));
-		free(fixture);
+		free(lab);
 		return -1;
 	}
-	open_socket(fixture);
-	allow(fixture, VIP4, IPPROTO_TCP, 80);
-	allow(fixture, VIP4, IPPROTO_UDP, 53);
-	allow(fixture, VIP4, 0, 0);
-	allow(fixture, ANY_PORT4, IPPROTO_UDP, 0);
-	allow(fixture, ANY_PORT4, 0, 0);
-	allow(fixture, VIP6, IPPROTO_TCP, 80);
-	allow(fixture, VIP6, IPPROTO_UDP, 0);
-	allow(fixture, VIP6, 0, 0);
-	*state = fixture;
+	open_socket(lab);
+	allow(lab, VIP4, IPPROTO_TCP, 80);
+	allow(lab, VIP4, IPPROTO_UDP, 53);
+	allow(lab, VIP4, 0, 0);
+	allow(lab, ANY_PORT4, IPPROTO_UDP, 0);
+	allow(lab, ANY_PORT4, 0, 0);
+	allow(lab, VIP6, IPPROTO_TCP, 80);
+	allow(lab, VIP6, IPPROTO_UDP, 0);
+	allow(lab, VIP6, 0, 0);
+	*state = lab;
 	return 0;
 }
 
 static int teardown(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 
-	steer_bpf__destroy(fixture->steer);
-	close(fixture->socket);
-	munmap(fixture->umem, 64 * 4096);
-	free(fixture);
+	steer_bpf__destroy(lab->steer);
+	close(lab->socket);
+	munmap(lab->umem, 64 * 4096);
+	free(lab);
 	return 0;
 }
 
@@ -276,11 +274,10 @@ static void build(struct frame *frame, const struct steer_case *test) {
 	}
 }
 
-static int run(const struct fixture *fixture, struct frame *frame) {
+static int run(const struct lab *lab, struct frame *frame) {
 	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = frame->byte, .data_size_in = frame->length,
 		.repeat = 1);
-	int error =
-		bpf_prog_test_run_opts(bpf_program__fd(fixture->steer->progs.weir_steer), &opts);
+	int error = bpf_prog_test_run_opts(bpf_program__fd(lab->steer->progs.weir_steer), &opts);
 
 	return error ? error : (int)opts.retval;
 }
@@ -304,34 +301,33 @@ static void steer_sends_vip_traffic_alone_to_the_dataplane(void **state) {
 }
 
 static void steer_without_a_socket_leaves_packets_to_the_kernel(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 	struct frame frame;
 	int queue = 0;
 
 	build(&frame, &cases[0]);
-	assert_int_equal(run(fixture, &frame), XDP_REDIRECT);
+	assert_int_equal(run(lab, &frame), XDP_REDIRECT);
 	assert_int_equal(
-		bpf_map__delete_elem(fixture->steer->maps.xsks_map, &queue, sizeof(queue), 0), 0);
-	assert_int_equal(run(fixture, &frame), XDP_PASS);
+		bpf_map__delete_elem(lab->steer->maps.xsks_map, &queue, sizeof(queue), 0), 0);
+	assert_int_equal(run(lab, &frame), XDP_PASS);
 }
 
 static void steer_follows_the_vip_map(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 	struct weir_vip_key key = {.family = 4, .protocol = IPPROTO_TCP, .port = htons(80)};
 	struct frame frame;
 
 	build(&frame, &cases[0]);
 	inet_pton(AF_INET, VIP4, key.address);
-	assert_int_equal(run(fixture, &frame), XDP_REDIRECT);
-	assert_int_equal(
-		bpf_map__delete_elem(fixture->steer->maps.weir_vips, &key, sizeof(key), 0), 0);
-	assert_int_equal(run(fixture, &frame), XDP_PASS);
+	assert_int_equal(run(lab, &frame), XDP_REDIRECT);
+	assert_int_equal(bpf_map__delete_elem(lab->steer->maps.weir_vips, &key, sizeof(key), 0), 0);
+	assert_int_equal(run(lab, &frame), XDP_PASS);
 }
 
 // What net_af_xdp and the handover look for by name.
 static void steer_maps_have_the_names_that_others_look_for(void **state) {
-	struct fixture *fixture = *state;
-	struct bpf_object *object = fixture->steer->obj;
+	struct lab *lab = *state;
+	struct bpf_object *object = lab->steer->obj;
 	struct bpf_map *xsks = bpf_object__find_map_by_name(object, WEIR_STEER_XSKS_MAP);
 	struct bpf_map *vips = bpf_object__find_map_by_name(object, WEIR_STEER_VIPS_MAP);
 
@@ -339,7 +335,7 @@ static void steer_maps_have_the_names_that_others_look_for(void **state) {
 	assert_non_null(vips);
 	assert_int_equal(bpf_map__type(xsks), BPF_MAP_TYPE_XSKMAP);
 	assert_int_equal(bpf_map__max_entries(vips), WEIR_STEER_VIPS_MAX);
-	assert_ptr_equal(bpf_object__next_program(object, NULL), fixture->steer->progs.weir_steer);
+	assert_ptr_equal(bpf_object__next_program(object, NULL), lab->steer->progs.weir_steer);
 }
 
 int main(void) {

@@ -305,21 +305,21 @@ static void line_random_words_are_taken_or_refused_with_a_line(void **state) {
 		struct weir_command_line line = {.operands = -1};
 		int argc = (int)(next_random(&random) % WORDS_MAX);
 		char why[WHY_BYTES];
-		int error;
+		int r;
 
 		for (int i = 0; i < argc; i++) {
 			make_word(&random, word[i], sizeof(word[i]));
 			words[i] = copy[i] = word[i];
 		}
 		words[argc] = copy[argc] = NULL;
-		error = parse(words, &options, &line, why);
+		r = parse(words, &options, &line, why);
 		assert_memory_equal(words, copy, ((size_t)argc + 1) * sizeof(words[0]));
-		if (error == 0) {
+		if (r == 0) {
 			taken++;
 			assert_in_range(line.operands, 0, 3);
 			assert_true(line.help || line.version || (line.given & 1) != 0);
 		} else {
-			assert_int_equal(error, -EINVAL);
+			assert_int_equal(r, -EINVAL);
 			assert_int_equal(line.operands, -1);
 			check_why(why);
 		}

@@ -13,121 +13,121 @@
 
 #include "log.h"
 
-struct fixture {
+struct lab {
 	FILE *file;
 	struct weir_log log;
 	char text[65536];
 	char filtered[64]; // the line that the filter saw last
 };
 
-static int set_up(void **state) {
-	struct fixture *fixture = calloc(1, sizeof(*fixture));
+static int setup(void **state) {
+	struct lab *lab = calloc(1, sizeof(*lab));
 
-	assert_non_null(fixture);
-	fixture->file = tmpfile();
-	assert_non_null(fixture->file);
-	fixture->log = (struct weir_log){.fd = fileno(fixture->file), .level = WEIR_LOG_INFO};
-	*state = fixture;
+	assert_non_null(lab);
+	lab->file = tmpfile();
+	assert_non_null(lab->file);
+	lab->log = (struct weir_log){.fd = fileno(lab->file), .level = WEIR_LOG_INFO};
+	*state = lab;
 	return 0;
 }
 
-static int tear_down(void **state) {
-	struct fixture *fixture = *state;
+static int teardown(void **state) {
+	struct lab *lab = *state;
 
-	fclose(fixture->file);
-	free(fixture);
+	fclose(lab->file);
+	free(lab);
 	return 0;
 }
 
-static const char *written(struct fixture *fixture) {
-	ssize_t n = pread(fileno(fixture->file), fixture->text, sizeof(fixture->text) - 1, 0);
+static const char *written(struct lab *lab) {
+	ssize_t n = pread(fileno(lab->file), lab->text, sizeof(lab->text) - 1, 0);
 
-	fixture->text[n > 0 ? n : 0] = '\0';
-	return fixture->text;
+	lab->text[n > 0 ? n : 0] = '\0';
+	return lab->text;
 }
 
-static unsigned int lines(struct fixture *fixture) {
+static unsigned int lines(struct lab *lab) {
 	unsigned int count = 0;
 
-	for (const char *c = written(fixture); *c != '\0'; c++) {
+	for (const char *c = written(lab); *c != '\0'; c++) {
 		count += *c == '\n';
 	}
 	return count;
 }
 
 static void log_line_has_time_level_and_text(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 	regex_t pattern;
 
-	weir_log_write(&fixture->log, WEIR_LOG_INFO, "backend %s: %s", "web/web-1", "healthy");
+	weir_log_write(&lab->log, WEIR_LOG_INFO, "backend %s: %s", "web/web-1", "healthy");
 	assert_int_equal(regcomp(&pattern,
 				 "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\."
 				 "[0-9]{3}Z info  backend web/web-1: healthy\n$",
 				 REG_EXTENDED | REG_NOSUB),
 		0);
-	assert_int_equal(regexec(&pattern, written(fixture), 0, NULL, 0), 0);
+	assert_int_equal(regexec(&pattern, written(lab), 0, NULL, 0), 0);
 	regfree(&pattern);
 }
 
 static void log_level_leaves_out_less_urgent_lines(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 
-	weir_log_write(&fixture->log, WEIR_LOG_DEBUG, "unseen");
-	weir_log_write(&fixture->log, WEIR_LOG_INFO, "seen");
-	fixture->log.level = WEIR_LOG_ERROR;
-	weir_log_write(&fixture->log, WEIR_LOG_WARN, "unseen");
-	weir_log_write(&fixture->log, WEIR_LOG_ERROR, "loud");
-	assert_null(strstr(written(fixture), "unseen"));
-	assert_non_null(strstr(written(fixture), " info  seen\n"));
-	assert_non_null(strstr(written(fixture), " error loud\n"));
+	weir_log_write(&lab->log, WEIR_LOG_DEBUG, "unseen");
+	weir_log_write(&lab->log, WEIR_LOG_INFO, "seen");
+	lab->log.level = WEIR_LOG_ERROR;
+	weir_log_write(&lab->log, WEIR_LOG_WARN, "unseen");
+	weir_log_write(&lab->log, WEIR_LOG_ERROR, "loud");
+	assert_null(strstr(written(lab), "unseen"));
+	assert_non_null(strstr(written(lab), " info  seen\n"));
+	assert_non_null(strstr(written(lab), " error loud\n"));
 }
 
 static void log_line_cannot_be_forged(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 
 	weir_log_write(
-		&fixture->log, WEIR_LOG_INFO, "a\n2026-01-01T00:00:00.000Z error b\x1b[2J\x7f\tc");
-	assert_int_equal(lines(fixture), 1);
-	assert_non_null(strstr(written(fixture), "a?2026"));
-	assert_non_null(strstr(written(fixture), "b?[2J? c\n"));
+		&lab->log, WEIR_LOG_INFO, "a\n2026-01-01T00:00:00.000Z error b\x1b[2J\x7f\tc");
+	assert_int_equal(lines(lab), 1);
+	assert_non_null(strstr(written(lab), "a?2026"));
+	assert_non_null(strstr(written(lab), "b?[2J? c\n"));
 }
 
 static void log_overlong_line_is_cut_and_ends(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 	char *text = malloc(9001);
 
 	assert_non_null(text);
 	memset(text, 'x', 9000);
 	text[9000] = '\0';
-	weir_log_write(&fixture->log, WEIR_LOG_INFO, "%s", text);
-	assert_in_range(strlen(written(fixture)), 2000, 2200);
-	weir_log_write(&fixture->log, WEIR_LOG_INFO, "next");
-	weir_log_emit(&fixture->log, WEIR_LOG_INFO, text);
-	assert_int_equal(lines(fixture), 3);
+	weir_log_write(&lab->log, WEIR_LOG_INFO, "%s", text);
+	assert_in_range(strlen(written(lab)), 2000, 2200);
+	weir_log_write(&lab->log, WEIR_LOG_INFO, "next");
+	weir_log_emit(&lab->log, WEIR_LOG_INFO, text);
+	assert_int_equal(lines(lab), 3);
 	free(text);
 }
 
 static bool refuse_flaps(void *context, enum weir_log_level level, const char *text) {
-	struct fixture *fixture = context;
+	struct lab *lab = context;
 
 	assert_int_equal(level, WEIR_LOG_WARN);
-	snprintf(fixture->filtered, sizeof(fixture->filtered), "%s", text);
+	snprintf(lab->filtered, sizeof(lab->filtered), "%s", text);
 	return strstr(text, "flap") == NULL;
 }
 
 static void log_filter_decides_on_lines_of_the_level(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 
-	fixture->log.filter = refuse_flaps;
-	fixture->log.filter_context = fixture;
-	weir_log_write(&fixture->log, WEIR_LOG_DEBUG, "below");
-	assert_string_equal(fixture->filtered, "");
-	weir_log_write(&fixture->log, WEIR_LOG_WARN, "flap\n");
-	assert_string_equal(fixture->filtered, "flap?");
-	weir_log_write(&fixture->log, WEIR_LOG_WARN, "up");
-	assert_int_equal(lines(fixture), 1);
-	weir_log_emit(&fixture->log, WEIR_LOG_WARN, "2 flaps");
-	assert_int_equal(lines(fixture), 2);
+	lab->log.filter = refuse_flaps;
+	lab->log.filter_context = lab;
+	weir_log_write(&lab->log, WEIR_LOG_DEBUG, "below");
+	assert_string_equal(lab->filtered, "");
+	weir_log_write(&lab->log, WEIR_LOG_WARN, "flap\n");
+	assert_string_equal(lab->filtered, "flap?");
+	weir_log_write(&lab->log, WEIR_LOG_WARN, "up");
+	assert_int_equal(lines(lab), 1);
+	weir_log_emit(&lab->log, WEIR_LOG_WARN, "2 flaps");
+	assert_int_equal(lines(lab), 2);
 }
 
 static void log_that_cannot_be_written_returns(void **state) {
@@ -138,7 +138,7 @@ static void log_that_cannot_be_written_returns(void **state) {
 }
 
 int main(void) {
-#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(log_line_has_time_level_and_text),
 		T(log_level_leaves_out_less_urgent_lines),

@@ -33,7 +33,7 @@ static void nearest_suggests_only_what_is_near(void **state) {
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		const char *nearest = weir_nearest(cases[i].word, keys, 5);
 
-		if (cases[i].nearest) {
+		if (cases[i].nearest != NULL) {
 			assert_non_null(nearest);
 			assert_string_equal(nearest, cases[i].nearest);
 		} else {

@@ -50,15 +50,15 @@ static json_t *dump_key(const struct weir_json_key *key) {
 		dump_policies(key->belongs_to));
 	json_t *choices = json_array();
 
-	if (key->fallback) {
+	if (key->fallback != NULL) {
 		json_object_set_new(
 			json, "default", json_loads(key->fallback, JSON_DECODE_ANY, NULL));
 	}
-	for (const struct weir_json_choice *c = key->choices; c && c->name; c++) {
+	for (const struct weir_json_choice *c = key->choices; c != NULL && c->name != NULL; c++) {
 		json_array_append_new(choices, json_string(c->name));
 	}
 	json_object_set_new(json, "choices", choices);
-	if (key->object) {
+	if (key->object != NULL) {
 		json_object_set_new(json, "object", json_string(key->object->name));
 	}
 	return json;
@@ -69,7 +69,7 @@ static void dump_object(const struct weir_json_object *object, json_t *all) {
 
 	for (uint32_t i = 0; i < object->count; i++) {
 		json_object_set_new(keys, object->key[i].key, dump_key(&object->key[i]));
-		if (object->key[i].object) {
+		if (object->key[i].object != NULL) {
 			dump_object(object->key[i].object, all);
 		}
 	}
@@ -79,12 +79,12 @@ static void dump_object(const struct weir_json_object *object, json_t *all) {
 int main(int argc, char **argv) {
 	struct extra_keys extra;
 	json_t *all = json_object();
-	int rc;
+	int r;
 
 	extra_keys_init(&extra);
 	dump_object(
 		argc > 1 && strcmp(argv[1], "--extra") == 0 ? &extra.root : &weir_config_keys, all);
-	rc = json_dumpf(all, stdout, JSON_INDENT(2));
+	r = json_dumpf(all, stdout, JSON_INDENT(2));
 	json_decref(all);
-	return rc ? 1 : 0;
+	return r ? 1 : 0;
 }

@@ -2,7 +2,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 
-#include "config_case.h"
+#include "config_lab.h"
 
 static void address_parse_and_format_round_trip(void **state) {
 	static const struct {

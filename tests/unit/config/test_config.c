@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "config_case.h"
+#include "config_lab.h"
 
 static const char *samples_folder, *broken_folder;
 
@@ -113,7 +113,7 @@ static void read_expected(const char *path, char *text, size_t bytes) {
 	FILE *file = fopen(path, "r");
 	size_t used;
 
-	if (!file) {
+	if (file == NULL) {
 		fail_msg("%s: %s", path, strerror(errno));
 	}
 	used = fread(text, 1, bytes - 1, file);

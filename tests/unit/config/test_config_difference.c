@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <time.h>
 
-#include "config_case.h"
 #include "config_difference.h"
+#include "config_lab.h"
 
 // Changes as lines.
 static void lines_of(const char *from, const char *to, char *ret, size_t bytes) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "config_case.h"
 #include "config_keys.h"
+#include "config_lab.h"
 #include "layout.h"
 
 static void check_key(const struct weir_json_key *key) {
@@ -9,7 +9,7 @@ static void check_key(const struct weir_json_key *key) {
 	if (key->type == &weir_json_type_choice) {
 		assert_non_null(key->choices);
 	}
-	if (key->fallback) {
+	if (key->fallback != NULL) {
 		json_t *json = json_loads(key->fallback, JSON_DECODE_ANY, NULL);
 
 		assert_non_null(json);
@@ -64,7 +64,7 @@ static void check_object(const struct weir_json_object *object, const char *name
 		for (uint32_t j = 0; j < i; j++) {
 			assert_string_not_equal(key->key, object->key[j].key);
 		}
-		for (const char *const *later = object->later; later && *later; later++) {
+		for (const char *const *later = object->later; later != NULL && *later; later++) {
 			assert_string_not_equal(key->key, *later);
 		}
 		if (key->type == &weir_json_type_list) {

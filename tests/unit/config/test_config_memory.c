@@ -4,7 +4,7 @@
 // jansson allocates is its own affair.
 #include <errno.h>
 
-#include "config_case.h"
+#include "config_lab.h"
 
 static long allocations_left = -1; // -1 = no limit
 
@@ -42,15 +42,15 @@ static long starve(const char *text, int expected) {
 	for (long n = 0;; n++) {
 		struct weir_config *config = (void *)&config;
 		struct weir_config_errors errors;
-		int rc;
+		int r;
 
 		allocations_left = n;
-		rc = weir_config_parse(text, strlen(text), &config, &errors);
+		r = weir_config_parse(text, strlen(text), &config, &errors);
 		allocations_left = -1;
-		if (rc != -ENOMEM) {
-			assert_int_equal(rc, expected);
+		if (r != -ENOMEM) {
+			assert_int_equal(r, expected);
 			weir_config_errors_fini(&errors);
-			if (rc == 0) {
+			if (r == 0) {
 				weir_config_free(config);
 			}
 			return n;

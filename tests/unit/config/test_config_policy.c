@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The settings of policies, flow control and workload.
-#include "config_case.h"
+#include "config_lab.h"
 
 #define ONE(extra) CONFIG("", SERVICE(extra, BIND, BACKEND))
 #define POLICY(text) ONE("\"policy\": {" text "},")
@@ -133,7 +133,7 @@ static void misfit_names_the_key(void **state) {
 			const char *misfit = weir_config_policy_misfit(
 				&config->services[0].policy, (enum weir_policy)policy);
 
-			if (!cases[i].misfit[policy]) {
+			if (cases[i].misfit[policy] == NULL) {
 				assert_null(misfit);
 			} else {
 				assert_string_equal(misfit, cases[i].misfit[policy]);

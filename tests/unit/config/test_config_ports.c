@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "config_case.h"
+#include "config_lab.h"
 
 #define PORT(extra) "{\"name\": \"wan\", \"device\": \"net_null0\"" extra "}"
 #define WITH_PORTS(ports) "{\"ports\": [" ports "], \"services\": []}"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <netinet/in.h>
 
-#include "config_case.h"
+#include "config_lab.h"
 
 #define RANGE(first, last) \
 	"{\"address\": \"198.51.100.10\", \"protocol\": \"tcp\", \"port_first\": " #first \
@@ -80,10 +80,10 @@ static void binds_overlap_only_by_width(void **state) {
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct weir_config *config = NULL;
 		struct weir_config_errors errors;
-		int rc = weir_config_parse(cases[i].text, strlen(cases[i].text), &config, &errors);
+		int r = weir_config_parse(cases[i].text, strlen(cases[i].text), &config, &errors);
 
-		if (cases[i].good != (rc == 0) || errors.count != !cases[i].good) {
-			fail_msg("case %zu: %d, %u errors", i, rc, errors.count);
+		if (cases[i].good != (r == 0) || errors.count != !cases[i].good) {
+			fail_msg("case %zu: %d, %u errors", i, r, errors.count);
 		}
 		weir_config_errors_fini(&errors);
 		weir_config_free(config);

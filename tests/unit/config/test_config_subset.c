@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The settings of a subset.
-#include "config_case.h"
+#include "config_lab.h"
 
 #define SUBSET(text) CONFIG("", SERVICE("\"subset\": {" text "},", BIND, BACKEND))
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // What is allowed and hardly meant: read, and warned of.
-#include "config_case.h"
+#include "config_lab.h"
 
 #define SEED "\"instance\": {\"hash_seed\": \"0x0123456789abcdef\"},"
 #define NAMED(name, address, rest) "{\"name\": \"" name "\", \"address\": \"" address "\"" rest "}"

@@ -2,8 +2,8 @@
 //
 // A key that is added to the table is one row: everything that follows the table has it. What
 // check_schema.py says of it is the test config_schema_extra_key.
-#include "config_case.h"
 #include "config_difference.h"
+#include "config_lab.h"
 #include "extra_key.h"
 
 #define WITH(instance) CONFIG("\"instance\": {" instance "},", "")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "config_case.h"
+#include "config_lab.h"
 #include "json_reader.h"
 
 static void printable_hides_control_bytes_and_cuts(void **state) {

@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <jansson.h>
 
-#include "config_case.h"
+#include "config_lab.h"
 #include "json_position.h"
 
 static const char text[] = "{\n"

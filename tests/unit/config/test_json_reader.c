@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <stddef.h>
 
-#include "config_case.h"
+#include "config_lab.h"
 #include "config_types.h"
 #include "json_reader.h"
 
@@ -185,7 +185,7 @@ static void reader_says_what_is_wrong(void **state) {
 
 		snprintf(text, sizeof(text), "{ \"must\": \"y\", %s}", cases[i].member);
 		read_text(text, &all, &errors);
-		if (errors.count != 1 || !strstr(errors.error[0].reason, cases[i].reason) ||
+		if (errors.count != 1 || strstr(errors.error[0].reason, cases[i].reason) == NULL ||
 			strcmp(errors.error[0].path, cases[i].path) != 0 ||
 			errors.error[0].column != cases[i].column || errors.error[0].line != 1) {
 			fail_msg("case %zu: %u errors, %d: %s: %s", i, errors.count,

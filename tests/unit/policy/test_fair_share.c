@@ -2,7 +2,7 @@
 //
 // Fair share: shares by cost, ties, newcomers, time that wraps, a plain second implementation to
 // compare with, and more candidates than places.
-#include "policy_fixture.h"
+#include "policy_lab.h"
 #include "policy_private.h"
 
 #define FS WEIR_POLICY_FAIR_SHARE

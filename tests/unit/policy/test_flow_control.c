@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Flow control: what happens to a new flow when all have reached their limit, for every policy.
-#include "policy_fixture.h"
+#include "policy_lab.h"
 
 static struct world *create(enum weir_policy policy, uint32_t n, enum weir_when_exhausted when) {
 	struct world *w = world_create(n);

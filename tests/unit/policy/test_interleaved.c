@@ -2,7 +2,7 @@
 //
 // Interleaved weighted round robin: rounds, recorded schedules, changes of weights, and rounds
 // that make no sense.
-#include "policy_fixture.h"
+#include "policy_lab.h"
 
 #define IWRR WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN
 

@@ -2,7 +2,7 @@
 //
 // Least loaded: the example of the SRE book, the sinkhole, the limit, a plain second
 // implementation to compare with, and more candidates than places.
-#include "policy_fixture.h"
+#include "policy_lab.h"
 
 #define LL WEIR_POLICY_LEAST_LOADED
 

@@ -19,7 +19,7 @@
 #define SLOTS_MAX 65537u
 #define BACKENDS_MAX 10000u
 
-struct fixture {
+struct lab {
 	json_t *vectors;
 	struct weir_maglev_backend backends[BACKENDS_MAX];
 	uint16_t table[SLOTS_MAX];
@@ -32,7 +32,7 @@ struct fixture {
 static const char *vectors_path;
 
 static int setup(void **state) {
-	struct fixture *f = calloc(1, sizeof(*f));
+	struct lab *f = calloc(1, sizeof(*f));
 	json_error_t error;
 
 	assert_non_null(f);
@@ -45,7 +45,7 @@ static int setup(void **state) {
 }
 
 static int teardown(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 
 	json_decref(f->vectors);
 	free(f->scratch);
@@ -54,14 +54,14 @@ static int teardown(void **state) {
 }
 
 // Scratch of exactly the size that the function asks for: AddressSanitizer watches its end.
-static void build(struct fixture *f, uint32_t n, uint16_t *table, uint32_t slots) {
+static void build(struct lab *f, uint32_t n, uint16_t *table, uint32_t slots) {
 	free(f->scratch);
 	f->scratch = malloc(weir_maglev_scratch_bytes(n));
 	assert_non_null(f->scratch);
 	weir_maglev_build(f->backends, n, table, slots, f->scratch);
 }
 
-static void count(struct fixture *f, uint32_t n, const uint16_t *table, uint32_t slots) {
+static void count(struct lab *f, uint32_t n, const uint16_t *table, uint32_t slots) {
 	memset(f->counts, 0, sizeof(f->counts));
 	for (uint32_t i = 0; i < slots; i++) {
 		assert_true(table[i] < n);
@@ -78,7 +78,7 @@ static uint64_t next_random(uint64_t *seed) {
 }
 
 // Backends 1..n of one weight.
-static void permute(struct fixture *f, uint32_t n, uint32_t slots, uint32_t weight) {
+static void permute(struct lab *f, uint32_t n, uint32_t slots, uint32_t weight) {
 	for (uint32_t i = 0; i < n; i++) {
 		f->backends[i].weight = weight;
 		weir_maglev_permutation(i + 1, slots, &f->backends[i].offset, &f->backends[i].skip);
@@ -122,7 +122,7 @@ static void check_table(const json_t *expected, const uint16_t *table, uint32_t 
 
 // --- recorded tables ----------------------------------------------------------------------
 
-static void replay_katran(struct fixture *f, const json_t *vector) {
+static void replay_katran(struct lab *f, const json_t *vector) {
 	const json_t *endpoints = json_object_get(vector, "endpoints");
 	uint32_t slots = integer(vector, "M");
 	uint32_t n = (uint32_t)json_array_size(endpoints);
@@ -152,7 +152,7 @@ static void replay_katran(struct fixture *f, const json_t *vector) {
 }
 
 static void recorded_tables_of_katran_v2_are_reproduced(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	const json_t *vector;
 	unsigned int replayed = 0;
 	size_t i;
@@ -170,7 +170,7 @@ static void recorded_tables_of_katran_v2_are_reproduced(void **state) {
 // Version 1 gives each backend its weight in slots once, up front: 15:10:6 for weights 10:5:1.
 // Ours must not do that.
 static void shares_of_katran_v1_are_not_ours(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	const json_t *vector = json_array_get(json_object_get(f->vectors, "katran"), 8);
 	const json_t *endpoints = json_object_get(vector, "endpoints");
 	const json_t *endpoint;
@@ -191,7 +191,7 @@ static void shares_of_katran_v1_are_not_ours(void **state) {
 }
 
 static void example_of_the_paper_is_reproduced(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	const json_t *example = json_object_get(f->vectors, "paper_example");
 	const uint32_t offsets[] = {3, 0, 3};
 	const uint32_t skips[] = {4, 2, 1};
@@ -207,7 +207,7 @@ static void example_of_the_paper_is_reproduced(void **state) {
 }
 
 static void table_without_weight_is_empty(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	const json_t *edge = json_object_get(f->vectors, "edge");
 
 	build(f, 0, f->table, 7);
@@ -217,7 +217,7 @@ static void table_without_weight_is_empty(void **state) {
 	check_table(json_object_get(edge, "all_zero_weight"), f->table, 7);
 }
 
-static uint32_t count_changes(const struct fixture *f, uint32_t slots, uint32_t except) {
+static uint32_t count_changes(const struct lab *f, uint32_t slots, uint32_t except) {
 	uint32_t changed = 0;
 
 	for (uint32_t i = 0; i < slots; i++) {
@@ -226,7 +226,7 @@ static uint32_t count_changes(const struct fixture *f, uint32_t slots, uint32_t 
 	return changed;
 }
 
-static void check_disruption(struct fixture *f, const json_t *vector) {
+static void check_disruption(struct lab *f, const json_t *vector) {
 	uint32_t n = integer(vector, "N");
 	uint32_t slots = integer(vector, "M");
 	uint32_t low = UINT32_MAX, high = 0, changed;
@@ -251,7 +251,7 @@ static void check_disruption(struct fixture *f, const json_t *vector) {
 	assert_int_equal(changed, integer(vector, "other_entries_that_changed"));
 }
 
-static void check_entries(struct fixture *f, const json_t *vector) {
+static void check_entries(struct lab *f, const json_t *vector) {
 	const json_t *weights = json_object_get(vector, "weights");
 	const json_t *entries = json_object_get(vector, "entries");
 	uint32_t n = (uint32_t)json_array_size(weights);
@@ -269,7 +269,7 @@ static void check_entries(struct fixture *f, const json_t *vector) {
 }
 
 static void recorded_disruption_is_reproduced(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	const json_t *vector;
 	size_t i;
 
@@ -284,7 +284,7 @@ static void recorded_disruption_is_reproduced(void **state) {
 }
 
 static void recorded_churn_of_weight_changes_is_reproduced(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	const json_t *vector;
 	size_t i;
 
@@ -309,7 +309,7 @@ static void recorded_churn_of_weight_changes_is_reproduced(void **state) {
 
 // Weights differ too. What must move are the removed backend's slots; a few more do.
 static void removal_of_one_moves_little_more_than_its_share(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	const uint32_t sizes[] = {2, 3, 10, 50, 100, 650};
 
 	for (unsigned int s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
@@ -333,7 +333,7 @@ static void removal_of_one_moves_little_more_than_its_share(void **state) {
 
 // --- shares -------------------------------------------------------------------------------
 
-static void check_shares(struct fixture *f, uint32_t n, uint32_t slots, const char *what) {
+static void check_shares(struct lab *f, uint32_t n, uint32_t slots, const char *what) {
 	uint64_t sum = 0;
 	double worst = 0;
 
@@ -354,7 +354,7 @@ static void check_shares(struct fixture *f, uint32_t n, uint32_t slots, const ch
 	assert_true(worst <= 2.0);
 }
 
-static void weights(struct fixture *f, uint32_t slots, uint32_t n, const uint32_t *values) {
+static void weights(struct lab *f, uint32_t slots, uint32_t n, const uint32_t *values) {
 	permute(f, n, slots, 0);
 	for (uint32_t i = 0; i < n; i++) {
 		f->backends[i].weight = values[i];
@@ -362,7 +362,7 @@ static void weights(struct fixture *f, uint32_t slots, uint32_t n, const uint32_
 }
 
 static void any_ratio_of_weights_is_honoured_within_one_percent(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	uint64_t seed = 1;
 
 	weights(f, 65537, 2, (const uint32_t[]){1, 10});
@@ -393,7 +393,7 @@ static void any_ratio_of_weights_is_honoured_within_one_percent(void **state) {
 
 // --- the schedule against the plain method --------------------------------------------------
 
-static void build_plainly(const struct fixture *f, uint32_t n, uint16_t *table, uint32_t slots) {
+static void build_plainly(const struct lab *f, uint32_t n, uint16_t *table, uint32_t slots) {
 	uint64_t *gained = calloc(n, sizeof(*gained));
 	uint32_t *cursor = calloc(n, sizeof(*cursor));
 	uint64_t heaviest = 0;
@@ -426,7 +426,7 @@ static void build_plainly(const struct fixture *f, uint32_t n, uint16_t *table, 
 
 static void schedule_gives_the_table_of_the_plain_method(void **state) {
 	const uint32_t primes[] = {2, 3, 7, 31, 101, 251, 1009, 4093};
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	uint64_t seed = 7;
 
 	for (unsigned int round = 0; round < 2000; round++) {
@@ -465,7 +465,7 @@ static void large_tables_are_those_of_the_plain_method(void **state) {
 		{9999, 16381, 5},
 		{65, 524287, 10},
 	};
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	uint64_t seed = 5;
 
 	for (unsigned int i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -496,7 +496,7 @@ static void large_tables_are_those_of_the_plain_method(void **state) {
 
 // A backend that has nearly all of the weight takes nearly all turns, in a row.
 static void one_heavy_backend_gets_the_slots_of_the_plain_method(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 
 	permute(f, 100, 65537, 1);
 	f->backends[42].weight = 1000;
@@ -507,7 +507,7 @@ static void one_heavy_backend_gets_the_slots_of_the_plain_method(void **state) {
 
 // --- cost, primes -------------------------------------------------------------------------
 
-static double build_ms(struct fixture *f, uint32_t n, uint32_t slots) {
+static double build_ms(struct lab *f, uint32_t n, uint32_t slots) {
 	double best = 1e9;
 
 	for (unsigned int i = 0; i < 5; i++) {
@@ -527,7 +527,7 @@ static double build_ms(struct fixture *f, uint32_t n, uint32_t slots) {
 // The limit is loose, for sanitizers and slow machines; the plain method would need minutes for
 // the last case.
 static void large_table_is_built_in_milliseconds_whatever_the_weights(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	double equal, random, skewed;
 	uint64_t seed = 3;
 

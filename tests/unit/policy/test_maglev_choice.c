@@ -4,7 +4,7 @@
 // that make no sense.
 #include <sys/mman.h>
 
-#include "policy_fixture.h"
+#include "policy_lab.h"
 
 #define MAGLEV WEIR_POLICY_MAGLEV
 

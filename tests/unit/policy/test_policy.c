@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <sys/mman.h>
 
-#include "policy_fixture.h"
+#include "policy_lab.h"
 
 static void names_are_parsed(void **state) {
 	static const char *const names[] = {"maglev", "round-robin", "least-loaded",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Power of two choices: the less loaded of two different ones, errors, the limit.
-#include "policy_fixture.h"
+#include "policy_lab.h"
 
 #define P2C WEIR_POLICY_POWER_OF_TWO
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Random: all alike, each worker its own sequence, the limit.
-#include "policy_fixture.h"
+#include "policy_lab.h"
 
 #define RANDOM WEIR_POLICY_RANDOM
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Recent errors: how long they count, however time passes, and that counts do not overflow.
-#include "policy_fixture.h"
+#include "policy_lab.h"
 #include "recent_errors.h"
 
 static struct world *create(uint32_t window_ms) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Round robin: order, start, limit, changes of the table, many workers.
-#include "policy_fixture.h"
+#include "policy_lab.h"
 
 #define RR WEIR_POLICY_ROUND_ROBIN
 

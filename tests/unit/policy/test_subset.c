@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "prng.h"
-#include "subset_fixture.h"
+#include "subset_lab.h"
 
 static const struct {
 	enum weir_subset_algorithm algorithm;

@@ -2,7 +2,7 @@
 //
 // Deterministic subsetting: slices, how even it is, and what failures do.
 #include "prng.h"
-#include "subset_fixture.h"
+#include "subset_lab.h"
 
 static struct weir_subset_params deterministic(
 	enum weir_subset_mode mode, uint32_t size, uint32_t client, uint32_t salt) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Random subsetting: the figures of the literature, and how it spreads over 100 salts.
-#include "subset_fixture.h"
+#include "subset_lab.h"
 
 #define FLEET 300u // clients and backends
 #define SALTS 100u

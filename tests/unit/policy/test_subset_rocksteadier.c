@@ -2,7 +2,7 @@
 //
 // Rocksteadier subsetting: the order of an example, how even it is, and that growth moves only
 // what it must.
-#include "subset_fixture.h"
+#include "subset_lab.h"
 
 static struct weir_subset_params rocksteadier(uint32_t size, uint32_t client) {
 	return (struct weir_subset_params){

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "prng.h"
-#include "subset_fixture.h"
+#include "subset_lab.h"
 #include "subset_reference.h"
 
 #define SALTS 100u

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Time-weighted round robin: recorded schedules, costs that are not known, changes of the table.
-#include "policy_fixture.h"
+#include "policy_lab.h"
 #include "policy_private.h"
 
 #define TW WEIR_POLICY_TIME_WEIGHTED_ROUND_ROBIN

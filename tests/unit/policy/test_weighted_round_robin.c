@@ -2,7 +2,7 @@
 //
 // Weighted round robin: recorded static stride schedules, exactness, workers, and tables with
 // which the schedule cannot be kept.
-#include "policy_fixture.h"
+#include "policy_lab.h"
 
 #define WRR WEIR_POLICY_WEIGHTED_ROUND_ROBIN
 #define STRIDES 65535u

@@ -4,7 +4,7 @@
 // time with the portable scan.
 #include "window.h"
 
-#include "policy_fixture.h"
+#include "policy_lab.h"
 
 static uint32_t active_of(struct weir_policy_client *client, struct weir_policy_backend *backend) {
 	(void)client;

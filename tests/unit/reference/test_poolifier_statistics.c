@@ -12,26 +12,26 @@
 
 #include "poolifier_statistics.h"
 
-struct fixture {
+struct lab {
 	struct weir_poolifier_measure measure;
 	struct weir_poolifier_history history;
 };
 
-static void start(struct fixture *f, uint32_t window, bool float32) {
+static void start(struct lab *f, uint32_t window, bool float32) {
 	const struct weir_poolifier_options options = {.window = window, .float32 = float32};
 
 	weir_poolifier_measure_init(&f->measure);
 	assert_int_equal(weir_poolifier_history_init(&f->history, &options), 0);
 }
 
-static void add(struct fixture *f, bool aggregate, bool average, bool median, double value) {
+static void add(struct lab *f, bool aggregate, bool average, bool median, double value) {
 	const struct weir_poolifier_requirement need = {aggregate, average, median};
 
 	weir_poolifier_measure_add(&f->measure, &f->history, &need, value);
 }
 
 static void window_drops_the_oldest_sample(void **state) {
-	struct fixture f;
+	struct lab f;
 
 	(void)state;
 	start(&f, 3, false);
@@ -46,7 +46,7 @@ static void window_drops_the_oldest_sample(void **state) {
 }
 
 static void median_of_an_even_window_is_the_mean_of_two(void **state) {
-	struct fixture f;
+	struct lab f;
 
 	(void)state;
 	start(&f, 4, false);
@@ -61,7 +61,7 @@ static void median_of_an_even_window_is_the_mean_of_two(void **state) {
 }
 
 static void what_is_not_asked_for_is_not_kept(void **state) {
-	struct fixture f;
+	struct lab f;
 
 	(void)state;
 	start(&f, 4, false);
@@ -76,7 +76,7 @@ static void what_is_not_asked_for_is_not_kept(void **state) {
 }
 
 static void only_samples_are_rounded_to_float32(void **state) {
-	struct fixture f;
+	struct lab f;
 
 	(void)state;
 	start(&f, 4, true);

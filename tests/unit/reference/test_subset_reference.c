@@ -2,7 +2,7 @@
 //
 // Subsetting of others, for comparison: rendezvous and deterministic aperture.
 #include "prng.h"
-#include "subset_fixture.h"
+#include "subset_lab.h"
 #include "subset_reference.h"
 
 static void rendezvous_takes_the_lowest_scores(void **state) {

@@ -2,7 +2,7 @@
 //
 // Blobs: each field of each header, one wrong value at a time. Each line is a table that must be
 // refused; the unchanged one must be accepted.
-#include "fixture.h"
+#include "segment_lab.h"
 
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "blob.h"
 #include "service_table.h"
 
-struct fixture {
+struct lab {
 	struct weir_segment *segment;
 	struct weir_writer *writer;
 	struct weir_service_table *services;
@@ -24,7 +24,7 @@ static int setup(void **state) {
 		{.address = {10}, .family = 4, .protocol = IPPROTO_TCP, .port_last = 65535},
 		{.address = {11}, .family = 4, .protocol = IPPROTO_TCP, .port_last = 65535},
 	};
-	struct fixture *f = calloc(1, sizeof(*f));
+	struct lab *f = calloc(1, sizeof(*f));
 
 	assert_non_null(f);
 	f->segment = fixture_segment(FIXTURE_HEAP_BYTES);
@@ -42,7 +42,7 @@ static int setup(void **state) {
 }
 
 static int teardown(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 
 	weir_writer_free(f->writer);
 	weir_segment_free(f->segment);
@@ -50,21 +50,21 @@ static int teardown(void **state) {
 	return 0;
 }
 
-static bool services_pass(const struct fixture *f) {
+static bool services_pass(const struct lab *f) {
 	struct weir_blob_extent extent;
 	struct weir_services_view view;
 
 	return weir_blob_services(f->segment, f->segment->roots->services, &extent, &view);
 }
 
-static bool backends_pass(const struct fixture *f) {
+static bool backends_pass(const struct lab *f) {
 	struct weir_blob_extent extent;
 	struct weir_backends_view view;
 
 	return weir_blob_backends(f->segment, f->segment->roots->backends, &extent, &view);
 }
 
-static bool selection_passes(const struct fixture *f) {
+static bool selection_passes(const struct lab *f) {
 	struct weir_blob_extent extent;
 	struct weir_selection_view view;
 
@@ -72,7 +72,7 @@ static bool selection_passes(const struct fixture *f) {
 		f->segment, 2, f->segment->roots->selection[2], 0, &extent, &view);
 }
 
-static bool identity_passes(const struct fixture *f) {
+static bool identity_passes(const struct lab *f) {
 	struct weir_blob_extent extent;
 
 	return weir_blob_identity(f->segment, f->segment->roots->identity, &extent);
@@ -92,7 +92,7 @@ static bool identity_passes(const struct fixture *f) {
 	} while (0)
 
 static void broken_blob_headers_are_refused(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 
 	REFUSED(services_pass, f->services->blob.kind, WEIR_BLOB_BACKENDS);
 	REFUSED(services_pass, f->services->blob.kind, 0);
@@ -113,7 +113,7 @@ static void broken_blob_headers_are_refused(void **state) {
 }
 
 static void references_out_of_the_heap_are_refused(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	uint64_t heap = f->segment->heap_off / 64;
 	uint64_t end = (f->segment->heap_off + f->segment->heap_bytes) / 64;
 	weir_ref generation = f->segment->roots->services >> 32 << 32;
@@ -131,7 +131,7 @@ static void references_out_of_the_heap_are_refused(void **state) {
 
 // A blob may end exactly at the heap's end, and not 64 bytes later.
 static void blob_at_the_end_of_the_heap(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	struct weir_writer_usage usage;
 	struct weir_backend_table *table;
 	uint64_t bytes;
@@ -149,7 +149,7 @@ static void blob_at_the_end_of_the_heap(void **state) {
 }
 
 static void broken_service_tables_are_refused(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	struct weir_service_table *t = f->services;
 
 	REFUSED(services_pass, t->buckets, 0);
@@ -171,7 +171,7 @@ static void broken_service_tables_are_refused(void **state) {
 }
 
 static void broken_backend_tables_are_refused(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	struct weir_backend_table *t = f->backends;
 
 	REFUSED(backends_pass, t->rows, 21);
@@ -186,7 +186,7 @@ static void broken_backend_tables_are_refused(void **state) {
 
 // More rows than the segment has counters for, in a blob that holds them all.
 static void more_rows_than_counters_are_refused(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	struct weir_backend_table *table = fixture_backends(f->writer, FIXTURE_BACKENDS + 1);
 
 	weir_writer_publish(f->writer, fixture_root(WEIR_BLOB_BACKENDS), table);
@@ -196,7 +196,7 @@ static void more_rows_than_counters_are_refused(void **state) {
 }
 
 static void broken_selections_are_refused(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	struct weir_selection *s = f->selection;
 
 	REFUSED(selection_passes, s->service, 3);
@@ -226,7 +226,7 @@ static void broken_selections_are_refused(void **state) {
 	REFUSED(selection_passes, s->first.slots_off, UINT32_MAX - 1);
 }
 
-static bool second_subset_passes(const struct fixture *f) {
+static bool second_subset_passes(const struct lab *f) {
 	struct weir_blob_extent extent;
 	struct weir_selection_view view;
 
@@ -235,7 +235,7 @@ static bool second_subset_passes(const struct fixture *f) {
 }
 
 static void broken_subsets_are_refused(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	struct weir_selection *s = fixture_subsets(f->writer, 2, 20, 3, 251);
 	struct weir_selection_subset *second = (void *)(s + 1);
 
@@ -266,7 +266,7 @@ static void broken_subsets_are_refused(void **state) {
 }
 
 static void broken_identities_are_refused(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	struct weir_identity *i = f->identity;
 
 	REFUSED(identity_passes, i->services, FIXTURE_SERVICES + 1);

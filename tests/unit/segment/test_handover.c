@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Handover over a real socket in a directory of its own, with forked control processes.
-#include "fixture.h"
+#include "segment_lab.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -22,7 +22,7 @@
 
 #define DEADLINE_MS 10000
 
-struct fixture {
+struct lab {
 	char dir[64];
 	char path[96];
 	struct weir_segment *segment;
@@ -45,7 +45,7 @@ static unsigned int count_fds(void) {
 }
 
 static int setup(void **state) {
-	struct fixture *f = calloc(1, sizeof(*f));
+	struct lab *f = calloc(1, sizeof(*f));
 
 	assert_non_null(f);
 	f->open_fds = count_fds();
@@ -70,7 +70,7 @@ static int setup(void **state) {
 }
 
 static int teardown(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	unsigned int expected = f->open_fds;
 
 	weir_handover_server_free(f->server);
@@ -92,7 +92,7 @@ static uint64_t now_ms(void) {
 }
 
 // Serve until somebody in particular is attached (0 = nobody).
-static void serve_until(struct fixture *f, pid_t wanted) {
+static void serve_until(struct lab *f, pid_t wanted) {
 	uint64_t end = now_ms() + DEADLINE_MS;
 	int attached;
 
@@ -127,7 +127,7 @@ static int wait_exit(pid_t pid) {
 }
 
 // Serve while a child runs; its exit code.
-static int serve_while(struct fixture *f, pid_t pid) {
+static int serve_while(struct lab *f, pid_t pid) {
 	uint64_t end = now_ms() + DEADLINE_MS;
 	int status;
 
@@ -141,7 +141,7 @@ static int serve_while(struct fixture *f, pid_t pid) {
 }
 
 // A control process: attach, publish a selection, say so by control_pid, stay until killed.
-static pid_t start_control(struct fixture *f) {
+static pid_t start_control(struct lab *f) {
 	pid_t pid = fork();
 
 	assert_true(pid >= 0);
@@ -169,7 +169,7 @@ static pid_t start_control(struct fixture *f) {
 	return pid;
 }
 
-static void wait_for_publication(struct fixture *f, uint64_t publications) {
+static void wait_for_publication(struct lab *f, uint64_t publications) {
 	uint64_t end = now_ms() + DEADLINE_MS;
 
 	while (__atomic_load_n(&f->segment->roots->publications, __ATOMIC_ACQUIRE) < publications) {
@@ -179,7 +179,7 @@ static void wait_for_publication(struct fixture *f, uint64_t publications) {
 }
 
 static void control_gets_the_segment_and_its_end_is_noticed(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	int fds[2];
 	pid_t pid;
 
@@ -197,7 +197,7 @@ static void control_gets_the_segment_and_its_end_is_noticed(void **state) {
 }
 
 static void killed_control_is_followed_by_another(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 
 	for (uint64_t round = 1; round <= 20; round++) {
 		pid_t pid = start_control(f);
@@ -210,7 +210,7 @@ static void killed_control_is_followed_by_another(void **state) {
 }
 
 static void second_control_is_told_who_is_attached(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	pid_t first = start_control(f), second;
 	char expected[80];
 
@@ -252,7 +252,7 @@ struct caller {
 };
 
 // The caller's side in this process: the server is served by a child that shares its socket.
-static void call(struct fixture *f, struct caller *caller) {
+static void call(struct lab *f, struct caller *caller) {
 	pid_t pid = fork();
 
 	assert_true(pid >= 0);
@@ -279,7 +279,7 @@ static void call(struct fixture *f, struct caller *caller) {
 }
 
 static void descriptors_arrive_at_their_ports(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	struct caller caller = {0};
 
 	call(f, &caller);
@@ -301,7 +301,7 @@ static void descriptors_arrive_at_their_ports(void **state) {
 }
 
 static void sixteen_steered_ports_fit_in_one_message(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	struct caller caller = {0};
 
 	f->offer.vip_maps = WEIR_PORTS_MAX;
@@ -319,7 +319,7 @@ static void sixteen_steered_ports_fit_in_one_message(void **state) {
 }
 
 static void crowd_at_the_door_does_not_hold_the_server(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	int fds[40];
 
@@ -344,7 +344,7 @@ static void crowd_at_the_door_does_not_hold_the_server(void **state) {
 }
 
 static void who_left_before_he_was_served_is_no_trouble(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 
 	snprintf(address.sun_path, sizeof(address.sun_path), "%s", f->path);
@@ -360,7 +360,7 @@ static void who_left_before_he_was_served_is_no_trouble(void **state) {
 // --- the socket file --------------------------------------------------------------------------
 
 static void socket_is_for_owner_and_group(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	struct stat st;
 
 	assert_int_equal(stat(f->path, &st), 0);
@@ -374,7 +374,7 @@ static void socket_is_for_owner_and_group(void **state) {
 }
 
 static void stranger_is_not_let_in(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	pid_t pid;
 
 	if (getuid() != 0) {
@@ -401,7 +401,7 @@ static void stranger_is_not_let_in(void **state) {
 }
 
 static void live_socket_is_left_alone_and_a_stale_one_replaced(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	struct weir_handover_server *second = NULL;
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	int fd;
@@ -420,7 +420,7 @@ static void live_socket_is_left_alone_and_a_stale_one_replaced(void **state) {
 }
 
 static void other_file_of_that_name_is_not_removed(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	int fd;
 
 	weir_handover_server_free(f->server);
@@ -451,7 +451,7 @@ static void missing_directory_and_overlong_path_are_refused(void **state) {
 
 // --- what a control process may meet ------------------------------------------------------------
 
-static int connect_to(struct fixture *f, char *why, size_t why_bytes) {
+static int connect_to(struct lab *f, char *why, size_t why_bytes) {
 	struct weir_handover handover = {.segment_fd = -7};
 	int connection = -7;
 	int error = weir_handover_connect(f->dir, &handover, &connection, why, why_bytes);
@@ -463,7 +463,7 @@ static int connect_to(struct fixture *f, char *why, size_t why_bytes) {
 }
 
 static void no_dataplane_is_said_so(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	char why[200] = "";
 	int fd;
@@ -481,7 +481,7 @@ static void no_dataplane_is_said_so(void **state) {
 }
 
 static void silent_dataplane_is_given_up(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	char why[200] = "";
 	uint64_t start = now_ms();
 
@@ -492,7 +492,7 @@ static void silent_dataplane_is_given_up(void **state) {
 
 // A server that is none of ours: sends `bytes` of an answer with n descriptors, or just hangs up.
 static void answer_like(
-	struct fixture *f, const void *answer, size_t bytes, unsigned int n, int expected) {
+	struct lab *f, const void *answer, size_t bytes, unsigned int n, int expected) {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	char why[200] = "";
 	int listener;
@@ -540,7 +540,7 @@ static void answer_like(
 }
 
 static void broken_answers_are_refused_and_leak_nothing(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	struct { // as in handover.c
 		uint64_t magic;
 		uint32_t abi, error, pid, vip_maps, steered, reserved;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Reader: adoption of what is published, once per change, and refusal of what is broken.
-#include "fixture.h"
+#include "segment_lab.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -11,7 +11,7 @@
 #include "reader.h"
 #include "service_table.h"
 
-struct fixture {
+struct lab {
 	struct weir_segment *segment; // the control process's
 	struct weir_segment *worker_segment; // the same memory, mapped again
 	struct weir_writer *writer;
@@ -19,7 +19,7 @@ struct fixture {
 };
 
 static int setup(void **state) {
-	struct fixture *f = calloc(1, sizeof(*f));
+	struct lab *f = calloc(1, sizeof(*f));
 	char why[200];
 
 	assert_non_null(f);
@@ -33,7 +33,7 @@ static int setup(void **state) {
 }
 
 static int teardown(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 
 	weir_reader_fini(&f->reader);
 	weir_writer_free(f->writer);
@@ -44,14 +44,14 @@ static int teardown(void **state) {
 }
 
 static void reader_of_no_worker_is_refused(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	struct weir_reader reader;
 
 	assert_int_equal(weir_reader_init(&reader, f->worker_segment, FIXTURE_WORKERS), -EINVAL);
 }
 
 static void nothing_published_gives_empty_views(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 
 	assert_null(weir_reader_services(&f->reader)->buckets);
 	assert_null(weir_reader_backends(&f->reader)->rows);
@@ -71,7 +71,7 @@ static void published_tables_are_adopted_and_withdrawn(void **state) {
 		.port_last = 80,
 		.service = 2,
 	};
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	struct weir_service_table *services = NULL;
 
 	assert_int_equal(weir_writer_publish(f->writer, fixture_root(WEIR_BLOB_BACKENDS),
@@ -102,7 +102,7 @@ static void published_tables_are_adopted_and_withdrawn(void **state) {
 
 // The view is what was checked: what the blob's header says later does not matter.
 static void header_is_read_once(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	struct weir_backend_table *table = fixture_backends(f->writer, 10);
 
 	weir_writer_publish(f->writer, fixture_root(WEIR_BLOB_BACKENDS), table);
@@ -114,7 +114,7 @@ static void header_is_read_once(void **state) {
 }
 
 static void broken_table_is_refused_once_and_the_next_one_adopted(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	struct weir_selection *selection = fixture_selection(f->writer, 0, 4, 251);
 
 	selection->first.slots = 10000;
@@ -133,7 +133,7 @@ static void broken_table_is_refused_once_and_the_next_one_adopted(void **state) 
 
 // Each worker has the subset with its number, modulo how many there are.
 static void worker_adopts_its_own_subset(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 
 	for (uint32_t subsets = 1; subsets <= FIXTURE_WORKERS; subsets++) {
 		weir_writer_publish(f->writer, fixture_selection_root(0),
@@ -161,7 +161,7 @@ static void worker_adopts_its_own_subset(void **state) {
 
 // What is wrong with one worker's subset is nothing to the others.
 static void broken_subset_is_refused_by_its_worker_alone(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	struct weir_selection *selection = fixture_subsets(f->writer, 0, 9, 3, 251);
 	struct weir_selection_subset *others = (void *)(selection + 1);
 	struct weir_reader third;

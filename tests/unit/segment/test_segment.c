@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Segment: created, sealed, attached by another mapping. Broken ones: test_segment_broken.c.
-#include "fixture.h"
+#include "segment_lab.h"
 
 #include <errno.h>
 #include <fcntl.h>

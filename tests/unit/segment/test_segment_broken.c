@@ -3,7 +3,7 @@
 // Broken segments: what attach must refuse, and what readers and writers must survive. Random
 // bytes come from fixed seeds; a failure prints its seed. The mapping is moved between two
 // unmapped pages, so that a read before or behind it is a crash.
-#include "fixture.h"
+#include "segment_lab.h"
 
 #include <errno.h>
 #include <fcntl.h>

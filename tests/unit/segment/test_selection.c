@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "fixture.h"
+#include "segment_lab.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-struct fixture {
+struct lab {
 	struct weir_segment *segment;
 	struct weir_writer *writer;
 	struct weir_reader reader;
 };
 
 static int setup(void **state) {
-	struct fixture *f = calloc(1, sizeof(*f));
+	struct lab *f = calloc(1, sizeof(*f));
 
 	assert_non_null(f);
 	f->segment = fixture_segment(8u << 20);
@@ -22,7 +22,7 @@ static int setup(void **state) {
 }
 
 static int teardown(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 
 	weir_reader_fini(&f->reader);
 	weir_writer_free(f->writer);
@@ -32,7 +32,7 @@ static int teardown(void **state) {
 }
 
 static const struct weir_selection_view *publish(
-	struct fixture *f, uint16_t service, struct weir_selection *selection) {
+	struct lab *f, uint16_t service, struct weir_selection *selection) {
 	assert_int_equal(
 		weir_writer_publish(f->writer, fixture_selection_root(service), selection), 0);
 	return weir_reader_selection(&f->reader, service);
@@ -47,7 +47,7 @@ static void shares_follow_weights_and_ids_come_out(void **state) {
 	struct weir_selection *selection = NULL;
 	const struct weir_selection_view *view;
 	uint32_t counts[16] = {0};
-	struct fixture *f = *state;
+	struct lab *f = *state;
 
 	assert_int_equal(fixture_build(f->writer, 3, members, 3, 4093, &selection), 0);
 	assert_int_equal(selection->service, 3);
@@ -88,7 +88,7 @@ static void order_and_ids_of_members_do_not_change_the_table(void **state) {
 	struct weir_selection_member a[50], b[50];
 	struct weir_selection *first = NULL, *second = NULL;
 	const uint16_t *x, *y;
-	struct fixture *f = *state;
+	struct lab *f = *state;
 
 	for (uint16_t i = 0; i < 50; i++) {
 		a[i] = (struct weir_selection_member){
@@ -108,7 +108,7 @@ static void selection_without_backends_chooses_none(void **state) {
 	const struct weir_selection_view empty = {0};
 	struct weir_selection *selection = NULL;
 	const struct weir_selection_view *view;
-	struct fixture *f = *state;
+	struct lab *f = *state;
 
 	assert_int_equal(fixture_build(f->writer, 1, NULL, 0, 251, &selection), 0);
 	view = publish(f, 1, selection);
@@ -125,7 +125,7 @@ static void wrong_sizes_are_refused(void **state) {
 	struct weir_selection_member members[4] = {
 		{1, 1, 1, 0}, {2, 2, 1, 0}, {3, 3, 1, 0}, {4, 4, 1, 0}};
 	struct weir_selection *selection = NULL;
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	struct weir_writer_usage before, after;
 
 	weir_writer_usage(f->writer, &before);
@@ -142,7 +142,7 @@ static void wrong_sizes_are_refused(void **state) {
 
 // An index beyond the backends is what a malicious control process would write.
 static void index_beyond_the_backends_chooses_none(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	struct weir_selection *selection = fixture_selection(f->writer, 0, 4, 251);
 	uint16_t *slots = (uint16_t *)((uint8_t *)selection + selection->first.slots_off);
 	const struct weir_selection_view *view;
@@ -159,7 +159,7 @@ static void index_beyond_the_backends_chooses_none(void **state) {
 static void other_policies_get_what_they_need(void **state) {
 	struct weir_selection_member members[50];
 	uint16_t chosen[WEIR_POLICY_COUNT][200];
-	struct fixture *f = *state;
+	struct lab *f = *state;
 
 	for (uint16_t i = 0; i < 50; i++) {
 		members[i] = (struct weir_selection_member){
@@ -213,7 +213,7 @@ static void other_policies_get_what_they_need(void **state) {
 static void subset_is_as_a_selection_of_its_members(void **state) {
 	static const enum weir_policy policies[] = {WEIR_POLICY_MAGLEV,
 		WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN, WEIR_POLICY_WEIGHTED_ROUND_ROBIN};
-	struct fixture *f = *state;
+	struct lab *f = *state;
 
 	for (size_t p = 0; p < sizeof(policies) / sizeof(policies[0]); p++) {
 		struct weir_selection_params params = weir_selection_defaults(0, policies[p], 251);
@@ -269,7 +269,7 @@ static void subset_is_as_a_selection_of_its_members(void **state) {
 }
 
 // What a worker's own table would not have shows which subsets were copied.
-static void expect_copied(struct fixture *f, struct weir_policy_table *published, uint16_t *slots[],
+static void expect_copied(struct lab *f, struct weir_policy_table *published, uint16_t *slots[],
 	const struct weir_selection_params *params, const struct weir_selection_member *members,
 	uint32_t n, uint32_t rebuilt) {
 	struct weir_selection_params anew = *params, with = *params;
@@ -308,7 +308,7 @@ static void subsets_that_stay_are_copied(void **state) {
 	static const enum weir_policy policies[] = {WEIR_POLICY_MAGLEV, WEIR_POLICY_ROUND_ROBIN,
 		WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN, WEIR_POLICY_WEIGHTED_ROUND_ROBIN};
 	const uint32_t all = (1u << FIXTURE_WORKERS) - 1;
-	struct fixture *f = *state;
+	struct lab *f = *state;
 
 	for (size_t p = 0; p < sizeof(policies) / sizeof(policies[0]); p++) {
 		struct weir_selection_params params = weir_selection_defaults(0, policies[p], 251);
@@ -377,7 +377,7 @@ static void one_subset_may_be_empty(void **state) {
 	struct weir_selection_params params = weir_selection_defaults(0, WEIR_POLICY_MAGLEV, 251);
 	const struct weir_selection_member member = {1, 7, 1, 2};
 	struct weir_selection *selection = NULL;
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	struct weir_reader second;
 
 	params.subsets = 2;
@@ -392,7 +392,7 @@ static void one_subset_may_be_empty(void **state) {
 static void wrong_settings_are_refused(void **state) {
 	struct weir_selection_member member = {1, 1, 1, 0};
 	struct weir_selection *selection = NULL;
-	struct fixture *f = *state;
+	struct lab *f = *state;
 
 	for (unsigned int i = 0; i < 5; i++) {
 		struct weir_selection_params params =

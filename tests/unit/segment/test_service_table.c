@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Service table: built, published, adopted, looked up; compared with a plain search over binds.
-#include "fixture.h"
+#include "segment_lab.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -9,14 +9,14 @@
 
 #include "service_table.h"
 
-struct fixture {
+struct lab {
 	struct weir_segment *segment;
 	struct weir_writer *writer;
 	struct weir_reader reader;
 };
 
 static int setup(void **state) {
-	struct fixture *f = calloc(1, sizeof(*f));
+	struct lab *f = calloc(1, sizeof(*f));
 
 	assert_non_null(f);
 	f->segment = fixture_segment(64u << 20);
@@ -27,7 +27,7 @@ static int setup(void **state) {
 }
 
 static int teardown(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 
 	weir_reader_fini(&f->reader);
 	weir_writer_free(f->writer);
@@ -49,7 +49,7 @@ static struct weir_service_bind bind4(
 }
 
 static const struct weir_services_view *publish(
-	struct fixture *f, const struct weir_service_bind *binds, uint32_t n, uint64_t seed) {
+	struct lab *f, const struct weir_service_bind *binds, uint32_t n, uint64_t seed) {
 	struct weir_service_table *table = NULL;
 
 	assert_int_equal(weir_service_table_build(f->writer, binds, n, seed, &table), 0);
@@ -114,7 +114,7 @@ static void exact_wins_over_range_and_narrow_over_wide(void **state) {
 }
 
 static void same_ports_twice_are_refused(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	struct weir_service_bind binds[] = {
 		bind4(10, IPPROTO_TCP, 80, 80, 0),
 		bind4(11, IPPROTO_TCP, 80, 80, 0),
@@ -130,7 +130,7 @@ static void same_ports_twice_are_refused(void **state) {
 }
 
 static void impossible_binds_are_refused(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	struct weir_service_bind good = bind4(10, IPPROTO_TCP, 80, 90, 0), bad;
 	struct weir_service_table *table = NULL;
 
@@ -162,7 +162,7 @@ static void table_without_binds_finds_nothing(void **state) {
 }
 
 static void full_heap_is_reported(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	struct weir_service_bind bind = bind4(10, IPPROTO_TCP, 80, 80, 0);
 	struct weir_service_table *table = NULL;
 	void *all;
@@ -239,7 +239,7 @@ static uint32_t random_binds(uint64_t *seed, struct weir_service_bind *binds, ui
 
 static void lookup_agrees_with_a_plain_search(void **state) {
 	struct weir_service_bind binds[200];
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	uint64_t seed = 5;
 
 	for (unsigned int round = 0; round < 200; round++) {
@@ -271,7 +271,7 @@ static void range_list_out_of_bounds_finds_nothing(void **state) {
 	const struct weir_services_view *view;
 	const uint32_t wrong[][2] = {{0, 2}, {1, 1}, {2, 0}, {UINT32_MAX, 1}, {UINT32_MAX, 2},
 		{1, UINT32_MAX}, {0, UINT32_MAX}, {0x80000000, 0x80000001}};
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	struct weir_bind *buckets;
 
 	assert_int_equal(weir_service_table_build(f->writer, &bind, 1, 1, &table), 0);
@@ -292,7 +292,7 @@ static void range_list_out_of_bounds_finds_nothing(void **state) {
 static void order_of_binds_does_not_matter(void **state) {
 	struct weir_service_bind binds[100], reversed[100];
 	struct weir_service_table *a = NULL, *b = NULL;
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	uint64_t seed = 17;
 	uint32_t n = random_binds(&seed, binds, 100);
 
@@ -309,7 +309,7 @@ static void order_of_binds_does_not_matter(void **state) {
 static void thousand_services_fit(void **state) {
 	static struct weir_service_bind binds[4000];
 	struct weir_service_table *table = NULL;
-	struct fixture *f = *state;
+	struct lab *f = *state;
 
 	for (uint32_t i = 0; i < 4000; i++) {
 		binds[i] = bind4((uint8_t)(i / 16), i & 1 ? IPPROTO_TCP : IPPROTO_UDP,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Writer: allocation, publication, reclamation, and opening over what another writer left.
-#include "fixture.h"
+#include "segment_lab.h"
 
 #include <errno.h>
 #include <rte_rcu_qsbr.h>
@@ -10,13 +10,13 @@
 
 #include "reader.h"
 
-struct fixture {
+struct lab {
 	struct weir_segment *segment;
 	struct weir_writer *writer;
 };
 
 static int setup(void **state) {
-	struct fixture *f = calloc(1, sizeof(*f));
+	struct lab *f = calloc(1, sizeof(*f));
 
 	assert_non_null(f);
 	f->segment = fixture_segment(FIXTURE_HEAP_BYTES);
@@ -26,7 +26,7 @@ static int setup(void **state) {
 }
 
 static int teardown(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 
 	weir_writer_free(f->writer);
 	weir_segment_free(f->segment);
@@ -34,7 +34,7 @@ static int teardown(void **state) {
 	return 0;
 }
 
-static struct weir_writer_usage usage(const struct fixture *f) {
+static struct weir_writer_usage usage(const struct lab *f) {
 	struct weir_writer_usage u;
 
 	weir_writer_usage(f->writer, &u);
@@ -42,20 +42,20 @@ static struct weir_writer_usage usage(const struct fixture *f) {
 }
 
 // End this writer without a word and open another, as after a SIGKILL.
-static void reopen(struct fixture *f) {
+static void reopen(struct lab *f) {
 	weir_writer_free(f->writer);
 	f->writer = NULL;
 	assert_int_equal(weir_writer_open(f->segment, &f->writer), 0);
 }
 
-static void publish_selection(struct fixture *f, uint16_t service, uint32_t n) {
+static void publish_selection(struct lab *f, uint16_t service, uint32_t n) {
 	assert_int_equal(weir_writer_publish(f->writer, fixture_selection_root(service),
 				 fixture_selection(f->writer, service, n, 251)),
 		0);
 }
 
 static void blob_is_zeroed_aligned_and_has_its_header(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	uint32_t before = 0;
 
 	for (unsigned int round = 0; round < 3; round++) {
@@ -79,7 +79,7 @@ static void blob_is_zeroed_aligned_and_has_its_header(void **state) {
 }
 
 static void impossible_sizes_and_kinds_are_refused(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 
 	errno = 0;
 	assert_null(weir_writer_alloc(f->writer, (enum weir_blob_kind)0, 100));
@@ -99,7 +99,7 @@ static void impossible_sizes_and_kinds_are_refused(void **state) {
 }
 
 static void published_blob_is_current_and_counted(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	struct weir_backend_table *table = fixture_backends(f->writer, 10);
 
 	assert_null(weir_writer_current(f->writer, fixture_root(WEIR_BLOB_BACKENDS)));
@@ -121,7 +121,7 @@ static void published_blob_is_current_and_counted(void **state) {
 }
 
 static void wrong_publication_is_refused_and_the_blob_discarded(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 
 	publish_selection(f, 0, 4);
 	uint64_t used = usage(f).used_bytes;
@@ -147,7 +147,7 @@ static void wrong_publication_is_refused_and_the_blob_discarded(void **state) {
 }
 
 static void replaced_blob_waits_for_every_worker(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	uint64_t live, both;
 
 	rte_rcu_qsbr_thread_online(f->segment->qsbr, 0);
@@ -173,7 +173,7 @@ static void replaced_blob_waits_for_every_worker(void **state) {
 
 // What is retired while a grace period runs is not covered by it.
 static void grace_period_under_way_does_not_cover_what_comes_later(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	struct rte_rcu_qsbr *qsbr = f->segment->qsbr;
 
 	rte_rcu_qsbr_thread_online(qsbr, 0);
@@ -191,7 +191,7 @@ static void grace_period_under_way_does_not_cover_what_comes_later(void **state)
 }
 
 static void marks_pass_after_a_quiescent_state(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	uint64_t first, second;
 
 	first = weir_writer_mark(f->writer);
@@ -209,7 +209,7 @@ static void marks_pass_after_a_quiescent_state(void **state) {
 }
 
 static void memory_is_reused_and_neighbours_join(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	void *blob[8], *large;
 
 	for (unsigned int i = 0; i < 8; i++) {
@@ -238,7 +238,7 @@ static void memory_is_reused_and_neighbours_join(void **state) {
 
 // A full heap gives back what is retired without being asked to.
 static void allocation_reclaims_when_it_must(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	uint64_t half = f->segment->heap_bytes / 2;
 
 	for (unsigned int i = 0; i < 10; i++) {
@@ -260,7 +260,7 @@ static void allocation_reclaims_when_it_must(void **state) {
 }
 
 static void memory_is_taken_as_it_is_used(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	void *blob;
 
 	assert_int_equal(usage(f).heap_bytes, f->segment->heap_bytes);
@@ -277,7 +277,7 @@ static void memory_is_taken_as_it_is_used(void **state) {
 
 // Random work, checked against the sum of what is known to be in use.
 static void random_work_leaks_nothing(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	void *held[40] = {NULL};
 	uint64_t held_bytes[40] = {0};
 	uint64_t seed = 11, expected = 0;
@@ -317,7 +317,7 @@ static void random_work_leaks_nothing(void **state) {
 // --- opening after another writer -----------------------------------------------------------
 
 static void next_writer_keeps_what_is_published(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	const void *before[4];
 	uint64_t used;
 
@@ -349,7 +349,7 @@ static void next_writer_keeps_what_is_published(void **state) {
 
 // S3 and S5 together: what the dead writer had just replaced may still be read.
 static void next_writer_waits_before_it_reuses_what_was_retired(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	struct rte_rcu_qsbr *qsbr = f->segment->qsbr;
 	const struct weir_selection *old;
 	struct weir_selection *fresh;
@@ -375,7 +375,7 @@ static void next_writer_waits_before_it_reuses_what_was_retired(void **state) {
 // A withdrawn blob leaves no trace in the roots; a reader that kept its reference must not take
 // the next blob in its place for it.
 static void generations_go_on_over_writers(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	weir_ref ref;
 
 	publish_selection(f, 0, 4);
@@ -390,7 +390,7 @@ static void generations_go_on_over_writers(void **state) {
 }
 
 static void generation_skips_zero(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 
 	f->segment->roots->generation = UINT32_MAX - 1;
 	reopen(f);
@@ -401,7 +401,7 @@ static void generation_skips_zero(void **state) {
 }
 
 static void broken_roots_are_dropped_and_counted(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	struct weir_roots *roots = f->segment->roots;
 	weir_ref good;
 
@@ -428,7 +428,7 @@ static void broken_roots_are_dropped_and_counted(void **state) {
 
 // Two whole blobs of which one lies inside the other: only one can be kept.
 static void overlapping_blobs_are_not_both_kept(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	struct weir_selection *outer = fixture_selection(f->writer, 0, 4, 4093);
 	struct weir_selection *inner = (struct weir_selection *)((uint8_t *)outer + 1024);
 	weir_ref ref;
@@ -452,7 +452,7 @@ static void overlapping_blobs_are_not_both_kept(void **state) {
 
 // Whatever an earlier process wrote there, it must not lead outside the heap.
 static void nonsense_in_the_hints_is_survived(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	const uint64_t nonsense[] = {
 		0, 1, 63, 65, f->segment->heap_bytes + 64, UINT64_MAX, UINT64_MAX - 63, 1ull << 63};
 
@@ -472,7 +472,7 @@ static void nonsense_in_the_hints_is_survived(void **state) {
 }
 
 static void every_root_can_be_withdrawn_right_after_opening(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 	void *spacer[FIXTURE_SERVICES];
 
 	// Gaps between all blobs, so that the queue holds the most that it can.
@@ -494,7 +494,7 @@ static void every_root_can_be_withdrawn_right_after_opening(void **state) {
 }
 
 static void pid_is_there_while_open(void **state) {
-	struct fixture *f = *state;
+	struct lab *f = *state;
 
 	assert_int_equal(f->segment->roots->control_pid, getpid());
 	weir_writer_free(f->writer);

@@ -74,7 +74,7 @@ static unsigned int hints(const struct weir_hints_host *host, const char *expect
 	unsigned int count = weir_hints_write(host, file);
 
 	fclose(file);
-	if (!strstr(text, expected)) {
+	if (strstr(text, expected) == NULL) {
 		fail_msg("\"%s\" is not in \"%s\"", expected, text);
 	}
 	free(text);

@@ -19,7 +19,7 @@ static int parse(const char *line, struct weir_agent_options *ret, char *why, si
 
 	assert_true(strlen(line) < sizeof(copy));
 	strcpy(copy, line);
-	for (char *word = strtok(copy, " "); word; word = strtok(NULL, " ")) {
+	for (char *word = strtok(copy, " "); word != NULL; word = strtok(NULL, " ")) {
 		assert_true(count < WORDS_MAX);
 		words[count++] = word;
 	}
@@ -106,7 +106,7 @@ static void options_that_are_wrong_are_named(void **state) {
 		char why[256] = "";
 
 		if (parse(cases[i].line, &options, why, sizeof(why)) != -EINVAL ||
-			!strstr(why, cases[i].why)) {
+			strstr(why, cases[i].why) == NULL) {
 			fail_msg("\"%s\": \"%s\"", cases[i].line, why);
 		}
 		assert_int_equal(options.address_count, 77);

@@ -31,7 +31,7 @@ static int readable(const struct server *server, int fd) {
 
 // The n-th line of a text, or its last one.
 static void pick_line(const char *text, unsigned n, const char **ret, size_t *ret_bytes) {
-	while (n-- > 0 && strchr(text, '\n') && strchr(text, '\n')[1]) {
+	while (n-- > 0 && strchr(text, '\n') != NULL && strchr(text, '\n')[1]) {
 		text = strchr(text, '\n') + 1;
 	}
 	*ret = text;
@@ -45,11 +45,11 @@ static void answer(struct server *server, int fd) {
 	const char *text = "{\"ok\": false, \"code\": \"bad-request\", \"error\": \"?\"}";
 	size_t bytes = strlen(text);
 
-	while (found->command && strcmp(found->command, "*") != 0 &&
-		(!command || strcmp(found->command, command) != 0)) {
+	while (found->command != NULL && strcmp(found->command, "*") != 0 &&
+		(command == NULL || strcmp(found->command, command) != 0)) {
 		found++;
 	}
-	if (found->command) {
+	if (found->command != NULL) {
 		pick_line(found->text, server->turn++, &text, &bytes);
 	}
 	for (size_t i = 0; server->mode == SERVER_ANSWER_BYTES && i + 1 < bytes; i++) {

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "cli_case.h"
+#include "cli_lab.h"
 
 static const char *good_file, *broken_file, *expected_file;
 
@@ -101,7 +101,7 @@ static void broken_file_lists_every_error(void **state) {
 	(void)state;
 	assert_int_equal(outcome.status, 1);
 	assert_non_null(expected);
-	while (fgets(line, sizeof(line), expected)) {
+	while (fgets(line, sizeof(line), expected) != NULL) {
 		snprintf(whole, sizeof(whole), "%s:%s", broken_file, line);
 		assert_memory_equal(found, whole, strlen(whole));
 		found += strlen(whole);

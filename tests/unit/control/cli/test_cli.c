@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <time.h>
 
-#include "cli_case.h"
+#include "cli_lab.h"
 
 #define OK "{\"ok\": true, \"result\": {}}"
 #define LIST "{\"ok\": true, \"result\": []}"

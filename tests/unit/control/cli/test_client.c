@@ -26,14 +26,14 @@ static int64_t now_ms(void) {
 static int ask(const struct server *server, int timeout_ms, json_t **ret_answer, char why[256]) {
 	json_t *request = json_pack("{s:s}", "command", "version");
 	struct weir_client *client;
-	int rc = weir_client_connect(server_folder(server), timeout_ms, &client, why, 256);
+	int r = weir_client_connect(server_folder(server), timeout_ms, &client, why, 256);
 
-	if (rc == 0) {
-		rc = weir_client_call(client, request, ret_answer, why, 256);
+	if (r == 0) {
+		r = weir_client_call(client, request, ret_answer, why, 256);
 		weir_client_free(client);
 	}
 	json_decref(request);
-	return rc;
+	return r;
 }
 
 static void call_gets_its_answer(void **state) {
@@ -137,16 +137,16 @@ static void hanging_daemon_times_out(void **state) {
 static void full_backlog_times_out(void **state) {
 	struct server *server = server_start(SERVER_DEAF, NULL);
 	struct weir_client *client[64];
-	int rc = 0, connected = 0;
+	int r = 0, connected = 0;
 	char why[256];
 
 	(void)state;
-	while (rc == 0 && connected < 64) {
-		rc = weir_client_connect(
+	while (r == 0 && connected < 64) {
+		r = weir_client_connect(
 			server_folder(server), SHORT_MS, &client[connected], why, 256);
-		connected += rc == 0;
+		connected += r == 0;
 	}
-	assert_int_equal(rc, -ETIMEDOUT);
+	assert_int_equal(r, -ETIMEDOUT);
 	assert_non_null(strstr(why, "did not accept the connection"));
 	while (connected > 0) {
 		weir_client_free(client[--connected]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "cli_case.h"
+#include "cli_lab.h"
 #include "commands.h"
 
 static void every_row_is_complete(void **state) {
@@ -15,7 +15,7 @@ static void every_row_is_complete(void **state) {
 		assert_true(command->words_max + 2 <= WEIR_OPERANDS_MAX);
 		assert_true(command->run || (command->request && command->show));
 		assert_true(!command->request || command->build);
-		if (command->text) {
+		if (command->text != NULL) {
 			assert_int_equal(command->text[strlen(command->text) - 1], '\n');
 		}
 		for (int j = 0; j < i; j++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "cli_case.h"
+#include "cli_lab.h"
 #include "commands.h"
 
 static void help_names_every_command(void **state) {
@@ -12,7 +12,8 @@ static void help_names_every_command(void **state) {
 		char line[160];
 
 		snprintf(line, sizeof(line), "\n  %s%s%s%s%s  ", command->object,
-			command->verb ? " " : "", command->verb ? command->verb : "",
+			command->verb != NULL ? " " : "",
+			command->verb != NULL ? command->verb : "",
 			command->arguments[0] ? " " : "", command->arguments);
 		expect_contains(outcome.out, line);
 		expect_contains(outcome.out, command->summary);

@@ -16,7 +16,7 @@ static int parse(
 	char **argv, const char *environment, struct weir_cli_options *options, char why[128]) {
 	int argc = 0;
 
-	while (argv[argc]) {
+	while (argv[argc] != NULL) {
 		argc++;
 	}
 	return weir_cli_options_parse(argc, argv, environment, options, why, 128);
@@ -113,7 +113,7 @@ static void options_refused(void **state) {
 		assert_int_equal(PARSE(NULL, &options, why, "stats", "show", cases[i].first,
 					 cases[i].second),
 			-EINVAL);
-		if (!strstr(why, cases[i].why)) {
+		if (strstr(why, cases[i].why) == NULL) {
 			fail_msg("\"%s\" is not in \"%s\"", cases[i].why, why);
 		}
 		assert_int_equal(options.count, 77);

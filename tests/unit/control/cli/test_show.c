@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "show_case.h"
+#include "show_lab.h"
 
 static void values(void **state) {
 	static const struct {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "show_case.h"
+#include "show_lab.h"
 
 #define SUBSET(worker, client, members) \
 	"{\"worker\": " worker ", \"client\": " client ", \"in_use\": 2, \"unusable\": 1, " \

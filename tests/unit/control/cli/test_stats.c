@@ -3,7 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli_case.h"
+#include "cli_lab.h"
 #include "stats.h"
 
 #define STATS(time, packets, flows, drops, services) \
@@ -147,8 +147,9 @@ static void watch_redraws_on_a_terminal(void **state) {
 	assert_int_equal(status, 0);
 	assert_memory_equal(text, "\033[2J\033[H", 7);
 	expect_contains(text + 7, "\033[J\033[H");
-	for (char *line = strtok(text, "\r\n"); line; line = strtok(NULL, "\r\n")) {
-		char *visible = strrchr(line, 'H') && line[0] == '\033' ? strrchr(line, 'H') : line;
+	for (char *line = strtok(text, "\r\n"); line != NULL; line = strtok(NULL, "\r\n")) {
+		char *visible =
+			strrchr(line, 'H') != NULL && line[0] == '\033' ? strrchr(line, 'H') : line;
 
 		assert_true(strcspn(visible, "\033") <= 21);
 	}

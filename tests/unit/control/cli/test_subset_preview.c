@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <jansson.h>
 
-#include "cli_case.h"
+#include "cli_lab.h"
 #include "subset.h"
 #include "subset_preview.h"
 

@@ -27,7 +27,7 @@
 	"\"timeout_ms\": 500, \"rise\": 200, \"fall\": 200}"
 #define ONE_SERVICE SERVICE("web", "198.51.100.10", "", THREE)
 
-static int set_up(void **state) {
+static int setup(void **state) {
 	struct lab *lab = calloc(1, sizeof(*lab));
 
 	lab_init(lab);
@@ -35,7 +35,7 @@ static int set_up(void **state) {
 	return 0;
 }
 
-static int tear_down(void **state) {
+static int teardown(void **state) {
 	lab_fini(*state);
 	free(*state);
 	return 0;
@@ -238,7 +238,7 @@ static void s4_reload_while_the_dataplane_is_away_reaches_the_next_one(void **st
 }
 
 int main(void) {
-#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(s3_restarted_control_adopts_what_is_published),
 		T(s3_adopted_health_stays_until_checks_say_otherwise),

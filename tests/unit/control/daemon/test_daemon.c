@@ -22,7 +22,7 @@
 	"{\"name\": \"web-1\", \"address\": \"10.0.0.11\", \"weight\": " weight "}, " \
 	"{\"name\": \"web-2\", \"address\": \"10.0.0.12\"}]}"
 
-static int set_up(void **state) {
+static int setup(void **state) {
 	struct lab *lab = calloc(1, sizeof(*lab));
 
 	lab_init(lab);
@@ -31,7 +31,7 @@ static int set_up(void **state) {
 	return 0;
 }
 
-static int tear_down(void **state) {
+static int teardown(void **state) {
 	lab_fini(*state);
 	free(*state);
 	return 0;
@@ -315,7 +315,7 @@ static void segment_of_another_version_is_refused_and_the_next_one_taken(void **
 }
 
 int main(void) {
-#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(bad_configuration_is_refused_with_every_error),
 		T(missing_configuration_is_refused),

@@ -14,7 +14,7 @@
 #define LARGE 2000
 #define SOON_MS 3000
 
-struct fixture {
+struct own_lab {
 	struct lab lab;
 	struct lab_dataplane *dataplane;
 };
@@ -54,31 +54,31 @@ static void write_services(const struct lab *lab, unsigned int weight) {
 	free(text);
 }
 
-static int set_up(void **state) {
-	struct fixture *fixture = calloc(1, sizeof(*fixture));
+static int setup(void **state) {
+	struct own_lab *own = calloc(1, sizeof(*own));
 
-	lab_init(&fixture->lab);
-	write_services(&fixture->lab, 100);
-	lab_start(&fixture->lab);
-	fixture->dataplane = lab_dataplane_start_big(&fixture->lab, 2);
-	LAB_UNTIL(lab_attached(&fixture->lab));
-	*state = fixture;
+	lab_init(&own->lab);
+	write_services(&own->lab, 100);
+	lab_start(&own->lab);
+	own->dataplane = lab_dataplane_start_big(&own->lab, 2);
+	LAB_UNTIL(lab_attached(&own->lab));
+	*state = own;
 	return 0;
 }
 
-static int tear_down(void **state) {
-	struct fixture *fixture = *state;
-	int status = lab_stop(&fixture->lab);
+static int teardown(void **state) {
+	struct own_lab *own = *state;
+	int status = lab_stop(&own->lab);
 
-	lab_dataplane_stop(fixture->dataplane);
-	lab_fini(&fixture->lab);
-	free(fixture);
+	lab_dataplane_stop(own->dataplane);
+	lab_fini(&own->lab);
+	free(own);
 	return status;
 }
 
-static json_t *timed(struct fixture *fixture, const char *request) {
+static json_t *timed(struct own_lab *own, const char *request) {
 	uint64_t began = lab_now_ms(), took;
-	json_t *result = lab_result(&fixture->lab, "%s", request);
+	json_t *result = lab_result(&own->lab, "%s", request);
 
 	took = lab_now_ms() - began;
 	print_message("%5u ms  %s\n", (unsigned int)took, request);
@@ -91,22 +91,22 @@ static void everything_is_told_soon(void **state) {
 		"{\"command\": \"backend.show\"}", "{\"command\": \"stats.show\"}",
 		"{\"command\": \"health.show\"}", "{\"command\": \"flow.count\"}",
 		"{\"command\": \"backend.show\", \"service\": \"large\", \"backend\": \"l-1999\"}"};
-	struct fixture *fixture = *state;
+	struct own_lab *own = *state;
 
 	for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
-		json_decref(timed(fixture, requests[i]));
+		json_decref(timed(own, requests[i]));
 	}
 }
 
 static void one_change_is_published_soon(void **state) {
-	struct fixture *fixture = *state;
+	struct own_lab *own = *state;
 	json_t *stats;
 
-	json_decref(timed(fixture,
+	json_decref(timed(own,
 		"{\"command\": \"backend.drain\", \"service\": \"s-500\", \"backend\": \"b-5\"}"));
-	json_decref(timed(fixture,
+	json_decref(timed(own,
 		"{\"command\": \"backend.drain\", \"service\": \"large\", \"backend\": \"l-5\"}"));
-	stats = lab_result(&fixture->lab, "{\"command\": \"stats.show\"}");
+	stats = lab_result(&own->lab, "{\"command\": \"stats.show\"}");
 	print_message("%5u us  publication of the large service, grace period %u us\n",
 		(unsigned int)json_integer_value(
 			json_object_get(json_object_get(stats, "segment"), "last_publish_us")),
@@ -116,28 +116,28 @@ static void one_change_is_published_soon(void **state) {
 }
 
 static void reload_of_everything_is_done_soon(void **state) {
-	struct fixture *fixture = *state;
-	json_t *result = timed(fixture, "{\"command\": \"config.reload\"}");
+	struct own_lab *own = *state;
+	json_t *result = timed(own, "{\"command\": \"config.reload\"}");
 
 	assert_int_equal(json_array_size(json_object_get(result, "changes")), 0);
 	json_decref(result);
-	write_services(&fixture->lab, 50);
-	result = timed(fixture, "{\"command\": \"config.reload\"}");
+	write_services(&own->lab, 50);
+	result = timed(own, "{\"command\": \"config.reload\"}");
 	assert_int_equal(json_array_size(json_object_get(result, "changes")), SERVICES * BACKENDS);
 	json_decref(result);
 }
 
 static void s3_restarted_control_adopts_it_soon(void **state) {
-	struct fixture *fixture = *state;
-	struct weir_roots *roots = lab_dataplane_segment(fixture->dataplane)->roots;
+	struct own_lab *own = *state;
+	struct weir_roots *roots = lab_dataplane_segment(own->dataplane)->roots;
 	uint64_t publications, began;
 
-	json_decref(lab_result(&fixture->lab, "{\"command\": \"version\"}"));
+	json_decref(lab_result(&own->lab, "{\"command\": \"version\"}"));
 	publications = roots->publications;
-	lab_kill(&fixture->lab);
+	lab_kill(&own->lab);
 	began = lab_now_ms();
-	lab_start(&fixture->lab);
-	LAB_UNTIL(lab_attached(&fixture->lab));
+	lab_start(&own->lab);
+	LAB_UNTIL(lab_attached(&own->lab));
 	print_message("%5u ms  restart and adoption\n", (unsigned int)(lab_now_ms() - began));
 	// Next hops may still trickle in: a few backend tables, but not 1,001 selections.
 	assert_true(roots->publications - publications < 100);
@@ -151,5 +151,5 @@ int main(void) {
 		cmocka_unit_test(s3_restarted_control_adopts_it_soon),
 	};
 
-	return lab_own_network(NULL) == 0 ? cmocka_run_group_tests(tests, set_up, tear_down) : 1;
+	return lab_own_network(NULL) == 0 ? cmocka_run_group_tests(tests, setup, teardown) : 1;
 }

@@ -22,7 +22,7 @@
 	"{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\"" port \
 	"}], \"services\": [" SERVICE(weight) "]}"
 
-struct fixture {
+struct lab {
 	char dir[32];
 	char file[64];
 	struct weir_reload *reload;
@@ -35,135 +35,135 @@ static void put(const char *file, const char *text) {
 	fclose(f);
 }
 
-static int set_up(void **state) {
-	struct fixture *fixture = calloc(1, sizeof(*fixture));
+static int setup(void **state) {
+	struct lab *lab = calloc(1, sizeof(*lab));
 	struct weir_config_errors errors;
 	int r;
 
-	strcpy(fixture->dir, "/tmp/weir-test-XXXXXX");
-	assert_non_null(mkdtemp(fixture->dir));
-	snprintf(fixture->file, sizeof(fixture->file), "%s/weir.json", fixture->dir);
-	put(fixture->file, CONFIG("", "100"));
-	r = weir_reload_create(fixture->file, &fixture->reload, &errors);
+	strcpy(lab->dir, "/tmp/weir-test-XXXXXX");
+	assert_non_null(mkdtemp(lab->dir));
+	snprintf(lab->file, sizeof(lab->file), "%s/weir.json", lab->dir);
+	put(lab->file, CONFIG("", "100"));
+	r = weir_reload_create(lab->file, &lab->reload, &errors);
 	weir_config_errors_fini(&errors);
-	*state = fixture;
+	*state = lab;
 	return r;
 }
 
-static int tear_down(void **state) {
-	struct fixture *fixture = *state;
+static int teardown(void **state) {
+	struct lab *lab = *state;
 
-	weir_reload_free(fixture->reload);
-	unlink(fixture->file);
-	rmdir(fixture->dir);
-	free(fixture);
+	weir_reload_free(lab->reload);
+	unlink(lab->file);
+	rmdir(lab->dir);
+	free(lab);
 	return 0;
 }
 
 static void reload_commit_puts_the_new_one_in_use(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 	struct weir_reload_plan plan;
 
-	put(fixture->file, CONFIG("", "50"));
-	assert_int_equal(weir_reload_plan(fixture->reload, NULL, &plan), 0);
+	put(lab->file, CONFIG("", "50"));
+	assert_int_equal(weir_reload_plan(lab->reload, NULL, &plan), 0);
 	assert_int_equal(plan.difference.count, 1);
-	assert_int_equal(weir_reload_config(fixture->reload)->services[0].backends[0].weight, 100);
-	weir_reload_commit(fixture->reload, &plan);
+	assert_int_equal(weir_reload_config(lab->reload)->services[0].backends[0].weight, 100);
+	weir_reload_commit(lab->reload, &plan);
 	weir_reload_plan_fini(&plan);
-	assert_int_equal(weir_reload_config(fixture->reload)->services[0].backends[0].weight, 50);
+	assert_int_equal(weir_reload_config(lab->reload)->services[0].backends[0].weight, 50);
 }
 
 static void reload_plan_alone_changes_nothing(void **state) {
-	struct fixture *fixture = *state;
-	const struct weir_config *before = weir_reload_config(fixture->reload);
+	struct lab *lab = *state;
+	const struct weir_config *before = weir_reload_config(lab->reload);
 	struct weir_reload_plan plan;
 
-	put(fixture->file, CONFIG("", "50"));
-	assert_int_equal(weir_reload_plan(fixture->reload, NULL, &plan), 0);
+	put(lab->file, CONFIG("", "50"));
+	assert_int_equal(weir_reload_plan(lab->reload, NULL, &plan), 0);
 	weir_reload_plan_fini(&plan);
-	assert_ptr_equal(weir_reload_config(fixture->reload), before);
+	assert_ptr_equal(weir_reload_config(lab->reload), before);
 	assert_int_equal(before->services[0].backends[0].weight, 100);
 }
 
 static void reload_bad_file_is_refused_with_every_error(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 	struct weir_reload_plan plan;
 
-	put(fixture->file, CONFIG(", \"mtu\": 1, \"colour\": 2", "100"));
-	assert_true(weir_reload_plan(fixture->reload, NULL, &plan) < 0);
+	put(lab->file, CONFIG(", \"mtu\": 1, \"colour\": 2", "100"));
+	assert_true(weir_reload_plan(lab->reload, NULL, &plan) < 0);
 	assert_int_equal(plan.errors.count, 2);
 	assert_null(plan.config);
 	weir_reload_plan_fini(&plan);
 }
 
 static void reload_missing_file_is_an_error_with_a_reason(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 	struct weir_reload_plan plan;
 
-	unlink(fixture->file);
-	assert_int_equal(weir_reload_plan(fixture->reload, NULL, &plan), -ENOENT);
+	unlink(lab->file);
+	assert_int_equal(weir_reload_plan(lab->reload, NULL, &plan), -ENOENT);
 	assert_int_equal(plan.errors.count, 1);
 	assert_true(plan.errors.error[0].reason[0] != '\0');
 	weir_reload_plan_fini(&plan);
 }
 
 static void reload_never_waits_for_a_pipe(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 	struct weir_reload_plan plan;
 
-	unlink(fixture->file);
-	assert_int_equal(mkfifo(fixture->file, 0600), 0);
+	unlink(lab->file);
+	assert_int_equal(mkfifo(lab->file, 0600), 0);
 	alarm(10); // a hang ends the test
-	assert_int_equal(weir_reload_plan(fixture->reload, NULL, &plan), -EINVAL);
+	assert_int_equal(weir_reload_plan(lab->reload, NULL, &plan), -EINVAL);
 	alarm(0);
 	assert_string_equal(plan.errors.error[0].reason, "not a regular file");
 	weir_reload_plan_fini(&plan);
 }
 
 static void reload_other_file_becomes_the_one_in_use(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 	struct weir_reload_plan plan;
 	char other[64];
 
-	snprintf(other, sizeof(other), "%s/other.json", fixture->dir);
+	snprintf(other, sizeof(other), "%s/other.json", lab->dir);
 	put(other, CONFIG("", "7"));
-	assert_int_equal(weir_reload_plan(fixture->reload, other, &plan), 0);
-	assert_string_equal(weir_reload_file(fixture->reload), fixture->file);
-	weir_reload_commit(fixture->reload, &plan);
+	assert_int_equal(weir_reload_plan(lab->reload, other, &plan), 0);
+	assert_string_equal(weir_reload_file(lab->reload), lab->file);
+	weir_reload_commit(lab->reload, &plan);
 	weir_reload_plan_fini(&plan);
-	assert_string_equal(weir_reload_file(fixture->reload), other);
+	assert_string_equal(weir_reload_file(lab->reload), other);
 	unlink(other);
 }
 
 static void reload_keeps_the_dataplane_part_until_it_restarts(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 	const struct weir_config *config;
 	struct weir_reload_plan plan;
 
-	put(fixture->file, CONFIG(", \"mtu\": 9000, \"gateway_mac\": \"02:00:00:00:00:09\"", "50"));
+	put(lab->file, CONFIG(", \"mtu\": 9000, \"gateway_mac\": \"02:00:00:00:00:09\"", "50"));
 	for (int again = 0; again < 2; again++) { // asked twice, it still says so
-		assert_int_equal(weir_reload_plan(fixture->reload, NULL, &plan), 0);
+		assert_int_equal(weir_reload_plan(lab->reload, NULL, &plan), 0);
 		assert_string_equal(plan.difference.change[0].what, "port wan mtu");
 		assert_true(plan.difference.change[0].needs_restart);
-		weir_reload_commit(fixture->reload, &plan);
+		weir_reload_commit(lab->reload, &plan);
 		weir_reload_plan_fini(&plan);
-		config = weir_reload_config(fixture->reload);
+		config = weir_reload_config(lab->reload);
 		assert_int_equal(config->ports[0].mtu, 1500);
 		assert_int_equal(config->services[0].backends[0].weight, 50);
 		// Control's own settings of the same port are in use at once.
 		assert_true(config->ports[0].has_gateway_mac);
 		assert_int_equal(config->ports[0].gateway_mac[5], 9);
 	}
-	assert_true(weir_reload_dataplane_started(fixture->reload));
-	assert_ptr_equal(weir_reload_config(fixture->reload), config);
+	assert_true(weir_reload_dataplane_started(lab->reload));
+	assert_ptr_equal(weir_reload_config(lab->reload), config);
 	assert_int_equal(config->ports[0].mtu, 9000);
 	assert_int_equal(config->services[0].backends[0].weight, 50);
-	assert_false(weir_reload_dataplane_started(fixture->reload));
+	assert_false(weir_reload_dataplane_started(lab->reload));
 }
 
 // Where the instance stands in its fleet follows the file at once, whatever else must wait.
 static void reload_takes_the_place_of_the_instance(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 	const struct weir_config_instance *instance;
 	struct weir_reload_plan plan;
 
@@ -175,36 +175,36 @@ static void reload_takes_the_place_of_the_instance(void **state) {
 			"\"member\": %d, \"members\": 3}, \"ports\": [{\"name\": \"wan\", "
 			"\"device\": \"net_null0\"}], \"services\": [" SERVICE("100") "]}",
 			wait ? "lb-9" : "weir", 1 + wait);
-		put(fixture->file, text);
-		assert_int_equal(weir_reload_plan(fixture->reload, NULL, &plan), 0);
-		weir_reload_commit(fixture->reload, &plan);
+		put(lab->file, text);
+		assert_int_equal(weir_reload_plan(lab->reload, NULL, &plan), 0);
+		weir_reload_commit(lab->reload, &plan);
 		weir_reload_plan_fini(&plan);
-		instance = &weir_reload_config(fixture->reload)->instance;
+		instance = &weir_reload_config(lab->reload)->instance;
 		assert_int_equal(instance->client_id, 1);
 		assert_int_equal(instance->clients, 4);
 		assert_int_equal(instance->member, 1 + wait);
 		assert_int_equal(instance->members, 3);
 		assert_string_equal(instance->name, "weir");
 	}
-	assert_true(weir_reload_dataplane_started(fixture->reload));
-	assert_string_equal(weir_reload_config(fixture->reload)->instance.name, "lb-9");
-	assert_int_equal(weir_reload_config(fixture->reload)->instance.member, 2);
+	assert_true(weir_reload_dataplane_started(lab->reload));
+	assert_string_equal(weir_reload_config(lab->reload)->instance.name, "lb-9");
+	assert_int_equal(weir_reload_config(lab->reload)->instance.member, 2);
 }
 
 static void reload_create_reports_errors(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 	struct weir_config_errors errors;
 	struct weir_reload *reload = NULL;
 
-	put(fixture->file, "{");
-	assert_true(weir_reload_create(fixture->file, &reload, &errors) < 0);
+	put(lab->file, "{");
+	assert_true(weir_reload_create(lab->file, &reload, &errors) < 0);
 	assert_null(reload);
 	assert_int_equal(errors.count, 1);
 	weir_config_errors_fini(&errors);
 }
 
 int main(void) {
-#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(reload_commit_puts_the_new_one_in_use),
 		T(reload_plan_alone_changes_nothing),

@@ -30,7 +30,7 @@
 	"{\"name\": \"b-2\", \"address\": \"10.0.1.11\"}, " \
 	"{\"name\": \"b-3\", \"address\": \"10.0.1.12\"}]}"
 
-struct fixture {
+struct own_lab {
 	struct lab lab;
 	struct lab_dataplane *dataplane;
 	int listener[3]; // of b-1 and b-2; -1 = none
@@ -49,90 +49,90 @@ static int listener(int backend) {
 	return fd;
 }
 
-static int set_up(void **state) {
-	struct fixture *fixture = calloc(1, sizeof(*fixture));
+static int setup(void **state) {
+	struct own_lab *own = calloc(1, sizeof(*own));
 
-	lab_init(&fixture->lab);
-	fixture->listener[1] = listener(1);
-	fixture->listener[2] = -1;
-	*state = fixture;
+	lab_init(&own->lab);
+	own->listener[1] = listener(1);
+	own->listener[2] = -1;
+	*state = own;
 	return 0;
 }
 
-static void start(struct fixture *fixture, const char *services) {
-	lab_write_config(&fixture->lab, services);
-	lab_start(&fixture->lab);
-	fixture->dataplane = lab_dataplane_start(&fixture->lab, 1);
-	LAB_UNTIL(lab_attached(&fixture->lab));
+static void start(struct own_lab *own, const char *services) {
+	lab_write_config(&own->lab, services);
+	lab_start(&own->lab);
+	own->dataplane = lab_dataplane_start(&own->lab, 1);
+	LAB_UNTIL(lab_attached(&own->lab));
 }
 
-static int tear_down(void **state) {
-	struct fixture *fixture = *state;
+static int teardown(void **state) {
+	struct own_lab *own = *state;
 
 	for (int i = 1; i <= 2; i++) {
-		if (fixture->listener[i] >= 0) {
-			close(fixture->listener[i]);
+		if (own->listener[i] >= 0) {
+			close(own->listener[i]);
 		}
 	}
-	if (fixture->lab.control > 0) {
-		lab_stop(&fixture->lab);
+	if (own->lab.control > 0) {
+		lab_stop(&own->lab);
 	}
-	lab_dataplane_stop(fixture->dataplane);
-	lab_fini(&fixture->lab);
-	free(fixture);
+	lab_dataplane_stop(own->dataplane);
+	lab_fini(&own->lab);
+	free(own);
 	return 0;
 }
 
 static bool backend_is(
-	const struct fixture *fixture, const char *backend, const char *member, const char *text) {
+	const struct own_lab *own, const char *backend, const char *member, const char *text) {
 	json_t *holder = NULL;
 	const char *value = json_string_value(
-		json_object_get(lab_backend(&fixture->lab, &holder, "web", backend), member));
+		json_object_get(lab_backend(&own->lab, &holder, "web", backend), member));
 	bool is = value != NULL && strcmp(value, text) == 0;
 
 	json_decref(holder);
 	return is;
 }
 
-static uint16_t id_of(const struct fixture *fixture, const char *backend) {
+static uint16_t id_of(const struct own_lab *own, const char *backend) {
 	json_t *holder = NULL;
 	uint16_t id = (uint16_t)json_integer_value(
-		json_object_get(lab_backend(&fixture->lab, &holder, "web", backend), "id"));
+		json_object_get(lab_backend(&own->lab, &holder, "web", backend), "id"));
 
 	json_decref(holder);
 	return id;
 }
 
-static uint32_t new_flows_to(struct fixture *fixture, const char *backend) {
-	lab_dataplane_flows(fixture->dataplane, "198.51.100.10", 80, 100);
-	return lab_dataplane_flows_of(fixture->dataplane, id_of(fixture, backend));
+static uint32_t new_flows_to(struct own_lab *own, const char *backend) {
+	lab_dataplane_flows(own->dataplane, "198.51.100.10", 80, 100);
+	return lab_dataplane_flows_of(own->dataplane, id_of(own, backend));
 }
 
 static void checks_decide_who_gets_new_flows(void **state) {
-	struct fixture *fixture = *state;
+	struct own_lab *own = *state;
 
-	start(fixture, CHECKED(TCP));
-	LAB_UNTIL(backend_is(fixture, "b-1", "health", "healthy"));
-	LAB_UNTIL(backend_is(fixture, "b-2", "health", "refusing"));
-	LAB_UNTIL(new_flows_to(fixture, "b-1") == 100);
+	start(own, CHECKED(TCP));
+	LAB_UNTIL(backend_is(own, "b-1", "health", "healthy"));
+	LAB_UNTIL(backend_is(own, "b-2", "health", "refusing"));
+	LAB_UNTIL(new_flows_to(own, "b-1") == 100);
 	// One comes, the other goes.
-	fixture->listener[2] = listener(2);
-	LAB_UNTIL(backend_is(fixture, "b-2", "health", "healthy"));
-	close(fixture->listener[1]);
-	fixture->listener[1] = -1;
-	LAB_UNTIL(backend_is(fixture, "b-1", "health", "refusing"));
-	LAB_UNTIL(new_flows_to(fixture, "b-2") == 100);
-	LAB_UNTIL(lab_log_has(&fixture->lab, "warn  backend web/b-1: refusing ("));
-	LAB_UNTIL(lab_log_has(&fixture->lab, "info  backend web/b-2: healthy ("));
+	own->listener[2] = listener(2);
+	LAB_UNTIL(backend_is(own, "b-2", "health", "healthy"));
+	close(own->listener[1]);
+	own->listener[1] = -1;
+	LAB_UNTIL(backend_is(own, "b-1", "health", "refusing"));
+	LAB_UNTIL(new_flows_to(own, "b-2") == 100);
+	LAB_UNTIL(lab_log_has(&own->lab, "warn  backend web/b-1: refusing ("));
+	LAB_UNTIL(lab_log_has(&own->lab, "info  backend web/b-2: healthy ("));
 }
 
 static void health_show_tells_the_last_check(void **state) {
-	struct fixture *fixture = *state;
+	struct own_lab *own = *state;
 	json_t *list, *one, *last;
 
-	start(fixture, CHECKED(TCP));
-	LAB_UNTIL(backend_is(fixture, "b-1", "health", "healthy"));
-	list = lab_result(&fixture->lab, "{\"command\": \"health.show\", \"service\": \"web\"}");
+	start(own, CHECKED(TCP));
+	LAB_UNTIL(backend_is(own, "b-1", "health", "healthy"));
+	list = lab_result(&own->lab, "{\"command\": \"health.show\", \"service\": \"web\"}");
 	assert_int_equal(json_array_size(list), 2);
 	one = json_array_get(list, 0);
 	last = json_object_get(one, "last");
@@ -146,72 +146,72 @@ static void health_show_tells_the_last_check(void **state) {
 }
 
 static void backend_without_checks_is_healthy_again(void **state) {
-	struct fixture *fixture = *state;
+	struct own_lab *own = *state;
 
-	start(fixture, CHECKED(TCP));
-	LAB_UNTIL(backend_is(fixture, "b-2", "health", "refusing"));
-	lab_write_config(&fixture->lab, CHECKED(UNCHECKED));
-	json_decref(lab_result(&fixture->lab, "{\"command\": \"config.reload\"}"));
-	assert_true(backend_is(fixture, "b-2", "health", "healthy"));
-	LAB_UNTIL(new_flows_to(fixture, "b-2") > 0);
+	start(own, CHECKED(TCP));
+	LAB_UNTIL(backend_is(own, "b-2", "health", "refusing"));
+	lab_write_config(&own->lab, CHECKED(UNCHECKED));
+	json_decref(lab_result(&own->lab, "{\"command\": \"config.reload\"}"));
+	assert_true(backend_is(own, "b-2", "health", "healthy"));
+	LAB_UNTIL(new_flows_to(own, "b-2") > 0);
 }
 
 static void reload_keeps_what_the_checks_found(void **state) {
-	struct fixture *fixture = *state;
+	struct own_lab *own = *state;
 
-	start(fixture, CHECKED(TCP));
-	LAB_UNTIL(backend_is(fixture, "b-1", "health", "healthy"));
-	LAB_UNTIL(backend_is(fixture, "b-2", "health", "refusing"));
-	json_decref(lab_result(&fixture->lab, "{\"command\": \"config.reload\"}"));
-	assert_true(backend_is(fixture, "b-1", "health", "healthy"));
-	assert_true(backend_is(fixture, "b-2", "health", "refusing"));
-	LAB_UNTIL(new_flows_to(fixture, "b-1") == 100);
+	start(own, CHECKED(TCP));
+	LAB_UNTIL(backend_is(own, "b-1", "health", "healthy"));
+	LAB_UNTIL(backend_is(own, "b-2", "health", "refusing"));
+	json_decref(lab_result(&own->lab, "{\"command\": \"config.reload\"}"));
+	assert_true(backend_is(own, "b-1", "health", "healthy"));
+	assert_true(backend_is(own, "b-2", "health", "refusing"));
+	LAB_UNTIL(new_flows_to(own, "b-1") == 100);
 }
 
 static void s4_checks_go_on_over_a_dataplane_restart(void **state) {
-	struct fixture *fixture = *state;
+	struct own_lab *own = *state;
 
-	start(fixture, CHECKED(TCP));
-	LAB_UNTIL(backend_is(fixture, "b-1", "health", "healthy"));
-	LAB_UNTIL(backend_is(fixture, "b-2", "health", "refusing"));
-	lab_dataplane_stop(fixture->dataplane);
-	LAB_UNTIL(!lab_attached(&fixture->lab));
+	start(own, CHECKED(TCP));
+	LAB_UNTIL(backend_is(own, "b-1", "health", "healthy"));
+	LAB_UNTIL(backend_is(own, "b-2", "health", "refusing"));
+	lab_dataplane_stop(own->dataplane);
+	LAB_UNTIL(!lab_attached(&own->lab));
 	// What changes meanwhile is known when the next one comes.
-	fixture->listener[2] = listener(2);
-	close(fixture->listener[1]);
-	fixture->listener[1] = -1;
-	LAB_UNTIL(backend_is(fixture, "b-2", "health", "healthy"));
-	LAB_UNTIL(backend_is(fixture, "b-1", "health", "refusing"));
-	fixture->dataplane = lab_dataplane_start(&fixture->lab, 1);
-	LAB_UNTIL(lab_attached(&fixture->lab));
-	LAB_UNTIL(new_flows_to(fixture, "b-2") == 100);
+	own->listener[2] = listener(2);
+	close(own->listener[1]);
+	own->listener[1] = -1;
+	LAB_UNTIL(backend_is(own, "b-2", "health", "healthy"));
+	LAB_UNTIL(backend_is(own, "b-1", "health", "refusing"));
+	own->dataplane = lab_dataplane_start(&own->lab, 1);
+	LAB_UNTIL(lab_attached(&own->lab));
+	LAB_UNTIL(new_flows_to(own, "b-2") == 100);
 }
 
 // S3 with checks: the killed control's verdicts are used until there are new ones.
 static void s3_checks_go_on_over_a_control_restart(void **state) {
-	struct fixture *fixture = *state;
+	struct own_lab *own = *state;
 
-	start(fixture, CHECKED(TCP));
-	LAB_UNTIL(backend_is(fixture, "b-1", "health", "healthy"));
-	LAB_UNTIL(backend_is(fixture, "b-2", "health", "refusing"));
-	lab_dataplane_probe(fixture->dataplane, "198.51.100.10", 80);
+	start(own, CHECKED(TCP));
+	LAB_UNTIL(backend_is(own, "b-1", "health", "healthy"));
+	LAB_UNTIL(backend_is(own, "b-2", "health", "refusing"));
+	lab_dataplane_probe(own->dataplane, "198.51.100.10", 80);
 	for (int i = 0; i < 5; i++) {
-		lab_kill(&fixture->lab);
-		assert_true(!lab_log_has(&fixture->lab, "starting"));
-		lab_start(&fixture->lab);
-		LAB_UNTIL(lab_attached(&fixture->lab));
-		assert_true(backend_is(fixture, "b-1", "health", "healthy"));
-		assert_true(backend_is(fixture, "b-2", "health", "refusing"));
+		lab_kill(&own->lab);
+		assert_true(!lab_log_has(&own->lab, "starting"));
+		lab_start(&own->lab);
+		LAB_UNTIL(lab_attached(&own->lab));
+		assert_true(backend_is(own, "b-1", "health", "healthy"));
+		assert_true(backend_is(own, "b-2", "health", "refusing"));
 	}
-	fixture->listener[2] = listener(2);
-	LAB_UNTIL(backend_is(fixture, "b-2", "health", "healthy"));
-	assert_int_equal(lab_dataplane_misses(fixture->dataplane), 0);
+	own->listener[2] = listener(2);
+	LAB_UNTIL(backend_is(own, "b-2", "health", "healthy"));
+	assert_int_equal(lab_dataplane_misses(own->dataplane), 0);
 }
 
-static bool resolved(const struct fixture *fixture, const char *backend) {
+static bool resolved(const struct own_lab *own, const char *backend) {
 	json_t *holder = NULL;
 	bool is = json_is_true(
-		json_object_get(lab_backend(&fixture->lab, &holder, "web", backend), "resolved"));
+		json_object_get(lab_backend(&own->lab, &holder, "web", backend), "resolved"));
 
 	json_decref(holder);
 	return is;
@@ -219,29 +219,29 @@ static bool resolved(const struct fixture *fixture, const char *backend) {
 
 // Two backends of one address both learn its next hop.
 static void next_hops_reach_every_backend_of_an_address(void **state) {
-	struct fixture *fixture = *state;
+	struct own_lab *own = *state;
 
-	start(fixture, ELSEWHERE);
-	LAB_UNTIL(resolved(fixture, "b-1"));
-	LAB_UNTIL(resolved(fixture, "b-2"));
-	LAB_UNTIL(resolved(fixture, "b-3"));
-	LAB_UNTIL(lab_log_has(&fixture->lab,
-		"backend web/b-2: next hop for 10.0.1.11: port 0, 02:00:00:00:00:01"));
+	start(own, ELSEWHERE);
+	LAB_UNTIL(resolved(own, "b-1"));
+	LAB_UNTIL(resolved(own, "b-2"));
+	LAB_UNTIL(resolved(own, "b-3"));
+	LAB_UNTIL(lab_log_has(
+		&own->lab, "backend web/b-2: next hop for 10.0.1.11: port 0, 02:00:00:00:00:01"));
 }
 
 static void gateway_of_a_port_changes_with_a_reload(void **state) {
-	struct fixture *fixture = *state;
+	struct own_lab *own = *state;
 
-	start(fixture, ELSEWHERE);
-	LAB_UNTIL(resolved(fixture, "b-3"));
-	lab_write(fixture->lab.config,
+	start(own, ELSEWHERE);
+	LAB_UNTIL(resolved(own, "b-3"));
+	lab_write(own->lab.config,
 		"{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\", \"gateway_mac\": "
 		"\"02:00:00:00:00:09\", \"source_ipv4\": \"192.0.2.1\"}], "
 		"\"workers\": {\"cores\": [0, 1]}, \"services\": [%s]}",
 		ELSEWHERE);
-	json_decref(lab_result(&fixture->lab, "{\"command\": \"config.reload\"}"));
-	LAB_UNTIL(lab_log_has(&fixture->lab,
-		"backend web/b-3: next hop for 10.0.1.12: port 0, 02:00:00:00:00:09"));
+	json_decref(lab_result(&own->lab, "{\"command\": \"config.reload\"}"));
+	LAB_UNTIL(lab_log_has(
+		&own->lab, "backend web/b-3: next hop for 10.0.1.12: port 0, 02:00:00:00:00:09"));
 }
 
 #define EIGHT_PORT 8081
@@ -255,8 +255,8 @@ static void gateway_of_a_port_changes_with_a_reload(void **state) {
 		5) ", " EIGHT(6) ", " EIGHT(7) ", " EIGHT(8) "]}"
 
 // How many backends are checked at this interval.
-static uint32_t checked_every(const struct fixture *fixture, json_int_t interval_ms) {
-	json_t *list = lab_result(&fixture->lab, "{\"command\": \"health.show\"}"), *one;
+static uint32_t checked_every(const struct own_lab *own, json_int_t interval_ms) {
+	json_t *list = lab_result(&own->lab, "{\"command\": \"health.show\"}"), *one;
 	uint32_t count = 0;
 	size_t i;
 
@@ -277,9 +277,9 @@ static int eight_listener(void) {
 }
 
 // The member of the only subset there is.
-static void find_member(const struct fixture *fixture, char *ret_name, size_t bytes) {
+static void find_member(const struct own_lab *own, char *ret_name, size_t bytes) {
 	json_t *shown =
-		lab_result(&fixture->lab, "{\"command\": \"subset.show\", \"service\": \"web\"}");
+		lab_result(&own->lab, "{\"command\": \"subset.show\", \"service\": \"web\"}");
 	json_t *subset = json_array_get(json_object_get(json_array_get(shown, 0), "subsets"), 0);
 	json_t *member = json_array_get(json_object_get(subset, "members"), 0);
 
@@ -287,46 +287,46 @@ static void find_member(const struct fixture *fixture, char *ret_name, size_t by
 	json_decref(shown);
 }
 
-static void set_admin(const struct fixture *fixture, const char *command, const char *backend) {
-	json_decref(lab_result(&fixture->lab, "{\"command\": \"backend.%s\", \"backend\": \"%s\"}",
-		command, backend));
+static void set_admin(const struct own_lab *own, const char *command, const char *backend) {
+	json_decref(lab_result(
+		&own->lab, "{\"command\": \"backend.%s\", \"backend\": \"%s\"}", command, backend));
 }
 
 // With a subset, its member and two spares are checked as configured, the others less often.
 static void backends_that_are_far_from_use_are_checked_less_often(void **state) {
-	struct fixture *fixture = *state;
+	struct own_lab *own = *state;
 	int fd = eight_listener();
 	char member[64];
 
-	start(fixture, DIVIDED("20"));
-	LAB_UNTIL(checked_every(fixture, 20) == 3 && checked_every(fixture, 200) == 5);
+	start(own, DIVIDED("20"));
+	LAB_UNTIL(checked_every(own, 20) == 3 && checked_every(own, 200) == 5);
 	// One stands in for the member that is away: there is one spare less, so one more is near.
-	find_member(fixture, member, sizeof(member));
-	set_admin(fixture, "drain", member);
-	LAB_UNTIL(checked_every(fixture, 20) == 4 && checked_every(fixture, 200) == 4);
+	find_member(own, member, sizeof(member));
+	set_admin(own, "drain", member);
+	LAB_UNTIL(checked_every(own, 20) == 4 && checked_every(own, 200) == 4);
 	close(fd);
 }
 
 // Who comes near does so with the publication that brings it near, and not at the next tick.
 static void pace_follows_each_publication(void **state) {
-	struct fixture *fixture = *state;
+	struct own_lab *own = *state;
 	int fd = eight_listener();
 	char member[64];
 
-	start(fixture, DIVIDED("600"));
-	LAB_UNTIL(checked_every(fixture, 600) == 3 && checked_every(fixture, 6000) == 5);
-	find_member(fixture, member, sizeof(member));
+	start(own, DIVIDED("600"));
+	LAB_UNTIL(checked_every(own, 600) == 3 && checked_every(own, 6000) == 5);
+	find_member(own, member, sizeof(member));
 	for (int turn = 0; turn < 10; turn++) {
-		set_admin(fixture, "drain", member);
-		assert_int_equal(checked_every(fixture, 600), 4);
-		set_admin(fixture, "ready", member);
-		assert_int_equal(checked_every(fixture, 600), 3);
+		set_admin(own, "drain", member);
+		assert_int_equal(checked_every(own, 600), 4);
+		set_admin(own, "ready", member);
+		assert_int_equal(checked_every(own, 600), 3);
 	}
 	close(fd);
 }
 
 int main(void) {
-#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(checks_decide_who_gets_new_flows),
 		T(health_show_tells_the_last_check),

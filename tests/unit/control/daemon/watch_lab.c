@@ -72,21 +72,21 @@ static void on_closed(uv_handle_t *handle) {
 void watch_lab_run(uv_loop_t *loop, watch_lab_condition condition, void *context,
 	unsigned int timeout_ms, const char *what) {
 	uint64_t end = uv_hrtime() + timeout_ms * 1000000ull;
-	bool held = condition && condition(context), closed = false;
+	bool held = condition != NULL && condition(context), closed = false;
 	uv_timer_t wake;
 
 	uv_timer_init(loop, &wake);
 	uv_timer_start(&wake, nothing, 5, 5);
 	while (!held && uv_hrtime() < end) {
 		uv_run(loop, UV_RUN_ONCE);
-		held = condition && condition(context);
+		held = condition != NULL && condition(context);
 	}
 	wake.data = &closed; // wake is on our stack: it must be closed before we return
 	uv_close((uv_handle_t *)&wake, on_closed);
 	while (!closed) {
 		uv_run(loop, UV_RUN_NOWAIT);
 	}
-	if (condition && !held) {
+	if (condition != NULL && !held) {
 		fail_msg("%s: not within %u ms", what, timeout_ms);
 	}
 }

@@ -158,10 +158,10 @@ void lab_remove_service(struct weir_config *config, uint32_t service) {
 
 void lab_apply(struct lab *lab, const struct weir_config *config) {
 	char why[256] = "";
-	int error = weir_tables_apply(lab->tables, config, why, sizeof(why));
+	int r = weir_tables_apply(lab->tables, config, why, sizeof(why));
 
-	if (error != 0) {
-		fail_msg("apply: %d: %s", error, why);
+	if (r != 0) {
+		fail_msg("apply: %d: %s", r, why);
 	}
 }
 

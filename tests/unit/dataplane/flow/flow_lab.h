@@ -27,7 +27,7 @@
 #define BACKENDS 16
 #define SEED 7
 
-struct fixture {
+struct lab {
 	struct weir_flow_table *table;
 	int64_t active[BACKENDS];
 	int64_t open[BACKENDS];
@@ -38,7 +38,7 @@ struct fixture {
 
 static inline void on_finished(
 	void *context, uint16_t backend, enum weir_outcome outcome, uint64_t service_ns) {
-	struct fixture *f = context;
+	struct lab *f = context;
 
 	assert_true(backend < BACKENDS);
 	f->open[backend]--;
@@ -48,7 +48,7 @@ static inline void on_finished(
 }
 
 static inline void on_resumed(void *context, uint16_t backend) {
-	struct fixture *f = context;
+	struct lab *f = context;
 
 	assert_true(backend < BACKENDS);
 	f->open[backend]++;
@@ -56,7 +56,7 @@ static inline void on_resumed(void *context, uint16_t backend) {
 
 static inline void on_ended(
 	void *context, uint16_t backend, enum weir_flow_end end, int outcome, uint64_t service_ns) {
-	struct fixture *f = context;
+	struct lab *f = context;
 
 	if (outcome != WEIR_OUTCOME_KNOWN) {
 		on_finished(context, backend, (enum weir_outcome)outcome, service_ns);
@@ -67,8 +67,8 @@ static inline void on_ended(
 	f->ended[end]++;
 }
 
-static inline struct fixture *make(uint32_t flows, uint32_t half_open_percent) {
-	struct fixture *f = calloc(1, sizeof(*f));
+static inline struct lab *make(uint32_t flows, uint32_t half_open_percent) {
+	struct lab *f = calloc(1, sizeof(*f));
 	struct weir_flow_table_params params = {
 		.flows = flows,
 		.half_open_percent = half_open_percent,
@@ -83,7 +83,7 @@ static inline struct fixture *make(uint32_t flows, uint32_t half_open_percent) {
 	return f;
 }
 
-static inline void drop(struct fixture *f) {
+static inline void drop(struct lab *f) {
 	weir_flow_table_free(f->table);
 	free(f);
 }
@@ -116,17 +116,17 @@ static inline uint64_t hash_of(const struct weir_flow_key *key) {
 		source, destination, key->source_port, key->destination_port, key->protocol, SEED);
 }
 
-static inline weir_flow_ref find(struct fixture *f, const struct weir_flow_key *key, uint64_t now) {
+static inline weir_flow_ref find(struct lab *f, const struct weir_flow_key *key, uint64_t now) {
 	return weir_flow_lookup(f->table, key, hash_of(key), now);
 }
 
-static inline void began(struct fixture *f, uint16_t backend, enum weir_flow_event event) {
+static inline void began(struct lab *f, uint16_t backend, enum weir_flow_event event) {
 	f->active[backend]++;
 	f->open[backend] += event != WEIR_FLOW_EVENT_FIN && event != WEIR_FLOW_EVENT_RST;
 }
 
-static inline weir_flow_ref insert(struct fixture *f, const struct weir_flow_key *key,
-	uint16_t backend, enum weir_flow_event event, uint64_t now) {
+static inline weir_flow_ref insert(struct lab *f, const struct weir_flow_key *key, uint16_t backend,
+	enum weir_flow_event event, uint64_t now) {
 	struct weir_flow_start start = {.now_ns = now, .event = event, .backend = backend};
 	weir_flow_ref flow = weir_flow_insert(f->table, key, hash_of(key), &start);
 
@@ -136,7 +136,7 @@ static inline weir_flow_ref insert(struct fixture *f, const struct weir_flow_key
 	return flow;
 }
 
-static inline void restart(struct fixture *f, weir_flow_ref flow, uint16_t backend,
+static inline void restart(struct lab *f, weir_flow_ref flow, uint16_t backend,
 	enum weir_flow_event event, uint64_t now) {
 	struct weir_flow_start start = {.now_ns = now, .event = event, .backend = backend};
 
@@ -145,8 +145,8 @@ static inline void restart(struct fixture *f, weir_flow_ref flow, uint16_t backe
 }
 
 // The fast way of a packet.
-static inline bool hit(struct fixture *f, const struct weir_flow_key *key,
-	enum weir_flow_event event, uint64_t now, uint16_t *ret_backend) {
+static inline bool hit(struct lab *f, const struct weir_flow_key *key, enum weir_flow_event event,
+	uint64_t now, uint16_t *ret_backend) {
 	uint64_t hash = hash_of(key);
 	uint8_t ip[44] = {0}; // addresses and ports where a packet has them
 	uint32_t *word, backend;
@@ -173,7 +173,7 @@ static inline bool hit(struct fixture *f, const struct weir_flow_key *key,
 	return true;
 }
 
-static inline int64_t active_total(const struct fixture *f) {
+static inline int64_t active_total(const struct lab *f) {
 	int64_t total = 0;
 
 	for (unsigned int i = 0; i < BACKENDS; i++) {
@@ -183,7 +183,7 @@ static inline int64_t active_total(const struct fixture *f) {
 }
 
 // Sweep in steps of a poll loop until `duration` has gone by.
-static inline uint64_t sweep_for(struct fixture *f, uint64_t now, uint64_t duration) {
+static inline uint64_t sweep_for(struct lab *f, uint64_t now, uint64_t duration) {
 	uint64_t end = now + duration;
 
 	for (; now < end; now += MS / 10) {

@@ -104,7 +104,7 @@ static void destinations_random_walk_agrees_with_a_model(void **state) {
 	weir_flow_destinations_free(&d);
 }
 
-static void assert_no_destinations(const struct fixture *f, uint32_t flows) {
+static void assert_no_destinations(const struct lab *f, uint32_t flows) {
 	for (uint32_t number = 0; number < flows; number++) {
 		assert_int_equal(f->table->destinations.flows[number], 0);
 	}
@@ -113,7 +113,7 @@ static void assert_no_destinations(const struct fixture *f, uint32_t flows) {
 // A flow that finds no room holds no number, whether its address has one or not.
 static void refused_flow_holds_no_number(void **state) {
 	const uint32_t flows = 64;
-	struct fixture *f = make(4 * flows, 100);
+	struct lab *f = make(4 * flows, 100);
 	uint32_t refused = 0;
 	uint64_t now = START;
 
@@ -136,7 +136,7 @@ static void refused_flow_holds_no_number(void **state) {
 
 // Flows that come and go in every way, to more addresses than there are numbers.
 static void flow_table_counts_its_destinations(void **state) {
-	struct fixture *f = make(32, 100); // 8 IPv6 flows
+	struct lab *f = make(32, 100); // 8 IPv6 flows
 	uint64_t now = START;
 	unsigned int entered = 0;
 

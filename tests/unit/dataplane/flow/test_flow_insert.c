@@ -6,7 +6,7 @@
 // F2: the table takes as many flows as it was made for (but for a stray few), then refuses.
 static void check_full_table(uint8_t family) {
 	const uint32_t flows = 100000;
-	struct fixture *f = make(family == 4 ? flows : 4 * flows, 100);
+	struct lab *f = make(family == 4 ? flows : 4 * flows, 100);
 	uint32_t refused_early = 0;
 
 	for (uint32_t i = 0; i < flows; i++) {
@@ -49,7 +49,7 @@ static void flow_f2_insert_full_table_returns_enospc(void **state) {
 static void flow_f3_f4_syn_flood_evicts_only_half_open(void **state) {
 	(void)state;
 	const uint32_t flows = 20000, established = 15000;
-	struct fixture *f = make(flows, 25);
+	struct lab *f = make(flows, 25);
 	uint64_t now = START;
 
 	for (uint32_t i = 0; i < established; i++) {
@@ -81,7 +81,7 @@ static uint32_t bucket_of(weir_flow_ref flow) {
 	return (uint32_t)((uint64_t)flow >> 2);
 }
 
-static bool has_free_slot6(const struct fixture *f, uint32_t bucket) {
+static bool has_free_slot6(const struct lab *f, uint32_t bucket) {
 	const uint32_t *words = weir_flow_bucket6_at(f->table, bucket)->word;
 
 	return words[0] == 0 || words[1] == 0;
@@ -90,7 +90,7 @@ static bool has_free_slot6(const struct fixture *f, uint32_t bucket) {
 // The half-open flow that has been idle longest of those in two buckets, or -1. Flows are numbered
 // as they came.
 static int64_t oldest_in(
-	struct fixture *f, uint8_t family, const uint32_t buckets[2], uint32_t came, uint64_t now) {
+	struct lab *f, uint8_t family, const uint32_t buckets[2], uint32_t came, uint64_t now) {
 	for (uint32_t i = 0; i < came; i++) {
 		struct weir_flow_key other = key_of(i, family, 6);
 		weir_flow_ref flow = find(f, &other, now);
@@ -106,7 +106,7 @@ static int64_t oldest_in(
 // The half-open flow that must make room for a new one in a full table: of its two buckets, else,
 // for IPv6 if they have a slot to spare, of those next to them. -1: none does.
 static int64_t victim_of(
-	struct fixture *f, const struct weir_flow_key *key, uint32_t came, uint64_t now) {
+	struct lab *f, const struct weir_flow_key *key, uint32_t came, uint64_t now) {
 	bool ipv6 = key->family == 6;
 	uint32_t count = ipv6 ? f->table->part6.bucket_count : f->table->part4.bucket_count;
 	uint32_t own[2] = {weir_flow_first_bucket(count, hash_of(key)),
@@ -125,7 +125,7 @@ static void flow_f3_the_oldest_of_both_buckets_makes_room(void **state) {
 
 	(void)state;
 	for (uint8_t family = 4; family <= 6; family += 2) {
-		struct fixture *f = make(family == 4 ? 64 : 256, 100);
+		struct lab *f = make(family == 4 ? 64 : 256, 100);
 		uint64_t now = START;
 		uint32_t came = 0;
 
@@ -163,7 +163,7 @@ static void flow_f4_most_syns_find_room_at_the_limit(void **state) {
 
 	(void)state;
 	for (uint8_t family = 4; family <= 6; family = (uint8_t)(family + 2)) {
-		struct fixture *f = make(family == 4 ? flows : 4 * flows, 25);
+		struct lab *f = make(family == 4 ? flows : 4 * flows, 25);
 		uint64_t now = START;
 		uint32_t refused = 0;
 
@@ -191,7 +191,7 @@ static void flow_that_expired_does_not_hide_its_successor(void **state) {
 
 	(void)state;
 	for (unsigned int n = 0; n < 400; n++) {
-		struct fixture *f = make(1024, 100);
+		struct lab *f = make(1024, 100);
 		struct weir_flow_key key = key_of(n, n % 2 ? 6 : 4, 6);
 		uint64_t now = START;
 		uint16_t backend = 0;
@@ -232,7 +232,7 @@ static void flow_that_expired_does_not_hide_its_successor(void **state) {
 static void flow_that_came_again_is_hit(void **state) {
 	(void)state;
 	for (uint8_t family = 4; family <= 6; family += 2) {
-		struct fixture *f = make(family == 4 ? 2 : 8, 100); // one bucket
+		struct lab *f = make(family == 4 ? 2 : 8, 100); // one bucket
 		struct weir_flow_key first = key_of(1, family, 6), second = key_of(2, family, 6);
 		uint16_t backend = 0;
 

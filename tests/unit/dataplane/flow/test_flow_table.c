@@ -7,7 +7,7 @@
 
 static void flow_insert_then_lookup_finds_backend_and_state(void **state) {
 	(void)state;
-	struct fixture *f = make(1024, 50);
+	struct lab *f = make(1024, 50);
 
 	for (uint8_t family = 4; family <= 6; family += 2) {
 		struct weir_flow_key tcp = key_of(1, family, 6);
@@ -30,7 +30,7 @@ static void flow_insert_then_lookup_finds_backend_and_state(void **state) {
 // F1: keys that differ in one field only, with one and the same hash, are kept apart.
 static void flow_f1_full_keys_are_compared(void **state) {
 	(void)state;
-	struct fixture *f = make(1024, 100);
+	struct lab *f = make(1024, 100);
 
 	for (uint8_t family = 4; family <= 6; family += 2) {
 		struct weir_flow_key base = key_of(5, family, 6);
@@ -81,7 +81,7 @@ static void flow_fast_lookup_finds_flows_with_the_same_ports(void **state) {
 
 	(void)state;
 	for (uint8_t family = 4; family <= 6; family = (uint8_t)(family + 2)) {
-		struct fixture *f = make(flows * 4, 100);
+		struct lab *f = make(flows * 4, 100);
 
 		for (uint32_t i = 0; i < flows; i++) {
 			struct weir_flow_key key = key_of(i, family, 17);
@@ -131,7 +131,7 @@ static void flow_states_follow_the_clients_half(void **state) {
 
 	for (unsigned int i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
 		const struct transition *t = &table[i];
-		struct fixture *f = make(1024, 50);
+		struct lab *f = make(1024, 50);
 		struct weir_flow_key key = key_of(i, i % 2 ? 6 : 4, t->first == DGRAM ? 17 : 6);
 		weir_flow_ref flow = insert(f, &key, 2, t->first, START);
 		bool is_new = false;
@@ -151,7 +151,7 @@ static void flow_states_follow_the_clients_half(void **state) {
 
 static void flow_restart_reports_the_old_flow_once(void **state) {
 	(void)state;
-	struct fixture *f = make(1024, 50);
+	struct lab *f = make(1024, 50);
 	struct weir_flow_key key = key_of(1, 4, 6);
 	weir_flow_ref flow = insert(f, &key, 2, WEIR_FLOW_EVENT_DATA, START);
 
@@ -169,7 +169,7 @@ static void flow_restart_reports_the_old_flow_once(void **state) {
 // F4: neither a restart nor a removal makes the half-open flows more than their share.
 static void flow_f4_restart_keeps_the_half_open_limit(void **state) {
 	(void)state;
-	struct fixture *f = make(4096, 10);
+	struct lab *f = make(4096, 10);
 
 	for (uint32_t i = 0; i < 3000; i++) {
 		struct weir_flow_key key = key_of(i, 4, 6);
@@ -213,7 +213,7 @@ static void flow_f5_finishes_once_with_its_service_time(void **state) {
 
 	for (unsigned int i = 0; i < 2 * sizeof(table) / sizeof(table[0]); i++) {
 		const uint8_t family = i % 2 ? 6 : 4;
-		struct fixture *f = make(1024, 50);
+		struct lab *f = make(1024, 50);
 		struct weir_flow_key key =
 			key_of(i, family, table[i / 2].event[0] == DGRAM ? 17 : 6);
 		struct weir_flow_start start = {.now_ns = START,
@@ -257,7 +257,7 @@ static void flow_f5_finishes_once_with_its_service_time(void **state) {
 static void flow_of_a_day_is_not_measured(void **state) {
 	(void)state;
 	for (unsigned int i = 0; i < 2; i++) {
-		struct fixture *f = make(64, 50);
+		struct lab *f = make(64, 50);
 		struct weir_flow_key key = key_of(1, i ? 6 : 4, 6);
 		struct weir_flow_start start = {
 			.now_ns = START, .event = SYN, .backend = 2, .measured = true};
@@ -279,7 +279,7 @@ static void flow_of_a_day_is_not_measured(void **state) {
 // The client of a refused flow tries again from the same port.
 static void flow_restart_reports_a_refusal_as_such(void **state) {
 	(void)state;
-	struct fixture *f = make(1024, 50);
+	struct lab *f = make(1024, 50);
 	struct weir_flow_key key = key_of(1, 4, 6);
 	weir_flow_ref flow = insert(f, &key, 2, SYN, START);
 
@@ -295,7 +295,7 @@ static void flow_restart_reports_a_refusal_as_such(void **state) {
 // RST and data in turn, all of them forged but for the data: one sample at most.
 static void flow_that_resumes_is_measured_once(void **state) {
 	(void)state;
-	struct fixture *f = make(1024, 50);
+	struct lab *f = make(1024, 50);
 	struct weir_flow_key key = key_of(1, 4, 6);
 	struct weir_flow_start start = {
 		.now_ns = START, .event = SYN, .backend = 2, .measured = true};
@@ -317,7 +317,7 @@ static void flow_that_resumes_is_measured_once(void **state) {
 
 static void flow_without_measuring_has_no_service_time(void **state) {
 	(void)state;
-	struct fixture *f = make(1024, 50);
+	struct lab *f = make(1024, 50);
 	struct weir_flow_key key = key_of(1, 4, 6);
 	weir_flow_ref flow = insert(f, &key, 2, SYN, START);
 
@@ -329,7 +329,7 @@ static void flow_without_measuring_has_no_service_time(void **state) {
 
 static void flow_remove_reports_the_flow_once(void **state) {
 	(void)state;
-	struct fixture *f = make(1024, 50);
+	struct lab *f = make(1024, 50);
 	struct weir_flow_key key = key_of(1, 6, 6);
 	weir_flow_ref flow = insert(f, &key, 2, WEIR_FLOW_EVENT_SYN, START);
 
@@ -344,7 +344,7 @@ static void flow_remove_reports_the_flow_once(void **state) {
 // F6 for tables so large that a turn cannot keep up: the caller is told not to sleep.
 static void flow_f6_sweep_says_when_more_is_due(void **state) {
 	(void)state;
-	struct fixture *f = make(3000000, 50);
+	struct lab *f = make(3000000, 50);
 	struct weir_flow_key key = key_of(1, 4, 6);
 	uint64_t now = START;
 	unsigned int turns = 0;
@@ -381,7 +381,7 @@ static void flow_f6_each_state_expires_in_time(void **state) {
 	};
 
 	for (unsigned int i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-		struct fixture *f = make(5000, 100);
+		struct lab *f = make(5000, 100);
 		struct weir_flow_key key = key_of(i, i % 2 ? 6 : 4, table[i].protocol);
 		weir_flow_ref flow = insert(f, &key, 2, table[i].first, START);
 		uint64_t now = START;
@@ -406,7 +406,7 @@ static void flow_f6_each_state_expires_in_time(void **state) {
 
 static void flow_refreshed_stays_forever(void **state) {
 	(void)state;
-	struct fixture *f = make(1024, 50);
+	struct lab *f = make(1024, 50);
 	struct weir_flow_key key = key_of(1, 4, 6);
 	uint64_t now = START;
 
@@ -432,7 +432,7 @@ static void flow_random_walk_agrees_with_a_model(void **state) {
 		uint64_t last;
 	};
 	static const uint64_t timeout[] = {5000 * MS, 900000 * MS, 10000 * MS, 30000 * MS};
-	struct fixture *f = make(8000, 100);
+	struct lab *f = make(8000, 100);
 	struct model *model = calloc(KEYS, sizeof(*model));
 	uint64_t random = 1, now = START, hits = 0;
 

@@ -37,13 +37,13 @@ struct weir_config *lab_config(void) {
 
 int lab_start(void **unused) {
 	char why[256];
-	int error = weir_offline_start("test", 4096, why, sizeof(why));
+	int r = weir_offline_start("test", 4096, why, sizeof(why));
 
 	(void)unused;
-	if (error < 0) {
+	if (r < 0) {
 		print_error("%s\n", why);
 	}
-	return error;
+	return r;
 }
 
 static void put16(uint8_t *at, uint32_t value) {

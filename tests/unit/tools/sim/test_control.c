@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "sim_lab.h"
-#include "subset_fixture.h"
+#include "subset_lab.h"
 
 // 100 requests a second to each of 10 backends, at even distances.
 #define BASE \

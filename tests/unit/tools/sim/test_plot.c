@@ -31,14 +31,14 @@ static void check_pictures(const struct lab_output *output, const char *format, 
 static void plot_of_every_kind_is_drawn(void **state) {
 	struct lab_output output;
 	char why[512] = "";
-	int error;
+	int r;
 
 	(void)state;
 	lab_output_make(&output);
-	error = weir_sim_plots_draw(
+	r = weir_sim_plots_draw(
 		output.directory, "svg", output.file, output.results, why, sizeof(why));
-	if (error < 0) {
-		fail_msg("%d: %s", error, why);
+	if (r < 0) {
+		fail_msg("%d: %s", r, why);
 	}
 	check_pictures(&output, "svg", "<?xml");
 	assert_int_equal(weir_sim_plots_draw(output.directory, "png", output.file, output.results,

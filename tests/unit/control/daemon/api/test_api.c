@@ -119,7 +119,7 @@ static int bound_socket(const char *path) {
 	return fd;
 }
 
-static int set_up(void **state) {
+static int setup(void **state) {
 	struct server *server = calloc(1, sizeof(*server));
 
 	strcpy(server->dir, "/tmp/weir-test-XXXXXX");
@@ -137,7 +137,7 @@ static int set_up(void **state) {
 	return 0;
 }
 
-static int tear_down(void **state) {
+static int teardown(void **state) {
 	struct server *server = *state;
 
 	uv_async_send(&server->stop);
@@ -577,7 +577,7 @@ static void api_survives_garbage(void **state) {
 }
 
 int main(void) {
-#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(a1_one_answer_per_line_in_order),
 		T(a1_answer_later_keeps_the_order),

@@ -22,13 +22,13 @@
 	"{\"command\": \"backend.report\", \"service\": \"" service \
 	"\", \"backend\": \"b-1\"" fields "}"
 
-struct fixture {
+struct own_lab {
 	struct lab lab;
 	struct lab_dataplane *dataplane;
 };
 
-static int set_up(void **state) {
-	struct fixture *f = calloc(1, sizeof(*f));
+static int setup(void **state) {
+	struct own_lab *f = calloc(1, sizeof(*f));
 
 	lab_init(&f->lab);
 	lab_write_config(&f->lab, SERVICES);
@@ -39,8 +39,8 @@ static int set_up(void **state) {
 	return 0;
 }
 
-static int tear_down(void **state) {
-	struct fixture *f = *state;
+static int teardown(void **state) {
+	struct own_lab *f = *state;
 	int status = lab_stop(&f->lab);
 
 	lab_dataplane_stop(f->dataplane);
@@ -60,7 +60,7 @@ static void expect_list(const json_t *result, const char *member, const char *js
 }
 
 static void report_of_a_service_time_becomes_a_cost(void **state) {
-	struct fixture *f = *state;
+	struct own_lab *f = *state;
 	json_t *result = lab_result(
 		&f->lab, REPORT("time", ", \"service_time_ms\": 2.5, \"utilization\": 1"));
 
@@ -74,7 +74,7 @@ static void report_of_a_service_time_becomes_a_cost(void **state) {
 }
 
 static void report_of_load_is_used(void **state) {
-	struct fixture *f = *state;
+	struct own_lab *f = *state;
 	json_t *result = lab_result(
 		&f->lab, REPORT("load", ", \"requests_per_second\": 100, \"utilization\": 0.5, "
 					"\"errors_per_second\": null"));
@@ -85,7 +85,7 @@ static void report_of_load_is_used(void **state) {
 }
 
 static void expect_error(
-	const struct fixture *f, const char *request, const char *code, const char *text) {
+	const struct own_lab *f, const char *request, const char *code, const char *text) {
 	json_t *answer = lab_ask(&f->lab, "%s", request);
 	const char *error = json_string_value(json_object_get(answer, "error"));
 
@@ -97,7 +97,7 @@ static void expect_error(
 }
 
 static void reports_that_are_refused(void **state) {
-	struct fixture *f = *state;
+	struct own_lab *f = *state;
 
 	expect_error(f, REPORT("none", ", \"utilization\": 1"), "refused",
 		"backend none/b-1: the policy of the service does not use reports");
@@ -121,5 +121,5 @@ int main(void) {
 		cmocka_unit_test(reports_that_are_refused),
 	};
 
-	return lab_own_network(NULL) == 0 ? cmocka_run_group_tests(tests, set_up, tear_down) : 1;
+	return lab_own_network(NULL) == 0 ? cmocka_run_group_tests(tests, setup, teardown) : 1;
 }

@@ -21,14 +21,14 @@
 #define LEAVE_UID ((uid_t)(-1))
 #define LEAVE_GID ((gid_t)(-1))
 
-static int set_up(void **state) {
+static int setup(void **state) {
 	char *dir = strdup("/tmp/weir-test-XXXXXX");
 
 	*state = dir;
 	return mkdtemp(dir) == NULL ? -1 : 0;
 }
 
-static int tear_down(void **state) {
+static int teardown(void **state) {
 	char path[64];
 
 	snprintf(path, sizeof(path), "%s/control.sock", (char *)*state);
@@ -144,7 +144,7 @@ static void socket_failures_say_why(void **state) {
 }
 
 int main(void) {
-#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(socket_is_for_owner_and_group_alone),
 		T(socket_second_one_is_refused_with_the_pid),

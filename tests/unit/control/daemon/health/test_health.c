@@ -17,7 +17,7 @@
 #define IDS 4096
 #define PORT 8200
 
-struct fixture {
+struct lab {
 	uv_loop_t loop;
 	struct weir_health *health;
 	int listener; // -1 = the port is dead
@@ -33,112 +33,111 @@ struct fixture {
 
 static void on_health(
 	void *context, uint16_t backend, enum weir_health_state state, const char *detail) {
-	struct fixture *fixture = context;
+	struct lab *lab = context;
 
-	fixture->calls++;
-	fixture->backend = backend;
-	fixture->state = state;
-	strncpy(fixture->detail, detail, sizeof(fixture->detail) - 1);
-	if (fixture->clear_in_callback) {
-		assert_int_equal(weir_health_configure(fixture->health, NULL, 0), 0);
+	lab->calls++;
+	lab->backend = backend;
+	lab->state = state;
+	strncpy(lab->detail, detail, sizeof(lab->detail) - 1);
+	if (lab->clear_in_callback) {
+		assert_int_equal(weir_health_configure(lab->health, NULL, 0), 0);
 	}
 }
 
-static void open_port(struct fixture *fixture) {
+static void open_port(struct lab *lab) {
 	struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_port = htons(PORT)};
 	int one = 1;
 
-	fixture->listener = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	setsockopt(fixture->listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	assert_int_equal(bind(fixture->listener, (struct sockaddr *)&any, sizeof(any)), 0);
-	assert_int_equal(listen(fixture->listener, 4096), 0);
+	lab->listener = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	setsockopt(lab->listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	assert_int_equal(bind(lab->listener, (struct sockaddr *)&any, sizeof(any)), 0);
+	assert_int_equal(listen(lab->listener, 4096), 0);
 }
 
-static void close_port(struct fixture *fixture) {
-	close(fixture->listener);
-	fixture->listener = -1;
+static void close_port(struct lab *lab) {
+	close(lab->listener);
+	lab->listener = -1;
 }
 
 static int setup(void **state) {
-	struct fixture *fixture = calloc(1, sizeof(*fixture));
+	struct lab *lab = calloc(1, sizeof(*lab));
 
-	uv_loop_init(&fixture->loop);
-	assert_int_equal(
-		weir_health_create(&fixture->loop, on_health, fixture, &fixture->health), 0);
-	fixture->check = (struct weir_config_health_check){
+	uv_loop_init(&lab->loop);
+	assert_int_equal(weir_health_create(&lab->loop, on_health, lab, &lab->health), 0);
+	lab->check = (struct weir_config_health_check){
 		.type = WEIR_CHECK_TCP,
 		.interval_ms = 20,
 		.timeout_ms = 500,
 		.rise = 2,
 		.fall = 3,
 	};
-	open_port(fixture);
-	*state = fixture;
+	open_port(lab);
+	*state = lab;
 	return 0;
 }
 
 static int teardown(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 
-	weir_health_free(fixture->health);
-	watch_lab_close(&fixture->loop);
-	if (fixture->listener >= 0) {
-		close(fixture->listener);
+	weir_health_free(lab->health);
+	watch_lab_close(&lab->loop);
+	if (lab->listener >= 0) {
+		close(lab->listener);
 	}
-	free(fixture);
+	free(lab);
 	return 0;
 }
 
-static void add(struct fixture *fixture, uint16_t backend, const char *address) {
-	fixture->targets[fixture->target_count++] = (struct weir_health_target){
+static void add(struct lab *lab, uint16_t backend, const char *address) {
+	lab->targets[lab->target_count++] = (struct weir_health_target){
 		.backend = backend,
 		.port = PORT,
 		.address = watch_lab_address(address),
-		.check = &fixture->check,
+		.check = &lab->check,
 		.initial = WEIR_HEALTH_STARTING,
 	};
 }
 
-static int configure(struct fixture *fixture) {
-	return weir_health_configure(fixture->health, fixture->targets, fixture->target_count);
+static int configure(struct lab *lab) {
+	return weir_health_configure(lab->health, lab->targets, lab->target_count);
 }
 
-static struct weir_health_status status_of(struct fixture *fixture, uint16_t backend) {
+static struct weir_health_status status_of(struct lab *lab, uint16_t backend) {
 	struct weir_health_status status;
 
-	assert_int_equal(weir_health_status(fixture->health, backend, &status), 0);
+	assert_int_equal(weir_health_status(lab->health, backend, &status), 0);
 	return status;
 }
 
 static bool was_called(void *context) {
-	return ((struct fixture *)context)->calls > 0;
+	return ((struct lab *)context)->calls > 0;
 }
 
-static void wait_for_call(struct fixture *fixture) {
-	fixture->calls = 0;
-	watch_lab_run(&fixture->loop, was_called, fixture, 5000, "callback");
+static void wait_for_call(struct lab *lab) {
+	lab->calls = 0;
+	watch_lab_run(&lab->loop, was_called, lab, 5000, "callback");
 }
 
 // --- states -------------------------------------------------------------------------------
 
-static void rise_and_fall(struct fixture *fixture, const char *address) {
+static void rise_and_fall(struct lab *lab, const char *address) {
 	struct weir_health_status status;
 
-	add(fixture, 7, address);
-	assert_int_equal(configure(fixture), 0);
-	assert_int_equal(status_of(fixture, 7).state, WEIR_HEALTH_STARTING);
-	assert_false(status_of(fixture, 7).checked);
-	wait_for_call(fixture);
-	assert_int_equal(fixture->backend, 7);
-	assert_int_equal(fixture->state, WEIR_HEALTH_HEALTHY);
-	assert_string_equal(fixture->detail, "connected");
-	assert_int_equal(status_of(fixture, 7).passes, 2);
+	add(lab, 7, address);
+	assert_int_equal(configure(lab), 0);
+	assert_int_equal(status_of(lab, 7).state, WEIR_HEALTH_STARTING);
+	assert_false(status_of(lab, 7).checked);
+	wait_for_call(lab);
+	assert_int_equal(lab->backend, 7);
+	assert_int_equal(lab->state, WEIR_HEALTH_HEALTHY);
+	assert_string_equal(lab->detail, "connected");
+	assert_int_equal(status_of(lab, 7).passes, 2);
 
-	close_port(fixture);
-	wait_for_call(fixture);
-	assert_int_equal(fixture->state, WEIR_HEALTH_REFUSING);
-	assert_string_equal(fixture->detail, "connection refused");
-	status = status_of(fixture, 7);
+	close_port(lab);
+	wait_for_call(lab);
+	assert_int_equal(lab->state, WEIR_HEALTH_REFUSING);
+	assert_string_equal(lab->detail, "connection refused");
+	status = status_of(lab, 7);
 	assert_int_equal(status.state, WEIR_HEALTH_REFUSING);
 	assert_int_equal(status.fails, 3);
 	assert_int_equal(status.streak, 3);
@@ -147,10 +146,10 @@ static void rise_and_fall(struct fixture *fixture, const char *address) {
 	assert_string_equal(status.detail, "connection refused");
 	assert_true(status.since_ms < 1000 && status.age_ms < 1000);
 
-	open_port(fixture);
-	wait_for_call(fixture);
-	assert_int_equal(fixture->state, WEIR_HEALTH_HEALTHY);
-	assert_int_equal(status_of(fixture, 7).streak, 2);
+	open_port(lab);
+	wait_for_call(lab);
+	assert_int_equal(lab->state, WEIR_HEALTH_HEALTHY);
+	assert_int_equal(status_of(lab, 7).streak, 2);
 }
 
 static void health_rises_and_falls_over_ipv4(void **state) {
@@ -171,25 +170,25 @@ static bool has_passed(void *context) {
 
 // Two failures, then passes: a fall of 3 is not reached, and the count starts anew.
 static void health_survives_fewer_failures_than_fall(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 
-	fixture->check.interval_ms = 100;
-	add(fixture, 7, "127.0.0.1");
-	configure(fixture);
-	wait_for_call(fixture);
-	fixture->calls = 0;
+	lab->check.interval_ms = 100;
+	add(lab, 7, "127.0.0.1");
+	configure(lab);
+	wait_for_call(lab);
+	lab->calls = 0;
 	for (int i = 0; i < 2; i++) {
-		close_port(fixture);
-		watch_lab_run(&fixture->loop, has_failed_twice, fixture, 5000, "two failures");
-		open_port(fixture);
-		watch_lab_run(&fixture->loop, has_passed, fixture, 5000, "a pass");
+		close_port(lab);
+		watch_lab_run(&lab->loop, has_failed_twice, lab, 5000, "two failures");
+		open_port(lab);
+		watch_lab_run(&lab->loop, has_passed, lab, 5000, "a pass");
 	}
-	assert_int_equal(fixture->calls, 0);
-	assert_int_equal(status_of(fixture, 7).state, WEIR_HEALTH_HEALTHY);
+	assert_int_equal(lab->calls, 0);
+	assert_int_equal(status_of(lab, 7).state, WEIR_HEALTH_HEALTHY);
 }
 
-static uint64_t checks_of(struct fixture *fixture, uint16_t backend) {
-	struct weir_health_status status = status_of(fixture, backend);
+static uint64_t checks_of(struct lab *lab, uint16_t backend) {
+	struct weir_health_status status = status_of(lab, backend);
 
 	return status.passes + status.fails;
 }
@@ -201,80 +200,80 @@ static bool are_both_healthy(void *context) {
 
 // Who is far from use is checked ten times less often.
 static void health_of_the_far_is_checked_at_a_slower_pace(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 	uint64_t near, far;
 
-	add(fixture, 7, "127.0.0.1");
-	add(fixture, 8, "::1");
-	configure(fixture);
-	weir_health_set_far(fixture->health, 7, true);
-	weir_health_set_far(fixture->health, 999, true); // not checked: nothing happens
-	assert_int_equal(status_of(fixture, 7).interval_ms, 20); // there is a state to find out
-	watch_lab_run(&fixture->loop, are_both_healthy, fixture, 5000, "both healthy");
-	assert_int_equal(status_of(fixture, 7).interval_ms, 20 * WEIR_HEALTH_FAR_INTERVALS);
-	assert_int_equal(status_of(fixture, 8).interval_ms, 20);
-	far = checks_of(fixture, 7);
-	near = checks_of(fixture, 8);
-	watch_lab_idle(&fixture->loop, 2000);
-	far = checks_of(fixture, 7) - far;
-	near = checks_of(fixture, 8) - near;
+	add(lab, 7, "127.0.0.1");
+	add(lab, 8, "::1");
+	configure(lab);
+	weir_health_set_far(lab->health, 7, true);
+	weir_health_set_far(lab->health, 999, true); // not checked: nothing happens
+	assert_int_equal(status_of(lab, 7).interval_ms, 20); // there is a state to find out
+	watch_lab_run(&lab->loop, are_both_healthy, lab, 5000, "both healthy");
+	assert_int_equal(status_of(lab, 7).interval_ms, 20 * WEIR_HEALTH_FAR_INTERVALS);
+	assert_int_equal(status_of(lab, 8).interval_ms, 20);
+	far = checks_of(lab, 7);
+	near = checks_of(lab, 8);
+	watch_lab_idle(&lab->loop, 2000);
+	far = checks_of(lab, 7) - far;
+	near = checks_of(lab, 8) - near;
 	assert_true(far >= 2 && far <= 2000 / (20 * WEIR_HEALTH_FAR_INTERVALS) + 1);
 	assert_true(near > 3 * far);
 }
 
 // A failure is followed up at once; so is a pass of one that refused.
 static void health_of_the_far_changes_at_full_speed(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 
-	add(fixture, 7, "127.0.0.1");
-	configure(fixture);
-	weir_health_set_far(fixture->health, 7, true);
-	wait_for_call(fixture);
-	close_port(fixture);
-	watch_lab_run(&fixture->loop, has_failed_twice, fixture, 5000, "two failures");
-	assert_int_equal(status_of(fixture, 7).interval_ms, 20);
-	wait_for_call(fixture);
-	assert_int_equal(fixture->state, WEIR_HEALTH_REFUSING);
-	assert_int_equal(status_of(fixture, 7).interval_ms, 20 * WEIR_HEALTH_FAR_INTERVALS);
-	open_port(fixture);
-	watch_lab_run(&fixture->loop, has_passed, fixture, 5000, "a pass");
-	assert_int_equal(status_of(fixture, 7).interval_ms, 20);
-	wait_for_call(fixture);
-	assert_int_equal(fixture->state, WEIR_HEALTH_HEALTHY);
+	add(lab, 7, "127.0.0.1");
+	configure(lab);
+	weir_health_set_far(lab->health, 7, true);
+	wait_for_call(lab);
+	close_port(lab);
+	watch_lab_run(&lab->loop, has_failed_twice, lab, 5000, "two failures");
+	assert_int_equal(status_of(lab, 7).interval_ms, 20);
+	wait_for_call(lab);
+	assert_int_equal(lab->state, WEIR_HEALTH_REFUSING);
+	assert_int_equal(status_of(lab, 7).interval_ms, 20 * WEIR_HEALTH_FAR_INTERVALS);
+	open_port(lab);
+	watch_lab_run(&lab->loop, has_passed, lab, 5000, "a pass");
+	assert_int_equal(status_of(lab, 7).interval_ms, 20);
+	wait_for_call(lab);
+	assert_int_equal(lab->state, WEIR_HEALTH_HEALTHY);
 }
 
 static bool has_more_checks(void *context) {
-	struct fixture *fixture = context;
+	struct lab *lab = context;
 
-	return checks_of(fixture, 7) > 2;
+	return checks_of(lab, 7) > 2;
 }
 
 // Who comes near is not left to wait for the slow pace's next check.
 static void health_of_who_comes_near_is_checked_soon(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 	uint64_t begin;
 
-	fixture->check.interval_ms = 400;
-	add(fixture, 7, "127.0.0.1");
-	configure(fixture);
-	weir_health_set_far(fixture->health, 7, true);
-	wait_for_call(fixture);
-	assert_int_equal(checks_of(fixture, 7), 2);
-	weir_health_set_far(fixture->health, 7, false);
+	lab->check.interval_ms = 400;
+	add(lab, 7, "127.0.0.1");
+	configure(lab);
+	weir_health_set_far(lab->health, 7, true);
+	wait_for_call(lab);
+	assert_int_equal(checks_of(lab, 7), 2);
+	weir_health_set_far(lab->health, 7, false);
 	begin = uv_hrtime();
-	watch_lab_run(&fixture->loop, has_more_checks, fixture, 5000, "the next check");
+	watch_lab_run(&lab->loop, has_more_checks, lab, 5000, "the next check");
 	assert_true(uv_hrtime() - begin < 1000 * 1000000ull);
 }
 
 static void health_of_a_starting_backend_that_fails_is_refusing(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 
-	close_port(fixture);
-	add(fixture, 7, "127.0.0.1");
-	configure(fixture);
-	wait_for_call(fixture);
-	assert_int_equal(fixture->state, WEIR_HEALTH_REFUSING);
-	assert_int_equal(status_of(fixture, 7).fails, 3);
+	close_port(lab);
+	add(lab, 7, "127.0.0.1");
+	configure(lab);
+	wait_for_call(lab);
+	assert_int_equal(lab->state, WEIR_HEALTH_REFUSING);
+	assert_int_equal(status_of(lab, 7).fails, 3);
 }
 
 static bool has_passed_ten_times(void *context) {
@@ -283,13 +282,13 @@ static bool has_passed_ten_times(void *context) {
 
 // What a restarted control process adopts is not reported again.
 static void health_begins_in_the_initial_state(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 
-	add(fixture, 7, "127.0.0.1");
-	fixture->targets[0].initial = WEIR_HEALTH_HEALTHY;
-	configure(fixture);
-	watch_lab_run(&fixture->loop, has_passed_ten_times, fixture, 5000, "ten passes");
-	assert_int_equal(fixture->calls, 0);
+	add(lab, 7, "127.0.0.1");
+	lab->targets[0].initial = WEIR_HEALTH_HEALTHY;
+	configure(lab);
+	watch_lab_run(&lab->loop, has_passed_ten_times, lab, 5000, "ten passes");
+	assert_int_equal(lab->calls, 0);
 }
 
 static bool has_ended(void *context) {
@@ -298,117 +297,117 @@ static bool has_ended(void *context) {
 
 // Out of descriptors: that says nothing about the backend.
 static void health_failures_of_our_own_do_not_count(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 	struct rlimit before, none;
 
-	fixture->check.fall = 1;
-	add(fixture, 7, "127.0.0.1");
-	fixture->targets[0].initial = WEIR_HEALTH_HEALTHY;
+	lab->check.fall = 1;
+	add(lab, 7, "127.0.0.1");
+	lab->targets[0].initial = WEIR_HEALTH_HEALTHY;
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
 	none = before;
 	none.rlim_cur = 3;
-	configure(fixture);
-	uv_run(&fixture->loop, UV_RUN_NOWAIT);
+	configure(lab);
+	uv_run(&lab->loop, UV_RUN_NOWAIT);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
-	watch_lab_run(&fixture->loop, has_ended, fixture, 5000, "one check");
-	watch_lab_idle(&fixture->loop, 100);
+	watch_lab_run(&lab->loop, has_ended, lab, 5000, "one check");
+	watch_lab_idle(&lab->loop, 100);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
-	assert_int_equal(fixture->calls, 0);
-	assert_int_equal(status_of(fixture, 7).fails, 0);
-	assert_string_equal(status_of(fixture, 7).detail, "too many open files");
-	watch_lab_run(&fixture->loop, has_passed_ten_times, fixture, 5000, "ten passes");
+	assert_int_equal(lab->calls, 0);
+	assert_int_equal(status_of(lab, 7).fails, 0);
+	assert_string_equal(status_of(lab, 7).detail, "too many open files");
+	watch_lab_run(&lab->loop, has_passed_ten_times, lab, 5000, "ten passes");
 }
 
 // --- configuring --------------------------------------------------------------------------
 
 static void health_configure_goes_on_with_what_is_the_same(void **state) {
-	struct fixture *fixture = *state;
-	struct weir_config_health_check same = fixture->check;
+	struct lab *lab = *state;
+	struct weir_config_health_check same = lab->check;
 	uint64_t passes;
 
-	add(fixture, 7, "127.0.0.1");
-	add(fixture, 8, "127.0.0.1");
-	configure(fixture);
-	watch_lab_run(&fixture->loop, has_passed_ten_times, fixture, 5000, "ten passes");
-	passes = status_of(fixture, 7).passes;
-	fixture->targets[0].check = &same; // another object, the same parameters
-	fixture->targets[0].initial = WEIR_HEALTH_REFUSING; // which is of no interest any more
-	fixture->calls = 0;
-	configure(fixture);
-	assert_int_equal(status_of(fixture, 7).passes, passes);
-	assert_int_equal(status_of(fixture, 7).state, WEIR_HEALTH_HEALTHY);
+	add(lab, 7, "127.0.0.1");
+	add(lab, 8, "127.0.0.1");
+	configure(lab);
+	watch_lab_run(&lab->loop, has_passed_ten_times, lab, 5000, "ten passes");
+	passes = status_of(lab, 7).passes;
+	lab->targets[0].check = &same; // another object, the same parameters
+	lab->targets[0].initial = WEIR_HEALTH_REFUSING; // which is of no interest any more
+	lab->calls = 0;
+	configure(lab);
+	assert_int_equal(status_of(lab, 7).passes, passes);
+	assert_int_equal(status_of(lab, 7).state, WEIR_HEALTH_HEALTHY);
 
 	same.timeout_ms++;
-	configure(fixture);
-	assert_int_equal(status_of(fixture, 7).passes, 0);
-	assert_false(status_of(fixture, 7).checked);
-	assert_int_equal(status_of(fixture, 7).state, WEIR_HEALTH_HEALTHY);
-	assert_true(status_of(fixture, 8).passes > 0);
-	watch_lab_run(&fixture->loop, has_passed_ten_times, fixture, 5000, "ten passes");
-	assert_int_equal(fixture->calls, 0);
+	configure(lab);
+	assert_int_equal(status_of(lab, 7).passes, 0);
+	assert_false(status_of(lab, 7).checked);
+	assert_int_equal(status_of(lab, 7).state, WEIR_HEALTH_HEALTHY);
+	assert_true(status_of(lab, 8).passes > 0);
+	watch_lab_run(&lab->loop, has_passed_ten_times, lab, 5000, "ten passes");
+	assert_int_equal(lab->calls, 0);
 }
 
 static void health_configure_drops_what_is_not_listed(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 	struct weir_health_status status;
 
-	add(fixture, 7, "127.0.0.1");
-	add(fixture, 8, "127.0.0.1");
-	configure(fixture);
-	watch_lab_run(&fixture->loop, has_passed_ten_times, fixture, 5000, "ten passes");
-	fixture->target_count = 1;
-	configure(fixture);
-	assert_int_equal(weir_health_status(fixture->health, 8, &status), -ENOENT);
-	fixture->check.type = WEIR_CHECK_NONE;
-	configure(fixture);
-	assert_int_equal(weir_health_status(fixture->health, 7, &status), -ENOENT);
-	fixture->calls = 0;
-	close_port(fixture);
-	watch_lab_idle(&fixture->loop, 150);
-	assert_int_equal(fixture->calls, 0);
-	assert_int_equal(weir_health_status(fixture->health, 65535, &status), -ENOENT);
+	add(lab, 7, "127.0.0.1");
+	add(lab, 8, "127.0.0.1");
+	configure(lab);
+	watch_lab_run(&lab->loop, has_passed_ten_times, lab, 5000, "ten passes");
+	lab->target_count = 1;
+	configure(lab);
+	assert_int_equal(weir_health_status(lab->health, 8, &status), -ENOENT);
+	lab->check.type = WEIR_CHECK_NONE;
+	configure(lab);
+	assert_int_equal(weir_health_status(lab->health, 7, &status), -ENOENT);
+	lab->calls = 0;
+	close_port(lab);
+	watch_lab_idle(&lab->loop, 150);
+	assert_int_equal(lab->calls, 0);
+	assert_int_equal(weir_health_status(lab->health, 65535, &status), -ENOENT);
 }
 
 static void health_callback_may_configure(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 	struct weir_health_status status;
 
-	fixture->clear_in_callback = true;
+	lab->clear_in_callback = true;
 	for (uint16_t i = 0; i < 20; i++) {
-		add(fixture, i, i % 2 ? "127.0.0.1" : "::1");
+		add(lab, i, i % 2 ? "127.0.0.1" : "::1");
 	}
-	configure(fixture);
-	wait_for_call(fixture);
-	watch_lab_idle(&fixture->loop, 100);
-	assert_int_equal(fixture->calls, 1);
-	assert_int_equal(weir_health_status(fixture->health, 3, &status), -ENOENT);
+	configure(lab);
+	wait_for_call(lab);
+	watch_lab_idle(&lab->loop, 100);
+	assert_int_equal(lab->calls, 1);
+	assert_int_equal(weir_health_status(lab->health, 3, &status), -ENOENT);
 }
 
 static void health_configure_refuses_nonsense_as_a_whole(void **state) {
-	struct fixture *fixture = *state;
-	struct weir_config_health_check bad = fixture->check;
+	struct lab *lab = *state;
+	struct weir_config_health_check bad = lab->check;
 	struct weir_health_status status;
 
-	add(fixture, 7, "127.0.0.1");
-	add(fixture, 7, "127.0.0.1");
-	assert_int_equal(configure(fixture), -EINVAL); // twice
-	fixture->targets[1].backend = 8;
-	fixture->targets[1].check = &bad;
+	add(lab, 7, "127.0.0.1");
+	add(lab, 7, "127.0.0.1");
+	assert_int_equal(configure(lab), -EINVAL); // twice
+	lab->targets[1].backend = 8;
+	lab->targets[1].check = &bad;
 	bad.interval_ms = 0;
-	assert_int_equal(configure(fixture), -EINVAL);
-	bad = fixture->check;
+	assert_int_equal(configure(lab), -EINVAL);
+	bad = lab->check;
 	bad.rise = 0;
-	assert_int_equal(configure(fixture), -EINVAL);
-	bad = fixture->check;
-	fixture->targets[1].port = 0;
-	assert_int_equal(configure(fixture), -EINVAL);
-	fixture->targets[1].port = 1;
-	fixture->targets[1].address.family = 0;
-	assert_int_equal(configure(fixture), -EINVAL);
-	fixture->targets[1].address.family = 4;
-	fixture->targets[1].backend = WEIR_BACKEND_NONE;
-	assert_int_equal(configure(fixture), -EINVAL);
-	assert_int_equal(weir_health_status(fixture->health, 7, &status), -ENOENT);
+	assert_int_equal(configure(lab), -EINVAL);
+	bad = lab->check;
+	lab->targets[1].port = 0;
+	assert_int_equal(configure(lab), -EINVAL);
+	lab->targets[1].port = 1;
+	lab->targets[1].address.family = 0;
+	assert_int_equal(configure(lab), -EINVAL);
+	lab->targets[1].address.family = 4;
+	lab->targets[1].backend = WEIR_BACKEND_NONE;
+	assert_int_equal(configure(lab), -EINVAL);
+	assert_int_equal(weir_health_status(lab->health, 7, &status), -ENOENT);
 }
 
 // --- many ---------------------------------------------------------------------------------
@@ -417,7 +416,7 @@ static unsigned int open_descriptors(void) {
 	DIR *dir = opendir("/proc/self/fd");
 	unsigned int count = 0;
 
-	while (readdir(dir)) {
+	while (readdir(dir) != NULL) {
 		count++;
 	}
 	closedir(dir);
@@ -425,53 +424,53 @@ static unsigned int open_descriptors(void) {
 }
 
 static void health_of_many_is_bounded(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 	unsigned int before = open_descriptors(), most = 0;
 	struct rlimit limit;
 
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
 	limit.rlim_cur = limit.rlim_max;
 	setrlimit(RLIMIT_NOFILE, &limit);
-	fixture->check.timeout_ms = 400; // 4000 checks at a time, if they could
-	fixture->check.interval_ms = 400;
+	lab->check.timeout_ms = 400; // 4000 checks at a time, if they could
+	lab->check.interval_ms = 400;
 	for (uint16_t i = 0; i < 4000; i++) {
-		add(fixture, i, i % 2 ? WATCH_LAB_HOLE4 : WATCH_LAB_HOLE6);
+		add(lab, i, i % 2 ? WATCH_LAB_HOLE4 : WATCH_LAB_HOLE6);
 	}
-	configure(fixture);
+	configure(lab);
 	for (int i = 0; i < 20; i++) {
 		unsigned int now;
 
-		watch_lab_idle(&fixture->loop, 40);
+		watch_lab_idle(&lab->loop, 40);
 		now = open_descriptors() - before;
 		most = now > most ? now : most;
 	}
 	assert_in_range(most, WEIR_HEALTH_CONCURRENT * 3 / 4, WEIR_HEALTH_CONCURRENT + 4);
 }
 
-static uint64_t all_passes(struct fixture *fixture) {
+static uint64_t all_passes(struct lab *lab) {
 	uint64_t passes = 0;
 
-	for (uint32_t i = 0; i < fixture->target_count; i++) {
-		passes += status_of(fixture, fixture->targets[i].backend).passes;
+	for (uint32_t i = 0; i < lab->target_count; i++) {
+		passes += status_of(lab, lab->targets[i].backend).passes;
 	}
 	return passes;
 }
 
 // 1000 backends, one second: about 50 each 50 ms, also in the second round.
 static void health_of_many_is_spread_over_the_interval(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 	uint64_t start = uv_hrtime(), before = 0, most = 0;
 
-	fixture->check.interval_ms = 1000;
+	lab->check.interval_ms = 1000;
 	for (uint16_t i = 0; i < 1000; i++) {
-		add(fixture, i, "127.0.0.1");
+		add(lab, i, "127.0.0.1");
 	}
-	configure(fixture);
+	configure(lab);
 	while (uv_hrtime() - start < 2000 * 1000000ull) {
 		uint64_t now;
 
-		watch_lab_idle(&fixture->loop, 50);
-		now = all_passes(fixture);
+		watch_lab_idle(&lab->loop, 50);
+		now = all_passes(lab);
 		most = now - before > most ? now - before : most;
 		before = now;
 	}
@@ -480,29 +479,29 @@ static void health_of_many_is_spread_over_the_interval(void **state) {
 }
 
 static void health_free_in_flight_is_silent(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 
-	fixture->check.timeout_ms = 100;
-	fixture->check.fall = 1;
+	lab->check.timeout_ms = 100;
+	lab->check.fall = 1;
 	for (uint16_t i = 0; i < 1000; i++) {
-		add(fixture, i, WATCH_LAB_HOLE4);
+		add(lab, i, WATCH_LAB_HOLE4);
 	}
-	configure(fixture);
-	watch_lab_idle(&fixture->loop, 60);
-	weir_health_free(fixture->health);
-	fixture->health = NULL;
-	fixture->calls = 0;
-	watch_lab_idle(&fixture->loop, 200);
-	assert_int_equal(fixture->calls, 0);
+	configure(lab);
+	watch_lab_idle(&lab->loop, 60);
+	weir_health_free(lab->health);
+	lab->health = NULL;
+	lab->calls = 0;
+	watch_lab_idle(&lab->loop, 200);
+	assert_int_equal(lab->calls, 0);
 }
 
 static int enter(void **state) {
-	int error = watch_lab_enter(state);
+	int r = watch_lab_enter(state);
 
-	if (!error) {
+	if (!r) {
 		watch_lab_make_hole();
 	}
-	return error;
+	return r;
 }
 
 int main(void) {

@@ -14,7 +14,7 @@
 #define SILENT_PORT 8102 // says nothing
 #define CLOSER_PORT 8103 // closes at once
 
-struct fixture {
+struct lab {
 	char dir[64];
 	pid_t pids[4];
 };
@@ -292,36 +292,36 @@ static pid_t start_nginx(const char *dir) {
 
 static int start_servers(void **state) {
 	static const uint16_t ports[] = {NGINX_PORT, TALKER_PORT, SILENT_PORT, CLOSER_PORT};
-	struct fixture *fixture = calloc(1, sizeof(*fixture));
+	struct lab *lab = calloc(1, sizeof(*lab));
 
 	if (watch_lab_enter(state)) {
-		free(fixture);
+		free(lab);
 		return -1;
 	}
 	watch_lab_make_hole();
-	strcpy(fixture->dir, "/tmp/weir-health-XXXXXX");
-	assert_non_null(mkdtemp(fixture->dir));
-	fixture->pids[0] = start_nginx(fixture->dir);
-	fixture->pids[1] = start_socat(TALKER_PORT, "echo SSH-2.0; sleep 1");
-	fixture->pids[2] = start_socat(SILENT_PORT, "sleep 5");
-	fixture->pids[3] = start_socat(CLOSER_PORT, "true");
+	strcpy(lab->dir, "/tmp/weir-health-XXXXXX");
+	assert_non_null(mkdtemp(lab->dir));
+	lab->pids[0] = start_nginx(lab->dir);
+	lab->pids[1] = start_socat(TALKER_PORT, "echo SSH-2.0; sleep 1");
+	lab->pids[2] = start_socat(SILENT_PORT, "sleep 5");
+	lab->pids[3] = start_socat(CLOSER_PORT, "true");
 	for (int i = 0; i < 4; i++) {
 		watch_lab_sh("for i in $(seq 500); do ss -Htln sport = :%u | grep -q . && exit;"
 			     "sleep 0.01; done; exit 1",
 			ports[i]);
 	}
-	*state = fixture;
+	*state = lab;
 	return 0;
 }
 
 static int stop_servers(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 
 	for (int i = 0; i < 4; i++) {
-		watch_lab_stop(fixture->pids[i]);
+		watch_lab_stop(lab->pids[i]);
 	}
-	watch_lab_sh("rm -r %s", fixture->dir);
-	free(fixture);
+	watch_lab_sh("rm -r %s", lab->dir);
+	free(lab);
 	return 0;
 }
 

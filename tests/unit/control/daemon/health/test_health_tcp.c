@@ -39,12 +39,12 @@ static struct result probe(const char *address, uint16_t port) {
 	};
 	struct weir_health_tcp *tcp;
 	uv_loop_t loop;
-	int error;
+	int r;
 
 	uv_loop_init(&loop);
-	error = weir_health_tcp_start(&loop, &params, &tcp);
-	if (error) {
-		on_done(&result, weir_probe_outcome_of(error), uv_strerror(error));
+	r = weir_health_tcp_start(&loop, &params, &tcp);
+	if (r) {
+		on_done(&result, weir_probe_outcome_of(r), uv_strerror(r));
 	}
 	watch_lab_run(&loop, has_result, &result, 2000, address);
 	watch_lab_close(&loop);
@@ -160,12 +160,12 @@ static void tcp_probe_cancelled_says_nothing(void **state) {
 }
 
 static int enter(void **state) {
-	int error = watch_lab_enter(state);
+	int r = watch_lab_enter(state);
 
-	if (!error) {
+	if (!r) {
 		watch_lab_make_hole();
 	}
-	return error;
+	return r;
 }
 
 int main(void) {

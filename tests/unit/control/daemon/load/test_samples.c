@@ -10,7 +10,7 @@
 
 #include "samples.h"
 
-static int set_up(void **state) {
+static int setup(void **state) {
 	struct weir_port_info port = {.name = "wan", .mtu = 1500};
 	struct weir_segment_params params = {.workers = 2,
 		.ports = 1,
@@ -25,7 +25,7 @@ static int set_up(void **state) {
 	return r;
 }
 
-static int tear_down(void **state) {
+static int teardown(void **state) {
 	weir_segment_free(*state);
 	return 0;
 }
@@ -66,7 +66,7 @@ static void samples_alive_goes_by_the_heartbeat(void **state) {
 }
 
 int main(void) {
-#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(samples_busy_is_of_the_last_two_looks),
 		T(samples_alive_goes_by_the_heartbeat),

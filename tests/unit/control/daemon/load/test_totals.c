@@ -8,7 +8,7 @@
 
 #include "totals.h"
 
-static int set_up(void **state) {
+static int setup(void **state) {
 	struct weir_port_info port = {.name = "wan", .mtu = 1500};
 	struct weir_segment_params params = {.workers = 3,
 		.ports = 1,
@@ -23,7 +23,7 @@ static int set_up(void **state) {
 	return r;
 }
 
-static int tear_down(void **state) {
+static int teardown(void **state) {
 	weir_segment_free(*state);
 	return 0;
 }
@@ -49,7 +49,7 @@ static void totals_beyond_the_segment_are_zero(void **state) {
 }
 
 int main(void) {
-#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(totals_are_summed_over_workers),
 		T(totals_beyond_the_segment_are_zero),

@@ -28,7 +28,7 @@ struct seen { // last report of an address
 	int calls;
 };
 
-struct fixture {
+struct lab {
 	uv_loop_t loop;
 	struct weir_neighbours *neighbours;
 	pid_t peer; // holds the other namespace
@@ -43,10 +43,10 @@ struct fixture {
 	bool clear_in_callback;
 };
 
-static struct seen *seen_of(struct fixture *fixture, const struct weir_address *address) {
-	for (uint32_t i = 0; i < fixture->seen_count; i++) {
-		if (memcmp(&fixture->seen[i].address, address, sizeof(*address)) == 0) {
-			return &fixture->seen[i];
+static struct seen *seen_of(struct lab *lab, const struct weir_address *address) {
+	for (uint32_t i = 0; i < lab->seen_count; i++) {
+		if (memcmp(&lab->seen[i].address, address, sizeof(*address)) == 0) {
+			return &lab->seen[i];
 		}
 	}
 	return NULL;
@@ -54,44 +54,44 @@ static struct seen *seen_of(struct fixture *fixture, const struct weir_address *
 
 static void on_next_hop(void *context, const struct weir_address *address,
 	const struct weir_next_hop *hop, const char *why) {
-	struct fixture *fixture = context;
-	struct seen *seen = seen_of(fixture, address);
+	struct lab *lab = context;
+	struct seen *seen = seen_of(lab, address);
 
-	fixture->calls++;
-	if (!seen && fixture->seen_count < REPORTS_MAX) {
-		seen = &fixture->seen[fixture->seen_count++];
+	lab->calls++;
+	if (seen == NULL && lab->seen_count < REPORTS_MAX) {
+		seen = &lab->seen[lab->seen_count++];
 		seen->address = *address;
 	}
-	if (seen) {
+	if (seen != NULL) {
 		seen->hop = *hop;
 		seen->calls++;
 		strncpy(seen->why, why, sizeof(seen->why) - 1);
 	}
-	if (fixture->clear_in_callback) {
-		assert_int_equal(weir_neighbours_configure(fixture->neighbours, fixture->ports, 2,
-					 fixture->addresses, 0),
+	if (lab->clear_in_callback) {
+		assert_int_equal(weir_neighbours_configure(
+					 lab->neighbours, lab->ports, 2, lab->addresses, 0),
 			0);
 	}
 }
 
-static void peer_sh(const struct fixture *fixture, const char *command) {
-	watch_lab_sh("nsenter -t %d -n sh -c '%s'", fixture->peer, command);
+static void peer_sh(const struct lab *lab, const char *command) {
+	watch_lab_sh("nsenter -t %d -n sh -c '%s'", lab->peer, command);
 }
 
-static void make_peer(struct fixture *fixture) {
+static void make_peer(struct lab *lab) {
 	static const char *const words[] = {"unshare", "--net", "sleep", "600", NULL};
 
-	fixture->peer = watch_lab_start(words);
+	lab->peer = watch_lab_start(words);
 	watch_lab_sh("for i in $(seq 500); do [ \"$(readlink /proc/%d/ns/net)\" != "
 		     "\"$(readlink /proc/%d/ns/net)\" ] && exit; sleep 0.01; done; exit 1",
-		fixture->peer, getpid());
+		lab->peer, getpid());
 	for (int i = 0; i < 2; i++) {
 		watch_lab_sh("ip link add lb%d type veth peer name eth%d netns %d &&"
 			     "ip link set lb%d up && ip addr add 10.%d.0.2/24 dev lb%d &&"
 			     "ip addr add 2001:db8:%d::2/64 dev lb%d nodad",
-			i, i, fixture->peer, i, i, i, i, i);
+			i, i, lab->peer, i, i, i, i, i);
 	}
-	peer_sh(fixture,
+	peer_sh(lab,
 		"ip link set eth0 address " MAC0 " up && ip link set eth1 address " MAC1 " up &&"
 		"ip addr add 10.0.0.11/24 dev eth0 && ip addr add 10.1.0.11/24 dev eth1 &&"
 		"ip addr add 2001:db8:0::11/64 dev eth0 nodad &&"
@@ -99,42 +99,40 @@ static void make_peer(struct fixture *fixture) {
 }
 
 static int setup(void **state) {
-	struct fixture *fixture = calloc(1, sizeof(*fixture));
+	struct lab *lab = calloc(1, sizeof(*lab));
 
-	make_peer(fixture);
-	uv_loop_init(&fixture->loop);
-	assert_int_equal(
-		weir_neighbours_create(&fixture->loop, on_next_hop, fixture, &fixture->neighbours),
-		0);
+	make_peer(lab);
+	uv_loop_init(&lab->loop);
+	assert_int_equal(weir_neighbours_create(&lab->loop, on_next_hop, lab, &lab->neighbours), 0);
 	for (int i = 0; i < 2; i++) {
-		struct weir_port_info *info = &fixture->ports[i].info;
+		struct weir_port_info *info = &lab->ports[i].info;
 
 		snprintf(info->name, sizeof(info->name), "port-%d", i);
 		snprintf(info->kernel_interface, sizeof(info->kernel_interface), "lb%d", i);
 		info->kernel_ifindex = if_nametoindex(info->kernel_interface);
 	}
-	*state = fixture;
+	*state = lab;
 	return 0;
 }
 
 static int teardown(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 
-	weir_neighbours_free(fixture->neighbours);
-	watch_lab_close(&fixture->loop);
+	weir_neighbours_free(lab->neighbours);
+	watch_lab_close(&lab->loop);
 	watch_lab_sh("ip link del lb0; ip link del lb1");
-	watch_lab_stop(fixture->peer);
-	free(fixture);
+	watch_lab_stop(lab->peer);
+	free(lab);
 	return 0;
 }
 
-static void watch(struct fixture *fixture, const char *address) {
-	fixture->addresses[fixture->address_count++] = watch_lab_address(address);
+static void watch(struct lab *lab, const char *address) {
+	lab->addresses[lab->address_count++] = watch_lab_address(address);
 }
 
-static void configure(struct fixture *fixture) {
-	assert_int_equal(weir_neighbours_configure(fixture->neighbours, fixture->ports, 2,
-				 fixture->addresses, fixture->address_count),
+static void configure(struct lab *lab) {
+	assert_int_equal(weir_neighbours_configure(lab->neighbours, lab->ports, 2, lab->addresses,
+				 lab->address_count),
 		0);
 }
 
@@ -144,26 +142,26 @@ static void format_mac(const uint8_t mac[6], char text[18]) {
 }
 
 static bool is_as_wanted(void *context) {
-	struct fixture *fixture = context;
-	struct weir_address address = watch_lab_address(fixture->wanted);
-	struct seen *seen = seen_of(fixture, &address);
+	struct lab *lab = context;
+	struct weir_address address = watch_lab_address(lab->wanted);
+	struct seen *seen = seen_of(lab, &address);
 	char mac[18];
 
-	if (!seen || seen->hop.resolved != (fixture->wanted_mac != NULL)) {
+	if (seen == NULL || seen->hop.resolved != (lab->wanted_mac != NULL)) {
 		return false;
 	}
 	format_mac(seen->hop.mac, mac);
-	return !fixture->wanted_mac || strcmp(mac, fixture->wanted_mac) == 0;
+	return lab->wanted_mac == NULL || strcmp(mac, lab->wanted_mac) == 0;
 }
 
 // Wait until the last report of an address says this (mac NULL: unresolved).
-static struct seen *expect(struct fixture *fixture, const char *address, const char *mac) {
+static struct seen *expect(struct lab *lab, const char *address, const char *mac) {
 	struct weir_address parsed = watch_lab_address(address);
 
-	fixture->wanted = address;
-	fixture->wanted_mac = mac;
-	watch_lab_run(&fixture->loop, is_as_wanted, fixture, 8000, address);
-	return seen_of(fixture, &parsed);
+	lab->wanted = address;
+	lab->wanted_mac = mac;
+	watch_lab_run(&lab->loop, is_as_wanted, lab, 8000, address);
+	return seen_of(lab, &parsed);
 }
 
 static void assert_source(const struct seen *seen, const char *text) {
@@ -175,269 +173,268 @@ static void assert_source(const struct seen *seen, const char *text) {
 // --- finding ------------------------------------------------------------------------------
 
 static void neighbours_on_link_are_found_on_their_port(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 	struct seen *seen;
 
-	watch(fixture, "10.0.0.11");
-	watch(fixture, "10.1.0.11");
-	watch(fixture, "2001:db8:0::11");
-	watch(fixture, "2001:db8:1::11");
-	configure(fixture);
-	assert_int_equal(fixture->calls, 0);
-	seen = expect(fixture, "10.0.0.11", MAC0);
+	watch(lab, "10.0.0.11");
+	watch(lab, "10.1.0.11");
+	watch(lab, "2001:db8:0::11");
+	watch(lab, "2001:db8:1::11");
+	configure(lab);
+	assert_int_equal(lab->calls, 0);
+	seen = expect(lab, "10.0.0.11", MAC0);
 	assert_int_equal(seen->hop.port, 0);
 	assert_source(seen, "10.0.0.2");
-	seen = expect(fixture, "10.1.0.11", MAC1);
+	seen = expect(lab, "10.1.0.11", MAC1);
 	assert_int_equal(seen->hop.port, 1);
 	assert_source(seen, "10.1.0.2");
-	seen = expect(fixture, "2001:db8:0::11", MAC0);
+	seen = expect(lab, "2001:db8:0::11", MAC0);
 	assert_int_equal(seen->hop.port, 0);
 	assert_source(seen, "2001:db8::2");
-	assert_int_equal(expect(fixture, "2001:db8:1::11", MAC1)->hop.port, 1);
+	assert_int_equal(expect(lab, "2001:db8:1::11", MAC1)->hop.port, 1);
 }
 
 static void neighbours_behind_a_gateway_have_its_mac(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 	struct seen *seen;
 
 	watch_lab_sh("ip route add 10.50.0.0/16 via 10.1.0.11 &&"
 		     "ip -6 route add 2001:db8:50::/48 via 2001:db8:0::11");
-	watch(fixture, "10.50.1.1");
-	watch(fixture, "2001:db8:50::1");
-	configure(fixture);
-	seen = expect(fixture, "10.50.1.1", MAC1);
+	watch(lab, "10.50.1.1");
+	watch(lab, "2001:db8:50::1");
+	configure(lab);
+	seen = expect(lab, "10.50.1.1", MAC1);
 	assert_int_equal(seen->hop.port, 1);
 	assert_source(seen, "10.1.0.2");
-	assert_int_equal(expect(fixture, "2001:db8:50::1", MAC0)->hop.port, 0);
+	assert_int_equal(expect(lab, "2001:db8:50::1", MAC0)->hop.port, 0);
 }
 
 static void neighbours_with_a_static_gateway_need_no_entry(void **state) {
 	static const uint8_t gateway[6] = {2, 0, 0, 0, 0, 0x99};
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 	struct seen *seen;
 
-	fixture->ports[1].has_gateway_mac = true;
-	memcpy(fixture->ports[1].gateway_mac, gateway, sizeof(gateway));
-	fixture->ports[1].source_ipv4 = watch_lab_address("192.0.2.1");
-	watch(fixture, "10.1.0.77"); // the kernel's way leads to that port, nobody answers
-	watch(fixture, "203.0.113.5"); // the kernel has no way
-	watch(fixture, "10.0.0.11"); // the kernel's way leads to the other port
-	watch(fixture, "2001:db8:99::1"); // no way, and no source of the family
-	configure(fixture);
-	seen = expect(fixture, "10.1.0.77", "02:00:00:00:00:99");
+	lab->ports[1].has_gateway_mac = true;
+	memcpy(lab->ports[1].gateway_mac, gateway, sizeof(gateway));
+	lab->ports[1].source_ipv4 = watch_lab_address("192.0.2.1");
+	watch(lab, "10.1.0.77"); // the kernel's way leads to that port, nobody answers
+	watch(lab, "203.0.113.5"); // the kernel has no way
+	watch(lab, "10.0.0.11"); // the kernel's way leads to the other port
+	watch(lab, "2001:db8:99::1"); // no way, and no source of the family
+	configure(lab);
+	seen = expect(lab, "10.1.0.77", "02:00:00:00:00:99");
 	assert_int_equal(seen->hop.port, 1);
 	assert_source(seen, "192.0.2.1");
-	assert_int_equal(expect(fixture, "203.0.113.5", "02:00:00:00:00:99")->hop.port, 1);
-	assert_int_equal(expect(fixture, "10.0.0.11", MAC0)->hop.port, 0);
-	assert_non_null(strstr(expect(fixture, "2001:db8:99::1", NULL)->why, "no route"));
+	assert_int_equal(expect(lab, "203.0.113.5", "02:00:00:00:00:99")->hop.port, 1);
+	assert_int_equal(expect(lab, "10.0.0.11", MAC0)->hop.port, 0);
+	assert_non_null(strstr(expect(lab, "2001:db8:99::1", NULL)->why, "no route"));
 }
 
 static void neighbours_take_the_configured_source(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 
-	fixture->ports[0].source_ipv4 = watch_lab_address("192.0.2.1");
-	fixture->ports[0].source_ipv6 = watch_lab_address("2001:db8:77::1");
-	watch(fixture, "10.0.0.11");
-	watch(fixture, "2001:db8:0::11");
-	configure(fixture);
-	assert_source(expect(fixture, "10.0.0.11", MAC0), "192.0.2.1");
-	assert_source(expect(fixture, "2001:db8:0::11", MAC0), "2001:db8:77::1");
+	lab->ports[0].source_ipv4 = watch_lab_address("192.0.2.1");
+	lab->ports[0].source_ipv6 = watch_lab_address("2001:db8:77::1");
+	watch(lab, "10.0.0.11");
+	watch(lab, "2001:db8:0::11");
+	configure(lab);
+	assert_source(expect(lab, "10.0.0.11", MAC0), "192.0.2.1");
+	assert_source(expect(lab, "2001:db8:0::11", MAC0), "2001:db8:77::1");
 }
 
 static void neighbours_that_are_missing_are_explained(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 	uint64_t start = uv_hrtime();
 
 	watch_lab_sh("ip link add other0 type veth peer name other1 && ip link set other0 up &&"
 		     "ip link set other1 up && ip route add 10.60.0.0/16 dev other0");
-	watch(fixture, "10.0.0.77");
-	watch(fixture, "203.0.113.5");
-	watch(fixture, "10.0.0.2");
-	watch(fixture, "10.60.0.1");
-	configure(fixture);
+	watch(lab, "10.0.0.77");
+	watch(lab, "203.0.113.5");
+	watch(lab, "10.0.0.2");
+	watch(lab, "10.60.0.1");
+	configure(lab);
 	assert_string_equal(
-		expect(fixture, "10.0.0.77", NULL)->why, "no ARP/ND reply for 10.0.0.77 on lb0");
+		expect(lab, "10.0.0.77", NULL)->why, "no ARP/ND reply for 10.0.0.77 on lb0");
 	assert_string_equal(
-		expect(fixture, "203.0.113.5", NULL)->why, "no route (Network is unreachable)");
+		expect(lab, "203.0.113.5", NULL)->why, "no route (Network is unreachable)");
 	assert_string_equal(
-		expect(fixture, "10.0.0.2", NULL)->why, "it is a local address of this host");
-	assert_string_equal(expect(fixture, "10.60.0.1", NULL)->why,
+		expect(lab, "10.0.0.2", NULL)->why, "it is a local address of this host");
+	assert_string_equal(expect(lab, "10.60.0.1", NULL)->why,
 		"egress interface other0 is not a dataplane port");
 	assert_true(uv_hrtime() - start > (WEIR_NEIGHBOURS_HOLD_MS - 100) * 1000000ull);
 	watch_lab_sh("ip link del other0");
 
-	peer_sh(fixture, "ip addr add 10.0.0.77/24 dev eth0");
-	expect(fixture, "10.0.0.77", MAC0); // found by the next datagram
+	peer_sh(lab, "ip addr add 10.0.0.77/24 dev eth0");
+	expect(lab, "10.0.0.77", MAC0); // found by the next datagram
 }
 
 // --- changes ------------------------------------------------------------------------------
 
 static void neighbours_follow_a_new_mac(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 
-	watch(fixture, "10.0.0.11");
-	watch(fixture, "2001:db8:0::11");
-	configure(fixture);
-	expect(fixture, "10.0.0.11", MAC0);
-	expect(fixture, "2001:db8:0::11", MAC0);
+	watch(lab, "10.0.0.11");
+	watch(lab, "2001:db8:0::11");
+	configure(lab);
+	expect(lab, "10.0.0.11", MAC0);
+	expect(lab, "2001:db8:0::11", MAC0);
 	watch_lab_sh("ip neigh replace 10.0.0.11 lladdr 02:00:00:00:00:aa dev lb0 nud reachable");
-	expect(fixture, "10.0.0.11", "02:00:00:00:00:aa");
+	expect(lab, "10.0.0.11", "02:00:00:00:00:aa");
 	watch_lab_sh("ip neigh replace 2001:db8:0::11 lladdr 02:00:00:00:00:ab dev lb0");
-	expect(fixture, "2001:db8:0::11", "02:00:00:00:00:ab");
+	expect(lab, "2001:db8:0::11", "02:00:00:00:00:ab");
 }
 
 // The other host changes its address by itself, and says so by gratuitous ARP.
 static void neighbours_follow_a_gratuitous_arp(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 
-	watch(fixture, "10.0.0.11");
-	configure(fixture);
-	expect(fixture, "10.0.0.11", MAC0);
-	peer_sh(fixture, "sysctl -qw net.ipv4.conf.eth0.arp_notify=1 && ip link set eth0 down &&"
-			 "ip link set eth0 address 02:00:00:00:00:cc && ip link set eth0 up");
-	expect(fixture, "10.0.0.11", "02:00:00:00:00:cc");
+	watch(lab, "10.0.0.11");
+	configure(lab);
+	expect(lab, "10.0.0.11", MAC0);
+	peer_sh(lab, "sysctl -qw net.ipv4.conf.eth0.arp_notify=1 && ip link set eth0 down &&"
+		     "ip link set eth0 address 02:00:00:00:00:cc && ip link set eth0 up");
+	expect(lab, "10.0.0.11", "02:00:00:00:00:cc");
 }
 
 static void neighbours_move_with_their_route(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 
 	watch_lab_sh("ip route add 10.50.0.0/16 via 10.0.0.11");
-	watch(fixture, "10.50.1.1");
-	configure(fixture);
-	assert_int_equal(expect(fixture, "10.50.1.1", MAC0)->hop.port, 0);
+	watch(lab, "10.50.1.1");
+	configure(lab);
+	assert_int_equal(expect(lab, "10.50.1.1", MAC0)->hop.port, 0);
 	watch_lab_sh("ip route replace 10.50.0.0/16 via 10.1.0.11");
-	assert_int_equal(expect(fixture, "10.50.1.1", MAC1)->hop.port, 1);
+	assert_int_equal(expect(lab, "10.50.1.1", MAC1)->hop.port, 1);
 	watch_lab_sh("ip route del 10.50.0.0/16");
-	assert_non_null(strstr(expect(fixture, "10.50.1.1", NULL)->why, "no route"));
+	assert_non_null(strstr(expect(lab, "10.50.1.1", NULL)->why, "no route"));
 	watch_lab_sh("ip route add 10.50.0.0/16 via 10.0.0.11");
-	expect(fixture, "10.50.1.1", MAC0);
+	expect(lab, "10.50.1.1", MAC0);
 }
 
 static void neighbours_survive_a_flush(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 	struct seen *seen;
 
-	watch(fixture, "10.0.0.11");
-	configure(fixture);
-	seen = expect(fixture, "10.0.0.11", MAC0);
+	watch(lab, "10.0.0.11");
+	configure(lab);
+	seen = expect(lab, "10.0.0.11", MAC0);
 	for (int i = 0; i < 3; i++) {
 		watch_lab_sh("ip neigh flush dev lb0");
-		watch_lab_idle(&fixture->loop, 400);
+		watch_lab_idle(&lab->loop, 400);
 	}
 	assert_int_equal(seen->calls, 1); // never reported as missing
 	watch_lab_sh("ip neigh show 10.0.0.11 dev lb0 | grep -q " MAC0);
 }
 
 static void neighbours_that_are_lost_are_reported_after_the_hold(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 	struct seen *seen;
 	uint64_t start;
 
-	watch(fixture, "10.0.0.11");
-	configure(fixture);
-	seen = expect(fixture, "10.0.0.11", MAC0);
-	peer_sh(fixture, "ip addr del 10.0.0.11/24 dev eth0");
+	watch(lab, "10.0.0.11");
+	configure(lab);
+	seen = expect(lab, "10.0.0.11", MAC0);
+	peer_sh(lab, "ip addr del 10.0.0.11/24 dev eth0");
 	watch_lab_sh("ip neigh flush dev lb0");
 	start = uv_hrtime();
-	watch_lab_idle(&fixture->loop, 500);
-	assert_int_equal(fixture->calls, 1);
+	watch_lab_idle(&lab->loop, 500);
+	assert_int_equal(lab->calls, 1);
 	assert_true(seen->hop.resolved); // as long as the hold lasts
-	expect(fixture, "10.0.0.11", NULL);
+	expect(lab, "10.0.0.11", NULL);
 	assert_true(uv_hrtime() - start > (WEIR_NEIGHBOURS_HOLD_MS - 400) * 1000000ull);
 }
 
 static bool is_confirmed(void *context) {
-	struct fixture *fixture = context;
+	struct lab *lab = context;
 	struct hop *hop = weir_hop_find(
-		fixture->neighbours, fixture->ports[0].info.kernel_ifindex, &fixture->addresses[0]);
+		lab->neighbours, lab->ports[0].info.kernel_ifindex, &lab->addresses[0]);
 
-	return hop && (hop->state & NUD_REACHABLE);
+	return hop != NULL && (hop->state & NUD_REACHABLE);
 }
 
 // The dataplane's packets do not pass the kernel, so nothing else keeps its entry fresh.
 static void neighbours_that_are_stale_are_refreshed(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 	struct hop *hop;
 
 	watch_lab_sh("sysctl -qw net.ipv4.neigh.lb0.delay_first_probe_time=1");
-	watch(fixture, "10.0.0.11");
-	configure(fixture);
-	expect(fixture, "10.0.0.11", MAC0);
+	watch(lab, "10.0.0.11");
+	configure(lab);
+	expect(lab, "10.0.0.11", MAC0);
 	watch_lab_sh("ip neigh replace 10.0.0.11 lladdr " MAC0 " dev lb0 nud stale");
-	watch_lab_idle(&fixture->loop, 600);
-	assert_false(is_confirmed(fixture)); // gently: not at once
-	hop = weir_hop_find(
-		fixture->neighbours, fixture->ports[0].info.kernel_ifindex, &fixture->addresses[0]);
+	watch_lab_idle(&lab->loop, 600);
+	assert_false(is_confirmed(lab)); // gently: not at once
+	hop = weir_hop_find(lab->neighbours, lab->ports[0].info.kernel_ifindex, &lab->addresses[0]);
 	assert_true(hop->state & NUD_STALE);
 	hop->probe_ms = 0; // as if the time had come
-	watch_lab_run(&fixture->loop, is_confirmed, fixture, 5000, "confirmation");
-	assert_int_equal(fixture->calls, 1);
+	watch_lab_run(&lab->loop, is_confirmed, lab, 5000, "confirmation");
+	assert_int_equal(lab->calls, 1);
 }
 
 // --- configuring --------------------------------------------------------------------------
 
 static bool was_called_again(void *context) {
-	return ((struct fixture *)context)->calls >= 2;
+	return ((struct lab *)context)->calls >= 2;
 }
 
 static void neighbours_are_reported_once_per_configure(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 	struct seen *seen;
 
-	watch(fixture, "10.0.0.11");
-	watch(fixture, "10.0.0.11");
-	configure(fixture);
-	assert_int_equal(fixture->calls, 0);
-	seen = expect(fixture, "10.0.0.11", MAC0);
-	watch_lab_idle(&fixture->loop, 600);
+	watch(lab, "10.0.0.11");
+	watch(lab, "10.0.0.11");
+	configure(lab);
+	assert_int_equal(lab->calls, 0);
+	seen = expect(lab, "10.0.0.11", MAC0);
+	watch_lab_idle(&lab->loop, 600);
 	assert_int_equal(seen->calls, 1);
-	configure(fixture);
-	watch_lab_run(&fixture->loop, was_called_again, fixture, 2000, "second report");
-	watch_lab_idle(&fixture->loop, 300);
+	configure(lab);
+	watch_lab_run(&lab->loop, was_called_again, lab, 2000, "second report");
+	watch_lab_idle(&lab->loop, 300);
 	assert_int_equal(seen->calls, 2);
 	assert_true(seen->hop.resolved);
 
-	fixture->address_count = 0;
-	configure(fixture);
+	lab->address_count = 0;
+	configure(lab);
 	watch_lab_sh("ip neigh replace 10.0.0.11 lladdr 02:00:00:00:00:aa dev lb0");
-	watch_lab_idle(&fixture->loop, 300);
-	assert_int_equal(fixture->calls, 2);
+	watch_lab_idle(&lab->loop, 300);
+	assert_int_equal(lab->calls, 2);
 }
 
 static void neighbours_configure_refuses_nonsense(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 	struct weir_address bad = {.family = 5};
 
-	assert_int_equal(weir_neighbours_configure(fixture->neighbours, fixture->ports, 2, &bad, 1),
-		-EINVAL);
-	assert_int_equal(weir_neighbours_configure(
-				 fixture->neighbours, fixture->ports, WEIR_PORTS_MAX + 1, NULL, 0),
+	assert_int_equal(
+		weir_neighbours_configure(lab->neighbours, lab->ports, 2, &bad, 1), -EINVAL);
+	assert_int_equal(
+		weir_neighbours_configure(lab->neighbours, lab->ports, WEIR_PORTS_MAX + 1, NULL, 0),
 		-EINVAL);
 }
 
 static bool was_called(void *context) {
-	return ((struct fixture *)context)->calls > 0;
+	return ((struct lab *)context)->calls > 0;
 }
 
 static void neighbours_callback_may_configure(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 
-	fixture->clear_in_callback = true;
-	watch(fixture, "10.0.0.11");
-	watch(fixture, "10.1.0.11");
-	watch(fixture, "2001:db8:0::11");
-	configure(fixture);
-	watch_lab_run(&fixture->loop, was_called, fixture, 5000, "first report");
-	watch_lab_idle(&fixture->loop, 300);
-	assert_int_equal(fixture->calls, 1);
+	lab->clear_in_callback = true;
+	watch(lab, "10.0.0.11");
+	watch(lab, "10.1.0.11");
+	watch(lab, "2001:db8:0::11");
+	configure(lab);
+	watch_lab_run(&lab->loop, was_called, lab, 5000, "first report");
+	watch_lab_idle(&lab->loop, 300);
+	assert_int_equal(lab->calls, 1);
 }
 
 static bool has_ten_thousand(void *context) {
-	return ((struct fixture *)context)->calls >= 10000;
+	return ((struct lab *)context)->calls >= 10000;
 }
 
 static void neighbours_of_ten_thousand_backends(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 	struct weir_address *addresses = calloc(10000, sizeof(*addresses));
 	uint64_t start;
 
@@ -448,26 +445,25 @@ static void neighbours_of_ten_thousand_backends(void **state) {
 	}
 	start = uv_hrtime();
 	assert_int_equal(
-		weir_neighbours_configure(fixture->neighbours, fixture->ports, 2, addresses, 10000),
-		0);
-	watch_lab_run(&fixture->loop, has_ten_thousand, fixture, 5000, "10,000 reports");
+		weir_neighbours_configure(lab->neighbours, lab->ports, 2, addresses, 10000), 0);
+	watch_lab_run(&lab->loop, has_ten_thousand, lab, 5000, "10,000 reports");
 	print_message("10,000 addresses: %.1f ms\n", (double)(uv_hrtime() - start) / 1e6);
-	fixture->calls = 0;
+	lab->calls = 0;
 	watch_lab_sh("ip route replace 10.50.0.0/16 via 10.1.0.11"); // and all of them move
-	watch_lab_run(&fixture->loop, has_ten_thousand, fixture, 5000, "10,000 more");
+	watch_lab_run(&lab->loop, has_ten_thousand, lab, 5000, "10,000 more");
 	free(addresses);
 }
 
 // weir-control has no capability left when it does this.
 static void neighbours_need_no_privilege(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 	int status;
 	pid_t pid;
 
 	watch_lab_sh("ip neigh flush dev lb0");
 	pid = fork();
 	if (pid == 0) {
-		struct fixture own = *fixture;
+		struct lab own = *lab;
 		bool found = false;
 
 		own.calls = 0;

@@ -17,7 +17,7 @@
 
 #define NEWS_MAX 64
 
-struct fixture {
+struct lab {
 	uv_loop_t loop;
 	struct weir_routes *routes;
 	struct weir_neighbour news[NEWS_MAX];
@@ -26,28 +26,28 @@ struct fixture {
 };
 
 static void on_neighbour(void *context, const struct weir_neighbour *neighbour) {
-	struct fixture *fixture = context;
+	struct lab *lab = context;
 
-	if (fixture->news_count < NEWS_MAX) {
-		fixture->news[fixture->news_count++] = *neighbour;
+	if (lab->news_count < NEWS_MAX) {
+		lab->news[lab->news_count++] = *neighbour;
 	}
 }
 
 static void on_change(void *context) {
-	((struct fixture *)context)->changes++;
+	((struct lab *)context)->changes++;
 }
 
 static void on_lost(void *context) {
-	((struct fixture *)context)->lost++;
+	((struct lab *)context)->lost++;
 }
 
 static void on_turn(void *context) {
-	((struct fixture *)context)->turns++;
+	((struct lab *)context)->turns++;
 }
 
 static int setup(void **state) {
 	static const struct weir_routes_events events = {on_neighbour, on_change, on_lost, on_turn};
-	struct fixture *fixture = calloc(1, sizeof(*fixture));
+	struct lab *lab = calloc(1, sizeof(*lab));
 
 	watch_lab_sh("ip link add lb0 type veth peer name other0 &&"
 		     "ip link set lb0 address 02:00:00:00:00:01 up && ip link set other0 up &&"
@@ -58,28 +58,28 @@ static int setup(void **state) {
 		     "ip route add unreachable 10.3.0.0/16 &&"
 		     "ip route add blackhole 10.4.0.0/16 &&"
 		     "ip -6 route add 2001:db8:b::/64 via fe80::1 dev lb0");
-	uv_loop_init(&fixture->loop);
-	assert_int_equal(weir_routes_open(&fixture->loop, &events, fixture, &fixture->routes), 0);
-	*state = fixture;
+	uv_loop_init(&lab->loop);
+	assert_int_equal(weir_routes_open(&lab->loop, &events, lab, &lab->routes), 0);
+	*state = lab;
 	return 0;
 }
 
 static int teardown(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 
-	weir_routes_close(fixture->routes);
-	watch_lab_close(&fixture->loop);
-	free(fixture);
+	weir_routes_close(lab->routes);
+	watch_lab_close(&lab->loop);
+	free(lab);
 	watch_lab_sh("ip link del lb0; ip route flush type unreachable; ip route flush type "
 		     "blackhole; true");
 	return 0;
 }
 
-static struct weir_route lookup(struct fixture *fixture, const char *text) {
+static struct weir_route lookup(struct lab *lab, const char *text) {
 	struct weir_address address = watch_lab_address(text);
 	struct weir_route route;
 
-	assert_int_equal(weir_routes_lookup(fixture->routes, &address, &route), 0);
+	assert_int_equal(weir_routes_lookup(lab->routes, &address, &route), 0);
 	return route;
 }
 
@@ -141,10 +141,10 @@ static void take_link(void *context, const struct weir_link *link) {
 }
 
 static void routes_links_with_their_masters(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 	struct link_search search = {.name = "lb0"};
 
-	assert_int_equal(weir_routes_links(fixture->routes, take_link, &search), 0);
+	assert_int_equal(weir_routes_links(lab->routes, take_link, &search), 0);
 	assert_true(search.links >= 3);
 	assert_int_equal(search.found.ifindex, if_nametoindex("lb0"));
 	assert_int_equal(search.found.vlan, 0);
@@ -152,7 +152,7 @@ static void routes_links_with_their_masters(void **state) {
 	assert_int_equal(search.found.master, 0);
 
 	watch_lab_sh("ip link add br7 type bridge && ip link set lb0 master br7");
-	assert_int_equal(weir_routes_links(fixture->routes, take_link, &search), 0);
+	assert_int_equal(weir_routes_links(lab->routes, take_link, &search), 0);
 	assert_int_equal(search.found.master, if_nametoindex("br7"));
 	watch_lab_sh("ip link del br7");
 }
@@ -184,13 +184,13 @@ static void routes_parse_link_of_a_vlan(void **state) {
 }
 
 static void routes_neighbours_are_told(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 	bool found = false;
 
 	watch_lab_sh("ip neigh add 10.0.0.11 lladdr 02:00:00:00:00:11 dev lb0 nud stale");
-	assert_int_equal(weir_routes_neighbours(fixture->routes, on_neighbour, fixture), 0);
-	for (int i = 0; i < fixture->news_count; i++) {
-		const struct weir_neighbour *news = &fixture->news[i];
+	assert_int_equal(weir_routes_neighbours(lab->routes, on_neighbour, lab), 0);
+	for (int i = 0; i < lab->news_count; i++) {
+		const struct weir_neighbour *news = &lab->news[i];
 
 		if (news->address.family == 4 && news->address.bytes[3] == 11) {
 			assert_true(news->has_mac);
@@ -204,12 +204,12 @@ static void routes_neighbours_are_told(void **state) {
 }
 
 static bool has_news(void *context) {
-	struct fixture *fixture = context;
-	struct weir_address wanted = watch_lab_address(fixture->wanted);
+	struct lab *lab = context;
+	struct weir_address wanted = watch_lab_address(lab->wanted);
 
-	for (int i = 0; i < fixture->news_count; i++) {
-		if (memcmp(&fixture->news[i].address, &wanted, sizeof(wanted)) == 0) {
-			fixture->news[0] = fixture->news[i];
+	for (int i = 0; i < lab->news_count; i++) {
+		if (memcmp(&lab->news[i].address, &wanted, sizeof(wanted)) == 0) {
+			lab->news[0] = lab->news[i];
 			return true;
 		}
 	}
@@ -218,26 +218,26 @@ static bool has_news(void *context) {
 
 static void routes_events_of_neighbours(void **state) {
 	static const char *const addresses[] = {"10.0.0.12", "2001:db8:a::12"};
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 
 	for (int i = 0; i < 2; i++) {
-		fixture->wanted = addresses[i];
-		fixture->news_count = 0;
+		lab->wanted = addresses[i];
+		lab->news_count = 0;
 		watch_lab_sh("ip neigh add %s lladdr 02:00:00:00:00:12 dev lb0", addresses[i]);
-		watch_lab_run(&fixture->loop, has_news, fixture, 2000, "news of an addition");
-		assert_true(fixture->news[0].has_mac);
-		assert_false(fixture->news[0].deleted);
-		fixture->news_count = 0;
+		watch_lab_run(&lab->loop, has_news, lab, 2000, "news of an addition");
+		assert_true(lab->news[0].has_mac);
+		assert_false(lab->news[0].deleted);
+		lab->news_count = 0;
 		watch_lab_sh("ip neigh del %s dev lb0", addresses[i]);
-		watch_lab_run(&fixture->loop, has_news, fixture, 2000, "news of a deletion");
-		assert_false(fixture->news[0].has_mac);
+		watch_lab_run(&lab->loop, has_news, lab, 2000, "news of a deletion");
+		assert_false(lab->news[0].has_mac);
 	}
-	assert_true(fixture->turns > 0);
-	assert_int_equal(fixture->lost, 0);
+	assert_true(lab->turns > 0);
+	assert_int_equal(lab->lost, 0);
 }
 
 static bool has_changed(void *context) {
-	return ((struct fixture *)context)->changes > 0;
+	return ((struct lab *)context)->changes > 0;
 }
 
 static void routes_events_of_changes(void **state) {
@@ -251,28 +251,28 @@ static void routes_events_of_changes(void **state) {
 		"ip link set lb0 mtu 1400",
 		"ip rule del from 10.9.9.9 table main",
 	};
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
-		watch_lab_idle(&fixture->loop, 30);
-		fixture->changes = 0;
+		watch_lab_idle(&lab->loop, 30);
+		lab->changes = 0;
 		watch_lab_sh("%s", commands[i]);
-		watch_lab_run(&fixture->loop, has_changed, fixture, 2000, commands[i]);
+		watch_lab_run(&lab->loop, has_changed, lab, 2000, commands[i]);
 	}
 }
 
 static bool has_lost(void *context) {
-	return ((struct fixture *)context)->lost > 0;
+	return ((struct lab *)context)->lost > 0;
 }
 
 // More events than the socket holds, while nobody reads.
 static void routes_lost_events_are_told(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 
 	watch_lab_sh("for i in $(seq 1 20000); do echo route add 10.7.$((i / 250)).$((i %% 250)) "
 		     "dev lb0; done | ip -batch -");
-	watch_lab_run(&fixture->loop, has_lost, fixture, 2000, "word of the loss");
-	assert_int_equal(lookup(fixture, "10.7.1.1").error, 0);
+	watch_lab_run(&lab->loop, has_lost, lab, 2000, "word of the loss");
+	assert_int_equal(lookup(lab, "10.7.1.1").error, 0);
 }
 
 int main(void) {

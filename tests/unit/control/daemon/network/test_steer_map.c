@@ -23,7 +23,7 @@
 
 #define BINDS_MAX 8
 
-struct fixture {
+struct lab {
 	int fds[3]; // the second is of no port
 	struct weir_config config;
 	struct weir_config_service services[2];
@@ -42,31 +42,31 @@ static int make_map(uint32_t entries) {
 }
 
 static int setup(void **state) {
-	struct fixture *fixture = calloc(1, sizeof(*fixture));
+	struct lab *lab = calloc(1, sizeof(*lab));
 
-	fixture->fds[0] = make_map(WEIR_STEER_VIPS_MAX);
-	fixture->fds[1] = -1;
-	fixture->fds[2] = make_map(WEIR_STEER_VIPS_MAX);
-	fixture->config.services = fixture->services;
-	fixture->config.service_count = 2;
-	fixture->services[0].binds = fixture->binds[0];
-	fixture->services[1].binds = fixture->binds[1];
-	*state = fixture;
+	lab->fds[0] = make_map(WEIR_STEER_VIPS_MAX);
+	lab->fds[1] = -1;
+	lab->fds[2] = make_map(WEIR_STEER_VIPS_MAX);
+	lab->config.services = lab->services;
+	lab->config.service_count = 2;
+	lab->services[0].binds = lab->binds[0];
+	lab->services[1].binds = lab->binds[1];
+	*state = lab;
 	return 0;
 }
 
 static int teardown(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 
-	close(fixture->fds[0]);
-	close(fixture->fds[2]);
-	free(fixture);
+	close(lab->fds[0]);
+	close(lab->fds[2]);
+	free(lab);
 	return 0;
 }
 
-static void add_bind(struct fixture *fixture, int service, const char *address, uint8_t protocol,
+static void add_bind(struct lab *lab, int service, const char *address, uint8_t protocol,
 	uint16_t first, uint16_t last) {
-	struct weir_config_service *owner = &fixture->services[service];
+	struct weir_config_service *owner = &lab->services[service];
 	struct weir_config_bind *added = &owner->binds[owner->bind_count++];
 
 	assert_true(owner->bind_count <= BINDS_MAX);
@@ -98,32 +98,31 @@ static uint32_t count(int fd) {
 	return n;
 }
 
-static struct weir_steer_map_changes update(struct fixture *fixture) {
+static struct weir_steer_map_changes update(struct lab *lab) {
 	struct weir_steer_map_changes changes = {0};
 	char why[256] = "";
-	int error = weir_steer_map_update(
-		fixture->fds, 3, &fixture->config, &changes, why, sizeof(why));
+	int r = weir_steer_map_update(lab->fds, 3, &lab->config, &changes, why, sizeof(why));
 
-	if (error) {
-		fail_msg("%d: %s", error, why);
+	if (r) {
+		fail_msg("%d: %s", r, why);
 	}
 	return changes;
 }
 
 static void steer_map_has_the_binds_and_their_addresses(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 	struct weir_steer_map_changes changes;
 
-	add_bind(fixture, 0, "198.51.100.10", IPPROTO_TCP, 80, 80);
-	add_bind(fixture, 0, "198.51.100.10", IPPROTO_TCP, 443, 443);
-	add_bind(fixture, 1, "198.51.100.10", IPPROTO_UDP, 100, 102);
-	add_bind(fixture, 1, "2001:db8:f::10", IPPROTO_TCP, 80, 80);
-	changes = update(fixture);
+	add_bind(lab, 0, "198.51.100.10", IPPROTO_TCP, 80, 80);
+	add_bind(lab, 0, "198.51.100.10", IPPROTO_TCP, 443, 443);
+	add_bind(lab, 1, "198.51.100.10", IPPROTO_UDP, 100, 102);
+	add_bind(lab, 1, "2001:db8:f::10", IPPROTO_TCP, 80, 80);
+	changes = update(lab);
 	assert_int_equal(changes.keys, 8);
 	assert_int_equal(changes.added, 16);
 	assert_int_equal(changes.deleted, 0);
 	for (int i = 0; i < 3; i += 2) {
-		int fd = fixture->fds[i];
+		int fd = lab->fds[i];
 
 		assert_int_equal(count(fd), 8);
 		assert_true(holds(fd, "198.51.100.10", IPPROTO_TCP, 80));
@@ -138,125 +137,125 @@ static void steer_map_has_the_binds_and_their_addresses(void **state) {
 }
 
 static void steer_map_enters_wide_ranges_once(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 
-	add_bind(fixture, 0, "198.51.100.10", IPPROTO_TCP, 0, 65535);
-	add_bind(fixture, 0, "198.51.100.11", IPPROTO_UDP, 2000, 2000 + WEIR_STEER_WIDE_RANGE);
-	add_bind(fixture, 1, "198.51.100.12", IPPROTO_UDP, 2000, 2000 + WEIR_STEER_WIDE_RANGE - 1);
-	assert_int_equal(update(fixture).keys, 2 + 2 + WEIR_STEER_WIDE_RANGE + 1);
-	assert_true(holds(fixture->fds[0], "198.51.100.10", IPPROTO_TCP, 0));
-	assert_true(holds(fixture->fds[0], "198.51.100.11", IPPROTO_UDP, 0));
-	assert_false(holds(fixture->fds[0], "198.51.100.11", IPPROTO_UDP, 2000));
-	assert_true(holds(fixture->fds[0], "198.51.100.12", IPPROTO_UDP, 3023));
-	assert_false(holds(fixture->fds[0], "198.51.100.12", IPPROTO_UDP, 3024));
+	add_bind(lab, 0, "198.51.100.10", IPPROTO_TCP, 0, 65535);
+	add_bind(lab, 0, "198.51.100.11", IPPROTO_UDP, 2000, 2000 + WEIR_STEER_WIDE_RANGE);
+	add_bind(lab, 1, "198.51.100.12", IPPROTO_UDP, 2000, 2000 + WEIR_STEER_WIDE_RANGE - 1);
+	assert_int_equal(update(lab).keys, 2 + 2 + WEIR_STEER_WIDE_RANGE + 1);
+	assert_true(holds(lab->fds[0], "198.51.100.10", IPPROTO_TCP, 0));
+	assert_true(holds(lab->fds[0], "198.51.100.11", IPPROTO_UDP, 0));
+	assert_false(holds(lab->fds[0], "198.51.100.11", IPPROTO_UDP, 2000));
+	assert_true(holds(lab->fds[0], "198.51.100.12", IPPROTO_UDP, 3023));
+	assert_false(holds(lab->fds[0], "198.51.100.12", IPPROTO_UDP, 3024));
 }
 
 static void steer_map_update_changes_only_what_differs(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 	struct weir_steer_map_changes changes;
 
-	add_bind(fixture, 0, "198.51.100.10", IPPROTO_TCP, 80, 89);
-	add_bind(fixture, 1, "198.51.100.11", IPPROTO_TCP, 80, 80);
-	update(fixture);
-	changes = update(fixture);
+	add_bind(lab, 0, "198.51.100.10", IPPROTO_TCP, 80, 89);
+	add_bind(lab, 1, "198.51.100.11", IPPROTO_TCP, 80, 80);
+	update(lab);
+	changes = update(lab);
 	assert_int_equal(changes.added + changes.deleted, 0);
 
-	fixture->binds[0][0].port_last = 90;
-	fixture->services[1].bind_count = 0;
-	add_bind(fixture, 1, "198.51.100.12", IPPROTO_TCP, 80, 80);
-	changes = update(fixture);
+	lab->binds[0][0].port_last = 90;
+	lab->services[1].bind_count = 0;
+	add_bind(lab, 1, "198.51.100.12", IPPROTO_TCP, 80, 80);
+	changes = update(lab);
 	assert_int_equal(changes.added, 2 * 3); // port 90, the new address twice; two maps
 	assert_int_equal(changes.deleted, 2 * 2);
-	assert_false(holds(fixture->fds[2], "198.51.100.11", 0, 0));
-	assert_true(holds(fixture->fds[2], "198.51.100.12", IPPROTO_TCP, 80));
-	assert_int_equal(count(fixture->fds[0]), 14);
+	assert_false(holds(lab->fds[2], "198.51.100.11", 0, 0));
+	assert_true(holds(lab->fds[2], "198.51.100.12", IPPROTO_TCP, 80));
+	assert_int_equal(count(lab->fds[0]), 14);
 }
 
 // A new map of a restarted dataplane, or one that somebody emptied.
 static void steer_map_update_repairs_each_map_on_its_own(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 	struct weir_steer_map_changes changes;
 
-	add_bind(fixture, 0, "198.51.100.10", IPPROTO_TCP, 80, 80);
-	update(fixture);
-	close(fixture->fds[0]);
-	fixture->fds[0] = make_map(WEIR_STEER_VIPS_MAX);
-	changes = update(fixture);
+	add_bind(lab, 0, "198.51.100.10", IPPROTO_TCP, 80, 80);
+	update(lab);
+	close(lab->fds[0]);
+	lab->fds[0] = make_map(WEIR_STEER_VIPS_MAX);
+	changes = update(lab);
 	assert_int_equal(changes.added, 2);
-	assert_int_equal(count(fixture->fds[0]), 2);
+	assert_int_equal(count(lab->fds[0]), 2);
 }
 
 static void steer_map_without_configuration_is_emptied(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 	char why[256] = "";
 
-	add_bind(fixture, 0, "198.51.100.10", IPPROTO_TCP, 1, 1000);
-	update(fixture);
-	assert_int_equal(weir_steer_map_update(fixture->fds, 3, NULL, NULL, why, sizeof(why)), 0);
-	assert_int_equal(count(fixture->fds[0]), 0);
-	assert_int_equal(count(fixture->fds[2]), 0);
+	add_bind(lab, 0, "198.51.100.10", IPPROTO_TCP, 1, 1000);
+	update(lab);
+	assert_int_equal(weir_steer_map_update(lab->fds, 3, NULL, NULL, why, sizeof(why)), 0);
+	assert_int_equal(count(lab->fds[0]), 0);
+	assert_int_equal(count(lab->fds[2]), 0);
 }
 
 static void steer_map_too_small_returns_enospc_and_changes_nothing(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 	struct weir_steer_map_changes changes = {.keys = 77};
 	char why[256] = "";
 
-	close(fixture->fds[2]);
-	fixture->fds[2] = make_map(10);
-	add_bind(fixture, 0, "198.51.100.10", IPPROTO_TCP, 1, 9);
-	update(fixture); // ten keys: full
-	fixture->binds[0][0].port_first = 101;
-	fixture->binds[0][0].port_last = 109;
-	assert_int_equal(update(fixture).deleted, 2 * 9); // all others, in a full map
-	assert_true(holds(fixture->fds[2], "198.51.100.10", IPPROTO_TCP, 109));
+	close(lab->fds[2]);
+	lab->fds[2] = make_map(10);
+	add_bind(lab, 0, "198.51.100.10", IPPROTO_TCP, 1, 9);
+	update(lab); // ten keys: full
+	lab->binds[0][0].port_first = 101;
+	lab->binds[0][0].port_last = 109;
+	assert_int_equal(update(lab).deleted, 2 * 9); // all others, in a full map
+	assert_true(holds(lab->fds[2], "198.51.100.10", IPPROTO_TCP, 109));
 
-	fixture->binds[0][0].port_last = 110;
-	assert_int_equal(weir_steer_map_update(
-				 fixture->fds, 3, &fixture->config, &changes, why, sizeof(why)),
+	lab->binds[0][0].port_last = 110;
+	assert_int_equal(
+		weir_steer_map_update(lab->fds, 3, &lab->config, &changes, why, sizeof(why)),
 		-ENOSPC);
 	assert_non_null(strstr(why, "need 11 VIP map entries"));
 	assert_int_equal(changes.keys, 77);
-	assert_false(holds(fixture->fds[0], "198.51.100.10", IPPROTO_TCP, 110));
+	assert_false(holds(lab->fds[0], "198.51.100.10", IPPROTO_TCP, 110));
 }
 
 static void steer_map_refuses_other_descriptors(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 	char why[256] = "";
 	int other = bpf_map_create(BPF_MAP_TYPE_HASH, "other", 4, 4, 10, NULL);
-	int fds[] = {fixture->fds[0], other};
+	int fds[] = {lab->fds[0], other};
 
-	add_bind(fixture, 0, "198.51.100.10", IPPROTO_TCP, 80, 80);
+	add_bind(lab, 0, "198.51.100.10", IPPROTO_TCP, 80, 80);
 	assert_int_equal(
-		weir_steer_map_update(fds, 2, &fixture->config, NULL, why, sizeof(why)), -EINVAL);
+		weir_steer_map_update(fds, 2, &lab->config, NULL, why, sizeof(why)), -EINVAL);
 	assert_non_null(strstr(why, "is not a VIP map"));
 	fds[1] = STDIN_FILENO;
 	assert_int_equal(
-		weir_steer_map_update(fds, 2, &fixture->config, NULL, why, sizeof(why)), -EINVAL);
-	assert_int_equal(count(fixture->fds[0]), 0);
+		weir_steer_map_update(fds, 2, &lab->config, NULL, why, sizeof(why)), -EINVAL);
+	assert_int_equal(count(lab->fds[0]), 0);
 	close(other);
 }
 
 // weir-control has no capability left when it does this.
 static void steer_map_update_needs_no_privilege(void **state) {
-	struct fixture *fixture = *state;
+	struct lab *lab = *state;
 	int status;
 	pid_t pid;
 
-	add_bind(fixture, 0, "198.51.100.10", IPPROTO_TCP, 80, 80);
+	add_bind(lab, 0, "198.51.100.10", IPPROTO_TCP, 80, 80);
 	pid = fork();
 	if (pid == 0) {
 		char why[256] = "";
-		int error = setgid(65534) || setuid(65534) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-				    ? -1
-				    : weir_steer_map_update(fixture->fds, 3, &fixture->config, NULL,
-					      why, sizeof(why));
+		int r = setgid(65534) || setuid(65534) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+				? -1
+				: weir_steer_map_update(
+					  lab->fds, 3, &lab->config, NULL, why, sizeof(why));
 
-		_exit(error ? 1 : 0);
+		_exit(r ? 1 : 0);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
-	assert_true(holds(fixture->fds[0], "198.51.100.10", IPPROTO_TCP, 80));
+	assert_true(holds(lab->fds[0], "198.51.100.10", IPPROTO_TCP, 80));
 }
 
 int main(void) {

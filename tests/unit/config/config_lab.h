@@ -27,13 +27,13 @@
 static inline struct weir_config *parse_good(const char *text) {
 	struct weir_config_errors errors;
 	struct weir_config *config = NULL;
-	int rc = weir_config_parse(text, strlen(text), &config, &errors);
+	int r = weir_config_parse(text, strlen(text), &config, &errors);
 
 	for (uint32_t i = 0; i < errors.count; i++) {
 		print_error("%d:%d: %s: %s\n", errors.error[i].line, errors.error[i].column,
 			errors.error[i].path, errors.error[i].reason);
 	}
-	assert_int_equal(rc, 0);
+	assert_int_equal(r, 0);
 	assert_int_equal(errors.count, 0);
 	weir_config_errors_fini(&errors);
 	return config;
@@ -43,13 +43,13 @@ static inline struct weir_config *parse_good(const char *text) {
 static inline void expect_one_error(const char *text, const char *path, const char *reason) {
 	struct weir_config *config = (void *)&config;
 	struct weir_config_errors errors;
-	int rc = weir_config_parse(text, strlen(text), &config, &errors);
+	int r = weir_config_parse(text, strlen(text), &config, &errors);
 
-	assert_int_equal(rc, -22);
+	assert_int_equal(r, -22);
 	assert_ptr_equal(config, &config);
 	assert_int_equal(errors.count, 1);
 	assert_string_equal(errors.error[0].path, path);
-	if (!strstr(errors.error[0].reason, reason)) {
+	if (strstr(errors.error[0].reason, reason) == NULL) {
 		fail_msg("\"%s\" is not in \"%s\"", reason, errors.error[0].reason);
 	}
 	assert_true(errors.error[0].line >= 1 && errors.error[0].column >= 1);

@@ -3,7 +3,7 @@
 // Show case: what a command's answer looks like as text.
 #pragma once
 
-#include "cli_case.h"
+#include "cli_lab.h"
 #include "show.h"
 
 static inline void expect_shown(void (*show)(const struct weir_cli *, json_t *), const char *word,
@@ -11,7 +11,7 @@ static inline void expect_shown(void (*show)(const struct weir_cli *, json_t *),
 	json_t *result = json_loads(json, JSON_DECODE_ANY, NULL);
 	const struct weir_cli_options options = {0};
 	struct weir_cli cli = {
-		.options = &options, .words = &word, .count = word ? 1 : 0, .err = stderr};
+		.options = &options, .words = &word, .count = word != NULL ? 1 : 0, .err = stderr};
 	char *text;
 	size_t bytes;
 

@@ -29,7 +29,7 @@ static inline struct outcome run_weirctl(const char *run_dir, char *const *argum
 	char *argv[16] = {"weirctl"};
 	int argc = 1;
 
-	while (arguments[argc - 1]) {
+	while (arguments[argc - 1] != NULL) {
 		argv[argc] = arguments[argc - 1];
 		argc++;
 	}
@@ -47,7 +47,7 @@ static inline void free_outcome(struct outcome *outcome) {
 #define RUN(run_dir, ...) run_weirctl(run_dir, (char *const[]){__VA_ARGS__, NULL})
 
 static inline void expect_contains(const char *text, const char *part) {
-	if (!strstr(text, part)) {
+	if (strstr(text, part) == NULL) {
 		fail_msg("\"%s\" is not in:\n%s", part, text);
 	}
 }
