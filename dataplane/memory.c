@@ -127,11 +127,11 @@ static int take(const struct rte_memseg_list *list, const struct rte_memseg *seg
 }
 
 int weir_memory_take(void) {
-	int error = 0;
+	int r = 0;
 
 	if (rte_eal_has_hugepages() != 0) {
 		return 0;
 	}
-	rte_memseg_contig_walk(take, &error);
-	return error;
+	rte_memseg_contig_walk(take, &r);
+	return r;
 }

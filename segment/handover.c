@@ -68,7 +68,7 @@ static int open_socket(void) {
 // Remove the socket of a dataplane that has died. -EADDRINUSE: one listens there.
 static int remove_stale(const struct sockaddr_un *address) {
 	struct stat st;
-	int error = 0;
+	int r = 0;
 	int fd;
 
 	if (lstat(address->sun_path, &st) < 0) {
@@ -83,12 +83,12 @@ static int remove_stale(const struct sockaddr_un *address) {
 	}
 	if (connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0 ||
 		errno != ECONNREFUSED) {
-		error = -EADDRINUSE;
+		r = -EADDRINUSE;
 	} else if (unlink(address->sun_path) < 0 && errno != ENOENT) {
-		error = -errno;
+		r = -errno;
 	}
 	close(fd);
-	return error;
+	return r;
 }
 
 // No process can connect before listen(), so owner and mode are set before that.
@@ -99,10 +99,10 @@ static int bind_and_listen(int fd, const struct sockaddr_un *address, gid_t gid)
 	if (chmod(address->sun_path, 0660) < 0 ||
 		(gid != (gid_t)-1 && chown(address->sun_path, (uid_t)-1, gid) < 0) ||
 		listen(fd, BACKLOG) < 0) {
-		int error = -errno;
+		int r = -errno;
 
 		unlink(address->sun_path);
-		return error;
+		return r;
 	}
 	return 0;
 }
@@ -116,10 +116,10 @@ static int lock_directory(const char *run_dir) {
 	}
 	while (flock(fd, LOCK_EX) < 0) {
 		if (errno != EINTR) {
-			int error = -errno;
+			int r = -errno;
 
 			close(fd);
-			return error;
+			return r;
 		}
 	}
 	return fd;
@@ -128,33 +128,33 @@ static int lock_directory(const char *run_dir) {
 int weir_handover_listen(const char *run_dir, gid_t gid, struct weir_handover_server **ret) {
 	struct weir_handover_server *server;
 	int directory_fd;
-	int error;
+	int r;
 
 	server = calloc(1, sizeof(*server));
 	if (server == NULL) {
 		return -ENOMEM;
 	}
 	server->connection_fd = -1;
-	error = make_address(run_dir, &server->address);
-	if (error < 0) {
+	r = make_address(run_dir, &server->address);
+	if (r < 0) {
 		goto free_server;
 	}
 	server->listen_fd = open_socket();
 	if (server->listen_fd < 0) {
-		error = server->listen_fd;
+		r = server->listen_fd;
 		goto free_server;
 	}
 	directory_fd = lock_directory(run_dir);
 	if (directory_fd < 0) {
-		error = directory_fd;
+		r = directory_fd;
 		goto close_socket;
 	}
-	error = remove_stale(&server->address);
-	if (error == 0) {
-		error = bind_and_listen(server->listen_fd, &server->address, gid);
+	r = remove_stale(&server->address);
+	if (r == 0) {
+		r = bind_and_listen(server->listen_fd, &server->address, gid);
 	}
 	close(directory_fd);
-	if (error < 0) {
+	if (r < 0) {
 		goto close_socket;
 	}
 	*ret = server;
@@ -164,7 +164,7 @@ close_socket:
 	close(server->listen_fd);
 free_server:
 	free(server);
-	return error;
+	return r;
 }
 
 static void disconnect(struct weir_handover_server *server) {
@@ -410,26 +410,26 @@ static int receive_answer(int fd, struct answer *ret, int fds[FDS_MAX], unsigned
 static int accept_answer(const struct answer *answer, const int *fds, unsigned int n,
 	struct weir_handover *ret, char *why, size_t why_bytes) {
 	unsigned int used = 1;
-	int error = 0;
+	int r = 0;
 
 	if (answer->magic != WEIR_SEGMENT_MAGIC) {
-		error = fail(-EPROTO, why, why_bytes, "peer is not weir-dataplane");
+		r = fail(-EPROTO, why, why_bytes, "peer is not weir-dataplane");
 	} else if (answer->abi != WEIR_SEGMENT_ABI) {
-		error = fail(-EPROTO, why, why_bytes,
+		r = fail(-EPROTO, why, why_bytes,
 			"weir-dataplane has ABI %u, this program needs %u; run the same version of "
 			"both",
 			answer->abi, WEIR_SEGMENT_ABI);
 	} else if (answer->error == EBUSY) {
-		error = fail(-EBUSY, why, why_bytes,
+		r = fail(-EBUSY, why, why_bytes,
 			"another weir-control (pid %u) is attached; stop it first", answer->pid);
 	} else if (answer->error != 0 || answer->vip_maps > WEIR_PORTS_MAX ||
 		   (answer->steered & ~((1ull << answer->vip_maps) - 1)) != 0 ||
 		   n != 1 + (unsigned int)__builtin_popcount(answer->steered)) {
-		error = fail(-EPROTO, why, why_bytes, "invalid reply from weir-dataplane");
+		r = fail(-EPROTO, why, why_bytes, "invalid reply from weir-dataplane");
 	}
-	if (error < 0) {
+	if (r < 0) {
 		close_all(fds, n);
-		return error;
+		return r;
 	}
 	ret->segment_fd = fds[0];
 	ret->vip_maps = answer->vip_maps;
@@ -465,30 +465,30 @@ int weir_handover_connect(const char *run_dir, struct weir_handover *ret, int *r
 	struct answer answer = {0};
 	int fds[FDS_MAX] = {0};
 	unsigned int n = 0;
-	int error;
+	int r;
 	int fd;
 
-	error = make_address(run_dir, &address);
-	if (error < 0) {
-		return fail(error, why, why_bytes, "path too long: %s", run_dir);
+	r = make_address(run_dir, &address);
+	if (r < 0) {
+		return fail(r, why, why_bytes, "path too long: %s", run_dir);
 	}
 	fd = open_socket();
 	if (fd < 0) {
 		return fail(fd, why, why_bytes, "cannot create a socket: %s", strerror(-fd));
 	}
-	error = connect_until(fd, &address, deadline);
-	if (error == 0) {
-		error = wait_readable(fd, deadline);
+	r = connect_until(fd, &address, deadline);
+	if (r == 0) {
+		r = wait_readable(fd, deadline);
 	}
-	if (error == 0) {
-		error = receive_answer(fd, &answer, fds, &n);
+	if (r == 0) {
+		r = receive_answer(fd, &answer, fds, &n);
 	}
-	if (error < 0) {
-		explain(error, address.sun_path, why, why_bytes);
+	if (r < 0) {
+		explain(r, address.sun_path, why, why_bytes);
 		goto close_fd;
 	}
-	error = accept_answer(&answer, fds, n, ret, why, why_bytes);
-	if (error < 0) {
+	r = accept_answer(&answer, fds, n, ret, why, why_bytes);
+	if (r < 0) {
 		goto close_fd;
 	}
 	*ret_connection = fd;
@@ -496,5 +496,5 @@ int weir_handover_connect(const char *run_dir, struct weir_handover *ret, int *r
 
 close_fd:
 	close(fd);
-	return error;
+	return r;
 }

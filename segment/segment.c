@@ -125,7 +125,7 @@ static int random_epoch(uint64_t *ret) {
 
 static int create_memory(const struct weir_segment_params *params, uint64_t bytes, int *ret_fd) {
 	unsigned int flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-	int error;
+	int r;
 	int fd;
 
 	if (params->huge_pages) {
@@ -137,9 +137,9 @@ static int create_memory(const struct weir_segment_params *params, uint64_t byte
 	}
 	if (fchmod(fd, 0600) < 0 || ftruncate(fd, (off_t)bytes) < 0 ||
 		fcntl(fd, F_ADD_SEALS, SEALS) < 0) {
-		error = -errno;
+		r = -errno;
 		close(fd);
-		return error;
+		return r;
 	}
 	*ret_fd = fd;
 	return 0;
@@ -211,39 +211,39 @@ int weir_segment_create(const struct weir_segment_params *params, struct weir_se
 	};
 	struct weir_segment *segment;
 	uint8_t *base;
-	int error;
+	int r;
 	int fd = -1;
 
 	if (!params_valid(params)) {
 		return -EINVAL;
 	}
 	lay_out(params, &header);
-	error = random_epoch(&header.epoch);
-	if (error < 0) {
-		return error;
+	r = random_epoch(&header.epoch);
+	if (r < 0) {
+		return r;
 	}
 	segment = calloc(1, sizeof(*segment));
 	if (segment == NULL) {
 		return -ENOMEM;
 	}
-	error = create_memory(params, header.bytes, &fd);
-	if (error < 0) {
+	r = create_memory(params, header.bytes, &fd);
+	if (r < 0) {
 		goto free_segment;
 	}
 	// Workers write here: take the memory now, so that no store of theirs can fail.
 	if (fallocate(fd, 0, 0, (off_t)header.heap_off) < 0) {
-		error = errno == ENOSPC ? -ENOMEM : -errno;
+		r = errno == ENOSPC ? -ENOMEM : -errno;
 		goto close_fd;
 	}
 	base = map(fd, header.bytes);
 	if (base == NULL) {
-		error = -errno;
+		r = -errno;
 		goto close_fd;
 	}
 	madvise(base, header.heap_off, MADV_POPULATE_WRITE);
 	point(segment, fd, base, &header);
-	error = register_workers(segment->qsbr, header.workers);
-	if (error < 0) {
+	r = register_workers(segment->qsbr, header.workers);
+	if (r < 0) {
 		goto unmap;
 	}
 	memcpy(base, &header, sizeof(header));
@@ -256,7 +256,7 @@ close_fd:
 	close(fd);
 free_segment:
 	free(segment);
-	return error;
+	return r;
 }
 
 // --- attach -------------------------------------------------------------------------------
@@ -427,33 +427,33 @@ static int check_file(int fd, uint64_t *ret_bytes, char *why, size_t why_bytes) 
 
 static int read_header(
 	int fd, uint64_t file_bytes, struct weir_segment_header *ret, char *why, size_t why_bytes) {
-	int error;
+	int r;
 
 	if (pread(fd, ret, sizeof(*ret), 0) != (ssize_t)sizeof(*ret)) {
 		return refuse(-EIO, why, why_bytes, "cannot read the segment's header: %m");
 	}
-	error = check_identity(ret, why, why_bytes);
-	if (error == 0) {
-		error = check_counts(ret, why, why_bytes);
+	r = check_identity(ret, why, why_bytes);
+	if (r == 0) {
+		r = check_counts(ret, why, why_bytes);
 	}
-	if (error == 0 && file_bytes < ret->bytes) {
-		error = refuse(-ENODATA, why, why_bytes,
+	if (r == 0 && file_bytes < ret->bytes) {
+		r = refuse(-ENODATA, why, why_bytes,
 			"segment has %llu bytes, its header says %llu; restart weir-dataplane",
 			(unsigned long long)file_bytes, (unsigned long long)ret->bytes);
 	}
-	if (error == 0 && file_bytes != ret->bytes) {
-		error = refuse(-EBADMSG, why, why_bytes,
+	if (r == 0 && file_bytes != ret->bytes) {
+		r = refuse(-EBADMSG, why, why_bytes,
 			"invalid segment header: it says %llu bytes, there are %llu; restart "
 			"weir-dataplane",
 			(unsigned long long)ret->bytes, (unsigned long long)file_bytes);
 	}
-	if (error == 0) {
-		error = check_ports(ret, why, why_bytes);
+	if (r == 0) {
+		r = check_ports(ret, why, why_bytes);
 	}
-	if (error == 0) {
-		error = check_regions(ret, why, why_bytes);
+	if (r == 0) {
+		r = check_regions(ret, why, why_bytes);
 	}
-	return error;
+	return r;
 }
 
 int weir_segment_attach(int fd, struct weir_segment **ret, char *why, size_t why_bytes) {
@@ -461,15 +461,15 @@ int weir_segment_attach(int fd, struct weir_segment **ret, char *why, size_t why
 	struct weir_segment *segment;
 	uint64_t file_bytes = 0;
 	uint8_t *base;
-	int error;
+	int r;
 
-	error = check_file(fd, &file_bytes, why, why_bytes);
-	if (error < 0) {
-		return error;
+	r = check_file(fd, &file_bytes, why, why_bytes);
+	if (r < 0) {
+		return r;
 	}
-	error = read_header(fd, file_bytes, &header, why, why_bytes);
-	if (error < 0) {
-		return error;
+	r = read_header(fd, file_bytes, &header, why, why_bytes);
+	if (r < 0) {
+		return r;
 	}
 	segment = calloc(1, sizeof(*segment));
 	if (segment == NULL) {
@@ -477,12 +477,12 @@ int weir_segment_attach(int fd, struct weir_segment **ret, char *why, size_t why
 	}
 	base = map(fd, header.bytes);
 	if (base == NULL) {
-		error = refuse(-errno, why, why_bytes, "cannot map the segment: %m");
+		r = refuse(-errno, why, why_bytes, "cannot map the segment: %m");
 		goto free_segment;
 	}
 	point(segment, fd, base, &header);
-	error = check_qsbr(segment, why, why_bytes);
-	if (error < 0) {
+	r = check_qsbr(segment, why, why_bytes);
+	if (r < 0) {
 		goto unmap;
 	}
 	*ret = segment;
@@ -492,7 +492,7 @@ unmap:
 	munmap(base, header.bytes);
 free_segment:
 	free(segment);
-	return error;
+	return r;
 }
 
 void weir_segment_free(struct weir_segment *segment) {

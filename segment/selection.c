@@ -78,7 +78,7 @@ static int fill_slots(struct weir_selection *selection, const struct weir_select
 	struct weir_maglev_backend *backends = calloc(n, sizeof(*backends));
 	struct ranked *ranked = calloc(n, sizeof(*ranked));
 	void *scratch = malloc(weir_maglev_scratch_bytes(n));
-	int error = -ENOMEM;
+	int r = -ENOMEM;
 
 	if (backends == NULL || ranked == NULL || scratch == NULL) {
 		goto free_memory;
@@ -98,13 +98,13 @@ static int fill_slots(struct weir_selection *selection, const struct weir_select
 	for (uint32_t i = 0; i < subset->slots && !weighted; i++) {
 		slots[i] = (uint16_t)ranked[slots[i]].index;
 	}
-	error = 0;
+	r = 0;
 
 free_memory:
 	free(scratch);
 	free(ranked);
 	free(backends);
-	return error;
+	return r;
 }
 
 #define SLOTS_PER_CANDIDATE 16u // of a table that serves only packets without a flow
@@ -265,7 +265,7 @@ static int carry_out(struct weir_writer *writer, const struct weir_selection_par
 	others = (struct weir_selection_subset *)(void *)(selection + 1);
 	for (uint32_t i = 0; i < plan->subsets; i++) {
 		const struct weir_selection_subset *subset = &plan->subset[i];
-		int error = 0;
+		int r = 0;
 
 		if (i > 0) {
 			others[i - 1] = *subset;
@@ -274,11 +274,11 @@ static int carry_out(struct weir_writer *writer, const struct weir_selection_par
 			is_same(params, subset, picked, &params->published[i])) {
 			copy(selection, subset, &params->published[i]);
 		} else if (subset->candidates > 0) {
-			error = fill(selection, subset, picked, params->weights_reported);
+			r = fill(selection, subset, picked, params->weights_reported);
 		}
-		if (error < 0) {
+		if (r < 0) {
 			weir_writer_discard(writer, &selection->blob);
-			return error;
+			return r;
 		}
 		picked += subset->candidates;
 	}
@@ -305,15 +305,15 @@ static bool params_valid(const struct weir_selection_params *params, uint32_t n)
 int weir_selection_build(struct weir_writer *writer, const struct weir_selection_params *params,
 	const struct weir_selection_member *members, uint32_t n, struct weir_selection **ret) {
 	struct plan plan = {0};
-	int error;
+	int r;
 
 	if (!params_valid(params, n)) {
 		return -EINVAL;
 	}
-	error = make_plan(params, members, n, &plan);
-	if (error == 0) {
-		error = carry_out(writer, params, &plan, ret);
+	r = make_plan(params, members, n, &plan);
+	if (r == 0) {
+		r = carry_out(writer, params, &plan, ret);
 	}
 	free(plan.picked);
-	return error;
+	return r;
 }

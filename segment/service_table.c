@@ -278,14 +278,14 @@ static int add_groups(struct builder *b) {
 
 	while (from < b->n) {
 		uint32_t to = from + 1;
-		int error;
+		int r;
 
 		while (to < b->n && same_group(&b->binds[from], &b->binds[to])) {
 			to++;
 		}
-		error = add_group(b, from, to);
-		if (error < 0) {
-			return error;
+		r = add_group(b, from, to);
+		if (r < 0) {
+			return r;
 		}
 		if (from == 0 || compare_address(&b->binds[from - 1], &b->binds[from]) != 0) {
 			add_key(b, &b->binds[from], WEIR_BIND_ADDRESS);
@@ -354,22 +354,22 @@ static int make_table(const struct builder *b, struct weir_writer *writer, uint3
 static int make_tables(const struct builder *b, struct weir_writer *writer, uint64_t seed,
 	struct weir_service_table **ret) {
 	uint32_t buckets = 2;
-	int error = -EAGAIN;
+	int r = -EAGAIN;
 
 	while (buckets < 2 * b->key_count) {
 		buckets *= 2;
 	}
-	for (unsigned int i = 0; i < DOUBLINGS_MAX && error == -EAGAIN; i++) {
-		error = make_table(b, writer, buckets, seed, ret);
+	for (unsigned int i = 0; i < DOUBLINGS_MAX && r == -EAGAIN; i++) {
+		r = make_table(b, writer, buckets, seed, ret);
 		buckets *= 2;
 	}
-	return error == -EAGAIN ? -ENOSPC : error;
+	return r == -EAGAIN ? -ENOSPC : r;
 }
 
 int weir_service_table_build(struct weir_writer *writer, const struct weir_service_bind *binds,
 	uint32_t n, uint64_t hash_seed, struct weir_service_table **ret) {
 	struct builder b = {.n = n};
-	int error = -ENOMEM;
+	int r = -ENOMEM;
 
 	if (n > BINDS_MAX) {
 		return -ENOSPC;
@@ -390,9 +390,9 @@ int weir_service_table_build(struct weir_writer *writer, const struct weir_servi
 		memcpy(b.binds, binds, n * sizeof(*b.binds));
 		qsort(b.binds, n, sizeof(*b.binds), compare_binds);
 	}
-	error = add_groups(&b);
-	if (error == 0) {
-		error = make_tables(&b, writer, hash_seed, ret);
+	r = add_groups(&b);
+	if (r == 0) {
+		r = make_tables(&b, writer, hash_seed, ret);
 	}
 
 free_memory:
@@ -400,5 +400,5 @@ free_memory:
 	free(b.ranges);
 	free(b.keys);
 	free(b.binds);
-	return error;
+	return r;
 }

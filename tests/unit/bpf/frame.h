@@ -25,7 +25,7 @@ static inline void *put(struct frame *frame, const void *data, uint32_t bytes) {
 	void *at = frame->byte + frame->length;
 
 	assert(frame->length + bytes <= FRAME_BYTES);
-	if (data) {
+	if (data != NULL) {
 		memcpy(at, data, bytes);
 	} else {
 		memset(at, 0, bytes);

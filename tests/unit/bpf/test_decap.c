@@ -138,7 +138,7 @@ struct lab {
 };
 
 static int family_of(const char *address) {
-	return strchr(address, ':') ? 6 : 4;
+	return strchr(address, ':') != NULL ? 6 : 4;
 }
 
 static void add_address(struct lab *lab, const char *text) {
@@ -180,13 +180,13 @@ static int load(void **state, bool check_sources) {
 }
 
 static int setup_checking(void **state) {
-	int error = load(state, true);
+	int r = load(state, true);
 
-	if (!error) {
+	if (!r) {
 		add_source(*state, "10.0.0.0", 24);
 		add_source(*state, BALANCER6, 128);
 	}
-	return error;
+	return r;
 }
 
 static int setup_trusting(void **state) {
@@ -253,8 +253,9 @@ static void build(struct frame *frame, const struct decap_case *test) {
 	start = frame->length;
 	protocol = test->protocol ? test->protocol : protocol;
 	if (test->outer == 4) {
-		struct iphdr *ip = put_ipv4(frame, source ? source : BALANCER4,
-			destination ? destination : OWN4, (uint8_t)protocol, test->outer_options);
+		struct iphdr *ip = put_ipv4(frame, source != NULL ? source : BALANCER4,
+			destination != NULL ? destination : OWN4, (uint8_t)protocol,
+			test->outer_options);
 
 		inner = frame->length;
 		put_inner(frame, test, test->inner_ecn);
@@ -262,8 +263,8 @@ static void build(struct frame *frame, const struct decap_case *test) {
 		ip->frag_off = htons(test->fragment);
 		finish_ipv4(frame, ip);
 	} else {
-		struct ipv6hdr *ip = put_ipv6(frame, source ? source : BALANCER6,
-			destination ? destination : OWN6, (uint8_t)protocol);
+		struct ipv6hdr *ip = put_ipv6(frame, source != NULL ? source : BALANCER6,
+			destination != NULL ? destination : OWN6, (uint8_t)protocol);
 
 		inner = frame->length;
 		put_inner(frame, test, test->inner_ecn);
@@ -293,10 +294,10 @@ static void build_expected(struct frame *frame, const struct decap_case *test) {
 static int run(const struct lab *lab, const struct frame *in, struct frame *out) {
 	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = in->byte, .data_size_in = in->length,
 		.data_out = out->byte, .data_size_out = sizeof(out->byte), .repeat = 1);
-	int error = bpf_prog_test_run_opts(bpf_program__fd(lab->decap->progs.weir_decap), &opts);
+	int r = bpf_prog_test_run_opts(bpf_program__fd(lab->decap->progs.weir_decap), &opts);
 
 	out->length = opts.data_size_out;
-	return error ? error : (int)opts.retval;
+	return r ? r : (int)opts.retval;
 }
 
 // Which results were counted, as bits; checks that each was counted once.

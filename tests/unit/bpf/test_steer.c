@@ -155,8 +155,9 @@ struct lab {
 };
 
 static void allow(struct lab *lab, const char *address, uint8_t protocol, uint16_t port) {
-	struct weir_vip_key key = {
-		.family = strchr(address, ':') ? 6 : 4, .protocol = protocol, .port = htons(port)};
+	struct weir_vip_key key = {.family = strchr(address, ':') != NULL ? 6 : 4,
+		.protocol = protocol,
+		.port = htons(port)};
 	uint32_t value = 1;
 
 	inet_pton(key.family == 4 ? AF_INET : AF_INET6, address, key.address);
@@ -187,7 +188,7 @@ static int setup(void **state) {
 	struct lab *lab = calloc(1, sizeof(*lab));
 
 	lab->steer = steer_bpf__open_and_load();
-	if (!lab->steer) {
+	if (lab->steer == NULL) {
 		fprintf(stderr, "steer.bpf.c cannot be loaded (root?): %s\n", strerror(errno));
 		free(lab);
 		return -1;
@@ -237,11 +238,11 @@ static void put_extensions(struct frame *frame, const struct steer_case *test) {
 }
 
 static void build(struct frame *frame, const struct steer_case *test) {
-	bool ipv6 = test->destination && strchr(test->destination, ':');
+	bool ipv6 = test->destination != NULL && strchr(test->destination, ':') != NULL;
 	uint32_t start;
 
 	frame->length = 0;
-	if (!test->destination) {
+	if (test->destination == NULL) {
 		put_ethernet(frame, test->tags, ETH_P_ARP);
 		put(frame, NULL, test->cut ? 0 : 46);
 		return;
@@ -277,9 +278,9 @@ static void build(struct frame *frame, const struct steer_case *test) {
 static int run(const struct lab *lab, struct frame *frame) {
 	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = frame->byte, .data_size_in = frame->length,
 		.repeat = 1);
-	int error = bpf_prog_test_run_opts(bpf_program__fd(lab->steer->progs.weir_steer), &opts);
+	int r = bpf_prog_test_run_opts(bpf_program__fd(lab->steer->progs.weir_steer), &opts);
 
-	return error ? error : (int)opts.retval;
+	return r ? r : (int)opts.retval;
 }
 
 static void steer_sends_vip_traffic_alone_to_the_dataplane(void **state) {

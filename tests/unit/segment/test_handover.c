@@ -223,9 +223,9 @@ static void second_control_is_told_who_is_attached(void **state) {
 		struct weir_handover handover = {.segment_fd = -7};
 		char why[200] = "";
 		int connection = -7;
-		int error = weir_handover_connect(f->dir, &handover, &connection, why, sizeof(why));
+		int r = weir_handover_connect(f->dir, &handover, &connection, why, sizeof(why));
 
-		_exit(error == -EBUSY && strstr(why, expected) != NULL && connection == -7 &&
+		_exit(r == -EBUSY && strstr(why, expected) != NULL && connection == -7 &&
 					handover.segment_fd == -7
 				? 0
 				: 1);
@@ -454,12 +454,12 @@ static void missing_directory_and_overlong_path_are_refused(void **state) {
 static int connect_to(struct lab *f, char *why, size_t why_bytes) {
 	struct weir_handover handover = {.segment_fd = -7};
 	int connection = -7;
-	int error = weir_handover_connect(f->dir, &handover, &connection, why, why_bytes);
+	int r = weir_handover_connect(f->dir, &handover, &connection, why, why_bytes);
 
-	assert_true(error < 0);
+	assert_true(r < 0);
 	assert_int_equal(handover.segment_fd, -7);
 	assert_int_equal(connection, -7);
-	return error;
+	return r;
 }
 
 static void no_dataplane_is_said_so(void **state) {

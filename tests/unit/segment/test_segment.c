@@ -30,10 +30,10 @@ static struct weir_segment_params params(void) {
 static struct weir_segment *attach(const struct weir_segment *segment) {
 	struct weir_segment *other = NULL;
 	char why[200] = "";
-	int error = weir_segment_attach(dup(segment->fd), &other, why, sizeof(why));
+	int r = weir_segment_attach(dup(segment->fd), &other, why, sizeof(why));
 
-	if (error < 0) {
-		fail_msg("attach: %d: %s", error, why);
+	if (r < 0) {
+		fail_msg("attach: %d: %s", r, why);
 	}
 	return other;
 }
@@ -203,15 +203,14 @@ static void huge_pages_work_or_are_refused(void **state) {
 	struct weir_segment_params p = params();
 	struct weir_segment *segment = NULL;
 	uint64_t pages = free_huge_pages();
-	int error;
+	int r;
 
 	(void)state;
 	p.huge_pages = true;
-	error = weir_segment_create(&p, &segment);
-	print_message(
-		"%llu huge pages free: create returns %d\n", (unsigned long long)pages, error);
-	if (error != 0) {
-		assert_int_equal(error, -ENOMEM);
+	r = weir_segment_create(&p, &segment);
+	print_message("%llu huge pages free: create returns %d\n", (unsigned long long)pages, r);
+	if (r != 0) {
+		assert_int_equal(r, -ENOMEM);
 		assert_null(segment);
 		return;
 	}

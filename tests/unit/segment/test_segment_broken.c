@@ -28,16 +28,16 @@
 static int try_attach(const struct weir_segment *segment, char *why, size_t why_bytes) {
 	struct weir_segment *other = NULL;
 	int fd = dup(segment->fd);
-	int error = weir_segment_attach(fd, &other, why, why_bytes);
+	int r = weir_segment_attach(fd, &other, why, why_bytes);
 
 	assert_true(fd >= 0);
-	if (error == 0) {
+	if (r == 0) {
 		weir_segment_free(other);
 	} else {
 		assert_null(other);
 		close(fd);
 	}
-	return error;
+	return r;
 }
 
 // --- one wrong field at a time --------------------------------------------------------------
@@ -412,7 +412,7 @@ static void random_header_is_refused_or_consistent(void **state) {
 		struct weir_segment *other = NULL;
 		int fd = dup(segment->fd);
 		char why[300] = "";
-		int error;
+		int r;
 
 		if (seed % 2 == 0) { // everything but what identifies it
 			for (size_t i = 2; i < sizeof(good) / 8; i++) {
@@ -425,9 +425,9 @@ static void random_header_is_refused_or_consistent(void **state) {
 				((uint8_t *)words)[at] = (uint8_t)fixture_random(&random);
 			}
 		}
-		error = weir_segment_attach(fd, &other, why, sizeof(why));
-		if (error < 0) {
-			assert_true(error == -EPROTO || error == -EBADMSG || error == -ENODATA);
+		r = weir_segment_attach(fd, &other, why, sizeof(why));
+		if (r < 0) {
+			assert_true(r == -EPROTO || r == -EBADMSG || r == -ENODATA);
 			assert_true(why[0] != '\0');
 			close(fd);
 		} else {
