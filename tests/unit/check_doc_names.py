@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the documents name exists: links, files, folders, tests, scenarios.
+"""What the documents name exists: links, files, folders, tests, scenarios, messages.
 
 usage: check_doc_names.py SOURCE_ROOT BUILD_ROOT
 
 Looks at every *.md of the tree: targets and anchors of links, code spans that are a path from the
 root or the name of a source file, tests behind "meson test -C build", scenarios behind
-"scripts/test e2e" or "tests/e2e/run.py", and the tests that docs/testing.md names for a guarantee.
+"scripts/test e2e" or "tests/e2e/run.py", the tests that docs/testing.md names for a guarantee, and
+the messages that docs/operations.md quotes as symptoms.
 """
 import glob
 import json
@@ -95,13 +96,27 @@ def check_tests(tree, path):
                 yield f"{name}: there is no such test or scenario"
 
 
+def check_symptoms(tree, path):
+    """What is quoted of the log is in the source. Those of DPDK are in its own."""
+    section = tree.text[path].partition("\n## Symptoms\n")[2].partition("\n## ")[0]
+    source = ""
+    for file in glob.glob(tree.root + "/dataplane/**/*.c", recursive=True) if section else []:
+        with open(file, encoding="utf-8") as text:
+            source += re.sub(r'"\s*"', "", text.read())
+    for row in re.findall(r"^\| (.*?) \|", section, re.M):
+        spans = re.findall(r"`([^`]+)`", row)
+        if not any(span.startswith("dpdk:") for span in spans):
+            yield from (f"`{span}`: there is no such message" for span in spans
+                        if not all(part.strip() in source for part in span.split("...")))
+
+
 def main():
     tree = Tree(os.path.abspath(sys.argv[1]), sys.argv[2])
     if len(tree.text) < 15 or len(tree.tests) < 100:
         sys.exit(f"{len(tree.text)} documents, {len(tree.tests)} tests: mend this check")
     problems = 0
     for path in tree.text:
-        for check in (check_links, check_spans, check_tests):
+        for check in (check_links, check_spans, check_tests, check_symptoms):
             for problem in check(tree, path):
                 print(f"{os.path.relpath(path, tree.root)}: {problem}")
                 problems += 1
