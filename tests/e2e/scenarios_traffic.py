@@ -126,7 +126,7 @@ def echo_request_to_vip_is_answered(lab):
         out = lab.client.run("ping", "-c", "5", "-i", "0.1", "-W", "2", vip)
         assert " 0% packet loss" in out, out
     wait_for("10 answers counted",
-             lambda: sum(w["answered"] for w in lab.api("worker.show")) == 10, 2)
+             lambda: sum(w["replied"] for w in lab.api("worker.show")) == 10, 2)
 
 
 @scenario(lb_mtu=1500, services=[upload(), web()])

@@ -19,7 +19,7 @@ POLL = {"cores": [os.cpu_count() - 1], "idle": "poll"}
 SHORT_FLOWS = {"flow_table": {"flows_per_worker": 65536,
                               "timeout_ms": {"closing": 200, "udp": 200}}}
 # Counters of what a worker does. Each must grow while strace is attached.
-COUNTED = ("forwarded", "answered", "dropped", "flow_hits", "flow_new", "flow_expired")
+COUNTED = ("forwarded", "replied", "dropped", "flow_hits", "flow_new", "flow_expired")
 
 # What the AF_XDP driver asks the kernel for. Nothing else names the descriptor as these do.
 MOVES_PACKETS = re.compile(r"(?:recvfrom|sendto|sendmsg)\((\d+), |"
