@@ -53,15 +53,6 @@ static void add(struct weir_json_reader *reader, const struct list *list,
 	(*list->error)[(*list->count)++] = *error;
 }
 
-static void add_error(struct weir_json_reader *reader, struct weir_config_error *error,
-	const char *format, va_list arguments) {
-	const struct list list = {
-		&reader->errors->error, &reader->errors->count, &reader->left_out};
-
-	reader->found++;
-	add(reader, &list, error, format, arguments);
-}
-
 static void write_path(const struct weir_json_place *place, char *path, size_t bytes) {
 	char key[KEY_SHOWN];
 	size_t used;
@@ -143,14 +134,39 @@ static void set_place(const struct weir_json_reader *reader, struct weir_config_
 	error->column = (int)(at_key ? node->key_column : node->column);
 }
 
+// Whether one more is only counted. To find the place of each of 65,000 elements takes seconds.
+// What overlays have from the root must be compared with those before it.
+static bool only_count(const struct weir_json_reader *reader, const struct list *list) {
+	if (reader->overlay_path || *list->count < WEIR_JSON_ERRORS_MAX) {
+		return false;
+	}
+	(*list->left_out)++;
+	return true;
+}
+
+// place: NULL = the file as a whole, at a line and column that *error has.
+static void add_error(struct weir_json_reader *reader, struct weir_config_error *error,
+	const struct weir_json_place *place, bool at_key, const char *format, va_list arguments) {
+	const struct list list = {
+		&reader->errors->error, &reader->errors->count, &reader->left_out};
+
+	reader->found++;
+	if (only_count(reader, &list)) {
+		return;
+	}
+	if (place) {
+		set_place(reader, error, place, at_key);
+	}
+	add(reader, &list, error, format, arguments);
+}
+
 void weir_json_error(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const char *format, ...) {
 	struct weir_config_error error = {0};
 	va_list arguments;
 
-	set_place(reader, &error, place, false);
 	va_start(arguments, format);
-	add_error(reader, &error, format, arguments);
+	add_error(reader, &error, place, false, format, arguments);
 	va_end(arguments);
 }
 
@@ -159,9 +175,8 @@ void weir_json_error_key(struct weir_json_reader *reader, const struct weir_json
 	struct weir_config_error error = {0};
 	va_list arguments;
 
-	set_place(reader, &error, place, true);
 	va_start(arguments, format);
-	add_error(reader, &error, format, arguments);
+	add_error(reader, &error, place, true, format, arguments);
 	va_end(arguments);
 }
 
@@ -171,9 +186,8 @@ void weir_json_error_at(struct weir_json_reader *reader, const struct weir_json_
 	struct weir_config_error error = {0};
 	va_list arguments;
 
-	set_place(reader, &error, &member, false);
 	va_start(arguments, format);
-	add_error(reader, &error, format, arguments);
+	add_error(reader, &error, &member, false, format, arguments);
 	va_end(arguments);
 }
 
@@ -184,6 +198,9 @@ void weir_json_warning(struct weir_json_reader *reader, const struct weir_json_p
 	struct weir_config_error warning = {0};
 	va_list arguments;
 
+	if (only_count(reader, &list)) {
+		return;
+	}
 	set_place(reader, &warning, place, false);
 	va_start(arguments, format);
 	add(reader, &list, &warning, format, arguments);
@@ -196,7 +213,7 @@ void weir_json_error_file(
 	va_list arguments;
 
 	va_start(arguments, format);
-	add_error(reader, &error, format, arguments);
+	add_error(reader, &error, NULL, false, format, arguments);
 	va_end(arguments);
 }
 
