@@ -7,7 +7,10 @@
 NAME is a part of a scenario's name; none runs all of them.
 """
 import argparse
+import concurrent.futures
+import ctypes
 import os
+import signal
 import sys
 import traceback
 
@@ -20,6 +23,7 @@ import scenarios_files
 import scenarios_forward
 import scenarios_icmp
 
+PR_SET_PDEATHSIG = 1
 MODULES = [scenarios_forward, scenarios_choose, scenarios_icmp, scenarios_files, malformed]
 
 
@@ -35,21 +39,24 @@ def collect(names):
 
 
 def run_one(program, name, function):
-    """Returns (passed, failed): a scenario may count its cases itself."""
+    """Returns (text, passed, failed): a scenario may count its cases itself."""
     place = lab.Lab(program)
     try:
         counts = function(place)
     except lab.Failure as failure:
-        print(f"FAILED {name}: {failure}")
-        return 0, 1
+        return f"FAILED {name}: {failure}", 0, 1
     except Exception:  # whatever goes wrong is a failure of this scenario, not of the run
-        print(f"FAILED {name}:\n{traceback.format_exc()}")
-        return 0, 1
+        return f"FAILED {name}:\n{traceback.format_exc()}", 0, 1
     finally:
         place.close()
     passed, failed = counts if counts else (1, 0)
-    print(f"{'ok' if failed == 0 else 'FAILED'} {name}" + (f" ({passed} cases)" if counts else ""))
-    return passed, failed
+    word = "ok" if failed == 0 else "FAILED"
+    return f"{word} {name}" + (f" ({passed} cases)" if counts else ""), passed, failed
+
+
+def end_with_parent():
+    """The kernel kills this process when the one that made it ends."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def main():
@@ -63,10 +70,14 @@ def main():
     if not scenarios:
         print("no such scenario")
         failed = 1
-    for name, function in scenarios:
-        ok, bad = run_one(program, name, function)
-        passed += ok
-        failed += bad
+    # Most of the time goes into making packets, here; so a process for each CPU.
+    with concurrent.futures.ProcessPoolExecutor(initializer=end_with_parent) as pool:
+        running = [pool.submit(run_one, program, *scenario) for scenario in scenarios]
+        for result in running:
+            text, ok, bad = result.result()
+            print(text, flush=True)
+            passed += ok
+            failed += bad
     print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0
 
