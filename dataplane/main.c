@@ -358,6 +358,7 @@ int main(int argc, char **argv) {
 	char why[WHY_BYTES], help[WEIR_HELP_BYTES];
 	int r;
 
+	signal(SIGPIPE, SIG_IGN); // whoever reads the log may go away: packets must not stop
 	if (weir_dataplane_options_parse(argc, argv, &options, why, sizeof(why)) < 0) {
 		fprintf(stderr, "weir-dataplane: %s\nTry: weir-dataplane --help\n", why);
 		return EXIT_USAGE;

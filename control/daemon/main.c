@@ -2,6 +2,7 @@
 //
 // weir-control: checks the backends, decides which ones get new flows, and publishes the tables.
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,6 +111,7 @@ int main(int argc, char **argv) {
 	char why[WHY_BYTES], help[WEIR_HELP_BYTES];
 	int r;
 
+	signal(SIGPIPE, SIG_IGN); // whoever reads the log may go away
 	if (weir_control_options_parse(argc, argv, &options, why, sizeof(why)) < 0) {
 		fprintf(stderr, "weir-control: %s\nTry: weir-control --help\n", why);
 		return EXIT_USAGE;

@@ -102,26 +102,35 @@ static void forgive_the_driver(struct lab *lab) {
 	setenv("ASAN_OPTIONS", "fast_unwind_on_malloc=0", 1);
 }
 
-static pid_t spawn(struct lab *lab, const char *run_dir) {
+static pid_t spawn_with_log(struct lab *lab, const char *run_dir, int log) {
 	const char *binary = getenv("WEIR_DATAPLANE");
 	pid_t pid;
 
 	assert_non_null(binary);
-	unlink(lab->log); // what it says of an earlier one
 	forgive_the_driver(lab);
 	fflush(NULL);
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
-		int log = open(lab->log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-
-		if (log < 0 || dup2(log, STDERR_FILENO) < 0) {
+		if (dup2(log, STDERR_FILENO) < 0) {
 			_exit(99);
 		}
 		execl(binary, binary, "--config", lab->config, "--run-dir", run_dir, "--group", "0",
 			"--steer-object", getenv("WEIR_STEER_OBJECT"), NULL);
 		_exit(99);
 	}
+	return pid;
+}
+
+static pid_t spawn(struct lab *lab, const char *run_dir) {
+	pid_t pid;
+	int log;
+
+	unlink(lab->log); // what it says of an earlier one
+	log = open(lab->log, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	assert_true(log >= 0);
+	pid = spawn_with_log(lab, run_dir, log);
+	close(log);
 	return pid;
 }
 
@@ -311,6 +320,30 @@ static void sighup_is_no_reason_to_end(void **state) {
 }
 
 // What each thread may still do, and that it runs no system calls that need more.
+// A log that nobody reads any more: the reader was killed, or read enough.
+static void closed_log_does_not_end_it(void **state) {
+	struct lab *lab = *state;
+	double deadline = now_s() + DEADLINE_S;
+	char socket[128];
+	int log[2];
+	pid_t pid;
+
+	if (geteuid() != 0) {
+		skip();
+	}
+	assert_int_equal(pipe(log), 0);
+	close(log[0]);
+	pid = spawn_with_log(lab, lab->run_dir, log[1]);
+	close(log[1]);
+	snprintf(socket, sizeof(socket), "%s/" WEIR_HANDOVER_SOCKET, lab->run_dir);
+	while (access(socket, F_OK) < 0 && now_s() < deadline && waitpid(pid, NULL, WNOHANG) == 0) {
+		nap();
+	}
+	assert_int_equal(access(socket, F_OK), 0);
+	kill(pid, SIGTERM);
+	assert_int_equal(exit_status(lab, pid), 0);
+}
+
 static void all_threads_have_given_up_their_capabilities(void **state) {
 	struct lab *lab = *state;
 	char command[256];
@@ -397,6 +430,7 @@ int main(void) {
 		LAB_TEST(a_second_one_is_refused_and_the_first_goes_on),
 		LAB_TEST(killed_it_starts_again_at_once),
 		LAB_TEST(sighup_is_no_reason_to_end),
+		LAB_TEST(closed_log_does_not_end_it),
 		LAB_TEST(all_threads_have_given_up_their_capabilities),
 		LAB_TEST(a_bad_configuration_is_told_line_by_line),
 		LAB_TEST(warnings_of_the_configuration_are_logged),
