@@ -26,8 +26,8 @@ struct weir_config_errors { // zeroed at first
 
 void weir_config_errors_fini(struct weir_config_errors *errors);
 
-// "FILE:LINE:COL: PATH: reason", in the form that editors can jump to; without line and path
-// when the error is the whole file's. Cut to bytes. Returns buffer.
+// "FILE:LINE:COL: PATH: reason", in the form that editors can jump to; without line, column and
+// path where the error has none. Cut to bytes. Returns buffer.
 const char *weir_config_error_format(
 	const char *file, const struct weir_config_error *error, char *buffer, size_t bytes);
 

@@ -266,8 +266,10 @@ const char *weir_config_error_format(
 	const char *file, const struct weir_config_error *error, char *buffer, size_t bytes) {
 	char place[32] = "";
 
-	if (error->line > 0) {
+	if (error->line > 0 && error->column > 0) {
 		snprintf(place, sizeof(place), ":%d:%d", error->line, error->column);
+	} else if (error->line > 0) {
+		snprintf(place, sizeof(place), ":%d", error->line);
 	}
 	snprintf(buffer, bytes, "%s%s: %s%s%s", file, place, error->path,
 		error->path[0] != '\0' ? ": " : "", error->reason);

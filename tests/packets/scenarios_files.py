@@ -275,6 +275,8 @@ def test_bad_configurations_are_refused(lab):
     expect_equal(done.returncode, 1, "exit status")
     expect("services[0].backends[0]" in done.stderr.decode(), done.stderr.decode())
     expect(not os.path.exists(lab.path("o")), "an output file was made")
+    done = lab.execute("/dev/null", path, lab.path("o"))
+    expect(done.stderr.startswith(b"/dev/null:1: not valid JSON: "), done.stderr)
 
 
 def test_wrong_usage_is_2(lab):

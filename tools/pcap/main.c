@@ -16,6 +16,8 @@
 
 enum exit_code { EXIT_DONE, EXIT_FAILED, EXIT_USAGE };
 
+#define LINE_BYTES 5120 // a path of the file system, and an error
+
 struct run {
 	struct weir_config *config;
 	struct weir_capture_reader *reader;
@@ -30,17 +32,12 @@ static void complain(const char *why) {
 
 static int read_config(const char *file, struct weir_config **ret) {
 	struct weir_config_errors errors;
+	char line[LINE_BYTES];
 	int r = weir_config_read(file, ret, &errors);
 
 	for (uint32_t i = 0; i < errors.count; i++) {
-		const struct weir_config_error *e = &errors.error[i];
-
-		if (e->line > 0) {
-			fprintf(stderr, "%s:%d: %s: %s\n", file, e->line, e->path, e->reason);
-		} else {
-			fprintf(stderr, "%s: %s%s%s\n", file, e->path, e->path[0] ? ": " : "",
-				e->reason);
-		}
+		fprintf(stderr, "%s\n",
+			weir_config_error_format(file, &errors.error[i], line, sizeof(line)));
 	}
 	weir_config_errors_fini(&errors);
 	return r;

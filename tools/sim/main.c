@@ -19,6 +19,7 @@
 #include "weir_version.h"
 
 #define PATH_BYTES 4096
+#define LINE_BYTES (PATH_BYTES + 1024) // a path, and an error
 
 enum exit_code { EXIT_DONE, EXIT_FAILED, EXIT_USAGE };
 
@@ -29,16 +30,12 @@ static void complain(const char *why) {
 
 static int read_file(const char *path, struct weir_sim_file **ret) {
 	struct weir_config_errors errors = {0};
+	char line[LINE_BYTES];
 	int r = weir_sim_file_read(path, ret, &errors);
 
 	for (uint32_t i = 0; i < errors.count; i++) {
-		const struct weir_config_error *e = &errors.error[i];
-
-		fprintf(stderr, "%s:", path);
-		if (e->line > 0) {
-			fprintf(stderr, "%d:%d:", e->line, e->column);
-		}
-		fprintf(stderr, " %s%s%s\n", e->path, e->path[0] != '\0' ? ": " : "", e->reason);
+		fprintf(stderr, "%s\n",
+			weir_config_error_format(path, &errors.error[i], line, sizeof(line)));
 	}
 	if (r < 0 && errors.count == 0) {
 		complain(strerror(-r));

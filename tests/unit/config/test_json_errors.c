@@ -84,6 +84,26 @@ static void long_paths_and_reasons_are_cut(void **state) {
 	weir_config_errors_fini(&errors);
 }
 
+static void formatted_error_shows_only_what_it_has(void **state) {
+	static const struct {
+		struct weir_config_error error;
+		const char *text;
+	} cases[] = {
+		{{.line = 3, .column = 7, .path = "a.b", .reason = "why"}, "f:3:7: a.b: why"},
+		{{.line = 3, .column = 7, .reason = "why"}, "f:3:7: why"},
+		{{.line = 1, .reason = "why"}, "f:1: why"}, // jansson: an empty file
+		{{.reason = "why"}, "f: why"},
+	};
+	char text[64];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		assert_string_equal(
+			weir_config_error_format("f", &cases[i].error, text, sizeof(text)),
+			cases[i].text);
+	}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(printable_hides_control_bytes_and_cuts),
@@ -91,6 +111,7 @@ int main(void) {
 		cmocka_unit_test(too_many_errors_are_counted),
 		cmocka_unit_test(path_names_the_place),
 		cmocka_unit_test(long_paths_and_reasons_are_cut),
+		cmocka_unit_test(formatted_error_shows_only_what_it_has),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
