@@ -163,7 +163,7 @@ static void compare_order(struct collector *collector, const struct weir_json_ke
 static void compare_elements(struct collector *collector, const struct weir_json_key *key,
 	const char *of, const struct list *from, const struct list *to) {
 	const struct weir_json_object *object = key->object;
-	struct element element = {0};
+	struct element element;
 	char what[WHAT_BYTES];
 
 	for (uint32_t i = 0; i < from->count; i++) {
@@ -326,7 +326,7 @@ static int take_list(const struct weir_json_key *key, char *to, const char *from
 	const struct weir_json_object *object = key->object;
 	struct list wanted = get_list(key, to), running = get_list(key, from);
 	char *copy = calloc(running.count > 0 ? running.count : 1, running.bytes);
-	struct element element = {0};
+	struct element element;
 
 	if (copy == NULL || !sort_list(&wanted, object)) {
 		free(copy);

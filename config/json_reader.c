@@ -33,7 +33,7 @@ static bool is_later(const struct weir_json_object *object, const char *name) {
 
 // The key that may have been meant, or NULL.
 static const char *near_key(const struct weir_json_object *object, const char *name) {
-	const char *names[2 * WEIR_JSON_KEYS_MAX] = {NULL};
+	const char *names[2 * WEIR_JSON_KEYS_MAX];
 	uint32_t count = 0;
 
 	for (; object != NULL; object = object->beside) {

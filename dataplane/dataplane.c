@@ -365,7 +365,7 @@ static int connect_workers(struct weir_dataplane *dataplane) {
 }
 
 static int make_workers(struct weir_dataplane *dataplane) {
-	uint32_t owner[WEIR_DEVICES_MAX] = {0};
+	uint32_t owner[WEIR_DEVICES_MAX];
 	int r;
 
 	for (uint32_t d = 0; d < dataplane->devices; d++) {

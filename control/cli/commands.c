@@ -358,7 +358,7 @@ static void suggest(const char *what, const char *word, const char *const names[
 
 const struct weir_cli_command *weir_cli_command_find(
 	const char *object, const char *verb, char *why, size_t why_bytes) {
-	const char *names[COMMANDS] = {NULL};
+	const char *names[COMMANDS];
 	bool known = false;
 	char what[64];
 	uint32_t count;

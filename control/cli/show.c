@@ -69,7 +69,7 @@ void weir_show_table(FILE *out, const json_t *rows, const struct weir_show_colum
 	uint32_t count, const char *nothing) {
 	struct weir_text_table_column heads[WEIR_SHOW_COLUMNS_MAX];
 	char text[WEIR_SHOW_COLUMNS_MAX][CELL];
-	const char *cells[WEIR_SHOW_COLUMNS_MAX] = {NULL};
+	const char *cells[WEIR_SHOW_COLUMNS_MAX];
 	struct weir_text_table *table;
 	json_t *row;
 	size_t i;
