@@ -117,6 +117,11 @@ static int bind_socket(const struct sockaddr_un *address, uid_t uid, gid_t gid, 
 		r = -errno;
 		goto close_fd;
 	}
+	// From here on clients wait until the loop serves them, instead of being refused.
+	if (listen(fd, WEIR_CONTROL_BACKLOG) < 0) {
+		r = -errno;
+		goto close_fd;
+	}
 	*ret_fd = fd;
 	return 0;
 close_fd:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Control socket: RUN_DIR/control.sock, bound and ready for uv_listen. One weir-control per run
+// Control socket: RUN_DIR/control.sock, listening: clients that connect before the loop runs wait
+// for it. One weir-control per run
 // directory: it holds a lock on RUN_DIR/control.pid, which the kernel releases when it dies. This
 // distinguishes a stale socket file from one in use.
 #pragma once
@@ -9,9 +10,10 @@
 #include <sys/types.h>
 
 #define WEIR_CONTROL_PID_FILE "control.pid"
+#define WEIR_CONTROL_BACKLOG 64 // clients that wait to be accepted
 
 struct weir_api_socket {
-	int fd; // listening socket, bound, non-blocking; -1 once given away
+	int fd; // listening socket, non-blocking; -1 once given away
 	int lock_fd;
 	char path[108];
 	char pid_path[108];

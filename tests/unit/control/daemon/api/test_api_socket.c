@@ -63,6 +63,19 @@ static void socket_is_for_owner_and_group_alone(void **state) {
 	assert_int_equal(stat(opened.pid_path, &st), -1);
 }
 
+static void socket_takes_clients_before_the_loop_runs(void **state) {
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct weir_api_socket opened;
+	char why[256];
+
+	assert_int_equal(open_it(*state, &opened, why, sizeof(why)), 0);
+	memcpy(address.sun_path, opened.path, sizeof(address.sun_path));
+	assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	close(fd);
+	weir_api_socket_close(&opened);
+}
+
 static void socket_second_one_is_refused_with_the_pid(void **state) {
 	struct weir_api_socket first, second = {.fd = -7};
 	char why[256], expected[64];
@@ -147,6 +160,7 @@ int main(void) {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(socket_is_for_owner_and_group_alone),
+		T(socket_takes_clients_before_the_loop_runs),
 		T(socket_second_one_is_refused_with_the_pid),
 		T(socket_of_a_killed_process_is_replaced),
 		T(socket_that_is_served_without_a_lock_is_left_alone),
