@@ -52,6 +52,7 @@ struct weir_writer {
 	struct weir_segment *segment;
 	uint32_t generation; // last one given out
 	uint64_t backed; // the heap has memory from its start up to this offset
+	uint64_t freed; // no extent at or above this offset was ever given back
 	uint64_t used_bytes;
 	uint64_t retired_bytes;
 	uint32_t dropped_roots;
@@ -139,6 +140,9 @@ static void heap_free(struct weir_writer *writer, struct weir_blob_extent extent
 	struct weir_blob_extent *after = next < free_list->count ? &free_list->item[next] : NULL;
 
 	ASAN_POISON_MEMORY_REGION(at(writer, extent.offset), extent.bytes);
+	if (extent.offset + extent.bytes > writer->freed) {
+		writer->freed = extent.offset + extent.bytes;
+	}
 	writer->used_bytes -= extent.bytes;
 	if (before != NULL && before->offset + before->bytes == extent.offset) {
 		before->bytes += extent.bytes;
@@ -375,8 +379,11 @@ void weir_writer_free(struct weir_writer *writer) {
 	if (writer == NULL) {
 		return;
 	}
-	ASAN_UNPOISON_MEMORY_REGION(
-		at(writer, writer->segment->heap_off), writer->segment->heap_bytes);
+	// Not the whole heap: that writes half a gigabyte of ASan's shadow memory.
+	if (writer->freed > 0) {
+		ASAN_UNPOISON_MEMORY_REGION(at(writer, writer->segment->heap_off),
+			writer->freed - writer->segment->heap_off);
+	}
 	__atomic_store_n(&writer->segment->roots->control_pid, 0, __ATOMIC_RELAXED);
 	free(writer->free.item);
 	free(writer->owned.item);
