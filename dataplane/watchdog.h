@@ -11,7 +11,7 @@
 #include "log.h"
 #include "segment.h"
 
-#define WEIR_WATCHDOG_LIMIT_MS 1000 // a worker that has not turned for so long is stuck
+#define WEIR_WATCHDOG_LIMIT_MS 1000 // a worker whose loop stalls for so long is stuck
 
 struct weir_watchdog {
 	const struct weir_segment *segment;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Flow control: what happens to a new flow when its policy met nobody below the limit of active
-// flows. Looks at WEIR_POLICY_WINDOW candidates, and goes on from there next time.
+// flows. Looks at WEIR_POLICY_WINDOW candidates, and continues from there next time.
 //
 // When those are all that there are, and all are at the limit, the client remembers: until a
 // flow has ended, the policy need not search again.

@@ -105,7 +105,7 @@ _Static_assert(sizeof(struct weir_policy_settings) == 16, "segment ABI");
 // slots and rounds are checked where they are used.
 struct weir_policy_table {
 	const struct weir_candidate *candidates; // ordered as control likes
-	const uint16_t *slots; // Maglev table of the consistent choice: index into candidates
+	const uint16_t *slots; // Maglev table of the fallback: index into candidates
 	const struct weir_round *rounds;
 	uint32_t count; // of candidates; 0 = nobody can be chosen
 	uint32_t slot_count;
@@ -201,7 +201,7 @@ void weir_policy_adopt(struct weir_policy_worker *worker, struct weir_policy_cli
 	const struct weir_policy_table *table, uint64_t now_ns);
 
 // What weir_policy_choose does when anything is out of the ordinary.
-struct weir_chosen weir_policy_choose_with_care(struct weir_policy_worker *worker,
+struct weir_chosen weir_policy_choose_slow(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_table *table, uint64_t hash,
 	uint64_t now_ns);
 // Nobody was found by the policy: the least loaded candidate below the limit, or what the settings
@@ -217,7 +217,7 @@ static inline struct weir_chosen weir_policy_choose(struct weir_policy_worker *w
 	uint32_t id;
 
 	if (table->count == 0 || now_ns >= client->tick_end_ns || client->exhausted != 0) {
-		return weir_policy_choose_with_care(worker, client, table, hash, now_ns);
+		return weir_policy_choose_slow(worker, client, table, hash, now_ns);
 	}
 	id = client->choose(worker, client, table, hash, now_ns);
 	if (id == WEIR_POLICY_NONE) {
@@ -244,7 +244,7 @@ static inline void weir_policy_started(struct weir_policy_worker *worker,
 	}
 }
 
-// A flow that had ended goes on after all: counted again, not charged again.
+// A flow that had ended continues after all: counted again, not charged again.
 static inline void weir_policy_resumed(
 	struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id) {
 	worker->backends[id].active++;

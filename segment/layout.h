@@ -228,7 +228,8 @@ struct weir_roots { // [control]; 64-aligned, selection[] follows with max_servi
 	weir_ref identity;
 	uint64_t publications; // total, informational
 	uint64_t control_pid; // 0 = none attached
-	uint64_t generation; // last one given to a blob: the next control process goes on from here
+	uint64_t generation; // last one given to a blob: the next control process continues from
+			     // here
 	uint64_t heap_used; // bytes of the heap that ever held a blob; beyond is untouched
 	uint64_t reserved[1];
 	weir_ref selection[]; // by service id

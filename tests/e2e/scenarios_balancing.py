@@ -182,7 +182,7 @@ def removed_backend_keeps_its_id_while_flows_refer_to_it(lab):
     clients.check_lines(found)
     found["web-4"].close()
     found.pop("web-4")
-    # its flow ends by FIN and the closing timeout; then the id is free for the next newcomer
+    # its flow ends by FIN and the closing timeout; then the id is free for the next new backend
     wait_for("web-4 released",
              lambda: "web-4" not in [b["name"] for b in lab.backends()], 20, 0.1)
     services[0]["backends"].append({"name": "late", "address": "10.0.0.14", "weight": 100})

@@ -62,7 +62,7 @@ def syn_flood_evicts_no_established_flow(lab):
 
 @scenario(services=[lines()], config=SMALL_TABLE)
 def full_table_refuses_nobody(lab):
-    """1,500 open connections, room for 1,024: the rest go by consistent choice, and are counted"""
+    """1,500 open connections, room for 1,024: the rest go by the Maglev fallback, and are counted"""
     opened = []
     try:
         for _ in range(1500):

@@ -121,7 +121,7 @@ def wrk_new_connections(lab):
 
 @scenario()
 def echo_request_to_vip_is_answered(lab):
-    """ping to the VIPs: the balancer answers; an address beside them gets no answer from it"""
+    """ping to the VIPs: the balancer answers; another address gets no reply from it"""
     for vip in (VIP4, VIP6):
         out = lab.client.run("ping", "-c", "5", "-i", "0.1", "-W", "2", vip)
         assert " 0% packet loss" in out, out

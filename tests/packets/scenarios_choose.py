@@ -160,7 +160,7 @@ def test_half_open_flows_end_after_their_timeout(lab):
     expect_equal(
         [verdict.why for verdict in run], ["new", "flow", "new", "flow", "flow", "new"], "why"
     )
-    expect_equal(len({verdict.backend for verdict in run}), 1, "backends: the consistent choice")
+    expect_equal(len({verdict.backend for verdict in run}), 1, "backends: the Maglev fallback")
 
 
 def test_closing_flows_end_and_ports_are_used_again(lab):

@@ -60,7 +60,7 @@ static const struct weir_services_view *publish(
 	return weir_reader_services(&f->reader);
 }
 
-static uint16_t look_up4(
+static uint16_t lookup4(
 	const struct weir_services_view *view, uint8_t last_byte, uint8_t protocol, uint16_t port) {
 	const uint8_t address[16] = {198, 51, 100, last_byte};
 
@@ -78,14 +78,14 @@ static void exact_binds_are_found_and_nothing_else(void **state) {
 	const struct weir_services_view *view = publish(*state, binds, 5, 1);
 	const uint8_t same6[16] = {198, 51, 100, 10};
 
-	assert_int_equal(look_up4(view, 10, IPPROTO_TCP, 80), 0);
-	assert_int_equal(look_up4(view, 10, IPPROTO_TCP, 443), 1);
-	assert_int_equal(look_up4(view, 10, IPPROTO_UDP, 80), 2);
-	assert_int_equal(look_up4(view, 11, IPPROTO_TCP, 80), 3);
-	assert_int_equal(look_up4(view, 11, IPPROTO_TCP, 0), 4);
-	assert_int_equal(look_up4(view, 10, IPPROTO_TCP, 81), WEIR_SERVICE_NONE);
-	assert_int_equal(look_up4(view, 10, IPPROTO_UDP, 443), WEIR_SERVICE_NONE);
-	assert_int_equal(look_up4(view, 12, IPPROTO_TCP, 80), WEIR_SERVICE_NONE);
+	assert_int_equal(lookup4(view, 10, IPPROTO_TCP, 80), 0);
+	assert_int_equal(lookup4(view, 10, IPPROTO_TCP, 443), 1);
+	assert_int_equal(lookup4(view, 10, IPPROTO_UDP, 80), 2);
+	assert_int_equal(lookup4(view, 11, IPPROTO_TCP, 80), 3);
+	assert_int_equal(lookup4(view, 11, IPPROTO_TCP, 0), 4);
+	assert_int_equal(lookup4(view, 10, IPPROTO_TCP, 81), WEIR_SERVICE_NONE);
+	assert_int_equal(lookup4(view, 10, IPPROTO_UDP, 443), WEIR_SERVICE_NONE);
+	assert_int_equal(lookup4(view, 12, IPPROTO_TCP, 80), WEIR_SERVICE_NONE);
 	assert_int_equal(weir_service_lookup(view, same6, 6, IPPROTO_TCP, 80), WEIR_SERVICE_NONE);
 	assert_int_equal(weir_service_lookup(view, same6, 0, IPPROTO_TCP, 80), WEIR_SERVICE_NONE);
 	assert_true(weir_service_is_vip(view, same6, 4));
@@ -108,9 +108,9 @@ static void exact_wins_over_range_and_narrow_over_wide(void **state) {
 
 	for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
 		assert_int_equal(
-			look_up4(view, 10, IPPROTO_TCP, expected[i].port), expected[i].service);
+			lookup4(view, 10, IPPROTO_TCP, expected[i].port), expected[i].service);
 	}
-	assert_int_equal(look_up4(view, 10, IPPROTO_UDP, 1000), WEIR_SERVICE_NONE);
+	assert_int_equal(lookup4(view, 10, IPPROTO_UDP, 1000), WEIR_SERVICE_NONE);
 }
 
 static void same_ports_twice_are_refused(void **state) {
@@ -156,8 +156,8 @@ static void table_without_binds_finds_nothing(void **state) {
 	const struct weir_services_view *view = publish(*state, NULL, 0, 1);
 	const struct weir_services_view nothing = {0};
 
-	assert_int_equal(look_up4(view, 10, IPPROTO_TCP, 80), WEIR_SERVICE_NONE);
-	assert_int_equal(look_up4(&nothing, 10, IPPROTO_TCP, 80), WEIR_SERVICE_NONE);
+	assert_int_equal(lookup4(view, 10, IPPROTO_TCP, 80), WEIR_SERVICE_NONE);
+	assert_int_equal(lookup4(&nothing, 10, IPPROTO_TCP, 80), WEIR_SERVICE_NONE);
 	assert_false(weir_service_is_vip(&nothing, (const uint8_t[16]){0}, 4));
 }
 
@@ -278,14 +278,14 @@ static void range_list_out_of_bounds_finds_nothing(void **state) {
 	weir_writer_publish(f->writer, fixture_root(WEIR_BLOB_SERVICES), table);
 	view = weir_reader_services(&f->reader);
 	assert_int_equal(view->range_count, 1);
-	assert_int_equal(look_up4(view, 10, IPPROTO_TCP, 80), 5);
+	assert_int_equal(lookup4(view, 10, IPPROTO_TCP, 80), 5);
 	buckets = (struct weir_bind *)((uint8_t *)table + table->buckets_off);
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		for (uint32_t j = 0; j < table->buckets; j++) {
 			buckets[j].first = wrong[i][0];
 			buckets[j].count = wrong[i][1];
 		}
-		assert_int_equal(look_up4(view, 10, IPPROTO_TCP, 80), WEIR_SERVICE_NONE);
+		assert_int_equal(lookup4(view, 10, IPPROTO_TCP, 80), WEIR_SERVICE_NONE);
 	}
 }
 

@@ -9,7 +9,7 @@
 
 #include "selection.h"
 
-static json_t *look_up(struct web *web, const char *source, unsigned int source_port,
+static json_t *lookup(struct web *web, const char *source, unsigned int source_port,
 	const char *destination, unsigned int port) {
 	return lab_result(&web->lab,
 		"{\"command\": \"flow.lookup\", \"protocol\": \"tcp\", \"source\": \"%s\", "
@@ -34,7 +34,7 @@ static void lookup_finds_a_known_flow(void **state) {
 	json_t *found;
 
 	lab_dataplane_flows(web->dataplane, "198.51.100.10", 80, 20);
-	found = look_up(web, "192.0.2.77", 7, "198.51.100.10", 80);
+	found = lookup(web, "192.0.2.77", 7, "198.51.100.10", 80);
 	assert_true(json_is_true(json_object_get(found, "found")));
 	assert_int_equal(json_integer_value(json_object_get(found, "worker")), 0);
 	assert_string_equal(text_of(found, "service"), "web");
@@ -53,7 +53,7 @@ static void lookup_of_a_new_flow_without_slots(void **state) {
 
 	json_decref(lab_result(&web->lab, "{\"command\": \"service.set\", \"service\": \"web\", "
 					  "\"policy\": \"round-robin\"}"));
-	found = look_up(web, "192.0.2.99", 999, "198.51.100.10", 80);
+	found = lookup(web, "192.0.2.99", 999, "198.51.100.10", 80);
 	expect_in(found, "policy round-robin selects a backend when the flow begins; Maglev "
 			 "fallback of an untracked flow: w-");
 	assert_true(json_is_null(json_object_get(found, "slot")));
@@ -66,7 +66,7 @@ static void lookup_of_a_new_flow_without_slots(void **state) {
 
 static void lookup_of_a_new_flow_names_the_slot(void **state) {
 	struct web *web = *state;
-	json_t *found = look_up(web, "192.0.2.1", 7, "198.51.100.10", 80);
+	json_t *found = lookup(web, "192.0.2.1", 7, "198.51.100.10", 80);
 	char expected[64];
 
 	assert_true(json_is_false(json_object_get(found, "found")));
@@ -87,13 +87,13 @@ static void lookup_of_a_drained_backends_flow_says_so(void **state) {
 	char backend[32];
 
 	lab_dataplane_flows(web->dataplane, "198.51.100.10", 80, 20);
-	found = look_up(web, "192.0.2.77", 3, "198.51.100.10", 80);
+	found = lookup(web, "192.0.2.77", 3, "198.51.100.10", 80);
 	snprintf(backend, sizeof(backend), "%s", text_of(found, "backend"));
 	json_decref(found);
 	json_decref(lab_result(&web->lab,
 		"{\"command\": \"backend.drain\", \"service\": \"web\", \"backend\": \"%s\"}",
 		backend));
-	found = look_up(web, "192.0.2.77", 3, "198.51.100.10", 80);
+	found = lookup(web, "192.0.2.77", 3, "198.51.100.10", 80);
 	assert_string_equal(text_of(found, "backend"), backend); // it stays
 	expect_in(found, "flow table of worker 0; backend drained: existing flows only");
 	expect_in(found, "; a new flow would go to ");
@@ -106,7 +106,7 @@ static void lookup_of_a_drained_backends_flow_says_so(void **state) {
 
 static void lookup_of_what_nobody_owns_says_so(void **state) {
 	struct web *web = *state;
-	json_t *found = look_up(web, "192.0.2.1", 7, "198.51.100.10", 81);
+	json_t *found = lookup(web, "192.0.2.1", 7, "198.51.100.10", 81);
 
 	assert_true(json_is_null(json_object_get(found, "service")));
 	assert_true(json_is_null(json_object_get(found, "backend")));
@@ -125,7 +125,7 @@ static void lookup_without_usable_backend_says_so(void **state) {
 			"\"backend\": \"w-%d\"}",
 			i));
 	}
-	found = look_up(web, "192.0.2.1", 7, "198.51.100.10", 80);
+	found = lookup(web, "192.0.2.1", 7, "198.51.100.10", 80);
 	assert_string_equal(text_of(found, "service"), "web");
 	assert_true(json_is_null(json_object_get(found, "backend")));
 	assert_string_equal(text_of(found, "why"), "service has no usable backend");
@@ -158,7 +158,7 @@ static void lookup_that_no_worker_answers_times_out(void **state) {
 	assert_string_equal(lab_code(&web->lab, "{\"command\": \"version\"}"), "ok");
 	lab_dataplane_hang(web->dataplane, false);
 	// Late answers to old questions are not taken for new ones.
-	found = look_up(web, "192.0.2.1", 99, "198.51.100.10", 81);
+	found = lookup(web, "192.0.2.1", 99, "198.51.100.10", 81);
 	assert_string_equal(text_of(found, "why"), "no service is bound to this address and port");
 	json_decref(found);
 }
@@ -293,7 +293,7 @@ static void lookup_with_a_subset_for_each_worker(void **unused) {
 	for (unsigned int port = 1; port <= 60; port++) {
 		char expected[64];
 
-		found = look_up(&web, "192.0.2.1", port, "198.51.100.10", 80);
+		found = lookup(&web, "192.0.2.1", port, "198.51.100.10", 80);
 		assert_true(json_is_false(json_object_get(found, "found")));
 		snprintf(expected, sizeof(expected), "slot %d of 1009, weight 100",
 			(int)json_integer_value(json_object_get(found, "slot")));
@@ -312,14 +312,14 @@ static void lookup_with_a_subset_for_each_worker(void **unused) {
 	}
 	assert_true(agree > 0 && differ > 0);
 	// Of a flow that a worker has, it is known.
-	found = look_up(&web, "192.0.2.77", 3, "198.51.100.10", 80);
+	found = lookup(&web, "192.0.2.77", 3, "198.51.100.10", 80);
 	assert_true(json_is_true(json_object_get(found, "found")));
 	assert_true(json_is_null(json_object_get(found, "chosen_by_worker")));
 	assert_string_equal(text_of(found, "chosen"), text_of(found, "backend"));
 	json_decref(found);
 	json_decref(lab_result(&web.lab, "{\"command\": \"service.set\", \"service\": \"web\", "
 					 "\"policy\": \"round-robin\"}"));
-	found = look_up(&web, "192.0.2.1", 1, "198.51.100.10", 80);
+	found = lookup(&web, "192.0.2.1", 1, "198.51.100.10", 80);
 	expect_in(found, "policy round-robin selects a backend when the flow begins");
 	assert_int_equal(
 		json_array_size(json_object_get(found, "chosen_by_worker")), SUBSET_WORKERS);
