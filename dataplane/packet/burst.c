@@ -30,8 +30,9 @@ void weir_burst_to_kernel(struct weir_burst *b, struct weir_descriptor *d) {
 	b->pipeline->pending.to_kernel++;
 }
 
-void weir_burst_reply(struct weir_burst *b, struct weir_descriptor *d) {
+void weir_burst_reply(
+	struct weir_burst *b, struct weir_descriptor *d, struct weir_icmp_limit *limit) {
 	d->verdict.action = WEIR_ACTION_REPLY;
 	d->verdict.port = b->in_port;
-	weir_icmp_limit_take(&b->pipeline->icmp_limit);
+	weir_icmp_limit_take(limit);
 }

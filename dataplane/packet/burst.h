@@ -42,7 +42,8 @@ struct weir_pipeline {
 	uint32_t max_services;
 	uint32_t max_backends;
 	struct weir_reader reader;
-	struct weir_icmp_limit icmp_limit;
+	struct weir_icmp_limit echo_limit; // of echo replies
+	struct weir_icmp_limit too_big_limit;
 	struct weir_pending pending;
 	uint16_t *owner; // [max_backends] service that a backend's flows were counted for
 	uint64_t now_ns; // of the current call
@@ -172,5 +173,6 @@ void weir_burst_drop(struct weir_burst *b, struct weir_descriptor *d, enum weir_
 void weir_burst_to_kernel(struct weir_burst *b, struct weir_descriptor *d);
 
 // The packet was rewritten into an ICMP reply: send it back on the port that it came from. Takes a
-// token of the rate limit, which the caller has found ready.
-void weir_burst_reply(struct weir_burst *b, struct weir_descriptor *d);
+// token of its rate limit, which the caller has found ready.
+void weir_burst_reply(
+	struct weir_burst *b, struct weir_descriptor *d, struct weir_icmp_limit *limit);

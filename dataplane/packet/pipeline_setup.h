@@ -14,7 +14,7 @@ struct weir_pipeline_params {
 	uint32_t worker;
 	struct weir_flow_table_params flow_table;
 	uint64_t hash_seed;
-	uint32_t icmp_replies_per_second; // per worker; echo and too-big together; 0 = none
+	uint32_t icmp_replies_per_second; // per worker, of echo and of too-big each; 0 = none
 };
 
 struct weir_pipeline;

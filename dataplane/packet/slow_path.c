@@ -25,9 +25,10 @@ static const struct weir_backend_row *find_row(
 
 static void echo_request(struct weir_burst *b, unsigned int i) {
 	struct weir_descriptor *d = &b->pipeline->descriptors[i];
+	struct weir_icmp_limit *limit = &b->pipeline->echo_limit;
 	int r;
 
-	if (!weir_icmp_limit_ready(&b->pipeline->icmp_limit, b->now_ns)) {
+	if (!weir_icmp_limit_ready(limit, b->now_ns)) {
 		weir_burst_drop(b, d, WEIR_DROP_ICMP_RATE);
 		return;
 	}
@@ -36,7 +37,7 @@ static void echo_request(struct weir_burst *b, unsigned int i) {
 		weir_burst_drop(b, d, r == -EBADMSG ? WEIR_DROP_ICMP_CHECKSUM : WEIR_DROP_HEADROOM);
 		return;
 	}
-	weir_burst_reply(b, d);
+	weir_burst_reply(b, d, limit);
 	b->pipeline->pending.replied++;
 }
 
@@ -168,16 +169,17 @@ static const struct weir_backend_row *replace_backend(
 }
 
 // Send the sender a "too big" message. Weir does not fragment, so a packet without DF gets one,
-// too.
+// too. The limit is not that of echo replies: pings must not stop path MTU discovery.
 static void too_big(struct weir_burst *b, unsigned int i, const struct weir_row_head *head) {
 	struct weir_descriptor *d = &b->pipeline->descriptors[i];
+	struct weir_icmp_limit *limit = &b->pipeline->too_big_limit;
 	uint32_t outer = weir_encap_outer_bytes(head);
 
 	if (d->kind == WEIR_PACKET_ICMP_ERROR) { // no error about an error (RFC 1122, 3.2.2)
 		weir_burst_drop(b, d, WEIR_DROP_MTU_EXCEEDED);
 		return;
 	}
-	if (!weir_icmp_limit_ready(&b->pipeline->icmp_limit, b->now_ns)) {
+	if (!weir_icmp_limit_ready(limit, b->now_ns)) {
 		weir_burst_drop(b, d, WEIR_DROP_ICMP_RATE);
 		return;
 	}
@@ -187,7 +189,7 @@ static void too_big(struct weir_burst *b, unsigned int i, const struct weir_row_
 		return;
 	}
 	weir_burst_count_drop(b, d, WEIR_DROP_MTU_EXCEEDED);
-	weir_burst_reply(b, d);
+	weir_burst_reply(b, d, limit);
 }
 
 void weir_slow_path_rewrite(struct weir_burst *b, unsigned int i) {
