@@ -43,7 +43,8 @@
 	X(HANDOFF_FULL, "handoff_full", "ring to the flow's worker full")                          \
 	X(FRAME_TOO_LONG, "frame_too_long", "frame longer than a packet buffer")                   \
 	X(TX_TOO_LONG, "tx_too_long", "longer than the MTU of the egress port")                    \
-	X(FLOW_CONTROL, "flow_control", "every backend of the service at max_active_flows")
+	X(FLOW_CONTROL, "flow_control", "every backend of the service at max_active_flows")        \
+	X(GROUP_MAC, "group_mac", "ICMP reply suppressed: broadcast or multicast MAC address")
 // clang-format on
 
 enum weir_drop_reason {

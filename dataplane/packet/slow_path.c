@@ -21,6 +21,26 @@ static const struct weir_backend_row *find_row(
 	return weir_burst_row_sound(b->pipeline, ret_head) ? &b->rows[backend] : NULL;
 }
 
+// --- replies --------------------------------------------------------------------------------
+
+// True if packet i may be answered now; else it was dropped, with the reason. A reply exchanges the
+// MAC addresses: one to a broadcast frame would come from all hosts (RFC 1122, 3.2.2 forbids it),
+// and one to a forged source would go to all of them.
+static bool may_reply(struct weir_burst *b, unsigned int i, struct weir_icmp_limit *limit) {
+	struct weir_descriptor *d = &b->pipeline->descriptors[i];
+	const uint8_t *frame = rte_pktmbuf_mtod(b->pkts[i], const uint8_t *);
+
+	if (((frame[0] | frame[6]) & 1) != 0) { // the group bit of either address
+		weir_burst_drop(b, d, WEIR_DROP_GROUP_MAC);
+		return false;
+	}
+	if (!weir_icmp_limit_ready(limit, b->now_ns)) {
+		weir_burst_drop(b, d, WEIR_DROP_ICMP_RATE);
+		return false;
+	}
+	return true;
+}
+
 // --- neither TCP nor UDP --------------------------------------------------------------------
 
 static void echo_request(struct weir_burst *b, unsigned int i) {
@@ -28,8 +48,7 @@ static void echo_request(struct weir_burst *b, unsigned int i) {
 	struct weir_icmp_limit *limit = &b->pipeline->echo_limit;
 	int r;
 
-	if (!weir_icmp_limit_ready(limit, b->now_ns)) {
-		weir_burst_drop(b, d, WEIR_DROP_ICMP_RATE);
+	if (!may_reply(b, i, limit)) {
 		return;
 	}
 	r = weir_icmp_echo_reply(b->pkts[i], d);
@@ -179,8 +198,7 @@ static void too_big(struct weir_burst *b, unsigned int i, const struct weir_row_
 		weir_burst_drop(b, d, WEIR_DROP_MTU_EXCEEDED);
 		return;
 	}
-	if (!weir_icmp_limit_ready(limit, b->now_ns)) {
-		weir_burst_drop(b, d, WEIR_DROP_ICMP_RATE);
+	if (!may_reply(b, i, limit)) {
 		return;
 	}
 	if (weir_icmp_too_big(b->pkts[i], d, (uint16_t)(head->mtu - RTE_MIN(head->mtu, outer))) <

@@ -138,6 +138,7 @@ static void check_reply_l2(
 	uint32_t at = 12;
 
 	REQUIRE(find_packet(in, &packet));
+	REQUIRE(((out->bytes[0] | out->bytes[6]) & 1) == 0); // neither to all hosts nor from them
 	REQUIRE(memcmp(out->bytes, in->bytes + 6, 6) == 0);
 	REQUIRE(memcmp(out->bytes + 6, in->bytes, 6) == 0);
 	if (tag != 0) {

@@ -363,6 +363,40 @@ static void slow_path_echo_and_too_big_are_limited_apart(void **state) {
 	lab_free(lab);
 }
 
+// Neither to all hosts of the link nor in their name (RFC 1122, 3.2.2).
+static void slow_path_group_frames_get_no_reply(void **state) {
+	const struct frame_spec specs[] = {
+		{.family = 4, .protocol = 1, .icmp_type = 8, .tags = 1},
+		{.family = 6, .protocol = 58, .icmp_type = 128},
+		{.family = 4, .protocol = 6, .tcp_flags = ACK, .payload = 1500},
+		{.family = 6, .protocol = 17, .destination_port = 53, .payload = 1500},
+	};
+	struct lab *lab = lab_make();
+
+	(void)state;
+	for (unsigned int i = 0; i < 3 * RTE_DIM(specs); i++) {
+		struct weir_verdict verdict;
+		struct rte_mbuf *m;
+		struct frame f;
+
+		frame_build(&specs[i / 3], &f);
+		if (i % 3 < 2) {
+			memset(f.bytes + i % 3 * 6, i % 2 == 0 ? 0xff : 0x01, 6);
+		}
+		m = frame_mbuf(f.bytes, f.n, RTE_PKTMBUF_HEADROOM);
+		verdict = lab_process(lab, m);
+		if (i % 3 < 2) {
+			check_drop(&verdict, WEIR_DROP_GROUP_MAC);
+		} else { // the same between two hosts
+			assert_int_equal(verdict.action, WEIR_ACTION_REPLY);
+		}
+		frame_mbuf_free(m);
+	}
+	assert_int_equal(lab_counters(lab)->drops[WEIR_DROP_GROUP_MAC], 8);
+	lab_check_counters(lab);
+	lab_free(lab);
+}
+
 static void slow_path_missing_headroom_is_dropped(void **state) {
 	struct frame_spec big = lab_tcp(1, ACK);
 	struct lab *lab = lab_make();
@@ -532,6 +566,7 @@ int main(void) {
 		cmocka_unit_test(slow_path_packet_that_does_not_fit_is_answered),
 		cmocka_unit_test(slow_path_error_that_does_not_fit_is_not_answered),
 		cmocka_unit_test(slow_path_echo_and_too_big_are_limited_apart),
+		cmocka_unit_test(slow_path_group_frames_get_no_reply),
 		cmocka_unit_test(slow_path_missing_headroom_is_dropped),
 		cmocka_unit_test(slow_path_error_follows_its_flow),
 		cmocka_unit_test(slow_path_segments_fare_like_one),
