@@ -10,7 +10,9 @@
 // keys are worked out again, when the least key or the clock has gone half of the 73 minutes.
 //
 // A backend that enters a table among others that are far ahead of the clock would get all flows
-// for a long time: it starts where the others are.
+// for a long time: it starts where the others are. With more candidates than places, those outside
+// the window are behind by what the others got meanwhile, at most one lap of the window over all
+// candidates. One that is further behind when it enters the window is new, and starts there.
 #include "window.h"
 
 #define UNIT_SHIFT 10
@@ -47,16 +49,51 @@ static void rebase(
 	weir_window_reload(worker, client, &weir_fair_share_ops);
 }
 
+// Nobody starts before least_ns. index < table->count.
+static void level(struct weir_policy_worker *worker, const struct weir_policy_table *table,
+	uint32_t index, uint64_t least_ns) {
+	uint16_t id = weir_policy_id(table, index);
+
+	if (id < worker->backend_count) {
+		worker->backends[id].end_ns =
+			weir_policy_max64(worker->backends[id].end_ns, least_ns);
+	}
+}
+
+// Where those begin that are about to enter the window, when there are more candidates than places.
+static void level_window(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	const struct weir_policy_table *table) {
+	uint32_t index = weir_policy_cursor(client, table);
+
+	if (client->lap_ns == 0) { // there were no laps before
+		client->lap_ns = client->former_lap_ns = client->virtual_ns;
+	}
+	for (uint32_t i = 0; i < WEIR_POLICY_WINDOW; i++) {
+		level(worker, table, index, client->former_lap_ns);
+		index = weir_policy_next(table, index);
+	}
+}
+
+// The same of the one that enters with this choice.
+static void level_next(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	const struct weir_policy_table *table) {
+	uint32_t index = client->window_next < table->count ? client->window_next : 0;
+
+	if (index == 0) {
+		client->former_lap_ns = client->lap_ns;
+		client->lap_ns = weir_policy_max64(client->lap_ns, client->virtual_ns);
+	}
+	level(worker, table, index, client->former_lap_ns);
+}
+
 static void start(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint64_t now_ns) {
-	// With more candidates than places most are outside the window, and not behind because they
-	// are new.
-	for (uint32_t i = 0; table->count <= WEIR_POLICY_WINDOW && i < table->count; i++) {
-		uint16_t id = weir_policy_id(table, i);
-
-		if (id < worker->backend_count) {
-			worker->backends[id].end_ns =
-				weir_policy_max64(worker->backends[id].end_ns, client->virtual_ns);
+	if (table->count > WEIR_POLICY_WINDOW) {
+		level_window(worker, client, table);
+	} else {
+		client->lap_ns = 0;
+		for (uint32_t i = 0; i < table->count; i++) {
+			level(worker, table, i, client->virtual_ns);
 		}
 	}
 	weir_window_load(worker, client, table, &weir_fair_share_ops);
@@ -81,6 +118,9 @@ static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_cli
 	client->virtual_ns = client->base_ns + ((uint64_t)least << UNIT_SHIFT);
 	if (least >= KEY_HALF) {
 		rebase(worker, client, now_ns);
+	}
+	if (table->count > WEIR_POLICY_WINDOW) {
+		level_next(worker, client, table);
 	}
 	return weir_window_take(worker, client, table, &weir_fair_share_ops, place);
 }

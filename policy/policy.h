@@ -165,6 +165,8 @@ struct weir_policy_client {
 	uint64_t spent_ns; // time-weighted, interleaved: used up in this turn
 	uint64_t base_ns; // fair-share: keys count from here
 	uint64_t virtual_ns; // fair-share: predicted end of the last choice before it was charged
+	uint64_t lap_ns; // fair-share: virtual_ns when the window last began anew; 0 = never
+	uint64_t former_lap_ns; // fair-share: lap_ns before that
 	// Recent errors.
 	uint64_t tick_end_ns; // when tick moves on; never, unless errors are collected
 	uint64_t tick_ns; // length of a tick

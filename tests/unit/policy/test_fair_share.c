@@ -310,6 +310,47 @@ static void every_one_of_many_has_its_share(void **state) {
 	world_free(w);
 }
 
+// Flows of backend 7 of n among rounds * n.
+static uint32_t flows_of_7(struct world *w, uint32_t n, uint32_t rounds) {
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < rounds * n; i++) {
+		count += world_flow(w) == 7;
+	}
+	return count;
+}
+
+// Each candidate stays in the window for 128 choices: nobody may use them all to catch up.
+static void returning_one_of_many_is_not_flooded(void **state) {
+	enum { N = 300 };
+	struct world *w = world_create(N);
+	uint16_t others[N - 1], few[100];
+
+	(void)state;
+	for (uint16_t i = 0; i < N; i++) {
+		w->costs[i] = SECOND;
+		if (i != 7) {
+			others[i - (i > 7)] = i;
+		}
+		if (i < 101 && i != 7) {
+			few[i - (i > 7)] = i;
+		}
+	}
+	world_publish(w, FS, NULL, NULL, N);
+	assert_in_range(flows_of_7(w, N, 100), 99, 101);
+	world_publish(w, FS, others, NULL, N - 1);
+	assert_int_equal(flows_of_7(w, N, 1000), 0);
+	world_publish(w, FS, NULL, NULL, N);
+	assert_in_range(flows_of_7(w, N, 10), 8, 13);
+	assert_in_range(flows_of_7(w, N, 100), 99, 101);
+	// The same for one that comes when many are again where few were.
+	world_publish(w, FS, few, NULL, 100);
+	assert_int_equal(flows_of_7(w, N, 1000), 0);
+	world_publish(w, FS, NULL, NULL, N);
+	assert_in_range(flows_of_7(w, N, 10), 8, 13);
+	world_free(w);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(shares_follow_cost),
@@ -324,6 +365,7 @@ int main(void) {
 		cmocka_unit_test(hostile_costs_and_ids),
 		cmocka_unit_test(equals_a_plain_implementation),
 		cmocka_unit_test(every_one_of_many_has_its_share),
+		cmocka_unit_test(returning_one_of_many_is_not_flooded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
