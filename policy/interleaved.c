@@ -12,7 +12,6 @@
 #include "policy_private.h"
 
 #define NS_PER_WEIGHT UINT64_C(1000000)
-#define HASH_FACTOR UINT64_C(0x9e3779b97f4a7c15)
 
 static int compare_rounds(const void *left, const void *right) {
 	const struct weir_round *a = left;
@@ -46,30 +45,47 @@ uint32_t weir_interleaved_rounds(
 	return last;
 }
 
-static uint64_t hash_rounds(const struct weir_policy_table *table) {
-	uint64_t hash = table->round_count;
+static uint32_t weight_of(const struct weir_policy_table *table, uint32_t round) {
+	return __atomic_load_n(&table->rounds[round].weight, __ATOMIC_RELAXED);
+}
+
+// The round whose weight is nearest to one. 0 when there are no rounds.
+static uint32_t nearest_round(const struct weir_policy_table *table, uint32_t weight) {
+	uint32_t nearest = 0;
+	uint32_t least = UINT32_MAX;
 
 	for (uint32_t i = 0; i < table->round_count; i++) {
-		hash = weir_policy_mix(hash * HASH_FACTOR + table->rounds[i].weight);
+		uint32_t other = weight_of(table, i);
+		uint32_t distance = other > weight ? other - weight : weight - other;
+
+		nearest = distance < least ? i : nearest;
+		least = distance < least ? distance : least;
 	}
-	return hash;
+	return nearest;
+}
+
+static void set_round(
+	struct weir_policy_client *client, const struct weir_policy_table *table, uint32_t round) {
+	client->round = round;
+	client->round_weight = round < table->round_count ? weight_of(table, round) : 0;
 }
 
 static void start(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint64_t now_ns) {
 	(void)worker;
 	(void)now_ns;
-	client->rounds_hash = hash_rounds(table);
-	client->round = 0;
+	set_round(client, table, 0);
 	client->spent_ns = 0;
 }
 
+// Other weights do not begin the schedule anew: changes that come faster than a schedule lasts
+// would starve the heavy candidates, whose rounds are the last ones.
 static void resume(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, bool found, uint64_t now_ns) {
-	if (hash_rounds(table) != client->rounds_hash) {
-		weir_policy_set_cursor(client, table, weir_policy_start(worker, table));
-		start(worker, client, table, now_ns);
-	} else if (!found) {
+	(void)worker;
+	(void)now_ns;
+	set_round(client, table, nearest_round(table, client->round_weight));
+	if (!found) {
 		client->spent_ns = 0;
 	}
 }
@@ -77,11 +93,11 @@ static void resume(struct weir_policy_worker *worker, struct weir_policy_client 
 // What a round lets each of its candidates use, and the least weight that takes part.
 static uint64_t quota_ns(const struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint32_t round, uint32_t *ret_weight) {
-	uint32_t weight = __atomic_load_n(&table->rounds[round].weight, __ATOMIC_RELAXED);
+	uint32_t weight = weight_of(table, round);
 	uint32_t before = 0;
 
 	if (round > 0 && client->settings.documented_rounds == 0) {
-		before = __atomic_load_n(&table->rounds[round - 1].weight, __ATOMIC_RELAXED);
+		before = weight_of(table, round - 1);
 	}
 	*ret_weight = weight;
 	return weight > before ? (weight - before) * NS_PER_WEIGHT : 0;
@@ -96,7 +112,7 @@ static uint32_t step(
 	if (at + 1 < table->count) {
 		return at + 1;
 	}
-	client->round = client->round + 1 < table->round_count ? client->round + 1 : 0;
+	set_round(client, table, client->round + 1 < table->round_count ? client->round + 1 : 0);
 	first = __atomic_load_n(&table->rounds[client->round].first, __ATOMIC_RELAXED);
 	return first < table->count ? first : 0;
 }

@@ -160,8 +160,8 @@ struct weir_policy_client {
 	uint32_t generation; // weighted-round-robin: of the stride schedule
 	uint32_t phase; // weighted-round-robin: where in the schedule this worker stands
 	uint32_t round; // interleaved
+	uint32_t round_weight; // interleaved: its weight, to find the place again in other rounds
 	uint32_t last_id; // weighted-round-robin: the last choice, to fall back on
-	uint64_t rounds_hash; // interleaved: tells whether the rounds have changed
 	uint64_t spent_ns; // time-weighted, interleaved: used up in this turn
 	uint64_t base_ns; // fair-share: keys count from here
 	uint64_t virtual_ns; // fair-share: predicted end of the last choice before it was charged

@@ -106,14 +106,41 @@ static void same_weights_go_on(void **state) {
 	world_free(w);
 }
 
-static void other_weights_begin_at_the_first_round(void **state) {
+static void other_weights_go_on_in_the_nearest_round(void **state) {
 	struct world *w = create(
 		(const uint32_t[]){100, 200, 300}, (const uint64_t[]){100, 100, 100}, 3, false);
 
 	(void)state;
 	WORLD_EXPECT(w, 0, 1, 2, 1, 2);
+	// The round of 200 is over, the round of 400 follows.
 	world_publish(w, IWRR, NULL, (const uint32_t[]){100, 200, 400}, 3);
-	WORLD_EXPECT(w, 0, 1, 2, 1, 2, 2, 2, 0);
+	WORLD_EXPECT(w, 2, 2, 0, 1, 2, 1, 2, 2);
+	// Half of the round of 400 is over: 200 are left of that of 500.
+	world_publish(w, IWRR, NULL, (const uint32_t[]){100, 200, 500}, 3);
+	WORLD_EXPECT(w, 2, 2, 0, 1, 2, 1);
+	// The round of 200 becomes that of 240, with a quota of 140.
+	world_publish(w, IWRR, NULL, (const uint32_t[]){100, 240, 500}, 3);
+	WORLD_EXPECT(w, 1, 2, 2, 2, 2, 2, 0);
+	world_free(w);
+}
+
+// A schedule of 130 flows, and another weight every 30.
+static void shares_survive_frequent_changes_of_weights(void **state) {
+	struct world *w = create(
+		(const uint32_t[]){100, 200, 1000}, (const uint64_t[]){10, 10, 10}, 3, false);
+	uint32_t counts[3] = {0};
+
+	(void)state;
+	for (uint32_t i = 0; i < 13000; i++) {
+		if (i % 30 == 0) {
+			world_publish(
+				w, IWRR, NULL, (const uint32_t[]){100, 200, 1000 + i / 30 % 2}, 3);
+		}
+		counts[world_choose(w)]++;
+	}
+	assert_in_range(counts[0], 950, 1050);
+	assert_in_range(counts[1], 1900, 2100);
+	assert_in_range(counts[2], 9850, 10150);
 	world_free(w);
 }
 
@@ -203,7 +230,8 @@ int main(void) {
 		cmocka_unit_test(order_of_candidates_is_of_no_matter),
 		cmocka_unit_test(one_backend_is_chosen_always),
 		cmocka_unit_test(same_weights_go_on),
-		cmocka_unit_test(other_weights_begin_at_the_first_round),
+		cmocka_unit_test(other_weights_go_on_in_the_nearest_round),
+		cmocka_unit_test(shares_survive_frequent_changes_of_weights),
 		cmocka_unit_test(backend_leaves_in_its_turn),
 		cmocka_unit_test(full_backend_loses_its_turn),
 		cmocka_unit_test(hostile_rounds),
