@@ -485,12 +485,19 @@ bool weir_pipeline_maintain(struct weir_pipeline *pipeline, uint64_t now_ns) {
 
 // --- distribution ---------------------------------------------------------------------------
 
-uint64_t weir_pipeline_distribution_hash(const struct rte_mbuf *pkt, uint64_t hash_seed) {
+uint64_t weir_pipeline_distribution_hash(struct rte_mbuf *pkt, uint64_t hash_seed) {
 	struct weir_descriptor d;
 
 	weir_parse(pkt, hash_seed, &d);
 	if (likely(d.kind == WEIR_PACKET_FLOW)) {
 		return d.hash;
+	}
+	if (unlikely(pkt->nb_segs > 1)) { // its headers may go on in the next segment
+		weir_parse_gather(pkt);
+		weir_parse_slow(pkt, hash_seed, &d);
+		if (d.kind == WEIR_PACKET_FLOW) {
+			return d.hash;
+		}
 	}
 	if (d.kind == WEIR_PACKET_ICMP_ERROR && weir_icmp_error_flow(pkt, &d, &d.key) == 0) {
 		return weir_parse_hash(&d.key, hash_seed);

@@ -49,5 +49,6 @@ void weir_pipeline_trace(struct weir_pipeline *pipeline, struct weir_trace *trac
 bool weir_pipeline_maintain(struct weir_pipeline *pipeline, uint64_t now_ns);
 
 // Hash that decides the worker of a packet (software distributor). Never fails: a packet that
-// cannot be parsed gets 0. ICMP errors get the hash of the flow that they are about.
-uint64_t weir_pipeline_distribution_hash(const struct rte_mbuf *pkt, uint64_t hash_seed);
+// cannot be parsed gets 0. ICMP errors get the hash of the flow that they are about. Headers that
+// lie in several segments are moved together.
+uint64_t weir_pipeline_distribution_hash(struct rte_mbuf *pkt, uint64_t hash_seed);

@@ -501,7 +501,7 @@ static struct rte_mbuf *segments_of(
 	return m;
 }
 
-// However a packet is cut into segments, the same bytes leave.
+// However a packet is cut into segments, the same worker gets it and the same bytes leave.
 static void slow_path_segments_fare_like_one(void **state) {
 	struct rte_mempool *pool =
 		rte_pktmbuf_pool_create("slow_path", 511, 0, 0, 2176, SOCKET_ID_ANY);
@@ -524,6 +524,7 @@ static void slow_path_segments_fare_like_one(void **state) {
 		struct weir_verdict whole, pieces;
 		struct rte_mbuf *m, *expected;
 		uint8_t copy[4096];
+		uint64_t hash;
 		const uint8_t *p;
 		struct frame f;
 
@@ -533,8 +534,10 @@ static void slow_path_segments_fare_like_one(void **state) {
 		lab_process(lab, expected); // the flow is known from here on
 		frame_mbuf_free(expected);
 		expected = frame_mbuf(f.bytes, f.n, 128);
+		hash = weir_pipeline_distribution_hash(expected, LAB_SEED);
 		whole = lab_process(lab, expected);
 		m = segments_of(pool, &f, 1 + i / 7 % 300, 5 + i % 211);
+		assert_true(weir_pipeline_distribution_hash(m, LAB_SEED) == hash);
 		pieces = lab_process(lab, m);
 		assert_memory_equal(&pieces, &whole, sizeof(whole));
 		assert_int_equal(rte_mbuf_check(m, 1, &(const char *){NULL}), 0);
