@@ -8,6 +8,9 @@
 // redirect, use no proxy, keep no connection. Starts are spread over the interval, and at most
 // WEIR_HEALTH_CONCURRENT checks are in flight; the others are queued.
 //
+// What the loop spends on other work (a large table, a long list for weirctl) is not taken off a
+// check's timeout: an answer that came meanwhile counts.
+//
 // A backend that is not about to be used is checked at a slower interval, except while its checks
 // disagree with its state.
 //

@@ -10,6 +10,7 @@
 #include "health_http.h"
 
 #define POOL 512 // idle probes kept: a curl handle is dear to make
+#define NEVER_MS (1000L * 3600 * 24) // the probe's own timer ends it long before
 #define READ_BYTES 4096 // per read; curl would allocate 16 KiB for each probe
 
 struct weir_health_http {
@@ -17,6 +18,8 @@ struct weir_health_http {
 	CURL *easy;
 	struct curl_slist *headers;
 	struct weir_probe_params params;
+	struct weir_probe_deadline deadline;
+	uv_timer_t timer;
 	size_t body_bytes;
 	char url[INET6_ADDRSTRLEN + 256 + 32];
 	SLIST_ENTRY(weir_health_http) link;
@@ -54,16 +57,21 @@ static int set_socket(void *context, curl_socket_t socket, curlsocktype purpose)
 	return CURL_SOCKOPT_OK;
 }
 
+static void free_probe(uv_handle_t *handle) {
+	free(handle->data);
+}
+
 static void probe_free(struct weir_health_http *http) {
 	curl_easy_cleanup(http->easy);
 	curl_slist_free_all(http->headers);
-	free(http);
+	uv_close((uv_handle_t *)&http->timer, free_probe);
 }
 
 // Give a probe that is out of the multi handle back to the pool.
 static void put_back(struct weir_health_http *http) {
 	struct weir_health_curl *curl = http->curl;
 
+	uv_timer_stop(&http->timer);
 	if (curl->idle_count == POOL) {
 		probe_free(http);
 		return;
@@ -93,6 +101,8 @@ static struct weir_health_http *take(struct weir_health_curl *curl) {
 		free(http);
 		return NULL;
 	}
+	uv_timer_init(curl->loop, &http->timer);
+	http->timer.data = http;
 	return http;
 }
 
@@ -102,9 +112,6 @@ static enum weir_probe_outcome judge_error(
 
 	curl_easy_getinfo(http->easy, CURLINFO_OS_ERRNO, &os_error);
 	switch (code) {
-	case CURLE_OPERATION_TIMEDOUT:
-		snprintf(detail, bytes, "timeout after %u ms", http->params.check->timeout_ms);
-		return WEIR_PROBE_FAILED;
 	case CURLE_COULDNT_CONNECT:
 	case CURLE_SEND_ERROR:
 	case CURLE_RECV_ERROR:
@@ -145,6 +152,31 @@ static enum weir_probe_outcome judge(
 									     : WEIR_PROBE_FAILED;
 }
 
+// End a probe. Nothing of it is touched after done.
+static void finish(
+	struct weir_health_http *http, enum weir_probe_outcome outcome, const char *detail) {
+	weir_probe_fn done = http->params.done;
+	void *context = http->params.context;
+
+	curl_multi_remove_handle(http->curl->multi, http->easy);
+	put_back(http);
+	done(context, outcome, detail);
+}
+
+static void on_deadline(uv_timer_t *timer) {
+	struct weir_health_http *http = timer->data;
+	const struct weir_config_health_check *check = http->params.check;
+	uint64_t more_ms = weir_probe_deadline_extend(&http->deadline, timer->loop, check);
+	char detail[64];
+
+	if (more_ms > 0) {
+		uv_timer_start(timer, on_deadline, more_ms, 0);
+		return;
+	}
+	snprintf(detail, sizeof(detail), "timeout after %u ms", check->timeout_ms);
+	finish(http, WEIR_PROBE_FAILED, detail);
+}
+
 static void collect(struct weir_health_curl *curl) {
 	CURLMsg *message;
 	int left;
@@ -152,8 +184,6 @@ static void collect(struct weir_health_curl *curl) {
 	while ((message = curl_multi_info_read(curl->multi, &left)) != NULL) {
 		struct weir_health_http *http = NULL;
 		enum weir_probe_outcome outcome;
-		weir_probe_fn done;
-		void *context;
 		char detail[96];
 
 		if (message->msg != CURLMSG_DONE) {
@@ -161,11 +191,7 @@ static void collect(struct weir_health_curl *curl) {
 		}
 		curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&http);
 		outcome = judge(http, message->data.result, detail, sizeof(detail));
-		done = http->params.done;
-		context = http->params.context;
-		curl_multi_remove_handle(curl->multi, http->easy);
-		put_back(http);
-		done(context, outcome, detail);
+		finish(http, outcome, detail);
 	}
 }
 
@@ -292,8 +318,7 @@ static void set_options(struct weir_health_http *http) {
 	curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, (long)READ_BYTES);
 	curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
 	curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1L);
-	curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)check->timeout_ms);
-	curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)check->timeout_ms);
+	curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, NEVER_MS);
 	curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, set_socket);
 	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, count_body);
 	curl_easy_setopt(easy, CURLOPT_WRITEDATA, http);
@@ -318,6 +343,8 @@ int weir_health_http_start(struct weir_health_curl *curl, const struct weir_prob
 		put_back(http);
 		return -ENOMEM;
 	}
+	uv_timer_start(&http->timer, on_deadline,
+		weir_probe_deadline_init(&http->deadline, curl->loop, params->check), 0);
 	*ret = http;
 	return 0;
 }

@@ -5,7 +5,9 @@
 #pragma once
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdint.h>
+#include <uv.h>
 
 #include "config.h"
 
@@ -25,6 +27,32 @@ struct weir_probe_params {
 	weir_probe_fn done;
 	void *context;
 };
+
+// The time that a probe has. What the loop spent on other work when it was due does not count
+// against the backend, whose answer may be waiting: once, the probe gets as much time again.
+struct weir_probe_deadline {
+	uint64_t due_ms; // loop time
+	bool extended;
+};
+
+// Returns the time from now until it is over.
+static inline uint64_t weir_probe_deadline_init(struct weir_probe_deadline *deadline,
+	const uv_loop_t *loop, const struct weir_config_health_check *check) {
+	*deadline = (struct weir_probe_deadline){.due_ms = uv_now(loop) + check->timeout_ms};
+	return check->timeout_ms;
+}
+
+// At the deadline. Returns for how long to wait once more, 0: the time is over.
+static inline uint64_t weir_probe_deadline_extend(struct weir_probe_deadline *deadline,
+	const uv_loop_t *loop, const struct weir_config_health_check *check) {
+	uint64_t late_ms = uv_now(loop) - deadline->due_ms;
+
+	if (late_ms == 0 || deadline->extended) {
+		return 0;
+	}
+	deadline->extended = true;
+	return late_ms < check->timeout_ms ? late_ms : check->timeout_ms;
+}
 
 // Is a failure with this (negative) errno about this host rather than about the backend?
 static inline enum weir_probe_outcome weir_probe_outcome_of(int error) {

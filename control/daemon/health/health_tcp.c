@@ -12,6 +12,7 @@ struct weir_health_tcp {
 	uv_timer_t timer;
 	uv_connect_t connect;
 	struct weir_probe_params params;
+	struct weir_probe_deadline deadline;
 	unsigned int open_handles;
 	bool connected;
 	bool ended;
@@ -45,8 +46,14 @@ static void finish(
 
 static void on_timeout(uv_timer_t *timer) {
 	struct weir_health_tcp *tcp = timer->data;
+	uint64_t more_ms =
+		weir_probe_deadline_extend(&tcp->deadline, timer->loop, tcp->params.check);
 	char detail[64];
 
+	if (more_ms > 0) {
+		uv_timer_start(timer, on_timeout, more_ms, 0);
+		return;
+	}
 	snprintf(detail, sizeof(detail), "timeout after %u ms", tcp->params.check->timeout_ms);
 	finish(tcp, WEIR_PROBE_FAILED, detail);
 }
@@ -103,7 +110,8 @@ int weir_health_tcp_start(
 		end(tcp);
 		return r;
 	}
-	uv_timer_start(&tcp->timer, on_timeout, params->check->timeout_ms, 0);
+	uv_timer_start(&tcp->timer, on_timeout,
+		weir_probe_deadline_init(&tcp->deadline, loop, params->check), 0);
 	*ret = tcp;
 	return 0;
 }

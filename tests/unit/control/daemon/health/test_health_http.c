@@ -49,8 +49,9 @@ static struct weir_config_health_check check_of(const char *path) {
 	return check;
 }
 
-static struct result probe(
-	const char *address, uint16_t port, const struct weir_config_health_check *check) {
+// The loop has other work for stall_ms once the probe has begun to connect.
+static struct result probe_stalled(const char *address, uint16_t port,
+	const struct weir_config_health_check *check, unsigned int stall_ms) {
 	struct result result = {0};
 	struct weir_probe_params params = {
 		.address = watch_lab_address(address),
@@ -67,11 +68,20 @@ static struct result probe(
 	assert_int_equal(weir_health_curl_create(&loop, &curl), 0);
 	assert_int_equal(weir_health_http_start(curl, &params, &http), 0);
 	assert_int_equal(result.calls, 0);
+	if (stall_ms > 0) {
+		uv_run(&loop, UV_RUN_NOWAIT);
+		usleep(stall_ms * 1000);
+	}
 	watch_lab_run(&loop, has_result, &result, 5000, check->path);
 	weir_health_curl_free(curl);
 	watch_lab_close(&loop);
 	assert_int_equal(result.calls, 1);
 	return result;
+}
+
+static struct result probe(
+	const char *address, uint16_t port, const struct weir_config_health_check *check) {
+	return probe_stalled(address, port, check, 0);
 }
 
 static void expect(const char *address, uint16_t port, const struct weir_config_health_check *check,
@@ -160,6 +170,20 @@ static void http_probe_fails_on_dead_ports_and_black_holes(void **state) {
 	expect("::1", 9, &check, WEIR_PROBE_FAILED, "connection refused");
 	expect(WATCH_LAB_HOLE4, 80, &check, WEIR_PROBE_FAILED, "timeout after 200 ms");
 	expect("10.99.0.1", 80, &check, WEIR_PROBE_FAILED, "network is unreachable");
+}
+
+static void http_probe_passes_though_the_loop_was_busy(void **state) {
+	struct weir_config_health_check check = check_of("/healthz");
+	struct result result;
+
+	(void)state;
+	check.timeout_ms = 200;
+	result = probe_stalled("127.0.0.1", NGINX_PORT, &check, 600);
+	assert_string_equal(result.detail, "HTTP 200");
+	assert_int_equal(result.outcome, WEIR_PROBE_PASSED);
+	result = probe_stalled("127.0.0.1", SILENT_PORT, &check, 600);
+	assert_int_equal(result.outcome, WEIR_PROBE_FAILED);
+	assert_string_equal(result.detail, "timeout after 200 ms");
 }
 
 static void http_probe_leaves_no_time_wait(void **state) {
@@ -334,6 +358,7 @@ int main(void) {
 		cmocka_unit_test(http_probe_reads_little_of_a_large_body),
 		cmocka_unit_test(http_probe_fails_on_what_is_not_http),
 		cmocka_unit_test(http_probe_fails_on_dead_ports_and_black_holes),
+		cmocka_unit_test(http_probe_passes_though_the_loop_was_busy),
 		cmocka_unit_test(http_probe_leaves_no_time_wait),
 		cmocka_unit_test(http_probes_run_side_by_side),
 		cmocka_unit_test(http_probe_cancelled_says_nothing),

@@ -28,7 +28,8 @@ static bool has_result(void *context) {
 	return ((struct result *)context)->calls > 0;
 }
 
-static struct result probe(const char *address, uint16_t port) {
+// The loop has other work for stall_ms as soon as the probe has begun.
+static struct result probe_stalled(const char *address, uint16_t port, unsigned int stall_ms) {
 	struct result result = {0};
 	struct weir_probe_params params = {
 		.address = watch_lab_address(address),
@@ -46,10 +47,15 @@ static struct result probe(const char *address, uint16_t port) {
 	if (r) {
 		on_done(&result, weir_probe_outcome_of(r), uv_strerror(r));
 	}
+	usleep(stall_ms * 1000);
 	watch_lab_run(&loop, has_result, &result, 2000, address);
 	watch_lab_close(&loop);
 	assert_int_equal(result.calls, 1);
 	return result;
+}
+
+static struct result probe(const char *address, uint16_t port) {
+	return probe_stalled(address, port, 0);
 }
 
 static int listen_on(const char *address, uint16_t *ret_port) {
@@ -110,6 +116,21 @@ static void tcp_probe_times_out_in_a_black_hole(void **state) {
 		assert_string_equal(result.detail, "timeout after 150 ms");
 		assert_in_range(took_ms, 145, 1000);
 	}
+}
+
+static void tcp_probe_passes_though_the_loop_was_busy(void **state) {
+	struct result result;
+	uint16_t port;
+	int fd = listen_on("127.0.0.1", &port);
+
+	(void)state;
+	result = probe_stalled("127.0.0.1", port, 3 * check.timeout_ms);
+	assert_string_equal(result.detail, "connected");
+	assert_int_equal(result.outcome, WEIR_PROBE_PASSED);
+	result = probe_stalled(WATCH_LAB_HOLE4, 80, 3 * check.timeout_ms);
+	assert_int_equal(result.outcome, WEIR_PROBE_FAILED);
+	assert_string_equal(result.detail, "timeout after 150 ms");
+	close(fd);
 }
 
 static void tcp_probe_fails_without_a_route(void **state) {
@@ -173,6 +194,7 @@ int main(void) {
 		cmocka_unit_test(tcp_probe_passes_on_a_listener),
 		cmocka_unit_test(tcp_probe_fails_on_a_dead_port),
 		cmocka_unit_test(tcp_probe_times_out_in_a_black_hole),
+		cmocka_unit_test(tcp_probe_passes_though_the_loop_was_busy),
 		cmocka_unit_test(tcp_probe_fails_without_a_route),
 		cmocka_unit_test(tcp_probe_leaves_no_time_wait),
 		cmocka_unit_test(tcp_probe_cancelled_says_nothing),
