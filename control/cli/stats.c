@@ -2,6 +2,7 @@
 #include "stats.h"
 
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -65,36 +66,44 @@ static json_t *rates_of(const json_t *before, const json_t *after, json_int_t in
 	return rates;
 }
 
-static bool same_row(const json_t *a, const json_t *b) {
-	return a != NULL && json_equal(json_object_get(a, "name"), json_object_get(b, "name")) &&
-	       ((json_object_get(a, "service") == NULL && json_object_get(b, "service") == NULL) ||
-		       json_equal(json_object_get(a, "service"), json_object_get(b, "service")));
+#define ROW_KEY_BYTES 256
+
+// What tells a row from all others: a backend that comes back at another address has the name of
+// the one that leaves.
+static const char *row_key(const json_t *row, char *buffer, size_t bytes) {
+	const char *service = json_string_value(json_object_get(row, "service"));
+	const char *name = json_string_value(json_object_get(row, "name"));
+
+	snprintf(buffer, bytes, "%s/%s/%" JSON_INTEGER_FORMAT, service != NULL ? service : "",
+		name != NULL ? name : "", json_integer_value(json_object_get(row, "id")));
+	return buffer;
 }
 
-// Rows keep their order unless the configuration changed, so that the same index mostly fits.
-static const json_t *find_row(const json_t *rows, const json_t *row, size_t guess) {
-	const json_t *candidate = json_array_get(rows, guess);
+// Rows by their keys.
+static json_t *index_rows(const json_t *rows) {
+	char key[ROW_KEY_BYTES];
+	json_t *index = json_object();
+	json_t *row;
 	size_t i;
 
-	if (same_row(candidate, row)) {
-		return candidate;
+	json_array_foreach (rows, i, row) {
+		json_object_set(index, row_key(row, key, sizeof(key)), row);
 	}
-	json_array_foreach (rows, i, candidate) {
-		if (same_row(candidate, row)) {
-			return candidate;
-		}
-	}
-	return NULL;
+	return index;
 }
 
 static json_t *rates_of_rows(const json_t *before, const json_t *after, json_int_t interval_ms) {
-	json_t *rows = json_array();
+	json_t *index = index_rows(before), *rows = json_array();
+	char key[ROW_KEY_BYTES];
 	json_t *row;
 	size_t i;
 
 	json_array_foreach (after, i, row) {
-		json_array_append_new(rows, rates_of(find_row(before, row, i), row, interval_ms));
+		const json_t *then = json_object_get(index, row_key(row, key, sizeof(key)));
+
+		json_array_append_new(rows, rates_of(then, row, interval_ms));
 	}
+	json_decref(index);
 	return rows;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <pty.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli_lab.h"
@@ -45,6 +46,72 @@ static void rates_are_per_second(void **state) {
 	json_decref(rates);
 	json_decref(before);
 	json_decref(after);
+}
+
+static json_t *backends_look(json_int_t time_ms, int first, int count) {
+	json_t *rows = json_array();
+	char name[32];
+
+	for (int i = first; i < first + count; i++) {
+		snprintf(name, sizeof(name), "b-%d", i);
+		json_array_append_new(rows, json_pack("{s:s, s:s, s:i, s:I}", "service", "web",
+						    "name", name, "id", i, "packets", time_ms + i));
+	}
+	return json_pack("{s:I, s:{}, s:{}, s:[], s:o}", "time_ms", time_ms, "workers", "drops",
+		"services", "backends", rows);
+}
+
+// Processor time for rates when the first of n backends has left and another one has come.
+static double rates_after_a_change_s(int n) {
+	json_t *before = backends_look(1000, 0, n), *after = backends_look(3000, 1, n), *rates;
+	const json_t *rows, *last;
+	clock_t began = clock();
+	double took;
+
+	rates = weir_stats_rates(before, after);
+	took = (double)(clock() - began) / CLOCKS_PER_SEC;
+	rows = json_object_get(rates, "backends");
+	last = json_object_get(json_array_get(rows, (size_t)n - 1), "packets");
+	assert_int_equal(json_array_size(rows), n);
+	assert_int_equal(
+		json_integer_value(json_object_get(json_array_get(rows, 0), "packets")), 1000);
+	assert_true(json_is_null(last));
+	json_decref(rates);
+	json_decref(after);
+	json_decref(before);
+	return took;
+}
+
+static void rates_do_not_take_the_square_of_the_backends(void **state) {
+	double few = rates_after_a_change_s(2000);
+	double many = rates_after_a_change_s(16000);
+
+	(void)state;
+	assert_true(many < 32 * few); // 8 when linear, 64 when square
+}
+
+static void rates_of_one_name_twice_are_kept_apart(void **state) {
+#define TWICE(id, packets) \
+	"{\"service\": \"web\", \"name\": \"b\", \"id\": " #id ", \"packets\": " #packets "}"
+	json_t *before = json_loads("{\"time_ms\": 1000, \"workers\": {}, \"drops\": {}, "
+				    "\"services\": [], \"backends\": [" TWICE(0, 1) "," TWICE(
+					    3, 900) "," TWICE(7, 5) "]}",
+		0, NULL);
+	json_t *after =
+		json_loads("{\"time_ms\": 2000, \"workers\": {}, \"drops\": {}, "
+			   "\"services\": [], \"backends\": [" TWICE(3, 910) "," TWICE(7, 25) "]}",
+			0, NULL);
+	json_t *rates = weir_stats_rates(before, after);
+	const json_t *rows = json_object_get(rates, "backends");
+
+	(void)state;
+	assert_int_equal(
+		json_integer_value(json_object_get(json_array_get(rows, 0), "packets")), 10);
+	assert_int_equal(
+		json_integer_value(json_object_get(json_array_get(rows, 1), "packets")), 20);
+	json_decref(rates);
+	json_decref(after);
+	json_decref(before);
 }
 
 static void counters_that_went_back_have_no_rate(void **state) {
@@ -174,6 +241,8 @@ static void show_prints_all_parts(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rates_are_per_second),
+		cmocka_unit_test(rates_do_not_take_the_square_of_the_backends),
+		cmocka_unit_test(rates_of_one_name_twice_are_kept_apart),
 		cmocka_unit_test(counters_that_went_back_have_no_rate),
 		cmocka_unit_test(watch_prints_each_look),
 		cmocka_unit_test(watch_as_json),
