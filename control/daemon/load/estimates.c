@@ -162,17 +162,30 @@ static void free_service(struct service_estimates *service) {
 	}
 }
 
-static void forget_service(struct weir_estimates *estimates, uint32_t id) {
+static void leave_service(struct weir_estimates *estimates, uint32_t id) {
 	struct service_estimates *service = estimates->service[id];
 
-	for (uint32_t i = 0; i < estimates->ids; i++) {
-		if (estimates->backend[i].service == service) {
-			forget_backend(estimates, i);
-		}
-	}
-	free_service(service);
+	service->leaves = true;
+	service->next_leaving = estimates->leaving;
+	estimates->leaving = service;
 	estimates->service[id] = NULL;
 	estimates->services--;
+}
+
+// All of them in one walk over the backends: there may be thousands.
+static void forget_leaving(struct weir_estimates *estimates) {
+	struct service_estimates *service;
+
+	for (uint32_t id = 0; estimates->leaving != NULL && id < estimates->ids; id++) {
+		if (estimates->backend[id].service != NULL &&
+			estimates->backend[id].service->leaves) {
+			forget_backend(estimates, id);
+		}
+	}
+	while ((service = estimates->leaving) != NULL) {
+		estimates->leaving = service->next_leaving;
+		free_service(service);
+	}
 }
 
 // Whether samples collected with one configuration are valid with the other.
@@ -219,7 +232,7 @@ static int follow_service(struct weir_estimates *estimates, uint16_t id,
 	struct service_estimates *service = estimates->service[id];
 
 	if (service != NULL && strcmp(service->name, config->name) != 0) {
-		forget_service(estimates, id);
+		leave_service(estimates, id);
 		service = NULL;
 	}
 	if (!window && !weights && !costs) {
@@ -267,9 +280,10 @@ static bool any_needs(struct weir_tables *tables, const struct weir_config *conf
 static void forget_all(struct weir_estimates *estimates) {
 	for (uint32_t id = 0; estimates->service != NULL && id < WEIR_SERVICES_MAX; id++) {
 		if (estimates->service[id] != NULL) {
-			forget_service(estimates, id);
+			leave_service(estimates, id);
 		}
 	}
+	forget_leaving(estimates);
 	free(estimates->service);
 	free(estimates->backend);
 	estimates->service = NULL;
@@ -316,9 +330,10 @@ static int follow_services(struct weir_estimates *estimates, const struct weir_c
 		struct service_estimates *service = estimates->service[id];
 
 		if (service != NULL && service->seen != estimates->pass) {
-			forget_service(estimates, id);
+			leave_service(estimates, id);
 		}
 	}
+	forget_leaving(estimates);
 	return r;
 }
 

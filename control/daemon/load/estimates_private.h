@@ -9,6 +9,7 @@
 
 // One service that needs estimates.
 struct service_estimates {
+	struct service_estimates *next_leaving;
 	char name[WEIR_NAME_BYTES];
 	uint16_t id;
 	bool costs; // of its backends
@@ -16,6 +17,7 @@ struct service_estimates {
 	bool weights; // out of reports
 	bool weights_known; // two backends reported since we began
 	bool changed; // a cost may have changed
+	bool leaves; // its backends and it itself are forgotten at the end of the pass
 	bool inherits; // what the segment holds as costs is in the measure of ours
 	uint64_t times_pass; // when its statistics of times began
 	enum weir_policy policy;
@@ -54,6 +56,7 @@ struct weir_estimates {
 	uint32_t ids; // elements of backend[]
 	struct service_estimates **service; // [WEIR_SERVICES_MAX], NULL while no service needs any
 	struct backend_estimates *backend; // [ids], NULL likewise
+	struct service_estimates *leaving; // no longer in service[]
 };
 
 // --- estimates_times.c ---

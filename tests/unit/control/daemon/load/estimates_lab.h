@@ -19,9 +19,9 @@ struct estimates_lab {
 
 // Services s0.. with backends b0.. each, policy maglev until the test says otherwise; nothing is
 // applied yet.
-static inline void estimates_lab_open(
-	struct estimates_lab *lab, uint32_t services, uint32_t backends) {
-	lab_open(&lab->lab, NULL);
+static inline void estimates_lab_open_large(struct estimates_lab *lab, const struct lab_room *room,
+	uint32_t services, uint32_t backends) {
+	lab_open(&lab->lab, room);
 	lab->config = lab_config(services, backends);
 	lab->now = 100 * LAB_SECOND;
 	for (uint32_t s = 0; s < services; s++) {
@@ -29,6 +29,11 @@ static inline void estimates_lab_open(
 		lab->config->services[s].policy.stale_ms = 180000;
 	}
 	assert_int_equal(weir_estimates_create(&lab->estimates), 0);
+}
+
+static inline void estimates_lab_open(
+	struct estimates_lab *lab, uint32_t services, uint32_t backends) {
+	estimates_lab_open_large(lab, NULL, services, backends);
 }
 
 static inline void estimates_lab_close(struct estimates_lab *lab) {

@@ -4,6 +4,7 @@
 #include "estimates_lab.h"
 
 #include <string.h>
+#include <time.h>
 
 // Guarantee of estimates.h: for a service whose policy needs nothing, nothing is collected.
 static void nothing_is_collected_for_policies_that_need_nothing(void **state) {
@@ -339,6 +340,39 @@ static void every_change_of_policy(void **state) {
 	estimates_lab_close(&lab);
 }
 
+// Processor time until all but one of so many services, with four backends each, are forgotten.
+static double forget_s(uint32_t services) {
+	const struct lab_room room = {
+		.max_services = services, .max_backends = 4 * services, .heap_bytes = 512 << 20};
+	struct estimates_lab lab;
+	clock_t began;
+
+	estimates_lab_open_large(&lab, &room, services, 4);
+	for (uint32_t s = 0; s < services; s++) {
+		lab_policy(&lab, s, WEIR_POLICY_FAIR_SHARE);
+	}
+	lab_apply_follow(&lab);
+	assert_int_equal(weir_estimates_extent(lab.estimates).services, services);
+	for (uint32_t s = 1; s < services; s++) {
+		lab_policy(&lab, s, WEIR_POLICY_RANDOM);
+	}
+	lab_apply(&lab.lab, lab.config);
+	began = clock();
+	lab_follow(&lab);
+	began = clock() - began;
+	assert_int_equal(weir_estimates_extent(lab.estimates).services, 1);
+	assert_int_equal(weir_estimates_extent(lab.estimates).backends, 4);
+	estimates_lab_close(&lab);
+	return (double)began / CLOCKS_PER_SEC;
+}
+
+static void forgetting_does_not_take_the_square_of_the_services(void **state) {
+	double few = forget_s(256), many = forget_s(4096);
+
+	(void)state;
+	assert_true(many < 96 * few); // 16 when linear, 256 when square
+}
+
 static void free_of_nothing(void **state) {
 	struct weir_estimates *estimates;
 
@@ -366,6 +400,7 @@ int main(void) {
 		cmocka_unit_test(change_of_settings),
 		cmocka_unit_test(policy_that_needs_less_takes_over),
 		cmocka_unit_test(every_change_of_policy),
+		cmocka_unit_test(forgetting_does_not_take_the_square_of_the_services),
 		cmocka_unit_test(free_of_nothing),
 	};
 
