@@ -243,13 +243,18 @@ static bool needs_hop(const struct weir_neighbours *n, const struct hop *hop) {
 	return port >= 0 && !n->ports[port].has_gateway_mac;
 }
 
+// A turn goes on where the one before ended: when more than a turn's datagrams are due all the
+// time, every next hop still gets its own.
 void weir_hops_probe(struct weir_neighbours *n) {
 	uint64_t now = uv_now(n->loop);
 	uint32_t sent = 0;
 	struct hop *hop;
 
 	for (uint32_t i = 0; i < HOP_BUCKETS && sent < PROBES_PER_TICK; i++) {
-		SLIST_FOREACH(hop, &n->hops[i], bucket) {
+		uint32_t at = n->probe_bucket;
+
+		n->probe_bucket = (at + 1) % HOP_BUCKETS;
+		SLIST_FOREACH(hop, &n->hops[at], bucket) {
 			if (is_probe_due(hop, now) && needs_hop(n, hop)) {
 				send_datagram(n, &LIST_FIRST(&hop->entries)->address);
 				sent++;

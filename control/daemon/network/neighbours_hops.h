@@ -63,6 +63,7 @@ struct weir_neighbours {
 	uint32_t link_count, link_room;
 	struct entry_queue dirty;
 	SLIST_HEAD(, hop) hops[HOP_BUCKETS];
+	uint32_t probe_bucket; // of hops, where the next turn of datagrams begins
 };
 
 // Order: family, then address. Returns as memcmp.

@@ -531,6 +531,40 @@ static void neighbours_port_of_stacked_links(void **state) {
 	free(n);
 }
 
+#define SILENT 10000u
+
+// Far more next hops do not answer than a turn has datagrams for.
+static void neighbours_that_are_silent_keep_none_from_being_asked(void **state) {
+	struct weir_neighbours *n = calloc(1, sizeof(*n));
+	struct entry *entries = calloc(SILENT, sizeof(*entries));
+	uint32_t not_asked = 0;
+	uv_loop_t loop;
+
+	(void)state;
+	uv_loop_init(&loop);
+	n->loop = &loop;
+	n->datagram4 = -1; // nothing is sent
+	n->port_count = 1;
+	n->ports[0].info.kernel_ifindex = 1;
+	for (uint32_t i = 0; i < SILENT; i++) {
+		entries[i].address = (struct weir_address){
+			.bytes = {10, 50, (uint8_t)(i / 250), (uint8_t)(i % 250)}, .family = 4};
+		weir_hop_join(n, &entries[i], 1, &entries[i].address);
+	}
+	for (int turn = 0; turn < 120; turn++) { // half a minute
+		loop.time += 250;
+		weir_hops_probe(n);
+	}
+	for (uint32_t i = 0; i < SILENT; i++) {
+		not_asked += entries[i].hop->probe_ms == 0;
+		weir_hop_join(n, &entries[i], 0, NULL);
+	}
+	assert_int_equal(not_asked, 0);
+	uv_loop_close(&loop);
+	free(entries);
+	free(n);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
@@ -551,6 +585,7 @@ int main(void) {
 		TEST(neighbours_of_ten_thousand_backends),
 		TEST(neighbours_need_no_privilege),
 		cmocka_unit_test(neighbours_port_of_stacked_links),
+		cmocka_unit_test(neighbours_that_are_silent_keep_none_from_being_asked),
 	};
 
 	return cmocka_run_group_tests(tests, watch_lab_enter, NULL);
