@@ -1,21 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "burst.h"
 
+void weir_burst_add_drops(struct weir_pipeline *pipeline, const struct weir_verdict *verdict,
+	enum weir_drop_reason reason, uint32_t n) {
+	pipeline->pending.dropped += n;
+	pipeline->pending.drops[reason] += n;
+	if (verdict->service < pipeline->max_services) {
+		weir_counter_add(
+			&weir_burst_service_counters(pipeline, verdict->service)->dropped, n);
+	}
+	if (verdict->backend < pipeline->max_backends) {
+		weir_counter_add(
+			&weir_burst_backend_counters(pipeline, verdict->backend)->dropped, n);
+	}
+}
+
 void weir_burst_count_drop(
 	struct weir_burst *b, struct weir_descriptor *d, enum weir_drop_reason reason) {
 	struct weir_pipeline *pipeline = b->pipeline;
 
 	d->verdict.reason = (uint8_t)reason;
-	pipeline->pending.dropped++;
-	pipeline->pending.drops[reason]++;
-	if (d->verdict.service < pipeline->max_services) {
-		weir_counter_add(
-			&weir_burst_service_counters(pipeline, d->verdict.service)->dropped, 1);
-	}
-	if (d->verdict.backend < pipeline->max_backends) {
-		weir_counter_add(
-			&weir_burst_backend_counters(pipeline, d->verdict.backend)->dropped, 1);
-	}
+	weir_burst_add_drops(pipeline, &d->verdict, reason, 1);
 }
 
 void weir_burst_drop(

@@ -164,6 +164,9 @@ static inline void weir_burst_tell(struct weir_burst *b, unsigned int i) {
 	b->verdicts[i] = b->pipeline->descriptors[i].verdict;
 }
 
+// Count n packets of a verdict as dropped, for the worker, their service and their backend.
+void weir_burst_add_drops(struct weir_pipeline *pipeline, const struct weir_verdict *verdict,
+	enum weir_drop_reason reason, uint32_t n);
 // Count a packet as dropped; its verdict keeps its action.
 void weir_burst_count_drop(
 	struct weir_burst *b, struct weir_descriptor *d, enum weir_drop_reason reason);

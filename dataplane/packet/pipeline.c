@@ -460,8 +460,7 @@ void weir_pipeline_undelivered(struct weir_pipeline *pipeline, const struct weir
 	case WEIR_ACTION_DROP:
 		return;
 	}
-	pending->dropped += n;
-	pending->drops[reason] += n;
+	weir_burst_add_drops(pipeline, verdict, reason, n);
 }
 
 static void set_gauge(uint64_t *gauge, uint64_t value) {

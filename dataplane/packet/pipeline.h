@@ -5,7 +5,7 @@
 //
 // Stages, each a loop over the burst: parse and validate; hash; flow lookup; for misses service
 // lookup, selection, insertion; rewrite (encapsulate) or reply. See docs/architecture.md,
-// "a packet's walk".
+// "Packet path".
 //
 // Threads: one pipeline per worker; only that worker calls these. S1: no lock, no allocation, no
 // log, no system call, no division.
@@ -36,7 +36,8 @@ void weir_pipeline_process(struct weir_pipeline *pipeline, struct rte_mbuf **pkt
 
 // The caller could not deliver n packets of the last burst that all have this action and reason
 // (FORWARD, REPLY or KERNEL): count them as dropped for `reason` instead. Before the next call of
-// weir_pipeline_maintain.
+// weir_pipeline_maintain. Service and backend keep them in their `packets`, which readers have seen
+// already, and count them in `dropped` as well.
 void weir_pipeline_undelivered(struct weir_pipeline *pipeline, const struct weir_verdict *verdict,
 	enum weir_drop_reason reason, uint32_t n);
 

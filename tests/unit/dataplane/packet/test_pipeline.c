@@ -442,7 +442,7 @@ static void pipeline_undelivered_packets_keep_the_sum(void **state) {
 	struct frame_spec big = lab_tcp(1, ACK);
 	struct frame_spec specs[4] = {lab_tcp(1, SYN)};
 	struct lab *lab = lab_make();
-	uint64_t published = 0;
+	uint64_t published = 0, backend_dropped = 0, backend_packets = 0;
 
 	(void)state;
 	others.destination = frame_stranger4;
@@ -479,6 +479,18 @@ static void pipeline_undelivered_packets_keep_the_sum(void **state) {
 	assert_int_equal(lab_counters(lab)->drops[WEIR_DROP_MTU_EXCEEDED], 10);
 	assert_int_equal(lab_counters(lab)->dropped, 25);
 	assert_int_equal(lab_counters(lab)->rx_packets, 40);
+	// Of the ten SYNs to a backend five were not sent; the ten packets too big had one, too.
+	for (uint16_t id = 0; id < lab->segment->max_backends; id++) {
+		const struct weir_share_counters *backend =
+			weir_segment_backend_counters(lab->segment, lab->params.worker, id);
+
+		backend_dropped += backend->dropped;
+		backend_packets += backend->packets;
+	}
+	assert_int_equal(backend_packets, 10);
+	assert_int_equal(backend_dropped, 15);
+	assert_int_equal(
+		weir_segment_service_counters(lab->segment, lab->params.worker, 0)->dropped, 15);
 	lab_free(lab);
 }
 
