@@ -46,6 +46,7 @@ struct context {
 	struct weir_plan plan;
 	struct weir_memory memory;
 	struct weir_handover_server *server;
+	gid_t group; // that may connect; -1 = leave
 	int signals; // signalfd
 	int control_pid; // attached, 0 = none
 };
@@ -267,14 +268,10 @@ static int listen_patiently(const char *run_dir, gid_t gid, struct weir_handover
 static int listen_for_control(struct context *context) {
 	const char *run_dir = context->options->run_dir;
 	char why[WHY_BYTES] = "";
-	gid_t gid;
-	int r = weir_run_dir_group(context->options->group, &gid, why, sizeof(why));
+	int r = weir_run_dir_make(run_dir, context->group, why, sizeof(why));
 
 	if (r == 0) {
-		r = weir_run_dir_make(run_dir, gid, why, sizeof(why));
-	}
-	if (r == 0) {
-		r = listen_patiently(run_dir, gid, &context->server);
+		r = listen_patiently(run_dir, context->group, &context->server);
 		snprintf(why, sizeof(why), "%s/" WEIR_HANDOVER_SOCKET ": %s", run_dir,
 			r == -EADDRINUSE ? "another weir-dataplane is running in this run directory"
 					 : strerror(-r));
@@ -356,6 +353,7 @@ int main(int argc, char **argv) {
 	struct weir_log log = {.fd = STDERR_FILENO};
 	struct context *context;
 	char why[WHY_BYTES], help[WEIR_HELP_BYTES];
+	gid_t group;
 	int r;
 
 	signal(SIGPIPE, SIG_IGN); // whoever reads the log may go away: packets must not stop
@@ -368,6 +366,10 @@ int main(int argc, char **argv) {
 				   : "weir-dataplane " WEIR_VERSION "\n",
 			stdout);
 		return EXIT_SUCCESS;
+	}
+	if (weir_run_dir_group(options.group, &group, why, sizeof(why)) < 0) {
+		fprintf(stderr, "weir-dataplane: %s\n", why);
+		return EXIT_USAGE;
 	}
 	r = weir_config_read(options.config, &config, &errors);
 	if (r < 0) {
@@ -386,6 +388,7 @@ int main(int argc, char **argv) {
 	context->options = &options;
 	context->config = config;
 	context->log = &log;
+	context->group = group;
 	r = run(context);
 	free(context);
 	weir_config_free(config);

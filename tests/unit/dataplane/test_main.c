@@ -36,6 +36,7 @@ struct lab {
 	char config[64];
 	char run_dir[64];
 	char log[64];
+	const char *group; // to run with
 };
 
 static int open_namespace(void **state) {
@@ -62,6 +63,7 @@ static int open_lab(void **state) {
 	if (lab == NULL || geteuid() != 0) {
 		return 0; // skipped by the test
 	}
+	lab->group = "0";
 	snprintf(lab->directory, sizeof(lab->directory), "/tmp/weir-test-XXXXXX");
 	assert_non_null(mkdtemp(lab->directory));
 	snprintf(lab->config, sizeof(lab->config), "%s/weir.json", lab->directory);
@@ -115,8 +117,8 @@ static pid_t spawn_with_log(struct lab *lab, const char *run_dir, int log) {
 		if (dup2(log, STDERR_FILENO) < 0) {
 			_exit(99);
 		}
-		execl(binary, binary, "--config", lab->config, "--run-dir", run_dir, "--group", "0",
-			"--steer-object", getenv("WEIR_STEER_OBJECT"), NULL);
+		execl(binary, binary, "--config", lab->config, "--run-dir", run_dir, "--group",
+			lab->group, "--steer-object", getenv("WEIR_STEER_OBJECT"), NULL);
 		_exit(99);
 	}
 	return pid;
@@ -422,6 +424,19 @@ static void what_cannot_run_says_why_and_leaves_nothing(void **state) {
 	check_nothing_left(lab);
 }
 
+// A wrong value of an option is a usage error, for which nothing is opened.
+static void unknown_group_is_a_usage_error(void **state) {
+	struct lab *lab = *state;
+
+	if (geteuid() != 0) {
+		skip();
+	}
+	lab->group = "no-such-group";
+	assert_int_equal(exit_status(lab, spawn(lab, lab->run_dir)), 2);
+	check_log(lab, "weir-dataplane: --group no-such-group: no such group");
+	assert_int_equal(access(lab->run_dir, F_OK), -1);
+}
+
 #define LAB_TEST(name) cmocka_unit_test_setup_teardown(name, open_lab, close_lab)
 
 int main(void) {
@@ -435,6 +450,7 @@ int main(void) {
 		LAB_TEST(a_bad_configuration_is_told_line_by_line),
 		LAB_TEST(warnings_of_the_configuration_are_logged),
 		LAB_TEST(what_cannot_run_says_why_and_leaves_nothing),
+		LAB_TEST(unknown_group_is_a_usage_error),
 	};
 
 	return cmocka_run_group_tests(tests, open_namespace, NULL);
