@@ -47,7 +47,7 @@ struct weir_config_port {
 	uint8_t gateway_mac[6]; // next hop of every backend behind this port; else the kernel's
 	struct weir_address source_ipv4; // outer source; not set = the kernel's choice
 	struct weir_address source_ipv6;
-	uint16_t queues; // receive queues, 0 = one per worker where the device can
+	uint16_t queues; // receive queues; 0 = AF_XDP: all of the interface, else one per worker
 };
 
 enum weir_config_idle { WEIR_IDLE_POLL, WEIR_IDLE_YIELD };

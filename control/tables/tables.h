@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Tables: turns a configuration and what is known of the backends into published tables. The
-// heart of weir-control, without its event loop: weir-pcap, weir-bench and the tests run the very
-// same code.
+// heart of weir-control, without its event loop: weir-pcap and the tests run the very same code.
 //
 // Keeps ids stable: services and backends have the same id as long as they exist under the same
 // (service, backend) name; an id is given to another only after no flow refers to it (the sum of

@@ -38,8 +38,8 @@ enum weir_flow_event {
 
 // Why a flow ended.
 enum weir_flow_end {
-	WEIR_FLOW_END_COMPLETED, // FIN seen, then closing timeout or the final RST
-	WEIR_FLOW_END_REFUSED, // RST
+	WEIR_FLOW_END_COMPLETED, // FIN seen, then the timeout of closing, or a SYN
+	WEIR_FLOW_END_REFUSED, // RST without a FIN before it, then the same
 	WEIR_FLOW_END_TIMED_OUT, // idle for the timeout of its state
 	WEIR_FLOW_END_EVICTED, // half-open, made room for a newer one
 };

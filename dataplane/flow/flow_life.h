@@ -9,7 +9,7 @@
 
 #include "flow_slot.h"
 
-#define WEIR_FLOW_START_SHIFT 14 // a start is kept in ticks of 2^14 ns: 16 us, for 4 hours
+#define WEIR_FLOW_START_SHIFT 14 // a start is kept in ticks of 2^14 ns: 16 us, for 4.9 hours
 
 // Advance the state of a found flow by a packet of it, and refresh its time.
 // Returns true when the event starts a new flow in the place of the old one (SYN in closing): the

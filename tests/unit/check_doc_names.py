@@ -7,9 +7,11 @@ usage: check_doc_names.py SOURCE_ROOT BUILD_ROOT
 Looks at every *.md of the tree: targets and anchors of links, code spans that are a path from the
 root or the name of a source file, tests behind "meson test -C build", scenarios behind
 "scripts/test e2e" or "tests/e2e/run.py", the tests that docs/testing.md names for a guarantee, and
-the messages that docs/operations.md quotes as symptoms.
+the messages that docs/operations.md quotes as symptoms. In headers and systemd units: paths from the
+root, and headings of documents.
 """
 import glob
+import itertools
 import json
 import os
 import re
@@ -20,6 +22,9 @@ FOLDERS = ("bpf", "common", "config", "control", "dataplane", "docs", "policy", 
            "segment", "tests", "tools")
 PATH = re.compile(rf"(?:{'|'.join(FOLDERS)})(?:/[\w.*-]+)*/?")
 FILE = re.compile(r"[\w-]+(?:\.bpf)?\.[ch]")
+# In a comment; a section is named as in: docs/operations.md, "Memory".
+NAMED = re.compile(rf"(?<![\w./-])(?:{'|'.join(FOLDERS)})/[\w./-]*\.(?:c|h|md|json|py)\b")
+SECTION = re.compile(r"docs/([\w-]+\.md), \"([^\"]+)\"")
 
 
 class Tree:
@@ -110,17 +115,34 @@ def check_symptoms(tree, path):
                         if not all(part.strip() in source for part in span.split("...")))
 
 
+def check_comments(tree, path):
+    with open(path, encoding="utf-8") as file:
+        lines = re.findall(r"^.*?(?://|#(?!include))(.*)$", file.read(), re.M)
+    text = re.sub(r"\s+", " ", " ".join(lines))
+    for name in NAMED.findall(text):
+        if not os.path.exists(os.path.join(tree.root, name)):
+            yield f"{name}: there is no such file"
+    for name, heading in SECTION.findall(text):
+        if anchor(heading) not in tree.anchors.get(f"{tree.root}/docs/{name}", ()):
+            yield f"docs/{name}: there is no heading \"{heading}\""
+
+
 def main():
     tree = Tree(os.path.abspath(sys.argv[1]), sys.argv[2])
     if len(tree.text) < 15 or len(tree.tests) < 100:
         sys.exit(f"{len(tree.text)} documents, {len(tree.tests)} tests: mend this check")
+    sources = [path for folder in FOLDERS for ending in ("h", "service")
+               for path in glob.glob(f"{tree.root}/{folder}/**/*.{ending}", recursive=True)]
+    if len(sources) < 100:
+        sys.exit(f"{len(sources)} headers and units: mend this check")
     problems = 0
-    for path in tree.text:
-        for check in (check_links, check_spans, check_tests, check_symptoms):
+    for paths, checks in ((tree.text, (check_links, check_spans, check_tests, check_symptoms)),
+                          (sources, (check_comments,))):
+        for path, check in itertools.product(paths, checks):
             for problem in check(tree, path):
                 print(f"{os.path.relpath(path, tree.root)}: {problem}")
                 problems += 1
-    print(f"{len(tree.text)} documents, {problems} problems")
+    print(f"{len(tree.text)} documents, {len(sources)} headers and units, {problems} problems")
     return 1 if problems else 0
 
 

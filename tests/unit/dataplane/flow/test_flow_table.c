@@ -253,6 +253,35 @@ static void flow_f5_finishes_once_with_its_service_time(void **state) {
 	}
 }
 
+// The time of the last packet of a UDP flow is known to a tick of its timeout: of 30 s, 2^23 ns. A
+// single datagram takes no time, but may seem to take as long.
+static void udp_service_time_is_known_to_a_tick(void **state) {
+	const uint64_t tick = UINT64_C(1) << 23;
+	uint64_t most = 0;
+
+	(void)state;
+	for (uint32_t i = 0; i < 40; i++) {
+		struct lab *f = make(64, 50);
+		struct weir_flow_key key = key_of(1, 4, 17);
+		struct weir_flow_start start = {.now_ns = START + i * 37 * MS,
+			.event = WEIR_FLOW_EVENT_DATAGRAM,
+			.backend = 2,
+			.measured = true};
+
+		assert_true(weir_flow_insert(f->table, &key, hash_of(&key), &start) >= 0);
+		began(f, 2, start.event);
+		for (uint64_t now = start.now_ns; f->finished[WEIR_OUTCOME_COMPLETED] == 0;
+			now += MS) {
+			assert_true(now < START + 60 * SECOND);
+			weir_flow_sweep(f->table, now);
+		}
+		assert_true(f->service_ns < tick);
+		most = f->service_ns > most ? f->service_ns : most;
+		drop(f);
+	}
+	assert_in_range(most, tick / 2, tick);
+}
+
 // A start is kept in 32 bits: a flow of a day must not be taken for one of minutes.
 static void flow_of_a_day_is_not_measured(void **state) {
 	(void)state;
@@ -533,6 +562,7 @@ int main(void) {
 		cmocka_unit_test(flow_restart_reports_the_old_flow_once),
 		cmocka_unit_test(flow_f4_restart_keeps_the_half_open_limit),
 		cmocka_unit_test(flow_f5_finishes_once_with_its_service_time),
+		cmocka_unit_test(udp_service_time_is_known_to_a_tick),
 		cmocka_unit_test(flow_of_a_day_is_not_measured),
 		cmocka_unit_test(flow_restart_reports_a_refusal_as_such),
 		cmocka_unit_test(flow_that_resumes_is_measured_once),
