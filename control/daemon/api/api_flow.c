@@ -51,17 +51,23 @@ static void append(char *text, const char *format, ...) {
 	va_end(arguments);
 }
 
+// What keeps a backend from new flows, or NULL.
+static const char *hindrance(const struct weir_backend_state *backend) {
+	return backend->leaving                           ? "removed"
+	       : backend->admin == WEIR_ADMIN_DRAIN       ? "drained"
+	       : backend->admin == WEIR_ADMIN_MAINTENANCE ? "in maintenance"
+	       : backend->health == WEIR_HEALTH_REFUSING  ? "refusing"
+	       : backend->health == WEIR_HEALTH_LAME_DUCK ? "is a lame duck"
+							  : NULL;
+}
+
 static void explain_backend(const struct weir_backend_state *backend, char *why) {
-	if (backend->leaving) {
-		append(why, "; backend removed: existing flows only");
-	} else if (backend->admin == WEIR_ADMIN_DRAIN) {
-		append(why, "; backend drained: existing flows only");
-	} else if (backend->admin == WEIR_ADMIN_MAINTENANCE) {
-		append(why, "; backend in maintenance: existing flows only");
-	} else if (backend->health == WEIR_HEALTH_REFUSING) {
-		append(why, "; backend refusing: existing flows only");
-	} else if (backend->health == WEIR_HEALTH_LAME_DUCK) {
-		append(why, "; backend is a lame duck: existing flows only");
+	const char *what = hindrance(backend);
+
+	if (what != NULL) {
+		append(why, "; backend %s: %s", what,
+			backend->in_selection ? "new flows only because of panic mode"
+					      : "existing flows only");
 	} else if (!backend->in_selection) {
 		append(why, "; backend gets no new flows");
 	}

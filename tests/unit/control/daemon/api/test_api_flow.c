@@ -104,6 +104,30 @@ static void lookup_of_a_drained_backends_flow_says_so(void **state) {
 		backend));
 }
 
+// With all backends drained each gets new flows all the same.
+static void lookup_of_a_flow_in_panic_mode_says_so(void **state) {
+	struct web *web = *state;
+	json_t *found;
+
+	lab_dataplane_flows(web->dataplane, "198.51.100.10", 80, 20);
+	for (int i = 1; i <= 2; i++) {
+		json_decref(lab_result(&web->lab,
+			"{\"command\": \"backend.drain\", \"service\": \"web\", \"backend\": "
+			"\"w-%d\"}",
+			i));
+	}
+	found = lookup(web, "192.0.2.77", 3, "198.51.100.10", 80);
+	assert_string_equal(text_of(found, "backend"), text_of(found, "chosen"));
+	expect_in(found, "; backend drained: new flows only because of panic mode");
+	json_decref(found);
+	for (int i = 1; i <= 2; i++) {
+		json_decref(lab_result(&web->lab,
+			"{\"command\": \"backend.ready\", \"service\": \"web\", \"backend\": "
+			"\"w-%d\"}",
+			i));
+	}
+}
+
 static void lookup_of_what_nobody_owns_says_so(void **state) {
 	struct web *web = *state;
 	json_t *found = lookup(web, "192.0.2.1", 7, "198.51.100.10", 81);
@@ -356,6 +380,7 @@ int main(void) {
 		cmocka_unit_test(lookup_of_a_new_flow_names_the_slot),
 		cmocka_unit_test(lookup_of_a_new_flow_without_slots),
 		cmocka_unit_test(lookup_of_a_drained_backends_flow_says_so),
+		cmocka_unit_test(lookup_of_a_flow_in_panic_mode_says_so),
 		cmocka_unit_test(lookup_of_what_nobody_owns_says_so),
 		cmocka_unit_test(lookup_without_usable_backend_says_so),
 		cmocka_unit_test(lookup_that_no_worker_answers_times_out),
