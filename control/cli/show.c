@@ -8,22 +8,27 @@
 #include "weir_version.h"
 
 #define CELL 512
+#define MORE 16 // room for ", 12345 more"
 #define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
 
+// Whole elements, as many as fit: half an address would be another address.
 static const char *array_text(const json_t *array, char *buffer, size_t bytes) {
+	const size_t count = json_array_size(array);
 	char piece[CELL];
 	size_t used = 0, i;
 	json_t *value;
 
 	snprintf(buffer, bytes, "-");
 	json_array_foreach (array, i, value) {
-		int n = snprintf(buffer + used, bytes - used, "%s%s", used ? ", " : "",
-			weir_show_value(value, WEIR_SHOW_TEXT, piece, sizeof(piece)));
+		const char *comma = used > 0 ? ", " : "";
+		size_t rest = i + 1 < count ? MORE : 0;
 
-		if (n < 0 || (size_t)n >= bytes - used) {
+		weir_show_value(value, WEIR_SHOW_TEXT, piece, sizeof(piece));
+		if (used + strlen(comma) + strlen(piece) + rest >= bytes) {
+			snprintf(buffer + used, bytes - used, "%s%zu more", comma, count - i);
 			break;
 		}
-		used += (size_t)n;
+		used += (size_t)snprintf(buffer + used, bytes - used, "%s%s", comma, piece);
 	}
 	return buffer;
 }

@@ -33,7 +33,7 @@ static void values(void **state) {
 	}
 }
 
-static void long_values_are_cut(void **state) {
+static void long_lists_say_how_many_are_left_out(void **state) {
 	json_t *list = json_array();
 	char buffer[32];
 
@@ -42,7 +42,14 @@ static void long_values_are_cut(void **state) {
 		json_array_append_new(list, json_string("198.51.100.10"));
 	}
 	weir_show_value(list, WEIR_SHOW_TEXT, buffer, sizeof(buffer));
-	assert_true(strlen(buffer) < sizeof(buffer));
+	assert_string_equal(buffer, "198.51.100.10, 99 more");
+	weir_show_value(list, WEIR_SHOW_TEXT, buffer, 8);
+	assert_string_equal(buffer, "100 mor"); // no room for anything
+	json_array_clear(list);
+	json_array_append_new(list, json_string("198.51.100.1"));
+	json_array_append_new(list, json_string("198.51.100.255"));
+	weir_show_value(list, WEIR_SHOW_TEXT, buffer, sizeof(buffer));
+	assert_string_equal(buffer, "198.51.100.1, 198.51.100.255"); // just fits
 	json_decref(list);
 }
 
@@ -172,7 +179,7 @@ static void weight_back_to_configured(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(values),
-		cmocka_unit_test(long_values_are_cut),
+		cmocka_unit_test(long_lists_say_how_many_are_left_out),
 		cmocka_unit_test(results_of_another_shape_are_shown_as_far_as_possible),
 		cmocka_unit_test(lists_say_when_they_are_empty),
 		cmocka_unit_test(flow_by_worker_is_a_line_for_each_backend),
