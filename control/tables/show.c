@@ -8,10 +8,14 @@ uint32_t weir_tables_backend_ids(const struct weir_tables *tables) {
 	return tables->state->backend_ids;
 }
 
-static uint64_t active_flows(const struct weir_segment *segment, uint16_t id) {
+uint64_t weir_tables_backend_flows(const struct weir_tables *tables, uint16_t id) {
+	const struct weir_segment *segment = tables->segment;
 	uint64_t flows = 0;
 
-	for (uint32_t worker = 0; segment != NULL && worker < segment->workers; worker++) {
+	if (segment == NULL || id >= segment->max_backends) {
+		return 0;
+	}
+	for (uint32_t worker = 0; worker < segment->workers; worker++) {
 		flows += weir_counter_read(
 			&weir_segment_backend_counters(segment, worker, id)->active_flows);
 	}
@@ -41,7 +45,6 @@ int weir_tables_backend(
 		.reported_weight = backend->reported_weight,
 		.identity = backend->identity,
 		.effective_weight = weir_backend_effective_weight(state, backend),
-		.active_flows = active_flows(tables->segment, id),
 	};
 	memcpy(ret->service, state->services[backend->service].name, sizeof(ret->service));
 	memcpy(ret->name, backend->name, sizeof(ret->name));

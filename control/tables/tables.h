@@ -36,7 +36,6 @@ struct weir_backend_state {
 	uint32_t reported_weight; // 0 = none
 	uint32_t effective_weight;
 	uint64_t identity; // hash of service and name
-	uint64_t active_flows; // sum over workers
 };
 
 // Where packets to a backend go next, as the kernel or the configuration says.
@@ -105,6 +104,8 @@ void weir_tables_tick(struct weir_tables *tables);
 uint32_t weir_tables_backend_ids(const struct weir_tables *tables);
 int weir_tables_backend(
 	const struct weir_tables *tables, uint16_t id, struct weir_backend_state *ret);
+// Its active flows, a sum over workers: a read of shared memory for each, unlike the rest.
+uint64_t weir_tables_backend_flows(const struct weir_tables *tables, uint16_t id);
 int weir_tables_backend_find(const struct weir_tables *tables, const char *service,
 	const char *name); // id or -ENOENT
 int weir_tables_service_find(const struct weir_tables *tables, const char *name); // id, -ENOENT

@@ -25,9 +25,10 @@ static void set_admin(struct weir_daemon *daemon, struct weir_api_call *call,
 	if (!weir_api_publish_now(daemon, call)) {
 		return;
 	}
-	weir_api_answer(call,
-		json_pack("{s:s, s:s, s:s, s:I}", "service", state.service, "backend", state.name,
-			"admin", name, "active_flows", (json_int_t)state.active_flows));
+	weir_api_answer(
+		call, json_pack("{s:s, s:s, s:s, s:I}", "service", state.service, "backend",
+			      state.name, "admin", name, "active_flows",
+			      (json_int_t)weir_tables_backend_flows(daemon->tables, (uint16_t)id)));
 }
 
 void weir_api_backend_drain(struct weir_daemon *daemon, struct weir_api_call *call) {

@@ -97,12 +97,17 @@ int weir_api_shares(const struct weir_daemon *daemon, uint32_t service, struct w
 }
 
 json_t *weir_json_backends(struct weir_daemon *daemon, const char *service, const char *backend) {
+	struct weir_shares_of of = {.tables = daemon->tables, .segment = daemon->segment};
 	uint32_t ids = weir_tables_backend_ids(daemon->tables);
+	uint32_t only = WEIR_SHARES_ALL;
 	struct weir_backend_state state;
 	struct weir_shares *shares;
 	json_t *list;
 
-	if (weir_api_shares(daemon, WEIR_SHARES_ALL, &shares) < 0) {
+	if (service != NULL && weir_tables_service_find(daemon->tables, service) >= 0) {
+		only = (uint32_t)weir_tables_service_find(daemon->tables, service);
+	}
+	if (weir_shares_create(&of, only, &shares) < 0) {
 		return NULL;
 	}
 	list = json_array();
@@ -155,7 +160,8 @@ void weir_api_flow_count(struct weir_daemon *daemon, struct weir_api_call *call)
 			json_array_append_new(
 				list, json_pack("{s:s, s:s, s:I}", "service", state.service,
 					      "backend", state.name, "active_flows",
-					      (json_int_t)state.active_flows));
+					      (json_int_t)weir_tables_backend_flows(
+						      daemon->tables, (uint16_t)id)));
 		}
 	}
 	weir_api_answer(call, list);

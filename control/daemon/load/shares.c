@@ -20,6 +20,7 @@ struct weir_shares {
 	uint32_t only; // service, or WEIR_SHARES_ALL
 	struct whole *whole; // [WEIR_SERVICES_MAX]
 	uint32_t ids;
+	uint64_t *new_flows; // [ids] by backend, when this was made
 	double *aim; // [ids] by backend, for services with aims_by_subset
 	struct weir_subset_part *part; // [ids]
 };
@@ -115,8 +116,11 @@ static void add_backend(struct weir_shares *shares, uint16_t id, bool second_pas
 	cost = cost_of(shares, id);
 	whole->known += cost > 0;
 	whole->known_costs += cost;
-	whole->new_flows += weir_sum_backend(shares->of.segment, id).new_flows;
-	whole->recent += weir_recent_new_flows(shares->of.recent, shares->of.segment, id);
+	shares->new_flows[id] = weir_sum_backend(shares->of.segment, id).new_flows;
+	whole->new_flows += shares->new_flows[id];
+	if (shares->of.recent != NULL) {
+		whole->recent += weir_recent_new_flows(shares->of.recent, shares->of.segment, id);
+	}
 }
 
 int weir_shares_create(
@@ -131,9 +135,11 @@ int weir_shares_create(
 	shares->only = service;
 	shares->ids = ids;
 	shares->whole = calloc(WEIR_SERVICES_MAX, sizeof(shares->whole[0]));
+	shares->new_flows = calloc(ids + 1, sizeof(shares->new_flows[0]));
 	shares->aim = calloc(ids + 1, sizeof(shares->aim[0]));
 	shares->part = calloc(ids + 1, sizeof(shares->part[0]));
-	if (shares->whole == NULL || shares->aim == NULL || shares->part == NULL) {
+	if (shares->whole == NULL || shares->new_flows == NULL || shares->aim == NULL ||
+		shares->part == NULL) {
 		weir_shares_free(shares);
 		return -ENOMEM;
 	}
@@ -157,6 +163,7 @@ void weir_shares_free(struct weir_shares *shares) {
 	if (shares != NULL) {
 		free(shares->part);
 		free(shares->aim);
+		free(shares->new_flows);
 		free(shares->whole);
 		free(shares);
 	}
@@ -177,7 +184,7 @@ double weir_shares_achieved(const struct weir_shares *shares, const struct weir_
 	if (!concerns(shares, of->service_id)) {
 		return 0;
 	}
-	return percent((double)weir_sum_backend(shares->of.segment, of->id).new_flows,
+	return percent(of->id < shares->ids ? (double)shares->new_flows[of->id] : 0,
 		(double)shares->whole[of->service_id].new_flows);
 }
 

@@ -17,7 +17,7 @@ struct weir_shares; // of all services, or of one
 struct weir_shares_of { // what they are computed from; borrowed until weir_shares_free
 	const struct weir_tables *tables;
 	const struct weir_segment *segment; // NULL while there is no dataplane
-	const struct weir_recent *recent;
+	const struct weir_recent *recent; // NULL: weir_shares_recent is not asked for
 };
 
 #define WEIR_SHARES_ALL 0xffffffffu
