@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <arpa/inet.h>
 #include <curl/curl.h>
+#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
+#include <sys/socket.h>
 
 #include "health_http.h"
 
@@ -21,6 +23,7 @@ struct weir_health_http {
 	struct weir_probe_deadline deadline;
 	uv_timer_t timer;
 	size_t body_bytes;
+	int no_socket; // negative errno: this host had no socket for it; 0 = it had
 	char url[INET6_ADDRSTRLEN + 256 + 32];
 	SLIST_ENTRY(weir_health_http) link;
 };
@@ -45,6 +48,17 @@ static size_t count_body(char *data, size_t size, size_t n, void *context) {
 	(void)data;
 	http->body_bytes += size * n;
 	return http->body_bytes > WEIR_HEALTH_HTTP_BODY_BYTES ? 0 : size * n;
+}
+
+// As curl does it, but curl does not say why there is no socket.
+static curl_socket_t open_socket(
+	void *context, curlsocktype purpose, struct curl_sockaddr *address) {
+	struct weir_health_http *http = context;
+	int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+
+	(void)purpose;
+	http->no_socket = fd < 0 ? -errno : 0;
+	return fd < 0 ? CURL_SOCKET_BAD : fd;
 }
 
 // Sockets end with a reset: no TIME_WAIT, neither here nor at the backend.
@@ -111,6 +125,9 @@ static enum weir_probe_outcome judge_error(
 	long os_error = 0;
 
 	curl_easy_getinfo(http->easy, CURLINFO_OS_ERRNO, &os_error);
+	if (code == CURLE_COULDNT_CONNECT && http->no_socket != 0) {
+		os_error = -http->no_socket;
+	}
 	switch (code) {
 	case CURLE_COULDNT_CONNECT:
 	case CURLE_SEND_ERROR:
@@ -319,6 +336,8 @@ static void set_options(struct weir_health_http *http) {
 	curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
 	curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1L);
 	curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, NEVER_MS);
+	curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
+	curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, http);
 	curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, set_socket);
 	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, count_body);
 	curl_easy_setopt(easy, CURLOPT_WRITEDATA, http);
@@ -334,6 +353,7 @@ int weir_health_http_start(struct weir_health_curl *curl, const struct weir_prob
 	}
 	http->params = *params;
 	http->body_bytes = 0;
+	http->no_socket = 0;
 	if (set_headers(http)) {
 		put_back(http);
 		return -ENOMEM;

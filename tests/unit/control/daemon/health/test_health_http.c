@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "health_http.h"
@@ -186,6 +187,43 @@ static void http_probe_passes_though_the_loop_was_busy(void **state) {
 	assert_string_equal(result.detail, "timeout after 200 ms");
 }
 
+// Out of descriptors: that says nothing about the backend.
+static void http_probe_without_a_socket_is_unknown(void **state) {
+	struct weir_config_health_check check = check_of("/healthz");
+	struct result result = {0};
+	struct weir_probe_params params = {
+		.address = watch_lab_address("127.0.0.1"),
+		.port = NGINX_PORT,
+		.check = &check,
+		.done = on_done,
+		.context = &result,
+	};
+	struct weir_health_curl *curl;
+	struct weir_health_http *http;
+	struct rlimit before, none;
+	uv_loop_t loop;
+
+	(void)state;
+	uv_loop_init(&loop);
+	assert_int_equal(weir_health_curl_create(&loop, &curl), 0);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none = before;
+	none.rlim_cur = 3;
+	assert_int_equal(weir_health_http_start(curl, &params, &http), 0);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	watch_lab_run(&loop, has_result, &result, 5000, "a result");
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_int_equal(result.outcome, WEIR_PROBE_UNKNOWN);
+	assert_string_equal(result.detail, "too many open files");
+	// The handle comes from the pool now: nothing of this is left in it.
+	result.calls = 0;
+	assert_int_equal(weir_health_http_start(curl, &params, &http), 0);
+	watch_lab_run(&loop, has_result, &result, 5000, "another result");
+	assert_int_equal(result.outcome, WEIR_PROBE_PASSED);
+	weir_health_curl_free(curl);
+	watch_lab_close(&loop);
+}
+
 static void http_probe_leaves_no_time_wait(void **state) {
 	struct weir_config_health_check check = check_of("/healthz");
 
@@ -359,6 +397,7 @@ int main(void) {
 		cmocka_unit_test(http_probe_fails_on_what_is_not_http),
 		cmocka_unit_test(http_probe_fails_on_dead_ports_and_black_holes),
 		cmocka_unit_test(http_probe_passes_though_the_loop_was_busy),
+		cmocka_unit_test(http_probe_without_a_socket_is_unknown),
 		cmocka_unit_test(http_probe_leaves_no_time_wait),
 		cmocka_unit_test(http_probes_run_side_by_side),
 		cmocka_unit_test(http_probe_cancelled_says_nothing),
