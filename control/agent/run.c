@@ -17,6 +17,7 @@
 struct address_list {
 	struct weir_address address[INTERFACE_ADDRESSES_MAX];
 	uint32_t count;
+	int error; // of the last look at the interface: negative errno, or 0
 };
 
 static void print_stats(const struct weir_decap_stats *stats) {
@@ -84,7 +85,7 @@ static void print_addresses(const char *interface, const struct address_list *li
 	fflush(stdout);
 }
 
-static void list_addresses(const struct weir_agent_options *options, struct address_list *ret) {
+static int list_addresses(const struct weir_agent_options *options, struct address_list *ret) {
 	int count;
 
 	memset(ret, 0, sizeof(*ret)); // lists are compared as memory
@@ -92,11 +93,12 @@ static void list_addresses(const struct weir_agent_options *options, struct addr
 		memcpy(ret->address, options->addresses,
 			options->address_count * sizeof(ret->address[0]));
 		ret->count = options->address_count;
-		return;
+		return 0;
 	}
 	count = weir_decap_interface_addresses(
 		options->interface, ret->address, INTERFACE_ADDRESSES_MAX);
 	ret->count = count > 0 ? (uint32_t)count : 0;
+	return count < 0 ? count : 0;
 }
 
 // The interface's addresses come and go (DHCP, router advertisements): keep up.
@@ -104,9 +106,17 @@ static int follow_addresses(const struct weir_agent_options *options, struct wei
 	struct address_list *list) {
 	static const char failed[] = "cannot fill the address map: ";
 	struct address_list now;
-	int r;
+	int r = list_addresses(options, &now);
 
-	list_addresses(options, &now);
+	if (r < 0) { // those in the map stay: without them every packet would be dropped
+		if (r != list->error) {
+			fprintf(stderr, "weir-agent: cannot list the addresses of %s: %s\n",
+				options->interface, strerror(-r));
+		}
+		list->error = r;
+		return list->count == UINT32_MAX ? r : 0;
+	}
+	list->error = 0;
 	if (now.count == list->count &&
 		memcmp(now.address, list->address, sizeof(now.address)) == 0) {
 		return 0;

@@ -13,6 +13,7 @@ import fcntl
 import hashlib
 import json
 import os
+import resource
 import select
 import socket
 import struct
@@ -227,6 +228,23 @@ def decap_follows_the_addresses_of_the_interface(lab):
     assert agent.stop() == 0
 
 
+def decap_keeps_the_addresses_that_it_cannot_look_up(lab):
+    """Out of descriptors, the agent cannot list the addresses: that does not empty its map."""
+    agent = lab.start_agent()
+    lab.tunnel.outer = 4
+    lab.transfer(4, 1000)
+    before = resource.prlimit(agent.process.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(agent.process.pid, resource.RLIMIT_NOFILE, (3, before[1]))
+    wait_for("the complaint", lambda: "cannot list the addresses of eth0" in agent.tail())
+    lab.transfer(4, 1000)
+    resource.prlimit(agent.process.pid, resource.RLIMIT_NOFILE, before)
+    lab.backend.ip("addr", "add", "10.9.0.7/24", "dev", "eth0")
+    wait_for("10.9.0.7", lambda: "10.9.0.7" in agent.tail(1))
+    lab.backend.ip("addr", "del", "10.9.0.7/24", "dev", "eth0")
+    assert agent.tail().count("cannot list") == 1, agent.tail()
+    assert agent.stop() == 0
+
+
 def decap_of_one_interface_runs_once(lab):
     agent = lab.start_agent()
     second = lab.start("second", lab.backend, lab.agent_binary, "decap", "eth0")
@@ -264,7 +282,8 @@ def agent_ends_when_its_interface_goes(lab):
 
 SCENARIOS = (decap_native_carries_tcp_in_all_four_mixes, decap_skb_carries_tcp_in_all_four_mixes,
              decap_ends_with_the_agent, decap_refuses_strangers,
-             decap_follows_the_addresses_of_the_interface, decap_of_one_interface_runs_once,
+             decap_follows_the_addresses_of_the_interface,
+             decap_keeps_the_addresses_that_it_cannot_look_up, decap_of_one_interface_runs_once,
              agent_says_what_is_wrong, agent_ends_when_its_interface_goes)
 
 
