@@ -168,13 +168,18 @@ static void ask_links(struct weir_neighbours *n) {
 
 static void ask_route(struct weir_neighbours *n, struct entry *entry) {
 	struct weir_route *route = &entry->route;
+	uint32_t ifindex;
 
 	if (weir_routes_lookup(n->routes, &entry->address, route)) {
-		return; // what was known stays
+		n->routes_stale = true; // what was known stays; the next round asks again
+		return;
 	}
 	entry->asked = true;
-	weir_hop_join(
-		n, entry, route->error || route->local ? 0 : route->ifindex, &route->next_hop);
+	ifindex = route->error || route->local ? 0 : route->ifindex;
+	weir_hop_join(n, entry, ifindex, &route->next_hop);
+	if (ifindex != 0 && entry->hop == NULL) { // no memory for it
+		n->routes_stale = true;
+	}
 }
 
 // One round: links, then a route for each address, then the neighbour table of the kernel.
@@ -197,7 +202,7 @@ static void on_work(uv_timer_t *timer) {
 		return;
 	}
 	n->asked_ms = uv_now(n->loop);
-	if (n->routes_stale) { // they changed during the round
+	if (n->routes_stale) { // they changed during the round, or some are not known
 		work_in(n, CALM_MS);
 	}
 	if (n->neighbours_stale) {

@@ -4,7 +4,9 @@
 // namespace of their own and answer ARP and neighbour solicitations. Needs root.
 #include <errno.h>
 #include <grp.h>
+#include <libmnl/libmnl.h>
 #include <linux/neighbour.h>
+#include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -311,6 +313,40 @@ static void neighbours_move_with_their_route(void **state) {
 	expect(lab, "10.50.1.1", MAC0);
 }
 
+static unsigned int *lookups_to_fail(void) {
+	static unsigned int count;
+
+	return &count;
+}
+
+ssize_t __real_mnl_socket_sendto(const struct mnl_socket *socket, const void *data, size_t bytes);
+ssize_t __wrap_mnl_socket_sendto(const struct mnl_socket *socket, const void *data, size_t bytes);
+
+ssize_t __wrap_mnl_socket_sendto(const struct mnl_socket *socket, const void *data, size_t bytes) {
+	if (((const struct nlmsghdr *)data)->nlmsg_type == RTM_GETROUTE && *lookups_to_fail() > 0) {
+		(*lookups_to_fail())--;
+		errno = ENOBUFS;
+		return -1;
+	}
+	return __real_mnl_socket_sendto(socket, data, bytes);
+}
+
+// The kernel has no memory for a while: no event follows when it has some again.
+static void neighbours_ask_again_after_a_failed_lookup(void **state) {
+	struct lab *lab = *state;
+
+	watch(lab, "10.0.0.11");
+	configure(lab);
+	expect(lab, "10.0.0.11", MAC0);
+	watch_lab_idle(&lab->loop, 2500); // the rounds that the new links began are over
+	watch(lab, "10.1.0.11");
+	*lookups_to_fail() = 2;
+	configure(lab);
+	expect(lab, "10.1.0.11", MAC1);
+	expect(lab, "10.0.0.11", MAC0);
+	assert_int_equal(*lookups_to_fail(), 0);
+}
+
 static void neighbours_survive_a_flush(void **state) {
 	struct lab *lab = *state;
 	struct seen *seen;
@@ -576,6 +612,7 @@ int main(void) {
 		TEST(neighbours_follow_a_new_mac),
 		TEST(neighbours_follow_a_gratuitous_arp),
 		TEST(neighbours_move_with_their_route),
+		TEST(neighbours_ask_again_after_a_failed_lookup),
 		TEST(neighbours_survive_a_flush),
 		TEST(neighbours_that_are_lost_are_reported_after_the_hold),
 		TEST(neighbours_that_are_stale_are_refreshed),
