@@ -11,6 +11,7 @@
 
 #define READ_BYTES 65536
 #define ERROR_BYTES 1024
+#define ACCEPT_AGAIN_MS 100 // after there was no memory for a client
 
 struct client {
 	struct weir_api *api;
@@ -36,13 +37,14 @@ struct client {
 struct weir_api {
 	uv_loop_t *loop;
 	uv_pipe_t listener;
+	uv_timer_t again; // runs while a connection waits to be accepted
+	unsigned int handles; // of the two above, not closed yet
 	struct client *clients;
 	unsigned int count;
 	weir_api_handler handler;
 	void *context;
 	void (*closed)(void *context);
 	bool closing;
-	bool listener_closed;
 };
 
 struct weir_api_call {
@@ -70,7 +72,7 @@ static void finish_close(struct weir_api *api) {
 	void (*closed)(void *context) = api->closed;
 	void *context = api->context;
 
-	if (!api->closing || !api->listener_closed || api->clients != NULL) {
+	if (!api->closing || api->handles > 0 || api->clients != NULL) {
 		return;
 	}
 	free(api);
@@ -406,6 +408,14 @@ static void learn_peer(struct client *client) {
 	}
 }
 
+static void connected(uv_stream_t *listener, int status);
+
+static void accept_again(uv_timer_t *timer) {
+	struct weir_api *api = timer->data;
+
+	connected((uv_stream_t *)&api->listener, 0);
+}
+
 static void connected(uv_stream_t *listener, int status) {
 	struct weir_api *api = listener->data;
 	struct client *client;
@@ -417,6 +427,8 @@ static void connected(uv_stream_t *listener, int status) {
 	full = api->count >= WEIR_API_CLIENTS && !evict_idle(api);
 	client = calloc(1, sizeof(*client));
 	if (client == NULL) {
+		// libuv does not listen any more until this connection is accepted.
+		uv_timer_start(&api->again, accept_again, ACCEPT_AGAIN_MS, 0);
 		return;
 	}
 	client->api = api;
@@ -468,7 +480,9 @@ int weir_api_create(
 		return r;
 	}
 	uv_pipe_init(loop, &api->listener, 0);
-	api->listener.data = api;
+	uv_timer_init(loop, &api->again);
+	api->listener.data = api->again.data = api;
+	api->handles = 2;
 	r = uv_pipe_open(&api->listener, fd);
 	if (r < 0) {
 		close(fd);
@@ -483,10 +497,10 @@ int weir_api_create(
 	return 0;
 }
 
-static void listener_closed(uv_handle_t *handle) {
+static void handle_closed(uv_handle_t *handle) {
 	struct weir_api *api = handle->data;
 
-	api->listener_closed = true;
+	api->handles--;
 	finish_close(api);
 }
 
@@ -496,7 +510,8 @@ void weir_api_close(struct weir_api *api, void (*closed)(void *context)) {
 	for (struct client *client = api->clients; client != NULL; client = client->next) {
 		cut_off(client);
 	}
-	uv_close((uv_handle_t *)&api->listener, listener_closed);
+	uv_close((uv_handle_t *)&api->listener, handle_closed);
+	uv_close((uv_handle_t *)&api->again, handle_closed);
 }
 
 unsigned int weir_api_clients(const struct weir_api *api) {

@@ -272,6 +272,40 @@ static void expect_alive_soon(const struct server *server) {
 	assert_true(ok);
 }
 
+// --- no memory ------------------------------------------------------------------------------
+
+static unsigned int *callocs_to_fail(void) {
+	static unsigned int count;
+
+	return &count;
+}
+
+void *__real_calloc(size_t count, size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+
+void *__wrap_calloc(size_t count, size_t bytes) {
+	unsigned int left = __atomic_load_n(callocs_to_fail(), __ATOMIC_RELAXED);
+
+	if (left > 0) {
+		__atomic_store_n(callocs_to_fail(), left - 1, __ATOMIC_RELAXED);
+		return NULL;
+	}
+	return __real_calloc(count, bytes);
+}
+
+// libuv takes no other connection while one waits to be accepted.
+static void a_client_that_found_no_memory_is_served_later(void **state) {
+	int fd;
+
+	__atomic_store_n(callocs_to_fail(), 2, __ATOMIC_RELAXED);
+	fd = client(*state);
+	say(fd, "{\"command\": \"echo\"}\n");
+	expect(fd, "ok");
+	assert_int_equal(__atomic_load_n(callocs_to_fail(), __ATOMIC_RELAXED), 0);
+	expect_alive(*state);
+	close(fd);
+}
+
 // --- tests --------------------------------------------------------------------------------
 
 static void a1_one_answer_per_line_in_order(void **state) {
@@ -579,6 +613,7 @@ static void api_survives_garbage(void **state) {
 int main(void) {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
+		T(a_client_that_found_no_memory_is_served_later),
 		T(a1_one_answer_per_line_in_order),
 		T(a1_answer_later_keeps_the_order),
 		T(a1_line_in_single_bytes),
