@@ -37,6 +37,7 @@ struct weir_dataplane {
 	int claim[WEIR_DEVICES_MAX]; // -1 = none
 	struct weir_device device[WEIR_DEVICES_MAX]; // as in the plan
 	bool link[WEIR_DEVICES_MAX];
+	bool removed[WEIR_DEVICES_MAX]; // the kernel's interface
 	struct weir_port port[WEIR_PORTS_MAX];
 	struct weir_port_info info[WEIR_PORTS_MAX];
 	struct weir_distributor *distributor[WEIR_PORTS_MAX]; // NULL = not needed
@@ -494,17 +495,45 @@ const struct weir_handover *weir_dataplane_offer(const struct weir_dataplane *da
 	return &dataplane->offer;
 }
 
-void weir_dataplane_watch_links(struct weir_dataplane *dataplane) {
-	for (uint32_t d = 0; d < dataplane->devices; d++) {
-		const struct weir_device *device = &dataplane->device[d];
-		bool link = weir_device_link(device);
+static void watch_link(struct weir_dataplane *dataplane, uint32_t d) {
+	const struct weir_device *device = &dataplane->device[d];
+	bool link = weir_device_link(device);
 
-		if (link == dataplane->link[d]) {
-			continue;
-		}
-		dataplane->link[d] = link;
-		weir_log_write(dataplane->log, link ? WEIR_LOG_INFO : WEIR_LOG_WARN,
-			"port %s: %s: link %s", dataplane->config->ports[device->port].name,
-			device->name, link ? "up" : "down");
+	if (link == dataplane->link[d]) {
+		return;
 	}
+	dataplane->link[d] = link;
+	weir_log_write(dataplane->log, link ? WEIR_LOG_INFO : WEIR_LOG_WARN, "port %s: %s: link %s",
+		dataplane->config->ports[device->port].name, device->name, link ? "up" : "down");
+}
+
+// A removed interface never comes back to its sockets. The other ports go on until a restart helps.
+static int watch_interface(struct weir_dataplane *dataplane, uint32_t d) {
+	const struct weir_device *device = &dataplane->device[d];
+	const char *port = dataplane->config->ports[device->port].name;
+	enum weir_device_interface state = weir_device_interface(device);
+
+	if (state != WEIR_INTERFACE_PRESENT && !dataplane->removed[d]) {
+		dataplane->removed[d] = true;
+		weir_log_write(dataplane->log, WEIR_LOG_ERROR,
+			"port %s: interface %s was removed: waiting for another of this name", port,
+			device->interface);
+	}
+	if (state != WEIR_INTERFACE_REPLACED) {
+		return 0;
+	}
+	weir_log_write(dataplane->log, WEIR_LOG_ERROR,
+		"port %s: interface %s was replaced by another: restart weir-dataplane to use it",
+		port, device->interface);
+	return -ENODEV;
+}
+
+int weir_dataplane_watch_links(struct weir_dataplane *dataplane) {
+	int r = 0;
+
+	for (uint32_t d = 0; d < dataplane->devices && r == 0; d++) {
+		watch_link(dataplane, d);
+		r = watch_interface(dataplane, d);
+	}
+	return r;
 }

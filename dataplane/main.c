@@ -116,15 +116,17 @@ static void wait_for_event(const struct context *context) {
 	(void)poll(fds, (nfds_t)(1 + n), TURN_MS);
 }
 
-static void main_loop(struct context *context, struct weir_dataplane *dataplane) {
+// Returns 0 after a signal, or negative errno (logged): only a new process can go on.
+static int main_loop(struct context *context, struct weir_dataplane *dataplane) {
 	struct weir_watchdog watchdog;
 	uint64_t watchdog_us = 0;
 	uint64_t fed_ms = now_ms();
 	uint64_t looked_ms = fed_ms;
+	int r = 0;
 
 	weir_watchdog_init(&watchdog, weir_dataplane_segment(dataplane), context->log, fed_ms);
 	(void)sd_watchdog_enabled(0, &watchdog_us);
-	while (!take_signal(context)) {
+	while (r == 0 && !take_signal(context)) {
 		uint64_t now;
 		bool turning;
 
@@ -140,8 +142,9 @@ static void main_loop(struct context *context, struct weir_dataplane *dataplane)
 			sd_notify(0, "WATCHDOG=1");
 			fed_ms = now;
 		}
-		weir_dataplane_watch_links(dataplane);
+		r = weir_dataplane_watch_links(dataplane);
 	}
+	return r;
 }
 
 // --- set-up -------------------------------------------------------------------------------
@@ -189,7 +192,7 @@ static int run_open(struct context *context) {
 		context->config->flow_table.flows_per_worker, context->memory.bytes >> 20,
 		context->memory.huge_pages ? "in huge pages" : "in ordinary pages");
 	sd_notify(0, "READY=1");
-	main_loop(context, dataplane);
+	r = main_loop(context, dataplane);
 	sd_notify(0, "STOPPING=1");
 close_dataplane:
 	weir_dataplane_close(dataplane);

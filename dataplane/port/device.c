@@ -331,9 +331,28 @@ int weir_device_pair(
 	return 0;
 }
 
+// The drivers of AF_XDP and AF_PACKET always report a link. The interface may have a new name.
+static bool has_carrier(const struct weir_device *device) {
+	char name[IF_NAMESIZE];
+
+	return device->ifindex == 0 || device->exception ||
+	       (if_indextoname(device->ifindex, name) != NULL && weir_netdev_has_carrier(name));
+}
+
 bool weir_device_link(const struct weir_device *device) {
 	struct rte_eth_link link;
 
 	return rte_eth_link_get_nowait(device->id, &link) == 0 &&
-	       link.link_status == RTE_ETH_LINK_UP;
+	       link.link_status == RTE_ETH_LINK_UP && has_carrier(device);
+}
+
+enum weir_device_interface weir_device_interface(const struct weir_device *device) {
+	char name[IF_NAMESIZE];
+
+	if (device->ifindex == 0 || if_indextoname(device->ifindex, name) != NULL ||
+		errno != ENXIO) {
+		return WEIR_INTERFACE_PRESENT;
+	}
+	return if_nametoindex(device->interface) != 0 ? WEIR_INTERFACE_REPLACED
+						      : WEIR_INTERFACE_REMOVED;
 }

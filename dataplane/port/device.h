@@ -43,5 +43,13 @@ void weir_device_close(struct weir_device *device); // fine when it is not open
 int weir_device_pair(
 	struct weir_device *port, struct weir_device *exception, char *why, size_t why_bytes);
 
-// True if the link is up.
+// True if the link is up, as the driver and the kernel see it.
 bool weir_device_link(const struct weir_device *device);
+
+// What became of the interface of the kernel that a device was opened on. Drivers do not notice.
+enum weir_device_interface {
+	WEIR_INTERFACE_PRESENT, // or the kernel does not know the device
+	WEIR_INTERFACE_REMOVED,
+	WEIR_INTERFACE_REPLACED, // removed, and another one has its name now
+};
+enum weir_device_interface weir_device_interface(const struct weir_device *device);

@@ -61,6 +61,13 @@ int weir_netdev_set_mtu(const char *interface, uint16_t mtu) {
 	return ask(interface, SIOCSIFMTU, &ifr);
 }
 
+bool weir_netdev_has_carrier(const char *interface) {
+	struct ifreq ifr = {0};
+
+	return ask(interface, SIOCGIFFLAGS, &ifr) == 0 && (ifr.ifr_flags & IFF_UP) != 0 &&
+	       (ifr.ifr_flags & IFF_RUNNING) != 0;
+}
+
 bool weir_netdev_is_up(const char *interface) {
 	struct ifreq ifr = {0};
 

@@ -21,3 +21,5 @@ int weir_netdev_mtu(const char *interface);
 int weir_netdev_set_mtu(const char *interface, uint16_t mtu); // 0 or negative errno
 // True if the interface exists and is up.
 bool weir_netdev_is_up(const char *interface);
+// True if it is up and has a carrier, too.
+bool weir_netdev_has_carrier(const char *interface);

@@ -161,3 +161,35 @@ def pcap_port(lab):
         assert outer.proto == 4 and outer.src == "10.0.0.3", packet.summary()
         assert chosen.setdefault(inner[TCP].sport, outer.dst) == outer.dst, "a flow moved"
     assert set(chosen.values()) <= {f"10.0.0.1{n}" for n in range(1, 5)} and len(chosen) == 32
+
+
+def set_up_balancer_link(lab):
+    lab.link(lab.lb, "lb0", "lb0", ("10.0.0.2/24", "2001:db8:a::2/64"), bridge="br0", mtu=1600)
+    lab.default_route(lab.lb, "10.0.0.1", "2001:db8:a::1")
+    lab.net.ip("neigh", "flush", "dev", "br0")  # it has another MAC address
+
+
+@scenario()
+def interface_down_and_replaced(lab):
+    """A port's interface goes down, then another takes its place: logged, and a restart helps."""
+    dataplane = lab.programs["dataplane"]
+    lab.lb.ip("link", "set", "lb0", "down")
+    wait_for("link down", lambda: "net_af_xdp0: link down" in dataplane.output())
+    lab.lb.ip("link", "set", "lb0", "up")
+    wait_for("link up", lambda: "net_af_xdp0: link up" in dataplane.output())
+    lab.lb.ip("link", "set", "lb0", "down")
+    wait_for("link down", lambda: dataplane.output().count("net_af_xdp0: link down") == 2)
+    lab.lb.ip("link", "set", "lb0", "name", "renamed0")
+    lab.lb.ip("link", "set", "renamed0", "up")
+    wait_for("link up", lambda: dataplane.output().count("net_af_xdp0: link up") == 2)
+    lab.lb.ip("link", "del", "renamed0")
+    wait_for("the removal", lambda: "interface lb0 was removed" in dataplane.output())
+    assert dataplane.alive(), dataplane.tail()
+    set_up_balancer_link(lab)
+    assert dataplane.process.wait(10) == 1, dataplane.tail()
+    assert dataplane.output().count("interface lb0 was re") == 2, dataplane.output()
+    lab.start_dataplane()
+    lab.wait_ready()
+    for vip in (VIP4, VIP6):
+        result = clients.curl_batch(lab.client, vip, 100)
+        assert result.ok == 100, (result.errors[:5], lab.drops())
