@@ -49,6 +49,7 @@ struct context {
 	gid_t group; // that may connect; -1 = leave
 	int signals; // signalfd
 	int control_pid; // attached, 0 = none
+	int serve_error; // of the last look at the server: negative errno, or 0
 };
 
 static int fail(const struct context *context, int error, const char *why) {
@@ -87,9 +88,14 @@ static void serve_control(struct context *context, const struct weir_handover *o
 	int pid = weir_handover_serve(context->server, offer);
 
 	if (pid < 0) {
-		weir_log_write(context->log, WEIR_LOG_WARN, "hand-over socket: %s", strerror(-pid));
+		if (pid != context->serve_error) {
+			weir_log_write(context->log, WEIR_LOG_WARN, "hand-over socket: %s",
+				strerror(-pid));
+		}
+		context->serve_error = pid;
 		return;
 	}
+	context->serve_error = 0;
 	if (pid == context->control_pid) {
 		return;
 	}
@@ -111,6 +117,10 @@ static void wait_for_event(const struct context *context) {
 
 	for (int i = 0; i < n; i++) {
 		fds[1 + i] = (struct pollfd){.fd = server[i], .events = POLLIN};
+	}
+	// A connection that cannot be accepted stays readable: try again in the next turn only.
+	if (context->serve_error != 0) {
+		fds[1].fd = -1;
 	}
 	// Check everything, whatever poll returns.
 	(void)poll(fds, (nfds_t)(1 + n), TURN_MS);

@@ -6,10 +6,11 @@ import os
 import random
 import signal
 import time
+from unittest import mock
 
 import clients
 from lab import BACKENDS, ROOT, VIP4, VIP6, echo, lines, web
-from netns import wait_for
+from netns import sh, wait_for
 from scenario import scenario
 
 
@@ -202,3 +203,43 @@ def answers_have_the_documented_form(lab):
         with open(path, encoding="utf-8") as file:
             documented = json.load(file)["result"]
         compare_form(documented, lab.api(command, **arguments.get(command, {})), command)
+
+
+# accept4() as when the machine has no file left to open, while the file that NO_FILES names exists.
+NO_FILES = """
+#define _GNU_SOURCE
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int accept4(int fd, struct sockaddr *address, socklen_t *bytes, int flags) {
+	struct pollfd waiting = {.fd = fd, .events = POLLIN};
+	if (poll(&waiting, 1, 0) > 0 && access(getenv("NO_FILES"), F_OK) == 0) {
+		errno = ENFILE;
+		return -1;
+	}
+	return (int)syscall(SYS_accept4, fd, address, bytes, flags);
+}
+"""
+
+
+@scenario(start=False)
+def no_files_for_the_hand_over(lab):
+    """The dataplane cannot accept control for a while: one line, no busy loop, then it does."""
+    source, shim, flag = (os.path.join(lab.dir, name) for name in ("s.c", "s.so", "no-files"))
+    for path, text in ((source, NO_FILES), (flag, "")):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    sh("cc", "-shared", "-fPIC", "-o", shim, source)
+    lab.start_backends()
+    with mock.patch.dict(os.environ, LD_PRELOAD=shim, NO_FILES=flag):
+        lab.start_dataplane()
+    dataplane = lab.programs["dataplane"]
+    control = lab.spawn_control()
+    wait_for("the refusal", lambda: "Too many open files in system" in dataplane.output())
+    wait_for("control to give up once", lambda: "does not reply" in control.output())
+    os.unlink(flag)
+    lab.wait_ready()
+    assert dataplane.output().count("hand-over socket:") == 1, dataplane.tail()
