@@ -12,6 +12,8 @@
 #define READ_BYTES 65536
 #define ERROR_BYTES 1024
 #define ACCEPT_AGAIN_MS 100 // after there was no memory for a client
+#define ROWS_PER_TURN 64 // of a list, a millisecond or two
+#define DUMP_FLAGS (JSON_COMPACT | JSON_REAL_PRECISION(10))
 
 struct client {
 	struct weir_api *api;
@@ -38,19 +40,27 @@ struct weir_api {
 	uv_loop_t *loop;
 	uv_pipe_t listener;
 	uv_timer_t again; // runs while a connection waits to be accepted
-	unsigned int handles; // of the two above, not closed yet
+	unsigned int handles; // of listener, timer and turn, not closed yet
 	struct client *clients;
 	unsigned int count;
 	weir_api_handler handler;
 	void *context;
 	void (*closed)(void *context);
 	bool closing;
+	uv_idle_t turn; // active while lists are being answered
+	struct weir_api_call *lists; // one slice of the first one each iteration
 };
 
 struct weir_api_call {
 	struct client *client; // NULL: it has gone
 	struct weir_api_peer peer;
 	json_t *request;
+	struct weir_api_call *next; // of the lists
+	struct weir_api_rows rows;
+	char *text; // of the list's answer, so far
+	size_t bytes, room;
+	const char *end; // of the text
+	bool began; // has a row
 };
 
 static const char *const code_names[] = {
@@ -133,13 +143,10 @@ static void answer_written(uv_write_t *write, int status) {
 	next_request(client);
 }
 
-// Write one reply. Takes the reference of answer.
-static void write_answer(struct client *client, json_t *answer) {
-	char *text =
-		answer != NULL ? json_dumps(answer, JSON_COMPACT | JSON_REAL_PRECISION(10)) : NULL;
+// Write one reply. Takes the text.
+static void write_text(struct client *client, char *text) {
 	uv_buf_t buffers[2];
 
-	json_decref(answer);
 	if (text == NULL) { // no memory for an answer: the client must not wait for it
 		cut_off(client);
 		return;
@@ -153,6 +160,14 @@ static void write_answer(struct client *client, json_t *answer) {
 		0) {
 		cut_off(client);
 	}
+}
+
+// Write one reply. Takes the reference of answer.
+static void write_answer(struct client *client, json_t *answer) {
+	char *text = answer != NULL ? json_dumps(answer, DUMP_FLAGS) : NULL;
+
+	json_decref(answer);
+	write_text(client, text);
 }
 
 static void end_call(struct weir_api_call *call, json_t *answer) {
@@ -230,6 +245,137 @@ const json_t *weir_api_request(const struct weir_api_call *call) {
 
 const struct weir_api_peer *weir_api_peer(const struct weir_api_call *call) {
 	return &call->peer;
+}
+
+// --- lists --------------------------------------------------------------------------------
+
+static int append(const char *bytes, size_t count, void *context) {
+	struct weir_api_call *call = context;
+
+	if (call->room - call->bytes <= count) {
+		size_t room = 2 * call->room + count + 1024;
+		char *grown = realloc(call->text, room);
+
+		if (grown == NULL) {
+			return -1;
+		}
+		call->text = grown;
+		call->room = room;
+	}
+	memcpy(call->text + call->bytes, bytes, count);
+	call->bytes += count;
+	call->text[call->bytes] = '\0';
+	return 0;
+}
+
+static int append_text(struct weir_api_call *call, const char *text) {
+	return append(text, strlen(text), call);
+}
+
+// Everything in front of the first row.
+static int begin_list(struct weir_api_call *call, const json_t *head, const char *member) {
+	if (append_text(call, "{\"ok\":true,\"result\":") < 0) {
+		return -1;
+	}
+	call->end = "]}";
+	if (member == NULL) {
+		return append_text(call, "[");
+	}
+	if (head == NULL || json_dump_callback(head, append, call, DUMP_FLAGS) < 0) {
+		return -1;
+	}
+	call->end = "]}}";
+	call->bytes--; // its closing brace
+	return append_text(call, json_object_size(head) > 0 ? ",\"" : "\"") < 0 ||
+			       append_text(call, member) < 0 || append_text(call, "\":[") < 0
+		       ? -1
+		       : 0;
+}
+
+// Returns 1 after a row, 0 after the last one, or negative errno.
+static int append_row(struct weir_api_call *call) {
+	json_t *row = NULL;
+	int r = call->rows.next(call->rows.context, &row);
+
+	if (r == 1 &&
+		(row == NULL || (call->began && append_text(call, ",") < 0) ||
+			json_dump_callback(row, append, call, DUMP_FLAGS | JSON_ENCODE_ANY) < 0)) {
+		r = -ENOMEM;
+	}
+	call->began = true;
+	json_decref(row);
+	return r == 0 && append_text(call, call->end) < 0 ? -ENOMEM : r;
+}
+
+// Whatever the list leaves behind but the call itself.
+static char *release_rows(struct weir_api_call *call) {
+	char *text = call->text;
+
+	call->text = NULL;
+	call->rows.free(call->rows.context);
+	return text;
+}
+
+static void finish_list(struct weir_api_call *call, int r) {
+	struct client *client = call->client;
+	char *text = release_rows(call);
+
+	if (r < 0 || client == NULL) {
+		free(text);
+		weir_api_fail(call, r == -ECANCELED ? WEIR_API_NO_DATAPLANE : WEIR_API_INTERNAL,
+			"%s",
+			r == -ECANCELED ? "weir-dataplane came or went during the reply: ask again"
+					: "out of memory");
+		return;
+	}
+	json_decref(call->request);
+	free(call);
+	client->call = NULL;
+	write_text(client, text);
+}
+
+static void queue_list(struct weir_api *api, struct weir_api_call *call) {
+	struct weir_api_call **link = &api->lists;
+
+	while (*link != NULL) {
+		link = &(*link)->next;
+	}
+	call->next = NULL;
+	*link = call;
+}
+
+static void on_turn(uv_idle_t *turn) {
+	struct weir_api *api = turn->data;
+	struct weir_api_call *call = api->lists;
+	int r = 1;
+
+	api->lists = call->next;
+	for (int i = 0; call->client != NULL && r == 1 && i < ROWS_PER_TURN; i++) {
+		r = append_row(call);
+	}
+	if (call->client != NULL && r == 1) {
+		queue_list(api, call);
+	} else {
+		finish_list(call, r);
+	}
+	if (api->lists == NULL) {
+		uv_idle_stop(turn);
+	}
+}
+
+void weir_api_answer_rows(struct weir_api_call *call, json_t *head, const char *member,
+	const struct weir_api_rows *rows) {
+	int r;
+
+	call->rows = *rows;
+	r = begin_list(call, head, member);
+	json_decref(head);
+	if (r < 0 || call->client == NULL) {
+		finish_list(call, -ENOMEM);
+		return;
+	}
+	queue_list(call->client->api, call);
+	uv_idle_start(&call->client->api->turn, on_turn);
 }
 
 // --- requests -----------------------------------------------------------------------------
@@ -479,10 +625,12 @@ int weir_api_create(
 		free(api);
 		return r;
 	}
+	uv_idle_init(loop, &api->turn);
+	api->turn.data = api;
 	uv_pipe_init(loop, &api->listener, 0);
 	uv_timer_init(loop, &api->again);
 	api->listener.data = api->again.data = api;
-	api->handles = 2;
+	api->handles = 3;
 	r = uv_pipe_open(&api->listener, fd);
 	if (r < 0) {
 		close(fd);
@@ -510,6 +658,13 @@ void weir_api_close(struct weir_api *api, void (*closed)(void *context)) {
 	for (struct client *client = api->clients; client != NULL; client = client->next) {
 		cut_off(client);
 	}
+	while (api->lists != NULL) {
+		struct weir_api_call *call = api->lists;
+
+		api->lists = call->next;
+		finish_list(call, -ENOMEM); // its client has gone
+	}
+	uv_close((uv_handle_t *)&api->turn, handle_closed);
 	uv_close((uv_handle_t *)&api->listener, handle_closed);
 	uv_close((uv_handle_t *)&api->again, handle_closed);
 }

@@ -12,6 +12,8 @@
 //   are
 //      too many clients, so is the one that has been idle longest.
 //   A4 a call stays valid until it is answered, even if its client has disconnected.
+//   A5 a long list is answered in slices: between them the loop does its other work, and other
+//      clients get their answers.
 #pragma once
 
 #include <jansson.h>
@@ -67,6 +69,19 @@ const struct weir_api_peer *weir_api_peer(const struct weir_api_call *call);
 
 // Answer and end the call. Takes the reference of result; NULL (out of memory) is `internal`.
 void weir_api_answer(struct weir_api_call *call, json_t *result);
+// The rows of a long list. next is called in later iterations of the loop and returns 1 and a row
+// (*ret NULL: out of memory), 0 after the last one, or -ECANCELED when the list cannot be finished.
+struct weir_api_rows {
+	int (*next)(void *context, json_t **ret);
+	void (*free)(void *context);
+	void *context;
+};
+
+// Answer with a list, and end the call after its last row. head: an object that the list becomes
+// the last member of, under this name; its reference is taken. NULL: the result is the list.
+// rows: its context is owned from here on, and freed when the call ends.
+void weir_api_answer_rows(struct weir_api_call *call, json_t *head, const char *member,
+	const struct weir_api_rows *rows);
 // Answer with an error and end the call. The second form adds a member to the answer and takes
 // the reference of its value.
 void weir_api_fail(struct weir_api_call *call, enum weir_api_code code, const char *format, ...)

@@ -4,8 +4,10 @@
 #include "api_show.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -58,6 +60,83 @@ void weir_api_version(struct weir_daemon *daemon, struct weir_api_call *call) {
 			"config", weir_reload_file(daemon->reload), "dataplane", dataplane));
 }
 
+// --- lists of backends, a row at a time ---------------------------------------------------
+
+struct backend_list;
+typedef json_t *(*row_of)(const struct backend_list *list, const struct weir_backend_state *state);
+
+struct backend_list {
+	struct weir_daemon *daemon;
+	const struct weir_segment *segment; // as the list began
+	uint64_t epoch;
+	row_of row;
+	const char *service; // of the request, NULL = all
+	bool leaving; // those too
+	struct weir_shares *shares; // or NULL
+	uint32_t id; // next one
+};
+
+static bool is_in(const struct backend_list *list, const struct weir_backend_state *state) {
+	return (list->leaving || !state->leaving) &&
+	       (list->service == NULL || strcmp(list->service, state->service) == 0);
+}
+
+static int next_backend(void *context, json_t **ret) {
+	struct backend_list *list = context;
+	const struct weir_daemon *daemon = list->daemon;
+	uint32_t ids = weir_tables_backend_ids(daemon->tables);
+
+	if (daemon->segment != list->segment || daemon->epoch != list->epoch) {
+		return -ECANCELED; // ids and counters are others
+	}
+	while (list->id < ids) {
+		struct weir_backend_state state;
+		uint16_t id = (uint16_t)list->id++;
+
+		if (weir_tables_backend(daemon->tables, id, &state) == 0 && is_in(list, &state)) {
+			*ret = list->row(list, &state);
+			return 1;
+		}
+	}
+	return 0;
+}
+
+static void free_list(void *context) {
+	struct backend_list *list = context;
+
+	weir_shares_free(list->shares);
+	free(list);
+}
+
+// Returns 0 or -ENOMEM.
+static int list_backends(struct weir_daemon *daemon, const char *service, row_of row, bool leaving,
+	struct weir_api_rows *ret) {
+	struct backend_list *list = calloc(1, sizeof(*list));
+
+	if (list == NULL) {
+		return -ENOMEM;
+	}
+	*list = (struct backend_list){.daemon = daemon,
+		.segment = daemon->segment,
+		.epoch = daemon->epoch,
+		.row = row,
+		.service = service,
+		.leaving = leaving};
+	*ret = (struct weir_api_rows){.next = next_backend, .free = free_list, .context = list};
+	return 0;
+}
+
+static void answer_list(
+	struct weir_daemon *daemon, struct weir_api_call *call, row_of row, bool leaving) {
+	struct weir_api_rows rows;
+
+	if (list_backends(daemon, weir_api_text(call, "service"), row, leaving, &rows) < 0) {
+		weir_api_answer(call, NULL);
+		return;
+	}
+	weir_api_answer_rows(call, NULL, NULL, &rows);
+}
+
 // --- backends -----------------------------------------------------------------------------
 
 static json_t *percent(double value) {
@@ -96,43 +175,69 @@ int weir_api_shares(const struct weir_daemon *daemon, uint32_t service, struct w
 	return weir_shares_create(&of, service, ret);
 }
 
-json_t *weir_json_backends(struct weir_daemon *daemon, const char *service, const char *backend) {
-	struct weir_shares_of of = {.tables = daemon->tables, .segment = daemon->segment};
-	uint32_t ids = weir_tables_backend_ids(daemon->tables);
-	uint32_t only = WEIR_SHARES_ALL;
-	struct weir_backend_state state;
-	struct weir_shares *shares;
-	json_t *list;
+static json_t *backend_row(
+	const struct backend_list *list, const struct weir_backend_state *state) {
+	return json_backend(list->daemon, state, list->shares);
+}
 
-	if (service != NULL && weir_tables_service_find(daemon->tables, service) >= 0) {
-		only = (uint32_t)weir_tables_service_find(daemon->tables, service);
+int weir_api_backend_rows(
+	struct weir_daemon *daemon, const char *service, struct weir_api_rows *ret) {
+	struct weir_shares_of of = {.tables = daemon->tables, .segment = daemon->segment};
+	int only = service != NULL ? weir_tables_service_find(daemon->tables, service) : -1;
+	struct weir_shares *shares;
+	int r = weir_shares_create(&of, only >= 0 ? (uint32_t)only : WEIR_SHARES_ALL, &shares);
+
+	if (r < 0) {
+		return r;
 	}
-	if (weir_shares_create(&of, only, &shares) < 0) {
-		return NULL;
+	r = list_backends(daemon, service, backend_row, true, ret);
+	if (r < 0) {
+		weir_shares_free(shares);
+		return r;
 	}
-	list = json_array();
+	((struct backend_list *)ret->context)->shares = shares;
+	return 0;
+}
+
+// Those of a name: one, or one in each service, or one more that leaves.
+static json_t *json_named(
+	struct weir_daemon *daemon, struct weir_api_rows *rows, const char *name) {
+	struct backend_list *list = rows->context;
+	uint32_t ids = weir_tables_backend_ids(daemon->tables);
+	json_t *named = json_array();
+
 	for (uint32_t id = 0; id < ids; id++) {
+		struct weir_backend_state state;
+
 		if (weir_tables_backend(daemon->tables, (uint16_t)id, &state) == 0 &&
-			(service == NULL || strcmp(service, state.service) == 0) &&
-			(backend == NULL || strcmp(backend, state.name) == 0)) {
-			json_array_append_new(list, json_backend(daemon, &state, shares));
+			is_in(list, &state) && strcmp(name, state.name) == 0) {
+			json_array_append_new(named, list->row(list, &state));
 		}
 	}
-	weir_shares_free(shares);
-	return list;
+	rows->free(list);
+	return named;
 }
 
 void weir_api_backend_show(struct weir_daemon *daemon, struct weir_api_call *call) {
 	const char *service = weir_api_text(call, "service");
 	const char *backend = weir_api_text(call, "backend");
+	struct weir_api_rows rows;
 	json_t *list;
 
 	if (!weir_api_has_tables(daemon, call) ||
 		(service != NULL && weir_api_find_service(daemon, call) < 0)) {
 		return;
 	}
-	list = weir_json_backends(daemon, service, backend);
-	if (list != NULL && backend != NULL && json_array_size(list) == 0) {
+	if (weir_api_backend_rows(daemon, service, &rows) < 0) {
+		weir_api_answer(call, NULL);
+		return;
+	}
+	if (backend == NULL) {
+		weir_api_answer_rows(call, NULL, NULL, &rows);
+		return;
+	}
+	list = json_named(daemon, &rows, backend);
+	if (json_array_size(list) == 0) {
 		json_decref(list);
 		weir_api_fail(call, WEIR_API_NOT_FOUND, "no such backend: \"%.100s\"%s%.100s",
 			backend, service != NULL ? " in service " : "",
@@ -142,34 +247,24 @@ void weir_api_backend_show(struct weir_daemon *daemon, struct weir_api_call *cal
 	weir_api_answer(call, list);
 }
 
-void weir_api_flow_count(struct weir_daemon *daemon, struct weir_api_call *call) {
-	const char *service = weir_api_text(call, "service");
-	struct weir_backend_state state;
-	uint32_t ids;
-	json_t *list;
+static json_t *flow_row(const struct backend_list *list, const struct weir_backend_state *state) {
+	return json_pack("{s:s, s:s, s:I}", "service", state->service, "backend", state->name,
+		"active_flows",
+		(json_int_t)weir_tables_backend_flows(list->daemon->tables, state->id));
+}
 
-	if (!weir_api_has_tables(daemon, call) ||
-		(service != NULL && weir_api_find_service(daemon, call) < 0)) {
-		return;
+void weir_api_flow_count(struct weir_daemon *daemon, struct weir_api_call *call) {
+	if (weir_api_has_tables(daemon, call) &&
+		(weir_api_text(call, "service") == NULL ||
+			weir_api_find_service(daemon, call) >= 0)) {
+		answer_list(daemon, call, flow_row, true);
 	}
-	list = json_array();
-	ids = weir_tables_backend_ids(daemon->tables);
-	for (uint32_t id = 0; id < ids; id++) {
-		if (weir_tables_backend(daemon->tables, (uint16_t)id, &state) == 0 &&
-			(service == NULL || strcmp(service, state.service) == 0)) {
-			json_array_append_new(
-				list, json_pack("{s:s, s:s, s:I}", "service", state.service,
-					      "backend", state.name, "active_flows",
-					      (json_int_t)weir_tables_backend_flows(
-						      daemon->tables, (uint16_t)id)));
-		}
-	}
-	weir_api_answer(call, list);
 }
 
 // --- health -------------------------------------------------------------------------------
 
-static json_t *json_health(struct weir_daemon *daemon, const struct weir_backend_state *state) {
+static json_t *health_row(const struct backend_list *list, const struct weir_backend_state *state) {
+	const struct weir_daemon *daemon = list->daemon;
 	struct weir_health_status status;
 	json_t *last = json_null();
 
@@ -193,25 +288,11 @@ static json_t *json_health(struct weir_daemon *daemon, const struct weir_backend
 }
 
 void weir_api_health_show(struct weir_daemon *daemon, struct weir_api_call *call) {
-	const char *service = weir_api_text(call, "service");
-	struct weir_backend_state state;
-	uint32_t ids;
-	json_t *list;
-
-	if (!weir_api_has_tables(daemon, call) ||
-		(service != NULL && weir_api_find_service(daemon, call) < 0)) {
-		return;
+	if (weir_api_has_tables(daemon, call) &&
+		(weir_api_text(call, "service") == NULL ||
+			weir_api_find_service(daemon, call) >= 0)) {
+		answer_list(daemon, call, health_row, false);
 	}
-	list = json_array();
-	ids = weir_tables_backend_ids(daemon->tables);
-	for (uint32_t id = 0; id < ids; id++) {
-		if (weir_tables_backend(daemon->tables, (uint16_t)id, &state) == 0 &&
-			!state.leaving &&
-			(service == NULL || strcmp(service, state.service) == 0)) {
-			json_array_append_new(list, json_health(daemon, &state));
-		}
-	}
-	weir_api_answer(call, list);
 }
 
 // --- ports --------------------------------------------------------------------------------

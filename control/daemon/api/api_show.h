@@ -7,6 +7,7 @@
 #include <jansson.h>
 #include <stdint.h>
 
+#include "api.h"
 #include "shares.h"
 
 struct weir_daemon;
@@ -15,7 +16,9 @@ struct weir_daemon;
 int weir_api_shares(const struct weir_daemon *daemon, uint32_t service, struct weir_shares **ret);
 
 json_t *weir_json_services(struct weir_daemon *daemon, const char *service);
-json_t *weir_json_backends(struct weir_daemon *daemon, const char *service, const char *backend);
+// The rows of backend.show. Returns 0 or -ENOMEM. `service` must live as long as the rows.
+int weir_api_backend_rows(
+	struct weir_daemon *daemon, const char *service, struct weir_api_rows *ret);
 
 // Of enum weir_admin_state and enum weir_health_state; "unknown" when out of range.
 const char *weir_api_admin_name(uint8_t state);

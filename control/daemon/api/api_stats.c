@@ -50,17 +50,22 @@ static json_t *json_segment(struct weir_daemon *daemon) {
 }
 
 void weir_api_stats_show(struct weir_daemon *daemon, struct weir_api_call *call) {
+	struct weir_api_rows rows;
 	struct timespec now;
 
 	if (!weir_api_has_dataplane(daemon, call)) {
 		return;
 	}
+	if (weir_api_backend_rows(daemon, NULL, &rows) < 0) {
+		weir_api_answer(call, NULL);
+		return;
+	}
 	clock_gettime(CLOCK_REALTIME, &now);
-	weir_api_answer(call,
-		json_pack("{s:I, s:o, s:o, s:o, s:o, s:o}", "time_ms",
+	weir_api_answer_rows(call,
+		json_pack("{s:I, s:o, s:o, s:o, s:o}", "time_ms",
 			(json_int_t)now.tv_sec * 1000 + now.tv_nsec / 1000000, "workers",
 			weir_json_workers_sum(daemon->segment), "drops",
 			weir_json_drops(daemon->segment), "services",
-			weir_json_services(daemon, NULL), "backends",
-			weir_json_backends(daemon, NULL, NULL), "segment", json_segment(daemon)));
+			weir_json_services(daemon, NULL), "segment", json_segment(daemon)),
+		"backends", &rows);
 }

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +31,7 @@ struct server {
 	struct weir_api *api;
 	struct weir_api_call *kept; // by command "keep", answered by "release"
 	unsigned int handled;
+	unsigned int rows, lists, lists_freed; // so far
 	bool closed;
 	pthread_t thread;
 	char dir[32];
@@ -37,7 +39,9 @@ struct server {
 };
 
 // Commands: echo -> the request; big -> a very long answer; keep -> no answer until release;
-// later -> an answer a few turns on; fail -> an error with broken UTF-8 in its text.
+// later -> an answer a few turns on; rows -> a list of `n` numbers, as the member `list` of an
+// object with `head`, cancelled at the row `cancel`; fail -> an error with broken UTF-8 in its
+// text.
 static void release_kept(struct server *server) {
 	if (server->kept != NULL) {
 		weir_api_answer(server->kept, json_string("kept"));
@@ -58,6 +62,45 @@ static void answer_big(struct weir_api_call *call) {
 	free(text);
 }
 
+struct rows {
+	struct server *server;
+	json_int_t at, n, cancel;
+};
+
+static int next_row(void *context, json_t **ret) {
+	struct rows *rows = context;
+
+	if (rows->at == rows->n || rows->at == rows->cancel) {
+		return rows->at == rows->n ? 0 : -ECANCELED;
+	}
+	*ret = json_integer(rows->at++);
+	__atomic_add_fetch(&rows->server->rows, 1, __ATOMIC_RELAXED);
+	return 1;
+}
+
+static void free_rows(void *context) {
+	struct rows *rows = context;
+
+	__atomic_add_fetch(&rows->server->lists_freed, 1, __ATOMIC_RELAXED);
+	free(rows);
+}
+
+static void answer_rows(struct server *server, struct weir_api_call *call) {
+	const json_t *request = weir_api_request(call);
+	json_t *head = json_object_get(request, "head");
+	struct rows *rows = calloc(1, sizeof(*rows));
+	struct weir_api_rows list = {.next = next_row, .free = free_rows, .context = rows};
+
+	server->lists++;
+	rows->server = server;
+	rows->n = json_integer_value(json_object_get(request, "n"));
+	rows->cancel = -1;
+	if (json_object_get(request, "cancel") != NULL) {
+		rows->cancel = json_integer_value(json_object_get(request, "cancel"));
+	}
+	weir_api_answer_rows(call, json_incref(head), head != NULL ? "list" : NULL, &list);
+}
+
 static void handle(void *context, struct weir_api_call *call) {
 	struct server *server = context;
 	const char *command = json_string_value(json_object_get(weir_api_request(call), "command"));
@@ -72,6 +115,8 @@ static void handle(void *context, struct weir_api_call *call) {
 					      "uid", (int)weir_api_peer(call)->uid));
 	} else if (strcmp(command, "big") == 0) {
 		answer_big(call);
+	} else if (strcmp(command, "rows") == 0) {
+		answer_rows(server, call);
 	} else if (strcmp(command, "keep") == 0) {
 		release_kept(server);
 		server->kept = call;
@@ -143,6 +188,7 @@ static int teardown(void **state) {
 	uv_async_send(&server->stop);
 	pthread_join(server->thread, NULL);
 	assert_true(server->closed);
+	assert_int_equal(server->lists_freed, server->lists);
 	assert_int_equal(uv_loop_close(&server->loop), 0);
 	unlink(server->path);
 	rmdir(server->dir);
@@ -255,7 +301,7 @@ static void expect_alive(const struct server *server) {
 
 // The same after a crowd: until the last of it was seen to have gone, newcomers are refused.
 static void expect_alive_soon(const struct server *server) {
-	struct timespec pause = {.tv_nsec = 20000000};
+	struct timespec pause = {.tv_nsec = 10000000};
 	bool ok = false;
 
 	for (int i = 0; i < DEADLINE_MS / 20 && !ok; i++) {
@@ -508,7 +554,7 @@ static void a3_too_many_clients_are_refused_while_all_are_busy(void **state) {
 
 static void a3_who_is_idle_makes_room_for_who_asks(void **state) {
 	int fd[WEIR_API_CLIENTS], newcomer;
-	struct timespec idle = {.tv_sec = WEIR_API_IDLE_MS / 1000, .tv_nsec = 200000000};
+	struct timespec idle = {.tv_sec = WEIR_API_IDLE_MS / 1000, .tv_nsec = 100000000};
 
 	for (int i = 0; i < WEIR_API_CLIENTS; i++) {
 		fd[i] = client(*state);
@@ -545,6 +591,78 @@ static void a4_client_may_die_in_the_middle_of_a_line(void **state) {
 		close(fd);
 	}
 	expect_alive_soon(*state);
+}
+
+static unsigned int read_count(const unsigned int *count) {
+	return __atomic_load_n(count, __ATOMIC_RELAXED);
+}
+
+static void a5_list_is_complete(void **state) {
+	static const struct {
+		const char *request, *answer;
+	} cases[] = {
+		{"{\"command\": \"rows\", \"n\": 3}\n", "{\"ok\": true, \"result\": [0, 1, 2]}"},
+		{"{\"command\": \"rows\", \"n\": 0}\n", "{\"ok\": true, \"result\": []}"},
+		{"{\"command\": \"rows\", \"n\": 2, \"head\": {\"a\": {\"b\": 7}}}\n",
+			"{\"ok\": true, \"result\": {\"a\": {\"b\": 7}, \"list\": [0, 1]}}"},
+		{"{\"command\": \"rows\", \"n\": 0, \"head\": {}}\n",
+			"{\"ok\": true, \"result\": {\"list\": []}}"},
+	};
+	struct server *server = *state;
+	int fd = client(server);
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		json_t *wanted = json_loads(cases[i].answer, 0, NULL), *answer;
+
+		say(fd, cases[i].request);
+		answer = hear(fd);
+		assert_true(json_equal(answer, wanted));
+		json_decref(answer);
+		json_decref(wanted);
+	}
+	say(fd, "{\"command\": \"rows\", \"n\": 1000}\n");
+	json_t *answer = hear(fd), *list = json_object_get(answer, "result");
+
+	assert_int_equal(json_array_size(list), 1000);
+	for (size_t i = 0; i < 1000; i++) {
+		assert_int_equal(json_integer_value(json_array_get(list, i)), i);
+	}
+	json_decref(answer);
+	say(fd, "{\"command\": \"rows\", \"n\": 1000, \"cancel\": 500}\n");
+	expect(fd, "no-dataplane");
+	say(fd, "{\"command\": \"echo\"}\n");
+	expect(fd, "ok");
+	assert_int_equal(read_count(&server->lists_freed), 6);
+	close(fd);
+}
+
+#define MANY_ROWS 1000000u
+
+static void a5_long_list_does_not_hold_up_others(void **state) {
+	struct server *server = *state;
+	int fd = client(server), second = client(server);
+
+	say(fd, "{\"command\": \"rows\", \"n\": 1000000}\n");
+	say(second, "{\"command\": \"rows\", \"n\": 1000000}\n");
+	while (read_count(&server->rows) == 0) {
+		sched_yield();
+	}
+	expect_alive(server);
+	assert_true(read_count(&server->rows) < 2 * MANY_ROWS);
+	close(fd); // nobody waits for the first one any more
+	expect(second, "ok");
+	close(second);
+}
+
+static void a5_server_may_close_within_a_list(void **state) {
+	struct server *server = *state;
+	int fd = client(server);
+
+	say(fd, "{\"command\": \"rows\", \"n\": 1000000}\n");
+	while (read_count(&server->rows) == 0) {
+		sched_yield();
+	}
+	close(fd); // the teardown closes the server
 }
 
 static void api_knows_its_peer(void **state) {
@@ -630,6 +748,9 @@ int main(void) {
 		T(a3_who_is_idle_makes_room_for_who_asks),
 		T(a4_client_may_die_before_its_answer),
 		T(a4_client_may_die_in_the_middle_of_a_line),
+		T(a5_list_is_complete),
+		T(a5_long_list_does_not_hold_up_others),
+		T(a5_server_may_close_within_a_list),
 		T(api_knows_its_peer),
 		T(api_error_text_is_always_utf8),
 		T(api_survives_garbage),
