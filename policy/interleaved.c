@@ -49,19 +49,27 @@ static uint32_t weight_of(const struct weir_policy_table *table, uint32_t round)
 	return __atomic_load_n(&table->rounds[round].weight, __ATOMIC_RELAXED);
 }
 
-// The round whose weight is nearest to one. 0 when there are no rounds.
+// The round whose weight is nearest to one. 0 when there are no rounds. They ascend.
 static uint32_t nearest_round(const struct weir_policy_table *table, uint32_t weight) {
-	uint32_t nearest = 0;
-	uint32_t least = UINT32_MAX;
+	uint32_t low = 0, high = table->round_count;
 
-	for (uint32_t i = 0; i < table->round_count; i++) {
-		uint32_t other = weight_of(table, i);
-		uint32_t distance = other > weight ? other - weight : weight - other;
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
 
-		nearest = distance < least ? i : nearest;
-		least = distance < least ? distance : least;
+		if (weight_of(table, middle) < weight) {
+			low = middle + 1;
+		} else {
+			high = middle;
+		}
 	}
-	return nearest;
+	if (low == 0) {
+		return 0;
+	}
+	if (low == table->round_count ||
+		weight - weight_of(table, low - 1) <= weight_of(table, low) - weight) {
+		return low - 1;
+	}
+	return low;
 }
 
 static void set_round(

@@ -53,8 +53,9 @@ static const struct weir_policy_ops *client_ops(const struct weir_policy_client 
 	return ops_of[client->settings.policy];
 }
 
-// Find the backend of the cursor in another table. Without it, its index is the backend that
-// followed it, as long as no other one has come or gone.
+// Find the backend of the cursor in another table, within WEIR_POLICY_WINDOW places of where it
+// was. Without it, its index is the backend that followed it, as long as no other one has come or
+// gone.
 static bool find_cursor(
 	struct weir_policy_client *client, const struct weir_policy_table *table, uint32_t index) {
 	uint32_t at = index < table->count ? index : 0;
@@ -63,9 +64,18 @@ static bool find_cursor(
 		client->cursor = at;
 		return true;
 	}
-	for (uint32_t i = 0; i < table->count; i++) {
-		if (weir_policy_id(table, i) == client->cursor_id) {
-			client->cursor = i;
+	// It has moved by about as many places as others have come or gone: those around are worth
+	// a look, but not all of them, in the middle of a burst.
+	for (uint32_t i = 1; i <= WEIR_POLICY_WINDOW && i < table->count; i++) {
+		uint32_t after = at + i < table->count ? at + i : at + i - table->count;
+		uint32_t before = at >= i ? at - i : at + table->count - i;
+
+		if (weir_policy_id(table, after) == client->cursor_id) {
+			client->cursor = after;
+			return true;
+		}
+		if (weir_policy_id(table, before) == client->cursor_id) {
+			client->cursor = before;
 			return true;
 		}
 	}

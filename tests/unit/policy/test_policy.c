@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "policy_lab.h"
+#include "window.h"
 
 static void names_are_parsed(void **state) {
 	static const char *const names[] = {"maglev", "round-robin", "least-loaded",
@@ -80,6 +81,52 @@ static void ten_thousand_backends_all_take_part(void **state) {
 		world_free(w);
 	}
 	free(counts);
+}
+
+// A table is adopted in the middle of a burst: whatever its length, only the candidates around the
+// cursor are read. All others lie on pages that may not be read.
+static void adoption_reads_candidates_around_the_cursor_only(void **state) {
+	const uint32_t n = 60000, page = 4096 / sizeof(struct weir_candidate);
+	const size_t bytes = (size_t)n * sizeof(struct weir_candidate);
+
+	(void)state;
+	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
+		struct world *w = world_create(n);
+		struct weir_candidate *candidates = mmap(
+			NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		struct weir_policy_table table;
+		uint32_t cursor, first, end, last;
+
+		assert_ptr_not_equal(candidates, MAP_FAILED);
+		world_publish(w, (enum weir_policy)policy, NULL, NULL, n);
+		for (unsigned int i = 0; i < 3000; i++) {
+			world_start(w, world_choose_hash(w, i).id);
+		}
+		// The candidate at the cursor has left: the longest search.
+		memcpy(candidates, w->candidates, bytes);
+		for (uint32_t i = 0; i < n; i++) {
+			candidates[i].id = (uint16_t)(candidates[i].id == w->client->cursor_id
+							      ? n - 1
+							      : candidates[i].id);
+		}
+		// A policy with a window has come less far than the choices were many.
+		cursor = w->client->window_count > 0 ? weir_window_cursor_index(w->client)
+						     : w->client->cursor;
+		first = cursor > 2 * WEIR_POLICY_WINDOW ? cursor - 2 * WEIR_POLICY_WINDOW : 0;
+		first = first / page * page;
+		end = (cursor + 2 * WEIR_POLICY_WINDOW + page) / page * page;
+		last = (n - 2 * WEIR_POLICY_WINDOW) / page * page; // in front of the first one
+		assert_int_equal(mprotect(candidates, first * sizeof(candidates[0]), PROT_NONE), 0);
+		assert_int_equal(
+			mprotect(candidates + end, (last - end) * sizeof(candidates[0]), PROT_NONE),
+			0);
+		table = w->table;
+		table.candidates = candidates;
+		weir_policy_adopt(&w->worker, w->client, &table, w->now_ns);
+		assert_int_equal(w->client->count, n);
+		munmap(candidates, bytes);
+		world_free(w);
+	}
 }
 
 static void more_flows_end_than_began(void **state) {
@@ -356,6 +403,7 @@ int main(void) {
 		cmocka_unit_test(names_are_parsed),
 		cmocka_unit_test(one_backend_and_none),
 		cmocka_unit_test(ten_thousand_backends_all_take_part),
+		cmocka_unit_test(adoption_reads_candidates_around_the_cursor_only),
 		cmocka_unit_test(more_flows_end_than_began),
 		cmocka_unit_test(errors_are_collected_only_when_needed),
 		cmocka_unit_test(costs_are_read_only_when_needed),
