@@ -2,6 +2,7 @@
 #include "log.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <time.h>
@@ -15,8 +16,15 @@ static const char *const level_names[] = {
 #undef X
 };
 
-// One write, so that lines of two processes on one terminal do not mix.
-void weir_log_emit(const struct weir_log *log, enum weir_log_level level, const char *text) {
+static bool has_room(int fd) {
+	struct pollfd wanted = {.fd = fd, .events = POLLOUT};
+
+	return poll(&wanted, 1, 0) == 1 && (wanted.revents & POLLOUT) != 0;
+}
+
+// One write, so that lines of two processes on one terminal do not mix. A pipe that has room at all
+// takes a line as a whole: lines are shorter than PIPE_BUF. Returns whether it was written.
+static bool write_line(const struct weir_log *log, enum weir_log_level level, const char *text) {
 	char line[LINE_BYTES + 64];
 	struct timespec now;
 	struct tm utc;
@@ -34,13 +42,36 @@ void weir_log_emit(const struct weir_log *log, enum weir_log_level level, const 
 		line[n - 1] = '\n';
 	}
 	while (done < (size_t)n) {
-		ssize_t wrote = write(log->fd, line + done, (size_t)n - done);
+		ssize_t wrote;
 
+		if (!has_room(log->fd)) {
+			return false;
+		}
+		wrote = write(log->fd, line + done, (size_t)n - done);
 		// A log that cannot be written must not stop packets.
 		if (wrote < 0 && errno != EINTR) {
-			return;
+			return false;
 		}
 		done += wrote > 0 ? (size_t)wrote : 0;
+	}
+	return true;
+}
+
+void weir_log_emit(const struct weir_log *log, enum weir_log_level level, const char *text) {
+	unsigned int lost =
+		log->lost != NULL ? __atomic_exchange_n(log->lost, 0, __ATOMIC_RELAXED) : 0;
+	char missing[64];
+
+	if (lost > 0) {
+		snprintf(missing, sizeof(missing), "log: %u line%s left out, no room for them",
+			lost, lost == 1 ? "" : "s");
+		lost = write_line(log, WEIR_LOG_WARN, missing) ? 0 : lost;
+	}
+	if (!write_line(log, level, text)) {
+		lost++;
+	}
+	if (log->lost != NULL && lost > 0) {
+		__atomic_fetch_add(log->lost, lost, __ATOMIC_RELAXED);
 	}
 }
 

@@ -4,6 +4,10 @@
 // `2026-01-01T00:00:00.000Z info  port wan: up`
 // Control characters are replaced, so that a name in a message cannot forge a line.
 //
+// A line that its reader has no room for now (a full pipe, a stopped terminal) is left out, and
+// counted: whoever writes here also feeds the watchdog and answers the other process, and must not
+// wait. The next line that can be written is preceded by the number of those that are missing.
+//
 // Threads: any but a worker (S1), unless there is a filter. A line is one write. No globals.
 #pragma once
 
@@ -21,6 +25,7 @@ enum weir_log_level {
 struct weir_log {
 	int fd; // the caller's
 	enum weir_log_level level; // less urgent lines are not written
+	unsigned int *lost; // lines left out and not told yet; the caller's; NULL = do not tell
 	// Returns whether to write a line. NULL = write all lines.
 	bool (*filter)(void *context, enum weir_log_level level, const char *text);
 	void *filter_context;

@@ -137,6 +137,42 @@ static void log_that_cannot_be_written_returns(void **state) {
 	weir_log_write(&log, WEIR_LOG_INFO, "nowhere");
 }
 
+// A reader that does not read: the pipe is full. Nothing waits, and what is missing is told.
+static void log_does_not_wait_for_its_reader(void **state) {
+	unsigned int lost = 0, count = 0;
+	struct weir_log log = {.level = WEIR_LOG_INFO, .lost = &lost};
+	char buffer[4096], *at;
+	int fds[2];
+
+	(void)state;
+	assert_int_equal(pipe(fds), 0);
+	log.fd = fds[1];
+	while (lost == 0) { // blocks for ever if a line waits for room
+		weir_log_write(&log, WEIR_LOG_INFO, "line %u", count++);
+		assert_true(count < 100000);
+	}
+	weir_log_write(&log, WEIR_LOG_INFO, "one more");
+	assert_int_equal(lost, 2);
+	for (unsigned int i = 0; i < 4; i++) {
+		assert_true(read(fds[0], buffer, sizeof(buffer)) > 0);
+	}
+	weir_log_write(&log, WEIR_LOG_INFO, "there is room");
+	assert_int_equal(lost, 0);
+	close(fds[1]);
+	for (ssize_t n, kept = 0;
+		(n = read(fds[0], buffer + kept, sizeof(buffer) - 1 - kept)) > 0;) {
+		buffer[kept + n] = '\0';
+		at = strstr(buffer, "warn  log: 2 lines left out");
+		if (at != NULL && strstr(at, "there is room") != NULL) {
+			close(fds[0]);
+			return;
+		}
+		kept = n > 512 ? 512 : n;
+		memmove(buffer, buffer + n - kept, (size_t)kept);
+	}
+	fail_msg("the missing lines are not told");
+}
+
 int main(void) {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
@@ -146,6 +182,7 @@ int main(void) {
 		T(log_overlong_line_is_cut_and_ends),
 		T(log_filter_decides_on_lines_of_the_level),
 		cmocka_unit_test(log_that_cannot_be_written_returns),
+		cmocka_unit_test(log_does_not_wait_for_its_reader),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
