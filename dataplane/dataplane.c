@@ -43,6 +43,7 @@ struct weir_dataplane {
 	struct weir_distributor *distributor[WEIR_PORTS_MAX]; // NULL = not needed
 	struct weir_buffers buffers;
 	struct weir_handover offer;
+	bool short_of_memory; // for counters of further backends
 	struct weir_segment *segment;
 	struct weir_transmit *transmit;
 	struct weir_pipeline *pipeline[WEIR_WORKERS_MAX];
@@ -240,7 +241,13 @@ static int create_segment(struct weir_dataplane *dataplane) {
 				: "");
 		return r;
 	}
-	dataplane->offer.segment_fd = dataplane->segment->fd;
+	r = weir_segment_lock(dataplane->segment);
+	if (r < 0) {
+		weir_log_write(dataplane->log, WEIR_LOG_INFO,
+			"the segment may be swapped out: %s (LimitMEMLOCK=)", strerror(-r));
+	}
+	dataplane->offer.statistics_fd = dataplane->segment->statistics_fd;
+	dataplane->offer.tables_fd = dataplane->segment->tables_fd;
 	return 0;
 }
 
@@ -405,7 +412,8 @@ int weir_dataplane_open(const struct weir_config *config, const struct weir_plan
 	dataplane->log = log;
 	dataplane->workers = config->workers.count;
 	dataplane->ports = config->port_count;
-	dataplane->offer.segment_fd = -1;
+	dataplane->offer.statistics_fd = -1;
+	dataplane->offer.tables_fd = -1;
 	for (unsigned int d = 0; d < WEIR_DEVICES_MAX; d++) {
 		dataplane->claim[d] = -1;
 	}
@@ -493,6 +501,17 @@ const struct weir_segment *weir_dataplane_segment(const struct weir_dataplane *d
 
 const struct weir_handover *weir_dataplane_offer(const struct weir_dataplane *dataplane) {
 	return &dataplane->offer;
+}
+
+void weir_dataplane_follow(struct weir_dataplane *dataplane) {
+	bool short_of_memory = weir_segment_follow(dataplane->segment) < 0;
+
+	if (short_of_memory && !dataplane->short_of_memory) {
+		weir_log_write(dataplane->log, WEIR_LOG_ERROR,
+			"no memory for the counters of further backends: tables published from now "
+			"on wait until there is");
+	}
+	dataplane->short_of_memory = short_of_memory;
 }
 
 static void watch_link(struct weir_dataplane *dataplane, uint32_t d) {

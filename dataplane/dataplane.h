@@ -29,6 +29,8 @@ void weir_dataplane_stop(struct weir_dataplane *dataplane); // returns when all 
 const struct weir_segment *weir_dataplane_segment(const struct weir_dataplane *dataplane);
 // What a control process receives. The dataplane keeps the descriptors.
 const struct weir_handover *weir_dataplane_offer(const struct weir_dataplane *dataplane);
+// Follow what control uses of the segment (weir_segment_follow), and log it when memory is short.
+void weir_dataplane_follow(struct weir_dataplane *dataplane);
 // Log which ports have gained or lost their link, or their interface, since the last call.
 // Returns 0, or -ENODEV (logged): an interface was removed and another one has its name now. Only a
 // new process can open that one, because this one has dropped the capabilities.

@@ -152,6 +152,7 @@ static int main_loop(struct context *context, struct weir_dataplane *dataplane) 
 			sd_notify(0, "WATCHDOG=1");
 			fed_ms = now;
 		}
+		weir_dataplane_follow(dataplane);
 		r = weir_dataplane_watch_links(dataplane);
 	}
 	return r;
@@ -363,7 +364,8 @@ int main(int argc, char **argv) {
 	struct weir_config_errors errors;
 	struct weir_dataplane_options options;
 	struct weir_config *config;
-	struct weir_log log = {.fd = STDERR_FILENO};
+	unsigned int lost_lines = 0;
+	struct weir_log log = {.fd = STDERR_FILENO, .lost = &lost_lines};
 	struct context *context;
 	char why[WHY_BYTES], help[WEIR_HELP_BYTES];
 	gid_t group;

@@ -12,7 +12,6 @@
 #include <rte_malloc.h>
 #include <rte_pause.h>
 #include <rte_prefetch.h>
-#include <rte_rcu_qsbr.h>
 #include <rte_ring.h>
 
 #include "flow_query.h"
@@ -290,15 +289,16 @@ static uint16_t poll_source(struct weir_worker *worker, const struct weir_source
 // --- a turn -------------------------------------------------------------------------------
 
 static void respond(struct weir_worker *worker) {
-	struct weir_mailbox *mailbox = &worker->segment->mailboxes[worker->index];
+	struct weir_worker_box *ours = &worker->segment->worker_boxes[worker->index];
+	const struct weir_control_box *theirs = &worker->segment->control_boxes[worker->index];
 	struct weir_message message;
 
-	if (likely(!weir_mailbox_receive(&mailbox->request, &message))) {
+	if (likely(!weir_mailbox_receive(&theirs->request, &ours->request, &message))) {
 		return;
 	}
 	weir_flow_query_respond(worker->pipeline, &message, worker->now_ns);
 	// If control does not collect its responses, they are lost.
-	(void)weir_mailbox_send(&mailbox->response, &message);
+	(void)weir_mailbox_send(&ours->response, &theirs->response, &message);
 }
 
 static void tell_time(struct weir_worker *worker, uint64_t cycles) {
@@ -325,7 +325,7 @@ uint32_t weir_worker_turn(struct weir_worker *worker) {
 		worker->idle_turns = 0; // a great table: no sleep until expiry has caught up
 	}
 	// No pointer into a table survives a turn.
-	rte_rcu_qsbr_quiescent(worker->segment->qsbr, worker->index);
+	weir_pipeline_quiescent(worker->pipeline);
 	return moved;
 }
 
@@ -355,7 +355,7 @@ int weir_worker_run(void *context) {
 
 	// The kernel would add 50 us to each pause.
 	prctl(PR_SET_TIMERSLACK, 1000);
-	rte_rcu_qsbr_thread_online(worker->segment->qsbr, worker->index);
+	weir_pipeline_online(worker->pipeline);
 	while (!__atomic_load_n(&worker->stop, __ATOMIC_RELAXED)) {
 		uint32_t moved = weir_worker_turn(worker);
 		uint64_t now;
@@ -371,7 +371,7 @@ int weir_worker_run(void *context) {
 		weir_counter_add(&counters->loops, 1);
 		before = now;
 	}
-	rte_rcu_qsbr_thread_offline(worker->segment->qsbr, worker->index);
+	weir_pipeline_offline(worker->pipeline);
 	return 0;
 }
 

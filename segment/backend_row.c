@@ -80,9 +80,6 @@ void weir_backend_row_build(const struct weir_backend_path *path, struct weir_ba
 	if (path->resolved) {
 		row.flags |= WEIR_BACKEND_RESOLVED;
 	}
-	if (path->usable) {
-		row.flags |= WEIR_BACKEND_USABLE;
-	}
 	if (row.outer_family == 6) {
 		put_ipv6(ip, path);
 		row.header_bytes = (uint8_t)(row.l2_bytes + IPV6_BYTES);

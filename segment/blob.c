@@ -9,9 +9,7 @@
 union head {
 	struct weir_blob blob;
 	struct weir_service_table services;
-	struct weir_backend_table backends;
 	struct weir_selection selection;
-	struct weir_identity identity;
 	uint64_t words[HEAD_BYTES / 8];
 };
 _Static_assert(sizeof(union head) == HEAD_BYTES, "every blob has a header of one cache line");
@@ -24,21 +22,20 @@ static bool read_head(const struct weir_segment *segment, weir_ref ref, enum wei
 	const uint64_t *from;
 	union head head;
 
-	if (weir_ref_generation(ref) == 0 || offset < segment->heap_off || offset >= end ||
-		end - offset < HEAD_BYTES) {
+	if (ref == 0 || offset < segment->heap_off || offset >= end || end - offset < HEAD_BYTES) {
 		return false;
 	}
-	from = (const uint64_t *)(const void *)(segment->base + offset);
+	from = (const uint64_t *)(const void *)(segment->tables + offset);
 	for (unsigned int i = 0; i < HEAD_BYTES / 8; i++) {
 		head.words[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
 	}
-	if (head.blob.kind != kind || head.blob.generation != weir_ref_generation(ref) ||
-		head.blob.bytes < HEAD_BYTES || head.blob.bytes % 64 != 0 ||
-		head.blob.bytes > end - offset) {
+	if (head.blob.kind != kind || head.blob.generation == 0 ||
+		(uint32_t)head.blob.generation != weir_ref_generation(ref) ||
+		head.blob.lines == 0 || head.blob.lines > (end - offset) / 64) {
 		return false;
 	}
 	ret_extent->offset = offset;
-	ret_extent->bytes = head.blob.bytes;
+	ret_extent->bytes = (uint64_t)head.blob.lines * 64;
 	*ret_head = head;
 	return true;
 }
@@ -59,7 +56,7 @@ bool weir_blob_services(const struct weir_segment *segment, weir_ref ref,
 		return false;
 	}
 	const struct weir_service_table *table = &head.services;
-	const uint8_t *base = segment->base + extent.offset;
+	const uint8_t *base = segment->tables + extent.offset;
 
 	if (table->buckets == 0 || (table->buckets & (table->buckets - 1)) != 0 ||
 		!array_fits(extent.bytes, table->buckets_off, table->buckets,
@@ -68,34 +65,12 @@ bool weir_blob_services(const struct weir_segment *segment, weir_ref ref,
 			sizeof(struct weir_bind_range), 8)) {
 		return false;
 	}
+	ret->generation = head.blob.generation;
 	ret->buckets = (const struct weir_bind *)(const void *)(base + table->buckets_off);
 	ret->ranges = (const struct weir_bind_range *)(const void *)(base + table->ranges_off);
 	ret->bucket_mask = table->buckets - 1;
 	ret->range_count = table->ranges;
 	ret->hash_seed = table->hash_seed;
-	*ret_extent = extent;
-	return true;
-}
-
-bool weir_blob_backends(const struct weir_segment *segment, weir_ref ref,
-	struct weir_blob_extent *ret_extent, struct weir_backends_view *ret) {
-	struct weir_blob_extent extent;
-	union head head;
-
-	if (!read_head(segment, ref, WEIR_BLOB_BACKENDS, &extent, &head)) {
-		return false;
-	}
-	const struct weir_backend_table *table = &head.backends;
-
-	// The number of rows bounds backend ids, which are indexes of counters.
-	if (table->rows > segment->max_backends ||
-		!array_fits(extent.bytes, table->rows_off, table->rows,
-			sizeof(struct weir_backend_row), 64)) {
-		return false;
-	}
-	ret->rows = (const struct weir_backend_row *)(const void *)(segment->base + extent.offset +
-								    table->rows_off);
-	ret->count = table->rows;
 	*ret_extent = extent;
 	return true;
 }
@@ -113,8 +88,8 @@ static bool subset_sound(const struct weir_selection_subset *subset,
 	const struct weir_policy_settings *settings, uint64_t blob_bytes) {
 	bool any = subset->candidates > 0;
 
-	return subset->candidates < WEIR_BACKENDS_MAX && subset->slots <= WEIR_TABLE_SLOTS_MAX &&
-	       subset->rounds <= subset->candidates && (subset->slots > 0) == any &&
+	return subset->slots <= WEIR_TABLE_SLOTS_MAX && subset->rounds <= subset->candidates &&
+	       (subset->slots > 0) == any &&
 	       (subset->rounds > 0) == (any && (settings->needs & WEIR_NEEDS_ROUNDS) != 0) &&
 	       array_fits(blob_bytes, subset->candidates_off, subset->candidates,
 		       sizeof(struct weir_candidate), 8) &&
@@ -173,12 +148,12 @@ bool weir_blob_selection(const struct weir_segment *segment, uint16_t service, w
 	if (!read_selection(segment, service, ref, &extent, &selection)) {
 		return false;
 	}
-	base = segment->base + extent.offset;
+	base = segment->tables + extent.offset;
 	subset = read_subset(&selection, base, worker);
 	if (!subset_sound(&subset, &selection.settings, extent.bytes)) {
 		return false;
 	}
-	*ret = (struct weir_selection_view){.ref = ref,
+	*ret = (struct weir_selection_view){.generation = selection.blob.generation,
 		.table = {
 			.candidates = (const struct weir_candidate *)(const void
 					*)(base + subset.candidates_off),
@@ -199,22 +174,4 @@ uint32_t weir_blob_subsets(const struct weir_segment *segment, uint16_t service,
 	struct weir_blob_extent extent;
 
 	return read_selection(segment, service, ref, &extent, &selection) ? selection.subsets : 0;
-}
-
-bool weir_blob_identity(
-	const struct weir_segment *segment, weir_ref ref, struct weir_blob_extent *ret_extent) {
-	struct weir_blob_extent extent;
-	union head head;
-
-	if (!read_head(segment, ref, WEIR_BLOB_IDENTITY, &extent, &head) ||
-		head.identity.services > segment->max_services ||
-		head.identity.backends > segment->max_backends ||
-		!array_fits(extent.bytes, head.identity.services_off, head.identity.services,
-			sizeof(struct weir_identity_service), 8) ||
-		!array_fits(extent.bytes, head.identity.backends_off, head.identity.backends,
-			sizeof(struct weir_identity_backend), 8)) {
-		return false;
-	}
-	*ret_extent = extent;
-	return true;
 }

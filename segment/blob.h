@@ -13,18 +13,19 @@
 
 // Where a checked blob lies.
 struct weir_blob_extent {
-	uint64_t offset; // from the start of the segment
+	uint64_t offset; // from the start of tables
 	uint64_t bytes;
 };
 
-static inline weir_ref weir_ref_make(uint32_t generation, uint64_t offset) {
-	return (weir_ref)generation << 32 | offset / 64;
+static inline weir_ref weir_ref_make(uint64_t generation, uint64_t offset) {
+	return (weir_ref)(uint32_t)generation << 32 | offset / 64;
 }
 
 static inline uint64_t weir_ref_offset(weir_ref ref) {
 	return (ref & 0xffffffffu) * 64;
 }
 
+// The lower half of the blob's generation.
 static inline uint32_t weir_ref_generation(weir_ref ref) {
 	return (uint32_t)(ref >> 32);
 }
@@ -33,12 +34,8 @@ static inline uint32_t weir_ref_generation(weir_ref ref) {
 // blob is of another kind or generation, or its arrays do not lie inside it.
 bool weir_blob_services(const struct weir_segment *segment, weir_ref ref,
 	struct weir_blob_extent *ret_extent, struct weir_services_view *ret);
-bool weir_blob_backends(const struct weir_segment *segment, weir_ref ref,
-	struct weir_blob_extent *ret_extent, struct weir_backends_view *ret);
 // The subset of a worker; the others are not looked at.
 bool weir_blob_selection(const struct weir_segment *segment, uint16_t service, weir_ref ref,
 	uint32_t worker, struct weir_blob_extent *ret_extent, struct weir_selection_view *ret);
 // How many subsets a selection has; 0 = it is not sound.
 uint32_t weir_blob_subsets(const struct weir_segment *segment, uint16_t service, weir_ref ref);
-bool weir_blob_identity(
-	const struct weir_segment *segment, weir_ref ref, struct weir_blob_extent *ret_extent);

@@ -16,16 +16,20 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "fingerprint.h"
+
 #define BACKLOG 16
 #define ACCEPTS_MAX 16 // per call, so that many connections do not block the caller
 #define ANSWER_MS 2000
 #define RETRY_NS 10000000
-#define FDS_MAX (1 + WEIR_PORTS_MAX)
+#define FDS_FIRST 2u // of statistics and tables; those of VIP maps follow
+#define FDS_MAX (FDS_FIRST + WEIR_PORTS_MAX)
 
-// The one message of the protocol, from the dataplane. The descriptors come with it: the
-// segment's, then those of the VIP maps that steered names, in order.
+// The one message of the protocol, from the dataplane. The descriptors come with it: those of
+// statistics and tables, then those of the VIP maps that steered names, in order.
 struct answer {
 	uint64_t magic; // WEIR_SEGMENT_MAGIC
+	uint64_t fingerprint; // weir_layout_fingerprint()
 	uint32_t abi; // WEIR_SEGMENT_ABI
 	uint32_t error; // 0, or EBUSY: no descriptors come
 	uint32_t pid; // EBUSY: of the control process that is attached
@@ -33,7 +37,7 @@ struct answer {
 	uint32_t steered; // bit i: vip_map_fd[i] comes
 	uint32_t reserved;
 };
-_Static_assert(sizeof(struct answer) == 32, "handover ABI");
+_Static_assert(sizeof(struct answer) == 40, "handover ABI");
 _Static_assert(WEIR_PORTS_MAX <= 32, "one bit a port");
 
 union control_message {
@@ -232,11 +236,12 @@ static bool send_answer(int fd, const struct answer *answer, const int *fds, uns
 static bool send_offer(int fd, const struct weir_handover *offer) {
 	struct answer answer = {
 		.magic = WEIR_SEGMENT_MAGIC,
+		.fingerprint = weir_layout_fingerprint(),
 		.abi = WEIR_SEGMENT_ABI,
 		.vip_maps = offer->vip_maps,
 	};
-	int fds[FDS_MAX] = {offer->segment_fd};
-	unsigned int n = 1;
+	int fds[FDS_MAX] = {offer->statistics_fd, offer->tables_fd};
+	unsigned int n = FDS_FIRST;
 
 	for (uint32_t i = 0; i < offer->vip_maps && i < WEIR_PORTS_MAX; i++) {
 		if (offer->vip_map_fd[i] >= 0) {
@@ -250,6 +255,7 @@ static bool send_offer(int fd, const struct weir_handover *offer) {
 static void refuse_busy(int fd, pid_t holder) {
 	const struct answer answer = {
 		.magic = WEIR_SEGMENT_MAGIC,
+		.fingerprint = weir_layout_fingerprint(),
 		.abi = WEIR_SEGMENT_ABI,
 		.error = EBUSY,
 		.pid = (uint32_t)holder,
@@ -409,29 +415,32 @@ static int receive_answer(int fd, struct answer *ret, int fds[FDS_MAX], unsigned
 // Sort the descriptors that came into *ret. Returns 0, or negative errno and nothing is open.
 static int accept_answer(const struct answer *answer, const int *fds, unsigned int n,
 	struct weir_handover *ret, char *why, size_t why_bytes) {
-	unsigned int used = 1;
+	unsigned int used = FDS_FIRST;
 	int r = 0;
 
 	if (answer->magic != WEIR_SEGMENT_MAGIC) {
 		r = fail(-EPROTO, why, why_bytes, "peer is not weir-dataplane");
-	} else if (answer->abi != WEIR_SEGMENT_ABI) {
+	} else if (answer->abi != WEIR_SEGMENT_ABI ||
+		   answer->fingerprint != weir_layout_fingerprint()) {
 		r = fail(-EPROTO, why, why_bytes,
-			"weir-dataplane has ABI %u, this program needs %u; run the same version of "
-			"both",
-			answer->abi, WEIR_SEGMENT_ABI);
+			"weir-dataplane has ABI %u, layout %016llx, this program needs ABI %u, "
+			"layout %016llx; run the same version of both",
+			answer->abi, (unsigned long long)answer->fingerprint, WEIR_SEGMENT_ABI,
+			(unsigned long long)weir_layout_fingerprint());
 	} else if (answer->error == EBUSY) {
 		r = fail(-EBUSY, why, why_bytes,
 			"another weir-control (pid %u) is attached; stop it first", answer->pid);
 	} else if (answer->error != 0 || answer->vip_maps > WEIR_PORTS_MAX ||
 		   (answer->steered & ~((1ull << answer->vip_maps) - 1)) != 0 ||
-		   n != 1 + (unsigned int)__builtin_popcount(answer->steered)) {
+		   n != FDS_FIRST + (unsigned int)__builtin_popcount(answer->steered)) {
 		r = fail(-EPROTO, why, why_bytes, "invalid reply from weir-dataplane");
 	}
 	if (r < 0) {
 		close_all(fds, n);
 		return r;
 	}
-	ret->segment_fd = fds[0];
+	ret->statistics_fd = fds[0];
+	ret->tables_fd = fds[1];
 	ret->vip_maps = answer->vip_maps;
 	for (unsigned int i = 0; i < WEIR_PORTS_MAX; i++) {
 		ret->vip_map_fd[i] = (answer->steered >> i & 1) != 0 ? fds[used++] : -1;

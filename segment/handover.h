@@ -19,7 +19,8 @@
 #define WEIR_HANDOVER_SOCKET "dataplane.sock"
 
 struct weir_handover { // what is handed over; fds are owned by the receiver
-	int segment_fd;
+	int statistics_fd;
+	int tables_fd;
 	uint32_t vip_maps;
 	int vip_map_fd[WEIR_PORTS_MAX]; // -1 = that port is not steered
 };

@@ -1,24 +1,38 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Layout of the segment: the memory that weir-dataplane and weir-control share.
+// Layout of the segment: the two memories that weir-dataplane and weir-control share.
 //
-// The dataplane creates it (a sealed memfd that cannot shrink), fills the header and hands it to
-// the control process over a unix socket (handover.h). Everything is an offset from the start,
-// fixed width, little endian as the host is; there are no pointers. Each field names its writer:
+//   statistics  written by the dataplane alone: header, counters, heartbeats, samples, responses.
+//               Sealed, so that control can only read it.
+//   tables      written by control alone: tables, identities, requests. The dataplane maps it
+//               read-only.
+//
+// The dataplane creates both (sealed memfds that cannot shrink), fills the header and hands them to
+// the control process over a unix socket (handover.h). Everything is an offset from the start of
+// its memory, fixed width, little endian as the host is; there are no pointers. Fields name their
+// writer where a structure does not say so:
 //   [dp]      the dataplane, once, before the segment is handed over
 //   [worker]  one worker, its own line, relaxed stores
 //   [control] the control process
 //
-// The control process publishes by storing a reference (below) into a root with release order.
-// Guarantees kept by this folder:
-//   S2 a worker sees either the old table or the new, whole.
-//   S3 control may die at any instruction: only complete blobs are ever referenced, and a new
-//      control process finds all it needs to go on in the three tables and the identity blob.
-//   S5 a blob is reused only after every worker has reported a quiescent state.
+// Tables are of two sorts:
+//   A *blob* lies in the heap and is immutable once a root refers to it: the service table, and one
+//   selection per service. It is replaced as a whole by one release-store of the root.
+//   A backend's *row* lies at a fixed place, twice: a change is written to the copy that is not in
+//   use, and one release-store of the version makes it the one in use. So the change of one backend
+//   costs that backend, whatever their number.
+// After each store control appends an entry to the *update log*. Workers follow the log in order, a
+// few entries a turn, and take what changed into private memory (reader.h).
 //
-// Order of publication (control) and of loading (worker), each with release/acquire:
-//   publish: identity -> backends -> selection -> services      load: services -> selection ->
-//   backends. So whoever sees a selection also sees the backends that it names.
+// Guarantees kept by this folder:
+//   S2 a worker sees either the old table or row or the new, whole.
+//   S3 control may die at any instruction: only complete tables are ever referenced, and a new
+//      control process finds all it needs to go on in the tables and the identities.
+//   S5 a blob is reused only after every worker has reported a quiescent state (grace.h), which it
+//      does only when it has adopted all that was published before.
+//
+// Order of publication (control), which is that of adoption (workers): identities -> rows ->
+// selections -> services. So whoever sees a selection also sees the backends that it names.
 // Withdrawal is the reverse, with a grace period before ids or memory are used again.
 #pragma once
 
@@ -29,8 +43,8 @@
 #include "drop_reasons.h"
 #include "policy.h"
 
-#define WEIR_SEGMENT_MAGIC 0x3147455352494557ull // "WEIRSEG1" in memory
-#define WEIR_SEGMENT_ABI 4
+#define WEIR_SEGMENT_MAGIC 0x3247455352494557ull // "WEIRSEG2" in memory
+#define WEIR_SEGMENT_ABI 5 // the number people see; fingerprint.h finds what it does not tell
 
 #define WEIR_WORKERS_MAX 64
 #define WEIR_PORTS_MAX 16
@@ -41,23 +55,22 @@
 #define WEIR_NAME_BYTES 64 // names of services, backends and ports, with the final NUL
 #define WEIR_TABLE_SLOTS_MAX 16777213u // the largest prime below 2^24
 
-// A reference to a published blob: generation in the upper 32 bits (never 0 while live), offset
-// / 64 in the lower. Unique per publication, so that "same reference" means "same blob" even when
-// memory is reused. 0 = nothing published.
+// A reference to a published blob: the lower half of its generation in the upper 32 bits, offset
+// / 64 in the lower. 0 = nothing published. The generation is unique per publication: "same
+// generation" means "same blob" even when memory is reused. It has 64 bits and never wraps; the
+// half in the reference only shows that reference and blob belong together.
 typedef uint64_t weir_ref;
 
 enum weir_blob_kind {
 	WEIR_BLOB_SERVICES = 1, // struct weir_service_table
-	WEIR_BLOB_BACKENDS, // struct weir_backend_table
 	WEIR_BLOB_SELECTION, // struct weir_selection
-	WEIR_BLOB_IDENTITY, // struct weir_identity
 };
 
 // At the head of every blob. Blobs are 64-byte aligned and immutable once referenced.
 struct weir_blob { // [control]
+	uint64_t generation; // its lower half is in the reference
 	uint32_t kind; // enum weir_blob_kind
-	uint32_t generation; // as in the reference
-	uint64_t bytes; // whole blob, header included, multiple of 64
+	uint32_t lines; // of 64 bytes: the whole blob, header included
 };
 
 // --- services -----------------------------------------------------------------------------
@@ -107,15 +120,14 @@ _Static_assert(sizeof(struct weir_service_table) == 64, "segment ABI");
 enum weir_backend_flag {
 	WEIR_BACKEND_PRESENT = 1u << 0, // the id is in use; flows may refer to it
 	WEIR_BACKEND_RESOLVED = 1u << 1, // header[] holds the next hop's MAC address
-	WEIR_BACKEND_USABLE = 1u << 2, // takes new flows (informational: selection decides)
 };
 
 #define WEIR_OUTER_HEADER_BYTES 62 // Ethernet 14 + two VLAN tags 8 + IPv6 40
 
 // One backend as a worker needs it: a prebuilt outer header to copy in front of the packet. For
-// the worker only total length, TTL, DSCP/ECN and the IPv4 checksum are left to fill in.
-// Indexed by backend id. The first cache line is all that an IPv4 backend needs.
-struct weir_backend_row { // 128 bytes, [control]
+// the worker only total length, TTL, DSCP/ECN and the IPv4 checksum are left to fill in. What
+// changes with a backend's health is not here: it decides about selections only.
+struct weir_backend_row { // 80 bytes, [control]
 	uint8_t flags; // enum weir_backend_flag
 	uint8_t port; // index of the port to send on
 	uint8_t outer_family; // 4 or 6: family of the backend's own address
@@ -127,26 +139,26 @@ struct weir_backend_row { // 128 bytes, [control]
 	uint16_t checksum_base; // IPv4: ones' complement sum of the constant fields of header[]
 	uint32_t reserved1;
 	uint8_t header[WEIR_OUTER_HEADER_BYTES + 2]; // at byte 16; first header_bytes are valid
-	uint8_t reserved2[48];
 };
-_Static_assert(sizeof(struct weir_backend_row) == 128, "segment ABI");
+_Static_assert(sizeof(struct weir_backend_row) == 80, "segment ABI");
 
-struct weir_backend_table { // blob, [control]
-	struct weir_blob blob;
-	uint32_t rows; // ids 0 .. rows - 1
-	uint32_t reserved0;
-	uint64_t rows_off; // from the start of the blob: struct weir_backend_row[rows], 64-aligned
-	uint64_t reserved[4];
-};
-_Static_assert(sizeof(struct weir_backend_table) == 64, "segment ABI");
+// A row and its next version. row[version % 2] is in use. A reader that finds the same version
+// before and after copying has copied a whole row.
+struct weir_row_pair { // 192 bytes, [control]; indexed by backend id
+	uint64_t version; // 0 = never written: the row in use is all zeroes
+	uint64_t reserved[3];
+	struct weir_backend_row row[2];
+} __attribute__((aligned(64)));
+_Static_assert(sizeof(struct weir_row_pair) == 192, "segment ABI");
 
 // --- selection, one per service -----------------------------------------------------------
 
 // What a worker chooses from. Offsets are from the start of the blob.
 struct weir_selection_subset { // 24 bytes, [control]
-	uint32_t candidates; // eligible ones; 0 = there are none: packets drop as no_backend
+	uint16_t candidates; // eligible ones; 0 = there are none: packets drop as no_backend
+	uint16_t rounds; // 0 without WEIR_NEEDS_ROUNDS, or without candidates
 	uint32_t slots; // of the Maglev table; 0 only without candidates
-	uint32_t rounds; // 0 without WEIR_NEEDS_ROUNDS, or without candidates
+	uint32_t reserved0;
 	uint32_t candidates_off; // struct weir_candidate[candidates]
 	uint32_t slots_off; // uint16_t[slots], index into candidates[]
 	uint32_t rounds_off; // struct weir_round[rounds]
@@ -167,40 +179,37 @@ _Static_assert(sizeof(struct weir_selection) == 64, "segment ABI");
 
 // --- identity: who the ids are; written and read by control only --------------------------
 //
-// All that a restarted control process must not forget: which id is whose, administrative
-// states and weights set at run time. Workers never read it.
+// All that a restarted control process must not forget: which id is whose, administrative and
+// health states, weights. Workers never read it. Indexed by id. Names and addresses are written
+// while the id is free and stay as they are while it is in use; one store of `state` puts it in use
+// or frees it, and one store changes a state or a weight. So nothing is ever half written.
 
-struct weir_identity_service {
-	char name[WEIR_NAME_BYTES]; // "" = free id
-	uint8_t configured_policy; // enum weir_policy
-	uint8_t runtime_policy; // set by an operator; WEIR_POLICY_UNSET = none
-	uint8_t reserved[6];
+#define WEIR_IDENTITY_USED 1u // in state; a free id has state 0
+
+struct weir_identity_service { // 128 bytes, [control]
+	uint32_t state; // WEIR_IDENTITY_USED
+	uint32_t policies; // weir_identity_policies(): the configured and the run-time policy
+	uint32_t error_window_ms; // automatic one; 0 = none computed yet
+	uint32_t reserved[13];
+	char name[WEIR_NAME_BYTES];
 };
+_Static_assert(sizeof(struct weir_identity_service) == 128, "segment ABI");
 #define WEIR_POLICY_UNSET 0xffu
 
-struct weir_identity_backend {
-	char name[WEIR_NAME_BYTES]; // "" = free id
-	uint8_t address[16];
-	uint8_t family;
-	uint8_t admin_state; // enum weir_admin_state
-	uint8_t health_state; // enum weir_health_state
-	uint8_t leaving; // removed from the configuration; id kept until no flow refers to it
-	uint16_t service;
-	uint16_t reserved0;
+struct weir_identity_backend { // 128 bytes, [control]
+	uint32_t state; // weir_identity_state()
 	uint32_t configured_weight;
 	uint32_t runtime_weight; // set by an operator; WEIR_WEIGHT_UNSET = none
+	uint32_t reported_weight; // by the backend; 0 = none
+	uint8_t address[16];
+	uint8_t family; // 4 or 6
+	uint8_t reserved0;
+	uint16_t service;
+	uint32_t reserved1[7];
+	char name[WEIR_NAME_BYTES];
 };
+_Static_assert(sizeof(struct weir_identity_backend) == 128, "segment ABI");
 #define WEIR_WEIGHT_UNSET 0xffffffffu
-
-struct weir_identity { // blob, [control]
-	struct weir_blob blob;
-	uint32_t services; // ids 0 .. services - 1
-	uint32_t backends; // ids 0 .. backends - 1
-	uint64_t services_off;
-	uint64_t backends_off;
-	uint64_t reserved[3];
-};
-_Static_assert(sizeof(struct weir_identity) == 64, "segment ABI");
 
 // X(NAME, "name")
 #define WEIR_ADMIN_STATES(X) X(READY, "ready") X(DRAIN, "drain") X(MAINTENANCE, "maintenance")
@@ -220,20 +229,68 @@ enum weir_health_state {
 #undef X
 };
 
-// --- roots --------------------------------------------------------------------------------
+// --- roots and news -------------------------------------------------------------------------
 
 struct weir_roots { // [control]; 64-aligned, selection[] follows with max_services elements
 	weir_ref services;
-	weir_ref backends;
-	weir_ref identity;
-	uint64_t publications; // total, informational
-	uint64_t control_pid; // 0 = none attached
-	uint64_t generation; // last one given to a blob: the next control process continues from
-			     // here
-	uint64_t heap_used; // bytes of the heap that ever held a blob; beyond is untouched
-	uint64_t reserved[1];
+	uint64_t reserved[7];
 	weir_ref selection[]; // by service id
 };
+
+// What a worker looks at in every turn, in one cache line that changes only when something was
+// published.
+struct weir_news { // [control]
+	uint64_t updates; // entries ever appended to the update log
+	uint64_t token; // of the newest grace period (grace.h); odd
+	uint64_t reserved[6];
+} __attribute__((aligned(64)));
+
+// What control remembers for the next control process. No worker reads it but `backend_ids` and
+// `service_ids`, after more changes than the log holds.
+struct weir_notes { // [control]
+	uint64_t control_pid; // 0 = none attached
+	uint64_t publications; // total, informational
+	uint64_t generation; // last one given to a blob
+	uint64_t heap_used; // bytes of the heap that ever held a blob; beyond is untouched
+	uint32_t service_ids; // ids in use are below
+	uint32_t backend_ids;
+	uint64_t reserved[3];
+} __attribute__((aligned(64)));
+
+enum weir_update_kind {
+	WEIR_UPDATE_SERVICES, // the service table
+	WEIR_UPDATE_SELECTION, // the selection of the service in the lower half
+	WEIR_UPDATE_ROW, // the row of the backend in the lower half
+};
+
+#define WEIR_UPDATES 4096u // power of two: entries that the log holds
+
+struct weir_update_log { // [control]; entry n, counted from 0, is at n % WEIR_UPDATES
+	uint32_t update[WEIR_UPDATES]; // kind << 16 | id
+};
+
+static inline uint32_t weir_update(enum weir_update_kind kind, uint16_t id) {
+	return (uint32_t)kind << 16 | id;
+}
+
+// A worker's part in grace periods (grace.h).
+struct weir_quiescence { // [worker]
+	uint64_t token; // last one that it has reported; 0 = offline: it uses no table
+} __attribute__((aligned(64)));
+
+// Tables that a worker refused because they lead out of bounds or name what it does not know. It
+// goes on with the one before, and ends no grace period until control has replaced the refused one.
+struct weir_refusals { // [worker]
+	uint64_t services; // service tables ever refused
+	uint64_t selections;
+	uint64_t rows;
+	uint64_t refused; // roots whose table it refuses now
+	uint32_t change; // the last refused one, as in the update log
+	uint32_t reserved0;
+	weir_ref ref; // the reference that it refused; rows: 0
+	uint64_t reserved[2];
+};
+_Static_assert(sizeof(struct weir_refusals) == 64, "one writer per line");
 
 // --- counters (counters.h) ----------------------------------------------------------------
 
@@ -269,11 +326,15 @@ struct weir_sample { // 16 bytes, [worker]
 };
 _Static_assert(sizeof(struct weir_sample) == 16, "segment ABI");
 
-struct weir_sample_ring {
-	uint64_t head __attribute__((aligned(64))); // [control] samples read
-	uint64_t tail __attribute__((aligned(64))); // [worker] samples written
-	uint64_t lost; // [worker] samples that found the ring full
+struct weir_sample_ring { // [worker]
+	uint64_t tail __attribute__((aligned(64))); // samples written
+	uint64_t lost; // samples that found the ring full
 	struct weir_sample sample[WEIR_SAMPLES] __attribute__((aligned(64)));
+};
+
+// How far a reader has come in a ring that another process fills.
+struct weir_ring_position {
+	uint64_t head __attribute__((aligned(64))); // elements read
 };
 
 // --- mailboxes: single producer, single consumer, see mailbox.h ----------------------------
@@ -281,15 +342,25 @@ struct weir_sample_ring {
 #define WEIR_MAILBOX_MESSAGES 64 // power of two
 #define WEIR_MESSAGE_BYTES 128
 
-struct weir_mailbox_ring {
-	uint64_t head __attribute__((aligned(64))); // next to read, written by the consumer
-	uint64_t tail __attribute__((aligned(64))); // next to write, written by the producer
+// A ring lies in two memories: what its producer writes in the producer's, what its consumer writes
+// (struct weir_ring_position) in the consumer's.
+struct weir_mailbox_ring { // the producer
+	uint64_t tail __attribute__((aligned(64))); // next to write
 	uint8_t message[WEIR_MAILBOX_MESSAGES][WEIR_MESSAGE_BYTES] __attribute__((aligned(64)));
 };
 
-struct weir_mailbox {
-	struct weir_mailbox_ring request; // producer: control, consumer: the worker
-	struct weir_mailbox_ring response; // producer: the worker, consumer: control
+// What one worker writes in statistics, next to its counters.
+struct weir_worker_box { // [worker]
+	struct weir_mailbox_ring response;
+	struct weir_ring_position request; // how far it has read control's requests
+	struct weir_sample_ring samples;
+};
+
+// What control writes for one worker.
+struct weir_control_box { // [control]
+	struct weir_mailbox_ring request;
+	struct weir_ring_position response; // how far control has read the worker's responses
+	struct weir_ring_position samples;
 };
 
 // --- header -------------------------------------------------------------------------------
@@ -306,11 +377,11 @@ struct weir_port_info { // 128 bytes, [dp]
 };
 _Static_assert(sizeof(struct weir_port_info) == 128, "segment ABI");
 
-struct weir_segment_header { // [dp], but for nothing: control never writes here
+struct weir_segment_header { // [dp]
 	uint64_t magic;
 	uint32_t abi;
 	uint32_t header_bytes; // sizeof(struct weir_segment_header)
-	uint64_t bytes; // of the whole segment
+	uint64_t fingerprint; // of this layout (fingerprint.h)
 	uint64_t epoch; // random, new at every start of the dataplane
 	uint64_t tsc_hz;
 	uint64_t hash_seed;
@@ -321,15 +392,25 @@ struct weir_segment_header { // [dp], but for nothing: control never writes here
 		max_services; // elements of roots.selection[] and of each worker's service counters
 	uint32_t max_backends; // elements of each worker's backend counters
 	uint32_t reserved0;
-	uint64_t qsbr_off; // struct rte_rcu_qsbr for `workers` readers; reader id = worker index
-	uint64_t qsbr_bytes;
-	uint64_t roots_off; // struct weir_roots
+	// Statistics: offsets from the start of that memory.
+	uint64_t statistics_bytes;
+	uint64_t quiescence_off; // struct weir_quiescence[workers]
+	uint64_t refusals_off; // struct weir_refusals[workers]
 	uint64_t worker_counters_off; // struct weir_worker_counters[workers]
+	uint64_t worker_boxes_off; // struct weir_worker_box[workers]
 	uint64_t service_counters_off; // struct weir_share_counters[workers][max_services]
 	uint64_t backend_counters_off; // struct weir_share_counters[workers][max_backends]
-	uint64_t mailboxes_off; // struct weir_mailbox[workers]
-	uint64_t samples_off; // struct weir_sample_ring[workers]
-	uint64_t costs_off; // uint64_t[max_backends], ns, 0 = unknown; [control], relaxed stores
+	// Tables: offsets from the start of that memory.
+	uint64_t tables_bytes;
+	uint64_t news_off; // struct weir_news, struct weir_notes, struct weir_update_log
+	uint64_t roots_off; // struct weir_roots
+	uint64_t control_boxes_off; // struct weir_control_box[workers]
+	uint64_t identity_services_off; // struct weir_identity_service[max_services]
+	uint64_t identity_backends_off; // struct weir_identity_backend[max_backends]
+	uint64_t service_bases_off; // struct weir_share_counters[max_services]
+	uint64_t backend_bases_off; // struct weir_share_counters[max_backends]
+	uint64_t rows_off; // struct weir_row_pair[max_backends]
+	uint64_t costs_off; // uint64_t[max_backends], ns, 0 = unknown; relaxed stores
 	uint64_t heap_off; // blobs; 64-aligned
 	uint64_t heap_bytes;
 	struct weir_port_info port[WEIR_PORTS_MAX];

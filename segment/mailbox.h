@@ -41,8 +41,13 @@ struct weir_message { // WEIR_MESSAGE_BYTES
 };
 _Static_assert(sizeof(struct weir_message) == WEIR_MESSAGE_BYTES, "segment ABI");
 
+// A ring as one side sees it: what the producer writes and what the consumer writes lie in
+// different memories. `head` and `tail` of the other side are untrusted: a distance beyond the
+// ring's size counts as full to the producer, and as empty to the consumer, who then starts anew.
+
 // Put a copy of message into the ring. Returns false when it is full. [its producer]
-bool weir_mailbox_send(struct weir_mailbox_ring *ring, const struct weir_message *message);
-// Take the oldest message. Returns false when there is none. Reads head and tail as untrusted:
-// a distance beyond the ring's size counts as empty and resets. [its consumer]
-bool weir_mailbox_receive(struct weir_mailbox_ring *ring, struct weir_message *ret);
+bool weir_mailbox_send(struct weir_mailbox_ring *ring, const struct weir_ring_position *position,
+	const struct weir_message *message);
+// Take the oldest message. Returns false when there is none. [its consumer]
+bool weir_mailbox_receive(const struct weir_mailbox_ring *ring, struct weir_ring_position *position,
+	struct weir_message *ret);

@@ -3,65 +3,355 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "blob.h"
 
-int weir_reader_init(
-	struct weir_reader *reader, const struct weir_segment *segment, uint32_t worker) {
+int weir_reader_init(struct weir_reader *reader, const struct weir_segment *segment,
+	uint32_t worker, weir_reader_adopt_row *adopt_row, void *context) {
 	struct weir_selection_view *selection;
+	weir_ref *refused;
 
 	if (worker >= segment->workers) {
 		return -EINVAL;
 	}
 	selection = calloc(segment->max_services, sizeof(*selection));
-	if (selection == NULL) {
+	refused = calloc(segment->max_services, sizeof(*refused));
+	if (selection == NULL || refused == NULL) {
+		free(selection);
+		free(refused);
 		return -ENOMEM;
 	}
 	*reader = (struct weir_reader){
 		.segment = segment,
 		.worker = worker,
+		.scan = WEIR_READER_NO_SCAN,
 		.selection = selection,
+		.refused_selection = refused,
+		.adopt_row = adopt_row,
+		.context = context,
 	};
 	return 0;
 }
 
 void weir_reader_fini(struct weir_reader *reader) {
 	free(reader->selection);
+	free(reader->refused_selection);
 	*reader = (struct weir_reader){0};
 }
 
-// The functions below keep the reference even when its table is refused, so that a broken table is
-// checked once and not in every burst.
+// --- refusals -----------------------------------------------------------------------------
 
-void weir_reader_adopt_services(struct weir_reader *reader, weir_ref ref) {
+static void show_refusals(const struct weir_reader *reader) {
+	struct weir_refusals *to = &reader->segment->refusals[reader->worker];
+	const struct weir_refusals *from = &reader->refusals;
+
+	__atomic_store_n(&to->services, from->services, __ATOMIC_RELAXED);
+	__atomic_store_n(&to->selections, from->selections, __ATOMIC_RELAXED);
+	__atomic_store_n(&to->rows, from->rows, __ATOMIC_RELAXED);
+	__atomic_store_n(&to->change, from->change, __ATOMIC_RELAXED);
+	__atomic_store_n(&to->ref, from->ref, __ATOMIC_RELAXED);
+	__atomic_store_n(&to->refused, from->refused, __ATOMIC_RELEASE);
+}
+
+static void refuse(struct weir_reader *reader, uint64_t *counter, uint32_t change, weir_ref ref) {
+	(*counter)++;
+	reader->refusals.change = change;
+	reader->refusals.ref = ref;
+	show_refusals(reader);
+}
+
+static void begin_scan(struct weir_reader *reader) {
+	reader->scan = 0;
+	reader->seen = reader->rows_seen - 1; // there is something to do
+}
+
+// Keep account of which roots lead to a table that is refused.
+static void settle_root(struct weir_reader *reader, weir_ref *refused, weir_ref ref, bool sound) {
+	weir_ref now = sound ? 0 : ref;
+
+	if ((*refused != 0) != (now != 0)) {
+		reader->refusals.refused += now != 0 ? 1 : (uint64_t)-1;
+		show_refusals(reader);
+		// Others may be refused as well: show one of them.
+		if (now == 0 && reader->refusals.refused > 0 &&
+			reader->scan == WEIR_READER_NO_SCAN) {
+			begin_scan(reader);
+		}
+	}
+	*refused = now;
+}
+
+// --- taking over --------------------------------------------------------------------------
+
+// A reference may be newer than the entry of the log that leads to it: what it needs is published
+// before it, but its entries come later. Whoever has loaded the reference sees these entries. So a
+// selection is adopted only when the rows of all entries are, and the service table only when all
+// selections are, too; else the log goes first, and the reference is looked at again.
+
+static bool rows_complete(const struct weir_reader *reader) {
+	return __atomic_load_n(&reader->segment->news->updates, __ATOMIC_ACQUIRE) ==
+	       reader->rows_seen;
+}
+
+// False: not yet.
+static bool adopt_services(struct weir_reader *reader) {
+	weir_ref ref = __atomic_load_n(&reader->segment->roots->services, __ATOMIC_ACQUIRE);
 	struct weir_services_view view = {0};
 	struct weir_blob_extent extent;
+	bool sound;
 
-	if (ref != 0 && !weir_blob_services(reader->segment, ref, &extent, &view)) {
-		reader->refused++;
+	if (!rows_complete(reader)) { // and selections: they are as far as rows when this is called
+		return false;
 	}
-	reader->services = view;
-	reader->services_ref = ref;
+	sound = ref == 0 || weir_blob_services(reader->segment, ref, &extent, &view);
+	if (sound) {
+		reader->services = view;
+	} else {
+		refuse(reader, &reader->refusals.services, weir_update(WEIR_UPDATE_SERVICES, 0),
+			ref);
+	}
+	settle_root(reader, &reader->refused_services, ref, sound);
+	return true;
 }
 
-void weir_reader_adopt_backends(struct weir_reader *reader, weir_ref ref) {
-	struct weir_backends_view view = {0};
+// False: not yet.
+static bool adopt_selection(struct weir_reader *reader, uint16_t service) {
+	weir_ref ref =
+		__atomic_load_n(&reader->segment->roots->selection[service], __ATOMIC_ACQUIRE);
+	struct weir_selection_view view = {0};
 	struct weir_blob_extent extent;
+	bool sound;
 
-	if (ref != 0 && !weir_blob_backends(reader->segment, ref, &extent, &view)) {
-		reader->refused++;
+	if (!rows_complete(reader)) {
+		return false;
 	}
-	reader->backends = view;
-	reader->backends_ref = ref;
+	sound = ref == 0 ||
+		weir_blob_selection(reader->segment, service, ref, reader->worker, &extent, &view);
+	if (sound) {
+		reader->selection[service] = view;
+	} else {
+		refuse(reader, &reader->refusals.selections,
+			weir_update(WEIR_UPDATE_SELECTION, service), ref);
+	}
+	settle_root(reader, &reader->refused_selection[service], ref, sound);
+	return true;
 }
 
-void weir_reader_adopt_selection(struct weir_reader *reader, uint16_t service, weir_ref ref) {
-	struct weir_selection_view view = {.ref = ref};
-	struct weir_blob_extent extent;
+bool weir_reader_row(
+	const struct weir_segment *segment, uint16_t backend, struct weir_backend_row *ret) {
+	const struct weir_row_pair *pair = &segment->rows[backend];
+	uint64_t version = __atomic_load_n(&pair->version, __ATOMIC_ACQUIRE);
+	union {
+		struct weir_backend_row row;
+		uint64_t words[sizeof(struct weir_backend_row) / 8];
+	} copy;
+	const uint64_t *from = (const uint64_t *)(const void *)&pair->row[version % 2];
 
-	if (ref != 0 && !weir_blob_selection(
-				reader->segment, service, ref, reader->worker, &extent, &view)) {
-		reader->refused++;
+	for (unsigned int i = 0; i < sizeof(copy) / 8; i++) {
+		copy.words[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
 	}
-	reader->selection[service] = view;
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	if (__atomic_load_n(&pair->version, __ATOMIC_RELAXED) != version) {
+		return false;
+	}
+	*ret = copy.row;
+	return true;
+}
+
+// False: not yet, it is being changed, or its counters have no memory. Then nothing that was
+// published behind it is adopted, so nothing leads there.
+static bool adopt_row(struct weir_reader *reader, uint16_t backend) {
+	struct weir_backend_row row;
+
+	if (backend >= __atomic_load_n(&reader->segment->counted_backends, __ATOMIC_ACQUIRE)) {
+		return false;
+	}
+	if (reader->adopt_row == NULL) {
+		return true;
+	}
+	if (!weir_reader_row(reader->segment, backend, &row)) {
+		return false;
+	}
+	if (!reader->adopt_row(reader->context, backend, &row)) {
+		refuse(reader, &reader->refusals.rows, weir_update(WEIR_UPDATE_ROW, backend), 0);
+	}
+	return true;
+}
+
+// --- changes ------------------------------------------------------------------------------
+
+static void look_through_everything(struct weir_reader *reader) {
+	reader->rows_seen = __atomic_load_n(&reader->segment->news->updates, __ATOMIC_ACQUIRE);
+	reader->selections_seen = reader->rows_seen;
+	begin_scan(reader);
+}
+
+// An entry of the log. False when control has overwritten it, or may be about to.
+static bool read_entry(const struct weir_reader *reader, uint64_t n, uint32_t *ret) {
+	const struct weir_segment *segment = reader->segment;
+	uint32_t change =
+		__atomic_load_n(&segment->updates->update[n % WEIR_UPDATES], __ATOMIC_RELAXED);
+
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	if (__atomic_load_n(&segment->news->updates, __ATOMIC_RELAXED) - n >= WEIR_UPDATES) {
+		return false;
+	}
+	*ret = change;
+	return true;
+}
+
+// The next entry, as far as it is about a row.
+static void row_step(struct weir_reader *reader) {
+	uint16_t id;
+	uint32_t change;
+
+	if (!read_entry(reader, reader->rows_seen, &change)) {
+		look_through_everything(reader);
+		return;
+	}
+	id = (uint16_t)change;
+	if (change >> 16 == WEIR_UPDATE_ROW) {
+		if (id < reader->segment->max_backends && !adopt_row(reader, id)) {
+			return;
+		}
+		reader->selections_seen += reader->selections_seen == reader->rows_seen;
+	}
+	reader->rows_seen++;
+}
+
+// The next entry, as far as it is not.
+static void selection_step(struct weir_reader *reader) {
+	uint16_t id;
+	uint32_t change;
+
+	if (!read_entry(reader, reader->selections_seen, &change)) {
+		look_through_everything(reader);
+		return;
+	}
+	id = (uint16_t)change;
+	if (change >> 16 == WEIR_UPDATE_SERVICES) {
+		reader->services_due = true;
+	} else if (change >> 16 == WEIR_UPDATE_SELECTION && id < reader->segment->max_services &&
+		   !adopt_selection(reader, id)) {
+		return;
+	}
+	reader->selections_seen++;
+}
+
+// How many rows the look through everything has.
+static uint32_t scan_rows(const struct weir_reader *reader) {
+	uint32_t rows = __atomic_load_n(&reader->segment->notes->backend_ids, __ATOMIC_RELAXED);
+
+	// Ids are never fewer than before: a number that shrinks only ends this early.
+	return rows < reader->segment->max_backends ? rows : reader->segment->max_backends;
+}
+
+static void scan_selection(struct weir_reader *reader, uint32_t service) {
+	if (service >= reader->segment->max_services) {
+		reader->services_due = true;
+		reader->scan = WEIR_READER_NO_SCAN;
+	} else if (adopt_selection(reader, (uint16_t)service)) {
+		reader->scan++;
+	}
+}
+
+// One step of what is to be done, in the order of publication. False: there is nothing.
+static bool step(struct weir_reader *reader, uint64_t updates) {
+	bool scan = reader->scan != WEIR_READER_NO_SCAN;
+	uint32_t rows = scan ? scan_rows(reader) : 0;
+
+	if (scan && reader->scan < rows) {
+		reader->scan += adopt_row(reader, (uint16_t)reader->scan);
+	} else if (updates - reader->selections_seen >= WEIR_UPDATES) {
+		look_through_everything(reader);
+	} else if (reader->rows_seen != updates) {
+		row_step(reader);
+	} else if (scan) {
+		scan_selection(reader, reader->scan - rows);
+	} else if (reader->selections_seen != updates) {
+		selection_step(reader);
+	} else if (reader->services_due) {
+		reader->services_due = !adopt_services(reader);
+	} else {
+		return false;
+	}
+	return true;
+}
+
+void weir_reader_catch_up(struct weir_reader *reader) {
+	const struct weir_news *news = reader->segment->news;
+
+	for (unsigned int i = 0; i < WEIR_READER_STEPS; i++) {
+		uint64_t updates = __atomic_load_n(&news->updates, __ATOMIC_ACQUIRE);
+
+		if (!step(reader, updates)) {
+			reader->seen = updates;
+			return;
+		}
+	}
+}
+
+void weir_reader_settle(struct weir_reader *reader) {
+	const struct weir_segment *segment = reader->segment;
+	// Who publishes faster than this only gets what is left later, in the worker's turns.
+	uint64_t turns =
+		4 * (uint64_t)(segment->max_backends + segment->max_services + WEIR_UPDATES) /
+			WEIR_READER_STEPS +
+		4;
+
+	while (turns-- > 0) {
+		uint64_t rows_seen = reader->rows_seen;
+		uint64_t selections_seen = reader->selections_seen;
+		uint32_t scan = reader->scan;
+
+		weir_reader_catch_up(reader);
+		if (scan == reader->scan && rows_seen == reader->rows_seen &&
+			selections_seen == reader->selections_seen && !reader->services_due) {
+			return; // all is done, or the rest waits for memory
+		}
+	}
+}
+
+// --- grace periods ------------------------------------------------------------------------
+
+void weir_reader_report(struct weir_reader *reader, uint64_t token) {
+	// One after the other: with a new one each time, none might ever be reached.
+	if (reader->token == reader->reported) {
+		reader->token = token;
+		reader->awaited =
+			__atomic_load_n(&reader->segment->news->updates, __ATOMIC_ACQUIRE);
+	}
+	weir_reader_catch_up(reader);
+	if (reader->refusals.refused > 0 || reader->scan != WEIR_READER_NO_SCAN ||
+		reader->services_due || (int64_t)(reader->selections_seen - reader->awaited) < 0) {
+		return;
+	}
+	weir_grace_report(reader->segment, reader->worker, reader->token);
+	reader->reported = reader->token;
+}
+
+// What was adopted before may be gone: there is no last good table.
+static void forget(struct weir_reader *reader) {
+	uint32_t services = reader->segment->max_services;
+
+	reader->services = (struct weir_services_view){0};
+	memset(reader->selection, 0, services * sizeof(reader->selection[0]));
+	memset(reader->refused_selection, 0, services * sizeof(reader->refused_selection[0]));
+	reader->refused_services = 0;
+	reader->refusals.refused = 0;
+	show_refusals(reader);
+}
+
+void weir_reader_online(struct weir_reader *reader) {
+	forget(reader);
+	weir_grace_online(reader->segment, reader->worker);
+	reader->reported = reader->token = __atomic_load_n(
+		&reader->segment->quiescence[reader->worker].token, __ATOMIC_RELAXED);
+	look_through_everything(reader);
+	weir_reader_settle(reader);
+}
+
+void weir_reader_offline(struct weir_reader *reader) {
+	weir_grace_offline(reader->segment, reader->worker);
 }

@@ -2,69 +2,109 @@
 //
 // Reader: how a worker reads the published tables.
 //
-// A reader keeps, per root, the last reference and a *view*: pointers and counts copied to private
-// memory after their bounds were checked against the segment. A view is renewed when the reference
-// changes, once per burst and root. Values inside the arrays (service ids, backend indexes, port
-// numbers) are compared with the private counts when they are used, so that a broken or malicious
-// control process can misdirect packets but not crash a worker.
+// A reader follows the update log: in every turn it takes over a few of the changes that were
+// published since, rows first, then selections, then the service table, into private memory. Of a
+// blob it keeps a *view*: pointers and counts, copied after their bounds were checked against the
+// segment. Of a backend's row it hands a copy to its user. Values inside the arrays of a view
+// (service ids, indexes of candidates) are compared with the private counts when they are used, so
+// that a broken or malicious control process can misdirect packets but not crash a worker; nor
+// stall it, as a turn takes over at most WEIR_READER_STEPS changes.
 //
-// A table that fails its check is refused: the view becomes empty, `refused` counts it.
+// A table that fails its check is refused: the one before stays in use, the refusal is counted in
+// the segment, and the reader reports no quiescent state until control has replaced the refused
+// table; so nothing that is in use is freed. A refused row is counted, and the copy before stays.
+//
+// With more changes than the log holds, the reader looks through all rows, selections and the
+// service table, as many per turn.
 //
 // Threads: one reader per worker, that worker only. A view is valid until the worker's next
-// quiescent report (S5). Load order (layout.h): services, selection, backends.
+// quiescent report (S5).
 #pragma once
 
+#include "grace.h"
 #include "segment.h"
 #include "view.h"
 
+#define WEIR_READER_STEPS 32u
+
+// Take over the row of a backend (below max_backends). row is a private copy, whole but unchecked.
+// Returns false to refuse it.
+typedef bool weir_reader_adopt_row(
+	void *context, uint16_t backend, const struct weir_backend_row *row);
+
 struct weir_reader {
+	struct weir_refusals refusals; // what the segment shows
 	const struct weir_segment *segment;
 	uint32_t worker;
-	weir_ref services_ref;
-	weir_ref backends_ref;
+	uint32_t scan; // next of the look through everything; WEIR_READER_NO_SCAN = none is under
+		       // way
+	// Entries of the log: all that they are about is taken over; their rows are; their rows and
+	// selections are. The second one runs ahead.
+	uint64_t seen;
+	uint64_t rows_seen;
+	uint64_t selections_seen;
+	bool services_due; // the service table is to be looked at, after all selections
+	uint64_t reported; // grace period token
+	uint64_t token; // to be reported when `awaited` changes have been taken over; odd
+	uint64_t awaited;
 	struct weir_services_view services;
-	struct weir_backends_view backends;
 	struct weir_selection_view *selection; // [max_services]
-	uint64_t refused; // tables that failed their bounds check
+	weir_ref refused_services; // that is refused now; 0 = none
+	weir_ref *refused_selection; // [max_services]
+	weir_reader_adopt_row *adopt_row; // NULL = the user has no use for rows
+	void *context;
 };
+#define WEIR_READER_NO_SCAN UINT32_MAX
 
-int weir_reader_init(
-	struct weir_reader *reader, const struct weir_segment *segment, uint32_t worker);
+// The reader is offline. adopt_row NULL: the user reads rows itself. Returns 0, -EINVAL, -ENOMEM.
+int weir_reader_init(struct weir_reader *reader, const struct weir_segment *segment,
+	uint32_t worker, weir_reader_adopt_row *adopt_row, void *context);
 void weir_reader_fini(struct weir_reader *reader);
 
-// Slow halves: validate and adopt. Called by the inline functions below when a reference changed.
-void weir_reader_adopt_services(struct weir_reader *reader, weir_ref ref);
-void weir_reader_adopt_backends(struct weir_reader *reader, weir_ref ref);
-void weir_reader_adopt_selection(struct weir_reader *reader, uint16_t service, weir_ref ref);
+// Take over everything that is published and take part in grace periods from then on. Not bounded:
+// before the first packet. [worker]
+void weir_reader_online(struct weir_reader *reader);
+void weir_reader_offline(struct weir_reader *reader);
 
-// The service table, renewed. Once per burst. [worker]
-static inline const struct weir_services_view *weir_reader_services(struct weir_reader *reader) {
-	weir_ref ref = __atomic_load_n(&reader->segment->roots->services, __ATOMIC_ACQUIRE);
+// Slow halves of the two below.
+void weir_reader_catch_up(struct weir_reader *reader);
+void weir_reader_report(struct weir_reader *reader, uint64_t token);
 
-	if (__builtin_expect(ref != reader->services_ref, 0)) {
-		weir_reader_adopt_services(reader, ref);
+// Take over changes, at most WEIR_READER_STEPS. Once per burst and once per turn. [worker]
+static inline void weir_reader_update(struct weir_reader *reader) {
+	uint64_t updates = __atomic_load_n(&reader->segment->news->updates, __ATOMIC_ACQUIRE);
+
+	if (__builtin_expect(updates != reader->seen, 0)) {
+		weir_reader_catch_up(reader);
 	}
+}
+
+// No pointer into a table is in use: report it, if control waits for that. Once per turn. [worker]
+static inline void weir_reader_quiescent(struct weir_reader *reader) {
+	uint64_t token = weir_grace_token(reader->segment);
+
+	if (__builtin_expect(token != reader->reported, 0)) {
+		weir_reader_report(reader, token);
+	}
+}
+
+// Take over all that is published now, however much, up to the first backend whose counters have no
+// memory yet (weir_segment_follow). [worker, outside of its turns]
+void weir_reader_settle(struct weir_reader *reader);
+
+// The row of a backend (below max_backends) as it is now; all zeroes when none was published.
+// Returns false when it is being changed: try again later. Used by adoption, control and tests.
+bool weir_reader_row(
+	const struct weir_segment *segment, uint16_t backend, struct weir_backend_row *ret);
+
+// What was taken over. [worker]
+static inline const struct weir_services_view *weir_reader_services(
+	const struct weir_reader *reader) {
 	return &reader->services;
 }
 
-// The selection of a service (service < max_services). After weir_reader_services. [worker]
+// service < max_services.
 static inline const struct weir_selection_view *weir_reader_selection(
-	struct weir_reader *reader, uint16_t service) {
-	weir_ref ref =
-		__atomic_load_n(&reader->segment->roots->selection[service], __ATOMIC_ACQUIRE);
-
-	if (__builtin_expect(ref != reader->selection[service].ref, 0)) {
-		weir_reader_adopt_selection(reader, service, ref);
-	}
+	const struct weir_reader *reader, uint16_t service) {
 	return &reader->selection[service];
-}
-
-// The backend table, renewed. Once per burst, after the selections. [worker]
-static inline const struct weir_backends_view *weir_reader_backends(struct weir_reader *reader) {
-	weir_ref ref = __atomic_load_n(&reader->segment->roots->backends, __ATOMIC_ACQUIRE);
-
-	if (__builtin_expect(ref != reader->backends_ref, 0)) {
-		weir_reader_adopt_backends(reader, ref);
-	}
-	return &reader->backends;
 }

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <rte_rcu_qsbr.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,63 +12,67 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LINE_BYTES 64
+#include "fingerprint.h"
+#include "segment_regions.h"
+
 #define PAGE_BYTES 4096
 #define HUGE_PAGE_LOG2 21
 #define HUGE_PAGE_BYTES (1u << HUGE_PAGE_LOG2)
 #define MEMFD_HUGE_SHIFT 26 // of <linux/memfd.h>, which does not go with <sys/mman.h>
-#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
-#define BYTES_MAX (1ull << 38) // what the 32 bits of a reference can address
 
-_Static_assert(sizeof(struct weir_worker_counters) % LINE_BYTES == 0, "one writer per line");
-_Static_assert(sizeof(struct weir_mailbox) % LINE_BYTES == 0, "one writer per line");
-_Static_assert(sizeof(struct weir_roots) % LINE_BYTES == 0, "segment ABI");
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+#define SEALS_SIZE (F_SEAL_SHRINK | F_SEAL_GROW)
 
-enum region {
-	REGION_QSBR,
-	REGION_ROOTS,
-	REGION_WORKER_COUNTERS,
-	REGION_SERVICE_COUNTERS,
-	REGION_BACKEND_COUNTERS,
-	REGION_MAILBOXES,
-	REGION_SAMPLES,
-	REGION_COSTS,
-	REGION_HEAP,
-	REGIONS,
-};
-
-static const char *const region_names[REGIONS] = {"qsbr", "roots", "worker counters",
-	"service counters", "backend counters", "mailboxes", "samples", "costs", "heap"};
-
-struct extent {
-	uint64_t offset;
-	uint64_t bytes;
-};
+_Static_assert(sizeof(struct weir_worker_counters) % WEIR_LINE_BYTES == 0, "one writer per line");
+_Static_assert(sizeof(struct weir_worker_box) % WEIR_LINE_BYTES == 0, "one writer per line");
+_Static_assert(sizeof(struct weir_control_box) % WEIR_LINE_BYTES == 0, "one writer per line");
+_Static_assert(sizeof(struct weir_roots) % WEIR_LINE_BYTES == 0, "segment ABI");
 
 static uint64_t align_up(uint64_t value, uint64_t alignment) {
 	return (value + alignment - 1) & ~(alignment - 1);
 }
 
 // Where each region lies and how long it is for the header's counts. Counts are in range.
-static void regions_of(const struct weir_segment_header *header, struct extent regions[REGIONS]) {
-	uint64_t workers = header->workers;
+void weir_regions_of(
+	struct weir_segment_header *h, struct weir_region_place regions[WEIR_REGIONS]) {
+	uint64_t workers = h->workers, services = h->max_services, backends = h->max_backends;
+	const struct weir_region_place extents[WEIR_REGIONS] = {
+		[WEIR_REGION_QUIESCENCE] = {"quiescence", &h->quiescence_off,
+			workers * sizeof(struct weir_quiescence)},
+		[WEIR_REGION_REFUSALS] = {"refusals", &h->refusals_off,
+			workers * sizeof(struct weir_refusals)},
+		[WEIR_REGION_WORKER_COUNTERS] = {"worker counters", &h->worker_counters_off,
+			workers * sizeof(struct weir_worker_counters)},
+		[WEIR_REGION_WORKER_BOXES] = {"worker boxes", &h->worker_boxes_off,
+			workers * sizeof(struct weir_worker_box)},
+		[WEIR_REGION_SERVICE_COUNTERS] = {"service counters", &h->service_counters_off,
+			workers * services * sizeof(struct weir_share_counters)},
+		[WEIR_REGION_BACKEND_COUNTERS] = {"backend counters", &h->backend_counters_off,
+			workers * backends * sizeof(struct weir_share_counters)},
+		[WEIR_REGION_NEWS] = {"news", &h->news_off,
+			sizeof(struct weir_news) + sizeof(struct weir_notes) +
+				sizeof(struct weir_update_log)},
+		[WEIR_REGION_ROOTS] = {"roots", &h->roots_off,
+			sizeof(struct weir_roots) + services * sizeof(weir_ref)},
+		[WEIR_REGION_CONTROL_BOXES] = {"control boxes", &h->control_boxes_off,
+			workers * sizeof(struct weir_control_box)},
+		[WEIR_REGION_IDENTITY_SERVICES] = {"service identities", &h->identity_services_off,
+			services * sizeof(struct weir_identity_service)},
+		[WEIR_REGION_IDENTITY_BACKENDS] = {"backend identities", &h->identity_backends_off,
+			backends * sizeof(struct weir_identity_backend)},
+		[WEIR_REGION_SERVICE_BASES] = {"service bases", &h->service_bases_off,
+			services * sizeof(struct weir_share_counters)},
+		[WEIR_REGION_BACKEND_BASES] = {"backend bases", &h->backend_bases_off,
+			backends * sizeof(struct weir_share_counters)},
+		[WEIR_REGION_ROWS] = {"rows", &h->rows_off,
+			backends * sizeof(struct weir_row_pair)},
+		[WEIR_REGION_COSTS] = {"costs", &h->costs_off, backends * sizeof(uint64_t)},
+		[WEIR_REGION_HEAP] = {"heap", &h->heap_off, h->heap_bytes},
+	};
 
-	regions[REGION_QSBR] = (struct extent){header->qsbr_off, header->qsbr_bytes};
-	regions[REGION_ROOTS] = (struct extent){header->roots_off,
-		sizeof(struct weir_roots) + header->max_services * sizeof(weir_ref)};
-	regions[REGION_WORKER_COUNTERS] = (struct extent){
-		header->worker_counters_off, workers * sizeof(struct weir_worker_counters)};
-	regions[REGION_SERVICE_COUNTERS] = (struct extent){header->service_counters_off,
-		workers * header->max_services * sizeof(struct weir_share_counters)};
-	regions[REGION_BACKEND_COUNTERS] = (struct extent){header->backend_counters_off,
-		workers * header->max_backends * sizeof(struct weir_share_counters)};
-	regions[REGION_MAILBOXES] =
-		(struct extent){header->mailboxes_off, workers * sizeof(struct weir_mailbox)};
-	regions[REGION_SAMPLES] =
-		(struct extent){header->samples_off, workers * sizeof(struct weir_sample_ring)};
-	regions[REGION_COSTS] =
-		(struct extent){header->costs_off, header->max_backends * sizeof(uint64_t)};
-	regions[REGION_HEAP] = (struct extent){header->heap_off, header->heap_bytes};
+	memcpy(regions, extents, sizeof(extents));
 }
 
 // --- create -------------------------------------------------------------------------------
@@ -78,33 +81,32 @@ static bool params_valid(const struct weir_segment_params *params) {
 	return params->workers >= 1 && params->workers <= WEIR_WORKERS_MAX && params->ports >= 1 &&
 	       params->ports <= WEIR_PORTS_MAX && params->max_services >= 1 &&
 	       params->max_services <= WEIR_SERVICES_MAX && params->max_backends >= 1 &&
-	       params->max_backends <= WEIR_BACKENDS_MAX && params->heap_bytes >= LINE_BYTES &&
-	       params->heap_bytes <= BYTES_MAX / 2 && params->port_info != NULL;
+	       params->max_backends <= WEIR_BACKENDS_MAX && params->heap_bytes >= WEIR_LINE_BYTES &&
+	       params->heap_bytes <= WEIR_SEGMENT_BYTES_MAX / 2 && params->port_info != NULL;
 }
 
 // Give each region its place; the heap comes last and gets the rest of its last page.
 static void lay_out(const struct weir_segment_params *params, struct weir_segment_header *header) {
 	uint64_t page_bytes = params->huge_pages ? HUGE_PAGE_BYTES : PAGE_BYTES;
-	struct extent regions[REGIONS];
-	uint64_t *const offsets[REGIONS] = {&header->qsbr_off, &header->roots_off,
-		&header->worker_counters_off, &header->service_counters_off,
-		&header->backend_counters_off, &header->mailboxes_off, &header->samples_off,
-		&header->costs_off, &header->heap_off};
 	uint64_t at = align_up(sizeof(*header), PAGE_BYTES);
+	struct weir_region_place regions[WEIR_REGIONS];
 
 	header->workers = params->workers;
 	header->ports = params->ports;
 	header->max_services = params->max_services;
 	header->max_backends = params->max_backends;
-	header->qsbr_bytes = rte_rcu_qsbr_get_memsize(params->workers);
-	regions_of(header, regions);
-	for (unsigned int i = 0; i < REGION_HEAP; i++) {
-		*offsets[i] = at;
+	weir_regions_of(header, regions);
+	for (unsigned int i = 0; i < WEIR_REGION_HEAP; i++) {
+		if (i == WEIR_REGION_FIRST_OF_TABLES) {
+			header->statistics_bytes = align_up(at, page_bytes);
+			at = 0;
+		}
+		*regions[i].offset = at;
 		at = align_up(at + regions[i].bytes, PAGE_BYTES);
 	}
 	header->heap_off = align_up(at, page_bytes);
-	header->bytes = align_up(header->heap_off + params->heap_bytes, page_bytes);
-	header->heap_bytes = header->bytes - header->heap_off;
+	header->tables_bytes = align_up(header->heap_off + params->heap_bytes, page_bytes);
+	header->heap_bytes = header->tables_bytes - header->heap_off;
 	memcpy(header->port, params->port_info, params->ports * sizeof(header->port[0]));
 	for (uint32_t i = 0; i < params->ports; i++) {
 		header->port[i].name[WEIR_NAME_BYTES - 1] = '\0';
@@ -123,32 +125,32 @@ static int random_epoch(uint64_t *ret) {
 	return 0;
 }
 
-static int create_memory(const struct weir_segment_params *params, uint64_t bytes, int *ret_fd) {
+// Returns the descriptor or negative errno.
+static int create_memory(const char *name, bool huge_pages, uint64_t bytes) {
 	unsigned int flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-	int r;
 	int fd;
 
-	if (params->huge_pages) {
+	if (huge_pages) {
 		flags |= MFD_HUGETLB | HUGE_PAGE_LOG2 << MEMFD_HUGE_SHIFT;
 	}
-	fd = memfd_create("weir-segment", flags);
+	fd = memfd_create(name, flags);
 	if (fd < 0) {
 		return -errno;
 	}
 	if (fchmod(fd, 0600) < 0 || ftruncate(fd, (off_t)bytes) < 0 ||
-		fcntl(fd, F_ADD_SEALS, SEALS) < 0) {
-		r = -errno;
+		fcntl(fd, F_ADD_SEALS, SEALS_SIZE) < 0) {
+		int r = -errno;
+
 		close(fd);
 		return r;
 	}
-	*ret_fd = fd;
-	return 0;
+	return fd;
 }
 
 // NULL and errno on failure.
-static uint8_t *map(int fd, uint64_t bytes) {
+uint8_t *weir_segment_map(int fd, uint64_t bytes, int protection) {
 	// Reserve nothing: the heap takes memory when the writer asks for it (writer.c).
-	void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	void *base = mmap(NULL, bytes, protection, MAP_SHARED | MAP_NORESERVE, fd, 0);
 
 	if (base == MAP_FAILED) {
 		return NULL;
@@ -158,61 +160,191 @@ static uint8_t *map(int fd, uint64_t bytes) {
 }
 
 // Set the pointers to the regions, from the private copy of the header.
-static void point(struct weir_segment *segment, int fd, uint8_t *base,
-	const struct weir_segment_header *header) {
-	*segment = (struct weir_segment){
-		.fd = fd,
-		.base = base,
-		.bytes = header->bytes,
-		.epoch = header->epoch,
-		.workers = header->workers,
-		.ports = header->ports,
-		.max_services = header->max_services,
-		.max_backends = header->max_backends,
-		.heap_off = header->heap_off,
-		.heap_bytes = header->heap_bytes,
-		.header = (struct weir_segment_header *)(void *)base,
-		.qsbr = (struct rte_rcu_qsbr *)(void *)(base + header->qsbr_off),
-		.roots = (struct weir_roots *)(void *)(base + header->roots_off),
-		.worker_counters =
-			(struct weir_worker_counters *)(void *)(base + header->worker_counters_off),
-		.service_counters =
-			(struct weir_share_counters *)(void *)(base + header->service_counters_off),
-		.backend_counters =
-			(struct weir_share_counters *)(void *)(base + header->backend_counters_off),
-		.mailboxes = (struct weir_mailbox *)(void *)(base + header->mailboxes_off),
-		.samples = (struct weir_sample_ring *)(void *)(base + header->samples_off),
-		.costs = (uint64_t *)(void *)(base + header->costs_off),
-	};
+void weir_segment_point(struct weir_segment *segment, const struct weir_segment_header *header) {
+	uint8_t *statistics = segment->statistics;
+	uint8_t *tables = segment->tables;
+	uint8_t *news = tables + header->news_off;
+
+	segment->statistics_bytes = header->statistics_bytes;
+	segment->tables_bytes = header->tables_bytes;
+	segment->epoch = header->epoch;
+	segment->workers = header->workers;
+	segment->ports = header->ports;
+	segment->max_services = header->max_services;
+	segment->max_backends = header->max_backends;
+	segment->heap_off = header->heap_off;
+	segment->heap_bytes = header->heap_bytes;
+	segment->header = (struct weir_segment_header *)(void *)statistics;
+	segment->quiescence =
+		(struct weir_quiescence *)(void *)(statistics + header->quiescence_off);
+	segment->refusals = (struct weir_refusals *)(void *)(statistics + header->refusals_off);
+	segment->worker_counters =
+		(struct weir_worker_counters *)(void *)(statistics + header->worker_counters_off);
+	segment->worker_boxes =
+		(struct weir_worker_box *)(void *)(statistics + header->worker_boxes_off);
+	segment->service_counters =
+		(struct weir_share_counters *)(void *)(statistics + header->service_counters_off);
+	segment->backend_counters =
+		(struct weir_share_counters *)(void *)(statistics + header->backend_counters_off);
+	segment->news = (struct weir_news *)(void *)news;
+	segment->notes = (struct weir_notes *)(void *)(news + sizeof(struct weir_news));
+	segment->updates = (struct weir_update_log *)(void *)(news + sizeof(struct weir_news) +
+							      sizeof(struct weir_notes));
+	segment->roots = (struct weir_roots *)(void *)(tables + header->roots_off);
+	segment->control_boxes =
+		(struct weir_control_box *)(void *)(tables + header->control_boxes_off);
+	segment->identity_services =
+		(struct weir_identity_service *)(void *)(tables + header->identity_services_off);
+	segment->identity_backends =
+		(struct weir_identity_backend *)(void *)(tables + header->identity_backends_off);
+	segment->service_bases =
+		(struct weir_share_counters *)(void *)(tables + header->service_bases_off);
+	segment->backend_bases =
+		(struct weir_share_counters *)(void *)(tables + header->backend_bases_off);
+	segment->rows = (struct weir_row_pair *)(void *)(tables + header->rows_off);
+	segment->costs = (uint64_t *)(void *)(tables + header->costs_off);
 }
 
-// Every worker is registered, offline, from the start: none has to touch the registration while
-// another process can write to it.
-static int register_workers(struct rte_rcu_qsbr *qsbr, uint32_t workers) {
-	if (rte_rcu_qsbr_init(qsbr, workers) != 0) {
-		return -EINVAL;
+// Memory for statistics and for all of tables that is written without asking for it first.
+static int create_statistics(
+	struct weir_segment *segment, const struct weir_segment_header *header, bool huge_pages) {
+	int fd = create_memory("weir-statistics", huge_pages, header->statistics_bytes);
+
+	if (fd < 0) {
+		return fd;
 	}
-	for (uint32_t worker = 0; worker < workers; worker++) {
-		if (rte_rcu_qsbr_thread_register(qsbr, worker) != 0) {
-			return -EINVAL;
-		}
+	segment->statistics_fd = fd;
+	// Workers write here: take the memory now, so that no store of theirs can fail. That of
+	// backends' counters is taken as ids come in use (weir_segment_follow).
+	if (fallocate(fd, 0, 0, (off_t)header->backend_counters_off) < 0) {
+		return errno == ENOSPC ? -ENOMEM : -errno;
+	}
+	segment->statistics =
+		weir_segment_map(fd, header->statistics_bytes, PROT_READ | PROT_WRITE);
+	if (segment->statistics == NULL) {
+		return -errno;
+	}
+	segment->statistics_bytes = header->statistics_bytes;
+	madvise(segment->statistics, header->backend_counters_off, MADV_POPULATE_WRITE);
+	// From now on nobody can map it to write, write to it, or free a part of it.
+	return fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) < 0 ? -errno : 0;
+}
+
+static int create_tables(
+	struct weir_segment *segment, const struct weir_segment_header *header, bool huge_pages) {
+	int fd = create_memory("weir-tables", huge_pages, header->tables_bytes);
+
+	if (fd < 0) {
+		return fd;
+	}
+	segment->tables_fd = fd;
+	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL) < 0) {
+		return -errno;
+	}
+	// What workers read in every turn, before any table is there.
+	if (fallocate(fd, 0, 0, (off_t)header->identity_services_off) < 0) {
+		return errno == ENOSPC ? -ENOMEM : -errno;
+	}
+	segment->tables = weir_segment_map(fd, header->tables_bytes, PROT_READ);
+	if (segment->tables == NULL) {
+		return -errno;
+	}
+	segment->tables_bytes = header->tables_bytes;
+	madvise(segment->tables, header->identity_services_off, MADV_POPULATE_READ);
+	return 0;
+}
+
+// --- memory as it is needed ---------------------------------------------------------------
+
+int weir_segment_lock(const struct weir_segment *segment) {
+	if (mlock2(segment->statistics, segment->statistics_bytes, MLOCK_ONFAULT) < 0 ||
+		mlock2(segment->tables, segment->tables_bytes, MLOCK_ONFAULT) < 0) {
+		return -errno;
 	}
 	return 0;
 }
+
+// The pages that bytes [from, to) of a memory lie on.
+static void populate(uint8_t *memory, uint64_t from, uint64_t to, int advice) {
+	from -= from % PAGE_BYTES;
+	if (from < to) {
+		madvise(memory + from, align_up(to, PAGE_BYTES) - from, advice);
+	}
+}
+
+#define COUNTED_STEP 1024u // ids
+
+static int count_backends(struct weir_segment *segment, uint32_t backends) {
+	uint32_t from = segment->counted_backends;
+	uint64_t to = align_up(backends, COUNTED_STEP);
+
+	to = to < segment->max_backends ? to : segment->max_backends;
+	for (uint32_t worker = 0; worker < segment->workers && from < to; worker++) {
+		const uint8_t *base =
+			(const uint8_t *)weir_segment_backend_counters(segment, worker, 0);
+		uint64_t offset = (uint64_t)(base - segment->statistics);
+		uint64_t start = offset + from * sizeof(struct weir_share_counters);
+		uint64_t end = offset + to * sizeof(struct weir_share_counters);
+
+		while (fallocate(segment->statistics_fd, 0, (off_t)start, (off_t)(end - start)) <
+			0) {
+			if (errno != EINTR) {
+				return -ENOMEM;
+			}
+		}
+		populate(segment->statistics, start, end, MADV_POPULATE_WRITE);
+	}
+	if (from < to) {
+		__atomic_store_n(&segment->counted_backends, (uint32_t)to, __ATOMIC_RELEASE);
+	}
+	return 0;
+}
+
+// Control's figures are untrusted: at most what there is.
+static uint64_t at_most(uint64_t value, uint64_t most) {
+	return value < most ? value : most;
+}
+
+int weir_segment_follow(struct weir_segment *segment) {
+	const struct weir_notes *notes = segment->notes;
+	uint32_t backends = (uint32_t)at_most(
+		__atomic_load_n(&notes->backend_ids, __ATOMIC_ACQUIRE), segment->max_backends);
+	uint64_t heap =
+		at_most(__atomic_load_n(&notes->heap_used, __ATOMIC_ACQUIRE), segment->heap_bytes);
+	uint64_t rows_off = (uint64_t)((uint8_t *)segment->rows - segment->tables);
+	uint64_t costs_off = (uint64_t)((uint8_t *)segment->costs - segment->tables);
+
+	if (backends > segment->mapped_rows) {
+		populate(segment->tables,
+			rows_off + segment->mapped_rows * sizeof(segment->rows[0]),
+			rows_off + backends * sizeof(segment->rows[0]), MADV_POPULATE_READ);
+		populate(segment->tables,
+			costs_off + segment->mapped_rows * sizeof(segment->costs[0]),
+			costs_off + backends * sizeof(segment->costs[0]), MADV_POPULATE_READ);
+		segment->mapped_rows = backends;
+	}
+	if (heap > segment->mapped_heap) {
+		populate(segment->tables, segment->heap_off + segment->mapped_heap,
+			segment->heap_off + heap, MADV_POPULATE_READ);
+		segment->mapped_heap = heap;
+	}
+	return backends > segment->counted_backends ? count_backends(segment, backends) : 0;
+}
+
+// --- create, the whole -------------------------------------------------------------------
 
 int weir_segment_create(const struct weir_segment_params *params, struct weir_segment **ret) {
 	struct weir_segment_header header = {
 		.magic = WEIR_SEGMENT_MAGIC,
 		.abi = WEIR_SEGMENT_ABI,
 		.header_bytes = sizeof(header),
+		.fingerprint = weir_layout_fingerprint(),
 		.tsc_hz = params->tsc_hz,
 		.hash_seed = params->hash_seed,
 		.dataplane_pid = (uint32_t)getpid(),
 	};
 	struct weir_segment *segment;
-	uint8_t *base;
 	int r;
-	int fd = -1;
 
 	if (!params_valid(params)) {
 		return -EINVAL;
@@ -226,280 +358,42 @@ int weir_segment_create(const struct weir_segment_params *params, struct weir_se
 	if (segment == NULL) {
 		return -ENOMEM;
 	}
-	r = create_memory(params, header.bytes, &fd);
-	if (r < 0) {
-		goto free_segment;
-	}
-	// Workers write here: take the memory now, so that no store of theirs can fail.
-	if (fallocate(fd, 0, 0, (off_t)header.heap_off) < 0) {
-		r = errno == ENOSPC ? -ENOMEM : -errno;
-		goto close_fd;
-	}
-	base = map(fd, header.bytes);
-	if (base == NULL) {
-		r = -errno;
-		goto close_fd;
-	}
-	madvise(base, header.heap_off, MADV_POPULATE_WRITE);
-	point(segment, fd, base, &header);
-	r = register_workers(segment->qsbr, header.workers);
-	if (r < 0) {
-		goto unmap;
-	}
-	memcpy(base, &header, sizeof(header));
-	*ret = segment;
-	return 0;
-
-unmap:
-	munmap(base, header.bytes);
-close_fd:
-	close(fd);
-free_segment:
-	free(segment);
-	return r;
-}
-
-// --- attach -------------------------------------------------------------------------------
-
-__attribute__((format(printf, 4, 5))) static int refuse(
-	int error, char *why, size_t why_bytes, const char *format, ...) {
-	va_list args;
-
-	if (why_bytes > 0) {
-		va_start(args, format);
-		vsnprintf(why, why_bytes, format, args);
-		va_end(args);
-	}
-	return error;
-}
-
-static int check_identity(const struct weir_segment_header *header, char *why, size_t why_bytes) {
-	if (header->magic != WEIR_SEGMENT_MAGIC) {
-		return refuse(-EPROTO, why, why_bytes,
-			"not a Weir segment (magic %016llx); is the peer weir-dataplane?",
-			(unsigned long long)header->magic);
-	}
-	if (header->abi != WEIR_SEGMENT_ABI || header->header_bytes != sizeof(*header)) {
-		return refuse(-EPROTO, why, why_bytes,
-			"segment has ABI %u (header of %u bytes), this program needs ABI %u (%zu "
-			"bytes); "
-			"run the same version of weir-dataplane and weir-control",
-			header->abi, header->header_bytes, WEIR_SEGMENT_ABI, sizeof(*header));
-	}
-	return 0;
-}
-
-static int check_counts(const struct weir_segment_header *header, char *why, size_t why_bytes) {
-	const struct {
-		const char *name;
-		uint64_t value, max;
-	} counts[] = {
-		{"workers", header->workers, WEIR_WORKERS_MAX},
-		{"ports", header->ports, WEIR_PORTS_MAX},
-		{"max_services", header->max_services, WEIR_SERVICES_MAX},
-		{"max_backends", header->max_backends, WEIR_BACKENDS_MAX},
-		{"bytes", header->bytes, BYTES_MAX},
-	};
-
-	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
-		if (counts[i].value < 1 || counts[i].value > counts[i].max) {
-			return refuse(-EBADMSG, why, why_bytes,
-				"invalid segment header: %s is %llu, the range is 1 to %llu; "
-				"restart weir-dataplane",
-				counts[i].name, (unsigned long long)counts[i].value,
-				(unsigned long long)counts[i].max);
-		}
-	}
-	if (header->epoch == 0) {
-		return refuse(-EBADMSG, why, why_bytes,
-			"invalid segment header: epoch is 0; restart weir-dataplane");
-	}
-	return 0;
-}
-
-static int check_ports(const struct weir_segment_header *header, char *why, size_t why_bytes) {
-	for (uint32_t i = 0; i < header->ports; i++) {
-		const struct weir_port_info *port = &header->port[i];
-
-		if (memchr(port->name, '\0', sizeof(port->name)) == NULL ||
-			memchr(port->kernel_interface, '\0', sizeof(port->kernel_interface)) ==
-				NULL) {
-			return refuse(-EBADMSG, why, why_bytes,
-				"invalid segment header: a name of port %u is not terminated; "
-				"restart weir-dataplane",
-				i);
-		}
-	}
-	return 0;
-}
-
-static int check_regions(const struct weir_segment_header *header, char *why, size_t why_bytes) {
-	struct extent regions[REGIONS];
-
-	regions_of(header, regions);
-	if (header->qsbr_bytes != rte_rcu_qsbr_get_memsize(header->workers)) {
-		return refuse(-EBADMSG, why, why_bytes,
-			"invalid segment header: qsbr has %llu bytes for %u workers; do "
-			"weir-dataplane and weir-control use the same DPDK?",
-			(unsigned long long)header->qsbr_bytes, header->workers);
-	}
-	for (unsigned int i = 0; i < REGIONS; i++) {
-		const struct extent *a = &regions[i];
-
-		if (a->offset % LINE_BYTES != 0 || a->bytes % 8 != 0 || a->bytes == 0 ||
-			a->offset < sizeof(*header) || a->offset > header->bytes ||
-			a->bytes > header->bytes - a->offset) {
-			return refuse(-EBADMSG, why, why_bytes,
-				"invalid segment header: %s (offset %llu, %llu bytes) not inside "
-				"the segment of %llu bytes; restart weir-dataplane",
-				region_names[i], (unsigned long long)a->offset,
-				(unsigned long long)a->bytes, (unsigned long long)header->bytes);
-		}
-		for (unsigned int j = 0; j < i; j++) {
-			const struct extent *b = &regions[j];
-
-			if (a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes) {
-				return refuse(-EBADMSG, why, why_bytes,
-					"invalid segment header: %s and %s overlap; restart "
-					"weir-dataplane",
-					region_names[j], region_names[i]);
-			}
-		}
-	}
-	if (header->heap_bytes % LINE_BYTES != 0) {
-		return refuse(-EBADMSG, why, why_bytes,
-			"invalid segment header: heap of %llu bytes is not a multiple of 64; "
-			"restart weir-dataplane",
-			(unsigned long long)header->heap_bytes);
-	}
-	return 0;
-}
-
-// The qsbr variable's own sizes steer loops of the library's: they must agree with the header.
-static int check_qsbr(const struct weir_segment *segment, char *why, size_t why_bytes) {
-	struct rte_rcu_qsbr *qsbr = segment->qsbr;
-	uint32_t workers = segment->workers;
-	uint64_t all = workers >= 64 ? UINT64_MAX : (1ull << workers) - 1;
-	// What the library computes from max_threads, which is still to be checked.
-	const uint64_t *registered =
-		(const uint64_t *)(const void *)((struct rte_rcu_qsbr_cnt *)(qsbr + 1) + workers);
-	bool broken = qsbr->max_threads != workers || qsbr->num_threads != workers ||
-		      qsbr->num_elems != 1;
-
-	broken = broken || __atomic_load_n(registered, __ATOMIC_RELAXED) != all;
-	for (uint32_t i = 0; !broken && i < workers; i++) {
-		uint64_t seen = __atomic_load_n(&qsbr->qsbr_cnt[i].cnt, __ATOMIC_ACQUIRE);
-		uint64_t token = __atomic_load_n(&qsbr->token, __ATOMIC_RELAXED);
-
-		broken = seen > token || qsbr->acked_token > token || token > UINT64_MAX / 2;
-	}
-	if (broken) {
-		return refuse(-EBADMSG, why, why_bytes,
-			"invalid segment: its quiescent state variable does not fit %u workers; "
-			"restart weir-dataplane",
-			workers);
-	}
-	return 0;
-}
-
-static int check_file(int fd, uint64_t *ret_bytes, char *why, size_t why_bytes) {
-	struct stat st;
-	int seals;
-
-	if (fstat(fd, &st) < 0) {
-		return refuse(
-			-errno, why, why_bytes, "cannot examine the segment's descriptor: %m");
-	}
-	seals = fcntl(fd, F_GET_SEALS);
-	if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
-		return refuse(-EPROTO, why, why_bytes,
-			"not a Weir segment: its memory is not sealed against shrinking");
-	}
-	if ((uint64_t)st.st_size < sizeof(struct weir_segment_header)) {
-		return refuse(-ENODATA, why, why_bytes,
-			"segment has %llu bytes, shorter than its header of %zu; restart "
-			"weir-dataplane",
-			(unsigned long long)st.st_size, sizeof(struct weir_segment_header));
-	}
-	*ret_bytes = (uint64_t)st.st_size;
-	return 0;
-}
-
-static int read_header(
-	int fd, uint64_t file_bytes, struct weir_segment_header *ret, char *why, size_t why_bytes) {
-	int r;
-
-	if (pread(fd, ret, sizeof(*ret), 0) != (ssize_t)sizeof(*ret)) {
-		return refuse(-EIO, why, why_bytes, "cannot read the segment's header: %m");
-	}
-	r = check_identity(ret, why, why_bytes);
+	segment->statistics_fd = -1;
+	segment->tables_fd = -1;
+	r = create_statistics(segment, &header, params->huge_pages);
 	if (r == 0) {
-		r = check_counts(ret, why, why_bytes);
+		r = create_tables(segment, &header, params->huge_pages);
 	}
-	if (r == 0 && file_bytes < ret->bytes) {
-		r = refuse(-ENODATA, why, why_bytes,
-			"segment has %llu bytes, its header says %llu; restart weir-dataplane",
-			(unsigned long long)file_bytes, (unsigned long long)ret->bytes);
-	}
-	if (r == 0 && file_bytes != ret->bytes) {
-		r = refuse(-EBADMSG, why, why_bytes,
-			"invalid segment header: it says %llu bytes, there are %llu; restart "
-			"weir-dataplane",
-			(unsigned long long)ret->bytes, (unsigned long long)file_bytes);
-	}
-	if (r == 0) {
-		r = check_ports(ret, why, why_bytes);
-	}
-	if (r == 0) {
-		r = check_regions(ret, why, why_bytes);
-	}
-	return r;
-}
-
-int weir_segment_attach(int fd, struct weir_segment **ret, char *why, size_t why_bytes) {
-	struct weir_segment_header header;
-	struct weir_segment *segment;
-	uint64_t file_bytes = 0;
-	uint8_t *base;
-	int r;
-
-	r = check_file(fd, &file_bytes, why, why_bytes);
 	if (r < 0) {
+		weir_segment_free(segment);
 		return r;
 	}
-	r = read_header(fd, file_bytes, &header, why, why_bytes);
+	weir_segment_point(segment, &header);
+	r = count_backends(segment, 1);
 	if (r < 0) {
+		weir_segment_free(segment);
 		return r;
 	}
-	segment = calloc(1, sizeof(*segment));
-	if (segment == NULL) {
-		return refuse(-ENOMEM, why, why_bytes, "out of memory");
-	}
-	base = map(fd, header.bytes);
-	if (base == NULL) {
-		r = refuse(-errno, why, why_bytes, "cannot map the segment: %m");
-		goto free_segment;
-	}
-	point(segment, fd, base, &header);
-	r = check_qsbr(segment, why, why_bytes);
-	if (r < 0) {
-		goto unmap;
-	}
+	memcpy(segment->statistics, &header, sizeof(header));
 	*ret = segment;
 	return 0;
-
-unmap:
-	munmap(base, header.bytes);
-free_segment:
-	free(segment);
-	return r;
 }
 
 void weir_segment_free(struct weir_segment *segment) {
 	if (segment == NULL) {
 		return;
 	}
-	munmap(segment->base, segment->bytes);
-	close(segment->fd);
+	if (segment->statistics != NULL) {
+		munmap(segment->statistics, segment->statistics_bytes);
+	}
+	if (segment->tables != NULL) {
+		munmap(segment->tables, segment->tables_bytes);
+	}
+	if (segment->statistics_fd >= 0) {
+		close(segment->statistics_fd);
+	}
+	if (segment->tables_fd >= 0) {
+		close(segment->tables_fd);
+	}
 	free(segment);
 }

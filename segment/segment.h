@@ -10,31 +10,51 @@
 
 #include "layout.h"
 
-struct rte_rcu_qsbr;
-
-// A mapped segment. `base` may be read by all threads; the counts are private copies made when
-// it was validated, so that a header changed later by the other process cannot lead anyone out
-// of bounds.
+// A mapped segment. The counts are private copies made when it was validated, so that a header
+// changed later by the other process cannot lead anyone out of bounds.
+//
+// The process that created it writes what lies in statistics and only reads what lies in tables; a
+// process that attached to it does the reverse. The mappings enforce that: a store to the other
+// memory ends the process.
 struct weir_segment {
-	int fd;
-	uint8_t *base;
-	uint64_t bytes;
+	int statistics_fd;
+	int tables_fd;
+	uint8_t *statistics;
+	uint8_t *tables;
+	uint64_t statistics_bytes;
+	uint64_t tables_bytes;
 	uint64_t epoch;
 	uint32_t workers;
 	uint32_t ports;
 	uint32_t max_services;
 	uint32_t max_backends;
-	uint64_t heap_off;
+	uint64_t heap_off; // in tables
 	uint64_t heap_bytes;
+	// In statistics.
 	struct weir_segment_header *header;
-	struct rte_rcu_qsbr *qsbr;
-	struct weir_roots *roots;
+	struct weir_quiescence *quiescence; // [workers]
+	struct weir_refusals *refusals; // [workers]
 	struct weir_worker_counters *worker_counters; // [workers]
+	struct weir_worker_box *worker_boxes; // [workers]
 	struct weir_share_counters *service_counters; // [workers][max_services]
 	struct weir_share_counters *backend_counters; // [workers][max_backends]
-	struct weir_mailbox *mailboxes; // [workers]
-	struct weir_sample_ring *samples; // [workers]
+	// In tables.
+	struct weir_news *news;
+	struct weir_notes *notes;
+	struct weir_update_log *updates;
+	struct weir_roots *roots;
+	struct weir_control_box *control_boxes; // [workers]
+	struct weir_identity_service *identity_services; // [max_services]
+	struct weir_identity_backend *identity_backends; // [max_backends]
+	struct weir_share_counters *service_bases; // [max_services]
+	struct weir_share_counters *backend_bases; // [max_backends]
+	struct weir_row_pair *rows; // [max_backends]
 	uint64_t *costs; // [max_backends]
+	// What weir_segment_follow has done: backends whose counters have memory (ids below), rows
+	// and bytes of the heap that are mapped. Of the dataplane's side only.
+	uint32_t counted_backends;
+	uint32_t mapped_rows;
+	uint64_t mapped_heap;
 };
 
 struct weir_segment_params {
@@ -49,15 +69,32 @@ struct weir_segment_params {
 	const struct weir_port_info *port_info; // [ports]
 };
 
-// Create a segment in a sealed memfd (it can neither shrink nor grow) and map it. [dataplane]
+// Create both memories in sealed memfds (they can neither shrink nor grow; statistics cannot be
+// written by anybody else) and map them. [dataplane]
 // Returns 0, -EINVAL (a parameter out of range), -ENOMEM, or another negative errno.
 int weir_segment_create(const struct weir_segment_params *params, struct weir_segment **ret);
 
-// Map and validate a segment received from the dataplane. Takes ownership of fd on success only.
-// why gets one line that says what is wrong and what to do. [control]
-// Returns 0, -EPROTO (not a segment, or another ABI), -EBADMSG (contradictory header),
+// Keep pages of both memories from being swapped out, once they are there: a worker would wait for
+// the disk. [dataplane, while it may]
+// Returns 0 or negative errno: more than RLIMIT_MEMLOCK allows; nothing depends on it.
+int weir_segment_lock(const struct weir_segment *segment);
+
+// Follow what control uses: take the memory of the counters of further backends, and map what was
+// written for the first time, so that workers need not. Workers adopt no backend before its
+// counters have memory. [dataplane, main thread; about every 100 ms, and when control attaches]
+// Returns 0 or -ENOMEM (further backends wait).
+int weir_segment_follow(struct weir_segment *segment);
+
+// Map and validate a segment received from the dataplane. Takes ownership of the descriptors on
+// success only. why gets one line that says what is wrong and what to do. [control]
+// Returns 0, -EPROTO (not a segment, or another layout), -EBADMSG (contradictory header),
 // -ENODATA (shorter than it says), or another negative errno.
-int weir_segment_attach(int fd, struct weir_segment **ret, char *why, size_t why_bytes);
+int weir_segment_attach(
+	int statistics_fd, int tables_fd, struct weir_segment **ret, char *why, size_t why_bytes);
+
+// Attach to a segment that this process created: for programs that play both parts.
+// Returns 0 or negative errno.
+int weir_segment_attach_own(const struct weir_segment *own, struct weir_segment **ret);
 
 // Unmap and close. Memory lives on while the other process has it. NULL is fine.
 void weir_segment_free(struct weir_segment *segment);

@@ -207,8 +207,8 @@ static bool place_subset(const struct weir_selection_params *params,
 	bool rounds = (params->settings.needs & WEIR_NEEDS_ROUNDS) != 0;
 	uint64_t at = plan->bytes;
 
-	subset->candidates = count;
-	subset->rounds = rounds ? count_weights(picked, count) : 0;
+	subset->candidates = (uint16_t)count; // members have different ids
+	subset->rounds = rounds ? (uint16_t)count_weights(picked, count) : 0;
 	subset->slots = weir_selection_slots(&params->settings, params->slots, count);
 	subset->candidates_off = (uint32_t)at;
 	at += count * sizeof(struct weir_candidate);
@@ -255,21 +255,18 @@ static int carry_out(struct weir_writer *writer, const struct weir_selection_par
 		weir_writer_alloc(writer, WEIR_BLOB_SELECTION, plan->bytes);
 
 	if (selection == NULL) {
-		return -ENOSPC;
+		return -errno;
 	}
 	selection->service = params->service;
 	selection->settings = params->settings;
 	selection->subsets = (uint16_t)plan->subsets;
 	selection->others_off = sizeof(*selection);
-	selection->first = plan->subset[0];
 	others = (struct weir_selection_subset *)(void *)(selection + 1);
 	for (uint32_t i = 0; i < plan->subsets; i++) {
 		const struct weir_selection_subset *subset = &plan->subset[i];
 		int r = 0;
 
-		if (i > 0) {
-			others[i - 1] = *subset;
-		}
+		*(i > 0 ? &others[i - 1] : &selection->first) = *subset;
 		if (subset->candidates > 0 && params->published != NULL &&
 			is_same(params, subset, picked, &params->published[i])) {
 			copy(selection, subset, &params->published[i]);
@@ -289,7 +286,7 @@ static int carry_out(struct weir_writer *writer, const struct weir_selection_par
 static bool params_valid(const struct weir_selection_params *params, uint32_t n) {
 	const struct weir_policy_settings *settings = &params->settings;
 
-	if (settings->policy >= WEIR_POLICY_COUNT || n >= WEIR_BACKENDS_MAX ||
+	if (settings->policy >= WEIR_POLICY_COUNT || n > WEIR_BACKENDS_MAX ||
 		params->subsets > WEIR_WORKERS_MAX ||
 		(settings->needs & WEIR_NEEDS_OF_POLICY) !=
 			weir_policy_needs((enum weir_policy)settings->policy) ||

@@ -44,7 +44,7 @@ static inline struct weir_selection_params weir_selection_defaults(
 // members, or with all weights 0, has no candidates. Members in any order: they are sorted, so that
 // instances with the same members and weights get the same table. Returns 0, -EINVAL (for a policy
 // with slots: not prime or out of range, n > slots; for any: a setting or the number of subsets
-// out of range), -ENOMEM, -ENOSPC.
+// out of range), -ENOMEM, -ENOSPC, -EBUSY (see weir_writer_alloc).
 int weir_selection_build(struct weir_writer *writer, const struct weir_selection_params *params,
 	const struct weir_selection_member *members, uint32_t n, struct weir_selection **ret);
 
@@ -67,11 +67,13 @@ static inline uint16_t weir_selection_choose(
 	if (__builtin_expect(table->slot_count == 0, 0)) {
 		return WEIR_BACKEND_NONE;
 	}
-	index = table->slots[weir_selection_slot(hash, table->slot_count)];
+	// Read once: another process may change it between the check and the use.
+	index = __atomic_load_n(
+		&table->slots[weir_selection_slot(hash, table->slot_count)], __ATOMIC_RELAXED);
 	if (__builtin_expect(index >= table->count, 0)) {
 		return WEIR_BACKEND_NONE;
 	}
-	return table->candidates[index].id;
+	return __atomic_load_n(&table->candidates[index].id, __ATOMIC_RELAXED);
 }
 
 // Prefetch what weir_selection_choose reads first. Harmless for a table without slots. [worker]

@@ -82,7 +82,7 @@ static uint16_t find_range(
 		} else if (port > range->last) {
 			low = middle + 1;
 		} else {
-			return range->service;
+			return __atomic_load_n(&range->service, __ATOMIC_RELAXED);
 		}
 	}
 	return WEIR_SERVICE_NONE;
@@ -104,7 +104,7 @@ uint16_t weir_service_lookup(const struct weir_services_view *view, const uint8_
 	memcpy(key.address, address, sizeof(key.address));
 	bind = find(view, &key);
 	if (bind != NULL) {
-		return bind->service;
+		return __atomic_load_n(&bind->service, __ATOMIC_RELAXED);
 	}
 	if (view->range_count == 0) {
 		return WEIR_SERVICE_NONE;
@@ -332,7 +332,7 @@ static int make_table(const struct builder *b, struct weir_writer *writer, uint3
 	uint8_t *base = (uint8_t *)table;
 
 	if (table == NULL) {
-		return -ENOSPC;
+		return -errno;
 	}
 	table->buckets = buckets;
 	table->ranges = b->range_count;

@@ -20,8 +20,8 @@ struct weir_service_bind {
 // Build a table from n binds in any order. Overlaps: an exact port wins over a range, a narrower
 // range over a wider one; the same ports twice are -EEXIST (config check reports them first).
 // Ranges of the same width that overlap: the one that starts lower wins.
-// Returns 0 and the blob in *ret (owned by the caller, see writer.h), -EEXIST, -ENOSPC, -ENOMEM,
-// -EINVAL (family, protocol, an IPv4 address that is not zero padded, ports in reverse).
+// Returns 0 and the blob in *ret (owned by the caller, see writer.h), -EEXIST, -ENOSPC, -EBUSY,
+// -ENOMEM, -EINVAL (family, protocol, an IPv4 address that is not zero padded, ports in reverse).
 int weir_service_table_build(struct weir_writer *writer, const struct weir_service_bind *binds,
 	uint32_t n, uint64_t hash_seed, struct weir_service_table **ret);
 

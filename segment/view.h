@@ -7,6 +7,7 @@
 #include "layout.h"
 
 struct weir_services_view {
+	uint64_t generation; // of the blob; 0 = nothing published
 	const struct weir_bind *buckets; // NULL = nothing published
 	const struct weir_bind_range *ranges;
 	uint32_t bucket_mask;
@@ -14,12 +15,7 @@ struct weir_services_view {
 	uint64_t hash_seed;
 };
 
-struct weir_backends_view {
-	const struct weir_backend_row *rows; // NULL = nothing published
-	uint32_t count;
-};
-
 struct weir_selection_view { // of this worker's subset
-	weir_ref ref;
+	uint64_t generation; // of the blob; 0 = nothing published
 	struct weir_policy_table table; // count == 0: nothing published, or no eligible backend
 };

@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <rte_rcu_qsbr.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,6 +17,8 @@
 #include <unistd.h>
 
 #include "blob.h"
+#include "grace.h"
+#include "reader.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define WEIR_ASAN 1
@@ -37,7 +38,12 @@
 #define POLL_NS 50000
 #define BACKING_BYTES (256u << 10) // the heap grows in steps of this
 
-// Offsets are from the start of the segment.
+// What waits for a grace period may be at most this many times what is in use, and this much is
+// always allowed: else a worker that hangs would make the heap grow without bound.
+#define RETIRED_SHARE 4u
+#define RETIRED_LEAST (16u << 20)
+
+// Offsets are from the start of tables.
 struct extents { // growing array
 	struct weir_blob_extent *item;
 	size_t count;
@@ -46,11 +52,18 @@ struct extents { // growing array
 
 struct live {
 	struct weir_blob_extent extent; // bytes 0 = nothing published
+	uint64_t generation;
+	// The blob before, in the queue of the retired ones: what a refused one is replaced by.
+	struct weir_blob_extent former; // bytes 0 = there was none
+	uint64_t former_generation;
 };
 
 struct weir_writer {
 	struct weir_segment *segment;
-	uint32_t generation; // last one given out
+	struct weir_grace grace;
+	uint64_t generation; // last one given out
+	uint32_t reserved_services; // ids that have memory
+	uint32_t reserved_backends;
 	uint64_t backed; // the heap has memory from its start up to this offset
 	uint64_t freed; // no extent at or above this offset was ever given back
 	uint64_t used_bytes;
@@ -61,7 +74,7 @@ struct weir_writer {
 	struct extents retired; // queue, oldest first
 	size_t waiting; // of the queue: covered by the grace period under way
 	uint64_t token; // of the grace period under way, if waiting > 0
-	struct live identity, services, backends;
+	struct live services;
 	struct live selection[]; // [max_services]
 };
 
@@ -86,7 +99,11 @@ static bool extents_reserve(struct extents *array, size_t more) {
 	return true;
 }
 
+// There is room: extents_reserve has been called.
 static void extents_insert(struct extents *array, size_t at, struct weir_blob_extent extent) {
+	if (array->item == NULL) {
+		return;
+	}
 	memmove(&array->item[at + 1], &array->item[at],
 		(array->count - at) * sizeof(array->item[0]));
 	array->item[at] = extent;
@@ -102,14 +119,14 @@ static void extents_remove(struct extents *array, size_t at, size_t n) {
 // --- the heap -----------------------------------------------------------------------------
 
 static uint8_t *at(const struct weir_writer *writer, uint64_t offset) {
-	return writer->segment->base + offset;
+	return writer->segment->tables + offset;
 }
 
 // Every extent that is not free may come back, alone between two others: with room for one more
 // entry than there are of those, heap_free never has to allocate.
 static bool reserve_for_one_more(struct weir_writer *writer) {
 	size_t extents =
-		writer->owned.count + writer->retired.count + writer->segment->max_services + 3 + 2;
+		writer->owned.count + writer->retired.count + writer->segment->max_services + 1 + 2;
 
 	return extents_reserve(&writer->owned, 1) &&
 	       extents_reserve(&writer->retired,
@@ -178,7 +195,17 @@ static bool heap_take(struct weir_writer *writer, uint64_t bytes, uint64_t *ret_
 	return false;
 }
 
-// Allocate memory for the heap up to an offset, so that no access to it can fail.
+// Allocate memory, so that no access to it can fail.
+static bool back(const struct weir_writer *writer, uint64_t from, uint64_t to) {
+	while (fallocate(writer->segment->tables_fd, 0, (off_t)from, (off_t)(to - from)) < 0) {
+		if (errno != EINTR) {
+			return false;
+		}
+	}
+	return true;
+}
+
+// The same for the heap up to an offset.
 static bool heap_back(struct weir_writer *writer, uint64_t end) {
 	const struct weir_segment *segment = writer->segment;
 	uint64_t heap_end = segment->heap_off + segment->heap_bytes;
@@ -190,13 +217,49 @@ static bool heap_back(struct weir_writer *writer, uint64_t end) {
 	if (to > heap_end) {
 		to = heap_end;
 	}
-	while (fallocate(segment->fd, 0, (off_t)writer->backed, (off_t)(to - writer->backed)) < 0) {
-		if (errno != EINTR) {
-			return false;
-		}
+	if (!back(writer, writer->backed, to)) {
+		return false;
 	}
 	writer->backed = to;
 	return true;
+}
+
+// Memory for elements [from, to) of an array.
+static bool back_elements(const struct weir_writer *writer, const void *array, size_t size,
+	uint32_t from, uint32_t to) {
+	uint64_t start = (uint64_t)((const uint8_t *)array - writer->segment->tables);
+
+	return from >= to || back(writer, start + from * size, start + to * size);
+}
+
+int weir_writer_reserve(struct weir_writer *writer, uint32_t services, uint32_t backends) {
+	const struct weir_segment *s = writer->segment;
+	uint32_t first_service = writer->reserved_services, first = writer->reserved_backends;
+
+	if (services > s->max_services || backends > s->max_backends) {
+		return -EINVAL;
+	}
+	if (!back_elements(writer, s->identity_services, sizeof(s->identity_services[0]),
+		    first_service, services) ||
+		!back_elements(writer, s->service_bases, sizeof(s->service_bases[0]), first_service,
+			services) ||
+		!back_elements(writer, s->identity_backends, sizeof(s->identity_backends[0]), first,
+			backends) ||
+		!back_elements(
+			writer, s->backend_bases, sizeof(s->backend_bases[0]), first, backends) ||
+		!back_elements(writer, s->rows, sizeof(s->rows[0]), first, backends) ||
+		!back_elements(writer, s->costs, sizeof(s->costs[0]), first, backends)) {
+		return -ENOSPC;
+	}
+	if (services > first_service) {
+		writer->reserved_services = services;
+		__atomic_store_n(&s->notes->service_ids, services, __ATOMIC_RELEASE);
+	}
+	if (backends > first) {
+		writer->reserved_backends = backends;
+		__atomic_store_n(&s->notes->backend_ids, backends, __ATOMIC_RELEASE);
+	}
+	return 0;
 }
 
 // --- open and close -----------------------------------------------------------------------
@@ -205,10 +268,6 @@ static weir_ref *root_ref(const struct weir_writer *writer, struct weir_root roo
 	struct weir_roots *roots = writer->segment->roots;
 
 	switch (root.kind) {
-	case WEIR_BLOB_IDENTITY:
-		return &roots->identity;
-	case WEIR_BLOB_BACKENDS:
-		return &roots->backends;
 	case WEIR_BLOB_SERVICES:
 		return &roots->services;
 	case WEIR_BLOB_SELECTION:
@@ -221,10 +280,6 @@ static weir_ref *root_ref(const struct weir_writer *writer, struct weir_root roo
 
 static struct live *root_live(struct weir_writer *writer, struct weir_root root) {
 	switch (root.kind) {
-	case WEIR_BLOB_IDENTITY:
-		return &writer->identity;
-	case WEIR_BLOB_BACKENDS:
-		return &writer->backends;
 	case WEIR_BLOB_SERVICES:
 		return &writer->services;
 	case WEIR_BLOB_SELECTION:
@@ -240,13 +295,8 @@ static bool check_root(const struct weir_writer *writer, struct weir_root root, 
 	const struct weir_segment *segment = writer->segment;
 	struct weir_selection_view selection;
 	struct weir_services_view services;
-	struct weir_backends_view backends;
 
 	switch (root.kind) {
-	case WEIR_BLOB_IDENTITY:
-		return weir_blob_identity(segment, ref, ret_extent);
-	case WEIR_BLOB_BACKENDS:
-		return weir_blob_backends(segment, ref, ret_extent, &backends);
 	case WEIR_BLOB_SERVICES:
 		return weir_blob_services(segment, ref, ret_extent, &services);
 	case WEIR_BLOB_SELECTION:
@@ -291,21 +341,19 @@ static void adopt_root(struct weir_writer *writer, struct weir_root root) {
 		return;
 	}
 	if (!check_root(writer, root, value, &extent) || !carve(writer, extent)) {
-		__atomic_store_n(ref, 0, __ATOMIC_RELEASE);
 		writer->dropped_roots++;
 		return;
 	}
 	root_live(writer, root)->extent = extent;
-	if (weir_ref_generation(value) > writer->generation) {
-		writer->generation = weir_ref_generation(value);
-	}
+	root_live(writer, root)->generation =
+		((const struct weir_blob *)(const void *)at(writer, extent.offset))->generation;
 }
 
 // What lies free among the heap's used part may have been retired, or be about to be, when the
 // process before us ended: workers may still read it. It waits for a grace period like the rest.
 static void retire_gaps(struct weir_writer *writer) {
 	const struct weir_segment *segment = writer->segment;
-	uint64_t used = __atomic_load_n(&segment->roots->heap_used, __ATOMIC_RELAXED);
+	uint64_t used = __atomic_load_n(&segment->notes->heap_used, __ATOMIC_RELAXED);
 	uint64_t heap_end = segment->heap_off + segment->heap_bytes;
 	uint64_t top = heap_end;
 	size_t kept = 0;
@@ -334,8 +382,12 @@ static void retire_gaps(struct weir_writer *writer) {
 	writer->free.count = kept;
 }
 
+static uint32_t clamp(uint32_t value, uint32_t most) {
+	return value < most ? value : most;
+}
+
 static bool reserve_for_open(struct weir_writer *writer) {
-	size_t roots = writer->segment->max_services + 3;
+	size_t roots = writer->segment->max_services + 1;
 
 	// Gaps between the roots' blobs, and then those blobs, may be in the queue together.
 	return extents_reserve(&writer->free, roots + 2) &&
@@ -343,8 +395,22 @@ static bool reserve_for_open(struct weir_writer *writer) {
 	       extents_reserve(&writer->owned, 1);
 }
 
+// Every generation given out is at most the note, which is stored before the reference. A note that
+// somebody has spoilt must not make generations repeat: continue from what is published, at least.
+static uint64_t last_generation(const struct weir_writer *writer) {
+	uint64_t last = __atomic_load_n(&writer->segment->notes->generation, __ATOMIC_RELAXED);
+
+	last = writer->services.generation > last ? writer->services.generation : last;
+	for (uint32_t i = 0; i < writer->segment->max_services; i++) {
+		uint64_t generation = writer->selection[i].generation;
+
+		last = generation > last ? generation : last;
+	}
+	return last;
+}
+
 int weir_writer_open(struct weir_segment *segment, struct weir_writer **ret) {
-	struct weir_roots *roots = segment->roots;
+	struct weir_notes *notes = segment->notes;
 	struct weir_writer *writer;
 
 	writer = calloc(1, sizeof(*writer) + segment->max_services * sizeof(writer->selection[0]));
@@ -353,24 +419,29 @@ int weir_writer_open(struct weir_segment *segment, struct weir_writer **ret) {
 	}
 	writer->segment = segment;
 	writer->backed = segment->heap_off;
-	writer->generation = (uint32_t)__atomic_load_n(&roots->generation, __ATOMIC_RELAXED);
 	if (!reserve_for_open(writer)) {
 		weir_writer_free(writer);
 		return -ENOMEM;
 	}
+	writer->grace = weir_grace_open(segment);
 	writer->free.item[0] = (struct weir_blob_extent){
 		.offset = segment->heap_off, .bytes = segment->heap_bytes};
 	writer->free.count = 1;
-	adopt_root(writer, (struct weir_root){.kind = WEIR_BLOB_IDENTITY});
-	adopt_root(writer, (struct weir_root){.kind = WEIR_BLOB_BACKENDS});
 	adopt_root(writer, (struct weir_root){.kind = WEIR_BLOB_SERVICES});
 	for (uint32_t service = 0; service < segment->max_services; service++) {
 		adopt_root(writer, (struct weir_root){.kind = WEIR_BLOB_SELECTION,
 					   .service = (uint16_t)service});
 	}
+	writer->generation = last_generation(writer);
+	writer->reserved_services = clamp(notes->service_ids, segment->max_services);
+	writer->reserved_backends = clamp(notes->backend_ids, segment->max_backends);
+	// The process before may have ended between a store and its entry in the log: make workers
+	// look at everything.
+	__atomic_store_n(&segment->news->updates, segment->news->updates + 2 * WEIR_UPDATES,
+		__ATOMIC_RELEASE);
 	retire_gaps(writer);
 	weir_writer_reclaim(writer);
-	__atomic_store_n(&roots->control_pid, (uint64_t)getpid(), __ATOMIC_RELAXED);
+	__atomic_store_n(&notes->control_pid, (uint64_t)getpid(), __ATOMIC_RELAXED);
 	*ret = writer;
 	return 0;
 }
@@ -384,7 +455,7 @@ void weir_writer_free(struct weir_writer *writer) {
 		ASAN_UNPOISON_MEMORY_REGION(at(writer, writer->segment->heap_off),
 			writer->freed - writer->segment->heap_off);
 	}
-	__atomic_store_n(&writer->segment->roots->control_pid, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&writer->segment->notes->control_pid, 0, __ATOMIC_RELAXED);
 	free(writer->free.item);
 	free(writer->owned.item);
 	free(writer->retired.item);
@@ -393,29 +464,28 @@ void weir_writer_free(struct weir_writer *writer) {
 
 // --- blobs --------------------------------------------------------------------------------
 
-static uint32_t next_generation(struct weir_writer *writer) {
-	writer->generation++;
-	if (writer->generation == 0) {
-		writer->generation = 1;
-	}
-	return writer->generation;
-}
-
 // Record how far the heap is used, before it is, for the next control process.
 static void note_used(const struct weir_writer *writer, uint64_t end) {
-	struct weir_roots *roots = writer->segment->roots;
+	struct weir_notes *notes = writer->segment->notes;
 	uint64_t used = end - writer->segment->heap_off;
 
-	if (used > __atomic_load_n(&roots->heap_used, __ATOMIC_RELAXED)) {
-		__atomic_store_n(&roots->heap_used, used, __ATOMIC_RELEASE);
+	if (used > __atomic_load_n(&notes->heap_used, __ATOMIC_RELAXED)) {
+		__atomic_store_n(&notes->heap_used, used, __ATOMIC_RELEASE);
 	}
+}
+
+static bool too_much_waits(const struct weir_writer *writer) {
+	uint64_t live = writer->used_bytes - writer->retired_bytes;
+
+	return writer->retired_bytes > RETIRED_LEAST &&
+	       writer->retired_bytes > RETIRED_SHARE * live;
 }
 
 void *weir_writer_alloc(struct weir_writer *writer, enum weir_blob_kind kind, uint64_t bytes) {
 	struct weir_blob_extent extent;
 	struct weir_blob *blob;
 
-	if (kind < WEIR_BLOB_SERVICES || kind > WEIR_BLOB_IDENTITY || bytes < sizeof(*blob)) {
+	if (kind < WEIR_BLOB_SERVICES || kind > WEIR_BLOB_SELECTION || bytes < sizeof(*blob)) {
 		errno = EINVAL;
 		return NULL;
 	}
@@ -424,10 +494,17 @@ void *weir_writer_alloc(struct weir_writer *writer, enum weir_blob_kind kind, ui
 		return NULL;
 	}
 	extent.bytes = (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
+	if (too_much_waits(writer)) {
+		weir_writer_reclaim(writer);
+	}
+	if (too_much_waits(writer)) {
+		errno = EBUSY;
+		return NULL;
+	}
 	if (!heap_take(writer, extent.bytes, &extent.offset)) {
 		weir_writer_reclaim(writer);
 		if (!heap_take(writer, extent.bytes, &extent.offset)) {
-			errno = ENOSPC;
+			errno = writer->retired_bytes > 0 ? EBUSY : ENOSPC;
 			return NULL;
 		}
 	}
@@ -440,16 +517,18 @@ void *weir_writer_alloc(struct weir_writer *writer, enum weir_blob_kind kind, ui
 	blob = (struct weir_blob *)(void *)at(writer, extent.offset);
 	ASAN_UNPOISON_MEMORY_REGION(blob, extent.bytes);
 	memset(blob, 0, extent.bytes);
+	// Only a note that somebody has spoilt makes them end. 0 is "nothing published".
+	writer->generation += writer->generation == UINT64_MAX ? 2 : 1;
+	blob->generation = writer->generation;
 	blob->kind = kind;
-	blob->generation = next_generation(writer);
-	blob->bytes = extent.bytes;
+	blob->lines = (uint32_t)(extent.bytes / LINE_BYTES);
 	writer->owned.item[writer->owned.count++] = extent;
 	return blob;
 }
 
 // Take a blob from its owner. False: the owner has no such blob.
 static bool disown(struct weir_writer *writer, const void *blob, struct weir_blob_extent *ret) {
-	uint64_t offset = (uint64_t)((const uint8_t *)blob - writer->segment->base);
+	uint64_t offset = (uint64_t)((const uint8_t *)blob - writer->segment->tables);
 
 	for (size_t i = 0; i < writer->owned.count; i++) {
 		if (writer->owned.item[i].offset == offset) {
@@ -469,8 +548,35 @@ void weir_writer_discard(struct weir_writer *writer, void *blob) {
 	}
 }
 
+static void log_update(const struct weir_writer *writer, uint32_t change) {
+	struct weir_news *news = writer->segment->news;
+	uint64_t updates = news->updates;
+
+	// A reader that finds this entry in the place of an older one finds `changes` at least as
+	// it is now, and notices.
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+	__atomic_store_n(&writer->segment->updates->update[updates % WEIR_UPDATES], change,
+		__ATOMIC_RELAXED);
+	__atomic_store_n(&news->updates, updates + 1, __ATOMIC_RELEASE);
+}
+
+static uint32_t update_of(struct weir_root root) {
+	return root.kind == WEIR_BLOB_SERVICES ? weir_update(WEIR_UPDATE_SERVICES, 0)
+					       : weir_update(WEIR_UPDATE_SELECTION, root.service);
+}
+
+static void count_publication(const struct weir_writer *writer) {
+	struct weir_notes *notes = writer->segment->notes;
+
+	__atomic_store_n(&notes->publications, notes->publications + 1, __ATOMIC_RELAXED);
+}
+
+static void retire(struct weir_writer *writer, struct weir_blob_extent extent) {
+	writer->retired.item[writer->retired.count++] = extent;
+	writer->retired_bytes += extent.bytes;
+}
+
 int weir_writer_publish(struct weir_writer *writer, struct weir_root root, void *blob) {
-	struct weir_roots *roots = writer->segment->roots;
 	struct weir_blob_extent extent = {0};
 	weir_ref *ref = root_ref(writer, root);
 	struct live *live = root_live(writer, root);
@@ -490,15 +596,76 @@ int weir_writer_publish(struct weir_writer *writer, struct weir_root root, void 
 		value = weir_ref_make(header->generation, extent.offset);
 	}
 	// Stored before the reference, so that no generation is used twice.
-	__atomic_store_n(&roots->generation, writer->generation, __ATOMIC_RELEASE);
+	__atomic_store_n(&writer->segment->notes->generation, writer->generation, __ATOMIC_RELEASE);
 	__atomic_store_n(ref, value, __ATOMIC_RELEASE);
-	__atomic_store_n(&roots->publications, roots->publications + 1, __ATOMIC_RELAXED);
+	log_update(writer, update_of(root));
+	count_publication(writer);
 	if (live->extent.bytes != 0) {
-		writer->retired.item[writer->retired.count++] = live->extent;
-		writer->retired_bytes += live->extent.bytes;
+		retire(writer, live->extent);
 	}
+	live->former = live->extent;
+	live->former_generation = live->generation;
 	live->extent = extent;
+	live->generation = header != NULL ? header->generation : 0;
 	return 0;
+}
+
+int weir_writer_restore(struct weir_writer *writer, struct weir_root root, weir_ref refused) {
+	weir_ref *ref = root_ref(writer, root);
+	struct live *live = root_live(writer, root);
+	struct extents *retired = &writer->retired;
+	const struct weir_blob *former;
+
+	if (ref == NULL || *ref != refused || live->former.bytes == 0) {
+		return -ENOENT;
+	}
+	// It waits in the queue, as the worker that refuses the present one ends no grace period.
+	for (size_t i = retired->count; i-- > 0;) {
+		if (retired->item[i].offset != live->former.offset) {
+			continue;
+		}
+		former = (const struct weir_blob *)(const void *)at(writer, live->former.offset);
+		if (former->generation != live->former_generation) {
+			continue; // another one, in the memory of the former
+		}
+		extents_remove(retired, i, 1);
+		writer->waiting -= i < writer->waiting;
+		writer->retired_bytes -= live->former.bytes;
+		__atomic_store_n(ref, weir_ref_make(former->generation, live->former.offset),
+			__ATOMIC_RELEASE);
+		log_update(writer, update_of(root));
+		count_publication(writer);
+		if (live->extent.bytes != 0) {
+			retire(writer, live->extent);
+		}
+		live->extent = live->former;
+		live->generation = live->former_generation;
+		live->former.bytes = 0;
+		return 0;
+	}
+	return -ENOENT;
+}
+
+bool weir_writer_publish_row(
+	struct weir_writer *writer, uint16_t backend, const struct weir_backend_row *row) {
+	struct weir_row_pair *pair = &writer->segment->rows[backend];
+	uint64_t version = pair->version;
+	uint64_t words[sizeof(*row) / 8];
+	uint64_t *to = (uint64_t *)(void *)&pair->row[(version + 1) % 2];
+
+	if (memcmp(&pair->row[version % 2], row, sizeof(*row)) == 0) {
+		return false;
+	}
+	memcpy(words, row, sizeof(words));
+	// A reader that finds a word of this finds the version at least as it is now.
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+	for (unsigned int i = 0; i < sizeof(words) / 8; i++) {
+		__atomic_store_n(&to[i], words[i], __ATOMIC_RELAXED);
+	}
+	__atomic_store_n(&pair->version, version + 1, __ATOMIC_RELEASE);
+	log_update(writer, weir_update(WEIR_UPDATE_ROW, backend));
+	count_publication(writer);
+	return true;
 }
 
 const void *weir_writer_current(const struct weir_writer *writer, struct weir_root root) {
@@ -510,11 +677,11 @@ const void *weir_writer_current(const struct weir_writer *writer, struct weir_ro
 // --- reclamation --------------------------------------------------------------------------
 
 uint64_t weir_writer_mark(struct weir_writer *writer) {
-	return rte_rcu_qsbr_start(writer->segment->qsbr);
+	return weir_grace_start(&writer->grace);
 }
 
 bool weir_writer_passed(struct weir_writer *writer, uint64_t mark) {
-	return rte_rcu_qsbr_check(writer->segment->qsbr, mark, false) == 1;
+	return weir_grace_passed(&writer->grace, mark);
 }
 
 unsigned int weir_writer_reclaim(struct weir_writer *writer) {
@@ -570,12 +737,13 @@ void weir_writer_usage(const struct weir_writer *writer, struct weir_writer_usag
 	};
 	struct stat st;
 
-	// Everything but the heap has its memory from the start.
-	if (fstat(segment->fd, &st) == 0 && (uint64_t)st.st_blocks * 512 > segment->heap_off) {
-		usage.backed_bytes = (uint64_t)st.st_blocks * 512 - segment->heap_off;
+	if (fstat(segment->tables_fd, &st) == 0) {
+		usage.backed_bytes = (uint64_t)st.st_blocks * 512;
 	}
-	usage.blobs = (writer->identity.extent.bytes != 0) + (writer->backends.extent.bytes != 0) +
-		      (writer->services.extent.bytes != 0);
+	usage.waiting_for = writer->waiting > 0
+				    ? weir_grace_waits_for(&writer->grace, writer->token)
+				    : WEIR_WORKERS_MAX;
+	usage.blobs = writer->services.extent.bytes != 0;
 	for (uint32_t service = 0; service < segment->max_services; service++) {
 		usage.blobs += writer->selection[service].extent.bytes != 0;
 	}

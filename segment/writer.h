@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Writer: allocates blobs in the segment's heap, publishes them, and frees what no worker can
-// read any more. Used by the control process only (and by weir-pcap, bench and tests, which play
-// its part).
+// Writer: allocates blobs in the segment's heap, publishes them and the rows of backends, and frees
+// what no worker can read any more. Used by the control process only (and by weir-pcap, bench and
+// tests, which play its part).
 //
 // The allocator's state is private memory of this process, rebuilt by weir_writer_open from what
 // the roots refer to. So a control process that dies between any two instructions leaves nothing
@@ -22,7 +22,8 @@ struct weir_root {
 };
 
 // Open for writing. Everything now published stays valid and is kept. A root that leads to no
-// whole blob of its kind, or into another root's, is reset to 0 and counted (dropped_roots).
+// whole blob of its kind, or into another root's, is counted (dropped_roots) and stays as it is
+// until something is published there: workers refuse it and go on with the table before.
 // Memory that the process before may have retired waits for a grace period first.
 // Returns 0, -ENOMEM.
 int weir_writer_open(struct weir_segment *segment, struct weir_writer **ret);
@@ -31,7 +32,8 @@ void weir_writer_free(struct weir_writer *writer);
 
 // A zeroed blob of at least `bytes` with its header filled in, owned by the caller until it is
 // published or discarded. Backed by memory before this returns: touching it cannot fail later.
-// Returns NULL with errno ENOSPC (heap or machine memory exhausted) or EINVAL.
+// Returns NULL with errno ENOSPC (heap or machine memory exhausted), EBUSY (it would be there, but
+// for what waits for a grace period: try again), or EINVAL.
 void *weir_writer_alloc(struct weir_writer *writer, enum weir_blob_kind kind, uint64_t bytes);
 void weir_writer_discard(struct weir_writer *writer, void *blob);
 
@@ -43,12 +45,26 @@ int weir_writer_publish(struct weir_writer *writer, struct weir_root root, void 
 // What a root refers to now, or NULL. Valid until it is replaced and reclaimed.
 const void *weir_writer_current(const struct weir_writer *writer, struct weir_root root);
 
+// Make a root refer again to the blob before the present one, which a worker has refused
+// (struct weir_refusals). Returns 0, -ENOENT (that blob is not there any more, or `refused` is not
+// what the root refers to).
+int weir_writer_restore(struct weir_writer *writer, struct weir_root root, weir_ref refused);
+
+// Memory for the identities, rows, costs and baselines of ids below these numbers, which never
+// shrink. Before the first of these ids is written. Returns 0, -ENOSPC, -EINVAL (out of range).
+int weir_writer_reserve(struct weir_writer *writer, uint32_t services, uint32_t backends);
+
+// Publish the row of a backend (reserved), if it differs from the one in use: two stores in one
+// cache line of workers' interest, whatever the number of backends. Returns whether it did.
+bool weir_writer_publish_row(
+	struct weir_writer *writer, uint16_t backend, const struct weir_backend_row *row);
+
 // Free retired blobs whose grace period is over, start a grace period for newer ones. Never
 // waits. Returns how many blobs still wait (0 = call again only after the next publication).
 unsigned int weir_writer_reclaim(struct weir_writer *writer);
 
-// Reclaim until nothing waits. Returns 0, -ETIMEDOUT (a worker does not report: it hangs or the
-// dataplane died).
+// Reclaim until nothing waits. Returns 0, -ETIMEDOUT (a worker does not report: it hangs, it
+// refuses a table, or the dataplane died).
 int weir_writer_synchronize(struct weir_writer *writer, unsigned int timeout_ms);
 
 // A token for "every worker has passed a quiescent state since now" without freeing blobs: the
@@ -63,5 +79,7 @@ struct weir_writer_usage {
 	uint64_t backed_bytes; // memory taken from the machine
 	uint32_t blobs; // live
 	uint32_t dropped_roots; // broken references found by weir_writer_open
+	uint32_t waiting_for; // the first worker that the grace period waits for, or
+			      // WEIR_WORKERS_MAX
 };
 void weir_writer_usage(const struct weir_writer *writer, struct weir_writer_usage *ret);

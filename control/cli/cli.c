@@ -54,7 +54,7 @@ static int run_request(struct weir_cli *cli, const struct weir_cli_command *comm
 	}
 	json_decref(request);
 	weir_client_free(cli->client);
-	return r;
+	return r == WEIR_CLI_DONE && cli->unpublished ? WEIR_CLI_REFUSED : r;
 }
 
 static int run_command(const struct weir_cli_options *options,

@@ -48,6 +48,21 @@ static void print_refusal(const struct weir_cli *cli, const json_t *answer) {
 	weir_cli_print_errors(cli->err, path, "", errors);
 }
 
+// The state of the daemon, beside the result, or in it for those who read JSON.
+static void tell_unpublished(struct weir_cli *cli, const json_t *answer) {
+	json_t *reason = json_object_get(answer, "not_published");
+	const char *text = json_string_value(reason);
+	char shown[1024];
+
+	if (text == NULL) {
+		return;
+	}
+	cli->unpublished |= json_is_false(json_object_get(answer, "published"));
+	json_object_set(json_object_get(answer, "result"), "not_published", reason);
+	fprintf(cli->err, "weirctl: not published yet: %s\n",
+		weir_terminal_text(text, shown, sizeof(shown)));
+}
+
 int weir_cli_request(struct weir_cli *cli, const json_t *request, json_t **ret) {
 	json_t *answer, *result;
 	char why[512];
@@ -65,6 +80,7 @@ int weir_cli_request(struct weir_cli *cli, const json_t *request, json_t **ret) 
 		json_decref(answer);
 		return WEIR_CLI_REFUSED;
 	}
+	tell_unpublished(cli, answer);
 	result = json_object_get(answer, "result");
 	*ret = result != NULL ? json_incref(result) : json_null();
 	json_decref(answer);

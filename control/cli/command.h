@@ -5,6 +5,7 @@
 #pragma once
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "client.h"
@@ -23,6 +24,7 @@ struct weir_cli { // one run of weirctl
 	const char *const *words; // behind object and verb
 	int count;
 	struct weir_client *client; // NULL for local commands
+	bool unpublished; // the daemon could not publish yet what a request has changed
 };
 
 struct weir_cli_command {
@@ -44,8 +46,8 @@ struct weir_cli_command {
 	int (*run)(struct weir_cli *cli, const struct weir_cli_command *command);
 };
 
-// Send a request and take the result out of the answer; errors are printed. *ret is owned by the
-// caller. Returns enum weir_cli_exit.
+// Send a request and take the result out of the answer; errors are printed, and that not everything
+// is published yet. *ret is owned by the caller. Returns enum weir_cli_exit.
 int weir_cli_request(struct weir_cli *cli, const json_t *request, json_t **ret);
 
 // Print JSON as it came, indented, ASCII only.

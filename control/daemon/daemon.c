@@ -28,9 +28,10 @@ uint64_t weir_daemon_now_ns(void) {
 static void say_status(const struct weir_daemon *daemon) {
 	const struct weir_config *config = weir_reload_config(daemon->reload);
 
-	sd_notifyf(0, "STATUS=%u service%s, %s", config->service_count,
+	sd_notifyf(0, "STATUS=%u service%s, %s%s", config->service_count,
 		config->service_count == 1 ? "" : "s",
-		daemon->segment != NULL ? "dataplane attached" : "waiting for weir-dataplane");
+		daemon->segment != NULL ? "dataplane attached" : "waiting for weir-dataplane",
+		weir_daemon_unpublished(daemon) != NULL ? ", not published yet" : "");
 }
 
 // --- publication --------------------------------------------------------------------------
@@ -75,6 +76,30 @@ static void note_publication(struct weir_daemon *daemon, uint64_t started_ns) {
 	uv_timer_start(&daemon->grace, grace_due, GRACE_LOOK_MS, GRACE_LOOK_MS);
 }
 
+const char *weir_daemon_unpublished(const struct weir_daemon *daemon) {
+	if (daemon->segment == NULL) {
+		return NULL;
+	}
+	return daemon->config_why[0] != '\0'    ? daemon->config_why
+	       : daemon->publish_why[0] != '\0' ? daemon->publish_why
+						: NULL;
+}
+
+static void note_failure(struct weir_daemon *daemon, int error) {
+	char why[sizeof(daemon->publish_why)];
+
+	snprintf(why, sizeof(why), "%s",
+		error == -ENOSPC ? "the segment's heap is full (segment.heap_bytes)"
+		: error == -EBUSY
+			? "the segment's heap is full of replaced tables, which a worker still uses"
+			: strerror(-error));
+	if (strcmp(why, daemon->publish_why) != 0) {
+		memcpy(daemon->publish_why, why, sizeof(why));
+		weir_log_write(daemon->log, WEIR_LOG_ERROR,
+			"cannot publish: %s; the previous tables stay in use", why);
+	}
+}
+
 int weir_daemon_publish(struct weir_daemon *daemon) {
 	uint64_t started = weir_daemon_now_ns();
 	int r;
@@ -88,18 +113,16 @@ int weir_daemon_publish(struct weir_daemon *daemon) {
 	r = weir_tables_publish(daemon->tables);
 	daemon->dirty = r < 0;
 	if (r < 0) {
-		weir_log_write(daemon->log, WEIR_LOG_ERROR,
-			"cannot publish: %s; the previous tables stay in use",
-			r == -ENOSPC ? "the segment's heap is full (segment.heap_bytes)"
-				     : strerror(-r));
+		note_failure(daemon, r);
 		return r;
 	}
+	daemon->publish_why[0] = '\0';
 	if (r > 0) {
 		note_publication(daemon, started);
 	}
 	// The set of backends in use may have changed.
 	weir_watch_pace(daemon->watch);
-	return 0;
+	return weir_tables_config(daemon->tables) != NULL ? 0 : -EAGAIN;
 }
 
 // Publish before the loop waits again. A mass failure brings many changes, each in its own
@@ -117,8 +140,8 @@ static void publish_due(uv_timer_t *timer) {
 static void publish_dirty(struct weir_daemon *daemon) {
 	uint64_t now, next;
 
-	if (!daemon->dirty) {
-		return;
+	if (!daemon->dirty || daemon->publish_why[0] != '\0') {
+		return; // what has failed is tried again every tick
 	}
 	now = weir_daemon_now_ns();
 	next = daemon->published_ns + (PUBLISH_SHARE - 1) * daemon->last_publish_us * 1000;
@@ -172,7 +195,7 @@ void weir_daemon_follow(struct weir_daemon *daemon) {
 // --- configuration ------------------------------------------------------------------------
 
 static uint64_t publications(const struct weir_daemon *daemon) {
-	return daemon->segment != NULL ? weir_counter_read(&daemon->segment->roots->publications)
+	return daemon->segment != NULL ? weir_counter_read(&daemon->segment->notes->publications)
 				       : 0;
 }
 
@@ -193,6 +216,8 @@ static int apply(
 		}
 		return r;
 	}
+	daemon->retry = false;
+	daemon->config_why[0] = '\0';
 	if (publications(daemon) != before) {
 		note_publication(daemon, started);
 	}
@@ -200,6 +225,36 @@ static int apply(
 	follow(daemon, config);
 	weir_daemon_publish(daemon);
 	return 0;
+}
+
+// The configuration in use does not fit the dataplane that was attached just now: what is in its
+// segment stays in use. When only replaced tables are in the way it is applied as soon as they are
+// not; else a smaller configuration may fit.
+static void keep_unapplied(struct weir_daemon *daemon, int error, const char *why) {
+	daemon->retry = error == -EBUSY;
+	snprintf(daemon->config_why, sizeof(daemon->config_why), "%s", why);
+	weir_log_write(daemon->log, WEIR_LOG_ERROR,
+		daemon->retry ? "the configuration is not published yet: %s"
+			      : "the configuration does not fit the running weir-dataplane: %s",
+		why);
+	weir_daemon_follow(daemon);
+}
+
+static void retry_configuration(struct weir_daemon *daemon) {
+	char why[sizeof(daemon->config_why)] = "";
+	int r;
+
+	if (!daemon->retry || weir_tables_wait(daemon->tables)) {
+		return;
+	}
+	r = apply(daemon, weir_reload_config(daemon->reload), why, sizeof(why));
+	if (r == 0) {
+		weir_log_write(daemon->log, WEIR_LOG_INFO, "the configuration is published");
+		steer(daemon);
+		say_status(daemon);
+	} else if (r != -EBUSY) {
+		keep_unapplied(daemon, r, why);
+	}
 }
 
 static void log_errors(
@@ -327,17 +382,12 @@ static int bind_tables(
 	return 0;
 }
 
-static void look_back(struct weir_daemon *daemon) {
-	weir_recent_take(&daemon->recent, daemon->segment, weir_tables_backend_ids(daemon->tables),
-		daemon->segment->max_services);
-}
-
 static int on_attached(void *context, struct weir_segment *segment,
 	const struct weir_handover *handover, char *why, size_t why_bytes) {
 	struct weir_daemon *daemon = context;
 	bool restarted = segment->epoch != daemon->epoch;
 	bool adopting =
-		restarted && __atomic_load_n(&segment->roots->identity, __ATOMIC_ACQUIRE) != 0;
+		restarted && __atomic_load_n(&segment->notes->service_ids, __ATOMIC_ACQUIRE) != 0;
 	int r = bind_tables(daemon, segment, why, why_bytes);
 
 	if (r < 0) {
@@ -355,7 +405,6 @@ static int on_attached(void *context, struct weir_segment *segment,
 	daemon->epoch = segment->epoch;
 	weir_samples_init(&daemon->samples, segment);
 	weir_recent_fini(&daemon->recent);
-	daemon->seconds = 0;
 	weir_log_write(daemon->log, WEIR_LOG_INFO,
 		"attached to weir-dataplane (pid %u, epoch %016llx, %u worker%s, %u port%s)%s",
 		segment->header->dataplane_pid, (unsigned long long)segment->epoch,
@@ -364,12 +413,10 @@ static int on_attached(void *context, struct weir_segment *segment,
 	why[0] = '\0';
 	r = apply(daemon, weir_reload_config(daemon->reload), why, why_bytes);
 	if (r < 0) {
-		// The tables in the segment stay in use; a smaller configuration may fit.
-		weir_log_write(daemon->log, WEIR_LOG_ERROR,
-			"the configuration does not fit the running weir-dataplane: %s", why);
-		weir_daemon_follow(daemon);
+		keep_unapplied(daemon, r, why);
 	}
-	look_back(daemon);
+	weir_recent_take(&daemon->recent, segment, weir_tables_backend_ids(daemon->tables),
+		segment->max_services);
 	compare_ports(daemon);
 	steer(daemon);
 	say_status(daemon);
@@ -381,6 +428,9 @@ static void detach(struct weir_daemon *daemon) {
 	uv_timer_stop(&daemon->grace);
 	uv_timer_stop(&daemon->collect);
 	daemon->grace_since_ns = 0;
+	daemon->retry = false;
+	daemon->config_why[0] = '\0';
+	daemon->publish_why[0] = '\0';
 	daemon->segment = NULL;
 	daemon->handover = NULL;
 	if (daemon->tables != NULL) {
@@ -397,11 +447,40 @@ static void on_lost(void *context) {
 
 // --- timers -------------------------------------------------------------------------------
 
+static void tell_refusals(struct weir_daemon *daemon) {
+	struct weir_tables_refusal refusal;
+
+	while (weir_tables_refused(daemon->tables, &refusal)) {
+		const char *name = refusal.kind == WEIR_UPDATE_SELECTION
+					   ? weir_tables_service_name(daemon->tables, refusal.id)
+				   : refusal.kind == WEIR_UPDATE_ROW
+					   ? weir_tables_backend_name(daemon->tables, refusal.id)
+					   : "all services";
+
+		weir_log_write(daemon->log, WEIR_LOG_ERROR,
+			"worker %u refused the new %s of %s: %s", refusal.worker,
+			refusal.kind == WEIR_UPDATE_SELECTION ? "selection"
+			: refusal.kind == WEIR_UPDATE_ROW     ? "headers"
+							      : "service table",
+			name != NULL ? name : "a removed id",
+			refusal.restored ? "the one before is published again"
+					 : "it is built again");
+	}
+}
+
 static void on_tick(uv_timer_t *timer) {
 	struct weir_daemon *daemon = timer->data;
 
 	if (daemon->segment != NULL) {
-		weir_tables_tick(daemon->tables);
+		tell_refusals(daemon);
+		if (daemon->publish_why[0] != '\0') {
+			weir_daemon_publish(daemon);
+		} else {
+			weir_tables_tick(daemon->tables);
+		}
+		retry_configuration(daemon);
+		weir_recent_take_slice(&daemon->recent, daemon->segment,
+			weir_tables_backend_ids(daemon->tables), daemon->segment->max_services);
 	}
 }
 
@@ -413,10 +492,6 @@ static void on_second(uv_timer_t *timer) {
 	weir_watch_pace(daemon->watch);
 	if (daemon->segment != NULL) {
 		weir_samples_take(&daemon->samples, daemon->segment);
-		if (++daemon->seconds >= WEIR_RECENT_STEP_S) {
-			daemon->seconds = 0;
-			look_back(daemon);
-		}
 		if (daemon->steer_due) {
 			steer(daemon);
 		}

@@ -40,13 +40,15 @@ struct weir_daemon {
 	struct weir_estimates *estimates;
 	uint64_t epoch; // of the segment attached last
 	bool dirty; // something is to be published
+	bool retry; // the configuration could not be applied, and is tried again
+	char config_why[320]; // why it could not; "" = it is applied
+	char publish_why[128]; // why the last publication failed; "" = it did not
 	bool steer_due; // the VIP maps are to be looked at again
 	uint64_t last_publish_us; // how long the last publication took
 	uint64_t published_ns; // when it was over
 	uint64_t last_grace_us; // from it until every worker had seen it
 	uint64_t grace_mark;
 	uint64_t grace_since_ns; // 0 = not measuring
-	uint32_t seconds; // since the last look at recent
 	uv_timer_t tick, second, grace, publish;
 	uv_timer_t collect; // runs while workers measure service times for us
 	uv_prepare_t before_wait;
@@ -64,9 +66,12 @@ void weir_daemon_fini(struct weir_daemon *daemon);
 
 // --- for the API's handlers ---
 
-// Publish what is marked, now. Returns 0, -ENOTCONN (no dataplane: later), or negative errno
-// (logged; tried again every tick).
+// Publish what is marked, now. Returns 0, -ENOTCONN (no dataplane: later), -EAGAIN (the
+// configuration is not applied yet: with it), or negative errno (logged once; tried again every
+// tick).
 int weir_daemon_publish(struct weir_daemon *daemon);
+// Why not everything is published that should be; NULL when it is, or no dataplane is attached.
+const char *weir_daemon_unpublished(const struct weir_daemon *daemon);
 // Log the warnings of a configuration.
 void weir_daemon_log_warnings(
 	struct weir_log *log, const char *file, const struct weir_config_errors *errors);

@@ -45,15 +45,19 @@ struct weir_dataplane_link {
 static void try_now(struct weir_dataplane_link *link);
 
 static void close_handover(struct weir_handover *handover) {
-	if (handover->segment_fd >= 0) {
-		close(handover->segment_fd);
+	if (handover->statistics_fd >= 0) {
+		close(handover->statistics_fd);
+	}
+	if (handover->tables_fd >= 0) {
+		close(handover->tables_fd);
 	}
 	for (uint32_t i = 0; i < handover->vip_maps && i < WEIR_PORTS_MAX; i++) {
 		if (handover->vip_map_fd[i] >= 0) {
 			close(handover->vip_map_fd[i]);
 		}
 	}
-	handover->segment_fd = -1;
+	handover->statistics_fd = -1;
+	handover->tables_fd = -1;
 	handover->vip_maps = 0;
 }
 
@@ -181,13 +185,15 @@ static int adopt(struct weir_dataplane_link *link, struct attempt *attempt, char
 	int r;
 
 	link->handover = attempt->handover;
-	r = weir_segment_attach(attempt->handover.segment_fd, &link->segment, why, WHY_BYTES);
+	r = weir_segment_attach(attempt->handover.statistics_fd, attempt->handover.tables_fd,
+		&link->segment, why, WHY_BYTES);
 	if (r < 0) {
 		close_handover(&link->handover);
 		close(attempt->connection);
 		return r;
 	}
-	link->handover.segment_fd = -1; // the segment's now
+	link->handover.statistics_fd = -1; // the segment's now
+	link->handover.tables_fd = -1;
 	r = link->events.attached(
 		link->events.context, link->segment, &link->handover, why, WHY_BYTES);
 	if (r < 0) {
@@ -265,7 +271,8 @@ static void try_now(struct weir_dataplane_link *link) {
 	}
 	attempt->link = link;
 	attempt->connection = -1;
-	attempt->handover.segment_fd = -1;
+	attempt->handover.statistics_fd = -1;
+	attempt->handover.tables_fd = -1;
 	attempt->run_dir = strdup(link->run_dir);
 	attempt->work.data = attempt;
 	if (attempt->run_dir == NULL ||
@@ -290,7 +297,8 @@ int weir_dataplane_link_create(uv_loop_t *loop, const char *run_dir, struct weir
 	link->log = log;
 	link->events = *events;
 	link->connection = -1;
-	link->handover.segment_fd = -1;
+	link->handover.statistics_fd = -1;
+	link->handover.tables_fd = -1;
 	link->handles = 2;
 	uv_timer_init(loop, &link->retry);
 	uv_fs_event_init(loop, &link->appears);

@@ -70,9 +70,9 @@ static void take_responses(struct weir_lookups *lookups) {
 
 	for (uint32_t worker = 0; worker < segment->workers; worker++) {
 		// Bounded, so that a worker that never stops responding cannot block the loop.
-		for (int i = 0;
-			i < WEIR_MAILBOX_MESSAGES &&
-			weir_mailbox_receive(&segment->mailboxes[worker].response, &message);
+		for (int i = 0; i < WEIR_MAILBOX_MESSAGES &&
+				weir_mailbox_receive(&segment->worker_boxes[worker].response,
+					&segment->control_boxes[worker].response, &message);
 			i++) {
 			take_response(lookups, worker, &message);
 		}
@@ -129,7 +129,8 @@ int weir_lookups_ask(struct weir_lookups *lookups, const struct weir_segment *se
 	lookup->result.workers = segment->workers;
 	lookup->question.sequence = lookup->sequence;
 	for (uint32_t worker = 0; worker < segment->workers; worker++) {
-		if (weir_mailbox_send(&segment->mailboxes[worker].request, &lookup->question)) {
+		if (weir_mailbox_send(&segment->control_boxes[worker].request,
+			    &segment->worker_boxes[worker].request, &lookup->question)) {
 			lookup->asked |= 1ull << worker;
 		}
 	}

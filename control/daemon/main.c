@@ -107,7 +107,8 @@ int main(int argc, char **argv) {
 	struct weir_control_options options;
 	struct weir_run_as run_as;
 	struct weir_reload *reload;
-	struct weir_log log = {.fd = STDERR_FILENO};
+	unsigned int lost_lines = 0;
+	struct weir_log log = {.fd = STDERR_FILENO, .lost = &lost_lines};
 	char why[WHY_BYTES], help[WEIR_HELP_BYTES];
 	int r;
 

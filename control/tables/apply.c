@@ -18,7 +18,7 @@ static void keep_backend(struct weir_state *state, uint16_t id,
 		backend->configured_weight = config->weight;
 		backend->runtime_weight = WEIR_WEIGHT_UNSET;
 		backend->set &= ~WEIR_SET_WEIGHT;
-		state->identity_dirty = true;
+		weir_state_touch_backend(state, id);
 	}
 	// Without a check its recovery could never be detected. Lame ducks announce
 	// themselves, and take it back themselves.
@@ -26,7 +26,7 @@ static void keep_backend(struct weir_state *state, uint16_t id,
 		(backend->health == WEIR_HEALTH_STARTING ||
 			backend->health == WEIR_HEALTH_REFUSING)) {
 		backend->health = WEIR_HEALTH_HEALTHY;
-		state->identity_dirty = true;
+		weir_state_touch_backend(state, id);
 	}
 }
 

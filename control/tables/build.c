@@ -10,73 +10,31 @@
 #include "state.h"
 
 static bool same_content(const struct weir_blob *a, const struct weir_blob *b) {
-	return a != NULL && a->bytes == b->bytes &&
-	       memcmp(a + 1, b + 1, a->bytes - sizeof(*a)) == 0;
+	return a != NULL && a->lines == b->lines &&
+	       memcmp(a + 1, b + 1, (size_t)a->lines * 64 - sizeof(*a)) == 0;
 }
 
-// Keep a new blob only if its contents differ.
-static void settle(struct weir_writer *writer, struct weir_root root, struct weir_blob *blob,
+// Whether a root leads to the blob that was published there last: somebody else may have written
+// it.
+static bool is_published(const struct weir_segment *segment, struct weir_root root,
+	const struct weir_blob *current) {
+	weir_ref ref = root.kind == WEIR_BLOB_SERVICES ? segment->roots->services
+						       : segment->roots->selection[root.service];
+	uint64_t offset = (uint64_t)((const uint8_t *)current - segment->tables);
+
+	return ref == weir_ref_make(current->generation, offset);
+}
+
+// Keep a new blob only if its contents differ from those that are published.
+static void settle(const struct weir_tables *tables, struct weir_root root, struct weir_blob *blob,
 	struct weir_blob **ret) {
-	if (same_content(weir_writer_current(writer, root), blob)) {
-		weir_writer_discard(writer, blob);
+	const struct weir_blob *current = weir_writer_current(tables->writer, root);
+
+	if (same_content(current, blob) && is_published(tables->segment, root, current)) {
+		weir_writer_discard(tables->writer, blob);
 		blob = NULL;
 	}
 	*ret = blob;
-}
-
-static void fill_identity(struct weir_identity *identity, const struct weir_state *state) {
-	struct weir_identity_service *services;
-	struct weir_identity_backend *backends;
-
-	services = (struct weir_identity_service *)((uint8_t *)identity + identity->services_off);
-	backends = (struct weir_identity_backend *)((uint8_t *)identity + identity->backends_off);
-	for (uint32_t id = 0; id < state->service_ids; id++) {
-		const struct weir_service_entry *from = &state->services[id];
-
-		if (from->stage == WEIR_ID_FREE) {
-			continue;
-		}
-		memcpy(services[id].name, from->name, sizeof(services[id].name));
-		services[id].configured_policy = from->configured_policy;
-		services[id].runtime_policy = from->runtime_policy;
-	}
-	for (uint32_t id = 0; id < state->backend_ids; id++) {
-		const struct weir_backend_entry *from = &state->backends[id];
-		struct weir_identity_backend *to = &backends[id];
-
-		if (from->stage == WEIR_ID_FREE) {
-			continue;
-		}
-		memcpy(to->name, from->name, sizeof(to->name));
-		memcpy(to->address, from->address.bytes, sizeof(to->address));
-		to->family = from->address.family;
-		to->admin_state = from->admin;
-		to->health_state = from->health;
-		to->leaving = from->stage != WEIR_ID_LIVE;
-		to->service = from->service;
-		to->configured_weight = from->configured_weight;
-		to->runtime_weight = from->runtime_weight;
-	}
-}
-
-int weir_build_identity(
-	struct weir_writer *writer, const struct weir_state *state, struct weir_blob **ret) {
-	uint64_t services_bytes = state->service_ids * sizeof(struct weir_identity_service);
-	uint64_t backends_bytes = state->backend_ids * sizeof(struct weir_identity_backend);
-	struct weir_identity *identity;
-
-	identity = weir_writer_alloc(
-		writer, WEIR_BLOB_IDENTITY, sizeof(*identity) + services_bytes + backends_bytes);
-	if (identity == NULL) {
-		return -errno;
-	}
-	identity->services = state->service_ids;
-	identity->backends = state->backend_ids;
-	identity->services_off = sizeof(*identity);
-	identity->backends_off = sizeof(*identity) + services_bytes;
-	fill_identity(identity, state);
-	settle(writer, (struct weir_root){.kind = WEIR_BLOB_IDENTITY}, &identity->blob, ret);
-	return 0;
 }
 
 static void set_source(struct weir_backend_path *path, const struct weir_tables *tables,
@@ -94,13 +52,14 @@ static void set_source(struct weir_backend_path *path, const struct weir_tables 
 	}
 }
 
-static void build_row(const struct weir_tables *tables, const struct weir_backend_entry *backend,
-	struct weir_backend_row *row) {
+void weir_build_row(const struct weir_tables *tables, const struct weir_state *state, uint16_t id,
+	struct weir_backend_row *ret) {
+	const struct weir_backend_entry *backend = &state->backends[id];
 	struct weir_backend_path path = {0};
 	const struct weir_port_info *port;
 
 	if (backend->stage == WEIR_ID_FREE || backend->stage >= WEIR_ID_CLEARING) {
-		memset(row, 0, sizeof(*row));
+		memset(ret, 0, sizeof(*ret));
 		return;
 	}
 	path.resolved = backend->hop.resolved && backend->hop.port < tables->segment->ports;
@@ -116,53 +75,33 @@ static void build_row(const struct weir_tables *tables, const struct weir_backen
 	path.vlan = port->vlan;
 	path.mtu = port->mtu;
 	path.service = backend->service;
-	path.usable = backend->chosen;
-	weir_backend_row_build(&path, row);
+	weir_backend_row_build(&path, ret);
 }
 
-int weir_build_backends(
-	const struct weir_tables *tables, const struct weir_state *state, struct weir_blob **ret) {
-	const struct weir_backend_table *old;
-	struct weir_backend_table *table;
-	struct weir_backend_row *rows;
-	uint32_t kept = 0;
-
-	table = weir_writer_alloc(tables->writer, WEIR_BLOB_BACKENDS,
-		sizeof(*table) + state->backend_ids * sizeof(*rows));
-	if (table == NULL) {
-		return -errno;
-	}
-	table->rows = state->backend_ids;
-	table->rows_off = sizeof(*table);
-	rows = (struct weir_backend_row *)((uint8_t *)table + table->rows_off);
-	old = weir_writer_current(tables->writer, (struct weir_root){.kind = WEIR_BLOB_BACKENDS});
-	// Only a table that this process wrote is trusted as a base to patch.
-	if (old != NULL && !state->rows_dirty) {
-		kept = old->rows < table->rows ? old->rows : table->rows;
-		memcpy(rows, (const uint8_t *)old + old->rows_off, kept * sizeof(*rows));
-	}
-	for (uint32_t id = 0; id < state->backend_ids; id++) {
-		if (id >= kept || state->backends[id].dirty) {
-			build_row(tables, &state->backends[id], &rows[id]);
-		}
-	}
-	settle(tables->writer, (struct weir_root){.kind = WEIR_BLOB_BACKENDS}, &table->blob, ret);
-	return 0;
-}
-
-uint32_t weir_build_published_subsets(const struct weir_tables *tables, uint16_t service) {
-	weir_ref ref;
+// The reference of a service's selection, 0 = there is none. Of a root that leads elsewhere than to
+// what the writer knows, the memory is free for others.
+static weir_ref published_selection(const struct weir_tables *tables, uint16_t service) {
+	const struct weir_root root = {.kind = WEIR_BLOB_SELECTION, .service = service};
+	const struct weir_blob *current;
 
 	if (tables->segment == NULL || service >= tables->segment->max_services) {
 		return 0;
 	}
-	ref = tables->segment->roots->selection[service];
+	current = weir_writer_current(tables->writer, root);
+	return current != NULL && is_published(tables->segment, root, current)
+		       ? tables->segment->roots->selection[service]
+		       : 0;
+}
+
+uint32_t weir_build_published_subsets(const struct weir_tables *tables, uint16_t service) {
+	weir_ref ref = published_selection(tables, service);
+
 	return ref != 0 ? weir_blob_subsets(tables->segment, service, ref) : 0;
 }
 
 bool weir_build_published(const struct weir_tables *tables, uint16_t service, uint32_t subset,
-	struct weir_policy_table *ret, uint32_t *ret_generation) {
-	weir_ref ref = tables->segment->roots->selection[service];
+	struct weir_policy_table *ret, uint64_t *ret_generation) {
+	weir_ref ref = published_selection(tables, service);
 	struct weir_blob_extent extent;
 	struct weir_selection_view view;
 
@@ -171,7 +110,7 @@ bool weir_build_published(const struct weir_tables *tables, uint16_t service, ui
 		return false;
 	}
 	*ret = view.table;
-	*ret_generation = weir_ref_generation(ref);
+	*ret_generation = view.generation;
 	return true;
 }
 
@@ -179,7 +118,7 @@ bool weir_build_published(const struct weir_tables *tables, uint16_t service, ui
 static bool subset_holds(const struct weir_tables *tables, const struct weir_state *state,
 	const struct weir_selection_params *params, uint32_t subset, uint32_t n) {
 	struct weir_policy_table old;
-	uint32_t generation;
+	uint64_t generation;
 
 	if (!weir_build_published(tables, params->service, subset, &old, &generation) ||
 		old.count != n ||
@@ -228,7 +167,7 @@ static bool selection_holds(const struct weir_tables *tables, const struct weir_
 static struct weir_policy_table *published_subsets(
 	const struct weir_tables *tables, const struct weir_selection_params *params) {
 	struct weir_policy_table *published;
-	uint32_t generation;
+	uint64_t generation;
 
 	if (params->subsets <= 1 ||
 		weir_build_published_subsets(tables, params->service) != params->subsets) {
@@ -272,8 +211,7 @@ int weir_build_selection(const struct weir_tables *tables, const struct weir_sta
 	free(published);
 	free(members);
 	if (r == 0) {
-		settle(tables->writer,
-			(struct weir_root){.kind = WEIR_BLOB_SELECTION, .service = id},
+		settle(tables, (struct weir_root){.kind = WEIR_BLOB_SELECTION, .service = id},
 			&selection->blob, ret);
 	}
 	return r;
@@ -320,8 +258,7 @@ int weir_build_services(
 		tables->writer, binds, n, tables->segment->header->hash_seed, &table);
 	free(binds);
 	if (r == 0) {
-		settle(tables->writer, (struct weir_root){.kind = WEIR_BLOB_SERVICES}, &table->blob,
-			ret);
+		settle(tables, (struct weir_root){.kind = WEIR_BLOB_SERVICES}, &table->blob, ret);
 	}
 	return r;
 }

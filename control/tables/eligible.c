@@ -70,13 +70,7 @@ int weir_eligible_decide(struct weir_state *state, uint16_t id) {
 		return r;
 	}
 	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
-		struct weir_backend_entry *backend = &state->backends[link - 1];
-		bool chosen = backend->subsets != 0;
-
-		if (chosen != backend->chosen) {
-			backend->chosen = chosen;
-			weir_state_mark_backend(state, link - 1);
-		}
+		state->backends[link - 1].chosen = state->backends[link - 1].subsets != 0;
 	}
 	service->undecided = false;
 	return 0;

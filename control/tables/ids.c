@@ -23,8 +23,12 @@ int weir_state_create(struct weir_state **ret) {
 	state->backends = calloc(WEIR_BACKENDS_MAX, sizeof(*state->backends));
 	state->service_heads = calloc(SERVICE_HEADS, sizeof(*state->service_heads));
 	state->backend_heads = calloc(BACKEND_HEADS, sizeof(*state->backend_heads));
+	state->touched_services = calloc(WEIR_SERVICES_MAX, sizeof(*state->touched_services));
+	state->touched_backends = calloc(WEIR_BACKENDS_MAX, sizeof(*state->touched_backends));
+	state->leaving = calloc(WEIR_BACKENDS_MAX, sizeof(*state->leaving));
 	if (state->services == NULL || state->backends == NULL || state->service_heads == NULL ||
-		state->backend_heads == NULL) {
+		state->backend_heads == NULL || state->touched_services == NULL ||
+		state->touched_backends == NULL || state->leaving == NULL) {
 		weir_state_free(state);
 		return -ENOMEM;
 	}
@@ -45,6 +49,9 @@ void weir_state_free(struct weir_state *state) {
 	free(state->backends);
 	free(state->service_heads);
 	free(state->backend_heads);
+	free(state->touched_services);
+	free(state->touched_backends);
+	free(state->leaving);
 	free(state);
 }
 
@@ -62,11 +69,28 @@ int weir_state_clone(const struct weir_state *state, struct weir_state **ret) {
 		SERVICE_HEADS * sizeof(*state->service_heads));
 	memcpy(arrays.backend_heads, state->backend_heads,
 		BACKEND_HEADS * sizeof(*state->backend_heads));
+	memcpy(arrays.touched_services, state->touched_services,
+		state->touched_service_count * sizeof(*state->touched_services));
+	memcpy(arrays.touched_backends, state->touched_backends,
+		state->touched_backend_count * sizeof(*state->touched_backends));
+	// Of ids beyond those in use too, so that none comes into the lists twice.
+	for (uint32_t i = 0; i < state->touched_service_count; i++) {
+		arrays.services[state->touched_services[i]] =
+			state->services[state->touched_services[i]];
+	}
+	for (uint32_t i = 0; i < state->touched_backend_count; i++) {
+		arrays.backends[state->touched_backends[i]] =
+			state->backends[state->touched_backends[i]];
+	}
+	memcpy(arrays.leaving, state->leaving, state->backends_leaving * sizeof(*state->leaving));
 	*clone = *state;
 	clone->services = arrays.services;
 	clone->backends = arrays.backends;
 	clone->service_heads = arrays.service_heads;
 	clone->backend_heads = arrays.backend_heads;
+	clone->touched_services = arrays.touched_services;
+	clone->touched_backends = arrays.touched_backends;
+	clone->leaving = arrays.leaving;
 	*ret = clone;
 	return 0;
 }
@@ -78,24 +102,60 @@ void weir_state_mark_all(struct weir_state *state) {
 			state->services[id].undecided = true;
 		}
 	}
-	state->identity_dirty = true;
-	state->backends_dirty = true;
-	state->rows_dirty = true;
+	state->all_dirty = true;
 	state->services_dirty = true;
-	state->selections_dirty = true;
 	state->undecided = true;
+}
+
+void weir_state_touch_service(struct weir_state *state, uint16_t id) {
+	if (!state->services[id].touched) {
+		state->services[id].touched = true;
+		state->touched_services[state->touched_service_count++] = id;
+	}
+}
+
+void weir_state_touch_backend(struct weir_state *state, uint16_t id) {
+	if (!state->backends[id].touched) {
+		state->backends[id].touched = true;
+		state->touched_backends[state->touched_backend_count++] = id;
+	}
 }
 
 void weir_state_mark_service(struct weir_state *state, uint16_t service) {
 	state->services[service].dirty = true;
 	state->services[service].undecided = true;
-	state->selections_dirty = true;
 	state->undecided = true;
+	weir_state_touch_service(state, service);
 }
 
 void weir_state_mark_backend(struct weir_state *state, uint16_t backend) {
 	state->backends[backend].dirty = true;
-	state->backends_dirty = true;
+	weir_state_touch_backend(state, backend);
+}
+
+// A free entry again; what is still to be published of it stays in the list.
+static void clear_service(struct weir_service_entry *service) {
+	*service = (struct weir_service_entry){.touched = service->touched};
+}
+
+static void clear_backend(struct weir_backend_entry *backend) {
+	*backend =
+		(struct weir_backend_entry){.touched = backend->touched, .dirty = backend->dirty};
+}
+
+// --- those that leave ---
+
+static void leaving_add(struct weir_state *state, uint16_t id) {
+	state->backends[id].leaving_at = (uint16_t)state->backends_leaving;
+	state->leaving[state->backends_leaving++] = id;
+}
+
+static void leaving_remove(struct weir_state *state, uint16_t id) {
+	uint16_t at = state->backends[id].leaving_at;
+	uint16_t last = state->leaving[--state->backends_leaving];
+
+	state->leaving[at] = last;
+	state->backends[last].leaving_at = at;
 }
 
 bool weir_state_same_address(const struct weir_address *a, const struct weir_address *b) {
@@ -176,7 +236,7 @@ int weir_service_id_take(struct weir_state *state, uint16_t id, const char *name
 	if (service->stage != WEIR_ID_FREE || weir_service_id_find(state, name) >= 0) {
 		return -EEXIST;
 	}
-	memset(service, 0, sizeof(*service));
+	clear_service(service);
 	strncpy(service->name, name, sizeof(service->name) - 1);
 	service->identity = service_identity(name);
 	service->runtime_policy = WEIR_POLICY_UNSET;
@@ -188,7 +248,6 @@ int weir_service_id_take(struct weir_state *state, uint16_t id, const char *name
 		state->service_ids = id + 1u;
 	}
 	weir_state_mark_service(state, id);
-	state->identity_dirty = true;
 	return id;
 }
 
@@ -217,7 +276,7 @@ int weir_backend_id_take(struct weir_state *state, uint16_t id, uint16_t service
 	if (backend->stage != WEIR_ID_FREE || weir_backend_id_find(state, service, name) >= 0) {
 		return -EEXIST;
 	}
-	memset(backend, 0, sizeof(*backend));
+	clear_backend(backend);
 	strncpy(backend->name, name, sizeof(backend->name) - 1);
 	backend->address = *address;
 	backend->identity = backend_identity(state, service, name);
@@ -239,7 +298,6 @@ int weir_backend_id_take(struct weir_state *state, uint16_t id, uint16_t service
 	}
 	weir_state_mark_backend(state, id);
 	weir_state_mark_service(state, service);
-	state->identity_dirty = true;
 	return id;
 }
 
@@ -268,12 +326,12 @@ void weir_service_id_del(struct weir_state *state, uint16_t id) {
 	if (service->stage != WEIR_ID_LIVE) {
 		state->services_leaving--;
 	}
-	memset(service, 0, sizeof(*service));
+	clear_service(service);
+	weir_state_touch_service(state, id);
 	while (state->service_ids > 0 &&
 		state->services[state->service_ids - 1].stage == WEIR_ID_FREE) {
 		state->service_ids--;
 	}
-	state->identity_dirty = true;
 }
 
 void weir_backend_id_del(struct weir_state *state, uint16_t id) {
@@ -294,9 +352,10 @@ void weir_backend_id_del(struct weir_state *state, uint16_t id) {
 	if (backend->stage == WEIR_ID_LIVE) {
 		owner->backends--;
 	} else {
-		state->backends_leaving--;
+		leaving_remove(state, id);
 	}
-	memset(backend, 0, sizeof(*backend));
+	clear_backend(backend);
+	weir_state_mark_backend(state, id);
 	while (state->backend_ids > 0 &&
 		state->backends[state->backend_ids - 1].stage == WEIR_ID_FREE) {
 		state->backend_ids--;
@@ -304,7 +363,6 @@ void weir_backend_id_del(struct weir_state *state, uint16_t id) {
 	if (id < state->backend_free) {
 		state->backend_free = id;
 	}
-	state->identity_dirty = true;
 }
 
 void weir_backend_leave(struct weir_state *state, uint16_t id) {
@@ -313,8 +371,7 @@ void weir_backend_leave(struct weir_state *state, uint16_t id) {
 	backend->stage = WEIR_ID_LEAVING;
 	backend->chosen = false;
 	state->services[backend->service].backends--;
-	state->backends_leaving++;
-	state->identity_dirty = true;
+	leaving_add(state, id);
 	weir_state_mark_backend(state, id);
 	weir_state_mark_service(state, backend->service);
 }
@@ -328,8 +385,7 @@ void weir_backend_revive(struct weir_state *state, uint16_t id) {
 	backend->reported_weight = 0;
 	backend->set = 0;
 	state->services[backend->service].backends++;
-	state->backends_leaving--;
-	state->identity_dirty = true;
+	leaving_remove(state, id);
 	weir_state_mark_backend(state, id);
 	weir_state_mark_service(state, backend->service);
 }
@@ -349,7 +405,7 @@ void weir_service_leave(struct weir_state *state, uint16_t id) {
 	service->dirty = false;
 	state->services_leaving++;
 	state->services_dirty = true;
-	state->identity_dirty = true;
+	weir_state_touch_service(state, id);
 }
 
 void weir_service_revive(struct weir_state *state, uint16_t id) {
@@ -359,6 +415,5 @@ void weir_service_revive(struct weir_state *state, uint16_t id) {
 	state->services[id].error_window_ms = 0;
 	state->services_leaving--;
 	state->services_dirty = true;
-	state->identity_dirty = true;
 	weir_state_mark_service(state, id);
 }

@@ -78,24 +78,51 @@ static void advance_services(struct weir_tables *tables, struct weir_state *stat
 	}
 }
 
-static void advance_backends(struct weir_tables *tables, struct weir_state *state) {
-	for (uint32_t id = 0; id < state->backend_ids; id++) {
-		struct weir_backend_entry *backend = &state->backends[id];
+// Whether the id has left the list of those that leave.
+static bool advance_backend(struct weir_tables *tables, struct weir_state *state, uint16_t id) {
+	struct weir_backend_entry *backend = &state->backends[id];
 
-		if ((backend->stage != WEIR_ID_UNCHOSEN && backend->stage != WEIR_ID_CLEARED) ||
-			!weir_writer_passed(tables->writer, backend->mark)) {
-			continue;
+	// Until its last flow has ended its row stays, and the flow where it is (S6).
+	if (sum_backend_flows(tables->segment, id) != 0) {
+		return false;
+	}
+	if (backend->stage == WEIR_ID_UNCHOSEN) {
+		backend->stage = WEIR_ID_CLEARING;
+		weir_state_mark_backend(state, id);
+		return false;
+	}
+	weir_backend_id_del(state, id);
+	return true;
+}
+
+// Counters of workers that one call looks at: those of all backends that leave, of all workers,
+// would take milliseconds. The next call goes on from there.
+#define LINES_OF_A_CALL 8192u
+
+static void advance_backends(struct weir_tables *tables, struct weir_state *state) {
+	uint32_t lines = LINES_OF_A_CALL / tables->segment->workers;
+	uint64_t passed = 0; // a mark that is known to have passed
+	uint32_t looked = 0;
+
+	while (looked < lines && looked < state->backends_leaving) {
+		struct weir_backend_entry *backend;
+		uint16_t id;
+
+		if (state->leaving_next >= state->backends_leaving) {
+			state->leaving_next = 0;
 		}
-		// Until its last flow has ended its row stays, and the flow where it is (S6).
-		if (sum_backend_flows(tables->segment, (uint16_t)id) != 0) {
-			continue;
+		id = state->leaving[state->leaving_next];
+		backend = &state->backends[id];
+		looked++;
+		if ((backend->stage == WEIR_ID_UNCHOSEN || backend->stage == WEIR_ID_CLEARED) &&
+			(backend->mark == passed ||
+				weir_writer_passed(tables->writer, backend->mark))) {
+			passed = backend->mark;
+			if (advance_backend(tables, state, id)) {
+				continue; // another one has taken its place in the list
+			}
 		}
-		if (backend->stage == WEIR_ID_UNCHOSEN) {
-			backend->stage = WEIR_ID_CLEARING;
-			weir_state_mark_backend(state, (uint16_t)id);
-		} else {
-			weir_backend_id_del(state, (uint16_t)id);
-		}
+		state->leaving_next++;
 	}
 }
 
@@ -139,48 +166,32 @@ static void add(
 	}
 }
 
-static int build_selections(
-	struct weir_tables *tables, struct weir_state *state, struct batch *batch) {
-	for (uint32_t id = 0; id < state->service_ids; id++) {
-		struct weir_blob *blob;
-		int r;
+// The n-th service that may have something to publish; false behind the last one.
+static bool nth_service(const struct weir_state *state, uint32_t n, uint16_t *ret) {
+	uint32_t count = state->all_dirty ? state->service_ids : state->touched_service_count;
 
+	if (n >= count) {
+		return false;
+	}
+	*ret = state->all_dirty ? (uint16_t)n : state->touched_services[n];
+	return true;
+}
+
+// Everything that is marked, in the order of publication: selections, then the service table.
+static int build_batch(struct weir_tables *tables, struct weir_state *state, struct batch *batch) {
+	struct weir_blob *blob;
+	uint16_t id;
+	int r;
+
+	for (uint32_t i = 0; nth_service(state, i, &id); i++) {
 		if (!state->services[id].dirty) {
 			continue;
 		}
-		r = weir_build_selection(tables, state, (uint16_t)id, &blob);
+		r = weir_build_selection(tables, state, id, &blob);
 		if (r < 0) {
 			return r;
 		}
-		add(batch, WEIR_BLOB_SELECTION, (uint16_t)id, blob);
-	}
-	return 0;
-}
-
-// Everything that is marked, in the order of publication.
-static int build_batch(struct weir_tables *tables, struct weir_state *state, struct batch *batch) {
-	struct weir_blob *blob;
-	int r = 0;
-
-	if (state->identity_dirty) {
-		r = weir_build_identity(tables->writer, state, &blob);
-		if (r < 0) {
-			return r;
-		}
-		add(batch, WEIR_BLOB_IDENTITY, 0, blob);
-	}
-	if (state->backends_dirty) {
-		r = weir_build_backends(tables, state, &blob);
-		if (r < 0) {
-			return r;
-		}
-		add(batch, WEIR_BLOB_BACKENDS, 0, blob);
-	}
-	if (state->selections_dirty) {
-		r = build_selections(tables, state, batch);
-		if (r < 0) {
-			return r;
-		}
+		add(batch, WEIR_BLOB_SELECTION, id, blob);
 	}
 	if (state->services_dirty) {
 		r = weir_build_services(tables, state, &blob);
@@ -195,11 +206,12 @@ static int build_batch(struct weir_tables *tables, struct weir_state *state, str
 // How many blobs the marks can lead to at most; decides the members on the way. Returns -ENOMEM
 // when that is not possible.
 static int decide(struct weir_state *state) {
-	int n = 3;
+	uint16_t id;
+	int n = 1;
 
-	for (uint32_t id = 0; state->selections_dirty && id < state->service_ids; id++) {
+	for (uint32_t i = 0; nth_service(state, i, &id); i++) {
 		if (state->services[id].dirty) {
-			int r = weir_eligible_decide(state, (uint16_t)id);
+			int r = weir_eligible_decide(state, id);
 
 			if (r < 0) {
 				return r;
@@ -208,6 +220,33 @@ static int decide(struct weir_state *state) {
 		}
 	}
 	return n;
+}
+
+// --- what costs nothing but a store ---
+
+static void publish_backend(
+	struct weir_tables *tables, const struct weir_state *state, uint16_t id) {
+	struct weir_backend_row row;
+
+	weir_identity_store_backend(tables->segment, state, id);
+	if (state->all_dirty || state->backends[id].dirty) {
+		weir_build_row(tables, state, id, &row);
+		weir_writer_publish_row(tables->writer, id, &row);
+	}
+}
+
+// Identities and rows, before the selections that name them. Returns how many ids were looked at.
+static uint32_t publish_ids(struct weir_tables *tables, const struct weir_state *state,
+	uint32_t services, uint32_t backends) {
+	for (uint32_t i = 0; i < services; i++) {
+		weir_identity_store_service(tables->segment, state,
+			state->all_dirty ? (uint16_t)i : state->touched_services[i]);
+	}
+	for (uint32_t i = 0; i < backends; i++) {
+		publish_backend(
+			tables, state, state->all_dirty ? (uint16_t)i : state->touched_backends[i]);
+	}
+	return services + backends;
 }
 
 // What a candidate gets of all that its policy gives out: stride, or a share of the time or flows.
@@ -291,7 +330,7 @@ static void count_parts(const struct weir_tables *tables, struct weir_state *sta
 	struct weir_service_entry *service = &state->services[id];
 	uint32_t subsets = weir_build_published_subsets(tables, id);
 	struct weir_policy_table table;
-	uint32_t generation;
+	uint64_t generation;
 
 	if (!weir_build_published(tables, id, 0, &table, &generation) ||
 		generation == service->generation) {
@@ -328,7 +367,8 @@ uint32_t weir_tables_subset_parts(const struct weir_tables *tables, uint16_t ser
 	uint32_t subset, struct weir_subset_part *ret, uint32_t room) {
 	struct weir_policy_table table;
 	struct walk walk = {.table = &table};
-	uint32_t generation, count;
+	uint64_t generation;
+	uint32_t count;
 	bool slots;
 
 	if (subset >= weir_build_published_subsets(tables, service) ||
@@ -352,6 +392,7 @@ uint32_t weir_tables_subset_parts(const struct weir_tables *tables, uint16_t ser
 static void finish_service(struct weir_tables *tables, struct weir_state *state, uint16_t id) {
 	struct weir_service_entry *service = &state->services[id];
 
+	service->touched = false;
 	if (service->dirty) {
 		count_parts(tables, state, id);
 		service->dirty = false;
@@ -362,44 +403,66 @@ static void finish_service(struct weir_tables *tables, struct weir_state *state,
 	}
 }
 
+static void finish_backend(struct weir_state *state, uint16_t id, uint64_t mark) {
+	struct weir_backend_entry *backend = &state->backends[id];
+
+	backend->dirty = false;
+	backend->touched = false;
+	if (backend->stage == WEIR_ID_LEAVING &&
+		state->services[backend->service].stage == WEIR_ID_LIVE) {
+		backend->stage = WEIR_ID_UNCHOSEN;
+		backend->mark = mark;
+	} else if (backend->stage == WEIR_ID_CLEARING) {
+		backend->stage = WEIR_ID_CLEARED;
+		backend->mark = mark;
+	}
+}
+
 // Everything is out: clear the marks, start the grace periods of what left.
-static void finish(struct weir_tables *tables, struct weir_state *state) {
+static void finish(struct weir_tables *tables, struct weir_state *state, uint32_t backends) {
 	uint64_t mark = state->backends_leaving > 0 ? weir_writer_mark(tables->writer) : 0;
+	uint16_t id;
 
-	for (uint32_t id = 0; id < state->service_ids; id++) {
-		finish_service(tables, state, (uint16_t)id);
+	for (uint32_t i = 0; nth_service(state, i, &id); i++) {
+		finish_service(tables, state, id);
 	}
-	for (uint32_t id = 0; id < state->backend_ids; id++) {
-		struct weir_backend_entry *backend = &state->backends[id];
-
-		backend->dirty = false;
-		if (backend->stage == WEIR_ID_LEAVING &&
-			state->services[backend->service].stage == WEIR_ID_LIVE) {
-			backend->stage = WEIR_ID_UNCHOSEN;
-			backend->mark = mark;
-		} else if (backend->stage == WEIR_ID_CLEARING) {
-			backend->stage = WEIR_ID_CLEARED;
-			backend->mark = mark;
-		}
+	for (uint32_t i = 0; i < backends; i++) {
+		finish_backend(
+			state, state->all_dirty ? (uint16_t)i : state->touched_backends[i], mark);
 	}
-	state->identity_dirty = false;
-	state->backends_dirty = false;
-	state->rows_dirty = false;
+	for (uint32_t i = 0; i < state->touched_service_count; i++) {
+		state->services[state->touched_services[i]].touched = false;
+	}
+	for (uint32_t i = 0; i < state->touched_backend_count; i++) {
+		state->backends[state->touched_backends[i]].touched = false;
+	}
+	state->touched_service_count = 0;
+	state->touched_backend_count = 0;
+	state->all_dirty = false;
 	state->services_dirty = false;
-	state->selections_dirty = false;
+}
+
+static uint32_t at_most(uint32_t value, uint32_t most) {
+	return value < most ? value : most;
 }
 
 int weir_publish_state(struct weir_tables *tables, struct weir_state *state) {
+	const struct weir_segment *segment = tables->segment;
+	uint32_t services, backends, published;
 	struct batch batch = {0};
 	int r, most;
 
-	if (!state->identity_dirty && !state->backends_dirty && !state->services_dirty &&
-		!state->selections_dirty) {
+	if (!state->all_dirty && !state->services_dirty && state->touched_service_count == 0 &&
+		state->touched_backend_count == 0) {
 		return 0;
 	}
 	most = decide(state);
 	if (most < 0) {
 		return most;
+	}
+	r = weir_writer_reserve(tables->writer, state->service_ids, state->backend_ids);
+	if (r < 0) {
+		return r;
 	}
 	batch.item = calloc((size_t)most, sizeof(*batch.item));
 	if (batch.item == NULL) {
@@ -413,10 +476,18 @@ int weir_publish_state(struct weir_tables *tables, struct weir_state *state) {
 		free(batch.item);
 		return r;
 	}
+	services = state->touched_service_count;
+	backends = state->touched_backend_count;
+	if (state->all_dirty) { // all ids that anybody ever had: the notes may say anything
+		services = at_most(segment->notes->service_ids, segment->max_services);
+		backends = at_most(segment->notes->backend_ids, segment->max_backends);
+	}
+	published = publish_ids(tables, state, services, backends);
 	for (uint32_t i = 0; i < batch.count; i++) {
 		weir_writer_publish(tables->writer, batch.item[i].root, batch.item[i].blob);
 	}
+	published += batch.count;
 	free(batch.item);
-	finish(tables, state);
-	return (int)batch.count;
+	finish(tables, state, backends);
+	return (int)published;
 }

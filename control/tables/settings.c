@@ -59,11 +59,14 @@ void weir_service_follow_policy(struct weir_state *state, struct weir_service_en
 		service->configured_policy = (uint8_t)config->name;
 		service->runtime_policy = WEIR_POLICY_UNSET;
 		service->policy_set = false;
-		state->identity_dirty = true;
+		weir_state_touch_service(state, (uint16_t)(service - state->services));
 	}
 	for (uint16_t link = service->first; link != 0 && !weir_service_takes_reports(service);
 		link = state->backends[link - 1].next) {
-		state->backends[link - 1].reported_weight = 0; // of another time
+		if (state->backends[link - 1].reported_weight != 0) { // of another time
+			state->backends[link - 1].reported_weight = 0;
+			weir_state_touch_backend(state, link - 1);
+		}
 	}
 }
 
@@ -93,7 +96,6 @@ int weir_tables_set_policy(struct weir_tables *tables, uint16_t id, uint8_t poli
 	service->policy_set = true;
 	if (service->runtime_policy != policy) {
 		service->runtime_policy = policy;
-		tables->state->identity_dirty = true;
 		weir_state_mark_service(tables->state, id);
 	}
 	return 0;
@@ -122,6 +124,7 @@ int weir_tables_set_reported_weight(struct weir_tables *tables, uint16_t id, uin
 	backend = &state->backends[id];
 	if (backend->reported_weight != weight) {
 		backend->reported_weight = weight;
+		weir_state_touch_backend(state, id);
 		weir_state_mark_service(state, backend->service);
 	}
 	return 0;

@@ -44,7 +44,7 @@ struct weir_service_entry {
 	uint32_t slots; // that the published selection chooses by, 0 = it does not
 	uint32_t table_slots; // those of one subset
 	uint64_t parts; // of its backends, sum
-	uint32_t generation; // of the selection whose parts were counted, 0 = none
+	uint64_t generation; // of the selection whose parts were counted, 0 = none
 	uint32_t error_window_ms; // automatic one; 0 = none computed yet
 	uint32_t subsets; // of this instance, as last decided: 1, or one for each worker
 	uint16_t first; // list of its backends
@@ -57,6 +57,7 @@ struct weir_service_entry {
 	bool panic;
 	bool dirty; // its selection may have changed
 	bool undecided; // who is to be in it may have changed
+	bool touched; // in the list of those with something to publish
 };
 
 struct weir_backend_entry {
@@ -75,6 +76,7 @@ struct weir_backend_entry {
 	uint16_t service;
 	uint16_t next; // in its service's list
 	uint16_t hash_next;
+	uint16_t leaving_at; // its place in the list of those that leave
 	uint8_t stage;
 	uint8_t admin;
 	uint8_t health;
@@ -86,6 +88,7 @@ struct weir_backend_entry {
 	bool far; // not about to be used
 	bool in_selection; // is in the published one
 	bool dirty; // its row may have changed
+	bool touched; // in the list of those with something to publish
 };
 
 struct weir_state { // to be freed and cloned as a whole
@@ -93,6 +96,14 @@ struct weir_state { // to be freed and cloned as a whole
 	struct weir_backend_entry *backends; // [WEIR_BACKENDS_MAX]
 	uint16_t *service_heads;
 	uint16_t *backend_heads;
+	// Ids with something to publish, each once: so a publication costs what has changed,
+	// whatever the number of backends.
+	uint16_t *touched_services;
+	uint16_t *touched_backends;
+	uint16_t *leaving; // backends that leave, in any order; backends_leaving elements
+	uint32_t touched_service_count;
+	uint32_t touched_backend_count;
+	uint32_t leaving_next; // where to go on looking for those whose last flow has ended
 	uint32_t service_ids; // ids in use are below
 	uint32_t backend_ids;
 	uint32_t backend_free; // no id below is free
@@ -103,12 +114,9 @@ struct weir_state { // to be freed and cloned as a whole
 	uint32_t services_leaving;
 	uint32_t backends_leaving;
 	uint32_t serial; // of the configuration
-	bool identity_dirty;
-	bool backends_dirty; // some row may have changed
-	bool rows_dirty; // every row may have changed
+	bool all_dirty; // everything may differ from what is published, not only what was touched
 	bool undecided; // some service is
 	bool services_dirty; // the service table may have changed
-	bool selections_dirty; // some selection may have changed
 };
 
 int weir_state_create(struct weir_state **ret);
@@ -117,8 +125,11 @@ int weir_state_clone(const struct weir_state *state, struct weir_state **ret);
 
 // Everything may differ from what is published: compare it all at the next publication.
 void weir_state_mark_all(struct weir_state *state);
-void weir_state_mark_service(struct weir_state *state, uint16_t service);
+void weir_state_mark_service(struct weir_state *state, uint16_t service); // its selection
 void weir_state_mark_backend(struct weir_state *state, uint16_t backend); // its row
+// Only what is remembered of it for the next control process.
+void weir_state_touch_service(struct weir_state *state, uint16_t service);
+void weir_state_touch_backend(struct weir_state *state, uint16_t backend);
 
 // --- ids.c ---
 
@@ -193,9 +204,8 @@ int weir_state_apply(
 
 // --- adopt.c ---
 
-// Fill an empty state with what a segment holds. Entries that contradict each other are left out.
-void weir_state_adopt(struct weir_state *state, const struct weir_segment *segment,
-	const struct weir_writer *writer);
+// Fill an empty state with what a segment holds.
+void weir_state_adopt(struct weir_state *state, const struct weir_segment *segment);
 // Give an empty state the ids of `from`, when they all fit: a new dataplane does not know them, but
 // our callers do.
 void weir_state_retain(struct weir_state *state, const struct weir_state *from);
@@ -209,17 +219,30 @@ struct weir_tables {
 	struct weir_state *state;
 	const struct weir_config *config;
 	uint64_t epoch; // of the segment last bound
+	uint64_t refusals[WEIR_WORKERS_MAX]; // of tables, by worker, that were told
 };
+
+// --- identity.c ---
+
+// Bring what the segment remembers of an id up to the state, store by store: a process that ends
+// between two of them leaves nothing half written. A backend or service that takes a free id starts
+// with the counters that are there as its baseline. The ids are reserved (writer.h).
+void weir_identity_store_service(
+	const struct weir_segment *segment, const struct weir_state *state, uint16_t id);
+void weir_identity_store_backend(
+	const struct weir_segment *segment, const struct weir_state *state, uint16_t id);
+// Fill an empty state with what a segment remembers. Entries that contradict each other are left
+// out.
+void weir_identity_adopt(struct weir_state *state, const struct weir_segment *segment);
 
 // --- build.c ---
 
+// The row of a backend, all zeroes when the id is free or its row is withdrawn.
+void weir_build_row(const struct weir_tables *tables, const struct weir_state *state, uint16_t id,
+	struct weir_backend_row *ret);
 // Build a blob from the state. Return 0 and a blob that the caller owns, or NULL when what is
-// published says the same; -ENOSPC, -ENOMEM, -EEXIST (two services claim the same port), -EINVAL
-// (more backends than slots).
-int weir_build_identity(
-	struct weir_writer *writer, const struct weir_state *state, struct weir_blob **ret);
-int weir_build_backends(
-	const struct weir_tables *tables, const struct weir_state *state, struct weir_blob **ret);
+// published says the same; -ENOSPC, -EBUSY, -ENOMEM, -EEXIST (two services claim the same port),
+// -EINVAL (more backends than slots).
 int weir_build_selection(const struct weir_tables *tables, const struct weir_state *state,
 	uint16_t service, struct weir_blob **ret);
 // How many subsets are published for a service; 0 = nothing, or nothing sound.
@@ -227,7 +250,7 @@ uint32_t weir_build_published_subsets(const struct weir_tables *tables, uint16_t
 // What is published for a service and the workers of a subset, checked. Returns false when there is
 // nothing sound.
 bool weir_build_published(const struct weir_tables *tables, uint16_t service, uint32_t subset,
-	struct weir_policy_table *ret, uint32_t *ret_generation);
+	struct weir_policy_table *ret, uint64_t *ret_generation);
 int weir_build_services(
 	const struct weir_tables *tables, const struct weir_state *state, struct weir_blob **ret);
 
@@ -235,6 +258,6 @@ int weir_build_services(
 
 // Let ids whose grace period is over take their next step.
 void weir_publish_advance(struct weir_tables *tables, struct weir_state *state);
-// Publish what is marked in a state, all or nothing. Returns blobs published, or the negative errno
-// of build.c: then nothing was published and the marks are kept.
+// Publish what is marked in a state, all or nothing. Returns how much was published, or the
+// negative errno of build.c: then nothing was published and the marks are kept.
 int weir_publish_state(struct weir_tables *tables, struct weir_state *state);

@@ -33,7 +33,7 @@ int weir_tables_open(struct weir_segment *segment, struct weir_tables **ret) {
 		tables->segment = segment;
 		tables->epoch = segment->epoch;
 		set_limits(tables->state, segment);
-		weir_state_adopt(tables->state, segment, tables->writer);
+		weir_state_adopt(tables->state, segment);
 	}
 	*ret = tables;
 	return 0;
@@ -54,12 +54,29 @@ void weir_tables_free(struct weir_tables *tables) {
 	free(tables);
 }
 
-static void describe(char *why, size_t why_bytes, int error) {
+static void describe_busy(const struct weir_tables *tables, char *why, size_t why_bytes) {
+	struct weir_writer_usage usage = {.waiting_for = WEIR_WORKERS_MAX};
+	char worker[32] = "a worker";
+
+	weir_writer_usage(tables->writer, &usage);
+	if (usage.waiting_for < WEIR_WORKERS_MAX) {
+		snprintf(worker, sizeof(worker), "worker %u", usage.waiting_for);
+	}
+	snprintf(why, why_bytes,
+		"the tables do not fit into the segment while replaced ones are in use: %s has not "
+		"let go of them for %u ms",
+		worker, WEIR_TABLES_WAIT_MS);
+}
+
+static void describe(const struct weir_tables *tables, char *why, size_t why_bytes, int error) {
 	switch (error) {
 	case -ENOSPC:
 		snprintf(why, why_bytes,
 			"the tables do not fit into the segment: raise segment.heap_bytes, or "
 			"lower table_size");
+		break;
+	case -EBUSY:
+		describe_busy(tables, why, why_bytes);
 		break;
 	case -EINVAL:
 		snprintf(why, why_bytes,
@@ -80,7 +97,7 @@ int weir_tables_apply(
 	int r = weir_state_clone(tables->state, &state);
 
 	if (r < 0) {
-		describe(why, why_bytes, r);
+		describe(tables, why, why_bytes, r);
 		return r;
 	}
 	// The next dataplane takes its limits from this configuration.
@@ -98,9 +115,14 @@ int weir_tables_apply(
 	if (tables->writer != NULL) {
 		weir_writer_reclaim(tables->writer);
 		r = weir_publish_state(tables, state);
+		if (r == -EBUSY) {
+			// Right after a restart, all that is not published waits once.
+			weir_writer_synchronize(tables->writer, WEIR_TABLES_WAIT_MS);
+			r = weir_publish_state(tables, state);
+		}
 		if (r < 0) {
 			tables->config = former;
-			describe(why, why_bytes, r);
+			describe(tables, why, why_bytes, r);
 			goto keep_former;
 		}
 		weir_writer_reclaim(tables->writer);
@@ -109,7 +131,7 @@ int weir_tables_apply(
 		r = weir_eligible_decide_all(state);
 		if (r < 0) {
 			tables->config = former;
-			describe(why, why_bytes, r);
+			describe(tables, why, why_bytes, r);
 			goto keep_former;
 		}
 	}
@@ -123,8 +145,8 @@ keep_former:
 }
 
 // A segment that this process has not written: take its ids, then follow the configuration.
-static int restate(struct weir_tables *tables, struct weir_segment *segment,
-	const struct weir_writer *writer, struct weir_state **ret) {
+static int restate(
+	struct weir_tables *tables, const struct weir_segment *segment, struct weir_state **ret) {
 	struct weir_state *state;
 	char why[256];
 	int r = weir_state_create(&state);
@@ -133,7 +155,7 @@ static int restate(struct weir_tables *tables, struct weir_segment *segment,
 		return r;
 	}
 	set_limits(state, segment);
-	weir_state_adopt(state, segment, writer);
+	weir_state_adopt(state, segment);
 	weir_state_retain(state, tables->state);
 	if (tables->config != NULL) {
 		r = weir_state_apply(state, tables->config, why, sizeof(why));
@@ -195,7 +217,7 @@ int weir_tables_rebind(struct weir_tables *tables, struct weir_segment *segment)
 			return r;
 		}
 	} else {
-		r = restate(tables, segment, writer, &state);
+		r = restate(tables, segment, &state);
 		if (r < 0) {
 			weir_writer_free(writer);
 			return r;
@@ -206,6 +228,7 @@ int weir_tables_rebind(struct weir_tables *tables, struct weir_segment *segment)
 	tables->segment = segment;
 	tables->writer = writer;
 	tables->epoch = segment->epoch;
+	memset(tables->refusals, 0, sizeof(tables->refusals));
 	r = weir_tables_publish(tables);
 	return r < 0 ? r : 0;
 }
@@ -228,7 +251,7 @@ int weir_tables_set_admin(struct weir_tables *tables, uint16_t id, enum weir_adm
 	backend->set |= WEIR_SET_ADMIN;
 	if (backend->admin != admin) {
 		backend->admin = admin;
-		tables->state->identity_dirty = true;
+		weir_state_touch_backend(tables->state, id);
 		weir_state_mark_service(tables->state, backend->service);
 	}
 	return 0;
@@ -243,7 +266,7 @@ int weir_tables_set_health(struct weir_tables *tables, uint16_t id, enum weir_he
 	backend->set |= WEIR_SET_HEALTH;
 	if (backend->health != health) {
 		backend->health = health;
-		tables->state->identity_dirty = true;
+		weir_state_touch_backend(tables->state, id);
 		weir_state_mark_service(tables->state, backend->service);
 	}
 	return 0;
@@ -258,7 +281,7 @@ int weir_tables_set_weight(struct weir_tables *tables, uint16_t id, uint32_t wei
 	backend->set |= WEIR_SET_WEIGHT;
 	if (backend->runtime_weight != weight) {
 		backend->runtime_weight = weight;
-		tables->state->identity_dirty = true;
+		weir_state_touch_backend(tables->state, id);
 		weir_state_mark_service(tables->state, backend->service);
 	}
 	return 0;
@@ -288,6 +311,10 @@ int weir_tables_set_next_hop(
 	return 0;
 }
 
+bool weir_tables_wait(struct weir_tables *tables) {
+	return tables->writer != NULL && weir_writer_reclaim(tables->writer) > 0;
+}
+
 int weir_tables_publish(struct weir_tables *tables) {
 	int published;
 
@@ -306,6 +333,77 @@ int weir_tables_publish(struct weir_tables *tables) {
 
 void weir_tables_tick(struct weir_tables *tables) {
 	weir_tables_publish(tables);
+}
+
+// --- refusals -----------------------------------------------------------------------------
+
+static uint64_t count_refusals(const struct weir_refusals *refusals) {
+	return __atomic_load_n(&refusals->services, __ATOMIC_RELAXED) +
+	       __atomic_load_n(&refusals->selections, __ATOMIC_RELAXED) +
+	       __atomic_load_n(&refusals->rows, __ATOMIC_RELAXED);
+}
+
+static weir_ref root_of(const struct weir_segment *segment, uint32_t change) {
+	uint16_t id = (uint16_t)change;
+
+	switch (change >> 16) {
+	case WEIR_UPDATE_SERVICES:
+		return segment->roots->services;
+	case WEIR_UPDATE_SELECTION:
+		return id < segment->max_services ? segment->roots->selection[id] : 0;
+	default:
+		return 0;
+	}
+}
+
+static bool restore(struct weir_tables *tables, uint32_t change, weir_ref ref) {
+	struct weir_state *state = tables->state;
+	struct weir_root root = {.kind = WEIR_BLOB_SERVICES};
+	uint16_t id = (uint16_t)change;
+
+	if (change >> 16 == WEIR_UPDATE_ROW) {
+		if (id < state->backend_ids) {
+			weir_state_mark_backend(state, id);
+		}
+		return false;
+	}
+	if (root_of(tables->segment, change) != ref) {
+		return true; // another worker had refused it before
+	}
+	if (change >> 16 == WEIR_UPDATE_SELECTION) {
+		root.kind = WEIR_BLOB_SELECTION;
+		root.service = id;
+	}
+	if (weir_writer_restore(tables->writer, root, ref) == 0) {
+		return true;
+	}
+	if (root.kind == WEIR_BLOB_SERVICES) {
+		state->services_dirty = true;
+	} else if (id < state->service_ids && state->services[id].stage == WEIR_ID_LIVE) {
+		weir_state_mark_service(state, id);
+	}
+	return false;
+}
+
+bool weir_tables_refused(struct weir_tables *tables, struct weir_tables_refusal *ret) {
+	for (uint32_t i = 0; tables->writer != NULL && i < tables->segment->workers; i++) {
+		const struct weir_refusals *refusals = &tables->segment->refusals[i];
+		uint64_t count = count_refusals(refusals);
+		uint32_t change;
+
+		if (count == tables->refusals[i]) {
+			continue;
+		}
+		tables->refusals[i] = count;
+		change = __atomic_load_n(&refusals->change, __ATOMIC_RELAXED);
+		ret->worker = i;
+		ret->kind = (enum weir_update_kind)(change >> 16);
+		ret->id = (uint16_t)change;
+		ret->restored =
+			restore(tables, change, __atomic_load_n(&refusals->ref, __ATOMIC_RELAXED));
+		return true;
+	}
+	return false;
 }
 
 struct weir_writer *weir_tables_writer(struct weir_tables *tables) {

@@ -64,8 +64,11 @@ int weir_tables_rebind(struct weir_tables *tables, struct weir_segment *segment)
 // states and run-time weights are kept; a run-time weight is dropped when the configured weight
 // of its backend changes. New backends start as STARTING when their service has a health check,
 // else HEALTHY. why gets one line.
-// Returns 0, -ENOSPC (ids, heap or services exhausted), -ENOMEM, -EEXIST (two services claim the
-// same port), -EINVAL (more backends than table_size; a table_size that is no prime).
+// Waits up to WEIR_TABLES_WAIT_MS when there is room only after a grace period.
+// Returns 0, -ENOSPC (ids, heap or services exhausted), -EBUSY (a worker has not let go of replaced
+// tables in that time: try again), -ENOMEM, -EEXIST (two services claim the same port), -EINVAL
+// (more backends than table_size; a table_size that is no prime).
+#define WEIR_TABLES_WAIT_MS 500u
 int weir_tables_apply(
 	struct weir_tables *tables, const struct weir_config *config, char *why, size_t why_bytes);
 
@@ -91,10 +94,26 @@ int weir_tables_set_policy(struct weir_tables *tables, uint16_t service, uint8_t
 int weir_tables_set_error_window(struct weir_tables *tables, uint16_t service, uint32_t ms);
 #define WEIR_ERROR_WINDOW_LEAST_MS 1000u // what holds until it is set
 
+// Whether replaced tables wait for a grace period. What did not fit (-EBUSY) may fit when none do.
+bool weir_tables_wait(struct weir_tables *tables);
+
 // Publish what is marked, in the order of layout.h, then reclaim. Never waits. While unbound: only
 // decide panic and subsets, for whoever asks.
-// Returns the number of blobs published, or -ENOSPC, -ENOMEM (nothing changed; marks are kept).
+// Returns how many selections, service tables and touched ids were published (0 before the first
+// apply: marks are kept), or -ENOSPC, -EBUSY, -ENOMEM (nothing changed; marks are kept).
 int weir_tables_publish(struct weir_tables *tables);
+
+// A table that a worker has refused.
+struct weir_tables_refusal {
+	uint32_t worker;
+	enum weir_update_kind kind;
+	uint16_t id; // of the service or backend
+	bool restored; // the table before it is published again, or another one is by now
+};
+// Look for tables that workers have refused since the last call, and publish again the ones before
+// them; where these are gone, mark what is to be built anew. Returns false when there is none; call
+// until then, about every 100 ms.
+bool weir_tables_refused(struct weir_tables *tables, struct weir_tables_refusal *ret);
 
 // Reclaim memory and ids of backends that left; publish marks that an earlier publish could not.
 // Call about every 100 ms. Never waits.
@@ -122,7 +141,7 @@ struct weir_service_state {
 	uint32_t table_slots; // of one subset that has candidates; 0 as above
 	uint32_t subsets; // published: 1, or one for each worker; 0 = nothing is, or no segment
 	uint64_t parts; // of its backends, sum
-	uint32_t generation; // of its selection
+	uint64_t generation; // of its selection
 	uint8_t policy; // enum weir_policy, in effect
 	uint8_t configured_policy;
 	uint8_t runtime_policy; // WEIR_POLICY_UNSET = none

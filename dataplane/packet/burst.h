@@ -54,7 +54,7 @@ struct weir_pipeline {
 	struct weir_trace *trace; // NULL = none
 	struct weir_policy_worker policy;
 	struct weir_policy_client *clients; // [max_services]
-	weir_ref *adopted; // [max_services] selection that the client has adopted
+	uint64_t *adopted; // [max_services] generation of the selection that the client has adopted
 };
 
 // One call of weir_pipeline_process. Lists hold indexes into the burst.
@@ -63,9 +63,6 @@ struct weir_burst {
 	struct rte_mbuf **pkts;
 	uint64_t now_ns;
 	const struct weir_services_view *services;
-	const struct weir_backend_row *rows; // the backend table as last adopted
-	uint32_t row_count; // at most max_backends
-	uint32_t generation; // of that table
 	struct weir_verdict *verdicts; // the caller's
 	uint64_t described; // a bit per packet that has a descriptor
 	uint16_t packets;
@@ -116,27 +113,6 @@ static inline uint16_t weir_burst_fallback(const struct weir_pipeline *pipeline,
 	uint16_t backend = weir_selection_choose(view, hash);
 
 	return backend < pipeline->max_backends ? backend : WEIR_BACKEND_NONE;
-}
-
-// Adopt the backend table. Call after adopting the selections whose backends will be looked up in
-// it.
-static inline void weir_burst_adopt_backends(struct weir_burst *b) {
-	const struct weir_backends_view *view = weir_reader_backends(&b->pipeline->reader);
-
-	b->rows = view->rows;
-	b->row_count = RTE_MIN(view->count, b->pipeline->max_backends);
-	b->generation = (uint32_t)(b->pipeline->reader.backends_ref >> 32);
-}
-
-// True if every index in the row is within its bounds.
-static inline bool weir_burst_row_sound(
-	const struct weir_pipeline *pipeline, const struct weir_row_head *head) {
-	unsigned int wrong = (head->flags & WEIR_BACKEND_PRESENT) == 0;
-
-	wrong |= !weir_encap_row_valid(head);
-	wrong |= head->port >= pipeline->ports;
-	wrong |= head->service >= pipeline->max_services;
-	return wrong == 0;
 }
 
 // Forward packet i to the backend in its verdict: the rewrite sends it there.

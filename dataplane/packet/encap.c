@@ -21,11 +21,11 @@ void weir_encap_cut(struct rte_mbuf *m, uint32_t bytes) {
 }
 
 void weir_encap_push_segments(struct rte_mbuf *m, const struct weir_descriptor *d,
-	const struct weir_backend_row *row, const struct weir_row_head *head) {
+	const uint8_t *from, const struct weir_row_head *head) {
 	uint32_t first = (uint32_t)m->data_len + head->header_bytes - d->l3_offset;
 	uint32_t total = head->header_bytes + d->ip_bytes;
 
-	weir_encap_push(m, d, row, head);
+	weir_encap_push(m, d, from, head);
 	m->data_len = (uint16_t)first;
 	weir_encap_cut(m, total);
 }

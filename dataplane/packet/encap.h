@@ -15,8 +15,7 @@
 // DSCP and ECN are copied (RFC 6040, ingress in normal mode). The inner packet, its TTL included,
 // is left as it is: a load balancer in front of a server is not a hop that the client can see.
 //
-// Threads: pure functions on the worker's own packet; the row may change at any time (a malicious
-// control process): it is read once, and nothing in it leads out of bounds.
+// Threads: pure functions on the worker's own packet and its own copy of the row.
 #pragma once
 
 #include <rte_branch_prediction.h>
@@ -29,7 +28,7 @@
 #include "layout.h"
 #include "parse.h"
 
-// The first 16 bytes of struct weir_backend_row, as read once.
+// The first 16 bytes of struct weir_backend_row.
 struct weir_row_head {
 	uint8_t flags;
 	uint8_t port;
@@ -50,12 +49,9 @@ _Static_assert(offsetof(struct weir_backend_row, mtu) == offsetof(struct weir_ro
 	"head of a backend row");
 
 static inline struct weir_row_head weir_encap_read(const struct weir_backend_row *row) {
-	const uint64_t *words = (const uint64_t *)(const void *)row;
-	uint64_t copy[2] = {__atomic_load_n(&words[0], __ATOMIC_RELAXED),
-		__atomic_load_n(&words[1], __ATOMIC_RELAXED)};
 	struct weir_row_head head;
 
-	memcpy(&head, copy, sizeof(head));
+	memcpy(&head, row, sizeof(head));
 	return head;
 }
 
@@ -107,14 +103,13 @@ static inline void weir_encap_ipv6(
 
 // Replace the frame's Ethernet header by the backend's and put the outer IP header in between;
 // the frame's padding is cut off.
-// head: read from row and found valid; the packet fits, comes in one segment, and has
-// headroom of at least header_bytes - l3_offset.
+// head: of the row, found valid; from: its header, header_bytes bytes. The packet fits, comes in
+// one segment, and has headroom of at least header_bytes - l3_offset.
 static inline void weir_encap_push(struct rte_mbuf *m, const struct weir_descriptor *d,
-	const struct weir_backend_row *row, const struct weir_row_head *head) {
+	const uint8_t *from, const struct weir_row_head *head) {
 	uint32_t bytes = head->header_bytes;
 	uint16_t data_off = (uint16_t)(m->data_off + d->l3_offset - bytes);
 	uint8_t *to = (uint8_t *)m->buf_addr + data_off;
-	const uint8_t *from = row->header;
 
 	// 34 to 62 bytes in four moves; the middle ones may overlap.
 	rte_mov16(to, from);
@@ -139,4 +134,4 @@ void weir_encap_cut(struct rte_mbuf *m, uint32_t bytes);
 // weir_encap_push for a packet in several segments. The first one holds at least the header of
 // the inner packet.
 void weir_encap_push_segments(struct rte_mbuf *m, const struct weir_descriptor *d,
-	const struct weir_backend_row *row, const struct weir_row_head *head);
+	const uint8_t *from, const struct weir_row_head *head);

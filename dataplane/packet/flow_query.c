@@ -35,6 +35,7 @@ void weir_flow_query_respond(
 		message->flow.backend = weir_flow_backend(pipeline->flows, flow);
 		message->flow.idle_ms = weir_flow_idle_ms(pipeline->flows, flow, now_ns);
 	}
+	weir_reader_update(&pipeline->reader);
 	b.services = weir_reader_services(&pipeline->reader);
 	if (b.services->buckets == NULL) {
 		return;

@@ -19,7 +19,7 @@ static inline void flow_started(struct weir_pipeline *pipeline, struct weir_poli
 	struct weir_share_counters *of_backend = weir_burst_backend_counters(pipeline, backend);
 	struct weir_share_counters *of_service = weir_burst_service_counters(pipeline, service);
 
-	// take_over has done this before, except for flows that came by the Maglev fallback.
+	// The adoption of its row has done this before, unless the id still had flows.
 	if (unlikely(pipeline->owner[backend] != service)) {
 		pipeline->policy.backends[backend] = (struct weir_policy_backend){
 			.place = pipeline->policy.backends[backend].place};
@@ -45,10 +45,12 @@ void weir_new_flow_started(struct weir_pipeline *pipeline, uint16_t backend, uin
 // Samples are lost when control does not read them in time. Nothing waits for it.
 static __rte_noinline void sample(
 	struct weir_pipeline *pipeline, uint16_t backend, uint64_t service_ns) {
-	struct weir_sample_ring *ring = &pipeline->segment->samples[pipeline->worker];
+	const struct weir_segment *segment = pipeline->segment;
+	struct weir_sample_ring *ring = &segment->worker_boxes[pipeline->worker].samples;
+	const uint64_t *head = &segment->control_boxes[pipeline->worker].samples.head;
 	uint64_t tail = ring->tail;
 
-	if (tail - __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE) >= WEIR_SAMPLES) {
+	if (tail - __atomic_load_n(head, __ATOMIC_ACQUIRE) >= WEIR_SAMPLES) {
 		weir_counter_add(&ring->lost, 1);
 		return;
 	}
@@ -138,24 +140,8 @@ struct weir_flow_listener weir_new_flow_listener(struct weir_pipeline *pipeline)
 
 // --- choice ---------------------------------------------------------------------------------
 
-// Reset the state of backend ids that belonged to another service, before the policy uses them. An
-// id that still has flows is skipped: control reuses no id before its last flow has ended.
-static void take_over(
-	struct weir_pipeline *pipeline, uint16_t service, const struct weir_policy_table *table) {
-	for (uint32_t i = 0; i < table->count; i++) {
-		uint16_t id = __atomic_load_n(&table->candidates[i].id, __ATOMIC_RELAXED);
-
-		if (id < pipeline->max_backends && pipeline->owner[id] != service &&
-			weir_burst_backend_counters(pipeline, id)->active_flows == 0) {
-			pipeline->policy.backends[id] = (struct weir_policy_backend){0};
-			pipeline->owner[id] = service;
-		}
-	}
-}
-
 // What new flows of one service share. New flows of one service mostly arrive together.
 struct new_flows {
-	// The table that the policy has adopted: weir_reader_selection might give a newer one.
 	const struct weir_selection_view *view;
 	struct weir_policy_client *client;
 	uint16_t service;
@@ -174,10 +160,9 @@ static __rte_noinline void new_flows_of(
 	}
 	view = weir_reader_selection(&pipeline->reader, service);
 	client = client_of(pipeline, service);
-	if (unlikely(pipeline->adopted[service] != view->ref)) {
-		take_over(pipeline, service, &view->table);
+	if (unlikely(pipeline->adopted[service] != view->generation)) {
 		weir_policy_adopt(&pipeline->policy, client, &view->table, b->now_ns);
-		pipeline->adopted[service] = view->ref;
+		pipeline->adopted[service] = view->generation;
 	}
 	*ret = (struct new_flows){.view = view,
 		.client = client,

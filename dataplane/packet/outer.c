@@ -1,24 +1,32 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "outer.h"
 
-void weir_outer_adopt(struct weir_outer *outer, const struct weir_backend_row *row,
-	uint32_t generation, uint16_t backend, uint32_t ports, uint32_t services) {
+static bool is_sound(const struct weir_row_head *head, uint32_t ports, uint32_t services) {
+	uint32_t end = (head->outer_family == 6 ? WEIR_OUTER_COPY6 : WEIR_OUTER_COPY4) - 2;
+
+	return weir_encap_row_valid(head) && head->header_bytes <= end && head->port < ports &&
+	       head->service < services;
+}
+
+bool weir_outer_adopt(struct weir_outer *outer, const struct weir_backend_row *row,
+	uint16_t backend, uint32_t ports, uint32_t services) {
 	// Not in the sum: 0x45 with DSCP and ECN 0, and TTL with protocol 4 (in host order).
 	const uint32_t left_out = 0x4500u + (WEIR_OUTER_TTL << 8 | 4);
-	const uint8_t ready = WEIR_BACKEND_PRESENT | WEIR_BACKEND_RESOLVED;
-	struct weir_row_head head;
-	uint32_t end, sum;
+	struct weir_row_head head = weir_encap_read(row);
+	uint32_t sum;
 
-	*outer = (struct weir_outer){.generation = generation};
-	if (row == NULL) {
-		return;
+	if ((head.flags & WEIR_BACKEND_PRESENT) == 0) {
+		*outer = (struct weir_outer){0};
+		return true;
 	}
-	head = weir_encap_read(row);
-	end = (head.outer_family == 6 ? WEIR_OUTER_COPY6 : WEIR_OUTER_COPY4) - 2;
-	if ((head.flags & ready) != ready || !weir_encap_row_valid(&head) ||
-		head.header_bytes > end || head.port >= ports || head.service >= services ||
+	if (!is_sound(&head, ports, services)) {
+		return false;
+	}
+	*outer = (struct weir_outer){.head = head};
+	memcpy((uint8_t *)(uintptr_t)weir_outer_header(outer), row->header, head.header_bytes);
+	if ((head.flags & WEIR_BACKEND_RESOLVED) == 0 ||
 		head.mtu <= weir_encap_outer_bytes(&head)) {
-		return;
+		return true;
 	}
 	outer->verdict = (struct weir_verdict){.action = WEIR_ACTION_FORWARD,
 		.reason = WEIR_REASON_NONE,
@@ -33,5 +41,5 @@ void weir_outer_adopt(struct weir_outer *outer, const struct weir_backend_row *r
 	outer->checksum = rte_cpu_to_be_16(weir_checksum_fold18(sum));
 	outer->header_bytes = head.header_bytes;
 	outer->family = head.outer_family == 6 ? 6 : 4;
-	memcpy(outer->header + end - head.header_bytes, row->header, head.header_bytes);
+	return true;
 }

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Outer: a worker's own copy of a backend's row, checked once and laid out for copying. pipeline.c
-// makes it for the first packet to a backend after a backend table was published.
+// Outer: a worker's own copy of a backend's row, checked once and laid out for copying. Made when
+// the row was published (weir_reader_adopt_row).
 //
 // The copy is private memory, so nothing in it has to be checked again for each packet, and its
 // header lies such that it ends at a fixed place: copying it takes no lengths and no branches.
 //
 // Threads: part of a pipeline; its worker only.
 #pragma once
+
+#include <stdbool.h>
 
 #include "encap.h"
 
@@ -18,7 +20,7 @@ _Static_assert(WEIR_OUTER_COPY6 <= WEIR_PARSE_HEADROOM, "a packet of the fast pa
 // Two cache lines, of which an outer IPv4 header needs the first only.
 struct weir_outer {
 	struct weir_verdict verdict; // of a packet of a known flow to this backend
-	uint32_t generation; // of the backend table that this was copied from; 0 = of none
+	uint32_t reserved0;
 	uint16_t inner_max; // longest inner packet, bytes; 0 = not usable: slow_path.c finds the
 			    // reason
 	uint16_t checksum; // IPv4: folded sum of the header's constant words, as in memory: of all
@@ -26,15 +28,24 @@ struct weir_outer {
 	uint8_t header_bytes; // Ethernet and outer IP
 	uint8_t family; // of the outer header
 	uint8_t header[62]; // ends at byte 48 (IPv4) or 64 (IPv6) behind checksum
-	uint8_t reserved[48];
+	struct weir_row_head head; // of the row; all zeroes = there is no backend
+	uint8_t reserved1[32];
 };
 _Static_assert(sizeof(struct weir_outer) == 128, "two cache lines");
 _Static_assert(offsetof(struct weir_outer, header_bytes) == 16, "the copy begins here");
 
-// Fill from a row of the backend table of this generation. If row is NULL or not usable, inner_max
-// becomes 0.
-void weir_outer_adopt(struct weir_outer *outer, const struct weir_backend_row *row,
-	uint32_t generation, uint16_t backend, uint32_t ports, uint32_t services);
+// Fill from a private copy of a row. Returns false, and changes nothing, for a row that
+// weir_backend_row_build never makes, or that names a port or service that there is not. A backend
+// that is not there, or whose next hop is not known, has inner_max 0.
+bool weir_outer_adopt(struct weir_outer *outer, const struct weir_backend_row *row,
+	uint16_t backend, uint32_t ports, uint32_t services);
+
+// The row's header: head.header_bytes bytes.
+static inline const uint8_t *weir_outer_header(const struct weir_outer *outer) {
+	uint32_t end = outer->head.outer_family == 6 ? WEIR_OUTER_COPY6 : WEIR_OUTER_COPY4;
+
+	return &outer->header[end - 2 - outer->head.header_bytes];
+}
 
 // Write the outer headers in front of the inner packet.
 static __rte_always_inline void weir_outer_write4(

@@ -314,15 +314,6 @@ static __rte_noinline void stage_lookup_second(struct weir_burst *b) {
 
 // --- stage: rewrite -------------------------------------------------------------------------
 
-// Copy the row of a backend: a backend table was published since the last packet to it.
-static __rte_noinline void adopt_outer(const struct weir_burst *b, uint32_t backend) {
-	const struct weir_pipeline *pipeline = b->pipeline;
-
-	weir_outer_adopt(&pipeline->outers[backend],
-		backend < b->row_count ? &b->rows[backend] : NULL, b->generation, (uint16_t)backend,
-		pipeline->ports, pipeline->max_services);
-}
-
 // Rewrite a packet that does not fit the path to its backend, or whose backend cannot be used.
 static __rte_noinline void rewrite_slow(struct weir_burst *b, unsigned int i) {
 	struct weir_descriptor *d = &b->pipeline->descriptors[i];
@@ -347,7 +338,6 @@ static __rte_noinline void stage_rewrite(struct weir_burst *b) {
 	const struct weir_summary *s = pipeline->summaries;
 	struct weir_verdict *const verdicts = b->verdicts;
 	struct rte_mbuf **const pkts = b->pkts;
-	const uint32_t generation = b->generation;
 	const size_t packets = b->packets;
 	size_t left = 0; // packets that are not forwarded here
 
@@ -361,9 +351,6 @@ static __rte_noinline void stage_rewrite(struct weir_burst *b) {
 			continue;
 		}
 		outer = &outers[backend];
-		if (unlikely(outer->generation != generation)) {
-			adopt_outer(b, backend);
-		}
 		if (unlikely(bytes > outer->inner_max)) {
 			rewrite_slow(b, (unsigned int)i);
 			left++;
@@ -410,6 +397,7 @@ void weir_pipeline_process(struct weir_pipeline *pipeline, struct rte_mbuf **pkt
 	b.forward_count = 0;
 	pipeline->now_ns = now_ns;
 	weir_flow_stamp(pipeline->flows, now_ns);
+	weir_reader_update(&pipeline->reader);
 	b.services = weir_reader_services(&pipeline->reader);
 	weir_trace_begin(pipeline->trace);
 	stage_parse(&b);
@@ -428,12 +416,27 @@ void weir_pipeline_process(struct weir_pipeline *pipeline, struct rte_mbuf **pkt
 		weir_new_flow_process(&b);
 	}
 	weir_trace_end(pipeline->trace, WEIR_STAGE_BEGIN);
-	weir_burst_adopt_backends(&b);
 	stage_rewrite(&b);
 	if (b.described != 0) {
 		stage_rewrite_rest(&b);
 	}
 	weir_trace_end(pipeline->trace, WEIR_STAGE_REWRITE);
+}
+
+void weir_pipeline_online(struct weir_pipeline *pipeline) {
+	weir_reader_online(&pipeline->reader);
+}
+
+void weir_pipeline_offline(struct weir_pipeline *pipeline) {
+	weir_reader_offline(&pipeline->reader);
+}
+
+void weir_pipeline_quiescent(struct weir_pipeline *pipeline) {
+	weir_reader_quiescent(&pipeline->reader);
+}
+
+void weir_pipeline_settle(struct weir_pipeline *pipeline) {
+	weir_reader_settle(&pipeline->reader);
 }
 
 void weir_pipeline_trace(struct weir_pipeline *pipeline, struct weir_trace *trace) {
@@ -474,6 +477,7 @@ bool weir_pipeline_maintain(struct weir_pipeline *pipeline, uint64_t now_ns) {
 	bool more;
 
 	pipeline->now_ns = now_ns;
+	weir_reader_update(&pipeline->reader);
 	more = weir_flow_sweep(pipeline->flows, now_ns);
 	publish(pipeline);
 	set_gauge(&counters->flows, weir_flow_count(pipeline->flows));

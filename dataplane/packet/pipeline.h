@@ -30,7 +30,8 @@ struct weir_pipeline;
 
 // Process a burst that arrived on in_port (an index into segment->header->port).
 // The caller keeps pkts; for FORWARD and REPLY their data was rewritten in place.
-// The caller must later report a quiescent state; table pointers are not kept beyond this call.
+// Takes over what control has published meanwhile, at most WEIR_READER_STEPS changes, before the
+// first packet. The caller must later report a quiescent state (weir_pipeline_quiescent).
 void weir_pipeline_process(struct weir_pipeline *pipeline, struct rte_mbuf **pkts, uint16_t n,
 	uint8_t in_port, uint64_t now_ns, struct weir_verdict *verdicts);
 
@@ -45,8 +46,18 @@ void weir_pipeline_undelivered(struct weir_pipeline *pipeline, const struct weir
 struct weir_trace;
 void weir_pipeline_trace(struct weir_pipeline *pipeline, struct weir_trace *trace);
 
-// Maintenance between bursts: expires flows (bounded), publishes counters and gauges. Call once per
-// turn of the poll loop. Returns true when more flows are due: call again soon, do not sleep.
+// Take part in grace periods (grace.h) from here on, or no more; take over everything that is
+// published (as weir_pipeline_settle does, at any time). Not bounded: before the first turn.
+void weir_pipeline_online(struct weir_pipeline *pipeline);
+void weir_pipeline_offline(struct weir_pipeline *pipeline);
+void weir_pipeline_settle(struct weir_pipeline *pipeline);
+
+// No packet of ours is under way. Once per turn, after its last burst.
+void weir_pipeline_quiescent(struct weir_pipeline *pipeline);
+
+// Maintenance between bursts: takes over what was published, expires flows (both bounded),
+// publishes counters and gauges. Call once per turn of the poll loop. Returns true when more flows
+// are due: call again soon, do not sleep.
 bool weir_pipeline_maintain(struct weir_pipeline *pipeline, uint64_t now_ns);
 
 // Hash that decides the worker of a packet (software distributor). Never fails: a packet that

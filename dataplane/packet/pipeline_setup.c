@@ -13,6 +13,24 @@ static void *table_create(uint32_t count, size_t bytes, int socket) {
 	return rte_zmalloc_socket("pipeline", count * bytes, 128, socket);
 }
 
+// A backend's row was published. An id that comes to another service, or becomes free, starts anew
+// as far as policies are concerned; control does neither before its last flow has ended.
+static bool adopt_row(void *context, uint16_t id, const struct weir_backend_row *row) {
+	struct weir_pipeline *pipeline = context;
+	const struct weir_row_head *head = &pipeline->outers[id].head;
+
+	if (!weir_outer_adopt(
+		    &pipeline->outers[id], row, id, pipeline->ports, pipeline->max_services)) {
+		return false;
+	}
+	if ((head->flags == 0 || pipeline->owner[id] != head->service) &&
+		weir_burst_backend_counters(pipeline, id)->active_flows == 0) {
+		pipeline->policy.backends[id] = (struct weir_policy_backend){0};
+		pipeline->owner[id] = head->service;
+	}
+	return true;
+}
+
 // What is known per backend and per service.
 static int tables_create(
 	struct weir_pipeline *pipeline, const struct weir_pipeline_params *params) {
@@ -67,7 +85,7 @@ int weir_pipeline_create(const struct weir_pipeline_params *params, struct weir_
 	if (r < 0) {
 		goto free_pipeline;
 	}
-	r = weir_reader_init(&pipeline->reader, segment, params->worker);
+	r = weir_reader_init(&pipeline->reader, segment, params->worker, adopt_row, pipeline);
 	if (r < 0) {
 		goto free_pipeline;
 	}
@@ -90,7 +108,7 @@ uint64_t weir_pipeline_bytes(uint32_t max_services, uint32_t max_backends) {
 	const struct weir_pipeline *p = NULL;
 
 	return sizeof(*p) +
-	       (uint64_t)max_services * (sizeof(struct weir_selection_view) +
+	       (uint64_t)max_services * (sizeof(struct weir_selection_view) + sizeof(weir_ref) +
 						sizeof(p->clients[0]) + sizeof(p->adopted[0])) +
 	       (uint64_t)max_backends *
 		       (sizeof(p->owner[0]) + sizeof(p->outers[0]) + sizeof(p->policy.backends[0]));

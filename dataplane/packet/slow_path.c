@@ -11,14 +11,11 @@ static bool is_vip(const struct weir_burst *b, const struct weir_descriptor *d) 
 	       weir_service_is_vip(b->services, d->key.destination, d->key.family);
 }
 
-// The row of a backend, its head in *ret_head; NULL when the backend is gone.
-static const struct weir_backend_row *find_row(
-	const struct weir_burst *b, uint16_t backend, struct weir_row_head *ret_head) {
-	if (backend >= b->row_count) {
-		return NULL;
-	}
-	*ret_head = weir_encap_read(&b->rows[backend]);
-	return weir_burst_row_sound(b->pipeline, ret_head) ? &b->rows[backend] : NULL;
+// The headers of a backend; NULL when it is gone.
+static const struct weir_outer *find_outer(const struct weir_burst *b, uint16_t backend) {
+	const struct weir_outer *outer = &b->pipeline->outers[backend];
+
+	return backend < b->pipeline->max_backends && outer->head.flags != 0 ? outer : NULL;
 }
 
 // --- replies --------------------------------------------------------------------------------
@@ -133,11 +130,10 @@ static void end_flow(struct weir_pipeline *pipeline, weir_flow_ref flow, uint64_
 }
 
 // Choose another backend, as the packet's is gone, and move the flow there if it has an entry.
-// Returns its row, or NULL after giving a verdict.
-static const struct weir_backend_row *replace_backend(
-	struct weir_burst *b, struct weir_descriptor *d, struct weir_row_head *ret_head) {
+// Returns its headers, or NULL after giving a verdict.
+static const struct weir_outer *replace_backend(struct weir_burst *b, struct weir_descriptor *d) {
 	struct weir_pipeline *pipeline = b->pipeline;
-	const struct weir_backend_row *row;
+	const struct weir_outer *outer;
 	weir_flow_ref flow;
 	uint16_t backend;
 
@@ -147,11 +143,11 @@ static const struct weir_backend_row *replace_backend(
 	if (flow >= 0 && weir_flow_backend(pipeline->flows, flow) != d->verdict.backend) {
 		// An earlier packet of the burst has moved the flow.
 		backend = weir_flow_backend(pipeline->flows, flow);
-		row = find_row(b, backend, ret_head);
-		if (row != NULL) {
+		outer = find_outer(b, backend);
+		if (outer != NULL) {
 			d->verdict.backend = backend;
 			d->verdict.choice = WEIR_CHOICE_REPLACED;
-			return row;
+			return outer;
 		}
 	}
 	d->verdict.backend = WEIR_BACKEND_NONE;
@@ -168,9 +164,8 @@ static const struct weir_backend_row *replace_backend(
 		weir_burst_drop(b, d, WEIR_DROP_NO_BACKEND);
 		return NULL;
 	}
-	weir_burst_adopt_backends(b); // the selection may be newer than the adopted table
-	row = find_row(b, backend, ret_head);
-	if (row == NULL) {
+	outer = find_outer(b, backend);
+	if (outer == NULL) {
 		weir_burst_drop(b, d, WEIR_DROP_BACKEND_GONE);
 		return NULL;
 	}
@@ -184,7 +179,7 @@ static const struct weir_backend_row *replace_backend(
 		weir_new_flow_started(
 			pipeline, backend, d->verdict.service, start.event, b->now_ns);
 	}
-	return row;
+	return outer;
 }
 
 // Send the sender a "too big" message. Weir does not fragment, so a packet without DF gets one,
@@ -214,35 +209,36 @@ void weir_slow_path_rewrite(struct weir_burst *b, unsigned int i) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	struct weir_descriptor *d = &pipeline->descriptors[i];
 	struct rte_mbuf *m = b->pkts[i];
-	struct weir_row_head head;
-	const struct weir_backend_row *row = find_row(b, d->verdict.backend, &head);
+	const struct weir_outer *outer = find_outer(b, d->verdict.backend);
+	const struct weir_row_head *head;
 
-	if (row == NULL) {
-		row = replace_backend(b, d, &head);
-		if (row == NULL) {
+	if (outer == NULL) {
+		outer = replace_backend(b, d);
+		if (outer == NULL) {
 			return;
 		}
 	}
-	d->verdict.service = head.service;
-	if ((head.flags & WEIR_BACKEND_RESOLVED) == 0) {
+	head = &outer->head;
+	d->verdict.service = head->service;
+	if ((head->flags & WEIR_BACKEND_RESOLVED) == 0) {
 		weir_burst_drop(b, d, WEIR_DROP_NO_NEIGHBOUR);
 		return;
 	}
-	if (!weir_encap_fits(&head, d)) {
-		too_big(b, i, &head);
+	if (!weir_encap_fits(head, d)) {
+		too_big(b, i, head);
 		return;
 	}
-	if (rte_pktmbuf_headroom(m) < head.header_bytes - d->l3_offset) {
+	if (rte_pktmbuf_headroom(m) < head->header_bytes - d->l3_offset) {
 		weir_burst_drop(b, d, WEIR_DROP_HEADROOM);
 		return;
 	}
 	if (m->nb_segs > 1) {
-		weir_encap_push_segments(m, d, row, &head);
+		weir_encap_push_segments(m, d, weir_outer_header(outer), head);
 	} else {
-		weir_encap_push(m, d, row, &head);
+		weir_encap_push(m, d, weir_outer_header(outer), head);
 	}
-	d->verdict.port = head.port;
+	d->verdict.port = head->port;
 	pipeline->pending.forwarded++;
 	weir_burst_count(weir_burst_backend_counters(pipeline, d->verdict.backend), d->ip_bytes);
-	weir_burst_count(weir_burst_service_counters(pipeline, head.service), d->ip_bytes);
+	weir_burst_count(weir_burst_service_counters(pipeline, head->service), d->ip_bytes);
 }

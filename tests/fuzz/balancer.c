@@ -67,14 +67,19 @@ static struct weir_pipeline *make_pipeline(const struct weir_segment *segment) {
 
 void balancer_init(struct balancer *balancer) {
 	*balancer = (struct balancer){.segment = make_segment(), .now_ns = BALANCER_NOW};
+	REQUIRE(weir_segment_attach_own(balancer->segment, &balancer->control) == 0);
 	balancer_guard(balancer->segment);
-	REQUIRE(weir_writer_open(balancer->segment, &balancer->writer) == 0);
+	balancer_guard(balancer->control);
+	REQUIRE(weir_writer_open(balancer->control, &balancer->writer) == 0);
+	REQUIRE(weir_writer_reserve(balancer->writer, BALANCER_SERVICES, BALANCER_BACKENDS) == 0);
+	REQUIRE(weir_segment_follow(balancer->segment) == 0);
 	balancer->pipeline = make_pipeline(balancer->segment);
 }
 
 void balancer_fini(struct balancer *balancer) {
 	weir_pipeline_free(balancer->pipeline);
 	weir_writer_free(balancer->writer);
+	balancer_guarded_free(balancer->control);
 	balancer_guarded_free(balancer->segment);
 }
 
@@ -131,8 +136,7 @@ static void build_row(struct weir_backend_row *row, uint8_t id, uint16_t mtu) {
 		.vlan = id == 2 ? 77 : 0,
 		.mtu = mtu,
 		.service = id < 4 ? 0 : 1,
-		.resolved = id != 3,
-		.usable = 1};
+		.resolved = id != 3};
 
 	memcpy(path.address, (uint8_t[]){10, 0, 0, (uint8_t)(11 + id)}, 4);
 	memcpy(path.source, (uint8_t[]){10, 0, 0, 1}, 4);
@@ -146,10 +150,6 @@ static void build_row(struct weir_backend_row *row, uint8_t id, uint16_t mtu) {
 }
 
 static void publish_backends(struct balancer *balancer, enum balancer_tables tables) {
-	struct weir_backend_table *table = weir_writer_alloc(
-		balancer->writer, WEIR_BLOB_BACKENDS, sizeof(*table) + sizeof(balancer->rows));
-
-	REQUIRE(table != NULL);
 	memset(balancer->rows, 0, sizeof(balancer->rows));
 	for (uint8_t id = 0; id < 6; id++) {
 		if (tables != BALANCER_GONE || (id != 0 && id != 4)) {
@@ -157,10 +157,9 @@ static void publish_backends(struct balancer *balancer, enum balancer_tables tab
 				tables == BALANCER_SMALL_MTU ? 1280 : 1500);
 		}
 	}
-	table->rows = BALANCER_BACKENDS;
-	table->rows_off = sizeof(*table);
-	memcpy((uint8_t *)table + sizeof(*table), balancer->rows, sizeof(balancer->rows));
-	publish(balancer, WEIR_BLOB_BACKENDS, 0, table);
+	for (uint16_t id = 0; id < BALANCER_BACKENDS; id++) {
+		weir_writer_publish_row(balancer->writer, id, &balancer->rows[id]);
+	}
 }
 
 void balancer_publish(struct balancer *balancer, enum balancer_tables tables) {
@@ -172,6 +171,7 @@ void balancer_publish(struct balancer *balancer, enum balancer_tables tables) {
 	publish_selection(balancer, 0, gone ? web_gone : web, empty ? 0 : gone ? 3 : 4);
 	publish_selection(balancer, 1, gone ? &dns[1] : dns, empty ? 0 : gone ? 1 : 2);
 	publish_services(balancer);
+	weir_pipeline_settle(balancer->pipeline);
 	// The worker is between two bursts: nothing that was replaced may be read again (S5).
 	REQUIRE(weir_writer_reclaim(balancer->writer) == 0);
 }
@@ -185,37 +185,57 @@ void balancer_wait(struct balancer *balancer, uint32_t ms) {
 
 // --- guards ---------------------------------------------------------------------------------
 
-void balancer_guard(struct weir_segment *segment) {
-	uint8_t *area = mmap(NULL, segment->bytes + 2 * GUARD_BYTES, PROT_NONE,
+// Returns the new place of a mapping.
+static uint8_t *guard_memory(uint8_t *old, uint64_t bytes) {
+	uint8_t *area = mmap(NULL, bytes + 2 * GUARD_BYTES, PROT_NONE,
 		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	uint8_t *old = segment->base;
-	uint8_t *base;
+	uint8_t *base = area + GUARD_BYTES;
 
 	REQUIRE(area != MAP_FAILED);
-	base = area + GUARD_BYTES;
-	REQUIRE(mremap(old, segment->bytes, segment->bytes, MREMAP_MAYMOVE | MREMAP_FIXED, base) ==
-		base);
-#define MOVE(pointer) \
+	REQUIRE(mremap(old, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, base) == base);
+	return base;
+}
+
+void balancer_guard(struct weir_segment *segment) {
+	uint8_t *statistics = guard_memory(segment->statistics, segment->statistics_bytes);
+	uint8_t *tables = guard_memory(segment->tables, segment->tables_bytes);
+
+#define MOVE(memory, pointer) \
 	segment->pointer = \
-		(__typeof__(segment->pointer))(void *)(base + ((uint8_t *)segment->pointer - old))
-	MOVE(header);
-	MOVE(qsbr);
-	MOVE(roots);
-	MOVE(worker_counters);
-	MOVE(service_counters);
-	MOVE(backend_counters);
-	MOVE(mailboxes);
+		(__typeof__(segment->pointer))(void *)((memory) + ((uint8_t *)segment->pointer - \
+									  segment->memory))
+	MOVE(statistics, header);
+	MOVE(statistics, quiescence);
+	MOVE(statistics, refusals);
+	MOVE(statistics, worker_counters);
+	MOVE(statistics, worker_boxes);
+	MOVE(statistics, service_counters);
+	MOVE(statistics, backend_counters);
+	MOVE(tables, news);
+	MOVE(tables, notes);
+	MOVE(tables, updates);
+	MOVE(tables, roots);
+	MOVE(tables, control_boxes);
+	MOVE(tables, identity_services);
+	MOVE(tables, identity_backends);
+	MOVE(tables, service_bases);
+	MOVE(tables, backend_bases);
+	MOVE(tables, rows);
+	MOVE(tables, costs);
 #undef MOVE
-	segment->base = base;
+	segment->statistics = statistics;
+	segment->tables = tables;
 }
 
 void balancer_guarded_free(struct weir_segment *segment) {
-	uint8_t *base = segment->base;
-	uint64_t bytes = segment->bytes;
+	uint8_t *memory[] = {segment->statistics, segment->tables};
+	uint64_t bytes[] = {segment->statistics_bytes, segment->tables_bytes};
 
 	weir_segment_free(segment);
-	munmap(base - GUARD_BYTES, GUARD_BYTES);
-	munmap(base + bytes, GUARD_BYTES);
+	for (unsigned int i = 0; i < 2; i++) {
+		munmap(memory[i] - GUARD_BYTES, GUARD_BYTES);
+		munmap(memory[i] + bytes[i], GUARD_BYTES);
+	}
 }
 
 // --- packet buffers -------------------------------------------------------------------------

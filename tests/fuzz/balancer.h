@@ -36,7 +36,8 @@ enum balancer_tables {
 };
 
 struct balancer {
-	struct weir_segment *segment;
+	struct weir_segment *segment; // of the dataplane
+	struct weir_segment *control; // the same memory, as the writer has it
 	struct weir_writer *writer;
 	struct weir_pipeline *pipeline;
 	struct weir_backend_row rows[BALANCER_BACKENDS]; // as published
@@ -46,13 +47,13 @@ struct balancer {
 // DPDK without huge pages or devices, and the pool of buffer_make. Once per process.
 void balancer_start(void);
 
-// Nothing is published. The mapping lies between two guards (balancer_guard). Flow timeouts are 50
-// (SYN seen), 1000, 100 and 200 (UDP) ms.
+// Nothing is published, the worker is offline. The mappings lie between guards (balancer_guard).
+// Flow timeouts are 50 (SYN seen), 1000, 100 and 200 (UDP) ms.
 void balancer_init(struct balancer *balancer);
 void balancer_fini(struct balancer *balancer);
 void balancer_publish(struct balancer *balancer, enum balancer_tables tables);
-// Put a segment's mapping between two guards, so that an access before or behind it is a crash; and
-// release such a segment.
+// Put each mapping of a segment between two guards, so that an access before or behind it is a
+// crash; and release such a segment.
 void balancer_guard(struct weir_segment *segment);
 void balancer_guarded_free(struct weir_segment *segment);
 // Let time pass, in the steps of a poll loop.

@@ -87,9 +87,11 @@ static struct weir_segment *make_segment(void) {
 }
 
 static void turn(void) {
-	const struct weir_handover offer = {.segment_fd = world->segment->fd};
+	const struct weir_handover offer = {.statistics_fd = world->segment->statistics_fd,
+		.tables_fd = world->segment->tables_fd};
 
 	REQUIRE(weir_handover_serve(world->server, &offer) >= 0);
+	REQUIRE(weir_segment_follow(world->segment) == 0);
 	uv_run(&world->daemon.loop, UV_RUN_NOWAIT);
 }
 
@@ -149,7 +151,7 @@ static void open_world(void) {
 		REQUIRE(weir_daemon_now_ns() < deadline);
 	}
 	for (uint32_t i = 0; i < WORKERS; i++) {
-		REQUIRE(weir_reader_init(&world->reader[i], world->segment, i) == 0);
+		REQUIRE(weir_reader_init(&world->reader[i], world->segment, i, NULL, NULL) == 0);
 	}
 }
 
@@ -170,12 +172,12 @@ static void close_world(void) {
 }
 
 static void note_state(void) {
-	world->publications = world->segment->roots->publications;
+	world->publications = world->segment->notes->publications;
 	world->config = weir_reload_config(world->reload);
 }
 
 static bool is_changed(void) {
-	return world->segment->roots->publications != world->publications ||
+	return world->segment->notes->publications != world->publications ||
 	       weir_reload_config(world->reload) != world->config || world->daemon.dirty;
 }
 
@@ -203,12 +205,14 @@ static void answer(struct weir_reader *reader, uint32_t worker, struct weir_mess
 
 static void turn_workers(void) {
 	for (uint32_t i = 0; i < WORKERS; i++) {
-		struct weir_mailbox *mailbox = &world->segment->mailboxes[i];
+		const struct weir_control_box *control = &world->segment->control_boxes[i];
+		struct weir_worker_box *worker = &world->segment->worker_boxes[i];
 		struct weir_message message;
 
-		while (weir_mailbox_receive(&mailbox->request, &message)) {
+		weir_reader_settle(&world->reader[i]);
+		while (weir_mailbox_receive(&control->request, &worker->request, &message)) {
 			answer(&world->reader[i], i, &message);
-			REQUIRE(weir_mailbox_send(&mailbox->response, &message));
+			REQUIRE(weir_mailbox_send(&worker->response, &control->response, &message));
 		}
 	}
 }

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fuzz target: a malicious control process. A segment with real tables is overwritten with any
-// bytes at any place; then the worker that uses it goes on, and a next control process attaches to
-// it. Neither may crash or read outside of the segment.
+// Fuzz target: a malicious control process. The tables memory is overwritten with any bytes at any
+// place through control's mapping, its pages are punched out, entries of the update log come in any
+// order; in between and afterwards the worker that uses it goes on, and a next control process
+// attaches to it. Neither may crash or read outside of the segment. And broken statistics: these a
+// control process only reads.
 //
 // The input: a byte of options (enum option), then pieces: a byte that says where (enum place), an
-// offset there (2 bytes, little endian), a number of bytes, these bytes. With RENEW instead: a
-// table's reference is made anew, so that the worker adopts what now is there.
+// offset there (2 bytes, little endian), a number of bytes, these bytes. ANY takes its offset in
+// words of 8 bytes from the start of tables. RENEW: a table's reference is made anew, so that the
+// worker adopts what now is there. LOG: an entry of the update log, the offset is what it says.
+// PUNCH: the page of this number is given back. BURST: the worker takes a turn.
 #include <errno.h>
 #include <fcntl.h>
-#include <rte_rcu_qsbr.h>
 #include <unistd.h>
 
 #include "balancer.h"
@@ -18,6 +21,7 @@
 #include "flow_query.h"
 #include "frames.h"
 #include "fuzz.h"
+#include "grace.h"
 #include "selection.h"
 #include "service_table.h"
 #include "tables.h"
@@ -33,19 +37,23 @@ enum option {
 };
 
 enum place {
-	HEADER,
+	HEADER, // statistics
+	QUIESCENCE,
+	NEWS, // tables, with notes and log
 	ROOTS,
-	QSBR,
 	SERVICES,
-	BACKENDS,
 	SELECTION_0,
 	SELECTION_1,
-	IDENTITY,
-	MAILBOXES,
-	WORKER_COUNTERS,
-	BACKEND_COUNTERS,
+	ROWS,
+	CONTROL_BOXES,
+	IDENTITY_SERVICES,
+	IDENTITY_BACKENDS,
 	HEAP,
+	ANY,
 	RENEW,
+	LOG,
+	PUNCH,
+	BURST,
 	PLACES,
 };
 
@@ -96,33 +104,26 @@ static void resolve_all(struct weir_tables *tables) {
 }
 
 // Who the ids are: those of balancer.h, under the names of config_text.
-static void publish_identity(struct weir_writer *writer) {
-	struct identity {
-		struct weir_identity head;
-		struct weir_identity_service service[2];
-		struct weir_identity_backend backend[6];
-	} *identity = weir_writer_alloc(writer, WEIR_BLOB_IDENTITY, sizeof(*identity));
+static void store_identities(struct weir_segment *control) {
+	static const char names[2][4] = {"web", "dns"};
 
-	REQUIRE(identity != NULL);
-	identity->head.services = 2;
-	identity->head.backends = 6;
-	identity->head.services_off = offsetof(struct identity, service);
-	identity->head.backends_off = offsetof(struct identity, backend);
-	strcpy(identity->service[0].name, "web");
-	strcpy(identity->service[1].name, "dns");
+	for (unsigned int id = 0; id < 2; id++) {
+		struct weir_identity_service *service = &control->identity_services[id];
+
+		memcpy(service->name, names[id], sizeof(names[id]));
+		service->state = WEIR_IDENTITY_USED;
+	}
 	for (uint8_t id = 0; id < 6; id++) {
-		struct weir_identity_backend *backend = &identity->backend[id];
+		struct weir_identity_backend *backend = &control->identity_backends[id];
 
 		snprintf(backend->name, sizeof(backend->name), "b-%u", id);
 		memcpy(backend->address, (uint8_t[]){10, 0, 0, (uint8_t)(11 + id)}, 4);
 		backend->family = 4;
-		backend->health_state = WEIR_HEALTH_HEALTHY;
 		backend->service = id < 4 ? 0 : 1;
 		backend->configured_weight = 100;
 		backend->runtime_weight = WEIR_WEIGHT_UNSET;
+		backend->state = WEIR_IDENTITY_USED | WEIR_HEALTH_HEALTHY << 16;
 	}
-	REQUIRE(weir_writer_publish(
-			writer, (struct weir_root){.kind = WEIR_BLOB_IDENTITY}, identity) == 0);
 }
 
 static void show(const struct weir_tables *tables) {
@@ -162,6 +163,7 @@ static void write_some(struct weir_segment *segment) {
 	weir_writer_usage(writer, &usage);
 	REQUIRE(usage.used_bytes <= usage.heap_bytes);
 	REQUIRE(usage.retired_bytes <= usage.used_bytes);
+	REQUIRE(usage.waiting_for <= WEIR_WORKERS_MAX);
 	REQUIRE(weir_writer_publish(writer, root, NULL) == 0);
 	weir_writer_reclaim(writer);
 	weir_writer_free(writer);
@@ -184,7 +186,10 @@ static void rule(struct weir_segment *segment) {
 		weir_tables_publish(tables);
 	}
 	for (int i = 0; i < 3; i++) {
+		struct weir_tables_refusal refusal;
+
 		weir_tables_tick(tables);
+		weir_tables_refused(tables, &refusal);
 	}
 	show(tables);
 	weir_tables_free(tables);
@@ -192,21 +197,27 @@ static void rule(struct weir_segment *segment) {
 }
 
 // A control process that starts now and finds this. It may be refused.
-static void take_over(const struct weir_segment *segment, uint8_t options) {
+static void take_over(const struct balancer *balancer, uint8_t options) {
+	const struct weir_segment *segment = balancer->segment;
 	struct weir_segment *attached = NULL;
-	int fd = fcntl(segment->fd, F_DUPFD_CLOEXEC, 0);
+	int statistics_fd = fcntl(segment->statistics_fd, F_DUPFD_CLOEXEC, 0);
+	int tables_fd = fcntl(segment->tables_fd, F_DUPFD_CLOEXEC, 0);
 	char why[256] = "";
-	int r = weir_segment_attach(fd, &attached, why, sizeof(why));
+	int r = weir_segment_attach(statistics_fd, tables_fd, &attached, why, sizeof(why));
 
 	if (r < 0) {
 		REQUIRE(attached == NULL && why[0] != '\0' && strchr(why, '\n') == NULL);
-		close(fd);
+		close(statistics_fd);
+		close(tables_fd);
 		return;
 	}
 	balancer_guard(attached);
 	write_some(attached);
 	if ((options & TABLES) == TABLES) {
+		// It would wait for a report of the worker, which is this thread.
+		weir_pipeline_offline(balancer->pipeline);
 		rule(attached);
+		weir_pipeline_online(balancer->pipeline);
 	}
 	balancer_guarded_free(attached);
 }
@@ -223,7 +234,7 @@ static const struct frame_spec specs[] = {
 	{.family = 4, .protocol = 1, .icmp_type = 8, .payload = 8},
 	{.family = 6, .protocol = 58, .icmp_type = 128, .payload = 8},
 };
-#define BURST (sizeof(specs) / sizeof(specs[0]))
+#define PACKETS (sizeof(specs) / sizeof(specs[0]))
 
 static void check_sent(const struct rte_mbuf *m, const struct weir_verdict *verdict) {
 	if (verdict->action == WEIR_ACTION_FORWARD || verdict->action == WEIR_ACTION_REPLY) {
@@ -234,17 +245,17 @@ static void check_sent(const struct rte_mbuf *m, const struct weir_verdict *verd
 }
 
 static void burst(struct weir_pipeline *pipeline, uint64_t now_ns) {
-	struct weir_verdict verdicts[BURST];
-	struct rte_mbuf *pkts[BURST];
+	struct weir_verdict verdicts[PACKETS];
+	struct rte_mbuf *pkts[PACKETS];
 	struct frame frame;
 
-	for (size_t i = 0; i < BURST; i++) {
+	for (size_t i = 0; i < PACKETS; i++) {
 		frame_build(&specs[i], &frame);
 		pkts[i] = buffer_make(frame.bytes, frame.n, RTE_PKTMBUF_HEADROOM, 0, 0);
 	}
-	weir_pipeline_process(pipeline, pkts, BURST, 0, now_ns, verdicts);
+	weir_pipeline_process(pipeline, pkts, PACKETS, 0, now_ns, verdicts);
 	weir_pipeline_maintain(pipeline, now_ns);
-	for (size_t i = 0; i < BURST; i++) {
+	for (size_t i = 0; i < PACKETS; i++) {
 		REQUIRE(verdicts[i].backend < BALANCER_BACKENDS ||
 			verdicts[i].backend == WEIR_BACKEND_NONE);
 		REQUIRE(verdicts[i].service < BALANCER_SERVICES ||
@@ -256,12 +267,14 @@ static void burst(struct weir_pipeline *pipeline, uint64_t now_ns) {
 
 static void respond(
 	const struct weir_segment *segment, struct weir_pipeline *pipeline, uint64_t now_ns) {
+	const struct weir_control_box *control = &segment->control_boxes[0];
+	struct weir_worker_box *worker = &segment->worker_boxes[0];
 	struct weir_message message;
 
 	for (int i = 0; i < 4; i++) {
-		if (weir_mailbox_receive(&segment->mailboxes[0].request, &message)) {
+		if (weir_mailbox_receive(&control->request, &worker->request, &message)) {
 			weir_flow_query_respond(pipeline, &message, now_ns);
-			weir_mailbox_send(&segment->mailboxes[0].response, &message);
+			weir_mailbox_send(&worker->response, &control->response, &message);
 		}
 	}
 }
@@ -269,10 +282,10 @@ static void respond(
 // What a worker that starts now adopts lies inside the heap, and can be used.
 static void read_tables(const struct weir_segment *segment) {
 	const struct weir_services_view *services;
-	const struct weir_backends_view *backends;
 	struct weir_reader reader;
 
-	REQUIRE(weir_reader_init(&reader, segment, 0) == 0);
+	REQUIRE(weir_reader_init(&reader, segment, 0, NULL, NULL) == 0);
+	weir_reader_settle(&reader);
 	services = weir_reader_services(&reader);
 	for (uint32_t port = 0; port < 9000; port += 53) {
 		weir_service_lookup(services, balancer_vip4, 4, 6, (uint16_t)port);
@@ -288,80 +301,128 @@ static void read_tables(const struct weir_segment *segment) {
 			weir_selection_choose(view, hash << 60 | 0xfffffffffffffff);
 		}
 	}
-	backends = weir_reader_backends(&reader);
-	REQUIRE(backends->count <= BALANCER_BACKENDS);
 	weir_reader_fini(&reader);
 }
 
-static void work(struct weir_segment *segment, struct weir_pipeline *pipeline, uint64_t now_ns) {
-	burst(pipeline, now_ns);
-	respond(segment, pipeline, now_ns);
-	rte_rcu_qsbr_quiescent(segment->qsbr, 0);
+static void work(struct balancer *balancer) {
+	weir_segment_follow(balancer->segment);
+	burst(balancer->pipeline, balancer->now_ns);
+	respond(balancer->segment, balancer->pipeline, balancer->now_ns);
+	weir_pipeline_quiescent(balancer->pipeline);
+	balancer->now_ns += 1000000;
 }
 
 // --- the input --------------------------------------------------------------------------------
 
 // Where a root's blob is as published, before anything was overwritten; 0 = nothing.
 struct blobs {
-	uint64_t at[5]; // SERVICES to IDENTITY
+	uint64_t at[3]; // SERVICES to SELECTION_1
 };
 
-static weir_ref *root_of(const struct weir_segment *segment, enum place place) {
-	struct weir_roots *roots = segment->roots;
-	weir_ref *const all[] = {&roots->services, &roots->backends, &roots->selection[0],
-		&roots->selection[1], &roots->identity};
+static weir_ref *root_of(const struct weir_segment *control, enum place place) {
+	struct weir_roots *roots = control->roots;
 
-	return all[place - SERVICES];
+	return place == SERVICES ? &roots->services : &roots->selection[place - SELECTION_0];
 }
 
+// Offset from the start of tables.
 static uint64_t start_of(
-	const struct weir_segment *segment, const struct blobs *blobs, enum place place) {
-	const void *starts[PLACES] = {[HEADER] = segment->base,
-		[ROOTS] = segment->roots,
-		[QSBR] = segment->qsbr,
-		[MAILBOXES] = segment->mailboxes,
-		[WORKER_COUNTERS] = segment->worker_counters,
-		[BACKEND_COUNTERS] = segment->backend_counters};
+	const struct weir_segment *control, const struct blobs *blobs, enum place place) {
+	const void *starts[PLACES] = {[NEWS] = control->news,
+		[ROOTS] = control->roots,
+		[ROWS] = control->rows,
+		[CONTROL_BOXES] = control->control_boxes,
+		[IDENTITY_SERVICES] = control->identity_services,
+		[IDENTITY_BACKENDS] = control->identity_backends};
 
 	if (starts[place] != NULL) {
-		return (uint64_t)((const uint8_t *)starts[place] - segment->base);
+		return (uint64_t)((const uint8_t *)starts[place] - control->tables);
 	}
-	if (place >= SERVICES && place <= IDENTITY && blobs->at[place - SERVICES] != 0) {
+	if (place >= SERVICES && place <= SELECTION_1 && blobs->at[place - SERVICES] != 0) {
 		return blobs->at[place - SERVICES];
 	}
-	return segment->heap_off;
+	return control->heap_off;
 }
 
-static void renew(struct weir_segment *segment, const struct blobs *blobs, uint16_t which) {
-	enum place place = (enum place)(SERVICES + which % 5);
-	struct weir_blob *blob =
-		(struct weir_blob *)(void *)(segment->base + start_of(segment, blobs, place));
+static void append(struct weir_segment *control, uint32_t change) {
+	uint64_t updates = control->news->updates;
+
+	control->updates->update[updates % WEIR_UPDATES] = change;
+	control->news->updates = updates + 1;
+}
+
+static void renew(struct weir_segment *control, const struct blobs *blobs, uint16_t which) {
+	enum place place = (enum place)(SERVICES + which % 3);
+	uint64_t at = start_of(control, blobs, place);
+	struct weir_blob *blob = (struct weir_blob *)(void *)(control->tables + at);
 
 	blob->generation++;
-	*root_of(segment, place) = weir_ref_make(blob->generation, start_of(segment, blobs, place));
+	*root_of(control, place) = weir_ref_make(blob->generation, at);
+	append(control, place == SERVICES ? weir_update(WEIR_UPDATE_SERVICES, 0)
+					  : weir_update(WEIR_UPDATE_SELECTION,
+						    (uint16_t)(place - SELECTION_0)));
 }
 
-static void overwrite(struct weir_segment *segment, struct fuzz_input *input) {
+static void punch(const struct weir_segment *control, uint64_t page) {
+	uint64_t at = page % (control->tables_bytes / 4096) * 4096;
+
+	REQUIRE(fallocate(control->tables_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at,
+			4096) == 0);
+}
+
+static void store(uint8_t *memory, uint64_t memory_bytes, uint64_t at, struct fuzz_input *input) {
+	const uint8_t *data;
+	size_t n;
+
+	data = fuzz_take(input, fuzz_take8(input), &n);
+	if (n > 0 && at < memory_bytes && n <= memory_bytes - at) {
+		memcpy(memory + at, data, n);
+	}
+}
+
+static void take_piece(
+	struct balancer *balancer, const struct blobs *blobs, struct fuzz_input *input) {
+	struct weir_segment *segment = balancer->segment, *control = balancer->control;
+	enum place place = (enum place)(fuzz_take8(input) % PLACES);
+	uint64_t at = fuzz_take16(input);
+
+	switch (place) {
+	case HEADER:
+		store(segment->statistics, segment->statistics_bytes, at, input);
+		break;
+	case QUIESCENCE:
+		store((uint8_t *)segment->quiescence, sizeof(segment->quiescence[0]), at, input);
+		break;
+	case RENEW:
+		renew(control, blobs, (uint16_t)at);
+		break;
+	case LOG: // kinds that are and that are not
+		append(control, (uint32_t)(at >> 12) << 16 | (at & 0xfff));
+		break;
+	case PUNCH:
+		punch(control, at);
+		break;
+	case BURST:
+		work(balancer);
+		break;
+	case ANY:
+		store(control->tables, control->tables_bytes, at * 8, input);
+		break;
+	default:
+		store(control->tables, control->tables_bytes, start_of(control, blobs, place) + at,
+			input);
+		break;
+	}
+}
+
+static void overwrite(struct balancer *balancer, struct fuzz_input *input) {
 	struct blobs blobs;
 
-	for (enum place place = SERVICES; place <= IDENTITY; place++) {
-		blobs.at[place - SERVICES] = weir_ref_offset(*root_of(segment, place));
+	for (enum place place = SERVICES; place <= SELECTION_1; place++) {
+		blobs.at[place - SERVICES] = weir_ref_offset(*root_of(balancer->control, place));
 	}
 	for (int pieces = 0; pieces < PIECES_MAX && input->bytes > 0; pieces++) {
-		enum place place = (enum place)(fuzz_take8(input) % PLACES);
-		uint64_t at = fuzz_take16(input);
-		const uint8_t *data;
-		size_t n;
-
-		if (place == RENEW) {
-			renew(segment, &blobs, (uint16_t)at);
-			continue;
-		}
-		at += start_of(segment, &blobs, place);
-		data = fuzz_take(input, fuzz_take8(input), &n);
-		if (n > 0 && at < segment->bytes && n <= segment->bytes - at) {
-			memcpy(segment->base + at, data, n);
-		}
+		take_piece(balancer, &blobs, input);
 	}
 }
 
@@ -376,28 +437,27 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 	struct fuzz_input input = {data, bytes};
 	uint8_t options = fuzz_take8(&input);
 	struct balancer balancer;
-	struct weir_segment *segment;
 
 	balancer_init(&balancer);
-	segment = balancer.segment;
 	if (!(options & NO_TABLES)) {
-		publish_identity(balancer.writer);
+		store_identities(balancer.control);
 		balancer_publish(&balancer, BALANCER_USUAL);
 	}
 	weir_writer_free(balancer.writer);
 	balancer.writer = NULL;
-	rte_rcu_qsbr_thread_online(segment->qsbr, 0);
+	weir_pipeline_online(balancer.pipeline);
 	if (!(options & FRESH)) {
-		work(segment, balancer.pipeline, BALANCER_NOW);
+		work(&balancer);
 	}
-	overwrite(segment, &input);
+	overwrite(&balancer, &input);
 	if (options & AGAIN) {
-		take_over(segment, options);
+		take_over(&balancer, options);
 	}
-	work(segment, balancer.pipeline, BALANCER_NOW + 1000000);
-	read_tables(segment);
-	take_over(segment, options);
-	work(segment, balancer.pipeline, BALANCER_NOW + 2000000);
+	work(&balancer);
+	read_tables(balancer.segment);
+	take_over(&balancer, options);
+	work(&balancer);
+	weir_pipeline_offline(balancer.pipeline);
 	balancer_fini(&balancer);
 	buffer_check_leaks();
 	return 0;

@@ -240,13 +240,18 @@ static void put_piece(
 }
 
 static void put_renew(struct seed *seed, unsigned int place) {
-	put8(seed, 12);
-	put16(seed, place - 3);
+	put8(seed, 13);
+	put16(seed, place - 4);
+}
+
+static void put_turn(struct seed *seed) {
+	put8(seed, 16);
+	put16(seed, 0);
 }
 
 static void save_piece(const char *folder, const char *name, unsigned int place, size_t offset,
 	uint64_t value, size_t n) {
-	static const uint8_t options[] = {0x00, 0xf4};
+	static const uint8_t options[] = {0x00, 0xf4, 0xfc};
 	char file[64];
 
 	for (unsigned int i = 0; i < sizeof(options); i++) {
@@ -254,7 +259,7 @@ static void save_piece(const char *folder, const char *name, unsigned int place,
 
 		put8(&seed, options[i]);
 		put_piece(&seed, place, offset, &value, n);
-		if (place >= 3 && place <= 7) {
+		if (place >= 4 && place <= 6) {
 			put_renew(&seed, place);
 		}
 		snprintf(file, sizeof(file), "%s-%02x", name, options[i]);
@@ -262,32 +267,53 @@ static void save_piece(const char *folder, const char *name, unsigned int place,
 	}
 }
 
-// One field of every backend's row.
+// One field of every backend's row, in both copies.
 static void save_rows(
 	const char *folder, const char *name, size_t offset, uint64_t value, size_t n) {
 	struct seed seed = {.n = 0};
 
 	put8(&seed, 0);
-	for (size_t id = 0; id < 6; id++) {
-		put_piece(&seed, 4,
-			sizeof(struct weir_backend_table) + id * sizeof(struct weir_backend_row) +
-				offset,
-			&value, n);
+	for (uint16_t id = 0; id < 6; id++) {
+		for (size_t copy = 0; copy < 2; copy++) {
+			put_piece(&seed, 7,
+				id * sizeof(struct weir_row_pair) +
+					offsetof(struct weir_row_pair, row) +
+					copy * sizeof(struct weir_backend_row) + offset,
+				&value, n);
+		}
+		put8(&seed, 14);
+		put16(&seed, 2u << 12 | id); // WEIR_UPDATE_ROW
 	}
 	save(&seed, folder, "segment", name);
 }
 
-// A whole table with more rows than there may be ids.
-static void save_many_rows(const char *folder) {
-	const uint64_t bytes = 16384;
-	const uint32_t rows = 100;
+// Every page of tables is given back, with turns of the worker in between.
+static void save_holes(const char *folder) {
 	struct seed seed = {.n = 0};
 
 	put8(&seed, 0);
-	put_piece(&seed, 4, offsetof(struct weir_blob, bytes), &bytes, sizeof(bytes));
-	put_piece(&seed, 4, offsetof(struct weir_backend_table, rows), &rows, sizeof(rows));
-	put_renew(&seed, 4);
-	save(&seed, folder, "segment", "rows-too-many");
+	for (unsigned int page = 0; page < 24; page++) {
+		put8(&seed, 15);
+		put16(&seed, page);
+		put_turn(&seed);
+	}
+	save(&seed, folder, "segment", "holes");
+}
+
+// Entries of the log of each kind, and of none, for ids that are and that are not.
+static void save_log(const char *folder) {
+	static const unsigned int ids[] = {0, 1, 7, 8, 4095};
+	struct seed seed = {.n = 0};
+
+	put8(&seed, 0);
+	for (unsigned int kind = 0; kind < 5; kind++) {
+		for (unsigned int i = 0; i < 5; i++) {
+			put8(&seed, 14);
+			put16(&seed, kind << 12 | ids[i]);
+		}
+		put_turn(&seed);
+	}
+	save(&seed, folder, "segment", "log");
 }
 
 static void save_segment(const char *folder) {
@@ -297,22 +323,38 @@ static void save_segment(const char *folder) {
 #define FIELD(name, place, type, field, value) \
 	save_piece(folder, name, place, offsetof(struct type, field), value, \
 		sizeof(((struct type *)0)->field))
+#define NOTE(name, field, value) \
+	save_piece(folder, name, 2, sizeof(struct weir_news) + offsetof(struct weir_notes, field), \
+		value, sizeof(((struct weir_notes *)0)->field))
 	FIELD("header-workers", 0, weir_segment_header, workers, 64);
 	FIELD("header-heap", 0, weir_segment_header, heap_off, 1ull << 40);
-	FIELD("root-heap-used", 1, weir_roots, heap_used, UINT64_MAX);
-	FIELD("root-generation", 1, weir_roots, generation, UINT32_MAX);
-	FIELD("root-services", 1, weir_roots, services, 1ull << 32 | 0xffffffff);
-	FIELD("services-buckets", 3, weir_service_table, buckets, 1u << 31);
-	FIELD("services-ranges", 3, weir_service_table, ranges, UINT32_MAX);
-	FIELD("services-blob-bytes", 3, weir_blob, bytes, 1u << 30);
-	FIELD("backends-rows", 4, weir_backend_table, rows, 65535);
+	FIELD("word-of-nobody", 1, weir_quiescence, token, 77);
+	FIELD("news-updates", 2, weir_news, updates, UINT64_MAX);
+	FIELD("news-updates-few", 2, weir_news, updates, 3);
+	FIELD("news-token", 2, weir_news, token, UINT64_MAX - 1);
+	NOTE("note-heap-used", heap_used, UINT64_MAX);
+	NOTE("note-generation", generation, UINT64_MAX);
+	NOTE("note-backend-ids", backend_ids, UINT32_MAX);
+	NOTE("note-service-ids", service_ids, UINT32_MAX);
+	FIELD("root-services", 3, weir_roots, services, 1ull << 32 | 0xffffffff);
+	FIELD("services-buckets", 4, weir_service_table, buckets, 1u << 31);
+	FIELD("services-ranges", 4, weir_service_table, ranges, UINT32_MAX);
+	FIELD("services-blob-lines", 4, weir_blob, lines, 1u << 30);
+	FIELD("selection-kind", 5, weir_blob, kind, 0x61);
 	FIELD("selection-slots", 5, weir_selection, first.slots, WEIR_TABLE_SLOTS_MAX);
 	FIELD("selection-backends", 6, weir_selection, first.candidates, 65535);
 	FIELD("selection-subsets", 5, weir_selection, subsets, 64);
 	FIELD("selection-others", 6, weir_selection, others_off, UINT32_MAX - 7);
-	FIELD("identity-services", 7, weir_identity, services, 4096);
-	FIELD("identity-offset", 7, weir_identity, backends_off, 72);
+	FIELD("row-version", 7, weir_row_pair, version, UINT64_MAX);
+	FIELD("row-version-odd", 7, weir_row_pair, version, 2);
+	FIELD("request-tail", 8, weir_control_box, request.tail, 3);
+	FIELD("response-head", 8, weir_control_box, response.head, 1000);
+	FIELD("samples-head", 8, weir_control_box, samples.head, UINT64_MAX);
+	FIELD("identity-policies", 9, weir_identity_service, policies, UINT32_MAX);
+	FIELD("identity-state", 10, weir_identity_backend, state, UINT32_MAX);
+	FIELD("identity-service", 10, weir_identity_backend, service, 0xffff);
 #undef FIELD
+#undef NOTE
 #define ROW(name, field, value) \
 	save_rows(folder, name, offsetof(struct weir_backend_row, field), value, \
 		sizeof(((struct weir_backend_row *)0)->field))
@@ -325,12 +367,13 @@ static void save_segment(const char *folder) {
 	ROW("rows-service", service, 0xffff);
 	ROW("rows-mtu", mtu, 0);
 #undef ROW
-	save_many_rows(folder);
+	save_holes(folder);
+	save_log(folder);
 	save_piece(folder, "slot-beyond", 5, 64 + 32, 0xffffffffffffffff, 8);
-	save_piece(folder, "bind-service", 3, 64 + 22, 0xffff, 2);
-	save_piece(folder, "mailbox-tail", 8, 64, 3, 8);
-	save_piece(folder, "identity-name", 7, 64 + 8, 0x4141414141414141, 8);
-	save_piece(folder, "identity-service", 7, 64 + 2 * 72 + 84, 0xffff, 2);
+	save_piece(folder, "bind-service", 4, 64 + 22, 0xffff, 2);
+	save_piece(folder, "identity-name", 9, offsetof(struct weir_identity_service, name) + 8,
+		0x4141414141414141, 8);
+	save_piece(folder, "any", 12, 16, 0x4141414141414141, 8);
 }
 
 // --- captures ---------------------------------------------------------------------------------

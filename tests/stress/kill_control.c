@@ -6,13 +6,13 @@
 //    and again, while reader processes check every word of every table. After each kill a new
 //    writer must open cleanly, find all tables whole and no memory lost.
 // 2. A child is stepped instruction by instruction through publications. Memory is shared, so after
-//    each instruction it holds what a kill at that instruction would leave: all tables must be
-//    whole, and a writer that opens a copy of the memory must find nothing amiss.
+//    each instruction it holds what a kill at that instruction would leave. After every store to
+//    what is not in the heap: all tables and rows must be whole, and a writer that opens a copy of
+//    the memory must find nothing amiss and publish on it.
 //
 // usage: kill_control [KILLS]. Exit 0: all whole.
 #include <errno.h>
 #include <fcntl.h>
-#include <rte_rcu_qsbr.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -27,11 +27,12 @@
 #define READERS 2
 #define SERVICES PATTERN_PORTS
 #define ROWS_MAX 40u
+#define STEPPED_ROWS 3u
 #define BACKENDS 20u
 #define HEAP_BYTES (256u << 10)
 #define STEP_HEAP_BYTES (64u << 10)
 #define KILLS 250u
-#define STEPPED_PUBLICATIONS 10u
+#define STEPPED_CHANGES 100u
 #define COPY_EVERY 97u // instructions
 #define SYNCHRONIZE_MS 20000
 #define START_MS 20000
@@ -48,7 +49,10 @@ static struct weir_segment *create(uint64_t heap_bytes) {
 	};
 	struct weir_segment *segment = NULL;
 
-	return weir_segment_create(&params, &segment) == 0 ? segment : NULL;
+	if (weir_segment_create(&params, &segment) != 0) {
+		return NULL;
+	}
+	return segment;
 }
 
 static uint64_t now_ms(void) {
@@ -63,13 +67,14 @@ static uint64_t now_ms(void) {
 static bool publish_one(struct weir_writer *writer, uint64_t *seed) {
 	uint64_t r = pattern_random(seed);
 	struct weir_root root = {.kind = WEIR_BLOB_SELECTION, .service = (uint16_t)(r % SERVICES)};
+	struct weir_backend_row row;
 	void *blob = NULL;
 
 	switch (r >> 8 & 7) {
 	case 0:
-		root.kind = WEIR_BLOB_BACKENDS;
-		blob = pattern_backends(writer, 1 + (uint32_t)(r >> 32) % ROWS_MAX);
-		break;
+		row = pattern_row((uint16_t)((r >> 32) % ROWS_MAX), (uint32_t)(r >> 16) | 1);
+		weir_writer_publish_row(writer, row.service, &row);
+		return true;
 	case 1:
 		root.kind = WEIR_BLOB_SERVICES;
 		blob = pattern_services(writer, (uint32_t)(r >> 32) % PATTERN_PORTS);
@@ -89,14 +94,14 @@ static bool publish_one(struct weir_writer *writer, uint64_t *seed) {
 }
 
 // Open what the former one left, and go on until killed.
-static void control(int fd, uint64_t seed) {
+static void control(const struct weir_segment *own, uint64_t seed) {
 	struct weir_segment *segment = NULL;
 	struct weir_writer *writer = NULL;
-	char why[300] = "";
 
-	if (weir_segment_attach(dup(fd), &segment, why, sizeof(why)) != 0 ||
-		weir_writer_open(segment, &writer) != 0) {
-		fprintf(stderr, "control: %s\n", why);
+	if (weir_segment_attach_own(own, &segment) != 0 ||
+		weir_writer_open(segment, &writer) != 0 ||
+		weir_writer_reserve(writer, SERVICES, ROWS_MAX) != 0) {
+		fprintf(stderr, "control: cannot open\n");
 		_exit(1);
 	}
 	while (publish_one(writer, &seed)) {
@@ -109,44 +114,54 @@ static void control(int fd, uint64_t seed) {
 
 // --- the workers --------------------------------------------------------------------------
 
-// One burst: adopt all tables, maybe sleep with them in hand, check every word.
-static bool check_all(struct weir_reader *reader, bool sleepy) {
-	const struct timespec pause = {.tv_nsec = 2000000};
-	const struct weir_services_view *services = weir_reader_services(reader);
-	const struct weir_backends_view *backends;
+struct checked {
+	struct weir_reader reader;
+	bool torn; // a row was
+	uint64_t rows;
+};
 
-	for (uint16_t service = 0; service < SERVICES; service++) {
-		weir_reader_selection(reader, service);
-	}
-	backends = weir_reader_backends(reader);
+static bool adopt_row(void *context, uint16_t backend, const struct weir_backend_row *row) {
+	struct checked *checked = context;
+
+	checked->torn = checked->torn || !pattern_check_row(backend, row);
+	checked->rows++;
+	return true;
+}
+
+// One burst: take over what is published, maybe sleep with it in hand, check every word.
+static bool check_all(struct checked *checked, bool sleepy) {
+	const struct timespec pause = {.tv_nsec = 2000000};
+	struct weir_reader *reader = &checked->reader;
+	const struct weir_refusals *refusals = &reader->refusals;
+
+	weir_reader_update(reader);
 	if (sleepy) {
 		nanosleep(&pause, NULL);
 	}
 	for (uint16_t service = 0; service < SERVICES; service++) {
-		if (!pattern_check_selection(&reader->selection[service], ROWS_MAX)) {
+		if (!pattern_check_selection(weir_reader_selection(reader, service), ROWS_MAX)) {
 			return false;
 		}
 	}
-	return pattern_check_services(services) &&
-	       pattern_check_backends(backends, reader->backends_ref) && reader->refused == 0;
+	return pattern_check_services(weir_reader_services(reader)) && !checked->torn &&
+	       refusals->services + refusals->selections + refusals->rows == 0;
 }
 
 static void work(struct weir_segment *segment, uint32_t worker) {
-	struct weir_reader reader;
+	struct checked checked = {.torn = false};
 
-	if (weir_reader_init(&reader, segment, worker) < 0) {
+	if (weir_reader_init(&checked.reader, segment, worker, adopt_row, &checked) < 0) {
 		_exit(1);
 	}
-	rte_rcu_qsbr_thread_online(segment->qsbr, worker);
+	weir_reader_online(&checked.reader);
 	// Ended by a signal; the loops are counted where the parent sees them.
 	for (uint64_t loop = 0;; loop++) {
-		if (!check_all(&reader, loop % 8 == 0)) {
-			fprintf(stderr, "worker %u: refused %llu\n", worker,
-				(unsigned long long)reader.refused);
+		if (!check_all(&checked, loop % 8 == 0)) {
+			fprintf(stderr, "worker %u: not whole, or refused\n", worker);
 			_exit(1);
 		}
 		weir_counter_add(&segment->worker_counters[worker].loops, 1);
-		rte_rcu_qsbr_quiescent(segment->qsbr, worker);
+		weir_reader_quiescent(&checked.reader);
 		sched_yield();
 	}
 }
@@ -154,37 +169,64 @@ static void work(struct weir_segment *segment, uint32_t worker) {
 // --- after a kill -------------------------------------------------------------------------
 
 static uint64_t live_bytes(const struct weir_writer *writer, uint32_t *ret_blobs) {
-	const enum weir_blob_kind kinds[] = {
-		WEIR_BLOB_IDENTITY, WEIR_BLOB_BACKENDS, WEIR_BLOB_SERVICES};
-	uint64_t bytes = 0;
+	uint64_t lines = 0;
 	uint32_t blobs = 0;
 
-	for (unsigned int i = 0; i < 3 + SERVICES; i++) {
-		struct weir_root root = {.kind = i < 3 ? kinds[i] : WEIR_BLOB_SELECTION,
-			.service = (uint16_t)(i < 3 ? 0 : i - 3)};
+	for (unsigned int i = 0; i < 1 + SERVICES; i++) {
+		struct weir_root root = {.kind = i < 1 ? WEIR_BLOB_SERVICES : WEIR_BLOB_SELECTION,
+			.service = (uint16_t)(i < 1 ? 0 : i - 1)};
 		const struct weir_blob *blob = weir_writer_current(writer, root);
 
-		bytes += blob != NULL ? blob->bytes : 0;
+		lines += blob != NULL ? blob->lines : 0;
 		blobs += blob != NULL;
 	}
 	*ret_blobs = blobs;
-	return bytes;
+	return lines * 64;
 }
 
-// Open as a new control process would: everything whole, nothing dropped, nothing lost.
-static bool check_open(struct weir_segment *segment) {
-	struct weir_writer *writer = NULL;
-	struct weir_writer_usage usage;
+// Whatever the former one was about to do: this one's row and table are what a worker then has.
+static bool publish_on(struct weir_writer *writer, struct weir_segment *segment) {
+	struct weir_backend_row row = pattern_row(0, 0x7fffffff), copy;
+	struct weir_selection *selection = pattern_selection(writer, 0, 2, 7, ROWS_MAX);
 	struct weir_reader reader;
+	bool ok;
+
+	if (selection == NULL || weir_writer_reserve(writer, SERVICES, ROWS_MAX) != 0 ||
+		weir_reader_init(&reader, segment, 0, NULL, NULL) < 0) {
+		return false;
+	}
+	weir_writer_publish_row(writer, 0, &row);
+	ok = weir_writer_publish(
+		     writer, (struct weir_root){.kind = WEIR_BLOB_SELECTION}, selection) == 0 &&
+	     weir_reader_row(segment, 0, &copy) && memcmp(&row, &copy, sizeof(row)) == 0;
+	weir_reader_settle(&reader);
+	ok = ok && reader.selection[0].generation == selection->blob.generation &&
+	     pattern_check_selection(&reader.selection[0], ROWS_MAX);
+	weir_reader_fini(&reader);
+	if (!ok) {
+		fprintf(stderr, "cannot publish on\n");
+	}
+	return ok;
+}
+
+// Open as a new control process would: everything whole, nothing dropped, nothing lost. `segment`
+// is the dataplane's side; no worker 0 runs on it, except with `busy`.
+static bool check_open(struct weir_segment *segment, struct weir_segment *control, bool busy) {
+	struct weir_writer *writer = NULL;
+	struct checked checked = {.torn = false};
+	struct weir_writer_usage usage;
 	uint32_t blobs;
 	uint64_t live;
 	bool ok;
 
-	if (weir_reader_init(&reader, segment, 0) < 0 || weir_writer_open(segment, &writer) != 0) {
+	if (weir_reader_init(&checked.reader, control, 0, adopt_row, &checked) < 0 ||
+		weir_writer_open(control, &writer) != 0) {
 		fprintf(stderr, "cannot open\n");
 		return false;
 	}
-	ok = check_all(&reader, false);
+	control->counted_backends = ROWS_MAX; // the reader is of control's side here
+	weir_reader_settle(&checked.reader);
+	ok = check_all(&checked, false);
 	if (weir_writer_synchronize(writer, SYNCHRONIZE_MS) != 0) {
 		fprintf(stderr, "workers do not report\n");
 		ok = false;
@@ -198,7 +240,8 @@ static bool check_open(struct weir_segment *segment) {
 			(unsigned long long)live);
 		ok = false;
 	}
-	weir_reader_fini(&reader);
+	ok = ok && (busy || publish_on(writer, segment));
+	weir_reader_fini(&checked.reader);
 	weir_writer_free(writer);
 	return ok;
 }
@@ -207,7 +250,7 @@ static bool check_open(struct weir_segment *segment) {
 
 // Let a child publish for a while and kill it. Adds how much it published.
 static bool kill_once(struct weir_segment *segment, uint64_t *seed, uint64_t *publications) {
-	uint64_t before = weir_counter_read(&segment->roots->publications);
+	uint64_t before = weir_counter_read(&segment->notes->publications);
 	uint64_t end = now_ms() + START_MS;
 	const struct timespec pause = {.tv_nsec = (long)(pattern_random(seed) % 3000000)};
 	uint64_t child_seed = pattern_random(seed);
@@ -215,14 +258,14 @@ static bool kill_once(struct weir_segment *segment, uint64_t *seed, uint64_t *pu
 	pid_t pid = fork();
 
 	if (pid == 0) {
-		control(segment->fd, child_seed);
+		control(segment, child_seed);
 	}
 	if (pid < 0) {
 		return false;
 	}
 	// Some die while they still open, most while they publish.
 	while (pattern_random(seed) % 8 != 0 &&
-		weir_counter_read(&segment->roots->publications) == before && now_ms() < end) {
+		weir_counter_read(&segment->notes->publications) == before && now_ms() < end) {
 		sched_yield();
 	}
 	nanosleep(&pause, NULL);
@@ -231,16 +274,31 @@ static bool kill_once(struct weir_segment *segment, uint64_t *seed, uint64_t *pu
 		fprintf(stderr, "control ended by itself: %x\n", (unsigned int)status);
 		return false;
 	}
-	*publications += weir_counter_read(&segment->roots->publications) - before;
+	*publications += weir_counter_read(&segment->notes->publications) - before;
 	return true;
 }
 
+// Memory for all backends, before workers are forked.
+static bool prepare(struct weir_segment *segment, struct weir_segment **ret_control) {
+	struct weir_writer *writer = NULL;
+	bool ok = weir_segment_attach_own(segment, ret_control) == 0 &&
+		  weir_writer_open(*ret_control, &writer) == 0 &&
+		  weir_writer_reserve(writer, SERVICES, ROWS_MAX) == 0 &&
+		  weir_segment_follow(segment) == 0;
+
+	weir_writer_free(writer);
+	return ok;
+}
+
 static bool kill_at_random_moments(uint64_t kills) {
-	struct weir_segment *segment = create(HEAP_BYTES);
+	struct weir_segment *segment = create(HEAP_BYTES), *control_side = NULL;
 	pid_t workers[READERS];
 	uint64_t seed = 1, publications = 0, loops = 0;
-	bool ok = segment != NULL;
+	bool ok = segment != NULL && prepare(segment, &control_side);
 
+	if (!ok) {
+		return false;
+	}
 	for (uint32_t i = 0; i < READERS; i++) {
 		workers[i] = fork();
 		if (workers[i] == 0) {
@@ -251,7 +309,7 @@ static bool kill_at_random_moments(uint64_t kills) {
 		// Each second time the next control process meets what the killed one left; we
 		// would wait for a grace period first.
 		ok = kill_once(segment, &seed, &publications) &&
-		     (i % 2 == 0 || check_open(segment));
+		     (i % 2 == 0 || check_open(segment, control_side, true));
 		for (uint32_t w = 0; w < READERS; w++) {
 			ok = ok && waitpid(workers[w], NULL, WNOHANG) == 0;
 		}
@@ -264,43 +322,53 @@ static bool kill_at_random_moments(uint64_t kills) {
 	printf("%llu kills, %llu publications between them, %llu loops of the workers\n",
 		(unsigned long long)kills, (unsigned long long)publications,
 		(unsigned long long)loops);
+	weir_segment_free(control_side);
 	weir_segment_free(segment);
 	return ok && publications > kills && loops > kills / 2;
 }
 
 // --- 2: every instruction -----------------------------------------------------------------
 
-// The memory as it is now, in a segment of its own.
-static struct weir_segment *copy(const struct weir_segment *segment) {
+static int copy_memory(const uint8_t *memory, uint64_t bytes) {
 	int fd = memfd_create("copy", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	struct weir_segment *other = NULL;
-	char why[300];
 
-	if (fd < 0 || ftruncate(fd, (off_t)segment->bytes) < 0 ||
-		pwrite(fd, segment->base, segment->bytes, 0) != (ssize_t)segment->bytes ||
-		fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0 ||
-		weir_segment_attach(fd, &other, why, sizeof(why)) != 0) {
-		return NULL;
+	if (fd < 0 || ftruncate(fd, (off_t)bytes) < 0 ||
+		pwrite(fd, memory, bytes, 0) != (ssize_t)bytes ||
+		fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
+		return -1;
 	}
-	return other;
+	return fd;
 }
 
-static bool check_copy(const struct weir_segment *segment) {
-	struct weir_segment *other = copy(segment);
-	bool ok = other != NULL && check_open(other);
+// The memory as it is now, in a segment of its own.
+static bool check_copy(const struct weir_segment *segment, int statistics_fd) {
+	int tables_fd = copy_memory(segment->tables, segment->tables_bytes);
+	struct weir_segment *control = NULL;
+	char why[300];
+	bool ok = tables_fd >= 0 && weir_segment_attach(dup(statistics_fd), tables_fd, &control,
+					    why, sizeof(why)) == 0;
 
-	weir_segment_free(other);
+	// Readers of the copy are of control's side: nobody else has it.
+	ok = ok && check_open(control, control, false);
+	weir_segment_free(control);
 	return ok;
+}
+
+static void publish_rows(struct weir_writer *writer, uint32_t n) {
+	for (uint16_t backend = 0; backend < STEPPED_ROWS; backend++) {
+		struct weir_backend_row row = pattern_row(backend, n + backend);
+
+		weir_writer_publish_row(writer, backend, &row);
+	}
 }
 
 // One publication of each kind, of small tables; the second turn replaces the first one's.
 static bool publish_each_kind(struct weir_writer *writer, uint16_t turn) {
-	const struct weir_root backends = {.kind = WEIR_BLOB_BACKENDS};
 	const struct weir_root services = {.kind = WEIR_BLOB_SERVICES};
 	struct weir_root selection = {.kind = WEIR_BLOB_SELECTION};
-	int r;
+	int r = 0;
 
-	r = weir_writer_publish(writer, backends, pattern_backends(writer, 2u + turn));
+	publish_rows(writer, 100u * turn + 1);
 	r |= weir_writer_publish(
 		writer, selection, pattern_selection(writer, 0, 2, 5u + turn, ROWS_MAX));
 	weir_writer_reclaim(writer);
@@ -310,17 +378,17 @@ static bool publish_each_kind(struct weir_writer *writer, uint16_t turn) {
 	weir_writer_reclaim(writer);
 	r |= weir_writer_publish(writer, selection, NULL);
 	weir_writer_reclaim(writer);
+	publish_rows(writer, 100u * turn + 50);
 	return r == 0;
 }
 
 // Publications of every kind between two stops, for the parent to step through.
-static void stepped_control(int fd) {
+static void stepped_control(const struct weir_segment *own) {
 	struct weir_segment *segment = NULL;
 	struct weir_writer *writer = NULL;
-	char why[300];
 
 	if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) < 0 ||
-		weir_segment_attach(dup(fd), &segment, why, sizeof(why)) != 0 ||
+		weir_segment_attach_own(own, &segment) != 0 ||
 		weir_writer_open(segment, &writer) != 0) {
 		_exit(1);
 	}
@@ -332,25 +400,37 @@ static void stepped_control(int fd) {
 	_exit(0);
 }
 
-static bool roots_changed(const struct weir_segment *segment, uint64_t *before) {
-	uint64_t sum = 0;
+// Whether anything changed but the heap and the identities, which are written before anything leads
+// there.
+static bool tables_changed(const struct weir_segment *segment, uint8_t *before) {
+	const struct {
+		const void *start;
+		size_t bytes;
+	} parts[] = {
+		{segment->news, sizeof(*segment->news) + sizeof(*segment->notes) +
+					sizeof(*segment->updates)},
+		{segment->roots, sizeof(*segment->roots) + SERVICES * sizeof(weir_ref)},
+		{segment->rows, STEPPED_ROWS * sizeof(segment->rows[0])},
+	};
+	bool changed = false;
 
-	for (size_t i = 0; i < sizeof(*segment->roots) / 8 + SERVICES; i++) {
-		sum = pattern_word(sum, ((const uint64_t *)(const void *)segment->roots)[i]);
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		changed = changed || memcmp(before, parts[i].start, parts[i].bytes) != 0;
+		memcpy(before, parts[i].start, parts[i].bytes);
+		before += parts[i].bytes;
 	}
-	if (sum == *before) {
-		return false;
-	}
-	*before = sum;
-	return true;
+	return changed;
 }
 
 // Step a stopped child until it stops itself again. Counts instructions and copies.
-static bool step_through(struct weir_segment *segment, pid_t pid) {
-	struct weir_reader reader;
-	uint64_t instructions = 0, copies = 0, changes = 0, sum = 0;
+static bool step_through(const struct weir_segment *segment, pid_t pid) {
+	static uint8_t before[64u << 10];
+	struct checked checked = {.torn = false};
+	uint64_t instructions = 0, copies = 0, changes = 0;
+	int statistics_fd = copy_memory(segment->statistics, segment->statistics_bytes);
 	int status = 0;
-	bool ok = weir_reader_init(&reader, segment, 0) == 0;
+	bool ok = statistics_fd >= 0 &&
+		  weir_reader_init(&checked.reader, segment, 0, adopt_row, &checked) == 0;
 
 	while (ok) {
 		if (ptrace(PTRACE_SINGLESTEP, pid, NULL, NULL) < 0 ||
@@ -364,33 +444,34 @@ static bool step_through(struct weir_segment *segment, pid_t pid) {
 			break;
 		}
 		instructions++;
-		bool changed = roots_changed(segment, &sum);
+		bool changed = tables_changed(segment, before);
 
 		changes += changed;
 		if (changed || instructions % COPY_EVERY == 0) {
 			copies++;
-			ok = check_all(&reader, false) && check_copy(segment);
+			ok = check_all(&checked, false) && check_copy(segment, statistics_fd);
 		}
 	}
-	printf("%llu instructions, %llu changes of the roots, %llu copies opened\n",
+	printf("%llu instructions, %llu changes of tables, %llu copies opened, %llu rows\n",
 		(unsigned long long)instructions, (unsigned long long)changes,
-		(unsigned long long)copies);
-	weir_reader_fini(&reader);
-	return ok && changes >= STEPPED_PUBLICATIONS && instructions > 1000;
+		(unsigned long long)copies, (unsigned long long)checked.rows);
+	weir_reader_fini(&checked.reader);
+	close(statistics_fd);
+	return ok && changes >= STEPPED_CHANGES && instructions > 1000 && checked.rows > 0;
 }
 
 static bool kill_at_every_instruction(void) {
-	struct weir_segment *segment = create(STEP_HEAP_BYTES);
+	struct weir_segment *segment = create(STEP_HEAP_BYTES), *control_side = NULL;
 	int status = 0;
 	pid_t pid;
 	bool ok;
 
-	if (segment == NULL) {
+	if (segment == NULL || !prepare(segment, &control_side)) {
 		return false;
 	}
 	pid = fork();
 	if (pid == 0) {
-		stepped_control(segment->fd);
+		stepped_control(segment);
 	}
 	ok = pid > 0 && waitpid(pid, &status, 0) == pid && WIFSTOPPED(status);
 	if (!ok) {
@@ -401,7 +482,8 @@ static bool kill_at_every_instruction(void) {
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
 	}
-	ok = ok && check_open(segment);
+	ok = ok && check_open(segment, control_side, false);
+	weir_segment_free(control_side);
 	weir_segment_free(segment);
 	return ok;
 }
@@ -410,6 +492,6 @@ int main(int argc, char **argv) {
 	uint64_t kills = argc > 1 ? strtoull(argv[1], NULL, 10) : KILLS;
 	bool ok = kill_at_every_instruction() && kill_at_random_moments(kills);
 
-	printf("%s\n", ok ? "S3: every table whole, no memory lost" : "FAILED");
+	printf("%s\n", ok ? "S3: every table and row whole, no memory lost" : "FAILED");
 	return ok ? 0 : 1;
 }

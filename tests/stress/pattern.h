@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Pattern: tables whose every word follows from their generation, so that a reader can tell a
-// whole table from a torn one, and its own from one that took its memory. For the tests of this
-// folder.
+// Pattern: tables whose every word follows from their generation, and rows whose every word follows
+// from a number in them, so that a reader can tell a whole table or row from a torn one, and its
+// own from one that took its memory. For the tests of this folder.
 //
 // A selection names backends below the number of rows that its writer says; slots[0] to the last
 // and backends[] are all checked. Ports 1000..1007 of the one VIP go to services that follow from
@@ -38,21 +38,18 @@ static inline uint64_t pattern_random(uint64_t *seed) {
 
 // --- write --------------------------------------------------------------------------------
 
-static inline struct weir_backend_table *pattern_backends(struct weir_writer *writer, uint32_t n) {
-	struct weir_backend_table *table = weir_writer_alloc(
-		writer, WEIR_BLOB_BACKENDS, sizeof(*table) + n * sizeof(struct weir_backend_row));
-	uint64_t *words;
+// The row number n of a backend; n > 0.
+static inline struct weir_backend_row pattern_row(uint16_t backend, uint32_t n) {
+	struct weir_backend_row row = {.flags = WEIR_BACKEND_PRESENT, .reserved1 = n};
 
-	if (table == NULL) {
-		return NULL;
+	row.service = backend;
+	row.checksum_base = (uint16_t)pattern_word(n, backend);
+	for (uint64_t i = 0; i < sizeof(row.header) / 8; i++) {
+		uint64_t word = pattern_word(n, backend + 100 * (i + 1));
+
+		memcpy(&row.header[8 * i], &word, 8);
 	}
-	table->rows = n;
-	table->rows_off = sizeof(*table);
-	words = (uint64_t *)(void *)(table + 1);
-	for (uint64_t i = 0; i < n * sizeof(struct weir_backend_row) / 8; i++) {
-		words[i] = pattern_word(table->blob.generation, i);
-	}
-	return table;
+	return row;
 }
 
 static inline struct weir_selection *pattern_selection(struct weir_writer *writer, uint16_t service,
@@ -72,7 +69,7 @@ static inline struct weir_selection *pattern_selection(struct weir_writer *write
 	selection->settings = (struct weir_policy_settings){.policy = WEIR_POLICY_MAGLEV,
 		.needs = weir_policy_needs(WEIR_POLICY_MAGLEV),
 		.error_window_ms = 1000};
-	selection->first.candidates = backends;
+	selection->first.candidates = (uint16_t)backends;
 	selection->first.slots = slots;
 	selection->first.candidates_off = sizeof(*selection);
 	selection->first.rounds_off = sizeof(*selection);
@@ -114,39 +111,38 @@ static inline struct weir_service_table *pattern_services(
 
 // --- check: false and a line on stderr when a table is not whole -----------------------------
 
-static inline bool pattern_check_backends(const struct weir_backends_view *view, weir_ref ref) {
-	const uint64_t *words = (const uint64_t *)(const void *)view->rows;
-	uint64_t n = view->count * sizeof(struct weir_backend_row) / 8;
+// All zeroes is whole, too: nothing was published, or it was withdrawn.
+static inline bool pattern_check_row(uint16_t backend, const struct weir_backend_row *row) {
+	struct weir_backend_row whole = {0};
 
-	for (uint64_t i = 0; i < n; i++) {
-		if (words[i] != pattern_word(ref >> 32, i)) {
-			fprintf(stderr, "backend table %llx: word %llu of %llu is not its own\n",
-				(unsigned long long)ref, (unsigned long long)i,
-				(unsigned long long)n);
-			return false;
-		}
+	if (row->flags != 0 || row->reserved1 != 0) {
+		whole = pattern_row(backend, row->reserved1);
 	}
-	return true;
+	if (memcmp(row, &whole, sizeof(whole)) == 0) {
+		return true;
+	}
+	fprintf(stderr, "row %u of backend %u is not whole\n", row->reserved1, backend);
+	return false;
 }
 
 // rows: how many rows the selection was made for, 0 = do not know.
 static inline bool pattern_check_selection(const struct weir_selection_view *view, uint32_t rows) {
 	for (uint32_t i = 0; i < view->table.count; i++) {
-		uint64_t word = pattern_word(view->ref >> 32, i);
+		uint64_t word = pattern_word(view->generation, i);
 
 		if (view->table.candidates[i].weight != (uint32_t)(word >> 32) ||
 			(rows != 0 && view->table.candidates[i].id !=
 					      (uint16_t)((word & 0xffff) % rows))) {
 			fprintf(stderr, "selection %llx: backend %u of %u is not its own\n",
-				(unsigned long long)view->ref, i, view->table.count);
+				(unsigned long long)view->generation, i, view->table.count);
 			return false;
 		}
 	}
 	for (uint32_t i = 0; i < view->table.slot_count; i++) {
 		if (view->table.slots[i] !=
-			pattern_word(view->ref >> 32, 100000 + i) % view->table.count) {
+			pattern_word(view->generation, 100000 + i) % view->table.count) {
 			fprintf(stderr, "selection %llx: slot %u of %u is not its own\n",
-				(unsigned long long)view->ref, i, view->table.slot_count);
+				(unsigned long long)view->generation, i, view->table.slot_count);
 			return false;
 		}
 	}
@@ -174,14 +170,15 @@ static inline bool pattern_check_services(const struct weir_services_view *view)
 	return true;
 }
 
-// Ids that the selection names and the backend table does not have: it was published too early.
+// Backends that the selection names and whose rows are not there: it was adopted too early.
 static inline bool pattern_check_order(
-	const struct weir_selection_view *selection, const struct weir_backends_view *backends) {
+	const struct weir_selection_view *selection, const struct weir_backend_row *rows) {
 	for (uint32_t i = 0; i < selection->table.count; i++) {
-		if (selection->table.candidates[i].id >= backends->count) {
-			fprintf(stderr, "selection %llx names backend %u of %u\n",
-				(unsigned long long)selection->ref,
-				selection->table.candidates[i].id, backends->count);
+		uint16_t id = selection->table.candidates[i].id;
+
+		if (rows[id].flags == 0) {
+			fprintf(stderr, "selection %llu names backend %u, which is not there\n",
+				(unsigned long long)selection->generation, id);
 			return false;
 		}
 	}

@@ -105,9 +105,10 @@ def check_symptoms(tree, path):
     """What is quoted of the log is in the source. Those of DPDK are in its own."""
     section = tree.text[path].partition("\n## Symptoms\n")[2].partition("\n## ")[0]
     source = ""
-    for file in glob.glob(tree.root + "/dataplane/**/*.c", recursive=True) if section else []:
-        with open(file, encoding="utf-8") as text:
-            source += re.sub(r'"\s*"', "", text.read())
+    for folder in ("dataplane", "control") if section else ():
+        for file in glob.glob(f"{tree.root}/{folder}/**/*.c", recursive=True):
+            with open(file, encoding="utf-8") as text:
+                source += re.sub(r'"\s*"', "", text.read())
     for row in re.findall(r"^\| (.*?) \|", section, re.M):
         spans = re.findall(r"`([^`]+)`", row)
         if not any(span.startswith("dpdk:") for span in spans):

@@ -10,7 +10,6 @@
 #include <time.h>
 
 #include <rte_mbuf.h>
-#include <rte_rcu_qsbr.h>
 
 #include "backend_row.h"
 #include "hash.h"
@@ -119,39 +118,41 @@ static int publish_services(const struct weir_bench_options *options, struct wei
 	return r;
 }
 
-static int publish_backends(const struct weir_bench_options *options, struct weir_writer *writer) {
-	struct weir_backend_table *table = weir_writer_alloc(writer, WEIR_BLOB_BACKENDS,
-		sizeof(*table) + options->backends * sizeof(struct weir_backend_row));
-	struct weir_backend_row *rows;
+void weir_bench_row(const struct weir_bench_options *options, uint16_t backend, uint64_t round,
+	struct weir_backend_row *ret) {
+	struct weir_backend_path path = {.mtu = (uint16_t)(MTU - round % 2),
+		.service = weir_bench_service_of(options, backend),
+		.resolved = 1};
+	struct weir_bench_way way;
 
-	if (table == NULL) {
-		return -errno;
-	}
-	table->rows = options->backends;
-	table->rows_off = sizeof(*table);
-	rows = (struct weir_backend_row *)(void *)(table + 1);
-	for (uint32_t i = 0; i < options->backends; i++) {
-		struct weir_backend_path path = {.mtu = MTU,
-			.service = weir_bench_service_of(options, (uint16_t)i),
-			.resolved = 1,
-			.usable = 1};
-		struct weir_bench_way way;
+	weir_bench_way(options, backend, &way);
+	path.family = way.family;
+	path.vlan = way.vlan;
+	memcpy(path.address, way.address, sizeof(path.address));
+	memcpy(path.source, way.source, sizeof(path.source));
+	memcpy(path.next_hop_mac, way.next_hop_mac, sizeof(path.next_hop_mac));
+	memcpy(path.port_mac, way.port_mac, sizeof(path.port_mac));
+	weir_backend_row_build(&path, ret);
+}
 
-		weir_bench_way(options, (uint16_t)i, &way);
-		path.family = way.family;
-		path.vlan = way.vlan;
-		memcpy(path.address, way.address, sizeof(path.address));
-		memcpy(path.source, way.source, sizeof(path.source));
-		memcpy(path.next_hop_mac, way.next_hop_mac, sizeof(path.next_hop_mac));
-		memcpy(path.port_mac, way.port_mac, sizeof(path.port_mac));
-		weir_backend_row_build(&path, &rows[i]);
+static int publish_backends(const struct weir_bench_options *options,
+	const struct weir_segment *segment, struct weir_writer *writer) {
+	int r = weir_writer_reserve(writer, options->services, options->backends);
+
+	for (uint32_t i = 0; r == 0 && i < options->backends; i++) {
+		struct weir_backend_row row;
+
+		segment->costs[i] = COST_NS + weir_hash_mix(i + 1, 0x9e3779b97f4a7c15ull) % COST_NS;
+		weir_bench_row(options, (uint16_t)i, 0, &row);
+		weir_writer_publish_row(writer, (uint16_t)i, &row);
 	}
-	return weir_writer_publish(writer, (struct weir_root){.kind = WEIR_BLOB_BACKENDS}, table);
+	return r;
 }
 
 // In the order of layout.h: backends, selections, services.
-static int publish(const struct weir_bench_options *options, struct weir_writer *writer) {
-	int r = publish_backends(options, writer);
+static int publish(const struct weir_bench_options *options, const struct weir_segment *segment,
+	struct weir_writer *writer) {
+	int r = publish_backends(options, segment, writer);
 
 	for (uint32_t service = 0; r == 0 && service < options->services; service++) {
 		struct weir_root root = {.kind = WEIR_BLOB_SELECTION, .service = (uint16_t)service};
@@ -177,18 +178,14 @@ static int create_segment(
 		.max_backends = options->backends,
 		// Room for two of everything, and for what waits for a grace period.
 		.heap_bytes = HEAP_BASE + 4ull * options->services * options->slots * 2 +
-			      4ull * options->backends * sizeof(struct weir_backend_row),
+			      4ull * options->backends * sizeof(struct weir_candidate),
 		.tsc_hz = 1000000000,
 		.hash_seed = WEIR_BENCH_HASH_SEED,
 		.huge_pages = huge,
 		.port_info = &port,
 	};
-	int r = weir_segment_create(&params, ret);
 
-	for (uint32_t i = 0; r == 0 && i < options->backends; i++) {
-		(*ret)->costs[i] = COST_NS + weir_hash_mix(i + 1, 0x9e3779b97f4a7c15ull) % COST_NS;
-	}
-	return r;
+	return weir_segment_create(&params, ret);
 }
 
 static uint64_t now_us(void) {
@@ -211,15 +208,23 @@ static int try_create(const struct weir_bench_options *options, bool huge,
 		return r;
 	}
 	start = now_us();
-	r = weir_writer_open(balancer.segment, &writer);
+	r = weir_segment_attach_own(balancer.segment, &balancer.control);
 	if (r == 0) {
-		r = publish(options, writer);
+		r = weir_writer_open(balancer.control, &writer);
+	}
+	if (r == 0) {
+		r = publish(options, balancer.control, writer);
 	}
 	balancer.publish_us = now_us() - start;
 	weir_writer_free(writer);
 	if (r == 0) {
-		r = weir_reader_init(&balancer.reader, balancer.segment, WEIR_BENCH_WORKER);
+		r = weir_reader_init(
+			&balancer.reader, balancer.segment, WEIR_BENCH_WORKER, NULL, NULL);
 		balancer.has_reader = r == 0;
+	}
+	if (r == 0) {
+		r = weir_segment_follow(balancer.segment);
+		weir_reader_settle(&balancer.reader);
 	}
 	if (r < 0) {
 		snprintf(why, why_bytes, "cannot publish services and backends: %s%s", strerror(-r),
@@ -251,6 +256,7 @@ void weir_bench_balancer_free(struct weir_bench_balancer *balancer) {
 	if (balancer->has_reader) {
 		weir_reader_fini(&balancer->reader);
 	}
+	weir_segment_free(balancer->control);
 	weir_segment_free(balancer->segment);
 	*balancer = (struct weir_bench_balancer){0};
 }
@@ -316,6 +322,7 @@ uint16_t weir_bench_consistent(struct weir_bench_balancer *balancer,
 		hash = weir_hash_ipv6(tuple->source, tuple->destination, ports[0], ports[1],
 			protocol, WEIR_BENCH_HASH_SEED);
 	}
+	weir_reader_settle(&balancer->reader);
 	view = weir_reader_selection(&balancer->reader, tuple->service);
 	return weir_selection_choose(view, hash);
 }

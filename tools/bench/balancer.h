@@ -20,7 +20,8 @@
 
 struct weir_bench_balancer {
 	const struct weir_bench_options *options;
-	struct weir_segment *segment;
+	struct weir_segment *segment; // the dataplane's side of it
+	struct weir_segment *control; // ours, as control has it
 	bool huge_pages; // of the segment
 	struct weir_pipeline *pipeline; // NULL until one is started
 	struct weir_reader reader; // ours, to know what is published
@@ -62,6 +63,11 @@ struct weir_bench_way {
 };
 void weir_bench_way(
 	const struct weir_bench_options *options, uint16_t backend, struct weir_bench_way *ret);
+
+// The row of a backend. round: 0, or a number: its MTU differs from that of the round before, by
+// one byte, which no packet needs.
+void weir_bench_row(const struct weir_bench_options *options, uint16_t backend, uint64_t round,
+	struct weir_backend_row *ret);
 
 // The backend that the published Maglev table names for a flow, or WEIR_BACKEND_NONE where another
 // policy decides.

@@ -13,7 +13,6 @@
 #include <rte_errno.h>
 #include <rte_mbuf.h>
 #include <rte_mempool.h>
-#include <rte_rcu_qsbr.h>
 #ifdef __x86_64__
 #include <immintrin.h>
 #endif
@@ -191,7 +190,7 @@ static inline void turn(struct weir_bench_engine *engine, struct rte_mbuf **pkts
 
 	weir_pipeline_process(balancer->pipeline, pkts, n, 0, engine->now_ns, verdicts);
 	weir_pipeline_maintain(balancer->pipeline, engine->now_ns);
-	rte_rcu_qsbr_quiescent(balancer->segment->qsbr, WEIR_BENCH_WORKER);
+	weir_pipeline_quiescent(balancer->pipeline);
 }
 
 static uint16_t count_steady(const struct weir_bench_item *items, uint32_t n) {
@@ -258,7 +257,7 @@ static void traced_turn(struct weir_bench_engine *engine, struct weir_bench_pass
 		balancer->pipeline, engine->buffers + first, n, 0, engine->now_ns, verdicts);
 	middle = weir_trace_now();
 	weir_pipeline_maintain(balancer->pipeline, engine->now_ns);
-	rte_rcu_qsbr_quiescent(balancer->segment->qsbr, WEIR_BENCH_WORKER);
+	weir_pipeline_quiescent(balancer->pipeline);
 	end = weir_trace_now();
 	pass->rest_cycles += middle - start - (stages_sum(pass->trace) - before);
 	pass->idle_cycles += end - middle;
@@ -424,7 +423,6 @@ static int reserve(const struct weir_bench_engine *engine, struct weir_bench_sam
 
 int weir_bench_pass(struct weir_bench_engine *engine, struct weir_bench_pass *pass, char *why,
 	size_t why_bytes) {
-	struct rte_rcu_qsbr *qsbr = engine->balancer->segment->qsbr;
 	uint32_t burst = engine->options->burst;
 	uint32_t batch = engine->options->buffers / burst * burst;
 	double end = seconds_now() + pass->length.seconds;
@@ -432,7 +430,7 @@ int weir_bench_pass(struct weir_bench_engine *engine, struct weir_bench_pass *pa
 
 	pass->packets = 0;
 	weir_pipeline_trace(engine->balancer->pipeline, pass->trace);
-	rte_rcu_qsbr_thread_online(qsbr, WEIR_BENCH_WORKER);
+	weir_pipeline_online(engine->balancer->pipeline);
 	for (;;) {
 		uint64_t left = pass->length.packets - pass->packets;
 		uint32_t packets = batch;
@@ -459,7 +457,7 @@ int weir_bench_pass(struct weir_bench_engine *engine, struct weir_bench_pass *pa
 			break;
 		}
 	}
-	rte_rcu_qsbr_thread_offline(qsbr, WEIR_BENCH_WORKER);
+	weir_pipeline_offline(engine->balancer->pipeline);
 	weir_pipeline_trace(engine->balancer->pipeline, NULL);
 	return r < 0 ? r : check_counters(engine, why, why_bytes);
 }
@@ -539,12 +537,12 @@ int weir_bench_fill(struct weir_bench_engine *engine, char *why, size_t why_byte
 	weir_bench_traffic_restart(&engine->traffic);
 	memset(engine->backends, 0xff, ((size_t)flows + 1) * sizeof(uint16_t));
 	memset(engine->seen, 0, WEIR_BENCH_YOUNG * sizeof(*engine->seen));
-	rte_rcu_qsbr_thread_online(engine->balancer->segment->qsbr, WEIR_BENCH_WORKER);
+	weir_pipeline_online(engine->balancer->pipeline);
 	for (uint32_t i = 0; r == 0 && i < flows; i += WEIR_BURST) {
 		r = fill_burst(engine, i, (uint16_t)RTE_MIN(flows - i, (uint32_t)WEIR_BURST), why,
 			why_bytes);
 	}
-	rte_rcu_qsbr_thread_offline(engine->balancer->segment->qsbr, WEIR_BENCH_WORKER);
+	weir_pipeline_offline(engine->balancer->pipeline);
 	if (r == 0) {
 		r = check_counters(engine, why, why_bytes);
 	}
@@ -563,11 +561,11 @@ int weir_bench_check_steady(struct weir_bench_engine *engine, char *why, size_t 
 	uint32_t flows = engine->traffic.steady;
 	int r = 0;
 
-	rte_rcu_qsbr_thread_online(engine->balancer->segment->qsbr, WEIR_BENCH_WORKER);
+	weir_pipeline_online(engine->balancer->pipeline);
 	for (uint32_t i = 0; r == 0 && i < flows; i += WEIR_BURST) {
 		r = steady_burst(engine, i, (uint16_t)RTE_MIN(flows - i, (uint32_t)WEIR_BURST),
 			false, why, why_bytes);
 	}
-	rte_rcu_qsbr_thread_offline(engine->balancer->segment->qsbr, WEIR_BENCH_WORKER);
+	weir_pipeline_offline(engine->balancer->pipeline);
 	return r == 0 ? check_counters(engine, why, why_bytes) : r;
 }

@@ -86,10 +86,14 @@ static const struct weir_option_word forwardings[] = {WEIR_BENCH_FORWARDINGS(X){
 static const struct weir_option_word policies[] = {WEIR_POLICIES(X){NULL, 0, NULL}};
 #undef X
 static const struct weir_option_word families[] = {{"4", 4, NULL}, {"6", 6, NULL}, {NULL, 0, NULL}};
+static const struct weir_option_word publish_words[] = {
+	{"selections", WEIR_BENCH_PUBLISH_SELECTIONS, NULL},
+	{"rows", WEIR_BENCH_PUBLISH_ROWS, NULL}, {"both", WEIR_BENCH_PUBLISH_BOTH, NULL},
+	{NULL, 0, NULL}};
 static const struct weir_option_word protocols[] = {
 	{"tcp", IPPROTO_TCP, NULL}, {"udp", IPPROTO_UDP, NULL}, {NULL, 0, NULL}};
 
-enum { ROW_HUGE_PAGES = 30, ROW_NO_HUGE };
+enum { ROW_HUGE_PAGES = 31, ROW_NO_HUGE };
 
 static const struct weir_option rows[] = {
 	{.name = "What to measure", .kind = WEIR_OPTION_HEADING},
@@ -152,12 +156,20 @@ static const struct weir_option rows[] = {
 	{.name = "publications",
 		.kind = WEIR_OPTION_SCALED,
 		.value = "N",
-		.help = "in every other run, a second process publishes a new selection N times a "
-			"second; both kinds of run are shown",
+		.help = "in every other run, a second process publishes N times a second; both "
+			"kinds of run are shown",
 		.fallback = "none",
 		.min = 1,
 		.max = 1000000,
 		FIELD(publications)},
+	{.name = "publish",
+		.kind = WEIR_OPTION_WORD,
+		.value = "WHAT",
+		.help = "what --publications changes: the selection of a service, the headers of a "
+			"backend, or both",
+		.fallback = "selections",
+		.words = publish_words,
+		FIELD(publish)},
 	{.name = "family",
 		.kind = WEIR_OPTION_WORD,
 		.value = "FAMILY",

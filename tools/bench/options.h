@@ -42,6 +42,13 @@ enum weir_bench_pages {
 	WEIR_BENCH_PAGES_SMALL,
 };
 
+// What a publication changes.
+enum weir_bench_publish {
+	WEIR_BENCH_PUBLISH_SELECTIONS,
+	WEIR_BENCH_PUBLISH_ROWS, // headers of a backend
+	WEIR_BENCH_PUBLISH_BOTH,
+};
+
 struct weir_bench_options {
 	enum weir_bench_case kind;
 	enum weir_bench_order_kind order;
@@ -60,6 +67,7 @@ struct weir_bench_options {
 	uint32_t packet_bytes;
 	uint32_t burst, buffers;
 	uint32_t publications; // per second
+	enum weir_bench_publish publish; // of what
 	uint32_t runs;
 	uint32_t repeats; // of all runs; 0 = none
 	uint32_t half_open_percent, syn_seen_ms, closing_ms;

@@ -42,19 +42,40 @@ static void keep_off(int core) {
 	}
 }
 
-static int publish_one(struct child *child) {
+static void publish_row(struct child *child) {
+	uint16_t backend = (uint16_t)(child->round % child->options->backends);
+	struct weir_backend_row row;
+
+	weir_bench_row(child->options, backend, 1 + child->round / child->options->backends, &row);
+	weir_writer_publish_row(child->writer, backend, &row);
+}
+
+static int publish_selection(struct child *child) {
 	uint16_t service = (uint16_t)(child->round % child->options->services);
 	struct weir_root root = {.kind = WEIR_BLOB_SELECTION, .service = service};
 	struct weir_selection *selection = NULL;
 	int r = weir_bench_selection_build(
-		child->options, child->writer, service, ++child->round, &selection);
+		child->options, child->writer, service, child->round + 1, &selection);
 
 	if (r == 0) {
 		r = weir_writer_publish(child->writer, root, selection);
 	}
 	weir_writer_reclaim(child->writer);
 	// The worker pauses now and then: no room until it has gone on is no failure.
-	return r == -ENOSPC ? 0 : r;
+	return r == -ENOSPC || r == -EBUSY ? 0 : r;
+}
+
+static int publish_one(struct child *child) {
+	int r = 0;
+
+	if (child->options->publish != WEIR_BENCH_PUBLISH_SELECTIONS) {
+		publish_row(child);
+	}
+	if (child->options->publish != WEIR_BENCH_PUBLISH_ROWS) {
+		r = publish_selection(child);
+	}
+	child->round++;
+	return r;
 }
 
 static int answer(const struct child *child, char order) {
@@ -114,16 +135,10 @@ static int serve(struct child *child) {
 	return got == -EPIPE ? 0 : got;
 }
 
-static int run(struct child *child, int fd) {
-	char why[256];
-	int own = dup(fd), r;
+static int run(struct child *child, const struct weir_segment *parents) {
+	int r = weir_segment_attach_own(parents, &child->segment);
 
-	if (own < 0) {
-		return -errno;
-	}
-	r = weir_segment_attach(own, &child->segment, why, sizeof(why));
 	if (r < 0) {
-		close(own);
 		return r;
 	}
 	r = serve(child);
@@ -161,7 +176,7 @@ int weir_bench_publisher_start(struct weir_bench_publisher *publisher,
 		close(down[1]);
 		close(up[0]);
 		keep_off(core);
-		_exit(run(&child, segment->fd) == 0 ? 0 : 1);
+		_exit(run(&child, segment) == 0 ? 0 : 1);
 	}
 	close(down[0]);
 	close(up[1]);
@@ -201,7 +216,7 @@ int weir_bench_publisher_pause(struct weir_bench_publisher *publisher) {
 }
 
 uint64_t weir_bench_publisher_count(const struct weir_bench_publisher *publisher) {
-	return __atomic_load_n(&publisher->segment->roots->publications, __ATOMIC_RELAXED);
+	return __atomic_load_n(&publisher->segment->notes->publications, __ATOMIC_RELAXED);
 }
 
 void weir_bench_publisher_stop(struct weir_bench_publisher *publisher) {

@@ -21,7 +21,8 @@
 
 struct weir_offline {
 	const struct weir_config *config;
-	struct weir_segment *segment;
+	struct weir_segment *segment; // the dataplane's side of it
+	struct weir_segment *control;
 	struct weir_tables *tables;
 	struct weir_pipeline *pipeline;
 	struct rte_mempool *pool;
@@ -118,6 +119,7 @@ static int create_segment(struct weir_offline *offline) {
 		.hash_seed = config->instance.hash_seed,
 		.port_info = info,
 	};
+	int r;
 
 	for (uint32_t i = 0; i < config->port_count && i < WEIR_PORTS_MAX; i++) {
 		snprintf(info[i].name, sizeof(info[i].name), "%s", config->ports[i].name);
@@ -126,7 +128,9 @@ static int create_segment(struct weir_offline *offline) {
 		info[i].mac[0] = 2;
 		info[i].mac[5] = (uint8_t)(i + 1);
 	}
-	return weir_segment_create(&params, &offline->segment);
+	r = weir_segment_create(&params, &offline->segment);
+
+	return r < 0 ? r : weir_segment_attach_own(offline->segment, &offline->control);
 }
 
 static void resolve(struct weir_offline *offline, uint16_t id) {
@@ -211,6 +215,7 @@ static int create_pipeline(struct weir_offline *offline) {
 		.hash_seed = offline->config->instance.hash_seed,
 		.icmp_replies_per_second = WEIR_ICMP_REPLIES_PER_SECOND,
 	};
+	int r;
 
 	offline->pool = rte_pktmbuf_pool_create("frames", BUFFERS, 0, 0, UINT16_MAX, SOCKET_ID_ANY);
 	if (offline->pool == NULL) {
@@ -220,7 +225,14 @@ static int create_pipeline(struct weir_offline *offline) {
 	if (offline->frame == NULL) {
 		return -ENOMEM;
 	}
-	return weir_pipeline_create(&params, &offline->pipeline);
+	r = weir_pipeline_create(&params, &offline->pipeline);
+	if (r == 0) {
+		r = weir_segment_follow(offline->segment);
+	}
+	if (r == 0) {
+		weir_pipeline_settle(offline->pipeline);
+	}
+	return r;
 }
 
 int weir_offline_create(const struct weir_config *config, const struct weir_pcap_options *options,
@@ -250,7 +262,7 @@ int weir_offline_create(const struct weir_config *config, const struct weir_pcap
 	if (r < 0) {
 		goto free_offline;
 	}
-	r = weir_tables_open(offline->segment, &offline->tables);
+	r = weir_tables_open(offline->control, &offline->tables);
 	if (r < 0) {
 		goto free_offline;
 	}
@@ -279,6 +291,7 @@ void weir_offline_free(struct weir_offline *offline) {
 	weir_pipeline_free(offline->pipeline);
 	rte_mempool_free(offline->pool);
 	weir_tables_free(offline->tables);
+	weir_segment_free(offline->control);
 	weir_segment_free(offline->segment);
 	free(offline);
 }

@@ -14,6 +14,7 @@
 #define ACCEPT_AGAIN_MS 100 // after there was no memory for a client
 #define ROWS_PER_TURN 64 // of a list, a millisecond or two
 #define DUMP_FLAGS (JSON_COMPACT | JSON_REAL_PRECISION(10))
+#define WHY_BYTES 320
 
 struct client {
 	struct weir_api *api;
@@ -61,6 +62,8 @@ struct weir_api_call {
 	size_t bytes, room;
 	const char *end; // of the text
 	bool began; // has a row
+	char not_published[WHY_BYTES]; // "" = all is
+	bool change_unpublished;
 };
 
 static const char *const code_names[] = {
@@ -204,11 +207,25 @@ static json_t *error_answer(enum weir_api_code code, char *text) {
 }
 
 void weir_api_answer(struct weir_api_call *call, json_t *result) {
+	json_t *answer;
+
 	if (result == NULL) {
 		weir_api_fail(call, WEIR_API_INTERNAL, "out of memory");
 		return;
 	}
-	end_call(call, json_pack("{s:b, s:o}", "ok", 1, "result", result));
+	answer = json_pack("{s:b, s:o}", "ok", 1, "result", result);
+	if (call->not_published[0] != '\0') {
+		json_object_set_new(answer, "not_published", safe_string(call->not_published));
+		if (call->change_unpublished) {
+			json_object_set_new(answer, "published", json_false());
+		}
+	}
+	end_call(call, answer);
+}
+
+void weir_api_not_published(struct weir_api_call *call, const char *why, bool change) {
+	snprintf(call->not_published, sizeof(call->not_published), "%s", why != NULL ? why : "");
+	call->change_unpublished = why != NULL && change;
 }
 
 void weir_api_fail(struct weir_api_call *call, enum weir_api_code code, const char *format, ...) {
@@ -272,9 +289,25 @@ static int append_text(struct weir_api_call *call, const char *text) {
 	return append(text, strlen(text), call);
 }
 
+static int begin_answer(struct weir_api_call *call) {
+	json_t *why;
+	int r;
+
+	if (call->not_published[0] == '\0') {
+		return append_text(call, "{\"ok\":true,\"result\":");
+	}
+	why = safe_string(call->not_published);
+	r = append_text(call, "{\"ok\":true,\"not_published\":") < 0 || why == NULL ||
+			    json_dump_callback(why, append, call, DUMP_FLAGS | JSON_ENCODE_ANY) < 0
+		    ? -1
+		    : append_text(call, ",\"result\":");
+	json_decref(why);
+	return r;
+}
+
 // Everything in front of the first row.
 static int begin_list(struct weir_api_call *call, const json_t *head, const char *member) {
-	if (append_text(call, "{\"ok\":true,\"result\":") < 0) {
+	if (begin_answer(call) < 0) {
 		return -1;
 	}
 	call->end = "]}";

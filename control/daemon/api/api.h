@@ -67,6 +67,9 @@ unsigned int weir_api_clients(const struct weir_api *api);
 const json_t *weir_api_request(const struct weir_api_call *call); // an object
 const struct weir_api_peer *weir_api_peer(const struct weir_api_call *call);
 
+// The answer, unless it is an error, will say that not everything is published, and why; NULL = it
+// is. change: neither is what the call itself has changed.
+void weir_api_not_published(struct weir_api_call *call, const char *why, bool change);
 // Answer and end the call. Takes the reference of result; NULL (out of memory) is `internal`.
 void weir_api_answer(struct weir_api_call *call, json_t *result);
 // The rows of a long list. next is called in later iterations of the loop and returns 1 and a row

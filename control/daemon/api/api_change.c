@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // API handlers that change what is: backend.drain, backend.ready, backend.maintenance,
-// weight.set. The change is published before the reply is sent: the next packet sees it.
+// weight.set. The change is published before the reply is sent, so that the next packet sees it, or
+// the reply says that it is not yet.
 #include "api_commands.h"
 #include "daemon.h"
 
@@ -22,9 +23,7 @@ static void set_admin(struct weir_daemon *daemon, struct weir_api_call *call,
 	weir_tables_backend(daemon->tables, (uint16_t)id, &state);
 	weir_log_write(daemon->log, WEIR_LOG_INFO, "backend %s/%s: %s (by uid %u, pid %d)",
 		state.service, state.name, name, (unsigned int)peer->uid, (int)peer->pid);
-	if (!weir_api_publish_now(daemon, call)) {
-		return;
-	}
+	weir_api_publish_now(daemon, call);
 	weir_api_answer(
 		call, json_pack("{s:s, s:s, s:s, s:I}", "service", state.service, "backend",
 			      state.name, "admin", name, "active_flows",
@@ -58,9 +57,7 @@ void weir_api_weight_set(struct weir_daemon *daemon, struct weir_api_call *call)
 	}
 	weir_tables_set_weight(
 		daemon->tables, (uint16_t)id, weight < 0 ? WEIR_WEIGHT_UNSET : (uint32_t)weight);
-	if (!weir_api_publish_now(daemon, call)) {
-		return;
-	}
+	weir_api_publish_now(daemon, call);
 	weir_tables_backend(daemon->tables, (uint16_t)id, &state);
 	weir_log_write(daemon->log, WEIR_LOG_INFO, "backend %s/%s: weight %u%s (by uid %u, pid %d)",
 		state.service, state.name, state.effective_weight,

@@ -165,6 +165,8 @@ void weir_api_dispatch(void *context, struct weir_api_call *call) {
 				if (daemon->dirty) {
 					(void)weir_daemon_publish(daemon);
 				}
+				weir_api_not_published(
+					call, weir_daemon_unpublished(daemon), false);
 				commands[i].run(daemon, call);
 			}
 			return;

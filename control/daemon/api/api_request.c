@@ -104,16 +104,10 @@ int weir_api_find_backend(struct weir_daemon *daemon, struct weir_api_call *call
 	return id;
 }
 
-bool weir_api_publish_now(struct weir_daemon *daemon, struct weir_api_call *call) {
+void weir_api_publish_now(struct weir_daemon *daemon, struct weir_api_call *call) {
 	int r;
 
 	daemon->dirty = true;
 	r = weir_daemon_publish(daemon);
-	if (r < 0 && r != -ENOTCONN) {
-		weir_api_fail(call, WEIR_API_INTERNAL,
-			"the change is saved, but could not be published yet: %s",
-			r == -ENOSPC ? "the segment's heap is full" : strerror(-r));
-		return false;
-	}
-	return true;
+	weir_api_not_published(call, weir_daemon_unpublished(daemon), r < 0);
 }

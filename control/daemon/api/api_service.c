@@ -289,9 +289,7 @@ void weir_api_service_set(struct weir_daemon *daemon, struct weir_api_call *call
 		return;
 	}
 	weir_daemon_follow(daemon);
-	if (!weir_api_publish_now(daemon, call)) {
-		return;
-	}
+	weir_api_publish_now(daemon, call);
 	weir_tables_service(daemon->tables, (uint16_t)id, &state);
 	weir_log_write(daemon->log, WEIR_LOG_INFO, "service %s: policy %s%s (by uid %u, pid %d)",
 		config->name, weir_policy_name((enum weir_policy)state.policy),

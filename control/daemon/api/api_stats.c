@@ -44,7 +44,7 @@ static json_t *json_segment(struct weir_daemon *daemon) {
 		(json_int_t)usage.heap_bytes, "used_bytes", (json_int_t)usage.used_bytes,
 		"retired_bytes", (json_int_t)usage.retired_bytes, "backed_bytes",
 		(json_int_t)usage.backed_bytes, "publications",
-		(json_int_t)weir_counter_read(&daemon->segment->roots->publications),
+		(json_int_t)weir_counter_read(&daemon->segment->notes->publications),
 		"last_publish_us", (json_int_t)daemon->last_publish_us, "last_grace_us",
 		(json_int_t)daemon->last_grace_us);
 }

@@ -17,10 +17,10 @@ void weir_estimates_skip(struct weir_estimates *estimates) {
 	const struct weir_segment *segment = segment_of(estimates);
 
 	for (uint32_t worker = 0; segment != NULL && worker < segment->workers; worker++) {
-		struct weir_sample_ring *ring = &segment->samples[worker];
-		uint64_t tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
+		const uint64_t *tail = &segment->worker_boxes[worker].samples.tail;
 
-		__atomic_store_n(&ring->head, tail, __ATOMIC_RELEASE);
+		__atomic_store_n(&segment->control_boxes[worker].samples.head,
+			__atomic_load_n(tail, __ATOMIC_ACQUIRE), __ATOMIC_RELEASE);
 	}
 }
 
@@ -46,14 +46,17 @@ static void take_sample(
 }
 
 // Returns how many were taken.
-static uint32_t take_ring(struct weir_estimates *estimates, struct weir_sample_ring *ring,
-	uint32_t most, uint64_t now_ns) {
+static uint32_t take_ring(struct weir_estimates *estimates, const struct weir_segment *segment,
+	uint32_t worker, uint32_t most, uint64_t now_ns) {
+	const struct weir_sample_ring *ring = &segment->worker_boxes[worker].samples;
+	struct weir_ring_position *position = &segment->control_boxes[worker].samples;
 	uint64_t tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
-	uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_RELAXED);
+	uint64_t head = __atomic_load_n(&position->head, __ATOMIC_RELAXED);
 	uint32_t n;
 
 	if (tail - head > WEIR_SAMPLES) {
-		__atomic_store_n(&ring->head, tail, __ATOMIC_RELEASE); // not what a worker writes
+		__atomic_store_n(
+			&position->head, tail, __ATOMIC_RELEASE); // not what a worker writes
 		return 0;
 	}
 	n = tail - head < most ? (uint32_t)(tail - head) : most;
@@ -63,7 +66,7 @@ static uint32_t take_ring(struct weir_estimates *estimates, struct weir_sample_r
 		take_sample(estimates, __atomic_load_n(&sample->backend, __ATOMIC_RELAXED),
 			__atomic_load_n(&sample->service_ns, __ATOMIC_RELAXED), now_ns);
 	}
-	__atomic_store_n(&ring->head, head + n, __ATOMIC_RELEASE);
+	__atomic_store_n(&position->head, head + n, __ATOMIC_RELEASE);
 	return n;
 }
 
@@ -74,7 +77,7 @@ void weir_estimates_take(struct weir_estimates *estimates, uint64_t now_ns) {
 	for (uint32_t i = 0; segment != NULL && i < segment->workers && left > 0; i++) {
 		uint32_t worker = (estimates->first_worker + i) % segment->workers;
 
-		left -= take_ring(estimates, &segment->samples[worker], left, now_ns);
+		left -= take_ring(estimates, segment, worker, left, now_ns);
 	}
 	estimates->first_worker++;
 }

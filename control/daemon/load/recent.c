@@ -12,20 +12,30 @@ void weir_recent_fini(struct weir_recent *recent) {
 	*recent = (struct weir_recent){0};
 }
 
-static uint64_t new_flows_now(const struct weir_segment *segment, uint32_t backend) {
-	return weir_sum_backend(segment, backend).new_flows;
+// What is sampled is what workers have counted since the dataplane started, whosever the id was.
+struct count {
+	uint64_t now;
+	uint64_t base; // of it, what the id's predecessors had
+};
+
+static struct count new_flows_of(const struct weir_segment *segment, uint32_t backend) {
+	uint64_t base = segment->backend_bases[backend].new_flows;
+
+	return (struct count){weir_sum_backend(segment, backend).new_flows + base, base};
 }
 
-static uint64_t limited_now(const struct weir_segment *segment, uint32_t service) {
+static struct count limited_of(const struct weir_segment *segment, uint32_t service) {
+	const struct weir_share_counters *bases = &segment->service_bases[service];
 	struct weir_share_counters sum = weir_sum_service(segment, service);
+	uint64_t base = bases->spilled + bases->rejected;
 
-	return sum.spilled + sum.rejected;
+	return (struct count){sum.spilled + sum.rejected + base, base};
 }
 
 // Give each new row the same value in all samples: its history is unknown, so its rate is 0.
 static int grow(uint64_t (**rows)[WEIR_RECENT_LOOKS], uint32_t *count, uint32_t wanted,
 	const struct weir_segment *segment,
-	uint64_t (*now)(const struct weir_segment *segment, uint32_t id)) {
+	struct count (*count_of)(const struct weir_segment *segment, uint32_t id)) {
 	uint64_t(*grown)[WEIR_RECENT_LOOKS];
 
 	if (wanted <= *count) {
@@ -36,7 +46,7 @@ static int grow(uint64_t (**rows)[WEIR_RECENT_LOOKS], uint32_t *count, uint32_t 
 		return -1;
 	}
 	for (uint32_t id = *count; id < wanted; id++) {
-		uint64_t value = now(segment, id);
+		uint64_t value = count_of(segment, id).now;
 
 		for (uint32_t look = 0; look < WEIR_RECENT_LOOKS; look++) {
 			grown[id][look] = value;
@@ -47,26 +57,58 @@ static int grow(uint64_t (**rows)[WEIR_RECENT_LOOKS], uint32_t *count, uint32_t 
 	return 0;
 }
 
-void weir_recent_take(struct weir_recent *recent, const struct weir_segment *segment,
+static uint32_t slice_end(uint32_t count, uint32_t slice) {
+	return (uint32_t)((uint64_t)count * (slice + 1) / WEIR_RECENT_SLICES);
+}
+
+void weir_recent_take_slice(struct weir_recent *recent, const struct weir_segment *segment,
 	uint32_t backends, uint32_t services) {
 	backends = backends < segment->max_backends ? backends : segment->max_backends;
 	services = services < segment->max_services ? services : segment->max_services;
-	if (grow(&recent->new_flows, &recent->backends, backends, segment, new_flows_now) < 0 ||
-		grow(&recent->limited, &recent->services, services, segment, limited_now) < 0) {
+	if (grow(&recent->new_flows, &recent->backends, backends, segment, new_flows_of) < 0 ||
+		grow(&recent->limited, &recent->services, services, segment, limited_of) < 0) {
 		return;
 	}
-	for (uint32_t id = 0; id < recent->backends; id++) {
-		recent->new_flows[id][recent->next] = new_flows_now(segment, id);
+	for (uint32_t end = slice_end(recent->backends, recent->slice);
+		recent->sampled_backends < end; recent->sampled_backends++) {
+		recent->new_flows[recent->sampled_backends][recent->next] =
+			new_flows_of(segment, recent->sampled_backends).now;
 	}
-	for (uint32_t id = 0; id < recent->services; id++) {
-		recent->limited[id][recent->next] = limited_now(segment, id);
+	for (uint32_t end = slice_end(recent->services, recent->slice);
+		recent->sampled_services < end; recent->sampled_services++) {
+		recent->limited[recent->sampled_services][recent->next] =
+			limited_of(segment, recent->sampled_services).now;
 	}
+	if (++recent->slice < WEIR_RECENT_SLICES) {
+		return;
+	}
+	recent->slice = 0;
+	recent->sampled_backends = 0;
+	recent->sampled_services = 0;
 	recent->next = (recent->next + 1) % WEIR_RECENT_LOOKS;
 	recent->looks += recent->looks < WEIR_RECENT_LOOKS;
 }
 
-static uint32_t oldest(const struct weir_recent *recent) {
-	return recent->looks < WEIR_RECENT_LOOKS ? 0 : recent->next;
+void weir_recent_take(struct weir_recent *recent, const struct weir_segment *segment,
+	uint32_t backends, uint32_t services) {
+	do {
+		weir_recent_take_slice(recent, segment, backends, services);
+	} while (recent->slice != 0);
+}
+
+// Since a sample, or since the id came to whose it is now. A dataplane's worker may write anything:
+// no count that shrinks is a huge one.
+static uint64_t since(struct count count, uint64_t then) {
+	then = then > count.base ? then : count.base;
+	return count.now > then ? count.now - then : 0;
+}
+
+// Index of the oldest sample of an id, of which there is one at `next` already, or not yet.
+static uint32_t oldest(const struct weir_recent *recent, bool sampled) {
+	if (recent->looks < WEIR_RECENT_LOOKS) {
+		return 0;
+	}
+	return sampled ? (recent->next + 1) % WEIR_RECENT_LOOKS : recent->next;
 }
 
 uint64_t weir_recent_new_flows(
@@ -75,7 +117,8 @@ uint64_t weir_recent_new_flows(
 		backend >= segment->max_backends) {
 		return 0;
 	}
-	return new_flows_now(segment, backend) - recent->new_flows[backend][oldest(recent)];
+	return since(new_flows_of(segment, backend),
+		recent->new_flows[backend][oldest(recent, backend < recent->sampled_backends)]);
 }
 
 uint64_t weir_recent_limited(
@@ -84,5 +127,6 @@ uint64_t weir_recent_limited(
 		service >= segment->max_services) {
 		return 0;
 	}
-	return limited_now(segment, service) - recent->limited[service][oldest(recent)];
+	return since(limited_of(segment, service),
+		recent->limited[service][oldest(recent, service < recent->sampled_services)]);
 }

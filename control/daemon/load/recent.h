@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Recent: what happened within about the last minute, from samples of the counters every
-// WEIR_RECENT_STEP_S seconds: new flows by backend, flows past their limit by service.
+// WEIR_RECENT_STEP_S seconds: new flows by backend, flows past their limit by service. A sample is
+// taken in WEIR_RECENT_SLICES slices: those of all ids at once would stop the loop for long.
 //
 // Threads: one. No clock of its own.
 #pragma once
@@ -16,13 +17,20 @@ struct weir_recent { // zeroed at first
 	uint64_t (*limited)[WEIR_RECENT_LOOKS]; // [services]
 	uint32_t backends, services; // elements
 	uint32_t looks; // taken so far, up to WEIR_RECENT_LOOKS
-	uint32_t next; // index of the next one
+	uint32_t next; // index of the one that is being taken
+	uint32_t slice; // next one of it
+	uint32_t sampled_backends, sampled_services; // ids below have it already
 };
 
 // Drop all samples: at the end, and before those of another segment.
 void weir_recent_fini(struct weir_recent *recent);
 
-// Take a sample. backends, services: bounds of the ids in use. Does nothing if out of memory.
+// Take a slice of a sample: all of WEIR_RECENT_SLICES within WEIR_RECENT_STEP_S. backends,
+// services: bounds of the ids in use. Does nothing if out of memory.
+#define WEIR_RECENT_SLICES 50u
+void weir_recent_take_slice(struct weir_recent *recent, const struct weir_segment *segment,
+	uint32_t backends, uint32_t services);
+// The rest of a sample at once.
 void weir_recent_take(struct weir_recent *recent, const struct weir_segment *segment,
 	uint32_t backends, uint32_t services);
 

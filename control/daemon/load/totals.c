@@ -7,6 +7,13 @@ static void add_share(struct weir_share_counters *sum, const struct weir_share_c
 #undef X
 }
 
+// What its predecessor under the same id had counted.
+static void subtract_base(struct weir_share_counters *sum, const struct weir_share_counters *base) {
+#define X(field, unit, metric, text) sum->field -= base->field;
+	WEIR_SHARE_COUNTERS(X)
+#undef X
+}
+
 struct weir_share_counters weir_sum_service(const struct weir_segment *segment, uint32_t service) {
 	struct weir_share_counters sum = {0};
 
@@ -16,6 +23,7 @@ struct weir_share_counters weir_sum_service(const struct weir_segment *segment, 
 	for (uint32_t worker = 0; worker < segment->workers; worker++) {
 		add_share(&sum, weir_segment_service_counters(segment, worker, service));
 	}
+	subtract_base(&sum, &segment->service_bases[service]);
 	return sum;
 }
 
@@ -28,5 +36,6 @@ struct weir_share_counters weir_sum_backend(const struct weir_segment *segment, 
 	for (uint32_t worker = 0; worker < segment->workers; worker++) {
 		add_share(&sum, weir_segment_backend_counters(segment, worker, backend));
 	}
+	subtract_base(&sum, &segment->backend_bases[backend]);
 	return sum;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Totals: the counters of a service or a backend, summed over all workers.
+// Totals: the counters of a service or a backend, summed over all workers, since it has its id.
 //
 // Threads: any; nothing is changed.
 #pragma once

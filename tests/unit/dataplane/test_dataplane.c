@@ -89,7 +89,9 @@ static struct world *make(unsigned int number) {
 	w->log = (struct weir_log){.fd = STDERR_FILENO, .level = WEIR_LOG_ERROR};
 	assert_int_equal(weir_dataplane_open(w->config, &w->plan, &w->log, &w->dataplane), 0);
 	w->lab.segment = (struct weir_segment *)(uintptr_t)weir_dataplane_segment(w->dataplane);
-	assert_int_equal(weir_writer_open(w->lab.segment, &w->lab.writer), 0);
+	assert_int_equal(weir_segment_attach_own(w->lab.segment, &w->lab.control), 0);
+	assert_int_equal(weir_writer_open(w->lab.control, &w->lab.writer), 0);
+	assert_int_equal(weir_writer_reserve(w->lab.writer, LAB_SERVICES, LAB_BACKENDS), 0);
 	lab_publish_default(&w->lab);
 	assert_int_equal(weir_dataplane_start(w->dataplane), 0);
 	return w;
@@ -99,6 +101,7 @@ static void unmake(struct world *w) {
 	struct ring_device *rings[4] = {&w->other, &w->wan, &w->lan, &w->kernel};
 
 	weir_writer_free(w->lab.writer);
+	weir_segment_free(w->lab.control);
 	weir_dataplane_close(w->dataplane);
 	weir_config_free(w->config);
 	for (unsigned int i = 0; i < 4; i++) {
@@ -238,7 +241,8 @@ static void ports_are_described_to_control(void **state) {
 	assert_int_equal(header->port[2].mtu, 1500);
 	assert_int_equal(header->port[1].steered, 0);
 	assert_int_equal(header->port[1].kernel_ifindex, 0);
-	assert_int_equal(offer->segment_fd, w->lab.segment->fd);
+	assert_int_equal(offer->statistics_fd, w->lab.segment->statistics_fd);
+	assert_int_equal(offer->tables_fd, w->lab.segment->tables_fd);
 	assert_int_equal(offer->vip_maps, 3);
 	assert_int_equal(offer->vip_map_fd[0], -1);
 	unmake(w);

@@ -232,7 +232,9 @@ static void control_is_given_segment_and_vip_map(void **state) {
 	wait_ready(lab, pid);
 	assert_int_equal(
 		weir_handover_connect(lab->run_dir, &handover, &connection, why, sizeof(why)), 0);
-	assert_int_equal(weir_segment_attach(handover.segment_fd, &segment, why, sizeof(why)), 0);
+	assert_int_equal(weir_segment_attach(handover.statistics_fd, handover.tables_fd, &segment,
+				 why, sizeof(why)),
+		0);
 	assert_int_equal(segment->workers, 2);
 	assert_int_equal(segment->ports, 2);
 	assert_int_equal(segment->header->dataplane_pid, pid);

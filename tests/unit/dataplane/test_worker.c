@@ -352,7 +352,8 @@ static void handed_packets_are_processed(void **state) {
 
 static void one_question_a_turn_is_answered(void **state) {
 	struct worker_lab *w = make(10, WEIR_IDLE_POLL);
-	struct weir_mailbox *mailbox = &w->lab->segment->mailboxes[SELF];
+	const struct weir_worker_box *theirs = &w->lab->control->worker_boxes[SELF];
+	struct weir_control_box *ours = &w->lab->control->control_boxes[SELF];
 	struct weir_message message = {.kind = WEIR_MESSAGE_FLOW_LOOKUP};
 	struct frame_spec tcp = lab_tcp(1, ACK);
 
@@ -367,14 +368,14 @@ static void one_question_a_turn_is_answered(void **state) {
 	message.flow.family = 4;
 	message.flow.protocol = 6;
 	for (message.sequence = 1; message.sequence <= 2; message.sequence++) {
-		assert_true(weir_mailbox_send(&mailbox->request, &message));
+		assert_true(weir_mailbox_send(&ours->request, &theirs->request, &message));
 	}
 	for (uint64_t sequence = 1; sequence <= 2; sequence++) {
 		weir_worker_turn(w->worker);
-		assert_true(weir_mailbox_receive(&mailbox->response, &message));
+		assert_true(weir_mailbox_receive(&theirs->response, &ours->response, &message));
 		assert_int_equal(message.sequence, sequence);
 		assert_int_equal(message.flow.found, 1);
-		assert_false(weir_mailbox_receive(&mailbox->response, &message));
+		assert_false(weir_mailbox_receive(&theirs->response, &ours->response, &message));
 	}
 	unmake(w);
 }

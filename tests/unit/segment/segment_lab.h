@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fixture: a small segment, a second mapping of it, and tables to publish. For the tests of this
-// folder.
+// Fixture: a small segment as the dataplane has it, the same as control has it, and tables to
+// publish. For the tests of this folder.
 #pragma once
 
 #include <setjmp.h>
@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "reader.h"
 #include "segment.h"
 #include "selection.h"
 #include "writer.h"
@@ -50,6 +51,14 @@ static inline struct weir_segment *fixture_segment(uint64_t heap_bytes) {
 	return segment;
 }
 
+// The same memory as control has it: it reads statistics and writes tables.
+static inline struct weir_segment *fixture_control(const struct weir_segment *segment) {
+	struct weir_segment *control = NULL;
+
+	assert_int_equal(weir_segment_attach_own(segment, &control), 0);
+	return control;
+}
+
 static inline struct weir_root fixture_root(enum weir_blob_kind kind) {
 	return (struct weir_root){.kind = kind};
 }
@@ -58,21 +67,9 @@ static inline struct weir_root fixture_selection_root(uint16_t service) {
 	return (struct weir_root){.kind = WEIR_BLOB_SELECTION, .service = service};
 }
 
-// A backend table of n rows, each telling its own id as its port and service.
-static inline struct weir_backend_table *fixture_backends(struct weir_writer *writer, uint32_t n) {
-	struct weir_backend_table *table = weir_writer_alloc(
-		writer, WEIR_BLOB_BACKENDS, sizeof(*table) + n * sizeof(struct weir_backend_row));
-	struct weir_backend_row *rows;
-
-	assert_non_null(table);
-	table->rows = n;
-	table->rows_off = sizeof(*table);
-	rows = (struct weir_backend_row *)(table + 1);
-	for (uint32_t i = 0; i < n; i++) {
-		rows[i].flags = WEIR_BACKEND_PRESENT;
-		rows[i].mtu = (uint16_t)i;
-	}
-	return table;
+// A row that tells n as its MTU.
+static inline struct weir_backend_row fixture_row(uint16_t n) {
+	return (struct weir_backend_row){.flags = WEIR_BACKEND_PRESENT, .mtu = n};
 }
 
 static inline int fixture_build(struct weir_writer *writer, uint16_t service,
@@ -116,20 +113,4 @@ static inline struct weir_selection *fixture_subsets(struct weir_writer *writer,
 	}
 	assert_int_equal(weir_selection_build(writer, &params, members, n, &selection), 0);
 	return selection;
-}
-
-// An identity blob with the given numbers of free ids.
-static inline struct weir_identity *fixture_identity(
-	struct weir_writer *writer, uint32_t services, uint32_t backends) {
-	uint64_t services_bytes = services * sizeof(struct weir_identity_service);
-	struct weir_identity *identity = weir_writer_alloc(writer, WEIR_BLOB_IDENTITY,
-		sizeof(*identity) + services_bytes +
-			backends * sizeof(struct weir_identity_backend));
-
-	assert_non_null(identity);
-	identity->services = services;
-	identity->backends = backends;
-	identity->services_off = sizeof(*identity);
-	identity->backends_off = sizeof(*identity) + services_bytes;
-	return identity;
 }

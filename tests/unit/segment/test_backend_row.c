@@ -21,7 +21,6 @@ static const struct weir_backend_path path4 = {
 	.mtu = 1500,
 	.service = 7,
 	.resolved = 1,
-	.usable = 1,
 };
 
 static void ipv4_row_is_a_header_ready_to_copy(void **state) {
@@ -33,8 +32,7 @@ static void ipv4_row_is_a_header_ready_to_copy(void **state) {
 	memset(&row, 0xff, sizeof(row));
 	weir_backend_row_build(&path4, &row);
 	assert_memory_equal(row.header, header, sizeof(header));
-	assert_int_equal(
-		row.flags, WEIR_BACKEND_PRESENT | WEIR_BACKEND_RESOLVED | WEIR_BACKEND_USABLE);
+	assert_int_equal(row.flags, WEIR_BACKEND_PRESENT | WEIR_BACKEND_RESOLVED);
 	assert_int_equal(row.port, 3);
 	assert_int_equal(row.outer_family, 4);
 	assert_int_equal(row.l2_bytes, 14);
@@ -96,9 +94,8 @@ static void flags_follow_the_path(void **state) {
 	(void)state;
 	path.resolved = 0;
 	weir_backend_row_build(&path, &row);
-	assert_int_equal(row.flags, WEIR_BACKEND_PRESENT | WEIR_BACKEND_USABLE);
+	assert_int_equal(row.flags, WEIR_BACKEND_PRESENT);
 	path.resolved = 1;
-	path.usable = 0;
 	weir_backend_row_build(&path, &row);
 	assert_int_equal(row.flags, WEIR_BACKEND_PRESENT | WEIR_BACKEND_RESOLVED);
 }

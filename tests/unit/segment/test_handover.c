@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "fingerprint.h"
 #include "handover.h"
 
 #define DEADLINE_MS 10000
@@ -53,7 +54,8 @@ static int setup(void **state) {
 	assert_non_null(mkdtemp(f->dir));
 	snprintf(f->path, sizeof(f->path), "%s/%s", f->dir, WEIR_HANDOVER_SOCKET);
 	f->segment = fixture_segment(FIXTURE_HEAP_BYTES);
-	f->offer.segment_fd = f->segment->fd;
+	f->offer.statistics_fd = f->segment->statistics_fd;
+	f->offer.tables_fd = f->segment->tables_fd;
 	f->offer.vip_maps = 3;
 	for (unsigned int i = 0; i < 2; i++) {
 		f->map_fds[i] = memfd_create("map", MFD_CLOEXEC);
@@ -153,7 +155,8 @@ static pid_t start_control(struct lab *f) {
 		int connection;
 
 		if (weir_handover_connect(f->dir, &handover, &connection, why, sizeof(why)) != 0 ||
-			weir_segment_attach(handover.segment_fd, &segment, why, sizeof(why)) != 0 ||
+			weir_segment_attach(handover.statistics_fd, handover.tables_fd, &segment,
+				why, sizeof(why)) != 0 ||
 			weir_writer_open(segment, &writer) != 0) {
 			fprintf(stderr, "child: %s\n", why);
 			_exit(1);
@@ -172,7 +175,7 @@ static pid_t start_control(struct lab *f) {
 static void wait_for_publication(struct lab *f, uint64_t publications) {
 	uint64_t end = now_ms() + DEADLINE_MS;
 
-	while (__atomic_load_n(&f->segment->roots->publications, __ATOMIC_ACQUIRE) < publications) {
+	while (__atomic_load_n(&f->segment->notes->publications, __ATOMIC_ACQUIRE) < publications) {
 		assert_true(now_ms() < end);
 		poll(NULL, 0, 2);
 	}
@@ -220,13 +223,13 @@ static void second_control_is_told_who_is_attached(void **state) {
 	second = fork();
 	assert_true(second >= 0);
 	if (second == 0) {
-		struct weir_handover handover = {.segment_fd = -7};
+		struct weir_handover handover = {.statistics_fd = -7, .tables_fd = -7};
 		char why[200] = "";
 		int connection = -7;
 		int r = weir_handover_connect(f->dir, &handover, &connection, why, sizeof(why));
 
 		_exit(r == -EBUSY && strstr(why, expected) != NULL && connection == -7 &&
-					handover.segment_fd == -7
+					handover.statistics_fd == -7 && handover.tables_fd == -7
 				? 0
 				: 1);
 	}
@@ -285,17 +288,20 @@ static void descriptors_arrive_at_their_ports(void **state) {
 	call(f, &caller);
 	assert_int_equal(caller.error, 0);
 	assert_int_equal(caller.handover.vip_maps, 3);
-	assert_true(same_file(caller.handover.segment_fd, f->segment->fd));
+	assert_true(same_file(caller.handover.statistics_fd, f->segment->statistics_fd));
+	assert_true(same_file(caller.handover.tables_fd, f->segment->tables_fd));
 	assert_true(same_file(caller.handover.vip_map_fd[0], f->map_fds[0]));
 	assert_int_equal(caller.handover.vip_map_fd[1], -1);
 	assert_true(same_file(caller.handover.vip_map_fd[2], f->map_fds[1]));
 	for (unsigned int i = 3; i < WEIR_PORTS_MAX; i++) {
 		assert_int_equal(caller.handover.vip_map_fd[i], -1);
 	}
-	assert_int_equal(fcntl(caller.handover.segment_fd, F_GETFD), FD_CLOEXEC);
+	assert_int_equal(fcntl(caller.handover.statistics_fd, F_GETFD), FD_CLOEXEC);
+	assert_int_equal(fcntl(caller.handover.tables_fd, F_GETFD), FD_CLOEXEC);
 	assert_int_equal(fcntl(caller.connection, F_GETFD), FD_CLOEXEC);
 	close(caller.connection);
-	close(caller.handover.segment_fd);
+	close(caller.handover.statistics_fd);
+	close(caller.handover.tables_fd);
 	close(caller.handover.vip_map_fd[0]);
 	close(caller.handover.vip_map_fd[2]);
 }
@@ -314,7 +320,8 @@ static void sixteen_steered_ports_fit_in_one_message(void **state) {
 		assert_true(same_file(caller.handover.vip_map_fd[i], f->map_fds[i % 2]));
 		close(caller.handover.vip_map_fd[i]);
 	}
-	close(caller.handover.segment_fd);
+	close(caller.handover.statistics_fd);
+	close(caller.handover.tables_fd);
 	close(caller.connection);
 }
 
@@ -452,12 +459,13 @@ static void missing_directory_and_overlong_path_are_refused(void **state) {
 // --- what a control process may meet ------------------------------------------------------------
 
 static int connect_to(struct lab *f, char *why, size_t why_bytes) {
-	struct weir_handover handover = {.segment_fd = -7};
+	struct weir_handover handover = {.statistics_fd = -7, .tables_fd = -7};
 	int connection = -7;
 	int r = weir_handover_connect(f->dir, &handover, &connection, why, why_bytes);
 
 	assert_true(r < 0);
-	assert_int_equal(handover.segment_fd, -7);
+	assert_int_equal(handover.statistics_fd, -7);
+	assert_int_equal(handover.tables_fd, -7);
 	assert_int_equal(connection, -7);
 	return r;
 }
@@ -523,8 +531,8 @@ static void answer_like(
 			header->cmsg_type = SCM_RIGHTS;
 			header->cmsg_len = CMSG_LEN(n * sizeof(int));
 			for (unsigned int i = 0; i < n; i++) {
-				memcpy(CMSG_DATA(header) + i * sizeof(int), &f->segment->fd,
-					sizeof(int));
+				memcpy(CMSG_DATA(header) + i * sizeof(int),
+					&f->segment->statistics_fd, sizeof(int));
 			}
 		}
 		if (bytes > 0) {
@@ -542,39 +550,44 @@ static void answer_like(
 static void broken_answers_are_refused_and_leak_nothing(void **state) {
 	struct lab *f = *state;
 	struct { // as in handover.c
-		uint64_t magic;
+		uint64_t magic, fingerprint;
 		uint32_t abi, error, pid, vip_maps, steered, reserved;
-	} good = {WEIR_SEGMENT_MAGIC, WEIR_SEGMENT_ABI, 0, 0, 2, 1, 0}, bad;
+	} good = {WEIR_SEGMENT_MAGIC, weir_layout_fingerprint(), WEIR_SEGMENT_ABI, 0, 0, 2, 1, 0},
+	  bad;
 
 	weir_handover_server_free(f->server);
 	f->server = NULL;
 	answer_like(f, &good, 0, 0, -EPROTO); // hangs up
-	answer_like(f, &good, sizeof(good) - 1, 2, -EPROTO);
+	answer_like(f, &good, sizeof(good) - 1, 3, -EPROTO);
 	answer_like(f, &good, sizeof(good), 0, -EPROTO);
 	answer_like(f, &good, sizeof(good), 1, -EPROTO);
-	answer_like(f, &good, sizeof(good), 3, -EPROTO);
+	answer_like(f, &good, sizeof(good), 2, -EPROTO);
+	answer_like(f, &good, sizeof(good), 4, -EPROTO);
 	answer_like(f, &good, sizeof(good), 40, -EPROTO); // more than there is room for
 	bad = good;
 	bad.magic++;
-	answer_like(f, &bad, sizeof(bad), 2, -EPROTO);
+	answer_like(f, &bad, sizeof(bad), 3, -EPROTO);
 	bad = good;
 	bad.abi++;
-	answer_like(f, &bad, sizeof(bad), 2, -EPROTO);
+	answer_like(f, &bad, sizeof(bad), 3, -EPROTO);
+	bad = good;
+	bad.fingerprint++;
+	answer_like(f, &bad, sizeof(bad), 3, -EPROTO);
 	bad = good;
 	bad.error = 1;
-	answer_like(f, &bad, sizeof(bad), 2, -EPROTO);
+	answer_like(f, &bad, sizeof(bad), 3, -EPROTO);
 	bad = good;
 	bad.vip_maps = 17;
-	answer_like(f, &bad, sizeof(bad), 2, -EPROTO);
+	answer_like(f, &bad, sizeof(bad), 3, -EPROTO);
 	bad = good;
 	bad.vip_maps = UINT32_MAX;
-	answer_like(f, &bad, sizeof(bad), 2, -EPROTO);
+	answer_like(f, &bad, sizeof(bad), 3, -EPROTO);
 	bad = good;
 	bad.steered = 4; // a port beyond vip_maps
-	answer_like(f, &bad, sizeof(bad), 2, -EPROTO);
+	answer_like(f, &bad, sizeof(bad), 3, -EPROTO);
 	bad = good;
 	bad.error = EBUSY;
-	answer_like(f, &bad, sizeof(bad), 2, -EBUSY); // with descriptors all the same
+	answer_like(f, &bad, sizeof(bad), 3, -EBUSY); // with descriptors all the same
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

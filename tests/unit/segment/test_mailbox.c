@@ -14,11 +14,25 @@
 
 #define MESSAGES 200000u
 
+// In the segment the two lie in different memories.
+struct lab {
+	struct weir_mailbox_ring ring; // the producer's
+	struct weir_ring_position position; // the consumer's
+};
+
 static int setup(void **state) {
-	*state = aligned_alloc(64, sizeof(struct weir_mailbox_ring));
+	*state = aligned_alloc(64, sizeof(struct lab));
 	assert_non_null(*state);
-	memset(*state, 0, sizeof(struct weir_mailbox_ring));
+	memset(*state, 0, sizeof(struct lab));
 	return 0;
+}
+
+static bool send(struct lab *f, const struct weir_message *message) {
+	return weir_mailbox_send(&f->ring, &f->position, message);
+}
+
+static bool receive(struct lab *f, struct weir_message *ret) {
+	return weir_mailbox_receive(&f->ring, &f->position, ret);
 }
 
 static int teardown(void **state) {
@@ -34,93 +48,93 @@ static struct weir_message numbered(uint64_t n) {
 }
 
 static void messages_come_out_in_order_and_whole(void **state) {
-	struct weir_mailbox_ring *ring = *state;
+	struct lab *f = *state;
 	struct weir_message message;
 
 	// Past the end of the ring several times.
 	for (uint64_t n = 0; n < 300; n += 3) {
 		for (uint64_t i = 0; i < 3; i++) {
 			message = numbered(n + i);
-			assert_true(weir_mailbox_send(ring, &message));
+			assert_true(send(f, &message));
 		}
 		for (uint64_t i = 0; i < 3; i++) {
 			struct weir_message expected = numbered(n + i);
 
-			assert_true(weir_mailbox_receive(ring, &message));
+			assert_true(receive(f, &message));
 			assert_memory_equal(&message, &expected, sizeof(message));
 		}
 	}
-	assert_false(weir_mailbox_receive(ring, &message));
+	assert_false(receive(f, &message));
 }
 
 static void empty_ring_leaves_the_output_alone(void **state) {
 	struct weir_message message = numbered(9), before = message;
 
-	assert_false(weir_mailbox_receive(*state, &message));
+	assert_false(receive(*state, &message));
 	assert_memory_equal(&message, &before, sizeof(message));
 }
 
 static void full_ring_refuses_and_loses_nothing(void **state) {
-	struct weir_mailbox_ring *ring = *state;
+	struct lab *f = *state;
 	struct weir_message message;
 
 	for (uint64_t n = 0; n < WEIR_MAILBOX_MESSAGES; n++) {
 		message = numbered(n);
-		assert_true(weir_mailbox_send(ring, &message));
+		assert_true(send(f, &message));
 	}
 	message = numbered(1000);
-	assert_false(weir_mailbox_send(ring, &message));
+	assert_false(send(f, &message));
 	for (uint64_t n = 0; n < WEIR_MAILBOX_MESSAGES; n++) {
-		assert_true(weir_mailbox_receive(ring, &message));
+		assert_true(receive(f, &message));
 		assert_int_equal(message.sequence, n);
 	}
-	assert_false(weir_mailbox_receive(ring, &message));
+	assert_false(receive(f, &message));
 }
 
 static void indexes_may_wrap(void **state) {
-	struct weir_mailbox_ring *ring = *state;
+	struct lab *f = *state;
 	struct weir_message message;
 
-	ring->head = ring->tail = UINT64_MAX - 1;
+	f->position.head = f->ring.tail = UINT64_MAX - 1;
 	for (uint64_t n = 0; n < 5; n++) {
 		message = numbered(n);
-		assert_true(weir_mailbox_send(ring, &message));
+		assert_true(send(f, &message));
 	}
 	for (uint64_t n = 0; n < 5; n++) {
-		assert_true(weir_mailbox_receive(ring, &message));
+		assert_true(receive(f, &message));
 		assert_int_equal(message.sequence, n);
 	}
-	assert_false(weir_mailbox_receive(ring, &message));
+	assert_false(receive(f, &message));
 }
 
-// The other process may write anything into head and tail.
+// The other process may write anything into its half.
 static void impossible_distance_counts_as_empty_and_resets(void **state) {
-	struct weir_mailbox_ring *ring = *state;
+	struct lab *f = *state;
 	struct weir_message message;
 
-	ring->head = 10;
-	ring->tail = 10 + WEIR_MAILBOX_MESSAGES + 1;
-	assert_false(weir_mailbox_receive(ring, &message));
+	f->position.head = 10;
+	f->ring.tail = 10 + WEIR_MAILBOX_MESSAGES + 1;
+	assert_false(receive(f, &message));
 	message = numbered(1);
-	assert_true(weir_mailbox_send(ring, &message));
-	assert_true(weir_mailbox_receive(ring, &message));
+	assert_true(send(f, &message));
+	assert_true(receive(f, &message));
 	assert_int_equal(message.sequence, 1);
 
-	ring->head = 10; // ahead of the tail
-	ring->tail = 3;
-	assert_false(weir_mailbox_send(ring, &message));
-	assert_false(weir_mailbox_receive(ring, &message));
-	assert_true(weir_mailbox_send(ring, &message));
-	assert_true(weir_mailbox_receive(ring, &message));
+	f->position.head = 10; // ahead of the tail
+	f->ring.tail = 3;
+	assert_false(send(f, &message));
+	assert_false(receive(f, &message));
+	assert_true(send(f, &message));
+	assert_true(receive(f, &message));
 }
 
 static void *produce(void *arg) {
-	struct weir_mailbox_ring *ring = arg;
+	struct lab *f = arg;
 
 	for (uint64_t n = 0; n < MESSAGES; n++) {
 		struct weir_message message = numbered(n);
 
-		while (!weir_mailbox_send(ring, &message)) {
+		while (!send(f, &message)) {
 			sched_yield();
 		}
 	}
@@ -128,19 +142,37 @@ static void *produce(void *arg) {
 }
 
 static void two_threads_pass_every_message_whole(void **state) {
-	struct weir_mailbox_ring *ring = *state;
+	struct lab *f = *state;
 	pthread_t producer;
 
-	assert_int_equal(pthread_create(&producer, NULL, produce, ring), 0);
+	assert_int_equal(pthread_create(&producer, NULL, produce, f), 0);
 	for (uint64_t n = 0; n < MESSAGES; n++) {
 		struct weir_message expected = numbered(n), message;
 
-		while (!weir_mailbox_receive(ring, &message)) {
+		while (!receive(f, &message)) {
 			sched_yield();
 		}
 		assert_memory_equal(&message, &expected, sizeof(message));
 	}
 	pthread_join(producer, NULL);
+}
+
+// A full ring, a position that is ahead and a tail that has jumped: the producer stores nothing.
+static void refused_message_is_stored_nowhere(void **state) {
+	const uint64_t distances[] = {WEIR_MAILBOX_MESSAGES, WEIR_MAILBOX_MESSAGES + 1, UINT64_MAX,
+		UINT64_MAX - WEIR_MAILBOX_MESSAGES, 1ull << 63};
+	struct weir_message message = numbered(7);
+	struct lab *f = *state;
+
+	for (size_t i = 0; i < sizeof(distances) / sizeof(distances[0]); i++) {
+		struct weir_mailbox_ring before;
+
+		f->ring.tail = 1000;
+		f->position.head = 1000 - distances[i];
+		before = f->ring;
+		assert_false(send(f, &message));
+		assert_memory_equal(&f->ring, &before, sizeof(before));
+	}
 }
 
 int main(void) {
@@ -154,6 +186,7 @@ int main(void) {
 		cmocka_unit_test_setup_teardown(indexes_may_wrap, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			impossible_distance_counts_as_empty_and_resets, setup, teardown),
+		cmocka_unit_test_setup_teardown(refused_message_is_stored_nowhere, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			two_threads_pass_every_message_whole, setup, teardown),
 	};

@@ -1,33 +1,48 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reader: adoption of what is published, once per change, and refusal of what is broken.
+// Reader: adoption of what is published, and refusal of what is broken: the last good table stays
+// in use. The log itself: test_updates.c.
 #include "segment_lab.h"
 
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>
-#include <unistd.h>
 
-#include "reader.h"
+#include "grace.h"
 #include "service_table.h"
 
+#define WORKER 1
+#define REFUSED_MTU 666
+
 struct lab {
-	struct weir_segment *segment; // the control process's
-	struct weir_segment *worker_segment; // the same memory, mapped again
+	struct weir_segment *segment; // of the dataplane
+	struct weir_segment *control; // the same memory
 	struct weir_writer *writer;
-	struct weir_reader reader;
+	struct weir_reader reader; // online
+	struct weir_backend_row rows[FIXTURE_BACKENDS]; // taken over
 };
+
+static bool adopt_row(void *context, uint16_t backend, const struct weir_backend_row *row) {
+	struct lab *f = context;
+
+	if (row->mtu == REFUSED_MTU) {
+		return false;
+	}
+	f->rows[backend] = *row;
+	return true;
+}
 
 static int setup(void **state) {
 	struct lab *f = calloc(1, sizeof(*f));
-	char why[200];
 
 	assert_non_null(f);
-	f->worker_segment = fixture_segment(FIXTURE_HEAP_BYTES);
-	assert_int_equal(
-		weir_segment_attach(dup(f->worker_segment->fd), &f->segment, why, sizeof(why)), 0);
-	assert_int_equal(weir_writer_open(f->segment, &f->writer), 0);
-	assert_int_equal(weir_reader_init(&f->reader, f->worker_segment, 1), 0);
+	f->segment = fixture_segment(FIXTURE_HEAP_BYTES);
+	f->control = fixture_control(f->segment);
+	assert_int_equal(weir_writer_open(f->control, &f->writer), 0);
+	assert_int_equal(weir_writer_reserve(f->writer, FIXTURE_SERVICES, FIXTURE_BACKENDS), 0);
+	assert_int_equal(weir_segment_follow(f->segment), 0);
+	assert_int_equal(weir_reader_init(&f->reader, f->segment, WORKER, adopt_row, f), 0);
+	weir_reader_online(&f->reader);
 	*state = f;
 	return 0;
 }
@@ -37,32 +52,26 @@ static int teardown(void **state) {
 
 	weir_reader_fini(&f->reader);
 	weir_writer_free(f->writer);
+	weir_segment_free(f->control);
 	weir_segment_free(f->segment);
-	weir_segment_free(f->worker_segment);
 	free(f);
 	return 0;
 }
 
-static void reader_of_no_worker_is_refused(void **state) {
-	struct lab *f = *state;
-	struct weir_reader reader;
-
-	assert_int_equal(weir_reader_init(&reader, f->worker_segment, FIXTURE_WORKERS), -EINVAL);
+static void publish(struct lab *f, uint16_t service, struct weir_selection *selection) {
+	assert_int_equal(
+		weir_writer_publish(f->writer, fixture_selection_root(service), selection), 0);
 }
 
-static void nothing_published_gives_empty_views(void **state) {
-	struct lab *f = *state;
+// A selection of n backends that leads out of bounds.
+static struct weir_selection *broken_selection(struct lab *f, uint16_t service, uint32_t n) {
+	struct weir_selection *selection = fixture_selection(f->writer, service, n, 251);
 
-	assert_null(weir_reader_services(&f->reader)->buckets);
-	assert_null(weir_reader_backends(&f->reader)->rows);
-	assert_int_equal(weir_reader_backends(&f->reader)->count, 0);
-	for (uint16_t i = 0; i < FIXTURE_SERVICES; i++) {
-		assert_int_equal(weir_reader_selection(&f->reader, i)->table.count, 0);
-	}
-	assert_int_equal(f->reader.refused, 0);
+	selection->first.slots = 10000;
+	return selection;
 }
 
-static void published_tables_are_adopted_and_withdrawn(void **state) {
+static struct weir_service_table *service_table(struct lab *f) {
 	const struct weir_service_bind bind = {
 		.address = {198, 51, 100, 10},
 		.family = 4,
@@ -71,64 +80,104 @@ static void published_tables_are_adopted_and_withdrawn(void **state) {
 		.port_last = 80,
 		.service = 2,
 	};
-	struct lab *f = *state;
-	struct weir_service_table *services = NULL;
+	struct weir_service_table *table = NULL;
 
-	assert_int_equal(weir_writer_publish(f->writer, fixture_root(WEIR_BLOB_BACKENDS),
-				 fixture_backends(f->writer, FIXTURE_BACKENDS)),
-		0);
-	assert_int_equal(weir_writer_publish(f->writer, fixture_selection_root(2),
-				 fixture_selection(f->writer, 2, 7, 251)),
-		0);
-	assert_int_equal(weir_service_table_build(f->writer, &bind, 1, 9, &services), 0);
+	assert_int_equal(weir_service_table_build(f->writer, &bind, 1, 9, &table), 0);
+	return table;
+}
+
+// As control sees them.
+static const struct weir_refusals *refusals(const struct lab *f) {
+	return &f->control->refusals[WORKER];
+}
+
+// Whether the worker ends a grace period that begins now.
+static bool reports(struct lab *f) {
+	uint64_t mark = weir_writer_mark(f->writer);
+
+	for (unsigned int i = 0; i < 1000; i++) {
+		weir_reader_update(&f->reader);
+		weir_reader_quiescent(&f->reader);
+	}
+	return weir_writer_passed(f->writer, mark);
+}
+
+// Whether all that was replaced is freed when the worker reports.
+static bool frees(struct lab *f) {
+	return weir_writer_reclaim(f->writer) > 0 && reports(f) &&
+	       weir_writer_reclaim(f->writer) == 0;
+}
+
+static void reader_of_no_worker_is_refused(void **state) {
+	struct lab *f = *state;
+	struct weir_reader reader;
+
 	assert_int_equal(
-		weir_writer_publish(f->writer, fixture_root(WEIR_BLOB_SERVICES), services), 0);
-	assert_int_equal(weir_service_lookup(weir_reader_services(&f->reader), bind.address, 4,
-				 IPPROTO_TCP, 80),
+		weir_reader_init(&reader, f->segment, FIXTURE_WORKERS, NULL, NULL), -EINVAL);
+}
+
+static void nothing_published_gives_empty_views(void **state) {
+	struct lab *f = *state;
+	struct weir_backend_row row = fixture_row(9), zero = {0};
+
+	assert_null(weir_reader_services(&f->reader)->buckets);
+	for (uint16_t i = 0; i < FIXTURE_SERVICES; i++) {
+		assert_int_equal(weir_reader_selection(&f->reader, i)->table.count, 0);
+	}
+	assert_true(weir_reader_row(f->segment, FIXTURE_BACKENDS - 1, &row));
+	assert_memory_equal(&row, &zero, sizeof(row));
+	assert_int_equal(f->reader.refusals.refused, 0);
+	assert_true(reports(f));
+}
+
+static void published_tables_are_adopted_and_withdrawn(void **state) {
+	const uint8_t address[16] = {198, 51, 100, 10};
+	const struct weir_backend_row row = fixture_row(299), zero = {0};
+	struct lab *f = *state;
+	uint64_t generation;
+
+	assert_true(weir_writer_publish_row(f->writer, 299, &row));
+	publish(f, 2, fixture_selection(f->writer, 2, 7, 251));
+	assert_int_equal(
+		weir_writer_publish(f->writer, fixture_root(WEIR_BLOB_SERVICES), service_table(f)),
+		0);
+	generation = f->control->notes->generation;
+	weir_reader_update(&f->reader);
+	assert_int_equal(
+		weir_service_lookup(weir_reader_services(&f->reader), address, 4, IPPROTO_TCP, 80),
 		2);
+	assert_int_equal(weir_reader_services(&f->reader)->generation, generation);
 	assert_int_equal(weir_reader_selection(&f->reader, 2)->table.slot_count, 251);
 	assert_int_equal(weir_reader_selection(&f->reader, 2)->table.count, 7);
-	assert_int_equal(weir_reader_backends(&f->reader)->count, FIXTURE_BACKENDS);
-	assert_int_equal(weir_reader_backends(&f->reader)->rows[299].mtu, 299);
-	assert_int_equal(f->reader.refused, 0);
+	assert_memory_equal(&f->rows[299], &row, sizeof(row));
 	weir_writer_publish(f->writer, fixture_root(WEIR_BLOB_SERVICES), NULL);
 	weir_writer_publish(f->writer, fixture_selection_root(2), NULL);
-	weir_writer_publish(f->writer, fixture_root(WEIR_BLOB_BACKENDS), NULL);
+	assert_true(weir_writer_publish_row(f->writer, 299, &zero));
+	weir_reader_update(&f->reader);
 	assert_null(weir_reader_services(&f->reader)->buckets);
 	assert_int_equal(weir_reader_selection(&f->reader, 2)->table.count, 0);
-	assert_null(weir_reader_backends(&f->reader)->rows);
-	assert_int_equal(f->reader.refused, 0);
+	assert_int_equal(weir_reader_selection(&f->reader, 2)->generation, 0);
+	assert_memory_equal(&f->rows[299], &zero, sizeof(zero));
+	assert_int_equal(refusals(f)->refused + refusals(f)->services + refusals(f)->selections +
+				 refusals(f)->rows,
+		0);
 }
 
 // The view is what was checked: what the blob's header says later does not matter.
 static void header_is_read_once(void **state) {
 	struct lab *f = *state;
-	struct weir_backend_table *table = fixture_backends(f->writer, 10);
+	struct weir_selection *selection = fixture_selection(f->writer, 0, 10, 251);
 
-	weir_writer_publish(f->writer, fixture_root(WEIR_BLOB_BACKENDS), table);
-	assert_int_equal(weir_reader_backends(&f->reader)->count, 10);
-	table->rows = 1000000;
-	table->rows_off = UINT64_MAX;
-	assert_int_equal(weir_reader_backends(&f->reader)->count, 10);
-	assert_int_equal(f->reader.refused, 0);
-}
-
-static void broken_table_is_refused_once_and_the_next_one_adopted(void **state) {
-	struct lab *f = *state;
-	struct weir_selection *selection = fixture_selection(f->writer, 0, 4, 251);
-
-	selection->first.slots = 10000;
-	weir_writer_publish(f->writer, fixture_selection_root(0), selection);
-	for (unsigned int i = 0; i < 10; i++) {
-		assert_int_equal(weir_reader_selection(&f->reader, 0)->table.count, 0);
-		assert_int_equal(weir_selection_choose(weir_reader_selection(&f->reader, 0), 5),
-			WEIR_BACKEND_NONE);
-	}
-	assert_int_equal(f->reader.refused, 1);
-	weir_writer_publish(
-		f->writer, fixture_selection_root(0), fixture_selection(f->writer, 0, 4, 251));
-	assert_int_equal(weir_reader_selection(&f->reader, 0)->table.count, 4);
-	assert_int_equal(f->reader.refused, 1);
+	publish(f, 0, selection);
+	weir_reader_update(&f->reader);
+	assert_int_equal(weir_reader_selection(&f->reader, 0)->table.count, 10);
+	selection->first.candidates = 60000;
+	selection->first.slots = UINT32_MAX;
+	selection->first.slots_off = UINT32_MAX;
+	weir_reader_update(&f->reader);
+	assert_int_equal(weir_reader_selection(&f->reader, 0)->table.count, 10);
+	assert_int_equal(weir_reader_selection(&f->reader, 0)->table.slot_count, 251);
+	assert_int_equal(refusals(f)->selections, 0);
 }
 
 // Each worker has the subset with its number, modulo how many there are.
@@ -136,15 +185,16 @@ static void worker_adopts_its_own_subset(void **state) {
 	struct lab *f = *state;
 
 	for (uint32_t subsets = 1; subsets <= FIXTURE_WORKERS; subsets++) {
-		weir_writer_publish(f->writer, fixture_selection_root(0),
-			fixture_subsets(f->writer, 0, 20, subsets, 251));
+		publish(f, 0, fixture_subsets(f->writer, 0, 20, subsets, 251));
 		for (uint32_t worker = 0; worker < FIXTURE_WORKERS; worker++) {
 			const struct weir_selection_view *view;
 			struct weir_reader reader;
 
-			assert_int_equal(weir_reader_init(&reader, f->worker_segment, worker), 0);
+			assert_int_equal(
+				weir_reader_init(&reader, f->segment, worker, NULL, NULL), 0);
+			weir_reader_settle(&reader);
 			view = weir_reader_selection(&reader, 0);
-			assert_int_equal(reader.refused, 0);
+			assert_int_equal(reader.refusals.refused, 0);
 			assert_int_equal(view->table.slot_count, 251);
 			for (uint32_t i = 0; i < view->table.count; i++) {
 				uint16_t id = view->table.candidates[i].id;
@@ -159,6 +209,8 @@ static void worker_adopts_its_own_subset(void **state) {
 	}
 }
 
+// --- refusals -------------------------------------------------------------------------------
+
 // What is wrong with one worker's subset is nothing to the others.
 static void broken_subset_is_refused_by_its_worker_alone(void **state) {
 	struct lab *f = *state;
@@ -167,13 +219,206 @@ static void broken_subset_is_refused_by_its_worker_alone(void **state) {
 	struct weir_reader third;
 
 	others[0].slots_off = UINT32_MAX - 1;
-	weir_writer_publish(f->writer, fixture_selection_root(0), selection);
-	assert_int_equal(weir_reader_init(&third, f->worker_segment, 2), 0);
+	publish(f, 0, selection);
+	assert_int_equal(weir_reader_init(&third, f->segment, 2, NULL, NULL), 0);
+	weir_reader_settle(&third);
+	weir_reader_update(&f->reader);
 	assert_int_equal(weir_reader_selection(&f->reader, 0)->table.count, 0);
-	assert_int_equal(f->reader.refused, 1);
+	assert_int_equal(refusals(f)->refused, 1);
 	assert_int_equal(weir_reader_selection(&third, 0)->table.count, 3);
-	assert_int_equal(third.refused, 0);
+	assert_int_equal(f->control->refusals[2].refused, 0);
+	assert_int_equal(f->control->refusals[2].selections, 0);
 	weir_reader_fini(&third);
+}
+
+static void refused_selection_leaves_the_last_good_one_in_use(void **state) {
+	struct lab *f = *state;
+	uint64_t generation;
+
+	publish(f, 0, fixture_selection(f->writer, 0, 7, 251));
+	weir_reader_update(&f->reader);
+	generation = weir_reader_selection(&f->reader, 0)->generation;
+	assert_true(reports(f));
+	publish(f, 0, broken_selection(f, 0, 4));
+	for (unsigned int i = 0; i < 10; i++) {
+		weir_reader_update(&f->reader);
+		assert_int_equal(weir_reader_selection(&f->reader, 0)->table.count, 7);
+		assert_int_equal(weir_reader_selection(&f->reader, 0)->generation, generation);
+		assert_true(weir_selection_choose(weir_reader_selection(&f->reader, 0), 5) < 7);
+	}
+	assert_int_equal(refusals(f)->selections, 1);
+	assert_int_equal(refusals(f)->refused, 1);
+	assert_int_equal(refusals(f)->change, weir_update(WEIR_UPDATE_SELECTION, 0));
+	assert_int_equal(refusals(f)->ref, f->control->roots->selection[0]);
+	// The former one must not be freed: no report before the refused one is replaced.
+	assert_false(reports(f));
+	assert_int_equal(weir_writer_synchronize(f->writer, 20), -ETIMEDOUT);
+	publish(f, 0, fixture_selection(f->writer, 0, 5, 251));
+	weir_reader_update(&f->reader);
+	assert_int_equal(weir_reader_selection(&f->reader, 0)->table.count, 5);
+	assert_int_equal(refusals(f)->refused, 0);
+	assert_int_equal(refusals(f)->selections, 1);
+	assert_true(reports(f));
+}
+
+static void refused_service_table_leaves_the_last_good_one_in_use(void **state) {
+	const uint8_t address[16] = {198, 51, 100, 10};
+	struct lab *f = *state;
+	struct weir_service_table *broken;
+
+	weir_writer_publish(f->writer, fixture_root(WEIR_BLOB_SERVICES), service_table(f));
+	weir_reader_update(&f->reader);
+	broken = service_table(f);
+	broken->ranges_off = UINT64_MAX - 7;
+	weir_writer_publish(f->writer, fixture_root(WEIR_BLOB_SERVICES), broken);
+	weir_reader_update(&f->reader);
+	assert_int_equal(
+		weir_service_lookup(weir_reader_services(&f->reader), address, 4, IPPROTO_TCP, 80),
+		2);
+	assert_int_equal(refusals(f)->services, 1);
+	assert_int_equal(refusals(f)->refused, 1);
+	assert_int_equal(refusals(f)->change, weir_update(WEIR_UPDATE_SERVICES, 0));
+	assert_int_equal(refusals(f)->ref, f->control->roots->services);
+	assert_false(reports(f));
+	weir_writer_publish(f->writer, fixture_root(WEIR_BLOB_SERVICES), NULL);
+	weir_reader_update(&f->reader);
+	assert_null(weir_reader_services(&f->reader)->buckets);
+	assert_int_equal(refusals(f)->refused, 0);
+	assert_true(reports(f));
+}
+
+// The table before is published again, as it was.
+static void former_table_is_restored(void **state) {
+	const struct weir_root root = fixture_selection_root(3);
+	struct lab *f = *state;
+	struct weir_writer_usage usage;
+	const void *former;
+	weir_ref good, bad;
+
+	publish(f, 3, fixture_selection(f->writer, 3, 7, 251));
+	weir_reader_update(&f->reader);
+	assert_true(reports(f));
+	former = weir_writer_current(f->writer, root);
+	good = f->control->roots->selection[3];
+	publish(f, 3, broken_selection(f, 3, 4));
+	bad = f->control->roots->selection[3];
+	weir_reader_update(&f->reader);
+	// Grace periods that begin meanwhile do not free it. Worker 2 has reported this one, and
+	// uses what worker 1 refuses.
+	weir_grace_online(f->segment, 2);
+	assert_int_equal(weir_writer_reclaim(f->writer), 1);
+	weir_grace_report(f->segment, 2, weir_grace_token(f->segment));
+	assert_false(reports(f));
+	assert_int_equal(weir_writer_restore(f->writer, root, good), -ENOENT);
+	assert_int_equal(
+		weir_writer_restore(f->writer, fixture_selection_root(FIXTURE_SERVICES), bad),
+		-ENOENT);
+	assert_int_equal(weir_writer_restore(f->writer, root, refusals(f)->ref), 0);
+	assert_int_equal(f->control->roots->selection[3], good);
+	assert_ptr_equal(weir_writer_current(f->writer, root), former);
+	weir_reader_update(&f->reader);
+	assert_int_equal(weir_reader_selection(&f->reader, 3)->table.count, 7);
+	assert_int_equal(refusals(f)->refused, 0);
+	weir_reader_quiescent(&f->reader);
+	assert_int_equal(weir_writer_reclaim(f->writer), 1); // worker 2 may still use it
+	weir_grace_offline(f->segment, 2);
+	assert_true(reports(f));
+	assert_int_equal(weir_writer_reclaim(f->writer), 0);
+	assert_int_equal(weir_writer_restore(f->writer, root, good), -ENOENT);
+	// It is freed in its turn like any other.
+	publish(f, 3, NULL);
+	assert_true(frees(f));
+	weir_writer_usage(f->writer, &usage);
+	assert_int_equal(usage.used_bytes, 0);
+	assert_int_equal(usage.retired_bytes, 0);
+}
+
+// Nothing was published before: there is nothing to go back to.
+static void first_table_that_is_refused_cannot_be_restored(void **state) {
+	struct lab *f = *state;
+
+	publish(f, 3, broken_selection(f, 3, 4));
+	weir_reader_update(&f->reader);
+	assert_int_equal(weir_reader_selection(&f->reader, 3)->table.count, 0);
+	assert_int_equal(
+		weir_selection_choose(weir_reader_selection(&f->reader, 3), 5), WEIR_BACKEND_NONE);
+	assert_int_equal(
+		weir_writer_restore(f->writer, fixture_selection_root(3), refusals(f)->ref),
+		-ENOENT);
+	assert_false(reports(f));
+	publish(f, 3, NULL);
+	assert_true(reports(f));
+}
+
+// With several refused, one of those that still are is shown when another one is replaced.
+static void each_refused_table_is_shown_until_it_is_replaced(void **state) {
+	struct lab *f = *state;
+
+	for (uint16_t service = 0; service < 4; service++) {
+		publish(f, service, fixture_selection(f->writer, service, 7, 251));
+	}
+	weir_reader_update(&f->reader);
+	assert_true(reports(f));
+	for (uint16_t service = 0; service < 4; service++) {
+		publish(f, service, broken_selection(f, service, 4));
+	}
+	weir_reader_update(&f->reader);
+	assert_int_equal(refusals(f)->refused, 4);
+	for (unsigned int left = 4; left > 0; left--) {
+		uint16_t service = (uint16_t)refusals(f)->change;
+
+		assert_int_equal(refusals(f)->refused, left);
+		assert_int_equal(refusals(f)->change, weir_update(WEIR_UPDATE_SELECTION, service));
+		assert_int_equal(refusals(f)->ref, f->control->roots->selection[service]);
+		assert_int_equal(weir_writer_restore(f->writer, fixture_selection_root(service),
+					 refusals(f)->ref),
+			0);
+		assert_int_equal(reports(f), left == 1);
+	}
+	for (uint16_t service = 0; service < 4; service++) {
+		assert_int_equal(weir_reader_selection(&f->reader, service)->table.count, 7);
+	}
+	assert_int_equal(refusals(f)->refused, 0);
+}
+
+// A row is a copy: the refusal of one keeps nothing alive, and stops no report.
+static void refused_row_leaves_the_copy_before(void **state) {
+	const struct weir_backend_row good = fixture_row(7), bad = fixture_row(REFUSED_MTU);
+	struct lab *f = *state;
+
+	weir_writer_publish_row(f->writer, 5, &good);
+	weir_reader_update(&f->reader);
+	weir_writer_publish_row(f->writer, 5, &bad);
+	weir_reader_update(&f->reader);
+	assert_memory_equal(&f->rows[5], &good, sizeof(good));
+	assert_int_equal(refusals(f)->rows, 1);
+	assert_int_equal(refusals(f)->refused, 0);
+	assert_int_equal(refusals(f)->change, weir_update(WEIR_UPDATE_ROW, 5));
+	assert_int_equal(refusals(f)->ref, 0);
+	assert_true(reports(f));
+}
+
+// A worker that was offline kept nothing alive: it has no last good table.
+static void reader_that_comes_back_starts_from_nothing(void **state) {
+	struct lab *f = *state;
+
+	publish(f, 0, fixture_selection(f->writer, 0, 7, 251));
+	publish(f, 1, fixture_selection(f->writer, 1, 7, 251));
+	weir_reader_update(&f->reader);
+	weir_reader_offline(&f->reader);
+	publish(f, 0, broken_selection(f, 0, 4));
+	assert_int_equal(weir_writer_synchronize(f->writer, 0), 0);
+	weir_reader_online(&f->reader);
+	assert_int_equal(weir_reader_selection(&f->reader, 0)->table.count, 0);
+	assert_int_equal(weir_reader_selection(&f->reader, 1)->table.count, 7);
+	assert_int_equal(refusals(f)->refused, 1);
+	assert_int_equal(refusals(f)->selections, 1);
+	assert_false(reports(f));
+	weir_reader_offline(&f->reader);
+	publish(f, 0, NULL);
+	weir_reader_online(&f->reader);
+	assert_int_equal(refusals(f)->refused, 0);
+	assert_true(reports(f));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -183,10 +428,16 @@ int main(void) {
 		TEST(reader_of_no_worker_is_refused),
 		TEST(nothing_published_gives_empty_views),
 		TEST(published_tables_are_adopted_and_withdrawn),
+		TEST(header_is_read_once),
 		TEST(worker_adopts_its_own_subset),
 		TEST(broken_subset_is_refused_by_its_worker_alone),
-		TEST(header_is_read_once),
-		TEST(broken_table_is_refused_once_and_the_next_one_adopted),
+		TEST(refused_selection_leaves_the_last_good_one_in_use),
+		TEST(refused_service_table_leaves_the_last_good_one_in_use),
+		TEST(former_table_is_restored),
+		TEST(first_table_that_is_refused_cannot_be_restored),
+		TEST(each_refused_table_is_shown_until_it_is_replaced),
+		TEST(refused_row_leaves_the_copy_before),
+		TEST(reader_that_comes_back_starts_from_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

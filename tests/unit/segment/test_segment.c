@@ -5,12 +5,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <rte_rcu_qsbr.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "fingerprint.h"
+#include "grace.h"
 
 static const struct weir_port_info port_info[2] = {{.name = "wan"}, {.name = "lan"}};
 
@@ -30,7 +32,8 @@ static struct weir_segment_params params(void) {
 static struct weir_segment *attach(const struct weir_segment *segment) {
 	struct weir_segment *other = NULL;
 	char why[200] = "";
-	int r = weir_segment_attach(dup(segment->fd), &other, why, sizeof(why));
+	int r = weir_segment_attach(
+		dup(segment->statistics_fd), dup(segment->tables_fd), &other, why, sizeof(why));
 
 	if (r < 0) {
 		fail_msg("attach: %d: %s", r, why);
@@ -43,14 +46,17 @@ static void attached_segment_is_the_created_one(void **state) {
 	struct weir_segment *other = attach(segment);
 
 	(void)state;
-	assert_ptr_not_equal(segment->base, other->base);
+	assert_ptr_not_equal(segment->statistics, other->statistics);
+	assert_ptr_not_equal(segment->tables, other->tables);
 	assert_true(segment->epoch != 0 && segment->epoch == other->epoch);
-	assert_int_equal(other->bytes, segment->bytes);
+	assert_int_equal(other->statistics_bytes, segment->statistics_bytes);
+	assert_int_equal(other->tables_bytes, segment->tables_bytes);
 	assert_int_equal(other->workers, FIXTURE_WORKERS);
 	assert_int_equal(other->ports, 2);
 	assert_int_equal(other->max_services, FIXTURE_SERVICES);
 	assert_int_equal(other->max_backends, FIXTURE_BACKENDS);
 	assert_true(other->heap_bytes >= FIXTURE_HEAP_BYTES);
+	assert_int_equal(other->header->fingerprint, weir_layout_fingerprint());
 	assert_int_equal(other->header->tsc_hz, 1000000000);
 	assert_int_equal(other->header->hash_seed, 42);
 	assert_int_equal(other->header->dataplane_pid, getpid());
@@ -64,6 +70,12 @@ static void attached_segment_is_the_created_one(void **state) {
 		weir_counter_read(&weir_segment_backend_counters(other, 2, 299)->packets), 5);
 	assert_int_equal(weir_counter_read(&weir_segment_service_counters(other, 2, 15)->bytes), 7);
 	assert_int_equal(weir_counter_read(&other->worker_counters[1].rx_packets), 9);
+	other->costs[299] = 11;
+	other->rows[299].version = 13;
+	other->identity_backends[299].reported_weight = 17;
+	assert_int_equal(segment->costs[299], 11);
+	assert_int_equal(segment->rows[299].version, 13);
+	assert_int_equal(segment->identity_backends[299].reported_weight, 17);
 	weir_segment_free(segment);
 	// The memory lives on.
 	assert_int_equal(weir_segment_backend_counters(other, 2, 299)->packets, 5);
@@ -71,26 +83,43 @@ static void attached_segment_is_the_created_one(void **state) {
 	weir_segment_free(NULL);
 }
 
-static void new_segment_is_empty_with_workers_registered_offline(void **state) {
+static void new_segment_is_empty_with_workers_offline(void **state) {
 	struct weir_segment *segment = fixture_segment(FIXTURE_HEAP_BYTES);
-	uint64_t token;
+	struct weir_segment *control = fixture_control(segment);
+	struct weir_grace grace = weir_grace_open(control);
 
 	(void)state;
 	assert_int_equal(segment->roots->services, 0);
-	assert_int_equal(segment->roots->control_pid, 0);
+	assert_int_equal(segment->notes->control_pid, 0);
+	assert_int_equal(segment->news->updates, 0);
 	for (uint32_t i = 0; i < FIXTURE_SERVICES; i++) {
 		assert_int_equal(segment->roots->selection[i], 0);
 	}
-	token = rte_rcu_qsbr_start(segment->qsbr);
-	assert_int_equal(rte_rcu_qsbr_check(segment->qsbr, token, false), 1);
-	rte_rcu_qsbr_thread_online(segment->qsbr, FIXTURE_WORKERS - 1);
-	token = rte_rcu_qsbr_start(segment->qsbr);
-	assert_int_equal(rte_rcu_qsbr_check(segment->qsbr, token, false), 0);
-	rte_rcu_qsbr_quiescent(segment->qsbr, FIXTURE_WORKERS - 1);
-	assert_int_equal(rte_rcu_qsbr_check(segment->qsbr, token, false), 1);
-	// What a worker may do once more is harmless.
-	assert_int_equal(rte_rcu_qsbr_thread_register(segment->qsbr, 0), 0);
-	weir_segment_free(attach(segment));
+	for (uint32_t i = 0; i < FIXTURE_WORKERS; i++) {
+		assert_int_equal(segment->quiescence[i].token, 0);
+	}
+	assert_true(weir_grace_passed(&grace, weir_grace_start(&grace)));
+	weir_segment_free(control);
+	weir_segment_free(segment);
+}
+
+// Each structure that one process writes has its lines for itself.
+static void regions_begin_on_lines_of_their_own(void **state) {
+	struct weir_segment *segment = fixture_segment(FIXTURE_HEAP_BYTES);
+	const void *const starts[] = {segment->quiescence, segment->refusals,
+		segment->worker_counters, segment->worker_boxes, segment->service_counters,
+		segment->backend_counters, segment->news, segment->notes, segment->updates,
+		segment->roots, segment->control_boxes, segment->identity_services,
+		segment->identity_backends, segment->service_bases, segment->backend_bases,
+		segment->rows, segment->costs};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
+		assert_int_equal((uintptr_t)starts[i] % 64, 0);
+	}
+	// What workers look at in every turn, and what control writes with every publication.
+	assert_true((uint8_t *)segment->notes - (uint8_t *)segment->news >= 64);
+	assert_true((uint8_t *)segment->updates - (uint8_t *)segment->notes >= 64);
 	weir_segment_free(segment);
 }
 
@@ -103,21 +132,32 @@ static void epoch_is_new_at_every_creation(void **state) {
 	weir_segment_free(b);
 }
 
-static void memory_is_sealed_private_and_sparse(void **state) {
-	struct weir_segment *segment = fixture_segment(1ull << 30);
-	int seals = fcntl(segment->fd, F_GET_SEALS);
+static uint64_t backed_bytes(int fd) {
 	struct stat st;
 
-	(void)state;
-	assert_int_equal(seals, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
-	assert_int_equal(ftruncate(segment->fd, 4096), -1);
-	assert_int_equal(ftruncate(segment->fd, (off_t)segment->bytes + 4096), -1);
-	assert_int_equal(fcntl(segment->fd, F_GETFD), FD_CLOEXEC);
-	assert_int_equal(fstat(segment->fd, &st), 0);
+	assert_int_equal(fstat(fd, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0600);
-	// Counters of 3 workers, 16 services, 300 backends: far below the heap's gigabyte.
-	assert_true((uint64_t)st.st_blocks * 512 >= segment->heap_off);
-	assert_true((uint64_t)st.st_blocks * 512 < 4u << 20);
+	return (uint64_t)st.st_blocks * 512;
+}
+
+static void memory_is_sealed_private_and_sparse(void **state) {
+	struct weir_segment *segment = fixture_segment(1ull << 30);
+	const int fds[] = {segment->statistics_fd, segment->tables_fd};
+	const uint64_t bytes[] = {segment->statistics_bytes, segment->tables_bytes};
+
+	(void)state;
+	assert_int_equal(fcntl(fds[0], F_GET_SEALS),
+		F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | F_SEAL_FUTURE_WRITE);
+	assert_int_equal(fcntl(fds[1], F_GET_SEALS), F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+	for (unsigned int i = 0; i < 2; i++) {
+		assert_int_equal(ftruncate(fds[i], 4096), -1);
+		assert_int_equal(ftruncate(fds[i], (off_t)bytes[i] + 4096), -1);
+		assert_int_equal(fcntl(fds[i], F_GETFD), FD_CLOEXEC);
+	}
+	// Of statistics all is there, so that no store of a worker can fail; of tables what workers
+	// read before anything is published.
+	assert_true(backed_bytes(fds[0]) >= segment->statistics_bytes);
+	assert_in_range(backed_bytes(fds[1]), segment->header->identity_services_off, 1u << 20);
 	weir_segment_free(segment);
 }
 
@@ -215,7 +255,8 @@ static void huge_pages_work_or_are_refused(void **state) {
 		return;
 	}
 	assert_int_equal(segment->heap_off % (2u << 20), 0);
-	assert_int_equal(segment->bytes % (2u << 20), 0);
+	assert_int_equal(segment->statistics_bytes % (2u << 20), 0);
+	assert_int_equal(segment->tables_bytes % (2u << 20), 0);
 	weir_segment_free(attach(segment));
 	weir_segment_free(segment);
 }
@@ -235,25 +276,40 @@ static void more_huge_pages_than_there_are_is_no_memory(void **state) {
 }
 
 static void refused_descriptor_stays_the_callers(void **state) {
+	struct weir_segment *good = fixture_segment(FIXTURE_HEAP_BYTES);
 	int fd = memfd_create("not a segment", MFD_CLOEXEC);
 	struct weir_segment *segment = NULL;
 	char why[200] = "";
 
 	(void)state;
 	assert_true(fd >= 0);
-	assert_int_equal(weir_segment_attach(fd, &segment, why, sizeof(why)), -EPROTO);
+	assert_int_equal(
+		weir_segment_attach(fd, good->tables_fd, &segment, why, sizeof(why)), -EPROTO);
 	assert_non_null(strstr(why, "sealed"));
+	why[0] = '\0';
+	assert_int_equal(
+		weir_segment_attach(good->statistics_fd, fd, &segment, why, sizeof(why)), -EPROTO);
+	assert_non_null(strstr(why, "sealed"));
+	// One for the other.
+	assert_int_equal(weir_segment_attach(
+				 good->tables_fd, good->statistics_fd, &segment, why, sizeof(why)),
+		-EPROTO);
 	assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
+	assert_int_equal(fcntl(good->statistics_fd, F_GETFD), FD_CLOEXEC);
+	assert_int_equal(fcntl(good->tables_fd, F_GETFD), FD_CLOEXEC);
 	assert_int_equal(close(fd), 0);
-	assert_int_equal(weir_segment_attach(-1, &segment, why, sizeof(why)), -EBADF);
-	assert_int_equal(weir_segment_attach(-1, &segment, NULL, 0), -EBADF);
+	assert_int_equal(
+		weir_segment_attach(-1, good->tables_fd, &segment, why, sizeof(why)), -EBADF);
+	assert_int_equal(weir_segment_attach(good->statistics_fd, -1, &segment, NULL, 0), -EBADF);
 	assert_null(segment);
+	weir_segment_free(good);
 }
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(attached_segment_is_the_created_one),
-		cmocka_unit_test(new_segment_is_empty_with_workers_registered_offline),
+		cmocka_unit_test(new_segment_is_empty_with_workers_offline),
+		cmocka_unit_test(regions_begin_on_lines_of_their_own),
 		cmocka_unit_test(epoch_is_new_at_every_creation),
 		cmocka_unit_test(memory_is_sealed_private_and_sparse),
 		cmocka_unit_test(largest_and_smallest_segments_work),

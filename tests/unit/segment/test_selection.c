@@ -5,7 +5,8 @@
 #include <stdlib.h>
 
 struct lab {
-	struct weir_segment *segment;
+	struct weir_segment *segment; // of the dataplane
+	struct weir_segment *control; // the same memory
 	struct weir_writer *writer;
 	struct weir_reader reader;
 };
@@ -15,8 +16,9 @@ static int setup(void **state) {
 
 	assert_non_null(f);
 	f->segment = fixture_segment(8u << 20);
-	assert_int_equal(weir_writer_open(f->segment, &f->writer), 0);
-	assert_int_equal(weir_reader_init(&f->reader, f->segment, 0), 0);
+	f->control = fixture_control(f->segment);
+	assert_int_equal(weir_writer_open(f->control, &f->writer), 0);
+	assert_int_equal(weir_reader_init(&f->reader, f->segment, 0, NULL, NULL), 0);
 	*state = f;
 	return 0;
 }
@@ -26,6 +28,7 @@ static int teardown(void **state) {
 
 	weir_reader_fini(&f->reader);
 	weir_writer_free(f->writer);
+	weir_segment_free(f->control);
 	weir_segment_free(f->segment);
 	free(f);
 	return 0;
@@ -35,6 +38,7 @@ static const struct weir_selection_view *publish(
 	struct lab *f, uint16_t service, struct weir_selection *selection) {
 	assert_int_equal(
 		weir_writer_publish(f->writer, fixture_selection_root(service), selection), 0);
+	weir_reader_settle(&f->reader);
 	return weir_reader_selection(&f->reader, service);
 }
 
@@ -53,7 +57,7 @@ static void shares_follow_weights_and_ids_come_out(void **state) {
 	assert_int_equal(selection->service, 3);
 	assert_int_equal(selection->settings.policy, WEIR_POLICY_MAGLEV);
 	view = publish(f, 3, selection);
-	assert_int_equal(f->reader.refused, 0);
+	assert_int_equal(f->reader.refusals.refused, 0);
 	assert_int_equal(view->table.count, 2);
 	assert_int_equal(view->table.candidates[0].id, 9); // sorted by identity
 	assert_int_equal(view->table.candidates[0].weight, 100);
@@ -118,7 +122,7 @@ static void selection_without_backends_chooses_none(void **state) {
 	view = publish(f, 1, selection);
 	assert_int_equal(weir_selection_choose(view, 12345), WEIR_BACKEND_NONE);
 	assert_int_equal(weir_selection_choose(&empty, 12345), WEIR_BACKEND_NONE);
-	assert_int_equal(f->reader.refused, 0);
+	assert_int_equal(f->reader.refusals.refused, 0);
 }
 
 static void wrong_sizes_are_refused(void **state) {
@@ -176,7 +180,7 @@ static void other_policies_get_what_they_need(void **state) {
 		assert_int_equal(
 			weir_selection_build(f->writer, &params, members, 50, &selection), 0);
 		view = publish(f, 1, selection);
-		assert_int_equal(f->reader.refused, 0);
+		assert_int_equal(f->reader.refusals.refused, 0);
 		table = &view->table;
 		assert_int_equal(table->settings.policy, policy);
 		assert_int_equal(table->count, 50);
@@ -236,7 +240,8 @@ static void subset_is_as_a_selection_of_its_members(void **state) {
 					alone[n++] = members[i];
 				}
 			}
-			assert_int_equal(weir_reader_init(&reader, f->segment, worker), 0);
+			assert_int_equal(
+				weir_reader_init(&reader, f->segment, worker, NULL, NULL), 0);
 			params.subsets = FIXTURE_WORKERS;
 			params.service = 0;
 			assert_int_equal(
@@ -248,9 +253,10 @@ static void subset_is_as_a_selection_of_its_members(void **state) {
 			assert_int_equal(
 				weir_selection_build(f->writer, &params, alone, n, &selection), 0);
 			weir_writer_publish(f->writer, fixture_selection_root(1), selection);
+			weir_reader_settle(&reader);
 			all = weir_reader_selection(&reader, 0)->table;
 			one = weir_reader_selection(&reader, 1)->table;
-			assert_int_equal(reader.refused, 0);
+			assert_int_equal(reader.refusals.refused, 0);
 			assert_true(all.count > 0);
 			assert_int_equal(all.count, one.count);
 			assert_int_equal(all.slot_count, one.slot_count);
@@ -285,10 +291,11 @@ static void expect_copied(struct lab *f, struct weir_policy_table *published, ui
 		struct weir_policy_table a, b;
 		struct weir_reader reader;
 
-		assert_int_equal(weir_reader_init(&reader, f->segment, worker), 0);
+		assert_int_equal(weir_reader_init(&reader, f->segment, worker, NULL, NULL), 0);
+		weir_reader_settle(&reader);
 		a = weir_reader_selection(&reader, 0)->table;
 		b = weir_reader_selection(&reader, 1)->table;
-		assert_int_equal(reader.refused, 0);
+		assert_int_equal(reader.refusals.refused, 0);
 		assert_int_equal(a.count, b.count);
 		assert_int_equal(a.slot_count, b.slot_count);
 		assert_int_equal(a.round_count, b.round_count);
@@ -335,7 +342,9 @@ static void subsets_that_stay_are_copied(void **state) {
 			struct weir_policy_table *table = &published[worker];
 			struct weir_reader reader;
 
-			assert_int_equal(weir_reader_init(&reader, f->segment, worker), 0);
+			assert_int_equal(
+				weir_reader_init(&reader, f->segment, worker, NULL, NULL), 0);
+			weir_reader_settle(&reader);
 			*table = weir_reader_selection(&reader, 0)->table;
 			weir_reader_fini(&reader);
 			candidates[worker] = calloc(table->count, sizeof(*candidates[0]));
@@ -383,9 +392,10 @@ static void one_subset_may_be_empty(void **state) {
 	params.subsets = 2;
 	assert_int_equal(weir_selection_build(f->writer, &params, &member, 1, &selection), 0);
 	assert_int_equal(weir_selection_choose(publish(f, 0, selection), 12345), WEIR_BACKEND_NONE);
-	assert_int_equal(weir_reader_init(&second, f->segment, 1), 0);
+	assert_int_equal(weir_reader_init(&second, f->segment, 1, NULL, NULL), 0);
+	weir_reader_settle(&second);
 	assert_int_equal(weir_selection_choose(weir_reader_selection(&second, 0), 12345), 7);
-	assert_int_equal(f->reader.refused + second.refused, 0);
+	assert_int_equal(f->reader.refusals.refused + second.refusals.refused, 0);
 	weir_reader_fini(&second);
 }
 

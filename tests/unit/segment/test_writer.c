@@ -1,62 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Writer: allocation, publication, reclamation, and opening over what another writer left.
-#include "segment_lab.h"
+// Writer: allocation, publication, reclamation. Opening over what another writer left:
+// test_writer_open.c.
+#include "writer_lab.h"
 
 #include <errno.h>
-#include <rte_rcu_qsbr.h>
-#include <stdlib.h>
 #include <unistd.h>
 
-#include "reader.h"
-
-struct lab {
-	struct weir_segment *segment;
-	struct weir_writer *writer;
-};
-
-static int setup(void **state) {
-	struct lab *f = calloc(1, sizeof(*f));
-
-	assert_non_null(f);
-	f->segment = fixture_segment(FIXTURE_HEAP_BYTES);
-	assert_int_equal(weir_writer_open(f->segment, &f->writer), 0);
-	*state = f;
-	return 0;
-}
-
-static int teardown(void **state) {
-	struct lab *f = *state;
-
-	weir_writer_free(f->writer);
-	weir_segment_free(f->segment);
-	free(f);
-	return 0;
-}
-
-static struct weir_writer_usage usage(const struct lab *f) {
-	struct weir_writer_usage u;
-
-	weir_writer_usage(f->writer, &u);
-	return u;
-}
-
-// End this writer without a word and open another, as after a SIGKILL.
-static void reopen(struct lab *f) {
-	weir_writer_free(f->writer);
-	f->writer = NULL;
-	assert_int_equal(weir_writer_open(f->segment, &f->writer), 0);
-}
-
-static void publish_selection(struct lab *f, uint16_t service, uint32_t n) {
-	assert_int_equal(weir_writer_publish(f->writer, fixture_selection_root(service),
-				 fixture_selection(f->writer, service, n, 251)),
-		0);
-}
+#include "blob.h"
 
 static void blob_is_zeroed_aligned_and_has_its_header(void **state) {
 	struct lab *f = *state;
-	uint32_t before = 0;
+	uint64_t before = 0;
 
 	for (unsigned int round = 0; round < 3; round++) {
 		struct weir_blob *blob = weir_writer_alloc(f->writer, WEIR_BLOB_SELECTION, 1000);
@@ -65,7 +20,7 @@ static void blob_is_zeroed_aligned_and_has_its_header(void **state) {
 		assert_non_null(blob);
 		assert_int_equal((uintptr_t)blob % 64, 0);
 		assert_int_equal(blob->kind, WEIR_BLOB_SELECTION);
-		assert_int_equal(blob->bytes, 1024);
+		assert_int_equal(blob->lines, 16);
 		assert_true(blob->generation > before);
 		before = blob->generation;
 		for (size_t i = sizeof(*blob); i < 1024; i++) {
@@ -85,7 +40,7 @@ static void impossible_sizes_and_kinds_are_refused(void **state) {
 	assert_null(weir_writer_alloc(f->writer, (enum weir_blob_kind)0, 100));
 	assert_int_equal(errno, EINVAL);
 	errno = 0;
-	assert_null(weir_writer_alloc(f->writer, (enum weir_blob_kind)5, 100));
+	assert_null(weir_writer_alloc(f->writer, (enum weir_blob_kind)3, 100));
 	assert_int_equal(errno, EINVAL);
 	errno = 0;
 	assert_null(weir_writer_alloc(f->writer, WEIR_BLOB_SERVICES, 8));
@@ -99,22 +54,29 @@ static void impossible_sizes_and_kinds_are_refused(void **state) {
 }
 
 static void published_blob_is_current_and_counted(void **state) {
+	const struct weir_root root = fixture_selection_root(3);
 	struct lab *f = *state;
-	struct weir_backend_table *table = fixture_backends(f->writer, 10);
+	struct weir_selection *selection = fixture_selection(f->writer, 3, 10, 251);
+	uint64_t updates = f->segment->news->updates;
+	weir_ref ref;
 
-	assert_null(weir_writer_current(f->writer, fixture_root(WEIR_BLOB_BACKENDS)));
-	assert_int_equal(
-		weir_writer_publish(f->writer, fixture_root(WEIR_BLOB_BACKENDS), table), 0);
-	assert_ptr_equal(weir_writer_current(f->writer, fixture_root(WEIR_BLOB_BACKENDS)), table);
-	assert_int_equal(f->segment->roots->backends >> 32, table->blob.generation);
-	assert_ptr_equal(f->segment->base + (f->segment->roots->backends & 0xffffffff) * 64, table);
-	assert_int_equal(f->segment->roots->publications, 1);
-	assert_int_equal(f->segment->roots->control_pid, getpid());
+	assert_null(weir_writer_current(f->writer, root));
+	assert_int_equal(weir_writer_publish(f->writer, root, selection), 0);
+	assert_ptr_equal(weir_writer_current(f->writer, root), selection);
+	ref = f->segment->roots->selection[3];
+	assert_int_equal(weir_ref_generation(ref), selection->blob.generation);
+	assert_ptr_equal(f->control->tables + weir_ref_offset(ref), selection);
+	assert_int_equal(f->segment->notes->publications, 1);
+	assert_int_equal(f->segment->notes->control_pid, getpid());
+	assert_int_equal(f->segment->news->updates, updates + 1);
+	assert_int_equal(f->segment->updates->update[updates % WEIR_UPDATES],
+		weir_update(WEIR_UPDATE_SELECTION, 3));
 	assert_int_equal(usage(f).blobs, 1);
-	assert_int_equal(usage(f).used_bytes, table->blob.bytes);
-	assert_int_equal(weir_writer_publish(f->writer, fixture_root(WEIR_BLOB_BACKENDS), NULL), 0);
-	assert_int_equal(f->segment->roots->backends, 0);
-	assert_null(weir_writer_current(f->writer, fixture_root(WEIR_BLOB_BACKENDS)));
+	assert_int_equal(usage(f).used_bytes, blob_bytes(selection));
+	assert_int_equal(weir_writer_publish(f->writer, root, NULL), 0);
+	assert_int_equal(f->segment->roots->selection[3], 0);
+	assert_int_equal(f->segment->news->updates, updates + 2);
+	assert_null(weir_writer_current(f->writer, root));
 	assert_int_equal(usage(f).blobs, 0);
 	assert_int_equal(weir_writer_reclaim(f->writer), 0);
 	assert_int_equal(usage(f).used_bytes, 0);
@@ -128,7 +90,7 @@ static void wrong_publication_is_refused_and_the_blob_discarded(void **state) {
 	weir_ref ref = f->segment->roots->selection[0];
 
 	assert_int_equal(weir_writer_publish(f->writer, fixture_selection_root(0),
-				 fixture_backends(f->writer, 4)),
+				 weir_writer_alloc(f->writer, WEIR_BLOB_SERVICES, 640)),
 		-EINVAL);
 	assert_int_equal(weir_writer_publish(f->writer, fixture_selection_root(FIXTURE_SERVICES),
 				 fixture_selection(f->writer, 0, 4, 251)),
@@ -150,8 +112,8 @@ static void replaced_blob_waits_for_every_worker(void **state) {
 	struct lab *f = *state;
 	uint64_t live, both;
 
-	rte_rcu_qsbr_thread_online(f->segment->qsbr, 0);
-	rte_rcu_qsbr_thread_online(f->segment->qsbr, 2);
+	online(f, 0);
+	online(f, 2);
 	publish_selection(f, 0, 4);
 	live = usage(f).used_bytes;
 	assert_int_equal(weir_writer_reclaim(f->writer), 0);
@@ -160,11 +122,11 @@ static void replaced_blob_waits_for_every_worker(void **state) {
 	assert_int_equal(both, 2 * live);
 	assert_int_equal(usage(f).retired_bytes, live);
 	assert_int_equal(weir_writer_reclaim(f->writer), 1);
-	rte_rcu_qsbr_quiescent(f->segment->qsbr, 0);
+	report(f, 0);
 	assert_int_equal(weir_writer_reclaim(f->writer), 1);
 	assert_int_equal(weir_writer_synchronize(f->writer, 20), -ETIMEDOUT);
 	assert_int_equal(usage(f).used_bytes, both);
-	rte_rcu_qsbr_quiescent(f->segment->qsbr, 2);
+	report(f, 2);
 	assert_int_equal(weir_writer_reclaim(f->writer), 0);
 	assert_int_equal(usage(f).used_bytes, live);
 	assert_int_equal(usage(f).retired_bytes, 0);
@@ -174,19 +136,18 @@ static void replaced_blob_waits_for_every_worker(void **state) {
 // What is retired while a grace period runs is not covered by it.
 static void grace_period_under_way_does_not_cover_what_comes_later(void **state) {
 	struct lab *f = *state;
-	struct rte_rcu_qsbr *qsbr = f->segment->qsbr;
 
-	rte_rcu_qsbr_thread_online(qsbr, 0);
+	online(f, 0);
 	publish_selection(f, 0, 4);
 	publish_selection(f, 0, 4);
 	publish_selection(f, 0, 4);
 	assert_int_equal(weir_writer_reclaim(f->writer), 2);
 	publish_selection(f, 0, 4);
 	assert_int_equal(weir_writer_reclaim(f->writer), 3);
-	rte_rcu_qsbr_quiescent(qsbr, 0);
+	report(f, 0);
 	assert_int_equal(weir_writer_reclaim(f->writer), 1);
 	assert_int_equal(weir_writer_reclaim(f->writer), 1);
-	rte_rcu_qsbr_thread_offline(qsbr, 0);
+	offline(f, 0);
 	assert_int_equal(weir_writer_reclaim(f->writer), 0);
 }
 
@@ -196,14 +157,14 @@ static void marks_pass_after_a_quiescent_state(void **state) {
 
 	first = weir_writer_mark(f->writer);
 	assert_true(weir_writer_passed(f->writer, first));
-	rte_rcu_qsbr_thread_online(f->segment->qsbr, 1);
+	online(f, 1);
 	first = weir_writer_mark(f->writer);
 	assert_false(weir_writer_passed(f->writer, first));
-	rte_rcu_qsbr_quiescent(f->segment->qsbr, 1);
+	report(f, 1);
 	second = weir_writer_mark(f->writer);
 	assert_true(weir_writer_passed(f->writer, first));
 	assert_false(weir_writer_passed(f->writer, second));
-	rte_rcu_qsbr_quiescent(f->segment->qsbr, 1);
+	report(f, 1);
 	assert_true(weir_writer_passed(f->writer, second));
 	assert_true(weir_writer_passed(f->writer, first));
 }
@@ -242,37 +203,145 @@ static void allocation_reclaims_when_it_must(void **state) {
 	uint64_t half = f->segment->heap_bytes / 2;
 
 	for (unsigned int i = 0; i < 10; i++) {
-		struct weir_backend_table *table =
-			weir_writer_alloc(f->writer, WEIR_BLOB_BACKENDS, half);
+		void *table = weir_writer_alloc(f->writer, WEIR_BLOB_SERVICES, half);
 
 		assert_non_null(table);
 		assert_int_equal(
-			weir_writer_publish(f->writer, fixture_root(WEIR_BLOB_BACKENDS), table), 0);
+			weir_writer_publish(f->writer, fixture_root(WEIR_BLOB_SERVICES), table), 0);
 	}
-	rte_rcu_qsbr_thread_online(f->segment->qsbr, 0);
-	assert_int_equal(weir_writer_publish(f->writer, fixture_root(WEIR_BLOB_BACKENDS),
-				 weir_writer_alloc(f->writer, WEIR_BLOB_BACKENDS, half)),
+	online(f, 0);
+	assert_int_equal(weir_writer_publish(f->writer, fixture_root(WEIR_BLOB_SERVICES),
+				 weir_writer_alloc(f->writer, WEIR_BLOB_SERVICES, half)),
 		0);
+	// There will be room, and there never will.
 	errno = 0;
-	assert_null(weir_writer_alloc(f->writer, WEIR_BLOB_BACKENDS, half));
+	assert_null(weir_writer_alloc(f->writer, WEIR_BLOB_SERVICES, half));
+	assert_int_equal(errno, EBUSY);
+	report(f, 0);
+	assert_int_equal(weir_writer_publish(f->writer, fixture_root(WEIR_BLOB_SERVICES),
+				 weir_writer_alloc(f->writer, WEIR_BLOB_SERVICES, half)),
+		0);
+	report(f, 0);
+	weir_writer_reclaim(f->writer);
+	report(f, 0);
+	assert_int_equal(weir_writer_reclaim(f->writer), 0);
+	errno = 0;
+	assert_null(weir_writer_alloc(f->writer, WEIR_BLOB_SERVICES, 2 * half));
 	assert_int_equal(errno, ENOSPC);
-	rte_rcu_qsbr_thread_offline(f->segment->qsbr, 0);
+	offline(f, 0);
+}
+
+// What is published while a worker hangs may not fill the whole heap.
+static void retired_memory_is_bounded_while_a_worker_hangs(void **state) {
+	const struct weir_root root = fixture_root(WEIR_BLOB_SERVICES);
+	struct weir_segment *segment = fixture_segment(1u << 30);
+	struct weir_segment *control = fixture_control(segment);
+	const uint64_t bytes = 1u << 20;
+	struct weir_writer *writer = NULL;
+	struct weir_writer_usage u;
+	unsigned int published = 0;
+	void *blob;
+
+	(void)state;
+	assert_int_equal(weir_writer_open(control, &writer), 0);
+	weir_grace_online(segment, 1);
+	while ((blob = weir_writer_alloc(writer, WEIR_BLOB_SERVICES, bytes)) != NULL) {
+		assert_int_equal(weir_writer_publish(writer, root, blob), 0);
+		assert_true(++published < 100);
+	}
+	assert_int_equal(errno, EBUSY);
+	weir_writer_usage(writer, &u);
+	assert_in_range(u.retired_bytes, 16 * bytes, 17 * bytes);
+	assert_true(u.backed_bytes < 20 * bytes);
+	assert_int_equal(u.waiting_for, 1);
+	// It goes on when the worker does.
+	weir_grace_report(segment, 1, weir_grace_token(segment));
+	blob = weir_writer_alloc(writer, WEIR_BLOB_SERVICES, bytes);
+	assert_non_null(blob);
+	weir_writer_discard(writer, blob);
+	weir_writer_usage(writer, &u);
+	assert_true(u.retired_bytes < 17 * bytes);
+	weir_grace_offline(segment, 1);
+	assert_int_equal(weir_writer_synchronize(writer, 0), 0);
+	weir_writer_usage(writer, &u);
+	assert_int_equal(u.retired_bytes, 0);
+	assert_int_equal(u.waiting_for, WEIR_WORKERS_MAX);
+	weir_writer_free(writer);
+	weir_segment_free(control);
+	weir_segment_free(segment);
+}
+
+static void first_worker_that_is_waited_for_is_named(void **state) {
+	struct lab *f = *state;
+
+	assert_int_equal(usage(f).waiting_for, WEIR_WORKERS_MAX);
+	online(f, 1);
+	online(f, 2);
+	publish_selection(f, 0, 4);
+	publish_selection(f, 0, 4);
+	assert_int_equal(usage(f).waiting_for, WEIR_WORKERS_MAX); // nobody asked yet
+	assert_int_equal(weir_writer_reclaim(f->writer), 1);
+	assert_int_equal(usage(f).waiting_for, 1);
+	report(f, 1);
+	assert_int_equal(usage(f).waiting_for, 2);
+	offline(f, 2);
+	assert_int_equal(weir_writer_reclaim(f->writer), 0);
+	assert_int_equal(usage(f).waiting_for, WEIR_WORKERS_MAX);
 }
 
 static void memory_is_taken_as_it_is_used(void **state) {
 	struct lab *f = *state;
+	uint64_t before = usage(f).backed_bytes;
 	void *blob;
 
 	assert_int_equal(usage(f).heap_bytes, f->segment->heap_bytes);
-	assert_true(usage(f).backed_bytes <= 4096);
+	assert_true(before <= f->segment->heap_off);
 	blob = weir_writer_alloc(f->writer, WEIR_BLOB_SELECTION, 500000);
-	assert_in_range(usage(f).backed_bytes, 500000, 800000);
+	assert_in_range(usage(f).backed_bytes, before + 500000, before + 800000);
 	weir_writer_discard(f->writer, blob);
 	for (unsigned int i = 0; i < 1000; i++) {
 		weir_writer_discard(
 			f->writer, weir_writer_alloc(f->writer, WEIR_BLOB_SELECTION, 400000));
 	}
-	assert_in_range(usage(f).backed_bytes, 500000, 800000);
+	assert_in_range(usage(f).backed_bytes, before + 500000, before + 800000);
+}
+
+static uint64_t pages(uint64_t bytes) {
+	return (bytes + 4095) / 4096 * 4096;
+}
+
+// Ids have memory before they are written, and only those that are in use.
+static void reserved_ids_have_memory(void **state) {
+	struct lab *f = *state;
+	uint64_t before = usage(f).backed_bytes;
+	const uint32_t steps[][2] = {{0, 0}, {1, 1}, {3, 40}, {2, 100}, {FIXTURE_SERVICES, 7},
+		{FIXTURE_SERVICES, FIXTURE_BACKENDS}};
+	uint32_t services = 0, backends = 0;
+
+	for (size_t step = 0; step < sizeof(steps) / sizeof(steps[0]); step++) {
+		assert_int_equal(weir_writer_reserve(f->writer, steps[step][0], steps[step][1]), 0);
+		services = steps[step][0] > services ? steps[step][0] : services;
+		backends = steps[step][1] > backends ? steps[step][1] : backends;
+		assert_int_equal(f->segment->notes->service_ids, services);
+		assert_int_equal(f->segment->notes->backend_ids, backends);
+		// Each array begins on a page of its own.
+		assert_int_equal(usage(f).backed_bytes - before,
+			pages(services * sizeof(struct weir_identity_service)) +
+				pages(services * sizeof(struct weir_share_counters)) +
+				pages(backends * sizeof(struct weir_identity_backend)) +
+				pages(backends * sizeof(struct weir_share_counters)) +
+				pages(backends * sizeof(struct weir_row_pair)) +
+				pages(backends * sizeof(uint64_t)));
+	}
+	assert_int_equal(weir_writer_reserve(f->writer, FIXTURE_SERVICES + 1, 0), -EINVAL);
+	assert_int_equal(weir_writer_reserve(f->writer, 0, FIXTURE_BACKENDS + 1), -EINVAL);
+	assert_int_equal(weir_writer_reserve(f->writer, UINT32_MAX, UINT32_MAX), -EINVAL);
+	assert_int_equal(f->segment->notes->service_ids, FIXTURE_SERVICES);
+	// They never shrink, over writers either.
+	reopen(f);
+	assert_int_equal(weir_writer_reserve(f->writer, 1, 1), 0);
+	assert_int_equal(f->segment->notes->service_ids, FIXTURE_SERVICES);
+	assert_int_equal(f->segment->notes->backend_ids, FIXTURE_BACKENDS);
 }
 
 // Random work, checked against the sum of what is known to be in use.
@@ -314,195 +383,6 @@ static void random_work_leaks_nothing(void **state) {
 	weir_writer_discard(f->writer, held[0]);
 }
 
-// --- opening after another writer -----------------------------------------------------------
-
-static void next_writer_keeps_what_is_published(void **state) {
-	struct lab *f = *state;
-	const void *before[4];
-	uint64_t used;
-
-	assert_int_equal(weir_writer_publish(f->writer, fixture_root(WEIR_BLOB_IDENTITY),
-				 fixture_identity(f->writer, 3, 20)),
-		0);
-	assert_int_equal(weir_writer_publish(f->writer, fixture_root(WEIR_BLOB_BACKENDS),
-				 fixture_backends(f->writer, 20)),
-		0);
-	publish_selection(f, 0, 4);
-	publish_selection(f, 5, 9);
-	used = usage(f).used_bytes;
-	before[0] = weir_writer_current(f->writer, fixture_root(WEIR_BLOB_IDENTITY));
-	before[1] = weir_writer_current(f->writer, fixture_root(WEIR_BLOB_BACKENDS));
-	before[2] = weir_writer_current(f->writer, fixture_selection_root(0));
-	before[3] = weir_writer_current(f->writer, fixture_selection_root(5));
-	assert_non_null(weir_writer_alloc(f->writer, WEIR_BLOB_SELECTION, 5000)); // lost
-	reopen(f);
-	assert_ptr_equal(
-		weir_writer_current(f->writer, fixture_root(WEIR_BLOB_IDENTITY)), before[0]);
-	assert_ptr_equal(
-		weir_writer_current(f->writer, fixture_root(WEIR_BLOB_BACKENDS)), before[1]);
-	assert_ptr_equal(weir_writer_current(f->writer, fixture_selection_root(0)), before[2]);
-	assert_ptr_equal(weir_writer_current(f->writer, fixture_selection_root(5)), before[3]);
-	assert_int_equal(usage(f).used_bytes, used);
-	assert_int_equal(usage(f).blobs, 4);
-	assert_int_equal(usage(f).dropped_roots, 0);
-}
-
-// S3 and S5 together: what the dead writer had just replaced may still be read.
-static void next_writer_waits_before_it_reuses_what_was_retired(void **state) {
-	struct lab *f = *state;
-	struct rte_rcu_qsbr *qsbr = f->segment->qsbr;
-	const struct weir_selection *old;
-	struct weir_selection *fresh;
-
-	rte_rcu_qsbr_thread_online(qsbr, 0);
-	publish_selection(f, 0, 4);
-	old = weir_writer_current(f->writer, fixture_selection_root(0));
-	publish_selection(f, 0, 4);
-	reopen(f);
-	assert_int_equal(usage(f).retired_bytes, old->blob.bytes);
-	for (unsigned int i = 0; i < 100; i++) {
-		fresh = fixture_selection(f->writer, 1, 4, 251);
-		assert_true((const uint8_t *)fresh >= (const uint8_t *)old + old->blob.bytes ||
-			    (const uint8_t *)fresh + fresh->blob.bytes <= (const uint8_t *)old);
-	}
-	rte_rcu_qsbr_quiescent(qsbr, 0);
-	assert_int_equal(weir_writer_reclaim(f->writer), 0);
-	fresh = fixture_selection(f->writer, 1, 4, 251);
-	assert_ptr_equal(fresh, old);
-	rte_rcu_qsbr_thread_offline(qsbr, 0);
-}
-
-// A withdrawn blob leaves no trace in the roots; a reader that kept its reference must not take
-// the next blob in its place for it.
-static void generations_go_on_over_writers(void **state) {
-	struct lab *f = *state;
-	weir_ref ref;
-
-	publish_selection(f, 0, 4);
-	publish_selection(f, 1, 4);
-	ref = f->segment->roots->selection[1];
-	assert_int_equal(weir_writer_publish(f->writer, fixture_selection_root(1), NULL), 0);
-	reopen(f);
-	assert_int_equal(weir_writer_synchronize(f->writer, 1000), 0);
-	publish_selection(f, 1, 4);
-	assert_int_equal(f->segment->roots->selection[1] & 0xffffffff, ref & 0xffffffff);
-	assert_true(f->segment->roots->selection[1] >> 32 > ref >> 32);
-}
-
-static void generation_skips_zero(void **state) {
-	struct lab *f = *state;
-
-	f->segment->roots->generation = UINT32_MAX - 1;
-	reopen(f);
-	publish_selection(f, 0, 4);
-	assert_int_equal(f->segment->roots->selection[0] >> 32, UINT32_MAX);
-	publish_selection(f, 0, 4);
-	assert_int_equal(f->segment->roots->selection[0] >> 32, 1);
-}
-
-static void broken_roots_are_dropped_and_counted(void **state) {
-	struct lab *f = *state;
-	struct weir_roots *roots = f->segment->roots;
-	weir_ref good;
-
-	publish_selection(f, 0, 4);
-	publish_selection(f, 3, 4);
-	good = roots->selection[0];
-	roots->selection[1] = good; // twice, and of another service
-	roots->selection[2] = (1ull << 32) | 0xffffffff; // outside
-	roots->services = good; // another kind
-	roots->backends = roots->selection[3] + (1ull << 32); // another generation
-	roots->identity = good & 0xffffffff; // generation 0
-	reopen(f);
-	assert_int_equal(usage(f).dropped_roots, 5);
-	assert_int_equal(usage(f).blobs, 2);
-	assert_int_equal(roots->selection[0], good);
-	assert_int_equal(roots->selection[1], 0);
-	assert_int_equal(roots->selection[2], 0);
-	assert_int_equal(roots->services, 0);
-	assert_int_equal(roots->backends, 0);
-	assert_int_equal(roots->identity, 0);
-	reopen(f);
-	assert_int_equal(usage(f).dropped_roots, 0);
-}
-
-// Two whole blobs of which one lies inside the other: only one can be kept.
-static void overlapping_blobs_are_not_both_kept(void **state) {
-	struct lab *f = *state;
-	struct weir_selection *outer = fixture_selection(f->writer, 0, 4, 4093);
-	struct weir_selection *inner = (struct weir_selection *)((uint8_t *)outer + 1024);
-	weir_ref ref;
-
-	assert_int_equal(weir_writer_publish(f->writer, fixture_selection_root(0), outer), 0);
-	memset(inner, 0, sizeof(*inner));
-	inner->blob =
-		(struct weir_blob){.kind = WEIR_BLOB_SELECTION, .generation = 77, .bytes = 128};
-	inner->service = 1;
-	inner->subsets = 1;
-	inner->others_off = 64;
-	inner->settings = outer->settings;
-	inner->first.candidates_off = inner->first.slots_off = inner->first.rounds_off = 64;
-	ref = 77ull << 32 | ((f->segment->roots->selection[0] & 0xffffffff) + 1024 / 64);
-	f->segment->roots->selection[1] = ref;
-	reopen(f);
-	assert_int_equal(usage(f).dropped_roots, 1);
-	assert_int_equal(usage(f).blobs, 1);
-	assert_int_equal(f->segment->roots->selection[1], 0);
-}
-
-// Whatever an earlier process wrote there, it must not lead outside the heap.
-static void nonsense_in_the_hints_is_survived(void **state) {
-	struct lab *f = *state;
-	const uint64_t nonsense[] = {
-		0, 1, 63, 65, f->segment->heap_bytes + 64, UINT64_MAX, UINT64_MAX - 63, 1ull << 63};
-
-	publish_selection(f, 0, 4);
-	for (size_t i = 0; i < sizeof(nonsense) / sizeof(nonsense[0]); i++) {
-		uint64_t used;
-
-		f->segment->roots->heap_used = nonsense[i];
-		f->segment->roots->generation = nonsense[i];
-		reopen(f);
-		assert_int_equal(weir_writer_synchronize(f->writer, 1000), 0);
-		used = usage(f).used_bytes;
-		publish_selection(f, 0, 4);
-		assert_int_equal(weir_writer_synchronize(f->writer, 1000), 0);
-		assert_int_equal(usage(f).used_bytes, used);
-	}
-}
-
-static void every_root_can_be_withdrawn_right_after_opening(void **state) {
-	struct lab *f = *state;
-	void *spacer[FIXTURE_SERVICES];
-
-	// Gaps between all blobs, so that the queue holds the most that it can.
-	for (uint16_t i = 0; i < FIXTURE_SERVICES; i++) {
-		publish_selection(f, i, 4);
-		spacer[i] = weir_writer_alloc(f->writer, WEIR_BLOB_SELECTION, 64);
-		assert_non_null(spacer[i]);
-	}
-	rte_rcu_qsbr_thread_online(f->segment->qsbr, 0);
-	reopen(f);
-	for (uint16_t i = 0; i < FIXTURE_SERVICES; i++) {
-		assert_int_equal(
-			weir_writer_publish(f->writer, fixture_selection_root(i), NULL), 0);
-	}
-	assert_true(weir_writer_reclaim(f->writer) >= FIXTURE_SERVICES);
-	rte_rcu_qsbr_thread_offline(f->segment->qsbr, 0);
-	assert_int_equal(weir_writer_reclaim(f->writer), 0);
-	assert_int_equal(usage(f).used_bytes, 0);
-}
-
-static void pid_is_there_while_open(void **state) {
-	struct lab *f = *state;
-
-	assert_int_equal(f->segment->roots->control_pid, getpid());
-	weir_writer_free(f->writer);
-	f->writer = NULL;
-	assert_int_equal(f->segment->roots->control_pid, 0);
-	weir_writer_free(NULL);
-}
-
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
@@ -516,17 +396,11 @@ int main(void) {
 		TEST(marks_pass_after_a_quiescent_state),
 		TEST(memory_is_reused_and_neighbours_join),
 		TEST(allocation_reclaims_when_it_must),
+		TEST(retired_memory_is_bounded_while_a_worker_hangs),
+		TEST(first_worker_that_is_waited_for_is_named),
 		TEST(memory_is_taken_as_it_is_used),
+		TEST(reserved_ids_have_memory),
 		TEST(random_work_leaks_nothing),
-		TEST(next_writer_keeps_what_is_published),
-		TEST(next_writer_waits_before_it_reuses_what_was_retired),
-		TEST(generations_go_on_over_writers),
-		TEST(generation_skips_zero),
-		TEST(broken_roots_are_dropped_and_counted),
-		TEST(overlapping_blobs_are_not_both_kept),
-		TEST(nonsense_in_the_hints_is_survived),
-		TEST(every_root_can_be_withdrawn_right_after_opening),
-		TEST(pid_is_there_while_open),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -241,6 +241,47 @@ static void refused_reload_lists_every_error(void **state) {
 	server_stop(server);
 }
 
+#define WHY "\"not_published\": \"the heap is\\u001b full\""
+
+// A change that could not be published is no success; what was only shown is one.
+static void what_is_not_published_yet_is_told(void **state) {
+	static const struct server_answer answers[] = {
+		{"backend.drain", "{\"ok\": true, \"result\": {\"service\": \"web\", \"backend\": "
+				  "\"b\", \"admin\": \"drain\", \"active_flows\": 3}, " WHY
+				  ", \"published\": false}"},
+		{"service.show", "{\"ok\": true, \"result\": [], " WHY "}"},
+		{"stats.show", "{\"ok\": true, \"result\": {}, " WHY "}"}, {0}};
+	static const struct {
+		char *words[4];
+		int status;
+		const char *out; // a part of it
+	} cases[] = {
+		{{"backend", "drain", "b"}, 1, "web/b: drain, 3 active flows\n"},
+		{{"backend", "drain", "b", "--json"}, 1,
+			"\"not_published\": \"the heap is\\u001B full\""},
+		{{"service", "show"}, 0, ""},
+		{{"service", "show", "--json"}, 0, "[]"},
+		{{"stats", "show"}, 0, ""},
+		{{"stats", "show", "--json"}, 0, "\"not_published\": \"the heap is\\u001B full\""},
+	};
+	struct server *server = server_start(SERVER_ANSWER, answers);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char *words[5] = {0};
+		struct outcome outcome;
+
+		memcpy(words, cases[i].words, sizeof(cases[i].words));
+		outcome = run_weirctl(server_folder(server), words);
+		assert_int_equal(outcome.status, cases[i].status);
+		expect_contains(outcome.out, cases[i].out);
+		assert_string_equal(
+			outcome.err, "weirctl: not published yet: the heap is\\x1b full\n");
+		free_outcome(&outcome);
+	}
+	server_stop(server);
+}
+
 static void json_prints_the_raw_result(void **state) {
 	static const struct server_answer answers[] = {
 		{"*", "{\"ok\": true, \"result\": [{\"name\": \"caf\\u00e9\", \"extra\": null}]}"},
@@ -283,6 +324,7 @@ int main(void) {
 		cmocka_unit_test(hanging_daemon_exits_3_after_the_timeout),
 		cmocka_unit_test(refusal_exits_1_with_the_reason),
 		cmocka_unit_test(refused_reload_lists_every_error),
+		cmocka_unit_test(what_is_not_published_yet_is_told),
 		cmocka_unit_test(json_prints_the_raw_result),
 		cmocka_unit_test(version_needs_no_daemon_as_option),
 		cmocka_unit_test(full_disk_is_no_success),

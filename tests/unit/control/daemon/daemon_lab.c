@@ -173,6 +173,8 @@ void lab_start(struct lab *lab) {
 		lab_spawn(lab, NULL);
 	}
 	LAB_UNTIL(listens(lab));
+	// Once it replies its loop runs, and signals are handled.
+	assert_string_equal(lab_code(lab, "{\"command\": \"version\"}"), "ok");
 }
 
 int lab_wait_exit(struct lab *lab) {

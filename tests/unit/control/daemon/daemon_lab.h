@@ -94,6 +94,7 @@ struct lab_dataplane;
 
 struct lab_dataplane *lab_dataplane_start(const struct lab *lab, uint32_t workers);
 struct lab_dataplane *lab_dataplane_start_big(const struct lab *lab, uint32_t workers);
+struct lab_dataplane *lab_dataplane_start_small(const struct lab *lab, uint32_t workers); // 256 kB
 void lab_dataplane_stop(struct lab_dataplane *dataplane); // as if it had died
 struct weir_segment *lab_dataplane_segment(struct lab_dataplane *dataplane);
 // Workers stop answering and reporting, as if they hung, until false.

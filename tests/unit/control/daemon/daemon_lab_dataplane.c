@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <arpa/inet.h>
 #include <pthread.h>
-#include <rte_rcu_qsbr.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -12,6 +11,7 @@
 #include "handover.h"
 #include "hash.h"
 #include "mailbox.h"
+#include "reader.h"
 #include "selection.h"
 #include "service_table.h"
 
@@ -20,10 +20,15 @@ struct flow {
 	uint16_t backend;
 };
 
+struct worker {
+	struct weir_reader reader;
+	uint8_t *row_flags; // [max_backends] of the rows that it has taken over
+};
+
 struct lab_dataplane {
 	struct weir_segment *segment;
 	struct weir_handover_server *server;
-	struct weir_reader reader[WEIR_WORKERS_MAX];
+	struct worker worker[WEIR_WORKERS_MAX];
 	pthread_t thread;
 	pthread_mutex_t lock; // of all below; the thread holds it for each turn
 	bool stop;
@@ -49,12 +54,14 @@ static uint64_t now_ns(void) {
 }
 
 // What a worker does for a new flow.
-static struct choice choose(struct weir_reader *reader, const uint8_t vip[16], uint8_t protocol,
+static struct choice choose(struct worker *worker, const uint8_t vip[16], uint8_t protocol,
 	uint16_t port, uint64_t hash) {
 	struct choice choice = {WEIR_SERVICE_NONE, WEIR_BACKEND_NONE, 0};
-	const struct weir_services_view *services = weir_reader_services(reader);
+	const struct weir_services_view *services;
 	const struct weir_selection_view *selection;
 
+	weir_reader_update(&worker->reader);
+	services = weir_reader_services(&worker->reader);
 	if (services->buckets == NULL) {
 		return choice;
 	}
@@ -62,13 +69,13 @@ static struct choice choose(struct weir_reader *reader, const uint8_t vip[16], u
 	if (choice.service == WEIR_SERVICE_NONE) {
 		return choice;
 	}
-	selection = weir_reader_selection(reader, choice.service);
+	selection = weir_reader_selection(&worker->reader, choice.service);
 	if (selection->table.slot_count > 0) {
 		choice.slot = weir_selection_slot(hash, selection->table.slot_count);
 	}
 	choice.backend = weir_selection_choose(selection, hash);
 	if (choice.backend != WEIR_BACKEND_NONE &&
-		choice.backend >= weir_reader_backends(reader)->count) {
+		(worker->row_flags[choice.backend] & WEIR_BACKEND_PRESENT) == 0) {
 		choice.backend = WEIR_BACKEND_NONE; // S2: a selection never names an unknown one
 	}
 	return choice;
@@ -88,7 +95,7 @@ static uint64_t hash_of(const struct lab_dataplane *dataplane, const uint8_t *so
 static void answer(struct lab_dataplane *dataplane, uint32_t worker, struct weir_message *message) {
 	uint64_t hash = hash_of(dataplane, message->flow.source, message->flow.destination,
 		message->flow.source_port, message->flow.destination_port, message->flow.protocol);
-	struct choice choice = choose(&dataplane->reader[worker], message->flow.destination,
+	struct choice choice = choose(&dataplane->worker[worker], message->flow.destination,
 		message->flow.protocol, message->flow.destination_port, hash);
 
 	message->flow.hash = hash;
@@ -107,43 +114,47 @@ static void answer(struct lab_dataplane *dataplane, uint32_t worker, struct weir
 	}
 }
 
-static void probe(struct lab_dataplane *dataplane, struct weir_reader *reader) {
+static void probe(struct lab_dataplane *dataplane, struct worker *worker) {
 	struct choice choice;
 
 	if (dataplane->probe_port == 0) {
 		return;
 	}
-	choice = choose(reader, dataplane->probe_vip, IPPROTO_TCP, dataplane->probe_port,
+	choice = choose(worker, dataplane->probe_vip, IPPROTO_TCP, dataplane->probe_port,
 		weir_hash_mix(++dataplane->probes, 0x9e3779b97f4a7c15ull));
 	dataplane->misses += choice.backend == WEIR_BACKEND_NONE;
 }
 
 static void turn(struct lab_dataplane *dataplane, uint32_t worker) {
 	struct weir_worker_counters *counters = &dataplane->segment->worker_counters[worker];
-	struct weir_mailbox *mailbox = &dataplane->segment->mailboxes[worker];
+	struct weir_worker_box *box = &dataplane->segment->worker_boxes[worker];
+	const struct weir_control_box *control = &dataplane->segment->control_boxes[worker];
 	struct weir_message message;
 
-	probe(dataplane, &dataplane->reader[worker]);
-	if (weir_mailbox_receive(&mailbox->request, &message)) {
+	weir_reader_update(&dataplane->worker[worker].reader);
+	probe(dataplane, &dataplane->worker[worker]);
+	if (weir_mailbox_receive(&control->request, &box->request, &message)) {
 		answer(dataplane, worker, &message);
-		weir_mailbox_send(&mailbox->response, &message);
+		weir_mailbox_send(&box->response, &control->response, &message);
 	}
 	weir_counter_add(&counters->loops, 1);
 	weir_counter_add(&counters->busy_cycles, 30);
 	weir_counter_add(&counters->idle_cycles, 70);
 	__atomic_store_n(&counters->heartbeat_ns, now_ns(), __ATOMIC_RELAXED);
-	rte_rcu_qsbr_quiescent(dataplane->segment->qsbr, worker);
+	weir_reader_quiescent(&dataplane->worker[worker].reader);
 }
 
 static void *run(void *context) {
 	struct lab_dataplane *dataplane = context;
-	struct weir_handover offer = {.segment_fd = dataplane->segment->fd};
+	struct weir_handover offer = {.statistics_fd = dataplane->segment->statistics_fd,
+		.tables_fd = dataplane->segment->tables_fd};
 	struct timespec pause = {.tv_nsec = 200000};
 	bool stop = false;
 
 	while (!stop) {
 		pthread_mutex_lock(&dataplane->lock);
 		weir_handover_serve(dataplane->server, &offer);
+		weir_segment_follow(dataplane->segment);
 		for (uint32_t worker = 0; !dataplane->hang && worker < dataplane->segment->workers;
 			worker++) {
 			turn(dataplane, worker);
@@ -153,6 +164,23 @@ static void *run(void *context) {
 		nanosleep(&pause, NULL);
 	}
 	return NULL;
+}
+
+static bool adopt_row(void *context, uint16_t backend, const struct weir_backend_row *row) {
+	struct worker *worker = context;
+
+	worker->row_flags[backend] = row->flags;
+	return true;
+}
+
+static void start_worker(struct lab_dataplane *dataplane, uint32_t i) {
+	struct worker *worker = &dataplane->worker[i];
+
+	worker->row_flags = calloc(dataplane->segment->max_backends, 1);
+	assert_non_null(worker->row_flags);
+	assert_int_equal(
+		weir_reader_init(&worker->reader, dataplane->segment, i, adopt_row, worker), 0);
+	weir_reader_online(&worker->reader);
 }
 
 static struct lab_dataplane *start(
@@ -172,10 +200,7 @@ static struct lab_dataplane *start(
 	assert_int_equal(weir_segment_create(&params, &dataplane->segment), 0);
 	assert_int_equal(weir_handover_listen(lab->run_dir, (gid_t)-1, &dataplane->server), 0);
 	for (uint32_t worker = 0; worker < workers; worker++) {
-		assert_int_equal(
-			weir_reader_init(&dataplane->reader[worker], dataplane->segment, worker),
-			0);
-		rte_rcu_qsbr_thread_online(dataplane->segment->qsbr, worker);
+		start_worker(dataplane, worker);
 	}
 	pthread_mutex_init(&dataplane->lock, NULL);
 	assert_int_equal(pthread_create(&dataplane->thread, NULL, run, dataplane), 0);
@@ -190,14 +215,19 @@ struct lab_dataplane *lab_dataplane_start_big(const struct lab *lab, uint32_t wo
 	return start(lab, workers, 16384, 4ull << 30);
 }
 
+struct lab_dataplane *lab_dataplane_start_small(const struct lab *lab, uint32_t workers) {
+	return start(lab, workers, 1024, 256u << 10);
+}
+
 void lab_dataplane_stop(struct lab_dataplane *dataplane) {
 	pthread_mutex_lock(&dataplane->lock);
 	dataplane->stop = true;
 	pthread_mutex_unlock(&dataplane->lock);
 	pthread_join(dataplane->thread, NULL);
 	for (uint32_t worker = 0; worker < dataplane->segment->workers; worker++) {
-		assert_int_equal(dataplane->reader[worker].refused, 0);
-		weir_reader_fini(&dataplane->reader[worker]);
+		assert_int_equal(dataplane->worker[worker].reader.refusals.refused, 0);
+		weir_reader_fini(&dataplane->worker[worker].reader);
+		free(dataplane->worker[worker].row_flags);
 	}
 	weir_handover_server_free(dataplane->server);
 	weir_segment_free(dataplane->segment);
@@ -221,7 +251,7 @@ static struct choice choose_flow(struct lab_dataplane *dataplane, const uint8_t 
 
 	*ret_hash =
 		hash_of(dataplane, source, destination, (uint16_t)(flow + 1), port, IPPROTO_TCP);
-	return choose(&dataplane->reader[0], destination, IPPROTO_TCP, port, *ret_hash);
+	return choose(&dataplane->worker[0], destination, IPPROTO_TCP, port, *ret_hash);
 }
 
 // What the API tells is published a moment later.

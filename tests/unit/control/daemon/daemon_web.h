@@ -26,7 +26,7 @@ struct web {
 	struct lab_dataplane *dataplane;
 };
 
-static int web_start(void **state) {
+static inline int web_start(void **state) {
 	struct web *web = calloc(1, sizeof(*web));
 
 	lab_init(&web->lab);
@@ -38,7 +38,7 @@ static int web_start(void **state) {
 	return 0;
 }
 
-static int web_stop(void **state) {
+static inline int web_stop(void **state) {
 	struct web *web = *state;
 	int status = lab_stop(&web->lab);
 

@@ -300,7 +300,8 @@ static void segment_of_another_version_is_refused_and_the_next_one_taken(void **
 	lab_start(lab);
 	assert_int_equal(weir_segment_create(&params, &segment), 0);
 	segment->header->abi = 999;
-	offer.segment_fd = segment->fd;
+	offer.statistics_fd = segment->statistics_fd;
+	offer.tables_fd = segment->tables_fd;
 	assert_int_equal(weir_handover_listen(lab->run_dir, (gid_t)-1, &server), 0);
 	LAB_UNTIL((weir_handover_serve(server, &offer),
 		lab_log_has(lab, "cannot attach to weir-dataplane")));

@@ -98,7 +98,8 @@ static void start_dataplane(struct lab *lab) {
 		.port_info = &port};
 
 	assert_int_equal(weir_segment_create(&params, &lab->created), 0);
-	lab->offer.segment_fd = lab->created->fd;
+	lab->offer.statistics_fd = lab->created->statistics_fd;
+	lab->offer.tables_fd = lab->created->tables_fd;
 	assert_int_equal(weir_handover_listen(lab->dir, (gid_t)-1, &lab->server), 0);
 }
 

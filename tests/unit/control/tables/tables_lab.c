@@ -2,7 +2,6 @@
 #include "tables_lab.h"
 
 #include <netinet/in.h>
-#include <rte_rcu_qsbr.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,27 +37,85 @@ struct weir_segment *lab_segment(const struct lab_room *room) {
 	return segment;
 }
 
+struct weir_segment *lab_attach(const struct weir_segment *segment) {
+	struct weir_segment *control;
+
+	assert_int_equal(weir_segment_attach_own(segment, &control), 0);
+	return control;
+}
+
+static bool adopt_row(void *context, uint16_t backend, const struct weir_backend_row *row) {
+	struct lab *lab = context;
+
+	lab->rows[backend] = *row;
+	return true;
+}
+
+// The main thread of the dataplane, then the worker.
+static void settle_worker(struct lab *lab) {
+	assert_int_equal(weir_segment_follow(lab->segment), 0);
+	weir_reader_settle(&lab->reader);
+}
+
+void lab_worker_start(struct lab *lab) {
+	lab->rows = calloc(lab->segment->max_backends, sizeof(lab->rows[0]));
+	assert_non_null(lab->rows);
+	assert_int_equal(weir_reader_init(&lab->reader, lab->segment, 0, adopt_row, lab), 0);
+	assert_int_equal(weir_segment_follow(lab->segment), 0);
+	weir_reader_online(&lab->reader);
+}
+
+void lab_worker_stop(struct lab *lab) {
+	weir_reader_offline(&lab->reader);
+	weir_reader_fini(&lab->reader);
+	free(lab->rows);
+}
+
 void lab_open(struct lab *lab, const struct lab_room *room) {
 	lab->segment = lab_segment(room);
-	assert_int_equal(weir_reader_init(&lab->reader, lab->segment, 0), 0);
-	assert_int_equal(rte_rcu_qsbr_thread_register(lab->segment->qsbr, 0), 0);
-	rte_rcu_qsbr_thread_online(lab->segment->qsbr, 0);
-	assert_int_equal(weir_tables_open(lab->segment, &lab->tables), 0);
+	lab->control = lab_attach(lab->segment);
+	lab_worker_start(lab);
+	assert_int_equal(weir_tables_open(lab->control, &lab->tables), 0);
 }
 
 void lab_close(struct lab *lab) {
 	weir_tables_free(lab->tables);
-	weir_reader_fini(&lab->reader);
+	lab_worker_stop(lab);
+	weir_segment_free(lab->control);
 	weir_segment_free(lab->segment);
 }
 
 void lab_restart(struct lab *lab) {
 	weir_tables_free(lab->tables);
-	assert_int_equal(weir_tables_open(lab->segment, &lab->tables), 0);
+	assert_int_equal(weir_tables_open(lab->control, &lab->tables), 0);
 }
 
 void lab_quiescent(struct lab *lab) {
-	rte_rcu_qsbr_quiescent(lab->segment->qsbr, 0);
+	settle_worker(lab);
+	weir_reader_quiescent(&lab->reader);
+}
+
+const struct weir_services_view *lab_services(struct lab *lab) {
+	settle_worker(lab);
+	return weir_reader_services(&lab->reader);
+}
+
+const struct weir_selection_view *lab_selection(struct lab *lab, uint16_t service) {
+	settle_worker(lab);
+	return weir_reader_selection(&lab->reader, service);
+}
+
+struct weir_policy_table lab_table_of(const struct lab *lab, uint16_t service, uint32_t worker) {
+	struct weir_policy_table table;
+	struct weir_reader reader;
+
+	assert_int_equal(weir_reader_init(&reader, lab->segment, worker, NULL, NULL), 0);
+	assert_int_equal(weir_segment_follow(lab->segment), 0);
+	weir_reader_settle(&reader);
+	table = weir_reader_selection(&reader, service)->table;
+	assert_int_equal(reader.refusals.refused, 0);
+	weir_reader_fini(&reader);
+	return table;
 }
 
 void lab_settle(struct lab *lab) {
@@ -180,17 +237,12 @@ struct weir_backend_state lab_state(const struct lab *lab, uint16_t id) {
 }
 
 struct weir_backend_row lab_row(struct lab *lab, uint16_t id) {
-	const struct weir_backends_view *view = weir_reader_backends(&lab->reader);
-	struct weir_backend_row row = {0};
-
-	if (view->rows != NULL && id < view->count) {
-		row = view->rows[id];
-	}
-	return row;
+	settle_worker(lab);
+	return lab->rows[id];
 }
 
 uint32_t lab_slots(struct lab *lab, uint16_t service, uint16_t backend) {
-	const struct weir_selection_view *view = weir_reader_selection(&lab->reader, service);
+	const struct weir_selection_view *view = lab_selection(lab, service);
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; view->table.slots != NULL && i < view->table.slot_count; i++) {
@@ -198,6 +250,28 @@ uint32_t lab_slots(struct lab *lab, uint16_t service, uint16_t backend) {
 		n += view->table.candidates[view->table.slots[i]].id == backend;
 	}
 	return n;
+}
+
+void lab_published(const struct lab *lab, struct lab_published *ret) {
+	memset(ret, 0, sizeof(*ret));
+	ret->services = lab->segment->roots->services;
+	memcpy(ret->selection, lab->segment->roots->selection,
+		lab->segment->max_services * sizeof(ret->selection[0]));
+	ret->publications = lab->segment->notes->publications;
+}
+
+void lab_assert_published(const struct lab *lab, const struct lab_published *expected) {
+	struct lab_published now;
+
+	lab_published(lab, &now);
+	assert_memory_equal(&now, expected, sizeof(now));
+}
+
+uint32_t lab_publish(struct lab *lab) {
+	uint64_t before = lab->segment->notes->publications;
+
+	assert_true(weir_tables_publish(lab->tables) >= 0);
+	return (uint32_t)(lab->segment->notes->publications - before);
 }
 
 void lab_set_flows(struct lab *lab, uint32_t worker, uint16_t backend, uint64_t flows) {

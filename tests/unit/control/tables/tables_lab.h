@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // A segment, a table owner and one worker's reader in one process, for the tests of
-// control/tables. The reader is registered as worker 0 and reports a quiescent state only when
-// the test says so, so that each step of a withdrawal can be looked at.
+// control/tables. The segment is there twice, as each process has it mapped. The reader is worker
+// 0; it follows the update log whenever a test looks at what it has, and reports a quiescent state
+// only when the test says so, so that each step of a withdrawal can be looked at.
 #pragma once
 
 #include <setjmp.h>
@@ -19,9 +20,11 @@
 #define LAB_TABLE_SIZE 251
 
 struct lab {
-	struct weir_segment *segment;
+	struct weir_segment *segment; // the dataplane's: counters are written through it
+	struct weir_segment *control; // control's: tables are written through it
 	struct weir_tables *tables;
 	struct weir_reader reader;
+	struct weir_backend_row *rows; // [max_backends] that the reader has taken over
 };
 
 struct lab_room { // zero: a default that is roomy enough
@@ -31,13 +34,22 @@ struct lab_room { // zero: a default that is roomy enough
 };
 
 struct weir_segment *lab_segment(const struct lab_room *room);
+struct weir_segment *lab_attach(const struct weir_segment *segment); // control's side of it
+// Worker 0 of lab->segment comes and goes.
+void lab_worker_start(struct lab *lab);
+void lab_worker_stop(struct lab *lab);
 void lab_open(struct lab *lab, const struct lab_room *room);
 void lab_close(struct lab *lab);
 // Forget the control process, start another one on the same segment.
 void lab_restart(struct lab *lab);
 
-// The worker of the reader has finished a burst.
+// The worker of the reader has taken over all that is published, and finished a burst.
 void lab_quiescent(struct lab *lab);
+// What the worker sees now.
+const struct weir_services_view *lab_services(struct lab *lab);
+const struct weir_selection_view *lab_selection(struct lab *lab, uint16_t service);
+// What a worker that starts now sees of a service, as worker number `worker`.
+struct weir_policy_table lab_table_of(const struct lab *lab, uint16_t service, uint32_t worker);
 // Tick and report in turn until nothing moves any more.
 void lab_settle(struct lab *lab);
 
@@ -55,5 +67,15 @@ struct weir_backend_state lab_state(const struct lab *lab, uint16_t id);
 struct weir_backend_row lab_row(struct lab *lab, uint16_t id);
 // How many slots of a service lead to a backend, as a worker sees it now.
 uint32_t lab_slots(struct lab *lab, uint16_t service, uint16_t backend);
+// What is published, and how often something ever was: equal while nothing is.
+struct lab_published {
+	weir_ref services;
+	weir_ref selection[WEIR_SERVICES_MAX];
+	uint64_t publications;
+};
+void lab_published(const struct lab *lab, struct lab_published *ret);
+void lab_assert_published(const struct lab *lab, const struct lab_published *expected);
+// Publish. Returns how many rows and blobs were; what is remembered of ids is none.
+uint32_t lab_publish(struct lab *lab);
 void lab_set_flows(struct lab *lab, uint32_t worker, uint16_t backend, uint64_t flows);
 struct weir_next_hop lab_hop(uint8_t last);

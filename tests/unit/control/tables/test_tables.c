@@ -19,7 +19,7 @@ static void apply_publishes_every_table(void **unused) {
 	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
-	services = weir_reader_services(&lab.reader);
+	services = lab_services(&lab);
 	assert_int_equal(weir_service_lookup(services, vip, 4, IPPROTO_TCP, 80),
 		weir_tables_service_find(lab.tables, "s1"));
 	assert_int_equal(weir_service_lookup(services, vip, 4, IPPROTO_TCP, 81), WEIR_SERVICE_NONE);
@@ -27,7 +27,7 @@ static void apply_publishes_every_table(void **unused) {
 		struct weir_backend_state state = lab_state(&lab, id);
 		struct weir_backend_row row = lab_row(&lab, id);
 
-		assert_int_equal(row.flags, WEIR_BACKEND_PRESENT | WEIR_BACKEND_USABLE);
+		assert_int_equal(row.flags, WEIR_BACKEND_PRESENT);
 		assert_int_equal(row.service, state.service_id);
 		assert_int_equal(state.health, WEIR_HEALTH_HEALTHY);
 		assert_true(state.in_selection);
@@ -44,7 +44,7 @@ static void apply_publishes_every_table(void **unused) {
 	assert_null(weir_tables_service_name(lab.tables, 2));
 	assert_int_equal(weir_tables_service(lab.tables, 2, &service), -ENOENT);
 	assert_ptr_equal(weir_tables_config(lab.tables), config);
-	assert_ptr_equal(weir_tables_segment(lab.tables), lab.segment);
+	assert_ptr_equal(weir_tables_segment(lab.tables), lab.control);
 	lab_close(&lab);
 	lab_config_free(config);
 }
@@ -59,7 +59,7 @@ static void next_hop_fills_the_row_and_publishes_one_table(void **unused) {
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	assert_int_equal(weir_tables_set_next_hop(lab.tables, 1, &hop), 0);
-	assert_int_equal(weir_tables_publish(lab.tables), 1);
+	assert_int_equal(lab_publish(&lab), 1);
 	row = lab_row(&lab, 1);
 	assert_true(row.flags & WEIR_BACKEND_RESOLVED);
 	assert_memory_equal(row.header, hop.mac, 6);
@@ -70,7 +70,7 @@ static void next_hop_fills_the_row_and_publishes_one_table(void **unused) {
 	assert_true(lab_state(&lab, 1).resolved);
 
 	assert_int_equal(weir_tables_set_next_hop(lab.tables, 1, &hop), 0);
-	assert_int_equal(weir_tables_publish(lab.tables), 0);
+	assert_int_equal(lab_publish(&lab), 0);
 	lab_close(&lab);
 	lab_config_free(config);
 }
@@ -91,13 +91,13 @@ static void source_address_of_the_port_is_the_fallback(void **unused) {
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	assert_int_equal(weir_tables_set_next_hop(lab.tables, 0, &hop), 0);
-	assert_int_equal(weir_tables_publish(lab.tables), 1);
+	assert_int_equal(lab_publish(&lab), 1);
 	assert_memory_equal(lab_row(&lab, 0).header + 14 + 12, port.source_ipv4.bytes, 4);
 	lab_close(&lab);
 	lab_config_free(config);
 }
 
-static void weight_change_publishes_identity_and_one_selection(void **unused) {
+static void weight_change_is_remembered_and_publishes_one_selection(void **unused) {
 	struct weir_config *config = lab_config(3, 2);
 	struct weir_backend_state state;
 	struct lab lab;
@@ -108,17 +108,18 @@ static void weight_change_publishes_identity_and_one_selection(void **unused) {
 	lab_apply(&lab, config);
 	id = lab_id(&lab, "s1", "b0");
 	assert_int_equal(weir_tables_set_weight(lab.tables, id, 300), 0);
-	assert_int_equal(weir_tables_publish(lab.tables), 2);
+	assert_int_equal(lab_publish(&lab), 1);
 	assert_in_range(lab_slots(&lab, 1, id), 251 * 3 / 4 - 2, 251 * 3 / 4 + 2);
+	assert_int_equal(lab.segment->identity_backends[id].runtime_weight, 300);
 	state = lab_state(&lab, id);
 	assert_int_equal(state.effective_weight, 300);
 	assert_int_equal(state.runtime_weight, 300);
 	assert_int_equal(state.configured_weight, 100);
 
 	assert_int_equal(weir_tables_set_weight(lab.tables, id, 300), 0);
-	assert_int_equal(weir_tables_publish(lab.tables), 0);
+	assert_int_equal(lab_publish(&lab), 0);
 	assert_int_equal(weir_tables_set_weight(lab.tables, id, WEIR_WEIGHT_UNSET), 0);
-	assert_int_equal(weir_tables_publish(lab.tables), 2);
+	assert_int_equal(lab_publish(&lab), 1);
 	assert_in_range(lab_slots(&lab, 1, id), 124, 127);
 	lab_close(&lab);
 	lab_config_free(config);
@@ -145,11 +146,12 @@ static void s6_what_asks_for_no_new_flows_keeps_its_row(void **unused) {
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	weir_tables_set_next_hop(lab.tables, 2, &hop);
+	assert_int_equal(lab_publish(&lab), 1);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		weir_tables_set_admin(lab.tables, 2, cases[i].admin);
 		weir_tables_set_health(lab.tables, 2, cases[i].health);
 		weir_tables_set_weight(lab.tables, 2, cases[i].weight);
-		assert_true(weir_tables_publish(lab.tables) > 0);
+		assert_int_equal(lab_publish(&lab), 1); // the selection: its row stays as it is
 		lab_settle(&lab);
 		assert_int_equal(lab_slots(&lab, 0, 2), 0);
 		assert_false(lab_state(&lab, 2).in_selection);
@@ -159,9 +161,9 @@ static void s6_what_asks_for_no_new_flows_keeps_its_row(void **unused) {
 		weir_tables_set_admin(lab.tables, 2, WEIR_ADMIN_READY);
 		weir_tables_set_health(lab.tables, 2, WEIR_HEALTH_HEALTHY);
 		weir_tables_set_weight(lab.tables, 2, WEIR_WEIGHT_UNSET);
-		assert_true(weir_tables_publish(lab.tables) > 0);
+		assert_true(lab_publish(&lab) > 0);
 		assert_in_range(lab_slots(&lab, 0, 2), 62, 63);
-		assert_true(lab_row(&lab, 2).flags & WEIR_BACKEND_USABLE);
+		assert_true(lab_state(&lab, 2).in_selection);
 	}
 	lab_close(&lab);
 	lab_config_free(config);
@@ -192,8 +194,7 @@ static void changes_of_unknown_ids_are_refused(void **unused) {
 static void s4_rebind_publishes_everything_into_a_new_segment(void **unused) {
 	struct weir_config *config = lab_config(2, 3);
 	struct weir_next_hop hop = lab_hop(3);
-	struct weir_segment *old;
-	struct lab lab;
+	struct lab lab, old;
 
 	(void)unused;
 	lab_open(&lab, NULL);
@@ -208,12 +209,14 @@ static void s4_rebind_publishes_everything_into_a_new_segment(void **unused) {
 	weir_tables_set_health(lab.tables, 5, WEIR_HEALTH_LAME_DUCK);
 	assert_int_equal(weir_tables_publish(lab.tables), 0);
 
-	old = lab.segment;
-	weir_reader_fini(&lab.reader);
+	lab_worker_stop(&lab);
+	old = lab;
 	lab.segment = lab_segment(NULL);
-	assert_int_equal(weir_reader_init(&lab.reader, lab.segment, 0), 0);
-	assert_int_equal(weir_tables_rebind(lab.tables, lab.segment), 0);
-	weir_segment_free(old);
+	lab.control = lab_attach(lab.segment);
+	lab_worker_start(&lab);
+	assert_int_equal(weir_tables_rebind(lab.tables, lab.control), 0);
+	weir_segment_free(old.control);
+	weir_segment_free(old.segment);
 	assert_int_equal(lab_state(&lab, 4).admin, WEIR_ADMIN_DRAIN);
 	assert_int_equal(lab_state(&lab, 2).runtime_weight, 7);
 	assert_int_equal(lab_state(&lab, 5).health, WEIR_HEALTH_LAME_DUCK);
@@ -239,7 +242,7 @@ static void rebind_to_the_same_dataplane_keeps_ids_reserved(void **unused) {
 	assert_int_equal(weir_tables_rebind(lab.tables, NULL), 0);
 	lab_apply(&lab, less);
 	weir_tables_tick(lab.tables);
-	assert_int_equal(weir_tables_rebind(lab.tables, lab.segment), 0);
+	assert_int_equal(weir_tables_rebind(lab.tables, lab.control), 0);
 	assert_int_equal(lab_slots(&lab, 0, 1), 0);
 	lab_settle(&lab);
 	assert_true(lab_state(&lab, 1).leaving);
@@ -274,7 +277,7 @@ static void late_binding_adopts_the_ids_of_a_running_dataplane(void **unused) {
 	lab_apply(&lab, config);
 	assert_int_equal(lab_id(&lab, "s1", "b0"), 3);
 	weir_tables_set_weight(lab.tables, lab_id(&lab, "s0", "b1"), 55);
-	assert_int_equal(weir_tables_rebind(lab.tables, lab.segment), 0);
+	assert_int_equal(weir_tables_rebind(lab.tables, lab.control), 0);
 	assert_int_equal(lab_id(&lab, "s1", "b0"), 2);
 	assert_int_equal(lab_id(&lab, "s0", "b0"), 5);
 	assert_int_equal(lab_state(&lab, 2).admin, WEIR_ADMIN_DRAIN);
@@ -290,8 +293,7 @@ static void late_binding_adopts_the_ids_of_a_running_dataplane(void **unused) {
 static void rebind_to_a_smaller_segment_renumbers(void **unused) {
 	struct weir_config *config = lab_config(1, 8), *less = lab_config(1, 8);
 	struct lab_room small = {.max_backends = 4};
-	struct weir_segment *old;
-	struct lab lab;
+	struct lab lab, old;
 
 	(void)unused;
 	for (int i = 0; i < 5; i++) {
@@ -302,12 +304,14 @@ static void rebind_to_a_smaller_segment_renumbers(void **unused) {
 	lab_apply(&lab, less);
 	assert_true(lab_id(&lab, "s0", "b7") >= 4);
 	weir_tables_set_weight(lab.tables, lab_id(&lab, "s0", "b7"), 9);
-	old = lab.segment;
-	weir_reader_fini(&lab.reader);
+	lab_worker_stop(&lab);
+	old = lab;
 	lab.segment = lab_segment(&small);
-	assert_int_equal(weir_reader_init(&lab.reader, lab.segment, 0), 0);
-	assert_int_equal(weir_tables_rebind(lab.tables, lab.segment), 0);
-	weir_segment_free(old);
+	lab.control = lab_attach(lab.segment);
+	lab_worker_start(&lab);
+	assert_int_equal(weir_tables_rebind(lab.tables, lab.control), 0);
+	weir_segment_free(old.control);
+	weir_segment_free(old.segment);
 	assert_true(lab_id(&lab, "s0", "b7") < 3);
 	assert_int_equal(lab_state(&lab, lab_id(&lab, "s0", "b7")).effective_weight, 9);
 
@@ -323,7 +327,7 @@ int main(void) {
 		cmocka_unit_test(apply_publishes_every_table),
 		cmocka_unit_test(next_hop_fills_the_row_and_publishes_one_table),
 		cmocka_unit_test(source_address_of_the_port_is_the_fallback),
-		cmocka_unit_test(weight_change_publishes_identity_and_one_selection),
+		cmocka_unit_test(weight_change_is_remembered_and_publishes_one_selection),
 		cmocka_unit_test(s6_what_asks_for_no_new_flows_keeps_its_row),
 		cmocka_unit_test(changes_of_unknown_ids_are_refused),
 		cmocka_unit_test(s4_rebind_publishes_everything_into_a_new_segment),

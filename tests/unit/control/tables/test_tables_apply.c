@@ -12,7 +12,7 @@
 static uint16_t vip_service(struct lab *lab, uint8_t last) {
 	uint8_t vip[16] = {198, 51, 0, last};
 
-	return weir_service_lookup(weir_reader_services(&lab->reader), vip, 4, IPPROTO_TCP, 80);
+	return weir_service_lookup(lab_services(lab), vip, 4, IPPROTO_TCP, 80);
 }
 
 static void identical_configuration_publishes_nothing(void **unused) {
@@ -23,9 +23,9 @@ static void identical_configuration_publishes_nothing(void **unused) {
 	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
-	publications = lab.segment->roots->publications;
+	publications = lab.segment->notes->publications;
 	lab_apply(&lab, same);
-	assert_int_equal(lab.segment->roots->publications, publications);
+	assert_int_equal(lab.segment->notes->publications, publications);
 	assert_ptr_equal(weir_tables_config(lab.tables), same);
 	lab_close(&lab);
 	lab_config_free(config);
@@ -49,7 +49,7 @@ static void only_the_changed_service_is_published(void **unused) {
 	assert_int_not_equal(lab.segment->roots->selection[2], before[2]);
 	assert_int_not_equal(lab.segment->roots->selection[3], before[3]);
 	assert_in_range(lab_slots(&lab, 2, lab_id(&lab, "s2", "b1")), 49, 52);
-	assert_int_equal(weir_reader_selection(&lab.reader, 3)->table.slot_count, 509);
+	assert_int_equal(lab_selection(&lab, 3)->table.slot_count, 509);
 	lab_close(&lab);
 	lab_config_free(config);
 	lab_config_free(next);
@@ -157,7 +157,7 @@ static void another_address_is_another_backend(void **unused) {
 	assert_true(lab_state(&lab, 0).leaving);
 	assert_string_equal(lab_state(&lab, 0).name, "b0");
 	assert_int_equal(lab_slots(&lab, 0, 0), 0);
-	assert_int_equal(lab_row(&lab, 2).flags, WEIR_BACKEND_PRESENT | WEIR_BACKEND_USABLE);
+	assert_int_equal(lab_row(&lab, 2).flags, WEIR_BACKEND_PRESENT);
 	lab_settle(&lab);
 
 	// And back: the flows that are still there find their machine again.
@@ -184,12 +184,12 @@ static void change_of_address_moves_no_other_slot(void **unused) {
 	moved->services[0].backends[2].address.bytes[3] = 200;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
-	view = weir_reader_selection(&lab.reader, 0);
+	view = lab_selection(&lab, 0);
 	for (uint32_t i = 0; i < LAB_TABLE_SIZE; i++) {
 		before[i] = view->table.candidates[view->table.slots[i]].id;
 	}
 	lab_apply(&lab, moved);
-	view = weir_reader_selection(&lab.reader, 0);
+	view = lab_selection(&lab, 0);
 	for (uint32_t i = 0; i < LAB_TABLE_SIZE; i++) {
 		uint16_t now = view->table.candidates[view->table.slots[i]].id;
 
@@ -274,28 +274,27 @@ static void removed_service_comes_back_at_any_stage(void **unused) {
 
 // What a refused configuration must leave as it was.
 static void assert_unchanged(
-	struct lab *lab, const struct weir_config *config, const struct weir_roots *before) {
-	assert_int_equal(lab->segment->roots->publications, before->publications);
-	assert_int_equal(lab->segment->roots->identity, before->identity);
-	assert_int_equal(lab->segment->roots->backends, before->backends);
-	assert_int_equal(lab->segment->roots->services, before->services);
+	struct lab *lab, const struct weir_config *config, const struct lab_published *before) {
+	lab_assert_published(lab, before);
+	assert_int_equal(lab->segment->identity_backends[1].state & WEIR_IDENTITY_USED, 1);
+	assert_string_equal(lab->segment->identity_backends[1].name, "b1");
 	assert_ptr_equal(weir_tables_config(lab->tables), config);
 	assert_int_equal(lab_id(lab, "s0", "b1"), 1);
-	assert_int_equal(weir_tables_publish(lab->tables), 0);
+	assert_int_equal(lab_publish(lab), 0);
 }
 
 static void too_many_ids_change_nothing(void **unused) {
 	struct lab_room room = {.max_services = 2, .max_backends = 6};
 	struct weir_config *config = lab_config(2, 2);
 	struct weir_config *backends = lab_config(2, 4), *services = lab_config(3, 1);
-	struct weir_roots before;
+	struct lab_published before;
 	char why[256];
 	struct lab lab;
 
 	(void)unused;
 	lab_open(&lab, &room);
 	lab_apply(&lab, config);
-	before = *lab.segment->roots;
+	lab_published(&lab, &before);
 	assert_int_equal(weir_tables_apply(lab.tables, backends, why, sizeof(why)), -ENOSPC);
 	assert_non_null(strstr(why, "service \"s1\" backend \"b2\""));
 	assert_non_null(strstr(why, "segment.max_backends"));
@@ -313,7 +312,7 @@ static void too_little_heap_changes_nothing(void **unused) {
 	struct lab_room room = {.heap_bytes = 4 << 20};
 	struct weir_config *config = lab_config(2, 2), *big = lab_config(2, 3);
 	struct weir_writer_usage before, after;
-	struct weir_roots roots;
+	struct lab_published published;
 	char why[256];
 	struct lab lab;
 
@@ -322,11 +321,11 @@ static void too_little_heap_changes_nothing(void **unused) {
 	lab_open(&lab, &room);
 	lab_apply(&lab, config);
 	lab_settle(&lab);
-	roots = *lab.segment->roots;
+	lab_published(&lab, &published);
 	weir_writer_usage(weir_tables_writer(lab.tables), &before);
 	assert_int_equal(weir_tables_apply(lab.tables, big, why, sizeof(why)), -ENOSPC);
 	assert_non_null(strstr(why, "segment.heap_bytes"));
-	assert_unchanged(&lab, config, &roots);
+	assert_unchanged(&lab, config, &published);
 	weir_writer_usage(weir_tables_writer(lab.tables), &after);
 	assert_int_equal(after.used_bytes, before.used_bytes);
 	assert_int_equal(after.blobs, before.blobs);
@@ -339,14 +338,14 @@ static void too_little_heap_changes_nothing(void **unused) {
 
 static void contradictions_are_refused_as_a_whole(void **unused) {
 	struct weir_config *config = lab_config(2, 2), *bad = lab_config(2, 3);
-	struct weir_roots before;
+	struct lab_published before;
 	char why[256];
 	struct lab lab;
 
 	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
-	before = *lab.segment->roots;
+	lab_published(&lab, &before);
 	bad->services[1].binds[0].address = bad->services[0].binds[0].address;
 	assert_int_equal(weir_tables_apply(lab.tables, bad, why, sizeof(why)), -EEXIST);
 	assert_unchanged(&lab, config, &before);

@@ -18,10 +18,12 @@ static void what_is_published_already_is_not_built_again(void **unused) {
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	weir_writer_usage(lab.tables->writer, &before);
-	assert_int_equal(weir_build_identity(lab.tables->writer, lab.tables->state, &blob), 0);
-	assert_null(blob);
-	assert_int_equal(weir_build_backends(lab.tables, lab.tables->state, &blob), 0);
-	assert_null(blob);
+	for (uint16_t id = 0; id < 6; id++) {
+		struct weir_backend_row row;
+
+		weir_build_row(lab.tables, lab.tables->state, id, &row);
+		assert_false(weir_writer_publish_row(lab.tables->writer, id, &row));
+	}
 	assert_int_equal(weir_build_selection(lab.tables, lab.tables->state, 1, &blob), 0);
 	assert_null(blob);
 	assert_int_equal(weir_build_services(lab.tables, lab.tables->state, &blob), 0);
@@ -30,18 +32,6 @@ static void what_is_published_already_is_not_built_again(void **unused) {
 	assert_int_equal(after.used_bytes, before.used_bytes);
 	lab_close(&lab);
 	lab_config_free(config);
-}
-
-// The selection of service 0 as a worker sees it.
-static struct weir_policy_table seen_by(const struct lab *lab, uint32_t worker) {
-	struct weir_policy_table table;
-	struct weir_reader reader;
-
-	assert_int_equal(weir_reader_init(&reader, lab->segment, worker), 0);
-	table = weir_reader_selection(&reader, 0)->table;
-	assert_int_equal(reader.refused, 0);
-	weir_reader_fini(&reader);
-	return table;
 }
 
 static uint32_t used_slots(const struct weir_policy_table *table) {
@@ -72,19 +62,19 @@ static void only_subsets_that_changed_are_built(void **unused) {
 	lab_apply(&lab, config);
 	before = lab.segment->roots->selection[0];
 	for (uint32_t worker = 0; worker < LAB_WORKERS; worker++) {
-		table = seen_by(&lab, worker);
+		table = lab_table_of(&lab, 0, worker);
 		assert_int_equal(table.count, 4);
-		memset((void *)(uintptr_t)table.slots, 0,
-			table.slot_count * sizeof(table.slots[0]));
+		memset(lab.control->tables + ((const uint8_t *)table.slots - lab.segment->tables),
+			0, table.slot_count * sizeof(table.slots[0]));
 	}
 	assert_int_equal(weir_tables_subset_members(lab.tables, 0, 0, members), 4);
 	weir_tables_set_health(lab.tables, members[0].backend, WEIR_HEALTH_REFUSING);
-	assert_true(weir_tables_publish(lab.tables) > 0);
+	assert_true(lab_publish(&lab) > 0);
 	assert_true(lab.segment->roots->selection[0] != before);
-	table = seen_by(&lab, 0);
+	table = lab_table_of(&lab, 0, 0);
 	assert_int_equal(table.count, 4);
 	assert_in_range(used_slots(&table), table.slot_count / 2, table.slot_count);
-	table = seen_by(&lab, 1);
+	table = lab_table_of(&lab, 0, 1);
 	assert_int_equal(table.count, 4);
 	assert_int_equal(table.slot_count, LAB_TABLE_SIZE);
 	assert_int_equal(used_slots(&table), 0);
@@ -132,10 +122,10 @@ static void selection_with_one_other_value_is_rebuilt(void **unused) {
 	lab_config_free(config);
 }
 
-// Rows patched one by one end up as rows built all at once.
-static void patched_rows_equal_built_rows(void **unused) {
+// Rows published one by one are those that the state asks for; what changes no header publishes
+// none.
+static void rows_are_published_one_by_one(void **unused) {
 	struct weir_config *config = lab_config(3, 5);
-	struct weir_blob *blob = (struct weir_blob *)1;
 	struct lab lab;
 
 	(void)unused;
@@ -145,12 +135,17 @@ static void patched_rows_equal_built_rows(void **unused) {
 		struct weir_next_hop hop = lab_hop((uint8_t)id);
 
 		weir_tables_set_next_hop(lab.tables, id, &hop);
+		assert_int_equal(lab_publish(&lab), 1);
 		weir_tables_set_admin(lab.tables, id, id % 3 ? WEIR_ADMIN_READY : WEIR_ADMIN_DRAIN);
-		assert_true(weir_tables_publish(lab.tables) > 0);
+		assert_int_equal(lab_publish(&lab), id % 3 ? 0 : 1); // the selection
 	}
-	lab.tables->state->rows_dirty = true;
-	assert_int_equal(weir_build_backends(lab.tables, lab.tables->state, &blob), 0);
-	assert_null(blob);
+	for (uint16_t id = 0; id < 15; id++) {
+		struct weir_backend_row row, seen = lab_row(&lab, id);
+
+		weir_build_row(lab.tables, lab.tables->state, id, &row);
+		assert_memory_equal(&row, &seen, sizeof(row));
+		assert_true(row.flags & WEIR_BACKEND_RESOLVED);
+	}
 	lab_close(&lab);
 	lab_config_free(config);
 }
@@ -160,7 +155,7 @@ int main(void) {
 		cmocka_unit_test(what_is_published_already_is_not_built_again),
 		cmocka_unit_test(only_subsets_that_changed_are_built),
 		cmocka_unit_test(selection_with_one_other_value_is_rebuilt),
-		cmocka_unit_test(patched_rows_equal_built_rows),
+		cmocka_unit_test(rows_are_published_one_by_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -163,6 +163,27 @@ static void clone_is_independent(void **unused) {
 	weir_state_free(state);
 }
 
+// What was freed and is still to be published is in the list once, also when a clone uses it again.
+static void clone_knows_what_is_still_to_be_published(void **unused) {
+	struct weir_state *state = new_state(), *clone;
+	struct weir_address address = ipv4(1);
+
+	(void)unused;
+	weir_service_id_add(state, "a");
+	weir_backend_id_add(state, 0, "x", &address);
+	weir_backend_id_del(state, 0);
+	weir_service_id_del(state, 0);
+	assert_int_equal(state->service_ids + state->backend_ids, 0);
+	assert_int_equal(weir_state_clone(state, &clone), 0);
+	assert_int_equal(weir_service_id_add(clone, "b"), 0);
+	assert_int_equal(weir_backend_id_add(clone, 0, "y", &address), 0);
+	assert_int_equal(clone->touched_service_count, 1);
+	assert_int_equal(clone->touched_backend_count, 1);
+	assert_true(clone->backends[0].dirty);
+	weir_state_free(clone);
+	weir_state_free(state);
+}
+
 // Random adds and deletes against a plain array of names.
 static void many_names_against_a_plain_list(void **unused) {
 	enum { NAMES = 300 };
@@ -206,6 +227,7 @@ int main(void) {
 		cmocka_unit_test(leaving_backend_frees_its_name_not_its_id),
 		cmocka_unit_test(leaving_service_takes_its_backends_along),
 		cmocka_unit_test(clone_is_independent),
+		cmocka_unit_test(clone_knows_what_is_still_to_be_published),
 		cmocka_unit_test(many_names_against_a_plain_list),
 	};
 

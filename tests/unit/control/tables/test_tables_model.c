@@ -223,13 +223,11 @@ static void expect_members(const struct model_service *service, bool member[BACK
 	}
 }
 
-static void check_row(
-	struct lab *lab, uint16_t id, const struct weir_backend_state *state, bool member) {
+static void check_row(struct lab *lab, uint16_t id, const struct weir_backend_state *state) {
 	struct weir_backend_row row = lab_row(lab, id);
 	uint32_t at = state->address.family == 4 ? 14 + 16 : 14 + 24;
 
 	assert_true(row.flags & WEIR_BACKEND_PRESENT);
-	assert_int_equal(!!(row.flags & WEIR_BACKEND_USABLE), member);
 	assert_int_equal(!!(row.flags & WEIR_BACKEND_RESOLVED), state->resolved);
 	assert_int_equal(row.service, state->service_id);
 	assert_memory_equal(
@@ -267,7 +265,7 @@ static void check_backend(
 	assert_int_equal(state.effective_weight, effective(backend));
 	assert_int_equal(state.in_selection, member);
 	assert_false(state.leaving);
-	check_row(lab, id, &state, member);
+	check_row(lab, id, &state);
 	slots = lab_slots(lab, state.service_id, id);
 	assert_int_equal(slots, weir_tables_backend_parts(lab->tables, id));
 	if (member) {
@@ -304,7 +302,7 @@ static void check(struct model *model, struct lab *lab) {
 			}
 		}
 	}
-	assert_int_equal(lab->reader.refused, 0);
+	assert_int_equal(lab->reader.refusals.refused, 0);
 }
 
 static void apply(struct model *model, struct lab *lab) {

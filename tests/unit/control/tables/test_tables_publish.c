@@ -6,24 +6,33 @@
 #include <errno.h>
 #include <string.h>
 
-static uint32_t generation(weir_ref ref) {
-	return (uint32_t)(ref >> 32);
+static uint32_t kind_of(const struct lab *lab, uint64_t update) {
+	return lab->segment->updates->update[update % WEIR_UPDATES] >> 16;
 }
 
-static void publication_runs_from_identity_to_services(void **unused) {
+// Workers follow the log: what it has of one publication runs from rows to the service table, and
+// whatever it names is remembered before.
+static void publication_runs_from_rows_to_services(void **unused) {
+	static const uint32_t order[] = {
+		[WEIR_UPDATE_ROW] = 0, [WEIR_UPDATE_SELECTION] = 1, [WEIR_UPDATE_SERVICES] = 2};
 	struct weir_config *config = lab_config(2, 2), *more = lab_config(3, 3);
-	const struct weir_roots *roots;
 	struct lab lab;
 
 	(void)unused;
 	lab_open(&lab, NULL);
-	roots = lab.segment->roots;
 	for (int i = 0; i < 2; i++) {
+		uint64_t from = lab.segment->news->updates;
+		uint32_t n[3] = {0};
+
 		lab_apply(&lab, i == 0 ? config : more);
-		assert_true(generation(roots->identity) < generation(roots->backends));
-		assert_true(generation(roots->backends) < generation(roots->selection[0]));
-		assert_true(generation(roots->backends) < generation(roots->selection[1]));
-		assert_true(generation(roots->selection[1]) < generation(roots->services));
+		for (uint64_t at = from; at < lab.segment->news->updates; at++) {
+			assert_true(at == from ||
+				    order[kind_of(&lab, at - 1)] <= order[kind_of(&lab, at)]);
+			n[order[kind_of(&lab, at)]]++;
+		}
+		assert_int_equal(n[0], i == 0 ? 4 : 5);
+		assert_int_equal(n[1], i == 0 ? 2 : 3);
+		assert_int_equal(n[2], 1);
 	}
 	lab_close(&lab);
 	lab_config_free(config);
@@ -98,11 +107,11 @@ static void selection_goes_a_grace_period_after_the_service_table(void **unused)
 
 // A worker that hangs lets the heap fill up: publications are refused, marks are kept, and what
 // was refused is published as soon as the worker reports again.
-static void enospc_keeps_the_marks_until_memory_is_back(void **unused) {
+static void full_heap_keeps_the_marks_until_memory_is_back(void **unused) {
 	struct lab_room room = {.heap_bytes = 4 << 20};
 	struct weir_config *config = lab_config(1, 2);
 	uint32_t weight = 100, published = 100;
-	weir_ref before, identity;
+	struct lab_published before;
 	struct lab lab;
 
 	(void)unused;
@@ -110,8 +119,7 @@ static void enospc_keeps_the_marks_until_memory_is_back(void **unused) {
 	lab_open(&lab, &room);
 	lab_apply(&lab, config);
 	for (;;) {
-		before = lab.segment->roots->selection[0];
-		identity = lab.segment->roots->identity;
+		lab_published(&lab, &before);
 		weir_tables_set_weight(lab.tables, 0, ++weight);
 		if (weir_tables_publish(lab.tables) < 0) {
 			break;
@@ -120,15 +128,16 @@ static void enospc_keeps_the_marks_until_memory_is_back(void **unused) {
 		assert_true(weight < 1000);
 	}
 	assert_true(published > 105);
-	assert_int_equal(weir_tables_publish(lab.tables), -ENOSPC);
-	assert_int_equal(lab.segment->roots->selection[0], before);
-	assert_int_equal(lab.segment->roots->identity, identity);
+	assert_int_equal(weir_tables_publish(lab.tables), -EBUSY);
+	lab_assert_published(&lab, &before);
+	assert_int_equal(lab.segment->identity_backends[0].runtime_weight, published);
 	weir_tables_tick(lab.tables);
-	assert_int_equal(lab.segment->roots->selection[0], before);
+	lab_assert_published(&lab, &before);
 	lab_quiescent(&lab);
 	weir_tables_tick(lab.tables);
 	weir_tables_tick(lab.tables);
-	assert_int_not_equal(lab.segment->roots->selection[0], before);
+	assert_int_not_equal(lab.segment->roots->selection[0], before.selection[0]);
+	assert_int_equal(lab.segment->identity_backends[0].runtime_weight, weight);
 	assert_in_range(lab_slots(&lab, 0, 0), 65537ull * weight / (weight + 100) - 2,
 		65537ull * weight / (weight + 100) + 2);
 	assert_int_equal(weir_tables_publish(lab.tables), 0);
@@ -146,12 +155,11 @@ static void several_changes_are_one_publication(void **unused) {
 	weir_tables_set_admin(lab.tables, 1, WEIR_ADMIN_DRAIN);
 	weir_tables_set_weight(lab.tables, 2, 5);
 	weir_tables_set_weight(lab.tables, 5, 5);
-	// identity, backends (one is not usable any more), two selections
-	assert_int_equal(weir_tables_publish(lab.tables), 4);
+	assert_int_equal(lab_publish(&lab), 2); // two selections
 	// There and back again is no change at all.
 	weir_tables_set_admin(lab.tables, 9, WEIR_ADMIN_DRAIN);
 	weir_tables_set_admin(lab.tables, 9, WEIR_ADMIN_READY);
-	assert_int_equal(weir_tables_publish(lab.tables), 0);
+	assert_int_equal(lab_publish(&lab), 0);
 	lab_close(&lab);
 	lab_config_free(config);
 }
@@ -243,11 +251,11 @@ static void parts_of_one_subset(void **unused) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(publication_runs_from_identity_to_services),
+		cmocka_unit_test(publication_runs_from_rows_to_services),
 		cmocka_unit_test(parts_of_one_subset),
 		cmocka_unit_test(row_goes_a_grace_period_after_the_selection),
 		cmocka_unit_test(selection_goes_a_grace_period_after_the_service_table),
-		cmocka_unit_test(enospc_keeps_the_marks_until_memory_is_back),
+		cmocka_unit_test(full_heap_keeps_the_marks_until_memory_is_back),
 		cmocka_unit_test(several_changes_are_one_publication),
 		cmocka_unit_test(unbound_tables_free_ids_at_once),
 	};

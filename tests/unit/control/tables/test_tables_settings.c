@@ -17,7 +17,7 @@ static struct weir_service_state service_of(const struct lab *lab, uint16_t id) 
 }
 
 static struct weir_policy_table published(struct lab *lab, uint16_t service) {
-	return weir_reader_selection(&lab->reader, service)->table;
+	return lab_selection(lab, service)->table;
 }
 
 #define COST WEIR_NEEDS_COST
@@ -88,7 +88,7 @@ static void nothing_new_is_not_published_again(void **unused) {
 		config->services[0].backends[1].weight = 300;
 		lab_open(&lab, NULL);
 		lab_apply(&lab, config);
-		publications = lab.segment->roots->publications;
+		publications = lab.segment->notes->publications;
 		copy = lab_config_copy(config);
 		lab_apply(&lab, copy);
 		weir_tables_set_weight(lab.tables, 1, 300);
@@ -96,15 +96,15 @@ static void nothing_new_is_not_published_again(void **unused) {
 		weir_tables_set_error_window(lab.tables, 0, 1000);
 		weir_tables_set_reported_weight(lab.tables, 0, 5); // not what this policy takes
 		weir_tables_publish(lab.tables);
-		// The identity alone: weights set and unset in between do not count.
-		assert_int_equal(lab.segment->roots->publications, publications);
+		// What is set and unset in between does not count.
+		assert_int_equal(lab.segment->notes->publications, publications);
 		copy->services[0].flow_control.max_active_flows = 5;
 		lab_apply(&lab, copy);
-		assert_int_equal(lab.segment->roots->publications, publications + 1);
+		assert_int_equal(lab.segment->notes->publications, publications + 1);
 		assert_int_equal(published(&lab, 0).settings.max_active_flows, 5);
 		weir_tables_set_weight(lab.tables, 1, 301);
 		weir_tables_publish(lab.tables);
-		assert_int_equal(lab.segment->roots->publications, publications + 3);
+		assert_int_equal(lab.segment->notes->publications, publications + 2);
 		lab_close(&lab);
 		lab_config_free(config);
 		lab_config_free(copy);
@@ -120,7 +120,7 @@ static void policy_is_changed_live(void **unused) {
 	lab_apply(&lab, config);
 	assert_int_equal(service_of(&lab, 1).slots, LAB_TABLE_SIZE);
 	assert_int_equal(weir_tables_set_policy(lab.tables, 1, WEIR_POLICY_ROUND_ROBIN), 0);
-	assert_int_equal(weir_tables_publish(lab.tables), 2); // identity and selection
+	assert_int_equal(lab_publish(&lab), 1);
 	assert_int_equal(published(&lab, 1).settings.policy, WEIR_POLICY_ROUND_ROBIN);
 	assert_int_equal(published(&lab, 0).settings.policy, WEIR_POLICY_MAGLEV);
 	assert_int_equal(service_of(&lab, 1).policy, WEIR_POLICY_ROUND_ROBIN);
@@ -129,7 +129,7 @@ static void policy_is_changed_live(void **unused) {
 	assert_int_equal(service_of(&lab, 1).slots, 0);
 	assert_int_equal(lab_id(&lab, "s1", "b2"), 5);
 	assert_int_equal(weir_tables_set_policy(lab.tables, 1, WEIR_POLICY_UNSET), 0);
-	assert_int_equal(weir_tables_publish(lab.tables), 2);
+	assert_int_equal(lab_publish(&lab), 1);
 	assert_int_equal(published(&lab, 1).settings.policy, WEIR_POLICY_MAGLEV);
 	assert_int_equal(service_of(&lab, 1).runtime_policy, WEIR_POLICY_UNSET);
 	lab_close(&lab);
@@ -151,7 +151,7 @@ static void refused_changes(void **unused) {
 	assert_int_equal(weir_tables_set_policy(lab.tables, 0, WEIR_POLICY_RANDOM), -EINVAL);
 	assert_int_equal(weir_tables_set_error_window(lab.tables, 1, 2000), -ENOENT);
 	assert_int_equal(weir_tables_set_reported_weight(lab.tables, 1, 2), -ENOENT);
-	assert_int_equal(weir_tables_publish(lab.tables), 0);
+	assert_int_equal(lab_publish(&lab), 0);
 	lab_close(&lab);
 	lab_config_free(config);
 }
@@ -184,9 +184,9 @@ static void s3_run_time_policy_survives_a_restart(void **unused) {
 // S4: and the dataplane.
 static void s4_run_time_policy_survives_a_new_dataplane(void **unused) {
 	struct weir_config *config = lab_config(1, 2);
-	struct weir_segment *second = lab_segment(NULL);
-	struct weir_reader reader;
-	struct lab lab;
+	struct weir_segment *segment = lab_segment(NULL), *second = lab_attach(segment);
+	struct weir_policy_settings settings;
+	struct lab lab, other = {.segment = segment};
 
 	(void)unused;
 	lab_open(&lab, NULL);
@@ -196,13 +196,12 @@ static void s4_run_time_policy_survives_a_new_dataplane(void **unused) {
 	weir_tables_publish(lab.tables);
 	assert_int_equal(weir_tables_rebind(lab.tables, NULL), 0);
 	assert_int_equal(weir_tables_rebind(lab.tables, second), 0);
-	assert_int_equal(weir_reader_init(&reader, second, 0), 0);
-	assert_int_equal(
-		weir_reader_selection(&reader, 0)->table.settings.policy, WEIR_POLICY_LEAST_LOADED);
-	assert_int_equal(weir_reader_selection(&reader, 0)->table.settings.error_window_ms, 4000);
-	weir_reader_fini(&reader);
+	settings = lab_table_of(&other, 0, 0).settings;
+	assert_int_equal(settings.policy, WEIR_POLICY_LEAST_LOADED);
+	assert_int_equal(settings.error_window_ms, 4000);
 	assert_int_equal(weir_tables_rebind(lab.tables, NULL), 0);
 	weir_segment_free(second);
+	weir_segment_free(segment);
 	lab_close(&lab);
 	lab_config_free(config);
 }
@@ -285,8 +284,7 @@ static void error_window_survives_a_restart(void **unused) {
 	lab_config_free(config);
 }
 
-// A restarted control process takes published weights for reported ones; where the file's count it
-// forgets them at once.
+// Reported weights of the process before count only where the policy takes reports.
 static void adopted_weights_count_only_where_reports_do(void **unused) {
 	struct weir_config *config = lab_config(1, 2), *copy;
 	struct lab lab;
@@ -315,22 +313,15 @@ static void adopted_weights_count_only_where_reports_do(void **unused) {
 	lab_config_free(copy);
 }
 
-// What the identity blob says of policies may be anything.
+// What the segment remembers of policies may be anything.
 static void broken_identity_of_a_policy(void **unused) {
 	struct weir_config *config = lab_config(1, 1);
-	struct weir_identity_service *entry;
-	const struct weir_identity *identity;
 	struct lab lab;
 
 	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
-	identity = weir_writer_current(
-		lab.tables->writer, (struct weir_root){.kind = WEIR_BLOB_IDENTITY});
-	entry = (struct weir_identity_service *)(uintptr_t)((const uint8_t *)identity +
-							    identity->services_off);
-	entry->runtime_policy = 200;
-	entry->configured_policy = WEIR_POLICY_MAGLEV;
+	lab.control->identity_services[0].policies = 200u << 8 | WEIR_POLICY_MAGLEV;
 	lab_restart(&lab);
 	lab_apply(&lab, config);
 	assert_int_equal(service_of(&lab, 0).policy, WEIR_POLICY_MAGLEV);

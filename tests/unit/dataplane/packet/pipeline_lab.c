@@ -47,7 +47,9 @@ struct lab *lab_open(const struct weir_pipeline_params *params) {
 
 	assert_non_null(lab);
 	assert_int_equal(weir_segment_create(&segment_params, &lab->segment), 0);
-	assert_int_equal(weir_writer_open(lab->segment, &lab->writer), 0);
+	assert_int_equal(weir_segment_attach_own(lab->segment, &lab->control), 0);
+	assert_int_equal(weir_writer_open(lab->control, &lab->writer), 0);
+	assert_int_equal(weir_writer_reserve(lab->writer, LAB_SERVICES, LAB_BACKENDS), 0);
 	lab->params = *params;
 	lab->params.segment = lab->segment;
 	lab->params.worker = 1;
@@ -67,6 +69,7 @@ struct lab *lab_make(void) {
 void lab_free(struct lab *lab) {
 	weir_pipeline_free(lab->pipeline);
 	weir_writer_free(lab->writer);
+	weir_segment_free(lab->control);
 	weir_segment_free(lab->segment);
 	free(lab);
 }
@@ -93,16 +96,9 @@ void lab_publish_services(struct lab *lab) {
 }
 
 void lab_publish_backends(struct lab *lab) {
-	struct weir_backend_table *table = weir_writer_alloc(
-		lab->writer, WEIR_BLOB_BACKENDS, sizeof(*table) + sizeof(lab->rows));
-
-	assert_non_null(table);
-	table->rows = LAB_BACKENDS;
-	table->rows_off = sizeof(*table);
-	memcpy((uint8_t *)table + sizeof(*table), lab->rows, sizeof(lab->rows));
-	assert_int_equal(weir_writer_publish(lab->writer,
-				 (struct weir_root){.kind = WEIR_BLOB_BACKENDS}, table),
-		0);
+	for (uint16_t id = 0; id < LAB_BACKENDS; id++) {
+		weir_writer_publish_row(lab->writer, id, &lab->rows[id]);
+	}
 }
 
 void lab_publish_selection(struct lab *lab, uint16_t service, const uint16_t *ids, uint32_t n) {
@@ -140,8 +136,7 @@ void lab_publish_default(struct lab *lab) {
 			.vlan = id == 2 || id == 3 ? 77 : 0,
 			.mtu = LAB_MTU,
 			.service = id < 4 ? 0 : 1,
-			.resolved = 1,
-			.usable = 1};
+			.resolved = 1};
 
 		memcpy(path.address, (uint8_t[]){10, 0, 0, (uint8_t)(11 + id)}, 4);
 		memcpy(path.source, (uint8_t[]){10, 0, 0, 1}, 4);
@@ -159,11 +154,15 @@ void lab_publish_default(struct lab *lab) {
 	lab_publish_selection(lab, 0, (uint16_t[]){0, 1, 2, 3}, 4);
 	lab_publish_selection(lab, 1, (uint16_t[]){4, 5}, 2);
 	lab_publish_services(lab);
+	if (lab->pipeline != NULL) {
+		weir_pipeline_settle(lab->pipeline);
+	}
 }
 
 struct weir_verdict lab_process(struct lab *lab, struct rte_mbuf *m) {
 	struct weir_verdict verdict;
 
+	weir_pipeline_settle(lab->pipeline);
 	weir_pipeline_process(lab->pipeline, &m, 1, LAB_IN_PORT, lab->now_ns, &verdict);
 	weir_pipeline_maintain(lab->pipeline, lab->now_ns);
 	return verdict;

@@ -24,7 +24,8 @@
 #define LAB_NOW 1000000000000ull
 
 struct lab {
-	struct weir_segment *segment;
+	struct weir_segment *segment; // the dataplane's side of it
+	struct weir_segment *control; // what control has of it, and the writer writes
 	struct weir_writer *writer;
 	struct weir_pipeline *pipeline;
 	struct weir_backend_row rows[LAB_BACKENDS]; // change, then lab_publish_backends

@@ -26,7 +26,7 @@ static const uint8_t source6[16] = {0xfd, [15] = 1};
 
 static struct weir_backend_path path_of(uint8_t family, uint16_t vlan) {
 	struct weir_backend_path path = {
-		.family = family, .vlan = vlan, .mtu = 9000, .resolved = 1, .usable = 1};
+		.family = family, .vlan = vlan, .mtu = 9000, .resolved = 1};
 
 	memcpy(path.address, family == 4 ? backend4 : backend6, 16);
 	memcpy(path.source, family == 4 ? source4 : source6, 16);
@@ -89,7 +89,7 @@ static void check_encap(const struct frame_spec *spec, const struct weir_backend
 	weir_parse(m, SEED, &d);
 	assert_int_equal(d.kind, WEIR_PACKET_FLOW);
 	assert_true(weir_encap_fits(&head, &d));
-	weir_encap_push(m, &d, &row, &head);
+	weir_encap_push(m, &d, row.header, &head);
 	assert_int_equal(m->data_off, 0);
 	assert_int_equal(m->data_len, head.header_bytes + f.ip_bytes);
 	assert_int_equal(m->pkt_len, m->data_len);
@@ -180,7 +180,7 @@ static void encap_ipv6_flow_label_follows_the_flow(void **state) {
 		frame_build(&spec, &f);
 		m = frame_mbuf(f.bytes, f.n, 128);
 		weir_parse(m, SEED, &d);
-		weir_encap_push(m, &d, &row, &head);
+		weir_encap_push(m, &d, row.header, &head);
 		label = frame_get32(rte_pktmbuf_mtod_offset(m, uint8_t *, 14)) & 0xfffff;
 		if (i < 64) {
 			labels[i] = label;
@@ -287,7 +287,7 @@ static void encap_segments_equal_one_segment(void **state) {
 		m = segments_of(pool, &f, 74 + i % 100, piece < 20 ? 20 : piece);
 		weir_parse(m, SEED, &d);
 		assert_int_equal(d.kind, WEIR_PACKET_FLOW);
-		weir_encap_push_segments(m, &d, &row, &head);
+		weir_encap_push_segments(m, &d, row.header, &head);
 		assert_int_equal(rte_mbuf_check(m, 1, &(const char *){NULL}), 0);
 		assert_int_equal(m->pkt_len, head.header_bytes + f.ip_bytes);
 		p = rte_pktmbuf_read(m, 0, m->pkt_len, copy);

@@ -53,7 +53,7 @@ static const struct weir_share_counters *service_of(const struct lab *lab, uint3
 }
 
 static struct weir_sample_ring *samples_of(const struct lab *lab) {
-	return &lab->segment->samples[lab->params.worker];
+	return &lab->segment->worker_boxes[lab->params.worker].samples;
 }
 
 static struct weir_selection_params params_of(enum weir_policy policy) {
@@ -265,12 +265,14 @@ static void new_flow_samples_that_nobody_reads_are_lost_and_counted(void **state
 	struct weir_selection_params params = params_of(WEIR_POLICY_FAIR_SHARE);
 	struct weir_sample_ring *ring;
 	struct lab *lab;
+	uint64_t *head;
 
 	(void)state;
 	params.settings.needs |= WEIR_NEEDS_TIMES;
 	lab = make(&params);
 	ring = samples_of(lab);
-	ring->head = ring->tail = 5 * WEIR_SAMPLES - 10;
+	head = &lab->control->control_boxes[lab->params.worker].samples.head;
+	*head = ring->tail = 5 * WEIR_SAMPLES - 10;
 	for (unsigned int i = 0; i < WEIR_SAMPLES + 100; i++) {
 		uint16_t n = (uint16_t)(i % 1000);
 
@@ -280,7 +282,7 @@ static void new_flow_samples_that_nobody_reads_are_lost_and_counted(void **state
 	}
 	assert_int_equal(ring->tail, 6 * WEIR_SAMPLES - 10);
 	assert_int_equal(ring->lost, 100);
-	ring->head += 1;
+	*head += 1;
 	send_tcp(lab, 2000, SYN);
 	lab->now_ns += MS;
 	send_tcp(lab, 2000, FIN_ACK);
@@ -320,7 +322,7 @@ static void new_flow_policies_work_for_any_service(void **state) {
 	}
 }
 
-// An id that another service had, which predicted its end far ahead, begins anew.
+// An id that another service had, which predicted its end far ahead, begins anew: with its row.
 static void new_flow_reused_id_inherits_nothing(void **state) {
 	struct weir_selection_params first = params_of(WEIR_POLICY_FAIR_SHARE);
 	struct weir_selection_params second =
@@ -328,7 +330,7 @@ static void new_flow_reused_id_inherits_nothing(void **state) {
 	struct lab *lab = lab_make();
 
 	(void)state;
-	lab->segment->costs[3] = 1000 * MS;
+	lab->control->costs[3] = 1000 * MS;
 	lab_publish_policy(lab, &first, (uint16_t[]){3}, 1);
 	for (uint16_t n = 0; n < 1000; n++) {
 		send_tcp(lab, n, SYN);
@@ -337,7 +339,9 @@ static void new_flow_reused_id_inherits_nothing(void **state) {
 	lab_publish_policy(lab, &first, (uint16_t[]){0}, 1);
 	lab_wait(lab, 12000);
 	assert_int_equal(backend_of(lab, 3)->active_flows, 0);
-	lab->segment->costs[3] = 0;
+	lab->control->costs[3] = 0;
+	lab->rows[3].service = 1;
+	lab_publish_backends(lab);
 	lab_publish_policy(lab, &second, (uint16_t[]){3, 4, 5}, 3);
 	for (uint16_t n = 0; n < 300; n++) {
 		struct frame_spec spec = lab_tcp(n, 0);

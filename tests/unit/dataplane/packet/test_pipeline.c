@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-#include <rte_rcu_qsbr.h>
 
 #include "edges.h"
 #include "flow_query.h"
@@ -363,8 +362,7 @@ static void pipeline_follows_ten_thousand_publications(void **state) {
 	struct lab *lab = lab_make();
 
 	(void)state;
-	rte_rcu_qsbr_thread_register(lab->segment->qsbr, lab->params.worker);
-	rte_rcu_qsbr_thread_online(lab->segment->qsbr, lab->params.worker);
+	weir_pipeline_online(lab->pipeline);
 	for (unsigned int i = 0; i < 10000; i++) {
 		uint16_t only = (uint16_t)(i % 4);
 		struct weir_verdict verdict;
@@ -379,10 +377,10 @@ static void pipeline_follows_ten_thousand_publications(void **state) {
 		if (verdict.choice == WEIR_CHOICE_NEW) {
 			assert_int_equal(verdict.backend, only);
 		}
-		rte_rcu_qsbr_quiescent(lab->segment->qsbr, lab->params.worker);
+		weir_pipeline_quiescent(lab->pipeline);
 		weir_writer_reclaim(lab->writer);
 	}
-	rte_rcu_qsbr_thread_offline(lab->segment->qsbr, lab->params.worker);
+	weir_pipeline_offline(lab->pipeline);
 	lab_check_counters(lab);
 	lab_free(lab);
 }

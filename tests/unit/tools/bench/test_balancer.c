@@ -52,8 +52,13 @@ static void everything_is_published(void **unused) {
 			view->table.count, weir_bench_backends_of(&lab.options, service).count);
 		assert_int_equal(view->table.slot_count, 251);
 	}
-	assert_int_equal(weir_reader_backends(reader)->count, 10);
-	assert_int_equal(reader->refused, 0);
+	for (uint16_t id = 0; id < 10; id++) {
+		struct weir_backend_row row;
+
+		assert_true(weir_reader_row(lab.balancer.segment, id, &row));
+		assert_int_equal(row.flags, WEIR_BACKEND_PRESENT | WEIR_BACKEND_RESOLVED);
+	}
+	assert_int_equal(reader->refusals.refused, 0);
 	bench_lab_close(&lab);
 }
 
@@ -101,7 +106,7 @@ static void rounds_change_the_selection(void **unused) {
 
 	(void)unused;
 	bench_lab_tables(&lab, "weir-bench");
-	assert_int_equal(weir_writer_open(lab.balancer.segment, &writer), 0);
+	assert_int_equal(weir_writer_open(lab.balancer.control, &writer), 0);
 	assert_int_equal(weir_bench_selection_build(&lab.options, writer, 0, 1, &one), 0);
 	assert_int_equal(weir_bench_selection_build(&lab.options, writer, 0, 2, &two), 0);
 	assert_int_equal(one->first.candidates, 100);

@@ -86,25 +86,15 @@ static void new_flows_evict(void **unused) {
 	bench_lab_close(&lab);
 }
 
-// Publish the backend table anew, with a wrong byte in the prebuilt header of one backend.
+// Publish a row anew, with a wrong byte in the prebuilt header.
 static void publish_wrong_row(struct bench_lab *lab, uint16_t backend, uint32_t at) {
-	const struct weir_backends_view *view = weir_reader_backends(&lab->balancer.reader);
-	size_t rows_bytes = view->count * sizeof(struct weir_backend_row);
-	struct weir_backend_table *table;
-	struct weir_backend_row *rows;
 	struct weir_writer *writer = NULL;
+	struct weir_backend_row row;
 
-	assert_int_equal(weir_writer_open(lab->balancer.segment, &writer), 0);
-	table = weir_writer_alloc(writer, WEIR_BLOB_BACKENDS, sizeof(*table) + rows_bytes);
-	assert_non_null(table);
-	table->rows = view->count;
-	table->rows_off = sizeof(*table);
-	rows = (struct weir_backend_row *)(void *)(table + 1);
-	memcpy(rows, view->rows, rows_bytes);
-	rows[backend].header[at] ^= 1;
-	assert_int_equal(
-		weir_writer_publish(writer, (struct weir_root){.kind = WEIR_BLOB_BACKENDS}, table),
-		0);
+	assert_int_equal(weir_writer_open(lab->balancer.control, &writer), 0);
+	assert_true(weir_reader_row(lab->balancer.control, backend, &row));
+	row.header[at] ^= 1;
+	assert_true(weir_writer_publish_row(writer, backend, &row));
 	weir_writer_free(writer);
 }
 

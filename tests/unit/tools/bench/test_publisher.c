@@ -12,8 +12,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <rte_rcu_qsbr.h>
-
 #include "bench_lab.h"
 #include "publisher.h"
 
@@ -40,13 +38,13 @@ static void follow(
 	uint64_t first = weir_bench_publisher_count(publisher);
 	double deadline = seconds_now() + DEADLINE_S;
 
-	rte_rcu_qsbr_thread_online(lab->balancer.segment->qsbr, WEIR_BENCH_WORKER);
+	weir_reader_online(&lab->balancer.reader);
 	while (weir_bench_publisher_count(publisher) < first + n) {
 		assert_true(seconds_now() < deadline);
-		rte_rcu_qsbr_quiescent(lab->balancer.segment->qsbr, WEIR_BENCH_WORKER);
+		weir_reader_quiescent(&lab->balancer.reader);
 		usleep(200);
 	}
-	rte_rcu_qsbr_thread_offline(lab->balancer.segment->qsbr, WEIR_BENCH_WORKER);
+	weir_reader_offline(&lab->balancer.reader);
 }
 
 static void publishes_only_when_told(void **unused) {
@@ -68,6 +66,7 @@ static void publishes_only_when_told(void **unused) {
 	assert_true(after != before);
 	usleep(20000);
 	assert_int_equal(weir_bench_publisher_count(&publisher), count);
+	weir_reader_settle(&lab.balancer.reader);
 	assert_int_equal(
 		weir_reader_selection(&lab.balancer.reader, 0)->table.count, 8); // whole and valid
 	assert_int_equal(weir_bench_publisher_go(&publisher), 0);

@@ -267,7 +267,8 @@ static void own_choice(struct web *web, uint32_t worker, uint64_t hash, char nam
 	size_t i;
 	json_t *one;
 
-	assert_int_equal(weir_reader_init(&reader, segment, worker), 0);
+	assert_int_equal(weir_reader_init(&reader, segment, worker, NULL, NULL), 0);
+	weir_reader_settle(&reader);
 	id = weir_selection_choose(weir_reader_selection(&reader, 0), hash);
 	weir_reader_fini(&reader);
 	name[0] = '\0';

@@ -121,7 +121,7 @@ static void settings_are_those_that_the_policy_uses(void **state) {
 }
 
 static void sample(struct weir_segment *segment, uint16_t backend, uint64_t service_ns) {
-	struct weir_sample_ring *ring = &segment->samples[0];
+	struct weir_sample_ring *ring = &segment->worker_boxes[0].samples;
 
 	ring->sample[ring->tail % WEIR_SAMPLES] =
 		(struct weir_sample){.service_ns = service_ns, .backend = backend};
@@ -136,7 +136,7 @@ static bool cost_is(const struct weir_segment *segment, uint16_t backend, uint64
 static void service_times_are_collected_while_they_are_needed(void **state) {
 	struct web *web = *state;
 	struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
-	struct weir_sample_ring *ring = &segment->samples[0];
+	struct weir_sample_ring *ring = &segment->worker_boxes[0].samples;
 	json_t *holder = NULL, *one;
 	uint64_t since;
 
@@ -162,7 +162,7 @@ static void service_times_are_collected_while_they_are_needed(void **state) {
 	sample(segment, 0, 2000000); // nobody asked for it
 	since = lab_now_ms(); // four times as long as a look at the rings takes to come
 	LAB_UNTIL(lab_now_ms() - since > 200);
-	assert_int_equal(ring->tail - ring->head, 1);
+	assert_int_equal(ring->tail - segment->control_boxes[0].samples.head, 1);
 	json_decref(holder);
 }
 

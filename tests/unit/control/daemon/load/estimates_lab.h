@@ -60,10 +60,12 @@ static inline void lab_apply_follow(struct estimates_lab *lab) {
 // A worker ends a flow. Returns whether the ring had room.
 static inline bool lab_sample(
 	struct estimates_lab *lab, uint32_t worker, uint16_t backend, uint64_t service_ns) {
-	struct weir_sample_ring *ring = &lab->lab.segment->samples[worker];
+	struct weir_sample_ring *ring = &lab->lab.segment->worker_boxes[worker].samples;
+	const struct weir_ring_position *position =
+		&lab->lab.segment->control_boxes[worker].samples;
 	uint64_t tail = ring->tail;
 
-	if (tail - __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE) >= WEIR_SAMPLES) {
+	if (tail - __atomic_load_n(&position->head, __ATOMIC_ACQUIRE) >= WEIR_SAMPLES) {
 		ring->lost++;
 		return false;
 	}
@@ -74,7 +76,8 @@ static inline bool lab_sample(
 }
 
 static inline uint64_t lab_waiting(const struct estimates_lab *lab, uint32_t worker) {
-	return lab->lab.segment->samples[worker].tail - lab->lab.segment->samples[worker].head;
+	return lab->lab.segment->worker_boxes[worker].samples.tail -
+	       lab->lab.segment->control_boxes[worker].samples.head;
 }
 
 static inline void lab_collect(struct estimates_lab *lab) {

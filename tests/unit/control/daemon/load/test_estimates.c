@@ -205,8 +205,8 @@ static void costs_of_the_process_before_go_when_unneeded(void **state) {
 
 	(void)state;
 	estimates_lab_open(&lab, 1, 2);
-	lab.lab.segment->costs[1] = 5;
-	lab.lab.segment->costs[500] = 5;
+	lab.lab.control->costs[1] = 5;
+	lab.lab.control->costs[500] = 5;
 	lab_apply_follow(&lab);
 	assert_int_equal(lab_cost(&lab, 1), 0);
 	assert_int_equal(lab_cost(&lab, 500), 0);
@@ -215,7 +215,7 @@ static void costs_of_the_process_before_go_when_unneeded(void **state) {
 
 // Estimates outlive the dataplane: the new segment gets them at once.
 static void estimates_survive_a_restart_of_the_dataplane(void **state) {
-	struct weir_segment *second = lab_segment(NULL);
+	struct weir_segment *segment = lab_segment(NULL), *second = lab_attach(segment);
 	struct estimates_lab lab;
 
 	(void)state;
@@ -235,6 +235,7 @@ static void estimates_survive_a_restart_of_the_dataplane(void **state) {
 	assert_int_equal(weir_estimates_backend(lab.estimates, 1, lab.now).samples, 1);
 	assert_int_equal(weir_tables_rebind(lab.lab.tables, NULL), 0);
 	weir_segment_free(second);
+	weir_segment_free(segment);
 	estimates_lab_close(&lab);
 }
 

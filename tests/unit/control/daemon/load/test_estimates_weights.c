@@ -57,8 +57,8 @@ static void reported_weights_replace_the_configured_ones(void **state) {
 	assert_in_range(weight_of(&lab, 0), 4990, 5010);
 	assert_in_range(weight_of(&lab, 1), 14990, 15010);
 	assert_in_range(weight_of(&lab, 2), 9990, 10010); // unknown: the mean
-	assert_int_equal(weir_tables_publish(lab.lab.tables), 1);
-	assert_int_equal(weir_tables_publish(lab.lab.tables), 0);
+	assert_int_equal(lab_publish(&lab.lab), 1);
+	assert_int_equal(lab_publish(&lab.lab), 0);
 	estimates_lab_close(&lab);
 }
 
@@ -180,7 +180,7 @@ static void weights_survive_a_restart(void **state) {
 		assert_int_equal(weir_estimates_create(&lab.estimates), 0);
 		lab_apply_follow(&lab);
 		assert_in_range(weight_of(&lab, 1), 14990, 15010);
-		assert_int_equal(weir_tables_publish(lab.lab.tables), 0);
+		assert_int_equal(lab_publish(&lab.lab), 0);
 		if (again == 0) {
 			assert_int_equal(report_for(&lab, requests, 2, 30), 0);
 			assert_in_range(weight_of(&lab, 1), 14990, 15010);

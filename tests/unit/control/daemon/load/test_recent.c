@@ -71,6 +71,43 @@ static void limited_flows_of_a_service(void **state) {
 	weir_segment_free(segment);
 }
 
+static uint32_t sampled(const struct weir_recent *recent) {
+	return recent->sampled_backends + recent->sampled_services;
+}
+
+// A slice looks at its part of the ids alone, and all slices at each id once.
+static void a_sample_is_taken_in_slices(void **state) {
+	struct weir_segment *segment = lab_segment(NULL);
+	struct weir_recent recent = {0};
+
+	(void)state;
+	weir_recent_take(&recent, segment, 512, 64);
+	for (uint32_t slice = 0; slice < WEIR_RECENT_SLICES; slice++) {
+		uint32_t before = sampled(&recent);
+
+		assert_int_equal(recent.looks, 1);
+		for (uint16_t id = 0; id < 512; id++) {
+			add(segment, 0, id, 1);
+		}
+		weir_recent_take_slice(&recent, segment, 512, 64);
+		if (slice + 1 < WEIR_RECENT_SLICES) {
+			assert_in_range(sampled(&recent) - before, 576 / WEIR_RECENT_SLICES - 1,
+				576 / WEIR_RECENT_SLICES + 2);
+		} else {
+			assert_in_range(576 - before, 1, 576 / WEIR_RECENT_SLICES + 2);
+		}
+	}
+	assert_int_equal(recent.looks, 2);
+	// Each id got its sample in its slice: the later, the more it had counted by then.
+	assert_int_equal(recent.new_flows[0][1], 1);
+	assert_int_equal(recent.new_flows[511][1], WEIR_RECENT_SLICES);
+	for (uint32_t id = 1; id < 512; id++) {
+		assert_in_range(recent.new_flows[id][1] - recent.new_flows[id - 1][1], 0, 1);
+	}
+	weir_recent_fini(&recent);
+	weir_segment_free(segment);
+}
+
 static void bounds(void **state) {
 	const struct lab_room room = {.max_services = 2, .max_backends = 3};
 	struct weir_segment *segment = lab_segment(&room);
@@ -96,6 +133,7 @@ int main(void) {
 		cmocka_unit_test(new_flows_of_the_last_looks),
 		cmocka_unit_test(later_backends_have_no_past),
 		cmocka_unit_test(limited_flows_of_a_service),
+		cmocka_unit_test(a_sample_is_taken_in_slices),
 		cmocka_unit_test(bounds),
 	};
 

@@ -4,8 +4,10 @@
 #include "tables_lab.h"
 
 #include <math.h>
+#include <stdio.h>
 
 #include "shares.h"
+#include "totals.h"
 
 static void expect(double found, double wanted) {
 	if (fabs(found - wanted) > 0.05) {
@@ -46,9 +48,9 @@ static void effective_share_by_policy(void **state) {
 		lab_apply(&lab, config);
 		source.tables = lab.tables;
 		source.segment = lab.segment;
-		lab.segment->costs[3] = 1000000;
-		lab.segment->costs[4] = 2000000;
-		lab.segment->costs[5] = 1000000;
+		lab.control->costs[3] = 1000000;
+		lab.control->costs[4] = 2000000;
+		lab.control->costs[5] = 1000000;
 		for (int all = 0; all < 2; all++) {
 			assert_int_equal(
 				weir_shares_create(&source, all ? WEIR_SHARES_ALL : 1, &shares), 0);
@@ -86,8 +88,8 @@ static void unknown_costs_count_as_the_mean(void **state) {
 	of = lab_state(&lab, 2);
 	expect(weir_shares_effective(shares, &of), 33.333);
 	weir_shares_free(shares);
-	lab.segment->costs[0] = 1000;
-	lab.segment->costs[1] = 3000;
+	lab.control->costs[0] = 1000;
+	lab.control->costs[1] = 3000;
 	assert_int_equal(weir_shares_create(&source, 0, &shares), 0);
 	expect(weir_shares_effective(shares, &of), 100.0 * 6 / (12 + 4 + 6)); // 1/2 of 1, 1/3, 1/2
 	weir_shares_free(shares);
@@ -136,9 +138,9 @@ static void costs_count_within_a_workers_subset(void **state) {
 			assert_int_equal(
 				weir_tables_subset_members(lab.tables, 0, worker, member[worker]),
 				2);
-			lab.segment->costs[member[worker][0].backend] =
+			lab.control->costs[member[worker][0].backend] =
 				worker == 0 ? 1000000 : 10000000;
-			lab.segment->costs[member[worker][1].backend] = 10000000;
+			lab.control->costs[member[worker][1].backend] = 10000000;
 		}
 		weir_tables_set_weight(lab.tables, member[1][1].backend, 300);
 		weir_tables_publish(lab.tables);
@@ -228,8 +230,87 @@ static void achieved_shares(void **state) {
 	lab_config_free(config);
 }
 
+static void count_of_predecessors(const struct lab *lab) {
+	for (uint32_t worker = 0; worker < LAB_WORKERS; worker++) {
+		*weir_segment_backend_counters(lab->segment, worker, 1) =
+			(struct weir_share_counters){
+				.packets = 1000000, .refused = 345, .new_flows = 1000};
+		*weir_segment_service_counters(lab->segment, worker, 1) =
+			(struct weir_share_counters){.packets = 5000, .spilled = 70, .rejected = 7};
+	}
+	weir_segment_backend_counters(lab->segment, 0, 0)->new_flows = 30;
+}
+
+static void assert_reused_ids(
+	const struct lab *lab, const struct weir_recent *recent, uint64_t flows, uint64_t spilled) {
+	static const struct weir_share_counters none;
+	struct weir_share_counters backend = weir_sum_backend(lab->segment, 1);
+	struct weir_share_counters service = weir_sum_service(lab->segment, 1);
+	struct weir_shares_of source = {
+		.tables = lab->tables, .segment = lab->control, .recent = recent};
+	struct weir_backend_state state = lab_state(lab, 1);
+	struct weir_shares *shares;
+
+	assert_string_equal(state.name, "new");
+	assert_int_equal(backend.new_flows, flows);
+	assert_int_equal(service.spilled, spilled);
+	backend.new_flows = 0;
+	service.spilled = 0;
+	assert_memory_equal(&backend, &none, sizeof(none));
+	assert_memory_equal(&service, &none, sizeof(none));
+	assert_int_equal(weir_sum_backend(lab->segment, 0).new_flows, 30); // the same as ever
+	assert_int_equal(weir_shares_create(&source, 0, &shares), 0);
+	expect(weir_shares_achieved(shares, &state), 100.0 * (double)flows / (30 + (double)flows));
+	weir_shares_free(shares);
+	assert_int_equal(weir_recent_new_flows(recent, lab->control, 1), flows);
+	assert_int_equal(weir_recent_limited(recent, lab->control, 1), spilled);
+}
+
+// Workers go on counting under an id; whoever gets it next begins with nothing, also for the
+// control process after this one.
+static void reused_ids_begin_with_zero_counters(void **state) {
+	struct weir_config *config = lab_config(2, 2), *less = lab_config(1, 1);
+	struct weir_config *next = lab_config(2, 2);
+	struct weir_recent recent = {0};
+	struct lab lab;
+
+	(void)state;
+	snprintf(next->services[0].backends[1].name, WEIR_NAME_BYTES, "new");
+	snprintf(next->services[1].name, WEIR_NAME_BYTES, "other");
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	weir_recent_take(&recent, lab.control, 4, 2);
+	count_of_predecessors(&lab);
+	assert_int_equal(weir_sum_backend(lab.segment, 1).refused, 690);
+	assert_int_equal(weir_recent_new_flows(&recent, lab.control, 1), 2000);
+	assert_int_equal(weir_recent_limited(&recent, lab.control, 1), 154);
+	weir_recent_take(&recent, lab.control, 4, 2);
+	lab_apply(&lab, less);
+	lab_settle(&lab);
+	lab_apply(&lab, next);
+	assert_reused_ids(&lab, &recent, 0, 0);
+	weir_segment_backend_counters(lab.segment, 1, 1)->new_flows += 10;
+	weir_segment_service_counters(lab.segment, 1, 1)->spilled += 4;
+	assert_reused_ids(&lab, &recent, 10, 4);
+	weir_recent_fini(&recent);
+	lab_restart(&lab);
+	lab_apply(&lab, next);
+	assert_int_equal(weir_sum_backend(lab.segment, 1).new_flows, 10);
+	assert_int_equal(weir_sum_backend(lab.segment, 1).refused, 0);
+	assert_int_equal(weir_sum_service(lab.segment, 1).spilled, 4);
+	weir_recent_take(&recent, lab.control, 4, 2);
+	assert_int_equal(weir_recent_new_flows(&recent, lab.control, 1), 0);
+	assert_int_equal(weir_recent_limited(&recent, lab.control, 1), 0);
+	weir_recent_fini(&recent);
+	lab_close(&lab);
+	lab_config_free(config);
+	lab_config_free(less);
+	lab_config_free(next);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(reused_ids_begin_with_zero_counters),
 		cmocka_unit_test(effective_share_by_policy),
 		cmocka_unit_test(unknown_costs_count_as_the_mean),
 		cmocka_unit_test(costs_count_within_a_workers_subset),

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <string.h>
+
+#include "state.h"
+
+// state of struct weir_identity_backend.
+#define ADMIN_SHIFT 8
+#define HEALTH_SHIFT 16
+#define LEAVING (1u << 24)
+
+// policies of struct weir_identity_service.
+#define RUNTIME_SHIFT 8
+
+static void store(uint32_t *word, uint32_t value) {
+	if (*word != value) {
+		__atomic_store_n(word, value, __ATOMIC_RELEASE);
+	}
+}
+
+// --- store --------------------------------------------------------------------------------
+
+static void add_counters(struct weir_share_counters *sum, const struct weir_share_counters *one) {
+#define X(field, unit, metric, text) sum->field += weir_counter_read(&one->field);
+	WEIR_SHARE_COUNTERS(X)
+#undef X
+}
+
+void weir_identity_store_service(
+	const struct weir_segment *segment, const struct weir_state *state, uint16_t id) {
+	const struct weir_service_entry *from = &state->services[id];
+	struct weir_identity_service *to = &segment->identity_services[id];
+	struct weir_share_counters sum = {0};
+
+	if (from->stage == WEIR_ID_FREE) {
+		store(&to->state, 0);
+		return;
+	}
+	if ((to->state & WEIR_IDENTITY_USED) == 0 ||
+		strncmp(to->name, from->name, sizeof(to->name)) != 0) {
+		store(&to->state, 0);
+		memcpy(to->name, from->name, sizeof(to->name));
+		for (uint32_t worker = 0; worker < segment->workers; worker++) {
+			add_counters(&sum, weir_segment_service_counters(segment, worker, id));
+		}
+		segment->service_bases[id] = sum;
+	}
+	store(&to->policies,
+		from->configured_policy | (uint32_t)from->runtime_policy << RUNTIME_SHIFT);
+	store(&to->error_window_ms, from->error_window_ms);
+	store(&to->state, WEIR_IDENTITY_USED);
+}
+
+static bool is_same_backend(
+	const struct weir_identity_backend *to, const struct weir_backend_entry *from) {
+	return (to->state & WEIR_IDENTITY_USED) != 0 && to->service == from->service &&
+	       to->family == from->address.family &&
+	       memcmp(to->address, from->address.bytes, sizeof(to->address)) == 0 &&
+	       strncmp(to->name, from->name, sizeof(to->name)) == 0;
+}
+
+void weir_identity_store_backend(
+	const struct weir_segment *segment, const struct weir_state *state, uint16_t id) {
+	const struct weir_backend_entry *from = &state->backends[id];
+	struct weir_identity_backend *to = &segment->identity_backends[id];
+	struct weir_share_counters sum = {0};
+
+	if (from->stage == WEIR_ID_FREE) {
+		store(&to->state, 0);
+		return;
+	}
+	if (!is_same_backend(to, from)) {
+		store(&to->state, 0);
+		memcpy(to->name, from->name, sizeof(to->name));
+		memcpy(to->address, from->address.bytes, sizeof(to->address));
+		to->family = from->address.family;
+		to->service = from->service;
+		for (uint32_t worker = 0; worker < segment->workers; worker++) {
+			add_counters(&sum, weir_segment_backend_counters(segment, worker, id));
+		}
+		segment->backend_bases[id] = sum;
+	}
+	// The configured weight after the run-time weight that a new one cancels.
+	store(&to->runtime_weight, from->runtime_weight);
+	store(&to->configured_weight, from->configured_weight);
+	store(&to->reported_weight, from->reported_weight);
+	store(&to->state, WEIR_IDENTITY_USED | (uint32_t)from->admin << ADMIN_SHIFT |
+				  (uint32_t)from->health << HEALTH_SHIFT |
+				  (from->stage != WEIR_ID_LIVE ? LEAVING : 0));
+}
+
+// --- adopt --------------------------------------------------------------------------------
+
+static bool is_name(const char *name) {
+	return name[0] != '\0' && memchr(name, '\0', WEIR_NAME_BYTES) != NULL;
+}
+
+static uint32_t admin_of(uint32_t word) {
+	return word >> ADMIN_SHIFT & 0xff;
+}
+
+static uint32_t health_of(uint32_t word) {
+	return word >> HEALTH_SHIFT & 0xff;
+}
+
+static bool is_backend(const struct weir_state *state, const struct weir_identity_backend *entry) {
+	return (entry->state & WEIR_IDENTITY_USED) != 0 && is_name(entry->name) &&
+	       (entry->family == 4 || entry->family == 6) &&
+	       admin_of(entry->state) <= WEIR_ADMIN_MAINTENANCE &&
+	       health_of(entry->state) <= WEIR_HEALTH_REFUSING &&
+	       entry->service < state->service_ids &&
+	       state->services[entry->service].stage != WEIR_ID_FREE;
+}
+
+static void adopt_backend(
+	struct weir_state *state, uint16_t id, const struct weir_identity_backend *entry) {
+	struct weir_backend_entry *backend;
+	struct weir_address address = {.family = entry->family};
+
+	memcpy(address.bytes, entry->address, entry->family == 4 ? 4 : 16);
+	if (weir_backend_id_take(state, id, entry->service, entry->name, &address) < 0) {
+		return;
+	}
+	backend = &state->backends[id];
+	backend->admin = (uint8_t)admin_of(entry->state);
+	backend->health = (uint8_t)health_of(entry->state);
+	backend->configured_weight = entry->configured_weight;
+	backend->runtime_weight = entry->runtime_weight;
+	backend->reported_weight = entry->reported_weight;
+	backend->adopted = true;
+	if ((entry->state & LEAVING) != 0) {
+		weir_backend_leave(state, id);
+	}
+}
+
+static void adopt_service(
+	struct weir_state *state, uint16_t id, const struct weir_identity_service *entry) {
+	uint32_t runtime = entry->policies >> RUNTIME_SHIFT & 0xff;
+	struct weir_service_entry *service;
+
+	if ((entry->state & WEIR_IDENTITY_USED) == 0 || !is_name(entry->name) ||
+		weir_service_id_take(state, id, entry->name) < 0) {
+		return;
+	}
+	service = &state->services[id];
+	service->configured_policy = entry->policies & 0xff;
+	service->runtime_policy =
+		runtime < WEIR_POLICY_COUNT ? (uint8_t)runtime : WEIR_POLICY_UNSET;
+	service->error_window_ms = entry->error_window_ms;
+	service->adopted = true;
+}
+
+void weir_identity_adopt(struct weir_state *state, const struct weir_segment *segment) {
+	uint32_t services = segment->notes->service_ids, backends = segment->notes->backend_ids;
+
+	for (uint32_t id = 0; id < services && id < state->service_limit; id++) {
+		adopt_service(state, (uint16_t)id, &segment->identity_services[id]);
+	}
+	// Removed ones first, because a new one may have the same name.
+	for (uint32_t leaving = LEAVING;; leaving = 0) {
+		for (uint32_t id = 0; id < backends && id < state->backend_limit; id++) {
+			const struct weir_identity_backend *entry = &segment->identity_backends[id];
+
+			if ((entry->state & LEAVING) == leaving && is_backend(state, entry)) {
+				adopt_backend(state, (uint16_t)id, entry);
+			}
+		}
+		if (leaving == 0) {
+			break;
+		}
+	}
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// A field or enumeration of the layout that is missing here is found by the unit test, which
+// compares this list with the declarations.
+#include "fingerprint.h"
+
+#include <stddef.h>
+
+#include "flow_state.h"
+#include "layout.h"
+#include "mailbox.h"
+
+struct fact {
+	const char *name;
+	uint64_t value; // of a field: offset and size
+};
+
+#define FIELD(type, field) \
+	{#type "." #field, (uint64_t)offsetof(struct type, field) << 32 | \
+				   sizeof(((const struct type *)NULL)->field)},
+#define TYPE(type) {#type, sizeof(struct type)},
+#define VALUE(name) {#name, (uint64_t)(name)},
+
+// clang-format off
+static const struct fact facts[] = {
+	// Limits and marks.
+	VALUE(WEIR_WORKERS_MAX) VALUE(WEIR_PORTS_MAX) VALUE(WEIR_SERVICES_MAX)
+	VALUE(WEIR_BACKENDS_MAX) VALUE(WEIR_BACKEND_NONE) VALUE(WEIR_SERVICE_NONE)
+	VALUE(WEIR_NAME_BYTES) VALUE(WEIR_TABLE_SLOTS_MAX) VALUE(WEIR_OUTER_HEADER_BYTES)
+	VALUE(WEIR_IDENTITY_USED) VALUE(WEIR_POLICY_UNSET) VALUE(WEIR_WEIGHT_UNSET)
+	VALUE(WEIR_UPDATES) VALUE(WEIR_SAMPLES) VALUE(WEIR_MAILBOX_MESSAGES)
+	VALUE(WEIR_MESSAGE_BYTES) VALUE(WEIR_DROP_REASON_SLOTS)
+	VALUE(WEIR_NEEDS_SLOTS) VALUE(WEIR_NEEDS_ROUNDS) VALUE(WEIR_NEEDS_ERRORS)
+	VALUE(WEIR_NEEDS_COST) VALUE(WEIR_NEEDS_OF_POLICY) VALUE(WEIR_NEEDS_TIMES)
+
+	// Enumerations.
+	VALUE(WEIR_BLOB_SERVICES) VALUE(WEIR_BLOB_SELECTION)
+	VALUE(WEIR_BIND_EXACT) VALUE(WEIR_BIND_RANGES) VALUE(WEIR_BIND_ADDRESS)
+	VALUE(WEIR_BACKEND_PRESENT) VALUE(WEIR_BACKEND_RESOLVED)
+	VALUE(WEIR_UPDATE_SERVICES) VALUE(WEIR_UPDATE_SELECTION) VALUE(WEIR_UPDATE_ROW)
+	VALUE(WEIR_MESSAGE_FLOW_LOOKUP)
+#define X(name, key) {"admin " key, WEIR_ADMIN_##name},
+	WEIR_ADMIN_STATES(X)
+#undef X
+#define X(name, key) {"health " key, WEIR_HEALTH_##name},
+	WEIR_HEALTH_STATES(X)
+#undef X
+#define X(name, key) {"flow " key, WEIR_FLOW_##name},
+	WEIR_FLOW_STATES(X)
+#undef X
+#define X(name, key, text) {"drop " key, WEIR_DROP_##name},
+	WEIR_DROP_REASONS(X)
+#undef X
+#define X(name, key, needs) {"policy " key, (uint64_t)(needs) << 32 | WEIR_POLICY_##name},
+	WEIR_POLICIES(X)
+#undef X
+#define X(name, key) {"exhausted " key, WEIR_EXHAUSTED_##name},
+	WEIR_WHEN_EXHAUSTED(X)
+#undef X
+
+	// Statistics.
+	TYPE(weir_segment_header)
+	FIELD(weir_segment_header, magic) FIELD(weir_segment_header, abi)
+	FIELD(weir_segment_header, header_bytes) FIELD(weir_segment_header, fingerprint)
+	FIELD(weir_segment_header, epoch) FIELD(weir_segment_header, tsc_hz)
+	FIELD(weir_segment_header, hash_seed) FIELD(weir_segment_header, dataplane_pid)
+	FIELD(weir_segment_header, workers) FIELD(weir_segment_header, ports)
+	FIELD(weir_segment_header, max_services) FIELD(weir_segment_header, max_backends)
+	FIELD(weir_segment_header, reserved0) FIELD(weir_segment_header, statistics_bytes)
+	FIELD(weir_segment_header, quiescence_off) FIELD(weir_segment_header, refusals_off)
+	FIELD(weir_segment_header, worker_counters_off)
+	FIELD(weir_segment_header, worker_boxes_off)
+	FIELD(weir_segment_header, service_counters_off)
+	FIELD(weir_segment_header, backend_counters_off)
+	FIELD(weir_segment_header, tables_bytes) FIELD(weir_segment_header, news_off)
+	FIELD(weir_segment_header, roots_off) FIELD(weir_segment_header, control_boxes_off)
+	FIELD(weir_segment_header, identity_services_off)
+	FIELD(weir_segment_header, identity_backends_off)
+	FIELD(weir_segment_header, service_bases_off)
+	FIELD(weir_segment_header, backend_bases_off) FIELD(weir_segment_header, rows_off)
+	FIELD(weir_segment_header, costs_off) FIELD(weir_segment_header, heap_off)
+	FIELD(weir_segment_header, heap_bytes) FIELD(weir_segment_header, port)
+	TYPE(weir_port_info)
+	FIELD(weir_port_info, name) FIELD(weir_port_info, kernel_interface)
+	FIELD(weir_port_info, kernel_ifindex) FIELD(weir_port_info, mtu)
+	FIELD(weir_port_info, vlan) FIELD(weir_port_info, mac) FIELD(weir_port_info, steered)
+	FIELD(weir_port_info, reserved)
+	TYPE(weir_quiescence) FIELD(weir_quiescence, token)
+	TYPE(weir_refusals)
+	FIELD(weir_refusals, services) FIELD(weir_refusals, selections) FIELD(weir_refusals, rows)
+	FIELD(weir_refusals, refused) FIELD(weir_refusals, change)
+	FIELD(weir_refusals, reserved0) FIELD(weir_refusals, ref) FIELD(weir_refusals, reserved)
+	TYPE(weir_worker_counters)
+#define X(field, unit, metric, text) FIELD(weir_worker_counters, field)
+	WEIR_WORKER_FIGURES(X)
+#undef X
+	FIELD(weir_worker_counters, heartbeat_ns) FIELD(weir_worker_counters, drops)
+	TYPE(weir_share_counters)
+#define X(field, unit, metric, text) FIELD(weir_share_counters, field)
+	WEIR_SHARE_FIGURES(X)
+#undef X
+	FIELD(weir_share_counters, reserved)
+	TYPE(weir_sample)
+	FIELD(weir_sample, service_ns) FIELD(weir_sample, backend) FIELD(weir_sample, reserved)
+	TYPE(weir_sample_ring)
+	FIELD(weir_sample_ring, tail) FIELD(weir_sample_ring, lost) FIELD(weir_sample_ring, sample)
+	TYPE(weir_ring_position) FIELD(weir_ring_position, head)
+	TYPE(weir_mailbox_ring)
+	FIELD(weir_mailbox_ring, tail) FIELD(weir_mailbox_ring, message)
+	TYPE(weir_worker_box)
+	FIELD(weir_worker_box, response) FIELD(weir_worker_box, request)
+	FIELD(weir_worker_box, samples)
+	TYPE(weir_message)
+	FIELD(weir_message, sequence) FIELD(weir_message, kind) FIELD(weir_message, reserved)
+	FIELD(weir_message, flow) FIELD(weir_message, bytes)
+	FIELD(weir_message, flow.source) FIELD(weir_message, flow.destination)
+	FIELD(weir_message, flow.source_port) FIELD(weir_message, flow.destination_port)
+	FIELD(weir_message, flow.family) FIELD(weir_message, flow.protocol)
+	FIELD(weir_message, flow.found) FIELD(weir_message, flow.state)
+	FIELD(weir_message, flow.backend) FIELD(weir_message, flow.chosen)
+	FIELD(weir_message, flow.service) FIELD(weir_message, flow.reserved)
+	FIELD(weir_message, flow.slot) FIELD(weir_message, flow.idle_ms)
+	FIELD(weir_message, flow.hash)
+
+	// Tables.
+	TYPE(weir_news) FIELD(weir_news, updates) FIELD(weir_news, token) FIELD(weir_news, reserved)
+	TYPE(weir_notes)
+	FIELD(weir_notes, control_pid) FIELD(weir_notes, publications)
+	FIELD(weir_notes, generation) FIELD(weir_notes, heap_used) FIELD(weir_notes, service_ids)
+	FIELD(weir_notes, backend_ids) FIELD(weir_notes, reserved)
+	TYPE(weir_update_log) FIELD(weir_update_log, update)
+	TYPE(weir_roots)
+	FIELD(weir_roots, services) FIELD(weir_roots, reserved)
+	{"weir_roots.selection", offsetof(struct weir_roots, selection)},
+	TYPE(weir_control_box)
+	FIELD(weir_control_box, request) FIELD(weir_control_box, response)
+	FIELD(weir_control_box, samples)
+	TYPE(weir_identity_service)
+	FIELD(weir_identity_service, state) FIELD(weir_identity_service, policies)
+	FIELD(weir_identity_service, error_window_ms) FIELD(weir_identity_service, reserved)
+	FIELD(weir_identity_service, name)
+	TYPE(weir_identity_backend)
+	FIELD(weir_identity_backend, state) FIELD(weir_identity_backend, configured_weight)
+	FIELD(weir_identity_backend, runtime_weight) FIELD(weir_identity_backend, reported_weight)
+	FIELD(weir_identity_backend, address) FIELD(weir_identity_backend, family)
+	FIELD(weir_identity_backend, reserved0) FIELD(weir_identity_backend, service)
+	FIELD(weir_identity_backend, reserved1) FIELD(weir_identity_backend, name)
+	TYPE(weir_blob)
+	FIELD(weir_blob, generation) FIELD(weir_blob, kind) FIELD(weir_blob, lines)
+	TYPE(weir_service_table)
+	FIELD(weir_service_table, blob) FIELD(weir_service_table, buckets)
+	FIELD(weir_service_table, ranges) FIELD(weir_service_table, buckets_off)
+	FIELD(weir_service_table, ranges_off) FIELD(weir_service_table, hash_seed)
+	FIELD(weir_service_table, reserved)
+	TYPE(weir_bind)
+	FIELD(weir_bind, address) FIELD(weir_bind, family) FIELD(weir_bind, protocol)
+	FIELD(weir_bind, kind) FIELD(weir_bind, reserved) FIELD(weir_bind, port)
+	FIELD(weir_bind, service) FIELD(weir_bind, first) FIELD(weir_bind, count)
+	TYPE(weir_bind_range)
+	FIELD(weir_bind_range, first) FIELD(weir_bind_range, last)
+	FIELD(weir_bind_range, service) FIELD(weir_bind_range, reserved)
+	TYPE(weir_backend_row)
+	FIELD(weir_backend_row, flags) FIELD(weir_backend_row, port)
+	FIELD(weir_backend_row, outer_family) FIELD(weir_backend_row, l2_bytes)
+	FIELD(weir_backend_row, header_bytes) FIELD(weir_backend_row, reserved0)
+	FIELD(weir_backend_row, mtu) FIELD(weir_backend_row, service)
+	FIELD(weir_backend_row, checksum_base) FIELD(weir_backend_row, reserved1)
+	FIELD(weir_backend_row, header)
+	TYPE(weir_row_pair)
+	FIELD(weir_row_pair, version) FIELD(weir_row_pair, reserved) FIELD(weir_row_pair, row)
+	TYPE(weir_selection_subset)
+	FIELD(weir_selection_subset, candidates) FIELD(weir_selection_subset, slots)
+	FIELD(weir_selection_subset, rounds) FIELD(weir_selection_subset, reserved0)
+	FIELD(weir_selection_subset, candidates_off)
+	FIELD(weir_selection_subset, slots_off) FIELD(weir_selection_subset, rounds_off)
+	TYPE(weir_selection)
+	FIELD(weir_selection, blob) FIELD(weir_selection, service) FIELD(weir_selection, subsets)
+	FIELD(weir_selection, others_off) FIELD(weir_selection, settings)
+	FIELD(weir_selection, first)
+	TYPE(weir_policy_settings)
+	FIELD(weir_policy_settings, policy) FIELD(weir_policy_settings, needs)
+	FIELD(weir_policy_settings, when_exhausted)
+	FIELD(weir_policy_settings, documented_rounds)
+	FIELD(weir_policy_settings, max_active_flows)
+	FIELD(weir_policy_settings, error_window_ms) FIELD(weir_policy_settings, reserved)
+	TYPE(weir_candidate)
+	FIELD(weir_candidate, id) FIELD(weir_candidate, stride) FIELD(weir_candidate, weight)
+	TYPE(weir_round) FIELD(weir_round, weight) FIELD(weir_round, first)
+};
+// clang-format on
+
+// FNV-1a.
+static uint64_t mix(uint64_t hash, uint8_t byte) {
+	return (hash ^ byte) * UINT64_C(0x100000001b3);
+}
+
+uint64_t weir_layout_fingerprint(void) {
+	uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+	for (size_t i = 0; i < sizeof(facts) / sizeof(facts[0]); i++) {
+		for (const char *c = facts[i].name; *c != '\0'; c++) {
+			hash = mix(hash, (uint8_t)*c);
+		}
+		for (unsigned int shift = 0; shift < 64; shift += 8) {
+			hash = mix(hash, (uint8_t)(facts[i].value >> shift));
+		}
+	}
+	return hash | 1;
+}

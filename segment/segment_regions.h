@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Regions: where the parts of the segment lie in its two memories. Private to segment.c, which lays
+// them out, and attach.c, which checks them.
+#pragma once
+
+#include "segment.h"
+
+#define WEIR_LINE_BYTES 64u
+#define WEIR_SEGMENT_BYTES_MAX (1ull << 38) // what the 32 bits of a reference can address
+
+// In the order of the memories; the heap is last.
+enum weir_region {
+	WEIR_REGION_QUIESCENCE,
+	WEIR_REGION_REFUSALS,
+	WEIR_REGION_WORKER_COUNTERS,
+	WEIR_REGION_WORKER_BOXES,
+	WEIR_REGION_SERVICE_COUNTERS,
+	WEIR_REGION_BACKEND_COUNTERS,
+	WEIR_REGION_FIRST_OF_TABLES,
+	WEIR_REGION_NEWS = WEIR_REGION_FIRST_OF_TABLES,
+	WEIR_REGION_ROOTS,
+	WEIR_REGION_CONTROL_BOXES,
+	WEIR_REGION_IDENTITY_SERVICES,
+	WEIR_REGION_IDENTITY_BACKENDS,
+	WEIR_REGION_SERVICE_BASES,
+	WEIR_REGION_BACKEND_BASES,
+	WEIR_REGION_ROWS,
+	WEIR_REGION_COSTS,
+	WEIR_REGION_HEAP,
+	WEIR_REGIONS,
+};
+
+struct weir_region_place {
+	const char *name;
+	uint64_t *offset; // in the header
+	uint64_t bytes;
+};
+
+static inline bool weir_region_in_tables(unsigned int region) {
+	return region >= WEIR_REGION_FIRST_OF_TABLES;
+}
+
+// Where each region lies and how long it is for the header's counts, which are in range.
+void weir_regions_of(
+	struct weir_segment_header *header, struct weir_region_place regions[WEIR_REGIONS]);
+
+// Map a memory, shared. NULL and errno on failure.
+uint8_t *weir_segment_map(int fd, uint64_t bytes, int protection);
+
+// Set the counts and the pointers to the regions, from the private copy of the header.
+void weir_segment_point(struct weir_segment *segment, const struct weir_segment_header *header);

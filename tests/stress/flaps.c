@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Flaps: backends of many services become healthy and refusing at random, as many times a second as
+// control can publish, or as asked, while workers follow. What is published and the memory that it
+// takes must stay the same in size: the heap at the end is no larger than after the first second.
+// Prints what one change costs, from the call to the last store.
+//
+// usage: flaps [BACKENDS [SERVICES [SECONDS [CHANGES_PER_SECOND [POLICY [WORKERS]]]]]]
+// Exit 0: the memory is flat, and all workers followed to the end.
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "grace.h"
+#include "reader.h"
+#include "tables.h"
+
+#define SECOND_NS UINT64_C(1000000000)
+#define WORKERS_MAX 8u
+#define SAMPLES_MAX 2000000u
+#define HEAP_BYTES (4ull << 30)
+
+struct options {
+	uint32_t backends, services, seconds, rate, workers;
+	const char *policy;
+};
+
+struct worker {
+	struct weir_segment *segment;
+	uint32_t index;
+	bool stop;
+	uint64_t turns, rows;
+	pthread_t thread;
+};
+
+static uint64_t now_ns(void) {
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
+}
+
+static uint64_t next_random(uint64_t *state) {
+	*state = *state * 6364136223846793005ull + 1442695040888963407ull;
+	return *state >> 33;
+}
+
+// --- workers ------------------------------------------------------------------------------
+
+static bool adopt_row(void *context, uint16_t backend, const struct weir_backend_row *row) {
+	struct worker *self = context;
+
+	(void)backend;
+	(void)row;
+	self->rows++;
+	return true;
+}
+
+static void *work(void *context) {
+	const struct timespec pause = {.tv_nsec = 1000};
+	struct worker *self = context;
+	struct weir_reader reader;
+
+	if (weir_reader_init(&reader, self->segment, self->index, adopt_row, self) < 0) {
+		return NULL;
+	}
+	weir_reader_online(&reader);
+	while (!__atomic_load_n(&self->stop, __ATOMIC_RELAXED)) {
+		weir_reader_update(&reader);
+		weir_reader_quiescent(&reader);
+		self->turns++;
+		if (self->index > 0) {
+			nanosleep(&pause, NULL); // one that polls is enough for a small machine
+		}
+	}
+	weir_reader_offline(&reader);
+	weir_reader_fini(&reader);
+	return NULL;
+}
+
+// --- configuration ------------------------------------------------------------------------
+
+static struct weir_config *configure(const struct options *options) {
+	size_t room = 4096 + options->services * 256ull + options->backends * 96ull, at;
+	struct weir_config_errors errors;
+	struct weir_config *config = NULL;
+	char *text = malloc(room);
+
+	if (text == NULL) {
+		return NULL;
+	}
+	at = (size_t)sprintf(text,
+		"{\"instance\":{\"name\":\"lb\"},\"ports\":[{\"name\":\"wan\","
+		"\"device\":\"net_null0\",\"gateway_mac\":\"02:00:00:00:00:01\",\"source_ipv4\":"
+		"\"10.255.0.1\"}],\"segment\":{\"max_services\":%u,\"max_backends\":%u},"
+		"\"services\":[",
+		options->services, options->backends);
+	for (uint32_t s = 0; s < options->services; s++) {
+		uint32_t first = (uint32_t)((uint64_t)options->backends * s / options->services);
+		uint32_t end =
+			(uint32_t)((uint64_t)options->backends * (s + 1) / options->services);
+
+		at += (size_t)sprintf(text + at,
+			"%s{\"name\":\"s%u\",\"binds\":[{\"address\":\"198.18.%u.%u\",\"protocol\":"
+			"\"tcp\",\"port\":80}],\"policy\":{\"name\":\"%s\"},\"health_check\":"
+			"{\"type\":\"tcp\",\"port\":80},\"backends\":[",
+			s > 0 ? "," : "", s, s >> 8, s & 255, options->policy);
+		for (uint32_t b = first; b < end; b++) {
+			at += (size_t)sprintf(text + at,
+				"%s{\"name\":\"b%u\",\"address\":\"10.%u.%u.%u\"}",
+				b > first ? "," : "", b, b >> 16, b >> 8 & 255, b & 255);
+		}
+		at += (size_t)sprintf(text + at, "]}");
+	}
+	at += (size_t)sprintf(text + at, "]}");
+	if (weir_config_parse(text, at, &config, &errors) < 0) {
+		char line[512];
+
+		fprintf(stderr, "%s\n",
+			errors.count > 0 ? weir_config_error_format(
+						   "flaps", &errors.error[0], line, sizeof(line))
+					 : "cannot make the configuration");
+	}
+	weir_config_errors_fini(&errors);
+	free(text);
+	return config;
+}
+
+// --- flaps --------------------------------------------------------------------------------
+
+struct result {
+	uint32_t *us10; // of each change, tenths of a microsecond
+	uint64_t changes, failed;
+	uint64_t used_first, used_most, backed_first, backed_last;
+};
+
+// One in a hundred backends is refusing at a time: with many more, panic mode would use them all
+// and there would be nothing to publish.
+struct refusing {
+	uint16_t *id; // ring
+	uint32_t room, first, count;
+};
+
+static void flap(struct weir_tables *tables, const struct options *options,
+	struct refusing *refusing, uint64_t *random, struct result *result) {
+	enum weir_health_state health = WEIR_HEALTH_REFUSING;
+	uint64_t start, took;
+	uint16_t id;
+
+	if (refusing->count == refusing->room) {
+		id = refusing->id[refusing->first];
+		refusing->first = (refusing->first + 1) % refusing->room;
+		refusing->count--;
+		health = WEIR_HEALTH_HEALTHY;
+	} else {
+		id = (uint16_t)(next_random(random) % options->backends);
+		refusing->id[(refusing->first + refusing->count++) % refusing->room] = id;
+	}
+	start = now_ns();
+	weir_tables_set_health(tables, id, health);
+	result->failed += weir_tables_publish(tables) < 0;
+	took = (now_ns() - start) / 100;
+	if (result->changes < SAMPLES_MAX) {
+		result->us10[result->changes] = took < UINT32_MAX ? (uint32_t)took : UINT32_MAX;
+	}
+	result->changes++;
+}
+
+static void run(struct weir_tables *tables, const struct options *options, struct result *result) {
+	uint64_t begin = now_ns(), end = begin + options->seconds * SECOND_NS, random = 1;
+	uint64_t told = begin, due = begin;
+	struct refusing refusing = {.room = options->backends / 100 + 1};
+
+	refusing.id = calloc(refusing.room, sizeof(refusing.id[0]));
+	for (uint32_t id = 0; id < options->backends; id++) {
+		weir_tables_set_health(tables, (uint16_t)id, WEIR_HEALTH_HEALTHY);
+	}
+	weir_tables_publish(tables);
+	while (refusing.id != NULL && now_ns() < end) {
+		struct weir_writer_usage usage;
+		uint64_t now = now_ns();
+
+		if (options->rate > 0 && now < due) {
+			const struct timespec pause = {.tv_nsec = 20000};
+
+			nanosleep(&pause, NULL);
+			continue;
+		}
+		due += options->rate > 0 ? SECOND_NS / options->rate : 0;
+		flap(tables, options, &refusing, &random, result);
+		if (now - told < SECOND_NS) {
+			continue;
+		}
+		told = now;
+		weir_writer_usage(weir_tables_writer(tables), &usage);
+		if (result->used_first == 0) {
+			result->used_first = usage.used_bytes;
+			result->backed_first = usage.backed_bytes;
+		}
+		result->used_most =
+			usage.used_bytes > result->used_most ? usage.used_bytes : result->used_most;
+		result->backed_last = usage.backed_bytes;
+		if ((now - begin) / SECOND_NS % 60 == 0) {
+			printf("%4" PRIu64 " s: %" PRIu64
+			       " changes, %.1f MB in use, %.1f MB taken\n",
+				(now - begin) / SECOND_NS, result->changes,
+				(double)usage.used_bytes / 1e6, (double)usage.backed_bytes / 1e6);
+			fflush(stdout);
+		}
+	}
+	free(refusing.id);
+}
+
+static int compare(const void *left, const void *right) {
+	uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+
+	return (a > b) - (a < b);
+}
+
+static bool report(const struct options *options, struct result *result) {
+	uint64_t n = result->changes < SAMPLES_MAX ? result->changes : SAMPLES_MAX;
+	// What waits for a grace period comes and goes; the memory taken grows in steps of 256 KiB.
+	bool flat =
+		result->backed_last <= result->backed_first + result->backed_first / 4 + (4u << 20);
+
+	if (n == 0) {
+		return false;
+	}
+	qsort(result->us10, n, sizeof(result->us10[0]), compare);
+	printf("%u backends, %u services, %s: %" PRIu64 " changes in %u s (%" PRIu64
+	       " not published at once)\n",
+		options->backends, options->services, options->policy, result->changes,
+		options->seconds, result->failed);
+	printf("a change: median %.1f us, 99th percentile %.1f us, longest %.1f us\n",
+		result->us10[n / 2] / 10.0, result->us10[n * 99 / 100] / 10.0,
+		result->us10[n - 1] / 10.0);
+	printf("memory: %.1f MB in use after a second, at most %.1f MB; taken %.1f MB, at the end "
+	       "%.1f "
+	       "MB: %s\n",
+		(double)result->used_first / 1e6, (double)result->used_most / 1e6,
+		(double)result->backed_first / 1e6, (double)result->backed_last / 1e6,
+		flat ? "flat" : "NOT FLAT");
+	return flat;
+}
+
+static void *follow(void *context) { // the dataplane's main thread
+	const struct timespec pause = {.tv_nsec = 10000000};
+	struct worker *self = context;
+
+	while (!__atomic_load_n(&self->stop, __ATOMIC_RELAXED)) {
+		weir_segment_follow(self->segment);
+		nanosleep(&pause, NULL);
+	}
+	return NULL;
+}
+
+static int prepare(const struct options *options, const struct weir_config *config,
+	struct weir_segment **ret, struct weir_segment **ret_control,
+	struct weir_tables **ret_tables) {
+	static const struct weir_port_info port = {.name = "wan", .mtu = 1500};
+	const struct weir_segment_params params = {.workers = options->workers,
+		.ports = 1,
+		.max_services = options->services,
+		.max_backends = options->backends,
+		.heap_bytes = HEAP_BYTES,
+		.port_info = &port};
+	char why[256] = "";
+	int r = weir_segment_create(&params, ret);
+
+	if (r == 0) {
+		r = weir_segment_attach_own(*ret, ret_control);
+	}
+	if (r == 0) {
+		r = weir_tables_open(*ret_control, ret_tables);
+	}
+	if (r == 0) {
+		r = weir_tables_apply(*ret_tables, config, why, sizeof(why));
+	}
+	if (r < 0) {
+		fprintf(stderr, "cannot publish: %s %s\n", strerror(-r), why);
+	}
+	return r;
+}
+
+static uint32_t argument(int argc, char **argv, int at, uint32_t fallback) {
+	return argc > at ? (uint32_t)strtoul(argv[at], NULL, 10) : fallback;
+}
+
+int main(int argc, char **argv) {
+	const struct options options = {.backends = argument(argc, argv, 1, 10000),
+		.services = argument(argc, argv, 2, 1000),
+		.seconds = argument(argc, argv, 3, 5),
+		.rate = argument(argc, argv, 4, 0),
+		.policy = argc > 5 ? argv[5] : "round-robin",
+		.workers = argument(argc, argv, 6, 2)};
+	struct worker worker[WORKERS_MAX + 1] = {{0}};
+	struct weir_segment *segment = NULL, *control = NULL;
+	struct weir_tables *tables = NULL;
+	struct weir_config *config;
+	struct result result = {.us10 = calloc(SAMPLES_MAX, sizeof(uint32_t))};
+	bool ok = false;
+
+	if (options.workers < 1 || options.workers > WORKERS_MAX || options.services < 1 ||
+		options.backends < options.services || result.us10 == NULL) {
+		fprintf(stderr, "usage: flaps [BACKENDS [SERVICES [SECONDS [RATE [POLICY "
+				"[WORKERS]]]]]]\n");
+		return 2;
+	}
+	config = configure(&options);
+	if (config == NULL || prepare(&options, config, &segment, &control, &tables) < 0) {
+		return 1;
+	}
+	for (uint32_t i = 0; i <= options.workers; i++) {
+		worker[i].segment = segment;
+		worker[i].index = i;
+		if (pthread_create(&worker[i].thread, NULL, i < options.workers ? work : follow,
+			    &worker[i]) != 0) {
+			return 1;
+		}
+	}
+	run(tables, &options, &result);
+	ok = weir_writer_synchronize(weir_tables_writer(tables), 20000) == 0;
+	if (!ok) {
+		fprintf(stderr, "a worker does not follow\n");
+	}
+	for (uint32_t i = 0; i <= options.workers; i++) {
+		__atomic_store_n(&worker[i].stop, true, __ATOMIC_RELAXED);
+		pthread_join(worker[i].thread, NULL);
+		ok = ok && (i == options.workers || worker[i].rows >= options.backends);
+	}
+	ok = report(&options, &result) && ok;
+	weir_tables_free(tables);
+	weir_segment_free(control);
+	weir_segment_free(segment);
+	weir_config_free(config);
+	free(result.us10);
+	return ok ? 0 : 1;
+}

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What cannot be published yet: the replies say so, and it is published as soon as it can be.
+#include "daemon_web.h"
+
+#include <stdio.h>
+
+#include "segment.h"
+
+#define ROOM "\"table_size\": 16381"
+#define WEB \
+	"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", " \
+	"\"protocol\": \"tcp\", \"port\": 80}], " ROOM ", \"backends\": [" \
+	"{\"name\": \"w-1\", \"address\": \"10.0.1.11\"}, " \
+	"{\"name\": \"w-2\", \"address\": \"10.0.1.12\"}"
+#define TWO WEB "]}"
+#define THREE WEB ", {\"name\": \"w-3\", \"address\": \"10.0.1.13\"}]}"
+
+static int setup(void **state) {
+	struct web *web = calloc(1, sizeof(*web));
+
+	lab_init(&web->lab);
+	lab_write_config(&web->lab, TWO);
+	lab_start(&web->lab);
+	web->dataplane = lab_dataplane_start_small(&web->lab, 2);
+	LAB_UNTIL(lab_attached(&web->lab));
+	*state = web;
+	return 0;
+}
+
+static const char *not_published(json_t *answer) {
+	assert_true(json_is_true(json_object_get(answer, "ok")));
+	return json_string_value(json_object_get(answer, "not_published"));
+}
+
+static bool all_is_published(struct web *web) {
+	json_t *answer = lab_ask(&web->lab, "{\"command\": \"stats.show\"}");
+	bool all = not_published(answer) == NULL;
+
+	assert_null(json_object_get(answer, "published"));
+	json_decref(answer);
+	return all;
+}
+
+// Set a weight. Returns whether it is published.
+static bool set_weight(struct web *web, int weight) {
+	json_t *answer = lab_ask(&web->lab,
+		"{\"command\": \"weight.set\", \"backend\": \"w-1\", \"weight\": %d}", weight);
+	bool published = not_published(answer) == NULL;
+
+	assert_int_equal(published, json_object_get(answer, "published") == NULL);
+	if (!published) {
+		assert_non_null(strstr(not_published(answer), "a worker still uses"));
+		assert_true(json_is_false(json_object_get(answer, "published")));
+	}
+	assert_int_equal(json_integer_value(json_object_get(
+				 json_object_get(answer, "result"), "effective_weight")),
+		weight);
+	json_decref(answer);
+	return published;
+}
+
+// How often the log has a text.
+static unsigned int times_logged(const struct web *web, const char *text) {
+	char line[1024];
+	FILE *file = fopen(web->lab.log, "r");
+	unsigned int n = 0;
+
+	assert_non_null(file);
+	while (fgets(line, sizeof(line), file) != NULL) {
+		n += strstr(line, text) != NULL;
+	}
+	fclose(file);
+	return n;
+}
+
+// Workers that hang let the heap fill up. Returns the weight that was not published.
+static int fill_the_heap(struct web *web) {
+	int weight = 200;
+
+	lab_dataplane_hang(web->dataplane, true);
+	while (set_weight(web, weight)) {
+		weight++;
+		assert_true(weight < 300);
+	}
+	return weight;
+}
+
+static void wait_a_few_ticks(void) {
+	uint64_t since = lab_now_ms();
+
+	LAB_UNTIL(lab_now_ms() - since > 350);
+}
+
+static void change_that_does_not_fit_now_is_published_later(void **state) {
+	struct web *web = *state;
+	const struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
+	int weight = fill_the_heap(web);
+	weir_ref before = segment->roots->selection[0];
+	json_t *answer;
+
+	assert_int_equal(weight > 202, 1);
+	answer = lab_ask(&web->lab, "{\"command\": \"backend.drain\", \"backend\": \"w-2\"}");
+	assert_non_null(not_published(answer));
+	assert_true(json_is_false(json_object_get(answer, "published")));
+	json_decref(answer);
+	answer = lab_ask(&web->lab, "{\"command\": \"service.show\"}");
+	assert_non_null(not_published(answer));
+	assert_null(json_object_get(answer, "published")); // it has changed nothing
+	json_decref(answer);
+	wait_a_few_ticks();
+	assert_false(all_is_published(web));
+	assert_true(segment->roots->selection[0] == before);
+	assert_int_equal(times_logged(web, "cannot publish: "), 1);
+	lab_dataplane_hang(web->dataplane, false);
+	LAB_UNTIL(all_is_published(web));
+	assert_true(segment->roots->selection[0] != before);
+	lab_dataplane_flows(web->dataplane, "198.51.100.10", 80, 100);
+	assert_int_equal(lab_dataplane_flows_of(web->dataplane, 1), 0); // drained
+	assert_true(set_weight(web, 7));
+	assert_int_equal(times_logged(web, "cannot publish: "), 1);
+}
+
+// All room was in use before: the next control process can write nowhere until a grace period is
+// over. It keeps its configuration, and says so.
+static void configuration_waits_for_the_grace_period_after_a_restart(void **state) {
+	struct web *web = *state;
+	const struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
+	weir_ref before;
+	json_t *answer;
+
+	fill_the_heap(web);
+	lab_dataplane_hang(web->dataplane, false);
+	LAB_UNTIL(all_is_published(web));
+	wait_a_few_ticks();
+	lab_dataplane_hang(web->dataplane, true);
+	before = segment->roots->selection[0];
+	lab_kill(&web->lab);
+	lab_write_config(&web->lab, THREE);
+	lab_start(&web->lab);
+	LAB_UNTIL(lab_attached(&web->lab));
+	assert_false(all_is_published(web));
+	answer = lab_ask(&web->lab, "{\"command\": \"backend.drain\", \"backend\": \"w-2\"}");
+	assert_non_null(strstr(not_published(answer), "worker 0 has not let go of them"));
+	assert_true(json_is_false(json_object_get(answer, "published")));
+	json_decref(answer);
+	wait_a_few_ticks();
+	assert_true(segment->roots->selection[0] == before);
+	assert_int_equal(times_logged(web, "the configuration is not published yet: "), 1);
+	assert_int_equal(times_logged(web, "the configuration is published"), 0);
+	lab_dataplane_hang(web->dataplane, false);
+	LAB_UNTIL(all_is_published(web));
+	assert_int_equal(times_logged(web, "the configuration is published"), 1);
+	lab_dataplane_flows(web->dataplane, "198.51.100.10", 80, 200);
+	assert_int_equal(lab_dataplane_flows_of(web->dataplane, 1), 0); // drained
+	assert_true(lab_dataplane_flows_of(web->dataplane, 2) > 50); // w-3
+	assert_int_equal(times_logged(web, "the configuration is not published yet: "), 1);
+}
+
+// The same, and the operator takes the file back meanwhile: what is read last counts.
+static void reload_takes_the_place_of_a_configuration_that_waits(void **state) {
+	struct web *web = *state;
+
+	fill_the_heap(web);
+	lab_dataplane_hang(web->dataplane, false);
+	LAB_UNTIL(all_is_published(web));
+	wait_a_few_ticks();
+	lab_dataplane_hang(web->dataplane, true);
+	lab_kill(&web->lab);
+	lab_write_config(&web->lab, THREE);
+	lab_start(&web->lab);
+	LAB_UNTIL(lab_attached(&web->lab));
+	assert_false(all_is_published(web));
+	assert_string_equal(lab_code(&web->lab, "{\"command\": \"config.reload\"}"), "refused");
+	lab_dataplane_hang(web->dataplane, false);
+	lab_write_config(&web->lab, TWO);
+	LAB_UNTIL(strcmp(lab_code(&web->lab, "{\"command\": \"config.reload\"}"), "ok") == 0);
+	assert_true(all_is_published(web));
+	wait_a_few_ticks();
+	assert_string_equal(
+		lab_code(&web->lab, "{\"command\": \"backend.show\", \"service\": \"web\", "
+				    "\"backend\": \"w-3\"}"),
+		"not-found");
+}
+
+// A table that somebody has spoilt is refused by the workers, built again by control, and logged
+// once for each worker.
+static void refused_table_is_built_again_and_logged_once(void **state) {
+	struct web *web = *state;
+	struct weir_segment *segment = lab_dataplane_segment(web->dataplane), *rude;
+	weir_ref before = segment->roots->selection[0];
+	struct weir_news *news;
+
+	assert_int_equal(weir_segment_attach_own(segment, &rude), 0);
+	news = rude->news;
+	__atomic_store_n(&rude->roots->selection[0], before ^ 1ull << 40, __ATOMIC_RELEASE);
+	rude->updates->update[news->updates % WEIR_UPDATES] = weir_update(WEIR_UPDATE_SELECTION, 0);
+	__atomic_store_n(&news->updates, news->updates + 1, __ATOMIC_RELEASE);
+	LAB_UNTIL(times_logged(web, "refused the new selection of web") == 2);
+	LAB_UNTIL(weir_counter_read(&segment->refusals[0].refused) == 0 &&
+		  weir_counter_read(&segment->refusals[1].refused) == 0);
+	assert_int_equal(weir_counter_read(&segment->refusals[0].selections), 1);
+	assert_true(segment->roots->selection[0] != (before ^ 1ull << 40));
+	wait_a_few_ticks();
+	assert_int_equal(times_logged(web, "refused the new selection of web"), 2);
+	assert_int_equal(times_logged(web, "worker 0 refused the new selection of web"), 1);
+	assert_true(set_weight(web, 7));
+	weir_segment_free(rude);
+}
+
+int main(void) {
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, web_stop)
+	const struct CMUnitTest tests[] = {
+		T(change_that_does_not_fit_now_is_published_later),
+		T(configuration_waits_for_the_grace_period_after_a_restart),
+		T(reload_takes_the_place_of_a_configuration_that_waits),
+		T(refused_table_is_built_again_and_logged_once),
+	};
+
+	return cmocka_run_group_tests(tests, lab_own_network, NULL);
+}

@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// S3, S6: control is killed between any two stores of an apply, of a change, or of a step of a
+// withdrawal. Each prefix of its stores is given to a control process that adopts it: workers find
+// all tables sound at any time, no flow's row changes, what a worker still uses is not written over
+// (S5), and what is published in the end is what it would have been without the crash.
+#include "tables_lab.h"
+
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "service_table.h"
+#include "stores_lab.h"
+
+#define SERVICES 4
+#define BACKENDS 16
+#define HEAP_EVERY \
+	61 // of the stores to the heap, which nothing refers to yet, this many are enough
+
+static const struct lab_room room = {
+	.max_services = SERVICES, .max_backends = BACKENDS, .heap_bytes = 256 << 10};
+
+// What is published and remembered, for comparisons. Zeroed before it is filled in.
+struct picture {
+	struct weir_backend_row row[BACKENDS];
+	struct weir_identity_backend backend[BACKENDS];
+	struct weir_identity_service service[SERVICES];
+	struct {
+		uint32_t count, slot_count;
+		struct weir_candidate candidate[BACKENDS];
+		uint16_t slot[LAB_TABLE_SIZE];
+	} selection[SERVICES];
+	uint16_t looked_up[SERVICES];
+};
+
+static void take_picture(struct lab *lab, struct picture *ret) {
+	memset(ret, 0, sizeof(*ret));
+	for (uint16_t id = 0; id < BACKENDS; id++) {
+		ret->row[id] = lab_row(lab, id);
+		if (lab->segment->identity_backends[id].state != 0) {
+			ret->backend[id] = lab->segment->identity_backends[id];
+		}
+	}
+	for (uint16_t id = 0; id < SERVICES; id++) {
+		const struct weir_policy_table *table = &lab_selection(lab, id)->table;
+		uint8_t vip[16] = {198, 51, 0, (uint8_t)id};
+
+		if (lab->segment->identity_services[id].state != 0) {
+			ret->service[id] = lab->segment->identity_services[id];
+		}
+		ret->looked_up[id] =
+			weir_service_lookup(lab_services(lab), vip, 4, IPPROTO_TCP, 80);
+		ret->selection[id].count = table->count;
+		ret->selection[id].slot_count = table->slot_count;
+		assert_true(table->count <= BACKENDS && table->slot_count <= LAB_TABLE_SIZE);
+		if (table->count > 0) {
+			memcpy(ret->selection[id].candidate, table->candidates,
+				table->count * sizeof(table->candidates[0]));
+		}
+		if (table->slot_count > 0) {
+			memcpy(ret->selection[id].slot, table->slots,
+				table->slot_count * sizeof(table->slots[0]));
+		}
+	}
+}
+
+// --- a crash ------------------------------------------------------------------------------
+
+struct crash {
+	struct stores stores;
+	const struct weir_config *config; // that the next control process has
+	bool flows[BACKENDS];
+	struct weir_backend_row row[BACKENDS]; // of those with flows
+	// What is published in the end when it had stored nothing, or all.
+	struct picture *before, *after;
+	bool differ; // before and after may, then each outcome is one of the two
+	bool is_after; // has been seen
+	void (*check)(struct lab *lab); // of the next control process; NULL = no more
+};
+
+static bool take_row(void *context, uint16_t backend, const struct weir_backend_row *row) {
+	struct weir_backend_row *rows = context;
+
+	rows[backend] = *row;
+	return true;
+}
+
+// Whatever a worker finds that starts now is whole, and names only what is there (S2).
+static void assert_sound(struct lab *lab) {
+	struct weir_backend_row rows[BACKENDS] = {0};
+	struct weir_reader reader;
+
+	assert_int_equal(weir_reader_init(&reader, lab->segment, 1, take_row, rows), 0);
+	assert_int_equal(weir_segment_follow(lab->segment), 0);
+	weir_reader_online(&reader);
+	assert_int_equal(reader.refusals.refused, 0);
+	for (uint16_t service = 0; service < SERVICES; service++) {
+		const struct weir_policy_table *table =
+			&weir_reader_selection(&reader, service)->table;
+
+		for (uint32_t i = 0; i < table->count; i++) {
+			assert_true(rows[table->candidates[i].id].flags & WEIR_BACKEND_PRESENT);
+			assert_int_equal(rows[table->candidates[i].id].service, service);
+		}
+	}
+	weir_reader_offline(&reader);
+	weir_reader_fini(&reader);
+}
+
+static void assert_flows_stay(const struct crash *crash, struct lab *lab) {
+	for (uint16_t id = 0; id < BACKENDS; id++) {
+		struct weir_backend_row row = lab_row(lab, id);
+
+		if (crash->flows[id]) {
+			assert_memory_equal(&row, &crash->row[id], sizeof(row));
+		}
+	}
+}
+
+static uint64_t sum_up(const struct lab *lab) {
+	uint64_t sum = 0;
+
+	for (uint32_t service = 0; service < SERVICES; service++) {
+		const struct weir_policy_table *table = &lab->reader.selection[service].table;
+
+		for (uint32_t i = 0; i < table->slot_count; i++) {
+			sum = sum * 31 + table->candidates[table->slots[i]].id;
+		}
+	}
+	return sum;
+}
+
+// A segment as the process that was killed after n stores has left it; its worker has what was
+// published before.
+static void open_crashed(const struct crash *crash, uint32_t n, struct lab *ret) {
+	ret->segment = lab_segment(&room);
+	ret->control = lab_attach(ret->segment);
+	assert_int_equal(ret->control->tables_bytes, crash->stores.bytes);
+	stores_replay(&crash->stores, 0, ret->control->tables);
+	for (uint16_t id = 0; id < BACKENDS; id++) {
+		lab_set_flows(ret, 1, id, crash->flows[id]);
+	}
+	lab_worker_start(ret);
+	stores_replay(&crash->stores, n, ret->control->tables);
+}
+
+static void compare(struct crash *crash, uint32_t n, const struct picture *outcome) {
+	bool is_before = memcmp(outcome, crash->before, sizeof(*outcome)) == 0;
+	bool is_after = memcmp(outcome, crash->after, sizeof(*outcome)) == 0;
+
+	if (!is_before && !is_after) {
+		fail_msg(
+			"after %u of %u stores the outcome is another one", n, crash->stores.count);
+	}
+	if (crash->differ && crash->is_after && !is_after) {
+		fail_msg("after %u of %u stores a change is lost that was there", n,
+			crash->stores.count);
+	}
+	crash->is_after |= is_after;
+}
+
+// The process was killed after n stores. ret NULL: compare the outcome, else return it.
+static void crash_after(struct crash *crash, uint32_t n, struct picture *ret) {
+	struct picture *outcome = malloc(sizeof(*outcome));
+	struct lab lab;
+	uint64_t sum;
+
+	assert_non_null(outcome);
+	open_crashed(crash, n, &lab);
+	assert_sound(&lab);
+	if (n % 2 == 0) {
+		assert_flows_stay(crash, &lab); // else the worker looks later
+	}
+	sum = sum_up(&lab);
+	assert_int_equal(weir_tables_open(lab.control, &lab.tables), 0);
+	assert_sound(&lab);
+	lab_apply(&lab, crash->config);
+	assert_int_equal(sum_up(&lab), sum);
+	assert_sound(&lab);
+	assert_flows_stay(crash, &lab);
+	lab_settle(&lab);
+	lab_settle(&lab);
+	assert_flows_stay(crash, &lab);
+	if (crash->check != NULL) {
+		crash->check(&lab);
+	}
+	take_picture(&lab, ret != NULL ? ret : outcome);
+	if (ret == NULL) {
+		compare(crash, n, outcome);
+	}
+	lab_close(&lab);
+	free(outcome);
+}
+
+static void begin(struct crash *crash, struct lab *lab) {
+	for (uint16_t id = 0; id < BACKENDS; id++) {
+		crash->flows[id] =
+			weir_segment_backend_counters(lab->segment, 1, id)->active_flows > 0;
+		crash->row[id] = lab_row(lab, id);
+	}
+	stores_begin(&crash->stores, lab->control->tables, lab->segment->tables,
+		lab->control->tables_bytes);
+}
+
+// What was done since begin was done by a process that was killed.
+static void end(struct crash *crash, const struct lab *lab, const struct weir_config *config) {
+	uint64_t heap = lab->segment->heap_off;
+	uint32_t checked = 0;
+
+	stores_end(&crash->stores);
+	crash->config = config;
+	crash->before = malloc(sizeof(*crash->before));
+	crash->after = malloc(sizeof(*crash->after));
+	assert_non_null(crash->before);
+	assert_non_null(crash->after);
+	crash_after(crash, 0, crash->before);
+	crash_after(crash, crash->stores.count, crash->after);
+	if (!crash->differ) {
+		assert_memory_equal(crash->before, crash->after, sizeof(*crash->after));
+	}
+	for (uint32_t n = 1; n < crash->stores.count; n++) {
+		if (crash->stores.store[n - 1].offset < heap || n % HEAP_EVERY == 0) {
+			crash_after(crash, n, NULL);
+			checked++;
+		}
+	}
+	print_message("%u stores, %u crashes\n", crash->stores.count, checked);
+	assert_true(crash->stores.count > 0);
+	free(crash->before);
+	free(crash->after);
+	stores_fini(&crash->stores);
+}
+
+// --- tests --------------------------------------------------------------------------------
+
+static void set_hops(struct lab *lab) {
+	for (uint16_t id = 0; id < weir_tables_backend_ids(lab->tables); id++) {
+		struct weir_next_hop hop = lab_hop((uint8_t)id);
+
+		weir_tables_set_next_hop(lab->tables, id, &hop);
+	}
+	assert_true(weir_tables_publish(lab->tables) > 0);
+}
+
+static void s3_crash_at_any_store_of_an_apply(void **unused) {
+	struct weir_config *config = lab_config(2, 3), *next = lab_config(3, 4);
+	struct crash crash = {0};
+	struct lab lab;
+
+	(void)unused;
+	if (!stores_work()) {
+		skip();
+	}
+	lab_remove_backend(next, 0, 0);
+	next->services[1].backends[1].address.bytes[3] = 99;
+	next->services[0].backends[1].weight = 40; // b2: drops the run-time weight
+	lab_open(&lab, &room);
+	lab_apply(&lab, config);
+	weir_tables_set_weight(lab.tables, 2, 7);
+	weir_tables_set_admin(lab.tables, 5, WEIR_ADMIN_DRAIN);
+	set_hops(&lab);
+	lab_settle(&lab);
+	lab_set_flows(&lab, 1, 0, 1); // leaves
+	lab_set_flows(&lab, 1, 1, 1); // stays
+	lab_set_flows(&lab, 1, 4, 1); // gets another address: another backend
+	lab_set_flows(&lab, 1, 5, 1);
+	begin(&crash, &lab);
+	lab_apply(&lab, next);
+	end(&crash, &lab, next);
+	lab_close(&lab);
+	lab_config_free(config);
+	lab_config_free(next);
+}
+
+static void check_reported(struct lab *lab) {
+	struct weir_backend_state state = lab_state(lab, 0);
+
+	assert_int_equal(state.reported_weight, 500);
+	assert_int_equal(state.effective_weight, state.runtime_weight == 1 ? 5 : 500);
+	assert_int_equal(lab_state(lab, 1).reported_weight, 700);
+}
+
+// A reported weight is what the backend has reported, wherever the run-time weight has got to.
+static void s3_reported_weight_survives_a_crash_at_any_store(void **unused) {
+	struct weir_config *config = lab_config(1, 3);
+	struct crash crash = {.differ = true, .check = check_reported};
+	struct lab lab;
+
+	(void)unused;
+	if (!stores_work()) {
+		skip();
+	}
+	config->services[0].policy.name = WEIR_POLICY_WEIGHTED_ROUND_ROBIN;
+	config->services[0].policy.weights = WEIR_WEIGHTS_REPORTED;
+	lab_open(&lab, &room);
+	lab_apply(&lab, config);
+	weir_tables_set_reported_weight(lab.tables, 0, 500);
+	weir_tables_set_reported_weight(lab.tables, 1, 700);
+	set_hops(&lab);
+	lab_settle(&lab);
+	begin(&crash, &lab);
+	weir_tables_set_weight(lab.tables, 0, 1);
+	assert_true(weir_tables_publish(lab.tables) > 0);
+	end(&crash, &lab, config);
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
+static void s3_crash_at_any_store_of_a_change(void **unused) {
+	struct weir_config *config = lab_config(2, 4);
+
+	(void)unused;
+	if (!stores_work()) {
+		skip();
+	}
+	for (int what = 0; what < 3; what++) {
+		struct crash crash = {.differ = true};
+		struct lab lab;
+
+		lab_open(&lab, &room);
+		lab_apply(&lab, config);
+		set_hops(&lab);
+		lab_settle(&lab);
+		lab_set_flows(&lab, 1, 5, 3);
+		begin(&crash, &lab);
+		if (what == 0) {
+			weir_tables_set_weight(lab.tables, 5, 30);
+		} else if (what == 1) {
+			weir_tables_set_admin(lab.tables, 5, WEIR_ADMIN_DRAIN);
+		} else {
+			weir_tables_set_policy(lab.tables, 1, WEIR_POLICY_LEAST_LOADED);
+		}
+		assert_true(weir_tables_publish(lab.tables) > 0);
+		end(&crash, &lab, config);
+		lab_close(&lab);
+	}
+	lab_config_free(config);
+}
+
+// A backend and a service go, step by step, and others come and take their ids.
+static void s3_crash_at_any_store_of_an_add_and_a_remove(void **unused) {
+	struct weir_config *config = lab_config(3, 2), *less = lab_config(2, 2),
+			   *more = lab_config(2, 4);
+	struct lab lab;
+
+	(void)unused;
+	if (!stores_work()) {
+		skip();
+	}
+	lab_remove_backend(less, 0, 0);
+	lab_remove_backend(more, 0, 0);
+	lab_open(&lab, &room);
+	lab_apply(&lab, config);
+	set_hops(&lab);
+	lab_settle(&lab);
+	lab_set_flows(&lab, 1, 1, 1);
+	lab_set_flows(&lab, 1, 3, 1);
+	for (int phase = 0; phase < 8; phase++) {
+		struct crash crash = {0};
+
+		lab_quiescent(&lab);
+		begin(&crash, &lab);
+		if (phase == 0) {
+			lab_apply(&lab, less);
+		} else if (phase < 7) {
+			weir_tables_tick(lab.tables);
+		} else {
+			lab_apply(&lab, more);
+		}
+		if (crash.stores.count == 0) {
+			stores_end(&crash.stores);
+			stores_fini(&crash.stores);
+			continue;
+		}
+		end(&crash, &lab, phase < 7 ? less : more);
+	}
+	assert_int_equal(lab_id(&lab, "s0", "b2"), 0); // the freed id
+	lab_close(&lab);
+	lab_config_free(config);
+	lab_config_free(less);
+	lab_config_free(more);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(s3_crash_at_any_store_of_an_apply),
+		cmocka_unit_test(s3_reported_weight_survives_a_crash_at_any_store),
+		cmocka_unit_test(s3_crash_at_any_store_of_a_change),
+		cmocka_unit_test(s3_crash_at_any_store_of_an_add_and_a_remove),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

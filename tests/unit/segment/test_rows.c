@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Rows of backends: two copies and a version that says which one is in use. What concurrent copies
+// and kills at any store do to them is in tests/stress.
+#include "segment_lab.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#define BACKEND 7
+#define STRADDLER 21 // its copy 0 lies on two pages
+#define PAGE_BYTES 4096
+#define FLIPS 300000u
+
+struct lab {
+	struct weir_segment *segment; // of the dataplane
+	struct weir_segment *control; // the same memory
+	struct weir_writer *writer;
+	bool stop;
+	uint64_t copies;
+	bool torn;
+};
+
+static int setup(void **state) {
+	struct lab *f = calloc(1, sizeof(*f));
+
+	assert_non_null(f);
+	f->segment = fixture_segment(4096);
+	f->control = fixture_control(f->segment);
+	assert_int_equal(weir_writer_open(f->control, &f->writer), 0);
+	assert_int_equal(weir_writer_reserve(f->writer, 1, FIXTURE_BACKENDS), 0);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state) {
+	struct lab *f = *state;
+
+	weir_writer_free(f->writer);
+	weir_segment_free(f->control);
+	weir_segment_free(f->segment);
+	free(f);
+	return 0;
+}
+
+// Every byte behind the flags follows from n.
+static struct weir_backend_row filled(uint32_t n) {
+	struct weir_backend_row row;
+
+	memset(&row, (int)(1 + n % 255), sizeof(row));
+	row.flags = WEIR_BACKEND_PRESENT;
+	return row;
+}
+
+static bool is_whole(const struct weir_backend_row *row) {
+	struct weir_backend_row whole = filled(row->port - 1u);
+
+	return memcmp(row, &whole, sizeof(whole)) == 0;
+}
+
+static struct weir_backend_row current(const struct lab *f) {
+	struct weir_backend_row row;
+
+	assert_true(weir_reader_row(f->segment, BACKEND, &row));
+	return row;
+}
+
+// Version n is in copy n % 2; the one before is untouched in the other.
+static void version_tells_the_copy_in_use(void **state) {
+	struct lab *f = *state;
+	const struct weir_row_pair *pair = &f->segment->rows[BACKEND];
+	uint64_t updates = f->segment->news->updates;
+
+	for (uint32_t n = 1; n < 600; n++) {
+		struct weir_backend_row row = filled(n), before = pair->row[(n - 1) % 2], found;
+
+		assert_true(weir_writer_publish_row(f->writer, BACKEND, &row));
+		assert_int_equal(pair->version, n);
+		assert_memory_equal(&pair->row[n % 2], &row, sizeof(row));
+		assert_memory_equal(&pair->row[(n - 1) % 2], &before, sizeof(before));
+		found = current(f);
+		assert_memory_equal(&found, &row, sizeof(row));
+		assert_int_equal(f->segment->news->updates, updates + n);
+		assert_int_equal(f->segment->updates->update[(updates + n - 1) % WEIR_UPDATES],
+			weir_update(WEIR_UPDATE_ROW, BACKEND));
+	}
+	assert_int_equal(f->segment->rows[BACKEND - 1].version, 0);
+	assert_int_equal(f->segment->rows[BACKEND + 1].version, 0);
+}
+
+static void same_row_is_not_published_again(void **state) {
+	struct lab *f = *state;
+	struct weir_backend_row row = filled(3), zero = {0};
+	uint64_t updates;
+
+	assert_false(weir_writer_publish_row(f->writer, BACKEND, &zero));
+	assert_true(weir_writer_publish_row(f->writer, BACKEND, &row));
+	updates = f->segment->news->updates;
+	assert_false(weir_writer_publish_row(f->writer, BACKEND, &row));
+	assert_int_equal(f->segment->rows[BACKEND].version, 1);
+	assert_int_equal(f->segment->news->updates, updates);
+	// One byte, anywhere.
+	for (size_t i = 0; i < sizeof(row); i++) {
+		((uint8_t *)&row)[i] ^= 0x80;
+		assert_true(weir_writer_publish_row(f->writer, BACKEND, &row));
+	}
+	// The copy that is not in use is the one before, and does not count.
+	((uint8_t *)&row)[sizeof(row) - 1] ^= 0x80;
+	assert_true(weir_writer_publish_row(f->writer, BACKEND, &row));
+}
+
+// A control process that ended while it wrote: the copy that is not in use, up to any byte.
+static void half_a_row_is_nothing(void **state) {
+	struct lab *f = *state;
+	struct weir_row_pair *pair = &f->control->rows[BACKEND];
+	struct weir_backend_row row = filled(1), next = filled(2), found;
+
+	weir_writer_publish_row(f->writer, BACKEND, &row);
+	for (size_t bytes = 0; bytes <= sizeof(row); bytes += 8) {
+		memcpy(&pair->row[(pair->version + 1) % 2], &next, bytes);
+		weir_writer_free(f->writer);
+		assert_int_equal(weir_writer_open(f->control, &f->writer), 0);
+		found = current(f);
+		assert_memory_equal(&found, &row, sizeof(row));
+		// The next one writes over it, even what is there already.
+		assert_true(weir_writer_publish_row(f->writer, BACKEND, &next));
+		found = current(f);
+		assert_memory_equal(&found, &next, sizeof(next));
+		assert_true(weir_writer_publish_row(f->writer, BACKEND, &row));
+	}
+}
+
+static void *copy(void *arg) {
+	struct lab *f = arg;
+
+	while (!__atomic_load_n(&f->stop, __ATOMIC_RELAXED)) {
+		struct weir_backend_row row;
+
+		if (weir_reader_row(f->segment, BACKEND, &row)) {
+			f->torn = f->torn || !is_whole(&row);
+			__atomic_store_n(&f->copies, f->copies + 1, __ATOMIC_RELAXED);
+		}
+	}
+	return NULL;
+}
+
+// --- a copy that is interrupted ---
+
+static struct lab *interrupted;
+static uint32_t interruptions;
+
+// A copy has come to its second page, which is protected: publish two rows, and let it go on.
+static void publish_two(int signal, siginfo_t *info, void *context) {
+	struct lab *f = interrupted;
+	uint8_t *page = (uint8_t *)&f->segment->rows[STRADDLER + 1];
+	struct weir_backend_row row;
+
+	(void)signal;
+	(void)info;
+	(void)context;
+	for (uint32_t n = 50; n < 52; n++) {
+		row = filled(n + interruptions * 2);
+		weir_writer_publish_row(f->writer, STRADDLER, &row);
+	}
+	interruptions++;
+	page -= (uintptr_t)page % PAGE_BYTES;
+	if (mprotect(page, PAGE_BYTES, PROT_READ) < 0) {
+		abort();
+	}
+}
+
+// One half of it from before, one half from after: that is noticed, however long it took.
+static void copy_that_is_overtaken_twice_is_noticed(void **state) {
+	struct lab *f = *state;
+	const struct weir_row_pair *pair = &f->segment->rows[STRADDLER];
+	uint8_t *page = (uint8_t *)&f->segment->rows[STRADDLER + 1];
+	const struct sigaction action = {.sa_sigaction = publish_two, .sa_flags = SA_SIGINFO};
+	struct weir_backend_row row = filled(1), copied = filled(9), before = copied;
+	struct sigaction former;
+
+	page -= (uintptr_t)page % PAGE_BYTES;
+	assert_true((const uint8_t *)&pair->row[0] < page && (const uint8_t *)&pair->row[1] > page);
+	for (uint32_t n = 1; n <= 2; n++) {
+		row = filled(n);
+		weir_writer_publish_row(f->writer, STRADDLER, &row);
+	}
+	assert_int_equal(pair->version % 2, 0);
+	interrupted = f;
+	assert_int_equal(sigaction(SIGSEGV, &action, &former), 0);
+	assert_int_equal(mprotect(page, PAGE_BYTES, PROT_NONE), 0);
+	assert_false(weir_reader_row(f->segment, STRADDLER, &copied));
+	assert_int_equal(sigaction(SIGSEGV, &former, NULL), 0);
+	assert_int_equal(interruptions, 1);
+	assert_memory_equal(&copied, &before, sizeof(copied));
+	assert_true(weir_reader_row(f->segment, STRADDLER, &copied));
+	assert_true(is_whole(&copied));
+}
+
+// Flipped as fast as it can be: no copy is of two rows.
+static void copies_are_never_torn(void **state) {
+	struct lab *f = *state;
+	struct weir_backend_row row = filled(0);
+	pthread_t thread;
+
+	assert_true(weir_writer_publish_row(f->writer, BACKEND, &row));
+	assert_int_equal(pthread_create(&thread, NULL, copy, f), 0);
+	for (uint32_t n = 1; n < FLIPS || __atomic_load_n(&f->copies, __ATOMIC_RELAXED) < FLIPS;
+		n++) {
+		row = filled(n);
+		weir_writer_publish_row(f->writer, BACKEND, &row);
+	}
+	__atomic_store_n(&f->stop, true, __ATOMIC_RELAXED);
+	pthread_join(thread, NULL);
+	print_message("%llu copies\n", (unsigned long long)f->copies);
+	assert_false(f->torn);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		TEST(version_tells_the_copy_in_use),
+		TEST(same_row_is_not_published_again),
+		TEST(half_a_row_is_nothing),
+		TEST(copy_that_is_overtaken_twice_is_noticed),
+		TEST(copies_are_never_torn),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The update log: followed in order and in bounded turns; when it is overrun, when an entry is
+// overwritten while it is read, and when a control process ended between a store and its entry,
+// the reader looks through everything. Whoever sees a selection also sees the rows that it names,
+// and whoever sees a service also sees its selection.
+#include "segment_lab.h"
+
+#include <netinet/in.h>
+#include <stdlib.h>
+
+#include "service_table.h"
+
+#define WORKER 0
+#define TURNS_MAX 1000
+
+struct lab {
+	struct weir_segment *segment; // of the dataplane
+	struct weir_segment *control; // the same memory
+	struct weir_writer *writer;
+	struct weir_reader reader; // online
+	struct weir_backend_row rows[FIXTURE_BACKENDS]; // taken over
+	unsigned int adopted; // rows ever taken over
+};
+
+static bool adopt_row(void *context, uint16_t backend, const struct weir_backend_row *row) {
+	struct lab *f = context;
+
+	f->rows[backend] = *row;
+	f->adopted++;
+	return true;
+}
+
+static int setup(void **state) {
+	struct lab *f = calloc(1, sizeof(*f));
+
+	assert_non_null(f);
+	f->segment = fixture_segment(8u << 20);
+	f->control = fixture_control(f->segment);
+	assert_int_equal(weir_writer_open(f->control, &f->writer), 0);
+	assert_int_equal(weir_writer_reserve(f->writer, FIXTURE_SERVICES, FIXTURE_BACKENDS), 0);
+	assert_int_equal(weir_segment_follow(f->segment), 0);
+	assert_int_equal(weir_reader_init(&f->reader, f->segment, WORKER, adopt_row, f), 0);
+	weir_reader_online(&f->reader);
+	f->adopted = 0;
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state) {
+	struct lab *f = *state;
+
+	weir_reader_fini(&f->reader);
+	weir_writer_free(f->writer);
+	weir_segment_free(f->control);
+	weir_segment_free(f->segment);
+	free(f);
+	return 0;
+}
+
+static void publish_row(struct lab *f, uint16_t backend, uint16_t n) {
+	const struct weir_backend_row row = fixture_row(n);
+
+	assert_true(weir_writer_publish_row(f->writer, backend, &row));
+}
+
+static void withdraw_row(struct lab *f, uint16_t backend) {
+	const struct weir_backend_row none = {0};
+
+	assert_true(weir_writer_publish_row(f->writer, backend, &none));
+}
+
+// A selection of backends first .. first + n - 1.
+static void publish_selection(struct lab *f, uint16_t service, uint16_t first, uint32_t n) {
+	struct weir_selection_member members[FIXTURE_BACKENDS];
+	struct weir_selection *selection = NULL;
+
+	for (uint16_t i = 0; i < n; i++) {
+		members[i] = (struct weir_selection_member){
+			.identity = i + 1u, .id = (uint16_t)(first + i), .weight = 100};
+	}
+	assert_int_equal(fixture_build(f->writer, service, members, n, 251, &selection), 0);
+	assert_int_equal(
+		weir_writer_publish(f->writer, fixture_selection_root(service), selection), 0);
+}
+
+// Port 1000 + i goes to service i, for the first n services.
+static void publish_services(struct lab *f, uint16_t n) {
+	struct weir_service_bind binds[FIXTURE_SERVICES];
+	struct weir_service_table *table = NULL;
+
+	for (uint16_t i = 0; i < n; i++) {
+		binds[i] = (struct weir_service_bind){.address = {198, 51, 100, 10},
+			.family = 4,
+			.protocol = IPPROTO_TCP,
+			.port_first = (uint16_t)(1000 + i),
+			.port_last = (uint16_t)(1000 + i),
+			.service = i};
+	}
+	assert_int_equal(weir_service_table_build(f->writer, binds, n, 1, &table), 0);
+	assert_int_equal(
+		weir_writer_publish(f->writer, fixture_root(WEIR_BLOB_SERVICES), table), 0);
+}
+
+// S2 over tables: nothing that the worker has taken over leads to what it has not.
+static void check_order(const struct lab *f) {
+	const uint8_t vip[16] = {198, 51, 100, 10};
+
+	for (uint16_t service = 0; service < FIXTURE_SERVICES; service++) {
+		const struct weir_policy_table *table =
+			&weir_reader_selection(&f->reader, service)->table;
+
+		for (uint32_t i = 0; i < table->count; i++) {
+			if (f->rows[table->candidates[i].id].flags == 0) {
+				fail_msg("service %u selects backend %u, whose row is not there",
+					service, table->candidates[i].id);
+			}
+		}
+		if (weir_service_lookup(weir_reader_services(&f->reader), vip, 4, IPPROTO_TCP,
+			    (uint16_t)(1000 + service)) == service &&
+			table->count == 0) {
+			fail_msg("service %u is there, its selection is not", service);
+		}
+	}
+}
+
+// Turn after turn until nothing is left, each of them bounded, none with tables out of order.
+static unsigned int follow(struct lab *f) {
+	unsigned int turns = 0;
+
+	while (f->reader.seen != f->segment->news->updates) {
+		unsigned int before = f->adopted;
+
+		weir_reader_update(&f->reader);
+		assert_true(f->adopted - before <= WEIR_READER_STEPS);
+		check_order(f);
+		assert_true(++turns < TURNS_MAX);
+	}
+	return turns;
+}
+
+static void check_rows(const struct lab *f) {
+	for (uint16_t i = 0; i < FIXTURE_BACKENDS; i++) {
+		struct weir_backend_row row;
+
+		assert_true(weir_reader_row(f->segment, i, &row));
+		assert_memory_equal(&f->rows[i], &row, sizeof(row));
+	}
+}
+
+static void turn_takes_over_a_bounded_number_of_changes(void **state) {
+	struct lab *f = *state;
+
+	for (uint16_t i = 0; i < 10 * WEIR_READER_STEPS; i++) {
+		publish_row(f, i % FIXTURE_BACKENDS, (uint16_t)(1 + i));
+	}
+	weir_reader_update(&f->reader);
+	assert_in_range(f->adopted, 1, WEIR_READER_STEPS);
+	weir_reader_quiescent(&f->reader); // nobody asked for a report
+	assert_in_range(f->adopted, 1, WEIR_READER_STEPS);
+	assert_true(follow(f) >= 9);
+	assert_int_equal(f->adopted, 10 * WEIR_READER_STEPS); // each once
+	check_rows(f);
+}
+
+static void report_waits_until_what_came_before_is_taken_over(void **state) {
+	struct lab *f = *state;
+	unsigned int turns = 0;
+	uint64_t mark;
+
+	for (uint16_t i = 0; i < 200; i++) {
+		publish_row(f, i, 7);
+	}
+	mark = weir_writer_mark(f->writer);
+	for (uint16_t i = 200; i < FIXTURE_BACKENDS; i++) { // after the mark
+		publish_row(f, i, 7);
+	}
+	while (!weir_writer_passed(f->writer, mark)) {
+		assert_true(++turns < TURNS_MAX);
+		weir_reader_quiescent(&f->reader);
+		assert_true(!weir_writer_passed(f->writer, mark) || f->adopted >= 200);
+	}
+	assert_true(turns >= 200 / WEIR_READER_STEPS);
+}
+
+// A new token and almost a turn of changes in every turn, on top of a backlog: each grace period
+// ends all the same.
+static void tokens_that_come_faster_than_reports_all_pass(void **state) {
+	struct lab *f = *state;
+	uint64_t marks[40];
+
+	for (uint16_t i = 0; i < 8 * WEIR_READER_STEPS; i++) {
+		publish_row(f, i, 1);
+	}
+	for (unsigned int i = 0; i < 40; i++) {
+		for (uint16_t backend = 0; backend < WEIR_READER_STEPS - 2; backend++) {
+			publish_row(f, backend, (uint16_t)(100 * i + backend + 2));
+		}
+		marks[i] = weir_writer_mark(f->writer);
+		weir_reader_quiescent(&f->reader);
+		assert_true(i < 20 || weir_writer_passed(f->writer, marks[i - 20]));
+	}
+}
+
+static void log_wraps_many_times(void **state) {
+	struct lab *f = *state;
+
+	for (uint32_t i = 0; i < 3 * WEIR_UPDATES + 5; i++) {
+		uint16_t backend = (uint16_t)(i % 97);
+
+		publish_row(f, backend, (uint16_t)(1 + i % 65535));
+		assert_int_equal(follow(f), 1);
+		assert_int_equal(f->rows[backend].mtu, (uint16_t)(1 + i % 65535));
+	}
+	assert_int_equal(f->adopted, 3 * WEIR_UPDATES + 5); // never a look through everything
+}
+
+// The number of entries may wrap, too.
+static void count_of_entries_wraps(void **state) {
+	struct lab *f = *state;
+
+	weir_reader_offline(&f->reader);
+	f->control->news->updates = UINT64_MAX - 2;
+	weir_reader_online(&f->reader);
+	f->adopted = 0;
+	for (uint16_t i = 1; i < 10; i++) {
+		publish_row(f, 3, i);
+		assert_int_equal(follow(f), 1);
+		assert_int_equal(f->rows[3].mtu, i);
+		assert_int_equal(f->adopted, i);
+	}
+	assert_true(f->control->news->updates < 10);
+}
+
+static void overrun_log_makes_the_reader_look_at_everything(void **state) {
+	const uint32_t entries[] = {WEIR_UPDATES - 1, WEIR_UPDATES, WEIR_UPDATES + 1,
+		2 * WEIR_UPDATES, 3 * WEIR_UPDATES + 17};
+	struct lab *f = *state;
+
+	for (size_t k = 0; k < sizeof(entries) / sizeof(entries[0]); k++) {
+		unsigned int turns;
+
+		publish_row(f, 250, (uint16_t)(1 + k)); // the first entry, which is lost
+		publish_selection(f, 1, 250, 1);
+		publish_services(f, 2);
+		publish_selection(f, 0, 250, 1);
+		for (uint32_t i = 4; i < entries[k]; i++) {
+			publish_row(f, (uint16_t)(i % 200), (uint16_t)(1 + (i + k) % 65535));
+		}
+		turns = follow(f);
+		assert_true(turns >= FIXTURE_BACKENDS / WEIR_READER_STEPS);
+		assert_int_equal(f->rows[250].mtu, 1 + k);
+		assert_int_equal(weir_reader_selection(&f->reader, 0)->table.count, 1);
+		assert_int_equal(weir_reader_selection(&f->reader, 1)->table.count, 1);
+		check_rows(f);
+	}
+}
+
+// Control overwrites the oldest entry before it counts the new one: with as many changes as the log
+// holds, the oldest may already be another.
+static void entry_that_is_being_overwritten_is_not_trusted(void **state) {
+	struct lab *f = *state;
+	uint64_t first = f->segment->news->updates;
+
+	publish_row(f, 7, 77);
+	for (uint32_t i = 1; i < WEIR_UPDATES; i++) {
+		publish_row(f, 8, (uint16_t)i);
+	}
+	assert_int_equal(f->segment->news->updates - first, WEIR_UPDATES);
+	f->control->updates->update[first % WEIR_UPDATES] = weir_update(WEIR_UPDATE_ROW, 9);
+	follow(f);
+	assert_int_equal(f->rows[7].mtu, 77);
+	check_rows(f);
+}
+
+// A control process that ended between a store and its entry in the log.
+static void next_writer_has_everything_looked_at(void **state) {
+	const struct weir_backend_row row = fixture_row(55);
+	struct lab *f = *state;
+	struct weir_row_pair *pair = &f->control->rows[123];
+	weir_ref ref;
+
+	publish_row(f, 0, 1);
+	publish_selection(f, 2, 0, 1);
+	ref = f->control->roots->selection[2];
+	assert_int_equal(weir_writer_publish(f->writer, fixture_selection_root(2), NULL), 0);
+	follow(f);
+	pair->row[(pair->version + 1) % 2] = row;
+	pair->version++;
+	f->control->roots->selection[2] = ref;
+	weir_reader_settle(&f->reader);
+	assert_int_equal(f->rows[123].mtu, 0);
+	assert_int_equal(weir_reader_selection(&f->reader, 2)->table.count, 0);
+	weir_writer_free(f->writer);
+	assert_int_equal(weir_writer_open(f->control, &f->writer), 0);
+	follow(f);
+	assert_int_equal(f->rows[123].mtu, 55);
+	assert_int_equal(weir_reader_selection(&f->reader, 2)->table.count, 1);
+	check_rows(f);
+}
+
+// Workers count per backend: a row waits for the memory of its counters, and with it all that was
+// published behind it.
+static void row_waits_for_the_memory_of_its_counters(void **state) {
+	struct lab *f = *state;
+
+	f->segment->counted_backends = 100;
+	publish_row(f, 99, 1);
+	publish_row(f, 100, 1);
+	publish_row(f, 98, 1);
+	publish_selection(f, 0, 100, 1);
+	for (unsigned int i = 0; i < 10; i++) {
+		weir_reader_update(&f->reader);
+		weir_reader_settle(&f->reader); // does not wait for it either
+		check_order(f);
+	}
+	assert_int_equal(f->rows[99].mtu, 1);
+	assert_int_equal(f->rows[100].mtu, 0);
+	assert_int_equal(f->rows[98].mtu, 0);
+	assert_int_equal(weir_reader_selection(&f->reader, 0)->table.count, 0);
+	assert_int_equal(weir_segment_follow(f->segment), 0);
+	follow(f);
+	assert_int_equal(weir_reader_selection(&f->reader, 0)->table.count, 1);
+	check_rows(f);
+	// The same in the look through everything.
+	weir_reader_offline(&f->reader);
+	memset(f->rows, 0, sizeof(f->rows));
+	f->segment->counted_backends = 100;
+	weir_reader_online(&f->reader);
+	check_order(f);
+	assert_int_equal(f->rows[99].mtu, 1);
+	assert_int_equal(weir_reader_selection(&f->reader, 0)->table.count, 0);
+	assert_int_equal(weir_segment_follow(f->segment), 0);
+	follow(f);
+	assert_int_equal(weir_reader_selection(&f->reader, 0)->table.count, 1);
+	check_rows(f);
+}
+
+// --- order over tables ----------------------------------------------------------------------
+
+// The root is newer than the entry that leads to it: rows of the newer selection come later.
+static void selection_waits_for_the_rows_of_a_newer_one(void **state) {
+	struct lab *f = *state;
+
+	publish_row(f, 0, 1);
+	publish_selection(f, 0, 0, 1);
+	for (uint16_t i = 1; i < 100; i++) {
+		publish_row(f, i, 1);
+	}
+	publish_selection(f, 0, 0, 100);
+	follow(f);
+	assert_int_equal(weir_reader_selection(&f->reader, 0)->table.count, 100);
+}
+
+static void service_waits_for_its_selection(void **state) {
+	struct lab *f = *state;
+
+	publish_row(f, 0, 1);
+	publish_selection(f, 0, 0, 1);
+	publish_services(f, 1);
+	for (uint16_t i = 1; i < 100; i++) {
+		publish_row(f, i, 1);
+	}
+	publish_selection(f, 1, 0, 100);
+	publish_services(f, 2);
+	follow(f);
+	assert_int_equal(weir_reader_selection(&f->reader, 1)->table.count, 100);
+}
+
+// The same while the reader looks through everything: what is published meanwhile, too.
+static void look_through_everything_keeps_the_order(void **state) {
+	struct lab *f = *state;
+	uint16_t next = 0;
+
+	for (uint32_t i = 0; i <= WEIR_UPDATES; i++) {
+		publish_row(f, 299, (uint16_t)(1 + i));
+	}
+	while (f->reader.seen != f->segment->news->updates) {
+		weir_reader_update(&f->reader);
+		check_order(f);
+		if (next < FIXTURE_SERVICES) {
+			publish_row(f, next, 1);
+			publish_selection(f, next, next, 1);
+			publish_services(f, ++next);
+		}
+	}
+	assert_int_equal(next, FIXTURE_SERVICES);
+	for (uint16_t service = 0; service < FIXTURE_SERVICES; service++) {
+		assert_int_equal(weir_reader_selection(&f->reader, service)->table.count, 1);
+	}
+}
+
+// Random publications and withdrawals in the order of layout.h, turns in between at random.
+static void random_publications_are_taken_over_in_order(void **state) {
+	struct lab *f = *state;
+	uint64_t seed = 3;
+
+	for (unsigned int round = 0; round < 400; round++) {
+		uint16_t first = (uint16_t)(fixture_random(&seed) % 200);
+		uint32_t n = 1 + (uint32_t)(fixture_random(&seed) % 60);
+		uint16_t service = (uint16_t)(fixture_random(&seed) % FIXTURE_SERVICES);
+		bool lazy = round % 16 != 0; // else all that is due is taken over first
+
+		if (!lazy) {
+			// Ids whose rows go away: nobody selects them, for a grace period.
+			weir_writer_publish(f->writer, fixture_root(WEIR_BLOB_SERVICES), NULL);
+			for (uint16_t i = 0; i < FIXTURE_SERVICES; i++) {
+				weir_writer_publish(f->writer, fixture_selection_root(i), NULL);
+			}
+			while (weir_writer_reclaim(f->writer) > 0) {
+				weir_reader_quiescent(&f->reader);
+				check_order(f);
+			}
+			for (uint16_t i = 0; i < FIXTURE_BACKENDS; i += 2) {
+				if (f->control->rows[i]
+						.row[f->control->rows[i].version % 2]
+						.flags != 0) {
+					withdraw_row(f, i);
+				}
+			}
+		}
+		for (uint16_t i = 0; i < n; i++) {
+			publish_row(f, (uint16_t)(first + i), (uint16_t)(round + 1));
+		}
+		publish_selection(f, service, first, n);
+		for (uint64_t turns = fixture_random(&seed) % 4; turns > 0; turns--) {
+			weir_reader_update(&f->reader);
+			check_order(f);
+			weir_writer_reclaim(f->writer);
+			weir_reader_quiescent(&f->reader);
+			check_order(f);
+		}
+	}
+	follow(f);
+	check_rows(f);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		TEST(turn_takes_over_a_bounded_number_of_changes),
+		TEST(report_waits_until_what_came_before_is_taken_over),
+		TEST(tokens_that_come_faster_than_reports_all_pass),
+		TEST(log_wraps_many_times),
+		TEST(count_of_entries_wraps),
+		TEST(overrun_log_makes_the_reader_look_at_everything),
+		TEST(entry_that_is_being_overwritten_is_not_trusted),
+		TEST(next_writer_has_everything_looked_at),
+		TEST(row_waits_for_the_memory_of_its_counters),
+		TEST(selection_waits_for_the_rows_of_a_newer_one),
+		TEST(service_waits_for_its_selection),
+		TEST(look_through_everything_keeps_the_order),
+		TEST(random_publications_are_taken_over_in_order),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
