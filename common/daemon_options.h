@@ -10,9 +10,12 @@
 #include "option.h"
 
 #define WEIR_RUN_DIR_DEFAULT "/run/weir"
-#define WEIR_CONTROL_SOCKET "control.sock" // in the run directory
+#define WEIR_CONTROL_DIR "control" // in the run directory: weir-control's own
+#define WEIR_CONTROL_SOCKET WEIR_CONTROL_DIR "/control.sock"
+#define WEIR_USER_DEFAULT "weir" // of weir-control, if it exists
+#define WEIR_GROUP_DEFAULT "weir" // may look, if it exists
 // Bytes. The longest name in the run directory must still fit a socket address.
 #define WEIR_RUN_DIR_MAX \
-	(sizeof(((struct sockaddr_un *)NULL)->sun_path) - sizeof("/dataplane.sock"))
+	(sizeof(((struct sockaddr_un *)NULL)->sun_path) - sizeof("/" WEIR_CONTROL_SOCKET))
 
 extern const struct weir_option_word weir_log_level_words[]; // for an enum weir_log_level

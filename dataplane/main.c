@@ -16,8 +16,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "accounts.h"
 #include "capabilities.h"
 #include "config.h"
+#include "daemon_options.h"
 #include "dataplane.h"
 #include "dpdk_log.h"
 #include "eal.h"
@@ -38,6 +40,7 @@
 #define TURN_MS 100 // of the main loop
 #define LISTEN_TRIES 10
 #define LISTEN_PAUSE_MS 100
+#define REFUSALS_LOG_MS 60000 // at most one line in this time
 
 struct context {
 	const struct weir_dataplane_options *options;
@@ -46,10 +49,11 @@ struct context {
 	struct weir_plan plan;
 	struct weir_memory memory;
 	struct weir_handover_server *server;
-	gid_t group; // that may connect; -1 = leave
+	struct weir_handover_params handover;
 	int signals; // signalfd
 	int control_pid; // attached, 0 = none
 	int serve_error; // of the last look at the server: negative errno, or 0
+	uint64_t refusals_logged_ms; // 0 = never
 };
 
 static int fail(const struct context *context, int error, const char *why) {
@@ -84,9 +88,30 @@ static bool take_signal(const struct context *context) {
 	return false;
 }
 
+// Anybody who can connect may try as often as he likes: one line for many.
+static void log_refusals(struct context *context) {
+	uint64_t now = now_ms();
+	struct weir_handover_refusals refusals;
+
+	if (context->refusals_logged_ms != 0 &&
+		now - context->refusals_logged_ms < REFUSALS_LOG_MS) {
+		return;
+	}
+	weir_handover_take_refusals(context->server, &refusals);
+	if (refusals.count == 0) {
+		return;
+	}
+	weir_log_write(context->log, WEIR_LOG_WARN,
+		"refused to hand the segment to pid %d of user %u (%" PRIu64
+		" refused so far): only root and --control-user may attach",
+		(int)refusals.last_pid, (unsigned int)refusals.last_uid, refusals.total);
+	context->refusals_logged_ms = now;
+}
+
 static void serve_control(struct context *context, const struct weir_handover *offer) {
 	int pid = weir_handover_serve(context->server, offer);
 
+	log_refusals(context);
 	if (pid < 0) {
 		if (pid != context->serve_error) {
 			weir_log_write(context->log, WEIR_LOG_WARN, "hand-over socket: %s",
@@ -267,25 +292,33 @@ static int plan(struct context *context) {
 }
 
 // A dataplane that was just killed holds the socket until the kernel has freed its memory.
-static int listen_patiently(const char *run_dir, gid_t gid, struct weir_handover_server **ret) {
+static int listen_patiently(
+	const struct weir_handover_params *params, struct weir_handover_server **ret) {
 	const struct timespec pause = {.tv_nsec = LISTEN_PAUSE_MS * 1000000};
-	int r = weir_handover_listen(run_dir, gid, ret);
+	int r = weir_handover_listen(params, ret);
 
 	for (unsigned int i = 0; i < LISTEN_TRIES && r == -EADDRINUSE; i++) {
 		nanosleep(&pause, NULL);
-		r = weir_handover_listen(run_dir, gid, ret);
+		r = weir_handover_listen(params, ret);
 	}
 	return r;
 }
 
 // Open the handover socket first: it fails if another dataplane runs here.
 static int listen_for_control(struct context *context) {
-	const char *run_dir = context->options->run_dir;
+	struct weir_handover_params params = context->handover;
+	const char *run_dir = params.run_dir;
 	char why[WHY_BYTES] = "";
-	int r = weir_run_dir_make(run_dir, context->group, why, sizeof(why));
+	int r = weir_run_dir_make(
+		run_dir, params.control_user, params.group, context->log, why, sizeof(why));
 
+	// A weir-control that is not started as root cannot make its directory in root's.
+	if (r == 0 && geteuid() == 0 && params.control_user != (uid_t)-1) {
+		r = weir_run_dir_make_control(
+			run_dir, params.control_user, params.group, why, sizeof(why));
+	}
 	if (r == 0) {
-		r = listen_patiently(run_dir, context->group, &context->server);
+		r = listen_patiently(&params, &context->server);
 		snprintf(why, sizeof(why), "%s/" WEIR_HANDOVER_SOCKET ": %s", run_dir,
 			r == -EADDRINUSE ? "another weir-dataplane is running in this run directory"
 					 : strerror(-r));
@@ -360,6 +393,20 @@ static void log_warnings(
 	}
 }
 
+// Who may attach, and who may look into the run directory.
+static int resolve(const struct weir_dataplane_options *options, struct weir_handover_params *ret,
+	char *why, size_t why_bytes) {
+	int r = weir_account_group(
+		"group", options->group, WEIR_GROUP_DEFAULT, &ret->group, why, why_bytes);
+
+	if (r == 0) {
+		r = weir_account_user("control-user", options->control_user, WEIR_USER_DEFAULT,
+			&ret->control_user, why, why_bytes);
+	}
+	ret->run_dir = options->run_dir;
+	return r;
+}
+
 int main(int argc, char **argv) {
 	struct weir_config_errors errors;
 	struct weir_dataplane_options options;
@@ -368,7 +415,7 @@ int main(int argc, char **argv) {
 	struct weir_log log = {.fd = STDERR_FILENO, .lost = &lost_lines};
 	struct context *context;
 	char why[WHY_BYTES], help[WEIR_HELP_BYTES];
-	gid_t group;
+	struct weir_handover_params handover;
 	int r;
 
 	signal(SIGPIPE, SIG_IGN); // whoever reads the log may go away: packets must not stop
@@ -382,7 +429,7 @@ int main(int argc, char **argv) {
 			stdout);
 		return EXIT_SUCCESS;
 	}
-	if (weir_run_dir_group(options.group, &group, why, sizeof(why)) < 0) {
+	if (resolve(&options, &handover, why, sizeof(why)) < 0) {
 		fprintf(stderr, "weir-dataplane: %s\n", why);
 		return EXIT_USAGE;
 	}
@@ -403,7 +450,7 @@ int main(int argc, char **argv) {
 	context->options = &options;
 	context->config = config;
 	context->log = &log;
-	context->group = group;
+	context->handover = handover;
 	r = run(context);
 	free(context);
 	weir_config_free(config);

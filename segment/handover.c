@@ -18,8 +18,12 @@
 
 #include "fingerprint.h"
 
-#define BACKLOG 16
-#define ACCEPTS_MAX 16 // per call, so that many connections do not block the caller
+// Where H2 does not hold, others may connect as fast as they can. A refusal costs a few
+// microseconds: the queue is long enough for ours to get in, and empties faster than one peer fills
+// it.
+#define BACKLOG 1024
+#define ACCEPTS_MAX 64 // per call, so that many connections do not block the caller
+#define LOCK_FILE "dataplane.lock"
 #define ANSWER_MS 2000
 #define RETRY_NS 10000000
 #define FDS_FIRST 2u // of statistics and tables; those of VIP maps follow
@@ -31,7 +35,7 @@ struct answer {
 	uint64_t magic; // WEIR_SEGMENT_MAGIC
 	uint64_t fingerprint; // weir_layout_fingerprint()
 	uint32_t abi; // WEIR_SEGMENT_ABI
-	uint32_t error; // 0, or EBUSY: no descriptors come
+	uint32_t error; // 0, or EBUSY, EPERM: no descriptors come
 	uint32_t pid; // EBUSY: of the control process that is attached
 	uint32_t vip_maps;
 	uint32_t steered; // bit i: vip_map_fd[i] comes
@@ -49,7 +53,11 @@ struct weir_handover_server {
 	int listen_fd;
 	int connection_fd; // -1 = no control process is attached
 	pid_t pid; // of it
+	uid_t control_user;
+	struct weir_handover_refusals refusals;
 	struct sockaddr_un address;
+	int lock_fd;
+	char lock_path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
 };
 
 static int make_address(const char *run_dir, struct sockaddr_un *ret) {
@@ -70,13 +78,19 @@ static int open_socket(void) {
 // --- dataplane's side ---------------------------------------------------------------------
 
 // Remove the socket of a dataplane that has died. -EADDRINUSE: one listens there.
-static int remove_stale(const struct sockaddr_un *address) {
+static int remove_stale(const struct sockaddr_un *address, uid_t control_user) {
 	struct stat st;
+	bool ours;
 	int r = 0;
 	int fd;
 
 	if (lstat(address->sun_path, &st) < 0) {
 		return errno == ENOENT ? 0 : -errno;
+	}
+	ours = st.st_uid == geteuid() || st.st_uid == 0 || st.st_uid == control_user;
+	// Made while others could still write here: whoever listens, it is no dataplane.
+	if (!ours) {
+		return unlink(address->sun_path) < 0 && errno != ENOENT ? -errno : 0;
 	}
 	if (!S_ISSOCK(st.st_mode)) {
 		return -EEXIST;
@@ -95,43 +109,67 @@ static int remove_stale(const struct sockaddr_un *address) {
 	return r;
 }
 
+// Root gives the socket to control's user, and keeps it open to itself by its own group: control
+// that runs as root has no capability to pass by the mode.
+static int give_socket(const char *path, const struct weir_handover_params *params) {
+	bool is_root = geteuid() == 0;
+	bool is_own = params->control_user == (uid_t)-1 || params->control_user == geteuid();
+
+	if (chmod(path, is_root || !is_own ? 0660 : 0600) < 0) {
+		return -errno;
+	}
+	if (is_root) {
+		return chown(path, params->control_user, 0) < 0 ? -errno : 0;
+	}
+	return !is_own && chown(path, (uid_t)-1, params->group) < 0 ? -errno : 0;
+}
+
 // No process can connect before listen(), so owner and mode are set before that.
-static int bind_and_listen(int fd, const struct sockaddr_un *address, gid_t gid) {
+static int bind_and_listen(
+	int fd, const struct sockaddr_un *address, const struct weir_handover_params *params) {
+	int r;
+
 	if (bind(fd, (const struct sockaddr *)address, sizeof(*address)) < 0) {
 		return -errno;
 	}
-	if (chmod(address->sun_path, 0660) < 0 ||
-		(gid != (gid_t)-1 && chown(address->sun_path, (uid_t)-1, gid) < 0) ||
-		listen(fd, BACKLOG) < 0) {
-		int r = -errno;
-
-		unlink(address->sun_path);
-		return r;
+	r = give_socket(address->sun_path, params);
+	if (r == 0 && listen(fd, BACKLOG) < 0) {
+		r = -errno;
 	}
-	return 0;
+	if (r < 0) {
+		unlink(address->sun_path);
+	}
+	return r;
 }
 
-// Two dataplanes that start together must not remove each other's socket: one at a time.
-static int lock_directory(const char *run_dir) {
-	int fd = open(run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+// Two dataplanes that start together must not remove each other's socket: one at a time. A file of
+// our own is locked, because whoever can open a file can lock it, and the group can open run_dir. A
+// former owner may remove it between open and lock, so it must still be the one with this name.
+static int take_lock(const char *path) {
+	for (;;) {
+		struct stat mine, named;
+		int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+		int r;
 
-	if (fd < 0) {
-		return -errno;
-	}
-	while (flock(fd, LOCK_EX) < 0) {
-		if (errno != EINTR) {
-			int r = -errno;
-
+		if (fd < 0) {
+			return -errno;
+		}
+		if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+			r = errno == EWOULDBLOCK ? -EADDRINUSE : -errno;
 			close(fd);
 			return r;
 		}
+		if (fstat(fd, &mine) == 0 && stat(path, &named) == 0 &&
+			mine.st_ino == named.st_ino && mine.st_dev == named.st_dev) {
+			return fd;
+		}
+		close(fd);
 	}
-	return fd;
 }
 
-int weir_handover_listen(const char *run_dir, gid_t gid, struct weir_handover_server **ret) {
+int weir_handover_listen(
+	const struct weir_handover_params *params, struct weir_handover_server **ret) {
 	struct weir_handover_server *server;
-	int directory_fd;
 	int r;
 
 	server = calloc(1, sizeof(*server));
@@ -139,31 +177,36 @@ int weir_handover_listen(const char *run_dir, gid_t gid, struct weir_handover_se
 		return -ENOMEM;
 	}
 	server->connection_fd = -1;
-	r = make_address(run_dir, &server->address);
+	server->control_user = params->control_user;
+	r = make_address(params->run_dir, &server->address);
 	if (r < 0) {
 		goto free_server;
 	}
+	// Not longer than the address, which fits.
+	snprintf(server->lock_path, sizeof(server->lock_path), "%s/" LOCK_FILE, params->run_dir);
 	server->listen_fd = open_socket();
 	if (server->listen_fd < 0) {
 		r = server->listen_fd;
 		goto free_server;
 	}
-	directory_fd = lock_directory(run_dir);
-	if (directory_fd < 0) {
-		r = directory_fd;
+	server->lock_fd = take_lock(server->lock_path);
+	if (server->lock_fd < 0) {
+		r = server->lock_fd;
 		goto close_socket;
 	}
-	r = remove_stale(&server->address);
+	r = remove_stale(&server->address, params->control_user);
 	if (r == 0) {
-		r = bind_and_listen(server->listen_fd, &server->address, gid);
+		r = bind_and_listen(server->listen_fd, &server->address, params);
 	}
-	close(directory_fd);
 	if (r < 0) {
-		goto close_socket;
+		goto release_lock;
 	}
 	*ret = server;
 	return 0;
 
+release_lock:
+	unlink(server->lock_path);
+	close(server->lock_fd);
 close_socket:
 	close(server->listen_fd);
 free_server:
@@ -186,6 +229,8 @@ void weir_handover_server_free(struct weir_handover_server *server) {
 	unlink(server->address.sun_path);
 	disconnect(server);
 	close(server->listen_fd);
+	unlink(server->lock_path);
+	close(server->lock_fd);
 	free(server);
 }
 
@@ -252,27 +297,61 @@ static bool send_offer(int fd, const struct weir_handover *offer) {
 	return send_answer(fd, &answer, fds, n);
 }
 
-static void refuse_busy(int fd, pid_t holder) {
+static void refuse(int fd, int error, pid_t holder) {
 	const struct answer answer = {
 		.magic = WEIR_SEGMENT_MAGIC,
 		.fingerprint = weir_layout_fingerprint(),
 		.abi = WEIR_SEGMENT_ABI,
-		.error = EBUSY,
+		.error = (uint32_t)error,
 		.pid = (uint32_t)holder,
 	};
 
 	send_answer(fd, &answer, NULL, 0);
 }
 
-// 0 is "none" to our caller; a process of a foreign pid namespace has no better number.
-static pid_t peer_pid(int fd) {
-	struct ucred peer;
+// Who the peer was when it connected, as the kernel says.
+static bool may_attach(struct weir_handover_server *server, int fd, struct ucred *ret_peer) {
+	struct weir_handover_refusals *refusals = &server->refusals;
+	struct ucred peer = {.uid = (uid_t)-1};
 	socklen_t bytes = sizeof(peer);
+	bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 &&
+		     peer.uid != (uid_t)-1;
 
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) < 0 || peer.pid <= 0) {
-		return 1;
+	if (known && (peer.uid == 0 || peer.uid == geteuid() || peer.uid == server->control_user)) {
+		*ret_peer = peer;
+		return true;
 	}
-	return peer.pid;
+	refusals->count++;
+	refusals->total++;
+	refusals->last_pid = peer.pid;
+	refusals->last_uid = peer.uid;
+	return false;
+}
+
+void weir_handover_take_refusals(
+	struct weir_handover_server *server, struct weir_handover_refusals *ret) {
+	*ret = server->refusals;
+	server->refusals.count = 0;
+}
+
+static void serve_connection(
+	struct weir_handover_server *server, int fd, const struct weir_handover *offer) {
+	struct ucred peer;
+
+	if (!may_attach(server, fd, &peer)) {
+		refuse(fd, EPERM, 0);
+		close(fd);
+	} else if (server->connection_fd >= 0) {
+		refuse(fd, EBUSY, server->pid);
+		close(fd);
+	} else if (send_offer(fd, offer)) {
+		server->connection_fd = fd;
+		// 0 is "none" to our caller; a process of a foreign pid namespace has no better
+		// number.
+		server->pid = peer.pid > 0 ? peer.pid : 1;
+	} else {
+		close(fd);
+	}
 }
 
 int weir_handover_serve(struct weir_handover_server *server, const struct weir_handover *offer) {
@@ -289,15 +368,7 @@ int weir_handover_serve(struct weir_handover_server *server, const struct weir_h
 		if (fd < 0) {
 			return -errno;
 		}
-		if (server->connection_fd >= 0) {
-			refuse_busy(fd, server->pid);
-			close(fd);
-		} else if (send_offer(fd, offer)) {
-			server->connection_fd = fd;
-			server->pid = peer_pid(fd);
-		} else {
-			close(fd);
-		}
+		serve_connection(server, fd, offer);
 	}
 	return server->pid;
 }
@@ -430,6 +501,11 @@ static int accept_answer(const struct answer *answer, const int *fds, unsigned i
 	} else if (answer->error == EBUSY) {
 		r = fail(-EBUSY, why, why_bytes,
 			"another weir-control (pid %u) is attached; stop it first", answer->pid);
+	} else if (answer->error == EPERM) {
+		r = fail(-EPERM, why, why_bytes,
+			"weir-dataplane does not serve user %u: start it with --control-user %u, "
+			"or weir-control with the user that it serves",
+			(unsigned int)geteuid(), (unsigned int)geteuid());
 	} else if (answer->error != 0 || answer->vip_maps > WEIR_PORTS_MAX ||
 		   (answer->steered & ~((1ull << answer->vip_maps) - 1)) != 0 ||
 		   n != FDS_FIRST + (unsigned int)__builtin_popcount(answer->steered)) {
@@ -455,7 +531,9 @@ static int explain(int error, const char *path, char *why, size_t why_bytes) {
 		return fail(error, why, why_bytes, "no weir-dataplane at %s; is it running?", path);
 	case -EACCES:
 		return fail(error, why, why_bytes,
-			"no permission to connect to %s; run as a member of its group", path);
+			"user %u may not connect to %s: start weir-dataplane with --control-user "
+			"%u, or weir-control with the user that it serves",
+			(unsigned int)geteuid(), path, (unsigned int)geteuid());
 	case -ETIMEDOUT:
 		return fail(error, why, why_bytes, "weir-dataplane at %s does not reply", path);
 	case -EPROTO:

@@ -2,11 +2,16 @@
 //
 // Handover: how the segment gets from the dataplane to the control process.
 //
-// The dataplane listens on RUN_DIR/dataplane.sock (mode 0660, its group from the command line). A
-// control process connects and receives one message with the segment's descriptor and, per steered
-// port, that of the steer program's VIP map. The connection stays open: its end tells either side
-// that the other is gone (S3, S4). One control process at a time; a second one is refused, with the
-// pid of the first.
+// The dataplane listens on RUN_DIR/dataplane.sock. Who holds the segment decides where packets go,
+// so it is handed to root, the dataplane's own user and that of the control process only, as the
+// kernel names the peer (H1). The socket's mode keeps everybody else from even connecting, so
+// nobody can fill its queue (H2); RUN_DIR must not be writable by others, so nobody can take its
+// place.
+//
+// A control process connects and receives one message with the segment's descriptor and, per
+// steered port, that of the steer program's VIP map. The connection stays open: its end tells
+// either side that the other is gone (S3, S4). One control process at a time; a second one is
+// refused, with the pid of the first.
 //
 // Threads: one, never a worker. Descriptors are non-blocking; poll them.
 #pragma once
@@ -28,19 +33,37 @@ struct weir_handover { // what is handed over; fds are owned by the receiver
 // --- dataplane's side ---
 struct weir_handover_server;
 
-// gid: group that may connect, (gid_t)-1 = leave. A stale socket file is replaced, a live one is
-// -EADDRINUSE. Returns 0 or negative errno.
-int weir_handover_listen(const char *run_dir, gid_t gid, struct weir_handover_server **ret);
-void weir_handover_server_free(struct weir_handover_server *server); // unlinks the socket
-// Accept new connections, detect closed ones. Call when poll() says so or every 100 ms. Only uid 0,
-// our own uid, or a member of the group can connect (by the mode of the socket).
+struct weir_handover_params {
+	const char *run_dir;
+	uid_t control_user; // may attach, (uid_t)-1 = only root and our own user
+	gid_t group; // of control_user, (gid_t)-1 = leave: see weir_handover_listen
+};
+
+struct weir_handover_refusals { // because of H1
+	uint64_t count; // since the last call
+	uint64_t total;
+	pid_t last_pid;
+	uid_t last_uid;
+};
+
+// The socket belongs to control_user. Without root's powers it cannot be given away: then it is the
+// group that can connect, and H2 does not hold. One dataplane per run directory: it holds a lock on
+// RUN_DIR/dataplane.lock, which the kernel releases when it dies. A stale socket file is replaced,
+// and one of somebody else; another dataplane's is -EADDRINUSE. Returns 0 or negative errno.
+int weir_handover_listen(
+	const struct weir_handover_params *params, struct weir_handover_server **ret);
+void weir_handover_server_free(struct weir_handover_server *server); // removes socket and lock
+// Accept new connections, detect closed ones. Call when poll() says so or every 100 ms.
 // Returns the pid of the attached control process, 0 for none, or negative errno.
 int weir_handover_serve(struct weir_handover_server *server, const struct weir_handover *offer);
+void weir_handover_take_refusals(
+	struct weir_handover_server *server, struct weir_handover_refusals *ret);
 int weir_handover_server_fds(const struct weir_handover_server *server, int fds[2]); // for poll
 
 // --- control's side ---
 // Connect and receive. On success *ret_connection is a descriptor that becomes readable when the
 // dataplane ends. why gets one line. Returns 0, -ENOENT / -ECONNREFUSED (no dataplane), -EBUSY
-// (another control process is attached), -EACCES, -EPROTO, -ETIMEDOUT.
+// (another control process is attached), -EACCES or -EPERM (the dataplane does not serve our user),
+// -EPROTO, -ETIMEDOUT.
 int weir_handover_connect(const char *run_dir, struct weir_handover *ret, int *ret_connection,
 	char *why, size_t why_bytes);

@@ -80,7 +80,8 @@ static void explain_connect(
 	case -EACCES:
 	case -EPERM:
 		snprintf(why, why_bytes,
-			"no permission to use %s/%s: run as root or as a member of the group of %s",
+			"no permission to use %s/%s: run as root or as a member of the group of "
+			"%s",
 			run_dir, WEIR_CONTROL_SOCKET, run_dir);
 		break;
 	case -ETIMEDOUT:

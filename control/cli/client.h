@@ -14,7 +14,7 @@
 
 struct weir_client;
 
-// Connect to RUN_DIR/control.sock. why gets one line with the remedy.
+// Connect to RUN_DIR/control/control.sock. why gets one line with the remedy.
 // Returns 0, -ENOENT or -ECONNREFUSED (the daemon is not running), -EACCES, -ETIMEDOUT,
 // -ENAMETOOLONG, or another negative errno.
 int weir_client_connect(

@@ -15,6 +15,7 @@
 #include "help_text.h"
 #include "options.h"
 #include "privileges.h"
+#include "run_dir.h"
 #include "weir_version.h"
 
 #define EXIT_USAGE 2
@@ -33,13 +34,29 @@ static void print_errors(const char *file, int error, const struct weir_config_e
 	}
 }
 
+static int make_directories(
+	const char *run_dir, const struct weir_run_as *run_as, struct weir_log *log) {
+	uid_t uid = run_as->change ? run_as->uid : (uid_t)-1;
+	gid_t gid = run_as->change ? run_as->gid : (gid_t)-1;
+	char why[WHY_BYTES] = "";
+	int r = weir_run_dir_make(run_dir, uid, gid, log, why, sizeof(why));
+
+	if (r == 0) {
+		r = weir_run_dir_make_control(run_dir, uid, gid, why, sizeof(why));
+	}
+	if (r < 0) {
+		weir_log_write(log, WEIR_LOG_ERROR, "%s", why);
+	}
+	return r;
+}
+
 // Check now what a reload will need later, so that problems show at startup.
 static int check_access(const struct weir_control_options *options,
 	const struct weir_run_as *run_as, struct weir_log *log) {
 	if (access(options->run_dir, X_OK) < 0) {
 		weir_log_write(log, WEIR_LOG_ERROR,
 			"user %s cannot enter run directory %s: start weir-dataplane and "
-			"weir-control with the same --group, or chgrp and chmod 770 it",
+			"weir-control with the same --group, or chgrp and chmod 750 it",
 			run_as->user, options->run_dir);
 		return -EACCES;
 	}
@@ -59,27 +76,24 @@ static int run(const struct weir_control_options *options, const struct weir_run
 	char why[WHY_BYTES] = "";
 	int r;
 
-	r = weir_privileges_make_run_dir(options->run_dir, run_as->gid);
+	r = make_directories(options->run_dir, run_as, log);
 	if (r < 0) {
-		weir_log_write(log, WEIR_LOG_ERROR, "run directory %s: %s", options->run_dir,
-			strerror(-r));
-		return r;
-	}
-	r = weir_api_socket_open(options->run_dir, run_as->change ? run_as->uid : (uid_t)-1,
-		run_as->change ? run_as->gid : (gid_t)-1, &socket, why, sizeof(why));
-	if (r < 0) {
-		weir_log_write(log, WEIR_LOG_ERROR, "%s", why);
 		return r;
 	}
 	r = weir_privileges_drop(run_as);
 	if (r < 0) {
 		weir_log_write(log, WEIR_LOG_ERROR, "cannot run as user %s: %s", run_as->user,
 			strerror(-r));
-		goto close_socket;
+		return r;
 	}
 	r = check_access(options, run_as, log);
 	if (r < 0) {
-		goto close_socket;
+		return r;
+	}
+	r = weir_api_socket_open(options->run_dir, &socket, why, sizeof(why));
+	if (r < 0) {
+		weir_log_write(log, WEIR_LOG_ERROR, "%s", why);
+		return r;
 	}
 	weir_log_write(log, WEIR_LOG_INFO, "weir-control %s (pid %d, user %s), configuration %s",
 		WEIR_VERSION, (int)getpid(), run_as->user, options->config);

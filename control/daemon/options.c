@@ -30,8 +30,8 @@ static const struct weir_option rows[] = {
 	{.name = "group",
 		.kind = WEIR_OPTION_TEXT,
 		.value = "GROUP",
-		.help = "group to run as, whose members may use weirctl; started as root: weir if "
-			"it exists, otherwise the user's group",
+		.help = "group to run as, whose members may use weirctl; started as root: "
+			"weir if it exists, otherwise the user's group",
 		FIELD(group)},
 	{.name = "log-level",
 		.kind = WEIR_OPTION_WORD,

@@ -3,17 +3,16 @@
 
 #include <errno.h>
 #include <grp.h>
-#include <limits.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/capability.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#define DEFAULT_NAME "weir"
+#include "daemon_options.h"
+
 #define FALLBACK_USER "nobody"
 
 // A user by name or number.
@@ -43,7 +42,7 @@ static const struct group *find_group(const char *name) {
 
 static int resolve_as_root(const char *user, const char *group, struct weir_run_as *run_as,
 	char *why, size_t why_bytes) {
-	const struct passwd *entry = find_user(user != NULL ? user : DEFAULT_NAME);
+	const struct passwd *entry = find_user(user != NULL ? user : WEIR_USER_DEFAULT);
 	const struct group *members;
 
 	if (entry == NULL && user == NULL) {
@@ -57,7 +56,7 @@ static int resolve_as_root(const char *user, const char *group, struct weir_run_
 	run_as->uid = entry->pw_uid;
 	run_as->gid = entry->pw_gid;
 	snprintf(run_as->user, sizeof(run_as->user), "%s", entry->pw_name);
-	members = find_group(group != NULL ? group : DEFAULT_NAME);
+	members = find_group(group != NULL ? group : WEIR_GROUP_DEFAULT);
 	if (members == NULL && group != NULL) {
 		snprintf(why, why_bytes, "--group %s: no such group", group);
 		return -ENOENT;
@@ -105,47 +104,6 @@ int weir_privileges_resolve(
 		*ret = run_as;
 	}
 	return r;
-}
-
-static int make_parents(const char *path) {
-	char parent[PATH_MAX];
-
-	if (snprintf(parent, sizeof(parent), "%s", path) >= (int)sizeof(parent)) {
-		return -ENAMETOOLONG;
-	}
-	for (char *slash = strchr(parent + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
-		*slash = '\0';
-		if (mkdir(parent, 0755) < 0 && errno != EEXIST) {
-			return -errno;
-		}
-		*slash = '/';
-	}
-	return 0;
-}
-
-int weir_privileges_make_run_dir(const char *run_dir, gid_t gid) {
-	struct stat st;
-	int r;
-
-	// An empty name has no parent to look for.
-	r = run_dir[0] != '\0' ? make_parents(run_dir) : -ENOENT;
-	if (r < 0) {
-		return r;
-	}
-	if (mkdir(run_dir, 0770) < 0) {
-		if (errno != EEXIST) {
-			return -errno;
-		}
-		if (stat(run_dir, &st) < 0) {
-			return -errno;
-		}
-		return S_ISDIR(st.st_mode) ? 0 : -ENOTDIR;
-	}
-	// The umask may have taken bits away; the group is what lets both processes in.
-	if (chown(run_dir, (uid_t)-1, gid) < 0 || chmod(run_dir, 0770) < 0) {
-		return -errno;
-	}
-	return 0;
 }
 
 static int drop_capabilities(void) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Privileges: weir-control is started as root or not, and needs none of root's powers once its
-// sockets are made. What it must still be able to do later is done with its group: reconnect to
-// dataplane.sock, replace its own socket in the run directory.
+// Privileges: weir-control is started as root or not, and needs root's powers for its directory in
+// the run directory only. Everything in there it makes as the user it runs as: root must not follow
+// what that user may have put there.
 //
 // Threads: before the event loop starts, while there is one thread.
 #pragma once
@@ -24,10 +24,6 @@ struct weir_run_as {
 // why gets one line.
 int weir_privileges_resolve(
 	const char *user, const char *group, struct weir_run_as *ret, char *why, size_t why_bytes);
-
-// Make the run directory, root:gid (or our own) and mode 0770, and its parents, unless there is
-// one. Returns 0 or negative errno (-ENOTDIR: something else has that name).
-int weir_privileges_make_run_dir(const char *run_dir, gid_t gid);
 
 // Become that user and group without any capability, for good (NO_NEW_PRIVS).
 // Returns 0 or negative errno; on failure the process must end.

@@ -93,9 +93,8 @@ class Lab:
         self.services = services or [web()]
         self.hosts, self.core = range(1, hosts + 1), (os.cpu_count() - 1 - place) % os.cpu_count()
         self.dies_with_us = dies_with_us
-        # Control runs as nobody; the group lets it reach the dataplane's socket.
-        self.dataplane_options = ("--group", "nogroup", "--steer-object",
-                                  os.path.join(self.build, "bpf", "steer.bpf.o"))
+        self.dataplane_options = ("--group", "nogroup", "--control-user", "nobody",
+                                  "--steer-object", os.path.join(self.build, "bpf", "steer.bpf.o"))
         self.control_options = ("--user", "nobody", "--group", "nogroup")
         self.namespaces, self.programs = {}, {}
         self.dir, self.publications = None, None
@@ -369,7 +368,7 @@ class Lab:
         sock = socket.socket(socket.AF_UNIX)
         sock.settimeout(10)
         try:
-            sock.connect(os.path.join(self.run_dir, "control.sock"))
+            sock.connect(os.path.join(self.run_dir, "control", "control.sock"))
         except OSError:
             sock.close()
             raise

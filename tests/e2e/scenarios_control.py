@@ -127,7 +127,7 @@ def both_end_on_sigterm(lab):
     def xdp():
         return "xdp" in lab.lb.ip("link", "show", "dev", "lb0")
     assert xdp(), "no XDP program on lb0 while the dataplane runs"
-    for name, sock in (("control", "control.sock"), ("dataplane", "dataplane.sock")):
+    for name, sock in (("control", "control/control.sock"), ("dataplane", "dataplane.sock")):
         program = lab.programs[name]
         program.signal(signal.SIGTERM)
         wait_for(f"{name} to end", lambda p=program: not p.alive(), 10)

@@ -26,6 +26,7 @@
 #include "fuzz.h"
 #include "handover.h"
 #include "mailbox.h"
+#include "run_dir.h"
 #include "selection.h"
 #include "service_table.h"
 
@@ -104,8 +105,8 @@ static void open_daemon(void) {
 	REQUIRE(world->log.fd >= 0);
 	REQUIRE(weir_reload_create(USED_FILE, &world->reload, &errors) == 0);
 	weir_config_errors_fini(&errors);
-	if (weir_api_socket_open(
-		    world->dir, (uid_t)-1, (gid_t)-1, &world->socket, why, sizeof(why)) < 0) {
+	if (weir_run_dir_make_control(world->dir, (uid_t)-1, (gid_t)-1, why, sizeof(why)) < 0 ||
+		weir_api_socket_open(world->dir, &world->socket, why, sizeof(why)) < 0) {
 		fprintf(stderr, "%s\n", why);
 		abort();
 	}
@@ -144,7 +145,10 @@ static void open_world(void) {
 	strcpy(world->dir, PRIVATE_DIR "/run-XXXXXX");
 	REQUIRE(mkdtemp(world->dir) != NULL);
 	world->segment = make_segment();
-	REQUIRE(weir_handover_listen(world->dir, (gid_t)-1, &world->server) == 0);
+	REQUIRE(weir_handover_listen(&(struct weir_handover_params){.run_dir = world->dir,
+					     .control_user = (uid_t)-1,
+					     .group = (gid_t)-1},
+			&world->server) == 0);
 	open_daemon();
 	while (!is_settled()) {
 		turn();
@@ -156,6 +160,8 @@ static void open_world(void) {
 }
 
 static void close_world(void) {
+	char control[sizeof(world->dir) + sizeof(WEIR_CONTROL_DIR) + 1];
+
 	for (uint32_t i = 0; i < WORKERS; i++) {
 		weir_reader_fini(&world->reader[i]);
 	}
@@ -166,6 +172,8 @@ static void close_world(void) {
 	close(world->log.fd);
 	weir_handover_server_free(world->server);
 	weir_segment_free(world->segment);
+	snprintf(control, sizeof(control), "%s/" WEIR_CONTROL_DIR, world->dir);
+	REQUIRE(rmdir(control) == 0);
 	REQUIRE(rmdir(world->dir) == 0);
 	free(world);
 	world = NULL;

@@ -12,8 +12,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "daemon_options.h"
-
 static int refuse(const char *run_dir, pid_t pid, char *why, size_t why_bytes) {
 	char who[32] = "";
 
@@ -39,7 +37,7 @@ static pid_t read_pid(int fd) {
 static int lock_pid_file(const char *path, int *ret_fd, pid_t *ret_owner) {
 	for (;;) {
 		struct stat mine, named;
-		int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0660);
+		int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 
 		if (fd < 0) {
 			return -errno;
@@ -60,17 +58,11 @@ static int lock_pid_file(const char *path, int *ret_fd, pid_t *ret_owner) {
 	}
 }
 
-static int write_pid(int fd, uid_t uid, gid_t gid) {
+static int write_pid(int fd) {
 	char text[32];
 	int n = snprintf(text, sizeof(text), "%d\n", (int)getpid());
 
-	if (fchown(fd, uid, gid) < 0 && errno != EPERM) {
-		return -errno;
-	}
-	if (fchmod(fd, 0660) < 0 && errno != EPERM) {
-		return -errno;
-	}
-	if (ftruncate(fd, 0) < 0 || pwrite(fd, text, (size_t)n, 0) != n) {
+	if (fchmod(fd, 0600) < 0 || ftruncate(fd, 0) < 0 || pwrite(fd, text, (size_t)n, 0) != n) {
 		return -errno;
 	}
 	return 0;
@@ -95,7 +87,7 @@ static pid_t serving(const struct sockaddr_un *address) {
 	return pid;
 }
 
-static int bind_socket(const struct sockaddr_un *address, uid_t uid, gid_t gid, int *ret_fd) {
+static int bind_socket(const struct sockaddr_un *address, int *ret_fd) {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	mode_t mask;
 	int r;
@@ -113,10 +105,6 @@ static int bind_socket(const struct sockaddr_un *address, uid_t uid, gid_t gid, 
 	if (r < 0) {
 		goto close_fd;
 	}
-	if (lchown(address->sun_path, uid, gid) < 0 && errno != EPERM) {
-		r = -errno;
-		goto close_fd;
-	}
 	// From here on clients wait until the loop serves them, instead of being refused.
 	if (listen(fd, WEIR_CONTROL_BACKLOG) < 0) {
 		r = -errno;
@@ -129,8 +117,8 @@ close_fd:
 	return r;
 }
 
-int weir_api_socket_open(const char *run_dir, uid_t uid, gid_t gid, struct weir_api_socket *ret,
-	char *why, size_t why_bytes) {
+int weir_api_socket_open(
+	const char *run_dir, struct weir_api_socket *ret, char *why, size_t why_bytes) {
 	struct weir_api_socket opened = {.fd = -1, .lock_fd = -1};
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	pid_t owner = 0;
@@ -157,9 +145,9 @@ int weir_api_socket_open(const char *run_dir, uid_t uid, gid_t gid, struct weir_
 		close(opened.lock_fd);
 		return refuse(run_dir, owner, why, why_bytes);
 	}
-	r = write_pid(opened.lock_fd, uid, gid);
+	r = write_pid(opened.lock_fd);
 	if (r == 0) {
-		r = bind_socket(&address, uid, gid, &opened.fd);
+		r = bind_socket(&address, &opened.fd);
 	}
 	if (r < 0) {
 		snprintf(why, why_bytes, "%s: %s", opened.path, strerror(-r));

@@ -160,7 +160,8 @@ class Rig:
         extra = "--single-file-segments" if lends else ""
         process = self.start("dataplane", binary(self.options.build, "weir-dataplane"),
                              "--config", self.config_path(), "--run-dir", self.run_dir,
-                             "--steer-object", "none", "--eal", extra, *self.group())
+                             "--steer-object", "none", "--eal", extra, *self.group(),
+                             *self.control_user())
         process.wait_until(lambda: "ready:" in process.output(), "ready")
 
     def start_testpmd(self):
@@ -177,13 +178,19 @@ class Rig:
         user = ["--user", "nobody"] if os.geteuid() == 0 else []
         process = self.start("control", binary(self.options.build, "weir-control"), "--config",
                              self.config_path(), "--run-dir", self.run_dir, *user, *self.group())
-        process.wait_until(lambda: os.path.exists(os.path.join(self.run_dir, "control.sock")),
-                           "control socket")
+        process.wait_until(lambda: os.path.exists(self.control_socket()), "control socket")
+
+    def control_socket(self):
+        return os.path.join(self.run_dir, "control", "control.sock")
 
     @staticmethod
     def group():
-        """Started by root, control runs as nobody, whose group may reach the dataplane."""
+        """Started by root, control runs as nobody."""
         return ["--group", "nogroup"] if os.geteuid() == 0 else []
+
+    @staticmethod
+    def control_user():
+        return ["--control-user", "nobody"] if os.geteuid() == 0 else []
 
     def config_path(self):
         return os.path.join(self.dir, "weir.json")
@@ -231,7 +238,7 @@ class Rig:
     def api(self, command):
         with contextlib.closing(socket.socket(socket.AF_UNIX)) as sock:
             sock.settimeout(10)
-            sock.connect(os.path.join(self.run_dir, "control.sock"))
+            sock.connect(self.control_socket())
             sock.sendall(json.dumps({"command": command}).encode() + b"\n")
             answer = b""
             while not answer.endswith(b"\n"):

@@ -6,11 +6,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -22,6 +25,9 @@
 #include "handover.h"
 
 #define DEADLINE_MS 10000
+#define MEMBER 4242 // uid and gid of somebody who is not to attach
+#define CROWD 200 // connections
+#define CONTROL 4243 // uid and gid of a weir-control
 
 struct lab {
 	char dir[64];
@@ -45,6 +51,13 @@ static unsigned int count_fds(void) {
 	return n;
 }
 
+static int listen_for(struct lab *f, uid_t control_user, gid_t group) {
+	const struct weir_handover_params params = {
+		.run_dir = f->dir, .control_user = control_user, .group = group};
+
+	return weir_handover_listen(&params, &f->server);
+}
+
 static int setup(void **state) {
 	struct lab *f = calloc(1, sizeof(*f));
 
@@ -66,7 +79,7 @@ static int setup(void **state) {
 	}
 	f->offer.vip_map_fd[0] = f->map_fds[0];
 	f->offer.vip_map_fd[2] = f->map_fds[1];
-	assert_int_equal(weir_handover_listen(f->dir, (gid_t)-1, &f->server), 0);
+	assert_int_equal(listen_for(f, (uid_t)-1, (gid_t)-1), 0);
 	*state = f;
 	return 0;
 }
@@ -328,12 +341,12 @@ static void sixteen_steered_ports_fit_in_one_message(void **state) {
 static void crowd_at_the_door_does_not_hold_the_server(void **state) {
 	struct lab *f = *state;
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	int fds[40];
+	int fds[CROWD];
 
 	snprintf(address.sun_path, sizeof(address.sun_path), "%s", f->path);
-	for (unsigned int i = 0; i < 40; i++) {
+	for (unsigned int i = 0; i < CROWD; i++) {
 		fds[i] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-		// The queue is short; who does not get in is refused by the kernel.
+		// A longer queue than one call serves; it may be shorter (net.core.somaxconn).
 		if (connect(fds[i], (struct sockaddr *)&address, sizeof(address)) != 0) {
 			assert_int_equal(errno, EAGAIN);
 		}
@@ -344,7 +357,7 @@ static void crowd_at_the_door_does_not_hold_the_server(void **state) {
 	// What the attached one sends does not matter.
 	assert_int_equal(send(fds[0], "hello", 5, MSG_NOSIGNAL), 5);
 	assert_int_equal(weir_handover_serve(f->server, &f->offer), getpid());
-	for (unsigned int i = 0; i < 40; i++) {
+	for (unsigned int i = 0; i < CROWD; i++) {
 		close(fds[i]);
 	}
 	serve_until(f, 0);
@@ -366,54 +379,232 @@ static void who_left_before_he_was_served_is_no_trouble(void **state) {
 
 // --- the socket file --------------------------------------------------------------------------
 
-static void socket_is_for_owner_and_group(void **state) {
-	struct lab *f = *state;
+static void stop_server(struct lab *f) {
+	weir_handover_server_free(f->server);
+	f->server = NULL;
+}
+
+static void expect_socket(const struct lab *f, uid_t uid, gid_t gid, mode_t mode) {
 	struct stat st;
 
 	assert_int_equal(stat(f->path, &st), 0);
 	assert_true(S_ISSOCK(st.st_mode));
-	assert_int_equal(st.st_mode & 0777, 0660);
-	weir_handover_server_free(f->server);
-	f->server = NULL;
-	assert_int_equal(weir_handover_listen(f->dir, getgid(), &f->server), 0);
-	assert_int_equal(stat(f->path, &st), 0);
-	assert_int_equal(st.st_gid, getgid());
+	assert_int_equal(st.st_mode & 0777, mode);
+	assert_int_equal(st.st_uid, uid);
+	assert_int_equal(st.st_gid, gid);
 }
 
-static void stranger_is_not_let_in(void **state) {
+static void socket_is_for_controls_user_and_root(void **state) {
 	struct lab *f = *state;
-	pid_t pid;
+
+	if (getuid() != 0) {
+		expect_socket(f, getuid(), getgid(), 0600);
+		return;
+	}
+	expect_socket(f, 0, 0, 0660);
+	stop_server(f);
+	// Whatever the group: its members have no business here.
+	assert_int_equal(listen_for(f, CONTROL, MEMBER), 0);
+	expect_socket(f, CONTROL, 0, 0660);
+}
+
+// Become somebody, with a group besides.
+static bool become(uid_t uid, gid_t group) {
+	return setgroups(1, &group) == 0 && setgid(uid) == 0 && setuid(uid) == 0;
+}
+
+// In a child of that user: what weir_handover_connect returns, and a word of why. 0 = as expected.
+static pid_t start_attempt(struct lab *f, uid_t uid, int expected, const char *word) {
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		struct weir_handover handover = {.statistics_fd = -7, .tables_fd = -7};
+		unsigned int open_before;
+		char why[300] = "";
+		int connection = -7, r;
+
+		if (!become(uid, MEMBER)) {
+			_exit(2);
+		}
+		open_before = count_fds();
+		r = weir_handover_connect(f->dir, &handover, &connection, why, sizeof(why));
+		if (r != expected || (word != NULL && strstr(why, word) == NULL)) {
+			fprintf(stderr, "child: %d, not %d: %s\n", r, expected, why);
+			_exit(1);
+		}
+		_exit(r < 0 && (handover.tables_fd != -7 || connection != -7 ||
+				       count_fds() != open_before)
+				? 3
+				: 0);
+	}
+	return pid;
+}
+
+static void member_of_the_group_cannot_even_connect(void **state) {
+	struct lab *f = *state;
 
 	if (getuid() != 0) {
 		skip(); // nobody else to become
 	}
-	assert_int_equal(chmod(f->dir, 0711), 0);
-	pid = fork();
-	assert_true(pid >= 0);
-	if (pid == 0) {
-		struct weir_handover handover;
-		char why[200] = "";
-		int connection;
+	assert_int_equal(chmod(f->dir, 0755), 0);
+	stop_server(f);
+	assert_int_equal(listen_for(f, CONTROL, MEMBER), 0);
+	assert_int_equal(wait_exit(start_attempt(f, MEMBER, -EACCES, "--control-user 4242")), 0);
+	assert_int_equal(serve_while(f, start_attempt(f, CONTROL, 0, NULL)), 0);
+	serve_until(f, 0);
+	assert_int_equal(serve_while(f, start_attempt(f, 0, 0, NULL)), 0);
+}
 
-		if (setgid(65534) != 0 || setuid(65534) != 0) {
-			_exit(2);
-		}
-		_exit(weir_handover_connect(f->dir, &handover, &connection, why, sizeof(why)) ==
-						-EACCES &&
-					strstr(why, "group") != NULL
-				? 0
-				: 1);
+// The mode may have been changed by hand, or by a hostile process of control's user.
+static void peer_of_another_user_gets_no_descriptor(void **state) {
+	struct weir_handover_refusals refusals;
+	struct lab *f = *state;
+	pid_t pid;
+
+	if (getuid() != 0) {
+		skip();
 	}
-	assert_int_equal(wait_exit(pid), 0);
+	assert_int_equal(chmod(f->dir, 0755), 0);
+	stop_server(f);
+	assert_int_equal(listen_for(f, CONTROL, MEMBER), 0);
+	assert_int_equal(chmod(f->path, 0666), 0);
+	weir_handover_take_refusals(f->server, &refusals);
+	assert_int_equal(refusals.total, 0);
+	pid = start_attempt(f, MEMBER, -EPERM, "--control-user 4242");
+	assert_int_equal(serve_while(f, pid), 0);
+	weir_handover_take_refusals(f->server, &refusals);
+	assert_int_equal(refusals.count, 1);
+	assert_int_equal(refusals.total, 1);
+	assert_int_equal(refusals.last_uid, MEMBER);
+	assert_int_equal(refusals.last_pid, pid);
+	weir_handover_take_refusals(f->server, &refusals);
+	assert_int_equal(refusals.count, 0);
+	assert_int_equal(refusals.total, 1);
+	// Nobody but root, where no user is named.
+	stop_server(f);
+	assert_int_equal(listen_for(f, (uid_t)-1, MEMBER), 0);
+	assert_int_equal(chmod(f->path, 0666), 0);
+	assert_int_equal(serve_while(f, start_attempt(f, CONTROL, -EPERM, "4243")), 0);
+	assert_int_equal(serve_while(f, start_attempt(f, 0, 0, NULL)), 0);
+	// Neither is he told of the one that is attached.
+	serve_until(f, 0);
+	pid = start_control(f);
+	serve_until(f, pid);
+	assert_int_equal(serve_while(f, start_attempt(f, CONTROL, -EPERM, "4243")), 0);
+	stop(pid);
+}
+
+// Connect as fast as it goes, until killed.
+static pid_t start_flood(struct lab *f, uid_t uid) {
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s", f->path);
+	if (pid == 0 && become(uid, MEMBER)) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL); // when the test fails
+		for (;;) {
+			int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+			(void)connect(fd, (struct sockaddr *)&address, sizeof(address));
+			close(fd);
+		}
+	}
+	return pid;
+}
+
+static void flood_of_refused_peers_keeps_nobody_out(void **state) {
+	struct weir_handover_refusals refusals;
+	struct lab *f = *state;
+	uint64_t end;
+	pid_t flood;
+
+	if (getuid() != 0) {
+		skip();
+	}
+	assert_int_equal(chmod(f->dir, 0755), 0);
+	stop_server(f);
+	assert_int_equal(listen_for(f, CONTROL, MEMBER), 0);
+	assert_int_equal(chmod(f->path, 0666), 0);
+	flood = start_flood(f, MEMBER);
+	end = now_ms() + DEADLINE_MS;
+	do {
+		assert_true(now_ms() < end);
+		assert_int_equal(weir_handover_serve(f->server, &f->offer), 0);
+		weir_handover_take_refusals(f->server, &refusals);
+	} while (refusals.total < 2000);
+	for (unsigned int i = 0; i < 5; i++) {
+		pid_t pid = start_attempt(f, CONTROL, 0, NULL);
+		int status;
+
+		end = now_ms() + DEADLINE_MS;
+		while (waitpid(pid, &status, WNOHANG) == 0) {
+			assert_true(weir_handover_serve(f->server, &f->offer) >= 0);
+			assert_true(now_ms() < end);
+		}
+		assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+		while (weir_handover_serve(f->server, &f->offer) != 0) {
+			assert_true(now_ms() < end);
+		}
+	}
+	stop(flood);
+}
+
+// A file that others can open can be locked by them; the directory can be opened.
+static void lock_cannot_be_taken_by_others(void **state) {
+	struct lab *f = *state;
+	char path[128];
+	struct stat st;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/dataplane.lock", f->dir);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0600);
+	stop_server(f);
+	assert_int_equal(access(path, F_OK), -1);
+	fd = open(f->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_int_equal(flock(fd, LOCK_EX), 0);
+	assert_int_equal(listen_for(f, (uid_t)-1, (gid_t)-1), 0);
+	close(fd);
+}
+
+static void squatters_socket_is_replaced(void **state) {
+	struct lab *f = *state;
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fd;
+
+	if (getuid() != 0) {
+		skip();
+	}
+	stop_server(f);
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s", f->path);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(chown(f->path, MEMBER, MEMBER), 0);
+	assert_int_equal(listen(fd, 8), 0);
+	assert_int_equal(listen_for(f, (uid_t)-1, (gid_t)-1), 0);
+	expect_socket(f, 0, 0, 0660);
+	close(fd);
+	// One that is ours and listens is another dataplane.
+	stop_server(f);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(listen(fd, 8), 0);
+	assert_int_equal(listen_for(f, (uid_t)-1, (gid_t)-1), -EADDRINUSE);
+	close(fd);
+	assert_int_equal(unlink(f->path), 0);
 }
 
 static void live_socket_is_left_alone_and_a_stale_one_replaced(void **state) {
 	struct lab *f = *state;
+	const struct weir_handover_params params = {
+		.run_dir = f->dir, .control_user = (uid_t)-1, .group = (gid_t)-1};
 	struct weir_handover_server *second = NULL;
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	int fd;
 
-	assert_int_equal(weir_handover_listen(f->dir, (gid_t)-1, &second), -EADDRINUSE);
+	assert_int_equal(weir_handover_listen(&params, &second), -EADDRINUSE);
 	assert_null(second);
 	serve_until(f, 0); // the probe came and went
 	weir_handover_server_free(f->server);
@@ -423,7 +614,7 @@ static void live_socket_is_left_alone_and_a_stale_one_replaced(void **state) {
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
 	close(fd);
-	assert_int_equal(weir_handover_listen(f->dir, (gid_t)-1, &f->server), 0);
+	assert_int_equal(listen_for(f, (uid_t)-1, (gid_t)-1), 0);
 }
 
 static void other_file_of_that_name_is_not_removed(void **state) {
@@ -435,7 +626,7 @@ static void other_file_of_that_name_is_not_removed(void **state) {
 	fd = open(f->path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
 	assert_true(fd >= 0);
 	close(fd);
-	assert_int_equal(weir_handover_listen(f->dir, (gid_t)-1, &f->server), -EEXIST);
+	assert_int_equal(listen_for(f, (uid_t)-1, (gid_t)-1), -EEXIST);
 	assert_int_equal(unlink(f->path), 0);
 	assert_null(f->server);
 }
@@ -444,15 +635,18 @@ static void missing_directory_and_overlong_path_are_refused(void **state) {
 	struct weir_handover_server *server = NULL;
 	struct weir_handover handover;
 	char path[200], why[300] = "";
+	struct weir_handover_params params = {
+		.run_dir = path, .control_user = (uid_t)-1, .group = (gid_t)-1};
 	int connection;
 
 	(void)state;
 	memset(path, 'x', sizeof(path));
 	path[sizeof(path) - 1] = '\0';
-	assert_int_equal(weir_handover_listen(path, (gid_t)-1, &server), -ENAMETOOLONG);
+	assert_int_equal(weir_handover_listen(&params, &server), -ENAMETOOLONG);
 	assert_int_equal(weir_handover_connect(path, &handover, &connection, why, sizeof(why)),
 		-ENAMETOOLONG);
-	assert_int_equal(weir_handover_listen("/nonexistent/weir", (gid_t)-1, &server), -ENOENT);
+	params.run_dir = "/nonexistent/weir";
+	assert_int_equal(weir_handover_listen(&params, &server), -ENOENT);
 	weir_handover_server_free(NULL);
 }
 
@@ -574,7 +768,7 @@ static void broken_answers_are_refused_and_leak_nothing(void **state) {
 	bad.fingerprint++;
 	answer_like(f, &bad, sizeof(bad), 3, -EPROTO);
 	bad = good;
-	bad.error = 1;
+	bad.error = ENOENT;
 	answer_like(f, &bad, sizeof(bad), 3, -EPROTO);
 	bad = good;
 	bad.vip_maps = 17;
@@ -588,6 +782,8 @@ static void broken_answers_are_refused_and_leak_nothing(void **state) {
 	bad = good;
 	bad.error = EBUSY;
 	answer_like(f, &bad, sizeof(bad), 3, -EBUSY); // with descriptors all the same
+	bad.error = EPERM;
+	answer_like(f, &bad, sizeof(bad), 3, -EPERM);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -601,8 +797,12 @@ int main(void) {
 		TEST(sixteen_steered_ports_fit_in_one_message),
 		TEST(crowd_at_the_door_does_not_hold_the_server),
 		TEST(who_left_before_he_was_served_is_no_trouble),
-		TEST(socket_is_for_owner_and_group),
-		TEST(stranger_is_not_let_in),
+		TEST(socket_is_for_controls_user_and_root),
+		TEST(member_of_the_group_cannot_even_connect),
+		TEST(peer_of_another_user_gets_no_descriptor),
+		TEST(flood_of_refused_peers_keeps_nobody_out),
+		TEST(lock_cannot_be_taken_by_others),
+		TEST(squatters_socket_is_replaced),
 		TEST(live_socket_is_left_alone_and_a_stale_one_replaced),
 		TEST(other_file_of_that_name_is_not_removed),
 		TEST(missing_directory_and_overlong_path_are_refused),

@@ -72,8 +72,9 @@ class ControlServer:
         os.symlink(self.root + "/config", self.folder.name + "/config")
         for path in glob.glob(self.broken + "/*.json"):
             os.symlink(path, f"{self.folder.name}/{os.path.basename(path)}")
+        os.mkdir(self.folder.name + "/control")
         self.server = socketserver.ThreadingUnixStreamServer(
-            self.folder.name + "/control.sock", Handler)
+            self.folder.name + "/control/control.sock", Handler)
         self.server.daemon_threads = True
         self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
         self.thread.start()

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -120,7 +121,9 @@ struct server *server_start(enum server_mode mode, const struct server_answer *a
 	server->answers = answers;
 	strcpy(server->folder, "/tmp/weirctl-test-XXXXXX");
 	assert_non_null(mkdtemp(server->folder));
-	snprintf(server->socket, sizeof(server->socket), "%s/control.sock", server->folder);
+	snprintf(server->socket, sizeof(server->socket), "%s/control", server->folder);
+	assert_int_equal(mkdir(server->socket, 0700), 0);
+	strcat(server->socket, "/control.sock");
 	memcpy(address.sun_path, server->socket, strlen(server->socket) + 1);
 	server->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	server->stop_fd = eventfd(0, EFD_CLOEXEC);
@@ -139,6 +142,8 @@ void server_stop(struct server *server) {
 	close(server->listen_fd);
 	close(server->stop_fd);
 	unlink(server->socket);
+	*strrchr(server->socket, '/') = '\0';
+	rmdir(server->socket);
 	rmdir(server->folder);
 	free(server);
 }

@@ -179,7 +179,8 @@ static void dead_daemon_exits_3_at_once(void **state) {
 	assert_true(now_ms() - start < 5000);
 	assert_string_equal(outcome.out, "");
 	assert_string_equal(outcome.err,
-		"weirctl: weir-control is not running (no /nonexistent/control.sock): start it "
+		"weirctl: weir-control is not running (no /nonexistent/control/control.sock): "
+		"start it "
 		"with \"weir-control --config FILE --run-dir /nonexistent\"\n");
 	free_outcome(&outcome);
 }

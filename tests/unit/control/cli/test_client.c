@@ -167,7 +167,7 @@ static void daemon_that_ends_is_noticed(void **state) {
 
 static void no_socket_and_dead_socket(void **state) {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	char folder[] = "/tmp/weirctl-test-XXXXXX", why[256];
+	char folder[] = "/tmp/weirctl-test-XXXXXX", control[64], why[256];
 	struct weir_client *client = (void *)&client;
 	int64_t start = now_ms();
 	int fd;
@@ -178,7 +178,9 @@ static void no_socket_and_dead_socket(void **state) {
 	assert_non_null(strstr(why, "weir-control is not running (no /tmp/weirctl-test-"));
 	assert_non_null(strstr(why, "start it with \"weir-control --config FILE"));
 	// A daemon that was killed leaves its socket behind.
-	snprintf(address.sun_path, sizeof(address.sun_path), "%s/control.sock", folder);
+	snprintf(control, sizeof(control), "%s/control", folder);
+	assert_int_equal(mkdir(control, 0700), 0);
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s/control.sock", control);
 	fd = socket(AF_UNIX, SOCK_STREAM, 0);
 	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
 	close(fd);
@@ -187,6 +189,7 @@ static void no_socket_and_dead_socket(void **state) {
 	assert_true(now_ms() - start < TIMEOUT_MS);
 	assert_ptr_equal(client, &client);
 	unlink(address.sun_path);
+	rmdir(control);
 	rmdir(folder);
 }
 

@@ -75,9 +75,13 @@ static void remove_in(const char *path) {
 }
 
 void lab_fini(struct lab *lab) {
+	char control[128];
+
 	if (lab->control > 0) {
 		lab_kill(lab);
 	}
+	snprintf(control, sizeof(control), "%s/control", lab->run_dir);
+	remove_in(control);
 	remove_in(lab->run_dir);
 	remove_in(lab->dir);
 }
@@ -160,7 +164,8 @@ static bool listens(const struct lab *lab) {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	bool connected;
 
-	snprintf(address.sun_path, sizeof(address.sun_path), "%s/control.sock", lab->run_dir);
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s/control/control.sock",
+		lab->run_dir);
 	connected = connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
 	close(fd);
 	return connected;
@@ -211,7 +216,8 @@ int lab_connect(const struct lab *lab) {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	assert_true(fd >= 0);
-	snprintf(address.sun_path, sizeof(address.sun_path), "%s/control.sock", lab->run_dir);
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s/control/control.sock",
+		lab->run_dir);
 	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0) {
 		fail_msg("connect %s: %s", address.sun_path, strerror(errno));
 	}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <arpa/inet.h>
 #include <pthread.h>
+#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -195,10 +196,15 @@ static struct lab_dataplane *start(
 		.tsc_hz = 1000000000,
 		.hash_seed = 42,
 		.port_info = &port};
+	// Some of the tests run control as nobody.
+	const struct passwd *nobody = getpwnam("nobody");
+	const struct weir_handover_params where = {.run_dir = lab->run_dir,
+		.control_user = nobody != NULL ? nobody->pw_uid : (uid_t)-1,
+		.group = (gid_t)-1};
 
 	assert_non_null(dataplane);
 	assert_int_equal(weir_segment_create(&params, &dataplane->segment), 0);
-	assert_int_equal(weir_handover_listen(lab->run_dir, (gid_t)-1, &dataplane->server), 0);
+	assert_int_equal(weir_handover_listen(&where, &dataplane->server), 0);
 	for (uint32_t worker = 0; worker < workers; worker++) {
 		start_worker(dataplane, worker);
 	}

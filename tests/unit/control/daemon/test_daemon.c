@@ -107,10 +107,10 @@ static void sigterm_ends_it_and_leaves_nothing(void **state) {
 	struct lab *lab = *state;
 
 	lab_start(lab);
-	assert_true(exists(lab->run_dir, "control.sock"));
+	assert_true(exists(lab->run_dir, "control/control.sock"));
 	assert_int_equal(lab_stop(lab), 0);
-	assert_false(exists(lab->run_dir, "control.sock"));
-	assert_false(exists(lab->run_dir, "control.pid"));
+	assert_false(exists(lab->run_dir, "control/control.sock"));
+	assert_false(exists(lab->run_dir, "control/control.pid"));
 }
 
 static void sigkill_leaves_a_socket_that_the_next_one_replaces(void **state) {
@@ -118,7 +118,7 @@ static void sigkill_leaves_a_socket_that_the_next_one_replaces(void **state) {
 
 	lab_start(lab);
 	lab_kill(lab);
-	assert_true(exists(lab->run_dir, "control.sock"));
+	assert_true(exists(lab->run_dir, "control/control.sock"));
 	lab_start(lab);
 	assert_int_equal(lab_stop(lab), 0);
 }
@@ -191,7 +191,7 @@ static void configuration_may_change_before_the_first_dataplane(void **state) {
 static void root_is_given_up(void **state) {
 	struct lab *lab = *state;
 	struct lab_dataplane *dataplane;
-	char path[128], status[4096];
+	char path[160], status[4096];
 	struct stat st;
 	ssize_t n;
 	int fd;
@@ -211,15 +211,16 @@ static void root_is_given_up(void **state) {
 	assert_non_null(strstr(status, "CapEff:\t0000000000000000"));
 	assert_non_null(strstr(status, "CapPrm:\t0000000000000000"));
 	assert_non_null(strstr(status, "NoNewPrivs:\t1"));
-	snprintf(path, sizeof(path), "%s/control.sock", lab->run_dir);
+	snprintf(path, sizeof(path), "%s/control/control.sock", lab->run_dir);
 	assert_int_equal(stat(path, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0660);
 	assert_int_equal(st.st_gid, getgrnam("nogroup")->gr_gid);
-	// The dataplane comes later, restarts, and is found by the group's right alone.
+	snprintf(path, sizeof(path), "%s/control/control.pid", lab->run_dir);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600);
+	// The dataplane comes later, restarts, and serves the user of --control-user.
 	for (int i = 0; i < 2; i++) {
 		dataplane = lab_dataplane_start(lab, 1);
-		snprintf(path, sizeof(path), "%s/dataplane.sock", lab->run_dir);
-		assert_int_equal(chown(path, 0, getgrnam("nogroup")->gr_gid), 0);
 		LAB_UNTIL(lab_attached(lab));
 		lab_dataplane_stop(dataplane);
 		LAB_UNTIL(!lab_attached(lab));
@@ -229,7 +230,7 @@ static void root_is_given_up(void **state) {
 	assert_string_equal(lab_code(lab, "{\"command\": \"config.reload\"}"), "refused");
 	assert_true(lab_log_has(lab, "user nobody cannot read"));
 	assert_int_equal(lab_stop(lab), 0);
-	assert_false(exists(lab->run_dir, "control.sock"));
+	assert_false(exists(lab->run_dir, "control/control.sock"));
 }
 
 static void run_dir_that_is_closed_to_us_is_said_at_once(void **state) {
@@ -292,6 +293,8 @@ static void segment_of_another_version_is_refused_and_the_next_one_taken(void **
 		.heap_bytes = 1 << 20,
 		.port_info = &port};
 	struct lab *lab = *state;
+	const struct weir_handover_params where = {
+		.run_dir = lab->run_dir, .control_user = (uid_t)-1, .group = (gid_t)-1};
 	struct weir_handover_server *server;
 	struct weir_handover offer = {0};
 	struct lab_dataplane *dataplane;
@@ -302,7 +305,7 @@ static void segment_of_another_version_is_refused_and_the_next_one_taken(void **
 	segment->header->abi = 999;
 	offer.statistics_fd = segment->statistics_fd;
 	offer.tables_fd = segment->tables_fd;
-	assert_int_equal(weir_handover_listen(lab->run_dir, (gid_t)-1, &server), 0);
+	assert_int_equal(weir_handover_listen(&where, &server), 0);
 	LAB_UNTIL((weir_handover_serve(server, &offer),
 		lab_log_has(lab, "cannot attach to weir-dataplane")));
 	assert_true(lab_log_has(lab, "999"));

@@ -96,11 +96,13 @@ static void start_dataplane(struct lab *lab) {
 		.max_backends = 16,
 		.heap_bytes = 1 << 20,
 		.port_info = &port};
+	const struct weir_handover_params where = {
+		.run_dir = lab->dir, .control_user = (uid_t)-1, .group = (gid_t)-1};
 
 	assert_int_equal(weir_segment_create(&params, &lab->created), 0);
 	lab->offer.statistics_fd = lab->created->statistics_fd;
 	lab->offer.tables_fd = lab->created->tables_fd;
-	assert_int_equal(weir_handover_listen(lab->dir, (gid_t)-1, &lab->server), 0);
+	assert_int_equal(weir_handover_listen(&where, &lab->server), 0);
 }
 
 static void stop_dataplane(struct lab *lab) {

@@ -33,7 +33,7 @@ static const struct refusal refusals[] = {
 		 "/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 		 "aaaaaaaaaaaaaa",
 		 NULL},
-		"--run-dir: has 95 bytes; use 1 to 92 bytes"},
+		"--run-dir: has 95 bytes; use 1 to 86 bytes"},
 };
 
 static int parse(

@@ -15,7 +15,6 @@
 #include <string.h>
 #include <sys/capability.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -132,49 +131,12 @@ static void privileges_unknown_names_are_refused(void **state) {
 	assert_string_equal(why, "--group no-such-group: no such group");
 }
 
-static void privileges_run_dir_is_made_for_the_group(void **state) {
-	gid_t gid = geteuid() == 0 ? 65534 : getegid();
-	char dir[] = "/tmp/weir-test-XXXXXX", run_dir[64];
-	struct stat st;
-	mode_t mask = umask(0077);
-
-	(void)state;
-	assert_non_null(mkdtemp(dir));
-	snprintf(run_dir, sizeof(run_dir), "%s/run", dir);
-	assert_int_equal(weir_privileges_make_run_dir(run_dir, gid), 0);
-	assert_int_equal(stat(run_dir, &st), 0);
-	assert_int_equal(st.st_mode & 07777, 0770);
-	assert_int_equal(st.st_gid, gid);
-	// Made already: left alone.
-	assert_int_equal(chmod(run_dir, 0750), 0);
-	assert_int_equal(weir_privileges_make_run_dir(run_dir, gid), 0);
-	assert_int_equal(stat(run_dir, &st), 0);
-	assert_int_equal(st.st_mode & 07777, 0750);
-	assert_int_equal(rmdir(run_dir), 0);
-	// Something else has the name.
-	fclose(fopen(run_dir, "w"));
-	assert_int_equal(weir_privileges_make_run_dir(run_dir, gid), -ENOTDIR);
-	unlink(run_dir);
-	// Parents are made, too, for all to pass through.
-	umask(022);
-	strcat(run_dir, "/weir");
-	assert_int_equal(weir_privileges_make_run_dir(run_dir, gid), 0);
-	assert_int_equal(rmdir(run_dir), 0);
-	*strrchr(run_dir, '/') = '\0';
-	assert_int_equal(stat(run_dir, &st), 0);
-	assert_int_equal(st.st_mode & 07777, 0755);
-	assert_int_equal(rmdir(run_dir), 0);
-	rmdir(dir);
-	umask(mask);
-}
-
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(privileges_are_dropped_for_good),
 		cmocka_unit_test(privileges_root_by_name_keeps_no_capability),
 		cmocka_unit_test(privileges_default_is_weir_else_nobody),
 		cmocka_unit_test(privileges_unknown_names_are_refused),
-		cmocka_unit_test(privileges_run_dir_is_made_for_the_group),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

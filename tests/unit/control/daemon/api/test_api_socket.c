@@ -18,23 +18,27 @@
 
 #include "api_socket.h"
 
-#define LEAVE_UID ((uid_t)(-1))
-#define LEAVE_GID ((gid_t)(-1))
-
 static int setup(void **state) {
 	char *dir = strdup("/tmp/weir-test-XXXXXX");
+	char path[64];
 
 	*state = dir;
-	return mkdtemp(dir) == NULL ? -1 : 0;
+	if (mkdtemp(dir) == NULL) {
+		return -1;
+	}
+	snprintf(path, sizeof(path), "%s/control", dir);
+	return mkdir(path, 0750);
 }
 
 static int teardown(void **state) {
 	char path[64];
 
-	snprintf(path, sizeof(path), "%s/control.sock", (char *)*state);
+	snprintf(path, sizeof(path), "%s/control/control.sock", (char *)*state);
 	unlink(path);
-	snprintf(path, sizeof(path), "%s/control.pid", (char *)*state);
+	snprintf(path, sizeof(path), "%s/control/control.pid", (char *)*state);
 	unlink(path);
+	snprintf(path, sizeof(path), "%s/control", (char *)*state);
+	rmdir(path);
 	rmdir(*state);
 	free(*state);
 	return 0;
@@ -42,7 +46,7 @@ static int teardown(void **state) {
 
 static int open_it(const char *dir, struct weir_api_socket *opened, char *why, size_t bytes) {
 	why[0] = '\0';
-	return weir_api_socket_open(dir, LEAVE_UID, LEAVE_GID, opened, why, bytes);
+	return weir_api_socket_open(dir, opened, why, bytes);
 }
 
 static void socket_is_for_owner_and_group_alone(void **state) {
@@ -57,7 +61,7 @@ static void socket_is_for_owner_and_group_alone(void **state) {
 	assert_true(S_ISSOCK(st.st_mode));
 	assert_int_equal(st.st_mode & 0777, 0660);
 	assert_int_equal(stat(opened.pid_path, &st), 0);
-	assert_int_equal(st.st_mode & 0777, 0660);
+	assert_int_equal(st.st_mode & 0777, 0600); // who can open it can lock it
 	weir_api_socket_close(&opened);
 	assert_int_equal(stat(opened.path, &st), -1);
 	assert_int_equal(stat(opened.pid_path, &st), -1);
@@ -125,7 +129,8 @@ static void socket_that_is_served_without_a_lock_is_left_alone(void **state) {
 	struct weir_api_socket opened;
 	char why[256], expected[32];
 
-	snprintf(address.sun_path, sizeof(address.sun_path), "%s/control.sock", (char *)*state);
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s/control/control.sock",
+		(char *)*state);
 	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
 	assert_int_equal(listen(fd, 4), 0);
 	assert_int_equal(open_it(*state, &opened, why, sizeof(why)), -EADDRINUSE);
@@ -147,7 +152,7 @@ static void socket_failures_say_why(void **state) {
 	path[150] = '\0';
 	assert_int_equal(open_it(path, &opened, why, sizeof(why)), -ENAMETOOLONG);
 	// A directory where the socket should be.
-	snprintf(path, sizeof(path), "%s/control.sock", (char *)*state);
+	snprintf(path, sizeof(path), "%s/control/control.sock", (char *)*state);
 	assert_int_equal(mkdir(path, 0700), 0);
 	assert_true(open_it(*state, &opened, why, sizeof(why)) < 0);
 	assert_non_null(strstr(why, "control.sock"));

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "accounts.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+// The highest number means "leave it" to the kernel, and none to our callers.
+static bool parse_number(const char *text, uint32_t *ret) {
+	unsigned long number;
+	char *end;
+
+	errno = 0;
+	number = strtoul(text, &end, 10);
+	if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || number >= UINT32_MAX) {
+		return false;
+	}
+	*ret = (uint32_t)number;
+	return true;
+}
+
+int weir_account_group(const char *option, const char *name, const char *fallback, gid_t *ret,
+	char *why, size_t why_bytes) {
+	const struct group *entry = getgrnam(name != NULL ? name : fallback);
+	uint32_t number = UINT32_MAX;
+
+	if (entry == NULL && name != NULL && !parse_number(name, &number)) {
+		snprintf(why, why_bytes, "--%s %s: no such group", option, name);
+		return -ENOENT;
+	}
+	*ret = entry != NULL ? entry->gr_gid : (gid_t)number;
+	return 0;
+}
+
+int weir_account_user(const char *option, const char *name, const char *fallback, uid_t *ret,
+	char *why, size_t why_bytes) {
+	const struct passwd *entry = getpwnam(name != NULL ? name : fallback);
+	uint32_t number = UINT32_MAX;
+
+	if (entry == NULL && name != NULL && !parse_number(name, &number)) {
+		snprintf(why, why_bytes, "--%s %s: no such user", option, name);
+		return -ENOENT;
+	}
+	*ret = entry != NULL ? entry->pw_uid : (uid_t)number;
+	return 0;
+}
