@@ -14,6 +14,7 @@
 #define WEIR_CONTROL_SOCKET WEIR_CONTROL_DIR "/control.sock"
 #define WEIR_USER_DEFAULT "weir" // of weir-control, if it exists
 #define WEIR_GROUP_DEFAULT "weir" // may look, if it exists
+#define WEIR_ADMIN_GROUP_DEFAULT "weir-admin" // may change, if it exists
 // Bytes. The longest name in the run directory must still fit a socket address.
 #define WEIR_RUN_DIR_MAX \
 	(sizeof(((struct sockaddr_un *)NULL)->sun_path) - sizeof("/" WEIR_CONTROL_SOCKET))

@@ -35,7 +35,7 @@ struct weir_cli_command {
 	const char *text; // more, ends with a line end; NULL = none
 	const char *example;
 	const char *request; // command of the control API; NULL = local
-	int words_min, words_max;
+	short words_min, words_max;
 	unsigned options; // enum weir_cli_option
 
 	// Fill in the arguments of the request. Returns 0 or -EINVAL and one line in why.
@@ -44,6 +44,7 @@ struct weir_cli_command {
 	void (*show)(const struct weir_cli *cli, json_t *result);
 	// Instead of request, build and show. Returns enum weir_cli_exit.
 	int (*run)(struct weir_cli *cli, const struct weir_cli_command *command);
+	bool change; // needs more than to be let in: see docs/control-api.md
 };
 
 // Send a request and take the result out of the answer; errors are printed, and that not everything

@@ -45,7 +45,8 @@ void weir_cli_help_all(FILE *out) {
 		     "Commands:\n");
 	print_commands(out, NULL);
 	print_options(out, 0);
-	fprintf(out, "\n\"weirctl OBJECT VERB --help\" shows the options of a command.\n"
+	fprintf(out, "\n\"weirctl OBJECT VERB --help\" shows the options of a command, and who may "
+		     "give it.\n"
 		     "Exit status: 0 done, 1 refused, 2 usage, 3 cannot reach the daemon.\n"
 		     "\nExample: weirctl backend drain web/web-1\n");
 }
@@ -84,6 +85,12 @@ void weir_cli_help_command(FILE *out, const struct weir_cli_command *command) {
 	fprintf(out, "\n%s\n", command->summary);
 	if (command->text != NULL) {
 		fprintf(out, "\n%s", command->text);
+	}
+	if (command->change) {
+		fprintf(out,
+			"%sOnly for root, the user of weir-control and members of its "
+			"--admin-group.\n",
+			command->text != NULL ? "" : "\n");
 	}
 	print_options(out, command->options);
 	fprintf(out, "\nExample: %s\n", command->example);

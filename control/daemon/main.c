@@ -8,10 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "accounts.h"
 #include "api.h"
 #include "api_commands.h"
 #include "api_socket.h"
 #include "daemon.h"
+#include "daemon_options.h"
 #include "help_text.h"
 #include "options.h"
 #include "privileges.h"
@@ -69,7 +71,7 @@ static int check_access(const struct weir_control_options *options,
 }
 
 static int run(const struct weir_control_options *options, const struct weir_run_as *run_as,
-	struct weir_log *log, struct weir_reload *reload) {
+	gid_t admin_group, struct weir_log *log, struct weir_reload *reload) {
 	struct weir_api_socket socket;
 	struct weir_daemon daemon;
 	struct weir_api *api;
@@ -107,6 +109,7 @@ static int run(const struct weir_control_options *options, const struct weir_run
 		weir_log_write(
 			log, WEIR_LOG_ERROR, "cannot start: control socket: %s", strerror(-r));
 	} else {
+		weir_api_set_admin_group(api, admin_group);
 		weir_daemon_run(&daemon);
 		weir_api_close(api, NULL);
 	}
@@ -120,6 +123,7 @@ int main(int argc, char **argv) {
 	struct weir_config_errors errors;
 	struct weir_control_options options;
 	struct weir_run_as run_as;
+	gid_t admin_group;
 	struct weir_reload *reload;
 	unsigned int lost_lines = 0;
 	struct weir_log log = {.fd = STDERR_FILENO, .lost = &lost_lines};
@@ -137,7 +141,9 @@ int main(int argc, char **argv) {
 			stdout);
 		return EXIT_SUCCESS;
 	}
-	if (weir_privileges_resolve(options.user, options.group, &run_as, why, sizeof(why)) < 0) {
+	if (weir_privileges_resolve(options.user, options.group, &run_as, why, sizeof(why)) < 0 ||
+		weir_account_group("admin-group", options.admin_group, WEIR_ADMIN_GROUP_DEFAULT,
+			&admin_group, why, sizeof(why)) < 0) {
 		fprintf(stderr, "weir-control: %s\n", why);
 		return EXIT_USAGE;
 	}
@@ -150,7 +156,7 @@ int main(int argc, char **argv) {
 	log.level = options.log_level;
 	weir_daemon_log_warnings(&log, options.config, &errors);
 	weir_config_errors_fini(&errors);
-	r = run(&options, &run_as, &log, reload);
+	r = run(&options, &run_as, admin_group, &log, reload);
 	weir_reload_free(reload);
 	return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

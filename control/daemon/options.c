@@ -30,9 +30,15 @@ static const struct weir_option rows[] = {
 	{.name = "group",
 		.kind = WEIR_OPTION_TEXT,
 		.value = "GROUP",
-		.help = "group to run as, whose members may use weirctl; started as root: "
+		.help = "group to run as, whose members may look with weirctl; started as root: "
 			"weir if it exists, otherwise the user's group",
 		FIELD(group)},
+	{.name = "admin-group",
+		.kind = WEIR_OPTION_TEXT,
+		.value = "GROUP",
+		.help = "group of the users who may also make changes",
+		.fallback = WEIR_ADMIN_GROUP_DEFAULT ", if it exists",
+		FIELD(admin_group)},
 	{.name = "log-level",
 		.kind = WEIR_OPTION_WORD,
 		.value = "LEVEL",

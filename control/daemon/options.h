@@ -13,6 +13,7 @@ struct weir_control_options { // strings point into argv
 	const char *run_dir;
 	const char *user; // NULL = not given
 	const char *group; // NULL = not given
+	const char *admin_group; // NULL = not given
 	enum weir_log_level log_level;
 	bool help;
 	bool version;

@@ -11,7 +11,8 @@
 
 #define READ_BYTES 65536
 #define ERROR_BYTES 1024
-#define ACCEPT_AGAIN_MS 100 // after there was no memory for a client
+#define ACCEPTS_MAX 16 // in one turn of the loop
+#define ACCEPT_AGAIN_MS 100 // after there was no memory or no descriptor for a client
 #define ROWS_PER_TURN 64 // of a list, a millisecond or two
 #define DUMP_FLAGS (JSON_COMPACT | JSON_REAL_PRECISION(10))
 #define WHY_BYTES 320
@@ -39,9 +40,11 @@ struct client {
 
 struct weir_api {
 	uv_loop_t *loop;
-	uv_pipe_t listener;
-	uv_timer_t again; // runs while a connection waits to be accepted
+	uv_poll_t listener;
+	uv_timer_t again; // runs while connections wait to be accepted
 	unsigned int handles; // of listener, timer and turn, not closed yet
+	int fd; // that the listener watches
+	gid_t admin_group;
 	struct client *clients;
 	unsigned int count;
 	weir_api_handler handler;
@@ -556,14 +559,24 @@ static void next_request(struct client *client) {
 
 // --- new clients --------------------------------------------------------------------------
 
-// Make room: close the connection that has been idle longest and has no pending request.
-static bool evict_idle(struct weir_api *api) {
+static bool is_evictable(const struct client *client, bool may_change) {
+	if (uv_is_closing((uv_handle_t *)&client->pipe)) {
+		return false;
+	}
+	if (may_change && !client->peer.may_change) {
+		return true;
+	}
+	return client->call == NULL && client->out == NULL &&
+	       uv_now(client->api->loop) - client->asked_ms >= WEIR_API_IDLE_MS;
+}
+
+// Make room for a new client: close the connection that has been idle longest, and has no pending
+// request unless the new one may change and the other may not (A3, A5).
+static bool evict(struct weir_api *api, bool may_change) {
 	struct client *oldest = NULL;
 
 	for (struct client *client = api->clients; client != NULL; client = client->next) {
-		if (client->call == NULL && client->out == NULL &&
-			!uv_is_closing((uv_handle_t *)&client->pipe) &&
-			uv_now(api->loop) - client->asked_ms >= WEIR_API_IDLE_MS &&
+		if (is_evictable(client, may_change) &&
 			(oldest == NULL || client->asked_ms <= oldest->asked_ms)) {
 			oldest = client;
 		}
@@ -574,42 +587,12 @@ static bool evict_idle(struct weir_api *api) {
 	return oldest != NULL;
 }
 
-static void learn_peer(struct client *client) {
-	struct ucred peer;
-	socklen_t bytes = sizeof(peer);
-	uv_os_fd_t fd;
-
-	client->peer.uid = (uid_t)-1;
-	if (uv_fileno((uv_handle_t *)&client->pipe, &fd) == 0 &&
-		getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0) {
-		client->peer.pid = peer.pid;
-		client->peer.uid = peer.uid;
-	}
-}
-
-static void connected(uv_stream_t *listener, int status);
-
-static void accept_again(uv_timer_t *timer) {
-	struct weir_api *api = timer->data;
-
-	connected((uv_stream_t *)&api->listener, 0);
-}
-
-static void connected(uv_stream_t *listener, int status) {
-	struct weir_api *api = listener->data;
-	struct client *client;
+// fd and client are ours from here on.
+static void connected(struct weir_api *api, int fd, struct client *client) {
 	bool full;
 
-	if (status < 0) {
-		return; // the next one may fare better
-	}
-	full = api->count >= WEIR_API_CLIENTS && !evict_idle(api);
-	client = calloc(1, sizeof(*client));
-	if (client == NULL) {
-		// libuv does not listen any more until this connection is accepted.
-		uv_timer_start(&api->again, accept_again, ACCEPT_AGAIN_MS, 0);
-		return;
-	}
+	weir_api_peer_learn(fd, api->admin_group, &client->peer);
+	full = api->count >= WEIR_API_CLIENTS && !evict(api, client->peer.may_change);
 	client->api = api;
 	client->handles = 2;
 	client->pipe.data = client;
@@ -624,11 +607,11 @@ static void connected(uv_stream_t *listener, int status) {
 	api->clients = client;
 	api->count++;
 	client->asked_ms = uv_now(api->loop);
-	if (uv_accept(listener, (uv_stream_t *)&client->pipe) < 0) {
+	if (uv_pipe_open(&client->pipe, fd) < 0) {
+		close(fd);
 		cut_off(client);
 		return;
 	}
-	learn_peer(client);
 	if (full) {
 		client->ended = true; // so that the connection ends with this answer
 		write_answer(client,
@@ -637,6 +620,46 @@ static void connected(uv_stream_t *listener, int status) {
 		return;
 	}
 	next_request(client);
+}
+
+static void knocked(uv_poll_t *listener, int status, int events);
+
+static void accept_again(uv_timer_t *timer) {
+	struct weir_api *api = timer->data;
+
+	(void)uv_poll_start(&api->listener, UV_READABLE, knocked);
+}
+
+// There is no memory or no descriptor for a client: they wait, and the loop must not spin.
+static void accept_later(struct weir_api *api) {
+	uv_poll_stop(&api->listener);
+	uv_timer_start(&api->again, accept_again, ACCEPT_AGAIN_MS, 0);
+}
+
+// Not uv_listen, which accepts until nobody waits: as long as somebody connects fast enough (A6).
+static void knocked(uv_poll_t *listener, int status, int events) {
+	struct weir_api *api = listener->data;
+
+	(void)status; // what is wrong, accept says too
+	(void)events;
+	for (int i = 0; i < ACCEPTS_MAX; i++) {
+		struct client *client = calloc(1, sizeof(*client));
+		int fd = -1;
+
+		if (client != NULL) {
+			fd = accept4(api->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		}
+		if (fd >= 0) {
+			connected(api, fd, client);
+			continue;
+		}
+		if (client == NULL ||
+			(errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)) {
+			accept_later(api);
+		}
+		free(client);
+		return;
+	}
 }
 
 int weir_api_create(
@@ -651,6 +674,8 @@ int weir_api_create(
 	api->loop = loop;
 	api->handler = handler;
 	api->context = context;
+	api->fd = fd;
+	api->admin_group = (gid_t)-1;
 	// Listen first: once a libuv handle exists only the loop can release it.
 	if (listen(fd, WEIR_API_CLIENTS) < 0) {
 		r = -errno;
@@ -658,18 +683,17 @@ int weir_api_create(
 		free(api);
 		return r;
 	}
-	uv_idle_init(loop, &api->turn);
-	api->turn.data = api;
-	uv_pipe_init(loop, &api->listener, 0);
-	uv_timer_init(loop, &api->again);
-	api->listener.data = api->again.data = api;
-	api->handles = 3;
-	r = uv_pipe_open(&api->listener, fd);
+	r = uv_poll_init(loop, &api->listener, fd); // makes it non-blocking
 	if (r < 0) {
 		close(fd);
-	} else {
-		r = uv_listen((uv_stream_t *)&api->listener, WEIR_API_CLIENTS, connected);
+		free(api);
+		return r;
 	}
+	uv_idle_init(loop, &api->turn);
+	uv_timer_init(loop, &api->again);
+	api->listener.data = api->again.data = api->turn.data = api;
+	api->handles = 3;
+	r = uv_poll_start(&api->listener, UV_READABLE, knocked);
 	if (r < 0) {
 		weir_api_close(api, NULL);
 		return r;
@@ -681,8 +705,10 @@ int weir_api_create(
 static void handle_closed(uv_handle_t *handle) {
 	struct weir_api *api = handle->data;
 
-	api->handles--;
-	finish_close(api);
+	if (--api->handles == 0) {
+		close(api->fd);
+		finish_close(api);
+	}
 }
 
 void weir_api_close(struct weir_api *api, void (*closed)(void *context)) {
@@ -704,4 +730,8 @@ void weir_api_close(struct weir_api *api, void (*closed)(void *context)) {
 
 unsigned int weir_api_clients(const struct weir_api *api) {
 	return api->count;
+}
+
+void weir_api_set_admin_group(struct weir_api *api, gid_t gid) {
+	api->admin_group = gid;
 }

@@ -9,11 +9,12 @@
 //   A1 one reply per request line, in order, whatever bytes a client sends.
 //   A2 memory per client is bounded: one request line and one reply.
 //   A3 a client that does not read its reply within WEIR_API_ANSWER_MS is disconnected; if there
-//   are
-//      too many clients, so is the one that has been idle longest.
+//      are too many clients, so is the one that has been idle longest.
 //   A4 a call stays valid until it is answered, even if its client has disconnected.
 //   A5 a long list is answered in slices: between them the loop does its other work, and other
 //      clients get their answers.
+//   A6 who may only look keeps neither the loop busy by connecting, nor those out who may change: a
+//      turn of the loop accepts a few connections, and for one that may change another is closed.
 #pragma once
 
 #include <jansson.h>
@@ -21,6 +22,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include <uv.h>
+
+#include "api_rights.h"
 
 #define WEIR_API_LINE_BYTES (1u << 20) // longest request, newline not counted
 #define WEIR_API_CLIENTS 64
@@ -33,6 +36,7 @@
 	X(NOT_FOUND, "not-found") \
 	X(AMBIGUOUS, "ambiguous") \
 	X(REFUSED, "refused") \
+	X(FORBIDDEN, "forbidden") \
 	X(NO_DATAPLANE, "no-dataplane") \
 	X(TIMEOUT, "timeout") \
 	X(INTERNAL, "internal")
@@ -46,11 +50,6 @@ enum weir_api_code {
 struct weir_api;
 struct weir_api_call; // one request that is not answered yet
 
-struct weir_api_peer { // who asks, as the kernel says
-	pid_t pid;
-	uid_t uid;
-};
-
 // Handle one request, a JSON object: reply now, or keep the call and reply later.
 typedef void (*weir_api_handler)(void *context, struct weir_api_call *call);
 
@@ -62,6 +61,9 @@ int weir_api_create(
 // which closed(context) is called. Until then open calls may still be answered, without effect.
 // closed may be NULL.
 void weir_api_close(struct weir_api *api, void (*closed)(void *context));
+// Whose members may change, besides root and our own user; (gid_t)-1 = none, as at first. Counts
+// for those who connect from now on.
+void weir_api_set_admin_group(struct weir_api *api, gid_t gid);
 unsigned int weir_api_clients(const struct weir_api *api);
 
 const json_t *weir_api_request(const struct weir_api_call *call); // an object

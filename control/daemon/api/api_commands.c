@@ -15,6 +15,9 @@ enum argument_type {
 	ARGUMENT_WEIGHT, // 0..65535, or null
 	ARGUMENT_NAME, // text, or null
 	ARGUMENT_NUMBER, // from 0 on, with or without a fraction
+	// Text: a file that weir-control reads with its own permissions, and whose errors it
+	// quotes. Only who may change may have it do that.
+	ARGUMENT_FILE,
 };
 
 struct argument {
@@ -23,8 +26,14 @@ struct argument {
 	bool required;
 };
 
+enum right {
+	LOOK, // everybody who can connect
+	CHANGE, // see api_rights.h
+};
+
 struct command {
 	const char *name;
+	enum right right;
 	void (*run)(struct weir_daemon *daemon, struct weir_api_call *call);
 	struct argument arguments[ARGUMENTS_MAX];
 };
@@ -33,41 +42,41 @@ struct command {
 #define REQUIRED(name, type) {name, type, true}
 
 static const struct command commands[] = {
-	{"version", weir_api_version, {{0}}},
-	{"service.show", weir_api_service_show, {OPTIONAL("service", ARGUMENT_TEXT)}},
-	{"service.set", weir_api_service_set,
+	{"version", LOOK, weir_api_version, {{0}}},
+	{"service.show", LOOK, weir_api_service_show, {OPTIONAL("service", ARGUMENT_TEXT)}},
+	{"service.set", CHANGE, weir_api_service_set,
 		{REQUIRED("service", ARGUMENT_TEXT), REQUIRED("policy", ARGUMENT_NAME)}},
-	{"backend.show", weir_api_backend_show,
+	{"backend.show", LOOK, weir_api_backend_show,
 		{OPTIONAL("service", ARGUMENT_TEXT), OPTIONAL("backend", ARGUMENT_TEXT)}},
-	{"backend.drain", weir_api_backend_drain,
+	{"backend.drain", CHANGE, weir_api_backend_drain,
 		{OPTIONAL("service", ARGUMENT_TEXT), REQUIRED("backend", ARGUMENT_TEXT)}},
-	{"backend.ready", weir_api_backend_ready,
+	{"backend.ready", CHANGE, weir_api_backend_ready,
 		{OPTIONAL("service", ARGUMENT_TEXT), REQUIRED("backend", ARGUMENT_TEXT)}},
-	{"backend.maintenance", weir_api_backend_maintenance,
+	{"backend.maintenance", CHANGE, weir_api_backend_maintenance,
 		{OPTIONAL("service", ARGUMENT_TEXT), REQUIRED("backend", ARGUMENT_TEXT)}},
-	{"backend.report", weir_api_backend_report,
+	{"backend.report", CHANGE, weir_api_backend_report,
 		{OPTIONAL("service", ARGUMENT_TEXT), REQUIRED("backend", ARGUMENT_TEXT),
 			OPTIONAL("service_time_ms", ARGUMENT_NUMBER),
 			OPTIONAL("busy_time_ms", ARGUMENT_NUMBER),
 			OPTIONAL("requests_per_second", ARGUMENT_NUMBER),
 			OPTIONAL("errors_per_second", ARGUMENT_NUMBER),
 			OPTIONAL("utilization", ARGUMENT_NUMBER)}},
-	{"weight.set", weir_api_weight_set,
+	{"weight.set", CHANGE, weir_api_weight_set,
 		{OPTIONAL("service", ARGUMENT_TEXT), REQUIRED("backend", ARGUMENT_TEXT),
 			REQUIRED("weight", ARGUMENT_WEIGHT)}},
-	{"subset.show", weir_api_subset_show, {OPTIONAL("service", ARGUMENT_TEXT)}},
-	{"flow.count", weir_api_flow_count, {OPTIONAL("service", ARGUMENT_TEXT)}},
-	{"flow.lookup", weir_api_flow_lookup,
+	{"subset.show", LOOK, weir_api_subset_show, {OPTIONAL("service", ARGUMENT_TEXT)}},
+	{"flow.count", LOOK, weir_api_flow_count, {OPTIONAL("service", ARGUMENT_TEXT)}},
+	{"flow.lookup", LOOK, weir_api_flow_lookup,
 		{REQUIRED("protocol", ARGUMENT_TEXT), REQUIRED("source", ARGUMENT_TEXT),
 			REQUIRED("source_port", ARGUMENT_PORT),
 			REQUIRED("destination", ARGUMENT_TEXT),
 			REQUIRED("destination_port", ARGUMENT_PORT)}},
-	{"worker.show", weir_api_worker_show, {{0}}},
-	{"port.show", weir_api_port_show, {{0}}},
-	{"stats.show", weir_api_stats_show, {{0}}},
-	{"health.show", weir_api_health_show, {OPTIONAL("service", ARGUMENT_TEXT)}},
-	{"config.diff", weir_api_config_diff, {OPTIONAL("path", ARGUMENT_TEXT)}},
-	{"config.reload", weir_api_config_reload, {OPTIONAL("path", ARGUMENT_TEXT)}},
+	{"worker.show", LOOK, weir_api_worker_show, {{0}}},
+	{"port.show", LOOK, weir_api_port_show, {{0}}},
+	{"stats.show", LOOK, weir_api_stats_show, {{0}}},
+	{"health.show", LOOK, weir_api_health_show, {OPTIONAL("service", ARGUMENT_TEXT)}},
+	{"config.diff", LOOK, weir_api_config_diff, {OPTIONAL("path", ARGUMENT_FILE)}},
+	{"config.reload", CHANGE, weir_api_config_reload, {OPTIONAL("path", ARGUMENT_FILE)}},
 };
 
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
@@ -89,6 +98,7 @@ static const char *check_value(const struct argument *argument, const json_t *va
 
 	switch (argument->type) {
 	case ARGUMENT_TEXT:
+	case ARGUMENT_FILE:
 		return json_is_string(value) ? NULL : "must be a string";
 	case ARGUMENT_PORT:
 		return json_is_integer(value) && number >= 0 && number <= PORT_MAX
@@ -149,6 +159,33 @@ static bool check_arguments(const struct command *command, struct weir_api_call 
 	return true;
 }
 
+static bool asks_to_change(const struct command *command, const struct weir_api_call *call) {
+	for (size_t i = 0; i < ARGUMENTS_MAX && command->arguments[i].name != NULL; i++) {
+		const struct argument *argument = &command->arguments[i];
+
+		if (argument->type == ARGUMENT_FILE &&
+			json_is_string(json_object_get(weir_api_request(call), argument->name))) {
+			return true;
+		}
+	}
+	return command->right == CHANGE;
+}
+
+// Returns false after the call was failed.
+static bool check_right(const struct command *command, struct weir_api_call *call) {
+	const struct weir_api_peer *peer = weir_api_peer(call);
+
+	if (peer->may_change || !asks_to_change(command, call)) {
+		return true;
+	}
+	weir_api_fail(call, WEIR_API_FORBIDDEN,
+		"user %u may only look: %s%s is for root, the user of weir-control, and the "
+		"members of its --admin-group",
+		(unsigned int)peer->uid, command->name,
+		command->right == CHANGE ? "" : " with a file");
+	return false;
+}
+
 void weir_api_dispatch(void *context, struct weir_api_call *call) {
 	struct weir_daemon *daemon = context;
 	const char *name = json_string_value(json_object_get(weir_api_request(call), "command"));
@@ -159,7 +196,8 @@ void weir_api_dispatch(void *context, struct weir_api_call *call) {
 	}
 	for (size_t i = 0; i < COMMAND_COUNT; i++) {
 		if (strcmp(commands[i].name, name) == 0) {
-			if (check_arguments(&commands[i], call)) {
+			if (check_right(&commands[i], call) &&
+				check_arguments(&commands[i], call)) {
 				// Replies describe the published state, which packets see and which
 				// outlives this process.
 				if (daemon->dirty) {

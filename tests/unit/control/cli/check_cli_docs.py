@@ -159,6 +159,27 @@ def check_api_docs(answers, root, problems):
             problems.append(f"control-api.md does not name {key} of {command}")
 
 
+def check_rights(weirctl, commands, root, problems):
+    """docs/control-api.md and weirctl's help tell the right that each command needs, as the daemon's
+    table has it."""
+    with open(root + "/control/daemon/api/api_commands.c", encoding="utf-8") as file:
+        rows = re.findall(r'^\t\{"([a-z.]+)", (LOOK|CHANGE),(.*?)\}\},$', file.read(), re.M | re.S)
+    table = {name: "look; with path: change" if right == "LOOK" and "ARGUMENT_FILE" in arguments
+             else right.lower() for name, right, arguments in rows}
+    with open(root + "/docs/control-api.md", encoding="utf-8") as file:
+        lines = re.findall(r"^\| (`[a-z`., ]+) \| ((?:look|change)[^|]*) \|", file.read(), re.M)
+    documented = {name: right for names, right in lines for name in re.findall(r"`([^`]+)`", names)}
+    if not table or documented != table:
+        problems.append(f"rights in control-api.md: {documented}\nin api_commands.c: {table}")
+    for command in commands:
+        words = [word for word in command.split()[:2] if word.islower() and word.isalpha()]
+        text = subprocess.run([weirctl, *words, "--help"], check=True, text=True,
+                              capture_output=True).stdout
+        right = table.get(".".join(words), "look")  # local ones need none
+        if ("Only for root" in text) != (right == "change"):
+            problems.append(f"weirctl {' '.join(words)} --help does not tell the right: {right}")
+
+
 def write_documents(weirctl, root, broken):
     with ControlServer(root, broken) as server:
         for name in ("cli.md", "configuration.md"):
@@ -194,6 +215,7 @@ def main():
                 problems.append(f"{match[1]}\ndocument:\n{match[2]}weirctl:\n{found}")
         check_completion(weirctl, commands, server, root, problems)
         check_api_docs(server.answers, root, problems)
+    check_rights(weirctl, commands, root, problems)
     for problem in problems:
         print(problem)
     print(f"{len(commands)} commands, {len(shown)} outputs, {len(problems)} problems")

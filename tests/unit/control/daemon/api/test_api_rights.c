@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Who may do what, on the whole process: peers are children that become other users. As root only.
+#include "daemon_lab.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "api.h"
+
+#define MEMBER 4242 // uid of one who may look
+#define ADMINS 4300 // gid of those who may change
+#define FLOOD 6 // processes: more than one loop can serve
+#define GROUPS_MANY 200 // more than asked for at first
+
+enum outcome { DONE, FORBIDDEN, OTHER_ERROR, NO_ANSWER };
+
+static int setup(void **state) {
+	struct lab *lab = calloc(1, sizeof(*lab));
+
+	lab_init(lab);
+	lab_write_config(lab,
+		"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", \"protocol\": "
+		"\"tcp\", \"port\": 80}], \"backends\": [{\"name\": \"w-1\", \"address\": "
+		"\"10.0.0.11\"}]}");
+	if (geteuid() == 0) {
+		lab_spawn(lab, "--user", "root", "--group", "root", "--admin-group", "4300", NULL);
+		LAB_UNTIL(lab_log_has(lab, "waiting for weir-dataplane"));
+	}
+	*state = lab;
+	return 0;
+}
+
+static int teardown(void **state) {
+	struct lab *lab = *state;
+
+	lab_fini(lab);
+	free(lab);
+	return 0;
+}
+
+// --- peers --------------------------------------------------------------------------------
+
+// In a child that is somebody else now: no assertions.
+static int connect_plainly(const struct lab *lab) {
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	struct timeval timeout = {.tv_sec = 15};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s/control/control.sock",
+		lab->run_dir);
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
+	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+static enum outcome ask_plainly(const struct lab *lab, const char *request) {
+	char answer[65536] = "";
+	int fd = connect_plainly(lab);
+	size_t bytes = 0;
+
+	if (fd < 0 || send(fd, request, strlen(request), MSG_NOSIGNAL) < 0 ||
+		send(fd, "\n", 1, MSG_NOSIGNAL) < 0) {
+		return NO_ANSWER;
+	}
+	while (strchr(answer, '\n') == NULL && bytes < sizeof(answer) - 1) {
+		ssize_t n = recv(fd, answer + bytes, sizeof(answer) - 1 - bytes, 0);
+
+		if (n <= 0) {
+			return NO_ANSWER;
+		}
+		bytes += (size_t)n;
+	}
+	close(fd);
+	if (strstr(answer, "\"ok\":true") != NULL) {
+		return DONE;
+	}
+	return strstr(answer, "\"code\":\"forbidden\"") != NULL &&
+			       strstr(answer, "--admin-group") != NULL
+		       ? FORBIDDEN
+		       : OTHER_ERROR;
+}
+
+// The first group is the primary one.
+static bool become(uid_t uid, const gid_t *groups, size_t count) {
+	return setgroups(count - 1, groups + 1) == 0 && setgid(groups[0]) == 0 && setuid(uid) == 0;
+}
+
+static enum outcome ask_as(
+	struct lab *lab, uid_t uid, const gid_t *groups, size_t count, const char *request) {
+	pid_t pid = fork();
+	int status;
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		_exit(become(uid, groups, count) ? (int)ask_plainly(lab, request) : 99);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_not_equal(WEXITSTATUS(status), 99);
+	return (enum outcome)WEXITSTATUS(status);
+}
+
+// A member of the group that may look: that of the socket, root's in this lab.
+static enum outcome ask_as_member(struct lab *lab, const char *request) {
+	const gid_t groups[] = {0};
+
+	return ask_as(lab, MEMBER, groups, 1, request);
+}
+
+// --- tests --------------------------------------------------------------------------------
+
+static const struct row {
+	const char *request;
+	bool may_look;
+} rows[] = {
+	{"{\"command\":\"version\"}", true},
+	{"{\"command\":\"service.show\"}", true},
+	{"{\"command\":\"service.set\",\"service\":\"web\",\"policy\":null}", false},
+	{"{\"command\":\"backend.show\"}", true},
+	{"{\"command\":\"backend.drain\",\"backend\":\"w-1\"}", false},
+	{"{\"command\":\"backend.ready\",\"backend\":\"w-1\"}", false},
+	{"{\"command\":\"backend.maintenance\",\"backend\":\"w-1\"}", false},
+	{"{\"command\":\"backend.report\",\"backend\":\"w-1\",\"utilization\":1}", false},
+	{"{\"command\":\"weight.set\",\"backend\":\"w-1\",\"weight\":1}", false},
+	{"{\"command\":\"subset.show\"}", true},
+	{"{\"command\":\"flow.count\"}", true},
+	{"{\"command\":\"flow.lookup\",\"protocol\":\"tcp\",\"source\":\"192.0.2.1\","
+	 "\"source_port\":1,\"destination\":\"198.51.100.10\",\"destination_port\":80}",
+		true},
+	{"{\"command\":\"worker.show\"}", true},
+	{"{\"command\":\"port.show\"}", true},
+	{"{\"command\":\"stats.show\"}", true},
+	{"{\"command\":\"health.show\"}", true},
+	{"{\"command\":\"config.diff\"}", true},
+	{"{\"command\":\"config.diff\",\"path\":null}", true},
+	// A file of his choice, that he may not be able to read himself.
+	{"{\"command\":\"config.diff\",\"path\":\"/etc/shadow\"}", false},
+	{"{\"command\":\"config.reload\"}", false},
+	{"{\"command\":\"config.reload\",\"path\":\"/etc/shadow\"}", false},
+};
+
+static void member_of_the_group_may_look_and_not_change(void **state) {
+	struct lab *lab = *state;
+	const gid_t groups[] = {MEMBER, 0};
+	struct lab_dataplane *dataplane;
+
+	if (geteuid() != 0) {
+		skip(); // nobody else to become
+	}
+	dataplane = lab_dataplane_start(lab, 1);
+	LAB_UNTIL(lab_attached(lab));
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		enum outcome outcome = ask_as_member(lab, rows[i].request);
+
+		if (outcome != (rows[i].may_look ? DONE : FORBIDDEN)) {
+			fail_msg("%s: %d", rows[i].request, (int)outcome);
+		}
+	}
+	assert_int_equal(ask_as(lab, MEMBER, groups, 2, rows[4].request), FORBIDDEN);
+	assert_false(lab_log_has(lab, "w-1: drain"));
+	lab_dataplane_stop(dataplane);
+}
+
+static void stranger_cannot_even_look(void **state) {
+	struct lab *lab = *state;
+	const gid_t groups[] = {MEMBER, ADMINS};
+
+	if (geteuid() != 0) {
+		skip();
+	}
+	assert_int_equal(ask_as(lab, MEMBER, groups, 1, rows[0].request), NO_ANSWER);
+	// The admin group lets change, not in: its members belong to both.
+	assert_int_equal(ask_as(lab, MEMBER, groups, 2, rows[0].request), NO_ANSWER);
+}
+
+static void admins_by_either_kind_of_group_may_change(void **state) {
+	struct lab *lab = *state;
+	gid_t groups[GROUPS_MANY] = {0};
+
+	if (geteuid() != 0) {
+		skip();
+	}
+	groups[0] = ADMINS;
+	groups[1] = 0;
+	assert_int_equal(ask_as(lab, MEMBER, groups, 2, rows[19].request), DONE);
+	groups[0] = 0;
+	groups[1] = ADMINS;
+	assert_int_equal(ask_as(lab, MEMBER, groups, 2, rows[19].request), DONE);
+	for (gid_t i = 1; i < GROUPS_MANY; i++) {
+		groups[i] = ADMINS - GROUPS_MANY + 1 + i; // the last one is it
+	}
+	assert_int_equal(ask_as(lab, MEMBER, groups, GROUPS_MANY, rows[19].request), DONE);
+	assert_int_equal(ask_as(lab, MEMBER, groups, GROUPS_MANY - 1, rows[19].request), FORBIDDEN);
+	assert_int_equal(ask_as(lab, 0, groups, 1, rows[19].request), DONE);
+}
+
+static void own_user_may_change_without_an_admin_group(void **state) {
+	struct lab *lab = *state;
+	const gid_t groups[] = {65534};
+
+	if (geteuid() != 0 || getgrnam("nogroup") == NULL) {
+		skip();
+	}
+	lab_stop(lab);
+	assert_int_equal(unlink(lab->log), 0);
+	assert_int_equal(chown(lab->run_dir, 0, 65534), 0); // it keeps the group that it has
+	lab_spawn(lab, "--user", "nobody", "--group", "nogroup", NULL);
+	LAB_UNTIL(lab_log_has(lab, "waiting for weir-dataplane"));
+	assert_int_equal(ask_as(lab, MEMBER, groups, 1, rows[19].request), FORBIDDEN);
+	assert_int_equal(ask_as(lab, 65534, groups, 1, rows[19].request), DONE);
+	assert_int_equal(ask_as(lab, 0, groups, 1, rows[19].request), DONE);
+}
+
+// As many connections as there are places, each of which asks all the time.
+static void keep_all_places_busy(const struct lab *lab) {
+	static const char request[] = "{\"command\":\"version\"}\n";
+	int fds[WEIR_API_CLIENTS];
+	char answer[4096];
+
+	for (int i = 0; i < WEIR_API_CLIENTS; i++) {
+		fds[i] = -1;
+	}
+	for (;;) {
+		for (int i = 0; i < WEIR_API_CLIENTS; i++) {
+			fds[i] = fds[i] < 0 ? connect_plainly(lab) : fds[i];
+			if (fds[i] >= 0 &&
+				(send(fds[i], request, sizeof(request) - 1, MSG_NOSIGNAL) < 0 ||
+					recv(fds[i], answer, sizeof(answer), 0) <= 0)) {
+				close(fds[i]);
+				fds[i] = -1;
+			}
+		}
+	}
+}
+
+static void connect_and_leave(const struct lab *lab) {
+	for (;;) {
+		close(connect_plainly(lab));
+	}
+}
+
+static pid_t start_member(struct lab *lab, void (*run)(const struct lab *lab)) {
+	const gid_t groups[] = {0};
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		if (become(MEMBER, groups, 1)) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL); // when the test fails
+			run(lab);
+		}
+		_exit(1);
+	}
+	return pid;
+}
+
+static void end_member(pid_t pid) {
+	int status;
+
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFSIGNALED(status)); // it ran until now
+}
+
+static void a6_who_may_change_gets_in_where_all_places_are_taken(void **state) {
+	struct lab *lab = *state;
+	pid_t pid;
+
+	if (geteuid() != 0) {
+		skip();
+	}
+	pid = start_member(lab, keep_all_places_busy);
+	// Another one that may only look is turned away, as all are busy.
+	LAB_UNTIL(ask_as_member(lab, rows[0].request) == OTHER_ERROR);
+	for (int i = 0; i < 100; i++) {
+		assert_string_equal(lab_code(lab, "%s", rows[0].request), "ok");
+	}
+	end_member(pid);
+}
+
+static void a6_flood_of_connections_holds_up_nobody(void **state) {
+	struct lab *lab = *state;
+	uint64_t end = lab_now_ms() + LAB_DEADLINE_MS;
+	pid_t pid[FLOOD];
+
+	if (geteuid() != 0) {
+		skip();
+	}
+	for (int i = 0; i < FLOOD; i++) {
+		pid[i] = start_member(lab, connect_and_leave);
+	}
+	for (int i = 0; i < 100; i++) {
+		assert_string_equal(lab_code(lab, "%s", rows[0].request), "ok");
+		assert_true(lab_now_ms() < end);
+	}
+	// The loop turns: signals are handled in it.
+	assert_int_equal(kill(lab->control, SIGHUP), 0);
+	LAB_UNTIL(lab_log_has(lab, "reload"));
+	for (int i = 0; i < FLOOD; i++) {
+		end_member(pid[i]);
+	}
+}
+
+int main(void) {
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		T(member_of_the_group_may_look_and_not_change),
+		T(stranger_cannot_even_look),
+		T(admins_by_either_kind_of_group_may_change),
+		T(own_user_may_change_without_an_admin_group),
+		T(a6_who_may_change_gets_in_where_all_places_are_taken),
+		T(a6_flood_of_connections_holds_up_nobody),
+	};
+
+	return cmocka_run_group_tests(tests, lab_own_network, NULL);
+}
