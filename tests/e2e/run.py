@@ -18,6 +18,7 @@ import time
 import traceback
 
 import netns
+import scenarios_access
 import scenarios_balancing
 import scenarios_control
 import scenarios_limits
@@ -29,7 +30,8 @@ import scenarios_worker
 from scenario import collect
 
 MODULES = (scenarios_traffic, scenarios_balancing, scenarios_policies, scenarios_control,
-           scenarios_limits, scenarios_ports, scenarios_subsets, scenarios_worker)
+           scenarios_limits, scenarios_ports, scenarios_subsets, scenarios_worker,
+           scenarios_access)
 DEADLINE_S = 180
 # Scenarios wait most of the time: for programs to start, for health checks, for timeouts.
 JOBS = 2 * os.cpu_count()

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Who may do what: sockets, run directory and processes, as members of the group see them."""
+import json
+import os
+import stat
+import subprocess
+import time
+
+import clients
+from lab import HERE, PYTHON, VIP4, web
+from netns import wait_for
+from scenario import scenario
+
+MEMBER = 45678  # a user that exists by its number alone
+GROUP = 65534  # nogroup: that of the lab's sockets
+
+
+def as_member(lab, *command, groups=(), **options):
+    with lab.lb.inside():
+        return subprocess.Popen(command, user=MEMBER, group=GROUP, extra_groups=list(groups),
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                cwd="/", **options)
+
+
+def member(lab, *arguments):
+    """Start member.py; from its text, as the member may not be let into our folder."""
+    with open(os.path.join(HERE, "member.py"), encoding="utf-8") as file:
+        return as_member(lab, PYTHON, "-", *map(str, arguments), stdin=file)
+
+
+def weirctl_as_member(lab, *words, groups=()):
+    done = as_member(lab, lab.binary("weirctl"), "--run-dir", lab.run_dir, *words, groups=groups)
+    out, err = done.communicate(timeout=20)
+    return done.returncode, out, err
+
+
+def modes(lab):
+    names = (".", "dataplane.sock", "dataplane.lock", "control", "control/control.sock",
+             "control/control.pid")
+    result = {}
+    for name in names:
+        status = os.stat(os.path.join(lab.run_dir, name))
+        result[name] = (status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode))
+    return result
+
+
+@scenario(services=[web()])
+def group_member_gets_nothing(lab):
+    """A hostile member of the group takes, replaces and changes nothing, and holds up nobody"""
+    nobody = 65534
+    expected = {".": (0, GROUP, 0o750), "dataplane.sock": (nobody, 0, 0o660),
+                "dataplane.lock": (0, 0, 0o600), "control": (nobody, GROUP, 0o750),
+                "control/control.sock": (nobody, GROUP, 0o660),
+                "control/control.pid": (nobody, GROUP, 0o600)}
+    assert modes(lab) == expected, modes(lab)
+    hostile = member(lab, lab.run_dir, lab.config_path, lab.programs["dataplane"].pid,
+                     lab.programs["control"].pid)
+    out, err = hostile.communicate(timeout=60)
+    assert hostile.returncode == 0, err
+    results = json.loads(out)
+    assert len(results) > 40 and "take the segment" in results, results
+    done = [name for name, result in results.items() if result == "done"]
+    assert not done, f"a member of the group could: {done}"
+    assert modes(lab) == expected, modes(lab)
+    members_may_look_and_not_change(lab)
+    with_a_member_that_disturbs(lab)
+
+
+def members_may_look_and_not_change(lab):
+    status, out, err = weirctl_as_member(lab, "backend", "show", "--json")
+    assert status == 0 and len(json.loads(out)) == 4, (status, out, err)
+    for words in (("backend", "drain", "web/web-1"), ("weight", "set", "web/web-1", "7"),
+                  ("config", "reload"), ("config", "diff", "/etc/shadow")):
+        status, out, err = weirctl_as_member(lab, *words)
+        assert status == 1 and "may only look" in err and "--admin-group" in err, (words, err)
+    backend = lab.backend("web-1")
+    assert backend["admin"] == "ready" and backend["runtime_weight"] is None, backend
+
+
+def with_a_member_that_disturbs(lab):
+    """Both processes start, attach and answer while somebody connects all the time."""
+    with clients.Load(lab.client, VIP4) as load:
+        load.wait_for_more(20)
+        hostile = member(lab, lab.run_dir)
+        try:
+            assert hostile.stdout.readline() == "2000 connections\n", hostile.stderr.read()
+            for _ in range(3):
+                lab.weirctl("backend", "show")
+            lab.programs["control"].stop()
+            since = time.monotonic()
+            lab.start_control()
+            wait_for("control attached",
+                     lambda: lab.api("version")["dataplane"]["attached"], 5)
+            took = time.monotonic() - since
+            assert took < 5, f"control needed {took:.1f} s"
+            lab.weirctl("backend", "drain", "web/web-1")
+            lab.weirctl("backend", "ready", "web/web-1")
+            load.wait_for_more(20)
+            assert not load.errors(), load.errors()[:5]
+            lab.programs["dataplane"].kill()
+            lab.start_dataplane()
+            lab.wait_ready()
+            since = time.monotonic()
+            load.wait_for_more(20)
+            assert not load.errors(since=since), load.errors(since=since)[:5]
+            assert hostile.poll() is None, hostile.stderr.read()
+        finally:
+            hostile.kill()
+            hostile.communicate()
+    log = lab.programs["dataplane"].output()
+    assert log.count("refused to hand") <= 2, log
+
+
+@scenario(start=False, services=[web()])
+def run_dir_of_an_older_version_is_mended(lab):
+    """A run directory that the group could write, with a squatter's socket, is taken over"""
+    os.mkdir(lab.run_dir)
+    os.chown(lab.run_dir, 0, GROUP)
+    os.chmod(lab.run_dir, 0o770)
+    squat = "import socket, sys, time; s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET); " \
+            "s.bind(sys.argv[1] + '/dataplane.sock'); s.listen(); print('there', flush=True); " \
+            "time.sleep(600)"
+    squatter = as_member(lab, PYTHON, "-c", squat, lab.run_dir)
+    try:
+        assert squatter.stdout.readline() == "there\n", squatter.stderr.read()
+        lab.start()
+        assert clients.curl_batch(lab.client, VIP4, 20).ok == 20
+    finally:
+        squatter.kill()
+        squatter.communicate()
+    assert modes(lab)["."] == (0, GROUP, 0o750), modes(lab)
+    assert "could be written by others" in lab.programs["dataplane"].output()
+
+
+@scenario(start=False, services=[web()])
+def control_of_another_user_is_told_why(lab):
+    """The dataplane serves --control-user only; control says so, and what to do"""
+    lab.dataplane_options = (*lab.dataplane_options, "--control-user", "daemon")
+    lab.start_backends()
+    lab.start_dataplane()
+    control = lab.spawn_control()
+    wait_for("control to end", lambda: not control.alive(), 10)
+    assert control.process.returncode == 1, control.tail()
+    assert "--control-user" in control.tail() and "belongs to user 1 " in control.tail()
+    lab.control_options = ("--user", "daemon", "--group", "nogroup")
+    lab.start_control()
+    lab.wait_ready()
+    assert clients.curl_batch(lab.client, VIP4, 20).ok == 20
