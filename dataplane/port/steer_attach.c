@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
@@ -19,6 +20,8 @@
 #include "log.h"
 #include "steer.h"
 
+#define HOLDER_TRIES 50
+#define HOLDER_PAUSE_NS 1000000
 #define MAPS_MAX 64
 
 // --- messages -----------------------------------------------------------------------------
@@ -62,7 +65,8 @@ static socklen_t claim_address(uint32_t ifindex, struct sockaddr_un *ret) {
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }
 
-// Find the process that holds the claim. Returns 0 or negative errno.
+// Find the process that holds the claim. Returns 0 or negative errno (-ECONNREFUSED: it does not
+// listen).
 static int find_holder(const struct sockaddr_un *address, socklen_t bytes, struct ucred *ret) {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	socklen_t length = sizeof(*ret);
@@ -77,6 +81,19 @@ static int find_holder(const struct sockaddr_un *address, socklen_t bytes, struc
 		r = -errno;
 	}
 	close(fd);
+	return r;
+}
+
+// A dataplane listens at once after it has the name.
+static int find_holder_patiently(
+	const struct sockaddr_un *address, socklen_t bytes, struct ucred *ret) {
+	const struct timespec pause = {.tv_nsec = HOLDER_PAUSE_NS};
+	int r = find_holder(address, bytes, ret);
+
+	for (int i = 0; i < HOLDER_TRIES && r == -ECONNREFUSED; i++) {
+		nanosleep(&pause, NULL);
+		r = find_holder(address, bytes, ret);
+	}
 	return r;
 }
 
@@ -95,8 +112,8 @@ int weir_steer_claim(uint32_t ifindex, const char *interface, char *why, size_t 
 	}
 	r = -errno;
 	if (r == -EADDRINUSE) {
-		r = find_holder(&address, bytes, &holder);
-		if (r == 0 && holder.uid != 0 && holder.uid != geteuid()) {
+		r = find_holder_patiently(&address, bytes, &holder);
+		if (r == -ECONNREFUSED || (r == 0 && holder.uid != 0 && holder.uid != geteuid())) {
 			return fd; // a squatter's
 		}
 		snprintf(why, why_bytes, "interface %s is used by weir-dataplane, pid %d",

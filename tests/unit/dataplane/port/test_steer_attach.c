@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -206,6 +208,25 @@ static void a_squatter_does_not_keep_us_out(void **state) {
 	end(pid);
 }
 
+// It has the name and does not listen, so nobody can ask who it is.
+static void a_squatter_that_does_not_listen_does_not_either(void **state) {
+	struct lab *lab = *state;
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int squat, fd, length;
+
+	device_lab_need_root();
+	length = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "weir-dataplane/%u",
+		lab->ifindex);
+	squat = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(squat, (struct sockaddr *)&address,
+				 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length)),
+		0);
+	fd = weir_steer_claim(lab->ifindex, "sa0", lab->why, sizeof(lab->why));
+	assert_true(fd >= 0);
+	close(fd);
+	close(squat);
+}
+
 #define LAB_TEST(name) cmocka_unit_test_setup_teardown(name, open_lab, close_lab)
 
 int main(void) {
@@ -216,6 +237,7 @@ int main(void) {
 		LAB_TEST(a_program_of_someone_else_stays),
 		LAB_TEST(an_interface_is_claimed_by_one_until_it_dies),
 		LAB_TEST(a_squatter_does_not_keep_us_out),
+		LAB_TEST(a_squatter_that_does_not_listen_does_not_either),
 	};
 
 	return cmocka_run_group_tests(tests, device_lab_eal, NULL);
