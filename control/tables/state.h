@@ -18,7 +18,7 @@ enum weir_id_stage {
 	WEIR_ID_LEAVING, // not configured any more, still in what is published
 	WEIR_ID_UNCHOSEN, // nothing published leads a new flow to it; readers of the old may.
 			  // A backend stays so, with its row, until its last flow has ended
-	WEIR_ID_CLEARING, // backends only: its row goes with the next backend table
+	WEIR_ID_CLEARING, // backends only: its row goes with the next publication
 	WEIR_ID_CLEARED, // row (service: selection) is gone; waits for readers of the old,
 			 // a service for its last flow
 };

@@ -7,7 +7,7 @@
 // (service, backend) name; an id is given to another only after no flow refers to it (the sum of
 // the workers' active_flows is 0 after a grace period) (design invariant: ids are stable).
 //
-// What is published survives this process: weir_tables_open reads the identity blob back and goes
+// What is published survives this process: weir_tables_open reads the identities back and goes
 // on from there (S3). After a dataplane restart the same state is published again into the new
 // segment with weir_tables_rebind (S4).
 //

@@ -303,7 +303,8 @@ int main(int argc, char **argv) {
 	segment = create(workers);
 	if (segment == NULL || weir_segment_attach_own(segment, &control) < 0 ||
 		weir_writer_open(control, &writer) < 0 ||
-		weir_writer_reserve(writer, 1000, BACKENDS) < 0) {
+		weir_writer_reserve(writer, 1000, BACKENDS) < 0 ||
+		weir_segment_follow(segment) < 0) {
 		fprintf(stderr, "cannot create a segment\n");
 		return 1;
 	}
