@@ -32,8 +32,8 @@ enum option {
 	FRESH = 0x01, // the worker has seen no table before
 	NO_TABLES = 0x02, // nothing was published before
 	AGAIN = 0x04, // a control process takes over before the worker goes on, too
-	TABLES =
-		0x08, // who takes over is all of weir-control's tables, not the writer alone (slow)
+	TABLES = 0xf8, // who takes over is all of weir-control's tables, not the writer alone:
+		       // slow, so it takes several bits
 };
 
 enum place {
