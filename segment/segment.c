@@ -149,7 +149,7 @@ static int create_memory(const char *name, bool huge_pages, uint64_t bytes) {
 
 // NULL and errno on failure.
 uint8_t *weir_segment_map(int fd, uint64_t bytes, int protection) {
-	// Reserve nothing: the heap takes memory when the writer asks for it (writer.c).
+	// Reserve nothing: the heap takes memory when the writer asks for it (heap.c).
 	void *base = mmap(NULL, bytes, protection, MAP_SHARED | MAP_NORESERVE, fd, 0);
 
 	if (base == MAP_FAILED) {

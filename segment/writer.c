@@ -9,7 +9,6 @@
 #include "writer.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,37 +17,16 @@
 
 #include "blob.h"
 #include "grace.h"
+#include "heap.h"
 #include "reader.h"
-
-#if defined(__SANITIZE_ADDRESS__)
-#define WEIR_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define WEIR_ASAN 1
-#endif
-#endif
-#ifdef WEIR_ASAN
-#include <sanitizer/asan_interface.h>
-#else
-#define ASAN_POISON_MEMORY_REGION(address, bytes) ((void)(address), (void)(bytes))
-#define ASAN_UNPOISON_MEMORY_REGION(address, bytes) ((void)(address), (void)(bytes))
-#endif
 
 #define LINE_BYTES 64
 #define POLL_NS 50000
-#define BACKING_BYTES (256u << 10) // the heap grows in steps of this
 
 // What waits for a grace period may be at most this many times what is in use, and this much is
 // always allowed: else a worker that hangs would make the heap grow without bound.
 #define RETIRED_SHARE 4u
 #define RETIRED_LEAST (16u << 20)
-
-// Offsets are from the start of tables.
-struct extents { // growing array
-	struct weir_blob_extent *item;
-	size_t count;
-	size_t capacity;
-};
 
 struct live {
 	struct weir_blob_extent extent; // bytes 0 = nothing published
@@ -60,168 +38,37 @@ struct live {
 
 struct weir_writer {
 	struct weir_segment *segment;
+	struct weir_heap heap;
 	struct weir_grace grace;
 	uint64_t generation; // last one given out
 	uint32_t reserved_services; // ids that have memory
 	uint32_t reserved_backends;
-	uint64_t backed; // the heap has memory from its start up to this offset
-	uint64_t freed; // no extent at or above this offset was ever given back
-	uint64_t used_bytes;
 	uint64_t retired_bytes;
 	uint32_t dropped_roots;
-	struct extents free; // by offset, never adjacent to each other
-	struct extents owned;
-	struct extents retired; // queue, oldest first
+	struct weir_extents owned;
+	struct weir_extents retired; // queue, oldest first
 	size_t waiting; // of the queue: covered by the grace period under way
 	uint64_t token; // of the grace period under way, if waiting > 0
 	struct live services;
 	struct live selection[]; // [max_services]
 };
 
-// --- growing arrays -----------------------------------------------------------------------
+// --- memory -------------------------------------------------------------------------------
 
-static bool extents_reserve(struct extents *array, size_t more) {
-	size_t capacity = array->capacity == 0 ? 16 : array->capacity;
-	struct weir_blob_extent *item;
-
-	while (capacity < array->count + more) {
-		capacity *= 2;
-	}
-	if (capacity == array->capacity) {
-		return true;
-	}
-	item = realloc(array->item, capacity * sizeof(*item));
-	if (item == NULL) {
-		return false;
-	}
-	array->item = item;
-	array->capacity = capacity;
-	return true;
-}
-
-// There is room: extents_reserve has been called.
-static void extents_insert(struct extents *array, size_t at, struct weir_blob_extent extent) {
-	if (array->item == NULL) {
-		return;
-	}
-	memmove(&array->item[at + 1], &array->item[at],
-		(array->count - at) * sizeof(array->item[0]));
-	array->item[at] = extent;
-	array->count++;
-}
-
-static void extents_remove(struct extents *array, size_t at, size_t n) {
-	array->count -= n;
-	memmove(&array->item[at], &array->item[at + n],
-		(array->count - at) * sizeof(array->item[0]));
-}
-
-// --- the heap -----------------------------------------------------------------------------
-
-static uint8_t *at(const struct weir_writer *writer, uint64_t offset) {
-	return writer->segment->tables + offset;
+static struct weir_blob *blob_at(const struct weir_writer *writer, uint64_t offset) {
+	return (struct weir_blob *)(void *)(writer->segment->tables + offset);
 }
 
 // Every extent that is not free may come back, alone between two others: with room for one more
-// entry than there are of those, heap_free never has to allocate.
+// entry than there are of those, weir_heap_give never has to allocate.
 static bool reserve_for_one_more(struct weir_writer *writer) {
 	size_t extents =
 		writer->owned.count + writer->retired.count + writer->segment->max_services + 1 + 2;
 
-	return extents_reserve(&writer->owned, 1) &&
-	       extents_reserve(&writer->retired,
+	return weir_extents_reserve(&writer->owned, 1) &&
+	       weir_extents_reserve(&writer->retired,
 		       writer->segment->max_services + 3 + writer->owned.count + 2) &&
-	       extents_reserve(&writer->free, extents);
-}
-
-// Index of the first free extent behind an offset.
-static size_t free_after(const struct weir_writer *writer, uint64_t offset) {
-	size_t low = 0, high = writer->free.count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (writer->free.item[middle].offset > offset) {
-			high = middle;
-		} else {
-			low = middle + 1;
-		}
-	}
-	return low;
-}
-
-static void heap_free(struct weir_writer *writer, struct weir_blob_extent extent) {
-	struct extents *free_list = &writer->free;
-	size_t next = free_after(writer, extent.offset);
-	struct weir_blob_extent *before = next > 0 ? &free_list->item[next - 1] : NULL;
-	struct weir_blob_extent *after = next < free_list->count ? &free_list->item[next] : NULL;
-
-	ASAN_POISON_MEMORY_REGION(at(writer, extent.offset), extent.bytes);
-	if (extent.offset + extent.bytes > writer->freed) {
-		writer->freed = extent.offset + extent.bytes;
-	}
-	writer->used_bytes -= extent.bytes;
-	if (before != NULL && before->offset + before->bytes == extent.offset) {
-		before->bytes += extent.bytes;
-		if (after != NULL && before->offset + before->bytes == after->offset) {
-			before->bytes += after->bytes;
-			extents_remove(free_list, next, 1);
-		}
-	} else if (after != NULL && extent.offset + extent.bytes == after->offset) {
-		after->offset = extent.offset;
-		after->bytes += extent.bytes;
-	} else {
-		extents_insert(free_list, next, extent);
-	}
-}
-
-// First fit: low addresses are used again and again, the heap's far end stays untouched.
-static bool heap_take(struct weir_writer *writer, uint64_t bytes, uint64_t *ret_offset) {
-	for (size_t i = 0; i < writer->free.count; i++) {
-		struct weir_blob_extent *extent = &writer->free.item[i];
-
-		if (extent->bytes < bytes) {
-			continue;
-		}
-		*ret_offset = extent->offset;
-		extent->offset += bytes;
-		extent->bytes -= bytes;
-		if (extent->bytes == 0) {
-			extents_remove(&writer->free, i, 1);
-		}
-		writer->used_bytes += bytes;
-		return true;
-	}
-	return false;
-}
-
-// Allocate memory, so that no access to it can fail.
-static bool back(const struct weir_writer *writer, uint64_t from, uint64_t to) {
-	while (fallocate(writer->segment->tables_fd, 0, (off_t)from, (off_t)(to - from)) < 0) {
-		if (errno != EINTR) {
-			return false;
-		}
-	}
-	return true;
-}
-
-// The same for the heap up to an offset.
-static bool heap_back(struct weir_writer *writer, uint64_t end) {
-	const struct weir_segment *segment = writer->segment;
-	uint64_t heap_end = segment->heap_off + segment->heap_bytes;
-	uint64_t to = (end + BACKING_BYTES - 1) / BACKING_BYTES * BACKING_BYTES;
-
-	if (end <= writer->backed) {
-		return true;
-	}
-	if (to > heap_end) {
-		to = heap_end;
-	}
-	if (!back(writer, writer->backed, to)) {
-		return false;
-	}
-	writer->backed = to;
-	return true;
+	       weir_extents_reserve(&writer->heap.free, extents);
 }
 
 // Memory for elements [from, to) of an array.
@@ -229,7 +76,8 @@ static bool back_elements(const struct weir_writer *writer, const void *array, s
 	uint32_t from, uint32_t to) {
 	uint64_t start = (uint64_t)((const uint8_t *)array - writer->segment->tables);
 
-	return from >= to || back(writer, start + from * size, start + to * size);
+	return from >= to ||
+	       weir_tables_back(writer->segment, start + from * size, start + to * size);
 }
 
 int weir_writer_reserve(struct weir_writer *writer, uint32_t services, uint32_t backends) {
@@ -305,33 +153,6 @@ static bool check_root(const struct weir_writer *writer, struct weir_root root, 
 	return false;
 }
 
-// Take a published blob over, out of the free extents. False: it overlaps one already taken.
-static bool carve(struct weir_writer *writer, struct weir_blob_extent extent) {
-	size_t next = free_after(writer, extent.offset);
-	uint64_t end = extent.offset + extent.bytes;
-	struct weir_blob_extent *from;
-	uint64_t from_end;
-
-	if (next == 0) {
-		return false;
-	}
-	from = &writer->free.item[next - 1];
-	from_end = from->offset + from->bytes;
-	if (end > from_end) {
-		return false;
-	}
-	from->bytes = extent.offset - from->offset;
-	if (end < from_end) {
-		extents_insert(&writer->free, next,
-			(struct weir_blob_extent){.offset = end, .bytes = from_end - end});
-	}
-	if (writer->free.item[next - 1].bytes == 0) {
-		extents_remove(&writer->free, next - 1, 1);
-	}
-	writer->used_bytes += extent.bytes;
-	return true;
-}
-
 static void adopt_root(struct weir_writer *writer, struct weir_root root) {
 	weir_ref *ref = root_ref(writer, root);
 	weir_ref value = __atomic_load_n(ref, __ATOMIC_ACQUIRE);
@@ -340,13 +161,12 @@ static void adopt_root(struct weir_writer *writer, struct weir_root root) {
 	if (value == 0) {
 		return;
 	}
-	if (!check_root(writer, root, value, &extent) || !carve(writer, extent)) {
+	if (!check_root(writer, root, value, &extent) || !weir_heap_carve(&writer->heap, extent)) {
 		writer->dropped_roots++;
 		return;
 	}
 	root_live(writer, root)->extent = extent;
-	root_live(writer, root)->generation =
-		((const struct weir_blob *)(const void *)at(writer, extent.offset))->generation;
+	root_live(writer, root)->generation = blob_at(writer, extent.offset)->generation;
 }
 
 // What lies free among the heap's used part may have been retired, or be about to be, when the
@@ -356,30 +176,11 @@ static void retire_gaps(struct weir_writer *writer) {
 	uint64_t used = __atomic_load_n(&segment->notes->heap_used, __ATOMIC_RELAXED);
 	uint64_t heap_end = segment->heap_off + segment->heap_bytes;
 	uint64_t top = heap_end;
-	size_t kept = 0;
 
 	if (used <= segment->heap_bytes && used % LINE_BYTES == 0) {
 		top = segment->heap_off + used;
 	}
-	for (size_t i = 0; i < writer->free.count; i++) {
-		struct weir_blob_extent gap = writer->free.item[i];
-
-		if (gap.offset < top) {
-			uint64_t end = gap.offset + gap.bytes;
-			uint64_t cut = end < top ? end : top;
-			struct weir_blob_extent retired = {gap.offset, cut - gap.offset};
-
-			writer->retired.item[writer->retired.count++] = retired;
-			writer->retired_bytes += retired.bytes;
-			writer->used_bytes += retired.bytes;
-			gap.offset = cut;
-			gap.bytes = end - cut;
-		}
-		if (gap.bytes > 0) {
-			writer->free.item[kept++] = gap;
-		}
-	}
-	writer->free.count = kept;
+	writer->retired_bytes += weir_heap_take_below(&writer->heap, top, &writer->retired);
 }
 
 static uint32_t clamp(uint32_t value, uint32_t most) {
@@ -390,9 +191,9 @@ static bool reserve_for_open(struct weir_writer *writer) {
 	size_t roots = writer->segment->max_services + 1;
 
 	// Gaps between the roots' blobs, and then those blobs, may be in the queue together.
-	return extents_reserve(&writer->free, roots + 2) &&
-	       extents_reserve(&writer->retired, 2 * roots + 2) &&
-	       extents_reserve(&writer->owned, 1);
+	return weir_extents_reserve(&writer->heap.free, roots + 2) &&
+	       weir_extents_reserve(&writer->retired, 2 * roots + 2) &&
+	       weir_extents_reserve(&writer->owned, 1);
 }
 
 // Every generation given out is at most the note, which is stored before the reference. A note that
@@ -418,15 +219,11 @@ int weir_writer_open(struct weir_segment *segment, struct weir_writer **ret) {
 		return -ENOMEM;
 	}
 	writer->segment = segment;
-	writer->backed = segment->heap_off;
-	if (!reserve_for_open(writer)) {
+	if (weir_heap_init(&writer->heap, segment) < 0 || !reserve_for_open(writer)) {
 		weir_writer_free(writer);
 		return -ENOMEM;
 	}
 	writer->grace = weir_grace_open(segment);
-	writer->free.item[0] = (struct weir_blob_extent){
-		.offset = segment->heap_off, .bytes = segment->heap_bytes};
-	writer->free.count = 1;
 	adopt_root(writer, (struct weir_root){.kind = WEIR_BLOB_SERVICES});
 	for (uint32_t service = 0; service < segment->max_services; service++) {
 		adopt_root(writer, (struct weir_root){.kind = WEIR_BLOB_SELECTION,
@@ -450,13 +247,8 @@ void weir_writer_free(struct weir_writer *writer) {
 	if (writer == NULL) {
 		return;
 	}
-	// Not the whole heap: that writes half a gigabyte of ASan's shadow memory.
-	if (writer->freed > 0) {
-		ASAN_UNPOISON_MEMORY_REGION(at(writer, writer->segment->heap_off),
-			writer->freed - writer->segment->heap_off);
-	}
 	__atomic_store_n(&writer->segment->notes->control_pid, 0, __ATOMIC_RELAXED);
-	free(writer->free.item);
+	weir_heap_fini(&writer->heap);
 	free(writer->owned.item);
 	free(writer->retired.item);
 	free(writer);
@@ -475,7 +267,7 @@ static void note_used(const struct weir_writer *writer, uint64_t end) {
 }
 
 static bool too_much_waits(const struct weir_writer *writer) {
-	uint64_t live = writer->used_bytes - writer->retired_bytes;
+	uint64_t live = writer->heap.used_bytes - writer->retired_bytes;
 
 	return writer->retired_bytes > RETIRED_LEAST &&
 	       writer->retired_bytes > RETIRED_SHARE * live;
@@ -501,21 +293,20 @@ void *weir_writer_alloc(struct weir_writer *writer, enum weir_blob_kind kind, ui
 		errno = EBUSY;
 		return NULL;
 	}
-	if (!heap_take(writer, extent.bytes, &extent.offset)) {
+	if (!weir_heap_take(&writer->heap, extent.bytes, &extent.offset)) {
 		weir_writer_reclaim(writer);
-		if (!heap_take(writer, extent.bytes, &extent.offset)) {
+		if (!weir_heap_take(&writer->heap, extent.bytes, &extent.offset)) {
 			errno = writer->retired_bytes > 0 ? EBUSY : ENOSPC;
 			return NULL;
 		}
 	}
-	if (!heap_back(writer, extent.offset + extent.bytes)) {
-		heap_free(writer, extent);
+	if (!weir_heap_back(&writer->heap, extent.offset + extent.bytes)) {
+		weir_heap_give(&writer->heap, extent);
 		errno = ENOSPC;
 		return NULL;
 	}
 	note_used(writer, extent.offset + extent.bytes);
-	blob = (struct weir_blob *)(void *)at(writer, extent.offset);
-	ASAN_UNPOISON_MEMORY_REGION(blob, extent.bytes);
+	blob = blob_at(writer, extent.offset);
 	memset(blob, 0, extent.bytes);
 	// Only a note that somebody has spoilt makes them end. 0 is "nothing published".
 	writer->generation += writer->generation == UINT64_MAX ? 2 : 1;
@@ -533,7 +324,7 @@ static bool disown(struct weir_writer *writer, const void *blob, struct weir_blo
 	for (size_t i = 0; i < writer->owned.count; i++) {
 		if (writer->owned.item[i].offset == offset) {
 			*ret = writer->owned.item[i];
-			extents_remove(&writer->owned, i, 1);
+			weir_extents_remove(&writer->owned, i, 1);
 			return true;
 		}
 	}
@@ -544,7 +335,7 @@ void weir_writer_discard(struct weir_writer *writer, void *blob) {
 	struct weir_blob_extent extent;
 
 	if (blob != NULL && disown(writer, blob, &extent)) {
-		heap_free(writer, extent);
+		weir_heap_give(&writer->heap, extent);
 	}
 }
 
@@ -588,7 +379,7 @@ int weir_writer_publish(struct weir_writer *writer, struct weir_root root, void 
 	}
 	if (ref == NULL || (header != NULL && header->kind != root.kind)) {
 		if (header != NULL) {
-			heap_free(writer, extent);
+			weir_heap_give(&writer->heap, extent);
 		}
 		return -EINVAL;
 	}
@@ -613,7 +404,7 @@ int weir_writer_publish(struct weir_writer *writer, struct weir_root root, void 
 int weir_writer_restore(struct weir_writer *writer, struct weir_root root, weir_ref refused) {
 	weir_ref *ref = root_ref(writer, root);
 	struct live *live = root_live(writer, root);
-	struct extents *retired = &writer->retired;
+	struct weir_extents *retired = &writer->retired;
 	const struct weir_blob *former;
 
 	if (ref == NULL || *ref != refused || live->former.bytes == 0) {
@@ -624,11 +415,11 @@ int weir_writer_restore(struct weir_writer *writer, struct weir_root root, weir_
 		if (retired->item[i].offset != live->former.offset) {
 			continue;
 		}
-		former = (const struct weir_blob *)(const void *)at(writer, live->former.offset);
+		former = blob_at(writer, live->former.offset);
 		if (former->generation != live->former_generation) {
 			continue; // another one, in the memory of the former
 		}
-		extents_remove(retired, i, 1);
+		weir_extents_remove(retired, i, 1);
 		writer->waiting -= i < writer->waiting;
 		writer->retired_bytes -= live->former.bytes;
 		__atomic_store_n(ref, weir_ref_make(former->generation, live->former.offset),
@@ -671,7 +462,8 @@ bool weir_writer_publish_row(
 const void *weir_writer_current(const struct weir_writer *writer, struct weir_root root) {
 	const struct live *live = root_live((struct weir_writer *)writer, root);
 
-	return live != NULL && live->extent.bytes != 0 ? at(writer, live->extent.offset) : NULL;
+	return live != NULL && live->extent.bytes != 0 ? blob_at(writer, live->extent.offset)
+						       : NULL;
 }
 
 // --- reclamation --------------------------------------------------------------------------
@@ -685,7 +477,7 @@ bool weir_writer_passed(struct weir_writer *writer, uint64_t mark) {
 }
 
 unsigned int weir_writer_reclaim(struct weir_writer *writer) {
-	struct extents *retired = &writer->retired;
+	struct weir_extents *retired = &writer->retired;
 
 	while (retired->count > 0) {
 		if (writer->waiting == 0) {
@@ -697,9 +489,9 @@ unsigned int weir_writer_reclaim(struct weir_writer *writer) {
 		}
 		for (size_t i = 0; i < writer->waiting; i++) {
 			writer->retired_bytes -= retired->item[i].bytes;
-			heap_free(writer, retired->item[i]);
+			weir_heap_give(&writer->heap, retired->item[i]);
 		}
-		extents_remove(retired, 0, writer->waiting);
+		weir_extents_remove(retired, 0, writer->waiting);
 		writer->waiting = 0;
 	}
 	return (unsigned int)retired->count;
@@ -731,7 +523,7 @@ void weir_writer_usage(const struct weir_writer *writer, struct weir_writer_usag
 	const struct weir_segment *segment = writer->segment;
 	struct weir_writer_usage usage = {
 		.heap_bytes = segment->heap_bytes,
-		.used_bytes = writer->used_bytes,
+		.used_bytes = writer->heap.used_bytes,
 		.retired_bytes = writer->retired_bytes,
 		.dropped_roots = writer->dropped_roots,
 	};
