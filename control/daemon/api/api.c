@@ -9,12 +9,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "api_text.h"
+
 #define READ_BYTES 65536
 #define ERROR_BYTES 1024
 #define ACCEPTS_MAX 16 // in one turn of the loop
 #define ACCEPT_AGAIN_MS 100 // after there was no memory or no descriptor for a client
 #define ROWS_PER_TURN 64 // of a list, a millisecond or two
-#define DUMP_FLAGS (JSON_COMPACT | JSON_REAL_PRECISION(10))
 #define WHY_BYTES 320
 
 struct client {
@@ -60,11 +61,7 @@ struct weir_api_call {
 	struct weir_api_peer peer;
 	json_t *request;
 	struct weir_api_call *next; // of the lists
-	struct weir_api_rows rows;
-	char *text; // of the list's answer, so far
-	size_t bytes, room;
-	const char *end; // of the text
-	bool began; // has a row
+	struct weir_api_list list;
 	char not_published[WHY_BYTES]; // "" = all is
 	bool change_unpublished;
 };
@@ -170,7 +167,7 @@ static void write_text(struct client *client, char *text) {
 
 // Write one reply. Takes the reference of answer.
 static void write_answer(struct client *client, json_t *answer) {
-	char *text = answer != NULL ? json_dumps(answer, DUMP_FLAGS) : NULL;
+	char *text = answer != NULL ? json_dumps(answer, WEIR_API_DUMP_FLAGS) : NULL;
 
 	json_decref(answer);
 	write_text(client, text);
@@ -189,24 +186,9 @@ static void end_call(struct weir_api_call *call, json_t *answer) {
 	write_answer(client, answer);
 }
 
-// Text for JSON: replaces truncated characters and bytes that are not UTF-8.
-static json_t *safe_string(char *text) {
-	json_t *string = json_string(text);
-
-	if (string == NULL) {
-		for (char *c = text; *c != '\0'; c++) {
-			if ((unsigned char)*c >= 0x80) {
-				*c = '?';
-			}
-		}
-		string = json_string(text);
-	}
-	return string;
-}
-
 static json_t *error_answer(enum weir_api_code code, char *text) {
 	return json_pack("{s:b, s:s, s:o}", "ok", 0, "code", weir_api_code_name(code), "error",
-		safe_string(text));
+		weir_api_safe_string(text));
 }
 
 void weir_api_answer(struct weir_api_call *call, json_t *result) {
@@ -218,7 +200,8 @@ void weir_api_answer(struct weir_api_call *call, json_t *result) {
 	}
 	answer = json_pack("{s:b, s:o}", "ok", 1, "result", result);
 	if (call->not_published[0] != '\0') {
-		json_object_set_new(answer, "not_published", safe_string(call->not_published));
+		json_object_set_new(
+			answer, "not_published", weir_api_safe_string(call->not_published));
 		if (call->change_unpublished) {
 			json_object_set_new(answer, "published", json_false());
 		}
@@ -269,92 +252,9 @@ const struct weir_api_peer *weir_api_peer(const struct weir_api_call *call) {
 
 // --- lists --------------------------------------------------------------------------------
 
-static int append(const char *bytes, size_t count, void *context) {
-	struct weir_api_call *call = context;
-
-	if (call->room - call->bytes <= count) {
-		size_t room = 2 * call->room + count + 1024;
-		char *grown = realloc(call->text, room);
-
-		if (grown == NULL) {
-			return -1;
-		}
-		call->text = grown;
-		call->room = room;
-	}
-	memcpy(call->text + call->bytes, bytes, count);
-	call->bytes += count;
-	call->text[call->bytes] = '\0';
-	return 0;
-}
-
-static int append_text(struct weir_api_call *call, const char *text) {
-	return append(text, strlen(text), call);
-}
-
-static int begin_answer(struct weir_api_call *call) {
-	json_t *why;
-	int r;
-
-	if (call->not_published[0] == '\0') {
-		return append_text(call, "{\"ok\":true,\"result\":");
-	}
-	why = safe_string(call->not_published);
-	r = append_text(call, "{\"ok\":true,\"not_published\":") < 0 || why == NULL ||
-			    json_dump_callback(why, append, call, DUMP_FLAGS | JSON_ENCODE_ANY) < 0
-		    ? -1
-		    : append_text(call, ",\"result\":");
-	json_decref(why);
-	return r;
-}
-
-// Everything in front of the first row.
-static int begin_list(struct weir_api_call *call, const json_t *head, const char *member) {
-	if (begin_answer(call) < 0) {
-		return -1;
-	}
-	call->end = "]}";
-	if (member == NULL) {
-		return append_text(call, "[");
-	}
-	if (head == NULL || json_dump_callback(head, append, call, DUMP_FLAGS) < 0) {
-		return -1;
-	}
-	call->end = "]}}";
-	call->bytes--; // its closing brace
-	return append_text(call, json_object_size(head) > 0 ? ",\"" : "\"") < 0 ||
-			       append_text(call, member) < 0 || append_text(call, "\":[") < 0
-		       ? -1
-		       : 0;
-}
-
-// Returns 1 after a row, 0 after the last one, or negative errno.
-static int append_row(struct weir_api_call *call) {
-	json_t *row = NULL;
-	int r = call->rows.next(call->rows.context, &row);
-
-	if (r == 1 &&
-		(row == NULL || (call->began && append_text(call, ",") < 0) ||
-			json_dump_callback(row, append, call, DUMP_FLAGS | JSON_ENCODE_ANY) < 0)) {
-		r = -ENOMEM;
-	}
-	call->began = true;
-	json_decref(row);
-	return r == 0 && append_text(call, call->end) < 0 ? -ENOMEM : r;
-}
-
-// Whatever the list leaves behind but the call itself.
-static char *release_rows(struct weir_api_call *call) {
-	char *text = call->text;
-
-	call->text = NULL;
-	call->rows.free(call->rows.context);
-	return text;
-}
-
 static void finish_list(struct weir_api_call *call, int r) {
 	struct client *client = call->client;
-	char *text = release_rows(call);
+	char *text = weir_api_list_release(&call->list);
 
 	if (r < 0 || client == NULL) {
 		free(text);
@@ -387,7 +287,7 @@ static void on_turn(uv_idle_t *turn) {
 
 	api->lists = call->next;
 	for (int i = 0; call->client != NULL && r == 1 && i < ROWS_PER_TURN; i++) {
-		r = append_row(call);
+		r = weir_api_list_next(&call->list);
 	}
 	if (call->client != NULL && r == 1) {
 		queue_list(api, call);
@@ -401,10 +301,8 @@ static void on_turn(uv_idle_t *turn) {
 
 void weir_api_answer_rows(struct weir_api_call *call, json_t *head, const char *member,
 	const struct weir_api_rows *rows) {
-	int r;
+	int r = weir_api_list_begin(&call->list, call->not_published, head, member, rows);
 
-	call->rows = *rows;
-	r = begin_list(call, head, member);
 	json_decref(head);
 	if (r < 0 || call->client == NULL) {
 		finish_list(call, -ENOMEM);
