@@ -158,6 +158,31 @@ static void leaving_remove(struct weir_state *state, uint16_t id) {
 	state->backends[last].leaving_at = at;
 }
 
+// --- the list of a service ---
+
+static void list_add(struct weir_state *state, struct weir_service_entry *owner, uint16_t id) {
+	state->backends[id].next = owner->first;
+	state->backends[id].previous = 0;
+	if (owner->first != 0) {
+		state->backends[owner->first - 1].previous = id + 1;
+	}
+	owner->first = id + 1;
+}
+
+// From both sides: thousands may leave a list of thousands at once.
+static void list_remove(struct weir_state *state, struct weir_service_entry *owner, uint16_t id) {
+	const struct weir_backend_entry *backend = &state->backends[id];
+
+	if (backend->previous != 0) {
+		state->backends[backend->previous - 1].next = backend->next;
+	} else {
+		owner->first = backend->next;
+	}
+	if (backend->next != 0) {
+		state->backends[backend->next - 1].previous = backend->previous;
+	}
+}
+
 bool weir_state_same_address(const struct weir_address *a, const struct weir_address *b) {
 	return a->family == b->family && memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
 }
@@ -286,8 +311,7 @@ int weir_backend_id_take(struct weir_state *state, uint16_t id, uint16_t service
 	head = backend_head(state, backend->identity);
 	backend->hash_next = *head;
 	*head = id + 1;
-	backend->next = owner->first;
-	owner->first = id + 1;
+	list_add(state, owner, id);
 	owner->backends++;
 	owner->members++;
 	if (id >= state->backend_ids) {
@@ -343,11 +367,7 @@ void weir_backend_id_del(struct weir_state *state, uint16_t id) {
 		link = &state->backends[*link - 1].hash_next;
 	}
 	*link = backend->hash_next;
-	link = &owner->first;
-	while (*link != id + 1) {
-		link = &state->backends[*link - 1].next;
-	}
-	*link = backend->next;
+	list_remove(state, owner, id);
 	owner->members--;
 	if (backend->stage == WEIR_ID_LIVE) {
 		owner->backends--;

@@ -75,6 +75,7 @@ struct weir_backend_entry {
 	uint32_t seen;
 	uint16_t service;
 	uint16_t next; // in its service's list
+	uint16_t previous; // 0 = it is the first of the list
 	uint16_t hash_next;
 	uint16_t leaving_at; // its place in the list of those that leave
 	uint8_t stage;

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "state.h"
 
@@ -29,6 +30,20 @@ static struct weir_state *new_state(void) {
 
 	assert_int_equal(weir_state_create(&state), 0);
 	return state;
+}
+
+// How many backends are in the list of a service, which is whole from both ends.
+static uint32_t count_list(const struct weir_state *state, uint16_t service) {
+	uint16_t previous = 0;
+	uint32_t n = 0;
+
+	for (uint16_t link = state->services[service].first; link != 0;
+		link = state->backends[link - 1].next) {
+		assert_int_equal(state->backends[link - 1].previous, previous);
+		previous = link;
+		n++;
+	}
+	return n;
 }
 
 static void ids_are_given_lowest_first_and_found_by_name(void **unused) {
@@ -215,7 +230,42 @@ static void many_names_against_a_plain_list(void **unused) {
 			live--;
 		}
 		assert_int_equal(state->services[0].members, live);
+		assert_int_equal(turn % 100 == 0 ? count_list(state, 0) : live, live);
 	}
+	weir_state_free(state);
+}
+
+// A quarter of all ids there are leave one service, the oldest first: each for itself, without a
+// look at all those that stay. The limit catches a change of order, not of percents.
+static void thousands_leave_a_service_at_once(void **unused) {
+	const uint32_t ids = WEIR_BACKENDS_MAX, leaving = ids / 4;
+	struct weir_state *state = new_state();
+	struct timespec begin, end;
+	char name[16];
+
+	(void)unused;
+	weir_service_id_add(state, "a");
+	for (uint32_t id = 0; id < ids; id++) {
+		struct weir_address address = ipv4(id);
+
+		snprintf(name, sizeof(name), "b%u", id);
+		assert_int_equal(weir_backend_id_add(state, 0, name, &address), id);
+	}
+	clock_gettime(CLOCK_MONOTONIC, &begin);
+	for (uint32_t id = 0; id < leaving; id++) {
+		weir_backend_leave(state, (uint16_t)id);
+	}
+	for (uint32_t id = 0; id < leaving; id++) {
+		weir_backend_id_del(state, (uint16_t)id);
+	}
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	assert_int_equal(count_list(state, 0), ids - leaving);
+	assert_int_equal(state->services[0].members, ids - leaving);
+	assert_int_equal(state->backends_leaving, 0);
+	print_message("%u of %u leave: %.1f ms\n", leaving, ids,
+		(double)(end.tv_sec - begin.tv_sec) * 1e3 +
+			(double)(end.tv_nsec - begin.tv_nsec) / 1e6);
+	assert_true(end.tv_sec - begin.tv_sec <= 1);
 	weir_state_free(state);
 }
 
@@ -229,6 +279,7 @@ int main(void) {
 		cmocka_unit_test(clone_is_independent),
 		cmocka_unit_test(clone_knows_what_is_still_to_be_published),
 		cmocka_unit_test(many_names_against_a_plain_list),
+		cmocka_unit_test(thousands_leave_a_service_at_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
