@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "fuzz.h"
+#include "moved.h"
 #include "selection.h"
 #include "service_table.h"
 
@@ -230,31 +231,7 @@ void balancer_guard(struct weir_segment *segment) {
 	uint8_t *statistics = guard_memory(segment->statistics, segment->statistics_bytes);
 	uint8_t *tables = guard_memory(segment->tables, segment->tables_bytes);
 
-#define MOVE(memory, pointer) \
-	segment->pointer = \
-		(__typeof__(segment->pointer))(void *)((memory) + ((uint8_t *)segment->pointer - \
-									  segment->memory))
-	MOVE(statistics, header);
-	MOVE(statistics, quiescence);
-	MOVE(statistics, refusals);
-	MOVE(statistics, worker_counters);
-	MOVE(statistics, worker_boxes);
-	MOVE(statistics, service_counters);
-	MOVE(statistics, backend_counters);
-	MOVE(tables, news);
-	MOVE(tables, notes);
-	MOVE(tables, updates);
-	MOVE(tables, roots);
-	MOVE(tables, control_boxes);
-	MOVE(tables, identity_services);
-	MOVE(tables, identity_backends);
-	MOVE(tables, service_bases);
-	MOVE(tables, backend_bases);
-	MOVE(tables, rows);
-	MOVE(tables, costs);
-#undef MOVE
-	segment->statistics = statistics;
-	segment->tables = tables;
+	segment_moved(segment, statistics, tables);
 }
 
 void balancer_guarded_free(struct weir_segment *segment) {

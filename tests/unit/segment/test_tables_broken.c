@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "moved.h"
 #include "service_table.h"
 
 #define GUARD_BYTES (1u << 20)
@@ -37,31 +38,7 @@ static void guard(struct weir_segment *segment) {
 	uint8_t *statistics = guard_memory(segment->statistics, segment->statistics_bytes);
 	uint8_t *tables = guard_memory(segment->tables, segment->tables_bytes);
 
-#define MOVE(memory, pointer) \
-	segment->pointer = \
-		(__typeof__(segment->pointer))(void *)((memory) + ((uint8_t *)segment->pointer - \
-									  segment->memory))
-	MOVE(statistics, header);
-	MOVE(statistics, quiescence);
-	MOVE(statistics, refusals);
-	MOVE(statistics, worker_counters);
-	MOVE(statistics, worker_boxes);
-	MOVE(statistics, service_counters);
-	MOVE(statistics, backend_counters);
-	MOVE(tables, news);
-	MOVE(tables, notes);
-	MOVE(tables, updates);
-	MOVE(tables, roots);
-	MOVE(tables, control_boxes);
-	MOVE(tables, identity_services);
-	MOVE(tables, identity_backends);
-	MOVE(tables, service_bases);
-	MOVE(tables, backend_bases);
-	MOVE(tables, rows);
-	MOVE(tables, costs);
-#undef MOVE
-	segment->statistics = statistics;
-	segment->tables = tables;
+	segment_moved(segment, statistics, tables);
 }
 
 static void unguard_and_free(struct weir_segment *segment) {

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The mappings of a segment at another place: tests and fuzz targets move them between unmapped
+// memory, so that an access before or behind them is a crash.
+#pragma once
+
+#include "segment.h"
+
+// Lead all pointers of a segment into its mappings, which were moved to these places.
+static inline void segment_moved(
+	struct weir_segment *segment, uint8_t *statistics, uint8_t *tables) {
+#define MOVE(memory, pointer) \
+	segment->pointer = \
+		(__typeof__(segment->pointer))(void *)((memory) + ((uint8_t *)segment->pointer - \
+									  segment->memory))
+	MOVE(statistics, header);
+	MOVE(statistics, quiescence);
+	MOVE(statistics, refusals);
+	MOVE(statistics, worker_counters);
+	MOVE(statistics, worker_boxes);
+	MOVE(statistics, service_counters);
+	MOVE(statistics, backend_counters);
+	MOVE(tables, news);
+	MOVE(tables, notes);
+	MOVE(tables, updates);
+	MOVE(tables, roots);
+	MOVE(tables, control_boxes);
+	MOVE(tables, identity_services);
+	MOVE(tables, identity_backends);
+	MOVE(tables, service_bases);
+	MOVE(tables, backend_bases);
+	MOVE(tables, rows);
+	MOVE(tables, costs);
+#undef MOVE
+	segment->statistics = statistics;
+	segment->tables = tables;
+}
