@@ -2,7 +2,7 @@
 //
 // Reader: adoption of what is published, and refusal of what is broken: the last good table stays
 // in use. The log itself: test_updates.c.
-#include "segment_lab.h"
+#include "reader_lab.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -13,14 +13,6 @@
 
 #define WORKER 1
 #define REFUSED_MTU 666
-
-struct lab {
-	struct weir_segment *segment; // of the dataplane
-	struct weir_segment *control; // the same memory
-	struct weir_writer *writer;
-	struct weir_reader reader; // online
-	struct weir_backend_row rows[FIXTURE_BACKENDS]; // taken over
-};
 
 static bool adopt_row(void *context, uint16_t backend, const struct weir_backend_row *row) {
 	struct lab *f = context;
@@ -33,29 +25,7 @@ static bool adopt_row(void *context, uint16_t backend, const struct weir_backend
 }
 
 static int setup(void **state) {
-	struct lab *f = calloc(1, sizeof(*f));
-
-	assert_non_null(f);
-	f->segment = fixture_segment(FIXTURE_HEAP_BYTES);
-	f->control = fixture_control(f->segment);
-	assert_int_equal(weir_writer_open(f->control, &f->writer), 0);
-	assert_int_equal(weir_writer_reserve(f->writer, FIXTURE_SERVICES, FIXTURE_BACKENDS), 0);
-	assert_int_equal(weir_segment_follow(f->segment), 0);
-	assert_int_equal(weir_reader_init(&f->reader, f->segment, WORKER, adopt_row, f), 0);
-	weir_reader_online(&f->reader);
-	*state = f;
-	return 0;
-}
-
-static int teardown(void **state) {
-	struct lab *f = *state;
-
-	weir_reader_fini(&f->reader);
-	weir_writer_free(f->writer);
-	weir_segment_free(f->control);
-	weir_segment_free(f->segment);
-	free(f);
-	return 0;
+	return lab_create(state, FIXTURE_HEAP_BYTES, WORKER, adopt_row);
 }
 
 static void publish(struct lab *f, uint16_t service, struct weir_selection *selection) {

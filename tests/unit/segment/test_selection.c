@@ -1,37 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "segment_lab.h"
+#include "reader_lab.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-struct lab {
-	struct weir_segment *segment; // of the dataplane
-	struct weir_segment *control; // the same memory
-	struct weir_writer *writer;
-	struct weir_reader reader;
-};
-
 static int setup(void **state) {
-	struct lab *f = calloc(1, sizeof(*f));
-
-	assert_non_null(f);
-	f->segment = fixture_segment(8u << 20);
-	f->control = fixture_control(f->segment);
-	assert_int_equal(weir_writer_open(f->control, &f->writer), 0);
-	assert_int_equal(weir_reader_init(&f->reader, f->segment, 0, NULL, NULL), 0);
-	*state = f;
-	return 0;
-}
-
-static int teardown(void **state) {
-	struct lab *f = *state;
-
-	weir_reader_fini(&f->reader);
-	weir_writer_free(f->writer);
-	weir_segment_free(f->control);
-	weir_segment_free(f->segment);
-	free(f);
-	return 0;
+	return lab_create(state, 8u << 20, 0, NULL);
 }
 
 static const struct weir_selection_view *publish(

@@ -4,7 +4,7 @@
 // overwritten while it is read, and when a control process ended between a store and its entry,
 // the reader looks through everything. Whoever sees a selection also sees the rows that it names,
 // and whoever sees a service also sees its selection.
-#include "segment_lab.h"
+#include "reader_lab.h"
 
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -13,15 +13,6 @@
 
 #define WORKER 0
 #define TURNS_MAX 1000
-
-struct lab {
-	struct weir_segment *segment; // of the dataplane
-	struct weir_segment *control; // the same memory
-	struct weir_writer *writer;
-	struct weir_reader reader; // online
-	struct weir_backend_row rows[FIXTURE_BACKENDS]; // taken over
-	unsigned int adopted; // rows ever taken over
-};
 
 static bool adopt_row(void *context, uint16_t backend, const struct weir_backend_row *row) {
 	struct lab *f = context;
@@ -32,30 +23,7 @@ static bool adopt_row(void *context, uint16_t backend, const struct weir_backend
 }
 
 static int setup(void **state) {
-	struct lab *f = calloc(1, sizeof(*f));
-
-	assert_non_null(f);
-	f->segment = fixture_segment(8u << 20);
-	f->control = fixture_control(f->segment);
-	assert_int_equal(weir_writer_open(f->control, &f->writer), 0);
-	assert_int_equal(weir_writer_reserve(f->writer, FIXTURE_SERVICES, FIXTURE_BACKENDS), 0);
-	assert_int_equal(weir_segment_follow(f->segment), 0);
-	assert_int_equal(weir_reader_init(&f->reader, f->segment, WORKER, adopt_row, f), 0);
-	weir_reader_online(&f->reader);
-	f->adopted = 0;
-	*state = f;
-	return 0;
-}
-
-static int teardown(void **state) {
-	struct lab *f = *state;
-
-	weir_reader_fini(&f->reader);
-	weir_writer_free(f->writer);
-	weir_segment_free(f->control);
-	weir_segment_free(f->segment);
-	free(f);
-	return 0;
+	return lab_create(state, 8u << 20, WORKER, adopt_row);
 }
 
 static void publish_row(struct lab *f, uint16_t backend, uint16_t n) {
