@@ -26,6 +26,19 @@ static void enter(struct weir_policy_worker *worker, struct weir_policy_client *
 	weir_window_refresh(worker, client, ops, id);
 }
 
+// All misses at once, not one after the other.
+static void fetch_window(const struct weir_policy_worker *worker,
+	const struct weir_policy_table *table, uint32_t index, uint32_t count) {
+	for (uint32_t i = 0; i < count; i++) {
+		uint16_t id = weir_policy_id(table, index);
+
+		if (id < worker->backend_count) {
+			__builtin_prefetch(&worker->backends[id], 1);
+		}
+		index = weir_policy_next(table, index);
+	}
+}
+
 void weir_window_load(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, const struct weir_policy_ops *ops) {
 	uint32_t index = 0;
@@ -36,6 +49,7 @@ void weir_window_load(struct weir_policy_worker *worker, struct weir_policy_clie
 		index = weir_policy_cursor(client, table);
 		client->cursor = 0;
 	}
+	fetch_window(worker, table, index, client->window_count);
 	for (uint32_t place = 0; place < client->window_count; place++) {
 		enter(worker, client, table, ops, index, place);
 		index = weir_policy_next(table, index);

@@ -5,7 +5,8 @@
 // everybody has reached (spill). Live flows lie between the start and the end of a flow, so that
 // loads differ. Medians of many runs over memory that the runs before have warmed.
 //
-// usage: choose_cost [--json]
+// usage: choose_cost [--json | --once]
+// --once: a short run of everything, to see that it works.
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -38,6 +39,7 @@ static const uint32_t sizes[] = {10, 100, 10000};
 #define SIZES (sizeof(sizes) / sizeof(sizes[0]))
 
 struct bench {
+	uint32_t runs; // at most RUNS
 	struct weir_policy_backend *backends;
 	uint64_t *costs;
 	struct weir_candidate *candidates;
@@ -201,9 +203,9 @@ static struct result measure(
 	uint32_t at = 0;
 
 	bench_start(bench, policy, n, variant);
-	for (uint32_t turn = 0; turn < RUNS + RUNS / 4; turn++) {
-		uint32_t timed =
-			turn < RUNS / 4 ? 0 : turn - RUNS / 4; // the first ones only warm up
+	for (uint32_t turn = 0; turn < bench->runs + bench->runs / 4; turn++) {
+		uint32_t warm_up = bench->runs / 4;
+		uint32_t timed = turn < warm_up ? 0 : turn - warm_up;
 		uint64_t begin_ns = clock_ns();
 		uint64_t begin_ticks = clock_ticks();
 
@@ -219,7 +221,7 @@ static struct result measure(
 		ticks[timed] = (double)(clock_ticks() - begin_ticks) / CHOICES;
 		ns[timed] = (double)(clock_ns() - begin_ns) / CHOICES;
 	}
-	return (struct result){.ns = median(ns, RUNS), .ticks = median(ticks, RUNS)};
+	return (struct result){.ns = median(ns, bench->runs), .ticks = median(ticks, bench->runs)};
 }
 
 static void print_json(enum weir_policy policy, uint32_t n, enum variant variant,
@@ -230,8 +232,8 @@ static void print_json(enum weir_policy policy, uint32_t n, enum variant variant
 		result->ticks);
 }
 
-static void print_head(void) {
-	printf("choose + started + ended, median of %u runs: ns (TSC ticks)\n\n%-34s%11s", RUNS,
+static void print_head(uint32_t runs) {
+	printf("choose + started + ended, median of %u runs: ns (TSC ticks)\n\n%-34s%11s", runs,
 		"policy", "candidates");
 	for (int variant = 0; variant < VARIANTS; variant++) {
 		printf("%19s", variant_names[variant]);
@@ -243,7 +245,7 @@ static void run(struct bench *bench, bool json) {
 	if (json) {
 		printf("[");
 	} else {
-		print_head();
+		print_head(bench->runs);
 	}
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		for (size_t size = 0; size < SIZES; size++) {
@@ -273,11 +275,12 @@ static void run(struct bench *bench, bool json) {
 
 int main(int argc, char **argv) {
 	bool json = argc == 2 && strcmp(argv[1], "--json") == 0;
+	bool once = argc == 2 && strcmp(argv[1], "--once") == 0;
 	struct bench *bench;
 	int status = EXIT_SUCCESS;
 
-	if (argc > 2 || (argc == 2 && !json)) {
-		fprintf(stderr, "usage: choose_cost [--json]\n");
+	if (argc > 2 || (argc == 2 && !json && !once)) {
+		fprintf(stderr, "usage: choose_cost [--json | --once]\n");
 		return 2;
 	}
 	bench = aligned_alloc(64, (sizeof(*bench) + 63) / 64 * 64);
@@ -285,6 +288,7 @@ int main(int argc, char **argv) {
 		return EXIT_FAILURE;
 	}
 	memset(bench, 0, sizeof(*bench));
+	bench->runs = once ? 1 : RUNS;
 	if (bench_init(bench) < 0) {
 		status = EXIT_FAILURE;
 	} else {
