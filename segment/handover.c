@@ -124,20 +124,30 @@ static int give_socket(const char *path, const struct weir_handover_params *para
 	return !is_own && chown(path, (uid_t)-1, params->group) < 0 ? -errno : 0;
 }
 
-// No process can connect before listen(), so owner and mode are set before that.
+// The socket gets its name last, when it has its owner and mode and listens: control connects as
+// soon as it appears, and would be refused.
 static int bind_and_listen(
 	int fd, const struct sockaddr_un *address, const struct weir_handover_params *params) {
+	struct sockaddr_un early = {.sun_family = AF_UNIX};
+	int n = snprintf(early.sun_path, sizeof(early.sun_path), "%s.new", address->sun_path);
 	int r;
 
-	if (bind(fd, (const struct sockaddr *)address, sizeof(*address)) < 0) {
+	if (n < 0 || (size_t)n >= sizeof(early.sun_path)) {
+		return -ENAMETOOLONG;
+	}
+	// That of a dataplane that died here: we hold the lock.
+	if (unlink(early.sun_path) < 0 && errno != ENOENT) {
 		return -errno;
 	}
-	r = give_socket(address->sun_path, params);
-	if (r == 0 && listen(fd, BACKLOG) < 0) {
+	if (bind(fd, (const struct sockaddr *)&early, sizeof(early)) < 0) {
+		return -errno;
+	}
+	r = give_socket(early.sun_path, params);
+	if (r == 0 && (listen(fd, BACKLOG) < 0 || rename(early.sun_path, address->sun_path) < 0)) {
 		r = -errno;
 	}
 	if (r < 0) {
-		unlink(address->sun_path);
+		unlink(early.sun_path);
 	}
 	return r;
 }

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #define WHY_BYTES 256
-#define EAGER_TRIES 20 // after the socket appeared: it is made before it is listened on
+#define EAGER_TRIES 20 // after the socket appeared: the attempt under way may have found none yet
 #define EAGER_RETRY_MS 10
 
 struct attempt { // one try to connect; runs in libuv's pool

@@ -569,6 +569,53 @@ static void lock_cannot_be_taken_by_others(void **state) {
 	close(fd);
 }
 
+// Control connects as soon as the socket appears: it must not find one that is not its own yet.
+static void socket_never_refuses_its_user(void **state) {
+	struct lab *f = *state;
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	pid_t pid;
+	int status;
+
+	if (getuid() != 0) {
+		skip();
+	}
+	assert_int_equal(chmod(f->dir, 0755), 0);
+	stop_server(f);
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s", f->path);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0 && become(CONTROL, CONTROL)) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL); // when the test fails
+		for (;;) {
+			int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+			if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0 &&
+				errno == EACCES) {
+				_exit(1);
+			}
+			close(fd);
+		}
+	}
+	for (unsigned int i = 0; i < 2000; i++) {
+		assert_int_equal(listen_for(f, CONTROL, MEMBER), 0);
+		stop_server(f);
+	}
+	assert_int_equal(waitpid(pid, &status, WNOHANG), 0);
+	stop(pid);
+}
+
+// What a dataplane leaves that died before its socket had its name.
+static void unnamed_socket_is_replaced(void **state) {
+	struct lab *f = *state;
+	char early[128];
+
+	stop_server(f);
+	snprintf(early, sizeof(early), "%s.new", f->path);
+	assert_int_equal(mknod(early, S_IFSOCK | 0600, 0), 0);
+	assert_int_equal(listen_for(f, (uid_t)-1, (gid_t)-1), 0);
+	assert_int_equal(access(early, F_OK), -1);
+}
+
 static void squatters_socket_is_replaced(void **state) {
 	struct lab *f = *state;
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -802,6 +849,8 @@ int main(void) {
 		TEST(peer_of_another_user_gets_no_descriptor),
 		TEST(flood_of_refused_peers_keeps_nobody_out),
 		TEST(lock_cannot_be_taken_by_others),
+		TEST(socket_never_refuses_its_user),
+		TEST(unnamed_socket_is_replaced),
 		TEST(squatters_socket_is_replaced),
 		TEST(live_socket_is_left_alone_and_a_stale_one_replaced),
 		TEST(other_file_of_that_name_is_not_removed),
