@@ -14,6 +14,24 @@ static void set_limits(struct weir_state *state, const struct weir_segment *segm
 	state->place.workers = segment->workers;
 }
 
+static uint64_t count_refusals(const struct weir_refusals *refusals) {
+	return __atomic_load_n(&refusals->services, __ATOMIC_RELAXED) +
+	       __atomic_load_n(&refusals->selections, __ATOMIC_RELAXED) +
+	       __atomic_load_n(&refusals->rows, __ATOMIC_RELAXED);
+}
+
+// What workers refused of an earlier control process, and have in a sound version by now, is past.
+static void begin_refusals(struct weir_tables *tables, const struct weir_segment *segment) {
+	memset(tables->refusals, 0, sizeof(tables->refusals));
+	for (uint32_t i = 0; i < segment->workers; i++) {
+		const struct weir_refusals *refusals = &segment->refusals[i];
+
+		if (__atomic_load_n(&refusals->refused, __ATOMIC_ACQUIRE) == 0) {
+			tables->refusals[i] = count_refusals(refusals);
+		}
+	}
+}
+
 int weir_tables_open(struct weir_segment *segment, struct weir_tables **ret) {
 	struct weir_tables *tables = calloc(1, sizeof(*tables));
 	int r;
@@ -34,6 +52,7 @@ int weir_tables_open(struct weir_segment *segment, struct weir_tables **ret) {
 		tables->epoch = segment->epoch;
 		set_limits(tables->state, segment);
 		weir_state_adopt(tables->state, segment);
+		begin_refusals(tables, segment);
 	}
 	*ret = tables;
 	return 0;
@@ -228,7 +247,7 @@ int weir_tables_rebind(struct weir_tables *tables, struct weir_segment *segment)
 	tables->segment = segment;
 	tables->writer = writer;
 	tables->epoch = segment->epoch;
-	memset(tables->refusals, 0, sizeof(tables->refusals));
+	begin_refusals(tables, segment);
 	r = weir_tables_publish(tables);
 	return r < 0 ? r : 0;
 }
@@ -336,12 +355,6 @@ void weir_tables_tick(struct weir_tables *tables) {
 }
 
 // --- refusals -----------------------------------------------------------------------------
-
-static uint64_t count_refusals(const struct weir_refusals *refusals) {
-	return __atomic_load_n(&refusals->services, __ATOMIC_RELAXED) +
-	       __atomic_load_n(&refusals->selections, __ATOMIC_RELAXED) +
-	       __atomic_load_n(&refusals->rows, __ATOMIC_RELAXED);
-}
 
 static weir_ref root_of(const struct weir_segment *segment, uint32_t change) {
 	uint16_t id = (uint16_t)change;

@@ -47,7 +47,7 @@ struct weir_next_hop {
 };
 
 // Open over a segment; adopts what it holds. Nothing is published before the first apply.
-// segment NULL: none yet, see weir_tables_rebind.
+// segment NULL: none yet, see weir_tables_rebind. Returns 0 or -ENOMEM.
 int weir_tables_open(struct weir_segment *segment, struct weir_tables **ret);
 void weir_tables_free(struct weir_tables *tables); // published tables stay
 
@@ -55,8 +55,8 @@ void weir_tables_free(struct weir_tables *tables); // published tables stay
 // none for now; changes are kept and published by the next rebind. The former segment must live
 // until this returns. A segment that another control process wrote is adopted as by open, and what
 // was set in this process meanwhile is set again: ids may change, look them up afterwards.
-// Returns 0, -ENOSPC (ids: unbound; memory: bound, weir_tables_publish tries again), or a negative
-// errno of weir_writer_open (unbound).
+// Returns 0, or a negative errno: -ENOSPC (ids), -ENOMEM, and it is unbound (weir_tables_segment),
+// or one of weir_tables_publish, and it is bound: publish again.
 int weir_tables_rebind(struct weir_tables *tables, struct weir_segment *segment);
 
 // Make `config` the configuration (borrowed: must outlive the tables or the next apply). All or
@@ -110,9 +110,9 @@ struct weir_tables_refusal {
 	uint16_t id; // of the service or backend
 	bool restored; // the table before it is published again, or another one is by now
 };
-// Look for tables that workers have refused since the last call, and publish again the ones before
-// them; where these are gone, mark what is to be built anew. Returns false when there is none; call
-// until then, about every 100 ms.
+// Look for tables that workers have refused since the last call (at first: that they refuse now),
+// and publish again the ones before them; where these are gone, mark what is to be built anew.
+// Returns false when there is none; call until then, about every 100 ms.
 bool weir_tables_refused(struct weir_tables *tables, struct weir_tables_refusal *ret);
 
 // Reclaim memory and ids of backends that left; publish marks that an earlier publish could not.

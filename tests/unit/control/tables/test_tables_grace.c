@@ -273,6 +273,40 @@ static void table_that_two_workers_refuse_is_restored_once(void **unused) {
 	lab_config_free(config);
 }
 
+// The next control process tells what is refused now, and not what once was.
+static void refusal_of_the_past_is_not_told_again(void **unused) {
+	struct weir_config *config = lab_config(2, 3);
+	struct weir_root root = {.kind = WEIR_BLOB_SELECTION, .service = 1};
+	struct weir_tables_refusal refusal;
+	struct lab lab;
+
+	(void)unused;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	lab_settle(&lab);
+	publish_broken(&lab, root);
+	lab_quiescent(&lab);
+	assert_true(weir_tables_refused(lab.tables, &refusal));
+	lab_quiescent(&lab);
+	assert_int_equal(lab.reader.refusals.refused, 0);
+	lab_restart(&lab);
+	assert_no_refusal(&lab);
+	lab_apply(&lab, config);
+	assert_no_refusal(&lab);
+	publish_broken(&lab, root);
+	lab_quiescent(&lab);
+	lab_restart(&lab);
+	assert_true(weir_tables_refused(lab.tables, &refusal));
+	assert_int_equal(refusal.id, 1);
+	assert_false(refusal.restored);
+	lab_apply(&lab, config);
+	lab_quiescent(&lab);
+	assert_int_equal(lab.reader.refusals.refused, 0);
+	assert_no_refusal(&lab);
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
 // --- many that leave ----------------------------------------------------------------------
 
 #define MANY 10000
@@ -341,6 +375,7 @@ int main(void) {
 		cmocka_unit_test(refused_table_is_replaced_by_the_one_before),
 		cmocka_unit_test(overwritten_table_is_built_again),
 		cmocka_unit_test(table_that_two_workers_refuse_is_restored_once),
+		cmocka_unit_test(refusal_of_the_past_is_not_told_again),
 		cmocka_unit_test(many_leaving_backends_cost_a_bounded_tick),
 	};
 
