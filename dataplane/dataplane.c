@@ -237,7 +237,8 @@ static int create_segment(struct weir_dataplane *dataplane) {
 		weir_log_write(dataplane->log, WEIR_LOG_ERROR, "cannot create the segment: %s%s",
 			strerror(-r),
 			r == -ENOMEM && params.huge_pages
-				? ": not enough huge pages for segment.heap_bytes"
+				? ": not enough huge pages for the counters and rows of "
+				  "segment.max_backends"
 				: "");
 		return r;
 	}

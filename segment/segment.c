@@ -209,14 +209,17 @@ void weir_segment_point(struct weir_segment *segment, const struct weir_segment_
 static int create_statistics(
 	struct weir_segment *segment, const struct weir_segment_header *header, bool huge_pages) {
 	int fd = create_memory("weir-statistics", huge_pages, header->statistics_bytes);
+	uint64_t taken;
 
 	if (fd < 0) {
 		return fd;
 	}
 	segment->statistics_fd = fd;
 	// Workers write here: take the memory now, so that no store of theirs can fail. That of
-	// backends' counters is taken as ids come in use (weir_segment_follow).
-	if (fallocate(fd, 0, 0, (off_t)header->backend_counters_off) < 0) {
+	// backends' counters is taken as ids come in use (weir_segment_follow); but not of huge
+	// pages: control, which looks at counters too, would end when it finds none left.
+	taken = huge_pages ? header->statistics_bytes : header->backend_counters_off;
+	if (fallocate(fd, 0, 0, (off_t)taken) < 0) {
 		return errno == ENOSPC ? -ENOMEM : -errno;
 	}
 	segment->statistics =
@@ -233,6 +236,7 @@ static int create_statistics(
 static int create_tables(
 	struct weir_segment *segment, const struct weir_segment_header *header, bool huge_pages) {
 	int fd = create_memory("weir-tables", huge_pages, header->tables_bytes);
+	uint64_t taken;
 
 	if (fd < 0) {
 		return fd;
@@ -241,8 +245,10 @@ static int create_tables(
 	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL) < 0) {
 		return -errno;
 	}
-	// What workers read in every turn, before any table is there.
-	if (fallocate(fd, 0, 0, (off_t)header->identity_services_off) < 0) {
+	// What workers read in every turn, before any table is there. Of huge pages, all but the
+	// heap: one that holds ids in use holds others too, and control looks at both.
+	taken = huge_pages ? header->heap_off : header->identity_services_off;
+	if (fallocate(fd, 0, 0, (off_t)taken) < 0) {
 		return errno == ENOSPC ? -ENOMEM : -errno;
 	}
 	segment->tables = weir_segment_map(fd, header->tables_bytes, PROT_READ);

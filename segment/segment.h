@@ -65,7 +65,8 @@ struct weir_segment_params {
 	uint64_t heap_bytes; // address space for blobs; memory is taken only as blobs need it
 	uint64_t tsc_hz;
 	uint64_t hash_seed;
-	bool huge_pages; // memfd of 2 MiB pages; -ENOMEM when there are not enough
+	bool huge_pages; // memfd of 2 MiB pages, all but the heap's taken at once; -ENOMEM when
+			 // there are not enough
 	const struct weir_port_info *port_info; // [ports]
 };
 
