@@ -207,3 +207,25 @@ uint64_t weir_layout_fingerprint(void) {
 	}
 	return hash | 1;
 }
+
+struct layout {
+	uint32_t abi;
+	uint64_t fingerprint;
+};
+
+// Former layouts that this one only adds to, and 0 at the end. The facts of each are in
+// tests/unit/segment/layouts/ABI.txt; check_fingerprint.py compares them with those of today.
+// Where an older dataplane refuses what was added, control asks for weir_segment.abi.
+static const struct layout formers[] = {{0, 0}};
+
+bool weir_layout_served(uint32_t abi, uint64_t fingerprint) {
+	const struct layout *former = formers;
+
+	if (abi == WEIR_SEGMENT_ABI) {
+		return fingerprint == weir_layout_fingerprint();
+	}
+	while (former->abi != 0 && former->abi != abi) {
+		former++;
+	}
+	return former->abi != 0 && former->fingerprint == fingerprint;
+}

@@ -8,7 +8,13 @@
 // Threads: any; pure.
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 // Of the layout that this program was compiled with. Never 0.
 uint64_t weir_layout_fingerprint(void);
+
+// True if a control process of this program can serve a dataplane whose layout has these numbers:
+// its own, or a former one that it only adds to, in space that was reserved and zero. So control is
+// upgraded first, and the dataplane, with all its flows, when it suits.
+bool weir_layout_served(uint32_t abi, uint64_t fingerprint);

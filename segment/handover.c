@@ -501,8 +501,7 @@ static int accept_answer(const struct answer *answer, const int *fds, unsigned i
 
 	if (answer->magic != WEIR_SEGMENT_MAGIC) {
 		r = fail(-EPROTO, why, why_bytes, "peer is not weir-dataplane");
-	} else if (answer->abi != WEIR_SEGMENT_ABI ||
-		   answer->fingerprint != weir_layout_fingerprint()) {
+	} else if (!weir_layout_served(answer->abi, answer->fingerprint)) {
 		r = fail(-EPROTO, why, why_bytes,
 			"weir-dataplane has ABI %u, layout %016llx, this program needs ABI %u, "
 			"layout %016llx; run the same version of both",

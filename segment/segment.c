@@ -168,6 +168,7 @@ void weir_segment_point(struct weir_segment *segment, const struct weir_segment_
 	segment->statistics_bytes = header->statistics_bytes;
 	segment->tables_bytes = header->tables_bytes;
 	segment->epoch = header->epoch;
+	segment->abi = header->abi;
 	segment->workers = header->workers;
 	segment->ports = header->ports;
 	segment->max_services = header->max_services;

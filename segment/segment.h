@@ -24,6 +24,7 @@ struct weir_segment {
 	uint64_t statistics_bytes;
 	uint64_t tables_bytes;
 	uint64_t epoch;
+	uint32_t abi; // of the dataplane: WEIR_SEGMENT_ABI, or a former one that is served
 	uint32_t workers;
 	uint32_t ports;
 	uint32_t max_services;

@@ -30,8 +30,8 @@ static int check_identity(const struct weir_segment_header *header, char *why, s
 			"not a Weir segment (magic %016llx); is the peer weir-dataplane?",
 			(unsigned long long)header->magic);
 	}
-	if (header->abi != WEIR_SEGMENT_ABI || header->header_bytes != sizeof(*header) ||
-		header->fingerprint != weir_layout_fingerprint()) {
+	if (header->header_bytes != sizeof(*header) ||
+		!weir_layout_served(header->abi, header->fingerprint)) {
 		return refuse(-EPROTO, why, why_bytes,
 			"segment has ABI %u, layout %016llx, this program needs ABI %u, layout "
 			"%016llx; run the same version of weir-dataplane and weir-control",

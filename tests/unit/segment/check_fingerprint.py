@@ -169,17 +169,31 @@ def missing(layout):
 # --- changes ----------------------------------------------------------------------------------
 
 
+def copy_layout(root, folder):
+    for name in ("segment", "policy"):
+        (folder / name).mkdir()
+        for header in (Path(root) / name).glob("*.h"):
+            shutil.copy(header, folder / name)
+    shutil.copy(Path(root) / "segment/fingerprint.c", folder)
+
+
+def compile_layout(folder, compiler, main, *sources):
+    """The program, or None when that is none."""
+    (folder / "main.c").write_text(main)
+    command = [*compiler, "-std=gnu11", "-D_GNU_SOURCE", "-D_Static_assert(...)=", "-w",
+               f"-I{folder}/segment", f"-I{folder}/policy", f"-I{folder}", folder / "main.c",
+               *sources, "-o", folder / "main"]
+    if subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE).returncode:
+        return None
+    return folder / "main"
+
+
 def fingerprint(root, compiler, change=None):
     """The fingerprint of the layout with a change (file, function of its text), or None when that
     is no program."""
     with tempfile.TemporaryDirectory(prefix="weir-fingerprint-") as folder:
         folder = Path(folder)
-        for name in ("segment", "policy"):
-            (folder / name).mkdir()
-            for header in (Path(root) / name).glob("*.h"):
-                shutil.copy(header, folder / name)
-        shutil.copy(Path(root) / "segment/fingerprint.c", folder)
-        (folder / "main.c").write_text(MAIN)
+        copy_layout(root, folder)
         if change is not None:
             path = folder / change[0]
             text = path.read_text()
@@ -187,12 +201,10 @@ def fingerprint(root, compiler, change=None):
             if changed == text:
                 raise SystemExit(f"{change[0]}: nothing to change any more; see CHANGES")
             path.write_text(changed)
-        command = [*compiler, "-std=gnu11", "-D_GNU_SOURCE", "-D_Static_assert(...)=", "-w",
-                   f"-I{folder}/segment", f"-I{folder}/policy", folder / "main.c",
-                   folder / "fingerprint.c", "-o", folder / "main"]
-        if subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE).returncode:
+        program = compile_layout(folder, compiler, MAIN, folder / "fingerprint.c")
+        if program is None:
             return None
-        return subprocess.run([folder / "main"], capture_output=True, text=True,
+        return subprocess.run([program], capture_output=True, text=True,
                               check=True).stdout.strip()
 
 
