@@ -281,35 +281,58 @@ static void populate(uint8_t *memory, uint64_t from, uint64_t to, int advice) {
 
 #define COUNTED_STEP 1024u // ids
 
-static int count_backends(struct weir_segment *segment, uint32_t backends) {
-	uint32_t from = segment->counted_backends;
-	uint64_t to = align_up(backends, COUNTED_STEP);
+// Control's figures are untrusted: at most what there is.
+static uint64_t at_most(uint64_t value, uint64_t most) {
+	return value < most ? value : most;
+}
 
-	to = to < segment->max_backends ? to : segment->max_backends;
+// Counters of so many backends come with those of the last one.
+static uint32_t counted_with(const struct weir_segment *segment, uint32_t backends) {
+	return (uint32_t)at_most(align_up(backends, COUNTED_STEP), segment->max_backends);
+}
+
+// Where the counters of one worker for backends [from, to) lie in statistics.
+static void counters_of(const struct weir_segment *segment, uint32_t worker, uint32_t from,
+	uint32_t to, uint64_t *ret_start, uint64_t *ret_end) {
+	const uint8_t *base = (const uint8_t *)weir_segment_backend_counters(segment, worker, 0);
+	uint64_t offset = (uint64_t)(base - segment->statistics);
+
+	*ret_start = offset + from * sizeof(struct weir_share_counters);
+	*ret_end = offset + to * sizeof(struct weir_share_counters);
+}
+
+int weir_segment_take_counters(
+	const struct weir_segment *segment, uint32_t from, uint32_t backends) {
+	uint32_t to = from < backends ? counted_with(segment, backends) : from;
+
 	for (uint32_t worker = 0; worker < segment->workers && from < to; worker++) {
-		const uint8_t *base =
-			(const uint8_t *)weir_segment_backend_counters(segment, worker, 0);
-		uint64_t offset = (uint64_t)(base - segment->statistics);
-		uint64_t start = offset + from * sizeof(struct weir_share_counters);
-		uint64_t end = offset + to * sizeof(struct weir_share_counters);
+		uint64_t start, end;
 
+		counters_of(segment, worker, from, to, &start, &end);
 		while (fallocate(segment->statistics_fd, 0, (off_t)start, (off_t)(end - start)) <
 			0) {
 			if (errno != EINTR) {
 				return -ENOMEM;
 			}
 		}
-		populate(segment->statistics, start, end, MADV_POPULATE_WRITE);
-	}
-	if (from < to) {
-		__atomic_store_n(&segment->counted_backends, (uint32_t)to, __ATOMIC_RELEASE);
 	}
 	return 0;
 }
 
-// Control's figures are untrusted: at most what there is.
-static uint64_t at_most(uint64_t value, uint64_t most) {
-	return value < most ? value : most;
+static int count_backends(struct weir_segment *segment, uint32_t backends) {
+	uint32_t from = segment->counted_backends, to = counted_with(segment, backends);
+	int r = weir_segment_take_counters(segment, from, backends);
+
+	for (uint32_t worker = 0; r == 0 && worker < segment->workers && from < to; worker++) {
+		uint64_t start, end;
+
+		counters_of(segment, worker, from, to, &start, &end);
+		populate(segment->statistics, start, end, MADV_POPULATE_WRITE);
+	}
+	if (r == 0 && from < to) {
+		__atomic_store_n(&segment->counted_backends, to, __ATOMIC_RELEASE);
+	}
+	return r;
 }
 
 int weir_segment_follow(struct weir_segment *segment) {

@@ -81,6 +81,12 @@ int weir_segment_create(const struct weir_segment_params *params, struct weir_se
 // Returns 0 or negative errno: more than RLIMIT_MEMLOCK allows; nothing depends on it.
 int weir_segment_lock(const struct weir_segment *segment);
 
+// Memory for the counters of backends [from, backends), and of some more, of all workers. Until
+// then even a look at them may fail. Control takes it before it publishes the first row of these.
+// Returns 0 or -ENOMEM.
+int weir_segment_take_counters(
+	const struct weir_segment *segment, uint32_t from, uint32_t backends);
+
 // Follow what control uses: take the memory of the counters of further backends, and map what was
 // written for the first time, so that workers need not. Workers adopt no backend before its
 // counters have memory. [dataplane, main thread; about every 100 ms, and when control attaches]

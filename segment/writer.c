@@ -87,8 +87,9 @@ int weir_writer_reserve(struct weir_writer *writer, uint32_t services, uint32_t 
 	if (services > s->max_services || backends > s->max_backends) {
 		return -EINVAL;
 	}
-	if (!back_elements(writer, s->identity_services, sizeof(s->identity_services[0]),
-		    first_service, services) ||
+	if (weir_segment_take_counters(s, first, backends) < 0 ||
+		!back_elements(writer, s->identity_services, sizeof(s->identity_services[0]),
+			first_service, services) ||
 		!back_elements(writer, s->service_bases, sizeof(s->service_bases[0]), first_service,
 			services) ||
 		!back_elements(writer, s->identity_backends, sizeof(s->identity_backends[0]), first,
@@ -97,7 +98,7 @@ int weir_writer_reserve(struct weir_writer *writer, uint32_t services, uint32_t 
 			writer, s->backend_bases, sizeof(s->backend_bases[0]), first, backends) ||
 		!back_elements(writer, s->rows, sizeof(s->rows[0]), first, backends) ||
 		!back_elements(writer, s->costs, sizeof(s->costs[0]), first, backends)) {
-		return -ENOSPC;
+		return -ENOMEM;
 	}
 	if (services > first_service) {
 		writer->reserved_services = services;
@@ -282,7 +283,7 @@ void *weir_writer_alloc(struct weir_writer *writer, enum weir_blob_kind kind, ui
 		return NULL;
 	}
 	if (bytes > writer->segment->heap_bytes || !reserve_for_one_more(writer)) {
-		errno = ENOSPC;
+		errno = bytes > writer->segment->heap_bytes ? ENOSPC : ENOMEM;
 		return NULL;
 	}
 	extent.bytes = (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
@@ -302,7 +303,7 @@ void *weir_writer_alloc(struct weir_writer *writer, enum weir_blob_kind kind, ui
 	}
 	if (!weir_heap_back(&writer->heap, extent.offset + extent.bytes)) {
 		weir_heap_give(&writer->heap, extent);
-		errno = ENOSPC;
+		errno = ENOMEM;
 		return NULL;
 	}
 	note_used(writer, extent.offset + extent.bytes);

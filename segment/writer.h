@@ -32,8 +32,8 @@ void weir_writer_free(struct weir_writer *writer);
 
 // A zeroed blob of at least `bytes` with its header filled in, owned by the caller until it is
 // published or discarded. Backed by memory before this returns: touching it cannot fail later.
-// Returns NULL with errno ENOSPC (heap or machine memory exhausted), EBUSY (it would be there, but
-// for what waits for a grace period: try again), or EINVAL.
+// Returns NULL with errno ENOSPC (heap exhausted), ENOMEM (the machine has no memory for it), EBUSY
+// (it would be there, but for what waits for a grace period: try again), or EINVAL.
 void *weir_writer_alloc(struct weir_writer *writer, enum weir_blob_kind kind, uint64_t bytes);
 void weir_writer_discard(struct weir_writer *writer, void *blob);
 
@@ -51,7 +51,9 @@ const void *weir_writer_current(const struct weir_writer *writer, struct weir_ro
 int weir_writer_restore(struct weir_writer *writer, struct weir_root root, weir_ref refused);
 
 // Memory for the identities, rows, costs and baselines of ids below these numbers, which never
-// shrink. Before the first of these ids is written. Returns 0, -ENOSPC, -EINVAL (out of range).
+// shrink, and for what workers count of these backends: workers adopt none without, nor anything
+// that is published behind it. Before the first of these ids is written. Returns 0, -ENOMEM,
+// -EINVAL (out of range).
 int weir_writer_reserve(struct weir_writer *writer, uint32_t services, uint32_t backends);
 
 // Publish the row of a backend (reserved), if it differs from the one in use: two stores in one

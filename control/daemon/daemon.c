@@ -14,6 +14,7 @@
 #define SECOND_MS 1000
 #define COLLECT_MS 50
 #define GRACE_LOOK_MS 1
+#define RETRY_NS 1000000000ull // without memory
 #define PUBLISH_SHARE 4
 #define GRACE_SPIN_NS 20000 // workers that poll pass within a microsecond: worth a short look
 #define WHY_BYTES 320
@@ -229,14 +230,20 @@ static int apply(
 
 // The configuration in use does not fit the dataplane that was attached just now: what is in its
 // segment stays in use. When only replaced tables are in the way it is applied as soon as they are
-// not; else a smaller configuration may fit.
+// not, and without memory it is tried every second; else a smaller configuration may fit.
 static void keep_unapplied(struct weir_daemon *daemon, int error, const char *why) {
-	daemon->retry = error == -EBUSY;
+	bool is_new = strcmp(why, daemon->config_why) != 0;
+
+	daemon->retry = error == -EBUSY || error == -ENOMEM;
+	daemon->retry_ns = error == -ENOMEM ? weir_daemon_now_ns() + RETRY_NS : 0;
 	snprintf(daemon->config_why, sizeof(daemon->config_why), "%s", why);
-	weir_log_write(daemon->log, WEIR_LOG_ERROR,
-		daemon->retry ? "the configuration is not published yet: %s"
-			      : "the configuration does not fit the running weir-dataplane: %s",
-		why);
+	if (is_new) {
+		weir_log_write(daemon->log, WEIR_LOG_ERROR,
+			daemon->retry ? "the configuration is not published yet: %s"
+				      : "the configuration does not fit the running "
+					"weir-dataplane: %s",
+			why);
+	}
 	weir_daemon_follow(daemon);
 }
 
@@ -244,7 +251,8 @@ static void retry_configuration(struct weir_daemon *daemon) {
 	char why[sizeof(daemon->config_why)] = "";
 	int r;
 
-	if (!daemon->retry || weir_tables_wait(daemon->tables)) {
+	if (!daemon->retry || weir_daemon_now_ns() < daemon->retry_ns ||
+		weir_tables_wait(daemon->tables)) {
 		return;
 	}
 	r = apply(daemon, weir_reload_config(daemon->reload), why, sizeof(why));

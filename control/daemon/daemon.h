@@ -41,6 +41,7 @@ struct weir_daemon {
 	uint64_t epoch; // of the segment attached last
 	bool dirty; // something is to be published
 	bool retry; // the configuration could not be applied, and is tried again
+	uint64_t retry_ns; // not before
 	char config_why[320]; // why it could not; "" = it is applied
 	char publish_why[128]; // why the last publication failed; "" = it did not
 	bool steer_due; // the VIP maps are to be looked at again

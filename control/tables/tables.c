@@ -94,6 +94,9 @@ static void describe(const struct weir_tables *tables, char *why, size_t why_byt
 			"the tables do not fit into the segment: raise segment.heap_bytes, or "
 			"lower table_size");
 		break;
+	case -ENOMEM:
+		snprintf(why, why_bytes, "this machine has no memory left for the tables");
+		break;
 	case -EBUSY:
 		describe_busy(tables, why, why_bytes);
 		break;

@@ -359,8 +359,9 @@ static int follow_backends(struct weir_estimates *estimates, uint64_t now_ns) {
 // Remove costs of an earlier process that are no longer maintained.
 static void clear_unowned_costs(const struct weir_estimates *estimates) {
 	const struct weir_segment *segment = weir_tables_segment(estimates->tables);
+	uint32_t ids = segment->notes->backend_ids; // beyond there is no memory, not even to look
 
-	for (uint32_t id = 0; id < segment->max_backends; id++) {
+	for (uint32_t id = 0; id < ids && id < segment->max_backends; id++) {
 		if ((id >= estimates->ids || estimates->backend[id].times == NULL) &&
 			load_cost(estimates, id) != 0) {
 			store_cost(estimates, id, 0);

@@ -205,6 +205,7 @@ static void costs_of_the_process_before_go_when_unneeded(void **state) {
 
 	(void)state;
 	estimates_lab_open(&lab, 1, 2);
+	assert_int_equal(weir_writer_reserve(weir_tables_writer(lab.lab.tables), 1, 501), 0);
 	lab.lab.control->costs[1] = 5;
 	lab.lab.control->costs[500] = 5;
 	lab_apply_follow(&lab);
