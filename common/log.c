@@ -2,6 +2,7 @@
 #include "log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -93,5 +94,16 @@ void weir_log_write(
 	}
 	if (log->filter == NULL || log->filter(log->filter_context, level, text)) {
 		weir_log_emit(log, level, text);
+	}
+}
+
+void weir_log_claim_descriptors(void) {
+	int fd;
+
+	do { // the lowest that is free
+		fd = open("/dev/null", O_RDWR);
+	} while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0) {
+		close(fd);
 	}
 }

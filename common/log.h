@@ -36,3 +36,7 @@ void weir_log_write(const struct weir_log *log, enum weir_log_level level, const
 
 // Write a line whatever the level and the filter say. text has no control characters.
 void weir_log_emit(const struct weir_log *log, enum weir_log_level level, const char *text);
+
+// Give descriptors 0 to 2 that the process was started without to /dev/null: else the next file or
+// socket would be one of them, and get the log. First of all in main().
+void weir_log_claim_descriptors(void);

@@ -418,6 +418,7 @@ int main(int argc, char **argv) {
 	struct weir_handover_params handover;
 	int r;
 
+	weir_log_claim_descriptors();
 	signal(SIGPIPE, SIG_IGN); // whoever reads the log may go away: packets must not stop
 	if (weir_dataplane_options_parse(argc, argv, &options, why, sizeof(why)) < 0) {
 		fprintf(stderr, "weir-dataplane: %s\nTry: weir-dataplane --help\n", why);

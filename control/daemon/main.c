@@ -130,6 +130,7 @@ int main(int argc, char **argv) {
 	char why[WHY_BYTES], help[WEIR_HELP_BYTES];
 	int r;
 
+	weir_log_claim_descriptors();
 	signal(SIGPIPE, SIG_IGN); // whoever reads the log may go away
 	if (weir_control_options_parse(argc, argv, &options, why, sizeof(why)) < 0) {
 		fprintf(stderr, "weir-control: %s\nTry: weir-control --help\n", why);

@@ -5,10 +5,12 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <fcntl.h>
 #include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "log.h"
@@ -173,6 +175,33 @@ static void log_does_not_wait_for_its_reader(void **state) {
 	fail_msg("the missing lines are not told");
 }
 
+// A process that was started without them: what it opens next is none of the three.
+static void missing_descriptors_are_claimed(void **state) {
+	(void)state;
+	for (int missing = 0; missing < 8; missing++) {
+		pid_t child = fork();
+		int status;
+
+		assert_true(child >= 0);
+		if (child == 0) {
+			for (int fd = 0; fd <= STDERR_FILENO; fd++) {
+				if ((missing >> fd & 1) != 0) {
+					close(fd);
+				}
+			}
+			weir_log_claim_descriptors();
+			for (int fd = 0; fd <= STDERR_FILENO; fd++) {
+				if (fcntl(fd, F_GETFD) < 0) {
+					_exit(1);
+				}
+			}
+			_exit(open("/", O_RDONLY) > STDERR_FILENO ? 0 : 2);
+		}
+		assert_int_equal(waitpid(child, &status, 0), child);
+		assert_int_equal(status, 0);
+	}
+}
+
 int main(void) {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
@@ -183,6 +212,7 @@ int main(void) {
 		T(log_filter_decides_on_lines_of_the_level),
 		cmocka_unit_test(log_that_cannot_be_written_returns),
 		cmocka_unit_test(log_does_not_wait_for_its_reader),
+		cmocka_unit_test(missing_descriptors_are_claimed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
