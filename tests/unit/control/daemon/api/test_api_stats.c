@@ -23,6 +23,21 @@ static json_int_t alive(struct web *web, size_t worker) {
 	return value;
 }
 
+static double busy_percent(struct web *web, size_t worker) {
+	json_t *list = lab_result(&web->lab, "{\"command\": \"worker.show\"}");
+	double value =
+		json_real_value(json_object_get(json_array_get(list, worker), "busy_percent"));
+
+	json_decref(list);
+	return value;
+}
+
+// The lab's workers count 30 busy cycles of 100 in a turn. Control reads busy and idle cycles one
+// after the other, so a turn may end in between: the more turns, the less that counts.
+static bool is_busy_as_the_lab(double percent) {
+	return percent > 29 && percent < 31;
+}
+
 static void worker_show_tells_busy_share_and_every_counter(void **state) {
 	struct web *web = *state;
 	json_t *list = lab_result(&web->lab, "{\"command\": \"worker.show\"}");
@@ -30,17 +45,17 @@ static void worker_show_tells_busy_share_and_every_counter(void **state) {
 	assert_int_equal(json_array_size(list), 2);
 	for (size_t i = 0; i < 2; i++) {
 		json_t *one = json_array_get(list, i);
-		double busy = json_real_value(json_object_get(one, "busy_percent"));
 
 		assert_int_equal(number_of(one, "worker"), i);
 		assert_int_equal(number_of(one, "core"), i); // as configured
 		assert_int_equal(number_of(one, "alive"), 1);
-		assert_true(busy == 30); // the lab's workers count 30 busy cycles of 100
 #define X(field, unit, metric, text) (void)number_of(one, #field);
 		WEIR_WORKER_FIGURES(X)
 #undef X
 	}
 	json_decref(list);
+	LAB_UNTIL(is_busy_as_the_lab(busy_percent(web, 0)) &&
+		  is_busy_as_the_lab(busy_percent(web, 1)));
 }
 
 static void worker_that_hangs_is_not_alive(void **state) {
