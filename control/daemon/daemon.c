@@ -98,6 +98,15 @@ static void note_failure(struct weir_daemon *daemon, int error) {
 		memcpy(daemon->publish_why, why, sizeof(why));
 		weir_log_write(daemon->log, WEIR_LOG_ERROR,
 			"cannot publish: %s; the previous tables stay in use", why);
+		say_status(daemon);
+	}
+}
+
+static void note_success(struct weir_daemon *daemon) {
+	if (daemon->publish_why[0] != '\0') {
+		daemon->publish_why[0] = '\0';
+		weir_log_write(daemon->log, WEIR_LOG_INFO, "all changes are published");
+		say_status(daemon);
 	}
 }
 
@@ -117,7 +126,7 @@ int weir_daemon_publish(struct weir_daemon *daemon) {
 		note_failure(daemon, r);
 		return r;
 	}
-	daemon->publish_why[0] = '\0';
+	note_success(daemon);
 	if (r > 0) {
 		note_publication(daemon, started);
 	}

@@ -112,8 +112,10 @@ static void change_that_does_not_fit_now_is_published_later(void **state) {
 	assert_false(all_is_published(web));
 	assert_true(segment->roots->selection[0] == before);
 	assert_int_equal(times_logged(web, "cannot publish: "), 1);
+	assert_int_equal(times_logged(web, "all changes are published"), 0);
 	lab_dataplane_hang(web->dataplane, false);
 	LAB_UNTIL(all_is_published(web));
+	assert_int_equal(times_logged(web, "all changes are published"), 1);
 	assert_true(segment->roots->selection[0] != before);
 	lab_dataplane_flows(web->dataplane, "198.51.100.10", 80, 100);
 	assert_int_equal(lab_dataplane_flows_of(web->dataplane, 1), 0); // drained
