@@ -64,6 +64,6 @@ int weir_handover_server_fds(const struct weir_handover_server *server, int fds[
 // Connect and receive. On success *ret_connection is a descriptor that becomes readable when the
 // dataplane ends. why gets one line. Returns 0, -ENOENT / -ECONNREFUSED (no dataplane), -EBUSY
 // (another control process is attached), -EACCES or -EPERM (the dataplane does not serve our user),
-// -EPROTO, -ETIMEDOUT.
+// -EPROTO (not a dataplane, or of another version), -ETIMEDOUT, or another negative errno.
 int weir_handover_connect(const char *run_dir, struct weir_handover *ret, int *ret_connection,
 	char *why, size_t why_bytes);

@@ -240,13 +240,15 @@ struct weir_roots { // [control]; 64-aligned, selection[] follows with max_servi
 // What a worker looks at in every turn, in one cache line that changes only when something was
 // published.
 struct weir_news { // [control]
-	uint64_t updates; // entries ever appended to the update log
+	uint64_t updates; // place in the update log of the next entry; a new control process skips
+			  // more than the log holds
 	uint64_t token; // of the newest grace period (grace.h); odd
 	uint64_t reserved[6];
 } __attribute__((aligned(64)));
 
-// What control remembers for the next control process. No worker reads it but `backend_ids` and
-// `service_ids`, after more changes than the log holds.
+// What control remembers for the next control process. Workers read `backend_ids` alone, when they
+// look through everything; the dataplane's main thread that and `heap_used`, to map what is
+// written.
 struct weir_notes { // [control]
 	uint64_t control_pid; // 0 = none attached
 	uint64_t publications; // total, informational

@@ -2,20 +2,20 @@
 //
 // Reader: how a worker reads the published tables.
 //
-// A reader follows the update log: in every turn it takes over a few of the changes that were
+// A reader follows the update log: with every burst it takes over a few of the changes that were
 // published since, rows first, then selections, then the service table, into private memory. Of a
 // blob it keeps a *view*: pointers and counts, copied after their bounds were checked against the
 // segment. Of a backend's row it hands a copy to its user. Values inside the arrays of a view
 // (service ids, indexes of candidates) are compared with the private counts when they are used, so
 // that a broken or malicious control process can misdirect packets but not crash a worker; nor
-// stall it, as a turn takes over at most WEIR_READER_STEPS changes.
+// stall it, as at most WEIR_READER_STEPS changes are taken over at a time.
 //
 // A table that fails its check is refused: the one before stays in use, the refusal is counted in
 // the segment, and the reader reports no quiescent state until control has replaced the refused
 // table; so nothing that is in use is freed. A refused row is counted, and the copy before stays.
 //
 // With more changes than the log holds, the reader looks through all rows, selections and the
-// service table, as many per turn.
+// service table, as many at a time.
 //
 // Threads: one reader per worker, that worker only. A view is valid until the worker's next
 // quiescent report (S5).

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Regions: where the parts of the segment lie in its two memories. Private to segment.c, which lays
-// them out, and attach.c, which checks them.
+// them out, and segment_attach.c, which checks them.
 #pragma once
 
 #include "segment.h"

@@ -56,8 +56,8 @@ int weir_writer_restore(struct weir_writer *writer, struct weir_root root, weir_
 // -EINVAL (out of range).
 int weir_writer_reserve(struct weir_writer *writer, uint32_t services, uint32_t backends);
 
-// Publish the row of a backend (reserved), if it differs from the one in use: two stores in one
-// cache line of workers' interest, whatever the number of backends. Returns whether it did.
+// Publish the row of a backend (reserved), if it differs from the one in use: one store in
+// the cache line that workers look at, whatever the number of backends. Returns whether it did.
 bool weir_writer_publish_row(
 	struct weir_writer *writer, uint16_t backend, const struct weir_backend_row *row);
 
@@ -78,7 +78,7 @@ struct weir_writer_usage {
 	uint64_t heap_bytes; // address space
 	uint64_t used_bytes; // live and retired blobs
 	uint64_t retired_bytes; // waiting for a grace period
-	uint64_t backed_bytes; // memory taken from the machine
+	uint64_t backed_bytes; // memory taken from the machine, for all of tables
 	uint32_t blobs; // live
 	uint32_t dropped_roots; // broken references found by weir_writer_open
 	uint32_t waiting_for; // the first worker that the grace period waits for, or
