@@ -335,6 +335,27 @@ static int count_backends(struct weir_segment *segment, uint32_t backends) {
 	return r;
 }
 
+#define WRITTEN_PIECES 64u // of the heap, mapped in one call
+
+// Map what is written of the first `used` bytes of the heap. Only that: to map what has no memory
+// takes it, and the note may say anything.
+static void follow_heap(struct weir_segment *segment, uint64_t used) {
+	uint64_t end = segment->heap_off + used;
+
+	for (unsigned int i = 0; i < WRITTEN_PIECES && segment->mapped_heap < used; i++) {
+		off_t at = (off_t)(segment->heap_off + segment->mapped_heap);
+		off_t from = lseek(segment->tables_fd, at, SEEK_DATA);
+		off_t to = from < 0 ? from : lseek(segment->tables_fd, from, SEEK_HOLE);
+
+		if (to < 0 || (uint64_t)from >= end) {
+			return;
+		}
+		to = (off_t)at_most((uint64_t)to, end);
+		populate(segment->tables, (uint64_t)from, (uint64_t)to, MADV_POPULATE_READ);
+		segment->mapped_heap = (uint64_t)to - segment->heap_off;
+	}
+}
+
 int weir_segment_follow(struct weir_segment *segment) {
 	const struct weir_notes *notes = segment->notes;
 	uint32_t backends = (uint32_t)at_most(
@@ -353,11 +374,7 @@ int weir_segment_follow(struct weir_segment *segment) {
 			costs_off + backends * sizeof(segment->costs[0]), MADV_POPULATE_READ);
 		segment->mapped_rows = backends;
 	}
-	if (heap > segment->mapped_heap) {
-		populate(segment->tables, segment->heap_off + segment->mapped_heap,
-			segment->heap_off + heap, MADV_POPULATE_READ);
-		segment->mapped_heap = heap;
-	}
+	follow_heap(segment, heap);
 	return backends > segment->counted_backends ? count_backends(segment, backends) : 0;
 }
 

@@ -316,6 +316,38 @@ static void refused_descriptor_stays_the_callers(void **state) {
 	weir_segment_free(good);
 }
 
+static uint64_t memory_of(int fd) {
+	struct stat st;
+
+	assert_int_equal(fstat(fd, &st), 0);
+	return (uint64_t)st.st_blocks * 512;
+}
+
+// The dataplane maps what control has written, and takes no memory for what it has only noted.
+static void noted_heap_without_memory_is_not_taken(void **unused) {
+	const uint64_t written = 3 * 4096 + 64, heap = 64u << 20;
+	struct weir_segment *segment = fixture_segment(heap);
+	struct weir_segment *control = fixture_control(segment);
+	uint64_t before;
+
+	(void)unused;
+	memset(control->tables + control->heap_off, 1, written);
+	control->notes->heap_used = written;
+	before = memory_of(segment->tables_fd);
+	assert_int_equal(weir_segment_follow(segment), 0);
+	assert_int_equal(segment->mapped_heap, written);
+	control->notes->heap_used = segment->heap_bytes;
+	assert_int_equal(weir_segment_follow(segment), 0);
+	assert_int_equal(memory_of(segment->tables_fd), before);
+	memset(control->tables + control->heap_off + (heap >> 1), 1, written);
+	before = memory_of(segment->tables_fd);
+	assert_int_equal(weir_segment_follow(segment), 0);
+	assert_true(segment->mapped_heap >= (heap >> 1) + written);
+	assert_int_equal(memory_of(segment->tables_fd), before);
+	weir_segment_free(control);
+	weir_segment_free(segment);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(attached_segment_is_the_created_one),
@@ -324,6 +356,7 @@ int main(void) {
 		cmocka_unit_test(epoch_is_new_at_every_creation),
 		cmocka_unit_test(memory_is_sealed_private_and_sparse),
 		cmocka_unit_test(largest_and_smallest_segments_work),
+		cmocka_unit_test(noted_heap_without_memory_is_not_taken),
 		cmocka_unit_test(parameters_out_of_range_are_refused),
 		cmocka_unit_test(names_without_end_are_cut),
 		cmocka_unit_test(huge_pages_work_or_are_refused),
