@@ -209,6 +209,26 @@ static uint64_t publications(const struct weir_daemon *daemon) {
 				       : 0;
 }
 
+// What has no id in the segment yet gets one when those that have left are free.
+static void note_waiting(struct weir_daemon *daemon) {
+	uint32_t waiting = weir_tables_waiting(daemon->tables, &daemon->retry);
+	char why[sizeof(daemon->config_why)] = "";
+
+	daemon->retry_ns = 0;
+	if (waiting > 0) {
+		daemon->retry = true;
+		snprintf(why, sizeof(why),
+			"%u services and backends wait for ids of the segment, which become free "
+			"when the flows of removed ones have ended",
+			waiting);
+		if (daemon->config_why[0] == '\0') {
+			weir_log_write(daemon->log, WEIR_LOG_WARN,
+				"the configuration is not published as a whole yet: %s", why);
+		}
+	}
+	memcpy(daemon->config_why, why, sizeof(why));
+}
+
 // Apply the configuration in use to the tables and to health checks, neighbours and estimates.
 static int apply(
 	struct weir_daemon *daemon, const struct weir_config *config, char *why, size_t why_bytes) {
@@ -226,8 +246,7 @@ static int apply(
 		}
 		return r;
 	}
-	daemon->retry = false;
-	daemon->config_why[0] = '\0';
+	note_waiting(daemon);
 	if (publications(daemon) != before) {
 		note_publication(daemon, started);
 	}
@@ -258,13 +277,19 @@ static void keep_unapplied(struct weir_daemon *daemon, int error, const char *wh
 
 static void retry_configuration(struct weir_daemon *daemon) {
 	char why[sizeof(daemon->config_why)] = "";
+	bool helps;
 	int r;
 
 	if (!daemon->retry || weir_daemon_now_ns() < daemon->retry_ns ||
-		weir_tables_wait(daemon->tables)) {
+		(weir_tables_waiting(daemon->tables, &helps) > 0
+				? !helps
+				: weir_tables_wait(daemon->tables))) {
 		return;
 	}
 	r = apply(daemon, weir_reload_config(daemon->reload), why, sizeof(why));
+	if (r == 0 && daemon->retry) {
+		return; // some wait still
+	}
 	if (r == 0) {
 		weir_log_write(daemon->log, WEIR_LOG_INFO, "the configuration is published");
 		steer(daemon);

@@ -58,8 +58,18 @@ static int apply_backend(struct weir_state *state, uint16_t service_id,
 	return 0;
 }
 
+// Whether what has no id may wait for those of others to become free.
+static bool may_wait(const struct weir_state *state, const struct weir_config *config) {
+	uint64_t backends = 0;
+
+	for (uint32_t i = 0; i < config->service_count; i++) {
+		backends += config->services[i].backend_count;
+	}
+	return config->service_count <= state->service_limit && backends <= state->backend_limit;
+}
+
 static int apply_service(struct weir_state *state, const struct weir_config_service *config,
-	char *why, size_t why_bytes) {
+	bool wait, char *why, size_t why_bytes) {
 	int id = weir_service_id_find(state, config->name);
 	struct weir_service_entry *service;
 
@@ -67,6 +77,10 @@ static int apply_service(struct weir_state *state, const struct weir_config_serv
 		id = weir_service_id_add(state, config->name);
 	} else if (state->services[id].stage != WEIR_ID_LIVE) {
 		weir_service_revive(state, (uint16_t)id);
+	}
+	if (id == -ENOSPC && wait) {
+		state->waiting += 1 + config->backend_count;
+		return 0;
 	}
 	if (id < 0) {
 		snprintf(why, why_bytes,
@@ -84,6 +98,10 @@ static int apply_service(struct weir_state *state, const struct weir_config_serv
 	for (uint32_t i = 0; i < config->backend_count; i++) {
 		int r = apply_backend(state, (uint16_t)id, config, &config->backends[i]);
 
+		if (r == -ENOSPC && wait) {
+			state->waiting++;
+			continue;
+		}
 		if (r < 0) {
 			snprintf(why, why_bytes,
 				"service \"%s\" backend \"%s\": no free backend id, the segment "
@@ -112,15 +130,17 @@ static void leave_unseen(struct weir_state *state) {
 	}
 }
 
-int weir_state_apply(
-	struct weir_state *state, const struct weir_config *config, char *why, size_t why_bytes) {
+int weir_state_apply(struct weir_state *state, const struct weir_config *config, bool wait,
+	char *why, size_t why_bytes) {
 	state->serial++;
+	state->waiting = 0;
+	wait = wait && may_wait(state, config);
 	state->clients = config->instance.clients;
 	state->place.group = config->instance.client_id;
 	state->place.member = config->instance.member;
 	state->place.members = config->instance.members;
 	for (uint32_t i = 0; i < config->service_count; i++) {
-		int r = apply_service(state, &config->services[i], why, why_bytes);
+		int r = apply_service(state, &config->services[i], wait, why, why_bytes);
 
 		if (r < 0) {
 			return r;

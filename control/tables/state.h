@@ -115,6 +115,7 @@ struct weir_state { // to be freed and cloned as a whole
 	uint32_t services_leaving;
 	uint32_t backends_leaving;
 	uint32_t serial; // of the configuration
+	uint32_t waiting; // services and backends of the configuration that have no id yet
 	bool all_dirty; // everything may differ from what is published, not only what was touched
 	bool undecided; // some service is
 	bool services_dirty; // the service table may have changed
@@ -199,9 +200,11 @@ int weir_subsets_decide(struct weir_state *state, struct weir_service_entry *ser
 
 // --- apply.c ---
 
-// Make the state follow a configuration. On error the state is to be thrown away.
-int weir_state_apply(
-	struct weir_state *state, const struct weir_config *config, char *why, size_t why_bytes);
+// Make the state follow a configuration. On error the state is to be thrown away. With `wait`, what
+// finds no free id is left out and counted (waiting), if there are ids enough for the whole
+// configuration once those of others are free.
+int weir_state_apply(struct weir_state *state, const struct weir_config *config, bool wait,
+	char *why, size_t why_bytes);
 
 // --- adopt.c ---
 
@@ -220,6 +223,7 @@ struct weir_tables {
 	struct weir_state *state;
 	const struct weir_config *config;
 	uint64_t epoch; // of the segment last bound
+	uint32_t leaving; // services and backends that left after the last apply
 	uint64_t refusals[WEIR_WORKERS_MAX]; // of tables, by worker, that were told
 };
 

@@ -112,9 +112,20 @@ static void describe(const struct weir_tables *tables, char *why, size_t why_byt
 	}
 }
 
+static uint32_t leaving(const struct weir_state *state) {
+	return state->services_leaving + state->backends_leaving;
+}
+
+uint32_t weir_tables_waiting(const struct weir_tables *tables, bool *ret_retry) {
+	*ret_retry = tables->state->waiting > 0 && leaving(tables->state) != tables->leaving;
+	return tables->state->waiting;
+}
+
 int weir_tables_apply(
 	struct weir_tables *tables, const struct weir_config *config, char *why, size_t why_bytes) {
 	const struct weir_config *former = tables->config;
+	// Ids that an earlier process gave to others must not keep this configuration out for ever.
+	bool wait = former == NULL || former == config;
 	struct weir_state *state;
 	int r = weir_state_clone(tables->state, &state);
 
@@ -129,7 +140,7 @@ int weir_tables_apply(
 		state->place.workers = config->workers.count > 0 ? config->workers.count : 1;
 	}
 	weir_publish_advance(tables, state);
-	r = weir_state_apply(state, config, why, why_bytes);
+	r = weir_state_apply(state, config, wait, why, why_bytes);
 	if (r < 0) {
 		goto keep_former;
 	}
@@ -159,6 +170,7 @@ int weir_tables_apply(
 	}
 	weir_state_free(tables->state);
 	tables->state = state;
+	tables->leaving = leaving(state);
 	return 0;
 
 keep_former:
@@ -180,7 +192,7 @@ static int restate(
 	weir_state_adopt(state, segment);
 	weir_state_retain(state, tables->state);
 	if (tables->config != NULL) {
-		r = weir_state_apply(state, tables->config, why, sizeof(why));
+		r = weir_state_apply(state, tables->config, true, why, sizeof(why));
 		if (r < 0) {
 			weir_state_free(state);
 			return r;

@@ -68,9 +68,17 @@ int weir_tables_rebind(struct weir_tables *tables, struct weir_segment *segment)
 // Returns 0, -ENOSPC (ids, heap or services exhausted), -EBUSY (a worker has not let go of replaced
 // tables in that time: try again), -ENOMEM, -EEXIST (two services claim the same port), -EINVAL
 // (more backends than table_size; a table_size that is no prime).
+//
+// The first configuration over a segment finds the ids there that an earlier process gave away.
+// What has no id yet, though there are ids enough for the whole configuration, is left out until
+// the others have left: see weir_tables_waiting, then apply the same configuration again.
 #define WEIR_TABLES_WAIT_MS 500u
 int weir_tables_apply(
 	struct weir_tables *tables, const struct weir_config *config, char *why, size_t why_bytes);
+
+// How many services and backends of the configuration have no id yet; usually 0. *ret_retry:
+// others have left since, so that some of them may get one.
+uint32_t weir_tables_waiting(const struct weir_tables *tables, bool *ret_retry);
 
 // Changes; each marks what it touches, weir_tables_publish publishes all marks at once.
 // backend is a backend id. Return 0 or -ENOENT.

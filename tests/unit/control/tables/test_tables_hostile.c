@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What a control process that was taken over left in tables does not keep the next one from its
+// work. Not nonsense (test_tables_adopt.c) but sound tables and identities that fill the segment.
+#include "tables_lab.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t used_bytes(const struct lab *lab) {
+	struct weir_writer_usage usage;
+
+	weir_writer_usage(weir_tables_writer(lab->tables), &usage);
+	return usage.used_bytes;
+}
+
+// As the daemon does: try again once the worker has let go of what was replaced.
+static void apply_patiently(struct lab *lab, const struct weir_config *config) {
+	char why[256] = "";
+	int r = weir_tables_apply(lab->tables, config, why, sizeof(why));
+
+	if (r == -EBUSY) {
+		lab_quiescent(lab);
+		assert_false(weir_tables_wait(lab->tables));
+		r = weir_tables_apply(lab->tables, config, why, sizeof(why));
+	}
+	if (r < 0) {
+		fail_msg("%d: %s", r, why);
+	}
+}
+
+// The next control process: its configuration is published as if nothing had been there.
+static void assert_next_works(struct lab *lab, const struct weir_config *config) {
+	bool retry;
+
+	lab_restart(lab);
+	lab_quiescent(lab);
+	apply_patiently(lab, config);
+	for (int i = 0; i < 4 && weir_tables_waiting(lab->tables, &retry) > 0; i++) {
+		lab_settle(lab);
+		(void)weir_tables_waiting(lab->tables, &retry);
+		assert_true(retry);
+		lab_apply(lab, config);
+	}
+	assert_int_equal(weir_tables_waiting(lab->tables, &retry), 0);
+	lab_settle(lab);
+	for (uint32_t s = 0; s < config->service_count; s++) {
+		int service = weir_tables_service_find(lab->tables, config->services[s].name);
+
+		assert_true(service >= 0);
+		for (uint32_t b = 0; b < config->services[s].backend_count; b++) {
+			uint16_t id = lab_id(lab, config->services[s].name,
+				config->services[s].backends[b].name);
+
+			assert_true(lab_slots(lab, (uint16_t)service, id) > 0);
+		}
+	}
+	lab_settle(lab);
+	assert_int_equal(lab->reader.refusals.refused, 0);
+	assert_false(weir_tables_wait(lab->tables));
+	assert_true(used_bytes(lab) < 1 << 20);
+}
+
+// --- ids ----------------------------------------------------------------------------------
+
+static void all_backend_ids_are_given(uint32_t state) {
+	struct weir_config *config = lab_config(3, 4);
+	struct lab lab;
+
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	for (uint32_t id = 0; id < lab.control->max_backends; id++) {
+		struct weir_identity_backend *to = &lab.control->identity_backends[id];
+
+		memset(to, 0, sizeof(*to));
+		snprintf(to->name, sizeof(to->name), "other-%u", id);
+		to->family = 4;
+		to->address[0] = 10;
+		to->state = state;
+	}
+	lab.control->notes->backend_ids = lab.control->max_backends;
+	assert_next_works(&lab, config);
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
+static void given_backend_ids_become_free(void **unused) {
+	(void)unused;
+	all_backend_ids_are_given(WEIR_IDENTITY_USED);
+	all_backend_ids_are_given(WEIR_IDENTITY_USED | 1u << 24); // leaving
+}
+
+static void given_service_ids_become_free(void **unused) {
+	struct weir_config *config = lab_config(3, 4);
+	struct lab lab;
+
+	(void)unused;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	for (uint32_t id = 0; id < lab.control->max_services; id++) {
+		struct weir_identity_service *to = &lab.control->identity_services[id];
+
+		memset(to, 0, sizeof(*to));
+		snprintf(to->name, sizeof(to->name), "other-%u", id);
+		to->state = WEIR_IDENTITY_USED;
+	}
+	lab.control->notes->service_ids = lab.control->max_services;
+	assert_next_works(&lab, config);
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
+// Ids that flows hold: what finds one is published at once, the rest when they are free.
+static void backends_without_ids_wait_for_flows(void **unused) {
+	const struct lab_room room = {.max_backends = 6};
+	struct weir_config *config = lab_config(1, 4), *next = lab_config(1, 6);
+	struct lab lab;
+	bool retry;
+
+	(void)unused;
+	lab_open(&lab, &room);
+	lab_apply(&lab, config);
+	lab_set_flows(&lab, 0, 0, 1);
+	lab_remove_backend(next, 0, 0); // b1 to b5: five, and b0 has its id still
+	lab_restart(&lab);
+	next->services[0].backends[4].address.bytes[0] = 11;
+	next->services[0].backends[0].address.bytes[0] = 11; // another machine: another id
+	lab_apply(&lab, next);
+	assert_int_equal(weir_tables_waiting(lab.tables, &retry), 1);
+	assert_false(retry);
+	lab_settle(&lab);
+	assert_int_equal(weir_tables_waiting(lab.tables, &retry), 1);
+	assert_true(retry); // that of the former b1 is free
+	lab_apply(&lab, next);
+	assert_int_equal(weir_tables_waiting(lab.tables, &retry), 0);
+	assert_true(lab_row(&lab, 0).flags & WEIR_BACKEND_PRESENT); // S6
+	lab_close(&lab);
+	lab_config_free(config);
+	lab_config_free(next);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(given_backend_ids_become_free),
+		cmocka_unit_test(given_service_ids_become_free),
+		cmocka_unit_test(backends_without_ids_wait_for_flows),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
