@@ -8,6 +8,8 @@
 
 #include "state.h"
 
+#define SERVICE_BUCKETS_MOST 24u // of a service table, for each bind
+
 static void set_limits(struct weir_state *state, const struct weir_segment *segment) {
 	state->service_limit = segment->max_services;
 	state->backend_limit = segment->max_backends;
@@ -28,6 +30,21 @@ static void begin_refusals(struct weir_tables *tables, const struct weir_segment
 
 		if (__atomic_load_n(&refusals->refused, __ATOMIC_ACQUIRE) == 0) {
 			tables->refusals[i] = count_refusals(refusals);
+		}
+	}
+}
+
+// Withdraw selections of services that nobody knows. Workers would refuse a broken one for ever,
+// and end no grace period; a sound one would keep its memory.
+static void withdraw_unknown(struct weir_writer *writer, const struct weir_segment *segment,
+	const struct weir_state *state) {
+	for (uint32_t id = 0; id < segment->max_services; id++) {
+		if (state->services[id].stage == WEIR_ID_FREE &&
+			segment->roots->selection[id] != 0) {
+			weir_writer_publish(writer,
+				(struct weir_root){
+					.kind = WEIR_BLOB_SELECTION, .service = (uint16_t)id},
+				NULL);
 		}
 	}
 }
@@ -53,6 +70,7 @@ int weir_tables_open(struct weir_segment *segment, struct weir_tables **ret) {
 		set_limits(tables->state, segment);
 		weir_state_adopt(tables->state, segment);
 		begin_refusals(tables, segment);
+		withdraw_unknown(tables->writer, segment, tables->state);
 	}
 	*ret = tables;
 	return 0;
@@ -112,6 +130,77 @@ static void describe(const struct weir_tables *tables, char *why, size_t why_byt
 	}
 }
 
+// --- room ---------------------------------------------------------------------------------
+
+static uint64_t selection_bytes_most(const struct weir_state *state, uint32_t id) {
+	const struct weir_config_service *config = state->services[id].config;
+	const struct weir_policy_settings few = {
+		0}; // the slots of a policy that does not need them
+	uint64_t subset;
+
+	if (state->services[id].stage != WEIR_ID_LIVE || config == NULL) {
+		return 0;
+	}
+	subset = sizeof(struct weir_selection_subset) + 4 * 64 +
+		 config->backend_count *
+			 (sizeof(struct weir_candidate) + sizeof(struct weir_round)) +
+		 ((uint64_t)weir_selection_slots(&few, 0, config->backend_count) +
+			 config->table_size) *
+			 sizeof(uint16_t);
+	return sizeof(struct weir_selection) + subset * state->place.workers;
+}
+
+static uint64_t services_bytes_most(const struct weir_config *config) {
+	uint64_t binds = 1;
+
+	for (uint32_t i = 0; i < config->service_count; i++) {
+		binds += config->services[i].bind_count;
+	}
+	return sizeof(struct weir_service_table) +
+	       binds * (SERVICE_BUCKETS_MOST * sizeof(struct weir_bind) +
+			       2 * sizeof(struct weir_bind_range));
+}
+
+// Withdraw what is larger than this configuration ever makes it. Returns whether there was any.
+static bool withdraw_larger(struct weir_tables *tables, const struct weir_state *state) {
+	struct weir_root root = {.kind = WEIR_BLOB_SERVICES};
+	const struct weir_blob *blob = weir_writer_current(tables->writer, root);
+	bool any = blob != NULL && blob->lines * 64ull > services_bytes_most(tables->config);
+
+	if (any) {
+		weir_writer_publish(tables->writer, root, NULL);
+	}
+	root.kind = WEIR_BLOB_SELECTION;
+	for (uint32_t id = 0; id < tables->segment->max_services; id++) {
+		root.service = (uint16_t)id;
+		blob = weir_writer_current(tables->writer, root);
+		if (blob != NULL && blob->lines * 64ull > selection_bytes_most(state, id)) {
+			weir_writer_publish(tables->writer, root, NULL);
+			any = true;
+		}
+	}
+	return any;
+}
+
+// Publish a configuration. first: over what an earlier process has published, which may have filled
+// the heap with anything: without what is too large, services are cut off for a grace period, but
+// not for ever.
+static int publish_config(struct weir_tables *tables, struct weir_state *state, bool first) {
+	int r = weir_publish_state(tables, state);
+
+	if (r == -ENOSPC && first && withdraw_larger(tables, state)) {
+		r = -EBUSY;
+	}
+	if (r == -EBUSY) {
+		// Right after a restart, all that is not published waits once.
+		weir_writer_synchronize(tables->writer, WEIR_TABLES_WAIT_MS);
+		r = weir_publish_state(tables, state);
+	}
+	return r;
+}
+
+// --- configuration ------------------------------------------------------------------------
+
 static uint32_t leaving(const struct weir_state *state) {
 	return state->services_leaving + state->backends_leaving;
 }
@@ -147,12 +236,7 @@ int weir_tables_apply(
 	tables->config = config;
 	if (tables->writer != NULL) {
 		weir_writer_reclaim(tables->writer);
-		r = weir_publish_state(tables, state);
-		if (r == -EBUSY) {
-			// Right after a restart, all that is not published waits once.
-			weir_writer_synchronize(tables->writer, WEIR_TABLES_WAIT_MS);
-			r = weir_publish_state(tables, state);
-		}
+		r = publish_config(tables, state, wait);
 		if (r < 0) {
 			tables->config = former;
 			describe(tables, why, why_bytes, r);
@@ -179,8 +263,8 @@ keep_former:
 }
 
 // A segment that this process has not written: take its ids, then follow the configuration.
-static int restate(
-	struct weir_tables *tables, const struct weir_segment *segment, struct weir_state **ret) {
+static int restate(struct weir_tables *tables, const struct weir_segment *segment,
+	struct weir_writer *writer, struct weir_state **ret) {
 	struct weir_state *state;
 	char why[256];
 	int r = weir_state_create(&state);
@@ -190,6 +274,7 @@ static int restate(
 	}
 	set_limits(state, segment);
 	weir_state_adopt(state, segment);
+	withdraw_unknown(writer, segment, state);
 	weir_state_retain(state, tables->state);
 	if (tables->config != NULL) {
 		r = weir_state_apply(state, tables->config, true, why, sizeof(why));
@@ -250,8 +335,9 @@ int weir_tables_rebind(struct weir_tables *tables, struct weir_segment *segment)
 			weir_writer_free(writer);
 			return r;
 		}
+		withdraw_unknown(writer, segment, tables->state);
 	} else {
-		r = restate(tables, segment, &state);
+		r = restate(tables, segment, writer, &state);
 		if (r < 0) {
 			weir_writer_free(writer);
 			return r;
@@ -395,7 +481,7 @@ static bool restore(struct weir_tables *tables, uint32_t change, weir_ref ref) {
 		}
 		return false;
 	}
-	if (root_of(tables->segment, change) != ref) {
+	if (root_of(tables->segment, change) != ref || ref == 0) {
 		return true; // another worker had refused it before
 	}
 	if (change >> 16 == WEIR_UPDATE_SELECTION) {
@@ -407,8 +493,10 @@ static bool restore(struct weir_tables *tables, uint32_t change, weir_ref ref) {
 	}
 	if (root.kind == WEIR_BLOB_SERVICES) {
 		state->services_dirty = true;
-	} else if (id < state->service_ids && state->services[id].stage == WEIR_ID_LIVE) {
+	} else if (state->services[id].stage == WEIR_ID_LIVE) {
 		weir_state_mark_service(state, id);
+	} else if (state->services[id].stage == WEIR_ID_FREE) {
+		weir_writer_publish(tables->writer, root, NULL);
 	}
 	return false;
 }

@@ -9,6 +9,33 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "blob.h"
+
+#define UNKNOWN 60 // a service that no configuration has
+
+// A sound blob that claims `bytes` of the heap from its place `at` on.
+static weir_ref claim_heap(
+	const struct lab *lab, const struct weir_blob *like, uint64_t at, uint64_t bytes) {
+	uint64_t offset = lab->control->heap_off + at;
+	struct weir_blob *blob = (struct weir_blob *)(void *)(lab->control->tables + offset);
+
+	memcpy(blob, like, 64);
+	blob->lines = (uint32_t)(bytes / 64);
+	blob->generation = 77;
+	return weir_ref_make(77, offset);
+}
+
+static struct weir_selection selection_of(uint16_t service) {
+	return (struct weir_selection){.blob = {.kind = WEIR_BLOB_SELECTION},
+		.service = service,
+		.subsets = 1,
+		.others_off = 64,
+		.settings = {.policy = WEIR_POLICY_MAGLEV,
+			.needs = weir_policy_needs(WEIR_POLICY_MAGLEV),
+			.error_window_ms = 1000},
+		.first = {.candidates_off = 64, .slots_off = 64, .rounds_off = 64}};
+}
+
 static uint64_t used_bytes(const struct lab *lab) {
 	struct weir_writer_usage usage;
 
@@ -61,6 +88,84 @@ static void assert_next_works(struct lab *lab, const struct weir_config *config)
 	assert_int_equal(lab->reader.refusals.refused, 0);
 	assert_false(weir_tables_wait(lab->tables));
 	assert_true(used_bytes(lab) < 1 << 20);
+}
+
+// --- the heap -----------------------------------------------------------------------------
+
+static void unknown_service_does_not_keep_the_heap(void **unused) {
+	struct weir_config *config = lab_config(3, 4);
+	const struct weir_selection empty = selection_of(UNKNOWN);
+	struct lab lab;
+
+	(void)unused;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	lab.control->roots->selection[UNKNOWN] =
+		claim_heap(&lab, &empty.blob, 1 << 20, lab.control->heap_bytes - (1 << 20));
+	assert_next_works(&lab, config);
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
+static void known_service_does_not_keep_the_heap(void **unused) {
+	struct weir_config *config = lab_config(3, 4);
+	const struct weir_selection empty = selection_of(1);
+	struct lab lab;
+
+	(void)unused;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	memset(lab.control->roots->selection, 0, 3 * sizeof(weir_ref));
+	lab.control->roots->services = 0;
+	lab.control->roots->selection[1] =
+		claim_heap(&lab, &empty.blob, 0, lab.control->heap_bytes);
+	assert_next_works(&lab, config);
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
+static void service_table_does_not_keep_the_heap(void **unused) {
+	struct weir_config *config = lab_config(3, 4);
+	const struct weir_service_table empty = {.blob = {.kind = WEIR_BLOB_SERVICES},
+		.buckets = 2,
+		.buckets_off = 64,
+		.ranges_off = 128};
+	struct lab lab;
+
+	(void)unused;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	memset(lab.control->roots->selection, 0, 3 * sizeof(weir_ref));
+	lab.control->roots->services = claim_heap(&lab, &empty.blob, 0, lab.control->heap_bytes);
+	assert_next_works(&lab, config);
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
+// A worker that refuses it would never end a grace period.
+static void broken_table_of_an_unknown_service_is_withdrawn(void **unused) {
+	const weir_ref broken = weir_ref_make(5, 64);
+	struct weir_config *config = lab_config(3, 4);
+	struct weir_tables_refusal refusal;
+	struct lab lab;
+
+	(void)unused;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	lab.control->roots->selection[UNKNOWN] = broken;
+	assert_next_works(&lab, config);
+	// And if it comes while the process runs.
+	lab.control->roots->selection[UNKNOWN] = broken;
+	lab.control->updates->update[lab.control->news->updates % WEIR_UPDATES] =
+		weir_update(WEIR_UPDATE_SELECTION, UNKNOWN);
+	lab.control->news->updates++;
+	lab_quiescent(&lab);
+	assert_int_equal(lab.reader.refusals.refused, 1);
+	assert_true(weir_tables_refused(lab.tables, &refusal));
+	lab_settle(&lab);
+	assert_int_equal(lab.reader.refusals.refused, 0);
+	lab_close(&lab);
+	lab_config_free(config);
 }
 
 // --- ids ----------------------------------------------------------------------------------
@@ -143,6 +248,10 @@ static void backends_without_ids_wait_for_flows(void **unused) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(unknown_service_does_not_keep_the_heap),
+		cmocka_unit_test(known_service_does_not_keep_the_heap),
+		cmocka_unit_test(service_table_does_not_keep_the_heap),
+		cmocka_unit_test(broken_table_of_an_unknown_service_is_withdrawn),
 		cmocka_unit_test(given_backend_ids_become_free),
 		cmocka_unit_test(given_service_ids_become_free),
 		cmocka_unit_test(backends_without_ids_wait_for_flows),
