@@ -324,6 +324,18 @@ static void apply(struct model *model, struct lab *lab) {
 	model->applied = next;
 }
 
+// The next process takes nobody for a lame duck, and there are no checks here.
+static void restart(struct model *model, struct lab *lab) {
+	lab_restart(lab);
+	for (uint32_t i = 0; i < SERVICES * BACKENDS; i++) {
+		struct model_backend *backend = &model->service[i / BACKENDS].backend[i % BACKENDS];
+
+		if (backend->health == WEIR_HEALTH_LAME_DUCK) {
+			backend->health = WEIR_HEALTH_HEALTHY;
+		}
+	}
+}
+
 static void step(struct model *model, struct lab *lab) {
 	uint32_t n = pick(model, 100);
 
@@ -339,7 +351,7 @@ static void step(struct model *model, struct lab *lab) {
 		weir_tables_tick(lab->tables);
 	} else {
 		assert_true(weir_tables_publish(lab->tables) >= 0);
-		lab_restart(lab);
+		restart(model, lab);
 		apply(model, lab);
 	}
 }
