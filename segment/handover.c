@@ -488,7 +488,9 @@ static int receive_answer(int fd, struct answer *ret, int fds[FDS_MAX], unsigned
 	*ret_n = take_fds(&message, fds);
 	if (bytes != (ssize_t)sizeof(*ret) || (message.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) != 0) {
 		close_all(fds, *ret_n);
-		return -EPROTO;
+		// There is room in the message for all: it is this process that may open no more.
+		return (message.msg_flags & MSG_CTRUNC) != 0 && *ret_n < FDS_MAX ? -EMFILE
+										 : -EPROTO;
 	}
 	return 0;
 }

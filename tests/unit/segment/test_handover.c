@@ -14,6 +14,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -729,6 +730,27 @@ static void no_dataplane_is_said_so(void **state) {
 	assert_int_equal(unlink(f->path), 0);
 }
 
+// As many descriptors as there are free places, and one more, are not enough for all that come.
+static void lack_of_descriptors_is_said_so(void **state) {
+	struct lab *f = *state;
+	struct rlimit before, limit;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	for (int spare = 1; spare <= 4; spare++) {
+		struct caller caller = {0};
+		int next = dup(f->segment->tables_fd);
+
+		close(next);
+		limit = before;
+		limit.rlim_cur = (rlim_t)(next + spare);
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+		call(f, &caller);
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+		assert_int_equal(caller.error, -EMFILE);
+		assert_non_null(strstr(caller.why, "Too many open files"));
+	}
+}
+
 static void silent_dataplane_is_given_up(void **state) {
 	struct lab *f = *state;
 	char why[200] = "";
@@ -856,6 +878,7 @@ int main(void) {
 		TEST(other_file_of_that_name_is_not_removed),
 		TEST(missing_directory_and_overlong_path_are_refused),
 		TEST(no_dataplane_is_said_so),
+		TEST(lack_of_descriptors_is_said_so),
 		TEST(silent_dataplane_is_given_up),
 		TEST(broken_answers_are_refused_and_leak_nothing),
 	};
