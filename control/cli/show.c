@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "show.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "terminal.h"
@@ -33,6 +34,18 @@ static const char *array_text(const json_t *array, char *buffer, size_t bytes) {
 	return buffer;
 }
 
+// With one decimal, or as many as a value needs that is not 0: of 10,000 backends, each has a
+// hundredth of a percent.
+static void real_text(double value, char *buffer, size_t bytes) {
+	int decimals = 1;
+
+	for (double scaled = fabs(value) * 10; scaled > 0 && scaled < 1 && decimals < 6;
+		scaled *= 10) {
+		decimals++;
+	}
+	snprintf(buffer, bytes, "%.*f", decimals, value);
+}
+
 const char *weir_show_value(
 	const json_t *value, enum weir_show_kind kind, char *buffer, size_t bytes) {
 	char *text;
@@ -46,7 +59,7 @@ const char *weir_show_value(
 	} else if (json_is_number(value) && kind == WEIR_SHOW_DECIMAL) {
 		snprintf(buffer, bytes, "%.3f", json_number_value(value));
 	} else if (json_is_number(value) && (kind == WEIR_SHOW_PERCENT || json_is_real(value))) {
-		snprintf(buffer, bytes, "%.1f", json_number_value(value));
+		real_text(json_number_value(value), buffer, bytes);
 	} else if (json_is_integer(value)) {
 		snprintf(buffer, bytes, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
 	} else if (json_is_array(value)) {

@@ -139,8 +139,8 @@ static json_t *json_subset(const struct weir_config_subset *config) {
 		weir_subset_client_name(config->client));
 }
 
-static json_t *rounded(double value) {
-	return value < 0 ? json_null() : json_real(round(value * 100) / 100);
+static json_t *percent_or_null(double value) {
+	return value < 0 ? json_null() : weir_json_percent(value);
 }
 
 static json_t *json_share(struct weir_daemon *daemon, const struct weir_shares *shares,
@@ -152,8 +152,8 @@ static json_t *json_share(struct weir_daemon *daemon, const struct weir_shares *
 	return json_pack("{s:s, s:b, s:I, s:o, s:o, s:I, s:I, s:o, s:o}", "backend", state->name,
 		"in_selection", (int)state->in_selection, "weight",
 		(json_int_t)state->effective_weight, "effective_share_percent",
-		rounded(weir_shares_effective(shares, state)), "achieved_share_percent",
-		rounded(weir_shares_recent(shares, state)), "open_flows",
+		percent_or_null(weir_shares_effective(shares, state)), "achieved_share_percent",
+		percent_or_null(weir_shares_recent(shares, state)), "open_flows",
 		(json_int_t)counters.open_flows, "errors", (json_int_t)counters.errors,
 		"service_time_ms",
 		estimate.service_ns > 0 ? json_real(round((double)estimate.service_ns / 1e3) / 1e3)

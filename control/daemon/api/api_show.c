@@ -139,8 +139,13 @@ static void answer_list(
 
 // --- backends -----------------------------------------------------------------------------
 
-static json_t *percent(double value) {
-	return json_real(round(value * 100) / 100);
+json_t *weir_json_percent(double value) {
+	double scale = 100;
+
+	while (value > 0 && value * scale < 100 && scale < 1e9) {
+		scale *= 10;
+	}
+	return json_real(round(value * scale) / scale);
 }
 
 static json_t *json_backend(struct weir_daemon *daemon, const struct weir_backend_state *state,
@@ -160,8 +165,8 @@ static json_t *json_backend(struct weir_daemon *daemon, const struct weir_backen
 			? json_null()
 			: json_integer((json_int_t)state->runtime_weight),
 		"effective_weight", (json_int_t)state->effective_weight, "share_percent",
-		percent(weir_shares_effective(shares, state)), "achieved_percent",
-		percent(weir_shares_achieved(shares, state)));
+		weir_json_percent(weir_shares_effective(shares, state)), "achieved_percent",
+		weir_json_percent(weir_shares_achieved(shares, state)));
 	if (object != NULL) {
 		weir_json_share(object, &counters);
 	}

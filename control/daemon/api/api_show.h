@@ -15,6 +15,10 @@ struct weir_daemon;
 // The shares of a daemon's backends, as weir_shares_create.
 int weir_api_shares(const struct weir_daemon *daemon, uint32_t service, struct weir_shares **ret);
 
+// A share: two decimals, and never less than three digits that count. Of a service's 10,000
+// backends, each has a hundredth of a percent.
+json_t *weir_json_percent(double value);
+
 json_t *weir_json_services(struct weir_daemon *daemon, const char *service);
 // The rows of backend.show. Returns 0 or -ENOMEM. `service` must live as long as the rows.
 int weir_api_backend_rows(

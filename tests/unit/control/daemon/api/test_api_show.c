@@ -94,6 +94,38 @@ static void backend_show_tells_shares_and_counters(void **state) {
 	json_decref(holder);
 }
 
+// As that of each of 30,000 backends.
+static void a_small_share_is_not_0(void **state) {
+	static const char *const requests[] = {
+		"{\"command\": \"service.set\", \"service\": \"web\", "
+		"\"policy\": \"weighted-round-robin\"}",
+		"{\"command\": \"weight.set\", \"service\": \"web\", \"backend\": \"w-1\", "
+		"\"weight\": 1}",
+		"{\"command\": \"weight.set\", \"service\": \"web\", \"backend\": \"w-2\", "
+		"\"weight\": 29999}",
+	};
+	static const char *const back[] = {
+		"{\"command\": \"service.set\", \"service\": \"web\", \"policy\": null}",
+		"{\"command\": \"weight.set\", \"service\": \"web\", \"backend\": \"w-1\", "
+		"\"weight\": null}",
+		"{\"command\": \"weight.set\", \"service\": \"web\", \"backend\": \"w-2\", "
+		"\"weight\": null}",
+	};
+	struct web *web = *state;
+	json_t *holder = NULL, *one;
+
+	for (int i = 0; i < 3; i++) {
+		json_decref(lab_result(&web->lab, requests[i]));
+	}
+	one = lab_backend(&web->lab, &holder, "web", "w-1");
+	assert_true(json_real_value(json_object_get(one, "share_percent")) > 0.003);
+	assert_true(json_real_value(json_object_get(one, "share_percent")) < 0.0035);
+	for (int i = 0; i < 3; i++) {
+		json_decref(lab_result(&web->lab, back[i]));
+	}
+	json_decref(holder);
+}
+
 static void backend_show_selects(void **state) {
 	struct web *web = *state;
 	json_t *list = lab_result(&web->lab, "{\"command\": \"backend.show\"}");
@@ -159,6 +191,7 @@ int main(void) {
 		cmocka_unit_test(version_tells_who_is_attached),
 		cmocka_unit_test(service_show_tells_what_is_configured_and_published),
 		cmocka_unit_test(backend_show_tells_shares_and_counters),
+		cmocka_unit_test(a_small_share_is_not_0),
 		cmocka_unit_test(backend_show_selects),
 		cmocka_unit_test(flow_count_is_per_backend),
 		cmocka_unit_test(health_show_without_checks_says_none),
