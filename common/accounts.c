@@ -4,13 +4,11 @@
 #include <errno.h>
 #include <grp.h>
 #include <pwd.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 // The highest number means "leave it" to the kernel, and none to our callers.
-static bool parse_number(const char *text, uint32_t *ret) {
+bool weir_account_number(const char *text, uint32_t *ret) {
 	unsigned long number;
 	char *end;
 
@@ -28,7 +26,7 @@ int weir_account_group(const char *option, const char *name, const char *fallbac
 	const struct group *entry = getgrnam(name != NULL ? name : fallback);
 	uint32_t number = UINT32_MAX;
 
-	if (entry == NULL && name != NULL && !parse_number(name, &number)) {
+	if (entry == NULL && name != NULL && !weir_account_number(name, &number)) {
 		snprintf(why, why_bytes, "--%s %s: no such group", option, name);
 		return -ENOENT;
 	}
@@ -41,7 +39,7 @@ int weir_account_user(const char *option, const char *name, const char *fallback
 	const struct passwd *entry = getpwnam(name != NULL ? name : fallback);
 	uint32_t number = UINT32_MAX;
 
-	if (entry == NULL && name != NULL && !parse_number(name, &number)) {
+	if (entry == NULL && name != NULL && !weir_account_number(name, &number)) {
 		snprintf(why, why_bytes, "--%s %s: no such user", option, name);
 		return -ENOENT;
 	}

@@ -6,8 +6,13 @@
 // Threads: main, before others are started: the C library's look-ups are not reentrant.
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
+
+// The number of a user or group. Returns false when the text is none that an account can have.
+bool weir_account_number(const char *text, uint32_t *ret);
 
 // option: for messages, "group". name: what was given, or NULL: then fallback if there is one of
 // that name, else (gid_t)-1. Returns 0 or -ENOENT with one line in why.

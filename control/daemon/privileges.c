@@ -5,12 +5,12 @@
 #include <grp.h>
 #include <pwd.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/capability.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "accounts.h"
 #include "daemon_options.h"
 
 #define FALLBACK_USER "nobody"
@@ -18,26 +18,16 @@
 // A user by name or number.
 static const struct passwd *find_user(const char *name) {
 	const struct passwd *entry = getpwnam(name);
-	char *end;
-	unsigned long uid;
+	uint32_t uid;
 
-	if (entry == NULL && name[0] >= '0' && name[0] <= '9') {
-		uid = strtoul(name, &end, 10);
-		entry = *end == '\0' ? getpwuid((uid_t)uid) : NULL;
-	}
-	return entry;
+	return entry == NULL && weir_account_number(name, &uid) ? getpwuid(uid) : entry;
 }
 
 static const struct group *find_group(const char *name) {
 	const struct group *entry = getgrnam(name);
-	char *end;
-	unsigned long gid;
+	uint32_t gid;
 
-	if (entry == NULL && name[0] >= '0' && name[0] <= '9') {
-		gid = strtoul(name, &end, 10);
-		entry = *end == '\0' ? getgrgid((gid_t)gid) : NULL;
-	}
-	return entry;
+	return entry == NULL && weir_account_number(name, &gid) ? getgrgid(gid) : entry;
 }
 
 static int resolve_as_root(const char *user, const char *group, struct weir_run_as *run_as,

@@ -129,6 +129,11 @@ static void privileges_unknown_names_are_refused(void **state) {
 	assert_int_equal(
 		weir_privileges_resolve(NULL, "no-such-group", &run_as, why, sizeof(why)), -ENOENT);
 	assert_string_equal(why, "--group no-such-group: no such group");
+	// Beyond what an account can have: not that of the lower 32 bits, which is root.
+	assert_int_equal(
+		weir_privileges_resolve("4294967296", NULL, &run_as, why, sizeof(why)), -ENOENT);
+	assert_int_equal(
+		weir_privileges_resolve(NULL, "4294967296", &run_as, why, sizeof(why)), -ENOENT);
 }
 
 int main(void) {
