@@ -161,23 +161,32 @@ static uint64_t services_bytes_most(const struct weir_config *config) {
 			       2 * sizeof(struct weir_bind_range));
 }
 
-// Withdraw what is larger than this configuration ever makes it. Returns whether there was any.
-static bool withdraw_larger(struct weir_tables *tables, const struct weir_state *state) {
-	struct weir_root root = {.kind = WEIR_BLOB_SERVICES};
+// Withdraw a table that leads nowhere, as workers that refuse it end no grace period; or of more
+// than so many bytes. Returns whether it was.
+static bool withdraw_strange(
+	struct weir_tables *tables, struct weir_root root, weir_ref ref, uint64_t bytes_most) {
 	const struct weir_blob *blob = weir_writer_current(tables->writer, root);
-	bool any = blob != NULL && blob->lines * 64ull > services_bytes_most(tables->config);
 
-	if (any) {
-		weir_writer_publish(tables->writer, root, NULL);
+	if (ref == 0 || (blob != NULL && blob->lines * 64ull <= bytes_most)) {
+		return false;
 	}
+	weir_writer_publish(tables->writer, root, NULL);
+	return true;
+}
+
+// The same for all; larger: also what is larger than this configuration ever makes it.
+static bool withdraw_all_strange(
+	struct weir_tables *tables, const struct weir_state *state, bool larger) {
+	const struct weir_roots *roots = tables->segment->roots;
+	struct weir_root root = {.kind = WEIR_BLOB_SERVICES};
+	bool any = withdraw_strange(tables, root, roots->services,
+		larger ? services_bytes_most(tables->config) : UINT64_MAX);
+
 	root.kind = WEIR_BLOB_SELECTION;
 	for (uint32_t id = 0; id < tables->segment->max_services; id++) {
 		root.service = (uint16_t)id;
-		blob = weir_writer_current(tables->writer, root);
-		if (blob != NULL && blob->lines * 64ull > selection_bytes_most(state, id)) {
-			weir_writer_publish(tables->writer, root, NULL);
-			any = true;
-		}
+		any |= withdraw_strange(tables, root, roots->selection[id],
+			larger ? selection_bytes_most(state, id) : UINT64_MAX);
 	}
 	return any;
 }
@@ -188,7 +197,8 @@ static bool withdraw_larger(struct weir_tables *tables, const struct weir_state 
 static int publish_config(struct weir_tables *tables, struct weir_state *state, bool first) {
 	int r = weir_publish_state(tables, state);
 
-	if (r == -ENOSPC && first && withdraw_larger(tables, state)) {
+	if ((r == -ENOSPC || r == -EBUSY) && first &&
+		withdraw_all_strange(tables, state, r == -ENOSPC)) {
 		r = -EBUSY;
 	}
 	if (r == -EBUSY) {

@@ -168,6 +168,30 @@ static void broken_table_of_an_unknown_service_is_withdrawn(void **unused) {
 	lab_config_free(config);
 }
 
+// Both together: there is no room, and there would be none as long as workers refuse a table.
+static void broken_table_and_full_heap_are_survived(void **unused) {
+	struct weir_config *config = lab_config(3, 4);
+	struct lab lab;
+
+	(void)unused;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	lab.control->roots->services = weir_ref_make(5, 64);
+	lab.control->roots->selection[0] = weir_ref_make(5, 64);
+	lab.control->roots->selection[1] = weir_ref_make(6, 64);
+	lab.control->roots->selection[2] = 0;
+	lab.control->notes->heap_used = lab.control->heap_bytes; // all of it waits
+	lab_restart(&lab);
+	lab_quiescent(&lab);
+	assert_int_equal(lab.reader.refusals.refused, 3);
+	apply_patiently(&lab, config);
+	lab_settle(&lab);
+	assert_int_equal(lab.reader.refusals.refused, 0);
+	assert_false(weir_tables_wait(lab.tables));
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
 // --- ids ----------------------------------------------------------------------------------
 
 static void all_backend_ids_are_given(uint32_t state) {
@@ -271,6 +295,7 @@ int main(void) {
 		cmocka_unit_test(known_service_does_not_keep_the_heap),
 		cmocka_unit_test(service_table_does_not_keep_the_heap),
 		cmocka_unit_test(broken_table_of_an_unknown_service_is_withdrawn),
+		cmocka_unit_test(broken_table_and_full_heap_are_survived),
 		cmocka_unit_test(given_backend_ids_become_free),
 		cmocka_unit_test(given_service_ids_become_free),
 		cmocka_unit_test(backends_without_ids_wait_for_flows),
