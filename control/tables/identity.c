@@ -74,7 +74,10 @@ void weir_identity_store_backend(
 		memcpy(to->address, from->address.bytes, sizeof(to->address));
 		to->family = from->address.family;
 		to->service = from->service;
-		for (uint32_t worker = 0; worker < segment->workers; worker++) {
+		// An id that never had a row has counted nothing, and its counters have no memory
+		// yet: to look at those of thousands, of all workers, would take seconds.
+		for (uint32_t worker = 0;
+			worker < segment->workers && segment->rows[id].version != 0; worker++) {
 			add_counters(&sum, weir_segment_backend_counters(segment, worker, id));
 		}
 		segment->backend_bases[id] = sum;

@@ -368,8 +368,36 @@ static void many_leaving_backends_cost_a_bounded_tick(void **unused) {
 	lab_config_free(none);
 }
 
+// What an id had counted before is subtracted. One that never had a row has counted nothing:
+// nobody looks, as the counters of thousands of new ids and all workers take seconds.
+static void baseline_is_what_the_id_had_counted(void **unused) {
+	struct weir_config *first = lab_config(1, 2), *second = lab_config(1, 2);
+	struct weir_share_counters *counters;
+	struct lab lab;
+
+	(void)unused;
+	strcpy(second->services[0].backends[0].name, "other");
+	lab_open(&lab, NULL);
+	counters = weir_segment_backend_counters(lab.segment, 0, 0);
+	counters->new_flows = 7;
+	lab_apply(&lab, first);
+	assert_int_equal(lab.control->backend_bases[0].new_flows, 0);
+	first->services[0].backend_count = 1; // b1 alone, under the id that it has
+	first->services[0].backends++;
+	lab_apply(&lab, first);
+	lab_settle(&lab);
+	lab_apply(&lab, second);
+	assert_int_equal(weir_tables_backend_find(lab.tables, "s0", "other"), 0);
+	assert_int_equal(lab.control->backend_bases[0].new_flows, 7);
+	lab_close(&lab);
+	first->services[0].backends--;
+	lab_config_free(first);
+	lab_config_free(second);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(baseline_is_what_the_id_had_counted),
 		cmocka_unit_test(first_apply_after_a_restart_waits_for_the_grace_period),
 		cmocka_unit_test(first_apply_after_a_restart_gives_up_on_a_worker_that_hangs),
 		cmocka_unit_test(refused_table_is_replaced_by_the_one_before),
