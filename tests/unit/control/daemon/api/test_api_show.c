@@ -115,13 +115,13 @@ static void a_small_share_is_not_0(void **state) {
 	json_t *holder = NULL, *one;
 
 	for (int i = 0; i < 3; i++) {
-		json_decref(lab_result(&web->lab, requests[i]));
+		json_decref(lab_result(&web->lab, "%s", requests[i]));
 	}
 	one = lab_backend(&web->lab, &holder, "web", "w-1");
 	assert_true(json_real_value(json_object_get(one, "share_percent")) > 0.003);
 	assert_true(json_real_value(json_object_get(one, "share_percent")) < 0.0035);
 	for (int i = 0; i < 3; i++) {
-		json_decref(lab_result(&web->lab, back[i]));
+		json_decref(lab_result(&web->lab, "%s", back[i]));
 	}
 	json_decref(holder);
 }
