@@ -411,9 +411,9 @@ int weir_segment_create(const struct weir_segment_params *params, struct weir_se
 	if (r == 0) {
 		r = create_tables(segment, &header, params->huge_pages);
 	}
-	if (r < 0) {
+	if (r < 0 || segment->statistics == NULL) {
 		weir_segment_free(segment);
-		return r;
+		return r < 0 ? r : -EIO;
 	}
 	weir_segment_point(segment, &header);
 	r = count_backends(segment, 1);
