@@ -65,6 +65,13 @@ struct weir_config_flow_table {
 	uint32_t syn_seen_ms, established_ms, closing_ms, udp_ms;
 };
 
+// Replies of each worker; 0 = none.
+struct weir_config_icmp {
+	uint32_t echo_per_second; // 0..1000000, default 1000, as the others
+	uint32_t too_big_per_second;
+	uint32_t unreachable_per_second; // port unreachable, and RST to closed ports
+};
+
 struct weir_config_segment {
 	uint32_t max_services; // default 1024
 	uint32_t max_backends; // default 16384
@@ -160,6 +167,7 @@ struct weir_config {
 	uint32_t port_count;
 	struct weir_config_workers workers;
 	struct weir_config_flow_table flow_table;
+	struct weir_config_icmp icmp;
 	struct weir_config_segment segment;
 	struct weir_config_service *services;
 	uint32_t service_count;

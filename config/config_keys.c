@@ -102,6 +102,17 @@ static const struct weir_json_key flow_table_keys[] = {
 static const struct weir_json_object flow_table_object = {
 	.name = "flow_table", ROWS(flow_table_keys)};
 
+#define ICMP weir_config_icmp
+#define RATE(name, field) \
+	INTEGER(name, ICMP, field, 0, 1000000, "1000", UNIT("packets/s"), DATAPLANE)
+static const struct weir_json_key icmp_keys[] = {
+	RATE("echo_per_second", echo_per_second),
+	RATE("too_big_per_second", too_big_per_second),
+	RATE("unreachable_per_second", unreachable_per_second),
+	COMMENT,
+};
+static const struct weir_json_object icmp_object = {.name = "icmp", ROWS(icmp_keys)};
+
 #define SEGMENT weir_config_segment
 static const struct weir_json_key segment_keys[] = {
 	INTEGER("max_services", SEGMENT, max_services, 1, WEIR_CONFIG_SERVICES_MAX, "1024", BOTH),
@@ -239,6 +250,7 @@ static const struct weir_json_key root_keys[] = {
 	LIST("ports", weir_config, ports, port_count, 1, WEIR_CONFIG_PORTS_MAX, port_object, BOTH),
 	OBJECT("workers", weir_config, workers, workers_object),
 	OBJECT("flow_table", weir_config, flow_table, flow_table_object),
+	OBJECT("icmp", weir_config, icmp, icmp_object),
 	OBJECT("segment", weir_config, segment, segment_object),
 	LIST("services", weir_config, services, service_count, 0, WEIR_CONFIG_SERVICES_MAX,
 		service_object, TABLES),

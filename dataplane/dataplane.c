@@ -263,7 +263,9 @@ static int create_pipelines(struct weir_dataplane *dataplane) {
 				[WEIR_FLOW_CLOSING] = flows->closing_ms,
 				[WEIR_FLOW_UDP] = flows->udp_ms}},
 		.hash_seed = dataplane->config->instance.hash_seed,
-		.icmp_replies_per_second = WEIR_ICMP_REPLIES_PER_SECOND,
+		.icmp = {.echo = dataplane->config->icmp.echo_per_second,
+			.too_big = dataplane->config->icmp.too_big_per_second,
+			.unreachable = dataplane->config->icmp.unreachable_per_second},
 	};
 
 	for (uint32_t w = 0; w < dataplane->workers; w++) {

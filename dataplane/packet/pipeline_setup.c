@@ -79,8 +79,9 @@ int weir_pipeline_create(const struct weir_pipeline_params *params, struct weir_
 	pipeline->max_services = segment->max_services;
 	pipeline->max_backends = segment->max_backends;
 	pipeline->hash_keys = weir_hash_keys_of(params->hash_seed);
-	weir_icmp_limit_init(&pipeline->echo_limit, params->icmp_replies_per_second);
-	weir_icmp_limit_init(&pipeline->too_big_limit, params->icmp_replies_per_second);
+	weir_icmp_limit_init(&pipeline->echo_limit, params->icmp.echo);
+	weir_icmp_limit_init(&pipeline->too_big_limit, params->icmp.too_big);
+	weir_icmp_limit_init(&pipeline->unreachable_limit, params->icmp.unreachable);
 	r = tables_create(pipeline, params);
 	if (r < 0) {
 		goto free_pipeline;

@@ -7,14 +7,19 @@
 #include "flow_table.h"
 #include "segment.h"
 
-#define WEIR_ICMP_REPLIES_PER_SECOND 1000 // of one worker, unless a test says otherwise
+// Replies per second of one worker, a bucket each; 0 = none. As in the configuration.
+struct weir_icmp_rates {
+	uint32_t echo;
+	uint32_t too_big;
+	uint32_t unreachable; // port unreachable, and RST to closed ports
+};
 
 struct weir_pipeline_params {
 	const struct weir_segment *segment;
 	uint32_t worker;
 	struct weir_flow_table_params flow_table;
 	uint64_t hash_seed;
-	uint32_t icmp_replies_per_second; // per worker, of echo and of too-big each; 0 = none
+	struct weir_icmp_rates icmp;
 };
 
 struct weir_pipeline;

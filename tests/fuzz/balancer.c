@@ -58,7 +58,7 @@ static struct weir_pipeline *make_pipeline(const struct weir_segment *segment) {
 				[WEIR_FLOW_UDP] = 200},
 			.socket = SOCKET_ID_ANY},
 		.hash_seed = BALANCER_SEED,
-		.icmp_replies_per_second = 8,
+		.icmp = {.echo = 8, .too_big = 8, .unreachable = 8},
 	};
 	struct weir_pipeline *pipeline;
 

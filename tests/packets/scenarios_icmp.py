@@ -118,6 +118,19 @@ def test_echo_floods_are_limited(lab):
     expect_equal(run.totals["replied"], 500, "replies at 500 a second")
 
 
+def test_each_kind_of_reply_has_a_limit_of_its_own(lab):
+    """1,000 pings at once: the packets that are too big get their answers all the same."""
+    big = IP(src=CLIENT4, dst=VIP4, flags="DF") / TCP(dport=80, flags="A") / Raw(b"x" * 1460)
+    packets = [echo4(8, n) for n in range(1000)] + [big] * 100
+    run = lab.run(config(icmp={"echo_per_second": 10}), packets, step_ns=1000)
+    expect_equal(run.totals["replied"], 10 + 100, "replies")
+    expect_equal(run.totals["drops"], {"icmp_rate": 990}, "drops")
+    run = lab.run(config(icmp={"too_big_per_second": 7}), packets, step_ns=1000)
+    expect_equal(run.totals["replied"], 1000 + 7, "replies with few too big")
+    run = lab.run(config(icmp={"echo_per_second": 0}), packets, step_ns=1000)
+    expect_equal(run.totals["replied"], 100, "replies without echo")
+
+
 def test_one_byte_too_many_gets_a_reply(lab):
     for mtu in (1280, 1500, 9000):
         for backend, outer in ((BACKEND4, 20), ("2001:db8:1::1", 40)):

@@ -291,7 +291,7 @@ int weir_bench_balancer_start(
 			.socket = heap->socket,
 			.hash_seed = WEIR_BENCH_HASH_SEED},
 		.hash_seed = WEIR_BENCH_HASH_SEED,
-		.icmp_replies_per_second = WEIR_ICMP_REPLIES_PER_SECOND,
+		.icmp = {.echo = 1000, .too_big = 1000, .unreachable = 1000},
 	};
 
 	weir_pipeline_free(balancer->pipeline);

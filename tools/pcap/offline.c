@@ -213,7 +213,9 @@ static int create_pipeline(struct weir_offline *offline) {
 				[WEIR_FLOW_UDP] = flows->udp_ms},
 			.socket = SOCKET_ID_ANY},
 		.hash_seed = offline->config->instance.hash_seed,
-		.icmp_replies_per_second = WEIR_ICMP_REPLIES_PER_SECOND,
+		.icmp = {.echo = offline->config->icmp.echo_per_second,
+			.too_big = offline->config->icmp.too_big_per_second,
+			.unreachable = offline->config->icmp.unreachable_per_second},
 	};
 	int r;
 

@@ -29,6 +29,9 @@ static void minimal_configuration_and_defaults(void **state) {
 	assert_int_equal(config->flow_table.established_ms, 900000);
 	assert_int_equal(config->flow_table.closing_ms, 10000);
 	assert_int_equal(config->flow_table.udp_ms, 30000);
+	assert_int_equal(config->icmp.echo_per_second, 1000);
+	assert_int_equal(config->icmp.too_big_per_second, 1000);
+	assert_int_equal(config->icmp.unreachable_per_second, 1000);
 	assert_int_equal(config->segment.max_services, 1024);
 	assert_int_equal(config->segment.max_backends, 16384);
 	assert_true(config->segment.heap_bytes == 4294967296);

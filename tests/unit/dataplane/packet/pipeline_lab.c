@@ -29,7 +29,7 @@ struct weir_pipeline_params lab_params(void) {
 			.timeout_ms = {5000, 900000, 10000, 30000},
 			.socket = SOCKET_ID_ANY},
 		.hash_seed = LAB_SEED,
-		.icmp_replies_per_second = 1000000,
+		.icmp = {.echo = 1000000, .too_big = 1000000, .unreachable = 1000000},
 	};
 }
 

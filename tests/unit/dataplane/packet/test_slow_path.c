@@ -306,7 +306,8 @@ static void slow_path_echo_and_too_big_are_limited_apart(void **state) {
 	struct lab *lab;
 
 	(void)state;
-	params.icmp_replies_per_second = 10;
+	params.icmp.echo = 10;
+	params.icmp.too_big = 10;
 	lab = lab_open(&params);
 	lab_publish_default(lab);
 	big.payload = 1500;
