@@ -34,10 +34,12 @@ struct weir_dataplane {
 	uint32_t ports;
 	uint32_t devices;
 	bool running;
+	uint32_t any_mac_ports; // a bit each
 	int claim[WEIR_DEVICES_MAX]; // -1 = none
 	struct weir_device device[WEIR_DEVICES_MAX]; // as in the plan
 	bool link[WEIR_DEVICES_MAX];
 	bool removed[WEIR_DEVICES_MAX]; // the kernel's interface
+	bool mac_changed[WEIR_DEVICES_MAX]; // of that interface
 	struct weir_port port[WEIR_PORTS_MAX];
 	struct weir_port_info info[WEIR_PORTS_MAX];
 	struct weir_distributor *distributor[WEIR_PORTS_MAX]; // NULL = not needed
@@ -188,6 +190,7 @@ static void describe_port(struct weir_dataplane *dataplane, uint32_t p) {
 	info->vlan = config->vlan;
 	memcpy(info->mac, wire->mac, sizeof(info->mac));
 	port->kernel_has_copy = wire->kernel_has_copy;
+	dataplane->any_mac_ports |= (uint32_t)wire->any_mac << p;
 	find_vip_map(dataplane, p);
 }
 
@@ -266,6 +269,7 @@ static int create_pipelines(struct weir_dataplane *dataplane) {
 		.icmp = {.echo = dataplane->config->icmp.echo_per_second,
 			.too_big = dataplane->config->icmp.too_big_per_second,
 			.unreachable = dataplane->config->icmp.unreachable_per_second},
+		.any_mac_ports = dataplane->any_mac_ports,
 	};
 
 	for (uint32_t w = 0; w < dataplane->workers; w++) {
@@ -550,11 +554,32 @@ static int watch_interface(struct weir_dataplane *dataplane, uint32_t d) {
 	return -ENODEV;
 }
 
+// Frames to the new address are dropped, and those that are sent have the old one.
+static void watch_mac(struct weir_dataplane *dataplane, uint32_t d) {
+	const struct weir_device *device = &dataplane->device[d];
+	uint8_t mac[6];
+	bool changed;
+
+	if (device->ifindex == 0 || device->exception || device->any_mac ||
+		weir_netdev_mac(device->interface, mac) < 0) {
+		return;
+	}
+	changed = memcmp(mac, device->mac, sizeof(mac)) != 0;
+	if (changed && !dataplane->mac_changed[d]) {
+		weir_log_write(dataplane->log, WEIR_LOG_ERROR,
+			"port %s: the MAC address of interface %s was changed: restart "
+			"weir-dataplane to use it",
+			dataplane->config->ports[device->port].name, device->interface);
+	}
+	dataplane->mac_changed[d] = changed;
+}
+
 int weir_dataplane_watch_links(struct weir_dataplane *dataplane) {
 	int r = 0;
 
 	for (uint32_t d = 0; d < dataplane->devices && r == 0; d++) {
 		watch_link(dataplane, d);
+		watch_mac(dataplane, d);
 		r = watch_interface(dataplane, d);
 	}
 	return r;

@@ -56,6 +56,7 @@ struct weir_pipeline {
 	struct weir_policy_worker policy;
 	struct weir_policy_client *clients; // [max_services]
 	uint64_t *adopted; // [max_services] generation of the selection that the client has adopted
+	struct weir_parse_mac macs[WEIR_PORTS_MAX]; // whose frames each port takes
 };
 
 // One call of weir_pipeline_process. Lists hold indexes into the burst.
@@ -65,6 +66,7 @@ struct weir_burst {
 	uint64_t now_ns;
 	const struct weir_services_view *services;
 	struct weir_verdict *verdicts; // the caller's
+	struct weir_parse_mac mac; // that of in_port
 	uint64_t described; // a bit per packet that has a descriptor
 	uint16_t packets;
 	uint8_t in_port;

@@ -337,6 +337,22 @@ static bool is_vlan_type(uint16_t type) {
 	return type == 0x8100 || type == 0x88a8 || type == 0x9100;
 }
 
+struct weir_parse_mac weir_parse_mac_of(const uint8_t *mac, bool any) {
+	struct weir_parse_mac unicast = {.mask = 1}; // the group bit
+	struct weir_parse_mac own = {.mask = UINT64_MAX >> 16};
+
+	memcpy(&own.address, mac, 6);
+	return any || own.address == 0 ? unicast : own;
+}
+
+void weir_parse_other_mac(const uint8_t *frame, struct weir_descriptor *d) {
+	if ((frame[0] & 1) == 0) {
+		broken(d, WEIR_DROP_OTHER_MAC);
+	} else if (d->kind != WEIR_PACKET_OTHER && d->kind != WEIR_PACKET_BROKEN) {
+		suspect(d, WEIR_DROP_OTHER_MAC);
+	}
+}
+
 void weir_parse_slow(const struct rte_mbuf *m, uint64_t seed, struct weir_descriptor *ret) {
 	const uint8_t *frame = rte_pktmbuf_mtod(m, const uint8_t *);
 	uint32_t readable = m->data_len;

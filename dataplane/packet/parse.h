@@ -54,6 +54,30 @@ extern const bool weir_parse_martian_source4[256];
 
 void weir_parse_slow(const struct rte_mbuf *m, uint64_t seed, struct weir_descriptor *ret);
 
+// --- MAC addresses --------------------------------------------------------------------------
+
+// Which destination MAC addresses a port takes: frames whose first 8 bytes, loaded as a word, equal
+// `address` in the bits of `mask`.
+struct weir_parse_mac {
+	uint64_t address;
+	uint64_t mask;
+};
+
+// mac: 6 bytes, the port's own. any: take every unicast address instead, as is also done when mac
+// is all zeroes, for ports that have no address of their own.
+struct weir_parse_mac weir_parse_mac_of(const uint8_t *mac, bool any);
+
+// True if the port takes a frame, of at least WEIR_ETHERNET_BYTES.
+static __rte_always_inline bool weir_parse_mac_ours(
+	const struct weir_parse_mac *mac, const uint8_t *frame) {
+	return likely(((weir_load64(frame) ^ mac->address) & mac->mask) == 0);
+}
+
+// Change the descriptor of a frame, of at least WEIR_ETHERNET_BYTES, that the port does not take.
+// To another host: broken. To all hosts or a group of them: suspect, so that no VIP is reached by
+// it, while the kernel still gets what is its own (ARP, neighbour discovery).
+void weir_parse_other_mac(const uint8_t *frame, struct weir_descriptor *d);
+
 // Move headers of a packet in several segments together: its first WEIR_HEADERS_BYTES, or as many
 // as the first segment has room for (what then lies beyond counts as truncated). [worker]
 void weir_parse_gather(struct rte_mbuf *m);

@@ -88,6 +88,10 @@ static __rte_noinline void parse_slow(struct weir_burst *b, unsigned int i) {
 		weir_parse_gather(m);
 	}
 	weir_parse_slow(m, pipeline->hash_keys.seed, d);
+	if (m->data_len >= WEIR_ETHERNET_BYTES &&
+		!weir_parse_mac_ours(&b->mac, rte_pktmbuf_mtod(m, const uint8_t *))) {
+		weir_parse_other_mac(rte_pktmbuf_mtod(m, const uint8_t *), d);
+	}
 	pipeline->summaries[i] = (struct weir_summary){.backend = WEIR_BACKEND_NONE};
 	if (d->kind != WEIR_PACKET_FLOW) {
 		b->others[b->other_count++] = (uint8_t)i;
@@ -118,6 +122,7 @@ static __rte_always_inline unsigned int parse_tcp(struct weir_burst *b, unsigned
 	uint8_t *const buckets = part->buckets;
 	const uint32_t count = part->bucket_count;
 	const struct weir_hash_keys keys = pipeline->hash_keys;
+	const struct weir_parse_mac mac = b->mac;
 	struct rte_mbuf **const pkts = b->pkts;
 	const size_t packets = b->packets;
 	struct weir_summary *s = pipeline->summaries;
@@ -135,6 +140,7 @@ static __rte_always_inline unsigned int parse_tcp(struct weir_burst *b, unsigned
 		}
 		bytes += m->pkt_len;
 		if (unlikely(!weir_parse_fast_frame(m, &ip, &readable)) ||
+			unlikely(!weir_parse_mac_ours(&mac, ip - WEIR_ETHERNET_BYTES)) ||
 			unlikely(!weir_parse_fast_head(ip, family, WEIR_PROTOCOL_TCP)) ||
 			unlikely(!(family == 4 ? weir_parse_fast_tcp4(ip, readable, &keys, s)
 					       : weir_parse_fast_tcp6(ip, readable, &keys, s)))) {
@@ -163,6 +169,7 @@ static __rte_noinline void parse_mixed(struct weir_burst *b, unsigned int first)
 	const uint32_t count4 = pipeline->flows->part4.bucket_count;
 	const uint32_t count6 = pipeline->flows->part6.bucket_count;
 	const struct weir_hash_keys *const keys = &pipeline->hash_keys;
+	const struct weir_parse_mac mac = b->mac;
 	struct rte_mbuf **const pkts = b->pkts;
 	const unsigned int packets = b->packets;
 	const bool ipv6 = pipeline->ipv6;
@@ -176,7 +183,9 @@ static __rte_noinline void parse_mixed(struct weir_burst *b, unsigned int first)
 			prefetch_packets(pkts, packets, i + AHEAD, ipv6);
 		}
 		bytes += m->pkt_len;
-		if (unlikely(!weir_parse_fast(m, keys, s))) {
+		if (unlikely(!weir_parse_fast(m, keys, s)) ||
+			unlikely(
+				!weir_parse_mac_ours(&mac, rte_pktmbuf_mtod(m, const uint8_t *)))) {
 			parse_slow(b, i);
 		} else if (likely(s->family == 4)) {
 			place(buckets4, count4, s);
@@ -389,6 +398,7 @@ void weir_pipeline_process(struct weir_pipeline *pipeline, struct rte_mbuf **pkt
 	b.pkts = pkts;
 	b.packets = RTE_MIN(n, (uint16_t)WEIR_BURST);
 	b.in_port = in_port;
+	b.mac = pipeline->macs[in_port];
 	b.verdicts = verdicts;
 	b.now_ns = now_ns;
 	b.described = 0;

@@ -82,6 +82,10 @@ int weir_pipeline_create(const struct weir_pipeline_params *params, struct weir_
 	weir_icmp_limit_init(&pipeline->echo_limit, params->icmp.echo);
 	weir_icmp_limit_init(&pipeline->too_big_limit, params->icmp.too_big);
 	weir_icmp_limit_init(&pipeline->unreachable_limit, params->icmp.unreachable);
+	for (uint32_t i = 0; i < segment->ports; i++) {
+		pipeline->macs[i] = weir_parse_mac_of(
+			segment->header->port[i].mac, (params->any_mac_ports >> i & 1) != 0);
+	}
 	r = tables_create(pipeline, params);
 	if (r < 0) {
 		goto free_pipeline;

@@ -20,6 +20,7 @@ struct weir_pipeline_params {
 	struct weir_flow_table_params flow_table;
 	uint64_t hash_seed;
 	struct weir_icmp_rates icmp;
+	uint32_t any_mac_ports; // a bit per port that takes frames to any unicast MAC address
 };
 
 struct weir_pipeline;

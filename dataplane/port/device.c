@@ -235,7 +235,22 @@ static int probe(const struct weir_device_plan *plan, struct weir_device *device
 	return 0;
 }
 
-static int start(struct weir_device *device, char *why, size_t why_bytes) {
+// The address of a device. net_pcap makes one up: its own is that of the interface that it opens. A
+// capture file and net_null have none, nor has net_ring: whatever they hold was sent to them.
+static void take_mac(const struct weir_device_plan *plan, const struct rte_ether_addr *mac,
+	struct weir_device *device) {
+	bool pcap = weir_devargs_is(&plan->devargs, "net_pcap");
+
+	memcpy(device->mac, mac->addr_bytes, sizeof(device->mac));
+	if (pcap && device->ifindex != 0 && weir_netdev_mac(device->interface, device->mac) == 0) {
+		return;
+	}
+	device->any_mac = pcap || weir_devargs_is(&plan->devargs, "net_null") ||
+			  weir_devargs_is(&plan->devargs, "net_ring");
+}
+
+static int start(const struct weir_device_plan *plan, struct weir_device *device, char *why,
+	size_t why_bytes) {
 	struct rte_ether_addr mac;
 	int r = rte_eth_dev_start(device->id);
 
@@ -248,7 +263,7 @@ static int start(struct weir_device *device, char *why, size_t why_bytes) {
 		return refuse(why, why_bytes, r, "device %s: has no MAC address: %s", device->name,
 			strerror(-r));
 	}
-	memcpy(device->mac, mac.addr_bytes, sizeof(device->mac));
+	take_mac(plan, &mac, device);
 	return 0;
 }
 
@@ -282,7 +297,7 @@ int weir_device_open(const struct weir_device_plan *plan, struct weir_buffers *b
 		goto close_device;
 	}
 	find_interface(plan, &info, &device);
-	r = start(&device, why, why_bytes);
+	r = start(plan, &device, why, why_bytes);
 	if (r < 0) {
 		goto close_device;
 	}

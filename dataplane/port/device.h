@@ -20,6 +20,7 @@ struct weir_device {
 	bool open;
 	bool spreads; // a flow stays on one receive queue: no distributor needed
 	bool multi_segment; // sends packets that lie in several buffers
+	bool any_mac; // its MAC address is not one that frames would be sent to
 	bool kernel_has_copy; // the kernel gets what this device receives, too
 	uint16_t rx_queues;
 	uint16_t tx_queues;

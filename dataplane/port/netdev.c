@@ -48,6 +48,17 @@ bool weir_netdev_spreads(const char *interface) {
 	return ask(interface, SIOCETHTOOL, &ifr) == 0 && indir.size > 0;
 }
 
+int weir_netdev_mac(const char *interface, uint8_t ret[6]) {
+	struct ifreq ifr = {0};
+	int r = ask(interface, SIOCGIFHWADDR, &ifr);
+
+	if (r < 0) {
+		return r;
+	}
+	memcpy(ret, ifr.ifr_hwaddr.sa_data, 6);
+	return 0;
+}
+
 int weir_netdev_mtu(const char *interface) {
 	struct ifreq ifr = {0};
 	int r = ask(interface, SIOCGIFMTU, &ifr);

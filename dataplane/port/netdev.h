@@ -16,6 +16,7 @@ int weir_netdev_queues(const char *interface);
 // True if the hardware spreads flows over these queues (ethtool -x): then a flow stays on one
 // queue.
 bool weir_netdev_spreads(const char *interface);
+int weir_netdev_mac(const char *interface, uint8_t ret[6]); // 0 or negative errno
 // MTU, or negative errno.
 int weir_netdev_mtu(const char *interface);
 int weir_netdev_set_mtu(const char *interface, uint16_t mtu); // 0 or negative errno

@@ -29,9 +29,9 @@ void balancer_start(void) {
 
 static struct weir_segment *make_segment(void) {
 	static const struct weir_port_info ports[BALANCER_PORTS] = {
-		{.name = "wan", .mtu = 1500, .mac = {2, 0, 0, 0, 0, 1}},
-		{.name = "lan", .mtu = 9000, .mac = {2, 0, 0, 0, 0, 2}},
-		{.name = "vlan", .mtu = 1500, .vlan = 77, .mac = {2, 0, 0, 0, 0, 3}},
+		{.name = "wan", .mtu = 1500, .mac = BALANCER_MAC},
+		{.name = "lan", .mtu = 9000, .mac = BALANCER_MAC},
+		{.name = "vlan", .mtu = 1500, .vlan = 77, .mac = BALANCER_MAC},
 	};
 	const struct weir_segment_params params = {.workers = 1,
 		.ports = BALANCER_PORTS,

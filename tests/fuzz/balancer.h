@@ -18,6 +18,7 @@
 #include "pipeline_setup.h"
 #include "writer.h"
 
+#define BALANCER_MAC {2, 0, 0, 0, 0, 2} // of all ports, and of the frames of the unit tests
 #define BALANCER_SERVICES 4
 #define BALANCER_BACKENDS 8
 #define BALANCER_PORTS 3

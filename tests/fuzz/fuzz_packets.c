@@ -135,6 +135,16 @@ static void read_back(const struct rte_mbuf *m, struct oracle_frame *ret) {
 	ret->n = n;
 }
 
+// Only frames to the port's own address are answered and forwarded; the kernel gets those to groups
+// as well.
+static void check_destination(const struct packet *packet, enum weir_action action) {
+	static const uint8_t own[6] = BALANCER_MAC;
+	bool ours = packet->frame.n >= 6 && memcmp(packet->frame.bytes, own, 6) == 0;
+	bool group = packet->frame.n >= 6 && (packet->frame.bytes[0] & 1) != 0;
+
+	REQUIRE(ours || action == WEIR_ACTION_DROP || (group && action == WEIR_ACTION_KERNEL));
+}
+
 static void check_packet(struct world *world, const struct packet *packet,
 	const struct weir_verdict *verdict, uint8_t in_port) {
 	struct oracle_frame out;
@@ -142,6 +152,7 @@ static void check_packet(struct world *world, const struct packet *packet,
 	REQUIRE(verdict->backend == WEIR_BACKEND_NONE || verdict->backend < BALANCER_BACKENDS);
 	REQUIRE(verdict->service == WEIR_SERVICE_NONE || verdict->service < BALANCER_SERVICES);
 	REQUIRE(verdict->choice <= WEIR_CHOICE_REPLACED);
+	check_destination(packet, (enum weir_action)verdict->action);
 	switch ((enum weir_action)verdict->action) {
 	case WEIR_ACTION_FORWARD:
 		REQUIRE(verdict->reason == WEIR_REASON_NONE);

@@ -22,9 +22,17 @@ import scenarios_choose
 import scenarios_files
 import scenarios_forward
 import scenarios_icmp
+import scenarios_ports
 
 PR_SET_PDEATHSIG = 1
-MODULES = [scenarios_forward, scenarios_choose, scenarios_icmp, scenarios_files, malformed]
+MODULES = [
+    scenarios_forward,
+    scenarios_choose,
+    scenarios_icmp,
+    scenarios_ports,
+    scenarios_files,
+    malformed,
+]
 
 
 def collect(names):

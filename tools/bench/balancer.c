@@ -170,7 +170,7 @@ static int publish(const struct weir_bench_options *options, const struct weir_s
 
 static int create_segment(
 	const struct weir_bench_options *options, bool huge, struct weir_segment **ret) {
-	static const struct weir_port_info port = {.name = "wan", .mtu = MTU};
+	struct weir_port_info port = {.name = "wan", .mtu = MTU};
 	const struct weir_segment_params params = {
 		.workers = WEIR_BENCH_WORKER + 1,
 		.ports = 1,
@@ -185,6 +185,7 @@ static int create_segment(
 		.port_info = &port,
 	};
 
+	memcpy(port.mac, weir_bench_our_mac, sizeof(port.mac));
 	return weir_segment_create(&params, ret);
 }
 

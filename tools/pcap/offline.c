@@ -21,6 +21,7 @@
 
 struct weir_offline {
 	const struct weir_config *config;
+	const struct weir_pcap_options *options;
 	struct weir_segment *segment; // the dataplane's side of it
 	struct weir_segment *control;
 	struct weir_tables *tables;
@@ -128,6 +129,9 @@ static int create_segment(struct weir_offline *offline) {
 		info[i].mac[0] = 2;
 		info[i].mac[5] = (uint8_t)(i + 1);
 	}
+	if (offline->options->has_mac) {
+		memcpy(info[offline->in_port].mac, offline->options->mac, sizeof(info[0].mac));
+	}
 	r = weir_segment_create(&params, &offline->segment);
 
 	return r < 0 ? r : weir_segment_attach_own(offline->segment, &offline->control);
@@ -216,6 +220,7 @@ static int create_pipeline(struct weir_offline *offline) {
 		.icmp = {.echo = offline->config->icmp.echo_per_second,
 			.too_big = offline->config->icmp.too_big_per_second,
 			.unreachable = offline->config->icmp.unreachable_per_second},
+		.any_mac_ports = offline->options->has_mac ? 0 : UINT32_MAX,
 	};
 	int r;
 
@@ -247,6 +252,7 @@ int weir_offline_create(const struct weir_config *config, const struct weir_pcap
 		return -ENOMEM;
 	}
 	offline->config = config;
+	offline->options = options;
 	r = find_port(config, options->in_port, &offline->in_port, why, why_bytes);
 	if (r < 0) {
 		goto free_offline;

@@ -4,9 +4,10 @@
 // Called by main.c.
 //
 // Values that would come from the network are fixed: port i has the MAC address
-// 02:00:00:00:00:<i + 1>; the next hop of backend id n is the port's gateway_mac where configured,
-// else 02:00:00:01:<n as two bytes>; the outer source is the port's source_ipv4 or source_ipv6,
-// else 192.0.2.1 or 2001:db8::1.
+// 02:00:00:00:00:<i + 1>, and takes frames to any unicast address, unless --mac gives the ingress
+// port one: then it takes frames to that address only; the next hop of backend id n is the port's
+// gateway_mac where configured, else 02:00:00:01:<n as two bytes>; the outer source is the port's
+// source_ipv4 or source_ipv6, else 192.0.2.1 or 2001:db8::1.
 //
 // The segment has room for all workers of the configuration; all frames go to one of them.
 //
@@ -42,7 +43,7 @@ int weir_offline_start(const char *program, uint32_t flows, char *why, size_t wh
 // Flows that the flow table of a configuration gets offline.
 uint32_t weir_offline_flows(const struct weir_config *config);
 
-// Build tables and pipeline. config is borrowed. why gets one line.
+// Build tables and pipeline. config and options are borrowed. why gets one line.
 // Returns 0, -EINVAL (options name what the configuration has not), or another negative errno.
 int weir_offline_create(const struct weir_config *config, const struct weir_pcap_options *options,
 	struct weir_offline **ret, char *why, size_t why_bytes);

@@ -71,6 +71,28 @@ static int take_change(const struct weir_option *option, const char *value, void
 	return 0;
 }
 
+// --mac
+static int take_mac(const struct weir_option *option, const char *value, void *options, char *why,
+	size_t why_bytes) {
+	struct weir_pcap_options *ret = options;
+	unsigned int part[6];
+	int end = 0;
+
+	(void)option;
+	if (sscanf(value, "%2x:%2x:%2x:%2x:%2x:%2x%n", &part[0], &part[1], &part[2], &part[3],
+		    &part[4], &part[5], &end) != 6 ||
+		strlen(value) != 17 || end != 17 ||
+		strspn(value, "0123456789abcdefABCDEF:") != 17 || (part[0] & 1) != 0) {
+		snprintf(why, why_bytes, "is not the MAC address of a port; use 02:00:00:00:00:01");
+		return -EINVAL;
+	}
+	for (unsigned int i = 0; i < 6; i++) {
+		ret->mac[i] = (uint8_t)part[i];
+	}
+	ret->has_mac = true;
+	return 0;
+}
+
 #define CHANGE(option, kind_, value_, help_) \
 	{.name = (option), \
 		.kind = WEIR_OPTION_CUSTOM, \
@@ -91,6 +113,12 @@ static const struct weir_option rows[] = {
 		.help = "ingress port of the packets",
 		.fallback = "the first port",
 		FIELD(in_port)},
+	{.name = "mac",
+		.kind = WEIR_OPTION_CUSTOM,
+		.value = "MAC",
+		.help = "MAC address of the ingress port: frames to others are dropped",
+		.fallback = "any unicast address is the port's",
+		.take = take_mac},
 	{.name = "out-port",
 		.kind = WEIR_OPTION_TEXT,
 		.value = "NAME",

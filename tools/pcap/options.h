@@ -31,6 +31,8 @@ struct weir_pcap_options {
 	const char *output;
 	const char *in_port; // NULL = the first one
 	const char *out_port; // NULL = the first one
+	bool has_mac;
+	uint8_t mac[6]; // of the ingress port; without one it takes every unicast address
 	uint32_t worker; // that gets all packets
 	bool json;
 	bool help;

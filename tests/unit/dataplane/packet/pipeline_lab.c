@@ -34,7 +34,7 @@ struct weir_pipeline_params lab_params(void) {
 }
 
 struct lab *lab_open(const struct weir_pipeline_params *params) {
-	static const struct weir_port_info ports[LAB_PORTS];
+	struct weir_port_info ports[LAB_PORTS] = {0};
 	struct weir_segment_params segment_params = {.workers = 2,
 		.ports = LAB_PORTS,
 		.max_services = LAB_SERVICES,
@@ -46,6 +46,7 @@ struct lab *lab_open(const struct weir_pipeline_params *params) {
 	struct lab *lab = calloc(1, sizeof(*lab));
 
 	assert_non_null(lab);
+	memcpy(ports[LAB_IN_PORT].mac, frame_our_mac, sizeof(frame_our_mac));
 	assert_int_equal(weir_segment_create(&segment_params, &lab->segment), 0);
 	assert_int_equal(weir_segment_attach_own(lab->segment, &lab->control), 0);
 	assert_int_equal(weir_writer_open(lab->control, &lab->writer), 0);

@@ -31,9 +31,10 @@ static void every_option_is_read(void **unused) {
 	char why[256];
 
 	(void)unused;
-	assert_int_equal(read_line("weir-pcap --json --drain web/b-1 c.json --down dns/b.2 in out "
-				   "--in-port wan --out-port lan --worker 63",
-				 &options, why),
+	assert_int_equal(
+		read_line("weir-pcap --json --drain web/b-1 c.json --down dns/b.2 in out "
+			  "--in-port wan --out-port lan --worker 63 --mac 02:00:5E:10:00:0a",
+			&options, why),
 		0);
 	assert_true(options.json);
 	assert_false(options.help);
@@ -43,6 +44,8 @@ static void every_option_is_read(void **unused) {
 	assert_string_equal(options.in_port, "wan");
 	assert_string_equal(options.out_port, "lan");
 	assert_int_equal(options.worker, 63);
+	assert_true(options.has_mac);
+	assert_memory_equal(options.mac, ((uint8_t[]){2, 0, 0x5e, 0x10, 0, 0x0a}), 6);
 	assert_int_equal(options.changes, 2);
 	assert_int_equal(options.change[0].kind, WEIR_PCAP_DRAIN);
 	assert_string_equal(options.change[0].service, "web");
@@ -55,6 +58,7 @@ static void every_option_is_read(void **unused) {
 		0);
 	assert_false(options.json);
 	assert_null(options.in_port);
+	assert_false(options.has_mac);
 	assert_int_equal(options.worker, 0);
 	assert_string_equal(options.input, "-");
 	assert_int_equal(options.change[0].kind, WEIR_PCAP_WEIGHT);
@@ -79,6 +83,12 @@ static void wrong_usage_is_explained(void **unused) {
 		{"weir-pcap a b c --worker 64", "use 0 to 63"},
 		{"weir-pcap a b c --worker -1", "use 0 to 63"},
 		{"weir-pcap a b c --worker 1x", "use 0 to 63"},
+		{"weir-pcap a b c --mac 2", "is not the MAC address of a port"},
+		{"weir-pcap a b c --mac 2:0:0:0:0:1", "is not the MAC address of a port"},
+		{"weir-pcap a b c --mac 02:00:00:00:00:01x", "is not the MAC address of a port"},
+		{"weir-pcap a b c --mac 03:00:00:00:00:01", "is not the MAC address of a port"},
+		{"weir-pcap a b c --mac ff:ff:ff:ff:ff:ff", "is not the MAC address of a port"},
+		{"weir-pcap a b c --mac +2:00:00:00:00:01", "is not the MAC address of a port"},
 		{"weir-pcap a b c --drain web", "SERVICE/BACKEND"},
 		{"weir-pcap a b c --drain /b", "SERVICE/BACKEND"},
 		{"weir-pcap a b c --drain web/", "SERVICE/BACKEND"},
