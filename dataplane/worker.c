@@ -133,14 +133,14 @@ static void no_way_to_kernel(struct weir_worker *worker, struct rte_mbuf *m,
 	undelivered(worker, m, verdict, WEIR_DROP_NO_EXCEPTION_PORT);
 }
 
-// Carry out the verdicts of a burst: sorted by device, in order within each.
-static void deliver(
-	struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n, uint8_t in_port) {
+// Carry out the verdicts of a burst, at most WEIR_BURST: sorted by device, in order within each.
+static void deliver(struct weir_worker *worker, struct rte_mbuf **pkts,
+	const struct weir_verdict *verdicts, uint16_t n, uint8_t in_port) {
 	uint8_t touched[WEIR_DEVICES_MAX];
 	unsigned int devices = 0;
 
 	for (uint16_t i = 0; i < n; i++) {
-		const struct weir_verdict *verdict = &worker->verdicts[i];
+		const struct weir_verdict *verdict = &verdicts[i];
 		struct batch *batch;
 		uint8_t device;
 
@@ -169,10 +169,27 @@ static void deliver(
 	}
 }
 
+// Send the packets that the pipeline made in addition to those of the burst.
+static __rte_noinline void deliver_extra(struct weir_worker *worker, struct rte_mbuf **pkts,
+	const struct weir_verdict *verdicts, uint16_t n, uint8_t in_port) {
+	for (uint16_t i = 0; i < n; i = (uint16_t)(i + WEIR_BURST)) {
+		deliver(worker, pkts + i, verdicts + i, RTE_MIN((uint16_t)(n - i), WEIR_BURST),
+			in_port);
+	}
+}
+
 static void process(
 	struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n, uint8_t in_port) {
+	const struct weir_verdict *extra_verdicts;
+	struct rte_mbuf **extra_pkts;
+	uint16_t extra;
+
 	weir_pipeline_process(worker->pipeline, pkts, n, in_port, worker->now_ns, worker->verdicts);
-	deliver(worker, pkts, n, in_port);
+	deliver(worker, pkts, worker->verdicts, n, in_port);
+	extra = weir_pipeline_extra(worker->pipeline, &extra_pkts, &extra_verdicts);
+	if (unlikely(extra > 0)) {
+		deliver_extra(worker, extra_pkts, extra_verdicts, extra, in_port);
+	}
 }
 
 // --- sources ------------------------------------------------------------------------------

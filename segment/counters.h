@@ -34,7 +34,11 @@
 	X(flow_new, FLOWS, "new_flows", "Flows inserted into the flow table.") \
 	X(flow_untracked, FLOWS, "untracked_flows", \
 		"New flows not inserted (table full), sent by the Maglev fallback.") \
-	X(flow_expired, FLOWS, "expired_flows", "Flows ended by a timeout.")
+	X(flow_expired, FLOWS, "expired_flows", "Flows ended by a timeout.") \
+	X(fragmented, PACKETS, "fragmented_packets", \
+		"IPv4 packets sent in fragments: longer than the path takes, without DF.") \
+	X(fragments_made, PACKETS, "made_fragment_packets", \
+		"Fragments sent in addition to the first of each fragmented packet.")
 
 // Per worker: what is counted or set in the segment directly.
 #define WEIR_DIRECT_COUNTERS(X) \

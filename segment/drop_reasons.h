@@ -44,8 +44,9 @@
 	X(FRAME_TOO_LONG, "frame_too_long", "frame longer than a packet buffer")                   \
 	X(TX_TOO_LONG, "tx_too_long", "longer than the MTU of the egress port")                    \
 	X(FLOW_CONTROL, "flow_control", "every backend of the service at max_active_flows")        \
-	X(GROUP_MAC, "group_mac", "ICMP reply suppressed: broadcast or multicast MAC address")     \
-	X(OTHER_MAC, "other_mac", "frame to another MAC address, or to a VIP in a broadcast or multicast frame")
+	X(GROUP_MAC, "group_mac", "ICMP reply suppressed: broadcast or multicast MAC address") \
+	X(OTHER_MAC, "other_mac", "frame to another MAC address, or to a VIP in a broadcast or multicast frame") \
+	X(FRAGMENT_BUFFERS, "fragment_buffers", "no packet buffers for the fragments of a packet")
 // clang-format on
 
 enum weir_drop_reason {

@@ -14,6 +14,7 @@
 #include "encap.h"
 #include "flow_bucket.h"
 #include "flow_table.h"
+#include "fragment_split.h"
 #include "icmp.h"
 #include "outer.h"
 #include "parse.h"
@@ -29,6 +30,13 @@ struct weir_pending {
 	WEIR_PIPELINE_COUNTERS(X)
 #undef X
 	uint64_t drops[WEIR_DROP_REASON_COUNT];
+};
+
+// Packets that the burst made in addition to those it was given (fragment_output.h).
+struct weir_extra {
+	uint16_t count;
+	struct rte_mbuf *pkts[WEIR_PIECES_MAX];
+	struct weir_verdict verdicts[WEIR_PIECES_MAX];
 };
 
 struct weir_pipeline {
@@ -57,6 +65,7 @@ struct weir_pipeline {
 	struct weir_policy_client *clients; // [max_services]
 	uint64_t *adopted; // [max_services] generation of the selection that the client has adopted
 	struct weir_parse_mac macs[WEIR_PORTS_MAX]; // whose frames each port takes
+	struct weir_extra extra;
 };
 
 // One call of weir_pipeline_process. Lists hold indexes into the burst.

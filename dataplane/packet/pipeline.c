@@ -3,6 +3,7 @@
 
 #include "burst.h"
 #include "flow_expire.h"
+#include "fragment_output.h"
 #include "lookup.h"
 #include "new_flow.h"
 #include "slow_path.h"
@@ -405,6 +406,9 @@ void weir_pipeline_process(struct weir_pipeline *pipeline, struct rte_mbuf **pkt
 	b.other_count = 0;
 	b.miss_count = 0;
 	b.forward_count = 0;
+	if (unlikely(pipeline->extra.count > 0)) {
+		weir_fragment_discard(pipeline);
+	}
 	pipeline->now_ns = now_ns;
 	weir_flow_stamp(pipeline->flows, now_ns);
 	weir_reader_update(&pipeline->reader);

@@ -13,7 +13,7 @@
 // Counting: the pipeline counts every packet that it is given as received, and as exactly one of
 // forwarded, replied, to_kernel or dropped. A packet that the caller then cannot deliver is moved
 // to dropped by weir_pipeline_undelivered(). So at every moment, for every worker,
-//   rx_packets == forwarded + replied + to_kernel + dropped + handed_over
+//   rx_packets + fragments_made == forwarded + replied + to_kernel + dropped + handed_over
 //   dropped == sum of drops[]
 // where a worker that hands packets to another one without giving them to its own pipeline adds
 // them to rx_packets, rx_bytes and handed_over itself. To keep this true and the counters
@@ -35,10 +35,17 @@ struct weir_pipeline;
 void weir_pipeline_process(struct weir_pipeline *pipeline, struct rte_mbuf **pkts, uint16_t n,
 	uint8_t in_port, uint64_t now_ns, struct weir_verdict *verdicts);
 
+// The packets that the last burst made in addition to those it was given, further pieces of packets
+// that were fragmented, and their verdicts (FORWARD). The packets are the caller's from here on;
+// the arrays are valid until the next burst. Returns their number. To be called after each burst:
+// what was not taken is freed by the next one.
+uint16_t weir_pipeline_extra(struct weir_pipeline *pipeline, struct rte_mbuf ***ret_pkts,
+	const struct weir_verdict **ret_verdicts);
+
 // The caller could not deliver n packets of the last burst that all have this action and reason
-// (FORWARD, REPLY or KERNEL): count them as dropped for `reason` instead. Before the next call of
-// weir_pipeline_maintain. Service and backend keep them in their `packets`, which readers have seen
-// already, and count them in `dropped` as well.
+// (FORWARD, REPLY or KERNEL), or of the extra ones: count them as dropped for `reason` instead.
+// Before the next call of weir_pipeline_maintain. Service and backend keep them in their `packets`,
+// which readers have seen already, and count them in `dropped` as well.
 void weir_pipeline_undelivered(struct weir_pipeline *pipeline, const struct weir_verdict *verdict,
 	enum weir_drop_reason reason, uint32_t n);
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "flow_life.h"
+#include "fragment_output.h"
 #include "new_flow.h"
 
 static bool is_vip(const struct weir_burst *b, const struct weir_descriptor *d) {
@@ -182,8 +183,8 @@ static const struct weir_outer *replace_backend(struct weir_burst *b, struct wei
 	return outer;
 }
 
-// Send the sender a "too big" message. Weir does not fragment, so a packet without DF gets one,
-// too. The limit is not that of echo replies: pings must not stop path MTU discovery.
+// Send the sender a "too big" message. The limit is not that of echo replies: pings must not stop
+// path MTU discovery.
 static void too_big(struct weir_burst *b, unsigned int i, const struct weir_row_head *head) {
 	struct weir_descriptor *d = &b->pipeline->descriptors[i];
 	struct weir_icmp_limit *limit = &b->pipeline->too_big_limit;
@@ -211,6 +212,7 @@ void weir_slow_path_rewrite(struct weir_burst *b, unsigned int i) {
 	struct rte_mbuf *m = b->pkts[i];
 	const struct weir_outer *outer = find_outer(b, d->verdict.backend);
 	const struct weir_row_head *head;
+	bool fits;
 
 	if (outer == NULL) {
 		outer = replace_backend(b, d);
@@ -224,12 +226,16 @@ void weir_slow_path_rewrite(struct weir_burst *b, unsigned int i) {
 		weir_burst_drop(b, d, WEIR_DROP_NO_NEIGHBOUR);
 		return;
 	}
-	if (!weir_encap_fits(head, d)) {
+	fits = weir_encap_fits(head, d);
+	if (!fits && !weir_fragment_allowed(m, d)) {
 		too_big(b, i, head);
 		return;
 	}
 	if (rte_pktmbuf_headroom(m) < head->header_bytes - d->l3_offset) {
 		weir_burst_drop(b, d, WEIR_DROP_HEADROOM);
+		return;
+	}
+	if (!fits && !weir_fragment_output(b, i, outer)) {
 		return;
 	}
 	if (m->nb_segs > 1) {

@@ -127,6 +127,7 @@ class Verdict:
         self.received = received
         self.sent = None
         self.sent_length = None
+        self.sent_fragments = []  # the further ones of a packet that was fragmented
 
     def __repr__(self):
         return (
@@ -240,9 +241,13 @@ def check_totals(run):
 def check_sent(run, records):
     """OUT.pcap holds the forwarded and replied packets in turn, with the same timestamps."""
     sent = [verdict for verdict in run if verdict.action in ("forwarded", "replied")]
-    expect_equal(len(records), len(sent), "frames in OUT.pcap")
-    for verdict, (time_ns, data, length) in zip(sent, records):
+    records = iter(records)
+    for verdict in sent:
+        time_ns, data, length = next(records)
         expect_equal(time_ns, verdict.time_ns, f"{verdict}: time of the sent frame")
         expect_equal(length, verdict.sent_bytes, f"{verdict}: length of the sent frame")
         verdict.sent = data
         verdict.sent_length = length
+        for _ in range(1, verdict.fragments or 1):
+            verdict.sent_fragments.append(next(records)[1])
+    expect_equal(list(records), [], "more frames in OUT.pcap")

@@ -21,6 +21,7 @@ import malformed
 import scenarios_choose
 import scenarios_files
 import scenarios_forward
+import scenarios_fragments
 import scenarios_icmp
 import scenarios_ports
 
@@ -29,6 +30,7 @@ MODULES = [
     scenarios_forward,
     scenarios_choose,
     scenarios_icmp,
+    scenarios_fragments,
     scenarios_ports,
     scenarios_files,
     malformed,

@@ -138,8 +138,7 @@ def test_one_byte_too_many_gets_a_reply(lab):
             packets = [
                 IP(src=CLIENT4, dst=VIP4, flags="DF") / tcp / Raw(b"x" * (mtu - outer - 39)),
                 IPv6(src=CLIENT6, dst=VIP6) / tcp / Raw(b"x" * (mtu - outer - 59)),
-                IP(src=CLIENT4, dst=VIP4) / tcp / Raw(b"x" * (mtu - outer - 39)),
-                IP(src=CLIENT4, dst=VIP4) / UDP(sport=5, dport=80) / Raw(b"x" * mtu),
+                IP(src=CLIENT4, dst=VIP4, flags="DF") / UDP(sport=5, dport=80) / Raw(b"x" * mtu),
             ]
             run = lab.run(config(service(backends=[backend]), port={"mtu": mtu}), packets)
             for verdict in run:
@@ -150,7 +149,7 @@ def test_too_big_keeps_vlan_tags(lab):
     big = Raw(b"x" * 1460)
     eth = Ether(src=CLIENT_MAC, dst=PORT_MAC)
     packets = [
-        eth / Dot1Q(vlan=9) / IP(src=CLIENT4, dst=VIP4) / TCP(dport=80, flags="A") / big,
+        eth / Dot1Q(vlan=9) / IP(src=CLIENT4, dst=VIP4, flags="DF") / TCP(dport=80, flags="A") / big,
         eth
         / Dot1AD(vlan=4)
         / Dot1Q(vlan=9)
@@ -228,7 +227,7 @@ def test_icmp_errors_that_match_no_service_are_dropped(lab):
 
 def test_icmp_errors_never_cause_errors(lab):
     quoted = bytes(IP(src=VIP4, dst=CLIENT4) / TCP(sport=80, dport=4711) / Raw(b"x" * 1444))
-    run = lab.run(config(), [IP(src=ROUTER4, dst=VIP4) / ICMP(type=3, code=4) / quoted])
+    run = lab.run(config(), [IP(src=ROUTER4, dst=VIP4, flags="DF") / ICMP(type=3, code=4) / quoted])
     expect_equal((run[0].action, run[0].reason), ("dropped", "mtu_exceeded"), "verdict")
 
 

@@ -26,7 +26,7 @@ def to_a_vip():
     """One packet of each kind that a VIP takes."""
     return [
         IP(src=CLIENT4, dst=VIP4) / TCP(sport=1025, dport=80, flags="S"),
-        IP(src=CLIENT4, dst=VIP4) / TCP(sport=1026, dport=80, flags="A") / Raw(b"x" * 1460),
+        IP(src=CLIENT4, dst=VIP4, flags="DF") / TCP(sport=1026, dport=80, flags="A") / Raw(b"x" * 1460),
         IP(src=CLIENT4, dst=VIP4) / UDP(sport=1025, dport=80) / Raw(b"x" * 30),
         IP(src=CLIENT4, dst=VIP4) / ICMP(id=1, seq=1) / Raw(b"x" * 30),
         IP(src=CLIENT4, dst=VIP4, frag=5) / Raw(b"x" * 30),

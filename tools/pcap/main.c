@@ -58,6 +58,9 @@ static int process(struct run *run, const struct weir_pcap_options *options,
 		weir_pcap_report_packet(report, ++number, &frame, &result);
 		if (result.port != NULL) {
 			weir_capture_write(run->writer, &result.sent);
+			for (uint32_t i = 0; i < result.fragments; i++) {
+				weir_capture_write(run->writer, &result.fragment[i]);
+			}
 		}
 	}
 	if (status < 0) {

@@ -12,11 +12,12 @@
 #include <rte_ip.h>
 #include <rte_mempool.h>
 
+#include "fragment_split.h"
 #include "parse.h"
 
 #define FLOWS_MAX 1048576u
 #define MIB (1ull << 20)
-#define BUFFERS 15
+#define BUFFERS 127 // a frame, and the fragments that are made of one
 #define SECOND_NS 1000000000ull
 
 struct weir_offline {
@@ -32,6 +33,9 @@ struct weir_offline {
 	uint32_t worker;
 	bool started;
 	uint64_t first_ns, now_ns;
+	uint32_t fragments; // that were made of the last frame
+	struct rte_mbuf *fragment[WEIR_PIECES_MAX];
+	struct weir_capture_frame sent_fragment[WEIR_PIECES_MAX];
 };
 
 // --- start ----------------------------------------------------------------------------------
@@ -56,7 +60,7 @@ static int first_cpu(void) {
 }
 
 int weir_offline_start(const char *program, uint32_t flows, char *why, size_t why_bytes) {
-	uint64_t mib = weir_flow_table_bytes(flows) / MIB + 48;
+	uint64_t mib = weir_flow_table_bytes(flows) / MIB + 56;
 	char memory[24], lcores[24], name[64];
 	char *argv[] = {name, "--no-huge", "--no-pci", "--no-shconf", "--no-telemetry",
 		"--iova-mode=va", "--log-level=lib.*:error", "--log-level=*:error", "-m", memory,
@@ -295,6 +299,7 @@ void weir_offline_free(struct weir_offline *offline) {
 	if (offline == NULL) {
 		return;
 	}
+	rte_pktmbuf_free_bulk(offline->fragment, offline->fragments);
 	rte_pktmbuf_free(offline->frame);
 	weir_pipeline_free(offline->pipeline);
 	rte_mempool_free(offline->pool);
@@ -402,6 +407,25 @@ static uint32_t real_bytes(const struct rte_mbuf *m, const struct weir_capture_f
 	return m->pkt_len - cut->d.ip_bytes + RTE_MIN(inner, cut->d.ip_bytes);
 }
 
+// The fragments that were made in addition. They stay in their buffers until the next frame.
+static void take_fragments(struct weir_offline *offline, const struct weir_capture_frame *frame,
+	struct weir_offline_result *ret) {
+	const struct weir_verdict *verdicts;
+	struct rte_mbuf **pkts;
+
+	offline->fragments = weir_pipeline_extra(offline->pipeline, &pkts, &verdicts);
+	memcpy(offline->fragment, pkts, offline->fragments * sizeof(pkts[0]));
+	ret->fragments = offline->fragments;
+	ret->fragment = offline->sent_fragment;
+	for (uint32_t i = 0; i < offline->fragments; i++) {
+		offline->sent_fragment[i] =
+			(struct weir_capture_frame){.data = rte_pktmbuf_mtod(pkts[i], uint8_t *),
+				.captured_bytes = pkts[i]->pkt_len,
+				.bytes = pkts[i]->pkt_len,
+				.time_ns = frame->time_ns};
+	}
+}
+
 static void set_names(const struct weir_offline *offline, const struct weir_verdict *verdict,
 	struct weir_offline_result *ret) {
 	ret->backend_id = verdict->backend;
@@ -424,11 +448,13 @@ void weir_offline_process(struct weir_offline *offline, const struct weir_captur
 		*ret = result;
 		return;
 	}
+	rte_pktmbuf_free_bulk(offline->fragment, offline->fragments);
 	m = load(offline, frame, &cut);
 	// Time leaps from packet to packet: flows that ended meanwhile must be gone.
 	while (weir_pipeline_maintain(offline->pipeline, now_ns)) {
 	}
 	weir_pipeline_process(offline->pipeline, &m, 1, offline->in_port, now_ns, &verdict);
+	take_fragments(offline, frame, &result);
 	weir_pipeline_maintain(offline->pipeline, now_ns);
 	result.action = verdict.action;
 	result.reason = verdict.reason;
@@ -440,7 +466,7 @@ void weir_offline_process(struct weir_offline *offline, const struct weir_captur
 			.captured_bytes = m->pkt_len,
 			.bytes = m->pkt_len,
 			.time_ns = frame->time_ns};
-		if (result.cut) {
+		if (result.cut && result.fragments == 0) {
 			result.sent.captured_bytes = real_bytes(m, frame, &verdict, &cut);
 		}
 		if (cut.echo) {

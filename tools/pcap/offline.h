@@ -33,6 +33,8 @@ struct weir_offline_result {
 	const char *backend; // NULL = none; of the service of that name
 	uint16_t backend_id; // WEIR_BACKEND_NONE
 	struct weir_capture_frame sent; // FORWARD and REPLY; valid until the next call
+	uint32_t fragments; // sent in addition, because the packet was fragmented
+	const struct weir_capture_frame *fragment; // [fragments], as sent
 };
 
 struct weir_offline;

@@ -86,6 +86,8 @@ static void print_json(struct weir_pcap_report *report, uint64_t number,
 	json_object_set_new(object, "port", text_or_null(result->port));
 	json_object_set_new(object, "sent_bytes",
 		result->port != NULL ? json_integer(result->sent.bytes) : json_null());
+	json_object_set_new(object, "fragments",
+		result->fragments > 0 ? json_integer(result->fragments + 1) : json_null());
 	fputs(number == 1 ? "\n  " : ",\n  ", report->out);
 	json_dumpf(object, report->out, JSON_PRESERVE_ORDER);
 	json_decref(object);
@@ -105,6 +107,9 @@ static void print_line(struct weir_pcap_report *report, uint64_t number,
 	}
 	if (result->port != NULL) {
 		fprintf(report->out, " port=%s", result->port);
+	}
+	if (result->fragments > 0) {
+		fprintf(report->out, " fragments=%" PRIu32, result->fragments + 1);
 	}
 	if (reason(result) != NULL) {
 		fprintf(report->out, " reason=%s (%s)", reason(result),

@@ -19,7 +19,8 @@ ALLOWED = {
     "memcpy", "memmove", "memset", "memcmp", "bcmp",
     "clock_gettime",  # once a millisecond; no system call where the clock source is the TSC
     # DPDK: packets, and callbacks that nobody registers.
-    "rte_pktmbuf_free_bulk", "__rte_pktmbuf_linearize", "rte_eth_call_rx_callbacks",
+    "rte_pktmbuf_free_bulk", "__rte_pktmbuf_linearize", "__rte_pktmbuf_read",
+    "rte_eth_call_rx_callbacks",
     "rte_eth_call_tx_callbacks",
     "__rte_panic",  # a packet buffer was overwritten: ends the process
     "__stack_chk_fail",

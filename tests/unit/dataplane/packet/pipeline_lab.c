@@ -219,7 +219,7 @@ void lab_check_counters(const struct lab *lab) {
 		drops += c->drops[i];
 	}
 	assert_int_equal(drops, c->dropped);
-	assert_int_equal(c->rx_packets,
+	assert_int_equal(c->rx_packets + c->fragments_made,
 		c->forwarded + c->replied + c->to_kernel + c->dropped + c->handed_over);
 	for (uint32_t i = 0; i < LAB_SERVICES; i++) {
 		const struct weir_share_counters *s =

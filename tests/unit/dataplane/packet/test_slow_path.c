@@ -229,9 +229,9 @@ static void slow_path_broken_rows_do_no_harm(void **state) {
 
 static void slow_path_packet_that_does_not_fit_is_answered(void **state) {
 	(void)state;
-	for (unsigned int i = 0; i < 8; i++) {
+	for (unsigned int i = 0; i < 4; i++) {
 		uint8_t inner = i % 2 == 0 ? 4 : 6;
-		uint16_t only = (uint16_t)(i / 2 % 2); // backend 0 is IPv4, 1 is IPv6
+		uint16_t only = (uint16_t)(i / 2); // backend 0 is IPv4, 1 is IPv6
 		uint16_t room = (uint16_t)(LAB_MTU - (only == 0 ? 20 : 40));
 		uint16_t payload = (uint16_t)(room - (inner == 4 ? 20 : 40) - 20);
 		struct frame_spec spec = {
@@ -247,10 +247,6 @@ static void slow_path_packet_that_does_not_fit_is_answered(void **state) {
 		assert_int_equal(verdict.action, WEIR_ACTION_FORWARD);
 		spec.payload++;
 		frame_build(&spec, &f);
-		if (i >= 4 && inner == 4) { // without DF: refused all the same
-			f.bytes[f.l3 + 6] = 0;
-			frame_fix_ipv4(&f);
-		}
 		m = frame_mbuf(f.bytes, f.n, 128);
 		verdict = lab_process(lab, m);
 		assert_int_equal(verdict.action, WEIR_ACTION_REPLY);

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Fragment output: the packets that a burst makes in addition to those it was given. A packet that
+// is sent in pieces keeps the first; the others wait in the pipeline until its caller takes them
+// (weir_pipeline_extra).
+//
+// Threads: part of a pipeline; its worker only.
+#pragma once
+
+#include "burst.h"
+
+// Packet i does not fit the path to its backend and may be fragmented: split it, encapsulate all
+// pieces but the first, and count them as forwarded. The descriptor has the length of the first one
+// from here on. Returns false if the packet was dropped, with the reason.
+bool weir_fragment_output(struct weir_burst *b, unsigned int i, const struct weir_outer *outer);
+
+// Free what the caller did not take.
+void weir_fragment_discard(struct weir_pipeline *pipeline);

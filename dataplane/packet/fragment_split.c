@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "fragment_split.h"
+
+#include <errno.h>
+
+#include <netinet/ip.h>
+#include <rte_ip.h>
+
+#include "encap.h"
+
+#define IPV4_DF 0x4000
+#define IPV4_MF 0x2000
+#define IPV4_OFFSET 0x1fff
+#define IPV4_HEADER_MAX 60
+#define OPTION_COPIED 0x80 // in the type of an option: it goes into every fragment
+
+bool weir_fragment_allowed(const struct rte_mbuf *m, const struct weir_descriptor *d) {
+	const uint8_t *ip = rte_pktmbuf_mtod_offset(m, const uint8_t *, d->l3_offset);
+
+	return d->key.family == 4 && (weir_load16(ip + 6) & RTE_BE16(IPV4_DF)) == 0;
+}
+
+// The header of all pieces but the first. Returns its length.
+static uint32_t later_header(const uint8_t *ip, uint32_t header_bytes, uint8_t *to) {
+	uint32_t bytes = WEIR_IPV4_BYTES, at = WEIR_IPV4_BYTES;
+
+	memcpy(to, ip, WEIR_IPV4_BYTES);
+	while (at < header_bytes && ip[at] != IPOPT_EOL) {
+		uint32_t option = ip[at] == IPOPT_NOP ? 1 : 0;
+
+		if (option == 0) {
+			option = at + 1 < header_bytes ? ip[at + 1] : 0;
+			if (option < 2 || option > header_bytes - at) {
+				break; // malformed: what follows has no meaning
+			}
+		}
+		if ((ip[at] & OPTION_COPIED) != 0) {
+			memcpy(to + bytes, ip + at, option);
+			bytes += option;
+		}
+		at += option;
+	}
+	while (bytes % 4 != 0) {
+		to[bytes++] = IPOPT_EOL;
+	}
+	to[0] = (uint8_t)(0x40 | bytes / 4);
+	return bytes;
+}
+
+// Fill in what differs from piece to piece. fragment: flags and offset, in host order.
+static void finish_header(uint8_t *ip, uint32_t header_bytes, uint32_t data, uint32_t fragment) {
+	weir_store16(ip + 2, rte_cpu_to_be_16((uint16_t)(header_bytes + data)));
+	weir_store16(ip + 6, rte_cpu_to_be_16((uint16_t)fragment));
+	weir_store16(ip + 10, 0);
+	weir_store16(ip + 10, (uint16_t)~rte_raw_cksum(ip, header_bytes));
+}
+
+// Copy bytes [offset, offset + bytes) of the packet. Of a packet in one segment the buffer is read,
+// which may hold more than data_len says (weir-pcap with a cut frame).
+static void copy_data(const struct rte_mbuf *m, uint32_t offset, uint32_t bytes, uint8_t *to) {
+	const void *from = m->nb_segs == 1 ? rte_pktmbuf_mtod_offset(m, const void *, offset)
+					   : rte_pktmbuf_read(m, offset, bytes, to);
+
+	if (from != to) {
+		memcpy(to, from, bytes);
+	}
+}
+
+// Data that fits a piece which is not the last: a multiple of 8 bytes.
+static uint32_t data_max(uint32_t piece_max, uint32_t header_bytes) {
+	return piece_max > header_bytes ? (piece_max - header_bytes) & ~7u : 0;
+}
+
+int weir_fragment_split(struct rte_mbuf *m, const struct weir_descriptor *d, uint32_t piece_max,
+	struct rte_mbuf **pieces, uint32_t room) {
+	uint8_t *ip = rte_pktmbuf_mtod_offset(m, uint8_t *, d->l3_offset);
+	uint32_t first_bytes = (uint32_t)(ip[0] & 0x0f) * 4;
+	uint32_t data = d->ip_bytes - first_bytes; // of all pieces
+	uint32_t fragment = rte_be_to_cpu_16(weir_load16(ip + 6));
+	uint8_t header[IPV4_HEADER_MAX];
+	uint32_t header_bytes, first, part, count, made;
+	uint32_t buffer = rte_pktmbuf_data_room_size(m->pool);
+
+	if (d->ip_bytes <= piece_max) {
+		return 0;
+	}
+	if (buffer <= RTE_PKTMBUF_HEADROOM) { // a pool of buffers without memory of their own
+		return -ENOBUFS;
+	}
+	header_bytes = later_header(ip, first_bytes, header);
+	piece_max = RTE_MIN(piece_max, buffer - RTE_PKTMBUF_HEADROOM);
+	first = data_max(piece_max, first_bytes);
+	part = data_max(piece_max, header_bytes);
+	if (first == 0) {
+		return -EMSGSIZE;
+	}
+	count = (data - first + part - 1) / part;
+	if (count > room || rte_pktmbuf_alloc_bulk(m->pool, pieces, count) < 0) {
+		return -ENOBUFS;
+	}
+	made = 0;
+	for (uint32_t at = first; at < data; at += part, made++) {
+		uint32_t bytes = RTE_MIN(part, data - at);
+		uint32_t more = at + bytes < data ? IPV4_MF : fragment & IPV4_MF;
+		uint8_t *to = (uint8_t *)rte_pktmbuf_append(
+			pieces[made], (uint16_t)(header_bytes + bytes));
+
+		memcpy(to, header, header_bytes);
+		copy_data(m, d->l3_offset + first_bytes + at, bytes, to + header_bytes);
+		finish_header(to, header_bytes, bytes, more | ((fragment & IPV4_OFFSET) + at / 8));
+	}
+	finish_header(ip, first_bytes, first, IPV4_MF | (fragment & IPV4_OFFSET));
+	weir_encap_cut(m, d->l3_offset + first_bytes + first);
+	return (int)made;
+}
