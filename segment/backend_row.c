@@ -68,7 +68,7 @@ static uint16_t sum16(const uint8_t *at, size_t bytes) {
 
 void weir_backend_row_build(const struct weir_backend_path *path, struct weir_backend_row *ret) {
 	struct weir_backend_row row = {
-		.flags = WEIR_BACKEND_PRESENT,
+		.flags = (uint8_t)(WEIR_BACKEND_PRESENT | path->state),
 		.port = path->port,
 		.outer_family = path->family == 6 ? 6 : 4,
 		.l2_bytes = ETHERNET_BYTES + (path->vlan != 0 ? VLAN_BYTES : 0),

@@ -16,6 +16,7 @@ struct weir_backend_path {
 	uint16_t mtu; // of the port, bytes of outer IP packet
 	uint16_t service;
 	uint8_t resolved; // next_hop_mac is known
+	uint8_t state; // WEIR_BACKEND_CLOSED to WEIR_BACKEND_RESET
 };
 
 // Fill a row: Ethernet, optional VLAN tag, IPv4 (DF set, TTL 64, protocol 4 or 41 left 4) or IPv6

@@ -78,7 +78,9 @@
 		"Flows that count as errors: RST while half-open, or never established.") \
 	X(spilled, FLOWS, "spilled_flows", "New flows given to a backend at max_active_flows.") \
 	X(rejected, FLOWS, "rejected_flows", \
-		"New flows rejected because every backend was at max_active_flows.")
+		"New flows rejected because every backend was at max_active_flows.") \
+	X(rehashed, FLOWS, "rehashed_flows", \
+		"Flows moved because their backend was down, gone or took no new flows.")
 
 // Counters and gauges.
 #define WEIR_WORKER_FIGURES(X) \

@@ -120,13 +120,19 @@ _Static_assert(sizeof(struct weir_service_table) == 64, "segment ABI");
 enum weir_backend_flag {
 	WEIR_BACKEND_PRESENT = 1u << 0, // the id is in use; flows may refer to it
 	WEIR_BACKEND_RESOLVED = 1u << 1, // header[] holds the next hop's MAC address
+	WEIR_BACKEND_CLOSED = 1u << 2, // takes no new flows: a SYN of a flow is chosen again
+	WEIR_BACKEND_DOWN = 1u << 3, // CLOSED because it is refusing, in maintenance or removed:
+				     // a datagram of a flow is chosen again
+	// What becomes of the TCP flows of a backend that is DOWN; neither = they stay.
+	WEIR_BACKEND_REHASH = 1u << 4, // they go to another backend
+	WEIR_BACKEND_RESET = 1u << 5, // their clients get an RST
 };
 
 #define WEIR_OUTER_HEADER_BYTES 62 // Ethernet 14 + two VLAN tags 8 + IPv6 40
 
 // One backend as a worker needs it: a prebuilt outer header to copy in front of the packet. For
-// the worker only total length, TTL, DSCP/ECN and the IPv4 checksum are left to fill in. What
-// changes with a backend's health is not here: it decides about selections only.
+// the worker only total length, TTL, DSCP/ECN and the IPv4 checksum are left to fill in. Health
+// and administrative state decide about selections, and by the flags about flows that exist.
 struct weir_backend_row { // 80 bytes, [control]
 	uint8_t flags; // enum weir_backend_flag
 	uint8_t port; // index of the port to send on
@@ -309,7 +315,7 @@ struct weir_share_counters { // [worker]
 #define X(field, unit, metric, text) uint64_t field;
 	WEIR_SHARE_FIGURES(X)
 #undef X
-	uint64_t reserved[4];
+	uint64_t reserved[3];
 } __attribute__((aligned(64)));
 _Static_assert(sizeof(struct weir_share_counters) == 128, "two cache lines");
 _Static_assert(offsetof(struct weir_share_counters, timed_out) == 56, "ends the first cache line");

@@ -75,6 +75,7 @@ void weir_build_row(const struct weir_tables *tables, const struct weir_state *s
 	path.vlan = port->vlan;
 	path.mtu = port->mtu;
 	path.service = backend->service;
+	path.state = backend->flags;
 	weir_backend_row_build(&path, ret);
 }
 

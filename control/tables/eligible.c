@@ -39,6 +39,29 @@ static enum group group_of(
 	return backend->health == WEIR_HEALTH_HEALTHY ? GROUP_ELIGIBLE : GROUP_ANSWERS_MAYBE;
 }
 
+// In panic a backend that fails its checks is used all the same: it may not be down at all.
+static bool is_down(const struct weir_backend_entry *backend) {
+	return !backend->usable &&
+	       (backend->stage != WEIR_ID_LIVE || backend->admin == WEIR_ADMIN_MAINTENANCE ||
+		       backend->health == WEIR_HEALTH_REFUSING);
+}
+
+void weir_eligible_flag(struct weir_state *state, uint16_t id) {
+	struct weir_backend_entry *backend = &state->backends[id];
+	uint8_t flags = 0;
+
+	if (!backend->usable) {
+		flags |= WEIR_BACKEND_CLOSED;
+	}
+	if (is_down(backend)) {
+		flags |= WEIR_BACKEND_DOWN;
+	}
+	if (backend->flags != flags) {
+		backend->flags = flags;
+		weir_state_mark_backend(state, id);
+	}
+}
+
 int weir_eligible_decide(struct weir_state *state, uint16_t id) {
 	struct weir_service_entry *service = &state->services[id];
 	uint32_t count[GROUP_NONE + 1] = {0}, total;
@@ -71,6 +94,7 @@ int weir_eligible_decide(struct weir_state *state, uint16_t id) {
 	}
 	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
 		state->backends[link - 1].chosen = state->backends[link - 1].subsets != 0;
+		weir_eligible_flag(state, link - 1);
 	}
 	service->undecided = false;
 	return 0;

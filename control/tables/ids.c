@@ -390,8 +390,10 @@ void weir_backend_leave(struct weir_state *state, uint16_t id) {
 
 	backend->stage = WEIR_ID_LEAVING;
 	backend->chosen = false;
+	backend->usable = false;
 	state->services[backend->service].backends--;
 	leaving_add(state, id);
+	weir_eligible_flag(state, id); // of a service that leaves nothing is decided any more
 	weir_state_mark_backend(state, id);
 	weir_state_mark_service(state, backend->service);
 }

@@ -84,6 +84,7 @@ struct weir_backend_entry {
 	uint8_t set; // enum weir_set_flag
 	bool adopted; // came out of a segment, not out of a configuration
 	bool usable; // may take new flows: eligible, or panic makes it so
+	uint8_t flags; // of its row, as decided: WEIR_BACKEND_CLOSED to WEIR_BACKEND_RESET
 	bool eligible; // ready, healthy, weight above 0
 	bool chosen; // is to be in the selection: usable, and in a subset
 	bool far; // not about to be used
@@ -178,11 +179,14 @@ void weir_service_follow_policy(struct weir_state *state, struct weir_service_en
 
 uint32_t weir_backend_effective_weight(
 	const struct weir_state *state, const struct weir_backend_entry *backend);
-// Decide which backends of a service are to be in its selection, panic and subsets included. Marks
-// the rows of those that come or go. Returns 0 or -ENOMEM (what was decided before stays).
+// Decide which backends of a service are to be in its selection, panic and subsets included, and
+// what becomes of the flows of the others. Marks the rows of those for which that changes. Returns
+// 0 or -ENOMEM (what was decided before stays).
 int weir_eligible_decide(struct weir_state *state, uint16_t service);
-// The same for all services where it may have changed, whether or not they can be published.
-// Returns 0 or -ENOMEM (some may be decided).
+// What becomes of the flows of a backend, by what was decided; marks its row if that changes.
+void weir_eligible_flag(struct weir_state *state, uint16_t backend);
+// weir_eligible_decide for all services where it may have changed, whether or not they can be
+// published. Returns 0 or -ENOMEM (some may be decided).
 int weir_eligible_decide_all(struct weir_state *state);
 // The decided ones, ready for weir_selection_build, and whether any weight of theirs was reported.
 // members has room for service->backends.

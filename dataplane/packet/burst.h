@@ -2,7 +2,7 @@
 //
 // Burst: the data that the stages of a pipeline share, and how a stage forwards a packet, drops it,
 // replies to it or leaves it to the kernel. Private to the files of the pipeline: pipeline.c (fast
-// path), lookup.c, new_flow.c, slow_path.c, flow_query.c and pipeline_setup.c.
+// path), lookup.c, new_flow.c, move_flow.c, slow_path.c, flow_query.c and pipeline_setup.c.
 //
 // Threads: a pipeline and its bursts belong to one worker.
 #pragma once

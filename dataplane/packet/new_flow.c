@@ -6,6 +6,7 @@
 #include "flow_insert.h"
 #include "flow_life.h"
 #include "lookup.h"
+#include "move_flow.h"
 
 // --- begin and end --------------------------------------------------------------------------
 
@@ -148,27 +149,36 @@ struct new_flows {
 	struct weir_flow_start start; // of any of them
 };
 
+// The policy's state of a service, brought up to the selection that is published.
+static inline struct weir_policy_client *adopt_selection(
+	struct weir_burst *b, uint16_t service, const struct weir_selection_view *view) {
+	struct weir_pipeline *pipeline = b->pipeline;
+	struct weir_policy_client *client = client_of(pipeline, service);
+
+	if (unlikely(pipeline->adopted[service] != view->generation)) {
+		weir_policy_adopt(&pipeline->policy, client, &view->table, b->now_ns);
+		pipeline->adopted[service] = view->generation;
+	}
+	return client;
+}
+
 static __rte_noinline void new_flows_of(
 	struct weir_burst *b, uint16_t service, struct new_flows *ret) {
 	struct weir_pipeline *pipeline = b->pipeline;
-	const struct weir_selection_view *view;
-	struct weir_policy_client *client;
 
 	*ret = (struct new_flows){.service = service};
 	if (service == WEIR_SERVICE_NONE) {
 		return;
 	}
-	view = weir_reader_selection(&pipeline->reader, service);
-	client = client_of(pipeline, service);
-	if (unlikely(pipeline->adopted[service] != view->generation)) {
-		weir_policy_adopt(&pipeline->policy, client, &view->table, b->now_ns);
-		pipeline->adopted[service] = view->generation;
-	}
-	*ret = (struct new_flows){.view = view,
-		.client = client,
-		.service = service,
-		.start = {.now_ns = b->now_ns,
-			.measured = (client->settings.needs & WEIR_NEEDS_TIMES) != 0}};
+	ret->view = weir_reader_selection(&pipeline->reader, service);
+	ret->client = adopt_selection(b, service, ret->view);
+	ret->start = (struct weir_flow_start){.now_ns = b->now_ns,
+		.measured = (ret->client->settings.needs & WEIR_NEEDS_TIMES) != 0};
+}
+
+static void count_spilled(struct weir_pipeline *pipeline, uint16_t service, uint16_t backend) {
+	weir_counter_add(&weir_burst_service_counters(pipeline, service)->spilled, 1);
+	weir_counter_add(&weir_burst_backend_counters(pipeline, backend)->spilled, 1);
 }
 
 // The policy passed over backends at their limit, or found no backend. False when the packet was
@@ -187,8 +197,7 @@ static __rte_noinline bool chosen_slow(
 		weir_burst_drop(b, d, WEIR_DROP_FLOW_CONTROL);
 		return false;
 	}
-	weir_counter_add(&weir_burst_service_counters(pipeline, service)->spilled, 1);
-	weir_counter_add(&weir_burst_backend_counters(pipeline, chosen.id)->spilled, 1);
+	count_spilled(pipeline, service, chosen.id);
 	return true;
 }
 
@@ -221,6 +230,26 @@ static inline bool choose(
 	}
 	d->verdict.backend = chosen.id;
 	return true;
+}
+
+uint16_t weir_new_flow_choose(struct weir_burst *b, uint16_t service, uint64_t hash) {
+	struct weir_pipeline *pipeline = b->pipeline;
+	const struct weir_selection_view *view = weir_reader_selection(&pipeline->reader, service);
+	struct weir_policy_client *client = adopt_selection(b, service, view);
+	struct weir_chosen chosen =
+		weir_policy_choose(&pipeline->policy, client, &view->table, hash, b->now_ns);
+
+	switch ((enum weir_chosen_how)chosen.how) {
+	case WEIR_CHOSEN_SPILLED:
+		count_spilled(pipeline, service, chosen.id);
+		break;
+	case WEIR_CHOSEN:
+		break;
+	case WEIR_CHOSEN_REJECTED:
+	case WEIR_CHOSEN_NOBODY:
+		return WEIR_BACKEND_NONE;
+	}
+	return chosen.id;
 }
 
 struct weir_flow_start weir_new_flow_start(
@@ -293,9 +322,7 @@ static inline enum weir_choice enter_flow(struct weir_burst *b, unsigned int i,
 	return WEIR_CHOICE_NEW;
 }
 
-// The flow of packet i was restarted. Packets after it in the burst were looked up before that:
-// data that follows a SYN (RFC 7413) must not go to the old flow's backend.
-static void redirect_followers(struct weir_burst *b, unsigned int i) {
+void weir_new_flow_redirect(struct weir_burst *b, unsigned int i) {
 	const struct weir_descriptor *d = &b->pipeline->descriptors[i];
 
 	for (unsigned int j = i + 1; j < b->packets; j++) {
@@ -330,7 +357,7 @@ static inline bool begin(struct weir_burst *b, unsigned int i, struct weir_descr
 	}
 	d->verdict.choice = (uint8_t)enter_flow(b, i, d, of, flow, absent);
 	if (unlikely(flow >= 0)) {
-		redirect_followers(b, i);
+		weir_new_flow_redirect(b, i);
 	}
 	return true;
 }
@@ -387,6 +414,9 @@ void weir_new_flow_process(struct weir_burst *b) {
 		// began the flow.
 		if (unlikely(!absent) && weir_lookup_slow(b, i, &flow)) {
 			pipeline->pending.flow_hits++;
+			if (d->event == WEIR_FLOW_EVENT_SYN) {
+				weir_move_syn(b, i, flow);
+			}
 			continue;
 		}
 		if (unlikely(service != of.service)) {

@@ -17,6 +17,15 @@ void weir_new_flow_process(struct weir_burst *b);
 void weir_new_flow_started(struct weir_pipeline *pipeline, uint16_t backend, uint16_t service,
 	enum weir_flow_event event, uint64_t now_ns);
 
+// The backend that the policy of a service chooses for a flow that must leave its own, or
+// WEIR_BACKEND_NONE.
+uint16_t weir_new_flow_choose(struct weir_burst *b, uint16_t service, uint64_t hash);
+
+// The flow of packet i was restarted with the backend in its verdict. Packets after it in the burst
+// were looked up before that: data that follows a SYN (RFC 7413) must not go to the old flow's
+// backend.
+void weir_new_flow_redirect(struct weir_burst *b, unsigned int i);
+
 // How the flow of a packet begins. The packet's verdict names service and backend.
 struct weir_flow_start weir_new_flow_start(
 	const struct weir_burst *b, const struct weir_descriptor *d);

@@ -24,7 +24,7 @@ bool weir_outer_adopt(struct weir_outer *outer, const struct weir_backend_row *r
 	}
 	*outer = (struct weir_outer){.head = head};
 	memcpy((uint8_t *)(uintptr_t)weir_outer_header(outer), row->header, head.header_bytes);
-	if ((head.flags & WEIR_BACKEND_RESOLVED) == 0 ||
+	if ((head.flags & (WEIR_BACKEND_RESOLVED | WEIR_BACKEND_DOWN)) != WEIR_BACKEND_RESOLVED ||
 		head.mtu <= weir_encap_outer_bytes(&head)) {
 		return true;
 	}

@@ -21,8 +21,8 @@ _Static_assert(WEIR_OUTER_COPY6 <= WEIR_PARSE_HEADROOM, "a packet of the fast pa
 struct weir_outer {
 	struct weir_verdict verdict; // of a packet of a known flow to this backend
 	uint32_t reserved0;
-	uint16_t inner_max; // longest inner packet, bytes; 0 = not usable: slow_path.c finds the
-			    // reason
+	uint16_t inner_max; // longest inner packet, bytes; 0 = not usable, or down: for
+			    // slow_path.c
 	uint16_t checksum; // IPv4: folded sum of the header's constant words, as in memory: of all
 			   // but the first, the length, and TTL and protocol
 	uint8_t header_bytes; // Ethernet and outer IP
@@ -36,7 +36,7 @@ _Static_assert(offsetof(struct weir_outer, header_bytes) == 16, "the copy begins
 
 // Fill from a private copy of a row. Returns false, and changes nothing, for a row that
 // weir_backend_row_build never makes, or that names a port or service that there is not. A backend
-// that is not there, or whose next hop is not known, has inner_max 0.
+// that is not there, is down, or whose next hop is not known, has inner_max 0.
 bool weir_outer_adopt(struct weir_outer *outer, const struct weir_backend_row *row,
 	uint16_t backend, uint32_t ports, uint32_t services);
 

@@ -3,20 +3,12 @@
 
 #include <errno.h>
 
-#include "flow_life.h"
 #include "fragment_output.h"
-#include "new_flow.h"
+#include "move_flow.h"
 
 static bool is_vip(const struct weir_burst *b, const struct weir_descriptor *d) {
 	return b->services->buckets != NULL &&
 	       weir_service_is_vip(b->services, d->key.destination, d->key.family);
-}
-
-// The headers of a backend; NULL when it is gone.
-static const struct weir_outer *find_outer(const struct weir_burst *b, uint16_t backend) {
-	const struct weir_outer *outer = &b->pipeline->outers[backend];
-
-	return backend < b->pipeline->max_backends && outer->head.flags != 0 ? outer : NULL;
 }
 
 // --- replies --------------------------------------------------------------------------------
@@ -124,65 +116,6 @@ void weir_slow_path_others(struct weir_burst *b) {
 
 // --- rewrite --------------------------------------------------------------------------------
 
-static void end_flow(struct weir_pipeline *pipeline, weir_flow_ref flow, uint64_t now_ns) {
-	if (flow >= 0) {
-		weir_flow_remove(pipeline->flows, flow, WEIR_FLOW_END_EVICTED, now_ns);
-	}
-}
-
-// Choose another backend, as the packet's is gone, and move the flow there if it has an entry.
-// Returns its headers, or NULL after giving a verdict.
-static const struct weir_outer *replace_backend(struct weir_burst *b, struct weir_descriptor *d) {
-	struct weir_pipeline *pipeline = b->pipeline;
-	const struct weir_outer *outer;
-	weir_flow_ref flow;
-	uint16_t backend;
-
-	flow = d->kind == WEIR_PACKET_FLOW
-		       ? weir_flow_lookup(pipeline->flows, &d->key, d->hash, b->now_ns)
-		       : -ENOENT;
-	if (flow >= 0 && weir_flow_backend(pipeline->flows, flow) != d->verdict.backend) {
-		// An earlier packet of the burst has moved the flow.
-		backend = weir_flow_backend(pipeline->flows, flow);
-		outer = find_outer(b, backend);
-		if (outer != NULL) {
-			d->verdict.backend = backend;
-			d->verdict.choice = WEIR_CHOICE_REPLACED;
-			return outer;
-		}
-	}
-	d->verdict.backend = WEIR_BACKEND_NONE;
-	d->verdict.service = weir_burst_service(b, &d->key);
-	if (d->verdict.service == WEIR_SERVICE_NONE) {
-		end_flow(pipeline, flow, b->now_ns);
-		weir_burst_to_kernel(b, d);
-		return NULL;
-	}
-	backend = weir_burst_fallback(
-		pipeline, weir_reader_selection(&pipeline->reader, d->verdict.service), d->hash);
-	if (backend == WEIR_BACKEND_NONE) {
-		end_flow(pipeline, flow, b->now_ns);
-		weir_burst_drop(b, d, WEIR_DROP_NO_BACKEND);
-		return NULL;
-	}
-	outer = find_outer(b, backend);
-	if (outer == NULL) {
-		weir_burst_drop(b, d, WEIR_DROP_BACKEND_GONE);
-		return NULL;
-	}
-	d->verdict.backend = backend;
-	d->verdict.choice = WEIR_CHOICE_REPLACED;
-	if (flow >= 0) {
-		struct weir_flow_start start = weir_new_flow_start(b, d);
-
-		start.measured = false; // its begin is not known
-		weir_flow_restart(pipeline->flows, flow, &start, WEIR_FLOW_END_EVICTED);
-		weir_new_flow_started(
-			pipeline, backend, d->verdict.service, start.event, b->now_ns);
-	}
-	return outer;
-}
-
 // Send the sender a "too big" message. The limit is not that of echo replies: pings must not stop
 // path MTU discovery.
 static void too_big(struct weir_burst *b, unsigned int i, const struct weir_row_head *head) {
@@ -210,15 +143,17 @@ void weir_slow_path_rewrite(struct weir_burst *b, unsigned int i) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	struct weir_descriptor *d = &pipeline->descriptors[i];
 	struct rte_mbuf *m = b->pkts[i];
-	const struct weir_outer *outer = find_outer(b, d->verdict.backend);
+	const struct weir_outer *outer = weir_move_outer(b, d->verdict.backend);
 	const struct weir_row_head *head;
 	bool fits;
 
 	if (outer == NULL) {
-		outer = replace_backend(b, d);
-		if (outer == NULL) {
-			return;
-		}
+		outer = weir_move_from_gone(b, i);
+	} else if ((outer->head.flags & WEIR_BACKEND_DOWN) != 0) {
+		outer = weir_move_from_down(b, i, outer);
+	}
+	if (outer == NULL) {
+		return;
 	}
 	head = &outer->head;
 	d->verdict.service = head->service;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Slow path: ICMP, bad packets, backends that are gone, packets that do not fit. Separate from
+// Slow path: ICMP, bad packets, packets that do not fit. Separate from
 // pipeline.c so that the fast path stays dense in the instruction cache.
 //
 // Threads: part of a pipeline; its worker only.

@@ -26,7 +26,7 @@ enum weir_choice {
 	WEIR_CHOICE_FLOW, // that of the flow in the table
 	WEIR_CHOICE_NEW, // new flow, from the selection
 	WEIR_CHOICE_UNTRACKED, // from the selection, not entered (table full, or mid-flow packet)
-	WEIR_CHOICE_REPLACED, // its backend was gone: another one, from the selection
+	WEIR_CHOICE_REPLACED, // its backend was gone, down or took no new flows: another one
 };
 
 struct weir_verdict { // one per packet of a burst

@@ -362,6 +362,13 @@ class Lab:
         """SIGKILL to nginx and its workers. The host stays up: new connections are refused."""
         self.programs[f"nginx-{number}"].kill()
 
+    def stop_host(self, number):
+        """The host of a backend is gone: nothing comes from it, not even a refusal."""
+        self.net.ip("link", "set", f"b{number}", "nomaster")
+
+    def start_host(self, number):
+        self.net.ip("link", "set", f"b{number}", "master", "br0")
+
     # --- asking ----------------------------------------------------------------------------
 
     def api_connect(self):

@@ -101,6 +101,29 @@ def killed_backend_is_avoided(lab):
     assert not load.errors(since=back), load.errors(since=back)[:5]
 
 
+@scenario(services=[echo(check={"type": "tcp", "port": 7000})])
+def udp_flow_leaves_a_dead_backend(lab):
+    """A client with one UDP port: its backend's host dies, and its next datagram is answered"""
+    for vip in (VIP4, VIP6):
+        session = clients.Udp(lab.client, vip)
+        name = session.ask()
+        assert session.ask() == name
+        before = lab.backend(name, "echo")["rehashed"]
+        lab.stop_host(name[-1])
+        wait_for(f"{name} refusing", lambda: lab.backend(name, "echo")["health"] == "refusing", 5)
+        found = session.ask()
+        assert found != name and session.ask() == found, found
+        wait_for("the move to be counted",
+                 lambda: lab.backend(name, "echo")["rehashed"] == before + 1, 2)
+        lab.start_host(name[-1])
+        wait_for("every backend usable", lab.all_usable, 10)
+        assert session.ask() == found, "moved back"
+        lab.weirctl("backend", "maintenance", found)
+        wait_for("the flow to move", lambda: session.ask() != found, 2)
+        lab.weirctl("backend", "ready", found)
+        session.close()
+
+
 @scenario(services=[web()])
 def panic_uses_everybody(lab):
     """Below the panic threshold all backends are used again, and show says so"""

@@ -23,12 +23,14 @@ import scenarios_files
 import scenarios_forward
 import scenarios_fragments
 import scenarios_icmp
+import scenarios_move
 import scenarios_ports
 
 PR_SET_PDEATHSIG = 1
 MODULES = [
     scenarios_forward,
     scenarios_choose,
+    scenarios_move,
     scenarios_icmp,
     scenarios_fragments,
     scenarios_ports,

@@ -53,7 +53,13 @@ static int process(struct run *run, const struct weir_pcap_options *options,
 
 	while ((status = weir_capture_read(run->reader, &frame, detail, sizeof(detail))) > 0) {
 		struct weir_offline_result result;
+		int r = weir_offline_change(
+			run->offline, options, number + 1, detail, sizeof(detail));
 
+		if (r < 0) {
+			status = r;
+			break;
+		}
 		weir_offline_process(run->offline, &frame, &result);
 		weir_pcap_report_packet(report, ++number, &frame, &result);
 		if (result.port != NULL) {

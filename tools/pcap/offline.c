@@ -165,8 +165,9 @@ static void resolve(struct weir_offline *offline, uint16_t id) {
 	weir_tables_set_health(offline->tables, id, WEIR_HEALTH_HEALTHY);
 }
 
-static int change(struct weir_offline *offline, const struct weir_pcap_change *change, char *why,
-	size_t why_bytes) {
+// Make a change that is due before packet `before`; check one that is due later.
+static int change(struct weir_offline *offline, const struct weir_pcap_change *change,
+	uint32_t before, char *why, size_t why_bytes) {
 	int id = weir_tables_backend_find(offline->tables, change->service, change->backend);
 
 	if (id < 0) {
@@ -174,7 +175,12 @@ static int change(struct weir_offline *offline, const struct weir_pcap_change *c
 			change->service, change->backend);
 		return -EINVAL;
 	}
+	if (change->packet > before) {
+		return 0;
+	}
 	switch (change->kind) {
+	case WEIR_PCAP_MAINTENANCE:
+		return weir_tables_set_admin(offline->tables, (uint16_t)id, WEIR_ADMIN_MAINTENANCE);
 	case WEIR_PCAP_DRAIN:
 		return weir_tables_set_admin(offline->tables, (uint16_t)id, WEIR_ADMIN_DRAIN);
 	case WEIR_PCAP_DOWN:
@@ -183,6 +189,15 @@ static int change(struct weir_offline *offline, const struct weir_pcap_change *c
 		break;
 	}
 	return weir_tables_set_weight(offline->tables, (uint16_t)id, change->weight);
+}
+
+static int publish(struct weir_offline *offline, char *why, size_t why_bytes) {
+	int r = weir_tables_publish(offline->tables);
+
+	if (r < 0) {
+		snprintf(why, why_bytes, "cannot publish the tables: %s", strerror(-r));
+	}
+	return r < 0 ? r : 0;
 }
 
 static int fill_tables(struct weir_offline *offline, const struct weir_pcap_options *options,
@@ -196,16 +211,12 @@ static int fill_tables(struct weir_offline *offline, const struct weir_pcap_opti
 		resolve(offline, (uint16_t)id);
 	}
 	for (uint32_t i = 0; i < options->changes; i++) {
-		r = change(offline, &options->change[i], why, why_bytes);
+		r = change(offline, &options->change[i], 1, why, why_bytes);
 		if (r < 0) {
 			return r;
 		}
 	}
-	r = weir_tables_publish(offline->tables);
-	if (r < 0) {
-		snprintf(why, why_bytes, "cannot publish the tables: %s", strerror(-r));
-	}
-	return r < 0 ? r : 0;
+	return publish(offline, why, why_bytes);
 }
 
 static int create_pipeline(struct weir_offline *offline) {
@@ -311,6 +322,24 @@ void weir_offline_free(struct weir_offline *offline) {
 
 const struct weir_tables *weir_offline_tables(const struct weir_offline *offline) {
 	return offline->tables;
+}
+
+int weir_offline_change(struct weir_offline *offline, const struct weir_pcap_options *options,
+	uint64_t packet, char *why, size_t why_bytes) {
+	bool due = false;
+	int r = 0;
+
+	for (uint32_t i = 0; i < options->changes && r == 0 && packet > 1; i++) {
+		if (options->change[i].packet == packet) {
+			due = true;
+			r = change(offline, &options->change[i], (uint32_t)packet, why, why_bytes);
+		}
+	}
+	if (r == 0 && due) {
+		r = publish(offline, why, why_bytes);
+		weir_pipeline_settle(offline->pipeline);
+	}
+	return r;
 }
 
 // --- frames ---------------------------------------------------------------------------------

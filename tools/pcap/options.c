@@ -38,7 +38,32 @@ static int read_number(const char *text, uint32_t most, uint32_t *ret) {
 	return 0;
 }
 
-// --drain, --down, --weight; the row's .constant is the kind of change.
+// The number behind the @, if there is one, in change->packet. Cuts it off: *end is where the rest
+// ends.
+static int read_packet(const char *value, const char **end, struct weir_pcap_change *change) {
+	const char *at = strchr(value, '@');
+
+	change->packet = 1;
+	if (at == NULL) {
+		return 0;
+	}
+	*end = at;
+	return read_number(at + 1, UINT32_MAX, &change->packet) < 0 || change->packet == 0 ? -EINVAL
+											   : 0;
+}
+
+// "=N", up to end.
+static int read_weight(const char *equals, const char *end, uint32_t *ret) {
+	char text[8] = "";
+
+	if (equals == NULL || equals > end || (size_t)(end - equals) > sizeof(text)) {
+		return -EINVAL;
+	}
+	memcpy(text, equals + 1, (size_t)(end - equals - 1));
+	return read_number(text, WEIGHT_MAX, ret);
+}
+
+// --drain, --maintenance, --down, --weight; the row's .constant is the kind of change.
 static int take_change(const struct weir_option *option, const char *value, void *options,
 	char *why, size_t why_bytes) {
 	enum weir_pcap_change_kind kind = (enum weir_pcap_change_kind)option->constant;
@@ -52,14 +77,20 @@ static int take_change(const struct weir_option *option, const char *value, void
 			WEIR_PCAP_CHANGES_MAX);
 		return -EINVAL;
 	}
+	if (read_packet(value, &end, &change) < 0) {
+		snprintf(why, why_bytes, "has no number behind the @; use @N with N from 1");
+		return -EINVAL;
+	}
 	if (kind == WEIR_PCAP_WEIGHT) {
-		end = strchr(value, '=');
-		if (end == NULL || read_number(end + 1, WEIGHT_MAX, &change.weight) < 0) {
+		const char *equals = strchr(value, '=');
+
+		if (read_weight(equals, end, &change.weight) < 0) {
 			snprintf(why, why_bytes,
 				"has no weight; use SERVICE/BACKEND=N with N from 0 to %d",
 				WEIGHT_MAX);
 			return -EINVAL;
 		}
+		end = equals;
 	}
 	if (slash == NULL || slash > end ||
 		copy_name(change.service, value, (size_t)(slash - value)) < 0 ||
@@ -104,9 +135,13 @@ static int take_mac(const struct weir_option *option, const char *value, void *o
 
 static const struct weir_option rows[] = {
 	{.name = "json", .help = "print one JSON object instead of lines", FIELD(json)},
-	CHANGE("drain", WEIR_PCAP_DRAIN, "SERVICE/BACKEND", "set the administrative state drain"),
-	CHANGE("down", WEIR_PCAP_DOWN, "SERVICE/BACKEND", "set the health state refusing"),
-	CHANGE("weight", WEIR_PCAP_WEIGHT, "SERVICE/BACKEND=N", "override the weight, 0 to 65535"),
+	CHANGE("drain", WEIR_PCAP_DRAIN, "SERVICE/BACKEND[@N]",
+		"set the administrative state drain"),
+	CHANGE("maintenance", WEIR_PCAP_MAINTENANCE, "SERVICE/BACKEND[@N]",
+		"set the administrative state maintenance"),
+	CHANGE("down", WEIR_PCAP_DOWN, "SERVICE/BACKEND[@N]", "set the health state refusing"),
+	CHANGE("weight", WEIR_PCAP_WEIGHT, "SERVICE/BACKEND=N[@N]",
+		"override the weight, 0 to 65535"),
 	{.name = "in-port",
 		.kind = WEIR_OPTION_TEXT,
 		.value = "NAME",
@@ -142,9 +177,11 @@ static const struct weir_help help = {
 	.about = "Show what Weir would do with the packets of a capture: run them through the "
 		 "tables and the packet pipeline of CONFIG, without a NIC and without root. A "
 		 "verdict for each packet is printed; OUT.pcap gets the packets to be sent.",
-	.notes = "All backends are healthy and their next hops are resolved. Packet timestamps are "
-		 "the clock. IN.pcap is pcap or pcapng with Ethernet frames; - is standard input.\n"
-		 "Exit status: 0 all packets processed, 1 failed, 2 invalid usage.",
+	.notes =
+		"All backends are healthy and their next hops are resolved; with @N a change is "
+		"made before packet N of the capture, else before the first. Packet timestamps are "
+		"the clock. IN.pcap is pcap or pcapng with Ethernet frames; - is standard input.\n"
+		"Exit status: 0 all packets processed, 1 failed, 2 invalid usage.",
 	.examples = "weir-pcap weir.json web.pcap sent.pcap --drain web/web-1",
 };
 

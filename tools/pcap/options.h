@@ -14,15 +14,17 @@
 
 enum weir_pcap_change_kind {
 	WEIR_PCAP_DRAIN, // administrative state drain
+	WEIR_PCAP_MAINTENANCE, // administrative state maintenance
 	WEIR_PCAP_DOWN, // health state refusing
 	WEIR_PCAP_WEIGHT, // run-time weight
 };
 
-struct weir_pcap_change { // to one backend, before the first packet
+struct weir_pcap_change { // to one backend
 	enum weir_pcap_change_kind kind;
 	char service[WEIR_PCAP_NAME_BYTES];
 	char backend[WEIR_PCAP_NAME_BYTES];
 	uint32_t weight;
+	uint32_t packet; // before this one, counted from 1
 };
 
 struct weir_pcap_options {

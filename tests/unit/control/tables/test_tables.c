@@ -130,13 +130,15 @@ static void s6_what_asks_for_no_new_flows_keeps_its_row(void **unused) {
 	static const struct {
 		int admin, health;
 		uint32_t weight;
+		uint8_t flags; // of the row, besides CLOSED
 	} cases[] = {
-		{WEIR_ADMIN_DRAIN, WEIR_HEALTH_HEALTHY, 100},
-		{WEIR_ADMIN_MAINTENANCE, WEIR_HEALTH_HEALTHY, 100},
-		{WEIR_ADMIN_READY, WEIR_HEALTH_LAME_DUCK, 100},
-		{WEIR_ADMIN_READY, WEIR_HEALTH_REFUSING, 100},
-		{WEIR_ADMIN_READY, WEIR_HEALTH_STARTING, 100},
-		{WEIR_ADMIN_READY, WEIR_HEALTH_HEALTHY, 0},
+		{WEIR_ADMIN_DRAIN, WEIR_HEALTH_HEALTHY, 100, 0},
+		{WEIR_ADMIN_DRAIN, WEIR_HEALTH_REFUSING, 100, WEIR_BACKEND_DOWN},
+		{WEIR_ADMIN_MAINTENANCE, WEIR_HEALTH_HEALTHY, 100, WEIR_BACKEND_DOWN},
+		{WEIR_ADMIN_READY, WEIR_HEALTH_LAME_DUCK, 100, 0},
+		{WEIR_ADMIN_READY, WEIR_HEALTH_REFUSING, 100, WEIR_BACKEND_DOWN},
+		{WEIR_ADMIN_READY, WEIR_HEALTH_STARTING, 100, 0},
+		{WEIR_ADMIN_READY, WEIR_HEALTH_HEALTHY, 0, 0},
 	};
 	struct weir_config *config = lab_config(1, 4);
 	struct weir_next_hop hop = lab_hop(1);
@@ -151,12 +153,13 @@ static void s6_what_asks_for_no_new_flows_keeps_its_row(void **unused) {
 		weir_tables_set_admin(lab.tables, 2, cases[i].admin);
 		weir_tables_set_health(lab.tables, 2, cases[i].health);
 		weir_tables_set_weight(lab.tables, 2, cases[i].weight);
-		assert_int_equal(lab_publish(&lab), 1); // the selection: its row stays as it is
+		assert_int_equal(lab_publish(&lab), 2); // the selection and the row's flags
 		lab_settle(&lab);
 		assert_int_equal(lab_slots(&lab, 0, 2), 0);
 		assert_false(lab_state(&lab, 2).in_selection);
 		assert_int_equal(
-			lab_row(&lab, 2).flags, WEIR_BACKEND_PRESENT | WEIR_BACKEND_RESOLVED);
+			lab_row(&lab, 2).flags, WEIR_BACKEND_PRESENT | WEIR_BACKEND_RESOLVED |
+							WEIR_BACKEND_CLOSED | cases[i].flags);
 
 		weir_tables_set_admin(lab.tables, 2, WEIR_ADMIN_READY);
 		weir_tables_set_health(lab.tables, 2, WEIR_HEALTH_HEALTHY);

@@ -234,6 +234,15 @@ static void check_row(struct lab *lab, uint16_t id, const struct weir_backend_st
 		row.header + at, state->address.bytes, state->address.family == 4 ? 4 : 16);
 }
 
+// What the row says of the flows that the backend has.
+static void check_flags(uint8_t flags, const struct model_backend *backend, bool member) {
+	bool down =
+		backend->admin == WEIR_ADMIN_MAINTENANCE || backend->health == WEIR_HEALTH_REFUSING;
+
+	assert_int_equal((flags & WEIR_BACKEND_CLOSED) != 0, !member);
+	assert_int_equal((flags & WEIR_BACKEND_DOWN) != 0, !member && down);
+}
+
 static void check_backend(
 	struct model *model, struct lab *lab, int s, int b, bool member, uint32_t total_weight) {
 	struct model_backend *backend = &model->service[s].backend[b];
@@ -266,6 +275,7 @@ static void check_backend(
 	assert_int_equal(state.in_selection, member);
 	assert_false(state.leaving);
 	check_row(lab, id, &state);
+	check_flags(lab_row(lab, id).flags, backend, member);
 	slots = lab_slots(lab, state.service_id, id);
 	assert_int_equal(slots, weir_tables_backend_parts(lab->tables, id));
 	if (member) {

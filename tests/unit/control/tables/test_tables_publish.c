@@ -105,6 +105,82 @@ static void selection_goes_a_grace_period_after_the_service_table(void **unused)
 	lab_config_free(less);
 }
 
+// What becomes of the flows of a backend that is not used is in its row, which is published before
+// the selection. A change that is none publishes nothing.
+static void row_tells_what_becomes_of_flows(void **unused) {
+	struct weir_config *config = lab_config(1, 4), *less = lab_config_copy(config);
+	const uint8_t closed = WEIR_BACKEND_CLOSED, down = closed | WEIR_BACKEND_DOWN;
+	const uint8_t states = (uint8_t)~(WEIR_BACKEND_PRESENT | WEIR_BACKEND_RESOLVED);
+	struct lab lab;
+
+	(void)unused;
+	lab_remove_backend(less, 0, 3);
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	assert_int_equal(lab_row(&lab, 0).flags & states, 0);
+	weir_tables_set_health(lab.tables, 0, WEIR_HEALTH_REFUSING);
+	assert_int_equal(lab_publish(&lab), 2);
+	assert_int_equal(lab_row(&lab, 0).flags & states, down);
+	assert_int_equal(lab_slots(&lab, 0, 0), 0);
+	weir_tables_set_admin(lab.tables, 0, WEIR_ADMIN_MAINTENANCE); // the same to its flows
+	assert_int_equal(lab_publish(&lab), 0);
+	weir_tables_set_health(lab.tables, 0, WEIR_HEALTH_HEALTHY);
+	assert_int_equal(lab_publish(&lab), 0);
+	weir_tables_set_admin(lab.tables, 0, WEIR_ADMIN_DRAIN);
+	assert_int_equal(lab_publish(&lab), 1);
+	assert_int_equal(lab_row(&lab, 0).flags & states, closed);
+	weir_tables_set_admin(lab.tables, 0, WEIR_ADMIN_READY);
+	assert_int_equal(lab_publish(&lab), 2);
+	assert_int_equal(lab_row(&lab, 0).flags & states, 0);
+	weir_tables_set_weight(lab.tables, 1, 0);
+	assert_int_equal(lab_publish(&lab), 2);
+	assert_int_equal(lab_row(&lab, 1).flags & states, closed);
+	weir_tables_set_weight(lab.tables, 1, 100);
+	lab_set_flows(&lab, 0, 3, 1);
+	lab_apply(&lab, less); // removed
+	assert_int_equal(lab_row(&lab, 1).flags & states, 0);
+	assert_int_equal(lab_row(&lab, 3).flags & states, down);
+	lab_settle(&lab);
+	assert_int_equal(lab_row(&lab, 3).flags & states, down);
+	lab_apply(&lab, config); // and back
+	assert_int_equal(lab_row(&lab, 3).flags & states, 0);
+	lab_set_flows(&lab, 0, 3, 0);
+	lab_close(&lab);
+	lab_config_free(config);
+	lab_config_free(less);
+}
+
+// All fail their checks: they are used as before, and nobody's flows move. Those of a removed
+// service have nowhere else to go, but are told so.
+static void panic_and_removed_services_are_told_apart(void **unused) {
+	struct weir_config *config = lab_config(2, 2), *less = lab_config_copy(config);
+	const uint8_t down = WEIR_BACKEND_CLOSED | WEIR_BACKEND_DOWN;
+	struct lab lab;
+
+	(void)unused;
+	lab_remove_service(less, 1);
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	weir_tables_set_health(lab.tables, 0, WEIR_HEALTH_REFUSING);
+	lab_publish(&lab);
+	assert_int_equal(lab_row(&lab, 0).flags & down, down);
+	weir_tables_set_health(lab.tables, 1, WEIR_HEALTH_REFUSING);
+	assert_int_equal(lab_publish(&lab), 2); // panic: the row of the other one
+	assert_int_equal(lab_row(&lab, 0).flags & down, 0);
+	assert_int_equal(lab_row(&lab, 1).flags & down, 0);
+	lab_set_flows(&lab, 0, 2, 1);
+	lab_apply(&lab, less);
+	assert_int_equal(lab_row(&lab, 2).flags & down, down);
+	lab_restart(&lab); // another control process says the same
+	lab_apply(&lab, less);
+	assert_int_equal(lab_row(&lab, 0).flags & down, 0);
+	assert_int_equal(lab_row(&lab, 2).flags & down, down);
+	lab_set_flows(&lab, 0, 2, 0);
+	lab_close(&lab);
+	lab_config_free(config);
+	lab_config_free(less);
+}
+
 // A worker that hangs lets the heap fill up: publications are refused, marks are kept, and what
 // was refused is published as soon as the worker reports again.
 static void full_heap_keeps_the_marks_until_memory_is_back(void **unused) {
@@ -155,7 +231,7 @@ static void several_changes_are_one_publication(void **unused) {
 	weir_tables_set_admin(lab.tables, 1, WEIR_ADMIN_DRAIN);
 	weir_tables_set_weight(lab.tables, 2, 5);
 	weir_tables_set_weight(lab.tables, 5, 5);
-	assert_int_equal(lab_publish(&lab), 2); // two selections
+	assert_int_equal(lab_publish(&lab), 3); // two selections, and a row: it drains
 	// There and back again is no change at all.
 	weir_tables_set_admin(lab.tables, 9, WEIR_ADMIN_DRAIN);
 	weir_tables_set_admin(lab.tables, 9, WEIR_ADMIN_READY);
@@ -254,6 +330,8 @@ int main(void) {
 		cmocka_unit_test(publication_runs_from_rows_to_services),
 		cmocka_unit_test(parts_of_one_subset),
 		cmocka_unit_test(row_goes_a_grace_period_after_the_selection),
+		cmocka_unit_test(row_tells_what_becomes_of_flows),
+		cmocka_unit_test(panic_and_removed_services_are_told_apart),
 		cmocka_unit_test(selection_goes_a_grace_period_after_the_service_table),
 		cmocka_unit_test(full_heap_keeps_the_marks_until_memory_is_back),
 		cmocka_unit_test(several_changes_are_one_publication),

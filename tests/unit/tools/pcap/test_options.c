@@ -52,6 +52,19 @@ static void every_option_is_read(void **unused) {
 	assert_string_equal(options.change[0].backend, "b-1");
 	assert_int_equal(options.change[1].kind, WEIR_PCAP_DOWN);
 	assert_string_equal(options.change[1].backend, "b.2");
+	assert_int_equal(options.change[1].packet, 1);
+	assert_int_equal(read_line("weir-pcap c in out --down web/b@4294967295 "
+				   "--maintenance web/c@2 --weight web/d=7@30",
+				 &options, why),
+		0);
+	assert_string_equal(options.change[0].backend, "b");
+	assert_int_equal(options.change[0].packet, UINT32_MAX);
+	assert_int_equal(options.change[1].kind, WEIR_PCAP_MAINTENANCE);
+	assert_string_equal(options.change[1].backend, "c");
+	assert_int_equal(options.change[1].packet, 2);
+	assert_string_equal(options.change[2].backend, "d");
+	assert_int_equal(options.change[2].weight, 7);
+	assert_int_equal(options.change[2].packet, 30);
 
 	assert_int_equal(
 		read_line("weir-pcap c - out --weight=web/b=0 --weight web/c=65535", &options, why),
@@ -92,6 +105,14 @@ static void wrong_usage_is_explained(void **unused) {
 		{"weir-pcap a b c --drain web", "SERVICE/BACKEND"},
 		{"weir-pcap a b c --drain /b", "SERVICE/BACKEND"},
 		{"weir-pcap a b c --drain web/", "SERVICE/BACKEND"},
+		{"weir-pcap a b c --down web/b@", "@N with N from 1"},
+		{"weir-pcap a b c --down web/b@0", "@N with N from 1"},
+		{"weir-pcap a b c --down web/b@1x", "@N with N from 1"},
+		{"weir-pcap a b c --down web/b@4294967296", "@N with N from 1"},
+		{"weir-pcap a b c --down web@1/b", "@N with N from 1"},
+		{"weir-pcap a b c --weight web/b@1=7", "@N with N from 1"},
+		{"weir-pcap a b c --weight web/b=123456789@1", "N from 0 to 65535"},
+		{"weir-pcap a b c --weight web/b@1", "N from 0 to 65535"},
 		{"weir-pcap a b c --weight web/b", "N from 0 to 65535"},
 		{"weir-pcap a b c --weight web/b=", "N from 0 to 65535"},
 		{"weir-pcap a b c --weight web/b=-1", "N from 0 to 65535"},

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "move_flow.h"
+
+#include <errno.h>
+
+#include "flow_life.h"
+#include "new_flow.h"
+
+static weir_flow_ref lookup(const struct weir_burst *b, const struct weir_descriptor *d) {
+	return d->kind == WEIR_PACKET_FLOW
+		       ? weir_flow_lookup(b->pipeline->flows, &d->key, d->hash, b->now_ns)
+		       : -ENOENT;
+}
+
+static void decide(struct weir_descriptor *d, uint16_t backend) {
+	d->verdict.backend = backend;
+	d->verdict.choice = WEIR_CHOICE_REPLACED;
+}
+
+static void count_rehashed(struct weir_pipeline *pipeline, uint16_t backend) {
+	uint16_t service = pipeline->owner[backend];
+
+	weir_counter_add(&weir_burst_backend_counters(pipeline, backend)->rehashed, 1);
+	weir_counter_add(&weir_burst_service_counters(pipeline, service)->rehashed, 1);
+}
+
+// Give the flow to the backend in the packet's verdict.
+static void move(struct weir_burst *b, const struct weir_descriptor *d, weir_flow_ref flow,
+	const struct weir_flow_start *start) {
+	struct weir_pipeline *pipeline = b->pipeline;
+
+	count_rehashed(pipeline, weir_flow_backend(pipeline->flows, flow));
+	weir_flow_restart(pipeline->flows, flow, start, WEIR_FLOW_END_EVICTED);
+	weir_new_flow_started(
+		pipeline, start->backend, d->verdict.service, start->event, b->now_ns);
+}
+
+// The headers of the backend that the policy chooses for a flow that leaves its own; NULL = nobody
+// else. The selection may be older than the rows: it may still name backends that are down.
+static const struct weir_outer *choose_another(struct weir_burst *b, struct weir_descriptor *d) {
+	uint16_t service = weir_burst_service(b, &d->key);
+	const struct weir_outer *outer;
+	uint16_t backend;
+
+	if (service == WEIR_SERVICE_NONE) {
+		return NULL;
+	}
+	backend = weir_new_flow_choose(b, service, d->hash);
+	outer = weir_move_outer(b, backend);
+	if (outer == NULL || (outer->head.flags & WEIR_BACKEND_CLOSED) != 0) {
+		return NULL;
+	}
+	d->verdict.service = service;
+	decide(d, backend);
+	return outer;
+}
+
+// --- SYNs -----------------------------------------------------------------------------------
+
+// With a backend that drains, the SYN of an established flow is left to it: it tells a forged one
+// from that of a client that uses the port again.
+static bool must_move(const struct weir_burst *b, weir_flow_ref flow, uint32_t flags) {
+	enum weir_flow_state state = weir_flow_state(b->pipeline->flows, flow);
+
+	return (flags & WEIR_BACKEND_DOWN) != 0 ||
+	       ((flags & WEIR_BACKEND_CLOSED) != 0 && state != WEIR_FLOW_ESTABLISHED);
+}
+
+void weir_move_syn(struct weir_burst *b, unsigned int i, weir_flow_ref flow) {
+	struct weir_pipeline *pipeline = b->pipeline;
+	struct weir_descriptor *d = &pipeline->descriptors[i];
+	const struct weir_outer *outer = weir_move_outer(b, d->verdict.backend);
+	struct weir_summary *s = &pipeline->summaries[i];
+	struct weir_flow_start start;
+
+	if (likely(outer == NULL || !must_move(b, flow, outer->head.flags)) ||
+		choose_another(b, d) == NULL) {
+		return;
+	}
+	start = weir_new_flow_start(b, d);
+	move(b, d, flow, &start);
+	if (s->family != 0) {
+		s->backend = d->verdict.backend;
+	}
+	weir_new_flow_redirect(b, i);
+}
+
+// --- backends that are gone -----------------------------------------------------------------
+
+static void end_flow(struct weir_pipeline *pipeline, weir_flow_ref flow, uint64_t now_ns) {
+	if (flow >= 0) {
+		weir_flow_remove(pipeline->flows, flow, WEIR_FLOW_END_EVICTED, now_ns);
+	}
+}
+
+// The headers of the backend to which an earlier packet of the burst has moved the flow; NULL = it
+// has not.
+static const struct weir_outer *follow(
+	const struct weir_burst *b, struct weir_descriptor *d, weir_flow_ref flow) {
+	const struct weir_outer *outer;
+	uint16_t backend;
+
+	if (flow < 0) {
+		return NULL;
+	}
+	backend = weir_flow_backend(b->pipeline->flows, flow);
+	outer = backend != d->verdict.backend ? weir_move_outer(b, backend) : NULL;
+	if (outer != NULL) {
+		decide(d, backend);
+	}
+	return outer;
+}
+
+const struct weir_outer *weir_move_from_gone(struct weir_burst *b, unsigned int i) {
+	struct weir_pipeline *pipeline = b->pipeline;
+	struct weir_descriptor *d = &pipeline->descriptors[i];
+	weir_flow_ref flow = lookup(b, d);
+	const struct weir_outer *outer = follow(b, d, flow);
+	uint16_t backend;
+
+	if (outer != NULL) {
+		return outer;
+	}
+	d->verdict.backend = WEIR_BACKEND_NONE;
+	d->verdict.service = weir_burst_service(b, &d->key);
+	if (d->verdict.service == WEIR_SERVICE_NONE) {
+		end_flow(pipeline, flow, b->now_ns);
+		weir_burst_to_kernel(b, d);
+		return NULL;
+	}
+	backend = weir_burst_fallback(
+		pipeline, weir_reader_selection(&pipeline->reader, d->verdict.service), d->hash);
+	if (backend == WEIR_BACKEND_NONE) {
+		end_flow(pipeline, flow, b->now_ns);
+		weir_burst_drop(b, d, WEIR_DROP_NO_BACKEND);
+		return NULL;
+	}
+	outer = weir_move_outer(b, backend);
+	if (outer == NULL) {
+		weir_burst_drop(b, d, WEIR_DROP_BACKEND_GONE);
+		return NULL;
+	}
+	decide(d, backend);
+	if (flow >= 0) {
+		struct weir_flow_start start = weir_new_flow_start(b, d);
+
+		start.measured = false; // its begin is not known
+		move(b, d, flow, &start);
+	}
+	return outer;
+}
+
+// --- backends that are down -----------------------------------------------------------------
+
+const struct weir_outer *weir_move_from_down(
+	struct weir_burst *b, unsigned int i, const struct weir_outer *outer) {
+	struct weir_descriptor *d = &b->pipeline->descriptors[i];
+	const struct weir_outer *other;
+	struct weir_flow_start start;
+	weir_flow_ref flow;
+
+	if (d->event != WEIR_FLOW_EVENT_DATAGRAM) {
+		return outer;
+	}
+	flow = lookup(b, d);
+	if (flow < 0) { // it is not tracked, and was chosen just now
+		return outer;
+	}
+	other = follow(b, d, flow);
+	if (other == NULL) {
+		other = choose_another(b, d);
+		if (other == NULL) {
+			return outer;
+		}
+		start = weir_new_flow_start(b, d);
+		start.measured = false; // its begin is not known
+		move(b, d, flow, &start);
+	}
+	return other;
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Move flow: flows whose backend is gone, is down, or takes no new flows. A SYN and a datagram are
+// chosen for again, by the policy, and their flow moves; where nobody else can be chosen, the flow
+// stays where it is.
+//
+// Threads: part of a pipeline; its worker only.
+#pragma once
+
+#include "burst.h"
+
+// The headers of a backend; NULL when it is gone.
+static inline const struct weir_outer *weir_move_outer(
+	const struct weir_burst *b, uint16_t backend) {
+	const struct weir_outer *outer = &b->pipeline->outers[backend];
+
+	return backend < b->pipeline->max_backends && outer->head.flags != 0 ? outer : NULL;
+}
+
+// Packet i is a SYN of the flow `flow`, with a verdict to forward it to the flow's backend. If that
+// takes no new flows, the SYN begins a flow at another one. A SYN of an established flow may be
+// forged: that flow moves only if its backend is down.
+void weir_move_syn(struct weir_burst *b, unsigned int i, weir_flow_ref flow);
+
+// The backend of packet i is gone: choose another one by the Maglev fallback, and move the flow
+// there if it has an entry. Returns its headers, or NULL after giving a verdict.
+const struct weir_outer *weir_move_from_gone(struct weir_burst *b, unsigned int i);
+
+// The backend of packet i is down. Returns the headers to push: of its own backend or, with
+// another one in the verdict, that one's.
+const struct weir_outer *weir_move_from_down(
+	struct weir_burst *b, unsigned int i, const struct weir_outer *outer);

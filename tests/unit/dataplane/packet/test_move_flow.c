@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Move flow: flows whose backend is down or takes no new flows, within a burst and while the tables
+// change. tests/packets has what a client meets.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "frames.h"
+#include "pipeline_lab.h"
+
+#define FIN 0x01
+#define SYN 0x02
+#define RST 0x04
+#define ACK 0x10
+
+#define CLOSED WEIR_BACKEND_CLOSED
+#define DOWN (WEIR_BACKEND_CLOSED | WEIR_BACKEND_DOWN)
+
+static struct frame_spec udp(uint16_t n) {
+	return (struct frame_spec){.family = 4,
+		.protocol = 17,
+		.source_port = (uint16_t)(1024 + n),
+		.destination_port = 53};
+}
+
+static const struct weir_share_counters *backend_of(const struct lab *lab, uint32_t backend) {
+	return weir_segment_backend_counters(lab->segment, lab->params.worker, backend);
+}
+
+static const struct weir_share_counters *service_of(const struct lab *lab, uint32_t service) {
+	return weir_segment_service_counters(lab->segment, lab->params.worker, service);
+}
+
+static void flag(struct lab *lab, uint16_t backend, uint8_t flags) {
+	lab->rows[backend].flags |= flags;
+	lab_publish_backends(lab);
+}
+
+// Publish the selection of service 0 (backends 0 to 3) or 1 (4 and 5) without a backend.
+static void leave_out(struct lab *lab, uint16_t service, uint16_t backend) {
+	uint16_t first = service == 0 ? 0 : 4, end = service == 0 ? 4 : 6;
+	uint16_t rest[4];
+	uint32_t n = 0;
+
+	for (uint16_t id = first; id < end; id++) {
+		if (id != backend) {
+			rest[n++] = id;
+		}
+	}
+	lab_publish_selection(lab, service, rest, n);
+}
+
+static void send_burst(struct lab *lab, const struct frame_spec *specs, unsigned int n,
+	struct weir_verdict *verdicts) {
+	struct rte_mbuf *pkts[WEIR_BURST];
+	struct frame f;
+
+	for (unsigned int i = 0; i < n; i++) {
+		frame_build(&specs[i], &f);
+		pkts[i] = frame_mbuf(f.bytes, f.n, 128);
+	}
+	weir_pipeline_settle(lab->pipeline);
+	weir_pipeline_process(lab->pipeline, pkts, (uint16_t)n, LAB_IN_PORT, lab->now_ns, verdicts);
+	weir_pipeline_maintain(lab->pipeline, lab->now_ns);
+	for (unsigned int i = 0; i < n; i++) {
+		frame_mbuf_free(pkts[i]);
+	}
+}
+
+static void check(const struct weir_verdict *verdict, uint16_t backend, enum weir_choice choice) {
+	assert_string_equal(weir_action_name((enum weir_action)verdict->action), "forward");
+	assert_string_equal(
+		weir_choice_name((enum weir_choice)verdict->choice), weir_choice_name(choice));
+	assert_int_equal(verdict->backend, backend);
+}
+
+// A burst of datagrams moves its flow once; all of them go to the new backend.
+static void move_flow_burst_of_datagrams_moves_once(void **unused) {
+	struct lab *lab = lab_make();
+	const struct frame_spec spec = udp(1);
+	struct frame_spec specs[8];
+	struct weir_verdict verdicts[8];
+	uint16_t old = lab_send(lab, &spec).backend, new = (uint16_t)(9 - old);
+
+	(void)unused;
+	flag(lab, old, DOWN);
+	leave_out(lab, 1, old);
+	for (unsigned int i = 0; i < 8; i++) {
+		specs[i] = spec;
+	}
+	send_burst(lab, specs, 8, verdicts);
+	for (unsigned int i = 0; i < 8; i++) {
+		check(&verdicts[i], new, WEIR_CHOICE_REPLACED);
+		assert_int_equal(verdicts[i].service, 1);
+	}
+	assert_int_equal(backend_of(lab, old)->rehashed, 1);
+	assert_int_equal(service_of(lab, 1)->rehashed, 1);
+	assert_int_equal(backend_of(lab, new)->rehashed, 0);
+	assert_int_equal(backend_of(lab, old)->active_flows, 0);
+	assert_int_equal(backend_of(lab, old)->open_flows, 0);
+	assert_int_equal(backend_of(lab, new)->active_flows, 1);
+	assert_int_equal(backend_of(lab, new)->new_flows, 1);
+	assert_int_equal(backend_of(lab, old)->errors, 0);
+	// The old one comes back: the flow stays where it is now.
+	lab->rows[old].flags &= (uint8_t)~DOWN;
+	lab_publish_backends(lab);
+	lab_publish_selection(lab, 1, (uint16_t[]){4, 5}, 2);
+	send_burst(lab, specs, 1, verdicts);
+	check(&verdicts[0], new, WEIR_CHOICE_FLOW);
+	lab_check_counters(lab);
+	lab_free(lab);
+}
+
+// Rows are published before selections: one that still names the backend leads nowhere else.
+static void move_flow_older_selection_moves_nothing(void **unused) {
+	struct lab *lab = lab_make();
+	const struct frame_spec specs[] = {udp(1), lab_tcp(1, SYN)};
+
+	(void)unused;
+	for (unsigned int i = 0; i < 2; i++) {
+		uint16_t service = i == 0 ? 1 : 0;
+		uint16_t old = lab_send(lab, &specs[i]).backend;
+		struct weir_verdict verdict;
+
+		flag(lab, old, DOWN);
+		lab_publish_selection(lab, service, &old, 1);
+		verdict = lab_send(lab, &specs[i]);
+		check(&verdict, old, WEIR_CHOICE_FLOW);
+		assert_int_equal(verdict.service, service);
+		lab_publish_selection(lab, service, NULL, 0);
+		verdict = lab_send(lab, &specs[i]);
+		check(&verdict, old, WEIR_CHOICE_FLOW);
+		assert_int_equal(service_of(lab, service)->rehashed, 0);
+		leave_out(lab, service, old);
+		verdict = lab_send(lab, &specs[i]);
+		assert_int_equal(verdict.choice, WEIR_CHOICE_REPLACED);
+		assert_int_not_equal(verdict.backend, old);
+		assert_int_equal(service_of(lab, service)->rehashed, 1);
+	}
+	lab_check_counters(lab);
+	lab_free(lab);
+}
+
+// A SYN that moves its flow takes the packets behind it along, and those only.
+static void move_flow_syn_takes_followers_along(void **unused) {
+	struct lab *lab = lab_make();
+	struct frame_spec specs[5] = {lab_tcp(1, ACK), lab_tcp(1, SYN), lab_tcp(1, ACK),
+		lab_tcp(2, ACK), lab_tcp(1, ACK)};
+	struct weir_verdict verdicts[5];
+	uint16_t old, other, new;
+
+	(void)unused;
+	specs[4].tags = 1; // a packet of the slow path
+	old = lab_send(lab, &specs[1]).backend;
+	lab_send(lab, &specs[0]);
+	other = lab_send(lab, &specs[3]).backend;
+	lab_send(lab, &specs[3]);
+	flag(lab, old, DOWN);
+	leave_out(lab, 0, old);
+	send_burst(lab, specs, 5, verdicts);
+	new = verdicts[1].backend;
+	assert_int_not_equal(new, old);
+	check(&verdicts[0], old, WEIR_CHOICE_FLOW);
+	check(&verdicts[1], new, WEIR_CHOICE_REPLACED);
+	check(&verdicts[2], new, WEIR_CHOICE_FLOW);
+	check(&verdicts[3], other, WEIR_CHOICE_FLOW);
+	check(&verdicts[4], new, WEIR_CHOICE_FLOW);
+	assert_int_equal(backend_of(lab, old)->rehashed, 1);
+	assert_int_equal(backend_of(lab, old)->active_flows, other == old ? 1 : 0);
+	lab_check_counters(lab);
+	lab_free(lab);
+}
+
+// Half-open flows leave a backend that takes no new ones, established ones do not.
+static void move_flow_closed_backend_keeps_established_flows(void **unused) {
+	struct lab *lab = lab_make();
+	const struct frame_spec syn = lab_tcp(1, SYN), ack = lab_tcp(1, ACK);
+	uint16_t old = lab_send(lab, &syn).backend, new;
+	struct weir_verdict verdict;
+
+	(void)unused;
+	flag(lab, old, CLOSED);
+	leave_out(lab, 0, old);
+	verdict = lab_send(lab, &syn);
+	new = verdict.backend;
+	check(&verdict, new, WEIR_CHOICE_REPLACED);
+	assert_int_not_equal(new, old);
+	verdict = lab_send(lab, &syn);
+	check(&verdict, new, WEIR_CHOICE_FLOW);
+	lab_send(lab, &ack);
+	flag(lab, new, CLOSED);
+	lab_publish_selection(lab, 0, (uint16_t[]){(uint16_t)(old == 0 || new == 0 ? 3 : 0)}, 1);
+	verdict = lab_send(lab, &syn);
+	check(&verdict, new, WEIR_CHOICE_FLOW);
+	verdict = lab_send(lab, &ack);
+	check(&verdict, new, WEIR_CHOICE_FLOW);
+	lab_check_counters(lab);
+	lab_free(lab);
+}
+
+// The TCP flows of a backend that is down go on, and so do errors about them.
+static void move_flow_down_backend_keeps_tcp_flows(void **unused) {
+	struct lab *lab = lab_make();
+	const struct frame_spec syn = lab_tcp(1, SYN);
+	uint16_t old = lab_send(lab, &syn).backend;
+
+	(void)unused;
+	flag(lab, old, DOWN);
+	leave_out(lab, 0, old);
+	for (unsigned int i = 0; i < 3; i++) {
+		static const uint8_t flags[] = {ACK, FIN | ACK, RST};
+		struct frame_spec spec = lab_tcp(1, flags[i]);
+		struct weir_verdict verdict = lab_send(lab, &spec);
+
+		check(&verdict, old, WEIR_CHOICE_FLOW);
+		assert_int_equal(verdict.service, 0);
+		assert_int_equal(verdict.port, 2);
+	}
+	assert_int_equal(backend_of(lab, old)->rehashed, 0);
+	assert_int_equal(backend_of(lab, old)->packets, 4);
+	lab_check_counters(lab);
+	lab_free(lab);
+}
+
+// Removed with its service: there is nobody else.
+static void move_flow_removed_service_keeps_flows(void **unused) {
+	struct lab *lab = lab_make();
+	const struct frame_spec specs[] = {udp(1), lab_tcp(1, SYN)};
+	struct weir_verdict before[2], verdict;
+
+	(void)unused;
+	for (unsigned int i = 0; i < 2; i++) {
+		before[i] = lab_send(lab, &specs[i]);
+		flag(lab, before[i].backend, DOWN);
+	}
+	assert_int_equal(weir_writer_publish(
+				 lab->writer, (struct weir_root){.kind = WEIR_BLOB_SERVICES}, NULL),
+		0);
+	for (unsigned int i = 0; i < 2; i++) {
+		verdict = lab_send(lab, &specs[i]);
+		check(&verdict, before[i].backend, WEIR_CHOICE_FLOW);
+	}
+	lab_check_counters(lab);
+	lab_free(lab);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(move_flow_burst_of_datagrams_moves_once),
+		cmocka_unit_test(move_flow_older_selection_moves_nothing),
+		cmocka_unit_test(move_flow_syn_takes_followers_along),
+		cmocka_unit_test(move_flow_closed_backend_keeps_established_flows),
+		cmocka_unit_test(move_flow_down_backend_keeps_tcp_flows),
+		cmocka_unit_test(move_flow_removed_service_keeps_flows),
+	};
+
+	return cmocka_run_group_tests(tests, lab_eal, NULL);
+}
