@@ -64,22 +64,22 @@ void weir_eligible_flag(struct weir_state *state, uint16_t id) {
 
 int weir_eligible_decide(struct weir_state *state, uint16_t id) {
 	struct weir_service_entry *service = &state->services[id];
-	uint32_t count[GROUP_NONE + 1] = {0}, total;
+	uint32_t count[GROUP_NONE + 1] = {0}, in_service;
 	enum group worst = GROUP_ELIGIBLE;
 	int r;
 
 	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
 		count[group_of(state, &state->backends[link - 1])]++;
 	}
-	total = count[GROUP_ELIGIBLE] + count[GROUP_ANSWERS_MAYBE] + count[GROUP_LAST_RESORT];
+	// What an operator or the backend itself has taken out is neither healthy nor failed.
+	in_service = count[GROUP_ELIGIBLE] + count[GROUP_ANSWERS_MAYBE];
 	service->eligible = count[GROUP_ELIGIBLE];
-	service->panic =
-		service->config != NULL && total > 0 &&
-		100ull * count[GROUP_ELIGIBLE] / total < service->config->panic_threshold_percent;
+	service->panic = service->config != NULL && in_service + count[GROUP_LAST_RESORT] > 0 &&
+			 100ull * count[GROUP_ELIGIBLE] <
+				 (uint64_t)service->config->panic_threshold_percent *
+					 (in_service > 0 ? in_service : 1);
 	if (service->panic) {
-		bool any = count[GROUP_ELIGIBLE] + count[GROUP_ANSWERS_MAYBE] > 0;
-
-		worst = any ? GROUP_ANSWERS_MAYBE : GROUP_LAST_RESORT;
+		worst = in_service > 0 ? GROUP_ANSWERS_MAYBE : GROUP_LAST_RESORT;
 	}
 	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
 		struct weir_backend_entry *backend = &state->backends[link - 1];

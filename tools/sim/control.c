@@ -52,7 +52,7 @@ static void make_list(struct weir_sim *sim) {
 // In panic: so few are left that it is better to use all, and the lame ducks last of all.
 static void find_usable(const struct weir_sim *sim, uint8_t *usable) {
 	uint32_t count = sim->scenario->backends.count;
-	uint64_t good = 0;
+	uint64_t good = 0, in_service = 0; // lame ducks are neither healthy nor failed
 	bool panic;
 
 	for (uint32_t i = 0; i < count; i++) {
@@ -60,9 +60,10 @@ static void find_usable(const struct weir_sim *sim, uint8_t *usable) {
 
 		usable[i] = backend->listed && !backend->known_down && !backend->known_lame;
 		good += usable[i];
+		in_service += backend->listed && !backend->known_lame;
 	}
-	panic = good * PERCENT <
-		(uint64_t)sim->listed_count * sim->scenario->control.panic_threshold_percent;
+	in_service = in_service > 0 ? in_service : 1;
+	panic = good * PERCENT < in_service * sim->scenario->control.panic_threshold_percent;
 	for (uint32_t i = 0; panic && i < count; i++) {
 		usable[i] = sim->backend[i].listed && (!sim->backend[i].known_lame || good == 0);
 	}

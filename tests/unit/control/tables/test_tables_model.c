@@ -192,7 +192,7 @@ static uint32_t effective(const struct model_backend *backend) {
 
 // The rule of who takes new flows, told once more in other words.
 static void expect_members(const struct model_service *service, bool member[BACKENDS]) {
-	uint32_t total = 0, good = 0, fair = 0;
+	uint32_t total = 0, good = 0, fair = 0; // fair: neither drained nor lame duck
 	bool panic;
 
 	for (int b = 0; b < BACKENDS; b++) {
@@ -208,7 +208,7 @@ static void expect_members(const struct model_service *service, bool member[BACK
 		fair += backend->admin == WEIR_ADMIN_READY &&
 			backend->health != WEIR_HEALTH_LAME_DUCK;
 	}
-	panic = total > 0 && good * 100 / total < service->threshold;
+	panic = total > 0 && (fair > 0 ? good * 100 / fair : 0) < service->threshold;
 	for (int b = 0; b < BACKENDS; b++) {
 		const struct model_backend *backend = &service->backend[b];
 		bool ready = backend->admin == WEIR_ADMIN_READY;
