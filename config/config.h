@@ -21,6 +21,7 @@
 #define WEIR_CONFIG_NAME_BYTES 64 // with the final NUL; names match [A-Za-z0-9][A-Za-z0-9._-]*
 #define WEIR_CONFIG_DEVICE_BYTES 256
 #define WEIR_CONFIG_CORES_MAX 64
+#define WEIR_CONFIG_SOURCE_BITS_MAX 16 // of an IPv4 source prefix: a /16
 
 struct weir_address {
 	uint8_t bytes[16]; // IPv4 in the first 4, rest 0
@@ -46,6 +47,7 @@ struct weir_config_port {
 	bool has_gateway_mac;
 	uint8_t gateway_mac[6]; // next hop of every backend behind this port; else the kernel's
 	struct weir_address source_ipv4; // outer source; not set = the kernel's choice
+	uint8_t source_ipv4_bits; // low bits of it that are each flow's own; 0 = one address
 	struct weir_address source_ipv6;
 	uint16_t queues; // receive queues; 0 = AF_XDP: all of the interface, else one per worker
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "config_types.h"
 
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -46,9 +47,9 @@ static void format_name(
 
 static bool read_address(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_json_key *key, json_t *json, char *into) {
-	const uint8_t family = key->type == &weir_config_type_ipv4   ? 4
-			       : key->type == &weir_config_type_ipv6 ? 6
-								     : 0;
+	const uint8_t family = key->type == &weir_config_type_prefix4 ? 4
+			       : key->type == &weir_config_type_ipv6  ? 6
+								      : 0;
 	const char *text = weir_json_string(reader, place, key, json);
 	struct weir_address address;
 	char shown[WEIR_JSON_SHOWN];
@@ -83,6 +84,63 @@ static void format_address(
 		snprintf(text, bytes, "none");
 	} else {
 		weir_address_format(&address, text, bytes);
+	}
+}
+
+// "192.0.2.64/28": the address, and how many of its low bits a flow may set. Without a length none.
+static bool read_prefix4(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_json_key *key, json_t *json, char *into) {
+	const char *text = weir_json_string(reader, place, key, json);
+	const char *slash = text != NULL ? strchr(text, '/') : NULL;
+	char shown[WEIR_JSON_SHOWN], address_text[INET_ADDRSTRLEN] = "";
+	struct weir_address address;
+	unsigned int length = 32;
+	uint32_t host;
+
+	if (slash == NULL) {
+		return text != NULL && read_address(reader, place, key, json, into);
+	}
+	weir_printable(text, shown, sizeof(shown));
+	if ((size_t)(slash - text) < sizeof(address_text)) {
+		memcpy(address_text, text, (size_t)(slash - text));
+	}
+	if (slash[1] >= '1' && slash[1] <= '9' && strlen(slash + 1) <= 2 &&
+		strspn(slash + 1, "0123456789") == strlen(slash + 1)) {
+		length = (unsigned int)strtoul(slash + 1, NULL, 10);
+	} else {
+		length = 0;
+	}
+	if (weir_address_parse(address_text, &address) || address.family != 4 || length > 32 ||
+		length < 32 - WEIR_CONFIG_SOURCE_BITS_MAX) {
+		weir_json_error(reader, place,
+			"\"%s\" is neither an IPv4 address nor a prefix of %d to 32 bits, such as "
+			"192.0.2.64/28",
+			shown, 32 - WEIR_CONFIG_SOURCE_BITS_MAX);
+		return false;
+	}
+	host = ((uint32_t)address.bytes[2] << 8 | address.bytes[3]) & ((1u << (32 - length)) - 1);
+	if (host != 0) {
+		weir_json_error(reader, place,
+			"\"%s\" has bits beyond the length of its prefix; write the first address "
+			"of "
+			"the prefix",
+			shown);
+		return false;
+	}
+	memcpy(into + key->offset, &address, sizeof(address));
+	weir_json_store(into + key->offset2, key->type->bytes2, 32 - length);
+	return true;
+}
+
+static void format_prefix4(
+	const struct weir_json_key *key, const char *from, char *text, size_t bytes) {
+	uint64_t host = weir_json_load(from + key->offset2, key->type->bytes2);
+	size_t used;
+
+	format_address(key, from, text, bytes);
+	used = strlen(text);
+	if (host > 0) {
+		snprintf(text + used, bytes - used, "/%" PRIu64, 32 - host);
 	}
 }
 
@@ -196,8 +254,10 @@ const struct weir_json_type weir_config_type_name = {
 	.name = "name", .read = read_name, .format = format_name};
 const struct weir_json_type weir_config_type_address = {
 	.name = "address", .read = read_address, .format = format_address};
-const struct weir_json_type weir_config_type_ipv4 = {
-	.name = "ipv4", .read = read_address, .format = format_address};
+const struct weir_json_type weir_config_type_prefix4 = {.name = "prefix4",
+	.read = read_prefix4,
+	.format = format_prefix4,
+	.bytes2 = sizeof(uint8_t)};
 const struct weir_json_type weir_config_type_ipv6 = {
 	.name = "ipv6", .read = read_address, .format = format_address};
 const struct weir_json_type weir_config_type_mac = {

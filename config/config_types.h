@@ -7,7 +7,8 @@
 
 extern const struct weir_json_type weir_config_type_name; // [A-Za-z0-9][A-Za-z0-9._-]*
 extern const struct weir_json_type weir_config_type_address; // struct weir_address
-extern const struct weir_json_type weir_config_type_ipv4; // the same, IPv4 only
+// The same, IPv4 only, "address" or "address/length"; offset2: a uint8_t, 32 - length.
+extern const struct weir_json_type weir_config_type_prefix4;
 extern const struct weir_json_type weir_config_type_ipv6; // the same, IPv6 only
 extern const struct weir_json_type weir_config_type_mac; // 6 bytes; offset2: a bool that it is set
 extern const struct weir_json_type weir_config_type_seed; // "0x" and up to 16 hexadecimal digits

@@ -87,6 +87,7 @@ void weir_backend_row_build(const struct weir_backend_path *path, struct weir_ba
 		put_ipv4(ip, path);
 		row.header_bytes = (uint8_t)(row.l2_bytes + IPV4_BYTES);
 		row.checksum_base = sum16(ip, IPV4_BYTES);
+		row.source_bits = path->source_bits;
 	}
 	*ret = row;
 }

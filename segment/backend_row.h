@@ -17,6 +17,8 @@ struct weir_backend_path {
 	uint16_t service;
 	uint8_t resolved; // next_hop_mac is known
 	uint8_t state; // WEIR_BACKEND_CLOSED to WEIR_BACKEND_RESET
+	uint8_t source_bits; // IPv4: so many low bits of source, which are 0, are each flow's own,
+			     // at most WEIR_SOURCE_BITS_MAX
 };
 
 // Fill a row: Ethernet, optional VLAN tag, IPv4 (DF set, TTL 64, protocol 4 or 41 left 4) or IPv6

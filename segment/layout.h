@@ -129,6 +129,7 @@ enum weir_backend_flag {
 };
 
 #define WEIR_OUTER_HEADER_BYTES 62 // Ethernet 14 + two VLAN tags 8 + IPv6 40
+#define WEIR_SOURCE_BITS_MAX 16 // of an IPv4 source prefix: a /16
 
 // One backend as a worker needs it: a prebuilt outer header to copy in front of the packet. For
 // the worker only total length, TTL, DSCP/ECN and the IPv4 checksum are left to fill in. Health
@@ -139,7 +140,7 @@ struct weir_backend_row { // 80 bytes, [control]
 	uint8_t outer_family; // 4 or 6: family of the backend's own address
 	uint8_t l2_bytes; // length of the Ethernet header and its tags: 14, 18 or 22
 	uint8_t header_bytes; // l2_bytes + 20 or + 40
-	uint8_t reserved0;
+	uint8_t source_bits; // IPv4: low bits of the source address that are the flow hash's, 0..16
 	uint16_t mtu; // largest outer IP packet, bytes: that of the port
 	uint16_t service; // the service that the backend belongs to
 	uint16_t checksum_base; // IPv4: ones' complement sum of the constant fields of header[]

@@ -280,6 +280,7 @@ static void list_ports(struct weir_watch *watch, const struct weir_config *confi
 				memcpy(port->gateway_mac, wanted->gateway_mac,
 					sizeof(port->gateway_mac));
 				port->source_ipv4 = wanted->source_ipv4;
+				port->source_ipv4_bits = wanted->source_ipv4_bits;
 				port->source_ipv6 = wanted->source_ipv6;
 			}
 		}

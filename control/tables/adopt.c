@@ -25,6 +25,7 @@ static void adopt_next_hop(struct weir_backend_entry *backend, const struct weir
 	memcpy(backend->hop.mac, row->header, sizeof(backend->hop.mac));
 	backend->hop.source.family = row->outer_family;
 	memcpy(backend->hop.source.bytes, row->header + row->l2_bytes + source_at, address_bytes);
+	backend->hop.source_bits = row->source_bits <= WEIR_SOURCE_BITS_MAX ? row->source_bits : 0;
 }
 
 void weir_state_adopt(struct weir_state *state, const struct weir_segment *segment) {

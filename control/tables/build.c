@@ -42,10 +42,12 @@ static void set_source(struct weir_backend_path *path, const struct weir_tables 
 	const struct weir_config_port *port;
 	const struct weir_address *source = &backend->hop.source;
 
+	path->source_bits = backend->hop.source_bits;
 	if (source->family != backend->address.family && tables->config != NULL &&
 		path->port < tables->config->port_count) {
 		port = &tables->config->ports[path->port];
 		source = backend->address.family == 4 ? &port->source_ipv4 : &port->source_ipv6;
+		path->source_bits = port->source_ipv4_bits;
 	}
 	if (source->family == backend->address.family) {
 		memcpy(path->source, source->bytes, sizeof(path->source));

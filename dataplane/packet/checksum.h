@@ -58,8 +58,8 @@ static inline uint16_t weir_checksum_fold(uint64_t sum) {
 	return (uint16_t)((sum & 0xffff) + (sum >> 16));
 }
 
-// The same for a sum below 2^18: halves and their carry come together in the highest 16 bits.
-static inline uint16_t weir_checksum_fold18(uint32_t sum) {
+// The same for a sum below 2^20: halves and their carry come together in the highest 16 bits.
+static inline uint16_t weir_checksum_fold20(uint32_t sum) {
 	return (uint16_t)(sum * 0x0001000100010000ull >> 48);
 }
 

@@ -11,7 +11,8 @@
 //         meaning (RFC 6864).
 //   IPv6: traffic class, flow label, payload length, next header. The label is 20 bits of the flow
 //         hash, so that routers on the way spread flows over paths (RFC 6438). IPv4 has no field
-//         for that: between two addresses all flows look alike to ECMP.
+//         for that: between two addresses all flows look alike to ECMP, and to the receive queues
+//         of the backend. Hence a source prefix: the low source_bits of the address are the hash's.
 // DSCP and ECN are copied (RFC 6040, ingress in normal mode). The inner packet, its TTL included,
 // is left as it is: a load balancer in front of a server is not a hop that the client can see.
 //
@@ -35,7 +36,7 @@ struct weir_row_head {
 	uint8_t outer_family;
 	uint8_t l2_bytes;
 	uint8_t header_bytes;
-	uint8_t reserved0;
+	uint8_t source_bits;
 	uint16_t mtu;
 	uint16_t service;
 	uint16_t checksum_base;
@@ -68,6 +69,7 @@ static inline bool weir_encap_row_valid(const struct weir_row_head *head) {
 
 	wrong |= head->header_bytes > WEIR_OUTER_HEADER_BYTES;
 	wrong |= head->header_bytes != head->l2_bytes + outer;
+	wrong |= head->source_bits > (head->outer_family == 6 ? 0 : WEIR_SOURCE_BITS_MAX);
 	return wrong == 0;
 }
 
@@ -77,17 +79,29 @@ static inline bool weir_encap_fits(
 	return d->ip_bytes + weir_encap_outer_bytes(head) <= head->mtu;
 }
 
+// The low half of the IPv4 source address that a flow adds to the row's, as in memory. These bits
+// of the hash are not those that choose a worker, a bucket or a slot.
+static inline uint16_t weir_encap_source_low(uint64_t hash, uint16_t mask) {
+	return (uint16_t)(hash >> 16) & mask;
+}
+
+static inline uint16_t weir_encap_source_mask(const struct weir_row_head *head) {
+	return rte_cpu_to_be_16((uint16_t)((1u << head->source_bits) - 1));
+}
+
 static inline void weir_encap_ipv4(
 	uint8_t *outer, const struct weir_row_head *head, const struct weir_descriptor *d) {
+	uint16_t low = weir_encap_source_low(d->hash, weir_encap_source_mask(head));
 	uint32_t total = d->ip_bytes + WEIR_IPV4_BYTES;
 	uint32_t protocol = d->key.family == 4 ? 4 : 41;
-	uint16_t sum = weir_checksum_fold18(
-		(uint32_t)head->checksum_base + d->tos + total + (protocol - 4));
+	uint16_t sum = weir_checksum_fold20((uint32_t)head->checksum_base + d->tos + total +
+					    (protocol - 4) + rte_be_to_cpu_16(low));
 	uint16_t checksum = rte_cpu_to_be_16((uint16_t)~sum);
 
 	weir_store32(outer,
 		0x45u | (uint32_t)d->tos << 8 | (uint32_t)rte_cpu_to_be_16((uint16_t)total) << 16);
 	weir_store32(outer + 8, WEIR_OUTER_TTL | protocol << 8 | (uint32_t)checksum << 16);
+	weir_store16(outer + 14, (uint16_t)(weir_load16(outer + 14) | low));
 }
 
 // hash: of the inner flow; next_header: 4 or 41.

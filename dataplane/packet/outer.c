@@ -8,6 +8,11 @@ static bool is_sound(const struct weir_row_head *head, uint32_t ports, uint32_t 
 	       head->service < services;
 }
 
+// Of a sound IPv4 row.
+static uint16_t source_low(const struct weir_backend_row *row, const struct weir_row_head *head) {
+	return weir_load16(&row->header[head->l2_bytes + 14]);
+}
+
 bool weir_outer_adopt(struct weir_outer *outer, const struct weir_backend_row *row,
 	uint16_t backend, uint32_t ports, uint32_t services) {
 	// Not in the sum: 0x45 with DSCP and ECN 0, and TTL with protocol 4 (in host order).
@@ -19,7 +24,9 @@ bool weir_outer_adopt(struct weir_outer *outer, const struct weir_backend_row *r
 		*outer = (struct weir_outer){0};
 		return true;
 	}
-	if (!is_sound(&head, ports, services)) {
+	if (!is_sound(&head, ports, services) ||
+		(head.source_bits > 0 &&
+			(source_low(row, &head) & weir_encap_source_mask(&head)) != 0)) {
 		return false;
 	}
 	*outer = (struct weir_outer){.head = head};
@@ -38,8 +45,12 @@ bool weir_outer_adopt(struct weir_outer *outer, const struct weir_backend_row *r
 	// The row's sum is of numbers in host order; one's complement sums may be swapped as a
 	// whole (RFC 1071, 2 B), and 0xffff is 0.
 	sum = (uint32_t)head.checksum_base + 0xffff - left_out;
-	outer->checksum = rte_cpu_to_be_16(weir_checksum_fold18(sum));
+	outer->checksum = rte_cpu_to_be_16(weir_checksum_fold20(sum));
 	outer->header_bytes = head.header_bytes;
 	outer->family = head.outer_family == 6 ? 6 : 4;
+	if (outer->family == 4) {
+		outer->source_low = source_low(row, &head);
+		outer->source_mask = weir_encap_source_mask(&head);
+	}
 	return true;
 }

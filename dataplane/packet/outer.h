@@ -20,7 +20,8 @@ _Static_assert(WEIR_OUTER_COPY6 <= WEIR_PARSE_HEADROOM, "a packet of the fast pa
 // Two cache lines, of which an outer IPv4 header needs the first only.
 struct weir_outer {
 	struct weir_verdict verdict; // of a packet of a known flow to this backend
-	uint32_t reserved0;
+	uint16_t source_low; // IPv4: low half of the source address, as in memory
+	uint16_t source_mask; // bits of it that are the flow hash's, which are 0 there
 	uint16_t inner_max; // longest inner packet, bytes; 0 = not usable, or down: for
 			    // slow_path.c
 	uint16_t checksum; // IPv4: folded sum of the header's constant words, as in memory: of all
@@ -53,14 +54,16 @@ static __rte_always_inline void weir_outer_write4(
 	const uint8_t *from = &outer->header_bytes;
 	uint32_t first = s->first, ttl_protocol = s->ttl_protocol;
 	uint32_t total = __builtin_bswap16((uint16_t)(s->ip_bytes + WEIR_IPV4_BYTES));
-	uint32_t sum = outer->checksum + first + total + ttl_protocol;
+	uint16_t low = weir_encap_source_low(s->hash, outer->source_mask);
+	uint32_t sum = outer->checksum + first + total + ttl_protocol + low;
 
 	rte_mov16(inner - 48, from);
 	rte_mov16(inner - 32, from + 16);
 	rte_mov16(inner - 16, from + 32);
 	weir_store32(inner - 20, first | total << 16);
 	weir_store32(
-		inner - 12, ttl_protocol | (uint32_t)(uint16_t)~weir_checksum_fold18(sum) << 16);
+		inner - 12, ttl_protocol | (uint32_t)(uint16_t)~weir_checksum_fold20(sum) << 16);
+	weir_store16(inner - 6, outer->source_low | low);
 }
 
 static __rte_always_inline void weir_outer_write6(

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What is sent to a backend: headers outside, nothing changed inside."""
+import ipaddress
+import random
+from collections import Counter
+
 from scapy.all import (
     AH,
     ARP,
@@ -185,6 +189,81 @@ def test_gateway_and_source_of_the_port(lab):
     run = lab.run(config(service(backends=[BACKEND6]), port=port), [tcp4(), tcp6()])
     for verdict in run:
         check_forwarded(verdict, BACKEND6, mac="02:aa:bb:cc:dd:ee", source="2001:db8:7::7")
+
+
+def outer_source(verdict):
+    return ipaddress.ip_address(strip_l2(verdict.sent)[4][12:16])
+
+
+def test_source_prefix_gives_each_flow_an_address(lab):
+    flows = [tcp4(port=1000 + i) for i in range(300)] + [tcp6(port=1000 + i) for i in range(300)]
+    later = [tcp4(port=1000 + i, flags="PA") / Raw(b"x" * i) for i in range(300)]
+    later += [tcp6(port=1000 + i, flags="PA") / Raw(b"x" * i) for i in range(300)]
+    for text, size in (("192.0.2.64/28", 16), ("192.0.0.0/16", 500), ("192.0.2.77/32", 1)):
+        prefix = ipaddress.ip_network(text)
+        made = config(service(backends=[BACKEND4]), port={"source_ipv4": text})
+        verdicts = lab.run(made, flows + later)
+        for verdict in verdicts:
+            source = outer_source(verdict)
+            expect(source in prefix, f"{source} is not in {prefix}")
+            check_forwarded(verdict, BACKEND4, source=str(source))
+        sources = [outer_source(verdict) for verdict in verdicts]
+        expect_equal(sources[: len(flows)], sources[len(flows) :], "sources of a flow's packets")
+        expect(min(size, 300) <= len(set(sources)) <= prefix.num_addresses, f"{text}: spread")
+    # The outer family is the backend's: IPv6 has the flow label for that.
+    made = config(service(backends=[BACKEND6]), port={"source_ipv4": "192.0.2.64/28"})
+    for verdict in lab.run(made, flows[::20]):
+        check_forwarded(verdict, BACKEND6)
+
+
+# Of the Receive Side Scaling specification, as most drivers set it.
+TOEPLITZ_KEY = int(
+    "6d5a56da255b0ec24167253d43a38fb0d0ca2bcbae7b30b477cb2da38030f20c6a42b73bbeac01fa", 16
+)
+
+
+def toeplitz(data, key):
+    value, bits = 0, len(data) * 8
+    for i in range(bits):
+        if data[i // 8] >> (7 - i % 8) & 1:
+            value ^= key >> (320 - 32 - i) & 0xFFFFFFFF
+    return value
+
+
+def receive_queues(addresses, key):
+    """How many of the packets each of a backend's 8 receive queues gets. A NIC sees no ports in
+    IP in IP: it hashes the two outer addresses. addresses: of each packet, counted."""
+    queues = [0] * 8
+    for pair, packets in addresses.items():
+        queues[toeplitz(pair, key) % 128 % 8] += packets
+    return queues
+
+
+def is_even(queues):
+    mean = sum(queues) / len(queues)
+    return 0.8 * mean <= min(queues) and max(queues) <= 1.2 * mean
+
+
+def test_source_prefix_fills_a_backends_receive_queues(lab):
+    """The hash is linear: of 16 addresses, three keys in four make all 8 values of its low bits,
+    the others 4 or fewer. Linux gives most NICs a random key."""
+    flows = [tcp4(port=1000 + i) for i in range(2000)]
+    keys = [random.Random(seed).getrandbits(320) for seed in range(200)]
+    even = {}
+    for length in (32, 28, 24):
+        made = config(service(backends=[BACKEND4]), port={"source_ipv4": f"192.0.2.0/{length}"})
+        sent = [strip_l2(verdict.sent)[4][12:20] for verdict in lab.run(made, flows)]
+        addresses = Counter(sent)
+        even[length] = [is_even(receive_queues(addresses, key)) for key in keys]
+        if length == 32:
+            queues = receive_queues(addresses, TOEPLITZ_KEY)
+            expect_equal(sorted(queues)[:7], [0] * 7, "queues without a prefix")
+        if length == 24:
+            queues = receive_queues(addresses, TOEPLITZ_KEY)
+            expect(is_even(queues), f"2,000 flows on 8 queues: {queues}")
+    expect_equal(sum(even[32]), 0, "keys that fill the queues with one address")
+    expect(sum(even[28]) >= 130, f"{sum(even[28])} of 200 keys fill the queues with a /28")
+    expect(sum(even[24]) >= 190, f"{sum(even[24])} of 200 keys fill the queues with a /24")
 
 
 def test_two_armed(lab):

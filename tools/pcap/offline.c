@@ -157,6 +157,7 @@ static void resolve(struct weir_offline *offline, uint16_t id) {
 		memcpy(hop.mac, port->gateway_mac, sizeof(hop.mac));
 	}
 	hop.source = state.address.family == 4 ? port->source_ipv4 : port->source_ipv6;
+	hop.source_bits = state.address.family == 4 ? port->source_ipv4_bits : 0;
 	if (hop.source.family != state.address.family) {
 		weir_address_parse(
 			state.address.family == 4 ? "192.0.2.1" : "2001:db8::1", &hop.source);

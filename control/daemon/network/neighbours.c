@@ -71,6 +71,9 @@ static struct weir_next_hop judge(
 	}
 	hop.port = (uint8_t)port;
 	hop.source = *source_of(n, (uint32_t)port, entry);
+	if (&n->ports[port].source_ipv4 == source_of(n, (uint32_t)port, entry)) {
+		hop.source_bits = n->ports[port].source_ipv4_bits;
+	}
 	if (hop.source.family == 0) {
 		snprintf(why, bytes, "port %s has no IPv%u source address",
 			n->ports[port].info.name, entry->address.family);
@@ -94,7 +97,8 @@ static bool is_same(const struct weir_next_hop *a, const struct weir_next_hop *b
 	if (!a->resolved || !b->resolved) {
 		return a->resolved == b->resolved;
 	}
-	return a->port == b->port && memcmp(a->mac, b->mac, sizeof(a->mac)) == 0 &&
+	return a->port == b->port && a->source_bits == b->source_bits &&
+	       memcmp(a->mac, b->mac, sizeof(a->mac)) == 0 &&
 	       weir_neighbours_compare(&a->source, &b->source) == 0;
 }
 

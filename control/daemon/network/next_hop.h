@@ -16,6 +16,7 @@ struct weir_neighbour_port {
 	bool has_gateway_mac;
 	uint8_t gateway_mac[6];
 	struct weir_address source_ipv4; // family 0 = the kernel's choice
+	uint8_t source_ipv4_bits; // low bits of it that are each flow's own
 	struct weir_address source_ipv6;
 };
 

@@ -92,6 +92,39 @@ static void port_source_is_unicast(void **state) {
 		"unicast");
 }
 
+static void source_prefix_is_16_to_32_bits_long(void **state) {
+	static const char *const wrong[] = {"192.0.2.64/15", "192.0.2.64/33", "192.0.2.64/",
+		"192.0.2.64/2x", "192.0.2.64/028", "192.0.2.64/ 28", "/28", "192.0.2.64/28/28",
+		"2001:db8::1/28", "192.0.2.64/-1", "192.0.2.64.192.0.2.64.192.0.2.64/28"};
+	static const struct {
+		const char *text;
+		uint8_t bits;
+	} good[] = {{"192.0.2.64/28", 4}, {"192.0.0.0/16", 16}, {"192.0.2.77/32", 0},
+		{"192.0.2.77", 0}, {"192.0.2.76/31", 1}};
+	char text[200];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		struct weir_config *config;
+
+		snprintf(text, sizeof(text), WITH_PORTS(PORT(", \"source_ipv4\": \"%s\"")),
+			good[i].text);
+		config = parse_good(text);
+		assert_int_equal(config->ports[0].source_ipv4.family, 4);
+		assert_int_equal(config->ports[0].source_ipv4_bits, good[i].bits);
+		weir_config_free(config);
+	}
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		snprintf(text, sizeof(text), WITH_PORTS(PORT(", \"source_ipv4\": \"%s\"")),
+			wrong[i]);
+		expect_one_error(text, "ports[0].source_ipv4", "16 to 32 bits");
+	}
+	expect_one_error(WITH_PORTS(PORT(", \"source_ipv4\": \"192.0.2.70/28\"")),
+		"ports[0].source_ipv4", "first address");
+	expect_one_error(WITH_PORTS(PORT(", \"source_ipv4\": \"127.0.0.0/28\"")),
+		"ports[0].source_ipv4", "unicast");
+}
+
 static void instance_client_id_is_below_clients(void **state) {
 	struct weir_config *config = parse_good(CONFIG(
 		"\"instance\": {\"client_id\": 3, \"clients\": 4, \"hash_seed\": \"0xff\"},", ""));
@@ -145,6 +178,7 @@ int main(void) {
 		cmocka_unit_test(ports_null_is_not_set),
 		cmocka_unit_test(ports_share_no_device),
 		cmocka_unit_test(port_source_is_unicast),
+		cmocka_unit_test(source_prefix_is_16_to_32_bits_long),
 		cmocka_unit_test(instance_client_id_is_below_clients),
 		cmocka_unit_test(instance_member_is_below_members),
 		cmocka_unit_test(segment_heap_is_whole_pages),

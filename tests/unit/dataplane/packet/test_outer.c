@@ -23,13 +23,19 @@ static struct weir_backend_row row_of(unsigned int n) {
 		.vlan = n & 2 ? (uint16_t)(1 + n) : 0,
 		.mtu = 1500,
 		.service = (uint16_t)(n % SERVICES),
-		.resolved = 1};
+		.resolved = 1,
+		.source_bits = (uint8_t)(n % (WEIR_SOURCE_BITS_MAX + 1))};
 	struct weir_backend_row row;
+	uint16_t low;
 
 	for (unsigned int i = 0; i < 16; i++) {
 		path.address[i] = (uint8_t)(n * 31 + i * 7);
 		path.source[i] = (uint8_t)(n * 17 + i * 3);
 	}
+	low = (uint16_t)((path.source[2] << 8 | path.source[3]) >> path.source_bits
+									   << path.source_bits);
+	path.source[2] = (uint8_t)(low >> 8);
+	path.source[3] = (uint8_t)low;
 	for (unsigned int i = 0; i < 6; i++) {
 		path.next_hop_mac[i] = (uint8_t)(n + i);
 		path.port_mac[i] = (uint8_t)(n * 5 + i);
