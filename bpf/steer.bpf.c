@@ -44,6 +44,36 @@ static __always_inline int is_vip(struct weir_vip_key *key, __u8 protocol, __be1
 	return bpf_map_lookup_elem(&weir_vips, key) != NULL;
 }
 
+// Is a port in one of the VIP's wide ranges, or does the VIP take every port?
+static __always_inline int is_in_range(struct weir_vip_key *key, __u8 protocol, __be16 port) {
+	const __u32 number = bpf_ntohs(port);
+	const __u8 family = key->family;
+	const weir_vip_value *value;
+	weir_vip_value blocks;
+
+	key->protocol = protocol;
+	key->port = 0;
+	value = bpf_map_lookup_elem(&weir_vips, key);
+	if (value == NULL) {
+		return 0;
+	}
+	blocks = *value;
+	if (blocks & WEIR_STEER_EVERY_PORT) {
+		return 1;
+	}
+	for (int k = 1; k <= WEIR_STEER_BLOCK_MAX; k++) {
+		if (!(blocks >> k & 1)) {
+			continue;
+		}
+		key->family = WEIR_STEER_BLOCK(family, k);
+		key->port = bpf_htons((__u16)(number >> k << k));
+		if (bpf_map_lookup_elem(&weir_vips, key) != NULL) {
+			return 1;
+		}
+	}
+	return 0;
+}
+
 // An echo request or an error? The rest of ICMP is the kernel's: redirects, router and neighbour
 // discovery, answers to its own questions.
 static __always_inline int is_icmp_for_us(__u8 protocol, __u8 type) {
@@ -76,8 +106,11 @@ static __always_inline int is_ours(
 	if ((void *)(ports + 2) > end) {
 		return is_vip(key, 0, 0);
 	}
-	// Port 0 is no port, but would find the key that stands for all of them.
-	return is_vip(key, protocol, ports[1]) || is_vip(key, protocol, 0);
+	// Port 0 is no port, but would find the key that stands for many of them.
+	if (ports[1] != 0 && is_vip(key, protocol, ports[1])) {
+		return 1;
+	}
+	return is_in_range(key, protocol, ports[1]);
 }
 
 static __always_inline int steer_ipv4(void *at, void *end) {

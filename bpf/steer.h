@@ -2,12 +2,16 @@
 //
 // Steer: what steer.bpf.c and user space share.
 //
-// weir_vips holds the traffic of the dataplane. Three kinds of key, all with the VIP's address:
-//   protocol, port   that port                                       TCP and UDP
-//   protocol, 0      every port, or a range too wide to list         TCP and UDP
-//   0, 0             the address is a VIP: ICMP echo requests and errors, fragments, and packets
-//                    too broken to tell their port
-// Whoever enters a key of the first two kinds enters the third, too.
+// weir_vips holds the traffic of the dataplane. Four kinds of key, all with the VIP's address:
+//   protocol, port           that port                                        TCP and UDP
+//   protocol, 0              value WEIR_STEER_EVERY_PORT: every port; else bit k says that there
+//                            are blocks of 2^k ports                           TCP and UDP
+//   protocol, block's first  a block of 2^k ports, k from 1 to 15, that begins at a multiple of
+//                            2^k; the family is WEIR_STEER_BLOCK(family, k)    TCP and UDP
+//   0, 0                     the address is a VIP: ICMP echo requests and errors, fragments, and
+//                            packets too broken to tell their port
+// A range too wide to list is entered as blocks. Whoever enters a key of the others enters the last
+// kind, too. The value of all but the second kind is 1.
 //
 // net_af_xdp's xdp_prog= wants the XSKMAP to be called xsks_map. It keeps the program attached when
 // its process dies; the next dataplane has to take it off first. Loading takes CAP_BPF,
@@ -20,14 +24,17 @@
 #define WEIR_STEER_QUEUES_MAX 64
 #define WEIR_STEER_VIPS_MAP "weir_vips"
 #define WEIR_STEER_XSKS_MAP "xsks_map"
-#define WEIR_STEER_WIDE_RANGE 1024 // ports; a bind of more is entered as "every port"
+#define WEIR_STEER_WIDE_RANGE 1024 // ports; a bind of more is entered as blocks
+#define WEIR_STEER_EVERY_PORT 1u
+#define WEIR_STEER_BLOCK_MAX 15 // k of the largest block
+#define WEIR_STEER_BLOCK(family, k) ((__u8)((family) | (k) << 4))
 
 struct weir_vip_key {
 	__u8 address[16]; // IPv4 in the first 4 bytes, rest 0
-	__u8 family; // 4 or 6
+	__u8 family; // 4 or 6, and in the upper half the size of a block
 	__u8 protocol; // IPPROTO_TCP, IPPROTO_UDP, 0
 	__be16 port;
 };
 _Static_assert(sizeof(struct weir_vip_key) == 20, "key of weir_vips");
 
-typedef __u32 weir_vip_value; // 1; no meaning yet
+typedef __u32 weir_vip_value;

@@ -126,6 +126,13 @@ struct weir_config_subset {
 	uint32_t salt;
 };
 
+// What becomes of packets to ports of a VIP that no bind names.
+enum weir_config_closed_ports {
+	WEIR_CONFIG_CLOSED_KERNEL,
+	WEIR_CONFIG_CLOSED_DROP,
+	WEIR_CONFIG_CLOSED_REJECT,
+};
+
 enum weir_config_forwarding { WEIR_CONFIG_IPIP };
 enum weir_config_check { WEIR_CHECK_NONE, WEIR_CHECK_TCP, WEIR_CHECK_HTTP };
 
@@ -154,6 +161,8 @@ struct weir_config_service {
 	enum weir_config_workload workload;
 	struct weir_config_flow_control flow_control;
 	struct weir_config_subset subset;
+	enum weir_config_closed_ports closed_ports;
+	bool has_closed_ports; // it is in the file
 	enum weir_config_forwarding forwarding;
 	uint32_t table_size; // prime, default 65537
 	struct weir_config_health_check health_check;
@@ -200,6 +209,7 @@ const char *weir_config_measurement_name(enum weir_config_measurement measuremen
 const char *weir_config_service_time_name(enum weir_config_service_time service_time);
 const char *weir_config_rounds_name(enum weir_config_rounds rounds);
 const char *weir_config_workload_name(enum weir_config_workload workload);
+const char *weir_config_closed_ports_name(enum weir_config_closed_ports closed_ports);
 const char *weir_config_when_exhausted_name(enum weir_when_exhausted when_exhausted);
 
 // A key that the file gives to `settings` and that has no meaning for the policy `name`, or NULL:

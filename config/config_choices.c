@@ -10,6 +10,9 @@ const struct weir_json_choice weir_config_idles[] = {
 	{"poll", WEIR_IDLE_POLL}, {"yield", WEIR_IDLE_YIELD}, {0}};
 const struct weir_json_choice weir_config_protocols[] = {
 	{"tcp", IPPROTO_TCP}, {"udp", IPPROTO_UDP}, {0}};
+const struct weir_json_choice weir_config_closed_ports[] = {
+	{"kernel", WEIR_CONFIG_CLOSED_KERNEL}, {"drop", WEIR_CONFIG_CLOSED_DROP},
+	{"reject", WEIR_CONFIG_CLOSED_REJECT}, {0}};
 const struct weir_json_choice weir_config_forwardings[] = {{"ipip", WEIR_CONFIG_IPIP}, {0}};
 const struct weir_json_choice weir_config_checks[] = {
 	{"none", WEIR_CHECK_NONE}, {"tcp", WEIR_CHECK_TCP}, {"http", WEIR_CHECK_HTTP}, {0}};
@@ -74,6 +77,10 @@ const char *weir_config_rounds_name(enum weir_config_rounds rounds) {
 
 const char *weir_config_workload_name(enum weir_config_workload workload) {
 	return weir_json_choice_name(weir_config_workloads, workload);
+}
+
+const char *weir_config_closed_ports_name(enum weir_config_closed_ports closed_ports) {
+	return weir_json_choice_name(weir_config_closed_ports, closed_ports);
 }
 
 const char *weir_config_when_exhausted_name(enum weir_when_exhausted when_exhausted) {

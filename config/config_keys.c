@@ -228,6 +228,7 @@ static const struct weir_json_key service_keys[] = {
 	CHOICE("workload", SERVICE, workload, weir_config_workloads, "\"connections\"", CONTROL),
 	OBJECT("flow_control", SERVICE, flow_control, flow_control_object),
 	OBJECT("subset", SERVICE, subset, subset_object),
+	CHOICE("closed_ports", SERVICE, closed_ports, weir_config_closed_ports, "\"kernel\"", TABLES),
 	CHOICE("forwarding", SERVICE, forwarding, weir_config_forwardings, "\"ipip\"",
 		.versioned = true, CONTROL),
 	INTEGER("table_size", SERVICE, table_size, 2, WEIR_CONFIG_TABLE_SIZE_MAX, "65537", TABLES),

@@ -199,6 +199,7 @@ void weir_config_check_service(struct weir_json_reader *reader, const struct wei
 	const struct weir_json_place backends = weir_json_place_member(place, "backends");
 	uint32_t *order;
 
+	service->has_closed_ports = weir_json_present(read, "closed_ports");
 	// A plain TCP connection may be idle for hours: a limit would turn users away from healthy
 	// backends. Of requests, so many at once mean trouble.
 	if (!service->flow_control.has_max && service->workload == WEIR_WORKLOAD_REQUESTS) {
@@ -382,6 +383,66 @@ static void check_loops(struct weir_json_reader *reader, const struct weir_json_
 	free(vip);
 }
 
+struct vip { // an address of a service
+	struct weir_address address;
+	uint32_t service;
+};
+
+static int compare_vips(const void *a, const void *b) {
+	const struct vip *x = a, *y = b;
+	int order = compare_addresses(&x->address, &y->address);
+
+	return order ? order : (x->service > y->service) - (x->service < y->service);
+}
+
+// Services that share a VIP share what becomes of its other ports: the first one decides.
+static void check_closed_ports(struct weir_json_reader *reader,
+	const struct weir_json_place *services, const struct weir_config *config) {
+	const struct vip *first;
+	struct vip *vip;
+	size_t count = 0, n = 0;
+
+	for (uint32_t i = 0; i < config->service_count; i++) {
+		count += config->services[i].bind_count;
+	}
+	vip = calloc(count ? count : 1, sizeof(*vip));
+	if (vip == NULL) {
+		reader->out_of_memory = true;
+		return;
+	}
+	for (uint32_t i = 0; i < config->service_count; i++) {
+		for (uint32_t j = 0; j < config->services[i].bind_count; j++) {
+			vip[n++] = (struct vip){config->services[i].binds[j].address, i};
+		}
+	}
+	qsort(vip, n, sizeof(*vip), compare_vips);
+	first = vip;
+	for (size_t i = 1; i < n; i++) {
+		const struct weir_config_service *later = &config->services[vip[i].service];
+		const struct weir_config_service *decides;
+		struct weir_json_place at;
+
+		if (!vip[i].address.family ||
+			compare_addresses(&first->address, &vip[i].address) != 0) {
+			first = &vip[i];
+			continue;
+		}
+		decides = &config->services[first->service];
+		if (!later->has_closed_ports || vip[i].service == vip[i - 1].service ||
+			later->closed_ports == decides->closed_ports) {
+			continue;
+		}
+		at = weir_json_place_element(services, vip[i].service);
+		weir_json_error_at(reader, &at, "closed_ports",
+			"is \"%s\", but services[%u] has the same VIP and says \"%s\"%s; the "
+			"first service of a VIP decides",
+			weir_config_closed_ports_name(later->closed_ports), first->service,
+			weir_config_closed_ports_name(decides->closed_ports),
+			decides->has_closed_ports ? "" : ", the default");
+	}
+	free(vip);
+}
+
 void weir_config_check_services(struct weir_json_reader *reader, const struct weir_json_place *root,
 	const struct weir_config *config) {
 	const struct weir_json_place services = weir_json_place_member(root, "services");
@@ -403,6 +464,7 @@ void weir_config_check_services(struct weir_json_reader *reader, const struct we
 	check_service_names(reader, &services, config);
 	check_binds(reader, &services, config);
 	check_loops(reader, &services, config);
+	check_closed_ports(reader, &services, config);
 }
 
 void weir_config_check_root(struct weir_json_reader *reader, const struct weir_json_place *place,

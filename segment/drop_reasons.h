@@ -21,7 +21,7 @@
 	X(IPV6_PAYLOAD_LENGTH, "ipv6_payload_length", "IPv6 payload length beyond the frame")      \
 	X(IPV6_EXTENSION, "ipv6_extension", "extension header chain truncated, out of order or too long") \
 	X(FRAGMENT, "fragment", "IP fragment: not supported, since only the first one has ports")  \
-	X(SOURCE_ADDRESS, "source_address", "martian source: multicast, loopback, unspecified or the VIP itself") \
+	X(SOURCE_ADDRESS, "source_address", "martian source: multicast, loopback, unspecified or a VIP") \
 	X(TTL_EXPIRED, "ttl_expired", "TTL or hop limit was 0 on arrival")                         \
 	X(TCP_TRUNCATED, "tcp_truncated", "packet ends inside the TCP header")                     \
 	X(TCP_HEADER_LENGTH, "tcp_header_length", "TCP data offset below 20 bytes or beyond the packet") \
@@ -46,7 +46,8 @@
 	X(FLOW_CONTROL, "flow_control", "every backend of the service at max_active_flows")        \
 	X(GROUP_MAC, "group_mac", "ICMP reply suppressed: broadcast or multicast MAC address") \
 	X(OTHER_MAC, "other_mac", "frame to another MAC address, or to a VIP in a broadcast or multicast frame") \
-	X(FRAGMENT_BUFFERS, "fragment_buffers", "no packet buffers for the fragments of a packet")
+	X(FRAGMENT_BUFFERS, "fragment_buffers", "no packet buffers for the fragments of a packet") \
+	X(CLOSED_PORT, "closed_port", "to a port of a VIP that no bind names (closed_ports)")
 // clang-format on
 
 enum weir_drop_reason {

@@ -42,6 +42,9 @@ static const struct fact facts[] = {
 	VALUE(WEIR_BACKEND_REHASH) VALUE(WEIR_BACKEND_RESET)
 	VALUE(WEIR_UPDATE_SERVICES) VALUE(WEIR_UPDATE_SELECTION) VALUE(WEIR_UPDATE_ROW)
 	VALUE(WEIR_MESSAGE_FLOW_LOOKUP)
+#define X(name) {"closed ports " #name, WEIR_CLOSED_PORTS_##name},
+	WEIR_CLOSED_PORTS(X)
+#undef X
 #define X(name, key) {"admin " key, WEIR_ADMIN_##name},
 	WEIR_ADMIN_STATES(X)
 #undef X
@@ -157,7 +160,7 @@ static const struct fact facts[] = {
 	FIELD(weir_service_table, reserved)
 	TYPE(weir_bind)
 	FIELD(weir_bind, address) FIELD(weir_bind, family) FIELD(weir_bind, protocol)
-	FIELD(weir_bind, kind) FIELD(weir_bind, reserved) FIELD(weir_bind, port)
+	FIELD(weir_bind, kind) FIELD(weir_bind, closed) FIELD(weir_bind, port)
 	FIELD(weir_bind, service) FIELD(weir_bind, first) FIELD(weir_bind, count)
 	TYPE(weir_bind_range)
 	FIELD(weir_bind_range, first) FIELD(weir_bind_range, last)

@@ -82,13 +82,22 @@ enum weir_bind_kind {
 	WEIR_BIND_ADDRESS, // address alone -> it is a VIP (for ICMP and for what no port matches)
 };
 
+// What becomes of packets to ports of a VIP that no bind names. X(NAME)
+#define WEIR_CLOSED_PORTS(X) X(KERNEL) X(DROP) X(REJECT)
+
+enum weir_closed_ports {
+#define X(name) WEIR_CLOSED_PORTS_##name,
+	WEIR_CLOSED_PORTS(X)
+#undef X
+};
+
 // IPv4 addresses are stored in the first 4 bytes, the rest 0; family tells them apart.
 struct weir_bind { // 32 bytes, [control]
 	uint8_t address[16];
 	uint8_t family; // 4 or 6; 0 = free bucket
 	uint8_t protocol; // IPPROTO_TCP, IPPROTO_UDP; 0 with WEIR_BIND_ADDRESS
 	uint8_t kind; // enum weir_bind_kind
-	uint8_t reserved;
+	uint8_t closed; // enum weir_closed_ports, WEIR_BIND_ADDRESS only
 	uint16_t port; // host order, WEIR_BIND_EXACT only
 	uint16_t service; // WEIR_BIND_EXACT: service id
 	uint32_t first; // WEIR_BIND_RANGES: first element in ranges[]

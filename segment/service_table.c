@@ -115,15 +115,29 @@ uint16_t weir_service_lookup(const struct weir_services_view *view, const uint8_
 	return bind == NULL ? WEIR_SERVICE_NONE : find_range(view, bind, port);
 }
 
-bool weir_service_is_vip(
+static const struct weir_bind *find_address(
 	const struct weir_services_view *view, const uint8_t address[16], uint8_t family) {
 	struct key key = {.family = family, .kind = WEIR_BIND_ADDRESS};
 
 	if (view->buckets == NULL || family == 0) {
-		return false;
+		return NULL;
 	}
 	memcpy(key.address, address, sizeof(key.address));
-	return find(view, &key) != NULL;
+	return find(view, &key);
+}
+
+bool weir_service_is_vip(
+	const struct weir_services_view *view, const uint8_t address[16], uint8_t family) {
+	return find_address(view, address, family) != NULL;
+}
+
+enum weir_closed_ports weir_service_closed_ports(
+	const struct weir_services_view *view, const uint8_t address[16], uint8_t family) {
+	const struct weir_bind *bind = find_address(view, address, family);
+	uint8_t closed = bind != NULL ? __atomic_load_n(&bind->closed, __ATOMIC_RELAXED) : 0;
+
+	return closed <= WEIR_CLOSED_PORTS_REJECT ? (enum weir_closed_ports)closed
+						  : WEIR_CLOSED_PORTS_KERNEL;
 }
 
 // --- build --------------------------------------------------------------------------------
@@ -184,7 +198,8 @@ static bool bind_valid(const struct weir_service_bind *bind) {
 	return (bind->family == 6 ||
 		       (bind->family == 4 && memcmp(bind->address + 4, zero, sizeof(zero)) == 0)) &&
 	       (bind->protocol == IPPROTO_TCP || bind->protocol == IPPROTO_UDP) &&
-	       bind->port_first <= bind->port_last && bind->service != WEIR_SERVICE_NONE;
+	       bind->port_first <= bind->port_last && bind->service != WEIR_SERVICE_NONE &&
+	       bind->closed <= WEIR_CLOSED_PORTS_REJECT;
 }
 
 static struct weir_bind *add_key(
@@ -273,6 +288,18 @@ static int add_group(struct builder *b, uint32_t from, uint32_t to) {
 	return 0;
 }
 
+// The address of the groups from bind `from` on.
+static void add_address(struct builder *b, uint32_t from) {
+	struct weir_bind *key = add_key(b, &b->binds[from], WEIR_BIND_ADDRESS);
+
+	for (uint32_t i = from; i < b->n && compare_address(&b->binds[from], &b->binds[i]) == 0;
+		i++) {
+		if (key->closed < b->binds[i].closed) {
+			key->closed = b->binds[i].closed;
+		}
+	}
+}
+
 static int add_groups(struct builder *b) {
 	uint32_t from = 0;
 
@@ -288,7 +315,7 @@ static int add_groups(struct builder *b) {
 			return r;
 		}
 		if (from == 0 || compare_address(&b->binds[from - 1], &b->binds[from]) != 0) {
-			add_key(b, &b->binds[from], WEIR_BIND_ADDRESS);
+			add_address(b, from);
 		}
 		from = to;
 	}

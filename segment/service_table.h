@@ -15,13 +15,15 @@ struct weir_service_bind {
 	uint16_t port_first; // host order; 0 with port_last 65535 = every port
 	uint16_t port_last; // inclusive
 	uint16_t service;
+	uint8_t closed; // enum weir_closed_ports; of the binds of an address the highest counts
 };
 
 // Build a table from n binds in any order. Overlaps: an exact port wins over a range, a narrower
 // range over a wider one; the same ports twice are -EEXIST (config check reports them first).
 // Ranges of the same width that overlap: the one that starts lower wins.
 // Returns 0 and the blob in *ret (owned by the caller, see writer.h), -EEXIST, -ENOSPC, -EBUSY,
-// -ENOMEM, -EINVAL (family, protocol, an IPv4 address that is not zero padded, ports in reverse).
+// -ENOMEM, -EINVAL (family, protocol, an IPv4 address that is not zero padded, ports in reverse,
+// an unknown value of closed).
 int weir_service_table_build(struct weir_writer *writer, const struct weir_service_bind *binds,
 	uint32_t n, uint64_t hash_seed, struct weir_service_table **ret);
 
@@ -32,4 +34,8 @@ uint16_t weir_service_lookup(const struct weir_services_view *view, const uint8_
 
 // Whether the address is a VIP at all, whatever the port. [worker]
 bool weir_service_is_vip(
+	const struct weir_services_view *view, const uint8_t address[16], uint8_t family);
+// What becomes of packets to a port of this address that no bind names: an enum weir_closed_ports;
+// that of the kernel when it is no VIP. [worker]
+enum weir_closed_ports weir_service_closed_ports(
 	const struct weir_services_view *view, const uint8_t address[16], uint8_t family);

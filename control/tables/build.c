@@ -220,6 +220,11 @@ int weir_build_selection(const struct weir_tables *tables, const struct weir_sta
 	return r;
 }
 
+_Static_assert((int)WEIR_CONFIG_CLOSED_KERNEL == (int)WEIR_CLOSED_PORTS_KERNEL &&
+		       (int)WEIR_CONFIG_CLOSED_DROP == (int)WEIR_CLOSED_PORTS_DROP &&
+		       (int)WEIR_CONFIG_CLOSED_REJECT == (int)WEIR_CLOSED_PORTS_REJECT,
+	"the same values");
+
 static uint32_t collect_binds(const struct weir_state *state, struct weir_service_bind *binds) {
 	uint32_t n = 0;
 
@@ -241,6 +246,7 @@ static uint32_t collect_binds(const struct weir_state *state, struct weir_servic
 			binds[n].port_first = bind->port_first;
 			binds[n].port_last = bind->port_last;
 			binds[n].service = (uint16_t)id;
+			binds[n].closed = (uint8_t)config->closed_ports;
 		}
 	}
 	return n;

@@ -19,7 +19,12 @@
 #define ICMP6_ECHO_REPLY 129
 #define ICMP4_UNREACHABLE 3
 #define ICMP4_FRAGMENTATION_NEEDED 4
+#define ICMP4_PORT_UNREACHABLE 3
+#define ICMP6_UNREACHABLE 1
 #define ICMP6_TOO_BIG 2
+#define ICMP6_PORT_UNREACHABLE 4
+
+#define FRAME_BYTES_MIN 60u // of Ethernet, without FCS
 
 // --- rate -----------------------------------------------------------------------------------
 
@@ -121,7 +126,7 @@ static void swap_bytes(uint8_t *a, uint8_t *b, size_t bytes) {
 }
 
 // Bytes of headroom for the tag that the NIC stripped and that the reply needs again.
-static uint32_t stripped_bytes(const struct rte_mbuf *m) {
+uint32_t weir_icmp_reply_headroom(const struct rte_mbuf *m) {
 	return (m->ol_flags & RTE_MBUF_F_RX_VLAN_STRIPPED) != 0 ? WEIR_VLAN_BYTES : 0;
 }
 
@@ -133,25 +138,42 @@ static uint8_t *prepend(struct rte_mbuf *m, uint32_t bytes) {
 	return rte_pktmbuf_mtod(m, uint8_t *);
 }
 
+static void pad(struct rte_mbuf *m) {
+	uint32_t bytes = FRAME_BYTES_MIN - RTE_MIN(m->pkt_len, FRAME_BYTES_MIN);
+
+	if (bytes > 0 && m->nb_segs == 1 && rte_pktmbuf_tailroom(m) >= bytes) {
+		memset(rte_pktmbuf_mtod_offset(m, uint8_t *, m->data_len), 0, bytes);
+		m->data_len = (uint16_t)(m->data_len + bytes);
+		m->pkt_len += bytes;
+	}
+}
+
 // Send the reply to where the packet came from. There is headroom for a stripped tag.
-static void reply_l2(struct rte_mbuf *m) {
+void weir_icmp_reply_l2(struct rte_mbuf *m) {
 	uint8_t *frame = rte_pktmbuf_mtod(m, uint8_t *);
 
 	swap_bytes(frame, frame + 6, 6);
-	if (stripped_bytes(m) > 0) {
+	if (weir_icmp_reply_headroom(m) > 0) {
 		frame = prepend(m, WEIR_VLAN_BYTES);
 		memmove(frame, frame + WEIR_VLAN_BYTES, 12);
 		weir_store16(frame + 12, RTE_BE16(WEIR_ETHERTYPE_VLAN));
 		weir_store16(frame + 14, rte_cpu_to_be_16(m->vlan_tci));
 		m->ol_flags &= ~(uint64_t)(RTE_MBUF_F_RX_VLAN | RTE_MBUF_F_RX_VLAN_STRIPPED);
 	}
+	pad(m);
 }
 
-// Sum of the IPv6 pseudo-header. addresses: source and destination, adjacent.
-static uint32_t pseudo_sum(const uint8_t *addresses, uint32_t bytes) {
-	uint32_t sum = rte_raw_cksum(addresses, 32);
+// Sum of a pseudo-header. addresses: source and destination, adjacent.
+static uint32_t pseudo_sum_of(
+	const uint8_t *addresses, uint32_t address_bytes, uint32_t bytes, uint8_t protocol) {
+	uint32_t sum = rte_raw_cksum(addresses, address_bytes);
 
-	return sum + rte_cpu_to_be_16((uint16_t)bytes) + RTE_BE16(WEIR_PROTOCOL_ICMPV6);
+	return sum + rte_cpu_to_be_16((uint16_t)bytes) + rte_cpu_to_be_16(protocol);
+}
+
+// That of ICMPv6.
+static uint32_t pseudo_sum(const uint8_t *addresses, uint32_t bytes) {
+	return pseudo_sum_of(addresses, 32, bytes, WEIR_PROTOCOL_ICMPV6);
 }
 
 // Sum of the packet's bytes [offset, offset + bytes), which it has, over all its segments.
@@ -174,11 +196,23 @@ static uint32_t packet_sum(const struct rte_mbuf *m, uint32_t offset, uint32_t b
 	return sum;
 }
 
-static bool echo_checksum_good(const struct rte_mbuf *m, const struct weir_descriptor *d) {
+bool weir_icmp_l4_checksum_good(const struct rte_mbuf *m, const struct weir_descriptor *d) {
 	uint32_t offset = (uint32_t)d->l3_offset + d->l4_offset;
 	uint32_t bytes = d->ip_bytes - d->l4_offset;
 	const uint8_t *ip = rte_pktmbuf_mtod_offset(m, const uint8_t *, d->l3_offset);
-	uint64_t sum = d->key.family == 6 ? pseudo_sum(ip + 8, bytes) : 0;
+	uint8_t protocol = d->key.protocol;
+	uint64_t sum = 0;
+
+	if (protocol == WEIR_PROTOCOL_UDP) {
+		if (weir_load16(ip + d->l4_offset + 6) == 0) {
+			return d->key.family == 4;
+		}
+		bytes = rte_be_to_cpu_16(weir_load16(ip + d->l4_offset + 4));
+	}
+	if (protocol != WEIR_PROTOCOL_ICMP) {
+		sum = d->key.family == 6 ? pseudo_sum_of(ip + 8, 32, bytes, protocol)
+					 : pseudo_sum_of(ip + 12, 8, bytes, protocol);
+	}
 
 	return weir_checksum_fold(sum + packet_sum(m, offset, bytes)) == 0xffff;
 }
@@ -207,10 +241,10 @@ int weir_icmp_echo_reply(struct rte_mbuf *m, const struct weir_descriptor *d) {
 	uint32_t l3_bytes = d->ip_bytes - extra;
 	uint8_t *ip;
 
-	if (!echo_checksum_good(m, d)) {
+	if (!weir_icmp_l4_checksum_good(m, d)) {
 		return -EBADMSG;
 	}
-	if (rte_pktmbuf_headroom(m) + extra < stripped_bytes(m)) {
+	if (rte_pktmbuf_headroom(m) + extra < weir_icmp_reply_headroom(m)) {
 		return -ENOBUFS;
 	}
 	if (extra > 0) {
@@ -238,12 +272,19 @@ int weir_icmp_echo_reply(struct rte_mbuf *m, const struct weir_descriptor *d) {
 		ip[7] = REPLY_TTL;
 		echo_type(ip + header_bytes, ICMP6_ECHO_REPLY);
 	}
-	reply_l2(m);
+	weir_icmp_reply_l2(m);
 	return 0;
 }
 
+// An error message. type: and code in its lower byte. mtu: the next hop's, or 0.
+struct error {
+	uint16_t type4, type6;
+	uint16_t mtu;
+};
+
 // Headers in front of the quoted packet at `quoted`; they go to ip.
-static void too_big_ipv4(uint8_t *ip, const uint8_t *quoted, uint32_t quoted_bytes, uint16_t mtu) {
+static void error_ipv4(
+	uint8_t *ip, const uint8_t *quoted, uint32_t quoted_bytes, const struct error *error) {
 	uint8_t *icmp = ip + WEIR_IPV4_BYTES;
 	uint32_t bytes = WEIR_IPV4_BYTES + WEIR_ICMP_BYTES + quoted_bytes;
 
@@ -257,13 +298,13 @@ static void too_big_ipv4(uint8_t *ip, const uint8_t *quoted, uint32_t quoted_byt
 	memcpy(ip + 12, quoted + 16, 4);
 	memcpy(ip + 16, quoted + 12, 4);
 	weir_store16(ip + 10, (uint16_t)~weir_checksum_ipv4(ip));
-	icmp[0] = ICMP4_UNREACHABLE;
-	icmp[1] = ICMP4_FRAGMENTATION_NEEDED;
-	weir_store16(icmp + 6, rte_cpu_to_be_16(mtu));
+	weir_store16(icmp, rte_cpu_to_be_16(error->type4));
+	weir_store16(icmp + 6, rte_cpu_to_be_16(error->mtu));
 	weir_store16(icmp + 2, (uint16_t)~rte_raw_cksum(icmp, WEIR_ICMP_BYTES + quoted_bytes));
 }
 
-static void too_big_ipv6(uint8_t *ip, const uint8_t *quoted, uint32_t quoted_bytes, uint16_t mtu) {
+static void error_ipv6(
+	uint8_t *ip, const uint8_t *quoted, uint32_t quoted_bytes, const struct error *error) {
 	uint8_t *icmp = ip + WEIR_IPV6_BYTES;
 	uint32_t bytes = WEIR_ICMP_BYTES + quoted_bytes;
 	uint64_t sum;
@@ -275,29 +316,45 @@ static void too_big_ipv6(uint8_t *ip, const uint8_t *quoted, uint32_t quoted_byt
 	ip[7] = REPLY_TTL;
 	memcpy(ip + 8, quoted + 24, 16);
 	memcpy(ip + 24, quoted + 8, 16);
-	icmp[0] = ICMP6_TOO_BIG;
-	weir_store32(icmp + 4, rte_cpu_to_be_32(mtu));
+	weir_store16(icmp, rte_cpu_to_be_16(error->type6));
+	weir_store32(icmp + 4, rte_cpu_to_be_32(error->mtu));
 	sum = (uint64_t)pseudo_sum(ip + 8, bytes) + rte_raw_cksum(icmp, bytes);
 	weir_store16(icmp + 2, (uint16_t)~weir_checksum_fold(sum));
 }
 
-int weir_icmp_too_big(struct rte_mbuf *m, const struct weir_descriptor *d, uint16_t mtu) {
+static int make_error(
+	struct rte_mbuf *m, const struct weir_descriptor *d, const struct error *error) {
 	bool ipv4 = d->key.family == 4;
 	uint32_t head = (ipv4 ? WEIR_IPV4_BYTES : WEIR_IPV6_BYTES) + WEIR_ICMP_BYTES;
 	uint32_t quoted = RTE_MIN(d->ip_bytes, (uint32_t)m->data_len - d->l3_offset);
 	uint8_t *frame = rte_pktmbuf_mtod(m, uint8_t *);
 
 	quoted = RTE_MIN(quoted, (ipv4 ? ICMP4_BYTES_MAX : ICMP6_BYTES_MAX) - head);
-	if (rte_pktmbuf_headroom(m) < head + stripped_bytes(m)) {
+	if (rte_pktmbuf_headroom(m) < head + weir_icmp_reply_headroom(m)) {
 		return -ENOBUFS;
 	}
 	weir_encap_cut(m, d->l3_offset + quoted);
 	memmove(prepend(m, head), frame, d->l3_offset);
 	if (ipv4) {
-		too_big_ipv4(frame + d->l3_offset - head, frame + d->l3_offset, quoted, mtu);
+		error_ipv4(frame + d->l3_offset - head, frame + d->l3_offset, quoted, error);
 	} else {
-		too_big_ipv6(frame + d->l3_offset - head, frame + d->l3_offset, quoted, mtu);
+		error_ipv6(frame + d->l3_offset - head, frame + d->l3_offset, quoted, error);
 	}
-	reply_l2(m);
+	weir_icmp_reply_l2(m);
 	return 0;
+}
+
+int weir_icmp_too_big(struct rte_mbuf *m, const struct weir_descriptor *d, uint16_t mtu) {
+	const struct error error = {.type4 = ICMP4_UNREACHABLE << 8 | ICMP4_FRAGMENTATION_NEEDED,
+		.type6 = ICMP6_TOO_BIG << 8,
+		.mtu = mtu};
+
+	return make_error(m, d, &error);
+}
+
+int weir_icmp_port_unreachable(struct rte_mbuf *m, const struct weir_descriptor *d) {
+	const struct error error = {.type4 = ICMP4_UNREACHABLE << 8 | ICMP4_PORT_UNREACHABLE,
+		.type6 = ICMP6_UNREACHABLE << 8 | ICMP6_PORT_UNREACHABLE};
+
+	return make_error(m, d, &error);
 }

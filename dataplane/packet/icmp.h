@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// ICMP and ICMPv6: echo replies and "too big" replies made in place from the packet that caused
-// them, and the flow that an ICMP error is about. Called by slow_path.c.
+// ICMP and ICMPv6: echo replies and error messages made in place from the packet that caused them,
+// and the flow that an ICMP error is about. Called by slow_path.c.
 //
 // Threads: a limit belongs to one worker; the rest are pure functions on the worker's own packet.
 #pragma once
@@ -45,3 +45,18 @@ int weir_icmp_echo_reply(struct rte_mbuf *m, const struct weir_descriptor *d);
 // the message may quote (576 and 1280 bytes in all).
 // Returns 0, -ENOBUFS (no headroom; packet untouched).
 int weir_icmp_too_big(struct rte_mbuf *m, const struct weir_descriptor *d, uint16_t mtu);
+
+// Turn a packet to a VIP into "port unreachable" (RFC 792, RFC 4443), in the same form.
+// Returns 0, -ENOBUFS (no headroom; packet untouched).
+int weir_icmp_port_unreachable(struct rte_mbuf *m, const struct weir_descriptor *d);
+
+// --- for replies of other protocols --------------------------------------------------------
+
+// Headroom that weir_icmp_reply_l2 needs: of the tag that the NIC stripped.
+uint32_t weir_icmp_reply_headroom(const struct rte_mbuf *m);
+// Exchange the MAC addresses of a frame whose reply is complete from the IP header on, put back the
+// tag that the NIC stripped, and pad it to the shortest Ethernet frame if there is room: not every
+// NIC does.
+void weir_icmp_reply_l2(struct rte_mbuf *m);
+// Whether the TCP, UDP or ICMP checksum of a packet is right. A UDP packet in IPv4 may have none.
+bool weir_icmp_l4_checksum_good(const struct rte_mbuf *m, const struct weir_descriptor *d);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "closed_port.h"
 #include "flow_life.h"
 #include "new_flow.h"
 
@@ -125,7 +126,11 @@ const struct weir_outer *weir_move_from_gone(struct weir_burst *b, unsigned int 
 	d->verdict.service = weir_burst_service(b, &d->key);
 	if (d->verdict.service == WEIR_SERVICE_NONE) {
 		end_flow(pipeline, flow, b->now_ns);
-		weir_burst_to_kernel(b, d);
+		if (d->kind == WEIR_PACKET_FLOW) {
+			weir_closed_port(b, i);
+		} else {
+			weir_burst_to_kernel(b, d);
+		}
 		return NULL;
 	}
 	backend = weir_burst_fallback(

@@ -3,10 +3,12 @@
 
 #include <errno.h>
 
+#include "closed_port.h"
 #include "flow_insert.h"
 #include "flow_life.h"
 #include "lookup.h"
 #include "move_flow.h"
+#include "slow_path.h"
 
 // --- begin and end --------------------------------------------------------------------------
 
@@ -423,7 +425,10 @@ void weir_new_flow_process(struct weir_burst *b) {
 			new_flows_of(b, service, &of);
 		}
 		if (unlikely(service == WEIR_SERVICE_NONE)) {
-			weir_burst_to_kernel(b, d);
+			weir_closed_port(b, i);
+			weir_burst_tell(b, i);
+		} else if (d->event == WEIR_FLOW_EVENT_DATAGRAM &&
+			   unlikely(weir_slow_path_vip_source(b, i))) {
 			weir_burst_tell(b, i);
 		} else if (unlikely(!begin(b, i, d, &of, flow, absent))) {
 			weir_burst_tell(b, i);

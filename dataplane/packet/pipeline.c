@@ -466,7 +466,7 @@ void weir_pipeline_undelivered(struct weir_pipeline *pipeline, const struct weir
 		pending->forwarded -= n;
 		break;
 	case WEIR_ACTION_REPLY:
-		if (verdict->reason == WEIR_DROP_MTU_EXCEEDED) {
+		if (verdict->reason != WEIR_REASON_NONE) {
 			return; // counted as dropped already
 		}
 		pending->replied -= n;

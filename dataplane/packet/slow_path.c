@@ -13,10 +13,9 @@ static bool is_vip(const struct weir_burst *b, const struct weir_descriptor *d) 
 
 // --- replies --------------------------------------------------------------------------------
 
-// True if packet i may be answered now; else it was dropped, with the reason. A reply exchanges the
-// MAC addresses: one to a broadcast frame would come from all hosts (RFC 1122, 3.2.2 forbids it),
-// and one to a forged source would go to all of them.
-static bool may_reply(struct weir_burst *b, unsigned int i, struct weir_icmp_limit *limit) {
+// A reply exchanges the MAC addresses: one to a forged group address would go to all of its hosts.
+// Frames to such an address were dropped before (RFC 1122, 3.2.2).
+bool weir_slow_path_may_reply(struct weir_burst *b, unsigned int i, struct weir_icmp_limit *limit) {
 	struct weir_descriptor *d = &b->pipeline->descriptors[i];
 	const uint8_t *frame = rte_pktmbuf_mtod(b->pkts[i], const uint8_t *);
 
@@ -31,6 +30,16 @@ static bool may_reply(struct weir_burst *b, unsigned int i, struct weir_icmp_lim
 	return true;
 }
 
+__rte_noinline bool weir_slow_path_vip_source(struct weir_burst *b, unsigned int i) {
+	struct weir_descriptor *d = &b->pipeline->descriptors[i];
+
+	if (!weir_service_is_vip(b->services, d->key.source, d->key.family)) {
+		return false;
+	}
+	weir_burst_drop(b, d, WEIR_DROP_SOURCE_ADDRESS);
+	return true;
+}
+
 // --- neither TCP nor UDP --------------------------------------------------------------------
 
 static void echo_request(struct weir_burst *b, unsigned int i) {
@@ -38,7 +47,10 @@ static void echo_request(struct weir_burst *b, unsigned int i) {
 	struct weir_icmp_limit *limit = &b->pipeline->echo_limit;
 	int r;
 
-	if (!may_reply(b, i, limit)) {
+	if (weir_slow_path_vip_source(b, i)) {
+		return;
+	}
+	if (!weir_slow_path_may_reply(b, i, limit)) {
 		return;
 	}
 	r = weir_icmp_echo_reply(b->pkts[i], d);
@@ -127,7 +139,7 @@ static void too_big(struct weir_burst *b, unsigned int i, const struct weir_row_
 		weir_burst_drop(b, d, WEIR_DROP_MTU_EXCEEDED);
 		return;
 	}
-	if (!may_reply(b, i, limit)) {
+	if (!weir_slow_path_may_reply(b, i, limit)) {
 		return;
 	}
 	if (weir_icmp_too_big(b->pkts[i], d, (uint16_t)(head->mtu - RTE_MIN(head->mtu, outer))) <

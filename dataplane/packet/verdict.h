@@ -12,8 +12,8 @@
 
 enum weir_action {
 	WEIR_ACTION_FORWARD, // rewritten; send on verdict.port
-	WEIR_ACTION_REPLY, // rewritten into an ICMP reply; send on verdict.port (where it came
-			   // from)
+	WEIR_ACTION_REPLY, // rewritten into an ICMP reply or an RST; send on verdict.port (where it
+			   // came from)
 	WEIR_ACTION_KERNEL, // untouched; hand to the kernel of the port it came from
 	WEIR_ACTION_DROP, // free; reason in verdict.reason, already counted
 };
@@ -32,7 +32,8 @@ enum weir_choice {
 struct weir_verdict { // one per packet of a burst
 	uint8_t action; // enum weir_action
 	uint8_t reason; // enum weir_drop_reason of WEIR_ACTION_DROP; of WEIR_ACTION_REPLY:
-			// MTU_EXCEEDED when the reply is "too big"; else WEIR_REASON_NONE
+			// MTU_EXCEEDED when the reply is "too big", CLOSED_PORT when it is
+			// "port unreachable" or an RST; else WEIR_REASON_NONE
 	uint8_t choice; // enum weir_choice
 	uint8_t port; // index of the port to send on
 	uint16_t backend; // WEIR_BACKEND_NONE where none was chosen

@@ -103,6 +103,7 @@ static void publish_services(struct balancer *balancer) {
 
 	for (unsigned int i = 0; i < 3; i++) {
 		binds[i].family = 4;
+		binds[i].closed = WEIR_CLOSED_PORTS_REJECT;
 		memcpy(binds[i].address, balancer_vip4, 16);
 		binds[i + 3] = binds[i];
 		binds[i + 3].family = 6;

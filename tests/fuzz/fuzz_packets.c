@@ -167,9 +167,13 @@ static void check_packet(struct world *world, const struct packet *packet,
 	case WEIR_ACTION_REPLY:
 		REQUIRE(verdict->port == in_port);
 		REQUIRE(verdict->reason == WEIR_REASON_NONE ||
-			verdict->reason == WEIR_DROP_MTU_EXCEEDED);
+			verdict->reason == WEIR_DROP_MTU_EXCEEDED ||
+			verdict->reason == WEIR_DROP_CLOSED_PORT);
 		read_back(packet->m, &out);
-		oracle_replied(&packet->frame, &out, verdict->reason == WEIR_DROP_MTU_EXCEEDED,
+		oracle_replied(&packet->frame, &out,
+			verdict->reason == WEIR_DROP_MTU_EXCEEDED  ? ORACLE_TOO_BIG
+			: verdict->reason == WEIR_DROP_CLOSED_PORT ? ORACLE_RESET
+								   : ORACLE_ECHO,
 			packet->flags & STRIPPED ? TAG : 0);
 		if (verdict->reason == WEIR_REASON_NONE) {
 			world->replied++;

@@ -148,23 +148,6 @@ static void check_reply_l2(
 	REQUIRE(memcmp(out->bytes + at, in->bytes + 12, packet.l3 - 12) == 0);
 }
 
-// The reply comes from the address that was asked, and is right in itself.
-static void check_reply_ip(const struct packet *in, const struct packet *out) {
-	REQUIRE(out->family == in->family);
-	if (in->family == 4) {
-		REQUIRE(out->ip[0] == 0x45 && out->ip[8] == TTL && out->ip[9] == 1);
-		REQUIRE(sum(out->ip, 20, 0) == 0xffff);
-		REQUIRE(memcmp(out->ip + 12, in->ip + 16, 4) == 0);
-		REQUIRE(memcmp(out->ip + 16, in->ip + 12, 4) == 0);
-		REQUIRE(icmp_sum(out, 20) == 0xffff);
-	} else {
-		REQUIRE(out->ip[6] == 58 && out->ip[7] == TTL);
-		REQUIRE(memcmp(out->ip + 8, in->ip + 24, 16) == 0);
-		REQUIRE(memcmp(out->ip + 24, in->ip + 8, 16) == 0);
-		REQUIRE(icmp_sum(out, 40) == 0xffff);
-	}
-}
-
 static void check_too_big(const struct packet *in, const struct packet *out) {
 	uint32_t at = out->family == 4 ? 20 : 40;
 	const uint8_t *icmp = out->ip + at;
@@ -189,8 +172,52 @@ static void check_echo(const struct packet *in, const struct packet *out) {
 	REQUIRE(memcmp(out->ip + at + 4, in->ip + from + 4, in->bytes - from - 4) == 0);
 }
 
-void oracle_replied(
-	const struct oracle_frame *in, const struct oracle_frame *out, bool too_big, uint16_t tag) {
+static void check_reset(const struct packet *in, const struct packet *out) {
+	uint32_t at = out->family == 4 ? 20 : 40;
+	const uint8_t *tcp = out->ip + at;
+	const uint8_t *asked;
+	uint8_t protocol;
+
+	asked = in->ip + l4_offset(in, &protocol);
+	REQUIRE(protocol == 6 && (asked[13] & 0x04) == 0); // no answer to an RST
+	REQUIRE(out->bytes == at + 20 && tcp[12] == 0x50);
+	REQUIRE(get16(tcp) == get16(asked + 2) && get16(tcp + 2) == get16(asked));
+	if (asked[13] & 0x10) {
+		REQUIRE(tcp[13] == 0x04 && memcmp(tcp + 4, asked + 8, 4) == 0);
+	} else {
+		REQUIRE(tcp[13] == 0x14 && get16(tcp + 4) == 0 && get16(tcp + 6) == 0);
+	}
+	REQUIRE(sum(tcp, 20,
+			sum(out->ip + (out->family == 4 ? 12 : 8), out->family == 4 ? 8 : 32,
+				26)) == 0xffff);
+}
+
+// The reply comes from the address that was asked, and is right in itself.
+static void check_reply_ip(const struct packet *in, const struct packet *out, uint8_t protocol) {
+	REQUIRE(out->family == in->family);
+	if (in->family == 4) {
+		REQUIRE(out->ip[0] == 0x45 && out->ip[8] == TTL && out->ip[9] == protocol);
+		REQUIRE(sum(out->ip, 20, 0) == 0xffff);
+		REQUIRE(memcmp(out->ip + 12, in->ip + 16, 4) == 0);
+		REQUIRE(memcmp(out->ip + 16, in->ip + 12, 4) == 0);
+	} else {
+		REQUIRE(out->ip[6] == (protocol == 1 ? 58 : protocol) && out->ip[7] == TTL);
+		REQUIRE(memcmp(out->ip + 8, in->ip + 24, 16) == 0);
+		REQUIRE(memcmp(out->ip + 24, in->ip + 8, 16) == 0);
+	}
+	REQUIRE(protocol != 1 || icmp_sum(out, in->family == 4 ? 20 : 40) == 0xffff);
+}
+
+// Nothing but padding is behind the reply.
+static void check_end(const struct oracle_frame *out, uint32_t end) {
+	REQUIRE(out->n == end || (end < 60 && out->n == 60));
+	for (uint32_t i = end; i < out->n; i++) {
+		REQUIRE(out->bytes[i] == 0);
+	}
+}
+
+void oracle_replied(const struct oracle_frame *in, const struct oracle_frame *out,
+	enum oracle_reply kind, uint16_t tag) {
 	struct packet asked, reply;
 
 	REQUIRE(find_packet(in, &asked));
@@ -206,12 +233,18 @@ void oracle_replied(
 		reply.ip = out->bytes + reply.l3 + 4;
 		reply.l3 += 4;
 	}
-	REQUIRE(out->n == reply.l3 + reply.bytes);
-	check_reply_ip(&asked, &reply);
-	if (too_big) {
-		check_too_big(&asked, &reply);
-	} else {
+	check_end(out, reply.l3 + reply.bytes);
+	check_reply_ip(&asked, &reply, kind == ORACLE_RESET ? 6 : 1);
+	switch (kind) {
+	case ORACLE_ECHO:
 		check_echo(&asked, &reply);
+		break;
+	case ORACLE_TOO_BIG:
+		check_too_big(&asked, &reply);
+		break;
+	case ORACLE_RESET:
+		check_reset(&asked, &reply);
+		break;
 	}
 }
 

@@ -22,10 +22,16 @@ struct oracle_frame {
 // The packet was encapsulated for this backend.
 void oracle_forwarded(const struct oracle_frame *in, const struct oracle_frame *out,
 	const struct weir_backend_row *row);
-// The packet was turned into a reply: an echo reply, or (too_big) a message that it does not fit.
+enum oracle_reply {
+	ORACLE_ECHO, // an echo reply
+	ORACLE_TOO_BIG, // a message that the packet does not fit
+	ORACLE_RESET, // an RST
+};
+
+// The packet was turned into a reply.
 // tag: taken off by the NIC, put back in the reply; 0 = none.
-void oracle_replied(
-	const struct oracle_frame *in, const struct oracle_frame *out, bool too_big, uint16_t tag);
+void oracle_replied(const struct oracle_frame *in, const struct oracle_frame *out,
+	enum oracle_reply kind, uint16_t tag);
 
 // Make an input's mutated frame consistent again, as far as it can be: the length of its IP packet,
 // and the checksums of IPv4 and of ICMP.

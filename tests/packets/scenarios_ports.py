@@ -5,17 +5,32 @@ from scapy.all import (
     Dot1Q,
     Ether,
     ICMP,
+    ICMPv6DestUnreach,
     ICMPv6EchoRequest,
     ICMPv6ND_NS,
     IP,
+    IPerror,
+    IPerror6,
     IPv6,
     Raw,
     TCP,
     UDP,
+    UDPerror,
 )
 
-from lab import CLIENT4, CLIENT6, CLIENT_MAC, PORT_MAC, VIP4, VIP6, config, expect, expect_equal
-from outer import check_echo, check_forwarded, strip_l2
+from lab import (
+    CLIENT4,
+    CLIENT6,
+    CLIENT_MAC,
+    PORT_MAC,
+    VIP4,
+    VIP6,
+    config,
+    expect,
+    expect_equal,
+    service,
+)
+from outer import check_echo, check_forwarded, check_icmp_checksum, ip_packet, strip_l2
 
 BROADCAST = "ff:ff:ff:ff:ff:ff"
 NEIGHBOUR_MAC = "02:00:00:00:0c:02"
@@ -108,3 +123,196 @@ def test_captures_from_elsewhere_are_taken(lab):
     run = lab.run(config(), framed(to_a_vip(), NEIGHBOUR_MAC))
     expect("other_mac" not in run.totals["drops"], f"{run.totals}")
     check_forwarded(run[0], BACKEND4)
+
+
+# --- ports that no bind names -----------------------------------------------------------------
+
+
+def closed(answer):
+    return config(service(closed_ports=answer), icmp={"unreachable_per_second": 100000})
+
+
+def both(l4, **more):
+    """A packet to VIP4 and one to VIP6."""
+    return [IP(src=CLIENT4, dst=VIP4, **more) / l4, IPv6(src=CLIENT6, dst=VIP6) / l4]
+
+
+def test_closed_ports_are_the_kernels(lab):
+    packets = both(TCP(sport=1025, dport=81, flags="S")) + both(UDP(sport=1025, dport=81))
+    for made in (config(), closed("kernel")):
+        for verdict in lab.run(made, packets):
+            expect_equal(verdict.action, "kernel", f"{verdict}")
+
+
+def test_closed_ports_are_dropped(lab):
+    packets = both(TCP(sport=1025, dport=81, flags="S")) + both(UDP(sport=1025, dport=81))
+    for verdict in lab.run(closed("drop"), packets):
+        expect_equal((verdict.action, verdict.reason), ("dropped", "closed_port"), f"{verdict}")
+    elsewhere = IP(src=CLIENT4, dst="198.51.100.99") / TCP(sport=1025, dport=81, flags="S")
+    open_port = IP(src=CLIENT4, dst=VIP4) / TCP(sport=1025, dport=80, flags="S")
+    run = lab.run(closed("drop"), [elsewhere, open_port])
+    expect_equal([v.action for v in run], ["kernel", "forwarded"], "the others")
+
+
+def rejection(verdict):
+    expect_equal(
+        (verdict.action, verdict.why, verdict.reason),
+        ("replied", "rejected", "closed_port"),
+        f"{verdict}",
+    )
+    expect(verdict.sent_length >= 60, f"{verdict}: {verdict.sent_length} bytes")
+    got, sent = strip_l2(verdict.received), strip_l2(verdict.sent)
+    expect_equal(sent[:4], (got[1], got[0], got[2], got[3]), f"{verdict}: Ethernet header")
+    data = ip_packet(verdict.sent)
+    packet = (IP if data[0] >> 4 == 4 else IPv6)(data)
+    asked = ip_packet(verdict.received)
+    asked = (IP if asked[0] >> 4 == 4 else IPv6)(asked)
+    expect_equal((packet.src, packet.dst), (asked.dst, asked.src), f"{verdict}: addresses")
+    if TCP in packet:
+        again = packet.copy()  # scapy's own lengths and checksums
+        again.payload.chksum = None
+        if isinstance(packet, IP):
+            again.chksum = again.len = None
+        expect_equal(bytes(again), data, f"{verdict}: checksums")
+    else:
+        check_icmp_checksum(data)
+    return asked, packet
+
+
+def test_closed_tcp_ports_get_a_reset(lab):
+    """RFC 9293, 3.10.7.1."""
+    eth = Ether(src=CLIENT_MAC, dst=PORT_MAC)
+    cases = [  # flags, payload, and what the RST has
+        ("S", b"", "RA", 0, 1001),
+        ("S", b"early data", "RA", 0, 1011),
+        ("SEC", b"", "RA", 0, 1001),
+        ("A", b"x" * 1000, "R", 77, 0),
+        ("PA", b"x", "R", 77, 0),
+        ("FA", b"", "R", 77, 0),
+        ("SA", b"", "R", 77, 0),
+    ]
+    for flags, payload, wanted, seq, ack in cases:
+        tcp = TCP(sport=1025, dport=81, flags=flags, seq=1000, ack=77, options=[("MSS", 1460)])
+        packets = both(tcp / Raw(payload)) if payload else both(tcp)
+        packets += [eth / Dot1Q(vlan=5) / packet for packet in list(packets)]
+        for verdict in lab.run(closed("reject"), packets):
+            asked, packet = rejection(verdict)
+            answer = packet[TCP]
+            expect_equal((answer.sport, answer.dport), (81, 1025), f"{verdict}: ports")
+            expect_equal(
+                (str(answer.flags), answer.seq, answer.ack, len(answer.payload)),
+                (wanted, seq, ack, 0),
+                f"{asked.summary()}",
+            )
+
+
+def test_closed_udp_ports_are_unreachable(lab):
+    for size in (0, 1, 100, 1400):
+        packets = both(UDP(sport=1025, dport=81) / Raw(b"u" * size))
+        run = lab.run(closed("reject"), packets)
+        _, packet = rejection(run[0])
+        expect_equal((packet[ICMP].type, packet[ICMP].code), (3, 3), f"{run[0]}")
+        expect_equal(packet[UDPerror].dport, 81, "quoted port")
+        expect_equal(packet[IPerror].dst, VIP4, "quoted address")
+        expect(packet.len <= 576, f"{packet.len} bytes")
+        _, packet = rejection(run[1])
+        expect_equal(packet[ICMPv6DestUnreach].code, 4, f"{run[1]}")
+        expect_equal(packet[UDPerror].dport, 81, "quoted port")
+        expect_equal(packet[IPerror6].dst, VIP6, "quoted address")
+        expect(packet.plen + 40 <= 1280, f"{packet.plen} bytes")
+
+
+def test_closed_ports_answer_nothing_that_rfcs_forbid(lab):
+    eth = Ether(src=CLIENT_MAC, dst=PORT_MAC)
+    silent = both(TCP(sport=1025, dport=81, flags="R"))
+    silent += both(TCP(sport=1025, dport=81, flags="RA"))
+    silent += both(TCP(sport=1025, dport=81, flags="S", chksum=0x1234))
+    silent += both(UDP(sport=1025, dport=81, chksum=0x1234) / Raw(b"x"))
+    for verdict in lab.run(closed("reject"), silent):
+        expect_equal((verdict.action, verdict.reason), ("dropped", "closed_port"), f"{verdict}")
+    others = [
+        (Ether(src="03:00:00:00:00:01", dst=PORT_MAC), "group_mac"),
+        (Ether(src=CLIENT_MAC, dst=BROADCAST), "other_mac"),
+    ]
+    for head, reason in others:
+        run = lab.run(closed("reject"), [head / packet for packet in both(UDP(dport=81))])
+        for verdict in run:
+            expect_equal((verdict.action, verdict.reason), ("dropped", reason), f"{verdict}")
+    loops = [
+        eth / IP(src="127.0.0.1", dst=VIP4) / UDP(dport=81),
+        eth / IP(src="224.0.0.1", dst=VIP4) / UDP(dport=81),
+        eth / IP(src=VIP4, dst=VIP4) / UDP(dport=81),
+    ]
+    for verdict in lab.run(closed("reject"), loops):
+        expect_equal((verdict.action, verdict.reason), ("dropped", "source_address"), f"{verdict}")
+    run = lab.run(closed("reject"), [IP(src=CLIENT4, dst=VIP4) / UDP(dport=81, chksum=0)])
+    expect_equal(run[0].action, "replied", "UDP without a checksum")
+
+
+def test_rejections_are_limited(lab):
+    made = config(service(closed_ports="reject"), icmp={"unreachable_per_second": 10})
+    packets = both(TCP(sport=1025, dport=81, flags="S")) * 50 + both(UDP(dport=81)) * 50
+    packets += [IP(src=CLIENT4, dst=VIP4) / ICMP(id=1, seq=1)] * 20
+    run = lab.run(made, packets, step_ns=1000)
+    expect_equal(run.totals["replied"], 10 + 20, "replies")
+    expect_equal(run.totals["drops"], {"icmp_rate": 190}, "drops")
+
+
+# --- loops ------------------------------------------------------------------------------------
+
+
+def test_a_vip_is_no_client(lab):
+    """Two UDP services that answer each other would never end (CVE-2024-2169)."""
+    other4, other6 = "198.51.100.20", "2001:db8:100::20"
+    binds = [
+        {"address": address, "protocol": "udp", "port": 53} for address in (other4, other6)
+    ]
+    made = config(service(), service("dns", binds, backends=["10.0.0.12"]))
+    packets = []
+    for source4, source6 in ((other4, other6), (VIP4, VIP6)):
+        packets += [
+            IP(src=source4, dst=VIP4) / UDP(sport=53, dport=80) / Raw(b"x"),
+            IPv6(src=source6, dst=VIP6) / UDP(sport=53, dport=80) / Raw(b"x"),
+            IP(src=source4, dst=VIP4) / ICMP(id=1, seq=1),
+            IPv6(src=source6, dst=VIP6) / ICMPv6EchoRequest(id=1, seq=1),
+        ]
+    for verdict in lab.run(made, packets * 2):
+        expect_equal((verdict.action, verdict.reason), ("dropped", "source_address"), f"{verdict}")
+
+
+# --- small frames and tags --------------------------------------------------------------------
+
+
+def test_short_replies_are_padded(lab):
+    """Not every NIC pads a frame to the 60 bytes that Ethernet asks for."""
+    eth = Ether(src=CLIENT_MAC, dst=PORT_MAC)
+    packets = [
+        eth / IP(src=CLIENT4, dst=VIP4) / ICMP(id=1, seq=1),
+        eth / IP(src=CLIENT4, dst=VIP4) / ICMP(id=1, seq=1) / Raw(b"x" * 17),
+        eth / Dot1Q(vlan=7) / IP(src=CLIENT4, dst=VIP4) / ICMP(id=1, seq=1),
+        eth / IPv6(src=CLIENT6, dst=VIP6) / ICMPv6EchoRequest(id=1, seq=1),
+    ]
+    for verdict in lab.run(config(), packets):
+        check_echo(verdict)
+        length = 14 + 4 * len(strip_l2(verdict.sent)[2]) + len(ip_packet(verdict.sent))
+        expect_equal(verdict.sent_length, max(length, 60), f"{verdict}")
+        expect_equal(verdict.sent[length:], bytes(len(verdict.sent) - length), "padding")
+
+
+def test_the_vlan_of_arrival_is_not_compared(lab):
+    """A trunk brings clients of several VLANs; the port's own is that of what goes to backends."""
+    eth = Ether(src=CLIENT_MAC, dst=PORT_MAC)
+    for vlan in (None, 20):
+        made = config(port={"vlan": vlan})
+        tags = [(0x8100, vlan)] if vlan else []
+        packets = [
+            eth / IP(src=CLIENT4, dst=VIP4) / TCP(sport=1, dport=80, flags="S"),
+            eth / Dot1Q(vlan=20) / IP(src=CLIENT4, dst=VIP4) / TCP(sport=2, dport=80, flags="S"),
+            eth / Dot1Q(vlan=30) / IP(src=CLIENT4, dst=VIP4) / TCP(sport=3, dport=80, flags="S"),
+            eth / Dot1Q(vlan=30) / IP(src=CLIENT4, dst=VIP4) / ICMP(id=1, seq=1),
+        ]
+        run = lab.run(made, packets, options=["--mac", PORT_MAC])
+        for verdict in (run[0], run[1], run[2]):
+            check_forwarded(verdict, BACKEND4, tags=tags)
+        check_echo(run[3])
+        expect_equal(strip_l2(run[3].sent)[2], [(0x8100, 30)], "tag of the reply")

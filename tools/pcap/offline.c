@@ -434,6 +434,13 @@ static uint32_t real_bytes(const struct rte_mbuf *m, const struct weir_capture_f
 	if (verdict->action == WEIR_ACTION_REPLY && !cut->echo) {
 		return m->pkt_len;
 	}
+	if (cut->echo) { // it may be padded
+		const uint8_t *ip = rte_pktmbuf_mtod_offset(m, const uint8_t *, cut->d.l3_offset);
+		uint32_t head = cut->d.key.family == 4 ? 0 : WEIR_IPV6_BYTES;
+		uint32_t reply = head + rte_be_to_cpu_16(weir_load16(ip + (head == 0 ? 2 : 4)));
+
+		return cut->d.l3_offset + reply - cut->d.ip_bytes + RTE_MIN(inner, cut->d.ip_bytes);
+	}
 	return m->pkt_len - cut->d.ip_bytes + RTE_MIN(inner, cut->d.ip_bytes);
 }
 

@@ -57,7 +57,9 @@ static const char *why(const struct weir_offline_result *result) {
 		return weir_choice_name(result->choice);
 	}
 	if (result->action == WEIR_ACTION_REPLY) {
-		return result->reason == WEIR_REASON_NONE ? "echo" : "too_big";
+		return result->reason == WEIR_REASON_NONE         ? "echo"
+		       : result->reason == WEIR_DROP_MTU_EXCEEDED ? "too_big"
+								  : "rejected";
 	}
 	return NULL;
 }

@@ -3,6 +3,8 @@
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <linux/bpf.h>
+#include <netinet/in.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,65 +12,112 @@
 #include "steer.h"
 #include "steer_map.h"
 
-struct key_set { // sorted, without repetition once sort_keys ran
-	struct weir_vip_key *key;
+struct entry {
+	struct weir_vip_key key;
+	weir_vip_value value;
+};
+
+struct entry_set { // sorted, each key once, when sort_entries ran
+	struct entry *entry;
 	uint32_t count;
 	uint32_t room;
 };
 
-static int compare_keys(const void *a, const void *b) {
-	return memcmp(a, b, sizeof(struct weir_vip_key));
+static int compare_entries(const void *a, const void *b) {
+	return memcmp(&((const struct entry *)a)->key, &((const struct entry *)b)->key,
+		sizeof(struct weir_vip_key));
 }
 
-static void sort_keys(struct key_set *set) {
+static void sort_entries(struct entry_set *set) {
 	uint32_t kept = 0;
 
 	if (set->count == 0) {
 		return;
 	}
-	qsort(set->key, set->count, sizeof(set->key[0]), compare_keys);
+	qsort(set->entry, set->count, sizeof(set->entry[0]), compare_entries);
 	for (uint32_t i = 1; i < set->count; i++) {
-		if (compare_keys(&set->key[kept], &set->key[i]) != 0) {
-			set->key[++kept] = set->key[i];
+		if (compare_entries(&set->entry[kept], &set->entry[i]) == 0) {
+			set->entry[kept].value |= set->entry[i].value;
+		} else {
+			set->entry[++kept] = set->entry[i];
 		}
 	}
 	set->count = kept + 1;
 }
 
-static int add_key(struct key_set *set, const struct weir_vip_key *key) {
+static int add_entry(struct entry_set *set, const struct weir_vip_key *key, weir_vip_value value) {
 	if (set->count == set->room) {
 		uint32_t room = set->room ? set->room * 2 : 256;
-		struct weir_vip_key *keys = realloc(set->key, room * sizeof(*keys));
+		struct entry *entries = realloc(set->entry, room * sizeof(*entries));
 
-		if (keys == NULL) {
+		if (entries == NULL) {
 			return -ENOMEM;
 		}
-		set->key = keys;
+		set->entry = entries;
 		set->room = room;
 	}
-	set->key[set->count++] = *key;
+	set->entry[set->count++] = (struct entry){.key = *key, .value = value};
 	return 0;
 }
 
-static int add_bind(struct key_set *set, const struct weir_config_bind *bind) {
+// Ports first..last as the fewest blocks. key: address, family and protocol.
+static int add_blocks(
+	struct entry_set *set, struct weir_vip_key key, uint32_t first, uint32_t last) {
+	const uint8_t family = key.family;
+	weir_vip_value sizes = 0;
+	int r = 0;
+
+	while (first <= last && !r) {
+		unsigned int k = 0;
+
+		while (k < WEIR_STEER_BLOCK_MAX && first % (2u << k) == 0 &&
+			first + (2u << k) - 1 <= last) {
+			k++;
+		}
+		key.family = WEIR_STEER_BLOCK(family, k);
+		key.port = htons((uint16_t)first);
+		r = add_entry(set, &key, 1);
+		sizes |= k > 0 ? 1u << k : 0;
+		first += 1u << k;
+	}
+	key.family = family;
+	key.port = 0;
+	return r ? r : add_entry(set, &key, sizes);
+}
+
+static int add_bind(struct entry_set *set, const struct weir_config_bind *bind) {
 	uint32_t ports = bind->port_last - bind->port_first + 1u;
 	struct weir_vip_key key = {.family = bind->address.family};
 	int r;
 
 	memcpy(key.address, bind->address.bytes, sizeof(key.address));
-	r = add_key(set, &key);
+	r = add_entry(set, &key, 1);
 	key.protocol = bind->protocol;
+	if (ports == UINT16_MAX + 1u) {
+		return r ? r : add_entry(set, &key, WEIR_STEER_EVERY_PORT);
+	}
 	if (ports > WEIR_STEER_WIDE_RANGE) {
-		return r ? r : add_key(set, &key);
+		return r ? r : add_blocks(set, key, bind->port_first, bind->port_last);
 	}
 	for (uint32_t i = 0; i < ports && !r; i++) {
 		key.port = htons((uint16_t)(bind->port_first + i));
-		r = add_key(set, &key);
+		r = add_entry(set, &key, 1);
 	}
 	return r;
 }
 
-static int want(const struct weir_config *config, struct key_set *set) {
+// Every port of an address whose closed ports the dataplane answers for.
+static int add_every_port(struct entry_set *set, const struct weir_address *address) {
+	struct weir_vip_key key = {.family = address->family, .protocol = IPPROTO_TCP};
+	int r;
+
+	memcpy(key.address, address->bytes, sizeof(key.address));
+	r = add_entry(set, &key, WEIR_STEER_EVERY_PORT);
+	key.protocol = IPPROTO_UDP;
+	return r ? r : add_entry(set, &key, WEIR_STEER_EVERY_PORT);
+}
+
+static int want(const struct weir_config *config, struct entry_set *set) {
 	int r = 0;
 
 	for (uint32_t s = 0; config != NULL && s < config->service_count; s++) {
@@ -76,62 +125,92 @@ static int want(const struct weir_config *config, struct key_set *set) {
 
 		for (uint32_t b = 0; b < service->bind_count && !r; b++) {
 			r = add_bind(set, &service->binds[b]);
+			if (!r && service->closed_ports != WEIR_CONFIG_CLOSED_KERNEL) {
+				r = add_every_port(set, &service->binds[b].address);
+			}
 		}
 	}
-	sort_keys(set);
+	sort_entries(set);
 	return r;
 }
 
-static int read_map(int fd, struct key_set *set) {
+static int read_map(int fd, struct entry_set *set) {
 	struct weir_vip_key key, *previous = NULL;
 	int r = 0;
 
 	// Bounded, so that concurrent changes of the map cannot make this loop endless.
 	for (uint32_t i = 0; i < 2 * WEIR_STEER_VIPS_MAX && !r; i++) {
+		weir_vip_value value = 0;
+
 		if (bpf_map_get_next_key(fd, previous, &key)) {
 			r = errno == ENOENT ? 0 : -errno;
 			break;
 		}
 		previous = &key;
-		r = add_key(set, &key);
+		(void)bpf_map_lookup_elem(fd, &key, &value);
+		r = add_entry(set, &key, value);
 	}
-	sort_keys(set);
+	sort_entries(set);
 	return r;
 }
 
-static int add_missing(
-	int fd, const struct key_set *wanted, const struct key_set *present, uint32_t *ret_added) {
-	weir_vip_value value = 1;
-	uint32_t at = 0;
-
-	for (uint32_t i = 0; i < wanted->count; i++) {
-		while (at < present->count &&
-			compare_keys(&present->key[at], &wanted->key[i]) < 0) {
-			at++;
-		}
-		if (at < present->count && compare_keys(&present->key[at], &wanted->key[i]) == 0) {
-			continue;
-		}
-		if (bpf_map_update_elem(fd, &wanted->key[i], &value, BPF_ANY)) {
-			return -errno;
-		}
-		(*ret_added)++;
+// The entry of a key from *at on, or NULL; *at follows as the keys grow.
+static const struct entry *seek(
+	const struct entry_set *set, const struct entry *wanted, uint32_t *at) {
+	while (*at < set->count && compare_entries(&set->entry[*at], wanted) < 0) {
+		(*at)++;
 	}
-	return 0;
+	return *at < set->count && compare_entries(&set->entry[*at], wanted) == 0 ? &set->entry[*at]
+										  : NULL;
 }
 
-static int delete_unwanted(int fd, const struct key_set *wanted, const struct key_set *present,
+static int set_value(int fd, const struct weir_vip_key *key, weir_vip_value value) {
+	return bpf_map_update_elem(fd, key, &value, BPF_ANY) ? -errno : 0;
+}
+
+// Values keep the bits of before, so that no block is missed until set_values.
+static int add_missing(int fd, const struct entry_set *wanted, const struct entry_set *present,
+	uint32_t *ret_added) {
+	uint32_t at = 0;
+	int r = 0;
+
+	for (uint32_t i = 0; i < wanted->count && !r; i++) {
+		const struct entry *entry = &wanted->entry[i];
+		const struct entry *before = seek(present, entry, &at);
+
+		if (before == NULL) {
+			r = set_value(fd, &entry->key, entry->value);
+			*ret_added += r == 0;
+		} else if ((entry->value & ~before->value) != 0) {
+			r = set_value(fd, &entry->key, entry->value | before->value);
+		}
+	}
+	return r;
+}
+
+static int set_values(int fd, const struct entry_set *wanted, const struct entry_set *present) {
+	uint32_t at = 0;
+	int r = 0;
+
+	for (uint32_t i = 0; i < wanted->count && !r; i++) {
+		const struct entry *before = seek(present, &wanted->entry[i], &at);
+
+		if (before != NULL && before->value != wanted->entry[i].value) {
+			r = set_value(fd, &wanted->entry[i].key, wanted->entry[i].value);
+		}
+	}
+	return r;
+}
+
+static int delete_unwanted(int fd, const struct entry_set *wanted, const struct entry_set *present,
 	uint32_t *ret_deleted) {
 	uint32_t at = 0;
 
 	for (uint32_t i = 0; i < present->count; i++) {
-		while (at < wanted->count && compare_keys(&wanted->key[at], &present->key[i]) < 0) {
-			at++;
-		}
-		if (at < wanted->count && compare_keys(&wanted->key[at], &present->key[i]) == 0) {
+		if (seek(wanted, &present->entry[i], &at) != NULL) {
 			continue;
 		}
-		if (bpf_map_delete_elem(fd, &present->key[i]) && errno != ENOENT) {
+		if (bpf_map_delete_elem(fd, &present->entry[i].key) && errno != ENOENT) {
 			return -errno;
 		}
 		(*ret_deleted)++;
@@ -140,24 +219,25 @@ static int delete_unwanted(int fd, const struct key_set *wanted, const struct ke
 }
 
 // Make room first when old and new together do not fit; else nothing is missing at any time.
-static int update_map(int fd, const struct key_set *wanted, const struct key_set *present,
+static int update_map(int fd, const struct entry_set *wanted, const struct entry_set *present,
 	uint32_t capacity, struct weir_steer_map_changes *changes) {
-	int r = 0;
+	bool fits = (uint64_t)wanted->count + present->count <= capacity;
+	int r = fits ? 0 : delete_unwanted(fd, wanted, present, &changes->deleted);
 
-	if ((uint64_t)wanted->count + present->count > capacity) {
-		r = delete_unwanted(fd, wanted, present, &changes->deleted);
-	}
 	if (!r) {
 		r = add_missing(fd, wanted, present, &changes->added);
 	}
-	if (!r && (uint64_t)wanted->count + present->count <= capacity) {
+	if (!r) {
+		r = set_values(fd, wanted, present);
+	}
+	if (!r && fits) {
 		r = delete_unwanted(fd, wanted, present, &changes->deleted);
 	}
 	return r;
 }
 
-static int check_map(
-	int fd, const struct key_set *wanted, uint32_t *ret_capacity, char *why, size_t why_bytes) {
+static int check_map(int fd, const struct entry_set *wanted, uint32_t *ret_capacity, char *why,
+	size_t why_bytes) {
 	struct bpf_map_info info = {0};
 	uint32_t bytes = sizeof(info);
 
@@ -170,7 +250,7 @@ static int check_map(
 	if (wanted->count > info.max_entries) {
 		snprintf(why, why_bytes,
 			"the binds need %u VIP map entries, the map holds %u; a range of more than "
-			"%d ports takes a single entry",
+			"%d ports takes at most 31",
 			wanted->count, info.max_entries, WEIR_STEER_WIDE_RANGE);
 		return -ENOSPC;
 	}
@@ -178,9 +258,9 @@ static int check_map(
 	return 0;
 }
 
-static int update_one(int fd, const struct key_set *wanted, struct weir_steer_map_changes *changes,
-	char *why, size_t why_bytes) {
-	struct key_set present = {0};
+static int update_one(int fd, const struct entry_set *wanted,
+	struct weir_steer_map_changes *changes, char *why, size_t why_bytes) {
+	struct entry_set present = {0};
 	uint32_t capacity;
 	int r = check_map(fd, wanted, &capacity, why, why_bytes);
 
@@ -194,14 +274,14 @@ static int update_one(int fd, const struct key_set *wanted, struct weir_steer_ma
 	if (r) {
 		snprintf(why, why_bytes, "VIP map: %s", strerror(-r));
 	}
-	free(present.key);
+	free(present.entry);
 	return r;
 }
 
 int weir_steer_map_update(const int *fds, uint32_t n, const struct weir_config *config,
 	struct weir_steer_map_changes *ret_changes, char *why, size_t why_bytes) {
 	struct weir_steer_map_changes changes = {0};
-	struct key_set wanted = {0};
+	struct entry_set wanted = {0};
 	uint32_t capacity;
 	int r = want(config, &wanted);
 
@@ -219,7 +299,7 @@ int weir_steer_map_update(const int *fds, uint32_t n, const struct weir_config *
 			r = update_one(fds[i], &wanted, &changes, why, why_bytes);
 		}
 	}
-	free(wanted.key);
+	free(wanted.entry);
 	if (!r && ret_changes != NULL) {
 		*ret_changes = changes;
 	}

@@ -22,6 +22,7 @@
 #include "steer.skel.h"
 
 #define VIP4 "198.51.100.10"
+#define RANGE4 "198.51.100.30" // TCP, 1000 to 1007, 4096 to 8191, 32768 and more
 #define ANY_PORT4 "198.51.100.20" // UDP, every port
 #define HOST4 "10.0.0.2"
 #define VIP6 "2001:db8:f::10"
@@ -66,6 +67,17 @@ static const struct steer_case cases[] = {
 	{"udp to its port", XDP_REDIRECT, VIP4, IPPROTO_UDP, 53},
 	{"tcp to the host itself", XDP_PASS, HOST4, IPPROTO_TCP, 80},
 	{"tcp to port 0", XDP_PASS, VIP4, IPPROTO_TCP, 0},
+	{"before a range", XDP_PASS, RANGE4, IPPROTO_TCP, 999},
+	{"first of a range", XDP_REDIRECT, RANGE4, IPPROTO_TCP, 1000},
+	{"last of a range", XDP_REDIRECT, RANGE4, IPPROTO_TCP, 1007},
+	{"behind a range", XDP_PASS, RANGE4, IPPROTO_TCP, 1008},
+	{"first of a wide range", XDP_REDIRECT, RANGE4, IPPROTO_TCP, 4096},
+	{"last of a wide range", XDP_REDIRECT, RANGE4, IPPROTO_TCP, 8191},
+	{"behind a wide range", XDP_PASS, RANGE4, IPPROTO_TCP, 8192},
+	{"before half of all ports", XDP_PASS, RANGE4, IPPROTO_TCP, 32767},
+	{"in half of all ports", XDP_REDIRECT, RANGE4, IPPROTO_TCP, 65535},
+	{"port 0 of a range", XDP_PASS, RANGE4, IPPROTO_TCP, 0},
+	{"udp where tcp has a range", XDP_PASS, RANGE4, IPPROTO_UDP, 4096},
 	{"udp to any port", XDP_REDIRECT, ANY_PORT4, IPPROTO_UDP, 40000},
 	{"udp to port 0 of any", XDP_REDIRECT, ANY_PORT4, IPPROTO_UDP, 0},
 	{"tcp where udp has every port", XDP_PASS, ANY_PORT4, IPPROTO_TCP, 40000},
@@ -109,6 +121,7 @@ static const struct steer_case cases[] = {
 	{"ipv6 tcp to the host", XDP_PASS, HOST6, IPPROTO_TCP, 80},
 	{"ipv6 address with a VIP's bytes", XDP_PASS, PADDED, IPPROTO_TCP, 80},
 	{"ipv6 tag", XDP_REDIRECT, VIP6, IPPROTO_TCP, 80, .tags = 1},
+	{"ipv6 port 0 of any", XDP_REDIRECT, VIP6, IPPROTO_UDP, 0},
 	{"ipv6 any port", XDP_REDIRECT, VIP6, IPPROTO_UDP, 4711},
 	{"ipv6 hop by hop", XDP_REDIRECT, VIP6, IPPROTO_TCP, 80, EXTENSIONS(HOP)},
 	{"ipv6 four extensions", XDP_REDIRECT, VIP6, IPPROTO_TCP, 80,
@@ -154,16 +167,21 @@ struct lab {
 	void *umem;
 };
 
-static void allow(struct lab *lab, const char *address, uint8_t protocol, uint16_t port) {
-	struct weir_vip_key key = {.family = strchr(address, ':') != NULL ? 6 : 4,
-		.protocol = protocol,
-		.port = htons(port)};
-	uint32_t value = 1;
+// k: of a block of 2^k ports.
+static void allow_value(struct lab *lab, const char *address, uint8_t protocol, uint16_t port,
+	unsigned int k, uint32_t value) {
+	const uint8_t family = strchr(address, ':') != NULL ? 6 : 4;
+	struct weir_vip_key key = {
+		.family = WEIR_STEER_BLOCK(family, k), .protocol = protocol, .port = htons(port)};
 
-	inet_pton(key.family == 4 ? AF_INET : AF_INET6, address, key.address);
+	inet_pton(family == 4 ? AF_INET : AF_INET6, address, key.address);
 	assert_int_equal(bpf_map__update_elem(lab->steer->maps.weir_vips, &key, sizeof(key), &value,
 				 sizeof(value), BPF_ANY),
 		0);
+}
+
+static void allow(struct lab *lab, const char *address, uint8_t protocol, uint16_t port) {
+	allow_value(lab, address, protocol, port, 0, 1);
 }
 
 // The kernel takes a socket into an XSKMAP once it has a ring; it needs no interface for that.
@@ -202,6 +220,11 @@ static int setup(void **state) {
 	allow(lab, VIP6, IPPROTO_TCP, 80);
 	allow(lab, VIP6, IPPROTO_UDP, 0);
 	allow(lab, VIP6, 0, 0);
+	allow_value(lab, RANGE4, IPPROTO_TCP, 0, 0, 1u << 3 | 1u << 12 | 1u << 15);
+	allow_value(lab, RANGE4, IPPROTO_TCP, 1000, 3, 1);
+	allow_value(lab, RANGE4, IPPROTO_TCP, 4096, 12, 1);
+	allow_value(lab, RANGE4, IPPROTO_TCP, 32768, 15, 1);
+	allow(lab, RANGE4, 0, 0);
 	*state = lab;
 	return 0;
 }

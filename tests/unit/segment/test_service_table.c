@@ -284,6 +284,34 @@ static void order_of_binds_does_not_matter(void **state) {
 	assert_memory_equal(a + 1, b + 1, a->blob.lines * 64 - sizeof(*a));
 }
 
+static void closed_ports_are_those_of_the_address(void **state) {
+	struct weir_service_bind binds[] = {bind4(10, IPPROTO_TCP, 80, 80, 0),
+		bind4(10, IPPROTO_UDP, 80, 80, 1), bind4(11, IPPROTO_TCP, 80, 80, 1),
+		bind4(12, IPPROTO_TCP, 1, 60000, 2)};
+	struct weir_service_table *table = NULL;
+	const struct weir_services_view *view;
+	struct lab *f = *state;
+
+	binds[1].closed = WEIR_CLOSED_PORTS_REJECT;
+	binds[3].closed = WEIR_CLOSED_PORTS_DROP;
+	assert_int_equal(weir_service_table_build(f->writer, binds, 4, 3, &table), 0);
+	assert_int_equal(
+		weir_writer_publish(f->writer, fixture_root(WEIR_BLOB_SERVICES), table), 0);
+	weir_reader_settle(&f->reader);
+	view = weir_reader_services(&f->reader);
+	assert_int_equal(
+		weir_service_closed_ports(view, binds[0].address, 4), WEIR_CLOSED_PORTS_REJECT);
+	assert_int_equal(
+		weir_service_closed_ports(view, binds[2].address, 4), WEIR_CLOSED_PORTS_KERNEL);
+	assert_int_equal(
+		weir_service_closed_ports(view, binds[3].address, 4), WEIR_CLOSED_PORTS_DROP);
+	binds[3].address[3]++;
+	assert_int_equal(
+		weir_service_closed_ports(view, binds[3].address, 4), WEIR_CLOSED_PORTS_KERNEL);
+	binds[0].closed = WEIR_CLOSED_PORTS_REJECT + 1;
+	assert_int_equal(weir_service_table_build(f->writer, binds, 4, 3, &table), -EINVAL);
+}
+
 // 1,000 services of four binds each: all found, at most half full.
 static void thousand_services_fit(void **state) {
 	static struct weir_service_bind binds[4000];
@@ -318,6 +346,8 @@ int main(void) {
 		cmocka_unit_test_setup_teardown(
 			exact_wins_over_range_and_narrow_over_wide, setup, teardown),
 		cmocka_unit_test_setup_teardown(same_ports_twice_are_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			closed_ports_are_those_of_the_address, setup, teardown),
 		cmocka_unit_test_setup_teardown(impossible_binds_are_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(table_without_binds_finds_nothing, setup, teardown),
 		cmocka_unit_test_setup_teardown(full_heap_is_reported, setup, teardown),

@@ -42,7 +42,10 @@ static void check_reply(
 	uint32_t icmp_bytes = f->ip_bytes - (f->l4 - f->l3);
 	const uint8_t *icmp = ip + header_bytes;
 
-	assert_int_equal(m->pkt_len, f->l3 + header_bytes + icmp_bytes);
+	uint32_t length = f->l3 + header_bytes + icmp_bytes;
+
+	// Padded where the buffer has room.
+	assert_true(m->pkt_len == length || (length < 60 && m->pkt_len == 60));
 	assert_int_equal(m->data_len, m->pkt_len);
 	assert_memory_equal(p, frame_client_mac, 6);
 	assert_memory_equal(p + 6, frame_our_mac, 6);

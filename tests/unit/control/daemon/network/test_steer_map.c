@@ -136,16 +136,89 @@ static void steer_map_has_the_binds_and_their_addresses(void **state) {
 	}
 }
 
+// What the steer program finds for a port.
+static bool steers(int fd, const char *address, uint8_t protocol, uint16_t port) {
+	struct weir_vip_key key = {.protocol = protocol};
+	struct weir_address parsed;
+	weir_vip_value value, blocks = 0;
+
+	assert_int_equal(weir_address_parse(address, &parsed), 0);
+	memcpy(key.address, parsed.bytes, sizeof(key.address));
+	key.family = parsed.family;
+	(void)bpf_map_lookup_elem(fd, &key, &blocks);
+	if (blocks & WEIR_STEER_EVERY_PORT) {
+		return true;
+	}
+	for (unsigned int k = 0; k <= WEIR_STEER_BLOCK_MAX; k++) {
+		key.family = WEIR_STEER_BLOCK(parsed.family, k);
+		key.port = htons((uint16_t)(port >> k << k));
+		if ((k == 0 ? port != 0 : blocks >> k & 1) &&
+			bpf_map_lookup_elem(fd, &key, &value) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void steer_map_wide_ranges_cover_their_ports_alone(void **state) {
+	static const uint16_t ranges[][2] = {{1, 65535}, {1024, 65535}, {1025, 65534}, {2000, 3024},
+		{32767, 32768 + 1024}, {1, 1025}, {64000, 65534}};
+	struct lab *lab = *state;
+
+	for (unsigned int i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
+		lab->services[0].bind_count = 0;
+		add_bind(lab, 0, "2001:db8:f::10", IPPROTO_TCP, ranges[i][0], ranges[i][1]);
+		assert_true(update(lab).keys <= 2 + 30);
+		for (uint32_t port = 0; port <= UINT16_MAX; port++) {
+			bool in = ranges[i][0] <= port && port <= ranges[i][1];
+
+			assert_int_equal(
+				steers(lab->fds[2], "2001:db8:f::10", IPPROTO_TCP, (uint16_t)port),
+				in);
+		}
+		assert_false(steers(lab->fds[0], "2001:db8:f::10", IPPROTO_UDP, 3000));
+	}
+	// Two at once, one of which goes.
+	add_bind(lab, 0, "2001:db8:f::10", IPPROTO_TCP, 2000, 5000);
+	update(lab);
+	assert_true(steers(lab->fds[0], "2001:db8:f::10", IPPROTO_TCP, 5000));
+	assert_true(steers(lab->fds[0], "2001:db8:f::10", IPPROTO_TCP, 65000));
+	lab->services[0].bind_count = 1;
+	update(lab);
+	assert_false(steers(lab->fds[0], "2001:db8:f::10", IPPROTO_TCP, 5000));
+	assert_true(steers(lab->fds[0], "2001:db8:f::10", IPPROTO_TCP, 65000));
+	assert_int_equal(update(lab).added, 0);
+}
+
+// The dataplane answers for all ports of such a VIP, also for those of other services.
+static void steer_map_closed_ports_are_steered(void **state) {
+	struct lab *lab = *state;
+
+	add_bind(lab, 0, "198.51.100.10", IPPROTO_TCP, 80, 80);
+	add_bind(lab, 1, "198.51.100.10", IPPROTO_TCP, 81, 81);
+	add_bind(lab, 1, "198.51.100.11", IPPROTO_TCP, 81, 81);
+	lab->services[0].closed_ports = WEIR_CONFIG_CLOSED_REJECT;
+	update(lab);
+	assert_true(steers(lab->fds[0], "198.51.100.10", IPPROTO_TCP, 7));
+	assert_true(steers(lab->fds[0], "198.51.100.10", IPPROTO_UDP, 7));
+	assert_false(steers(lab->fds[0], "198.51.100.11", IPPROTO_TCP, 7));
+	lab->services[0].closed_ports = WEIR_CONFIG_CLOSED_KERNEL;
+	update(lab);
+	assert_false(steers(lab->fds[0], "198.51.100.10", IPPROTO_TCP, 7));
+	assert_true(steers(lab->fds[0], "198.51.100.10", IPPROTO_TCP, 80));
+}
+
 static void steer_map_enters_wide_ranges_once(void **state) {
 	struct lab *lab = *state;
 
 	add_bind(lab, 0, "198.51.100.10", IPPROTO_TCP, 0, 65535);
 	add_bind(lab, 0, "198.51.100.11", IPPROTO_UDP, 2000, 2000 + WEIR_STEER_WIDE_RANGE);
 	add_bind(lab, 1, "198.51.100.12", IPPROTO_UDP, 2000, 2000 + WEIR_STEER_WIDE_RANGE - 1);
-	assert_int_equal(update(lab).keys, 2 + 2 + WEIR_STEER_WIDE_RANGE + 1);
+	assert_int_equal(update(lab).keys, 2 + 10 + WEIR_STEER_WIDE_RANGE + 1);
 	assert_true(holds(lab->fds[0], "198.51.100.10", IPPROTO_TCP, 0));
 	assert_true(holds(lab->fds[0], "198.51.100.11", IPPROTO_UDP, 0));
-	assert_false(holds(lab->fds[0], "198.51.100.11", IPPROTO_UDP, 2000));
+	assert_true(holds(lab->fds[0], "198.51.100.11", IPPROTO_UDP, 3024));
+	assert_false(holds(lab->fds[0], "198.51.100.11", IPPROTO_UDP, 2000)); // in a block
 	assert_true(holds(lab->fds[0], "198.51.100.12", IPPROTO_UDP, 3023));
 	assert_false(holds(lab->fds[0], "198.51.100.12", IPPROTO_UDP, 3024));
 }
@@ -263,6 +336,10 @@ int main(void) {
 		cmocka_unit_test_setup_teardown(
 			steer_map_has_the_binds_and_their_addresses, setup, teardown),
 		cmocka_unit_test_setup_teardown(steer_map_enters_wide_ranges_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			steer_map_wide_ranges_cover_their_ports_alone, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			steer_map_closed_ports_are_steered, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			steer_map_update_changes_only_what_differs, setup, teardown),
 		cmocka_unit_test_setup_teardown(

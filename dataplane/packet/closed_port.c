@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "closed_port.h"
+
+#include <errno.h>
+
+#include "reset.h"
+#include "slow_path.h"
+
+// Answer as a host without a listener does (RFC 1122, 4.1.3.1; RFC 9293, 3.10.7.1; RFC 4443, 3.1),
+// but in no other case: not an RST, not what may come from a forged VIP, and nothing beyond the
+// rate limit.
+static void reject(struct weir_burst *b, unsigned int i) {
+	struct weir_descriptor *d = &b->pipeline->descriptors[i];
+	struct weir_icmp_limit *limit = &b->pipeline->unreachable_limit;
+	bool tcp = d->key.protocol == WEIR_PROTOCOL_TCP;
+	int r;
+
+	if (d->event == WEIR_FLOW_EVENT_RST) {
+		weir_burst_drop(b, d, WEIR_DROP_CLOSED_PORT);
+		return;
+	}
+	if (weir_slow_path_vip_source(b, i) || !weir_slow_path_may_reply(b, i, limit)) {
+		return;
+	}
+	if (!tcp && !weir_icmp_l4_checksum_good(b->pkts[i], d)) {
+		r = -EBADMSG;
+	} else {
+		r = tcp ? weir_reset(b->pkts[i], d) : weir_icmp_port_unreachable(b->pkts[i], d);
+	}
+	if (r < 0) {
+		weir_burst_drop(b, d, r == -EBADMSG ? WEIR_DROP_CLOSED_PORT : WEIR_DROP_HEADROOM);
+		return;
+	}
+	weir_burst_count_drop(b, d, WEIR_DROP_CLOSED_PORT);
+	weir_burst_reply(b, d, limit);
+}
+
+void weir_closed_port(struct weir_burst *b, unsigned int i) {
+	struct weir_descriptor *d = &b->pipeline->descriptors[i];
+
+	switch (weir_service_closed_ports(b->services, d->key.destination, d->key.family)) {
+	case WEIR_CLOSED_PORTS_KERNEL:
+		weir_burst_to_kernel(b, d);
+		break;
+	case WEIR_CLOSED_PORTS_DROP:
+		weir_burst_drop(b, d, WEIR_DROP_CLOSED_PORT);
+		break;
+	case WEIR_CLOSED_PORTS_REJECT:
+		reject(b, i);
+		break;
+	}
+}
