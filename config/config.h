@@ -74,6 +74,11 @@ struct weir_config_icmp {
 	uint32_t unreachable_per_second; // port unreachable, and RST to closed ports
 };
 
+struct weir_config_fragments {
+	uint32_t entries; // 0..1048576, default 4096, of each worker; 0 = fragments are dropped
+	uint32_t timeout_ms; // default 5000
+};
+
 struct weir_config_segment {
 	uint32_t max_services; // default 1024
 	uint32_t max_backends; // default 16384
@@ -179,6 +184,7 @@ struct weir_config {
 	struct weir_config_workers workers;
 	struct weir_config_flow_table flow_table;
 	struct weir_config_icmp icmp;
+	struct weir_config_fragments fragments;
 	struct weir_config_segment segment;
 	struct weir_config_service *services;
 	uint32_t service_count;

@@ -114,6 +114,15 @@ static const struct weir_json_key icmp_keys[] = {
 };
 static const struct weir_json_object icmp_object = {.name = "icmp", ROWS(icmp_keys)};
 
+#define FRAGMENTS weir_config_fragments
+static const struct weir_json_key fragments_keys[] = {
+	INTEGER("entries", FRAGMENTS, entries, 0, 1 << 20, "4096", DATAPLANE),
+	INTEGER("timeout_ms", FRAGMENTS, timeout_ms, 100, 60000, "5000", UNIT("ms"), DATAPLANE),
+	COMMENT,
+};
+static const struct weir_json_object fragments_object = {
+	.name = "fragments", ROWS(fragments_keys)};
+
 #define SEGMENT weir_config_segment
 static const struct weir_json_key segment_keys[] = {
 	INTEGER("max_services", SEGMENT, max_services, 1, WEIR_CONFIG_SERVICES_MAX, "1024", BOTH),
@@ -253,6 +262,7 @@ static const struct weir_json_key root_keys[] = {
 	OBJECT("workers", weir_config, workers, workers_object),
 	OBJECT("flow_table", weir_config, flow_table, flow_table_object),
 	OBJECT("icmp", weir_config, icmp, icmp_object),
+	OBJECT("fragments", weir_config, fragments, fragments_object),
 	OBJECT("segment", weir_config, segment, segment_object),
 	LIST("services", weir_config, services, service_count, 0, WEIR_CONFIG_SERVICES_MAX,
 		service_object, TABLES),

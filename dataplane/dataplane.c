@@ -269,6 +269,8 @@ static int create_pipelines(struct weir_dataplane *dataplane) {
 		.icmp = {.echo = dataplane->config->icmp.echo_per_second,
 			.too_big = dataplane->config->icmp.too_big_per_second,
 			.unreachable = dataplane->config->icmp.unreachable_per_second},
+		.fragments = {.entries = dataplane->config->fragments.entries,
+			.timeout_ms = dataplane->config->fragments.timeout_ms},
 		.any_mac_ports = dataplane->any_mac_ports,
 	};
 
@@ -317,7 +319,6 @@ static int create_workers(struct weir_dataplane *dataplane) {
 			.transmit = dataplane->transmit,
 			.ports = dataplane->port,
 			.ports_count = dataplane->ports,
-			.hash_seed = dataplane->config->instance.hash_seed,
 			.idle = dataplane->config->workers.idle,
 			.socket = node_of(w),
 		};

@@ -12,6 +12,7 @@
 
 #include "distributor.h"
 #include "flow_table.h"
+#include "fragment_table.h"
 #include "netdev.h"
 #include "options.h"
 #include "pipeline_setup.h"
@@ -295,8 +296,10 @@ int weir_plan_make(const struct weir_config *config, const char *steer_object,
 			plan->buffer_bytes + plan->flow_bytes + ring_bytes(plan) + SLACK_BYTES +
 			plan->devices * (uint64_t)DEVICE_BYTES +
 			plan->workers *
-				(WORKER_BYTES + weir_pipeline_bytes(config->segment.max_services,
-							config->segment.max_backends));
+				(WORKER_BYTES +
+					weir_fragment_table_bytes(config->fragments.entries) +
+					weir_pipeline_bytes(config->segment.max_services,
+						config->segment.max_backends));
 		*ret = *plan;
 	}
 	free(plan);

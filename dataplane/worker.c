@@ -40,7 +40,6 @@ struct weir_worker {
 	const struct weir_port *ports;
 	uint32_t ports_count;
 	uint32_t index;
-	uint64_t hash_seed;
 	enum weir_config_idle idle;
 	bool stop; // written by another thread
 	struct weir_clock clock;
@@ -225,8 +224,8 @@ static void distribute(struct weir_worker *worker, const struct weir_source *sou
 		if (i + PREFETCH < n) {
 			rte_prefetch0(rte_pktmbuf_mtod(pkts[i + PREFETCH], void *));
 		}
-		target = weir_distributor_worker(source->distributor,
-			weir_pipeline_distribution_hash(pkts[i], worker->hash_seed));
+		target = weir_distributor_worker(
+			source->distributor, weir_pipeline_distribute(worker->pipeline, pkts[i]));
 		if (target == worker->index) {
 			pkts[ours++] = pkts[i];
 			continue;
@@ -412,7 +411,6 @@ int weir_worker_create(const struct weir_worker_params *params, struct weir_work
 	worker->transmit = params->transmit;
 	worker->ports = params->ports;
 	worker->ports_count = params->ports_count;
-	worker->hash_seed = params->hash_seed;
 	worker->idle = params->idle;
 	weir_clock_init(&worker->clock, rte_rdtsc(), rte_get_tsc_hz());
 	worker->counters->heartbeat_ns = worker->clock.base_ns;

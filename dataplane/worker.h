@@ -53,7 +53,6 @@ struct weir_worker_params {
 	const struct weir_transmit *transmit; // borrowed
 	const struct weir_port *ports; // [ports], borrowed
 	uint32_t ports_count;
-	uint64_t hash_seed;
 	enum weir_config_idle idle;
 	int socket;
 };

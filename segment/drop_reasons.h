@@ -20,7 +20,7 @@
 	X(IPV6_VERSION, "ipv6_version", "EtherType is IPv6, the version field is not 6")           \
 	X(IPV6_PAYLOAD_LENGTH, "ipv6_payload_length", "IPv6 payload length beyond the frame")      \
 	X(IPV6_EXTENSION, "ipv6_extension", "extension header chain truncated, out of order or too long") \
-	X(FRAGMENT, "fragment", "IP fragment: not supported, since only the first one has ports")  \
+	X(FRAGMENT, "fragment", "IP fragment that is neither TCP nor UDP, or fragments.entries is 0") \
 	X(SOURCE_ADDRESS, "source_address", "martian source: multicast, loopback, unspecified or a VIP") \
 	X(TTL_EXPIRED, "ttl_expired", "TTL or hop limit was 0 on arrival")                         \
 	X(TCP_TRUNCATED, "tcp_truncated", "packet ends inside the TCP header")                     \
@@ -47,7 +47,11 @@
 	X(GROUP_MAC, "group_mac", "ICMP reply suppressed: broadcast or multicast MAC address") \
 	X(OTHER_MAC, "other_mac", "frame to another MAC address, or to a VIP in a broadcast or multicast frame") \
 	X(FRAGMENT_BUFFERS, "fragment_buffers", "no packet buffers for the fragments of a packet") \
-	X(CLOSED_PORT, "closed_port", "to a port of a VIP that no bind names (closed_ports)")
+	X(CLOSED_PORT, "closed_port", "to a port of a VIP that no bind names (closed_ports)") \
+	X(FRAGMENT_OVERLAP, "fragment_overlap", "fragment that overlaps another, or lies behind the end") \
+	X(FRAGMENT_TINY, "fragment_tiny", "fragment without a whole TCP or UDP header, or of no valid length") \
+	X(FRAGMENT_FIRST_MISSING, "fragment_first_missing", "fragment whose first fragment has not come, or too long ago") \
+	X(FRAGMENT_TABLE, "fragment_table", "fragment of a datagram with too many holes")
 // clang-format on
 
 enum weir_drop_reason {

@@ -15,6 +15,7 @@
 #include "flow_bucket.h"
 #include "flow_table.h"
 #include "fragment_split.h"
+#include "fragment_table.h"
 #include "icmp.h"
 #include "outer.h"
 #include "parse.h"
@@ -30,6 +31,14 @@ struct weir_pending {
 	WEIR_PIPELINE_COUNTERS(X)
 #undef X
 	uint64_t drops[WEIR_DROP_REASON_COUNT];
+};
+
+// A fragment of the burst.
+struct weir_fragment {
+	uint32_t id; // of its datagram, as in the packet
+	struct weir_fragment_part part;
+	uint8_t packet; // index into the burst
+	bool first;
 };
 
 // Packets that the burst made in addition to those it was given (fragment_output.h).
@@ -66,6 +75,8 @@ struct weir_pipeline {
 	uint64_t *adopted; // [max_services] generation of the selection that the client has adopted
 	struct weir_parse_mac macs[WEIR_PORTS_MAX]; // whose frames each port takes
 	struct weir_extra extra;
+	struct weir_fragment_table *fragments; // NULL = off: fragments are dropped
+	struct weir_fragment fragment[WEIR_BURST]; // those of the burst
 };
 
 // One call of weir_pipeline_process. Lists hold indexes into the burst.
@@ -82,6 +93,7 @@ struct weir_burst {
 	uint8_t other_count;
 	uint8_t miss_count;
 	uint8_t forward_count;
+	uint8_t fragment_count;
 	uint8_t others[WEIR_BURST]; // neither valid TCP nor valid UDP
 	uint8_t misses[WEIR_BURST]; // the fast lookup did not find their flows
 	uint8_t forwards[WEIR_BURST]; // without a summary; their backend is chosen

@@ -20,6 +20,8 @@ enum weir_packet_kind {
 	WEIR_PACKET_OTHER, // no service can own it: for the kernel
 	WEIR_PACKET_SUSPECT, // verdict.reason holds, but only if the destination is a VIP
 	WEIR_PACKET_BROKEN, // verdict.reason holds, whatever the destination
+	WEIR_PACKET_FRAGMENT_FIRST, // first fragment of TCP or UDP: key, hash and event are set
+	WEIR_PACKET_FRAGMENT, // a later one: the key has no ports
 };
 
 #define WEIR_OUTER_TTL 64 // of the outer header

@@ -77,7 +77,7 @@ static int quoted_ipv6(
 		weir_parse_ipv6_chain(ip, bytes, &chain) < 0) {
 		return -EBADMSG;
 	}
-	if (chain.fragment) {
+	if (chain.later) {
 		return -ENOENT;
 	}
 	memcpy(key->source, ip + 24, 16);

@@ -62,17 +62,24 @@ struct ip_packet {
 	uint32_t bytes;
 };
 
-static void parse_tcp(struct weir_descriptor *d, const struct ip_packet *ip, uint32_t l4_bytes) {
+// A first fragment must have the whole header, so that no later one can change it (RFC 1858).
+static void truncated(struct weir_descriptor *d, bool fragment, enum weir_drop_reason reason) {
+	suspect(d, fragment ? WEIR_DROP_FRAGMENT_TINY : reason);
+}
+
+static void parse_tcp(
+	struct weir_descriptor *d, const struct ip_packet *ip, uint32_t l4_bytes, bool fragment) {
 	const uint8_t *tcp = ip->data + d->l4_offset;
 	uint32_t header_bytes;
 
 	if (ip->readable < (uint32_t)d->l4_offset + WEIR_TCP_BYTES) {
-		suspect(d, WEIR_DROP_TCP_TRUNCATED);
+		truncated(d, fragment, WEIR_DROP_TCP_TRUNCATED);
 		return;
 	}
 	header_bytes = (uint32_t)(tcp[12] >> 4) * 4;
 	if (header_bytes < WEIR_TCP_BYTES || header_bytes > l4_bytes) {
-		suspect(d, WEIR_DROP_TCP_HEADER_LENGTH);
+		truncated(
+			d, fragment && header_bytes >= WEIR_TCP_BYTES, WEIR_DROP_TCP_HEADER_LENGTH);
 		return;
 	}
 	d->event = weir_tcp_event[tcp[13]];
@@ -83,16 +90,17 @@ static void parse_tcp(struct weir_descriptor *d, const struct ip_packet *ip, uin
 	d->kind = WEIR_PACKET_FLOW;
 }
 
-static void parse_udp(struct weir_descriptor *d, const struct ip_packet *ip, uint32_t l4_bytes) {
+static void parse_udp(
+	struct weir_descriptor *d, const struct ip_packet *ip, uint32_t l4_bytes, bool fragment) {
 	const uint8_t *udp = ip->data + d->l4_offset;
 	uint32_t udp_bytes;
 
 	if (ip->readable < (uint32_t)d->l4_offset + WEIR_UDP_BYTES) {
-		suspect(d, WEIR_DROP_UDP_TRUNCATED);
+		truncated(d, fragment, WEIR_DROP_UDP_TRUNCATED);
 		return;
 	}
 	udp_bytes = rte_be_to_cpu_16(weir_load16(udp + 4));
-	if (udp_bytes < WEIR_UDP_BYTES || udp_bytes > l4_bytes) {
+	if (udp_bytes < WEIR_UDP_BYTES || (udp_bytes > l4_bytes && !fragment)) {
 		suspect(d, WEIR_DROP_UDP_LENGTH);
 		return;
 	}
@@ -131,15 +139,17 @@ static void parse_icmp(struct weir_descriptor *d, const struct ip_packet *ip) {
 	d->kind = (uint8_t)(d->key.family == 4 ? icmp4_kind(icmp[0]) : icmp6_kind(icmp[0]));
 }
 
-static void parse_l4(struct weir_descriptor *d, const struct ip_packet *ip, uint64_t seed) {
+// fragment: the first one of several.
+static void parse_l4(
+	struct weir_descriptor *d, const struct ip_packet *ip, uint64_t seed, bool fragment) {
 	uint32_t l4_bytes = ip->bytes - d->l4_offset;
 
 	switch (d->key.protocol) {
 	case WEIR_PROTOCOL_TCP:
-		parse_tcp(d, ip, l4_bytes);
+		parse_tcp(d, ip, l4_bytes, fragment);
 		break;
 	case WEIR_PROTOCOL_UDP:
-		parse_udp(d, ip, l4_bytes);
+		parse_udp(d, ip, l4_bytes, fragment);
 		break;
 	case WEIR_PROTOCOL_ICMP:
 	case WEIR_PROTOCOL_ICMPV6:
@@ -154,6 +164,21 @@ static void parse_l4(struct weir_descriptor *d, const struct ip_packet *ip, uint
 	if (d->kind == WEIR_PACKET_FLOW) {
 		memcpy(&d->key.source_port, ip->data + d->l4_offset, 4); // both ports
 		d->hash = weir_parse_hash(&d->key, seed);
+		if (fragment) {
+			d->kind = WEIR_PACKET_FRAGMENT_FIRST;
+		}
+	}
+}
+
+// A fragment. Without ports, there is a way for the others of TCP and UDP only.
+static void parse_fragment(
+	struct weir_descriptor *d, const struct ip_packet *ip, uint64_t seed, bool first) {
+	if (d->key.protocol != WEIR_PROTOCOL_TCP && d->key.protocol != WEIR_PROTOCOL_UDP) {
+		suspect(d, WEIR_DROP_FRAGMENT);
+	} else if (first) {
+		parse_l4(d, ip, seed, true);
+	} else {
+		d->kind = WEIR_PACKET_FRAGMENT;
 	}
 }
 
@@ -239,9 +264,9 @@ static void parse_ipv4(const struct rte_mbuf *m, const uint8_t *ip, uint32_t rea
 	} else if (ip[8] == 0) {
 		suspect(d, WEIR_DROP_TTL_EXPIRED);
 	} else if ((weir_load16(ip + 6) & RTE_BE16(0x3fff)) != 0) { // offset, or more to come
-		suspect(d, WEIR_DROP_FRAGMENT);
+		parse_fragment(d, &packet, seed, (weir_load16(ip + 6) & RTE_BE16(0x1fff)) == 0);
 	} else {
-		parse_l4(d, &packet, seed);
+		parse_l4(d, &packet, seed, false);
 	}
 }
 
@@ -266,10 +291,14 @@ int weir_parse_ipv6_chain(const uint8_t *ip, uint32_t bytes, struct weir_ipv6_ch
 		if (chain.protocol == IPPROTO_FRAGMENT) {
 			// A single fragment with offset 0 is the whole packet (RFC 6946).
 			if ((weir_load16(header + 2) & RTE_BE16(0xfff9)) != 0) {
+				if (chain.fragment) {
+					return -EPROTO;
+				}
 				chain.fragment = true;
-				break;
+				chain.fragment_offset = (uint16_t)offset;
+				chain.later = (weir_load16(header + 2) & RTE_BE16(0xfff8)) != 0;
 			}
-			header_bytes = 8;
+			header_bytes = WEIR_FRAGMENT_BYTES;
 		} else if (chain.protocol == IPPROTO_AH) {
 			header_bytes = ((uint32_t)header[1] + 2) * 4;
 		} else {
@@ -280,6 +309,9 @@ int weir_parse_ipv6_chain(const uint8_t *ip, uint32_t bytes, struct weir_ipv6_ch
 		}
 		chain.protocol = header[0];
 		offset += header_bytes;
+		if (chain.later) {
+			break;
+		}
 	}
 	chain.offset = (uint16_t)offset;
 	*ret = chain;
@@ -325,10 +357,10 @@ static void parse_ipv6(const uint8_t *ip, uint32_t readable, uint32_t bytes, uin
 	d->key.protocol = chain.protocol;
 	d->l4_offset = chain.offset;
 	if (chain.fragment) {
-		suspect(d, WEIR_DROP_FRAGMENT);
+		parse_fragment(d, &packet, seed, !chain.later);
 		return;
 	}
-	parse_l4(d, &packet, seed);
+	parse_l4(d, &packet, seed, false);
 }
 
 // --- L2 -------------------------------------------------------------------------------------

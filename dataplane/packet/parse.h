@@ -36,6 +36,7 @@
 #define WEIR_TCP_BYTES 20
 #define WEIR_UDP_BYTES 8
 #define WEIR_ICMP_BYTES 8
+#define WEIR_FRAGMENT_BYTES 8 // IPv6 fragment header
 
 #define WEIR_TCP_FIN 0x01
 #define WEIR_TCP_SYN 0x02
@@ -86,8 +87,10 @@ void weir_parse_gather(struct rte_mbuf *m);
 // Returns 0, -EPROTO (chain truncated, out of order, too long).
 struct weir_ipv6_chain {
 	uint8_t protocol; // first header that is none of the chain's
-	bool fragment; // of a packet in several pieces; protocol and offset are not to be trusted
-	uint16_t offset; // of that header, from the IPv6 header
+	bool fragment; // of a packet in several pieces
+	bool later; // not the first of them: the chain ends at the fragment header, data follows
+	uint16_t fragment_offset; // of its fragment header, from the IPv6 header
+	uint16_t offset; // of the header that is none of the chain's
 };
 int weir_parse_ipv6_chain(const uint8_t *ip, uint32_t bytes, struct weir_ipv6_chain *ret);
 

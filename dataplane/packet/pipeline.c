@@ -3,6 +3,7 @@
 
 #include "burst.h"
 #include "flow_expire.h"
+#include "fragment.h"
 #include "fragment_output.h"
 #include "lookup.h"
 #include "new_flow.h"
@@ -94,7 +95,10 @@ static __rte_noinline void parse_slow(struct weir_burst *b, unsigned int i) {
 		weir_parse_other_mac(rte_pktmbuf_mtod(m, const uint8_t *), d);
 	}
 	pipeline->summaries[i] = (struct weir_summary){.backend = WEIR_BACKEND_NONE};
-	if (d->kind != WEIR_PACKET_FLOW) {
+	if (unlikely(d->kind >= WEIR_PACKET_FRAGMENT_FIRST)) {
+		weir_fragment_note(b, i);
+	}
+	if (d->kind != WEIR_PACKET_FLOW && d->kind != WEIR_PACKET_FRAGMENT) {
 		b->others[b->other_count++] = (uint8_t)i;
 	}
 	b->described |= UINT64_C(1) << i;
@@ -406,6 +410,7 @@ void weir_pipeline_process(struct weir_pipeline *pipeline, struct rte_mbuf **pkt
 	b.other_count = 0;
 	b.miss_count = 0;
 	b.forward_count = 0;
+	b.fragment_count = 0;
 	if (unlikely(pipeline->extra.count > 0)) {
 		weir_fragment_discard(pipeline);
 	}
@@ -433,6 +438,9 @@ void weir_pipeline_process(struct weir_pipeline *pipeline, struct rte_mbuf **pkt
 	stage_rewrite(&b);
 	if (b.described != 0) {
 		stage_rewrite_rest(&b);
+		if (unlikely(b.fragment_count > 0)) {
+			weir_fragment_finish(&b);
+		}
 	}
 	weir_trace_end(pipeline->trace, WEIR_STAGE_REWRITE);
 }
@@ -502,7 +510,9 @@ bool weir_pipeline_maintain(struct weir_pipeline *pipeline, uint64_t now_ns) {
 
 // --- distribution ---------------------------------------------------------------------------
 
-uint64_t weir_pipeline_distribution_hash(struct rte_mbuf *pkt, uint64_t hash_seed) {
+// pipeline: NULL = knows no fragments.
+static inline uint64_t distribution_hash(
+	struct weir_pipeline *pipeline, struct rte_mbuf *pkt, uint64_t hash_seed) {
 	struct weir_descriptor d;
 
 	weir_parse(pkt, hash_seed, &d);
@@ -519,5 +529,17 @@ uint64_t weir_pipeline_distribution_hash(struct rte_mbuf *pkt, uint64_t hash_see
 	if (d.kind == WEIR_PACKET_ICMP_ERROR && weir_icmp_error_flow(pkt, &d, &d.key) == 0) {
 		return weir_parse_hash(&d.key, hash_seed);
 	}
+	if (d.kind == WEIR_PACKET_FRAGMENT_FIRST || d.kind == WEIR_PACKET_FRAGMENT) {
+		return pipeline != NULL ? weir_fragment_hash(pipeline, pkt, &d)
+					: weir_parse_hash(&d.key, hash_seed);
+	}
 	return 0;
+}
+
+uint64_t weir_pipeline_distribution_hash(struct rte_mbuf *pkt, uint64_t hash_seed) {
+	return distribution_hash(NULL, pkt, hash_seed);
+}
+
+uint64_t weir_pipeline_distribute(struct weir_pipeline *pipeline, struct rte_mbuf *pkt) {
+	return distribution_hash(pipeline, pkt, pipeline->hash_keys.seed);
 }

@@ -72,3 +72,6 @@ bool weir_pipeline_maintain(struct weir_pipeline *pipeline, uint64_t now_ns);
 // cannot be parsed gets 0. ICMP errors get the hash of the flow that they are about. Headers that
 // lie in several segments are moved together.
 uint64_t weir_pipeline_distribution_hash(struct rte_mbuf *pkt, uint64_t hash_seed);
+// The same with what this pipeline, that of the worker which distributes, knows of fragments: those
+// of a datagram get the hash of its flow. A first one is remembered.
+uint64_t weir_pipeline_distribute(struct weir_pipeline *pipeline, struct rte_mbuf *pkt);

@@ -101,6 +101,15 @@ int weir_pipeline_create(const struct weir_pipeline_params *params, struct weir_
 	if (r < 0) {
 		goto free_pipeline;
 	}
+	if (params->fragments.entries > 0) {
+		r = weir_fragment_table_create(params->fragments.entries,
+			params->fragments.timeout_ms,
+			weir_hash_mix(segment->epoch, params->worker + 0x9e3779b97f4a7c15ull),
+			flow_table.socket, &pipeline->fragments);
+		if (r < 0) {
+			goto free_pipeline;
+		}
+	}
 	*ret = pipeline;
 	return 0;
 
@@ -124,6 +133,7 @@ void weir_pipeline_free(struct weir_pipeline *pipeline) {
 		return;
 	}
 	weir_flow_table_free(pipeline->flows);
+	weir_fragment_table_free(pipeline->fragments);
 	if (pipeline->reader.segment != NULL) {
 		weir_reader_fini(&pipeline->reader);
 	}

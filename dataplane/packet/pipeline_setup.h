@@ -14,12 +14,18 @@ struct weir_icmp_rates {
 	uint32_t unreachable; // port unreachable, and RST to closed ports
 };
 
+struct weir_fragment_params {
+	uint32_t entries; // datagrams; 0 = fragments are dropped
+	uint32_t timeout_ms;
+};
+
 struct weir_pipeline_params {
 	const struct weir_segment *segment;
 	uint32_t worker;
 	struct weir_flow_table_params flow_table;
 	uint64_t hash_seed;
 	struct weir_icmp_rates icmp;
+	struct weir_fragment_params fragments;
 	uint32_t any_mac_ports; // a bit per port that takes frames to any unicast MAC address
 };
 

@@ -59,6 +59,7 @@ static struct weir_pipeline *make_pipeline(const struct weir_segment *segment) {
 			.socket = SOCKET_ID_ANY},
 		.hash_seed = BALANCER_SEED,
 		.icmp = {.echo = 8, .too_big = 8, .unreachable = 8},
+		.fragments = {.entries = 16, .timeout_ms = 5000},
 	};
 	struct weir_pipeline *pipeline;
 

@@ -305,20 +305,6 @@ def test_largest_packets_that_fit(lab):
                 expect_equal(len(verdict.sent), 14 + mtu, "bytes sent")
 
 
-def test_fragments_are_dropped(lab):
-    tcp = TCP(sport=5, dport=80, flags="S")
-    packets = [
-        IP(src=CLIENT4, dst=VIP4, flags="MF") / tcp / b"first..",
-        IP(src=CLIENT4, dst=VIP4, flags="MF", frag=100, proto=6) / b"middle..",
-        IP(src=CLIENT4, dst=VIP4, frag=200, proto=17) / b"last",
-        IPv6(src=CLIENT6, dst=VIP6) / IPv6ExtHdrFragment(offset=0, m=1, id=5) / tcp / b"first..",
-        IPv6(src=CLIENT6, dst=VIP6) / IPv6ExtHdrFragment(offset=10, m=1, id=5, nh=6) / b"middle..",
-        IPv6(src=CLIENT6, dst=VIP6) / IPv6ExtHdrFragment(offset=20, m=0, id=5, nh=6) / b"last",
-    ]
-    for verdict in lab.run(config(), packets):
-        expect_equal((verdict.action, verdict.reason), ("dropped", "fragment"), f"{verdict}")
-
-
 def test_what_is_not_ours_goes_to_the_kernel(lab):
     tcp = TCP(sport=5, dport=80, flags="S")
     packets = [

@@ -2,10 +2,29 @@
 """Fragments: packets that Weir fragments, and fragments that it receives."""
 import struct
 
-from scapy.all import IP, IPOption, IPv6, Raw, TCP, UDP
+from scapy.all import (
+    ICMP,
+    IP,
+    IPOption,
+    IPv6,
+    IPv6ExtHdrFragment,
+    Raw,
+    TCP,
+    UDP,
+    fragment,
+    fragment6,
+)
 
 from lab import CLIENT4, CLIENT6, VIP4, VIP6, config, expect, expect_equal, service
-from outer import check_outer_ipv4, check_outer_ipv6, check_too_big, checksum, ip_packet, strip_l2
+from outer import (
+    check_forwarded,
+    check_outer_ipv4,
+    check_outer_ipv6,
+    check_too_big,
+    checksum,
+    ip_packet,
+    strip_l2,
+)
 
 BACKEND4 = "10.0.0.11"
 BACKEND6 = "2001:db8:1::11"
@@ -127,3 +146,212 @@ def test_malformed_options_end_the_copying(lab):
     pieces = check_fragmented(lab.run(config(), [packet])[0], BACKEND4, 1500)
     expect_equal(pieces[1][20:24], COPIED, "options of a later fragment")
     expect_equal(pieces[1][0], 0x46, "header length of a later fragment")
+
+
+# --- fragments that arrive ------------------------------------------------------------------
+
+MANY = [f"10.0.0.{n}" for n in range(1, 20)]
+
+
+def pieces4(size=4000, number=1, port=9, fragsize=1400, **more):
+    whole = IP(src=CLIENT4, dst=VIP4, id=number, **more)
+    return fragment(whole / UDP(sport=port, dport=80) / Raw(pattern(size)), fragsize=fragsize)
+
+
+def pieces6(size=4000, number=1, port=9):
+    whole = IPv6(src=CLIENT6, dst=VIP6) / IPv6ExtHdrFragment(id=number)
+    return fragment6(whole / UDP(sport=port, dport=80) / Raw(pattern(size)), 1400)
+
+
+def check_dropped(verdict, reason):
+    expect_equal((verdict.action, verdict.reason), ("dropped", reason), f"{verdict}")
+
+
+def test_fragments_follow_the_flow_of_their_datagram(lab):
+    """A datagram in fragments of each of 40 flows, with any policy, in both families."""
+    for policy in ("maglev", "round-robin", "random"):
+        made = config(service(backends=MANY, policy={"name": policy}))
+        packets, flows = [], []
+        for port in range(1, 21):
+            for whole, pieces in (
+                (IP(src=CLIENT4, dst=VIP4), pieces4(4000, port, port)),
+                (IPv6(src=CLIENT6, dst=VIP6), pieces6(4000, port, port)),
+            ):
+                flow = [whole / UDP(sport=port, dport=80) / b"short", *pieces]
+                flows.append(range(len(packets), len(packets) + len(flow)))
+                packets += flow
+        run = lab.run(made, packets)
+        for flow in flows:
+            backend = run[flow[0]].backend
+            for index in flow:
+                expect_equal(run[index].backend, backend, f"{run[index]}: backend ({policy})")
+                check_forwarded(run[index], MANY[int(backend[1:])])
+        expect_equal(sum(backend["new_flows"] for backend in run.totals["backends"]), 40, "flows")
+
+
+def test_a_flow_may_begin_with_fragments(lab):
+    made = config(service(backends=MANY, policy={"name": "round-robin"}))
+    for pieces in (pieces4(), pieces6()):
+        whole = pieces[0].copy()
+        run = lab.run(made, [*pieces, *pieces, whole])
+        expect_equal(run[0].why, "new", "why of the first")
+        expect_equal({verdict.backend for verdict in run}, {run[0].backend}, "backends")
+        expect_equal(run.totals["forwarded"], len(run), "forwarded")
+
+
+def test_fragments_come_in_any_order_behind_the_first(lab):
+    for pieces in (pieces4(9000), pieces6(9000)):
+        first, *others = pieces
+        swapped = [others[1], others[0], others[3], others[2], *others[4:]]
+        run = lab.run(config(), [first, *swapped])
+        for verdict in run:
+            check_forwarded(verdict, BACKEND4)
+        run = lab.run(config(), [first, *reversed(others)])
+        expect_equal(run.totals["forwarded"], len(run), "forwarded in reverse")
+
+
+def test_fragments_without_their_first_are_dropped(lab):
+    for pieces in (pieces4(), pieces6()):
+        run = lab.run(config(), [pieces[1], pieces[0], pieces[2]])
+        check_dropped(run[0], "fragment_first_missing")
+        for verdict in run[1:]:
+            check_forwarded(verdict, BACKEND4)
+        late = config(fragments={"timeout_ms": 200})
+        run = lab.run(late, [pieces[0], (150_000_000, pieces[1]), (60_000_000, pieces[2])])
+        check_forwarded(run[1], BACKEND4)
+        check_dropped(run[2], "fragment_first_missing")
+        other = config(fragments={"entries": 0})
+        for verdict in lab.run(other, pieces):
+            check_dropped(verdict, "fragment")
+
+
+def test_datagrams_are_told_apart(lab):
+    """By identification, addresses and protocol: what differs in one of them has no first one."""
+    first, second = pieces4(2000, 7)[:2]
+    for key, value in (("id", 8), ("src", "203.0.113.8"), ("proto", 6)):
+        other = second.copy()
+        setattr(other, key, value)
+        run = lab.run(config(), [first, other, second])
+        check_dropped(run[1], "fragment_first_missing")
+        check_forwarded(run[2], BACKEND4)
+    first, second = pieces6(2000, 7)[:2]
+    second[IPv6ExtHdrFragment].id = 8
+    check_dropped(lab.run(config(), [first, second])[1], "fragment_first_missing")
+
+
+def raw4(offset, data, more=True, number=5, proto=17):
+    """A fragment of any kind; offset in bytes."""
+    return IP(
+        src=CLIENT4, dst=VIP4, id=number, flags="MF" if more else 0, frag=offset // 8, proto=proto
+    ) / Raw(data)
+
+
+def raw6(offset, data, more=True, number=5, proto=17):
+    return (
+        IPv6(src=CLIENT6, dst=VIP6)
+        / IPv6ExtHdrFragment(offset=offset // 8, m=int(more), id=number, nh=proto)
+        / Raw(data)
+    )
+
+
+def datagram(size=64):
+    return bytes(UDP(sport=9, dport=80, len=500) / Raw(pattern(size - 8)))
+
+
+def test_overlapping_fragments_spoil_their_datagram(lab):
+    for raw in (raw4, raw6):
+        middle, last = raw(64, pattern(64)), raw(128, b"end", False)
+        for before, wrong in (
+            ([], raw(32, pattern(64))),  # into the first
+            ([], raw(0, datagram(80))),  # a longer first one
+            ([middle], raw(120, pattern(32))),  # over the end of the second
+            ([middle], raw(56, pattern(80))),  # around it
+        ):
+            run = lab.run(config(), [raw(0, datagram()), *before, wrong, last])
+            actions = ["forwarded"] * (1 + len(before)) + ["dropped"] * 2
+            expect_equal([v.action for v in run], actions, "overlap")
+            expect_equal(run.totals["drops"], {"fragment_overlap": 2}, "drops")
+        # Behind the end, or with another end.
+        for wrong in (raw(136, pattern(8)), raw(72, b"end", False), raw(200, b"end", False)):
+            run = lab.run(config(), [raw(0, datagram()), last, wrong, middle])
+            expect_equal(run.totals["drops"], {"fragment_overlap": 2}, "drops behind the end")
+        # Beyond what any datagram has.
+        run = lab.run(config(), [raw(0, datagram()), raw(65528, pattern(16), False), last])
+        expect_equal(run.totals["drops"], {"fragment_overlap": 1}, "drops beyond 65,535")
+
+
+def test_copies_are_dropped_alone(lab):
+    for raw in (raw4, raw6):
+        packets = [raw(0, datagram()), raw(64, pattern(64)), raw(128, b"end", False)]
+        run = lab.run(config(), [packets[0], packets[1], packets[1], packets[0], packets[2]])
+        expect_equal(run.totals["drops"], {"fragment_overlap": 2}, "drops")
+        check_forwarded(run[4], BACKEND4)
+        # Complete: its identification may come again.
+        run = lab.run(config(), packets * 3)
+        expect_equal(run.totals["forwarded"], 9, "forwarded")
+
+
+def test_tiny_fragments_are_dropped(lab):
+    tcp = bytes(TCP(sport=9, dport=80, flags="S", options=[("MSS", 1460)]))
+    for raw in (raw4, raw6):
+        packets = [
+            raw(0, tcp[:8], proto=6, number=1),
+            raw(0, tcp[:16], proto=6, number=2),
+            raw(0, tcp[:20] + b"\0" * 2, proto=6, number=3),  # not a multiple of 8
+            raw(0, (tcp[:12] + b"\xf0" + tcp[13:])[:24], proto=6, number=4),  # options cut
+            raw(8, tcp, proto=6, number=5),  # over the flags
+            raw(64, pattern(60), number=6),
+        ]
+        run = lab.run(config(), packets)
+        expect_equal(run.totals["drops"], {"fragment_tiny": len(packets)}, "drops")
+        whole = raw(0, tcp, proto=6, number=9)
+        check_forwarded(lab.run(config(), [whole])[0], BACKEND4)
+
+
+def test_fragments_of_other_protocols_are_dropped(lab):
+    ping = fragment(IP(src=CLIENT4, dst=VIP4) / ICMP() / Raw(pattern(3000)), fragsize=1400)
+    for verdict in lab.run(config(), [*ping, raw4(0, b"x" * 64, proto=47), raw6(64, b"x", proto=58)]):
+        check_dropped(verdict, "fragment")
+
+
+def test_fragments_to_other_ports_go_to_the_kernel(lab):
+    whole = IP(src=CLIENT4, dst=VIP4) / UDP(sport=9, dport=81) / Raw(pattern(3000))
+    away = IP(src=CLIENT4, dst="198.51.100.99") / UDP(sport=9, dport=80) / Raw(pattern(3000))
+    for verdict in lab.run(config(), [*fragment(whole, 1400), *fragment(away, 1400)]):
+        expect_equal(verdict.action, "kernel", f"{verdict}")
+
+
+def test_many_holes_are_too_many(lab):
+    packets = [raw4(0, datagram())]
+    packets += [raw4(64 + 128 * n, pattern(64)) for n in range(1, 4)]
+    run = lab.run(config(), packets + [raw4(64, pattern(128)), packets[3]])
+    expect_equal([v.action for v in run], ["forwarded"] * 3 + ["dropped"] + ["forwarded"] * 2, "")
+    check_dropped(run[3], "fragment_table")
+
+
+def test_the_table_is_bounded(lab):
+    """More datagrams than entries: the oldest ones lose, and the newest one always gets through."""
+    made = config(fragments={"entries": 16})
+    firsts = [raw4(0, datagram(), number=n) for n in range(1, 1001)]
+    run = lab.run(made, firsts + [raw4(64, b"end", False, number=1000)], step_ns=1000)
+    check_forwarded(run[1000], BACKEND4)
+    ends = [raw4(64, b"end", False, number=n) for n in range(1, 1001)]
+    run = lab.run(made, firsts + ends, step_ns=1000)
+    expect_equal(run.totals["forwarded"], 1016, "first ones, and the ends of those remembered")
+    expect_equal(run.totals["drops"], {"fragment_first_missing": 984}, "drops")
+
+
+def test_long_fragments_are_fragmented_again_or_answered(lab):
+    made = config(port={"mtu": 1400})
+    first, *others = pieces4(3000, fragsize=1400)
+    run = lab.run(made, [first, *others])
+    for verdict in run[:2]:
+        check_fragmented(verdict, BACKEND4, 1400)
+    check_forwarded(run[2], BACKEND4)
+    big = fragment6(
+        IPv6(src=CLIENT6, dst=VIP6) / IPv6ExtHdrFragment(id=3) / UDP(dport=80) / Raw(pattern(2600)),
+        1400,
+    )
+    run = lab.run(made, big)
+    check_too_big(run[0], 1380)
+    check_forwarded(run[1], BACKEND4)

@@ -293,6 +293,7 @@ int weir_bench_balancer_start(
 			.hash_seed = WEIR_BENCH_HASH_SEED},
 		.hash_seed = WEIR_BENCH_HASH_SEED,
 		.icmp = {.echo = 1000, .too_big = 1000, .unreachable = 1000},
+		.fragments = {.entries = 4096, .timeout_ms = 5000},
 	};
 
 	weir_pipeline_free(balancer->pipeline);

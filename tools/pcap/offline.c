@@ -236,6 +236,8 @@ static int create_pipeline(struct weir_offline *offline) {
 		.icmp = {.echo = offline->config->icmp.echo_per_second,
 			.too_big = offline->config->icmp.too_big_per_second,
 			.unreachable = offline->config->icmp.unreachable_per_second},
+		.fragments = {.entries = offline->config->fragments.entries,
+			.timeout_ms = offline->config->fragments.timeout_ms},
 		.any_mac_ports = offline->options->has_mac ? 0 : UINT32_MAX,
 	};
 	int r;

@@ -29,6 +29,8 @@ static void minimal_configuration_and_defaults(void **state) {
 	assert_int_equal(config->flow_table.established_ms, 900000);
 	assert_int_equal(config->flow_table.closing_ms, 10000);
 	assert_int_equal(config->flow_table.udp_ms, 30000);
+	assert_int_equal(config->fragments.entries, 4096);
+	assert_int_equal(config->fragments.timeout_ms, 5000);
 	assert_int_equal(config->icmp.echo_per_second, 1000);
 	assert_int_equal(config->icmp.too_big_per_second, 1000);
 	assert_int_equal(config->icmp.unreachable_per_second, 1000);

@@ -83,7 +83,6 @@ static struct worker_lab *make(unsigned int number, enum weir_config_idle idle) 
 		.transmit = w->transmit,
 		.ports = w->port,
 		.ports_count = LAB_PORTS,
-		.hash_seed = LAB_SEED,
 		.idle = idle,
 		.socket = SOCKET_ID_ANY};
 	assert_int_equal(weir_worker_create(&params, &w->worker), 0);

@@ -59,7 +59,7 @@ CHAIN(atomic_tcp, 6, 6, 0, 0, 0, 0, 0, 0, 9);
 CHAIN(atomic_udp, 17, 17, 0, 0, 6, 0, 0, 0, 9); // reserved bits set
 CHAIN(fragment_first, 6, 6, 0, 0, 1, 0, 0, 0, 9);
 CHAIN(fragment_later, 6, 6, 0, 0, 8, 0, 0, 0, 9);
-CHAIN(fragment_middle, 6, 6, 0, 5, 1, 0, 0, 0, 9);
+CHAIN(fragment_middle, 6, 6, 0, 5, 1, 0, 0, 0, 8);
 CHAIN(hop_fragment, 6, 44, 0, 1, 4, 0, 0, 0, 0, 6, 0, 0, 1, 0, 0, 0, 9);
 CHAIN(hop_huge, 6, 6, 255, 1, 4, 0, 0, 0, 0);
 CHAIN(hop_none, 59, 59, 0, 1, 4, 0, 0, 0, 0);
@@ -168,10 +168,15 @@ const struct edge edges[] = {
 	{"IPv4 TTL 0", {TCP4}, {{IP(8), 0}}, DROP(TTL_EXPIRED)},
 	{"IPv4 TTL 1", {TCP4}, {{IP(8), 1}}, FORWARD},
 	{"IPv4 TTL 0, not for us", {TCP4, .destination = frame_stranger4}, {{IP(8), 0}}, KERNEL},
-	{"IPv4 first fragment", {TCP4}, {{IP(6), 0x20}}, DROP(FRAGMENT)},
-	{"IPv4 later fragment", {TCP4}, {{IP(6), 0x20}, {IP(7), 1}}, DROP(FRAGMENT)},
-	{"IPv4 last fragment", {UDP4}, {{IP(6), 0}, {IP(7), 185}}, DROP(FRAGMENT)},
-	{"IPv4 DF and a fragment", {TCP4}, {{IP(6), 0x60}}, DROP(FRAGMENT)},
+	{"IPv4 first fragment", {TCP4, .payload = 4}, {{IP(6), 0x20}}, FORWARD},
+	{"IPv4 first fragment of odd length", {UDP4, .payload = 4}, {{IP(6), 0x20}},
+		DROP(FRAGMENT_TINY)},
+	{"IPv4 first fragment, header cut", {TCP4, .tcp_options = 20, .payload = 4},
+		{{IP(6), 0x20}, {L4(12), 0xf0}}, DROP(FRAGMENT_TINY)},
+	{"IPv4 fragment over the TCP flags", {TCP4}, {{IP(6), 0x20}, {IP(7), 1}},
+		DROP(FRAGMENT_TINY)},
+	{"IPv4 last fragment", {UDP4}, {{IP(6), 0}, {IP(7), 185}}, DROP(FRAGMENT_FIRST_MISSING)},
+	{"IPv4 DF and a fragment", {TCP4}, {{IP(6), 0x60}, {IP(7), 9}}, DROP(FRAGMENT_TINY)},
 	{"IPv4 fragment of an echo", {ECHO4}, {{IP(6), 0x20}}, DROP(FRAGMENT)},
 	{"IPv4 fragment, not for us", {TCP4, .destination = frame_stranger4}, {{IP(6), 0x20}},
 		KERNEL},
@@ -304,10 +309,13 @@ const struct edge edges[] = {
 	{"mobility header", {TCP6, EXT(0, mobility)}, KERNEL},
 	{"atomic fragment", {TCP6, EXT(44, atomic_tcp)}, FORWARD},
 	{"atomic fragment with reserved bits", {UDP6, EXT(44, atomic_udp)}, FORWARD},
-	{"IPv6 first fragment", {TCP6, EXT(44, fragment_first)}, DROP(FRAGMENT)},
-	{"IPv6 later fragment", {TCP6, EXT(44, fragment_later)}, DROP(FRAGMENT)},
-	{"IPv6 middle fragment", {TCP6, EXT(44, fragment_middle)}, DROP(FRAGMENT)},
-	{"hop-by-hop, then a fragment", {TCP6, EXT(0, hop_fragment)}, DROP(FRAGMENT)},
+	{"IPv6 first fragment", {TCP6, .payload = 4, EXT(44, fragment_first)}, FORWARD},
+	{"IPv6 first fragment of odd length", {TCP6, EXT(44, fragment_first)},
+		DROP(FRAGMENT_TINY)},
+	{"IPv6 later fragment", {TCP6, EXT(44, fragment_later)}, DROP(FRAGMENT_TINY)},
+	{"IPv6 middle fragment", {TCP6, .payload = 4, EXT(44, fragment_middle)},
+		DROP(FRAGMENT_FIRST_MISSING)},
+	{"hop-by-hop, then a fragment", {TCP6, EXT(0, hop_fragment)}, DROP(FRAGMENT_TINY)},
 	{"IPv6 fragment, not for us",
 		{TCP6, EXT(44, fragment_first), .destination = frame_stranger6}, KERNEL},
 	// ICMP

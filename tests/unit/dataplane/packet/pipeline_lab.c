@@ -30,6 +30,7 @@ struct weir_pipeline_params lab_params(void) {
 			.socket = SOCKET_ID_ANY},
 		.hash_seed = LAB_SEED,
 		.icmp = {.echo = 1000000, .too_big = 1000000, .unreachable = 1000000},
+		.fragments = {.entries = 64, .timeout_ms = 1000},
 	};
 }
 

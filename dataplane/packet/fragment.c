@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "fragment.h"
+
+#include <errno.h>
+
+#include "slow_path.h"
+
+#define IPV4_MF 0x2000
+#define IPV4_OFFSET 0x1fff
+#define DATAGRAM_UNITS 8192u // of 8 bytes: no datagram is longer
+
+// What the IP header says of a fragment.
+struct piece {
+	uint32_t id;
+	uint32_t offset; // in units of 8 bytes
+	uint32_t bytes; // of data
+	bool last;
+};
+
+static struct piece read_ipv4(const uint8_t *ip, uint32_t ip_bytes) {
+	uint32_t fragment = rte_be_to_cpu_16(weir_load16(ip + 6));
+
+	return (struct piece){.id = weir_load16(ip + 4),
+		.offset = fragment & IPV4_OFFSET,
+		.bytes = ip_bytes - (uint32_t)(ip[0] & 0x0f) * 4,
+		.last = (fragment & IPV4_MF) == 0};
+}
+
+// The chain was valid when the packet was parsed.
+static struct piece read_ipv6(const uint8_t *ip, uint32_t ip_bytes, uint32_t readable) {
+	struct weir_ipv6_chain chain = {.offset = 0};
+	const uint8_t *header;
+	uint32_t fragment;
+
+	weir_parse_ipv6_chain(ip, readable, &chain);
+	header = ip + chain.fragment_offset;
+	fragment = rte_be_to_cpu_16(weir_load16(header + 2));
+	return (struct piece){.id = weir_load32(header + 4),
+		.offset = fragment >> 3,
+		.bytes = ip_bytes - chain.fragment_offset - WEIR_FRAGMENT_BYTES,
+		.last = (fragment & 1) == 0};
+}
+
+static struct piece read_piece(const struct rte_mbuf *m, const struct weir_descriptor *d) {
+	const uint8_t *ip = rte_pktmbuf_mtod_offset(m, const uint8_t *, d->l3_offset);
+	uint32_t readable = RTE_MIN((uint32_t)m->data_len - d->l3_offset, d->ip_bytes);
+
+	return d->key.family == 4 ? read_ipv4(ip, d->ip_bytes)
+				  : read_ipv6(ip, d->ip_bytes, readable);
+}
+
+// True if the fragment may be one of a datagram; else *ret_reason says what is wrong. The first
+// one's header was checked by the parser. A TCP fragment at offset 1 would overwrite the flags of
+// the first one (RFC 3128).
+static bool is_sound(const struct weir_descriptor *d, const struct piece *piece,
+	enum weir_drop_reason *ret_reason) {
+	uint32_t units = (piece->bytes + 7) / 8;
+
+	if (piece->bytes == 0 || (!piece->last && piece->bytes % 8 != 0) ||
+		(piece->offset == 1 && d->key.protocol == WEIR_PROTOCOL_TCP)) {
+		*ret_reason = WEIR_DROP_FRAGMENT_TINY;
+		return false;
+	}
+	if (piece->offset + units > DATAGRAM_UNITS) {
+		*ret_reason = WEIR_DROP_FRAGMENT_OVERLAP;
+		return false;
+	}
+	return true;
+}
+
+static void suspect(struct weir_descriptor *d, enum weir_drop_reason reason) {
+	d->kind = WEIR_PACKET_SUSPECT;
+	d->verdict.reason = (uint8_t)reason;
+}
+
+static enum weir_drop_reason reason_of(int error) {
+	return error == -ENOSPC ? WEIR_DROP_FRAGMENT_TABLE : WEIR_DROP_FRAGMENT_OVERLAP;
+}
+
+static bool is_for_us(const struct weir_services_view *services, const struct weir_descriptor *d) {
+	return services->buckets != NULL &&
+	       weir_service_is_vip(services, d->key.destination, d->key.family);
+}
+
+// --- first fragments ------------------------------------------------------------------------
+
+static void note_first(struct weir_burst *b, struct weir_descriptor *d, uint32_t id,
+	const struct weir_fragment_part *part) {
+	struct weir_fragment_entry *entry =
+		weir_fragment_enter(b->pipeline->fragments, &d->key, id, b->now_ns);
+	int r = weir_fragment_cover(entry, part);
+
+	if (r < 0) {
+		suspect(d, reason_of(r));
+		return;
+	}
+	d->kind = WEIR_PACKET_FLOW;
+}
+
+void weir_fragment_note(struct weir_burst *b, unsigned int i) {
+	struct weir_pipeline *pipeline = b->pipeline;
+	struct weir_descriptor *d = &pipeline->descriptors[i];
+	struct weir_fragment *fragment = &pipeline->fragment[b->fragment_count];
+	bool first = d->kind == WEIR_PACKET_FRAGMENT_FIRST;
+	enum weir_drop_reason reason;
+	struct piece piece;
+
+	if (!is_for_us(b->services, d)) {
+		d->kind = WEIR_PACKET_OTHER;
+		return;
+	}
+	if (pipeline->fragments == NULL) {
+		suspect(d, WEIR_DROP_FRAGMENT);
+		return;
+	}
+	piece = read_piece(b->pkts[i], d);
+	if (!is_sound(d, &piece, &reason)) {
+		suspect(d, reason);
+		return;
+	}
+	*fragment = (struct weir_fragment){.id = piece.id,
+		.part = {.from = (uint16_t)piece.offset,
+			.to = (uint16_t)(piece.offset + (piece.bytes + 7) / 8),
+			.last = piece.last},
+		.packet = (uint8_t)i,
+		.first = first};
+	if (first) {
+		note_first(b, d, piece.id, &fragment->part);
+		if (d->kind != WEIR_PACKET_FLOW) {
+			return;
+		}
+	} else {
+		pipeline->pending.flow_hits--; // the lookup counts it, but does not see it
+	}
+	b->fragment_count++;
+}
+
+// --- the others -----------------------------------------------------------------------------
+
+// Remember what became of a first fragment.
+static void settle(struct weir_burst *b, const struct weir_fragment *fragment) {
+	const struct weir_descriptor *d = &b->pipeline->descriptors[fragment->packet];
+	const struct weir_verdict *verdict = &b->verdicts[fragment->packet];
+	struct weir_fragment_entry *entry =
+		weir_fragment_find(b->pipeline->fragments, &d->key, fragment->id, b->now_ns);
+
+	if (entry == NULL || entry->fate == WEIR_FRAGMENT_DROP) {
+		return;
+	}
+	if (verdict->action == WEIR_ACTION_REPLY && verdict->backend == WEIR_BACKEND_NONE) {
+		entry->fate = WEIR_FRAGMENT_DROP; // its port is closed
+		entry->reason = WEIR_DROP_CLOSED_PORT;
+		return;
+	}
+	switch ((enum weir_action)verdict->action) {
+	case WEIR_ACTION_FORWARD:
+	case WEIR_ACTION_REPLY: // too big: others may be shorter
+		entry->fate = WEIR_FRAGMENT_FORWARD;
+		entry->backend = verdict->backend;
+		break;
+	case WEIR_ACTION_KERNEL:
+		entry->fate = WEIR_FRAGMENT_KERNEL;
+		break;
+	case WEIR_ACTION_DROP:
+		entry->fate = WEIR_FRAGMENT_DROP;
+		entry->reason = verdict->reason;
+		break;
+	}
+}
+
+// Give packet i, a later fragment, the fate of the first one of its datagram.
+static void follow(struct weir_burst *b, const struct weir_fragment *fragment, unsigned int i) {
+	struct weir_pipeline *pipeline = b->pipeline;
+	struct weir_descriptor *d = &pipeline->descriptors[i];
+	struct weir_fragment_entry *entry =
+		weir_fragment_find(pipeline->fragments, &d->key, fragment->id, b->now_ns);
+	int r = entry == NULL ? -ENOENT : weir_fragment_cover(entry, &fragment->part);
+
+	if (r < 0) {
+		weir_burst_drop(
+			b, d, r == -ENOENT ? WEIR_DROP_FRAGMENT_FIRST_MISSING : reason_of(r));
+		return;
+	}
+	switch ((enum weir_fragment_fate)entry->fate) {
+	case WEIR_FRAGMENT_FORWARD:
+		memcpy(&d->key.source_port, &entry->ports, 4); // both
+		d->hash = weir_parse_hash(&d->key, pipeline->hash_keys.seed);
+		d->verdict.backend = entry->backend;
+		d->verdict.choice = WEIR_CHOICE_FLOW;
+		pipeline->pending.flow_hits++;
+		weir_slow_path_rewrite(b, i);
+		break;
+	case WEIR_FRAGMENT_KERNEL:
+		weir_burst_to_kernel(b, d);
+		break;
+	case WEIR_FRAGMENT_DROP:
+		weir_burst_drop(b, d, (enum weir_drop_reason)entry->reason);
+		break;
+	case WEIR_FRAGMENT_UNDECIDED: // cannot be: the first ones are settled
+		weir_burst_drop(b, d, WEIR_DROP_FRAGMENT_FIRST_MISSING);
+		break;
+	}
+}
+
+void weir_fragment_finish(struct weir_burst *b) {
+	const struct weir_fragment *fragment = b->pipeline->fragment;
+
+	for (unsigned int k = 0; k < b->fragment_count; k++) {
+		if (fragment[k].first) {
+			settle(b, &fragment[k]);
+		}
+	}
+	for (unsigned int k = 0; k < b->fragment_count; k++) {
+		if (!fragment[k].first) {
+			follow(b, &fragment[k], fragment[k].packet);
+			weir_burst_tell(b, fragment[k].packet);
+		}
+	}
+}
+
+// --- distribution ---------------------------------------------------------------------------
+
+uint64_t weir_fragment_hash(
+	struct weir_pipeline *pipeline, const struct rte_mbuf *m, struct weir_descriptor *d) {
+	struct weir_fragment_entry *entry = NULL;
+	enum weir_drop_reason reason;
+	struct piece piece;
+
+	if (pipeline->fragments != NULL && is_for_us(weir_reader_services(&pipeline->reader), d)) {
+		piece = read_piece(m, d);
+		if (d->kind == WEIR_PACKET_FRAGMENT) {
+			entry = weir_fragment_find(
+				pipeline->fragments, &d->key, piece.id, pipeline->now_ns);
+		} else if (is_sound(d, &piece, &reason)) {
+			entry = weir_fragment_enter(
+				pipeline->fragments, &d->key, piece.id, pipeline->now_ns);
+		}
+	}
+	if (entry != NULL) {
+		memcpy(&d->key.source_port, &entry->ports, 4);
+	}
+	return weir_parse_hash(&d->key, pipeline->hash_keys.seed);
+}
