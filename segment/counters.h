@@ -36,7 +36,7 @@
 		"New flows not inserted (table full), sent by the Maglev fallback.") \
 	X(flow_expired, FLOWS, "expired_flows", "Flows ended by a timeout.") \
 	X(fragmented, PACKETS, "fragmented_packets", \
-		"IPv4 packets sent in fragments: longer than the path takes, without DF.") \
+		"Packets sent in fragments: longer than the path takes, and not to be refused.") \
 	X(fragments_made, PACKETS, "made_fragment_packets", \
 		"Fragments sent in addition to the first of each fragmented packet.")
 

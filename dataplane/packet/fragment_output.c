@@ -38,6 +38,57 @@ bool weir_fragment_output(struct weir_burst *b, unsigned int i, const struct wei
 	return true;
 }
 
+// Split the outer packet of m. Identifications are needed again: routers may split IPv4 further.
+static int split_outer(struct weir_pipeline *pipeline, struct rte_mbuf *m,
+	const struct weir_row_head *head, struct rte_mbuf **pieces, uint32_t room) {
+	struct weir_descriptor d = {.key = {.family = 4},
+		.ip_bytes = m->pkt_len - head->l2_bytes,
+		.l3_offset = head->l2_bytes};
+	uint8_t *ip = rte_pktmbuf_mtod_offset(m, uint8_t *, head->l2_bytes);
+	uint32_t id = pipeline->outer_id++;
+
+	if (head->outer_family == 6) {
+		return weir_fragment_split6(
+			m, head->l2_bytes, d.ip_bytes, id, head->mtu, pieces, room);
+	}
+	weir_store16(ip + 4, (uint16_t)id);
+	weir_store16(ip + 6, 0); // no DF
+	return weir_fragment_split(m, &d, head->mtu, pieces, room);
+}
+
+void weir_fragment_output_outer(
+	struct weir_burst *b, unsigned int i, const struct weir_outer *outer) {
+	struct weir_pipeline *pipeline = b->pipeline;
+	struct weir_descriptor *d = &pipeline->descriptors[i];
+	const struct weir_row_head *head = &outer->head;
+	struct weir_extra *extra = &pipeline->extra;
+	struct rte_mbuf *m = b->pkts[i], **pieces = extra->pkts + extra->count;
+	int r;
+
+	weir_encap_push_segments(m, d, weir_outer_header(outer), head);
+	r = split_outer(pipeline, m, head, pieces, WEIR_PIECES_MAX - extra->count);
+	if (r < 0) {
+		weir_burst_drop(
+			b, d, r == -EMSGSIZE ? WEIR_DROP_MTU_EXCEEDED : WEIR_DROP_FRAGMENT_BUFFERS);
+		return;
+	}
+	d->verdict.port = head->port;
+	for (int k = 0; k < r; k++) {
+		memcpy(rte_pktmbuf_prepend(pieces[k], head->l2_bytes),
+			rte_pktmbuf_mtod(m, const void *), head->l2_bytes);
+		extra->verdicts[extra->count++] = d->verdict;
+	}
+	for (int k = 0; k <= r; k++) {
+		uint32_t bytes = k == 0 ? d->ip_bytes : 0;
+
+		weir_burst_count(weir_burst_backend_counters(pipeline, d->verdict.backend), bytes);
+		weir_burst_count(weir_burst_service_counters(pipeline, head->service), bytes);
+	}
+	pipeline->pending.forwarded += (uint32_t)r + 1;
+	pipeline->pending.fragmented++;
+	pipeline->pending.fragments_made += (uint32_t)r;
+}
+
 void weir_fragment_discard(struct weir_pipeline *pipeline) {
 	rte_pktmbuf_free_bulk(pipeline->extra.pkts, pipeline->extra.count);
 	pipeline->extra.count = 0;

@@ -14,5 +14,11 @@
 // from here on. Returns false if the packet was dropped, with the reason.
 bool weir_fragment_output(struct weir_burst *b, unsigned int i, const struct weir_outer *outer);
 
+// Packet i does not fit either, but must be forwarded (weir_fragment_unavoidable): encapsulate it,
+// split the outer packet, and count all pieces. Gives the packet its verdict, with the reason if it
+// was dropped. There is headroom for the outer header.
+void weir_fragment_output_outer(
+	struct weir_burst *b, unsigned int i, const struct weir_outer *outer);
+
 // Free what the caller did not take.
 void weir_fragment_discard(struct weir_pipeline *pipeline);

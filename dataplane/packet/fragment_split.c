@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include <netinet/in.h>
 #include <netinet/ip.h>
 #include <rte_ip.h>
 
@@ -111,5 +112,56 @@ int weir_fragment_split(struct rte_mbuf *m, const struct weir_descriptor *d, uin
 	}
 	finish_header(ip, first_bytes, first, IPV4_MF | (fragment & IPV4_OFFSET));
 	weir_encap_cut(m, d->l3_offset + first_bytes + first);
+	return (int)made;
+}
+
+// --- IPv6 -----------------------------------------------------------------------------------
+
+#define HEADERS6 (WEIR_IPV6_BYTES + WEIR_FRAGMENT_BYTES)
+
+// Write the headers of a piece. ip: the IPv6 header of the whole packet.
+static void write_headers6(
+	uint8_t *to, const uint8_t *ip, uint32_t id, uint32_t at, uint32_t bytes, bool last) {
+	uint8_t next_header = ip[6];
+
+	memmove(to, ip, WEIR_IPV6_BYTES);
+	weir_store16(to + 4, rte_cpu_to_be_16((uint16_t)(WEIR_FRAGMENT_BYTES + bytes)));
+	to[6] = IPPROTO_FRAGMENT;
+	to[40] = next_header;
+	to[41] = 0;
+	weir_store16(to + 42, rte_cpu_to_be_16((uint16_t)(at | !last))); // at: a multiple of 8
+	weir_store32(to + 44, id);
+}
+
+int weir_fragment_split6(struct rte_mbuf *m, uint32_t l3_offset, uint32_t bytes, uint32_t id,
+	uint32_t piece_max, struct rte_mbuf **pieces, uint32_t room) {
+	uint8_t *frame = rte_pktmbuf_mtod(m, uint8_t *), *ip = frame + l3_offset;
+	uint32_t data = bytes - WEIR_IPV6_BYTES;
+	uint32_t buffer = rte_pktmbuf_data_room_size(m->pool);
+	uint32_t part, count, made = 0;
+
+	if (buffer <= RTE_PKTMBUF_HEADROOM) {
+		return -ENOBUFS;
+	}
+	part = data_max(RTE_MIN(piece_max, buffer - RTE_PKTMBUF_HEADROOM), HEADERS6);
+	if (part == 0) {
+		return -EMSGSIZE;
+	}
+	count = (data - 1) / part;
+	if (rte_pktmbuf_headroom(m) < WEIR_FRAGMENT_BYTES || count > room ||
+		rte_pktmbuf_alloc_bulk(m->pool, pieces, count) < 0) {
+		return -ENOBUFS;
+	}
+	for (uint32_t at = part; at < data; at += part, made++) {
+		uint32_t n = RTE_MIN(part, data - at);
+		uint8_t *to = (uint8_t *)rte_pktmbuf_append(pieces[made], (uint16_t)(HEADERS6 + n));
+
+		write_headers6(to, ip, id, at, n, at + n == data);
+		copy_data(m, l3_offset + WEIR_IPV6_BYTES + at, n, to + HEADERS6);
+	}
+	rte_pktmbuf_prepend(m, WEIR_FRAGMENT_BYTES);
+	memmove(frame - WEIR_FRAGMENT_BYTES, frame, l3_offset);
+	write_headers6(ip - WEIR_FRAGMENT_BYTES, ip, id, 0, RTE_MIN(part, data), part >= data);
+	weir_encap_cut(m, l3_offset + HEADERS6 + RTE_MIN(part, data));
 	return (int)made;
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fragment split: an IPv4 packet that does not fit the path to its backend and may be fragmented
-// becomes several that fit (RFC 791, 2.3), before each of them is encapsulated (RFC 2003, 3.1).
-// Called by slow_path.c.
+// Fragment split: packets that do not fit the path to their backend become several that fit. Of
+// IPv4 without DF the packet itself is split, before encapsulation (RFC 2003, 3.1); of IPv6 that no
+// sender would make smaller, the outer packet (RFC 2473, 7.1; RFC 4213, 3.2). Called by
+// fragment_output.c.
 //
 // Threads: pure functions on the worker's own packet; new packets come from its pool.
 #pragma once
@@ -11,10 +12,17 @@
 
 #include "descriptor.h"
 
+#define WEIR_IPV6_MTU_MIN 1280u
 #define WEIR_PIECES_MAX 256 // further packets that a burst can make
 
 // May this packet be fragmented on its way? IPv4 without DF.
 bool weir_fragment_allowed(const struct rte_mbuf *m, const struct weir_descriptor *d);
+
+// Must this packet be forwarded even if it does not fit? IPv6 of at most 1,280 bytes: its sender
+// ignores "packet too big".
+static inline bool weir_fragment_unavoidable(const struct weir_descriptor *d) {
+	return d->key.family == 6 && d->ip_bytes <= WEIR_IPV6_MTU_MIN;
+}
 
 // Split the IPv4 packet of m, d->ip_bytes long, into pieces of at most piece_max bytes each. m
 // keeps the first one behind its layer 2 header; the others, which begin with their IP header, are
@@ -25,3 +33,8 @@ bool weir_fragment_allowed(const struct rte_mbuf *m, const struct weir_descripto
 // pieces[]), -EMSGSIZE (not even 8 bytes of data fit). m is untouched then.
 int weir_fragment_split(struct rte_mbuf *m, const struct weir_descriptor *d, uint32_t piece_max,
 	struct rte_mbuf **pieces, uint32_t room);
+
+// The same for an IPv6 packet without extension headers, `bytes` long at l3_offset: all pieces get
+// a fragment header. m needs 8 bytes of headroom.
+int weir_fragment_split6(struct rte_mbuf *m, uint32_t l3_offset, uint32_t bytes, uint32_t id,
+	uint32_t piece_max, struct rte_mbuf **pieces, uint32_t room);

@@ -76,6 +76,7 @@ int weir_pipeline_create(const struct weir_pipeline_params *params, struct weir_
 	pipeline->service_counters = weir_segment_service_counters(segment, params->worker, 0);
 	pipeline->backend_counters = weir_segment_backend_counters(segment, params->worker, 0);
 	pipeline->ports = segment->ports;
+	pipeline->outer_id = (uint32_t)weir_hash_mix(segment->epoch, params->worker + 2);
 	pipeline->max_services = segment->max_services;
 	pipeline->max_backends = segment->max_backends;
 	pipeline->hash_keys = weir_hash_keys_of(params->hash_seed);

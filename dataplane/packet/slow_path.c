@@ -134,7 +134,11 @@ static void too_big(struct weir_burst *b, unsigned int i, const struct weir_row_
 	struct weir_descriptor *d = &b->pipeline->descriptors[i];
 	struct weir_icmp_limit *limit = &b->pipeline->too_big_limit;
 	uint32_t outer = weir_encap_outer_bytes(head);
+	uint32_t mtu = head->mtu - RTE_MIN(head->mtu, outer);
 
+	if (d->key.family == 6) { // senders ignore less; such packets are forwarded
+		mtu = RTE_MAX(mtu, WEIR_IPV6_MTU_MIN);
+	}
 	if (d->kind == WEIR_PACKET_ICMP_ERROR) { // no error about an error (RFC 1122, 3.2.2)
 		weir_burst_drop(b, d, WEIR_DROP_MTU_EXCEEDED);
 		return;
@@ -142,8 +146,7 @@ static void too_big(struct weir_burst *b, unsigned int i, const struct weir_row_
 	if (!weir_slow_path_may_reply(b, i, limit)) {
 		return;
 	}
-	if (weir_icmp_too_big(b->pkts[i], d, (uint16_t)(head->mtu - RTE_MIN(head->mtu, outer))) <
-		0) {
+	if (weir_icmp_too_big(b->pkts[i], d, (uint16_t)mtu) < 0) {
 		weir_burst_drop(b, d, WEIR_DROP_HEADROOM);
 		return;
 	}
@@ -174,12 +177,16 @@ void weir_slow_path_rewrite(struct weir_burst *b, unsigned int i) {
 		return;
 	}
 	fits = weir_encap_fits(head, d);
-	if (!fits && !weir_fragment_allowed(m, d)) {
+	if (!fits && !weir_fragment_allowed(m, d) && !weir_fragment_unavoidable(d)) {
 		too_big(b, i, head);
 		return;
 	}
 	if (rte_pktmbuf_headroom(m) < head->header_bytes - d->l3_offset) {
 		weir_burst_drop(b, d, WEIR_DROP_HEADROOM);
+		return;
+	}
+	if (!fits && d->key.family == 6) {
+		weir_fragment_output_outer(b, i, outer);
 		return;
 	}
 	if (!fits && !weir_fragment_output(b, i, outer)) {

@@ -164,11 +164,11 @@ def ipv4():
     ):
         yield f"IPv4 source {name}", ip4(tcp(), src=source), "source_address"
     yield "IPv4 source loopback, not a VIP", ip4(tcp(), src="127.0.0.1", dst=OTHER4), "kernel"
-    yield "first fragment", ip4(tcp(), flags="MF"), "fragment"
-    yield "last fragment", ip4(b"x" * 8, frag=3, proto=6), "fragment"
-    yield "fragment at the largest offset", ip4(b"x" * 8, frag=8191, proto=17), "fragment"
-    yield "tiny first fragment", ip4(bytes(tcp())[:8], flags="MF", proto=6), "fragment"
-    yield "fragment with DF", ip4(tcp(), flags="DF+MF"), "fragment"
+    yield "first fragment", ip4(tcp(), flags="MF"), "fragment_tiny"
+    yield "last fragment", ip4(b"x" * 8, frag=3, proto=6), "fragment_first_missing"
+    yield "fragment at the largest offset", ip4(b"x" * 8, frag=8191, proto=17), "fragment_first_missing"
+    yield "tiny first fragment", ip4(bytes(tcp())[:8], flags="MF", proto=6), "fragment_tiny"
+    yield "fragment with DF", ip4(tcp(), flags="DF+MF"), "fragment_tiny"
     yield "protocol 0", ip4(b"x" * 20, proto=0), "kernel"
     yield "protocol 255", ip4(b"x" * 20, proto=255), "kernel"
     yield "IPv6 in IPv4 to a VIP", ip4(TCP6[14:], proto=41), "kernel"
@@ -232,11 +232,11 @@ def extensions():
         IPv6(src=CLIENT6, dst=VIP6) / AH(nh=6, payloadlen=0, spi=1, seq=1) / Raw(bytes(tcp()))
     ), "tcp_header_length"
     yield "fragment header cut", ip6(bytes([6, 0, 0, 1]), nh=44), "ipv6_extension"
-    yield "IPv6 first fragment", ip6(IPv6ExtHdrFragment(m=1) / tcp()), "fragment"
-    yield "IPv6 last fragment", ip6(IPv6ExtHdrFragment(offset=9, nh=6) / b"x"), "fragment"
+    yield "IPv6 first fragment", ip6(IPv6ExtHdrFragment(m=1) / tcp()), "fragment_tiny"
+    yield "IPv6 last fragment", ip6(IPv6ExtHdrFragment(offset=9, nh=6) / b"x"), "fragment_first_missing"
     yield "IPv6 fragment behind options", ip6(
         IPv6ExtHdrDestOpt() / IPv6ExtHdrFragment(m=1) / tcp()
-    ), "fragment"
+    ), "fragment_tiny"
     yield "IPv6 fragment, not a VIP", ip6(IPv6ExtHdrFragment(m=1) / tcp(), dst=OTHER6), "kernel"
     yield "broken options, not a VIP", ip6(b"\x06", nh=60, dst=OTHER6), "kernel"
     yield "options, then nothing", chain((60, empty), tail=b""), "tcp_truncated"

@@ -102,7 +102,7 @@ def test_lines_say_the_same_as_json(lab):
         IP(src=CLIENT4, dst=VIP4) / TCP(sport=5, dport=80, flags=0),
         IP(src=CLIENT4, dst="192.0.2.99") / UDP(),
         TCP4,
-        IP(src=CLIENT4, dst=VIP4) / TCP(dport=80, flags="A") / Raw(b"x" * 1461),
+        IP(src=CLIENT4, dst=VIP4, flags="DF") / TCP(dport=80, flags="A") / Raw(b"x" * 1461),
     ]
     run = lab.run(config(), packets)
     done = lab.execute(lab.write_config(config()), lab.path("in.pcap"), lab.path("out2.pcap"))
@@ -190,7 +190,7 @@ def test_cut_icmp_errors(lab):
 
 def test_very_long_frames(lab):
     made = config(port={"mtu": 9000})
-    tcp = IP(src=CLIENT4, dst=VIP4) / TCP(sport=5, dport=80, flags="PA")
+    tcp = IP(src=CLIENT4, dst=VIP4, flags="DF") / TCP(sport=5, dport=80, flags="PA")
     packets = [tcp / Raw(b"x" * 8000), tcp / Raw(b"x" * 20000), tcp / Raw(b"x" * 65300)]
     run = lab.run(made, packets)
     expect_equal(

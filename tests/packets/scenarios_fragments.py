@@ -355,3 +355,55 @@ def test_long_fragments_are_fragmented_again_or_answered(lab):
     run = lab.run(made, big)
     check_too_big(run[0], 1380)
     check_forwarded(run[1], BACKEND4)
+
+
+# --- IPv6 behind a small MTU ----------------------------------------------------------------
+
+
+def outer_pieces(verdict):
+    """(header of the outer packet without what differs, data) of each fragment."""
+    for data in (verdict.sent, *verdict.sent_fragments):
+        _, _, _, kind, outer = strip_l2(data)
+        if kind == 0x0800:
+            expect_equal(checksum(outer[:20]), 0xFFFF, "outer header checksum")
+            length, number, field = struct.unpack_from("!HHH", outer, 2)
+            expect_equal(length, len(outer), "outer total length")
+            expect_equal(outer[9], 41, "outer protocol")
+            expect_equal(field & 0x4000, 0, "outer DF")
+            yield number, (field & 0x1FFF) * 8, bool(field & 0x2000), outer[20:], len(outer)
+        else:
+            length, nxt = struct.unpack_from("!HB", outer, 4)
+            expect_equal((length, nxt), (len(outer) - 40, 44), "outer length and next header")
+            inner, zero, field, number = struct.unpack_from("!BBHI", outer, 40)
+            expect_equal((inner, zero), (41, 0), "fragment header")
+            yield number, field & 0xFFF8, bool(field & 1), outer[48:], len(outer)
+
+
+def test_ipv6_of_1280_bytes_gets_through_a_small_mtu(lab):
+    """Its sender ignores "packet too big" below 1,280: the outer packet is fragmented."""
+    for backend, mtu in ((BACKEND6, 1280), (BACKEND6, 1319), (BACKEND4, 1280), (BACKEND4, 1299)):
+        made = config(service(backends=[backend]), port={"mtu": mtu})
+        outer = 40 if backend == BACKEND6 else 20
+        sizes = {1280, mtu - outer + 1}
+        whole = IPv6(src=CLIENT6, dst=VIP6) / UDP(sport=9, dport=80)
+        packets = [whole / Raw(pattern(size - 48)) for size in sizes]
+        run = lab.run(made, [*packets, packets[0]])
+        numbers = set()
+        for verdict in run:
+            expect_equal(verdict.action, "forwarded", f"{verdict}")
+            data, expected_more = b"", True
+            pieces = list(outer_pieces(verdict))
+            for number, offset, more, part, size in pieces:
+                expect_equal(offset, len(data), "offset")
+                expect(size <= mtu, f"outer packet of {size} bytes")
+                expected_more = more
+                data += part
+                numbers.add(number)
+            expect_equal(expected_more, False, "more fragments behind the last")
+            expect_equal(data, ip_packet(verdict.received), "inner packet")
+            expect_equal(len(pieces), 2, "fragments")
+        expect_equal(len(numbers), len(run), "identifications")
+        fits = whole / Raw(pattern(mtu - outer - 48))
+        check_forwarded(lab.run(made, [fits])[0], backend)
+        big = whole / Raw(pattern(1281 - 48))
+        check_too_big(lab.run(made, [big])[0], max(1280, mtu - outer))
