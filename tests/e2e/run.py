@@ -21,6 +21,7 @@ import netns
 import scenarios_access
 import scenarios_balancing
 import scenarios_control
+import scenarios_hostile
 import scenarios_limits
 import scenarios_policies
 import scenarios_ports
@@ -30,8 +31,8 @@ import scenarios_worker
 from scenario import collect
 
 MODULES = (scenarios_traffic, scenarios_balancing, scenarios_policies, scenarios_control,
-           scenarios_limits, scenarios_ports, scenarios_subsets, scenarios_worker,
-           scenarios_access)
+           scenarios_hostile, scenarios_limits, scenarios_ports, scenarios_subsets,
+           scenarios_worker, scenarios_access)
 DEADLINE_S = 180
 # Scenarios wait most of the time: for programs to start, for health checks, for timeouts.
 JOBS = 2 * os.cpu_count()

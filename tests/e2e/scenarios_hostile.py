@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Forged packets beside flows and clients that are real.
+
+WEIR_FLOOD_SECONDS sets how long each flood lasts (default 3).
+"""
+import os
+import re
+
+from lab import VIP4, echo, web
+from netns import sh, wait_for
+from scenario import scenario
+
+SECONDS = int(os.environ.get("WEIR_FLOOD_SECONDS", "3"))
+FLOWS = 100_000
+CHUNK = 1_000
+TABLE = {"flow_table": {"flows_per_worker": 131_072}}
+ROUND_ROBIN = {"name": "round-robin"}  # a flow that is lost goes elsewhere
+FORGED = ("syn", "ack", "rst", "fin", "data", "udp", "fragment", "icmp")
+
+
+def worker(lab):
+    return lab.api("worker.show")[0]
+
+
+def flood(lab, *arguments, port=80):
+    """Returns how many packets were sent."""
+    program = os.path.join(lab.build, "tests", "e2e", "flood")
+    with lab.net.inside():
+        return int(sh(program, "lb0", lab.mac(lab.lb, "lb0"), VIP4, str(port),
+                      *(str(a) for a in arguments)))
+
+
+def send_chunk(lab, kind, first):
+    """A packet of each of CHUNK flows, and each arrived: a worker of this lab shares its core."""
+    for _ in range(20):
+        before = worker(lab)["rx_packets"]
+        flood(lab, "flows", kind, first, CHUNK)
+        try:
+            wait_for("packets to arrive", lambda: worker(lab)["rx_packets"] >= before + CHUNK, 1)
+            return
+        except AssertionError:
+            continue
+    raise AssertionError(f"{CHUNK} packets never arrived together")
+
+
+def establish(lab):
+    """FLOWS flows with a handshake and data."""
+    for first in range(0, FLOWS, CHUNK):
+        for kind in ("syn", "ack", "data"):
+            send_chunk(lab, kind, first)
+    w = worker(lab)
+    assert w["flows"] == FLOWS and w["flows_half_open"] == 0, w
+
+
+def check_flows(lab):
+    """A packet of each flow finds its flow."""
+    before = worker(lab)
+    for first in range(0, FLOWS, CHUNK):
+        send_chunk(lab, "data", first)
+    after = worker(lab)
+    lost = {key: after[key] - before[key] for key in ("flow_new", "flow_untracked")}
+    assert not any(lost.values()), f"flows were lost: {lost}"
+    assert after["flow_hits"] - before["flow_hits"] >= FLOWS, (before, after)
+
+
+def resident_kib(lab):
+    with open(f"/proc/{lab.programs['dataplane'].pid}/status", encoding="ascii") as file:
+        return int(re.search(r"VmRSS:\s+(\d+) kB", file.read()).group(1))
+
+
+def check_sums(lab):
+    """What came in went out, or was dropped for a reason that has a name."""
+    def adds_up():
+        w = worker(lab)
+        return w["rx_packets"] == w["forwarded"] + w["replied"] + w["to_kernel"] + w["dropped"] \
+            and w["dropped"] == sum(lab.drops().values())
+    wait_for("counters to add up", adds_up, 5)
+
+
+def check_wrk(text):
+    assert "Non-2xx" not in text, text
+    errors = re.search(r"Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)",
+                       text)
+    assert not errors, text
+    assert int(re.search(r"(\d+) requests in", text).group(1)) > 20 * SECONDS, text
+
+
+@scenario(services=[web(policy=ROUND_ROBIN), echo(policy=ROUND_ROBIN)], config=TABLE, alone=True)
+def forged_packets_cost_no_flow_and_no_request(lab):
+    """100,000 flows and wrk beside floods of each kind: no flow lost, no request failed"""
+    establish(lab)
+    check_flows(lab)
+    resident = resident_kib(lab)
+    for kind in FORGED:
+        program = lab.program(f"wrk-{kind}", lab.client, "wrk", "-t1", "-c16",
+                              f"-d{SECONDS + 1}s", "--timeout", "10s", f"http://{VIP4}/")
+        sent = flood(lab, kind, SECONDS, port=9000 if kind in ("udp", "fragment") else 80)
+        print(f"{kind}: {sent / SECONDS / 1000:.0f} kpps")
+        wait_for("wrk to end", lambda p=program: not p.alive(), 30)
+        check_wrk(program.output())
+        check_sums(lab)
+        check_flows(lab)
+    grown = resident_kib(lab) - resident
+    assert grown < 1024, f"the dataplane took {grown} KiB more"
