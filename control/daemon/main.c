@@ -16,6 +16,7 @@
 #include "daemon_options.h"
 #include "help_text.h"
 #include "options.h"
+#include "path_mtu.h"
 #include "privileges.h"
 #include "run_dir.h"
 #include "weir_version.h"
@@ -72,6 +73,7 @@ static int check_access(const struct weir_control_options *options,
 
 static int run(const struct weir_control_options *options, const struct weir_run_as *run_as,
 	gid_t admin_group, struct weir_log *log, struct weir_reload *reload) {
+	struct weir_path_mtu_sockets path_mtu = {.ipv4 = -1, .ipv6 = -1};
 	struct weir_api_socket socket;
 	struct weir_daemon daemon;
 	struct weir_api *api;
@@ -82,20 +84,27 @@ static int run(const struct weir_control_options *options, const struct weir_run
 	if (r < 0) {
 		return r;
 	}
+	r = weir_path_mtu_open(&path_mtu);
+	if (r < 0) {
+		weir_log_write(log, WEIR_LOG_WARN,
+			"cannot receive ICMP errors (%s): smaller MTUs on the way to backends go "
+			"unnoticed; start as root or with CAP_NET_RAW",
+			strerror(-r));
+	}
 	r = weir_privileges_drop(run_as);
 	if (r < 0) {
 		weir_log_write(log, WEIR_LOG_ERROR, "cannot run as user %s: %s", run_as->user,
 			strerror(-r));
-		return r;
+		goto close_path_mtu;
 	}
 	r = check_access(options, run_as, log);
 	if (r < 0) {
-		return r;
+		goto close_path_mtu;
 	}
 	r = weir_api_socket_open(options->run_dir, &socket, why, sizeof(why));
 	if (r < 0) {
 		weir_log_write(log, WEIR_LOG_ERROR, "%s", why);
-		return r;
+		goto close_path_mtu;
 	}
 	weir_log_write(log, WEIR_LOG_INFO, "weir-control %s (pid %d, user %s), configuration %s",
 		WEIR_VERSION, (int)getpid(), run_as->user, options->config);
@@ -103,6 +112,7 @@ static int run(const struct weir_control_options *options, const struct weir_run
 	if (r < 0) {
 		goto close_socket;
 	}
+	weir_watch_listen(daemon.watch, &path_mtu);
 	r = weir_api_create(&daemon.loop, socket.fd, weir_api_dispatch, &daemon, &api);
 	socket.fd = -1; // the API's now
 	if (r < 0) {
@@ -116,6 +126,8 @@ static int run(const struct weir_control_options *options, const struct weir_run
 	weir_daemon_fini(&daemon);
 close_socket:
 	weir_api_socket_close(&socket);
+close_path_mtu:
+	weir_path_mtu_close(&path_mtu);
 	return r;
 }
 

@@ -91,6 +91,11 @@ static void log_next_hop(struct weir_watch *watch, const struct weir_backend_sta
 			"backend %s/%s: next hop for %s: port %u, %02x:%02x:%02x:%02x:%02x:%02x",
 			backend->service, backend->name, address, hop->port, hop->mac[0],
 			hop->mac[1], hop->mac[2], hop->mac[3], hop->mac[4], hop->mac[5]);
+		if (hop->mtu != 0) {
+			weir_log_write(watch->log, WEIR_LOG_INFO,
+				"backend %s/%s: path MTU to %s is %u", backend->service,
+				backend->name, address, hop->mtu);
+		}
 	}
 }
 
@@ -143,6 +148,10 @@ free_health:
 free_watch:
 	free(watch);
 	return r;
+}
+
+void weir_watch_listen(struct weir_watch *watch, struct weir_path_mtu_sockets *sockets) {
+	weir_neighbours_listen(watch->neighbours, sockets);
 }
 
 void weir_watch_free(struct weir_watch *watch) {

@@ -13,6 +13,7 @@
 #include "handover.h"
 #include "health.h"
 #include "log.h"
+#include "path_mtu.h"
 #include "tables.h"
 
 struct weir_watch;
@@ -23,6 +24,8 @@ typedef void (*weir_watch_changed)(void *context);
 // Returns 0 or negative errno.
 int weir_watch_create(uv_loop_t *loop, struct weir_log *log, weir_watch_changed changed,
 	void *context, struct weir_watch **ret);
+// Take the path MTU of backends from these sockets, which are the watch's from here on.
+void weir_watch_listen(struct weir_watch *watch, struct weir_path_mtu_sockets *sockets);
 // Memory is released by the loop's next iterations. NULL is fine.
 void weir_watch_free(struct weir_watch *watch);
 

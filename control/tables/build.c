@@ -76,6 +76,9 @@ void weir_build_row(const struct weir_tables *tables, const struct weir_state *s
 	set_source(&path, tables, backend);
 	path.vlan = port->vlan;
 	path.mtu = port->mtu;
+	if (path.resolved && backend->hop.mtu != 0 && backend->hop.mtu < port->mtu) {
+		path.mtu = backend->hop.mtu;
+	}
 	path.service = backend->service;
 	path.state = backend->flags;
 	weir_backend_row_build(&path, ret);

@@ -418,7 +418,7 @@ int weir_tables_set_weight(struct weir_tables *tables, uint16_t id, uint32_t wei
 }
 
 static bool same_hop(const struct weir_next_hop *a, const struct weir_next_hop *b) {
-	return a->resolved == b->resolved && a->port == b->port &&
+	return a->resolved == b->resolved && a->port == b->port && a->mtu == b->mtu &&
 	       a->source_bits == b->source_bits && memcmp(a->mac, b->mac, sizeof(a->mac)) == 0 &&
 	       weir_state_same_address(&a->source, &b->source);
 }

@@ -45,6 +45,7 @@ struct weir_next_hop {
 	uint8_t mac[6];
 	struct weir_address source; // outer source address
 	uint8_t source_bits; // IPv4: low bits of it that are each flow's own
+	uint16_t mtu; // of the path, bytes of outer packet; 0 = that of the port
 };
 
 // Open over a segment; adopts what it holds. Nothing is published before the first apply.

@@ -23,6 +23,7 @@ import scenarios_balancing
 import scenarios_control
 import scenarios_hostile
 import scenarios_limits
+import scenarios_mtu
 import scenarios_policies
 import scenarios_ports
 import scenarios_subsets
@@ -31,7 +32,7 @@ import scenarios_worker
 from scenario import collect
 
 MODULES = (scenarios_traffic, scenarios_balancing, scenarios_policies, scenarios_control,
-           scenarios_hostile, scenarios_limits, scenarios_ports, scenarios_subsets,
+           scenarios_hostile, scenarios_limits, scenarios_mtu, scenarios_ports, scenarios_subsets,
            scenarios_worker, scenarios_access)
 DEADLINE_S = 180
 # Scenarios wait most of the time: for programs to start, for health checks, for timeouts.

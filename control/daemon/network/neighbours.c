@@ -12,6 +12,7 @@
 #define TICK_MS 250
 #define LOOKUPS_PER_TURN 256 // routes asked for before the loop gets its turn again
 #define SETTLE_MS 50 // routes are asked for again this long after a change ...
+#define PATH_MTU_MESSAGES 64 // in a tick: what is beyond waits, and is lost in a flood
 #define CALM_MS 1000 // ... and this long after the time before, at least
 
 // --- judging ------------------------------------------------------------------------------
@@ -54,6 +55,21 @@ static void explain_route(
 	}
 }
 
+// The MTU of the way to an address, 0 = that of the port.
+static uint16_t mtu_of(const struct weir_neighbours *n, const struct entry *entry) {
+	uint32_t least = entry->address.family == 4 ? WEIR_PATH_MTU_MIN4 : WEIR_PATH_MTU_MIN6;
+	uint32_t mtu = entry->route.mtu;
+
+	if (mtu != 0 && mtu < least) {
+		mtu = least;
+	}
+	if (entry->path_mtu != 0 && uv_now(n->loop) < entry->path_mtu_ms &&
+		(mtu == 0 || entry->path_mtu < mtu)) {
+		mtu = entry->path_mtu;
+	}
+	return mtu < UINT16_MAX ? (uint16_t)mtu : 0;
+}
+
 // Determine the next hop of an address. why gets one line if there is none.
 static struct weir_next_hop judge(
 	const struct weir_neighbours *n, const struct entry *entry, char *why, size_t bytes) {
@@ -70,6 +86,7 @@ static struct weir_next_hop judge(
 		return hop;
 	}
 	hop.port = (uint8_t)port;
+	hop.mtu = mtu_of(n, entry);
 	hop.source = *source_of(n, (uint32_t)port, entry);
 	if (&n->ports[port].source_ipv4 == source_of(n, (uint32_t)port, entry)) {
 		hop.source_bits = n->ports[port].source_ipv4_bits;
@@ -97,7 +114,7 @@ static bool is_same(const struct weir_next_hop *a, const struct weir_next_hop *b
 	if (!a->resolved || !b->resolved) {
 		return a->resolved == b->resolved;
 	}
-	return a->port == b->port && a->source_bits == b->source_bits &&
+	return a->port == b->port && a->mtu == b->mtu && a->source_bits == b->source_bits &&
 	       memcmp(a->mac, b->mac, sizeof(a->mac)) == 0 &&
 	       weir_neighbours_compare(&a->source, &b->source) == 0;
 }
@@ -250,24 +267,7 @@ static void on_turn(void *context) {
 	report(context);
 }
 
-// --- time ---
-
-static void on_tick(uv_timer_t *timer) {
-	struct weir_neighbours *n = timer->data;
-
-	weir_hops_probe(n);
-	if (n->neighbours_stale || n->links_stale) {
-		work_in(n, 0);
-	}
-	for (uint32_t i = 0; i < n->entry_count; i++) {
-		if (n->entries[i]->missing_ms != 0) {
-			weir_neighbours_mark(n, n->entries[i]);
-		}
-	}
-	report(n);
-}
-
-// --- configuring --------------------------------------------------------------------------
+// --- path MTU -------------------------------------------------------------------------------
 
 static int compare_entries(const void *a, const void *b) {
 	const struct entry *const *left = a, *const *right = b;
@@ -286,6 +286,74 @@ static struct entry *find_entry(
 		&key_pointer, n->entries, n->entry_count, sizeof(n->entries[0]), compare_entries);
 	return found != NULL ? *found : NULL;
 }
+
+// Do our packets to the entry's backend have this source?
+static bool is_source(const struct entry *entry, const struct weir_address *source) {
+	const struct weir_address *ours = &entry->told.source;
+	uint8_t bits = entry->told.source_bits;
+	struct weir_address masked = *source;
+
+	for (unsigned int i = 0; i < bits && source->family == 4; i++) {
+		masked.bytes[3 - i / 8] &= (uint8_t)~(1u << i % 8);
+	}
+	return weir_neighbours_compare(ours, &masked) == 0;
+}
+
+static void take_path_mtu(struct weir_neighbours *n, const struct weir_path_mtu_report *report) {
+	struct entry *entry = find_entry(n, &report->backend);
+	uint16_t now, mtu;
+
+	if (entry == NULL || !entry->reported || !entry->told.resolved ||
+		!is_source(entry, &report->source)) {
+		return;
+	}
+	now = n->ports[entry->told.port].info.mtu;
+	if (entry->told.mtu != 0 && entry->told.mtu < now) {
+		now = entry->told.mtu;
+	}
+	mtu = weir_path_mtu_next(report, now);
+	if (mtu >= now) {
+		return;
+	}
+	entry->path_mtu = mtu;
+	entry->path_mtu_ms = uv_now(n->loop) + WEIR_NEIGHBOURS_PATH_MTU_MS;
+	weir_neighbours_mark(n, entry);
+}
+
+static void receive_path_mtu(struct weir_neighbours *n) {
+	struct weir_path_mtu_report report;
+	unsigned int budget = PATH_MTU_MESSAGES;
+
+	while (weir_path_mtu_receive(&n->path_mtu, &budget, &report)) {
+		take_path_mtu(n, &report);
+	}
+}
+
+// --- time ---
+
+static void on_tick(uv_timer_t *timer) {
+	struct weir_neighbours *n = timer->data;
+
+	weir_hops_probe(n);
+	receive_path_mtu(n);
+	if (n->neighbours_stale || n->links_stale) {
+		work_in(n, 0);
+	}
+	for (uint32_t i = 0; i < n->entry_count; i++) {
+		struct entry *entry = n->entries[i];
+
+		if (entry->path_mtu != 0 && uv_now(n->loop) >= entry->path_mtu_ms) {
+			entry->path_mtu = 0;
+			weir_neighbours_mark(n, entry);
+		}
+		if (entry->missing_ms != 0) {
+			weir_neighbours_mark(n, entry);
+		}
+	}
+	report(n);
+}
+
+// --- configuring --------------------------------------------------------------------------
 
 static void entry_free(struct weir_neighbours *n, struct entry *entry) {
 	weir_hop_join(n, entry, 0, NULL);
@@ -398,6 +466,7 @@ int weir_neighbours_create(uv_loop_t *loop, weir_next_hop_fn on_next_hop, void *
 	n->loop = loop;
 	n->on_next_hop = on_next_hop;
 	n->context = context;
+	n->path_mtu = (struct weir_path_mtu_sockets){.ipv4 = -1, .ipv6 = -1};
 	TAILQ_INIT(&n->dirty);
 	r = weir_routes_open(loop, &events, n, &n->routes);
 	if (r) {
@@ -416,6 +485,12 @@ int weir_neighbours_create(uv_loop_t *loop, weir_next_hop_fn on_next_hop, void *
 	return 0;
 }
 
+void weir_neighbours_listen(struct weir_neighbours *n, struct weir_path_mtu_sockets *sockets) {
+	weir_path_mtu_close(&n->path_mtu);
+	n->path_mtu = *sockets;
+	*sockets = (struct weir_path_mtu_sockets){.ipv4 = -1, .ipv6 = -1};
+}
+
 static void on_closed(uv_handle_t *handle) {
 	struct weir_neighbours *n = handle->data;
 
@@ -429,6 +504,7 @@ void weir_neighbours_free(struct weir_neighbours *n) {
 		return;
 	}
 	weir_routes_close(n->routes);
+	weir_path_mtu_close(&n->path_mtu);
 	for (uint32_t i = 0; i < n->entry_count; i++) {
 		entry_free(n, n->entries[i]);
 	}

@@ -17,8 +17,10 @@
 #include <uv.h>
 
 #include "next_hop.h"
+#include "path_mtu.h"
 
 #define WEIR_NEIGHBOURS_HOLD_MS 3000
+#define WEIR_NEIGHBOURS_PATH_MTU_MS 600000 // what a router told is forgotten (RFC 1191, 6.3)
 
 struct weir_neighbours;
 
@@ -32,6 +34,10 @@ int weir_neighbours_create(
 // is known of addresses that stay is kept. All or nothing. Returns 0, -EINVAL, -ENOMEM.
 int weir_neighbours_configure(struct weir_neighbours *n, const struct weir_neighbour_port *ports,
 	uint32_t port_count, const struct weir_address *addresses, uint32_t count);
+
+// Take the path MTU of backends from these sockets (path_mtu.h), a few messages a tick. They are
+// the module's from here on.
+void weir_neighbours_listen(struct weir_neighbours *n, struct weir_path_mtu_sockets *sockets);
 
 // No callback comes any more; handles close in the next iterations of the loop. NULL is fine.
 void weir_neighbours_free(struct weir_neighbours *n);

@@ -9,6 +9,7 @@
 #include <sys/queue.h>
 
 #include "next_hop.h"
+#include "path_mtu.h"
 #include "routes.h"
 
 #define HOP_BUCKETS 4096
@@ -39,6 +40,8 @@ struct entry { // a watched address
 	bool reported; // since the last configure
 	uint64_t missing_ms; // loop time since when there is no next hop, 0 = there is
 	struct weir_next_hop told; // what was reported last
+	uint16_t path_mtu; // that routers on the way have told; 0 = none
+	uint64_t path_mtu_ms; // loop time at which it is forgotten
 };
 
 TAILQ_HEAD(entry_queue, entry);
@@ -64,6 +67,7 @@ struct weir_neighbours {
 	struct entry_queue dirty;
 	SLIST_HEAD(, hop) hops[HOP_BUCKETS];
 	uint32_t probe_bucket; // of hops, where the next turn of datagrams begins
+	struct weir_path_mtu_sockets path_mtu;
 };
 
 // Order: family, then address. Returns as memcmp.

@@ -132,10 +132,32 @@ static void parse_via(const struct nlattr *attribute, struct weir_address *ret) 
 	}
 }
 
+// The MTU of a route's metrics.
+static uint32_t parse_mtu(const struct nlattr *metrics) {
+	const struct nlattr *nested;
+
+	mnl_attr_for_each_nested(nested, metrics) {
+		if (mnl_attr_get_type(nested) == RTAX_MTU &&
+			mnl_attr_get_payload_len(nested) >= sizeof(uint32_t)) {
+			return mnl_attr_get_u32(nested);
+		}
+	}
+	return 0;
+}
+
+// What the kernel has learnt from ICMP errors about its own packets expires. It sends no event
+// then, so only what stays is taken over.
+static bool expires(const struct nlattr *attribute) {
+	const struct rta_cacheinfo *info = mnl_attr_get_payload(attribute);
+
+	return mnl_attr_get_payload_len(attribute) >= sizeof(*info) && info->rta_expires != 0;
+}
+
 static void parse_route(const struct nlmsghdr *message, struct weir_route *ret) {
 	const struct rtmsg *route = mnl_nlmsg_get_payload(message);
 	const struct nlattr *attribute;
 	uint8_t family = family_of(route->rtm_family);
+	bool passing = false;
 
 	ret->error =
 		route->rtm_type == RTN_UNICAST || route->rtm_type == RTN_LOCAL ? 0 : -ENETUNREACH;
@@ -154,7 +176,16 @@ static void parse_route(const struct nlmsghdr *message, struct weir_route *ret) 
 		case RTA_PREFSRC:
 			get_address(attribute, family, &ret->source);
 			break;
+		case RTA_METRICS:
+			ret->mtu = parse_mtu(attribute);
+			break;
+		case RTA_CACHEINFO:
+			passing = expires(attribute);
+			break;
 		}
+	}
+	if (passing) {
+		ret->mtu = 0;
 	}
 }
 

@@ -23,6 +23,7 @@ struct weir_route { // the way to an address
 	uint32_t ifindex; // of the interface that packets leave by
 	struct weir_address next_hop; // gateway, or the address itself
 	struct weir_address source; // the kernel's choice; family 0 = none
+	uint32_t mtu; // of the route itself ("ip route ... mtu"), bytes; 0 = none
 };
 
 struct weir_link {

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "path_mtu.h"
+
+#include <errno.h>
+#include <netinet/icmp6.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define ICMP4_UNREACHABLE 3
+#define ICMP4_FRAGMENTATION_NEEDED 4
+#define ICMP6_TOO_BIG 2
+#define IP4_BYTES 20
+#define IP6_BYTES 40
+#define ICMP_BYTES 8
+#define RAW_ICMP_FILTER 1 // of linux/icmp.h, which clashes with netinet/
+
+static uint32_t get16(const uint8_t *at) {
+	return (uint32_t)at[0] << 8 | at[1];
+}
+
+static uint32_t get32(const uint8_t *at) {
+	return get16(at) << 16 | get16(at + 2);
+}
+
+static bool checksum_good(const uint8_t *at, size_t bytes) {
+	uint32_t sum = bytes % 2 != 0 ? (uint32_t)at[bytes - 1] << 8 : 0;
+
+	for (size_t i = 0; i + 1 < bytes; i += 2) {
+		sum += get16(at + i);
+	}
+	sum = (sum & 0xffff) + (sum >> 16);
+	return ((sum + (sum >> 16)) & 0xffff) == 0xffff;
+}
+
+static bool is_tunnel(uint8_t protocol) {
+	return protocol == IPPROTO_IPIP || protocol == IPPROTO_IPV6;
+}
+
+static struct weir_address address_of(const uint8_t *bytes, uint8_t family) {
+	struct weir_address address = {.family = family};
+
+	memcpy(address.bytes, bytes, family == 4 ? 4 : 16);
+	return address;
+}
+
+bool weir_path_mtu_parse4(const uint8_t *packet, size_t bytes, struct weir_path_mtu_report *ret) {
+	size_t header = bytes >= IP4_BYTES ? (size_t)(packet[0] & 0x0f) * 4 : 0;
+	const uint8_t *icmp = packet + header, *quoted = icmp + ICMP_BYTES;
+
+	if (header < IP4_BYTES || bytes < header + ICMP_BYTES + IP4_BYTES ||
+		icmp[0] != ICMP4_UNREACHABLE || icmp[1] != ICMP4_FRAGMENTATION_NEEDED ||
+		!checksum_good(icmp, bytes - header)) {
+		return false;
+	}
+	if (quoted[0] != 0x45 || !is_tunnel(quoted[9])) { // ours have no options
+		return false;
+	}
+	*ret = (struct weir_path_mtu_report){.backend = address_of(quoted + 16, 4),
+		.source = address_of(quoted + 12, 4),
+		.mtu = get16(icmp + 6)};
+	return true;
+}
+
+bool weir_path_mtu_parse6(const uint8_t *icmp, size_t bytes, struct weir_path_mtu_report *ret) {
+	const uint8_t *quoted = icmp + ICMP_BYTES;
+	uint8_t next;
+
+	if (bytes < ICMP_BYTES + IP6_BYTES + 1 || icmp[0] != ICMP6_TOO_BIG || quoted[0] >> 4 != 6) {
+		return false;
+	}
+	next = quoted[6] == IPPROTO_FRAGMENT ? quoted[IP6_BYTES] : quoted[6];
+	if (!is_tunnel(next)) {
+		return false;
+	}
+	*ret = (struct weir_path_mtu_report){.backend = address_of(quoted + 24, 6),
+		.source = address_of(quoted + 8, 6),
+		.mtu = get32(icmp + 4)};
+	return true;
+}
+
+uint16_t weir_path_mtu_next(const struct weir_path_mtu_report *report, uint16_t now) {
+	static const uint16_t common[] = {8166, 4352, 2002, 1492, 1400, 1280, 1006, 576};
+	uint16_t least = report->backend.family == 4 ? WEIR_PATH_MTU_MIN4 : WEIR_PATH_MTU_MIN6;
+	uint32_t mtu = report->mtu;
+
+	for (size_t i = 0; mtu == 0 && i < sizeof(common) / sizeof(common[0]); i++) {
+		mtu = common[i] < now ? common[i] : 0;
+	}
+	if (mtu < least) {
+		mtu = least;
+	}
+	return mtu < now ? (uint16_t)mtu : now;
+}
+
+// --- sockets ------------------------------------------------------------------------------
+
+int weir_path_mtu_open(struct weir_path_mtu_sockets *ret) {
+	struct weir_path_mtu_sockets sockets = {.ipv4 = -1, .ipv6 = -1};
+	const uint32_t not4 = ~(1u << ICMP4_UNREACHABLE);
+	struct icmp6_filter filter6;
+
+	sockets.ipv4 = socket(AF_INET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_ICMP);
+	if (sockets.ipv4 < 0) {
+		return -errno;
+	}
+	if (setsockopt(sockets.ipv4, SOL_RAW, RAW_ICMP_FILTER, &not4, sizeof(not4)) < 0) {
+		goto close_sockets;
+	}
+	ICMP6_FILTER_SETBLOCKALL(&filter6);
+	ICMP6_FILTER_SETPASS(ICMP6_TOO_BIG, &filter6);
+	sockets.ipv6 = socket(AF_INET6, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_ICMPV6);
+	if (sockets.ipv6 < 0 && errno != EAFNOSUPPORT) {
+		goto close_sockets;
+	}
+	if (sockets.ipv6 >= 0 && setsockopt(sockets.ipv6, IPPROTO_ICMPV6, ICMP6_FILTER, &filter6,
+					 sizeof(filter6)) < 0) {
+		goto close_sockets;
+	}
+	*ret = sockets;
+	return 0;
+close_sockets:;
+	int error = -errno;
+
+	weir_path_mtu_close(&sockets);
+	return error;
+}
+
+void weir_path_mtu_close(struct weir_path_mtu_sockets *sockets) {
+	if (sockets->ipv4 >= 0) {
+		close(sockets->ipv4);
+	}
+	if (sockets->ipv6 >= 0) {
+		close(sockets->ipv6);
+	}
+	*sockets = (struct weir_path_mtu_sockets){.ipv4 = -1, .ipv6 = -1};
+}
+
+static bool receive(int fd, bool ipv4, unsigned int *budget, struct weir_path_mtu_report *ret) {
+	uint8_t message[2048]; // the checksum of IPv4 covers all; the kernel has checked that of
+			       // IPv6
+
+	while (fd >= 0 && *budget > 0) {
+		ssize_t got = recv(fd, message, sizeof(message), 0);
+
+		if (got < 0) {
+			return false;
+		}
+		(*budget)--;
+		if (ipv4 ? weir_path_mtu_parse4(message, (size_t)got, ret)
+			 : weir_path_mtu_parse6(message, (size_t)got, ret)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+bool weir_path_mtu_receive(const struct weir_path_mtu_sockets *sockets, unsigned int *budget,
+	struct weir_path_mtu_report *ret) {
+	return receive(sockets->ipv4, true, budget, ret) ||
+	       receive(sockets->ipv6, false, budget, ret);
+}

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Path MTU: a tunnel path that is narrower than the port, and datagrams in fragments."""
+import contextlib
+import os
+import socket
+import struct
+
+import clients
+from lab import VIP4, VIP6, echo, make_random_file, upload, web
+from netns import wait_for
+from scenario import scenario
+
+NARROW = 1400
+ONE = {"web-1": 100}
+MEGABYTES = 100
+
+
+def narrow_path(lab, mtu=NARROW):
+    """Put b1 behind the router, on a link of its own that takes `mtu` bytes."""
+    backend, net = lab.namespaces["b1"], lab.net
+    net.ip("link", "set", "b1", "nomaster")
+    net.ip("link", "set", "b1", "mtu", mtu)
+    backend.ip("link", "set", "eth0", "mtu", mtu)
+    net.sysctl(net__ipv4__icmp_ratelimit=0, net__ipv6__icmp__ratelimit=0)
+    for family, own, router, subnet, bits in (
+            ("-4", "10.0.0.11", "10.0.0.1", "10.0.0.0/24", 32),
+            ("-6", "2001:db8:a::11", "2001:db8:a::1", "2001:db8:a::/64", 128)):
+        net.ip(family, "route", "replace", f"{own}/{bits}", "dev", "b1")
+        lab.lb.ip(family, "route", "replace", f"{own}/{bits}", "via", router)
+        backend.ip(family, "route", "del", subnet, "dev", "eth0")
+        backend.ip(family, "route", "replace", f"{router}/{bits}", "dev", "eth0")
+        backend.ip(family, "route", "replace", "default", "via", router)
+    net.sysctl(net__ipv6__conf__b1__proxy_ndp=1)
+    net.ip("-6", "neigh", "replace", "proxy", "2001:db8:a::1", "dev", "b1")
+    for namespace in (net, lab.lb, backend):
+        namespace.ip("neigh", "flush", "all")
+
+
+def backends(family):
+    address = "10.0.0.11" if family == 4 else "2001:db8:a::11"
+    return [{"name": "web-1", "address": address, "weight": 100}]
+
+
+def send_datagram(lab, host, size, df):
+    """One datagram to the echo service and back; False when it did not come back."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with lab.client.inside():
+        sock = socket.socket(family, socket.SOCK_DGRAM)
+    with contextlib.closing(sock):
+        sock.settimeout(1)
+        if family == socket.AF_INET:
+            # IP_MTU_DISCOVER: IP_PMTUDISC_WANT, or _OMIT: no DF, whatever routers have told.
+            sock.setsockopt(socket.IPPROTO_IP, 10, 1 if df else 5)
+        sock.connect((host, 9000))
+        payload = os.urandom(size)
+        with contextlib.suppress(TimeoutError, OSError):
+            sock.send(payload)
+            return sock.recv(1 << 17) == b"web-1 " + payload
+    return False
+
+
+def go_through(lab, family):
+    digest = make_random_file(lab.dir + "/upload", MEGABYTES << 20)
+    wanted = make_random_file(lab.files + "/big", MEGABYTES << 20)
+    for vip in (VIP4, VIP6):
+        name, received, seen = clients.send_file(lab.client, vip, lab.dir + "/upload")
+        assert (name, received, seen) == ("web-1", MEGABYTES << 20, digest), (vip, received)
+        download = clients.Download(lab.client, vip, "/files/big")
+        got = download.finish()
+        assert got == (0, MEGABYTES << 20, wanted), (vip, got, wanted)
+        for size in (1400, 1472, 8000, 65000):
+            for df in (False, True):
+                # The first one may be answered with "too big".
+                wait_for(f"{size} bytes to {vip} with{'' if df else 'out'} DF over IPv{family}",
+                         lambda v=vip, s=size, d=df: send_datagram(lab, v, s, d), 15)
+    workers = lab.api("worker.show")
+    assert sum(w["fragmented"] for w in workers) > 0, workers
+    assert "path MTU to" in lab.programs["control"].output()
+
+
+def checksum(data):
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    total = (total & 0xFFFF) + (total >> 16)
+    return ~(total + (total >> 16)) & 0xFFFF
+
+
+def send_error(lab, source, backend, mtu):
+    """Forge "fragmentation needed" about a tunnel packet, from a client."""
+    quoted = struct.pack("!BBHHHBBH4s4s8x", 0x45, 0, 1520, 0, 0x4000, 64, 4, 0,
+                         socket.inet_aton(source), socket.inet_aton(backend))
+    error = struct.pack("!BBHHH", 3, 4, 0, 0, mtu) + quoted
+    error = error[:2] + struct.pack("!H", checksum(error)) + error[4:]
+    with lab.client.inside():
+        sock = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+    with contextlib.closing(sock):
+        sock.sendto(error, ("10.0.0.2", 0))
+
+
+@scenario(services=[web()])
+def forged_path_mtu_is_bounded(lab):
+    """ICMP errors about no tunnel of ours change nothing; others not below 576; a route's MTU"""
+    send_error(lab, "10.0.0.3", "10.0.0.11", 1300)  # not our source
+    send_error(lab, "10.0.0.2", "10.0.0.99", 1300)  # no backend
+    send_error(lab, "10.0.0.2", "10.0.0.12", 68)
+    log = lab.programs["control"].output
+    wait_for("path MTU of web-2", lambda: "web-2: path MTU to 10.0.0.12 is 576" in log(), 5)
+    assert log().count("path MTU to") == 1, log()
+    lab.lb.ip("route", "replace", "10.0.0.13/32", "dev", "lb0", "mtu", 1450)
+    wait_for("MTU of the route", lambda: "web-3: path MTU to 10.0.0.13 is 1450" in log(), 5)
+    result = clients.curl_batch(lab.client, VIP4, 50)
+    assert result.ok == 50, result.errors[:5]
+
+
+@scenario(start=False, services=[web(backends(4)), upload(backends(4)), echo(backends(4))], hosts=1)
+def narrow_tunnel_path_ipv4(lab):
+    """100 MB each way and datagrams of 64 KB through an IPv4 tunnel path of 1,400 bytes"""
+    narrow_path(lab)
+    lab.start()
+    go_through(lab, 4)
+
+
+@scenario(start=False, services=[web(backends(6)), upload(backends(6)), echo(backends(6))], hosts=1)
+def narrow_tunnel_path_ipv6(lab):
+    """The same through an IPv6 tunnel path"""
+    narrow_path(lab)
+    lab.start()
+    go_through(lab, 6)
