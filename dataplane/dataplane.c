@@ -20,6 +20,7 @@
 #include "netdev.h"
 #include "pipeline.h"
 #include "pipeline_setup.h"
+#include "port_statistics.h"
 #include "steer_attach.h"
 #include "transmit.h"
 #include "worker.h"
@@ -39,6 +40,7 @@ struct weir_dataplane {
 	struct weir_device device[WEIR_DEVICES_MAX]; // as in the plan
 	bool link[WEIR_DEVICES_MAX];
 	bool removed[WEIR_DEVICES_MAX]; // the kernel's interface
+	struct weir_port_statistics statistics[WEIR_PORTS_MAX];
 	bool mac_changed[WEIR_DEVICES_MAX]; // of that interface
 	struct weir_port port[WEIR_PORTS_MAX];
 	struct weir_port_info info[WEIR_PORTS_MAX];
@@ -62,6 +64,18 @@ static int node_of(uint32_t worker) {
 }
 
 // --- devices ------------------------------------------------------------------------------
+
+static void keep_tags(struct weir_dataplane *dataplane, const char *interface) {
+	int r = weir_netdev_keep_tags(interface);
+
+	if (r != 0) {
+		weir_log_write(dataplane->log, r < 0 ? WEIR_LOG_WARN : WEIR_LOG_INFO,
+			r < 0 ? "interface %s: cannot turn off VLAN stripping (rxvlan): replies to "
+				"tagged frames have no tag"
+			      : "interface %s: turned off VLAN stripping (rxvlan)",
+			interface);
+	}
+}
 
 // Call before the driver opens the interface: claims it for this process, and detaches the program
 // that a killed dataplane may have left there.
@@ -98,6 +112,7 @@ static int prepare_steering(struct weir_dataplane *dataplane, uint32_t d) {
 		weir_log_write(dataplane->log, WEIR_LOG_INFO,
 			"interface %s: detached stale XDP program", plan->interface);
 	}
+	keep_tags(dataplane, plan->interface);
 	return 0;
 }
 
@@ -252,6 +267,11 @@ static int create_segment(struct weir_dataplane *dataplane) {
 	}
 	dataplane->offer.statistics_fd = dataplane->segment->statistics_fd;
 	dataplane->offer.tables_fd = dataplane->segment->tables_fd;
+	for (uint32_t p = 0; p < dataplane->ports; p++) {
+		weir_port_statistics_init(&dataplane->statistics[p],
+			&dataplane->device[dataplane->port[p].wire],
+			&dataplane->segment->port_counters[p]);
+	}
 	return 0;
 }
 
@@ -584,4 +604,11 @@ int weir_dataplane_watch_links(struct weir_dataplane *dataplane) {
 		r = watch_interface(dataplane, d);
 	}
 	return r;
+}
+
+void weir_dataplane_read_ports(struct weir_dataplane *dataplane, uint64_t now_ns) {
+	for (uint32_t p = 0; p < dataplane->ports; p++) {
+		weir_port_statistics_read(
+			&dataplane->statistics[p], now_ns, &dataplane->segment->port_counters[p]);
+	}
 }

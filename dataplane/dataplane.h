@@ -35,3 +35,5 @@ void weir_dataplane_follow(struct weir_dataplane *dataplane);
 // Returns 0, or -ENODEV (logged): an interface was removed and another one has its name now. Only a
 // new process can open that one, because this one has dropped the capabilities.
 int weir_dataplane_watch_links(struct weir_dataplane *dataplane);
+// Read the devices' statistics into the segment. now_ns: CLOCK_MONOTONIC.
+void weir_dataplane_read_ports(struct weir_dataplane *dataplane, uint64_t now_ns);

@@ -38,6 +38,7 @@
 #define WHY_BYTES 512
 #define LINE_BYTES 5120 // a path of the file system, and an error
 #define TURN_MS 100 // of the main loop
+#define PORTS_MS 500 // between two readings of the ports' statistics
 #define LISTEN_TRIES 10
 #define LISTEN_PAUSE_MS 100
 #define REFUSALS_LOG_MS 60000 // at most one line in this time
@@ -157,6 +158,7 @@ static int main_loop(struct context *context, struct weir_dataplane *dataplane) 
 	uint64_t watchdog_us = 0;
 	uint64_t fed_ms = now_ms();
 	uint64_t looked_ms = fed_ms;
+	uint64_t ports_ms = 0;
 	int r = 0;
 
 	weir_watchdog_init(&watchdog, weir_dataplane_segment(dataplane), context->log, fed_ms);
@@ -178,6 +180,10 @@ static int main_loop(struct context *context, struct weir_dataplane *dataplane) 
 			fed_ms = now;
 		}
 		weir_dataplane_follow(dataplane);
+		if (now - ports_ms >= PORTS_MS) {
+			weir_dataplane_read_ports(dataplane, now * 1000000);
+			ports_ms = now;
+		}
 		r = weir_dataplane_watch_links(dataplane);
 	}
 	return r;

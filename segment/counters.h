@@ -82,6 +82,29 @@
 	X(rehashed, FLOWS, "rehashed_flows", \
 		"Flows moved because their backend was down, gone or took no new flows.")
 
+// Per port: what its device and the kernel behind it count. What never reached a worker is in
+// imissed, ierrors, rx_nombuf, xdp_ring_full or frame_too_long, each frame in one of them.
+#define WEIR_PORT_COUNTERS(X) \
+	X(ipackets, PACKETS, "port_receive_packets", "Packets that the device received.") \
+	X(ibytes, BYTES, "port_receive_bytes", "Bytes that the device received.") \
+	X(opackets, PACKETS, "port_transmit_packets", "Packets that the device sent.") \
+	X(obytes, BYTES, "port_transmit_bytes", "Bytes that the device sent.") \
+	X(imissed, PACKETS, "port_missed_packets", \
+		"Packets lost because no receive buffer was free: workers too slow.") \
+	X(ierrors, PACKETS, "port_receive_error_packets", "Packets received with errors.") \
+	X(oerrors, PACKETS, "port_transmit_error_packets", \
+		"Packets that the device took and could not send.") \
+	X(rx_nombuf, PACKETS, "port_no_buffer_packets", \
+		"Packets lost because the pool of packet buffers was empty.") \
+	X(xdp_ring_full, PACKETS, "port_xdp_ring_full_packets", \
+		"AF_XDP: packets lost because the receive ring was full.") \
+	X(xdp_fill_empty, PACKETS, "port_xdp_fill_empty_packets", \
+		"AF_XDP: attempts that found the fill ring empty; losses are in imissed.") \
+	X(xdp_invalid, PACKETS, "port_xdp_invalid_packets", \
+		"AF_XDP: invalid descriptors, received and to send.") \
+	X(frame_too_long, PACKETS, "port_too_long_packets", \
+		"AF_XDP: frames longer than a packet buffer; other devices: among ierrors.")
+
 // Counters and gauges.
 #define WEIR_WORKER_FIGURES(X) \
 	WEIR_WORKER_COUNTERS(X) \

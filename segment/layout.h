@@ -330,6 +330,25 @@ struct weir_share_counters { // [worker]
 _Static_assert(sizeof(struct weir_share_counters) == 128, "two cache lines");
 _Static_assert(offsetof(struct weir_share_counters, timed_out) == 56, "ends the first cache line");
 
+#define WEIR_PORT_XSTATS 128 // DPDK's extended statistics of a device; per-queue ones are left out
+
+struct weir_port_xstat { // [dp]
+	char name[56]; // as DPDK names it; written before the segment is handed over
+	uint64_t value;
+};
+
+// Written by the dataplane's main thread several times a second, relaxed stores.
+struct weir_port_counters { // [dp]
+#define X(field, unit, metric, text) uint64_t field;
+	WEIR_PORT_COUNTERS(X)
+#undef X
+	uint64_t read_ns; // CLOCK_MONOTONIC of the last reading, 0 = none yet
+	uint64_t xstats; // elements of xstat[] in use; constant
+	uint64_t reserved[10];
+	struct weir_port_xstat xstat[WEIR_PORT_XSTATS];
+} __attribute__((aligned(64)));
+_Static_assert(offsetof(struct weir_port_counters, xstat) == 192, "segment ABI");
+
 // --- service times: single producer, single consumer --------------------------------------
 //
 // A worker writes one sample per completed flow of the services whose policy needs them, and none
@@ -432,4 +451,5 @@ struct weir_segment_header { // [dp]
 	uint64_t heap_off; // blobs; 64-aligned
 	uint64_t heap_bytes;
 	struct weir_port_info port[WEIR_PORTS_MAX];
+	uint64_t port_counters_off; // statistics: struct weir_port_counters[ports]
 };

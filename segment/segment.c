@@ -47,6 +47,8 @@ void weir_regions_of(
 			workers * sizeof(struct weir_worker_counters)},
 		[WEIR_REGION_WORKER_BOXES] = {"worker boxes", &h->worker_boxes_off,
 			workers * sizeof(struct weir_worker_box)},
+		[WEIR_REGION_PORT_COUNTERS] = {"port counters", &h->port_counters_off,
+			h->ports * sizeof(struct weir_port_counters)},
 		[WEIR_REGION_SERVICE_COUNTERS] = {"service counters", &h->service_counters_off,
 			workers * services * sizeof(struct weir_share_counters)},
 		[WEIR_REGION_BACKEND_COUNTERS] = {"backend counters", &h->backend_counters_off,
@@ -183,6 +185,8 @@ void weir_segment_point(struct weir_segment *segment, const struct weir_segment_
 		(struct weir_worker_counters *)(void *)(statistics + header->worker_counters_off);
 	segment->worker_boxes =
 		(struct weir_worker_box *)(void *)(statistics + header->worker_boxes_off);
+	segment->port_counters =
+		(struct weir_port_counters *)(void *)(statistics + header->port_counters_off);
 	segment->service_counters =
 		(struct weir_share_counters *)(void *)(statistics + header->service_counters_off);
 	segment->backend_counters =

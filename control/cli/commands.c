@@ -33,6 +33,14 @@ static int build_service(const struct weir_cli *cli, json_t *request, char *why,
 	return 0;
 }
 
+static int build_port(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
+	if (cli->count > 0 && json_object_set_new(request, "port", json_string(cli->words[0]))) {
+		snprintf(why, n, "the port name is not valid UTF-8");
+		return -EINVAL;
+	}
+	return 0;
+}
+
 static int unknown_policy(const char *text, char *why, size_t n) {
 	const char *names[WEIR_POLICY_COUNT + 1] = {[WEIR_POLICY_COUNT] = "configured"};
 	const char *nearest;
@@ -291,8 +299,9 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 build_tuple, weir_show_flow_lookup, NULL, false},
 	{"worker", "show", "", "show workers with load and counters", NULL,
 	 "weirctl worker show", "worker.show", 0, 0, 0, build_nothing, weir_show_workers, NULL, false},
-	{"port", "show", "", "show the ports of the dataplane", NULL, "weirctl port show", "port.show", 0, 0, 0,
-	 build_nothing, weir_show_ports, NULL, false},
+	{"port", "show", "[NAME]", "show the ports of the dataplane with their counters",
+	 "With NAME: everything that the device and the kernel count.\n",
+	 "weirctl port show wan", "port.show", 0, 1, 0, build_port, weir_show_ports, NULL, false},
 	{"stats", "show", "[--watch] [--interval SECONDS] [--count N]",
 	 "show all counters; with --watch, rates per second",
 	 NULL,

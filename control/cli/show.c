@@ -316,8 +316,16 @@ void weir_show_ports(const struct weir_cli *cli, json_t *result) {
 		{"VLAN", "vlan", WEIR_SHOW_NUMBER},
 		{"KERNEL-INTERFACE", "kernel_interface", WEIR_SHOW_TEXT},
 		{"STEERED", "steered", WEIR_SHOW_FLAG},
+		{"RX-PACKETS", "ipackets", WEIR_SHOW_NUMBER},
+		{"LOST", "lost", WEIR_SHOW_NUMBER},
+		{"TX-PACKETS", "opackets", WEIR_SHOW_NUMBER},
+		{"TX-ERRORS", "oerrors", WEIR_SHOW_NUMBER},
 	};
 
+	if (weir_show_is_single(cli, result)) {
+		weir_show_fields(cli->out, json_array_get(result, 0));
+		return;
+	}
 	weir_show_table(cli->out, result, columns, COUNT(columns), "no ports");
 }
 

@@ -17,7 +17,9 @@
 // Only counters have rates. Gauges and settings are shown as they are.
 static bool is_counter(const char *key) {
 #define X(field, unit, metric, text) #field,
-	static const char *const counters[] = { WEIR_WORKER_COUNTERS(X) WEIR_SHARE_COUNTERS(X) };
+	static const char *const counters[] = {
+		WEIR_WORKER_COUNTERS(X) WEIR_SHARE_COUNTERS(X) WEIR_PORT_COUNTERS(X) "lost"
+	};
 #undef X
 
 	for (size_t i = 0; i < COUNT(counters); i++) {
@@ -113,9 +115,10 @@ json_t *weir_stats_rates(const json_t *before, const json_t *after) {
 #define PART(function, key) \
 	function(json_object_get(before, key), json_object_get(after, key), interval_ms)
 
-	return json_pack("{s:I, s:o, s:o, s:o, s:o}", "interval_ms", interval_ms, "workers",
-		PART(rates_of, "workers"), "drops", PART(rates_of_drops, "drops"), "services",
-		PART(rates_of_rows, "services"), "backends", PART(rates_of_rows, "backends"));
+	return json_pack("{s:I, s:o, s:o, s:o, s:o, s:o}", "interval_ms", interval_ms, "workers",
+		PART(rates_of, "workers"), "drops", PART(rates_of_drops, "drops"), "ports",
+		PART(rates_of_rows, "ports"), "services", PART(rates_of_rows, "services"),
+		"backends", PART(rates_of_rows, "backends"));
 #undef PART
 }
 
@@ -145,6 +148,8 @@ void weir_stats_show(const struct weir_cli *cli, json_t *result) {
 	weir_show_record(cli, json_object_get(result, "workers"));
 	fprintf(cli->out, "\n");
 	print_drops(cli->out, json_object_get(result, "drops"), "count");
+	fprintf(cli->out, "\n");
+	weir_show_ports(cli, json_object_get(result, "ports"));
 	fprintf(cli->out, "\n");
 	weir_show_services(cli, json_object_get(result, "services"));
 	fprintf(cli->out, "\n");
@@ -182,12 +187,21 @@ void weir_stats_print_rates(FILE *out, const json_t *rates) {
 		{"REFUSED/S", "refused", WEIR_SHOW_NUMBER},
 		{"TIMED-OUT/S", "timed_out", WEIR_SHOW_NUMBER},
 	};
+	static const struct weir_show_column ports[] = {
+		{"PORT", "name", WEIR_SHOW_TEXT},
+		{"RX-PACKETS/S", "ipackets", WEIR_SHOW_NUMBER},
+		{"LOST/S", "lost", WEIR_SHOW_NUMBER},
+		{"TX-PACKETS/S", "opackets", WEIR_SHOW_NUMBER},
+		{"TX-ERRORS/S", "oerrors", WEIR_SHOW_NUMBER},
+	};
 	json_t *workers = json_pack("[O]", json_object_get(rates, "workers"));
 
 	weir_show_table(out, workers, all, COUNT(all), "no workers");
 	json_decref(workers);
 	fprintf(out, "\n");
 	print_drops(out, json_object_get(rates, "drops"), "rate");
+	fprintf(out, "\n");
+	weir_show_table(out, json_object_get(rates, "ports"), ports, COUNT(ports), "no ports");
 	fprintf(out, "\n");
 	weir_show_table(
 		out, json_object_get(rates, "services"), services, COUNT(services), "no services");

@@ -14,6 +14,7 @@
 #include <rte_ethdev.h>
 
 #include "netdev.h"
+#include "port_statistics.h"
 
 #define FRAME_BYTES 18u // Ethernet header and FCS, as DPDK reckons
 #define PACKET_SOCKET_HEADER 64
@@ -270,6 +271,8 @@ static int start(const struct weir_device_plan *plan, struct weir_device *device
 int weir_device_open(const struct weir_device_plan *plan, struct weir_buffers *buffers,
 	uint32_t workers, struct weir_device *ret, char *why, size_t why_bytes) {
 	struct weir_device device = {.port = plan->port, .exception = plan->exception};
+	int others[WEIR_DEVICES_MAX * WEIR_QUEUES_MAX];
+	uint32_t other_sockets = weir_xdp_sockets(NULL, 0, others, RTE_DIM(others));
 	struct rte_eth_dev_info info;
 	int r;
 
@@ -301,6 +304,8 @@ int weir_device_open(const struct weir_device_plan *plan, struct weir_buffers *b
 	if (r < 0) {
 		goto close_device;
 	}
+	device.xdp_sockets =
+		weir_xdp_sockets(others, other_sockets, device.xdp_socket, WEIR_QUEUES_MAX);
 	*ret = device;
 	return 0;
 

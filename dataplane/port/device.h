@@ -30,6 +30,8 @@ struct weir_device {
 	char interface[WEIR_INTERFACE_BYTES]; // "" = the kernel does not know it
 	uint32_t ifindex; // 0 = the same
 	char name[WEIR_DEVICE_NAME_BYTES];
+	uint32_t xdp_sockets;
+	int xdp_socket[WEIR_QUEUES_MAX]; // of AF_XDP; the driver's
 };
 
 // Probe, configure and start. workers: transmit queues wanted.

@@ -48,6 +48,27 @@ bool weir_netdev_spreads(const char *interface) {
 	return ask(interface, SIOCETHTOOL, &ifr) == 0 && indir.size > 0;
 }
 
+int weir_netdev_keep_tags(const char *interface) {
+	struct ethtool_value flags = {.cmd = ETHTOOL_GFLAGS};
+	struct ifreq ifr = {.ifr_data = (void *)&flags};
+	int r = ask(interface, SIOCETHTOOL, &ifr);
+
+	if (r == -EOPNOTSUPP || (r == 0 && (flags.data & ETH_FLAG_RXVLAN) == 0)) {
+		return 0;
+	}
+	if (r < 0) {
+		return r;
+	}
+	flags.cmd = ETHTOOL_SFLAGS;
+	flags.data &= ~(uint32_t)ETH_FLAG_RXVLAN;
+	r = ask(interface, SIOCETHTOOL, &ifr);
+	if (r == 0) {
+		flags.cmd = ETHTOOL_GFLAGS; // some drivers ignore it
+		r = ask(interface, SIOCETHTOOL, &ifr);
+	}
+	return r < 0 ? r : (flags.data & ETH_FLAG_RXVLAN) == 0 ? 1 : -EOPNOTSUPP;
+}
+
 int weir_netdev_mac(const char *interface, uint8_t ret[6]) {
 	struct ifreq ifr = {0};
 	int r = ask(interface, SIOCGIFHWADDR, &ifr);

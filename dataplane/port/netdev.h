@@ -16,6 +16,9 @@ int weir_netdev_queues(const char *interface);
 // True if the hardware spreads flows over these queues (ethtool -x): then a flow stays on one
 // queue.
 bool weir_netdev_spreads(const char *interface);
+// Let the NIC leave VLAN tags in the frames: AF_XDP gets nothing of a tag that was taken off.
+// Returns 1 (it took them off until now), 0 (it did not), or negative errno.
+int weir_netdev_keep_tags(const char *interface);
 int weir_netdev_mac(const char *interface, uint8_t ret[6]); // 0 or negative errno
 // MTU, or negative errno.
 int weir_netdev_mtu(const char *interface);

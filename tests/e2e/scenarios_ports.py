@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Ports: VLAN, two arms, several workers and queues, other DPDK devices."""
+import json
 import os
+import signal
+import socket
+import time
 
 import clients
-from lab import BACKENDS, VIP4, VIP6, lines, make_random_file, upload, web
+from lab import BACKENDS, VIP4, VIP6, echo, lines, make_random_file, service, upload, web
 from netns import wait_for
 from scenario import scenario
 
@@ -18,6 +22,7 @@ def vlan_tagged_port(lab):
     ask_for_whole_upload(lab)
     # The switch port drops what is not tagged, so what arrived was; and lb0's end saw tags only.
     assert "0% packet loss" in lab.client.run("ping", "-c", "2", "-i", "0.1", VIP4)
+    assert "rx-vlan-offload: off" in lab.lb.run("ethtool", "-k", "lb0")
 
 
 def ask_for_whole_upload(lab, size=16 << 20):
@@ -193,3 +198,138 @@ def interface_down_and_replaced(lab):
     for vip in (VIP4, VIP6):
         result = clients.curl_batch(lab.client, vip, 100)
         assert result.ok == 100, (result.errors[:5], lab.drops())
+
+
+# --- what a port takes, loses, and leaves to the kernel -----------------------------------------
+
+
+def link_counters(namespace, device):
+    stats = json.loads(namespace.ip("-j", "-s", "link", "show", "dev", device))[0]["stats64"]
+    return stats["rx"]["packets"], stats["tx"]["dropped"]
+
+
+def received_and_lost(lab):
+    workers, port = lab.api("worker.show"), lab.api("port.show")[0]
+    received = sum(w["rx_packets"] - w["handed_over"] for w in workers)
+    return received, port["lost"], port
+
+
+@scenario(services=[echo()])
+def loss_at_the_wire_is_counted(lab):
+    """A stopped dataplane: every frame that came was received or is in a counter of the port"""
+    sent, size = 6000, 100
+    time.sleep(1)  # a reading of the statistics
+    before = received_and_lost(lab)
+    dropped = link_counters(lab.net, "lb0")[1]
+    lab.programs["dataplane"].signal(signal.SIGSTOP)
+    with lab.client.inside():
+        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    for _ in range(sent):
+        sock.sendto(b"x" * size, (VIP4, 9000))
+    lab.programs["dataplane"].signal(signal.SIGCONT)
+
+    def missing():
+        after = received_and_lost(lab)
+        return sent - (after[0] - before[0]) - (after[1] - before[1]) \
+            - (link_counters(lab.net, "lb0")[1] - dropped)
+
+    try:
+        wait_for("all frames in a counter", lambda: missing() == 0, 10)
+    except AssertionError as error:
+        raise AssertionError(f"{missing()} of {sent} in no counter: {received_and_lost(lab)}, "
+                             f"before {before[:2]}") from error
+    sock.close()  # not earlier: it would refuse the answers, in packets to the VIP
+    _, lost, port = received_and_lost(lab)
+    assert lost - before[1] > 500, port
+    _, out, _ = lab.weirctl("port", "show", port["name"])
+    assert f" {lost}\n" in out, out
+
+
+def connect(lab, address, port, timeout=3):
+    """"connected", or the name of the error."""
+    with lab.client.inside():
+        sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
+    sock.settimeout(timeout)
+    try:
+        sock.connect((address, port))
+        return "connected"
+    except OSError as error:
+        return type(error).__name__ if not error.errno else os.strerror(error.errno)
+    finally:
+        sock.close()
+
+
+def wide(**more):
+    made = service("wide", 7000, **more)
+    for bind in made["binds"]:
+        del bind["port"]
+        bind.update(port_first=2000, port_last=65000)
+    return made
+
+
+@scenario(services=[wide()])
+def closed_ports_of_a_wide_range(lab):
+    """The ports beside a range of 63,001 reach the kernel; with closed_ports they are refused"""
+    for vip, bits in ((VIP4, "32"), (VIP6, "128")):
+        lab.lb.ip("addr", "add", f"{vip}/{bits}", "dev", "lo",
+                  *(["nodad"] if ":" in vip else []))
+    listeners = []
+    for family, vip in ((socket.AF_INET, VIP4), (socket.AF_INET6, VIP6)):
+        with lab.lb.inside():
+            listener = socket.socket(family)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((vip, 1999))
+        listener.listen()
+        listeners.append(listener)
+    for vip in (VIP4, VIP6):
+        assert connect(lab, vip, 1999) == "connected", (vip, lab.drops())
+        assert connect(lab, vip, 7000) == "connected", (vip, lab.drops())
+        assert connect(lab, vip, 65001) == "Connection refused", vip  # by the kernel
+    assert "no_exception_port" not in lab.drops(), lab.drops()
+    lab.write_config([wide(closed_ports="reject")])
+    lab.weirctl("config", "reload")
+    for vip in (VIP4, VIP6):
+        assert connect(lab, vip, 7000) == "connected", (vip, lab.drops())
+        assert connect(lab, vip, 1999) == "Connection refused", (vip, lab.drops())
+    with lab.client.inside():
+        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.settimeout(3)
+    sock.connect((VIP4, 53))
+    sock.send(b"x")
+    try:
+        sock.recv(10)
+        raise AssertionError("an answer from a closed UDP port")
+    except ConnectionRefusedError:
+        pass
+    finally:
+        sock.close()
+    assert lab.drops()["closed_port"] >= 3, lab.drops()
+    for listener in listeners:
+        listener.close()
+
+
+@scenario()
+def vip_that_is_not_local(lab):
+    """With ip_forward the kernel returns what Weir leaves to it; an unreachable route ends that"""
+    for namespace, devices in ((lab.lb, ("all", "lb0")), (lab.net, ("all", "br0"))):
+        namespace.run("sysctl", "-qw", "net.ipv4.ip_forward=1",
+                      *[f"net.ipv4.conf.{device}.rp_filter=0" for device in devices],
+                      *[f"net.ipv4.conf.{device}.send_redirects=0" for device in devices])
+
+    def frames_of_one_packet():
+        before = link_counters(lab.lb, "lb0")[0]
+        with lab.client.inside():
+            sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        sock.sendto(b"x", (VIP4, 9))
+        time.sleep(0.5)
+        sock.close()
+        return link_counters(lab.lb, "lb0")[0] - before
+
+    looping = frames_of_one_packet()
+    assert looping > 20, f"{looping} frames: did the packet not come back?"
+    lab.lb.ip("route", "add", "unreachable", f"{VIP4}/32")
+    ended = frames_of_one_packet()
+    assert ended < 20, f"{ended} frames"
+    assert connect(lab, VIP4, 9) in ("No route to host", "Network is unreachable")
+    result = clients.curl_batch(lab.client, VIP4, 20)
+    assert result.ok == 20, result.errors[:5]

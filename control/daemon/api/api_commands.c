@@ -69,7 +69,7 @@ static const struct command commands[] = {
 			REQUIRED("destination", ARGUMENT_TEXT),
 			REQUIRED("destination_port", ARGUMENT_PORT)}},
 	{"worker.show", LOOK, weir_api_worker_show, {{0}}},
-	{"port.show", LOOK, weir_api_port_show, {{0}}},
+	{"port.show", LOOK, weir_api_port_show, {OPTIONAL("port", ARGUMENT_TEXT)}},
 	{"stats.show", LOOK, weir_api_stats_show, {{0}}},
 	{"health.show", LOOK, weir_api_health_show, {OPTIONAL("service", ARGUMENT_TEXT)}},
 	// Both read a file with weir-control's own permissions and quote its errors, and hold its

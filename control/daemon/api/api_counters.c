@@ -16,6 +16,21 @@ void weir_json_worker(json_t *object, const struct weir_worker_counters *counter
 #undef X
 }
 
+void weir_json_port(json_t *object, const struct weir_port_counters *counters) {
+	uint64_t lost = 0;
+
+#define X(field, unit, metric, text) \
+	json_object_set_new( \
+		object, #field, json_integer((json_int_t)weir_counter_read(&counters->field)));
+	WEIR_PORT_COUNTERS(X)
+#undef X
+	lost += weir_counter_read(&counters->imissed) + weir_counter_read(&counters->ierrors);
+	lost += weir_counter_read(&counters->rx_nombuf);
+	lost += weir_counter_read(&counters->xdp_ring_full);
+	lost += weir_counter_read(&counters->frame_too_long);
+	json_object_set_new(object, "lost", json_integer((json_int_t)lost));
+}
+
 json_t *weir_json_drops(const struct weir_segment *segment) {
 	json_t *drops = json_object();
 

@@ -302,30 +302,70 @@ void weir_api_health_show(struct weir_daemon *daemon, struct weir_api_call *call
 
 // --- ports --------------------------------------------------------------------------------
 
+static json_t *json_xstats(const struct weir_port_counters *counters) {
+	uint64_t n = weir_counter_read(&counters->xstats);
+	json_t *xstats = json_object();
+
+	for (uint64_t i = 0; i < n && i < WEIR_PORT_XSTATS; i++) {
+		const struct weir_port_xstat *xstat = &counters->xstat[i];
+		uint64_t value = weir_counter_read(&xstat->value);
+		char name[sizeof(xstat->name)];
+
+		memcpy(name, xstat->name, sizeof(name));
+		name[sizeof(name) - 1] = '\0';
+		if (value != 0) {
+			json_object_set_new(xstats, name, json_integer((json_int_t)value));
+		}
+	}
+	return xstats;
+}
+
+static json_t *json_port(const struct weir_segment *segment, uint32_t number) {
+	const struct weir_port_counters *counters = &segment->port_counters[number];
+	struct weir_port_info port = segment->header->port[number];
+	char mac[18];
+	json_t *object;
+
+	port.name[sizeof(port.name) - 1] = '\0';
+	port.kernel_interface[sizeof(port.kernel_interface) - 1] = '\0';
+	snprintf(mac, sizeof(mac), "%02x:%02x:%02x:%02x:%02x:%02x", port.mac[0], port.mac[1],
+		port.mac[2], port.mac[3], port.mac[4], port.mac[5]);
+	object = json_pack("{s:I, s:s, s:s, s:i, s:o, s:o, s:b}", "port", (json_int_t)number,
+		"name", port.name, "mac", mac, "mtu", (int)port.mtu, "vlan",
+		port.vlan != 0 ? json_integer(port.vlan) : json_null(), "kernel_interface",
+		port.kernel_interface[0] != '\0' ? json_string(port.kernel_interface) : json_null(),
+		"steered", (int)port.steered);
+	if (object != NULL) {
+		weir_json_port(object, counters);
+		json_object_set_new(object, "xstats", json_xstats(counters));
+	}
+	return object;
+}
+
+json_t *weir_api_ports(const struct weir_segment *segment, const char *name) {
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; i < segment->ports; i++) {
+		if (name == NULL ||
+			strncmp(name, segment->header->port[i].name, WEIR_NAME_BYTES) == 0) {
+			json_array_append_new(list, json_port(segment, i));
+		}
+	}
+	return list;
+}
+
 void weir_api_port_show(struct weir_daemon *daemon, struct weir_api_call *call) {
+	const char *name = weir_api_text(call, "port");
 	json_t *list;
 
 	if (!weir_api_has_dataplane(daemon, call)) {
 		return;
 	}
-	list = json_array();
-	for (uint32_t i = 0; i < daemon->segment->ports; i++) {
-		struct weir_port_info port = daemon->segment->header->port[i];
-		char mac[18];
-
-		port.name[sizeof(port.name) - 1] = '\0';
-		port.kernel_interface[sizeof(port.kernel_interface) - 1] = '\0';
-		snprintf(mac, sizeof(mac), "%02x:%02x:%02x:%02x:%02x:%02x", port.mac[0],
-			port.mac[1], port.mac[2], port.mac[3], port.mac[4], port.mac[5]);
-		json_array_append_new(list,
-			json_pack("{s:I, s:s, s:s, s:i, s:o, s:o, s:b}", "port", (json_int_t)i,
-				"name", port.name, "mac", mac, "mtu", (int)port.mtu, "vlan",
-				port.vlan != 0 ? json_integer(port.vlan) : json_null(),
-				"kernel_interface",
-				port.kernel_interface[0] != '\0'
-					? json_string(port.kernel_interface)
-					: json_null(),
-				"steered", (int)port.steered));
+	list = weir_api_ports(daemon->segment, name);
+	if (name != NULL && json_array_size(list) == 0) {
+		json_decref(list);
+		weir_api_fail(call, WEIR_API_NOT_FOUND, "no such port: \"%.100s\"", name);
+		return;
 	}
 	weir_api_answer(call, list);
 }

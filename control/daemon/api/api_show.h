@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The results of service.show and backend.show, also used by stats.show. Selections by name: NULL =
-// all.
+// The results of service.show, backend.show and port.show, also used by stats.show. Selections by
+// name: NULL = all.
 #pragma once
 
 #include <jansson.h>
@@ -23,6 +23,9 @@ json_t *weir_json_services(struct weir_daemon *daemon, const char *service);
 // The rows of backend.show. Returns 0 or -ENOMEM. `service` must live as long as the rows.
 int weir_api_backend_rows(
 	struct weir_daemon *daemon, const char *service, struct weir_api_rows *ret);
+
+// The ports of a segment, or that of a name. Extended statistics are those above 0.
+json_t *weir_api_ports(const struct weir_segment *segment, const char *name);
 
 // Of enum weir_admin_state and enum weir_health_state; "unknown" when out of range.
 const char *weir_api_admin_name(uint8_t state);

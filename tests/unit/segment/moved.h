@@ -18,6 +18,7 @@ static inline void segment_moved(
 	MOVE(statistics, refusals);
 	MOVE(statistics, worker_counters);
 	MOVE(statistics, worker_boxes);
+	MOVE(statistics, port_counters);
 	MOVE(statistics, service_counters);
 	MOVE(statistics, backend_counters);
 	MOVE(tables, news);

@@ -107,11 +107,11 @@ static void new_segment_is_empty_with_workers_offline(void **state) {
 static void regions_begin_on_lines_of_their_own(void **state) {
 	struct weir_segment *segment = fixture_segment(FIXTURE_HEAP_BYTES);
 	const void *const starts[] = {segment->quiescence, segment->refusals,
-		segment->worker_counters, segment->worker_boxes, segment->service_counters,
-		segment->backend_counters, segment->news, segment->notes, segment->updates,
-		segment->roots, segment->control_boxes, segment->identity_services,
-		segment->identity_backends, segment->service_bases, segment->backend_bases,
-		segment->rows, segment->costs};
+		segment->worker_counters, segment->worker_boxes, segment->port_counters,
+		segment->service_counters, segment->backend_counters, segment->news, segment->notes,
+		segment->updates, segment->roots, segment->control_boxes,
+		segment->identity_services, segment->identity_backends, segment->service_bases,
+		segment->backend_bases, segment->rows, segment->costs};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {

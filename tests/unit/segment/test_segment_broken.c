@@ -131,8 +131,8 @@ static void offsets_out_of_place_are_refused(void **state) {
 	struct weir_segment *segment = fixture_segment(HEAP_BYTES);
 	struct weir_segment_header *h = segment->header;
 	uint64_t *const statistics[] = {&h->quiescence_off, &h->refusals_off,
-		&h->worker_counters_off, &h->worker_boxes_off, &h->service_counters_off,
-		&h->backend_counters_off};
+		&h->worker_counters_off, &h->worker_boxes_off, &h->port_counters_off,
+		&h->service_counters_off, &h->backend_counters_off};
 	uint64_t *const tables[] = {&h->news_off, &h->roots_off, &h->control_boxes_off,
 		&h->identity_services_off, &h->identity_backends_off, &h->service_bases_off,
 		&h->backend_bases_off, &h->rows_off, &h->costs_off, &h->heap_off};

@@ -173,16 +173,36 @@ static void health_show_without_checks_says_none(void **state) {
 
 static void port_show_tells_what_the_dataplane_has(void **state) {
 	struct web *web = *state;
-	json_t *list = lab_result(&web->lab, "{\"command\": \"port.show\"}");
-	json_t *one = json_array_get(list, 0);
+	struct weir_port_counters *counters =
+		&lab_dataplane_segment(web->dataplane)->port_counters[0];
+	json_t *list, *one;
 
+	counters->ipackets = 100;
+	counters->imissed = 7;
+	counters->xdp_ring_full = 20;
+	counters->frame_too_long = 3;
+	counters->xstats = 3;
+	strcpy(counters->xstat[0].name, "rx_good_packets");
+	strcpy(counters->xstat[1].name, "rx_crc_errors");
+	counters->xstat[1].value = 9;
+	memset(counters->xstat[2].name, 'x', sizeof(counters->xstat[2].name)); // no final NUL
+	counters->xstat[2].value = 1;
+	list = lab_result(&web->lab, "{\"command\": \"port.show\", \"port\": \"wan\"}");
+	one = json_array_get(list, 0);
 	assert_int_equal(json_array_size(list), 1);
+	assert_int_equal(number_of(one, "ipackets"), 100);
+	assert_int_equal(number_of(one, "lost"), 30);
+	assert_int_equal(json_object_size(json_object_get(one, "xstats")), 2);
+	assert_int_equal(number_of(json_object_get(one, "xstats"), "rx_crc_errors"), 9);
 	assert_string_equal(text_of(one, "name"), "wan");
 	assert_string_equal(text_of(one, "mac"), "02:00:00:00:00:02");
 	assert_int_equal(number_of(one, "mtu"), 1500);
 	assert_true(json_is_null(json_object_get(one, "vlan")));
 	assert_true(json_is_null(json_object_get(one, "kernel_interface")));
 	assert_int_equal(number_of(one, "steered"), 0);
+	json_decref(list);
+	list = lab_ask(&web->lab, "{\"command\": \"port.show\", \"port\": \"lan\"}");
+	assert_string_equal(text_of(list, "code"), "not-found");
 	json_decref(list);
 }
 

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "port_statistics.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <linux/if_xdp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <rte_ethdev.h>
+
+#define XSTATS_READ_MAX 4096
+
+// --- AF_XDP -------------------------------------------------------------------------------
+
+static bool is_xdp_socket(int fd) {
+	socklen_t bytes = sizeof(int);
+	int domain;
+
+	return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &bytes) == 0 && domain == AF_XDP;
+}
+
+static bool is_known(const int *known, uint32_t n, int fd) {
+	for (uint32_t i = 0; i < n; i++) {
+		if (known[i] == fd) {
+			return true;
+		}
+	}
+	return false;
+}
+
+uint32_t weir_xdp_sockets(const int *known, uint32_t n, int *ret, uint32_t room) {
+	DIR *folder = opendir("/proc/self/fd");
+	const struct dirent *entry;
+	uint32_t found = 0;
+
+	while (folder != NULL && found < room && (entry = readdir(folder)) != NULL) {
+		int fd = atoi(entry->d_name);
+
+		if (isdigit((unsigned char)entry->d_name[0]) && is_xdp_socket(fd) &&
+			!is_known(known, n, fd)) {
+			ret[found++] = fd;
+		}
+	}
+	if (folder != NULL) {
+		closedir(folder);
+	}
+	return found;
+}
+
+// Sums over the sockets. In copy mode, that of most drivers without native support, the kernel
+// counts a packet that finds the fill ring empty in rx_dropped, too; the rest there is too long.
+// With zero-copy nothing is in rx_dropped, and the NIC counts what it loses.
+static void read_xdp(
+	const struct weir_port_statistics *statistics, struct weir_port_counters *ret) {
+	uint64_t dropped = 0, no_buffer;
+
+	for (uint32_t i = 0; i < statistics->sockets; i++) {
+		struct xdp_statistics xdp = {0};
+		socklen_t bytes = sizeof(xdp);
+
+		if (getsockopt(statistics->socket[i], SOL_XDP, XDP_STATISTICS, &xdp, &bytes) < 0) {
+			continue;
+		}
+		dropped += xdp.rx_dropped;
+		ret->xdp_ring_full += xdp.rx_ring_full;
+		ret->xdp_fill_empty += xdp.rx_fill_ring_empty_descs;
+		ret->xdp_invalid += xdp.rx_invalid_descs + xdp.tx_invalid_descs;
+	}
+	no_buffer = dropped < ret->xdp_fill_empty ? dropped : ret->xdp_fill_empty;
+	ret->imissed = no_buffer;
+	ret->frame_too_long = dropped - no_buffer;
+}
+
+// --- extended statistics ------------------------------------------------------------------
+
+// "rx_q0_packets", "tx_queue_3_bytes": there may be hundreds.
+static bool is_of_queue(const char *name) {
+	return (strncmp(name, "rx_q", 4) == 0 || strncmp(name, "tx_q", 4) == 0) &&
+	       strpbrk(name, "0123456789") != NULL;
+}
+
+static void list_xstats(
+	struct weir_port_statistics *statistics, struct weir_port_counters *counters) {
+	int n = rte_eth_xstats_get_names(statistics->device, NULL, 0);
+	struct rte_eth_xstat_name *names;
+
+	if (n <= 0 || n > XSTATS_READ_MAX) {
+		return;
+	}
+	names = calloc((size_t)n, sizeof(*names));
+	if (names == NULL ||
+		rte_eth_xstats_get_names(statistics->device, names, (unsigned int)n) != n) {
+		free(names);
+		return;
+	}
+	for (int i = 0; i < n && statistics->xstats < WEIR_PORT_XSTATS; i++) {
+		struct weir_port_xstat *xstat = &counters->xstat[statistics->xstats];
+
+		if (is_of_queue(names[i].name)) {
+			continue;
+		}
+		snprintf(xstat->name, sizeof(xstat->name), "%.*s", (int)sizeof(xstat->name) - 1,
+			names[i].name);
+		statistics->xstat[statistics->xstats++] = (uint64_t)i;
+	}
+	counters->xstats = statistics->xstats;
+	free(names);
+}
+
+// --- both ---------------------------------------------------------------------------------
+
+void weir_port_statistics_init(struct weir_port_statistics *statistics,
+	const struct weir_device *device, struct weir_port_counters *counters) {
+	memset(statistics, 0, sizeof(*statistics));
+	statistics->device = device->id;
+	statistics->sockets = device->xdp_sockets;
+	memcpy(statistics->socket, device->xdp_socket, sizeof(statistics->socket));
+	list_xstats(statistics, counters);
+}
+
+static void set(uint64_t *counter, uint64_t value) {
+	__atomic_store_n(counter, value, __ATOMIC_RELAXED);
+}
+
+// Sums of several reads may step back by what came between them: a counter never does.
+static void raise(uint64_t *counter, uint64_t value) {
+	if (value > *counter) {
+		set(counter, value);
+	}
+}
+
+void weir_port_statistics_read(const struct weir_port_statistics *statistics, uint64_t now_ns,
+	struct weir_port_counters *counters) {
+	uint64_t values[WEIR_PORT_XSTATS];
+	struct weir_port_counters now = {0};
+	struct rte_eth_stats stats;
+
+	if (rte_eth_stats_get(statistics->device, &stats) == 0) {
+		now.ipackets = stats.ipackets;
+		now.ibytes = stats.ibytes;
+		now.opackets = stats.opackets;
+		now.obytes = stats.obytes;
+		now.imissed = stats.imissed;
+		now.ierrors = stats.ierrors;
+		now.oerrors = stats.oerrors;
+		now.rx_nombuf = stats.rx_nombuf;
+	}
+	if (statistics->sockets > 0) {
+		read_xdp(statistics, &now);
+	}
+#define X(field, unit, metric, text) raise(&counters->field, now.field);
+	WEIR_PORT_COUNTERS(X)
+#undef X
+	if (statistics->xstats > 0 &&
+		rte_eth_xstats_get_by_id(statistics->device, statistics->xstat, values,
+			statistics->xstats) == (int)statistics->xstats) {
+		for (uint32_t i = 0; i < statistics->xstats; i++) {
+			set(&counters->xstat[i].value, values[i]);
+		}
+	}
+	set(&counters->read_ns, now_ns);
+}
