@@ -90,7 +90,7 @@ static const struct weir_path *path_to(const struct weir_worker *worker, uint8_t
 
 static void undelivered(struct weir_worker *worker, struct rte_mbuf *m,
 	const struct weir_verdict *verdict, enum weir_drop_reason reason) {
-	weir_pipeline_undelivered(worker->pipeline, verdict, reason, 1);
+	weir_pipeline_undelivered(worker->pipeline, m, verdict, reason);
 	rte_pktmbuf_free(m);
 }
 

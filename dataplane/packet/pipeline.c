@@ -465,27 +465,42 @@ void weir_pipeline_trace(struct weir_pipeline *pipeline, struct weir_trace *trac
 	pipeline->trace = trace;
 }
 
-void weir_pipeline_undelivered(struct weir_pipeline *pipeline, const struct weir_verdict *verdict,
-	enum weir_drop_reason reason, uint32_t n) {
-	struct weir_pending *pending = &pipeline->pending;
+// Not below 0: the outer fragments of a packet have more headers than were counted.
+static void take_back(struct weir_share_counters *counters, uint32_t bytes) {
+	weir_counter_add(&counters->packets, -RTE_MIN(counters->packets, UINT64_C(1)));
+	weir_counter_add(&counters->bytes, -RTE_MIN(counters->bytes, (uint64_t)bytes));
+}
 
+static void take_back_forwarded(struct weir_pipeline *pipeline, const struct rte_mbuf *m,
+	const struct weir_verdict *verdict) {
+	uint32_t header_bytes = pipeline->outers[verdict->backend].head.header_bytes;
+	uint32_t bytes = m->pkt_len - RTE_MIN(m->pkt_len, header_bytes);
+
+	pipeline->pending.forwarded--;
+	take_back(weir_burst_backend_counters(pipeline, verdict->backend), bytes);
+	take_back(weir_burst_service_counters(pipeline, verdict->service), bytes);
+}
+
+__rte_noinline void weir_pipeline_undelivered(struct weir_pipeline *pipeline,
+	const struct rte_mbuf *m, const struct weir_verdict *verdict,
+	enum weir_drop_reason reason) {
 	switch ((enum weir_action)verdict->action) {
 	case WEIR_ACTION_FORWARD:
-		pending->forwarded -= n;
+		take_back_forwarded(pipeline, m, verdict);
 		break;
 	case WEIR_ACTION_REPLY:
 		if (verdict->reason != WEIR_REASON_NONE) {
 			return; // counted as dropped already
 		}
-		pending->replied -= n;
+		pipeline->pending.replied--;
 		break;
 	case WEIR_ACTION_KERNEL:
-		pending->to_kernel -= n;
+		pipeline->pending.to_kernel--;
 		break;
 	case WEIR_ACTION_DROP:
 		return;
 	}
-	weir_burst_add_drops(pipeline, verdict, reason, n);
+	weir_burst_add_drops(pipeline, verdict, reason, 1);
 }
 
 static void set_gauge(uint64_t *gauge, uint64_t value) {

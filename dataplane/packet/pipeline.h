@@ -43,12 +43,13 @@ void weir_pipeline_process(struct weir_pipeline *pipeline, struct rte_mbuf **pkt
 uint16_t weir_pipeline_extra(struct weir_pipeline *pipeline, struct rte_mbuf ***ret_pkts,
 	const struct weir_verdict **ret_verdicts);
 
-// The caller could not deliver n packets of the last burst that all have this action and reason
-// (FORWARD, REPLY or KERNEL), or of the extra ones: count them as dropped for `reason` instead.
-// Before the next call of weir_pipeline_maintain. Service and backend keep them in their `packets`,
-// which readers have seen already, and count them in `dropped` as well.
-void weir_pipeline_undelivered(struct weir_pipeline *pipeline, const struct weir_verdict *verdict,
-	enum weir_drop_reason reason, uint32_t n);
+// The caller could not deliver packet m of the last burst, or of the extra ones, which has this
+// verdict (FORWARD, REPLY or KERNEL): count it as dropped for `reason` instead, also for its
+// service and backend, of whose packets and bytes it is taken back. Before the next call of
+// weir_pipeline_maintain. The counters of services and backends are not published per turn: a
+// reader may see a packet there that is taken back within microseconds.
+void weir_pipeline_undelivered(struct weir_pipeline *pipeline, const struct rte_mbuf *m,
+	const struct weir_verdict *verdict, enum weir_drop_reason reason);
 
 // Add up the cycles of each stage in `trace` from now on (trace.h); NULL = no more. For weir-bench.
 struct weir_trace;
