@@ -30,6 +30,30 @@ static void interfaces_are_described(void **state) {
 	device_lab_run("ip link del nd0");
 }
 
+static void mac_addresses_are_read(void **state) {
+	uint8_t mac[6];
+
+	(void)state;
+	device_lab_need_root();
+	device_lab_run("ip link add nd0 address 02:5e:00:00:00:77 type veth peer name nd1");
+	assert_int_equal(weir_netdev_mac("nd0", mac), 0);
+	assert_memory_equal(mac, ((uint8_t[]){2, 0x5e, 0, 0, 0, 0x77}), 6);
+	assert_true(weir_netdev_mac("no-such-if", mac) < 0);
+	device_lab_run("ip link del nd0");
+}
+
+static void vlan_tags_are_kept(void **state) {
+	(void)state;
+	device_lab_need_root();
+	device_lab_run("ip link add nd0 type veth peer name nd1");
+	device_lab_run("ethtool -K nd0 rxvlan on");
+	assert_int_equal(weir_netdev_keep_tags("nd0"), 1);
+	device_lab_run("ethtool -k nd0 | grep -q 'rx-vlan-offload: off'");
+	assert_int_equal(weir_netdev_keep_tags("nd0"), 0);
+	assert_true(weir_netdev_keep_tags("no-such-if") < 0);
+	device_lab_run("ip link del nd0");
+}
+
 static void receive_queues_that_are_no_pairs_are_told(void **state) {
 	(void)state;
 	device_lab_need_root();
@@ -54,6 +78,8 @@ static void missing_interfaces_are_told(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(interfaces_are_described),
+		cmocka_unit_test(mac_addresses_are_read),
+		cmocka_unit_test(vlan_tags_are_kept),
 		cmocka_unit_test(receive_queues_that_are_no_pairs_are_told),
 		cmocka_unit_test(missing_interfaces_are_told),
 	};

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "port_statistics.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <rte_ethdev.h>
+
+#include "device_lab.h"
+
+static uint64_t xstat(const struct weir_port_counters *counters, const char *name) {
+	for (uint64_t i = 0; i < counters->xstats; i++) {
+		if (strcmp(counters->xstat[i].name, name) == 0) {
+			return counters->xstat[i].value;
+		}
+	}
+	fail_msg("no extended statistic %s", name);
+	return 0;
+}
+
+static void what_a_device_counts_is_read(void **state) {
+	static struct weir_port_counters counters;
+	const uint8_t frame[60] = "frame";
+	struct weir_port_statistics statistics;
+	struct rte_mbuf *pkts[8];
+	struct weir_buffers buffers;
+	struct weir_device device;
+	struct ring_device ring;
+	struct weir_plan plan;
+	char why[256];
+
+	(void)state;
+	ring_device_make("statistics", 2, &ring);
+	device_lab_plan(ring.name, 2, &plan);
+	weir_buffers_init(&buffers, plan.pool, plan.pools);
+	assert_int_equal(
+		weir_device_open(&plan.device[0], &buffers, 1, &device, why, sizeof(why)), 0);
+	assert_int_equal(device.xdp_sockets, 0);
+	weir_port_statistics_init(&statistics, &device, &counters);
+	weir_port_statistics_read(&statistics, 5, &counters);
+	assert_int_equal(counters.read_ns, 5);
+	assert_int_equal(counters.ipackets, 0);
+	for (unsigned int i = 0; i < 5; i++) {
+		assert_true(ring_device_feed(&ring, i % 2, frame, sizeof(frame)));
+	}
+	assert_int_equal(rte_eth_rx_burst(device.id, 0, pkts, 8), 3);
+	assert_int_equal(rte_eth_tx_burst(device.id, 1, pkts, 3), 3);
+	assert_int_equal(rte_eth_rx_burst(device.id, 1, pkts, 8), 2);
+	rte_pktmbuf_free_bulk(pkts, 2);
+	weir_port_statistics_read(&statistics, 6, &counters);
+	assert_int_equal(counters.ipackets, 5);
+	assert_int_equal(counters.opackets, 3);
+	assert_int_equal(counters.imissed, 0);
+	assert_int_equal(xstat(&counters, "rx_good_packets"), 5);
+	assert_int_equal(xstat(&counters, "tx_good_packets"), 3);
+	for (uint64_t i = 0; i < counters.xstats; i++) { // those of queues are left out
+		assert_null(strstr(counters.xstat[i].name, "_q0"));
+	}
+	// A counter never goes back, whatever a driver says.
+	rte_eth_stats_reset(device.id);
+	weir_port_statistics_read(&statistics, 7, &counters);
+	assert_int_equal(counters.ipackets, 5);
+	weir_device_close(&device);
+	weir_buffers_fini(&buffers);
+	ring_device_free(&ring);
+}
+
+static void sockets_of_af_xdp_are_found(void **state) {
+	int sockets[4], known, added, other;
+
+	(void)state;
+	device_lab_need_root();
+	assert_int_equal(weir_xdp_sockets(NULL, 0, sockets, 4), 0);
+	known = socket(AF_XDP, SOCK_RAW, 0);
+	other = socket(AF_INET, SOCK_DGRAM, 0);
+	added = socket(AF_XDP, SOCK_RAW, 0);
+	assert_true(known >= 0 && other >= 0 && added >= 0);
+	assert_int_equal(weir_xdp_sockets(NULL, 0, sockets, 4), 2);
+	assert_int_equal(weir_xdp_sockets(NULL, 0, sockets, 1), 1);
+	assert_int_equal(weir_xdp_sockets(&known, 1, sockets, 4), 1);
+	assert_int_equal(sockets[0], added);
+	close(known);
+	close(other);
+	close(added);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_a_device_counts_is_read),
+		cmocka_unit_test(sockets_of_af_xdp_are_found),
+	};
+
+	return cmocka_run_group_tests(tests, device_lab_eal, NULL);
+}
