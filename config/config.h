@@ -158,6 +158,13 @@ struct weir_config_backend {
 	int line; // where it is in the file
 };
 
+// What becomes of the TCP flows of a backend that is refusing, in maintenance or removed.
+enum weir_config_on_backend_down {
+	WEIR_ON_BACKEND_DOWN_KEEP,
+	WEIR_ON_BACKEND_DOWN_REHASH,
+	WEIR_ON_BACKEND_DOWN_RESET,
+};
+
 struct weir_config_service {
 	char name[WEIR_CONFIG_NAME_BYTES];
 	struct weir_config_bind *binds;
@@ -172,6 +179,7 @@ struct weir_config_service {
 	uint32_t table_size; // prime, default 65537
 	struct weir_config_health_check health_check;
 	uint32_t panic_threshold_percent; // 0..100, default 50
+	enum weir_config_on_backend_down on_backend_down; // default keep
 	struct weir_config_backend *backends;
 	uint32_t backend_count;
 	int line;
@@ -216,6 +224,7 @@ const char *weir_config_service_time_name(enum weir_config_service_time service_
 const char *weir_config_rounds_name(enum weir_config_rounds rounds);
 const char *weir_config_workload_name(enum weir_config_workload workload);
 const char *weir_config_closed_ports_name(enum weir_config_closed_ports closed_ports);
+const char *weir_config_on_backend_down_name(enum weir_config_on_backend_down what);
 const char *weir_config_when_exhausted_name(enum weir_when_exhausted when_exhausted);
 
 // A key that the file gives to `settings` and that has no meaning for the policy `name`, or NULL:

@@ -33,6 +33,9 @@ const struct weir_json_choice weir_config_rounds[] = {
 	{"incremental", WEIR_ROUNDS_INCREMENTAL}, {"documented", WEIR_ROUNDS_DOCUMENTED}, {0}};
 const struct weir_json_choice weir_config_workloads[] = {
 	{"connections", WEIR_WORKLOAD_CONNECTIONS}, {"requests", WEIR_WORKLOAD_REQUESTS}, {0}};
+const struct weir_json_choice weir_config_on_backend_down[] = {
+	{"keep", WEIR_ON_BACKEND_DOWN_KEEP}, {"rehash", WEIR_ON_BACKEND_DOWN_REHASH},
+	{"reset", WEIR_ON_BACKEND_DOWN_RESET}, {0}};
 const struct weir_json_choice weir_config_when_exhausted[] = {
 #define X(name, key) {key, WEIR_EXHAUSTED_##name},
 	WEIR_WHEN_EXHAUSTED(X)
@@ -85,6 +88,10 @@ const char *weir_config_closed_ports_name(enum weir_config_closed_ports closed_p
 
 const char *weir_config_when_exhausted_name(enum weir_when_exhausted when_exhausted) {
 	return weir_json_choice_name(weir_config_when_exhausted, when_exhausted);
+}
+
+const char *weir_config_on_backend_down_name(enum weir_config_on_backend_down what) {
+	return weir_json_choice_name(weir_config_on_backend_down, what);
 }
 
 const char *weir_config_check_name(enum weir_config_check check) {

@@ -244,6 +244,8 @@ static const struct weir_json_key service_keys[] = {
 	OBJECT("health_check", SERVICE, health_check, health_check_object),
 	INTEGER("panic_threshold_percent", SERVICE, panic_threshold_percent, 0, 100, "50",
 		UNIT("percent"), TABLES),
+	CHOICE("on_backend_down", SERVICE, on_backend_down, weir_config_on_backend_down,
+		"\"keep\"", TABLES),
 	LIST("backends", SERVICE, backends, backend_count, 1, WEIR_CONFIG_BACKENDS_MAX,
 		backend_object, TABLES),
 	COMMENT,

@@ -80,7 +80,8 @@
 	X(rejected, FLOWS, "rejected_flows", \
 		"New flows rejected because every backend was at max_active_flows.") \
 	X(rehashed, FLOWS, "rehashed_flows", \
-		"Flows moved because their backend was down, gone or took no new flows.")
+		"Flows moved because their backend was down, gone or took no new flows.") \
+	X(reset, FLOWS, "reset_flows", "Flows ended with an RST because their backend was down.")
 
 // Per port: what its device and the kernel behind it count. What never reached a worker is in
 // imissed, ierrors, rx_nombuf, xdp_ring_full or frame_too_long, each frame in one of them.

@@ -206,7 +206,8 @@ struct weir_identity_service { // 128 bytes, [control]
 	uint32_t state; // WEIR_IDENTITY_USED
 	uint32_t policies; // weir_identity_policies(): the configured and the run-time policy
 	uint32_t error_window_ms; // automatic one; 0 = none computed yet
-	uint32_t reserved[13];
+	uint32_t down_flags; // WEIR_BACKEND_REHASH, WEIR_BACKEND_RESET, or 0
+	uint32_t reserved[12];
 	char name[WEIR_NAME_BYTES];
 };
 _Static_assert(sizeof(struct weir_identity_service) == 128, "segment ABI");
@@ -325,7 +326,7 @@ struct weir_share_counters { // [worker]
 #define X(field, unit, metric, text) uint64_t field;
 	WEIR_SHARE_FIGURES(X)
 #undef X
-	uint64_t reserved[3];
+	uint64_t reserved[2];
 } __attribute__((aligned(64)));
 _Static_assert(sizeof(struct weir_share_counters) == 128, "two cache lines");
 _Static_assert(offsetof(struct weir_share_counters, timed_out) == 56, "ends the first cache line");

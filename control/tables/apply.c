@@ -68,6 +68,18 @@ static bool may_wait(const struct weir_state *state, const struct weir_config *c
 	return config->service_count <= state->service_limit && backends <= state->backend_limit;
 }
 
+static uint8_t down_flags(enum weir_config_on_backend_down what) {
+	switch (what) {
+	case WEIR_ON_BACKEND_DOWN_REHASH:
+		return WEIR_BACKEND_REHASH;
+	case WEIR_ON_BACKEND_DOWN_RESET:
+		return WEIR_BACKEND_RESET;
+	case WEIR_ON_BACKEND_DOWN_KEEP:
+		break;
+	}
+	return 0;
+}
+
 static int apply_service(struct weir_state *state, const struct weir_config_service *config,
 	bool wait, char *why, size_t why_bytes) {
 	int id = weir_service_id_find(state, config->name);
@@ -93,6 +105,7 @@ static int apply_service(struct weir_state *state, const struct weir_config_serv
 	service = &state->services[id];
 	service->config = config;
 	service->seen = state->serial;
+	service->down_flags = down_flags(config->on_backend_down);
 	weir_service_follow_policy(state, service);
 	weir_state_mark_service(state, (uint16_t)id);
 	for (uint32_t i = 0; i < config->backend_count; i++) {

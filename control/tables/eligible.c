@@ -54,7 +54,7 @@ void weir_eligible_flag(struct weir_state *state, uint16_t id) {
 		flags |= WEIR_BACKEND_CLOSED;
 	}
 	if (is_down(backend)) {
-		flags |= WEIR_BACKEND_DOWN;
+		flags |= WEIR_BACKEND_DOWN | state->services[backend->service].down_flags;
 	}
 	if (backend->flags != flags) {
 		backend->flags = flags;

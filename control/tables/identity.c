@@ -47,6 +47,7 @@ void weir_identity_store_service(
 	store(&to->policies,
 		from->configured_policy | (uint32_t)from->runtime_policy << RUNTIME_SHIFT);
 	store(&to->error_window_ms, from->error_window_ms);
+	store(&to->down_flags, from->down_flags);
 	store(&to->state, WEIR_IDENTITY_USED);
 }
 
@@ -153,6 +154,9 @@ static void adopt_service(
 	service->runtime_policy =
 		runtime < WEIR_POLICY_COUNT ? (uint8_t)runtime : WEIR_POLICY_UNSET;
 	service->error_window_ms = entry->error_window_ms;
+	if (entry->down_flags == WEIR_BACKEND_REHASH || entry->down_flags == WEIR_BACKEND_RESET) {
+		service->down_flags = (uint8_t)entry->down_flags;
+	}
 	service->adopted = true;
 }
 

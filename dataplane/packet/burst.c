@@ -35,6 +35,22 @@ void weir_burst_to_kernel(struct weir_burst *b, struct weir_descriptor *d) {
 	b->pipeline->pending.to_kernel++;
 }
 
+bool weir_burst_may_reply(struct weir_burst *b, unsigned int i, struct weir_icmp_limit *limit,
+	enum weir_drop_reason rate) {
+	struct weir_descriptor *d = &b->pipeline->descriptors[i];
+	const uint8_t *frame = rte_pktmbuf_mtod(b->pkts[i], const uint8_t *);
+
+	if (((frame[0] | frame[6]) & 1) != 0) { // the group bit of either address
+		weir_burst_drop(b, d, WEIR_DROP_GROUP_MAC);
+		return false;
+	}
+	if (!weir_icmp_limit_ready(limit, b->now_ns)) {
+		weir_burst_drop(b, d, rate);
+		return false;
+	}
+	return true;
+}
+
 void weir_burst_reply(
 	struct weir_burst *b, struct weir_descriptor *d, struct weir_icmp_limit *limit) {
 	d->verdict.action = WEIR_ACTION_REPLY;

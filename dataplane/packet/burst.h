@@ -61,6 +61,7 @@ struct weir_pipeline {
 	struct weir_reader reader;
 	struct weir_icmp_limit echo_limit; // of echo replies
 	struct weir_icmp_limit too_big_limit;
+	struct weir_icmp_limit reset_limit; // of RSTs for backends that are down
 	struct weir_icmp_limit unreachable_limit; // of port unreachable and RST
 	struct weir_pending pending;
 	uint16_t *owner; // [max_backends] service that a backend's flows were counted for
@@ -176,7 +177,13 @@ void weir_burst_count_drop(
 void weir_burst_drop(struct weir_burst *b, struct weir_descriptor *d, enum weir_drop_reason reason);
 void weir_burst_to_kernel(struct weir_burst *b, struct weir_descriptor *d);
 
-// The packet was rewritten into an ICMP reply: send it back on the port that it came from. Takes a
+// True if packet i may be answered now; else it was dropped, with the reason: `rate` when the limit
+// has no token. A reply exchanges the MAC addresses: one to a forged group address would go to all
+// of its hosts. Frames to such an address were dropped before (RFC 1122, 3.2.2).
+bool weir_burst_may_reply(struct weir_burst *b, unsigned int i, struct weir_icmp_limit *limit,
+	enum weir_drop_reason rate);
+
+// The packet was rewritten into a reply: send it back on the port that it came from. Takes a
 // token of its rate limit, which the caller has found ready.
 void weir_burst_reply(
 	struct weir_burst *b, struct weir_descriptor *d, struct weir_icmp_limit *limit);

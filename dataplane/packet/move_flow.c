@@ -6,6 +6,7 @@
 #include "closed_port.h"
 #include "flow_life.h"
 #include "new_flow.h"
+#include "reset.h"
 
 static weir_flow_ref lookup(const struct weir_burst *b, const struct weir_descriptor *d) {
 	return d->kind == WEIR_PACKET_FLOW
@@ -18,11 +19,16 @@ static void decide(struct weir_descriptor *d, uint16_t backend) {
 	d->verdict.choice = WEIR_CHOICE_REPLACED;
 }
 
+static void count(uint64_t *of_backend, uint64_t *of_service) {
+	weir_counter_add(of_backend, 1);
+	weir_counter_add(of_service, 1);
+}
+
 static void count_rehashed(struct weir_pipeline *pipeline, uint16_t backend) {
 	uint16_t service = pipeline->owner[backend];
 
-	weir_counter_add(&weir_burst_backend_counters(pipeline, backend)->rehashed, 1);
-	weir_counter_add(&weir_burst_service_counters(pipeline, service)->rehashed, 1);
+	count(&weir_burst_backend_counters(pipeline, backend)->rehashed,
+		&weir_burst_service_counters(pipeline, service)->rehashed);
 }
 
 // Give the flow to the backend in the packet's verdict.
@@ -157,29 +163,123 @@ const struct weir_outer *weir_move_from_gone(struct weir_burst *b, unsigned int 
 
 // --- backends that are down -----------------------------------------------------------------
 
+// The flow is a TCP connection that the backend has, or may have. Another one answers with an RST.
+// The flow is half-open there: it ends soon, unless the client goes on.
+static const struct weir_outer *rehash(struct weir_burst *b, struct weir_descriptor *d,
+	weir_flow_ref flow, const struct weir_outer *outer) {
+	struct weir_pipeline *pipeline = b->pipeline;
+	uint16_t service = weir_burst_service(b, &d->key);
+	struct weir_flow_start start;
+	const struct weir_outer *other;
+	uint16_t backend;
+
+	if (service == WEIR_SERVICE_NONE) {
+		return outer;
+	}
+	backend = weir_burst_fallback(
+		pipeline, weir_reader_selection(&pipeline->reader, service), d->hash);
+	other = weir_move_outer(b, backend);
+	if (other == NULL || (other->head.flags & WEIR_BACKEND_CLOSED) != 0) {
+		return outer;
+	}
+	d->verdict.service = service;
+	decide(d, backend);
+	start = weir_new_flow_start(b, d);
+	start.measured = false; // its begin is not known
+	if (start.event == WEIR_FLOW_EVENT_DATA) {
+		start.event = WEIR_FLOW_EVENT_SYN;
+		start.joined = true;
+	}
+	move(b, d, flow, &start);
+	return other;
+}
+
+// Answer for the backend, and end the flow. A packet that the backend would ignore is left to it:
+// returns its headers then, else NULL after giving a verdict.
+static const struct weir_outer *reset(
+	struct weir_burst *b, unsigned int i, weir_flow_ref flow, const struct weir_outer *outer) {
+	struct weir_pipeline *pipeline = b->pipeline;
+	struct weir_descriptor *d = &pipeline->descriptors[i];
+	uint16_t backend = d->verdict.backend;
+	int r;
+
+	d->verdict.service = outer->head.service;
+	if (!weir_burst_may_reply(b, i, &pipeline->reset_limit, WEIR_DROP_RESET_RATE)) {
+		return NULL;
+	}
+	r = weir_reset(b->pkts[i], d);
+	if (r == -EBADMSG) { // a wrong checksum
+		return outer;
+	}
+	if (r < 0) {
+		weir_burst_drop(b, d, WEIR_DROP_HEADROOM);
+		return NULL;
+	}
+	if (flow >= 0) {
+		count(&weir_burst_backend_counters(pipeline, backend)->reset,
+			&weir_burst_service_counters(pipeline, pipeline->owner[backend])->reset);
+		end_flow(pipeline, flow, b->now_ns);
+	}
+	weir_burst_count_drop(b, d, WEIR_DROP_BACKEND_DOWN);
+	weir_burst_reply(b, d, &pipeline->reset_limit);
+	return NULL;
+}
+
+static const struct weir_outer *move_datagram(struct weir_burst *b, struct weir_descriptor *d,
+	weir_flow_ref flow, const struct weir_outer *outer) {
+	const struct weir_outer *other = choose_another(b, d);
+	struct weir_flow_start start;
+
+	if (other == NULL) {
+		return outer;
+	}
+	start = weir_new_flow_start(b, d);
+	start.measured = false; // its begin is not known
+	move(b, d, flow, &start);
+	return other;
+}
+
+enum remedy { KEEP, MOVE, REHASH, RESET };
+
+static enum remedy remedy_of(const struct weir_descriptor *d, uint32_t flags) {
+	if (d->kind != WEIR_PACKET_FLOW) {
+		return KEEP;
+	}
+	switch ((enum weir_flow_event)d->event) {
+	case WEIR_FLOW_EVENT_DATAGRAM:
+		return MOVE;
+	case WEIR_FLOW_EVENT_SYN: // was chosen for already
+	case WEIR_FLOW_EVENT_RST: // tells the backend, if it is there, that the client is gone
+		return KEEP;
+	case WEIR_FLOW_EVENT_DATA:
+	case WEIR_FLOW_EVENT_FIN:
+		break;
+	}
+	return (flags & WEIR_BACKEND_RESET) != 0    ? RESET
+	       : (flags & WEIR_BACKEND_REHASH) != 0 ? REHASH
+						    : KEEP;
+}
+
 const struct weir_outer *weir_move_from_down(
 	struct weir_burst *b, unsigned int i, const struct weir_outer *outer) {
 	struct weir_descriptor *d = &b->pipeline->descriptors[i];
+	enum remedy remedy = remedy_of(d, outer->head.flags);
 	const struct weir_outer *other;
-	struct weir_flow_start start;
 	weir_flow_ref flow;
 
-	if (d->event != WEIR_FLOW_EVENT_DATAGRAM) {
+	if (remedy == KEEP) {
 		return outer;
 	}
 	flow = lookup(b, d);
+	other = follow(b, d, flow);
+	if (other != NULL) {
+		return other;
+	}
+	if (remedy == RESET) {
+		return reset(b, i, flow, outer);
+	}
 	if (flow < 0) { // it is not tracked, and was chosen just now
 		return outer;
 	}
-	other = follow(b, d, flow);
-	if (other == NULL) {
-		other = choose_another(b, d);
-		if (other == NULL) {
-			return outer;
-		}
-		start = weir_new_flow_start(b, d);
-		start.measured = false; // its begin is not known
-		move(b, d, flow, &start);
-	}
-	return other;
+	return remedy == MOVE ? move_datagram(b, d, flow, outer) : rehash(b, d, flow, outer);
 }

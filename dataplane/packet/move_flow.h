@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Move flow: flows whose backend is gone, is down, or takes no new flows. A SYN and a datagram are
-// chosen for again, by the policy, and their flow moves; where nobody else can be chosen, the flow
-// stays where it is.
+// chosen for again, by the policy, and their flow moves. The other packets of a TCP flow are left
+// to a backend that is down, go where the Maglev fallback sends them, or are answered by an RST, as
+// the row says. Where nobody else can be chosen, a flow stays where it is.
 //
 // Threads: part of a pipeline; its worker only.
 #pragma once
@@ -27,6 +28,7 @@ void weir_move_syn(struct weir_burst *b, unsigned int i, weir_flow_ref flow);
 const struct weir_outer *weir_move_from_gone(struct weir_burst *b, unsigned int i);
 
 // The backend of packet i is down. Returns the headers to push: of its own backend or, with
-// another one in the verdict, that one's.
+// another one in the verdict, that one's. NULL after giving a verdict: the packet was answered by
+// an RST, and its flow has ended; or it was dropped.
 const struct weir_outer *weir_move_from_down(
 	struct weir_burst *b, unsigned int i, const struct weir_outer *outer);

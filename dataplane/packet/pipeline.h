@@ -18,9 +18,9 @@
 // where a worker that hands packets to another one without giving them to its own pipeline adds
 // them to rx_packets, rx_bytes and handed_over itself. To keep this true and the counters
 // monotonic, the figures of a burst are published by the next call of weir_pipeline_maintain. A
-// packet that got a "too big" reply was not delivered: it counts as dropped (MTU_EXCEEDED), not as
-// replied; nor was one that was refused (CLOSED_PORT). The caller counts what it sends (tx_packets,
-// tx_bytes).
+// packet that got a "too big" message, was refused or got an RST was not delivered: it counts as
+// dropped (MTU_EXCEEDED, CLOSED_PORT, BACKEND_DOWN), not as replied. The caller counts what it
+// sends (tx_packets, tx_bytes).
 #pragma once
 
 #include <rte_mbuf.h>

@@ -82,6 +82,8 @@ int weir_pipeline_create(const struct weir_pipeline_params *params, struct weir_
 	pipeline->hash_keys = weir_hash_keys_of(params->hash_seed);
 	weir_icmp_limit_init(&pipeline->echo_limit, params->icmp.echo);
 	weir_icmp_limit_init(&pipeline->too_big_limit, params->icmp.too_big);
+	weir_icmp_limit_init(&pipeline->reset_limit,
+		params->resets_per_second > 0 ? params->resets_per_second : WEIR_RESETS_PER_SECOND);
 	weir_icmp_limit_init(&pipeline->unreachable_limit, params->icmp.unreachable);
 	for (uint32_t i = 0; i < segment->ports; i++) {
 		pipeline->macs[i] = weir_parse_mac_of(

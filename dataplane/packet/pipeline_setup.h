@@ -7,6 +7,9 @@
 #include "flow_table.h"
 #include "segment.h"
 
+// RSTs per second of one worker: the clients of a backend that went down are many at once.
+#define WEIR_RESETS_PER_SECOND 10000u
+
 // Replies per second of one worker, a bucket each; 0 = none. As in the configuration.
 struct weir_icmp_rates {
 	uint32_t echo;
@@ -26,6 +29,7 @@ struct weir_pipeline_params {
 	uint64_t hash_seed;
 	struct weir_icmp_rates icmp;
 	struct weir_fragment_params fragments;
+	uint32_t resets_per_second; // for backends that are down; 0 = WEIR_RESETS_PER_SECOND
 	uint32_t any_mac_ports; // a bit per port that takes frames to any unicast MAC address
 };
 

@@ -13,21 +13,8 @@ static bool is_vip(const struct weir_burst *b, const struct weir_descriptor *d) 
 
 // --- replies --------------------------------------------------------------------------------
 
-// A reply exchanges the MAC addresses: one to a forged group address would go to all of its hosts.
-// Frames to such an address were dropped before (RFC 1122, 3.2.2).
 bool weir_slow_path_may_reply(struct weir_burst *b, unsigned int i, struct weir_icmp_limit *limit) {
-	struct weir_descriptor *d = &b->pipeline->descriptors[i];
-	const uint8_t *frame = rte_pktmbuf_mtod(b->pkts[i], const uint8_t *);
-
-	if (((frame[0] | frame[6]) & 1) != 0) { // the group bit of either address
-		weir_burst_drop(b, d, WEIR_DROP_GROUP_MAC);
-		return false;
-	}
-	if (!weir_icmp_limit_ready(limit, b->now_ns)) {
-		weir_burst_drop(b, d, WEIR_DROP_ICMP_RATE);
-		return false;
-	}
-	return true;
+	return weir_burst_may_reply(b, i, limit, WEIR_DROP_ICMP_RATE);
 }
 
 __rte_noinline bool weir_slow_path_vip_source(struct weir_burst *b, unsigned int i) {

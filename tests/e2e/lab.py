@@ -44,6 +44,7 @@ VIP4, VIP6 = "198.51.100.10", "2001:db8:f::10"
 BACKENDS = ("web-1", "web-2", "web-3", "web-4")
 PYTHON = "/usr/bin/python3"
 VLAN = 100
+BRIDGE_MAC = "02:00:00:00:00:b0"
 
 
 def backend_address(number, family=4):
@@ -150,7 +151,9 @@ class Lab:
                              net__ipv6__conf__default__accept_dad=0,
                              net__ipv6__conf__all__accept_dad=0,
                              net__ipv6__conf__default__accept_ra=0)
-        net.ip("link", "add", "br0", "type", "bridge", "forward_delay", "0", "mcast_snooping", "0")
+        # An address of its own: else it is that of a port, and changes with them (stop_host).
+        net.ip("link", "add", "br0", "address", BRIDGE_MAC, "type", "bridge",
+               "forward_delay", "0", "mcast_snooping", "0")
         self.link(self.client, "eth0", "client", ("192.0.2.2/24", "2001:db8:c::2/64"),
                   ("192.0.2.1/24", "2001:db8:c::1/64"))
         self.default_route(self.client, "192.0.2.1", "2001:db8:c::1")

@@ -124,6 +124,52 @@ def udp_flow_leaves_a_dead_backend(lab):
         session.close()
 
 
+def down_lines(what):
+    return lines(check={"type": "tcp"}, on_backend_down=what)
+
+
+@scenario(services=[down_lines("keep")])
+def tcp_client_of_a_dead_backend_is_told(lab):
+    """A backend's host dies: its connections hang with keep, rehash and reset end them"""
+    def ask(line):
+        try:
+            return line.ask()
+        except TimeoutError:
+            return "silence"
+        except ConnectionResetError:
+            return "reset"
+
+    found = {}  # VIP: a connection to web-1, and one to another backend
+    for vip in (VIP4, VIP6):
+        each = clients.line_per_backend(lab.client, vip, BACKENDS)
+        for line in each.values():
+            line.sock.settimeout(1)
+        found[vip] = each
+    lab.stop_host(1)
+    wait_for("web-1 refusing", lambda: lab.backend("web-1", "lines")["health"] == "refusing", 5)
+    for vip in (VIP4, VIP6):
+        assert ask(found[vip].pop("web-1")) == "silence", "keep, but something answered"
+    assert lab.backend("web-1", "lines")["reset"] == 0
+    clients_of = {}
+    for number, what in ((2, "rehash"), (3, "reset")):
+        lab.write_config([down_lines(what)])
+        lab.weirctl("config", "reload")
+        lab.stop_host(number)
+        name = f"web-{number}"
+        if number == 2:
+            wait_for(f"{name} refusing",
+                     lambda: lab.backend("web-2", "lines")["health"] == "refusing", 5)
+        else:  # a third one that fails would be panic: the operator says that it is broken
+            lab.weirctl("backend", "maintenance", name)
+        clients_of[what] = [ask(found[vip].pop(name)) for vip in (VIP4, VIP6)]
+        counts = lab.backend(name, "lines")
+        assert (counts["rehashed"], counts["reset"]) == ((2, 0) if number == 2 else (0, 2)), counts
+    assert clients_of == {"rehash": ["reset"] * 2, "reset": ["reset"] * 2}, clients_of
+    assert lab.drops()["backend_down"] == 2, lab.drops()
+    for vip in (VIP4, VIP6):
+        clients.check_lines(found[vip])
+
+
 @scenario(services=[web()])
 def panic_uses_everybody(lab):
     """Below the panic threshold all backends are used again, and show says so"""

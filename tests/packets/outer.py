@@ -169,3 +169,32 @@ def check_too_big(verdict, mtu):
         quoted = reply[48:]
         expect_equal(len(reply), min(1280, 48 + len(refused)), "as much quoted as fits")
     expect_equal(quoted, refused[: len(quoted)], "quoted packet")
+
+
+def check_reset(verdict):
+    """The client got an RST that its TCP accepts (RFC 9293, 3.10.7.1), back the way it came."""
+    expect_equal((verdict.action, verdict.why), ("replied", "reset"), f"{verdict}")
+    expect_equal(verdict.reason, "backend_down", f"{verdict}")
+    check_reply_l2(verdict)
+    asked = ip_packet(verdict.received)
+    kind, answer = strip_l2(verdict.sent)[3], ip_packet(verdict.sent)
+    if kind == 0x0800:
+        expect_equal(answer[0], 0x45, "version and header length")
+        expect_equal(struct.unpack_from("!H", answer, 2)[0], 40, "total length")
+        expect_equal(struct.unpack_from("!HH", answer, 4), (0, 0x4000), "identification, DF")
+        expect_equal((answer[8], answer[9]), (64, 6), "TTL and protocol")
+        expect_equal(checksum(answer[:20]), 0xFFFF, "IPv4 checksum")
+        expect_equal(answer[12:20], asked[16:20] + asked[12:16], "addresses")
+        pseudo, tcp = answer[12:20] + struct.pack("!HH", 6, 20), answer[20:]
+    else:
+        expect_equal(struct.unpack_from("!IHBB", answer), (6 << 28, 20, 6, 64), "IPv6 header")
+        expect_equal(answer[8:40], asked[24:40] + asked[8:24], "addresses")
+        pseudo, tcp = answer[8:40] + struct.pack("!II", 20, 6), answer[40:]
+    segment = bytes(Ether(verdict.received)["TCP"])
+    expect_equal(len(tcp), 20, "TCP header alone")
+    expect_equal(checksum(pseudo + tcp), 0xFFFF, "TCP checksum")
+    expect_equal(tcp[0:4], segment[2:4] + segment[0:2], "ports")
+    expect_equal(tcp[4:8], segment[8:12], "sequence number")
+    expect_equal(tcp[8:12], bytes(4), "acknowledgement number")
+    expect_equal((tcp[12], tcp[13]), (0x50, 0x04), "data offset, flags")
+    expect_equal(tcp[14:16] + tcp[18:20], bytes(4), "window, urgent pointer")

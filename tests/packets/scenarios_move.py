@@ -1,9 +1,32 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What becomes of flows whose backend is down, or takes no new flows."""
-from scapy.all import IP, IPv6, TCP, UDP
+from scapy.all import (
+    Dot1AD,
+    Dot1Q,
+    Ether,
+    IP,
+    IPOption,
+    IPv6,
+    IPv6ExtHdrDestOpt,
+    IPv6ExtHdrHopByHop,
+    Raw,
+    TCP,
+    UDP,
+)
 
-from lab import CLIENT4, CLIENT6, VIP4, VIP6, config, expect, expect_equal, service
-from outer import check_forwarded
+from lab import (
+    CLIENT4,
+    CLIENT6,
+    CLIENT_MAC,
+    PORT_MAC,
+    VIP4,
+    VIP6,
+    config,
+    expect,
+    expect_equal,
+    service,
+)
+from outer import check_forwarded, check_reset
 
 SECOND = 10**9
 FOUR = [f"10.0.0.{n}" for n in range(1, 5)]
@@ -119,3 +142,187 @@ def test_flow_stays_in_panic(lab):
         expect_equal(
             (run[40 + n].why, run[40 + n].backend), ("flow", run[n].backend), f"{run[40 + n]}"
         )
+
+
+# --- on_backend_down: what established TCP flows of a down backend do ---
+
+
+def test_established_flow_stays_by_default(lab):
+    for option in DOWN:
+        for more in ({}, {"on_backend_down": "keep"}):
+            old = first_backend(lab, of(**more), tcp("S"))
+            run = lab.run(
+                of(**more), [tcp(f) for f in ("S", "A", "PA", "FA", "R")], [option, f"web/{old}@3"]
+            )
+            expect_equal([v.backend for v in run], [old] * 5, f"{option}: backends")
+            expect_equal([v.why for v in run], ["new"] + ["flow"] * 4, f"{option}: why")
+
+
+def test_rehash_moves_established_flows(lab):
+    made = of(on_backend_down="rehash")
+    for family in (4, 6):
+        for option in DOWN:
+            for flags in ("A", "PA", "FA"):
+                old = first_backend(lab, made, tcp("S", family=family))
+                packets = [tcp(f, family=family) for f in ("S", "A", flags, flags, flags)]
+                run = lab.run(made, packets, [option, f"web/{old}@3"])
+                new = run[2].backend
+                expect(new != old, f"{option}: {run[2]}")
+                expect_equal([v.backend for v in run], [old] * 2 + [new] * 3, "backends")
+                expect_equal(
+                    [v.why for v in run], ["new", "flow", "replaced", "flow", "flow"], "why"
+                )
+                check_forwarded(run[2], FOUR[int(new[1])])
+
+
+def test_rehash_goes_where_other_instances_send_the_flow(lab):
+    """The same backend that the flow's next packet gets from an instance that does not know it."""
+    made = of(on_backend_down="rehash", policy={"name": "round-robin"})
+    packets = [tcp("S", n) for n in range(1, 101)] + [tcp("A", n) for n in range(1, 101)] * 2
+    run = lab.run(made, packets, ["--down", "web/b2@201"])
+    other = lab.run(made, packets[100:200], ["--down", "web/b2"])
+    moved = 0
+    for n in range(100):
+        if run[n].backend == "b2":
+            moved += 1
+            expect_equal(run[200 + n].why, "replaced", f"{run[200 + n]}")
+            expect_equal(run[200 + n].backend, other[n].backend, f"{run[200 + n]}")
+        else:
+            expect_equal(run[200 + n].backend, run[n].backend, f"{run[200 + n]}")
+    expect(moved == 25, f"{moved} of 100 flows moved")
+
+
+def test_flow_that_was_rehashed_ends_soon(lab):
+    """Its client gets an RST from the new backend; the entry does not stay for 15 minutes."""
+    made = of(on_backend_down="rehash")
+    old = first_backend(lab, made, tcp("S"))
+    run = lab.run(
+        made,
+        [tcp("S"), tcp("A"), tcp("A"), (6 * SECOND, tcp("A"))],
+        ["--down", f"web/{old}@3"],
+    )
+    expect_equal([v.why for v in run], ["new", "flow", "replaced", "new"], "why")
+
+
+def segments(family, port):
+    """Segments that a client may send, with the sequence and acknowledgement numbers in all."""
+    ip = IP(src=CLIENT4, dst=VIP4) if family == 4 else IPv6(src=CLIENT6, dst=VIP6)
+    tcps = [
+        dict(flags="A", seq=1000, ack=77),
+        dict(flags="PA", seq=0xFFFFFFFE, ack=0xFFFFFFFF),
+        dict(flags="FA", seq=5, ack=0),
+        dict(flags="PAU", seq=5, ack=1 << 31, urgptr=3),
+        dict(flags="A", seq=9, ack=10, options=[("NOP", None)] * 3 + [("EOL", None)]),
+        dict(flags="A", seq=9, ack=10, options=[("Timestamp", (1, 2)), ("NOP", None)] * 3),
+    ]
+    for fields in tcps:
+        for data in (b"", b"x", b"data" * 300):
+            yield ip / TCP(sport=port, dport=80, **fields) / Raw(data)
+
+
+def run_reset_of(lab, packet, option="--down", made=None):
+    """A flow begins; its backend goes down; the packet comes. Returns the packet's verdict."""
+    made = made or of(on_backend_down="reset")
+    syn = packet.copy()
+    syn[TCP].flags = "S"
+    old = first_backend(lab, made, syn)
+    ack = packet.copy()
+    ack[TCP].flags = "A"
+    run = lab.run(made, [syn, ack, packet], [option, f"web/{old}@3"])
+    expect_equal((run[2].backend, run[2].service), (old, "web"), f"{run[2]}")
+    return run[2]
+
+
+def test_reset_answers_the_client(lab):
+    for family in (4, 6):
+        for packet in segments(family, 1025):
+            check_reset(run_reset_of(lab, packet))
+    check_reset(run_reset_of(lab, tcp("A"), "--maintenance"))
+
+
+def test_reset_keeps_vlan_tags_and_drops_options(lab):
+    eth = Ether(src=CLIENT_MAC, dst=PORT_MAC)
+    inner = TCP(sport=1025, dport=80, flags="A", seq=3, ack=4) / Raw(b"data")
+    ip6 = IPv6(src=CLIENT6, dst=VIP6)
+    for packet in (
+        eth / Dot1Q(vlan=9) / IP(src=CLIENT4, dst=VIP4) / inner,
+        eth / Dot1AD(vlan=3) / Dot1Q(vlan=9, prio=5) / IP(src=CLIENT4, dst=VIP4) / inner,
+        eth / Dot1Q(vlan=9) / ip6 / inner,
+        eth / IP(src=CLIENT4, dst=VIP4, tos=0xB8, options=[IPOption(b"\x01" * 40)]) / inner,
+        eth / ip6 / IPv6ExtHdrHopByHop() / IPv6ExtHdrDestOpt() / inner,
+    ):
+        made = config(
+            service(backends=FOUR, on_backend_down="reset"),
+            port={"vlan": 9} if packet.haslayer(Dot1Q) else None,
+        )
+        check_reset(run_reset_of(lab, packet, made=made))
+
+
+def test_reset_ends_the_flow(lab):
+    made = of(on_backend_down="reset")
+    old = first_backend(lab, made, tcp("S"))
+    run = lab.run(made, [tcp(f) for f in ("S", "A", "A", "A", "S")], ["--down", f"web/{old}@3"])
+    expect_equal(
+        [(v.action, v.why) for v in run],
+        [
+            ("forwarded", "new"),
+            ("forwarded", "flow"),
+            ("replied", "reset"),
+            ("forwarded", "new"),
+            ("forwarded", "new"),
+        ],
+        "verdicts",
+    )
+    expect(run[3].backend != old, f"{run[3]}")
+    expect_equal(run.totals["drops"], {}, "drops")
+
+
+def test_no_reset_answers_a_reset(lab):
+    made = of(on_backend_down="reset")
+    for flags in ("R", "RA"):
+        old = first_backend(lab, made, tcp("S"))
+        run = lab.run(made, [tcp("S"), tcp("A"), tcp(flags)], ["--down", f"web/{old}@3"])
+        expect_equal((run[2].action, run[2].backend), ("forwarded", old), f"{flags}: {run[2]}")
+
+
+def test_no_reset_answers_a_wrong_checksum(lab):
+    for family in (4, 6):
+        packet = tcp("PA", family=family)
+        packet[TCP].chksum = 1
+        verdict = run_reset_of(lab, packet)
+        expect_equal((verdict.action, verdict.why), ("forwarded", "flow"), f"{verdict}")
+
+
+def test_resets_are_limited(lab):
+    """10,000 a second; what exceeds them is dropped, and its flow gets one later."""
+    made = of(on_backend_down="reset")
+    count = 30000
+    ports = range(1024, 1024 + count)
+    packets = [tcp("S", n) for n in ports] + [tcp("A", n) for n in ports]
+    down = [word for n in range(3) for word in ("--maintenance", f"web/b{n}@{2 * count + 1}")]
+    run = lab.run(made, packets + packets[count:], down, step_ns=1000)
+    last = run[2 * count :]
+    mine = sum(1 for verdict in last if verdict.backend in ("b0", "b1", "b2"))
+    replied = sum(1 for verdict in last if verdict.action == "replied")
+    expect(mine > 20000, f"{mine} flows of backends in maintenance")
+    expect(10000 <= replied <= 10400, f"{replied} RSTs in 30 ms; one second's worth is 10,000")
+    expect_equal(run.totals["drops"], {"reset_rate": mine - replied}, "drops")
+    limited = [n for n, verdict in enumerate(last) if verdict.action == "dropped"][:10]
+    again = [(2 * SECOND, packets[count + n]) for n in limited]
+    run = lab.run(made, packets + packets[count:] + again, down, step_ns=1000)
+    expect_equal({v.why for v in run[3 * count :]}, {"reset"}, "two seconds later")
+
+
+def test_group_frames_get_no_reset(lab):
+    made = of(on_backend_down="reset")
+    old = first_backend(lab, made, tcp("S"))
+    ack = Ether(src="03:00:00:00:00:01", dst=PORT_MAC) / tcp("A")
+    run = lab.run(made, [tcp("S"), tcp("A"), ack], ["--down", f"web/{old}@3"])
+    expect_equal((run[2].action, run[2].reason), ("dropped", "group_mac"), f"{run[2]}")
+
+
+def test_reset_concerns_no_udp_flow(lab):
+    made = of(on_backend_down="reset")
+    old = first_backend(lab, made, udp())
+    run = lab.run(made, [udp()] * 2, ["--down", f"web/{old}@2"])
+    expect_equal((run[1].action, run[1].why), ("forwarded", "replaced"), f"{run[1]}")

@@ -59,6 +59,7 @@ static const char *why(const struct weir_offline_result *result) {
 	if (result->action == WEIR_ACTION_REPLY) {
 		return result->reason == WEIR_REASON_NONE         ? "echo"
 		       : result->reason == WEIR_DROP_MTU_EXCEEDED ? "too_big"
+		       : result->reason == WEIR_DROP_BACKEND_DOWN ? "reset"
 								  : "rejected";
 	}
 	return NULL;

@@ -51,7 +51,7 @@ static json_t *json_service(
 
 	weir_tables_service(daemon->tables, id, &state);
 	return json_pack("{s:s, s:i, s:s, s:o, s:s, s:o, s:I, s:I, s:I, s:I, s:b, s:I, s:I, s:I, "
-			 "s:I, s:I, s:I, s:I, s:I, s:o}",
+			 "s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}",
 		"name", service->name, "id", (int)id, "policy",
 		weir_policy_name((enum weir_policy)state.policy), "runtime_policy",
 		policy_or_null(state.runtime_policy), "forwarding",
@@ -62,7 +62,8 @@ static json_t *json_service(
 		"active_flows", (json_int_t)counters.active_flows, "new_flows",
 		(json_int_t)counters.new_flows, "packets", (json_int_t)counters.packets, "bytes",
 		(json_int_t)counters.bytes, "dropped", (json_int_t)counters.dropped, "spilled",
-		(json_int_t)counters.spilled, "rejected", (json_int_t)counters.rejected, "warnings",
+		(json_int_t)counters.spilled, "rejected", (json_int_t)counters.rejected, "rehashed",
+		(json_int_t)counters.rehashed, "reset", (json_int_t)counters.reset, "warnings",
 		json_warnings(daemon, id));
 }
 
@@ -191,6 +192,7 @@ static void add_details(struct weir_daemon *daemon, json_t *object, uint16_t id,
 		weir_policy_name((enum weir_policy)state.configured_policy));
 	json_object_set_new(object, "settings", json_settings(&config->policy, &state));
 	set(object, "workload", weir_config_workload_name(config->workload));
+	set(object, "on_backend_down", weir_config_on_backend_down_name(config->on_backend_down));
 	json_object_set_new(
 		object, "flow_control", json_flow_control(daemon, &config->flow_control, id));
 	json_object_set_new(object, "subset", json_subset(&config->subset));

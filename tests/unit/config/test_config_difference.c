@@ -58,10 +58,13 @@ static const struct row rows[] = {
 		"remove service web bind tcp 198.51.100.10:80\n"
 		"add service web bind tcp 198.51.100.10:*\n"},
 	{BASE,
-		TOP WEB(BIND, ", \"table_size\": 251, \"panic_threshold_percent\": 10",
+		TOP WEB(BIND,
+			", \"table_size\": 251, \"panic_threshold_percent\": 10, "
+			"\"on_backend_down\": \"reset\"",
 			ONE ", " TWO) "]}",
 		"change service web table_size: 65537 -> 251\n"
-		"change service web panic_threshold_percent: 50 -> 10\n"},
+		"change service web panic_threshold_percent: 50 -> 10\n"
+		"change service web on_backend_down: keep -> reset\n"},
 	{BASE,
 		TOP WEB(BIND, ", \"health_check\": {\"type\": \"tcp\", \"interval_ms\": 2000}",
 			ONE ", " TWO) "]}",

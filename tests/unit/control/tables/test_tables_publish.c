@@ -181,6 +181,55 @@ static void panic_and_removed_services_are_told_apart(void **unused) {
 	lab_config_free(less);
 }
 
+// on_backend_down is told in the rows of backends that are down, and of nobody else. A service that
+// leaves keeps it, also for the next control process.
+static void row_tells_what_becomes_of_tcp_flows(void **unused) {
+	static const struct {
+		enum weir_config_on_backend_down what;
+		uint8_t flags;
+	} cases[] = {
+		{WEIR_ON_BACKEND_DOWN_KEEP, 0},
+		{WEIR_ON_BACKEND_DOWN_REHASH, WEIR_BACKEND_REHASH},
+		{WEIR_ON_BACKEND_DOWN_RESET, WEIR_BACKEND_RESET},
+	};
+	const uint8_t states = (uint8_t)~(WEIR_BACKEND_PRESENT | WEIR_BACKEND_RESOLVED);
+	const uint8_t down = WEIR_BACKEND_CLOSED | WEIR_BACKEND_DOWN;
+	struct weir_config *config = lab_config(2, 3), *less;
+	struct lab lab;
+
+	(void)unused;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	weir_tables_set_admin(lab.tables, 0, WEIR_ADMIN_MAINTENANCE);
+	weir_tables_set_admin(lab.tables, 1, WEIR_ADMIN_DRAIN);
+	lab_publish(&lab);
+	for (unsigned int i = 0; i < 3; i++) {
+		struct weir_config *next = lab_config_copy(config);
+
+		next->services[0].on_backend_down = cases[i].what;
+		next->services[1].on_backend_down = cases[i].what;
+		lab_apply(&lab, next);
+		assert_int_equal(lab_row(&lab, 0).flags & states, down | cases[i].flags);
+		assert_int_equal(lab_row(&lab, 1).flags & states, WEIR_BACKEND_CLOSED);
+		assert_int_equal(lab_row(&lab, 2).flags & states, 0);
+		lab_config_free(config);
+		config = next;
+	}
+	less = lab_config_copy(config);
+	lab_remove_service(less, 1);
+	lab_set_flows(&lab, 0, 3, 1);
+	lab_apply(&lab, less);
+	assert_int_equal(lab_row(&lab, 3).flags & states, down | WEIR_BACKEND_RESET);
+	lab_restart(&lab);
+	lab_apply(&lab, less);
+	assert_int_equal(lab_row(&lab, 0).flags & states, down | WEIR_BACKEND_RESET);
+	assert_int_equal(lab_row(&lab, 3).flags & states, down | WEIR_BACKEND_RESET);
+	lab_set_flows(&lab, 0, 3, 0);
+	lab_close(&lab);
+	lab_config_free(config);
+	lab_config_free(less);
+}
+
 // A worker that hangs lets the heap fill up: publications are refused, marks are kept, and what
 // was refused is published as soon as the worker reports again.
 static void full_heap_keeps_the_marks_until_memory_is_back(void **unused) {
@@ -331,6 +380,7 @@ int main(void) {
 		cmocka_unit_test(parts_of_one_subset),
 		cmocka_unit_test(row_goes_a_grace_period_after_the_selection),
 		cmocka_unit_test(row_tells_what_becomes_of_flows),
+		cmocka_unit_test(row_tells_what_becomes_of_tcp_flows),
 		cmocka_unit_test(panic_and_removed_services_are_told_apart),
 		cmocka_unit_test(selection_goes_a_grace_period_after_the_service_table),
 		cmocka_unit_test(full_heap_keeps_the_marks_until_memory_is_back),

@@ -226,6 +226,135 @@ static void move_flow_down_backend_keeps_tcp_flows(void **unused) {
 	lab_free(lab);
 }
 
+// A burst of an established flow moves it once, and an RST of its client goes to the old backend.
+static void move_flow_rehash_moves_once(void **unused) {
+	struct lab *lab = lab_make();
+	struct frame_spec specs[6] = {lab_tcp(1, RST), lab_tcp(1, ACK), lab_tcp(1, ACK),
+		lab_tcp(1, FIN | ACK), lab_tcp(1, ACK), lab_tcp(1, ACK)};
+	const struct frame_spec syn = lab_tcp(1, SYN);
+	struct weir_verdict verdicts[6];
+	uint16_t old, new;
+
+	(void)unused;
+	specs[4].tags = 2; // a packet of the slow path
+	old = lab_send(lab, &syn).backend;
+	lab_send(lab, &specs[1]);
+	flag(lab, old, DOWN | WEIR_BACKEND_REHASH);
+	leave_out(lab, 0, old);
+	send_burst(lab, specs, 6, verdicts);
+	new = verdicts[1].backend;
+	assert_int_not_equal(new, old);
+	check(&verdicts[0], old, WEIR_CHOICE_FLOW);
+	for (unsigned int i = 1; i < 6; i++) {
+		check(&verdicts[i], new, WEIR_CHOICE_REPLACED);
+		assert_int_equal(verdicts[i].service, 0);
+	}
+	assert_int_equal(backend_of(lab, old)->rehashed, 1);
+	assert_int_equal(backend_of(lab, old)->active_flows, 0);
+	assert_int_equal(backend_of(lab, new)->active_flows, 1);
+	assert_int_equal(lab_counters(lab)->flows_half_open, 1);
+	lab_wait(lab, 6000); // the new backend has told the client
+	assert_int_equal(backend_of(lab, new)->active_flows, 0);
+	assert_int_equal(backend_of(lab, new)->errors, 0);
+	assert_int_equal(backend_of(lab, old)->errors, 0);
+	lab_check_counters(lab);
+	lab_free(lab);
+}
+
+// A burst of an established flow ends it once; each packet gets an answer. A SYN in it has begun a
+// flow at another backend: the packets with it belong to that one.
+static void move_flow_reset_ends_once(void **unused) {
+	(void)unused;
+	for (unsigned int with_syn = 0; with_syn < 2; with_syn++) {
+		struct lab *lab = lab_make();
+		struct frame_spec specs[4] = {
+			lab_tcp(1, ACK), lab_tcp(1, ACK), lab_tcp(1, SYN), lab_tcp(1, FIN | ACK)};
+		struct weir_verdict verdicts[4];
+		uint16_t old = lab_send(lab, &specs[2]).backend;
+
+		lab_send(lab, &specs[0]);
+		flag(lab, old, DOWN | WEIR_BACKEND_RESET);
+		leave_out(lab, 0, old);
+		if (with_syn == 0) {
+			specs[2] = specs[1];
+		}
+		send_burst(lab, specs, 4, verdicts);
+		for (unsigned int i = 0; i < 4; i++) {
+			if (with_syn == 0) {
+				assert_int_equal(verdicts[i].action, WEIR_ACTION_REPLY);
+				assert_int_equal(verdicts[i].reason, WEIR_DROP_BACKEND_DOWN);
+				assert_int_equal(verdicts[i].port, LAB_IN_PORT);
+				assert_int_equal(verdicts[i].backend, old);
+				assert_int_equal(verdicts[i].service, 0);
+			} else {
+				assert_int_equal(verdicts[i].action, WEIR_ACTION_FORWARD);
+				assert_int_equal(verdicts[i].backend, verdicts[2].backend);
+				assert_int_not_equal(verdicts[i].backend, old);
+			}
+		}
+		assert_int_equal(backend_of(lab, old)->reset, with_syn == 0 ? 1 : 0);
+		assert_int_equal(service_of(lab, 0)->reset, with_syn == 0 ? 1 : 0);
+		assert_int_equal(backend_of(lab, old)->active_flows, 0);
+		assert_int_equal(backend_of(lab, old)->open_flows, 0);
+		assert_int_equal(lab_counters(lab)->flows, with_syn);
+		assert_int_equal(
+			lab_counters(lab)->drops[WEIR_DROP_BACKEND_DOWN], with_syn == 0 ? 4 : 0);
+		assert_int_equal(lab_counters(lab)->replied, 0);
+		lab_check_counters(lab);
+		lab_free(lab);
+	}
+}
+
+// Without a token the flow stays, and gets its RST later. A reply that could not be sent was
+// counted as dropped already.
+static void move_flow_reset_waits_for_a_token(void **unused) {
+	struct weir_pipeline_params params = lab_params();
+	const struct frame_spec last = lab_tcp(2, ACK);
+	const struct weir_worker_counters *counters;
+	struct weir_verdict verdict;
+	struct rte_mbuf *m;
+	struct lab *lab;
+	struct frame f;
+
+	(void)unused;
+	params.resets_per_second = 1;
+	lab = lab_open(&params);
+	lab_publish_default(lab);
+	counters = lab_counters(lab);
+	for (uint16_t n = 1; n <= 2; n++) {
+		struct frame_spec ack = lab_tcp(n, ACK);
+
+		lab_publish_selection(lab, 0, &(uint16_t){0}, 1);
+		lab_send(lab, &ack);
+		lab_send(lab, &ack);
+	}
+	flag(lab, 0, DOWN | WEIR_BACKEND_RESET);
+	leave_out(lab, 0, 0);
+	for (uint16_t n = 1; n <= 2; n++) {
+		struct frame_spec ack = lab_tcp(n, ACK);
+
+		verdict = lab_send(lab, &ack);
+		assert_int_equal(verdict.action, n == 1 ? WEIR_ACTION_REPLY : WEIR_ACTION_DROP);
+		assert_int_equal(
+			verdict.reason, n == 1 ? WEIR_DROP_BACKEND_DOWN : WEIR_DROP_RESET_RATE);
+		assert_int_equal(counters->flows, 1);
+	}
+	lab->now_ns += 1000000000;
+	frame_build(&last, &f);
+	m = frame_mbuf(f.bytes, f.n, 128);
+	verdict = lab_process(lab, m);
+	assert_int_equal(verdict.action, WEIR_ACTION_REPLY);
+	weir_pipeline_undelivered(lab->pipeline, m, &verdict, WEIR_DROP_TX_FULL);
+	frame_mbuf_free(m);
+	weir_pipeline_maintain(lab->pipeline, lab->now_ns);
+	assert_int_equal(counters->flows, 0);
+	assert_int_equal(counters->drops[WEIR_DROP_BACKEND_DOWN], 2);
+	assert_int_equal(counters->drops[WEIR_DROP_RESET_RATE], 1);
+	assert_int_equal(backend_of(lab, 0)->reset, 2);
+	lab_check_counters(lab);
+	lab_free(lab);
+}
+
 // Removed with its service: there is nobody else.
 static void move_flow_removed_service_keeps_flows(void **unused) {
 	struct lab *lab = lab_make();
@@ -255,6 +384,9 @@ int main(void) {
 		cmocka_unit_test(move_flow_syn_takes_followers_along),
 		cmocka_unit_test(move_flow_closed_backend_keeps_established_flows),
 		cmocka_unit_test(move_flow_down_backend_keeps_tcp_flows),
+		cmocka_unit_test(move_flow_rehash_moves_once),
+		cmocka_unit_test(move_flow_reset_ends_once),
+		cmocka_unit_test(move_flow_reset_waits_for_a_token),
 		cmocka_unit_test(move_flow_removed_service_keeps_flows),
 	};
 

@@ -52,6 +52,7 @@ static void one_service_in_full(void **state) {
 	assert_true(json_is_null(json_object_get(one, "runtime_policy")));
 	assert_int_equal(json_object_size(json_object_get(one, "settings")), 0);
 	assert_string_equal(text_of(one, "workload"), "connections");
+	assert_string_equal(text_of(one, "on_backend_down"), "keep");
 	assert_int_equal(number_of(json_object_get(one, "flow_control"), "max_active_flows"), 0);
 	assert_string_equal(
 		text_of(json_object_get(one, "flow_control"), "when_exhausted"), "spill");
@@ -174,10 +175,14 @@ static void flow_control_warns(void **state) {
 	assert_int_equal(json_array_size(json_object_get(one, "warnings")), 0);
 	weir_counter_add(&weir_segment_service_counters(segment, 0, 0)->spilled, 3);
 	weir_counter_add(&weir_segment_service_counters(segment, 1, 0)->rejected, 1);
+	weir_counter_add(&weir_segment_service_counters(segment, 0, 0)->rehashed, 5);
+	weir_counter_add(&weir_segment_service_counters(segment, 1, 0)->reset, 7);
 	weir_counter_add(&segment->worker_counters[0].drops[WEIR_DROP_FLOW_CONTROL], 2);
 	one = show_web(&web->lab, &holder);
 	assert_int_equal(number_of(one, "spilled"), 3);
 	assert_int_equal(number_of(one, "rejected"), 1);
+	assert_int_equal(number_of(one, "rehashed"), 5);
+	assert_int_equal(number_of(one, "reset"), 7);
 	assert_int_equal(number_of(json_object_get(one, "flow_control"), "last_minute"), 4);
 	assert_int_equal(
 		number_of(json_object_get(one, "flow_control"), "drops_of_all_services"), 2);
