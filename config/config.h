@@ -63,8 +63,9 @@ struct weir_config_workers {
 
 struct weir_config_flow_table {
 	uint32_t flows_per_worker; // 1024 .. 2^28, default 1048576
-	uint32_t half_open_percent; // 1..100, default 25: share that flows in SYN seen may take
-	uint32_t syn_seen_ms, established_ms, closing_ms, udp_ms;
+	uint32_t half_open_percent; // 1..100, default 25: share that half-open flows may take
+	uint32_t ipv6_percent; // 1..100, default 25: IPv6 flows on top, of flows_per_worker
+	uint32_t syn_seen_ms, established_ms, closing_ms, udp_ms, young_ms, udp_seen_ms;
 };
 
 // Replies of each worker; 0 = none.

@@ -86,8 +86,10 @@ static const struct weir_json_object workers_object = {.name = "workers", ROWS(w
 static const struct weir_json_key flow_timeout_keys[] = {
 	TIMEOUT("syn_seen", syn_seen_ms, "5000"),
 	TIMEOUT("established", established_ms, "900000"),
-	TIMEOUT("closing", closing_ms, "10000"),
+	TIMEOUT("closing", closing_ms, "60000"),
 	TIMEOUT("udp", udp_ms, "30000"),
+	TIMEOUT("young", young_ms, "10000"),
+	TIMEOUT("udp_seen", udp_seen_ms, "5000"),
 	COMMENT,
 };
 static const struct weir_json_object flow_timeout_object = {
@@ -97,6 +99,7 @@ static const struct weir_json_key flow_table_keys[] = {
 	INTEGER("flows_per_worker", FLOWS, flows_per_worker, 1024, 1 << 28, "1048576", DATAPLANE),
 	INTEGER("half_open_percent", FLOWS, half_open_percent, 1, 100, "25", UNIT("percent"),
 		DATAPLANE),
+	INTEGER("ipv6_percent", FLOWS, ipv6_percent, 1, 100, "25", UNIT("percent"), DATAPLANE),
 	{.key = "timeout_ms", .type = &weir_json_type_struct, .object = &flow_timeout_object},
 	COMMENT,
 };

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include <rte_cycles.h>
@@ -280,11 +281,14 @@ static int create_pipelines(struct weir_dataplane *dataplane) {
 	struct weir_pipeline_params params = {
 		.segment = dataplane->segment,
 		.flow_table = {.flows = flows->flows_per_worker,
+			.ipv6_percent = flows->ipv6_percent,
 			.half_open_percent = flows->half_open_percent,
 			.timeout_ms = {[WEIR_FLOW_SYN_SEEN] = flows->syn_seen_ms,
 				[WEIR_FLOW_ESTABLISHED] = flows->established_ms,
 				[WEIR_FLOW_CLOSING] = flows->closing_ms,
-				[WEIR_FLOW_UDP] = flows->udp_ms}},
+				[WEIR_FLOW_UDP] = flows->udp_ms,
+				[WEIR_FLOW_YOUNG] = flows->young_ms,
+				[WEIR_FLOW_UDP_SEEN] = flows->udp_seen_ms}},
 		.hash_seed = dataplane->config->instance.hash_seed,
 		.icmp = {.echo = dataplane->config->icmp.echo_per_second,
 			.too_big = dataplane->config->icmp.too_big_per_second,
@@ -294,6 +298,12 @@ static int create_pipelines(struct weir_dataplane *dataplane) {
 		.any_mac_ports = dataplane->any_mac_ports,
 	};
 
+	if (getrandom(&params.flow_table.secret, sizeof(params.flow_table.secret), 0) !=
+		(ssize_t)sizeof(params.flow_table.secret)) {
+		weir_log_write(dataplane->log, WEIR_LOG_ERROR, "cannot get a random number: %s",
+			strerror(errno));
+		return -EIO;
+	}
 	for (uint32_t w = 0; w < dataplane->workers; w++) {
 		int r;
 
@@ -304,7 +314,10 @@ static int create_pipelines(struct weir_dataplane *dataplane) {
 			weir_log_write(dataplane->log, WEIR_LOG_ERROR,
 				"worker %u: cannot allocate its flow table, %" PRIu64
 				" MiB: lower flow_table.flows_per_worker",
-				w, weir_flow_table_bytes(flows->flows_per_worker) >> 20);
+				w,
+				weir_flow_table_bytes(
+					flows->flows_per_worker, flows->ipv6_percent) >>
+					20);
 			return r;
 		}
 	}

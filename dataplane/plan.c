@@ -291,7 +291,8 @@ int weir_plan_make(const struct weir_config *config, const char *steer_object,
 	}
 	if (r == 0) {
 		plan->flow_bytes =
-			plan->workers * weir_flow_table_bytes(config->flow_table.flows_per_worker);
+			plan->workers * weir_flow_table_bytes(config->flow_table.flows_per_worker,
+						config->flow_table.ipv6_percent);
 		plan->total_bytes =
 			plan->buffer_bytes + plan->flow_bytes + ring_bytes(plan) + SLACK_BYTES +
 			plan->devices * (uint64_t)DEVICE_BYTES +

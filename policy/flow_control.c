@@ -16,7 +16,7 @@ static uint64_t rank_backend(
 	struct weir_policy_client *client, struct weir_policy_backend *backend, uint32_t order) {
 	uint64_t rank = (uint64_t)weir_policy_load(client, backend) << LOAD_SHIFT | order;
 
-	return rank | (backend->active < client->limit ? 0 : AT_LIMIT);
+	return rank | (weir_policy_below_limit(client, backend) ? 0 : AT_LIMIT);
 }
 
 struct weir_chosen weir_policy_fall_back(struct weir_policy_worker *worker,

@@ -10,7 +10,8 @@
 //             task" of the SRE book, chapter 20.
 //
 // Life of a flow: choose -> started -> ended. A flow that was chosen but not entered into the flow
-// table is never started: it moves the cursor and counts as no load.
+// table is never started: it moves the cursor and counts as no load. A flow may be half-open when
+// it starts: it is load, but does not count towards the limit until it is established.
 //
 // Cost: O(1), or a scan without branches of at most WEIR_POLICY_WINDOW candidates, for which the
 // least of each block of them is kept. With more candidates than that, a scanning policy works on a
@@ -57,7 +58,7 @@ enum weir_policy {
 		WEIR_POLICY_COUNT,
 };
 
-// What happens to a new flow when every candidate has reached its limit of active flows.
+// What happens to a new flow when every candidate has reached its limit of established flows.
 // X(NAME, "name")
 #define WEIR_WHEN_EXHAUSTED(X) X(SPILL, "spill") X(REJECT, "reject")
 enum weir_when_exhausted {
@@ -95,7 +96,7 @@ struct weir_policy_settings {
 	uint8_t needs; // WEIR_NEEDS_*; those of the policy, and WEIR_NEEDS_TIMES as configured
 	uint8_t when_exhausted; // enum weir_when_exhausted
 	uint8_t documented_rounds; // interleaved: 1 = quota of a round is its weight (see the file)
-	uint32_t max_active_flows; // of one backend and worker; 0 = no limit
+	uint32_t max_active_flows; // established, of one backend and worker; 0 = no limit
 	uint32_t error_window_ms; // how long an error counts as an active flow; > 0
 	uint32_t reserved;
 };
@@ -131,7 +132,8 @@ struct weir_policy_backend {
 	uint32_t error_tick; // tick of the newest of error[]
 	uint16_t error[WEIR_POLICY_ERROR_SLOTS]; // by tick modulo slots
 	uint16_t place; // in the window of its service's client; checked against client->id[]
-	uint8_t reserved[26];
+	uint32_t half_open; // of active; not more than that
+	uint8_t reserved[20];
 };
 _Static_assert(sizeof(struct weir_policy_backend) == 64, "one cache line");
 
@@ -146,7 +148,7 @@ struct weir_policy_worker {
 
 struct weir_policy_client {
 	// The window of a scanning policy. Place p is candidate p as long as all candidates fit.
-	// What a scan minimises. WEIR_POLICY_KEY_NONE: at its limit of active flows, or not there.
+	// What a scan minimises. WEIR_POLICY_KEY_NONE: at its limit, or not there.
 	uint32_t key[WEIR_POLICY_WINDOW] __attribute__((aligned(64)));
 	// The least key of each block of places, so that a choice reads these and two blocks.
 	uint32_t least[WEIR_POLICY_WINDOW / WEIR_POLICY_BLOCK];
@@ -173,7 +175,7 @@ struct weir_policy_client {
 	uint32_t tick;
 	// The adopted table.
 	uint32_t count; // candidates of the last table that had any
-	uint32_t limit; // of active flows; UINT32_MAX = none
+	uint32_t limit; // of established flows; UINT32_MAX = none
 	weir_policy_choice *choose; // the policy's
 	struct weir_policy_settings settings;
 	uint16_t cursor_id; // backend at the cursor, to find the place again in the next table
@@ -229,7 +231,7 @@ static inline struct weir_chosen weir_policy_choose(struct weir_policy_worker *w
 	return chosen;
 }
 
-// What the three below do for policies that react.
+// What the functions below do for policies that react.
 void weir_policy_react_started(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	uint16_t id, uint64_t now_ns);
 void weir_policy_react_resumed(
@@ -237,12 +239,40 @@ void weir_policy_react_resumed(
 void weir_policy_react_ended(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	uint16_t id, enum weir_outcome outcome, uint64_t now_ns);
 
+// The backend has fewer established flows than the limit.
+static inline bool weir_policy_below_limit(
+	const struct weir_policy_client *client, const struct weir_policy_backend *backend) {
+	return backend->active < (uint64_t)client->limit + backend->half_open;
+}
+
 // A flow began at backend `id` (< backend_count) of the client's service.
 static inline void weir_policy_started(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, uint16_t id, uint64_t now_ns) {
 	worker->backends[id].active++;
 	if (client->reacts != 0) {
 		weir_policy_react_started(worker, client, id, now_ns);
+	}
+}
+
+// Call before weir_policy_started for a flow that is half-open. Forged SYNs must not bring a
+// backend to its limit.
+static inline void weir_policy_half_open(struct weir_policy_worker *worker, uint16_t id) {
+	worker->backends[id].half_open++;
+}
+
+// A flow is no longer half-open. Call before weir_policy_ended for one that was never established.
+static inline void weir_policy_no_longer_half_open(struct weir_policy_worker *worker, uint16_t id) {
+	struct weir_policy_backend *backend = &worker->backends[id];
+
+	backend->half_open -= backend->half_open > 0;
+}
+
+// A half-open flow was established.
+static inline void weir_policy_established(
+	struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id) {
+	weir_policy_no_longer_half_open(worker, id);
+	if (client->reacts != 0 && client->limit != UINT32_MAX) {
+		weir_policy_react_resumed(worker, client, id);
 	}
 }
 
@@ -262,7 +292,7 @@ static inline void weir_policy_ended(struct weir_policy_worker *worker,
 	struct weir_policy_backend *backend = &worker->backends[id];
 
 	backend->active -= backend->active > 0;
-	if (backend->active < client->limit) {
+	if (weir_policy_below_limit(client, backend)) {
 		client->exhausted = 0;
 	}
 	if (client->reacts_to_end != 0) {

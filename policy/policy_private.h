@@ -86,7 +86,8 @@ static inline uint32_t weir_policy_start(
 static inline bool weir_policy_can_take(const struct weir_policy_worker *worker,
 	const struct weir_policy_client *client, uint32_t id) {
 	return id < worker->backend_count &&
-	       (client->limit == UINT32_MAX || worker->backends[id].active < client->limit);
+	       (client->limit == UINT32_MAX ||
+		       weir_policy_below_limit(client, &worker->backends[id]));
 }
 
 // What a flow is predicted to cost. id < backend_count. Only for policies with WEIR_NEEDS_COST.

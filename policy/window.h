@@ -89,7 +89,7 @@ static inline void weir_window_refresh(struct weir_policy_worker *worker,
 
 	if (place < client->window_count && client->id[place] == id) {
 		weir_window_set_key(client, place,
-			backend->active < client->limit ? ops->key(client, backend)
-							: WEIR_POLICY_KEY_NONE);
+			weir_policy_below_limit(client, backend) ? ops->key(client, backend)
+								 : WEIR_POLICY_KEY_NONE);
 	}
 }

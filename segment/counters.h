@@ -50,7 +50,9 @@
 		"Packets passed to the worker that owns their flow.") \
 	X(loops, ITERATIONS, "poll_iterations", "Iterations of the poll loop.") \
 	X(busy_cycles, CYCLES, "busy_seconds", "TSC cycles in iterations with packets.") \
-	X(idle_cycles, CYCLES, "idle_seconds", "TSC cycles in iterations without packets.")
+	X(idle_cycles, CYCLES, "idle_seconds", "TSC cycles in iterations without packets.") \
+	X(flow_idle_evicted, FLOWS, "evicted_idle_flows", \
+		"Idle flows evicted by newer flows because the table was full.")
 
 #define WEIR_WORKER_COUNTERS(X) \
 	WEIR_PIPELINE_COUNTERS(X) \

@@ -23,25 +23,28 @@ struct weir_flow_key {
 // What a packet tells about its flow. Only the client's half is seen with direct server return
 // (DSR), and the states are right with that half alone:
 //   SYN        -> SYN seen (a new flow; also from closing: the client reuses its port)
-//   DATA       SYN seen -> established; closing after RST -> established (the RST was not real)
+//   DATA       SYN seen, young -> established; after RST -> established (the RST was not real)
+//   ACK        the same without a payload: SYN seen -> young, the rest like DATA
 //   FIN        -> closing; further DATA keeps it there and refreshes it (half-closed download)
-//   RST        -> closing
-//   DATAGRAM   UDP: refreshes
+//   RST        finished, but the flow stays for the timeout of what it was: an RST is easily forged
+//   DATAGRAM   the second one: UDP seen -> UDP; then it refreshes
+// Whoever sees no payload may say DATA of an established flow: only the slow way tells them apart.
 enum weir_flow_event {
 	WEIR_FLOW_EVENT_SYN,
 	WEIR_FLOW_EVENT_DATA,
 	WEIR_FLOW_EVENT_FIN,
 	WEIR_FLOW_EVENT_RST,
 	WEIR_FLOW_EVENT_DATAGRAM,
+	WEIR_FLOW_EVENT_ACK,
 };
-#define WEIR_FLOW_EVENTS 5u
+#define WEIR_FLOW_EVENTS 6u
 
 // Why a flow ended.
 enum weir_flow_end {
 	WEIR_FLOW_END_COMPLETED, // FIN seen, then the timeout of closing, or a SYN
 	WEIR_FLOW_END_REFUSED, // RST without a FIN before it, then the same
 	WEIR_FLOW_END_TIMED_OUT, // idle for the timeout of its state
-	WEIR_FLOW_END_EVICTED, // half-open, made room for a newer one
+	WEIR_FLOW_END_EVICTED, // made room for a newer one: half-open, or idle in a full table
 };
 
 // A flow in a table. Valid until the next insertion or sweep. Negative: not found.
@@ -61,19 +64,22 @@ struct weir_flow_start {
 #define WEIR_OUTCOME_KNOWN (-1) // the flow had finished before
 
 // Who is told of ends (F5 of flow_table.h). Called from within advance, insert, restart, remove and
-// sweep; must be short.
+// sweep; must be short. half_open: the flow was never established, and now cannot be any more.
 struct weir_flow_listener {
+	// The flow, half-open until now, has had its second packet. Not called for one that began
+	// as established, or that finishes with its second packet.
+	void (*established)(void *context, uint16_t backend);
 	// The flow has finished its work, by its first FIN or RST. Called at most once per flow,
 	// before ended. service_ns of a flow that completed: since its first packet; 0 = not
 	// measured.
-	void (*finished)(
-		void *context, uint16_t backend, enum weir_outcome outcome, uint64_t service_ns);
-	// The flow had not finished: data came after an RST, which was forged. finished will be
-	// called again.
+	void (*finished)(void *context, uint16_t backend, enum weir_outcome outcome,
+		uint64_t service_ns, bool half_open);
+	// The flow had not finished: data came after an RST, which was forged. It is established
+	// now. finished will be called again.
 	void (*resumed)(void *context, uint16_t backend);
 	// The flow is gone from the table. outcome: an enum weir_outcome if the flow finishes by
 	// that (service_ns: until its last packet), WEIR_OUTCOME_KNOWN if it had finished before.
 	void (*ended)(void *context, uint16_t backend, enum weir_flow_end end, int outcome,
-		uint64_t service_ns);
+		uint64_t service_ns, bool half_open);
 	void *context;
 };

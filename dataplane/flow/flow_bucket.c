@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "flow_bucket.h"
 
+static bool fills_up(const struct weir_flow_part *part) {
+	return part->count > part->capacity - part->capacity / 4;
+}
+
 void weir_flow_stamp_anew(struct weir_flow_table *table, uint64_t now_ns) {
 	uint32_t stamp[WEIR_FLOW_PHASES];
 
@@ -11,8 +15,13 @@ void weir_flow_stamp_anew(struct weir_flow_table *table, uint64_t now_ns) {
 	table->stamps.word[WEIR_FLOW_EVENT_SYN][WEIR_PHASE_SYN_SEEN] = stamp[WEIR_PHASE_SYN_SEEN];
 	table->stamps.word[WEIR_FLOW_EVENT_DATA][WEIR_PHASE_ESTABLISHED] =
 		stamp[WEIR_PHASE_ESTABLISHED];
+	// The third packet: nobody need be told.
+	table->stamps.word[WEIR_FLOW_EVENT_DATA][WEIR_PHASE_YOUNG] = stamp[WEIR_PHASE_ESTABLISHED];
 	table->stamps.word[WEIR_FLOW_EVENT_DATA][WEIR_PHASE_CLOSING] = stamp[WEIR_PHASE_CLOSING];
 	table->stamps.word[WEIR_FLOW_EVENT_DATAGRAM][WEIR_PHASE_UDP] = stamp[WEIR_PHASE_UDP];
+	table->now.timeout_ticks[WEIR_PHASE_RESET] =
+		fills_up(&table->part4) || fills_up(&table->part6) ? table->reset_ticks_short
+								   : table->reset_ticks;
 	table->stamped = now_ns >> WEIR_FLOW_STAMP_SHIFT;
 }
 

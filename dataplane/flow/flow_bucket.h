@@ -13,8 +13,11 @@
 // packets the new word is the old one's backend and a stamp that depends only on the event, the
 // state and the time: stamps are made once per burst.
 //
-// Time is kept in ticks of the state: 13 bits, which wrap after at least two timeouts and at least
+// Time is kept in ticks of the state: 12 bits, which wrap after at least two timeouts and at least
 // WEIR_FLOW_WRAP_NS_MIN. The sweep ends flows long before that.
+//
+// Which two buckets a flow has depends on its hash, which all instances share and outsiders may
+// know, and on a secret of the table: nobody can aim many flows at one bucket.
 //
 // Threads: one table per worker; only that worker calls these.
 #pragma once
@@ -26,34 +29,42 @@
 
 #include "flow.h"
 #include "flow_destinations.h"
+#include "hash.h"
 
 #define WEIR_FLOW_SLOTS4 4u
 #define WEIR_FLOW_SLOTS6 2u
 
-// The state of a flow in three bits. Users see enum weir_flow_state.
+// The state of a flow in four bits. Users see enum weir_flow_state.
 enum weir_flow_phase {
 	WEIR_PHASE_FREE, // no flow
 	WEIR_PHASE_SYN_SEEN,
 	WEIR_PHASE_ESTABLISHED,
 	WEIR_PHASE_CLOSING, // after FIN
-	WEIR_PHASE_RESET, // after RST; data shows that it was forged
+	WEIR_PHASE_RESET, // established, then RST; data shows that it was forged
 	WEIR_PHASE_JOINED, // began in mid-flow: its first packet here may be forged
 	WEIR_PHASE_WAITING, // began in the place of another flow, beyond the half-open limit
-	WEIR_PHASE_UDP,
+	WEIR_PHASE_YOUNG, // two packets, which may be forged: SYN and ACK
+	WEIR_PHASE_UDP, // the first one of UDP
+	WEIR_PHASE_UDP_SEEN, // one datagram, which may be forged
+	WEIR_PHASE_ABORTED, // not established yet, then RST
+	WEIR_FLOW_PHASES,
 };
-// The phases with this in their two low bits are half-open: one comparison tells.
+// The phases with this in their two low bits are half-open: one comparison tells. They have the
+// same ticks.
 #define WEIR_PHASE_HALF_OPEN 1u
 #define WEIR_PHASE_HALF_OPEN_MASK 3u
 _Static_assert((WEIR_PHASE_SYN_SEEN & 3) == 1 && (WEIR_PHASE_JOINED & 3) == 1 &&
-		       (WEIR_PHASE_FREE & 3) != 1 && (WEIR_PHASE_ESTABLISHED & 3) != 1 &&
-		       (WEIR_PHASE_CLOSING & 3) != 1 && (WEIR_PHASE_RESET & 3) != 1 &&
-		       (WEIR_PHASE_WAITING & 3) != 1 && (WEIR_PHASE_UDP & 3) != 1,
-	"SYN seen and joined, and no others");
-#define WEIR_FLOW_PHASES 8u
+		       (WEIR_PHASE_UDP_SEEN & 3) == 1 && (WEIR_PHASE_FREE & 3) != 1 &&
+		       (WEIR_PHASE_ESTABLISHED & 3) != 1 && (WEIR_PHASE_CLOSING & 3) != 1 &&
+		       (WEIR_PHASE_RESET & 3) != 1 && (WEIR_PHASE_WAITING & 3) != 1 &&
+		       (WEIR_PHASE_YOUNG & 3) != 1 && (WEIR_PHASE_UDP & 3) != 1 &&
+		       (WEIR_PHASE_ABORTED & 3) != 1,
+	"SYN seen, joined and UDP seen, and no others");
+#define WEIR_FLOW_PHASE_ROOM 16u // of four bits
 
-#define WEIR_WORD_PHASE_SHIFT 29
+#define WEIR_WORD_PHASE_SHIFT 28
 #define WEIR_WORD_LAST_SHIFT 16
-#define WEIR_WORD_LAST_MASK 0x1fffu
+#define WEIR_WORD_LAST_MASK 0xfffu
 #define WEIR_WORD_BACKEND 0xffffu
 #define WEIR_FLOW_WRAP_NS_MIN 16000000000ull
 #define WEIR_FLOW_STAMP_SHIFT 20 // stamps hold for 2^20 ns: no phase has a finer tick
@@ -84,6 +95,7 @@ struct weir_flow_part { // the flows of one family
 	uint32_t count;
 	uint32_t half_open;
 	uint32_t half_open_max;
+	uint32_t crowded_at; // half-open flows: the mark that comes next, high or low
 	uint32_t sweep_next; // bucket
 	uint32_t sweeps; // completed
 	uint64_t sweep_rate; // buckets per 2^20 ns, 16 fractional bits
@@ -92,13 +104,18 @@ struct weir_flow_part { // the flows of one family
 
 // Per event and phase: the new word without its backend; 0 = the fast path cannot handle it.
 struct weir_flow_stamps {
-	uint32_t word[WEIR_FLOW_EVENTS][8];
+	uint32_t word[WEIR_FLOW_EVENTS][WEIR_FLOW_PHASE_ROOM];
 };
 
 // The current time in ticks of each phase, in the bits of a word that hold them; all ones below.
 struct weir_flow_now {
-	uint32_t word[8];
-	uint32_t timeout_ticks[8];
+	uint32_t word[WEIR_FLOW_PHASE_ROOM];
+	uint32_t timeout_ticks[WEIR_FLOW_PHASE_ROOM];
+};
+
+// What makes buckets of hashes: odd numbers.
+struct weir_flow_secret {
+	uint64_t first, second;
 };
 
 // Starts that will be written when their cache lines have arrived, so that no packet waits for
@@ -116,13 +133,17 @@ struct weir_flow_table {
 	struct weir_flow_part part4;
 	struct weir_flow_part part6;
 	struct weir_flow_destinations destinations; // of part6
-	uint8_t shift[8]; // tick of a phase = 2^shift ns
+	uint8_t shift[WEIR_FLOW_PHASE_ROOM]; // tick of a phase = 2^shift ns
 	bool measuring; // a start was ever remembered
 	uint64_t hash_seed;
+	struct weir_flow_secret secret;
 	struct weir_flow_listener listener;
+	// Of flows with an RST: that of established flows, and what holds when the table fills up.
+	uint32_t reset_ticks, reset_ticks_short;
 	uint64_t stamped; // when stamps and now were made, in ticks of WEIR_FLOW_STAMP_SHIFT
 	uint64_t swept_ns;
-	uint64_t evicted;
+	uint64_t evicted; // half-open
+	uint64_t idle_evicted; // others, of a full table
 	struct weir_flow_late_starts late;
 };
 
@@ -134,6 +155,12 @@ static inline unsigned int weir_flow_phase_of(uint32_t word) {
 
 static inline bool weir_flow_is_half_open(uint32_t word) {
 	return (weir_flow_phase_of(word) & WEIR_PHASE_HALF_OPEN_MASK) == WEIR_PHASE_HALF_OPEN;
+}
+
+static inline bool weir_flow_is_udp(uint32_t word) {
+	unsigned int phase = weir_flow_phase_of(word);
+
+	return phase == WEIR_PHASE_UDP || phase == WEIR_PHASE_UDP_SEEN;
 }
 
 static inline uint32_t weir_flow_ticks(
@@ -163,15 +190,35 @@ static inline bool weir_flow_is_expired(
 
 // --- where a flow may be --------------------------------------------------------------------
 
-static inline uint32_t weir_flow_first_bucket(uint32_t bucket_count, uint64_t hash) {
-	return (uint32_t)(((hash & 0xffffffffu) * bucket_count) >> 32);
+// The hash that gives the buckets of a flow, from that of its key. Few IPv4 flows have one and the
+// same hash. IPv6 sources are long enough to make any number of them for somebody who knows the
+// seed, but not with the same sum of their halves as well.
+static inline uint64_t weir_flow_bucket_hash6(const uint8_t *source, uint64_t hash) {
+	uint64_t words[2];
+
+	memcpy(words, source, sizeof(words));
+	return hash ^ words[0] ^ words[1];
 }
 
-// Uses other bits of the hash than the first bucket does, and than the choice of the worker does.
-static inline uint32_t weir_flow_second_bucket(uint32_t bucket_count, uint64_t hash) {
-	uint32_t mixed = (uint32_t)(hash ^ hash >> 32) * 0x9e3779b1u;
+static inline uint64_t weir_flow_bucket_hash(const struct weir_flow_key *key, uint64_t hash) {
+	return likely(key->family == 4) ? hash : weir_flow_bucket_hash6(key->source, hash);
+}
 
-	return (uint32_t)(((uint64_t)mixed * bucket_count) >> 32);
+// Multiply and shift with an odd secret: hashes of outsiders' choice meet in one bucket hardly more
+// often than random ones (Dietzfelbinger et al. 1997). hash: weir_flow_bucket_hash.
+static inline uint32_t weir_flow_bucket_from(
+	uint32_t bucket_count, uint64_t hash, uint64_t secret) {
+	return (uint32_t)((unsigned __int128)(hash * secret) * bucket_count >> 64);
+}
+
+static inline uint32_t weir_flow_first_bucket(
+	const struct weir_flow_secret *secret, uint32_t bucket_count, uint64_t hash) {
+	return weir_flow_bucket_from(bucket_count, hash, secret->first);
+}
+
+static inline uint32_t weir_flow_second_bucket(
+	const struct weir_flow_secret *secret, uint32_t bucket_count, uint64_t hash) {
+	return weir_flow_bucket_from(bucket_count, hash, secret->second);
 }
 
 static inline struct weir_flow_bucket4 *weir_flow_bucket4_at(
@@ -372,26 +419,39 @@ static inline uint32_t *weir_flow_find6(
 // True if the two buckets of this key hold no entry with it, not even an expired one.
 static inline bool weir_flow_absent(
 	const struct weir_flow_table *table, const struct weir_flow_key *key, uint64_t hash) {
+	const struct weir_flow_secret *secret = &table->secret;
+
 	if (likely(key->family == 4)) {
 		uint32_t count = table->part4.bucket_count;
+		uint32_t first = weir_flow_first_bucket(secret, count, hash);
+		uint32_t second = weir_flow_second_bucket(secret, count, hash);
 		weir_flow_tuple4 tuple = weir_flow_tuple4_of(key);
 
-		return (weir_flow_match4(
-				weir_flow_bucket4_at(table, weir_flow_first_bucket(count, hash)),
-				tuple) |
-			       weir_flow_match4(weir_flow_bucket4_at(table,
-							weir_flow_second_bucket(count, hash)),
-				       tuple)) == 0;
+		return (weir_flow_match4(weir_flow_bucket4_at(table, first), tuple) |
+			       weir_flow_match4(weir_flow_bucket4_at(table, second), tuple)) == 0;
 	} else {
+		uint64_t hash6 = weir_flow_bucket_hash6(key->source, hash);
 		uint32_t count = table->part6.bucket_count;
+		uint32_t first = weir_flow_first_bucket(secret, count, hash6);
+		uint32_t second = weir_flow_second_bucket(secret, count, hash6);
 		struct weir_flow_tuple6 tuple = weir_flow_tuple6_of(key);
 
-		return (weir_flow_match6(table,
-				weir_flow_bucket6_at(table, weir_flow_first_bucket(count, hash)),
-				&tuple) |
-			       weir_flow_match6(table,
-				       weir_flow_bucket6_at(
-					       table, weir_flow_second_bucket(count, hash)),
-				       &tuple)) == 0;
+		return (weir_flow_match6(table, weir_flow_bucket6_at(table, first), &tuple) |
+			       weir_flow_match6(
+				       table, weir_flow_bucket6_at(table, second), &tuple)) == 0;
 	}
+}
+
+// --- crowded --------------------------------------------------------------------------------
+
+// The half-open flows come near their limit, or the table is full: a flow that is entered now may
+// be evicted before its second packet. The backend of new flows must then be one that this packet
+// finds without the entry. From seven eighths of the limit on, so that the flows that were chosen
+// by the policy have had their second packet before any is evicted; until three quarters.
+static inline bool weir_flow_crowded(struct weir_flow_table *table, uint8_t family) {
+	struct weir_flow_part *part = likely(family == 4) ? &table->part4 : &table->part6;
+	bool crowded = part->half_open >= part->crowded_at;
+
+	part->crowded_at = part->half_open_max - part->half_open_max / (crowded ? 4 : 8);
+	return crowded || part->count >= part->capacity;
 }

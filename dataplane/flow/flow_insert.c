@@ -5,7 +5,12 @@
 
 #include "flow_expire.h"
 #include "flow_life.h"
+#include "flow_table.h"
 #include "hash.h"
+
+// How many flows are looked at, at most, to find one that can move to its other bucket (F7): those
+// of both buckets, and as many of the buckets behind these.
+#define MOVES_MAX 16u
 
 static __rte_always_inline int slot_free(
 	const struct weir_flow_table *table, bool ipv6, uint32_t bucket) {
@@ -25,7 +30,7 @@ static uint32_t other_bucket(
 	const struct weir_flow_table *table, bool ipv6, uint32_t bucket, unsigned int slot) {
 	uint32_t count = ipv6 ? table->part6.bucket_count : table->part4.bucket_count;
 	uint32_t word = *weir_flow_word_at(table, ipv6, bucket, slot);
-	uint8_t protocol = weir_flow_phase_of(word) == WEIR_PHASE_UDP ? 17 : 6;
+	uint8_t protocol = weir_flow_is_udp(word) ? 17 : 6;
 	uint32_t first;
 	uint64_t hash;
 
@@ -35,6 +40,7 @@ static uint32_t other_bucket(
 		hash = weir_hash_ipv6(b->source[slot],
 			table->destinations.address[b->destination[slot]], (uint16_t)b->ports[slot],
 			(uint16_t)(b->ports[slot] >> 16), protocol, table->hash_seed);
+		hash = weir_flow_bucket_hash6(b->source[slot], hash);
 	} else {
 		const struct weir_flow_bucket4 *b = weir_flow_bucket4_at(table, bucket);
 
@@ -42,8 +48,8 @@ static uint32_t other_bucket(
 			(uint16_t)b->ports[slot], (uint16_t)(b->ports[slot] >> 16), protocol,
 			table->hash_seed);
 	}
-	first = weir_flow_first_bucket(count, hash);
-	return first != bucket ? first : weir_flow_second_bucket(count, hash);
+	first = weir_flow_first_bucket(&table->secret, count, hash);
+	return first != bucket ? first : weir_flow_second_bucket(&table->secret, count, hash);
 }
 
 static void slot_move(struct weir_flow_table *table, bool ipv6, uint32_t to, unsigned int to_slot,
@@ -74,28 +80,50 @@ static void slot_move(struct weir_flow_table *table, bool ipv6, uint32_t to, uns
 	*source.word = 0;
 }
 
-// Make room in `bucket` by moving one of its residents to that one's other bucket; `depth` more
-// steps may be taken to make room there. Returns the freed slot or -1.
+// Move the flow in a slot of `bucket` to `other` if there is room. Returns the freed slot or -1.
+static int try_move(struct weir_flow_table *table, bool ipv6, uint32_t bucket, unsigned int slot,
+	uint32_t other) {
+	int room = other != bucket ? slot_free(table, ipv6, other) : -1;
+
+	if (room < 0) {
+		return -1;
+	}
+	slot_move(table, ipv6, other, (unsigned int)room, bucket, slot);
+	return (int)slot;
+}
+
+// Make room in one of two full buckets by moving one of their flows to its other bucket, if need be
+// after moving one out of that. Returns the freed slot, its bucket in *ret_bucket, or -1.
 static int make_room(
-	struct weir_flow_table *table, bool ipv6, uint32_t bucket, unsigned int depth) {
-	unsigned int slots = ipv6 ? WEIR_FLOW_SLOTS6 : WEIR_FLOW_SLOTS4;
+	struct weir_flow_table *table, bool ipv6, const uint32_t buckets[2], uint32_t *ret_bucket) {
+	const unsigned int slots = ipv6 ? WEIR_FLOW_SLOTS6 : WEIR_FLOW_SLOTS4;
+	uint32_t others[2 * WEIR_FLOW_SLOTS4];
+	unsigned int looked_at = 2 * slots;
 
-	for (unsigned int slot = 0; slot < slots; slot++) {
-		uint32_t other = other_bucket(table, ipv6, bucket, slot);
-		int room = slot_free(table, ipv6, other);
-
-		if (room < 0 && depth > 0 && other != bucket) {
-			room = make_room(table, ipv6, other, depth - 1);
+	for (unsigned int i = 0; i < 2 * slots; i++) {
+		*ret_bucket = buckets[i / slots];
+		others[i] = other_bucket(table, ipv6, *ret_bucket, i % slots);
+		if (try_move(table, ipv6, *ret_bucket, i % slots, others[i]) >= 0) {
+			return (int)(i % slots);
 		}
-		if (room >= 0 && other != bucket) {
-			slot_move(table, ipv6, other, (unsigned int)room, bucket, slot);
-			return (int)slot;
+	}
+	for (unsigned int i = 0; i < 2 * slots; i++) {
+		*ret_bucket = buckets[i / slots];
+		for (unsigned int k = 0; k < slots && others[i] != *ret_bucket; k++) {
+			uint32_t third = other_bucket(table, ipv6, others[i], k);
+
+			if (try_move(table, ipv6, others[i], k, third) >= 0) {
+				return try_move(table, ipv6, *ret_bucket, i % slots, others[i]);
+			}
+			if (++looked_at == MOVES_MAX) {
+				return -1;
+			}
 		}
 	}
 	return -1;
 }
 
-// Rank the half-open flows of a bucket by age (both phases have the same ticks): age << 4 | 15 -
+// Rank the half-open flows of a bucket by age (their phases have the same ticks): age << 4 | 15 -
 // index, 0 for other slots. index counts the slots of both buckets. All slots of a bucket at once,
 // as vectors.
 typedef int32_t ranks __attribute__((vector_size(16)));
@@ -135,7 +163,8 @@ static __rte_always_inline uint32_t oldest_half_open(
 }
 
 static inline bool is_overdue(const struct weir_flow_table *table, uint32_t rank) {
-	return rank >> 4 > table->now.timeout_ticks[WEIR_PHASE_SYN_SEEN];
+	return rank >> 4 > RTE_MAX(table->now.timeout_ticks[WEIR_PHASE_SYN_SEEN],
+				   table->now.timeout_ticks[WEIR_PHASE_UDP_SEEN]);
 }
 
 // Evict the half-open flow of this rank. Returns the freed slot, its bucket in *ret_bucket. There
@@ -160,9 +189,61 @@ static __rte_always_inline int evict_half_open(struct weir_flow_table *table, bo
 	if (ipv6) {
 		weir_flow_release_destination(table, bucket, slot);
 	}
-	table->listener.ended(
-		table->listener.context, backend, WEIR_FLOW_END_EVICTED, WEIR_OUTCOME_ABANDONED, 0);
+	table->listener.ended(table->listener.context, backend, WEIR_FLOW_END_EVICTED,
+		WEIR_OUTCOME_ABANDONED, 0, true);
 	return (int)slot;
+}
+
+// How good a victim a flow is in a full table (F3); 0: none at all. Its kind goes first, then for
+// how long it has been idle.
+static uint64_t rank_idle(const struct weir_flow_table *table, uint32_t word, uint64_t now_ns) {
+	static const uint8_t kinds[WEIR_FLOW_PHASES] = {
+		[WEIR_PHASE_ESTABLISHED] = 1,
+		[WEIR_PHASE_UDP] = 2,
+		[WEIR_PHASE_YOUNG] = 3,
+		[WEIR_PHASE_WAITING] = 4,
+		[WEIR_PHASE_ABORTED] = 4,
+		[WEIR_PHASE_RESET] = 4,
+		[WEIR_PHASE_CLOSING] = 4,
+	};
+	unsigned int phase = weir_flow_phase_of(word);
+	uint64_t age = weir_flow_age_of(table, word, now_ns);
+	uint64_t idle_ns = age > 0 ? (age - 1) << table->shift[phase] : 0; // at least
+	bool spared = phase == WEIR_PHASE_ESTABLISHED || phase == WEIR_PHASE_UDP ||
+		      phase == WEIR_PHASE_RESET || phase == WEIR_PHASE_CLOSING;
+
+	if (kinds[phase] == 0 || (spared && idle_ns <= WEIR_FLOW_IN_USE_MS * 1000000ull)) {
+		return 0;
+	}
+	return (uint64_t)kinds[phase] << 56 | age << table->shift[phase];
+}
+
+// The table is full, and there is no half-open flow in the two buckets: evict an idle one. Returns
+// the freed slot, its bucket in *ret_bucket, or -1.
+static __rte_noinline int evict_idle(struct weir_flow_table *table, bool ipv6,
+	const uint32_t buckets[2], uint64_t now_ns, uint32_t *ret_bucket) {
+	const unsigned int slots = ipv6 ? WEIR_FLOW_SLOTS6 : WEIR_FLOW_SLOTS4;
+	struct weir_flow_place place;
+	unsigned int victim = 0;
+	uint64_t best = 0;
+
+	for (unsigned int i = 0; i < 2 * slots; i++) {
+		const uint32_t *words = weir_flow_bucket_words(table, ipv6, buckets[i / slots]);
+		uint64_t rank = rank_idle(table, words[i % slots], now_ns);
+
+		if (rank > best) {
+			best = rank;
+			victim = i;
+		}
+	}
+	if (best == 0) {
+		return -1;
+	}
+	*ret_bucket = buckets[victim / slots];
+	place = weir_flow_place_at(table, ipv6, *ret_bucket, victim % slots);
+	weir_flow_slot_end(table, &place, WEIR_FLOW_END_EVICTED, now_ns);
+	table->idle_evicted++;
+	return (int)(victim % slots);
 }
 
 static __rte_always_inline int find_free(
@@ -178,16 +259,20 @@ static __rte_always_inline int find_free(
 	return -1;
 }
 
-// True if there is room for one more flow that begins with this event.
-static bool has_room(const struct weir_flow_part *part, enum weir_flow_event event) {
-	return part->count < part->capacity &&
-	       (event != WEIR_FLOW_EVENT_SYN || part->half_open < part->half_open_max);
+// True if a flow that begins with this event may become one more half-open flow.
+static inline bool may_be_half_open(const struct weir_flow_part *part, enum weir_flow_event event) {
+	return (event != WEIR_FLOW_EVENT_SYN && event != WEIR_FLOW_EVENT_DATAGRAM) ||
+	       likely(part->half_open < part->half_open_max);
 }
 
-// There is no half-open flow in the two buckets. If they have a free slot, evict a half-open flow
-// from the buckets next to them. Only for IPv6: half of the pairs of its small buckets have no
-// half-open flow. Of the pairs of IPv4 it is a fifth, and the adjacent buckets cost two cache
-// misses.
+// True if there is room for one more flow that begins with this event.
+static inline bool has_room(const struct weir_flow_part *part, enum weir_flow_event event) {
+	return part->count < part->capacity && may_be_half_open(part, event);
+}
+
+// There is no flow to evict in the two buckets. If they have a free slot, evict one from the
+// buckets next to them. Only for IPv6: half of the pairs of its small buckets have no half-open
+// flow. Of the pairs of IPv4 it is a fifth, and the adjacent buckets cost two cache misses.
 static __rte_noinline int make_way6(struct weir_flow_table *table, const uint32_t buckets[2],
 	const struct weir_flow_start *start, uint32_t *ret_bucket) {
 	const uint32_t count = table->part6.bucket_count;
@@ -202,7 +287,11 @@ static __rte_noinline int make_way6(struct weir_flow_table *table, const uint32_
 	}
 	rank = oldest_half_open(table, true, adjacent);
 	if (rank == 0) {
-		return -1;
+		return may_be_half_open(&table->part6, start->event) &&
+				       evict_idle(table, true, adjacent, start->now_ns, &unused) >=
+					       0
+			       ? slot
+			       : -1;
 	}
 	if (unlikely(is_overdue(table, rank))) {
 		weir_flow_bucket_expire(table, true, adjacent[0], start->now_ns);
@@ -211,6 +300,17 @@ static __rte_noinline int make_way6(struct weir_flow_table *table, const uint32_
 		evict_half_open(table, true, adjacent, rank, &unused);
 	}
 	return slot;
+}
+
+// There is no half-open flow in the two buckets, and no room.
+static __rte_noinline int make_way(struct weir_flow_table *table, bool ipv6,
+	const uint32_t buckets[2], const struct weir_flow_start *start, uint32_t *ret_bucket) {
+	int slot = -1;
+
+	if (may_be_half_open(weir_flow_part_of(table, ipv6), start->event)) {
+		slot = evict_idle(table, ipv6, buckets, start->now_ns, ret_bucket);
+	}
+	return slot < 0 && ipv6 ? make_way6(table, buckets, start, ret_bucket) : slot;
 }
 
 // No free slot can be used at once: end expired flows, else move others.
@@ -224,9 +324,8 @@ static __rte_noinline int search_room(struct weir_flow_table *table, bool ipv6,
 	weir_flow_bucket_expire(table, ipv6, buckets[1], start->now_ns);
 	if (has_room(part, start->event)) {
 		slot = find_free(table, ipv6, buckets, ret_bucket);
-		for (unsigned int i = 0; slot < 0 && i < 2; i++) {
-			slot = make_room(table, ipv6, buckets[i], 1);
-			*ret_bucket = buckets[i];
+		if (slot < 0) {
+			slot = make_room(table, ipv6, buckets, ret_bucket);
 		}
 	}
 	if (slot >= 0) {
@@ -234,7 +333,7 @@ static __rte_noinline int search_room(struct weir_flow_table *table, bool ipv6,
 	}
 	rank = oldest_half_open(table, ipv6, buckets);
 	if (rank == 0) {
-		return ipv6 ? make_way6(table, buckets, start, ret_bucket) : -1;
+		return make_way(table, ipv6, buckets, start, ret_bucket);
 	}
 	return evict_half_open(table, ipv6, buckets, rank, ret_bucket);
 }
@@ -253,7 +352,7 @@ static __rte_always_inline int find_room(struct weir_flow_table *table, bool ipv
 	// a flood does not cost a search for them.
 	rank = oldest_half_open(table, ipv6, buckets);
 	if (rank == 0) {
-		return ipv6 ? make_way6(table, buckets, start, ret_bucket) : -1;
+		return make_way(table, ipv6, buckets, start, ret_bucket);
 	}
 	if (unlikely(is_overdue(table, rank))) {
 		return search_room(table, ipv6, buckets, start, ret_bucket);
@@ -294,8 +393,10 @@ static __rte_always_inline void expire_same_key(struct weir_flow_table *table, b
 static __rte_always_inline weir_flow_ref insert(struct weir_flow_table *table, bool ipv6,
 	const struct weir_flow_key *key, uint64_t hash, const struct weir_flow_start *start) {
 	struct weir_flow_part *part = weir_flow_part_of(table, ipv6);
-	uint32_t buckets[2] = {weir_flow_first_bucket(part->bucket_count, hash),
-		weir_flow_second_bucket(part->bucket_count, hash)};
+	uint64_t bucket_hash = ipv6 ? weir_flow_bucket_hash6(key->source, hash) : hash;
+	uint32_t buckets[2] = {
+		weir_flow_first_bucket(&table->secret, part->bucket_count, bucket_hash),
+		weir_flow_second_bucket(&table->secret, part->bucket_count, bucket_hash)};
 	uint32_t bucket = buckets[0];
 	struct weir_flow_place place;
 	int slot, destination = 0;

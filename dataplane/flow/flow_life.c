@@ -6,6 +6,7 @@ enum step {
 	STEP_NONE, // ignored (a SYN on an established flow may be forged)
 	STEP_REFRESH, // the same phase, a new time
 	STEP_MOVE, // another phase, nothing to report
+	STEP_ESTABLISH, // no longer half-open
 	STEP_COMPLETE, // finished well
 	STEP_REFUSE, // finished by an RST before it was established
 	STEP_RESUME, // not finished after all
@@ -21,23 +22,34 @@ struct transition {
 #define T(phase, step) {WEIR_PHASE_##phase, STEP_##step}
 static const struct transition transitions[WEIR_FLOW_EVENTS][WEIR_FLOW_PHASES] = {
 	// from  free, SYN seen, established, closing,
-	//       reset, joined, waiting, UDP
+	//       reset, joined, waiting, young,
+	//       UDP, UDP seen, aborted
 	[WEIR_FLOW_EVENT_SYN] =
 		{T(FREE, NONE), T(SYN_SEEN, REFRESH), T(ESTABLISHED, NONE), T(CLOSING, RESTART),
-		 T(RESET, RESTART), T(JOINED, RESTART), T(WAITING, REFRESH), T(UDP, NONE)},
+		 T(RESET, RESTART), T(JOINED, RESTART), T(WAITING, REFRESH), T(YOUNG, NONE),
+		 T(UDP, NONE), T(UDP_SEEN, NONE), T(ABORTED, RESTART)},
 	[WEIR_FLOW_EVENT_DATA] =
-		{T(FREE, NONE), T(ESTABLISHED, MOVE), T(ESTABLISHED, REFRESH), T(CLOSING, REFRESH),
-		 T(ESTABLISHED, RESUME), T(ESTABLISHED, MOVE), T(ESTABLISHED, MOVE), T(UDP, NONE)},
+		{T(FREE, NONE), T(ESTABLISHED, ESTABLISH), T(ESTABLISHED, REFRESH), T(CLOSING, REFRESH),
+		 T(ESTABLISHED, RESUME), T(ESTABLISHED, ESTABLISH), T(ESTABLISHED, ESTABLISH), T(ESTABLISHED, MOVE),
+		 T(UDP, NONE), T(UDP_SEEN, NONE), T(ESTABLISHED, RESUME)},
 	[WEIR_FLOW_EVENT_FIN] =
 		{T(FREE, NONE), T(CLOSING, COMPLETE), T(CLOSING, COMPLETE), T(CLOSING, REFRESH),
-		 T(CLOSING, MOVE), T(CLOSING, COMPLETE), T(CLOSING, COMPLETE), T(UDP, NONE)},
-	// An RST after a FIN is how many clients end; it makes no refusal of a completed flow.
+		 T(CLOSING, MOVE), T(CLOSING, COMPLETE), T(CLOSING, COMPLETE), T(CLOSING, COMPLETE),
+		 T(UDP, NONE), T(UDP_SEEN, NONE), T(CLOSING, MOVE)},
+	// An RST after a FIN is how many clients end; it makes no refusal of a completed flow. One
+	// that follows another changes nothing.
 	[WEIR_FLOW_EVENT_RST] =
-		{T(FREE, NONE), T(RESET, REFUSE), T(RESET, COMPLETE), T(CLOSING, REFRESH),
-		 T(RESET, REFRESH), T(RESET, COMPLETE), T(RESET, REFUSE), T(UDP, NONE)},
+		{T(FREE, NONE), T(ABORTED, REFUSE), T(RESET, COMPLETE), T(CLOSING, REFRESH),
+		 T(RESET, NONE), T(ABORTED, COMPLETE), T(ABORTED, REFUSE), T(ABORTED, COMPLETE),
+		 T(UDP, NONE), T(UDP_SEEN, NONE), T(ABORTED, NONE)},
 	[WEIR_FLOW_EVENT_DATAGRAM] =
 		{T(FREE, NONE), T(SYN_SEEN, NONE), T(ESTABLISHED, NONE), T(CLOSING, NONE),
-		 T(RESET, NONE), T(JOINED, NONE), T(WAITING, NONE), T(UDP, REFRESH)},
+		 T(RESET, NONE), T(JOINED, NONE), T(WAITING, NONE), T(YOUNG, NONE),
+		 T(UDP, REFRESH), T(UDP, ESTABLISH), T(ABORTED, NONE)},
+	[WEIR_FLOW_EVENT_ACK] =
+		{T(FREE, NONE), T(YOUNG, ESTABLISH), T(ESTABLISHED, REFRESH), T(CLOSING, REFRESH),
+		 T(ESTABLISHED, RESUME), T(YOUNG, ESTABLISH), T(YOUNG, ESTABLISH), T(ESTABLISHED, MOVE),
+		 T(UDP, NONE), T(UDP_SEEN, NONE), T(YOUNG, RESUME)},
 };
 #undef T
 // clang-format on
@@ -83,14 +95,22 @@ static uint64_t service_ns(
 // --- ends -----------------------------------------------------------------------------------
 
 static inline bool is_open(unsigned int phase) {
-	return phase != WEIR_PHASE_CLOSING && phase != WEIR_PHASE_RESET;
+	return phase != WEIR_PHASE_CLOSING && phase != WEIR_PHASE_RESET &&
+	       phase != WEIR_PHASE_ABORTED;
+}
+
+// Half-open, whether it counts towards their limit or not.
+static inline bool is_unproven(unsigned int phase) {
+	return (phase & WEIR_PHASE_HALF_OPEN_MASK) == WEIR_PHASE_HALF_OPEN ||
+	       phase == WEIR_PHASE_WAITING;
 }
 
 // Report that a flow that was open has finished by a packet.
 static void report_finished(struct weir_flow_table *table, const struct weir_flow_place *place,
 	enum weir_outcome outcome, uint64_t now_ns) {
 	table->listener.finished(table->listener.context, (uint16_t)*place->word, outcome,
-		outcome == WEIR_OUTCOME_COMPLETED ? service_ns(table, place, now_ns) : 0);
+		outcome == WEIR_OUTCOME_COMPLETED ? service_ns(table, place, now_ns) : 0,
+		is_unproven(weir_flow_phase_of(*place->word)));
 }
 
 // The outcome of an open flow that ends as `end` without FIN or RST.
@@ -98,9 +118,15 @@ static enum weir_outcome outcome_of(unsigned int phase, enum weir_flow_end end) 
 	if (end != WEIR_FLOW_END_TIMED_OUT) {
 		return WEIR_OUTCOME_ABANDONED;
 	}
-	return phase == WEIR_PHASE_UDP        ? WEIR_OUTCOME_COMPLETED
-	       : phase == WEIR_PHASE_SYN_SEEN ? WEIR_OUTCOME_UNANSWERED
-					      : WEIR_OUTCOME_ABANDONED;
+	switch (phase) {
+	case WEIR_PHASE_UDP:
+	case WEIR_PHASE_UDP_SEEN:
+		return WEIR_OUTCOME_COMPLETED;
+	case WEIR_PHASE_SYN_SEEN:
+		return WEIR_OUTCOME_UNANSWERED;
+	default:
+		return WEIR_OUTCOME_ABANDONED;
+	}
 }
 
 static inline void report_end(struct weir_flow_table *table, const struct weir_flow_place *place,
@@ -119,7 +145,8 @@ static inline void report_end(struct weir_flow_table *table, const struct weir_f
 
 		took_ns = service_ns(table, place, now_ns - idle_ns);
 	}
-	table->listener.ended(table->listener.context, (uint16_t)word, end, outcome, took_ns);
+	table->listener.ended(
+		table->listener.context, (uint16_t)word, end, outcome, took_ns, is_unproven(phase));
 }
 
 void weir_flow_slot_end(struct weir_flow_table *table, const struct weir_flow_place *place,
@@ -135,9 +162,15 @@ void weir_flow_slot_end(struct weir_flow_table *table, const struct weir_flow_pl
 }
 
 enum weir_flow_end weir_flow_expiry_end(unsigned int phase) {
-	return phase == WEIR_PHASE_CLOSING ? WEIR_FLOW_END_COMPLETED
-	       : phase == WEIR_PHASE_RESET ? WEIR_FLOW_END_REFUSED
-					   : WEIR_FLOW_END_TIMED_OUT;
+	switch (phase) {
+	case WEIR_PHASE_CLOSING:
+		return WEIR_FLOW_END_COMPLETED;
+	case WEIR_PHASE_RESET:
+	case WEIR_PHASE_ABORTED:
+		return WEIR_FLOW_END_REFUSED;
+	default:
+		return WEIR_FLOW_END_TIMED_OUT;
+	}
 }
 
 // --- begin and advance ----------------------------------------------------------------------
@@ -159,6 +192,9 @@ bool weir_flow_advance(struct weir_flow_table *table, weir_flow_ref flow,
 		break;
 	case STEP_REFUSE:
 		report_finished(table, &place, WEIR_OUTCOME_REFUSED, now_ns);
+		break;
+	case STEP_ESTABLISH:
+		table->listener.established(table->listener.context, backend);
 		break;
 	case STEP_RESUME:
 		if (table->measuring) { // a flow is measured once, and this one was
@@ -182,51 +218,73 @@ static enum weir_flow_phase first_phase(const struct weir_flow_start *start) {
 	case WEIR_FLOW_EVENT_SYN:
 		return start->joined ? WEIR_PHASE_JOINED : WEIR_PHASE_SYN_SEEN;
 	case WEIR_FLOW_EVENT_DATAGRAM:
-		return WEIR_PHASE_UDP;
+		return WEIR_PHASE_UDP_SEEN;
 	case WEIR_FLOW_EVENT_FIN:
 		return WEIR_PHASE_CLOSING;
 	case WEIR_FLOW_EVENT_RST:
-		return WEIR_PHASE_RESET;
+		return WEIR_PHASE_ABORTED;
 	case WEIR_FLOW_EVENT_DATA:
+	case WEIR_FLOW_EVENT_ACK:
 		break;
 	}
 	return WEIR_PHASE_ESTABLISHED;
 }
 
+static void begin_as(struct weir_flow_table *table, const struct weir_flow_place *place,
+	enum weir_flow_phase phase, const struct weir_flow_start *start) {
+	*place->word = weir_flow_word_make(table, phase, start->backend, start->now_ns);
+	place->part->half_open += weir_flow_is_half_open(*place->word);
+	start_store(table, place, start->measured, start->now_ns);
+}
+
 void weir_flow_slot_begin(struct weir_flow_table *table, const struct weir_flow_place *place,
 	const struct weir_flow_start *start) {
-	enum weir_flow_phase phase;
-
 	if (likely(start->event == WEIR_FLOW_EVENT_SYN) && likely(!start->joined) &&
 		likely(place->part->half_open < place->part->half_open_max)) {
 		*place->word = table->stamps.word[WEIR_FLOW_EVENT_SYN][WEIR_PHASE_SYN_SEEN] |
 			       start->backend;
 		place->part->half_open++;
+		start_store(table, place, start->measured, start->now_ns);
+	} else if (start->event == WEIR_FLOW_EVENT_SYN &&
+		   place->part->half_open >= place->part->half_open_max) {
+		begin_as(table, place, WEIR_PHASE_WAITING, start); // F4 holds for a restart too
 	} else {
-		phase = first_phase(start);
-		// F4 holds for a restart too.
-		if (start->event == WEIR_FLOW_EVENT_SYN &&
-			place->part->half_open >= place->part->half_open_max) {
-			phase = WEIR_PHASE_WAITING;
-		}
-		*place->word = weir_flow_word_make(table, phase, start->backend, start->now_ns);
-		place->part->half_open += weir_flow_is_half_open(*place->word);
+		begin_as(table, place, first_phase(start), start);
 	}
-	start_store(table, place, start->measured, start->now_ns);
+}
+
+// The phase of a flow that goes to another backend with a packet that does not begin it: what the
+// flow has shown so far still holds.
+static enum weir_flow_phase next_phase(unsigned int former, const struct weir_flow_start *start) {
+	switch (start->event) {
+	case WEIR_FLOW_EVENT_DATAGRAM:
+		return WEIR_PHASE_UDP;
+	case WEIR_FLOW_EVENT_RST:
+		return former == WEIR_PHASE_RESET ? WEIR_PHASE_RESET : WEIR_PHASE_ABORTED;
+	case WEIR_FLOW_EVENT_DATA:
+		return former == WEIR_PHASE_YOUNG ? WEIR_PHASE_YOUNG : WEIR_PHASE_ESTABLISHED;
+	default:
+		return first_phase(start);
+	}
 }
 
 void weir_flow_restart(struct weir_flow_table *table, weir_flow_ref flow,
 	const struct weir_flow_start *start, enum weir_flow_end end) {
 	struct weir_flow_place place = weir_flow_place_of(table, flow);
+	unsigned int former = weir_flow_phase_of(*place.word);
 
 	weir_flow_stamp(table, start->now_ns);
 	// The client reuses its port: the old flow ended as its state says.
 	if (end == WEIR_FLOW_END_COMPLETED) {
-		end = weir_flow_expiry_end(weir_flow_phase_of(*place.word));
+		end = weir_flow_expiry_end(former);
 	}
 	report_end(table, &place, end, start->now_ns);
 	place.part->half_open -= weir_flow_is_half_open(*place.word);
-	weir_flow_slot_begin(table, &place, start);
+	if (likely(start->event == WEIR_FLOW_EVENT_SYN)) {
+		weir_flow_slot_begin(table, &place, start);
+	} else {
+		begin_as(table, &place, next_phase(former, start), start);
+	}
 }
 
 void weir_flow_remove(struct weir_flow_table *table, weir_flow_ref flow, enum weir_flow_end end,

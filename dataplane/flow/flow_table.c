@@ -12,15 +12,24 @@
 // of IPv6 are smaller: more of its flows would live in their second bucket, and be found later.
 #define FILL_PERCENT4 75
 #define FILL_PERCENT6 50
+#define MS 1000000ull
 
-static const uint8_t state_of[8] = {
-	[WEIR_PHASE_SYN_SEEN] = WEIR_FLOW_SYN_SEEN,
-	[WEIR_PHASE_ESTABLISHED] = WEIR_FLOW_ESTABLISHED,
-	[WEIR_PHASE_CLOSING] = WEIR_FLOW_CLOSING,
-	[WEIR_PHASE_RESET] = WEIR_FLOW_CLOSING,
-	[WEIR_PHASE_JOINED] = WEIR_FLOW_SYN_SEEN,
-	[WEIR_PHASE_WAITING] = WEIR_FLOW_CLOSING,
-	[WEIR_PHASE_UDP] = WEIR_FLOW_UDP,
+static const struct {
+	uint8_t state; // enum weir_flow_state
+	uint8_t timeout; // the state whose timeout it has
+} phases[WEIR_FLOW_PHASES] = {
+	[WEIR_PHASE_SYN_SEEN] = {WEIR_FLOW_SYN_SEEN, WEIR_FLOW_SYN_SEEN},
+	[WEIR_PHASE_ESTABLISHED] = {WEIR_FLOW_ESTABLISHED, WEIR_FLOW_ESTABLISHED},
+	[WEIR_PHASE_CLOSING] = {WEIR_FLOW_CLOSING, WEIR_FLOW_CLOSING},
+	// Whoever forges an RST must not make a flow end earlier. If many end so that the table
+	// fills up, they have the timeout of closing.
+	[WEIR_PHASE_RESET] = {WEIR_FLOW_CLOSING, WEIR_FLOW_ESTABLISHED},
+	[WEIR_PHASE_JOINED] = {WEIR_FLOW_SYN_SEEN, WEIR_FLOW_SYN_SEEN},
+	[WEIR_PHASE_WAITING] = {WEIR_FLOW_SYN_SEEN, WEIR_FLOW_SYN_SEEN},
+	[WEIR_PHASE_YOUNG] = {WEIR_FLOW_YOUNG, WEIR_FLOW_YOUNG},
+	[WEIR_PHASE_UDP] = {WEIR_FLOW_UDP, WEIR_FLOW_UDP},
+	[WEIR_PHASE_UDP_SEEN] = {WEIR_FLOW_UDP_SEEN, WEIR_FLOW_UDP_SEEN},
+	[WEIR_PHASE_ABORTED] = {WEIR_FLOW_CLOSING, WEIR_FLOW_CLOSING},
 };
 
 // --- create and free ------------------------------------------------------------------------
@@ -42,8 +51,8 @@ static uint32_t buckets_for(uint32_t flows, const struct part_size *size) {
 	return (uint32_t)((wanted + size->slots - 1) / size->slots);
 }
 
-static uint32_t ipv6_share(uint32_t flows) {
-	return flows / WEIR_FLOW_IPV6_SHARE > 0 ? flows / WEIR_FLOW_IPV6_SHARE : 1;
+static uint32_t ipv6_share(uint32_t flows, uint32_t percent) {
+	return RTE_MAX((uint32_t)((uint64_t)flows * percent / 100), 1u);
 }
 
 // One more than flows: a new flow gets its number before another one is evicted for it.
@@ -56,8 +65,8 @@ static uint64_t part_bytes(uint32_t flows, const struct part_size *size) {
 	       (size->bucket_bytes + size->slots * sizeof(uint32_t));
 }
 
-uint64_t weir_flow_table_bytes(uint32_t flows) {
-	uint32_t flows6 = ipv6_share(flows);
+uint64_t weir_flow_table_bytes(uint32_t flows, uint32_t ipv6_percent) {
+	uint32_t flows6 = ipv6_share(flows, ipv6_percent);
 
 	return sizeof(struct weir_flow_table) + part_bytes(flows, &size4) +
 	       part_bytes(flows6, &size6) + weir_flow_destinations_bytes(destinations_for(flows6));
@@ -72,6 +81,7 @@ static int part_create(struct weir_flow_part *part, uint32_t flows, const struct
 	if (part->half_open_max == 0) {
 		part->half_open_max = 1;
 	}
+	part->crowded_at = part->half_open_max;
 	// A sweep of the whole table takes about 0.8 s: less than the second of F6.
 	part->sweep_rate =
 		(((uint64_t)part->bucket_count << (16 + WEIR_FLOW_SWEEP_SHIFT)) / 800000000ull) + 1;
@@ -82,39 +92,66 @@ static int part_create(struct weir_flow_part *part, uint32_t flows, const struct
 	return part->buckets == NULL || part->starts == NULL ? -ENOMEM : 0;
 }
 
-static void timeouts_set(struct weir_flow_table *table, const uint32_t timeout_ms[4]) {
-	for (unsigned int phase = WEIR_PHASE_SYN_SEEN; phase < WEIR_FLOW_PHASES; phase++) {
-		uint64_t timeout_ns = (uint64_t)timeout_ms[state_of[phase]] * 1000000;
-		uint64_t ticks_of_wrap = WEIR_WORD_LAST_MASK + 1;
-		unsigned int shift = WEIR_FLOW_STAMP_SHIFT;
+static unsigned int shift_for(uint64_t timeout_ns) {
+	uint64_t ticks_of_wrap = WEIR_WORD_LAST_MASK + 1;
+	unsigned int shift = WEIR_FLOW_STAMP_SHIFT;
 
-		while ((ticks_of_wrap << shift) < 2 * timeout_ns ||
-			(ticks_of_wrap << shift) < WEIR_FLOW_WRAP_NS_MIN) {
-			shift++;
-		}
-		table->shift[phase] = (uint8_t)shift;
-		table->now.timeout_ticks[phase] =
-			(uint32_t)((timeout_ns + (1ull << shift) - 1) >> shift);
+	while ((ticks_of_wrap << shift) < 2 * timeout_ns ||
+		(ticks_of_wrap << shift) < WEIR_FLOW_WRAP_NS_MIN) {
+		shift++;
 	}
+	return shift;
+}
+
+static uint32_t ticks_of(uint32_t ms, unsigned int shift) {
+	return (uint32_t)((ms * MS + (1ull << shift) - 1) >> shift);
+}
+
+static void timeouts_set(struct weir_flow_table *table, const uint32_t *timeout_ms) {
+	uint32_t half_open_ms =
+		RTE_MAX(timeout_ms[WEIR_FLOW_SYN_SEEN], timeout_ms[WEIR_FLOW_UDP_SEEN]);
+
+	for (unsigned int phase = WEIR_PHASE_SYN_SEEN; phase < WEIR_FLOW_PHASES; phase++) {
+		uint32_t own_ms = timeout_ms[phases[phase].timeout];
+		bool half_open = (phase & WEIR_PHASE_HALF_OPEN_MASK) == WEIR_PHASE_HALF_OPEN;
+		unsigned int shift = shift_for((half_open ? half_open_ms : own_ms) * MS);
+
+		table->shift[phase] = (uint8_t)shift;
+		table->now.timeout_ticks[phase] = ticks_of(own_ms, shift);
+	}
+	table->reset_ticks = table->now.timeout_ticks[WEIR_PHASE_RESET];
+	table->reset_ticks_short = RTE_MIN(table->reset_ticks,
+		ticks_of(timeout_ms[WEIR_FLOW_CLOSING], table->shift[WEIR_PHASE_RESET]));
 	// A free slot never counts as expired.
 	table->now.timeout_ticks[WEIR_PHASE_FREE] = WEIR_WORD_LAST_MASK;
 }
 
+static struct weir_flow_secret secret_of(uint64_t random) {
+	return (struct weir_flow_secret){
+		.first = weir_hash_mix(random ^ 0x9e3779b97f4a7c15ull, 0xd1342543de82ef95ull) | 1,
+		.second = weir_hash_mix(random ^ 0x8ebc6af09c88c6e3ull, 0x589965cc75374cc3ull) | 1};
+}
+
+static bool is_valid(const struct weir_flow_table_params *params) {
+	for (unsigned int state = 0; state < WEIR_FLOW_STATE_COUNT; state++) {
+		if (params->timeout_ms[state] == 0) {
+			return false;
+		}
+	}
+	return params->flows > 0 && params->flows <= 1u << 28 && params->half_open_percent > 0 &&
+	       params->half_open_percent <= 100 && params->ipv6_percent > 0 &&
+	       params->ipv6_percent <= WEIR_FLOW_IPV6_PERCENT_MAX;
+}
+
 int weir_flow_table_create(const struct weir_flow_table_params *params,
 	const struct weir_flow_listener *listener, struct weir_flow_table **ret) {
-	uint32_t flows6 = ipv6_share(params->flows);
+	uint32_t flows6 = ipv6_share(params->flows, params->ipv6_percent);
 	struct weir_flow_table *table;
 	int r;
 
-	if (params->flows == 0 || params->flows > 1u << 28 || params->half_open_percent == 0 ||
-		params->half_open_percent > 100 || listener->finished == NULL ||
+	if (!is_valid(params) || listener->established == NULL || listener->finished == NULL ||
 		listener->resumed == NULL || listener->ended == NULL) {
 		return -EINVAL;
-	}
-	for (unsigned int state = 0; state < 4; state++) {
-		if (params->timeout_ms[state] == 0) {
-			return -EINVAL;
-		}
 	}
 	table = rte_zmalloc_socket("flow_table", sizeof(*table), 64, params->socket);
 	if (table == NULL) {
@@ -122,6 +159,7 @@ int weir_flow_table_create(const struct weir_flow_table_params *params,
 	}
 	table->listener = *listener;
 	table->hash_seed = params->hash_seed;
+	table->secret = secret_of(params->secret);
 	timeouts_set(table, params->timeout_ms);
 	weir_flow_stamp_anew(table, 0);
 	r = part_create(&table->part4, params->flows, &size4, params);
@@ -157,9 +195,7 @@ void weir_flow_table_free(struct weir_flow_table *table) {
 // Only TCP and UDP have flows, so the phase tells the protocol.
 static inline bool is_live(
 	const struct weir_flow_table *table, uint32_t word, uint8_t protocol, uint64_t now_ns) {
-	unsigned int phase = weir_flow_phase_of(word);
-
-	return phase != WEIR_PHASE_FREE && (phase == WEIR_PHASE_UDP) == (protocol == 17) &&
+	return word != 0 && weir_flow_is_udp(word) == (protocol == 17) &&
 	       !weir_flow_is_expired(table, word, now_ns);
 }
 
@@ -182,7 +218,8 @@ weir_flow_ref weir_flow_lookup(const struct weir_flow_table *table, const struct
 	uint64_t hash, uint64_t now_ns) {
 	bool ipv6 = key->family != 4;
 	uint32_t count = ipv6 ? table->part6.bucket_count : table->part4.bucket_count;
-	uint32_t bucket = weir_flow_first_bucket(count, hash);
+	uint64_t bucket_hash = weir_flow_bucket_hash(key, hash);
+	uint32_t bucket = weir_flow_first_bucket(&table->secret, count, bucket_hash);
 	int slot;
 
 	for (unsigned int turn = 0; turn < 2; turn++) {
@@ -190,7 +227,7 @@ weir_flow_ref weir_flow_lookup(const struct weir_flow_table *table, const struct
 		if (slot >= 0) {
 			return weir_flow_ref_make(ipv6, bucket, (unsigned int)slot);
 		}
-		bucket = weir_flow_second_bucket(count, hash);
+		bucket = weir_flow_second_bucket(&table->secret, count, bucket_hash);
 	}
 	return -ENOENT;
 }
@@ -200,7 +237,8 @@ uint16_t weir_flow_backend(const struct weir_flow_table *table, weir_flow_ref fl
 }
 
 enum weir_flow_state weir_flow_state(const struct weir_flow_table *table, weir_flow_ref flow) {
-	return (enum weir_flow_state)state_of[weir_flow_phase_of(weir_flow_word_of(table, flow))];
+	return (enum weir_flow_state)phases[weir_flow_phase_of(weir_flow_word_of(table, flow))]
+		.state;
 }
 
 uint32_t weir_flow_idle_ms(
@@ -223,4 +261,8 @@ uint32_t weir_flow_half_open_count(const struct weir_flow_table *table) {
 
 uint64_t weir_flow_evicted_count(const struct weir_flow_table *table) {
 	return table->evicted;
+}
+
+uint64_t weir_flow_idle_evicted_count(const struct weir_flow_table *table) {
+	return table->idle_evicted;
 }

@@ -15,13 +15,18 @@
 //   F1 keys are compared in full: two flows are never taken for one.
 //   F2 memory is bounded by what was given at creation; a full table refuses an insertion, it
 //      never refuses a packet (the caller uses the Maglev fallback).
-//   F3 an insertion may evict a half-open flow (SYN seen), the oldest of its buckets, or for IPv6
-//      of the buckets next to them when these have none; never an established, closing or UDP flow
-//      that is still alive. The room of expired ones is there when the sweep has come by (F6).
-//   F4 flows in state SYN seen take at most half_open_percent of the table.
+//   F3 an insertion at the limit of half-open flows may evict one of these, the oldest of its
+//      buckets, or for IPv6 of the buckets next to them when these have none. In a full table it
+//      may else evict another flow of its buckets: an ended one, then a young one, then one of UDP,
+//      then an established one, of each kind the one that has been idle longest; but never an
+//      established, closing or UDP flow that is in use, which means that it had a packet within
+//      WEIR_FLOW_IN_USE_MS. The room of expired ones is there when the sweep has come by (F6).
+//   F4 half-open flows (SYN seen, UDP seen) take at most half_open_percent of the table.
 //   F5 every flow that ends (FIN, RST, timeout, eviction) is reported once, with its backend, so
 //      that gauges of active flows stay exact. So is the moment when it finishes its work.
 //   F6 expiry work per call is bounded; a sweep of the whole table is finished within a second.
+//   F7 the work of an insertion is bounded, whatever keys are chosen; without the secret nobody can
+//      choose keys that share a bucket.
 #pragma once
 
 #include <stdint.h>
@@ -29,14 +34,18 @@
 #include "flow.h"
 #include "flow_state.h"
 
-#define WEIR_FLOW_IPV6_SHARE 4u // a table has room for one IPv6 flow per so many IPv4 flows, on top
+#define WEIR_FLOW_IN_USE_MS 5000u
+#define WEIR_FLOW_IPV6_PERCENT 25u // default of ipv6_percent
+#define WEIR_FLOW_IPV6_PERCENT_MAX 100u
 
 struct weir_flow_table_params {
 	uint32_t flows; // IPv4 flows
+	uint32_t ipv6_percent; // 1..100: room for so many IPv6 flows per 100 IPv4 flows, on top
 	uint32_t half_open_percent; // 1..100
-	uint32_t timeout_ms[4]; // by enum weir_flow_state
+	uint32_t timeout_ms[WEIR_FLOW_STATE_COUNT]; // by enum weir_flow_state
 	int socket; // NUMA node for the memory, SOCKET_ID_ANY for any
 	uint64_t hash_seed; // of the hashes that callers give
+	uint64_t secret; // random, known to nobody; the same gives the same buckets
 };
 
 struct weir_flow_table;
@@ -46,7 +55,7 @@ int weir_flow_table_create(const struct weir_flow_table_params *params,
 	const struct weir_flow_listener *listener, struct weir_flow_table **ret);
 void weir_flow_table_free(struct weir_flow_table *table);
 // Bytes of memory that a table of `flows` takes; docs and start-up messages quote it.
-uint64_t weir_flow_table_bytes(uint32_t flows);
+uint64_t weir_flow_table_bytes(uint32_t flows, uint32_t ipv6_percent);
 
 // Find a live flow (an expired one is not found). Read only. Negative when there is none.
 weir_flow_ref weir_flow_lookup(const struct weir_flow_table *table, const struct weir_flow_key *key,
@@ -60,4 +69,6 @@ uint32_t weir_flow_idle_ms(
 
 uint32_t weir_flow_count(const struct weir_flow_table *table);
 uint32_t weir_flow_half_open_count(const struct weir_flow_table *table);
+// Flows evicted so far: half-open ones, and others that were idle (F3).
 uint64_t weir_flow_evicted_count(const struct weir_flow_table *table);
+uint64_t weir_flow_idle_evicted_count(const struct weir_flow_table *table);

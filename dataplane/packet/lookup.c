@@ -3,6 +3,19 @@
 
 #include "flow_life.h"
 
+// The event of a packet, more exactly than its parser tells it: whether a TCP packet has a payload.
+static enum weir_flow_event event_of(const struct weir_burst *b, unsigned int i) {
+	const struct weir_descriptor *d = &b->pipeline->descriptors[i];
+	const uint8_t *tcp;
+
+	if (d->event != WEIR_FLOW_EVENT_DATA) {
+		return (enum weir_flow_event)d->event;
+	}
+	tcp = rte_pktmbuf_mtod_offset(b->pkts[i], const uint8_t *, d->l3_offset + d->l4_offset);
+	return d->ip_bytes > d->l4_offset + (tcp[12] >> 4) * 4u ? WEIR_FLOW_EVENT_DATA
+								: WEIR_FLOW_EVENT_ACK;
+}
+
 bool weir_lookup_slow(struct weir_burst *b, unsigned int i, weir_flow_ref *ret_flow) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	struct weir_descriptor *d = &pipeline->descriptors[i];
@@ -11,8 +24,7 @@ bool weir_lookup_slow(struct weir_burst *b, unsigned int i, weir_flow_ref *ret_f
 
 	*ret_flow = flow;
 	// No entry, or only an expired one or another protocol's; or an ended one that starts anew.
-	if (flow < 0 || weir_flow_advance(
-				pipeline->flows, flow, (enum weir_flow_event)d->event, b->now_ns)) {
+	if (flow < 0 || weir_flow_advance(pipeline->flows, flow, event_of(b, i), b->now_ns)) {
 		return false;
 	}
 	backend = weir_flow_backend(pipeline->flows, flow);

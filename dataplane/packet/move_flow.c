@@ -70,7 +70,8 @@ static bool must_move(const struct weir_burst *b, weir_flow_ref flow, uint32_t f
 	enum weir_flow_state state = weir_flow_state(b->pipeline->flows, flow);
 
 	return (flags & WEIR_BACKEND_DOWN) != 0 ||
-	       ((flags & WEIR_BACKEND_CLOSED) != 0 && state != WEIR_FLOW_ESTABLISHED);
+	       ((flags & WEIR_BACKEND_CLOSED) != 0 && state != WEIR_FLOW_ESTABLISHED &&
+		       state != WEIR_FLOW_YOUNG);
 }
 
 void weir_move_syn(struct weir_burst *b, unsigned int i, weir_flow_ref flow) {
@@ -252,6 +253,7 @@ static enum remedy remedy_of(const struct weir_descriptor *d, uint32_t flags) {
 	case WEIR_FLOW_EVENT_RST: // tells the backend, if it is there, that the client is gone
 		return KEEP;
 	case WEIR_FLOW_EVENT_DATA:
+	case WEIR_FLOW_EVENT_ACK:
 	case WEIR_FLOW_EVENT_FIN:
 		break;
 	}

@@ -18,7 +18,8 @@ static struct weir_policy_client *client_of(struct weir_pipeline *pipeline, uint
 }
 
 static inline void flow_started(struct weir_pipeline *pipeline, struct weir_policy_client *client,
-	uint16_t backend, uint16_t service, enum weir_flow_event event, uint64_t now_ns) {
+	uint16_t backend, uint16_t service, enum weir_flow_event event, bool half_open,
+	uint64_t now_ns) {
 	struct weir_share_counters *of_backend = weir_burst_backend_counters(pipeline, backend);
 	struct weir_share_counters *of_service = weir_burst_service_counters(pipeline, service);
 
@@ -36,13 +37,17 @@ static inline void flow_started(struct weir_pipeline *pipeline, struct weir_poli
 	if (likely(event != WEIR_FLOW_EVENT_FIN && event != WEIR_FLOW_EVENT_RST)) {
 		weir_counter_add(&of_backend->open_flows, 1);
 		weir_counter_add(&of_service->open_flows, 1);
+		if (likely(half_open)) {
+			weir_policy_half_open(&pipeline->policy, backend);
+		}
 		weir_policy_started(&pipeline->policy, client, backend, now_ns);
 	}
 }
 
 void weir_new_flow_started(struct weir_pipeline *pipeline, uint16_t backend, uint16_t service,
 	enum weir_flow_event event, uint64_t now_ns) {
-	flow_started(pipeline, client_of(pipeline, service), backend, service, event, now_ns);
+	flow_started(pipeline, client_of(pipeline, service), backend, service, event,
+		event == WEIR_FLOW_EVENT_SYN, now_ns);
 }
 
 // Samples are lost when control does not read them in time. Nothing waits for it.
@@ -70,11 +75,14 @@ static inline void count_finish(struct weir_share_counters *counters, bool error
 }
 
 static inline void finish(struct weir_pipeline *pipeline, uint16_t backend, uint16_t service,
-	enum weir_outcome outcome, uint64_t service_ns) {
+	enum weir_outcome outcome, uint64_t service_ns, bool half_open) {
 	bool error = outcome == WEIR_OUTCOME_REFUSED || outcome == WEIR_OUTCOME_UNANSWERED;
 
 	count_finish(weir_burst_backend_counters(pipeline, backend), error);
 	count_finish(weir_burst_service_counters(pipeline, service), error);
+	if (half_open) {
+		weir_policy_no_longer_half_open(&pipeline->policy, backend);
+	}
 	weir_policy_ended(&pipeline->policy, client_of(pipeline, service), backend, outcome,
 		pipeline->now_ns);
 	if (service_ns != 0 && outcome == WEIR_OUTCOME_COMPLETED) {
@@ -82,11 +90,18 @@ static inline void finish(struct weir_pipeline *pipeline, uint16_t backend, uint
 	}
 }
 
-static void flow_finished(
-	void *context, uint16_t backend, enum weir_outcome outcome, uint64_t service_ns) {
+static void flow_established(void *context, uint16_t backend) {
 	struct weir_pipeline *pipeline = context;
 
-	finish(pipeline, backend, pipeline->owner[backend], outcome, service_ns);
+	weir_policy_established(
+		&pipeline->policy, client_of(pipeline, pipeline->owner[backend]), backend);
+}
+
+static void flow_finished(void *context, uint16_t backend, enum weir_outcome outcome,
+	uint64_t service_ns, bool half_open) {
+	struct weir_pipeline *pipeline = context;
+
+	finish(pipeline, backend, pipeline->owner[backend], outcome, service_ns, half_open);
 }
 
 static void flow_resumed(void *context, uint16_t backend) {
@@ -114,8 +129,8 @@ static inline void count_end(struct weir_share_counters *counters, enum weir_flo
 	}
 }
 
-static void flow_ended(
-	void *context, uint16_t backend, enum weir_flow_end end, int outcome, uint64_t service_ns) {
+static void flow_ended(void *context, uint16_t backend, enum weir_flow_end end, int outcome,
+	uint64_t service_ns, bool half_open) {
 	struct weir_pipeline *pipeline = context;
 	uint16_t service = pipeline->owner[backend];
 	struct weir_share_counters *of_backend = weir_burst_backend_counters(pipeline, backend);
@@ -130,12 +145,14 @@ static void flow_ended(
 		count_end(of_service, end);
 	}
 	if (outcome != WEIR_OUTCOME_KNOWN) {
-		finish(pipeline, backend, service, (enum weir_outcome)outcome, service_ns);
+		finish(pipeline, backend, service, (enum weir_outcome)outcome, service_ns,
+			half_open);
 	}
 }
 
 struct weir_flow_listener weir_new_flow_listener(struct weir_pipeline *pipeline) {
-	return (struct weir_flow_listener){.finished = flow_finished,
+	return (struct weir_flow_listener){.established = flow_established,
+		.finished = flow_finished,
 		.resumed = flow_resumed,
 		.ended = flow_ended,
 		.context = pipeline};
@@ -209,12 +226,14 @@ static inline bool is_first(const struct weir_descriptor *d) {
 
 // Choose a backend for the packet's flow, which has none: by the policy for a flow's first packet,
 // else by the Maglev fallback. False when there is none: the packet was dropped, with the reason.
+// While the flow table is crowded, as in a flood of SYNs, the fallback serves first packets, too:
+// whether the flow keeps its entry or not, its SYN and its ACK go to the same backend.
 static inline bool choose(
 	struct weir_burst *b, struct weir_descriptor *d, const struct new_flows *of) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	struct weir_chosen chosen;
 
-	if (unlikely(!is_first(d))) {
+	if (unlikely(!is_first(d)) || weir_flow_crowded(pipeline->flows, d->key.family)) {
 		// Not the first packet of its flow: another instance, or this one before a restart
 		// or while its table was full, chose the backend with the same Maglev table.
 		uint16_t backend = weir_burst_fallback(pipeline, of->view, d->hash);
@@ -319,8 +338,8 @@ static inline enum weir_choice enter_flow(struct weir_burst *b, unsigned int i,
 			return untracked(b, d, of);
 		}
 	}
-	flow_started(
-		pipeline, of->client, d->verdict.backend, of->service, start->event, start->now_ns);
+	flow_started(pipeline, of->client, d->verdict.backend, of->service, start->event, true,
+		start->now_ns);
 	return WEIR_CHOICE_NEW;
 }
 

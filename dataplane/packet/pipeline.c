@@ -104,17 +104,24 @@ static __rte_noinline void parse_slow(struct weir_burst *b, unsigned int i) {
 	b->described |= UINT64_C(1) << i;
 }
 
-// Find the first bucket of a summary's flow and prefetch it. buckets: `count` of either family, a
-// cache line each.
-static __rte_always_inline void place(uint8_t *buckets, uint32_t count, struct weir_summary *s) {
+// The hash that gives the buckets of a summary's flow. family: a constant.
+static __rte_always_inline uint64_t bucket_hash(const struct weir_summary *s, unsigned int family) {
+	return family == 4 ? s->hash : weir_flow_bucket_hash6(s->ip + 8, s->hash);
+}
+
+// Find the first bucket of a summary's flow and prefetch it. buckets: `count` of this family, a
+// cache line each. family: a constant.
+static __rte_always_inline void place(const struct weir_flow_secret *secret, uint8_t *buckets,
+	uint32_t count, struct weir_summary *s, unsigned int family) {
 	const size_t line = sizeof(struct weir_flow_bucket4);
+	uint64_t hash = bucket_hash(s, family);
 
 	_Static_assert(sizeof(struct weir_flow_bucket4) == sizeof(struct weir_flow_bucket6),
 		"one line each");
-	s->bucket = buckets + line * weir_flow_first_bucket(count, s->hash);
+	s->bucket = buckets + line * weir_flow_first_bucket(secret, count, hash);
 	weir_flow_fetch(s->bucket);
 	if (unlikely(s->event == WEIR_FLOW_EVENT_SYN)) {
-		weir_flow_fetch(buckets + line * weir_flow_second_bucket(count, s->hash));
+		weir_flow_fetch(buckets + line * weir_flow_second_bucket(secret, count, hash));
 	}
 }
 
@@ -126,6 +133,7 @@ static __rte_always_inline unsigned int parse_tcp(struct weir_burst *b, unsigned
 		family == 4 ? &pipeline->flows->part4 : &pipeline->flows->part6;
 	uint8_t *const buckets = part->buckets;
 	const uint32_t count = part->bucket_count;
+	const struct weir_flow_secret secret = pipeline->flows->secret;
 	const struct weir_hash_keys keys = pipeline->hash_keys;
 	const struct weir_parse_mac mac = b->mac;
 	struct rte_mbuf **const pkts = b->pkts;
@@ -152,7 +160,7 @@ static __rte_always_inline unsigned int parse_tcp(struct weir_burst *b, unsigned
 			bytes -= m->pkt_len;
 			break;
 		}
-		place(buckets, count, s);
+		place(&secret, buckets, count, s, family);
 	}
 	pipeline->pending.rx_bytes += bytes;
 	return (unsigned int)i;
@@ -173,6 +181,7 @@ static __rte_noinline void parse_mixed(struct weir_burst *b, unsigned int first)
 	uint8_t *const buckets6 = pipeline->flows->part6.buckets;
 	const uint32_t count4 = pipeline->flows->part4.bucket_count;
 	const uint32_t count6 = pipeline->flows->part6.bucket_count;
+	const struct weir_flow_secret *const secret = &pipeline->flows->secret;
 	const struct weir_hash_keys *const keys = &pipeline->hash_keys;
 	const struct weir_parse_mac mac = b->mac;
 	struct rte_mbuf **const pkts = b->pkts;
@@ -193,9 +202,9 @@ static __rte_noinline void parse_mixed(struct weir_burst *b, unsigned int first)
 				!weir_parse_mac_ours(&mac, rte_pktmbuf_mtod(m, const uint8_t *)))) {
 			parse_slow(b, i);
 		} else if (likely(s->family == 4)) {
-			place(buckets4, count4, s);
+			place(secret, buckets4, count4, s, 4);
 		} else {
-			place(buckets6, count6, s);
+			place(secret, buckets6, count6, s, 6);
 		}
 	}
 	pipeline->pending.rx_bytes += bytes;
@@ -226,12 +235,16 @@ static __rte_always_inline uint32_t *find(
 // The flow is not in its first bucket: prefetch the second one for stage_lookup_second.
 static __rte_noinline void turn_to_second(
 	const struct weir_flow_table *table, struct weir_summary *s) {
+	const struct weir_flow_secret *secret = &table->secret;
+
 	if (likely(s->family == 4)) {
 		s->bucket = weir_flow_bucket4_at(
-			table, weir_flow_second_bucket(table->part4.bucket_count, s->hash));
+			table, weir_flow_second_bucket(
+				       secret, table->part4.bucket_count, bucket_hash(s, 4)));
 	} else {
 		s->bucket = weir_flow_bucket6_at(
-			table, weir_flow_second_bucket(table->part6.bucket_count, s->hash));
+			table, weir_flow_second_bucket(
+				       secret, table->part6.bucket_count, bucket_hash(s, 6)));
 	}
 	weir_flow_fetch(s->bucket);
 }
@@ -520,6 +533,7 @@ bool weir_pipeline_maintain(struct weir_pipeline *pipeline, uint64_t now_ns) {
 	set_gauge(&counters->flows, weir_flow_count(pipeline->flows));
 	set_gauge(&counters->flows_half_open, weir_flow_half_open_count(pipeline->flows));
 	set_gauge(&counters->flow_half_open_evicted, weir_flow_evicted_count(pipeline->flows));
+	set_gauge(&counters->flow_idle_evicted, weir_flow_idle_evicted_count(pipeline->flows));
 	return more;
 }
 

@@ -196,9 +196,10 @@ def idle_connection_survives(lab):
 
 
 @scenario(services=[lines()],
-          config={"flow_table": {"flows_per_worker": 65536, "timeout_ms": {"closing": 1000}}})
+          config={"flow_table": {"flows_per_worker": 65536,
+                                 "timeout_ms": {"closing": 1000, "established": 2000}}})
 def reset_ends_the_flow(lab):
-    """A client's RST ends the flow after the closing timeout; it is counted as refused"""
+    """A client's RST ends the flow after its timeout; it is counted as refused"""
     line = clients.Line(lab.client, VIP4)
     wait_for("the flow is counted",
              lambda: sum(c["active_flows"] for c in lab.api("flow.count")) == 1)

@@ -49,7 +49,7 @@ struct balancer {
 void balancer_start(void);
 
 // Nothing is published, the worker is offline. The mappings lie between guards (balancer_guard).
-// Flow timeouts are 50 (SYN seen), 1000, 100 and 200 (UDP) ms.
+// Flow timeouts are 50 (half-open), 200 (young, UDP), 1000 and 100 (closing) ms.
 void balancer_init(struct balancer *balancer);
 void balancer_fini(struct balancer *balancer);
 void balancer_publish(struct balancer *balancer, enum balancer_tables tables);

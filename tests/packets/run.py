@@ -20,6 +20,7 @@ import lab
 import malformed
 import scenarios_choose
 import scenarios_files
+import scenarios_forged
 import scenarios_forward
 import scenarios_fragments
 import scenarios_icmp
@@ -30,6 +31,7 @@ PR_SET_PDEATHSIG = 1
 MODULES = [
     scenarios_forward,
     scenarios_choose,
+    scenarios_forged,
     scenarios_move,
     scenarios_icmp,
     scenarios_fragments,

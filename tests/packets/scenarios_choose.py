@@ -190,13 +190,14 @@ def test_last_packets_of_unknown_flows_make_no_entry(lab):
 def test_udp_timeout(lab):
     packet = IP(src=CLIENT4, dst=VIP4) / UDP(sport=5, dport=80)
     run = lab.run(
-        config(service(backends=FOUR)), [packet, (29 * SECOND, packet), (31 * SECOND, packet)]
+        config(service(backends=FOUR)),
+        [packet, packet, (29 * SECOND, packet), (31 * SECOND, packet)],
     )
-    expect_equal([verdict.why for verdict in run], ["new", "flow", "new"], "why")
+    expect_equal([verdict.why for verdict in run], ["new", "flow", "flow", "new"], "why")
 
 
 def test_configured_timeouts_count(lab):
-    timeouts = {"syn_seen": 1000, "established": 2000, "closing": 1000, "udp": 1000}
+    timeouts = {"syn_seen": 1000, "young": 2000, "established": 2000, "closing": 1000, "udp": 1000}
     made = config(
         service(backends=FOUR), flow_table={"flows_per_worker": 4096, "timeout_ms": timeouts}
     )

@@ -265,7 +265,7 @@ void weir_bench_balancer_free(struct weir_bench_balancer *balancer) {
 uint64_t weir_bench_balancer_bytes(const struct weir_bench_options *options) {
 	uint64_t buffer = sizeof(struct rte_mbuf) + RTE_MBUF_DEFAULT_BUF_SIZE + 128;
 
-	return weir_flow_table_bytes(weir_bench_flows_per_worker(options)) +
+	return weir_flow_table_bytes(weir_bench_flows_per_worker(options), WEIR_FLOW_IPV6_PERCENT) +
 	       options->buffers * buffer + 8 * MEGABYTE;
 }
 
@@ -284,11 +284,14 @@ int weir_bench_balancer_start(
 		.segment = balancer->segment,
 		.worker = WEIR_BENCH_WORKER,
 		.flow_table = {.flows = weir_bench_flows_per_worker(options),
+			.ipv6_percent = WEIR_FLOW_IPV6_PERCENT,
 			.half_open_percent = options->half_open_percent,
 			.timeout_ms = {[WEIR_FLOW_SYN_SEEN] = options->syn_seen_ms,
 				[WEIR_FLOW_ESTABLISHED] = ESTABLISHED_MS,
 				[WEIR_FLOW_CLOSING] = options->closing_ms,
-				[WEIR_FLOW_UDP] = ESTABLISHED_MS},
+				[WEIR_FLOW_UDP] = ESTABLISHED_MS,
+				[WEIR_FLOW_YOUNG] = ESTABLISHED_MS,
+				[WEIR_FLOW_UDP_SEEN] = options->syn_seen_ms},
 			.socket = heap->socket,
 			.hash_seed = WEIR_BENCH_HASH_SEED},
 		.hash_seed = WEIR_BENCH_HASH_SEED,

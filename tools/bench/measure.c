@@ -511,8 +511,11 @@ static int fill_burst(
 	for (uint32_t i = first; r == 0 && i < first + n; i++) {
 		r = settle(engine, i, why, why_bytes);
 	}
-	// The second packet makes a TCP flow established.
-	return r == 0 ? steady_burst(engine, first, n, false, why, why_bytes) : r;
+	// The second packet makes it young, the third one established.
+	for (unsigned int turn = 0; r == 0 && turn < 2; turn++) {
+		r = steady_burst(engine, first, n, false, why, why_bytes);
+	}
+	return r;
 }
 
 // In case `new`, the rest of the table is half-open flows.

@@ -366,12 +366,14 @@ const char *weir_bench_help(char *buffer, size_t bytes) {
 
 // --- parsing ------------------------------------------------------------------------------
 
+#define IPV6_SHARE \
+	(100u / WEIR_FLOW_IPV6_PERCENT) // a table has room for one IPv6 flow per so many others
 #define NOT_GIVEN (-1.0)
 
 static void set_defaults(struct weir_bench_options *options) {
 	bool mixed = options->kind == WEIR_BENCH_CASE_MIXED;
-	uint32_t table = options->family == 6 ? DEFAULT_TABLE_FLOWS / WEIR_FLOW_IPV6_SHARE
-					      : DEFAULT_TABLE_FLOWS;
+	uint32_t table =
+		options->family == 6 ? DEFAULT_TABLE_FLOWS / IPV6_SHARE : DEFAULT_TABLE_FLOWS;
 	uint32_t min;
 
 	if (options->new_percent == NOT_GIVEN) {
@@ -413,10 +415,9 @@ static int check(const struct weir_bench_options *options, char *why, size_t why
 		snprintf(why, why_bytes,
 			"--backends %u: each of %u services needs one; --backends counts them all",
 			options->backends, options->services);
-	} else if (options->family == 6 &&
-		   options->table_flows > FLOWS_MAX / WEIR_FLOW_IPV6_SHARE) {
+	} else if (options->family == 6 && options->table_flows > FLOWS_MAX / IPV6_SHARE) {
 		snprintf(why, why_bytes, "--table-flows %u: a flow table holds at most %u of IPv6",
-			options->table_flows, FLOWS_MAX / WEIR_FLOW_IPV6_SHARE);
+			options->table_flows, FLOWS_MAX / IPV6_SHARE);
 	} else if (options->flows > options->table_flows) {
 		snprintf(why, why_bytes, "--flows %u: the flow table holds %u, see --table-flows",
 			options->flows, options->table_flows);
@@ -448,8 +449,7 @@ static int check(const struct weir_bench_options *options, char *why, size_t why
 }
 
 uint32_t weir_bench_flows_per_worker(const struct weir_bench_options *options) {
-	return options->family == 6 ? options->table_flows * WEIR_FLOW_IPV6_SHARE
-				    : options->table_flows;
+	return options->family == 6 ? options->table_flows * IPV6_SHARE : options->table_flows;
 }
 
 int weir_bench_options_parse(

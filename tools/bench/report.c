@@ -39,7 +39,7 @@ static const char *segment_pages(const struct weir_bench_report *report) {
 static double memory_per_flow(const struct weir_bench_options *options) {
 	uint32_t flows = weir_bench_flows_per_worker(options);
 
-	return (double)weir_flow_table_bytes(flows) / flows;
+	return (double)weir_flow_table_bytes(flows, WEIR_FLOW_IPV6_PERCENT) / flows;
 }
 
 static double ratio(const struct weir_bench_report *report) {

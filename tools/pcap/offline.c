@@ -60,7 +60,7 @@ static int first_cpu(void) {
 }
 
 int weir_offline_start(const char *program, uint32_t flows, char *why, size_t why_bytes) {
-	uint64_t mib = weir_flow_table_bytes(flows) / MIB + 56;
+	uint64_t mib = weir_flow_table_bytes(flows, WEIR_FLOW_IPV6_PERCENT_MAX) / MIB + 56;
 	char memory[24], lcores[24], name[64];
 	char *argv[] = {name, "--no-huge", "--no-pci", "--no-shconf", "--no-telemetry",
 		"--iova-mode=va", "--log-level=lib.*:error", "--log-level=*:error", "-m", memory,
@@ -226,11 +226,14 @@ static int create_pipeline(struct weir_offline *offline) {
 		.segment = offline->segment,
 		.worker = offline->worker,
 		.flow_table = {.flows = weir_offline_flows(offline->config),
+			.ipv6_percent = flows->ipv6_percent,
 			.half_open_percent = flows->half_open_percent,
 			.timeout_ms = {[WEIR_FLOW_SYN_SEEN] = flows->syn_seen_ms,
 				[WEIR_FLOW_ESTABLISHED] = flows->established_ms,
 				[WEIR_FLOW_CLOSING] = flows->closing_ms,
-				[WEIR_FLOW_UDP] = flows->udp_ms},
+				[WEIR_FLOW_UDP] = flows->udp_ms,
+				[WEIR_FLOW_YOUNG] = flows->young_ms,
+				[WEIR_FLOW_UDP_SEEN] = flows->udp_seen_ms},
 			.socket = SOCKET_ID_ANY},
 		.hash_seed = offline->config->instance.hash_seed,
 		.icmp = {.echo = offline->config->icmp.echo_per_second,

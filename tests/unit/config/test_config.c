@@ -27,8 +27,11 @@ static void minimal_configuration_and_defaults(void **state) {
 	assert_int_equal(config->flow_table.half_open_percent, 25);
 	assert_int_equal(config->flow_table.syn_seen_ms, 5000);
 	assert_int_equal(config->flow_table.established_ms, 900000);
-	assert_int_equal(config->flow_table.closing_ms, 10000);
+	assert_int_equal(config->flow_table.ipv6_percent, 25);
+	assert_int_equal(config->flow_table.closing_ms, 60000);
 	assert_int_equal(config->flow_table.udp_ms, 30000);
+	assert_int_equal(config->flow_table.young_ms, 10000);
+	assert_int_equal(config->flow_table.udp_seen_ms, 5000);
 	assert_int_equal(config->fragments.entries, 4096);
 	assert_int_equal(config->fragments.timeout_ms, 5000);
 	assert_int_equal(config->icmp.echo_per_second, 1000);

@@ -82,7 +82,7 @@ static void memory_grows_with_what_is_configured(void **state) {
 			      "{\"name\":\"b\",\"device\":\"net_null1\"}",
 				 1, "none", &jumbo, why),
 		0);
-	assert_int_equal(one.flow_bytes, weir_flow_table_bytes(1048576));
+	assert_int_equal(one.flow_bytes, weir_flow_table_bytes(1048576, 25));
 	assert_int_equal(four.flow_bytes, 4 * one.flow_bytes);
 	assert_true(four.buffer_bytes > one.buffer_bytes);
 	assert_true(one.total_bytes > one.flow_bytes + one.buffer_bytes);
@@ -97,7 +97,7 @@ static void memory_is_as_documented(void **state) {
 	uint64_t base = weir_pipeline_bytes(0, 0);
 
 	(void)state;
-	assert_int_equal((weir_flow_table_bytes(1048576) + 524288) / 1048576, 46);
+	assert_int_equal((weir_flow_table_bytes(1048576, 25) + 524288) / 1048576, 46);
 	assert_int_equal((weir_pipeline_bytes(0, 16384) - base) / 16384, 194);
 	assert_int_equal(((weir_pipeline_bytes(1024, 0) - base) * 10 + 524288) / 1048576, 10);
 	assert_int_equal((weir_pipeline_bytes(1024, 16384) * 10 + 524288) / 1048576, 41);

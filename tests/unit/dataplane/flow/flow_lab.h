@@ -31,17 +31,30 @@ struct lab {
 	struct weir_flow_table *table;
 	int64_t active[BACKENDS];
 	int64_t open[BACKENDS];
+	int64_t half_open[BACKENDS]; // of open
 	uint64_t ended[4];
 	uint64_t finished[4]; // by enum weir_outcome
 	uint64_t service_ns; // of the last flow that finished
 };
 
-static inline void on_finished(
-	void *context, uint16_t backend, enum weir_outcome outcome, uint64_t service_ns) {
+static inline void on_established(void *context, uint16_t backend) {
 	struct lab *f = context;
 
 	assert_true(backend < BACKENDS);
+	f->half_open[backend]--;
+	assert_true(f->half_open[backend] >= 0);
+}
+
+static inline void on_finished(void *context, uint16_t backend, enum weir_outcome outcome,
+	uint64_t service_ns, bool half_open) {
+	struct lab *f = context;
+
+	assert_true(backend < BACKENDS);
+	if (half_open) {
+		on_established(context, backend);
+	}
 	f->open[backend]--;
+	assert_true(f->open[backend] >= f->half_open[backend]);
 	assert_true(f->open[backend] >= 0);
 	f->finished[outcome]++;
 	f->service_ns = service_ns;
@@ -54,12 +67,12 @@ static inline void on_resumed(void *context, uint16_t backend) {
 	f->open[backend]++;
 }
 
-static inline void on_ended(
-	void *context, uint16_t backend, enum weir_flow_end end, int outcome, uint64_t service_ns) {
+static inline void on_ended(void *context, uint16_t backend, enum weir_flow_end end, int outcome,
+	uint64_t service_ns, bool half_open) {
 	struct lab *f = context;
 
 	if (outcome != WEIR_OUTCOME_KNOWN) {
-		on_finished(context, backend, (enum weir_outcome)outcome, service_ns);
+		on_finished(context, backend, (enum weir_outcome)outcome, service_ns, half_open);
 	}
 	assert_true(backend < BACKENDS);
 	f->active[backend]--;
@@ -71,12 +84,13 @@ static inline struct lab *make(uint32_t flows, uint32_t half_open_percent) {
 	struct lab *f = calloc(1, sizeof(*f));
 	struct weir_flow_table_params params = {
 		.flows = flows,
+		.ipv6_percent = 25,
 		.half_open_percent = half_open_percent,
-		.timeout_ms = {5000, 900000, 10000, 30000},
+		.timeout_ms = {5000, 900000, 10000, 30000, 8000, 4000},
 		.socket = SOCKET_ID_ANY,
 		.hash_seed = SEED,
 	};
-	struct weir_flow_listener listener = {on_finished, on_resumed, on_ended, f};
+	struct weir_flow_listener listener = {on_established, on_finished, on_resumed, on_ended, f};
 
 	assert_non_null(f);
 	assert_int_equal(weir_flow_table_create(&params, &listener, &f->table), 0);
@@ -123,6 +137,7 @@ static inline weir_flow_ref find(struct lab *f, const struct weir_flow_key *key,
 static inline void began(struct lab *f, uint16_t backend, enum weir_flow_event event) {
 	f->active[backend]++;
 	f->open[backend] += event != WEIR_FLOW_EVENT_FIN && event != WEIR_FLOW_EVENT_RST;
+	f->half_open[backend] += event == WEIR_FLOW_EVENT_SYN || event == WEIR_FLOW_EVENT_DATAGRAM;
 }
 
 static inline weir_flow_ref insert(struct lab *f, const struct weir_flow_key *key, uint16_t backend,
@@ -144,10 +159,23 @@ static inline void restart(struct lab *f, weir_flow_ref flow, uint16_t backend,
 	began(f, backend, event);
 }
 
+struct buckets {
+	uint32_t bucket[2];
+};
+
+static inline struct buckets buckets_of(const struct lab *f, const struct weir_flow_key *key) {
+	const struct weir_flow_secret *secret = &f->table->secret;
+	uint32_t count =
+		key->family == 4 ? f->table->part4.bucket_count : f->table->part6.bucket_count;
+	uint64_t hash = weir_flow_bucket_hash(key, hash_of(key));
+
+	return (struct buckets){{weir_flow_first_bucket(secret, count, hash),
+		weir_flow_second_bucket(secret, count, hash)}};
+}
+
 // The fast way of a packet.
 static inline bool hit(struct lab *f, const struct weir_flow_key *key, enum weir_flow_event event,
 	uint64_t now, uint16_t *ret_backend) {
-	uint64_t hash = hash_of(key);
 	uint8_t ip[44] = {0}; // addresses and ports where a packet has them
 	uint32_t *word, backend;
 
@@ -157,14 +185,10 @@ static inline bool hit(struct lab *f, const struct weir_flow_key *key, enum weir
 	weir_flow_stamp(f->table, now);
 	if (key->family == 4) {
 		word = weir_flow_find4(
-			weir_flow_bucket4_at(f->table,
-				weir_flow_first_bucket(f->table->part4.bucket_count, hash)),
-			ip);
+			weir_flow_bucket4_at(f->table, buckets_of(f, key).bucket[0]), ip);
 	} else {
-		word = weir_flow_find6(f->table,
-			weir_flow_bucket6_at(f->table,
-				weir_flow_first_bucket(f->table->part6.bucket_count, hash)),
-			ip);
+		word = weir_flow_find6(
+			f->table, weir_flow_bucket6_at(f->table, buckets_of(f, key).bucket[0]), ip);
 	}
 	if (word == NULL || !weir_flow_refresh(f->table, word, event, &backend)) {
 		return false;
@@ -197,6 +221,7 @@ static inline uint64_t sweep_for(struct lab *f, uint64_t now, uint64_t duration)
 #define FIN WEIR_FLOW_EVENT_FIN
 #define RST WEIR_FLOW_EVENT_RST
 #define DGRAM WEIR_FLOW_EVENT_DATAGRAM
+#define ACK WEIR_FLOW_EVENT_ACK
 
 static inline int eal_start(void **state) {
 	static char *argv[] = {"test", "--no-huge", "--no-pci", "--no-shconf", "--no-telemetry",

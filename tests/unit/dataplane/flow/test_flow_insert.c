@@ -55,9 +55,10 @@ static void flow_f3_f4_syn_flood_evicts_only_half_open(void **state) {
 	for (uint32_t i = 0; i < established; i++) {
 		struct weir_flow_key key = key_of(i, 4, i % 3 ? 6 : 17);
 
-		assert_true(
-			insert(f, &key, i % BACKENDS,
-				i % 3 ? WEIR_FLOW_EVENT_DATA : WEIR_FLOW_EVENT_DATAGRAM, now) >= 0);
+		weir_flow_ref flow = insert(f, &key, i % BACKENDS, i % 3 ? DATA : DGRAM, now);
+
+		assert_true(flow >= 0);
+		weir_flow_advance(f->table, flow, i % 3 ? DATA : DGRAM, now);
 	}
 	for (uint32_t i = 0; i < 10 * flows; i++) {
 		struct weir_flow_key key = key_of(1000000 + i, 4, 6);
@@ -108,9 +109,8 @@ static int64_t oldest_in(
 static int64_t victim_of(
 	struct lab *f, const struct weir_flow_key *key, uint32_t came, uint64_t now) {
 	bool ipv6 = key->family == 6;
-	uint32_t count = ipv6 ? f->table->part6.bucket_count : f->table->part4.bucket_count;
-	uint32_t own[2] = {weir_flow_first_bucket(count, hash_of(key)),
-		weir_flow_second_bucket(count, hash_of(key))};
+	const struct buckets buckets = buckets_of(f, key);
+	const uint32_t *own = buckets.bucket;
 	uint32_t adjacent[2] = {own[0] ^ 1, own[1] ^ 1}; // the last bucket may have none
 	int64_t victim = oldest_in(f, key->family, own, came, now);
 
@@ -247,8 +247,231 @@ static void flow_that_came_again_is_hit(void **state) {
 	}
 }
 
+// F3: what goes first in a full table, whatever has been idle longer.
+static void flow_f3_full_table_evicts_idle_flows_in_order(void **state) {
+	static const struct {
+		const char *name;
+		enum weir_flow_event event[2];
+		uint8_t protocol;
+	} kinds[] = {
+		// of each two the first one goes
+		{"SYN seen", {SYN, SYN}, 6},
+		{"closing", {DATA, FIN}, 6},
+		{"young", {SYN, ACK}, 6},
+		{"UDP", {DGRAM, DGRAM}, 17},
+		{"established", {DATA, DATA}, 6},
+	};
+	const unsigned int count = sizeof(kinds) / sizeof(kinds[0]);
+
+	(void)state;
+	for (unsigned int i = 0; i < count * count * 2; i++) {
+		const unsigned int kind[2] = {i / 2 % count, i / 2 / count};
+		const unsigned int first = i % 2; // which of them came first
+		struct lab *f = make(2, 100); // one bucket, two flows
+		struct weir_flow_key keys[3];
+		unsigned int goes = kind[0] < kind[1] ? 0 : kind[0] > kind[1] ? 1 : first;
+		uint64_t now = START;
+
+		for (unsigned int k = 0; k < 2; k++) {
+			const unsigned int n = k ^ first;
+
+			keys[n] = key_of(n, 4, kinds[kind[n]].protocol);
+			now += 200 * MS;
+			weir_flow_ref flow = insert(f, &keys[n], 1, kinds[kind[n]].event[0], now);
+
+			assert_true(flow >= 0);
+			weir_flow_advance(f->table, flow, kinds[kind[n]].event[1], now);
+		}
+		keys[2] = key_of(2, 4, 6);
+		now += (WEIR_FLOW_IN_USE_MS - 1000) * MS;
+		if (kind[0] > 2 && kind[1] > 2) { // in use
+			assert_int_equal(insert(f, &keys[2], 1, SYN, now), -ENOSPC);
+		}
+		now += 2000 * MS;
+		if (kind[goes] == 0) {
+			now -= 2000 * MS; // else it has expired
+		}
+		assert_true(insert(f, &keys[2], 1, SYN, now) >= 0);
+		if (find(f, &keys[goes], now) >= 0 || find(f, &keys[1 - goes], now) < 0) {
+			fail_msg("%s and %s: not the %s one went", kinds[kind[0]].name,
+				kinds[kind[1]].name, kinds[kind[goes]].name);
+		}
+		assert_int_equal(weir_flow_evicted_count(f->table), kind[goes] == 0);
+		assert_int_equal(weir_flow_idle_evicted_count(f->table), kind[goes] != 0);
+		assert_int_equal(f->ended[WEIR_FLOW_END_EVICTED], 1);
+		assert_int_equal(active_total(f), weir_flow_count(f->table));
+		drop(f);
+	}
+}
+
+// F3, F4: SYNs that nothing follows take no more than their share from idle flows of a full table,
+// and nothing from those in use.
+static void flow_f3_f4_syn_flood_on_a_full_table(void **state) {
+	const uint32_t flows = 20000;
+
+	(void)state;
+	for (uint32_t idle = 0; idle < 2; idle++) {
+		struct lab *f = make(flows, 25);
+		uint64_t now = START;
+		uint32_t lost = 0;
+
+		for (uint32_t i = 0; weir_flow_count(f->table) < flows; i++) {
+			struct weir_flow_key key = key_of(i, 4, 6);
+
+			insert(f, &key, i % BACKENDS, DATA, now);
+		}
+		now += idle ? 60 * SECOND : SECOND;
+		for (uint32_t i = 0; i < 10 * flows; i++) {
+			struct weir_flow_key key = key_of(1000000 + i, 4, 6);
+
+			insert(f, &key, 1, SYN, now += 1000);
+		}
+		for (uint32_t i = 0; i < flows; i++) {
+			struct weir_flow_key key = key_of(i, 4, 6);
+
+			lost += find(f, &key, now) < 0;
+		}
+		print_message("%s: %u of %u lost\n", idle ? "idle" : "in use", lost, flows);
+		assert_true(lost <= (idle ? flows / 4 : flows / 1000)); // some never found room
+		assert_int_equal(weir_flow_idle_evicted_count(f->table) > 0, idle);
+		assert_int_equal(active_total(f), weir_flow_count(f->table));
+		drop(f);
+	}
+}
+
+// F3: RSTs that are not forged do not keep a table full for as long as established flows stay.
+static void flow_reset_flows_end_earlier_when_the_table_fills_up(void **state) {
+	(void)state;
+	for (uint32_t flows = 700; flows <= 800; flows += 100) { // around three quarters
+		struct lab *f = make(1000, 25);
+		uint64_t now = START;
+
+		for (uint32_t i = 0; i < flows; i++) {
+			struct weir_flow_key key = key_of(i, 4, 6);
+			weir_flow_ref flow = insert(f, &key, 1, DATA, now);
+
+			weir_flow_advance(f->table, flow, RST, now);
+		}
+		for (uint64_t end = now + 30 * SECOND; now < end; now += 20 * MS) {
+			weir_flow_stamp(f->table, now);
+			weir_flow_sweep(f->table, now);
+		}
+		if (flows == 700) {
+			assert_int_equal(weir_flow_count(f->table), 700);
+		} else {
+			assert_in_range(weir_flow_count(f->table), 700, 750);
+		}
+		drop(f);
+	}
+}
+
+// F2, F3: two packets of each of many forged flows fill a table; new flows find room all the same.
+static void flow_f3_young_flows_give_way(void **state) {
+	const uint32_t flows = 20000;
+
+	(void)state;
+	for (uint8_t family = 4; family <= 6; family = (uint8_t)(family + 2)) {
+		struct lab *f = make(family == 4 ? flows : 4 * flows, 25);
+		uint64_t now = START;
+		uint32_t refused = 0;
+
+		for (uint32_t i = 0; i < 4 * flows; i++) {
+			struct weir_flow_key key = key_of(i, family, 6);
+			weir_flow_ref flow = insert(f, &key, 1, SYN, now += 1000);
+
+			if (flow >= 0) {
+				weir_flow_advance(f->table, flow, ACK, now);
+			}
+			refused += i >= 2 * flows && flow < 0;
+		}
+		print_message("IPv%u: %u of %u refused\n", family, refused, 2 * flows);
+		assert_true(refused < flows / 20);
+		assert_int_equal(active_total(f), weir_flow_count(f->table));
+		drop(f);
+	}
+}
+
+// F7: keys whose hashes, known to whoever knows the seed, agree in what is enough without a secret
+// to share both buckets: the high bits of their low half, and those of a product.
+static void flow_f7_keys_chosen_by_their_hash_share_no_bucket(void **state) {
+	struct lab *f = make(192, 100); // 65 buckets
+	const uint32_t count = f->table->part4.bucket_count;
+	uint32_t chosen = 0;
+
+	(void)state;
+	for (uint32_t n = 0; chosen < 40; n++) {
+		struct weir_flow_key key = key_of(n, 4, 6);
+		uint64_t hash = hash_of(&key);
+		uint32_t mixed = (uint32_t)(hash ^ hash >> 32) * 0x9e3779b1u;
+
+		if ((hash & 0xffffffffu) * count >> 32 == 0 && (uint64_t)mixed * count >> 32 == 1) {
+			assert_true(insert(f, &key, 1, DATA, START) >= 0);
+			chosen++;
+		}
+	}
+	drop(f);
+}
+
+// F7: of IPv6, where an attacker has 128 bits, any number of keys with one and the same hash.
+static void flow_f7_keys_with_the_same_hash_share_no_bucket(void **state) {
+	const struct weir_hash_keys keys = weir_hash_keys_of(SEED);
+	struct lab *f = make(4000, 100);
+	struct weir_flow_key key = key_of(1, 6, 6);
+	uint64_t hash = 0;
+
+	(void)state;
+	memcpy(key.source + 8, &keys.source[1], 8); // makes a factor 0
+	for (uint32_t n = 0; n < 500; n++) {
+		uint64_t half = weir_hash_mix(n + 1, 0x9e3779b97f4a7c15ull);
+
+		memcpy(key.source, &half, sizeof(half));
+		assert_true(n == 0 || hash_of(&key) == hash);
+		hash = hash_of(&key);
+		assert_true(insert(f, &key, 1, DATA, START) >= 0);
+	}
+	drop(f);
+}
+
+// The table says in time that half-open flows will be evicted, and goes on saying so for a while.
+static void flow_crowded_begins_before_the_limit_and_lasts(void **state) {
+	struct lab *f = make(4096, 25); // 1024 half-open
+	uint64_t now = START;
+
+	(void)state;
+	for (uint32_t i = 0; i < 1024; i++) {
+		struct weir_flow_key key = key_of(i, 4, i % 2 ? 6 : 17);
+
+		assert_int_equal(weir_flow_crowded(f->table, 4), i >= 896);
+		assert_true(insert(f, &key, 1, i % 2 ? SYN : DGRAM, now) >= 0);
+	}
+	assert_false(weir_flow_crowded(f->table, 6));
+	for (uint32_t i = 0; i < 1024; i++) {
+		struct weir_flow_key key = key_of(i, 4, i % 2 ? 6 : 17);
+
+		assert_int_equal(weir_flow_crowded(f->table, 4), i <= 256);
+		weir_flow_advance(f->table, find(f, &key, now), i % 2 ? ACK : DGRAM, now);
+	}
+	drop(f);
+	f = make(1024, 25);
+	for (uint32_t i = 0; weir_flow_count(f->table) < 1024; i++) {
+		struct weir_flow_key key = key_of(i, 4, 6);
+
+		assert_false(weir_flow_crowded(f->table, 4));
+		insert(f, &key, 1, DATA, now);
+	}
+	assert_true(weir_flow_crowded(f->table, 4)); // full
+	drop(f);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(flow_f3_full_table_evicts_idle_flows_in_order),
+		cmocka_unit_test(flow_f3_f4_syn_flood_on_a_full_table),
+		cmocka_unit_test(flow_reset_flows_end_earlier_when_the_table_fills_up),
+		cmocka_unit_test(flow_f3_young_flows_give_way),
+		cmocka_unit_test(flow_f7_keys_chosen_by_their_hash_share_no_bucket),
+		cmocka_unit_test(flow_f7_keys_with_the_same_hash_share_no_bucket),
+		cmocka_unit_test(flow_crowded_begins_before_the_limit_and_lasts),
 		cmocka_unit_test(flow_f2_insert_full_table_returns_enospc),
 		cmocka_unit_test(flow_f3_f4_syn_flood_evicts_only_half_open),
 		cmocka_unit_test(flow_f3_the_oldest_of_both_buckets_makes_room),

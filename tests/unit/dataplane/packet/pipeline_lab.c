@@ -26,7 +26,8 @@ struct weir_pipeline_params lab_params(void) {
 	return (struct weir_pipeline_params){
 		.flow_table = {.flows = 4096,
 			.half_open_percent = 50,
-			.timeout_ms = {5000, 900000, 10000, 30000},
+			.ipv6_percent = 25,
+			.timeout_ms = {5000, 900000, 10000, 30000, 10000, 5000},
 			.socket = SOCKET_ID_ANY},
 		.hash_seed = LAB_SEED,
 		.icmp = {.echo = 1000000, .too_big = 1000000, .unreachable = 1000000},

@@ -188,9 +188,73 @@ static void new_flow_beyond_the_limit_is_rejected_under_its_reason(void **state)
 	assert_int_equal(send_tcp(lab, 3, ACK).action, WEIR_ACTION_FORWARD);
 	verdict = send_tcp(lab, 7, FIN_ACK);
 	assert_int_equal(send_tcp(lab, 200, SYN).backend, verdict.backend);
+	send_tcp(lab, 200, ACK);
 	assert_int_equal(send_tcp(lab, 201, SYN).action, WEIR_ACTION_DROP);
 	lab_check_counters(lab);
 	lab_free(lab);
+}
+
+// Forged SYNs and datagrams bring no backend to its limit, with any policy; handshakes do.
+static void new_flow_half_open_flows_do_not_count_towards_the_limit(void **state) {
+	(void)state;
+	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
+		struct weir_selection_params params = params_of((enum weir_policy)policy);
+		struct lab *lab;
+
+		params.settings.max_active_flows = 5;
+		params.settings.when_exhausted = WEIR_EXHAUSTED_REJECT;
+		lab = make(&params);
+		for (uint16_t n = 0; n < 80; n++) {
+			assert_int_equal(send_tcp(lab, n, SYN).action, WEIR_ACTION_FORWARD);
+		}
+		for (uint16_t n = 100; n < 120; n++) {
+			assert_int_equal(send_tcp(lab, n, SYN).action, WEIR_ACTION_FORWARD);
+			send_tcp(lab, n, ACK);
+		}
+		for (uint16_t n = 0; n < 4; n++) { // whether they end by themselves or not
+			send_tcp(lab, n, RST);
+		}
+		assert_int_equal(send_tcp(lab, 200, SYN).action, WEIR_ACTION_DROP);
+		assert_int_equal(send_tcp(lab, 201, SYN).action, WEIR_ACTION_DROP);
+		lab_wait(lab, 6500);
+		assert_int_equal(send_tcp(lab, 202, SYN).action, WEIR_ACTION_DROP);
+		send_tcp(lab, 100, FIN_ACK);
+		assert_int_equal(send_tcp(lab, 203, SYN).action, WEIR_ACTION_FORWARD);
+		lab_check_counters(lab);
+		lab_free(lab);
+	}
+}
+
+// While half-open flows evict each other, a SYN and its ACK go to the same backend although nothing
+// may be left of the former: by the Maglev fallback, with any policy.
+static void new_flow_syn_and_ack_agree_in_a_flood(void **state) {
+	(void)state;
+	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
+		struct weir_pipeline_params pipeline = lab_params();
+		struct weir_selection_params params = params_of((enum weir_policy)policy);
+		struct lab *lab;
+
+		pipeline.flow_table.flows = 1024;
+		pipeline.flow_table.half_open_percent = 25;
+		lab = lab_open(&pipeline);
+		lab_publish_default(lab);
+		lab_publish_policy(lab, &params, (uint16_t[]){0, 1, 2, 3}, 4);
+		for (uint16_t n = 0; n < 1000; n++) {
+			send_tcp(lab, (uint16_t)(10000 + n), SYN);
+		}
+		for (uint16_t n = 0; n < 100; n++) {
+			uint16_t backend = send_tcp(lab, n, SYN).backend;
+
+			for (uint16_t k = 0; k < 300; k++) {
+				send_tcp(lab, (uint16_t)(20000 + n * 300 + k), SYN);
+			}
+			assert_int_equal(send_tcp(lab, n, ACK).backend, backend);
+			assert_int_equal(send_tcp(lab, n, ACK).backend, backend);
+		}
+		assert_true(lab_counters(lab)->flow_half_open_evicted > 10000);
+		lab_check_counters(lab);
+		lab_free(lab);
+	}
 }
 
 static void new_flow_beyond_the_limit_spills_and_is_counted(void **state) {
@@ -205,6 +269,7 @@ static void new_flow_beyond_the_limit_spills_and_is_counted(void **state) {
 		lab = make(&params);
 		for (uint16_t n = 0; n < 40; n++) {
 			assert_int_equal(send_tcp(lab, n, SYN).action, WEIR_ACTION_FORWARD);
+			send_tcp(lab, n, ACK);
 			if (n == 19) { // the limit evens out what the policy does not
 				for (uint32_t id = 0; id < 4; id++) {
 					assert_int_equal(backend_of(lab, id)->open_flows, 5);
@@ -312,6 +377,7 @@ static void new_flow_policies_work_for_any_service(void **state) {
 				spec.protocol = 17;
 				spec.destination_port = 53;
 				dropped += lab_send(lab, &spec).action == WEIR_ACTION_DROP;
+				lab_send(lab, &spec); // makes it established
 			}
 			assert_int_equal(dropped, limit ? 90 : 0);
 			assert_int_equal(backend_of(lab, 4)->open_flows, limit ? 5 : 50);
@@ -537,6 +603,8 @@ int main(void) {
 		cmocka_unit_test(new_flow_every_policy_forwards_and_counts),
 		cmocka_unit_test(new_flow_s6_policy_changes_live),
 		cmocka_unit_test(new_flow_beyond_the_limit_is_rejected_under_its_reason),
+		cmocka_unit_test(new_flow_half_open_flows_do_not_count_towards_the_limit),
+		cmocka_unit_test(new_flow_syn_and_ack_agree_in_a_flood),
 		cmocka_unit_test(new_flow_beyond_the_limit_spills_and_is_counted),
 		cmocka_unit_test(new_flow_service_times_are_sampled_only_if_needed),
 		cmocka_unit_test(new_flow_samples_that_nobody_reads_are_lost_and_counted),
