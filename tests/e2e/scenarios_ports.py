@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import socket
+import struct
 import time
 
 import clients
@@ -243,6 +244,31 @@ def loss_at_the_wire_is_counted(lab):
     assert lost - before[1] > 500, port
     _, out, _ = lab.weirctl("port", "show", port["name"])
     assert f" {lost}\n" in out, out
+
+
+@scenario(services=[echo()])
+def frames_that_are_too_long_are_counted(lab):
+    """Frames longer than a packet buffer, from a neighbour with a larger MTU"""
+    for namespace in (lab.lb, lab.net):
+        namespace.ip("link", "set", "lb0", "mtu", "3000")
+    mac = bytes.fromhex(lab.mac(lab.lb, "lb0").replace(":", ""))
+    with lab.net.inside():
+        sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+        sock.bind(("lb0", 0))
+    payload = bytes(2700)
+    ip = bytearray(struct.pack("!BBHHHBBH4s4s", 0x45, 0, 28 + len(payload), 0, 0x4000, 64, 17, 0,
+                               socket.inet_aton("192.0.2.2"), socket.inet_aton(VIP4)))
+    total = sum(struct.unpack("!10H", ip))
+    total = (total & 0xFFFF) + (total >> 16)
+    struct.pack_into("!H", ip, 10, ~((total & 0xFFFF) + (total >> 16)) & 0xFFFF)
+    udp = struct.pack("!HHHH", 1025, 9000, 8 + len(payload), 0)
+    for _ in range(10):
+        sock.send(mac + bytes.fromhex("0200000000aa") + b"\x08\x00" + ip + udp + payload)
+    sock.close()
+    wait_for("10 frames that are too long",
+             lambda: lab.api("port.show")[0]["frame_too_long"] == 10, 5)
+    port = lab.api("port.show")[0]
+    assert port["lost"] == 10 and port["imissed"] == 0, port
 
 
 def connect(lab, address, port, timeout=3):
