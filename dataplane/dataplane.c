@@ -19,6 +19,7 @@
 #include "distributor.h"
 #include "eal.h"
 #include "netdev.h"
+#include "peers.h"
 #include "pipeline.h"
 #include "pipeline_setup.h"
 #include "port_statistics.h"
@@ -46,6 +47,7 @@ struct weir_dataplane {
 	struct weir_port port[WEIR_PORTS_MAX];
 	struct weir_port_info info[WEIR_PORTS_MAX];
 	struct weir_distributor *distributor[WEIR_PORTS_MAX]; // NULL = not needed
+	struct weir_peers *peers; // NULL = not needed
 	struct weir_buffers buffers;
 	struct weir_handover offer;
 	bool short_of_memory; // for counters of further backends
@@ -399,6 +401,30 @@ static int add_device_sources(struct weir_dataplane *dataplane, const struct wei
 	return r;
 }
 
+// Where a NIC spreads flows, only asking finds the worker that knows one.
+static int connect_peers(struct weir_dataplane *dataplane) {
+	uint32_t workers = dataplane->workers, spreading = 0;
+	int r = 0;
+
+	for (uint32_t p = 0; p < dataplane->ports; p++) {
+		spreading += dataplane->distributor[p] == NULL;
+	}
+	if (workers < 2 || spreading == 0) {
+		return 0;
+	}
+	r = weir_peers_create(workers, SOCKET_ID_ANY, &dataplane->peers);
+	for (uint32_t w = 0; w < workers && r == 0; w++) {
+		struct weir_source source = {
+			.kind = WEIR_SOURCE_OFFERED, .ring = dataplane->peers->ring[w]};
+
+		weir_pipeline_offer_to(dataplane->pipeline[w], workers);
+		weir_worker_offer_to(
+			dataplane->worker[w], dataplane->peers->ring[(w + 1) % workers]);
+		r = weir_worker_add_source(dataplane->worker[w], &source);
+	}
+	return r;
+}
+
 static int connect_workers(struct weir_dataplane *dataplane) {
 	struct weir_transmit *transmit = dataplane->transmit;
 	int r = 0;
@@ -430,6 +456,9 @@ static int make_workers(struct weir_dataplane *dataplane) {
 	}
 	if (r == 0) {
 		r = connect_workers(dataplane);
+	}
+	if (r == 0) {
+		r = connect_peers(dataplane);
 	}
 	if (r < 0) {
 		weir_log_write(dataplane->log, WEIR_LOG_ERROR, "cannot create the workers: %s",
@@ -496,6 +525,7 @@ void weir_dataplane_close(struct weir_dataplane *dataplane) {
 			close(dataplane->offer.vip_map_fd[p]);
 		}
 	}
+	weir_peers_free(dataplane->peers);
 	weir_transmit_free(dataplane->transmit);
 	for (uint32_t d = dataplane->devices; d-- > 0;) {
 		weir_device_close(&dataplane->device[d]);

@@ -15,6 +15,7 @@
 #include "fragment_table.h"
 #include "netdev.h"
 #include "options.h"
+#include "peers.h"
 #include "pipeline_setup.h"
 #include "verdict.h"
 
@@ -215,6 +216,9 @@ static uint32_t travelling_buffers(const struct weir_plan *plan) {
 		if (plan->workers > 1) {
 			buffers += (plan->workers - 1) * WEIR_TX_RING;
 		}
+		if (i == 0 && plan->workers > 1) {
+			buffers += plan->workers * WEIR_PEER_RING;
+		}
 		if (plan->workers > 1 && !plan->device[i].exception) {
 			buffers += (plan->workers - 1) * WEIR_DISTRIBUTOR_RING;
 		}
@@ -260,7 +264,8 @@ static int plan_pools(struct weir_plan *plan, char *why, size_t why_bytes) {
 
 static uint64_t ring_bytes(const struct weir_plan *plan) {
 	return (uint64_t)plan->devices * (plan->workers - 1) *
-	       (RING_BYTES(WEIR_TX_RING) + RING_BYTES(WEIR_DISTRIBUTOR_RING));
+		       (RING_BYTES(WEIR_TX_RING) + RING_BYTES(WEIR_DISTRIBUTOR_RING)) +
+	       plan->workers * RING_BYTES(WEIR_PEER_RING);
 }
 
 int weir_plan_make(const struct weir_config *config, const char *steer_object,

@@ -50,6 +50,7 @@ struct weir_worker {
 	struct weir_source source[WEIR_SOURCES_MAX];
 	struct weir_outlet *outlet[WEIR_DEVICES_MAX * WEIR_WORKERS_MAX];
 	struct weir_verdict verdicts[WEIR_BURST];
+	struct rte_ring *next; // to the next worker; NULL = nothing is offered
 	struct batch to_device[WEIR_DEVICES_MAX];
 	struct batch to_worker[WEIR_WORKERS_MAX];
 };
@@ -132,6 +133,19 @@ static void no_way_to_kernel(struct weir_worker *worker, struct rte_mbuf *m,
 	undelivered(worker, m, verdict, WEIR_DROP_NO_EXCEPTION_PORT);
 }
 
+// Free a packet, or give it to the next worker, which may know its flow.
+static void drop_or_offer(
+	struct weir_worker *worker, struct rte_mbuf *m, const struct weir_verdict *verdict) {
+	_Static_assert(WEIR_ACTION_OFFER == WEIR_ACTION_DROP + 1, "the last two");
+	if (likely(verdict->action == WEIR_ACTION_DROP)) {
+		rte_pktmbuf_free(m);
+	} else if (worker->next != NULL && rte_ring_sp_enqueue(worker->next, m) == 0) {
+		weir_counter_add(&worker->counters->handed_over, 1);
+	} else {
+		undelivered(worker, m, verdict, WEIR_DROP_HANDOFF_FULL);
+	}
+}
+
 // Carry out the verdicts of a burst, at most WEIR_BURST: sorted by device, in order within each.
 static void deliver(struct weir_worker *worker, struct rte_mbuf **pkts,
 	const struct weir_verdict *verdicts, uint16_t n, uint8_t in_port) {
@@ -143,8 +157,8 @@ static void deliver(struct weir_worker *worker, struct rte_mbuf **pkts,
 		struct batch *batch;
 		uint8_t device;
 
-		if (unlikely(verdict->action == WEIR_ACTION_DROP)) {
-			rte_pktmbuf_free(pkts[i]);
+		if (unlikely(verdict->action >= WEIR_ACTION_DROP)) {
+			drop_or_offer(worker, pkts[i], verdict);
 			continue;
 		}
 		device = device_of(worker, verdict, in_port);
@@ -177,17 +191,40 @@ static __rte_noinline void deliver_extra(struct weir_worker *worker, struct rte_
 	}
 }
 
-static void process(
+static void deliver_burst(
 	struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n, uint8_t in_port) {
 	const struct weir_verdict *extra_verdicts;
 	struct rte_mbuf **extra_pkts;
 	uint16_t extra;
 
-	weir_pipeline_process(worker->pipeline, pkts, n, in_port, worker->now_ns, worker->verdicts);
 	deliver(worker, pkts, worker->verdicts, n, in_port);
 	extra = weir_pipeline_extra(worker->pipeline, &extra_pkts, &extra_verdicts);
 	if (unlikely(extra > 0)) {
 		deliver_extra(worker, extra_pkts, extra_verdicts, extra, in_port);
+	}
+}
+
+static void process(
+	struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n, uint8_t in_port) {
+	weir_pipeline_process(worker->pipeline, pkts, n, in_port, worker->now_ns, worker->verdicts);
+	deliver_burst(worker, pkts, n, in_port);
+}
+
+// Packets that another worker has offered: in runs from the same port.
+static __rte_noinline void process_offered(
+	struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n) {
+	uint16_t run;
+
+	for (uint16_t i = 0; i < n; i = (uint16_t)(i + run)) {
+		uint8_t in_port = weir_pipeline_offered_port(pkts[i]);
+
+		run = 1;
+		while (i + run < n && weir_pipeline_offered_port(pkts[i + run]) == in_port) {
+			run++;
+		}
+		weir_pipeline_process_offered(
+			worker->pipeline, pkts + i, run, in_port, worker->now_ns, worker->verdicts);
+		deliver_burst(worker, pkts + i, run, in_port);
 	}
 }
 
@@ -278,7 +315,7 @@ static uint16_t poll_source(struct weir_worker *worker, const struct weir_source
 	struct rte_mbuf *pkts[WEIR_BURST];
 	uint16_t n;
 
-	if (source->kind == WEIR_SOURCE_HANDED) {
+	if (source->kind == WEIR_SOURCE_HANDED || source->kind == WEIR_SOURCE_OFFERED) {
 		n = (uint16_t)rte_ring_sc_dequeue_burst(
 			source->ring, (void **)pkts, WEIR_BURST, NULL);
 	} else {
@@ -291,6 +328,9 @@ static uint16_t poll_source(struct weir_worker *worker, const struct weir_source
 	case WEIR_SOURCE_QUEUE:
 	case WEIR_SOURCE_HANDED:
 		process(worker, pkts, n, source->port);
+		break;
+	case WEIR_SOURCE_OFFERED:
+		process_offered(worker, pkts, n);
 		break;
 	case WEIR_SOURCE_SHARED:
 		distribute(worker, source, pkts, n);
@@ -436,4 +476,8 @@ int weir_worker_add_outlet(struct weir_worker *worker, struct weir_outlet *outle
 	}
 	worker->outlet[worker->outlets++] = outlet;
 	return 0;
+}
+
+void weir_worker_offer_to(struct weir_worker *worker, struct rte_ring *next) {
+	worker->next = next;
 }

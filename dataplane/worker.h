@@ -20,13 +20,14 @@
 #include "pipeline.h"
 #include "transmit.h"
 
-#define WEIR_SOURCES_MAX (2 * WEIR_DEVICES_MAX + WEIR_QUEUES_MAX)
+#define WEIR_SOURCES_MAX (2 * WEIR_DEVICES_MAX + WEIR_QUEUES_MAX + 1)
 #define WEIR_NO_DEVICE 0xff
 
 enum weir_source_kind {
 	WEIR_SOURCE_QUEUE, // a port's receive queue: for this worker's pipeline
 	WEIR_SOURCE_SHARED, // a port's receive queue that the distributor spreads
 	WEIR_SOURCE_HANDED, // ring from the worker that owns such a queue
+	WEIR_SOURCE_OFFERED, // ring from another worker, which does not know their flows
 	WEIR_SOURCE_KERNEL, // an exception device: what the kernel sends, for the port
 };
 
@@ -35,7 +36,7 @@ struct weir_source {
 	uint8_t port; // index of the port that the packets belong to
 	uint16_t device; // DPDK's port id
 	uint16_t queue;
-	struct rte_ring *ring; // WEIR_SOURCE_HANDED
+	struct rte_ring *ring; // WEIR_SOURCE_HANDED, WEIR_SOURCE_OFFERED
 	const struct weir_distributor *distributor; // WEIR_SOURCE_SHARED
 };
 
@@ -65,6 +66,8 @@ void weir_worker_free(struct weir_worker *worker); // NULL is fine
 // Returns 0 or -ENOSPC. [set-up]
 int weir_worker_add_source(struct weir_worker *worker, const struct weir_source *source);
 int weir_worker_add_outlet(struct weir_worker *worker, struct weir_outlet *outlet);
+// Offer packets of unknown flows to the next worker by this ring. [set-up]
+void weir_worker_offer_to(struct weir_worker *worker, struct rte_ring *next);
 
 // One turn of the loop. Returns how many packets were moved. [worker]
 uint32_t weir_worker_turn(struct weir_worker *worker);

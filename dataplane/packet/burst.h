@@ -76,6 +76,10 @@ struct weir_pipeline {
 	uint64_t *adopted; // [max_services] generation of the selection that the client has adopted
 	struct weir_parse_mac macs[WEIR_PORTS_MAX]; // whose frames each port takes
 	struct weir_extra extra;
+	uint32_t
+		offer_workers; // that may know a flow, this one among them (offer.h); 0 = no others
+	bool offered; // the packets of this burst were offered by another worker
+	struct weir_icmp_limit offer_limit;
 	uint32_t outer_id; // identification of the next outer packet that is fragmented
 	struct weir_fragment_table *fragments; // NULL = off: fragments are dropped
 	struct weir_fragment fragment[WEIR_BURST]; // those of the burst

@@ -22,6 +22,7 @@ enum weir_packet_kind {
 	WEIR_PACKET_BROKEN, // verdict.reason holds, whatever the destination
 	WEIR_PACKET_FRAGMENT_FIRST, // first fragment of TCP or UDP: key, hash and event are set
 	WEIR_PACKET_FRAGMENT, // a later one: the key has no ports
+	WEIR_PACKET_OFFERED, // a first fragment that has its verdict: the next worker's
 };
 
 #define WEIR_OUTER_TTL 64 // of the outer header

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "offer.h"
 #include "slow_path.h"
 
 #define IPV4_MF 0x2000
@@ -84,8 +85,18 @@ static bool is_for_us(const struct weir_services_view *services, const struct we
 
 // --- first fragments ------------------------------------------------------------------------
 
-static void note_first(struct weir_burst *b, struct weir_descriptor *d, uint32_t id,
-	const struct weir_fragment_part *part) {
+// Another worker may have the flow, because the NIC spreads fragments by addresses only.
+static bool offer_first(struct weir_burst *b, unsigned int i) {
+	const struct weir_descriptor *d = &b->pipeline->descriptors[i];
+
+	return b->pipeline->offer_workers > 1 &&
+	       weir_flow_lookup(b->pipeline->flows, &d->key, d->hash, b->now_ns) < 0 &&
+	       weir_offer(b, i);
+}
+
+static void note_first(
+	struct weir_burst *b, unsigned int i, uint32_t id, const struct weir_fragment_part *part) {
+	struct weir_descriptor *d = &b->pipeline->descriptors[i];
 	struct weir_fragment_entry *entry =
 		weir_fragment_enter(b->pipeline->fragments, &d->key, id, b->now_ns);
 	int r = weir_fragment_cover(entry, part);
@@ -95,6 +106,10 @@ static void note_first(struct weir_burst *b, struct weir_descriptor *d, uint32_t
 		return;
 	}
 	d->kind = WEIR_PACKET_FLOW;
+	if (offer_first(b, i)) {
+		d->kind = WEIR_PACKET_OFFERED;
+		entry->fate = WEIR_FRAGMENT_OFFER;
+	}
 }
 
 void weir_fragment_note(struct weir_burst *b, unsigned int i) {
@@ -125,7 +140,7 @@ void weir_fragment_note(struct weir_burst *b, unsigned int i) {
 		.packet = (uint8_t)i,
 		.first = first};
 	if (first) {
-		note_first(b, d, piece.id, &fragment->part);
+		note_first(b, i, piece.id, &fragment->part);
 		if (d->kind != WEIR_PACKET_FLOW) {
 			return;
 		}
@@ -165,6 +180,8 @@ static void settle(struct weir_burst *b, const struct weir_fragment *fragment) {
 		entry->fate = WEIR_FRAGMENT_DROP;
 		entry->reason = verdict->reason;
 		break;
+	case WEIR_ACTION_OFFER: // not among those that are settled
+		break;
 	}
 }
 
@@ -195,6 +212,11 @@ static void follow(struct weir_burst *b, const struct weir_fragment *fragment, u
 		break;
 	case WEIR_FRAGMENT_DROP:
 		weir_burst_drop(b, d, (enum weir_drop_reason)entry->reason);
+		break;
+	case WEIR_FRAGMENT_OFFER:
+		if (!weir_offer(b, i)) {
+			weir_burst_drop(b, d, WEIR_DROP_FRAGMENT_FIRST_MISSING);
+		}
 		break;
 	case WEIR_FRAGMENT_UNDECIDED: // cannot be: the first ones are settled
 		weir_burst_drop(b, d, WEIR_DROP_FRAGMENT_FIRST_MISSING);

@@ -22,6 +22,7 @@ enum weir_fragment_fate { // of the first fragment, and so of the others
 	WEIR_FRAGMENT_FORWARD, // to `backend`
 	WEIR_FRAGMENT_KERNEL,
 	WEIR_FRAGMENT_DROP, // for `reason`
+	WEIR_FRAGMENT_OFFER, // to the next worker
 };
 
 // Which part of a datagram a fragment has, in units of 8 bytes.

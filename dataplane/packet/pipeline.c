@@ -510,6 +510,8 @@ __rte_noinline void weir_pipeline_undelivered(struct weir_pipeline *pipeline,
 	case WEIR_ACTION_KERNEL:
 		pipeline->pending.to_kernel--;
 		break;
+	case WEIR_ACTION_OFFER: // counted by the caller when it is handed over
+		break;
 	case WEIR_ACTION_DROP:
 		return;
 	}

@@ -36,6 +36,16 @@ struct weir_pipeline;
 void weir_pipeline_process(struct weir_pipeline *pipeline, struct rte_mbuf **pkts, uint16_t n,
 	uint8_t in_port, uint64_t now_ns, struct weir_verdict *verdicts);
 
+// Set-up: `workers` pipelines may know the flow of a packet, this one among them, and the caller
+// carries out WEIR_ACTION_OFFER: it gives the packet to the next one, and counts it as handed over.
+// 0 = no others, as after creation.
+void weir_pipeline_offer_to(struct weir_pipeline *pipeline, uint32_t workers);
+// weir_pipeline_process for packets that another worker has offered. in_port: as
+// weir_pipeline_offered_port says of each.
+void weir_pipeline_process_offered(struct weir_pipeline *pipeline, struct rte_mbuf **pkts,
+	uint16_t n, uint8_t in_port, uint64_t now_ns, struct weir_verdict *verdicts);
+uint8_t weir_pipeline_offered_port(const struct rte_mbuf *m);
+
 // The packets that the last burst made in addition to those it was given, further pieces of packets
 // that were fragmented, and their verdicts (FORWARD). The packets are the caller's from here on;
 // the arrays are valid until the next burst. Returns their number. To be called after each burst:

@@ -5,6 +5,7 @@
 
 #include "fragment_output.h"
 #include "move_flow.h"
+#include "offer.h"
 
 static bool is_vip(const struct weir_burst *b, const struct weir_descriptor *d) {
 	return b->services->buckets != NULL &&
@@ -72,6 +73,9 @@ static void icmp_error(struct weir_burst *b, unsigned int i) {
 			weir_burst_drop(b, d, WEIR_DROP_ICMP_UNMATCHED);
 			return;
 		}
+		if (weir_offer(b, i)) {
+			return;
+		}
 		d->verdict.backend = weir_burst_fallback(pipeline,
 			weir_reader_selection(&pipeline->reader, d->verdict.service), d->hash);
 		if (d->verdict.backend == WEIR_BACKEND_NONE) {
@@ -86,6 +90,9 @@ static void icmp_error(struct weir_burst *b, unsigned int i) {
 static void other(struct weir_burst *b, unsigned int i) {
 	struct weir_descriptor *d = &b->pipeline->descriptors[i];
 
+	if (d->kind == WEIR_PACKET_OFFERED) {
+		return;
+	}
 	if (d->kind == WEIR_PACKET_BROKEN) {
 		weir_burst_drop(b, d, (enum weir_drop_reason)d->verdict.reason);
 		return;

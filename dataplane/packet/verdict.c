@@ -9,6 +9,7 @@ const char *weir_action_name(enum weir_action action) {
 		[WEIR_ACTION_REPLY] = "reply",
 		[WEIR_ACTION_KERNEL] = "kernel",
 		[WEIR_ACTION_DROP] = "drop",
+		[WEIR_ACTION_OFFER] = "offer",
 	};
 
 	return (unsigned int)action < RTE_DIM(names) ? names[action] : "unknown";

@@ -16,6 +16,7 @@ enum weir_action {
 			   // came from)
 	WEIR_ACTION_KERNEL, // untouched; hand to the kernel of the port it came from
 	WEIR_ACTION_DROP, // free; reason in verdict.reason, already counted
+	WEIR_ACTION_OFFER, // untouched; hand to the next worker (weir_pipeline_offer_to)
 };
 
 #define WEIR_REASON_NONE 0xff // verdict.reason where there is none

@@ -22,6 +22,7 @@
 #include "edges.h"
 #include "frames.h"
 #include "mailbox.h"
+#include "peers.h"
 #include "pipeline_lab.h"
 
 #define WORKERS 2
@@ -351,6 +352,56 @@ static void handed_packets_are_processed(void **state) {
 	unmake(w);
 }
 
+// An ICMP error about an unknown flow goes to the next worker; here it has come round.
+static void offered_packets_go_round(void **state) {
+	static const struct frame_spec quoted = {.family = 4,
+		.protocol = 6,
+		.source = frame_vip4,
+		.destination = frame_client4,
+		.source_port = 80,
+		.payload = 8};
+	struct frame_spec error = {.family = 4,
+		.protocol = 1,
+		.icmp_type = 3,
+		.source = frame_stranger4,
+		.payload = 28};
+	struct worker_lab *w = make(13, WEIR_IDLE_POLL);
+	const struct weir_worker_counters *counters = lab_counters(w->lab);
+	struct weir_source source = {.kind = WEIR_SOURCE_OFFERED};
+	struct weir_peers *peers;
+	struct rte_mbuf *m = NULL;
+	struct frame inner;
+
+	(void)state;
+	frame_build(&quoted, &inner);
+	error.body = inner.bytes + inner.l3;
+	assert_int_equal(weir_peers_create(1, SOCKET_ID_ANY, &peers), -EINVAL);
+	assert_int_equal(weir_peers_create(WORKERS, SOCKET_ID_ANY, &peers), 0);
+	source.ring = peers->ring[SELF];
+	add_source(w, WEIR_SOURCE_QUEUE, LAB_IN_PORT);
+	assert_int_equal(weir_worker_add_source(w->worker, &source), 0);
+	weir_pipeline_offer_to(w->lab->pipeline, WORKERS);
+	weir_worker_offer_to(w->worker, peers->ring[0]);
+	feed(w, LAB_IN_PORT, &error);
+	assert_int_equal(weir_worker_turn(w->worker), 1);
+	assert_int_equal(counters->handed_over, 1);
+	check_sums(counters);
+	assert_int_equal(rte_ring_dequeue(peers->ring[0], (void **)&m), 0);
+	assert_int_equal(rte_ring_enqueue(peers->ring[SELF], m), 0);
+	assert_int_equal(weir_worker_turn(w->worker), 1);
+	assert_int_equal(counters->handed_over, 1);
+	assert_int_equal(counters->forwarded, 1);
+	for (uint32_t i = 0; i < WEIR_PEER_RING + 10; i++) { // nobody takes what is offered
+		feed(w, LAB_IN_PORT, &error);
+		weir_worker_turn(w->worker);
+	}
+	assert_int_equal(counters->handed_over, WEIR_PEER_RING);
+	assert_int_equal(counters->drops[WEIR_DROP_HANDOFF_FULL], 11);
+	check_sums(counters);
+	weir_peers_free(peers);
+	unmake(w);
+}
+
 static void one_question_a_turn_is_answered(void **state) {
 	struct worker_lab *w = make(10, WEIR_IDLE_POLL);
 	const struct weir_worker_box *theirs = &w->lab->control->worker_boxes[SELF];
@@ -607,6 +658,7 @@ int main(void) {
 		cmocka_unit_test(the_distributor_keeps_what_is_ours_and_hands_over_the_rest),
 		cmocka_unit_test(a_full_hand_over_ring_is_counted),
 		cmocka_unit_test(handed_packets_are_processed),
+		cmocka_unit_test(offered_packets_go_round),
 		cmocka_unit_test(one_question_a_turn_is_answered),
 		cmocka_unit_test(counters_agree_under_every_drop_reason),
 		cmocka_unit_test(sources_have_a_limit),

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "offer.h"
+
+#include "pipeline.h"
+
+// In the packet, which nobody else uses while it is on its way: the port that it came from, and how
+// many workers have passed it on.
+#define PORT(word) ((uint8_t)(word))
+#define PASSES(word) ((word) >> 8)
+
+bool weir_offer(struct weir_burst *b, unsigned int i) {
+	struct weir_pipeline *pipeline = b->pipeline;
+	struct rte_mbuf *m = b->pkts[i];
+	uint32_t passes = pipeline->offered ? PASSES(m->hash.usr) : 0;
+
+	if (passes + 1 >= pipeline->offer_workers) {
+		return false;
+	}
+	if (passes == 0) {
+		if (!weir_icmp_limit_ready(&pipeline->offer_limit, b->now_ns)) {
+			return false;
+		}
+		weir_icmp_limit_take(&pipeline->offer_limit);
+	}
+	m->hash.usr = b->in_port | (passes + 1) << 8;
+	pipeline->descriptors[i].verdict = (struct weir_verdict){.action = WEIR_ACTION_OFFER,
+		.reason = WEIR_REASON_NONE,
+		.choice = WEIR_CHOICE_NONE,
+		.backend = WEIR_BACKEND_NONE,
+		.service = WEIR_SERVICE_NONE};
+	return true;
+}
+
+void weir_pipeline_offer_to(struct weir_pipeline *pipeline, uint32_t workers) {
+	pipeline->offer_workers = workers;
+	weir_icmp_limit_init(&pipeline->offer_limit, WEIR_OFFERS_PER_SECOND);
+}
+
+uint8_t weir_pipeline_offered_port(const struct rte_mbuf *m) {
+	return PORT(m->hash.usr);
+}
+
+void weir_pipeline_process_offered(struct weir_pipeline *pipeline, struct rte_mbuf **pkts,
+	uint16_t n, uint8_t in_port, uint64_t now_ns, struct weir_verdict *verdicts) {
+	pipeline->offered = true;
+	weir_pipeline_process(pipeline, pkts, n, in_port, now_ns, verdicts);
+	pipeline->offered = false;
+}

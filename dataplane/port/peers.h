@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Peers: a ring from each worker to the next one, for packets that one offers to the others
+// (offer.h).
+//
+// Threads: worker w puts into ring[(w + 1) % workers] and takes from ring[w]. The rest is set-up.
+#pragma once
+
+#include <stdint.h>
+
+#include "layout.h"
+
+struct rte_ring;
+
+#define WEIR_PEER_RING 512 // packets that wait for one worker
+
+struct weir_peers {
+	uint32_t workers;
+	struct rte_ring *ring[WEIR_WORKERS_MAX]; // by the worker that takes from it
+};
+
+// workers: at least 2. Returns 0, -EINVAL, -ENOMEM.
+int weir_peers_create(uint32_t workers, int socket, struct weir_peers **ret);
+void weir_peers_free(struct weir_peers *peers); // and what is in rings; NULL is fine
