@@ -39,10 +39,3 @@ void weir_pipeline_offer_to(struct weir_pipeline *pipeline, uint32_t workers) {
 uint8_t weir_pipeline_offered_port(const struct rte_mbuf *m) {
 	return PORT(m->hash.usr);
 }
-
-void weir_pipeline_process_offered(struct weir_pipeline *pipeline, struct rte_mbuf **pkts,
-	uint16_t n, uint8_t in_port, uint64_t now_ns, struct weir_verdict *verdicts) {
-	pipeline->offered = true;
-	weir_pipeline_process(pipeline, pkts, n, in_port, now_ns, verdicts);
-	pipeline->offered = false;
-}

@@ -458,6 +458,13 @@ void weir_pipeline_process(struct weir_pipeline *pipeline, struct rte_mbuf **pkt
 	weir_trace_end(pipeline->trace, WEIR_STAGE_REWRITE);
 }
 
+void weir_pipeline_process_offered(struct weir_pipeline *pipeline, struct rte_mbuf **pkts,
+	uint16_t n, uint8_t in_port, uint64_t now_ns, struct weir_verdict *verdicts) {
+	pipeline->offered = true;
+	weir_pipeline_process(pipeline, pkts, n, in_port, now_ns, verdicts);
+	pipeline->offered = false;
+}
+
 void weir_pipeline_online(struct weir_pipeline *pipeline) {
 	weir_reader_online(&pipeline->reader);
 }

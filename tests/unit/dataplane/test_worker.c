@@ -547,7 +547,7 @@ static void drop_replies(struct worker_lab *w) {
 // Whatever becomes of a packet: the worker's forwarded is the sum of its services' packets, and of
 // its backends'.
 static void counters_agree_under_every_drop_reason(void **state) {
-	// Elsewhere: of devices, of rings between workers, closed_ports, resets, fragments, no headroom.
+	// Elsewhere: devices, rings between workers, closed ports, resets, fragments, headroom.
 	static const bool elsewhere[WEIR_DROP_REASON_COUNT] = {[WEIR_DROP_FRAME_TOO_LONG] = true,
 		[WEIR_DROP_HANDOFF_FULL] = true,
 		[WEIR_DROP_CLOSED_PORT] = true,
