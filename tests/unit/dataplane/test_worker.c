@@ -480,6 +480,18 @@ static void drop_by_rows_and_selections(struct worker_lab *w) {
 	known.payload = 1500;
 	known.source_port++; // not tracked
 	turn_for(w, &known, WEIR_DROP_MTU_EXCEEDED);
+	known.source_port--;
+	known.payload = 10;
+	feed(w, LAB_IN_PORT, &known);
+	weir_worker_turn(w->worker);
+	for (unsigned int id = 0; id < 4; id++) {
+		lab->rows[id].flags |= WEIR_BACKEND_CLOSED | WEIR_BACKEND_DOWN | WEIR_BACKEND_RESET;
+	}
+	lab_publish_backends(lab);
+	turn_for(w, &known, WEIR_DROP_BACKEND_DOWN);
+	weir_icmp_limit_init(&lab->pipeline->reset_limit, 0);
+	turn_for(w, &known, WEIR_DROP_RESET_RATE);
+	lab_publish_default(lab);
 	params.settings.max_active_flows = 1;
 	params.settings.when_exhausted = WEIR_EXHAUSTED_REJECT;
 	lab_publish_policy(lab, &params, (uint16_t[]){0}, 1);
