@@ -559,12 +559,10 @@ static void drop_replies(struct worker_lab *w) {
 // Whatever becomes of a packet: the worker's forwarded is the sum of its services' packets, and of
 // its backends'.
 static void counters_agree_under_every_drop_reason(void **state) {
-	// Elsewhere: devices, rings between workers, closed ports, resets, fragments, headroom.
+	// Elsewhere: devices, rings between workers, closed ports, fragments, headroom.
 	static const bool elsewhere[WEIR_DROP_REASON_COUNT] = {[WEIR_DROP_FRAME_TOO_LONG] = true,
 		[WEIR_DROP_HANDOFF_FULL] = true,
 		[WEIR_DROP_CLOSED_PORT] = true,
-		[WEIR_DROP_BACKEND_DOWN] = true,
-		[WEIR_DROP_RESET_RATE] = true,
 		[WEIR_DROP_FRAGMENT_BUFFERS] = true,
 		[WEIR_DROP_FRAGMENT_OVERLAP] = true,
 		[WEIR_DROP_FRAGMENT_TINY] = true,
