@@ -22,6 +22,7 @@ void weir_flow_stamp_anew(struct weir_flow_table *table, uint64_t now_ns) {
 	table->now.timeout_ticks[WEIR_PHASE_RESET] =
 		fills_up(&table->part4) || fills_up(&table->part6) ? table->reset_ticks_short
 								   : table->reset_ticks;
+	table->idle_searches = WEIR_FLOW_IDLE_SEARCHES;
 	table->stamped = now_ns >> WEIR_FLOW_STAMP_SHIFT;
 }
 

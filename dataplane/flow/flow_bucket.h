@@ -67,6 +67,7 @@ _Static_assert((WEIR_PHASE_SYN_SEEN & 3) == 1 && (WEIR_PHASE_JOINED & 3) == 1 &&
 #define WEIR_WORD_LAST_MASK 0xfffu
 #define WEIR_WORD_BACKEND 0xffffu
 #define WEIR_FLOW_WRAP_NS_MIN 16000000000ull
+#define WEIR_FLOW_IDLE_SEARCHES 64u // a flood of SYNs into a table in use costs no more of them
 #define WEIR_FLOW_STAMP_SHIFT 20 // stamps hold for 2^20 ns: no phase has a finer tick
 
 struct weir_flow_bucket4 {
@@ -144,6 +145,7 @@ struct weir_flow_table {
 	uint64_t swept_ns;
 	uint64_t evicted; // half-open
 	uint64_t idle_evicted; // others, of a full table
+	uint32_t idle_searches; // that may still fail before the next stamp
 	struct weir_flow_late_starts late;
 };
 

@@ -287,7 +287,7 @@ static __rte_noinline int make_way6(struct weir_flow_table *table, const uint32_
 	}
 	rank = oldest_half_open(table, true, adjacent);
 	if (rank == 0) {
-		return may_be_half_open(&table->part6, start->event) &&
+		return table->idle_searches > 0 && may_be_half_open(&table->part6, start->event) &&
 				       evict_idle(table, true, adjacent, start->now_ns, &unused) >=
 					       0
 			       ? slot
@@ -302,15 +302,22 @@ static __rte_noinline int make_way6(struct weir_flow_table *table, const uint32_
 	return slot;
 }
 
-// There is no half-open flow in the two buckets, and no room.
+// There is no half-open flow in the two buckets, and no room. Few searches may fail per stamp: in a
+// table in use a flood would pay for one with each SYN.
 static __rte_noinline int make_way(struct weir_flow_table *table, bool ipv6,
 	const uint32_t buckets[2], const struct weir_flow_start *start, uint32_t *ret_bucket) {
 	int slot = -1;
 
-	if (may_be_half_open(weir_flow_part_of(table, ipv6), start->event)) {
+	if (table->idle_searches > 0 &&
+		may_be_half_open(weir_flow_part_of(table, ipv6), start->event)) {
 		slot = evict_idle(table, ipv6, buckets, start->now_ns, ret_bucket);
+		if (slot < 0) {
+			slot = ipv6 ? make_way6(table, buckets, start, ret_bucket) : -1;
+			table->idle_searches -= slot < 0;
+		}
+		return slot;
 	}
-	return slot < 0 && ipv6 ? make_way6(table, buckets, start, ret_bucket) : slot;
+	return ipv6 ? make_way6(table, buckets, start, ret_bucket) : -1;
 }
 
 // No free slot can be used at once: end expired flows, else move others.

@@ -20,7 +20,9 @@
 //      may else evict another flow of its buckets: an ended one, then a young one, then one of UDP,
 //      then an established one, of each kind the one that has been idle longest; but never an
 //      established, closing or UDP flow that is in use, which means that it had a packet within
-//      WEIR_FLOW_IN_USE_MS. The room of expired ones is there when the sweep has come by (F6).
+//      WEIR_FLOW_IN_USE_MS. When searches for these have failed WEIR_FLOW_IDLE_SEARCHES times, no
+//      more are made until the next millisecond. The room of expired ones is there when the sweep
+//      has come by (F6).
 //   F4 half-open flows (SYN seen, UDP seen) take at most half_open_percent of the table.
 //   F5 every flow that ends (FIN, RST, timeout, eviction) is reported once, with its backend, so
 //      that gauges of active flows stay exact. So is the moment when it finishes its work.
