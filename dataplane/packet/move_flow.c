@@ -187,7 +187,7 @@ static const struct weir_outer *rehash(struct weir_burst *b, struct weir_descrip
 	decide(d, backend);
 	start = weir_new_flow_start(b, d);
 	start.measured = false; // its begin is not known
-	if (start.event == WEIR_FLOW_EVENT_DATA) {
+	if (start.event == WEIR_FLOW_EVENT_DATA || start.event == WEIR_FLOW_EVENT_ACK) {
 		start.event = WEIR_FLOW_EVENT_SYN;
 		start.joined = true;
 	}

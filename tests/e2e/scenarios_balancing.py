@@ -101,7 +101,11 @@ def killed_backend_is_avoided(lab):
     assert not load.errors(since=back), load.errors(since=back)[:5]
 
 
-@scenario(services=[echo(check={"type": "tcp", "port": 7000})])
+def checked_echo(backends=None):
+    return echo(backends, check={"type": "tcp", "port": 7000})
+
+
+@scenario(services=[checked_echo()])
 def udp_flow_leaves_a_dead_backend(lab):
     """A client with one UDP port: its backend's host dies, and its next datagram is answered"""
     for vip in (VIP4, VIP6):
@@ -122,6 +126,12 @@ def udp_flow_leaves_a_dead_backend(lab):
         wait_for("the flow to move", lambda: session.ask() != found, 2)
         lab.weirctl("backend", "ready", found)
         session.close()
+    session = clients.Udp(lab.client, VIP4)
+    name = session.ask()
+    lab.write_config([checked_echo({other: 100 for other in BACKENDS if other != name})])
+    lab.weirctl("config", "reload")
+    wait_for("the flow to leave a removed backend", lambda: session.ask() != name, 2)
+    session.close()
 
 
 def down_lines(what):
