@@ -313,8 +313,8 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "weirctl config check /etc/weir/weir.json", NULL, 1, 1, WEIR_CLI_STRICT, NULL, NULL,
 	 weir_check_run, false},
 	{"config", "diff", "[FILE]", "show what a reload would change",
-	 "Without FILE: the file in use. With FILE only for those who may change.\n",
-	 "weirctl config diff new.json", "config.diff", 0, 1, 0, build_file, weir_show_changes, NULL, false},
+	 "Without FILE: the file in use.\n",
+	 "weirctl config diff new.json", "config.diff", 0, 1, 0, build_file, weir_show_changes, NULL, true},
 	{"config", "reload", "[FILE]", "apply the configuration and show the changes",
 	 "Without FILE: the file in use.\n"
 	 "A file with errors changes nothing.\n",

@@ -46,7 +46,8 @@ static bool is_down(const struct weir_backend_entry *backend) {
 		       backend->health == WEIR_HEALTH_REFUSING);
 }
 
-void weir_eligible_flag(struct weir_state *state, uint16_t id) {
+// What workers are told of it.
+static void set_flags(struct weir_state *state, uint16_t id) {
 	struct weir_backend_entry *backend = &state->backends[id];
 	uint8_t flags = 0;
 
@@ -94,7 +95,7 @@ int weir_eligible_decide(struct weir_state *state, uint16_t id) {
 	}
 	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
 		state->backends[link - 1].chosen = state->backends[link - 1].subsets != 0;
-		weir_eligible_flag(state, link - 1);
+		set_flags(state, link - 1);
 	}
 	service->undecided = false;
 	return 0;

@@ -392,8 +392,10 @@ void weir_backend_leave(struct weir_state *state, uint16_t id) {
 	backend->chosen = false;
 	backend->usable = false;
 	state->services[backend->service].backends--;
+	// As weir_eligible_decide would say; of a service that leaves nothing is decided any more.
+	backend->flags = WEIR_BACKEND_CLOSED | WEIR_BACKEND_DOWN |
+			 state->services[backend->service].down_flags;
 	leaving_add(state, id);
-	weir_eligible_flag(state, id); // of a service that leaves nothing is decided any more
 	weir_state_mark_backend(state, id);
 	weir_state_mark_service(state, backend->service);
 }

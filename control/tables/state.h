@@ -185,8 +185,6 @@ uint32_t weir_backend_effective_weight(
 // what becomes of the flows of the others. Marks the rows of those for which that changes. Returns
 // 0 or -ENOMEM (what was decided before stays).
 int weir_eligible_decide(struct weir_state *state, uint16_t service);
-// What becomes of the flows of a backend, by what was decided; marks its row if that changes.
-void weir_eligible_flag(struct weir_state *state, uint16_t backend);
 // weir_eligible_decide for all services where it may have changed, whether or not they can be
 // published. Returns 0 or -ENOMEM (some may be decided).
 int weir_eligible_decide_all(struct weir_state *state);

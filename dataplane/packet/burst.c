@@ -35,6 +35,16 @@ void weir_burst_to_kernel(struct weir_burst *b, struct weir_descriptor *d) {
 	b->pipeline->pending.to_kernel++;
 }
 
+__rte_noinline bool weir_burst_vip_source(struct weir_burst *b, unsigned int i) {
+	struct weir_descriptor *d = &b->pipeline->descriptors[i];
+
+	if (!weir_service_is_vip(b->services, d->key.source, d->key.family)) {
+		return false;
+	}
+	weir_burst_drop(b, d, WEIR_DROP_SOURCE_ADDRESS);
+	return true;
+}
+
 bool weir_burst_may_reply(struct weir_burst *b, unsigned int i, struct weir_icmp_limit *limit,
 	enum weir_drop_reason rate) {
 	struct weir_descriptor *d = &b->pipeline->descriptors[i];

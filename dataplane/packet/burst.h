@@ -100,9 +100,11 @@ struct weir_burst {
 	uint8_t miss_count;
 	uint8_t forward_count;
 	uint8_t fragment_count;
+	uint8_t resent_count;
 	uint8_t others[WEIR_BURST]; // neither valid TCP nor valid UDP
 	uint8_t misses[WEIR_BURST]; // the fast lookup did not find their flows
 	uint8_t forwards[WEIR_BURST]; // without a summary; their backend is chosen
+	uint8_t resent[WEIR_BURST]; // SYNs of flows that were known
 };
 
 // --- counters -------------------------------------------------------------------------------
@@ -186,6 +188,10 @@ void weir_burst_to_kernel(struct weir_burst *b, struct weir_descriptor *d);
 // of its hosts. Frames to such an address were dropped before (RFC 1122, 3.2.2).
 bool weir_burst_may_reply(struct weir_burst *b, unsigned int i, struct weir_icmp_limit *limit,
 	enum weir_drop_reason rate);
+
+// Drop packet i if its source is a VIP; false if it is none. Two services that answer each other
+// would never end (CVE-2024-2169).
+bool weir_burst_vip_source(struct weir_burst *b, unsigned int i);
 
 // The packet was rewritten into a reply: send it back on the port that it came from. Takes a
 // token of its rate limit, which the caller has found ready.

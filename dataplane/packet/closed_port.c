@@ -4,7 +4,6 @@
 #include <errno.h>
 
 #include "reset.h"
-#include "slow_path.h"
 
 // Answer as a host without a listener does (RFC 1122, 4.1.3.1; RFC 9293, 3.10.7.1; RFC 4443, 3.1),
 // but in no other case: not an RST, not what may come from a forged VIP, and nothing beyond the
@@ -19,7 +18,8 @@ static void reject(struct weir_burst *b, unsigned int i) {
 		weir_burst_drop(b, d, WEIR_DROP_CLOSED_PORT);
 		return;
 	}
-	if (weir_slow_path_vip_source(b, i) || !weir_slow_path_may_reply(b, i, limit)) {
+	if (weir_burst_vip_source(b, i) ||
+		!weir_burst_may_reply(b, i, limit, WEIR_DROP_ICMP_RATE)) {
 		return;
 	}
 	if (!tcp && !weir_icmp_l4_checksum_good(b->pkts[i], d)) {

@@ -7,8 +7,6 @@
 #include "flow_insert.h"
 #include "flow_life.h"
 #include "lookup.h"
-#include "move_flow.h"
-#include "slow_path.h"
 
 // --- begin and end --------------------------------------------------------------------------
 
@@ -436,7 +434,7 @@ void weir_new_flow_process(struct weir_burst *b) {
 		if (unlikely(!absent) && weir_lookup_slow(b, i, &flow)) {
 			pipeline->pending.flow_hits++;
 			if (d->event == WEIR_FLOW_EVENT_SYN) {
-				weir_move_syn(b, i, flow);
+				b->resent[b->resent_count++] = (uint8_t)i;
 			}
 			continue;
 		}
@@ -447,7 +445,7 @@ void weir_new_flow_process(struct weir_burst *b) {
 			weir_closed_port(b, i);
 			weir_burst_tell(b, i);
 		} else if (d->event == WEIR_FLOW_EVENT_DATAGRAM &&
-			   unlikely(weir_slow_path_vip_source(b, i))) {
+			   unlikely(weir_burst_vip_source(b, i))) {
 			weir_burst_tell(b, i);
 		} else if (unlikely(!begin(b, i, d, &of, flow, absent))) {
 			weir_burst_tell(b, i);

@@ -6,6 +6,7 @@
 #include "fragment.h"
 #include "fragment_output.h"
 #include "lookup.h"
+#include "move_flow.h"
 #include "new_flow.h"
 #include "slow_path.h"
 
@@ -424,6 +425,7 @@ void weir_pipeline_process(struct weir_pipeline *pipeline, struct rte_mbuf **pkt
 	b.miss_count = 0;
 	b.forward_count = 0;
 	b.fragment_count = 0;
+	b.resent_count = 0;
 	if (unlikely(pipeline->extra.count > 0)) {
 		weir_fragment_discard(pipeline);
 	}
@@ -446,6 +448,9 @@ void weir_pipeline_process(struct weir_pipeline *pipeline, struct rte_mbuf **pkt
 	weir_trace_end(pipeline->trace, WEIR_STAGE_OTHERS);
 	if (b.miss_count > 0) {
 		weir_new_flow_process(&b);
+		if (unlikely(b.resent_count > 0)) {
+			weir_move_resent(&b);
+		}
 	}
 	weir_trace_end(pipeline->trace, WEIR_STAGE_BEGIN);
 	stage_rewrite(&b);

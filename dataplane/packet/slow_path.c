@@ -12,22 +12,6 @@ static bool is_vip(const struct weir_burst *b, const struct weir_descriptor *d) 
 	       weir_service_is_vip(b->services, d->key.destination, d->key.family);
 }
 
-// --- replies --------------------------------------------------------------------------------
-
-bool weir_slow_path_may_reply(struct weir_burst *b, unsigned int i, struct weir_icmp_limit *limit) {
-	return weir_burst_may_reply(b, i, limit, WEIR_DROP_ICMP_RATE);
-}
-
-__rte_noinline bool weir_slow_path_vip_source(struct weir_burst *b, unsigned int i) {
-	struct weir_descriptor *d = &b->pipeline->descriptors[i];
-
-	if (!weir_service_is_vip(b->services, d->key.source, d->key.family)) {
-		return false;
-	}
-	weir_burst_drop(b, d, WEIR_DROP_SOURCE_ADDRESS);
-	return true;
-}
-
 // --- neither TCP nor UDP --------------------------------------------------------------------
 
 static void echo_request(struct weir_burst *b, unsigned int i) {
@@ -35,10 +19,10 @@ static void echo_request(struct weir_burst *b, unsigned int i) {
 	struct weir_icmp_limit *limit = &b->pipeline->echo_limit;
 	int r;
 
-	if (weir_slow_path_vip_source(b, i)) {
+	if (weir_burst_vip_source(b, i)) {
 		return;
 	}
-	if (!weir_slow_path_may_reply(b, i, limit)) {
+	if (!weir_burst_may_reply(b, i, limit, WEIR_DROP_ICMP_RATE)) {
 		return;
 	}
 	r = weir_icmp_echo_reply(b->pkts[i], d);
@@ -137,7 +121,7 @@ static void too_big(struct weir_burst *b, unsigned int i, const struct weir_row_
 		weir_burst_drop(b, d, WEIR_DROP_MTU_EXCEEDED);
 		return;
 	}
-	if (!weir_slow_path_may_reply(b, i, limit)) {
+	if (!weir_burst_may_reply(b, i, limit, WEIR_DROP_ICMP_RATE)) {
 		return;
 	}
 	if (weir_icmp_too_big(b->pkts[i], d, (uint16_t)mtu) < 0) {

@@ -14,11 +14,3 @@ void weir_slow_path_others(struct weir_burst *b);
 // Rewrite packet i, which the fast path left: checks everything one by one and gives the packet its
 // verdict, with the reason when it is dropped.
 void weir_slow_path_rewrite(struct weir_burst *b, unsigned int i);
-
-// True if packet i may be answered within the limit, whose token is not taken yet; else it was
-// dropped, with the reason.
-bool weir_slow_path_may_reply(struct weir_burst *b, unsigned int i, struct weir_icmp_limit *limit);
-
-// Drop a packet whose source is a VIP; false if it is none. Two services that answer each other
-// would never end (CVE-2024-2169).
-bool weir_slow_path_vip_source(struct weir_burst *b, unsigned int i);

@@ -32,7 +32,8 @@ import tempfile
 EXAMPLES = {
     "ADDRESS": "10.0.0.2", "BACKEND": "web-1", "CLIENT": "192.0.2.7", "CONFIG": "weir.json",
     "DESTINATION": "198.51.100.10", "DIR": "folder", "FILE": "weir.json", "GROUP": "weir",
-    "IN": "in", "INTERFACE": "lo", "K": "3", "KEY": "utilization", "M": "7", "MS": "100", "N": "4",
+    "IN": "in", "INTERFACE": "lo", "K": "3", "KEY": "utilization", "M": "7",
+    "MAC": "02:00:00:00:00:01", "MS": "100", "N": "4",
     "NAME": "web-1", "NUMBER": "0.5", "OUT": "out", "POLICY": "maglev", "PORT": "80",
     "PREFIX": "10.0.0.0/24", "PROTOCOL": "tcp", "SCENARIO": "sre20", "SECONDS": "2",
     "SERVICE": "web", "SOURCE": "192.0.2.7", "VIP": "198.51.100.10", "WEIGHT": "7",

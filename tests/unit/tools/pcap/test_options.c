@@ -11,7 +11,7 @@
 
 #include "options.h"
 
-#define ARGS_MAX 16
+#define ARGS_MAX 24
 
 static int read_line(const char *line, struct weir_pcap_options *options, char *why) {
 	static char text[512]; // the options point into it
