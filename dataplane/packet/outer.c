@@ -47,8 +47,10 @@ bool weir_outer_adopt(struct weir_outer *outer, const struct weir_backend_row *r
 	sum = (uint32_t)head.checksum_base + 0xffff - left_out;
 	outer->checksum = rte_cpu_to_be_16(weir_checksum_fold20(sum));
 	outer->header_bytes = head.header_bytes;
-	outer->family = head.outer_family == 6 ? 6 : 4;
-	if (outer->family == 4) {
+	outer->kind = head.outer_family == 6 ? WEIR_OUTER_IPV6
+		      : head.source_bits > 0 ? WEIR_OUTER_IPV4_PREFIX
+					     : WEIR_OUTER_IPV4;
+	if (outer->kind == WEIR_OUTER_IPV4_PREFIX) {
 		outer->source_low = source_low(row, &head);
 		outer->source_mask = weir_encap_source_mask(&head);
 	}

@@ -17,6 +17,12 @@
 #define WEIR_OUTER_COPY6 64u // outer IPv6
 _Static_assert(WEIR_OUTER_COPY6 <= WEIR_PARSE_HEADROOM, "a packet of the fast path has room");
 
+enum weir_outer_kind {
+	WEIR_OUTER_IPV4,
+	WEIR_OUTER_IPV4_PREFIX, // the low bits of the source address are the flow's
+	WEIR_OUTER_IPV6,
+};
+
 // Two cache lines, of which an outer IPv4 header needs the first only.
 struct weir_outer {
 	struct weir_verdict verdict; // of a packet of a known flow to this backend
@@ -27,7 +33,7 @@ struct weir_outer {
 	uint16_t checksum; // IPv4: folded sum of the header's constant words, as in memory: of all
 			   // but the first, the length, and TTL and protocol
 	uint8_t header_bytes; // Ethernet and outer IP
-	uint8_t family; // of the outer header
+	uint8_t kind; // enum weir_outer_kind
 	uint8_t header[62]; // ends at byte 48 (IPv4) or 64 (IPv6) behind checksum
 	struct weir_row_head head; // of the row; all zeroes = there is no backend
 	uint8_t reserved1[32];
@@ -49,12 +55,13 @@ static inline const uint8_t *weir_outer_header(const struct weir_outer *outer) {
 }
 
 // Write the outer headers in front of the inner packet.
+// prefix: a constant.
 static __rte_always_inline void weir_outer_write4(
-	uint8_t *inner, const struct weir_summary *s, const struct weir_outer *outer) {
+	uint8_t *inner, const struct weir_summary *s, const struct weir_outer *outer, bool prefix) {
 	const uint8_t *from = &outer->header_bytes;
 	uint32_t first = s->first, ttl_protocol = s->ttl_protocol;
 	uint32_t total = __builtin_bswap16((uint16_t)(s->ip_bytes + WEIR_IPV4_BYTES));
-	uint16_t low = weir_encap_source_low(s->hash, outer->source_mask);
+	uint16_t low = prefix ? weir_encap_source_low(s->hash, outer->source_mask) : 0;
 	uint32_t sum = outer->checksum + first + total + ttl_protocol + low;
 
 	rte_mov16(inner - 48, from);
@@ -63,7 +70,9 @@ static __rte_always_inline void weir_outer_write4(
 	weir_store32(inner - 20, first | total << 16);
 	weir_store32(
 		inner - 12, ttl_protocol | (uint32_t)(uint16_t)~weir_checksum_fold20(sum) << 16);
-	weir_store16(inner - 6, outer->source_low | low);
+	if (prefix) {
+		weir_store16(inner - 6, outer->source_low | low);
+	}
 }
 
 static __rte_always_inline void weir_outer_write6(
@@ -91,9 +100,11 @@ static __rte_always_inline void weir_outer_push(
 	m->data_off = (uint16_t)(inner_off - bytes);
 	m->pkt_len = length;
 	m->data_len = (uint16_t)length;
-	if (likely(outer->family == 4)) {
-		weir_outer_write4(inner, s, outer);
-	} else {
+	if (likely(outer->kind == WEIR_OUTER_IPV4)) {
+		weir_outer_write4(inner, s, outer, false);
+	} else if (outer->kind == WEIR_OUTER_IPV6) {
 		weir_outer_write6(inner, s, outer);
+	} else {
+		weir_outer_write4(inner, s, outer, true);
 	}
 }

@@ -78,6 +78,32 @@ static void check(const struct weir_verdict *verdict, uint16_t backend, enum wei
 	assert_int_equal(verdict->backend, backend);
 }
 
+// A SYN that is sent several times in a burst moves its flow once.
+static void move_flow_burst_of_syns_moves_once(void **unused) {
+	struct lab *lab = lab_make();
+	const struct frame_spec spec = lab_tcp(1, SYN);
+	struct frame_spec specs[8];
+	struct weir_verdict verdicts[8];
+	uint16_t old = lab_send(lab, &spec).backend;
+
+	(void)unused;
+	flag(lab, old, CLOSED);
+	leave_out(lab, 0, old);
+	for (unsigned int i = 0; i < 8; i++) {
+		specs[i] = spec;
+	}
+	send_burst(lab, specs, 8, verdicts);
+	assert_int_not_equal(verdicts[0].backend, old);
+	for (unsigned int i = 0; i < 8; i++) {
+		assert_int_equal(verdicts[i].backend, verdicts[0].backend);
+	}
+	assert_int_equal(backend_of(lab, old)->rehashed, 1);
+	assert_int_equal(backend_of(lab, old)->active_flows, 0);
+	assert_int_equal(backend_of(lab, verdicts[0].backend)->active_flows, 1);
+	lab_check_counters(lab);
+	lab_free(lab);
+}
+
 // A burst of datagrams moves its flow once; all of them go to the new backend.
 static void move_flow_burst_of_datagrams_moves_once(void **unused) {
 	struct lab *lab = lab_make();
@@ -379,6 +405,7 @@ static void move_flow_removed_service_keeps_flows(void **unused) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(move_flow_burst_of_syns_moves_once),
 		cmocka_unit_test(move_flow_burst_of_datagrams_moves_once),
 		cmocka_unit_test(move_flow_older_selection_moves_nothing),
 		cmocka_unit_test(move_flow_syn_takes_followers_along),

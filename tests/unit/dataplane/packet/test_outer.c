@@ -126,8 +126,8 @@ static void outer_of_an_unusable_row_forwards_nothing(void **state) {
 		assert_true(outer.verdict.port < PORTS);
 		assert_true(outer.verdict.service < SERVICES);
 		assert_true(outer.header_bytes == row.header_bytes);
-		assert_in_range(outer.header_bytes, outer.family == 6 ? 54 : 34,
-			outer.family == 6 ? 62 : 46);
+		assert_in_range(outer.header_bytes, outer.kind == WEIR_OUTER_IPV6 ? 54 : 34,
+			outer.kind == WEIR_OUTER_IPV6 ? 62 : 46);
 		assert_true((row.flags & WEIR_BACKEND_PRESENT) != 0);
 		assert_true((row.flags & WEIR_BACKEND_RESOLVED) != 0);
 	}
