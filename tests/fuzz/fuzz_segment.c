@@ -148,7 +148,9 @@ static void show(const struct weir_tables *tables) {
 }
 
 static void write_some(struct weir_segment *segment) {
-	const struct weir_root root = {.kind = WEIR_BLOB_SELECTION, .service = 3};
+	// The header may say that there are fewer services.
+	const struct weir_root root = {.kind = WEIR_BLOB_SELECTION,
+		.service = segment->max_services > 3 ? 3 : 0};
 	struct weir_writer_usage usage;
 	struct weir_selection *blob;
 	struct weir_writer *writer;
@@ -156,7 +158,7 @@ static void write_some(struct weir_segment *segment) {
 	REQUIRE(weir_writer_open(segment, &writer) == 0);
 	blob = weir_writer_alloc(writer, WEIR_BLOB_SELECTION, sizeof(*blob));
 	if (blob != NULL) {
-		blob->service = 3;
+		blob->service = root.service;
 		REQUIRE(weir_writer_publish(writer, root, blob) == 0);
 		REQUIRE(weir_writer_current(writer, root) == blob);
 	}
