@@ -5,6 +5,7 @@ WEIR_FLOOD_SECONDS sets how long each flood lasts (default 3).
 """
 import os
 import re
+import time
 
 from lab import VIP4, echo, web
 from netns import sh, wait_for
@@ -52,8 +53,18 @@ def establish(lab):
     assert w["flows"] == FLOWS and w["flows_half_open"] == 0, w
 
 
+def wait_for_silence(lab):
+    """The last packets of real clients' connections begin flows of their own."""
+    def silent():
+        before = worker(lab)["rx_packets"]
+        time.sleep(1)
+        return worker(lab)["rx_packets"] == before
+    wait_for("silence", silent, 30)
+
+
 def check_flows(lab):
     """A packet of each flow finds its flow."""
+    wait_for_silence(lab)
     before = worker(lab)
     for first in range(0, FLOWS, CHUNK):
         send_chunk(lab, "data", first)

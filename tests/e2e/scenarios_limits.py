@@ -77,15 +77,15 @@ def full_table_refuses_nobody(lab):
 
 @scenario(services=[lines()])
 def broken_packets_are_counted_drops(lab):
-    """Invalid flags, bad lengths, fragments are dropped and counted by reason; service continues"""
+    """Invalid flags, bad lengths, lone fragments are dropped and counted by reason; service continues"""
     line = clients.Line(lab.client, VIP4)
     cases = (("tcp_flags", syn("192.0.2.2", 4000, flags=3)),
              ("tcp_flags", syn("192.0.2.2", 4001, flags=0)))
     fragment = bytearray(syn("192.0.2.2", 4002, payload=b"x" * 64))
-    fragment[6:8] = struct.pack("!H", 0x2000)  # more fragments
+    fragment[6:8] = struct.pack("!H", 100)  # the last one, at byte 800
     header_length = bytearray(syn("192.0.2.2", 4003))
     header_length[20 + 12] = 4 << 4
-    cases += (("fragment", bytes(fragment)), ("tcp_header_length", bytes(header_length)))
+    cases += (("fragment_first_missing", bytes(fragment)), ("tcp_header_length", bytes(header_length)))
     with raw_socket(lab.client) as sock:
         for name, packet in cases:
             before = lab.drops().get(name, 0)

@@ -149,8 +149,8 @@ static void show(const struct weir_tables *tables) {
 
 static void write_some(struct weir_segment *segment) {
 	// The header may say that there are fewer services.
-	const struct weir_root root = {.kind = WEIR_BLOB_SELECTION,
-		.service = segment->max_services > 3 ? 3 : 0};
+	const struct weir_root root = {
+		.kind = WEIR_BLOB_SELECTION, .service = segment->max_services > 3 ? 3 : 0};
 	struct weir_writer_usage usage;
 	struct weir_selection *blob;
 	struct weir_writer *writer;
