@@ -23,6 +23,11 @@
 
 // Per worker: what its pipeline gathers from bursts and publishes once per turn.
 #define WEIR_PIPELINE_COUNTERS(X) \
+	WEIR_PIPELINE_COUNTERS_5(X) \
+	WEIR_PIPELINE_COUNTERS_6(X)
+
+// Since ABI 5.
+#define WEIR_PIPELINE_COUNTERS_5(X) \
 	X(rx_packets, PACKETS, "receive_packets", "Packets received.") \
 	X(rx_bytes, BYTES, "receive_bytes", \
 		"Bytes received, with the Ethernet header, without the FCS.") \
@@ -34,7 +39,10 @@
 	X(flow_new, FLOWS, "new_flows", "Flows inserted into the flow table.") \
 	X(flow_untracked, FLOWS, "untracked_flows", \
 		"New flows not inserted (table full), sent by the Maglev fallback.") \
-	X(flow_expired, FLOWS, "expired_flows", "Flows ended by a timeout.") \
+	X(flow_expired, FLOWS, "expired_flows", "Flows ended by a timeout.")
+
+// Since ABI 6: behind all others in the segment, where there was room.
+#define WEIR_PIPELINE_COUNTERS_6(X) \
 	X(fragmented, PACKETS, "fragmented_packets", \
 		"Packets sent in fragments: longer than the path takes, and not to be refused.") \
 	X(fragments_made, PACKETS, "made_fragment_packets", \
@@ -42,6 +50,10 @@
 
 // Per worker: what is counted or set in the segment directly.
 #define WEIR_DIRECT_COUNTERS(X) \
+	WEIR_DIRECT_COUNTERS_5(X) \
+	WEIR_DIRECT_COUNTERS_6(X)
+
+#define WEIR_DIRECT_COUNTERS_5(X) \
 	X(flow_half_open_evicted, FLOWS, "evicted_half_open_flows", \
 		"Half-open flows evicted by newer flows.") \
 	X(tx_packets, PACKETS, "transmit_packets", "Packets sent.") \
@@ -50,7 +62,9 @@
 		"Packets passed to the worker that owns their flow.") \
 	X(loops, ITERATIONS, "poll_iterations", "Iterations of the poll loop.") \
 	X(busy_cycles, CYCLES, "busy_seconds", "TSC cycles in iterations with packets.") \
-	X(idle_cycles, CYCLES, "idle_seconds", "TSC cycles in iterations without packets.") \
+	X(idle_cycles, CYCLES, "idle_seconds", "TSC cycles in iterations without packets.")
+
+#define WEIR_DIRECT_COUNTERS_6(X) \
 	X(flow_idle_evicted, FLOWS, "evicted_idle_flows", \
 		"Idle flows evicted by newer flows because the table was full.")
 

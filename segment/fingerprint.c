@@ -101,6 +101,7 @@ static const struct fact facts[] = {
 	WEIR_WORKER_FIGURES(X)
 #undef X
 	FIELD(weir_worker_counters, heartbeat_ns) FIELD(weir_worker_counters, drops)
+	FIELD(weir_worker_counters, reserved)
 	TYPE(weir_share_counters)
 #define X(field, unit, metric, text) FIELD(weir_share_counters, field)
 	WEIR_SHARE_FIGURES(X)
@@ -225,22 +226,32 @@ uint64_t weir_layout_fingerprint(void) {
 
 struct layout {
 	uint32_t abi;
+	uint32_t header_bytes;
 	uint64_t fingerprint;
 };
 
 // Former layouts that this one only adds to, and 0 at the end. The facts of each are in
 // tests/unit/segment/layouts/ABI.txt; check_fingerprint.py compares them with those of today.
 // Where an older dataplane refuses what was added, control asks for weir_segment.abi.
-static const struct layout formers[] = {{0, 0}};
+static const struct layout formers[] = {{5, 2272, UINT64_C(0xf4dd74c464735def)}, {0, 0, 0}};
 
-bool weir_layout_served(uint32_t abi, uint64_t fingerprint) {
+static const struct layout *find_former(uint32_t abi) {
 	const struct layout *former = formers;
 
-	if (abi == WEIR_SEGMENT_ABI) {
-		return fingerprint == weir_layout_fingerprint();
-	}
 	while (former->abi != 0 && former->abi != abi) {
 		former++;
 	}
-	return former->abi != 0 && former->fingerprint == fingerprint;
+	return former;
+}
+
+bool weir_layout_served(uint32_t abi, uint64_t fingerprint) {
+	if (abi == WEIR_SEGMENT_ABI) {
+		return fingerprint == weir_layout_fingerprint();
+	}
+	return abi != 0 && find_former(abi)->fingerprint == fingerprint;
+}
+
+uint32_t weir_layout_header_bytes(uint32_t abi) {
+	return abi == WEIR_SEGMENT_ABI ? sizeof(struct weir_segment_header)
+				       : find_former(abi)->header_bytes;
 }

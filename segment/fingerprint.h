@@ -18,3 +18,6 @@ uint64_t weir_layout_fingerprint(void);
 // its own, or a former one that it only adds to, in space that was reserved and zero. So control is
 // upgraded first, and the dataplane, with all its flows, when it suits.
 bool weir_layout_served(uint32_t abi, uint64_t fingerprint);
+
+// Bytes of the header of a layout that is served; what is behind them is 0.
+uint32_t weir_layout_header_bytes(uint32_t abi);

@@ -315,11 +315,17 @@ _Static_assert(sizeof(struct weir_refusals) == 64, "one writer per line");
 
 struct weir_worker_counters { // [worker]
 #define X(field, unit, metric, text) uint64_t field;
-	WEIR_WORKER_FIGURES(X)
-#undef X
+	WEIR_PIPELINE_COUNTERS_5(X)
+	WEIR_DIRECT_COUNTERS_5(X)
+	WEIR_WORKER_GAUGES(X)
 	uint64_t heartbeat_ns; // CLOCK_MONOTONIC, about every millisecond
 	uint64_t drops[WEIR_DROP_REASON_SLOTS]; // by enum weir_drop_reason
+	WEIR_PIPELINE_COUNTERS_6(X)
+	WEIR_DIRECT_COUNTERS_6(X)
+#undef X
+	uint64_t reserved;
 } __attribute__((aligned(64)));
+_Static_assert(sizeof(struct weir_worker_counters) == 704, "segment ABI");
 
 // Per worker and service, and per worker and backend.
 struct weir_share_counters { // [worker]
@@ -331,6 +337,7 @@ struct weir_share_counters { // [worker]
 _Static_assert(sizeof(struct weir_share_counters) == 128, "two cache lines");
 _Static_assert(offsetof(struct weir_share_counters, timed_out) == 56, "ends the first cache line");
 
+#define WEIR_ABI_PORT_COUNTERS 6 // the first one with these
 #define WEIR_PORT_XSTATS 128 // DPDK's extended statistics of a device; per-queue ones are left out
 
 struct weir_port_xstat { // [dp]

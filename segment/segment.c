@@ -186,7 +186,10 @@ void weir_segment_point(struct weir_segment *segment, const struct weir_segment_
 	segment->worker_boxes =
 		(struct weir_worker_box *)(void *)(statistics + header->worker_boxes_off);
 	segment->port_counters =
-		(struct weir_port_counters *)(void *)(statistics + header->port_counters_off);
+		header->abi < WEIR_ABI_PORT_COUNTERS
+			? NULL
+			: (struct weir_port_counters *)(void *)(statistics +
+								header->port_counters_off);
 	segment->service_counters =
 		(struct weir_share_counters *)(void *)(statistics + header->service_counters_off);
 	segment->backend_counters =

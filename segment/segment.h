@@ -37,7 +37,7 @@ struct weir_segment {
 	struct weir_refusals *refusals; // [workers]
 	struct weir_worker_counters *worker_counters; // [workers]
 	struct weir_worker_box *worker_boxes; // [workers]
-	struct weir_port_counters *port_counters; // [ports]
+	struct weir_port_counters *port_counters; // [ports]; NULL = the dataplane has none
 	struct weir_share_counters *service_counters; // [workers][max_services]
 	struct weir_share_counters *backend_counters; // [workers][max_backends]
 	// In tables.

@@ -30,8 +30,8 @@ static int check_identity(const struct weir_segment_header *header, char *why, s
 			"not a Weir segment (magic %016llx); is the peer weir-dataplane?",
 			(unsigned long long)header->magic);
 	}
-	if (header->header_bytes != sizeof(*header) ||
-		!weir_layout_served(header->abi, header->fingerprint)) {
+	if (!weir_layout_served(header->abi, header->fingerprint) ||
+		header->header_bytes != weir_layout_header_bytes(header->abi)) {
 		return refuse(-EPROTO, why, why_bytes,
 			"segment has ABI %u, layout %016llx, this program needs ABI %u, layout "
 			"%016llx; run the same version of weir-dataplane and weir-control",
@@ -96,6 +96,9 @@ static int check_regions(struct weir_segment_header *header, char *why, size_t w
 			weir_region_in_tables(i) ? header->tables_bytes : header->statistics_bytes;
 		uint64_t at = *regions[i].offset;
 
+		if (i == WEIR_REGION_PORT_COUNTERS && header->abi < WEIR_ABI_PORT_COUNTERS) {
+			continue; // there is none
+		}
 		if (at % WEIR_LINE_BYTES != 0 || regions[i].bytes % 8 != 0 ||
 			regions[i].bytes == 0 || at < first || at > end ||
 			regions[i].bytes > end - at) {
@@ -180,6 +183,7 @@ static int read_header(
 	}
 	r = check_identity(ret, why, why_bytes);
 	if (r == 0) {
+		memset((uint8_t *)ret + ret->header_bytes, 0, sizeof(*ret) - ret->header_bytes);
 		r = check_counts(ret, why, why_bytes);
 	}
 	if (r == 0) {

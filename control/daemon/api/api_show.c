@@ -321,7 +321,6 @@ static json_t *json_xstats(const struct weir_port_counters *counters) {
 }
 
 static json_t *json_port(const struct weir_segment *segment, uint32_t number) {
-	const struct weir_port_counters *counters = &segment->port_counters[number];
 	struct weir_port_info port = segment->header->port[number];
 	char mac[18];
 	json_t *object;
@@ -335,9 +334,9 @@ static json_t *json_port(const struct weir_segment *segment, uint32_t number) {
 		port.vlan != 0 ? json_integer(port.vlan) : json_null(), "kernel_interface",
 		port.kernel_interface[0] != '\0' ? json_string(port.kernel_interface) : json_null(),
 		"steered", (int)port.steered);
-	if (object != NULL) {
-		weir_json_port(object, counters);
-		json_object_set_new(object, "xstats", json_xstats(counters));
+	if (object != NULL && segment->port_counters != NULL) {
+		weir_json_port(object, &segment->port_counters[number]);
+		json_object_set_new(object, "xstats", json_xstats(&segment->port_counters[number]));
 	}
 	return object;
 }

@@ -77,15 +77,16 @@ def fnv(facts):
     return value | 1
 
 
-def is_reserved(name):
-    return re.search(r"\.reserved\d*$", name) is not None
+def may_differ(name):
+    """Reserved space; and the length of the header, which attach compares by itself."""
+    return re.search(r"\.reserved\d*$", name) or name == "weir_segment_header"
 
 
 def lost(former, today):
     """What a program of today would read or write elsewhere than one of the former layout."""
     return [f"{name} was {value:x}, is {today.get(name, 0):x}" if name in today else f"{name} is gone"
             for name, value in former.items()
-            if not is_reserved(name) and today.get(name) != value]
+            if not may_differ(name) and today.get(name) != value]
 
 
 def read_layout(path):
@@ -122,7 +123,8 @@ def change(folder, edits):
 
 def check_next(root, compiler, today):
     """A next version serves today's layout, if it says so, and refuses the rest."""
-    entry = f"formers[] = {{{{{today.abi}, UINT64_C(0x{today.fingerprint:x})}}, {{0, 0}}}}"
+    entry = (f"formers[] = {{{{{today.abi}, sizeof(struct weir_segment_header), "
+             f"UINT64_C(0x{today.fingerprint:x})}}, {{0, 0, 0}}}}")
     edits = NEXT + [("segment/layout.h", r"WEIR_SEGMENT_ABI \d+", f"WEIR_SEGMENT_ABI {today.abi + 1}"),
                     ("fingerprint.c", r"formers\[\] = \{.*?\}\}", entry)]
     with tempfile.TemporaryDirectory(prefix="weir-layout-") as folder:
@@ -160,7 +162,8 @@ def main():
         if record:
             path = root / LAYOUTS / f"{today.abi}.txt"
             path.write_text("".join(f"{v:x} {n}\n" for n, v in today.facts.items()))
-            print(f"{path}: {{{today.abi}, UINT64_C(0x{today.fingerprint:x})}}")
+            print(f"{path}: {{{today.abi}, {today.facts['weir_segment_header']}, "
+                  f"UINT64_C(0x{today.fingerprint:x})}}")
             return 0
         problems = check_recorded(root, today) + check_next(root, compiler, today)
     if fnv(today.facts) != today.fingerprint:
