@@ -300,18 +300,27 @@ static void complain_bind(struct weir_json_reader *reader, const struct weir_jso
 		      : "change a range: the narrower of two wins, equal ones are ambiguous");
 }
 
-// Of binds that overlap the narrower wins; of equally wide ones neither can.
-static void check_binds(struct weir_json_reader *reader, const struct weir_json_place *services,
-	const struct weir_config *config) {
-	struct bind_number *all;
-	size_t count = 0, n = 0;
+// Memory for an element of so many bytes for each bind; NULL: none, and the reader knows.
+static void *for_each_bind(
+	struct weir_json_reader *reader, const struct weir_config *config, size_t bytes) {
+	size_t count = 0;
+	void *elements;
 
 	for (uint32_t i = 0; i < config->service_count; i++) {
 		count += config->services[i].bind_count;
 	}
-	all = calloc(count ? count : 1, sizeof(*all));
+	elements = calloc(count ? count : 1, bytes);
+	reader->out_of_memory |= elements == NULL;
+	return elements;
+}
+
+// Of binds that overlap the narrower wins; of equally wide ones neither can.
+static void check_binds(struct weir_json_reader *reader, const struct weir_json_place *services,
+	const struct weir_config *config) {
+	struct bind_number *all = for_each_bind(reader, config, sizeof(*all));
+	size_t n = 0;
+
 	if (all == NULL) {
-		reader->out_of_memory = true;
 		return;
 	}
 	for (uint32_t i = 0; i < config->service_count; i++) {
@@ -344,15 +353,10 @@ static int compare_addresses(const void *a, const void *b) {
 // A backend with the address of a VIP would get its packets sent to the balancer again, for ever.
 static void check_loops(struct weir_json_reader *reader, const struct weir_json_place *services,
 	const struct weir_config *config) {
-	struct weir_address *vip;
-	size_t count = 0, n = 0;
+	struct weir_address *vip = for_each_bind(reader, config, sizeof(*vip));
+	size_t n = 0;
 
-	for (uint32_t i = 0; i < config->service_count; i++) {
-		count += config->services[i].bind_count;
-	}
-	vip = calloc(count ? count : 1, sizeof(*vip));
 	if (vip == NULL) {
-		reader->out_of_memory = true;
 		return;
 	}
 	for (uint32_t i = 0; i < config->service_count; i++) {
@@ -398,16 +402,11 @@ static int compare_vips(const void *a, const void *b) {
 // Services that share a VIP share what becomes of its other ports: the first one decides.
 static void check_closed_ports(struct weir_json_reader *reader,
 	const struct weir_json_place *services, const struct weir_config *config) {
+	struct vip *vip = for_each_bind(reader, config, sizeof(*vip));
 	const struct vip *first;
-	struct vip *vip;
-	size_t count = 0, n = 0;
+	size_t n = 0;
 
-	for (uint32_t i = 0; i < config->service_count; i++) {
-		count += config->services[i].bind_count;
-	}
-	vip = calloc(count ? count : 1, sizeof(*vip));
 	if (vip == NULL) {
-		reader->out_of_memory = true;
 		return;
 	}
 	for (uint32_t i = 0; i < config->service_count; i++) {
