@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +16,7 @@
 #include <unistd.h>
 
 #include "fingerprint.h"
+#include "refuse.h"
 
 // Where H2 does not hold, others may connect as fast as they can. A refusal costs a few
 // microseconds: the queue is long enough for ours to get in, and empties faster than one peer fills
@@ -385,18 +385,6 @@ int weir_handover_serve(struct weir_handover_server *server, const struct weir_h
 
 // --- control's side -----------------------------------------------------------------------
 
-__attribute__((format(printf, 4, 5))) static int fail(
-	int error, char *why, size_t why_bytes, const char *format, ...) {
-	va_list args;
-
-	if (why_bytes > 0) {
-		va_start(args, format);
-		vsnprintf(why, why_bytes, format, args);
-		va_end(args);
-	}
-	return error;
-}
-
 static int64_t now_ms(void) {
 	struct timespec now;
 
@@ -502,25 +490,25 @@ static int accept_answer(const struct answer *answer, const int *fds, unsigned i
 	int r = 0;
 
 	if (answer->magic != WEIR_SEGMENT_MAGIC) {
-		r = fail(-EPROTO, why, why_bytes, "peer is not weir-dataplane");
+		r = weir_refuse(-EPROTO, why, why_bytes, "peer is not weir-dataplane");
 	} else if (!weir_layout_served(answer->abi, answer->fingerprint)) {
-		r = fail(-EPROTO, why, why_bytes,
+		r = weir_refuse(-EPROTO, why, why_bytes,
 			"weir-dataplane has ABI %u, layout %016llx, this program needs ABI %u, "
 			"layout %016llx; run the same version of both",
 			answer->abi, (unsigned long long)answer->fingerprint, WEIR_SEGMENT_ABI,
 			(unsigned long long)weir_layout_fingerprint());
 	} else if (answer->error == EBUSY) {
-		r = fail(-EBUSY, why, why_bytes,
+		r = weir_refuse(-EBUSY, why, why_bytes,
 			"another weir-control (pid %u) is attached; stop it first", answer->pid);
 	} else if (answer->error == EPERM) {
-		r = fail(-EPERM, why, why_bytes,
+		r = weir_refuse(-EPERM, why, why_bytes,
 			"weir-dataplane does not serve user %u: start it with --control-user %u, "
 			"or weir-control with the user that it serves",
 			(unsigned int)geteuid(), (unsigned int)geteuid());
 	} else if (answer->error != 0 || answer->vip_maps > WEIR_PORTS_MAX ||
 		   (answer->steered & ~((1ull << answer->vip_maps) - 1)) != 0 ||
 		   n != FDS_FIRST + (unsigned int)__builtin_popcount(answer->steered)) {
-		r = fail(-EPROTO, why, why_bytes, "invalid reply from weir-dataplane");
+		r = weir_refuse(-EPROTO, why, why_bytes, "invalid reply from weir-dataplane");
 	}
 	if (r < 0) {
 		close_all(fds, n);
@@ -539,20 +527,22 @@ static int explain(int error, const char *path, char *why, size_t why_bytes) {
 	switch (error) {
 	case -ENOENT:
 	case -ECONNREFUSED:
-		return fail(error, why, why_bytes, "no weir-dataplane at %s; is it running?", path);
+		return weir_refuse(
+			error, why, why_bytes, "no weir-dataplane at %s; is it running?", path);
 	case -EACCES:
-		return fail(error, why, why_bytes,
+		return weir_refuse(error, why, why_bytes,
 			"user %u may not connect to %s: start weir-dataplane with --control-user "
 			"%u, or weir-control with the user that it serves",
 			(unsigned int)geteuid(), path, (unsigned int)geteuid());
 	case -ETIMEDOUT:
-		return fail(error, why, why_bytes, "weir-dataplane at %s does not reply", path);
+		return weir_refuse(
+			error, why, why_bytes, "weir-dataplane at %s does not reply", path);
 	case -EPROTO:
-		return fail(error, why, why_bytes,
+		return weir_refuse(error, why, why_bytes,
 			"weir-dataplane at %s closed the connection without a reply", path);
 	default:
-		return fail(error, why, why_bytes, "cannot connect to weir-dataplane at %s: %s",
-			path, strerror(-error));
+		return weir_refuse(error, why, why_bytes,
+			"cannot connect to weir-dataplane at %s: %s", path, strerror(-error));
 	}
 }
 
@@ -568,11 +558,11 @@ int weir_handover_connect(const char *run_dir, struct weir_handover *ret, int *r
 
 	r = make_address(run_dir, &address);
 	if (r < 0) {
-		return fail(r, why, why_bytes, "path too long: %s", run_dir);
+		return weir_refuse(r, why, why_bytes, "path too long: %s", run_dir);
 	}
 	fd = open_socket();
 	if (fd < 0) {
-		return fail(fd, why, why_bytes, "cannot create a socket: %s", strerror(-fd));
+		return weir_refuse(fd, why, why_bytes, "cannot create a socket: %s", strerror(-fd));
 	}
 	r = connect_until(fd, &address, deadline);
 	if (r == 0) {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -10,29 +8,18 @@
 #include <unistd.h>
 
 #include "fingerprint.h"
+#include "refuse.h"
 #include "segment_regions.h"
-
-__attribute__((format(printf, 4, 5))) static int refuse(
-	int error, char *why, size_t why_bytes, const char *format, ...) {
-	va_list args;
-
-	if (why_bytes > 0) {
-		va_start(args, format);
-		vsnprintf(why, why_bytes, format, args);
-		va_end(args);
-	}
-	return error;
-}
 
 static int check_identity(const struct weir_segment_header *header, char *why, size_t why_bytes) {
 	if (header->magic != WEIR_SEGMENT_MAGIC) {
-		return refuse(-EPROTO, why, why_bytes,
+		return weir_refuse(-EPROTO, why, why_bytes,
 			"not a Weir segment (magic %016llx); is the peer weir-dataplane?",
 			(unsigned long long)header->magic);
 	}
 	if (!weir_layout_served(header->abi, header->fingerprint) ||
 		header->header_bytes != weir_layout_header_bytes(header->abi)) {
-		return refuse(-EPROTO, why, why_bytes,
+		return weir_refuse(-EPROTO, why, why_bytes,
 			"segment has ABI %u, layout %016llx, this program needs ABI %u, layout "
 			"%016llx; run the same version of weir-dataplane and weir-control",
 			header->abi, (unsigned long long)header->fingerprint, WEIR_SEGMENT_ABI,
@@ -56,7 +43,7 @@ static int check_counts(const struct weir_segment_header *header, char *why, siz
 
 	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
 		if (counts[i].value < 1 || counts[i].value > counts[i].max) {
-			return refuse(-EBADMSG, why, why_bytes,
+			return weir_refuse(-EBADMSG, why, why_bytes,
 				"invalid segment header: %s is %llu, the range is 1 to %llu; "
 				"restart weir-dataplane",
 				counts[i].name, (unsigned long long)counts[i].value,
@@ -64,7 +51,7 @@ static int check_counts(const struct weir_segment_header *header, char *why, siz
 		}
 	}
 	if (header->epoch == 0) {
-		return refuse(-EBADMSG, why, why_bytes,
+		return weir_refuse(-EBADMSG, why, why_bytes,
 			"invalid segment header: epoch is 0; restart weir-dataplane");
 	}
 	return 0;
@@ -77,7 +64,7 @@ static int check_ports(const struct weir_segment_header *header, char *why, size
 		if (memchr(port->name, '\0', sizeof(port->name)) == NULL ||
 			memchr(port->kernel_interface, '\0', sizeof(port->kernel_interface)) ==
 				NULL) {
-			return refuse(-EBADMSG, why, why_bytes,
+			return weir_refuse(-EBADMSG, why, why_bytes,
 				"invalid segment header: a name of port %u is not terminated; "
 				"restart weir-dataplane",
 				i);
@@ -102,7 +89,7 @@ static int check_regions(struct weir_segment_header *header, char *why, size_t w
 		if (at % WEIR_LINE_BYTES != 0 || regions[i].bytes % 8 != 0 ||
 			regions[i].bytes == 0 || at < first || at > end ||
 			regions[i].bytes > end - at) {
-			return refuse(-EBADMSG, why, why_bytes,
+			return weir_refuse(-EBADMSG, why, why_bytes,
 				"invalid segment header: %s (offset %llu, %llu bytes) not inside "
 				"their memory of %llu bytes; restart weir-dataplane",
 				regions[i].name, (unsigned long long)at,
@@ -113,7 +100,7 @@ static int check_regions(struct weir_segment_header *header, char *why, size_t w
 
 			if (weir_region_in_tables(i) == weir_region_in_tables(j) &&
 				at < other + regions[j].bytes && other < at + regions[i].bytes) {
-				return refuse(-EBADMSG, why, why_bytes,
+				return weir_refuse(-EBADMSG, why, why_bytes,
 					"invalid segment header: %s and %s overlap; restart "
 					"weir-dataplane",
 					regions[j].name, regions[i].name);
@@ -121,7 +108,7 @@ static int check_regions(struct weir_segment_header *header, char *why, size_t w
 		}
 	}
 	if (header->heap_bytes % WEIR_LINE_BYTES != 0) {
-		return refuse(-EBADMSG, why, why_bytes,
+		return weir_refuse(-EBADMSG, why, why_bytes,
 			"invalid segment header: heap of %llu bytes is not a multiple of 64; "
 			"restart weir-dataplane",
 			(unsigned long long)header->heap_bytes);
@@ -134,12 +121,12 @@ static int check_file(int fd, uint64_t *ret_bytes, char *why, size_t why_bytes) 
 	int seals;
 
 	if (fstat(fd, &st) < 0) {
-		return refuse(
+		return weir_refuse(
 			-errno, why, why_bytes, "cannot examine the segment's descriptor: %m");
 	}
 	seals = fcntl(fd, F_GET_SEALS);
 	if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
-		return refuse(-EPROTO, why, why_bytes,
+		return weir_refuse(-EPROTO, why, why_bytes,
 			"not a Weir segment: its memory is not sealed against shrinking");
 	}
 	*ret_bytes = (uint64_t)st.st_size;
@@ -149,13 +136,13 @@ static int check_file(int fd, uint64_t *ret_bytes, char *why, size_t why_bytes) 
 static int check_bytes(
 	const char *name, uint64_t file, uint64_t header, char *why, size_t why_bytes) {
 	if (file < header) {
-		return refuse(-ENODATA, why, why_bytes,
+		return weir_refuse(-ENODATA, why, why_bytes,
 			"the segment's %s have %llu bytes, its header says %llu; restart "
 			"weir-dataplane",
 			name, (unsigned long long)file, (unsigned long long)header);
 	}
 	if (file != header) {
-		return refuse(-EBADMSG, why, why_bytes,
+		return weir_refuse(-EBADMSG, why, why_bytes,
 			"invalid segment header: it says %llu bytes of %s, there are %llu; restart "
 			"weir-dataplane",
 			(unsigned long long)header, name, (unsigned long long)file);
@@ -173,13 +160,13 @@ static int read_header(
 		return r;
 	}
 	if (file_bytes < sizeof(*ret)) {
-		return refuse(-ENODATA, why, why_bytes,
+		return weir_refuse(-ENODATA, why, why_bytes,
 			"segment has %llu bytes, shorter than its header of %zu; restart "
 			"weir-dataplane",
 			(unsigned long long)file_bytes, sizeof(*ret));
 	}
 	if (pread(statistics_fd, ret, sizeof(*ret), 0) != (ssize_t)sizeof(*ret)) {
-		return refuse(-EIO, why, why_bytes, "cannot read the segment's header: %m");
+		return weir_refuse(-EIO, why, why_bytes, "cannot read the segment's header: %m");
 	}
 	r = check_identity(ret, why, why_bytes);
 	if (r == 0) {
@@ -217,7 +204,7 @@ int weir_segment_attach(
 	}
 	segment = calloc(1, sizeof(*segment));
 	if (segment == NULL) {
-		return refuse(-ENOMEM, why, why_bytes, "out of memory");
+		return weir_refuse(-ENOMEM, why, why_bytes, "out of memory");
 	}
 	segment->statistics_fd = -1;
 	segment->tables_fd = -1;
@@ -226,7 +213,7 @@ int weir_segment_attach(
 	segment->statistics = weir_segment_map(statistics_fd, header.statistics_bytes, PROT_READ);
 	segment->tables = weir_segment_map(tables_fd, header.tables_bytes, PROT_READ | PROT_WRITE);
 	if (segment->statistics == NULL || segment->tables == NULL) {
-		r = refuse(-errno, why, why_bytes, "cannot map the segment: %m");
+		r = weir_refuse(-errno, why, why_bytes, "cannot map the segment: %m");
 		weir_segment_free(segment);
 		return r;
 	}
