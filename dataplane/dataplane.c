@@ -16,6 +16,7 @@
 #include <rte_launch.h>
 #include <rte_lcore.h>
 
+#include "device_watch.h"
 #include "distributor.h"
 #include "eal.h"
 #include "netdev.h"
@@ -40,10 +41,8 @@ struct weir_dataplane {
 	uint32_t any_mac_ports; // a bit each
 	int claim[WEIR_DEVICES_MAX]; // -1 = none
 	struct weir_device device[WEIR_DEVICES_MAX]; // as in the plan
-	bool link[WEIR_DEVICES_MAX];
-	bool removed[WEIR_DEVICES_MAX]; // the kernel's interface
+	struct weir_device_watch watch[WEIR_DEVICES_MAX];
 	struct weir_port_statistics statistics[WEIR_PORTS_MAX];
-	bool mac_changed[WEIR_DEVICES_MAX]; // of that interface
 	struct weir_port port[WEIR_PORTS_MAX];
 	struct weir_port_info info[WEIR_PORTS_MAX];
 	struct weir_distributor *distributor[WEIR_PORTS_MAX]; // NULL = not needed
@@ -163,7 +162,7 @@ static int open_devices(struct weir_dataplane *dataplane) {
 			return r;
 		}
 		dataplane->devices++;
-		dataplane->link[d] = true;
+		dataplane->watch[d].link = true;
 		describe_device(dataplane, &dataplane->device[d]);
 	}
 	return 0;
@@ -585,66 +584,14 @@ void weir_dataplane_follow(struct weir_dataplane *dataplane) {
 	dataplane->short_of_memory = short_of_memory;
 }
 
-static void watch_link(struct weir_dataplane *dataplane, uint32_t d) {
-	const struct weir_device *device = &dataplane->device[d];
-	bool link = weir_device_link(device);
-
-	if (link == dataplane->link[d]) {
-		return;
-	}
-	dataplane->link[d] = link;
-	weir_log_write(dataplane->log, link ? WEIR_LOG_INFO : WEIR_LOG_WARN, "port %s: %s: link %s",
-		dataplane->config->ports[device->port].name, device->name, link ? "up" : "down");
-}
-
-// A removed interface never comes back to its sockets. The other ports go on until a restart helps.
-static int watch_interface(struct weir_dataplane *dataplane, uint32_t d) {
-	const struct weir_device *device = &dataplane->device[d];
-	const char *port = dataplane->config->ports[device->port].name;
-	enum weir_device_interface state = weir_device_interface(device);
-
-	if (state != WEIR_INTERFACE_PRESENT && !dataplane->removed[d]) {
-		dataplane->removed[d] = true;
-		weir_log_write(dataplane->log, WEIR_LOG_ERROR,
-			"port %s: interface %s was removed: waiting for another of this name", port,
-			device->interface);
-	}
-	if (state != WEIR_INTERFACE_REPLACED) {
-		return 0;
-	}
-	weir_log_write(dataplane->log, WEIR_LOG_ERROR,
-		"port %s: interface %s was replaced by another: restart weir-dataplane to use it",
-		port, device->interface);
-	return -ENODEV;
-}
-
-// Frames to the new address are dropped, and those that are sent have the old one.
-static void watch_mac(struct weir_dataplane *dataplane, uint32_t d) {
-	const struct weir_device *device = &dataplane->device[d];
-	uint8_t mac[6];
-	bool changed;
-
-	if (device->ifindex == 0 || device->exception || device->any_mac ||
-		weir_netdev_mac(device->interface, mac) < 0) {
-		return;
-	}
-	changed = memcmp(mac, device->mac, sizeof(mac)) != 0;
-	if (changed && !dataplane->mac_changed[d]) {
-		weir_log_write(dataplane->log, WEIR_LOG_ERROR,
-			"port %s: the MAC address of interface %s was changed: restart "
-			"weir-dataplane to use it",
-			dataplane->config->ports[device->port].name, device->interface);
-	}
-	dataplane->mac_changed[d] = changed;
-}
-
 int weir_dataplane_watch_links(struct weir_dataplane *dataplane) {
 	int r = 0;
 
 	for (uint32_t d = 0; d < dataplane->devices && r == 0; d++) {
-		watch_link(dataplane, d);
-		watch_mac(dataplane, d);
-		r = watch_interface(dataplane, d);
+		const struct weir_device *device = &dataplane->device[d];
+
+		r = weir_device_watch(&dataplane->watch[d], device,
+			dataplane->config->ports[device->port].name, dataplane->log);
 	}
 	return r;
 }

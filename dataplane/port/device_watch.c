@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "device_watch.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "netdev.h"
+
+static void watch_link(struct weir_device_watch *watch, const struct weir_device *device,
+	const char *port, const struct weir_log *log) {
+	bool link = weir_device_link(device);
+
+	if (link == watch->link) {
+		return;
+	}
+	watch->link = link;
+	weir_log_write(log, link ? WEIR_LOG_INFO : WEIR_LOG_WARN, "port %s: %s: link %s", port,
+		device->name, link ? "up" : "down");
+}
+
+// Frames to the new address are dropped, and those that are sent have the old one.
+static void watch_mac(struct weir_device_watch *watch, const struct weir_device *device,
+	const char *port, const struct weir_log *log) {
+	uint8_t mac[6];
+	bool changed;
+
+	if (device->ifindex == 0 || device->exception || device->any_mac ||
+		weir_netdev_mac(device->interface, mac) < 0) {
+		return;
+	}
+	changed = memcmp(mac, device->mac, sizeof(mac)) != 0;
+	if (changed && !watch->mac_changed) {
+		weir_log_write(log, WEIR_LOG_ERROR,
+			"port %s: the MAC address of interface %s was changed: restart "
+			"weir-dataplane to use it",
+			port, device->interface);
+	}
+	watch->mac_changed = changed;
+}
+
+// A removed interface never comes back to its sockets. The other ports go on until a restart helps.
+static int watch_interface(struct weir_device_watch *watch, const struct weir_device *device,
+	const char *port, const struct weir_log *log) {
+	enum weir_device_interface state = weir_device_interface(device);
+
+	if (state != WEIR_INTERFACE_PRESENT && !watch->removed) {
+		watch->removed = true;
+		weir_log_write(log, WEIR_LOG_ERROR,
+			"port %s: interface %s was removed: waiting for another of this name", port,
+			device->interface);
+	}
+	if (state != WEIR_INTERFACE_REPLACED) {
+		return 0;
+	}
+	weir_log_write(log, WEIR_LOG_ERROR,
+		"port %s: interface %s was replaced by another: restart weir-dataplane to use it",
+		port, device->interface);
+	return -ENODEV;
+}
+
+int weir_device_watch(struct weir_device_watch *watch, const struct weir_device *device,
+	const char *port, const struct weir_log *log) {
+	watch_link(watch, device, port, log);
+	watch_mac(watch, device, port, log);
+	return watch_interface(watch, device, port, log);
+}
