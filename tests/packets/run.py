@@ -26,6 +26,7 @@ import scenarios_fragments
 import scenarios_icmp
 import scenarios_move
 import scenarios_ports
+import scenarios_reload
 
 PR_SET_PDEATHSIG = 1
 MODULES = [
@@ -33,6 +34,7 @@ MODULES = [
     scenarios_choose,
     scenarios_forged,
     scenarios_move,
+    scenarios_reload,
     scenarios_icmp,
     scenarios_fragments,
     scenarios_ports,

@@ -53,8 +53,7 @@ static int process(struct run *run, const struct weir_pcap_options *options,
 
 	while ((status = weir_capture_read(run->reader, &frame, detail, sizeof(detail))) > 0) {
 		struct weir_offline_result result;
-		int r = weir_offline_change(
-			run->offline, options, number + 1, detail, sizeof(detail));
+		int r = weir_offline_change(run->offline, number + 1, detail, sizeof(detail));
 
 		if (r < 0) {
 			status = r;

@@ -12,6 +12,7 @@
 #include <rte_ip.h>
 #include <rte_mempool.h>
 
+#include "changes.h"
 #include "fragment_split.h"
 #include "parse.h"
 
@@ -21,8 +22,10 @@
 #define SECOND_NS 1000000000ull
 
 struct weir_offline {
-	const struct weir_config *config;
+	const struct weir_config *config; // the one of the start
 	const struct weir_pcap_options *options;
+	struct weir_config
+		*later[WEIR_PCAP_CHANGES_MAX]; // of the changes that are reloads, or NULL
 	struct weir_segment *segment; // the dataplane's side of it
 	struct weir_segment *control;
 	struct weir_tables *tables;
@@ -150,7 +153,7 @@ static void resolve(struct weir_offline *offline, uint16_t id) {
 	};
 	struct weir_backend_state state;
 
-	if (weir_tables_backend(offline->tables, id, &state) < 0) {
+	if (weir_tables_backend(offline->tables, id, &state) < 0 || state.resolved) {
 		return;
 	}
 	if (port->has_gateway_mac) {
@@ -166,20 +169,33 @@ static void resolve(struct weir_offline *offline, uint16_t id) {
 	weir_tables_set_health(offline->tables, id, WEIR_HEALTH_HEALTHY);
 }
 
-// Make a change that is due before packet `before`; check one that is due later.
-static int change(struct weir_offline *offline, const struct weir_pcap_change *change,
-	uint32_t before, char *why, size_t why_bytes) {
-	int id = weir_tables_backend_find(offline->tables, change->service, change->backend);
+static int apply(struct weir_offline *offline, const struct weir_config *config, char *why,
+	size_t why_bytes) {
+	int r = weir_tables_apply(offline->tables, config, why, why_bytes);
 
+	for (uint32_t id = 0; r == 0 && id < weir_tables_backend_ids(offline->tables); id++) {
+		resolve(offline, (uint16_t)id);
+	}
+	return r;
+}
+
+// Make change `i`.
+static int change(struct weir_offline *offline, uint32_t i, char *why, size_t why_bytes) {
+	const struct weir_pcap_change *change = &offline->options->change[i];
+	int id;
+
+	if (change->kind == WEIR_PCAP_RELOAD) {
+		return apply(offline, offline->later[i], why, why_bytes);
+	}
+	id = weir_tables_backend_find(offline->tables, change->service, change->backend);
 	if (id < 0) {
 		snprintf(why, why_bytes, "the configuration has no backend \"%s/%s\"",
 			change->service, change->backend);
 		return -EINVAL;
 	}
-	if (change->packet > before) {
-		return 0;
-	}
 	switch (change->kind) {
+	case WEIR_PCAP_RELOAD:
+		break;
 	case WEIR_PCAP_MAINTENANCE:
 		return weir_tables_set_admin(offline->tables, (uint16_t)id, WEIR_ADMIN_MAINTENANCE);
 	case WEIR_PCAP_DRAIN:
@@ -192,32 +208,32 @@ static int change(struct weir_offline *offline, const struct weir_pcap_change *c
 	return weir_tables_set_weight(offline->tables, (uint16_t)id, change->weight);
 }
 
+// Backends take flows once there is memory for their counters.
 static int publish(struct weir_offline *offline, char *why, size_t why_bytes) {
-	int r = weir_tables_publish(offline->tables);
+	int r = weir_segment_follow(offline->segment);
 
+	if (r == 0) {
+		r = weir_tables_publish(offline->tables);
+	}
 	if (r < 0) {
 		snprintf(why, why_bytes, "cannot publish the tables: %s", strerror(-r));
 	}
 	return r < 0 ? r : 0;
 }
 
-static int fill_tables(struct weir_offline *offline, const struct weir_pcap_options *options,
-	char *why, size_t why_bytes) {
-	int r = weir_tables_apply(offline->tables, offline->config, why, why_bytes);
+static int fill_tables(struct weir_offline *offline, char *why, size_t why_bytes) {
+	const struct weir_pcap_options *options = offline->options;
+	int r = weir_pcap_changes_read(offline->config, options, offline->later, why, why_bytes);
 
-	if (r < 0) {
-		return r;
+	if (r == 0) {
+		r = apply(offline, offline->config, why, why_bytes);
 	}
-	for (uint32_t id = 0; id < weir_tables_backend_ids(offline->tables); id++) {
-		resolve(offline, (uint16_t)id);
-	}
-	for (uint32_t i = 0; i < options->changes; i++) {
-		r = change(offline, &options->change[i], 1, why, why_bytes);
-		if (r < 0) {
-			return r;
+	for (uint32_t i = 0; i < options->changes && r == 0; i++) {
+		if (options->change[i].packet == 1) {
+			r = change(offline, i, why, why_bytes);
 		}
 	}
-	return publish(offline, why, why_bytes);
+	return r < 0 ? r : publish(offline, why, why_bytes);
 }
 
 static int create_pipeline(struct weir_offline *offline) {
@@ -254,9 +270,6 @@ static int create_pipeline(struct weir_offline *offline) {
 		return -ENOMEM;
 	}
 	r = weir_pipeline_create(&params, &offline->pipeline);
-	if (r == 0) {
-		r = weir_segment_follow(offline->segment);
-	}
 	if (r == 0) {
 		weir_pipeline_settle(offline->pipeline);
 	}
@@ -295,7 +308,7 @@ int weir_offline_create(const struct weir_config *config, const struct weir_pcap
 	if (r < 0) {
 		goto free_offline;
 	}
-	r = fill_tables(offline, options, why, why_bytes);
+	r = fill_tables(offline, why, why_bytes);
 	if (r < 0) {
 		goto free_offline;
 	}
@@ -323,6 +336,9 @@ void weir_offline_free(struct weir_offline *offline) {
 	weir_tables_free(offline->tables);
 	weir_segment_free(offline->control);
 	weir_segment_free(offline->segment);
+	for (uint32_t i = 0; i < WEIR_PCAP_CHANGES_MAX; i++) {
+		weir_config_free(offline->later[i]);
+	}
 	free(offline);
 }
 
@@ -330,15 +346,16 @@ const struct weir_tables *weir_offline_tables(const struct weir_offline *offline
 	return offline->tables;
 }
 
-int weir_offline_change(struct weir_offline *offline, const struct weir_pcap_options *options,
-	uint64_t packet, char *why, size_t why_bytes) {
+int weir_offline_change(
+	struct weir_offline *offline, uint64_t packet, char *why, size_t why_bytes) {
+	const struct weir_pcap_options *options = offline->options;
 	bool due = false;
 	int r = 0;
 
 	for (uint32_t i = 0; i < options->changes && r == 0 && packet > 1; i++) {
 		if (options->change[i].packet == packet) {
 			due = true;
-			r = change(offline, &options->change[i], (uint32_t)packet, why, why_bytes);
+			r = change(offline, i, why, why_bytes);
 		}
 	}
 	if (r == 0 && due) {

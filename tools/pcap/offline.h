@@ -53,8 +53,7 @@ void weir_offline_free(struct weir_offline *offline); // NULL is fine
 
 // Make the changes that are due before this packet of the capture, counted from 1; those of the
 // first are made by weir_offline_create. Returns 0, or negative errno with one line in why.
-int weir_offline_change(struct weir_offline *offline, const struct weir_pcap_options *options,
-	uint64_t packet, char *why, size_t why_bytes);
+int weir_offline_change(struct weir_offline *offline, uint64_t packet, char *why, size_t why_bytes);
 
 // What happens to this frame. Frames must come in the order of the capture; a timestamp before its
 // predecessor's counts as the same moment.

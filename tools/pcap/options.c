@@ -38,10 +38,10 @@ static int read_number(const char *text, uint32_t most, uint32_t *ret) {
 	return 0;
 }
 
-// The number behind the @, if there is one, in change->packet. Cuts it off: *end is where the rest
-// ends.
+// The number behind the last @, if there is one, in change->packet. Cuts it off: *end is where the
+// rest ends.
 static int read_packet(const char *value, const char **end, struct weir_pcap_change *change) {
-	const char *at = strchr(value, '@');
+	const char *at = strrchr(value, '@');
 
 	change->packet = 1;
 	if (at == NULL) {
@@ -63,25 +63,55 @@ static int read_weight(const char *equals, const char *end, uint32_t *ret) {
 	return read_number(text, WEIGHT_MAX, ret);
 }
 
-// --drain, --maintenance, --down, --weight; the row's .constant is the kind of change.
-static int take_change(const struct weir_option *option, const char *value, void *options,
+// Begin a change: what all kinds have.
+static int begin_change(const struct weir_option *option, const char *value,
+	const struct weir_pcap_options *options, struct weir_pcap_change *change, const char **end,
 	char *why, size_t why_bytes) {
-	enum weir_pcap_change_kind kind = (enum weir_pcap_change_kind)option->constant;
-	struct weir_pcap_options *ret = options;
-	struct weir_pcap_change change = {.kind = kind};
-	const char *slash = strchr(value, '/');
-	const char *end = value + strlen(value);
-
-	if (ret->changes == WEIR_PCAP_CHANGES_MAX) {
-		snprintf(why, why_bytes, "is one too many; use at most %d changes of backends",
+	change->kind = (enum weir_pcap_change_kind)option->constant;
+	*end = value + strlen(value);
+	if (options->changes == WEIR_PCAP_CHANGES_MAX) {
+		snprintf(why, why_bytes, "is one too many; use at most %d changes",
 			WEIR_PCAP_CHANGES_MAX);
 		return -EINVAL;
 	}
-	if (read_packet(value, &end, &change) < 0) {
+	if (read_packet(value, end, change) < 0) {
 		snprintf(why, why_bytes, "has no number behind the @; use @N with N from 1");
 		return -EINVAL;
 	}
-	if (kind == WEIR_PCAP_WEIGHT) {
+	return 0;
+}
+
+// --reload
+static int take_reload(const struct weir_option *option, const char *value, void *options,
+	char *why, size_t why_bytes) {
+	struct weir_pcap_options *ret = options;
+	struct weir_pcap_change change = {.file = value};
+	const char *end;
+
+	if (begin_change(option, value, ret, &change, &end, why, why_bytes) < 0) {
+		return -EINVAL;
+	}
+	change.file_bytes = (size_t)(end - value);
+	if (change.file_bytes == 0) {
+		snprintf(why, why_bytes, "names no file; use %s", option->value);
+		return -EINVAL;
+	}
+	ret->change[ret->changes++] = change;
+	return 0;
+}
+
+// --drain, --maintenance, --down, --weight; the row's .constant is the kind of change.
+static int take_change(const struct weir_option *option, const char *value, void *options,
+	char *why, size_t why_bytes) {
+	struct weir_pcap_options *ret = options;
+	struct weir_pcap_change change = {0};
+	const char *slash = strchr(value, '/');
+	const char *end;
+
+	if (begin_change(option, value, ret, &change, &end, why, why_bytes) < 0) {
+		return -EINVAL;
+	}
+	if (change.kind == WEIR_PCAP_WEIGHT) {
 		const char *equals = strchr(value, '=');
 
 		if (read_weight(equals, end, &change.weight) < 0) {
@@ -142,6 +172,13 @@ static const struct weir_option rows[] = {
 	CHANGE("down", WEIR_PCAP_DOWN, "SERVICE/BACKEND[@N]", "set the health state refusing"),
 	CHANGE("weight", WEIR_PCAP_WEIGHT, "SERVICE/BACKEND=N[@N]",
 		"override the weight, 0 to 65535"),
+	{.name = "reload",
+		.kind = WEIR_OPTION_CUSTOM,
+		.repeatable = true,
+		.value = "CONFIG[@N]",
+		.help = "go on with another configuration; may be repeated",
+		.constant = WEIR_PCAP_RELOAD,
+		.take = take_reload},
 	{.name = "in-port",
 		.kind = WEIR_OPTION_TEXT,
 		.value = "NAME",

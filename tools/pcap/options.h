@@ -17,11 +17,14 @@ enum weir_pcap_change_kind {
 	WEIR_PCAP_MAINTENANCE, // administrative state maintenance
 	WEIR_PCAP_DOWN, // health state refusing
 	WEIR_PCAP_WEIGHT, // run-time weight
+	WEIR_PCAP_RELOAD, // another configuration
 };
 
-struct weir_pcap_change { // to one backend
+struct weir_pcap_change { // to one backend, or to all
 	enum weir_pcap_change_kind kind;
-	char service[WEIR_PCAP_NAME_BYTES];
+	const char *file; // RELOAD: of file_bytes bytes, unterminated
+	size_t file_bytes;
+	char service[WEIR_PCAP_NAME_BYTES]; // of the others
 	char backend[WEIR_PCAP_NAME_BYTES];
 	uint32_t weight;
 	uint32_t packet; // before this one, counted from 1

@@ -78,6 +78,15 @@ static void every_option_is_read(void **unused) {
 	assert_int_equal(options.change[0].weight, 0);
 	assert_int_equal(options.change[1].weight, 65535);
 
+	assert_int_equal(
+		read_line("weir-pcap a b c --reload x@y.json@12 --reload z", &options, why), 0);
+	assert_int_equal(options.change[0].kind, WEIR_PCAP_RELOAD);
+	assert_int_equal(options.change[0].file_bytes, strlen("x@y.json"));
+	assert_memory_equal(options.change[0].file, "x@y.json", strlen("x@y.json"));
+	assert_int_equal(options.change[0].packet, 12);
+	assert_int_equal(options.change[1].file_bytes, 1);
+	assert_int_equal(options.change[1].packet, 1);
+
 	assert_int_equal(read_line("weir-pcap --help", &options, why), 0);
 	assert_true(options.help);
 	assert_int_equal(read_line("weir-pcap --version x", &options, why), 0);
@@ -110,6 +119,9 @@ static void wrong_usage_is_explained(void **unused) {
 		{"weir-pcap a b c --down web/b@1x", "@N with N from 1"},
 		{"weir-pcap a b c --down web/b@4294967296", "@N with N from 1"},
 		{"weir-pcap a b c --down web@1/b", "@N with N from 1"},
+		{"weir-pcap a b c --reload weir.json@", "@N with N from 1"},
+		{"weir-pcap a b c --reload weir@home.json", "@N with N from 1"},
+		{"weir-pcap a b c --reload @3", "--reload: \"@3\" names no file; use CONFIG[@N]"},
 		{"weir-pcap a b c --weight web/b@1=7", "@N with N from 1"},
 		{"weir-pcap a b c --weight web/b=123456789@1", "N from 0 to 65535"},
 		{"weir-pcap a b c --weight web/b@1", "N from 0 to 65535"},
