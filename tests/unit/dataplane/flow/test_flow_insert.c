@@ -432,6 +432,49 @@ static void flow_f7_keys_with_the_same_hash_share_no_bucket(void **state) {
 	drop(f);
 }
 
+// F7: an insertion into full buckets looks at 16 flows at most. Of a table with one free slot it
+// finds that in 18 buckets: its own two, the 8 other ones of their flows, and those of 8 flows
+// more.
+static void flow_f7_search_for_room_is_bounded(void **state) {
+	const uint32_t trials = 20000;
+	struct lab *f = make(4096, 100);
+	struct weir_flow_part *part = &f->table->part4;
+	uint32_t n = 0, slots, found = 0, *flow_in;
+
+	(void)state;
+	slots = part->bucket_count * WEIR_FLOW_SLOTS4;
+	part->capacity = slots; // each slot may be used
+	flow_in = calloc(slots, sizeof(*flow_in));
+	assert_non_null(flow_in);
+	while (part->count < slots) {
+		struct weir_flow_key key = key_of(n, 4, 6);
+
+		if (insert(f, &key, 1, DATA, START) >= 0) {
+			flow_in[part->count - 1] = n;
+		}
+		n++;
+	}
+	for (uint32_t i = 0; i < trials; i++, n++) {
+		uint32_t at = n % slots;
+		struct weir_flow_key gone = key_of(flow_in[at], 4, 6), key = key_of(n, 4, 6);
+		bool fits;
+
+		weir_flow_remove(f->table, find(f, &gone, START), WEIR_FLOW_END_COMPLETED, START);
+		fits = insert(f, &key, 1, DATA, START) >= 0;
+		if (fits) {
+			flow_in[at] = n;
+		} else {
+			assert_true(insert(f, &gone, 1, DATA, START) >= 0);
+		}
+		found += fits;
+	}
+	print_message("room found %.1f times in %u buckets\n",
+		(double)found / trials * part->bucket_count, part->bucket_count);
+	assert_in_range((uint64_t)found * part->bucket_count, 12ull * trials, 23ull * trials);
+	free(flow_in);
+	drop(f);
+}
+
 // The table says in time that half-open flows will be evicted, and goes on saying so for a while.
 static void flow_crowded_begins_before_the_limit_and_lasts(void **state) {
 	struct lab *f = make(4096, 25); // 1024 half-open
@@ -471,6 +514,7 @@ int main(void) {
 		cmocka_unit_test(flow_f3_young_flows_give_way),
 		cmocka_unit_test(flow_f7_keys_chosen_by_their_hash_share_no_bucket),
 		cmocka_unit_test(flow_f7_keys_with_the_same_hash_share_no_bucket),
+		cmocka_unit_test(flow_f7_search_for_room_is_bounded),
 		cmocka_unit_test(flow_crowded_begins_before_the_limit_and_lasts),
 		cmocka_unit_test(flow_f2_insert_full_table_returns_enospc),
 		cmocka_unit_test(flow_f3_f4_syn_flood_evicts_only_half_open),
