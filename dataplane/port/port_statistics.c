@@ -12,6 +12,15 @@
 #include <rte_ethdev.h>
 
 #define XSTATS_READ_MAX 4096
+#define XDP_DRIVER "net_af_xdp"
+
+// net_af_xdp of DPDK 22.11 counts every queue in arrays that have room for 16. With more it writes
+// into the next array, of which nothing is used here, and with more than 32 behind the struct.
+#define XDP_QUEUES_FIT (2u * RTE_ETHDEV_QUEUE_STAT_CNTRS)
+union roomy_stats {
+	struct rte_eth_stats stats;
+	uint8_t room[sizeof(struct rte_eth_stats) + WEIR_QUEUES_MAX * sizeof(uint64_t)];
+};
 
 // --- AF_XDP -------------------------------------------------------------------------------
 
@@ -118,7 +127,11 @@ void weir_port_statistics_init(struct weir_port_statistics *statistics,
 	statistics->device = device->id;
 	statistics->sockets = device->xdp_sockets;
 	memcpy(statistics->socket, device->xdp_socket, sizeof(statistics->socket));
-	list_xstats(statistics, counters);
+	// To read these, DPDK passes the driver a struct of its own. They would repeat the others.
+	if (device->rx_queues <= XDP_QUEUES_FIT ||
+		strncmp(device->name, XDP_DRIVER, strlen(XDP_DRIVER)) != 0) {
+		list_xstats(statistics, counters);
+	}
 }
 
 static void set(uint64_t *counter, uint64_t value) {
@@ -136,17 +149,17 @@ void weir_port_statistics_read(const struct weir_port_statistics *statistics, ui
 	struct weir_port_counters *counters) {
 	uint64_t values[WEIR_PORT_XSTATS];
 	struct weir_port_counters now = {0};
-	struct rte_eth_stats stats;
+	union roomy_stats read = {0};
 
-	if (rte_eth_stats_get(statistics->device, &stats) == 0) {
-		now.ipackets = stats.ipackets;
-		now.ibytes = stats.ibytes;
-		now.opackets = stats.opackets;
-		now.obytes = stats.obytes;
-		now.imissed = stats.imissed;
-		now.ierrors = stats.ierrors;
-		now.oerrors = stats.oerrors;
-		now.rx_nombuf = stats.rx_nombuf;
+	if (rte_eth_stats_get(statistics->device, &read.stats) == 0) {
+		now.ipackets = read.stats.ipackets;
+		now.ibytes = read.stats.ibytes;
+		now.opackets = read.stats.opackets;
+		now.obytes = read.stats.obytes;
+		now.imissed = read.stats.imissed;
+		now.ierrors = read.stats.ierrors;
+		now.oerrors = read.stats.oerrors;
+		now.rx_nombuf = read.stats.rx_nombuf;
 	}
 	if (statistics->sockets > 0) {
 		read_xdp(statistics, &now);
