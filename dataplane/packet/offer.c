@@ -32,8 +32,11 @@ bool weir_offer(struct weir_burst *b, unsigned int i) {
 }
 
 void weir_pipeline_offer_to(struct weir_pipeline *pipeline, uint32_t workers) {
+	uint32_t others = RTE_MAX(workers, 2u) - 1;
+
 	pipeline->offer_workers = workers;
-	weir_icmp_limit_init(&pipeline->offer_limit, WEIR_OFFERS_PER_SECOND);
+	weir_icmp_limit_init(&pipeline->offer_limit,
+		RTE_MIN((uint32_t)WEIR_OFFERS_PER_SECOND, WEIR_OFFERED_PER_SECOND / others));
 }
 
 uint8_t weir_pipeline_offered_port(const struct rte_mbuf *m) {

@@ -10,7 +10,10 @@
 
 #include "burst.h"
 
-#define WEIR_OFFERS_PER_SECOND 20000 // of one worker: what a flood costs the others is bounded
+// A flood costs the others no more than this: how many packets one worker may offer, and how many
+// one worker may get from all others. Each packet may pass by every worker.
+#define WEIR_OFFERS_PER_SECOND 20000
+#define WEIR_OFFERED_PER_SECOND 300000
 
 // Offer packet i to the next worker: it has its verdict then. Returns false, and changes nothing,
 // when there is no other worker, all of them were asked, or too many packets are offered.
