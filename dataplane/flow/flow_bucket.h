@@ -194,16 +194,18 @@ static inline bool weir_flow_is_expired(
 
 // The hash that gives the buckets of a flow, from that of its key. Few IPv4 flows have one and the
 // same hash. IPv6 sources are long enough to make any number of them for somebody who knows the
-// seed, but not with the same sum of their halves as well.
-static inline uint64_t weir_flow_bucket_hash6(const uint8_t *source, uint64_t hash) {
+// seed, but not with the same product under the secret as well.
+static inline uint64_t weir_flow_bucket_hash6(
+	const struct weir_flow_secret *secret, const uint8_t *source, uint64_t hash) {
 	uint64_t words[2];
 
 	memcpy(words, source, sizeof(words));
-	return hash ^ words[0] ^ words[1];
+	return hash ^ weir_hash_mix(words[0] ^ secret->first, words[1] ^ secret->second);
 }
 
-static inline uint64_t weir_flow_bucket_hash(const struct weir_flow_key *key, uint64_t hash) {
-	return likely(key->family == 4) ? hash : weir_flow_bucket_hash6(key->source, hash);
+static inline uint64_t weir_flow_bucket_hash(
+	const struct weir_flow_secret *secret, const struct weir_flow_key *key, uint64_t hash) {
+	return likely(key->family == 4) ? hash : weir_flow_bucket_hash6(secret, key->source, hash);
 }
 
 // Multiply and shift with an odd secret: hashes of outsiders' choice meet in one bucket hardly more
@@ -432,7 +434,7 @@ static inline bool weir_flow_absent(
 		return (weir_flow_match4(weir_flow_bucket4_at(table, first), tuple) |
 			       weir_flow_match4(weir_flow_bucket4_at(table, second), tuple)) == 0;
 	} else {
-		uint64_t hash6 = weir_flow_bucket_hash6(key->source, hash);
+		uint64_t hash6 = weir_flow_bucket_hash6(secret, key->source, hash);
 		uint32_t count = table->part6.bucket_count;
 		uint32_t first = weir_flow_first_bucket(secret, count, hash6);
 		uint32_t second = weir_flow_second_bucket(secret, count, hash6);

@@ -40,7 +40,7 @@ static uint32_t other_bucket(
 		hash = weir_hash_ipv6(b->source[slot],
 			table->destinations.address[b->destination[slot]], (uint16_t)b->ports[slot],
 			(uint16_t)(b->ports[slot] >> 16), protocol, table->hash_seed);
-		hash = weir_flow_bucket_hash6(b->source[slot], hash);
+		hash = weir_flow_bucket_hash6(&table->secret, b->source[slot], hash);
 	} else {
 		const struct weir_flow_bucket4 *b = weir_flow_bucket4_at(table, bucket);
 
@@ -400,7 +400,8 @@ static __rte_always_inline void expire_same_key(struct weir_flow_table *table, b
 static __rte_always_inline weir_flow_ref insert(struct weir_flow_table *table, bool ipv6,
 	const struct weir_flow_key *key, uint64_t hash, const struct weir_flow_start *start) {
 	struct weir_flow_part *part = weir_flow_part_of(table, ipv6);
-	uint64_t bucket_hash = ipv6 ? weir_flow_bucket_hash6(key->source, hash) : hash;
+	uint64_t bucket_hash =
+		ipv6 ? weir_flow_bucket_hash6(&table->secret, key->source, hash) : hash;
 	uint32_t buckets[2] = {
 		weir_flow_first_bucket(&table->secret, part->bucket_count, bucket_hash),
 		weir_flow_second_bucket(&table->secret, part->bucket_count, bucket_hash)};

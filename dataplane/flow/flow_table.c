@@ -218,7 +218,7 @@ weir_flow_ref weir_flow_lookup(const struct weir_flow_table *table, const struct
 	uint64_t hash, uint64_t now_ns) {
 	bool ipv6 = key->family != 4;
 	uint32_t count = ipv6 ? table->part6.bucket_count : table->part4.bucket_count;
-	uint64_t bucket_hash = weir_flow_bucket_hash(key, hash);
+	uint64_t bucket_hash = weir_flow_bucket_hash(&table->secret, key, hash);
 	uint32_t bucket = weir_flow_first_bucket(&table->secret, count, bucket_hash);
 	int slot;
 

@@ -106,8 +106,9 @@ static __rte_noinline void parse_slow(struct weir_burst *b, unsigned int i) {
 }
 
 // The hash that gives the buckets of a summary's flow. family: a constant.
-static __rte_always_inline uint64_t bucket_hash(const struct weir_summary *s, unsigned int family) {
-	return family == 4 ? s->hash : weir_flow_bucket_hash6(s->ip + 8, s->hash);
+static __rte_always_inline uint64_t bucket_hash(
+	const struct weir_flow_secret *secret, const struct weir_summary *s, unsigned int family) {
+	return family == 4 ? s->hash : weir_flow_bucket_hash6(secret, s->ip + 8, s->hash);
 }
 
 // Find the first bucket of a summary's flow and prefetch it. buckets: `count` of this family, a
@@ -115,7 +116,7 @@ static __rte_always_inline uint64_t bucket_hash(const struct weir_summary *s, un
 static __rte_always_inline void place(const struct weir_flow_secret *secret, uint8_t *buckets,
 	uint32_t count, struct weir_summary *s, unsigned int family) {
 	const size_t line = sizeof(struct weir_flow_bucket4);
-	uint64_t hash = bucket_hash(s, family);
+	uint64_t hash = bucket_hash(secret, s, family);
 
 	_Static_assert(sizeof(struct weir_flow_bucket4) == sizeof(struct weir_flow_bucket6),
 		"one line each");
@@ -240,12 +241,12 @@ static __rte_noinline void turn_to_second(
 
 	if (likely(s->family == 4)) {
 		s->bucket = weir_flow_bucket4_at(
-			table, weir_flow_second_bucket(
-				       secret, table->part4.bucket_count, bucket_hash(s, 4)));
+			table, weir_flow_second_bucket(secret, table->part4.bucket_count,
+				       bucket_hash(secret, s, 4)));
 	} else {
 		s->bucket = weir_flow_bucket6_at(
-			table, weir_flow_second_bucket(
-				       secret, table->part6.bucket_count, bucket_hash(s, 6)));
+			table, weir_flow_second_bucket(secret, table->part6.bucket_count,
+				       bucket_hash(secret, s, 6)));
 	}
 	weir_flow_fetch(s->bucket);
 }

@@ -167,7 +167,7 @@ static inline struct buckets buckets_of(const struct lab *f, const struct weir_f
 	const struct weir_flow_secret *secret = &f->table->secret;
 	uint32_t count =
 		key->family == 4 ? f->table->part4.bucket_count : f->table->part6.bucket_count;
-	uint64_t hash = weir_flow_bucket_hash(key, hash_of(key));
+	uint64_t hash = weir_flow_bucket_hash(secret, key, hash_of(key));
 
 	return (struct buckets){{weir_flow_first_bucket(secret, count, hash),
 		weir_flow_second_bucket(secret, count, hash)}};

@@ -432,6 +432,50 @@ static void flow_f7_keys_with_the_same_hash_share_no_bucket(void **state) {
 	drop(f);
 }
 
+// One of the four roots of a number whose remainder modulo 8 is 1, modulo 2^64.
+static uint64_t square_root(uint64_t number) {
+	uint64_t root = 1;
+
+	for (unsigned int bit = 3; bit < 64; bit++) {
+		if (((root * root ^ number) >> bit & 1) != 0) {
+			root += 1ull << (bit - 1);
+		}
+	}
+	return root;
+}
+
+// F7: of IPv6, keys with the same hash, and besides with the same sum of the source's halves: both
+// factors of the source are the same number, whose square cancels the destination's product.
+static void flow_f7_keys_with_the_same_hash_and_halves_share_no_bucket(void **state) {
+	const struct weir_hash_keys keys = weir_hash_keys_of(SEED);
+	struct weir_flow_key key = key_of(1, 6, 6);
+	struct lab *f = make(4000, 100);
+	uint32_t chosen = 0;
+	uint64_t to[2];
+
+	(void)state;
+	memcpy(to, key.destination, sizeof(to));
+	for (uint16_t port = 1; chosen < 500; port++) {
+		uint64_t rest = port | (uint64_t)key.destination_port << 16 | 6ull << 32;
+		uint64_t cancelled = (uint64_t)((unsigned __int128)(to[0] ^ keys.destination[0]) *
+							(to[1] ^ keys.destination[1] ^ rest) >>
+						64);
+		uint64_t halves[2] = {square_root(cancelled), square_root(cancelled)};
+
+		if (cancelled % 8 != 1) {
+			continue;
+		}
+		key.source_port = port;
+		halves[0] ^= keys.source[0];
+		halves[1] ^= keys.source[1];
+		memcpy(key.source, halves, sizeof(halves));
+		assert_int_equal(hash_of(&key), 0);
+		assert_true(insert(f, &key, 1, DATA, START) >= 0);
+		chosen++;
+	}
+	drop(f);
+}
+
 // F7: an insertion into full buckets looks at 16 flows at most. Of a table with one free slot it
 // finds that in 18 buckets: its own two, the 8 other ones of their flows, and those of 8 flows
 // more.
@@ -514,6 +558,7 @@ int main(void) {
 		cmocka_unit_test(flow_f3_young_flows_give_way),
 		cmocka_unit_test(flow_f7_keys_chosen_by_their_hash_share_no_bucket),
 		cmocka_unit_test(flow_f7_keys_with_the_same_hash_share_no_bucket),
+		cmocka_unit_test(flow_f7_keys_with_the_same_hash_and_halves_share_no_bucket),
 		cmocka_unit_test(flow_f7_search_for_room_is_bounded),
 		cmocka_unit_test(flow_crowded_begins_before_the_limit_and_lasts),
 		cmocka_unit_test(flow_f2_insert_full_table_returns_enospc),
