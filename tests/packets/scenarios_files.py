@@ -266,6 +266,20 @@ def test_files_that_cannot_be_used(lab):
     expect_equal(len(read_pcap(path)), 2, "packets in the input after it was named as output")
 
 
+def test_changes_behind_the_last_packet_are_told(lab):
+    made = lab.write_config(config())
+    path = lab.path("in.pcap")
+    write_pcap(path, big_records(3))
+    for packet, says in (
+        (3, ""),
+        (4, "weir-pcap: warning: web/b0@4: not changed, because IN has 3 packets\n"),
+    ):
+        done = lab.execute(made, path, lab.path("o"), "--json", "--drain", f"web/b0@{packet}")
+        expect_equal(done.returncode, 0, "exit status")
+        expect_equal(done.stderr.decode().replace(path, "IN"), says, f"standard error, @{packet}")
+        json.loads(done.stdout)
+
+
 def test_bad_configurations_are_refused(lab):
     path = lab.path("in.pcap")
     write_pcap(path, big_records(1))

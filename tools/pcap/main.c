@@ -43,6 +43,29 @@ static int read_config(const char *file, struct weir_config **ret) {
 	return r;
 }
 
+// Changes behind the last packet: most likely their numbers are wrong.
+static void warn_of_late_changes(const struct weir_pcap_options *options, uint64_t packets) {
+	char what[2 * WEIR_PCAP_NAME_BYTES], why[512];
+
+	for (uint32_t i = 0; i < options->changes; i++) {
+		const struct weir_pcap_change *change = &options->change[i];
+
+		if (change->packet == 1 || change->packet <= packets) {
+			continue;
+		}
+		if (change->kind == WEIR_PCAP_RELOAD) {
+			snprintf(what, sizeof(what), "%.*s", (int)change->file_bytes, change->file);
+		} else {
+			snprintf(what, sizeof(what), "%s/%s", change->service, change->backend);
+		}
+		snprintf(why, sizeof(why),
+			"warning: %s@%u: not changed, because %s has %llu packet%s", what,
+			change->packet, options->input, (unsigned long long)packets,
+			packets == 1 ? "" : "s");
+		complain(why);
+	}
+}
+
 // All frames of the capture. Returns 0 or negative errno with one line in why.
 static int process(struct run *run, const struct weir_pcap_options *options,
 	struct weir_pcap_report *report, char *why, size_t why_bytes) {
@@ -71,6 +94,8 @@ static int process(struct run *run, const struct weir_pcap_options *options,
 	if (status < 0) {
 		snprintf(why, why_bytes, "%s: after packet %llu: %s", options->input,
 			(unsigned long long)number, detail);
+	} else {
+		warn_of_late_changes(options, number);
 	}
 	return status;
 }

@@ -143,7 +143,8 @@ static int take_mac(const struct weir_option *option, const char *value, void *o
 	if (sscanf(value, "%2x:%2x:%2x:%2x:%2x:%2x%n", &part[0], &part[1], &part[2], &part[3],
 		    &part[4], &part[5], &end) != 6 ||
 		strlen(value) != 17 || end != 17 ||
-		strspn(value, "0123456789abcdefABCDEF:") != 17 || (part[0] & 1) != 0) {
+		strspn(value, "0123456789abcdefABCDEF:") != 17 || (part[0] & 1) != 0 ||
+		strcmp(value, "00:00:00:00:00:00") == 0) {
 		snprintf(why, why_bytes, "is not the MAC address of a port; use 02:00:00:00:00:01");
 		return -EINVAL;
 	}

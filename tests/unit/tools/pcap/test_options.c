@@ -110,6 +110,7 @@ static void wrong_usage_is_explained(void **unused) {
 		{"weir-pcap a b c --mac 02:00:00:00:00:01x", "is not the MAC address of a port"},
 		{"weir-pcap a b c --mac 03:00:00:00:00:01", "is not the MAC address of a port"},
 		{"weir-pcap a b c --mac ff:ff:ff:ff:ff:ff", "is not the MAC address of a port"},
+		{"weir-pcap a b c --mac 00:00:00:00:00:00", "is not the MAC address of a port"},
 		{"weir-pcap a b c --mac +2:00:00:00:00:01", "is not the MAC address of a port"},
 		{"weir-pcap a b c --drain web", "SERVICE/BACKEND"},
 		{"weir-pcap a b c --drain /b", "SERVICE/BACKEND"},
