@@ -40,6 +40,7 @@ int weir_tables_backend(
 		.leaving = backend->stage != WEIR_ID_LIVE,
 		.resolved = backend->hop.resolved,
 		.in_selection = backend->in_selection,
+		.flags = backend->flags,
 		.configured_weight = backend->configured_weight,
 		.runtime_weight = backend->runtime_weight,
 		.reported_weight = backend->reported_weight,

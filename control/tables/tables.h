@@ -31,6 +31,7 @@ struct weir_backend_state {
 	bool leaving; // removed from the configuration, flows still refer to it
 	bool resolved; // next hop known
 	bool in_selection; // takes new flows of some worker now (panic and subsets included)
+	uint8_t flags; // WEIR_BACKEND_CLOSED to WEIR_BACKEND_RESET: what workers are told
 	uint32_t configured_weight;
 	uint32_t runtime_weight; // WEIR_WEIGHT_UNSET = none
 	uint32_t reported_weight; // 0 = none

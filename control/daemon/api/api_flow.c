@@ -53,21 +53,41 @@ static void append(char *text, const char *format, ...) {
 
 // What keeps a backend from new flows, or NULL.
 static const char *hindrance(const struct weir_backend_state *backend) {
-	return backend->leaving                           ? "removed"
-	       : backend->admin == WEIR_ADMIN_DRAIN       ? "drained"
+	const bool refusing = backend->health == WEIR_HEALTH_REFUSING;
+
+	return backend->leaving                     ? "removed"
+	       : backend->admin == WEIR_ADMIN_DRAIN ? refusing ? "drained and refusing" : "drained"
 	       : backend->admin == WEIR_ADMIN_MAINTENANCE ? "in maintenance"
-	       : backend->health == WEIR_HEALTH_REFUSING  ? "refusing"
+	       : refusing                                 ? "refusing"
 	       : backend->health == WEIR_HEALTH_LAME_DUCK ? "is a lame duck"
 							  : NULL;
 }
 
-static void explain_backend(const struct weir_backend_state *backend, char *why) {
+// What becomes of a flow of a backend that takes no new ones. others: another one can be chosen.
+static const char *fate(const struct weir_backend_state *backend, uint8_t state, bool others) {
+	const bool udp = state == WEIR_FLOW_UDP || state == WEIR_FLOW_UDP_SEEN;
+
+	if ((backend->flags & WEIR_BACKEND_DOWN) == 0) {
+		return "existing flows only";
+	}
+	if (!udp && (backend->flags & WEIR_BACKEND_RESET) != 0) {
+		return "the next packet is answered by an RST";
+	}
+	if (!udp && (backend->flags & WEIR_BACKEND_REHASH) == 0) {
+		return "existing TCP flows only";
+	}
+	return others ? "the next packet moves the flow"
+		      : "the flow stays, because no other backend is usable";
+}
+
+static void explain_backend(
+	const struct weir_backend_state *backend, uint8_t state, bool others, char *why) {
 	const char *what = hindrance(backend);
 
 	if (what != NULL) {
 		append(why, "; backend %s: %s", what,
 			backend->in_selection ? "new flows only because of panic mode"
-					      : "existing flows only");
+					      : fate(backend, state, others));
 	} else if (!backend->in_selection) {
 		append(why, "; backend gets no new flows");
 	}
@@ -86,7 +106,7 @@ static void explain_found(const struct weir_lookup_result *result,
 	const struct weir_service_state *service, char *why) {
 	append(why, "flow table of worker %u", result->worker);
 	if (backend != NULL) {
-		explain_backend(backend, why);
+		explain_backend(backend, result->response.flow.state, chosen != NULL, why);
 	}
 	if (chosen != NULL && service->slots > 0 &&
 		result->response.flow.chosen != result->response.flow.backend) {
@@ -98,7 +118,7 @@ static void explain_found(const struct weir_lookup_result *result,
 static void explain_choice(const struct weir_lookup_result *result,
 	const struct weir_backend_state *chosen, const struct weir_service_state *service,
 	char *why) {
-	bool slots = service->slots > 0, panic = service->panic;
+	bool slots = service->slots > 0, panic = service->panic, last_resort = false;
 
 	if (slots) {
 		append(why, "slot %u of %u", result->response.flow.slot, service->table_slots);
@@ -118,10 +138,14 @@ static void explain_choice(const struct weir_lookup_result *result,
 		} else {
 			append(why, "; Maglev fallback of an untracked flow: %s", chosen->name);
 		}
-		panic = chosen->admin != WEIR_ADMIN_READY || chosen->health != WEIR_HEALTH_HEALTHY;
+		last_resort = chosen->admin == WEIR_ADMIN_DRAIN ||
+			      chosen->health == WEIR_HEALTH_LAME_DUCK;
+		panic = last_resort || chosen->health != WEIR_HEALTH_HEALTHY;
 	}
 	if (panic) {
-		append(why, "; panic mode: too few healthy backends, health is ignored");
+		append(why, "; panic mode: %s",
+			last_resort ? "no backend is ready, drained ones are used"
+				    : "too few healthy backends, health is ignored");
 	}
 }
 

@@ -120,12 +120,67 @@ static void lookup_of_a_flow_in_panic_mode_says_so(void **state) {
 	assert_string_equal(text_of(found, "backend"), text_of(found, "chosen"));
 	expect_in(found, "; backend drained: new flows only because of panic mode");
 	json_decref(found);
+	found = lookup(web, "192.0.2.1", 7, "198.51.100.10", 80);
+	expect_in(found, "; panic mode: no backend is ready, drained ones are used");
+	json_decref(found);
 	for (int i = 1; i <= 2; i++) {
 		json_decref(lab_result(&web->lab,
 			"{\"command\": \"backend.ready\", \"service\": \"web\", \"backend\": "
 			"\"w-%d\"}",
 			i));
 	}
+}
+
+static void set_admin(struct web *web, const char *command, const char *backend) {
+	json_decref(lab_result(&web->lab,
+		"{\"command\": \"backend.%s\", \"service\": \"web\", \"backend\": \"%s\"}", command,
+		backend));
+}
+
+static void set_on_backend_down(struct web *web, const char *value) {
+	char services[1024];
+
+	snprintf(services, sizeof(services), "{\"on_backend_down\": \"%s\", %s, %s", value,
+		&WEB_SERVICES[1], DNS_SERVICE);
+	lab_write_config(&web->lab, services);
+	json_decref(lab_result(&web->lab, "{\"command\": \"config.reload\"}"));
+}
+
+// What the next packet of the flow will see, as on_backend_down says.
+static void lookup_of_a_flow_of_a_backend_that_is_down_says_what_follows(void **state) {
+	static const char *const cases[][2] = {
+		{"keep", "; backend in maintenance: existing TCP flows only; a new flow "},
+		{"rehash", "; backend in maintenance: the next packet moves the flow; a new flow "},
+		{"reset",
+			"; backend in maintenance: the next packet is answered by an RST; a new "},
+		{"rehash", NULL}, // and no other backend
+	};
+	struct web *web = *state;
+	json_t *found;
+	char backend[32];
+
+	lab_dataplane_flows(web->dataplane, "198.51.100.10", 80, 20);
+	found = lookup(web, "192.0.2.77", 3, "198.51.100.10", 80);
+	snprintf(backend, sizeof(backend), "%s", text_of(found, "backend"));
+	json_decref(found);
+	set_admin(web, "maintenance", backend);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		set_on_backend_down(web, cases[i][0]);
+		if (cases[i][1] == NULL) {
+			set_admin(web, "maintenance", "w-1");
+			set_admin(web, "maintenance", "w-2");
+		}
+		found = lookup(web, "192.0.2.77", 3, "198.51.100.10", 80);
+		assert_string_equal(text_of(found, "backend"), backend);
+		expect_in(found, cases[i][1] != NULL
+					 ? cases[i][1]
+					 : "; backend in maintenance: the flow stays, because no "
+					   "other backend is usable");
+		json_decref(found);
+	}
+	set_admin(web, "ready", "w-1");
+	set_admin(web, "ready", "w-2");
+	set_on_backend_down(web, "keep");
 }
 
 static void lookup_of_what_nobody_owns_says_so(void **state) {
@@ -382,6 +437,7 @@ int main(void) {
 		cmocka_unit_test(lookup_of_a_new_flow_without_slots),
 		cmocka_unit_test(lookup_of_a_drained_backends_flow_says_so),
 		cmocka_unit_test(lookup_of_a_flow_in_panic_mode_says_so),
+		cmocka_unit_test(lookup_of_a_flow_of_a_backend_that_is_down_says_what_follows),
 		cmocka_unit_test(lookup_of_what_nobody_owns_says_so),
 		cmocka_unit_test(lookup_without_usable_backend_says_so),
 		cmocka_unit_test(lookup_that_no_worker_answers_times_out),
