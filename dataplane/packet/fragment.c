@@ -9,6 +9,7 @@
 #define IPV4_MF 0x2000
 #define IPV4_OFFSET 0x1fff
 #define DATAGRAM_UNITS 8192u // of 8 bytes: no datagram is longer
+#define DISTRIBUTED 0x80 // in the family of an entry of the distributor
 
 // What the IP header says of a fragment.
 struct piece {
@@ -67,6 +68,12 @@ static bool is_sound(const struct weir_descriptor *d, const struct piece *piece,
 		return false;
 	}
 	return true;
+}
+
+static struct weir_fragment_part part_of(const struct piece *piece) {
+	return (struct weir_fragment_part){.from = (uint16_t)piece->offset,
+		.to = (uint16_t)(piece->offset + (piece->bytes + 7) / 8),
+		.last = piece->last};
 }
 
 static void suspect(struct weir_descriptor *d, enum weir_drop_reason reason) {
@@ -133,12 +140,8 @@ void weir_fragment_note(struct weir_burst *b, unsigned int i) {
 		suspect(d, reason);
 		return;
 	}
-	*fragment = (struct weir_fragment){.id = piece.id,
-		.part = {.from = (uint16_t)piece.offset,
-			.to = (uint16_t)(piece.offset + (piece.bytes + 7) / 8),
-			.last = piece.last},
-		.packet = (uint8_t)i,
-		.first = first};
+	*fragment = (struct weir_fragment){
+		.id = piece.id, .part = part_of(&piece), .packet = (uint8_t)i, .first = first};
 	if (first) {
 		note_first(b, i, piece.id, &fragment->part);
 		if (d->kind != WEIR_PACKET_FLOW) {
@@ -242,6 +245,25 @@ void weir_fragment_finish(struct weir_burst *b) {
 
 // --- distribution ---------------------------------------------------------------------------
 
+// The distributor's own entry of a datagram: it sees fragments that other workers get, and must
+// know when they are complete, because clients use identifications again.
+static struct weir_fragment_entry *distributed(struct weir_pipeline *pipeline,
+	const struct weir_descriptor *d, const struct piece *piece) {
+	struct weir_fragment_part part = part_of(piece);
+	struct weir_flow_key key = d->key;
+	struct weir_fragment_entry *entry;
+
+	key.family |= DISTRIBUTED;
+	entry = d->kind == WEIR_PACKET_FRAGMENT
+			? weir_fragment_find(pipeline->fragments, &key, piece->id, pipeline->now_ns)
+			: weir_fragment_enter(
+				  pipeline->fragments, &key, piece->id, pipeline->now_ns);
+	if (entry != NULL) {
+		(void)weir_fragment_cover(entry, &part); // what is wrong with it, its worker finds
+	}
+	return entry;
+}
+
 uint64_t weir_fragment_hash(
 	struct weir_pipeline *pipeline, const struct rte_mbuf *m, struct weir_descriptor *d) {
 	struct weir_fragment_entry *entry = NULL;
@@ -250,12 +272,8 @@ uint64_t weir_fragment_hash(
 
 	if (pipeline->fragments != NULL && is_for_us(weir_reader_services(&pipeline->reader), d)) {
 		piece = read_piece(m, d);
-		if (d->kind == WEIR_PACKET_FRAGMENT) {
-			entry = weir_fragment_find(
-				pipeline->fragments, &d->key, piece.id, pipeline->now_ns);
-		} else if (is_sound(d, &piece, &reason)) {
-			entry = weir_fragment_enter(
-				pipeline->fragments, &d->key, piece.id, pipeline->now_ns);
+		if (is_sound(d, &piece, &reason)) {
+			entry = distributed(pipeline, d, &piece);
 		}
 	}
 	if (entry != NULL) {

@@ -529,9 +529,13 @@ static void pipeline_distribution_hash_is_that_of_the_flow(void **state) {
 }
 
 // fragment: flags and offset; the hash that the distributor gets.
-static uint64_t distribute(struct lab *lab, uint16_t fragment, uint8_t id) {
-	const struct frame_spec spec = {
-		.family = 4, .protocol = 17, .destination_port = 53, .payload = 24};
+static uint64_t distribute_from(
+	struct lab *lab, uint16_t source_port, uint16_t fragment, uint8_t id) {
+	const struct frame_spec spec = {.family = 4,
+		.protocol = 17,
+		.source_port = source_port,
+		.destination_port = 53,
+		.payload = 24};
 	struct rte_mbuf *m;
 	struct frame f;
 	uint64_t hash;
@@ -544,6 +548,10 @@ static uint64_t distribute(struct lab *lab, uint16_t fragment, uint8_t id) {
 	hash = weir_pipeline_distribute(lab->pipeline, m);
 	frame_mbuf_free(m);
 	return hash;
+}
+
+static uint64_t distribute(struct lab *lab, uint16_t fragment, uint8_t id) {
+	return distribute_from(lab, 1000, fragment, id);
 }
 
 // All fragments of a datagram go to the worker of its flow.
@@ -560,6 +568,28 @@ static void pipeline_fragments_are_distributed_with_their_flow(void **state) {
 	assert_true(distribute(lab, 4, 7) == flow);
 	assert_true(distribute(lab, 0x2004, 7) == flow);
 	assert_true(distribute(lab, 4, 8) != flow);
+	lab_free(lab);
+}
+
+// Clients, and those behind one address all the more, use an identification again as soon as its
+// datagram is complete.
+static void pipeline_fragments_of_a_reused_identification_go_with_their_own_flow(void **state) {
+	struct frame_spec any = lab_tcp(1, SYN);
+	struct lab *lab = lab_make();
+	uint64_t flow, other;
+
+	(void)state;
+	lab_send(lab, &any);
+	flow = distribute_from(lab, 1000, 0, 7);
+	other = distribute_from(lab, 2000, 0, 7);
+	assert_true(flow != other);
+	for (unsigned int turn = 0; turn < 2; turn++) {
+		assert_true(distribute_from(lab, 1000, 0x2000, 7) == flow);
+		assert_true(distribute_from(lab, 2000, 0x2000, 7) == flow); // not complete yet
+		assert_true(distribute_from(lab, 1000, 4, 7) == flow); // the last one
+		assert_true(distribute_from(lab, 2000, 0x2000, 7) == other);
+		assert_true(distribute_from(lab, 2000, 4, 7) == other);
+	}
 	lab_free(lab);
 }
 
@@ -583,6 +613,8 @@ int main(void) {
 		cmocka_unit_test(pipeline_undelivered_packets_keep_the_sum),
 		cmocka_unit_test(pipeline_distribution_hash_is_that_of_the_flow),
 		cmocka_unit_test(pipeline_fragments_are_distributed_with_their_flow),
+		cmocka_unit_test(
+			pipeline_fragments_of_a_reused_identification_go_with_their_own_flow),
 	};
 
 	return cmocka_run_group_tests(tests, lab_eal, NULL);
