@@ -4,6 +4,8 @@ import contextlib
 import os
 import socket
 import struct
+import threading
+import time
 
 import clients
 from lab import VIP4, VIP6, echo, make_random_file, upload, web
@@ -84,16 +86,55 @@ def checksum(data):
     return ~(total + (total >> 16)) & 0xFFFF
 
 
+def error4(source, backend, mtu, code=4, protocol=4):
+    """An ICMP error about a tunnel packet."""
+    quoted = struct.pack("!BBHHHBBH4s4s8x", 0x45, 0, 1520, 0, 0x4000, 64, protocol, 0,
+                         socket.inet_aton(source), socket.inet_aton(backend))
+    error = struct.pack("!BBHHH", 3, code, 0, 0, mtu) + quoted
+    return error[:2] + struct.pack("!H", checksum(error)) + error[4:]
+
+
+def error6(source, backend, mtu):
+    quoted = struct.pack("!IHBB16s16s8x", 6 << 28, 1500, 4, 64,
+                         *(socket.inet_pton(socket.AF_INET6, each) for each in (source, backend)))
+    return struct.pack("!BBHI", 2, 0, 0, mtu) + quoted
+
+
+@contextlib.contextmanager
+def icmp_socket(lab, family=socket.AF_INET):
+    protocol = socket.IPPROTO_ICMP if family == socket.AF_INET else socket.IPPROTO_ICMPV6
+    with lab.client.inside():
+        sock = socket.socket(family, socket.SOCK_RAW, protocol)
+    with contextlib.closing(sock):
+        yield sock
+
+
 def send_error(lab, source, backend, mtu):
     """Forge "fragmentation needed" about a tunnel packet, from a client."""
-    quoted = struct.pack("!BBHHHBBH4s4s8x", 0x45, 0, 1520, 0, 0x4000, 64, 4, 0,
-                         socket.inet_aton(source), socket.inet_aton(backend))
-    error = struct.pack("!BBHHH", 3, 4, 0, 0, mtu) + quoted
-    error = error[:2] + struct.pack("!H", checksum(error)) + error[4:]
-    with lab.client.inside():
-        sock = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
-    with contextlib.closing(sock):
-        sock.sendto(error, ("10.0.0.2", 0))
+    with icmp_socket(lab) as sock:
+        sock.sendto(error4(source, backend, mtu), ("10.0.0.2", 0))
+
+
+@contextlib.contextmanager
+def flood_of_errors(lab, errors, per_second=4000):
+    """Send ICMP errors to the balancer, one after the other, beside what is done meanwhile."""
+    end = threading.Event()
+
+    def send():
+        start, sent = time.monotonic(), 0
+        while not end.wait(0.001):
+            while sent < (time.monotonic() - start) * per_second:
+                sock.sendto(errors[sent % len(errors)], ("10.0.0.2", 0))
+                sent += 1
+
+    with icmp_socket(lab) as sock:
+        thread = threading.Thread(target=send)
+        thread.start()
+        try:
+            yield
+        finally:
+            end.set()
+            thread.join()
 
 
 @scenario(services=[web()])
@@ -109,6 +150,20 @@ def forged_path_mtu_is_bounded(lab):
     wait_for("MTU of the route", lambda: "web-3: path MTU to 10.0.0.13 is 1450" in log(), 5)
     result = clients.curl_batch(lab.client, VIP4, 50)
     assert result.ok == 50, result.errors[:5]
+
+
+@scenario(services=[web([{"name": "web-1", "address": "10.0.0.11"},
+                         {"name": "web-2", "address": "2001:db8:a::12"}])])
+def path_mtu_is_learnt_in_a_flood_of_errors(lab):
+    """A router's errors arrive beside thousands a second about other things"""
+    errors = [error4("10.0.0.2", "10.0.0.99", 1300), error4("10.0.0.2", "10.0.0.12", 0, 3, 17)]
+    log = lab.programs["control"].output
+    with flood_of_errors(lab, errors):
+        time.sleep(1)
+        send_error(lab, "10.0.0.2", "10.0.0.11", 1400)
+        with icmp_socket(lab, socket.AF_INET6) as sock:
+            sock.sendto(error6("2001:db8:a::2", "2001:db8:a::12", 1400), ("2001:db8:a::2", 0))
+        wait_for("path MTUs", lambda: log().count("is 1400") == 2, 3)
 
 
 @scenario(start=False, services=[web(backends(4)), upload(backends(4)), echo(backends(4))], hosts=1)

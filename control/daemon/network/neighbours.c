@@ -12,7 +12,7 @@
 #define TICK_MS 250
 #define LOOKUPS_PER_TURN 256 // routes asked for before the loop gets its turn again
 #define SETTLE_MS 50 // routes are asked for again this long after a change ...
-#define PATH_MTU_MESSAGES 64 // in a tick: what is beyond waits, and is lost in a flood
+#define PATH_MTU_MESSAGES 2048 // of a family, in a tick; what is beyond waits, or is lost
 #define CALM_MS 1000 // ... and this long after the time before, at least
 
 // --- judging ------------------------------------------------------------------------------
@@ -322,9 +322,9 @@ static void take_path_mtu(struct weir_neighbours *n, const struct weir_path_mtu_
 
 static void receive_path_mtu(struct weir_neighbours *n) {
 	struct weir_path_mtu_report report;
-	unsigned int budget = PATH_MTU_MESSAGES;
+	unsigned int budget[2] = {PATH_MTU_MESSAGES, PATH_MTU_MESSAGES};
 
-	while (weir_path_mtu_receive(&n->path_mtu, &budget, &report)) {
+	while (weir_path_mtu_receive(&n->path_mtu, budget, &report)) {
 		take_path_mtu(n, &report);
 	}
 }

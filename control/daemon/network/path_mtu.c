@@ -2,7 +2,7 @@
 #include "path_mtu.h"
 
 #include <errno.h>
-#include <netinet/icmp6.h>
+#include <linux/filter.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -14,7 +14,7 @@
 #define IP4_BYTES 20
 #define IP6_BYTES 40
 #define ICMP_BYTES 8
-#define RAW_ICMP_FILTER 1 // of linux/icmp.h, which clashes with netinet/
+#define RECEIVE_BYTES (4 << 20) // of a socket, so that what a flood brings in a tick fits
 
 static uint32_t get16(const uint8_t *at) {
 	return (uint32_t)at[0] << 8 | at[1];
@@ -96,35 +96,75 @@ uint16_t weir_path_mtu_next(const struct weir_path_mtu_report *report, uint16_t 
 
 // --- sockets ------------------------------------------------------------------------------
 
+// What both filters end with: the protocol of the quoted packet, and the verdicts.
+#define IS_TUNNEL(extra) \
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_IPIP, 2, 0), \
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_IPV6, 1, 0), \
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, extra, 0, 1), \
+		BPF_STMT(BPF_RET | BPF_K, UINT32_MAX), BPF_STMT(BPF_RET | BPF_K, 0)
+
+// "Fragmentation needed" that quotes a tunnel packet. X: bytes of the IPv4 header.
+static const struct sock_filter filter4[] = {
+	BPF_STMT(BPF_LDX | BPF_B | BPF_MSH, 0),
+	BPF_STMT(BPF_LD | BPF_H | BPF_IND, 0),
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ICMP4_UNREACHABLE << 8 | ICMP4_FRAGMENTATION_NEEDED, 0,
+		5),
+	BPF_STMT(BPF_LD | BPF_B | BPF_IND, ICMP_BYTES + 9),
+	IS_TUNNEL(IPPROTO_IPIP),
+};
+
+// "Packet too big", likewise.
+static const struct sock_filter filter6[] = {
+	BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 0),
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ICMP6_TOO_BIG, 0, 5),
+	BPF_STMT(BPF_LD | BPF_B | BPF_ABS, ICMP_BYTES + 6),
+	IS_TUNNEL(IPPROTO_FRAGMENT),
+};
+
+// Let the kernel sort messages out, so that those about anything else take no room.
+static int prepare(int fd, const struct sock_filter *filter, size_t instructions) {
+	struct sock_fprog program = {.len = (unsigned short)instructions,
+		.filter = (struct sock_filter *)(uintptr_t)filter};
+	int bytes = RECEIVE_BYTES;
+
+	if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) < 0) {
+		return -errno;
+	}
+	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes)) < 0) {
+		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
+	}
+	return 0;
+}
+
 int weir_path_mtu_open(struct weir_path_mtu_sockets *ret) {
 	struct weir_path_mtu_sockets sockets = {.ipv4 = -1, .ipv6 = -1};
-	const uint32_t not4 = ~(1u << ICMP4_UNREACHABLE);
-	struct icmp6_filter filter6;
+	int r;
 
 	sockets.ipv4 = socket(AF_INET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_ICMP);
 	if (sockets.ipv4 < 0) {
 		return -errno;
 	}
-	if (setsockopt(sockets.ipv4, SOL_RAW, RAW_ICMP_FILTER, &not4, sizeof(not4)) < 0) {
+	r = prepare(sockets.ipv4, filter4, sizeof(filter4) / sizeof(filter4[0]));
+	if (r < 0) {
 		goto close_sockets;
 	}
-	ICMP6_FILTER_SETBLOCKALL(&filter6);
-	ICMP6_FILTER_SETPASS(ICMP6_TOO_BIG, &filter6);
 	sockets.ipv6 = socket(AF_INET6, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_ICMPV6);
 	if (sockets.ipv6 < 0 && errno != EAFNOSUPPORT) {
+		r = -errno;
 		goto close_sockets;
 	}
-	if (sockets.ipv6 >= 0 && setsockopt(sockets.ipv6, IPPROTO_ICMPV6, ICMP6_FILTER, &filter6,
-					 sizeof(filter6)) < 0) {
+	if (sockets.ipv6 >= 0) {
+		r = prepare(sockets.ipv6, filter6, sizeof(filter6) / sizeof(filter6[0]));
+	}
+	if (r < 0) {
 		goto close_sockets;
 	}
 	*ret = sockets;
 	return 0;
-close_sockets:;
-	int error = -errno;
 
+close_sockets:
 	weir_path_mtu_close(&sockets);
-	return error;
+	return r;
 }
 
 void weir_path_mtu_close(struct weir_path_mtu_sockets *sockets) {
@@ -156,8 +196,8 @@ static bool receive(int fd, bool ipv4, unsigned int *budget, struct weir_path_mt
 	return false;
 }
 
-bool weir_path_mtu_receive(const struct weir_path_mtu_sockets *sockets, unsigned int *budget,
+bool weir_path_mtu_receive(const struct weir_path_mtu_sockets *sockets, unsigned int budget[2],
 	struct weir_path_mtu_report *ret) {
-	return receive(sockets->ipv4, true, budget, ret) ||
-	       receive(sockets->ipv6, false, budget, ret);
+	return receive(sockets->ipv4, true, &budget[0], ret) ||
+	       receive(sockets->ipv6, false, &budget[1], ret);
 }

@@ -32,9 +32,9 @@ struct weir_path_mtu_report {
 int weir_path_mtu_open(struct weir_path_mtu_sockets *ret);
 void weir_path_mtu_close(struct weir_path_mtu_sockets *sockets); // fine when there are none
 
-// The next report, or false: none waits. Passes over at most `*budget` messages, and takes what it
-// has passed over off it.
-bool weir_path_mtu_receive(const struct weir_path_mtu_sockets *sockets, unsigned int *budget,
+// The next report, or false: none waits. Reads at most so many messages as the budgets say, IPv4's
+// and IPv6's, and takes what it has read off them.
+bool weir_path_mtu_receive(const struct weir_path_mtu_sockets *sockets, unsigned int budget[2],
 	struct weir_path_mtu_report *ret);
 
 // Read one message: an IPv4 packet, or ICMPv6 without its IPv6 header, as raw sockets give them.
