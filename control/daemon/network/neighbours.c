@@ -55,6 +55,22 @@ static void explain_route(
 	}
 }
 
+static void explain_silence(
+	const struct weir_neighbours *n, const struct weir_route *route, char *why, size_t bytes) {
+	uint32_t max = weir_hops_beyond(n, route->next_hop.family);
+	char address[INET6_ADDRSTRLEN], remedy[96] = "";
+
+	if (max > 0) {
+		snprintf(remedy, sizeof(remedy),
+			"; the kernel keeps %u neighbours: raise "
+			"net.ipv%u.neigh.default.gc_thresh3",
+			max, route->next_hop.family);
+	}
+	weir_address_format(&route->next_hop, address, sizeof(address));
+	snprintf(why, bytes, "no ARP/ND reply for %s on %s%s", address,
+		link_name(n, route->ifindex), remedy);
+}
+
 // The MTU of the way to an address, 0 = that of the port.
 static uint16_t mtu_of(const struct weir_neighbours *n, const struct entry *entry) {
 	uint32_t least = entry->address.family == 4 ? WEIR_PATH_MTU_MIN4 : WEIR_PATH_MTU_MIN6;
@@ -101,11 +117,7 @@ static struct weir_next_hop judge(
 		memcpy(hop.mac, entry->hop->mac, sizeof(hop.mac));
 		hop.resolved = true;
 	} else {
-		char address[INET6_ADDRSTRLEN];
-
-		weir_address_format(&route->next_hop, address, sizeof(address));
-		snprintf(why, bytes, "no ARP/ND reply for %s on %s", address,
-			link_name(n, route->ifindex));
+		explain_silence(n, route, why, bytes);
 	}
 	return hop;
 }
@@ -127,7 +139,7 @@ static void report(struct weir_neighbours *n) {
 	while ((entry = TAILQ_FIRST(&n->dirty)) != NULL) {
 		struct weir_address address = entry->address;
 		struct weir_next_hop hop;
-		char why[160] = "";
+		char why[256] = "";
 
 		TAILQ_REMOVE(&n->dirty, entry, dirty_link);
 		entry->dirty = false;

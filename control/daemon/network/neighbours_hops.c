@@ -13,6 +13,7 @@
 #define PROBE_LAST_MS 8000 // ... up to this
 #define REFRESH_MS 45000 // a stale entry is asked about this often
 #define DISCARD_PORT 9
+#define MANY_HOPS 128 // the kernel keeps more without being told to
 
 int weir_neighbours_compare(const struct weir_address *a, const struct weir_address *b) {
 	if (a->family != b->family) {
@@ -102,6 +103,7 @@ static struct hop *add_hop(
 		hop->backoff_ms = PROBE_FIRST_MS;
 		LIST_INIT(&hop->entries);
 		SLIST_INSERT_HEAD(&n->hops[hop_bucket(ifindex, address)], hop, bucket);
+		n->hop_count[address->family == 6]++;
 		n->neighbours_stale = true;
 	}
 	return hop;
@@ -117,6 +119,7 @@ static void leave_hop(struct weir_neighbours *n, struct entry *entry) {
 	entry->hop = NULL;
 	if (LIST_EMPTY(&hop->entries)) {
 		SLIST_REMOVE(&n->hops[hop_bucket(hop->ifindex, &hop->address)], hop, hop, bucket);
+		n->hop_count[hop->address.family == 6]--;
 		free(hop);
 	}
 }
@@ -180,10 +183,25 @@ static void take_neighbour(void *context, const struct weir_neighbour *neighbour
 	}
 }
 
+static void ask_max(struct weir_neighbours *n) {
+	for (unsigned int i = 0; i < 2; i++) {
+		n->kernel_max[i] = n->hop_count[i] < MANY_HOPS
+					   ? 0
+					   : weir_routes_neighbours_max(n->routes, i == 0 ? 4 : 6);
+	}
+}
+
+uint32_t weir_hops_beyond(const struct weir_neighbours *n, uint8_t family) {
+	uint32_t max = n->kernel_max[family == 6];
+
+	return n->hop_count[family == 6] >= max ? max : 0;
+}
+
 void weir_hops_ask_kernel(struct weir_neighbours *n) {
 	const struct weir_neighbour gone = {.deleted = true};
 	struct hop *hop;
 
+	ask_max(n);
 	for (uint32_t i = 0; i < HOP_BUCKETS; i++) {
 		SLIST_FOREACH(hop, &n->hops[i], bucket) {
 			hop->told = false;

@@ -66,6 +66,8 @@ struct weir_neighbours {
 	uint32_t link_count, link_room;
 	struct entry_queue dirty;
 	SLIST_HEAD(, hop) hops[HOP_BUCKETS];
+	uint32_t hop_count[2]; // of IPv4, of IPv6
+	uint32_t kernel_max[2]; // neighbours that the kernel keeps; 0 = not known
 	uint32_t probe_bucket; // of hops, where the next turn of datagrams begins
 	struct weir_path_mtu_sockets path_mtu;
 };
@@ -98,6 +100,9 @@ void weir_hop_set(struct weir_neighbours *n, struct hop *hop, const struct weir_
 
 // Read the neighbour table of the kernel for all next hops. On failure neighbours_stale stays set.
 void weir_hops_ask_kernel(struct weir_neighbours *n);
+
+// The kernel's limit of neighbours, when the next hops of this family reach it; else 0.
+uint32_t weir_hops_beyond(const struct weir_neighbours *n, uint8_t family);
 
 // Send the datagrams that are due, so that the kernel asks the network.
 void weir_hops_probe(struct weir_neighbours *n);

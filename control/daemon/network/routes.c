@@ -337,6 +337,36 @@ int weir_routes_neighbours(struct weir_routes *routes, weir_neighbour_fn fn, voi
 	return dump(routes, RTM_GETNEIGH, take_neighbour, &listener);
 }
 
+struct table_max {
+	uint8_t family;
+	uint32_t max;
+};
+
+// The first message about a table has its limits, those about interfaces have none.
+static void take_table(void *context, const struct nlmsghdr *message) {
+	const struct ndtmsg *table = mnl_nlmsg_get_payload(message);
+	const struct nlattr *attribute;
+	struct table_max *ret = context;
+
+	if (message->nlmsg_type != RTM_NEWNEIGHTBL ||
+		family_of(table->ndtm_family) != ret->family) {
+		return;
+	}
+	mnl_attr_for_each(attribute, message, sizeof(*table)) {
+		if (mnl_attr_get_type(attribute) == NDTA_THRESH3 &&
+			mnl_attr_get_payload_len(attribute) >= sizeof(uint32_t)) {
+			ret->max = mnl_attr_get_u32(attribute);
+		}
+	}
+}
+
+uint32_t weir_routes_neighbours_max(struct weir_routes *routes, uint8_t family) {
+	struct table_max table = {.family = family};
+
+	(void)dump(routes, RTM_GETNEIGHTBL, take_table, &table);
+	return table.max;
+}
+
 // --- events -------------------------------------------------------------------------------
 
 static void take_event(struct weir_routes *routes, const struct nlmsghdr *message) {

@@ -64,6 +64,9 @@ int weir_routes_lookup(
 	struct weir_routes *routes, const struct weir_address *address, struct weir_route *ret);
 int weir_routes_links(struct weir_routes *routes, weir_link_fn fn, void *context);
 int weir_routes_neighbours(struct weir_routes *routes, weir_neighbour_fn fn, void *context);
+// How many neighbours of a family the kernel keeps, for all interfaces and network namespaces
+// together (gc_thresh3). 0 = it does not tell.
+uint32_t weir_routes_neighbours_max(struct weir_routes *routes, uint8_t family);
 
 // What an RTM_NEWLINK message says. Apart, so that it can be tested where there are no VLAN
 // devices.

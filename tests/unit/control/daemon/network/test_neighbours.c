@@ -26,7 +26,7 @@
 struct seen { // last report of an address
 	struct weir_address address;
 	struct weir_next_hop hop;
-	char why[160];
+	char why[256];
 	int calls;
 };
 
@@ -265,6 +265,13 @@ static void neighbours_that_are_missing_are_explained(void **state) {
 		"egress interface other0 is not a dataplane port");
 	assert_true(uv_hrtime() - start > (WEIR_NEIGHBOURS_HOLD_MS - 100) * 1000000ull);
 	watch_lab_sh("ip link del other0");
+
+	lab->neighbours->kernel_max[0] = 1; // less than there are next hops
+	expect(lab, "10.0.0.77", NULL)->hop.resolved = true; // wait for another report
+	configure(lab);
+	assert_string_equal(expect(lab, "10.0.0.77", NULL)->why,
+		"no ARP/ND reply for 10.0.0.77 on lb0; the kernel keeps 1 neighbours: raise "
+		"net.ipv4.neigh.default.gc_thresh3");
 
 	peer_sh(lab, "ip addr add 10.0.0.77/24 dev eth0");
 	expect(lab, "10.0.0.77", MAC0); // found by the next datagram
@@ -587,6 +594,11 @@ static void neighbours_that_are_silent_keep_none_from_being_asked(void **state) 
 			.bytes = {10, 50, (uint8_t)(i / 250), (uint8_t)(i % 250)}, .family = 4};
 		weir_hop_join(n, &entries[i], 1, &entries[i].address);
 	}
+	n->kernel_max[0] = SILENT + 1;
+	assert_int_equal(weir_hops_beyond(n, 4), 0);
+	n->kernel_max[0] = SILENT;
+	assert_int_equal(weir_hops_beyond(n, 4), SILENT);
+	assert_int_equal(weir_hops_beyond(n, 6), 0);
 	for (int turn = 0; turn < 120; turn++) { // half a minute
 		loop.time += 250;
 		weir_hops_probe(n);
@@ -596,6 +608,7 @@ static void neighbours_that_are_silent_keep_none_from_being_asked(void **state) 
 		weir_hop_join(n, &entries[i], 0, NULL);
 	}
 	assert_int_equal(not_asked, 0);
+	assert_int_equal(weir_hops_beyond(n, 4), 0);
 	uv_loop_close(&loop);
 	free(entries);
 	free(n);

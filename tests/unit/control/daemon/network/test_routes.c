@@ -216,6 +216,14 @@ static bool has_news(void *context) {
 	return false;
 }
 
+static void routes_neighbours_have_a_limit(void **state) {
+	struct lab *lab = *state;
+
+	assert_true(weir_routes_neighbours_max(lab->routes, 4) > 0);
+	assert_true(weir_routes_neighbours_max(lab->routes, 6) > 0);
+	assert_int_equal(weir_routes_neighbours_max(lab->routes, 0), 0);
+}
+
 static void routes_events_of_neighbours(void **state) {
 	static const char *const addresses[] = {"10.0.0.12", "2001:db8:a::12"};
 	struct lab *lab = *state;
@@ -284,6 +292,7 @@ int main(void) {
 		TEST(routes_links_with_their_masters),
 		TEST(routes_parse_link_of_a_vlan),
 		TEST(routes_neighbours_are_told),
+		TEST(routes_neighbours_have_a_limit),
 		TEST(routes_events_of_neighbours),
 		TEST(routes_events_of_changes),
 		TEST(routes_lost_events_are_told),
