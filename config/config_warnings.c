@@ -78,11 +78,64 @@ static void warn_addresses(struct weir_json_reader *reader, const struct weir_js
 	free(order);
 }
 
+static bool is_source(const struct weir_config_port *port, const struct weir_address *address) {
+	const uint8_t *a = port->source_ipv4.bytes, *b = address->bytes;
+	const uint32_t differ = (uint32_t)(a[0] ^ b[0]) << 24 | (uint32_t)(a[1] ^ b[1]) << 16 |
+				(uint32_t)(a[2] ^ b[2]) << 8 | (uint32_t)(a[3] ^ b[3]);
+
+	return address->family == 4 && port->source_ipv4.family == 4 &&
+	       differ >> port->source_ipv4_bits == 0;
+}
+
+// An address of a backend that is an outer source of the port, or NULL; *ret_what: what it is.
+static const struct weir_address *find_source(const struct weir_config *config,
+	const struct weir_config_port *port, const char **ret_what) {
+	for (uint32_t i = 0; i < config->service_count; i++) {
+		const struct weir_config_service *service = &config->services[i];
+
+		*ret_what = "a VIP";
+		for (uint32_t k = 0; k < service->bind_count; k++) {
+			if (is_source(port, &service->binds[k].address)) {
+				return &service->binds[k].address;
+			}
+		}
+		*ret_what = "a backend";
+		for (uint32_t k = 0; k < service->backend_count; k++) {
+			if (is_source(port, &service->backends[k].address)) {
+				return &service->backends[k].address;
+			}
+		}
+	}
+	return NULL;
+}
+
+// A kernel drops what seems to come from itself before its tunnel device sees it.
+static void warn_source(struct weir_json_reader *reader, const struct weir_json_place *root,
+	const struct weir_config *config, uint32_t number) {
+	const struct weir_json_place ports = weir_json_place_member(root, "ports");
+	const struct weir_json_place port = weir_json_place_element(&ports, number);
+	const struct weir_json_place place = weir_json_place_member(&port, "source_ipv4");
+	const struct weir_address *address;
+	char text[INET6_ADDRSTRLEN];
+	const char *what;
+
+	address = find_source(config, &config->ports[number], &what);
+	if (address != NULL) {
+		weir_json_warning(reader, &place,
+			"%s is the address of %s: backends drop packets that come from an address "
+			"of their own; use addresses that no backend has",
+			weir_address_format(address, text, sizeof(text)), what);
+	}
+}
+
 void weir_config_warn(struct weir_json_reader *reader, const struct weir_json_place *root,
 	const struct weir_config *config) {
 	const struct weir_json_place services = weir_json_place_member(root, "services");
 
 	warn_seed(reader, root, config);
+	for (uint32_t i = 0; i < config->port_count; i++) {
+		warn_source(reader, root, config, i);
+	}
 	for (uint32_t i = 0; i < config->service_count; i++) {
 		const struct weir_json_place place = weir_json_place_element(&services, i);
 

@@ -21,6 +21,15 @@ struct expected {
 	"that share VIPs\n"
 #define ZERO_WEIGHTS "all weights are 0: the service gets no new flows; set a weight above 0\n"
 
+#define OWN_ADDRESS \
+	"backends drop packets that come from an address of their own; use addresses that no " \
+	"backend has\n"
+// A port with this outer source, and a service whose only backend has this address.
+#define SOURCE(source, address) \
+	"{" SEED \
+	" \"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\", \"source_ipv4\": \"" source \
+	"\"}], \"services\": [" SERVICE("", BIND, NAMED("a", address, "")) "]}"
+
 static const struct expected cases[] = {
 	{CONFIG(SEED, SERVICE("", BIND, BACKEND)), ""},
 	{CONFIG("", ""), ""}, // no service, no hash
@@ -51,6 +60,16 @@ static const struct expected cases[] = {
 	{CONFIG(SEED, SERVICE("", BIND, BACKEND) ", {\"name\": \"other\", \"binds\": [" OTHER_BIND
 						 "], \"backends\": [" BACKEND "]}"),
 		""},
+	// Outer sources that backends have, which drop what seems to come from themselves.
+	{SOURCE("10.0.0.0/24", "10.0.0.1"),
+		"1:115: ports[0].source_ipv4: 10.0.0.1 is the address of a backend: " OWN_ADDRESS},
+	{SOURCE("10.0.0.1", "10.0.0.1"),
+		"1:115: ports[0].source_ipv4: 10.0.0.1 is the address of a backend: " OWN_ADDRESS},
+	{SOURCE("198.51.0.0/16", "10.0.0.1"),
+		"1:115: ports[0].source_ipv4: 198.51.100.10 is the address of a VIP: " OWN_ADDRESS},
+	{SOURCE("10.0.0.0/24", "10.0.1.0"), ""},
+	{SOURCE("10.0.0.2", "10.0.0.3"), ""},
+	{SOURCE("10.0.0.0/24", "a00:1::"), ""}, // begins with the bytes of 10.0.0.1
 	// In the order of the file.
 	{CONFIG("", SERVICE("", BIND,
 			    "\n" NAMED("a", "10.0.0.1", ", \"weight\": 0") ",\n" NAMED(
