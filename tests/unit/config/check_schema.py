@@ -161,6 +161,8 @@ def check_samples(schema, folder):
         sample = json.load(open(file, encoding="utf-8"))
         for error in validator.iter_errors(sample):
             check(False, f"{file}: {error.json_path}: {error.message}")
+        # It would be as public as the default, without a warning.
+        check("hash_seed" not in sample.get("instance", {}), f"{file}: a sample sets the seed")
         # The schema must also be able to say no.
         for mutate in (lambda c: c.update(bananas=1), lambda c: c["ports"][0].pop("device"),
                        lambda c: c["ports"][0].update(mtu=100),

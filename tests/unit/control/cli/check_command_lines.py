@@ -23,7 +23,6 @@ import json
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -169,7 +168,11 @@ class Checker:
         self.environment = dict(os.environ, WEIR_RUN_DIR=folder + "/none")
         self.folder = folder
         # Without warnings: --strict must be content with it.
-        shutil.copy(root + "/config/two-armed.json", folder + "/weir.json")
+        with open(root + "/config/two-armed.json", encoding="utf-8") as file:
+            config = json.load(file)
+        config["instance"]["hash_seed"] = "0x8f1d2c3b4a596877"
+        with open(folder + "/weir.json", "w", encoding="utf-8") as file:
+            json.dump(config, file)
         helps = help_of(programs["weirctl"]).split("Commands:\n")[1].split("\n\n")[0]
         commands = [re.split(r"  +", line.strip())[0].split() for line in helps.splitlines()]
         self.verbs = collections.defaultdict(set)
