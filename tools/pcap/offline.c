@@ -229,7 +229,7 @@ static int fill_tables(struct weir_offline *offline, char *why, size_t why_bytes
 		r = apply(offline, offline->config, why, why_bytes);
 	}
 	for (uint32_t i = 0; i < options->changes && r == 0; i++) {
-		if (options->change[i].packet == 1) {
+		if (options->change[i].packet <= 1) {
 			r = change(offline, i, why, why_bytes);
 		}
 	}
