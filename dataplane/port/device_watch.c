@@ -38,6 +38,29 @@ static void watch_mac(struct weir_device_watch *watch, const struct weir_device 
 	watch->mac_changed = changed;
 }
 
+// Who sets up interfaces may do it again at any time. Nothing counts what does not fit any more:
+// the kernel drops it behind the socket, and the switch before the interface.
+static void watch_mtu(struct weir_device_watch *watch, const struct weir_device *device,
+	const char *port, const struct weir_log *log) {
+	int mtu = device->ifindex == 0 || device->exception ? -ENODEV
+							    : weir_netdev_mtu(device->interface);
+	bool lowered = mtu < device->mtu;
+
+	if (mtu < 0 || lowered == watch->mtu_lowered) {
+		return;
+	}
+	if (lowered) {
+		weir_log_write(log, WEIR_LOG_ERROR,
+			"port %s: the MTU of interface %s was lowered to %d, longer packets are "
+			"lost: ip link set %s mtu %u",
+			port, device->interface, mtu, device->interface, device->mtu);
+	} else {
+		weir_log_write(log, WEIR_LOG_INFO, "port %s: the MTU of interface %s is %d again",
+			port, device->interface, mtu);
+	}
+	watch->mtu_lowered = lowered;
+}
+
 // A removed interface never comes back to its sockets. The other ports go on until a restart helps.
 static int watch_interface(struct weir_device_watch *watch, const struct weir_device *device,
 	const char *port, const struct weir_log *log) {
@@ -62,5 +85,6 @@ int weir_device_watch(struct weir_device_watch *watch, const struct weir_device 
 	const char *port, const struct weir_log *log) {
 	watch_link(watch, device, port, log);
 	watch_mac(watch, device, port, log);
+	watch_mtu(watch, device, port, log);
 	return watch_interface(watch, device, port, log);
 }

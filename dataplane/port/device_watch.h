@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Device watch: what becomes of a device's link, interface and MAC address while workers run. Each
-// change is logged once.
+// Device watch: what becomes of a device's link, interface, MAC address and MTU while workers run.
+// Each change is logged once.
 //
 // Threads: main.
 #pragma once
@@ -13,6 +13,7 @@ struct weir_device_watch {
 	bool link; // as it was last; set it when the device was opened
 	bool removed; // the kernel's interface
 	bool mac_changed; // of that interface
+	bool mtu_lowered; // of that interface, below the port's
 };
 
 // Log what has changed since the last call. port: the name of the port that the device belongs to.

@@ -204,6 +204,22 @@ def interface_down_and_replaced(lab):
 # --- what a port takes, loses, and leaves to the kernel -----------------------------------------
 
 
+@scenario(services=[upload()])
+def lowered_mtu_of_an_interface_is_told(lab):
+    """Another program lowers the MTU of lb0: what does not fit is lost, and the log says why"""
+    def log():
+        return lab.programs["dataplane"].output()
+    said = ("port wan: the MTU of interface lb0 was lowered to 1500, longer packets are lost: "
+            "ip link set lb0 mtu 1600")
+    assert "the MTU of" not in log()
+    lab.lb.ip("link", "set", "lb0", "mtu", 1500)
+    wait_for("the lowered MTU in the log", lambda: said in log(), 5)
+    lab.lb.ip("link", "set", "lb0", "mtu", 1600)
+    wait_for("the MTU in the log", lambda: "interface lb0 is 1600 again" in log(), 5)
+    assert log().count("the MTU of") == 2, log()
+    ask_for_whole_upload(lab, 1 << 20)
+
+
 def link_counters(namespace, device):
     stats = json.loads(namespace.ip("-j", "-s", "link", "show", "dev", device))[0]["stats64"]
     return stats["rx"]["packets"], stats["tx"]["dropped"]
