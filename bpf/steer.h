@@ -24,7 +24,8 @@
 #define WEIR_STEER_QUEUES_MAX 64
 #define WEIR_STEER_VIPS_MAP "weir_vips"
 #define WEIR_STEER_XSKS_MAP "xsks_map"
-#define WEIR_STEER_WIDE_RANGE 1024 // ports; a bind of more is entered as blocks
+#define WEIR_STEER_WIDE_RANGE 1024 // ports; a bind of more is entered as blocks, ...
+#define WEIR_STEER_SHORT_RANGE 16 // ... a bind of more than this where there is no room otherwise
 #define WEIR_STEER_EVERY_PORT 1u
 #define WEIR_STEER_BLOCK_MAX 15 // k of the largest block
 #define WEIR_STEER_BLOCK(family, k) ((__u8)((family) | (k) << 4))

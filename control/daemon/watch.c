@@ -27,6 +27,7 @@ struct weir_watch {
 	uint32_t owner_count;
 	struct weir_neighbour_port ports[WEIR_PORTS_MAX]; // as last configured
 	uint32_t port_count;
+	char steer_why[256]; // why the VIP maps were not updated, as logged; "" = they were
 };
 
 static const char *const health_names[] = {
@@ -322,6 +323,7 @@ int weir_watch_configure(
 	int health, neighbours;
 
 	watch->tables = tables;
+	watch->steer_why[0] = '\0'; // to be logged again
 	health = configure_health(watch, config);
 	neighbours = configure_neighbours(watch, config);
 	if (health < 0) {
@@ -348,11 +350,17 @@ int weir_watch_steer(struct weir_watch *watch, const struct weir_handover *hando
 	}
 	r = weir_steer_map_update(
 		handover->vip_map_fd, handover->vip_maps, config, &changes, why, sizeof(why));
-	if (r < 0) {
-		weir_log_write(watch->log, WEIR_LOG_ERROR, "XDP VIP maps: %s",
-			why[0] != '\0' ? why : strerror(-r));
+	if (r < 0) { // it is tried again every second
+		if (why[0] == '\0') {
+			snprintf(why, sizeof(why), "%s", strerror(-r));
+		}
+		if (strcmp(why, watch->steer_why) != 0) {
+			weir_log_write(watch->log, WEIR_LOG_ERROR, "XDP VIP maps: %s", why);
+		}
+		memcpy(watch->steer_why, why, sizeof(why));
 		return r;
 	}
+	watch->steer_why[0] = '\0';
 	if (changes.added + changes.deleted > 0) {
 		weir_log_write(watch->log, WEIR_LOG_INFO,
 			"XDP VIP maps: %u added, %u deleted, %u in total", changes.added,

@@ -21,6 +21,7 @@ struct entry_set { // sorted, each key once, when sort_entries ran
 	struct entry *entry;
 	uint32_t count;
 	uint32_t room;
+	uint32_t wide; // a range of more ports is entered as blocks, which cost each packet more
 };
 
 static int compare_entries(const void *a, const void *b) {
@@ -96,7 +97,7 @@ static int add_bind(struct entry_set *set, const struct weir_config_bind *bind) 
 	if (ports == UINT16_MAX + 1u) {
 		return r ? r : add_entry(set, &key, WEIR_STEER_EVERY_PORT);
 	}
-	if (ports > WEIR_STEER_WIDE_RANGE) {
+	if (ports > set->wide) {
 		return r ? r : add_blocks(set, key, bind->port_first, bind->port_last);
 	}
 	for (uint32_t i = 0; i < ports && !r; i++) {
@@ -117,9 +118,11 @@ static int add_every_port(struct entry_set *set, const struct weir_address *addr
 	return r ? r : add_entry(set, &key, WEIR_STEER_EVERY_PORT);
 }
 
-static int want(const struct weir_config *config, struct entry_set *set) {
+static int want(const struct weir_config *config, uint32_t wide, struct entry_set *set) {
 	int r = 0;
 
+	set->count = 0;
+	set->wide = wide;
 	for (uint32_t s = 0; config != NULL && s < config->service_count; s++) {
 		const struct weir_config_service *service = &config->services[s];
 
@@ -249,9 +252,9 @@ static int check_map(int fd, const struct entry_set *wanted, uint32_t *ret_capac
 	}
 	if (wanted->count > info.max_entries) {
 		snprintf(why, why_bytes,
-			"the binds need %u VIP map entries, the map holds %u; a range of more than "
-			"%d ports takes at most 31",
-			wanted->count, info.max_entries, WEIR_STEER_WIDE_RANGE);
+			"the binds need %u VIP map entries, the map holds %u; ranges of ports that "
+			"begin at multiples of their length take the fewest",
+			wanted->count, info.max_entries);
 		return -ENOSPC;
 	}
 	*ret_capacity = info.max_entries;
@@ -278,21 +281,36 @@ static int update_one(int fd, const struct entry_set *wanted,
 	return r;
 }
 
+// The keys, if possible as many as the smallest map holds.
+static int want_fitting(const int *fds, uint32_t n, const struct weir_config *config,
+	struct entry_set *wanted, char *why, size_t why_bytes) {
+	int r = want(config, WEIR_STEER_WIDE_RANGE, wanted);
+	uint32_t capacity;
+
+	for (uint32_t i = 0; i < n && !r; i++) {
+		if (fds[i] < 0) {
+			continue;
+		}
+		r = check_map(fds[i], wanted, &capacity, why, why_bytes);
+		if (r == -ENOSPC && wanted->wide == WEIR_STEER_WIDE_RANGE) {
+			r = want(config, WEIR_STEER_SHORT_RANGE, wanted);
+			if (!r) {
+				r = check_map(fds[i], wanted, &capacity, why, why_bytes);
+			}
+		}
+	}
+	if (r == -ENOMEM) {
+		snprintf(why, why_bytes, "out of memory");
+	}
+	return r;
+}
+
 int weir_steer_map_update(const int *fds, uint32_t n, const struct weir_config *config,
 	struct weir_steer_map_changes *ret_changes, char *why, size_t why_bytes) {
 	struct weir_steer_map_changes changes = {0};
 	struct entry_set wanted = {0};
-	uint32_t capacity;
-	int r = want(config, &wanted);
+	int r = want_fitting(fds, n, config, &wanted, why, why_bytes);
 
-	if (r) {
-		snprintf(why, why_bytes, "out of memory");
-	}
-	for (uint32_t i = 0; i < n && !r; i++) {
-		if (fds[i] >= 0) {
-			r = check_map(fds[i], &wanted, &capacity, why, why_bytes);
-		}
-	}
 	changes.keys = wanted.count;
 	for (uint32_t i = 0; i < n && !r; i++) {
 		if (fds[i] >= 0) {

@@ -292,6 +292,27 @@ static void steer_map_too_small_returns_enospc_and_changes_nothing(void **state)
 	assert_false(holds(lab->fds[0], "198.51.100.10", IPPROTO_TCP, 110));
 }
 
+static void steer_map_without_room_for_ports_has_blocks(void **state) {
+	struct lab *lab = *state;
+
+	close(lab->fds[2]);
+	lab->fds[2] = make_map(20);
+	add_bind(lab, 0, "198.51.100.10", IPPROTO_TCP, 64, 128);
+	add_bind(lab, 0, "198.51.100.11", IPPROTO_TCP, 1, 10);
+	assert_int_equal(update(lab).keys, 4 + 11);
+	for (int i = 0; i < 3; i += 2) { // the same keys in all maps
+		assert_int_equal(count(lab->fds[i]), 4 + 11);
+		assert_false(steers(lab->fds[i], "198.51.100.10", IPPROTO_TCP, 63));
+		assert_true(steers(lab->fds[i], "198.51.100.10", IPPROTO_TCP, 64));
+		assert_true(steers(lab->fds[i], "198.51.100.10", IPPROTO_TCP, 128));
+		assert_false(steers(lab->fds[i], "198.51.100.10", IPPROTO_TCP, 129));
+	}
+	close(lab->fds[2]);
+	lab->fds[2] = make_map(100); // there is room again
+	assert_int_equal(update(lab).keys, 66 + 11);
+	assert_true(holds(lab->fds[0], "198.51.100.10", IPPROTO_TCP, 100));
+}
+
 static void steer_map_refuses_other_descriptors(void **state) {
 	struct lab *lab = *state;
 	char why[256] = "";
@@ -348,6 +369,8 @@ int main(void) {
 			steer_map_without_configuration_is_emptied, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			steer_map_too_small_returns_enospc_and_changes_nothing, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			steer_map_without_room_for_ports_has_blocks, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			steer_map_refuses_other_descriptors, setup, teardown),
 		cmocka_unit_test_setup_teardown(
