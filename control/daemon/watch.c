@@ -96,6 +96,10 @@ static void log_next_hop(struct weir_watch *watch, const struct weir_backend_sta
 			weir_log_write(watch->log, WEIR_LOG_INFO,
 				"backend %s/%s: path MTU to %s is %u", backend->service,
 				backend->name, address, hop->mtu);
+		} else if (backend->path_mtu != 0) {
+			weir_log_write(watch->log, WEIR_LOG_INFO,
+				"backend %s/%s: path MTU to %s is that of the port again",
+				backend->service, backend->name, address);
 		}
 	}
 }

@@ -39,6 +39,7 @@ int weir_tables_backend(
 		.health = backend->health,
 		.leaving = backend->stage != WEIR_ID_LIVE,
 		.resolved = backend->hop.resolved,
+		.path_mtu = backend->hop.mtu,
 		.in_selection = backend->in_selection,
 		.flags = backend->flags,
 		.configured_weight = backend->configured_weight,

@@ -30,6 +30,7 @@ struct weir_backend_state {
 	uint8_t health; // enum weir_health_state
 	bool leaving; // removed from the configuration, flows still refer to it
 	bool resolved; // next hop known
+	uint16_t path_mtu; // to it; 0 = that of the port
 	bool in_selection; // takes new flows of some worker now (panic and subsets included)
 	uint8_t flags; // WEIR_BACKEND_CLOSED to WEIR_BACKEND_RESET: what workers are told
 	uint32_t configured_weight;

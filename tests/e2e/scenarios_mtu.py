@@ -148,6 +148,9 @@ def forged_path_mtu_is_bounded(lab):
     assert log().count("path MTU to") == 1, log()
     lab.lb.ip("route", "replace", "10.0.0.13/32", "dev", "lb0", "mtu", 1450)
     wait_for("MTU of the route", lambda: "web-3: path MTU to 10.0.0.13 is 1450" in log(), 5)
+    lab.lb.ip("route", "del", "10.0.0.13/32", "dev", "lb0")
+    wait_for("MTU of the port", lambda: "web-3: path MTU to 10.0.0.13 is that of the port again"
+             in log(), 5)
     result = clients.curl_batch(lab.client, VIP4, 50)
     assert result.ok == 50, result.errors[:5]
 
