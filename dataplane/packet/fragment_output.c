@@ -38,13 +38,16 @@ bool weir_fragment_output(struct weir_burst *b, unsigned int i, const struct wei
 	return true;
 }
 
-// Split the outer packet of m. Identifications are needed again: routers may split IPv4 further.
+// Split the outer packet of m. Identifications are needed again: routers may split IPv4 further,
+// and do so where the path is narrower than the port. Anyone can tell us that it is, and some
+// backends cannot put fragments together, so what fits the port leaves as a whole (RFC 4213, 3.2).
 static int split_outer(struct weir_pipeline *pipeline, struct rte_mbuf *m,
 	const struct weir_row_head *head, struct rte_mbuf **pieces, uint32_t room) {
 	struct weir_descriptor d = {.key = {.family = 4},
 		.ip_bytes = m->pkt_len - head->l2_bytes,
 		.l3_offset = head->l2_bytes};
 	uint8_t *ip = rte_pktmbuf_mtod_offset(m, uint8_t *, head->l2_bytes);
+	uint32_t port_mtu = pipeline->segment->header->port[head->port].mtu;
 	uint32_t id = pipeline->outer_id++;
 
 	if (head->outer_family == 6) {
@@ -53,7 +56,9 @@ static int split_outer(struct weir_pipeline *pipeline, struct rte_mbuf *m,
 	}
 	weir_store16(ip + 4, (uint16_t)id);
 	weir_store16(ip + 6, 0); // no DF
-	return weir_fragment_split(m, &d, head->mtu, pieces, room);
+	weir_store16(ip + 10, 0);
+	weir_store16(ip + 10, (uint16_t)~weir_checksum_ipv4(ip));
+	return weir_fragment_split(m, &d, RTE_MAX(port_mtu, head->mtu), pieces, room);
 }
 
 void weir_fragment_output_outer(
@@ -85,7 +90,7 @@ void weir_fragment_output_outer(
 		weir_burst_count(weir_burst_service_counters(pipeline, head->service), bytes);
 	}
 	pipeline->pending.forwarded += (uint32_t)r + 1;
-	pipeline->pending.fragmented++;
+	pipeline->pending.fragmented += r > 0;
 	pipeline->pending.fragments_made += (uint32_t)r;
 }
 

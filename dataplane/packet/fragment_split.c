@@ -79,12 +79,12 @@ int weir_fragment_split(struct rte_mbuf *m, const struct weir_descriptor *d, uin
 	uint32_t data = d->ip_bytes - first_bytes; // of all pieces
 	uint32_t fragment = rte_be_to_cpu_16(weir_load16(ip + 6));
 	uint8_t header[IPV4_HEADER_MAX];
-	uint32_t header_bytes, first, part, count, made;
-	uint32_t buffer = rte_pktmbuf_data_room_size(m->pool);
+	uint32_t header_bytes, first, part, count, made, buffer;
 
 	if (d->ip_bytes <= piece_max) {
 		return 0;
 	}
+	buffer = rte_pktmbuf_data_room_size(m->pool);
 	if (buffer <= RTE_PKTMBUF_HEADROOM) { // a pool of buffers without memory of their own
 		return -ENOBUFS;
 	}

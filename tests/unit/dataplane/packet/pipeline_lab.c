@@ -49,6 +49,9 @@ struct lab *lab_open(const struct weir_pipeline_params *params) {
 
 	assert_non_null(lab);
 	memcpy(ports[LAB_IN_PORT].mac, frame_our_mac, sizeof(frame_our_mac));
+	for (unsigned int i = 0; i < LAB_PORTS; i++) {
+		ports[i].mtu = LAB_MTU;
+	}
 	assert_int_equal(weir_segment_create(&segment_params, &lab->segment), 0);
 	assert_int_equal(weir_segment_attach_own(lab->segment, &lab->control), 0);
 	assert_int_equal(weir_writer_open(lab->control, &lab->writer), 0);

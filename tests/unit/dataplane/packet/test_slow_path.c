@@ -270,6 +270,39 @@ static void slow_path_packet_that_does_not_fit_is_answered(void **state) {
 	}
 }
 
+// A forged "fragmentation needed" says that the path of an IPv4 tunnel is narrow. IPv6 of at most
+// 1,280 bytes cannot be refused, but leaves as a whole: routers may split it, if there are such.
+static void slow_path_ipv6_that_fits_the_port_is_left_to_routers(void **state) {
+	struct frame_spec spec = {
+		.family = 6, .protocol = 6, .tcp_flags = ACK, .payload = 1280 - 60};
+	struct lab *lab = lab_make();
+	struct weir_verdict verdict;
+	struct rte_mbuf *m;
+	struct frame f;
+	uint8_t *ip;
+
+	(void)state;
+	lab->rows[0].mtu = 576;
+	lab_publish_backends(lab);
+	lab_publish_selection(lab, 0, (uint16_t[]){0}, 1);
+	frame_build(&spec, &f);
+	m = frame_mbuf(f.bytes, f.n, 128);
+	verdict = lab_process(lab, m);
+	assert_int_equal(verdict.action, WEIR_ACTION_FORWARD);
+	ip = rte_pktmbuf_mtod_offset(m, uint8_t *, lab->rows[0].l2_bytes);
+	assert_int_equal(m->pkt_len, lab->rows[0].header_bytes + 1280);
+	assert_int_equal(frame_get16(ip + 2), 20 + 1280);
+	assert_true(frame_get16(ip + 4) != 0); // an identification for the pieces ...
+	assert_int_equal(frame_get16(ip + 6), 0); // ... which DF does not forbid
+	assert_int_equal(weir_checksum_ipv4(ip), 0xffff);
+	assert_memory_equal(ip + 20, f.bytes + f.l3, 1280);
+	frame_mbuf_free(m);
+	assert_int_equal(lab_counters(lab)->forwarded, 1);
+	assert_int_equal(lab_counters(lab)->fragmented, 0);
+	lab_check_counters(lab);
+	lab_free(lab);
+}
+
 static void slow_path_error_that_does_not_fit_is_not_answered(void **state) {
 	struct frame_spec quoted = {.family = 4,
 		.protocol = 6,
@@ -535,6 +568,7 @@ int main(void) {
 		cmocka_unit_test(slow_path_unresolved_next_hop_is_no_neighbour),
 		cmocka_unit_test(slow_path_broken_rows_do_no_harm),
 		cmocka_unit_test(slow_path_packet_that_does_not_fit_is_answered),
+		cmocka_unit_test(slow_path_ipv6_that_fits_the_port_is_left_to_routers),
 		cmocka_unit_test(slow_path_error_that_does_not_fit_is_not_answered),
 		cmocka_unit_test(slow_path_echo_and_too_big_are_limited_apart),
 		cmocka_unit_test(slow_path_group_frames_get_no_reply),
