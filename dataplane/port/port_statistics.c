@@ -12,7 +12,6 @@
 #include <rte_ethdev.h>
 
 #define XSTATS_READ_MAX 4096
-#define XDP_DRIVER "net_af_xdp"
 
 // net_af_xdp of DPDK 22.11 counts every queue in arrays that have room for 16. With more it writes
 // into the next array, of which nothing is used here, and with more than 32 behind the struct.
@@ -91,6 +90,11 @@ static bool is_of_queue(const char *name) {
 	       strpbrk(name, "0123456789") != NULL;
 }
 
+static bool is_wanted(const struct weir_port_statistics *statistics, const char *name) {
+	return !is_of_queue(name) &&
+	       !(statistics->counts_refused && strcmp(name, "tx_errors") == 0);
+}
+
 static void list_xstats(
 	struct weir_port_statistics *statistics, struct weir_port_counters *counters) {
 	int n = rte_eth_xstats_get_names(statistics->device, NULL, 0);
@@ -108,7 +112,7 @@ static void list_xstats(
 	for (int i = 0; i < n && statistics->xstats < WEIR_PORT_XSTATS; i++) {
 		struct weir_port_xstat *xstat = &counters->xstat[statistics->xstats];
 
-		if (is_of_queue(names[i].name)) {
+		if (!is_wanted(statistics, names[i].name)) {
 			continue;
 		}
 		snprintf(xstat->name, sizeof(xstat->name), "%.*s", (int)sizeof(xstat->name) - 1,
@@ -121,15 +125,20 @@ static void list_xstats(
 
 // --- both ---------------------------------------------------------------------------------
 
+static bool is_driver(const struct weir_device *device, const char *driver) {
+	return strncmp(device->name, driver, strlen(driver)) == 0;
+}
+
 void weir_port_statistics_init(struct weir_port_statistics *statistics,
 	const struct weir_device *device, struct weir_port_counters *counters) {
 	memset(statistics, 0, sizeof(*statistics));
 	statistics->device = device->id;
 	statistics->sockets = device->xdp_sockets;
 	memcpy(statistics->socket, device->xdp_socket, sizeof(statistics->socket));
+	statistics->counts_refused =
+		is_driver(device, "net_af_xdp") || is_driver(device, "net_tap");
 	// To read these, DPDK passes the driver a struct of its own. They would repeat the others.
-	if (device->rx_queues <= XDP_QUEUES_FIT ||
-		strncmp(device->name, XDP_DRIVER, strlen(XDP_DRIVER)) != 0) {
+	if (device->rx_queues <= XDP_QUEUES_FIT || !is_driver(device, "net_af_xdp")) {
 		list_xstats(statistics, counters);
 	}
 }
@@ -158,7 +167,8 @@ void weir_port_statistics_read(const struct weir_port_statistics *statistics, ui
 		now.obytes = read.stats.obytes;
 		now.imissed = read.stats.imissed;
 		now.ierrors = read.stats.ierrors;
-		now.oerrors = read.stats.oerrors;
+		// Of refused packets the worker drops some, as tx_full.
+		now.oerrors = statistics->counts_refused ? 0 : read.stats.oerrors;
 		now.rx_nombuf = read.stats.rx_nombuf;
 	}
 	if (statistics->sockets > 0) {

@@ -15,6 +15,7 @@ uint32_t weir_xdp_sockets(const int *known, uint32_t n, int *ret, uint32_t room)
 
 struct weir_port_statistics {
 	uint16_t device; // DPDK's port id
+	bool counts_refused; // as errors: packets that it did not take, at each try
 	uint32_t sockets; // of AF_XDP
 	int socket[WEIR_QUEUES_MAX]; // the driver's
 	uint32_t xstats;

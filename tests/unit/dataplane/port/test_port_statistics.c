@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -33,6 +34,7 @@ int __wrap_rte_eth_stats_get(uint16_t device, struct rte_eth_stats *stats) {
 			sizeof(q));
 		stats->ipackets += q;
 	}
+	stats->oerrors = 8;
 	return 0;
 }
 
@@ -115,6 +117,42 @@ static void all_queues_of_af_xdp_are_counted(void **state) {
 	ring_device_free(&ring);
 }
 
+static bool has_xstat(const struct weir_port_counters *counters, const char *name) {
+	for (uint64_t i = 0; i < counters->xstats; i++) {
+		if (strcmp(counters->xstat[i].name, name) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+// A packet that a full queue does not take is no error of the device, and is offered several times.
+static void refused_packets_are_no_errors(void **state) {
+	static const struct {
+		const char *name;
+		bool refused;
+	} cases[] = {{"net_af_xdp0", true}, {"net_tap0", true}, {"0000:01:00.0", false}};
+	struct ring_device ring;
+
+	(void)state;
+	ring_device_make("refused", 1, &ring);
+	for (unsigned int i = 0; i < RTE_DIM(cases); i++) {
+		struct weir_port_counters counters = {0};
+		struct weir_device device = {.rx_queues = 1};
+		struct weir_port_statistics statistics;
+
+		snprintf(device.name, sizeof(device.name), "%s", cases[i].name);
+		assert_int_equal(rte_eth_dev_get_port_by_name(ring.name, &device.id), 0);
+		weir_port_statistics_init(&statistics, &device, &counters);
+		assert_int_equal(has_xstat(&counters, "tx_errors"), !cases[i].refused);
+		counted_queues = 1;
+		weir_port_statistics_read(&statistics, 5, &counters);
+		counted_queues = 0;
+		assert_int_equal(counters.oerrors, cases[i].refused ? 0 : 8);
+	}
+	ring_device_free(&ring);
+}
+
 static void sockets_of_af_xdp_are_found(void **state) {
 	int sockets[4], known, added, other;
 
@@ -138,6 +176,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_a_device_counts_is_read),
 		cmocka_unit_test(all_queues_of_af_xdp_are_counted),
+		cmocka_unit_test(refused_packets_are_no_errors),
 		cmocka_unit_test(sockets_of_af_xdp_are_found),
 	};
 
