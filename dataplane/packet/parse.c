@@ -380,7 +380,7 @@ struct weir_parse_mac weir_parse_mac_of(const uint8_t *mac, bool any) {
 void weir_parse_other_mac(const uint8_t *frame, struct weir_descriptor *d) {
 	if ((frame[0] & 1) == 0) {
 		broken(d, WEIR_DROP_OTHER_MAC);
-	} else if (d->kind != WEIR_PACKET_OTHER && d->kind != WEIR_PACKET_BROKEN) {
+	} else if (d->kind != WEIR_PACKET_BROKEN) {
 		suspect(d, WEIR_DROP_OTHER_MAC);
 	}
 }

@@ -80,9 +80,11 @@ def test_frames_to_other_hosts_are_dropped(lab):
 def test_group_frames_reach_no_vip(lab):
     for options in ([], ["--mac", PORT_MAC]):
         for destination in (BROADCAST, "01:00:5e:00:00:01", "33:33:00:00:00:01"):
-            run = lab.run(
-                config(), framed(to_a_vip(), destination, tagged=True), options=options
-            )
+            packets = to_a_vip() + [
+                IP(src=CLIENT4, dst=VIP4, proto=47) / Raw(b"x" * 30),
+                IPv6(src=CLIENT6, dst=VIP6, nh=50) / Raw(b"x" * 30),
+            ]
+            run = lab.run(config(), framed(packets, destination, tagged=True), options=options)
             for verdict in run:
                 expect_equal(
                     (verdict.action, verdict.reason), ("dropped", "other_mac"), f"{verdict}"
