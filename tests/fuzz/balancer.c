@@ -20,11 +20,15 @@ const uint8_t balancer_vip4[16] = {198, 51, 100, 10};
 const uint8_t balancer_vip6[16] = {0x20, 1, 0xd, 0xb8, 0, 2, [15] = 0x10};
 
 void balancer_start(void) {
+	balancer_start_with(POOL_BUFFERS, 0);
+}
+
+void balancer_start_with(uint32_t buffers, uint16_t room) {
 	char *argv[] = {"fuzz", "--no-huge", "--no-pci", "--no-shconf", "--no-telemetry",
 		"--log-level=*:error", "-m", "64", "-l", "0", NULL};
 
 	REQUIRE(rte_eal_init(10, argv) >= 0);
-	REQUIRE(rte_pktmbuf_pool_create(POOL, POOL_BUFFERS, 0, 0, 0, SOCKET_ID_ANY) != NULL);
+	REQUIRE(rte_pktmbuf_pool_create(POOL, buffers, 0, 0, room, SOCKET_ID_ANY) != NULL);
 }
 
 static struct weir_segment *make_segment(void) {
@@ -290,7 +294,7 @@ struct rte_mbuf *buffer_make(const uint8_t *frame, uint32_t bytes, uint16_t head
 	struct rte_mbuf *m;
 
 	if (first == 0 || first >= bytes) {
-		return segment_make(frame, bytes, headroom, 0);
+		return segment_make(frame, bytes, headroom, tailroom);
 	}
 	m = segment_make(frame, first, headroom, tailroom);
 	m->next = segment_make(frame + first, bytes - first, 0, 0);
@@ -304,5 +308,7 @@ void buffer_free(struct rte_mbuf *m) {
 }
 
 void buffer_check_leaks(void) {
-	REQUIRE(rte_mempool_avail_count(rte_mempool_lookup(POOL)) == POOL_BUFFERS);
+	const struct rte_mempool *pool = rte_mempool_lookup(POOL);
+
+	REQUIRE(rte_mempool_avail_count(pool) == pool->size);
 }

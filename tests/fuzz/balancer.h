@@ -47,6 +47,9 @@ struct balancer {
 
 // DPDK without huge pages or devices, and the pool of buffer_make. Once per process.
 void balancer_start(void);
+// The same with a pool of so many buffers, each with `room` bytes of its own for packets that are
+// made (0: none can be made).
+void balancer_start_with(uint32_t buffers, uint16_t room);
 
 // Nothing is published, the worker is offline. The mappings lie between guards (balancer_guard).
 // Flow timeouts are 50 (half-open), 200 (young, UDP), 1000 and 100 (closing) ms.
@@ -63,8 +66,8 @@ void balancer_wait(struct balancer *balancer, uint32_t ms);
 // --- packet buffers ---
 
 // A packet buffer on the heap that begins `headroom` before the frame's first byte and ends with
-// its last one. first > 0: only that many bytes are in the first segment, which has `tailroom` for
-// more; the rest is in a second one.
+// its last one and `tailroom`. first > 0: only that many bytes are in the first segment, which has
+// the tailroom; the rest is in a second one.
 struct rte_mbuf *buffer_make(
 	const uint8_t *frame, uint32_t bytes, uint16_t headroom, uint32_t first, uint16_t tailroom);
 void buffer_free(struct rte_mbuf *m);

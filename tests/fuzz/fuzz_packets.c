@@ -88,7 +88,7 @@ static void take_frame(struct fuzz_input *input, struct packet *ret) {
 		oracle_fix_icmp(&ret->frame);
 	}
 	ret->m = buffer_make(ret->frame.bytes, ret->frame.n, headroom, first,
-		ret->flags & TAILROOM ? WEIR_HEADERS_BYTES : 0);
+		(ret->flags & (SPLIT | TAILROOM)) == (SPLIT | TAILROOM) ? WEIR_HEADERS_BYTES : 0);
 	if (ret->flags & CHECKED) {
 		ret->m->ol_flags |= RTE_MBUF_F_RX_IP_CKSUM_GOOD;
 	}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Bytes: numbers in network order, sums, and a generator of random numbers. All that the oracle and
+// the frames share; nothing of it comes from the packet path.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+static inline uint16_t get16(const uint8_t *at) {
+	return (uint16_t)(at[0] << 8 | at[1]);
+}
+
+static inline uint32_t get32(const uint8_t *at) {
+	return (uint32_t)get16(at) << 16 | get16(at + 2);
+}
+
+static inline void put16(uint8_t *at, uint32_t value) {
+	at[0] = (uint8_t)(value >> 8);
+	at[1] = (uint8_t)value;
+}
+
+static inline void put32(uint8_t *at, uint32_t value) {
+	put16(at, value >> 16);
+	put16(at + 2, value & 0xffff);
+}
+
+// Ones' complement sum of 16-bit words (RFC 1071), folded; an odd last byte is a high one.
+static inline uint16_t sum16(const uint8_t *at, uint32_t bytes, uint32_t start) {
+	uint64_t sum = start;
+
+	for (uint32_t i = 0; i + 1 < bytes; i += 2) {
+		sum += get16(at + i);
+	}
+	if (bytes % 2 != 0) {
+		sum += (uint32_t)at[bytes - 1] << 8;
+	}
+	while (sum > 0xffff) {
+		sum = (sum & 0xffff) + (sum >> 16);
+	}
+	return (uint16_t)sum;
+}
+
+// Sum of the pseudo-header of an IP packet for `bytes` of `protocol`. ip: at its header.
+static inline uint16_t pseudo_sum(const uint8_t *ip, uint32_t bytes, uint8_t protocol) {
+	return ip[0] >> 4 == 4 ? sum16(ip + 12, 8, bytes + protocol)
+			       : sum16(ip + 8, 32, bytes + protocol);
+}
+
+// --- random numbers (xorshift64*) -------------------------------------------------------------
+
+struct random {
+	uint64_t state;
+};
+
+static inline uint64_t random64(struct random *r) {
+	r->state ^= r->state >> 12;
+	r->state ^= r->state << 25;
+	r->state ^= r->state >> 27;
+	return r->state * 0x2545f4914f6cdd1dull;
+}
+
+static inline uint32_t random_below(struct random *r, uint32_t n) {
+	return (uint32_t)((random64(r) >> 32) * n >> 32);
+}
+
+static inline bool chance(struct random *r, uint32_t percent) {
+	return random_below(r, 100) < percent;
+}

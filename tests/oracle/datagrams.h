@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Datagrams: the oracle's own fragment table (docs/packet-formats.md, "Fragments").
+//
+// Threads: one.
+#pragma once
+
+#include "read.h"
+
+#define DATAGRAM_PARTS 3
+#define DATAGRAM_PORTS 16
+
+enum datagram_fate { DATAGRAM_UNDECIDED, DATAGRAM_FORWARD, DATAGRAM_KERNEL, DATAGRAM_DROP };
+
+struct datagram {
+	struct key key; // that of its first fragment, with ports
+	uint32_t id;
+	uint64_t born_ms;
+	enum datagram_fate fate;
+	uint16_t backend; // of FORWARD
+	uint64_t reasons; // of DROP
+	uint8_t ports[DATAGRAM_PORTS][4]; // of the last first fragments; where entries are evicted
+	uint32_t firsts; // how many there were
+	uint32_t end; // 0 = not known
+	uint32_t parts;
+	struct {
+		uint32_t from, to;
+	} part[DATAGRAM_PARTS]; // sorted, none adjoins another
+	bool used;
+};
+
+#define DATAGRAMS_MAX (1u << 14)
+
+struct datagrams {
+	struct datagram *slots; // [DATAGRAMS_MAX]
+	struct datagram *spare;
+	uint32_t count;
+};
+
+void datagrams_init(struct datagrams *datagrams);
+void datagrams_fini(struct datagrams *datagrams);
+void datagrams_clear(struct datagrams *datagrams);
+// The datagram of a fragment, or NULL.
+struct datagram *datagrams_find(
+	struct datagrams *datagrams, const struct plan *plan, const struct view *view, uint64_t ms);
+// The same for a first fragment: made, or made anew when it is complete.
+struct datagram *datagrams_enter(
+	struct datagrams *datagrams, const struct plan *plan, const struct view *view, uint64_t ms);
+// Note a fragment. Returns 0, or the reason (a bit) for which it is dropped.
+uint64_t datagram_cover(struct datagram *datagram, const struct view *view);

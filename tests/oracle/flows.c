@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "flows.h"
+
+#include <stdlib.h>
+
+#include "flow_state.h"
+#include "fuzz.h"
+
+#define MS 1000000ull
+#define TICK_NS (40 * MS) // more than any tick of the flow table
+#define SWEEP_NS (1000 * MS) // F6 of flow_table.h
+#define IN_USE_NS (5000 * MS) // F3
+
+// --- states -------------------------------------------------------------------------------------
+
+// From docs/architecture.md, "Flows".
+uint32_t flow_advance(uint32_t state, enum view_event event, bool *ret_refresh) {
+	bool half_open = (state & (FLOW_SYN | FLOW_JOINED | FLOW_WAITING)) != 0;
+	bool ended = (state & (FLOW_CLOSING | FLOW_RESET | FLOW_ABORTED)) != 0;
+
+	*ret_refresh = true;
+	switch (event) {
+	case EVENT_SYN:
+		if (ended || state == FLOW_JOINED) {
+			return FLOW_ABSENT;
+		}
+		*ret_refresh = half_open;
+		return state;
+	case EVENT_ACK:
+		return state == FLOW_CLOSING                ? FLOW_CLOSING
+		       : half_open || state == FLOW_ABORTED ? FLOW_YOUNG
+							    : FLOW_ESTABLISHED;
+	case EVENT_DATA:
+		return state == FLOW_CLOSING ? FLOW_CLOSING : FLOW_ESTABLISHED;
+	case EVENT_FIN:
+		return FLOW_CLOSING;
+	case EVENT_RST:
+		if (state == FLOW_CLOSING) {
+			return state;
+		}
+		*ret_refresh = !ended;
+		return state == FLOW_ESTABLISHED || state == FLOW_RESET ? FLOW_RESET : FLOW_ABORTED;
+	case EVENT_DATAGRAM:
+		return FLOW_UDP;
+	}
+	abort();
+}
+
+static uint64_t timeout_ns(const struct plan *plan, uint32_t state, bool least) {
+	enum weir_flow_state key = WEIR_FLOW_SYN_SEEN;
+
+	switch (state) {
+	case FLOW_YOUNG:
+		key = WEIR_FLOW_YOUNG;
+		break;
+	case FLOW_RESET: // that of closing once the table is three quarters full
+		key = plan->crowded && least ? WEIR_FLOW_CLOSING : WEIR_FLOW_ESTABLISHED;
+		break;
+	case FLOW_ESTABLISHED:
+		key = WEIR_FLOW_ESTABLISHED;
+		break;
+	case FLOW_CLOSING:
+	case FLOW_ABORTED:
+		key = WEIR_FLOW_CLOSING;
+		break;
+	case FLOW_UDP_SEEN:
+		key = WEIR_FLOW_UDP_SEEN;
+		break;
+	case FLOW_UDP:
+		key = WEIR_FLOW_UDP;
+		break;
+	default:
+		break;
+	}
+	return plan->timeout_ms[key] * MS;
+}
+
+// May it be evicted by a newer one, after `idle_ns`?
+static bool evictable(const struct plan *plan, uint32_t state, uint64_t idle_ns) {
+	bool spared = (state & (FLOW_ESTABLISHED | FLOW_UDP | FLOW_RESET | FLOW_CLOSING)) != 0;
+
+	return plan->crowded && (!spared || idle_ns + TICK_NS > IN_USE_NS);
+}
+
+void flows_age(struct flow *flow, const struct plan *plan, uint64_t now_ns) {
+	uint64_t most = now_ns - flow->last_lo, least = now_ns - flow->last_hi;
+
+	for (uint32_t left = flow->states & ~(uint32_t)FLOW_ABSENT; left != 0; left &= left - 1) {
+		uint32_t state = left & -left;
+
+		if (most + TICK_NS > timeout_ns(plan, state, true) ||
+			evictable(plan, state, most)) {
+			flow->states |= FLOW_ABSENT;
+		}
+		if (least > timeout_ns(plan, state, false) + SWEEP_NS + TICK_NS) {
+			flow->states &= ~state;
+		}
+	}
+}
+
+// --- table --------------------------------------------------------------------------------------
+
+void flows_init(struct flows *flows) {
+	flows->flow = calloc(FLOWS_MAX, sizeof(*flows->flow));
+	flows->slots = calloc(2 * FLOWS_MAX, sizeof(*flows->slots));
+	flows->count = 0;
+	REQUIRE(flows->flow != NULL && flows->slots != NULL);
+}
+
+void flows_fini(struct flows *flows) {
+	free(flows->flow);
+	free(flows->slots);
+}
+
+void flows_clear(struct flows *flows) {
+	memset(flows->slots, 0, 2 * FLOWS_MAX * sizeof(*flows->slots));
+	flows->count = 0;
+}
+
+// The slot of a key: with its flow, or free.
+static uint32_t *slot_of(struct flows *flows, const struct key *key, uint64_t hash) {
+	uint32_t i = (uint32_t)(hash ^ hash >> 32) & (2 * FLOWS_MAX - 1);
+
+	while (flows->slots[i] != 0) {
+		const struct flow *flow = &flows->flow[flows->slots[i] - 1];
+
+		if (flow->hash == hash && memcmp(&flow->key, key, sizeof(*key)) == 0) {
+			break;
+		}
+		i = (i + 1) & (2 * FLOWS_MAX - 1);
+	}
+	return &flows->slots[i];
+}
+
+struct flow *flows_take(
+	struct flows *flows, const struct plan *plan, const struct key *key, uint64_t now_ns) {
+	uint64_t hash = key_hash(key);
+	uint32_t *slot = slot_of(flows, key, hash);
+	struct flow *flow;
+
+	if (*slot != 0) {
+		flow = &flows->flow[*slot - 1];
+		flows_age(flow, plan, now_ns);
+		return flow;
+	}
+	if (flows->count == FLOWS_MAX) {
+		flows_clean(flows, plan, now_ns);
+		REQUIRE(flows->count < FLOWS_MAX);
+		slot = slot_of(flows, key, hash);
+	}
+	flow = &flows->flow[flows->count++];
+	*slot = flows->count;
+	*flow = (struct flow){.key = *key,
+		.hash = hash,
+		.states = FLOW_ABSENT,
+		.last_lo = now_ns,
+		.last_hi = now_ns};
+	return flow;
+}
+
+void flows_clean(struct flows *flows, const struct plan *plan, uint64_t now_ns) {
+	uint32_t count = flows->count;
+
+	flows_clear(flows);
+	for (uint32_t i = 0; i < count; i++) {
+		struct flow flow = flows->flow[i];
+
+		flows_age(&flow, plan, now_ns);
+		if (flow.states != FLOW_ABSENT) {
+			flows->flow[flows->count++] = flow;
+			*slot_of(flows, &flow.key, flow.hash) = flows->count;
+		}
+	}
+}
+
+// --- counts -------------------------------------------------------------------------------------
+
+static void count_one(struct flow_bounds *bounds, bool certain, bool possible) {
+	bounds->least += certain;
+	bounds->most += possible;
+}
+
+void flows_count(
+	struct flows *flows, const struct plan *plan, uint64_t now_ns, struct flow_counts *ret) {
+	memset(ret, 0, sizeof(*ret));
+	flows_clean(flows, plan, now_ns);
+	for (uint32_t i = 0; i < flows->count; i++) {
+		const struct flow *flow = &flows->flow[i];
+		uint32_t proven = FLOW_YOUNG | FLOW_ESTABLISHED;
+
+		count_one(
+			&ret->all, (flow->states & FLOW_ABSENT) == 0, flow->states != FLOW_ABSENT);
+		count_one(&ret->half_open, (flow->states & ~(uint32_t)FLOW_HALF_OPEN) == 0,
+			(flow->states & FLOW_HALF_OPEN) != 0);
+		for (uint64_t left = flow->backends; left != 0; left &= left - 1) {
+			uint32_t id = (uint32_t)__builtin_ctzll(left);
+			bool alone = (flow->backends & (flow->backends - 1)) == 0;
+
+			count_one(&ret->of_backend[id], alone && (flow->states & FLOW_ABSENT) == 0,
+				flow->states != FLOW_ABSENT);
+			count_one(&ret->proven[id], alone && (flow->states & ~proven) == 0,
+				(flow->states & proven) != 0);
+		}
+	}
+}

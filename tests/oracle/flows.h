@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Flows: the oracle's own flow table: for each flow the states in which it may be, and the backends
+// that may have it. Mostly there is one of each. There are more
+//   - from a flow's timeout until a second later, when the sweep must have ended it;
+//   - after a burst with several packets of one flow of which one begins or ends it: lookups come
+//     before insertions, so the order within a burst is not that of the packets;
+//   - in a small table, in which flows may be evicted that are not in use (F3 of flow_table.h).
+// The next packet of the flow tells which it was.
+//
+// Threads: one.
+#pragma once
+
+#include "read.h"
+
+enum flow_state { // a bit each
+	FLOW_ABSENT = 1u << 0,
+	FLOW_SYN = 1u << 1,
+	FLOW_JOINED = 1u << 2, // half-open: an unknown flow
+	FLOW_WAITING = 1u << 3, // half-open beyond their limit
+	FLOW_YOUNG = 1u << 4,
+	FLOW_ESTABLISHED = 1u << 5,
+	FLOW_CLOSING = 1u << 6, // FIN
+	FLOW_RESET = 1u << 7, // RST of an established one
+	FLOW_ABORTED = 1u << 8, // RST of any other
+	FLOW_UDP_SEEN = 1u << 9,
+	FLOW_UDP = 1u << 10,
+};
+#define FLOW_STATES 11
+#define FLOW_HALF_OPEN (FLOW_SYN | FLOW_JOINED | FLOW_UDP_SEEN) // that count towards the limit
+
+struct flow {
+	struct key key;
+	uint64_t hash;
+	uint32_t states;
+	uint64_t backends; // a bit each
+	uint64_t last_lo, last_hi; // when its last packet came that counts
+};
+
+#define FLOWS_MAX (1u << 15)
+
+struct flows {
+	struct flow *flow; // [FLOWS_MAX], the first `count` are in use
+	uint32_t count;
+	uint32_t *slots; // [2 * FLOWS_MAX] by hash: 1 + index of a flow; 0 = free
+};
+
+void flows_init(struct flows *flows);
+void flows_fini(struct flows *flows);
+void flows_clear(struct flows *flows);
+// The flow of a key as it is now; a new one, absent, when there is none. Valid until the next call.
+struct flow *flows_take(
+	struct flows *flows, const struct plan *plan, const struct key *key, uint64_t now_ns);
+// Bring the states of a flow up to date.
+void flows_age(struct flow *flow, const struct plan *plan, uint64_t now_ns);
+// Forget those that are certainly gone.
+void flows_clean(struct flows *flows, const struct plan *plan, uint64_t now_ns);
+
+struct flow_bounds {
+	uint32_t least, most;
+};
+struct flow_counts {
+	struct flow_bounds all, half_open;
+	struct flow_bounds of_backend[PLAN_BACKENDS];
+	struct flow_bounds proven[PLAN_BACKENDS]; // young and established
+};
+void flows_count(
+	struct flows *flows, const struct plan *plan, uint64_t now_ns, struct flow_counts *ret);
+
+// The state after a packet of a flow in this state; FLOW_ABSENT: a SYN begins it anew.
+// *ret_refresh: the packet counts as its last one.
+uint32_t flow_advance(uint32_t state, enum view_event event, bool *ret_refresh);

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Judge: whether what the pipeline did with a burst is right. Predicts the verdict of each packet
+// and every byte that is sent; keeps its own flows, fragments, rate limits and counters.
+//
+// Threads: one.
+#pragma once
+
+#include "datagrams.h"
+#include "layout.h"
+#include "predict.h"
+#include "segment.h"
+
+#define BURST_MAX 64
+#define EXTRAS_ROOM 256
+
+struct extra { // a further packet that the burst made
+	const uint8_t *bytes;
+	uint32_t n;
+	uint16_t backend;
+	bool claimed;
+};
+
+struct judged_share { // of a backend
+	uint64_t packets, bytes, dropped;
+};
+
+struct judge {
+	struct plan *plan;
+	struct flows flows;
+	struct datagrams datagrams;
+	struct limit_state limits[LIMITS];
+	struct flow_counts counts;
+	uint64_t now_ns;
+	// Own sums.
+	uint64_t packets, bytes, forwarded, replied, to_kernel, dropped;
+	uint64_t fragmented, fragments_made;
+	uint64_t drops[WEIR_DROP_REASON_COUNT];
+	struct judged_share backends[PLAN_BACKENDS];
+	uint64_t chosen[8]; // verdicts by choice, for the report
+	// What is wrong: a packet of the burst (or -1), and text.
+	int wrong;
+	char text[4096];
+	uint8_t scratch[OUTPUT_FRAME_MAX];
+};
+
+struct judged_burst {
+	struct seen *seen;
+	uint32_t n;
+	uint8_t in_port;
+	struct extra *extras;
+	uint32_t extra_count;
+};
+
+void judge_init(struct judge *judge);
+void judge_fini(struct judge *judge);
+// Begin anew with a plan and empty tables.
+void judge_start(struct judge *judge, struct plan *plan, uint64_t now_ns);
+// Returns false when something is wrong: judge->wrong and judge->text say what.
+bool judge_burst(struct judge *judge, struct judged_burst *burst, uint64_t now_ns);
+// Compare the counters that the worker has published; with `flows` also the gauges of flows.
+bool judge_counters(
+	struct judge *judge, const struct weir_segment *segment, bool flows, uint64_t now_ns);
+
+// --- of the judge's own files -----------------------------------------------------------------
+
+// Add to what is wrong with a packet, or with none (-1). Returns false.
+bool judge_fail(struct judge *judge, int packet, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+// Whether what was sent begins as a packet of this flow to its backend does.
+bool judge_is_sent(const struct plan *plan, const struct seen *seen);
+// Look at what is sent, and add it to the sums.
+bool judge_outputs(struct judge *judge, struct judged_burst *burst);

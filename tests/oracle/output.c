@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "output.h"
+
+#define TTL 64
+#define DF 0x4000
+#define MF 0x2000
+
+// --- to a backend -----------------------------------------------------------------------------
+
+static uint32_t outer_bytes(const struct weir_backend_path *path) {
+	return path->family == 4 ? 20 : 40;
+}
+
+static uint32_t put_l2(uint8_t *to, const struct weir_backend_path *path) {
+	uint32_t at = 12;
+
+	memcpy(to, path->next_hop_mac, 6);
+	memcpy(to + 6, path->port_mac, 6);
+	if (path->vlan != 0) {
+		put16(to + at, 0x8100);
+		put16(to + at + 2, path->vlan);
+		at += 4;
+	}
+	put16(to + at, path->family == 4 ? 0x0800 : 0x86dd);
+	return at + 2;
+}
+
+// The outer IP header of `bytes` of payload.
+static void put_outer(uint8_t *to, const struct view *view, const struct output_path *output,
+	uint32_t bytes, uint32_t fragment, uint32_t id) {
+	const struct weir_backend_path *path = output->path;
+	uint8_t protocol = view->key.family == 4 ? 4 : 41;
+	uint32_t low, label = (uint32_t)(output->hash >> 12) & 0xfffff;
+
+	memset(to, 0, outer_bytes(path));
+	if (path->family == 6) {
+		put32(to, 6u << 28 | (uint32_t)view->tos << 20 | (label == 0 ? 1 : label));
+		put16(to + 4, bytes);
+		to[6] = protocol;
+		to[7] = TTL;
+		memcpy(to + 8, path->source, 16);
+		memcpy(to + 24, path->address, 16);
+		return;
+	}
+	to[0] = 0x45;
+	to[1] = view->tos;
+	put16(to + 2, 20 + bytes);
+	put16(to + 4, id);
+	put16(to + 6, fragment);
+	to[8] = TTL;
+	to[9] = protocol;
+	memcpy(to + 12, path->source, 4);
+	memcpy(to + 16, path->address, 4);
+	// The low bits of the source are the flow's: bits 16 to 31 of its hash, the first byte of
+	// the address from the lower ones.
+	low = (uint32_t)(output->hash >> 16 & 0xff) << 8 | (uint32_t)(output->hash >> 24 & 0xff);
+	put16(to + 14, get16(to + 14) | (low & ((1u << path->source_bits) - 1)));
+	put16(to + 10, (uint16_t)~sum16(to, 20, 0));
+}
+
+static uint32_t inner_header(const struct view *view) {
+	return (view->ip[0] & 15u) * 4;
+}
+
+// The header of all fragments of an IPv4 packet but the first: only options that are copied (RFC
+// 791, 3.1). Returns its length.
+static uint32_t later_header(const struct view *view, uint8_t *to) {
+	uint32_t header = inner_header(view), n = 20, at = 20;
+	const uint8_t *ip = view->ip;
+
+	memcpy(to, ip, 20);
+	while (at < header && ip[at] != 0) {
+		uint32_t size = 1;
+
+		if (ip[at] != 1) {
+			if (at + 1 == header || ip[at + 1] < 2 || at + ip[at + 1] > header) {
+				break;
+			}
+			size = ip[at + 1];
+		}
+		for (uint32_t i = 0; i < size && ip[at] >= 0x80; i++) {
+			to[n++] = ip[at + i];
+		}
+		at += size;
+	}
+	while (n % 4 != 0) {
+		to[n++] = 0;
+	}
+	to[0] = (uint8_t)(0x40 | n / 4);
+	return n;
+}
+
+static uint32_t pieces_of(uint32_t data, uint32_t first, uint32_t part) {
+	return data <= first ? 1 : 1 + (data - first + part - 1) / part;
+}
+
+void output_plan(const struct view *view, const struct weir_backend_path *path, uint64_t hash,
+	struct output_path *ret) {
+	uint32_t max = path->mtu - outer_bytes(path);
+	uint8_t header[60];
+
+	*ret = (struct output_path){.path = path, .hash = hash, .pieces = 1};
+	if (view->ip_bytes <= max) {
+		return;
+	}
+	if (view->key.family == 4) {
+		uint32_t first = (max - inner_header(view)) & ~7u;
+		uint32_t part = (max - later_header(view, header)) & ~7u;
+
+		ret->pieces = (get16(view->ip + 6) & DF) != 0
+				      ? 0
+				      : pieces_of(view->ip_bytes - inner_header(view), first, part);
+		ret->tiny = first == 0;
+	} else if (view->ip_bytes <= 1280) {
+		uint32_t part =
+			path->family == 4 ? (path->mtu - 20u) & ~7u : (path->mtu - 48u) & ~7u;
+
+		ret->outer = true;
+		ret->pieces = pieces_of(view->ip_bytes, part, part);
+	} else {
+		ret->pieces = 0;
+	}
+}
+
+uint32_t output_id_at(const struct output_path *output, uint32_t *ret_bytes) {
+	uint32_t l2 = output->path->vlan != 0 ? 18 : 14;
+
+	*ret_bytes = output->path->family == 4 ? 2 : 4;
+	return l2 + (output->path->family == 4 ? 4 : 44);
+}
+
+// A piece of the outer packet.
+static uint32_t outer_piece(const struct view *view, const struct output_path *output,
+	uint32_t piece, uint32_t id, uint8_t *to) {
+	bool v4 = output->path->family == 4, last = piece + 1 == output->pieces;
+	uint32_t extra = v4 ? 0 : 8;
+	uint32_t part = (output->path->mtu - outer_bytes(output->path) - extra) & ~7u;
+	uint32_t from = piece * part, bytes = last ? view->ip_bytes - from : part;
+	uint32_t at = put_l2(to, output->path);
+
+	put_outer(to + at, view, output, extra + bytes, v4 ? (last ? 0 : MF) | from / 8 : 0, id);
+	if (!v4) {
+		uint8_t *header = to + at + 40;
+
+		header[0] = to[at + 6];
+		header[1] = 0;
+		put16(header + 2, from | !last);
+		put32(header + 4, id);
+		to[at + 6] = 44;
+	}
+	at += outer_bytes(output->path) + extra;
+	memcpy(to + at, view->ip + from, bytes);
+	return at + bytes;
+}
+
+// A fragment of the inner packet.
+static uint32_t inner_piece(
+	const struct view *view, const struct output_path *output, uint32_t piece, uint8_t *to) {
+	uint32_t max = output->path->mtu - outer_bytes(output->path);
+	uint32_t first_header = inner_header(view), header = first_header, from = 0, bytes;
+	uint32_t first = (max - first_header) & ~7u, data = view->ip_bytes - first_header;
+	uint32_t at = put_l2(to, output->path), fragment = get16(view->ip + 6);
+	uint8_t *ip = to + at + outer_bytes(output->path);
+
+	if (piece == 0) {
+		memcpy(ip, view->ip, header);
+		bytes = first;
+	} else {
+		header = later_header(view, ip);
+		bytes = (max - header) & ~7u;
+		from = first + (piece - 1) * bytes;
+	}
+	if (piece + 1 == output->pieces) {
+		bytes = data - from;
+	} else {
+		fragment |= MF;
+	}
+	put16(ip + 2, header + bytes);
+	put16(ip + 6, (fragment & MF) | ((fragment & 0x1fff) + from / 8));
+	put16(ip + 10, 0);
+	put16(ip + 10, (uint16_t)~sum16(ip, header, 0));
+	memcpy(ip + header, view->ip + first_header + from, bytes);
+	put_outer(to + at, view, output, header + bytes, DF, 0);
+	return (uint32_t)(ip - to) + header + bytes;
+}
+
+uint32_t output_piece(const struct view *view, const struct output_path *output, uint32_t piece,
+	uint32_t id, uint8_t *to) {
+	uint32_t at;
+
+	if (output->outer) {
+		return outer_piece(view, output, piece, id, to);
+	}
+	if (output->pieces > 1) {
+		return inner_piece(view, output, piece, to);
+	}
+	at = put_l2(to, output->path);
+	put_outer(to + at, view, output, view->ip_bytes, DF, 0);
+	at += outer_bytes(output->path);
+	memcpy(to + at, view->ip, view->ip_bytes);
+	return at + view->ip_bytes;
+}
+
+// --- replies ----------------------------------------------------------------------------------
+
+static uint32_t put_reply_l2(
+	const struct frame *frame, const struct view *view, uint16_t tag, uint8_t *to) {
+	uint32_t at = 12;
+
+	memcpy(to, frame->bytes + 6, 6);
+	memcpy(to + 6, frame->bytes, 6);
+	if (tag != 0) {
+		put16(to + at, 0x8100);
+		put16(to + at + 2, tag);
+		at += 4;
+	}
+	memcpy(to + at, frame->bytes + 12, view->l3 - 12);
+	return at + view->l3 - 12;
+}
+
+// An IP header from the VIP to the sender, before its addresses and lengths are known.
+static uint32_t put_reply_ip(
+	uint8_t *ip, const struct view *view, uint8_t tos, uint8_t protocol, uint32_t bytes) {
+	if (view->key.family == 4) {
+		memset(ip, 0, 20);
+		ip[0] = 0x45;
+		ip[1] = tos;
+		put16(ip + 2, 20 + bytes);
+		put16(ip + 6, DF);
+		ip[8] = TTL;
+		ip[9] = protocol;
+		memcpy(ip + 12, view->ip + 16, 4);
+		memcpy(ip + 16, view->ip + 12, 4);
+		put16(ip + 10, (uint16_t)~sum16(ip, 20, 0));
+		return 20;
+	}
+	memset(ip, 0, 40);
+	ip[0] = 0x60;
+	put16(ip + 4, bytes);
+	ip[6] = protocol;
+	ip[7] = TTL;
+	memcpy(ip + 8, view->ip + 24, 16);
+	memcpy(ip + 24, view->ip + 8, 16);
+	return 40;
+}
+
+// The request's IP header without options or extension headers, and its message.
+static uint32_t put_echo(uint8_t *ip, const struct view *view) {
+	bool v4 = view->key.family == 4;
+	uint32_t bytes = view->ip_bytes - view->l4;
+	uint32_t header = put_reply_ip(ip, view, view->tos, v4 ? 1 : 58, bytes);
+	uint8_t *icmp = ip + header;
+
+	if (v4) { // identification and fragment fields are the request's
+		memcpy(ip + 4, view->ip + 4, 4);
+		put16(ip + 10, 0);
+		put16(ip + 10, (uint16_t)~sum16(ip, 20, 0));
+	} else {
+		memcpy(ip, view->ip, 4);
+	}
+	memcpy(icmp, view->ip + view->l4, bytes);
+	icmp[0] = v4 ? 0 : 129;
+	put16(icmp + 2, 0);
+	put16(icmp + 2, (uint16_t)~sum16(icmp, bytes, v4 ? 0 : pseudo_sum(ip, bytes, 58)));
+	return header + bytes;
+}
+
+// Bytes of the packet that an error quotes.
+static uint32_t quoted_bytes(const struct frame *frame, const struct view *view) {
+	uint32_t most = view->key.family == 4 ? 576 - 28 : 1280 - 48;
+	uint32_t bytes = view->ip_bytes, readable = frame->readable - view->l3;
+
+	bytes = bytes < readable ? bytes : readable;
+	return bytes < most ? bytes : most;
+}
+
+static uint32_t put_error(
+	uint8_t *ip, const struct view *view, bool too_big, uint32_t mtu, uint32_t quoted) {
+	bool v4 = view->key.family == 4;
+	uint32_t header = put_reply_ip(ip, view, 0xc0, v4 ? 1 : 58, 8 + quoted);
+	uint8_t *icmp = ip + header;
+
+	memset(icmp, 0, 8);
+	icmp[0] = v4 ? 3 : too_big ? 2 : 1;
+	icmp[1] = v4 ? (too_big ? 4 : 3) : too_big ? 0 : 4;
+	put32(icmp + 4, mtu); // 16 bits in IPv4
+	memcpy(icmp + 8, view->ip, quoted);
+	put16(icmp + 2,
+		(uint16_t)~sum16(icmp, 8 + quoted, v4 ? 0 : pseudo_sum(ip, 8 + quoted, 58)));
+	return header + 8 + quoted;
+}
+
+// RFC 9293, 3.10.7.1.
+static uint32_t put_reset(uint8_t *ip, const struct view *view) {
+	const uint8_t *tcp = view->ip + view->l4;
+	uint32_t header = put_reply_ip(ip, view, 0, 6, 20);
+	uint32_t bytes = view->ip_bytes - view->l4 - (tcp[12] >> 4) * 4u;
+	uint8_t *reset = ip + header;
+
+	memset(reset, 0, 20);
+	memcpy(reset, tcp + 2, 2);
+	memcpy(reset + 2, tcp, 2);
+	reset[12] = 0x50;
+	if ((tcp[13] & 0x10) != 0) {
+		memcpy(reset + 4, tcp + 8, 4);
+		reset[13] = 0x04;
+	} else {
+		bytes += (tcp[13] & 0x01) + (uint32_t)(tcp[13] >> 1 & 1);
+		put32(reset + 8, get32(tcp + 4) + bytes);
+		reset[13] = 0x14;
+	}
+	put16(reset + 16, (uint16_t)~sum16(reset, 20, pseudo_sum(ip, 20, 6)));
+	return header + 20;
+}
+
+uint32_t output_reply(const struct frame *frame, const struct view *view, enum output_kind kind,
+	uint16_t tag, uint32_t mtu, uint8_t *to, uint32_t *ret_end) {
+	uint32_t at = put_reply_l2(frame, view, tag, to), quoted;
+
+	switch (kind) {
+	case OUTPUT_ECHO:
+		*ret_end = view->l3 + view->ip_bytes;
+		return at + put_echo(to + at, view);
+	case OUTPUT_RESET:
+		*ret_end = view->l3 + (view->key.family == 4 ? 40 : 60);
+		return at + put_reset(to + at, view);
+	case OUTPUT_TOO_BIG:
+	case OUTPUT_UNREACHABLE:
+		break;
+	}
+	quoted = quoted_bytes(frame, view);
+	*ret_end = view->l3 + quoted;
+	return at + put_error(to + at, view, kind == OUTPUT_TOO_BIG, mtu, quoted);
+}

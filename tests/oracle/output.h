@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Output: what the packets that are sent must look like, byte by byte, told from the frame that
+// came in and the plan alone.
+//
+// Threads: pure functions.
+#pragma once
+
+#include "read.h"
+
+#define OUTPUT_FRAME_MAX 9216
+#define OUTPUT_PIECES_MAX 64 // of one packet
+
+enum output_kind {
+	OUTPUT_ECHO,
+	OUTPUT_TOO_BIG,
+	OUTPUT_RESET, // RST
+	OUTPUT_UNREACHABLE, // port unreachable
+};
+
+// A packet for a backend, in one piece or more.
+struct output_path {
+	const struct weir_backend_path *path;
+	uint64_t hash; // of its flow
+	uint32_t pieces; // 0 = it does not fit, and must not be fragmented
+	bool outer; // its outer packet is fragmented
+	bool tiny; // it may be fragmented, but not even 8 bytes of data fit
+};
+
+void output_plan(const struct view *view, const struct weir_backend_path *path, uint64_t hash,
+	struct output_path *ret);
+// Write piece number `piece`. id: of an outer packet that is fragmented. Returns its length.
+uint32_t output_piece(const struct view *view, const struct output_path *output, uint32_t piece,
+	uint32_t id, uint8_t *to);
+// Where the identification of a fragmented outer packet is: *ret_bytes 2 or 4.
+uint32_t output_id_at(const struct output_path *output, uint32_t *ret_bytes);
+
+// Write a reply. tag: taken off by the NIC, to be put back; 0 = none. mtu: of TOO_BIG. Returns its
+// length without padding; *ret_end: where it ends in the buffer, counted from the frame's begin.
+uint32_t output_reply(const struct frame *frame, const struct view *view, enum output_kind kind,
+	uint16_t tag, uint32_t mtu, uint8_t *to, uint32_t *ret_end);

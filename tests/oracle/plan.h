@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Plan: what a balancer is configured with, as plain data. The rig publishes it, the oracle
+// predicts from it. Drawn from a seed, so that plans differ in everything that a configuration can
+// say: policies, closed ports, what becomes of flows of a backend that is down, limits, path MTUs.
+#pragma once
+
+#include "backend_row.h"
+#include "bytes.h"
+#include "policy.h"
+
+#define PLAN_MAC {2, 0, 0, 0, 0, 2} // of all ports
+#define PLAN_SEED 0x1234567890abcdefull
+#define PLAN_VIPS 4 // even: IPv4, odd: IPv6
+#define PLAN_SERVICES 8
+#define PLAN_PER_SERVICE 4
+#define PLAN_BACKENDS (PLAN_SERVICES * PLAN_PER_SERVICE)
+#define PLAN_PORTS 3
+#define PLAN_BINDS_MAX 24
+#define PLAN_SLOTS_MAX 256
+#define PLAN_POOL_BUFFERS 1023
+#define PLAN_POOL_ROOM 2176 // of a buffer, with headroom
+
+struct plan_vip {
+	uint8_t address[16];
+	uint8_t family;
+	uint8_t closed; // enum weir_closed_ports
+};
+
+struct plan_bind {
+	uint8_t vip;
+	uint8_t protocol;
+	uint16_t first, last;
+	uint16_t service;
+};
+
+struct plan_backend {
+	struct weir_backend_path path;
+	bool present;
+};
+
+struct plan_service {
+	enum weir_policy policy;
+	uint8_t down; // WEIR_BACKEND_REHASH, WEIR_BACKEND_RESET or 0
+	uint32_t limit; // max_active_flows with `reject`; 0 = none
+	uint16_t members[PLAN_PER_SERVICE];
+	uint32_t member_count;
+	// The published Maglev table: index into candidates[].
+	uint16_t slots[PLAN_SLOTS_MAX];
+	uint32_t slot_count;
+	uint16_t candidates[PLAN_PER_SERVICE]; // ids
+};
+
+struct plan_limits { // per second
+	uint32_t echo, too_big, unreachable, reset;
+};
+
+struct plan {
+	struct plan_vip vips[PLAN_VIPS];
+	struct plan_bind binds[PLAN_BINDS_MAX];
+	uint32_t bind_count;
+	struct plan_backend backends[PLAN_BACKENDS];
+	struct plan_service services[PLAN_SERVICES];
+	struct plan_limits limits;
+	bool crowded; // the flow table is so small that flows are evicted
+	uint32_t flows, half_open_percent;
+	uint32_t fragment_entries; // 0 = off
+	uint32_t fragment_timeout_ms;
+	bool fragments_evicted; // there are so few entries that datagrams evict each other
+	uint32_t timeout_ms[16]; // by enum weir_flow_state
+};
+
+void plan_draw(struct plan *plan, struct random *random);
+// Change one backend, or the members of one service. Returns true when the members have changed.
+bool plan_change(
+	struct plan *plan, struct random *random, uint16_t *ret_backend, uint16_t *ret_service);

@@ -1,0 +1,513 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "predict.h"
+
+#include "fuzz.h"
+#include "layout.h"
+
+#define NOBODY (-1)
+#define EXTRAS_MAX 256 // further packets that a burst may make
+
+// What a flow is after an outcome.
+struct next {
+	uint32_t states; // any of these
+	int backend;
+	uint8_t choice; // why the packet goes there
+	bool refresh;
+};
+
+static bool agrees(const struct trial *trial, const struct wanted *wanted) {
+	const struct weir_verdict *verdict = &trial->seen->verdict;
+	uint64_t reason = verdict->reason == WEIR_REASON_NONE ? 0 : 1ull << verdict->reason;
+	// Where an earlier packet of the burst has moved the flow, the choice of this one tells of
+	// before.
+	bool moved = trial->relaxed && (trial->seen->view.kind == VIEW_ERROR ||
+					       (verdict->choice == WEIR_CHOICE_REPLACED &&
+						       wanted->choice == WEIR_CHOICE_FLOW));
+
+	if (verdict->action != wanted->action ||
+		(wanted->reasons == 0 ? reason != 0 : (reason & wanted->reasons) == 0)) {
+		return false;
+	}
+	if (wanted->backend == NOBODY) {
+		return verdict->backend == WEIR_BACKEND_NONE;
+	}
+	return verdict->backend == wanted->backend && (verdict->choice == wanted->choice || moved);
+}
+
+static void outcome(struct trial *trial, struct wanted wanted, const struct next *next) {
+	trial->all_states |= next->states;
+	if (trial->wanted_count < WANTED_MAX) {
+		trial->wanted[trial->wanted_count++] = wanted;
+	}
+	if (!agrees(trial, &wanted)) {
+		return;
+	}
+	trial->matched = true;
+	trial->states |= next->states;
+	if (next->backend != NOBODY && (next->states & ~(uint32_t)FLOW_ABSENT) != 0) {
+		trial->backends |= 1ull << next->backend;
+	}
+	if (next->refresh) {
+		trial->refreshed = true;
+	} else {
+		trial->kept = true;
+	}
+}
+
+// Dropped on the way to next->backend, or before one was chosen (backend NOBODY).
+static void dropped(struct trial *trial, uint64_t reasons, int backend, const struct next *next) {
+	outcome(trial,
+		(struct wanted){.action = WEIR_ACTION_DROP,
+			.reasons = reasons,
+			.backend = backend,
+			.choice = next->choice},
+		next);
+}
+
+// --- replies ----------------------------------------------------------------------------------
+
+// Answered under a limit, or dropped: because of a group MAC address, the limit, or the headroom
+// that the reply needs. ended: what the flow is after a reply.
+static void answered(struct trial *trial, enum limit limit, uint64_t reasons, int headroom,
+	int backend, const struct next *next, const struct next *ended) {
+	const struct seen *seen = trial->seen;
+	const struct weir_verdict *verdict = &seen->verdict;
+	uint64_t rate = limit == LIMIT_RESET ? REASON(RESET_RATE) : REASON(ICMP_RATE);
+	bool before = trial->matched;
+
+	if ((seen->frame.bytes[6] & 1) != 0) {
+		dropped(trial, REASON(GROUP_MAC), backend, next);
+		return;
+	}
+	dropped(trial, rate, backend, next);
+	if ((int)seen->headroom < headroom + (seen->tag != 0 ? 4 : 0)) {
+		dropped(trial, REASON(HEADROOM), backend, next);
+	} else {
+		outcome(trial,
+			(struct wanted){.action = WEIR_ACTION_REPLY,
+				.reasons = reasons,
+				.backend = backend,
+				.choice = next->choice},
+			ended);
+	}
+	if (trial->matched && !before &&
+		(verdict->action == WEIR_ACTION_REPLY || (rate >> verdict->reason & 1) != 0)) {
+		trial->limit = limit;
+	}
+}
+
+static int error_bytes(const struct view *view) {
+	return view->key.family == 4 ? 28 : 48;
+}
+
+// --- to a backend -----------------------------------------------------------------------------
+
+static bool usable(const struct plan *plan, int backend) {
+	return backend != NOBODY && plan->backends[backend].present &&
+	       (plan->backends[backend].path.state & WEIR_BACKEND_CLOSED) == 0;
+}
+
+static int fallback(const struct plan *plan, int service, uint64_t hash) {
+	const struct plan_service *s = &plan->services[service];
+
+	return s->slot_count == 0 ? NOBODY
+				  : s->candidates[s->slots[(hash >> 32) * s->slot_count >> 32]];
+}
+
+static void deliver(struct trial *trial, const struct next *next) {
+	const struct seen *seen = trial->seen;
+	const struct weir_backend_path *path = &trial->plan->backends[next->backend].path;
+	uint32_t outer = (path->vlan != 0 ? 18u : 14u) + (path->family == 4 ? 20 : 40);
+	int headroom = (int)outer - (int)seen->view.l3;
+	struct output_path output;
+
+	if (!path->resolved) {
+		dropped(trial, REASON(NO_NEIGHBOUR), next->backend, next);
+		return;
+	}
+	output_plan(&seen->view, path, seen->hash, &output);
+	if (output.pieces == 0 && seen->view.kind == VIEW_ERROR) {
+		dropped(trial, REASON(MTU_EXCEEDED), next->backend, next);
+		return;
+	}
+	if (output.pieces == 0) {
+		answered(trial, LIMIT_TOO_BIG, REASON(MTU_EXCEEDED), error_bytes(&seen->view),
+			next->backend, next, next);
+		return;
+	}
+	if (seen->headroom < headroom) {
+		dropped(trial, REASON(HEADROOM), next->backend, next);
+		return;
+	}
+	if (output.tiny) {
+		dropped(trial, REASON(MTU_EXCEEDED), next->backend, next);
+		return;
+	}
+	if (output.pieces > 1 &&
+		(trial->extras + output.pieces - 1 > EXTRAS_MAX ||
+			(output.outer && path->family == 6 && seen->headroom < headroom + 8))) {
+		dropped(trial, REASON(FRAGMENT_BUFFERS), next->backend, next);
+	}
+	outcome(trial,
+		(struct wanted){.action = WEIR_ACTION_FORWARD,
+			.backend = next->backend,
+			.choice = next->choice},
+		next);
+}
+
+// The states of a flow that goes to another backend in its middle.
+static uint32_t moved_states(const struct trial *trial, uint32_t states) {
+	switch (trial->seen->view.event) {
+	case EVENT_SYN:
+		return FLOW_SYN | (trial->plan->crowded ? FLOW_WAITING : 0);
+	case EVENT_FIN:
+		return FLOW_CLOSING;
+	case EVENT_RST:
+		return FLOW_RESET | FLOW_ABORTED;
+	case EVENT_DATAGRAM:
+		return FLOW_UDP | (states & FLOW_UDP_SEEN);
+	case EVENT_ACK:
+	case EVENT_DATA:
+		break;
+	}
+	return states | FLOW_ESTABLISHED;
+}
+
+static bool is_tracked(const struct trial *trial, const struct next *next) {
+	return trial->seen->view.kind == VIEW_FLOW && (next->states & ~(uint32_t)FLOW_ABSENT) != 0;
+}
+
+// next->backend is not there any more.
+static void from_gone(struct trial *trial, const struct next *next) {
+	int service = plan_service_of(trial->plan, &trial->seen->view.key);
+	int backend = fallback(trial->plan, service, trial->seen->hash);
+	struct next moved = *next;
+
+	if (backend == NOBODY) {
+		moved = (struct next){.states = FLOW_ABSENT, .backend = NOBODY, .refresh = true};
+		dropped(trial, REASON(NO_BACKEND), NOBODY, &moved);
+		return;
+	}
+	if (!trial->plan->backends[backend].present) {
+		dropped(trial, REASON(BACKEND_GONE), NOBODY, next);
+		return;
+	}
+	moved.backend = backend;
+	moved.choice = WEIR_CHOICE_REPLACED;
+	if (is_tracked(trial, next)) {
+		moved.states = moved_states(trial, next->states);
+		moved.refresh = true;
+	}
+	deliver(trial, &moved);
+}
+
+// Any of the backends that the policy may choose; exactly one with Maglev. Returns their number.
+static uint32_t chosen(
+	const struct trial *trial, int service, int ret[PLAN_PER_SERVICE], bool *ret_refused) {
+	const struct plan_service *s = &trial->plan->services[service];
+	uint32_t n = 0;
+
+	*ret_refused = s->limit > 0;
+	if (s->policy == WEIR_POLICY_MAGLEV && s->slot_count > 0) {
+		ret[0] = fallback(trial->plan, service, trial->seen->hash);
+		return 1;
+	}
+	for (uint32_t i = 0; i < s->member_count; i++) {
+		uint16_t id = s->members[i];
+		uint32_t slack = trial->burst;
+
+		if (s->limit > 0 && trial->counts->proven[id].most + slack < s->limit) {
+			*ret_refused = false; // this one has room
+		}
+		if (s->limit == 0 || trial->counts->proven[id].least < s->limit + slack) {
+			ret[n++] = id;
+		}
+	}
+	*ret_refused = *ret_refused && s->member_count > 0;
+	return n;
+}
+
+// Chosen again by the policy, because the flow's backend takes no new flows; stay: it may not be.
+static void choose_another(struct trial *trial, const struct next *next, uint32_t states) {
+	int service = plan_service_of(trial->plan, &trial->seen->view.key);
+	int ids[PLAN_PER_SERVICE];
+	bool refused;
+	uint32_t n = chosen(trial, service, ids, &refused);
+	bool stays = n == 0 || refused;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (usable(trial->plan, ids[i])) {
+			deliver(trial, &(struct next){.states = states,
+					       .backend = ids[i],
+					       .choice = WEIR_CHOICE_REPLACED,
+					       .refresh = true});
+		} else {
+			stays = true;
+		}
+	}
+	if (stays) {
+		deliver(trial, next);
+	}
+}
+
+static void reset(struct trial *trial, const struct next *next) {
+	const struct next ended = {
+		.states = FLOW_ABSENT, .backend = NOBODY, .choice = next->choice, .refresh = true};
+
+	if (!view_l4_sum_good(&trial->seen->frame, &trial->seen->view)) {
+		if ((trial->seen->frame.bytes[6] & 1) != 0) {
+			dropped(trial, REASON(GROUP_MAC), next->backend, next);
+			return;
+		}
+		deliver(trial, next);
+		if (trial->seen->verdict.action == WEIR_ACTION_DROP &&
+			trial->seen->verdict.reason == WEIR_DROP_RESET_RATE) {
+			trial->limit = LIMIT_RESET;
+			dropped(trial, REASON(RESET_RATE), next->backend, next);
+		}
+		return;
+	}
+	answered(trial, LIMIT_RESET, REASON(BACKEND_DOWN), 0, next->backend, next, &ended);
+}
+
+// next->backend is down.
+static void from_down(struct trial *trial, const struct next *next) {
+	const struct view *view = &trial->seen->view;
+	uint8_t state = trial->plan->backends[next->backend].path.state;
+	bool tracked = is_tracked(trial, next);
+	int service = plan_service_of(trial->plan, &view->key), other;
+
+	if (view->kind != VIEW_FLOW || view->event == EVENT_SYN || view->event == EVENT_RST) {
+		deliver(trial, next);
+		return;
+	}
+	if (view->event == EVENT_DATAGRAM) {
+		if (tracked) {
+			choose_another(trial, next, FLOW_UDP);
+		} else {
+			deliver(trial, next);
+		}
+		return;
+	}
+	if ((state & WEIR_BACKEND_RESET) != 0) {
+		reset(trial, next);
+		return;
+	}
+	other = fallback(trial->plan, service, trial->seen->hash);
+	if ((state & WEIR_BACKEND_REHASH) != 0 && tracked && usable(trial->plan, other)) {
+		deliver(trial,
+			&(struct next){
+				.states =
+					view->event == EVENT_FIN
+						? FLOW_CLOSING
+						: FLOW_JOINED | (trial->plan->crowded ? FLOW_WAITING
+										      : 0u),
+				.backend = other,
+				.choice = WEIR_CHOICE_REPLACED,
+				.refresh = true});
+		return;
+	}
+	deliver(trial, next);
+}
+
+// The packet's backend is chosen: send it there, if it is there.
+static void rewrite(struct trial *trial, const struct next *next) {
+	if (!trial->plan->backends[next->backend].present) {
+		from_gone(trial, next);
+	} else if ((trial->plan->backends[next->backend].path.state & WEIR_BACKEND_DOWN) != 0) {
+		from_down(trial, next);
+	} else {
+		deliver(trial, next);
+	}
+}
+
+// --- new flows --------------------------------------------------------------------------------
+
+// former: what the flow stays if the packet begins none.
+static void closed_port(struct trial *trial, const struct next *former) {
+	const struct seen *seen = trial->seen;
+	const struct view *view = &seen->view;
+	bool tcp = view->key.protocol == 6;
+
+	if (!view->to_vip || trial->plan->vips[view->vip].closed == WEIR_CLOSED_PORTS_KERNEL) {
+		outcome(trial, (struct wanted){.action = WEIR_ACTION_KERNEL, .backend = NOBODY},
+			former);
+	} else if (trial->plan->vips[view->vip].closed == WEIR_CLOSED_PORTS_DROP ||
+		   view->event == EVENT_RST) {
+		dropped(trial, REASON(CLOSED_PORT), NOBODY, former);
+	} else if (plan_vip_of(trial->plan, view->key.source, view->key.family) >= 0) {
+		dropped(trial, REASON(SOURCE_ADDRESS), NOBODY, former);
+	} else if (view_l4_sum_good(&seen->frame, view)) {
+		answered(trial, LIMIT_UNREACHABLE, REASON(CLOSED_PORT), tcp ? 0 : error_bytes(view),
+			NOBODY, former, former);
+	} else {
+		bool group = (seen->frame.bytes[6] & 1) != 0;
+
+		dropped(trial, group ? REASON(GROUP_MAC) : REASON(CLOSED_PORT), NOBODY, former);
+		if (!group && seen->verdict.action == WEIR_ACTION_DROP &&
+			seen->verdict.reason == WEIR_DROP_ICMP_RATE) {
+			trial->limit = LIMIT_UNREACHABLE;
+			dropped(trial, REASON(ICMP_RATE), NOBODY, former);
+		}
+	}
+}
+
+// Enter the flow with this backend; where there may be no room, it is not tracked.
+static void enter(struct trial *trial, int backend, uint32_t states, bool restart, int untracked) {
+	rewrite(trial, &(struct next){.states = states,
+			       .backend = backend,
+			       .choice = WEIR_CHOICE_NEW,
+			       .refresh = true});
+	if (trial->plan->crowded && !restart && untracked != NOBODY) {
+		rewrite(trial, &(struct next){.states = FLOW_ABSENT,
+				       .backend = untracked,
+				       .choice = WEIR_CHOICE_UNTRACKED});
+	}
+}
+
+// Begin a flow. former: what is in its place: nothing, or one that has ended.
+static void begin(struct trial *trial, const struct next *former, bool restart) {
+	const struct view *view = &trial->seen->view;
+	int service = plan_service_of(trial->plan, &view->key), ids[PLAN_PER_SERVICE], other;
+	uint32_t waiting = trial->plan->crowded && restart ? FLOW_WAITING : 0, n;
+	bool refused;
+
+	if (service < 0) {
+		closed_port(trial, former);
+		return;
+	}
+	if (view->event == EVENT_DATAGRAM &&
+		plan_vip_of(trial->plan, view->key.source, view->key.family) >= 0) {
+		dropped(trial, REASON(SOURCE_ADDRESS), NOBODY, former);
+		return;
+	}
+	other = fallback(trial->plan, service, trial->seen->hash);
+	if (other == NOBODY) {
+		dropped(trial, REASON(NO_BACKEND), NOBODY, former);
+		return;
+	}
+	if (view->event != EVENT_SYN && view->event != EVENT_DATAGRAM) {
+		if (view->may_join) {
+			enter(trial, other, FLOW_JOINED, false, other);
+		} else {
+			rewrite(trial, &(struct next){.states = FLOW_ABSENT,
+					       .backend = other,
+					       .choice = WEIR_CHOICE_UNTRACKED});
+		}
+		return;
+	}
+	n = chosen(trial, service, ids, &refused);
+	if (trial->plan->crowded) { // the fallback serves first packets in a crowded table
+		enter(trial, other, (view->event == EVENT_SYN ? FLOW_SYN : FLOW_UDP_SEEN) | waiting,
+			restart, other);
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		enter(trial, ids[i],
+			(view->event == EVENT_SYN ? FLOW_SYN : FLOW_UDP_SEEN) | waiting, restart,
+			other);
+	}
+	if (refused) {
+		dropped(trial, REASON(FLOW_CONTROL), NOBODY, former);
+	}
+}
+
+// --- packets ----------------------------------------------------------------------------------
+
+void predict_flow(struct trial *trial, uint32_t state, int backend) {
+	const struct view *view = &trial->seen->view;
+	struct next next = {.states = state, .backend = backend, .choice = WEIR_CHOICE_FLOW};
+	const struct plan_backend *row;
+
+	if (state == FLOW_ABSENT) {
+		begin(trial, &(struct next){.states = FLOW_ABSENT, .backend = NOBODY}, false);
+		return;
+	}
+	next.states = flow_advance(state, view->event, &next.refresh);
+	if (next.states == FLOW_ABSENT) {
+		next.states = state;
+		next.refresh = false;
+		next.choice = WEIR_CHOICE_NONE;
+		begin(trial, &next, true);
+		return;
+	}
+	row = &trial->plan->backends[backend];
+	if (view->event == EVENT_SYN && row->present &&
+		((row->path.state & WEIR_BACKEND_DOWN) != 0 ||
+			((row->path.state & WEIR_BACKEND_CLOSED) != 0 &&
+				(next.states & (FLOW_ESTABLISHED | FLOW_YOUNG)) == 0))) {
+		choose_another(trial, &next, FLOW_SYN | (trial->plan->crowded ? FLOW_WAITING : 0u));
+		return;
+	}
+	rewrite(trial, &next);
+}
+
+void predict_error(struct trial *trial, uint32_t state, int backend) {
+	struct next next = {.states = state, .backend = backend, .choice = WEIR_CHOICE_FLOW};
+	int service = plan_service_of(trial->plan, &trial->seen->view.key);
+
+	if (state != FLOW_ABSENT) {
+		rewrite(trial, &next);
+		return;
+	}
+	if (service < 0) {
+		dropped(trial, REASON(ICMP_UNMATCHED), NOBODY, &next);
+		return;
+	}
+	next.backend = fallback(trial->plan, service, trial->seen->hash);
+	next.choice = WEIR_CHOICE_UNTRACKED;
+	if (next.backend == NOBODY) {
+		dropped(trial, REASON(NO_BACKEND), NOBODY, &next);
+	} else {
+		rewrite(trial, &next);
+	}
+}
+
+void predict_later(struct trial *trial, int backend) {
+	rewrite(trial,
+		&(struct next){
+			.states = FLOW_ABSENT, .backend = backend, .choice = WEIR_CHOICE_FLOW});
+}
+
+void predict_drop(struct trial *trial, uint64_t reasons) {
+	dropped(trial, reasons, NOBODY, &(struct next){.backend = NOBODY});
+}
+
+void predict_kernel(struct trial *trial) {
+	outcome(trial, (struct wanted){.action = WEIR_ACTION_KERNEL, .backend = NOBODY},
+		&(struct next){.backend = NOBODY});
+}
+
+static void predict_echo(struct trial *trial) {
+	const struct seen *seen = trial->seen;
+	const struct view *view = &seen->view;
+	const struct next none = {.backend = NOBODY};
+
+	if (plan_vip_of(trial->plan, view->key.source, view->key.family) >= 0) {
+		predict_drop(trial, REASON(SOURCE_ADDRESS));
+	} else if (view_l4_sum_good(&seen->frame, view)) {
+		uint32_t options = view->l4 - (view->key.family == 4 ? 20 : 40);
+
+		answered(trial, LIMIT_ECHO, 0, -(int)options, NOBODY, &none, &none);
+	} else {
+		bool group = (seen->frame.bytes[6] & 1) != 0;
+
+		predict_drop(trial, group ? REASON(GROUP_MAC) : REASON(ICMP_CHECKSUM));
+		if (!group && seen->verdict.action == WEIR_ACTION_DROP &&
+			seen->verdict.reason == WEIR_DROP_ICMP_RATE) {
+			trial->limit = LIMIT_ECHO;
+			predict_drop(trial, REASON(ICMP_RATE));
+		}
+	}
+}
+
+void predict_other(struct trial *trial) {
+	const struct view *view = &trial->seen->view;
+
+	if (view->kind == VIEW_BROKEN || (view->kind == VIEW_SUSPECT && view->to_vip)) {
+		predict_drop(trial, view->reasons);
+	} else if (view->kind == VIEW_ECHO && view->to_vip) {
+		predict_echo(trial);
+	} else {
+		predict_kernel(trial);
+	}
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Read: what a frame is, told byte by byte from docs/packet-formats.md and the RFCs alone.
+//
+// Threads: pure functions.
+#pragma once
+
+#include "drop_reasons.h"
+#include "plan.h"
+
+#define REASON(name) (1ull << WEIR_DROP_##name)
+
+enum view_kind {
+	VIEW_BROKEN, // dropped whatever its destination
+	VIEW_SUSPECT, // dropped when it is to a VIP
+	VIEW_FLOW, // TCP or UDP, whole or a first fragment
+	VIEW_LATER, // any other fragment
+	VIEW_ECHO,
+	VIEW_ERROR, // an ICMP error about a flow; its key is that of the flow
+	VIEW_OTHER, // the kernel's
+};
+
+enum view_event { EVENT_SYN, EVENT_ACK, EVENT_DATA, EVENT_FIN, EVENT_RST, EVENT_DATAGRAM };
+
+// Of a flow, as its client's packets have it. Compared as bytes.
+struct key {
+	uint8_t source[16], destination[16]; // IPv4 in the first 4 bytes
+	uint8_t ports[4]; // source and destination, as in the packet
+	uint8_t family, protocol;
+	uint8_t reserved[2];
+};
+
+struct frame {
+	const uint8_t *bytes;
+	uint32_t n;
+	uint32_t readable; // so many of the first ones are in the first segment
+	bool checked; // the NIC says that the IPv4 checksum is good
+};
+
+struct view {
+	enum view_kind kind;
+	uint64_t reasons; // of BROKEN and SUSPECT: any of these; of LATER and fragments that are
+			  // not sound
+	const uint8_t *ip;
+	uint32_t l3; // offset of ip in the frame
+	uint32_t ip_bytes; // as its header says
+	uint32_t l4; // offset from ip
+	uint8_t tos;
+	struct key key;
+	enum view_event event;
+	bool may_join; // TCP: a packet of an unknown flow that begins one in its middle
+	bool whole; // not a fragment
+	// Of a fragment, in units of 8 bytes.
+	uint32_t id, from, to;
+	bool last;
+	bool to_vip; // an own MAC address and a VIP
+	int vip; // index, or -1
+};
+
+void view_frame(const struct plan *plan, const struct frame *frame, struct view *ret);
+
+// Index of the VIP with this address, or -1.
+int plan_vip_of(const struct plan *plan, const uint8_t *address, uint8_t family);
+// The service of a key's destination, or -1: the narrowest bind.
+int plan_service_of(const struct plan *plan, const struct key *key);
+// Whether the TCP, UDP or ICMP checksum is right. frame: as received.
+bool view_l4_sum_good(const struct frame *frame, const struct view *view);
+// Hash of a flow, as hash.h describes it.
+uint64_t key_hash(const struct key *key);

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Rig: a segment with the tables of a plan, and one worker's pipeline on it. Frames go through it
+// in buffers of their exact size, between memory that a sanitizer guards; fragments come from a
+// pool with room.
+//
+// Threads: one.
+#pragma once
+
+#include "judge.h"
+#include "pipeline.h"
+#include "writer.h"
+
+struct rig {
+	struct weir_segment *segment; // of the dataplane
+	struct weir_segment *control; // the same memory, as the writer has it
+	struct weir_writer *writer;
+	struct weir_pipeline *pipeline;
+	uint64_t now_ns;
+};
+
+// How a frame is received.
+struct reception {
+	uint16_t headroom, tailroom;
+	uint16_t first; // bytes in the first of two segments; 0 = one segment
+	uint16_t tag; // taken off by the NIC; 0 = none
+	bool checked; // the NIC says that the IPv4 checksum is good
+};
+
+// DPDK without huge pages or devices. Once per process.
+void rig_start(void);
+// Make it, and publish the plan, whose services get their slots.
+void rig_init(struct rig *rig, struct plan *plan, uint64_t now_ns, uint64_t secret);
+void rig_fini(struct rig *rig); // all buffers have come back
+void rig_publish_backend(struct rig *rig, const struct plan *plan, uint16_t id);
+void rig_publish_selection(struct rig *rig, struct plan *plan, uint16_t service);
+// What was published is in use from here on, and what it replaced is freed.
+void rig_settle(struct rig *rig);
+// Let time pass, in steps of a poll loop.
+void rig_wait(struct rig *rig, uint64_t ns);
+
+// A burst in the rig.
+struct rig_burst {
+	struct rte_mbuf *pkts[BURST_MAX];
+	struct seen seen[BURST_MAX];
+	struct extra extras[EXTRAS_ROOM];
+	struct rte_mbuf *extra_pkts[EXTRAS_ROOM];
+	struct judged_burst judged;
+	uint8_t gathered[BURST_MAX][OUTPUT_FRAME_MAX]; // of packets in several segments
+};
+
+// Put packet number burst->judged.n into the burst. bytes are borrowed until the burst is over.
+void rig_receive(struct rig_burst *burst, const uint8_t *bytes, uint32_t n,
+	const struct reception *reception);
+void rig_process(struct rig *rig, struct rig_burst *burst, uint8_t in_port);
+void rig_free(struct rig_burst *burst);

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Traffic: frames as clients, routers and attackers send them, from a seed: valid ones of a bounded
+// number of flows, so that flows go on; and mutated ones.
+//
+// Threads: one.
+#pragma once
+
+#include "plan.h"
+#include "rig.h"
+
+#define TRAFFIC_FRAME_MAX 4608
+#define RECENT_MAX 256
+#define DATAGRAMS_SENT 24
+
+struct tuple { // a client and a VIP
+	uint8_t family, protocol;
+	uint8_t source[16], destination[16];
+	uint16_t source_port, destination_port;
+};
+
+struct sent_datagram { // that is being sent in fragments
+	struct tuple tuple;
+	uint32_t id;
+	uint16_t units; // of 8 bytes
+	uint16_t piece; // units of a fragment
+	uint16_t next; // unit
+};
+
+struct traffic {
+	struct random random;
+	const struct plan *plan;
+	struct tuple recent[RECENT_MAX];
+	uint32_t recent_count;
+	struct sent_datagram sent[DATAGRAMS_SENT];
+	uint32_t mutated_percent;
+};
+
+void traffic_start(struct traffic *traffic, const struct plan *plan, uint64_t seed);
+// Write a frame of at most TRAFFIC_FRAME_MAX bytes, and how it is received. Returns its length.
+uint32_t traffic_frame(struct traffic *traffic, uint8_t *frame, struct reception *ret);
