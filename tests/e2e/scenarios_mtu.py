@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Path MTU: a tunnel path that is narrower than the port, and datagrams in fragments."""
+"""What routers tell: path MTU, redirects; and datagrams in fragments."""
 import contextlib
 import os
 import socket
@@ -171,6 +171,40 @@ def path_mtu_is_learnt_in_a_flood_of_errors(lab):
         with icmp_socket(lab, socket.AF_INET6) as sock:
             sock.sendto(error6("2001:db8:a::2", "2001:db8:a::12", 1400), ("2001:db8:a::2", 0))
         wait_for("path MTUs", lambda: log().count("is 1400") == 2, 3)
+
+
+def send_redirect(lab, gateway):
+    """Forge a redirect of the router of narrow_path(): b1 is reached through `gateway`."""
+    from scapy.all import ICMP, IP, Ether  # takes half a second
+    inner = IP(src="10.0.0.2", dst="10.0.0.11") / ICMP(type=8)
+    packet = Ether(src=lab.mac(lab.net, "br0"), dst=lab.mac(lab.lb, "lb0")) / \
+        IP(src="10.0.0.1", dst="10.0.0.2") / ICMP(type=5, code=1, gw=gateway) / inner
+    with lab.namespaces["b2"].inside():
+        sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+    with contextlib.closing(sock):
+        sock.bind(("eth0", 0))
+        sock.send(bytes(packet))
+
+
+@scenario(start=False, services=[web(backends(4))], hosts=2)
+def redirects_are_followed_no_longer_than_by_the_kernel(lab):
+    """A forged redirect, which the kernel believes for minutes, diverts a backend's packets"""
+    narrow_path(lab, 1600)
+    lab.lb.sysctl(net__ipv4__conf__all__accept_redirects=1)
+    lab.start()
+
+    def redirected():
+        send_redirect(lab, "10.0.0.12")
+        return "redirected" in lab.lb.ip("route", "get", "10.0.0.11")
+    wait_for("redirect", redirected, 5, 0.3)
+    lab.lb.ip("route", "add", "10.9.9.0/24", "via", "10.0.0.1")  # Weir asks for routes again
+    wait_for("backend to fail", lambda: lab.backend("web-1")["health"] == "refusing", 10)
+    time.sleep(1)
+    assert clients.curl_batch(lab.client, VIP4, 1, timeout=1).ok == 0
+    lab.lb.ip("route", "flush", "cache")  # as after five minutes
+    wait_for("backend to recover", lambda: lab.backend("web-1")["health"] == "healthy", 10)
+    wait_for("requests to succeed",
+             lambda: clients.curl_batch(lab.client, VIP4, 5, timeout=1).ok == 5, 15)
 
 
 @scenario(start=False, services=[web(backends(4)), upload(backends(4)), echo(backends(4))], hosts=1)

@@ -14,6 +14,7 @@
 #define SETTLE_MS 50 // routes are asked for again this long after a change ...
 #define PATH_MTU_MESSAGES 2048 // of a family, in a tick; what is beyond waits, or is lost
 #define CALM_MS 1000 // ... and this long after the time before, at least
+#define PASSING_MS 5000 // ... and this often, when the kernel may forget it without an event
 
 // --- judging ------------------------------------------------------------------------------
 
@@ -208,10 +209,28 @@ static void ask_route(struct weir_neighbours *n, struct entry *entry) {
 		return;
 	}
 	entry->asked = true;
+	entry->route_ms = uv_now(n->loop);
 	ifindex = route->error || route->local ? 0 : route->ifindex;
 	weir_hop_join(n, entry, ifindex, &route->next_hop);
 	if (ifindex != 0 && entry->hop == NULL) { // no memory for it
 		n->routes_stale = true;
+	}
+}
+
+// A route that was learnt from a router, by a redirect above all, leads astray when the kernel has
+// forgotten it and Weir has not.
+static void ask_passing(struct weir_neighbours *n) {
+	uint64_t now = uv_now(n->loop);
+	uint32_t asked = 0;
+
+	for (uint32_t i = 0; i < n->entry_count && asked < LOOKUPS_PER_TURN; i++) {
+		struct entry *entry = n->entries[i];
+
+		if (entry->asked && entry->route.passing && now - entry->route_ms >= PASSING_MS) {
+			ask_route(n, entry);
+			weir_neighbours_mark(n, entry);
+			asked++;
+		}
 	}
 }
 
@@ -351,6 +370,7 @@ static void on_tick(uv_timer_t *timer) {
 	if (n->neighbours_stale || n->links_stale) {
 		work_in(n, 0);
 	}
+	ask_passing(n);
 	for (uint32_t i = 0; i < n->entry_count; i++) {
 		struct entry *entry = n->entries[i];
 

@@ -35,6 +35,7 @@ struct entry { // a watched address
 	TAILQ_ENTRY(entry) dirty_link;
 	struct hop *hop; // of its route, NULL = none needed or none known
 	struct weir_route route;
+	uint64_t route_ms; // loop time when it was asked for
 	bool asked; // route is known
 	bool dirty; // to be judged anew
 	bool reported; // since the last configure

@@ -157,6 +157,8 @@ static void parse_route(const struct nlmsghdr *message, struct weir_route *ret) 
 	const struct rtmsg *route = mnl_nlmsg_get_payload(message);
 	const struct nlattr *attribute;
 	uint8_t family = family_of(route->rtm_family);
+	// IPv6 clones only what it has learnt.
+	bool clone = family == 6 && (route->rtm_flags & RTM_F_CLONED) != 0;
 	bool passing = false;
 
 	ret->error =
@@ -187,6 +189,7 @@ static void parse_route(const struct nlmsghdr *message, struct weir_route *ret) 
 	if (passing) {
 		ret->mtu = 0;
 	}
+	ret->passing = passing || clone;
 }
 
 // --- questions ----------------------------------------------------------------------------

@@ -24,6 +24,7 @@ struct weir_route { // the way to an address
 	struct weir_address next_hop; // gateway, or the address itself
 	struct weir_address source; // the kernel's choice; family 0 = none
 	uint32_t mtu; // of the route itself ("ip route ... mtu"), bytes; 0 = none
+	bool passing; // learnt (a redirect, a path MTU); the kernel forgets it without an event
 };
 
 struct weir_link {
