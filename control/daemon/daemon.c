@@ -83,7 +83,7 @@ const char *weir_daemon_unpublished(const struct weir_daemon *daemon) {
 	}
 	return daemon->config_why[0] != '\0'    ? daemon->config_why
 	       : daemon->publish_why[0] != '\0' ? daemon->publish_why
-						: NULL;
+						: weir_watch_unsteered(daemon->watch);
 }
 
 static void note_failure(struct weir_daemon *daemon, int error) {
@@ -536,6 +536,7 @@ static void on_second(uv_timer_t *timer) {
 		weir_samples_take(&daemon->samples, daemon->segment);
 		if (daemon->steer_due) {
 			steer(daemon);
+			say_status(daemon);
 		}
 	}
 }

@@ -27,7 +27,7 @@ struct weir_watch {
 	uint32_t owner_count;
 	struct weir_neighbour_port ports[WEIR_PORTS_MAX]; // as last configured
 	uint32_t port_count;
-	char steer_why[256]; // why the VIP maps were not updated, as logged; "" = they were
+	char steer_why[272]; // why the VIP maps were not updated, as logged; "" = they were
 };
 
 static const char *const health_names[] = {
@@ -343,13 +343,18 @@ int weir_watch_configure(
 
 // --- steer maps ---------------------------------------------------------------------------
 
+const char *weir_watch_unsteered(const struct weir_watch *watch) {
+	return watch->steer_why[0] != '\0' ? watch->steer_why : NULL;
+}
+
 int weir_watch_steer(struct weir_watch *watch, const struct weir_handover *handover,
 	const struct weir_config *config) {
 	struct weir_steer_map_changes changes;
-	char why[256] = "";
+	char why[256] = "", text[sizeof(watch->steer_why)];
 	int r;
 
 	if (handover->vip_maps == 0) {
+		watch->steer_why[0] = '\0';
 		return 0;
 	}
 	r = weir_steer_map_update(
@@ -358,10 +363,11 @@ int weir_watch_steer(struct weir_watch *watch, const struct weir_handover *hando
 		if (why[0] == '\0') {
 			snprintf(why, sizeof(why), "%s", strerror(-r));
 		}
-		if (strcmp(why, watch->steer_why) != 0) {
-			weir_log_write(watch->log, WEIR_LOG_ERROR, "XDP VIP maps: %s", why);
+		snprintf(text, sizeof(text), "XDP VIP maps: %s", why);
+		if (strcmp(text, watch->steer_why) != 0) {
+			weir_log_write(watch->log, WEIR_LOG_ERROR, "%s", text);
 		}
-		memcpy(watch->steer_why, why, sizeof(why));
+		memcpy(watch->steer_why, text, sizeof(text));
 		return r;
 	}
 	watch->steer_why[0] = '\0';

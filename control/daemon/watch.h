@@ -42,6 +42,9 @@ void weir_watch_pace(struct weir_watch *watch);
 // Check nothing until the next configure: the ids of the tables are others than they were.
 void weir_watch_forget(struct weir_watch *watch);
 
+// Why the VIP maps are not as the configuration says, or NULL: they are, or there are none.
+const char *weir_watch_unsteered(const struct weir_watch *watch);
+
 // Bring the VIP maps of the steered ports to the configuration, after its tables were published.
 // A failure is logged and is to be tried again. Returns 0 or negative errno.
 int weir_watch_steer(struct weir_watch *watch, const struct weir_handover *handover,

@@ -6,7 +6,7 @@ import socket
 import struct
 
 import clients
-from lab import BACKENDS, VIP4, lines, web
+from lab import BACKENDS, VIP4, backend_address, lines, web
 from netns import wait_for
 from scenario import scenario
 
@@ -98,3 +98,31 @@ def broken_packets_are_counted_drops(lab):
     assert line.ask() == line.backend
     assert lab.programs["dataplane"].alive()
     line.close()
+
+
+def many_binds(services):
+    """Services of 256 ports each, every one on an address of its own."""
+    return [{"name": f"many-{i}", "table_size": 2,
+             "binds": [{"address": f"203.0.{i // 200}.{i % 200 + 1}", "protocol": "tcp",
+                        "port": 1000 + port} for port in range(256)],
+             "backends": [{"name": "web-1", "address": backend_address(1)}]}
+            for i in range(services)]
+
+
+@scenario()
+def binds_beyond_the_vip_map_are_told(lab):
+    """A reload with more binds than AF_XDP's VIP map holds: weirctl says so; the others work"""
+    lab.extra = {"instance": {"hash_seed": "0x0123456789abcdef"}}
+
+    def reload(services, status):
+        lab.write_config([web()] + many_binds(services))
+        done, _, error = lab.weirctl("config", "reload", check=False, timeout=30)
+        assert done == status, (done, error)
+        return error
+    error = reload(258, 1)
+    assert error.startswith("weirctl: not published yet: XDP VIP maps: the binds need "), error
+    assert "XDP VIP maps" in lab.weirctl("version", check=False)[2]
+    result = clients.curl_batch(lab.client, VIP4, 20)
+    assert result.ok == 20, result.errors[:5]
+    assert reload(1, 0) == ""
+    assert lab.weirctl("version")[2] == ""

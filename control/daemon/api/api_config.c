@@ -61,7 +61,8 @@ void weir_api_config_reload(struct weir_daemon *daemon, struct weir_api_call *ca
 	if (weir_daemon_reload(daemon, path, &plan, why, sizeof(why)) < 0) {
 		weir_api_fail_with(call, WEIR_API_REFUSED, "errors", json_errors(&plan), "%s", why);
 	} else {
-		weir_api_not_published(call, weir_daemon_unpublished(daemon), false);
+		weir_api_not_published(
+			call, weir_daemon_unpublished(daemon), plan.difference.count > 0);
 		answer_plan(call, &plan);
 	}
 	weir_reload_plan_fini(&plan);
