@@ -87,6 +87,17 @@ static void format_address(
 	}
 }
 
+static bool refuse_prefix4(
+	struct weir_json_reader *reader, const struct weir_json_place *place, const char *text) {
+	char shown[WEIR_JSON_SHOWN];
+
+	weir_json_error(reader, place,
+		"\"%s\" is neither an IPv4 address nor a prefix of %d to 32 bits, such as "
+		"192.0.2.64/28",
+		weir_printable(text, shown, sizeof(shown)), 32 - WEIR_CONFIG_SOURCE_BITS_MAX);
+	return false;
+}
+
 // "192.0.2.64/28": the address, and how many of its low bits a flow may set. Without a length none.
 static bool read_prefix4(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_json_key *key, json_t *json, char *into) {
@@ -98,9 +109,11 @@ static bool read_prefix4(struct weir_json_reader *reader, const struct weir_json
 	uint32_t host;
 
 	if (slash == NULL) {
-		return text != NULL && read_address(reader, place, key, json, into);
+		return text != NULL &&
+		       (weir_address_parse(text, &address) < 0
+				       ? refuse_prefix4(reader, place, text)
+				       : read_address(reader, place, key, json, into));
 	}
-	weir_printable(text, shown, sizeof(shown));
 	if ((size_t)(slash - text) < sizeof(address_text)) {
 		memcpy(address_text, text, (size_t)(slash - text));
 	}
@@ -112,11 +125,7 @@ static bool read_prefix4(struct weir_json_reader *reader, const struct weir_json
 	}
 	if (weir_address_parse(address_text, &address) || address.family != 4 || length > 32 ||
 		length < 32 - WEIR_CONFIG_SOURCE_BITS_MAX) {
-		weir_json_error(reader, place,
-			"\"%s\" is neither an IPv4 address nor a prefix of %d to 32 bits, such as "
-			"192.0.2.64/28",
-			shown, 32 - WEIR_CONFIG_SOURCE_BITS_MAX);
-		return false;
+		return refuse_prefix4(reader, place, text);
 	}
 	host = ((uint32_t)address.bytes[2] << 8 | address.bytes[3]) & ((1u << (32 - length)) - 1);
 	if (host != 0) {
@@ -124,7 +133,7 @@ static bool read_prefix4(struct weir_json_reader *reader, const struct weir_json
 			"\"%s\" has bits beyond the length of its prefix; write the first address "
 			"of "
 			"the prefix",
-			shown);
+			weir_printable(text, shown, sizeof(shown)));
 		return false;
 	}
 	memcpy(into + key->offset, &address, sizeof(address));
