@@ -9,6 +9,7 @@
 #include "weir_version.h"
 
 #define CELL 512
+#define LABEL_MAX 80 // "chosen_by_worker." and the longest name
 #define MORE 16 // room for ", 12345 more"
 #define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
 
@@ -152,7 +153,7 @@ static int widest(const json_t *object, int prefix) {
 
 		width = inner > width ? inner : width;
 	}
-	return width > 40 ? 40 : width;
+	return width > LABEL_MAX ? LABEL_MAX : width;
 }
 
 void weir_show_fields(FILE *out, const json_t *object) {

@@ -181,6 +181,24 @@ static void weight_back_to_configured(void **state) {
 		"s/b: weight configured, effective 9\n");
 }
 
+// The longest name of a backend, in a field of a field.
+static void values_of_long_names_line_up(void **state) {
+	const char name[] = "a23456789-123456789-123456789-123456789-123456789-123456789-123";
+	json_t *object = json_pack("{s:i, s:{s:i}}", "a", 1, "chosen_by_worker", name, 2);
+	char *text = NULL, *second;
+	size_t bytes;
+	FILE *out = open_memstream(&text, &bytes);
+
+	(void)state;
+	assert_int_equal(strlen(name), 63);
+	weir_show_fields(out, object);
+	fclose(out);
+	second = strchr(text, '\n') + 1;
+	assert_int_equal(strchr(text, '1') - text, strrchr(second, '2') - second);
+	free(text);
+	json_decref(object);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(values),
@@ -188,6 +206,7 @@ int main(void) {
 		cmocka_unit_test(results_of_another_shape_are_shown_as_far_as_possible),
 		cmocka_unit_test(lists_say_when_they_are_empty),
 		cmocka_unit_test(flow_by_worker_is_a_line_for_each_backend),
+		cmocka_unit_test(values_of_long_names_line_up),
 		cmocka_unit_test(one_by_name_is_a_record),
 		cmocka_unit_test(notes_of_backends),
 		cmocka_unit_test(changes_of_a_reload),
