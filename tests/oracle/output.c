@@ -94,8 +94,9 @@ static uint32_t pieces_of(uint32_t data, uint32_t first, uint32_t part) {
 	return data <= first ? 1 : 1 + (data - first + part - 1) / part;
 }
 
-void output_plan(const struct view *view, const struct weir_backend_path *path, uint64_t hash,
+void output_plan(const struct plan *plan, const struct view *view, uint16_t backend, uint64_t hash,
 	struct output_path *ret) {
+	const struct weir_backend_path *path = &plan->backends[backend].path;
 	uint32_t max = path->mtu - outer_bytes(path);
 	uint8_t header[60];
 
@@ -112,11 +113,15 @@ void output_plan(const struct view *view, const struct weir_backend_path *path, 
 				      : pieces_of(view->ip_bytes - inner_header(view), first, part);
 		ret->tiny = first == 0;
 	} else if (view->ip_bytes <= 1280) {
-		uint32_t part =
-			path->family == 4 ? (path->mtu - 20u) & ~7u : (path->mtu - 48u) & ~7u;
+		bool v4 = path->family == 4; // what fits the port is left to routers
+		uint32_t part;
 
 		ret->outer = true;
-		ret->pieces = pieces_of(view->ip_bytes, part, part);
+		ret->outer_max = v4 ? plan->port_mtu[path->port] : path->mtu;
+		part = (ret->outer_max - (v4 ? 20 : 48)) & ~7u;
+		ret->pieces = v4 && view->ip_bytes + 20 <= ret->outer_max
+				      ? 1
+				      : pieces_of(view->ip_bytes, part, part);
 	} else {
 		ret->pieces = 0;
 	}
@@ -134,7 +139,7 @@ static uint32_t outer_piece(const struct view *view, const struct output_path *o
 	uint32_t piece, uint32_t id, uint8_t *to) {
 	bool v4 = output->path->family == 4, last = piece + 1 == output->pieces;
 	uint32_t extra = v4 ? 0 : 8;
-	uint32_t part = (output->path->mtu - outer_bytes(output->path) - extra) & ~7u;
+	uint32_t part = (output->outer_max - outer_bytes(output->path) - extra) & ~7u;
 	uint32_t from = piece * part, bytes = last ? view->ip_bytes - from : part;
 	uint32_t at = put_l2(to, output->path);
 

@@ -23,11 +23,12 @@ struct output_path {
 	const struct weir_backend_path *path;
 	uint64_t hash; // of its flow
 	uint32_t pieces; // 0 = it does not fit, and must not be fragmented
-	bool outer; // its outer packet is fragmented
+	bool outer; // its outer packet is, or may be fragmented by routers
+	uint32_t outer_max; // of the pieces of the outer packet
 	bool tiny; // it may be fragmented, but not even 8 bytes of data fit
 };
 
-void output_plan(const struct view *view, const struct weir_backend_path *path, uint64_t hash,
+void output_plan(const struct plan *plan, const struct view *view, uint16_t backend, uint64_t hash,
 	struct output_path *ret);
 // Write piece number `piece`. id: of an outer packet that is fragmented. Returns its length.
 uint32_t output_piece(const struct view *view, const struct output_path *output, uint32_t piece,

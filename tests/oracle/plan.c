@@ -37,10 +37,12 @@ static void draw_vips(struct plan *plan, struct random *random) {
 	}
 }
 
-static uint16_t draw_mtu(struct random *random, uint8_t port) {
+static uint16_t draw_mtu(const struct plan *plan, struct random *random, uint8_t port) {
 	static const uint16_t mtus[] = {1500, 1500, 1500, 1400, 1280, 1300, 576, 600};
 
-	return port == 1 ? 9000 : mtus[random_below(random, 8)];
+	uint16_t mtu = port == 1 ? 9000 : mtus[random_below(random, 8)];
+
+	return mtu < plan->port_mtu[port] ? mtu : plan->port_mtu[port];
 }
 
 static void draw_backend(struct plan *plan, struct random *random, uint16_t id) {
@@ -52,7 +54,7 @@ static void draw_backend(struct plan *plan, struct random *random, uint16_t id) 
 		.next_hop_mac = {2, 0, 0, 1, 0, (uint8_t)id},
 		.port_mac = {2, 0, 0, 2, 0, (uint8_t)id},
 		.vlan = port == 2 ? 77 : 0,
-		.mtu = draw_mtu(random, port),
+		.mtu = draw_mtu(plan, random, port),
 		.service = id / PLAN_PER_SERVICE,
 		.resolved = true};
 	memcpy(path->address, (uint8_t[]){10, 0, 0, (uint8_t)(11 + id)}, 4);
@@ -95,6 +97,9 @@ void plan_draw(struct plan *plan, struct random *random) {
 	static const uint32_t rates[] = {0, 10, 1000, 100000, 1000000};
 
 	memset(plan, 0, sizeof(*plan));
+	plan->port_mtu[0] = 1500;
+	plan->port_mtu[1] = 9000;
+	plan->port_mtu[2] = (uint16_t)(1280 + random_below(random, 4) * 10);
 	draw_vips(plan, random);
 	draw_services(plan, random);
 	plan->limits = (struct plan_limits){.echo = rates[random_below(random, 5)],
@@ -140,7 +145,7 @@ static void change_state(struct plan *plan, struct random *random, uint16_t id) 
 		path->resolved = !path->resolved;
 		break;
 	case 7:
-		path->mtu = draw_mtu(random, path->port);
+		path->mtu = draw_mtu(plan, random, path->port);
 		if (path->family == 6 && path->mtu < 1280) {
 			path->mtu = 1280;
 		}

@@ -62,6 +62,7 @@ struct plan {
 	struct plan_backend backends[PLAN_BACKENDS];
 	struct plan_service services[PLAN_SERVICES];
 	struct plan_limits limits;
+	uint16_t port_mtu[PLAN_PORTS];
 	bool crowded; // the flow table is so small that flows are evicted
 	uint32_t flows, half_open_percent;
 	uint32_t fragment_entries; // 0 = off

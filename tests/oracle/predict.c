@@ -125,7 +125,7 @@ static void deliver(struct trial *trial, const struct next *next) {
 		dropped(trial, REASON(NO_NEIGHBOUR), next->backend, next);
 		return;
 	}
-	output_plan(&seen->view, path, seen->hash, &output);
+	output_plan(trial->plan, &seen->view, (uint16_t)next->backend, seen->hash, &output);
 	if (output.pieces == 0 && seen->view.kind == VIEW_ERROR) {
 		dropped(trial, REASON(MTU_EXCEEDED), next->backend, next);
 		return;

@@ -89,11 +89,11 @@ void rig_settle(struct rig *rig) {
 
 // --- set-up -------------------------------------------------------------------------------------
 
-static struct weir_segment *make_segment(void) {
-	static const struct weir_port_info ports[PLAN_PORTS] = {
-		{.name = "wan", .mtu = 1500, .mac = PLAN_MAC},
-		{.name = "lan", .mtu = 9000, .mac = PLAN_MAC},
-		{.name = "vlan", .mtu = 1500, .vlan = 77, .mac = PLAN_MAC},
+static struct weir_segment *make_segment(const struct plan *plan) {
+	struct weir_port_info ports[PLAN_PORTS] = {
+		{.name = "wan", .mac = PLAN_MAC},
+		{.name = "lan", .mac = PLAN_MAC},
+		{.name = "vlan", .vlan = 77, .mac = PLAN_MAC},
 	};
 	const struct weir_segment_params params = {.workers = 1,
 		.ports = PLAN_PORTS,
@@ -105,6 +105,9 @@ static struct weir_segment *make_segment(void) {
 		.port_info = ports};
 	struct weir_segment *segment;
 
+	for (uint32_t i = 0; i < PLAN_PORTS; i++) {
+		ports[i].mtu = plan->port_mtu[i];
+	}
 	REQUIRE(weir_segment_create(&params, &segment) == 0);
 	return segment;
 }
@@ -136,7 +139,7 @@ static struct weir_pipeline *make_pipeline(
 }
 
 void rig_init(struct rig *rig, struct plan *plan, uint64_t now_ns, uint64_t secret) {
-	*rig = (struct rig){.segment = make_segment(), .now_ns = now_ns};
+	*rig = (struct rig){.segment = make_segment(plan), .now_ns = now_ns};
 	REQUIRE(weir_segment_attach_own(rig->segment, &rig->control) == 0);
 	rig->segment->epoch = secret | 1; // all that the worker draws comes from it
 	balancer_guard(rig->segment);

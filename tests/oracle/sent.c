@@ -65,12 +65,11 @@ static bool claim_pieces(struct judge *judge, struct judged_burst *burst, uint32
 }
 
 bool judge_is_sent(const struct plan *plan, const struct seen *seen) {
-	const struct weir_backend_path *path = &plan->backends[seen->verdict.backend].path;
 	uint8_t wanted[OUTPUT_FRAME_MAX];
 	struct output_path output;
 	uint32_t n;
 
-	output_plan(&seen->view, path, seen->hash, &output);
+	output_plan(plan, &seen->view, seen->verdict.backend, seen->hash, &output);
 	if (seen->verdict.action != WEIR_ACTION_FORWARD) {
 		return true;
 	}
@@ -88,7 +87,7 @@ static bool judge_forwarded(struct judge *judge, struct judged_burst *burst, uin
 	struct output_path output;
 	uint32_t n, id;
 
-	output_plan(&seen->view, path, seen->hash, &output);
+	output_plan(judge->plan, &seen->view, backend, seen->hash, &output);
 	REQUIRE(output.pieces > 0 && output.pieces <= OUTPUT_PIECES_MAX);
 	if (seen->verdict.port != path->port || seen->verdict.service != path->service) {
 		return judge_fail(judge, (int)i, "wrong port %u or service %u\n",
