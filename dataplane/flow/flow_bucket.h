@@ -91,7 +91,7 @@ struct weir_flow_part { // the flows of one family
 	void *buckets;
 	uint32_t *starts; // per slot: when it began, in ticks of 2^14 ns; 0 = not measured
 	uint32_t slots; // of a bucket
-	uint32_t bucket_count;
+	uint64_t bucket_count; // 64 bits: as it is, an operand of weir_flow_bucket_from
 	uint32_t capacity; // flows
 	uint32_t count;
 	uint32_t half_open;
@@ -210,18 +210,18 @@ static inline uint64_t weir_flow_bucket_hash(
 
 // Multiply and shift with an odd secret: hashes of outsiders' choice meet in one bucket hardly more
 // often than random ones (Dietzfelbinger et al. 1997). hash: weir_flow_bucket_hash.
-static inline uint32_t weir_flow_bucket_from(
-	uint32_t bucket_count, uint64_t hash, uint64_t secret) {
-	return (uint32_t)((unsigned __int128)(hash * secret) * bucket_count >> 64);
+static inline uint64_t weir_flow_bucket_from(
+	uint64_t bucket_count, uint64_t hash, uint64_t secret) {
+	return (uint64_t)((unsigned __int128)(hash * secret) * bucket_count >> 64);
 }
 
 static inline uint32_t weir_flow_first_bucket(
-	const struct weir_flow_secret *secret, uint32_t bucket_count, uint64_t hash) {
+	const struct weir_flow_secret *secret, uint64_t bucket_count, uint64_t hash) {
 	return weir_flow_bucket_from(bucket_count, hash, secret->first);
 }
 
 static inline uint32_t weir_flow_second_bucket(
-	const struct weir_flow_secret *secret, uint32_t bucket_count, uint64_t hash) {
+	const struct weir_flow_secret *secret, uint64_t bucket_count, uint64_t hash) {
 	return weir_flow_bucket_from(bucket_count, hash, secret->second);
 }
 
@@ -394,7 +394,7 @@ static inline uint32_t *weir_flow_find4(struct weir_flow_bucket4 *bucket, const 
 
 	memcpy(&tuple, ip + 12, sizeof(tuple));
 	match = weir_flow_match4(bucket, tuple);
-	return match != 0 ? bucket->word + (unsigned int)__builtin_ctz(match) : NULL;
+	return match != 0 ? bucket->word + __builtin_ctzll(match) : NULL;
 }
 
 // weir_flow_find6 where several flows of the bucket have the same ports.

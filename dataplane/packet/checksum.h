@@ -63,19 +63,26 @@ static inline uint16_t weir_checksum_fold20(uint32_t sum) {
 	return (uint16_t)(sum * 0x0001000100010000ull >> 48);
 }
 
+// Division by 0xffff. In memory: as operands of instructions they need no register, and none to
+// load it.
+struct weir_checksum_division {
+	uint64_t inverse; // of 0xffff modulo 2^64
+	uint64_t quotient_max; // the largest of a number of 64 bits
+};
+extern const struct weir_checksum_division weir_checksum_division;
+
 // Is the checksum of an IPv4 header without options right? Given as words of 8, 8 and 4 bytes, not
 // all of them 0. It is when the sum of the header's 16-bit words is a multiple of 0xffff. As 2^16
 // is 1 modulo 0xffff, so are all its powers: words of any size may be added, and carries. Divisible
 // is what a multiplication with the inverse makes small (Granlund and Montgomery, 1994, section 9).
 static inline bool weir_checksum_ipv4_right(uint64_t first, uint64_t second, uint32_t third) {
-	const uint64_t inverse = 0xfffefffefffeffffull; // of 0xffff modulo 2^64
 	uint64_t sum;
 
 	sum = first + second;
 	sum += sum < second;
 	sum += third;
 	sum += sum < third;
-	return sum * inverse <= UINT64_MAX / 0xffff;
+	return sum * weir_checksum_division.inverse <= weir_checksum_division.quotient_max;
 }
 
 // Sum of an IPv4 header without options; 0xffff when its checksum is right.

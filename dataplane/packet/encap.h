@@ -109,7 +109,7 @@ static inline void weir_encap_ipv6(
 	uint8_t *outer, uint64_t hash, uint32_t tos, uint32_t next_header, uint32_t ip_bytes) {
 	uint32_t label = (uint32_t)(hash >> 12) & 0xfffff;
 
-	label |= label == 0; // 0 means "no label"
+	label += label == 0; // 0 means "no label"
 	weir_store32(outer, rte_cpu_to_be_32(6u << 28 | tos << 20 | label));
 	weir_store32(outer + 4, (uint32_t)rte_cpu_to_be_16((uint16_t)ip_bytes) | next_header << 16 |
 					(uint32_t)WEIR_OUTER_TTL << 24);

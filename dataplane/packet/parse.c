@@ -27,8 +27,15 @@
 	/* URG ACK */ DAT, FIN, DAT, NO,  RST, NO,  NO,  NO, \
 	/* all     */ DAT, FIN, DAT, NO,  RST, NO,  NO,  NO,
 
-// The highest two bits are ECE and CWR, of ECN.
-const uint8_t weir_tcp_event[256] = {FLAGS FLAGS FLAGS FLAGS};
+const struct weir_parse_tables weir_parse_tables = {
+	// The highest two bits are ECE and CWR, of ECN.
+	.tcp_event = {FLAGS FLAGS FLAGS FLAGS},
+	// 0.x, 127.x, and all from 224.x up.
+	.martian_source4 = {[0] = WEIR_PARSE_REFUSED, [127] = WEIR_PARSE_REFUSED,
+		[224 ... 255] = WEIR_PARSE_REFUSED},
+	// Unspecified and loopback, multicast.
+	.martian_source6 = {[0] = WEIR_PARSE_REFUSED, [255] = WEIR_PARSE_REFUSED},
+};
 // clang-format on
 
 #undef FLAGS
@@ -37,9 +44,6 @@ const uint8_t weir_tcp_event[256] = {FLAGS FLAGS FLAGS FLAGS};
 #undef FIN
 #undef RST
 #undef DAT
-
-// 0.x, 127.x, and all from 224.x up.
-const bool weir_parse_martian_source4[256] = {[0] = true, [127] = true, [224 ... 255] = true};
 
 // --- verdicts -------------------------------------------------------------------------------
 
@@ -82,7 +86,7 @@ static void parse_tcp(
 			d, fragment && header_bytes >= WEIR_TCP_BYTES, WEIR_DROP_TCP_HEADER_LENGTH);
 		return;
 	}
-	d->event = weir_tcp_event[tcp[13]];
+	d->event = weir_parse_tables.tcp_event[tcp[13]];
 	if (d->event == WEIR_TCP_INVALID) {
 		suspect(d, WEIR_DROP_TCP_FLAGS);
 		return;
@@ -444,20 +448,21 @@ static bool fast_udp6(const uint8_t *ip, uint32_t readable, const struct weir_ha
 	struct weir_summary *s) {
 	uint32_t payload = rte_be_to_cpu_16(weir_load16(ip + 4));
 
-	return likely(payload + WEIR_IPV6_BYTES <= readable) &&
+	return likely(payload >= WEIR_UDP_BYTES) && likely(payload + WEIR_IPV6_BYTES <= readable) &&
 	       likely(udp_length_fits(ip + WEIR_IPV6_BYTES, payload)) &&
 	       weir_parse_fast_rest6(
 		       ip, payload, WEIR_PROTOCOL_UDP, WEIR_FLOW_EVENT_DATAGRAM, keys, s);
 }
 
-bool weir_parse_fast_other(const uint8_t *ip, uint32_t readable, const struct weir_hash_keys *keys,
+static bool fast_tagged(const uint8_t *ip, uint32_t readable, const struct weir_hash_keys *keys,
 	struct weir_summary *s) {
-	if (weir_load16(ip - 2) == RTE_BE16(WEIR_ETHERTYPE_VLAN)) {
-		if (readable < WEIR_VLAN_BYTES + WEIR_IPV4_BYTES + WEIR_TCP_BYTES) {
-			return false;
-		}
-		ip += WEIR_VLAN_BYTES;
-		readable -= WEIR_VLAN_BYTES;
+	if (readable < WEIR_VLAN_BYTES + WEIR_IPV4_BYTES + WEIR_TCP_BYTES) {
+		return false;
+	}
+	ip += WEIR_VLAN_BYTES;
+	readable -= WEIR_VLAN_BYTES;
+	if (weir_parse_fast_head(ip, 4, WEIR_PROTOCOL_TCP)) {
+		return weir_parse_fast_tcp4(ip, readable, keys, s);
 	}
 	if (weir_parse_fast_head(ip, 6, WEIR_PROTOCOL_TCP)) {
 		return weir_parse_fast_tcp6(ip, readable, keys, s);
@@ -465,12 +470,18 @@ bool weir_parse_fast_other(const uint8_t *ip, uint32_t readable, const struct we
 	if (weir_parse_fast_head(ip, 4, WEIR_PROTOCOL_UDP)) {
 		return fast_udp4(ip, readable, keys, s);
 	}
-	if (weir_parse_fast_head(ip, 4, WEIR_PROTOCOL_TCP)) { // behind a VLAN tag
-		return weir_parse_fast_tcp4(ip, readable, keys, s);
+	return weir_parse_fast_head(ip, 6, WEIR_PROTOCOL_UDP) && fast_udp6(ip, readable, keys, s);
+}
+
+bool weir_parse_fast_other(const uint8_t *ip, uint32_t readable, const struct weir_hash_keys *keys,
+	struct weir_summary *s) {
+	if (likely(weir_parse_fast_head(ip, 4, WEIR_PROTOCOL_UDP))) {
+		return fast_udp4(ip, readable, keys, s);
 	}
-	return weir_parse_fast_head(ip, 6, WEIR_PROTOCOL_UDP) &&
-	       likely(readable >= WEIR_IPV6_BYTES + WEIR_UDP_BYTES) &&
-	       fast_udp6(ip, readable, keys, s);
+	if (weir_load16(ip - 2) == RTE_BE16(WEIR_ETHERTYPE_VLAN)) {
+		return fast_tagged(ip, readable, keys, s);
+	}
+	return weir_parse_fast_head(ip, 6, WEIR_PROTOCOL_UDP) && fast_udp6(ip, readable, keys, s);
 }
 
 // --- packets in several segments --------------------------------------------------------------

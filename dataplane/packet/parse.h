@@ -45,13 +45,18 @@
 // Headers must lie within this many bytes when a packet comes in several segments.
 #define WEIR_HEADERS_BYTES 256
 
-// Event of each byte of TCP flags, WEIR_TCP_INVALID for what no TCP sends.
+// Tables by a byte of the packet, next to each other: one register holds the address of both. What
+// the fast path refuses has WEIR_PARSE_REFUSED in either, so that one branch does for both.
+#define WEIR_PARSE_REFUSED 0x80
 #define WEIR_TCP_INVALID 0xff
-extern const uint8_t weir_tcp_event[256];
-
-// By the first byte of a source address: true for every byte that martian sources begin with.
-// weir_parse_slow decides about the whole address.
-extern const bool weir_parse_martian_source4[256];
+struct weir_parse_tables {
+	uint8_t tcp_event[256]; // by TCP flags: the event, WEIR_TCP_INVALID for what no TCP sends
+	// By the first byte of an IPv4 source: WEIR_PARSE_REFUSED for every byte that martian
+	// sources begin with, else 0. weir_parse_slow decides about the whole address.
+	uint8_t martian_source4[256];
+	uint8_t martian_source6[256]; // the same for IPv6
+};
+extern const struct weir_parse_tables weir_parse_tables;
 
 void weir_parse_slow(const struct rte_mbuf *m, uint64_t seed, struct weir_descriptor *ret);
 
@@ -167,10 +172,9 @@ static __rte_always_inline bool weir_parse_fast_rest4(const uint8_t *ip, uint32_
 	uint64_t addresses = weir_load64(ip + 12); // source, destination
 	uint32_t destination = (uint32_t)(addresses >> 32);
 
-	if (unlikely(event == WEIR_TCP_INVALID)) {
-		return false;
-	}
-	if (unlikely(weir_parse_martian_source4[ip[12]])) {
+	s->first = weir_load16(ip);
+	if (unlikely(((event | weir_parse_tables.martian_source4[ip[12]]) & WEIR_PARSE_REFUSED) !=
+		     0)) {
 		return false;
 	}
 	if (unlikely((uint32_t)addresses == destination)) {
@@ -182,7 +186,6 @@ static __rte_always_inline bool weir_parse_fast_rest4(const uint8_t *ip, uint32_
 		return false;
 	}
 	weir_parse_summarize(s, ip, total, 4, protocol, event);
-	s->first = weir_load16(ip);
 	s->hash = weir_hash_words4(
 		addresses, weir_load32(ip + WEIR_IPV4_BYTES), (uint8_t)protocol, keys);
 	return true;
@@ -194,31 +197,23 @@ static __rte_always_inline uint32_t weir_parse_tcp_options(const uint8_t *tcp) {
 	return ((uint32_t)tcp[12] - (WEIR_TCP_BYTES << 2)) >> 2;
 }
 
-// True for all martian sources (multicast, unspecified, loopback, the destination), and for a few
-// other addresses that begin or end like them.
-static __rte_always_inline bool weir_parse_martian_source6(
-	const uint8_t *source, const uint8_t *destination) {
-	if (unlikely((uint8_t)(source[0] + 1) <= 1)) {
-		return true;
-	}
-	return unlikely(weir_load64(source + 8) == weir_load64(destination + 8));
-}
-
 // The rest of an IPv6 packet with a header of the fast path. payload: length in its header, and at
 // most the length of the packet.
 static __rte_always_inline bool weir_parse_fast_rest6(const uint8_t *ip, uint32_t payload,
 	uint32_t protocol, uint32_t event, const struct weir_hash_keys *keys,
 	struct weir_summary *s) {
-	uint32_t traffic_class = __builtin_bswap16(weir_load16(ip)) >> 4 & 0xff;
+	uint32_t first = __builtin_bswap16(weir_load16(ip)); // version, traffic class, flow label
 
-	if (unlikely(event == WEIR_TCP_INVALID)) {
+	if (unlikely(((event | weir_parse_tables.martian_source6[ip[8]]) & WEIR_PARSE_REFUSED) !=
+		     0)) {
 		return false;
 	}
-	if (unlikely(weir_parse_martian_source6(ip + 8, ip + 24))) {
+	// The source is the destination, or ends like it.
+	if (unlikely(weir_load64(ip + 16) == weir_load64(ip + 32))) {
 		return false;
 	}
 	weir_parse_summarize(s, ip, payload + WEIR_IPV6_BYTES, 6, protocol, event);
-	s->first = (uint16_t)(0x45 | traffic_class << 8);
+	s->first = (uint16_t)((first << 4 & 0xff00) | 0x45);
 	s->hash = weir_hash_words6(
 		ip + 8, ip + 24, weir_load32(ip + WEIR_IPV6_BYTES), (uint8_t)protocol, keys);
 	return true;
@@ -239,7 +234,7 @@ static __rte_always_inline bool weir_parse_fast_tcp4(const uint8_t *ip, uint32_t
 		return false;
 	}
 	return likely(weir_parse_fast_rest4(
-		ip, total, WEIR_PROTOCOL_TCP, weir_tcp_event[tcp[13]], keys, s));
+		ip, total, WEIR_PROTOCOL_TCP, weir_parse_tables.tcp_event[tcp[13]], keys, s));
 }
 
 // TCP in IPv6 with a header of the fast path. readable: bytes of the frame from ip on.
@@ -260,7 +255,7 @@ static __rte_always_inline bool weir_parse_fast_tcp6(const uint8_t *ip, uint32_t
 		return false;
 	}
 	return likely(weir_parse_fast_rest6(
-		ip, payload, WEIR_PROTOCOL_TCP, weir_tcp_event[tcp[13]], keys, s));
+		ip, payload, WEIR_PROTOCOL_TCP, weir_parse_tables.tcp_event[tcp[13]], keys, s));
 }
 
 // All packets of the fast path but untagged TCP. readable: bytes of the frame from ip on, at least
@@ -268,10 +263,12 @@ static __rte_always_inline bool weir_parse_fast_tcp6(const uint8_t *ip, uint32_t
 bool weir_parse_fast_other(const uint8_t *ip, uint32_t readable, const struct weir_hash_keys *keys,
 	struct weir_summary *s);
 
-// Find the IP header of a packet, and how many bytes of the frame begin there: at least those of
-// IPv4 and TCP headers. False: the packet is for the slow path.
-static __rte_always_inline bool weir_parse_fast_frame(
-	const struct rte_mbuf *m, const uint8_t **ret_ip, uint32_t *ret_readable) {
+// Find the IP header of a packet, and how many bytes of the frame begin there: at least those of IP
+// and TCP headers. False: the packet is for the slow path. family: a constant, or 4 for either.
+static __rte_always_inline bool weir_parse_fast_frame(const struct rte_mbuf *m, unsigned int family,
+	const uint8_t **ret_ip, uint32_t *ret_readable) {
+	const uint32_t ip_bytes = family == 4 ? WEIR_IPV4_BYTES : WEIR_IPV6_BYTES;
+
 	if (unlikely(m->nb_segs != 1)) {
 		return false;
 	}
@@ -279,7 +276,7 @@ static __rte_always_inline bool weir_parse_fast_frame(
 		return false;
 	}
 	// At least a TCP header, so that either L4 header can be read without a check.
-	if (unlikely(m->data_len < WEIR_ETHERNET_BYTES + WEIR_IPV4_BYTES + WEIR_TCP_BYTES)) {
+	if (unlikely(m->data_len < WEIR_ETHERNET_BYTES + ip_bytes + WEIR_TCP_BYTES)) {
 		return false;
 	}
 	*ret_ip = (const uint8_t *)m->buf_addr + m->data_off + WEIR_ETHERNET_BYTES;
@@ -287,16 +284,11 @@ static __rte_always_inline bool weir_parse_fast_frame(
 	return true;
 }
 
-// Fill the summary of a packet, all but bucket and backend. False for the packets of the slow path,
-// among them all broken ones: then call weir_parse_slow. keys: of the flow hash. [worker]
-static __rte_always_inline bool weir_parse_fast(
-	const struct rte_mbuf *m, const struct weir_hash_keys *keys, struct weir_summary *s) {
-	const uint8_t *ip;
-	uint32_t readable;
-
-	if (unlikely(!weir_parse_fast_frame(m, &ip, &readable))) {
-		return false;
-	}
+// Fill the summary of a packet whose frame weir_parse_fast_frame has found, all but bucket and
+// backend. False for the packets of the slow path, among them all broken ones: then call
+// weir_parse_slow. keys: of the flow hash. [worker]
+static __rte_always_inline bool weir_parse_fast_packet(const uint8_t *ip, uint32_t readable,
+	const struct weir_hash_keys *keys, struct weir_summary *s) {
 	if (likely(weir_parse_fast_head(ip, 4, WEIR_PROTOCOL_TCP))) {
 		return weir_parse_fast_tcp4(ip, readable, keys, s);
 	}
@@ -304,6 +296,16 @@ static __rte_always_inline bool weir_parse_fast(
 		return weir_parse_fast_tcp6(ip, readable, keys, s);
 	}
 	return weir_parse_fast_other(ip, readable, keys, s);
+}
+
+// Both. [worker]
+static __rte_always_inline bool weir_parse_fast(
+	const struct rte_mbuf *m, const struct weir_hash_keys *keys, struct weir_summary *s) {
+	const uint8_t *ip;
+	uint32_t readable;
+
+	return likely(weir_parse_fast_frame(m, 4, &ip, &readable)) &&
+	       weir_parse_fast_packet(ip, readable, keys, s);
 }
 
 // Fill the descriptor of a packet that has a summary, all but the verdict. The packet must be as it

@@ -10,9 +10,9 @@
 #include "new_flow.h"
 #include "slow_path.h"
 
-// Packets that are prefetched at a time, and how many packets before they are parsed. The CPU waits
-// for memory if these are more than it has buffers for misses.
-#define AHEAD 4u
+// How many packets ahead of the one that is parsed are prefetched. The CPU waits for memory if
+// these are more than it has buffers for misses.
+#define AHEAD 6u
 
 // rte_prefetch0_write is experimental in DPDK 22.11.
 static __rte_always_inline void prefetch_write(const void *line) {
@@ -51,35 +51,17 @@ static __rte_always_inline void prefetch_packet(const struct rte_mbuf *m, bool i
 	}
 }
 
-// ipv6: a constant.
-static __rte_always_inline void prefetch_some(struct rte_mbuf **pkts, size_t packets, bool ipv6) {
-	if (likely(packets >= AHEAD)) {
-		for (size_t i = 0; i < AHEAD; i++) {
-			prefetch_packet(pkts[i], ipv6);
-		}
-		return;
-	}
-	for (size_t i = 0; i < packets; i++) {
+// Prefetch the first packets of the burst. ipv6: they probably are.
+static __rte_always_inline void prefetch_first(struct rte_mbuf **pkts, size_t packets, bool ipv6) {
+	for (size_t i = 0; i < RTE_MIN(packets, AHEAD); i++) {
 		prefetch_packet(pkts[i], ipv6);
 	}
 }
 
-// Prefetch packets first .. first + AHEAD - 1 of the burst. ipv6: they probably are.
-static __rte_always_inline void prefetch_packets(
-	struct rte_mbuf **pkts, size_t packets, size_t first, bool ipv6) {
-	if (packets <= first) {
-		return;
-	}
-	if (likely(!ipv6)) {
-		prefetch_some(pkts + first, packets - first, false);
-	} else {
-		prefetch_some(pkts + first, packets - first, true);
-	}
-}
-
-// The loops below copy what all packets of the burst share to local variables: the compiler must
-// assume that a store to a packet may change the pipeline. Each loop is a function of its own, so
-// that it has all registers.
+// The loops below copy what all packets of the burst share, and use several times, to local
+// variables: the compiler must assume that a store to a packet may change the pipeline. What they
+// use once they leave in memory, where it is an operand and takes no register. Each loop is a
+// function of its own, so that it has all registers.
 
 // Parse a packet of the slow path. It gets a descriptor, which b->described notes.
 static __rte_noinline void parse_slow(struct weir_burst *b, unsigned int i) {
@@ -111,19 +93,24 @@ static __rte_always_inline uint64_t bucket_hash(
 	return family == 4 ? s->hash : weir_flow_bucket_hash6(secret, s->ip + 8, s->hash);
 }
 
-// Find the first bucket of a summary's flow and prefetch it. buckets: `count` of this family, a
-// cache line each. family: a constant.
-static __rte_always_inline void place(const struct weir_flow_secret *secret, uint8_t *buckets,
-	uint32_t count, struct weir_summary *s, unsigned int family) {
+// Find the first bucket of a summary's flow and prefetch it. part: of this family, a constant.
+static __rte_always_inline void place(const struct weir_flow_secret *secret,
+	const struct weir_flow_part *part, struct weir_summary *s, unsigned int family) {
 	const size_t line = sizeof(struct weir_flow_bucket4);
 	uint64_t hash = bucket_hash(secret, s, family);
 
 	_Static_assert(sizeof(struct weir_flow_bucket4) == sizeof(struct weir_flow_bucket6),
 		"one line each");
-	s->bucket = buckets + line * weir_flow_first_bucket(secret, count, hash);
+	s->bucket = (uint8_t *)part->buckets +
+		    line * weir_flow_bucket_from(part->bucket_count, hash, secret->first);
 	weir_flow_fetch(s->bucket);
 	if (unlikely(s->event == WEIR_FLOW_EVENT_SYN)) {
-		weir_flow_fetch(buckets + line * weir_flow_second_bucket(secret, count, hash));
+		// What was loaded above is loaded again: kept for this, it would take registers
+		// from all packets.
+		rte_compiler_barrier();
+		weir_flow_fetch(
+			(uint8_t *)part->buckets +
+			line * weir_flow_bucket_from(part->bucket_count, hash, secret->second));
 	}
 }
 
@@ -133,39 +120,37 @@ static __rte_always_inline unsigned int parse_tcp(struct weir_burst *b, unsigned
 	struct weir_pipeline *pipeline = b->pipeline;
 	const struct weir_flow_part *part =
 		family == 4 ? &pipeline->flows->part4 : &pipeline->flows->part6;
-	uint8_t *const buckets = part->buckets;
-	const uint32_t count = part->bucket_count;
-	const struct weir_flow_secret secret = pipeline->flows->secret;
-	const struct weir_hash_keys keys = pipeline->hash_keys;
+	const struct weir_flow_secret *const secret = &pipeline->flows->secret;
+	const struct weir_hash_keys *const keys = &pipeline->hash_keys;
 	const struct weir_parse_mac mac = b->mac;
-	struct rte_mbuf **const pkts = b->pkts;
-	const size_t packets = b->packets;
+	struct rte_mbuf **const pkts = b->pkts, **const end = pkts + b->packets;
+	struct rte_mbuf **const near_end = pkts + b->packets - RTE_MIN(b->packets, AHEAD);
+	struct rte_mbuf **pkt;
 	struct weir_summary *s = pipeline->summaries;
 	uint64_t bytes = 0;
-	size_t i;
 
-	prefetch_packets(pkts, packets, 0, family == 6);
-	for (i = 0; i < packets; i++, s++) {
-		const struct rte_mbuf *m = pkts[i];
+	prefetch_first(pkts, b->packets, family == 6);
+	for (pkt = pkts; pkt < end; pkt++, s++) {
+		const struct rte_mbuf *m = *pkt;
 		const uint8_t *ip;
 		uint32_t readable;
 
-		if (i % AHEAD == 0) {
-			prefetch_packets(pkts, packets, i + AHEAD, family == 6);
+		if (likely(pkt < near_end)) {
+			prefetch_packet(pkt[AHEAD], family == 6);
 		}
 		bytes += m->pkt_len;
-		if (unlikely(!weir_parse_fast_frame(m, &ip, &readable)) ||
+		if (unlikely(!weir_parse_fast_frame(m, family, &ip, &readable)) ||
 			unlikely(!weir_parse_mac_ours(&mac, ip - WEIR_ETHERNET_BYTES)) ||
 			unlikely(!weir_parse_fast_head(ip, family, WEIR_PROTOCOL_TCP)) ||
-			unlikely(!(family == 4 ? weir_parse_fast_tcp4(ip, readable, &keys, s)
-					       : weir_parse_fast_tcp6(ip, readable, &keys, s)))) {
+			unlikely(!(family == 4 ? weir_parse_fast_tcp4(ip, readable, keys, s)
+					       : weir_parse_fast_tcp6(ip, readable, keys, s)))) {
 			bytes -= m->pkt_len;
 			break;
 		}
-		place(&secret, buckets, count, s, family);
+		place(secret, part, s, family);
 	}
 	pipeline->pending.rx_bytes += bytes;
-	return (unsigned int)i;
+	return (unsigned int)(pkt - pkts);
 }
 
 static __rte_noinline unsigned int parse_tcp4(struct weir_burst *b) {
@@ -179,34 +164,32 @@ static __rte_noinline unsigned int parse_tcp6(struct weir_burst *b) {
 // Parse the rest of a burst of any kinds of packets.
 static __rte_noinline void parse_mixed(struct weir_burst *b, unsigned int first) {
 	struct weir_pipeline *pipeline = b->pipeline;
-	uint8_t *const buckets4 = pipeline->flows->part4.buckets;
-	uint8_t *const buckets6 = pipeline->flows->part6.buckets;
-	const uint32_t count4 = pipeline->flows->part4.bucket_count;
-	const uint32_t count6 = pipeline->flows->part6.bucket_count;
-	const struct weir_flow_secret *const secret = &pipeline->flows->secret;
+	const struct weir_flow_table *const flows = pipeline->flows;
+	const struct weir_flow_secret *const secret = &flows->secret;
 	const struct weir_hash_keys *const keys = &pipeline->hash_keys;
-	const struct weir_parse_mac mac = b->mac;
-	struct rte_mbuf **const pkts = b->pkts;
-	const unsigned int packets = b->packets;
+	struct rte_mbuf **const end = b->pkts + b->packets;
+	struct rte_mbuf **const near_end = end - RTE_MIN(b->packets, AHEAD);
 	const bool ipv6 = pipeline->ipv6;
 	struct weir_summary *s = pipeline->summaries + first;
 	uint64_t bytes = 0;
 
-	for (unsigned int i = first; i < packets; i++, s++) {
-		struct rte_mbuf *m = pkts[i];
+	for (struct rte_mbuf **pkt = b->pkts + first; pkt < end; pkt++, s++) {
+		const struct rte_mbuf *m = *pkt;
+		const uint8_t *ip;
+		uint32_t readable;
 
-		if (i % AHEAD == 0) {
-			prefetch_packets(pkts, packets, i + AHEAD, ipv6);
+		if (likely(pkt < near_end)) {
+			prefetch_packet(pkt[AHEAD], ipv6);
 		}
 		bytes += m->pkt_len;
-		if (unlikely(!weir_parse_fast(m, keys, s)) ||
-			unlikely(
-				!weir_parse_mac_ours(&mac, rte_pktmbuf_mtod(m, const uint8_t *)))) {
-			parse_slow(b, i);
+		if (unlikely(!weir_parse_fast_frame(m, 4, &ip, &readable)) ||
+			unlikely(!weir_parse_mac_ours(&b->mac, ip - WEIR_ETHERNET_BYTES)) ||
+			unlikely(!weir_parse_fast_packet(ip, readable, keys, s))) {
+			parse_slow(b, (unsigned int)(pkt - b->pkts));
 		} else if (likely(s->family == 4)) {
-			place(secret, buckets4, count4, s, 4);
+			place(secret, &flows->part4, s, 4);
 		} else {
-			place(secret, buckets6, count6, s, 6);
+			place(secret, &flows->part6, s, 6);
 		}
 	}
 	pipeline->pending.rx_bytes += bytes;
@@ -251,6 +234,11 @@ static __rte_noinline void turn_to_second(
 	weir_flow_fetch(s->bucket);
 }
 
+// A packet without a summary may be of a flow, too.
+static __rte_noinline bool is_described_flow(const struct weir_pipeline *pipeline, unsigned int i) {
+	return pipeline->descriptors[i].kind == WEIR_PACKET_FLOW;
+}
+
 static __rte_noinline void stage_lookup(struct weir_burst *b) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	const struct weir_flow_table *table = pipeline->flows;
@@ -270,8 +258,7 @@ static __rte_noinline void stage_lookup(struct weir_burst *b) {
 		if (unlikely(s->event == WEIR_FLOW_EVENT_SYN)) {
 			s->backend = WEIR_BACKEND_NONE;
 			b->misses[misses] = (uint8_t)i;
-			misses += likely(s->family != 0) ||
-				  pipeline->descriptors[i].kind == WEIR_PACKET_FLOW;
+			misses += likely(s->family != 0) || is_described_flow(pipeline, i);
 			continue;
 		}
 		word = find(table, s);
@@ -283,8 +270,8 @@ static __rte_noinline void stage_lookup(struct weir_burst *b) {
 			continue;
 		}
 		s->backend = (uint16_t)backend;
-		rte_prefetch0(&outers[backend]);
-		prefetch_write(&counters[backend]);
+		__builtin_prefetch(&outers[backend], 0, 3);
+		__builtin_prefetch(&counters[backend], 1, 3);
 	}
 	b->miss_count = (uint8_t)misses;
 }
@@ -361,8 +348,6 @@ static __rte_noinline void rewrite_slow(struct weir_burst *b, unsigned int i) {
 
 static __rte_noinline void stage_rewrite(struct weir_burst *b) {
 	struct weir_pipeline *pipeline = b->pipeline;
-	struct weir_share_counters *const backend_counters = pipeline->backend_counters;
-	struct weir_share_counters *const service_counters = pipeline->service_counters;
 	const struct weir_outer *const outers = pipeline->outers;
 	const struct weir_summary *s = pipeline->summaries;
 	struct weir_verdict *const verdicts = b->verdicts;
@@ -387,8 +372,8 @@ static __rte_noinline void stage_rewrite(struct weir_burst *b) {
 		}
 		weir_outer_push(pkts[i], s, outer);
 		verdicts[i] = outer->verdict;
-		weir_burst_count(&backend_counters[backend], bytes);
-		weir_burst_count(&service_counters[outer->verdict.service], bytes);
+		weir_burst_count(&pipeline->backend_counters[backend], bytes);
+		weir_burst_count(&pipeline->service_counters[outer->verdict.service], bytes);
 	}
 	pipeline->pending.forwarded += packets - left;
 }

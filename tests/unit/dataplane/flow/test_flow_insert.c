@@ -513,7 +513,7 @@ static void flow_f7_search_for_room_is_bounded(void **state) {
 		found += fits;
 	}
 	print_message("room found %.1f times in %u buckets\n",
-		(double)found / trials * part->bucket_count, part->bucket_count);
+		(double)found / trials * part->bucket_count, (uint32_t)part->bucket_count);
 	assert_in_range((uint64_t)found * part->bucket_count, 12ull * trials, 23ull * trials);
 	free(flow_in);
 	drop(f);
