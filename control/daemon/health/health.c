@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
+#include <sys/resource.h>
 
 #include "health.h"
 #include "health_http.h"
@@ -25,6 +26,7 @@ struct check {
 	struct weir_address address;
 	struct weir_config_health_check params;
 	enum check_phase phase;
+	bool refused; // while QUEUED or RUNNING: in the share of backends that are refusing
 	enum weir_health_state state;
 	bool far;
 	uint64_t generation; // of the configure call that named it last
@@ -49,8 +51,9 @@ struct weir_health {
 	struct check **checks; // by backend id; NULL = not checked
 	uint32_t ids; // elements of checks
 	uint64_t generation;
-	STAILQ_HEAD(, check) queue;
-	unsigned int running;
+	STAILQ_HEAD(check_queue, check) queue, refused; // the latter of backends that are refusing
+	unsigned int running, running_refused; // the former counts all
+	unsigned int running_max;
 };
 
 static void start_queued(struct weir_health *health);
@@ -119,6 +122,7 @@ static void finish(struct check *check, enum weir_probe_outcome outcome, const c
 	check->tcp = NULL;
 	check->http = NULL;
 	health->running--;
+	health->running_refused -= check->refused;
 	snprintf(copy, sizeof(copy), "%s", detail);
 	memcpy(check->detail, copy, sizeof(copy));
 	check->duration_ms = (uint32_t)((now - check->started_ns) / NS_PER_MS);
@@ -156,6 +160,7 @@ static void start(struct check *check) {
 	check->phase = CHECK_RUNNING;
 	check->started_ns = uv_hrtime();
 	health->running++;
+	health->running_refused += check->refused;
 	if (check->params.type == WEIR_CHECK_HTTP) {
 		r = weir_health_http_start(health->curl, &params, &check->http);
 	} else {
@@ -166,12 +171,34 @@ static void start(struct check *check) {
 	}
 }
 
-static void start_queued(struct weir_health *health) {
-	struct check *check;
+static struct check_queue *queue_of(struct weir_health *health, bool refused) {
+	return refused ? &health->refused : &health->queue;
+}
 
-	while (health->running < WEIR_HEALTH_CONCURRENT &&
-		(check = STAILQ_FIRST(&health->queue)) != NULL) {
-		STAILQ_REMOVE_HEAD(&health->queue, queue);
+// The queue whose turn it is, or NULL: what waits has to wait.
+static struct check_queue *next_queue(struct weir_health *health) {
+	unsigned int max = health->running_max, refused = health->running_refused;
+	bool waiting = !STAILQ_EMPTY(&health->refused);
+
+	if (health->running >= max) {
+		return NULL;
+	}
+	if (waiting && refused < max / 8) {
+		return &health->refused;
+	}
+	if (!STAILQ_EMPTY(&health->queue)) {
+		return &health->queue;
+	}
+	return waiting && refused < max / 2 ? &health->refused : NULL;
+}
+
+static void start_queued(struct weir_health *health) {
+	struct check_queue *queue;
+
+	while ((queue = next_queue(health)) != NULL) {
+		struct check *check = STAILQ_FIRST(queue);
+
+		STAILQ_REMOVE_HEAD(queue, queue);
 		start(check);
 	}
 }
@@ -181,7 +208,9 @@ static void on_due(uv_timer_t *timer) {
 	struct weir_health *health = check->health;
 
 	check->phase = CHECK_QUEUED;
-	STAILQ_INSERT_TAIL(&health->queue, check, queue);
+	check->refused =
+		check->ended_ns != 0 && !check->passed && check->state == WEIR_HEALTH_REFUSING;
+	STAILQ_INSERT_TAIL(queue_of(health, check->refused), check, queue);
 	start_queued(health);
 }
 
@@ -194,7 +223,7 @@ static void halt(struct check *check) {
 		uv_timer_stop(&check->timer);
 		break;
 	case CHECK_QUEUED:
-		STAILQ_REMOVE(&health->queue, check, check, queue);
+		STAILQ_REMOVE(queue_of(health, check->refused), check, check, queue);
 		break;
 	case CHECK_RUNNING:
 		if (check->http != NULL) {
@@ -205,6 +234,7 @@ static void halt(struct check *check) {
 		check->http = NULL;
 		check->tcp = NULL;
 		health->running--;
+		health->running_refused -= check->refused;
 		break;
 	}
 	check->phase = CHECK_SLEEPING;
@@ -382,6 +412,16 @@ static void apply(struct weir_health *health, const struct weir_health_target *t
 	}
 }
 
+// Checks in flight at most. The limit of descriptors may have been changed.
+static unsigned int running_max(void) {
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur / 2 >= WEIR_HEALTH_CONCURRENT) {
+		return WEIR_HEALTH_CONCURRENT;
+	}
+	return limit.rlim_cur < 16 ? 8 : (unsigned int)limit.rlim_cur / 2;
+}
+
 int weir_health_configure(
 	struct weir_health *health, const struct weir_health_target *targets, uint32_t n) {
 	struct check **memory;
@@ -399,6 +439,7 @@ int weir_health_configure(
 		return -ENOMEM;
 	}
 	health->generation++;
+	health->running_max = running_max();
 	uv_update_time(health->loop);
 	apply(health, targets, n, memory);
 	for (uint32_t id = 0; id < health->ids; id++) {
@@ -473,6 +514,7 @@ int weir_health_create(
 	health->on_health = on_health;
 	health->context = context;
 	STAILQ_INIT(&health->queue);
+	STAILQ_INIT(&health->refused);
 	*ret = health;
 	return 0;
 }

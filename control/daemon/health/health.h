@@ -6,7 +6,9 @@
 //
 // TCP checks connect and reset (nothing stays in TIME_WAIT); HTTP checks send one GET, follow no
 // redirect, use no proxy, keep no connection. Starts are spread over the interval, and at most
-// WEIR_HEALTH_CONCURRENT checks are in flight; the others are queued.
+// WEIR_HEALTH_CONCURRENT checks are in flight, and no more than half of the descriptors that the
+// process may have; the others are queued. Backends that are refusing, whose checks mostly last
+// until their timeout, have an eighth to a half of that: many of them do not delay the others.
 //
 // What the loop spends on other work (a large table, a long list for weirctl) is not taken off a
 // check's timeout: an answer that came meanwhile counts.
@@ -25,7 +27,7 @@
 #include "config.h"
 #include "layout.h"
 
-#define WEIR_HEALTH_CONCURRENT 512
+#define WEIR_HEALTH_CONCURRENT 2048
 #define WEIR_HEALTH_DETAIL_BYTES 96
 #define WEIR_HEALTH_FAR_INTERVALS 10u // between two checks of a backend that is far from use
 

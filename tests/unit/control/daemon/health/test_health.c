@@ -456,6 +456,34 @@ static uint64_t all_passes(struct lab *lab) {
 	return passes;
 }
 
+// 3900 backends that are silent for 400 ms each, far more than can be in flight: 100 others are
+// still checked five times in two seconds.
+static void health_of_refusing_backends_delays_no_others(void **state) {
+	struct lab *lab = *state;
+	struct rlimit limit;
+	uint64_t before;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+	lab->check.timeout_ms = 400;
+	lab->check.interval_ms = 400;
+	lab->check.fall = 1;
+	for (uint16_t i = 0; i < 100; i++) {
+		add(lab, i, "127.0.0.1");
+	}
+	for (uint16_t i = 100; i < 4000; i++) {
+		add(lab, i, WATCH_LAB_HOLE4);
+	}
+	configure(lab);
+	watch_lab_idle(&lab->loop, 2500);
+	assert_int_equal(status_of(lab, 3999).state, WEIR_HEALTH_REFUSING);
+	before = all_passes(lab);
+	watch_lab_idle(&lab->loop, 2000);
+	assert_true(all_passes(lab) - before >= 350);
+	assert_true(status_of(lab, 3999).fails > 1);
+}
+
 // 1000 backends, one second: about 50 each 50 ms, also in the second round.
 static void health_of_many_is_spread_over_the_interval(void **state) {
 	struct lab *lab = *state;
@@ -521,6 +549,7 @@ int main(void) {
 		TEST(health_callback_may_configure),
 		TEST(health_configure_refuses_nonsense_as_a_whole),
 		TEST(health_of_many_is_bounded),
+		TEST(health_of_refusing_backends_delays_no_others),
 		TEST(health_of_many_is_spread_over_the_interval),
 		TEST(health_free_in_flight_is_silent),
 	};
