@@ -52,7 +52,7 @@ static const struct weir_outer *choose_another(struct weir_burst *b, struct weir
 	if (service == WEIR_SERVICE_NONE) {
 		return NULL;
 	}
-	backend = weir_new_flow_choose(b, service, d->hash);
+	backend = weir_new_flow_choose(b, service, d);
 	outer = weir_move_outer(b, backend);
 	if (outer == NULL || (outer->head.flags & WEIR_BACKEND_CLOSED) != 0) {
 		return NULL;

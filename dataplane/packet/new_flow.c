@@ -251,13 +251,17 @@ static inline bool choose(
 	return true;
 }
 
-uint16_t weir_new_flow_choose(struct weir_burst *b, uint16_t service, uint64_t hash) {
+uint16_t weir_new_flow_choose(
+	struct weir_burst *b, uint16_t service, const struct weir_descriptor *d) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	const struct weir_selection_view *view = weir_reader_selection(&pipeline->reader, service);
 	struct weir_policy_client *client = adopt_selection(b, service, view);
-	struct weir_chosen chosen =
-		weir_policy_choose(&pipeline->policy, client, &view->table, hash, b->now_ns);
+	struct weir_chosen chosen;
 
+	if (weir_flow_crowded(pipeline->flows, d->key.family)) {
+		return weir_burst_fallback(pipeline, view, d->hash);
+	}
+	chosen = weir_policy_choose(&pipeline->policy, client, &view->table, d->hash, b->now_ns);
 	switch ((enum weir_chosen_how)chosen.how) {
 	case WEIR_CHOSEN_SPILLED:
 		count_spilled(pipeline, service, chosen.id);

@@ -18,8 +18,9 @@ void weir_new_flow_started(struct weir_pipeline *pipeline, uint16_t backend, uin
 	enum weir_flow_event event, uint64_t now_ns);
 
 // The backend that the policy of a service chooses for a flow that must leave its own, or
-// WEIR_BACKEND_NONE.
-uint16_t weir_new_flow_choose(struct weir_burst *b, uint16_t service, uint64_t hash);
+// WEIR_BACKEND_NONE. As for new flows, the Maglev fallback chooses while the flow table is crowded.
+uint16_t weir_new_flow_choose(
+	struct weir_burst *b, uint16_t service, const struct weir_descriptor *d);
 
 // The flow of packet i was restarted with the backend in its verdict. Packets after it in the burst
 // were looked up before that: data that follows a SYN (RFC 7413) must not go to the old flow's

@@ -104,6 +104,57 @@ static void move_flow_burst_of_syns_moves_once(void **unused) {
 	lab_free(lab);
 }
 
+// In a flood of SYNs the entry of a moved flow is evicted like any other: its ACK must still go
+// where its SYN went.
+static void move_flow_in_a_flood_goes_where_its_ack_will(void **unused) {
+	struct weir_selection_params params =
+		weir_selection_defaults(0, WEIR_POLICY_ROUND_ROBIN, LAB_SLOTS);
+	struct weir_pipeline_params pipeline = lab_params();
+	uint16_t moved[100], to[100];
+	unsigned int count = 0;
+	struct lab *lab;
+
+	(void)unused;
+	pipeline.flow_table.half_open_percent = 25;
+	lab = lab_open(&pipeline);
+	lab_publish_default(lab);
+	lab_publish_policy(lab, &params, (uint16_t[]){0, 1, 2, 3}, 4);
+	for (uint16_t n = 0; n < 100; n++) {
+		const struct frame_spec syn = lab_tcp(n, SYN);
+
+		if (lab_send(lab, &syn).backend == 0) {
+			moved[count++] = n;
+		}
+	}
+	for (uint16_t n = 0; n < 1000 * 7 / 8; n++) { // crowded, but nobody is evicted yet
+		const struct frame_spec syn = lab_tcp((uint16_t)(1000 + n), SYN);
+
+		lab_send(lab, &syn);
+	}
+	assert_int_equal(lab_counters(lab)->flow_half_open_evicted, 0);
+	flag(lab, 0, DOWN);
+	lab_publish_policy(lab, &params, (uint16_t[]){1, 2, 3}, 3);
+	for (unsigned int i = 0; i < count; i++) {
+		const struct frame_spec syn = lab_tcp(moved[i], SYN);
+
+		to[i] = lab_send(lab, &syn).backend;
+		assert_int_not_equal(to[i], 0);
+	}
+	for (uint16_t n = 0; n < 20000; n++) {
+		const struct frame_spec syn = lab_tcp((uint16_t)(10000 + n), SYN);
+
+		lab_send(lab, &syn);
+	}
+	for (unsigned int i = 0; i < count; i++) {
+		const struct frame_spec ack = lab_tcp(moved[i], ACK);
+
+		assert_int_equal(lab_send(lab, &ack).backend, to[i]);
+	}
+	assert_in_range(count, 20, 30);
+	lab_check_counters(lab);
+	lab_free(lab);
+}
+
 // A burst of datagrams moves its flow once; all of them go to the new backend.
 static void move_flow_burst_of_datagrams_moves_once(void **unused) {
 	struct lab *lab = lab_make();
@@ -406,6 +457,7 @@ static void move_flow_removed_service_keeps_flows(void **unused) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(move_flow_burst_of_syns_moves_once),
+		cmocka_unit_test(move_flow_in_a_flood_goes_where_its_ack_will),
 		cmocka_unit_test(move_flow_burst_of_datagrams_moves_once),
 		cmocka_unit_test(move_flow_older_selection_moves_nothing),
 		cmocka_unit_test(move_flow_syn_takes_followers_along),
