@@ -150,6 +150,10 @@ def forged_path_mtu_is_bounded(lab):
     for vip in (VIP4, VIP6):
         assert clients.send_file(lab.client, vip, lab.dir + "/upload", timeout=10) \
             == ("web-2", 1 << 20, digest), vip
+    with icmp_socket(lab) as sock:  # the smaller one counts, whatever comes behind it
+        for mtu in (1300, 1450, 1400):
+            sock.sendto(error4("10.0.0.2", "10.0.0.14", mtu), ("10.0.0.2", 0))
+    wait_for("path MTU of web-4", lambda: "web-4: path MTU to 10.0.0.14 is 1300" in log(), 3)
     lab.lb.ip("route", "replace", "10.0.0.13/32", "dev", "lb0", "mtu", 1450)
     wait_for("MTU of the route", lambda: "web-3: path MTU to 10.0.0.13 is 1450" in log(), 5)
     lab.lb.ip("route", "del", "10.0.0.13/32", "dev", "lb0")

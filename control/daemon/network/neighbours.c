@@ -13,6 +13,7 @@
 #define LOOKUPS_PER_TURN 256 // routes asked for before the loop gets its turn again
 #define SETTLE_MS 50 // routes are asked for again this long after a change ...
 #define PATH_MTU_MESSAGES 2048 // of a family, in a tick; what is beyond waits, or is lost
+#define PATH_MTU_CHANGES 64 // in a tick: each is published and logged
 #define CALM_MS 1000 // ... and this long after the time before, at least
 #define PASSING_MS 5000 // ... and this often, when the kernel may forget it without an event
 
@@ -330,33 +331,41 @@ static bool is_source(const struct entry *entry, const struct weir_address *sour
 	return weir_neighbours_compare(ours, &masked) == 0;
 }
 
-static void take_path_mtu(struct weir_neighbours *n, const struct weir_path_mtu_report *report) {
+// Returns true when the report changes something.
+static bool take_path_mtu(struct weir_neighbours *n, const struct weir_path_mtu_report *report) {
 	struct entry *entry = find_entry(n, &report->backend);
 	uint16_t now, mtu;
 
 	if (entry == NULL || !entry->reported || !entry->told.resolved ||
 		!is_source(entry, &report->source)) {
-		return;
+		return false;
 	}
 	now = n->ports[entry->told.port].info.mtu;
 	if (entry->told.mtu != 0 && entry->told.mtu < now) {
 		now = entry->told.mtu;
 	}
+	if (entry->path_mtu != 0 && entry->path_mtu < now) { // of this tick
+		now = entry->path_mtu;
+	}
 	mtu = weir_path_mtu_next(report, now);
 	if (mtu >= now) {
-		return;
+		return false;
 	}
 	entry->path_mtu = mtu;
 	entry->path_mtu_ms = uv_now(n->loop) + WEIR_NEIGHBOURS_PATH_MTU_MS;
 	weir_neighbours_mark(n, entry);
+	return true;
 }
 
 static void receive_path_mtu(struct weir_neighbours *n) {
 	struct weir_path_mtu_report report;
 	unsigned int budget[2] = {PATH_MTU_MESSAGES, PATH_MTU_MESSAGES};
 
-	while (weir_path_mtu_receive(&n->path_mtu, budget, &report)) {
-		take_path_mtu(n, &report);
+	for (unsigned int changes = 0; changes < PATH_MTU_CHANGES;) {
+		if (!weir_path_mtu_receive(&n->path_mtu, budget, &report)) {
+			break;
+		}
+		changes += take_path_mtu(n, &report);
 	}
 }
 
