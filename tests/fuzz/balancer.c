@@ -13,7 +13,6 @@
 #define POOL "fuzz"
 #define POOL_BUFFERS 63u
 #define SLOTS 61
-#define STEP_MS 10
 #define GUARD_BYTES (1u << 20)
 
 const uint8_t balancer_vip4[16] = {198, 51, 100, 10};
@@ -184,13 +183,6 @@ void balancer_publish(struct balancer *balancer, enum balancer_tables tables) {
 	weir_pipeline_settle(balancer->pipeline);
 	// The worker is between two bursts: nothing that was replaced may be read again (S5).
 	REQUIRE(weir_writer_reclaim(balancer->writer) == 0);
-}
-
-void balancer_wait(struct balancer *balancer, uint32_t ms) {
-	for (uint32_t i = 0; i < ms; i += STEP_MS) {
-		balancer->now_ns += STEP_MS * 1000000ull;
-		weir_pipeline_maintain(balancer->pipeline, balancer->now_ns);
-	}
 }
 
 // --- guards ---------------------------------------------------------------------------------

@@ -60,8 +60,6 @@ void balancer_publish(struct balancer *balancer, enum balancer_tables tables);
 // crash; and release such a segment.
 void balancer_guard(struct weir_segment *segment);
 void balancer_guarded_free(struct weir_segment *segment);
-// Let time pass, in the steps of a poll loop.
-void balancer_wait(struct balancer *balancer, uint32_t ms);
 
 // --- packet buffers ---
 

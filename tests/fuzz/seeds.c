@@ -18,6 +18,7 @@
 #define ACK 0x10
 #define FIN 0x01
 #define RST 0x04
+#define PLAN 1 // of fuzz_packets: its first byte
 
 struct seed {
 	uint8_t bytes[FILE_MAX];
@@ -59,6 +60,9 @@ static void save(const struct seed *seed, const char *folder, const char *kind, 
 		*c = strchr(" ,.+()/:", *c) != NULL ? '-' : *c;
 	}
 	file = fopen(path, "wb");
+	if (file != NULL && strcmp(kind, "packets") == 0) {
+		fputc(PLAN, file);
+	}
 	if (file == NULL || fwrite(seed->bytes, 1, seed->n, file) != seed->n || fclose(file) != 0) {
 		fprintf(stderr, "%s: %s\n", path, strerror(errno));
 		exit(1);
@@ -121,9 +125,9 @@ static void save_lives(const char *folder) {
 		put_tcp(&life, family, 1025, FIN | ACK);
 		put_tcp(&life, family, 1025, SYN);
 		put_tcp(&life, family, 1025, RST);
-		put8(&life, 0xc4); // 160 ms
+		put8(&life, 0xc4); // 1.6 s
 		put_tcp(&life, family, 1025, ACK);
-		put8(&life, 0xc7); // 1280 ms
+		put8(&life, 0xc7); // 12.8 s
 		put_tcp(&life, family, 1025, ACK);
 		save(&life, folder, "packets", family == 4 ? "life-4" : "life-6");
 		for (unsigned int step = 0; step < 5; step++) {

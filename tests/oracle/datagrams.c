@@ -18,7 +18,9 @@ void datagrams_fini(struct datagrams *datagrams) {
 }
 
 void datagrams_clear(struct datagrams *datagrams) {
-	memset(datagrams->slots, 0, DATAGRAMS_MAX * sizeof(*datagrams->slots));
+	if (datagrams->count > 0) {
+		memset(datagrams->slots, 0, DATAGRAMS_MAX * sizeof(*datagrams->slots));
+	}
 	datagrams->count = 0;
 }
 

@@ -113,7 +113,9 @@ void flows_fini(struct flows *flows) {
 }
 
 void flows_clear(struct flows *flows) {
-	memset(flows->slots, 0, 2 * FLOWS_MAX * sizeof(*flows->slots));
+	if (flows->count > 0) {
+		memset(flows->slots, 0, 2 * FLOWS_MAX * sizeof(*flows->slots));
+	}
 	flows->count = 0;
 }
 

@@ -21,7 +21,7 @@ struct extra { // a further packet that the burst made
 	bool claimed;
 };
 
-struct judged_share { // of a backend
+struct judged_share { // of a backend or a service
 	uint64_t packets, bytes, dropped;
 };
 
@@ -36,7 +36,7 @@ struct judge {
 	uint64_t packets, bytes, forwarded, replied, to_kernel, dropped;
 	uint64_t fragmented, fragments_made;
 	uint64_t drops[WEIR_DROP_REASON_COUNT];
-	struct judged_share backends[PLAN_BACKENDS];
+	struct judged_share backends[PLAN_BACKENDS], services[PLAN_SERVICES];
 	uint64_t chosen[8]; // verdicts by choice, for the report
 	// What is wrong: a packet of the burst (or -1), and text.
 	int wrong;

@@ -79,11 +79,16 @@ bool judge_is_sent(const struct plan *plan, const struct seen *seen) {
 	return n > 0 && n == seen->out_n && memcmp(wanted, seen->out, n) == 0;
 }
 
+static void add_share(struct judged_share *share, uint64_t packets, uint64_t bytes) {
+	share->packets += packets;
+	share->bytes += bytes;
+}
+
 static bool judge_forwarded(struct judge *judge, struct judged_burst *burst, uint32_t i) {
 	const struct seen *seen = &burst->seen[i];
 	uint16_t backend = seen->verdict.backend;
 	const struct weir_backend_path *path = &judge->plan->backends[backend].path;
-	struct judged_share *share = &judge->backends[backend];
+	uint64_t bytes = seen->view.ip_bytes;
 	struct output_path output;
 	uint32_t n, id;
 
@@ -101,17 +106,17 @@ static bool judge_forwarded(struct judge *judge, struct judged_burst *burst, uin
 	judge->forwarded += output.pieces;
 	judge->fragments_made += output.pieces - 1;
 	judge->fragmented += output.pieces > 1;
-	share->packets += output.pieces;
-	share->bytes += seen->view.ip_bytes;
 	if (output.pieces > 1 && !output.outer) { // each has its own header
 		uint32_t l2 = path->vlan != 0 ? 18 : 14, outer = path->family == 4 ? 20 : 40;
 
-		share->bytes -= seen->view.ip_bytes;
+		bytes = 0;
 		for (uint32_t k = 0; k < output.pieces; k++) {
-			share->bytes += output_piece(&seen->view, &output, k, id, judge->scratch) -
-					l2 - outer;
+			bytes += output_piece(&seen->view, &output, k, id, judge->scratch) - l2 -
+				 outer;
 		}
 	}
+	add_share(&judge->backends[backend], output.pieces, bytes);
+	add_share(&judge->services[path->service], output.pieces, bytes);
 	return output.pieces == 1 || claim_pieces(judge, burst, i, &output, id);
 }
 
@@ -174,6 +179,9 @@ static bool judge_sent(struct judge *judge, struct judged_burst *burst, uint32_t
 		judge->drops[verdict->reason]++;
 		if (verdict->backend != WEIR_BACKEND_NONE) {
 			judge->backends[verdict->backend].dropped++;
+		}
+		if (verdict->service != WEIR_SERVICE_NONE) {
+			judge->services[verdict->service].dropped++;
 		}
 	}
 	judge->chosen[verdict->choice]++;
@@ -254,6 +262,13 @@ static bool same_flows(struct judge *judge, const struct weir_segment *segment, 
 	return same(judge, "active_flows of all backends", active, c->flows);
 }
 
+static bool same_share(struct judge *judge, const struct weir_share_counters *got,
+	const struct judged_share *want) {
+	return same(judge, "packets", got->packets, want->packets) &&
+	       same(judge, "bytes", got->bytes, want->bytes) &&
+	       same(judge, "dropped", got->dropped, want->dropped);
+}
+
 bool judge_counters(
 	struct judge *judge, const struct weir_segment *segment, bool flows, uint64_t now_ns) {
 	const struct weir_worker_counters *c = &segment->worker_counters[0];
@@ -280,13 +295,15 @@ bool judge_counters(
 		return true;
 	}
 	for (uint32_t i = 0; i < PLAN_BACKENDS; i++) {
-		const struct weir_share_counters *s = weir_segment_backend_counters(segment, 0, i);
-
-		if (!same(judge, "packets of a backend", s->packets, judge->backends[i].packets) ||
-			!same(judge, "bytes of a backend", s->bytes, judge->backends[i].bytes) ||
-			!same(judge, "dropped of a backend", s->dropped,
-				judge->backends[i].dropped)) {
-			return judge_fail(judge, -1, "that is backend %u\n", i);
+		if (!same_share(judge, weir_segment_backend_counters(segment, 0, i),
+			    &judge->backends[i])) {
+			return judge_fail(judge, -1, "of backend %u\n", i);
+		}
+	}
+	for (uint32_t i = 0; i < PLAN_SERVICES; i++) {
+		if (!same_share(judge, weir_segment_service_counters(segment, 0, i),
+			    &judge->services[i])) {
+			return judge_fail(judge, -1, "of service %u\n", i);
 		}
 	}
 	return same_flows(judge, segment, now_ns);
