@@ -107,7 +107,8 @@ int weir_pipeline_create(const struct weir_pipeline_params *params, struct weir_
 	if (params->fragments.entries > 0) {
 		r = weir_fragment_table_create(params->fragments.entries,
 			params->fragments.timeout_ms,
-			weir_hash_mix(segment->epoch, params->worker + 0x9e3779b97f4a7c15ull),
+			weir_hash_mix(params->flow_table.secret ^ 0x9e3779b97f4a7c15ull,
+				params->worker + 0xd1342543de82ef95ull),
 			flow_table.socket, &pipeline->fragments);
 		if (r < 0) {
 			goto free_pipeline;
