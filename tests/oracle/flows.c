@@ -75,11 +75,15 @@ static uint64_t timeout_ns(const struct plan *plan, uint32_t state, bool least) 
 	return plan->timeout_ms[key] * MS;
 }
 
+#define SPARED (FLOW_ESTABLISHED | FLOW_UDP | FLOW_RESET | FLOW_CLOSING)
+
 // May it be evicted by a newer one, after `idle_ns`?
 static bool evictable(const struct plan *plan, uint32_t state, uint64_t idle_ns) {
-	bool spared = (state & (FLOW_ESTABLISHED | FLOW_UDP | FLOW_RESET | FLOW_CLOSING)) != 0;
+	return plan->crowded && ((state & SPARED) == 0 || idle_ns + TICK_NS > IN_USE_NS);
+}
 
-	return plan->crowded && (!spared || idle_ns + TICK_NS > IN_USE_NS);
+bool flow_evictable(const struct plan *plan, uint32_t states) {
+	return plan->crowded && (states & ~(uint32_t)(SPARED | FLOW_ABSENT)) != 0;
 }
 
 void flows_age(struct flow *flow, const struct plan *plan, uint64_t now_ns) {

@@ -67,6 +67,8 @@ struct flow_counts {
 void flows_count(
 	struct flows *flows, const struct plan *plan, uint64_t now_ns, struct flow_counts *ret);
 
+// Whether a flow in one of these states that has just had a packet may be evicted.
+bool flow_evictable(const struct plan *plan, uint32_t states);
 // The state after a packet of a flow in this state; FLOW_ABSENT: a SYN begins it anew.
 // *ret_refresh: the packet counts as its last one.
 uint32_t flow_advance(uint32_t state, enum view_event event, bool *ret_refresh);

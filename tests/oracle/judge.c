@@ -265,6 +265,9 @@ static bool judge_any_order(
 		backends |= backend < PLAN_BACKENDS ? 1ull << backend : 0;
 	}
 	for (uint32_t round = 0; round < 3; round++) {
+		if (flow_evictable(judge->plan, states)) { // by another packet of the burst
+			states |= FLOW_ABSENT;
+		}
 		for (uint32_t k = 0; k < group->n; k++) {
 			struct trial trial = trial_of(judge, burst, group->index[k]);
 

@@ -227,14 +227,26 @@ static uint32_t chosen(
 	return n;
 }
 
+// The packet stays with the backend that its flow has. Where flows are evicted, an earlier packet
+// of the burst may have taken the flow's place: then there is nothing to move.
+static void stay(struct trial *trial, const struct next *next) {
+	struct next evicted = *next;
+
+	evicted.states |= trial->plan->crowded ? FLOW_ABSENT : 0;
+	deliver(trial, &evicted);
+}
+
 // Chosen again by the policy, because the flow's backend takes no new flows; stay: it may not be.
 static void choose_another(struct trial *trial, const struct next *next, uint32_t states) {
 	int service = plan_service_of(trial->plan, &trial->seen->view.key);
-	int ids[PLAN_PER_SERVICE];
+	int ids[PLAN_PER_SERVICE + 1];
 	bool refused;
 	uint32_t n = chosen(trial, service, ids, &refused);
-	bool stays = n == 0 || refused;
+	bool stays = n == 0 || refused || trial->plan->crowded;
 
+	if (trial->plan->crowded) { // the fallback serves moved flows, too
+		ids[n++] = fallback(trial->plan, service, trial->seen->hash);
+	}
 	for (uint32_t i = 0; i < n; i++) {
 		if (usable(trial->plan, ids[i])) {
 			deliver(trial, &(struct next){.states = states,
@@ -246,7 +258,7 @@ static void choose_another(struct trial *trial, const struct next *next, uint32_
 		}
 	}
 	if (stays) {
-		deliver(trial, next);
+		stay(trial, next);
 	}
 }
 
@@ -305,9 +317,11 @@ static void from_down(struct trial *trial, const struct next *next) {
 				.backend = other,
 				.choice = WEIR_CHOICE_REPLACED,
 				.refresh = true});
-		return;
+		if (!trial->plan->crowded) {
+			return;
+		}
 	}
-	deliver(trial, next);
+	stay(trial, next);
 }
 
 // The packet's backend is chosen: send it there, if it is there.

@@ -407,6 +407,7 @@ static uint32_t fragment_frame(struct traffic *traffic, uint8_t *frame) {
 	if (from == 0) {
 		uint8_t whole[128];
 
+		fill(r, whole, sizeof(whole));
 		put_l4(r, whole, &sent->tuple, 0);
 		if (sent->tuple.protocol == 17) {
 			put16(whole + 4, sent->units * 8u);
