@@ -84,7 +84,7 @@ static const struct weir_option rows[] = {
 	{.name = "interval",
 		.kind = WEIR_OPTION_SECONDS,
 		.value = "SECONDS",
-		.help = "sampling interval",
+		.help = "sampling interval; implies --watch",
 		.fallback = "1",
 		.min = 100,
 		.max = HOUR_MS,
@@ -93,7 +93,7 @@ static const struct weir_option rows[] = {
 	{.name = "count",
 		.kind = WEIR_OPTION_NUMBER,
 		.value = "N",
-		.help = "stop after N samples",
+		.help = "stop after N samples; implies --watch",
 		.fallback = "run until interrupted",
 		.min = 1,
 		.max = 1000000000,
@@ -132,12 +132,13 @@ int weir_cli_options_parse(int argc, char **argv, const char *environment_run_di
 				   ? environment_run_dir
 				   : WEIR_RUN_DIR_DEFAULT,
 		.timeout_ms = WEIR_CLI_TIMEOUT_MS,
-		.interval_ms = 1000,
 		.preview = {.algorithm = WEIR_SUBSET_DETERMINISTIC},
 	};
 	int r = weir_command_line_parse(&list, argc, argv, &options, &options.line, why, why_bytes);
 
 	if (r == 0) {
+		options.watch |= options.interval_ms > 0 || options.count > 0;
+		options.interval_ms = options.interval_ms > 0 ? options.interval_ms : 1000;
 		*ret = options;
 	}
 	return r;

@@ -156,6 +156,7 @@ def forged_path_mtu_is_bounded(lab):
     wait_for("path MTU of web-4", lambda: "web-4: path MTU to 10.0.0.14 is 1300" in log(), 3)
     lab.lb.ip("route", "replace", "10.0.0.13/32", "dev", "lb0", "mtu", 1450)
     wait_for("MTU of the route", lambda: "web-3: path MTU to 10.0.0.13 is 1450" in log(), 5)
+    assert lab.backend("web-3")["path_mtu"] == 1450, lab.backend("web-3")
     lab.lb.ip("route", "del", "10.0.0.13/32", "dev", "lb0")
     wait_for("MTU of the port", lambda: "web-3: path MTU to 10.0.0.13 is that of the port again"
              in log(), 5)

@@ -168,6 +168,8 @@ static json_t *json_backend(struct weir_daemon *daemon, const struct weir_backen
 		weir_json_percent(weir_shares_effective(shares, state)), "achieved_percent",
 		weir_json_percent(weir_shares_achieved(shares, state)));
 	if (object != NULL) {
+		json_object_set_new(object, "path_mtu",
+			state->path_mtu == 0 ? json_null() : json_integer(state->path_mtu));
 		weir_json_share(object, &counters);
 	}
 	return object;

@@ -37,6 +37,10 @@ static void options_defaults(void **state) {
 	assert_null(options.service);
 	assert_int_equal(options.line.operands, 1);
 	assert_string_equal(options.line.operand[0], "version");
+	assert_int_equal(PARSE(NULL, &options, why, "stats", "show", "--count", "2"), 0);
+	assert_true(options.watch && options.interval_ms == 1000 && options.count == 2);
+	assert_int_equal(PARSE(NULL, &options, why, "stats", "show", "--interval", "1"), 0);
+	assert_true(options.watch && options.interval_ms == 1000 && options.count == 0);
 }
 
 static void run_dir_from_option_environment_default(void **state) {
