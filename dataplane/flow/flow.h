@@ -59,6 +59,7 @@ struct weir_flow_start {
 	bool joined; // event SYN: it is half-open, but began in mid-flow, so its end is no error
 	bool measured; // remember when it began, to tell the service time
 	bool absent; // weir_flow_absent said so since the last insertion of this key (insert only)
+	uint32_t buckets[2]; // if absent: those that it gave
 };
 
 #define WEIR_OUTCOME_KNOWN (-1) // the flow had finished before

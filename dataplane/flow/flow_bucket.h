@@ -420,26 +420,31 @@ static inline uint32_t *weir_flow_find6(
 	return &bucket->word[slot];
 }
 
-// True if the two buckets of this key hold no entry with it, not even an expired one.
-static inline bool weir_flow_absent(
-	const struct weir_flow_table *table, const struct weir_flow_key *key, uint64_t hash) {
+// True if the two buckets of this key, which go to ret_buckets, hold no entry with it, not even an
+// expired one.
+static inline bool weir_flow_absent(const struct weir_flow_table *table,
+	const struct weir_flow_key *key, uint64_t hash, uint32_t ret_buckets[2]) {
 	const struct weir_flow_secret *secret = &table->secret;
 
 	if (likely(key->family == 4)) {
-		uint32_t count = table->part4.bucket_count;
+		uint64_t count = table->part4.bucket_count;
 		uint32_t first = weir_flow_first_bucket(secret, count, hash);
 		uint32_t second = weir_flow_second_bucket(secret, count, hash);
 		weir_flow_tuple4 tuple = weir_flow_tuple4_of(key);
 
+		ret_buckets[0] = first;
+		ret_buckets[1] = second;
 		return (weir_flow_match4(weir_flow_bucket4_at(table, first), tuple) |
 			       weir_flow_match4(weir_flow_bucket4_at(table, second), tuple)) == 0;
 	} else {
 		uint64_t hash6 = weir_flow_bucket_hash6(secret, key->source, hash);
-		uint32_t count = table->part6.bucket_count;
+		uint64_t count = table->part6.bucket_count;
 		uint32_t first = weir_flow_first_bucket(secret, count, hash6);
 		uint32_t second = weir_flow_second_bucket(secret, count, hash6);
 		struct weir_flow_tuple6 tuple = weir_flow_tuple6_of(key);
 
+		ret_buckets[0] = first;
+		ret_buckets[1] = second;
 		return (weir_flow_match6(table, weir_flow_bucket6_at(table, first), &tuple) |
 			       weir_flow_match6(
 				       table, weir_flow_bucket6_at(table, second), &tuple)) == 0;

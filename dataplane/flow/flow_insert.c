@@ -400,16 +400,21 @@ static __rte_always_inline void expire_same_key(struct weir_flow_table *table, b
 static __rte_always_inline weir_flow_ref insert(struct weir_flow_table *table, bool ipv6,
 	const struct weir_flow_key *key, uint64_t hash, const struct weir_flow_start *start) {
 	struct weir_flow_part *part = weir_flow_part_of(table, ipv6);
-	uint64_t bucket_hash =
-		ipv6 ? weir_flow_bucket_hash6(&table->secret, key->source, hash) : hash;
-	uint32_t buckets[2] = {
-		weir_flow_first_bucket(&table->secret, part->bucket_count, bucket_hash),
-		weir_flow_second_bucket(&table->secret, part->bucket_count, bucket_hash)};
-	uint32_t bucket = buckets[0];
+	uint32_t buckets[2], bucket;
 	struct weir_flow_place place;
 	int slot, destination = 0;
 
-	if (!start->absent) {
+	if (likely(start->absent)) {
+		buckets[0] = start->buckets[0];
+		buckets[1] = start->buckets[1];
+	} else {
+		uint64_t bucket_hash =
+			ipv6 ? weir_flow_bucket_hash6(&table->secret, key->source, hash) : hash;
+
+		buckets[0] =
+			weir_flow_first_bucket(&table->secret, part->bucket_count, bucket_hash);
+		buckets[1] =
+			weir_flow_second_bucket(&table->secret, part->bucket_count, bucket_hash);
 		expire_same_key(table, ipv6, key, buckets, start->now_ns);
 	}
 	if (ipv6) {
@@ -418,6 +423,7 @@ static __rte_always_inline weir_flow_ref insert(struct weir_flow_table *table, b
 			return -ENOSPC;
 		}
 	}
+	bucket = buckets[0];
 	slot = find_room(table, ipv6, buckets, start, &bucket);
 	if (unlikely(slot < 0)) {
 		if (ipv6) {

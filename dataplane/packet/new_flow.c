@@ -163,7 +163,7 @@ struct new_flows {
 	const struct weir_selection_view *view;
 	struct weir_policy_client *client;
 	uint16_t service;
-	struct weir_flow_start start; // of any of them
+	struct weir_flow_start start; // of any of them; its buckets: of the one that is looked at
 };
 
 // The policy's state of a service, brought up to the selection that is published.
@@ -183,14 +183,14 @@ static __rte_noinline void new_flows_of(
 	struct weir_burst *b, uint16_t service, struct new_flows *ret) {
 	struct weir_pipeline *pipeline = b->pipeline;
 
-	*ret = (struct new_flows){.service = service};
+	ret->service = service;
 	if (service == WEIR_SERVICE_NONE) {
 		return;
 	}
 	ret->view = weir_reader_selection(&pipeline->reader, service);
 	ret->client = adopt_selection(b, service, ret->view);
-	ret->start = (struct weir_flow_start){.now_ns = b->now_ns,
-		.measured = (ret->client->settings.needs & WEIR_NEEDS_TIMES) != 0};
+	ret->start.now_ns = b->now_ns;
+	ret->start.measured = (ret->client->settings.needs & WEIR_NEEDS_TIMES) != 0;
 }
 
 static void count_spilled(struct weir_pipeline *pipeline, uint16_t service, uint16_t backend) {
@@ -431,7 +431,7 @@ void weir_new_flow_process(struct weir_burst *b) {
 		struct weir_descriptor *d = &descriptors[i];
 		uint16_t service = d->verdict.service;
 		weir_flow_ref flow = -ENOENT;
-		bool absent = weir_flow_absent(pipeline->flows, &d->key, d->hash);
+		bool absent = weir_flow_absent(pipeline->flows, &d->key, d->hash, of.start.buckets);
 
 		// The flow is known: the SYN was sent again, or an earlier packet of the burst
 		// began the flow.

@@ -280,9 +280,10 @@ static __rte_noinline void stage_lookup(struct weir_burst *b) {
 // here.
 static inline bool is_known(struct weir_burst *b, unsigned int i) {
 	const struct weir_descriptor *d = &b->pipeline->descriptors[i];
+	uint32_t unused[2];
 	weir_flow_ref flow;
 
-	return unlikely(!weir_flow_absent(b->pipeline->flows, &d->key, d->hash)) &&
+	return unlikely(!weir_flow_absent(b->pipeline->flows, &d->key, d->hash, unused)) &&
 	       weir_lookup_slow(b, i, &flow);
 }
 
