@@ -257,8 +257,8 @@ void weir_flow_slot_begin(struct weir_flow_table *table, const struct weir_flow_
 // flow has shown so far still holds.
 static enum weir_flow_phase next_phase(unsigned int former, const struct weir_flow_start *start) {
 	switch (start->event) {
-	case WEIR_FLOW_EVENT_DATAGRAM:
-		return WEIR_PHASE_UDP;
+	case WEIR_FLOW_EVENT_DATAGRAM: // perhaps the one that it began with
+		return former == WEIR_PHASE_UDP_SEEN ? WEIR_PHASE_UDP_SEEN : WEIR_PHASE_UDP;
 	case WEIR_FLOW_EVENT_RST:
 		return former == WEIR_PHASE_RESET ? WEIR_PHASE_RESET : WEIR_PHASE_ABORTED;
 	case WEIR_FLOW_EVENT_DATA:

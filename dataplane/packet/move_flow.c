@@ -35,11 +35,13 @@ static void count_rehashed(struct weir_pipeline *pipeline, uint16_t backend) {
 static void move(struct weir_burst *b, const struct weir_descriptor *d, weir_flow_ref flow,
 	const struct weir_flow_start *start) {
 	struct weir_pipeline *pipeline = b->pipeline;
+	enum weir_flow_state state;
 
 	count_rehashed(pipeline, weir_flow_backend(pipeline->flows, flow));
 	weir_flow_restart(pipeline->flows, flow, start, WEIR_FLOW_END_EVICTED);
-	weir_new_flow_started(
-		pipeline, start->backend, d->verdict.service, start->event, b->now_ns);
+	state = weir_flow_state(pipeline->flows, flow);
+	weir_new_flow_started(pipeline, start->backend, d->verdict.service, start->event,
+		state == WEIR_FLOW_SYN_SEEN || state == WEIR_FLOW_UDP_SEEN, b->now_ns);
 }
 
 // The headers of the backend that the policy chooses for a flow that leaves its own; NULL = nobody

@@ -43,9 +43,9 @@ static inline void flow_started(struct weir_pipeline *pipeline, struct weir_poli
 }
 
 void weir_new_flow_started(struct weir_pipeline *pipeline, uint16_t backend, uint16_t service,
-	enum weir_flow_event event, uint64_t now_ns) {
-	flow_started(pipeline, client_of(pipeline, service), backend, service, event,
-		event == WEIR_FLOW_EVENT_SYN, now_ns);
+	enum weir_flow_event event, bool half_open, uint64_t now_ns) {
+	flow_started(
+		pipeline, client_of(pipeline, service), backend, service, event, half_open, now_ns);
 }
 
 // Samples are lost when control does not read them in time. Nothing waits for it.

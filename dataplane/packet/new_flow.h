@@ -13,9 +13,9 @@
 // that follow those. Each is looked up once more, else a backend is chosen and the flow entered.
 void weir_new_flow_process(struct weir_burst *b);
 
-// A flow was entered into the table, or restarted, by a packet with this event.
+// A flow was entered into the table, or restarted, by a packet with this event; half_open: it is.
 void weir_new_flow_started(struct weir_pipeline *pipeline, uint16_t backend, uint16_t service,
-	enum weir_flow_event event, uint64_t now_ns);
+	enum weir_flow_event event, bool half_open, uint64_t now_ns);
 
 // The backend that the policy of a service chooses for a flow that must leave its own, or
 // WEIR_BACKEND_NONE. As for new flows, the Maglev fallback chooses while the flow table is crowded.

@@ -192,6 +192,35 @@ static void move_flow_burst_of_datagrams_moves_once(void **unused) {
 	lab_free(lab);
 }
 
+// A flow whose first datagram was chosen a backend that is down, by a selection older than the row,
+// is half-open at the next one, too.
+static void move_flow_first_datagram_leaves_it_half_open(void **unused) {
+	struct weir_selection_params params =
+		weir_selection_defaults(1, WEIR_POLICY_ROUND_ROBIN, LAB_SLOTS);
+	struct lab *lab = lab_make();
+	unsigned int moved = 0;
+
+	(void)unused;
+	lab_publish_policy(lab, &params, (uint16_t[]){4, 5}, 2);
+	flag(lab, 4, DOWN);
+	for (uint16_t n = 0; n < 8; n++) {
+		const struct frame_spec spec = udp(n);
+		struct weir_verdict verdict = lab_send(lab, &spec);
+
+		moved += verdict.choice == WEIR_CHOICE_REPLACED;
+		assert_int_equal(lab_counters(lab)->flows_half_open, n + 1);
+	}
+	assert_true(moved > 0);
+	for (uint16_t n = 0; n < 8; n++) {
+		const struct frame_spec spec = udp(n);
+
+		lab_send(lab, &spec);
+		assert_int_equal(lab_counters(lab)->flows_half_open, 7 - n);
+	}
+	lab_check_counters(lab);
+	lab_free(lab);
+}
+
 // Rows are published before selections: one that still names the backend leads nowhere else.
 static void move_flow_older_selection_moves_nothing(void **unused) {
 	struct lab *lab = lab_make();
@@ -459,6 +488,7 @@ int main(void) {
 		cmocka_unit_test(move_flow_burst_of_syns_moves_once),
 		cmocka_unit_test(move_flow_in_a_flood_goes_where_its_ack_will),
 		cmocka_unit_test(move_flow_burst_of_datagrams_moves_once),
+		cmocka_unit_test(move_flow_first_datagram_leaves_it_half_open),
 		cmocka_unit_test(move_flow_older_selection_moves_nothing),
 		cmocka_unit_test(move_flow_syn_takes_followers_along),
 		cmocka_unit_test(move_flow_closed_backend_keeps_established_flows),
