@@ -165,7 +165,7 @@ static uint32_t moved_states(const struct trial *trial, uint32_t states) {
 	case EVENT_RST:
 		return FLOW_RESET | FLOW_ABORTED;
 	case EVENT_DATAGRAM:
-		return FLOW_UDP | (states & FLOW_UDP_SEEN);
+		return states;
 	case EVENT_ACK:
 	case EVENT_DATA:
 		break;
@@ -295,7 +295,7 @@ static void from_down(struct trial *trial, const struct next *next) {
 	}
 	if (view->event == EVENT_DATAGRAM) {
 		if (tracked) {
-			choose_another(trial, next, FLOW_UDP);
+			choose_another(trial, next, next->states);
 		} else {
 			deliver(trial, next);
 		}
@@ -328,7 +328,15 @@ static void from_down(struct trial *trial, const struct next *next) {
 static void rewrite(struct trial *trial, const struct next *next) {
 	if (!trial->plan->backends[next->backend].present) {
 		from_gone(trial, next);
-	} else if ((trial->plan->backends[next->backend].path.state & WEIR_BACKEND_DOWN) != 0) {
+		return;
+	}
+	if (trial->relaxed) { // an earlier packet of the burst may have moved the flow there
+		struct next moved = *next;
+
+		moved.choice = WEIR_CHOICE_REPLACED;
+		deliver(trial, &moved);
+	}
+	if ((trial->plan->backends[next->backend].path.state & WEIR_BACKEND_DOWN) != 0) {
 		from_down(trial, next);
 	} else {
 		deliver(trial, next);
