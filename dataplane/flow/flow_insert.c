@@ -302,20 +302,26 @@ static __rte_noinline int make_way6(struct weir_flow_table *table, const uint32_
 	return slot;
 }
 
-// There is no half-open flow in the two buckets, and no room. Few searches may fail per stamp: in a
-// table in use a flood would pay for one with each SYN.
-static __rte_noinline int make_way(struct weir_flow_table *table, bool ipv6,
+// Search the two buckets for an idle flow to evict. Few searches may fail per stamp: in a table in
+// use a flood would pay for one with each SYN.
+static __rte_noinline int search_idle(struct weir_flow_table *table, bool ipv6,
 	const uint32_t buckets[2], const struct weir_flow_start *start, uint32_t *ret_bucket) {
-	int slot = -1;
+	int slot = evict_idle(table, ipv6, buckets, start->now_ns, ret_bucket);
 
-	if (table->idle_searches > 0 &&
-		may_be_half_open(weir_flow_part_of(table, ipv6), start->event)) {
-		slot = evict_idle(table, ipv6, buckets, start->now_ns, ret_bucket);
-		if (slot < 0) {
-			slot = ipv6 ? make_way6(table, buckets, start, ret_bucket) : -1;
-			table->idle_searches -= slot < 0;
-		}
-		return slot;
+	if (slot < 0) {
+		slot = ipv6 ? make_way6(table, buckets, start, ret_bucket) : -1;
+		table->idle_searches -= slot < 0;
+	}
+	return slot;
+}
+
+// There is no half-open flow in the two buckets, and no room. Of a SYN flood this is every fifth
+// packet.
+static __rte_always_inline int make_way(struct weir_flow_table *table, bool ipv6,
+	const uint32_t buckets[2], const struct weir_flow_start *start, uint32_t *ret_bucket) {
+	if (unlikely(may_be_half_open(weir_flow_part_of(table, ipv6), start->event)) &&
+		table->idle_searches > 0) {
+		return search_idle(table, ipv6, buckets, start, ret_bucket);
 	}
 	return ipv6 ? make_way6(table, buckets, start, ret_bucket) : -1;
 }
