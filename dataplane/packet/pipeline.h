@@ -29,7 +29,8 @@
 
 struct weir_pipeline;
 
-// Process a burst that arrived on in_port (an index into segment->header->port).
+// Process a burst of n packets, perhaps none, that arrived on in_port (an index into
+// segment->header->port). pkts and verdicts are arrays in either case.
 // The caller keeps pkts; for FORWARD and REPLY their data was rewritten in place.
 // Takes over what control has published meanwhile, at most WEIR_READER_STEPS changes, before the
 // first packet. The caller must later report a quiescent state (weir_pipeline_quiescent).

@@ -145,9 +145,11 @@ static void bursts_of_all_sizes_agree_with_single_packets(void **state) {
 
 static void empty_burst_changes_nothing(void **state) {
 	struct lab *lab = lab_make();
+	struct weir_verdict verdict;
+	struct rte_mbuf *none = NULL;
 
 	(void)state;
-	weir_pipeline_process(lab->pipeline, NULL, 0, LAB_IN_PORT, lab->now_ns, NULL);
+	weir_pipeline_process(lab->pipeline, &none, 0, LAB_IN_PORT, lab->now_ns, &verdict);
 	weir_pipeline_maintain(lab->pipeline, lab->now_ns);
 	assert_int_equal(lab_counters(lab)->rx_packets, 0);
 	lab_check_counters(lab);
