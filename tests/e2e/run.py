@@ -34,7 +34,6 @@ from scenario import collect
 MODULES = (scenarios_traffic, scenarios_balancing, scenarios_policies, scenarios_control,
            scenarios_hostile, scenarios_limits, scenarios_mtu, scenarios_ports, scenarios_subsets,
            scenarios_worker, scenarios_access)
-DEADLINE_S = 180
 # Scenarios wait most of the time: for programs to start, for health checks, for timeouts.
 JOBS = 2 * os.cpu_count()
 
@@ -72,7 +71,7 @@ def run_one(item, build, place):
     try:
         with lab:
             try:
-                with deadline(DEADLINE_S):
+                with deadline(item.seconds):
                     item.function(lab)
             except KeyboardInterrupt:
                 raise

@@ -7,14 +7,15 @@
 
 The arguments are those of Lab; start=False leaves starting the programs to the scenario, and
 alone=True is for one that measures times or shares of them: no other scenario runs beside it.
+One that is not done within `seconds` has failed.
 """
 from lab import Lab
 
 
 class Scenario:
-    def __init__(self, function, start, alone, arguments):
+    def __init__(self, function, start, alone, seconds, arguments):
         self.function_, self.start, self.alone = function, start, alone
-        self.arguments = arguments
+        self.seconds, self.arguments = seconds, arguments
         self.name = function.__name__
         self.summary = (function.__doc__ or "").strip().splitlines()[0]
 
@@ -27,9 +28,9 @@ class Scenario:
         self.function_(lab)
 
 
-def scenario(start=True, alone=False, **arguments):
+def scenario(start=True, alone=False, seconds=180, **arguments):
     def mark(function):
-        function.scenario = Scenario(function, start, alone, arguments)
+        function.scenario = Scenario(function, start, alone, seconds, arguments)
         return function
     return mark
 

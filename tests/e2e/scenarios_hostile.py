@@ -122,7 +122,8 @@ def check_wrk(text):
     assert int(re.search(r"(\d+) requests in", text).group(1)) > 20 * SECONDS, text
 
 
-@scenario(services=[web(policy=ROUND_ROBIN), echo(policy=ROUND_ROBIN)], config=TABLE, alone=True)
+@scenario(services=[web(policy=ROUND_ROBIN), echo(policy=ROUND_ROBIN)], config=TABLE, alone=True,
+          seconds=180 + 2 * SECONDS * len(FORGED))
 def forged_packets_cost_no_flow_and_no_request(lab):
     """100,000 flows and wrk beside floods of each kind: no flow lost, no request failed"""
     establish(lab)
