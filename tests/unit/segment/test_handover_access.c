@@ -70,15 +70,26 @@ static pid_t start_attempt(struct lab *f, uid_t uid, int expected, const char *w
 	return pid;
 }
 
+// Listen anew, for this control user; others find the way into the directory.
+static void listen_anew(struct lab *f, uid_t control_user) {
+	assert_int_equal(chmod(f->dir, 0755), 0);
+	stop_server(f);
+	assert_int_equal(listen_for(f, control_user, MEMBER), 0);
+}
+
+// The same, and everybody may connect.
+static void listen_anew_to_all(struct lab *f, uid_t control_user) {
+	listen_anew(f, control_user);
+	assert_int_equal(chmod(f->path, 0666), 0);
+}
+
 static void member_of_the_group_cannot_even_connect(void **state) {
 	struct lab *f = *state;
 
 	if (getuid() != 0) {
 		skip(); // nobody else to become
 	}
-	assert_int_equal(chmod(f->dir, 0755), 0);
-	stop_server(f);
-	assert_int_equal(listen_for(f, CONTROL, MEMBER), 0);
+	listen_anew(f, CONTROL);
 	assert_int_equal(wait_exit(start_attempt(f, MEMBER, -EACCES, "--control-user 4242")), 0);
 	assert_int_equal(serve_while(f, start_attempt(f, CONTROL, 0, NULL)), 0);
 	serve_until(f, 0);
@@ -94,10 +105,7 @@ static void peer_of_another_user_gets_no_descriptor(void **state) {
 	if (getuid() != 0) {
 		skip();
 	}
-	assert_int_equal(chmod(f->dir, 0755), 0);
-	stop_server(f);
-	assert_int_equal(listen_for(f, CONTROL, MEMBER), 0);
-	assert_int_equal(chmod(f->path, 0666), 0);
+	listen_anew_to_all(f, CONTROL);
 	weir_handover_take_refusals(f->server, &refusals);
 	assert_int_equal(refusals.total, 0);
 	pid = start_attempt(f, MEMBER, -EPERM, "--control-user 4242");
@@ -111,9 +119,7 @@ static void peer_of_another_user_gets_no_descriptor(void **state) {
 	assert_int_equal(refusals.count, 0);
 	assert_int_equal(refusals.total, 1);
 	// Nobody but root, where no user is named.
-	stop_server(f);
-	assert_int_equal(listen_for(f, (uid_t)-1, MEMBER), 0);
-	assert_int_equal(chmod(f->path, 0666), 0);
+	listen_anew_to_all(f, (uid_t)-1);
 	assert_int_equal(serve_while(f, start_attempt(f, CONTROL, -EPERM, "4243")), 0);
 	assert_int_equal(serve_while(f, start_attempt(f, 0, 0, NULL)), 0);
 	// Neither is he told of the one that is attached.
@@ -152,10 +158,7 @@ static void flood_of_refused_peers_keeps_nobody_out(void **state) {
 	if (getuid() != 0) {
 		skip();
 	}
-	assert_int_equal(chmod(f->dir, 0755), 0);
-	stop_server(f);
-	assert_int_equal(listen_for(f, CONTROL, MEMBER), 0);
-	assert_int_equal(chmod(f->path, 0666), 0);
+	listen_anew_to_all(f, CONTROL);
 	flood = start_flood(f, MEMBER);
 	end = now_ms() + DEADLINE_MS;
 	do {

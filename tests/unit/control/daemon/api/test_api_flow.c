@@ -29,6 +29,22 @@ static void expect_in(const json_t *object, const char *part) {
 	}
 }
 
+static void set_admin(struct web *web, const char *command, const char *backend) {
+	json_decref(lab_result(&web->lab,
+		"{\"command\": \"backend.%s\", \"service\": \"web\", \"backend\": \"%s\"}", command,
+		backend));
+}
+
+// Let there be a known flow, of client port 3. Its backend goes to ret.
+static void begin_known_flow(struct web *web, char ret[32]) {
+	json_t *found;
+
+	lab_dataplane_flows(web->dataplane, "198.51.100.10", 80, 20);
+	found = lookup(web, "192.0.2.77", 3, "198.51.100.10", 80);
+	snprintf(ret, 32, "%s", text_of(found, "backend"));
+	json_decref(found);
+}
+
 static void lookup_finds_a_known_flow(void **state) {
 	struct web *web = *state;
 	json_t *found;
@@ -86,22 +102,15 @@ static void lookup_of_a_drained_backends_flow_says_so(void **state) {
 	json_t *found;
 	char backend[32];
 
-	lab_dataplane_flows(web->dataplane, "198.51.100.10", 80, 20);
-	found = lookup(web, "192.0.2.77", 3, "198.51.100.10", 80);
-	snprintf(backend, sizeof(backend), "%s", text_of(found, "backend"));
-	json_decref(found);
-	json_decref(lab_result(&web->lab,
-		"{\"command\": \"backend.drain\", \"service\": \"web\", \"backend\": \"%s\"}",
-		backend));
+	begin_known_flow(web, backend);
+	set_admin(web, "drain", backend);
 	found = lookup(web, "192.0.2.77", 3, "198.51.100.10", 80);
 	assert_string_equal(text_of(found, "backend"), backend); // it stays
 	expect_in(found, "flow table of worker 0; backend drained: existing flows only");
 	expect_in(found, "; a new flow would go to ");
 	assert_string_not_equal(text_of(found, "chosen"), backend);
 	json_decref(found);
-	json_decref(lab_result(&web->lab,
-		"{\"command\": \"backend.ready\", \"service\": \"web\", \"backend\": \"%s\"}",
-		backend));
+	set_admin(web, "ready", backend);
 }
 
 // With all backends drained each gets new flows all the same.
@@ -110,12 +119,8 @@ static void lookup_of_a_flow_in_panic_mode_says_so(void **state) {
 	json_t *found;
 
 	lab_dataplane_flows(web->dataplane, "198.51.100.10", 80, 20);
-	for (int i = 1; i <= 2; i++) {
-		json_decref(lab_result(&web->lab,
-			"{\"command\": \"backend.drain\", \"service\": \"web\", \"backend\": "
-			"\"w-%d\"}",
-			i));
-	}
+	set_admin(web, "drain", "w-1");
+	set_admin(web, "drain", "w-2");
 	found = lookup(web, "192.0.2.77", 3, "198.51.100.10", 80);
 	assert_string_equal(text_of(found, "backend"), text_of(found, "chosen"));
 	expect_in(found, "; backend drained: new flows only because of panic mode");
@@ -123,18 +128,8 @@ static void lookup_of_a_flow_in_panic_mode_says_so(void **state) {
 	found = lookup(web, "192.0.2.1", 7, "198.51.100.10", 80);
 	expect_in(found, "; panic mode: no backend is ready, drained ones are used");
 	json_decref(found);
-	for (int i = 1; i <= 2; i++) {
-		json_decref(lab_result(&web->lab,
-			"{\"command\": \"backend.ready\", \"service\": \"web\", \"backend\": "
-			"\"w-%d\"}",
-			i));
-	}
-}
-
-static void set_admin(struct web *web, const char *command, const char *backend) {
-	json_decref(lab_result(&web->lab,
-		"{\"command\": \"backend.%s\", \"service\": \"web\", \"backend\": \"%s\"}", command,
-		backend));
+	set_admin(web, "ready", "w-1");
+	set_admin(web, "ready", "w-2");
 }
 
 static void set_on_backend_down(struct web *web, const char *value) {
@@ -159,10 +154,7 @@ static void lookup_of_a_flow_of_a_backend_that_is_down_says_what_follows(void **
 	json_t *found;
 	char backend[32];
 
-	lab_dataplane_flows(web->dataplane, "198.51.100.10", 80, 20);
-	found = lookup(web, "192.0.2.77", 3, "198.51.100.10", 80);
-	snprintf(backend, sizeof(backend), "%s", text_of(found, "backend"));
-	json_decref(found);
+	begin_known_flow(web, backend);
 	set_admin(web, "maintenance", backend);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		set_on_backend_down(web, cases[i][0]);
