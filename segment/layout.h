@@ -41,6 +41,7 @@
 
 #include "counters.h"
 #include "drop_reasons.h"
+#include "health_state.h"
 #include "policy.h"
 
 #define WEIR_SEGMENT_MAGIC 0x3247455352494557ull // "WEIRSEG2" in memory
@@ -230,19 +231,10 @@ _Static_assert(sizeof(struct weir_identity_backend) == 128, "segment ABI");
 
 // X(NAME, "name")
 #define WEIR_ADMIN_STATES(X) X(READY, "ready") X(DRAIN, "drain") X(MAINTENANCE, "maintenance")
-#define WEIR_HEALTH_STATES(X) \
-	X(STARTING, "starting") \
-	X(HEALTHY, "healthy") X(LAME_DUCK, "lame-duck") X(REFUSING, "refusing")
 
 enum weir_admin_state {
 #define X(name, key) WEIR_ADMIN_##name,
 	WEIR_ADMIN_STATES(X)
-#undef X
-};
-
-enum weir_health_state {
-#define X(name, key) WEIR_HEALTH_##name,
-	WEIR_HEALTH_STATES(X)
 #undef X
 };
 

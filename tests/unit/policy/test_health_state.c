@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Health states: what follows from each pair of facts, each thing that may be heard in each of
+// them, and the tables of the documentation.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "health_state.h"
+
+#define VERDICTS WEIR_HEALTH_VERDICT_COUNT
+#define WORDS WEIR_HEALTH_WORD_COUNT
+
+static char *document; // docs/health.md
+
+static struct weir_health_facts facts_of(unsigned int verdict, unsigned int word) {
+	return (struct weir_health_facts){.verdict = (uint8_t)verdict, .word = (uint8_t)word};
+}
+
+static void assert_facts(
+	struct weir_health_facts facts, unsigned int verdict, unsigned int word) {
+	assert_int_equal(facts.verdict, verdict);
+	assert_int_equal(facts.word, word);
+}
+
+// By hand, in words: not the table that is tested.
+static enum weir_health_state expected(unsigned int verdict, unsigned int word) {
+	if (verdict == WEIR_HEALTH_VERDICT_FAILING || word == WEIR_HEALTH_WORD_DOWN) {
+		return WEIR_HEALTH_REFUSING;
+	}
+	if (word == WEIR_HEALTH_WORD_LAME_DUCK) {
+		return WEIR_HEALTH_LAME_DUCK;
+	}
+	if (word == WEIR_HEALTH_WORD_STARTING) {
+		return WEIR_HEALTH_STARTING;
+	}
+	if (verdict == WEIR_HEALTH_VERDICT_UNKNOWN && word == WEIR_HEALTH_WORD_NONE) {
+		return WEIR_HEALTH_STARTING;
+	}
+	return WEIR_HEALTH_HEALTHY;
+}
+
+static void every_pair_has_its_state(void **state) {
+	(void)state;
+	for (unsigned int v = 0; v < VERDICTS; v++) {
+		for (unsigned int w = 0; w < WORDS; w++) {
+			assert_int_equal(weir_health_state_of(facts_of(v, w)), expected(v, w));
+		}
+	}
+	// As garbage from elsewhere might be.
+	assert_int_equal(weir_health_state_of(facts_of(VERDICTS, 255)), WEIR_HEALTH_STARTING);
+}
+
+static void every_verdict_in_every_pair(void **state) {
+	(void)state;
+	for (unsigned int v = 0; v < VERDICTS; v++) {
+		for (unsigned int w = 0; w < WORDS; w++) {
+			for (unsigned int next = 0; next < VERDICTS; next++) {
+				bool fell = next == WEIR_HEALTH_VERDICT_FAILING && v != next;
+				struct weir_health_facts facts = weir_health_judge(
+					facts_of(v, w), (enum weir_health_verdict)next);
+
+				assert_facts(facts, next, fell ? WEIR_HEALTH_WORD_NONE : w);
+				// Told again, it changes nothing.
+				facts = weir_health_judge(facts, (enum weir_health_verdict)next);
+				assert_facts(facts, next, fell ? WEIR_HEALTH_WORD_NONE : w);
+			}
+		}
+	}
+}
+
+static void every_word_in_every_pair(void **state) {
+	(void)state;
+	for (unsigned int v = 0; v < VERDICTS; v++) {
+		for (unsigned int w = 0; w < WORDS; w++) {
+			struct weir_health_facts facts;
+
+			for (unsigned int next = 0; next < WORDS; next++) {
+				facts = weir_health_say(
+					facts_of(v, w), (enum weir_health_word)next);
+				assert_facts(facts, v, next);
+				facts = weir_health_say(facts, (enum weir_health_word)next);
+				assert_facts(facts, v, next);
+			}
+			facts = weir_health_expire(facts_of(v, w));
+			assert_facts(facts, v,
+				w == WEIR_HEALTH_WORD_LAME_DUCK ? w : WEIR_HEALTH_WORD_NONE);
+		}
+	}
+}
+
+static void lame_duck_ends_by_ready_or_by_refusing_and_rising(void **state) {
+	struct weir_health_facts facts =
+		facts_of(WEIR_HEALTH_VERDICT_PASSING, WEIR_HEALTH_WORD_LAME_DUCK);
+
+	(void)state;
+	facts = weir_health_judge(facts, WEIR_HEALTH_VERDICT_PASSING);
+	facts = weir_health_expire(facts);
+	facts = weir_health_adopt(weir_health_state_of(facts), true); // control was restarted
+	facts = weir_health_judge(facts, WEIR_HEALTH_VERDICT_PASSING);
+	assert_int_equal(weir_health_state_of(facts), WEIR_HEALTH_LAME_DUCK);
+	assert_int_equal(weir_health_state_of(weir_health_say(facts, WEIR_HEALTH_WORD_READY)),
+		WEIR_HEALTH_HEALTHY);
+	facts = weir_health_judge(facts, WEIR_HEALTH_VERDICT_FAILING);
+	assert_int_equal(weir_health_state_of(facts), WEIR_HEALTH_REFUSING);
+	assert_int_equal(
+		weir_health_state_of(weir_health_judge(facts, WEIR_HEALTH_VERDICT_PASSING)),
+		WEIR_HEALTH_HEALTHY);
+	// It goes on saying so: it never takes flows in between.
+	facts = weir_health_say(facts, WEIR_HEALTH_WORD_LAME_DUCK);
+	assert_int_equal(weir_health_state_of(facts), WEIR_HEALTH_REFUSING);
+	assert_int_equal(
+		weir_health_state_of(weir_health_judge(facts, WEIR_HEALTH_VERDICT_PASSING)),
+		WEIR_HEALTH_LAME_DUCK);
+}
+
+static void adopted_state_is_kept(void **state) {
+	(void)state;
+	for (int s = WEIR_HEALTH_STARTING; s <= WEIR_HEALTH_REFUSING; s++) {
+		bool lame = s == WEIR_HEALTH_LAME_DUCK;
+
+		assert_int_equal(weir_health_state_of(weir_health_adopt(
+					 (enum weir_health_state)s, true)),
+			s);
+		assert_int_equal(weir_health_state_of(weir_health_adopt(
+					 (enum weir_health_state)s, false)),
+			lame ? WEIR_HEALTH_LAME_DUCK : WEIR_HEALTH_HEALTHY);
+	}
+}
+
+static void assert_documented(const char *line) {
+	if (strstr(document, line) == NULL) {
+		fail_msg("docs/health.md lacks the line %s", line);
+	}
+}
+
+// "| passing | healthy | starting | ... |": a verdict, and the state for each word.
+static void tables_of_the_document_are_these(void **state) {
+	char line[256], part[64];
+
+	(void)state;
+	for (unsigned int v = 0; v < VERDICTS; v++) {
+		snprintf(line, sizeof(line), "\n| %s |",
+			weir_health_verdict_name((enum weir_health_verdict)v));
+		for (unsigned int w = 0; w < WORDS; w++) {
+			snprintf(part, sizeof(part), " %s |",
+				weir_health_state_name(weir_health_state_of(facts_of(v, w))));
+			strncat(line, part, sizeof(line) - strlen(line) - 1);
+		}
+		strncat(line, "\n", sizeof(line) - strlen(line) - 1);
+		assert_documented(line);
+	}
+	snprintf(line, sizeof(line), "\n| checks |");
+	for (unsigned int w = 0; w < WORDS; w++) {
+		snprintf(part, sizeof(part), " %s |",
+			weir_health_word_name((enum weir_health_word)w));
+		strncat(line, part, sizeof(line) - strlen(line) - 1);
+	}
+	assert_documented(line);
+#define X(name, key, meaning) assert_documented("\n| " key " | " meaning " |\n");
+	WEIR_HEALTH_VERDICTS(X)
+	WEIR_HEALTH_WORDS(X)
+#undef X
+}
+
+static char *read_document(const char *path) {
+	FILE *file = fopen(path, "r");
+	char *text = calloc(1, 65536);
+
+	if (file == NULL || text == NULL || fread(text, 1, 65535, file) == 0) {
+		perror(path);
+		exit(1);
+	}
+	fclose(file);
+	return text;
+}
+
+int main(int argc, char **argv) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_pair_has_its_state),
+		cmocka_unit_test(every_verdict_in_every_pair),
+		cmocka_unit_test(every_word_in_every_pair),
+		cmocka_unit_test(lame_duck_ends_by_ready_or_by_refusing_and_rising),
+		cmocka_unit_test(adopted_state_is_kept),
+		cmocka_unit_test(tables_of_the_document_are_these),
+	};
+	int failed;
+
+	if (argc != 2) {
+		fprintf(stderr, "usage: %s docs/health.md\n", argv[0]);
+		return 1;
+	}
+	document = read_document(argv[1]);
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	free(document);
+	return failed;
+}
