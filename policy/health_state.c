@@ -30,8 +30,8 @@ enum weir_health_state weir_health_state_of(struct weir_health_facts facts) {
 }
 
 struct weir_health_facts weir_health_adopt(enum weir_health_state state, bool checked) {
-	struct weir_health_facts facts = {.verdict = checked ? WEIR_HEALTH_VERDICT_UNKNOWN
-							     : WEIR_HEALTH_VERDICT_UNCHECKED};
+	struct weir_health_facts facts = {
+		.verdict = checked ? WEIR_HEALTH_VERDICT_UNKNOWN : WEIR_HEALTH_VERDICT_UNCHECKED};
 
 	switch (state) {
 	case WEIR_HEALTH_STARTING:

@@ -45,14 +45,14 @@ enum weir_health_verdict {
 #define X(name, key, meaning) WEIR_HEALTH_VERDICT_##name,
 	WEIR_HEALTH_VERDICTS(X)
 #undef X
-	WEIR_HEALTH_VERDICT_COUNT
+		WEIR_HEALTH_VERDICT_COUNT
 };
 
 enum weir_health_word {
 #define X(name, key, meaning) WEIR_HEALTH_WORD_##name,
 	WEIR_HEALTH_WORDS(X)
 #undef X
-	WEIR_HEALTH_WORD_COUNT
+		WEIR_HEALTH_WORD_COUNT
 };
 
 struct weir_health_facts { // of one backend

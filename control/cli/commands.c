@@ -321,6 +321,10 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "weirctl config reload", "config.reload", 0, 1, 0, build_file, weir_show_changes, NULL, true},
 	{"health", "show", "[SERVICE]", "show health checks and their latest results", NULL,
 	 "weirctl health show web", "health.show", 0, 1, 0, build_service, weir_show_health, NULL, false},
+	{"health", "history", "[[SERVICE/]NAME]", "show what the health of backends was, and why it changed",
+	 "The last 1,024 changes of all backends; none from before weir-control was started.\n",
+	 "weirctl health history web/web-1", "health.history", 0, 1, 0, build_backend,
+	 weir_show_history, NULL, false},
 	{"version", NULL, "", "show the versions of weirctl and of the daemons", NULL, "weirctl version",
 	 "version", 0, 0, 0, build_nothing, weir_show_version, NULL, false},
 };

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <time.h>
 
 #include "terminal.h"
 #include "text_table.h"
@@ -388,6 +389,39 @@ void weir_show_health(const struct weir_cli *cli, json_t *result) {
 	};
 
 	weir_show_table(cli->out, result, columns, COUNT(columns), "no backends");
+}
+
+// Local time, as people compare it with their other logs.
+static void add_time(json_t *row) {
+	json_int_t ms = json_integer_value(json_object_get(row, "time_ms"));
+	time_t seconds = (time_t)(ms / 1000);
+	char text[64], day[40];
+	struct tm local;
+
+	if (localtime_r(&seconds, &local) != NULL &&
+		strftime(day, sizeof(day), "%Y-%m-%d %H:%M:%S", &local) > 0) {
+		snprintf(text, sizeof(text), "%s.%03u", day, (unsigned int)(ms % 1000));
+		json_object_set_new(row, "time", json_string(text));
+	}
+}
+
+void weir_show_history(const struct weir_cli *cli, json_t *result) {
+	static const struct weir_show_column columns[] = {
+		{"TIME", "time", WEIR_SHOW_TEXT},
+		{"SERVICE", "service", WEIR_SHOW_TEXT},
+		{"BACKEND", "backend", WEIR_SHOW_TEXT},
+		{"FROM", "from", WEIR_SHOW_TEXT},
+		{"TO", "to", WEIR_SHOW_TEXT},
+		{"SOURCE", "source", WEIR_SHOW_TEXT},
+		{"WHY", "why", WEIR_SHOW_TEXT},
+	};
+	json_t *row;
+	size_t i;
+
+	json_array_foreach (result, i, row) {
+		add_time(row);
+	}
+	weir_show_table(cli->out, result, columns, COUNT(columns), "no changes");
 }
 
 void weir_show_version(const struct weir_cli *cli, json_t *result) {

@@ -20,6 +20,7 @@ struct weir_watch {
 	struct weir_log *log;
 	weir_watch_changed changed;
 	void *context;
+	struct weir_states *states;
 	struct weir_health *health;
 	struct weir_neighbours *neighbours;
 	struct weir_tables *tables; // NULL until the first configure
@@ -30,26 +31,13 @@ struct weir_watch {
 	char steer_why[272]; // why the VIP maps were not updated, as logged; "" = they were
 };
 
-static const char *const health_names[] = {
-#define X(name, key) [WEIR_HEALTH_##name] = key,
-	WEIR_HEALTH_STATES(X)
-#undef X
-};
-
 // --- callbacks ----------------------------------------------------------------------------
 
 static void on_health(
-	void *context, uint16_t backend, enum weir_health_state state, const char *detail) {
+	void *context, uint16_t backend, enum weir_health_verdict verdict, const char *detail) {
 	struct weir_watch *watch = context;
-	struct weir_backend_state known;
 
-	if (weir_tables_backend(watch->tables, backend, &known) < 0 || known.health == state) {
-		return;
-	}
-	weir_tables_set_health(watch->tables, backend, state);
-	weir_log_write(watch->log, state == WEIR_HEALTH_HEALTHY ? WEIR_LOG_INFO : WEIR_LOG_WARN,
-		"backend %s/%s: %s (%s)", known.service, known.name, health_names[state], detail);
-	watch->changed(watch->context);
+	weir_states_judge(watch->states, backend, verdict, detail);
 }
 
 static int order_by_address(const void *a, const void *b) {
@@ -138,9 +126,13 @@ int weir_watch_create(uv_loop_t *loop, struct weir_log *log, weir_watch_changed 
 	watch->log = log;
 	watch->changed = changed;
 	watch->context = context;
-	r = weir_health_create(loop, on_health, watch, &watch->health);
+	r = weir_states_create(log, changed, context, &watch->states);
 	if (r < 0) {
 		goto free_watch;
+	}
+	r = weir_health_create(loop, on_health, watch, &watch->health);
+	if (r < 0) {
+		goto free_states;
 	}
 	r = weir_neighbours_create(loop, on_next_hop, watch, &watch->neighbours);
 	if (r < 0) {
@@ -150,6 +142,8 @@ int weir_watch_create(uv_loop_t *loop, struct weir_log *log, weir_watch_changed 
 	return 0;
 free_health:
 	weir_health_free(watch->health);
+free_states:
+	weir_states_free(watch->states);
 free_watch:
 	free(watch);
 	return r;
@@ -165,6 +159,7 @@ void weir_watch_free(struct weir_watch *watch) {
 	}
 	weir_neighbours_free(watch->neighbours);
 	weir_health_free(watch->health);
+	weir_states_free(watch->states);
 	free(watch->owners);
 	free(watch);
 }
@@ -180,16 +175,14 @@ static uint32_t count_backends(const struct weir_config *config) {
 	return count;
 }
 
+// A new check goes on from what is known already.
 static void add_target(struct weir_watch *watch, const struct weir_config_service *service,
 	const struct weir_backend_state *backend, struct weir_health_target *targets, uint32_t *n) {
 	const struct weir_config_health_check *check = &service->health_check;
+	struct weir_states_status status;
 
-	if (check->type == WEIR_CHECK_NONE) {
-		// Without a check its recovery could not be detected.
-		if (backend->health != WEIR_HEALTH_HEALTHY) {
-			weir_tables_set_health(watch->tables, backend->id, WEIR_HEALTH_HEALTHY);
-			watch->changed(watch->context);
-		}
+	if (check->type == WEIR_CHECK_NONE ||
+		weir_states_status(watch->states, backend->id, &status) < 0) {
 		return;
 	}
 	targets[(*n)++] = (struct weir_health_target){
@@ -197,7 +190,7 @@ static void add_target(struct weir_watch *watch, const struct weir_config_servic
 		.port = check->port != 0 ? check->port : service->binds[0].port_first,
 		.address = backend->address,
 		.check = check,
-		.initial = backend->health,
+		.initial = (enum weir_health_verdict)status.facts.verdict,
 	};
 }
 
@@ -208,6 +201,11 @@ static int configure_health(struct weir_watch *watch, const struct weir_config *
 
 	if (targets == NULL) {
 		return -ENOMEM;
+	}
+	r = weir_states_configure(watch->states, watch->tables, config);
+	if (r < 0) {
+		free(targets);
+		return r;
 	}
 	for (uint32_t i = 0; i < config->service_count; i++) {
 		const struct weir_config_service *service = &config->services[i];
@@ -244,6 +242,10 @@ void weir_watch_forget(struct weir_watch *watch) {
 int weir_watch_health(
 	const struct weir_watch *watch, uint16_t backend, struct weir_health_status *ret) {
 	return weir_health_status(watch->health, backend, ret);
+}
+
+struct weir_states *weir_watch_states(struct weir_watch *watch) {
+	return watch->states;
 }
 
 // --- neighbours ---------------------------------------------------------------------------

@@ -14,6 +14,7 @@
 #include "health.h"
 #include "log.h"
 #include "path_mtu.h"
+#include "states.h"
 #include "tables.h"
 
 struct weir_watch;
@@ -49,6 +50,9 @@ const char *weir_watch_unsteered(const struct weir_watch *watch);
 // A failure is logged and is to be tried again. Returns 0 or negative errno.
 int weir_watch_steer(struct weir_watch *watch, const struct weir_handover *handover,
 	const struct weir_config *config);
+
+// Where to tell what is heard of a backend's health, and to ask for it.
+struct weir_states *weir_watch_states(struct weir_watch *watch);
 
 // As weir_health_status.
 int weir_watch_health(

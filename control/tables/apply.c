@@ -10,22 +10,14 @@ static enum weir_health_state first_health(const struct weir_config_service *con
 }
 
 // A backend that stays: its state is kept, its configured weight may be new.
-static void keep_backend(struct weir_state *state, uint16_t id,
-	const struct weir_config_service *service, const struct weir_config_backend *config) {
+static void keep_backend(
+	struct weir_state *state, uint16_t id, const struct weir_config_backend *config) {
 	struct weir_backend_entry *backend = &state->backends[id];
 
 	if (backend->configured_weight != config->weight) {
 		backend->configured_weight = config->weight;
 		backend->runtime_weight = WEIR_WEIGHT_UNSET;
 		backend->set &= ~WEIR_SET_WEIGHT;
-		weir_state_touch_backend(state, id);
-	}
-	// Without a check its recovery could never be detected. Lame ducks announce
-	// themselves, and take it back themselves.
-	if (service->health_check.type == WEIR_CHECK_NONE &&
-		(backend->health == WEIR_HEALTH_STARTING ||
-			backend->health == WEIR_HEALTH_REFUSING)) {
-		backend->health = WEIR_HEALTH_HEALTHY;
 		weir_state_touch_backend(state, id);
 	}
 }
@@ -35,7 +27,7 @@ static int apply_backend(struct weir_state *state, uint16_t service_id,
 	int id = weir_backend_id_find(state, service_id, config->name);
 
 	if (id >= 0 && weir_state_same_address(&state->backends[id].address, &config->address)) {
-		keep_backend(state, (uint16_t)id, service, config);
+		keep_backend(state, (uint16_t)id, config);
 		state->backends[id].seen = state->serial;
 		return 0;
 	}

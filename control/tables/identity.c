@@ -127,10 +127,6 @@ static void adopt_backend(
 	backend = &state->backends[id];
 	backend->admin = (uint8_t)admin_of(entry->state);
 	backend->health = (uint8_t)health_of(entry->state);
-	// Nobody would end that: checks do not.
-	if (backend->health == WEIR_HEALTH_LAME_DUCK) {
-		backend->health = WEIR_HEALTH_STARTING;
-	}
 	backend->configured_weight = entry->configured_weight;
 	backend->runtime_weight = entry->runtime_weight;
 	backend->reported_weight = entry->reported_weight;

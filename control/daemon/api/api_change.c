@@ -19,6 +19,11 @@ static void set_admin(struct weir_daemon *daemon, struct weir_api_call *call,
 	if (id < 0) {
 		return;
 	}
+	if (admin == WEIR_ADMIN_READY) {
+		// An operator overrules what the backend said of itself; it may say it again.
+		weir_states_say(weir_watch_states(daemon->watch), (uint16_t)id,
+			WEIR_HEALTH_WORD_NONE, "operator", "weirctl backend ready");
+	}
 	weir_tables_set_admin(daemon->tables, (uint16_t)id, admin);
 	weir_tables_backend(daemon->tables, (uint16_t)id, &state);
 	weir_log_write(daemon->log, WEIR_LOG_INFO, "backend %s/%s: %s (by uid %u, pid %d)",

@@ -72,6 +72,8 @@ static const struct command commands[] = {
 	{"port.show", LOOK, weir_api_port_show, {OPTIONAL("port", ARGUMENT_TEXT)}},
 	{"stats.show", LOOK, weir_api_stats_show, {{0}}},
 	{"health.show", LOOK, weir_api_health_show, {OPTIONAL("service", ARGUMENT_TEXT)}},
+	{"health.history", LOOK, weir_api_health_history,
+		{OPTIONAL("service", ARGUMENT_TEXT), OPTIONAL("backend", ARGUMENT_TEXT)}},
 	// Both read a file with weir-control's own permissions and quote its errors, and hold its
 	// loop for as long as reading takes: not for who may only look.
 	{"config.diff", CHANGE, weir_api_config_diff, {OPTIONAL("path", ARGUMENT_TEXT)}},

@@ -33,6 +33,7 @@ void weir_api_dispatch(void *context, struct weir_api_call *call);
 	X(port_show) \
 	X(stats_show) \
 	X(health_show) \
+	X(health_history) \
 	X(config_diff) \
 	X(config_reload)
 

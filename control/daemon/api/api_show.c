@@ -23,12 +23,6 @@ static const char *const admin_names[] = {
 #undef X
 };
 
-static const char *const health_names[] = {
-#define X(name, key) [WEIR_HEALTH_##name] = key,
-	WEIR_HEALTH_STATES(X)
-#undef X
-};
-
 // Both states are single bytes of the tables; a name for every byte.
 static const char *name_of(const char *const *names, size_t count, uint8_t state) {
 	return state < count ? names[state] : "unknown";
@@ -39,7 +33,8 @@ const char *weir_api_admin_name(uint8_t state) {
 }
 
 const char *weir_api_health_name(uint8_t state) {
-	return name_of(health_names, sizeof(health_names) / sizeof(health_names[0]), state);
+	return state <= WEIR_HEALTH_REFUSING ? weir_health_state_name((enum weir_health_state)state)
+					     : "unknown";
 }
 
 void weir_api_version(struct weir_daemon *daemon, struct weir_api_call *call) {
@@ -272,26 +267,35 @@ void weir_api_flow_count(struct weir_daemon *daemon, struct weir_api_call *call)
 
 static json_t *health_row(const struct backend_list *list, const struct weir_backend_state *state) {
 	const struct weir_daemon *daemon = list->daemon;
+	struct weir_states_status known = {.why = ""};
 	struct weir_health_status status;
+	json_t *row = json_pack("{s:s, s:s, s:s}", "service", state->service, "backend",
+		state->name, "health", weir_api_health_name(state->health));
 	json_t *last = json_null();
+	bool checked = weir_watch_health(daemon->watch, state->id, &status) == 0;
 
-	if (weir_watch_health(daemon->watch, state->id, &status) < 0) {
-		return json_pack("{s:s, s:s, s:s, s:n, s:s, s:n, s:n, s:i, s:i}", "service",
-			state->service, "backend", state->name, "check",
-			weir_config_check_name(WEIR_CHECK_NONE), "interval_ms", "health",
-			weir_api_health_name(state->health), "since_ms", "last", "passes", 0,
-			"fails", 0);
+	if (weir_states_status(weir_watch_states(daemon->watch), state->id, &known) == 0) {
+		json_object_set_new(row, "since_ms", json_integer((json_int_t)known.since_ms));
+		json_object_set_new(row, "word",
+			json_string(
+				weir_health_word_name((enum weir_health_word)known.facts.word)));
+	}
+	json_object_set_new(row, "why", json_string(known.why));
+	if (!checked) {
+		status = (struct weir_health_status){.type = WEIR_CHECK_NONE};
 	}
 	if (status.checked) {
 		last = json_pack("{s:b, s:s, s:I, s:I}", "ok", (int)status.passed, "detail",
 			status.detail, "duration_ms", (json_int_t)status.duration_ms, "age_ms",
 			(json_int_t)status.age_ms);
 	}
-	return json_pack("{s:s, s:s, s:s, s:I, s:s, s:I, s:o, s:I, s:I}", "service", state->service,
-		"backend", state->name, "check", weir_config_check_name(status.type), "interval_ms",
-		(json_int_t)status.interval_ms, "health", weir_api_health_name(state->health),
-		"since_ms", (json_int_t)status.since_ms, "last", last, "passes",
-		(json_int_t)status.passes, "fails", (json_int_t)status.fails);
+	json_object_set_new(row, "check", json_string(weir_config_check_name(status.type)));
+	json_object_set_new(row, "interval_ms",
+		checked ? json_integer((json_int_t)status.interval_ms) : json_null());
+	json_object_set_new(row, "last", last);
+	json_object_set_new(row, "passes", json_integer((json_int_t)status.passes));
+	json_object_set_new(row, "fails", json_integer((json_int_t)status.fails));
+	return row;
 }
 
 void weir_api_health_show(struct weir_daemon *daemon, struct weir_api_call *call) {

@@ -26,12 +26,11 @@ struct check {
 	struct weir_address address;
 	struct weir_config_health_check params;
 	enum check_phase phase;
-	bool refused; // while QUEUED or RUNNING: in the share of backends that are refusing
-	enum weir_health_state state;
+	bool refused; // while QUEUED or RUNNING: in the share of failing backends
+	enum weir_health_verdict verdict;
 	bool far;
 	uint64_t generation; // of the configure call that named it last
 	uint64_t due_ms; // loop time of the current or next start
-	uint64_t since_ns; // start of the state
 	uint64_t started_ns; // start of the running probe
 	uint64_t ended_ns; // end of the last probe, 0 = none ended
 	bool passed;
@@ -51,7 +50,7 @@ struct weir_health {
 	struct check **checks; // by backend id; NULL = not checked
 	uint32_t ids; // elements of checks
 	uint64_t generation;
-	STAILQ_HEAD(check_queue, check) queue, refused; // the latter of backends that are refusing
+	STAILQ_HEAD(check_queue, check) queue, refused; // the latter of failing backends
 	unsigned int running, running_refused; // the former counts all
 	unsigned int running_max;
 };
@@ -61,8 +60,8 @@ static void on_due(uv_timer_t *timer);
 
 // --- results ------------------------------------------------------------------------------
 
-static bool update_state(struct check *check, bool passed) {
-	enum weir_health_state state = check->state;
+static bool update_verdict(struct check *check, bool passed) {
+	enum weir_health_verdict verdict = check->verdict;
 
 	if (check->ended_ns == 0 || check->passed != passed) {
 		check->streak = 0;
@@ -74,24 +73,23 @@ static bool update_state(struct check *check, bool passed) {
 	} else {
 		check->fails++;
 	}
-	if (!passed && check->streak >= check->params.fall) {
-		state = WEIR_HEALTH_REFUSING;
-	} else if (passed && check->streak >= check->params.rise &&
-		   state != WEIR_HEALTH_LAME_DUCK) { // which only the backend itself can end
-		state = WEIR_HEALTH_HEALTHY;
+	if (passed && check->streak >= check->params.rise) {
+		verdict = WEIR_HEALTH_VERDICT_PASSING;
+	} else if (!passed && check->streak >= check->params.fall) {
+		verdict = WEIR_HEALTH_VERDICT_FAILING;
 	}
-	if (state == check->state) {
+	if (verdict == check->verdict) {
 		return false;
 	}
-	check->state = state;
-	check->since_ns = uv_hrtime();
+	check->verdict = verdict;
 	return true;
 }
 
-// Whether the last check agrees with the state, so that a slow interval is enough.
+// Whether the last check agrees with the verdict, so that a slow interval is enough.
 static bool is_settled(const struct check *check) {
 	return check->ended_ns != 0 &&
-	       check->state == (check->passed ? WEIR_HEALTH_HEALTHY : WEIR_HEALTH_REFUSING);
+	       check->verdict ==
+		       (check->passed ? WEIR_HEALTH_VERDICT_PASSING : WEIR_HEALTH_VERDICT_FAILING);
 }
 
 // Intervals from one check to the next.
@@ -127,12 +125,12 @@ static void finish(struct check *check, enum weir_probe_outcome outcome, const c
 	memcpy(check->detail, copy, sizeof(copy));
 	check->duration_ms = (uint32_t)((now - check->started_ns) / NS_PER_MS);
 	if (outcome != WEIR_PROBE_UNKNOWN) {
-		changed = update_state(check, outcome == WEIR_PROBE_PASSED);
+		changed = update_verdict(check, outcome == WEIR_PROBE_PASSED);
 	}
 	check->ended_ns = now;
 	schedule(check);
 	if (changed) { // may configure: check can be gone afterwards
-		health->on_health(health->context, check->backend, check->state, copy);
+		health->on_health(health->context, check->backend, check->verdict, copy);
 	}
 }
 
@@ -208,8 +206,8 @@ static void on_due(uv_timer_t *timer) {
 	struct weir_health *health = check->health;
 
 	check->phase = CHECK_QUEUED;
-	check->refused =
-		check->ended_ns != 0 && !check->passed && check->state == WEIR_HEALTH_REFUSING;
+	check->refused = check->ended_ns != 0 && !check->passed &&
+			 check->verdict == WEIR_HEALTH_VERDICT_FAILING;
 	STAILQ_INSERT_TAIL(queue_of(health, check->refused), check, queue);
 	start_queued(health);
 }
@@ -364,8 +362,7 @@ static void add(struct weir_health *health, struct check *check,
 	const struct weir_health_target *target, uint64_t delay_ms) {
 	check->health = health;
 	check->backend = target->backend;
-	check->state = target->initial;
-	check->since_ns = uv_hrtime();
+	check->verdict = target->initial;
 	check->phase = CHECK_SLEEPING;
 	uv_timer_init(health->loop, &check->timer);
 	check->timer.data = check;
@@ -480,8 +477,7 @@ int weir_health_status(
 	}
 	*ret = (struct weir_health_status){
 		.type = check->params.type,
-		.state = check->state,
-		.since_ms = (now - check->since_ns) / NS_PER_MS,
+		.verdict = check->verdict,
 		.interval_ms = (uint64_t)check->params.interval_ms * pace(check),
 		.passes = check->passes,
 		.fails = check->fails,

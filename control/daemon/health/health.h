@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Health: active checks of backends. A backend is STARTING until `rise` checks in a row passed,
-// then HEALTHY; `fall` failures in a row make it REFUSING (from STARTING too), `rise` passes
-// HEALTHY again.
+// Health: active checks of backends. The verdict of a backend's checks is PASSING once `rise` in a
+// row passed, and FAILING once `fall` in a row failed. What follows from it is states.h's matter.
 //
 // TCP checks connect and reset (nothing stays in TIME_WAIT); HTTP checks send one GET, follow no
 // redirect, use no proxy, keep no connection. Starts are spread over the interval, and at most
 // WEIR_HEALTH_CONCURRENT checks are in flight, and no more than half of the descriptors that the
-// process may have; the others are queued. Backends that are refusing, whose checks mostly last
-// until their timeout, have an eighth to a half of that: many of them do not delay the others.
+// process may have; the others are queued. Backends with a FAILING verdict, whose checks mostly
+// last until their timeout, have an eighth to a half of that: many of them do not delay the others.
 //
 // What the loop spends on other work (a large table, a long list for weirctl) is not taken off a
 // check's timeout: an answer that came meanwhile counts.
 //
-// A backend that is not about to be used is checked at a slower interval, except while its checks
-// disagree with its state.
+// A backend that is not about to be used is checked at a slower interval, except while its last
+// check disagrees with the verdict.
 //
 // Threads: one, that of the loop. No globals, no logging: callbacks report. No function calls
 // back; callbacks come from the loop alone.
@@ -25,6 +24,7 @@
 #include <uv.h>
 
 #include "config.h"
+#include "health_state.h"
 #include "layout.h"
 
 #define WEIR_HEALTH_CONCURRENT 2048
@@ -33,10 +33,10 @@
 
 struct weir_health;
 
-// A backend's state changed. detail: the last check's, one line, as in weir_health_status.
+// The verdict on a backend changed. detail: the last check's, one line, as in weir_health_status.
 // It may call any function of this module but weir_health_free.
 typedef void (*weir_health_fn)(
-	void *context, uint16_t backend, enum weir_health_state state, const char *detail);
+	void *context, uint16_t backend, enum weir_health_verdict verdict, const char *detail);
 
 // What to check. A check of type none is not run, and has no status.
 struct weir_health_target {
@@ -44,13 +44,12 @@ struct weir_health_target {
 	uint16_t port; // host order; already the service's when check->port is 0
 	struct weir_address address;
 	const struct weir_config_health_check *check; // copied
-	enum weir_health_state initial; // of a backend that was not checked before
+	enum weir_health_verdict initial; // on a backend that was not checked before
 };
 
 struct weir_health_status {
 	enum weir_config_check type;
-	enum weir_health_state state;
-	uint64_t since_ms; // how long it has been in this state
+	enum weir_health_verdict verdict;
 	uint64_t interval_ms; // from its last check to the next
 	bool checked; // at least one check ended; else the next four are empty
 	bool passed; // the last one
@@ -67,9 +66,9 @@ int weir_health_create(
 	uv_loop_t *loop, weir_health_fn on_health, void *context, struct weir_health **ret);
 
 // Check these backends and no others. Those whose address, port and parameters are the same go on
-// as they are (state, counts, timers); a changed one starts its count anew, but keeps its state;
-// a new one begins in `initial` without a callback. All or nothing.
-// Returns 0, -EINVAL (a backend twice, an interval of 0, ...), -ENOMEM.
+// as they are (verdict, counts, timers); a changed one starts its count anew, but keeps its
+// verdict; a new one begins in `initial` without a callback. All or nothing. Returns 0, -EINVAL (a
+// backend twice, an interval of 0, ...), -ENOMEM.
 int weir_health_configure(
 	struct weir_health *health, const struct weir_health_target *targets, uint32_t n);
 

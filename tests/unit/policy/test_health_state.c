@@ -21,8 +21,7 @@ static struct weir_health_facts facts_of(unsigned int verdict, unsigned int word
 	return (struct weir_health_facts){.verdict = (uint8_t)verdict, .word = (uint8_t)word};
 }
 
-static void assert_facts(
-	struct weir_health_facts facts, unsigned int verdict, unsigned int word) {
+static void assert_facts(struct weir_health_facts facts, unsigned int verdict, unsigned int word) {
 	assert_int_equal(facts.verdict, verdict);
 	assert_int_equal(facts.word, word);
 }
@@ -123,11 +122,11 @@ static void adopted_state_is_kept(void **state) {
 	for (int s = WEIR_HEALTH_STARTING; s <= WEIR_HEALTH_REFUSING; s++) {
 		bool lame = s == WEIR_HEALTH_LAME_DUCK;
 
-		assert_int_equal(weir_health_state_of(weir_health_adopt(
-					 (enum weir_health_state)s, true)),
+		assert_int_equal(
+			weir_health_state_of(weir_health_adopt((enum weir_health_state)s, true)),
 			s);
-		assert_int_equal(weir_health_state_of(weir_health_adopt(
-					 (enum weir_health_state)s, false)),
+		assert_int_equal(
+			weir_health_state_of(weir_health_adopt((enum weir_health_state)s, false)),
 			lame ? WEIR_HEALTH_LAME_DUCK : WEIR_HEALTH_HEALTHY);
 	}
 }

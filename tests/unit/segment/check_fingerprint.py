@@ -31,7 +31,7 @@ CHANGES = [
     ("segment/drop_reasons.h", r"(\tX\(\w+, .*?\n)(\tX\(\w+, .*?\n)", r"\2\1"),
     ("segment/layout.h", r'X\(DRAIN, "drain"\) X\(MAINTENANCE, "maintenance"\)',
      'X(MAINTENANCE, "maintenance") X(DRAIN, "drain")'),
-    ("segment/layout.h", r'X\(LAME_DUCK, "lame-duck"\)', r'X(ADDED, "added") \g<0>'),
+    ("policy/health_state.h", r'X\(LAME_DUCK, "lame-duck"\)', r'X(ADDED, "added") \g<0>'),
     ("segment/layout.h", r"PRESENT = 1u << 0", "PRESENT = 1u << 2"),
     ("segment/layout.h", r"define WEIR_UPDATES 4096u", "define WEIR_UPDATES 8192u"),
     ("policy/policy.h", r"(\tX\(LEAST_LOADED, .*?\n)(\tX\(WEIGHTED_.*?\n)", r"\2\1"),

@@ -270,25 +270,6 @@ static void backends_without_ids_wait_for_flows(void **unused) {
 	lab_config_free(next);
 }
 
-// --- states -------------------------------------------------------------------------------
-
-static void lame_ducks_are_checked_again(void **unused) {
-	struct weir_config *config = lab_config(1, 4);
-	struct lab lab;
-
-	(void)unused;
-	config->services[0].panic_threshold_percent = 0;
-	lab_open(&lab, NULL);
-	lab_apply(&lab, config);
-	for (uint32_t id = 0; id < 4; id++) {
-		lab.control->identity_backends[id].state =
-			WEIR_IDENTITY_USED | WEIR_HEALTH_LAME_DUCK << 16;
-	}
-	assert_next_works(&lab, config);
-	lab_close(&lab);
-	lab_config_free(config);
-}
-
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(unknown_service_does_not_keep_the_heap),
@@ -299,7 +280,6 @@ int main(void) {
 		cmocka_unit_test(given_backend_ids_become_free),
 		cmocka_unit_test(given_service_ids_become_free),
 		cmocka_unit_test(backends_without_ids_wait_for_flows),
-		cmocka_unit_test(lame_ducks_are_checked_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -318,32 +318,11 @@ static void check(struct model *model, struct lab *lab) {
 static void apply(struct model *model, struct lab *lab) {
 	struct weir_config *next = build_config(model);
 
-	// A configuration without a health check makes everyone healthy again.
-	for (int i = 0; i < SERVICES * BACKENDS; i++) {
-		struct model_backend *each = &model->service[i / BACKENDS].backend[i % BACKENDS];
-
-		if (each->health == WEIR_HEALTH_STARTING || each->health == WEIR_HEALTH_REFUSING) {
-			each->health = WEIR_HEALTH_HEALTHY;
-		}
-	}
-
 	lab_apply(lab, next);
 	if (model->applied != NULL) {
 		lab_config_free(model->applied);
 	}
 	model->applied = next;
-}
-
-// The next process takes nobody for a lame duck, and there are no checks here.
-static void restart(struct model *model, struct lab *lab) {
-	lab_restart(lab);
-	for (uint32_t i = 0; i < SERVICES * BACKENDS; i++) {
-		struct model_backend *backend = &model->service[i / BACKENDS].backend[i % BACKENDS];
-
-		if (backend->health == WEIR_HEALTH_LAME_DUCK) {
-			backend->health = WEIR_HEALTH_HEALTHY;
-		}
-	}
 }
 
 static void step(struct model *model, struct lab *lab) {
@@ -361,7 +340,7 @@ static void step(struct model *model, struct lab *lab) {
 		weir_tables_tick(lab->tables);
 	} else {
 		assert_true(weir_tables_publish(lab->tables) >= 0);
-		restart(model, lab);
+		lab_restart(lab);
 		apply(model, lab);
 	}
 }

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// API handler of what became of the health of backends: health.history.
+#include <string.h>
+
+#include "api_commands.h"
+#include "daemon.h"
+
+static json_t *change_row(const struct weir_states_change *change) {
+	return json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:s}", "time_ms",
+		(json_int_t)change->time_ms, "service", change->service, "backend", change->backend,
+		"from", weir_health_state_name(change->from), "to",
+		weir_health_state_name(change->to), "source", change->source, "why", change->why);
+}
+
+static bool is_wanted(const char *wanted, const char *name) {
+	return wanted == NULL || strcmp(wanted, name) == 0;
+}
+
+// The oldest first. Backends that are gone have a history, too: their names are not checked.
+void weir_api_health_history(struct weir_daemon *daemon, struct weir_api_call *call) {
+	const struct weir_states *states = weir_watch_states(daemon->watch);
+	const char *service = weir_api_text(call, "service");
+	const char *backend = weir_api_text(call, "backend");
+	struct weir_states_change change;
+	json_t *list = json_array();
+
+	for (uint32_t n = WEIR_STATES_HISTORY; n-- > 0;) {
+		if (weir_states_history(states, n, &change) && is_wanted(service, change.service) &&
+			is_wanted(backend, change.backend)) {
+			json_array_append_new(list, change_row(&change));
+		}
+	}
+	weir_api_answer(call, list);
+}

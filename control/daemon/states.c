@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "states.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define NS_PER_MS 1000000ull
+
+struct entry { // of one backend id
+	bool known;
+	uint64_t generation; // of the configure call that named it last
+	uint64_t identity; // whose facts these are
+	struct weir_address address;
+	struct weir_health_facts facts;
+	enum weir_health_state state;
+	uint64_t since_ms; // monotonic
+	char why[WEIR_STATES_WHY_BYTES];
+};
+
+struct weir_states {
+	struct weir_log *log;
+	weir_states_changed changed;
+	void *context;
+	struct weir_tables *tables; // NULL until the first configure
+	struct entry *entries; // by backend id
+	uint32_t ids;
+	uint64_t generation;
+	struct weir_states_change history[WEIR_STATES_HISTORY];
+	uint64_t changes; // since the start; change n is at n % WEIR_STATES_HISTORY
+};
+
+static uint64_t clock_ms(clockid_t clock) {
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / NS_PER_MS;
+}
+
+int weir_states_create(struct weir_log *log, weir_states_changed changed, void *context,
+	struct weir_states **ret) {
+	struct weir_states *states = calloc(1, sizeof(*states));
+
+	if (states == NULL) {
+		return -ENOMEM;
+	}
+	states->log = log;
+	states->changed = changed;
+	states->context = context;
+	*ret = states;
+	return 0;
+}
+
+void weir_states_free(struct weir_states *states) {
+	if (states == NULL) {
+		return;
+	}
+	free(states->entries);
+	free(states);
+}
+
+// --- changes --------------------------------------------------------------------------------
+
+static struct entry *find(const struct weir_states *states, uint16_t backend) {
+	return backend < states->ids && states->entries[backend].known ? &states->entries[backend]
+								       : NULL;
+}
+
+static void remember(struct weir_states *states, const struct weir_backend_state *backend,
+	enum weir_health_state to, const char *source, const char *why) {
+	struct weir_states_change *change =
+		&states->history[states->changes++ % WEIR_STATES_HISTORY];
+
+	*change = (struct weir_states_change){.time_ms = clock_ms(CLOCK_REALTIME),
+		.from = (enum weir_health_state)backend->health,
+		.to = to};
+	memcpy(change->service, backend->service, sizeof(change->service));
+	memcpy(change->backend, backend->name, sizeof(change->backend));
+	snprintf(change->source, sizeof(change->source), "%s", source);
+	snprintf(change->why, sizeof(change->why), "%s", why);
+}
+
+// The facts of a backend are these now: tell the tables what follows.
+static void settle(struct weir_states *states, uint16_t id, struct weir_health_facts facts,
+	const char *source, const char *why) {
+	struct entry *entry = &states->entries[id];
+	struct weir_backend_state backend;
+
+	entry->facts = facts;
+	entry->state = weir_health_state_of(facts);
+	if (weir_tables_backend(states->tables, id, &backend) < 0 ||
+		backend.health == entry->state) {
+		return;
+	}
+	entry->since_ms = clock_ms(CLOCK_MONOTONIC);
+	snprintf(entry->why, sizeof(entry->why), "%s", why);
+	remember(states, &backend, entry->state, source, why);
+	weir_tables_set_health(states->tables, id, entry->state);
+	weir_log_write(states->log,
+		entry->state == WEIR_HEALTH_HEALTHY ? WEIR_LOG_INFO : WEIR_LOG_WARN,
+		"backend %s/%s: %s (%s: %s)", backend.service, backend.name,
+		weir_health_state_name(entry->state), source, why);
+	states->changed(states->context);
+}
+
+void weir_states_judge(struct weir_states *states, uint16_t backend,
+	enum weir_health_verdict verdict, const char *why) {
+	const struct entry *entry = find(states, backend);
+
+	if (entry != NULL) {
+		settle(states, backend, weir_health_judge(entry->facts, verdict), "check", why);
+	}
+}
+
+void weir_states_say(struct weir_states *states, uint16_t backend, enum weir_health_word word,
+	const char *source, const char *why) {
+	const struct entry *entry = find(states, backend);
+
+	if (entry != NULL) {
+		settle(states, backend, weir_health_say(entry->facts, word), source, why);
+	}
+}
+
+void weir_states_expire(struct weir_states *states, uint16_t backend, const char *source) {
+	const struct entry *entry = find(states, backend);
+
+	if (entry != NULL) {
+		settle(states, backend, weir_health_expire(entry->facts), source,
+			"nothing heard any more");
+	}
+}
+
+// --- configuring ----------------------------------------------------------------------------
+
+static int grow(struct weir_states *states, uint32_t ids) {
+	struct entry *entries;
+
+	if (ids <= states->ids) {
+		return 0;
+	}
+	entries = realloc(states->entries, ids * sizeof(*entries));
+	if (entries == NULL) {
+		return -ENOMEM;
+	}
+	memset(entries + states->ids, 0, (ids - states->ids) * sizeof(*entries));
+	states->entries = entries;
+	states->ids = ids;
+	return 0;
+}
+
+static bool is_same(const struct entry *entry, const struct weir_backend_state *backend) {
+	return entry->known && entry->identity == backend->identity &&
+	       entry->address.family == backend->address.family &&
+	       memcmp(entry->address.bytes, backend->address.bytes, sizeof(entry->address.bytes)) ==
+		       0;
+}
+
+// A check begins or ends with the configuration.
+static struct weir_health_facts with_check(const struct entry *entry, bool checked) {
+	bool was_checked = entry->facts.verdict != WEIR_HEALTH_VERDICT_UNCHECKED;
+
+	if (checked == was_checked) {
+		return entry->facts;
+	}
+	if (!checked) {
+		return weir_health_judge(entry->facts, WEIR_HEALTH_VERDICT_UNCHECKED);
+	}
+	return weir_health_adopt(entry->state, true);
+}
+
+static void configure_backend(
+	struct weir_states *states, const struct weir_backend_state *backend, bool checked) {
+	struct entry *entry = &states->entries[backend->id];
+	struct weir_health_facts facts;
+
+	if (is_same(entry, backend)) {
+		facts = with_check(entry, checked);
+	} else {
+		*entry = (struct entry){.known = true,
+			.identity = backend->identity,
+			.address = backend->address,
+			.since_ms = clock_ms(CLOCK_MONOTONIC)};
+		facts = weir_health_adopt((enum weir_health_state)backend->health, checked);
+	}
+	entry->generation = states->generation;
+	settle(states, backend->id, facts, "configuration",
+		checked ? "health check configured" : "no health check");
+}
+
+int weir_states_configure(
+	struct weir_states *states, struct weir_tables *tables, const struct weir_config *config) {
+	int r = grow(states, weir_tables_backend_ids(tables));
+
+	if (r < 0) {
+		return r;
+	}
+	states->tables = tables;
+	states->generation++;
+	for (uint32_t i = 0; i < config->service_count; i++) {
+		const struct weir_config_service *service = &config->services[i];
+		bool checked = service->health_check.type != WEIR_CHECK_NONE;
+
+		for (uint32_t k = 0; k < service->backend_count; k++) {
+			struct weir_backend_state backend;
+			int id = weir_tables_backend_find(
+				tables, service->name, service->backends[k].name);
+
+			if (id >= 0 && weir_tables_backend(tables, (uint16_t)id, &backend) == 0) {
+				configure_backend(states, &backend, checked);
+			}
+		}
+	}
+	for (uint32_t id = 0; id < states->ids; id++) {
+		states->entries[id].known &= states->entries[id].generation == states->generation;
+	}
+	return 0;
+}
+
+// --- looking --------------------------------------------------------------------------------
+
+int weir_states_status(
+	const struct weir_states *states, uint16_t backend, struct weir_states_status *ret) {
+	const struct entry *entry = find(states, backend);
+
+	if (entry == NULL) {
+		return -ENOENT;
+	}
+	*ret = (struct weir_states_status){.facts = entry->facts,
+		.state = entry->state,
+		.since_ms = clock_ms(CLOCK_MONOTONIC) - entry->since_ms,
+		.why = entry->why};
+	return 0;
+}
+
+bool weir_states_history(
+	const struct weir_states *states, uint32_t n, struct weir_states_change *ret) {
+	if (n >= states->changes || n >= WEIR_STATES_HISTORY) {
+		return false;
+	}
+	*ret = states->history[(states->changes - 1 - n) % WEIR_STATES_HISTORY];
+	return true;
+}

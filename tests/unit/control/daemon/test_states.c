@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// States over real tables: what is heard of backends, reloads, restarts of either process.
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "states.h"
+#include "tables_lab.h"
+
+struct own {
+	struct lab lab;
+	struct weir_config *config; // service s0, backends b0 to b3
+	struct weir_log log;
+	struct weir_states *states;
+	unsigned int changes; // that were told
+};
+
+static void on_changed(void *context) {
+	struct own *own = context;
+
+	own->changes++;
+}
+
+static void begin_states(struct own *own) {
+	assert_int_equal(weir_states_create(&own->log, on_changed, own, &own->states), 0);
+	assert_int_equal(weir_states_configure(own->states, own->lab.tables, own->config), 0);
+}
+
+static int setup(void **state) {
+	struct own *own = calloc(1, sizeof(*own));
+
+	assert_non_null(own);
+	own->log = (struct weir_log){.fd = -1};
+	own->config = lab_config(1, 4);
+	own->config->services[0].health_check.type = WEIR_CHECK_TCP;
+	lab_open(&own->lab, NULL);
+	lab_apply(&own->lab, own->config);
+	begin_states(own);
+	*state = own;
+	return 0;
+}
+
+static int teardown(void **state) {
+	struct own *own = *state;
+
+	weir_states_free(own->states);
+	lab_close(&own->lab);
+	lab_config_free(own->config);
+	free(own);
+	return 0;
+}
+
+static enum weir_health_state health(struct own *own, const char *backend) {
+	uint16_t id = lab_id(&own->lab, "s0", backend);
+	struct weir_states_status status;
+
+	assert_int_equal(weir_states_status(own->states, id, &status), 0);
+	assert_int_equal(lab_state(&own->lab, id).health, status.state);
+	return status.state;
+}
+
+static void judge(struct own *own, const char *backend, enum weir_health_verdict verdict) {
+	weir_states_judge(own->states, lab_id(&own->lab, "s0", backend), verdict, "a check");
+}
+
+static void say(struct own *own, const char *backend, enum weir_health_word word) {
+	weir_states_say(own->states, lab_id(&own->lab, "s0", backend), word, "agent", "a word");
+}
+
+static void reload(struct own *own, struct weir_config *config) {
+	lab_apply(&own->lab, config);
+	assert_int_equal(weir_states_configure(own->states, own->lab.tables, config), 0);
+	lab_config_free(own->config);
+	own->config = config;
+}
+
+// Another control process: all that it has is what the tables hold.
+static void restart(struct own *own) {
+	weir_states_free(own->states);
+	lab_restart(&own->lab);
+	lab_apply(&own->lab, own->config);
+	begin_states(own);
+}
+
+static void checks_and_words_become_one_state(void **state) {
+	struct own *own = *state;
+
+	assert_int_equal(health(own, "b0"), WEIR_HEALTH_STARTING);
+	judge(own, "b0", WEIR_HEALTH_VERDICT_PASSING);
+	assert_int_equal(health(own, "b0"), WEIR_HEALTH_HEALTHY);
+	assert_int_equal(own->changes, 1);
+	judge(own, "b0", WEIR_HEALTH_VERDICT_PASSING);
+	say(own, "b0", WEIR_HEALTH_WORD_READY);
+	assert_int_equal(own->changes, 1);
+	say(own, "b0", WEIR_HEALTH_WORD_LAME_DUCK);
+	judge(own, "b0", WEIR_HEALTH_VERDICT_PASSING);
+	assert_int_equal(health(own, "b0"), WEIR_HEALTH_LAME_DUCK);
+	judge(own, "b0", WEIR_HEALTH_VERDICT_FAILING);
+	say(own, "b0", WEIR_HEALTH_WORD_LAME_DUCK);
+	assert_int_equal(health(own, "b0"), WEIR_HEALTH_REFUSING);
+	judge(own, "b0", WEIR_HEALTH_VERDICT_PASSING);
+	assert_int_equal(health(own, "b0"), WEIR_HEALTH_LAME_DUCK);
+	say(own, "b0", WEIR_HEALTH_WORD_READY);
+	assert_int_equal(health(own, "b0"), WEIR_HEALTH_HEALTHY);
+	assert_int_equal(own->changes, 5);
+	assert_int_equal(health(own, "b1"), WEIR_HEALTH_STARTING);
+	// Nobody has that id.
+	weir_states_judge(own->states, 4, WEIR_HEALTH_VERDICT_PASSING, "");
+	weir_states_say(own->states, 65535, WEIR_HEALTH_WORD_DOWN, "agent", "");
+	weir_states_expire(own->states, 65535, "agent");
+	assert_int_equal(own->changes, 5);
+}
+
+static void lame_duck_survives_reload_restart_and_silence(void **state) {
+	struct own *own = *state;
+	uint16_t id = lab_id(&own->lab, "s0", "b1");
+
+	judge(own, "b1", WEIR_HEALTH_VERDICT_PASSING);
+	say(own, "b1", WEIR_HEALTH_WORD_LAME_DUCK);
+	reload(own, lab_config_copy(own->config));
+	assert_int_equal(health(own, "b1"), WEIR_HEALTH_LAME_DUCK);
+	lab_publish(&own->lab);
+	restart(own);
+	assert_int_equal(health(own, "b1"), WEIR_HEALTH_LAME_DUCK);
+	judge(own, "b1", WEIR_HEALTH_VERDICT_PASSING);
+	weir_states_expire(own->states, id, "agent");
+	assert_int_equal(health(own, "b1"), WEIR_HEALTH_LAME_DUCK);
+	// As an operator may.
+	weir_states_say(own->states, id, WEIR_HEALTH_WORD_NONE, "operator", "");
+	assert_int_equal(health(own, "b1"), WEIR_HEALTH_HEALTHY);
+}
+
+static void checks_that_come_and_go(void **state) {
+	struct own *own = *state;
+	struct weir_config *unchecked = lab_config_copy(own->config);
+
+	unchecked->services[0].health_check.type = WEIR_CHECK_NONE;
+	judge(own, "b0", WEIR_HEALTH_VERDICT_PASSING);
+	judge(own, "b1", WEIR_HEALTH_VERDICT_FAILING);
+	judge(own, "b2", WEIR_HEALTH_VERDICT_PASSING);
+	say(own, "b2", WEIR_HEALTH_WORD_LAME_DUCK);
+	// Nobody could ever find out that b1 serves again.
+	reload(own, unchecked);
+	assert_int_equal(health(own, "b0"), WEIR_HEALTH_HEALTHY);
+	assert_int_equal(health(own, "b1"), WEIR_HEALTH_HEALTHY);
+	assert_int_equal(health(own, "b2"), WEIR_HEALTH_LAME_DUCK);
+	assert_int_equal(health(own, "b3"), WEIR_HEALTH_HEALTHY);
+	restart(own);
+	assert_int_equal(health(own, "b2"), WEIR_HEALTH_LAME_DUCK);
+	// A check begins: until it says something else all stay as they are.
+	unchecked = lab_config_copy(own->config);
+	unchecked->services[0].health_check.type = WEIR_CHECK_TCP;
+	reload(own, unchecked);
+	assert_int_equal(health(own, "b0"), WEIR_HEALTH_HEALTHY);
+	assert_int_equal(health(own, "b2"), WEIR_HEALTH_LAME_DUCK);
+	judge(own, "b0", WEIR_HEALTH_VERDICT_FAILING);
+	assert_int_equal(health(own, "b0"), WEIR_HEALTH_REFUSING);
+}
+
+static void who_leaves_takes_his_facts_along(void **state) {
+	struct own *own = *state;
+	struct weir_config *less = lab_config_copy(own->config);
+	struct weir_config *moved = lab_config_copy(own->config);
+	struct weir_states_status status;
+	uint16_t id = lab_id(&own->lab, "s0", "b3");
+
+	judge(own, "b3", WEIR_HEALTH_VERDICT_PASSING);
+	say(own, "b3", WEIR_HEALTH_WORD_LAME_DUCK);
+	lab_remove_backend(less, 0, 3);
+	reload(own, less);
+	assert_int_equal(weir_states_status(own->states, id, &status), -ENOENT);
+	say(own, "b2", WEIR_HEALTH_WORD_DOWN);
+	// Another address is another machine.
+	moved->services[0].backends[2].address.bytes[3] ^= 0x40;
+	reload(own, moved);
+	assert_int_equal(health(own, "b2"), WEIR_HEALTH_STARTING);
+}
+
+static void history_remembers_who_said_what(void **state) {
+	struct own *own = *state;
+	struct weir_states_change change;
+	struct weir_states_status status;
+
+	assert_false(weir_states_history(own->states, 0, &change));
+	judge(own, "b0", WEIR_HEALTH_VERDICT_PASSING);
+	say(own, "b0", WEIR_HEALTH_WORD_LAME_DUCK);
+	assert_true(weir_states_history(own->states, 0, &change));
+	assert_string_equal(change.service, "s0");
+	assert_string_equal(change.backend, "b0");
+	assert_int_equal(change.from, WEIR_HEALTH_HEALTHY);
+	assert_int_equal(change.to, WEIR_HEALTH_LAME_DUCK);
+	assert_string_equal(change.source, "agent");
+	assert_string_equal(change.why, "a word");
+	assert_true(weir_states_history(own->states, 1, &change));
+	assert_string_equal(change.source, "check");
+	assert_int_equal(change.from, WEIR_HEALTH_STARTING);
+	assert_false(weir_states_history(own->states, 2, &change));
+	assert_int_equal(
+		weir_states_status(own->states, lab_id(&own->lab, "s0", "b0"), &status), 0);
+	assert_string_equal(status.why, "a word");
+	assert_true(status.since_ms < 60000);
+	for (unsigned int i = 0; i < 2 * WEIR_STATES_HISTORY; i++) {
+		say(own, "b1", i % 2 ? WEIR_HEALTH_WORD_READY : WEIR_HEALTH_WORD_LAME_DUCK);
+	}
+	assert_true(weir_states_history(own->states, WEIR_STATES_HISTORY - 1, &change));
+	assert_string_equal(change.backend, "b1");
+	assert_false(weir_states_history(own->states, WEIR_STATES_HISTORY, &change));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		TEST(checks_and_words_become_one_state),
+		TEST(lame_duck_survives_reload_restart_and_silence),
+		TEST(checks_that_come_and_go),
+		TEST(who_leaves_takes_his_facts_along),
+		TEST(history_remembers_who_said_what),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
