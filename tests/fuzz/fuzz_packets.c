@@ -13,7 +13,6 @@
 //
 // Checked: verdicts, all that is sent, and counters, by the judge of tests/oracle; both parsers
 // agree; no buffer is lost.
-#include "balancer.h"
 #include "flow_query.h"
 #include "fuzz.h"
 #include "parse.h"
@@ -48,19 +47,13 @@ struct world {
 
 // The IP packet of a mutated frame, whatever its lengths say, or NULL. *ret_bytes: to its end.
 static uint8_t *find_ip(uint8_t *frame, uint32_t n, uint32_t *ret_bytes) {
-	uint32_t at = 12, tags = 0;
+	uint32_t at = after_tags(frame, n, 2);
 
-	while (tags < 2 && at + 2 <= n &&
-		(get16(frame + at) == 0x8100 || get16(frame + at) == 0x88a8 ||
-			get16(frame + at) == 0x9100)) {
-		at += 4;
-		tags++;
-	}
-	if (at + 2 + 20 > n) {
+	if (at + 20 > n) {
 		return NULL;
 	}
-	*ret_bytes = n - at - 2;
-	return frame[at + 2] >> 4 == 4 || *ret_bytes >= 40 ? frame + at + 2 : NULL;
+	*ret_bytes = n - at;
+	return frame[at] >> 4 == 4 || *ret_bytes >= 40 ? frame + at : NULL;
 }
 
 static void fix(uint8_t *frame, uint32_t n, uint8_t flags) {
@@ -143,25 +136,12 @@ static void burst(struct world *world, struct fuzz_input *input, uint8_t step) {
 	}
 	rig_process(rig, &world->burst, (step >> 3 & 3) % PLAN_PORTS);
 	if (!judge_burst(&world->judge, &world->burst.judged, rig->now_ns) ||
-		!judge_counters(&world->judge, rig->segment, true, rig->now_ns)) {
+		!judge_counters(&world->judge, rig->memory.dataplane, true, rig->now_ns)) {
 		fprintf(stderr, "packet %d of the burst: %s", world->judge.wrong,
 			world->judge.text);
 		abort();
 	}
 	rig_free(&world->burst);
-}
-
-static void change(struct world *world, uint8_t step) {
-	uint16_t backend, service;
-	bool members;
-
-	world->random.state += step & 0x3fu;
-	members = plan_change(&world->plan, &world->random, &backend, &service);
-	rig_publish_backend(&world->rig, &world->plan, backend);
-	if (members) {
-		rig_publish_selection(&world->rig, &world->plan, service);
-	}
-	rig_settle(&world->rig);
 }
 
 static void ask(struct world *world, struct fuzz_input *input) {
@@ -219,7 +199,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 		if (step < 0x80) {
 			burst(world, &input, step);
 		} else if (step < 0xc0) {
-			change(world, step);
+			world->random.state += step & 0x3fu;
+			rig_change(&world->rig, &world->plan, &world->random);
 		} else if (step < 0xe0) {
 			rig_wait(&world->rig, (100ull << (step & 7)) * 1000000);
 		} else {

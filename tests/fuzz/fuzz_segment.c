@@ -17,6 +17,7 @@
 
 #include "balancer.h"
 #include "blob.h"
+#include "buffers.h"
 #include "config.h"
 #include "flow_query.h"
 #include "frames.h"
@@ -200,7 +201,7 @@ static void rule(struct weir_segment *segment) {
 
 // A control process that starts now and finds this. It may be refused.
 static void take_over(const struct balancer *balancer, uint8_t options) {
-	const struct weir_segment *segment = balancer->segment;
+	const struct weir_segment *segment = balancer->memory.dataplane;
 	struct weir_segment *attached = NULL;
 	int statistics_fd = fcntl(segment->statistics_fd, F_DUPFD_CLOEXEC, 0);
 	int tables_fd = fcntl(segment->tables_fd, F_DUPFD_CLOEXEC, 0);
@@ -213,7 +214,7 @@ static void take_over(const struct balancer *balancer, uint8_t options) {
 		close(tables_fd);
 		return;
 	}
-	balancer_guard(attached);
+	guard_segment(attached);
 	write_some(attached);
 	if ((options & TABLES) == TABLES) {
 		// It would wait for a report of the worker, which is this thread.
@@ -221,7 +222,7 @@ static void take_over(const struct balancer *balancer, uint8_t options) {
 		rule(attached);
 		weir_pipeline_online(balancer->pipeline);
 	}
-	balancer_guarded_free(attached);
+	guard_segment_free(attached);
 }
 
 // --- the worker -------------------------------------------------------------------------------
@@ -307,9 +308,9 @@ static void read_tables(const struct weir_segment *segment) {
 }
 
 static void work(struct balancer *balancer) {
-	weir_segment_follow(balancer->segment);
+	weir_segment_follow(balancer->memory.dataplane);
 	burst(balancer->pipeline, balancer->now_ns);
-	respond(balancer->segment, balancer->pipeline, balancer->now_ns);
+	respond(balancer->memory.dataplane, balancer->pipeline, balancer->now_ns);
 	weir_pipeline_quiescent(balancer->pipeline);
 	balancer->now_ns += 1000000;
 }
@@ -384,7 +385,8 @@ static void store(uint8_t *memory, uint64_t memory_bytes, uint64_t at, struct fu
 
 static void take_piece(
 	struct balancer *balancer, const struct blobs *blobs, struct fuzz_input *input) {
-	struct weir_segment *segment = balancer->segment, *control = balancer->control;
+	struct weir_segment *segment = balancer->memory.dataplane,
+			    *control = balancer->memory.control;
 	enum place place = (enum place)(fuzz_take8(input) % PLACES);
 	uint64_t at = fuzz_take16(input);
 
@@ -421,7 +423,8 @@ static void overwrite(struct balancer *balancer, struct fuzz_input *input) {
 	struct blobs blobs;
 
 	for (enum place place = SERVICES; place <= SELECTION_1; place++) {
-		blobs.at[place - SERVICES] = weir_ref_offset(*root_of(balancer->control, place));
+		blobs.at[place - SERVICES] =
+			weir_ref_offset(*root_of(balancer->memory.control, place));
 	}
 	for (int pieces = 0; pieces < PIECES_MAX && input->bytes > 0; pieces++) {
 		take_piece(balancer, &blobs, input);
@@ -431,7 +434,7 @@ static void overwrite(struct balancer *balancer, struct fuzz_input *input) {
 int LLVMFuzzerInitialize(int *argc, char ***argv) {
 	(void)argc;
 	(void)argv;
-	balancer_start();
+	buffers_start(63, 0);
 	return 0;
 }
 
@@ -442,11 +445,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 
 	balancer_init(&balancer);
 	if (!(options & NO_TABLES)) {
-		store_identities(balancer.control);
+		store_identities(balancer.memory.control);
 		balancer_publish(&balancer, BALANCER_USUAL);
 	}
-	weir_writer_free(balancer.writer);
-	balancer.writer = NULL;
+	weir_writer_free(balancer.memory.writer);
+	balancer.memory.writer = NULL;
 	weir_pipeline_online(balancer.pipeline);
 	if (!(options & FRESH)) {
 		work(&balancer);
@@ -456,7 +459,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 		take_over(&balancer, options);
 	}
 	work(&balancer);
-	read_tables(balancer.segment);
+	read_tables(balancer.memory.dataplane);
 	take_over(&balancer, options);
 	work(&balancer);
 	weir_pipeline_offline(balancer.pipeline);

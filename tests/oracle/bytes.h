@@ -48,6 +48,22 @@ static inline uint16_t pseudo_sum(const uint8_t *ip, uint32_t bytes, uint8_t pro
 			       : sum16(ip + 8, 32, bytes + protocol);
 }
 
+// Where the payload of a frame of n bytes begins, behind at most `most` VLAN tags. It may be beyond
+// the frame's end.
+static inline uint32_t after_tags(const uint8_t *frame, uint32_t n, uint32_t most) {
+	uint32_t at = 12;
+
+	for (uint32_t tags = 0; tags < most && at + 2 <= n; tags++) {
+		uint16_t type = get16(frame + at);
+
+		if (type != 0x8100 && type != 0x88a8 && type != 0x9100) {
+			break;
+		}
+		at += 4;
+	}
+	return at + 2;
+}
+
 // --- random numbers (xorshift64*) -------------------------------------------------------------
 
 struct random {

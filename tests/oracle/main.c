@@ -75,21 +75,6 @@ static void pass_time(struct run *run) {
 	}
 }
 
-static void change_tables(struct run *run) {
-	uint16_t backend, service;
-	bool members;
-
-	if (!chance(&run->random, 4)) {
-		return;
-	}
-	members = plan_change(&run->plan, &run->random, &backend, &service);
-	rig_publish_backend(&run->rig, &run->plan, backend);
-	if (members) {
-		rig_publish_selection(&run->rig, &run->plan, service);
-	}
-	rig_settle(&run->rig);
-}
-
 // --- a world ------------------------------------------------------------------------------------
 
 static bool run_burst(struct run *run, uint32_t n, bool flows) {
@@ -104,7 +89,7 @@ static bool run_burst(struct run *run, uint32_t n, bool flows) {
 	}
 	rig_process(&run->rig, burst, (uint8_t)random_below(&run->random, PLAN_PORTS));
 	good = judge_burst(&run->judge, &burst->judged, run->rig.now_ns) &&
-	       judge_counters(&run->judge, run->rig.segment, flows, run->rig.now_ns);
+	       judge_counters(&run->judge, run->rig.memory.dataplane, flows, run->rig.now_ns);
 	if (!good) {
 		return report(run);
 	}
@@ -118,7 +103,7 @@ static bool run_out(struct run *run) {
 	rig_wait(&run->rig, 32000000000ull);
 	run->judge.text[0] = '\0';
 	run->judge.wrong = -1;
-	if (!judge_counters(&run->judge, run->rig.segment, true, run->rig.now_ns)) {
+	if (!judge_counters(&run->judge, run->rig.memory.dataplane, true, run->rig.now_ns)) {
 		return report(run);
 	}
 	REQUIRE(run->judge.counts.all.most == 0);
@@ -144,7 +129,9 @@ static bool run_world(struct run *run, uint64_t seed, uint64_t packets) {
 
 		good = run_burst(run, left < n ? (uint32_t)left : n, bursts++ % 256 == 0);
 		pass_time(run);
-		change_tables(run);
+		if (chance(&run->random, 4)) {
+			rig_change(&run->rig, &run->plan, &run->random);
+		}
 	}
 	good = good && run_out(run);
 	run->totals[0] += run->judge.forwarded;

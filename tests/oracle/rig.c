@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "rig.h"
 
-#include "balancer.h"
+#include "buffers.h"
 #include "fuzz.h"
+#include "pipeline_setup.h"
 #include "selection.h"
 #include "service_table.h"
 
@@ -10,16 +11,10 @@
 #define STEP_NS 4000000ull
 
 void rig_start(void) {
-	balancer_start_with(PLAN_POOL_BUFFERS, PLAN_POOL_ROOM);
+	buffers_start(PLAN_POOL_BUFFERS, PLAN_POOL_ROOM);
 }
 
 // --- tables -------------------------------------------------------------------------------------
-
-static void publish(struct rig *rig, enum weir_blob_kind kind, uint16_t service, void *blob) {
-	const struct weir_root root = {.kind = kind, .service = service};
-
-	REQUIRE(weir_writer_publish(rig->writer, root, blob) == 0);
-}
 
 static void publish_services(struct rig *rig, const struct plan *plan) {
 	struct weir_service_bind binds[PLAN_BINDS_MAX];
@@ -37,20 +32,21 @@ static void publish_services(struct rig *rig, const struct plan *plan) {
 			.closed = vip->closed};
 		memcpy(binds[i].address, vip->address, 16);
 	}
-	REQUIRE(weir_service_table_build(rig->writer, binds, plan->bind_count, 99, &table) == 0);
-	publish(rig, WEIR_BLOB_SERVICES, 0, table);
+	REQUIRE(weir_service_table_build(rig->memory.writer, binds, plan->bind_count, 99, &table) ==
+		0);
+	guarded_segment_publish(&rig->memory, WEIR_BLOB_SERVICES, 0, table);
 }
 
-void rig_publish_backend(struct rig *rig, const struct plan *plan, uint16_t id) {
+static void publish_backend(struct rig *rig, const struct plan *plan, uint16_t id) {
 	struct weir_backend_row row = {0};
 
 	if (plan->backends[id].present) {
 		weir_backend_row_build(&plan->backends[id].path, &row);
 	}
-	weir_writer_publish_row(rig->writer, id, &row);
+	weir_writer_publish_row(rig->memory.writer, id, &row);
 }
 
-void rig_publish_selection(struct rig *rig, struct plan *plan, uint16_t service) {
+static void publish_selection(struct rig *rig, struct plan *plan, uint16_t service) {
 	struct plan_service *s = &plan->services[service];
 	struct weir_selection_params params =
 		weir_selection_defaults(service, s->policy, MAGLEV_SLOTS);
@@ -66,8 +62,8 @@ void rig_publish_selection(struct rig *rig, struct plan *plan, uint16_t service)
 			.id = s->members[i],
 			.weight = 1 + i};
 	}
-	REQUIRE(weir_selection_build(rig->writer, &params, members, s->member_count, &selection) ==
-		0);
+	REQUIRE(weir_selection_build(
+			rig->memory.writer, &params, members, s->member_count, &selection) == 0);
 	s->slot_count = selection->first.slots;
 	REQUIRE(s->slot_count <= PLAN_SLOTS_MAX);
 	if (s->slot_count > 0) {
@@ -79,17 +75,28 @@ void rig_publish_selection(struct rig *rig, struct plan *plan, uint16_t service)
 			s->candidates[i] = candidates[i].id;
 		}
 	}
-	publish(rig, WEIR_BLOB_SELECTION, service, selection);
+	guarded_segment_publish(&rig->memory, WEIR_BLOB_SELECTION, service, selection);
 }
 
-void rig_settle(struct rig *rig) {
+static void settle(struct rig *rig) {
 	weir_pipeline_settle(rig->pipeline);
-	REQUIRE(weir_writer_reclaim(rig->writer) == 0);
+	REQUIRE(weir_writer_reclaim(rig->memory.writer) == 0);
+}
+
+void rig_change(struct rig *rig, struct plan *plan, struct random *random) {
+	uint16_t backend, service;
+	bool members = plan_change(plan, random, &backend, &service);
+
+	publish_backend(rig, plan, backend);
+	if (members) {
+		publish_selection(rig, plan, service);
+	}
+	settle(rig);
 }
 
 // --- set-up -------------------------------------------------------------------------------------
 
-static struct weir_segment *make_segment(const struct plan *plan) {
+static void open_segment(struct guarded_segment *memory, const struct plan *plan) {
 	struct weir_port_info ports[PLAN_PORTS] = {
 		{.name = "wan", .mac = PLAN_MAC},
 		{.name = "lan", .mac = PLAN_MAC},
@@ -103,13 +110,11 @@ static struct weir_segment *make_segment(const struct plan *plan) {
 		.tsc_hz = 1000000000,
 		.hash_seed = PLAN_SEED,
 		.port_info = ports};
-	struct weir_segment *segment;
 
 	for (uint32_t i = 0; i < PLAN_PORTS; i++) {
 		ports[i].mtu = plan->port_mtu[i];
 	}
-	REQUIRE(weir_segment_create(&params, &segment) == 0);
-	return segment;
+	guarded_segment_open(memory, &params);
 }
 
 static struct weir_pipeline *make_pipeline(
@@ -139,31 +144,24 @@ static struct weir_pipeline *make_pipeline(
 }
 
 void rig_init(struct rig *rig, struct plan *plan, uint64_t now_ns, uint64_t secret) {
-	*rig = (struct rig){.segment = make_segment(plan), .now_ns = now_ns};
-	REQUIRE(weir_segment_attach_own(rig->segment, &rig->control) == 0);
-	rig->segment->epoch = secret | 1; // all that the worker draws comes from it
-	balancer_guard(rig->segment);
-	balancer_guard(rig->control);
-	REQUIRE(weir_writer_open(rig->control, &rig->writer) == 0);
-	REQUIRE(weir_writer_reserve(rig->writer, PLAN_SERVICES, PLAN_BACKENDS) == 0);
-	REQUIRE(weir_segment_follow(rig->segment) == 0);
-	rig->pipeline = make_pipeline(rig->segment, plan, secret);
+	*rig = (struct rig){.now_ns = now_ns};
+	open_segment(&rig->memory, plan);
+	rig->memory.dataplane->epoch = secret | 1; // all that the worker draws comes from it
+	rig->pipeline = make_pipeline(rig->memory.dataplane, plan, secret);
 	for (uint16_t id = 0; id < PLAN_BACKENDS; id++) {
-		rig_publish_backend(rig, plan, id);
+		publish_backend(rig, plan, id);
 	}
 	for (uint16_t service = 0; service < PLAN_SERVICES; service++) {
-		rig_publish_selection(rig, plan, service);
+		publish_selection(rig, plan, service);
 	}
 	publish_services(rig, plan);
-	rig_settle(rig);
+	settle(rig);
 	weir_pipeline_maintain(rig->pipeline, now_ns);
 }
 
 void rig_fini(struct rig *rig) {
 	weir_pipeline_free(rig->pipeline);
-	weir_writer_free(rig->writer);
-	balancer_guarded_free(rig->control);
-	balancer_guarded_free(rig->segment);
+	guarded_segment_close(&rig->memory);
 	buffer_check_leaks();
 }
 

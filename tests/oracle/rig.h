@@ -7,14 +7,12 @@
 // Threads: one.
 #pragma once
 
+#include "guarded_segment.h"
 #include "judge.h"
 #include "pipeline.h"
-#include "writer.h"
 
 struct rig {
-	struct weir_segment *segment; // of the dataplane
-	struct weir_segment *control; // the same memory, as the writer has it
-	struct weir_writer *writer;
+	struct guarded_segment memory;
 	struct weir_pipeline *pipeline;
 	uint64_t now_ns;
 };
@@ -32,10 +30,9 @@ void rig_start(void);
 // Make it, and publish the plan, whose services get their slots.
 void rig_init(struct rig *rig, struct plan *plan, uint64_t now_ns, uint64_t secret);
 void rig_fini(struct rig *rig); // all buffers have come back
-void rig_publish_backend(struct rig *rig, const struct plan *plan, uint16_t id);
-void rig_publish_selection(struct rig *rig, struct plan *plan, uint16_t service);
-// What was published is in use from here on, and what it replaced is freed.
-void rig_settle(struct rig *rig);
+// Draw a change of a backend or of a selection and publish it. It is in use from here on, and what
+// it replaced is freed.
+void rig_change(struct rig *rig, struct plan *plan, struct random *random);
 // Let time pass, in steps of a poll loop.
 void rig_wait(struct rig *rig, uint64_t ns);
 

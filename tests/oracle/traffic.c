@@ -487,28 +487,21 @@ static void mutate(struct random *r, uint8_t *frame, uint32_t *n) {
 
 // Make lengths or checksums right again, as a frame whose other fields are wrong has them.
 static void mend(struct random *r, uint8_t *frame, uint32_t n) {
-	uint32_t at = 12, tags = 0, header;
-	uint8_t *ip;
+	uint32_t at = after_tags(frame, n, 3), header;
+	uint8_t *ip = frame + at;
 
-	while (tags < 3 && at + 2 <= n &&
-		(get16(frame + at) == 0x8100 || get16(frame + at) == 0x88a8 ||
-			get16(frame + at) == 0x9100)) {
-		at += 4;
-		tags++;
-	}
-	ip = frame + at + 2;
-	if (at + 2 + 40 > n) {
+	if (at + 40 > n) {
 		return;
 	}
 	header = (ip[0] & 15u) * 4;
-	if (ip[0] >> 4 == 4 && header >= 20 && at + 2 + header <= n) {
+	if (ip[0] >> 4 == 4 && header >= 20 && at + header <= n) {
 		if (chance(r, 30)) {
-			put16(ip + 2, n - at - 2);
+			put16(ip + 2, n - at);
 		}
 		put16(ip + 10, 0);
 		put16(ip + 10, (uint16_t)~sum16(ip, header, 0));
 	} else if (ip[0] >> 4 == 6 && chance(r, 30)) {
-		put16(ip + 4, n - at - 42);
+		put16(ip + 4, n - at - 40);
 	} else {
 		return;
 	}
@@ -518,7 +511,7 @@ static void mend(struct random *r, uint8_t *frame, uint32_t n) {
 
 		header = ip[0] >> 4 == 4 ? header : 40;
 		if ((protocol == 1 || protocol == 6 || protocol == 17 || protocol == 58) &&
-			bytes <= n - at - 2 && bytes >= header + 20) {
+			bytes <= n - at && bytes >= header + 20) {
 			put_l4_sum(ip, ip + header, bytes - header, protocol);
 		}
 	}
