@@ -105,8 +105,17 @@ static void store(const struct weir_option *option, void *options, uint64_t numb
 	}
 }
 
-// Decimal digits with at most one point, and k or M where scaled.
-static int read_real(const char *text, bool scaled, double *ret) {
+struct unit {
+	const char *name; // behind the digits; NULL ends a list
+	double times;
+};
+
+static const struct unit plain[] = {{"", 1}, {"k", 1e3}, {"M", 1e6}, {NULL, 0}};
+static const struct unit durations[] = { // to milliseconds
+	{"", 1e3}, {"ms", 1}, {"s", 1e3}, {"m", 60e3}, {"h", 3600e3}, {NULL, 0}};
+
+// Decimal digits with at most one point, and a unit.
+static int read_real(const char *text, const struct unit *units, double *ret) {
 	size_t digits = strspn(text, "0123456789.");
 	double value;
 	char *end;
@@ -118,15 +127,13 @@ static int read_real(const char *text, bool scaled, double *ret) {
 	if (end != text + digits) {
 		return -EINVAL; // "1.2.3", "."; also "1e3" and "0x10", which strtod takes
 	}
-	if (scaled && (*end == 'k' || *end == 'M')) {
-		value *= *end == 'k' ? 1e3 : 1e6;
-		end++;
+	for (; units->name != NULL; units++) {
+		if (strcmp(units->name, end) == 0) {
+			*ret = value * units->times;
+			return 0;
+		}
 	}
-	if (*end != '\0') {
-		return -EINVAL;
-	}
-	*ret = value;
-	return 0;
+	return -EINVAL;
 }
 
 static int set_whole(const struct weir_option *option, const char *value, void *options, char *why,
@@ -154,10 +161,9 @@ static int set_real(const struct weir_option *option, const char *value, void *o
 	double most = is_real ? option->most : (double)option->max;
 	double number;
 
-	if (read_real(value, !is_seconds, &number) < 0) {
+	if (read_real(value, is_seconds ? durations : plain, &number) < 0) {
 		return refuse_number(option, value, false, why, why_bytes);
 	}
-	number *= is_seconds ? 1000 : 1;
 	if (number < least || number > most) {
 		return refuse_number(option, value, true, why, why_bytes);
 	}

@@ -17,7 +17,8 @@ enum weir_option_kind {
 	WEIR_OPTION_NUMBER, // whole number from .min to .max
 	WEIR_OPTION_SCALED, // the same, and k or M for thousands or millions: 1.5M
 	WEIR_OPTION_REAL, // double from .least to .most, and k or M
-	WEIR_OPTION_SECONDS, // seconds with a fraction; stored as milliseconds, .min to .max
+	WEIR_OPTION_SECONDS, // seconds with a fraction, or 500ms, 60s, 2m, 1h; stored as
+			     // milliseconds, .min to .max
 	WEIR_OPTION_WORD, // integer or enum: the .number of one of .words
 	WEIR_OPTION_CUSTOM, // .take stores it
 	WEIR_OPTION_HEADING, // no option: a line above the following rows of --help

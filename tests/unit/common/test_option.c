@@ -87,6 +87,14 @@ static void option_values_go_to_fields_of_their_size(void **state) {
 	assert_int_equal(options.interval_ms, 250);
 	set(&interval_row, "3600", &options);
 	assert_int_equal(options.interval_ms, 3600000);
+	set(&interval_row, "500ms", &options);
+	assert_int_equal(options.interval_ms, 500);
+	set(&interval_row, "60s", &options);
+	assert_int_equal(options.interval_ms, 60000);
+	set(&interval_row, "1.5m", &options);
+	assert_int_equal(options.interval_ms, 90000);
+	set(&interval_row, "1h", &options);
+	assert_int_equal(options.interval_ms, 3600000);
 	set(&share_row, "0.5", &options);
 	assert_true(options.share == 0.5);
 	set(&colour_row, "green", &options);
@@ -132,6 +140,14 @@ static void option_mistakes_are_named_with_a_remedy(void **state) {
 			"--interval: \"0.05\" is out of range; use 0.1 to 3600 seconds"},
 		{&interval_row, "1k",
 			"--interval: \"1k\" is not a number; use 0.1 to 3600 seconds"},
+		{&interval_row, "1d",
+			"--interval: \"1d\" is not a number; use 0.1 to 3600 seconds"},
+		{&interval_row, "1s5",
+			"--interval: \"1s5\" is not a number; use 0.1 to 3600 seconds"},
+		{&interval_row, "99ms",
+			"--interval: \"99ms\" is out of range; use 0.1 to 3600 seconds"},
+		{&interval_row, "61m",
+			"--interval: \"61m\" is out of range; use 0.1 to 3600 seconds"},
 		{&interval_row, "nan",
 			"--interval: \"nan\" is not a number; use 0.1 to 3600 seconds"},
 		{&interval_row, "1e9",
