@@ -1,50 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // API handler backend.report: a backend, or a script on it, submits a load report.
-#include <math.h>
-
 #include "api_commands.h"
 #include "daemon.h"
-
-static const struct field {
-	const char *name;
-	double most;
-} fields[] = {
-#define X(name, field, most) [WEIR_REPORT_BIT_##name] = {#field, most},
-	WEIR_REPORT_FIELDS(X)
-#undef X
-};
-
-#define FIELDS (sizeof(fields) / sizeof(fields[0]))
-
-static double *field_of(struct weir_report *report, size_t field) {
-	switch (field) {
-#define X(name, member, most) \
-	case WEIR_REPORT_BIT_##name: \
-		return &report->member;
-		WEIR_REPORT_FIELDS(X)
-#undef X
-	default:
-		return NULL;
-	}
-}
+#include "report.h"
 
 // Returns false after the call was failed.
 static bool read_report(struct weir_api_call *call, struct weir_report *report) {
-	for (size_t i = 0; i < FIELDS; i++) {
-		const json_t *value = json_object_get(weir_api_request(call), fields[i].name);
+	for (uint32_t field = 0; field < WEIR_REPORT_FIELD_COUNT; field++) {
+		const char *name = weir_report_field_name(field);
+		const json_t *value = json_object_get(weir_api_request(call), name);
 
 		if (value == NULL || json_is_null(value)) {
 			continue;
 		}
-		*field_of(report, i) = json_number_value(value);
-		if (json_number_value(value) > fields[i].most) {
+		if (!weir_report_set(report, field, json_number_value(value))) {
 			weir_api_fail(call, WEIR_API_BAD_REQUEST,
-				"argument \"%s\" must be a number from 0 to %.0f", fields[i].name,
-				fields[i].most);
+				"argument \"%s\" must be a number from 0 to %.0f", name,
+				weir_report_field_largest(field));
 			return false;
 		}
-		report->given |= 1u << i;
 	}
 	if (report->given == 0) {
 		weir_api_fail(call, WEIR_API_BAD_REQUEST, "the report is empty");
@@ -56,9 +31,9 @@ static bool read_report(struct weir_api_call *call, struct weir_report *report) 
 static json_t *json_fields(uint32_t set) {
 	json_t *list = json_array();
 
-	for (size_t i = 0; i < FIELDS; i++) {
-		if ((set >> i & 1) != 0) {
-			json_array_append_new(list, json_string(fields[i].name));
+	for (uint32_t field = 0; field < WEIR_REPORT_FIELD_COUNT; field++) {
+		if ((set >> field & 1) != 0) {
+			json_array_append_new(list, json_string(weir_report_field_name(field)));
 		}
 	}
 	return list;

@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "config.h"
+#include "report.h"
 #include "tables.h"
 
 struct weir_estimates;
@@ -44,28 +45,6 @@ void weir_estimates_collect(struct weir_estimates *estimates, uint64_t now_ns);
 bool weir_estimates_second(struct weir_estimates *estimates, uint64_t now_ns);
 
 // --- reports ---
-
-// X(NAME, field, "what it is called in the API", largest)
-#define WEIR_REPORT_FIELDS(X) \
-	X(SERVICE_TIME, service_time_ms, 86400000.0) \
-	X(BUSY_TIME, busy_time_ms, 86400000.0) \
-	X(REQUESTS, requests_per_second, 1e12) \
-	X(ERRORS, errors_per_second, 1e12) \
-	X(UTILIZATION, utilization, 1e6)
-
-enum weir_report_field {
-#define X(name, field, most) WEIR_REPORT_BIT_##name,
-	WEIR_REPORT_FIELDS(X)
-#undef X
-};
-#define WEIR_REPORT(name) (1u << WEIR_REPORT_BIT_##name)
-
-struct weir_report {
-	uint32_t given; // WEIR_REPORT(...)
-#define X(name, field, most) double field; // 0 .. most
-	WEIR_REPORT_FIELDS(X)
-#undef X
-};
 
 // A backend reports. Returns the fields that were used (a bit set), or -EINVAL with one line in
 // why: the policy of its service uses none of it.

@@ -301,7 +301,7 @@ static void policy_that_needs_less_takes_over(void **state) {
 // Every policy after every other, with samples and reports at every moment.
 static void every_change_of_policy(void **state) {
 	struct estimates_lab lab;
-	struct weir_report report = {.given = 31,
+	struct weir_report report = {.given = WEIR_REPORT_ALL,
 		.service_time_ms = 1,
 		.busy_time_ms = 1,
 		.requests_per_second = 1,

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Agent messages: the datagrams between weir-control and weir-agent. A probe asks, an answer says
+// how the backend is. Both are WEIR_AGENT_MESSAGE_BYTES long, so that nobody gets more bytes out of
+// an agent than he sent, and both are authenticated; neither is encrypted.
+//
+//   offset  bytes
+//   0       4      "WEIR"
+//   4       1      version, 1
+//   5       1      kind: 1 = probe, 2 = answer
+//   6       2      key id, 1 to 65535
+//   8              the fields of the kind, WEIR_AGENT_PROBE_FIELDS or WEIR_AGENT_ANSWER_FIELDS
+//   ...            zero up to 224
+//   224     32     HMAC-SHA-512-256 (libsodium's crypto_auth) of all before it, under that key
+//
+// Numbers are integers in network byte order. A change that an older program would misread is
+// another version.
+//
+// A change of the backend's word (starting, ready, lame duck, down) is told at once: the agent
+// sends each balancer that it knows an answer that nobody asked for, with the challenge of its
+// newest probe, and repeats it until a probe says that serial was heard; weir-control, which hears
+// a new serial, probes back at once.
+//
+// Threads: pure functions; weir_agent_crypto_start() comes first.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent_keys.h"
+#include "report.h"
+
+#define WEIR_AGENT_MESSAGE_BYTES 256
+#define WEIR_AGENT_VERSION 1
+#define WEIR_AGENT_FIELDS_START 8
+#define WEIR_AGENT_MAC_START 224
+#define WEIR_AGENT_MAC_BYTES 32
+#define WEIR_AGENT_CHALLENGE_BYTES 16
+#define WEIR_AGENT_WHY_BYTES 32
+#define WEIR_AGENT_PORT 4777 // of the agent, unless configured otherwise
+#define WEIR_AGENT_INTERVAL_MOST_MS 3600000
+#define WEIR_AGENT_SILENT_PROBES \
+	4 // an agent forgets a balancer that is silent for so many intervals
+
+enum weir_agent_kind { WEIR_AGENT_PROBE = 1, WEIR_AGENT_ANSWER = 2 };
+
+// Why a datagram is not taken; each is counted. X(NAME, "name", "meaning")
+// From REPLAY on, found by those who know more than the datagram.
+#define WEIR_AGENT_REFUSALS(X) \
+	X(NONE, "none", "taken") \
+	X(LENGTH, "length", "not 256 bytes long") \
+	X(MAGIC, "magic", "does not begin with WEIR") \
+	X(VERSION, "version", "of another version") \
+	X(KIND, "kind", "not of the kind that the receiver takes") \
+	X(KEY, "key", "under a key id that is not in the receiver's key file") \
+	X(MAC, "mac", "forged or damaged: the authentication code is wrong") \
+	X(REST, "rest", "not zero where it must be") \
+	X(VALUE, "value", "a field is out of its range") \
+	X(REPLAY, "replay", "its sequence number was seen before, or is too old to tell") \
+	X(FULL, "full", "from one balancer more than an agent knows at a time") \
+	X(SENDER, "sender", "not from the address and port of a backend with an agent") \
+	X(BALANCER, "balancer", "an answer to another balancer, or to an earlier process") \
+	X(CHALLENGE, "challenge", "an answer to no probe in flight, or a second one to the same") \
+	X(SERIAL, "serial", "unasked, but its word is not newer than the last one heard")
+
+enum weir_agent_refusal {
+#define X(name, text, meaning) WEIR_AGENT_REFUSAL_##name,
+	WEIR_AGENT_REFUSALS(X)
+#undef X
+		WEIR_AGENT_REFUSAL_COUNT
+};
+const char *weir_agent_refusal_name(enum weir_agent_refusal refusal);
+const char *weir_agent_refusal_meaning(enum weir_agent_refusal refusal);
+
+// The fields in their order, without gaps. X(bits, field, "meaning"); U8 to U64 are numbers, BYTES
+// arrays.
+#define WEIR_AGENT_PROBE_FIELDS(X) \
+	X(U64, balancer, "number of the asking process, random at its start, not 0") \
+	X(U64, sequence, "one more with each probe to this agent") \
+	X(BYTES, challenge, "random; the answer has it as well") \
+	X(U64, agent, "the agent's number that `heard` belongs to, 0 = none was heard") \
+	X(U64, clock_ms, "milliseconds since the start of the asking process") \
+	X(U32, interval_ms, "the next probe comes after at most so long, 1 to 3600000") \
+	X(U32, heard, "serial of the newest word that was taken, 0 = none") \
+	X(U32, wants, "fields (bits as in `given`) that a policy uses; unknown bits are ignored")
+
+#define WEIR_AGENT_ANSWER_FIELDS(X) \
+	X(U64, agent, "number of the answering process, random at its start, not 0") \
+	X(U64, balancer, "of the probe") \
+	X(BYTES, challenge, "of the newest probe of that balancer") \
+	X(U64, clock_ms, "milliseconds since the start of the answering process") \
+	X(U32, serial, "one more with each change of the word, from 1") \
+	X(U32, given, "which of the fields below are valid, one bit each") \
+	X(U64, service_sum_us, "sum of service times, since the agent's start") \
+	X(U64, service_count, "requests in that sum") \
+	X(U64, busy_sum_us, "sum of busy times (CPU), since the agent's start") \
+	X(U64, busy_count, "requests in that sum") \
+	X(U64, requests_milli_per_s, "requests per 1000 s") \
+	X(U64, errors_milli_per_s, "requests per 1000 s that failed") \
+	X(U32, service_median_us, "median of recent service times") \
+	X(U32, utilization_ppm, "1000000 = fully used") \
+	X(U32, active, "requests in progress") \
+	X(U32, accept_queue, "connections that wait to be accepted") \
+	X(U32, accept_queue_limit, "connections that may wait") \
+	X(U32, cpu_milli, "CPUs that the service may use, 1000 = one") \
+	X(U32, cpu_mhz, "their speed") \
+	X(U32, max_active_flows, "limit of the application, of all balancers together") \
+	X(U8, word, "0 = nothing, 1 = starting, 2 = ready, 3 = lame duck, 4 = down") \
+	X(U8, unasked, "1 = a new word, or its repetition; 0 = the answer to a probe") \
+	X(TEXT, why, "printable ASCII, filled up with at least one zero")
+
+#define WEIR_AGENT_U8(field) uint8_t field;
+#define WEIR_AGENT_U32(field) uint32_t field;
+#define WEIR_AGENT_U64(field) uint64_t field;
+#define WEIR_AGENT_BYTES(field) uint8_t field[WEIR_AGENT_CHALLENGE_BYTES];
+#define WEIR_AGENT_TEXT(field) char field[WEIR_AGENT_WHY_BYTES];
+#define X(type, field, meaning) WEIR_AGENT_##type(field)
+
+struct weir_agent_probe {
+	uint16_t key_id; // that it came under; encoding ignores it
+	WEIR_AGENT_PROBE_FIELDS(X)
+};
+
+struct weir_agent_answer {
+	uint16_t key_id; // as above
+	WEIR_AGENT_ANSWER_FIELDS(X)
+};
+#undef X
+#undef WEIR_AGENT_U8
+#undef WEIR_AGENT_U32
+#undef WEIR_AGENT_U64
+#undef WEIR_AGENT_BYTES
+#undef WEIR_AGENT_TEXT
+
+// The fields of a report that an answer can have in `given`.
+#define WEIR_AGENT_GIVEN (WEIR_REPORT_ALL & ~(WEIR_REPORT(WEIGHT_PERCENT) | WEIR_REPORT(WEIGHT)))
+
+// Write a datagram under a key. The caller keeps the fields in their ranges (weir_agent_*_decode
+// refuses others); why is cut at its first NUL.
+void weir_agent_probe_encode(const struct weir_agent_probe *probe, const struct weir_agent_key *key,
+	uint8_t to[WEIR_AGENT_MESSAGE_BYTES]);
+void weir_agent_answer_encode(const struct weir_agent_answer *answer,
+	const struct weir_agent_key *key, uint8_t to[WEIR_AGENT_MESSAGE_BYTES]);
+
+// Check and read a datagram of any length. Nothing but the header is looked at before the
+// authentication code is found right. Returns WEIR_AGENT_REFUSAL_NONE, or why it is refused, up to
+// VALUE; *ret is written only with NONE. The windows of sequence numbers (replay.h), challenges and
+// serials are the caller's.
+enum weir_agent_refusal weir_agent_probe_decode(const uint8_t *bytes, size_t count,
+	const struct weir_agent_keys *keys, struct weir_agent_probe *ret);
+enum weir_agent_refusal weir_agent_answer_decode(const uint8_t *bytes, size_t count,
+	const struct weir_agent_keys *keys, struct weir_agent_answer *ret);
+
+// Random bytes for a challenge; a random number other than 0 for a process.
+void weir_agent_random_challenge(uint8_t challenge[WEIR_AGENT_CHALLENGE_BYTES]);
+uint64_t weir_agent_random_number(void);
+
+// What an answer reports. Times are those of the requests since `before`, the last answer that was
+// taken from that backend: none if it is NULL, of another process of the agent or not older, or if
+// there was no request.
+void weir_agent_answer_report(const struct weir_agent_answer *answer,
+	const struct weir_agent_answer *before, struct weir_report *ret);

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "report.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "health_state.h"
+
+_Static_assert(WEIR_REPORT_FIELD_COUNT < 32, "a field for each bit of given");
+
+static const struct {
+	const char *name;
+	double largest;
+	size_t offset;
+} fields[] = {
+#define X(name, field, most) \
+	[WEIR_REPORT_BIT_##name] = {#field, most, offsetof(struct weir_report, field)},
+	WEIR_REPORT_FIELDS(X)
+#undef X
+};
+
+const char *weir_report_field_name(enum weir_report_field field) {
+	return fields[field].name;
+}
+
+double weir_report_field_largest(enum weir_report_field field) {
+	return fields[field].largest;
+}
+
+static double *field_of(struct weir_report *report, enum weir_report_field field) {
+	return (double *)((char *)report + fields[field].offset);
+}
+
+double weir_report_value(const struct weir_report *report, enum weir_report_field field) {
+	return *(const double *)((const char *)report + fields[field].offset);
+}
+
+static bool is_possible(enum weir_report_field field, double value) {
+	return isfinite(value) && value >= 0 && value <= fields[field].largest;
+}
+
+bool weir_report_set(struct weir_report *report, enum weir_report_field field, double value) {
+	if (!is_possible(field, value)) {
+		return false;
+	}
+	*field_of(report, field) = value;
+	report->given |= 1u << field;
+	return true;
+}
+
+void weir_report_set_why(struct weir_report *report, const char *text, size_t bytes) {
+	size_t n = bytes < sizeof(report->why) ? bytes : sizeof(report->why) - 1;
+
+	memset(report->why, 0, sizeof(report->why));
+	for (size_t i = 0; i < n && text[i] != '\0'; i++) {
+		report->why[i] = text[i];
+		if (text[i] < ' ' || text[i] > '~') {
+			report->why[i] = '?';
+		}
+	}
+}
+
+uint32_t weir_report_check(struct weir_report *report) {
+	uint32_t before = report->given;
+	char why[sizeof(report->why)];
+
+	report->given &= WEIR_REPORT_ALL;
+	for (uint32_t field = 0; field < WEIR_REPORT_FIELD_COUNT; field++) {
+		if (!is_possible(field, weir_report_value(report, field))) {
+			report->given &= ~(1u << field);
+		}
+		if ((report->given >> field & 1) == 0) {
+			*field_of(report, field) = 0;
+		}
+	}
+	if (report->word >= WEIR_HEALTH_WORD_COUNT) {
+		report->word = WEIR_HEALTH_WORD_NONE;
+	}
+	memcpy(why, report->why, sizeof(why));
+	weir_report_set_why(report, why, sizeof(why));
+	return before & ~report->given;
+}

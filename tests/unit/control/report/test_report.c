@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Reports: what cannot be is taken away, whoever said it.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "health_state.h"
+#include "report.h"
+
+static void every_field_has_its_bounds(void **state) {
+	(void)state;
+	for (uint32_t field = 0; field < WEIR_REPORT_FIELD_COUNT; field++) {
+		double most = weir_report_field_largest(field);
+		const double bad[] = {
+			-1, -1e-300, nextafter(most, INFINITY), 1e300, INFINITY, -INFINITY, NAN};
+		struct weir_report report = {0};
+
+		for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+			assert_false(weir_report_set(&report, field, bad[i]));
+			assert_int_equal(report.given, 0);
+		}
+		assert_true(weir_report_set(&report, field, 0));
+		assert_true(weir_report_set(&report, field, most));
+		assert_int_equal(report.given, 1u << field);
+		assert_true(weir_report_value(&report, field) == most);
+		assert_int_equal(weir_report_check(&report), 0);
+		assert_int_equal(report.given, 1u << field);
+	}
+}
+
+static void names_and_fields_are_those_of_the_struct(void **state) {
+	struct weir_report report = {0};
+
+	(void)state;
+	assert_string_equal(weir_report_field_name(WEIR_REPORT_BIT_UTILIZATION), "utilization");
+	assert_true(weir_report_set(&report, WEIR_REPORT_BIT_UTILIZATION, 0.5));
+	assert_true(weir_report_set(&report, WEIR_REPORT_BIT_WEIGHT, 7));
+	assert_true(report.utilization == 0.5);
+	assert_true(report.weight == 7);
+}
+
+static void check_takes_away_what_cannot_be(void **state) {
+	struct weir_report report = {
+		.given = UINT32_MAX & ~WEIR_REPORT(CPUS),
+		.word = WEIR_HEALTH_WORD_COUNT,
+		.service_time_ms = NAN,
+		.requests_per_second = 1e300,
+		.errors_per_second = -1,
+		.utilization = 0.25,
+		.cpus = 4,
+	};
+
+	(void)state;
+	assert_int_equal(weir_report_check(&report), ~WEIR_REPORT_ALL | WEIR_REPORT(SERVICE_TIME) |
+							     WEIR_REPORT(REQUESTS) |
+							     WEIR_REPORT(ERRORS));
+	assert_int_equal(report.given,
+		WEIR_REPORT_ALL & ~(WEIR_REPORT(CPUS) | WEIR_REPORT(SERVICE_TIME) |
+					  WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS)));
+	assert_int_equal(report.word, WEIR_HEALTH_WORD_NONE);
+	// What is not given is 0, even if there was a number.
+	assert_true(report.service_time_ms == 0);
+	assert_true(report.cpus == 0);
+	assert_true(report.utilization == 0.25);
+}
+
+static void words_are_printable_and_end(void **state) {
+	struct weir_report report = {0};
+	char text[200];
+
+	(void)state;
+	weir_report_set_why(&report, "disk\x1b[2J\xc3\xa4\x7f full\n", 17);
+	assert_string_equal(report.why, "disk?[2J??? full?");
+	weir_report_set_why(&report, "disk full", 4);
+	assert_string_equal(report.why, "disk");
+	weir_report_set_why(&report, "a\0b", 3);
+	assert_string_equal(report.why, "a");
+	memset(text, 'x', sizeof(text));
+	weir_report_set_why(&report, text, sizeof(text));
+	assert_int_equal(strlen(report.why), WEIR_REPORT_WHY_BYTES - 1);
+	weir_report_set_why(&report, text, WEIR_REPORT_WHY_BYTES - 1);
+	assert_int_equal(strlen(report.why), WEIR_REPORT_WHY_BYTES - 1);
+	memset(report.why, '\t', sizeof(report.why)); // no NUL at all
+	weir_report_check(&report);
+	assert_int_equal(strlen(report.why), WEIR_REPORT_WHY_BYTES - 1);
+	assert_int_equal(strspn(report.why, "?"), WEIR_REPORT_WHY_BYTES - 1);
+	weir_report_set_why(&report, "", 0);
+	assert_string_equal(report.why, "");
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_field_has_its_bounds),
+		cmocka_unit_test(names_and_fields_are_those_of_the_struct),
+		cmocka_unit_test(check_takes_away_what_cannot_be),
+		cmocka_unit_test(words_are_printable_and_end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
