@@ -120,6 +120,7 @@ struct weir_config_flow_control {
 	uint32_t max_active_flows; // of one backend and worker; 0 = off; default by the workload
 	enum weir_when_exhausted when_exhausted;
 	bool has_max; // max_active_flows is in the file
+	uint32_t accept_queue_percent; // of its limit; 0 = never, default 75
 };
 #define WEIR_CONFIG_MAX_ACTIVE_REQUESTS 100u // default of max_active_flows, workload requests
 
@@ -140,7 +141,7 @@ enum weir_config_closed_ports {
 };
 
 enum weir_config_forwarding { WEIR_CONFIG_IPIP };
-enum weir_config_check { WEIR_CHECK_NONE, WEIR_CHECK_TCP, WEIR_CHECK_HTTP };
+enum weir_config_check { WEIR_CHECK_NONE, WEIR_CHECK_TCP, WEIR_CHECK_HTTP, WEIR_CHECK_AGENT };
 
 struct weir_config_health_check {
 	enum weir_config_check type; // default none: backends count as healthy
@@ -150,6 +151,12 @@ struct weir_config_health_check {
 	uint16_t status_first, status_last; // http, default 200..399
 	uint32_t interval_ms, timeout_ms; // default 1000, 500
 	uint32_t rise, fall; // default 2, 3
+};
+
+// weir-agent on the backends of a service.
+struct weir_config_agent {
+	uint16_t port; // default 4777; 0 = the service has no agents
+	uint32_t interval_ms, inactive_interval_ms, timeout_ms; // default 500, 10000, 400
 };
 
 struct weir_config_backend {
@@ -178,12 +185,17 @@ struct weir_config_service {
 	bool has_closed_ports; // it is in the file
 	enum weir_config_forwarding forwarding;
 	uint32_t table_size; // prime, default 65537
+	struct weir_config_agent agent;
 	struct weir_config_health_check health_check;
 	uint32_t panic_threshold_percent; // 0..100, default 50
 	enum weir_config_on_backend_down on_backend_down; // default keep
 	struct weir_config_backend *backends;
 	uint32_t backend_count;
 	int line;
+};
+
+struct weir_config_agents {
+	char key_file[256]; // default /etc/weir/agent.keys
 };
 
 struct weir_config {
@@ -195,6 +207,7 @@ struct weir_config {
 	struct weir_config_icmp icmp;
 	struct weir_config_fragments fragments;
 	struct weir_config_segment segment;
+	struct weir_config_agents agents;
 	struct weir_config_service *services;
 	uint32_t service_count;
 };

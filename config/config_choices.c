@@ -15,7 +15,8 @@ const struct weir_json_choice weir_config_closed_ports[] = {
 	{"reject", WEIR_CONFIG_CLOSED_REJECT}, {0}};
 const struct weir_json_choice weir_config_forwardings[] = {{"ipip", WEIR_CONFIG_IPIP}, {0}};
 const struct weir_json_choice weir_config_checks[] = {
-	{"none", WEIR_CHECK_NONE}, {"tcp", WEIR_CHECK_TCP}, {"http", WEIR_CHECK_HTTP}, {0}};
+	{"none", WEIR_CHECK_NONE}, {"tcp", WEIR_CHECK_TCP}, {"http", WEIR_CHECK_HTTP},
+	{"agent", WEIR_CHECK_AGENT}, {0}};
 const struct weir_json_choice weir_config_policies[] = {
 #define X(name, key, needs) {key, WEIR_POLICY_##name},
 	WEIR_POLICIES(X)

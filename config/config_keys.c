@@ -182,6 +182,8 @@ static const struct weir_json_key flow_control_keys[] = {
 	INTEGER("max_active_flows", FLOW_CONTROL, max_active_flows, 0, 1 << 28, NULL, TABLES),
 	CHOICE("when_exhausted", FLOW_CONTROL, when_exhausted, weir_config_when_exhausted,
 		"\"spill\"", TABLES),
+	INTEGER("accept_queue_percent", FLOW_CONTROL, accept_queue_percent, 0, 100, "75",
+		UNIT("percent"), CONTROL),
 	COMMENT,
 };
 static const struct weir_json_object flow_control_object = {.name = "flow_control",
@@ -220,6 +222,19 @@ static const struct weir_json_key health_check_keys[] = {
 static const struct weir_json_object health_check_object = {.name = "health_check",
 	ROWS(health_check_keys), .check = weir_config_check_health};
 
+// Without the object there are no agents: weir_config_check_service.
+#define AGENT weir_config_agent
+static const struct weir_json_key agent_keys[] = {
+	INTEGER("port", AGENT, port, 1, 65535, "4777", CONTROL),
+	INTEGER("interval_ms", AGENT, interval_ms, 10, 3600000, "500", UNIT("ms"), CONTROL),
+	INTEGER("inactive_interval_ms", AGENT, inactive_interval_ms, 10, 3600000, "10000",
+		UNIT("ms"), CONTROL),
+	INTEGER("timeout_ms", AGENT, timeout_ms, 10, 3600000, "400", UNIT("ms"), CONTROL),
+	COMMENT,
+};
+static const struct weir_json_object agent_object = {.name = "agent", ROWS(agent_keys),
+	.check = weir_config_check_agent};
+
 #define BACKEND weir_config_backend
 static const struct weir_json_key backend_keys[] = {
 	VALUE("name", weir_config_type_name, BACKEND, name, .required = true, TABLES),
@@ -244,6 +259,7 @@ static const struct weir_json_key service_keys[] = {
 	CHOICE("forwarding", SERVICE, forwarding, weir_config_forwardings, "\"ipip\"",
 		.versioned = true, CONTROL),
 	INTEGER("table_size", SERVICE, table_size, 2, WEIR_CONFIG_TABLE_SIZE_MAX, "65537", TABLES),
+	OBJECT("agent", SERVICE, agent, agent_object),
 	OBJECT("health_check", SERVICE, health_check, health_check_object),
 	INTEGER("panic_threshold_percent", SERVICE, panic_threshold_percent, 0, 100, "50",
 		UNIT("percent"), TABLES),
@@ -259,6 +275,15 @@ static const struct weir_json_object service_object = {.name = "service", ROWS(s
 	.line_offset = offsetof(struct SERVICE, line), .check = weir_config_check_service,
 	.identify = weir_config_identify_service, .describe = weir_config_describe_service};
 
+#define AGENTS weir_config_agents
+static const struct weir_json_key agents_keys[] = {
+	VALUE("key_file", weir_json_type_text, AGENTS, key_file, .min = 1, .max = 255,
+		.fallback = "\"/etc/weir/agent.keys\"", CONTROL),
+	COMMENT,
+};
+static const struct weir_json_object agents_object = {.name = "agents", ROWS(agents_keys),
+	.check = weir_config_check_agents};
+
 static const struct weir_json_key root_keys[] = {
 	{.key = "$schema", .type = &weir_json_type_ignored},
 	COMMENT,
@@ -269,6 +294,7 @@ static const struct weir_json_key root_keys[] = {
 	OBJECT("icmp", weir_config, icmp, icmp_object),
 	OBJECT("fragments", weir_config, fragments, fragments_object),
 	OBJECT("segment", weir_config, segment, segment_object),
+	OBJECT("agents", weir_config, agents, agents_object),
 	LIST("services", weir_config, services, service_count, 0, WEIR_CONFIG_SERVICES_MAX,
 		service_object, TABLES),
 };

@@ -111,8 +111,10 @@ void weir_config_check_health(struct weir_json_reader *reader, const struct weir
 	void *into, const struct weir_json_keys_read *read) {
 	const struct weir_config_health_check *check = into;
 
-	if (weir_json_valid(read, "interval_ms") && weir_json_valid(read, "timeout_ms") &&
-		check->timeout_ms > check->interval_ms) {
+	if (weir_json_valid(read, "type") && check->type == WEIR_CHECK_AGENT) {
+		weir_config_check_agent_type(reader, place, read);
+	} else if (weir_json_valid(read, "interval_ms") && weir_json_valid(read, "timeout_ms") &&
+		   check->timeout_ms > check->interval_ms) {
 		bool given = weir_json_present(read, "timeout_ms");
 
 		weir_json_error_at(reader, place, given ? "timeout_ms" : "interval_ms",
@@ -208,8 +210,10 @@ void weir_config_check_service(struct weir_json_reader *reader, const struct wei
 	if (weir_json_valid(read, "table_size")) {
 		check_table_size(reader, place, service);
 	}
-	if (check->type != WEIR_CHECK_NONE && check->port == 0 && service->bind_count > 0 &&
-		service->binds[0].port_first == 0 && service->binds[0].port_last == UINT16_MAX) {
+	weir_config_check_service_agent(reader, place, service, weir_json_present(read, "agent"));
+	if (check->type != WEIR_CHECK_NONE && check->type != WEIR_CHECK_AGENT && check->port == 0 &&
+		service->bind_count > 0 && service->binds[0].port_first == 0 &&
+		service->binds[0].port_last == UINT16_MAX) {
 		weir_json_error_at(reader, place, "health_check",
 			"has no port, and the first bind takes every port; add \"port\"");
 	}

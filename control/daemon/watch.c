@@ -181,7 +181,7 @@ static void add_target(struct weir_watch *watch, const struct weir_config_servic
 	const struct weir_config_health_check *check = &service->health_check;
 	struct weir_states_status status;
 
-	if (check->type == WEIR_CHECK_NONE ||
+	if (check->type == WEIR_CHECK_NONE || check->type == WEIR_CHECK_AGENT ||
 		weir_states_status(watch->states, backend->id, &status) < 0) {
 		return;
 	}

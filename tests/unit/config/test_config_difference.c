@@ -88,6 +88,8 @@ static const struct row rows[] = {
 		"change service web workload: connections -> requests\n"
 		"change service web flow_control max_active_flows: 0 -> 100\n"
 		"change service web flow_control when_exhausted: spill -> reject\n"},
+	{BASE, TOP WEB(BIND, ", \"agent\": {}", ONE ", " TWO) "]}",
+		"change service web agent port: 0 -> 4777\n"},
 	{TOP WEB(BIND, ", \"policy\": {\"name\": \"weighted-round-robin\"}", ONE) "]}",
 		TOP WEB(BIND,
 			", \"policy\": {\"name\": \"weighted-round-robin\", \"weights\": "

@@ -23,6 +23,7 @@ static void defaults(void **state) {
 	assert_int_equal(service->policy.given, 0);
 	assert_int_equal(service->workload, WEIR_WORKLOAD_CONNECTIONS);
 	assert_int_equal(service->flow_control.max_active_flows, 0);
+	assert_int_equal(service->flow_control.accept_queue_percent, 75);
 	assert_int_equal(service->flow_control.when_exhausted, WEIR_EXHAUSTED_SPILL);
 	weir_config_free(config);
 	config = parse_good(POLICY(""));

@@ -131,6 +131,25 @@ static void health_check_needs_a_port(void **state) {
 		"services[0].health_check", "add \"port\"");
 }
 
+static void agent_is_there_when_its_object_is(void **state) {
+	struct weir_config *none = parse_good(ONE(""));
+	struct weir_config *some = parse_good(ONE("\"agent\": {}, \"health_check\": {\"type\": "
+						  "\"agent\", \"fall\": 4},"));
+	const struct weir_config_agent *agent = &some->services[0].agent;
+
+	(void)state;
+	assert_string_equal(none->agents.key_file, "/etc/weir/agent.keys");
+	assert_int_equal(none->services[0].agent.port, 0);
+	assert_int_equal(agent->port, 4777);
+	assert_int_equal(agent->interval_ms, 500);
+	assert_int_equal(agent->inactive_interval_ms, 10000);
+	assert_int_equal(agent->timeout_ms, 400);
+	assert_int_equal(some->services[0].health_check.type, WEIR_CHECK_AGENT);
+	assert_int_equal(some->services[0].health_check.fall, 4);
+	weir_config_free(none);
+	weir_config_free(some);
+}
+
 static void same_backend_name_in_two_services_is_fine(void **state) {
 	struct weir_config *config = parse_good(
 		CONFIG("", SERVICE("", BIND, BACKEND) ", {\"name\": \"api\", \"binds\": [" RANGE(
@@ -174,6 +193,7 @@ int main(void) {
 		cmocka_unit_test(table_size_next_prime),
 		cmocka_unit_test(health_check_default_is_named_in_the_message),
 		cmocka_unit_test(health_check_needs_a_port),
+		cmocka_unit_test(agent_is_there_when_its_object_is),
 		cmocka_unit_test(same_backend_name_in_two_services_is_fine),
 		cmocka_unit_test(three_of_one_name_give_two_errors),
 		cmocka_unit_test(lines_of_services_and_backends),

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Checks of the keys of weir-agent that the table of keys cannot express.
+#include "config_keys.h"
+
+void weir_config_check_agent(struct weir_json_reader *reader, const struct weir_json_place *place,
+	void *into, const struct weir_json_keys_read *read) {
+	const struct weir_config_agent *agent = into;
+	bool interval = weir_json_valid(read, "interval_ms");
+
+	if (interval && weir_json_valid(read, "timeout_ms") &&
+		agent->timeout_ms > agent->interval_ms) {
+		bool given = weir_json_present(read, "timeout_ms");
+
+		weir_json_error_at(reader, place, given ? "timeout_ms" : "interval_ms",
+			"timeout_ms (%u%s) is above interval_ms (%u%s); probes must not overlap",
+			agent->timeout_ms, given ? "" : ", the default", agent->interval_ms,
+			weir_json_present(read, "interval_ms") ? "" : ", the default");
+	}
+	if (interval && weir_json_valid(read, "inactive_interval_ms") &&
+		agent->inactive_interval_ms < agent->interval_ms) {
+		bool given = weir_json_present(read, "inactive_interval_ms");
+
+		weir_json_error_at(reader, place, given ? "inactive_interval_ms" : "interval_ms",
+			"inactive_interval_ms (%u%s) is below interval_ms (%u%s); backends without "
+			"flows are probed less often, not more",
+			agent->inactive_interval_ms, given ? "" : ", the default",
+			agent->interval_ms,
+			weir_json_present(read, "interval_ms") ? "" : ", the default");
+	}
+}
+
+void weir_config_check_agents(struct weir_json_reader *reader, const struct weir_json_place *place,
+	void *into, const struct weir_json_keys_read *read) {
+	const struct weir_config_agents *agents = into;
+
+	if (weir_json_valid(read, "key_file") && agents->key_file[0] != '/') {
+		weir_json_error_at(reader, place, "key_file",
+			"must begin with \"/\"; such as \"/etc/weir/agent.keys\"");
+	}
+}
+
+void weir_config_check_agent_type(struct weir_json_reader *reader,
+	const struct weir_json_place *place, const struct weir_json_keys_read *read) {
+	static const char *const keys[] = {"port", "interval_ms", "timeout_ms"};
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		if (weir_json_present(read, keys[i])) {
+			weir_json_error_at(reader, place, keys[i],
+				"is not used by type \"agent\"; set \"%s\" in \"agent\" of the "
+				"service",
+				keys[i]);
+		}
+	}
+}
+
+void weir_config_check_service_agent(struct weir_json_reader *reader,
+	const struct weir_json_place *place, struct weir_config_service *service, bool given) {
+	if (!given) {
+		service->agent.port = 0;
+		if (service->health_check.type == WEIR_CHECK_AGENT) {
+			weir_json_error_at(reader, place, "health_check",
+				"has type \"agent\", but the service has no agents; add \"agent\": "
+				"{}");
+		}
+	}
+}
