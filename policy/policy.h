@@ -70,9 +70,11 @@ enum weir_when_exhausted {
 // How a flow ended, as far as policies are concerned.
 enum weir_outcome {
 	WEIR_OUTCOME_COMPLETED, // FIN, or RST of an established connection, or a UDP flow gone idle
-	WEIR_OUTCOME_REFUSED, // RST while half-open: an error
+	WEIR_OUTCOME_REFUSED, // by the backend: an error. Only who sees its replies can tell:
+			      // weir-sim
 	WEIR_OUTCOME_UNANSWERED, // half-open until the timeout: an error
-	WEIR_OUTCOME_ABANDONED, // established and idle until the timeout, or evicted: neither
+	WEIR_OUTCOME_ABANDONED, // neither: reset by its client while half-open, evicted, or idle
+				// too long
 };
 
 // One backend that may be chosen. In a published table: control writes, workers read.

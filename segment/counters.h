@@ -87,11 +87,11 @@
 	X(bytes, BYTES, "forwarded_bytes", "Bytes of the inner IP packets forwarded.") \
 	X(new_flows, FLOWS, "new_flows", "Flows started.") \
 	X(completed, FLOWS, "completed_flows", "Flows ended by FIN.") \
-	X(refused, FLOWS, "refused_flows", "Flows ended by RST.") \
+	X(refused, FLOWS, "refused_flows", "Flows ended by an RST of the client.") \
 	X(timed_out, FLOWS, "timed_out_flows", "Flows ended by a timeout.") \
 	X(dropped, PACKETS, "dropped_packets", "Packets dropped, for any reason.") \
 	X(errors, FLOWS, "failed_flows", \
-		"Flows that count as errors: RST while half-open, or never established.") \
+		"Flows that count as errors: half-open until their timeout.") \
 	X(spilled, FLOWS, "spilled_flows", "New flows given to a backend at max_active_flows.") \
 	X(rejected, FLOWS, "rejected_flows", \
 		"New flows rejected because every backend was at max_active_flows.") \

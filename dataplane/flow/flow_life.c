@@ -8,7 +8,7 @@ enum step {
 	STEP_MOVE, // another phase, nothing to report
 	STEP_ESTABLISH, // no longer half-open
 	STEP_COMPLETE, // finished well
-	STEP_REFUSE, // finished by an RST before it was established
+	STEP_ABANDON, // finished by an RST before it was established
 	STEP_RESUME, // not finished after all
 	STEP_RESTART, // a new flow in the same place
 };
@@ -36,11 +36,13 @@ static const struct transition transitions[WEIR_FLOW_EVENTS][WEIR_FLOW_PHASES] =
 		{T(FREE, NONE), T(CLOSING, COMPLETE), T(CLOSING, COMPLETE), T(CLOSING, REFRESH),
 		 T(CLOSING, MOVE), T(CLOSING, COMPLETE), T(CLOSING, COMPLETE), T(CLOSING, COMPLETE),
 		 T(UDP, NONE), T(UDP_SEEN, NONE), T(CLOSING, MOVE)},
-	// An RST after a FIN is how many clients end; it makes no refusal of a completed flow. One
-	// that follows another changes nothing.
+	// An RST after a FIN is how many clients end; it makes no aborted flow of a completed one. One
+	// that follows another changes nothing. The RST of a backend that refuses a SYN goes to the
+	// client; one from the client, while half-open, tells nothing about the backend (scanners
+	// answer each SYN ACK so).
 	[WEIR_FLOW_EVENT_RST] =
-		{T(FREE, NONE), T(ABORTED, REFUSE), T(RESET, COMPLETE), T(CLOSING, REFRESH),
-		 T(RESET, NONE), T(ABORTED, COMPLETE), T(ABORTED, REFUSE), T(ABORTED, COMPLETE),
+		{T(FREE, NONE), T(ABORTED, ABANDON), T(RESET, COMPLETE), T(CLOSING, REFRESH),
+		 T(RESET, NONE), T(ABORTED, COMPLETE), T(ABORTED, ABANDON), T(ABORTED, COMPLETE),
 		 T(UDP, NONE), T(UDP_SEEN, NONE), T(ABORTED, NONE)},
 	[WEIR_FLOW_EVENT_DATAGRAM] =
 		{T(FREE, NONE), T(SYN_SEEN, NONE), T(ESTABLISHED, NONE), T(CLOSING, NONE),
@@ -190,8 +192,8 @@ bool weir_flow_advance(struct weir_flow_table *table, weir_flow_ref flow,
 	case STEP_COMPLETE:
 		report_finished(table, &place, WEIR_OUTCOME_COMPLETED, now_ns);
 		break;
-	case STEP_REFUSE:
-		report_finished(table, &place, WEIR_OUTCOME_REFUSED, now_ns);
+	case STEP_ABANDON:
+		report_finished(table, &place, WEIR_OUTCOME_ABANDONED, now_ns);
 		break;
 	case STEP_ESTABLISH:
 		table->listener.established(table->listener.context, backend);

@@ -67,6 +67,20 @@ def test_tcp_and_udp_of_the_same_ports_are_two_flows(lab):
     expect_equal([verdict.why for verdict in run], ["new", "new"], "why")
 
 
+def test_reset_of_a_client_is_no_error_of_the_backend(lab):
+    """A scanner answers each SYN ACK with an RST. The backend that it met was as good as any."""
+    packets = [
+        IP(src=CLIENT4, dst=VIP4) / TCP(sport=port, dport=80, flags=flags)
+        for port, flags in ((1, "S"), (2, "S"), (2, "R"), (3, "S"), (3, "R"), (4, "S"))
+    ]
+    for policy in ("least-loaded", "power-of-two"):
+        made = config(service(backends=FOUR[:2], policy={"name": policy}))
+        run = lab.run(made, packets)
+        busy, idle = run[0].backend, run[1].backend
+        expect(busy != idle, f"{policy}: the second flow at {idle}")
+        expect_equal([v.backend for v in run][2:], [idle] * 4, f"{policy}: backends")
+
+
 def test_weights_are_honoured(lab):
     for weights, wanted in (
         ((100, 300), (0.25, 0.75)),

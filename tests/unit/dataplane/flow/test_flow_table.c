@@ -220,7 +220,7 @@ static void flow_f5_finishes_once_with_its_service_time(void **state) {
 	} table[] = {
 		{"fin", {SYN, DATA, FIN}, 3, WEIR_OUTCOME_COMPLETED, 1, 200},
 		{"fin, data, rst", {SYN, FIN, DATA, RST}, 4, WEIR_OUTCOME_COMPLETED, 1, 100},
-		{"rst to syn", {SYN, RST}, 2, WEIR_OUTCOME_REFUSED, 1, 100},
+		{"rst to syn", {SYN, RST}, 2, WEIR_OUTCOME_ABANDONED, 1, 0},
 		{"abort", {SYN, DATA, RST}, 3, WEIR_OUTCOME_COMPLETED, 1, 200},
 		{"forged rst", {SYN, RST, DATA, FIN}, 4, WEIR_OUTCOME_COMPLETED, 2, 0},
 		{"unanswered", {SYN, SYN}, 2, WEIR_OUTCOME_UNANSWERED, 1, 100},
@@ -322,8 +322,8 @@ static void flow_of_a_day_is_not_measured(void **state) {
 	}
 }
 
-// The client of a refused flow tries again from the same port.
-static void flow_restart_reports_a_refusal_as_such(void **state) {
+// The client of a flow that it has reset tries again from the same port.
+static void flow_restart_reports_a_reset_as_such(void **state) {
 	(void)state;
 	struct lab *f = make(1024, 50);
 	struct weir_flow_key key = key_of(1, 4, 6);
@@ -334,7 +334,8 @@ static void flow_restart_reports_a_refusal_as_such(void **state) {
 	restart(f, flow, 3, SYN, START);
 	assert_int_equal(f->ended[WEIR_FLOW_END_REFUSED], 1);
 	assert_int_equal(f->ended[WEIR_FLOW_END_COMPLETED], 0);
-	assert_int_equal(f->finished[WEIR_OUTCOME_REFUSED], 1);
+	assert_int_equal(f->finished[WEIR_OUTCOME_REFUSED], 0);
+	assert_int_equal(f->finished[WEIR_OUTCOME_ABANDONED], 1);
 	drop(f);
 }
 
@@ -601,7 +602,7 @@ int main(void) {
 		cmocka_unit_test(flow_f5_finishes_once_with_its_service_time),
 		cmocka_unit_test(udp_service_time_is_known_to_a_tick),
 		cmocka_unit_test(flow_of_a_day_is_not_measured),
-		cmocka_unit_test(flow_restart_reports_a_refusal_as_such),
+		cmocka_unit_test(flow_restart_reports_a_reset_as_such),
 		cmocka_unit_test(flow_that_resumes_is_measured_once),
 		cmocka_unit_test(flow_without_measuring_has_no_service_time),
 		cmocka_unit_test(flow_remove_reports_the_flow_once),
