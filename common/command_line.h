@@ -19,7 +19,7 @@
 #include "option.h"
 
 #define WEIR_OPTIONS_MAX 64
-#define WEIR_OPERANDS_MAX 8
+#define WEIR_OPERANDS_MAX 20
 
 // --help and --version.
 #define WEIR_OPTIONS_STANDARD 2

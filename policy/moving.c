@@ -11,26 +11,31 @@ struct weir_moving {
 	uint64_t most_ns;
 	uint64_t last_ns;
 	uint64_t window_sum_ns;
-	uint64_t *sorted; // the ring's samples in ascending order; NULL without median
+	uint64_t *sorted; // the samples of the window in ascending order; NULL without median
+	uint32_t
+		*length; // [window] of the runs in ring: how many equal samples each one stands for
 	uint32_t window;
-	uint32_t window_count;
-	uint32_t at; // where the next sample goes: the oldest one once the ring is full
-	uint64_t ring[];
+	uint32_t window_count; // samples
+	uint32_t oldest; // run
+	uint32_t runs;
+	uint64_t ring[]; // one sample a run
 };
 
 struct weir_moving *weir_moving_create(uint32_t window, bool median) {
 	size_t samples = median ? 2 * (size_t)window : window;
+	size_t bytes = samples * sizeof(uint64_t) + window * sizeof(uint32_t);
 	struct weir_moving *moving;
 
 	if (window == 0) {
 		return NULL;
 	}
-	moving = calloc(1, sizeof(*moving) + samples * sizeof(moving->ring[0]));
+	moving = calloc(1, sizeof(*moving) + bytes);
 	if (moving == NULL) {
 		return NULL;
 	}
 	moving->window = window;
 	moving->sorted = median ? moving->ring + window : NULL;
+	moving->length = (uint32_t *)(void *)(moving->ring + samples);
 	return moving;
 }
 
@@ -40,10 +45,12 @@ void weir_moving_free(struct weir_moving *moving) {
 
 void weir_moving_reset(struct weir_moving *moving) {
 	uint64_t *sorted = moving->sorted;
+	uint32_t *length = moving->length;
 	uint32_t window = moving->window;
 
 	memset(moving, 0, sizeof(*moving));
 	moving->sorted = sorted;
+	moving->length = length;
 	moving->window = window;
 }
 
@@ -63,54 +70,86 @@ static uint32_t find(const struct weir_moving *moving, uint64_t sample) {
 	return low;
 }
 
-static void remove_sorted(struct weir_moving *moving, uint64_t sample) {
+static void remove_sorted(struct weir_moving *moving, uint64_t sample, uint32_t n) {
 	uint32_t at = find(moving, sample);
 
-	memmove(moving->sorted + at, moving->sorted + at + 1,
-		(moving->window_count - at - 1) * sizeof(moving->sorted[0]));
+	memmove(moving->sorted + at, moving->sorted + at + n,
+		(moving->window_count - at - n) * sizeof(moving->sorted[0]));
 }
 
-static void insert_sorted(struct weir_moving *moving, uint64_t sample) {
+static void insert_sorted(struct weir_moving *moving, uint64_t sample, uint32_t n) {
 	uint32_t at = find(moving, sample);
 
-	memmove(moving->sorted + at + 1, moving->sorted + at,
+	memmove(moving->sorted + at + n, moving->sorted + at,
 		(moving->window_count - at) * sizeof(moving->sorted[0]));
-	moving->sorted[at] = sample;
-}
-
-static void drop_oldest(struct weir_moving *moving) {
-	uint64_t oldest = moving->ring[moving->at];
-
-	if (moving->sorted != NULL) {
-		remove_sorted(moving, oldest);
+	for (uint32_t i = 0; i < n; i++) {
+		moving->sorted[at + i] = sample;
 	}
-	moving->window_sum_ns -= oldest;
-	moving->window_count--;
 }
 
-void weir_moving_add(struct weir_moving *moving, uint64_t sample_ns, uint64_t now_ns) {
+static uint32_t wrap(const struct weir_moving *moving, uint32_t run) {
+	return run < moving->window ? run : run - moving->window;
+}
+
+// Drop the oldest samples until there is room for n, at most the window.
+static void make_room(struct weir_moving *moving, uint32_t n) {
+	while (moving->window_count > moving->window - n) {
+		uint32_t excess = moving->window_count - (moving->window - n);
+		uint32_t *length = &moving->length[moving->oldest];
+		uint32_t gone = *length < excess ? *length : excess;
+
+		if (moving->sorted != NULL) {
+			remove_sorted(moving, moving->ring[moving->oldest], gone);
+		}
+		moving->window_sum_ns -= gone * moving->ring[moving->oldest];
+		moving->window_count -= gone;
+		*length -= gone;
+		if (*length == 0) {
+			moving->oldest = wrap(moving, moving->oldest + 1);
+			moving->runs--;
+		}
+	}
+}
+
+static void add_to_window(struct weir_moving *moving, uint64_t sample_ns, uint32_t n) {
+	uint32_t run;
+
+	make_room(moving, n);
+	if (moving->sorted != NULL) {
+		insert_sorted(moving, sample_ns, n);
+	}
+	run = wrap(moving, moving->oldest + moving->runs);
+	moving->ring[run] = sample_ns;
+	moving->length[run] = n;
+	moving->runs++;
+	moving->window_count += n;
+	moving->window_sum_ns += n * sample_ns;
+}
+
+void weir_moving_add_many(
+	struct weir_moving *moving, uint64_t sample_ns, uint64_t n, uint64_t now_ns) {
 	uint64_t most = UINT64_MAX / moving->window; // the sum of the window cannot overflow
+	uint64_t sum_ns;
 
+	if (n == 0) {
+		return;
+	}
 	sample_ns = sample_ns < most ? sample_ns : most;
-	if (moving->window_count == moving->window) {
-		drop_oldest(moving);
-	}
-	if (moving->sorted != NULL) {
-		insert_sorted(moving, sample_ns);
-	}
-	moving->ring[moving->at] = sample_ns;
-	moving->at = moving->at + 1 < moving->window ? moving->at + 1 : 0;
-	moving->window_count++;
-	moving->window_sum_ns += sample_ns;
+	add_to_window(moving, sample_ns, n < moving->window ? (uint32_t)n : moving->window);
 	if (moving->count == 0 || sample_ns < moving->least_ns) {
 		moving->least_ns = sample_ns;
 	}
 	moving->most_ns = sample_ns > moving->most_ns ? sample_ns : moving->most_ns;
-	if (__builtin_add_overflow(moving->sum_ns, sample_ns, &moving->sum_ns)) {
+	if (__builtin_mul_overflow(n, sample_ns, &sum_ns) ||
+		__builtin_add_overflow(moving->sum_ns, sum_ns, &moving->sum_ns)) {
 		moving->sum_ns = UINT64_MAX;
 	}
-	moving->count++;
+	moving->count += n;
 	moving->last_ns = now_ns;
+}
+
+void weir_moving_add(struct weir_moving *moving, uint64_t sample_ns, uint64_t now_ns) {
+	weir_moving_add_many(moving, sample_ns, 1, now_ns);
 }
 
 static uint64_t mean(const struct weir_moving *moving) {

@@ -15,7 +15,7 @@
 
 #define WEIR_MOVING_WINDOW 386u // samples, unless configured
 
-struct weir_moving; // about window * 8 bytes, twice that with a median
+struct weir_moving; // about window * 12 bytes, 20 with a median
 
 // What is known of a backend. All zero before the first sample.
 struct weir_moving_stats {
@@ -37,6 +37,10 @@ void weir_moving_free(struct weir_moving *moving); // NULL is legal
 // Add a sample. One of more than 2^64 / window counts as that much.
 // Cost: O(1); with a median a binary search and a memmove.
 void weir_moving_add(struct weir_moving *moving, uint64_t sample_ns, uint64_t now_ns);
+// The same n times at once, n = 0 is nothing: what a backend reports is the mean of n requests.
+// Cost: as of one sample, however large n is; with a median the memmove is of n more.
+void weir_moving_add_many(
+	struct weir_moving *moving, uint64_t sample_ns, uint64_t n, uint64_t now_ns);
 
 // Forget everything: the backend was replaced.
 void weir_moving_reset(struct weir_moving *moving);

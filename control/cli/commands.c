@@ -130,8 +130,10 @@ static int build_service_set(const struct weir_cli *cli, json_t *request, char *
 	return build_service(cli, request, why, n);
 }
 
-static const char *const report_keys[] = {"service-time-ms", "busy-time-ms", "requests-per-second",
-	"errors-per-second", "utilization"};
+static const char *const report_keys[] = {"service-time-ms", "service-count", "service-median-ms",
+	"busy-time-ms", "busy-count", "requests-per-second", "errors-per-second", "utilization",
+	"active-requests", "accept-queue", "accept-queue-limit", "cpus", "cpu-mhz",
+	"max-active-flows", "weight-percent", "weight"};
 
 #define REPORT_KEYS (sizeof(report_keys) / sizeof(report_keys[0]))
 
@@ -151,8 +153,8 @@ static int set_report(json_t *request, const char *text, char *why, size_t n) {
 	weir_terminal_text(text, shown, sizeof(shown));
 	if (!key[0]) {
 		snprintf(why, n,
-			"invalid value \"%s\": expected service-time-ms=, busy-time-ms=, "
-			"requests-per-second=, errors-per-second= or utilization=",
+			"invalid value \"%s\": expected service-time-ms=, requests-per-second=, "
+			"errors-per-second=, utilization= or another key of --help",
 			shown);
 		return -EINVAL;
 	}
@@ -271,11 +273,17 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 weir_show_change, NULL, true},
 	{"backend", "report", "[SERVICE/]NAME KEY=NUMBER...",
 	 "submit a backend's load report",
-	 "KEY is service-time-ms or busy-time-ms (per flow), requests-per-second,\n"
-	 "errors-per-second or utilization (1 = fully used). For policies that use reports:\n"
-	 "those with \"weights\" or \"service_time\" set to \"reported\".\n" BACKEND_TEXT,
+	 "KEY is one of\n"
+	 "  service-time-ms, busy-time-ms          mean per request\n"
+	 "  service-median-ms                      median\n"
+	 "  service-count, busy-count              how many requests these are of (default 1)\n"
+	 "  requests-per-second, errors-per-second requests include those that failed\n"
+	 "  utilization                            1 = fully used\n"
+	 "  active-requests, accept-queue, accept-queue-limit, cpus, cpu-mhz,\n"
+	 "  max-active-flows, weight-percent, weight\n"
+	 "The reply says which of them the policy of the service uses.\n" BACKEND_TEXT,
 	 "weirctl backend report web/web-1 requests-per-second=120 utilization=0.6",
-	 "backend.report", 2, 6, 0, build_report, weir_show_report, NULL, true},
+	 "backend.report", 2, 17, 0, build_report, weir_show_report, NULL, true},
 	{"weight", "set", "[SERVICE/]BACKEND WEIGHT|configured",
 	 "override the configured weight",
 	 "WEIGHT is 0 to 65535; \"configured\" restores the weight of the configuration.\n" BACKEND_TEXT,

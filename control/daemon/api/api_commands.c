@@ -4,8 +4,9 @@
 #include <string.h>
 
 #include "daemon.h"
+#include "report.h"
 
-#define ARGUMENTS_MAX 8
+#define ARGUMENTS_MAX 20
 #define WEIGHT_MAX 65535
 #define PORT_MAX 65535
 
@@ -53,11 +54,10 @@ static const struct command commands[] = {
 		{OPTIONAL("service", ARGUMENT_TEXT), REQUIRED("backend", ARGUMENT_TEXT)}},
 	{"backend.report", CHANGE, weir_api_backend_report,
 		{OPTIONAL("service", ARGUMENT_TEXT), REQUIRED("backend", ARGUMENT_TEXT),
-			OPTIONAL("service_time_ms", ARGUMENT_NUMBER),
-			OPTIONAL("busy_time_ms", ARGUMENT_NUMBER),
-			OPTIONAL("requests_per_second", ARGUMENT_NUMBER),
-			OPTIONAL("errors_per_second", ARGUMENT_NUMBER),
-			OPTIONAL("utilization", ARGUMENT_NUMBER)}},
+#define X(name, field, most) OPTIONAL(#field, ARGUMENT_NUMBER),
+			WEIR_REPORT_FIELDS(X)
+#undef X
+		}},
 	{"weight.set", CHANGE, weir_api_weight_set,
 		{OPTIONAL("service", ARGUMENT_TEXT), REQUIRED("backend", ARGUMENT_TEXT),
 			REQUIRED("weight", ARGUMENT_WEIGHT)}},

@@ -96,7 +96,7 @@ static int add_member(struct service_estimates *service, uint16_t id) {
 
 	if (service->count == service->room) {
 		if (grow((void **)&service->member, room, sizeof(service->member[0])) < 0 ||
-			grow((void **)&service->cost, room, sizeof(service->cost[0])) < 0 ||
+			grow((void **)&service->changed, room, sizeof(service->changed[0])) < 0 ||
 			grow((void **)&service->capability, room, sizeof(service->capability[0])) <
 				0 ||
 			grow((void **)&service->weight, room, sizeof(service->weight[0])) < 0) {
@@ -155,7 +155,7 @@ static void free_service(struct service_estimates *service) {
 	if (service != NULL) {
 		weir_moving_free(service->times);
 		free(service->member);
-		free(service->cost);
+		free(service->changed);
 		free(service->capability);
 		free(service->weight);
 		free(service);
@@ -255,6 +255,7 @@ static int follow_service(struct weir_estimates *estimates, uint16_t id,
 	service->weights = weights;
 	service->costs = costs;
 	service->count = 0;
+	weir_estimates_none_changed(estimates, service);
 	service->seen = estimates->pass;
 	estimates->measures |= (needs & WEIR_NEEDS_TIMES) != 0;
 	return follow_window(service);
@@ -448,8 +449,8 @@ void weir_estimates_collect(struct weir_estimates *estimates, uint64_t now_ns) {
 	for (uint32_t id = 0; id < WEIR_SERVICES_MAX; id++) {
 		struct service_estimates *service = estimates->service[id];
 
-		if (service != NULL && service->costs && service->changed) {
-			weir_estimates_write(estimates, service, now_ns);
+		if (service != NULL && service->costs && service->changed_count > 0) {
+			weir_estimates_write_changed(estimates, service, now_ns);
 		}
 	}
 }

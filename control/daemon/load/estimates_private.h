@@ -16,7 +16,6 @@ struct service_estimates {
 	bool window; // how long an error counts
 	bool weights; // out of reports
 	bool weights_known; // two backends reported since we began
-	bool changed; // a cost may have changed
 	bool leaves; // its backends and it itself are forgotten at the end of the pass
 	bool inherits; // what the segment holds as costs is in the measure of ours
 	uint64_t times_pass; // when its statistics of times began
@@ -28,6 +27,11 @@ struct service_estimates {
 	uint32_t count; // members
 	uint32_t room;
 	uint16_t *member; // [room] backend ids
+	uint16_t *changed; // [room] those that were given samples since the last write
+	uint32_t changed_count;
+	unsigned __int128 known_ns; // sum of the known estimates
+	uint32_t known; // how many there are
+	uint32_t known_then; // when the unknown ones were last given the mean
 	uint64_t *cost; // [room]
 	double *capability; // [room]
 	uint32_t *weight; // [room]
@@ -42,6 +46,8 @@ struct backend_estimates {
 	uint64_t owner; // who the id belongs to
 	uint64_t inherited_ns; // cost found in the segment, in force until
 	uint64_t inherited_until_ns;
+	uint64_t known_ns; // part of the service's sum; 0 = unknown
+	bool changed; // in the service's list
 	bool ready; // for new flows, as of the last second
 };
 
@@ -66,7 +72,17 @@ void weir_estimates_skip(struct weir_estimates *estimates);
 void weir_estimates_take(struct weir_estimates *estimates, uint64_t now_ns);
 // The estimate of one backend; 0 = unknown.
 uint64_t weir_estimates_cost(const struct backend_estimates *backend, uint64_t now_ns);
-// Write the costs of a service into the segment, when there is one.
+// A backend with times was given samples.
+void weir_estimates_changed(struct weir_estimates *estimates, uint16_t id);
+// Forget which ones were.
+void weir_estimates_none_changed(
+	struct weir_estimates *estimates, struct service_estimates *service);
+// Write the costs of those that changed into the segment, when there is one. The others keep
+// theirs: one that is unknown costs the mean of the known ones, as of the last second, or of when
+// half as many were known.
+void weir_estimates_write_changed(
+	struct weir_estimates *estimates, struct service_estimates *service, uint64_t now_ns);
+// Write all costs of a service.
 void weir_estimates_write(
 	struct weir_estimates *estimates, struct service_estimates *service, uint64_t now_ns);
 // Returns whether the tables are to be published.

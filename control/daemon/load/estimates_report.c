@@ -6,18 +6,49 @@
 
 #include "estimates_private.h"
 
-static uint32_t take_time(
-	struct backend_estimates *backend, const struct weir_report *report, uint64_t now_ns) {
-	bool busy = backend->service->config.measurement == WEIR_MEASUREMENT_BUSY;
-	uint32_t field = busy ? WEIR_REPORT(BUSY_TIME) : WEIR_REPORT(SERVICE_TIME);
-	double ms = busy ? report->busy_time_ms : report->service_time_ms;
+struct times { // of a report
+	uint32_t used; // fields; 0 = there are none
+	double ms;
+	double count; // of requests that ms is the mean or the median of
+};
 
-	if ((report->given & field) == 0) {
-		return 0;
+static struct times times_of(
+	const struct weir_config_policy *config, const struct weir_report *report) {
+	bool busy = config->measurement == WEIR_MEASUREMENT_BUSY;
+	uint32_t count = busy ? WEIR_REPORT(BUSY_COUNT) : WEIR_REPORT(SERVICE_COUNT);
+	struct times times = {.count = 1};
+
+	if (busy) {
+		times.used = report->given & WEIR_REPORT(BUSY_TIME);
+		times.ms = report->busy_time_ms;
+	} else if (config->statistic == WEIR_STATISTIC_MEDIAN &&
+		   (report->given & WEIR_REPORT(SERVICE_MEDIAN)) != 0) {
+		times.used = WEIR_REPORT(SERVICE_MEDIAN);
+		times.ms = report->service_median_ms;
+	} else {
+		times.used = report->given & WEIR_REPORT(SERVICE_TIME);
+		times.ms = report->service_time_ms;
 	}
-	weir_moving_add(backend->times, (uint64_t)(ms * 1e6 + 0.5), now_ns);
-	backend->service->changed = true;
-	return field;
+	if (times.used != 0 && (report->given & count) != 0) {
+		times.used |= count;
+		times.count = busy ? report->busy_count : report->service_count;
+	}
+	return times;
+}
+
+// A report of n requests counts as n samples; one of no request tells nothing new.
+static uint32_t take_time(struct weir_estimates *estimates, uint16_t id,
+	const struct weir_report *report, uint64_t now_ns) {
+	struct backend_estimates *backend = &estimates->backend[id];
+	struct times times = times_of(&backend->service->config, report);
+
+	if (times.used != 0 && times.count >= 0.5) {
+		weir_moving_add_many(backend->times, (uint64_t)(times.ms * 1e6 + 0.5),
+			(uint64_t)(times.count + 0.5), now_ns);
+		weir_estimates_changed(estimates, id);
+		weir_estimates_write_changed(estimates, backend->service, now_ns);
+	}
+	return times.used;
 }
 
 static uint32_t take_load(
@@ -70,7 +101,7 @@ int weir_estimates_report(struct weir_estimates *estimates, uint16_t id,
 	}
 	if (backend->times != NULL &&
 		backend->service->config.service_time == WEIR_SERVICE_TIME_REPORTED) {
-		used |= take_time(backend, report, now_ns);
+		used |= take_time(estimates, id, report, now_ns);
 	}
 	if (backend->capability != NULL) {
 		used |= take_load(backend, report, now_ns);
@@ -78,9 +109,6 @@ int weir_estimates_report(struct weir_estimates *estimates, uint16_t id,
 	if (used == 0) {
 		explain(backend, why, why_bytes);
 		return -EINVAL;
-	}
-	if (backend->service->changed) {
-		weir_estimates_write(estimates, backend->service, now_ns);
 	}
 	return (int)used;
 }

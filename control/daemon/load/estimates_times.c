@@ -41,7 +41,7 @@ static void take_sample(
 	}
 	if (backend->times != NULL && service->config.service_time == WEIR_SERVICE_TIME_FLOW) {
 		weir_moving_add(backend->times, service_ns, now_ns);
-		service->changed = true;
+		weir_estimates_changed(estimates, id);
 	}
 }
 
@@ -89,25 +89,89 @@ uint64_t weir_estimates_cost(const struct backend_estimates *backend, uint64_t n
 	return cost == 0 && now_ns < backend->inherited_until_ns ? backend->inherited_ns : cost;
 }
 
+void weir_estimates_changed(struct weir_estimates *estimates, uint16_t id) {
+	struct backend_estimates *backend = &estimates->backend[id];
+	struct service_estimates *service = backend->service;
+
+	if (!backend->changed && service->changed_count < service->room) {
+		backend->changed = true;
+		service->changed[service->changed_count++] = id;
+	}
+}
+
+void weir_estimates_none_changed(
+	struct weir_estimates *estimates, struct service_estimates *service) {
+	for (uint32_t i = 0; i < service->changed_count; i++) {
+		estimates->backend[service->changed[i]].changed = false;
+	}
+	service->changed_count = 0;
+}
+
+static void store(const struct weir_segment *segment, uint16_t id, uint64_t cost) {
+	if (id < segment->max_backends) {
+		__atomic_store_n(&segment->costs[id], cost, __ATOMIC_RELAXED);
+	}
+}
+
+// Look at one estimate again. If it is known, it is written.
+static void refresh(struct weir_estimates *estimates, const struct weir_segment *segment,
+	uint16_t id, uint64_t now_ns) {
+	struct backend_estimates *backend = &estimates->backend[id];
+	struct service_estimates *service = backend->service;
+	uint64_t cost = weir_estimates_cost(backend, now_ns);
+
+	service->known_ns += cost;
+	service->known_ns -= backend->known_ns;
+	service->known += cost > 0;
+	service->known -= backend->known_ns > 0;
+	backend->known_ns = cost;
+	if (cost > 0) {
+		store(segment, id, cost);
+	}
+}
+
+static void write_unknown(const struct weir_estimates *estimates,
+	const struct weir_segment *segment, struct service_estimates *service) {
+	uint64_t mean = service->known > 0 ? (uint64_t)(service->known_ns / service->known) : 0;
+
+	for (uint32_t i = 0; i < service->count; i++) {
+		if (estimates->backend[service->member[i]].known_ns == 0) {
+			store(segment, service->member[i], mean);
+		}
+	}
+	service->known_then = service->known;
+}
+
+void weir_estimates_write_changed(
+	struct weir_estimates *estimates, struct service_estimates *service, uint64_t now_ns) {
+	const struct weir_segment *segment = segment_of(estimates);
+
+	for (uint32_t i = 0; segment != NULL && i < service->changed_count; i++) {
+		refresh(estimates, segment, service->changed[i], now_ns);
+	}
+	weir_estimates_none_changed(estimates, service);
+	// In a cold start each newly known one moves the mean, the first ones most.
+	if (segment != NULL && service->known < service->count &&
+		service->known >= 2 * service->known_then && service->known > 0) {
+		write_unknown(estimates, segment, service);
+	}
+}
+
 void weir_estimates_write(
 	struct weir_estimates *estimates, struct service_estimates *service, uint64_t now_ns) {
 	const struct weir_segment *segment = segment_of(estimates);
 
-	service->changed = false;
+	weir_estimates_none_changed(estimates, service);
 	if (segment == NULL) {
 		return;
 	}
+	service->known_ns = 0;
+	service->known = 0;
 	for (uint32_t i = 0; i < service->count; i++) {
-		service->cost[i] =
-			weir_estimates_cost(&estimates->backend[service->member[i]], now_ns);
+		estimates->backend[service->member[i]].known_ns = 0;
+		refresh(estimates, segment, service->member[i], now_ns);
 	}
-	weir_moving_costs(service->cost, service->count, service->cost);
-	for (uint32_t i = 0; i < service->count; i++) {
-		if (service->member[i] < segment->max_backends) {
-			__atomic_store_n(&segment->costs[service->member[i]], service->cost[i],
-				__ATOMIC_RELAXED);
-		}
-	}
+	write_unknown(estimates, segment, service);
 }
 
 bool weir_estimates_adjust_window(

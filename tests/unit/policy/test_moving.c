@@ -83,6 +83,56 @@ static void window_slides_over_the_samples(void **state) {
 	}
 }
 
+// Many at once are the same as one by one.
+static void runs_of_equal_samples(void **state) {
+	const uint32_t windows[] = {1, 2, 7, 386};
+
+	(void)state;
+	for (unsigned int i = 0; i < 8; i++) {
+		uint32_t window = windows[i / 2];
+		struct weir_moving *singly = weir_moving_create(window, i % 2);
+		struct weir_moving *many = weir_moving_create(window, i % 2);
+		uint64_t seed = i + 1;
+
+		assert_true(singly != NULL && many != NULL);
+		for (uint32_t turn = 0; turn < 2000; turn++) {
+			uint64_t sample = next_random(&seed) % (turn % 3 == 0 ? 5 : 1000 * MS);
+			uint64_t n = next_random(&seed) % (turn % 7 == 0 ? 3 * window : 4);
+			struct weir_moving_stats a, b;
+
+			for (uint64_t k = 0; k < n; k++) {
+				weir_moving_add(singly, sample, turn);
+			}
+			weir_moving_add_many(many, sample, n, turn);
+			a = read(singly);
+			b = read(many);
+			assert_int_equal(a.count, b.count);
+			assert_int_equal(a.sum_ns, b.sum_ns);
+			assert_int_equal(a.most_ns - a.least_ns, b.most_ns - b.least_ns);
+			assert_int_equal(a.window_count, b.window_count);
+			assert_int_equal(a.window_sum_ns, b.window_sum_ns);
+			assert_int_equal(a.median_ns, b.median_ns);
+			assert_int_equal(a.last_ns, b.last_ns);
+		}
+		weir_moving_free(singly);
+		weir_moving_free(many);
+	}
+}
+
+static void huge_counts_do_not_overflow(void **state) {
+	struct weir_moving *moving = weir_moving_create(10, false);
+
+	(void)state;
+	assert_non_null(moving);
+	weir_moving_add_many(moving, 5 * MS, UINT64_MAX / 2, 0);
+	assert_int_equal(read(moving).mean_ns, 5 * MS);
+	assert_int_equal(read(moving).window_count, 10);
+	assert_int_equal(read(moving).sum_ns, UINT64_MAX);
+	weir_moving_add_many(moving, UINT64_MAX, 1000000, 0);
+	assert_int_equal(read(moving).mean_ns, UINT64_MAX / 10);
+	weir_moving_free(moving);
+}
+
 static void lifetime_is_not_windowed(void **state) {
 	struct weir_moving *moving = weir_moving_create(3, false);
 	struct weir_moving_stats stats;
@@ -205,6 +255,8 @@ static void costs_are_0_when_none_is_known(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(window_slides_over_the_samples),
+		cmocka_unit_test(runs_of_equal_samples),
+		cmocka_unit_test(huge_counts_do_not_overflow),
 		cmocka_unit_test(lifetime_is_not_windowed),
 		cmocka_unit_test(median_is_not_moved_by_an_outlier),
 		cmocka_unit_test(huge_samples_do_not_overflow),

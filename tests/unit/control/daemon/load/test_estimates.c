@@ -303,7 +303,10 @@ static void every_change_of_policy(void **state) {
 	struct estimates_lab lab;
 	struct weir_report report = {.given = WEIR_REPORT_ALL,
 		.service_time_ms = 1,
+		.service_count = 1,
+		.service_median_ms = 1,
 		.busy_time_ms = 1,
+		.busy_count = 1,
 		.requests_per_second = 1,
 		.utilization = 1};
 	char why[256];

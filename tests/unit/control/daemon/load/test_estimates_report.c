@@ -76,6 +76,66 @@ static void service_times(void **state) {
 	estimates_lab_close(&lab);
 }
 
+static int give_times(struct estimates_lab *lab, uint32_t given, double ms, double count) {
+	struct weir_report report = {.given = given,
+		.service_time_ms = ms,
+		.service_median_ms = ms / 2,
+		.service_count = count,
+		.busy_time_ms = ms / 10,
+		.busy_count = count};
+	char why[256];
+
+	return weir_estimates_report(lab->estimates, 0, &report, lab->now, why, sizeof(why));
+}
+
+// The mean of n requests weighs as much as n times of one request.
+static void means_weigh_as_their_count(void **state) {
+	const uint32_t both = WEIR_REPORT(SERVICE_TIME) | WEIR_REPORT(SERVICE_COUNT);
+	struct estimates_lab lab;
+
+	(void)state;
+	estimates_lab_open(&lab, 1, 2);
+	lab_policy(&lab, 0, WEIR_POLICY_FAIR_SHARE);
+	lab.config->services[0].policy.service_time = WEIR_SERVICE_TIME_REPORTED;
+	lab_apply_follow(&lab);
+	assert_int_equal(give_times(&lab, both, 10, 30), both);
+	assert_int_equal(give_times(&lab, both, 50, 10), both);
+	assert_int_equal(weir_estimates_backend(lab.estimates, 0, lab.now).samples, 40);
+	assert_int_equal(lab_cost(&lab, 0), 20 * LAB_MS);
+	assert_int_equal(give_times(&lab, both, 0, 0), both); // no request since the last report
+	assert_int_equal(lab_cost(&lab, 0), 20 * LAB_MS);
+	assert_int_equal(give_times(&lab, both, 5, 1e15), both); // all of the window
+	assert_int_equal(lab_cost(&lab, 0), 5 * LAB_MS);
+	assert_int_equal(give_times(&lab, WEIR_REPORT(SERVICE_COUNT), 5, 10), -EINVAL);
+	estimates_lab_close(&lab);
+}
+
+static void medians_and_busy_times_with_a_count(void **state) {
+	const uint32_t all = WEIR_REPORT(SERVICE_TIME) | WEIR_REPORT(SERVICE_COUNT) |
+			     WEIR_REPORT(SERVICE_MEDIAN) | WEIR_REPORT(BUSY_TIME) |
+			     WEIR_REPORT(BUSY_COUNT);
+	struct estimates_lab lab;
+
+	(void)state;
+	estimates_lab_open(&lab, 1, 2);
+	lab_policy(&lab, 0, WEIR_POLICY_FAIR_SHARE);
+	lab.config->services[0].policy.service_time = WEIR_SERVICE_TIME_REPORTED;
+	lab.config->services[0].policy.statistic = WEIR_STATISTIC_MEDIAN;
+	lab_apply_follow(&lab);
+	assert_int_equal(give_times(&lab, all, 10, 30),
+		WEIR_REPORT(SERVICE_MEDIAN) | WEIR_REPORT(SERVICE_COUNT));
+	assert_int_equal(give_times(&lab, all, 50, 10),
+		WEIR_REPORT(SERVICE_MEDIAN) | WEIR_REPORT(SERVICE_COUNT));
+	assert_int_equal(lab_cost(&lab, 0), 5 * LAB_MS);
+	lab.config->services[0].policy.measurement = WEIR_MEASUREMENT_BUSY;
+	lab_apply_follow(&lab);
+	assert_int_equal(
+		give_times(&lab, all, 10, 30), WEIR_REPORT(BUSY_TIME) | WEIR_REPORT(BUSY_COUNT));
+	assert_int_equal(lab_cost(&lab, 0), 1 * LAB_MS);
+	assert_int_equal(weir_estimates_backend(lab.estimates, 0, lab.now).samples, 30);
+	estimates_lab_close(&lab);
+}
+
 static void busy_times(void **state) {
 	struct estimates_lab lab;
 	char why[256];
@@ -119,6 +179,8 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(policies_without_use_for_reports),
 		cmocka_unit_test(service_times),
+		cmocka_unit_test(means_weigh_as_their_count),
+		cmocka_unit_test(medians_and_busy_times_with_a_count),
 		cmocka_unit_test(busy_times),
 		cmocka_unit_test(load),
 	};

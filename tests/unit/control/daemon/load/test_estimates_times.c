@@ -3,6 +3,8 @@
 // From the workers' rings to costs and error windows.
 #include "estimates_lab.h"
 
+#include <time.h>
+
 static void open_fair_share(struct estimates_lab *lab, uint32_t backends) {
 	estimates_lab_open(lab, 1, backends);
 	lab_policy(lab, 0, WEIR_POLICY_FAIR_SHARE);
@@ -65,6 +67,59 @@ static void estimate_without_newer_samples_is_unknown(void **state) {
 	weir_estimates_second(lab.estimates, lab.now);
 	assert_int_equal(lab_cost(&lab, 0), 0); // nobody is known
 	assert_int_equal(lab_cost(&lab, 1), 0);
+	estimates_lab_close(&lab);
+}
+
+// A service of n backends, each of which reports ten times. Returns the seconds of one report.
+static double report_s(uint32_t n) {
+	const struct lab_room room = {.max_services = 1, .max_backends = n, .heap_bytes = 64 << 20};
+	struct weir_report report = {.given = WEIR_REPORT(SERVICE_TIME), .service_time_ms = 7};
+	struct estimates_lab lab;
+	char why[256];
+	clock_t began;
+
+	estimates_lab_open_large(&lab, &room, 1, n);
+	lab_policy(&lab, 0, WEIR_POLICY_FAIR_SHARE);
+	lab.config->services[0].policy.service_time = WEIR_SERVICE_TIME_REPORTED;
+	lab_apply_follow(&lab);
+	began = clock();
+	for (uint32_t i = 0; i < 10 * n; i++) {
+		report.service_time_ms = 1 + i % 10;
+		assert_true(weir_estimates_report(lab.estimates, (uint16_t)(i % n), &report,
+				    lab.now, why, sizeof(why)) > 0);
+	}
+	began = clock() - began;
+	assert_int_equal(lab_cost(&lab, 0) % LAB_MS, 0);
+	estimates_lab_close(&lab);
+	return (double)began / CLOCKS_PER_SEC / (10 * n);
+}
+
+static void report_does_not_take_longer_with_more_backends(void **state) {
+	double few = report_s(100), many = report_s(10000);
+
+	(void)state;
+	print_message("%.0f ns, with 100 times as many %.0f ns\n", few * 1e9, many * 1e9);
+	assert_true(many < 20 * few); // caches; 100 if each report touched all
+}
+
+// Those of whom nothing is known cost the mean of the others, also while few are known.
+static void unknown_costs_follow_the_mean(void **state) {
+	struct estimates_lab lab;
+
+	(void)state;
+	open_fair_share(&lab, 8);
+	for (uint16_t id = 0; id < 4; id++) {
+		lab_sample(&lab, 0, id, (id + 1) * 10 * LAB_MS);
+		lab_collect(&lab);
+		assert_int_equal(lab_cost(&lab, id), (id + 1) * 10 * LAB_MS);
+	}
+	assert_int_equal(lab_cost(&lab, 7), 25 * LAB_MS); // of 10, 20, 30, 40
+	lab_sample(&lab, 0, 4, 100 * LAB_MS);
+	lab_collect(&lab);
+	assert_int_equal(lab_cost(&lab, 7), 25 * LAB_MS);
+	weir_estimates_second(lab.estimates, lab.now);
+	assert_int_equal(lab_cost(&lab, 7), 40 * LAB_MS);
+	assert_int_equal(lab_cost(&lab, 4), 100 * LAB_MS);
 	estimates_lab_close(&lab);
 }
 
@@ -185,6 +240,8 @@ int main(void) {
 		cmocka_unit_test(mean_over_all_workers),
 		cmocka_unit_test(only_the_window_counts),
 		cmocka_unit_test(estimate_without_newer_samples_is_unknown),
+		cmocka_unit_test(report_does_not_take_longer_with_more_backends),
+		cmocka_unit_test(unknown_costs_follow_the_mean),
 		cmocka_unit_test(rings_are_not_trusted),
 		cmocka_unit_test(full_ring_is_emptied),
 		cmocka_unit_test(error_window_follows_the_service_time),
