@@ -1,86 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// subsets.c: who uses which backends, what happens when some cannot be used, and what changes when
-// the configuration does.
-#include "tables_lab.h"
+// subsets.c: who uses which backends, and what happens when some cannot be used.
+#include "subsets_lab.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define BACKENDS_MAX 64
-
-// One service of n backends with a subset, of a fleet of 4 groups of 3 instances.
-static struct weir_config *subset_config(
-	uint32_t n, uint32_t size, enum weir_subset_client client) {
-	struct weir_config *config = lab_config(1, n);
-
-	config->instance.client_id = 2;
-	config->instance.clients = 4;
-	config->instance.member = 1;
-	config->instance.members = 3;
-	config->services[0].panic_threshold_percent = 0;
-	config->services[0].subset = (struct weir_config_subset){
-		.algorithm = WEIR_SUBSET_DETERMINISTIC, .size = size, .client = client};
-	return config;
-}
-
-// What a worker's table has: bit i = the backend bi. Every slot must lead to one of them.
-static uint64_t seen_by(struct lab *lab, uint32_t worker) {
-	struct weir_policy_table table = lab_table_of(lab, 0, worker);
-	uint64_t bits = 0, reached = 0;
-
-	for (uint32_t i = 0; i < table.count; i++) {
-		bits |= 1ull << strtoul(
-				weir_tables_backend_name(lab->tables, table.candidates[i].id) + 1,
-				NULL, 10);
-	}
-	for (uint32_t i = 0; i < table.slot_count; i++) {
-		uint16_t id = table.candidates[table.slots[i]].id;
-
-		reached |= 1ull << strtoul(weir_tables_backend_name(lab->tables, id) + 1, NULL, 10);
-	}
-	assert_int_equal(reached, bits);
-	return bits;
-}
-
-// The subset that the algorithm gives to a client; down: bit i = bi cannot be used.
-static uint64_t expected(
-	const struct weir_config *config, uint32_t client, uint32_t n, uint64_t down) {
-	const struct weir_config_subset *subset = &config->services[0].subset;
-	struct weir_subset_params params = {.algorithm = subset->algorithm,
-		.mode = subset->mode,
-		.size = subset->size,
-		.salt = subset->salt,
-		.client = client};
-	uint32_t chosen[BACKENDS_MAX], scratch[4 * BACKENDS_MAX], count;
-	uint8_t usable[BACKENDS_MAX];
-	uint64_t bits = 0;
-
-	assert_true(weir_subset_scratch_count(n) <= 4 * BACKENDS_MAX);
-	for (uint32_t i = 0; i < n; i++) {
-		usable[i] = (down >> i & 1) == 0;
-	}
-	count = weir_subset_choose(&params, usable, n, chosen, scratch);
-	for (uint32_t i = 0; i < count; i++) {
-		bits |= 1ull << chosen[i];
-	}
-	return bits;
-}
-
-static void set_health(struct lab *lab, uint32_t backend, enum weir_health_state health) {
-	char name[16];
-
-	snprintf(name, sizeof(name), "b%u", backend);
-	assert_int_equal(weir_tables_set_health(lab->tables, lab_id(lab, "s0", name), health), 0);
-	assert_true(weir_tables_publish(lab->tables) >= 0);
-}
-
-static uint32_t first_of(uint64_t bits) {
-	assert_true(bits != 0);
-	return (uint32_t)__builtin_ctzll(bits);
-}
 
 static void subset_is_that_of_the_algorithm(void **unused) {
 	static const enum weir_subset_algorithm algorithms[] = {
@@ -99,8 +25,10 @@ static void subset_is_that_of_the_algorithm(void **unused) {
 			config->services[0].subset.salt = 77;
 			lab_open(&lab, NULL);
 			lab_apply(&lab, config);
-			assert_int_equal(seen_by(&lab, 0), expected(config, index, 12, 0));
-			assert_int_equal(seen_by(&lab, 1), expected(config, index, 12, 0));
+			assert_int_equal(
+				subset_seen_by(&lab, 0), subset_expected(config, index, 12, 0));
+			assert_int_equal(
+				subset_seen_by(&lab, 1), subset_expected(config, index, 12, 0));
 			lab_close(&lab);
 			lab_config_free(config);
 		}
@@ -122,7 +50,7 @@ static void order_of_the_file_does_not_matter(void **unused) {
 	}
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
-	assert_int_equal(seen_by(&lab, 0), expected(config, 2, 12, 0));
+	assert_int_equal(subset_seen_by(&lab, 0), subset_expected(config, 2, 12, 0));
 	lab_close(&lab);
 	lab_config_free(config);
 }
@@ -135,17 +63,17 @@ static void members_that_cannot_be_used_are_replaced_and_come_back(void **unused
 	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
-	before = seen_by(&lab, 0);
+	before = subset_seen_by(&lab, 0);
 	assert_int_equal(__builtin_popcountll(before), 4);
 	for (int how = 0; how < 5; how++) {
-		uint32_t lost = first_of(before);
+		uint32_t lost = subset_first_of(before);
 		char name[16];
 		uint16_t id;
 
 		snprintf(name, sizeof(name), "b%u", lost);
 		id = lab_id(&lab, "s0", name);
 		if (how < 2) {
-			set_health(&lab, lost,
+			subset_set_health(&lab, lost,
 				how == 0 ? WEIR_HEALTH_REFUSING : WEIR_HEALTH_LAME_DUCK);
 		} else if (how < 4) {
 			weir_tables_set_admin(lab.tables, id,
@@ -154,16 +82,16 @@ static void members_that_cannot_be_used_are_replaced_and_come_back(void **unused
 			weir_tables_set_weight(lab.tables, id, 0);
 		}
 		weir_tables_publish(lab.tables);
-		after = seen_by(&lab, 0);
-		assert_int_equal(after, expected(config, 2, 12, 1ull << lost));
+		after = subset_seen_by(&lab, 0);
+		assert_int_equal(after, subset_expected(config, 2, 12, 1ull << lost));
 		// One comes for the one that went, and nobody else moves (U2, U3).
 		assert_int_equal(__builtin_popcountll(after), 4);
 		assert_int_equal(__builtin_popcountll(after & before), 3);
-		set_health(&lab, lost, WEIR_HEALTH_HEALTHY);
+		subset_set_health(&lab, lost, WEIR_HEALTH_HEALTHY);
 		weir_tables_set_admin(lab.tables, id, WEIR_ADMIN_READY);
 		weir_tables_set_weight(lab.tables, id, WEIR_WEIGHT_UNSET);
 		weir_tables_publish(lab.tables);
-		assert_int_equal(seen_by(&lab, 0), before);
+		assert_int_equal(subset_seen_by(&lab, 0), before);
 	}
 	lab_close(&lab);
 	lab_config_free(config);
@@ -178,14 +106,14 @@ static void others_coming_and_going_change_nothing(void **unused) {
 	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
-	before = seen_by(&lab, 0);
+	before = subset_seen_by(&lab, 0);
 	ref = lab.segment->roots->selection[0];
 	for (uint32_t i = 0; i < 12; i++) {
 		if ((before >> i & 1) == 0) {
-			set_health(&lab, i, WEIR_HEALTH_REFUSING);
+			subset_set_health(&lab, i, WEIR_HEALTH_REFUSING);
 		}
 	}
-	assert_int_equal(seen_by(&lab, 0), before);
+	assert_int_equal(subset_seen_by(&lab, 0), before);
 	assert_int_equal(lab.segment->roots->selection[0], ref); // not even published again
 	lab_close(&lab);
 	lab_config_free(config);
@@ -201,17 +129,17 @@ static void never_fewer_than_asked_while_there_are_more(void **unused) {
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	while (down != 0xfff) {
-		uint64_t now = seen_by(&lab, 0);
+		uint64_t now = subset_seen_by(&lab, 0);
 		int usable = 12 - __builtin_popcountll(down);
-		uint32_t lost = first_of(now);
+		uint32_t lost = subset_first_of(now);
 
 		// "spread" makes some subsets larger than asked.
 		assert_true(__builtin_popcountll(now) >= (usable < 5 ? usable : 5));
 		assert_int_equal(now & down, 0);
 		down |= 1ull << lost;
-		set_health(&lab, lost, WEIR_HEALTH_REFUSING);
+		subset_set_health(&lab, lost, WEIR_HEALTH_REFUSING);
 	}
-	assert_int_equal(seen_by(&lab, 0), 0);
+	assert_int_equal(subset_seen_by(&lab, 0), 0);
 	lab_close(&lab);
 	lab_config_free(config);
 }
@@ -227,30 +155,30 @@ static void panic_is_decided_on_the_whole_list(void **unused) {
 	config->services[0].panic_threshold_percent = 50;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
-	before = seen_by(&lab, 0);
+	before = subset_seen_by(&lab, 0);
 	// All members are away, but most of the list is there: no panic.
 	for (uint32_t i = 0; i < 12; i++) {
 		if (before >> i & 1) {
-			set_health(&lab, i, WEIR_HEALTH_REFUSING);
+			subset_set_health(&lab, i, WEIR_HEALTH_REFUSING);
 		}
 	}
 	assert_int_equal(weir_tables_service(lab.tables, 0, &state), 0);
 	assert_false(state.panic);
 	assert_int_equal(state.eligible, 8);
-	assert_int_equal(seen_by(&lab, 0) & before, 0);
-	assert_int_equal(seen_by(&lab, 0), expected(config, 2, 12, before));
+	assert_int_equal(subset_seen_by(&lab, 0) & before, 0);
+	assert_int_equal(subset_seen_by(&lab, 0), subset_expected(config, 2, 12, before));
 	// 5 of 12 are below the threshold: the refusing ones are used again, for the half that is
 	// not the share of the healthy ones.
 	for (uint32_t i = 0, more = 3; i < 12 && more > 0; i++) {
 		if ((before >> i & 1) == 0) {
-			set_health(&lab, i, WEIR_HEALTH_REFUSING);
+			subset_set_health(&lab, i, WEIR_HEALTH_REFUSING);
 			more--;
 		}
 	}
 	assert_int_equal(weir_tables_service(lab.tables, 0, &state), 0);
 	assert_true(state.panic);
-	assert_int_equal(__builtin_popcountll(seen_by(&lab, 0) & before), 2);
-	assert_int_equal(__builtin_popcountll(seen_by(&lab, 0)), 4);
+	assert_int_equal(__builtin_popcountll(subset_seen_by(&lab, 0) & before), 2);
+	assert_int_equal(__builtin_popcountll(subset_seen_by(&lab, 0)), 4);
 	lab_close(&lab);
 	lab_config_free(config);
 }
@@ -275,7 +203,7 @@ static void panic_leaves_nobody_with_dead_ones_only(void **unused) {
 
 			config->instance.client_id = client;
 			lab_apply(&lab, config);
-			own = expected(config, client, 12, 0);
+			own = subset_expected(config, client, 12, 0);
 			for (uint32_t i = 0; i < 12; i++) {
 				// Those that the first client prefers are the first to fail.
 				bool down = client == 0
@@ -289,10 +217,10 @@ static void panic_leaves_nobody_with_dead_ones_only(void **unused) {
 				up |= 1ull << i;
 			}
 			for (uint32_t i = 0; i < 12; i++) {
-				set_health(&lab, i,
+				subset_set_health(&lab, i,
 					up >> i & 1 ? WEIR_HEALTH_HEALTHY : WEIR_HEALTH_REFUSING);
 			}
-			now = seen_by(&lab, 0);
+			now = subset_seen_by(&lab, 0);
 			assert_int_equal(__builtin_popcountll(now), 4);
 			assert_true(__builtin_popcountll(now & up) >= (int)least);
 			// No more is passed over than that asks for.
@@ -344,124 +272,6 @@ static void subset_is_decided_without_a_dataplane(void **unused) {
 	lab_config_free(config);
 }
 
-// Weight 0 in the file keeps the place of a backend that went for good, and nothing uses it.
-static void weight_0_keeps_the_place(void **unused) {
-	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
-	uint64_t gone;
-	struct lab lab;
-
-	(void)unused;
-	gone = 1ull << first_of(expected(config, 2, 12, 0));
-	config->services[0].backends[first_of(gone)].weight = 0;
-	config->services[0].panic_threshold_percent = 100;
-	lab_open(&lab, NULL);
-	lab_apply(&lab, config);
-	assert_int_equal(seen_by(&lab, 0), expected(config, 2, 12, gone));
-	for (uint32_t i = 0; i < 12; i++) {
-		set_health(&lab, i, WEIR_HEALTH_REFUSING);
-		assert_int_equal(seen_by(&lab, 0) & gone, 0);
-		assert_int_equal(__builtin_popcountll(seen_by(&lab, 0)), 4);
-	}
-	lab_close(&lab);
-	lab_config_free(config);
-}
-
-// S6: nobody's row goes, whatever subset it is in; a flow needs nothing else.
-static void s6_rows_of_backends_outside_stay(void **unused) {
-	struct weir_config *config = lab_config(1, 12),
-			   *with = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
-	struct lab lab;
-
-	(void)unused;
-	lab_open(&lab, NULL);
-	lab_apply(&lab, config);
-	for (uint16_t id = 0; id < 12; id++) {
-		struct weir_next_hop hop = lab_hop((uint8_t)id);
-
-		weir_tables_set_next_hop(lab.tables, id, &hop);
-	}
-	weir_tables_publish(lab.tables);
-	assert_int_equal(__builtin_popcountll(seen_by(&lab, 0)), 12);
-	lab_apply(&lab, with);
-	lab_settle(&lab);
-	assert_int_equal(__builtin_popcountll(seen_by(&lab, 0)), 4);
-	for (uint16_t id = 0; id < 12; id++) {
-		struct weir_backend_row row = lab_row(&lab, id);
-		bool in = lab_state(&lab, id).in_selection;
-
-		assert_true((row.flags & WEIR_BACKEND_PRESENT) != 0);
-		assert_true((row.flags & WEIR_BACKEND_RESOLVED) != 0);
-		assert_int_equal(weir_tables_backend_parts(lab.tables, id) > 0, in);
-	}
-	lab_close(&lab);
-	lab_config_free(config);
-	lab_config_free(with);
-}
-
-// Size, place and algorithm change live, and back.
-static void changes_of_the_configuration_take_effect(void **unused) {
-	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
-	struct weir_config *larger = lab_config_copy(config), *elsewhere = lab_config_copy(config);
-	struct weir_config *off = lab_config_copy(config), *grown;
-	struct lab lab;
-	uint64_t before;
-
-	(void)unused;
-	larger->services[0].subset.size = 6;
-	elsewhere->instance.client_id = 0;
-	off->services[0].subset.algorithm = WEIR_SUBSET_NONE;
-	grown = subset_config(13, 4, WEIR_SUBSET_CLIENT_GROUP);
-	lab_open(&lab, NULL);
-	lab_apply(&lab, config);
-	before = seen_by(&lab, 0);
-	lab_apply(&lab, larger);
-	assert_int_equal(seen_by(&lab, 0), expected(larger, 2, 12, 0));
-	assert_int_equal(__builtin_popcountll(seen_by(&lab, 0)), 6);
-	lab_apply(&lab, elsewhere);
-	assert_int_equal(seen_by(&lab, 0), expected(elsewhere, 0, 12, 0));
-	assert_true(seen_by(&lab, 0) != before);
-	lab_apply(&lab, off);
-	assert_int_equal(seen_by(&lab, 0), 0xfff);
-	lab_apply(&lab, grown);
-	assert_int_equal(seen_by(&lab, 0), expected(grown, 2, 13, 0));
-	lab_apply(&lab, config);
-	assert_int_equal(seen_by(&lab, 0), before);
-	lab_close(&lab);
-	lab_config_free(config);
-	lab_config_free(larger);
-	lab_config_free(elsewhere);
-	lab_config_free(off);
-	lab_config_free(grown);
-}
-
-// S3: a new control process finds the subset that is published, and leaves it as it is.
-static void s3_restart_publishes_nothing_new(void **unused) {
-	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_WORKER);
-	uint64_t before[LAB_WORKERS];
-	char name[16];
-	struct lab lab;
-	weir_ref ref;
-
-	(void)unused;
-	lab_open(&lab, NULL);
-	lab_apply(&lab, config);
-	snprintf(name, sizeof(name), "b%u", first_of(seen_by(&lab, 0)));
-	weir_tables_set_admin(lab.tables, lab_id(&lab, "s0", name), WEIR_ADMIN_DRAIN);
-	weir_tables_publish(lab.tables);
-	for (uint32_t worker = 0; worker < LAB_WORKERS; worker++) {
-		before[worker] = seen_by(&lab, worker);
-	}
-	ref = lab.segment->roots->selection[0];
-	lab_restart(&lab);
-	lab_apply(&lab, config);
-	assert_int_equal(lab.segment->roots->selection[0], ref);
-	for (uint32_t worker = 0; worker < LAB_WORKERS; worker++) {
-		assert_int_equal(seen_by(&lab, worker), before[worker]);
-	}
-	lab_close(&lab);
-	lab_config_free(config);
-}
-
 static void every_worker_has_its_own(void **unused) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_WORKER);
 	uint64_t all = 0, before[LAB_WORKERS];
@@ -475,8 +285,8 @@ static void every_worker_has_its_own(void **unused) {
 		// Group 2, member 1 of 3: the instance is number 7.
 		uint32_t client = 7 * LAB_WORKERS + worker;
 
-		before[worker] = seen_by(&lab, worker);
-		assert_int_equal(before[worker], expected(config, client, 12, 0));
+		before[worker] = subset_seen_by(&lab, worker);
+		assert_int_equal(before[worker], subset_expected(config, client, 12, 0));
 		all |= before[worker];
 	}
 	assert_true(before[0] != before[1]);
@@ -484,11 +294,11 @@ static void every_worker_has_its_own(void **unused) {
 		assert_int_equal(lab_state(&lab, id).in_selection, (all >> id & 1) != 0);
 	}
 	// Who loses a member replaces it; the other worker's subset stays.
-	lost = first_of(before[0] & ~before[1]);
-	set_health(&lab, lost, WEIR_HEALTH_REFUSING);
-	assert_int_equal(__builtin_popcountll(seen_by(&lab, 0) & before[0]), 3);
-	assert_int_equal(__builtin_popcountll(seen_by(&lab, 0)), 4);
-	assert_int_equal(seen_by(&lab, 1), before[1]);
+	lost = subset_first_of(before[0] & ~before[1]);
+	subset_set_health(&lab, lost, WEIR_HEALTH_REFUSING);
+	assert_int_equal(__builtin_popcountll(subset_seen_by(&lab, 0) & before[0]), 3);
+	assert_int_equal(__builtin_popcountll(subset_seen_by(&lab, 0)), 4);
+	assert_int_equal(subset_seen_by(&lab, 1), before[1]);
 	lab_close(&lab);
 	lab_config_free(config);
 }
@@ -518,7 +328,7 @@ static void parts_are_those_of_all_workers(void **unused) {
 			uint32_t workers = 0;
 
 			for (uint32_t worker = 0; worker < LAB_WORKERS; worker++) {
-				workers += (seen_by(&lab, worker) >> id & 1) != 0;
+				workers += (subset_seen_by(&lab, worker) >> id & 1) != 0;
 			}
 			assert_int_equal(parts > 0, workers > 0);
 			if (workers > 0 && policies[p] == WEIR_POLICY_ROUND_ROBIN) {
@@ -532,135 +342,6 @@ static void parts_are_those_of_all_workers(void **unused) {
 		lab_close(&lab);
 		lab_config_free(config);
 	}
-}
-
-// Reports of backends outside are kept and change nothing; they count when their turn comes.
-static void reported_weights_count_inside_only(void **unused) {
-	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
-	uint32_t lost, stand_in;
-	struct lab lab;
-	uint64_t before;
-	weir_ref ref;
-
-	(void)unused;
-	config->services[0].policy.name = WEIR_POLICY_WEIGHTED_ROUND_ROBIN;
-	config->services[0].policy.weights = WEIR_WEIGHTS_REPORTED;
-	lab_open(&lab, NULL);
-	lab_apply(&lab, config);
-	before = seen_by(&lab, 0);
-	ref = lab.segment->roots->selection[0];
-	for (uint16_t id = 0; id < 12; id++) {
-		if ((before >> id & 1) == 0) {
-			weir_tables_set_reported_weight(lab.tables, id, 300);
-		}
-	}
-	weir_tables_publish(lab.tables);
-	assert_int_equal(lab.segment->roots->selection[0], ref);
-	lost = first_of(before);
-	set_health(&lab, lost, WEIR_HEALTH_REFUSING);
-	stand_in = first_of(seen_by(&lab, 0) & ~before);
-	assert_int_equal(lab_state(&lab, (uint16_t)stand_in).effective_weight, 300);
-	for (uint16_t id = 0; id < 12; id++) {
-		uint64_t parts = weir_tables_backend_parts(lab.tables, id);
-
-		assert_int_equal(parts > 0, (seen_by(&lab, 0) >> id & 1) != 0);
-		assert_true(id == stand_in ||
-			    parts < weir_tables_backend_parts(lab.tables, (uint16_t)stand_in));
-	}
-	lab_close(&lab);
-	lab_config_free(config);
-}
-
-// S3: what the backends outside can do is remembered too: what stands in after a restart gets what
-// it would have got before.
-static void s3_stand_in_keeps_its_weight_after_a_restart(void **unused) {
-	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
-	uint32_t lost, stand_in;
-	struct lab lab;
-	uint64_t before;
-
-	(void)unused;
-	config->services[0].policy.name = WEIR_POLICY_WEIGHTED_ROUND_ROBIN;
-	config->services[0].policy.weights = WEIR_WEIGHTS_REPORTED;
-	lab_open(&lab, NULL);
-	lab_apply(&lab, config);
-	before = seen_by(&lab, 0);
-	for (uint16_t id = 0, n = 0; id < 12; id++) {
-		weir_tables_set_reported_weight(
-			lab.tables, id, before >> id & 1 ? 8500u + 1000 * n++ : 10000u + id);
-	}
-	weir_tables_publish(lab.tables);
-	lab_restart(&lab);
-	lab_apply(&lab, config);
-	assert_int_equal(seen_by(&lab, 0), before);
-	lost = first_of(before);
-	assert_int_equal(lab_state(&lab, (uint16_t)lost).effective_weight, 8500);
-	set_health(&lab, lost, WEIR_HEALTH_REFUSING);
-	stand_in = first_of(seen_by(&lab, 0) & ~before);
-	assert_int_equal(lab_state(&lab, (uint16_t)stand_in).effective_weight, 10000 + stand_in);
-	assert_in_range(100 * weir_tables_backend_parts(lab.tables, (uint16_t)stand_in) /
-				weir_tables_backend_parts(
-					lab.tables, (uint16_t)first_of(before & ~(1ull << lost))),
-		95, 115);
-	// Expired: the configured weights again, also after another restart.
-	for (uint16_t id = 0; id < 12; id++) {
-		weir_tables_set_reported_weight(lab.tables, id, 0);
-	}
-	weir_tables_publish(lab.tables);
-	assert_int_equal(lab_state(&lab, (uint16_t)stand_in).effective_weight, 100);
-	lab_restart(&lab);
-	lab_apply(&lab, config);
-	assert_int_equal(lab_state(&lab, (uint16_t)stand_in).effective_weight, 100);
-	lab_close(&lab);
-	lab_config_free(config);
-}
-
-// S3: published weights that nobody reported say nothing of those outside.
-static void s3_configured_weights_are_no_reports(void **unused) {
-	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
-	struct lab lab;
-
-	(void)unused;
-	config->services[0].policy.name = WEIR_POLICY_WEIGHTED_ROUND_ROBIN;
-	config->services[0].policy.weights = WEIR_WEIGHTS_REPORTED;
-	for (uint32_t i = 0; i < 12; i++) {
-		config->services[0].backends[i].weight = 100 + i;
-	}
-	lab_open(&lab, NULL);
-	lab_apply(&lab, config);
-	lab_restart(&lab);
-	lab_apply(&lab, config);
-	for (uint16_t id = 0; id < 12; id++) {
-		assert_int_equal(lab_state(&lab, id).effective_weight, 100 + id);
-	}
-	lab_close(&lab);
-	lab_config_free(config);
-}
-
-// A dataplane with another number of workers has other subsets, and as many as it needs.
-static void rebind_follows_the_number_of_workers(void **unused) {
-	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_WORKER);
-	struct weir_subset_state subset;
-	struct weir_tables *tables;
-	char why[256];
-	struct lab lab;
-
-	(void)unused;
-	config->workers.count = 5;
-	assert_int_equal(weir_tables_open(NULL, &tables), 0);
-	assert_int_equal(weir_tables_apply(tables, config, why, sizeof(why)), 0);
-	assert_int_equal(weir_tables_subset(tables, 0, &subset), 0);
-	assert_int_equal(subset.subsets, 5);
-	assert_int_equal(subset.params.client, 7 * 5);
-	lab_open(&lab, NULL);
-	weir_tables_free(lab.tables);
-	lab.tables = tables;
-	assert_int_equal(weir_tables_rebind(tables, lab.control), 0);
-	assert_int_equal(weir_tables_subset(tables, 0, &subset), 0);
-	assert_int_equal(subset.subsets, LAB_WORKERS);
-	assert_int_equal(seen_by(&lab, 1), expected(config, 7 * LAB_WORKERS + 1, 12, 0));
-	lab_close(&lab);
-	lab_config_free(config);
 }
 
 static void state_tells_who_belongs_and_who_stands_in(void **unused) {
@@ -686,8 +367,8 @@ static void state_tells_who_belongs_and_who_stands_in(void **unused) {
 		assert_false(before[i].unusable);
 		assert_int_equal(before[i].replaces, WEIR_BACKEND_NONE);
 	}
-	set_health(&lab, before[1].backend, WEIR_HEALTH_REFUSING);
-	set_health(&lab, before[3].backend, WEIR_HEALTH_REFUSING);
+	subset_set_health(&lab, before[1].backend, WEIR_HEALTH_REFUSING);
+	subset_set_health(&lab, before[3].backend, WEIR_HEALTH_REFUSING);
 	assert_int_equal(weir_tables_subset_members(lab.tables, 0, 0, members), 6);
 	for (uint32_t i = 0; i < 4; i++) {
 		assert_int_equal(members[i].backend, before[i].backend);
@@ -728,16 +409,16 @@ static void who_is_far_from_use(void **unused) {
 	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
-	before = seen_by(&lab, 0);
+	before = subset_seen_by(&lab, 0);
 	for (uint16_t id = 0; id < 40; id++) {
 		near |= (uint64_t)!weir_tables_backend_is_far(lab.tables, id) << id;
 	}
 	assert_int_equal(near & before, before);
 	assert_int_equal(__builtin_popcountll(near), 4 + WEIR_SUBSET_SPARES_LEAST);
-	lost = first_of(before);
-	set_health(&lab, lost, WEIR_HEALTH_REFUSING);
+	lost = subset_first_of(before);
+	subset_set_health(&lab, lost, WEIR_HEALTH_REFUSING);
 	assert_false(weir_tables_backend_is_far(lab.tables, (uint16_t)lost));
-	assert_int_equal(seen_by(&lab, 0) & ~near, 0); // a spare stands in
+	assert_int_equal(subset_seen_by(&lab, 0) & ~near, 0); // a spare stands in
 	near = 0;
 	for (uint16_t id = 0; id < 40; id++) {
 		near |= (uint64_t)!weir_tables_backend_is_far(lab.tables, id) << id;
@@ -769,8 +450,8 @@ static void off_is_one_subset_of_all(void **unused) {
 		}
 		lab_open(&lab, NULL);
 		lab_apply(&lab, config);
-		assert_int_equal(seen_by(&lab, 0), 0x3f);
-		assert_int_equal(seen_by(&lab, 1), 0x3f);
+		assert_int_equal(subset_seen_by(&lab, 0), 0x3f);
+		assert_int_equal(subset_seen_by(&lab, 1), 0x3f);
 		assert_int_equal(weir_tables_subset(lab.tables, 0, &subset), 0);
 		assert_true(subset.off);
 		assert_int_equal(subset.subsets, 1);
@@ -794,16 +475,8 @@ int main(void) {
 		cmocka_unit_test(panic_is_decided_on_the_whole_list),
 		cmocka_unit_test(panic_leaves_nobody_with_dead_ones_only),
 		cmocka_unit_test(subset_is_decided_without_a_dataplane),
-		cmocka_unit_test(weight_0_keeps_the_place),
-		cmocka_unit_test(s3_stand_in_keeps_its_weight_after_a_restart),
-		cmocka_unit_test(s3_configured_weights_are_no_reports),
-		cmocka_unit_test(s6_rows_of_backends_outside_stay),
-		cmocka_unit_test(changes_of_the_configuration_take_effect),
-		cmocka_unit_test(s3_restart_publishes_nothing_new),
 		cmocka_unit_test(every_worker_has_its_own),
 		cmocka_unit_test(parts_are_those_of_all_workers),
-		cmocka_unit_test(reported_weights_count_inside_only),
-		cmocka_unit_test(rebind_follows_the_number_of_workers),
 		cmocka_unit_test(state_tells_who_belongs_and_who_stands_in),
 		cmocka_unit_test(who_is_far_from_use),
 		cmocka_unit_test(off_is_one_subset_of_all),
