@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause)
+//
+// Meter: counts and times the TCP connections to the ports of a service, in one network namespace.
+// A tracepoint of the kernel's changes of a socket's state: nothing runs for a packet.
+//
+// Kernel structures are declared here with the members that are used; libbpf finds where the
+// running kernel has them.
+#include <stdbool.h>
+
+#include <asm/errno.h>
+#include <linux/bpf.h>
+#include <linux/in.h>
+
+#include <bpf/bpf_helpers.h>
+
+#include "meter.h"
+
+enum { ESTABLISHED = 1, SYN_RECV = 3, CLOSE = 7, CLOSE_WAIT = 8 }; // as in net/tcp_states.h
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct ns_common {
+	unsigned int inum;
+};
+
+struct net {
+	struct ns_common ns;
+};
+
+typedef struct {
+	struct net *net;
+} possible_net_t;
+
+struct sock_common {
+	__u16 skc_num; // local port, host order
+	unsigned char skc_state;
+	possible_net_t skc_net;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+	__u16 sk_protocol;
+	int sk_err;
+};
+
+struct bpf_iter__tcp {
+	struct sock_common *sk_common;
+};
+#pragma clang attribute pop
+
+const volatile __u32 network_namespace = 0; // inode number
+const volatile __u64 ports[WEIR_METER_PORT_WORDS] = {0};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, WEIR_METER_CONNECTIONS);
+	__type(key, __u64);
+	__type(value, struct weir_meter_connection);
+} weir_meter_connections SEC(".maps");
+
+struct weir_meter_shard weir_meter_shards[WEIR_METER_SHARDS];
+
+static __always_inline void add(__u64 *counter, __u64 value) {
+	__sync_fetch_and_add(counter, value);
+}
+
+static __always_inline struct weir_meter_shard *own_shard(void) {
+	return &weir_meter_shards[bpf_get_smp_processor_id() % WEIR_METER_SHARDS];
+}
+
+static __always_inline bool is_measured(__u16 port) {
+	return ports[port / 64] >> (port % 64) & 1;
+}
+
+static __always_inline bool is_ours(const struct sock *sk) {
+	return sk->sk_protocol == IPPROTO_TCP &&
+	       sk->__sk_common.skc_net.net->ns.inum == network_namespace;
+}
+
+static __always_inline void open_connection(__u64 key, __u64 start_ns) {
+	struct weir_meter_connection connection = {.start_ns = start_ns};
+	long r = bpf_map_update_elem(&weir_meter_connections, &key, &connection, BPF_NOEXIST);
+
+	if (r == 0) {
+		add(&own_shard()->counter[WEIR_METER_OPENED], 1);
+	} else if (r != -EEXIST) {
+		add(&own_shard()->counter[WEIR_METER_UNTRACKED], 1);
+	}
+}
+
+static __always_inline enum weir_meter_counter how_it_ended(int error, int state) {
+	if (state != CLOSE) {
+		return WEIR_METER_FINISHED; // it has sent a FIN
+	}
+	switch (error) {
+	case 0:
+		return WEIR_METER_ABORTED;
+	case ECONNRESET:
+	case EPIPE:
+		return WEIR_METER_RESET;
+	default:
+		return WEIR_METER_LOST;
+	}
+}
+
+static __always_inline void time_connection(struct weir_meter_shard *shard, __u64 start_ns) {
+	__u64 took_ns = bpf_ktime_get_ns() - start_ns;
+	__u32 bucket;
+
+	if (start_ns == 0) {
+		add(&shard->counter[WEIR_METER_UNTIMED], 1);
+		return;
+	}
+	bucket = weir_meter_bucket(took_ns / 1000);
+	add(&shard->service_ns, took_ns);
+	if (bucket < WEIR_METER_BUCKETS) { // for the verifier
+		add(&shard->bucket[bucket], 1);
+	}
+}
+
+static __always_inline void close_connection(__u64 key, int error, int state) {
+	struct weir_meter_connection *connection =
+		bpf_map_lookup_elem(&weir_meter_connections, &key);
+	struct weir_meter_shard *shard = own_shard();
+	enum weir_meter_counter end;
+	__u64 start_ns;
+
+	if (!connection) {
+		return;
+	}
+	start_ns = connection->start_ns;
+	if (bpf_map_delete_elem(&weir_meter_connections, &key)) {
+		return;
+	}
+	end = how_it_ended(error, state);
+	add(&shard->counter[WEIR_METER_CLOSED], 1);
+	add(&shard->counter[end], 1);
+	if (end == WEIR_METER_FINISHED) {
+		time_connection(shard, start_ns);
+	}
+}
+
+SEC("tp_btf/inet_sock_set_state")
+int weir_meter(__u64 *ctx) { // sock, former state, new state
+	struct sock *sk = (struct sock *)ctx[0];
+	int from = ctx[1], to = ctx[2];
+	bool was_open = from == ESTABLISHED || from == CLOSE_WAIT;
+	bool is_open = to == ESTABLISHED || to == CLOSE_WAIT;
+
+	if (from == SYN_RECV && is_open) {
+		if (is_measured(sk->__sk_common.skc_num) && is_ours(sk)) {
+			open_connection((__u64)sk, bpf_ktime_get_ns());
+		}
+	} else if (was_open && !is_open) {
+		// A socket that is closed at once has given back its port already.
+		if (to == CLOSE || is_measured(sk->__sk_common.skc_num)) {
+			close_connection((__u64)sk, sk->sk_err, to);
+		}
+	}
+	return 0;
+}
+
+// Run once, when the tracepoint is in place: the connections that are open already.
+SEC("iter/tcp")
+int weir_meter_existing(struct bpf_iter__tcp *ctx) {
+	struct sock_common *sk = ctx->sk_common;
+
+	if (sk && (sk->skc_state == ESTABLISHED || sk->skc_state == CLOSE_WAIT) &&
+		is_measured(sk->skc_num)) {
+		open_connection((__u64)sk, 0);
+	}
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

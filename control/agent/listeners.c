@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "listeners.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <netinet/tcp.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define STATE(name) (1u << TCP_##name)
+#define NOT_OVER \
+	(STATE(SYN_RECV) | STATE(ESTABLISHED) | STATE(CLOSE_WAIT) | STATE(FIN_WAIT1) | \
+		STATE(CLOSING) | STATE(LAST_ACK))
+
+typedef void (*take)(const struct inet_diag_msg *socket, void *context);
+
+struct query {
+	const uint16_t *ports;
+	uint32_t port_count;
+	take take;
+	void *context;
+};
+
+int weir_listeners_open(void) {
+	const struct timeval timeout = {.tv_sec = 1}; // the kernel answers at once
+	int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG), r;
+
+	if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)) == 0) {
+		return fd;
+	}
+	r = -errno;
+	if (fd >= 0) {
+		close(fd);
+	}
+	return r;
+}
+
+static int ask(int fd, uint8_t family, uint32_t states, uint32_t sequence) {
+	struct {
+		struct nlmsghdr header;
+		struct inet_diag_req_v2 request;
+	} message = {
+		.header = {.nlmsg_len = sizeof(message),
+			.nlmsg_type = SOCK_DIAG_BY_FAMILY,
+			.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP,
+			.nlmsg_seq = sequence},
+		.request = {.sdiag_family = family,
+			.sdiag_protocol = IPPROTO_TCP,
+			.idiag_states = states},
+	};
+	const struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
+
+	return sendto(fd, &message, sizeof(message), 0, (const struct sockaddr *)&kernel,
+		       sizeof(kernel)) < 0
+		       ? -errno
+		       : 0;
+}
+
+static void take_socket(const struct query *query, const struct inet_diag_msg *socket) {
+	for (uint32_t i = 0; i < query->port_count; i++) {
+		if (ntohs(socket->id.idiag_sport) == query->ports[i]) {
+			query->take(socket, query->context);
+			return;
+		}
+	}
+}
+
+// Go through the messages of one read. Returns 1 at the end of the dump, 0 before, or negative
+// errno.
+static int take_messages(const struct query *query, char *data, ssize_t bytes, uint32_t sequence) {
+	const struct nlmsghdr *at = (const struct nlmsghdr *)data;
+
+	for (; NLMSG_OK(at, bytes); at = NLMSG_NEXT(at, bytes)) {
+		if (at->nlmsg_seq != sequence) { // of a dump that was given up
+			continue;
+		}
+		if (at->nlmsg_type == NLMSG_DONE) {
+			return 1;
+		}
+		if (at->nlmsg_type == NLMSG_ERROR) {
+			const struct nlmsgerr *error = NLMSG_DATA(at);
+
+			return at->nlmsg_len >= NLMSG_LENGTH(sizeof(*error)) && error->error < 0
+				       ? error->error
+				       : -EIO;
+		}
+		if (at->nlmsg_len >= NLMSG_LENGTH(sizeof(struct inet_diag_msg))) {
+			take_socket(query, NLMSG_DATA(at));
+		}
+	}
+	return 0;
+}
+
+static int dump(int fd, uint8_t family, uint32_t states, const struct query *query) {
+	_Alignas(struct nlmsghdr) char data[16384];
+	uint32_t sequence = family;
+	int r = ask(fd, family, states, sequence);
+
+	while (r == 0) {
+		ssize_t n = recv(fd, data, sizeof(data), 0);
+
+		if (n < 0 && errno == EINTR) {
+			continue;
+		}
+		r = n < 0 ? -errno : take_messages(query, data, n, sequence);
+	}
+	return r < 0 ? r : 0;
+}
+
+static int dump_both(int fd, uint32_t states, const struct query *query) {
+	int r = dump(fd, AF_INET, states, query);
+
+	return r == 0 ? dump(fd, AF_INET6, states, query) : r;
+}
+
+static void take_queue(const struct inet_diag_msg *socket, void *context) {
+	struct weir_listeners_queue *fullest = context;
+
+	// length / limit > fullest->length / fullest->limit
+	if (fullest->sockets++ == 0 || (uint64_t)socket->idiag_rqueue * fullest->limit >
+					       (uint64_t)fullest->length * socket->idiag_wqueue) {
+		fullest->length = socket->idiag_rqueue;
+		fullest->limit = socket->idiag_wqueue;
+	}
+}
+
+static void take_connection(const struct inet_diag_msg *socket, void *context) {
+	(void)socket;
+	++*(uint32_t *)context;
+}
+
+int weir_listeners_queue(
+	int fd, const uint16_t *ports, uint32_t port_count, struct weir_listeners_queue *ret) {
+	struct weir_listeners_queue queue = {0};
+	const struct query query = {ports, port_count, take_queue, &queue};
+	int r = dump_both(fd, STATE(LISTEN), &query);
+
+	if (r == 0) {
+		*ret = queue;
+	}
+	return r;
+}
+
+int weir_listeners_connections(int fd, const uint16_t *ports, uint32_t port_count, uint32_t *ret) {
+	uint32_t count = 0;
+	const struct query query = {ports, port_count, take_connection, &count};
+	int r = dump_both(fd, NOT_OVER, &query);
+
+	if (r == 0) {
+		*ret = count;
+	}
+	return r;
+}

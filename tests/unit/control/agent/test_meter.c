@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The meter, its helper and the view of the listening sockets, with real connections over the
+// loopback of a network namespace of this process. Needs root.
+#include <arpa/inet.h>
+#include <errno.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "listeners.h"
+#include "meter_helper.h"
+#include "meter_loader.h"
+#include "meter_reader.h"
+#include "privileges.h"
+
+#define PORT 8080
+#define PORT6 8081
+#define STRANGE_PORT 8082
+
+static const uint16_t ports[] = {PORT, PORT6};
+
+struct lab {
+	struct weir_meter_program *program;
+	struct weir_meter *meter;
+	int listener, listener6, strange;
+};
+
+struct pair {
+	int client, server;
+};
+
+static int listen_at(int family, uint16_t port, int backlog) {
+	struct sockaddr_in in = {.sin_family = AF_INET,
+		.sin_port = htons(port),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6,
+		.sin6_port = htons(port),
+		.sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	int fd = socket(family, SOCK_STREAM, 0), on = 1;
+
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	assert_return_code(bind(fd, family == AF_INET ? (struct sockaddr *)&in : (void *)&in6,
+				   family == AF_INET ? sizeof(in) : sizeof(in6)),
+		errno);
+	assert_return_code(listen(fd, backlog), errno);
+	return fd;
+}
+
+static int dial(int listener) {
+	struct sockaddr_storage address;
+	socklen_t bytes = sizeof(address);
+	int fd;
+
+	assert_return_code(getsockname(listener, (struct sockaddr *)&address, &bytes), errno);
+	fd = socket(address.ss_family, SOCK_STREAM, 0);
+	assert_return_code(connect(fd, (struct sockaddr *)&address, bytes), errno);
+	return fd;
+}
+
+static struct pair connect_to(int listener) {
+	struct pair pair = {.client = dial(listener)};
+
+	pair.server = accept(listener, NULL, NULL);
+	assert_return_code(pair.server, errno);
+	return pair;
+}
+
+static void wait_for_end(int fd) {
+	char byte;
+
+	while (read(fd, &byte, 1) > 0) {
+	}
+}
+
+// The server closes first, and the client knows.
+static void finish(struct pair pair) {
+	close(pair.server);
+	wait_for_end(pair.client);
+	close(pair.client);
+}
+
+static void reset(int fd) {
+	const struct linger linger = {.l_onoff = 1};
+
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+	close(fd);
+}
+
+static void sleep_ms(int ms) {
+	const struct timespec time = {.tv_nsec = ms * 1000000L};
+
+	nanosleep(&time, NULL);
+}
+
+static void measure(struct lab *lab, uint32_t connections) {
+	const struct weir_meter_params params = {
+		.ports = ports, .port_count = 2, .connections = connections};
+	char why[256] = "";
+
+	if (weir_meter_load(&params, &lab->program, why, sizeof(why))) {
+		fail_msg("%s", why);
+	}
+	assert_int_equal(weir_meter_open(weir_meter_fd(lab->program), &lab->meter), 0);
+}
+
+static void expect(const struct lab *lab, enum weir_meter_counter counter, uint64_t expected) {
+	struct weir_meter_counts counts;
+
+	weir_meter_read(lab->meter, &counts);
+	if (counts.counter[counter] != expected) {
+		fail_msg("%s: %llu, expected %llu", weir_meter_counter_name(counter),
+			(unsigned long long)counts.counter[counter], (unsigned long long)expected);
+	}
+}
+
+static uint64_t active(const struct lab *lab) {
+	struct weir_meter_counts counts;
+
+	weir_meter_read(lab->meter, &counts);
+	return weir_meter_active(&counts);
+}
+
+static int enter_namespace(void **state) {
+	(void)state;
+	if (unshare(CLONE_NEWNET) || system("ip link set lo up") != 0) {
+		fprintf(stderr, "unshare: %s (root?)\n", strerror(errno));
+		return -1;
+	}
+	return 0;
+}
+
+static int setup(void **state) {
+	struct lab *lab = calloc(1, sizeof(*lab));
+
+	lab->listener = listen_at(AF_INET, PORT, 100);
+	lab->listener6 = listen_at(AF_INET6, PORT6, 7);
+	lab->strange = listen_at(AF_INET, STRANGE_PORT, 100);
+	*state = lab;
+	return 0;
+}
+
+static int teardown(void **state) {
+	struct lab *lab = *state;
+
+	weir_meter_close(lab->meter);
+	weir_meter_unload(lab->program);
+	close(lab->listener);
+	close(lab->listener6);
+	close(lab->strange);
+	free(lab);
+	return 0;
+}
+
+static void meter_counts_each_end_by_its_kind(void **state) {
+	struct lab *lab = *state;
+	struct pair pair;
+
+	measure(lab, 0);
+	for (int i = 0; i < 5; i++) {
+		finish(connect_to(i % 2 ? lab->listener : lab->listener6));
+	}
+	pair = connect_to(lab->listener); // the client closes first: the time runs until we do
+	close(pair.client);
+	wait_for_end(pair.server);
+	expect(lab, WEIR_METER_CLOSED, 5);
+	close(pair.server);
+	expect(lab, WEIR_METER_FINISHED, 6);
+	for (int i = 0; i < 2; i++) {
+		pair = connect_to(lab->listener);
+		reset(pair.server);
+		close(pair.client);
+	}
+	pair = connect_to(lab->listener); // closed with a request unread: a reset, too
+	assert_int_equal(write(pair.client, "x", 1), 1);
+	close(pair.server);
+	close(pair.client);
+	expect(lab, WEIR_METER_ABORTED, 3);
+	for (int i = 0; i < 4; i++) {
+		pair = connect_to(lab->listener);
+		reset(pair.client);
+		close(pair.server);
+	}
+	expect(lab, WEIR_METER_RESET, 4);
+	pair = connect_to(lab->listener); // half closed first
+	shutdown(pair.client, SHUT_WR);
+	wait_for_end(pair.server);
+	reset(pair.client);
+	close(pair.server);
+	expect(lab, WEIR_METER_RESET, 5);
+	expect(lab, WEIR_METER_OPENED, 14);
+	expect(lab, WEIR_METER_CLOSED, 14);
+	expect(lab, WEIR_METER_FINISHED, 6);
+	expect(lab, WEIR_METER_LOST, 0);
+	expect(lab, WEIR_METER_UNTRACKED, 0);
+}
+
+static void meter_counts_waiting_connections_as_active(void **state) {
+	struct lab *lab = *state;
+	int waiting[3];
+
+	measure(lab, 0);
+	for (int i = 0; i < 3; i++) {
+		waiting[i] = dial(lab->listener);
+	}
+	assert_int_equal(active(lab), 3);
+	for (int i = 0; i < 3; i++) {
+		finish((struct pair){waiting[i], accept(lab->listener, NULL, NULL)});
+	}
+	assert_int_equal(active(lab), 0);
+	expect(lab, WEIR_METER_FINISHED, 3);
+}
+
+static void meter_leaves_others_alone(void **state) {
+	struct lab *lab = *state;
+	int status = 0;
+	pid_t child;
+
+	measure(lab, 0);
+	finish(connect_to(lab->strange));
+	child = fork();
+	if (child == 0) { // the same port in another namespace
+		int fd;
+
+		if (unshare(CLONE_NEWNET) || system("ip link set lo up") != 0) {
+			_exit(1);
+		}
+		fd = listen_at(AF_INET, PORT, 10);
+		finish(connect_to(fd));
+		_exit(0);
+	}
+	waitpid(child, &status, 0);
+	assert_int_equal(status, 0);
+	expect(lab, WEIR_METER_OPENED, 0);
+	finish(connect_to(lab->listener));
+	expect(lab, WEIR_METER_OPENED, 1);
+}
+
+static void meter_finds_what_is_open_already(void **state) {
+	struct lab *lab = *state;
+	struct pair before[3] = {
+		connect_to(lab->listener), connect_to(lab->listener6), connect_to(lab->strange)};
+	struct weir_meter_counts counts;
+
+	measure(lab, 0);
+	assert_int_equal(active(lab), 2);
+	finish(before[0]);
+	finish(before[1]);
+	finish(before[2]);
+	assert_int_equal(active(lab), 0);
+	expect(lab, WEIR_METER_FINISHED, 2);
+	expect(lab, WEIR_METER_UNTIMED, 2);
+	weir_meter_read(lab->meter, &counts);
+	assert_int_equal(counts.service_ns, 0);
+}
+
+static void meter_times_from_the_handshake_to_the_close(void **state) {
+	struct lab *lab = *state;
+	struct weir_meter_times before, now;
+	struct weir_meter_counts counts;
+	double median_us = -1, mean_ms;
+
+	measure(lab, 0);
+	weir_meter_read_times(lab->meter, &before);
+	for (int i = 0; i < 5; i++) {
+		int client = dial(lab->listener);
+		int server;
+
+		sleep_ms(10); // in the accept queue: that counts
+		server = accept(lab->listener, NULL, NULL);
+		sleep_ms(i == 4 ? 210 : 10);
+		finish((struct pair){client, server});
+	}
+	weir_meter_read(lab->meter, &counts);
+	weir_meter_read_times(lab->meter, &now);
+	mean_ms = (double)counts.service_ns / 5e6;
+	assert_true(mean_ms >= 60 && mean_ms < 90); // (4 * 20 + 220) / 5
+	assert_int_equal(weir_meter_median_us(&before, &now, &median_us), 5);
+	assert_true(median_us >= 19000 && median_us < 30000);
+	assert_int_equal(weir_meter_median_us(&now, &now, &median_us), 0);
+}
+
+static void meter_says_when_too_many_are_open(void **state) {
+	struct lab *lab = *state;
+	struct pair pairs[6];
+
+	measure(lab, 4);
+	for (int i = 0; i < 6; i++) {
+		pairs[i] = connect_to(lab->listener);
+	}
+	assert_int_equal(active(lab), 4);
+	expect(lab, WEIR_METER_UNTRACKED, 2);
+	for (int i = 0; i < 6; i++) {
+		finish(pairs[i]);
+	}
+	assert_int_equal(active(lab), 0);
+	expect(lab, WEIR_METER_CLOSED, 4);
+}
+
+static void meter_buckets_are_narrow_and_in_order(void **state) {
+	struct weir_meter_times before = {0}, now;
+	uint32_t last = 0;
+	double median_us;
+
+	(void)state;
+	for (uint64_t us = 1; us < UINT64_C(1) << 34; us += us / 50 + 1) {
+		uint32_t bucket = weir_meter_bucket(us);
+
+		assert_true(bucket >= last && bucket < WEIR_METER_BUCKETS);
+		last = bucket;
+		now = before;
+		now.bucket[bucket] = 3;
+		assert_int_equal(weir_meter_median_us(&before, &now, &median_us), 3);
+		if (median_us < (double)us * 31 / 32 - 1 || median_us > (double)us * 33 / 32 + 1) {
+			fail_msg("%llu us: median %f", (unsigned long long)us, median_us);
+		}
+	}
+	assert_int_equal(last, WEIR_METER_BUCKETS - 1);
+	assert_int_equal(weir_meter_bucket(UINT64_MAX), WEIR_METER_BUCKETS - 1);
+}
+
+static struct weir_meter_answer answer_of(int helper) {
+	struct weir_meter_answer answer;
+	int r = -EAGAIN;
+
+	for (int i = 0; r == -EAGAIN && i < 1000; i++) {
+		r = weir_meter_helper_answer(helper, &answer);
+		sleep_ms(5);
+	}
+	assert_int_equal(r, 0);
+	return answer;
+}
+
+// As weir-agent does it: the helper loads, and a process without any capability reads.
+static void read_as_nobody(const struct weir_meter_params *params) {
+	struct weir_agent_user nobody = {.uid = 65534, .gid = 65534};
+	struct lab lab = {.listener = listen_at(AF_INET, PORT, 10)};
+	struct weir_meter_answer answer;
+	int helper;
+
+	assert_int_equal(weir_meter_helper_start(params, &helper), 0);
+	assert_int_equal(weir_agent_privileges_drop(&nobody), 0);
+	assert_int_equal(setuid(0), -1);
+	assert_int_equal(weir_meter_helper_ask(helper, true), 0);
+	answer = answer_of(helper);
+	if (answer.error != 0 || !answer.loaded) {
+		fail_msg("%s", answer.why);
+	}
+	assert_int_equal(weir_meter_open(answer.fd, &lab.meter), 0);
+	close(answer.fd);
+	finish(connect_to(lab.listener));
+	expect(&lab, WEIR_METER_FINISHED, 1);
+	assert_int_equal(weir_meter_helper_ask(helper, false), 0);
+	answer = answer_of(helper);
+	assert_int_equal(answer.fd, -1);
+	assert_false(answer.loaded);
+	finish(connect_to(lab.listener));
+	expect(&lab, WEIR_METER_FINISHED, 1); // unloaded: nothing counts any more
+	close(helper);
+	assert_true(wait(NULL) > 0); // closing it ends it
+}
+
+static void meter_helper_loads_for_a_process_without_privileges(void **state) {
+	const struct weir_meter_params params = {.ports = ports, .port_count = 2};
+	int status = 0;
+	pid_t child = fork();
+
+	(void)state;
+	if (child == 0) {
+		read_as_nobody(&params);
+		_exit(0);
+	}
+	waitpid(child, &status, 0);
+	assert_int_equal(status, 0);
+}
+
+static void listeners_show_the_fullest_queue(void **state) {
+	struct lab *lab = *state;
+	struct weir_listeners_queue queue;
+	int fd = weir_listeners_open(), waiting[4];
+	uint16_t nobody = 9;
+
+	assert_return_code(fd, errno);
+	assert_int_equal(weir_listeners_queue(fd, ports, 2, &queue), 0);
+	assert_int_equal(queue.sockets, 2);
+	assert_int_equal(queue.length, 0);
+	for (int i = 0; i < 4; i++) { // 3 of 7 are more than 1 of 100
+		waiting[i] = dial(i < 3 ? lab->listener6 : lab->listener);
+	}
+	assert_int_equal(weir_listeners_queue(fd, ports, 2, &queue), 0);
+	assert_int_equal(queue.length, 3);
+	assert_int_equal(queue.limit, 7);
+	assert_int_equal(weir_listeners_queue(fd, ports, 1, &queue), 0);
+	assert_int_equal(queue.sockets, 1);
+	assert_int_equal(queue.length, 1);
+	assert_int_equal(queue.limit, 100);
+	assert_int_equal(weir_listeners_queue(fd, &nobody, 1, &queue), 0);
+	assert_int_equal(queue.sockets, 0);
+	for (int i = 0; i < 4; i++) {
+		close(waiting[i]);
+	}
+	close(fd);
+}
+
+static uint32_t connections(int fd) {
+	uint32_t count = UINT32_MAX;
+
+	assert_int_equal(weir_listeners_connections(fd, ports, 2, &count), 0);
+	return count;
+}
+
+static void listeners_count_connections_that_are_not_over(void **state) {
+	struct lab *lab = *state;
+	int fd = weir_listeners_open(), waiting;
+	struct pair pair, strange;
+
+	pair = connect_to(lab->listener);
+	strange = connect_to(lab->strange);
+	waiting = dial(lab->listener6);
+	assert_int_equal(connections(fd), 2);
+	shutdown(pair.client, SHUT_WR);
+	wait_for_end(pair.server);
+	assert_int_equal(connections(fd), 2); // the answer may still come
+	finish(pair);
+	assert_int_equal(connections(fd), 1);
+	finish((struct pair){waiting, accept(lab->listener6, NULL, NULL)});
+	assert_int_equal(connections(fd), 0);
+	finish(strange);
+	close(fd);
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(meter_counts_each_end_by_its_kind),
+		TEST(meter_counts_waiting_connections_as_active),
+		TEST(meter_leaves_others_alone),
+		TEST(meter_finds_what_is_open_already),
+		TEST(meter_times_from_the_handshake_to_the_close),
+		TEST(meter_says_when_too_many_are_open),
+		cmocka_unit_test(meter_buckets_are_narrow_and_in_order),
+		cmocka_unit_test(meter_helper_loads_for_a_process_without_privileges),
+		TEST(listeners_show_the_fullest_queue),
+		TEST(listeners_count_connections_that_are_not_over),
+	};
+
+	return cmocka_run_group_tests(tests, enter_namespace, NULL);
+}
