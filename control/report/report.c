@@ -28,11 +28,15 @@ double weir_report_field_largest(enum weir_report_field field) {
 }
 
 static double *field_of(struct weir_report *report, enum weir_report_field field) {
-	return (double *)((char *)report + fields[field].offset);
+	void *place = (char *)report + fields[field].offset;
+
+	return place;
 }
 
 double weir_report_value(const struct weir_report *report, enum weir_report_field field) {
-	return *(const double *)((const char *)report + fields[field].offset);
+	const void *place = (const char *)report + fields[field].offset;
+
+	return *(const double *)place;
 }
 
 static bool is_possible(enum weir_report_field field, double value) {

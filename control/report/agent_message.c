@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "agent_message.h"
+
+#include <sodium.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "health_state.h"
+
+_Static_assert(WEIR_AGENT_MAC_BYTES == crypto_auth_BYTES, "the code of crypto_auth");
+_Static_assert(WEIR_AGENT_KEY_BYTES == crypto_auth_KEYBYTES, "the key of crypto_auth");
+_Static_assert(
+	WEIR_AGENT_MAC_START + WEIR_AGENT_MAC_BYTES == WEIR_AGENT_MESSAGE_BYTES, "its place");
+
+static const uint8_t magic[4] = {'W', 'E', 'I', 'R'};
+
+static const struct {
+	const char *name, *meaning;
+} refusals[] = {
+#define X(name, text, meaning) [WEIR_AGENT_REFUSAL_##name] = {text, meaning},
+	WEIR_AGENT_REFUSALS(X)
+#undef X
+};
+
+const char *weir_agent_refusal_name(enum weir_agent_refusal refusal) {
+	return refusals[refusal].name;
+}
+
+const char *weir_agent_refusal_meaning(enum weir_agent_refusal refusal) {
+	return refusals[refusal].meaning;
+}
+
+// --- numbers ---
+
+static void put_number(uint8_t **at, uint64_t value, size_t bytes) {
+	for (size_t i = 0; i < bytes; i++) {
+		(*at)[i] = (uint8_t)(value >> 8 * (bytes - 1 - i));
+	}
+	*at += bytes;
+}
+
+static uint64_t get_number(const uint8_t **at, size_t bytes) {
+	uint64_t value = 0;
+
+	for (size_t i = 0; i < bytes; i++) {
+		value = value << 8 | (*at)[i];
+	}
+	*at += bytes;
+	return value;
+}
+
+// Only up to the first NUL: what lies behind it in the caller's memory goes nowhere.
+static void put_text(uint8_t **at, const char *text) {
+	memcpy(*at, text, strnlen(text, WEIR_AGENT_WHY_BYTES - 1));
+	*at += WEIR_AGENT_WHY_BYTES;
+}
+
+static void put_bytes(uint8_t **at, const uint8_t *bytes) {
+	memcpy(*at, bytes, WEIR_AGENT_CHALLENGE_BYTES);
+	*at += WEIR_AGENT_CHALLENGE_BYTES;
+}
+
+static void get_bytes(const uint8_t **at, void *to, size_t bytes) {
+	memcpy(to, *at, bytes);
+	*at += bytes;
+}
+
+// --- encode ---
+
+static uint8_t *put_header(
+	uint8_t *to, enum weir_agent_kind kind, const struct weir_agent_key *key) {
+	uint8_t *at = to + sizeof(magic);
+
+	memset(to, 0, WEIR_AGENT_MESSAGE_BYTES);
+	memcpy(to, magic, sizeof(magic));
+	put_number(&at, WEIR_AGENT_VERSION, 1);
+	put_number(&at, kind, 1);
+	put_number(&at, key->id, 2);
+	return at;
+}
+
+static void authenticate(uint8_t *message, const struct weir_agent_key *key) {
+	crypto_auth(message + WEIR_AGENT_MAC_START, message, WEIR_AGENT_MAC_START, key->secret);
+}
+
+#define PUT_U8(field) put_number(&at, from->field, 1);
+#define PUT_U32(field) put_number(&at, from->field, 4);
+#define PUT_U64(field) put_number(&at, from->field, 8);
+#define PUT_BYTES(field) put_bytes(&at, from->field);
+#define PUT_TEXT(field) put_text(&at, from->field);
+#define X(type, field, meaning) PUT_##type(field)
+
+void weir_agent_probe_encode(const struct weir_agent_probe *from, const struct weir_agent_key *key,
+	uint8_t to[WEIR_AGENT_MESSAGE_BYTES]) {
+	uint8_t *at = put_header(to, WEIR_AGENT_PROBE, key);
+
+	WEIR_AGENT_PROBE_FIELDS(X)
+	authenticate(to, key);
+}
+
+void weir_agent_answer_encode(const struct weir_agent_answer *from,
+	const struct weir_agent_key *key, uint8_t to[WEIR_AGENT_MESSAGE_BYTES]) {
+	uint8_t *at = put_header(to, WEIR_AGENT_ANSWER, key);
+
+	WEIR_AGENT_ANSWER_FIELDS(X)
+	authenticate(to, key);
+}
+#undef X
+
+// --- decode ---
+
+static enum weir_agent_refusal check_header(const uint8_t *bytes, size_t count,
+	enum weir_agent_kind kind, const struct weir_agent_keys *keys, uint16_t *ret_id) {
+	const uint8_t *at = bytes + sizeof(magic);
+	const struct weir_agent_key *key;
+
+	if (count != WEIR_AGENT_MESSAGE_BYTES) {
+		return WEIR_AGENT_REFUSAL_LENGTH;
+	}
+	if (memcmp(bytes, magic, sizeof(magic)) != 0) {
+		return WEIR_AGENT_REFUSAL_MAGIC;
+	}
+	if (get_number(&at, 1) != WEIR_AGENT_VERSION) {
+		return WEIR_AGENT_REFUSAL_VERSION;
+	}
+	if (get_number(&at, 1) != kind) {
+		return WEIR_AGENT_REFUSAL_KIND;
+	}
+	*ret_id = (uint16_t)get_number(&at, 2);
+	key = weir_agent_keys_find(keys, *ret_id);
+	if (key == NULL) {
+		return WEIR_AGENT_REFUSAL_KEY;
+	}
+	if (crypto_auth_verify(
+		    bytes + WEIR_AGENT_MAC_START, bytes, WEIR_AGENT_MAC_START, key->secret) != 0) {
+		return WEIR_AGENT_REFUSAL_MAC;
+	}
+	return WEIR_AGENT_REFUSAL_NONE;
+}
+
+static bool is_zero(const uint8_t *from, const uint8_t *to) {
+	while (from < to && *from == 0) {
+		from++;
+	}
+	return from == to;
+}
+
+// Printable up to a NUL, and NULs from there on.
+static bool is_text(const char *text, size_t bytes) {
+	size_t i = 0;
+
+	while (i < bytes && text[i] >= ' ' && text[i] <= '~') {
+		i++;
+	}
+	return i < bytes && is_zero((const uint8_t *)text + i, (const uint8_t *)text + bytes);
+}
+
+static bool is_possible_probe(const struct weir_agent_probe *probe) {
+	return probe->balancer != 0 && probe->interval_ms >= 1 &&
+	       probe->interval_ms <= WEIR_AGENT_INTERVAL_MOST_MS;
+}
+
+static bool is_possible_answer(const struct weir_agent_answer *answer) {
+	return answer->agent != 0 && answer->balancer != 0 && answer->serial != 0 &&
+	       (answer->given & ~WEIR_AGENT_GIVEN) == 0 && answer->word < WEIR_HEALTH_WORD_COUNT &&
+	       answer->unasked <= 1 && is_text(answer->why, sizeof(answer->why));
+}
+
+#define GET_U8(field) to.field = (uint8_t)get_number(&at, 1);
+#define GET_U32(field) to.field = (uint32_t)get_number(&at, 4);
+#define GET_U64(field) to.field = get_number(&at, 8);
+#define GET_BYTES(field) get_bytes(&at, to.field, sizeof(to.field));
+#define GET_TEXT(field) get_bytes(&at, to.field, sizeof(to.field));
+#define X(type, field, meaning) GET_##type(field)
+
+enum weir_agent_refusal weir_agent_probe_decode(const uint8_t *bytes, size_t count,
+	const struct weir_agent_keys *keys, struct weir_agent_probe *ret) {
+	const uint8_t *at = bytes + WEIR_AGENT_FIELDS_START;
+	struct weir_agent_probe to = {0};
+	enum weir_agent_refusal refusal =
+		check_header(bytes, count, WEIR_AGENT_PROBE, keys, &to.key_id);
+
+	if (refusal != WEIR_AGENT_REFUSAL_NONE) {
+		return refusal;
+	}
+	WEIR_AGENT_PROBE_FIELDS(X)
+	if (!is_zero(at, bytes + WEIR_AGENT_MAC_START)) {
+		return WEIR_AGENT_REFUSAL_REST;
+	}
+	if (!is_possible_probe(&to)) {
+		return WEIR_AGENT_REFUSAL_VALUE;
+	}
+	*ret = to;
+	return WEIR_AGENT_REFUSAL_NONE;
+}
+
+enum weir_agent_refusal weir_agent_answer_decode(const uint8_t *bytes, size_t count,
+	const struct weir_agent_keys *keys, struct weir_agent_answer *ret) {
+	const uint8_t *at = bytes + WEIR_AGENT_FIELDS_START;
+	struct weir_agent_answer to = {0};
+	enum weir_agent_refusal refusal =
+		check_header(bytes, count, WEIR_AGENT_ANSWER, keys, &to.key_id);
+
+	if (refusal != WEIR_AGENT_REFUSAL_NONE) {
+		return refusal;
+	}
+	WEIR_AGENT_ANSWER_FIELDS(X)
+	if (!is_zero(at, bytes + WEIR_AGENT_MAC_START)) {
+		return WEIR_AGENT_REFUSAL_REST;
+	}
+	if (!is_possible_answer(&to)) {
+		return WEIR_AGENT_REFUSAL_VALUE;
+	}
+	*ret = to;
+	return WEIR_AGENT_REFUSAL_NONE;
+}
+#undef X
+
+// --- random numbers ---
+
+void weir_agent_random_challenge(uint8_t challenge[WEIR_AGENT_CHALLENGE_BYTES]) {
+	randombytes_buf(challenge, WEIR_AGENT_CHALLENGE_BYTES);
+}
+
+uint64_t weir_agent_random_number(void) {
+	uint64_t number;
+
+	do {
+		randombytes_buf(&number, sizeof(number));
+	} while (number == 0);
+	return number;
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// From an agent's answer to a report.
+#include <string.h>
+
+#include "agent_message.h"
+
+struct sum { // of times, since the agent's start
+	uint64_t us;
+	uint64_t count;
+};
+
+// What came on top between two answers, as a mean and how many it is of.
+static void report_times(const struct sum *now, const struct sum *before,
+	struct weir_report *report, enum weir_report_field mean, enum weir_report_field count) {
+	uint64_t requests = now->count - before->count;
+
+	if (now->count <= before->count || now->us < before->us) {
+		return;
+	}
+	// Both or none: a mean without its count would be that of one request.
+	if ((double)requests <= weir_report_field_largest(count) &&
+		weir_report_set(
+			report, mean, (double)(now->us - before->us) / 1e3 / (double)requests)) {
+		weir_report_set(report, count, (double)requests);
+	}
+}
+
+static void report_new_times(const struct weir_agent_answer *answer,
+	const struct weir_agent_answer *before, struct weir_report *report) {
+	uint32_t both = answer->given & before->given;
+
+	if ((both & WEIR_REPORT(SERVICE_TIME)) != 0) {
+		report_times(&(struct sum){answer->service_sum_us, answer->service_count},
+			&(struct sum){before->service_sum_us, before->service_count}, report,
+			WEIR_REPORT_BIT_SERVICE_TIME, WEIR_REPORT_BIT_SERVICE_COUNT);
+	}
+	if ((both & WEIR_REPORT(BUSY_TIME)) != 0) {
+		report_times(&(struct sum){answer->busy_sum_us, answer->busy_count},
+			&(struct sum){before->busy_sum_us, before->busy_count}, report,
+			WEIR_REPORT_BIT_BUSY_TIME, WEIR_REPORT_BIT_BUSY_COUNT);
+	}
+}
+
+void weir_agent_answer_report(const struct weir_agent_answer *answer,
+	const struct weir_agent_answer *before, struct weir_report *ret) {
+	const struct {
+		enum weir_report_field field;
+		double value;
+	} values[] = {
+		{WEIR_REPORT_BIT_SERVICE_MEDIAN, answer->service_median_us / 1e3},
+		{WEIR_REPORT_BIT_REQUESTS, (double)answer->requests_milli_per_s / 1e3},
+		{WEIR_REPORT_BIT_ERRORS, (double)answer->errors_milli_per_s / 1e3},
+		{WEIR_REPORT_BIT_UTILIZATION, answer->utilization_ppm / 1e6},
+		{WEIR_REPORT_BIT_ACTIVE, answer->active},
+		{WEIR_REPORT_BIT_QUEUE, answer->accept_queue},
+		{WEIR_REPORT_BIT_QUEUE_LIMIT, answer->accept_queue_limit},
+		{WEIR_REPORT_BIT_CPUS, answer->cpu_milli / 1e3},
+		{WEIR_REPORT_BIT_CPU_MHZ, answer->cpu_mhz},
+		{WEIR_REPORT_BIT_MAX_ACTIVE, answer->max_active_flows},
+	};
+
+	memset(ret, 0, sizeof(*ret));
+	ret->word = answer->word;
+	weir_report_set_why(ret, answer->why, sizeof(answer->why));
+	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+		if ((answer->given >> values[i].field & 1) != 0) {
+			weir_report_set(ret, values[i].field, values[i].value);
+		}
+	}
+	if (before != NULL && before->agent == answer->agent &&
+		before->clock_ms < answer->clock_ms) {
+		report_new_times(answer, before, ret);
+	}
+}

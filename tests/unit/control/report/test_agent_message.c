@@ -1,0 +1,505 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Agent messages: their bytes, the bounds of each field, and that nothing but what a holder of the
+// key sent is taken. The layout is that of docs/agent-protocol.md.
+#include <setjmp.h>
+#include <sodium.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "agent_message.h"
+#include "health_state.h"
+
+#define BYTES WEIR_AGENT_MESSAGE_BYTES
+#define NONE WEIR_AGENT_REFUSAL_NONE
+
+static char *document; // docs/agent-protocol.md
+
+// The keys and the two datagrams of the document's examples.
+static const struct weir_agent_keys keys = {
+	.count = 2,
+	.key =
+		{
+			{.id = 1,
+				.secret = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
+					17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30,
+					31}},
+			{.id = 0x0203, .secret = {9, 9, 9}},
+		},
+};
+
+static const struct weir_agent_probe sample_probe = {
+	.key_id = 1,
+	.balancer = 0x1112131415161718,
+	.sequence = 7,
+	.challenge = {0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7, 0xa8, 0xa9, 0xaa, 0xab, 0xac,
+		0xad, 0xae, 0xaf},
+	.agent = 0x2122232425262728,
+	.clock_ms = 60000,
+	.interval_ms = 500,
+	.heard = 2,
+	.wants = WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS) | WEIR_REPORT(UTILIZATION),
+};
+
+static const struct weir_agent_answer sample_answer = {
+	.key_id = 1,
+	.agent = 0x2122232425262728,
+	.balancer = 0x1112131415161718,
+	.challenge = {0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7, 0xa8, 0xa9, 0xaa, 0xab, 0xac,
+		0xad, 0xae, 0xaf},
+	.clock_ms = 90000,
+	.serial = 3,
+	.given = WEIR_REPORT(SERVICE_TIME) | WEIR_REPORT(SERVICE_COUNT) | WEIR_REPORT(REQUESTS) |
+		 WEIR_REPORT(ERRORS) | WEIR_REPORT(UTILIZATION) | WEIR_REPORT(ACTIVE) |
+		 WEIR_REPORT(CPUS),
+	.service_sum_us = 12000000,
+	.service_count = 4000,
+	.requests_milli_per_s = 120500,
+	.errors_milli_per_s = 250,
+	.utilization_ppm = 640000,
+	.active = 17,
+	.cpu_milli = 1500,
+	.word = WEIR_HEALTH_WORD_LAME_DUCK,
+	.unasked = 1,
+	.why = "SIGTERM",
+};
+
+static enum weir_agent_refusal decode_probe(const uint8_t *bytes) {
+	struct weir_agent_probe probe;
+
+	return weir_agent_probe_decode(bytes, BYTES, &keys, &probe);
+}
+
+static enum weir_agent_refusal decode_answer(const uint8_t *bytes) {
+	struct weir_agent_answer answer;
+
+	return weir_agent_answer_decode(bytes, BYTES, &keys, &answer);
+}
+
+// As one who has the key would send it.
+static void authenticate_again(uint8_t *bytes) {
+	crypto_auth(bytes + WEIR_AGENT_MAC_START, bytes, WEIR_AGENT_MAC_START, keys.key[0].secret);
+}
+
+// --- what is sent is what is read ---
+
+static void expect_probe(const struct weir_agent_probe *probe) {
+	struct weir_agent_probe got;
+	uint8_t bytes[BYTES];
+
+	memset(&got, 0x5a, sizeof(got));
+	weir_agent_probe_encode(probe, &keys.key[0], bytes);
+	assert_int_equal(weir_agent_probe_decode(bytes, BYTES, &keys, &got), NONE);
+	assert_int_equal(got.key_id, 1);
+#define X(type, field, meaning) assert_memory_equal(&got.field, &probe->field, sizeof(got.field));
+	WEIR_AGENT_PROBE_FIELDS(X)
+#undef X
+}
+
+static void expect_answer(const struct weir_agent_answer *answer) {
+	struct weir_agent_answer got;
+	uint8_t bytes[BYTES];
+
+	memset(&got, 0x5a, sizeof(got));
+	weir_agent_answer_encode(answer, &keys.key[0], bytes);
+	assert_int_equal(weir_agent_answer_decode(bytes, BYTES, &keys, &got), NONE);
+	assert_int_equal(got.key_id, 1);
+#define X(type, field, meaning) assert_memory_equal(&got.field, &answer->field, sizeof(got.field));
+	WEIR_AGENT_ANSWER_FIELDS(X)
+#undef X
+}
+
+// All ones, and a one at either end, in each field that may have any value.
+static void every_field_survives_its_largest_values(void **state) {
+	(void)state;
+	expect_probe(&sample_probe);
+	expect_answer(&sample_answer);
+#define PROBE(field, ...) \
+	do { \
+		struct weir_agent_probe probe = sample_probe; \
+		static const uint64_t values[] = {__VA_ARGS__}; \
+		for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) { \
+			memcpy(&probe.field, &values[i], sizeof(probe.field)); \
+			expect_probe(&probe); \
+		} \
+	} while (0)
+#define ANSWER(field, ...) \
+	do { \
+		struct weir_agent_answer answer = sample_answer; \
+		static const uint64_t values[] = {__VA_ARGS__}; \
+		for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) { \
+			memcpy(&answer.field, &values[i], sizeof(answer.field)); \
+			expect_answer(&answer); \
+		} \
+	} while (0)
+#define ANY 0, 1, 0x80000000, UINT32_MAX, UINT64_C(1) << 63, UINT64_MAX
+#define NOT_0 1, 0x80000001, UINT32_MAX, (UINT64_C(1) << 63) + 1, UINT64_MAX
+	PROBE(balancer, NOT_0);
+	PROBE(sequence, ANY);
+	PROBE(challenge, ANY);
+	PROBE(agent, ANY);
+	PROBE(clock_ms, ANY);
+	PROBE(interval_ms, 1, WEIR_AGENT_INTERVAL_MOST_MS);
+	PROBE(heard, ANY);
+	PROBE(wants, ANY);
+	ANSWER(agent, NOT_0);
+	ANSWER(balancer, NOT_0);
+	ANSWER(challenge, ANY);
+	ANSWER(clock_ms, ANY);
+	ANSWER(serial, NOT_0);
+	ANSWER(given, 0, 1, WEIR_REPORT(MAX_ACTIVE), WEIR_AGENT_GIVEN);
+	ANSWER(service_sum_us, ANY);
+	ANSWER(service_count, ANY);
+	ANSWER(busy_sum_us, ANY);
+	ANSWER(busy_count, ANY);
+	ANSWER(requests_milli_per_s, ANY);
+	ANSWER(errors_milli_per_s, ANY);
+	ANSWER(service_median_us, ANY);
+	ANSWER(utilization_ppm, ANY);
+	ANSWER(active, ANY);
+	ANSWER(accept_queue, ANY);
+	ANSWER(accept_queue_limit, ANY);
+	ANSWER(cpu_milli, ANY);
+	ANSWER(cpu_mhz, ANY);
+	ANSWER(max_active_flows, ANY);
+	ANSWER(word, 0, 1, 2, 3, 4);
+	ANSWER(unasked, 0, 1);
+#undef PROBE
+#undef ANSWER
+}
+
+static void why_ends_and_leaks_nothing(void **state) {
+	struct weir_agent_answer answer = sample_answer, got;
+	uint8_t bytes[BYTES];
+
+	(void)state;
+	memset(answer.why, 'x', sizeof(answer.why)); // without an end
+	weir_agent_answer_encode(&answer, &keys.key[0], bytes);
+	assert_int_equal(weir_agent_answer_decode(bytes, BYTES, &keys, &got), NONE);
+	assert_int_equal(strlen(got.why), WEIR_AGENT_WHY_BYTES - 1);
+	memcpy(answer.why, "a\0secret", 8); // what is left from before
+	weir_agent_answer_encode(&answer, &keys.key[0], bytes);
+	assert_int_equal(weir_agent_answer_decode(bytes, BYTES, &keys, &got), NONE);
+	assert_string_equal(got.why, "a");
+	assert_int_equal(got.why[2], 0);
+}
+
+// --- what is refused ---
+
+static void numbers_out_of_range_are_refused(void **state) {
+	uint8_t bytes[BYTES];
+
+	(void)state;
+#define PROBE(field, value) \
+	do { \
+		struct weir_agent_probe probe = sample_probe; \
+		probe.field = value; \
+		weir_agent_probe_encode(&probe, &keys.key[0], bytes); \
+		assert_int_equal(decode_probe(bytes), WEIR_AGENT_REFUSAL_VALUE); \
+	} while (0)
+#define ANSWER(field, value) \
+	do { \
+		struct weir_agent_answer answer = sample_answer; \
+		answer.field = value; \
+		weir_agent_answer_encode(&answer, &keys.key[0], bytes); \
+		assert_int_equal(decode_answer(bytes), WEIR_AGENT_REFUSAL_VALUE); \
+	} while (0)
+	PROBE(balancer, 0);
+	PROBE(interval_ms, 0);
+	PROBE(interval_ms, WEIR_AGENT_INTERVAL_MOST_MS + 1);
+	PROBE(interval_ms, UINT32_MAX);
+	ANSWER(agent, 0);
+	ANSWER(balancer, 0);
+	ANSWER(serial, 0);
+	for (uint32_t bit = 0; bit < 32; bit++) {
+		if ((WEIR_AGENT_GIVEN >> bit & 1) == 0) {
+			ANSWER(given, 1u << bit);
+		}
+	}
+	ANSWER(word, WEIR_HEALTH_WORD_COUNT);
+	ANSWER(word, 255);
+	ANSWER(unasked, 2);
+	ANSWER(unasked, 255);
+	ANSWER(why[0], '\n');
+	ANSWER(why[6], '\x1b');
+	ANSWER(why[0], '\x7f');
+	ANSWER(why[0], '\xc3');
+#undef PROBE
+#undef ANSWER
+}
+
+static void text_without_end_or_with_two_is_refused(void **state) {
+	const size_t at = 138;
+	uint8_t bytes[BYTES];
+
+	(void)state;
+	weir_agent_answer_encode(&sample_answer, &keys.key[0], bytes);
+	assert_memory_equal(bytes + at, "SIGTERM", 8);
+	bytes[at + 8] = 'x'; // behind its end
+	authenticate_again(bytes);
+	assert_int_equal(decode_answer(bytes), WEIR_AGENT_REFUSAL_VALUE);
+	memset(bytes + at, 'x', WEIR_AGENT_WHY_BYTES);
+	authenticate_again(bytes);
+	assert_int_equal(decode_answer(bytes), WEIR_AGENT_REFUSAL_VALUE);
+	bytes[at + WEIR_AGENT_WHY_BYTES - 1] = 0;
+	authenticate_again(bytes);
+	assert_int_equal(decode_answer(bytes), NONE);
+}
+
+static void every_other_length_is_refused(void **state) {
+	struct weir_agent_probe probe;
+	struct weir_agent_answer answer;
+
+	(void)state;
+	for (size_t length = 0; length <= 2 * BYTES; length++) {
+		uint8_t *bytes =
+			calloc(1, length > 0 ? length : 1); // so that ASan sees what is read
+		uint8_t whole[BYTES];
+
+		if (length == BYTES) {
+			free(bytes);
+			continue;
+		}
+		weir_agent_probe_encode(&sample_probe, &keys.key[0], whole);
+		memcpy(bytes, whole, length < BYTES ? length : BYTES);
+		assert_int_equal(weir_agent_probe_decode(bytes, length, &keys, &probe),
+			WEIR_AGENT_REFUSAL_LENGTH);
+		weir_agent_answer_encode(&sample_answer, &keys.key[0], whole);
+		memcpy(bytes, whole, length < BYTES ? length : BYTES);
+		assert_int_equal(weir_agent_answer_decode(bytes, length, &keys, &answer),
+			WEIR_AGENT_REFUSAL_LENGTH);
+		free(bytes);
+	}
+}
+
+static void other_versions_and_kinds_are_refused(void **state) {
+	(void)state;
+	for (uint32_t value = 0; value < 256; value++) {
+		uint8_t bytes[BYTES];
+
+		weir_agent_probe_encode(&sample_probe, &keys.key[0], bytes);
+		bytes[4] = (uint8_t)value;
+		authenticate_again(bytes);
+		assert_int_equal(decode_probe(bytes),
+			value == WEIR_AGENT_VERSION ? NONE : WEIR_AGENT_REFUSAL_VERSION);
+		bytes[4] = WEIR_AGENT_VERSION;
+		bytes[5] = (uint8_t)value;
+		authenticate_again(bytes);
+		assert_int_equal(decode_probe(bytes),
+			value == WEIR_AGENT_PROBE ? NONE : WEIR_AGENT_REFUSAL_KIND);
+		weir_agent_answer_encode(&sample_answer, &keys.key[0], bytes);
+		bytes[5] = (uint8_t)value;
+		authenticate_again(bytes);
+		assert_int_equal(decode_answer(bytes),
+			value == WEIR_AGENT_ANSWER ? NONE : WEIR_AGENT_REFUSAL_KIND);
+	}
+}
+
+static void every_byte_of_the_rest_is_zero(void **state) {
+	uint8_t bytes[BYTES];
+
+	(void)state;
+	for (size_t at = 68; at < WEIR_AGENT_MAC_START; at++) {
+		weir_agent_probe_encode(&sample_probe, &keys.key[0], bytes);
+		assert_int_equal(bytes[at], 0);
+		bytes[at] = 0x80;
+		authenticate_again(bytes);
+		assert_int_equal(decode_probe(bytes), WEIR_AGENT_REFUSAL_REST);
+	}
+	for (size_t at = 170; at < WEIR_AGENT_MAC_START; at++) {
+		weir_agent_answer_encode(&sample_answer, &keys.key[0], bytes);
+		assert_int_equal(bytes[at], 0);
+		bytes[at] = 1;
+		authenticate_again(bytes);
+		assert_int_equal(decode_answer(bytes), WEIR_AGENT_REFUSAL_REST);
+	}
+}
+
+static void only_known_keys_are_taken(void **state) {
+	struct weir_agent_key unknown = {.id = 2}, other = {.id = 1, .secret = {1}};
+	static const struct weir_agent_keys none = {0};
+	struct weir_agent_probe probe = {0};
+	uint8_t bytes[BYTES];
+
+	(void)state;
+	weir_agent_probe_encode(&sample_probe, &keys.key[1], bytes);
+	assert_int_equal(weir_agent_probe_decode(bytes, BYTES, &keys, &probe), NONE);
+	assert_int_equal(probe.key_id, 0x0203);
+	weir_agent_probe_encode(&sample_probe, &unknown, bytes);
+	assert_int_equal(decode_probe(bytes), WEIR_AGENT_REFUSAL_KEY);
+	weir_agent_probe_encode(&sample_probe, &other, bytes);
+	assert_int_equal(decode_probe(bytes), WEIR_AGENT_REFUSAL_MAC);
+	weir_agent_answer_encode(&sample_answer, &unknown, bytes);
+	assert_int_equal(decode_answer(bytes), WEIR_AGENT_REFUSAL_KEY);
+	weir_agent_answer_encode(&sample_answer, &other, bytes);
+	assert_int_equal(decode_answer(bytes), WEIR_AGENT_REFUSAL_MAC);
+	// The id of a place that is not in use.
+	unknown.id = 0;
+	weir_agent_probe_encode(&sample_probe, &unknown, bytes);
+	assert_int_equal(decode_probe(bytes), WEIR_AGENT_REFUSAL_KEY);
+	assert_int_equal(
+		weir_agent_probe_decode(bytes, BYTES, &none, &probe), WEIR_AGENT_REFUSAL_KEY);
+}
+
+static enum weir_agent_refusal of_flipped(size_t byte) {
+	return byte < 4    ? WEIR_AGENT_REFUSAL_MAGIC
+	       : byte == 4 ? WEIR_AGENT_REFUSAL_VERSION
+	       : byte == 5 ? WEIR_AGENT_REFUSAL_KIND
+	       : byte < 8  ? WEIR_AGENT_REFUSAL_KEY
+			   : WEIR_AGENT_REFUSAL_MAC;
+}
+
+static void every_flipped_bit_is_refused(void **state) {
+	struct weir_agent_answer answer, before_answer;
+	struct weir_agent_probe probe, before_probe;
+	uint8_t asked[BYTES], answered[BYTES];
+
+	(void)state;
+	memset(&probe, 0x5a, sizeof(probe));
+	memset(&answer, 0x5a, sizeof(answer));
+	before_probe = probe;
+	before_answer = answer;
+	weir_agent_probe_encode(&sample_probe, &keys.key[0], asked);
+	weir_agent_answer_encode(&sample_answer, &keys.key[0], answered);
+	for (size_t bit = 0; bit < (size_t)8 * BYTES; bit++) {
+		asked[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		answered[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		assert_int_equal(
+			weir_agent_probe_decode(asked, BYTES, &keys, &probe), of_flipped(bit / 8));
+		assert_int_equal(weir_agent_answer_decode(answered, BYTES, &keys, &answer),
+			of_flipped(bit / 8));
+		asked[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		answered[bit / 8] ^= (uint8_t)(1u << bit % 8);
+	}
+	assert_memory_equal(&probe, &before_probe, sizeof(probe));
+	assert_memory_equal(&answer, &before_answer, sizeof(answer));
+	assert_int_equal(decode_probe(asked), NONE);
+	assert_int_equal(decode_answer(answered), NONE);
+}
+
+// --- random numbers ---
+
+static void random_numbers_differ(void **state) {
+	uint8_t first[WEIR_AGENT_CHALLENGE_BYTES] = {0}, second[WEIR_AGENT_CHALLENGE_BYTES] = {0};
+
+	(void)state;
+	weir_agent_random_challenge(first);
+	weir_agent_random_challenge(second);
+	assert_memory_not_equal(first, second, sizeof(first));
+	assert_int_not_equal(weir_agent_random_number(), weir_agent_random_number());
+}
+
+// --- the document ---
+
+static void assert_documented(const char *text) {
+	if (strstr(document, text) == NULL) {
+		fail_msg("not in the document: %s", text);
+	}
+}
+
+static void document_field(size_t *at, size_t bytes, const char *field, const char *meaning) {
+	char line[256];
+
+	snprintf(line, sizeof(line), "\n| %zu | %zu | `%s` | %s |\n", *at, bytes, field, meaning);
+	assert_documented(line);
+	*at += bytes;
+}
+
+static void document_rest(size_t at) {
+	char line[64];
+
+	snprintf(line, sizeof(line), "\n| %zu | %zu | | zero |\n", at, WEIR_AGENT_MAC_START - at);
+	assert_documented(line);
+}
+
+static void document_bytes(const uint8_t *bytes) {
+	char line[64];
+
+	for (size_t at = 0; at < BYTES; at += 16) {
+		size_t n = (size_t)snprintf(line, sizeof(line), "\n%04zx ", at);
+
+		for (size_t i = 0; i < 16; i++) {
+			n += (size_t)snprintf(line + n, sizeof(line) - n, " %02x", bytes[at + i]);
+		}
+		snprintf(line + n, sizeof(line) - n, "\n");
+		assert_documented(line);
+	}
+}
+
+static void document_has_every_field_and_both_examples(void **state) {
+	size_t at = WEIR_AGENT_FIELDS_START;
+	uint8_t bytes[BYTES];
+	char line[128];
+
+	(void)state;
+#define X(type, field, meaning) \
+	document_field(&at, sizeof(((struct weir_agent_probe *)0)->field), #field, meaning);
+	WEIR_AGENT_PROBE_FIELDS(X)
+#undef X
+	document_rest(at);
+	at = WEIR_AGENT_FIELDS_START;
+#define X(type, field, meaning) \
+	document_field(&at, sizeof(((struct weir_agent_answer *)0)->field), #field, meaning);
+	WEIR_AGENT_ANSWER_FIELDS(X)
+#undef X
+	document_rest(at);
+#define X(name, text, meaning) \
+	if (WEIR_AGENT_REFUSAL_##name != NONE) { \
+		assert_documented("\n| `" text "` | " meaning " |\n"); \
+	}
+	WEIR_AGENT_REFUSALS(X)
+#undef X
+	for (uint32_t field = 0; field < WEIR_REPORT_FIELD_COUNT; field++) {
+		if ((WEIR_AGENT_GIVEN >> field & 1) != 0) {
+			snprintf(line, sizeof(line), "\n| %u | `%s` |", field,
+				weir_report_field_name(field));
+			assert_documented(line);
+		}
+	}
+	weir_agent_probe_encode(&sample_probe, &keys.key[0], bytes);
+	document_bytes(bytes);
+	weir_agent_answer_encode(&sample_answer, &keys.key[0], bytes);
+	document_bytes(bytes);
+}
+
+static char *read_document(const char *path) {
+	FILE *file = fopen(path, "r");
+	char *text = calloc(1, 65536);
+
+	if (file == NULL || text == NULL || fread(text, 1, 65535, file) == 0) {
+		perror(path);
+		exit(1);
+	}
+	fclose(file);
+	return text;
+}
+
+int main(int argc, char **argv) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_field_survives_its_largest_values),
+		cmocka_unit_test(why_ends_and_leaks_nothing),
+		cmocka_unit_test(numbers_out_of_range_are_refused),
+		cmocka_unit_test(text_without_end_or_with_two_is_refused),
+		cmocka_unit_test(every_other_length_is_refused),
+		cmocka_unit_test(other_versions_and_kinds_are_refused),
+		cmocka_unit_test(every_byte_of_the_rest_is_zero),
+		cmocka_unit_test(only_known_keys_are_taken),
+		cmocka_unit_test(every_flipped_bit_is_refused),
+		cmocka_unit_test(random_numbers_differ),
+		cmocka_unit_test(document_has_every_field_and_both_examples),
+	};
+	int failed;
+
+	if (argc != 2 || weir_agent_crypto_start() != 0) {
+		fprintf(stderr, "usage: %s docs/agent-protocol.md\n", argv[0]);
+		return 1;
+	}
+	document = read_document(argv[1]);
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	free(document);
+	return failed;
+}

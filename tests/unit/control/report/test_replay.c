@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Replay windows: every number once, and nobody drives out a sender that is heard.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "replay.h"
+
+#define KEEP_MS 2000
+
+static struct weir_replay replay; // one for each case: reset in set_up
+
+static int set_up(void **state) {
+	(void)state;
+	memset(&replay, 0, sizeof(replay));
+	return 0;
+}
+
+static enum weir_replay_verdict take(uint64_t sender, uint64_t sequence) {
+	return weir_replay_take(&replay, sender, sequence, 1000, KEEP_MS);
+}
+
+static void numbers_rise(void **state) {
+	(void)state;
+	assert_int_equal(take(7, 5), WEIR_REPLAY_NEW);
+	assert_int_equal(take(7, 5), WEIR_REPLAY_SEEN);
+	assert_int_equal(take(7, 6), WEIR_REPLAY_NEW);
+	assert_int_equal(take(7, 5), WEIR_REPLAY_SEEN);
+	assert_int_equal(take(7, UINT64_MAX), WEIR_REPLAY_NEW);
+	assert_int_equal(take(7, UINT64_MAX), WEIR_REPLAY_SEEN);
+	assert_int_equal(take(7, 0), WEIR_REPLAY_SEEN);
+	assert_int_equal(take(7, 7), WEIR_REPLAY_SEEN);
+}
+
+static void window_is_64_numbers(void **state) {
+	(void)state;
+	assert_int_equal(take(7, 1000), WEIR_REPLAY_NEW);
+	assert_int_equal(take(7, 1000 - WEIR_REPLAY_WINDOW), WEIR_REPLAY_SEEN);
+	assert_int_equal(take(7, 1000 - WEIR_REPLAY_WINDOW + 1), WEIR_REPLAY_LATE);
+	assert_int_equal(take(7, 1000 - WEIR_REPLAY_WINDOW + 1), WEIR_REPLAY_SEEN);
+	assert_int_equal(take(7, 999), WEIR_REPLAY_LATE);
+	assert_int_equal(take(7, 999), WEIR_REPLAY_SEEN);
+	// Exactly the width further: only 1000 + 63 - 63 = 1000 is known still.
+	assert_int_equal(take(7, 1000 + WEIR_REPLAY_WINDOW - 1), WEIR_REPLAY_NEW);
+	assert_int_equal(take(7, 1000), WEIR_REPLAY_SEEN);
+	assert_int_equal(take(7, 1001), WEIR_REPLAY_LATE);
+	// Further: all before is forgotten, and too old.
+	assert_int_equal(take(7, 1001 + 2 * WEIR_REPLAY_WINDOW), WEIR_REPLAY_NEW);
+	assert_int_equal(take(7, 1002 + WEIR_REPLAY_WINDOW), WEIR_REPLAY_LATE);
+	assert_int_equal(take(7, 1001 + WEIR_REPLAY_WINDOW), WEIR_REPLAY_SEEN);
+}
+
+static void first_number_may_be_any(void **state) {
+	(void)state;
+	assert_int_equal(take(1, 0), WEIR_REPLAY_NEW);
+	assert_int_equal(take(1, 0), WEIR_REPLAY_SEEN);
+	assert_int_equal(take(0, UINT64_MAX), WEIR_REPLAY_NEW); // no sender is special
+	assert_int_equal(take(0, UINT64_MAX), WEIR_REPLAY_SEEN);
+	// The window does not reach below 0.
+	assert_int_equal(take(2, 3), WEIR_REPLAY_NEW);
+	assert_int_equal(take(2, 0), WEIR_REPLAY_LATE);
+	assert_int_equal(take(2, UINT64_MAX - 5), WEIR_REPLAY_NEW);
+	assert_int_equal(take(2, 3), WEIR_REPLAY_SEEN);
+}
+
+static void each_sender_has_its_own(void **state) {
+	(void)state;
+	for (uint64_t sender = 1; sender <= WEIR_REPLAY_SENDERS; sender++) {
+		assert_int_equal(take(sender, 10 * sender), WEIR_REPLAY_NEW);
+	}
+	for (uint64_t sender = 1; sender <= WEIR_REPLAY_SENDERS; sender++) {
+		assert_int_equal(take(sender, 10 * sender), WEIR_REPLAY_SEEN);
+		assert_int_equal(take(sender, 10 * sender + 1), WEIR_REPLAY_NEW);
+	}
+}
+
+static void full_of_live_senders_takes_no_other(void **state) {
+	(void)state;
+	for (uint64_t sender = 1; sender <= WEIR_REPLAY_SENDERS; sender++) {
+		assert_int_equal(
+			weir_replay_take(&replay, sender, 10, sender, KEEP_MS), WEIR_REPLAY_NEW);
+	}
+	assert_int_equal(weir_replay_take(&replay, 1000, 1, KEEP_MS, KEEP_MS), WEIR_REPLAY_FULL);
+	// A replayed datagram keeps sender 1 not a moment longer.
+	assert_int_equal(weir_replay_take(&replay, 1, 10, KEEP_MS, KEEP_MS), WEIR_REPLAY_SEEN);
+	assert_int_equal(weir_replay_take(&replay, 1000, 1, KEEP_MS + 1, KEEP_MS), WEIR_REPLAY_NEW);
+	// Sender 2 is next, and is heard again.
+	assert_int_equal(weir_replay_take(&replay, 2, 11, KEEP_MS + 1, KEEP_MS), WEIR_REPLAY_NEW);
+	assert_int_equal(
+		weir_replay_take(&replay, 1001, 1, KEEP_MS + 2, KEEP_MS), WEIR_REPLAY_FULL);
+	assert_int_equal(weir_replay_take(&replay, 1001, 1, KEEP_MS + 3, KEEP_MS), WEIR_REPLAY_NEW);
+	assert_int_equal(weir_replay_take(&replay, 2, 11, KEEP_MS + 3, KEEP_MS), WEIR_REPLAY_SEEN);
+	assert_int_equal(weir_replay_take(&replay, 4, 10, KEEP_MS + 3, KEEP_MS), WEIR_REPLAY_SEEN);
+}
+
+static void silent_sender_keeps_its_window_while_there_is_room(void **state) {
+	(void)state;
+	assert_int_equal(take(7, 5), WEIR_REPLAY_NEW);
+	assert_int_equal(weir_replay_take(&replay, 7, 5, 1000 * KEEP_MS, 1), WEIR_REPLAY_SEEN);
+	assert_int_equal(weir_replay_take(&replay, 8, 5, 1000 * KEEP_MS, 1), WEIR_REPLAY_NEW);
+	assert_int_equal(weir_replay_take(&replay, 7, 5, 1000 * KEEP_MS, 1), WEIR_REPLAY_SEEN);
+}
+
+// Against a list of everything that was taken.
+static void same_as_a_list(void **state) {
+	uint8_t taken[4096] = {0};
+	uint64_t highest = 0;
+	uint32_t late = 0;
+
+	(void)state;
+	srand(1);
+	for (uint32_t i = 0; i < 100000; i++) {
+		uint64_t base = highest > 100 ? highest - 100 : 0;
+		uint64_t sequence = base + (uint64_t)rand() % 104;
+		enum weir_replay_verdict expected;
+
+		if (sequence >= sizeof(taken)) {
+			break;
+		}
+		if (i == 0 || sequence > highest) {
+			expected = WEIR_REPLAY_NEW;
+			highest = sequence;
+		} else if (taken[sequence] || highest - sequence >= WEIR_REPLAY_WINDOW) {
+			expected = WEIR_REPLAY_SEEN;
+		} else {
+			expected = WEIR_REPLAY_LATE;
+			late++;
+		}
+		taken[sequence] = 1;
+		assert_int_equal(take(7, sequence), expected);
+	}
+	assert_true(late > 500);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(numbers_rise, set_up),
+		cmocka_unit_test_setup(window_is_64_numbers, set_up),
+		cmocka_unit_test_setup(first_number_may_be_any, set_up),
+		cmocka_unit_test_setup(each_sender_has_its_own, set_up),
+		cmocka_unit_test_setup(full_of_live_senders_takes_no_other, set_up),
+		cmocka_unit_test_setup(silent_sender_keeps_its_window_while_there_is_room, set_up),
+		cmocka_unit_test_setup(same_as_a_list, set_up),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
