@@ -72,6 +72,7 @@ static void inherit_backend(struct weir_backend_entry *to, const struct weir_bac
 	}
 	if (set & WEIR_SET_HEALTH) {
 		to->health = from->health;
+		to->proven = from->proven;
 	}
 	if (set & WEIR_SET_WEIGHT) {
 		to->runtime_weight = from->runtime_weight;

@@ -45,7 +45,8 @@ static int apply_backend(struct weir_state *state, uint16_t service_id,
 		}
 	}
 	state->backends[id].configured_weight = config->weight;
-	state->backends[id].health = first_health(service);
+	state->backends[id].proven = false;
+	weir_backend_set_health(&state->backends[id], first_health(service));
 	state->backends[id].seen = state->serial;
 	return 0;
 }

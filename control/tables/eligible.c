@@ -4,10 +4,15 @@
 // Groups of backends, each one a superset of the former.
 enum group {
 	GROUP_ELIGIBLE, // ready, healthy
-	GROUP_ANSWERS_MAYBE, // ready, whatever its health, but for lame ducks
-	GROUP_LAST_RESORT, // all but maintenance
+	GROUP_ANSWERS_MAYBE, // ready, refusing, and was healthy before: its checks may be wrong
+	GROUP_LAST_RESORT, // all but maintenance: drained, lame ducks, never healthy so far
 	GROUP_NONE, // takes nothing
 };
+
+void weir_backend_set_health(struct weir_backend_entry *backend, enum weir_health_state health) {
+	backend->health = (uint8_t)health;
+	backend->proven |= health == WEIR_HEALTH_HEALTHY;
+}
 
 // A weight set at run time takes the place of the configured one, and scales a reported one by as
 // much as it differs from the configured one.
@@ -36,7 +41,11 @@ static enum group group_of(
 	if (backend->admin == WEIR_ADMIN_DRAIN || backend->health == WEIR_HEALTH_LAME_DUCK) {
 		return GROUP_LAST_RESORT;
 	}
-	return backend->health == WEIR_HEALTH_HEALTHY ? GROUP_ELIGIBLE : GROUP_ANSWERS_MAYBE;
+	if (backend->health == WEIR_HEALTH_HEALTHY) {
+		return GROUP_ELIGIBLE;
+	}
+	return backend->health == WEIR_HEALTH_REFUSING && backend->proven ? GROUP_ANSWERS_MAYBE
+									  : GROUP_LAST_RESORT;
 }
 
 // In panic a backend that fails its checks is used all the same: it may not be down at all.
@@ -72,7 +81,8 @@ int weir_eligible_decide(struct weir_state *state, uint16_t id) {
 	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
 		count[group_of(state, &state->backends[link - 1])]++;
 	}
-	// What an operator or the backend itself has taken out is neither healthy nor failed.
+	// What an operator or the backend itself has taken out is neither healthy nor failed; nor
+	// is what was never healthy: a reload that adds more backends than there are is no panic.
 	in_service = count[GROUP_ELIGIBLE] + count[GROUP_ANSWERS_MAYBE];
 	service->eligible = count[GROUP_ELIGIBLE];
 	service->panic = service->config != NULL && in_service + count[GROUP_LAST_RESORT] > 0 &&
@@ -80,7 +90,7 @@ int weir_eligible_decide(struct weir_state *state, uint16_t id) {
 				 (uint64_t)service->config->panic_threshold_percent *
 					 (in_service > 0 ? in_service : 1);
 	if (service->panic) {
-		worst = in_service > 0 ? GROUP_ANSWERS_MAYBE : GROUP_LAST_RESORT;
+		worst = count[GROUP_ELIGIBLE] > 0 ? GROUP_ANSWERS_MAYBE : GROUP_LAST_RESORT;
 	}
 	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
 		struct weir_backend_entry *backend = &state->backends[link - 1];

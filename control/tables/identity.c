@@ -7,6 +7,7 @@
 #define ADMIN_SHIFT 8
 #define HEALTH_SHIFT 16
 #define LEAVING (1u << 24)
+#define PROVEN (1u << 25)
 
 // policies of struct weir_identity_service.
 #define RUNTIME_SHIFT 8
@@ -89,7 +90,8 @@ void weir_identity_store_backend(
 	store(&to->reported_weight, from->reported_weight);
 	store(&to->state, WEIR_IDENTITY_USED | (uint32_t)from->admin << ADMIN_SHIFT |
 				  (uint32_t)from->health << HEALTH_SHIFT |
-				  (from->stage != WEIR_ID_LIVE ? LEAVING : 0));
+				  (from->stage != WEIR_ID_LIVE ? LEAVING : 0) |
+				  (from->proven ? PROVEN : 0));
 }
 
 // --- adopt --------------------------------------------------------------------------------
@@ -126,7 +128,8 @@ static void adopt_backend(
 	}
 	backend = &state->backends[id];
 	backend->admin = (uint8_t)admin_of(entry->state);
-	backend->health = (uint8_t)health_of(entry->state);
+	backend->proven = (entry->state & PROVEN) != 0;
+	weir_backend_set_health(backend, (enum weir_health_state)health_of(entry->state));
 	backend->configured_weight = entry->configured_weight;
 	backend->runtime_weight = entry->runtime_weight;
 	backend->reported_weight = entry->reported_weight;

@@ -87,6 +87,7 @@ struct weir_backend_entry {
 	bool adopted; // came out of a segment, not out of a configuration
 	bool usable; // may take new flows: eligible, or panic makes it so
 	uint8_t flags; // of its row, as decided: WEIR_BACKEND_CLOSED to WEIR_BACKEND_RESET
+	bool proven; // was healthy since it was configured; weir_backend_set_health
 	bool eligible; // ready, healthy, weight above 0
 	bool chosen; // is to be in the selection: usable, and in a subset
 	bool far; // not about to be used
@@ -179,6 +180,8 @@ void weir_service_follow_policy(struct weir_state *state, struct weir_service_en
 
 // --- eligible.c ---
 
+// Its health is this now. Marks nothing.
+void weir_backend_set_health(struct weir_backend_entry *backend, enum weir_health_state health);
 uint32_t weir_backend_effective_weight(
 	const struct weir_state *state, const struct weir_backend_entry *backend);
 // Decide which backends of a service are to be in its selection, panic and subsets included, and

@@ -395,7 +395,7 @@ int weir_tables_set_health(struct weir_tables *tables, uint16_t id, enum weir_he
 	}
 	backend->set |= WEIR_SET_HEALTH;
 	if (backend->health != health) {
-		backend->health = health;
+		weir_backend_set_health(backend, health);
 		weir_state_touch_backend(tables->state, id);
 		weir_state_mark_service(tables->state, backend->service);
 	}

@@ -106,6 +106,59 @@ static void backends_with_a_check_start_as_starting(void **unused) {
 	lab_config_free(next);
 }
 
+// Scale-out from 4 to 10: nobody knows yet whether the new ones serve at all.
+static void unproven_backends_take_nothing_while_others_are_healthy(void **unused) {
+	struct weir_config *config = lab_config(1, 10), *four = lab_config_copy(config);
+	struct weir_service_state service;
+	struct lab lab;
+
+	(void)unused;
+	config->services[0].health_check.type = WEIR_CHECK_TCP;
+	four->services[0].health_check.type = WEIR_CHECK_TCP;
+	for (uint32_t i = 9; i >= 4; i--) {
+		lab_remove_backend(four, 0, i);
+	}
+	lab_open(&lab, NULL);
+	lab_apply(&lab, four);
+	for (uint16_t id = 0; id < 4; id++) {
+		weir_tables_set_health(lab.tables, id, WEIR_HEALTH_HEALTHY);
+	}
+	lab_publish(&lab);
+	lab_apply(&lab, config);
+	for (uint32_t round = 0; round < 3; round++) { // starting; refusing; after a restart
+		for (uint16_t id = 0; id < 10; id++) {
+			assert_int_equal(lab_state(&lab, id).in_selection, id < 4);
+			assert_int_equal(lab_slots(&lab, 0, id) > 0, id < 4);
+		}
+		weir_tables_service(lab.tables, 0, &service);
+		assert_false(service.panic);
+		if (round == 1) {
+			lab_restart(&lab);
+			lab_apply(&lab, config);
+		}
+		for (uint16_t id = 4; id < 10; id++) {
+			weir_tables_set_health(lab.tables, id, WEIR_HEALTH_REFUSING);
+		}
+		lab_publish(&lab);
+	}
+	// Three of the proven ones fail: that is a panic, of those that ever served.
+	for (uint16_t id = 1; id < 4; id++) {
+		weir_tables_set_health(lab.tables, id, WEIR_HEALTH_REFUSING);
+	}
+	lab_publish(&lab);
+	for (uint16_t id = 0; id < 10; id++) {
+		assert_int_equal(lab_slots(&lab, 0, id) > 0, id < 4);
+	}
+	weir_tables_set_health(lab.tables, 0, WEIR_HEALTH_REFUSING);
+	lab_publish(&lab);
+	for (uint16_t id = 0; id < 10; id++) {
+		assert_true(lab_slots(&lab, 0, id) > 0);
+	}
+	lab_close(&lab);
+	lab_config_free(config);
+	lab_config_free(four);
+}
+
 static void removed_backend_id_is_not_reused_while_flows_refer_to_it(void **unused) {
 	struct weir_config *config = lab_config(1, 3), *less = lab_config_copy(config);
 	struct weir_config *more = lab_config(1, 4);
@@ -383,6 +436,7 @@ int main(void) {
 		cmocka_unit_test(only_the_changed_service_is_published),
 		cmocka_unit_test(admin_states_and_runtime_weights_survive_a_reload),
 		cmocka_unit_test(backends_with_a_check_start_as_starting),
+		cmocka_unit_test(unproven_backends_take_nothing_while_others_are_healthy),
 		cmocka_unit_test(removed_backend_id_is_not_reused_while_flows_refer_to_it),
 		cmocka_unit_test(another_address_is_another_backend),
 		cmocka_unit_test(change_of_address_moves_no_other_slot),

@@ -17,8 +17,11 @@ struct member {
 	enum weir_admin_state admin;
 	enum weir_health_state health;
 	uint32_t configured, runtime;
-	bool leaving;
+	unsigned int flags; // LEAVING, UNPROVEN
 };
+
+#define LEAVING 1
+#define UNPROVEN 2 // was never healthy
 
 #define READY WEIR_ADMIN_READY
 #define DRAIN WEIR_ADMIN_DRAIN
@@ -51,7 +54,8 @@ static uint32_t decide(const struct member *members, uint32_t n, uint32_t thresh
 		state->backends[i].health = members[i].health;
 		state->backends[i].configured_weight = members[i].configured;
 		state->backends[i].runtime_weight = members[i].runtime;
-		if (members[i].leaving) {
+		state->backends[i].proven = (members[i].flags & UNPROVEN) == 0;
+		if ((members[i].flags & LEAVING) != 0) {
 			weir_backend_leave(state, (uint16_t)i);
 		}
 	}
@@ -92,18 +96,43 @@ static void eligible_sets(void **unused) {
 		{"lame duck, above the threshold", 50,
 			{{READY, LAME, 1, UNSET, 0}, {READY, HEALTHY, 1, UNSET, 0}}, 2, 0x2, 1,
 			false},
-		{"starting and refusing, below the threshold: used", 50,
-			{{READY, STARTING, 1, UNSET, 0}, {READY, HEALTHY, 1, UNSET, 0},
+		{"two of three refuse: used", 50,
+			{{READY, REFUSING, 1, UNSET, 0}, {READY, HEALTHY, 1, UNSET, 0},
 				{READY, REFUSING, 1, UNSET, 0}},
 			3, 0x7, 1, true},
+		{"starting ones do not count and are not used while one is healthy", 50,
+			{{READY, STARTING, 1, UNSET, UNPROVEN}, {READY, HEALTHY, 1, UNSET, 0},
+				{READY, STARTING, 1, UNSET, 0},
+				{READY, STARTING, 1, UNSET, UNPROVEN}},
+			4, 0x2, 1, false},
+		{"nor in a panic that others cause", 50,
+			{{READY, STARTING, 1, UNSET, UNPROVEN}, {READY, HEALTHY, 1, UNSET, 0},
+				{READY, REFUSING, 1, UNSET, 0}, {READY, REFUSING, 1, UNSET, 0}},
+			4, 0xe, 1, true},
+		{"nor do those that refused from the beginning", 50,
+			{{READY, REFUSING, 1, UNSET, UNPROVEN},
+				{READY, REFUSING, 1, UNSET, UNPROVEN},
+				{READY, HEALTHY, 1, UNSET, 0}, {READY, REFUSING, 1, UNSET, 0}},
+			4, 0x4, 1, false},
+		{"nobody healthy: all are used", 50,
+			{{READY, STARTING, 1, UNSET, UNPROVEN},
+				{READY, REFUSING, 1, UNSET, UNPROVEN}, {READY, LAME, 1, UNSET, 0},
+				{DRAIN, REFUSING, 1, UNSET, 0},
+				{MAINTENANCE, REFUSING, 1, UNSET, 0}},
+			5, 0xf, 0, true},
 		{"the same, threshold 0: never panic", 0,
 			{{READY, STARTING, 1, UNSET, 0}, {READY, HEALTHY, 1, UNSET, 0},
 				{READY, REFUSING, 1, UNSET, 0}},
 			3, 0x2, 1, false},
-		{"panic spares lame ducks and drained ones while others are left", 50,
+		{"panic spares lame ducks and drained ones while one is healthy", 50,
+			{{READY, LAME, 1, UNSET, 0}, {READY, REFUSING, 1, UNSET, 0},
+				{READY, REFUSING, 1, UNSET, 0}, {DRAIN, HEALTHY, 1, UNSET, 0},
+				{READY, HEALTHY, 1, UNSET, 0}},
+			5, 0x16, 1, true},
+		{"none is healthy: lame ducks and drained ones serve at least", 50,
 			{{READY, LAME, 1, UNSET, 0}, {READY, REFUSING, 1, UNSET, 0},
 				{DRAIN, HEALTHY, 1, UNSET, 0}},
-			3, 0x2, 0, true},
+			3, 0x7, 0, true},
 		{"only lame ducks and drained ones: last resort", 50,
 			{{READY, LAME, 1, UNSET, 0}, {MAINTENANCE, HEALTHY, 1, UNSET, 0},
 				{DRAIN, REFUSING, 1, UNSET, 0}},
@@ -116,7 +145,7 @@ static void eligible_sets(void **unused) {
 				{READY, HEALTHY, 1, UNSET, 0}},
 			3, 0x4, 1, false},
 		{"leaving is not counted", 50,
-			{{READY, HEALTHY, 1, UNSET, 1}, {READY, HEALTHY, 1, UNSET, 1},
+			{{READY, HEALTHY, 1, UNSET, LEAVING}, {READY, HEALTHY, 1, UNSET, LEAVING},
 				{READY, HEALTHY, 1, UNSET, 0}, {READY, REFUSING, 1, UNSET, 0}},
 			4, 0x4, 1, false},
 		{"nobody healthy, threshold 0: empty", 0, {{READY, REFUSING, 1, UNSET, 0}}, 1, 0, 0,
@@ -188,8 +217,8 @@ static void panic_threshold_table(void **unused) {
 		bool panic;
 
 		for (uint32_t m = 0; m < cases[i].hosts; m++) {
-			members[m] = (struct member){READY,
-				m < cases[i].available ? HEALTHY : REFUSING, 100, UNSET, false};
+			members[m] = (struct member){
+				READY, m < cases[i].available ? HEALTHY : REFUSING, 100, UNSET, 0};
 		}
 		chosen = decide(members, cases[i].hosts, cases[i].threshold, &panic, &eligible);
 		assert_int_equal(panic, cases[i].panic);

@@ -192,7 +192,7 @@ static uint32_t effective(const struct model_backend *backend) {
 
 // The rule of who takes new flows, told once more in other words.
 static void expect_members(const struct model_service *service, bool member[BACKENDS]) {
-	uint32_t total = 0, good = 0, fair = 0; // fair: neither drained nor lame duck
+	uint32_t total = 0, good = 0, fair = 0; // fair: healthy, or no longer
 	bool panic;
 
 	for (int b = 0; b < BACKENDS; b++) {
@@ -206,7 +206,8 @@ static void expect_members(const struct model_service *service, bool member[BACK
 		good += backend->admin == WEIR_ADMIN_READY &&
 			backend->health == WEIR_HEALTH_HEALTHY;
 		fair += backend->admin == WEIR_ADMIN_READY &&
-			backend->health != WEIR_HEALTH_LAME_DUCK;
+			(backend->health == WEIR_HEALTH_HEALTHY ||
+				backend->health == WEIR_HEALTH_REFUSING);
 	}
 	panic = total > 0 && (fair > 0 ? good * 100 / fair : 0) < service->threshold;
 	for (int b = 0; b < BACKENDS; b++) {
@@ -217,8 +218,9 @@ static void expect_members(const struct model_service *service, bool member[BACK
 			    backend->admin != WEIR_ADMIN_MAINTENANCE;
 		if (!panic) {
 			member[b] &= ready && backend->health == WEIR_HEALTH_HEALTHY;
-		} else if (fair > 0) {
-			member[b] &= ready && backend->health != WEIR_HEALTH_LAME_DUCK;
+		} else if (good > 0) {
+			member[b] &= ready && (backend->health == WEIR_HEALTH_HEALTHY ||
+						      backend->health == WEIR_HEALTH_REFUSING);
 		}
 	}
 }
