@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// CPU usage, from files as kernels have them, and from the machine's own.
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "cpu_usage.h"
+
+struct lab {
+	char folder[64];
+	char cgroup[2][128];
+	char proc[128], sys[128];
+	struct weir_cpu_source source;
+};
+
+static void sh(const char *command) {
+	if (system(command) != 0) {
+		fail_msg("%s", command);
+	}
+}
+
+// Write a file of the lab, and the folders that it is in.
+static void put(const struct lab *lab, const char *name, const char *text) {
+	char path[256], command[600];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/%s", lab->folder, name);
+	snprintf(command, sizeof(command), "mkdir -p \"$(dirname %s)\"", path);
+	sh(command);
+	file = fopen(path, "w");
+	assert_non_null(file);
+	fputs(text, file);
+	fclose(file);
+}
+
+static int setup(void **state) {
+	struct lab *lab = calloc(1, sizeof(*lab));
+
+	strcpy(lab->folder, "/tmp/weir-cpu-XXXXXX");
+	assert_non_null(mkdtemp(lab->folder));
+	snprintf(lab->cgroup[0], sizeof(lab->cgroup[0]), "%s/v2/web.slice/nginx", lab->folder);
+	snprintf(lab->cgroup[1], sizeof(lab->cgroup[1]), "%s/v1/cpu/nginx", lab->folder);
+	snprintf(lab->proc, sizeof(lab->proc), "%s/proc", lab->folder);
+	snprintf(lab->sys, sizeof(lab->sys), "%s/sys", lab->folder);
+	lab->source = (struct weir_cpu_source){
+		.cgroup = {lab->cgroup[0], lab->cgroup[1]},
+		.proc_root = lab->proc,
+		.sys_root = lab->sys,
+	};
+	put(lab, "sys/devices/system/cpu/online", "0-6,8\n");
+	put(lab, "proc/stat", "cpu  100 20 30 4000 500 6 7 8 0 0\ncpu0 1 2 3 4 5 6 7 8 0 0\n");
+	put(lab, "proc/cpuinfo", "processor\t: 0\ncpu MHz\t\t: 2445.404\n");
+	put(lab, "v2/cgroup.procs", "");
+	put(lab, "v2/web.slice/cgroup.procs", "");
+	put(lab, "v2/web.slice/cpu.max", "max 100000\n");
+	put(lab, "v2/web.slice/nginx/cgroup.procs", "12\n");
+	put(lab, "v2/web.slice/nginx/cpu.stat",
+		"usage_usec 5000123\nuser_usec 4\nsystem_usec 5\nnr_throttled 0\n");
+	put(lab, "v2/web.slice/nginx/cpu.max", "max 100000\n");
+	*state = lab;
+	return 0;
+}
+
+static int teardown(void **state) {
+	struct lab *lab = *state;
+	char command[128];
+
+	snprintf(command, sizeof(command), "rm -rf %s", lab->folder);
+	sh(command);
+	free(lab);
+	return 0;
+}
+
+static void expect(struct lab *lab, uint32_t cgroups, uint64_t used_us, double cpus) {
+	struct weir_cpu_usage usage;
+
+	lab->source.cgroup_count = cgroups;
+	assert_int_equal(weir_cpu_usage_read(&lab->source, &usage), 0);
+	assert_int_equal(usage.used_us, used_us);
+	if (usage.cpus != cpus) {
+		fail_msg("%g CPUs, expected %g", usage.cpus, cpus);
+	}
+}
+
+static void cpu_usage_of_a_machine(void **state) {
+	uint64_t tick_us = 1000000 / (uint64_t)sysconf(_SC_CLK_TCK);
+
+	expect(*state, 0, 163 * tick_us, 8); // without idle, waiting and stolen time
+}
+
+static void cpu_usage_of_a_cgroup(void **state) {
+	struct lab *lab = *state;
+
+	expect(lab, 1, 5000123, 8);
+	put(lab, "v2/web.slice/nginx/cpu.max", "150000 100000\n");
+	expect(lab, 1, 5000123, 1.5);
+	put(lab, "v2/web.slice/cpu.max", "50000 100000\n"); // that of the slice is smaller
+	expect(lab, 1, 5000123, 0.5);
+	put(lab, "v2/web.slice/cpu.max", "700000 100000\n");
+	expect(lab, 1, 5000123, 1.5);
+	put(lab, "v2/web.slice/nginx/cpuset.cpus.effective", "3\n");
+	expect(lab, 1, 5000123, 1);
+	put(lab, "v2/web.slice/nginx/cpu.max", "broken\n");
+	put(lab, "v2/web.slice/nginx/cpuset.cpus.effective", "1,4-6\n");
+	expect(lab, 1, 5000123, 4);
+}
+
+static void cpu_usage_of_both_kinds_of_cgroups(void **state) {
+	struct lab *lab = *state;
+
+	put(lab, "v1/cpu/nginx/cgroup.procs", "12\n");
+	put(lab, "v1/cpu/nginx/cpu.cfs_quota_us", "-1\n");
+	put(lab, "v1/cpu/nginx/cpu.cfs_period_us", "100000\n");
+	expect(lab, 2, 5000123, 8);
+	put(lab, "v1/cpu/nginx/cpu.cfs_quota_us", "25000\n");
+	expect(lab, 2, 5000123, 0.25);
+	lab->source.cgroup[0] = lab->cgroup[1];
+	put(lab, "v1/cpu/nginx/cpuacct.usage", "7000999\n");
+	expect(lab, 1, 7000, 0.25);
+}
+
+static void cpu_usage_of_no_cgroup(void **state) {
+	struct lab *lab = *state;
+	struct weir_cpu_usage usage = {.used_us = 77};
+
+	lab->source.cgroup[0] = "/nowhere";
+	lab->source.cgroup_count = 1;
+	assert_int_equal(weir_cpu_usage_read(&lab->source, &usage), -ENOENT);
+	assert_int_equal(usage.used_us, 77);
+}
+
+static void cpu_mhz_from_either_file(void **state) {
+	struct lab *lab = *state;
+
+	assert_int_equal(weir_cpu_mhz(&lab->source), 2445);
+	put(lab, "sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq", "3700000\n");
+	assert_int_equal(weir_cpu_mhz(&lab->source), 3700);
+	lab->source.proc_root = lab->source.sys_root = "/nowhere";
+	assert_int_equal(weir_cpu_mhz(&lab->source), 0);
+}
+
+// The real files: what this process burns is there.
+static void cpu_usage_of_this_machine_grows(void **state) {
+	const struct weir_cpu_source source = {.proc_root = "/proc", .sys_root = "/sys"};
+	struct weir_cpu_usage before, after;
+	clock_t start = clock();
+
+	(void)state;
+	assert_int_equal(weir_cpu_usage_read(&source, &before), 0);
+	while (clock() - start < CLOCKS_PER_SEC / 5) {
+	}
+	assert_int_equal(weir_cpu_usage_read(&source, &after), 0);
+	assert_true(after.used_us - before.used_us >= 150000);
+	assert_true(after.cpus >= 1 && after.cpus <= (double)sysconf(_SC_NPROCESSORS_CONF));
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(cpu_usage_of_a_machine),
+		TEST(cpu_usage_of_a_cgroup),
+		TEST(cpu_usage_of_both_kinds_of_cgroups),
+		TEST(cpu_usage_of_no_cgroup),
+		TEST(cpu_mhz_from_either_file),
+		cmocka_unit_test(cpu_usage_of_this_machine_grows),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
