@@ -141,14 +141,26 @@ enum weir_config_closed_ports {
 };
 
 enum weir_config_forwarding { WEIR_CONFIG_IPIP };
-enum weir_config_check { WEIR_CHECK_NONE, WEIR_CHECK_TCP, WEIR_CHECK_HTTP, WEIR_CHECK_AGENT };
+enum weir_config_check {
+	WEIR_CHECK_NONE,
+	WEIR_CHECK_TCP,
+	WEIR_CHECK_HTTP,
+	WEIR_CHECK_HTTPS,
+	WEIR_CHECK_AGENT,
+};
+enum weir_config_method { WEIR_METHOD_GET, WEIR_METHOD_HEAD, WEIR_METHOD_OPTIONS };
 
 struct weir_config_health_check {
 	enum weir_config_check type; // default none: backends count as healthy
-	char path[256]; // http, default "/"
-	char host[256]; // http Host header, default the backend's address
+	char path[256]; // http, https: default "/"
+	char host[256]; // Host header, default server_name, else the backend's address
+	char body[256]; // what the body must contain, "" = anything
+	char ca_file[256]; // https: whom to trust, "" = those that the system trusts
+	char server_name[256]; // https: SNI, and the name to verify; "" = host, else the address
+	enum weir_config_method method; // http, https
+	bool verify; // https: the certificate
 	uint16_t port; // 0 = the service's first bind's port
-	uint16_t status_first, status_last; // http, default 200..399
+	uint16_t status_first, status_last; // http, https: default 200..399
 	uint32_t interval_ms, timeout_ms; // default 1000, 500
 	uint32_t rise, fall; // default 2, 3
 };
@@ -230,6 +242,7 @@ const char *weir_bind_format(const struct weir_config_bind *bind, char *buffer, 
 
 // Names of settings, as in the file.
 const char *weir_config_check_name(enum weir_config_check check);
+const char *weir_config_method_name(enum weir_config_method method);
 const char *weir_config_forwarding_name(enum weir_config_forwarding forwarding);
 const char *weir_config_weights_name(enum weir_config_weights weights);
 const char *weir_config_statistic_name(enum weir_config_statistic statistic);

@@ -16,7 +16,9 @@ const struct weir_json_choice weir_config_closed_ports[] = {
 const struct weir_json_choice weir_config_forwardings[] = {{"ipip", WEIR_CONFIG_IPIP}, {0}};
 const struct weir_json_choice weir_config_checks[] = {
 	{"none", WEIR_CHECK_NONE}, {"tcp", WEIR_CHECK_TCP}, {"http", WEIR_CHECK_HTTP},
-	{"agent", WEIR_CHECK_AGENT}, {0}};
+	{"https", WEIR_CHECK_HTTPS}, {"agent", WEIR_CHECK_AGENT}, {0}};
+const struct weir_json_choice weir_config_methods[] = {
+	{"GET", WEIR_METHOD_GET}, {"HEAD", WEIR_METHOD_HEAD}, {"OPTIONS", WEIR_METHOD_OPTIONS}, {0}};
 const struct weir_json_choice weir_config_policies[] = {
 #define X(name, key, needs) {key, WEIR_POLICY_##name},
 	WEIR_POLICIES(X)
@@ -93,6 +95,10 @@ const char *weir_config_when_exhausted_name(enum weir_when_exhausted when_exhaus
 
 const char *weir_config_on_backend_down_name(enum weir_config_on_backend_down what) {
 	return weir_json_choice_name(weir_config_on_backend_down, what);
+}
+
+const char *weir_config_method_name(enum weir_config_method method) {
+	return weir_json_choice_name(weir_config_methods, method);
 }
 
 const char *weir_config_check_name(enum weir_config_check check) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Checks of services, binds, backends and health checks that the table of keys cannot express.
+// Checks of services, binds and backends that the table of keys cannot express.
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,57 +73,6 @@ void weir_config_check_backend(struct weir_json_reader *reader, const struct wei
 
 	if (weir_json_valid(read, "address")) {
 		check_address(reader, place, &backend->address, "backend");
-	}
-}
-
-static void check_http(struct weir_json_reader *reader, const struct weir_json_place *place,
-	const struct weir_config_health_check *check, const struct weir_json_keys_read *read) {
-	static const char *const http_keys[] = {"path", "host", "status_first", "status_last"};
-
-	for (size_t i = 0; i < sizeof(http_keys) / sizeof(http_keys[0]); i++) {
-		if (check->type != WEIR_CHECK_HTTP && weir_json_present(read, http_keys[i])) {
-			weir_json_error_at(reader, place, http_keys[i],
-				"is not used by type \"%s\"; remove it, or use type \"http\"",
-				weir_config_check_name(check->type));
-		}
-	}
-	if (weir_json_valid(read, "path") && check->path[0] != '/') {
-		weir_json_error_at(
-			reader, place, "path", "must begin with \"/\"; such as \"/healthz\"");
-	} else if (weir_json_valid(read, "path") && strchr(check->path, ' ') != NULL) {
-		weir_json_error_at(reader, place, "path", "contains a space; write it as \"%%20\"");
-	}
-	if (weir_json_valid(read, "host") && strchr(check->host, ' ') != NULL) {
-		weir_json_error_at(reader, place, "host", "contains a space; give one host name");
-	}
-	if (weir_json_valid(read, "status_first") && weir_json_valid(read, "status_last") &&
-		check->status_first > check->status_last) {
-		weir_json_error_at(reader, place,
-			weir_json_present(read, "status_first") ? "status_first" : "status_last",
-			"status_first (%u%s) is above status_last (%u%s)", check->status_first,
-			weir_json_present(read, "status_first") ? "" : ", the default",
-			check->status_last,
-			weir_json_present(read, "status_last") ? "" : ", the default");
-	}
-}
-
-void weir_config_check_health(struct weir_json_reader *reader, const struct weir_json_place *place,
-	void *into, const struct weir_json_keys_read *read) {
-	const struct weir_config_health_check *check = into;
-
-	if (weir_json_valid(read, "type") && check->type == WEIR_CHECK_AGENT) {
-		weir_config_check_agent_type(reader, place, read);
-	} else if (weir_json_valid(read, "interval_ms") && weir_json_valid(read, "timeout_ms") &&
-		   check->timeout_ms > check->interval_ms) {
-		bool given = weir_json_present(read, "timeout_ms");
-
-		weir_json_error_at(reader, place, given ? "timeout_ms" : "interval_ms",
-			"timeout_ms (%u%s) is above interval_ms (%u%s); checks must not overlap",
-			check->timeout_ms, given ? "" : ", the default", check->interval_ms,
-			weir_json_present(read, "interval_ms") ? "" : ", the default");
-	}
-	if (weir_json_valid(read, "type")) {
-		check_http(reader, place, check, read);
 	}
 }
 

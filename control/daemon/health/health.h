@@ -3,8 +3,8 @@
 // Health: active checks of backends. The verdict of a backend's checks is PASSING once `rise` in a
 // row passed, and FAILING once `fall` in a row failed. What follows from it is states.h's matter.
 //
-// TCP checks connect and reset (nothing stays in TIME_WAIT); HTTP checks send one GET, follow no
-// redirect, use no proxy, keep no connection. Starts are spread over the interval, and at most
+// TCP checks connect and reset (nothing stays in TIME_WAIT); HTTP checks send one request, follow
+// no redirect, use no proxy, keep no connection. Starts are spread over the interval, and at most
 // WEIR_HEALTH_CONCURRENT checks are in flight, and no more than half of the descriptors that the
 // process may have; the others are queued. Backends with a FAILING verdict, whose checks mostly
 // last until their timeout, have an eighth to a half of that: many of them do not delay the others.

@@ -1,24 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// HTTP probes: one GET each by libcurl, on the loop, without threads or signals. Passes when the
-// status is in the check's range. Redirects are answers like any other, proxies of the environment
-// are ignored, connections are not reused and end with a reset.
+// HTTP and HTTPS probes: one request each by libcurl. Passes when the status is in the check's
+// range and the body contains what the check wants. Redirects are answers like any other, proxies
+// of the environment are ignored, names are not looked up, connections are not reused and end with
+// a reset. TLS: a full handshake each.
 //
 // Threads: that of the loop.
 #pragma once
 
 #include <uv.h>
 
+#include "health_curl.h"
 #include "health_probe.h"
 
-#define WEIR_HEALTH_HTTP_BODY_BYTES 65536 // what is read of a body before the status decides
+#define WEIR_HEALTH_NAME_BYTES 256
 
-struct weir_health_curl; // the engine that all probes of a loop share
 struct weir_health_http; // one probe
-
-int weir_health_curl_create(uv_loop_t *loop, struct weir_health_curl **ret);
-// All probes must have ended or been cancelled. Handles close in the next iterations of the loop.
-void weir_health_curl_free(struct weir_health_curl *curl); // NULL is fine
 
 // Returns 0, or negative errno: done is not called then.
 int weir_health_http_start(struct weir_health_curl *curl, const struct weir_probe_params *params,
@@ -26,3 +23,7 @@ int weir_health_http_start(struct weir_health_curl *curl, const struct weir_prob
 
 // End it without calling done.
 void weir_health_http_cancel(struct weir_health_http *http);
+
+// The server name that TLS sends and verifies: "" = none, the address is verified.
+void weir_health_server_name(
+	const struct weir_config_health_check *check, char name[WEIR_HEALTH_NAME_BYTES]);

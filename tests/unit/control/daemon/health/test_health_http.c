@@ -14,6 +14,9 @@
 #define TALKER_PORT 8101 // says something that is not HTTP
 #define SILENT_PORT 8102 // says nothing
 #define CLOSER_PORT 8103 // closes at once
+#define TLS_PORT 8104 // by name: web.example, else a certificate that is not trusted
+#define OLD_PORT 8105 // of web.example, but expired
+#define ADDRESS_PORT 8106 // certificate for the address 127.0.0.1
 
 struct lab {
 	char dir[64];
@@ -187,6 +190,117 @@ static void http_probe_passes_though_the_loop_was_busy(void **state) {
 	assert_string_equal(result.detail, "timeout after 200 ms");
 }
 
+static void http_probe_wants_text_in_the_body(void **state) {
+	struct weir_config_health_check check = check_of("/healthz");
+
+	(void)state;
+	strcpy(check.body, "ok");
+	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_PASSED, "HTTP 200");
+	strcpy(check.body, "OK");
+	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_FAILED, "HTTP 200, body without \"OK\"");
+	strcpy(check.path, "/broken"); // the status comes first
+	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_FAILED, "HTTP 503");
+	strcpy(check.path, "/large");
+	strcpy(check.body, "not in it");
+	check.timeout_ms = 1500;
+	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_FAILED,
+		"HTTP 200, body without \"not in it\"");
+}
+
+static void http_probe_uses_the_method(void **state) {
+	struct weir_config_health_check check = check_of("/method");
+
+	(void)state;
+	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_FAILED, "HTTP 405");
+	check.method = WEIR_METHOD_HEAD;
+	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_PASSED, "HTTP 204");
+	check.method = WEIR_METHOD_OPTIONS;
+	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_PASSED, "HTTP 206");
+}
+
+// --- TLS ----------------------------------------------------------------------------------
+
+static struct weir_config_health_check tls_check_of(const struct lab *lab, const char *path) {
+	struct weir_config_health_check check = check_of(path);
+
+	check.type = WEIR_CHECK_HTTPS;
+	check.verify = true;
+	snprintf(check.ca_file, sizeof(check.ca_file), "%s/ca.pem", lab->dir);
+	return check;
+}
+
+static void https_probe_verifies_the_certificate(void **state) {
+	static const char *const addresses[] = {"127.0.0.1", "::1"};
+
+	for (int i = 0; i < 2; i++) {
+		struct weir_config_health_check check = tls_check_of(*state, "/name");
+
+		strcpy(check.server_name, "web.example");
+		expect(addresses[i], TLS_PORT, &check, WEIR_PROBE_PASSED, "HTTP 200");
+		strcpy(check.server_name, "other.example"); // trusted by nobody
+		expect(addresses[i], TLS_PORT, &check, WEIR_PROBE_FAILED,
+			"SSL certificate problem: self-signed certificate");
+		check.verify = false;
+		check.ca_file[0] = '\0';
+		expect(addresses[i], TLS_PORT, &check, WEIR_PROBE_PASSED, "HTTP 201");
+		check.verify = true; // by the system's authorities
+		strcpy(check.server_name, "web.example");
+		expect(addresses[i], TLS_PORT, &check, WEIR_PROBE_FAILED,
+			"SSL certificate problem: unable to get local issuer certificate");
+	}
+}
+
+static void https_probe_verifies_the_name(void **state) {
+	struct weir_config_health_check check = tls_check_of(*state, "/name");
+	struct result result;
+
+	strcpy(check.server_name, "alias.example"); // has the certificate of web.example
+	result = probe("127.0.0.1", TLS_PORT, &check);
+	assert_int_equal(result.outcome, WEIR_PROBE_FAILED);
+	assert_non_null(strstr(result.detail, "matches target host name 'alias.example'"));
+	strcpy(check.server_name, "");
+	strcpy(check.host, "web.example:8443"); // the port is not part of the name
+	expect("127.0.0.1", TLS_PORT, &check, WEIR_PROBE_PASSED, "HTTP 200");
+	// Without any name the address is verified, which is in the first certificate of the port.
+	strcpy(check.host, "");
+	expect("127.0.0.1", ADDRESS_PORT, &check, WEIR_PROBE_PASSED, "HTTP 204");
+	expect("::1", ADDRESS_PORT, &check, WEIR_PROBE_FAILED,
+		"SSL: no alternative certificate subject name matches target host name '::1'");
+}
+
+static void https_probe_fails_on_an_expired_certificate(void **state) {
+	struct weir_config_health_check check = tls_check_of(*state, "/");
+
+	strcpy(check.server_name, "web.example");
+	expect("127.0.0.1", OLD_PORT, &check, WEIR_PROBE_FAILED,
+		"SSL certificate problem: certificate has expired");
+	check.verify = false;
+	expect("127.0.0.1", OLD_PORT, &check, WEIR_PROBE_PASSED, "HTTP 204");
+}
+
+static void https_probe_fails_on_what_is_not_tls(void **state) {
+	struct weir_config_health_check check = tls_check_of(*state, "/");
+	struct result result;
+
+	check.timeout_ms = 300;
+	result = probe("127.0.0.1", NGINX_PORT, &check);
+	assert_int_equal(result.outcome, WEIR_PROBE_FAILED);
+	assert_non_null(strstr(result.detail, "wrong version number"));
+	expect("127.0.0.1", SILENT_PORT, &check, WEIR_PROBE_FAILED, "timeout after 300 ms");
+	expect("127.0.0.1", 9, &check, WEIR_PROBE_FAILED, "connection refused");
+}
+
+// A file of authorities that cannot be read is no fault of the backends.
+static void https_probe_without_its_authorities_is_unknown(void **state) {
+	struct weir_config_health_check check = tls_check_of(*state, "/");
+
+	strcpy(check.ca_file, "/nonexistent/ca.pem");
+	expect("127.0.0.1", TLS_PORT, &check, WEIR_PROBE_UNKNOWN,
+		"cannot read the authorities in /nonexistent/ca.pem");
+}
+
+// --- limits -------------------------------------------------------------------------------
+
 // Out of descriptors: that says nothing about the backend.
 static void http_probe_without_a_socket_is_unknown(void **state) {
 	struct weir_config_health_check check = check_of("/healthz");
@@ -321,6 +435,42 @@ static pid_t start_socat(uint16_t port, const char *command) {
 	return watch_lab_start(words);
 }
 
+// The first one of a port is that of clients that send no name or another one.
+static void print_tls_server(FILE *file, const char *dir, uint16_t port, const char *name,
+	const char *certificate, int status) {
+	fprintf(file,
+		"	server {\n"
+		"		listen 127.0.0.1:%u ssl; listen [::1]:%u ssl; server_name %s;\n"
+		"		ssl_certificate %s/%s.pem; ssl_certificate_key %s/%s.key;\n"
+		"		return %d;\n"
+		"	}\n",
+		port, port, name, dir, certificate, dir, certificate, status);
+}
+
+// name.pem and name.key, signed by ca.pem.
+static void make_certificate(const char *dir, const char *name, const char *subject, int days) {
+	watch_lab_sh(
+		"cd %s && { openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes "
+		"-subj /CN=%s -addext subjectAltName=%s -keyout %s.key -out %s.csr && "
+		"openssl x509 -req -in %s.csr -copy_extensions copyall -CA ca.pem -CAkey ca.key "
+		"-CAcreateserial -days %d -out %s.pem; } >/dev/null 2>&1",
+		dir, name, subject, name, name, name, days, name);
+}
+
+static void make_certificates(const char *dir) {
+	static const char *const signed_by_itself[] = {"ca", "self"};
+
+	for (int i = 0; i < 2; i++) {
+		watch_lab_sh("cd %s && openssl req -x509 -newkey ec -pkeyopt "
+			     "ec_paramgen_curve:P-256 -nodes -subj /CN=%s -days 2 -keyout %s.key "
+			     "-out %s.pem 2>/dev/null",
+			dir, signed_by_itself[i], signed_by_itself[i], signed_by_itself[i]);
+	}
+	make_certificate(dir, "web", "DNS:web.example", 2);
+	make_certificate(dir, "old", "DNS:web.example", -1);
+	make_certificate(dir, "address", "IP:127.0.0.1", 2);
+}
+
 static pid_t start_nginx(const char *dir) {
 	char path[128];
 	const char *words[] = {"nginx", "-p", dir, "-c", path, "-e", "stderr", NULL};
@@ -344,9 +494,19 @@ static pid_t start_nginx(const char *dir) {
 		"			return 421;\n"
 		"		}\n"
 		"		location /large { root %s; limit_rate 100k; }\n"
-		"	}\n"
-		"}\n",
+		"		location /method {\n"
+		"			if ($request_method = HEAD) { return 204; }\n"
+		"			if ($request_method = OPTIONS) { return 206; }\n"
+		"			return 405;\n"
+		"		}\n"
+		"	}\n",
 		dir, NGINX_PORT, NGINX_PORT, dir);
+	print_tls_server(file, dir, TLS_PORT, "other.example", "self", 201);
+	print_tls_server(file, dir, TLS_PORT, "web.example", "web", 200);
+	print_tls_server(file, dir, TLS_PORT, "alias.example", "web", 202);
+	print_tls_server(file, dir, OLD_PORT, "_", "old", 204);
+	print_tls_server(file, dir, ADDRESS_PORT, "_", "address", 204);
+	fprintf(file, "}\n");
 	fclose(file);
 	watch_lab_sh("truncate -s 8000000 %s/large", dir);
 	return watch_lab_start(words);
@@ -363,6 +523,7 @@ static int start_servers(void **state) {
 	watch_lab_make_hole();
 	strcpy(lab->dir, "/tmp/weir-health-XXXXXX");
 	assert_non_null(mkdtemp(lab->dir));
+	make_certificates(lab->dir);
 	lab->pids[0] = start_nginx(lab->dir);
 	lab->pids[1] = start_socat(TALKER_PORT, "echo SSH-2.0; sleep 1");
 	lab->pids[2] = start_socat(SILENT_PORT, "sleep 5");
@@ -397,6 +558,13 @@ int main(void) {
 		cmocka_unit_test(http_probe_fails_on_what_is_not_http),
 		cmocka_unit_test(http_probe_fails_on_dead_ports_and_black_holes),
 		cmocka_unit_test(http_probe_passes_though_the_loop_was_busy),
+		cmocka_unit_test(http_probe_wants_text_in_the_body),
+		cmocka_unit_test(http_probe_uses_the_method),
+		cmocka_unit_test(https_probe_verifies_the_certificate),
+		cmocka_unit_test(https_probe_verifies_the_name),
+		cmocka_unit_test(https_probe_fails_on_an_expired_certificate),
+		cmocka_unit_test(https_probe_fails_on_what_is_not_tls),
+		cmocka_unit_test(https_probe_without_its_authorities_is_unknown),
 		cmocka_unit_test(http_probe_without_a_socket_is_unknown),
 		cmocka_unit_test(http_probe_leaves_no_time_wait),
 		cmocka_unit_test(http_probes_run_side_by_side),

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Checks of health checks that the table of keys cannot express.
+#include <string.h>
+
+#include "config_keys.h"
+
+#define TYPE(name) (1u << WEIR_CHECK_##name)
+#define HTTP_TYPES (TYPE(HTTP) | TYPE(HTTPS))
+
+// Types that a key has a meaning for, and what else it needs.
+static const struct {
+	const char *key;
+	uint32_t types;
+	const char *use; // what to use it with
+} limited_keys[] = {
+	{"path", HTTP_TYPES, "\"http\" or \"https\""},
+	{"host", HTTP_TYPES, "\"http\" or \"https\""},
+	{"method", HTTP_TYPES, "\"http\" or \"https\""},
+	{"status_first", HTTP_TYPES, "\"http\" or \"https\""},
+	{"status_last", HTTP_TYPES, "\"http\" or \"https\""},
+	{"body", HTTP_TYPES, "\"http\" or \"https\""},
+	{"verify", TYPE(HTTPS), "\"https\""},
+	{"ca_file", TYPE(HTTPS), "\"https\""},
+	{"server_name", TYPE(HTTPS), "\"https\""},
+};
+
+static void check_types(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_config_health_check *check, const struct weir_json_keys_read *read) {
+	for (size_t i = 0; i < sizeof(limited_keys) / sizeof(limited_keys[0]); i++) {
+		if ((limited_keys[i].types & 1u << check->type) == 0 &&
+			weir_json_present(read, limited_keys[i].key)) {
+			weir_json_error_at(reader, place, limited_keys[i].key,
+				"is not used by type \"%s\"; remove it, or use type %s",
+				weir_config_check_name(check->type), limited_keys[i].use);
+		}
+	}
+}
+
+static void check_http(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_config_health_check *check, const struct weir_json_keys_read *read) {
+	if (weir_json_valid(read, "path") && check->path[0] != '/') {
+		weir_json_error_at(
+			reader, place, "path", "must begin with \"/\"; such as \"/healthz\"");
+	} else if (weir_json_valid(read, "path") && strchr(check->path, ' ') != NULL) {
+		weir_json_error_at(reader, place, "path", "contains a space; write it as \"%%20\"");
+	}
+	if (weir_json_valid(read, "host") && strchr(check->host, ' ') != NULL) {
+		weir_json_error_at(reader, place, "host", "contains a space; give one host name");
+	}
+	if (weir_json_valid(read, "body") && check->body[0] != '\0' &&
+		weir_json_valid(read, "method") && check->method != WEIR_METHOD_GET) {
+		weir_json_error_at(reader, place, "body",
+			"cannot be found in an answer to %s; remove it, or use method \"GET\"",
+			weir_config_method_name(check->method));
+	}
+	if (weir_json_valid(read, "status_first") && weir_json_valid(read, "status_last") &&
+		check->status_first > check->status_last) {
+		weir_json_error_at(reader, place,
+			weir_json_present(read, "status_first") ? "status_first" : "status_last",
+			"status_first (%u%s) is above status_last (%u%s)", check->status_first,
+			weir_json_present(read, "status_first") ? "" : ", the default",
+			check->status_last,
+			weir_json_present(read, "status_last") ? "" : ", the default");
+	}
+}
+
+static void check_tls(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_config_health_check *check, const struct weir_json_keys_read *read) {
+	if (weir_json_valid(read, "server_name") &&
+		check->server_name[strspn(check->server_name,
+			"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_")] !=
+			'\0') {
+		weir_json_error_at(reader, place, "server_name",
+			"is no host name; use letters, digits, \"-\" and \".\", without a port");
+	}
+	if (weir_json_valid(read, "ca_file") && check->ca_file[0] != '\0' &&
+		check->ca_file[0] != '/') {
+		weir_json_error_at(reader, place, "ca_file",
+			"must be an absolute path; such as \"/etc/weir/ca.pem\"");
+	}
+	if (weir_json_valid(read, "verify") && !check->verify &&
+		weir_json_present(read, "ca_file")) {
+		weir_json_error_at(reader, place, "ca_file",
+			"is not used with \"verify\": false; remove one of the two");
+	}
+}
+
+void weir_config_check_health(struct weir_json_reader *reader, const struct weir_json_place *place,
+	void *into, const struct weir_json_keys_read *read) {
+	const struct weir_config_health_check *check = into;
+
+	if (weir_json_valid(read, "type") && check->type == WEIR_CHECK_AGENT) {
+		weir_config_check_agent_type(reader, place, read);
+	} else if (weir_json_valid(read, "interval_ms") && weir_json_valid(read, "timeout_ms") &&
+		   check->timeout_ms > check->interval_ms) {
+		bool given = weir_json_present(read, "timeout_ms");
+
+		weir_json_error_at(reader, place, given ? "timeout_ms" : "interval_ms",
+			"timeout_ms (%u%s) is above interval_ms (%u%s); checks must not overlap",
+			check->timeout_ms, given ? "" : ", the default", check->interval_ms,
+			weir_json_present(read, "interval_ms") ? "" : ", the default");
+	}
+	if (weir_json_valid(read, "type")) {
+		check_types(reader, place, check, read);
+		check_http(reader, place, check, read);
+		check_tls(reader, place, check, read);
+	}
+}

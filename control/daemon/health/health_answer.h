@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Answer: what an HTTP probe reads, and what follows from it. Fed by health_http.c as parts of the
+// answer arrive; keeps no part of it.
+//
+// Threads: any; no I/O, no allocation.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "health_probe.h"
+
+#define WEIR_HEALTH_BODY_BYTES 65536 // what is read of a body at most
+
+struct weir_health_answer {
+	const struct weir_config_health_check *check;
+	size_t body_bytes; // so far
+	bool enough; // nothing that follows could change the judgement
+	uint8_t matched; // first bytes of check->body that the body so far ends with
+	bool found; // check->body
+	uint8_t border[256]; // of the first n bytes of check->body: length of the longest one
+};
+
+// check: borrowed
+void weir_health_answer_init(
+	struct weir_health_answer *answer, const struct weir_config_health_check *check);
+
+// The next bytes of the body. Returns whether more of it is wanted.
+bool weir_health_answer_body(struct weir_health_answer *answer, const char *data, size_t bytes);
+
+// At the end. detail: one line, such as "HTTP 200".
+enum weir_probe_outcome weir_health_answer_judge(
+	const struct weir_health_answer *answer, long status, char *detail, size_t bytes);

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <errno.h>
+#include <stdlib.h>
+
+#include "health_curl.h"
+
+#define POOL 512 // idle transfers kept
+
+struct weir_health_curl {
+	uv_loop_t *loop;
+	uv_timer_t timer;
+	CURLM *multi;
+	SLIST_HEAD(, weir_health_transfer) idle;
+	unsigned int idle_count;
+};
+
+struct watch { // of one socket that curl uses
+	uv_poll_t poll;
+	struct weir_health_curl *curl;
+	curl_socket_t socket;
+};
+
+static void collect(struct weir_health_curl *curl) {
+	CURLMsg *message;
+	int left;
+
+	while ((message = curl_multi_info_read(curl->multi, &left)) != NULL) {
+		struct weir_health_transfer *transfer = NULL;
+		CURLcode code;
+
+		if (message->msg != CURLMSG_DONE) {
+			continue;
+		}
+		code = message->data.result; // the message is gone with the handle
+		curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&transfer);
+		weir_health_curl_stop(curl, transfer);
+		transfer->ended(transfer, code);
+	}
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events) {
+	struct watch *watch = poll->data;
+	struct weir_health_curl *curl = watch->curl;
+	int flags = 0, running;
+
+	flags |= events & UV_READABLE ? CURL_CSELECT_IN : 0;
+	flags |= events & UV_WRITABLE ? CURL_CSELECT_OUT : 0;
+	flags |= status < 0 ? CURL_CSELECT_ERR : 0;
+	curl_multi_socket_action(curl->multi, watch->socket, flags, &running);
+	collect(curl); // watch may be gone
+}
+
+static void on_timer(uv_timer_t *timer) {
+	struct weir_health_curl *curl = timer->data;
+	int running;
+
+	curl_multi_socket_action(curl->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+	collect(curl);
+}
+
+static int set_timer(CURLM *multi, long timeout_ms, void *context) {
+	struct weir_health_curl *curl = context;
+
+	(void)multi;
+	if (timeout_ms < 0) {
+		uv_timer_stop(&curl->timer);
+	} else {
+		uv_timer_start(&curl->timer, on_timer, (uint64_t)timeout_ms, 0);
+	}
+	return 0;
+}
+
+static void free_watch(uv_handle_t *handle) {
+	free(handle->data);
+}
+
+static struct watch *start_watch(struct weir_health_curl *curl, curl_socket_t socket) {
+	struct watch *watch = calloc(1, sizeof(*watch));
+
+	if (watch == NULL) {
+		return NULL;
+	}
+	watch->curl = curl;
+	watch->socket = socket;
+	if (uv_poll_init_socket(curl->loop, &watch->poll, socket)) {
+		free(watch);
+		return NULL;
+	}
+	watch->poll.data = watch;
+	curl_multi_assign(curl->multi, socket, watch);
+	return watch;
+}
+
+// A failure here is not reported to curl, which would give up all of its transfers: the one that is
+// concerned runs into its timeout.
+static int set_watch(
+	CURL *easy, curl_socket_t socket, int what, void *context, void *socket_context) {
+	struct weir_health_curl *curl = context;
+	struct watch *watch = socket_context;
+	int events = 0;
+
+	(void)easy;
+	if (what == CURL_POLL_REMOVE) {
+		if (watch != NULL) {
+			uv_poll_stop(&watch->poll);
+			uv_close((uv_handle_t *)&watch->poll, free_watch);
+			curl_multi_assign(curl->multi, socket, NULL);
+		}
+		return 0;
+	}
+	if (watch == NULL) {
+		watch = start_watch(curl, socket);
+	}
+	if (watch == NULL) {
+		return 0;
+	}
+	events |= what & CURL_POLL_IN ? UV_READABLE : 0;
+	events |= what & CURL_POLL_OUT ? UV_WRITABLE : 0;
+	uv_poll_start(&watch->poll, events, on_poll);
+	return 0;
+}
+
+uv_loop_t *weir_health_curl_loop(const struct weir_health_curl *curl) {
+	return curl->loop;
+}
+
+int weir_health_curl_start(struct weir_health_curl *curl, struct weir_health_transfer *transfer) {
+	curl_easy_setopt(transfer->easy, CURLOPT_PRIVATE, transfer);
+	return curl_multi_add_handle(curl->multi, transfer->easy) == CURLM_OK ? 0 : -ENOMEM;
+}
+
+void weir_health_curl_stop(struct weir_health_curl *curl, struct weir_health_transfer *transfer) {
+	curl_multi_remove_handle(curl->multi, transfer->easy);
+}
+
+struct weir_health_transfer *weir_health_curl_take(struct weir_health_curl *curl) {
+	struct weir_health_transfer *transfer = SLIST_FIRST(&curl->idle);
+
+	if (transfer != NULL) {
+		SLIST_REMOVE_HEAD(&curl->idle, link);
+		curl->idle_count--;
+	}
+	return transfer;
+}
+
+void weir_health_curl_keep(struct weir_health_curl *curl, struct weir_health_transfer *transfer) {
+	if (curl->idle_count == POOL) {
+		transfer->free(transfer);
+		return;
+	}
+	SLIST_INSERT_HEAD(&curl->idle, transfer, link);
+	curl->idle_count++;
+}
+
+int weir_health_curl_create(uv_loop_t *loop, struct weir_health_curl **ret) {
+	struct weir_health_curl *curl = calloc(1, sizeof(*curl));
+
+	if (curl == NULL) {
+		return -ENOMEM;
+	}
+	if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
+		goto free_curl;
+	}
+	curl->multi = curl_multi_init();
+	if (curl->multi == NULL) {
+		goto cleanup_global;
+	}
+	curl->loop = loop;
+	uv_timer_init(loop, &curl->timer);
+	curl->timer.data = curl;
+	SLIST_INIT(&curl->idle);
+	curl_multi_setopt(curl->multi, CURLMOPT_SOCKETFUNCTION, set_watch);
+	curl_multi_setopt(curl->multi, CURLMOPT_SOCKETDATA, curl);
+	curl_multi_setopt(curl->multi, CURLMOPT_TIMERFUNCTION, set_timer);
+	curl_multi_setopt(curl->multi, CURLMOPT_TIMERDATA, curl);
+	curl_multi_setopt(curl->multi, CURLMOPT_PIPELINING, CURLPIPE_NOTHING);
+	*ret = curl;
+	return 0;
+
+cleanup_global:
+	curl_global_cleanup();
+free_curl:
+	free(curl);
+	return -ENOMEM;
+}
+
+static void free_curl(uv_handle_t *handle) {
+	free(handle->data);
+}
+
+void weir_health_curl_free(struct weir_health_curl *curl) {
+	struct weir_health_transfer *transfer;
+
+	if (curl == NULL) {
+		return;
+	}
+	while ((transfer = weir_health_curl_take(curl)) != NULL) {
+		transfer->free(transfer);
+	}
+	curl_multi_cleanup(curl->multi);
+	curl_global_cleanup();
+	uv_close((uv_handle_t *)&curl->timer, free_curl);
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The checks: health.c says which there are, health_schedule.c runs them.
+#pragma once
+
+#include <sys/queue.h>
+
+#include "health.h"
+#include "health_http.h"
+#include "health_tcp.h"
+
+// Parameters that checks have in common: those of a service are kept once.
+struct weir_health_params {
+	uint32_t users;
+	struct weir_config_health_check check;
+};
+
+enum weir_health_phase {
+	WEIR_HEALTH_CHECK_SLEEPING, // its timer runs
+	WEIR_HEALTH_CHECK_QUEUED, // due, but too many are in flight
+	WEIR_HEALTH_CHECK_RUNNING,
+};
+
+struct weir_health_check {
+	struct weir_health *health;
+	uv_timer_t timer; // next start
+	STAILQ_ENTRY(weir_health_check) queue;
+	uint16_t backend;
+	uint16_t port;
+	struct weir_address address;
+	struct weir_health_params *params;
+	enum weir_health_phase phase;
+	bool refused; // while QUEUED or RUNNING: in the share of failing backends
+	enum weir_health_verdict verdict;
+	bool far;
+	uint64_t generation; // of the configure call that named it last
+	uint64_t due_ms; // loop time of the current or next start
+	uint64_t started_ns; // start of the running probe
+	uint64_t ended_ns; // end of the last probe, 0 = none ended
+	bool passed;
+	char detail[WEIR_HEALTH_DETAIL_BYTES];
+	uint32_t duration_ms;
+	uint32_t streak;
+	uint64_t passes, fails;
+	struct weir_health_tcp *tcp; // while RUNNING, one of the two
+	struct weir_health_http *http;
+};
+
+struct weir_health {
+	uv_loop_t *loop;
+	weir_health_fn on_health;
+	void *context;
+	struct weir_health_curl *curl;
+	struct weir_health_check **checks; // by backend id; NULL = not checked
+	uint32_t ids; // elements of checks
+	uint64_t generation;
+	STAILQ_HEAD(weir_health_queue, weir_health_check)
+	queue, refused; // the latter of failing backends
+	unsigned int running, running_refused; // the former counts all
+	unsigned int running_max;
+};
+
+// A check's timer: it is due.
+void weir_health_on_due(uv_timer_t *timer);
+
+// Takes a check out of its timer, the queue or flight.
+void weir_health_halt(struct weir_health_check *check);
+
+// The check of a backend, or NULL.
+static inline struct weir_health_check *weir_health_find(
+	const struct weir_health *health, uint16_t backend) {
+	return backend < health->ids ? health->checks[backend] : NULL;
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "health_private.h"
+
+#define NS_PER_MS 1000000ull
+
+static void start_queued(struct weir_health *health);
+
+// --- results ------------------------------------------------------------------------------
+
+static bool update_verdict(struct weir_health_check *check, bool passed) {
+	enum weir_health_verdict verdict = check->verdict;
+
+	if (check->ended_ns == 0 || check->passed != passed) {
+		check->streak = 0;
+	}
+	check->streak++;
+	check->passed = passed;
+	if (passed) {
+		check->passes++;
+	} else {
+		check->fails++;
+	}
+	if (passed && check->streak >= check->params->check.rise) {
+		verdict = WEIR_HEALTH_VERDICT_PASSING;
+	} else if (!passed && check->streak >= check->params->check.fall) {
+		verdict = WEIR_HEALTH_VERDICT_FAILING;
+	}
+	if (verdict == check->verdict) {
+		return false;
+	}
+	check->verdict = verdict;
+	return true;
+}
+
+// Whether the last check agrees with the verdict, so that a slow interval is enough.
+static bool is_settled(const struct weir_health_check *check) {
+	return check->ended_ns != 0 &&
+	       check->verdict ==
+		       (check->passed ? WEIR_HEALTH_VERDICT_PASSING : WEIR_HEALTH_VERDICT_FAILING);
+}
+
+// Intervals from one check to the next.
+static uint32_t pace(const struct weir_health_check *check) {
+	return check->far && is_settled(check) ? WEIR_HEALTH_FAR_INTERVALS : 1;
+}
+
+// Sleep until the next start: on the grid of the interval, so that the spread stays. Of a slower
+// pace, each backend has intervals of its own, so that they do not all come in one.
+static void schedule(struct weir_health_check *check) {
+	uint64_t now = uv_now(check->health->loop), interval = check->params->check.interval_ms;
+	uint64_t slot = check->due_ms / interval + check->backend;
+
+	check->due_ms += (pace(check) - (pace(check) > 1 ? slot % pace(check) : 0)) * interval;
+	if (check->due_ms <= now) {
+		check->due_ms = now + interval - (now - check->due_ms) % interval;
+	}
+	check->phase = WEIR_HEALTH_CHECK_SLEEPING;
+	uv_timer_start(&check->timer, weir_health_on_due, check->due_ms - now, 0);
+}
+
+static void finish(
+	struct weir_health_check *check, enum weir_probe_outcome outcome, const char *detail) {
+	struct weir_health *health = check->health;
+	char copy[WEIR_HEALTH_DETAIL_BYTES] = "";
+	bool changed = false;
+	uint64_t now = uv_hrtime();
+
+	check->tcp = NULL;
+	check->http = NULL;
+	health->running--;
+	health->running_refused -= check->refused;
+	snprintf(copy, sizeof(copy), "%s", detail);
+	memcpy(check->detail, copy, sizeof(copy));
+	check->duration_ms = (uint32_t)((now - check->started_ns) / NS_PER_MS);
+	if (outcome != WEIR_PROBE_UNKNOWN) {
+		changed = update_verdict(check, outcome == WEIR_PROBE_PASSED);
+	}
+	check->ended_ns = now;
+	schedule(check);
+	if (changed) { // may configure: check can be gone afterwards
+		health->on_health(health->context, check->backend, check->verdict, copy);
+	}
+}
+
+static void on_done(void *context, enum weir_probe_outcome outcome, const char *detail) {
+	struct weir_health_check *check = context;
+	struct weir_health *health = check->health;
+
+	finish(check, outcome, detail);
+	start_queued(health);
+}
+
+// --- starting -----------------------------------------------------------------------------
+
+static void start(struct weir_health_check *check) {
+	struct weir_health *health = check->health;
+	struct weir_probe_params params = {
+		.address = check->address,
+		.port = check->port,
+		.check = &check->params->check,
+		.done = on_done,
+		.context = check,
+	};
+	int r;
+
+	check->phase = WEIR_HEALTH_CHECK_RUNNING;
+	check->started_ns = uv_hrtime();
+	health->running++;
+	health->running_refused += check->refused;
+	if (check->params->check.type == WEIR_CHECK_HTTP ||
+		check->params->check.type == WEIR_CHECK_HTTPS) {
+		r = weir_health_http_start(health->curl, &params, &check->http);
+	} else {
+		r = weir_health_tcp_start(health->loop, &params, &check->tcp);
+	}
+	if (r) {
+		finish(check, weir_probe_outcome_of(r), uv_strerror(r));
+	}
+}
+
+static struct weir_health_queue *queue_of(struct weir_health *health, bool refused) {
+	return refused ? &health->refused : &health->queue;
+}
+
+// The queue whose turn it is, or NULL: what waits has to wait.
+static struct weir_health_queue *next_queue(struct weir_health *health) {
+	unsigned int max = health->running_max, refused = health->running_refused;
+	bool waiting = !STAILQ_EMPTY(&health->refused);
+
+	if (health->running >= max) {
+		return NULL;
+	}
+	if (waiting && refused < max / 8) {
+		return &health->refused;
+	}
+	if (!STAILQ_EMPTY(&health->queue)) {
+		return &health->queue;
+	}
+	return waiting && refused < max / 2 ? &health->refused : NULL;
+}
+
+static void start_queued(struct weir_health *health) {
+	struct weir_health_queue *queue;
+
+	while ((queue = next_queue(health)) != NULL) {
+		struct weir_health_check *check = STAILQ_FIRST(queue);
+
+		STAILQ_REMOVE_HEAD(queue, queue);
+		start(check);
+	}
+}
+
+void weir_health_on_due(uv_timer_t *timer) {
+	struct weir_health_check *check = timer->data;
+	struct weir_health *health = check->health;
+
+	check->phase = WEIR_HEALTH_CHECK_QUEUED;
+	check->refused = check->ended_ns != 0 && !check->passed &&
+			 check->verdict == WEIR_HEALTH_VERDICT_FAILING;
+	STAILQ_INSERT_TAIL(queue_of(health, check->refused), check, queue);
+	start_queued(health);
+}
+
+// Out of timer, queue or flight.
+void weir_health_halt(struct weir_health_check *check) {
+	struct weir_health *health = check->health;
+
+	switch (check->phase) {
+	case WEIR_HEALTH_CHECK_SLEEPING:
+		uv_timer_stop(&check->timer);
+		break;
+	case WEIR_HEALTH_CHECK_QUEUED:
+		STAILQ_REMOVE(queue_of(health, check->refused), check, weir_health_check, queue);
+		break;
+	case WEIR_HEALTH_CHECK_RUNNING:
+		if (check->http != NULL) {
+			weir_health_http_cancel(check->http);
+		} else if (check->tcp != NULL) {
+			weir_health_tcp_cancel(check->tcp);
+		}
+		check->http = NULL;
+		check->tcp = NULL;
+		health->running--;
+		health->running_refused -= check->refused;
+		break;
+	}
+	check->phase = WEIR_HEALTH_CHECK_SLEEPING;
+}
+
+void weir_health_set_far(struct weir_health *health, uint16_t backend, bool far) {
+	struct weir_health_check *check = weir_health_find(health, backend);
+	uint64_t now = uv_now(health->loop);
+
+	if (check == NULL || check->far == far) {
+		return;
+	}
+	check->far = far;
+	// Reschedule a check that is far in the future to an earlier time of the same grid.
+	if (!far && check->phase == WEIR_HEALTH_CHECK_SLEEPING &&
+		check->due_ms > now + check->params->check.interval_ms) {
+		check->due_ms =
+			now + 1 + (check->due_ms - now - 1) % check->params->check.interval_ms;
+		uv_timer_start(&check->timer, weir_health_on_due, check->due_ms - now, 0);
+	}
+}
+
+// --- looking ------------------------------------------------------------------------------
+
+int weir_health_status(
+	const struct weir_health *health, uint16_t backend, struct weir_health_status *ret) {
+	const struct weir_health_check *check = weir_health_find(health, backend);
+	uint64_t now = uv_hrtime();
+
+	if (check == NULL) {
+		return -ENOENT;
+	}
+	*ret = (struct weir_health_status){
+		.type = check->params->check.type,
+		.verdict = check->verdict,
+		.interval_ms = (uint64_t)check->params->check.interval_ms * pace(check),
+		.passes = check->passes,
+		.fails = check->fails,
+	};
+	if (check->ended_ns != 0) {
+		ret->checked = true;
+		ret->passed = check->passed;
+		memcpy(ret->detail, check->detail, sizeof(ret->detail));
+		ret->duration_ms = check->duration_ms;
+		ret->age_ms = (now - check->ended_ns) / NS_PER_MS;
+		ret->streak = check->streak;
+	}
+	return 0;
+}
