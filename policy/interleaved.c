@@ -140,10 +140,11 @@ static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_cli
 		uint16_t id = weir_policy_id(table, at);
 		uint32_t weight = __atomic_load_n(&table->candidates[at].weight, __ATOMIC_RELAXED);
 		uint32_t least;
+		uint64_t quota = quota_ns(client, table, client->round, &least);
 
-		if (client->spent_ns < quota_ns(client, table, client->round, &least) &&
-			weight >= least && weir_policy_can_take(worker, client, id)) {
-			client->spent_ns += weir_policy_cost(worker, id);
+		if (client->spent_ns < quota && weight >= least &&
+			weir_policy_can_take(worker, client, id)) {
+			client->spent_ns += weir_policy_turn_cost(worker, id, quota);
 			chosen = id;
 		} else {
 			at = step(client, table, at);

@@ -98,6 +98,18 @@ static inline uint64_t weir_policy_cost(const struct weir_policy_worker *worker,
 	return cost < WEIR_POLICY_COST_MAX_NS ? cost : WEIR_POLICY_COST_MAX_NS;
 }
 
+// The same where a turn lasts until quota_ns are used up. As long as nothing is known, a turn is
+// one flow: by a guess, the first hundred flows in a row might go to one backend.
+static inline uint64_t weir_policy_turn_cost(
+	const struct weir_policy_worker *worker, uint32_t id, uint64_t quota_ns) {
+	uint64_t cost = __atomic_load_n(&worker->cost_ns[id], __ATOMIC_RELAXED);
+
+	if (cost == 0) {
+		return quota_ns;
+	}
+	return cost < WEIR_POLICY_COST_MAX_NS ? cost : WEIR_POLICY_COST_MAX_NS;
+}
+
 // SplitMix64.
 static inline uint64_t weir_policy_mix(uint64_t x) {
 	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);

@@ -35,10 +35,10 @@ static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_cli
 	for (; steps > 0; steps--) {
 		uint16_t id = weir_policy_id(table, at);
 		uint32_t weight = __atomic_load_n(&table->candidates[at].weight, __ATOMIC_RELAXED);
+		uint64_t quota_ns = weight * NS_PER_WEIGHT;
 
-		if (client->spent_ns < weight * NS_PER_WEIGHT &&
-			weir_policy_can_take(worker, client, id)) {
-			client->spent_ns += weir_policy_cost(worker, id);
+		if (client->spent_ns < quota_ns && weir_policy_can_take(worker, client, id)) {
+			client->spent_ns += weir_policy_turn_cost(worker, id, quota_ns);
 			weir_policy_set_cursor(client, table, at);
 			return id;
 		}

@@ -222,6 +222,20 @@ static void ten_thousand_have_their_share(void **state) {
 	free(weights);
 }
 
+// Each quota is one flow until service times are known: as many as there are rounds for its weight.
+static void cold_start_goes_round(void **state) {
+	struct world *w =
+		create((const uint32_t[]){100, 200, 300}, (const uint64_t[]){0, 0, 0}, 3, false);
+
+	(void)state;
+	WORLD_EXPECT(w, 0, 1, 2, 1, 2, 2, 0, 1, 2, 1, 2, 2, 0);
+	for (uint32_t i = 0; i < 3; i++) { // the first samples
+		w->costs[i] = 50 * MS;
+	}
+	WORLD_EXPECT(w, 1, 1, 2, 2, 1, 1, 2, 2, 2, 2, 0, 0, 1);
+	world_free(w);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rounds_are_distinct_weights),
@@ -236,6 +250,7 @@ int main(void) {
 		cmocka_unit_test(full_backend_loses_its_turn),
 		cmocka_unit_test(hostile_rounds),
 		cmocka_unit_test(ten_thousand_have_their_share),
+		cmocka_unit_test(cold_start_goes_round),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
