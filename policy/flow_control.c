@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Flow control: what happens to a new flow when its policy met nobody below the limit of active
-// flows. Looks at WEIR_POLICY_WINDOW candidates, and continues from there next time.
+// flows. Looks for one that is, in blocks of WEIR_POLICY_WINDOW candidates, at most
+// WEIR_POLICY_SEARCH for one flow.
 //
-// When those are all that there are, and all are at the limit, the client remembers: until a
-// flow has ended, the policy need not search again.
+// Whoever was at its limit stays so until one of its flows has ended, or another table comes. So a
+// search goes on where the last one has stopped (spill_cursor, spill_full), and backends where
+// flows have ended meanwhile are remembered (spill_room): of those that were looked at, only they
+// need to be looked at again. When all were, the client remembers that (exhausted), and neither
+// policy nor flow control searches until a flow has ended.
 #include "recent_errors.h"
 
 // What is minimised: at the limit, load, order.
@@ -19,42 +23,120 @@ static uint64_t rank_backend(
 	return rank | (weir_policy_below_limit(client, backend) ? 0 : AT_LIMIT);
 }
 
-struct weir_chosen weir_policy_fall_back(struct weir_policy_worker *worker,
-	struct weir_policy_client *client, const struct weir_policy_table *table) {
-	uint32_t steps = weir_policy_min(table->count, WEIR_POLICY_WINDOW);
-	uint32_t at = client->spill_cursor < table->count ? client->spill_cursor : 0;
-	struct weir_chosen chosen = {.how = WEIR_CHOSEN};
+// The least rank of the candidates [at, at + steps), cyclic. UINT64_MAX when none of them is a
+// backend.
+static uint64_t search_block(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	const struct weir_policy_table *table, uint32_t at, uint32_t steps, uint16_t *ret_id) {
 	uint64_t least = UINT64_MAX;
 
-	if (client->exhausted != 0 && client->settings.when_exhausted == WEIR_EXHAUSTED_REJECT) {
-		chosen.how = WEIR_CHOSEN_REJECTED;
-		return chosen;
-	}
 	for (uint32_t i = 0; i < steps; i++) {
 		uint16_t id = weir_policy_id(table, at);
 
-		at = weir_policy_next(table, at);
 		if (id < worker->backend_count) {
 			uint64_t rank = rank_backend(client, &worker->backends[id], i);
 
-			chosen.id = rank < least ? id : chosen.id;
+			worker->backends[id].index = (uint16_t)at;
+			*ret_id = rank < least ? id : *ret_id;
 			least = rank < least ? rank : least;
 		}
+		at = weir_policy_next(table, at);
 	}
+	return least;
+}
+
+void weir_policy_has_room(struct weir_policy_client *client, uint16_t id) {
+	uint32_t count = client->spill_room_count;
+
+	if (count > 0 && client->spill_room[count - 1] == id) {
+		return;
+	}
+	if (count < WEIR_POLICY_ROOM) {
+		client->spill_room[client->spill_room_count++] = id;
+	} else {
+		client->spill_full = 0; // too many to remember, but the search finds one soon
+	}
+}
+
+// One of those where flows have ended, or WEIR_POLICY_NONE. It may not be a candidate any more, or
+// have no room again.
+static uint32_t find_remembered(const struct weir_policy_worker *worker,
+	struct weir_policy_client *client, const struct weir_policy_table *table) {
+	while (client->spill_room_count > 0) {
+		uint16_t id = client->spill_room[client->spill_room_count - 1];
+		uint16_t index = id < worker->backend_count ? worker->backends[id].index : 0;
+
+		if (index < table->count && weir_policy_id(table, index) == id &&
+			weir_policy_can_take(worker, client, id)) {
+			return id;
+		}
+		client->spill_room_count--;
+	}
+	return WEIR_POLICY_NONE;
+}
+
+// Of few candidates: equals take turns.
+static uint64_t search_all(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	const struct weir_policy_table *table, uint16_t *ret_id) {
+	uint32_t at = client->spill_cursor < table->count ? client->spill_cursor : 0;
+	uint64_t least = search_block(worker, client, table, at, table->count, ret_id);
+
+	if (least != UINT64_MAX) {
+		at += (uint32_t)(least & ((1u << LOAD_SHIFT) - 1)) + 1;
+		client->spill_cursor = at < table->count ? at : at - table->count;
+		client->exhausted = (least & AT_LIMIT) != 0;
+	}
+	return least;
+}
+
+// Of many: the first block where somebody has room, else the last one that was looked at.
+static uint64_t search_on(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	const struct weir_policy_table *table, uint16_t *ret_id) {
+	uint32_t at = client->spill_cursor < table->count ? client->spill_cursor : 0;
+	uint32_t blocks = WEIR_POLICY_SEARCH / WEIR_POLICY_WINDOW;
+	uint64_t least = UINT64_MAX;
+
+	do {
+		uint64_t of_block =
+			search_block(worker, client, table, at, WEIR_POLICY_WINDOW, ret_id);
+
+		least = of_block != UINT64_MAX ? of_block : least;
+		if (of_block < AT_LIMIT) {
+			break; // it may have room for more
+		}
+		at += WEIR_POLICY_WINDOW;
+		at = at < table->count ? at : at - table->count;
+		client->spill_full += WEIR_POLICY_WINDOW;
+	} while (--blocks > 0 && client->spill_full < table->count);
+	client->spill_cursor = at;
+	if (client->spill_full >= table->count) {
+		client->spill_full = table->count;
+		client->exhausted = 1;
+	}
+	return least;
+}
+
+struct weir_chosen weir_policy_fall_back(struct weir_policy_worker *worker,
+	struct weir_policy_client *client, const struct weir_policy_table *table) {
+	bool rejects = client->settings.when_exhausted == WEIR_EXHAUSTED_REJECT;
+	struct weir_chosen chosen = {.how = WEIR_CHOSEN};
+	uint32_t remembered;
+	uint64_t least;
+
+	if (client->exhausted != 0 && rejects) {
+		chosen.how = WEIR_CHOSEN_REJECTED;
+		return chosen;
+	}
+	remembered = find_remembered(worker, client, table);
+	if (remembered != WEIR_POLICY_NONE) {
+		chosen.id = (uint16_t)remembered;
+		return chosen;
+	}
+	least = table->count > WEIR_POLICY_WINDOW ? search_on(worker, client, table, &chosen.id)
+						  : search_all(worker, client, table, &chosen.id);
 	if (least == UINT64_MAX) {
 		chosen.how = WEIR_CHOSEN_NOBODY;
-	} else if ((least & AT_LIMIT) != 0) {
-		client->exhausted = table->count <= WEIR_POLICY_WINDOW;
-		chosen.how = client->settings.when_exhausted == WEIR_EXHAUSTED_REJECT
-				     ? WEIR_CHOSEN_REJECTED
-				     : WEIR_CHOSEN_SPILLED;
+	} else if (least >= AT_LIMIT) {
+		chosen.how = rejects ? WEIR_CHOSEN_REJECTED : WEIR_CHOSEN_SPILLED;
 	}
-	if (steps == table->count && least != UINT64_MAX) {
-		// All were looked at: equals take turns.
-		at = client->spill_cursor < table->count ? client->spill_cursor : 0;
-		at += (uint32_t)(least & ((1u << LOAD_SHIFT) - 1)) + 1;
-		at = at < table->count ? at : at - table->count;
-	}
-	client->spill_cursor = at;
 	return chosen;
 }

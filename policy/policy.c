@@ -119,6 +119,8 @@ void weir_policy_adopt(struct weir_policy_worker *worker, struct weir_policy_cli
 	client->limit = client->settings.max_active_flows > 0 ? client->settings.max_active_flows
 							      : UINT32_MAX;
 	client->exhausted = 0;
+	client->spill_full = 0;
+	client->spill_room_count = 0;
 	weir_errors_adopt(client, now_ns);
 	seed(worker);
 	if (client->settings.policy != former) {

@@ -15,7 +15,8 @@
 //
 // Cost: O(1), or a scan without branches of at most WEIR_POLICY_WINDOW candidates, for which the
 // least of each block of them is kept. With more candidates than that, a scanning policy works on a
-// window that slides on over all of them.
+// window that slides on over all of them. Flow control looks at more, but at each candidate once
+// until flows have ended (flow_control.c).
 //
 // Threads: a worker and its clients belong to one thread. cost_ns is written by another one
 // (relaxed stores of whole words). No allocation, no clock (time is an argument), no lock, no
@@ -26,6 +27,8 @@
 #include <stdint.h>
 
 #define WEIR_POLICY_WINDOW 128u // most candidates that one choice looks at
+#define WEIR_POLICY_SEARCH 4096u // most that a choice looks at when nobody had room so far
+#define WEIR_POLICY_ROOM 32u // backends that are remembered to have room again
 #define WEIR_POLICY_BLOCK 16u // places of the window whose least key is kept
 #define WEIR_POLICY_KEY_NONE UINT32_MAX
 #define WEIR_POLICY_ERROR_SLOTS 8u // recent errors are counted in this many slots of time
@@ -135,7 +138,8 @@ struct weir_policy_backend {
 	uint16_t error[WEIR_POLICY_ERROR_SLOTS]; // by tick modulo slots
 	uint16_t place; // in the window of its service's client; checked against client->id[]
 	uint32_t half_open; // of active; not more than that
-	uint8_t reserved[20];
+	uint16_t index; // of its candidate, when flow control looked at it; may be another's by now
+	uint8_t reserved[18];
 };
 _Static_assert(sizeof(struct weir_policy_backend) == 64, "one cache line");
 
@@ -161,6 +165,7 @@ struct weir_policy_client {
 	// Cursors.
 	uint32_t cursor; // looked at first: a candidate, or a place of the window
 	uint32_t spill_cursor; // candidate where the search for a less loaded one begins
+	uint32_t spill_full; // so many candidates before that one have no room, but for spill_room
 	uint32_t generation; // weighted-round-robin: of the stride schedule
 	uint32_t phase; // weighted-round-robin: where in the schedule this worker stands
 	uint32_t round; // interleaved
@@ -180,6 +185,8 @@ struct weir_policy_client {
 	uint32_t limit; // of established flows; UINT32_MAX = none
 	weir_policy_choice *choose; // the policy's
 	struct weir_policy_settings settings;
+	uint16_t spill_room[WEIR_POLICY_ROOM]; // backends where flows have ended since
+	uint16_t spill_room_count;
 	uint16_t cursor_id; // backend at the cursor, to find the place again in the next table
 	uint8_t exhausted; // all candidates are known to be at the limit
 	uint8_t started; // the policy has adopted a table with candidates
@@ -189,7 +196,7 @@ struct weir_policy_client {
 
 enum weir_chosen_how {
 	WEIR_CHOSEN, // as the policy says
-	// All were at their limit (of more than WEIR_POLICY_WINDOW candidates: all that were looked
+	// All were at their limit (of more than WEIR_POLICY_SEARCH candidates: all that were looked
 	// at; the next choice looks at others):
 	WEIR_CHOSEN_SPILLED, // the least loaded one
 	WEIR_CHOSEN_REJECTED, // nobody
@@ -214,6 +221,9 @@ struct weir_chosen weir_policy_choose_slow(struct weir_policy_worker *worker,
 // say when there is none. table->count > 0. (flow_control.c)
 struct weir_chosen weir_policy_fall_back(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_table *table);
+
+// The backend is below its limit again, while nearly all are at it.
+void weir_policy_has_room(struct weir_policy_client *client, uint16_t id);
 
 // Choose a backend for a new flow. hash is the flow's (policy/hash.h).
 static inline struct weir_chosen weir_policy_choose(struct weir_policy_worker *worker,
@@ -296,6 +306,9 @@ static inline void weir_policy_ended(struct weir_policy_worker *worker,
 	backend->active -= backend->active > 0;
 	if (weir_policy_below_limit(client, backend)) {
 		client->exhausted = 0;
+		if (client->spill_full != 0) {
+			weir_policy_has_room(client, id);
+		}
 	}
 	if (client->reacts_to_end != 0) {
 		weir_policy_react_ended(worker, client, id, outcome, now_ns);

@@ -116,20 +116,82 @@ static void equals_take_turns(void **state) {
 	world_free(w);
 }
 
+// With more candidates than a choice looks at, the next choice looks at others.
 static void one_below_among_thousands_is_found(void **state) {
+	static const struct {
+		uint32_t n, tries;
+	} cases[] = {{129, 1}, {1000, 1}, {4096, 1}, {5000, 2}, {20000, 5}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
+			struct world *w = create((enum weir_policy)policy, cases[i].n,
+				i % 2 == 0 ? WEIR_EXHAUSTED_REJECT : WEIR_EXHAUSTED_SPILL);
+			uint16_t room = (uint16_t)(cases[i].n - 40);
+			struct weir_chosen chosen = {.how = WEIR_CHOSEN_REJECTED};
+
+			start_all(w, 3);
+			world_end(w, room, WEIR_OUTCOME_COMPLETED);
+			for (uint32_t k = 0; k < cases[i].tries && chosen.how != WEIR_CHOSEN; k++) {
+				chosen = world_choose_hash(w, 0);
+			}
+			assert_int_equal(chosen.how, WEIR_CHOSEN);
+			assert_int_equal(chosen.id, room);
+			world_free(w);
+		}
+	}
+}
+
+// Flows end at a few of them at a time, in any order: nobody is turned away while there is room,
+// and room there is for as many as have ended.
+static void none_is_rejected_while_one_of_many_has_room(void **state) {
+	uint64_t seed = 5;
+
 	(void)state;
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
-		struct world *w = create((enum weir_policy)policy, 5000, WEIR_EXHAUSTED_REJECT);
-		struct weir_chosen chosen = {.how = WEIR_CHOSEN_REJECTED};
+		struct world *w = create((enum weir_policy)policy, 1000, WEIR_EXHAUSTED_REJECT);
 
 		start_all(w, 3);
-		world_end(w, 4321, WEIR_OUTCOME_COMPLETED);
-		// Each choice looks at some of them, and the next one at others.
-		for (uint32_t i = 0; i < 5000 && chosen.how == WEIR_CHOSEN_REJECTED; i++) {
-			chosen = world_choose_hash(w, 0);
+		assert_int_equal(world_choose_hash(w, 1).how, WEIR_CHOSEN_REJECTED);
+		for (uint32_t round = 0; round < 300; round++) {
+			uint32_t ended = 1 + (uint32_t)(fixture_random(&seed) % 100);
+
+			for (uint32_t i = 0; i < ended; i++) {
+				uint16_t id;
+
+				do {
+					id = (uint16_t)(fixture_random(&seed) % 1000);
+				} while (w->backends[id].active == 0);
+				world_end(w, id, WEIR_OUTCOME_COMPLETED);
+			}
+			for (uint32_t i = 0; i < ended; i++) {
+				struct weir_chosen chosen =
+					world_choose_hash(w, fixture_random(&seed));
+
+				assert_int_equal(chosen.how, WEIR_CHOSEN);
+				assert_true(w->backends[chosen.id].active < 3);
+				world_start(w, chosen.id);
+			}
+			assert_int_equal(world_choose_hash(w, 2).how, WEIR_CHOSEN_REJECTED);
 		}
-		assert_int_equal(chosen.how, WEIR_CHOSEN);
-		assert_int_equal(chosen.id, 4321);
+		world_free(w);
+	}
+}
+
+// A backend that has left the table has room, too.
+static void who_has_left_is_not_remembered(void **state) {
+	(void)state;
+	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
+		struct world *w = create((enum weir_policy)policy, 1000, WEIR_EXHAUSTED_REJECT);
+
+		start_all(w, 3);
+		assert_int_equal(world_choose_hash(w, 0).how, WEIR_CHOSEN_REJECTED);
+		world_publish(w, (enum weir_policy)policy, NULL, NULL, 900);
+		assert_int_equal(world_choose_hash(w, 0).how, WEIR_CHOSEN_REJECTED);
+		world_end(w, 950, WEIR_OUTCOME_COMPLETED);
+		assert_int_equal(world_choose_hash(w, 0).how, WEIR_CHOSEN_REJECTED);
+		world_end(w, 850, WEIR_OUTCOME_COMPLETED);
+		assert_int_equal(world_flow(w), 850);
 		world_free(w);
 	}
 }
@@ -179,6 +241,8 @@ int main(void) {
 		cmocka_unit_test(spilled_flows_are_even),
 		cmocka_unit_test(equals_take_turns),
 		cmocka_unit_test(one_below_among_thousands_is_found),
+		cmocka_unit_test(none_is_rejected_while_one_of_many_has_room),
+		cmocka_unit_test(who_has_left_is_not_remembered),
 		cmocka_unit_test(higher_limit_takes_effect_with_the_table),
 		cmocka_unit_test(others_do_not_lift_the_limit),
 	};
