@@ -11,6 +11,7 @@
 
 struct entry { // of one backend id
 	bool known;
+	bool unresolved; // the history says so
 	uint64_t generation; // of the configure call that named it last
 	uint64_t identity; // whose facts these are
 	struct weir_address address;
@@ -130,6 +131,30 @@ void weir_states_expire(struct weir_states *states, uint16_t backend, const char
 		settle(states, backend, weir_health_expire(entry->facts), source,
 			"nothing heard any more");
 	}
+}
+
+void weir_states_note(
+	struct weir_states *states, uint16_t backend, const char *source, const char *why) {
+	struct weir_backend_state state;
+
+	if (find(states, backend) != NULL &&
+		weir_tables_backend(states->tables, backend, &state) == 0) {
+		remember(states, &state, (enum weir_health_state)state.health, source, why);
+	}
+}
+
+void weir_states_next_hop(
+	struct weir_states *states, uint16_t backend, bool resolved, const char *why) {
+	struct entry *entry = find(states, backend);
+	char text[WEIR_STATES_WHY_BYTES];
+
+	if (entry == NULL || entry->unresolved != resolved) {
+		return;
+	}
+	entry->unresolved = !resolved;
+	snprintf(text, sizeof(text), "%s%s",
+		resolved ? "next hop resolved" : "unresolved: ", resolved ? "" : why);
+	weir_states_note(states, backend, "next-hop", text);
 }
 
 // --- configuring ----------------------------------------------------------------------------

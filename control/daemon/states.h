@@ -36,7 +36,7 @@ struct weir_states_change {
 	uint64_t time_ms; // of the day, since 1970
 	char service[WEIR_NAME_BYTES];
 	char backend[WEIR_NAME_BYTES];
-	enum weir_health_state from, to;
+	enum weir_health_state from, to; // the same: something else has changed
 	char source[16]; // who said so: "check", ...
 	char why[WEIR_STATES_WHY_BYTES];
 };
@@ -62,6 +62,16 @@ void weir_states_say(struct weir_states *states, uint16_t backend, enum weir_hea
 
 // Nothing has been heard from the backend for so long that its word expires.
 void weir_states_expire(struct weir_states *states, uint16_t backend, const char *source);
+
+// Something has happened to the backend that is no matter of its health: remember it beside that.
+// Nothing for an id that no backend has.
+void weir_states_note(
+	struct weir_states *states, uint16_t backend, const char *source, const char *why);
+
+// Its next hop is resolved or not, as it may have been before; why: one line if not. A change is
+// remembered, but not that the first one was found.
+void weir_states_next_hop(
+	struct weir_states *states, uint16_t backend, bool resolved, const char *why);
 
 // Returns 0, -ENOENT (no such backend).
 int weir_states_status(

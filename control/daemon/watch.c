@@ -110,6 +110,7 @@ static void on_next_hop(void *context, const struct weir_address *address,
 			continue;
 		}
 		log_next_hop(watch, &backend, hop, why);
+		weir_states_next_hop(watch->states, id, hop->resolved, why);
 		weir_tables_set_next_hop(watch->tables, id, hop);
 		watch->changed(watch->context);
 	}

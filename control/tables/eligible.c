@@ -48,6 +48,27 @@ static enum group group_of(
 									  : GROUP_LAST_RESORT;
 }
 
+// Packets to a backend whose next hop is unresolved are lost, whatever its health: it is left out
+// while another one of those that may be used is resolved.
+static void decide_usable(
+	struct weir_state *state, const struct weir_service_entry *service, enum group worst) {
+	bool any_resolved = false;
+
+	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
+		struct weir_backend_entry *backend = &state->backends[link - 1];
+		enum group group = group_of(state, backend);
+
+		backend->eligible = group == GROUP_ELIGIBLE;
+		backend->usable = group <= worst;
+		any_resolved |= backend->usable && backend->hop.resolved;
+	}
+	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
+		struct weir_backend_entry *backend = &state->backends[link - 1];
+
+		backend->usable &= backend->hop.resolved || !any_resolved;
+	}
+}
+
 // In panic a backend that fails its checks is used all the same: it may not be down at all.
 static bool is_down(const struct weir_backend_entry *backend) {
 	return !backend->usable &&
@@ -92,13 +113,7 @@ int weir_eligible_decide(struct weir_state *state, uint16_t id) {
 	if (service->panic) {
 		worst = count[GROUP_ELIGIBLE] > 0 ? GROUP_ANSWERS_MAYBE : GROUP_LAST_RESORT;
 	}
-	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
-		struct weir_backend_entry *backend = &state->backends[link - 1];
-		enum group group = group_of(state, backend);
-
-		backend->eligible = group == GROUP_ELIGIBLE;
-		backend->usable = group <= worst;
-	}
+	decide_usable(state, service, worst);
 	r = weir_subsets_decide(state, service);
 	if (r < 0) {
 		return r;

@@ -85,7 +85,8 @@ struct weir_backend_entry {
 	uint8_t health;
 	uint8_t set; // enum weir_set_flag
 	bool adopted; // came out of a segment, not out of a configuration
-	bool usable; // may take new flows: eligible, or panic makes it so
+	bool usable; // may take new flows: eligible, or panic makes it so; and its next hop is
+		     // resolved, or that of no other one is
 	uint8_t flags; // of its row, as decided: WEIR_BACKEND_CLOSED to WEIR_BACKEND_RESET
 	bool proven; // was healthy since it was configured; weir_backend_set_health
 	bool eligible; // ready, healthy, weight above 0

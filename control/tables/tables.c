@@ -434,10 +434,14 @@ int weir_tables_set_next_hop(
 	}
 	backend = &state->backends[id];
 	backend->set |= WEIR_SET_NEXT_HOP;
-	if (!same_hop(&backend->hop, hop)) {
-		backend->hop = *hop;
-		weir_state_mark_backend(state, id);
+	if (same_hop(&backend->hop, hop)) {
+		return 0;
 	}
+	if (backend->hop.resolved != hop->resolved && backend->stage == WEIR_ID_LIVE) {
+		weir_state_mark_service(state, backend->service);
+	}
+	backend->hop = *hop;
+	weir_state_mark_backend(state, id);
 	return 0;
 }
 

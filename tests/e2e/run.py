@@ -19,6 +19,7 @@ import traceback
 
 import netns
 import scenarios_access
+import scenarios_backends
 import scenarios_balancing
 import scenarios_control
 import scenarios_hostile
@@ -31,9 +32,9 @@ import scenarios_traffic
 import scenarios_worker
 from scenario import collect
 
-MODULES = (scenarios_traffic, scenarios_balancing, scenarios_policies, scenarios_control,
-           scenarios_hostile, scenarios_limits, scenarios_mtu, scenarios_ports, scenarios_subsets,
-           scenarios_worker, scenarios_access)
+MODULES = (scenarios_traffic, scenarios_balancing, scenarios_backends, scenarios_policies,
+           scenarios_control, scenarios_hostile, scenarios_limits, scenarios_mtu, scenarios_ports,
+           scenarios_subsets, scenarios_worker, scenarios_access)
 # Scenarios wait most of the time: for programs to start, for health checks, for timeouts.
 JOBS = 2 * os.cpu_count()
 

@@ -10,6 +10,7 @@
 #include "neighbours_hops.h"
 
 #define TICK_MS 250
+#define FIRST_PROBES_MS 20 // between turns of datagrams while next hops wait for their first one
 #define LOOKUPS_PER_TURN 256 // routes asked for before the loop gets its turn again
 #define SETTLE_MS 50 // routes are asked for again this long after a change ...
 #define PATH_MTU_MESSAGES 2048 // of a family, in a tick; what is beyond waits, or is lost
@@ -168,6 +169,7 @@ static void report(struct weir_neighbours *n) {
 // --- asking the kernel --------------------------------------------------------------------
 
 static void on_work(uv_timer_t *timer);
+static void on_tick(uv_timer_t *timer);
 
 static void work_in(struct weir_neighbours *n, uint64_t delay_ms) {
 	uint64_t due = uv_timer_get_due_in(&n->work);
@@ -235,6 +237,12 @@ static void ask_passing(struct weir_neighbours *n) {
 	}
 }
 
+static void probe(struct weir_neighbours *n) {
+	if (weir_hops_probe(n)) {
+		uv_timer_start(&n->tick, on_tick, FIRST_PROBES_MS, TICK_MS);
+	}
+}
+
 // One round: links, then a route for each address, then the neighbour table of the kernel.
 static void on_work(uv_timer_t *timer) {
 	struct weir_neighbours *n = timer->data;
@@ -261,7 +269,7 @@ static void on_work(uv_timer_t *timer) {
 	if (n->neighbours_stale) {
 		weir_hops_ask_kernel(n);
 	}
-	weir_hops_probe(n);
+	probe(n);
 	for (uint32_t i = 0; i < n->entry_count; i++) {
 		weir_neighbours_mark(n, n->entries[i]);
 	}
@@ -374,7 +382,7 @@ static void receive_path_mtu(struct weir_neighbours *n) {
 static void on_tick(uv_timer_t *timer) {
 	struct weir_neighbours *n = timer->data;
 
-	weir_hops_probe(n);
+	probe(n);
 	receive_path_mtu(n);
 	if (n->neighbours_stale || n->links_stale) {
 		work_in(n, 0);

@@ -263,9 +263,10 @@ static bool needs_hop(const struct weir_neighbours *n, const struct hop *hop) {
 
 // A turn goes on where the one before ended: when more than a turn's datagrams are due all the
 // time, every next hop still gets its own.
-void weir_hops_probe(struct weir_neighbours *n) {
+bool weir_hops_probe(struct weir_neighbours *n) {
 	uint64_t now = uv_now(n->loop);
 	uint32_t sent = 0;
+	bool is_new = false;
 	struct hop *hop;
 
 	for (uint32_t i = 0; i < HOP_BUCKETS && sent < PROBES_PER_TICK; i++) {
@@ -273,10 +274,14 @@ void weir_hops_probe(struct weir_neighbours *n) {
 
 		n->probe_bucket = (at + 1) % HOP_BUCKETS;
 		SLIST_FOREACH(hop, &n->hops[at], bucket) {
+			bool first = hop->probe_ms == 0;
+
 			if (is_probe_due(hop, now) && needs_hop(n, hop)) {
+				is_new |= first;
 				send_datagram(n, &LIST_FIRST(&hop->entries)->address);
 				sent++;
 			}
 		}
 	}
+	return is_new && sent >= PROBES_PER_TICK;
 }

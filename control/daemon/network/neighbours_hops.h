@@ -105,5 +105,6 @@ void weir_hops_ask_kernel(struct weir_neighbours *n);
 // The kernel's limit of neighbours, when the next hops of this family reach it; else 0.
 uint32_t weir_hops_beyond(const struct weir_neighbours *n, uint8_t family);
 
-// Send the datagrams that are due, so that the kernel asks the network.
-void weir_hops_probe(struct weir_neighbours *n);
+// Send the datagrams that are due, so that the kernel asks the network. Returns true when some next
+// hops may not have got their first one yet: no new flow goes to their backends until they answer.
+bool weir_hops_probe(struct weir_neighbours *n);

@@ -209,6 +209,33 @@ static void history_remembers_who_said_what(void **state) {
 	assert_false(weir_states_history(own->states, WEIR_STATES_HISTORY, &change));
 }
 
+static void next_hops_are_in_the_history_when_they_change(void **state) {
+	struct own *own = *state;
+	uint16_t id = lab_id(&own->lab, "s0", "b0");
+	struct weir_states_change change;
+
+	judge(own, "b0", WEIR_HEALTH_VERDICT_PASSING);
+	own->changes = 0;
+	weir_states_next_hop(own->states, id, true, ""); // as it should be
+	assert_true(weir_states_history(own->states, 0, &change));
+	assert_string_equal(change.source, "check");
+	weir_states_next_hop(own->states, id, false, "no ARP/ND reply");
+	weir_states_next_hop(own->states, id, false, "no route");
+	assert_true(weir_states_history(own->states, 0, &change));
+	assert_string_equal(change.source, "next-hop");
+	assert_string_equal(change.why, "unresolved: no ARP/ND reply");
+	assert_int_equal(change.from, WEIR_HEALTH_HEALTHY);
+	assert_int_equal(change.to, WEIR_HEALTH_HEALTHY);
+	assert_true(weir_states_history(own->states, 1, &change));
+	assert_string_equal(change.source, "check");
+	weir_states_next_hop(own->states, id, true, "");
+	assert_true(weir_states_history(own->states, 0, &change));
+	assert_string_equal(change.why, "next hop resolved");
+	weir_states_next_hop(own->states, 999, false, "who?");
+	assert_false(weir_states_history(own->states, 3, &change));
+	assert_int_equal(own->changes, 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
@@ -218,6 +245,7 @@ int main(void) {
 		TEST(checks_that_come_and_go),
 		TEST(who_leaves_takes_his_facts_along),
 		TEST(history_remembers_who_said_what),
+		TEST(next_hops_are_in_the_history_when_they_change),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -287,3 +287,12 @@ struct weir_next_hop lab_hop(uint8_t last) {
 
 	return hop;
 }
+
+void lab_resolve(struct lab *lab) {
+	struct weir_next_hop hop = lab_hop(1);
+
+	for (uint32_t id = 0; id < weir_tables_backend_ids(lab->tables); id++) {
+		weir_tables_set_next_hop(lab->tables, (uint16_t)id, &hop);
+	}
+	assert_true(weir_tables_publish(lab->tables) >= 0);
+}

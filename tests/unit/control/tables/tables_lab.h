@@ -79,3 +79,5 @@ void lab_assert_published(const struct lab *lab, const struct lab_published *exp
 uint32_t lab_publish(struct lab *lab);
 void lab_set_flows(struct lab *lab, uint32_t worker, uint16_t backend, uint64_t flows);
 struct weir_next_hop lab_hop(uint8_t last);
+// The next hop of every backend is lab_hop(1) from here on; published.
+void lab_resolve(struct lab *lab);

@@ -58,6 +58,8 @@ static void next_hop_fills_the_row_and_publishes_one_table(void **unused) {
 	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
+	assert_false(lab_row(&lab, 1).flags & WEIR_BACKEND_RESOLVED);
+	lab_resolve(&lab);
 	assert_int_equal(weir_tables_set_next_hop(lab.tables, 1, &hop), 0);
 	assert_int_equal(lab_publish(&lab), 1);
 	row = lab_row(&lab, 1);
@@ -66,7 +68,6 @@ static void next_hop_fills_the_row_and_publishes_one_table(void **unused) {
 	assert_memory_equal(row.header + 6, lab.segment->header->port[0].mac, 6);
 	assert_memory_equal(row.header + 14 + 12, hop.source.bytes, 4);
 	assert_memory_equal(row.header + 14 + 16, config->services[0].backends[1].address.bytes, 4);
-	assert_false(lab_row(&lab, 0).flags & WEIR_BACKEND_RESOLVED);
 	assert_true(lab_state(&lab, 1).resolved);
 
 	assert_int_equal(weir_tables_set_next_hop(lab.tables, 1, &hop), 0);
@@ -141,14 +142,12 @@ static void s6_what_asks_for_no_new_flows_keeps_its_row(void **unused) {
 		{WEIR_ADMIN_READY, WEIR_HEALTH_HEALTHY, 0, 0},
 	};
 	struct weir_config *config = lab_config(1, 4);
-	struct weir_next_hop hop = lab_hop(1);
 	struct lab lab;
 
 	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
-	weir_tables_set_next_hop(lab.tables, 2, &hop);
-	assert_int_equal(lab_publish(&lab), 1);
+	lab_resolve(&lab);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		weir_tables_set_admin(lab.tables, 2, cases[i].admin);
 		weir_tables_set_health(lab.tables, 2, cases[i].health);
@@ -196,7 +195,6 @@ static void changes_of_unknown_ids_are_refused(void **unused) {
 
 static void s4_rebind_publishes_everything_into_a_new_segment(void **unused) {
 	struct weir_config *config = lab_config(2, 3);
-	struct weir_next_hop hop = lab_hop(3);
 	struct lab lab, old;
 
 	(void)unused;
@@ -204,8 +202,7 @@ static void s4_rebind_publishes_everything_into_a_new_segment(void **unused) {
 	lab_apply(&lab, config);
 	weir_tables_set_admin(lab.tables, 4, WEIR_ADMIN_DRAIN);
 	weir_tables_set_weight(lab.tables, 2, 7);
-	weir_tables_set_next_hop(lab.tables, 1, &hop);
-	weir_tables_publish(lab.tables);
+	lab_resolve(&lab);
 
 	assert_int_equal(weir_tables_rebind(lab.tables, NULL), 0);
 	assert_null(weir_tables_writer(lab.tables));

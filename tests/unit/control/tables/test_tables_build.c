@@ -131,8 +131,9 @@ static void rows_are_published_one_by_one(void **unused) {
 	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
+	lab_resolve(&lab);
 	for (uint16_t id = 0; id < 15; id++) {
-		struct weir_next_hop hop = lab_hop((uint8_t)id);
+		struct weir_next_hop hop = lab_hop((uint8_t)(100 + id));
 
 		weir_tables_set_next_hop(lab.tables, id, &hop);
 		assert_int_equal(lab_publish(&lab), 1);

@@ -17,11 +17,12 @@ struct member {
 	enum weir_admin_state admin;
 	enum weir_health_state health;
 	uint32_t configured, runtime;
-	unsigned int flags; // LEAVING, UNPROVEN
+	unsigned int flags; // LEAVING, UNPROVEN, RESOLVED
 };
 
 #define LEAVING 1
 #define UNPROVEN 2 // was never healthy
+#define RESOLVED 4 // its next hop
 
 #define READY WEIR_ADMIN_READY
 #define DRAIN WEIR_ADMIN_DRAIN
@@ -55,6 +56,7 @@ static uint32_t decide(const struct member *members, uint32_t n, uint32_t thresh
 		state->backends[i].configured_weight = members[i].configured;
 		state->backends[i].runtime_weight = members[i].runtime;
 		state->backends[i].proven = (members[i].flags & UNPROVEN) == 0;
+		state->backends[i].hop.resolved = (members[i].flags & RESOLVED) != 0;
 		if ((members[i].flags & LEAVING) != 0) {
 			weir_backend_leave(state, (uint16_t)i);
 		}
@@ -173,6 +175,24 @@ static void eligible_sets(void **unused) {
 		{"threshold 100: one missing is panic", 100,
 			{{READY, HEALTHY, 1, UNSET, 0}, {READY, REFUSING, 1, UNSET, 0}}, 2, 0x3, 1,
 			true},
+		{"no next hop: left out, and no failure", 50,
+			{{READY, HEALTHY, 1, UNSET, 0}, {READY, HEALTHY, 1, UNSET, RESOLVED},
+				{READY, HEALTHY, 1, UNSET, 0}},
+			3, 0x2, 3, false},
+		{"all have a next hop", 50,
+			{{READY, HEALTHY, 1, UNSET, RESOLVED},
+				{READY, HEALTHY, 1, UNSET, RESOLVED}},
+			2, 0x3, 2, false},
+		{"no next hop in panic: left out of those that panic brings", 50,
+			{{READY, REFUSING, 1, UNSET, RESOLVED}, {READY, REFUSING, 1, UNSET, 0},
+				{READY, HEALTHY, 1, UNSET, 0}},
+			3, 0x1, 1, true},
+		{"next hops of others do not count: drained, refusing, weight 0, leaving", 50,
+			{{DRAIN, HEALTHY, 1, UNSET, RESOLVED}, {READY, HEALTHY, 0, UNSET, RESOLVED},
+				{READY, HEALTHY, 1, UNSET, LEAVING | RESOLVED},
+				{READY, REFUSING, 1, UNSET, RESOLVED},
+				{READY, HEALTHY, 1, UNSET, 0}},
+			5, 0x10, 1, false},
 	};
 
 	(void)unused;

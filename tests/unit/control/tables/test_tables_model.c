@@ -162,6 +162,7 @@ static void change_state(struct model *model, struct lab *lab) {
 	default: {
 		struct weir_next_hop hop = lab_hop((uint8_t)pick(model, 4));
 
+		hop.resolved = pick(model, 4) > 0;
 		assert_int_equal(weir_tables_set_next_hop(lab->tables, id, &hop), 0);
 	}
 	}
@@ -191,7 +192,9 @@ static uint32_t effective(const struct model_backend *backend) {
 }
 
 // The rule of who takes new flows, told once more in other words.
-static void expect_members(const struct model_service *service, bool member[BACKENDS]) {
+static void expect_members(
+	const struct model_service *service, const bool resolved[BACKENDS], bool member[BACKENDS]) {
+	bool reachable = false;
 	uint32_t total = 0, good = 0, fair = 0; // fair: healthy, or no longer
 	bool panic;
 
@@ -222,6 +225,10 @@ static void expect_members(const struct model_service *service, bool member[BACK
 			member[b] &= ready && (backend->health == WEIR_HEALTH_HEALTHY ||
 						      backend->health == WEIR_HEALTH_REFUSING);
 		}
+		reachable |= member[b] && resolved[b];
+	}
+	for (int b = 0; b < BACKENDS; b++) {
+		member[b] &= !reachable || resolved[b];
 	}
 }
 
@@ -292,7 +299,7 @@ static void check_backend(
 static void check(struct model *model, struct lab *lab) {
 	for (int s = 0; s < SERVICES; s++) {
 		uint32_t total_weight = 0;
-		bool member[BACKENDS];
+		bool member[BACKENDS], resolved[BACKENDS] = {false};
 		char name[16], other[16];
 
 		snprintf(name, sizeof(name), "s%d", s);
@@ -300,7 +307,13 @@ static void check(struct model *model, struct lab *lab) {
 			assert_int_equal(weir_tables_service_find(lab->tables, name), -ENOENT);
 			continue;
 		}
-		expect_members(&model->service[s], member);
+		for (int b = 0; b < BACKENDS; b++) {
+			snprintf(other, sizeof(other), "b%d", b);
+			if (model->service[s].backend[b].exists) {
+				resolved[b] = lab_state(lab, lab_id(lab, name, other)).resolved;
+			}
+		}
+		expect_members(&model->service[s], resolved, member);
 		for (int b = 0; b < BACKENDS; b++) {
 			total_weight += member[b] ? effective(&model->service[s].backend[b]) : 0;
 		}
