@@ -63,13 +63,19 @@ static uint32_t find(const struct parser *parser, const char *name, size_t bytes
 	return i;
 }
 
+static bool is_first(const struct parser *parser, uint32_t i) {
+	const char *name = row(parser, i)->name;
+
+	return find(parser, name, strlen(name), 0) == i;
+}
+
 // The known name nearest to a word, or the only one that begins with it; NULL = neither.
 static const char *near_name(const struct parser *parser, const char *name) {
 	const char *names[WEIR_OPTIONS_MAX + WEIR_OPTIONS_STANDARD], *begins = NULL;
 	uint32_t count = 0, beginning = 0;
 
 	for (uint32_t i = 0; i < rows(parser); i++) {
-		if (row(parser, i)->kind != WEIR_OPTION_HEADING) {
+		if (row(parser, i)->kind != WEIR_OPTION_HEADING && is_first(parser, i)) {
 			names[count++] = row(parser, i)->name;
 		}
 	}
@@ -210,14 +216,25 @@ int weir_command_line_parse(const struct weir_option_list *list, int argc, char 
 	return r;
 }
 
+static bool takes(const struct weir_option_list *list, const char *name, uint32_t groups) {
+	for (uint32_t i = 0; i < list->count; i++) {
+		const struct weir_option *option = &list->row[i];
+
+		if (strcmp(option->name, name) == 0 &&
+			(option->groups == 0 || (option->groups & groups) != 0)) {
+			return true;
+		}
+	}
+	return false;
+}
+
 int weir_command_line_check(const struct weir_option_list *list,
 	const struct weir_command_line *line, uint32_t groups, const char *command, char *why,
 	size_t why_bytes) {
 	for (uint32_t i = 0; i < list->count; i++) {
 		const struct weir_option *option = &list->row[i];
 
-		if ((line->given >> i & 1) != 0 && option->groups != 0 &&
-			(option->groups & groups) == 0) {
+		if ((line->given >> i & 1) != 0 && !takes(list, option->name, groups)) {
 			snprintf(why, why_bytes, "--%s is not an option of %s; leave it out",
 				option->name, command);
 			return -EINVAL;

@@ -25,6 +25,8 @@
 #define WEIR_OPTIONS_STANDARD 2
 extern const struct weir_option weir_options_standard[WEIR_OPTIONS_STANDARD];
 
+// Rows of the same name are one option with a help for each of their groups. They have the same
+// kind, field and range.
 struct weir_option_list {
 	const struct weir_option *row;
 	uint32_t count; // at most WEIR_OPTIONS_MAX

@@ -185,6 +185,13 @@ enum weir_config_on_backend_down {
 	WEIR_ON_BACKEND_DOWN_RESET,
 };
 
+// What becomes of the flows that are left when the deadline of a drain has come.
+enum weir_config_at_deadline { WEIR_AT_DEADLINE_KEEP, WEIR_AT_DEADLINE_DROP };
+
+struct weir_config_drain {
+	enum weir_config_at_deadline at_deadline; // default keep
+};
+
 struct weir_config_service {
 	char name[WEIR_CONFIG_NAME_BYTES];
 	struct weir_config_bind *binds;
@@ -201,6 +208,7 @@ struct weir_config_service {
 	struct weir_config_health_check health_check;
 	uint32_t panic_threshold_percent; // 0..100, default 50
 	enum weir_config_on_backend_down on_backend_down; // default keep
+	struct weir_config_drain drain;
 	struct weir_config_backend *backends;
 	uint32_t backend_count;
 	int line;
@@ -252,6 +260,7 @@ const char *weir_config_rounds_name(enum weir_config_rounds rounds);
 const char *weir_config_workload_name(enum weir_config_workload workload);
 const char *weir_config_closed_ports_name(enum weir_config_closed_ports closed_ports);
 const char *weir_config_on_backend_down_name(enum weir_config_on_backend_down what);
+const char *weir_config_at_deadline_name(enum weir_config_at_deadline at_deadline);
 const char *weir_config_when_exhausted_name(enum weir_when_exhausted when_exhausted);
 
 // A key that the file gives to `settings` and that has no meaning for the policy `name`, or NULL:

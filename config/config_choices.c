@@ -39,6 +39,8 @@ const struct weir_json_choice weir_config_workloads[] = {
 const struct weir_json_choice weir_config_on_backend_down[] = {
 	{"keep", WEIR_ON_BACKEND_DOWN_KEEP}, {"rehash", WEIR_ON_BACKEND_DOWN_REHASH},
 	{"reset", WEIR_ON_BACKEND_DOWN_RESET}, {0}};
+const struct weir_json_choice weir_config_at_deadline[] = {
+	{"keep", WEIR_AT_DEADLINE_KEEP}, {"drop", WEIR_AT_DEADLINE_DROP}, {0}};
 const struct weir_json_choice weir_config_when_exhausted[] = {
 #define X(name, key) {key, WEIR_EXHAUSTED_##name},
 	WEIR_WHEN_EXHAUSTED(X)
@@ -99,6 +101,10 @@ const char *weir_config_on_backend_down_name(enum weir_config_on_backend_down wh
 
 const char *weir_config_method_name(enum weir_config_method method) {
 	return weir_json_choice_name(weir_config_methods, method);
+}
+
+const char *weir_config_at_deadline_name(enum weir_config_at_deadline at_deadline) {
+	return weir_json_choice_name(weir_config_at_deadline, at_deadline);
 }
 
 const char *weir_config_check_name(enum weir_config_check check) {

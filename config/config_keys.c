@@ -253,6 +253,13 @@ static const struct weir_json_object backend_object = {.name = "backend", ROWS(b
 	.line_offset = offsetof(struct BACKEND, line), .check = weir_config_check_backend,
 	.identify = weir_config_identify_backend, .describe = weir_config_describe_backend};
 
+#define DRAIN weir_config_drain
+static const struct weir_json_key drain_keys[] = {
+	CHOICE("at_deadline", DRAIN, at_deadline, weir_config_at_deadline, "\"keep\"", CONTROL),
+	COMMENT,
+};
+static const struct weir_json_object drain_object = {.name = "drain", ROWS(drain_keys)};
+
 #define SERVICE weir_config_service
 static const struct weir_json_key service_keys[] = {
 	VALUE("name", weir_config_type_name, SERVICE, name, .required = true, TABLES),
@@ -271,6 +278,7 @@ static const struct weir_json_key service_keys[] = {
 		UNIT("percent"), TABLES),
 	CHOICE("on_backend_down", SERVICE, on_backend_down, weir_config_on_backend_down,
 		"\"keep\"", TABLES),
+	OBJECT("drain", SERVICE, drain, drain_object),
 	LIST("backends", SERVICE, backends, backend_count, 1, WEIR_CONFIG_BACKENDS_MAX,
 		backend_object, TABLES),
 	COMMENT,

@@ -48,6 +48,9 @@ static const struct fact facts[] = {
 #define X(name, key) {"admin " key, WEIR_ADMIN_##name},
 	WEIR_ADMIN_STATES(X)
 #undef X
+#define X(name, key) {"drain " key, WEIR_DRAIN_##name},
+	WEIR_DRAIN_PHASES(X)
+#undef X
 #define X(name, key) {"health " key, WEIR_HEALTH_##name},
 	WEIR_HEALTH_STATES(X)
 #undef X
@@ -160,7 +163,8 @@ static const struct fact facts[] = {
 	FIELD(weir_identity_backend, runtime_weight) FIELD(weir_identity_backend, reported_weight)
 	FIELD(weir_identity_backend, address) FIELD(weir_identity_backend, family)
 	FIELD(weir_identity_backend, reserved0) FIELD(weir_identity_backend, service)
-	FIELD(weir_identity_backend, reserved1) FIELD(weir_identity_backend, name)
+	FIELD(weir_identity_backend, reserved1) FIELD(weir_identity_backend, drain_until_ns)
+	FIELD(weir_identity_backend, reserved2) FIELD(weir_identity_backend, name)
 	TYPE(weir_blob)
 	FIELD(weir_blob, generation) FIELD(weir_blob, kind) FIELD(weir_blob, lines)
 	TYPE(weir_service_table)

@@ -223,7 +223,9 @@ struct weir_identity_backend { // 128 bytes, [control]
 	uint8_t family; // 4 or 6
 	uint8_t reserved0;
 	uint16_t service;
-	uint32_t reserved1[7];
+	uint32_t reserved1;
+	uint64_t drain_until_ns; // CLOCK_MONOTONIC; 0 = no deadline. Only while it drains
+	uint32_t reserved2[4];
 	char name[WEIR_NAME_BYTES];
 };
 _Static_assert(sizeof(struct weir_identity_backend) == 128, "segment ABI");
@@ -235,6 +237,21 @@ _Static_assert(sizeof(struct weir_identity_backend) == 128, "segment ABI");
 enum weir_admin_state {
 #define X(name, key) WEIR_ADMIN_##name,
 	WEIR_ADMIN_STATES(X)
+#undef X
+};
+
+// How far the drain of a backend that an operator asked for has come.
+// X(NAME, "name")
+#define WEIR_DRAIN_PHASES(X) \
+	X(NONE, "none") /* or of no interest to control */ \
+	X(DRAINING, "draining") /* flows are left, the deadline is not over */ \
+	X(DRAINED, "drained") /* no open flow was left */ \
+	X(KEPT, "kept") /* at the deadline flows were left: they go on */ \
+	X(DROPPED, "dropped") /* at the deadline flows were left: in maintenance, with RSTs */
+
+enum weir_drain_phase {
+#define X(name, key) WEIR_DRAIN_##name,
+	WEIR_DRAIN_PHASES(X)
 #undef X
 };
 

@@ -1,7 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "command.h"
 
+#include <time.h>
+
 #include "terminal.h"
+
+void weir_cli_wait_ms(int ms) {
+	struct timespec wait = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
+
+	while (nanosleep(&wait, &wait)) {
+	}
+}
 
 void weir_cli_print_errors(FILE *out, const char *file, const char *mark, const json_t *errors) {
 	json_t *error;

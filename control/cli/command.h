@@ -57,4 +57,5 @@ void weir_cli_print_json(FILE *out, const json_t *json);
 // Print a list of errors or warnings as the control API gives it: [{line, column, path, reason}],
 // one line each: FILE:LINE:COLUMN:MARK PATH: reason. mark is "" or " warning:". Anything else
 // prints nothing.
+void weir_cli_wait_ms(int ms); // sleeps
 void weir_cli_print_errors(FILE *out, const char *file, const char *mark, const json_t *errors);

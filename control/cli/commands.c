@@ -9,6 +9,7 @@
 
 #include "check.h"
 #include "config.h"
+#include "drain.h"
 #include "nearest.h"
 #include "show.h"
 #include "stats.h"
@@ -128,6 +129,14 @@ static int build_service_set(const struct weir_cli *cli, json_t *request, char *
 		return unknown_policy(policy, why, n);
 	}
 	return build_service(cli, request, why, n);
+}
+
+static int build_drain(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
+	if (cli->options->interval_ms > 0) {
+		json_object_set_new(
+			request, "interval_ms", json_integer(cli->options->interval_ms));
+	}
+	return build_one_backend(cli, request, why, n);
 }
 
 static const char *const report_keys[] = {"service-time-ms", "service-count", "service-median-ms",
@@ -261,9 +270,13 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "SHARE-% is the target share of new flows, NEW-% the actual share since the start.\n",
 	 "weirctl backend show web/", "backend.show", 0, 1, 0, build_backend, weir_show_backends,
 	 NULL, false},
-	{"backend", "drain", "[SERVICE/]NAME", "stop new flows; existing flows continue", BACKEND_TEXT,
-	 "weirctl backend drain web/web-1", "backend.drain", 1, 1, 0, build_one_backend,
-	 weir_show_change, NULL, true},
+	{"backend", "drain", "[--interval DURATION] [--wait] [SERVICE/]NAME",
+	 "stop new flows; existing flows continue",
+	 "The drain is over when no open flow is left, or at the deadline; the service's\n"
+	 "drain.at_deadline says whether the rest is kept or dropped. weir-control sees to that,\n"
+	 "whether or not weirctl waits.\n" BACKEND_TEXT,
+	 "weirctl backend drain --interval 60s --wait web/web-1", "backend.drain", 1, 1,
+	 WEIR_CLI_DRAIN, build_drain, weir_show_change, weir_drain_run, true},
 	{"backend", "ready", "[SERVICE/]NAME", "accept new flows again, subject to health",
 	 BACKEND_TEXT, "weirctl backend ready web-1", "backend.ready", 1, 1, 0, build_one_backend,
 	 weir_show_change, NULL, true},

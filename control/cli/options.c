@@ -10,6 +10,7 @@
 #include "help_text.h"
 
 #define HOUR_MS 3600000
+#define WEEK_MS 604800000
 #define BACKENDS_MAX 65534 // as many as a segment holds; clients of a preview, too
 
 #define FIELD(member) WEIR_OPTION_FIELD(struct weir_cli_options, member)
@@ -87,9 +88,23 @@ static const struct weir_option rows[] = {
 		.help = "sampling interval; implies --watch",
 		.fallback = "1",
 		.min = 100,
-		.max = HOUR_MS,
+		.max = WEEK_MS,
 		.groups = WEIR_CLI_WATCH,
 		FIELD(interval_ms)},
+	{.name = "interval",
+		.kind = WEIR_OPTION_SECONDS,
+		.value = "DURATION",
+		.help = "time until the deadline: 500ms, 60s, 2m, 1h",
+		.fallback = "no deadline",
+		.min = 100,
+		.max = WEEK_MS,
+		.groups = WEIR_CLI_DRAIN,
+		FIELD(interval_ms)},
+	{.name = "wait",
+		.kind = WEIR_OPTION_FLAG,
+		.help = "wait for the end of the drain, and show its progress",
+		.groups = WEIR_CLI_DRAIN,
+		FIELD(wait)},
 	{.name = "count",
 		.kind = WEIR_OPTION_NUMBER,
 		.value = "N",
@@ -138,7 +153,6 @@ int weir_cli_options_parse(int argc, char **argv, const char *environment_run_di
 
 	if (r == 0) {
 		options.watch |= options.interval_ms > 0 || options.count > 0;
-		options.interval_ms = options.interval_ms > 0 ? options.interval_ms : 1000;
 		*ret = options;
 	}
 	return r;

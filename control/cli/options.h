@@ -14,6 +14,7 @@ enum weir_cli_option {
 	WEIR_CLI_WATCH = 1 << 1, // --watch, --interval, --count
 	WEIR_CLI_SUBSET = 1 << 2, // --clients, --backends, --size, --algorithm, --mode, --salt
 	WEIR_CLI_STRICT = 1 << 3, // --strict
+	WEIR_CLI_DRAIN = 1 << 4, // --interval, --wait
 };
 
 // Options of subset preview.
@@ -28,9 +29,9 @@ struct weir_cli_preview {
 
 struct weir_cli_options { // strings point into argv or the environment
 	const char *run_dir;
-	bool json, watch, strict;
+	bool json, watch, strict, wait;
 	int timeout_ms;
-	int interval_ms; // of --watch
+	int interval_ms; // of --watch, or of a drain; 0 = not given
 	int count; // of --watch: how many times, 0 = until interrupted
 	const char *service;
 	struct weir_cli_preview preview;

@@ -219,9 +219,11 @@ void weir_show_backends(const struct weir_cli *cli, json_t *result) {
 }
 
 void weir_show_change(const struct weir_cli *cli, json_t *result) {
-	char service[80], backend[80], admin[32], flows[32];
+	const json_t *drain = json_object_get(result, "drain");
+	const json_t *left = json_object_get(drain, "left_ms");
+	char service[80], backend[80], admin[32], flows[32], deadline[32];
 
-	fprintf(cli->out, "%s/%s: %s, %s active flows\n",
+	fprintf(cli->out, "%s/%s: %s, %s active flows",
 		weir_show_value(json_object_get(result, "service"), WEIR_SHOW_TEXT, service,
 			sizeof(service)),
 		weir_show_value(json_object_get(result, "backend"), WEIR_SHOW_TEXT, backend,
@@ -230,6 +232,12 @@ void weir_show_change(const struct weir_cli *cli, json_t *result) {
 			json_object_get(result, "admin"), WEIR_SHOW_TEXT, admin, sizeof(admin)),
 		weir_show_value(json_object_get(result, "active_flows"), WEIR_SHOW_NUMBER, flows,
 			sizeof(flows)));
+	if (json_is_number(left)) {
+		fprintf(cli->out, ", deadline in %.1f s (%s)", json_number_value(left) / 1000,
+			weir_show_value(json_object_get(drain, "at_deadline"), WEIR_SHOW_TEXT,
+				deadline, sizeof(deadline)));
+	}
+	fputc('\n', cli->out);
 }
 
 void weir_show_weight(const struct weir_cli *cli, json_t *result) {

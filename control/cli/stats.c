@@ -254,15 +254,9 @@ static void show_rates(const struct weir_cli *cli, const json_t *rates, bool ter
 	fflush(cli->out);
 }
 
-static void wait_ms(int ms) {
-	struct timespec wait = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
-
-	while (nanosleep(&wait, &wait)) {
-	}
-}
-
 static int watch(struct weir_cli *cli, const json_t *request) {
 	const bool terminal = isatty(fileno(cli->out));
+	const int interval_ms = cli->options->interval_ms > 0 ? cli->options->interval_ms : 1000;
 	json_t *before, *after, *rates;
 	int r = weir_cli_request(cli, request, &before);
 
@@ -270,7 +264,7 @@ static int watch(struct weir_cli *cli, const json_t *request) {
 		return r;
 	}
 	for (int look = 0; cli->options->count == 0 || look < cli->options->count; look++) {
-		wait_ms(cli->options->interval_ms);
+		weir_cli_wait_ms(interval_ms);
 		r = weir_cli_request(cli, request, &after);
 		if (r) {
 			break;

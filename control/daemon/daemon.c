@@ -186,6 +186,7 @@ static void collect_due(uv_timer_t *timer) {
 }
 
 static void follow(struct weir_daemon *daemon, const struct weir_config *config) {
+	weir_drains_follow(&daemon->drains, daemon->tables);
 	if (weir_estimates_follow(daemon->estimates, daemon->tables, config, weir_daemon_now_ns()) <
 		0) {
 		weir_log_write(daemon->log, WEIR_LOG_ERROR,
@@ -521,6 +522,10 @@ static void on_tick(uv_timer_t *timer) {
 			weir_tables_tick(daemon->tables);
 		}
 		retry_configuration(daemon);
+		if (daemon->publish_why[0] == '\0') { // else it may take new flows still
+			daemon->dirty |= weir_drains_tick(
+				&daemon->drains, daemon->tables, weir_daemon_now_ns(), daemon->log);
+		}
 		weir_recent_take_slice(&daemon->recent, daemon->segment,
 			weir_tables_backend_ids(daemon->tables), daemon->segment->max_services);
 	}
@@ -642,6 +647,7 @@ void weir_daemon_fini(struct weir_daemon *daemon) {
 	uv_run(&daemon->loop, UV_RUN_DEFAULT); // until every handle is closed
 	weir_estimates_free(daemon->estimates);
 	weir_recent_fini(&daemon->recent);
+	weir_drains_fini(&daemon->drains);
 	weir_tables_free(daemon->tables);
 	weir_log_limit_free(daemon->log_limit);
 	uv_loop_close(&daemon->loop);

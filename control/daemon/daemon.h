@@ -14,6 +14,7 @@
 #include <uv.h>
 
 #include "dataplane_link.h"
+#include "drains.h"
 #include "estimates.h"
 #include "flow_lookup.h"
 #include "log_limit.h"
@@ -37,6 +38,7 @@ struct weir_daemon {
 	const struct weir_handover *handover; // NULL while there is no dataplane
 	struct weir_samples samples;
 	struct weir_recent recent;
+	struct weir_drains drains;
 	struct weir_estimates *estimates;
 	uint64_t epoch; // of the segment attached last
 	bool dirty; // something is to be published

@@ -69,6 +69,8 @@ static void inherit_backend(struct weir_backend_entry *to, const struct weir_bac
 
 	if (set & WEIR_SET_ADMIN) {
 		to->admin = from->admin;
+		to->drain = from->drain;
+		to->drain_until_ns = from->drain_until_ns;
 	}
 	if (set & WEIR_SET_HEALTH) {
 		to->health = from->health;

@@ -85,7 +85,10 @@ static void set_flags(struct weir_state *state, uint16_t id) {
 		flags |= WEIR_BACKEND_CLOSED;
 	}
 	if (is_down(backend)) {
-		flags |= WEIR_BACKEND_DOWN | state->services[backend->service].down_flags;
+		flags |= WEIR_BACKEND_DOWN;
+		flags |= backend->drain == WEIR_DRAIN_DROPPED
+				 ? WEIR_BACKEND_RESET
+				 : state->services[backend->service].down_flags;
 	}
 	if (backend->flags != flags) {
 		backend->flags = flags;

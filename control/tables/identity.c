@@ -8,6 +8,8 @@
 #define HEALTH_SHIFT 16
 #define LEAVING (1u << 24)
 #define PROVEN (1u << 25)
+#define DRAIN_SHIFT 26 // 3 bits
+#define DRAIN_BITS 7u
 
 // policies of struct weir_identity_service.
 #define RUNTIME_SHIFT 8
@@ -88,8 +90,11 @@ void weir_identity_store_backend(
 	store(&to->runtime_weight, from->runtime_weight);
 	store(&to->configured_weight, from->configured_weight);
 	store(&to->reported_weight, from->reported_weight);
+	// The deadline before the phase in which it counts.
+	__atomic_store_n(&to->drain_until_ns, from->drain_until_ns, __ATOMIC_RELEASE);
 	store(&to->state, WEIR_IDENTITY_USED | (uint32_t)from->admin << ADMIN_SHIFT |
 				  (uint32_t)from->health << HEALTH_SHIFT |
+				  (uint32_t)from->drain << DRAIN_SHIFT |
 				  (from->stage != WEIR_ID_LIVE ? LEAVING : 0) |
 				  (from->proven ? PROVEN : 0));
 }
@@ -106,6 +111,12 @@ static uint32_t admin_of(uint32_t word) {
 
 static uint32_t health_of(uint32_t word) {
 	return word >> HEALTH_SHIFT & 0xff;
+}
+
+static bool is_drain(uint32_t drain, uint32_t admin) {
+	return drain == WEIR_DRAIN_DROPPED
+		       ? admin == WEIR_ADMIN_MAINTENANCE
+		       : drain < WEIR_DRAIN_DROPPED && admin == WEIR_ADMIN_DRAIN;
 }
 
 static bool is_backend(const struct weir_state *state, const struct weir_identity_backend *entry) {
@@ -133,6 +144,10 @@ static void adopt_backend(
 	backend->configured_weight = entry->configured_weight;
 	backend->runtime_weight = entry->runtime_weight;
 	backend->reported_weight = entry->reported_weight;
+	if (is_drain(entry->state >> DRAIN_SHIFT & DRAIN_BITS, backend->admin)) {
+		backend->drain = entry->state >> DRAIN_SHIFT & DRAIN_BITS;
+		backend->drain_until_ns = entry->drain_until_ns;
+	}
 	backend->adopted = true;
 	if ((entry->state & LEAVING) != 0) {
 		weir_backend_leave(state, id);

@@ -36,6 +36,8 @@ int weir_tables_backend(
 		.id = id,
 		.service_id = backend->service,
 		.admin = backend->admin,
+		.drain = backend->drain,
+		.drain_until_ns = backend->drain_until_ns,
 		.health = backend->health,
 		.leaving = backend->stage != WEIR_ID_LIVE,
 		.resolved = backend->hop.resolved,

@@ -68,6 +68,7 @@ struct weir_backend_entry {
 	struct weir_next_hop hop;
 	uint64_t mark;
 	uint64_t identity; // hash of service and name: the same on every instance
+	uint64_t drain_until_ns; // CLOCK_MONOTONIC; 0 = no deadline
 	uint32_t configured_weight;
 	uint32_t runtime_weight;
 	uint32_t reported_weight; // 0 = none
@@ -83,6 +84,7 @@ struct weir_backend_entry {
 	uint8_t stage;
 	uint8_t admin;
 	uint8_t health;
+	uint8_t drain; // enum weir_drain_phase
 	uint8_t set; // enum weir_set_flag
 	bool adopted; // came out of a segment, not out of a configuration
 	bool usable; // may take new flows: eligible, or panic makes it so; and its next hop is

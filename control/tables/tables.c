@@ -372,19 +372,39 @@ static struct weir_backend_entry *live_backend(struct weir_tables *tables, uint1
 	return &state->backends[id];
 }
 
-int weir_tables_set_admin(struct weir_tables *tables, uint16_t id, enum weir_admin_state admin) {
+static int set_admin(struct weir_tables *tables, uint16_t id, enum weir_admin_state admin,
+	enum weir_drain_phase phase, uint64_t until_ns) {
 	struct weir_backend_entry *backend = live_backend(tables, id);
 
 	if (backend == NULL) {
 		return -ENOENT;
 	}
 	backend->set |= WEIR_SET_ADMIN;
-	if (backend->admin != admin) {
-		backend->admin = admin;
+	if (backend->drain_until_ns != until_ns) {
+		backend->drain_until_ns = until_ns;
 		weir_state_touch_backend(tables->state, id);
+	}
+	if (backend->admin != admin ||
+		(backend->drain == WEIR_DRAIN_DROPPED) != (phase == WEIR_DRAIN_DROPPED)) {
 		weir_state_mark_service(tables->state, backend->service);
 	}
+	if (backend->admin != admin || backend->drain != phase) {
+		backend->admin = (uint8_t)admin;
+		backend->drain = (uint8_t)phase;
+		weir_state_touch_backend(tables->state, id);
+	}
 	return 0;
+}
+
+int weir_tables_set_admin(struct weir_tables *tables, uint16_t id, enum weir_admin_state admin) {
+	return set_admin(tables, id, admin, WEIR_DRAIN_NONE, 0);
+}
+
+int weir_tables_set_drain(
+	struct weir_tables *tables, uint16_t id, enum weir_drain_phase phase, uint64_t until_ns) {
+	return set_admin(tables, id,
+		phase == WEIR_DRAIN_DROPPED ? WEIR_ADMIN_MAINTENANCE : WEIR_ADMIN_DRAIN, phase,
+		until_ns);
 }
 
 int weir_tables_set_health(struct weir_tables *tables, uint16_t id, enum weir_health_state health) {

@@ -37,6 +37,8 @@ struct weir_backend_state {
 	uint32_t runtime_weight; // WEIR_WEIGHT_UNSET = none
 	uint32_t reported_weight; // 0 = none
 	uint32_t effective_weight;
+	uint8_t drain; // enum weir_drain_phase
+	uint64_t drain_until_ns; // CLOCK_MONOTONIC; 0 = no deadline. Counts while draining
 	uint64_t identity; // hash of service and name
 };
 
@@ -88,6 +90,10 @@ uint32_t weir_tables_waiting(const struct weir_tables *tables, bool *ret_retry);
 // backend is a backend id. Return 0 or -ENOENT.
 int weir_tables_set_admin(
 	struct weir_tables *tables, uint16_t backend, enum weir_admin_state admin);
+// How far its drain has come: DRAINING to KEPT are in force with admin DRAIN, and DROPPED with
+// admin MAINTENANCE, which they set. weir_tables_set_admin ends a drain.
+int weir_tables_set_drain(struct weir_tables *tables, uint16_t backend, enum weir_drain_phase phase,
+	uint64_t until_ns);
 int weir_tables_set_health(
 	struct weir_tables *tables, uint16_t backend, enum weir_health_state health);
 int weir_tables_set_weight(

@@ -3,19 +3,38 @@
 // API handlers that change what is: backend.drain, backend.ready, backend.maintenance,
 // weight.set. The change is published before the reply is sent, so that the next packet sees it, or
 // the reply says that it is not yet.
+#include <stdio.h>
+
 #include "api_commands.h"
+#include "api_show.h"
 #include "daemon.h"
+#include "totals.h"
+
+#define INTERVAL_MAX_MS 604800000.0 // a week
+
+// Returns its id, or a negative number after the call was failed.
+static int find_backend(struct weir_daemon *daemon, struct weir_api_call *call) {
+	return weir_api_has_tables(daemon, call) ? weir_api_find_backend(daemon, call) : -1;
+}
+
+// What a backend is now, after its change was published.
+static json_t *json_admin(struct weir_daemon *daemon, uint16_t id) {
+	struct weir_share_counters counters = weir_sum_backend(daemon->segment, id);
+	struct weir_backend_state state;
+
+	weir_tables_backend(daemon->tables, id, &state);
+	return json_pack("{s:s, s:s, s:s, s:I, s:I, s:o}", "service", state.service, "backend",
+		state.name, "admin", weir_api_admin_name(state.admin), "active_flows",
+		(json_int_t)counters.active_flows, "open_flows", (json_int_t)counters.open_flows,
+		"drain", weir_json_drain(daemon, &state));
+}
 
 static void set_admin(struct weir_daemon *daemon, struct weir_api_call *call,
 	enum weir_admin_state admin, const char *name) {
 	const struct weir_api_peer *peer = weir_api_peer(call);
 	struct weir_backend_state state;
-	int id;
+	int id = find_backend(daemon, call);
 
-	if (!weir_api_has_tables(daemon, call)) {
-		return;
-	}
-	id = weir_api_find_backend(daemon, call);
 	if (id < 0) {
 		return;
 	}
@@ -29,14 +48,41 @@ static void set_admin(struct weir_daemon *daemon, struct weir_api_call *call,
 	weir_log_write(daemon->log, WEIR_LOG_INFO, "backend %s/%s: %s (by uid %u, pid %d)",
 		state.service, state.name, name, (unsigned int)peer->uid, (int)peer->pid);
 	weir_api_publish_now(daemon, call);
-	weir_api_answer(
-		call, json_pack("{s:s, s:s, s:s, s:I}", "service", state.service, "backend",
-			      state.name, "admin", name, "active_flows",
-			      (json_int_t)weir_tables_backend_flows(daemon->tables, (uint16_t)id)));
+	weir_api_answer(call, json_admin(daemon, (uint16_t)id));
 }
 
+// The drain is this process's from here on, whether the client stays or not.
 void weir_api_backend_drain(struct weir_daemon *daemon, struct weir_api_call *call) {
-	set_admin(daemon, call, WEIR_ADMIN_DRAIN, "drain");
+	const json_t *interval = json_object_get(weir_api_request(call), "interval_ms");
+	const struct weir_api_peer *peer = weir_api_peer(call);
+	double ms = json_number_value(interval);
+	struct weir_backend_state state;
+	uint64_t until_ns = 0;
+	char deadline[64] = "";
+	int id = find_backend(daemon, call);
+
+	if (id < 0) {
+		return;
+	}
+	if (ms > INTERVAL_MAX_MS) {
+		weir_api_fail(call, WEIR_API_BAD_REQUEST,
+			"argument \"interval_ms\" must be a number from 0 to %.0f",
+			INTERVAL_MAX_MS);
+		return;
+	}
+	if (json_is_number(interval)) {
+		until_ns = weir_daemon_now_ns() + (uint64_t)(ms * 1e6);
+		snprintf(deadline, sizeof(deadline), ", deadline in %.1f s", ms / 1000);
+	}
+	if (weir_drains_begin(&daemon->drains, daemon->tables, (uint16_t)id, until_ns) < 0) {
+		weir_api_answer(call, NULL);
+		return;
+	}
+	weir_tables_backend(daemon->tables, (uint16_t)id, &state);
+	weir_log_write(daemon->log, WEIR_LOG_INFO, "backend %s/%s: drain%s (by uid %u, pid %d)",
+		state.service, state.name, deadline, (unsigned int)peer->uid, (int)peer->pid);
+	weir_api_publish_now(daemon, call);
+	weir_api_answer(call, json_admin(daemon, (uint16_t)id));
 }
 
 void weir_api_backend_ready(struct weir_daemon *daemon, struct weir_api_call *call) {
@@ -51,12 +97,8 @@ void weir_api_weight_set(struct weir_daemon *daemon, struct weir_api_call *call)
 	const struct weir_api_peer *peer = weir_api_peer(call);
 	json_int_t weight = weir_api_integer(call, "weight", -1);
 	struct weir_backend_state state;
-	int id;
+	int id = find_backend(daemon, call);
 
-	if (!weir_api_has_tables(daemon, call)) {
-		return;
-	}
-	id = weir_api_find_backend(daemon, call);
 	if (id < 0) {
 		return;
 	}

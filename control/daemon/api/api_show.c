@@ -143,6 +143,23 @@ json_t *weir_json_percent(double value) {
 	return json_real(round(value * scale) / scale);
 }
 
+json_t *weir_json_drain(const struct weir_daemon *daemon, const struct weir_backend_state *state) {
+	uint64_t now_ns = weir_daemon_now_ns(), until_ns = state->drain_until_ns;
+	bool counts = state->drain == WEIR_DRAIN_DRAINING && until_ns != 0;
+
+	if (state->drain == WEIR_DRAIN_NONE) {
+		return json_null();
+	}
+	return json_pack("{s:s, s:o, s:s}", "state", weir_drain_phase_name(state->drain), "left_ms",
+		counts ? json_integer(until_ns > now_ns
+					      ? (json_int_t)((until_ns - now_ns) / 1000000)
+					      : 0)
+		       : json_null(),
+		"at_deadline",
+		weir_config_at_deadline_name(
+			weir_drains_at_deadline(daemon->tables, state->service)));
+}
+
 static json_t *json_backend(struct weir_daemon *daemon, const struct weir_backend_state *state,
 	const struct weir_shares *shares) {
 	struct weir_share_counters counters = weir_sum_backend(daemon->segment, state->id);
@@ -165,6 +182,7 @@ static json_t *json_backend(struct weir_daemon *daemon, const struct weir_backen
 	if (object != NULL) {
 		json_object_set_new(object, "path_mtu",
 			state->path_mtu == 0 ? json_null() : json_integer(state->path_mtu));
+		json_object_set_new(object, "drain", weir_json_drain(daemon, state));
 		weir_json_share(object, &counters);
 	}
 	return object;

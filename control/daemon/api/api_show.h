@@ -24,6 +24,9 @@ json_t *weir_json_services(struct weir_daemon *daemon, const char *service);
 int weir_api_backend_rows(
 	struct weir_daemon *daemon, const char *service, struct weir_api_rows *ret);
 
+// How far the drain of a backend has come; null when it has none.
+json_t *weir_json_drain(const struct weir_daemon *daemon, const struct weir_backend_state *state);
+
 // The ports of a segment, or that of a name. Extended statistics are those above 0.
 json_t *weir_api_ports(const struct weir_segment *segment, const char *name);
 

@@ -60,11 +60,13 @@ static const struct row rows[] = {
 	{BASE,
 		TOP WEB(BIND,
 			", \"table_size\": 251, \"panic_threshold_percent\": 10, "
-			"\"on_backend_down\": \"reset\"",
+			"\"on_backend_down\": \"reset\", "
+			"\"drain\": {\"at_deadline\": \"drop\"}",
 			ONE ", " TWO) "]}",
 		"change service web table_size: 65537 -> 251\n"
 		"change service web panic_threshold_percent: 50 -> 10\n"
-		"change service web on_backend_down: keep -> reset\n"},
+		"change service web on_backend_down: keep -> reset\n"
+		"change service web drain at_deadline: keep -> drop\n"},
 	{BASE,
 		TOP WEB(BIND, ", \"health_check\": {\"type\": \"tcp\", \"interval_ms\": 2000}",
 			ONE ", " TWO) "]}",

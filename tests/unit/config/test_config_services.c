@@ -22,6 +22,7 @@ static void service_defaults(void **state) {
 	assert_int_equal(service->table_size, 65537);
 	assert_int_equal(service->panic_threshold_percent, 50);
 	assert_int_equal(service->on_backend_down, WEIR_ON_BACKEND_DOWN_KEEP);
+	assert_int_equal(service->drain.at_deadline, WEIR_AT_DEADLINE_KEEP);
 	assert_int_equal(service->backend_count, 1);
 	assert_int_equal(service->backends[0].weight, 100);
 	assert_int_equal(check->type, WEIR_CHECK_NONE);

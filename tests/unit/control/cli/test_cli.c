@@ -120,7 +120,8 @@ static void wrong_usage_exits_2_and_asks_nobody(void **state) {
 		{{"backend", "report", "web/web-1", "utilization=inf"},
 			"expected a number of at least 0"},
 		{{"backend"}, "\"backend\" needs a verb"},
-		{{"backend", "drain"}, "Usage: weirctl [OPTION]... backend drain [SERVICE/]NAME"},
+		{{"backend", "drain"}, "Usage: weirctl [OPTION]... backend drain [--interval "
+				       "DURATION] [--wait] [SERVICE/]NAME"},
 		{{"backend", "drain"}, "See \"weirctl backend drain --help\"."},
 		{{"backend", "drain", "a", "b"}, "too many arguments"},
 		{{"backend", "drain", ""}, "expected a backend as NAME or SERVICE/NAME"},

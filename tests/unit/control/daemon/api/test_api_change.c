@@ -40,6 +40,50 @@ static void drain_has_reached_the_workers_when_it_is_answered(void **state) {
 	}
 }
 
+static const char *drain_state(struct web *web, json_t **holder) {
+	const json_t *drain =
+		json_object_get(lab_backend(&web->lab, holder, "web", "w-2"), "drain");
+
+	return json_is_null(drain) ? "-" : json_string_value(json_object_get(drain, "state"));
+}
+
+// The deadline is this process's matter, and the next one's.
+static void drain_ends_at_its_deadline_also_after_a_restart(void **state) {
+	struct web *web = *state;
+	uint64_t *open = &weir_segment_backend_counters(
+		lab_dataplane_segment(web->dataplane), 0, id_of(web, "w-2"))
+				  ->open_flows;
+	json_t *holder = NULL, *result;
+
+	__atomic_store_n(open, *open + 3, __ATOMIC_RELAXED);
+	result = lab_result(&web->lab, "{\"command\": \"backend.drain\", \"backend\": \"w-2\", "
+				       "\"interval_ms\": 1500}");
+	assert_true(json_integer_value(
+			    json_object_get(json_object_get(result, "drain"), "left_ms")) > 1000);
+	assert_int_equal(json_integer_value(json_object_get(result, "open_flows")), 3);
+	json_decref(result);
+	assert_string_equal(drain_state(web, &holder), "draining");
+	lab_kill(&web->lab);
+	lab_start(&web->lab);
+	LAB_UNTIL(lab_attached(&web->lab));
+	LAB_UNTIL(strcmp(drain_state(web, &holder), "kept") == 0);
+	assert_true(lab_log_has(&web->lab,
+		"backend web/w-2: the deadline of its drain is over: 3 open flows kept"));
+	result = lab_result(&web->lab, "{\"command\": \"backend.drain\", \"backend\": \"w-2\"}");
+	json_decref(result);
+	assert_string_equal(drain_state(web, &holder), "draining");
+	__atomic_store_n(open, *open - 3, __ATOMIC_RELAXED);
+	LAB_UNTIL(strcmp(drain_state(web, &holder), "drained") == 0);
+	json_decref(
+		lab_result(&web->lab, "{\"command\": \"backend.ready\", \"backend\": \"w-2\"}"));
+	assert_string_equal(drain_state(web, &holder), "-");
+	assert_string_equal(
+		lab_code(&web->lab, "{\"command\": \"backend.drain\", \"backend\": \"w-2\", "
+				    "\"interval_ms\": 1e12}"),
+		"bad-request");
+	json_decref(holder);
+}
+
 static void maintenance_takes_no_new_flows(void **state) {
 	struct web *web = *state;
 	uint16_t id = id_of(web, "w-2");
@@ -136,6 +180,7 @@ static void many_changes_at_once_all_arrive(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(drain_has_reached_the_workers_when_it_is_answered),
+		cmocka_unit_test(drain_ends_at_its_deadline_also_after_a_restart),
 		cmocka_unit_test(maintenance_takes_no_new_flows),
 		cmocka_unit_test(weight_set_changes_the_share_and_null_takes_it_back),
 		cmocka_unit_test(who_changed_what_is_in_the_log),

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "drains.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "totals.h"
+
+void weir_drains_fini(struct weir_drains *drains) {
+	free(drains->backend);
+	*drains = (struct weir_drains){0};
+}
+
+const char *weir_drain_phase_name(uint8_t phase) {
+	static const char *const names[] = {
+#define X(name, key) [WEIR_DRAIN_##name] = key,
+		WEIR_DRAIN_PHASES(X)
+#undef X
+	};
+
+	return phase < sizeof(names) / sizeof(names[0]) ? names[phase] : "unknown";
+}
+
+// --- which drain ----------------------------------------------------------------------------
+
+static bool has(const struct weir_drains *drains, uint16_t backend) {
+	for (uint32_t i = 0; i < drains->count; i++) {
+		if (drains->backend[i] == backend) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static int reserve(struct weir_drains *drains, uint32_t room) {
+	uint16_t *grown;
+
+	if (room <= drains->room) {
+		return 0;
+	}
+	room = room < 2 * drains->room ? 2 * drains->room : room;
+	grown = realloc(drains->backend, room * sizeof(*grown));
+	if (grown == NULL) {
+		return -ENOMEM;
+	}
+	drains->backend = grown;
+	drains->room = room;
+	return 0;
+}
+
+int weir_drains_begin(struct weir_drains *drains, struct weir_tables *tables, uint16_t backend,
+	uint64_t until_ns) {
+	int r = reserve(drains, drains->count + 1);
+
+	if (r == 0) {
+		r = weir_tables_set_drain(tables, backend, WEIR_DRAIN_DRAINING, until_ns);
+	}
+	if (r == 0 && !has(drains, backend)) {
+		drains->backend[drains->count++] = backend;
+	}
+	return r;
+}
+
+void weir_drains_follow(struct weir_drains *drains, const struct weir_tables *tables) {
+	uint32_t ids = weir_tables_backend_ids(tables);
+
+	drains->count = 0;
+	for (uint32_t id = 0; id < ids; id++) {
+		struct weir_backend_state state;
+
+		if (weir_tables_backend(tables, (uint16_t)id, &state) == 0 && !state.leaving &&
+			state.drain == WEIR_DRAIN_DRAINING &&
+			reserve(drains, drains->count + 1) == 0) {
+			drains->backend[drains->count++] = (uint16_t)id;
+		}
+	}
+}
+
+// --- one drain ------------------------------------------------------------------------------
+
+enum weir_config_at_deadline weir_drains_at_deadline(
+	const struct weir_tables *tables, const char *service) {
+	const struct weir_config *config = weir_tables_config(tables);
+
+	for (uint32_t i = 0; config != NULL && i < config->service_count; i++) {
+		if (strcmp(config->services[i].name, service) == 0) {
+			return config->services[i].drain.at_deadline;
+		}
+	}
+	return WEIR_AT_DEADLINE_KEEP;
+}
+
+// The phase that the drain of a backend has come to.
+static enum weir_drain_phase phase_of(const struct weir_tables *tables,
+	const struct weir_backend_state *state, uint64_t open_flows, uint64_t now_ns) {
+	if (open_flows == 0) {
+		return WEIR_DRAIN_DRAINED;
+	}
+	if (state->drain_until_ns == 0 || now_ns < state->drain_until_ns) {
+		return WEIR_DRAIN_DRAINING;
+	}
+	return weir_drains_at_deadline(tables, state->service) == WEIR_AT_DEADLINE_DROP
+		       ? WEIR_DRAIN_DROPPED
+		       : WEIR_DRAIN_KEPT;
+}
+
+static void tell(struct weir_log *log, const struct weir_backend_state *state,
+	enum weir_drain_phase phase, uint64_t open_flows) {
+	if (phase == WEIR_DRAIN_DRAINED) {
+		weir_log_write(log, WEIR_LOG_INFO, "backend %s/%s: drained: no open flow is left",
+			state->service, state->name);
+		return;
+	}
+	weir_log_write(log, WEIR_LOG_WARN,
+		"backend %s/%s: the deadline of its drain is over: %" PRIu64 " open flow%s %s",
+		state->service, state->name, open_flows, open_flows == 1 ? "" : "s",
+		phase == WEIR_DRAIN_DROPPED ? "dropped (maintenance)" : "kept");
+}
+
+// Returns whether it still drains.
+static bool look(struct weir_tables *tables, uint16_t backend, uint64_t now_ns,
+	struct weir_log *log, bool *publish) {
+	struct weir_backend_state state;
+	enum weir_drain_phase phase;
+	uint64_t open_flows;
+
+	if (weir_tables_backend(tables, backend, &state) < 0 || state.leaving ||
+		state.drain != WEIR_DRAIN_DRAINING) {
+		return false;
+	}
+	open_flows = weir_sum_backend(weir_tables_segment(tables), backend).open_flows;
+	phase = phase_of(tables, &state, open_flows, now_ns);
+	if (phase == WEIR_DRAIN_DRAINING) {
+		return true;
+	}
+	tell(log, &state, phase, open_flows);
+	weir_tables_set_drain(tables, backend, phase, state.drain_until_ns);
+	*publish = true;
+	return false;
+}
+
+bool weir_drains_tick(struct weir_drains *drains, struct weir_tables *tables, uint64_t now_ns,
+	struct weir_log *log) {
+	bool publish = false;
+	uint32_t left = 0;
+
+	if (drains->count == 0 || weir_tables_segment(tables) == NULL) {
+		return false;
+	}
+	for (uint32_t i = 0; i < drains->count; i++) {
+		if (look(tables, drains->backend[i], now_ns, log, &publish)) {
+			drains->backend[left++] = drains->backend[i];
+		}
+	}
+	drains->count = left;
+	return publish;
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// weirctl backend drain: what it sends, how it waits, what it says meanwhile, and how it ends.
+#include "cli_lab.h"
+
+#include <jansson.h>
+#include <pty.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define BEGUN \
+	"{\"ok\": true, \"result\": {\"service\": \"web\", \"backend\": \"web-1\", " \
+	"\"admin\": \"drain\", \"active_flows\": 9, \"open_flows\": 7, \"drain\": " \
+	"{\"state\": \"draining\", \"left_ms\": 60000, \"at_deadline\": \"keep\"}}}"
+#define ROW(admin, open, drain) \
+	"{\"ok\": true, \"result\": [{\"service\": \"web\", \"name\": \"web-1\", \"admin\": " \
+	"\"" admin "\", \"leaving\": false, \"in_selection\": false, \"open_flows\": " open \
+	", \"drain\": " drain "}]}"
+#define STATE(state, left) \
+	"{\"state\": \"" state "\", \"left_ms\": " left ", \"at_deadline\": \"keep\"}"
+
+static struct server *start(const char *shown) {
+	static struct server_answer answers[3];
+	static char text[2048];
+
+	// The answers of all commands are counted together: the first one is to the drain.
+	snprintf(text, sizeof(text), "{}\n%s", shown);
+	answers[0] = (struct server_answer){"backend.drain", BEGUN};
+	answers[1] = (struct server_answer){"backend.show", text};
+	return server_start(SERVER_ANSWER, answers);
+}
+
+static void without_wait_it_returns_at_once(void **state) {
+	struct server *server = start("");
+	struct outcome outcome =
+		RUN(server_folder(server), "backend", "drain", "web/web-1", "--interval", "60s");
+
+	(void)state;
+	assert_int_equal(outcome.status, 0);
+	assert_string_equal(
+		outcome.out, "web/web-1: drain, 9 active flows, deadline in 60.0 s (keep)\n");
+	expect_contains(server_request(server), "\"interval_ms\":60000");
+	free_outcome(&outcome);
+	outcome = RUN(server_folder(server), "backend", "drain", "web/web-1");
+	assert_null(strstr(server_request(server), "interval_ms"));
+	free_outcome(&outcome);
+	outcome = RUN(server_folder(server), "--json", "backend", "drain", "web/web-1");
+	expect_contains(outcome.out, "\"state\": \"draining\"");
+	free_outcome(&outcome);
+	server_stop(server);
+}
+
+// Each case: what weir-control tells in turn, and what comes of it.
+static void wait_ends_as_the_drain_does(void **state) {
+	static const struct {
+		const char *shown;
+		int status;
+		const char *out[3], *err;
+	} cases[] = {
+		{ROW("drain", "5", STATE("draining", "59400")) "\n" ROW(
+			 "drain", "0", STATE("drained", "null")),
+			0,
+			{"web/web-1: draining, 5 of 7 open flows, 60 s left\n",
+				"web/web-1: drained after 0.5 s\n"},
+			""},
+		{ROW("drain", "1", STATE("kept", "null")), 0,
+			{" deadline after 0.0 s, 1 open flow kept\n"}, ""},
+		{ROW("maintenance", "2", STATE("dropped", "null")), 0,
+			{" deadline after 0.0 s, 2 open flows dropped (maintenance)\n"}, ""},
+		{ROW("ready", "2", "null"), 1, {NULL},
+			"weirctl: web/web-1: the drain was ended: ready\n"},
+		{"{\"ok\": true, \"result\": []}", 1, {NULL},
+			"weirctl: web/web-1 was removed from the configuration\n"},
+		{"{\"ok\": false, \"code\": \"not-found\", \"error\": \"no such backend\"}", 1,
+			{NULL}, "weirctl: refused: no such backend\n"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct server *server = start(cases[i].shown);
+		struct outcome outcome = RUN(server_folder(server), "backend", "drain", "web/web-1",
+			"--interval=1m", "--wait");
+
+		assert_int_equal(outcome.status, cases[i].status);
+		for (int k = 0; cases[i].out[k] != NULL; k++) {
+			expect_contains(outcome.out, cases[i].out[k]);
+		}
+		assert_string_equal(outcome.err, cases[i].err);
+		assert_null(strchr(outcome.out, '\r'));
+		free_outcome(&outcome);
+		server_stop(server);
+	}
+}
+
+static void end_is_the_only_output_as_json(void **state) {
+	struct server *server = start(ROW("drain", "5", STATE("draining", "100")) "\n" ROW(
+		"drain", "1", STATE("kept", "null")));
+	struct outcome outcome = RUN(server_folder(server), "backend", "drain", "web/web-1",
+		"--interval=0.1", "--wait", "--json");
+	json_t *json = json_loads(outcome.out, 0, NULL);
+
+	(void)state;
+	assert_int_equal(outcome.status, 0);
+	assert_string_equal(
+		json_string_value(json_object_get(json_object_get(json, "drain"), "state")),
+		"kept");
+	json_decref(json);
+	free_outcome(&outcome);
+	server_stop(server);
+}
+
+static void progress_is_one_line_on_a_terminal_and_not_wider(void **state) {
+	struct server *server = start(ROW("drain", "5", STATE("draining", "900")) "\n" ROW("drain",
+		"4", STATE("draining", "400")) "\n" ROW("drain", "0", STATE("drained", "null")));
+	struct winsize size = {.ws_row = 5, .ws_col = 30};
+	char text[4096];
+	size_t bytes = 0;
+	ssize_t n;
+	int fd, status;
+	pid_t pid = forkpty(&fd, NULL, NULL, &size);
+
+	(void)state;
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		char *argv[] = {"weirctl", "backend", "drain", "web/web-1", "--wait"};
+
+		_exit(weir_cli_main(5, argv, server_folder(server), stdout, stderr));
+	}
+	while (bytes < sizeof(text) - 1 &&
+		(n = read(fd, text + bytes, sizeof(text) - 1 - bytes)) > 0) {
+		bytes += (size_t)n;
+	}
+	text[bytes] = '\0';
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	close(fd);
+	assert_int_equal(status, 0);
+	expect_contains(text, "\rweb/web-1: draining, 5 of 7 o\033[K"
+			      "\rweb/web-1: draining, 4 of 7 o\033[K\r\033[K"
+			      "web/web-1: drained after 1.0 s");
+	server_stop(server);
+}
+
+static void drain_that_is_watched_goes_on_without_weirctl(void **state) {
+	struct server *server = start("{\"ok\": 1}");
+	struct outcome outcome =
+		RUN(server_folder(server), "backend", "drain", "web/web-1", "--wait");
+
+	(void)state;
+	assert_int_equal(outcome.status, 3);
+	expect_contains(outcome.err, "the drain goes on without weirctl");
+	free_outcome(&outcome);
+	server_stop(server);
+}
+
+static void options_are_checked(void **state) {
+	struct outcome outcome =
+		RUN("/nonexistent", "backend", "drain", "web-1", "--interval", "60x");
+
+	(void)state;
+	assert_int_equal(outcome.status, 2);
+	expect_contains(
+		outcome.err, "--interval: \"60x\" is not a number; use 0.1 to 604800 seconds");
+	free_outcome(&outcome);
+	outcome = RUN("/nonexistent", "backend", "ready", "web-1", "--interval", "60s");
+	assert_int_equal(outcome.status, 2);
+	expect_contains(outcome.err, "--interval is not an option of backend ready; leave it out");
+	free_outcome(&outcome);
+	outcome = RUN("/nonexistent", "stats", "show", "--wait");
+	expect_contains(outcome.err, "--wait is not an option of stats show; leave it out");
+	free_outcome(&outcome);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(without_wait_it_returns_at_once),
+		cmocka_unit_test(wait_ends_as_the_drain_does),
+		cmocka_unit_test(end_is_the_only_output_as_json),
+		cmocka_unit_test(progress_is_one_line_on_a_terminal_and_not_wider),
+		cmocka_unit_test(drain_that_is_watched_goes_on_without_weirctl),
+		cmocka_unit_test(options_are_checked),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Drains over real tables: they end when no open flow is left, or at the deadline, also after a
+// restart of either process.
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "drains.h"
+#include "tables_lab.h"
+
+#define SECOND 1000000000ull
+#define NOW (1000 * SECOND)
+
+struct own {
+	struct lab lab;
+	struct weir_config *config; // service s0, backends b0 to b3
+	struct weir_log log;
+	struct weir_drains drains;
+	uint16_t id; // of b0
+};
+
+static int setup(void **state) {
+	struct own *own = calloc(1, sizeof(*own));
+
+	assert_non_null(own);
+	own->log = (struct weir_log){.fd = -1};
+	own->config = lab_config(1, 4);
+	lab_open(&own->lab, NULL);
+	lab_apply(&own->lab, own->config);
+	own->id = lab_id(&own->lab, "s0", "b0");
+	*state = own;
+	return 0;
+}
+
+static int teardown(void **state) {
+	struct own *own = *state;
+
+	weir_drains_fini(&own->drains);
+	lab_close(&own->lab);
+	lab_config_free(own->config);
+	free(own);
+	return 0;
+}
+
+static void set_open(struct own *own, uint32_t worker, uint64_t flows) {
+	weir_segment_backend_counters(own->lab.segment, worker, own->id)->open_flows = flows;
+}
+
+static void begin(struct own *own, uint64_t until_ns) {
+	assert_int_equal(weir_drains_begin(&own->drains, own->lab.tables, own->id, until_ns), 0);
+	lab_publish(&own->lab);
+}
+
+static bool tick(struct own *own, uint64_t now_ns) {
+	bool publish = weir_drains_tick(&own->drains, own->lab.tables, now_ns, &own->log);
+
+	lab_publish(&own->lab);
+	return publish;
+}
+
+static enum weir_drain_phase phase(struct own *own) {
+	return (enum weir_drain_phase)lab_state(&own->lab, own->id).drain;
+}
+
+static void drain_is_over_when_no_open_flow_is_left(void **state) {
+	struct own *own = *state;
+
+	set_open(own, 0, 2);
+	set_open(own, 1, 1);
+	begin(own, 0);
+	assert_int_equal(lab_state(&own->lab, own->id).admin, WEIR_ADMIN_DRAIN);
+	assert_int_equal(lab_slots(&own->lab, 0, own->id), 0);
+	assert_false(tick(own, NOW));
+	set_open(own, 0, 0);
+	assert_false(tick(own, NOW + 3600 * SECOND)); // there is no deadline
+	assert_int_equal(phase(own), WEIR_DRAIN_DRAINING);
+	set_open(own, 1, 0);
+	assert_true(tick(own, NOW + 3601 * SECOND));
+	assert_int_equal(phase(own), WEIR_DRAIN_DRAINED);
+	assert_int_equal(lab_state(&own->lab, own->id).admin, WEIR_ADMIN_DRAIN);
+	assert_int_equal(own->drains.count, 0);
+}
+
+static void flows_are_kept_at_the_deadline(void **state) {
+	struct own *own = *state;
+
+	set_open(own, 0, 2);
+	begin(own, NOW + 10 * SECOND);
+	assert_false(tick(own, NOW + 10 * SECOND - 1));
+	assert_true(tick(own, NOW + 10 * SECOND));
+	assert_int_equal(phase(own), WEIR_DRAIN_KEPT);
+	assert_int_equal(lab_state(&own->lab, own->id).admin, WEIR_ADMIN_DRAIN);
+	lab_quiescent(&own->lab);
+	assert_int_equal(lab_row(&own->lab, own->id).flags & WEIR_BACKEND_DOWN, 0);
+}
+
+// The service keeps the flows of backends that are down; those of this one are reset all the same.
+static void flows_are_dropped_at_the_deadline(void **state) {
+	struct own *own = *state;
+	uint8_t flags;
+
+	own->config->services[0].drain.at_deadline = WEIR_AT_DEADLINE_DROP;
+	lab_apply(&own->lab, own->config);
+	set_open(own, 1, 1);
+	begin(own, NOW + SECOND);
+	assert_true(tick(own, NOW + 2 * SECOND));
+	assert_int_equal(phase(own), WEIR_DRAIN_DROPPED);
+	assert_int_equal(lab_state(&own->lab, own->id).admin, WEIR_ADMIN_MAINTENANCE);
+	lab_quiescent(&own->lab);
+	flags = lab_row(&own->lab, own->id).flags;
+	assert_int_equal(flags & (WEIR_BACKEND_DOWN | WEIR_BACKEND_REHASH | WEIR_BACKEND_RESET),
+		WEIR_BACKEND_DOWN | WEIR_BACKEND_RESET);
+	// Maintenance that is asked for is as configured again.
+	assert_int_equal(
+		weir_tables_set_admin(own->lab.tables, own->id, WEIR_ADMIN_MAINTENANCE), 0);
+	assert_int_equal(phase(own), WEIR_DRAIN_NONE);
+}
+
+static void reset_of_dropped_flows_ends_with_ready_and_maintenance(void **state) {
+	struct own *own = *state;
+
+	set_open(own, 0, 1);
+	own->config->services[0].drain.at_deadline = WEIR_AT_DEADLINE_DROP;
+	lab_apply(&own->lab, own->config);
+	begin(own, NOW);
+	tick(own, NOW);
+	assert_int_equal(
+		weir_tables_set_admin(own->lab.tables, own->id, WEIR_ADMIN_MAINTENANCE), 0);
+	lab_publish(&own->lab);
+	lab_quiescent(&own->lab);
+	assert_int_equal(lab_row(&own->lab, own->id).flags & WEIR_BACKEND_RESET, 0);
+	assert_int_equal(weir_tables_set_admin(own->lab.tables, own->id, WEIR_ADMIN_READY), 0);
+	lab_publish(&own->lab);
+	lab_quiescent(&own->lab);
+	assert_int_equal(lab_row(&own->lab, own->id).flags & WEIR_BACKEND_DOWN, 0);
+}
+
+static void ready_ends_a_drain(void **state) {
+	struct own *own = *state;
+
+	set_open(own, 0, 1);
+	begin(own, NOW + SECOND);
+	assert_int_equal(weir_tables_set_admin(own->lab.tables, own->id, WEIR_ADMIN_READY), 0);
+	assert_int_equal(phase(own), WEIR_DRAIN_NONE);
+	tick(own, NOW + 2 * SECOND);
+	assert_int_equal(lab_state(&own->lab, own->id).admin, WEIR_ADMIN_READY);
+	assert_int_equal(own->drains.count, 0);
+}
+
+static void another_drain_has_another_deadline(void **state) {
+	struct own *own = *state;
+
+	set_open(own, 0, 1);
+	begin(own, NOW + SECOND);
+	begin(own, NOW + 5 * SECOND);
+	assert_int_equal(own->drains.count, 1);
+	assert_false(tick(own, NOW + 2 * SECOND));
+	assert_true(tick(own, NOW + 5 * SECOND));
+	begin(own, 0); // once more, after its deadline
+	assert_false(tick(own, NOW + 9 * SECOND));
+	assert_int_equal(phase(own), WEIR_DRAIN_DRAINING);
+}
+
+static void drain_goes_on_after_a_restart_of_control(void **state) {
+	struct own *own = *state;
+
+	set_open(own, 0, 1);
+	begin(own, NOW + 10 * SECOND);
+	weir_drains_fini(&own->drains);
+	lab_restart(&own->lab);
+	lab_apply(&own->lab, own->config);
+	weir_drains_follow(&own->drains, own->lab.tables);
+	assert_int_equal(own->drains.count, 1);
+	assert_int_equal(lab_state(&own->lab, own->id).drain_until_ns, NOW + 10 * SECOND);
+	assert_false(tick(own, NOW + 9 * SECOND));
+	assert_true(tick(own, NOW + 10 * SECOND));
+	assert_int_equal(phase(own), WEIR_DRAIN_KEPT);
+	lab_restart(&own->lab);
+	lab_apply(&own->lab, own->config);
+	weir_drains_follow(&own->drains, own->lab.tables);
+	assert_int_equal(own->drains.count, 0); // it was over
+	assert_int_equal(phase(own), WEIR_DRAIN_KEPT);
+}
+
+static void drain_goes_on_after_a_restart_of_the_dataplane(void **state) {
+	struct own *own = *state;
+	struct weir_segment *before = own->lab.segment, *before_control = own->lab.control;
+
+	set_open(own, 0, 1);
+	begin(own, NOW + 10 * SECOND);
+	assert_int_equal(weir_tables_rebind(own->lab.tables, NULL), 0);
+	assert_false(tick(own, NOW + 20 * SECOND)); // how many flows are left is unknown
+	lab_worker_stop(&own->lab);
+	own->lab.segment = lab_segment(NULL);
+	own->lab.control = lab_attach(own->lab.segment);
+	lab_worker_start(&own->lab);
+	assert_true(weir_tables_rebind(own->lab.tables, own->lab.control) >= 0);
+	own->id = lab_id(&own->lab, "s0", "b0");
+	set_open(own, 0, 1);
+	weir_drains_follow(&own->drains, own->lab.tables);
+	assert_int_equal(own->drains.count, 1);
+	assert_true(tick(own, NOW + 20 * SECOND));
+	weir_segment_free(before_control);
+	weir_segment_free(before);
+}
+
+static void backend_that_leaves_is_forgotten(void **state) {
+	struct own *own = *state;
+
+	set_open(own, 0, 1);
+	lab_set_flows(&own->lab, 0, own->id, 1);
+	begin(own, NOW + SECOND);
+	lab_remove_backend(own->config, 0, 0);
+	lab_apply(&own->lab, own->config);
+	assert_false(tick(own, NOW + 2 * SECOND));
+	assert_int_equal(own->drains.count, 0);
+	assert_int_equal(weir_drains_begin(&own->drains, own->lab.tables, 999, 0), -ENOENT);
+}
+
+// What a control process of another kind, or nobody, has left there.
+static void absurd_phases_in_the_segment_are_not_adopted(void **state) {
+	static const struct {
+		uint32_t admin, phase;
+		enum weir_drain_phase adopted;
+	} cases[] = {
+		{WEIR_ADMIN_DRAIN, WEIR_DRAIN_DRAINING, WEIR_DRAIN_DRAINING},
+		{WEIR_ADMIN_DRAIN, WEIR_DRAIN_DROPPED, WEIR_DRAIN_NONE},
+		{WEIR_ADMIN_DRAIN, 7, WEIR_DRAIN_NONE},
+		{WEIR_ADMIN_READY, WEIR_DRAIN_DRAINING, WEIR_DRAIN_NONE},
+		{WEIR_ADMIN_MAINTENANCE, WEIR_DRAIN_KEPT, WEIR_DRAIN_NONE},
+		{WEIR_ADMIN_MAINTENANCE, WEIR_DRAIN_DROPPED, WEIR_DRAIN_DROPPED},
+	};
+	struct own *own = *state;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		own->lab.control->identity_backends[own->id].state =
+			WEIR_IDENTITY_USED | cases[i].admin << 8 |
+			(uint32_t)WEIR_HEALTH_HEALTHY << 16 | cases[i].phase << 26;
+		lab_restart(&own->lab);
+		lab_apply(&own->lab, own->config);
+		assert_int_equal(phase(own), cases[i].adopted);
+		assert_int_equal(lab_state(&own->lab, own->id).admin, cases[i].admin);
+	}
+}
+
+int main(void) {
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		T(drain_is_over_when_no_open_flow_is_left),
+		T(flows_are_kept_at_the_deadline),
+		T(flows_are_dropped_at_the_deadline),
+		T(reset_of_dropped_flows_ends_with_ready_and_maintenance),
+		T(ready_ends_a_drain),
+		T(another_drain_has_another_deadline),
+		T(drain_goes_on_after_a_restart_of_control),
+		T(drain_goes_on_after_a_restart_of_the_dataplane),
+		T(backend_that_leaves_is_forgotten),
+		T(absurd_phases_in_the_segment_are_not_adopted),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
