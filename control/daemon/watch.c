@@ -40,6 +40,17 @@ static void on_health(
 	weir_states_judge(watch->states, backend, verdict, detail);
 }
 
+// What it says of its load goes nowhere yet.
+static void on_report(
+	void *context, uint16_t backend, const struct weir_report *report, const char *source) {
+	struct weir_watch *watch = context;
+
+	if (report->word != WEIR_HEALTH_WORD_NONE) {
+		weir_states_say(watch->states, backend, (enum weir_health_word)report->word, source,
+			report->why);
+	}
+}
+
 static int order_by_address(const void *a, const void *b) {
 	const struct owner *left = a, *right = b;
 
@@ -131,7 +142,7 @@ int weir_watch_create(uv_loop_t *loop, struct weir_log *log, weir_watch_changed 
 	if (r < 0) {
 		goto free_watch;
 	}
-	r = weir_health_create(loop, on_health, watch, &watch->health);
+	r = weir_health_create(loop, on_health, on_report, watch, &watch->health);
 	if (r < 0) {
 		goto free_states;
 	}

@@ -163,6 +163,7 @@ static void set_target(struct weir_health_check *check, const struct weir_health
 	check->duration_ms = 0;
 	check->detail[0] = '\0';
 	check->streak = 0;
+	check->word = WEIR_HEALTH_WORD_NONE;
 	check->passes = 0;
 	check->fails = 0;
 	check->due_ms = uv_now(check->health->loop) + delay_ms;
@@ -265,8 +266,8 @@ int weir_health_configure(
 
 // --- the rest -----------------------------------------------------------------------------
 
-int weir_health_create(
-	uv_loop_t *loop, weir_health_fn on_health, void *context, struct weir_health **ret) {
+int weir_health_create(uv_loop_t *loop, weir_health_fn on_health, weir_health_report_fn on_report,
+	void *context, struct weir_health **ret) {
 	struct weir_health *health = calloc(1, sizeof(*health));
 	int r;
 
@@ -280,6 +281,7 @@ int weir_health_create(
 	}
 	health->loop = loop;
 	health->on_health = on_health;
+	health->on_report = on_report;
 	health->context = context;
 	STAILQ_INIT(&health->queue);
 	STAILQ_INIT(&health->refused);

@@ -12,6 +12,10 @@
 // What the loop spends on other work (a large table, a long list for weirctl) is not taken off a
 // check's timeout: an answer that came meanwhile counts.
 //
+// What a backend says of itself in an answer is handed on (health_answer.h). A backend that says
+// its state in a header takes it back by an answer that passes and has no such header: that is told
+// as "ready".
+//
 // A backend that is not about to be used is checked at a slower interval, except while its last
 // check disagrees with the verdict.
 //
@@ -26,6 +30,7 @@
 #include "config.h"
 #include "health_state.h"
 #include "layout.h"
+#include "report.h"
 
 #define WEIR_HEALTH_CONCURRENT 2048
 #define WEIR_HEALTH_DETAIL_BYTES 96
@@ -37,6 +42,11 @@ struct weir_health;
 // It may call any function of this module but weir_health_free.
 typedef void (*weir_health_fn)(
 	void *context, uint16_t backend, enum weir_health_verdict verdict, const char *detail);
+
+// A backend said something of itself in an answer to a check, and may say the same in the next.
+// source: the type of the check. As weir_health_fn.
+typedef void (*weir_health_report_fn)(
+	void *context, uint16_t backend, const struct weir_report *report, const char *source);
 
 // What to check. A check of type none is not run, and has no status.
 struct weir_health_target {
@@ -62,8 +72,8 @@ struct weir_health_status {
 
 // Returns 0 or negative errno. The loop must outlive the handles: after weir_health_free, run it
 // until uv_run returns 0.
-int weir_health_create(
-	uv_loop_t *loop, weir_health_fn on_health, void *context, struct weir_health **ret);
+int weir_health_create(uv_loop_t *loop, weir_health_fn on_health, weir_health_report_fn on_report,
+	void *context, struct weir_health **ret);
 
 // Check these backends and no others. Those whose address, port and parameters are the same go on
 // as they are (verdict, counts, timers); a changed one starts its count anew, but keeps its

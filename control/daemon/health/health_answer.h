@@ -3,6 +3,10 @@
 // Answer: what an HTTP probe reads, and what follows from it. Fed by health_http.c as parts of the
 // answer arrive; keeps no part of it.
 //
+// A header "X-Weir-State: WORD" is the backend's own word: ready, starting, lame-duck or down. An
+// answer with starting or lame-duck passes whatever its status, because the backend serves; one
+// with down fails.
+//
 // Threads: any; no I/O, no allocation.
 #pragma once
 
@@ -20,6 +24,7 @@ struct weir_health_answer {
 	bool enough; // nothing that follows could change the judgement
 	uint8_t matched; // first bytes of check->body that the body so far ends with
 	bool found; // check->body
+	struct weir_report report; // from the headers
 	uint8_t border[256]; // of the first n bytes of check->body: length of the longest one
 };
 
@@ -27,9 +32,12 @@ struct weir_health_answer {
 void weir_health_answer_init(
 	struct weir_health_answer *answer, const struct weir_config_health_check *check);
 
+// A header with its end of line, or a status line: what follows belongs to another answer.
+void weir_health_answer_header(struct weir_health_answer *answer, const char *line, size_t bytes);
+
 // The next bytes of the body. Returns whether more of it is wanted.
 bool weir_health_answer_body(struct weir_health_answer *answer, const char *data, size_t bytes);
 
-// At the end. detail: one line, such as "HTTP 200".
+// At the end: completes the report. detail: one line, such as "HTTP 200".
 enum weir_probe_outcome weir_health_answer_judge(
-	const struct weir_health_answer *answer, long status, char *detail, size_t bytes);
+	struct weir_health_answer *answer, long status, char *detail, size_t bytes);

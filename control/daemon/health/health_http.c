@@ -27,6 +27,13 @@ struct weir_health_http {
 	char error[CURL_ERROR_SIZE];
 };
 
+static size_t take_header(char *data, size_t size, size_t n, void *context) {
+	struct weir_health_http *http = context;
+
+	weir_health_answer_header(&http->answer, data, size * n);
+	return size * n;
+}
+
 static size_t take_body(char *data, size_t size, size_t n, void *context) {
 	struct weir_health_http *http = context;
 
@@ -95,6 +102,9 @@ static enum weir_probe_outcome judge_error(
 			return weir_probe_outcome_of(-(int)os_error);
 		}
 		break;
+	case CURLE_UNRECOVERABLE_POLL: // curl looks for errors before it reads
+		snprintf(detail, bytes, "connection reset by peer");
+		return WEIR_PROBE_FAILED;
 	case CURLE_GOT_NOTHING:
 		snprintf(detail, bytes, "closed without a response");
 		return WEIR_PROBE_FAILED;
@@ -118,25 +128,19 @@ static enum weir_probe_outcome judge_error(
 	return WEIR_PROBE_FAILED;
 }
 
-static enum weir_probe_outcome judge(
-	const struct weir_health_http *http, CURLcode code, char *detail, size_t bytes) {
-	long status = 0;
-
-	if (code != CURLE_OK && !(code == CURLE_WRITE_ERROR && http->answer.enough)) {
-		return judge_error(http, code, detail, bytes);
-	}
-	curl_easy_getinfo(http->transfer.easy, CURLINFO_RESPONSE_CODE, &status);
-	return weir_health_answer_judge(&http->answer, status, detail, bytes);
+// Nothing failed, or the probe ended the transfer itself.
+static bool is_answer(const struct weir_health_http *http, CURLcode code) {
+	return code == CURLE_OK || (code == CURLE_WRITE_ERROR && http->answer.enough);
 }
 
 // End a probe that is out of the engine. Nothing of it is touched after done.
-static void finish(
-	struct weir_health_http *http, enum weir_probe_outcome outcome, const char *detail) {
+static void finish(struct weir_health_http *http, enum weir_probe_outcome outcome,
+	const char *detail, const struct weir_report *report) {
 	weir_probe_fn done = http->params.done;
 	void *context = http->params.context;
 
 	put_back(http);
-	done(context, outcome, detail);
+	done(context, outcome, detail, report);
 }
 
 static void on_deadline(uv_timer_t *timer) {
@@ -151,16 +155,25 @@ static void on_deadline(uv_timer_t *timer) {
 	}
 	snprintf(detail, sizeof(detail), "timeout after %u ms", check->timeout_ms);
 	weir_health_curl_stop(http->curl, &http->transfer);
-	finish(http, WEIR_PROBE_FAILED, detail);
+	finish(http, WEIR_PROBE_FAILED, detail, NULL);
 }
 
 static void on_ended(struct weir_health_transfer *transfer, CURLcode code) {
 	struct weir_health_http *http = (struct weir_health_http *)transfer;
+	bool answered = is_answer(http, code);
+	struct weir_report report;
 	enum weir_probe_outcome outcome;
 	char detail[96];
+	long status = 0;
 
-	outcome = judge(http, code, detail, sizeof(detail));
-	finish(http, outcome, detail);
+	if (answered) {
+		curl_easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &status);
+		outcome = weir_health_answer_judge(&http->answer, status, detail, sizeof(detail));
+	} else {
+		outcome = judge_error(http, code, detail, sizeof(detail));
+	}
+	report = http->answer.report;
+	finish(http, outcome, detail, answered ? &report : NULL);
 }
 
 // An idle probe, or a new one; NULL: no memory.
@@ -276,6 +289,8 @@ static void set_callbacks(struct weir_health_http *http) {
 	curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
 	curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, http);
 	curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, set_socket);
+	curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, take_header);
+	curl_easy_setopt(easy, CURLOPT_HEADERDATA, http);
 	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_body);
 	curl_easy_setopt(easy, CURLOPT_WRITEDATA, http);
 }

@@ -42,13 +42,15 @@ struct weir_health_check {
 	uint32_t duration_ms;
 	uint32_t streak;
 	uint64_t passes, fails;
-	struct weir_health_tcp *tcp; // while RUNNING, one of the two
+	uint8_t word; // enum weir_health_word: what it said last in an answer
+	struct weir_health_tcp *tcp; // while RUNNING, one of these
 	struct weir_health_http *http;
 };
 
 struct weir_health {
 	uv_loop_t *loop;
 	weir_health_fn on_health;
+	weir_health_report_fn on_report;
 	void *context;
 	struct weir_health_curl *curl;
 	struct weir_health_check **checks; // by backend id; NULL = not checked

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Probe: one run of a health check against one backend. What health.c, health_tcp.c and
-// health_http.c share.
+// Probe: one run of a health check against one backend. What health.c and all kinds of probes
+// share.
 #pragma once
 
 #include <errno.h>
@@ -10,6 +10,7 @@
 #include <uv.h>
 
 #include "config.h"
+#include "report.h"
 
 enum weir_probe_outcome {
 	WEIR_PROBE_PASSED,
@@ -18,7 +19,9 @@ enum weir_probe_outcome {
 };
 
 // Called once, from the loop, unless the probe is cancelled first. The probe is gone by then.
-typedef void (*weir_probe_fn)(void *context, enum weir_probe_outcome outcome, const char *detail);
+// report: what the backend said of itself; NULL = nothing.
+typedef void (*weir_probe_fn)(void *context, enum weir_probe_outcome outcome, const char *detail,
+	const struct weir_report *report);
 
 struct weir_probe_params {
 	struct weir_address address;

@@ -63,35 +63,88 @@ static void schedule(struct weir_health_check *check) {
 	uv_timer_start(&check->timer, weir_health_on_due, check->due_ms - now, 0);
 }
 
-static void finish(
-	struct weir_health_check *check, enum weir_probe_outcome outcome, const char *detail) {
+// What a backend says in its answers holds until an answer that passes does not say it any more.
+static void heed_word(struct weir_health_check *check, struct weir_report *report) {
+	uint8_t before = check->word;
+
+	check->word = report->word;
+	if (report->word != WEIR_HEALTH_WORD_NONE) {
+		return;
+	}
+	if (!check->passed) {
+		check->word = before;
+	} else if (before != WEIR_HEALTH_WORD_NONE && before != WEIR_HEALTH_WORD_READY) {
+		static const char why[] = "no X-Weir-State any more";
+
+		report->word = WEIR_HEALTH_WORD_READY;
+		weir_report_set_why(report, why, sizeof(why) - 1);
+	}
+}
+
+// What the end of a check has to tell. A copy: whoever is told may configure, and the check is
+// gone.
+struct news {
+	bool changed; // the verdict
+	enum weir_health_verdict verdict;
+	char detail[WEIR_HEALTH_DETAIL_BYTES];
+	struct weir_report report;
+};
+
+// The verdict first: when checks begin to fail, what the backend said before is forgotten.
+static void tell(struct weir_health_check *check, const struct news *news) {
 	struct weir_health *health = check->health;
-	char copy[WEIR_HEALTH_DETAIL_BYTES] = "";
-	bool changed = false;
+	uint16_t backend = check->backend;
+	const char *source = weir_config_check_name(check->params->check.type);
+
+	if (news->changed) {
+		health->on_health(health->context, backend, news->verdict, news->detail);
+	}
+	if ((news->report.given != 0 || news->report.word != WEIR_HEALTH_WORD_NONE) &&
+		weir_health_find(health, backend) == check) {
+		health->on_report(health->context, backend, &news->report, source);
+	}
+}
+
+static void take_result(struct weir_health_check *check, bool passed,
+	const struct weir_report *report, struct news *news) {
+	news->changed = update_verdict(check, passed);
+	news->verdict = check->verdict;
+	if (news->changed && check->verdict == WEIR_HEALTH_VERDICT_FAILING) {
+		check->word = WEIR_HEALTH_WORD_NONE;
+	}
+	if (report != NULL) {
+		news->report = *report;
+		heed_word(check, &news->report);
+	}
+}
+
+static void finish(struct weir_health_check *check, enum weir_probe_outcome outcome,
+	const char *detail, const struct weir_report *report) {
+	struct weir_health *health = check->health;
+	struct news news = {.detail = ""};
 	uint64_t now = uv_hrtime();
 
 	check->tcp = NULL;
 	check->http = NULL;
 	health->running--;
 	health->running_refused -= check->refused;
-	snprintf(copy, sizeof(copy), "%s", detail);
-	memcpy(check->detail, copy, sizeof(copy));
+	snprintf(news.detail, sizeof(news.detail), "%s", detail);
+	memcpy(check->detail, news.detail, sizeof(check->detail));
 	check->duration_ms = (uint32_t)((now - check->started_ns) / NS_PER_MS);
 	if (outcome != WEIR_PROBE_UNKNOWN) {
-		changed = update_verdict(check, outcome == WEIR_PROBE_PASSED);
+		take_result(check, outcome == WEIR_PROBE_PASSED, report, &news);
 	}
 	check->ended_ns = now;
 	schedule(check);
-	if (changed) { // may configure: check can be gone afterwards
-		health->on_health(health->context, check->backend, check->verdict, copy);
-	}
+	tell(check, &news);
 }
 
-static void on_done(void *context, enum weir_probe_outcome outcome, const char *detail) {
+static void on_done(void *context, enum weir_probe_outcome outcome, const char *detail,
+	const struct weir_report *report) {
 	struct weir_health_check *check = context;
 	struct weir_health *health = check->health;
 
-	finish(check, outcome, detail);
+	finish(check, outcome, detail, report);
 	start_queued(health);
 }
 
@@ -119,7 +172,7 @@ static void start(struct weir_health_check *check) {
 		r = weir_health_tcp_start(health->loop, &params, &check->tcp);
 	}
 	if (r) {
-		finish(check, weir_probe_outcome_of(r), uv_strerror(r));
+		finish(check, weir_probe_outcome_of(r), uv_strerror(r), NULL);
 	}
 }
 

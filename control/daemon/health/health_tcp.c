@@ -41,7 +41,7 @@ static void finish(
 	void *context = tcp->params.context;
 
 	end(tcp);
-	done(context, outcome, detail);
+	done(context, outcome, detail, NULL);
 }
 
 static void on_timeout(uv_timer_t *timer) {

@@ -59,11 +59,19 @@ static void close_port(struct lab *lab) {
 	lab->listener = -1;
 }
 
+static void on_report(
+	void *context, uint16_t backend, const struct weir_report *report, const char *source) {
+	(void)context;
+	(void)report;
+	fail_msg("backend %u said something by %s", backend, source);
+}
+
 static int setup(void **state) {
 	struct lab *lab = calloc(1, sizeof(*lab));
 
 	uv_loop_init(&lab->loop);
-	assert_int_equal(weir_health_create(&lab->loop, on_health, lab, &lab->health), 0);
+	assert_int_equal(
+		weir_health_create(&lab->loop, on_health, on_report, lab, &lab->health), 0);
 	lab->check = (struct weir_config_health_check){
 		.type = WEIR_CHECK_TCP,
 		.interval_ms = 20,

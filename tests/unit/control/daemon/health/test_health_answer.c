@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "health_answer.h"
+#include "health_state.h"
 
 static struct weir_config_health_check check_of(const char *body) {
 	struct weir_config_health_check check = {
@@ -105,6 +106,80 @@ static void longest_text_is_found(void **state) {
 	assert_true(has(&check, text, sizeof(text), 7));
 }
 
+// --- the backend's word ---------------------------------------------------------------------
+
+static struct weir_report report_of(const char *const *headers, long status, const char *expected) {
+	struct weir_config_health_check check = check_of("ok");
+	struct weir_health_answer answer;
+	enum weir_probe_outcome outcome;
+	char detail[96], text[128];
+
+	weir_health_answer_init(&answer, &check);
+	for (int i = 0; headers[i] != NULL; i++) {
+		size_t n = strlen(headers[i]);
+		char *copy = malloc(n);
+
+		memcpy(copy, headers[i], n);
+		weir_health_answer_header(&answer, copy, n);
+		free(copy);
+	}
+	weir_health_answer_body(&answer, "ok", 2);
+	outcome = weir_health_answer_judge(&answer, status, detail, sizeof(detail));
+	snprintf(text, sizeof(text), "%s: %s", outcome == WEIR_PROBE_PASSED ? "passed" : "failed",
+		detail);
+	assert_string_equal(text, expected);
+	return answer.report;
+}
+
+#define REPORT(status, expected, ...) \
+	report_of((const char *const[]){__VA_ARGS__, NULL}, status, expected)
+
+static void header_says_the_state(void **state) {
+	(void)state;
+	assert_int_equal(REPORT(200, "passed: HTTP 200", "X-Weir-Stat: down\r\n").word,
+		WEIR_HEALTH_WORD_NONE);
+	assert_int_equal(REPORT(503, "passed: HTTP 503, lame-duck", "HTTP/1.1 503 Gone\r\n",
+				 "X-Weir-State: lame-duck\r\n")
+				 .word,
+		WEIR_HEALTH_WORD_LAME_DUCK);
+	assert_int_equal(
+		REPORT(200, "passed: HTTP 200, lame-duck", "x-weir-state:LAME-Duck \t\r\n").word,
+		WEIR_HEALTH_WORD_LAME_DUCK);
+	assert_int_equal(REPORT(503, "passed: HTTP 503, starting", "X-WEIR-STATE: starting\n").word,
+		WEIR_HEALTH_WORD_STARTING);
+	assert_int_equal(REPORT(200, "failed: HTTP 200, down", "X-Weir-State: down\r\n").word,
+		WEIR_HEALTH_WORD_DOWN);
+	// Ready is no excuse for a bad status.
+	assert_int_equal(REPORT(503, "failed: HTTP 503", "X-Weir-State: ready\r\n").word,
+		WEIR_HEALTH_WORD_READY);
+	assert_int_equal(REPORT(200, "passed: HTTP 200", "X-Weir-State: ready\r\n").word,
+		WEIR_HEALTH_WORD_READY);
+	assert_string_equal(
+		REPORT(503, "passed: HTTP 503, lame-duck", "X-Weir-State: lame-duck\r\n").why,
+		"HTTP 503, lame-duck");
+}
+
+static void header_that_is_no_state_says_nothing(void **state) {
+	static const char *const headers[] = {"X-Weir-State: nothing\r\n", "X-Weir-State:\r\n",
+		"X-Weir-State: lame\r\n", "X-Weir-State: lame-duckling\r\n", "X-Weir-State\r\n",
+		": down\r\n", "X-Weir-State : down\r\n", "\r\n", "", "HTTP/", "HTT",
+		"X-Weir-State: down down\r\n"};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++) {
+		assert_int_equal(
+			REPORT(200, "passed: HTTP 200", headers[i]).word, WEIR_HEALTH_WORD_NONE);
+	}
+}
+
+static void header_of_an_interim_answer_does_not_count(void **state) {
+	(void)state;
+	assert_int_equal(REPORT(200, "passed: HTTP 200", "HTTP/1.1 103 Early Hints\r\n",
+				 "X-Weir-State: down\r\n", "\r\n", "HTTP/1.1 200 OK\r\n")
+				 .word,
+		WEIR_HEALTH_WORD_NONE);
+}
+
 static void answer_ends_once_nothing_more_matters(void **state) {
 	struct weir_config_health_check check = check_of("ok");
 	struct weir_health_answer answer;
@@ -126,6 +201,9 @@ int main(void) {
 		cmocka_unit_test(body_may_contain_zeroes),
 		cmocka_unit_test(body_beyond_64_kib_is_not_looked_at),
 		cmocka_unit_test(longest_text_is_found),
+		cmocka_unit_test(header_says_the_state),
+		cmocka_unit_test(header_that_is_no_state_says_nothing),
+		cmocka_unit_test(header_of_an_interim_answer_does_not_count),
 		cmocka_unit_test(answer_ends_once_nothing_more_matters),
 	};
 

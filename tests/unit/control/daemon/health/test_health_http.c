@@ -27,12 +27,19 @@ struct result {
 	int calls;
 	enum weir_probe_outcome outcome;
 	char detail[96];
+	bool reported;
+	struct weir_report report;
 };
 
-static void on_done(void *context, enum weir_probe_outcome outcome, const char *detail) {
+static void on_done(void *context, enum weir_probe_outcome outcome, const char *detail,
+	const struct weir_report *report) {
 	struct result *result = context;
 
 	result->calls++;
+	result->reported = report != NULL;
+	if (report != NULL) {
+		result->report = *report;
+	}
 	result->outcome = outcome;
 	strncpy(result->detail, detail, sizeof(result->detail) - 1);
 }

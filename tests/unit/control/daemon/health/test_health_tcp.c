@@ -16,9 +16,11 @@ struct result {
 	char detail[96];
 };
 
-static void on_done(void *context, enum weir_probe_outcome outcome, const char *detail) {
+static void on_done(void *context, enum weir_probe_outcome outcome, const char *detail,
+	const struct weir_report *report) {
 	struct result *result = context;
 
+	(void)report;
 	result->calls++;
 	result->outcome = outcome;
 	strncpy(result->detail, detail, sizeof(result->detail) - 1);
@@ -45,7 +47,7 @@ static struct result probe_stalled(const char *address, uint16_t port, unsigned 
 	uv_loop_init(&loop);
 	r = weir_health_tcp_start(&loop, &params, &tcp);
 	if (r) {
-		on_done(&result, weir_probe_outcome_of(r), uv_strerror(r));
+		on_done(&result, weir_probe_outcome_of(r), uv_strerror(r), NULL);
 	}
 	usleep(stall_ms * 1000);
 	watch_lab_run(&loop, has_result, &result, 2000, address);

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What backends say of themselves in answers to checks: a server on the test's loop says what the
+// test wants. Runs in a network namespace of this process. Needs root.
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "health.h"
+#include "watch_lab.h"
+
+#define PORT 8300
+#define BACKEND 3
+
+struct lab {
+	uv_loop_t loop;
+	uv_tcp_t server;
+	const char *answer; // of the server; NULL = it closes
+	bool waits; // for a line, and keeps the connection
+	char heard[512]; // what the server was sent
+	struct weir_health *health;
+	struct weir_config_health_check check;
+	int verdicts, reports, checks;
+	enum weir_health_verdict verdict;
+	struct weir_report report;
+	char source[16];
+};
+
+// --- the server -----------------------------------------------------------------------------
+
+static void free_handle(uv_handle_t *handle) {
+	free(handle);
+}
+
+static void on_written(uv_write_t *request, int status) {
+	(void)status;
+	uv_close((uv_handle_t *)request->handle, free_handle);
+	free(request);
+}
+
+static void answer(struct lab *lab, uv_stream_t *stream) {
+	uv_write_t *request = calloc(1, sizeof(*request));
+	uv_buf_t text = uv_buf_init((char *)lab->answer, (unsigned int)strlen(lab->answer));
+
+	uv_write(request, stream, &text, 1, on_written);
+}
+
+static void allocate(uv_handle_t *handle, size_t size, uv_buf_t *buffer) {
+	struct lab *lab = handle->data;
+
+	(void)size;
+	memset(lab->heard, 0, sizeof(lab->heard));
+	*buffer = uv_buf_init(lab->heard, sizeof(lab->heard) - 1);
+}
+
+static void on_read(uv_stream_t *stream, ssize_t bytes, const uv_buf_t *buffer) {
+	struct lab *lab = stream->data;
+
+	(void)buffer;
+	uv_read_stop(stream);
+	if (bytes < 0 || lab->answer == NULL) {
+		uv_close((uv_handle_t *)stream, free_handle);
+	} else {
+		answer(lab, stream);
+	}
+}
+
+static void on_connection(uv_stream_t *server, int status) {
+	struct lab *lab = server->data;
+	uv_tcp_t *stream = calloc(1, sizeof(*stream));
+
+	assert_int_equal(status, 0);
+	uv_tcp_init(&lab->loop, stream);
+	stream->data = lab;
+	uv_accept(server, (uv_stream_t *)stream);
+	lab->checks++;
+	if (lab->waits) {
+		uv_read_start((uv_stream_t *)stream, allocate, on_read);
+	} else if (lab->answer != NULL) {
+		answer(lab, (uv_stream_t *)stream);
+	} else {
+		uv_close((uv_handle_t *)stream, free_handle);
+	}
+}
+
+// --- the lab --------------------------------------------------------------------------------
+
+static void on_health(
+	void *context, uint16_t backend, enum weir_health_verdict verdict, const char *detail) {
+	struct lab *lab = context;
+
+	(void)detail;
+	assert_int_equal(backend, BACKEND);
+	lab->verdicts++;
+	lab->verdict = verdict;
+}
+
+static void on_report(
+	void *context, uint16_t backend, const struct weir_report *report, const char *source) {
+	struct lab *lab = context;
+
+	assert_int_equal(backend, BACKEND);
+	lab->reports++;
+	lab->report = *report;
+	strncpy(lab->source, source, sizeof(lab->source) - 1);
+}
+
+static int setup(void **state) {
+	struct lab *lab = calloc(1, sizeof(*lab));
+	struct sockaddr_in address;
+
+	uv_loop_init(&lab->loop);
+	uv_ip4_addr("127.0.0.1", PORT, &address);
+	uv_tcp_init(&lab->loop, &lab->server);
+	lab->server.data = lab;
+	lab->waits = true;
+	assert_int_equal(uv_tcp_bind(&lab->server, (struct sockaddr *)&address, 0), 0);
+	assert_int_equal(uv_listen((uv_stream_t *)&lab->server, 16, on_connection), 0);
+	assert_int_equal(
+		weir_health_create(&lab->loop, on_health, on_report, lab, &lab->health), 0);
+	lab->check = (struct weir_config_health_check){
+		.type = WEIR_CHECK_HTTP,
+		.path = "/",
+		.status_first = 200,
+		.status_last = 399,
+		.interval_ms = 20,
+		.timeout_ms = 500,
+		.rise = 2,
+		.fall = 3,
+	};
+	*state = lab;
+	return 0;
+}
+
+static int teardown(void **state) {
+	struct lab *lab = *state;
+
+	weir_health_free(lab->health);
+	uv_close((uv_handle_t *)&lab->server, NULL);
+	watch_lab_close(&lab->loop);
+	free(lab);
+	return 0;
+}
+
+static void configure(struct lab *lab) {
+	struct weir_health_target target = {
+		.backend = BACKEND,
+		.port = PORT,
+		.address = watch_lab_address("127.0.0.1"),
+		.check = &lab->check,
+		.initial = WEIR_HEALTH_VERDICT_UNKNOWN,
+	};
+
+	assert_int_equal(weir_health_configure(lab->health, &target, 1), 0);
+}
+
+static bool has_report(void *context) {
+	return ((struct lab *)context)->reports > 0;
+}
+
+static bool has_verdict(void *context) {
+	return ((struct lab *)context)->verdicts > 0;
+}
+
+static struct weir_health_status status_of(struct lab *lab) {
+	struct weir_health_status status;
+
+	assert_int_equal(weir_health_status(lab->health, BACKEND, &status), 0);
+	return status;
+}
+
+// The next report after the server's answer has become this one.
+static struct weir_report say(struct lab *lab, const char *text) {
+	lab->answer = text;
+	watch_lab_idle(&lab->loop, 60); // a check that began before has ended
+	lab->reports = 0;
+	watch_lab_run(&lab->loop, has_report, lab, 5000, text);
+	return lab->report;
+}
+
+static void expect_silence(struct lab *lab, const char *text) {
+	lab->answer = text;
+	watch_lab_idle(&lab->loop, 60);
+	lab->reports = 0;
+	lab->checks = 0;
+	watch_lab_idle(&lab->loop, 200);
+	assert_in_range(lab->checks, 3, 20);
+	assert_int_equal(lab->reports, 0);
+}
+
+#define HTTP(status, headers) "HTTP/1.1 " status "\r\n" headers "Content-Length: 0\r\n\r\n"
+
+// --- HTTP -----------------------------------------------------------------------------------
+
+static void lame_duck_of_a_503_passes(void **state) {
+	struct lab *lab = *state;
+
+	lab->answer = HTTP("200 OK", "");
+	configure(lab);
+	watch_lab_run(&lab->loop, has_verdict, lab, 5000, "verdict");
+	assert_int_equal(lab->verdict, WEIR_HEALTH_VERDICT_PASSING);
+	assert_int_equal(lab->reports, 0);
+	lab->verdicts = 0;
+	assert_int_equal(say(lab, HTTP("503 Draining", "X-Weir-State: lame-duck\r\n")).word,
+		WEIR_HEALTH_WORD_LAME_DUCK);
+	assert_string_equal(lab->source, "http");
+	assert_string_equal(status_of(lab).detail, "HTTP 503, lame-duck");
+	watch_lab_idle(&lab->loop, 200); // more than `fall` checks
+	assert_int_equal(lab->verdicts, 0);
+	assert_true(lab->reports > 1); // it is told again
+}
+
+static void state_is_taken_back_by_an_answer_without_it(void **state) {
+	struct lab *lab = *state;
+
+	lab->answer = HTTP("503 Draining", "X-Weir-State: lame-duck\r\n");
+	configure(lab);
+	watch_lab_run(&lab->loop, has_report, lab, 5000, "lame-duck");
+	// An answer that fails takes nothing back.
+	expect_silence(lab, HTTP("500 Oops", ""));
+	assert_int_equal(lab->verdict, WEIR_HEALTH_VERDICT_FAILING);
+	// It failed, so what it said was forgotten, and nothing is left to be taken back.
+	expect_silence(lab, HTTP("200 OK", ""));
+	assert_int_equal(lab->verdict, WEIR_HEALTH_VERDICT_PASSING);
+	assert_int_equal(say(lab, HTTP("503 Draining", "X-Weir-State: starting\r\n")).word,
+		WEIR_HEALTH_WORD_STARTING);
+	lab->answer = HTTP("200 OK", "");
+	lab->verdicts = 0;
+	do {
+		lab->reports = 0;
+		watch_lab_run(&lab->loop, has_report, lab, 5000, "ready");
+	} while (lab->report.word == WEIR_HEALTH_WORD_STARTING);
+	assert_int_equal(lab->report.word, WEIR_HEALTH_WORD_READY);
+	assert_string_equal(lab->report.why, "no X-Weir-State any more");
+	expect_silence(lab, HTTP("200 OK", "")); // once
+	assert_int_equal(lab->verdicts, 0);
+}
+
+static void down_is_said_again_while_checks_fail(void **state) {
+	struct lab *lab = *state;
+
+	lab->answer = HTTP("200 OK", "X-Weir-State: down\r\n");
+	configure(lab);
+	watch_lab_run(&lab->loop, has_verdict, lab, 5000, "verdict");
+	assert_int_equal(lab->verdict, WEIR_HEALTH_VERDICT_FAILING);
+	lab->reports = 0;
+	watch_lab_run(&lab->loop, has_report, lab, 5000, "down");
+	assert_int_equal(lab->report.word, WEIR_HEALTH_WORD_DOWN);
+	assert_string_equal(lab->report.why, "HTTP 200, down");
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(lame_duck_of_a_503_passes, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			state_is_taken_back_by_an_answer_without_it, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			down_is_said_again_while_checks_fail, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, watch_lab_enter, NULL);
+}
