@@ -6,6 +6,8 @@
 
 #include "health_state.h"
 
+#define HAPROXY_WEIGHT_MOST 256.0
+
 _Static_assert(WEIR_REPORT_FIELD_COUNT < 32, "a field for each bit of given");
 
 static const struct {
@@ -50,6 +52,18 @@ bool weir_report_set(struct weir_report *report, enum weir_report_field field, d
 	*field_of(report, field) = value;
 	report->given |= 1u << field;
 	return true;
+}
+
+double weir_report_weight(const struct weir_report *report, double configured) {
+	double most = configured > HAPROXY_WEIGHT_MOST ? configured : HAPROXY_WEIGHT_MOST;
+
+	if ((report->given & WEIR_REPORT(WEIGHT)) != 0) {
+		return report->weight;
+	}
+	if ((report->given & WEIR_REPORT(WEIGHT_PERCENT)) != 0) {
+		return fmin(configured * report->weight_percent / 100, most);
+	}
+	return configured;
 }
 
 void weir_report_set_why(struct weir_report *report, const char *text, size_t bytes) {

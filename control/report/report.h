@@ -25,8 +25,7 @@
 	X(QUEUE_LIMIT, accept_queue_limit, 1e9) \
 	X(CPUS, cpus, 1e6) /* CPUs that it may use; 0.5 = half of one */ \
 	X(CPU_MHZ, cpu_mhz, 1e6) \
-	X(MAX_ACTIVE, max_active_flows, \
-		4294967295.0) /* its own limit, of all balancers together */ \
+	X(MAX_ACTIVE, max_active_flows, 4294967295.0) /* of all balancers together; 0 = none */ \
 	X(WEIGHT_PERCENT, weight_percent, 1e6) /* of the configured weight */ \
 	X(WEIGHT, weight, 1e6) /* instead of the configured weight */
 
@@ -62,6 +61,10 @@ void weir_report_set_why(struct weir_report *report, const char *text, size_t by
 // Give a field a value; false and no change if it is not finite, negative or above its largest.
 bool weir_report_set(struct weir_report *report, enum weir_report_field field, double value);
 double weir_report_value(const struct weir_report *report, enum weir_report_field field);
+
+// The weight that a report asks for: WEIGHT as it is, or WEIGHT_PERCENT of the configured one, at
+// most HAProxy's 256 or what is configured. `configured` if the report has neither.
+double weir_report_weight(const struct weir_report *report, double configured);
 
 const char *weir_report_field_name(enum weir_report_field field); // "service_time_ms"
 double weir_report_field_largest(enum weir_report_field field);

@@ -25,6 +25,7 @@
 	X(least_loaded) \
 	X(capability) \
 	X(maglev) \
+	X(reports) \
 	X(subsetting)
 
 #define REPLAY_NONE (-1) // a choice of nobody; null in the files

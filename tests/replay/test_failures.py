@@ -23,6 +23,8 @@ OBSERVED = {
                  "wrr_poolifier_uncharged_first iwrr_documented_rounds iwrr_incremental_rounds",
     "least_loaded": "pick table picks share_of_bad_backend flow_control_limit_2_of_3_backends",
     "wrr_capability": "result weight",
+    "load_reports": "status health health_word admin unknown_word weight_error description error "
+                    "cpu_utilization rps_fractional eps maxconn weight",
     "maglev": "before after_removing_B1 expect_before expect_after table counts "
               "fnv1a64_of_table_as_le_int32 min_entries max_entries removed_backend_entries "
               "other_entries_that_changed other_changed_percent entries "
@@ -48,6 +50,8 @@ def observed_key(path, keys):
     names = [step for step in path if isinstance(step, str)]
     if any(name in INPUT_PARENTS for name in names):
         return None
+    if names == ["description"]:
+        return None  # of the file
     if names == ["cases", "vt_end"]:
         return None  # where the costs are not recorded, they are taken from it
     return next((name for name in reversed(names) if name in keys), None)

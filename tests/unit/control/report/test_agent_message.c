@@ -12,12 +12,11 @@
 #include <cmocka.h>
 
 #include "agent_message.h"
+#include "document.h"
 #include "health_state.h"
 
 #define BYTES WEIR_AGENT_MESSAGE_BYTES
 #define NONE WEIR_AGENT_REFUSAL_NONE
-
-static char *document; // docs/agent-protocol.md
 
 // The keys and the two datagrams of the document's examples.
 static const struct weir_agent_keys keys = {
@@ -395,12 +394,6 @@ static void random_numbers_differ(void **state) {
 
 // --- the document ---
 
-static void assert_documented(const char *text) {
-	if (strstr(document, text) == NULL) {
-		fail_msg("not in the document: %s", text);
-	}
-}
-
 static void document_field(size_t *at, size_t bytes, const char *field, const char *meaning) {
 	char line[256];
 
@@ -466,18 +459,6 @@ static void document_has_every_field_and_both_examples(void **state) {
 	document_bytes(bytes);
 }
 
-static char *read_document(const char *path) {
-	FILE *file = fopen(path, "r");
-	char *text = calloc(1, 65536);
-
-	if (file == NULL || text == NULL || fread(text, 1, 65535, file) == 0) {
-		perror(path);
-		exit(1);
-	}
-	fclose(file);
-	return text;
-}
-
 int main(int argc, char **argv) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_field_survives_its_largest_values),
@@ -494,11 +475,10 @@ int main(int argc, char **argv) {
 	};
 	int failed;
 
-	if (argc != 2 || weir_agent_crypto_start() != 0) {
-		fprintf(stderr, "usage: %s docs/agent-protocol.md\n", argv[0]);
+	if (weir_agent_crypto_start() != 0) {
 		return 1;
 	}
-	document = read_document(argv[1]);
+	read_document(argc, argv);
 	failed = cmocka_run_group_tests(tests, NULL, NULL);
 	free(document);
 	return failed;

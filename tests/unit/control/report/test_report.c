@@ -92,12 +92,30 @@ static void words_are_printable_and_end(void **state) {
 	assert_string_equal(report.why, "");
 }
 
+static void weight_is_that_of_the_report_or_the_configured_one(void **state) {
+	struct weir_report report = {.weight_percent = 50, .weight = 7};
+
+	(void)state;
+	assert_true(weir_report_weight(&report, 100) == 100);
+	report.given = WEIR_REPORT(WEIGHT_PERCENT);
+	assert_true(weir_report_weight(&report, 100) == 50);
+	assert_true(weir_report_weight(&report, 1000) == 500); // no less than asked for
+	report.weight_percent = 0;
+	assert_true(weir_report_weight(&report, 100) == 0);
+	report.weight_percent = 300;
+	assert_true(weir_report_weight(&report, 100) == 256);
+	assert_true(weir_report_weight(&report, 1000) == 1000);
+	report.given = WEIR_REPORT(WEIGHT);
+	assert_true(weir_report_weight(&report, 1000) == 7);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_field_has_its_bounds),
 		cmocka_unit_test(names_and_fields_are_those_of_the_struct),
 		cmocka_unit_test(check_takes_away_what_cannot_be),
 		cmocka_unit_test(words_are_printable_and_end),
+		cmocka_unit_test(weight_is_that_of_the_report_or_the_configured_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

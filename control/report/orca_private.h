@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What the three forms of ORCA share: a message that is being read, field by field.
+//
+// Threads: pure functions.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "orca.h"
+
+// X(number in the protocol buffer, NAME, name). A field is repeated if it is a map.
+#define ORCA_NUMBERS(X) \
+	X(1, CPU_UTILIZATION, cpu_utilization) \
+	X(2, MEM_UTILIZATION, mem_utilization) \
+	X(3, RPS, rps) /* an integer; later messages have rps_fractional */ \
+	X(6, RPS_FRACTIONAL, rps_fractional) \
+	X(7, EPS, eps) \
+	X(9, APPLICATION_UTILIZATION, application_utilization)
+#define ORCA_MAPS(X) \
+	X(4, REQUEST_COST, request_cost) \
+	X(5, UTILIZATION, utilization) \
+	X(8, NAMED_METRICS, named_metrics)
+
+enum orca_field { // those of the protocol buffer
+#define X(number, name, text) ORCA_##name = number,
+	ORCA_NUMBERS(X) ORCA_MAPS(X)
+#undef X
+		ORCA_FIELDS = ORCA_APPLICATION_UTILIZATION + 1 // above the highest
+};
+
+struct orca_name { // not terminated; borrowed from the text
+	const char *text;
+	size_t bytes;
+};
+
+struct orca {
+	uint32_t seen; // bit of each number
+	double number[ORCA_FIELDS];
+	uint32_t names;
+	struct {
+		enum orca_field map;
+		struct orca_name name;
+		double value;
+	} named[WEIR_ORCA_NAMES_MOST];
+	char *why;
+};
+
+// One line about what is wrong. Returns -EINVAL.
+int orca_complain(struct orca *orca, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+// Take a value. Returns 0 or -EINVAL.
+int orca_take_number(struct orca *orca, enum orca_field field, double value);
+int orca_take_named(struct orca *orca, enum orca_field map, struct orca_name name, double value);
+
+// The field with that name, as it is or in camel case, or 0.
+enum orca_field orca_number_field(struct orca_name name);
+enum orca_field orca_map_field(struct orca_name name);
+const char *orca_field_name(enum orca_field field);
+
+// A decimal number without anything around it. Returns 0 or -EINVAL.
+int orca_read_decimal(const char *text, size_t bytes, double *ret);
+
+bool orca_same(struct orca_name a, struct orca_name b);
+
+// Add what the message says to *ret. Returns 0, or -EINVAL: *ret is unchanged.
+int orca_report(struct orca *orca, struct weir_report *ret);
+
+// The three forms. The names in *orca borrow from the text, or from *ret_json, which the caller
+// gives back with json_decref, also after an error.
+int orca_read_text(struct orca *orca, const char *text, size_t bytes);
+struct json_t;
+int orca_read_json(struct orca *orca, const char *text, size_t bytes, struct json_t **ret_json);
+int orca_read_binary(struct orca *orca, const uint8_t *message, size_t bytes);
