@@ -97,6 +97,40 @@ static void seed(struct weir_policy_worker *worker) {
 	}
 }
 
+// Whether there is any limit, and what follows from that.
+static void set_limits(struct weir_policy_client *client) {
+	const struct weir_policy_ops *ops = client_ops(client);
+
+	client->limits = client->limit != UINT32_MAX || client->limited > 0;
+	// A key that is made of what a flow was charged stays when the flow ends, unless it was at
+	// the limit.
+	client->reacts_to_end = (client->settings.needs & WEIR_NEEDS_ERRORS) != 0 ||
+				(ops->key != NULL && (ops->charge == NULL || client->limits != 0));
+	client->exhausted = 0;
+	client->spill_full = 0;
+	client->spill_room_count = 0;
+}
+
+void weir_policy_set_limit(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	uint16_t id, uint32_t limit) {
+	const struct weir_policy_ops *ops = client_ops(client);
+	struct weir_policy_backend *backend = &worker->backends[id];
+	uint32_t withheld = UINT32_MAX - limit;
+
+	if (backend->withheld == withheld) {
+		return;
+	}
+	client->limited += (withheld != 0) - (backend->withheld != 0);
+	backend->withheld = withheld;
+	if (client->started == 0) {
+		return; // the first table will see to the rest
+	}
+	set_limits(client);
+	if (ops->key != NULL) {
+		weir_window_refresh(worker, client, ops, id);
+	}
+}
+
 void weir_policy_adopt(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint64_t now_ns) {
 	uint8_t former = client->settings.policy;
@@ -110,17 +144,9 @@ void weir_policy_adopt(struct weir_policy_worker *worker, struct weir_policy_cli
 	ops = client_ops(client);
 	client->choose = ops->choose;
 	client->reacts = ops->charge != NULL || ops->key != NULL;
-	// A key that is made of what a flow was charged stays when the flow ends, unless it was at
-	// the limit.
-	client->reacts_to_end =
-		(client->settings.needs & WEIR_NEEDS_ERRORS) != 0 ||
-		(ops->key != NULL &&
-			(ops->charge == NULL || client->settings.max_active_flows > 0));
 	client->limit = client->settings.max_active_flows > 0 ? client->settings.max_active_flows
 							      : UINT32_MAX;
-	client->exhausted = 0;
-	client->spill_full = 0;
-	client->spill_room_count = 0;
+	set_limits(client);
 	weir_errors_adopt(client, now_ns);
 	seed(worker);
 	if (client->settings.policy != former) {

@@ -138,8 +138,9 @@ struct weir_policy_backend {
 	uint16_t error[WEIR_POLICY_ERROR_SLOTS]; // by tick modulo slots
 	uint16_t place; // in the window of its service's client; checked against client->id[]
 	uint32_t half_open; // of active; not more than that
+	uint32_t withheld; // UINT32_MAX minus its own limit of established flows; 0 = it has none
 	uint16_t index; // of its candidate, when flow control looked at it; may be another's by now
-	uint8_t reserved[18];
+	uint8_t reserved[14];
 };
 _Static_assert(sizeof(struct weir_policy_backend) == 64, "one cache line");
 
@@ -183,6 +184,7 @@ struct weir_policy_client {
 	// The adopted table.
 	uint32_t count; // candidates of the last table that had any
 	uint32_t limit; // of established flows; UINT32_MAX = none
+	uint32_t limited; // backends of the service that have a limit of their own
 	weir_policy_choice *choose; // the policy's
 	struct weir_policy_settings settings;
 	uint16_t spill_room[WEIR_POLICY_ROOM]; // backends where flows have ended since
@@ -192,6 +194,7 @@ struct weir_policy_client {
 	uint8_t started; // the policy has adopted a table with candidates
 	uint8_t reacts; // begins of flows concern the policy itself
 	uint8_t reacts_to_end; // their ends do
+	uint8_t limits; // some backend may be at a limit
 };
 
 enum weir_chosen_how {
@@ -251,11 +254,20 @@ void weir_policy_react_resumed(
 void weir_policy_react_ended(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	uint16_t id, enum weir_outcome outcome, uint64_t now_ns);
 
-// The backend has fewer established flows than the limit.
+// The backend has fewer established flows than the service's limit and its own.
 static inline bool weir_policy_below_limit(
 	const struct weir_policy_client *client, const struct weir_policy_backend *backend) {
-	return backend->active < (uint64_t)client->limit + backend->half_open;
+	uint32_t own = UINT32_MAX - backend->withheld;
+	uint32_t limit = client->limit < own ? client->limit : own;
+
+	return backend->active < (uint64_t)limit + backend->half_open;
 }
+
+// Backend `id` (< backend_count) of the client's service has a limit of its own from now on: of
+// established flows of this worker; 0 = it takes no new flow while another can, UINT32_MAX = none.
+// Before the client has adopted a table, too.
+void weir_policy_set_limit(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	uint16_t id, uint32_t limit);
 
 // A flow began at backend `id` (< backend_count) of the client's service.
 static inline void weir_policy_started(struct weir_policy_worker *worker,
@@ -283,7 +295,7 @@ static inline void weir_policy_no_longer_half_open(struct weir_policy_worker *wo
 static inline void weir_policy_established(
 	struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id) {
 	weir_policy_no_longer_half_open(worker, id);
-	if (client->reacts != 0 && client->limit != UINT32_MAX) {
+	if (client->reacts != 0 && client->limits != 0) {
 		weir_policy_react_resumed(worker, client, id);
 	}
 }

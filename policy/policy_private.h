@@ -82,12 +82,11 @@ static inline uint32_t weir_policy_start(
 	return (uint32_t)((uint64_t)(worker->rank % ranks) * table->count / ranks);
 }
 
-// There is such a backend, and it is below the limit.
+// There is such a backend, and it is below the limits.
 static inline bool weir_policy_can_take(const struct weir_policy_worker *worker,
 	const struct weir_policy_client *client, uint32_t id) {
 	return id < worker->backend_count &&
-	       (client->limit == UINT32_MAX ||
-		       weir_policy_below_limit(client, &worker->backends[id]));
+	       (client->limits == 0 || weir_policy_below_limit(client, &worker->backends[id]));
 }
 
 // What a flow is predicted to cost. id < backend_count. Only for policies with WEIR_NEEDS_COST.

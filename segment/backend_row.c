@@ -74,6 +74,7 @@ void weir_backend_row_build(const struct weir_backend_path *path, struct weir_ba
 		.l2_bytes = ETHERNET_BYTES + (path->vlan != 0 ? VLAN_BYTES : 0),
 		.mtu = path->mtu,
 		.service = path->service,
+		.max_active_flows = path->max_active_flows,
 	};
 	uint8_t *ip = put_ethernet(row.header, path);
 

@@ -16,7 +16,8 @@ struct weir_backend_path {
 	uint16_t mtu; // of the port, bytes of outer IP packet
 	uint16_t service;
 	uint8_t resolved; // next_hop_mac is known
-	uint8_t state; // WEIR_BACKEND_CLOSED to WEIR_BACKEND_RESET
+	uint32_t max_active_flows; // of its own, established ones of one worker; 0 = none
+	uint8_t state; // WEIR_BACKEND_CLOSED to WEIR_BACKEND_AT_LIMIT
 	uint8_t source_bits; // IPv4: so many low bits of source, which are 0, are each flow's own,
 			     // at most WEIR_SOURCE_BITS_MAX
 };

@@ -39,7 +39,7 @@ static const struct fact facts[] = {
 	VALUE(WEIR_BIND_EXACT) VALUE(WEIR_BIND_RANGES) VALUE(WEIR_BIND_ADDRESS)
 	VALUE(WEIR_BACKEND_PRESENT) VALUE(WEIR_BACKEND_RESOLVED)
 	VALUE(WEIR_BACKEND_CLOSED) VALUE(WEIR_BACKEND_DOWN)
-	VALUE(WEIR_BACKEND_REHASH) VALUE(WEIR_BACKEND_RESET)
+	VALUE(WEIR_BACKEND_REHASH) VALUE(WEIR_BACKEND_RESET) VALUE(WEIR_BACKEND_AT_LIMIT)
 	VALUE(WEIR_UPDATE_SERVICES) VALUE(WEIR_UPDATE_SELECTION) VALUE(WEIR_UPDATE_ROW)
 	VALUE(WEIR_MESSAGE_FLOW_LOOKUP)
 #define X(name) {"closed ports " #name, WEIR_CLOSED_PORTS_##name},
@@ -184,7 +184,7 @@ static const struct fact facts[] = {
 	FIELD(weir_backend_row, outer_family) FIELD(weir_backend_row, l2_bytes)
 	FIELD(weir_backend_row, header_bytes) FIELD(weir_backend_row, source_bits)
 	FIELD(weir_backend_row, mtu) FIELD(weir_backend_row, service)
-	FIELD(weir_backend_row, checksum_base) FIELD(weir_backend_row, reserved1)
+	FIELD(weir_backend_row, checksum_base) FIELD(weir_backend_row, max_active_flows)
 	FIELD(weir_backend_row, header)
 	TYPE(weir_row_pair)
 	FIELD(weir_row_pair, version) FIELD(weir_row_pair, reserved) FIELD(weir_row_pair, row)

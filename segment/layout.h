@@ -136,6 +136,8 @@ enum weir_backend_flag {
 	// What becomes of the TCP flows of a backend that is DOWN; neither = they stay.
 	WEIR_BACKEND_REHASH = 1u << 4, // they go to another backend
 	WEIR_BACKEND_RESET = 1u << 5, // their clients get an RST
+	// Counts as at its limit of active flows, however many it has: its accept queue is full.
+	WEIR_BACKEND_AT_LIMIT = 1u << 6,
 };
 
 #define WEIR_OUTER_HEADER_BYTES 62 // Ethernet 14 + two VLAN tags 8 + IPv6 40
@@ -154,7 +156,8 @@ struct weir_backend_row { // 80 bytes, [control]
 	uint16_t mtu; // largest outer IP packet, bytes: that of the port
 	uint16_t service; // the service that the backend belongs to
 	uint16_t checksum_base; // IPv4: ones' complement sum of the constant fields of header[]
-	uint32_t reserved1;
+	uint32_t max_active_flows; // a limit of its own, of established ones and one worker; 0 =
+				   // none
 	uint8_t header[WEIR_OUTER_HEADER_BYTES + 2]; // at byte 16; first header_bytes are valid
 };
 _Static_assert(sizeof(struct weir_backend_row) == 80, "segment ABI");

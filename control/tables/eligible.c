@@ -14,11 +14,12 @@ void weir_backend_set_health(struct weir_backend_entry *backend, enum weir_healt
 	backend->proven |= health == WEIR_HEALTH_HEALTHY;
 }
 
-// A weight set at run time takes the place of the configured one, and scales a reported one by as
-// much as it differs from the configured one.
+// A weight set at run time takes the place of the configured one, as does what the backend says of
+// itself; either scales a reported one by as much as it differs from the configured one.
 uint32_t weir_backend_effective_weight(
 	const struct weir_state *state, const struct weir_backend_entry *backend) {
 	uint32_t wanted = backend->runtime_weight != WEIR_WEIGHT_UNSET ? backend->runtime_weight
+			  : backend->own_weight != WEIR_WEIGHT_UNSET   ? backend->own_weight
 								       : backend->configured_weight;
 	uint64_t scaled = backend->reported_weight;
 

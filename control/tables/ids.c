@@ -306,6 +306,7 @@ int weir_backend_id_take(struct weir_state *state, uint16_t id, uint16_t service
 	backend->address = *address;
 	backend->identity = backend_identity(state, service, name);
 	backend->runtime_weight = WEIR_WEIGHT_UNSET;
+	backend->own_weight = WEIR_WEIGHT_UNSET;
 	backend->service = service;
 	backend->stage = WEIR_ID_LIVE;
 	head = backend_head(state, backend->identity);
@@ -406,6 +407,9 @@ void weir_backend_revive(struct weir_state *state, uint16_t id) {
 	backend->stage = WEIR_ID_LIVE;
 	backend->admin = WEIR_ADMIN_READY;
 	backend->runtime_weight = WEIR_WEIGHT_UNSET;
+	backend->own_weight = WEIR_WEIGHT_UNSET;
+	backend->max_active_flows = 0;
+	backend->at_limit = false;
 	backend->reported_weight = 0;
 	backend->set = 0;
 	state->services[backend->service].backends++;

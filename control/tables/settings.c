@@ -114,6 +114,38 @@ int weir_tables_set_error_window(struct weir_tables *tables, uint16_t id, uint32
 	return 0;
 }
 
+int weir_tables_set_own_weight(struct weir_tables *tables, uint16_t id, uint32_t weight) {
+	struct weir_state *state = tables->state;
+	struct weir_backend_entry *backend;
+
+	if (id >= state->backend_ids || state->backends[id].stage != WEIR_ID_LIVE) {
+		return -ENOENT;
+	}
+	backend = &state->backends[id];
+	if (backend->own_weight != weight) {
+		backend->own_weight = weight;
+		weir_state_mark_service(state, backend->service);
+	}
+	return 0;
+}
+
+int weir_tables_set_limit(
+	struct weir_tables *tables, uint16_t id, uint32_t max_active_flows, bool at_limit) {
+	struct weir_state *state = tables->state;
+	struct weir_backend_entry *backend;
+
+	if (id >= state->backend_ids || state->backends[id].stage != WEIR_ID_LIVE) {
+		return -ENOENT;
+	}
+	backend = &state->backends[id];
+	if (backend->max_active_flows != max_active_flows || backend->at_limit != at_limit) {
+		backend->max_active_flows = max_active_flows;
+		backend->at_limit = at_limit;
+		weir_state_mark_backend(state, id);
+	}
+	return 0;
+}
+
 int weir_tables_set_reported_weight(struct weir_tables *tables, uint16_t id, uint32_t weight) {
 	struct weir_state *state = tables->state;
 	struct weir_backend_entry *backend;

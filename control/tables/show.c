@@ -47,6 +47,9 @@ int weir_tables_backend(
 		.configured_weight = backend->configured_weight,
 		.runtime_weight = backend->runtime_weight,
 		.reported_weight = backend->reported_weight,
+		.own_weight = backend->own_weight,
+		.max_active_flows = backend->max_active_flows,
+		.at_limit = backend->at_limit,
 		.identity = backend->identity,
 		.effective_weight = weir_backend_effective_weight(state, backend),
 	};

@@ -72,6 +72,9 @@ struct weir_backend_entry {
 	uint32_t configured_weight;
 	uint32_t runtime_weight;
 	uint32_t reported_weight; // 0 = none
+	uint32_t
+		own_weight; // that it says in place of the configured one; WEIR_WEIGHT_UNSET = none
+	uint32_t max_active_flows; // of its own, of each worker; 0 = none
 	uint64_t parts; // of its service's, in the published selection
 	uint64_t subsets; // bit i: is to be in subset number i; 0 = in none
 	uint32_t rank; // in the canonical order of its service; only with subsetting
@@ -91,6 +94,7 @@ struct weir_backend_entry {
 		     // resolved, or that of no other one is
 	uint8_t flags; // of its row, as decided: WEIR_BACKEND_CLOSED to WEIR_BACKEND_RESET
 	bool proven; // was healthy since it was configured; weir_backend_set_health
+	bool at_limit; // takes no new flow while others can
 	bool eligible; // ready, healthy, weight above 0
 	bool chosen; // is to be in the selection: usable, and in a subset
 	bool far; // not about to be used

@@ -36,9 +36,12 @@ struct weir_backend_state {
 	uint32_t configured_weight;
 	uint32_t runtime_weight; // WEIR_WEIGHT_UNSET = none
 	uint32_t reported_weight; // 0 = none
+	uint32_t own_weight; // WEIR_WEIGHT_UNSET = none
 	uint32_t effective_weight;
 	uint8_t drain; // enum weir_drain_phase
 	uint64_t drain_until_ns; // CLOCK_MONOTONIC; 0 = no deadline. Counts while draining
+	uint32_t max_active_flows; // its own limit, of each worker; 0 = none
+	bool at_limit; // as weir_tables_set_limit
 	uint64_t identity; // hash of service and name
 };
 
@@ -101,6 +104,13 @@ int weir_tables_set_weight(
 // What a backend can do, from its reports; 0 = unknown. Takes the place of the configured weight
 // (unless that is 0) when the service's policy takes reported weights.
 int weir_tables_set_reported_weight(struct weir_tables *tables, uint16_t backend, uint32_t weight);
+// The weight that a backend says of itself, with any policy; WEIR_WEIGHT_UNSET = none. It takes the
+// place of the configured weight, 0 included, but not of one that is set at run time.
+int weir_tables_set_own_weight(struct weir_tables *tables, uint16_t backend, uint32_t weight);
+// The backend's own limit of established flows, of each worker (0 = none), and whether it counts as
+// at its limit now. Its row tells the workers.
+int weir_tables_set_limit(
+	struct weir_tables *tables, uint16_t backend, uint32_t max_active_flows, bool at_limit);
 int weir_tables_set_next_hop(
 	struct weir_tables *tables, uint16_t backend, const struct weir_next_hop *hop);
 

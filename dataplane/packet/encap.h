@@ -40,7 +40,7 @@ struct weir_row_head {
 	uint16_t mtu;
 	uint16_t service;
 	uint16_t checksum_base;
-	uint32_t reserved1;
+	uint32_t max_active_flows;
 };
 _Static_assert(sizeof(struct weir_row_head) == 16, "head of a backend row");
 _Static_assert(offsetof(struct weir_backend_row, header) == 16, "head of a backend row");
@@ -54,6 +54,14 @@ static inline struct weir_row_head weir_encap_read(const struct weir_backend_row
 
 	memcpy(&head, row, sizeof(head));
 	return head;
+}
+
+// The backend's own limit of established flows; UINT32_MAX = none.
+static inline uint32_t weir_encap_own_limit(const struct weir_row_head *head) {
+	if ((head->flags & WEIR_BACKEND_AT_LIMIT) != 0) {
+		return 0;
+	}
+	return head->max_active_flows != 0 ? head->max_active_flows : UINT32_MAX;
 }
 
 // Outer IP header in bytes.

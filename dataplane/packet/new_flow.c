@@ -15,6 +15,21 @@ static struct weir_policy_client *client_of(struct weir_pipeline *pipeline, uint
 	return &pipeline->clients[service];
 }
 
+void weir_new_flow_owner(struct weir_pipeline *pipeline, uint16_t backend, uint16_t service) {
+	struct weir_policy_worker *policy = &pipeline->policy;
+	const struct weir_row_head *head = &pipeline->outers[backend].head;
+
+	weir_policy_set_limit(
+		policy, client_of(pipeline, pipeline->owner[backend]), backend, UINT32_MAX);
+	policy->backends[backend] =
+		(struct weir_policy_backend){.place = policy->backends[backend].place};
+	pipeline->owner[backend] = service;
+	if (head->flags != 0 && head->service == service) {
+		weir_policy_set_limit(
+			policy, client_of(pipeline, service), backend, weir_encap_own_limit(head));
+	}
+}
+
 static inline void flow_started(struct weir_pipeline *pipeline, struct weir_policy_client *client,
 	uint16_t backend, uint16_t service, enum weir_flow_event event, bool half_open,
 	uint64_t now_ns) {
@@ -23,9 +38,7 @@ static inline void flow_started(struct weir_pipeline *pipeline, struct weir_poli
 
 	// The adoption of its row has done this before, unless the id still had flows.
 	if (unlikely(pipeline->owner[backend] != service)) {
-		pipeline->policy.backends[backend] = (struct weir_policy_backend){
-			.place = pipeline->policy.backends[backend].place};
-		pipeline->owner[backend] = service;
+		weir_new_flow_owner(pipeline, backend, service);
 	}
 	pipeline->pending.flow_new++;
 	weir_counter_add(&of_backend->new_flows, 1);

@@ -17,6 +17,10 @@ void weir_new_flow_process(struct weir_burst *b);
 void weir_new_flow_started(struct weir_pipeline *pipeline, uint16_t backend, uint16_t service,
 	enum weir_flow_event event, bool half_open, uint64_t now_ns);
 
+// A backend's id has come to a service: as far as policies are concerned it starts anew, with the
+// limit of its row.
+void weir_new_flow_owner(struct weir_pipeline *pipeline, uint16_t backend, uint16_t service);
+
 // The backend that the policy of a service chooses for a flow that must leave its own, or
 // WEIR_BACKEND_NONE. As for new flows, the Maglev fallback chooses while the flow table is crowded.
 uint16_t weir_new_flow_choose(

@@ -25,8 +25,10 @@ static bool adopt_row(void *context, uint16_t id, const struct weir_backend_row 
 	}
 	if ((head->flags == 0 || pipeline->owner[id] != head->service) &&
 		weir_burst_backend_counters(pipeline, id)->active_flows == 0) {
-		pipeline->policy.backends[id] = (struct weir_policy_backend){0};
-		pipeline->owner[id] = head->service;
+		weir_new_flow_owner(pipeline, id, head->service);
+	} else if (pipeline->owner[id] == head->service) {
+		weir_policy_set_limit(&pipeline->policy, &pipeline->clients[head->service], id,
+			weir_encap_own_limit(head));
 	}
 	return true;
 }

@@ -40,7 +40,7 @@ static inline uint64_t pattern_random(uint64_t *seed) {
 
 // The row number n of a backend; n > 0.
 static inline struct weir_backend_row pattern_row(uint16_t backend, uint32_t n) {
-	struct weir_backend_row row = {.flags = WEIR_BACKEND_PRESENT, .reserved1 = n};
+	struct weir_backend_row row = {.flags = WEIR_BACKEND_PRESENT, .max_active_flows = n};
 
 	row.service = backend;
 	row.checksum_base = (uint16_t)pattern_word(n, backend);
@@ -115,13 +115,13 @@ static inline struct weir_service_table *pattern_services(
 static inline bool pattern_check_row(uint16_t backend, const struct weir_backend_row *row) {
 	struct weir_backend_row whole = {0};
 
-	if (row->flags != 0 || row->reserved1 != 0) {
-		whole = pattern_row(backend, row->reserved1);
+	if (row->flags != 0 || row->max_active_flows != 0) {
+		whole = pattern_row(backend, row->max_active_flows);
 	}
 	if (memcmp(row, &whole, sizeof(whole)) == 0) {
 		return true;
 	}
-	fprintf(stderr, "row %u of backend %u is not whole\n", row->reserved1, backend);
+	fprintf(stderr, "row %u of backend %u is not whole\n", row->max_active_flows, backend);
 	return false;
 }
 

@@ -96,6 +96,91 @@ static void spilled_flows_are_even(void **state) {
 	}
 }
 
+// Backend 5 takes no new flow, backend 6 one, while others can take them.
+static void own_limits_hold(void **state) {
+	uint64_t seed = 5;
+
+	(void)state;
+	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
+		struct world *w = world_create(20);
+
+		weir_policy_set_limit(&w->worker, w->client, 5, 0);
+		world_publish(w, (enum weir_policy)policy, NULL, NULL, 20);
+		weir_policy_set_limit(&w->worker, w->client, 6, 1);
+		for (uint32_t i = 0; i < 400; i++) {
+			struct weir_chosen chosen = world_choose_hash(w, fixture_random(&seed));
+
+			assert_int_equal(chosen.how, WEIR_CHOSEN);
+			world_start(w, chosen.id);
+		}
+		assert_int_equal(w->backends[5].active, 0);
+		assert_true(w->backends[6].active <= 1);
+		world_free(w);
+	}
+}
+
+// With a limit of all, too, the smaller one counts; and a limit that is raised or gone is noticed,
+// although all had reached theirs before.
+static void own_limit_that_rises_ends_exhaustion(void **state) {
+	(void)state;
+	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
+		struct world *w = create((enum weir_policy)policy, 40, WEIR_EXHAUSTED_REJECT);
+
+		weir_policy_set_limit(&w->worker, w->client, 17, 1);
+		weir_policy_set_limit(&w->worker, w->client, 23, 9);
+		for (uint16_t id = 0; id < 40; id++) {
+			for (uint32_t i = 0; i < (id == 17 ? 1 : 3); i++) {
+				world_start(w, id);
+			}
+		}
+		assert_int_equal(world_choose_hash(w, 1).how, WEIR_CHOSEN_REJECTED);
+		weir_policy_set_limit(&w->worker, w->client, 17, 2);
+		assert_int_equal(world_flow(w), 17);
+		assert_int_equal(world_choose_hash(w, 2).how, WEIR_CHOSEN_REJECTED);
+		weir_policy_set_limit(&w->worker, w->client, 17, UINT32_MAX);
+		assert_int_equal(world_flow(w), 17);
+		assert_int_equal(world_choose_hash(w, 3).how, WEIR_CHOSEN_REJECTED);
+		assert_int_equal(w->client->limited, 1);
+		world_free(w);
+	}
+}
+
+// An end below a limit of its own is noticed by the policies that charge a flow once.
+static void own_limit_is_free_again_after_an_end(void **state) {
+	(void)state;
+	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
+		struct world *w = world_create(3);
+
+		w->table.settings.when_exhausted = WEIR_EXHAUSTED_REJECT;
+		world_publish(w, (enum weir_policy)policy, NULL, NULL, 3);
+		for (uint16_t id = 0; id < 3; id++) {
+			weir_policy_set_limit(&w->worker, w->client, id, 1);
+			world_start(w, id);
+		}
+		assert_int_equal(world_choose_hash(w, 7).how, WEIR_CHOSEN_REJECTED);
+		world_end(w, 1, WEIR_OUTCOME_COMPLETED);
+		assert_int_equal(world_flow(w), 1);
+		world_free(w);
+	}
+}
+
+static void spills_when_all_take_nothing(void **state) {
+	(void)state;
+	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
+		struct world *w = world_create(3);
+
+		world_publish(w, (enum weir_policy)policy, NULL, NULL, 3);
+		for (uint16_t id = 0; id < 3; id++) {
+			weir_policy_set_limit(&w->worker, w->client, id, 0);
+		}
+		world_start(w, 0);
+		world_start(w, 2);
+		assert_int_equal(world_choose_hash(w, 7).how, WEIR_CHOSEN_SPILLED);
+		assert_int_equal(world_choose_hash(w, 7).id, 1);
+		world_free(w);
+	}
+}
+
 // Flows that are spilled and not entered are no load: the search must take turns all the same.
 static void equals_take_turns(void **state) {
 	struct world *w = create(WEIR_POLICY_ROUND_ROBIN, 10, WEIR_EXHAUSTED_SPILL);
@@ -239,6 +324,10 @@ int main(void) {
 		cmocka_unit_test(one_that_is_below_again_is_found),
 		cmocka_unit_test(spill_goes_to_the_least_loaded),
 		cmocka_unit_test(spilled_flows_are_even),
+		cmocka_unit_test(own_limits_hold),
+		cmocka_unit_test(own_limit_that_rises_ends_exhaustion),
+		cmocka_unit_test(own_limit_is_free_again_after_an_end),
+		cmocka_unit_test(spills_when_all_take_nothing),
 		cmocka_unit_test(equals_take_turns),
 		cmocka_unit_test(one_below_among_thousands_is_found),
 		cmocka_unit_test(none_is_rejected_while_one_of_many_has_room),

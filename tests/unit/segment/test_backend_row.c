@@ -46,6 +46,21 @@ static void ipv4_row_is_a_header_ready_to_copy(void **state) {
 	}
 }
 
+static void own_limit_is_in_the_row(void **state) {
+	struct weir_backend_path path = path4;
+	struct weir_backend_row row;
+
+	(void)state;
+	weir_backend_row_build(&path, &row);
+	assert_int_equal(row.max_active_flows, 0);
+	path.max_active_flows = 70000;
+	path.state = WEIR_BACKEND_AT_LIMIT;
+	weir_backend_row_build(&path, &row);
+	assert_int_equal(row.max_active_flows, 70000);
+	assert_int_equal(
+		row.flags, WEIR_BACKEND_PRESENT | WEIR_BACKEND_RESOLVED | WEIR_BACKEND_AT_LIMIT);
+}
+
 static void vlan_tag_shifts_the_ip_header_and_not_the_sum(void **state) {
 	const uint8_t tag[6] = {0x81, 0x00, 0x00, 0x64, 0x08, 0x00};
 	struct weir_backend_path path = path4;
@@ -142,6 +157,7 @@ static void checksum_base_completes_to_a_right_checksum(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ipv4_row_is_a_header_ready_to_copy),
+		cmocka_unit_test(own_limit_is_in_the_row),
 		cmocka_unit_test(vlan_tag_shifts_the_ip_header_and_not_the_sum),
 		cmocka_unit_test(ipv6_row_fits_with_a_vlan_tag),
 		cmocka_unit_test(flags_follow_the_path),

@@ -111,6 +111,61 @@ static void nothing_new_is_not_published_again(void **unused) {
 	}
 }
 
+// A limit costs a row, and no selection.
+static void own_limit_is_one_row(void **unused) {
+	struct weir_config *config = lab_config(1, 4);
+	struct lab lab;
+
+	(void)unused;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	assert_int_equal(weir_tables_set_limit(lab.tables, 2, 250, false), 0);
+	assert_int_equal(lab_publish(&lab), 1);
+	assert_int_equal(lab_row(&lab, 2).max_active_flows, 250);
+	assert_int_equal(lab_row(&lab, 2).flags & WEIR_BACKEND_AT_LIMIT, 0);
+	assert_int_equal(weir_tables_set_limit(lab.tables, 2, 250, true), 0);
+	assert_int_equal(lab_publish(&lab), 1);
+	assert_int_equal(lab_row(&lab, 2).flags & WEIR_BACKEND_AT_LIMIT, WEIR_BACKEND_AT_LIMIT);
+	assert_int_equal(lab_row(&lab, 1).flags & WEIR_BACKEND_AT_LIMIT, 0);
+	assert_int_equal(lab_state(&lab, 2).max_active_flows, 250);
+	assert_true(lab_state(&lab, 2).at_limit);
+	weir_tables_set_limit(lab.tables, 2, 250, true);
+	assert_int_equal(lab_publish(&lab), 0);
+	assert_int_equal(weir_tables_set_limit(lab.tables, WEIR_BACKEND_NONE, 1, true), -ENOENT);
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
+// What a backend says of its weight takes the place of the file's with any policy, and not that of
+// an operator's.
+static void own_weight_replaces_the_configured_one(void **unused) {
+	struct weir_config *config = lab_config(1, 4);
+	uint32_t before;
+	struct lab lab;
+
+	(void)unused;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	before = lab_slots(&lab, 0, 1);
+	assert_int_equal(lab_state(&lab, 1).own_weight, WEIR_WEIGHT_UNSET);
+	assert_int_equal(weir_tables_set_own_weight(lab.tables, 1, 300), 0);
+	lab_publish(&lab);
+	assert_int_equal(lab_state(&lab, 1).effective_weight, 300);
+	assert_in_range(lab_slots(&lab, 0, 1), 2 * before - 10, 2 * before + 10); // 3/6, not 1/4
+	weir_tables_set_weight(lab.tables, 1, 50);
+	assert_int_equal(lab_state(&lab, 1).effective_weight, 50);
+	weir_tables_set_weight(lab.tables, 1, WEIR_WEIGHT_UNSET);
+	weir_tables_set_own_weight(lab.tables, 1, 0);
+	lab_publish(&lab);
+	assert_int_equal(lab_slots(&lab, 0, 1), 0);
+	weir_tables_set_own_weight(lab.tables, 1, WEIR_WEIGHT_UNSET);
+	lab_publish(&lab);
+	assert_int_equal(lab_state(&lab, 1).effective_weight, 100);
+	assert_int_equal(lab_slots(&lab, 0, 1), before);
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
 static void policy_is_changed_live(void **unused) {
 	struct weir_config *config = lab_config(2, 3);
 	struct lab lab;
@@ -378,6 +433,8 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(settings_of_every_policy),
 		cmocka_unit_test(nothing_new_is_not_published_again),
+		cmocka_unit_test(own_limit_is_one_row),
+		cmocka_unit_test(own_weight_replaces_the_configured_one),
 		cmocka_unit_test(policy_is_changed_live),
 		cmocka_unit_test(refused_changes),
 		cmocka_unit_test(s3_run_time_policy_survives_a_restart),

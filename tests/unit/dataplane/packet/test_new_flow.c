@@ -194,6 +194,47 @@ static void new_flow_beyond_the_limit_is_rejected_under_its_reason(void **state)
 	lab_free(lab);
 }
 
+// A backend whose row says so takes no new flow while another can, with any policy; the flows that
+// it has go on.
+static void new_flow_avoids_a_backend_with_a_full_accept_queue(void **state) {
+	(void)state;
+	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
+		struct weir_selection_params params = params_of((enum weir_policy)policy);
+		struct lab *lab = make(&params);
+		uint64_t had;
+		uint16_t old;
+
+		old = send_tcp(lab, 0, SYN).backend;
+		send_tcp(lab, 0, ACK);
+		lab->rows[old].flags |= WEIR_BACKEND_AT_LIMIT;
+		lab_publish_backends(lab);
+		had = backend_of(lab, old)->new_flows;
+		for (uint16_t n = 1; n < 100; n++) {
+			assert_int_not_equal(send_tcp(lab, n, SYN).backend, old);
+		}
+		assert_int_equal(send_tcp(lab, 0, ACK).backend, old);
+		assert_int_equal(backend_of(lab, old)->new_flows, had);
+		for (uint16_t id = 0; id < 4; id++) {
+			lab->rows[id].flags |= WEIR_BACKEND_AT_LIMIT;
+		}
+		lab_publish_backends(lab);
+		assert_int_equal(send_tcp(lab, 200, SYN).action, WEIR_ACTION_FORWARD);
+		assert_int_equal(service_of(lab, 0)->spilled, 1);
+		for (uint16_t id = 0; id < 4; id++) {
+			lab->rows[id].flags &= (uint8_t)~WEIR_BACKEND_AT_LIMIT;
+			lab->rows[id].max_active_flows = id == old ? 0 : 1;
+		}
+		lab_publish_backends(lab);
+		for (uint16_t n = 300; n < 320; n++) {
+			send_tcp(lab, n, SYN);
+			send_tcp(lab, n, ACK);
+		}
+		assert_true(backend_of(lab, old)->new_flows >= had + 17);
+		lab_check_counters(lab);
+		lab_free(lab);
+	}
+}
+
 // Forged SYNs and datagrams bring no backend to its limit, with any policy; handshakes do.
 static void new_flow_half_open_flows_do_not_count_towards_the_limit(void **state) {
 	(void)state;
@@ -397,6 +438,8 @@ static void new_flow_reused_id_inherits_nothing(void **state) {
 
 	(void)state;
 	lab->control->costs[3] = 1000 * MS;
+	lab->rows[3].flags |= WEIR_BACKEND_AT_LIMIT;
+	lab_publish_backends(lab);
 	lab_publish_policy(lab, &first, (uint16_t[]){3}, 1);
 	for (uint16_t n = 0; n < 1000; n++) {
 		send_tcp(lab, n, SYN);
@@ -407,6 +450,7 @@ static void new_flow_reused_id_inherits_nothing(void **state) {
 	assert_int_equal(backend_of(lab, 3)->active_flows, 0);
 	lab->control->costs[3] = 0;
 	lab->rows[3].service = 1;
+	lab->rows[3].flags &= (uint8_t)~WEIR_BACKEND_AT_LIMIT;
 	lab_publish_backends(lab);
 	lab_publish_policy(lab, &second, (uint16_t[]){3, 4, 5}, 3);
 	for (uint16_t n = 0; n < 300; n++) {
@@ -603,6 +647,7 @@ int main(void) {
 		cmocka_unit_test(new_flow_every_policy_forwards_and_counts),
 		cmocka_unit_test(new_flow_s6_policy_changes_live),
 		cmocka_unit_test(new_flow_beyond_the_limit_is_rejected_under_its_reason),
+		cmocka_unit_test(new_flow_avoids_a_backend_with_a_full_accept_queue),
 		cmocka_unit_test(new_flow_half_open_flows_do_not_count_towards_the_limit),
 		cmocka_unit_test(new_flow_syn_and_ack_agree_in_a_flood),
 		cmocka_unit_test(new_flow_beyond_the_limit_spills_and_is_counted),
