@@ -354,7 +354,8 @@ static void new_flow_service_times_are_sampled_only_if_needed(void **state) {
 					(10 + n) * MS + 20000);
 			}
 		}
-		// An error has no service time, nor has a flow that began elsewhere.
+		// A flow that its client resets while half-open has no service time, nor has one
+		// that began elsewhere; neither is an error of the backend.
 		send_tcp(lab, 100, SYN);
 		send_tcp(lab, 100, RST);
 		send_tcp(lab, 101, ACK);
