@@ -8,13 +8,14 @@
 #include "segment.h"
 
 #define ROOM "\"table_size\": 16381"
-#define WEB \
+#define WEB(weight) \
 	"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", " \
 	"\"protocol\": \"tcp\", \"port\": 80}], " ROOM ", \"backends\": [" \
-	"{\"name\": \"w-1\", \"address\": \"10.0.1.11\"}, " \
+	"{\"name\": \"w-1\", \"address\": \"10.0.1.11\", \"weight\": " weight "}, " \
 	"{\"name\": \"w-2\", \"address\": \"10.0.1.12\"}"
-#define TWO WEB "]}"
-#define THREE WEB ", {\"name\": \"w-3\", \"address\": \"10.0.1.13\"}]}"
+#define TWO WEB("100") "]}"
+// w-3 is chosen as soon as its next hop is resolved, the other weight at once.
+#define THREE WEB("90") ", {\"name\": \"w-3\", \"address\": \"10.0.1.13\"}]}"
 
 static int setup(void **state) {
 	struct web *web = calloc(1, sizeof(*web));
