@@ -16,9 +16,17 @@
 #define LOAD_SHIFT 8
 _Static_assert(WEIR_POLICY_WINDOW <= 1u << LOAD_SHIFT, "order fits");
 
-static uint64_t rank_backend(
-	struct weir_policy_client *client, struct weir_policy_backend *backend, uint32_t order) {
-	uint64_t rank = (uint64_t)weir_policy_load(client, backend) << LOAD_SHIFT | order;
+static uint64_t rank_backend(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	uint16_t id, uint32_t order) {
+	struct weir_policy_backend *backend = &worker->backends[id];
+	uint64_t rank;
+
+	if ((client->settings.needs & WEIR_NEEDS_ERRORS) != 0) {
+		weir_errors_look(worker, id);
+	} else {
+		backend->reported = 0; // of another time
+	}
+	rank = (uint64_t)weir_policy_load(client, backend) << LOAD_SHIFT | order;
 
 	return rank | (weir_policy_below_limit(client, backend) ? 0 : AT_LIMIT);
 }
@@ -33,7 +41,7 @@ static uint64_t search_block(struct weir_policy_worker *worker, struct weir_poli
 		uint16_t id = weir_policy_id(table, at);
 
 		if (id < worker->backend_count) {
-			uint64_t rank = rank_backend(client, &worker->backends[id], i);
+			uint64_t rank = rank_backend(worker, client, id, i);
 
 			worker->backends[id].index = (uint16_t)at;
 			*ret_id = rank < least ? id : *ret_id;

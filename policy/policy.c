@@ -174,7 +174,7 @@ void weir_policy_adopt(struct weir_policy_worker *worker, struct weir_policy_cli
 	client->count = table->count;
 }
 
-// Errors grow old: see to it that the scan notices.
+// Errors grow old, and others are reported: see to it that the scan notices.
 static void tick(
 	struct weir_policy_worker *worker, struct weir_policy_client *client, uint64_t now_ns) {
 	const struct weir_policy_ops *ops = client_ops(client);
@@ -183,7 +183,8 @@ static void tick(
 	for (uint32_t place = 0; ops->key != NULL && place < client->window_count; place++) {
 		uint16_t id = client->id[place];
 
-		if (id < worker->backend_count && worker->backends[id].errors != 0) {
+		if (id < worker->backend_count &&
+			(weir_errors_look(worker, id) || worker->backends[id].errors != 0)) {
 			weir_window_refresh(worker, client, ops, id);
 		}
 	}

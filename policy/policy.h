@@ -19,8 +19,8 @@
 // until flows have ended (flow_control.c).
 //
 // Threads: a worker and its clients belong to one thread. cost_ns is written by another one
-// (relaxed stores of whole words). No allocation, no clock (time is an argument), no lock, no
-// division in the common case.
+// (relaxed stores of whole words, backend_signal.h). No allocation, no clock (time is an argument),
+// no lock, no division in the common case.
 #pragma once
 
 #include <stdbool.h>
@@ -139,14 +139,16 @@ struct weir_policy_backend {
 	uint16_t place; // in the window of its service's client; checked against client->id[]
 	uint32_t half_open; // of active; not more than that
 	uint32_t withheld; // UINT32_MAX minus its own limit of established flows; 0 = it has none
+	uint32_t reported; // errors, as of when its signal was last read
 	uint16_t index; // of its candidate, when flow control looked at it; may be another's by now
-	uint8_t reserved[14];
+	uint8_t reserved[10];
 };
 _Static_assert(sizeof(struct weir_policy_backend) == 64, "one cache line");
 
 struct weir_policy_worker {
 	struct weir_policy_backend *backends; // [backend_count], zeroed at start, owned by the user
-	const uint64_t *cost_ns; // [backend_count] mean or median service time; 0 = unknown
+	// [backend_count] signals (backend_signal.h): service times, or errors
+	const uint64_t *cost_ns;
 	uint32_t backend_count;
 	uint32_t rank; // 0 .. ranks - 1: schedules of different workers start at different points
 	uint32_t ranks;
@@ -178,7 +180,8 @@ struct weir_policy_client {
 	uint64_t lap_ns; // fair-share: virtual_ns when the window last began anew; 0 = never
 	uint64_t former_lap_ns; // fair-share: lap_ns before that
 	// Recent errors.
-	uint64_t tick_end_ns; // when tick moves on; never, unless errors are collected
+	uint64_t tick_end_ns; // when errors are looked at again; never, unless they are collected
+	uint64_t slot_end_ns; // when tick moves on
 	uint64_t tick_ns; // length of a tick
 	uint32_t tick;
 	// The adopted table.

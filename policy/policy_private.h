@@ -9,6 +9,7 @@
 
 #include <stddef.h>
 
+#include "backend_signal.h"
 #include "policy.h"
 
 #define WEIR_POLICY_UNKNOWN_COST_NS 1000000u // charged for a flow whose cost is not known
@@ -91,7 +92,7 @@ static inline bool weir_policy_can_take(const struct weir_policy_worker *worker,
 
 // What a flow is predicted to cost. id < backend_count. Only for policies with WEIR_NEEDS_COST.
 static inline uint64_t weir_policy_cost(const struct weir_policy_worker *worker, uint32_t id) {
-	uint64_t cost = __atomic_load_n(&worker->cost_ns[id], __ATOMIC_RELAXED);
+	uint64_t cost = weir_signal_cost(__atomic_load_n(&worker->cost_ns[id], __ATOMIC_RELAXED));
 
 	cost = cost > 0 ? cost : WEIR_POLICY_UNKNOWN_COST_NS;
 	return cost < WEIR_POLICY_COST_MAX_NS ? cost : WEIR_POLICY_COST_MAX_NS;

@@ -7,14 +7,16 @@
 #define DRAWS 8u // of two, before the least loaded one of all is looked for
 
 // The better of two ids that may be garbage or at their limit; the first one when they are equal.
-static uint32_t better(const struct weir_policy_worker *worker,
-	const struct weir_policy_client *client, uint32_t first, uint32_t second) {
+static uint32_t better(struct weir_policy_worker *worker, const struct weir_policy_client *client,
+	uint32_t first, uint32_t second) {
 	if (!weir_policy_can_take(worker, client, first)) {
 		return weir_policy_can_take(worker, client, second) ? second : WEIR_POLICY_NONE;
 	}
 	if (!weir_policy_can_take(worker, client, second)) {
 		return first;
 	}
+	weir_errors_look(worker, first);
+	weir_errors_look(worker, second);
 	return weir_policy_load(client, &worker->backends[second]) <
 			       weir_policy_load(client, &worker->backends[first])
 		       ? second

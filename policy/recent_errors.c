@@ -6,12 +6,21 @@
 // A tick is an eighth of the window: of its milliseconds, so many nanoseconds.
 #define TICK_NS_PER_WINDOW_MS (UINT64_C(1000000) / WEIR_POLICY_ERROR_SLOTS)
 
+// However long a tick is, what control says is looked at this often.
+#define LOOK_NS UINT64_C(250000000)
+
+static void set_tick_end(struct weir_policy_client *client, uint64_t now_ns) {
+	client->tick_end_ns =
+		client->slot_end_ns < now_ns + LOOK_NS ? client->slot_end_ns : now_ns + LOOK_NS;
+}
+
 void weir_errors_adopt(struct weir_policy_client *client, uint64_t now_ns) {
 	uint64_t tick_ns = client->settings.error_window_ms * TICK_NS_PER_WINDOW_MS;
 
 	if ((client->settings.needs & WEIR_NEEDS_ERRORS) == 0) {
 		// Time stands still from now on: what was collected is to be forgotten at once.
 		client->tick += client->tick_ns > 0 ? WEIR_POLICY_ERROR_SLOTS : 0;
+		client->slot_end_ns = UINT64_MAX;
 		client->tick_end_ns = UINT64_MAX;
 		client->tick_ns = 0;
 		return;
@@ -19,22 +28,28 @@ void weir_errors_adopt(struct weir_policy_client *client, uint64_t now_ns) {
 	tick_ns = tick_ns > 0 ? tick_ns : 1;
 	if (client->tick_ns != tick_ns) {
 		client->tick_ns = tick_ns;
-		client->tick_end_ns = now_ns + tick_ns;
+		client->slot_end_ns = now_ns + tick_ns;
+		set_tick_end(client, now_ns);
+	}
+}
+
+static void pass_slots(struct weir_policy_client *client, uint64_t now_ns) {
+	for (uint32_t i = 0; i < WEIR_POLICY_ERROR_SLOTS; i++) {
+		if (now_ns < client->slot_end_ns) {
+			return;
+		}
+		client->tick++;
+		client->slot_end_ns += client->tick_ns;
+	}
+	if (now_ns >= client->slot_end_ns) {
+		// All slots have been passed by: where the next tick ends is free to choose.
+		client->slot_end_ns = now_ns + client->tick_ns;
 	}
 }
 
 void weir_errors_tick(struct weir_policy_client *client, uint64_t now_ns) {
-	for (uint32_t i = 0; i < WEIR_POLICY_ERROR_SLOTS; i++) {
-		if (now_ns < client->tick_end_ns) {
-			return;
-		}
-		client->tick++;
-		client->tick_end_ns += client->tick_ns;
-	}
-	if (now_ns >= client->tick_end_ns) {
-		// All slots have been passed by: where the next tick ends is free to choose.
-		client->tick_end_ns = now_ns + client->tick_ns;
-	}
+	pass_slots(client, now_ns);
+	set_tick_end(client, now_ns);
 }
 
 void weir_errors_age(const struct weir_policy_client *client, struct weir_policy_backend *backend) {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Recent errors of backends: counted in WEIR_POLICY_ERROR_SLOTS slots of time, so that an error
-// counts as an active flow for seven eighths of the window at least, and for all of it at most.
-// Called by policy.c and by the policies that look at loads.
+// Recent errors of backends: those that the worker sees are counted in WEIR_POLICY_ERROR_SLOTS
+// slots of time, so that an error counts as an active flow for seven eighths of the window at
+// least, and for all of it at most. Those that backends report come from control
+// (reported_errors.h), and are looked at several times a second. Called by policy.c and by the
+// policies that look at loads.
 //
 // Threads: as policy.h. Time moves on by comparison, however long nothing was asked.
 #pragma once
@@ -20,11 +22,22 @@ void weir_errors_age(const struct weir_policy_client *client, struct weir_policy
 
 void weir_errors_add(const struct weir_policy_client *client, struct weir_policy_backend *backend);
 
-// Active flows and recent errors.
+// Read what control says of a backend (< backend_count). Only for policies with WEIR_NEEDS_ERRORS.
+// Returns whether that has changed.
+static inline bool weir_errors_look(struct weir_policy_worker *worker, uint32_t id) {
+	uint32_t reported =
+		weir_signal_errors(__atomic_load_n(&worker->cost_ns[id], __ATOMIC_RELAXED));
+	bool changed = worker->backends[id].reported != reported;
+
+	worker->backends[id].reported = reported;
+	return changed;
+}
+
+// Active flows, recent errors, and reported ones.
 static inline uint32_t weir_policy_load(
 	const struct weir_policy_client *client, struct weir_policy_backend *backend) {
 	if (backend->errors != 0) {
 		weir_errors_age(client, backend);
 	}
-	return backend->active + backend->errors;
+	return backend->active + backend->errors + backend->reported;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "window.h"
 
+#include "recent_errors.h"
+
 #define PLACE_MASK (WEIR_POLICY_WINDOW - 1)
 #define BLOCKS (WEIR_POLICY_WINDOW / WEIR_POLICY_BLOCK)
 _Static_assert((WEIR_POLICY_WINDOW & PLACE_MASK) == 0, "power of two");
@@ -23,6 +25,9 @@ static void enter(struct weir_policy_worker *worker, struct weir_policy_client *
 	}
 	client->id[place] = id;
 	worker->backends[id].place = (uint16_t)place;
+	if ((client->settings.needs & WEIR_NEEDS_ERRORS) != 0) {
+		weir_errors_look(worker, id);
+	}
 	weir_window_refresh(worker, client, ops, id);
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "simulation_private.h"
+#include "table.h"
 
 #define FIRST_ROOM 64u
 #define SECOND_NS 1e9
@@ -179,6 +180,12 @@ void weir_sim_report_deliver(struct weir_sim *sim, uint32_t delivery) {
 	// What a process said before it died is not about the one that followed it.
 	if (report->lives == backend->lives) {
 		weir_capability_add(&backend->capability, &settings, &report->report, sim->now_ns);
+		if (sim->scenario->reports.errors) {
+			weir_reported_errors_add(&backend->errors,
+				report->report.requests_per_second,
+				report->report.errors_per_second, weir_sim_error_window_ns(sim),
+				sim->now_ns);
+		}
 	}
 	report->next_free = sim->delivery_free;
 	sim->delivery_free = delivery;

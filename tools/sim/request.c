@@ -80,6 +80,9 @@ static void add_sample(
 	uint64_t sample_ns = latency_ns;
 
 	if (sim->policy->measurement == WEIR_MEASUREMENT_BUSY) {
+		if (request->established) {
+			return; // an error takes no CPU
+		}
 		sample_ns = (uint64_t)(request->cost_ns / backend->cpu.speed);
 	}
 	if (moving != NULL) {
@@ -116,10 +119,12 @@ static void end(
 		drop_timeout(sim, request);
 	}
 	sim->totals.ended[ending]++;
-	if (ending == WEIR_SIM_COMPLETED) {
+	if (ending == WEIR_SIM_COMPLETED || request->established) {
 		uint64_t latency_ns = sim->now_ns - request->start_ns;
 
-		weir_sim_metrics_latency(sim, latency_ns);
+		if (ending == WEIR_SIM_COMPLETED) {
+			weir_sim_metrics_latency(sim, latency_ns);
+		}
 		weir_moving_add(sim->latency, latency_ns, sim->now_ns);
 		if (sim->collects) {
 			add_sample(sim, request, latency_ns);
@@ -175,6 +180,7 @@ static void receive(struct weir_sim *sim, uint32_t index, double wait_ns) {
 					: sim->scenario->backends.refuse_ns);
 	} else if (backend->fail_percent > 0 &&
 		   weir_sim_uniform(&backend->prng) * 100.0 < backend->fail_percent) {
+		request->established = backend->fail_established;
 		fail_later(sim, index, WEIR_SIM_FAILED, backend->fail_latency_ns);
 	} else {
 		request->place = WEIR_SIM_WAITING;
@@ -223,7 +229,7 @@ void weir_sim_request_event(struct weir_sim *sim, uint32_t index) {
 			count_failure(sim, request);
 		}
 		request->place = WEIR_SIM_GONE;
-		end(sim, index, (enum weir_sim_ending)request->error, false);
+		end(sim, index, (enum weir_sim_ending)request->error, request->established);
 		break;
 	default:
 		request->place = WEIR_SIM_GONE;

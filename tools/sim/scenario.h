@@ -97,6 +97,7 @@ struct weir_sim_happening {
 	uint64_t every_ns; // between one backend and the next
 	double percent, speed; // fail-fast; slow, restart and add while they warm up
 	uint64_t latency_ns; // fail-fast
+	bool established; // fail-fast: connections succeed, requests within them fail
 	uint64_t drain_ns, down_ns; // restart
 	uint64_t warm_ns; // restart, add
 	bool silent; // restart: no answer while down, rather than a refusal
@@ -143,6 +144,7 @@ struct weir_sim_scenario {
 	struct {
 		uint64_t interval_ns, delay_ns, blackout_ns, expiration_ns, smoothing_ns;
 		double loss_percent, penalty;
+		bool errors; // count for policies that count errors or costs
 	} reports;
 	struct {
 		uint64_t update_ns, detection_ns, recovery_ns, announce_ns;

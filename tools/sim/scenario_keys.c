@@ -184,6 +184,9 @@ static const struct weir_json_key happening_rows[] = {
 		"`fail-fast`: share of requests that fail."),
 	MS(HAPPENING, "latency_ms", latency_ns, 0, DAY_MS, PRESET("0.5"),
 		"`fail-fast`: response time of an error."),
+	BOOLEAN(HAPPENING, "established", established, PRESET("false"),
+		"`fail-fast`: the error comes within a connection, so that to a balancer it looks "
+		"like a short, successful flow; otherwise the connection is refused."),
 	NUMBER(HAPPENING, "speed", speed, 0.001, 1000, PRESET("0.5"),
 		"Factor of the speed: during `slow`, and while warming up after `restart` and `add-backends`."),
 	MS(HAPPENING, "drain_ms", drain_ns, 0, DAY_MS, PRESET("0"),
@@ -302,6 +305,9 @@ static const struct weir_json_key reports_rows[] = {
 		"Time constant of the moving averages of reported values."),
 	NUMBER(MEMBER(reports), "penalty", penalty, 0, 1000, PRESET("1"),
 		"Penalty for errors in the derived weight."),
+	BOOLEAN(MEMBER(reports), "errors", errors, PRESET("false"),
+		"Whether reported errors count as active requests, and raise the estimates of service "
+		"times, for policies that use either."),
 };
 static const struct weir_json_object reports_keys = WITHIN(reports, reports_rows);
 

@@ -169,6 +169,7 @@ void weir_sim_script_act(struct weir_sim *sim, uint32_t index) {
 	case WEIR_SIM_ACTION_FAIL:
 		backend->fail_percent = happening->percent;
 		backend->fail_latency_ns = happening->latency_ns;
+		backend->fail_established = happening->established;
 		break;
 	case WEIR_SIM_ACTION_FAIL_END:
 		backend->fail_percent = 0;

@@ -23,6 +23,7 @@
 #include "histogram.h"
 #include "moving.h"
 #include "policy.h"
+#include "reported_errors.h"
 #include "result.h"
 #include "scenario.h"
 
@@ -60,6 +61,7 @@ struct weir_sim_request { // links are indexes into the pool
 	uint16_t slot; // the backend's id for the client
 	uint8_t place; // enum weir_sim_place
 	uint8_t error; // enum weir_sim_ending of WEIR_SIM_ERROR_COMING
+	bool established; // WEIR_SIM_ERROR_COMING within a connection
 	bool open; // the client waits for it
 };
 
@@ -102,6 +104,7 @@ struct weir_sim_backend {
 	double busy_at_sample_ns;
 	double fail_percent; // 0 = as it should be
 	uint64_t fail_latency_ns;
+	bool fail_established;
 	uint32_t lives; // restarts
 	bool down, silent;
 	// What control knows.
@@ -109,6 +112,7 @@ struct weir_sim_backend {
 	uint64_t listing_ns; // when it last came or went
 	bool known_down, known_lame;
 	struct weir_capability capability;
+	struct weir_reported_errors errors;
 	struct weir_moving *moving; // statistics of the fleet, NULL unless needed
 };
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend_signal.h"
 #include "hash.h"
 #include "interleaved.h"
 #include "maglev.h"
@@ -204,7 +205,37 @@ bool weir_sim_table_update(struct weir_sim *sim, struct weir_sim_client *client)
 	return changed;
 }
 
+uint64_t weir_sim_error_window_ns(const struct weir_sim *sim) {
+	return (uint64_t)error_window_ms(sim) * NS_PER_MS;
+}
+
+// What control says of a client's backends: their errors, if its policy counts them.
+static void table_errors(const struct weir_sim *sim, struct weir_sim_client *client) {
+	uint64_t window_ns = weir_sim_error_window_ns(sim);
+
+	for (uint32_t i = 0; i < client->table.count; i++) {
+		uint16_t id = client->candidates[i].id;
+		const struct weir_sim_backend *backend = &sim->backend[client->slot[id].backend];
+
+		client->cost_ns[id] = weir_signal_of_errors(weir_reported_errors_active(
+			&backend->errors, backend->clients > 0 ? backend->clients : 1, window_ns,
+			sim->now_ns));
+	}
+}
+
+static uint64_t cost_of_errors(const struct weir_sim *sim, uint32_t backend) {
+	if (!sim->scenario->reports.errors) {
+		return 0;
+	}
+	return weir_reported_errors_cost_ns(
+		&sim->backend[backend].errors, weir_sim_error_window_ns(sim), sim->now_ns);
+}
+
 void weir_sim_table_costs(struct weir_sim *sim, struct weir_sim_client *client) {
+	if (sim->scenario->reports.errors &&
+		(client->table.settings.needs & WEIR_NEEDS_ERRORS) != 0) {
+		table_errors(sim, client);
+	}
 	if (!sim->collects) {
 		return;
 	}
@@ -218,6 +249,9 @@ void weir_sim_table_costs(struct weir_sim *sim, struct weir_sim_client *client) 
 	}
 	weir_moving_costs(sim->numbers, client->table.count, sim->numbers);
 	for (uint32_t i = 0; i < client->table.count; i++) {
-		client->cost_ns[client->candidates[i].id] = sim->numbers[i];
+		uint16_t id = client->candidates[i].id;
+
+		client->cost_ns[id] =
+			sim->numbers[i] + cost_of_errors(sim, client->slot[id].backend);
 	}
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend_signal.h"
 #include "estimates_private.h"
 #include "hash.h"
 
@@ -31,7 +32,7 @@ static void store_cost(const struct weir_estimates *estimates, uint32_t id, uint
 	}
 }
 
-static uint64_t load_cost(const struct weir_estimates *estimates, uint32_t id) {
+static uint64_t load_signal(const struct weir_estimates *estimates, uint32_t id) {
 	const struct weir_segment *segment = weir_tables_segment(estimates->tables);
 
 	return segment != NULL && id < segment->max_backends
@@ -56,13 +57,14 @@ static void drop_weight(struct weir_estimates *estimates, uint32_t id) {
 static void forget_backend(struct weir_estimates *estimates, uint32_t id) {
 	struct backend_estimates *backend = &estimates->backend[id];
 
-	if (backend->times != NULL) {
+	if (backend->times != NULL || backend->errors != NULL) {
 		store_cost(estimates, id, 0);
 	}
 	if (backend->capability != NULL) {
 		drop_weight(estimates, id);
 	}
 	weir_moving_free(backend->times);
+	free(backend->errors);
 	free(backend->capability);
 	memset(backend, 0, sizeof(*backend));
 }
@@ -70,7 +72,7 @@ static void forget_backend(struct weir_estimates *estimates, uint32_t id) {
 static int begin_times(struct weir_estimates *estimates, uint32_t id, uint64_t now_ns) {
 	struct backend_estimates *backend = &estimates->backend[id];
 	const struct service_estimates *service = backend->service;
-	uint64_t cost = service->inherits ? load_cost(estimates, id) : 0;
+	uint64_t cost = service->inherits ? weir_signal_cost(load_signal(estimates, id)) : 0;
 
 	weir_moving_free(backend->times);
 	backend->times = weir_moving_create(
@@ -144,6 +146,11 @@ static int follow_backend(struct weir_estimates *estimates, const struct weir_ba
 	if (!service->costs && backend->times != NULL) {
 		weir_moving_free(backend->times);
 		backend->times = NULL;
+		store_cost(estimates, state->id, 0);
+	}
+	if (!service->costs && !service->errors && backend->errors != NULL) {
+		free(backend->errors);
+		backend->errors = NULL;
 		store_cost(estimates, state->id, 0);
 	}
 	return add_member(service, state->id);
@@ -229,13 +236,14 @@ static int follow_service(struct weir_estimates *estimates, uint16_t id,
 	bool weights = state->policy == WEIR_POLICY_WEIGHTED_ROUND_ROBIN &&
 		       policy->weights == WEIR_WEIGHTS_REPORTED;
 	bool costs = (needs & WEIR_NEEDS_COST) != 0;
+	bool errors = (needs & WEIR_NEEDS_ERRORS) != 0;
 	struct service_estimates *service = estimates->service[id];
 
 	if (service != NULL && strcmp(service->name, config->name) != 0) {
 		leave_service(estimates, id);
 		service = NULL;
 	}
-	if (!window && !weights && !costs) {
+	if (!window && !weights && !costs && !errors) {
 		return 0; // and the sweep takes what there was
 	}
 	if (service == NULL) {
@@ -254,6 +262,8 @@ static int follow_service(struct weir_estimates *estimates, uint16_t id,
 	service->window = window;
 	service->weights = weights;
 	service->costs = costs;
+	service->errors = errors;
+	service->subset = config->subset.algorithm != WEIR_SUBSET_NONE ? config->subset.size : 0;
 	service->count = 0;
 	weir_estimates_none_changed(estimates, service);
 	service->seen = estimates->pass;
@@ -270,7 +280,8 @@ static bool any_needs(struct weir_tables *tables, const struct weir_config *conf
 		struct weir_service_state state;
 
 		if (id >= 0 && weir_tables_service(tables, (uint16_t)id, &state) == 0 &&
-			((state.settings.needs & (WEIR_NEEDS_COST | WEIR_NEEDS_TIMES)) != 0 ||
+			((state.settings.needs &
+				 (WEIR_NEEDS_COST | WEIR_NEEDS_TIMES | WEIR_NEEDS_ERRORS)) != 0 ||
 				config->services[i].policy.weights == WEIR_WEIGHTS_REPORTED)) {
 			return true;
 		}
@@ -364,7 +375,7 @@ static void clear_unowned_costs(const struct weir_estimates *estimates) {
 
 	for (uint32_t id = 0; id < ids && id < segment->max_backends; id++) {
 		if ((id >= estimates->ids || estimates->backend[id].times == NULL) &&
-			load_cost(estimates, id) != 0) {
+			load_signal(estimates, id) != 0) {
 			store_cost(estimates, id, 0);
 		}
 	}
@@ -385,6 +396,9 @@ static void settle(struct weir_estimates *estimates, bool new_segment, uint64_t 
 		if (service != NULL && service->costs) {
 			weir_estimates_write(estimates, service, now_ns);
 		}
+		if (service != NULL && service->errors) {
+			weir_estimates_write_errors(estimates, service, now_ns);
+		}
 	}
 	if (segment != NULL) {
 		estimates->epoch = segment->epoch;
@@ -399,6 +413,9 @@ int weir_estimates_follow(struct weir_estimates *estimates, struct weir_tables *
 	int r = 0;
 
 	estimates->tables = tables;
+	estimates->workers = segment != NULL ? segment->workers : 1;
+	estimates->groups = config->instance.clients > 0 ? config->instance.clients : 1;
+	estimates->members = config->instance.members > 0 ? config->instance.members : 1;
 	if (measured && !new_segment) {
 		weir_estimates_take(estimates, now_ns);
 	}
@@ -428,6 +445,7 @@ void weir_estimates_free(struct weir_estimates *estimates) {
 	for (uint32_t id = 0; id < estimates->ids; id++) {
 		weir_moving_free(estimates->backend[id].times);
 		free(estimates->backend[id].capability);
+		free(estimates->backend[id].errors);
 	}
 	for (uint32_t id = 0; estimates->service != NULL && id < WEIR_SERVICES_MAX; id++) {
 		free_service(estimates->service[id]);
@@ -467,6 +485,9 @@ bool weir_estimates_second(struct weir_estimates *estimates, uint64_t now_ns) {
 		if (service->costs) {
 			weir_estimates_write(estimates, service, now_ns);
 		}
+		if (service->errors) {
+			weir_estimates_write_errors(estimates, service, now_ns);
+		}
 		if (service->window) {
 			publish |= weir_estimates_adjust_window(estimates, service);
 		}
@@ -499,7 +520,8 @@ struct weir_estimates_extent weir_estimates_extent(const struct weir_estimates *
 
 	for (uint32_t id = 0; id < estimates->ids; id++) {
 		extent.backends += estimates->backend[id].times != NULL ||
-				   estimates->backend[id].capability != NULL;
+				   estimates->backend[id].capability != NULL ||
+				   estimates->backend[id].errors != NULL;
 	}
 	return extent;
 }

@@ -3,6 +3,7 @@
 // Estimates: measurements of backends for the policies that need them.
 //
 //   samples of the workers, reports of backends --> service times --> costs in the segment
+//   reports of backends                         --> errors --> costs, or signals of errors
 //   samples of the workers                      --> error windows --> tables
 //   reports of backends                         --> capability weights --> tables
 //
@@ -50,6 +51,9 @@ bool weir_estimates_second(struct weir_estimates *estimates, uint64_t now_ns);
 // why: the policy of its service uses none of it.
 int weir_estimates_report(struct weir_estimates *estimates, uint16_t backend,
 	const struct weir_report *report, uint64_t now_ns, char *why, size_t why_bytes);
+
+// The fields of a report (a bit set) that the policy of its service uses. 0 = none of them.
+uint32_t weir_estimates_wants(const struct weir_estimates *estimates, uint16_t backend);
 
 // --- for the API and the tests ---
 

@@ -6,6 +6,7 @@
 #include "capability.h"
 #include "estimates.h"
 #include "moving.h"
+#include "reported_errors.h"
 
 // One service that needs estimates.
 struct service_estimates {
@@ -13,6 +14,7 @@ struct service_estimates {
 	char name[WEIR_NAME_BYTES];
 	uint16_t id;
 	bool costs; // of its backends
+	bool errors; // that they report count as active flows
 	bool window; // how long an error counts
 	bool weights; // out of reports
 	bool weights_known; // two backends reported since we began
@@ -23,6 +25,7 @@ struct service_estimates {
 	struct weir_config_policy config; // a copy
 	struct weir_moving *times; // of all its flows, for the window
 	uint64_t seen; // pass of weir_estimates_follow
+	uint32_t subset; // backends that a group of instances uses; 0 = all
 	uint64_t adopted_until_ns; // weights of the process before hold
 	uint32_t count; // members
 	uint32_t room;
@@ -42,6 +45,7 @@ struct backend_estimates {
 	struct service_estimates *service;
 	struct weir_moving *times; // with service->costs
 	struct weir_capability *capability; // with service->weights
+	struct weir_reported_errors *errors; // with service->costs or ->errors, once it reports any
 	uint64_t times_pass; // the service's, when times was made
 	uint64_t owner; // who the id belongs to
 	uint64_t inherited_ns; // cost found in the segment, in force until
@@ -58,6 +62,9 @@ struct weir_estimates {
 	uint64_t epoch; // of the segment that costs were written to last
 	uint32_t first_worker; // whose ring is read first in the next turn
 	bool measures;
+	uint32_t workers; // of an instance
+	uint32_t groups; // of instances
+	uint32_t members; // instances of a group
 	uint32_t services; // that need something
 	uint32_t ids; // elements of backend[]
 	struct service_estimates **service; // [WEIR_SERVICES_MAX], NULL while no service needs any
@@ -70,6 +77,14 @@ struct weir_estimates {
 // Discard the samples in the rings: they belong to other backends.
 void weir_estimates_skip(struct weir_estimates *estimates);
 void weir_estimates_take(struct weir_estimates *estimates, uint64_t now_ns);
+// Write what the reported errors of a service's backends count as, if its policy counts them.
+void weir_estimates_write_errors(
+	struct weir_estimates *estimates, struct service_estimates *service, uint64_t now_ns);
+// The same of one backend with errors.
+void weir_estimates_write_error(struct weir_estimates *estimates, uint16_t id, uint64_t now_ns);
+// How long an error counts.
+uint64_t weir_estimates_error_window_ns(
+	const struct weir_estimates *estimates, const struct service_estimates *service);
 // The estimate of one backend; 0 = unknown.
 uint64_t weir_estimates_cost(const struct backend_estimates *backend, uint64_t now_ns);
 // A backend with times was given samples.

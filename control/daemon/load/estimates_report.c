@@ -3,6 +3,7 @@
 // Load reports of backends, and why they are refused.
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "estimates_private.h"
 
@@ -51,6 +52,34 @@ static uint32_t take_time(struct weir_estimates *estimates, uint16_t id,
 	return times.used;
 }
 
+// Errors are taken where they count as active flows, or raise the cost.
+static uint32_t take_errors(struct weir_estimates *estimates, uint16_t id,
+	const struct weir_report *report, uint64_t now_ns) {
+	struct backend_estimates *backend = &estimates->backend[id];
+	struct service_estimates *service = backend->service;
+	uint32_t fields = WEIR_REPORT(ERRORS) | (service->costs ? WEIR_REPORT(REQUESTS) : 0);
+	double requests = service->costs ? report->requests_per_second : 0;
+
+	if ((!service->costs && !service->errors) || (report->given & fields) != fields) {
+		return 0;
+	}
+	if (backend->errors == NULL && report->errors_per_second > 0) {
+		backend->errors = calloc(1, sizeof(*backend->errors));
+	}
+	if (backend->errors == NULL) {
+		return fields; // none so far, or no memory to count them
+	}
+	weir_reported_errors_add(backend->errors, requests, report->errors_per_second,
+		weir_estimates_error_window_ns(estimates, service), now_ns);
+	if (service->errors) {
+		weir_estimates_write_error(estimates, id, now_ns);
+	} else {
+		weir_estimates_changed(estimates, id);
+		weir_estimates_write_changed(estimates, service, now_ns);
+	}
+	return fields;
+}
+
 static uint32_t take_load(
 	struct backend_estimates *backend, const struct weir_report *report, uint64_t now_ns) {
 	struct weir_capability_settings settings = weir_capability_defaults();
@@ -78,10 +107,13 @@ static void explain(const struct backend_estimates *backend, char *why, size_t b
 			"policy %s needs requests-per-second (above 0) and utilization in each "
 			"report; errors-per-second defaults to 0",
 			policy);
+	} else if (!service->costs) {
+		snprintf(why, bytes, "policy %s needs errors-per-second in each report", policy);
 	} else if (service->config.service_time == WEIR_SERVICE_TIME_FLOW) {
 		snprintf(why, bytes,
 			"policy %s uses service times measured by the workers: set "
-			"\"service_time\" to \"reported\" in the configuration to report them",
+			"\"service_time\" to \"reported\" in the configuration to report them; "
+			"of reports it uses errors-per-second with requests-per-second",
 			policy);
 	} else {
 		snprintf(why, bytes, "policy %s needs %s in each report", policy,
@@ -90,12 +122,44 @@ static void explain(const struct backend_estimates *backend, char *why, size_t b
 	}
 }
 
+static uint32_t wanted_times(const struct weir_config_policy *config) {
+	if (config->service_time != WEIR_SERVICE_TIME_REPORTED) {
+		return 0;
+	}
+	if (config->measurement == WEIR_MEASUREMENT_BUSY) {
+		return WEIR_REPORT(BUSY_TIME) | WEIR_REPORT(BUSY_COUNT);
+	}
+	return WEIR_REPORT(SERVICE_COUNT) |
+	       (config->statistic == WEIR_STATISTIC_MEDIAN ? WEIR_REPORT(SERVICE_MEDIAN)
+							   : WEIR_REPORT(SERVICE_TIME));
+}
+
+uint32_t weir_estimates_wants(const struct weir_estimates *estimates, uint16_t id) {
+	const struct service_estimates *service =
+		id < estimates->ids ? estimates->backend[id].service : NULL;
+	uint32_t wants = 0;
+
+	if (service != NULL && service->costs) {
+		wants |= WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS) |
+			 wanted_times(&service->config);
+	}
+	if (service != NULL && service->errors) {
+		wants |= WEIR_REPORT(ERRORS);
+	}
+	if (service != NULL && service->weights) {
+		wants |= WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS) | WEIR_REPORT(UTILIZATION);
+	}
+	return wants;
+}
+
 int weir_estimates_report(struct weir_estimates *estimates, uint16_t id,
 	const struct weir_report *report, uint64_t now_ns, char *why, size_t why_bytes) {
 	struct backend_estimates *backend = id < estimates->ids ? &estimates->backend[id] : NULL;
 	uint32_t used = 0;
 
-	if (backend == NULL || (backend->times == NULL && backend->capability == NULL)) {
+	if (backend == NULL || backend->service == NULL ||
+		(backend->times == NULL && backend->capability == NULL &&
+			!backend->service->errors)) {
 		snprintf(why, why_bytes, "the policy of the service does not use reports");
 		return -EINVAL;
 	}
@@ -103,6 +167,7 @@ int weir_estimates_report(struct weir_estimates *estimates, uint16_t id,
 		backend->service->config.service_time == WEIR_SERVICE_TIME_REPORTED) {
 		used |= take_time(estimates, id, report, now_ns);
 	}
+	used |= take_errors(estimates, id, report, now_ns);
 	if (backend->capability != NULL) {
 		used |= take_load(backend, report, now_ns);
 	}

@@ -3,6 +3,7 @@
 // Service times: from the workers' rings to the costs that policies read.
 #include <string.h>
 
+#include "backend_signal.h"
 #include "estimates_private.h"
 
 #define TAKE_MAX 131072u // samples in one turn: some milliseconds
@@ -82,6 +83,11 @@ void weir_estimates_take(struct weir_estimates *estimates, uint64_t now_ns) {
 	estimates->first_worker++;
 }
 
+// Of the known estimates; 0 = none is known.
+static uint64_t mean_of(const struct service_estimates *service) {
+	return service->known > 0 ? (uint64_t)(service->known_ns / service->known) : 0;
+}
+
 uint64_t weir_estimates_cost(const struct backend_estimates *backend, uint64_t now_ns) {
 	uint64_t stale_ns = backend->service->config.stale_ms * 1000000ull;
 	uint64_t cost = weir_moving_estimate_ns(backend->times, now_ns, stale_ns);
@@ -107,13 +113,45 @@ void weir_estimates_none_changed(
 	service->changed_count = 0;
 }
 
-static void store(const struct weir_segment *segment, uint16_t id, uint64_t cost) {
+static void store(const struct weir_segment *segment, uint16_t id, uint64_t signal) {
 	if (id < segment->max_backends) {
-		__atomic_store_n(&segment->costs[id], cost, __ATOMIC_RELAXED);
+		__atomic_store_n(&segment->costs[id], signal, __ATOMIC_RELAXED);
 	}
 }
 
-// Look at one estimate again. If it is known, it is written.
+static uint32_t window_ms(uint64_t mean_ns) {
+	uint64_t ms = mean_ns / (1000000 / WINDOW_TIMES);
+
+	ms = ms < WEIR_ERROR_WINDOW_LEAST_MS ? WEIR_ERROR_WINDOW_LEAST_MS : ms;
+	return ms > WINDOW_MOST_MS ? WINDOW_MOST_MS : (uint32_t)ms;
+}
+
+uint64_t weir_estimates_error_window_ns(
+	const struct weir_estimates *estimates, const struct service_estimates *service) {
+	struct weir_service_state state;
+
+	if (service->costs) {
+		return window_ms(mean_of(service)) * 1000000ull;
+	}
+	if (weir_tables_service(estimates->tables, service->id, &state) < 0 ||
+		state.settings.error_window_ms == 0) {
+		return WEIR_ERROR_WINDOW_LEAST_MS * 1000000ull;
+	}
+	return state.settings.error_window_ms * 1000000ull;
+}
+
+// A failed request costs the time for which an error counts as an active flow: a backend that fails
+// at once would be the cheapest of all.
+static uint64_t with_errors(const struct weir_estimates *estimates,
+	const struct backend_estimates *backend, uint64_t cost, uint64_t now_ns) {
+	if (backend->errors == NULL) {
+		return cost;
+	}
+	return cost + weir_reported_errors_cost_ns(backend->errors,
+			      weir_estimates_error_window_ns(estimates, backend->service), now_ns);
+}
+
+// Look at one estimate again. If it is known, or made greater by errors, it is written.
 static void refresh(struct weir_estimates *estimates, const struct weir_segment *segment,
 	uint16_t id, uint64_t now_ns) {
 	struct backend_estimates *backend = &estimates->backend[id];
@@ -125,18 +163,22 @@ static void refresh(struct weir_estimates *estimates, const struct weir_segment 
 	service->known += cost > 0;
 	service->known -= backend->known_ns > 0;
 	backend->known_ns = cost;
-	if (cost > 0) {
-		store(segment, id, cost);
+	if (cost > 0 || backend->errors != NULL) {
+		cost = cost > 0 ? cost : mean_of(service);
+		store(segment, id, with_errors(estimates, backend, cost, now_ns));
 	}
 }
 
 static void write_unknown(const struct weir_estimates *estimates,
-	const struct weir_segment *segment, struct service_estimates *service) {
-	uint64_t mean = service->known > 0 ? (uint64_t)(service->known_ns / service->known) : 0;
+	const struct weir_segment *segment, struct service_estimates *service, uint64_t now_ns) {
+	uint64_t mean = mean_of(service);
 
 	for (uint32_t i = 0; i < service->count; i++) {
-		if (estimates->backend[service->member[i]].known_ns == 0) {
-			store(segment, service->member[i], mean);
+		const struct backend_estimates *backend = &estimates->backend[service->member[i]];
+
+		if (backend->known_ns == 0) {
+			store(segment, service->member[i],
+				with_errors(estimates, backend, mean, now_ns));
 		}
 	}
 	service->known_then = service->known;
@@ -153,7 +195,7 @@ void weir_estimates_write_changed(
 	// In a cold start each newly known one moves the mean, the first ones most.
 	if (segment != NULL && service->known < service->count &&
 		service->known >= 2 * service->known_then && service->known > 0) {
-		write_unknown(estimates, segment, service);
+		write_unknown(estimates, segment, service, now_ns);
 	}
 }
 
@@ -171,7 +213,40 @@ void weir_estimates_write(
 		estimates->backend[service->member[i]].known_ns = 0;
 		refresh(estimates, segment, service->member[i], now_ns);
 	}
-	write_unknown(estimates, segment, service);
+	write_unknown(estimates, segment, service, now_ns);
+}
+
+// How many workers share a backend, those of other instances as well.
+static uint32_t sharers(
+	const struct weir_estimates *estimates, const struct service_estimates *service) {
+	uint64_t groups = estimates->groups;
+
+	if (service->subset > 0 && service->subset < service->count) {
+		groups = (groups * service->subset + service->count - 1) / service->count;
+	}
+	return (uint32_t)(groups * estimates->members * estimates->workers);
+}
+
+void weir_estimates_write_error(struct weir_estimates *estimates, uint16_t id, uint64_t now_ns) {
+	const struct weir_segment *segment = segment_of(estimates);
+	const struct backend_estimates *backend = &estimates->backend[id];
+
+	if (segment != NULL) {
+		store(segment, id,
+			weir_signal_of_errors(weir_reported_errors_active(backend->errors,
+				sharers(estimates, backend->service),
+				weir_estimates_error_window_ns(estimates, backend->service),
+				now_ns)));
+	}
+}
+
+void weir_estimates_write_errors(
+	struct weir_estimates *estimates, struct service_estimates *service, uint64_t now_ns) {
+	for (uint32_t i = 0; i < service->count; i++) {
+		if (estimates->backend[service->member[i]].errors != NULL) {
+			weir_estimates_write_error(estimates, service->member[i], now_ns);
+		}
+	}
 }
 
 bool weir_estimates_adjust_window(
@@ -185,9 +260,7 @@ bool weir_estimates_adjust_window(
 		weir_tables_service(estimates->tables, service->id, &state) < 0) {
 		return false;
 	}
-	ms = stats.mean_ns / (1000000 / WINDOW_TIMES);
-	ms = ms < WEIR_ERROR_WINDOW_LEAST_MS ? WEIR_ERROR_WINDOW_LEAST_MS : ms;
-	ms = ms > WINDOW_MOST_MS ? WINDOW_MOST_MS : ms;
+	ms = window_ms(stats.mean_ns);
 	now_ms = state.settings.error_window_ms;
 	// Only changes by half more or a third less are published, to limit publications.
 	if (ms * 2 <= now_ms * 3 && now_ms * 2 <= ms * 3) {

@@ -2,6 +2,7 @@
 //
 // Fair share: shares by cost, ties, newcomers, time that wraps, a plain second implementation to
 // compare with, and more candidates than places.
+#include "backend_signal.h"
 #include "policy_lab.h"
 #include "policy_private.h"
 
@@ -40,6 +41,21 @@ static void idle_backends_take_turns(void **state) {
 		w->now_ns += SECOND;
 		assert_int_equal(world_flow(w), i % 4);
 	}
+	world_free(w);
+}
+
+// Errors that are meant for another policy are no cost of centuries.
+static void what_is_no_cost_is_unknown(void **state) {
+	struct world *w = world_create(2);
+
+	(void)state;
+	w->costs[0] = weir_signal_of_errors(3);
+	w->costs[1] = MS;
+	world_publish(w, WEIR_POLICY_FAIR_SHARE, NULL, NULL, 2);
+	for (uint32_t i = 0; i < 10; i++) {
+		world_flow(w);
+	}
+	assert_int_equal(w->backends[0].end_ns, w->backends[1].end_ns);
 	world_free(w);
 }
 
@@ -355,6 +371,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(shares_follow_cost),
 		cmocka_unit_test(idle_backends_take_turns),
+		cmocka_unit_test(what_is_no_cost_is_unknown),
 		cmocka_unit_test(unknown_costs_take_turns),
 		cmocka_unit_test(backends_below_their_limit_again_are_compared),
 		cmocka_unit_test(flow_that_is_not_entered_is_not_charged),

@@ -2,6 +2,7 @@
 //
 // Least loaded: the example of the SRE book, the sinkhole, the limit, a plain second
 // implementation to compare with, and more candidates than places.
+#include "backend_signal.h"
 #include "policy_lab.h"
 
 #define LL WEIR_POLICY_LEAST_LOADED
@@ -64,6 +65,52 @@ static void errors_keep_a_refusing_backend_from_all_flows(void **state) {
 			assert_int_equal(picks[i], i % 3);
 		}
 	}
+}
+
+// Errors within connections are nothing that a worker sees: they look like short flows. What the
+// backend reports of them counts as active flows, also when it changes under way.
+static void reported_errors_count_as_active(void **state) {
+	struct world *w = world_create(200);
+
+	(void)state;
+	for (uint32_t n = 3; n <= 200; n += 197) { // also those that a window slides over
+		uint32_t failing = 0;
+
+		world_publish(w, LL, NULL, NULL, n);
+		w->costs[1] = weir_signal_of_errors(5);
+		w->now_ns += SECOND / 4;
+		for (uint32_t i = 0; i < 4 * n; i++) {
+			failing += world_choose(w) == 1;
+			w->now_ns += MS;
+		}
+		assert_int_equal(failing, 0);
+		w->costs[1] = 0;
+		w->now_ns += SECOND / 4;
+		for (uint32_t i = 0; i < 4 * n; i++) {
+			failing += world_choose(w) == 1;
+		}
+		assert_true(failing >= 3);
+	}
+	world_free(w);
+}
+
+// With a window of 30 s a slot lasts nearly 4.
+static void reports_are_looked_at_however_long_the_window_is(void **state) {
+	struct world *w = world_create(2);
+
+	(void)state;
+	w->table.settings.error_window_ms = 30000;
+	world_publish(w, LL, NULL, NULL, 2);
+	world_choose(w);
+	w->costs[0] = weir_signal_of_errors(5);
+	w->now_ns += SECOND / 4;
+	for (uint32_t i = 0; i < 10; i++) {
+		assert_int_equal(world_choose(w), 1);
+	}
+	w->costs[0] = 20 * MS; // a cost: meant for another policy
+	w->now_ns += SECOND / 4;
+	assert_int_equal(world_choose(w) + world_choose(w), 1);
+	world_free(w);
 }
 
 static void without_errors_it_is_a_sinkhole(void **state) {
@@ -321,6 +368,8 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(book_example),
 		cmocka_unit_test(errors_keep_a_refusing_backend_from_all_flows),
+		cmocka_unit_test(reported_errors_count_as_active),
+		cmocka_unit_test(reports_are_looked_at_however_long_the_window_is),
 		cmocka_unit_test(without_errors_it_is_a_sinkhole),
 		cmocka_unit_test(limit_of_two_rejects_the_seventh),
 		cmocka_unit_test(flow_that_is_not_entered_is_no_load),

@@ -188,7 +188,8 @@ static void errors_are_collected_only_when_needed(void **state) {
 	}
 }
 
-// A policy that needs no costs does not even look: they are where nobody can read.
+// A policy that needs neither costs nor errors does not even look for what control says of them: it
+// is where nobody can read.
 static void costs_are_read_only_when_needed(void **state) {
 	void *nowhere = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -197,7 +198,8 @@ static void costs_are_read_only_when_needed(void **state) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct world *w = world_create(10);
 
-		if ((weir_policy_needs((enum weir_policy)policy) & WEIR_NEEDS_COST) == 0) {
+		if ((weir_policy_needs((enum weir_policy)policy) &
+			    (WEIR_NEEDS_COST | WEIR_NEEDS_ERRORS)) == 0) {
 			w->worker.cost_ns = nowhere;
 			world_publish(w, (enum weir_policy)policy, NULL, NULL, 10);
 			run_with_errors(w);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Power of two choices: the less loaded of two different ones, errors, the limit.
+#include "backend_signal.h"
 #include "policy_lab.h"
 
 #define P2C WEIR_POLICY_POWER_OF_TWO
@@ -38,6 +39,21 @@ static void loads_stay_close(void **state) {
 		most = active > most ? active : most;
 	}
 	assert_in_range(most, 101, 105); // random: about 130
+	world_free(w);
+}
+
+static void reported_errors_count_as_load(void **state) {
+	struct world *w = world_create(2);
+
+	(void)state;
+	world_publish(w, P2C, NULL, NULL, 2);
+	w->costs[1] = weir_signal_of_errors(1);
+	for (uint32_t i = 0; i < 100; i++) {
+		assert_int_equal(world_choose(w), 0);
+	}
+	w->costs[1] = 0;
+	world_start(w, 0);
+	assert_int_equal(world_choose(w), 1);
 	world_free(w);
 }
 
@@ -89,6 +105,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_most_loaded_is_never_chosen),
 		cmocka_unit_test(loads_stay_close),
+		cmocka_unit_test(reported_errors_count_as_load),
 		cmocka_unit_test(errors_count_as_load_for_a_while),
 		cmocka_unit_test(one_backend_is_chosen_always),
 		cmocka_unit_test(full_ones_are_not_chosen),

@@ -220,6 +220,33 @@ static void sinkhole_shares_follow_from_littles_law(void **state) {
 	part_fini(&part);
 }
 
+// A backend that answers errors at once within connections: it looks fast, until it reports them.
+// The first window begins 3 s after the failure.
+static void reported_errors_end_the_sinkhole(void **state) {
+	static const char *const misled[] = {
+		"least-loaded", "power-of-two", "fair-share", "time-weighted"};
+	static const char *const left_out[] = {"round-robin", NULL};
+	struct part part;
+
+	(void)state;
+	run_part(&part, "sinkhole_established", left_out, false, 1);
+	for (size_t i = 0; i < sizeof(misled) / sizeof(misled[0]); i++) {
+		char reported[64];
+
+		snprintf(reported, sizeof(reported), "%s-reported", misled[i]);
+		assert_true(range_of(&part, misled[i], 1, WEIR_SIM_METRIC_SHARE).mean > 1.7);
+		for (uint32_t window = 0; window < 2; window++) {
+			double share =
+				range_of(&part, reported, window, WEIR_SIM_METRIC_SHARE).mean;
+
+			if (share > 0.5) {
+				fail_msg("%s: share %g in window %u", reported, share, window);
+			}
+		}
+	}
+	part_fini(&part);
+}
+
 // One request in a hundred costs a thousand times as much: it moves the average, not the median.
 static void average_is_misled_by_rare_requests(void **state) {
 	static const char *const names[] = {"round-robin", "fair-share-average",
@@ -333,6 +360,7 @@ int main(int argc, char **argv) {
 		cmocka_unit_test(causes_of_spread_are_as_large_as_elsewhere),
 		cmocka_unit_test(switch_to_weighted_halves_the_spread),
 		cmocka_unit_test(sinkhole_shares_follow_from_littles_law),
+		cmocka_unit_test(reported_errors_end_the_sinkhole),
 		cmocka_unit_test(average_is_misled_by_rare_requests),
 		cmocka_unit_test(clients_of_backends_are_those_of_the_book),
 		cmocka_unit_test(churn_is_that_of_the_subsetting_code),

@@ -54,9 +54,12 @@ static void only_the_services_that_need_it(void **state) {
 	assert_false(weir_estimates_backend(lab.estimates, 0, lab.now).collected);
 	assert_false(weir_estimates_backend(lab.estimates, 4, lab.now).collected);
 	lab.config->services[2].policy.error_window_ms = 5000;
-	lab_apply_follow(&lab);
-	assert_int_equal(weir_estimates_extent(lab.estimates).services, 1);
 	lab_policy(&lab, 1, WEIR_POLICY_MAGLEV);
+	lab_apply_follow(&lab);
+	assert_int_equal(weir_estimates_extent(lab.estimates).services, 1); // reported errors
+	assert_int_equal(weir_estimates_extent(lab.estimates).backends, 0); // none so far
+	lab_policy(&lab, 2, WEIR_POLICY_RANDOM);
+	lab.config->services[2].policy.error_window_ms = 0;
 	lab_apply_follow(&lab);
 	assert_int_equal(weir_estimates_extent(lab.estimates).services, 0);
 	assert_false(weir_estimates_measures(lab.estimates));

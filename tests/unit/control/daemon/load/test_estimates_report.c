@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // What reports are used for, and what is said when they are not.
+#include "backend_signal.h"
 #include "estimates_lab.h"
 
 #include <errno.h>
@@ -49,8 +50,8 @@ static void policies_without_use_for_reports(void **state) {
 	lab_policy(&lab, 2, WEIR_POLICY_FAIR_SHARE);
 	lab_apply_follow(&lab);
 	expect_refused(&lab, 0, ALL, "does not use reports");
-	expect_refused(&lab, 1, ALL, "does not use reports");
-	expect_refused(&lab, 2, ALL, "set \"service_time\" to \"reported\"");
+	expect_refused(&lab, 1, ALL & ~WEIR_REPORT(ERRORS), "needs errors-per-second");
+	expect_refused(&lab, 2, ALL & ~WEIR_REPORT(ERRORS), "set \"service_time\" to \"reported\"");
 	expect_refused(&lab, 500, ALL, "does not use reports");
 	assert_int_equal(give(&lab, 65534, ALL, why), -EINVAL);
 	estimates_lab_close(&lab);
@@ -65,10 +66,11 @@ static void service_times(void **state) {
 	lab_policy(&lab, 0, WEIR_POLICY_FAIR_SHARE);
 	lab.config->services[0].policy.service_time = WEIR_SERVICE_TIME_REPORTED;
 	lab_apply_follow(&lab);
-	assert_int_equal(give(&lab, 0, ALL, why), WEIR_REPORT(SERVICE_TIME));
+	assert_int_equal(give(&lab, 0, ALL & ~WEIR_REPORT(ERRORS), why), WEIR_REPORT(SERVICE_TIME));
 	assert_int_equal(lab_cost(&lab, 0), 12500000);
 	assert_int_equal(lab_cost(&lab, 1), 12500000);
-	expect_refused(&lab, 0, LOAD | WEIR_REPORT(BUSY_TIME), "service-time-ms");
+	expect_refused(
+		&lab, 0, WEIR_REPORT(UTILIZATION) | WEIR_REPORT(BUSY_TIME), "service-time-ms");
 	assert_int_equal(weir_estimates_backend(lab.estimates, 0, lab.now).samples, 1);
 	lab_sample(&lab, 0, 0, LAB_SECOND); // measured all the same: not what counts here
 	lab_collect(&lab);
@@ -146,10 +148,107 @@ static void busy_times(void **state) {
 	lab.config->services[0].policy.service_time = WEIR_SERVICE_TIME_REPORTED;
 	lab.config->services[0].policy.measurement = WEIR_MEASUREMENT_BUSY;
 	lab_apply_follow(&lab);
-	assert_int_equal(give(&lab, 1, ALL, why), WEIR_REPORT(BUSY_TIME));
+	assert_int_equal(give(&lab, 1, ALL & ~WEIR_REPORT(ERRORS), why), WEIR_REPORT(BUSY_TIME));
 	assert_int_equal(lab_cost(&lab, 1), 3250000);
 	expect_refused(&lab, 1, WEIR_REPORT(SERVICE_TIME), "busy-time-ms");
 	estimates_lab_close(&lab);
+}
+
+static void give_errors(struct estimates_lab *lab, uint16_t id, double errors) {
+	struct weir_report report = {.given = WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS),
+		.requests_per_second = 100,
+		.errors_per_second = errors};
+	char why[256];
+
+	assert_true(
+		weir_estimates_report(lab->estimates, id, &report, lab->now, why, sizeof(why)) > 0);
+}
+
+static void expect_errors(struct estimates_lab *lab, uint16_t id, uint32_t least, uint32_t most) {
+	assert_in_range(weir_signal_errors(lab_cost(lab, id)), least, most);
+}
+
+// Half a second after a backend began to fail, its errors count for each of two workers; and when
+// it has stopped to report them, they are gone after the window.
+static void errors_count_as_active_flows(void **state) {
+	static const enum weir_policy policies[] = {
+		WEIR_POLICY_LEAST_LOADED, WEIR_POLICY_POWER_OF_TWO};
+
+	(void)state;
+	for (uint32_t p = 0; p < 2; p++) {
+		struct estimates_lab lab;
+
+		estimates_lab_open(&lab, 1, 2);
+		lab_policy(&lab, 0, policies[p]);
+		lab.config->services[0].policy.error_window_ms = 1000;
+		lab_apply_follow(&lab);
+		assert_int_equal(weir_estimates_wants(lab.estimates, 0), WEIR_REPORT(ERRORS));
+		give_errors(&lab, 0, 0);
+		assert_int_equal(weir_estimates_extent(lab.estimates).backends, 0);
+		lab.now += LAB_SECOND / 2;
+		give_errors(&lab, 0, 100);
+		expect_errors(&lab, 0, 15, 50);
+		for (uint32_t i = 0; i < 10; i++) {
+			lab.now += LAB_SECOND / 2;
+			give_errors(&lab, 0, 100);
+		}
+		expect_errors(&lab, 0, 49, 50);
+		expect_errors(&lab, 1, 0, 0);
+		lab.now += LAB_SECOND * 7 / 4;
+		weir_estimates_second(lab.estimates, lab.now);
+		expect_errors(&lab, 0, 15, 20);
+		lab.now += LAB_SECOND * 5;
+		weir_estimates_second(lab.estimates, lab.now);
+		assert_int_equal(lab_cost(&lab, 0), 0);
+		give_errors(&lab, 0, 100);
+		expect_errors(&lab, 0, 20, 60);
+		lab.config->services[0].policy.name = WEIR_POLICY_FAIR_SHARE; // not its costs
+		lab.config->services[0].policy.error_window_ms = 0;
+		lab_apply_follow(&lab);
+		assert_int_equal(weir_signal_errors(lab_cost(&lab, 0)), 0);
+		lab.config->services[0].policy.name = WEIR_POLICY_RANDOM;
+		lab_apply_follow(&lab);
+		assert_int_equal(lab_cost(&lab, 0), 0);
+		assert_int_equal(weir_estimates_extent(lab.estimates).backends, 0);
+		estimates_lab_close(&lab);
+	}
+}
+
+// A backend that fails in half a millisecond is not the cheapest one, whether it is measured or
+// nothing is known of its time.
+static void errors_cost_as_much_as_the_window(void **state) {
+	static const enum weir_policy policies[] = {WEIR_POLICY_FAIR_SHARE,
+		WEIR_POLICY_TIME_WEIGHTED_ROUND_ROBIN,
+		WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN};
+
+	(void)state;
+	for (uint32_t p = 0; p < 3; p++) {
+		struct estimates_lab lab;
+
+		estimates_lab_open(&lab, 1, 4);
+		lab_policy(&lab, 0, policies[p]);
+		lab_apply_follow(&lab);
+		assert_int_equal(weir_estimates_wants(lab.estimates, 0),
+			WEIR_REPORT(ERRORS) | WEIR_REPORT(REQUESTS));
+		for (uint32_t i = 0; i < 6; i++) {
+			lab.now += LAB_SECOND / 2;
+			lab_sample(&lab, 0, 0, LAB_MS / 2);
+			lab_sample(&lab, 0, 1, 20 * LAB_MS);
+			lab_sample(&lab, 0, 2, 20 * LAB_MS);
+			lab_collect(&lab);
+			give_errors(&lab, 0, 100);
+			give_errors(&lab, 2, 10);
+			give_errors(&lab, 3, 100);
+		}
+		assert_in_range(lab_cost(&lab, 0), 900 * LAB_MS, 1001 * LAB_MS);
+		assert_int_equal(lab_cost(&lab, 1), 20 * LAB_MS);
+		assert_in_range(lab_cost(&lab, 2), 110 * LAB_MS, 121 * LAB_MS);
+		assert_in_range(lab_cost(&lab, 3), 900 * LAB_MS, 1021 * LAB_MS);
+		lab.now += 20 * LAB_SECOND;
+		weir_estimates_second(lab.estimates, lab.now);
+		assert_in_range(lab_cost(&lab, 2), 20 * LAB_MS, 21 * LAB_MS);
+		estimates_lab_close(&lab);
+	}
 }
 
 static void load(void **state) {
@@ -182,6 +281,8 @@ int main(void) {
 		cmocka_unit_test(means_weigh_as_their_count),
 		cmocka_unit_test(medians_and_busy_times_with_a_count),
 		cmocka_unit_test(busy_times),
+		cmocka_unit_test(errors_count_as_active_flows),
+		cmocka_unit_test(errors_cost_as_much_as_the_window),
 		cmocka_unit_test(load),
 	};
 

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Reported errors: what they count as while reports come, between them, and after the last one.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "reported_errors.h"
+
+#define MS UINT64_C(1000000)
+#define SECOND (1000 * MS)
+
+// Reports every interval_ms, of these rates. Returns the time of the last.
+static uint64_t report(struct weir_reported_errors *errors, uint64_t now_ns, uint32_t n,
+	uint64_t interval_ms, double requests, double failed) {
+	for (uint32_t i = 0; i < n; i++) {
+		now_ns += interval_ms * MS;
+		weir_reported_errors_add(errors, requests, failed, SECOND, now_ns);
+	}
+	return now_ns;
+}
+
+static void steady_errors_count_for_a_window(void **state) {
+	static const uint64_t intervals_ms[] = {10, 100, 500, 1000, 10000};
+
+	(void)state;
+	for (uint32_t i = 0; i < 5; i++) {
+		struct weir_reported_errors errors = {0};
+		uint64_t now = report(&errors, SECOND, 1000, intervals_ms[i], 200, 50);
+
+		assert_in_range(weir_reported_errors_active(&errors, 1, SECOND, now), 49, 50);
+		assert_in_range(weir_reported_errors_active(&errors, 4, SECOND, now), 12, 13);
+		// A quarter of the requests, each for a second.
+		assert_in_range(
+			weir_reported_errors_cost_ns(&errors, SECOND, now), 245 * MS, 250 * MS);
+		// Until the next report is overdue.
+		now += intervals_ms[i] * MS * 3 / 2;
+		assert_in_range(weir_reported_errors_active(&errors, 1, SECOND, now), 49, 50);
+		assert_in_range(
+			weir_reported_errors_active(&errors, 1, SECOND, now + SECOND), 17, 19);
+		assert_int_equal(
+			weir_reported_errors_active(&errors, 1, SECOND, now + 10 * SECOND), 0);
+		assert_in_range(weir_reported_errors_cost_ns(&errors, SECOND, now + 10 * SECOND), 0,
+			5 * MS);
+	}
+}
+
+static void good_reports_take_errors_away(void **state) {
+	struct weir_reported_errors errors = {0};
+	uint64_t now = report(&errors, SECOND, 100, 500, 100, 100);
+
+	(void)state;
+	assert_in_range(weir_reported_errors_cost_ns(&errors, SECOND, now), 980 * MS, SECOND);
+	now = report(&errors, now, 4, 500, 100, 0);
+	assert_in_range(weir_reported_errors_active(&errors, 1, SECOND, now), 13, 14);
+	now = report(&errors, now, 16, 500, 100, 0);
+	assert_int_equal(weir_reported_errors_active(&errors, 1, SECOND, now), 0);
+	assert_true(weir_reported_errors_cost_ns(&errors, SECOND, now) < MS);
+}
+
+// One error is seen by every worker; no error by none.
+static void few_errors(void **state) {
+	struct weir_reported_errors errors = {0};
+	uint64_t now = report(&errors, SECOND, 20, 500, 100, 0);
+
+	(void)state;
+	assert_int_equal(weir_reported_errors_active(&errors, 1, SECOND, now), 0);
+	assert_int_equal(weir_reported_errors_cost_ns(&errors, SECOND, now), 0);
+	now = report(&errors, now, 1, 500, 100, 2); // one error
+	assert_int_equal(weir_reported_errors_active(&errors, 1, SECOND, now), 1);
+	assert_int_equal(weir_reported_errors_active(&errors, 16, SECOND, now), 1);
+	now = report(&errors, now, 4, 500, 100, 0);
+	assert_int_equal(weir_reported_errors_active(&errors, 16, SECOND, now), 0);
+}
+
+static void extreme_reports(void **state) {
+	struct weir_reported_errors errors = {0};
+	uint64_t now = report(&errors, SECOND, 100, 1, 1e12, 1e12);
+
+	(void)state;
+	assert_int_equal(weir_reported_errors_active(&errors, 1, SECOND, now), 1000000000);
+	assert_true(weir_reported_errors_cost_ns(&errors, SECOND, now) <= SECOND);
+	assert_true(weir_reported_errors_cost_ns(&errors, SECOND, 0) <= SECOND); // clock of another
+	errors = (struct weir_reported_errors){0};
+	report(&errors, SECOND, 10, 500, 0, 100); // more errors than requests
+	assert_true(weir_reported_errors_cost_ns(&errors, SECOND, 7 * SECOND) <= SECOND);
+	errors = (struct weir_reported_errors){0};
+	assert_int_equal(weir_reported_errors_active(&errors, 1, SECOND, now), 0);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(steady_errors_count_for_a_window),
+		cmocka_unit_test(good_reports_take_errors_away),
+		cmocka_unit_test(few_errors),
+		cmocka_unit_test(extreme_reports),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
