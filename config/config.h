@@ -147,6 +147,7 @@ enum weir_config_check {
 	WEIR_CHECK_HTTP,
 	WEIR_CHECK_HTTPS,
 	WEIR_CHECK_AGENT,
+	WEIR_CHECK_AGENT_CHECK,
 };
 enum weir_config_method { WEIR_METHOD_GET, WEIR_METHOD_HEAD, WEIR_METHOD_OPTIONS };
 
@@ -157,6 +158,7 @@ struct weir_config_health_check {
 	char body[256]; // what the body must contain, "" = anything
 	char ca_file[256]; // https: whom to trust, "" = those that the system trusts
 	char server_name[256]; // https: SNI, and the name to verify; "" = host, else the address
+	char send[256]; // agent-check: the line to send, "" = none
 	enum weir_config_method method; // http, https
 	bool verify; // https: the certificate
 	uint16_t port; // 0 = the service's first bind's port
@@ -205,6 +207,8 @@ struct weir_config_service {
 	enum weir_config_forwarding forwarding;
 	uint32_t table_size; // prime, default 65537
 	struct weir_config_agent agent;
+	struct weir_config_health_check
+		agent_check; // beside health_check; type none = there is none
 	struct weir_config_health_check health_check;
 	uint32_t panic_threshold_percent; // 0..100, default 50
 	enum weir_config_on_backend_down on_backend_down; // default keep

@@ -23,6 +23,7 @@ static const struct {
 	{"verify", TYPE(HTTPS), "\"https\""},
 	{"ca_file", TYPE(HTTPS), "\"https\""},
 	{"server_name", TYPE(HTTPS), "\"https\""},
+	{"send", TYPE(AGENT_CHECK), "\"agent-check\""},
 };
 
 static void check_types(struct weir_json_reader *reader, const struct weir_json_place *place,
@@ -86,14 +87,10 @@ static void check_tls(struct weir_json_reader *reader, const struct weir_json_pl
 	}
 }
 
-void weir_config_check_health(struct weir_json_reader *reader, const struct weir_json_place *place,
-	void *into, const struct weir_json_keys_read *read) {
-	const struct weir_config_health_check *check = into;
-
-	if (weir_json_valid(read, "type") && check->type == WEIR_CHECK_AGENT) {
-		weir_config_check_agent_type(reader, place, read);
-	} else if (weir_json_valid(read, "interval_ms") && weir_json_valid(read, "timeout_ms") &&
-		   check->timeout_ms > check->interval_ms) {
+static void check_times(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_config_health_check *check, const struct weir_json_keys_read *read) {
+	if (weir_json_valid(read, "interval_ms") && weir_json_valid(read, "timeout_ms") &&
+		check->timeout_ms > check->interval_ms) {
 		bool given = weir_json_present(read, "timeout_ms");
 
 		weir_json_error_at(reader, place, given ? "timeout_ms" : "interval_ms",
@@ -101,9 +98,32 @@ void weir_config_check_health(struct weir_json_reader *reader, const struct weir
 			check->timeout_ms, given ? "" : ", the default", check->interval_ms,
 			weir_json_present(read, "interval_ms") ? "" : ", the default");
 	}
+}
+
+void weir_config_check_health(struct weir_json_reader *reader, const struct weir_json_place *place,
+	void *into, const struct weir_json_keys_read *read) {
+	const struct weir_config_health_check *check = into;
+
+	if (weir_json_valid(read, "type") && check->type == WEIR_CHECK_AGENT) {
+		weir_config_check_agent_type(reader, place, read);
+	} else {
+		check_times(reader, place, check, read);
+	}
 	if (weir_json_valid(read, "type")) {
 		check_types(reader, place, check, read);
 		check_http(reader, place, check, read);
 		check_tls(reader, place, check, read);
+	}
+}
+
+void weir_config_check_agent_check(struct weir_json_reader *reader,
+	const struct weir_json_place *place, void *into, const struct weir_json_keys_read *read) {
+	struct weir_config_health_check *check = into;
+
+	check_times(reader, place, check, read);
+	if (weir_json_present(read, "port")) {
+		check->type = WEIR_CHECK_AGENT_CHECK;
+		check->rise = 1;
+		check->fall = 1;
 	}
 }

@@ -219,6 +219,7 @@ static const struct weir_json_key health_check_keys[] = {
 	VALUE("ca_file", weir_json_type_text, CHECK, ca_file, .min = 1, .max = 255, OR_NULL, CONTROL),
 	VALUE("server_name", weir_json_type_text, CHECK, server_name, .min = 1, .max = 255, OR_NULL,
 		CONTROL),
+	VALUE("send", weir_json_type_text, CHECK, send, .min = 1, .max = 255, OR_NULL, CONTROL),
 	INTEGER("interval_ms", CHECK, interval_ms, 10, 3600000, "1000", UNIT("ms"), CONTROL),
 	INTEGER("timeout_ms", CHECK, timeout_ms, 10, 3600000, "500", UNIT("ms"), CONTROL),
 	INTEGER("rise", CHECK, rise, 1, 255, "2", CONTROL),
@@ -227,6 +228,16 @@ static const struct weir_json_key health_check_keys[] = {
 };
 static const struct weir_json_object health_check_object = {.name = "health_check",
 	ROWS(health_check_keys), .check = weir_config_check_health};
+
+static const struct weir_json_key agent_check_keys[] = {
+	INTEGER("port", CHECK, port, 1, 65535, NULL, .required = true, CONTROL),
+	VALUE("send", weir_json_type_text, CHECK, send, .min = 1, .max = 255, OR_NULL, CONTROL),
+	INTEGER("interval_ms", CHECK, interval_ms, 10, 3600000, "2000", UNIT("ms"), CONTROL),
+	INTEGER("timeout_ms", CHECK, timeout_ms, 10, 3600000, "1000", UNIT("ms"), CONTROL),
+	COMMENT,
+};
+static const struct weir_json_object agent_check_object = {.name = "agent_check",
+	ROWS(agent_check_keys), .check = weir_config_check_agent_check};
 
 // Without the object there are no agents: weir_config_check_service.
 #define AGENT weir_config_agent
@@ -273,6 +284,7 @@ static const struct weir_json_key service_keys[] = {
 		.versioned = true, CONTROL),
 	INTEGER("table_size", SERVICE, table_size, 2, WEIR_CONFIG_TABLE_SIZE_MAX, "65537", TABLES),
 	OBJECT("agent", SERVICE, agent, agent_object),
+	OBJECT("agent_check", SERVICE, agent_check, agent_check_object),
 	OBJECT("health_check", SERVICE, health_check, health_check_object),
 	INTEGER("panic_threshold_percent", SERVICE, panic_threshold_percent, 0, 100, "50",
 		UNIT("percent"), TABLES),

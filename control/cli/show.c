@@ -381,6 +381,23 @@ void weir_show_changes(const struct weir_cli *cli, json_t *result) {
 	weir_cli_print_errors(cli->err, file, " warning:", json_object_get(result, "warnings"));
 }
 
+// What the last check found, and what the agent-check beside it heard.
+static void add_findings(json_t *row) {
+	const json_t *last = json_object_get(row, "last");
+	const json_t *agent = json_object_get(json_object_get(row, "agent_check"), "last");
+	const char *detail = json_string_value(json_object_get(last, "detail"));
+	const char *heard = json_string_value(json_object_get(agent, "detail"));
+	char text[256];
+
+	if (heard != NULL) {
+		snprintf(text, sizeof(text), "%.96s%sagent-check: %.96s",
+			detail != NULL ? detail : "", detail != NULL ? "; " : "", heard);
+		json_object_set_new(row, "findings", json_string(text));
+	} else if (detail != NULL) {
+		json_object_set_new(row, "findings", json_string(detail));
+	}
+}
+
 void weir_show_health(const struct weir_cli *cli, json_t *result) {
 	static const struct weir_show_column columns[] = {
 		{"SERVICE", "service", WEIR_SHOW_TEXT},
@@ -393,9 +410,14 @@ void weir_show_health(const struct weir_cli *cli, json_t *result) {
 		{"LAST-OK", "last.ok", WEIR_SHOW_FLAG},
 		{"LAST-MS", "last.duration_ms", WEIR_SHOW_NUMBER},
 		{"AGE-MS", "last.age_ms", WEIR_SHOW_NUMBER},
-		{"DETAIL", "last.detail", WEIR_SHOW_TEXT},
+		{"DETAIL", "findings", WEIR_SHOW_TEXT},
 	};
+	json_t *row;
+	size_t i;
 
+	json_array_foreach (result, i, row) {
+		add_findings(row);
+	}
 	weir_show_table(cli->out, result, columns, COUNT(columns), "no backends");
 }
 

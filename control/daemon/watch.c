@@ -187,6 +187,23 @@ static uint32_t count_backends(const struct weir_config *config) {
 	return count;
 }
 
+// The agent-check is asked whatever the check beside it, if there is one, says.
+static void add_agent_check(const struct weir_config_service *service,
+	const struct weir_backend_state *backend, struct weir_health_target *targets, uint32_t *n) {
+	const struct weir_config_health_check *check = &service->agent_check;
+
+	if (check->type != WEIR_CHECK_NONE) {
+		targets[(*n)++] = (struct weir_health_target){
+			.backend = backend->id,
+			.port = check->port,
+			.address = backend->address,
+			.check = check,
+			.beside = true,
+			.initial = WEIR_HEALTH_VERDICT_UNKNOWN,
+		};
+	}
+}
+
 // A new check goes on from what is known already.
 static void add_target(struct weir_watch *watch, const struct weir_config_service *service,
 	const struct weir_backend_state *backend, struct weir_health_target *targets, uint32_t *n) {
@@ -207,7 +224,7 @@ static void add_target(struct weir_watch *watch, const struct weir_config_servic
 }
 
 static int configure_health(struct weir_watch *watch, const struct weir_config *config) {
-	uint32_t room = count_backends(config), n = 0;
+	uint32_t room = 2 * count_backends(config), n = 0;
 	struct weir_health_target *targets = calloc(room > 0 ? room : 1, sizeof(targets[0]));
 	int r;
 
@@ -230,6 +247,7 @@ static int configure_health(struct weir_watch *watch, const struct weir_config *
 			if (id >= 0 &&
 				weir_tables_backend(watch->tables, (uint16_t)id, &backend) == 0) {
 				add_target(watch, service, &backend, targets, &n);
+				add_agent_check(service, &backend, targets, &n);
 			}
 		}
 	}
@@ -251,9 +269,9 @@ void weir_watch_forget(struct weir_watch *watch) {
 	weir_health_configure(watch->health, NULL, 0);
 }
 
-int weir_watch_health(
-	const struct weir_watch *watch, uint16_t backend, struct weir_health_status *ret) {
-	return weir_health_status(watch->health, backend, ret);
+int weir_watch_health(const struct weir_watch *watch, uint16_t backend, bool beside,
+	struct weir_health_status *ret) {
+	return weir_health_status(watch->health, backend, beside, ret);
 }
 
 struct weir_states *weir_watch_states(struct weir_watch *watch) {

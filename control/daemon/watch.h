@@ -55,5 +55,5 @@ int weir_watch_steer(struct weir_watch *watch, const struct weir_handover *hando
 struct weir_states *weir_watch_states(struct weir_watch *watch);
 
 // As weir_health_status.
-int weir_watch_health(
-	const struct weir_watch *watch, uint16_t backend, struct weir_health_status *ret);
+int weir_watch_health(const struct weir_watch *watch, uint16_t backend, bool beside,
+	struct weir_health_status *ret);

@@ -283,14 +283,34 @@ void weir_api_flow_count(struct weir_daemon *daemon, struct weir_api_call *call)
 
 // --- health -------------------------------------------------------------------------------
 
+// The last result of a check; null: none yet.
+static json_t *json_last(const struct weir_health_status *status) {
+	if (!status->checked) {
+		return json_null();
+	}
+	return json_pack("{s:b, s:s, s:I, s:I}", "ok", (int)status->passed, "detail",
+		status->detail, "duration_ms", (json_int_t)status->duration_ms, "age_ms",
+		(json_int_t)status->age_ms);
+}
+
+// The agent-check beside the check of a backend; null: there is none.
+static json_t *json_agent_check(const struct weir_daemon *daemon, uint16_t backend) {
+	struct weir_health_status status;
+
+	if (weir_watch_health(daemon->watch, backend, true, &status) < 0) {
+		return json_null();
+	}
+	return json_pack("{s:o, s:I, s:I}", "last", json_last(&status), "passes",
+		(json_int_t)status.passes, "fails", (json_int_t)status.fails);
+}
+
 static json_t *health_row(const struct backend_list *list, const struct weir_backend_state *state) {
 	const struct weir_daemon *daemon = list->daemon;
 	struct weir_states_status known = {.why = ""};
 	struct weir_health_status status;
 	json_t *row = json_pack("{s:s, s:s, s:s}", "service", state->service, "backend",
 		state->name, "health", weir_api_health_name(state->health));
-	json_t *last = json_null();
-	bool checked = weir_watch_health(daemon->watch, state->id, &status) == 0;
+	bool checked = weir_watch_health(daemon->watch, state->id, false, &status) == 0;
 
 	if (weir_states_status(weir_watch_states(daemon->watch), state->id, &known) == 0) {
 		json_object_set_new(row, "since_ms", json_integer((json_int_t)known.since_ms));
@@ -302,17 +322,13 @@ static json_t *health_row(const struct backend_list *list, const struct weir_bac
 	if (!checked) {
 		status = (struct weir_health_status){.type = WEIR_CHECK_NONE};
 	}
-	if (status.checked) {
-		last = json_pack("{s:b, s:s, s:I, s:I}", "ok", (int)status.passed, "detail",
-			status.detail, "duration_ms", (json_int_t)status.duration_ms, "age_ms",
-			(json_int_t)status.age_ms);
-	}
 	json_object_set_new(row, "check", json_string(weir_config_check_name(status.type)));
 	json_object_set_new(row, "interval_ms",
 		checked ? json_integer((json_int_t)status.interval_ms) : json_null());
-	json_object_set_new(row, "last", last);
+	json_object_set_new(row, "last", json_last(&status));
 	json_object_set_new(row, "passes", json_integer((json_int_t)status.passes));
 	json_object_set_new(row, "fails", json_integer((json_int_t)status.fails));
+	json_object_set_new(row, "agent_check", json_agent_check(daemon, state->id));
 	return row;
 }
 

@@ -19,7 +19,7 @@ static void leave_params(struct weir_health_params *params) {
 static void check_free(struct weir_health_check *check) {
 	weir_health_halt(check);
 	leave_params(check->params);
-	check->health->checks[check->backend] = NULL;
+	check->health->checks[weir_health_slot(check->backend, check->beside)] = NULL;
 	uv_close((uv_handle_t *)&check->timer, free_check);
 }
 
@@ -27,9 +27,9 @@ static bool is_same_request(
 	const struct weir_config_health_check *a, const struct weir_config_health_check *b) {
 	return strcmp(a->path, b->path) == 0 && strcmp(a->host, b->host) == 0 &&
 	       strcmp(a->body, b->body) == 0 && strcmp(a->ca_file, b->ca_file) == 0 &&
-	       strcmp(a->server_name, b->server_name) == 0 && a->method == b->method &&
-	       a->verify == b->verify && a->status_first == b->status_first &&
-	       a->status_last == b->status_last;
+	       strcmp(a->server_name, b->server_name) == 0 && strcmp(a->send, b->send) == 0 &&
+	       a->method == b->method && a->verify == b->verify &&
+	       a->status_first == b->status_first && a->status_last == b->status_last;
 }
 
 static bool is_same(
@@ -52,47 +52,50 @@ static bool is_sound(const struct weir_health_target *target) {
 		       (target->address.family == 4 || target->address.family == 6));
 }
 
-static int validate(const struct weir_health_target *targets, uint32_t n, uint32_t *ret_ids) {
-	uint8_t *seen = calloc(1, WEIR_BACKENDS_MAX + 1);
-	uint32_t ids = 0;
+static int validate(const struct weir_health_target *targets, uint32_t n, uint32_t *ret_slots) {
+	uint8_t *seen = calloc(2, WEIR_BACKENDS_MAX + 1);
+	uint32_t slots = 0;
 	int r = 0;
 
 	if (seen == NULL) {
 		return -ENOMEM;
 	}
 	for (uint32_t i = 0; i < n && !r; i++) {
-		if (targets[i].backend >= WEIR_BACKENDS_MAX || seen[targets[i].backend]++ ||
+		uint32_t slot = weir_health_slot(targets[i].backend, targets[i].beside);
+
+		if (targets[i].backend >= WEIR_BACKENDS_MAX || seen[slot]++ ||
 			!is_sound(&targets[i])) {
 			r = -EINVAL;
 		}
-		ids = targets[i].backend >= ids ? targets[i].backend + 1u : ids;
+		slots = slot >= slots ? slot + 1 : slots;
 	}
 	free(seen);
 	if (!r) {
-		*ret_ids = ids;
+		*ret_slots = slots;
 	}
 	return r;
 }
 
-static int grow(struct weir_health *health, uint32_t ids) {
+static int grow(struct weir_health *health, uint32_t slots) {
 	struct weir_health_check **checks;
 
-	if (ids <= health->ids) {
+	if (slots <= health->slots) {
 		return 0;
 	}
-	checks = realloc(health->checks, ids * sizeof(*checks));
+	checks = realloc(health->checks, slots * sizeof(*checks));
 	if (checks == NULL) {
 		return -ENOMEM;
 	}
-	memset(checks + health->ids, 0, (ids - health->ids) * sizeof(*checks));
+	memset(checks + health->slots, 0, (slots - health->slots) * sizeof(*checks));
 	health->checks = checks;
-	health->ids = ids;
+	health->slots = slots;
 	return 0;
 }
 
 // New, or not what it was?
 static bool is_fresh(const struct weir_health *health, const struct weir_health_target *target) {
-	const struct weir_health_check *check = weir_health_find(health, target->backend);
+	const struct weir_health_check *check =
+		weir_health_find(health, target->backend, target->beside);
 
 	return target->check->type != WEIR_CHECK_NONE && (check == NULL || !is_same(check, target));
 }
@@ -131,19 +134,21 @@ static struct weir_health_params *share(struct weir_health_params *before,
 static struct memory *allocate(
 	const struct weir_health *health, const struct weir_health_target *targets, uint32_t n) {
 	struct memory *memory = calloc(n + 1, sizeof(*memory));
-	const struct weir_config_health_check *before_of = NULL;
-	struct weir_health_params *before = NULL;
+	const struct weir_config_health_check *before_of[2] = {NULL};
+	struct weir_health_params *before[2] = {NULL};
 
 	for (uint32_t i = 0; memory != NULL && i < n; i++) {
-		bool is_new = weir_health_find(health, targets[i].backend) == NULL;
+		bool beside = targets[i].beside;
+		bool is_new = weir_health_find(health, targets[i].backend, beside) == NULL;
 
 		if (!is_fresh(health, &targets[i])) {
 			continue;
 		}
-		before = memory[i].params = share(before, before_of, targets[i].check);
-		before_of = targets[i].check;
+		before[beside] = share(before[beside], before_of[beside], targets[i].check);
+		before_of[beside] = targets[i].check;
+		memory[i].params = before[beside];
 		memory[i].check = is_new ? calloc(1, sizeof(*memory[i].check)) : NULL;
-		if (before == NULL || (is_new && memory[i].check == NULL)) {
+		if (before[beside] == NULL || (is_new && memory[i].check == NULL)) {
 			release(memory, n);
 			return NULL;
 		}
@@ -164,6 +169,7 @@ static void set_target(struct weir_health_check *check, const struct weir_health
 	check->detail[0] = '\0';
 	check->streak = 0;
 	check->word = WEIR_HEALTH_WORD_NONE;
+	check->said = (struct weir_agent_check){0};
 	check->passes = 0;
 	check->fails = 0;
 	check->due_ms = uv_now(check->health->loop) + delay_ms;
@@ -177,11 +183,12 @@ static void add(struct weir_health *health, const struct weir_health_target *tar
 	memory->check = NULL;
 	check->health = health;
 	check->backend = target->backend;
+	check->beside = target->beside;
 	check->verdict = target->initial;
 	check->phase = WEIR_HEALTH_CHECK_SLEEPING;
 	uv_timer_init(health->loop, &check->timer);
 	check->timer.data = check;
-	health->checks[check->backend] = check;
+	health->checks[weir_health_slot(check->backend, check->beside)] = check;
 	set_target(check, target, memory, delay_ms);
 }
 
@@ -194,7 +201,7 @@ static uint64_t first_delay(uint32_t index, uint32_t fresh, uint32_t interval_ms
 
 static void apply_fresh(struct weir_health *health, const struct weir_health_target *target,
 	struct memory *memory, uint64_t delay_ms) {
-	struct weir_health_check *check = weir_health_find(health, target->backend);
+	struct weir_health_check *check = weir_health_find(health, target->backend, target->beside);
 
 	if (check != NULL) {
 		weir_health_halt(check);
@@ -219,7 +226,8 @@ static void apply(struct weir_health *health, const struct weir_health_target *t
 				first_delay(index++, fresh, interval_ms));
 		}
 		if (targets[i].check->type != WEIR_CHECK_NONE) {
-			health->checks[targets[i].backend]->generation = health->generation;
+			weir_health_find(health, targets[i].backend, targets[i].beside)
+				->generation = health->generation;
 		}
 	}
 }
@@ -237,11 +245,11 @@ static unsigned int running_max(void) {
 int weir_health_configure(
 	struct weir_health *health, const struct weir_health_target *targets, uint32_t n) {
 	struct memory *memory;
-	uint32_t ids;
-	int r = validate(targets, n, &ids);
+	uint32_t slots;
+	int r = validate(targets, n, &slots);
 
 	if (!r) {
-		r = grow(health, ids);
+		r = grow(health, slots);
 	}
 	if (r) {
 		return r;
@@ -254,10 +262,10 @@ int weir_health_configure(
 	health->running_max = running_max();
 	uv_update_time(health->loop);
 	apply(health, targets, n, memory);
-	for (uint32_t id = 0; id < health->ids; id++) {
-		if (health->checks[id] != NULL &&
-			health->checks[id]->generation != health->generation) {
-			check_free(health->checks[id]);
+	for (uint32_t slot = 0; slot < health->slots; slot++) {
+		if (health->checks[slot] != NULL &&
+			health->checks[slot]->generation != health->generation) {
+			check_free(health->checks[slot]);
 		}
 	}
 	release(memory, n);
@@ -293,9 +301,9 @@ void weir_health_free(struct weir_health *health) {
 	if (health == NULL) {
 		return;
 	}
-	for (uint32_t id = 0; id < health->ids; id++) {
-		if (health->checks[id] != NULL) {
-			check_free(health->checks[id]);
+	for (uint32_t slot = 0; slot < health->slots; slot++) {
+		if (health->checks[slot] != NULL) {
+			check_free(health->checks[slot]);
 		}
 	}
 	weir_health_curl_free(health->curl);

@@ -50,10 +50,12 @@ typedef void (*weir_health_report_fn)(
 
 // What to check. A check of type none is not run, and has no status.
 struct weir_health_target {
-	uint16_t backend; // id; at most one target each
+	uint16_t backend; // id; at most one target each, and one beside
 	uint16_t port; // host order; already the service's when check->port is 0
 	struct weir_address address;
 	const struct weir_config_health_check *check; // copied
+	bool beside; // beside the backend's check, as HAProxy's agent-check; no callback of a
+		     // verdict
 	enum weir_health_verdict initial; // on a backend that was not checked before
 };
 
@@ -86,9 +88,10 @@ int weir_health_configure(
 // one of the next to become one. Nothing for one that is not checked.
 void weir_health_set_far(struct weir_health *health, uint16_t backend, bool far);
 
-// The data of health.show. Returns 0, -ENOENT (not checked).
-int weir_health_status(
-	const struct weir_health *health, uint16_t backend, struct weir_health_status *ret);
+// The data of health.show, of a backend's check or the one beside. Returns 0, -ENOENT (there is
+// none).
+int weir_health_status(const struct weir_health *health, uint16_t backend, bool beside,
+	struct weir_health_status *ret);
 
 // Stop everything. No callback comes any more; handles close in the next iterations of the loop.
 void weir_health_free(struct weir_health *health); // NULL is fine

@@ -6,6 +6,7 @@
 #include <sys/queue.h>
 
 #include "health.h"
+#include "health_agent_check.h"
 #include "health_http.h"
 #include "health_tcp.h"
 
@@ -27,6 +28,7 @@ struct weir_health_check {
 	STAILQ_ENTRY(weir_health_check) queue;
 	uint16_t backend;
 	uint16_t port;
+	bool beside; // the agent-check beside the backend's check: its results decide nothing
 	struct weir_address address;
 	struct weir_health_params *params;
 	enum weir_health_phase phase;
@@ -43,8 +45,10 @@ struct weir_health_check {
 	uint32_t streak;
 	uint64_t passes, fails;
 	uint8_t word; // enum weir_health_word: what it said last in an answer
+	struct weir_agent_check said; // what its agent-check said
 	struct weir_health_tcp *tcp; // while RUNNING, one of these
 	struct weir_health_http *http;
+	struct weir_health_agent_check *agent_check;
 };
 
 struct weir_health {
@@ -53,8 +57,8 @@ struct weir_health {
 	weir_health_report_fn on_report;
 	void *context;
 	struct weir_health_curl *curl;
-	struct weir_health_check **checks; // by backend id; NULL = not checked
-	uint32_t ids; // elements of checks
+	struct weir_health_check **checks; // by slot; NULL = not checked
+	uint32_t slots; // elements of checks
 	uint64_t generation;
 	STAILQ_HEAD(weir_health_queue, weir_health_check)
 	queue, refused; // the latter of failing backends
@@ -68,8 +72,15 @@ void weir_health_on_due(uv_timer_t *timer);
 // Takes a check out of its timer, the queue or flight.
 void weir_health_halt(struct weir_health_check *check);
 
-// The check of a backend, or NULL.
+// Two for each backend: of its check, and of the one beside.
+static inline uint32_t weir_health_slot(uint16_t backend, bool beside) {
+	return backend * 2u + beside;
+}
+
+// A check of a backend, or NULL.
 static inline struct weir_health_check *weir_health_find(
-	const struct weir_health *health, uint16_t backend) {
-	return backend < health->ids ? health->checks[backend] : NULL;
+	const struct weir_health *health, uint16_t backend, bool beside) {
+	uint32_t slot = weir_health_slot(backend, beside);
+
+	return slot < health->slots ? health->checks[slot] : NULL;
 }

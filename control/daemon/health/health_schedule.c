@@ -94,14 +94,28 @@ struct news {
 static void tell(struct weir_health_check *check, const struct news *news) {
 	struct weir_health *health = check->health;
 	uint16_t backend = check->backend;
+	bool beside = check->beside;
 	const char *source = weir_config_check_name(check->params->check.type);
 
-	if (news->changed) {
+	if (news->changed && !check->beside) {
 		health->on_health(health->context, backend, news->verdict, news->detail);
 	}
 	if ((news->report.given != 0 || news->report.word != WEIR_HEALTH_WORD_NONE) &&
-		weir_health_find(health, backend) == check) {
+		weir_health_find(health, backend, beside) == check) {
 		health->on_report(health->context, backend, &news->report, source);
+	}
+}
+
+// Its checks began to fail: what it said is forgotten, whichever check it answered.
+static void forget(struct weir_health_check *check) {
+	for (int beside = 0; beside < 2; beside++) {
+		struct weir_health_check *each =
+			weir_health_find(check->health, check->backend, beside);
+
+		if (each != NULL) {
+			each->word = WEIR_HEALTH_WORD_NONE;
+			each->said = (struct weir_agent_check){0};
+		}
 	}
 }
 
@@ -109,11 +123,13 @@ static void take_result(struct weir_health_check *check, bool passed,
 	const struct weir_report *report, struct news *news) {
 	news->changed = update_verdict(check, passed);
 	news->verdict = check->verdict;
-	if (news->changed && check->verdict == WEIR_HEALTH_VERDICT_FAILING) {
-		check->word = WEIR_HEALTH_WORD_NONE;
+	if (news->changed && check->verdict == WEIR_HEALTH_VERDICT_FAILING && !check->beside) {
+		forget(check);
 	}
 	if (report != NULL) {
 		news->report = *report;
+	}
+	if (report != NULL && check->params->check.type != WEIR_CHECK_AGENT_CHECK) {
 		heed_word(check, &news->report);
 	}
 }
@@ -126,6 +142,7 @@ static void finish(struct weir_health_check *check, enum weir_probe_outcome outc
 
 	check->tcp = NULL;
 	check->http = NULL;
+	check->agent_check = NULL;
 	health->running--;
 	health->running_refused -= check->refused;
 	snprintf(news.detail, sizeof(news.detail), "%s", detail);
@@ -150,6 +167,21 @@ static void on_done(void *context, enum weir_probe_outcome outcome, const char *
 
 // --- starting -----------------------------------------------------------------------------
 
+static int start_probe(struct weir_health_check *check, const struct weir_probe_params *params) {
+	struct weir_health *health = check->health;
+
+	switch (check->params->check.type) {
+	case WEIR_CHECK_HTTP:
+	case WEIR_CHECK_HTTPS:
+		return weir_health_http_start(health->curl, params, &check->http);
+	case WEIR_CHECK_AGENT_CHECK:
+		return weir_health_agent_check_start(
+			health->loop, params, &check->said, &check->agent_check);
+	default:
+		return weir_health_tcp_start(health->loop, params, &check->tcp);
+	}
+}
+
 static void start(struct weir_health_check *check) {
 	struct weir_health *health = check->health;
 	struct weir_probe_params params = {
@@ -165,12 +197,7 @@ static void start(struct weir_health_check *check) {
 	check->started_ns = uv_hrtime();
 	health->running++;
 	health->running_refused += check->refused;
-	if (check->params->check.type == WEIR_CHECK_HTTP ||
-		check->params->check.type == WEIR_CHECK_HTTPS) {
-		r = weir_health_http_start(health->curl, &params, &check->http);
-	} else {
-		r = weir_health_tcp_start(health->loop, &params, &check->tcp);
-	}
+	r = start_probe(check, &params);
 	if (r) {
 		finish(check, weir_probe_outcome_of(r), uv_strerror(r), NULL);
 	}
@@ -219,6 +246,19 @@ void weir_health_on_due(uv_timer_t *timer) {
 	start_queued(health);
 }
 
+static void cancel(struct weir_health_check *check) {
+	if (check->http != NULL) {
+		weir_health_http_cancel(check->http);
+	} else if (check->tcp != NULL) {
+		weir_health_tcp_cancel(check->tcp);
+	} else if (check->agent_check != NULL) {
+		weir_health_agent_check_cancel(check->agent_check);
+	}
+	check->http = NULL;
+	check->tcp = NULL;
+	check->agent_check = NULL;
+}
+
 // Out of timer, queue or flight.
 void weir_health_halt(struct weir_health_check *check) {
 	struct weir_health *health = check->health;
@@ -231,13 +271,7 @@ void weir_health_halt(struct weir_health_check *check) {
 		STAILQ_REMOVE(queue_of(health, check->refused), check, weir_health_check, queue);
 		break;
 	case WEIR_HEALTH_CHECK_RUNNING:
-		if (check->http != NULL) {
-			weir_health_http_cancel(check->http);
-		} else if (check->tcp != NULL) {
-			weir_health_tcp_cancel(check->tcp);
-		}
-		check->http = NULL;
-		check->tcp = NULL;
+		cancel(check);
 		health->running--;
 		health->running_refused -= check->refused;
 		break;
@@ -245,11 +279,10 @@ void weir_health_halt(struct weir_health_check *check) {
 	check->phase = WEIR_HEALTH_CHECK_SLEEPING;
 }
 
-void weir_health_set_far(struct weir_health *health, uint16_t backend, bool far) {
-	struct weir_health_check *check = weir_health_find(health, backend);
-	uint64_t now = uv_now(health->loop);
+static void set_far(struct weir_health_check *check, bool far) {
+	uint64_t now = uv_now(check->health->loop);
 
-	if (check == NULL || check->far == far) {
+	if (check->far == far) {
 		return;
 	}
 	check->far = far;
@@ -262,11 +295,21 @@ void weir_health_set_far(struct weir_health *health, uint16_t backend, bool far)
 	}
 }
 
+void weir_health_set_far(struct weir_health *health, uint16_t backend, bool far) {
+	for (int beside = 0; beside < 2; beside++) {
+		struct weir_health_check *check = weir_health_find(health, backend, beside);
+
+		if (check != NULL) {
+			set_far(check, far);
+		}
+	}
+}
+
 // --- looking ------------------------------------------------------------------------------
 
-int weir_health_status(
-	const struct weir_health *health, uint16_t backend, struct weir_health_status *ret) {
-	const struct weir_health_check *check = weir_health_find(health, backend);
+int weir_health_status(const struct weir_health *health, uint16_t backend, bool beside,
+	struct weir_health_status *ret) {
+	const struct weir_health_check *check = weir_health_find(health, backend, beside);
 	uint64_t now = uv_hrtime();
 
 	if (check == NULL) {

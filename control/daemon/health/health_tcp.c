@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "health_connect.h"
 #include "health_tcp.h"
 
 struct weir_health_tcp {
@@ -72,21 +71,6 @@ static void on_connect(uv_connect_t *connect, int status) {
 	finish(tcp, WEIR_PROBE_PASSED, "connected");
 }
 
-static int connect_to(
-	struct weir_health_tcp *tcp, const struct weir_address *address, uint16_t port) {
-	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
-	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(port)};
-
-	tcp->connect.data = tcp;
-	if (address->family == 4) {
-		memcpy(&in.sin_addr, address->bytes, sizeof(in.sin_addr));
-		return uv_tcp_connect(
-			&tcp->connect, &tcp->socket, (struct sockaddr *)&in, on_connect);
-	}
-	memcpy(&in6.sin6_addr, address->bytes, sizeof(in6.sin6_addr));
-	return uv_tcp_connect(&tcp->connect, &tcp->socket, (struct sockaddr *)&in6, on_connect);
-}
-
 int weir_health_tcp_start(
 	uv_loop_t *loop, const struct weir_probe_params *params, struct weir_health_tcp **ret) {
 	struct weir_health_tcp *tcp = calloc(1, sizeof(*tcp));
@@ -105,7 +89,9 @@ int weir_health_tcp_start(
 	tcp->open_handles = 2;
 	tcp->socket.data = tcp;
 	tcp->timer.data = tcp;
-	r = connect_to(tcp, &params->address, params->port);
+	tcp->connect.data = tcp;
+	r = weir_health_connect(
+		&tcp->connect, &tcp->socket, &params->address, params->port, on_connect);
 	if (r) {
 		end(tcp);
 		return r;

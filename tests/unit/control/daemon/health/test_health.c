@@ -113,7 +113,7 @@ static int configure(struct lab *lab) {
 static struct weir_health_status status_of(struct lab *lab, uint16_t backend) {
 	struct weir_health_status status;
 
-	assert_int_equal(weir_health_status(lab->health, backend, &status), 0);
+	assert_int_equal(weir_health_status(lab->health, backend, false, &status), 0);
 	return status;
 }
 
@@ -365,15 +365,15 @@ static void health_configure_drops_what_is_not_listed(void **state) {
 	watch_lab_run(&lab->loop, has_passed_ten_times, lab, 5000, "ten passes");
 	lab->target_count = 1;
 	configure(lab);
-	assert_int_equal(weir_health_status(lab->health, 8, &status), -ENOENT);
+	assert_int_equal(weir_health_status(lab->health, 8, false, &status), -ENOENT);
 	lab->check.type = WEIR_CHECK_NONE;
 	configure(lab);
-	assert_int_equal(weir_health_status(lab->health, 7, &status), -ENOENT);
+	assert_int_equal(weir_health_status(lab->health, 7, false, &status), -ENOENT);
 	lab->calls = 0;
 	close_port(lab);
 	watch_lab_idle(&lab->loop, 150);
 	assert_int_equal(lab->calls, 0);
-	assert_int_equal(weir_health_status(lab->health, 65535, &status), -ENOENT);
+	assert_int_equal(weir_health_status(lab->health, 65535, false, &status), -ENOENT);
 }
 
 static void health_callback_may_configure(void **state) {
@@ -388,7 +388,7 @@ static void health_callback_may_configure(void **state) {
 	wait_for_call(lab);
 	watch_lab_idle(&lab->loop, 100);
 	assert_int_equal(lab->calls, 1);
-	assert_int_equal(weir_health_status(lab->health, 3, &status), -ENOENT);
+	assert_int_equal(weir_health_status(lab->health, 3, false, &status), -ENOENT);
 }
 
 static void health_configure_refuses_nonsense_as_a_whole(void **state) {
@@ -415,7 +415,7 @@ static void health_configure_refuses_nonsense_as_a_whole(void **state) {
 	lab->targets[1].address.family = 4;
 	lab->targets[1].backend = WEIR_BACKEND_NONE;
 	assert_int_equal(configure(lab), -EINVAL);
-	assert_int_equal(weir_health_status(lab->health, 7, &status), -ENOENT);
+	assert_int_equal(weir_health_status(lab->health, 7, false, &status), -ENOENT);
 }
 
 // --- many ---------------------------------------------------------------------------------

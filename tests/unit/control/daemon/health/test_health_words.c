@@ -143,8 +143,9 @@ static int teardown(void **state) {
 	return 0;
 }
 
-static void configure(struct lab *lab) {
+static void configure_as(struct lab *lab, bool beside) {
 	struct weir_health_target target = {
+		.beside = beside,
 		.backend = BACKEND,
 		.port = PORT,
 		.address = watch_lab_address("127.0.0.1"),
@@ -153,6 +154,10 @@ static void configure(struct lab *lab) {
 	};
 
 	assert_int_equal(weir_health_configure(lab->health, &target, 1), 0);
+}
+
+static void configure(struct lab *lab) {
+	configure_as(lab, false);
 }
 
 static bool has_report(void *context) {
@@ -166,7 +171,7 @@ static bool has_verdict(void *context) {
 static struct weir_health_status status_of(struct lab *lab) {
 	struct weir_health_status status;
 
-	assert_int_equal(weir_health_status(lab->health, BACKEND, &status), 0);
+	assert_int_equal(weir_health_status(lab->health, BACKEND, false, &status), 0);
 	return status;
 }
 
@@ -250,6 +255,125 @@ static void down_is_said_again_while_checks_fail(void **state) {
 	assert_string_equal(lab->report.why, "HTTP 200, down");
 }
 
+// --- agent-check ----------------------------------------------------------------------------
+
+static void use_agent_check(struct lab *lab, bool beside) {
+	lab->check.type = WEIR_CHECK_AGENT_CHECK;
+	lab->waits = false;
+	configure_as(lab, beside);
+}
+
+static void agent_check_says_words_and_numbers(void **state) {
+	struct lab *lab = *state;
+	struct weir_report report;
+
+	lab->answer = "up 75% maxconn:30\n";
+	use_agent_check(lab, false);
+	watch_lab_run(&lab->loop, has_verdict, lab, 5000, "verdict");
+	assert_int_equal(lab->verdict, WEIR_HEALTH_VERDICT_PASSING);
+	report = lab->report;
+	assert_int_equal(report.word, WEIR_HEALTH_WORD_READY);
+	assert_int_equal(report.given, WEIR_REPORT(WEIGHT_PERCENT) | WEIR_REPORT(MAX_ACTIVE));
+	assert_true(report.weight_percent == 75);
+	assert_true(report.max_active_flows == 30);
+	assert_string_equal(lab->source, "agent-check");
+	assert_string_equal(status_of(lab).detail, "says \"up 75% maxconn:30\"");
+	// A check that passes, whatever the line says; "up" is not "ready".
+	lab->verdicts = 0;
+	assert_int_equal(say(lab, "drain # deploy\r\n").word, WEIR_HEALTH_WORD_LAME_DUCK);
+	assert_int_equal(say(lab, "up\n").word, WEIR_HEALTH_WORD_LAME_DUCK);
+	assert_int_equal(say(lab, "down # disk\n").word, WEIR_HEALTH_WORD_DOWN);
+	assert_int_equal(say(lab, "ready\n").word, WEIR_HEALTH_WORD_DOWN);
+	assert_int_equal(say(lab, "up\n").word, WEIR_HEALTH_WORD_READY);
+	expect_silence(lab, "garbage\n");
+	assert_int_equal(lab->verdicts, 0);
+}
+
+static void agent_check_without_a_whole_line_fails(void **state) {
+	struct lab *lab = *state;
+	static char endless[4096];
+
+	memset(endless, 'x', sizeof(endless) - 1);
+	lab->answer = "drain";
+	use_agent_check(lab, false);
+	watch_lab_run(&lab->loop, has_verdict, lab, 5000, "verdict");
+	assert_int_equal(lab->verdict, WEIR_HEALTH_VERDICT_FAILING);
+	assert_string_equal(status_of(lab).detail, "closed without a whole line");
+	expect_silence(lab, endless);
+	assert_string_equal(status_of(lab).detail, "line is too long");
+	expect_silence(lab, NULL);
+	assert_int_equal(lab->reports, 0);
+}
+
+static void agent_check_sends_its_line(void **state) {
+	struct lab *lab = *state;
+
+	strcpy(lab->check.send, "state of web");
+	lab->answer = "ready\n";
+	lab->check.type = WEIR_CHECK_AGENT_CHECK;
+	configure(lab);
+	watch_lab_run(&lab->loop, has_report, lab, 5000, "ready");
+	assert_string_equal(lab->heard, "state of web\n");
+}
+
+static void silent_agent_times_out(void **state) {
+	struct lab *lab = *state;
+
+	lab->check.timeout_ms = 20;
+	lab->answer = "ready\n"; // to those who send something
+	lab->check.type = WEIR_CHECK_AGENT_CHECK;
+	configure(lab);
+	watch_lab_run(&lab->loop, has_verdict, lab, 5000, "verdict");
+	assert_int_equal(lab->verdict, WEIR_HEALTH_VERDICT_FAILING);
+	assert_string_equal(status_of(lab).detail, "timeout after 20 ms");
+}
+
+// HAProxy: failure to connect to the agent is not an error.
+static void agent_check_beside_gives_no_verdict(void **state) {
+	struct lab *lab = *state;
+	struct weir_health_status status;
+
+	lab->answer = "drain\n";
+	use_agent_check(lab, true);
+	watch_lab_run(&lab->loop, has_report, lab, 5000, "drain");
+	assert_int_equal(lab->report.word, WEIR_HEALTH_WORD_LAME_DUCK);
+	assert_int_equal(weir_health_status(lab->health, BACKEND, false, &status), -ENOENT);
+	expect_silence(lab, NULL);
+	assert_int_equal(weir_health_status(lab->health, BACKEND, true, &status), 0);
+	assert_false(status.passed);
+	assert_int_equal(lab->verdicts, 0);
+}
+
+// Its drain was said by a process that is gone.
+static void drain_is_forgotten_when_the_check_fails(void **state) {
+	struct lab *lab = *state;
+	struct weir_config_health_check http = lab->check;
+	struct weir_health_target targets[2];
+
+	lab->check.type = WEIR_CHECK_AGENT_CHECK;
+	http.type = WEIR_CHECK_TCP;
+	for (int i = 0; i < 2; i++) {
+		targets[i] = (struct weir_health_target){
+			.backend = BACKEND,
+			.port = i == 0 ? 9 : PORT, // the service itself is dead
+			.address = watch_lab_address("127.0.0.1"),
+			.check = i == 0 ? &http : &lab->check,
+			.beside = i == 1,
+			.initial = WEIR_HEALTH_VERDICT_UNKNOWN,
+		};
+	}
+	lab->waits = false;
+	lab->answer = "drain\n";
+	http.fall = 10;
+	assert_int_equal(weir_health_configure(lab->health, targets, 2), 0);
+	watch_lab_run(&lab->loop, has_report, lab, 5000, "drain");
+	lab->answer = "up\n";
+	assert_int_equal(lab->report.word, WEIR_HEALTH_WORD_LAME_DUCK);
+	watch_lab_run(&lab->loop, has_verdict, lab, 5000, "verdict");
+	assert_int_equal(lab->verdict, WEIR_HEALTH_VERDICT_FAILING);
+	assert_int_equal(say(lab, "up\n").word, WEIR_HEALTH_WORD_READY);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(lame_duck_of_a_503_passes, setup, teardown),
@@ -257,6 +381,16 @@ int main(void) {
 			state_is_taken_back_by_an_answer_without_it, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			down_is_said_again_while_checks_fail, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			agent_check_says_words_and_numbers, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			agent_check_without_a_whole_line_fails, setup, teardown),
+		cmocka_unit_test_setup_teardown(agent_check_sends_its_line, setup, teardown),
+		cmocka_unit_test_setup_teardown(silent_agent_times_out, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			agent_check_beside_gives_no_verdict, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			drain_is_forgotten_when_the_check_fails, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, watch_lab_enter, NULL);
