@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Fuzz: the keys of both sides in fuzz_agent_message.c and its corpus, and the forms of its input.
+#pragma once
+
+#include "agent_message.h"
+
+static const struct weir_agent_keys agent_rig_keys = {
+	.count = 2,
+	.key = {{.id = 1, .secret = {1, 2, 3}}, {.id = 0xfffe, .secret = {0xff, 4}}},
+};
+
+// The first byte of an input. What follows is zero where the input has ended.
+enum agent_rig_form {
+	AGENT_RIG_FOREIGN, // a datagram of any length, as it is
+	AGENT_RIG_OWNER, // two datagrams, by one who has the key: with a new authentication code
+	AGENT_RIG_REPLAYS, // sender, distance of the sequence number and of the clock, 3 bytes each
+	AGENT_RIG_FORMS
+};

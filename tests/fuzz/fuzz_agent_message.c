@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Fuzz target: any bytes as datagrams between weir-control and weir-agent, for either of them. What
+// is taken was sent by an owner of a key, byte by byte; what is refused leaves nothing behind; what
+// an owner sends is a possible report. A sequence number is taken once.
+#include <sodium.h>
+
+#include "agent_message.h"
+#include "agent_rig.h"
+#include "fuzz.h"
+#include "health_state.h"
+#include "replay.h"
+
+#define BYTES WEIR_AGENT_MESSAGE_BYTES
+#define SEQUENCES 4096
+
+int LLVMFuzzerInitialize(int *argc, char ***argv) {
+	(void)argc;
+	(void)argv;
+	REQUIRE(weir_agent_crypto_start() == 0);
+	return 0;
+}
+
+static bool is_same(const void *a, const void *b, size_t bytes) {
+	return memcmp(a, b, bytes) == 0;
+}
+
+static enum weir_agent_refusal as_probe(const uint8_t *bytes, size_t count) {
+	struct weir_agent_probe probe, untouched;
+	enum weir_agent_refusal refusal;
+	uint8_t again[BYTES];
+
+	memset(&probe, 0x5a, sizeof(probe));
+	memcpy(&untouched, &probe, sizeof(probe));
+	refusal = weir_agent_probe_decode(bytes, count, &agent_rig_keys, &probe);
+	REQUIRE(refusal <= WEIR_AGENT_REFUSAL_VALUE);
+	if (refusal != WEIR_AGENT_REFUSAL_NONE) {
+		REQUIRE(is_same(&probe, &untouched, sizeof(probe)));
+		return refusal;
+	}
+	REQUIRE(count == BYTES && probe.balancer != 0 && probe.interval_ms > 0);
+	weir_agent_probe_encode(&probe, weir_agent_keys_find(&agent_rig_keys, probe.key_id), again);
+	REQUIRE(is_same(bytes, again, BYTES));
+	return refusal;
+}
+
+static void check_report(const struct weir_report *report) {
+	struct weir_report again = *report;
+
+	REQUIRE(weir_report_check(&again) == 0);
+	REQUIRE((report->given & ~WEIR_AGENT_GIVEN) == 0);
+	REQUIRE(report->word < WEIR_HEALTH_WORD_COUNT);
+	REQUIRE(strcmp(again.why, report->why) == 0 && strlen(report->why) < WEIR_AGENT_WHY_BYTES);
+	for (uint32_t field = 0; field < WEIR_REPORT_FIELD_COUNT; field++) {
+		REQUIRE(weir_report_value(&again, field) == weir_report_value(report, field));
+	}
+}
+
+// *ret only with NONE.
+static enum weir_agent_refusal as_answer(
+	const uint8_t *bytes, size_t count, struct weir_agent_answer *ret) {
+	struct weir_agent_answer answer, untouched;
+	enum weir_agent_refusal refusal;
+	struct weir_report report;
+	uint8_t again[BYTES];
+
+	memset(&answer, 0x5a, sizeof(answer));
+	memcpy(&untouched, &answer, sizeof(answer));
+	refusal = weir_agent_answer_decode(bytes, count, &agent_rig_keys, &answer);
+	REQUIRE(refusal <= WEIR_AGENT_REFUSAL_VALUE);
+	if (refusal != WEIR_AGENT_REFUSAL_NONE) {
+		REQUIRE(is_same(&answer, &untouched, sizeof(answer)));
+		return refusal;
+	}
+	REQUIRE(count == BYTES && answer.agent != 0 && answer.serial != 0);
+	weir_agent_answer_encode(
+		&answer, weir_agent_keys_find(&agent_rig_keys, answer.key_id), again);
+	REQUIRE(is_same(bytes, again, BYTES));
+	weir_agent_answer_report(&answer, NULL, &report);
+	check_report(&report);
+	*ret = answer;
+	return refusal;
+}
+
+static void foreign(struct fuzz_input *input) {
+	struct weir_agent_answer answer;
+	size_t bytes;
+	const uint8_t *data = fuzz_take(input, input->bytes, &bytes);
+	uint8_t *exact = malloc(bytes + 1); // so that ASan sees what is read behind the end
+	bool good;
+
+	REQUIRE(exact != NULL);
+	memcpy(exact + 1, data, bytes); // and that nothing is aligned
+	good = as_probe(exact + 1, bytes) == WEIR_AGENT_REFUSAL_NONE;
+	REQUIRE(as_answer(exact + 1, bytes, &answer) != WEIR_AGENT_REFUSAL_NONE || !good);
+	free(exact);
+}
+
+// As the owner of a key sends it, with whatever is in it.
+static void take_sealed(struct fuzz_input *input, uint8_t *datagram) {
+	const struct weir_agent_key *key;
+	size_t bytes;
+	const uint8_t *data = fuzz_take(input, BYTES, &bytes);
+
+	memset(datagram, 0, BYTES);
+	memcpy(datagram, data, bytes);
+	key = weir_agent_keys_find(&agent_rig_keys, (uint16_t)(datagram[6] << 8 | datagram[7]));
+	if (key != NULL) {
+		crypto_auth(datagram + WEIR_AGENT_MAC_START, datagram, WEIR_AGENT_MAC_START,
+			key->secret);
+	}
+}
+
+static void owner(struct fuzz_input *input) {
+	struct weir_agent_answer first, second;
+	struct weir_report report;
+	uint8_t datagram[BYTES];
+
+	take_sealed(input, datagram);
+	REQUIRE(as_probe(datagram, BYTES) != WEIR_AGENT_REFUSAL_MAC);
+	if (as_answer(datagram, BYTES, &first) == WEIR_AGENT_REFUSAL_NONE) {
+		take_sealed(input, datagram);
+		if (as_answer(datagram, BYTES, &second) == WEIR_AGENT_REFUSAL_NONE) {
+			weir_agent_answer_report(&second, &first, &report);
+			check_report(&report);
+		}
+	}
+	// One bit of the code is wrong.
+	datagram[WEIR_AGENT_MAC_START + fuzz_take8(input) % WEIR_AGENT_MAC_BYTES] ^=
+		(uint8_t)(1u << fuzz_take8(input) % 8);
+	REQUIRE(as_probe(datagram, BYTES) != WEIR_AGENT_REFUSAL_NONE);
+	REQUIRE(as_answer(datagram, BYTES, &first) != WEIR_AGENT_REFUSAL_NONE);
+}
+
+// No number of a sender is taken twice, as long as it is kept.
+static void replays(struct fuzz_input *input) {
+	static struct weir_replay replay;
+	static uint8_t taken[256][SEQUENCES]; // zero between inputs
+	uint64_t now_ms = 1, last_ms[256] = {0};
+
+	memset(&replay, 0, sizeof(replay));
+	while (input->bytes > 0) {
+		uint8_t sender = fuzz_take8(input);
+		uint64_t sequence = fuzz_take8(input) * UINT64_C(16) + fuzz_take8(input) % 16;
+		enum weir_replay_verdict verdict;
+
+		now_ms += sequence % 7;
+		if (last_ms[sender] > 0 && last_ms[sender] + 100 <= now_ms) {
+			memset(taken[sender], 0, SEQUENCES); // may have given way
+		}
+		verdict = weir_replay_take(&replay, sender, sequence, now_ms, 100);
+		if (verdict == WEIR_REPLAY_NEW || verdict == WEIR_REPLAY_LATE) {
+			REQUIRE(!taken[sender][sequence]);
+			taken[sender][sequence] = 1;
+			last_ms[sender] = now_ms;
+		}
+	}
+	for (uint32_t sender = 0; sender < 256; sender++) {
+		if (last_ms[sender] > 0) {
+			memset(taken[sender], 0, SEQUENCES);
+		}
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+	struct fuzz_input input = {data, bytes};
+
+	switch ((enum agent_rig_form)(fuzz_take8(&input) % AGENT_RIG_FORMS)) {
+	case AGENT_RIG_FOREIGN:
+		foreign(&input);
+		break;
+	case AGENT_RIG_OWNER:
+		owner(&input);
+		break;
+	default:
+		replays(&input);
+	}
+	return 0;
+}
