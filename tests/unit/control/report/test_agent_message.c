@@ -17,6 +17,7 @@
 
 #define BYTES WEIR_AGENT_MESSAGE_BYTES
 #define NONE WEIR_AGENT_REFUSAL_NONE
+#define SMALLER(a, b) ((a) < (b) ? (a) : (b))
 
 // The keys and the two datagrams of the document's examples.
 static const struct weir_agent_keys keys = {
@@ -122,7 +123,7 @@ static void every_field_survives_its_largest_values(void **state) {
 		struct weir_agent_probe probe = sample_probe; \
 		static const uint64_t values[] = {__VA_ARGS__}; \
 		for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) { \
-			memcpy(&probe.field, &values[i], sizeof(probe.field)); \
+			memcpy(&probe.field, &values[i], SMALLER(sizeof(probe.field), 8)); \
 			expect_probe(&probe); \
 		} \
 	} while (0)
@@ -131,7 +132,7 @@ static void every_field_survives_its_largest_values(void **state) {
 		struct weir_agent_answer answer = sample_answer; \
 		static const uint64_t values[] = {__VA_ARGS__}; \
 		for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) { \
-			memcpy(&answer.field, &values[i], sizeof(answer.field)); \
+			memcpy(&answer.field, &values[i], SMALLER(sizeof(answer.field), 8)); \
 			expect_answer(&answer); \
 		} \
 	} while (0)
