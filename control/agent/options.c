@@ -7,12 +7,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent_message.h"
+#include "daemon_options.h"
 #include "help_text.h"
 #include "terminal.h"
 
 #define FIELD(member) WEIR_OPTION_FIELD(struct weir_agent_options, member)
 
-enum { GROUP_DECAP = 1 << WEIR_AGENT_DECAP, GROUP_STATS = 1 << WEIR_AGENT_STATS };
+enum {
+	GROUP_DECAP = 1 << WEIR_AGENT_DECAP,
+	GROUP_STATS = 1 << WEIR_AGENT_STATS,
+	GROUP_RUN = 1 << WEIR_AGENT_RUN,
+	GROUP_LAME_DUCK = 1 << WEIR_AGENT_LAME_DUCK,
+	GROUP_READY = 1 << WEIR_AGENT_READY,
+	GROUP_STATUS = 1 << WEIR_AGENT_STATUS,
+	GROUP_KEY = 1 << WEIR_AGENT_KEY,
+	GROUP_LOCAL = GROUP_RUN | GROUP_LAME_DUCK | GROUP_READY | GROUP_STATUS,
+	GROUP_ALL = GROUP_DECAP | GROUP_STATS | GROUP_LOCAL | GROUP_KEY,
+};
 
 int weir_prefix_parse(const char *text, struct weir_prefix *ret) {
 	const char *slash = strchr(text, '/');
@@ -104,6 +116,44 @@ static int take_source(const struct weir_option *option, const char *value, void
 	return 0;
 }
 
+static int take_port(const struct weir_option *option, const char *value, void *options, char *why,
+	size_t why_bytes) {
+	struct weir_agent_options *ret = options;
+	char *end;
+	unsigned long port = strtoul(value, &end, 10);
+
+	(void)option;
+	if (ret->port_count == WEIR_AGENT_PORTS_MAX) {
+		snprintf(why, why_bytes, "is one too many; use at most %d", WEIR_AGENT_PORTS_MAX);
+		return -EINVAL;
+	}
+	if (value[0] < '0' || value[0] > '9' || *end != '\0' || port == 0 || port > UINT16_MAX) {
+		snprintf(why, why_bytes, "is not a port; use 1 to 65535");
+		return -EINVAL;
+	}
+	ret->ports[ret->port_count++] = (uint16_t)port;
+	return 0;
+}
+
+static int take_cgroup(const struct weir_option *option, const char *value, void *options,
+	char *why, size_t why_bytes) {
+	struct weir_agent_options *ret = options;
+
+	(void)option;
+	if (ret->cgroup_count == WEIR_CPU_CGROUPS_MAX) {
+		snprintf(why, why_bytes, "is one too many; use at most %d", WEIR_CPU_CGROUPS_MAX);
+		return -EINVAL;
+	}
+	if (value[0] != '/') {
+		snprintf(why, why_bytes,
+			"is not an absolute path; use one like "
+			"/sys/fs/cgroup/system.slice/nginx.service");
+		return -EINVAL;
+	}
+	ret->cgroups[ret->cgroup_count++] = value;
+	return 0;
+}
+
 static const struct weir_option_word modes[] = {
 	{"native", WEIR_AGENT_MODE_NATIVE, NULL},
 	{"skb", WEIR_AGENT_MODE_SKB, NULL},
@@ -113,6 +163,12 @@ static const struct weir_option_word modes[] = {
 static const struct weir_option_word commands[] = {
 	{"decap INTERFACE", WEIR_AGENT_DECAP, "decapsulate packets until SIGTERM or SIGINT"},
 	{"stats INTERFACE", WEIR_AGENT_STATS, "print the counters of a running decap"},
+	{"run", WEIR_AGENT_RUN, "tell the balancers how this backend is, until SIGTERM"},
+	{"lame-duck", WEIR_AGENT_LAME_DUCK,
+		"ask the balancers for no new flows, and wait until the running ones have ended"},
+	{"ready", WEIR_AGENT_READY, "take new flows, or take them again"},
+	{"status", WEIR_AGENT_STATUS, "show what a running agent says, and to whom"},
+	{"key generate", WEIR_AGENT_KEY, "print a line for the key file, with a new key"},
 	{NULL, 0, NULL},
 };
 
@@ -122,7 +178,8 @@ static const struct weir_option rows[] = {
 		.kind = WEIR_OPTION_CUSTOM,
 		.value = "NAME",
 		.help = "interface that receives packets from the balancers; the same as INTERFACE",
-		.take = take_interface},
+		.take = take_interface,
+		.groups = GROUP_DECAP | GROUP_STATS},
 	{.name = "address",
 		.kind = WEIR_OPTION_CUSTOM,
 		.repeatable = true,
@@ -155,9 +212,134 @@ static const struct weir_option rows[] = {
 		.help = "detach a stale decap program, whose weir-agent has died, from INTERFACE",
 		.groups = GROUP_DECAP,
 		FIELD(detach)},
+	{.name = "port",
+		.letter = 'p',
+		.kind = WEIR_OPTION_CUSTOM,
+		.repeatable = true,
+		.value = "PORT",
+		.help = "TCP port of the service, whose connections are measured and waited for",
+		.take = take_port,
+		.groups = GROUP_RUN},
+	{.name = "cgroup",
+		.kind = WEIR_OPTION_CUSTOM,
+		.repeatable = true,
+		.value = "PATH",
+		.help = "folder of the service's cgroup, for its CPU time and quota; of cgroup v1, "
+			"one for each controller",
+		.fallback = "the whole machine",
+		.take = take_cgroup,
+		.groups = GROUP_RUN},
+	{.name = "orca-url",
+		.kind = WEIR_OPTION_TEXT,
+		.value = "URL",
+		.help = "where the application tells its load (ORCA); that wins over what is "
+			"measured",
+		.min = 1,
+		.groups = GROUP_RUN,
+		FIELD(orca_url)},
+	{.name = "orca-interval",
+		.kind = WEIR_OPTION_SECONDS,
+		.value = "SECONDS",
+		.help = "time between two requests to it",
+		.fallback = "1",
+		.min = 50,
+		.max = 60000,
+		.groups = GROUP_RUN,
+		FIELD(orca_interval_ms)},
+	{.name = "max-active-flows",
+		.kind = WEIR_OPTION_SCALED,
+		.value = "N",
+		.help = "most flows at a time that the application can take, of all balancers "
+			"together",
+		.min = 1,
+		.max = UINT32_MAX,
+		.groups = GROUP_RUN,
+		FIELD(max_active_flows)},
+	{.name = "warm-up",
+		.kind = WEIR_OPTION_TEXT,
+		.value = "COMMAND",
+		.help = "be starting until this command has ended with 0; it runs as --user",
+		.min = 1,
+		.groups = GROUP_RUN,
+		FIELD(warm_up)},
+	{.name = "interval",
+		.kind = WEIR_OPTION_SECONDS,
+		.value = "SECONDS",
+		.help = "how long running connections are waited for at most; of run: after "
+			"SIGTERM",
+		.fallback = "30",
+		.max = 86400000,
+		.groups = GROUP_RUN | GROUP_LAME_DUCK,
+		FIELD(interval_ms)},
+	{.name = "then",
+		.kind = WEIR_OPTION_TEXT,
+		.value = "COMMAND",
+		.help = "run this command at the end",
+		.min = 1,
+		.groups = GROUP_LAME_DUCK,
+		FIELD(then)},
+	{.name = "udp-port",
+		.kind = WEIR_OPTION_NUMBER,
+		.value = "PORT",
+		.help = "port that balancers probe",
+		.fallback = "4777",
+		.min = 1,
+		.max = UINT16_MAX,
+		.groups = GROUP_RUN,
+		FIELD(udp_port)},
+	{.name = "key-file",
+		.kind = WEIR_OPTION_TEXT,
+		.value = "FILE",
+		.help = "keys shared with the balancers; SIGHUP reads it again",
+		.fallback = WEIR_AGENT_KEY_FILE,
+		.min = 1,
+		.groups = GROUP_RUN,
+		FIELD(key_file)},
+	{.name = "connections",
+		.kind = WEIR_OPTION_SCALED,
+		.value = "N",
+		.help = "most open connections to measure",
+		.fallback = "65536",
+		.min = 1,
+		.max = 100000000,
+		.groups = GROUP_RUN,
+		FIELD(connections)},
+	{.name = "user",
+		.kind = WEIR_OPTION_TEXT,
+		.value = "USER",
+		.help = "user to run as; started as root: weir if it exists, otherwise nobody",
+		.min = 1,
+		.groups = GROUP_RUN,
+		FIELD(user)},
+	{.name = "run-dir",
+		.kind = WEIR_OPTION_TEXT,
+		.value = "DIR",
+		.help = "directory of the agent's socket, one for each agent",
+		.fallback = WEIR_AGENT_RUN_DIR,
+		.min = 1,
+		.max = 90,
+		.groups = GROUP_LOCAL,
+		FIELD(run_dir)},
+	{.name = "log-level",
+		.kind = WEIR_OPTION_WORD,
+		.value = "LEVEL",
+		.help = "least severe messages to log",
+		.fallback = "info",
+		.words = weir_log_level_words,
+		.groups = GROUP_RUN,
+		FIELD(log_level)},
+	{.name = "id",
+		.kind = WEIR_OPTION_NUMBER,
+		.value = "N",
+		.help = "number of the key",
+		.fallback = "1",
+		.min = 1,
+		.max = UINT16_MAX,
+		.groups = GROUP_KEY,
+		FIELD(key_id)},
 	{.name = "json",
-		.help = "stats only: print the counters as JSON",
-		.groups = GROUP_STATS,
+		.help = "print it as JSON",
+		.groups = GROUP_STATS | GROUP_STATUS,
 		FIELD(json)},
 };
 
@@ -166,46 +348,96 @@ static const struct weir_option_list list = {
 
 static const struct weir_help help = {
 	.usage = "weir-agent decap [--interface] INTERFACE [OPTION]...\n"
-		 "weir-agent stats [--interface] INTERFACE [--json]",
-	.about = "Decapsulate packets from the balancers on a backend, with an XDP program. Every "
-		 "VIP "
-		 "must be an address of the loopback interface of this host.",
+		 "weir-agent stats [--interface] INTERFACE [--json]\n"
+		 "weir-agent run [--port PORT]... [OPTION]...\n"
+		 "weir-agent lame-duck [--interval SECONDS] [--then COMMAND]\n"
+		 "weir-agent ready\n"
+		 "weir-agent status [--json]\n"
+		 "weir-agent key generate [--id N]",
+	.about = "On a backend: decap removes the balancers' outer header with an XDP program; "
+		 "every VIP must be an address of the loopback interface of this host. run answers "
+		 "the balancers' probes with the load and the word of this backend; lame-duck, "
+		 "ready and status talk to it.",
 	.commands = commands,
-	.notes = "Exit status: 0 done, 1 refused (no such interface, no permission, another XDP "
-		 "program), 2 invalid usage, 3 no decap runs on INTERFACE (stats, --detach).",
-	.examples = "weir-agent decap eth0 --from 10.0.0.2 --from 2001:db8:a::/64",
-	.groups = GROUP_DECAP | GROUP_STATS,
+	.notes = "SIGTERM to run is lame-duck with its own --interval; it then exits with 0. A "
+		 "second one, or SIGINT, ends it at once.\n"
+		 "Exit status: 0 done, 1 refused (no such interface, no permission, another XDP "
+		 "program, a command that failed), 2 invalid usage, 3 no decap runs on INTERFACE "
+		 "(stats, --detach), no run is there (lame-duck, ready, status).",
+	.examples = "weir-agent decap eth0 --from 10.0.0.2 --from 2001:db8:a::/64\n"
+		    "weir-agent run --port 80 --port 443\n"
+		    "weir-agent lame-duck --interval 30s --then \"systemctl stop nginx\"",
+	.groups = GROUP_ALL,
 };
 
 const char *weir_agent_help(char *buffer, size_t bytes) {
 	return weir_help_text(&list, &help, buffer, bytes);
 }
 
+static int take_interface_operands(struct weir_agent_options *options,
+	const struct weir_command_line *line, char *why, size_t why_bytes) {
+	char reason[128], shown[64];
+
+	for (int i = 1; i < line->operands; i++) {
+		if (take_interface(NULL, line->operand[i], options, reason, sizeof(reason))) {
+			snprintf(why, why_bytes, "\"%s\" %s",
+				weir_terminal_text(line->operand[i], shown, sizeof(shown)), reason);
+			return -EINVAL;
+		}
+	}
+	if (options->interface == NULL) {
+		snprintf(why, why_bytes, "INTERFACE is missing; use weir-agent %s",
+			commands[options->command].name);
+		return -EINVAL;
+	}
+	return 0;
+}
+
 static int take_operands(struct weir_agent_options *options, const struct weir_command_line *line,
 	char *why, size_t why_bytes) {
-	char reason[128], shown[64];
+	bool is_key = options->command == WEIR_AGENT_KEY;
+	char shown[64];
+
+	if (options->command == WEIR_AGENT_DECAP || options->command == WEIR_AGENT_STATS) {
+		return take_interface_operands(options, line, why, why_bytes);
+	}
+	if (is_key && (line->operands < 2 || strcmp(line->operand[1], "generate") != 0)) {
+		snprintf(why, why_bytes, "use weir-agent key generate");
+		return -EINVAL;
+	}
+	if (line->operands > 1 + is_key) {
+		snprintf(why, why_bytes, "unexpected \"%s\"; leave it out",
+			weir_terminal_text(line->operand[1 + is_key], shown, sizeof(shown)));
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int take_command(struct weir_agent_options *options, const struct weir_command_line *line,
+	char *why, size_t why_bytes) {
 	int command = 0;
 	int r = weir_command_line_command(commands, line, &command, why, why_bytes);
 
-	options->command = (enum weir_agent_command)command;
-	for (int i = 1; r == 0 && i < line->operands; i++) {
-		r = take_interface(NULL, line->operand[i], options, reason, sizeof(reason));
-		if (r) {
-			snprintf(why, why_bytes, "\"%s\" %s",
-				weir_terminal_text(line->operand[i], shown, sizeof(shown)), reason);
-		}
+	if (r == 0) {
+		options->command = (enum weir_agent_command)command;
+		r = take_operands(options, line, why, why_bytes);
 	}
-	if (r == 0 && options->interface == NULL) {
-		snprintf(why, why_bytes, "INTERFACE is missing; use weir-agent %s",
-			commands[command].name);
-		r = -EINVAL;
-	}
-	return r;
+	return r == 0 ? weir_command_line_check(&list, line, 1u << options->command,
+				line->operand[0], why, why_bytes)
+		      : r;
 }
 
 int weir_agent_options_parse(
 	int argc, char **argv, struct weir_agent_options *ret, char *why, size_t why_bytes) {
-	struct weir_agent_options options = {0};
+	struct weir_agent_options options = {
+		.udp_port = WEIR_AGENT_PORT,
+		.key_file = WEIR_AGENT_KEY_FILE,
+		.run_dir = WEIR_AGENT_RUN_DIR,
+		.orca_interval_ms = 1000,
+		.interval_ms = 30000,
+		.log_level = WEIR_LOG_INFO,
+		.key_id = 1,
+	};
 	struct weir_command_line line;
 	int r = weir_command_line_parse(&list, argc, argv, &options, &line, why, why_bytes);
 
@@ -215,11 +447,7 @@ int weir_agent_options_parse(
 	options.help = line.help;
 	options.version = line.version;
 	if (!line.help && !line.version) {
-		r = take_operands(&options, &line, why, why_bytes);
-		if (r == 0) {
-			r = weir_command_line_check(&list, &line, 1u << options.command,
-				line.operand[0], why, why_bytes);
-		}
+		r = take_command(&options, &line, why, why_bytes);
 	}
 	if (r == 0) {
 		*ret = options;

@@ -8,10 +8,23 @@
 #include <stdint.h>
 
 #include "config.h"
+#include "cpu_usage.h"
+#include "log.h"
 
 #define WEIR_AGENT_LIST_MAX 64
+#define WEIR_AGENT_PORTS_MAX 64
+#define WEIR_AGENT_RUN_DIR "/run/weir-agent"
+#define WEIR_AGENT_KEY_FILE "/etc/weir/agent.keys"
 
-enum weir_agent_command { WEIR_AGENT_DECAP, WEIR_AGENT_STATS };
+enum weir_agent_command {
+	WEIR_AGENT_DECAP,
+	WEIR_AGENT_STATS,
+	WEIR_AGENT_RUN,
+	WEIR_AGENT_LAME_DUCK,
+	WEIR_AGENT_READY,
+	WEIR_AGENT_STATUS,
+	WEIR_AGENT_KEY,
+};
 enum weir_agent_mode { WEIR_AGENT_MODE_ANY, WEIR_AGENT_MODE_NATIVE, WEIR_AGENT_MODE_SKB };
 
 struct weir_prefix {
@@ -30,6 +43,22 @@ struct weir_agent_options { // strings point into argv
 	bool detach;
 	bool stats;
 	bool json;
+
+	uint16_t ports[WEIR_AGENT_PORTS_MAX]; // of the service
+	uint32_t port_count;
+	uint16_t udp_port;
+	const char *cgroups[WEIR_CPU_CGROUPS_MAX];
+	uint32_t cgroup_count;
+	const char *key_file, *run_dir;
+	const char *user; // NULL: the default
+	const char *orca_url; // NULL: none
+	uint32_t orca_interval_ms;
+	uint64_t interval_ms; // of a drain
+	const char *warm_up, *then; // commands; NULL: none
+	uint32_t max_active_flows; // 0: no limit
+	uint32_t connections; // to measure at a time; 0: the default
+	enum weir_log_level log_level;
+	uint16_t key_id;
 	bool help;
 	bool version;
 };

@@ -7,10 +7,14 @@
 #include <string.h>
 #include <systemd/sd-daemon.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "agent_keys.h"
 #include "decap_loader.h"
 #include "hints.h"
+#include "local_client.h"
 #include "run.h"
+#include "service.h"
 
 #define INTERFACE_ADDRESSES_MAX WEIR_DECAP_ADDRESSES_MAX
 
@@ -212,9 +216,45 @@ static enum weir_agent_exit decapsulate(const struct weir_agent_options *options
 	return status;
 }
 
-enum weir_agent_exit weir_agent_run(const struct weir_agent_options *options) {
-	if (options->command == WEIR_AGENT_STATS) {
-		return show(options);
+// --- run ----------------------------------------------------------------------------------
+
+static enum weir_agent_exit serve_balancers(const struct weir_agent_options *options) {
+	unsigned int lost_lines = 0;
+	struct weir_log log = {
+		.fd = STDERR_FILENO, .level = options->log_level, .lost = &lost_lines};
+
+	signal(SIGPIPE, SIG_IGN); // whoever reads the log may go away
+	return weir_service_run(options, &log);
+}
+
+static enum weir_agent_exit generate_key(const struct weir_agent_options *options) {
+	char line[WEIR_AGENT_KEY_LINE_BYTES];
+	int r = weir_agent_crypto_start();
+
+	if (r) {
+		return refuse(r, "libsodium cannot start");
 	}
-	return options->detach ? detach(options) : decapsulate(options);
+	weir_agent_key_generate(options->key_id, line);
+	fputs(line, stdout);
+	return WEIR_AGENT_DONE;
+}
+
+enum weir_agent_exit weir_agent_run(const struct weir_agent_options *options) {
+	switch (options->command) {
+	case WEIR_AGENT_DECAP:
+		return options->detach ? detach(options) : decapsulate(options);
+	case WEIR_AGENT_STATS:
+		return show(options);
+	case WEIR_AGENT_RUN:
+		return serve_balancers(options);
+	case WEIR_AGENT_LAME_DUCK:
+		return weir_local_lame_duck(options);
+	case WEIR_AGENT_READY:
+		return weir_local_ready(options);
+	case WEIR_AGENT_STATUS:
+		return weir_local_status(options);
+	case WEIR_AGENT_KEY:
+		return generate_key(options);
+	}
+	return WEIR_AGENT_USAGE;
 }

@@ -2,7 +2,7 @@
 //
 // Run: what the commands of weir-agent do, with their output and exit status.
 //
-// Threads: one. decap blocks SIGTERM and SIGINT, and ends on one of them.
+// Threads: one. decap and run end on SIGTERM or SIGINT.
 #pragma once
 
 #include "options.h"
@@ -11,7 +11,8 @@ enum weir_agent_exit {
 	WEIR_AGENT_DONE = 0,
 	WEIR_AGENT_REFUSED = 1,
 	WEIR_AGENT_USAGE = 2,
-	WEIR_AGENT_ABSENT = 3, // no decap runs on the interface
+	WEIR_AGENT_ABSENT =
+		3, // no decap runs on the interface, or no agent with this run directory
 };
 
 enum weir_agent_exit weir_agent_run(const struct weir_agent_options *options);

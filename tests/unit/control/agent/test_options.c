@@ -74,11 +74,56 @@ static void options_for_help_need_nothing_else(void **state) {
 	assert_non_null(strstr(weir_agent_help(help, sizeof(help)), "Exit status"));
 }
 
+static void options_of_run(void **state) {
+	struct weir_agent_options options;
+	char why[256] = "";
+
+	(void)state;
+	assert_int_equal(parse("run --port 80 -p 443 --cgroup /sys/fs/cgroup/a --interval 90s "
+			       "--max-active-flows 2k --orca-url http://[::1]:8/m --user www",
+				 &options, why, sizeof(why)),
+		0);
+	assert_int_equal(options.command, WEIR_AGENT_RUN);
+	assert_int_equal(options.port_count, 2);
+	assert_int_equal(options.ports[1], 443);
+	assert_int_equal(options.udp_port, 4777);
+	assert_int_equal(options.interval_ms, 90000);
+	assert_int_equal(options.max_active_flows, 2000);
+	assert_int_equal(options.orca_interval_ms, 1000);
+	assert_string_equal(options.cgroups[0], "/sys/fs/cgroup/a");
+	assert_string_equal(options.orca_url, "http://[::1]:8/m");
+	assert_string_equal(options.key_file, "/etc/weir/agent.keys");
+	assert_string_equal(options.run_dir, "/run/weir-agent");
+	assert_null(options.warm_up);
+}
+
+static void options_of_the_local_commands(void **state) {
+	struct weir_agent_options options;
+	char why[256] = "";
+
+	(void)state;
+	assert_int_equal(
+		parse("lame-duck --interval 0 --then true", &options, why, sizeof(why)), 0);
+	assert_int_equal(options.command, WEIR_AGENT_LAME_DUCK);
+	assert_int_equal(options.interval_ms, 0);
+	assert_string_equal(options.then, "true");
+	assert_int_equal(parse("lame-duck", &options, why, sizeof(why)), 0);
+	assert_int_equal(options.interval_ms, 30000);
+	assert_int_equal(parse("ready --run-dir /run/b", &options, why, sizeof(why)), 0);
+	assert_int_equal(options.command, WEIR_AGENT_READY);
+	assert_string_equal(options.run_dir, "/run/b");
+	assert_int_equal(parse("status --json", &options, why, sizeof(why)), 0);
+	assert_true(options.json);
+	assert_int_equal(parse("key generate --id 9", &options, why, sizeof(why)), 0);
+	assert_int_equal(options.command, WEIR_AGENT_KEY);
+	assert_int_equal(options.key_id, 9);
+}
+
 static void options_that_are_wrong_are_named(void **state) {
 	static const struct {
 		const char *line, *why;
 	} cases[] = {
-		{"", "no command is given; use decap or stats"},
+		{"", "no command is given; use decap, stats, run, lame-duck, ready, status or key"},
 		{"encap eth0", "unknown command \"encap\"; did you mean \"decap\"?"},
 		{"decap", "INTERFACE is missing; use weir-agent decap INTERFACE"},
 		{"decap eth0 eth1", "\"eth1\" is a second interface next to eth0; use one"},
@@ -98,6 +143,19 @@ static void options_that_are_wrong_are_named(void **state) {
 		{"stats eth0 --from ::", "--from is not an option of stats"},
 		{"stats eth0 --address ::", "--address is not an option of stats"},
 		{"stats eth0 --stats", "--stats is not an option of stats"},
+		{"run eth0", "unexpected \"eth0\"; leave it out"},
+		{"run --port 0", "--port: \"0\" is not a port; use 1 to 65535"},
+		{"run --port 65536", "is not a port"},
+		{"run --port 80x", "is not a port"},
+		{"run --cgroup nginx.service", "is not an absolute path; use one like"},
+		{"run --then true", "--then is not an option of run; leave it out"},
+		{"run --interface eth0", "--interface is not an option of run"},
+		{"ready --json", "--json is not an option of ready"},
+		{"ready now", "unexpected \"now\"; leave it out"},
+		{"key", "use weir-agent key generate"},
+		{"key make", "use weir-agent key generate"},
+		{"key generate one", "unexpected \"one\"; leave it out"},
+		{"key generate --id 0", "--id: \"0\" is out of range; use 1 to 65535"},
 	};
 
 	(void)state;
@@ -162,6 +220,8 @@ int main(void) {
 		cmocka_unit_test(options_of_decap),
 		cmocka_unit_test(options_take_the_interface_either_way),
 		cmocka_unit_test(options_for_help_need_nothing_else),
+		cmocka_unit_test(options_of_run),
+		cmocka_unit_test(options_of_the_local_commands),
 		cmocka_unit_test(options_that_are_wrong_are_named),
 		cmocka_unit_test(options_bound_their_lists),
 		cmocka_unit_test(prefix_parse_clears_the_rest),

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Datagrams: the UDP sockets of the agent, one for each family. An answer leaves with the address
+// that the probe came to as its source, also if that is a VIP.
+//
+// Threads: one. Never blocks.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "balancers.h"
+
+#define WEIR_DATAGRAM_SOCKETS 2
+
+struct weir_datagrams {
+	int fd[WEIR_DATAGRAM_SOCKETS]; // IPv4, IPv6; -1 = the host has no such family
+};
+
+// Returns 0 or negative errno (-EADDRINUSE, ...).
+int weir_datagrams_open(uint16_t port, struct weir_datagrams *ret);
+void weir_datagrams_close(struct weir_datagrams *datagrams);
+
+// Returns the length, as large as it was sent; its first `room` bytes are in `data`. Or negative
+// errno: -EAGAIN = no more for now.
+int weir_datagrams_receive(int fd, uint8_t *data, size_t room, struct weir_path *ret);
+
+// Returns 0 or negative errno; what cannot be sent now is lost.
+int weir_datagrams_send(const struct weir_datagrams *datagrams, const uint8_t *data, size_t bytes,
+	const struct weir_path *path);

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "drain.h"
+
+void weir_drain_begin(struct weir_drain *drain, uint64_t now_ms, uint64_t interval_ms) {
+	*drain = (struct weir_drain){
+		.state = WEIR_DRAIN_TELLING, .deadline_ms = now_ms + interval_ms};
+}
+
+void weir_drain_end(struct weir_drain *drain) {
+	*drain = (struct weir_drain){0};
+}
+
+enum weir_drain_state weir_drain_step(
+	struct weir_drain *drain, uint64_t now_ms, uint32_t unheard, uint32_t connections) {
+	if (drain->state == WEIR_DRAIN_NONE) {
+		return drain->state;
+	}
+	drain->unheard = unheard;
+	drain->connections = connections;
+	if (unheard > 0 || connections > 0) {
+		drain->quiet_ms = 0;
+	} else if (drain->quiet_ms == 0) {
+		drain->quiet_ms = now_ms;
+	}
+	if (drain->quiet_ms > 0 && now_ms - drain->quiet_ms >= WEIR_DRAIN_QUIET_MS) {
+		drain->state = WEIR_DRAIN_DONE;
+	} else if (now_ms >= drain->deadline_ms) {
+		drain->state = WEIR_DRAIN_DEADLINE;
+	} else {
+		drain->state = unheard > 0 ? WEIR_DRAIN_TELLING : WEIR_DRAIN_SERVING;
+	}
+	return drain->state;
+}
+
+const char *weir_drain_state_name(enum weir_drain_state state) {
+	static const char *const names[] = {
+#define X(name, key, meaning) [WEIR_DRAIN_##name] = key,
+		WEIR_DRAIN_STATES(X)
+#undef X
+	};
+
+	return names[state];
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "local_client.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "service.h"
+#include "status.h"
+
+#define ANSWER_BYTES 65536
+#define PATIENCE_S 5
+#define POLL_MS 100
+
+// --- talking ------------------------------------------------------------------------------
+
+static int connect_agent(const struct weir_agent_options *options) {
+	const struct timeval patience = {.tv_sec = PATIENCE_S};
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), r;
+
+	if (fd < 0) {
+		return -errno;
+	}
+	snprintf(address.sun_path, sizeof(address.sun_path), "%.90s/%s", options->run_dir,
+		WEIR_SERVICE_SOCKET);
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	if (connect(fd, (const struct sockaddr *)&address, sizeof(address))) {
+		r = -errno;
+		close(fd);
+		return r;
+	}
+	return fd;
+}
+
+static int exchange(int fd, const char *request, char *answer, size_t room) {
+	size_t bytes = 0;
+
+	if (send(fd, request, strlen(request), MSG_NOSIGNAL) < 0) {
+		return -errno;
+	}
+	for (;;) {
+		ssize_t n = read(fd, answer + bytes, room - 1 - bytes);
+
+		if (n < 0) {
+			return -errno;
+		}
+		bytes += (size_t)n;
+		if (n == 0 || bytes == room - 1) {
+			answer[bytes] = '\0';
+			return bytes > 0 ? 0 : -EPROTO;
+		}
+	}
+}
+
+static enum weir_agent_exit unreachable(const struct weir_agent_options *options, int error) {
+	fprintf(stderr, "weir-agent: no weir-agent run answers in %s: %s%s\n", options->run_dir,
+		strerror(-error), error == -EACCES ? " (root?)" : "");
+	return WEIR_AGENT_ABSENT;
+}
+
+// Ask, with `{"command": ...}`. Returns WEIR_AGENT_DONE and the answer, the caller's; otherwise it
+// has said what is wrong.
+static enum weir_agent_exit ask(
+	const struct weir_agent_options *options, const char *request, json_t **ret) {
+	static const char broken[] = "weir-agent: the answer is not JSON\n";
+	char *answer = malloc(ANSWER_BYTES);
+	int fd = connect_agent(options), r = fd;
+	const char *error;
+	json_t *reply;
+
+	if (answer == NULL) {
+		r = -ENOMEM;
+	} else if (fd >= 0) {
+		r = exchange(fd, request, answer, ANSWER_BYTES);
+	}
+	if (fd >= 0) {
+		close(fd);
+	}
+	if (r < 0) {
+		free(answer);
+		return unreachable(options, r);
+	}
+	reply = json_loads(answer, 0, NULL);
+	free(answer);
+	error = reply == NULL ? NULL : json_string_value(json_object_get(reply, "error"));
+	if (reply == NULL || error != NULL) {
+		fprintf(stderr, error != NULL ? "weir-agent: %s\n" : broken, error);
+		json_decref(reply);
+		return WEIR_AGENT_REFUSED;
+	}
+	*ret = reply;
+	return WEIR_AGENT_DONE;
+}
+
+// --- commands -----------------------------------------------------------------------------
+
+enum weir_agent_exit weir_local_status(const struct weir_agent_options *options) {
+	json_t *status;
+	enum weir_agent_exit r = ask(options, "{\"command\": \"status\"}\n", &status);
+
+	if (r != WEIR_AGENT_DONE) {
+		return r;
+	}
+	if (options->json) {
+		json_dumpf(status, stdout, JSON_INDENT(2));
+		putchar('\n');
+	} else {
+		weir_status_write(status, stdout);
+	}
+	json_decref(status);
+	return WEIR_AGENT_DONE;
+}
+
+enum weir_agent_exit weir_local_ready(const struct weir_agent_options *options) {
+	json_t *status;
+	enum weir_agent_exit r = ask(options, "{\"command\": \"ready\"}\n", &status);
+
+	if (r == WEIR_AGENT_DONE) {
+		printf("ready: telling %zu balancers\n",
+			json_array_size(json_object_get(status, "balancers")));
+		json_decref(status);
+	}
+	return r;
+}
+
+// One line when something has changed. Returns whether the drain is over.
+static bool show_progress(const json_t *status, char *shown, size_t bytes) {
+	const json_t *drain = json_object_get(status, "drain");
+	const char *state = json_string_value(json_object_get(drain, "state"));
+	size_t balancers = json_array_size(json_object_get(status, "balancers"));
+	json_int_t unheard = json_integer_value(json_object_get(drain, "unheard"));
+	json_int_t connections = json_integer_value(json_object_get(drain, "connections"));
+	char line[160];
+
+	if (state == NULL || strcmp(state, "none") == 0) {
+		printf("lame-duck: ended by weir-agent ready\n");
+		return true;
+	}
+	snprintf(line, sizeof(line),
+		"lame-duck: %zu of %zu balancers have heard, %" JSON_INTEGER_FORMAT
+		" connections are left",
+		balancers - ((size_t)unheard < balancers ? (size_t)unheard : balancers), balancers,
+		connections);
+	if (strcmp(line, shown) != 0) {
+		snprintf(shown, bytes, "%s", line);
+		printf("%s\n", line);
+	}
+	if (strcmp(state, "done") == 0 || strcmp(state, "deadline") == 0) {
+		printf("lame-duck: %s\n",
+			state[1] == 'o' ? "done" : "the interval is over, and not all have ended");
+		return true;
+	}
+	fflush(stdout);
+	return false;
+}
+
+static enum weir_agent_exit run_command(const char *command) {
+	int status;
+
+	fflush(stdout);
+	status = system(command);
+	if (status == 0) {
+		return WEIR_AGENT_DONE;
+	}
+	fprintf(stderr, "weir-agent: --then: the command failed (%s %d)\n",
+		WIFSIGNALED(status) ? "signal" : "exit",
+		WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+	return WEIR_AGENT_REFUSED;
+}
+
+enum weir_agent_exit weir_local_lame_duck(const struct weir_agent_options *options) {
+	const struct timespec pause = {.tv_nsec = POLL_MS * 1000000L};
+	char request[128], shown[160] = "";
+	enum weir_agent_exit r;
+	json_t *status;
+	bool over = false;
+
+	snprintf(request, sizeof(request), "{\"command\": \"lame-duck\", \"interval_ms\": %llu}\n",
+		(unsigned long long)options->interval_ms);
+	r = ask(options, request, &status);
+	while (r == WEIR_AGENT_DONE) {
+		json_decref(status);
+		if (over) {
+			return options->then != NULL ? run_command(options->then) : r;
+		}
+		nanosleep(&pause, NULL);
+		r = ask(options, "{\"command\": \"status\"}\n", &status);
+		over = r == WEIR_AGENT_DONE && show_progress(status, shown, sizeof(shown));
+	}
+	return r;
+}

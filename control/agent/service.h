@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Service: `weir-agent run`. Answers the balancers' probes, tells them its word, measures what they
+// want, and obeys the commands of weir-agent on this host. Its parts share this struct:
+//
+//   service.c         life: sockets, privileges, event loop, signals, the end
+//   service_word.c    probes and answers, the word, the drain
+//   service_meter.c   loads and unloads the meter as it is wanted
+//   service_local.c   the local socket: status, lame-duck, ready
+//
+// Threads: one, libuv's loop; the ORCA poll has a worker thread of libuv's.
+#pragma once
+
+#include <uv.h>
+
+#include "agent_keys.h"
+#include "balancers.h"
+#include "datagrams.h"
+#include "drain.h"
+#include "health_state.h"
+#include "load.h"
+#include "log.h"
+#include "options.h"
+#include "orca_poll.h"
+#include "privileges.h"
+
+#define WEIR_SERVICE_SOCKET "agent.sock" // in the run directory
+#define WEIR_SERVICE_CLIENTS_MAX 16 // at a time
+
+struct weir_service_meter {
+	int helper; // -1 = none, or it has ended
+	bool poll_open;
+	bool asked; // an answer is to come
+	bool loaded;
+	bool failed; // not tried again
+	uint64_t unwanted_ms; // since then nobody wants it; 0 = somebody does
+	struct weir_meter *reader; // while loaded
+	uv_poll_t poll;
+};
+
+struct weir_service_client;
+
+struct weir_service_local {
+	int fd; // listens; -1 = none
+	bool poll_open;
+	struct weir_service_client *client[WEIR_SERVICE_CLIENTS_MAX];
+	uv_poll_t poll;
+};
+
+struct weir_service {
+	const struct weir_agent_options *options;
+	struct weir_log *log;
+	struct weir_agent_user user;
+	struct weir_agent_keys keys;
+	struct weir_datagrams datagrams;
+	struct weir_cpu_source cpu;
+	struct weir_service_meter meter;
+	struct weir_service_local local;
+	struct weir_orca_poll *orca; // NULL = no --orca-url
+
+	uv_loop_t loop;
+	uv_poll_t probe_poll[WEIR_DATAGRAM_SOCKETS];
+	uv_signal_t term, interrupt, hangup;
+	uv_timer_t turn; // WEIR_LOAD_TICK_MS: load, meter, balancers that are silent
+	uv_timer_t tell; // while a word is to be told
+	uv_timer_t drain_turn; // while a lame duck
+	uv_process_t warm_up;
+
+	uint64_t number; // of this process, random
+	uint64_t started_ms;
+	enum weir_health_word word;
+	uint32_t serial; // of the word
+	char why[WEIR_AGENT_WHY_BYTES];
+	struct weir_balancers balancers;
+	struct weir_load load;
+	struct weir_drain drain;
+	bool stopping; // SIGTERM: end with the drain
+	uint64_t answered, told; // datagrams sent
+	uint64_t refused[WEIR_AGENT_REFUSAL_COUNT];
+};
+
+// All of `weir-agent run`, from the start to the end. Returns the exit status.
+int weir_service_run(const struct weir_agent_options *options, struct weir_log *log);
+
+static inline uint64_t weir_service_now_ms(const struct weir_service *service) {
+	return uv_now(&service->loop);
+}
+
+// --- service_word.c -----------------------------------------------------------------------
+
+int weir_service_word_start(struct weir_service *service);
+// Say something else to all balancers. No change: nothing happens.
+void weir_service_say(struct weir_service *service, enum weir_health_word word, const char *why);
+// Become a lame duck, or give one another deadline. From then on, the drain runs.
+void weir_service_lame_duck(struct weir_service *service, uint64_t interval_ms, const char *why);
+void weir_service_ready(struct weir_service *service, const char *why);
+
+// --- service_meter.c ----------------------------------------------------------------------
+
+int weir_service_meter_start(struct weir_service *service);
+void weir_service_meter_stop(struct weir_service *service);
+// Load or unload, as wanted.
+void weir_service_meter_turn(struct weir_service *service, uint32_t wants);
+
+// --- service_local.c ----------------------------------------------------------------------
+
+// Make the socket; before the privileges are dropped. Returns 0 or negative errno, one line in why.
+int weir_service_local_open(struct weir_service *service, char *why, size_t why_bytes);
+int weir_service_local_start(struct weir_service *service);
+void weir_service_local_stop(struct weir_service *service);

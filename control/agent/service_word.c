@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <systemd/sd-daemon.h>
+
+#include "listeners.h"
+#include "service.h"
+
+#define TELL_TURN_MS 10
+#define DRAIN_TURN_MS 100
+#define BURST 64 // datagrams read before the loop looks at anything else
+
+static const char *word_name(enum weir_health_word word) {
+	static const char *const names[] = {
+#define X(name, key, meaning) [WEIR_HEALTH_WORD_##name] = key,
+		WEIR_HEALTH_WORDS(X)
+#undef X
+	};
+
+	return names[word];
+}
+
+// --- datagrams ----------------------------------------------------------------------------
+
+static void send_answer(
+	struct weir_service *service, const struct weir_balancer *balancer, bool unasked) {
+	const struct weir_agent_key *key = weir_agent_keys_find(&service->keys, balancer->key_id);
+	uint64_t now_ms = weir_service_now_ms(service);
+	struct weir_agent_answer answer = {
+		.agent = service->number,
+		.balancer = balancer->id,
+		.clock_ms = now_ms - service->started_ms,
+		.serial = service->serial,
+		.word = (uint8_t)service->word,
+		.unasked = unasked,
+	};
+	uint8_t datagram[WEIR_AGENT_MESSAGE_BYTES];
+
+	if (key == NULL) { // taken out of the file since
+		return;
+	}
+	memcpy(answer.challenge, balancer->challenge, sizeof(answer.challenge));
+	memcpy(answer.why, service->why, sizeof(answer.why));
+	weir_load_fill(&service->load, balancer->wants, now_ms, &answer);
+	weir_agent_answer_encode(&answer, key, datagram);
+	if (weir_datagrams_send(&service->datagrams, datagram, sizeof(datagram), &balancer->path) ==
+		0) {
+		service->answered += !unasked;
+		service->told += unasked;
+	}
+}
+
+static void follow_wants(struct weir_service *service) {
+	uint32_t wants = weir_balancers_wants(&service->balancers);
+
+	weir_load_set_wants(&service->load, wants);
+	weir_service_meter_turn(service, wants);
+}
+
+static void take_datagram(struct weir_service *service, const uint8_t *data, size_t bytes,
+	const struct weir_path *path) {
+	struct weir_agent_probe probe;
+	enum weir_agent_refusal refusal =
+		weir_agent_probe_decode(data, bytes, &service->keys, &probe);
+	struct weir_balancer *balancer;
+
+	if (refusal != WEIR_AGENT_REFUSAL_NONE) {
+		service->refused[refusal]++;
+		return;
+	}
+	balancer = weir_balancers_take(&service->balancers, &probe, service->number, path,
+		weir_service_now_ms(service), &refusal);
+	if (balancer == NULL) {
+		service->refused[refusal]++;
+		return;
+	}
+	follow_wants(service);
+	send_answer(service, balancer, false);
+}
+
+static void on_datagrams(uv_poll_t *poll, int status, int events) {
+	struct weir_service *service = poll->data;
+	int fd = service->datagrams.fd[poll - service->probe_poll];
+	uint8_t data[WEIR_AGENT_MESSAGE_BYTES];
+	struct weir_path path;
+
+	(void)status;
+	(void)events;
+	uv_update_time(&service->loop);
+	for (int i = 0; i < BURST; i++) {
+		int n = weir_datagrams_receive(fd, data, sizeof(data), &path);
+
+		if (n == -EAGAIN) {
+			return;
+		}
+		if (n >= 0) {
+			take_datagram(service, data, (size_t)n, &path);
+		}
+	}
+}
+
+// --- the word -----------------------------------------------------------------------------
+
+static void on_tell(uv_timer_t *timer) {
+	struct weir_service *service = timer->data;
+	struct weir_balancer *balancer;
+
+	while ((balancer = weir_balancers_next_to_tell(&service->balancers, service->serial,
+			weir_service_now_ms(service))) != NULL) {
+		send_answer(service, balancer, true);
+	}
+	if (weir_balancers_unheard(&service->balancers, service->serial) == 0) {
+		uv_timer_stop(timer);
+	}
+}
+
+void weir_service_say(struct weir_service *service, enum weir_health_word word, const char *why) {
+	if (word == service->word) {
+		return;
+	}
+	service->word = word;
+	service->serial++;
+	memset(service->why, 0, sizeof(service->why));
+	memcpy(service->why, why, strnlen(why, sizeof(service->why) - 1));
+	weir_log_write(service->log, WEIR_LOG_INFO, "%s: %s, telling %u balancers", word_name(word),
+		why, weir_balancers_unheard(&service->balancers, service->serial));
+	sd_notifyf(0, "STATUS=%s: %s", word_name(word), why);
+	weir_balancers_new_word(&service->balancers, weir_service_now_ms(service));
+	on_tell(&service->tell);
+	uv_timer_start(&service->tell, on_tell, TELL_TURN_MS, TELL_TURN_MS);
+}
+
+static uint32_t count_connections(struct weir_service *service) {
+	uint32_t count = UINT32_MAX;
+
+	if (service->options->port_count == 0) {
+		return 0; // nothing to wait for but the balancers
+	}
+	if (service->load.listeners >= 0) {
+		(void)weir_listeners_connections(service->load.listeners, service->options->ports,
+			service->options->port_count, &count);
+	}
+	return count;
+}
+
+static void on_drain(uv_timer_t *timer) {
+	struct weir_service *service = timer->data;
+	enum weir_drain_state before = service->drain.state;
+	enum weir_drain_state state = weir_drain_step(&service->drain, weir_service_now_ms(service),
+		weir_balancers_unheard(&service->balancers, service->serial),
+		count_connections(service));
+
+	if (state != before) {
+		weir_log_write(service->log, WEIR_LOG_INFO,
+			"drain: %s, %u balancers have not heard, %u connections",
+			weir_drain_state_name(state), service->drain.unheard,
+			service->drain.connections);
+	}
+	if (state == WEIR_DRAIN_DONE || state == WEIR_DRAIN_DEADLINE) {
+		uv_timer_stop(timer);
+		if (service->stopping) {
+			uv_stop(&service->loop);
+		}
+	}
+}
+
+void weir_service_lame_duck(struct weir_service *service, uint64_t interval_ms, const char *why) {
+	weir_service_say(service, WEIR_HEALTH_WORD_LAME_DUCK, why);
+	weir_drain_begin(&service->drain, weir_service_now_ms(service), interval_ms);
+	uv_timer_start(&service->drain_turn, on_drain, 0, DRAIN_TURN_MS);
+}
+
+void weir_service_ready(struct weir_service *service, const char *why) {
+	weir_drain_end(&service->drain);
+	uv_timer_stop(&service->drain_turn);
+	weir_service_say(service, WEIR_HEALTH_WORD_READY, why);
+}
+
+// --- life ---------------------------------------------------------------------------------
+
+int weir_service_word_start(struct weir_service *service) {
+	uv_timer_init(&service->loop, &service->tell);
+	uv_timer_init(&service->loop, &service->drain_turn);
+	service->tell.data = service;
+	service->drain_turn.data = service;
+	for (int i = 0; i < WEIR_DATAGRAM_SOCKETS; i++) {
+		int r;
+
+		if (service->datagrams.fd[i] < 0) {
+			continue;
+		}
+		r = uv_poll_init(&service->loop, &service->probe_poll[i], service->datagrams.fd[i]);
+		if (r) {
+			return r;
+		}
+		service->probe_poll[i].data = service;
+		uv_poll_start(&service->probe_poll[i], UV_READABLE, on_datagrams);
+	}
+	return 0;
+}

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "status.h"
+
+#include <arpa/inet.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "service.h"
+
+// --- making -------------------------------------------------------------------------------
+
+static const char *word_name(uint32_t word) {
+	static const char *const names[] = {
+#define X(name, key, meaning) [WEIR_HEALTH_WORD_##name] = key,
+		WEIR_HEALTH_WORDS(X)
+#undef X
+	};
+
+	return names[word];
+}
+
+static void set_number(json_t *object, const char *name, uint64_t value) {
+	json_object_set_new(object, name, json_integer((json_int_t)value));
+}
+
+static json_t *make_wants(uint32_t wants) {
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; i < WEIR_REPORT_FIELD_COUNT; i++) {
+		if (wants >> i & 1) {
+			json_array_append_new(list, json_string(weir_report_field_name(i)));
+		}
+	}
+	return list;
+}
+
+static json_t *make_balancer(
+	const struct weir_service *service, const struct weir_balancer *balancer) {
+	const struct sockaddr_storage *peer = &balancer->path.peer;
+	char address[INET6_ADDRSTRLEN] = "?";
+
+	if (peer->ss_family == AF_INET) {
+		inet_ntop(AF_INET, &((const struct sockaddr_in *)peer)->sin_addr, address,
+			sizeof(address));
+	} else {
+		inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)peer)->sin6_addr, address,
+			sizeof(address));
+	}
+	return json_pack("{s:s, s:b, s:I, s:I, s:o}", "address", address, "heard",
+		balancer->heard >= service->serial, "interval_ms",
+		(json_int_t)balancer->interval_ms, "age_ms",
+		(json_int_t)(weir_service_now_ms(service) - balancer->seen_ms), "wants",
+		make_wants(balancer->wants));
+}
+
+static json_t *make_balancers(const struct weir_service *service) {
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; i < WEIR_BALANCERS_MAX; i++) {
+		if (service->balancers.entry[i].id != 0) {
+			json_array_append_new(
+				list, make_balancer(service, &service->balancers.entry[i]));
+		}
+	}
+	return list;
+}
+
+static json_t *make_drain(const struct weir_service *service) {
+	const struct weir_drain *drain = &service->drain;
+	uint64_t now_ms = weir_service_now_ms(service);
+	json_t *object = json_object();
+
+	json_object_set_new(object, "state", json_string(weir_drain_state_name(drain->state)));
+	if (drain->state != WEIR_DRAIN_NONE) {
+		set_number(object, "left_ms",
+			drain->deadline_ms > now_ms ? drain->deadline_ms - now_ms : 0);
+		set_number(object, "unheard", drain->unheard);
+		set_number(object, "connections", drain->connections);
+	}
+	return object;
+}
+
+// What the balancers are told: the fields of an answer that are given.
+static json_t *make_values(struct weir_service *service) {
+	uint32_t wants = weir_balancers_wants(&service->balancers);
+	struct weir_agent_answer answer = {0};
+	json_t *object = json_object();
+
+	weir_load_fill(&service->load, wants, weir_service_now_ms(service), &answer);
+#define GIVEN(bit, field) \
+	if ((answer.given & WEIR_REPORT(bit)) != 0) { \
+		set_number(object, #field, answer.field); \
+	}
+	GIVEN(SERVICE_TIME, service_sum_us)
+	GIVEN(SERVICE_TIME, service_count)
+	GIVEN(SERVICE_MEDIAN, service_median_us)
+	GIVEN(BUSY_TIME, busy_sum_us)
+	GIVEN(BUSY_TIME, busy_count)
+	GIVEN(REQUESTS, requests_milli_per_s)
+	GIVEN(ERRORS, errors_milli_per_s)
+	GIVEN(UTILIZATION, utilization_ppm)
+	GIVEN(ACTIVE, active)
+	GIVEN(QUEUE, accept_queue)
+	GIVEN(QUEUE_LIMIT, accept_queue_limit)
+	GIVEN(CPUS, cpu_milli)
+	GIVEN(CPU_MHZ, cpu_mhz)
+	GIVEN(MAX_ACTIVE, max_active_flows)
+#undef GIVEN
+	return object;
+}
+
+static json_t *make_meter(const struct weir_service *service) {
+	struct weir_meter_counts counts;
+	json_t *object = json_object();
+
+	json_object_set_new(object, "loaded", json_boolean(service->meter.loaded));
+	if (service->meter.reader != NULL) {
+		weir_meter_read(service->meter.reader, &counts);
+		for (uint32_t i = 0; i < WEIR_METER_COUNTER_COUNT; i++) {
+			set_number(object, weir_meter_counter_name(i), counts.counter[i]);
+		}
+		set_number(object, "active", weir_meter_active(&counts));
+	}
+	return object;
+}
+
+static json_t *make_datagrams(const struct weir_service *service) {
+	json_t *object = json_object(), *refused = json_object();
+
+	set_number(object, "answered", service->answered);
+	set_number(object, "told", service->told);
+	for (uint32_t i = 1; i < WEIR_AGENT_REFUSAL_COUNT; i++) {
+		if (service->refused[i] > 0) {
+			set_number(refused, weir_agent_refusal_name(i), service->refused[i]);
+		}
+	}
+	json_object_set_new(object, "refused", refused);
+	return object;
+}
+
+json_t *weir_status_make(struct weir_service *service) {
+	json_t *status = json_pack("{s:s, s:s, s:I, s:I}", "word", word_name(service->word), "why",
+		service->why, "serial", (json_int_t)service->serial, "uptime_ms",
+		(json_int_t)(weir_service_now_ms(service) - service->started_ms));
+
+	if (status == NULL) {
+		return NULL;
+	}
+	json_object_set_new(status, "drain", make_drain(service));
+	json_object_set_new(status, "balancers", make_balancers(service));
+	json_object_set_new(status, "values", make_values(service));
+	json_object_set_new(status, "meter", make_meter(service));
+	json_object_set_new(status, "datagrams", make_datagrams(service));
+	if (service->orca != NULL) {
+		json_object_set_new(
+			status, "orca", json_string(weir_orca_poll_state(service->orca)));
+	}
+	return status;
+}
+
+// --- showing ------------------------------------------------------------------------------
+
+static const char *text_of(const json_t *object, const char *name) {
+	const char *text = json_string_value(json_object_get(object, name));
+
+	return text != NULL ? text : "";
+}
+
+static json_int_t number_of(const json_t *object, const char *name) {
+	return json_integer_value(json_object_get(object, name));
+}
+
+static void write_drain(const json_t *drain, FILE *out) {
+	if (strcmp(text_of(drain, "state"), "none") != 0) {
+		fprintf(out,
+			"drain      %s, %" JSON_INTEGER_FORMAT " balancers have not heard, "
+			"%" JSON_INTEGER_FORMAT " connections, %.1f s left\n",
+			text_of(drain, "state"), number_of(drain, "unheard"),
+			number_of(drain, "connections"), (double)number_of(drain, "left_ms") / 1e3);
+	}
+}
+
+static void write_balancers(const json_t *balancers, FILE *out) {
+	const json_t *balancer, *want;
+	size_t i, j;
+
+	if (json_array_size(balancers) == 0) {
+		fprintf(out, "balancers  none has probed this agent\n");
+	}
+	json_array_foreach (balancers, i, balancer) {
+		fprintf(out, "balancer   %s, every %" JSON_INTEGER_FORMAT " ms, %s; wants",
+			text_of(balancer, "address"), number_of(balancer, "interval_ms"),
+			json_is_true(json_object_get(balancer, "heard")) ? "has heard"
+									 : "has not heard");
+		json_array_foreach (json_object_get(balancer, "wants"), j, want) {
+			fprintf(out, " %s", json_string_value(want));
+		}
+		fprintf(out, "%s\n", j == 0 ? " nothing" : "");
+	}
+}
+
+static void write_numbers(const char *label, const json_t *object, FILE *out) {
+	const char *name;
+	json_t *value;
+
+	json_object_foreach ((json_t *)(uintptr_t)object, name, value) {
+		if (json_is_integer(value)) {
+			fprintf(out, "%-10s %-22s %" JSON_INTEGER_FORMAT "\n", label, name,
+				json_integer_value(value));
+		}
+	}
+}
+
+void weir_status_write(const json_t *status, FILE *out) {
+	const json_t *datagrams = json_object_get(status, "datagrams");
+
+	fprintf(out, "word       %s: %s\n", text_of(status, "word"), text_of(status, "why"));
+	write_drain(json_object_get(status, "drain"), out);
+	write_balancers(json_object_get(status, "balancers"), out);
+	write_numbers("tells", json_object_get(status, "values"), out);
+	write_numbers("meter", json_object_get(status, "meter"), out);
+	if (json_object_get(status, "orca") != NULL) {
+		fprintf(out, "orca       %s\n", text_of(status, "orca"));
+	}
+	write_numbers("datagrams", datagrams, out);
+	write_numbers("refused", json_object_get(datagrams, "refused"), out);
+}

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Balancers and the drain: who is known, who has heard, and when a lame duck may stop.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "balancers.h"
+#include "drain.h"
+
+#define AGENT 77
+
+static const struct weir_path path = {.peer_bytes = 16};
+
+static int setup(void **state) {
+	*state = calloc(1, sizeof(struct weir_balancers));
+	return 0;
+}
+
+static int teardown(void **state) {
+	free(*state);
+	return 0;
+}
+
+static struct weir_balancer *take(struct weir_balancers *balancers, uint64_t id, uint64_t sequence,
+	uint32_t heard, uint64_t now_ms) {
+	struct weir_agent_probe probe = {.balancer = id,
+		.sequence = sequence,
+		.agent = AGENT,
+		.heard = heard,
+		.interval_ms = 1000,
+		.wants = 1u << id};
+	enum weir_agent_refusal refusal = WEIR_AGENT_REFUSAL_NONE;
+	struct weir_balancer *balancer =
+		weir_balancers_take(balancers, &probe, AGENT, &path, now_ms, &refusal);
+
+	assert_int_equal(balancer == NULL, refusal != WEIR_AGENT_REFUSAL_NONE);
+	return balancer;
+}
+
+static void balancers_are_known_while_they_probe(void **state) {
+	struct weir_balancers *balancers = *state;
+
+	assert_non_null(take(balancers, 1, 1, 0, 1000));
+	assert_non_null(take(balancers, 2, 1, 0, 2000));
+	assert_int_equal(weir_balancers_wants(balancers), 6);
+	assert_int_equal(weir_balancers_expire(balancers, 5000), 2);
+	assert_int_equal(weir_balancers_expire(balancers, 5001), 1);
+	assert_int_equal(weir_balancers_wants(balancers), 4);
+	assert_int_equal(weir_balancers_unheard(balancers, 1), 1);
+}
+
+static void balancers_take_a_number_once(void **state) {
+	struct weir_balancers *balancers = *state;
+
+	assert_non_null(take(balancers, 1, 5, 0, 1000));
+	assert_null(take(balancers, 1, 5, 0, 1001));
+	assert_null(take(balancers, 1, 4, 0, 1002)); // overtaken: the newer one counts
+	assert_non_null(take(balancers, 1, 6, 0, 1003));
+	weir_balancers_expire(balancers, 9000); // forgotten, but its window is not
+	assert_null(take(balancers, 1, 6, 0, 9001));
+}
+
+static void balancers_are_bounded(void **state) {
+	struct weir_balancers *balancers = *state;
+
+	for (uint64_t i = 1; i <= WEIR_BALANCERS_MAX; i++) {
+		assert_non_null(take(balancers, i, 1, 0, 1000));
+	}
+	assert_null(take(balancers, 1000, 1, 0, 1000));
+	assert_non_null(take(balancers, 1, 2, 0, 1000));
+}
+
+static void balancers_hear_the_word_of_this_process_only(void **state) {
+	struct weir_balancers *balancers = *state;
+	struct weir_agent_probe probe = {.balancer = 1,
+		.sequence = 1,
+		.agent = AGENT + 1, // a former process, which was at serial 9
+		.heard = 9,
+		.interval_ms = 1000};
+	enum weir_agent_refusal refusal;
+
+	weir_balancers_take(balancers, &probe, AGENT, &path, 1000, &refusal);
+	assert_int_equal(weir_balancers_unheard(balancers, 1), 1);
+	take(balancers, 1, 2, 1, 1000);
+	assert_int_equal(weir_balancers_unheard(balancers, 1), 0);
+}
+
+static uint32_t told_until(struct weir_balancers *balancers, uint64_t from_ms, uint64_t to_ms) {
+	uint32_t count = 0;
+
+	for (uint64_t now_ms = from_ms; now_ms < to_ms; now_ms++) {
+		while (weir_balancers_next_to_tell(balancers, 2, now_ms) != NULL) {
+			count++;
+		}
+	}
+	return count;
+}
+
+static void balancers_are_told_less_and_less_often(void **state) {
+	struct weir_balancers *balancers = *state;
+
+	take(balancers, 1, 1, 1, 1000);
+	take(balancers, 2, 1, 1, 1000);
+	weir_balancers_new_word(balancers, 1000);
+	take(balancers, 3, 1, 0, 1000); // later: its answer has the word
+	assert_int_equal(told_until(balancers, 1000, 1001), 2);
+	assert_int_equal(told_until(balancers, 1001, 1050), 0);
+	take(balancers, 2, 2, 2, 1049);
+	assert_int_equal(told_until(balancers, 1050, 1051), 1);
+	assert_int_equal(told_until(balancers, 1051, 1751), 3); // after 100, 200 and 400 ms
+	assert_int_equal(told_until(balancers, 1751, 3751), 4); // each 500 ms
+}
+
+// --- drain --------------------------------------------------------------------------------
+
+static void drain_waits_for_balancers_and_connections(void **state) {
+	struct weir_drain drain = {0};
+
+	(void)state;
+	assert_int_equal(weir_drain_step(&drain, 10, 0, 0), WEIR_DRAIN_NONE);
+	weir_drain_begin(&drain, 1000, 5000);
+	assert_int_equal(weir_drain_step(&drain, 1000, 1, 0), WEIR_DRAIN_TELLING);
+	assert_int_equal(weir_drain_step(&drain, 1500, 1, 0), WEIR_DRAIN_TELLING);
+	assert_int_equal(weir_drain_step(&drain, 2000, 0, 3), WEIR_DRAIN_SERVING);
+	assert_int_equal(weir_drain_step(&drain, 2500, 0, 0), WEIR_DRAIN_SERVING);
+	assert_int_equal(weir_drain_step(&drain, 2799, 0, 0), WEIR_DRAIN_SERVING);
+	assert_int_equal(weir_drain_step(&drain, 2800, 0, 0), WEIR_DRAIN_DONE);
+}
+
+static void drain_is_not_quiet_when_one_more_comes(void **state) {
+	struct weir_drain drain = {0};
+
+	(void)state;
+	weir_drain_begin(&drain, 1000, 5000);
+	assert_int_equal(weir_drain_step(&drain, 1000, 0, 0), WEIR_DRAIN_SERVING);
+	assert_int_equal(weir_drain_step(&drain, 1290, 0, 1), WEIR_DRAIN_SERVING);
+	assert_int_equal(weir_drain_step(&drain, 1400, 0, 0), WEIR_DRAIN_SERVING);
+	assert_int_equal(weir_drain_step(&drain, 1699, 0, 0), WEIR_DRAIN_SERVING);
+	assert_int_equal(weir_drain_step(&drain, 1700, 0, 0), WEIR_DRAIN_DONE);
+}
+
+static void drain_ends_at_its_deadline(void **state) {
+	struct weir_drain drain = {0};
+
+	(void)state;
+	weir_drain_begin(&drain, 1000, 5000);
+	assert_int_equal(weir_drain_step(&drain, 5999, 0, UINT32_MAX), WEIR_DRAIN_SERVING);
+	assert_int_equal(weir_drain_step(&drain, 6000, 2, 1), WEIR_DRAIN_DEADLINE);
+	weir_drain_begin(&drain, 7000, 1000); // another one
+	assert_int_equal(weir_drain_step(&drain, 7000, 2, 1), WEIR_DRAIN_TELLING);
+	weir_drain_end(&drain);
+	assert_int_equal(weir_drain_step(&drain, 9000, 0, 0), WEIR_DRAIN_NONE);
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(balancers_are_known_while_they_probe),
+		TEST(balancers_take_a_number_once),
+		TEST(balancers_are_bounded),
+		TEST(balancers_hear_the_word_of_this_process_only),
+		TEST(balancers_are_told_less_and_less_often),
+		cmocka_unit_test(drain_waits_for_balancers_and_connections),
+		cmocka_unit_test(drain_is_not_quiet_when_one_more_comes),
+		cmocka_unit_test(drain_ends_at_its_deadline),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

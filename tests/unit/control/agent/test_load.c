@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Load, with a meter and files of the kernel that this test writes.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "load.h"
+
+#define ALL WEIR_AGENT_GIVEN
+#define CPU WEIR_REPORT(CPUS)
+#define SUMS \
+	(WEIR_REPORT(SERVICE_TIME) | WEIR_REPORT(SERVICE_COUNT) | WEIR_REPORT(BUSY_TIME) | \
+		WEIR_REPORT(BUSY_COUNT))
+
+struct lab {
+	char folder[64];
+	struct weir_cpu_source cpu;
+	struct weir_meter_shard *shards;
+	struct weir_meter *meter;
+	struct weir_load load;
+	struct weir_agent_answer answer; // the last one
+};
+
+static void put(const struct lab *lab, const char *name, const char *text) {
+	char path[128];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/%s", lab->folder, name);
+	file = fopen(path, "w");
+	assert_non_null(file);
+	fputs(text, file);
+	fclose(file);
+}
+
+static void put_cpu_ms(const struct lab *lab, unsigned int ms) {
+	char text[64];
+
+	snprintf(text, sizeof(text), "usage_usec %u000\n", ms);
+	put(lab, "cpu.stat", text);
+}
+
+static int setup(void **state) {
+	size_t bytes = sizeof(struct weir_meter_shard) * WEIR_METER_SHARDS;
+	struct lab *lab = calloc(1, sizeof(*lab));
+	struct weir_load_params params = {
+		.cpu = &lab->cpu, .max_active_flows = 500, .application_ms = 4000};
+	int fd = memfd_create("meter", 0);
+
+	strcpy(lab->folder, "/tmp/weir-load-XXXXXX");
+	assert_non_null(mkdtemp(lab->folder));
+	lab->cpu = (struct weir_cpu_source){.cgroup = {lab->folder},
+		.cgroup_count = 1,
+		.proc_root = lab->folder,
+		.sys_root = lab->folder};
+	put(lab, "cpu.max", "50000 100000\n"); // half a CPU
+	put(lab, "cgroup.procs", "1\n");
+	put_cpu_ms(lab, 7000);
+	assert_int_equal(ftruncate(fd, (off_t)bytes), 0);
+	lab->shards = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_ptr_not_equal(lab->shards, MAP_FAILED);
+	assert_int_equal(weir_meter_open(fd, &lab->meter), 0);
+	close(fd);
+	assert_int_equal(weir_load_init(&lab->load, &params), 0);
+	weir_load_set_meter(&lab->load, lab->meter);
+	*state = lab;
+	return 0;
+}
+
+static int teardown(void **state) {
+	struct lab *lab = *state;
+	char command[128];
+
+	weir_load_fini(&lab->load);
+	weir_meter_close(lab->meter);
+	munmap(lab->shards, sizeof(struct weir_meter_shard) * WEIR_METER_SHARDS);
+	snprintf(command, sizeof(command), "rm -rf %s", lab->folder);
+	assert_int_equal(system(command), 0);
+	free(lab);
+	return 0;
+}
+
+// Connections that took 2 ms each, on some CPU.
+static void serve(struct lab *lab, uint32_t cpu, uint32_t count) {
+	struct weir_meter_shard *shard = &lab->shards[cpu];
+
+	shard->counter[WEIR_METER_OPENED] += count;
+	shard->counter[WEIR_METER_CLOSED] += count;
+	shard->counter[WEIR_METER_FINISHED] += count;
+	shard->service_ns += count * UINT64_C(2000000);
+	shard->bucket[weir_meter_bucket(2000)] += count;
+}
+
+static uint32_t fill(struct lab *lab, uint32_t wants, uint64_t now_ms) {
+	weir_load_fill(&lab->load, wants, now_ms, &lab->answer);
+	return lab->answer.given;
+}
+
+static void load_gives_what_is_wanted(void **state) {
+	struct lab *lab = *state;
+
+	assert_int_equal(fill(lab, 0, 1000), WEIR_REPORT(MAX_ACTIVE));
+	assert_int_equal(lab->answer.max_active_flows, 500);
+	weir_load_set_wants(&lab->load, ALL);
+	assert_int_equal(fill(lab, CPU, 1000), CPU | WEIR_REPORT(MAX_ACTIVE));
+	assert_int_equal(lab->answer.cpu_milli, 500);
+	assert_int_equal(fill(lab, SUMS, 1100), SUMS | WEIR_REPORT(MAX_ACTIVE));
+	assert_false(weir_load_needs_meter(CPU | WEIR_REPORT(QUEUE)));
+	assert_true(weir_load_needs_meter(WEIR_REPORT(BUSY_TIME)));
+	assert_false(weir_load_needs_tick(WEIR_REPORT(QUEUE) | WEIR_REPORT(MAX_ACTIVE)));
+}
+
+static void load_sums_what_happened(void **state) {
+	struct lab *lab = *state;
+
+	serve(lab, 0, 100); // before anybody wanted to know
+	weir_load_set_wants(&lab->load, ALL);
+	weir_load_tick(&lab->load, 1000);
+	for (uint32_t i = 1; i <= 8; i++) {
+		serve(lab, i, 25);
+		lab->shards[i].counter[WEIR_METER_OPENED] += 2;
+		lab->shards[i].counter[WEIR_METER_CLOSED]++; // one is aborted, one stays
+		lab->shards[i].counter[WEIR_METER_ABORTED]++;
+		put_cpu_ms(lab, 7000 + i * 100);
+		weir_load_tick(&lab->load, 1000 + i * 250);
+	}
+	fill(lab, ALL, 3000);
+	assert_int_equal(lab->answer.service_count, 200);
+	assert_int_equal(lab->answer.service_sum_us, 400000);
+	assert_int_equal(lab->answer.busy_count, 208);
+	assert_int_equal(lab->answer.busy_sum_us, 800000);
+	assert_int_equal(lab->answer.active, 8);
+	assert_int_equal(lab->answer.requests_milli_per_s, 104000); // 26 each 250 ms
+	assert_int_equal(lab->answer.errors_milli_per_s, 4000);
+	assert_int_equal(lab->answer.utilization_ppm, 800000); // 0.4 of half a CPU
+	assert_in_range(lab->answer.service_median_us, 1940, 2060);
+}
+
+static void load_rates_are_those_of_the_last_second(void **state) {
+	struct lab *lab = *state;
+
+	weir_load_set_wants(&lab->load, ALL);
+	for (uint32_t i = 0; i < 20; i++) {
+		serve(lab, 3, i < 10 ? 100 : 10);
+		weir_load_tick(&lab->load, 1000 + i * 250);
+	}
+	fill(lab, ALL, 1000 + 19 * 250);
+	assert_int_equal(lab->answer.requests_milli_per_s, 40000);
+}
+
+static void load_median_is_that_of_the_last_seconds(void **state) {
+	struct lab *lab = *state;
+
+	weir_load_set_wants(&lab->load, ALL);
+	weir_load_tick(&lab->load, 1000);
+	serve(lab, 0, 1000);
+	fill(lab, ALL, 1100);
+	assert_in_range(lab->answer.service_median_us, 1940, 2060);
+	for (uint32_t i = 1; i <= 44; i++) { // 11 s
+		weir_load_tick(&lab->load, 1000 + i * 250);
+	}
+	assert_false(fill(lab, ALL, 12001) & WEIR_REPORT(SERVICE_MEDIAN));
+	lab->shards[0].bucket[weir_meter_bucket(50000)]++;
+	fill(lab, ALL, 12101);
+	assert_in_range(lab->answer.service_median_us, 48000, 52000);
+}
+
+static void load_goes_on_with_another_meter(void **state) {
+	struct lab *lab = *state;
+
+	weir_load_set_wants(&lab->load, ALL);
+	weir_load_tick(&lab->load, 1000);
+	serve(lab, 0, 10);
+	weir_load_tick(&lab->load, 1250);
+	weir_load_set_meter(&lab->load, NULL);
+	assert_false(fill(lab, ALL, 1300) & WEIR_REPORT(ACTIVE));
+	memset(lab->shards, 0, sizeof(*lab->shards) * WEIR_METER_SHARDS); // counts from 0 again
+	weir_load_set_meter(&lab->load, lab->meter);
+	weir_load_tick(&lab->load, 1500);
+	serve(lab, 0, 5);
+	fill(lab, ALL, 1800);
+	assert_int_equal(lab->answer.service_count, 15);
+	assert_int_equal(lab->answer.service_sum_us, 30000);
+}
+
+static void load_believes_the_application(void **state) {
+	struct lab *lab = *state;
+	struct weir_report report = {
+		.given = WEIR_REPORT(REQUESTS) | WEIR_REPORT(UTILIZATION) | WEIR_REPORT(MAX_ACTIVE),
+		.requests_per_second = 40,
+		.utilization = 0.75,
+		.max_active_flows = 9,
+	};
+
+	weir_load_set_wants(&lab->load, ALL);
+	weir_load_tick(&lab->load, 1000);
+	weir_load_take_application(&lab->load, &report, 1000);
+	for (uint32_t i = 1; i <= 4; i++) {
+		serve(lab, 0, 1);
+		put_cpu_ms(lab, 7000 + i * 100);
+		weir_load_tick(&lab->load, 1000 + i * 250);
+	}
+	fill(lab, ALL, 2000);
+	assert_int_equal(lab->answer.requests_milli_per_s, 40000);
+	assert_int_equal(lab->answer.utilization_ppm, 750000);
+	assert_int_equal(lab->answer.max_active_flows, 9);
+	assert_int_equal(lab->answer.busy_sum_us, 400000);
+	assert_int_equal(lab->answer.busy_count, 40); // its requests, not the connections
+	weir_load_tick(&lab->load, 5001);
+	fill(lab, ALL, 5001); // it has been silent for too long
+	assert_int_equal(lab->answer.max_active_flows, 500);
+	assert_int_equal(lab->answer.requests_milli_per_s, 800); // 3 connections in 3.751 s
+}
+
+static void load_sums_what_the_application_says(void **state) {
+	struct lab *lab = *state;
+	struct weir_report report = {
+		.given = WEIR_REPORT(SERVICE_TIME) | WEIR_REPORT(SERVICE_COUNT),
+		.service_time_ms = 3,
+		.service_count = 20,
+	};
+
+	weir_load_set_wants(&lab->load, ALL);
+	weir_load_tick(&lab->load, 1000);
+	weir_load_take_application(&lab->load, &report, 1000);
+	serve(lab, 0, 10); // connections, which have many requests each: not counted
+	weir_load_tick(&lab->load, 1250);
+	weir_load_take_application(&lab->load, &report, 1300);
+	fill(lab, ALL, 1500);
+	assert_int_equal(lab->answer.service_count, 40);
+	assert_int_equal(lab->answer.service_sum_us, 120000);
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(load_gives_what_is_wanted),
+		TEST(load_sums_what_happened),
+		TEST(load_rates_are_those_of_the_last_second),
+		TEST(load_median_is_that_of_the_last_seconds),
+		TEST(load_goes_on_with_another_meter),
+		TEST(load_believes_the_application),
+		TEST(load_sums_what_the_application_says),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
