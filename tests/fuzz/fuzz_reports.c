@@ -13,6 +13,7 @@
 #include "fuzz.h"
 #include "health_state.h"
 #include "orca.h"
+#include "orca_private.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv) {
 	(void)argc;
@@ -120,6 +121,24 @@ static void take_header(const char *prefix, const char *text, size_t bytes) {
 	free(line);
 }
 
+// Alone, so that ASan sees what is read behind the end.
+static void read_binary(const char *text, size_t bytes) {
+	char why[WEIR_ORCA_WHY_BYTES] = "";
+	struct orca orca = {.why = why};
+	uint8_t *exact = malloc(bytes > 0 ? bytes : 1);
+	int r;
+
+	REQUIRE(exact != NULL);
+	memcpy(exact, text, bytes);
+	r = orca_read_binary(&orca, exact, bytes);
+	REQUIRE(r == 0 || (r == -EINVAL && why[0] != '\0'));
+	for (uint32_t i = 0; i < orca.names; i++) {
+		REQUIRE(orca.named[i].name.bytes > 0);
+		fuzz_touch((const uint8_t *)orca.named[i].name.text, orca.named[i].name.bytes);
+	}
+	free(exact);
+}
+
 static void take_binary(const char *text, size_t bytes) {
 	size_t room = sodium_base64_encoded_len(bytes, sodium_base64_VARIANT_ORIGINAL);
 	char *base64 = malloc(room);
@@ -129,6 +148,7 @@ static void take_binary(const char *text, size_t bytes) {
 		base64, room, (const uint8_t *)text, bytes, sodium_base64_VARIANT_ORIGINAL);
 	take_header("endpoint-load-metrics: BIN ", base64, strlen(base64));
 	free(base64);
+	read_binary(text, bytes);
 }
 
 static void take_json(const char *text, size_t bytes) {
