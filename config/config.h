@@ -161,6 +161,7 @@ struct weir_config_health_check {
 	char send[256]; // agent-check: the line to send, "" = none
 	enum weir_config_method method; // http, https
 	bool verify; // https: the certificate
+	bool orca; // http, https: ask for load in the headers, and take it
 	uint16_t port; // 0 = the service's first bind's port
 	uint16_t status_first, status_last; // http, https: default 200..399
 	uint32_t interval_ms, timeout_ms; // default 1000, 500

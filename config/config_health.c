@@ -23,6 +23,7 @@ static const struct {
 	{"verify", TYPE(HTTPS), "\"https\""},
 	{"ca_file", TYPE(HTTPS), "\"https\""},
 	{"server_name", TYPE(HTTPS), "\"https\""},
+	{"orca", HTTP_TYPES, "\"http\" or \"https\""},
 	{"send", TYPE(AGENT_CHECK), "\"agent-check\""},
 };
 

@@ -219,6 +219,7 @@ static const struct weir_json_key health_check_keys[] = {
 	VALUE("ca_file", weir_json_type_text, CHECK, ca_file, .min = 1, .max = 255, OR_NULL, CONTROL),
 	VALUE("server_name", weir_json_type_text, CHECK, server_name, .min = 1, .max = 255, OR_NULL,
 		CONTROL),
+	VALUE("orca", weir_json_type_boolean, CHECK, orca, .fallback = "false", CONTROL),
 	VALUE("send", weir_json_type_text, CHECK, send, .min = 1, .max = 255, OR_NULL, CONTROL),
 	INTEGER("interval_ms", CHECK, interval_ms, 10, 3600000, "1000", UNIT("ms"), CONTROL),
 	INTEGER("timeout_ms", CHECK, timeout_ms, 10, 3600000, "500", UNIT("ms"), CONTROL),

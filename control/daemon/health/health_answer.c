@@ -37,6 +37,11 @@ static bool find(struct weir_health_answer *answer, const char *data, size_t byt
 	return false;
 }
 
+static void begin_report(struct weir_health_answer *answer) {
+	answer->report = (struct weir_report){.word = WEIR_HEALTH_WORD_NONE};
+	answer->complaint[0] = '\0';
+}
+
 void weir_health_answer_init(
 	struct weir_health_answer *answer, const struct weir_config_health_check *check) {
 	answer->check = check;
@@ -44,7 +49,7 @@ void weir_health_answer_init(
 	answer->enough = false;
 	answer->matched = 0;
 	answer->found = check->body[0] == '\0';
-	answer->report = (struct weir_report){.word = WEIR_HEALTH_WORD_NONE};
+	begin_report(answer);
 	prepare(answer);
 }
 
@@ -61,6 +66,15 @@ static void take_state(struct weir_health_answer *answer, const char *value, siz
 	}
 }
 
+static void take_load(struct weir_health_answer *answer, const char *line, size_t bytes) {
+	char why[WEIR_ORCA_WHY_BYTES];
+
+	if (weir_orca_header(line, bytes, &answer->report, why) < 0 &&
+		answer->complaint[0] == '\0') {
+		memcpy(answer->complaint, why, sizeof(answer->complaint));
+	}
+}
+
 static bool is_space(char c) {
 	return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
@@ -70,7 +84,7 @@ void weir_health_answer_header(struct weir_health_answer *answer, const char *li
 	size_t name_bytes;
 
 	if (bytes >= 5 && memcmp(line, "HTTP/", 5) == 0) {
-		answer->report = (struct weir_report){.word = WEIR_HEALTH_WORD_NONE};
+		begin_report(answer);
 		return;
 	}
 	if (colon == NULL) {
@@ -86,6 +100,8 @@ void weir_health_answer_header(struct weir_health_answer *answer, const char *li
 	}
 	if (is_word(line, name_bytes, "X-Weir-State")) {
 		take_state(answer, value, (size_t)(end - value));
+	} else if (answer->check->orca) {
+		take_load(answer, line, bytes);
 	}
 }
 
@@ -119,6 +135,7 @@ enum weir_probe_outcome weir_health_answer_judge(
 		snprintf(detail, bytes, "HTTP %ld, body without \"%.60s\"", status, check->body);
 		return WEIR_PROBE_FAILED;
 	}
-	snprintf(detail, bytes, "HTTP %ld", status);
+	snprintf(detail, bytes, "HTTP %ld%s%.60s", status,
+		answer->complaint[0] != '\0' ? "; load refused: " : "", answer->complaint);
 	return good ? WEIR_PROBE_PASSED : WEIR_PROBE_FAILED;
 }

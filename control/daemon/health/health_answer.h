@@ -5,7 +5,7 @@
 //
 // A header "X-Weir-State: WORD" is the backend's own word: ready, starting, lame-duck or down. An
 // answer with starting or lame-duck passes whatever its status, because the backend serves; one
-// with down fails.
+// with down fails. Load comes from the headers of ORCA, if the check is told to take it.
 //
 // Threads: any; no I/O, no allocation.
 #pragma once
@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "health_probe.h"
+#include "orca.h"
 
 #define WEIR_HEALTH_BODY_BYTES 65536 // what is read of a body at most
 
@@ -25,6 +26,7 @@ struct weir_health_answer {
 	uint8_t matched; // first bytes of check->body that the body so far ends with
 	bool found; // check->body
 	struct weir_report report; // from the headers
+	char complaint[WEIR_ORCA_WHY_BYTES]; // of the first load that was refused; "" = none was
 	uint8_t border[256]; // of the first n bytes of check->body: length of the longest one
 };
 

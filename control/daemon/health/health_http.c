@@ -217,6 +217,9 @@ static int set_headers(struct weir_health_http *http) {
 	char line[300];
 	int r = append(&http->headers, "Connection: close");
 
+	if (!r && http->params.check->orca) { // vLLM sends nothing without being asked
+		r = append(&http->headers, "endpoint-load-metrics-format: TEXT");
+	}
 	if (!r && host[0] != '\0') {
 		snprintf(line, sizeof(line), "Host: %s", host);
 		r = append(&http->headers, line);

@@ -108,8 +108,8 @@ static void longest_text_is_found(void **state) {
 
 // --- the backend's word ---------------------------------------------------------------------
 
-static struct weir_report report_of(const char *const *headers, long status, const char *expected) {
-	struct weir_config_health_check check = check_of("ok");
+static struct weir_report report_by(struct weir_config_health_check check,
+	const char *const *headers, long status, const char *expected) {
 	struct weir_health_answer answer;
 	enum weir_probe_outcome outcome;
 	char detail[96], text[128];
@@ -132,7 +132,7 @@ static struct weir_report report_of(const char *const *headers, long status, con
 }
 
 #define REPORT(status, expected, ...) \
-	report_of((const char *const[]){__VA_ARGS__, NULL}, status, expected)
+	report_by(check_of("ok"), (const char *const[]){__VA_ARGS__, NULL}, status, expected)
 
 static void header_says_the_state(void **state) {
 	(void)state;
@@ -180,6 +180,87 @@ static void header_of_an_interim_answer_does_not_count(void **state) {
 		WEIR_HEALTH_WORD_NONE);
 }
 
+#define LOAD(orca_, expected, ...) \
+	report_by((struct weir_config_health_check){.type = WEIR_CHECK_HTTP, \
+			  .status_first = 200, \
+			  .status_last = 399, \
+			  .orca = orca_}, \
+		(const char *const[]){__VA_ARGS__, NULL}, 200, expected)
+
+static void header_says_the_load(void **state) {
+	struct weir_report report = LOAD(true, "passed: HTTP 200", "Server: x\r\n",
+		"endpoint-load-metrics: TEXT cpu_utilization=0.3,rps_fractional:10,eps=1\r\n",
+		"X-Load-Balancing-Endpoint-Weight: 250\r\n", "X-Weir-State: ready\r\n");
+
+	(void)state;
+	assert_int_equal(report.given, WEIR_REPORT(UTILIZATION) | WEIR_REPORT(REQUESTS) |
+					       WEIR_REPORT(ERRORS) | WEIR_REPORT(WEIGHT));
+	assert_true(report.utilization == 0.3);
+	assert_true(report.requests_per_second == 10);
+	assert_true(report.weight == 250);
+	assert_int_equal(report.word, WEIR_HEALTH_WORD_READY);
+	// Only if the check is told to: a weight that nobody asked for would be a surprise.
+	report = LOAD(false, "passed: HTTP 200", "X-Load-Balancing-Endpoint-Weight: 250\r\n");
+	assert_int_equal(report.given, 0);
+	report = LOAD(true, "passed: HTTP 200", "HTTP/1.1 100 Continue\r\n",
+		"X-Load-Balancing-Endpoint-Weight: 250\r\n", "HTTP/1.1 200 OK\r\n");
+	assert_int_equal(report.given, 0);
+}
+
+static void load_that_cannot_be_is_refused_and_shown(void **state) {
+	struct weir_config_health_check check = {
+		.type = WEIR_CHECK_HTTP, .status_first = 200, .status_last = 399, .orca = true};
+	struct weir_health_answer answer;
+	static const char line[] = "endpoint-load-metrics: TEXT cpu_utilization=nan\r\n";
+	char detail[96];
+
+	(void)state;
+	weir_health_answer_init(&answer, &check);
+	weir_health_answer_header(&answer, line, sizeof(line) - 1);
+	assert_int_equal(
+		weir_health_answer_judge(&answer, 200, detail, sizeof(detail)), WEIR_PROBE_PASSED);
+	assert_int_equal(answer.report.given, 0);
+	assert_non_null(strstr(detail, "HTTP 200; load refused: "));
+}
+
+// No answer does harm, whatever is in it: lines of every kind, mutated.
+static void mutated_headers_do_no_harm(void **state) {
+	static const char *const lines[] = {"X-Weir-State: lame-duck\r\n",
+		"endpoint-load-metrics: TEXT cpu_utilization=0.3, named_metrics.a=4\r\n",
+		"endpoint-load-metrics: JSON {\"cpu_utilization\": 0.3}\r\n",
+		"endpoint-load-metrics: BIN CQAAAAAAAOA/\r\n",
+		"endpoint-load-metrics-bin: CQAAAAAAAOA/\r\n",
+		"X-Load-Balancing-Endpoint-Weight: 250\r\n", "HTTP/1.1 200 OK\r\n"};
+	struct weir_config_health_check check = {
+		.type = WEIR_CHECK_HTTP, .status_first = 200, .status_last = 399, .orca = true};
+	int taken = 0;
+
+	(void)state;
+	strcpy(check.body, "aab");
+	srandom(11);
+	for (int round = 0; round < 100000; round++) {
+		const char *line = lines[random() % 7];
+		size_t n = strlen(line), keep = random() % 3 ? n : (size_t)random() % n;
+		struct weir_health_answer answer;
+		char *copy = malloc(keep + 1), detail[96];
+
+		memcpy(copy, line, keep);
+		for (long changes = random() % 4; changes > 0 && keep > 0; changes--) {
+			copy[(size_t)random() % keep] = (char)random();
+		}
+		copy = realloc(copy, keep > 0 ? keep : 1);
+		weir_health_answer_init(&answer, &check);
+		weir_health_answer_header(&answer, copy, keep);
+		weir_health_answer_body(&answer, copy, keep);
+		weir_health_answer_judge(&answer, random() % 1000, detail, sizeof(detail));
+		taken += answer.report.given != 0;
+		assert_int_equal(weir_report_check(&answer.report), 0);
+		assert_true(strlen(detail) < sizeof(detail));
+		free(copy);
+	}
+	assert_in_range(taken, 10000, 90000);
+}
+
 static void answer_ends_once_nothing_more_matters(void **state) {
 	struct weir_config_health_check check = check_of("ok");
 	struct weir_health_answer answer;
@@ -204,6 +285,9 @@ int main(void) {
 		cmocka_unit_test(header_says_the_state),
 		cmocka_unit_test(header_that_is_no_state_says_nothing),
 		cmocka_unit_test(header_of_an_interim_answer_does_not_count),
+		cmocka_unit_test(header_says_the_load),
+		cmocka_unit_test(load_that_cannot_be_is_refused_and_shown),
+		cmocka_unit_test(mutated_headers_do_no_harm),
 		cmocka_unit_test(answer_ends_once_nothing_more_matters),
 	};
 

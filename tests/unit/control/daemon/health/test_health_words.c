@@ -255,6 +255,23 @@ static void down_is_said_again_while_checks_fail(void **state) {
 	assert_string_equal(lab->report.why, "HTTP 200, down");
 }
 
+static void load_is_asked_for_and_handed_on(void **state) {
+	struct lab *lab = *state;
+
+	lab->check.orca = true;
+	lab->answer = HTTP("200 OK", "endpoint-load-metrics: TEXT cpu_utilization=0.5\r\n");
+	configure(lab);
+	watch_lab_run(&lab->loop, has_report, lab, 5000, "load");
+	assert_int_equal(lab->report.given, WEIR_REPORT(UTILIZATION));
+	assert_true(lab->report.utilization == 0.5);
+	assert_int_equal(lab->report.word, WEIR_HEALTH_WORD_NONE);
+	assert_non_null(strstr(lab->heard, "\r\nendpoint-load-metrics-format: TEXT\r\n"));
+	lab->check.orca = false; // that is another check
+	configure(lab);
+	expect_silence(lab, lab->answer);
+	assert_null(strstr(lab->heard, "endpoint-load-metrics-format"));
+}
+
 // --- agent-check ----------------------------------------------------------------------------
 
 static void use_agent_check(struct lab *lab, bool beside) {
@@ -381,6 +398,7 @@ int main(void) {
 			state_is_taken_back_by_an_answer_without_it, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			down_is_said_again_while_checks_fail, setup, teardown),
+		cmocka_unit_test_setup_teardown(load_is_asked_for_and_handed_on, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			agent_check_says_words_and_numbers, setup, teardown),
 		cmocka_unit_test_setup_teardown(
