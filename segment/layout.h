@@ -376,10 +376,13 @@ _Static_assert(offsetof(struct weir_port_counters, xstat) == 192, "segment ABI")
 
 #define WEIR_SAMPLES 16384 // power of two, per worker
 
+#define WEIR_SAMPLE_TICK_NS 1024u
+
 struct weir_sample { // 16 bytes, [worker]
 	uint64_t service_ns; // first packet to FIN or RST, or to the last packet of a UDP flow
 	uint16_t backend;
-	uint16_t reserved[3];
+	uint16_t reserved;
+	uint32_t end; // when it was written: CLOCK_MONOTONIC, lower bits, WEIR_SAMPLE_TICK_NS
 };
 _Static_assert(sizeof(struct weir_sample) == 16, "segment ABI");
 

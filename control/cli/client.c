@@ -146,6 +146,10 @@ void weir_client_free(struct weir_client *client) {
 	free(client);
 }
 
+void weir_client_set_timeout(struct weir_client *client, int timeout_ms) {
+	client->timeout_ms = timeout_ms;
+}
+
 static int send_all(int fd, const char *data, size_t bytes, int64_t deadline_ms) {
 	while (bytes > 0) {
 		ssize_t n = send(fd, data, bytes, MSG_NOSIGNAL);

@@ -21,6 +21,9 @@ int weir_client_connect(
 	const char *run_dir, int timeout_ms, struct weir_client **ret, char *why, size_t why_bytes);
 void weir_client_free(struct weir_client *client); // NULL is fine
 
+// How long a call may take from now on.
+void weir_client_set_timeout(struct weir_client *client, int timeout_ms);
+
 // Send one request and wait for its answer, an object that has "ok" (owned by the caller).
 // Returns 0, -ETIMEDOUT, -ECONNRESET (the daemon went away), -EPROTO (an answer that is none),
 // -EMSGSIZE (request or answer too long), or another negative errno. After an error the

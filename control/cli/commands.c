@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "compare.h"
 #include "config.h"
 #include "drain.h"
 #include "nearest.h"
@@ -127,6 +128,13 @@ static int build_service_set(const struct weir_cli *cli, json_t *request, char *
 		json_object_set_new(request, "policy", json_string(policy));
 	} else {
 		return unknown_policy(policy, why, n);
+	}
+	return build_service(cli, request, why, n);
+}
+
+static int build_compare(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
+	if (cli->options->durations == WEIR_CLI_MEASURED) {
+		json_object_set_new(request, "durations", json_string("measured"));
 	}
 	return build_service(cli, request, why, n);
 }
@@ -310,6 +318,14 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 NULL,
 	 "weirctl subset preview --clients 300 --backends 300 --size 30", NULL, 0, 0,
 	 WEIR_CLI_SUBSET, NULL, NULL, weir_subset_preview_run, false},
+	{"policy", "compare", "[--for DURATION] [--durations HOW] SERVICE",
+	 "show what every policy would have done",
+	 "Records the flows of the service for a while, and replays them through every policy. The\n"
+	 "first row is the recording itself; the row of the policy in use tells how near to it the\n"
+	 "replay comes. SPREAD is ACTIVE-MOST / ACTIVE-MEAN: the flows in progress at the backend\n"
+	 "that has most, over the mean of all.\n",
+	 "weirctl policy compare --for 10s web", "policy.compare", 1, 1, WEIR_CLI_COMPARE,
+	 build_compare, weir_compare_show, weir_compare_run, true},
 	{"flow", "count", "[--service SERVICE]", "show the number of active flows per backend", NULL,
 	 "weirctl flow count --service web", "flow.count", 0, 0, WEIR_CLI_SERVICE, build_service,
 	 weir_show_flow_count, NULL, false},

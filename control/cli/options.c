@@ -22,6 +22,11 @@ static const struct weir_option_word algorithms[] = {WEIR_SUBSET_ALGORITHMS(X){N
 static const struct weir_option_word modes[] = {WEIR_SUBSET_MODES(X){NULL, 0, NULL}};
 #undef X
 
+static const struct weir_option_word durations[] = {
+	{"scaled", WEIR_CLI_SCALED,
+		"as much longer or shorter as flows of that backend are on the whole"},
+	{"measured", WEIR_CLI_MEASURED, "as long as at the backend that it had"}, {NULL, 0, NULL}};
+
 static const struct weir_option rows[] = {
 	{.name = "clients",
 		.kind = WEIR_OPTION_NUMBER,
@@ -105,6 +110,23 @@ static const struct weir_option rows[] = {
 		.help = "wait for the end of the drain, and show its progress",
 		.groups = WEIR_CLI_DRAIN,
 		FIELD(wait)},
+	{.name = "for",
+		.kind = WEIR_OPTION_SECONDS,
+		.value = "DURATION",
+		.help = "how long to record: 500ms, 60s, 2m",
+		.fallback = "60s",
+		.min = 100,
+		.max = 600000,
+		.groups = WEIR_CLI_COMPARE,
+		FIELD(for_ms)},
+	{.name = "durations",
+		.kind = WEIR_OPTION_WORD,
+		.value = "HOW",
+		.help = "how long a flow lasts at another backend",
+		.fallback = "scaled",
+		.words = durations,
+		.groups = WEIR_CLI_COMPARE,
+		FIELD(durations)},
 	{.name = "count",
 		.kind = WEIR_OPTION_NUMBER,
 		.value = "N",

@@ -15,7 +15,10 @@ enum weir_cli_option {
 	WEIR_CLI_SUBSET = 1 << 2, // --clients, --backends, --size, --algorithm, --mode, --salt
 	WEIR_CLI_STRICT = 1 << 3, // --strict
 	WEIR_CLI_DRAIN = 1 << 4, // --interval, --wait
+	WEIR_CLI_COMPARE = 1 << 5, // --for, --durations
 };
+
+enum weir_cli_durations { WEIR_CLI_SCALED, WEIR_CLI_MEASURED };
 
 // Options of subset preview.
 struct weir_cli_preview {
@@ -32,6 +35,8 @@ struct weir_cli_options { // strings point into argv or the environment
 	bool json, watch, strict, wait;
 	int timeout_ms;
 	int interval_ms; // of --watch, or of a drain; 0 = not given
+	int for_ms; // how long a comparison records; 0 = not given
+	int durations; // enum weir_cli_durations
 	int count; // of --watch: how many times, 0 = until interrupted
 	const char *service;
 	struct weir_cli_preview preview;

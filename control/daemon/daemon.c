@@ -230,6 +230,26 @@ static void note_waiting(struct weir_daemon *daemon) {
 	memcpy(daemon->config_why, why, sizeof(why));
 }
 
+static void on_measured(void *context) {
+	struct weir_daemon *daemon = context;
+
+	weir_daemon_follow(daemon);
+	(void)weir_daemon_publish(daemon);
+}
+
+struct weir_comparisons *weir_daemon_comparisons(struct weir_daemon *daemon) {
+	struct weir_comparison *current = daemon->comparisons.current;
+
+	daemon->comparisons = (struct weir_comparisons){.loop = &daemon->loop,
+		.tables = daemon->tables,
+		.segment = daemon->segment,
+		.estimates = daemon->estimates,
+		.changed = on_measured,
+		.context = daemon,
+		.current = current};
+	return &daemon->comparisons;
+}
+
 // Apply the configuration in use to the tables and to health checks, neighbours and estimates.
 static int apply(
 	struct weir_daemon *daemon, const struct weir_config *config, char *why, size_t why_bytes) {
@@ -468,6 +488,7 @@ static int on_attached(void *context, struct weir_segment *segment,
 
 static void detach(struct weir_daemon *daemon) {
 	weir_lookups_abandon(daemon->lookups);
+	weir_comparison_abandon(&daemon->comparisons, "weir-dataplane has gone");
 	uv_timer_stop(&daemon->grace);
 	uv_timer_stop(&daemon->collect);
 	daemon->grace_since_ns = 0;

@@ -13,6 +13,7 @@
 
 #include <uv.h>
 
+#include "comparison.h"
 #include "dataplane_link.h"
 #include "drains.h"
 #include "estimates.h"
@@ -39,6 +40,7 @@ struct weir_daemon {
 	struct weir_samples samples;
 	struct weir_recent recent;
 	struct weir_drains drains;
+	struct weir_comparisons comparisons;
 	struct weir_estimates *estimates;
 	uint64_t epoch; // of the segment attached last
 	bool dirty; // something is to be published
@@ -86,4 +88,6 @@ int weir_daemon_reload(struct weir_daemon *daemon, const char *file, struct weir
 	char *why, size_t why_bytes);
 // Collect the estimates that the services now need; call it when that may have changed.
 void weir_daemon_follow(struct weir_daemon *daemon);
+// To begin a comparison of policies with; a dataplane is attached.
+struct weir_comparisons *weir_daemon_comparisons(struct weir_daemon *daemon);
 uint64_t weir_daemon_now_ns(void); // CLOCK_MONOTONIC

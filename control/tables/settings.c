@@ -39,7 +39,7 @@ struct weir_policy_settings weir_service_settings(const struct weir_service_entr
 	if (errors) {
 		settings.error_window_ms = error_window_ms(service, config);
 	}
-	if ((costs && config->service_time == WEIR_SERVICE_TIME_FLOW) ||
+	if (service->measured || (costs && config->service_time == WEIR_SERVICE_TIME_FLOW) ||
 		(errors && config->error_window_ms == 0)) {
 		settings.needs |= WEIR_NEEDS_TIMES;
 	}
@@ -142,6 +142,19 @@ int weir_tables_set_limit(
 		backend->max_active_flows = max_active_flows;
 		backend->at_limit = at_limit;
 		weir_state_mark_backend(state, id);
+	}
+	return 0;
+}
+
+int weir_tables_set_measured(struct weir_tables *tables, uint16_t id, bool measured) {
+	struct weir_service_entry *service = live_service(tables, id);
+
+	if (service == NULL) {
+		return -ENOENT;
+	}
+	if (service->measured != measured) {
+		service->measured = measured;
+		weir_state_mark_service(tables->state, id);
 	}
 	return 0;
 }

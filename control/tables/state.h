@@ -54,6 +54,7 @@ struct weir_service_entry {
 	uint8_t runtime_policy; // WEIR_POLICY_UNSET = none
 	uint8_t down_flags; // WEIR_BACKEND_REHASH, WEIR_BACKEND_RESET, or 0: of backends that are
 			    // down; as it was, of a service that leaves
+	bool measured; // the service times of its flows are asked for
 	bool policy_set; // runtime_policy was set by a caller of this process
 	bool adopted; // came out of a segment, not out of a configuration
 	bool panic;

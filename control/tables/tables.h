@@ -118,6 +118,9 @@ int weir_tables_set_next_hop(
 // Returns 0, -ENOENT, -EINVAL (no policy, or the file has settings that do not go with it:
 // weir_config_policy_misfit).
 int weir_tables_set_policy(struct weir_tables *tables, uint16_t service, uint8_t policy);
+// Whether the service times of its flows are measured whatever its policy needs: not, at first.
+// Returns 0 or -ENOENT.
+int weir_tables_set_measured(struct weir_tables *tables, uint16_t service, bool measured);
 // How long an error counts, where the configuration leaves that open. Returns 0 or -ENOENT.
 int weir_tables_set_error_window(struct weir_tables *tables, uint16_t service, uint32_t ms);
 #define WEIR_ERROR_WINDOW_LEAST_MS 1000u // what holds until it is set

@@ -73,8 +73,9 @@ static __rte_noinline void sample(
 		weir_counter_add(&ring->lost, 1);
 		return;
 	}
-	ring->sample[tail % WEIR_SAMPLES] =
-		(struct weir_sample){.service_ns = service_ns, .backend = backend};
+	ring->sample[tail % WEIR_SAMPLES] = (struct weir_sample){.service_ns = service_ns,
+		.backend = backend,
+		.end = (uint32_t)(pipeline->now_ns / WEIR_SAMPLE_TICK_NS)};
 	__atomic_store_n(&ring->tail, tail + 1, __ATOMIC_RELEASE);
 }
 

@@ -58,6 +58,39 @@ def drain_keeps_flows(lab):
     assert result.ok == 200 and result.served[name] > 0, result.served
 
 
+def drain_and_wait(lab, name, interval):
+    """`weirctl backend drain --wait`: its last line, and how long it took."""
+    began = time.monotonic()
+    text = lab.weirctl("backend", "drain", f"lines/{name}", f"--interval={interval}", "--wait")[1]
+    return text.splitlines()[-1], time.monotonic() - began
+
+
+@scenario(services=[lines(drain={"at_deadline": "drop"})])
+def drain_waits_for_the_last_flow(lab):
+    """drain --wait ends with the last connection; at the deadline the rest gets an RST"""
+    found = clients.line_per_backend(lab.client, VIP4, BACKENDS)
+    quick, slow = found["web-1"], found["web-2"]
+    closing = threading.Timer(1.5, quick.close)
+    closing.start()
+    last, took = drain_and_wait(lab, "web-1", "8s")
+    closing.join()
+    assert last.startswith("lines/web-1: drained after") and 1.4 < took < 4, (last, took)
+    assert lab.backend("web-1", "lines")["drain"]["state"] == "drained"
+    last, took = drain_and_wait(lab, "web-2", "1500ms")
+    assert last.endswith(", 1 open flow dropped (maintenance)") and 1.4 < took < 3, (last, took)
+    assert lab.backend("web-2", "lines")["admin"] == "maintenance"
+    try:
+        slow.ask()
+        raise AssertionError("the connection goes on after its drain was over")
+    except OSError:
+        pass
+    for name in ("web-3", "web-4"):
+        assert found[name].ask() == name
+    lab.weirctl("backend", "ready", "lines/web-2")
+    assert lab.backend("web-2", "lines")["drain"] is None
+
+
+
 @scenario(services=[lines()])
 def maintenance_gets_no_new_flows(lab):
     """Maintenance is like drain for new flows; with every backend in it, none serves"""

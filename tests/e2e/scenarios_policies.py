@@ -468,3 +468,39 @@ def fair_share_floods_nobody_who_returns(lab):
         served = load.served(since=ready)
         # Its share is 53 %. The others' predicted ends are seconds ahead of the clock by now.
         assert 0.3 < served["web-1"] / sum(served.values()) < 0.75, served
+
+
+# --- what another policy would do ----------------------------------------------------------------
+
+def compared(lab, seconds=5):
+    """({policy: its row}, {backend: its row}) of `weirctl policy compare work`."""
+    found = json.loads(lab.weirctl("policy", "compare", "work", f"--for={seconds}s", "--json",
+                                   timeout=seconds + 20)[1])
+    assert found["flows"] > 0.8 * found["began"], found
+    return ({row["policy"]: row for row in found["policies"]},
+            {row["backend"]: row for row in found["backends"]})
+
+
+@scenario(alone=True, services=[work(**policy("round-robin"))])
+def policy_compare_foretells_the_shares(lab):
+    """Replayed through least-loaded, what round robin had gives the shares that it then has"""
+    servers = Servers(lab, MILLISECONDS.values())
+    with Work(lab.client, CLIENTS):
+        policies, backends = compared(lab)
+        print("\n" + lab.weirctl("policy", "compare", "work", "--for=2s", timeout=20)[1])
+    was, again = policies["recorded"]["spread"], policies["round-robin"]["spread"]
+    assert policies["round-robin"]["in_use"] and 0.8 < again / was < 1.25, (was, again)
+    assert policies["least-loaded"]["spread"] < was, policies
+    for name, row in backends.items():
+        assert 23 < row["shares"]["recorded"] < 27 and 23 < row["shares"]["round-robin"] < 27, row
+        assert MILLISECONDS[name] <= row["time_ms"] < MILLISECONDS[name] * 1.5 + 5, row
+    set_policy(lab, "least-loaded")
+    with Work(lab.client, CLIENTS, FLOWS) as load:
+        load.join()
+    served = load.served()
+    for name in BACKENDS:
+        foretold, got = backends[name]["shares"]["least-loaded"], 100 * served[name] / FLOWS
+        print(f"    {name}: foretold {foretold:5.1f} %, got {got:5.1f} %")
+        assert foretold / 1.6 < got < foretold * 1.6, (name, foretold, got)
+    assert servers.accepted()
+    set_policy(lab, "round-robin")

@@ -70,6 +70,10 @@ static const struct command commands[] = {
 			REQUIRED("destination", ARGUMENT_TEXT),
 			REQUIRED("destination_port", ARGUMENT_PORT)}},
 	{"worker.show", LOOK, weir_api_worker_show, {{0}}},
+	// Turns measurements on, and has the loop work.
+	{"policy.compare", CHANGE, weir_api_policy_compare,
+		{REQUIRED("service", ARGUMENT_TEXT), OPTIONAL("for_ms", ARGUMENT_NUMBER),
+			OPTIONAL("durations", ARGUMENT_TEXT)}},
 	{"port.show", LOOK, weir_api_port_show, {OPTIONAL("port", ARGUMENT_TEXT)}},
 	{"stats.show", LOOK, weir_api_stats_show, {{0}}},
 	{"health.show", LOOK, weir_api_health_show, {OPTIONAL("service", ARGUMENT_TEXT)}},

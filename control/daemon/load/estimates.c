@@ -455,16 +455,25 @@ void weir_estimates_free(struct weir_estimates *estimates) {
 	free(estimates);
 }
 
+void weir_estimates_listen(
+	struct weir_estimates *estimates, weir_estimates_listener listener, void *context) {
+	if (listener != NULL && !weir_estimates_measures(estimates)) {
+		weir_estimates_skip(estimates); // what is left from another time
+	}
+	estimates->listener = listener;
+	estimates->listener_context = context;
+}
+
 bool weir_estimates_measures(const struct weir_estimates *estimates) {
-	return estimates->measures;
+	return estimates->measures || estimates->listener != NULL;
 }
 
 void weir_estimates_collect(struct weir_estimates *estimates, uint64_t now_ns) {
-	if (!estimates->measures) {
+	if (!weir_estimates_measures(estimates)) {
 		return;
 	}
 	weir_estimates_take(estimates, now_ns);
-	for (uint32_t id = 0; id < WEIR_SERVICES_MAX; id++) {
+	for (uint32_t id = 0; estimates->service != NULL && id < WEIR_SERVICES_MAX; id++) {
 		struct service_estimates *service = estimates->service[id];
 
 		if (service != NULL && service->costs && service->changed_count > 0) {

@@ -41,6 +41,20 @@ bool weir_estimates_measures(const struct weir_estimates *estimates);
 // Take the workers' samples (bounded), write the costs that they change. Without a dataplane:
 // nothing.
 void weir_estimates_collect(struct weir_estimates *estimates, uint64_t now_ns);
+
+struct weir_estimates_sample { // of the other process: unchecked
+	uint64_t service_ns;
+	uint64_t end_ns; // when the flow ended; not after the sample is taken
+	uint32_t worker;
+	uint16_t backend;
+};
+// Tell every sample that is taken from now on, of whatever service, NULL = no longer. They are
+// collected then, whether or not a policy needs them; workers send those of measured services
+// (tables.h).
+typedef void (*weir_estimates_listener)(void *context, const struct weir_estimates_sample *sample);
+void weir_estimates_listen(
+	struct weir_estimates *estimates, weir_estimates_listener listener, void *context);
+
 // Once a second: drop stale estimates, adjust error windows and weights. Returns whether the
 // tables are to be published.
 bool weir_estimates_second(struct weir_estimates *estimates, uint64_t now_ns);

@@ -65,6 +65,8 @@ struct weir_estimates {
 	uint32_t workers; // of an instance
 	uint32_t groups; // of instances
 	uint32_t members; // instances of a group
+	weir_estimates_listener listener; // or NULL
+	void *listener_context;
 	uint32_t services; // that need something
 	uint32_t ids; // elements of backend[]
 	struct service_estimates **service; // [WEIR_SERVICES_MAX], NULL while no service needs any

@@ -46,6 +46,13 @@ static void take_sample(
 	}
 }
 
+// A sample that seems to come from the future is from now.
+static uint64_t end_of(uint32_t end, uint64_t now_ns) {
+	uint32_t ago = (uint32_t)(now_ns / WEIR_SAMPLE_TICK_NS) - end;
+
+	return ago > INT32_MAX ? now_ns : now_ns - (uint64_t)ago * WEIR_SAMPLE_TICK_NS;
+}
+
 // Returns how many were taken.
 static uint32_t take_ring(struct weir_estimates *estimates, const struct weir_segment *segment,
 	uint32_t worker, uint32_t most, uint64_t now_ns) {
@@ -64,8 +71,19 @@ static uint32_t take_ring(struct weir_estimates *estimates, const struct weir_se
 	for (uint32_t i = 0; i < n; i++) {
 		const struct weir_sample *sample = &ring->sample[(head + i) & (WEIR_SAMPLES - 1)];
 
-		take_sample(estimates, __atomic_load_n(&sample->backend, __ATOMIC_RELAXED),
-			__atomic_load_n(&sample->service_ns, __ATOMIC_RELAXED), now_ns);
+		uint16_t backend = __atomic_load_n(&sample->backend, __ATOMIC_RELAXED);
+		uint64_t service_ns = __atomic_load_n(&sample->service_ns, __ATOMIC_RELAXED);
+		uint32_t end = __atomic_load_n(&sample->end, __ATOMIC_RELAXED);
+
+		take_sample(estimates, backend, service_ns, now_ns);
+		if (estimates->listener != NULL) {
+			struct weir_estimates_sample told = {.service_ns = service_ns,
+				.end_ns = end_of(end, now_ns),
+				.worker = worker,
+				.backend = backend};
+
+			estimates->listener(estimates->listener_context, &told);
+		}
 	}
 	__atomic_store_n(&position->head, head + n, __ATOMIC_RELEASE);
 	return n;

@@ -141,10 +141,12 @@ def check_completion(weirctl, commands, server, root, problems):
 
 
 def keys_of(value):
-    """The keys of all objects in a JSON value. Not those of drops, which are reasons."""
+    """The keys of all objects in a JSON value. Not those of drops, which are reasons, and of shares
+    by policy."""
     if isinstance(value, dict):
         yield from value
-        value = [each for key, each in value.items() if key != "drops"]
+        value = [each for key, each in value.items()
+                 if key != "drops" and not (key == "shares" and isinstance(each, dict))]
     for each in value if isinstance(value, list) else []:
         yield from keys_of(each)
 

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "compare.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "show.h"
+#include "terminal.h"
+#include "text_table.h"
+
+#define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
+#define FOR_MS 60000
+#define BACKENDS_SHOWN 8
+#define CELL 80
+#define FEW 1000 // flows: below, differences are mostly chance
+
+static json_int_t number(const json_t *object, const char *key) {
+	return json_integer_value(json_object_get(object, key));
+}
+
+// "web: 9,200 of the 10,000 flows that began in 60.0 s; policy maglev".
+static void print_recording(FILE *out, const json_t *result) {
+	const char *scaled = json_string_value(json_object_get(result, "durations"));
+	char service[CELL], policy[CELL];
+
+	fprintf(out,
+		"%s, policy %s: %" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT
+		" flows that began within %.1f s were recorded\n",
+		weir_show_value(json_object_get(result, "service"), WEIR_SHOW_TEXT, service,
+			sizeof(service)),
+		weir_show_value(
+			json_object_get(result, "policy"), WEIR_SHOW_TEXT, policy, sizeof(policy)),
+		number(result, "flows"), number(result, "began"),
+		(double)number(result, "recorded_ms") / 1000);
+	fprintf(out, "Replayed: when each flow began, and how long it lasted%s.\n",
+		scaled != NULL && strcmp(scaled, "scaled") == 0
+			? ", times how slow or fast the other backend is"
+			: " at the backend that it had");
+	fprintf(out, "Not replayed: flows that last longer, errors, changes of the backends.\n");
+}
+
+static void print_notes(FILE *out, const json_t *result) {
+	json_int_t lost = number(result, "lost"), omitted = number(result, "omitted");
+	json_int_t flows = number(result, "flows"), began = number(result, "began");
+
+	if (lost > 0) {
+		fprintf(out, "warning: %" JSON_INTEGER_FORMAT " flows were lost: too many ended\n",
+			lost);
+	}
+	if (omitted > 0) {
+		fprintf(out,
+			"warning: %" JSON_INTEGER_FORMAT " flows were left out: use a shorter "
+			"--for\n",
+			omitted);
+	}
+	if (flows * 2 < began) {
+		fprintf(out, "warning: most flows had not ended, or had no answer: use a longer "
+			     "--for\n");
+	}
+	if (flows < FEW) {
+		fprintf(out, "warning: few flows: small differences are chance\n");
+	}
+}
+
+static void print_policies(FILE *out, json_t *policies) {
+	static const struct weir_show_column columns[] = {
+		{"POLICY", "label", WEIR_SHOW_TEXT},
+		{"SHARE-LEAST-%", "share_least_percent", WEIR_SHOW_PERCENT},
+		{"SHARE-MOST-%", "share_most_percent", WEIR_SHOW_PERCENT},
+		{"ACTIVE-MEAN", "active_mean", WEIR_SHOW_PERCENT},
+		{"ACTIVE-MOST", "active_most", WEIR_SHOW_PERCENT},
+		{"SPREAD", "spread", WEIR_SHOW_DECIMAL},
+		{"SPILLED", "spilled", WEIR_SHOW_NUMBER},
+		{"REJECTED", "rejected", WEIR_SHOW_NUMBER},
+	};
+	json_t *row;
+	size_t i;
+
+	json_array_foreach (policies, i, row) {
+		const char *name = json_string_value(json_object_get(row, "policy"));
+		char label[CELL];
+
+		snprintf(label, sizeof(label), "%s%s", name != NULL ? name : "-",
+			i == 0                                         ? " (as it was)"
+			: json_is_true(json_object_get(row, "in_use")) ? " (in use)"
+								       : "");
+		json_object_set_new(row, "label", json_string(label));
+	}
+	weir_show_table(out, policies, columns, COUNT(columns), "no policies");
+}
+
+// --- shares ---------------------------------------------------------------------------------
+
+// How far the shares of a backend differ from one policy to another.
+static double range_of(const json_t *row) {
+	double least = 100, most = 0;
+	const char *key;
+	json_t *share;
+
+	json_object_foreach (json_object_get(row, "shares"), key, share) {
+		least = fmin(least, json_number_value(share));
+		most = fmax(most, json_number_value(share));
+	}
+	return most - least;
+}
+
+static int compare_ranges(const void *one, const void *other) {
+	double a = range_of(*(json_t *const *)one), b = range_of(*(json_t *const *)other);
+
+	return a > b ? -1 : a < b;
+}
+
+// One line of the table: a name, and a value of each backend.
+static void add_line(struct weir_text_table *table, const char *name, const json_t **backends,
+	size_t count, const char *object, const char *key, enum weir_show_kind kind) {
+	char text[BACKENDS_SHOWN + 1][CELL];
+	const char *cells[BACKENDS_SHOWN + 1];
+
+	weir_terminal_text(name, text[0], CELL);
+	cells[0] = text[0];
+	for (size_t i = 0; i < count; i++) {
+		const json_t *of =
+			object != NULL ? json_object_get(backends[i], object) : backends[i];
+
+		weir_show_value(json_object_get(of, key), kind, text[i + 1], CELL);
+		cells[i + 1] = text[i + 1];
+	}
+	(void)weir_text_table_add(table, cells);
+}
+
+// Policies have long names: they are the lines, and a few backends the columns.
+static void print_table(FILE *out, const json_t **backends, size_t count, const json_t *policies) {
+	struct weir_text_table_column columns[BACKENDS_SHOWN + 1] = {{"BACKEND", false}};
+	char heads[BACKENDS_SHOWN][CELL];
+	struct weir_text_table *table;
+	const json_t *policy;
+	size_t i;
+
+	for (i = 0; i < count; i++) {
+		weir_show_value(
+			json_object_get(backends[i], "backend"), WEIR_SHOW_TEXT, heads[i], CELL);
+		columns[i + 1] = (struct weir_text_table_column){heads[i], true};
+	}
+	table = weir_text_table_create(columns, (uint32_t)count + 1);
+	if (table == NULL) {
+		return;
+	}
+	add_line(table, "weight", backends, count, NULL, "weight", WEIR_SHOW_NUMBER);
+	add_line(table, "mean time, ms", backends, count, NULL, "time_ms", WEIR_SHOW_PERCENT);
+	json_array_foreach (policies, i, policy) {
+		const char *name = json_string_value(json_object_get(policy, "policy"));
+
+		if (name != NULL) {
+			add_line(table, name, backends, count, "shares", name, WEIR_SHOW_PERCENT);
+		}
+	}
+	weir_text_table_print(table, out);
+	weir_text_table_free(table);
+}
+
+static void print_shares(FILE *out, const json_t *backends, const json_t *policies) {
+	size_t count = json_array_size(backends), shown = count;
+	const json_t **sorted = calloc(count + 1, sizeof(*sorted));
+
+	if (sorted == NULL) {
+		return;
+	}
+	for (size_t i = 0; i < count; i++) {
+		sorted[i] = json_array_get(backends, i);
+	}
+	if (count > BACKENDS_SHOWN) {
+		qsort(sorted, count, sizeof(*sorted), compare_ranges);
+		shown = BACKENDS_SHOWN;
+	}
+	fprintf(out, "\nShares of the flows in percent%s:\n",
+		count > shown ? ", of the backends where they differ most" : "");
+	print_table(out, sorted, shown, policies);
+	if (count > shown) {
+		fprintf(out, "and %zu more backends; all of them with --json\n", count - shown);
+	}
+	free(sorted);
+}
+
+void weir_compare_show(const struct weir_cli *cli, json_t *result) {
+	json_t *policies = json_object_get(result, "policies");
+
+	print_recording(cli->out, result);
+	print_notes(cli->out, result);
+	fputc('\n', cli->out);
+	print_policies(cli->out, policies);
+	print_shares(cli->out, json_object_get(result, "backends"), policies);
+}
+
+int weir_compare_run(struct weir_cli *cli, const struct weir_cli_command *command) {
+	int for_ms = cli->options->for_ms > 0 ? cli->options->for_ms : FOR_MS;
+	json_t *request = json_pack("{s:s, s:i}", "command", command->request, "for_ms", for_ms);
+	char why[256];
+	json_t *result;
+	int r;
+
+	if (request == NULL || command->build(cli, request, why, sizeof(why))) {
+		json_decref(request);
+		return WEIR_CLI_REFUSED; // it was checked before
+	}
+	weir_client_set_timeout(cli->client, for_ms + cli->options->timeout_ms);
+	if (isatty(fileno(cli->err))) {
+		fprintf(cli->err, "weirctl: recording the flows of %s for %.1f s\n", cli->words[0],
+			(double)for_ms / 1000);
+	}
+	r = weir_cli_request(cli, request, &result);
+	json_decref(request);
+	if (r != WEIR_CLI_DONE) {
+		return r;
+	}
+	if (cli->options->json) {
+		weir_cli_print_json(cli->out, result);
+	} else {
+		command->show(cli, result);
+	}
+	json_decref(result);
+	return r;
+}

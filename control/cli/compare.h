@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// weirctl policy compare: what every policy would have done with the flows that a service had.
+#pragma once
+
+#include "command.h"
+
+void weir_compare_show(const struct weir_cli *cli, json_t *result);
+int weir_compare_run(struct weir_cli *cli, const struct weir_cli_command *command);

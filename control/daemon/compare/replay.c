@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "replay.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hash.h"
+#include "moving.h"
+#include "replay_table.h"
+
+#define LOOKS 2000u // instants that active flows are looked at
+#define FEW 16.0 // flows of a backend whose mean counts half, beside that of all
+#define SEED UINT64_C(0x77656972)
+
+struct end { // of a flow in progress
+	uint64_t at_ns;
+	uint16_t worker;
+	uint16_t backend;
+};
+
+struct weir_replay {
+	const struct weir_replay_params *params;
+	int policy;
+	struct weir_replay_table *tables; // [subsets]
+	struct weir_policy_worker *workers; // [workers]
+	struct weir_policy_client *clients; // [workers]
+	uint64_t *cost_ns; // [backend_count]
+	double *pace; // [backend_count] how long flows last here, compared with all
+	uint32_t *flows_of; // [backend_count]
+	uint32_t *active; // [backend_count]
+	struct end *ends; // heap, the next one first
+	uint32_t end_count;
+	uint32_t next; // flow
+	uint32_t taking; // backends that take new flows
+	uint64_t look_ns; // when active flows are looked at next
+	uint64_t look_every_ns;
+	uint64_t looks, most_sum, active_sum, active_now;
+	struct weir_replay_result result;
+};
+
+bool weir_replay_can(enum weir_policy policy) {
+	const uint8_t has =
+		WEIR_NEEDS_SLOTS | WEIR_NEEDS_ROUNDS | WEIR_NEEDS_ERRORS | WEIR_NEEDS_COST;
+
+	return policy < WEIR_POLICY_COUNT && (weir_policy_needs(policy) & ~has) == 0;
+}
+
+// --- what is known of the backends ----------------------------------------------------------
+
+// Mean and geometric mean of the recorded times. few flows: nearer to those of all.
+static int learn(struct weir_replay *replay) {
+	const struct weir_replay_params *params = replay->params;
+	double *logs = calloc(params->backend_count, sizeof(*logs)), all = 0;
+	uint64_t *count = calloc(params->backend_count, sizeof(*count));
+
+	if (logs == NULL || count == NULL) {
+		free(logs);
+		free(count);
+		return -ENOMEM;
+	}
+	for (uint32_t i = 0; i < params->flow_count; i++) {
+		const struct weir_replay_flow *flow = &params->flows[i];
+		double one = log((double)flow->service_ns + 1);
+
+		logs[flow->backend] += one;
+		all += one;
+		replay->cost_ns[flow->backend] += flow->service_ns;
+		count[flow->backend]++;
+	}
+	all /= params->flow_count > 0 ? params->flow_count : 1;
+	for (uint32_t i = 0; i < params->backend_count; i++) {
+		double n = (double)count[i];
+
+		replay->pace[i] = exp((logs[i] - n * all) / (n + FEW));
+		replay->cost_ns[i] /= count[i] > 0 ? count[i] : 1;
+	}
+	weir_moving_costs(replay->cost_ns, params->backend_count, replay->cost_ns);
+	free(logs);
+	free(count);
+	return 0;
+}
+
+// --- flows in progress ----------------------------------------------------------------------
+
+static void push(struct weir_replay *replay, struct end end) {
+	uint32_t i = replay->end_count++;
+
+	for (; i > 0 && replay->ends[(i - 1) / 2].at_ns > end.at_ns; i = (i - 1) / 2) {
+		replay->ends[i] = replay->ends[(i - 1) / 2];
+	}
+	replay->ends[i] = end;
+}
+
+static struct end pop(struct weir_replay *replay) {
+	struct end first = replay->ends[0], last = replay->ends[--replay->end_count];
+	uint32_t i = 0;
+
+	for (;;) {
+		uint32_t child = 2 * i + 1;
+
+		if (child + 1 < replay->end_count &&
+			replay->ends[child + 1].at_ns < replay->ends[child].at_ns) {
+			child++;
+		}
+		if (child >= replay->end_count || replay->ends[child].at_ns >= last.at_ns) {
+			break;
+		}
+		replay->ends[i] = replay->ends[child];
+		i = child;
+	}
+	replay->ends[i] = last;
+	return first;
+}
+
+static void end_next(struct weir_replay *replay) {
+	struct end end = pop(replay);
+
+	replay->active[end.backend]--;
+	replay->active_now--;
+	if (replay->policy != WEIR_REPLAY_RECORDED) {
+		weir_policy_ended(&replay->workers[end.worker], &replay->clients[end.worker],
+			end.backend, WEIR_OUTCOME_COMPLETED, end.at_ns);
+	}
+}
+
+static void look(struct weir_replay *replay) {
+	uint32_t most = 0;
+
+	for (uint32_t i = 0; i < replay->params->backend_count; i++) {
+		most = replay->active[i] > most ? replay->active[i] : most;
+	}
+	replay->looks++;
+	replay->most_sum += most;
+	replay->active_sum += replay->active_now;
+	replay->look_ns += replay->look_every_ns;
+}
+
+// Let time pass: flows end, and now and then those in progress are counted.
+static void advance(struct weir_replay *replay, uint64_t now_ns) {
+	for (;;) {
+		uint64_t end_ns = replay->end_count > 0 ? replay->ends[0].at_ns : UINT64_MAX;
+
+		if (replay->look_ns <= now_ns && replay->look_ns < end_ns) {
+			look(replay);
+		} else if (end_ns <= now_ns) {
+			end_next(replay);
+		} else {
+			return;
+		}
+	}
+}
+
+// --- one flow -------------------------------------------------------------------------------
+
+// The backend of a flow, or backend_count.
+static uint32_t choose(struct weir_replay *replay, const struct weir_replay_flow *flow) {
+	const struct weir_replay_params *params = replay->params;
+	const struct weir_policy_table *table =
+		&replay->tables[flow->worker % params->subsets].table;
+	uint64_t hash = weir_hash_bytes(&replay->next, sizeof(replay->next), SEED);
+	struct weir_chosen chosen;
+
+	if (replay->policy == WEIR_REPLAY_RECORDED) {
+		return flow->backend;
+	}
+	chosen = weir_policy_choose(&replay->workers[flow->worker], &replay->clients[flow->worker],
+		table, hash, flow->start_ns);
+	replay->result.spilled += chosen.how == WEIR_CHOSEN_SPILLED;
+	return chosen.how == WEIR_CHOSEN || chosen.how == WEIR_CHOSEN_SPILLED
+		       ? chosen.id
+		       : params->backend_count;
+}
+
+static void replay_flow(struct weir_replay *replay, const struct weir_replay_flow *flow) {
+	uint64_t service_ns = flow->service_ns;
+	uint32_t backend;
+
+	advance(replay, flow->start_ns);
+	backend = choose(replay, flow);
+	if (backend >= replay->params->backend_count) {
+		replay->result.rejected++;
+		return;
+	}
+	if (replay->params->scaled && backend != flow->backend) {
+		service_ns = (uint64_t)((double)service_ns * replay->pace[backend] /
+					replay->pace[flow->backend]);
+	}
+	if (replay->policy != WEIR_REPLAY_RECORDED) {
+		weir_policy_started(&replay->workers[flow->worker], &replay->clients[flow->worker],
+			(uint16_t)backend, flow->start_ns);
+	}
+	replay->result.flows++;
+	replay->flows_of[backend]++;
+	replay->active[backend]++;
+	replay->active_now++;
+	push(replay, (struct end){.at_ns = flow->start_ns + service_ns,
+			     .worker = flow->worker,
+			     .backend = (uint16_t)backend});
+}
+
+bool weir_replay_step(struct weir_replay *replay, uint32_t most) {
+	const struct weir_replay_params *params = replay->params;
+
+	for (; most > 0 && replay->next < params->flow_count; most--) {
+		replay_flow(replay, &params->flows[replay->next]);
+		replay->next++;
+	}
+	return replay->next == params->flow_count;
+}
+
+void weir_replay_read(const struct weir_replay *replay, struct weir_replay_result *ret) {
+	double looks = replay->looks > 0 ? (double)replay->looks : 1;
+	double backends = replay->taking > 0 ? replay->taking : 1;
+
+	*ret = replay->result;
+	ret->active_mean = (double)replay->active_sum / looks / backends;
+	ret->active_most = (double)replay->most_sum / looks;
+	ret->spread = ret->active_mean > 0 ? ret->active_most / ret->active_mean : 0;
+	ret->flows_of = replay->flows_of;
+}
+
+// --- life -----------------------------------------------------------------------------------
+
+static int start_workers(struct weir_replay *replay) {
+	const struct weir_replay_params *params = replay->params;
+	size_t bytes = params->backend_count * sizeof(struct weir_policy_backend);
+	uint64_t now_ns = params->flow_count > 0 ? params->flows[0].start_ns : 0;
+
+	for (uint32_t w = 0; w < params->workers; w++) {
+		struct weir_policy_worker *worker = &replay->workers[w];
+
+		*worker = (struct weir_policy_worker){.cost_ns = replay->cost_ns,
+			.backend_count = params->backend_count,
+			.rank = w,
+			.ranks = params->workers};
+		worker->backends = aligned_alloc(64, bytes);
+		if (worker->backends == NULL) {
+			return -ENOMEM;
+		}
+		memset(worker->backends, 0, bytes);
+		weir_policy_adopt(worker, &replay->clients[w],
+			&replay->tables[w % params->subsets].table, now_ns);
+	}
+	return 0;
+}
+
+static int build(struct weir_replay *replay) {
+	const struct weir_replay_params *params = replay->params;
+	int r = learn(replay);
+
+	for (uint32_t s = 0;
+		r == 0 && replay->policy != WEIR_REPLAY_RECORDED && s < params->subsets; s++) {
+		r = weir_replay_table_build(
+			params, (enum weir_policy)replay->policy, s, &replay->tables[s]);
+	}
+	if (r == 0 && replay->policy != WEIR_REPLAY_RECORDED) {
+		r = start_workers(replay);
+	}
+	return r;
+}
+
+static void plan_looks(struct weir_replay *replay) {
+	const struct weir_replay_params *params = replay->params;
+	uint64_t first, last;
+
+	replay->look_ns = UINT64_MAX;
+	if (params->flow_count > 0) {
+		first = params->flows[0].start_ns;
+		last = params->flows[params->flow_count - 1].start_ns;
+		replay->look_every_ns = (last - first) / LOOKS + 1;
+		replay->look_ns = first + replay->look_every_ns;
+	}
+	for (uint32_t i = 0; i < params->backend_count; i++) {
+		replay->taking +=
+			params->backends[i].subsets != 0 && params->backends[i].weight > 0;
+	}
+}
+
+int weir_replay_create(
+	const struct weir_replay_params *params, int policy, struct weir_replay **ret) {
+	uint32_t n = params->backend_count;
+	struct weir_replay *replay;
+	int r;
+
+	if (policy != WEIR_REPLAY_RECORDED && !weir_replay_can((enum weir_policy)policy)) {
+		return -EINVAL;
+	}
+	replay = calloc(1, sizeof(*replay));
+	if (replay == NULL) {
+		return -ENOMEM;
+	}
+	replay->params = params;
+	replay->policy = policy;
+	replay->tables = calloc(params->subsets, sizeof(*replay->tables));
+	replay->workers = calloc(params->workers, sizeof(*replay->workers));
+	replay->clients = aligned_alloc(64, params->workers * sizeof(*replay->clients));
+	replay->cost_ns = calloc(n + 1, sizeof(*replay->cost_ns));
+	replay->pace = calloc(n + 1, sizeof(*replay->pace));
+	replay->flows_of = calloc(n + 1, sizeof(*replay->flows_of));
+	replay->active = calloc(n + 1, sizeof(*replay->active));
+	replay->ends = malloc((params->flow_count + 1) * sizeof(*replay->ends));
+	if (replay->tables == NULL || replay->workers == NULL || replay->clients == NULL ||
+		replay->cost_ns == NULL || replay->pace == NULL || replay->flows_of == NULL ||
+		replay->active == NULL || replay->ends == NULL) {
+		weir_replay_free(replay);
+		return -ENOMEM;
+	}
+	memset(replay->clients, 0, params->workers * sizeof(*replay->clients));
+	r = build(replay);
+	if (r < 0) {
+		weir_replay_free(replay);
+		return r;
+	}
+	plan_looks(replay);
+	*ret = replay;
+	return 0;
+}
+
+void weir_replay_free(struct weir_replay *replay) {
+	if (replay == NULL) {
+		return;
+	}
+	for (uint32_t s = 0; replay->tables != NULL && s < replay->params->subsets; s++) {
+		weir_replay_table_fini(&replay->tables[s]);
+	}
+	for (uint32_t w = 0; replay->workers != NULL && w < replay->params->workers; w++) {
+		free(replay->workers[w].backends);
+	}
+	free(replay->tables);
+	free(replay->workers);
+	free(replay->clients);
+	free(replay->cost_ns);
+	free(replay->pace);
+	free(replay->flows_of);
+	free(replay->active);
+	free(replay->ends);
+	free(replay);
+}

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The table that a policy chooses from in a replay. Private to this folder.
+//
+// Threads: pure functions.
+#pragma once
+
+#include "replay.h"
+
+struct weir_replay_table { // zeroed at first
+	struct weir_policy_table table; // its arrays are these
+	struct weir_candidate *candidates;
+	uint16_t *slots;
+	struct weir_round *rounds;
+};
+
+// Of the backends of a subset, by their numbers. Returns 0 or -ENOMEM; fini is due in any case.
+int weir_replay_table_build(const struct weir_replay_params *params, enum weir_policy policy,
+	uint32_t subset, struct weir_replay_table *ret);
+void weir_replay_table_fini(struct weir_replay_table *table);

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// weirctl policy compare: what it asks, and how the answer looks.
+#include "compare.h"
+
+#include "show_lab.h"
+
+#define POLICY(name, used, least, most) \
+	"{\"policy\": \"" name "\", \"in_use\": " used ", \"flows\": 5000, \"spilled\": 0, " \
+	"\"rejected\": 7, \"share_least_percent\": " least ", \"share_most_percent\": " most \
+	", \"active_mean\": 2.5, \"active_most\": 5.0, \"spread\": 2.0}"
+#define HEAD(flows, began, lost, omitted) \
+	"{\"service\": \"web\", \"policy\": \"maglev\", \"durations\": \"scaled\", " \
+	"\"recorded_ms\": 60000, \"flows\": " flows ", \"began\": " began ", \"lost\": " lost \
+	", \"omitted\": " omitted ", \"policies\": [" POLICY("recorded", "false", "10.0", \
+		"60.0") ", " POLICY("maglev", "true", "11.0", "59.0") "]"
+#define BACKEND(name, recorded, maglev) \
+	"{\"backend\": \"" name "\", \"weight\": 100, \"in_selection\": true, \"flows\": 9, " \
+	"\"time_ms\": 12.25, \"shares\": {\"recorded\": " recorded ", \"maglev\": " maglev "}}"
+
+static void policies_are_lines_and_backends_columns(void **state) {
+	(void)state;
+	expect_shown(weir_compare_show, "web",
+		HEAD("5000", "6000", "0", "0") ", \"backends\": [" BACKEND(
+			"web-1", "40.0", "41.5") ", " BACKEND("web-2", "60.0", "58.5") "]}",
+		"web, policy maglev: 5000 of 6000 flows that began within 60.0 s were recorded\n"
+		"Replayed: when each flow began, and how long it lasted, times how slow or fast "
+		"the other backend is.\n"
+		"Not replayed: flows that last longer, errors, changes of the backends.\n"
+		"\n"
+		"POLICY                SHARE-LEAST-%  SHARE-MOST-%  ACTIVE-MEAN  ACTIVE-MOST  "
+		"SPREAD  SPILLED  REJECTED\n"
+		"recorded (as it was)           10.0          60.0          2.5          5.0   "
+		"2.000        0         7\n"
+		"maglev (in use)                11.0          59.0          2.5          5.0   "
+		"2.000        0         7\n"
+		"\n"
+		"Shares of the flows in percent:\n"
+		"BACKEND        web-1  web-2\n"
+		"weight           100    100\n"
+		"mean time, ms   12.2   12.2\n"
+		"recorded        40.0   60.0\n"
+		"maglev          41.5   58.5\n");
+}
+
+static void doubts_are_told(void **state) {
+	const char *const parts[] = {"warning: 3 flows were lost: too many ended\n",
+		"warning: 4 flows were left out: use a shorter --for\n",
+		"warning: most flows had not ended, or had no answer: use a longer --for\n",
+		"warning: few flows: small differences are chance\n"};
+	const struct weir_cli_options options = {0};
+	json_t *result = json_loads(HEAD("10", "6000", "3", "4") ", \"backends\": []}", 0, NULL);
+	struct weir_cli cli = {.options = &options};
+	char *text;
+	size_t bytes;
+
+	(void)state;
+	assert_non_null(result);
+	cli.out = open_memstream(&text, &bytes);
+	weir_compare_show(&cli, result);
+	fclose(cli.out);
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		expect_contains(text, parts[i]);
+	}
+	free(text);
+	json_decref(result);
+}
+
+// Of 10,000 backends those are shown where the policies differ most.
+static void many_backends_are_cut_down(void **state) {
+	const struct weir_cli_options options = {0};
+	json_t *result = json_loads(HEAD("5000", "5000", "0", "0") "}", 0, NULL);
+	struct weir_cli cli = {.options = &options};
+	json_t *backends = json_array();
+	char *text, name[16];
+	size_t bytes;
+
+	(void)state;
+	for (int i = 0; i < 10000; i++) {
+		snprintf(name, sizeof(name), "b%d", i);
+		json_array_append_new(
+			backends, json_pack("{s:s, s:i, s:f, s:{s:f, s:f}}", "backend", name,
+					  "weight", 1, "time_ms", 1.0, "shares", "recorded", 0.01,
+					  "maglev", i == 777 ? 3.0 : 0.01));
+	}
+	json_object_set_new(result, "backends", backends);
+	cli.out = open_memstream(&text, &bytes);
+	weir_compare_show(&cli, result);
+	fclose(cli.out);
+	expect_contains(text, "Shares of the flows in percent, of the backends where they differ "
+			      "most:\nBACKEND        b777 ");
+	expect_contains(text, "and 9992 more backends; all of them with --json\n");
+	free(text);
+	json_decref(result);
+}
+
+static void answers_of_another_version_do_no_harm(void **state) {
+	static const char *const strange[] = {"{}", "[]", "7",
+		"{\"policies\": 3, \"backends\": {}}",
+		"{\"policies\": [1, {}], \"backends\": [2, {\"shares\": 1}]}"};
+	const struct weir_cli_options options = {0};
+	struct weir_cli cli = {.options = &options};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(strange) / sizeof(strange[0]); i++) {
+		json_t *result = json_loads(strange[i], JSON_DECODE_ANY, NULL);
+		char *text;
+		size_t bytes;
+
+		cli.out = open_memstream(&text, &bytes);
+		weir_compare_show(&cli, result);
+		fclose(cli.out);
+		free(text);
+		json_decref(result);
+	}
+}
+
+static void request_has_the_options(void **state) {
+	static const struct server_answer answers[] = {
+		{"policy.compare", "{\"ok\": true, \"result\": {}}"}, {0}};
+	struct server *server = server_start(SERVER_ANSWER, answers);
+	struct outcome outcome = RUN(server_folder(server), "policy", "compare", "web", "--for",
+		"1.5s", "--durations", "measured", "--json");
+
+	(void)state;
+	assert_int_equal(outcome.status, 0);
+	assert_string_equal(outcome.out, "{}\n");
+	assert_string_equal(outcome.err, "");
+	expect_contains(server_request(server), "\"for_ms\":1500");
+	expect_contains(server_request(server), "\"durations\":\"measured\"");
+	expect_contains(server_request(server), "\"service\":\"web\"");
+	free_outcome(&outcome);
+	outcome = RUN(server_folder(server), "policy", "compare", "web");
+	expect_contains(server_request(server), "\"for_ms\":60000");
+	free_outcome(&outcome);
+	server_stop(server);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(policies_are_lines_and_backends_columns),
+		cmocka_unit_test(doubts_are_told),
+		cmocka_unit_test(many_backends_are_cut_down),
+		cmocka_unit_test(answers_of_another_version_do_no_harm),
+		cmocka_unit_test(request_has_the_options),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

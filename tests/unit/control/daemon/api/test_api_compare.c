@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// policy.compare, with a dataplane whose samples the test writes.
+#include "daemon_web.h"
+
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#define FLOWS 3000
+
+static uint64_t now_ns(void) {
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static uint16_t id_of(struct web *web, const char *service, const char *backend) {
+	json_t *holder = NULL;
+	uint16_t id = (uint16_t)json_integer_value(
+		json_object_get(lab_backend(&web->lab, &holder, service, backend), "id"));
+
+	json_decref(holder);
+	return id;
+}
+
+static void write_sample(struct web *web, uint32_t worker, uint16_t backend, uint64_t service_ns) {
+	struct weir_sample_ring *ring =
+		&lab_dataplane_segment(web->dataplane)->worker_boxes[worker].samples;
+
+	ring->sample[ring->tail % WEIR_SAMPLES] = (struct weir_sample){.service_ns = service_ns,
+		.backend = backend,
+		.end = (uint32_t)(now_ns() / WEIR_SAMPLE_TICK_NS)};
+	__atomic_store_n(&ring->tail, ring->tail + 1, __ATOMIC_RELEASE);
+}
+
+static const json_t *row_of(const json_t *list, const char *key, const char *name) {
+	json_t *row;
+	size_t i;
+
+	json_array_foreach (list, i, row) {
+		if (strcmp(json_string_value(json_object_get(row, key)), name) == 0) {
+			return row;
+		}
+	}
+	fail_msg("no %s %s", key, name);
+	return NULL;
+}
+
+static double share(const json_t *result, const char *backend, const char *policy) {
+	const json_t *row = row_of(json_object_get(result, "backends"), "backend", backend);
+
+	return json_number_value(json_object_get(json_object_get(row, "shares"), policy));
+}
+
+static void ask(int fd, const char *line) {
+	lab_send(fd, line, strlen(line));
+}
+
+// 3,000 flows of 2 ms, of which w-1 has a third; others that do not belong there.
+static void write_flows(struct web *web) {
+	uint16_t w1 = id_of(web, "web", "w-1"), w2 = id_of(web, "web", "w-2");
+	uint16_t dns = id_of(web, "dns", "w-1");
+
+	lab_pause();
+	for (int i = 0; i < FLOWS; i++) {
+		if (i % 10 == 0) {
+			lab_pause();
+		}
+		write_sample(web, (uint32_t)(i / 3 % 2), i % 3 == 0 ? w1 : w2, 2000000);
+		if (i % 100 == 0) {
+			write_sample(web, 0, dns, 1000000); // of another service
+			write_sample(web, 0, 60000, 1000000); // of nobody
+			write_sample(web, 0, w1, 3600000000000ull); // began before
+		}
+	}
+}
+
+static void flows_are_recorded_and_replayed_through_every_policy(void **state) {
+	struct web *web = *state;
+	int fd = lab_connect(&web->lab);
+	json_t *answer, *result;
+
+	ask(fd, "{\"command\": \"policy.compare\", \"service\": \"web\", \"for_ms\": 3000}\n");
+	LAB_UNTIL(strcmp(lab_code(&web->lab, "{\"command\": \"policy.compare\", \"service\": "
+					     "\"dns\", \"for_ms\": 100}"),
+			  "refused") == 0); // one at a time
+	write_flows(web);
+	answer = lab_read_answer(fd);
+	close(fd);
+	assert_true(json_is_true(json_object_get(answer, "ok")));
+	result = json_object_get(answer, "result");
+	assert_in_range(json_integer_value(json_object_get(result, "flows")), FLOWS - 300, FLOWS);
+	assert_in_range(json_integer_value(json_object_get(result, "recorded_ms")), 2990, 3500);
+	assert_string_equal(json_string_value(json_object_get(result, "durations")), "scaled");
+	assert_int_equal(json_array_size(json_object_get(result, "backends")), 2);
+	assert_float_equal(share(result, "w-1", "recorded"), 33.3, 1);
+	assert_float_equal(share(result, "w-1", "round-robin"), 50, 1);
+	assert_float_equal(share(result, "w-1", "weighted-round-robin"), 25, 1);
+	assert_float_equal(share(result, "w-1", "maglev"), 25, 4);
+	assert_true(json_is_true(json_object_get(
+		row_of(json_object_get(result, "policies"), "policy", "maglev"), "in_use")));
+	assert_int_equal(json_integer_value(json_object_get(
+				 row_of(json_object_get(result, "policies"), "policy", "recorded"),
+				 "rejected")),
+		0);
+	assert_float_equal(
+		json_number_value(json_object_get(
+			row_of(json_object_get(result, "backends"), "backend", "w-1"), "time_ms")),
+		2, 0.001);
+	json_decref(answer);
+}
+
+static void nothing_is_recorded_without_flows(void **state) {
+	struct web *web = *state;
+	json_t *result = lab_result(&web->lab,
+		"{\"command\": \"policy.compare\", \"service\": \"dns\", \"for_ms\": 100, "
+		"\"durations\": \"measured\"}");
+
+	assert_int_equal(json_integer_value(json_object_get(result, "flows")), 0);
+	assert_true(json_is_null(json_object_get(
+		row_of(json_object_get(result, "backends"), "backend", "w-1"), "time_ms")));
+	json_decref(result);
+}
+
+static void wrong_arguments_are_refused(void **state) {
+	static const char *const wrong[] = {"\"service\": \"web\", \"for_ms\": 1",
+		"\"service\": \"web\", \"for_ms\": 1e9",
+		"\"service\": \"web\", \"durations\": \"long\""};
+	struct web *web = *state;
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		assert_string_equal(
+			lab_code(&web->lab, "{\"command\": \"policy.compare\", %s}", wrong[i]),
+			"bad-request");
+	}
+	assert_string_equal(
+		lab_code(&web->lab, "{\"command\": \"policy.compare\", \"service\": \"x\"}"),
+		"not-found");
+}
+
+// Neither a client that goes away nor an end of the process leaves anything behind.
+static void clients_and_dataplanes_may_go_meanwhile(void **state) {
+	struct web *web = *state;
+	int fd = lab_connect(&web->lab);
+	json_t *answer;
+
+	ask(fd, "{\"command\": \"policy.compare\", \"service\": \"web\", \"for_ms\": 200}\n");
+	close(fd);
+	LAB_UNTIL(strcmp(lab_code(&web->lab, "{\"command\": \"policy.compare\", \"service\": "
+					     "\"dns\", \"for_ms\": 100}"),
+			  "refused") != 0);
+	fd = lab_connect(&web->lab);
+	ask(fd, "{\"command\": \"policy.compare\", \"service\": \"web\", \"for_ms\": 60000}\n");
+	lab_pause();
+	lab_dataplane_stop(web->dataplane);
+	answer = lab_read_answer(fd);
+	assert_string_equal(json_string_value(json_object_get(answer, "code")), "no-dataplane");
+	json_decref(answer);
+	assert_string_equal(lab_code(&web->lab, "{\"command\": \"policy.compare\", \"service\": "
+						"\"web\", \"for_ms\": 100}"),
+		"no-dataplane");
+	web->dataplane = lab_dataplane_start(&web->lab, 2);
+	LAB_UNTIL(lab_attached(&web->lab));
+	ask(fd, "{\"command\": \"policy.compare\", \"service\": \"web\", \"for_ms\": 60000}\n");
+	LAB_UNTIL(strcmp(lab_code(&web->lab, "{\"command\": \"policy.compare\", \"service\": "
+					     "\"dns\", \"for_ms\": 100}"),
+			  "refused") == 0);
+	close(fd); // and the process is ended with it under way
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(flows_are_recorded_and_replayed_through_every_policy),
+		cmocka_unit_test(nothing_is_recorded_without_flows),
+		cmocka_unit_test(wrong_arguments_are_refused),
+		cmocka_unit_test(clients_and_dataplanes_may_go_meanwhile),
+	};
+
+	return lab_own_network(NULL) == 0 ? cmocka_run_group_tests(tests, web_start, web_stop) : 1;
+}
