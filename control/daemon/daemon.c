@@ -558,6 +558,7 @@ static void on_second(uv_timer_t *timer) {
 	weir_log_limit_tick(daemon->log_limit);
 	daemon->dirty |= weir_estimates_second(daemon->estimates, weir_daemon_now_ns());
 	weir_watch_pace(daemon->watch);
+	weir_watch_second(daemon->watch);
 	if (daemon->segment != NULL) {
 		weir_samples_take(&daemon->samples, daemon->segment);
 		if (daemon->steer_due) {
@@ -614,13 +615,14 @@ int weir_daemon_init(struct weir_daemon *daemon, const char *run_dir, const char
 	if (r < 0) {
 		goto close_loop;
 	}
-	failed = "health checks and neighbours";
-	r = weir_watch_create(&daemon->loop, log, on_changed, daemon, &daemon->watch);
+	failed = "estimates";
+	r = weir_estimates_create(&daemon->estimates);
 	if (r < 0) {
 		goto close_loop;
 	}
-	failed = "estimates";
-	r = weir_estimates_create(&daemon->estimates);
+	failed = "health checks, agents and neighbours";
+	r = weir_watch_create(
+		&daemon->loop, log, daemon->estimates, on_changed, daemon, &daemon->watch);
 	if (r < 0) {
 		goto close_loop;
 	}

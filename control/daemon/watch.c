@@ -10,6 +10,7 @@
 #include "neighbours.h"
 #include "segment.h"
 #include "steer_map.h"
+#include "watch_agents.h"
 
 struct owner { // which backend has an address
 	struct weir_address address;
@@ -21,7 +22,9 @@ struct weir_watch {
 	weir_watch_changed changed;
 	void *context;
 	struct weir_states *states;
+	struct weir_reports *reports;
 	struct weir_health *health;
+	struct weir_watch_agents *agents;
 	struct weir_neighbours *neighbours;
 	struct weir_tables *tables; // NULL until the first configure
 	struct owner *owners; // sorted by address
@@ -40,15 +43,11 @@ static void on_health(
 	weir_states_judge(watch->states, backend, verdict, detail);
 }
 
-// What it says of its load goes nowhere yet.
 static void on_report(
 	void *context, uint16_t backend, const struct weir_report *report, const char *source) {
 	struct weir_watch *watch = context;
 
-	if (report->word != WEIR_HEALTH_WORD_NONE) {
-		weir_states_say(watch->states, backend, (enum weir_health_word)report->word, source,
-			report->why);
-	}
+	weir_reports_take(watch->reports, backend, report, source);
 }
 
 static int order_by_address(const void *a, const void *b) {
@@ -127,8 +126,8 @@ static void on_next_hop(void *context, const struct weir_address *address,
 	}
 }
 
-int weir_watch_create(uv_loop_t *loop, struct weir_log *log, weir_watch_changed changed,
-	void *context, struct weir_watch **ret) {
+int weir_watch_create(uv_loop_t *loop, struct weir_log *log, struct weir_estimates *estimates,
+	weir_watch_changed changed, void *context, struct weir_watch **ret) {
 	struct weir_watch *watch = calloc(1, sizeof(*watch));
 	int r;
 
@@ -142,18 +141,30 @@ int weir_watch_create(uv_loop_t *loop, struct weir_log *log, weir_watch_changed 
 	if (r < 0) {
 		goto free_watch;
 	}
-	r = weir_health_create(loop, on_health, on_report, watch, &watch->health);
+	r = weir_reports_create(watch->states, estimates, changed, context, &watch->reports);
 	if (r < 0) {
 		goto free_states;
 	}
-	r = weir_neighbours_create(loop, on_next_hop, watch, &watch->neighbours);
+	r = weir_health_create(loop, on_health, on_report, watch, &watch->health);
+	if (r < 0) {
+		goto free_reports;
+	}
+	r = weir_watch_agents_create(loop, log, watch->health, watch->reports, &watch->agents);
 	if (r < 0) {
 		goto free_health;
 	}
+	r = weir_neighbours_create(loop, on_next_hop, watch, &watch->neighbours);
+	if (r < 0) {
+		goto free_agents;
+	}
 	*ret = watch;
 	return 0;
+free_agents:
+	weir_watch_agents_free(watch->agents);
 free_health:
 	weir_health_free(watch->health);
+free_reports:
+	weir_reports_free(watch->reports);
 free_states:
 	weir_states_free(watch->states);
 free_watch:
@@ -170,7 +181,9 @@ void weir_watch_free(struct weir_watch *watch) {
 		return;
 	}
 	weir_neighbours_free(watch->neighbours);
+	weir_watch_agents_free(watch->agents);
 	weir_health_free(watch->health);
+	weir_reports_free(watch->reports);
 	weir_states_free(watch->states);
 	free(watch->owners);
 	free(watch);
@@ -206,11 +219,11 @@ static void add_agent_check(const struct weir_config_service *service,
 
 // A new check goes on from what is known already.
 static void add_target(struct weir_watch *watch, const struct weir_config_service *service,
-	const struct weir_backend_state *backend, struct weir_health_target *targets, uint32_t *n) {
-	const struct weir_config_health_check *check = &service->health_check;
+	const struct weir_config_health_check *check, const struct weir_backend_state *backend,
+	struct weir_health_target *targets, uint32_t *n) {
 	struct weir_states_status status;
 
-	if (check->type == WEIR_CHECK_NONE || check->type == WEIR_CHECK_AGENT ||
+	if (check->type == WEIR_CHECK_NONE ||
 		weir_states_status(watch->states, backend->id, &status) < 0) {
 		return;
 	}
@@ -223,22 +236,26 @@ static void add_target(struct weir_watch *watch, const struct weir_config_servic
 	};
 }
 
-static int configure_health(struct weir_watch *watch, const struct weir_config *config) {
-	uint32_t room = 2 * count_backends(config), n = 0;
-	struct weir_health_target *targets = calloc(room > 0 ? room : 1, sizeof(targets[0]));
-	int r;
+// A check by the agent has the agent's port and pace.
+static struct weir_config_health_check check_of(const struct weir_config_service *service) {
+	struct weir_config_health_check check = service->health_check;
 
-	if (targets == NULL) {
-		return -ENOMEM;
+	if (check.type == WEIR_CHECK_AGENT) {
+		check.port = service->agent.port;
+		check.interval_ms = service->agent.interval_ms;
+		check.timeout_ms = service->agent.timeout_ms;
 	}
-	r = weir_states_configure(watch->states, watch->tables, config);
-	if (r < 0) {
-		free(targets);
-		return r;
-	}
+	return check;
+}
+
+static uint32_t list_targets(struct weir_watch *watch, const struct weir_config *config,
+	struct weir_config_health_check *checks, struct weir_health_target *targets) {
+	uint32_t n = 0;
+
 	for (uint32_t i = 0; i < config->service_count; i++) {
 		const struct weir_config_service *service = &config->services[i];
 
+		checks[i] = check_of(service);
 		for (uint32_t j = 0; j < service->backend_count; j++) {
 			struct weir_backend_state backend;
 			int id = weir_tables_backend_find(
@@ -246,12 +263,35 @@ static int configure_health(struct weir_watch *watch, const struct weir_config *
 
 			if (id >= 0 &&
 				weir_tables_backend(watch->tables, (uint16_t)id, &backend) == 0) {
-				add_target(watch, service, &backend, targets, &n);
+				add_target(watch, service, &checks[i], &backend, targets, &n);
 				add_agent_check(service, &backend, targets, &n);
 			}
 		}
 	}
-	r = weir_health_configure(watch->health, targets, n);
+	return n;
+}
+
+static int configure_health(struct weir_watch *watch, const struct weir_config *config) {
+	struct weir_health_target *targets =
+		calloc(2 * count_backends(config) + 1, sizeof(targets[0]));
+	struct weir_config_health_check *checks =
+		calloc(config->service_count + 1, sizeof(checks[0]));
+	int r = targets == NULL || checks == NULL ? -ENOMEM : 0;
+
+	if (r == 0) {
+		r = weir_states_configure(watch->states, watch->tables, config);
+	}
+	if (r == 0) {
+		r = weir_reports_configure(watch->reports, watch->tables, config);
+	}
+	if (r == 0) {
+		r = weir_health_configure(
+			watch->health, targets, list_targets(watch, config, checks, targets));
+	}
+	if (r == 0) {
+		r = weir_watch_agents_configure(watch->agents, watch->tables, config);
+	}
+	free(checks);
 	free(targets);
 	return r;
 }
@@ -267,6 +307,20 @@ void weir_watch_pace(struct weir_watch *watch) {
 
 void weir_watch_forget(struct weir_watch *watch) {
 	weir_health_configure(watch->health, NULL, 0);
+	weir_watch_agents_forget(watch->agents);
+}
+
+void weir_watch_second(struct weir_watch *watch) {
+	weir_watch_agents_second(watch->agents);
+	weir_reports_second(watch->reports);
+}
+
+struct weir_reports *weir_watch_reports(struct weir_watch *watch) {
+	return watch->reports;
+}
+
+const struct weir_agents *weir_watch_agents(const struct weir_watch *watch) {
+	return weir_watch_agents_of(watch->agents);
 }
 
 int weir_watch_health(const struct weir_watch *watch, uint16_t backend, bool beside,

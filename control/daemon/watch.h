@@ -10,10 +10,12 @@
 #include <stdbool.h>
 #include <uv.h>
 
+#include "agents.h"
 #include "handover.h"
 #include "health.h"
 #include "log.h"
 #include "path_mtu.h"
+#include "reports.h"
 #include "states.h"
 #include "tables.h"
 
@@ -22,9 +24,9 @@ struct weir_watch;
 // A state in the tables was changed and is to be published.
 typedef void (*weir_watch_changed)(void *context);
 
-// Returns 0 or negative errno.
-int weir_watch_create(uv_loop_t *loop, struct weir_log *log, weir_watch_changed changed,
-	void *context, struct weir_watch **ret);
+// estimates: borrowed; told what backends report. Returns 0 or negative errno.
+int weir_watch_create(uv_loop_t *loop, struct weir_log *log, struct weir_estimates *estimates,
+	weir_watch_changed changed, void *context, struct weir_watch **ret);
 // Take the path MTU of backends from these sockets, which are the watch's from here on.
 void weir_watch_listen(struct weir_watch *watch, struct weir_path_mtu_sockets *sockets);
 // Memory is released by the loop's next iterations. NULL is fine.
@@ -40,6 +42,9 @@ int weir_watch_configure(
 // are. After each publication, and now and then for what only a tick published.
 void weir_watch_pace(struct weir_watch *watch);
 
+// Once a second: look which backends have flows, and forget reports that have expired.
+void weir_watch_second(struct weir_watch *watch);
+
 // Check nothing until the next configure: the ids of the tables are others than they were.
 void weir_watch_forget(struct weir_watch *watch);
 
@@ -53,6 +58,12 @@ int weir_watch_steer(struct weir_watch *watch, const struct weir_handover *hando
 
 // Where to tell what is heard of a backend's health, and to ask for it.
 struct weir_states *weir_watch_states(struct weir_watch *watch);
+
+// Where to hand what a backend says of itself, and to ask for it.
+struct weir_reports *weir_watch_reports(struct weir_watch *watch);
+
+// The agents of backends.
+const struct weir_agents *weir_watch_agents(const struct weir_watch *watch);
 
 // As weir_health_status.
 int weir_watch_health(const struct weir_watch *watch, uint16_t backend, bool beside,

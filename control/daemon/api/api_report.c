@@ -42,8 +42,9 @@ static json_t *json_fields(uint32_t set) {
 void weir_api_backend_report(struct weir_daemon *daemon, struct weir_api_call *call) {
 	struct weir_report report = {0};
 	struct weir_backend_state state;
-	char why[256];
-	int id, used;
+	struct weir_reports *reports = weir_watch_reports(daemon->watch);
+	uint32_t used;
+	int id;
 
 	if (!weir_api_has_tables(daemon, call)) {
 		return;
@@ -53,14 +54,13 @@ void weir_api_backend_report(struct weir_daemon *daemon, struct weir_api_call *c
 		return;
 	}
 	weir_tables_backend(daemon->tables, (uint16_t)id, &state);
-	used = weir_estimates_report(
-		daemon->estimates, (uint16_t)id, &report, weir_daemon_now_ns(), why, sizeof(why));
-	if (used < 0) {
+	used = weir_reports_take(reports, (uint16_t)id, &report, "api");
+	if (used == 0) {
 		weir_api_fail(call, WEIR_API_REFUSED, "backend %s/%s: %s", state.service,
-			state.name, why);
+			state.name, weir_reports_why(reports));
 		return;
 	}
-	weir_api_answer(call, json_pack("{s:s, s:s, s:o, s:o}", "service", state.service, "backend",
-				      state.name, "used", json_fields((uint32_t)used), "not_used",
-				      json_fields(report.given & ~(uint32_t)used)));
+	weir_api_answer(call,
+		json_pack("{s:s, s:s, s:o, s:o}", "service", state.service, "backend", state.name,
+			"used", json_fields(used), "not_used", json_fields(report.given & ~used)));
 }

@@ -49,6 +49,22 @@ static json_t *json_segment(struct weir_daemon *daemon) {
 		(json_int_t)daemon->last_grace_us);
 }
 
+// What weir-agents were asked, and what was not taken of what they said.
+static json_t *json_agents(const struct weir_daemon *daemon) {
+	struct weir_agents_counts counts = weir_agents_counts(weir_watch_agents(daemon->watch));
+	json_t *refused = json_object();
+
+	for (int i = WEIR_AGENT_REFUSAL_NONE + 1; i < WEIR_AGENT_REFUSAL_COUNT; i++) {
+		json_object_set_new(refused, weir_agent_refusal_name((enum weir_agent_refusal)i),
+			json_integer((json_int_t)counts.refused[i]));
+	}
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "probes", (json_int_t)counts.probes,
+		"answers", (json_int_t)counts.answers, "unasked", (json_int_t)counts.unasked,
+		"silent", (json_int_t)counts.silent, "dropped_fields",
+		(json_int_t)counts.dropped_fields, "late_ms", (json_int_t)counts.late_ms, "refused",
+		refused);
+}
+
 void weir_api_stats_show(struct weir_daemon *daemon, struct weir_api_call *call) {
 	struct weir_api_rows rows;
 	struct timespec now;
@@ -62,11 +78,12 @@ void weir_api_stats_show(struct weir_daemon *daemon, struct weir_api_call *call)
 	}
 	clock_gettime(CLOCK_REALTIME, &now);
 	weir_api_answer_rows(call,
-		json_pack("{s:I, s:o, s:o, s:o, s:o, s:o}", "time_ms",
+		json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "time_ms",
 			(json_int_t)now.tv_sec * 1000 + now.tv_nsec / 1000000, "workers",
 			weir_json_workers_sum(daemon->segment), "drops",
 			weir_json_drops(daemon->segment), "ports",
 			weir_api_ports(daemon->segment, NULL), "services",
-			weir_json_services(daemon, NULL), "segment", json_segment(daemon)),
+			weir_json_services(daemon, NULL), "segment", json_segment(daemon), "agents",
+			json_agents(daemon)),
 		"backends", &rows);
 }

@@ -173,7 +173,10 @@ static void set_target(struct weir_health_check *check, const struct weir_health
 	check->passes = 0;
 	check->fails = 0;
 	check->due_ms = uv_now(check->health->loop) + delay_ms;
-	uv_timer_start(&check->timer, weir_health_on_due, delay_ms, 0);
+	check->phase = WEIR_HEALTH_CHECK_SLEEPING;
+	if (check->params->check.type != WEIR_CHECK_AGENT) {
+		uv_timer_start(&check->timer, weir_health_on_due, delay_ms, 0);
+	}
 }
 
 static void add(struct weir_health *health, const struct weir_health_target *target,

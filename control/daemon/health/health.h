@@ -19,8 +19,8 @@
 // A backend that is not about to be used is checked at a slower interval, except while its last
 // check disagrees with the verdict.
 //
-// Threads: one, that of the loop. No globals, no logging: callbacks report. No function calls
-// back; callbacks come from the loop alone.
+// Threads: one, that of the loop. No globals, no logging: callbacks report. No function but
+// weir_health_tell calls back; the other callbacks come from the loop alone.
 #pragma once
 
 #include <stdbool.h>
@@ -28,6 +28,7 @@
 #include <uv.h>
 
 #include "config.h"
+#include "health_probe.h"
 #include "health_state.h"
 #include "layout.h"
 #include "report.h"
@@ -87,6 +88,14 @@ int weir_health_configure(
 // Whether a backend is far from being used, or near (as it is at first): a member of a subset or
 // one of the next to become one. Nothing for one that is not checked.
 void weir_health_set_far(struct weir_health *health, uint16_t backend, bool far);
+
+// Whether a backend is idle: it has no flows, and something cheaper tells that it is there. Then
+// its check runs once in about interval_ms, as long as it agrees with the verdict; 0 = it is not.
+void weir_health_set_idle(struct weir_health *health, uint16_t backend, uint32_t interval_ms);
+
+// A check of type agent, which runs elsewhere, has ended. Calls back. Nothing for other backends.
+void weir_health_tell(struct weir_health *health, uint16_t backend, enum weir_probe_outcome outcome,
+	const char *detail, uint32_t duration_ms);
 
 // The data of health.show, of a backend's check or the one beside. Returns 0, -ENOENT (there is
 // none).

@@ -35,6 +35,7 @@ struct weir_health_check {
 	bool refused; // while QUEUED or RUNNING: in the share of failing backends
 	enum weir_health_verdict verdict;
 	bool far;
+	uint32_t idle_intervals; // between two checks of a backend that is told to be idle; 0 = not
 	uint64_t generation; // of the configure call that named it last
 	uint64_t due_ms; // loop time of the current or next start
 	uint64_t started_ns; // start of the running probe

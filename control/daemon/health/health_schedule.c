@@ -46,7 +46,9 @@ static bool is_settled(const struct weir_health_check *check) {
 
 // Intervals from one check to the next.
 static uint32_t pace(const struct weir_health_check *check) {
-	return check->far && is_settled(check) ? WEIR_HEALTH_FAR_INTERVALS : 1;
+	uint32_t far = check->far ? WEIR_HEALTH_FAR_INTERVALS : 1;
+
+	return !is_settled(check) ? 1 : check->idle_intervals > far ? check->idle_intervals : far;
 }
 
 // Sleep until the next start: on the grid of the interval, so that the spread stays. Of a slower
@@ -279,19 +281,24 @@ void weir_health_halt(struct weir_health_check *check) {
 	check->phase = WEIR_HEALTH_CHECK_SLEEPING;
 }
 
-static void set_far(struct weir_health_check *check, bool far) {
-	uint64_t now = uv_now(check->health->loop);
+// Reschedule a check that is far in the future to an earlier time of the same grid.
+static void hasten(struct weir_health_check *check) {
+	uint64_t now = uv_now(check->health->loop), interval = check->params->check.interval_ms;
 
+	if (check->params->check.type != WEIR_CHECK_AGENT &&
+		check->phase == WEIR_HEALTH_CHECK_SLEEPING && check->due_ms > now + interval) {
+		check->due_ms = now + 1 + (check->due_ms - now - 1) % interval;
+		uv_timer_start(&check->timer, weir_health_on_due, check->due_ms - now, 0);
+	}
+}
+
+static void set_far(struct weir_health_check *check, bool far) {
 	if (check->far == far) {
 		return;
 	}
 	check->far = far;
-	// Reschedule a check that is far in the future to an earlier time of the same grid.
-	if (!far && check->phase == WEIR_HEALTH_CHECK_SLEEPING &&
-		check->due_ms > now + check->params->check.interval_ms) {
-		check->due_ms =
-			now + 1 + (check->due_ms - now - 1) % check->params->check.interval_ms;
-		uv_timer_start(&check->timer, weir_health_on_due, check->due_ms - now, 0);
+	if (!far) {
+		hasten(check);
 	}
 }
 
@@ -303,6 +310,43 @@ void weir_health_set_far(struct weir_health *health, uint16_t backend, bool far)
 			set_far(check, far);
 		}
 	}
+}
+
+static void set_idle(struct weir_health_check *check, uint32_t interval_ms) {
+	uint32_t before = check->idle_intervals;
+
+	check->idle_intervals = interval_ms / check->params->check.interval_ms;
+	if (check->idle_intervals < before) {
+		hasten(check);
+	}
+}
+
+void weir_health_set_idle(struct weir_health *health, uint16_t backend, uint32_t interval_ms) {
+	for (int beside = 0; beside < 2; beside++) {
+		struct weir_health_check *check = weir_health_find(health, backend, beside);
+
+		if (check != NULL) {
+			set_idle(check, interval_ms);
+		}
+	}
+}
+
+void weir_health_tell(struct weir_health *health, uint16_t backend, enum weir_probe_outcome outcome,
+	const char *detail, uint32_t duration_ms) {
+	struct weir_health_check *check = weir_health_find(health, backend, false);
+	struct news news = {.detail = ""};
+
+	if (check == NULL || check->params->check.type != WEIR_CHECK_AGENT) {
+		return;
+	}
+	snprintf(news.detail, sizeof(news.detail), "%s", detail);
+	memcpy(check->detail, news.detail, sizeof(check->detail));
+	check->duration_ms = duration_ms;
+	if (outcome != WEIR_PROBE_UNKNOWN) {
+		take_result(check, outcome == WEIR_PROBE_PASSED, NULL, &news);
+	}
+	check->ended_ns = uv_hrtime();
+	tell(check, &news);
 }
 
 // --- looking ------------------------------------------------------------------------------

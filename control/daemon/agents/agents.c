@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "agents.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agents_private.h"
+
+// --- finding ------------------------------------------------------------------------------
+
+static bool is_at(const struct agent *agent, const struct weir_address *address, uint16_t port) {
+	return agent->port == port && agent->address.family == address->family &&
+	       memcmp(agent->address.bytes, address->bytes, sizeof(address->bytes)) == 0;
+}
+
+// FNV-1a. Addresses are those of the configuration, so nobody else chooses who shares a bucket.
+static uint32_t hash(const struct weir_address *address, uint16_t port) {
+	uint32_t h = 0x811c9dc5u;
+
+	for (size_t i = 0; i < sizeof(address->bytes); i++) {
+		h = (h ^ address->bytes[i]) * 0x01000193u;
+	}
+	h = (h ^ (port & 0xff)) * 0x01000193u;
+	return (h ^ port >> 8) * 0x01000193u;
+}
+
+// The agent at an address, or NULL.
+static struct agent *find(
+	const struct weir_agents *agents, const struct weir_address *address, uint16_t port) {
+	struct agent *agent = agents->buckets != NULL
+				      ? agents->buckets[hash(address, port) & agents->bucket_mask]
+				      : NULL;
+
+	while (agent != NULL && !is_at(agent, address, port)) {
+		agent = agent->hash_next;
+	}
+	return agent;
+}
+
+static void enter(struct agent **buckets, uint32_t mask, struct agent *agent) {
+	struct agent **bucket = &buckets[hash(&agent->address, agent->port) & mask];
+
+	agent->hash_next = *bucket;
+	*bucket = agent;
+}
+
+// --- configuring --------------------------------------------------------------------------
+
+// What a configuration is made of before it takes effect.
+struct plan {
+	struct member *members;
+	struct agent **buckets;
+	struct agent **fresh; // agents that there were not
+	uint32_t ids, mask, fresh_count;
+};
+
+static bool is_sound(const struct weir_agents_target *target) {
+	return target->backend < WEIR_AGENTS_BACKENDS_MAX && target->port != 0 &&
+	       (target->address.family == 4 || target->address.family == 6) &&
+	       target->interval_ms > 0 && target->inactive_interval_ms >= target->interval_ms &&
+	       target->inactive_interval_ms <= WEIR_AGENT_INTERVAL_MOST_MS &&
+	       target->timeout_ms > 0 && target->timeout_ms <= target->interval_ms;
+}
+
+static void plan_fini(struct plan *plan) {
+	for (uint32_t i = 0; i < plan->fresh_count; i++) {
+		free(plan->fresh[i]);
+	}
+	free(plan->fresh);
+	free(plan->buckets);
+	free(plan->members);
+}
+
+// The agent of a target: one that is there already, or is new in this plan, or NULL (no memory).
+static struct agent *agent_of(
+	struct weir_agents *agents, struct plan *plan, const struct weir_agents_target *target) {
+	struct weir_agents planned = {.buckets = plan->buckets, .bucket_mask = plan->mask};
+	struct agent *agent = find(agents, &target->address, target->port);
+
+	if (agent == NULL) {
+		agent = find(&planned, &target->address, target->port);
+	}
+	if (agent != NULL) {
+		return agent;
+	}
+	agent = calloc(1, sizeof(*agent));
+	if (agent == NULL) {
+		return NULL;
+	}
+	agent->agents = agents;
+	agent->address = target->address;
+	agent->port = target->port;
+	agent->gone = true;
+	plan->fresh[plan->fresh_count++] = agent;
+	enter(plan->buckets, plan->mask, agent);
+	return agent;
+}
+
+static int plan_target(
+	struct weir_agents *agents, struct plan *plan, const struct weir_agents_target *target) {
+	struct member *member = &plan->members[target->backend];
+
+	if (member->agent != NULL) {
+		return -EINVAL;
+	}
+	member->agent = agent_of(agents, plan, target);
+	if (member->agent == NULL) {
+		return -ENOMEM;
+	}
+	member->target = *target;
+	return weir_agents_sockets_open(agents->sockets, target->address.family);
+}
+
+static int plan_init(struct plan *plan, const struct weir_agents_target *targets, uint32_t n) {
+	uint32_t buckets = 16;
+
+	*plan = (struct plan){0};
+	for (uint32_t i = 0; i < n; i++) {
+		if (!is_sound(&targets[i])) {
+			return -EINVAL;
+		}
+		plan->ids = targets[i].backend >= plan->ids ? targets[i].backend + 1u : plan->ids;
+	}
+	while (buckets < n) {
+		buckets *= 2;
+	}
+	plan->mask = buckets - 1;
+	plan->members = calloc(plan->ids + 1, sizeof(plan->members[0]));
+	plan->buckets = calloc(buckets, sizeof(plan->buckets[0]));
+	plan->fresh = calloc(n + 1, sizeof(plan->fresh[0]));
+	return plan->members == NULL || plan->buckets == NULL || plan->fresh == NULL ? -ENOMEM : 0;
+}
+
+static uint32_t least(uint32_t a, uint32_t b) {
+	return a < b ? a : b;
+}
+
+static uint32_t most(uint32_t a, uint32_t b) {
+	return a > b ? a : b;
+}
+
+// Of all its backends.
+static void sum_up(struct agent *agent, const struct member *members) {
+	agent->members = agent->next_members;
+	agent->next_members = 0;
+	agent->interval_ms = agent->inactive_interval_ms = UINT32_MAX;
+	agent->timeout_ms = agent->wants = agent->settled = 0;
+	agent->active = false;
+	for (uint32_t link = agent->members; link != 0; link = members[link - 1].next) {
+		const struct weir_agents_target *target = &members[link - 1].target;
+
+		agent->interval_ms = least(agent->interval_ms, target->interval_ms);
+		agent->inactive_interval_ms =
+			least(agent->inactive_interval_ms, target->inactive_interval_ms);
+		agent->timeout_ms = most(agent->timeout_ms, target->timeout_ms);
+		agent->settled = most(agent->settled, target->settled);
+		agent->wants |= target->wants;
+		agent->active |= members[link - 1].active;
+	}
+}
+
+static void join(struct weir_agents *agents, struct plan *plan) {
+	for (uint32_t id = 0; id < plan->ids; id++) {
+		struct member *member = &plan->members[id];
+		const struct member *former = id < agents->ids ? &agents->members[id] : NULL;
+
+		if (member->agent == NULL) {
+			continue;
+		}
+		member->active = former != NULL && former->agent == member->agent && former->active;
+		member->next = member->agent->next_members;
+		member->agent->next_members = id + 1;
+	}
+}
+
+// Those that no backend has any more leave; the others go over to the new buckets.
+static void keep_or_free(struct weir_agents *agents, struct plan *plan) {
+	for (uint32_t i = 0; agents->buckets != NULL && i <= agents->bucket_mask; i++) {
+		struct agent *agent = agents->buckets[i], *next;
+
+		for (; agent != NULL; agent = next) {
+			next = agent->hash_next;
+			if (agent->next_members == 0) {
+				weir_wheel_clear(&agents->wheel, &agent->entry);
+				free(agent);
+				continue;
+			}
+			sum_up(agent, plan->members);
+			enter(plan->buckets, plan->mask, agent);
+			weir_agents_hasten(agent);
+		}
+	}
+}
+
+// Few are asked soon, many are spread over their interval.
+static void start_fresh(struct weir_agents *agents, struct plan *plan) {
+	uint64_t now_ms = weir_agents_now_ms();
+
+	for (uint32_t i = 0; i < plan->fresh_count; i++) {
+		struct agent *agent = plan->fresh[i];
+		uint32_t spread;
+
+		sum_up(agent, plan->members);
+		spread = least(plan->fresh_count, agent->interval_ms);
+		agent->next_ms = now_ms + 1 + (uint64_t)i * spread / plan->fresh_count;
+		weir_wheel_set(&agents->wheel, &agent->entry, agent->next_ms);
+	}
+	plan->fresh_count = 0; // they are the agents' now
+}
+
+int weir_agents_configure(
+	struct weir_agents *agents, const struct weir_agents_target *targets, uint32_t n) {
+	struct member *former = agents->members;
+	struct agent **former_buckets = agents->buckets;
+	struct plan plan;
+	int r = plan_init(&plan, targets, n);
+
+	for (uint32_t i = 0; r == 0 && i < n; i++) {
+		r = plan_target(agents, &plan, &targets[i]);
+	}
+	if (r < 0) {
+		plan_fini(&plan);
+		return r;
+	}
+	join(agents, &plan);
+	keep_or_free(agents, &plan);
+	agents->members = plan.members;
+	agents->ids = plan.ids;
+	agents->buckets = plan.buckets;
+	agents->bucket_mask = plan.mask;
+	start_fresh(agents, &plan);
+	plan.members = former;
+	plan.buckets = former_buckets;
+	plan_fini(&plan);
+	weir_agents_arm(agents);
+	return 0;
+}
+
+void weir_agents_set_keys(struct weir_agents *agents, const struct weir_agent_keys *keys) {
+	agents->keys = *keys;
+}
+
+static const struct member *member_of(const struct weir_agents *agents, uint16_t backend) {
+	return backend < agents->ids && agents->members[backend].agent != NULL
+		       ? &agents->members[backend]
+		       : NULL;
+}
+
+void weir_agents_set_active(struct weir_agents *agents, uint16_t backend, bool active) {
+	const struct member *member = member_of(agents, backend);
+	struct agent *agent;
+
+	if (member == NULL || member->active == active) {
+		return;
+	}
+	agent = member->agent;
+	agents->members[backend].active = active;
+	agent->active = false;
+	for (uint32_t link = agent->members; link != 0; link = agents->members[link - 1].next) {
+		agent->active |= agents->members[link - 1].active;
+	}
+	weir_agents_hasten(agent);
+	weir_agents_arm(agents);
+}
+
+// --- looking ------------------------------------------------------------------------------
+
+int weir_agents_status(
+	const struct weir_agents *agents, uint16_t backend, struct weir_agents_status *ret) {
+	const struct member *member = member_of(agents, backend);
+	const struct agent *agent;
+
+	if (member == NULL) {
+		return -ENOENT;
+	}
+	agent = member->agent;
+	*ret = (struct weir_agents_status){.answers = agent->answers,
+		.heard = agent->has_last,
+		.interval_ms = weir_agents_interval_ms(agent),
+		.streak = agent->streak,
+		.probes = agent->probes,
+		.answered = agent->answered};
+	if (agent->has_last) {
+		ret->age_ms = (uv_hrtime() - agent->heard_ns) / 1000000;
+		ret->agent = agent->last.agent;
+		ret->serial = agent->heard;
+	}
+	return 0;
+}
+
+struct weir_agents_counts weir_agents_counts(const struct weir_agents *agents) {
+	return agents->counts;
+}
+
+// --- life ---------------------------------------------------------------------------------
+
+static void on_received(void *context, const struct weir_address *address, uint16_t port,
+	const uint8_t *bytes, size_t count) {
+	struct weir_agents *agents = context;
+	struct agent *agent = find(agents, address, port);
+
+	if (agent == NULL) {
+		agents->counts.refused[WEIR_AGENT_REFUSAL_SENDER]++;
+	} else {
+		weir_agents_take(agent, bytes, count);
+	}
+}
+
+static void on_received_all(void *context) {
+	struct weir_agents *agents = context;
+
+	weir_agents_sockets_flush(agents->sockets);
+	weir_agents_arm(agents);
+}
+
+// The host's own trouble says nothing about the backend.
+static void on_unsent(void *context, void *owner, int error) {
+	struct agent *agent = owner;
+	bool ours = error == -EAGAIN || error == -ENOBUFS || error == -ENOMEM || error == -EPERM ||
+		    error == -EACCES || error == -EAFNOSUPPORT || error == -EADDRNOTAVAIL;
+
+	(void)context;
+	agent->probe[0].state = PROBE_NONE;
+	weir_agents_end_probe(
+		agent, ours ? WEIR_AGENTS_UNKNOWN : WEIR_AGENTS_SILENT, strerror(-error));
+	weir_agents_schedule(agent);
+}
+
+int weir_agents_create(
+	uv_loop_t *loop, const struct weir_agents_events *events, struct weir_agents **ret) {
+	struct weir_agents_socket_events sockets = {
+		.received = on_received, .received_all = on_received_all, .unsent = on_unsent};
+	struct weir_agents *agents;
+	int r = weir_agent_crypto_start();
+
+	if (r < 0) {
+		return r;
+	}
+	agents = calloc(1, sizeof(*agents));
+	if (agents == NULL) {
+		return -ENOMEM;
+	}
+	sockets.context = agents;
+	r = weir_agents_sockets_create(loop, &sockets, &agents->sockets);
+	if (r < 0) {
+		free(agents);
+		return r;
+	}
+	agents->loop = loop;
+	agents->events = *events;
+	agents->balancer = weir_agent_random_number();
+	agents->random = weir_agent_random_number();
+	agents->started_ns = uv_hrtime();
+	weir_wheel_init(&agents->wheel, weir_agents_now_ms());
+	uv_timer_init(loop, &agents->timer);
+	agents->timer.data = agents;
+	*ret = agents;
+	return 0;
+}
+
+static void on_closed(uv_handle_t *handle) {
+	free(handle->data);
+}
+
+void weir_agents_free(struct weir_agents *agents) {
+	if (agents == NULL) {
+		return;
+	}
+	for (uint32_t i = 0; agents->buckets != NULL && i <= agents->bucket_mask; i++) {
+		struct agent *agent = agents->buckets[i], *next;
+
+		for (; agent != NULL; agent = next) {
+			next = agent->hash_next;
+			free(agent);
+		}
+	}
+	free(agents->buckets);
+	free(agents->members);
+	agents->buckets = NULL;
+	agents->members = NULL;
+	agents->ids = 0;
+	weir_agent_keys_wipe(&agents->keys);
+	weir_agents_sockets_free(agents->sockets);
+	uv_close((uv_handle_t *)&agents->timer, on_closed);
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Answers: which of them are taken.
+#include <stdio.h>
+#include <string.h>
+
+#include "agents_private.h"
+
+#define NUDGE_MS 50 // an agent that did not hear that it was heard is told again, no more often
+
+// Which of the last probes has this challenge; -1 = neither.
+static int find_probe(const struct agent *agent, const uint8_t *challenge) {
+	for (int i = 0; i < 2; i++) {
+		if (agent->probe[i].state != PROBE_NONE &&
+			memcmp(agent->probe[i].challenge, challenge, WEIR_AGENT_CHALLENGE_BYTES) ==
+				0) {
+			return i;
+		}
+	}
+	return -1;
+}
+
+static bool is_same_process(const struct agent *agent, const struct weir_agent_answer *answer) {
+	return agent->has_last && agent->last.agent == answer->agent;
+}
+
+// The newest probe was answered by the process that was heard last: what another process says to
+// it, or anybody to the probe before, was said earlier.
+static bool is_outdated(const struct agent *agent, const struct weir_agent_answer *answer, int i) {
+	return agent->probe[0].state == PROBE_ANSWERED &&
+	       (i != 0 || !is_same_process(agent, answer));
+}
+
+static enum weir_agent_refusal judge_unasked(
+	const struct agent *agent, const struct weir_agent_answer *answer, int i) {
+	if (is_same_process(agent, answer)) {
+		return answer->serial > agent->heard ? WEIR_AGENT_REFUSAL_NONE
+						     : WEIR_AGENT_REFUSAL_SERIAL;
+	}
+	// Another process has that challenge only if the one before did not answer it.
+	return agent->probe[i].state == PROBE_ANSWERED || is_outdated(agent, answer, i)
+		       ? WEIR_AGENT_REFUSAL_CHALLENGE
+		       : WEIR_AGENT_REFUSAL_NONE;
+}
+
+static enum weir_agent_refusal judge(
+	const struct agent *agent, const struct weir_agent_answer *answer, int i) {
+	if (answer->balancer != agent->agents->balancer) {
+		return WEIR_AGENT_REFUSAL_BALANCER;
+	}
+	if (i < 0) {
+		return WEIR_AGENT_REFUSAL_CHALLENGE;
+	}
+	if (answer->unasked != 0) {
+		return judge_unasked(agent, answer, i);
+	}
+	if (agent->probe[i].state == PROBE_ANSWERED || is_outdated(agent, answer, i)) {
+		return WEIR_AGENT_REFUSAL_CHALLENGE;
+	}
+	return WEIR_AGENT_REFUSAL_NONE;
+}
+
+static void report(struct agent *agent, const struct weir_agent_answer *answer) {
+	struct weir_agents *agents = agent->agents;
+	struct weir_report report;
+
+	weir_agent_answer_report(answer, agent->has_last ? &agent->last : NULL, &report);
+	agents->counts.dropped_fields += (uint64_t)__builtin_popcount(weir_report_check(&report));
+	agent->last = *answer;
+	agent->has_last = true;
+	agent->heard_ns = uv_hrtime();
+	for (uint32_t link = agent->members; link != 0; link = agents->members[link - 1].next) {
+		agents->events.report(agents->events.context, (uint16_t)(link - 1), &report);
+	}
+}
+
+// Say at once that a word was heard: the agent repeats it until then.
+static void nudge(struct agent *agent) {
+	agent->nudged_ms = weir_agents_now_ms();
+	weir_agents_probe(agent);
+	weir_agents_schedule(agent);
+}
+
+static void take(struct agent *agent, const struct weir_agent_answer *answer, int i) {
+	bool same = is_same_process(agent, answer);
+	bool is_new = !same || answer->serial > agent->heard;
+	// An unasked answer, or one to a later probe, has overtaken it.
+	bool late =
+		same && (answer->serial < agent->heard || answer->clock_ms < agent->last.clock_ms);
+	bool in_time = answer->unasked == 0 && i == 0 && agent->awaiting;
+
+	agent->agents->counts.answers++;
+	if (answer->unasked != 0) {
+		agent->agents->counts.unasked++;
+	} else {
+		agent->probe[i].state = PROBE_ANSWERED;
+	}
+	if (!late) {
+		if (is_new) {
+			agent->heard = answer->serial;
+		}
+		report(agent, answer);
+	}
+	if (in_time) {
+		weir_agents_end_probe(agent, WEIR_AGENTS_ANSWERED, "weir-agent answered");
+	}
+	if (is_new && answer->serial != 0) {
+		nudge(agent);
+	}
+}
+
+static void refuse(struct agent *agent, const struct weir_agent_answer *answer, int i,
+	enum weir_agent_refusal refusal) {
+	agent->agents->counts.refused[refusal]++;
+	if (refusal == WEIR_AGENT_REFUSAL_SERIAL && i >= 0 && answer->serial == agent->heard &&
+		weir_agents_now_ms() >= agent->nudged_ms + NUDGE_MS) {
+		nudge(agent);
+	}
+}
+
+void weir_agents_take(struct agent *agent, const uint8_t *bytes, size_t count) {
+	struct weir_agents *agents = agent->agents;
+	struct weir_agent_answer answer;
+	enum weir_agent_refusal refusal;
+	int i;
+
+	refusal = weir_agent_answer_decode(bytes, count, &agents->keys, &answer);
+	if (refusal != WEIR_AGENT_REFUSAL_NONE) {
+		agents->counts.refused[refusal]++;
+		return;
+	}
+	i = find_probe(agent, answer.challenge);
+	refusal = judge(agent, &answer, i);
+	if (refusal != WEIR_AGENT_REFUSAL_NONE) {
+		refuse(agent, &answer, i, refusal);
+		return;
+	}
+	take(agent, &answer, i);
+}

@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "reports.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define WEIGHT_MOST 65535.0 // as in the configuration
+
+// One thing that a source has said, and may take back.
+enum said { SAID_WORD, SAID_LIMIT, SAID_QUEUE, SAID_WEIGHT, SAID_COUNT };
+
+struct entry { // of one backend id
+	bool known;
+	bool any; // last is valid
+	bool at_limit;
+	uint8_t accept_queue_percent;
+	uint64_t generation; // of the configure call that named it last
+	uint64_t identity;
+	uint32_t configured_weight;
+	uint32_t limit; // its own, of all balancers; 0 = none
+	uint32_t weight; // WEIR_WEIGHT_UNSET = none
+	double percent; // of the configured weight, instead of weight; below 0 = none
+	uint64_t taken_ms; // the last one
+	struct weir_report last;
+	char source[WEIR_REPORTS_SOURCE_BYTES]; // of it
+	char by[SAID_COUNT][WEIR_REPORTS_SOURCE_BYTES]; // who said it; "" = nobody
+};
+
+struct weir_reports {
+	struct weir_states *states;
+	struct weir_estimates *estimates;
+	weir_reports_changed changed;
+	void *context;
+	struct weir_tables *tables; // NULL until the first configure
+	struct entry *entries; // by backend id
+	uint32_t ids;
+	uint32_t divisor; // balancers of the fleet times workers of each
+	uint64_t generation;
+	char why[256]; // weir_reports_why
+};
+
+static uint64_t now_ns(void) {
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+int weir_reports_create(struct weir_states *states, struct weir_estimates *estimates,
+	weir_reports_changed changed, void *context, struct weir_reports **ret) {
+	struct weir_reports *reports = calloc(1, sizeof(*reports));
+
+	if (reports == NULL) {
+		return -ENOMEM;
+	}
+	reports->states = states;
+	reports->estimates = estimates;
+	reports->changed = changed;
+	reports->context = context;
+	*ret = reports;
+	return 0;
+}
+
+void weir_reports_free(struct weir_reports *reports) {
+	if (reports == NULL) {
+		return;
+	}
+	free(reports->entries);
+	free(reports);
+}
+
+static struct entry *find(const struct weir_reports *reports, uint16_t backend) {
+	return backend < reports->ids && reports->entries[backend].known
+		       ? &reports->entries[backend]
+		       : NULL;
+}
+
+// --- to the tables --------------------------------------------------------------------------
+
+static uint32_t limit_of_a_worker(const struct weir_reports *reports, uint32_t limit) {
+	uint32_t share = limit / reports->divisor;
+
+	return limit == 0 ? 0 : share == 0 ? 1 : share;
+}
+
+static uint32_t weight_of(const struct entry *entry) {
+	double weight = entry->percent * entry->configured_weight / 100 + 0.5;
+
+	if (entry->percent < 0) {
+		return entry->weight;
+	}
+	if (entry->percent == 0 || entry->configured_weight == 0) {
+		return 0;
+	}
+	return weight < 1 ? 1 : weight > WEIGHT_MOST ? (uint32_t)WEIGHT_MOST : (uint32_t)weight;
+}
+
+static void tell_tables(struct weir_reports *reports, uint16_t id) {
+	const struct entry *entry = &reports->entries[id];
+	uint32_t limit = limit_of_a_worker(reports, entry->limit), weight = weight_of(entry);
+	struct weir_backend_state state;
+
+	if (weir_tables_backend(reports->tables, id, &state) < 0 || state.leaving ||
+		(state.max_active_flows == limit && state.at_limit == entry->at_limit &&
+			state.own_weight == weight)) {
+		return;
+	}
+	weir_tables_set_limit(reports->tables, id, limit, entry->at_limit);
+	weir_tables_set_own_weight(reports->tables, id, weight);
+	reports->changed(reports->context);
+}
+
+// --- reports --------------------------------------------------------------------------------
+
+static bool is_by(const struct entry *entry, enum said said, const char *source) {
+	return strncmp(entry->by[said], source, sizeof(entry->by[said]) - 1) == 0;
+}
+
+// Whether a source that says this or does not has a say in it; notes who it was.
+static bool concerns(struct entry *entry, enum said said, const char *source, bool says) {
+	if (!says && !is_by(entry, said, source)) {
+		return false;
+	}
+	snprintf(entry->by[said], sizeof(entry->by[said]), "%s", says ? source : "");
+	return true;
+}
+
+static void take_limit(struct entry *entry, const struct weir_report *report, const char *source) {
+	bool says = (report->given & WEIR_REPORT(MAX_ACTIVE)) != 0;
+
+	if (concerns(entry, SAID_LIMIT, source, says)) {
+		entry->limit = says ? (uint32_t)report->max_active_flows : 0;
+	}
+}
+
+static void take_queue(struct entry *entry, const struct weir_report *report, const char *source) {
+	uint32_t fields = WEIR_REPORT(QUEUE) | WEIR_REPORT(QUEUE_LIMIT);
+	bool says = (report->given & fields) == fields && report->accept_queue_limit > 0;
+	double full = report->accept_queue_limit * entry->accept_queue_percent / 100;
+
+	if (!concerns(entry, SAID_QUEUE, source, says)) {
+		return;
+	}
+	if (!says || entry->accept_queue_percent == 0) {
+		entry->at_limit = false;
+	} else if (report->accept_queue >= full) {
+		entry->at_limit = true;
+	} else if (report->accept_queue < full / 2) {
+		entry->at_limit = false;
+	}
+}
+
+static void take_weight(struct entry *entry, const struct weir_report *report, const char *source) {
+	bool absolute = (report->given & WEIR_REPORT(WEIGHT)) != 0;
+	bool percent = (report->given & WEIR_REPORT(WEIGHT_PERCENT)) != 0;
+
+	if (!concerns(entry, SAID_WEIGHT, source, absolute || percent)) {
+		return;
+	}
+	entry->weight = !absolute                      ? WEIR_WEIGHT_UNSET
+			: report->weight > WEIGHT_MOST ? (uint32_t)WEIGHT_MOST
+						       : (uint32_t)(report->weight + 0.5);
+	entry->percent = percent && !absolute ? report->weight_percent : -1;
+}
+
+// Those of limit, accept queue and weight that the backend's service has a use for: all of them.
+#define HERE \
+	(WEIR_REPORT(MAX_ACTIVE) | WEIR_REPORT(QUEUE) | WEIR_REPORT(QUEUE_LIMIT) | \
+		WEIR_REPORT(WEIGHT) | WEIR_REPORT(WEIGHT_PERCENT))
+
+uint32_t weir_reports_take(struct weir_reports *reports, uint16_t id,
+	const struct weir_report *report, const char *source) {
+	struct entry *entry = find(reports, id);
+	struct weir_report sound = *report;
+	int used;
+
+	if (entry == NULL) {
+		return 0;
+	}
+	weir_report_check(&sound);
+	take_limit(entry, &sound, source);
+	take_queue(entry, &sound, source);
+	take_weight(entry, &sound, source);
+	entry->last = sound;
+	entry->any = true;
+	entry->taken_ms = now_ns() / 1000000;
+	snprintf(entry->source, sizeof(entry->source), "%s", source);
+	tell_tables(reports, id);
+	reports->why[0] = '\0';
+	used = weir_estimates_report(
+		reports->estimates, id, &sound, now_ns(), reports->why, sizeof(reports->why));
+	if (sound.word != WEIR_HEALTH_WORD_NONE) {
+		enum weir_health_word word = (enum weir_health_word)sound.word;
+
+		snprintf(entry->by[SAID_WORD], sizeof(entry->by[SAID_WORD]), "%s", source);
+		weir_states_say(reports->states, id, word, source,
+			sound.why[0] != '\0' ? sound.why : weir_health_word_name(word));
+	}
+	return (used > 0 ? (uint32_t)used : 0) | (sound.given & HERE);
+}
+
+const char *weir_reports_why(const struct weir_reports *reports) {
+	return reports->why;
+}
+
+void weir_reports_gone(struct weir_reports *reports, uint16_t id, const char *source) {
+	static const struct weir_report nothing = {0};
+	struct entry *entry = find(reports, id);
+
+	if (entry == NULL) {
+		return;
+	}
+	take_limit(entry, &nothing, source);
+	take_queue(entry, &nothing, source);
+	take_weight(entry, &nothing, source);
+	tell_tables(reports, id);
+	if (is_by(entry, SAID_WORD, source)) {
+		entry->by[SAID_WORD][0] = '\0';
+		weir_states_expire(reports->states, id, source);
+	}
+}
+
+void weir_reports_second(struct weir_reports *reports) {
+	uint64_t now_ms = now_ns() / 1000000;
+
+	for (uint32_t id = 0; id < reports->ids; id++) {
+		struct entry *entry = find(reports, (uint16_t)id);
+
+		if (entry == NULL || !entry->any ||
+			now_ms - entry->taken_ms < WEIR_REPORTS_EXPIRE_MS) {
+			continue;
+		}
+		entry->any = false;
+		for (uint32_t said = 0; said < SAID_COUNT; said++) {
+			char source[WEIR_REPORTS_SOURCE_BYTES];
+
+			memcpy(source, entry->by[said], sizeof(source));
+			if (source[0] != '\0') {
+				weir_reports_gone(reports, (uint16_t)id, source);
+			}
+		}
+	}
+}
+
+// --- configuring ----------------------------------------------------------------------------
+
+uint32_t weir_reports_wants(const struct weir_config_service *service) {
+	const struct weir_config_policy *policy = &service->policy;
+	uint32_t wants = WEIR_REPORT(MAX_ACTIVE);
+
+	if (service->flow_control.accept_queue_percent > 0) {
+		wants |= WEIR_REPORT(QUEUE) | WEIR_REPORT(QUEUE_LIMIT);
+	}
+	if (policy->weights != WEIR_WEIGHTS_CONFIGURED) {
+		wants |= WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS) | WEIR_REPORT(UTILIZATION);
+	}
+	if (policy->service_time == WEIR_SERVICE_TIME_REPORTED) {
+		wants |= policy->measurement == WEIR_MEASUREMENT_BUSY
+				 ? WEIR_REPORT(BUSY_TIME) | WEIR_REPORT(BUSY_COUNT)
+				 : WEIR_REPORT(SERVICE_TIME) | WEIR_REPORT(SERVICE_COUNT);
+		wants |= policy->statistic == WEIR_STATISTIC_MEDIAN ? WEIR_REPORT(SERVICE_MEDIAN)
+								    : 0;
+	}
+	return wants;
+}
+
+static int grow(struct weir_reports *reports, uint32_t ids) {
+	struct entry *entries;
+
+	if (ids <= reports->ids) {
+		return 0;
+	}
+	entries = realloc(reports->entries, ids * sizeof(*entries));
+	if (entries == NULL) {
+		return -ENOMEM;
+	}
+	memset(entries + reports->ids, 0, (ids - reports->ids) * sizeof(*entries));
+	reports->entries = entries;
+	reports->ids = ids;
+	return 0;
+}
+
+static void configure_backend(struct weir_reports *reports,
+	const struct weir_config_service *service, const struct weir_backend_state *state) {
+	struct entry *entry = &reports->entries[state->id];
+
+	if (!entry->known || entry->identity != state->identity) {
+		*entry = (struct entry){.known = true,
+			.identity = state->identity,
+			.weight = WEIR_WEIGHT_UNSET,
+			.percent = -1};
+	}
+	entry->generation = reports->generation;
+	entry->configured_weight = state->configured_weight;
+	entry->accept_queue_percent = (uint8_t)service->flow_control.accept_queue_percent;
+	entry->at_limit &= entry->accept_queue_percent != 0;
+	tell_tables(reports, state->id);
+}
+
+static uint32_t divisor_of(const struct weir_tables *tables, const struct weir_config *config) {
+	const struct weir_segment *segment = weir_tables_segment(tables);
+	uint32_t workers = segment != NULL ? segment->workers : config->workers.count;
+	uint32_t balancers = config->instance.clients * config->instance.members;
+
+	return (balancers > 0 ? balancers : 1) * (workers > 0 ? workers : 1);
+}
+
+int weir_reports_configure(struct weir_reports *reports, struct weir_tables *tables,
+	const struct weir_config *config) {
+	int r = grow(reports, weir_tables_backend_ids(tables));
+
+	if (r < 0) {
+		return r;
+	}
+	reports->tables = tables;
+	reports->divisor = divisor_of(tables, config);
+	reports->generation++;
+	for (uint32_t i = 0; i < config->service_count; i++) {
+		const struct weir_config_service *service = &config->services[i];
+
+		for (uint32_t k = 0; k < service->backend_count; k++) {
+			struct weir_backend_state state;
+			int id = weir_tables_backend_find(
+				tables, service->name, service->backends[k].name);
+
+			if (id >= 0 && weir_tables_backend(tables, (uint16_t)id, &state) == 0) {
+				configure_backend(reports, service, &state);
+			}
+		}
+	}
+	for (uint32_t id = 0; id < reports->ids; id++) {
+		reports->entries[id].known &=
+			reports->entries[id].generation == reports->generation;
+	}
+	return 0;
+}
+
+// --- looking --------------------------------------------------------------------------------
+
+int weir_reports_status(
+	const struct weir_reports *reports, uint16_t backend, struct weir_reports_status *ret) {
+	const struct entry *entry = find(reports, backend);
+
+	if (entry == NULL || !entry->any) {
+		return -ENOENT;
+	}
+	*ret = (struct weir_reports_status){.report = &entry->last,
+		.source = entry->source,
+		.age_ms = now_ns() / 1000000 - entry->taken_ms,
+		.max_active_flows = entry->limit,
+		.at_limit = entry->at_limit};
+	return 0;
+}

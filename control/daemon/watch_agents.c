@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "watch_agents.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "segment.h"
+
+#define SETTLED_LEAST WEIR_AGENT_SILENT_PROBES
+
+struct backend { // one backend id
+	bool asked; // it has an agent
+	uint64_t identity; // whose flows these are
+	uint64_t new_flows; // when looked at last
+	uint64_t flows_ms; // when it had flows last, 0 = never
+	uint32_t inactive_interval_ms;
+};
+
+struct weir_watch_agents {
+	struct weir_log *log;
+	struct weir_health *health;
+	struct weir_reports *reports;
+	struct weir_agents *agents;
+	struct weir_tables *tables; // NULL until the first configure
+	struct backend *backends; // by id
+	uint32_t ids;
+	bool has_keys;
+};
+
+// --- callbacks ----------------------------------------------------------------------------
+
+static const char source[] = "agent";
+
+static void on_report(void *context, uint16_t backend, const struct weir_report *report) {
+	struct weir_watch_agents *watch = context;
+
+	weir_reports_take(watch->reports, backend, report, source);
+}
+
+static void on_probed(void *context, uint16_t backend, enum weir_agents_outcome outcome,
+	const char *detail, uint32_t duration_ms) {
+	struct weir_watch_agents *watch = context;
+	enum weir_probe_outcome probe = outcome == WEIR_AGENTS_ANSWERED ? WEIR_PROBE_PASSED
+					: outcome == WEIR_AGENTS_SILENT ? WEIR_PROBE_FAILED
+									: WEIR_PROBE_UNKNOWN;
+
+	if (outcome != WEIR_AGENTS_ANSWERED) {
+		weir_health_set_idle(watch->health, backend, 0);
+	}
+	weir_health_tell(watch->health, backend, probe, detail, duration_ms);
+}
+
+static void on_gone(void *context, uint16_t backend) {
+	struct weir_watch_agents *watch = context;
+
+	weir_reports_gone(watch->reports, backend, source);
+}
+
+// --- configuring --------------------------------------------------------------------------
+
+static void read_keys(struct weir_watch_agents *watch, const char *file) {
+	struct weir_agent_keys keys;
+	char why[256];
+	int r = weir_agent_keys_read(file, getuid(), &keys, why, sizeof(why));
+
+	if (r < 0) {
+		weir_log_write(watch->log, WEIR_LOG_ERROR, "keys of agents: %s; %s", why,
+			watch->has_keys ? "the former ones stay in use" : "no agent is asked");
+		return;
+	}
+	weir_agents_set_keys(watch->agents, &keys);
+	weir_agent_keys_wipe(&keys);
+	watch->has_keys = true;
+}
+
+static int grow(struct weir_watch_agents *watch, uint32_t ids) {
+	struct backend *backends;
+
+	if (ids <= watch->ids) {
+		return 0;
+	}
+	backends = realloc(watch->backends, ids * sizeof(*backends));
+	if (backends == NULL) {
+		return -ENOMEM;
+	}
+	memset(backends + watch->ids, 0, (ids - watch->ids) * sizeof(*backends));
+	watch->backends = backends;
+	watch->ids = ids;
+	return 0;
+}
+
+static uint32_t settled_after(const struct weir_config_service *service) {
+	const struct weir_config_health_check *check = &service->health_check;
+	uint32_t settled = SETTLED_LEAST;
+
+	if (check->type == WEIR_CHECK_AGENT) {
+		settled = check->rise > settled ? check->rise : settled;
+		settled = check->fall > settled ? check->fall : settled;
+	}
+	return settled;
+}
+
+static void add_target(struct weir_watch_agents *watch, const struct weir_config_service *service,
+	const struct weir_backend_state *state, struct weir_agents_target *ret) {
+	struct backend *backend = &watch->backends[state->id];
+
+	if (backend->identity != state->identity) {
+		*backend = (struct backend){.identity = state->identity};
+	}
+	backend->asked = true;
+	backend->inactive_interval_ms = service->agent.inactive_interval_ms;
+	*ret = (struct weir_agents_target){.backend = state->id,
+		.port = service->agent.port,
+		.address = state->address,
+		.interval_ms = service->agent.interval_ms,
+		.inactive_interval_ms = service->agent.inactive_interval_ms,
+		.timeout_ms = service->agent.timeout_ms,
+		.settled = settled_after(service),
+		.wants = weir_reports_wants(service)};
+}
+
+static uint32_t list_targets(struct weir_watch_agents *watch, const struct weir_config *config,
+	struct weir_agents_target *targets) {
+	uint32_t n = 0;
+
+	for (uint32_t id = 0; id < watch->ids; id++) {
+		watch->backends[id].asked = false;
+	}
+	for (uint32_t i = 0; i < config->service_count; i++) {
+		const struct weir_config_service *service = &config->services[i];
+
+		for (uint32_t j = 0; service->agent.port != 0 && j < service->backend_count; j++) {
+			struct weir_backend_state state;
+			int id = weir_tables_backend_find(
+				watch->tables, service->name, service->backends[j].name);
+
+			if (id >= 0 &&
+				weir_tables_backend(watch->tables, (uint16_t)id, &state) == 0) {
+				add_target(watch, service, &state, &targets[n++]);
+			}
+		}
+	}
+	return n;
+}
+
+int weir_watch_agents_configure(struct weir_watch_agents *watch, struct weir_tables *tables,
+	const struct weir_config *config) {
+	struct weir_agents_target *targets;
+	uint32_t room = 0;
+	int r = grow(watch, weir_tables_backend_ids(tables));
+
+	for (uint32_t i = 0; i < config->service_count; i++) {
+		room += config->services[i].agent.port != 0 ? config->services[i].backend_count : 0;
+	}
+	if (r < 0) {
+		return r;
+	}
+	targets = calloc(room + 1, sizeof(*targets));
+	if (targets == NULL) {
+		return -ENOMEM;
+	}
+	watch->tables = tables;
+	if (room > 0) {
+		read_keys(watch, config->agents.key_file);
+	}
+	r = weir_agents_configure(watch->agents, targets, list_targets(watch, config, targets));
+	free(targets);
+	return r;
+}
+
+void weir_watch_agents_forget(struct weir_watch_agents *watch) {
+	weir_agents_configure(watch->agents, NULL, 0);
+	for (uint32_t id = 0; id < watch->ids; id++) {
+		watch->backends[id].asked = false;
+	}
+}
+
+// --- who has flows ------------------------------------------------------------------------
+
+// Flows that it has, or has had since the last look.
+static bool has_flows(const struct weir_watch_agents *watch, uint16_t id) {
+	const struct weir_segment *segment = weir_tables_segment(watch->tables);
+	struct backend *backend = &watch->backends[id];
+	uint64_t active = 0, new = 0;
+
+	for (uint32_t worker = 0; segment != NULL && worker < segment->workers; worker++) {
+		const struct weir_share_counters *counters =
+			weir_segment_backend_counters(segment, worker, id);
+
+		active += weir_counter_read(&counters->active_flows);
+		new += weir_counter_read(&counters->new_flows);
+	}
+	if (new != backend->new_flows) {
+		backend->new_flows = new;
+		return true;
+	}
+	return active > 0;
+}
+
+void weir_watch_agents_second(struct weir_watch_agents *watch) {
+	uint64_t now_ms = uv_hrtime() / 1000000;
+
+	for (uint32_t i = 0; watch->tables != NULL && i < watch->ids; i++) {
+		struct backend *backend = &watch->backends[i];
+		struct weir_agents_status status;
+		uint16_t id = (uint16_t)i;
+		bool active;
+
+		if (!backend->asked) {
+			continue;
+		}
+		if (has_flows(watch, id)) {
+			backend->flows_ms = now_ms;
+		}
+		active = backend->flows_ms != 0 &&
+			 now_ms - backend->flows_ms < backend->inactive_interval_ms;
+		weir_agents_set_active(watch->agents, id, active);
+		if (weir_agents_status(watch->agents, id, &status) == 0) {
+			bool idle = !active && status.answers && status.streak >= SETTLED_LEAST;
+
+			weir_health_set_idle(
+				watch->health, id, idle ? backend->inactive_interval_ms : 0);
+		}
+	}
+}
+
+// --- the rest -----------------------------------------------------------------------------
+
+const struct weir_agents *weir_watch_agents_of(const struct weir_watch_agents *watch) {
+	return watch->agents;
+}
+
+int weir_watch_agents_create(uv_loop_t *loop, struct weir_log *log, struct weir_health *health,
+	struct weir_reports *reports, struct weir_watch_agents **ret) {
+	struct weir_watch_agents *watch = calloc(1, sizeof(*watch));
+	struct weir_agents_events events = {
+		.report = on_report, .probed = on_probed, .gone = on_gone, .context = watch};
+	int r;
+
+	if (watch == NULL) {
+		return -ENOMEM;
+	}
+	watch->log = log;
+	watch->health = health;
+	watch->reports = reports;
+	r = weir_agents_create(loop, &events, &watch->agents);
+	if (r < 0) {
+		free(watch);
+		return r;
+	}
+	*ret = watch;
+	return 0;
+}
+
+void weir_watch_agents_free(struct weir_watch_agents *watch) {
+	if (watch == NULL) {
+		return;
+	}
+	weir_agents_free(watch->agents);
+	free(watch->backends);
+	free(watch);
+}

@@ -1,0 +1,471 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Agents against an agent in the same process, which answers as a test tells it to.
+#include <arpa/inet.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agents.h"
+#include "health_state.h"
+
+struct lab {
+	uv_loop_t loop;
+	struct weir_agents *agents;
+	struct weir_agent_keys keys;
+	int fd; // of the agent
+	uint16_t port;
+	struct sockaddr_in from; // of the last probe
+	struct weir_agent_probe probe; // the last one
+	unsigned int probes;
+	bool answers; // by itself
+	struct weir_agent_answer answer; // what it answers, without balancer and challenge
+	uv_poll_t poll;
+	uv_timer_t deadline;
+	// What was called back.
+	unsigned int reports, answered, silent, unknown, gone;
+	uint16_t backend;
+	struct weir_report report;
+};
+
+static void send_bytes(struct lab *lab, const uint8_t *bytes, size_t n) {
+	assert_int_equal(
+		sendto(lab->fd, bytes, n, 0, (struct sockaddr *)&lab->from, sizeof(lab->from)), n);
+}
+
+// The answer to the last probe, as it is under a key.
+static void encode(struct lab *lab, const struct weir_agent_key *key, uint8_t *bytes) {
+	lab->answer.balancer = lab->probe.balancer;
+	memcpy(lab->answer.challenge, lab->probe.challenge, sizeof(lab->answer.challenge));
+	weir_agent_answer_encode(&lab->answer, key, bytes);
+}
+
+static void answer(struct lab *lab) {
+	uint8_t bytes[WEIR_AGENT_MESSAGE_BYTES];
+
+	encode(lab, &lab->keys.key[0], bytes);
+	send_bytes(lab, bytes, sizeof(bytes));
+}
+
+static void on_probe(uv_poll_t *poll, int status, int events) {
+	struct lab *lab = poll->data;
+	uint8_t bytes[512];
+	socklen_t length = sizeof(lab->from);
+	ssize_t n = recvfrom(lab->fd, bytes, sizeof(bytes), MSG_DONTWAIT,
+		(struct sockaddr *)&lab->from, &length);
+
+	(void)status;
+	(void)events;
+	if (n < 0) {
+		return;
+	}
+	assert_int_equal(weir_agent_probe_decode(bytes, (size_t)n, &lab->keys, &lab->probe),
+		WEIR_AGENT_REFUSAL_NONE);
+	lab->probes++;
+	if (lab->answers) {
+		answer(lab);
+	}
+}
+
+static void on_report(void *context, uint16_t backend, const struct weir_report *report) {
+	struct lab *lab = context;
+
+	lab->reports++;
+	lab->backend = backend;
+	lab->report = *report;
+}
+
+static void on_probed(void *context, uint16_t backend, enum weir_agents_outcome outcome,
+	const char *detail, uint32_t duration_ms) {
+	struct lab *lab = context;
+
+	(void)backend;
+	(void)duration_ms;
+	assert_true(detail[0] != '\0');
+	lab->answered += outcome == WEIR_AGENTS_ANSWERED;
+	lab->silent += outcome == WEIR_AGENTS_SILENT;
+	lab->unknown += outcome == WEIR_AGENTS_UNKNOWN;
+}
+
+static void on_gone(void *context, uint16_t backend) {
+	struct lab *lab = context;
+
+	(void)backend;
+	lab->gone++;
+}
+
+static struct weir_agents_target target_of(const struct lab *lab, uint16_t backend) {
+	return (struct weir_agents_target){.backend = backend,
+		.port = lab->port,
+		.address = {.bytes = {127, 0, 0, 1}, .family = 4},
+		.interval_ms = 40,
+		.inactive_interval_ms = 400,
+		.timeout_ms = 30,
+		.settled = 4,
+		.wants = WEIR_REPORT(ACTIVE)};
+}
+
+static void configure(struct lab *lab, uint16_t backend) {
+	struct weir_agents_target target = target_of(lab, backend);
+
+	assert_int_equal(weir_agents_configure(lab->agents, &target, 1), 0);
+}
+
+static int setup(void **state) {
+	struct lab *lab = calloc(1, sizeof(*lab));
+	struct weir_agents_events events = {
+		.report = on_report, .probed = on_probed, .gone = on_gone, .context = lab};
+	struct sockaddr_in name = {.sin_family = AF_INET};
+	socklen_t length = sizeof(name);
+
+	assert_non_null(lab);
+	assert_int_equal(uv_loop_init(&lab->loop), 0);
+	assert_int_equal(weir_agents_create(&lab->loop, &events, &lab->agents), 0);
+	lab->keys = (struct weir_agent_keys){.count = 2, .key = {{.id = 7}, {.id = 9}}};
+	memset(lab->keys.key[0].secret, 0x11, WEIR_AGENT_KEY_BYTES);
+	memset(lab->keys.key[1].secret, 0x22, WEIR_AGENT_KEY_BYTES);
+	weir_agents_set_keys(lab->agents, &lab->keys);
+	name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	lab->fd = socket(AF_INET, SOCK_DGRAM, 0);
+	assert_true(lab->fd >= 0);
+	assert_int_equal(bind(lab->fd, (struct sockaddr *)&name, sizeof(name)), 0);
+	assert_int_equal(getsockname(lab->fd, (struct sockaddr *)&name, &length), 0);
+	lab->port = ntohs(name.sin_port);
+	assert_int_equal(uv_poll_init(&lab->loop, &lab->poll, lab->fd), 0);
+	lab->poll.data = lab;
+	uv_poll_start(&lab->poll, UV_READABLE, on_probe);
+	uv_timer_init(&lab->loop, &lab->deadline);
+	lab->answers = true;
+	lab->answer = (struct weir_agent_answer){
+		.agent = 0xa1, .serial = 1, .clock_ms = 1000, .word = WEIR_HEALTH_WORD_READY};
+	*state = lab;
+	return 0;
+}
+
+static int teardown(void **state) {
+	struct lab *lab = *state;
+
+	weir_agents_free(lab->agents);
+	uv_close((uv_handle_t *)&lab->poll, NULL);
+	uv_close((uv_handle_t *)&lab->deadline, NULL);
+	uv_run(&lab->loop, UV_RUN_DEFAULT);
+	assert_int_equal(uv_loop_close(&lab->loop), 0);
+	close(lab->fd);
+	free(lab);
+	return 0;
+}
+
+static void on_deadline(uv_timer_t *timer) {
+	bool *over = timer->data;
+
+	*over = true;
+}
+
+static void run_ms(struct lab *lab, uint64_t ms) {
+	bool over = false;
+
+	lab->deadline.data = &over;
+	uv_update_time(&lab->loop);
+	uv_timer_start(&lab->deadline, on_deadline, ms, 0);
+	while (!over) {
+		uv_run(&lab->loop, UV_RUN_ONCE);
+	}
+}
+
+#define UNTIL(lab, condition) \
+	do { \
+		for (unsigned int turns = 0; !(condition); turns++) { \
+			assert_in_range(turns, 0, 2000); \
+			run_ms(lab, 2); \
+		} \
+	} while (0)
+
+static uint64_t refused(const struct lab *lab, enum weir_agent_refusal refusal) {
+	return weir_agents_counts(lab->agents).refused[refusal];
+}
+
+static void agent_is_asked_and_heard(void **state) {
+	struct lab *lab = *state;
+	struct weir_agents_status status;
+
+	lab->answer.given = WEIR_REPORT(ACTIVE);
+	lab->answer.active = 17;
+	configure(lab, 5);
+	UNTIL(lab, lab->answered == 3);
+	assert_int_equal(lab->backend, 5);
+	assert_int_equal(lab->report.word, WEIR_HEALTH_WORD_READY);
+	assert_int_equal(lab->report.given, WEIR_REPORT(ACTIVE));
+	assert_true(lab->report.active_requests == 17);
+	assert_int_equal(lab->probe.wants, WEIR_REPORT(ACTIVE));
+	assert_int_equal(lab->probe.heard, 1);
+	assert_int_equal(lab->probe.agent, 0xa1);
+	assert_int_equal(weir_agents_status(lab->agents, 5, &status), 0);
+	assert_true(status.answers && status.heard);
+	assert_int_equal(status.agent, 0xa1);
+	assert_int_equal(weir_agents_status(lab->agents, 4, &status), -ENOENT);
+}
+
+// At once, not with the next probe: that would come after 400 ms.
+static void new_word_is_taken_and_answered_at_once(void **state) {
+	struct lab *lab = *state;
+	unsigned int probes;
+
+	configure(lab, 5);
+	UNTIL(lab, lab->answered >= 6);
+	run_ms(lab, 60); // asked less often from now on
+	probes = lab->probes;
+	lab->answers = false;
+	lab->answer.word = WEIR_HEALTH_WORD_LAME_DUCK;
+	lab->answer.serial = 2;
+	lab->answer.unasked = 1;
+	answer(lab);
+	run_ms(lab, 20);
+	assert_int_equal(lab->report.word, WEIR_HEALTH_WORD_LAME_DUCK);
+	assert_int_equal(lab->probes, probes + 1);
+	assert_int_equal(lab->probe.heard, 2);
+	// Its repetition says nothing new, but the agent may not have heard that it was heard.
+	answer(lab);
+	run_ms(lab, 20);
+	assert_int_equal(refused(lab, WEIR_AGENT_REFUSAL_SERIAL), 1);
+	assert_int_equal(lab->probes, probes + 1);
+	UNTIL(lab, lab->probes > probes + 1 || lab->silent > 0);
+	run_ms(lab, 50);
+	answer(lab);
+	UNTIL(lab, lab->probes > probes + 1);
+}
+
+// None of them is a report, and none changes what is known of the agent.
+static void hostile_answers_are_counted_and_ignored(void **state) {
+	struct lab *lab = *state;
+	uint8_t good[WEIR_AGENT_MESSAGE_BYTES], bytes[WEIR_AGENT_MESSAGE_BYTES + 1] = {0};
+	struct weir_agent_key stranger = {.id = 12};
+	struct weir_agent_answer former;
+	unsigned int reports;
+	int other;
+
+	lab->answer.clock_ms = 1;
+	configure(lab, 5);
+	UNTIL(lab, lab->answered >= 2);
+	lab->answers = false;
+	reports = lab->reports;
+	lab->answer.word = WEIR_HEALTH_WORD_LAME_DUCK;
+	lab->answer.serial = 2;
+	lab->answer.unasked = 1;
+	encode(lab, &lab->keys.key[0], good);
+	memcpy(bytes, good, sizeof(good));
+	send_bytes(lab, bytes, sizeof(good) - 1);
+	send_bytes(lab, bytes, sizeof(good) + 1);
+	UNTIL(lab, refused(lab, WEIR_AGENT_REFUSAL_LENGTH) == 2);
+	bytes[60] ^= 1;
+	send_bytes(lab, bytes, sizeof(good));
+	UNTIL(lab, refused(lab, WEIR_AGENT_REFUSAL_MAC) == 1);
+	encode(lab, &stranger, bytes);
+	send_bytes(lab, bytes, sizeof(good));
+	UNTIL(lab, refused(lab, WEIR_AGENT_REFUSAL_KEY) == 1);
+	stranger.id = 7; // the secret is another
+	encode(lab, &stranger, bytes);
+	send_bytes(lab, bytes, sizeof(good));
+	UNTIL(lab, refused(lab, WEIR_AGENT_REFUSAL_MAC) == 2);
+	other = socket(AF_INET, SOCK_DGRAM, 0);
+	sendto(other, good, sizeof(good), 0, (struct sockaddr *)&lab->from, sizeof(lab->from));
+	UNTIL(lab, refused(lab, WEIR_AGENT_REFUSAL_SENDER) == 1);
+	close(other);
+	former = lab->answer;
+	former.balancer ^= 1;
+	weir_agent_answer_encode(&former, &lab->keys.key[0], bytes);
+	send_bytes(lab, bytes, sizeof(good));
+	UNTIL(lab, refused(lab, WEIR_AGENT_REFUSAL_BALANCER) == 1);
+	former = lab->answer;
+	former.challenge[3] ^= 1;
+	weir_agent_answer_encode(&former, &lab->keys.key[0], bytes);
+	send_bytes(lab, bytes, sizeof(good));
+	UNTIL(lab, refused(lab, WEIR_AGENT_REFUSAL_CHALLENGE) == 1);
+	assert_int_equal(lab->reports, reports);
+	assert_int_equal(lab->report.word, WEIR_HEALTH_WORD_READY);
+}
+
+// A recorded lame duck, replayed after the backend has said "ready" again, and the answer to a
+// probe that was answered already.
+static void replays_change_nothing(void **state) {
+	struct lab *lab = *state;
+	uint8_t duck[WEIR_AGENT_MESSAGE_BYTES], again[WEIR_AGENT_MESSAGE_BYTES];
+
+	configure(lab, 5);
+	UNTIL(lab, lab->answered >= 2);
+	lab->answers = false;
+	UNTIL(lab, lab->silent == 1);
+	lab->answer.word = WEIR_HEALTH_WORD_LAME_DUCK;
+	lab->answer.serial = 2;
+	lab->answer.unasked = 1;
+	encode(lab, &lab->keys.key[0], duck);
+	send_bytes(lab, duck, sizeof(duck));
+	UNTIL(lab, lab->report.word == WEIR_HEALTH_WORD_LAME_DUCK);
+	lab->answer.word = WEIR_HEALTH_WORD_READY;
+	lab->answer.serial = 3;
+	lab->answer.unasked = 0;
+	encode(lab, &lab->keys.key[0], again);
+	send_bytes(lab, again, sizeof(again));
+	UNTIL(lab, lab->report.word == WEIR_HEALTH_WORD_READY);
+	send_bytes(lab, again, sizeof(again));
+	UNTIL(lab, refused(lab, WEIR_AGENT_REFUSAL_CHALLENGE) >= 1);
+	send_bytes(lab, duck, sizeof(duck));
+	UNTIL(lab, refused(lab, WEIR_AGENT_REFUSAL_SERIAL) +
+				   refused(lab, WEIR_AGENT_REFUSAL_CHALLENGE) >=
+			   2);
+	assert_int_equal(lab->report.word, WEIR_HEALTH_WORD_READY);
+	// Nor does what an earlier process of the agent said.
+	lab->answer.agent = 0xb2;
+	lab->answer.serial = 1;
+	lab->answers = true;
+	UNTIL(lab, lab->probe.agent == 0xb2);
+	lab->answers = false;
+	send_bytes(lab, duck, sizeof(duck));
+	run_ms(lab, 30);
+	assert_int_equal(lab->report.word, WEIR_HEALTH_WORD_READY);
+}
+
+// Sums and counts grow; a new process of the agent begins again, and reports nothing of the old
+// one.
+static void sums_become_means(void **state) {
+	struct lab *lab = *state;
+
+	lab->answers = false;
+	lab->answer.given = WEIR_REPORT(SERVICE_TIME) | WEIR_REPORT(SERVICE_COUNT);
+	lab->answer.service_sum_us = 1000000;
+	lab->answer.service_count = 100;
+	configure(lab, 5);
+	UNTIL(lab, lab->probes == 1);
+	answer(lab);
+	UNTIL(lab, lab->reports == 1);
+	assert_int_equal(lab->report.given, 0);
+	UNTIL(lab, lab->probes == 2);
+	lab->answer.clock_ms += 500;
+	lab->answer.service_sum_us += 60000;
+	lab->answer.service_count += 3;
+	answer(lab);
+	UNTIL(lab, lab->reports == 2);
+	assert_true(lab->report.service_time_ms == 20);
+	assert_true(lab->report.service_count == 3);
+	UNTIL(lab, lab->probes >= 3);
+	lab->answer.agent = 0xb2;
+	lab->answer.clock_ms = 10;
+	answer(lab);
+	UNTIL(lab, lab->reports == 3);
+	assert_int_equal(lab->report.given, 0);
+}
+
+static void silence_fails_and_is_told_once_as_gone(void **state) {
+	struct lab *lab = *state;
+
+	lab->answers = false;
+	configure(lab, 5);
+	UNTIL(lab, lab->silent >= WEIR_AGENT_SILENT_PROBES + 1);
+	assert_int_equal(lab->gone, 0); // it was never there
+	lab->answers = true;
+	UNTIL(lab, lab->answered >= 2);
+	lab->answers = false;
+	lab->silent = 0;
+	UNTIL(lab, lab->silent >= WEIR_AGENT_SILENT_PROBES + 1);
+	assert_int_equal(lab->gone, 1);
+}
+
+static void inactive_is_asked_less_often(void **state) {
+	struct lab *lab = *state;
+	unsigned int probes;
+
+	configure(lab, 5);
+	UNTIL(lab, lab->answered >= 5);
+	run_ms(lab, 50);
+	probes = lab->probes;
+	run_ms(lab, 1000); // 2 or 3 of 400 ms, 25 of 40
+	assert_in_range(lab->probes - probes, 1, 4);
+	assert_int_equal(lab->probe.interval_ms, 400);
+	weir_agents_set_active(lab->agents, 5, true);
+	probes = lab->probes;
+	run_ms(lab, 1000);
+	assert_in_range(lab->probes - probes, 12, 30);
+	assert_int_equal(lab->probe.interval_ms, 40);
+}
+
+// Two backends of two services on one server: one agent, asked once for both.
+static void backends_share_an_agent(void **state) {
+	struct lab *lab = *state;
+	struct weir_agents_target targets[2] = {target_of(lab, 5), target_of(lab, 9)};
+	struct weir_agents_status status;
+	uint64_t probes;
+
+	targets[1].wants = WEIR_REPORT(QUEUE);
+	assert_int_equal(weir_agents_configure(lab->agents, targets, 2), 0);
+	UNTIL(lab, lab->answered >= 6);
+	assert_int_equal(lab->answered, lab->reports);
+	assert_int_equal(lab->probe.wants, WEIR_REPORT(ACTIVE) | WEIR_REPORT(QUEUE));
+	assert_int_equal(weir_agents_status(lab->agents, 9, &status), 0);
+	probes = status.probes;
+	configure(lab, 9); // one of them leaves, the agent stays
+	assert_int_equal(weir_agents_status(lab->agents, 9, &status), 0);
+	assert_int_equal(status.probes, probes);
+	assert_int_equal(weir_agents_status(lab->agents, 5, &status), -ENOENT);
+	assert_int_equal(weir_agents_configure(lab->agents, NULL, 0), 0);
+	run_ms(lab, 60);
+	probes = lab->probes;
+	run_ms(lab, 100);
+	assert_int_equal(lab->probes, probes);
+}
+
+static void bad_targets_change_nothing(void **state) {
+	struct lab *lab = *state;
+	struct weir_agents_target good = target_of(lab, 5), twice[2] = {good, good};
+	struct weir_agents_status status;
+
+	configure(lab, 5);
+	assert_int_equal(weir_agents_configure(lab->agents, twice, 2), -EINVAL);
+	twice[0].interval_ms = 0;
+	assert_int_equal(weir_agents_configure(lab->agents, twice, 1), -EINVAL);
+	twice[0] = good;
+	twice[0].timeout_ms = 41;
+	assert_int_equal(weir_agents_configure(lab->agents, twice, 1), -EINVAL);
+	twice[0] = good;
+	twice[0].port = 0;
+	assert_int_equal(weir_agents_configure(lab->agents, twice, 1), -EINVAL);
+	assert_int_equal(weir_agents_status(lab->agents, 5, &status), 0);
+	UNTIL(lab, lab->answered >= 1);
+}
+
+static void nobody_is_asked_without_keys(void **state) {
+	struct lab *lab = *state;
+	struct weir_agent_keys none = {0};
+
+	weir_agents_set_keys(lab->agents, &none);
+	configure(lab, 5);
+	UNTIL(lab, lab->unknown >= 2);
+	assert_int_equal(lab->probes, 0);
+	weir_agents_set_keys(lab->agents, &lab->keys);
+	UNTIL(lab, lab->answered >= 1);
+	assert_int_equal(lab->probe.key_id, 7);
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(agent_is_asked_and_heard),
+		TEST(new_word_is_taken_and_answered_at_once),
+		TEST(hostile_answers_are_counted_and_ignored),
+		TEST(replays_change_nothing),
+		TEST(sums_become_means),
+		TEST(silence_fails_and_is_told_once_as_gone),
+		TEST(inactive_is_asked_less_often),
+		TEST(backends_share_an_agent),
+		TEST(bad_targets_change_nothing),
+		TEST(nobody_is_asked_without_keys),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

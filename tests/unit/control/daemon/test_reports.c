@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Reports over real tables: words, limits, accept queues and weights.
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "reports.h"
+#include "tables_lab.h"
+
+struct own {
+	struct lab lab;
+	struct weir_config *config; // service s0, backends b0 to b3; LAB_WORKERS workers
+	struct weir_log log;
+	struct weir_states *states;
+	struct weir_estimates *estimates;
+	struct weir_reports *reports;
+	unsigned int changes; // that were told
+};
+
+static void on_changed(void *context) {
+	struct own *own = context;
+
+	own->changes++;
+}
+
+static int setup(void **state) {
+	struct own *own = calloc(1, sizeof(*own));
+
+	assert_non_null(own);
+	own->log = (struct weir_log){.fd = -1};
+	own->config = lab_config(1, 4);
+	own->config->services[0].flow_control.accept_queue_percent = 75;
+	own->config->instance.clients = 1;
+	own->config->instance.members = 1;
+	lab_open(&own->lab, NULL);
+	lab_apply(&own->lab, own->config);
+	assert_int_equal(weir_states_create(&own->log, on_changed, own, &own->states), 0);
+	assert_int_equal(weir_states_configure(own->states, own->lab.tables, own->config), 0);
+	assert_int_equal(weir_estimates_create(&own->estimates), 0);
+	assert_int_equal(weir_estimates_follow(own->estimates, own->lab.tables, own->config, 1), 0);
+	assert_int_equal(
+		weir_reports_create(own->states, own->estimates, on_changed, own, &own->reports),
+		0);
+	assert_int_equal(weir_reports_configure(own->reports, own->lab.tables, own->config), 0);
+	*state = own;
+	return 0;
+}
+
+static int teardown(void **state) {
+	struct own *own = *state;
+
+	weir_reports_free(own->reports);
+	weir_states_free(own->states);
+	weir_estimates_free(own->estimates);
+	lab_close(&own->lab);
+	lab_config_free(own->config);
+	free(own);
+	return 0;
+}
+
+static void take_queue(struct own *own, double queue, double limit) {
+	struct weir_report report = {.given = WEIR_REPORT(QUEUE) | WEIR_REPORT(QUEUE_LIMIT),
+		.accept_queue = queue,
+		.accept_queue_limit = limit};
+
+	weir_reports_take(own->reports, 1, &report, "agent");
+}
+
+static bool at_limit(struct own *own) {
+	lab_publish(&own->lab);
+	return (lab_row(&own->lab, 1).flags & WEIR_BACKEND_AT_LIMIT) != 0;
+}
+
+static void words_go_to_the_states(void **state) {
+	struct own *own = *state;
+	struct weir_report report = {.word = WEIR_HEALTH_WORD_LAME_DUCK, .why = "deploy"};
+	struct weir_states_status status;
+
+	assert_int_equal(weir_reports_take(own->reports, 1, &report, "agent"), 0);
+	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_LAME_DUCK);
+	assert_int_equal(weir_states_status(own->states, 1, &status), 0);
+	assert_string_equal(status.why, "deploy");
+	// A report without a word says nothing of health.
+	report = (struct weir_report){.given = WEIR_REPORT(UTILIZATION), .utilization = 0.5};
+	weir_reports_take(own->reports, 1, &report, "agent");
+	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_LAME_DUCK);
+	report = (struct weir_report){.word = WEIR_HEALTH_WORD_DOWN};
+	weir_reports_take(own->reports, 2, &report, "agent");
+	assert_int_equal(lab_state(&own->lab, 2).health, WEIR_HEALTH_REFUSING);
+	// When the agent is gone its word expires, but for a lame duck's.
+	weir_reports_gone(own->reports, 1, "agent");
+	weir_reports_gone(own->reports, 2, "http");
+	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_LAME_DUCK);
+	assert_int_equal(lab_state(&own->lab, 2).health, WEIR_HEALTH_REFUSING);
+	weir_reports_gone(own->reports, 2, "agent");
+	assert_int_equal(lab_state(&own->lab, 2).health, WEIR_HEALTH_HEALTHY);
+}
+
+// At 75 % with that very report, released below half of that.
+static void full_accept_queue_counts_as_at_limit(void **state) {
+	static const struct {
+		double queue;
+		bool at_limit;
+	} cases[] = {{0, false}, {95, false}, {96, true}, {95, true}, {48, true}, {47, false},
+		{60, false}, {95, false}, {500, true}, {0, false}};
+	struct own *own = *state;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		take_queue(own, cases[i].queue, 128);
+		assert_int_equal(at_limit(own), cases[i].at_limit);
+	}
+	take_queue(own, 128, 128);
+	assert_true(at_limit(own));
+	take_queue(own, 5, 0); // no limit is known
+	assert_false(at_limit(own));
+	take_queue(own, 128, 128);
+	weir_reports_gone(own->reports, 1, "agent");
+	assert_false(at_limit(own));
+	take_queue(own, 128, 128);
+	own->config->services[0].flow_control.accept_queue_percent = 0;
+	weir_reports_configure(own->reports, own->lab.tables, own->config);
+	assert_false(at_limit(own));
+	take_queue(own, 128, 128);
+	assert_false(at_limit(own));
+}
+
+// Divided by balancers and workers, and at least one.
+static void limit_is_divided(void **state) {
+	struct own *own = *state;
+	struct weir_report report = {.given = WEIR_REPORT(MAX_ACTIVE), .max_active_flows = 1000};
+
+	assert_int_equal(
+		weir_reports_take(own->reports, 1, &report, "agent"), WEIR_REPORT(MAX_ACTIVE));
+	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 1000 / LAB_WORKERS);
+	own->config->instance.clients = 5;
+	own->config->instance.members = 2;
+	weir_reports_configure(own->reports, own->lab.tables, own->config);
+	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 100 / LAB_WORKERS);
+	report.max_active_flows = 3;
+	weir_reports_take(own->reports, 1, &report, "agent");
+	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 1);
+	// Another source does not take it back, this one does.
+	report.given = 0;
+	weir_reports_take(own->reports, 1, &report, "http");
+	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 1);
+	weir_reports_take(own->reports, 1, &report, "agent");
+	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 0);
+}
+
+static void weight_is_taken_and_comes_back(void **state) {
+	struct own *own = *state;
+	struct weir_report report = {.given = WEIR_REPORT(WEIGHT_PERCENT), .weight_percent = 30};
+
+	weir_reports_take(own->reports, 1, &report, "agent-check");
+	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 30);
+	report.weight_percent = 0.1;
+	weir_reports_take(own->reports, 1, &report, "agent-check");
+	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 1);
+	report.weight_percent = 0;
+	weir_reports_take(own->reports, 1, &report, "agent-check");
+	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 0);
+	report = (struct weir_report){.given = WEIR_REPORT(WEIGHT), .weight = 700};
+	weir_reports_take(own->reports, 1, &report, "agent-check");
+	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 700);
+	report.weight = 1e6;
+	weir_reports_take(own->reports, 1, &report, "agent-check");
+	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 65535);
+	weir_reports_gone(own->reports, 1, "agent-check");
+	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 100);
+}
+
+static void values_that_cannot_be_are_dropped(void **state) {
+	struct own *own = *state;
+	struct weir_report report = {.given = WEIR_REPORT_ALL, .word = 77};
+	struct weir_reports_status status;
+
+#define X(name, field, most) report.field = -1;
+	WEIR_REPORT_FIELDS(X)
+#undef X
+	report.max_active_flows = 1e300;
+	report.weight = 0.0 / 0.0;
+	assert_int_equal(weir_reports_status(own->reports, 1, &status), -ENOENT);
+	assert_int_equal(weir_reports_take(own->reports, 1, &report, "api"), 0);
+	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 100);
+	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 0);
+	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_HEALTHY);
+	assert_false(at_limit(own));
+	assert_int_equal(weir_reports_status(own->reports, 1, &status), 0);
+	assert_string_equal(status.source, "api");
+	assert_int_equal(status.report->given, 0);
+	assert_int_equal(weir_reports_take(own->reports, 60000, &report, "api"), 0);
+	assert_int_equal(own->changes, 0);
+}
+
+static void agents_measure_what_is_wanted(void **state) {
+	struct weir_config_service service = {.policy = {.name = WEIR_POLICY_ROUND_ROBIN}};
+
+	(void)state;
+	assert_int_equal(weir_reports_wants(&service), WEIR_REPORT(MAX_ACTIVE));
+	service.flow_control.accept_queue_percent = 75;
+	assert_int_equal(weir_reports_wants(&service),
+		WEIR_REPORT(MAX_ACTIVE) | WEIR_REPORT(QUEUE) | WEIR_REPORT(QUEUE_LIMIT));
+	service.flow_control.accept_queue_percent = 0;
+	service.policy.service_time = WEIR_SERVICE_TIME_REPORTED;
+	assert_int_equal(weir_reports_wants(&service),
+		WEIR_REPORT(MAX_ACTIVE) | WEIR_REPORT(SERVICE_TIME) | WEIR_REPORT(SERVICE_COUNT));
+	service.policy.measurement = WEIR_MEASUREMENT_BUSY;
+	assert_int_equal(weir_reports_wants(&service),
+		WEIR_REPORT(MAX_ACTIVE) | WEIR_REPORT(BUSY_TIME) | WEIR_REPORT(BUSY_COUNT));
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(words_go_to_the_states),
+		TEST(full_accept_queue_counts_as_at_limit),
+		TEST(limit_is_divided),
+		TEST(weight_is_taken_and_comes_back),
+		TEST(values_that_cannot_be_are_dropped),
+		cmocka_unit_test(agents_measure_what_is_wanted),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
