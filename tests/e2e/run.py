@@ -19,6 +19,7 @@ import traceback
 
 import netns
 import scenarios_access
+import scenarios_agents
 import scenarios_backends
 import scenarios_balancing
 import scenarios_control
@@ -34,7 +35,7 @@ from scenario import collect
 
 MODULES = (scenarios_traffic, scenarios_balancing, scenarios_backends, scenarios_policies,
            scenarios_control, scenarios_hostile, scenarios_limits, scenarios_mtu, scenarios_ports,
-           scenarios_subsets, scenarios_worker, scenarios_access)
+           scenarios_subsets, scenarios_worker, scenarios_access, scenarios_agents)
 # Scenarios wait most of the time: for programs to start, for health checks, for timeouts.
 JOBS = 2 * os.cpu_count()
 

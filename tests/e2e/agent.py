@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""An agent that tests order about: answers the probes of weir-control as docs/agent-protocol.md has
+it, and can lie. Used by the scenarios as a library (class Agent, in a namespace of a lab), and by
+itself as many agents at once on loopback:
+
+    agent.py --keys FILE --count N [--port P] [--seconds S]
+
+answers as 127.x.y.z:P for N addresses from 127.1.0.1 on, and prints what it saw as JSON at the end.
+"""
+import argparse
+import hashlib
+import hmac
+import ipaddress
+import json
+import secrets
+import select
+import socket
+import struct
+import threading
+import time
+
+BYTES = 256
+PROBE, ANSWER = 1, 2
+HEADER = struct.Struct("!4sBBH")
+PROBE_FIELDS = struct.Struct("!QQ16sQQIII")
+ANSWER_FIELDS = struct.Struct("!QQ16sQIIQQQQQQIIIIIIIIBB32s")
+WORDS = {"nothing": 0, "starting": 1, "ready": 2, "lame-duck": 3, "down": 4}
+FIELDS = ("service_time_ms", "service_count", "service_median_ms", "busy_time_ms", "busy_count",
+          "requests_per_second", "errors_per_second", "utilization", "active_requests",
+          "accept_queue", "accept_queue_limit", "cpus", "cpu_mhz", "max_active_flows")
+
+
+def bit(field):
+    return 1 << FIELDS.index(field)
+
+
+def key_line(number, secret):
+    return f"{number} {secret.hex()}\n"
+
+
+def seal(kind, number, secret, fields):
+    body = (HEADER.pack(b"WEIR", 1, kind, number) + fields).ljust(BYTES - 32, b"\0")
+    return body + hmac.new(secret, body, hashlib.sha512).digest()[:32]
+
+
+def open_sealed(data, secrets_by_id):
+    """(kind, key id, fields) of a datagram; None when it is not authentic."""
+    if len(data) != BYTES:
+        return None
+    magic, version, kind, number = HEADER.unpack_from(data)
+    secret = secrets_by_id.get(number)
+    if magic != b"WEIR" or version != 1 or secret is None:
+        return None
+    mac = hmac.new(secret, data[:BYTES - 32], hashlib.sha512).digest()[:32]
+    return (kind, number, data[HEADER.size:BYTES - 32]) if hmac.compare_digest(
+        mac, data[BYTES - 32:]) else None
+
+
+class Balancer:
+    """What an agent remembers of one weir-control."""
+
+    def __init__(self):
+        self.number = self.sequence = self.heard = self.interval_ms = self.wants = 0
+        self.challenge, self.address, self.probes = b"", None, []
+        self.heard_at = {}  # serial: when the first probe came that says it was heard
+
+
+class Agent:
+    """One agent. Everything that it sends can be built by hand as well: see answer()."""
+
+    def __init__(self, sock, number, secret):
+        self.sock, self.key = sock, (number, secret)
+        self.process = secrets.randbits(63) | 1
+        self.started = time.monotonic()
+        self.word, self.serial, self.why = WORDS["ready"], 1, ""
+        self.values = {}  # of FIELDS, as in the datagram
+        self.balancers, self.silent = {}, False
+
+    def answer(self, balancer, /, unasked=False, key=None, **over):
+        """A datagram; over: fields that are to be other than they should."""
+        number, secret = key or self.key
+        at = {"agent": self.process, "balancer": balancer.number, "serial": self.serial,
+              "challenge": balancer.challenge, "word": self.word, "why": self.why,
+              "clock_ms": int((time.monotonic() - self.started) * 1000), **self.values, **over}
+        given = at.get("given")
+        if given is None:
+            given = sum(bit(field) for field in FIELDS if field in at)
+        fields = ANSWER_FIELDS.pack(
+            at["agent"], at["balancer"], at["challenge"], at["clock_ms"], at["serial"], given,
+            at.get("service_time_ms", 0), at.get("service_count", 0),
+            at.get("busy_time_ms", 0), at.get("busy_count", 0),
+            at.get("requests_per_second", 0), at.get("errors_per_second", 0),
+            at.get("service_median_ms", 0), at.get("utilization", 0),
+            at.get("active_requests", 0), at.get("accept_queue", 0),
+            at.get("accept_queue_limit", 0), at.get("cpus", 0), at.get("cpu_mhz", 0),
+            at.get("max_active_flows", 0), at["word"], int(unasked), at["why"].encode())
+        return seal(ANSWER, number, secret, fields)
+
+    def receive(self, data, address):
+        """Take a probe and answer it. Returns its balancer, or None."""
+        opened = open_sealed(data, dict([self.key]))
+        if opened is None or opened[0] != PROBE:
+            return None
+        (number, sequence, challenge, _, _, interval_ms, heard,
+         wants) = PROBE_FIELDS.unpack_from(opened[2])
+        balancer = self.balancers.setdefault(number, Balancer())
+        if sequence <= balancer.sequence:
+            return None
+        balancer.number, balancer.sequence, balancer.challenge = number, sequence, challenge
+        balancer.interval_ms, balancer.heard, balancer.wants = interval_ms, heard, wants
+        balancer.address = address
+        balancer.probes.append(time.monotonic())
+        balancer.heard_at.setdefault(heard, balancer.probes[-1])
+        if not self.silent:
+            self.sock.sendto(self.answer(balancer), address)
+        return balancer
+
+    def tell(self, balancer):
+        """Send the word unasked, once."""
+        self.sock.sendto(self.answer(balancer, unasked=True), balancer.address)
+
+
+class Serving:
+    """An Agent in a namespace, served by a thread."""
+
+    def __init__(self, namespace, address, port, number, secret):
+        with namespace.inside():
+            sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET,
+                                 socket.SOCK_DGRAM)
+        sock.bind((address, port))
+        self.agent = Agent(sock, number, secret)
+        self.lock, self.over = threading.Condition(), False
+        self.thread = threading.Thread(target=self.serve, daemon=True)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over = True
+        self.thread.join()
+        self.agent.sock.close()
+
+    def serve(self):
+        repeat_at, pause = None, 0.05
+        while not self.over:
+            readable = select.select([self.agent.sock], [], [], 0.01)[0]
+            with self.lock:
+                if readable:
+                    self.agent.receive(*self.agent.sock.recvfrom(512))
+                    self.lock.notify_all()
+                unheard = [b for b in self.agent.balancers.values()
+                           if b.heard < self.agent.serial and b.probes and not self.agent.silent]
+                if not unheard:
+                    repeat_at, pause = None, 0.05
+                elif repeat_at is None:
+                    repeat_at = time.monotonic() + pause
+                elif time.monotonic() >= repeat_at:
+                    for balancer in unheard:
+                        self.agent.tell(balancer)
+                    pause = min(pause * 2, 0.5)
+                    repeat_at = time.monotonic() + pause
+
+    def wait_for_probe(self, timeout=15):
+        with self.lock:
+            count = sum(len(b.probes) for b in self.agent.balancers.values())
+            done = self.lock.wait_for(
+                lambda: sum(len(b.probes) for b in self.agent.balancers.values()) > count, timeout)
+            assert done, "no probe came"
+            return self.newest()
+
+    def newest(self):
+        return max(self.agent.balancers.values(), key=lambda b: b.probes[-1])
+
+    def say(self, word, why=""):
+        """A new word, told to every balancer at once. Returns when it was sent."""
+        with self.lock:
+            self.agent.word, self.agent.why = WORDS[word], why
+            self.agent.serial += 1
+            for balancer in self.agent.balancers.values():
+                self.agent.tell(balancer)
+            return time.monotonic()
+
+
+def many(keys, count, port, seconds):
+    """Answer as `count` agents on loopback, from one socket for each address."""
+    with open(keys, encoding="ascii") as file:
+        number, secret = next(line.split() for line in file if line.strip()[:1].isdigit())
+    poll, agents = select.epoll(), {}
+    first = int(ipaddress.ip_address("127.1.0.1"))
+    for i in range(count):
+        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        sock.setblocking(False)
+        sock.bind((str(ipaddress.ip_address(first + i)), port))
+        poll.register(sock, select.EPOLLIN)
+        agents[sock.fileno()] = Agent(sock, int(number), bytes.fromhex(secret))
+    end, processor = time.monotonic() + seconds, time.process_time()
+    while time.monotonic() < end:
+        for fd, _ in poll.poll(0.1):
+            agents[fd].receive(*agents[fd].sock.recvfrom(512))
+    gaps = [b - a for agent in agents.values() for balancer in agent.balancers.values()
+            for a, b in zip(balancer.probes[2:], balancer.probes[3:])]
+    gaps.sort()
+    probes = [len(balancer.probes) for agent in agents.values()
+              for balancer in agent.balancers.values()]
+    print(json.dumps({
+        "agents": count, "asked": len(probes), "probes": sum(probes), "seconds": seconds,
+        "gap_ms": {name: round(gaps[int(len(gaps) * share)] * 1000, 1) if gaps else None
+                   for name, share in (("least", 0), ("median", 0.5), ("p99", 0.99),
+                                       ("most", 1 - 1e-9))},
+        "cpu_s": round(time.process_time() - processor, 2)}))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--keys", required=True)
+    parser.add_argument("--count", type=int, required=True)
+    parser.add_argument("--port", type=int, default=4777)
+    parser.add_argument("--seconds", type=float, default=10)
+    arguments = parser.parse_args()
+    many(arguments.keys, arguments.count, arguments.port, arguments.seconds)
+
+
+if __name__ == "__main__":
+    main()
