@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Comparison: records the flows of one service for a while, and replays them through every policy
-// (compare/replay.h). For as long as it records, the workers measure the service's flows; at other
-// times nothing of this costs anything. One at a time.
+// (compare/flow_replay.h). For as long as it records, the workers measure the service's flows; at
+// other times nothing of this costs anything. One at a time.
 //
 // A flow is recorded when it ends, if it began in the recording: one that lasts longer is not
 // there, nor one that had no answer or timed out.
@@ -14,7 +14,7 @@
 
 #include "config.h"
 #include "estimates.h"
-#include "replay.h"
+#include "flow_replay.h"
 #include "tables.h"
 
 struct weir_comparison;

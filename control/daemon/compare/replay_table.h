@@ -5,7 +5,7 @@
 // Threads: pure functions.
 #pragma once
 
-#include "replay.h"
+#include "flow_replay.h"
 
 struct weir_replay_table { // zeroed at first
 	struct weir_policy_table table; // its arrays are these

@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "flow_replay.h"
 #include "prng.h"
-#include "replay.h"
 
 #define FLOWS 40000u
 #define BACKENDS 10u

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "replay.h"
+#include "flow_replay.h"
 
 #include <errno.h>
 #include <math.h>
