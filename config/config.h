@@ -146,6 +146,7 @@ enum weir_config_check {
 	WEIR_CHECK_TCP,
 	WEIR_CHECK_HTTP,
 	WEIR_CHECK_HTTPS,
+	WEIR_CHECK_GRPC,
 	WEIR_CHECK_AGENT,
 	WEIR_CHECK_AGENT_CHECK,
 };
@@ -158,9 +159,11 @@ struct weir_config_health_check {
 	char body[256]; // what the body must contain, "" = anything
 	char ca_file[256]; // https: whom to trust, "" = those that the system trusts
 	char server_name[256]; // https: SNI, and the name to verify; "" = host, else the address
+	char grpc_service[256]; // grpc: "" = the server as a whole
 	char send[256]; // agent-check: the line to send, "" = none
 	enum weir_config_method method; // http, https
-	bool verify; // https: the certificate
+	bool tls; // grpc
+	bool verify; // https, grpc with tls: the certificate
 	bool orca; // http, https: ask for load in the headers, and take it
 	uint16_t port; // 0 = the service's first bind's port
 	uint16_t status_first, status_last; // http, https: default 200..399

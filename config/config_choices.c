@@ -16,7 +16,7 @@ const struct weir_json_choice weir_config_closed_ports[] = {
 const struct weir_json_choice weir_config_forwardings[] = {{"ipip", WEIR_CONFIG_IPIP}, {0}};
 const struct weir_json_choice weir_config_checks[] = {
 	{"none", WEIR_CHECK_NONE}, {"tcp", WEIR_CHECK_TCP}, {"http", WEIR_CHECK_HTTP},
-	{"https", WEIR_CHECK_HTTPS}, {"agent", WEIR_CHECK_AGENT},
+	{"https", WEIR_CHECK_HTTPS}, {"grpc", WEIR_CHECK_GRPC}, {"agent", WEIR_CHECK_AGENT},
 	{"agent-check", WEIR_CHECK_AGENT_CHECK}, {0}};
 const struct weir_json_choice weir_config_methods[] = {
 	{"GET", WEIR_METHOD_GET}, {"HEAD", WEIR_METHOD_HEAD}, {"OPTIONS", WEIR_METHOD_OPTIONS}, {0}};

@@ -7,6 +7,7 @@
 
 #define TYPE(name) (1u << WEIR_CHECK_##name)
 #define HTTP_TYPES (TYPE(HTTP) | TYPE(HTTPS))
+#define TLS_TYPES (TYPE(HTTPS) | TYPE(GRPC))
 
 // Types that a key has a meaning for, and what else it needs.
 static const struct {
@@ -15,15 +16,17 @@ static const struct {
 	const char *use; // what to use it with
 } limited_keys[] = {
 	{"path", HTTP_TYPES, "\"http\" or \"https\""},
-	{"host", HTTP_TYPES, "\"http\" or \"https\""},
+	{"host", HTTP_TYPES | TYPE(GRPC), "\"http\", \"https\" or \"grpc\""},
 	{"method", HTTP_TYPES, "\"http\" or \"https\""},
 	{"status_first", HTTP_TYPES, "\"http\" or \"https\""},
 	{"status_last", HTTP_TYPES, "\"http\" or \"https\""},
 	{"body", HTTP_TYPES, "\"http\" or \"https\""},
-	{"verify", TYPE(HTTPS), "\"https\""},
-	{"ca_file", TYPE(HTTPS), "\"https\""},
-	{"server_name", TYPE(HTTPS), "\"https\""},
-	{"orca", HTTP_TYPES, "\"http\" or \"https\""},
+	{"verify", TLS_TYPES, "\"https\" or \"grpc\""},
+	{"ca_file", TLS_TYPES, "\"https\" or \"grpc\""},
+	{"server_name", TLS_TYPES, "\"https\" or \"grpc\""},
+	{"tls", TYPE(GRPC), "\"grpc\""},
+	{"grpc_service", TYPE(GRPC), "\"grpc\""},
+	{"orca", HTTP_TYPES | TYPE(GRPC), "\"http\", \"https\" or \"grpc\""},
 	{"send", TYPE(AGENT_CHECK), "\"agent-check\""},
 };
 
@@ -69,6 +72,15 @@ static void check_http(struct weir_json_reader *reader, const struct weir_json_p
 
 static void check_tls(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config_health_check *check, const struct weir_json_keys_read *read) {
+	static const char *const tls_keys[] = {"verify", "ca_file", "server_name"};
+
+	for (size_t i = 0; i < sizeof(tls_keys) / sizeof(tls_keys[0]); i++) {
+		if (check->type == WEIR_CHECK_GRPC && weir_json_valid(read, "tls") && !check->tls &&
+			weir_json_present(read, tls_keys[i])) {
+			weir_json_error_at(reader, place, tls_keys[i],
+				"is not used without TLS; remove it, or add \"tls\": true");
+		}
+	}
 	if (weir_json_valid(read, "server_name") &&
 		check->server_name[strspn(check->server_name,
 			"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_")] !=

@@ -28,6 +28,7 @@ static bool is_same_request(
 	return strcmp(a->path, b->path) == 0 && strcmp(a->host, b->host) == 0 &&
 	       strcmp(a->body, b->body) == 0 && strcmp(a->ca_file, b->ca_file) == 0 &&
 	       strcmp(a->server_name, b->server_name) == 0 && strcmp(a->send, b->send) == 0 &&
+	       strcmp(a->grpc_service, b->grpc_service) == 0 && a->tls == b->tls &&
 	       a->method == b->method && a->verify == b->verify && a->orca == b->orca &&
 	       a->status_first == b->status_first && a->status_last == b->status_last;
 }

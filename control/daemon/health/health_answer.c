@@ -40,6 +40,8 @@ static bool find(struct weir_health_answer *answer, const char *data, size_t byt
 static void begin_report(struct weir_health_answer *answer) {
 	answer->report = (struct weir_report){.word = WEIR_HEALTH_WORD_NONE};
 	answer->complaint[0] = '\0';
+	answer->grpc_status = -1;
+	answer->grpc_message[0] = '\0';
 }
 
 void weir_health_answer_init(
@@ -75,6 +77,19 @@ static void take_load(struct weir_health_answer *answer, const char *line, size_
 	}
 }
 
+// Of the trailers, which libcurl hands over as headers.
+static void take_grpc_status(struct weir_health_answer *answer, const char *value, size_t bytes) {
+	int status = 0;
+
+	for (size_t i = 0; i < bytes && i < 3; i++) {
+		if (value[i] < '0' || value[i] > '9') {
+			return;
+		}
+		status = status * 10 + (value[i] - '0');
+	}
+	answer->grpc_status = bytes > 0 ? status : -1;
+}
+
 static bool is_space(char c) {
 	return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
@@ -100,6 +115,11 @@ void weir_health_answer_header(struct weir_health_answer *answer, const char *li
 	}
 	if (is_word(line, name_bytes, "X-Weir-State")) {
 		take_state(answer, value, (size_t)(end - value));
+	} else if (is_word(line, name_bytes, "grpc-status")) {
+		take_grpc_status(answer, value, (size_t)(end - value));
+	} else if (is_word(line, name_bytes, "grpc-message")) {
+		snprintf(answer->grpc_message, sizeof(answer->grpc_message), "%.*s",
+			(int)(end - value), value);
 	} else if (answer->check->orca) {
 		take_load(answer, line, bytes);
 	}
@@ -109,6 +129,11 @@ bool weir_health_answer_body(struct weir_health_answer *answer, const char *data
 	size_t room = WEIR_HEALTH_BODY_BYTES - answer->body_bytes;
 	bool all = bytes <= room;
 
+	if (answer->check->type == WEIR_CHECK_GRPC && answer->body_bytes < sizeof(answer->grpc)) {
+		size_t rest = sizeof(answer->grpc) - answer->body_bytes;
+
+		memcpy(answer->grpc + answer->body_bytes, data, bytes < rest ? bytes : rest);
+	}
 	if (!answer->found) {
 		answer->found = find(answer, data, all ? bytes : room);
 		answer->enough = answer->found;
@@ -118,11 +143,47 @@ bool weir_health_answer_body(struct weir_health_answer *answer, const char *data
 	return !answer->enough;
 }
 
+static enum weir_probe_outcome judge_grpc(
+	const struct weir_health_answer *answer, long status, char *detail, size_t bytes) {
+	int serving;
+
+	if (status != 200) {
+		snprintf(detail, bytes, "HTTP %ld, not gRPC", status);
+		return WEIR_PROBE_FAILED;
+	}
+	if (answer->grpc_status != 0) {
+		snprintf(detail, bytes, "%s%s%s",
+			answer->grpc_status < 0 ? "no grpc-status"
+						: weir_grpc_status_name(answer->grpc_status),
+			answer->grpc_message[0] != '\0' ? ": " : "", answer->grpc_message);
+		return WEIR_PROBE_FAILED;
+	}
+	serving = answer->body_bytes <= sizeof(answer->grpc)
+			  ? weir_grpc_answer(answer->grpc, answer->body_bytes)
+			  : -1;
+	snprintf(detail, bytes, "%s",
+		serving < 0 ? "the answer is not of grpc.health.v1"
+			    : weir_grpc_serving_name(serving));
+	return serving == WEIR_GRPC_SERVING ? WEIR_PROBE_PASSED : WEIR_PROBE_FAILED;
+}
+
+static enum weir_probe_outcome judge_http(
+	const struct weir_health_answer *answer, long status, char *detail, size_t bytes) {
+	const struct weir_config_health_check *check = answer->check;
+	bool good = status >= check->status_first && status <= check->status_last;
+
+	if (good && !answer->found) {
+		snprintf(detail, bytes, "HTTP %ld, body without \"%.60s\"", status, check->body);
+		return WEIR_PROBE_FAILED;
+	}
+	snprintf(detail, bytes, "HTTP %ld%s%.60s", status,
+		answer->complaint[0] != '\0' ? "; load refused: " : "", answer->complaint);
+	return good ? WEIR_PROBE_PASSED : WEIR_PROBE_FAILED;
+}
+
 enum weir_probe_outcome weir_health_answer_judge(
 	struct weir_health_answer *answer, long status, char *detail, size_t bytes) {
-	const struct weir_config_health_check *check = answer->check;
 	enum weir_health_word word = (enum weir_health_word)answer->report.word;
-	bool good = status >= check->status_first && status <= check->status_last;
 
 	if (word != WEIR_HEALTH_WORD_NONE) {
 		snprintf(detail, bytes, "HTTP %ld, %s", status, weir_health_word_name(word));
@@ -131,11 +192,6 @@ enum weir_probe_outcome weir_health_answer_judge(
 	if (word != WEIR_HEALTH_WORD_NONE && word != WEIR_HEALTH_WORD_READY) {
 		return word == WEIR_HEALTH_WORD_DOWN ? WEIR_PROBE_FAILED : WEIR_PROBE_PASSED;
 	}
-	if (good && !answer->found) {
-		snprintf(detail, bytes, "HTTP %ld, body without \"%.60s\"", status, check->body);
-		return WEIR_PROBE_FAILED;
-	}
-	snprintf(detail, bytes, "HTTP %ld%s%.60s", status,
-		answer->complaint[0] != '\0' ? "; load refused: " : "", answer->complaint);
-	return good ? WEIR_PROBE_PASSED : WEIR_PROBE_FAILED;
+	return answer->check->type == WEIR_CHECK_GRPC ? judge_grpc(answer, status, detail, bytes)
+						      : judge_http(answer, status, detail, bytes);
 }

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "health_grpc.h"
 #include "health_probe.h"
 #include "orca.h"
 
@@ -27,6 +28,9 @@ struct weir_health_answer {
 	bool found; // check->body
 	struct weir_report report; // from the headers
 	char complaint[WEIR_ORCA_WHY_BYTES]; // of the first load that was refused; "" = none was
+	int grpc_status; // -1 = none was sent
+	char grpc_message[48];
+	uint8_t grpc[WEIR_GRPC_ANSWER_BYTES]; // first bytes of the body, of type grpc
 	uint8_t border[256]; // of the first n bytes of check->body: length of the longest one
 };
 

@@ -22,6 +22,7 @@ struct weir_health_http {
 	struct weir_probe_deadline deadline;
 	uv_timer_t timer;
 	struct weir_health_answer answer;
+	uint8_t request[WEIR_GRPC_REQUEST_BYTES]; // of type grpc
 	int no_socket; // negative errno: this host had no socket for it; 0 = it had
 	char url[WEIR_HEALTH_NAME_BYTES + 256 + 32];
 	char error[CURL_ERROR_SIZE];
@@ -215,8 +216,13 @@ static int append(struct curl_slist **list, const char *line) {
 static int set_headers(struct weir_health_http *http) {
 	const char *host = http->params.check->host;
 	char line[300];
-	int r = append(&http->headers, "Connection: close");
+	bool grpc = http->params.check->type == WEIR_CHECK_GRPC;
+	int r = append(
+		&http->headers, grpc ? "content-type: application/grpc" : "Connection: close");
 
+	if (!r && grpc) {
+		r = append(&http->headers, "te: trailers");
+	}
 	if (!r && http->params.check->orca) { // vLLM sends nothing without being asked
 		r = append(&http->headers, "endpoint-load-metrics-format: TEXT");
 	}
@@ -284,6 +290,19 @@ static void set_method(CURL *easy, enum weir_config_method method) {
 	}
 }
 
+static void set_grpc(struct weir_health_http *http) {
+	const struct weir_config_health_check *check = http->params.check;
+	size_t bytes = weir_grpc_request(check->grpc_service, http->request);
+	CURL *easy = http->transfer.easy;
+
+	// Without TLS both sides just know that it is HTTP/2; with it they agree on it (ALPN).
+	curl_easy_setopt(easy, CURLOPT_HTTP_VERSION,
+		(long)(check->tls ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE));
+	curl_easy_setopt(easy, CURLOPT_POST, 1L);
+	curl_easy_setopt(easy, CURLOPT_POSTFIELDS, (char *)http->request);
+	curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE, (long)bytes);
+}
+
 static void set_callbacks(struct weir_health_http *http) {
 	CURL *easy = http->transfer.easy;
 
@@ -300,7 +319,8 @@ static void set_callbacks(struct weir_health_http *http) {
 
 static int set_options(struct weir_health_http *http) {
 	const struct weir_config_health_check *check = http->params.check;
-	bool tls = check->type == WEIR_CHECK_HTTPS;
+	bool grpc = check->type == WEIR_CHECK_GRPC;
+	bool tls = check->type == WEIR_CHECK_HTTPS || (grpc && check->tls);
 	CURL *easy = http->transfer.easy;
 	char name[WEIR_HEALTH_NAME_BYTES];
 
@@ -309,7 +329,7 @@ static int set_options(struct weir_health_http *http) {
 		return -ENOMEM;
 	}
 	snprintf(http->url, sizeof(http->url), "http%s://%s:%u%s", tls ? "s" : "", name,
-		http->params.port, check->path);
+		http->params.port, grpc ? WEIR_GRPC_PATH : check->path);
 	curl_easy_setopt(easy, CURLOPT_URL, http->url);
 	curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
 	curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, tls ? "https" : "http");
@@ -323,7 +343,11 @@ static int set_options(struct weir_health_http *http) {
 	curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
 	curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1L);
 	curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, NEVER_MS);
-	set_method(easy, check->method);
+	if (grpc) {
+		set_grpc(http);
+	} else {
+		set_method(easy, check->method);
+	}
 	set_callbacks(http);
 	return 0;
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// HTTP and HTTPS probes: one request each by libcurl. Passes when the status is in the check's
-// range and the body contains what the check wants. Redirects are answers like any other, proxies
-// of the environment are ignored, names are not looked up, connections are not reused and end with
-// a reset. TLS: a full handshake each.
+// HTTP, HTTPS and gRPC probes: one request each by libcurl. Passes when the status is in the
+// check's range and the body contains what the check wants; gRPC passes when the service serves
+// (health_grpc.h). Redirects are answers like any other, proxies of the environment are ignored,
+// names are not looked up, connections are not reused and end with a reset. TLS: a full handshake
+// each.
 //
 // Threads: that of the loop.
 #pragma once

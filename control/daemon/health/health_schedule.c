@@ -175,6 +175,7 @@ static int start_probe(struct weir_health_check *check, const struct weir_probe_
 	switch (check->params->check.type) {
 	case WEIR_CHECK_HTTP:
 	case WEIR_CHECK_HTTPS:
+	case WEIR_CHECK_GRPC:
 		return weir_health_http_start(health->curl, params, &check->http);
 	case WEIR_CHECK_AGENT_CHECK:
 		return weir_health_agent_check_start(

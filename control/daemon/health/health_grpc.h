@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// gRPC health protocol, grpc.health.v1.Health/Check: its request and answer as bytes. libcurl
+// carries them over HTTP/2; a message is framed by a flag and a length of 32 bits.
+//
+// Threads: pure functions.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define WEIR_GRPC_PATH "/grpc.health.v1.Health/Check"
+#define WEIR_GRPC_REQUEST_BYTES 272
+#define WEIR_GRPC_ANSWER_BYTES 64 // more than an answer ever has
+#define WEIR_GRPC_SERVING 1
+
+// The request for a service, "" = the server as a whole. Returns its bytes.
+size_t weir_grpc_request(const char *service, uint8_t ret[WEIR_GRPC_REQUEST_BYTES]);
+
+// The serving status of an answer, or -EINVAL: it is no such answer.
+int weir_grpc_answer(const uint8_t *bytes, size_t n);
+
+// "SERVING"; "an unknown serving status" when it has no name.
+const char *weir_grpc_serving_name(int status);
+// "NOT_FOUND" of a grpc-status; "UNKNOWN" when it has no name.
+const char *weir_grpc_status_name(int status);

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// gRPC probes against real gRPC servers, in a network namespace of this process. Needs root.
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "health_grpc.h"
+#include "health_http.h"
+#include "watch_lab.h"
+
+#define PLAIN_PORT 8401
+#define TLS_PORT 8402
+#define BARE_PORT 8403
+#define HTTP_PORT 8404 // speaks HTTP/1.1
+
+struct lab {
+	char dir[64];
+	pid_t servers, http;
+};
+
+struct result {
+	int calls;
+	enum weir_probe_outcome outcome;
+	char detail[96];
+};
+
+static void on_done(void *context, enum weir_probe_outcome outcome, const char *detail,
+	const struct weir_report *report) {
+	struct result *result = context;
+
+	(void)report;
+	result->calls++;
+	result->outcome = outcome;
+	strncpy(result->detail, detail, sizeof(result->detail) - 1);
+}
+
+static bool has_result(void *context) {
+	return ((struct result *)context)->calls > 0;
+}
+
+static struct weir_config_health_check check_of(const char *service) {
+	struct weir_config_health_check check = {.type = WEIR_CHECK_GRPC, .timeout_ms = 3000};
+
+	strcpy(check.grpc_service, service);
+	return check;
+}
+
+static struct result probe(
+	const char *address, uint16_t port, const struct weir_config_health_check *check) {
+	struct result result = {0};
+	struct weir_probe_params params = {
+		.address = watch_lab_address(address),
+		.port = port,
+		.check = check,
+		.done = on_done,
+		.context = &result,
+	};
+	struct weir_health_curl *curl;
+	struct weir_health_http *http;
+	uv_loop_t loop;
+
+	uv_loop_init(&loop);
+	assert_int_equal(weir_health_curl_create(&loop, &curl), 0);
+	assert_int_equal(weir_health_http_start(curl, &params, &http), 0);
+	watch_lab_run(&loop, has_result, &result, 5000, check->grpc_service);
+	weir_health_curl_free(curl);
+	watch_lab_close(&loop);
+	return result;
+}
+
+static void expect(const char *address, uint16_t port, const struct weir_config_health_check *check,
+	enum weir_probe_outcome outcome, const char *detail) {
+	struct result result = probe(address, port, check);
+
+	if (result.outcome != outcome || strcmp(result.detail, detail) != 0) {
+		fail_msg("%s: %d \"%s\" instead of %d \"%s\"", check->grpc_service, result.outcome,
+			result.detail, outcome, detail);
+	}
+}
+
+static void grpc_probe_passes_when_the_service_serves(void **state) {
+	static const char *const addresses[] = {"127.0.0.1", "::1"};
+	char name[256] = "long-";
+
+	(void)state;
+	memset(name + 5, 'x', 200);
+	name[205] = '\0';
+	for (int i = 0; i < 2; i++) {
+		struct weir_config_health_check check = check_of("");
+
+		expect(addresses[i], PLAIN_PORT, &check, WEIR_PROBE_PASSED, "SERVING");
+		check = check_of("serving");
+		expect(addresses[i], PLAIN_PORT, &check, WEIR_PROBE_PASSED, "SERVING");
+		check = check_of(name); // its length takes two bytes
+		expect(addresses[i], PLAIN_PORT, &check, WEIR_PROBE_PASSED, "SERVING");
+	}
+}
+
+static void grpc_probe_fails_with_the_reason(void **state) {
+	struct weir_config_health_check check = check_of("not-serving");
+
+	(void)state;
+	expect("127.0.0.1", PLAIN_PORT, &check, WEIR_PROBE_FAILED, "NOT_SERVING");
+	check = check_of("absent");
+	expect("127.0.0.1", PLAIN_PORT, &check, WEIR_PROBE_FAILED, "NOT_FOUND: no such service");
+	check = check_of("odd");
+	expect("127.0.0.1", PLAIN_PORT, &check, WEIR_PROBE_FAILED,
+		"the answer is not of grpc.health.v1");
+	check = check_of("");
+	expect("127.0.0.1", BARE_PORT, &check, WEIR_PROBE_FAILED,
+		"UNIMPLEMENTED: Method not found!");
+	expect("127.0.0.1", 9, &check, WEIR_PROBE_FAILED, "connection refused");
+	assert_int_equal(probe("127.0.0.1", HTTP_PORT, &check).outcome, WEIR_PROBE_FAILED);
+}
+
+static void grpc_probe_verifies_the_certificate(void **state) {
+	const struct lab *lab = *state;
+	struct weir_config_health_check check = check_of("serving");
+	struct result result;
+
+	check.tls = true;
+	check.verify = true;
+	snprintf(check.ca_file, sizeof(check.ca_file), "%s/web.pem", lab->dir);
+	strcpy(check.server_name, "web.example");
+	expect("127.0.0.1", TLS_PORT, &check, WEIR_PROBE_PASSED, "SERVING");
+	strcpy(check.server_name, "other.example");
+	result = probe("127.0.0.1", TLS_PORT, &check);
+	assert_int_equal(result.outcome, WEIR_PROBE_FAILED);
+	assert_non_null(strstr(result.detail, "other.example"));
+	check.verify = false;
+	expect("127.0.0.1", TLS_PORT, &check, WEIR_PROBE_PASSED, "SERVING");
+}
+
+static int answer(size_t n, const char *bytes) {
+	uint8_t *copy = malloc(n > 0 ? n : 1); // a sanitizer sees what is read beyond it
+	int status;
+
+	memcpy(copy, bytes, n);
+	status = weir_grpc_answer(copy, n);
+	free(copy);
+	return status;
+}
+
+static void grpc_answers_of_every_form(void **state) {
+	(void)state;
+	assert_int_equal(answer(7, "\0\0\0\0\2\x08\1"), WEIR_GRPC_SERVING);
+	assert_int_equal(answer(5, "\0\0\0\0\0"), 0); // no field: UNKNOWN
+	// Fields that are not known are stepped over; of a field given twice the last one counts.
+	assert_int_equal(answer(17, "\0\0\0\0\x0c\x12\3abc\x08\2\x18\x80\1\x08\1"), 1);
+	assert_int_equal(answer(15, "\0\0\0\0\x0a\x0d\1\2\3\4\x08\1\x08\2\x10"), -EINVAL);
+	assert_int_equal(answer(7, "\1\0\0\0\2\x08\1"), -EINVAL); // compressed
+	assert_int_equal(answer(7, "\0\0\0\0\3\x08\1"), -EINVAL);
+	assert_int_equal(answer(6, "\0\0\0\0\1\x08"), -EINVAL);
+	assert_int_equal(answer(7, "\0\0\0\0\2\x12\x7f"), -EINVAL);
+	assert_int_equal(answer(4, "\0\0\0\0"), -EINVAL);
+	assert_int_equal(answer(0, ""), -EINVAL);
+}
+
+// --- servers ------------------------------------------------------------------------------
+
+static int start_servers(void **state) {
+	struct lab *lab = calloc(1, sizeof(*lab));
+	char ports[3][8], key[80], certificate[80];
+	const char *words[] = {"/usr/bin/python3", getenv("WEIR_GRPC_SERVER"), ports[0], ports[1],
+		ports[2], key, certificate, NULL};
+	const char *http[] = {"/usr/bin/python3", "-m", "http.server", "8404", NULL};
+
+	if (watch_lab_enter(state)) {
+		free(lab);
+		return -1;
+	}
+	strcpy(lab->dir, "/tmp/weir-health-XXXXXX");
+	assert_non_null(mkdtemp(lab->dir));
+	watch_lab_sh("cd %s && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 "
+		     "-nodes -subj /CN=web -addext subjectAltName=DNS:web.example -days 2 "
+		     "-keyout web.key -out web.pem 2>/dev/null",
+		lab->dir);
+	for (int i = 0; i < 3; i++) {
+		snprintf(ports[i], sizeof(ports[i]), "%d", PLAIN_PORT + i);
+	}
+	snprintf(key, sizeof(key), "%s/web.key", lab->dir);
+	snprintf(certificate, sizeof(certificate), "%s/web.pem", lab->dir);
+	lab->servers = watch_lab_start(words);
+	lab->http = watch_lab_start(http);
+	for (int port = PLAIN_PORT; port <= HTTP_PORT; port++) {
+		watch_lab_sh("for i in $(seq 1000); do ss -Htln sport = :%d | grep -q . && exit;"
+			     "sleep 0.01; done; exit 1",
+			port);
+	}
+	*state = lab;
+	return 0;
+}
+
+static int stop_servers(void **state) {
+	struct lab *lab = *state;
+
+	watch_lab_stop(lab->servers);
+	watch_lab_stop(lab->http);
+	watch_lab_sh("rm -r %s", lab->dir);
+	free(lab);
+	return 0;
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(grpc_probe_passes_when_the_service_serves),
+		cmocka_unit_test(grpc_probe_fails_with_the_reason),
+		cmocka_unit_test(grpc_probe_verifies_the_certificate),
+		cmocka_unit_test(grpc_answers_of_every_form),
+	};
+
+	return cmocka_run_group_tests(tests, start_servers, stop_servers);
+}
