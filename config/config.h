@@ -94,7 +94,7 @@ struct weir_config_bind {
 };
 
 // Settings of a policy. Those that have no meaning for a policy hold their default.
-enum weir_config_weights { WEIR_WEIGHTS_CONFIGURED, WEIR_WEIGHTS_REPORTED };
+enum weir_config_weights { WEIR_WEIGHTS_CONFIGURED, WEIR_WEIGHTS_REPORTED, WEIR_WEIGHTS_BALANCED };
 enum weir_config_statistic { WEIR_STATISTIC_AVERAGE, WEIR_STATISTIC_MEDIAN };
 enum weir_config_measurement { WEIR_MEASUREMENT_EXECUTION, WEIR_MEASUREMENT_BUSY };
 enum weir_config_service_time { WEIR_SERVICE_TIME_FLOW, WEIR_SERVICE_TIME_REPORTED };

@@ -26,7 +26,8 @@ const struct weir_json_choice weir_config_policies[] = {
 #undef X
 	{0}};
 const struct weir_json_choice weir_config_weights[] = {
-	{"configured", WEIR_WEIGHTS_CONFIGURED}, {"reported", WEIR_WEIGHTS_REPORTED}, {0}};
+	{"configured", WEIR_WEIGHTS_CONFIGURED}, {"reported", WEIR_WEIGHTS_REPORTED},
+	{"balanced", WEIR_WEIGHTS_BALANCED}, {0}};
 const struct weir_json_choice weir_config_statistics[] = {
 	{"average", WEIR_STATISTIC_AVERAGE}, {"median", WEIR_STATISTIC_MEDIAN}, {0}};
 const struct weir_json_choice weir_config_measurements[] = {

@@ -50,9 +50,9 @@ static void check_settings(struct weir_json_reader *reader, const struct weir_js
 
 	if (!weights_fit(policy, policy->name)) {
 		weir_json_error_at(reader, place, "weights",
-			"\"reported\" is not used by policy \"%s\"; remove it, or use "
+			"\"%s\" is not used by policy \"%s\"; remove it, or use "
 			"weighted-round-robin",
-			name);
+			weir_config_weights_name(policy->weights), name);
 	}
 	for (uint32_t i = 0; i < keys->count; i++) {
 		const struct weir_json_key *key = &keys->key[i];

@@ -11,7 +11,7 @@ enum weir_policy weir_service_policy(const struct weir_service_entry *service) {
 
 bool weir_service_takes_reports(const struct weir_service_entry *service) {
 	return service->config != NULL &&
-	       service->config->policy.weights == WEIR_WEIGHTS_REPORTED &&
+	       service->config->policy.weights != WEIR_WEIGHTS_CONFIGURED &&
 	       weir_service_policy(service) == WEIR_POLICY_WEIGHTED_ROUND_ROBIN;
 }
 

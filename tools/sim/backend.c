@@ -176,10 +176,14 @@ void weir_sim_report_deliver(struct weir_sim *sim, uint32_t delivery) {
 		.expiration_ns = sim->scenario->reports.expiration_ns,
 		.smoothing_ns = sim->scenario->reports.smoothing_ns,
 		.penalty = sim->scenario->reports.penalty};
+	const struct weir_balanced_settings balanced = weir_balanced_defaults();
 
 	// What a process said before it died is not about the one that followed it.
 	if (report->lives == backend->lives) {
 		weir_capability_add(&backend->capability, &settings, &report->report, sim->now_ns);
+		weir_balanced_report(&backend->load, &balanced, report->report.utilization,
+			report->report.requests_per_second, report->report.errors_per_second,
+			sim->now_ns);
 		if (sim->scenario->reports.errors) {
 			weir_reported_errors_add(&backend->errors,
 				report->report.requests_per_second,

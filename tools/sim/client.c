@@ -83,6 +83,7 @@ static uint32_t take_slot(struct weir_sim_client *client, uint32_t *from) {
 			memset(&client->worker.backends[*from], 0,
 				sizeof(client->worker.backends[0]));
 			client->cost_ns[*from] = 0;
+			slot->correction = 0;
 			if (slot->moving != NULL) {
 				weir_moving_reset(slot->moving);
 			}

@@ -135,7 +135,7 @@ static const struct weir_json_key policy_rows[] = {
 	CHOICE(POLICY, "name", name, weir_config_policies, PRESET("\"round-robin\""),
 		"Selection policy of the clients."),
 	CHOICE(POLICY, "weights", weights, weir_config_weights, PRESET("\"configured\""),
-		"`reported`: capacity from load reports. `weighted-round-robin` only."),
+		"`reported`: capacity from load reports. `balanced`: the configured ones, corrected until reported utilizations are equal. `weighted-round-robin` only."),
 	CHOICE(POLICY, "statistic", statistic, weir_config_statistics, PRESET("\"average\""),
 		"Estimate of the service time, for policies that need one."),
 	CHOICE(POLICY, "measurement", measurement, weir_config_measurements,
@@ -157,10 +157,11 @@ static void check_policy(struct weir_json_reader *reader, const struct weir_json
 	void *object, const struct weir_json_keys_read *read) {
 	const POLICY *policy = object;
 
-	if (read->good && policy->weights == WEIR_WEIGHTS_REPORTED &&
+	if (read->good && policy->weights != WEIR_WEIGHTS_CONFIGURED &&
 		policy->name != WEIR_POLICY_WEIGHTED_ROUND_ROBIN) {
 		weir_json_error_at(reader, at, "weights",
-			"\"reported\" is not supported by %s; use weighted-round-robin",
+			"\"%s\" is not supported by %s; use weighted-round-robin",
+			weir_config_weights_name((enum weir_config_weights)policy->weights),
 			weir_policy_name((enum weir_policy)policy->name));
 	}
 }

@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "balanced.h"
 #include "capability.h"
 #include "cpu.h"
 #include "event_queue.h"
@@ -72,6 +73,7 @@ struct weir_sim_slot {
 	bool was_member; // before the change that is being made
 	bool lost; // was a member until it became unusable
 	struct weir_moving *moving; // NULL until needed
+	double correction; // of its weight, when weights are balanced
 };
 
 struct weir_sim_client {
@@ -113,6 +115,7 @@ struct weir_sim_backend {
 	bool known_down, known_lame;
 	struct weir_capability capability;
 	struct weir_reported_errors errors;
+	struct weir_balanced_load load;
 	struct weir_moving *moving; // statistics of the fleet, NULL unless needed
 };
 
@@ -171,7 +174,7 @@ struct weir_sim {
 	uint64_t members; // of all clients' subsets
 	uint32_t *order; // scratch of subsetting
 	uint64_t *numbers; // scratch of tables, [backends], and the two below
-	double *capabilities;
+	double *capabilities; // twice as many
 	uint32_t *weights;
 
 	struct weir_sim_request *request;

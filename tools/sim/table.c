@@ -16,13 +16,14 @@
 #define ERROR_WINDOW_LATENCIES 10u
 #define ERROR_WINDOW_MIN_MS 1000u
 #define ERROR_WINDOW_MAX_MS 30000u
+#define BALANCED_UNIT 1000.0 // of a configured weight: corrections are finer than it
 #define KNOWN_MIN 2u // reported weights count when so many are known
 
 int weir_sim_table_scratch(struct weir_sim *sim) {
 	uint32_t n = sim->scenario->backends.count;
 
 	sim->numbers = malloc(n * sizeof(*sim->numbers));
-	sim->capabilities = malloc(n * sizeof(*sim->capabilities));
+	sim->capabilities = malloc(2 * n * sizeof(*sim->capabilities));
 	sim->weights = malloc(n * sizeof(*sim->weights));
 	return sim->numbers == NULL || sim->capabilities == NULL || sim->weights == NULL ? -ENOMEM
 											 : 0;
@@ -65,7 +66,34 @@ static uint32_t order_members(struct weir_sim *sim, const struct weir_sim_client
 	return count;
 }
 
-static bool set_weights(struct weir_sim *sim, struct weir_sim_client *client) {
+// Weights that correct the configured ones by what the client's backends report. Returns whether
+// there is anything to correct.
+static bool balance(struct weir_sim *sim, struct weir_sim_client *client, uint64_t elapsed_ns) {
+	const struct weir_balanced_settings settings = weir_balanced_defaults();
+	uint32_t n = client->table.count;
+	double *correction = sim->capabilities + sim->scenario->backends.count;
+	double *utilization = sim->capabilities;
+	bool left;
+
+	for (uint32_t i = 0; i < n; i++) {
+		const struct weir_sim_slot *slot = &client->slot[client->candidates[i].id];
+
+		correction[i] = slot->correction;
+		utilization[i] = weir_balanced_read(
+			&sim->backend[slot->backend].load, &settings, sim->now_ns);
+	}
+	left = weir_balanced_step(&settings, utilization, correction, n, elapsed_ns);
+	for (uint32_t i = 0; i < n; i++) {
+		struct weir_sim_slot *slot = &client->slot[client->candidates[i].id];
+
+		slot->correction = correction[i];
+		sim->weights[i] = (uint32_t)weir_balanced_weight(
+			BALANCED_UNIT * configured_weight(sim, slot->backend), correction[i]);
+	}
+	return left;
+}
+
+static bool set_weights(struct weir_sim *sim, struct weir_sim_client *client, uint64_t elapsed_ns) {
 	uint32_t n = client->table.count;
 	const struct weir_capability_settings settings = {
 		.blackout_ns = sim->scenario->reports.blackout_ns,
@@ -78,8 +106,11 @@ static bool set_weights(struct weir_sim *sim, struct weir_sim_client *client) {
 		sim->capabilities[i] = weir_capability_read(
 			&sim->backend[backend].capability, &settings, sim->now_ns);
 	}
-	reported = reported &&
-		   weir_capability_weights(sim->capabilities, n, sim->weights) >= KNOWN_MIN;
+	if (sim->policy->weights == WEIR_WEIGHTS_BALANCED) {
+		reported = balance(sim, client, elapsed_ns);
+	} else if (reported) {
+		reported = weir_capability_weights(sim->capabilities, n, sim->weights) >= KNOWN_MIN;
+	}
 	for (uint32_t i = 0; i < n; i++) {
 		struct weir_candidate *candidate = &client->candidates[i];
 
@@ -177,7 +208,7 @@ int weir_sim_table_build(struct weir_sim *sim, struct weir_sim_client *client) {
 	for (uint32_t i = 0; i < n; i++) {
 		candidates[i] = (struct weir_candidate){.id = (uint16_t)sim->numbers[i]};
 	}
-	set_weights(sim, client);
+	set_weights(sim, client, 0);
 	set_settings(sim, client);
 	if ((needs & WEIR_NEEDS_SLOTS) != 0 && n > 0) {
 		return build_maglev(sim, client);
@@ -188,10 +219,10 @@ int weir_sim_table_build(struct weir_sim *sim, struct weir_sim_client *client) {
 bool weir_sim_table_update(struct weir_sim *sim, struct weir_sim_client *client) {
 	uint32_t before_ms = client->table.settings.error_window_ms;
 	uint8_t needs = client->table.settings.needs;
-	bool changed = sim->policy->weights == WEIR_WEIGHTS_REPORTED;
+	bool changed = sim->policy->weights != WEIR_WEIGHTS_CONFIGURED;
 
 	if (changed) {
-		set_weights(sim, client);
+		set_weights(sim, client, sim->scenario->control.update_ns);
 	}
 	if ((needs & WEIR_NEEDS_ERRORS) != 0 && sim->policy->error_window_ns == 0) {
 		uint32_t now_ms = error_window_ms(sim);

@@ -60,12 +60,12 @@ static void forget_backend(struct weir_estimates *estimates, uint32_t id) {
 	if (backend->times != NULL || backend->errors != NULL) {
 		store_cost(estimates, id, 0);
 	}
-	if (backend->capability != NULL) {
+	if (backend->weight != NULL) {
 		drop_weight(estimates, id);
 	}
 	weir_moving_free(backend->times);
 	free(backend->errors);
-	free(backend->capability);
+	free(backend->weight);
 	memset(backend, 0, sizeof(*backend));
 }
 
@@ -101,6 +101,8 @@ static int add_member(struct service_estimates *service, uint16_t id) {
 			grow((void **)&service->changed, room, sizeof(service->changed[0])) < 0 ||
 			grow((void **)&service->capability, room, sizeof(service->capability[0])) <
 				0 ||
+			grow((void **)&service->correction, room, sizeof(service->correction[0])) <
+				0 ||
 			grow((void **)&service->weight, room, sizeof(service->weight[0])) < 0) {
 			return -ENOMEM;
 		}
@@ -124,19 +126,19 @@ static int follow_backend(struct weir_estimates *estimates, const struct weir_ba
 	}
 	backend->owner = owner;
 	backend->service = service;
-	if (service->weights && backend->capability == NULL) {
-		backend->capability = calloc(1, sizeof(*backend->capability));
-		if (backend->capability == NULL) {
+	if (service->weights && backend->weight == NULL) {
+		backend->weight = calloc(1, sizeof(*backend->weight));
+		if (backend->weight == NULL) {
 			return -ENOMEM;
 		}
 		if (state->reported_weight > 0) {
 			service->adopted_until_ns =
 				now_ns + weir_capability_defaults().expiration_ns;
 		}
-	} else if (!service->weights && backend->capability != NULL) {
+	} else if (!service->weights && backend->weight != NULL) {
 		drop_weight(estimates, state->id);
-		free(backend->capability);
-		backend->capability = NULL;
+		free(backend->weight);
+		backend->weight = NULL;
 	}
 	if (service->costs &&
 		(backend->times == NULL || backend->times_pass != service->times_pass) &&
@@ -164,6 +166,7 @@ static void free_service(struct service_estimates *service) {
 		free(service->member);
 		free(service->changed);
 		free(service->capability);
+		free(service->correction);
 		free(service->weight);
 		free(service);
 	}
@@ -234,7 +237,7 @@ static int follow_service(struct weir_estimates *estimates, uint16_t id,
 	uint8_t needs = state->settings.needs;
 	bool window = (needs & WEIR_NEEDS_ERRORS) != 0 && policy->error_window_ms == 0;
 	bool weights = state->policy == WEIR_POLICY_WEIGHTED_ROUND_ROBIN &&
-		       policy->weights == WEIR_WEIGHTS_REPORTED;
+		       policy->weights != WEIR_WEIGHTS_CONFIGURED;
 	bool costs = (needs & WEIR_NEEDS_COST) != 0;
 	bool errors = (needs & WEIR_NEEDS_ERRORS) != 0;
 	struct service_estimates *service = estimates->service[id];
@@ -282,7 +285,7 @@ static bool any_needs(struct weir_tables *tables, const struct weir_config *conf
 		if (id >= 0 && weir_tables_service(tables, (uint16_t)id, &state) == 0 &&
 			((state.settings.needs &
 				 (WEIR_NEEDS_COST | WEIR_NEEDS_TIMES | WEIR_NEEDS_ERRORS)) != 0 ||
-				config->services[i].policy.weights == WEIR_WEIGHTS_REPORTED)) {
+				config->services[i].policy.weights != WEIR_WEIGHTS_CONFIGURED)) {
 			return true;
 		}
 	}
@@ -444,7 +447,7 @@ void weir_estimates_free(struct weir_estimates *estimates) {
 	// Costs in the segment stay: the next process continues from them.
 	for (uint32_t id = 0; id < estimates->ids; id++) {
 		weir_moving_free(estimates->backend[id].times);
-		free(estimates->backend[id].capability);
+		free(estimates->backend[id].weight);
 		free(estimates->backend[id].errors);
 	}
 	for (uint32_t id = 0; estimates->service != NULL && id < WEIR_SERVICES_MAX; id++) {
@@ -529,7 +532,7 @@ struct weir_estimates_extent weir_estimates_extent(const struct weir_estimates *
 
 	for (uint32_t id = 0; id < estimates->ids; id++) {
 		extent.backends += estimates->backend[id].times != NULL ||
-				   estimates->backend[id].capability != NULL ||
+				   estimates->backend[id].weight != NULL ||
 				   estimates->backend[id].errors != NULL;
 	}
 	return extent;

@@ -3,10 +3,18 @@
 // Private to the files estimates*.c.
 #pragma once
 
+#include "balanced.h"
 #include "capability.h"
 #include "estimates.h"
 #include "moving.h"
 #include "reported_errors.h"
+
+// What is known for the weight of a backend.
+struct backend_weight {
+	struct weir_capability capability; // "reported"
+	struct weir_balanced_load load; // "balanced"
+	double correction;
+};
 
 // One service that needs estimates.
 struct service_estimates {
@@ -27,6 +35,7 @@ struct service_estimates {
 	uint64_t seen; // pass of weir_estimates_follow
 	uint32_t subset; // backends that a group of instances uses; 0 = all
 	uint64_t adopted_until_ns; // weights of the process before hold
+	uint64_t stepped_ns; // when weights were last balanced
 	uint32_t count; // members
 	uint32_t room;
 	uint16_t *member; // [room] backend ids
@@ -36,7 +45,8 @@ struct service_estimates {
 	uint32_t known; // how many there are
 	uint32_t known_then; // when the unknown ones were last given the mean
 	uint64_t *cost; // [room]
-	double *capability; // [room]
+	double *capability; // [room] or utilizations
+	double *correction; // [room]
 	uint32_t *weight; // [room]
 };
 
@@ -44,7 +54,7 @@ struct service_estimates {
 struct backend_estimates {
 	struct service_estimates *service;
 	struct weir_moving *times; // with service->costs
-	struct weir_capability *capability; // with service->weights
+	struct backend_weight *weight; // with service->weights
 	struct weir_reported_errors *errors; // with service->costs or ->errors, once it reports any
 	uint64_t times_pass; // the service's, when times was made
 	uint64_t owner; // who the id belongs to

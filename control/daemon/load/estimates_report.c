@@ -80,7 +80,7 @@ static uint32_t take_errors(struct weir_estimates *estimates, uint16_t id,
 	return fields;
 }
 
-static uint32_t take_load(
+static uint32_t take_capability(
 	struct backend_estimates *backend, const struct weir_report *report, uint64_t now_ns) {
 	struct weir_capability_settings settings = weir_capability_defaults();
 	uint32_t fields = WEIR_REPORT(REQUESTS) | WEIR_REPORT(UTILIZATION);
@@ -92,17 +92,46 @@ static uint32_t take_load(
 	};
 
 	if ((report->given & fields) != fields ||
-		weir_capability_add(backend->capability, &settings, &load, now_ns) == 0) {
+		weir_capability_add(&backend->weight->capability, &settings, &load, now_ns) == 0) {
 		return 0;
 	}
 	return fields | (report->given & WEIR_REPORT(ERRORS));
+}
+
+static uint32_t take_utilization(
+	struct backend_estimates *backend, const struct weir_report *report, uint64_t now_ns) {
+	struct weir_balanced_settings settings = weir_balanced_defaults();
+	const uint32_t in_flight = WEIR_REPORT(ACTIVE) | WEIR_REPORT(MAX_ACTIVE);
+	const uint32_t failed = WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS);
+	bool has_limit = (report->given & in_flight) == in_flight;
+	bool has_errors = (report->given & failed) == failed;
+	double used;
+
+	if ((report->given & WEIR_REPORT(UTILIZATION)) == 0) {
+		return 0;
+	}
+	used = weir_balanced_utilization(report->utilization,
+		has_limit ? report->active_requests : 0, has_limit ? report->max_active_flows : 0);
+	weir_balanced_report(&backend->weight->load, &settings, used,
+		has_errors ? report->requests_per_second : 0,
+		has_errors ? report->errors_per_second : 0, now_ns);
+	return WEIR_REPORT(UTILIZATION) | (has_limit ? in_flight : 0) | (has_errors ? failed : 0);
+}
+
+static uint32_t take_load(
+	struct backend_estimates *backend, const struct weir_report *report, uint64_t now_ns) {
+	return backend->service->config.weights == WEIR_WEIGHTS_BALANCED
+		       ? take_utilization(backend, report, now_ns)
+		       : take_capability(backend, report, now_ns);
 }
 
 static void explain(const struct backend_estimates *backend, char *why, size_t bytes) {
 	const struct service_estimates *service = backend->service;
 	const char *policy = weir_policy_name(service->policy);
 
-	if (service->weights) {
+	if (service->weights && service->config.weights == WEIR_WEIGHTS_BALANCED) {
+		snprintf(why, bytes, "balanced weights need utilization in each report");
+	} else if (service->weights) {
 		snprintf(why, bytes,
 			"policy %s needs requests-per-second (above 0) and utilization in each "
 			"report; errors-per-second defaults to 0",
@@ -148,6 +177,9 @@ uint32_t weir_estimates_wants(const struct weir_estimates *estimates, uint16_t i
 	}
 	if (service != NULL && service->weights) {
 		wants |= WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS) | WEIR_REPORT(UTILIZATION);
+		wants |= service->config.weights == WEIR_WEIGHTS_BALANCED
+				 ? WEIR_REPORT(ACTIVE) | WEIR_REPORT(MAX_ACTIVE)
+				 : 0;
 	}
 	return wants;
 }
@@ -158,8 +190,7 @@ int weir_estimates_report(struct weir_estimates *estimates, uint16_t id,
 	uint32_t used = 0;
 
 	if (backend == NULL || backend->service == NULL ||
-		(backend->times == NULL && backend->capability == NULL &&
-			!backend->service->errors)) {
+		(backend->times == NULL && backend->weight == NULL && !backend->service->errors)) {
 		snprintf(why, why_bytes, "the policy of the service does not use reports");
 		return -EINVAL;
 	}
@@ -168,7 +199,7 @@ int weir_estimates_report(struct weir_estimates *estimates, uint16_t id,
 		used |= take_time(estimates, id, report, now_ns);
 	}
 	used |= take_errors(estimates, id, report, now_ns);
-	if (backend->capability != NULL) {
+	if (backend->weight != NULL) {
 		used |= take_load(backend, report, now_ns);
 	}
 	if (used == 0) {

@@ -1,35 +1,112 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Weights from load reports: the capability of a backend (capability.h).
+// Weights from load reports: the capability of a backend (capability.h), or its configured weight
+// corrected until utilizations are equal (balanced.h). No weight changes by more than
+// CHANGE_MOST_PERCENT a second, also when reports begin to count and when they have expired.
+#include <math.h>
+
 #include "estimates_private.h"
 
 #define WEIGHT_MEAN 10000 // of the reported weights of a service: fine steps down to 1 % of it
 #define CHANGE_PERCENT 2 // smaller changes are not worth a publication
+#define CHANGE_MOST_PERCENT 20 // in a second
+#define CORRECTED_UNIT 1000.0 // of a configured weight: corrections are finer than it
 
 bool weir_estimates_is_ready(const struct weir_backend_state *state) {
 	return state->admin == WEIR_ADMIN_READY && state->health == WEIR_HEALTH_HEALTHY;
 }
 
-// Read the capabilities of a service's backends. Returns how many are known.
+// A backend that was away is not judged by what it reported before.
+static void follow_readiness(struct weir_estimates *estimates, uint16_t id) {
+	struct backend_estimates *backend = &estimates->backend[id];
+	struct weir_backend_state state;
+	bool ready = weir_tables_backend(estimates->tables, id, &state) == 0 &&
+		     weir_estimates_is_ready(&state);
+
+	if (ready && !backend->ready) {
+		weir_capability_ready(&backend->weight->capability);
+		backend->weight->load.known = false;
+	}
+	backend->ready = ready;
+}
+
+static uint32_t configured_weight(const struct weir_estimates *estimates, uint16_t id) {
+	struct weir_backend_state state;
+
+	return weir_tables_backend(estimates->tables, id, &state) == 0 ? state.configured_weight
+								       : 0;
+}
+
+// Weights by capability. Returns how many are known; fewer than two are of no use.
 static uint32_t read_capabilities(
 	struct weir_estimates *estimates, struct service_estimates *service, uint64_t now_ns) {
 	struct weir_capability_settings settings = weir_capability_defaults();
-	struct weir_backend_state state;
 	uint32_t known = 0;
 
 	for (uint32_t i = 0; i < service->count; i++) {
 		struct backend_estimates *backend = &estimates->backend[service->member[i]];
-		bool ready =
-			weir_tables_backend(estimates->tables, service->member[i], &state) == 0 &&
-			weir_estimates_is_ready(&state);
 
-		if (ready && !backend->ready) {
-			weir_capability_ready(backend->capability);
-		}
-		backend->ready = ready;
 		service->capability[i] =
-			weir_capability_read(backend->capability, &settings, now_ns);
+			weir_capability_read(&backend->weight->capability, &settings, now_ns);
 		known += service->capability[i] > 0;
+	}
+	if (known >= 2) {
+		weir_capability_weights(service->capability, service->count, service->weight);
+	}
+	return known;
+}
+
+// The corrections that led to the weights in force, at first.
+static void adopt_corrections(
+	struct weir_estimates *estimates, const struct service_estimates *service) {
+	struct weir_backend_state state;
+	double sum = 0;
+
+	for (uint32_t i = 0; i < service->count; i++) {
+		sum += configured_weight(estimates, service->member[i]);
+	}
+	for (uint32_t i = 0; i < service->count; i++) {
+		struct backend_weight *weight = estimates->backend[service->member[i]].weight;
+
+		if (weir_tables_backend(estimates->tables, service->member[i], &state) == 0 &&
+			state.configured_weight > 0 && state.reported_weight > 0) {
+			weight->correction = log(
+				state.reported_weight * sum /
+				((double)state.configured_weight * service->count * WEIGHT_MEAN));
+		}
+	}
+}
+
+// Configured weights, corrected. Returns how many have reported; *ret_corrected is whether there is
+// any correction.
+static uint32_t balance(struct weir_estimates *estimates, struct service_estimates *service,
+	uint64_t now_ns, bool *ret_corrected) {
+	struct weir_balanced_settings settings = weir_balanced_defaults();
+	uint64_t elapsed_ns = service->stepped_ns > 0 ? now_ns - service->stepped_ns : 0;
+	uint32_t known = 0;
+
+	if (service->stepped_ns == 0) {
+		adopt_corrections(estimates, service);
+	}
+	service->stepped_ns = now_ns;
+	for (uint32_t i = 0; i < service->count; i++) {
+		const struct backend_weight *weight = estimates->backend[service->member[i]].weight;
+
+		service->capability[i] = weir_balanced_read(&weight->load, &settings, now_ns);
+		service->correction[i] = weight->correction;
+		known += service->capability[i] > WEIR_BALANCED_UNKNOWN;
+	}
+	if (known == 0 && !service->weights_known) {
+		return 0; // those of the process before
+	}
+	*ret_corrected = weir_balanced_step(
+		&settings, service->capability, service->correction, service->count, elapsed_ns);
+	for (uint32_t i = 0; i < service->count; i++) {
+		double configured = configured_weight(estimates, service->member[i]);
+
+		estimates->backend[service->member[i]].weight->correction = service->correction[i];
+		service->weight[i] = (uint32_t)weir_balanced_weight(
+			CORRECTED_UNIT * configured, service->correction[i]);
 	}
 	return known;
 }
@@ -67,17 +144,78 @@ static bool any_differs(
 	return false;
 }
 
+// One after the other towards its aim. Returns whether all are nearly there.
+static bool approach(struct weir_estimates *estimates, struct service_estimates *service) {
+	struct weir_backend_state state;
+	bool there = true;
+	double sum = 0;
+
+	for (uint32_t i = 0; i < service->count; i++) {
+		sum += configured_weight(estimates, service->member[i]);
+	}
+	for (uint32_t i = 0; i < service->count; i++) {
+		uint32_t aim = service->weight[i];
+		double from, most, least;
+
+		if (weir_tables_backend(estimates->tables, service->member[i], &state) < 0) {
+			continue;
+		}
+		from = state.reported_weight;
+		if (from == 0 && sum > 0) {
+			from = state.configured_weight / sum * service->count * WEIGHT_MEAN;
+		}
+		most = from * (100 + CHANGE_MOST_PERCENT) / 100;
+		least = from * 100 / (100 + CHANGE_MOST_PERCENT);
+		if (from > 0) {
+			service->weight[i] = aim > most    ? (uint32_t)most
+					     : aim < least ? (uint32_t)least
+							   : aim;
+		}
+		service->weight[i] = service->weight[i] > 0 ? service->weight[i] : 1;
+		there &= !differs(service->weight[i], aim);
+	}
+	return there;
+}
+
+// The weights of the file are the aim. Returns whether they are in force already.
+static bool aim_at_configured(
+	const struct weir_estimates *estimates, struct service_estimates *service) {
+	struct weir_backend_state state;
+	bool reported = false;
+
+	for (uint32_t i = 0; i < service->count; i++) {
+		bool is = weir_tables_backend(estimates->tables, service->member[i], &state) == 0;
+
+		service->weight[i] = is ? (uint32_t)(CORRECTED_UNIT * state.configured_weight) : 0;
+		reported |= is && state.reported_weight > 0;
+	}
+	return !reported;
+}
+
 bool weir_estimates_adjust_weights(
 	struct weir_estimates *estimates, struct service_estimates *service, uint64_t now_ns) {
-	uint32_t known = read_capabilities(estimates, service, now_ns);
+	bool corrected = false, in_use;
+	uint32_t known;
 
-	if (known >= 2) {
-		service->weights_known = true;
-		weir_capability_weights(service->capability, service->count, service->weight);
-		scale(service);
-	} else if (!service->weights_known && now_ns < service->adopted_until_ns) {
-		return false;
+	for (uint32_t i = 0; i < service->count; i++) {
+		follow_readiness(estimates, service->member[i]);
+	}
+	if (service->config.weights == WEIR_WEIGHTS_BALANCED) {
+		known = balance(estimates, service, now_ns, &corrected);
+		in_use = corrected;
 	} else {
+		known = read_capabilities(estimates, service, now_ns);
+		in_use = known >= 2;
+	}
+	service->weights_known |= known >= 2;
+	if (!in_use) {
+		if ((!service->weights_known && now_ns < service->adopted_until_ns) ||
+			aim_at_configured(estimates, service)) {
+			return false;
+		}
+	}
+	scale(service);
+	if (approach(estimates, service) && !in_use) {
 		for (uint32_t i = 0; i < service->count; i++) {
 			service->weight[i] = 0; // the configured ones
 		}

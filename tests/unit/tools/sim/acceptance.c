@@ -247,6 +247,30 @@ static void reported_errors_end_the_sinkhole(void **state) {
 	part_fini(&part);
 }
 
+// What weights by capability cannot see: clients that know other backends, or send more.
+static void balanced_weights_correct_what_clients_do(void **state) {
+	static const struct {
+		const char *scenario, *reported, *balanced;
+		double least;
+	} cases[] = {
+		{"random_subsetting", "weighted-round-robin-random", "balanced-random", 2.5},
+		{"skewed_clients", "weighted-round-robin-20", "balanced-20", 1.5},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const char *const names[] = {cases[i].reported, cases[i].balanced, NULL};
+		struct part part;
+
+		run_part(&part, cases[i].scenario, names, true, 2);
+		assert_true(range_of(&part, cases[i].reported, 0, WEIR_SIM_METRIC_SPREAD).least >
+			    cases[i].least);
+		assert_true(
+			range_of(&part, cases[i].balanced, 0, WEIR_SIM_METRIC_SPREAD).most < 1.25);
+		part_fini(&part);
+	}
+}
+
 // One request in a hundred costs a thousand times as much: it moves the average, not the median.
 static void average_is_misled_by_rare_requests(void **state) {
 	static const char *const names[] = {"round-robin", "fair-share-average",
@@ -361,6 +385,7 @@ int main(int argc, char **argv) {
 		cmocka_unit_test(switch_to_weighted_halves_the_spread),
 		cmocka_unit_test(sinkhole_shares_follow_from_littles_law),
 		cmocka_unit_test(reported_errors_end_the_sinkhole),
+		cmocka_unit_test(balanced_weights_correct_what_clients_do),
 		cmocka_unit_test(average_is_misled_by_rare_requests),
 		cmocka_unit_test(clients_of_backends_are_those_of_the_book),
 		cmocka_unit_test(churn_is_that_of_the_subsetting_code),

@@ -53,7 +53,10 @@ static void reported_weights_replace_the_configured_ones(void **state) {
 	open_reported(&lab, 3);
 	assert_int_equal(report_for(&lab, requests, 2, 9), 0); // blackout
 	assert_int_equal(weight_of(&lab, 0), 100);
-	assert_int_equal(report_for(&lab, requests, 2, 3), 1);
+	assert_int_equal(report_for(&lab, requests, 2, 1), 1);
+	assert_in_range(weight_of(&lab, 0), 8300, 8400); // at most a fifth in a second
+	assert_in_range(weight_of(&lab, 1), 11900, 12000);
+	assert_in_range(report_for(&lab, requests, 2, 5), 3, 4);
 	assert_in_range(weight_of(&lab, 0), 4990, 5010);
 	assert_in_range(weight_of(&lab, 1), 14990, 15010);
 	assert_in_range(weight_of(&lab, 2), 9990, 10010); // unknown: the mean
@@ -118,11 +121,17 @@ static void configured_weights_come_back(void **state) {
 		changes += weir_estimates_second(lab.estimates, lab.now);
 	}
 	assert_int_equal(changes, 0);
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < 4 && changes == 0; i++) {
 		lab.now += LAB_SECOND;
 		changes += weir_estimates_second(lab.estimates, lab.now);
 	}
 	assert_int_equal(changes, 1);
+	assert_in_range(weight_of(&lab, 0), 5950, 6050); // gradually
+	for (int i = 0; i < 5; i++) {
+		lab.now += LAB_SECOND;
+		weir_estimates_second(lab.estimates, lab.now);
+	}
+	assert_int_equal(lab_state(&lab.lab, 0).reported_weight, 0);
 	assert_int_equal(weight_of(&lab, 0), 100);
 	assert_int_equal(weight_of(&lab, 1), 100);
 	estimates_lab_close(&lab);
@@ -158,7 +167,7 @@ static void blackout_begins_again_when_a_backend_returns(void **state) {
 	weir_tables_set_health(lab.lab.tables, 1, WEIR_HEALTH_REFUSING);
 	report_for(&lab, requests, 3, 2);
 	weir_tables_set_health(lab.lab.tables, 1, WEIR_HEALTH_HEALTHY);
-	report_for(&lab, requests, 3, 2);
+	report_for(&lab, requests, 3, 4);
 	assert_in_range(weight_of(&lab, 1), 9990, 10010); // the mean of 100 and 200
 	report_for(&lab, requests, 3, 12);
 	assert_in_range(weight_of(&lab, 1), 14990, 15010);
@@ -187,12 +196,71 @@ static void weights_survive_a_restart(void **state) {
 		} else {
 			lab.now += 179 * LAB_SECOND;
 			assert_false(weir_estimates_second(lab.estimates, lab.now));
-			lab.now += 2 * LAB_SECOND;
-			assert_true(weir_estimates_second(lab.estimates, lab.now));
+			for (int i = 0; i < 10; i++) {
+				lab.now += LAB_SECOND;
+				weir_estimates_second(lab.estimates, lab.now);
+			}
 			assert_int_equal(weight_of(&lab, 1), 100);
 		}
 		estimates_lab_close(&lab);
 	}
+}
+
+// Backends that share half of their capacity by their weights, the second one of three times the
+// speed. Returns the utilization of the first over that of the second.
+static double share_for(struct estimates_lab *lab, int seconds) {
+	double used[2] = {0};
+
+	for (int i = 0; i < seconds; i++) {
+		double weights = weight_of(lab, 0) + weight_of(lab, 1);
+
+		for (uint16_t id = 0; id < 2; id++) {
+			used[id] = 2 * weight_of(lab, id) / weights / (id == 0 ? 1 : 3);
+			report(lab, id, 100, 0, used[id]);
+		}
+		lab->now += LAB_SECOND;
+		weir_estimates_second(lab->estimates, lab->now);
+	}
+	return used[0] / used[1];
+}
+
+static void open_balanced(struct estimates_lab *lab) {
+	estimates_lab_open(lab, 1, 2);
+	lab_policy(lab, 0, WEIR_POLICY_WEIGHTED_ROUND_ROBIN);
+	lab->config->services[0].policy.weights = WEIR_WEIGHTS_BALANCED;
+	lab_apply_follow(lab);
+}
+
+// Utilizations become equal, also over a restart; without reports the configured weights are back.
+static void balanced_weights(void **state) {
+	struct estimates_lab lab;
+
+	(void)state;
+	open_balanced(&lab);
+	assert_int_equal(weir_estimates_wants(lab.estimates, 0),
+		WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS) | WEIR_REPORT(UTILIZATION) |
+			WEIR_REPORT(ACTIVE) | WEIR_REPORT(MAX_ACTIVE));
+	assert_true(share_for(&lab, 2) > 2);
+	assert_true(share_for(&lab, 60) < 1.1);
+	weir_tables_publish(lab.lab.tables);
+	weir_estimates_free(lab.estimates);
+	lab_restart(&lab.lab);
+	assert_int_equal(weir_estimates_create(&lab.estimates), 0);
+	lab_apply_follow(&lab);
+	assert_true(share_for(&lab, 1) < 1.1);
+	assert_true(share_for(&lab, 20) < 1.1);
+	for (int i = 0; i < 178; i++) {
+		lab.now += LAB_SECOND;
+		weir_estimates_second(lab.estimates, lab.now);
+	}
+	assert_in_range(weight_of(&lab, 1) * 10 / weight_of(&lab, 0), 27, 33);
+	for (int i = 0; i < 60; i++) {
+		lab.now += LAB_SECOND;
+		weir_estimates_second(lab.estimates, lab.now);
+	}
+	assert_int_equal(lab_state(&lab.lab, 0).reported_weight, 0);
+	assert_int_equal(weight_of(&lab, 1), 100);
+	estimates_lab_close(&lab);
 }
 
 // Back to configured weights in the file: at once, and for good.
@@ -224,6 +292,7 @@ int main(void) {
 		cmocka_unit_test(weights_set_at_run_time),
 		cmocka_unit_test(blackout_begins_again_when_a_backend_returns),
 		cmocka_unit_test(weights_survive_a_restart),
+		cmocka_unit_test(balanced_weights),
 		cmocka_unit_test(configuration_takes_reports_away),
 	};
 

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Balanced weights: a loop with backends of different speeds, delays, limits, and silence.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "balanced.h"
+
+#define SECOND UINT64_C(1000000000)
+#define N 4
+
+struct loop {
+	struct weir_balanced_settings settings;
+	struct weir_balanced_load load[N];
+	double correction[N];
+	double speed[N];
+	uint64_t now_ns;
+};
+
+static struct loop loop_of(double a, double b, double c, double d) {
+	return (struct loop){.settings = weir_balanced_defaults(),
+		.speed = {a, b, c, d},
+		.now_ns = 100 * SECOND};
+}
+
+// What a backend's share of half of all capacity takes of its own.
+static double used(const struct loop *loop, uint32_t i) {
+	double weights = 0, capacity = 0;
+
+	for (uint32_t k = 0; k < N; k++) {
+		weights += weir_balanced_weight(100, loop->correction[k]);
+		capacity += loop->speed[k];
+	}
+	return 0.5 * capacity * weir_balanced_weight(100, loop->correction[i]) / weights /
+	       loop->speed[i];
+}
+
+static double spread(const struct loop *loop) {
+	double least = INFINITY, most = 0;
+
+	for (uint32_t i = 0; i < N; i++) {
+		least = fmin(least, used(loop, i));
+		most = fmax(most, used(loop, i));
+	}
+	return most / least;
+}
+
+static bool step(struct loop *loop, bool silent) {
+	double utilization[N];
+
+	loop->now_ns += SECOND;
+	for (uint32_t i = 0; i < N; i++) {
+		if (!silent) {
+			weir_balanced_report(&loop->load[i], &loop->settings, used(loop, i), 100, 0,
+				loop->now_ns);
+		}
+		utilization[i] = weir_balanced_read(&loop->load[i], &loop->settings, loop->now_ns);
+	}
+	return weir_balanced_step(&loop->settings, utilization, loop->correction, N, SECOND);
+}
+
+static void speeds_are_found(void **state) {
+	struct loop loop = loop_of(0.5, 1, 1, 4);
+	double least = INFINITY;
+
+	(void)state;
+	assert_true(spread(&loop) > 7.9);
+	for (uint32_t i = 0; i < 120; i++) {
+		step(&loop, false);
+		// The slowest one is never relieved much more than it should be.
+		least = fmin(least, used(&loop, 0));
+	}
+	assert_true(spread(&loop) < 1.02);
+	assert_true(least > 0.4); // of 0.5
+}
+
+static void change_is_bounded(void **state) {
+	struct loop loop = loop_of(0.001, 1, 1, 1000);
+
+	(void)state;
+	for (uint32_t i = 0; i < 1000; i++) {
+		double before[N];
+
+		for (uint32_t k = 0; k < N; k++) {
+			before[k] = loop.correction[k];
+		}
+		step(&loop, false);
+		for (uint32_t k = 0; k < N; k++) { // the gain, and again as much to stay centred
+			assert_true(fabs(loop.correction[k] - before[k]) <= 0.2 + 1e-9);
+			assert_true(fabs(loop.correction[k]) <= 2 * log(10) + 1e-9);
+		}
+	}
+}
+
+// Reports that stop are not acted on for ever; at last the configured weights are back.
+static void silence(void **state) {
+	struct loop loop = loop_of(0.5, 1, 1, 2);
+	double before;
+
+	(void)state;
+	for (uint32_t i = 0; i < 60; i++) {
+		step(&loop, false);
+	}
+	for (uint32_t i = 0; i < 12; i++) {
+		step(&loop, true);
+	}
+	before = loop.correction[0];
+	assert_true(before < -0.3);
+	for (uint32_t i = 0; i < 160; i++) {
+		assert_true(step(&loop, true));
+		assert_true(fabs(loop.correction[0] - before) < 1e-9);
+	}
+	for (uint32_t i = 0; i < 15; i++) { // 180 s, then gradually
+		step(&loop, true);
+	}
+	assert_true(loop.correction[0] / before > 0.3 && loop.correction[0] / before < 0.8);
+	for (uint32_t i = 0; i < 60; i++) {
+		step(&loop, true);
+	}
+	assert_false(step(&loop, true));
+	assert_true(loop.correction[0] == 0);
+}
+
+static void errors_and_flows_in_progress_are_load(void **state) {
+	struct weir_balanced_settings settings = weir_balanced_defaults();
+	struct weir_balanced_load load = {0};
+
+	(void)state;
+	weir_balanced_report(&load, &settings, 0.1, 100, 100, SECOND);
+	assert_true(fabs(weir_balanced_read(&load, &settings, SECOND) - 1.1) < 1e-9);
+	weir_balanced_report(&load, &settings, 0.1, 100, 0, 7 * SECOND); // smoothed
+	assert_true(load.utilization > 0.3 && load.utilization < 0.5);
+	assert_true(weir_balanced_utilization(0.5, 80, 100) == 0.8);
+	assert_true(weir_balanced_utilization(0.5, 80, 0) == 0.5);
+	assert_true(weir_balanced_read(&load, &settings, 17 * SECOND) == WEIR_BALANCED_HOLD);
+	assert_true(weir_balanced_read(&load, &settings, 187 * SECOND) == WEIR_BALANCED_UNKNOWN);
+}
+
+// One alone has nobody to be compared with, and idle ones are equal.
+static void nothing_to_compare(void **state) {
+	struct weir_balanced_settings settings = weir_balanced_defaults();
+	const double alone[] = {0.9, WEIR_BALANCED_UNKNOWN}, idle[] = {0.01, 0.001};
+	double correction[] = {0, 0};
+
+	(void)state;
+	assert_false(weir_balanced_step(&settings, alone, correction, 2, SECOND));
+	assert_false(weir_balanced_step(&settings, idle, correction, 2, SECOND));
+	assert_false(weir_balanced_step(&settings, idle, correction, 0, SECOND));
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(speeds_are_found),
+		cmocka_unit_test(change_is_bounded),
+		cmocka_unit_test(silence),
+		cmocka_unit_test(errors_and_flows_in_progress_are_load),
+		cmocka_unit_test(nothing_to_compare),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
