@@ -20,6 +20,7 @@ struct entry { // of one backend id
 	uint64_t generation; // of the configure call that named it last
 	uint64_t identity;
 	uint32_t configured_weight;
+	uint32_t divisor; // workers of the whole fleet that use it, as far as can be told
 	uint32_t limit; // its own, of all balancers; 0 = none
 	uint32_t weight; // WEIR_WEIGHT_UNSET = none
 	double percent; // of the configured weight, instead of weight; below 0 = none
@@ -37,7 +38,6 @@ struct weir_reports {
 	struct weir_tables *tables; // NULL until the first configure
 	struct entry *entries; // by backend id
 	uint32_t ids;
-	uint32_t divisor; // balancers of the fleet times workers of each
 	uint64_t generation;
 	char why[256]; // weir_reports_why
 };
@@ -80,10 +80,10 @@ static struct entry *find(const struct weir_reports *reports, uint16_t backend) 
 
 // --- to the tables --------------------------------------------------------------------------
 
-static uint32_t limit_of_a_worker(const struct weir_reports *reports, uint32_t limit) {
-	uint32_t share = limit / reports->divisor;
+static uint32_t limit_of_a_worker(const struct entry *entry) {
+	uint32_t share = entry->limit / entry->divisor;
 
-	return limit == 0 ? 0 : share == 0 ? 1 : share;
+	return entry->limit == 0 ? 0 : share == 0 ? 1 : share;
 }
 
 static uint32_t weight_of(const struct entry *entry) {
@@ -100,7 +100,7 @@ static uint32_t weight_of(const struct entry *entry) {
 
 static void tell_tables(struct weir_reports *reports, uint16_t id) {
 	const struct entry *entry = &reports->entries[id];
-	uint32_t limit = limit_of_a_worker(reports, entry->limit), weight = weight_of(entry);
+	uint32_t limit = limit_of_a_worker(entry), weight = weight_of(entry);
 	struct weir_backend_state state;
 
 	if (weir_tables_backend(reports->tables, id, &state) < 0 || state.leaving ||
@@ -283,8 +283,22 @@ static int grow(struct weir_reports *reports, uint32_t ids) {
 	return 0;
 }
 
+// Subsets leave each backend to a part of the fleet.
+static uint32_t divisor_of(const struct weir_config_service *service, uint32_t workers) {
+	const struct weir_config_subset *subset = &service->subset;
+	uint64_t users = workers;
+
+	if (subset->algorithm != WEIR_SUBSET_NONE && subset->size > 0 &&
+		subset->size < service->backend_count) {
+		users = (users * subset->size + service->backend_count - 1) /
+			service->backend_count;
+	}
+	return users > 0 ? (uint32_t)users : 1;
+}
+
 static void configure_backend(struct weir_reports *reports,
-	const struct weir_config_service *service, const struct weir_backend_state *state) {
+	const struct weir_config_service *service, uint32_t workers,
+	const struct weir_backend_state *state) {
 	struct entry *entry = &reports->entries[state->id];
 
 	if (!entry->known || entry->identity != state->identity) {
@@ -295,12 +309,14 @@ static void configure_backend(struct weir_reports *reports,
 	}
 	entry->generation = reports->generation;
 	entry->configured_weight = state->configured_weight;
+	entry->divisor = divisor_of(service, workers);
 	entry->accept_queue_percent = (uint8_t)service->flow_control.accept_queue_percent;
 	entry->at_limit &= entry->accept_queue_percent != 0;
 	tell_tables(reports, state->id);
 }
 
-static uint32_t divisor_of(const struct weir_tables *tables, const struct weir_config *config) {
+// Workers of all balancers of the fleet.
+static uint32_t all_workers(const struct weir_tables *tables, const struct weir_config *config) {
 	const struct weir_segment *segment = weir_tables_segment(tables);
 	uint32_t workers = segment != NULL ? segment->workers : config->workers.count;
 	uint32_t balancers = config->instance.clients * config->instance.members;
@@ -310,13 +326,13 @@ static uint32_t divisor_of(const struct weir_tables *tables, const struct weir_c
 
 int weir_reports_configure(struct weir_reports *reports, struct weir_tables *tables,
 	const struct weir_config *config) {
+	uint32_t workers = all_workers(tables, config);
 	int r = grow(reports, weir_tables_backend_ids(tables));
 
 	if (r < 0) {
 		return r;
 	}
 	reports->tables = tables;
-	reports->divisor = divisor_of(tables, config);
 	reports->generation++;
 	for (uint32_t i = 0; i < config->service_count; i++) {
 		const struct weir_config_service *service = &config->services[i];
@@ -327,7 +343,7 @@ int weir_reports_configure(struct weir_reports *reports, struct weir_tables *tab
 				tables, service->name, service->backends[k].name);
 
 			if (id >= 0 && weir_tables_backend(tables, (uint16_t)id, &state) == 0) {
-				configure_backend(reports, service, &state);
+				configure_backend(reports, service, workers, &state);
 			}
 		}
 	}

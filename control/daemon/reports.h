@@ -7,10 +7,11 @@
 //   load        --> estimates
 //   its limit, its accept queue, its weight --> tables
 //
-// A limit is divided by the balancers of the fleet and by their workers. An accept queue at
-// accept_queue_percent of its limit counts as at-limit with that very report, and no longer once it
-// is below half of that. What a source has said and leaves out in its next report it has taken
-// back; a report of another source takes nothing back.
+// A limit is divided by the balancers of the fleet and by their workers; with subsets, by the part
+// of them that uses a backend on average. An accept queue at accept_queue_percent of its limit
+// counts as at-limit with that very report, and no longer once it is below half of that. What a
+// source has said and leaves out in its next report it has taken back; a report of another source
+// takes nothing back.
 //
 // Threads: that of the loop.
 #pragma once

@@ -11,7 +11,7 @@ import time
 
 from agent import BYTES, Serving
 from lab import BACKENDS, VIP4, VIP6, backend_address, echo, service
-from netns import wait_for
+from netns import sh, wait_for
 from scenario import scenario
 
 PORT = 4777
@@ -252,3 +252,33 @@ def full_accept_queue_keeps_new_flows_away(lab):
         with Flows(lab.client, VIP4) as flows:
             wait_for("flows", lambda: len(flows.answers) > 60, 10)
         assert sum(b["spilled"] for b in lab.backends("echo")) > 0
+
+
+@scenario(services=[unchecked(agent=AGENT), checked(agent=AGENT)], config=QUICK, start=False)
+def weir_agent_is_heard(lab):
+    """weir-agent itself: ready, lame duck by its command line, ready again, and gone"""
+    with agents(lab, (2,)):
+        directory = os.path.join(lab.dir, "weir-agent")
+        options = ("--run-dir", directory)
+        started = lab.program("weir-agent", lab.namespaces["b1"], lab.binary("weir-agent"), "run",
+                              "--port", "80", "--key-file", os.path.join(lab.dir, "agent.keys"),
+                              *options)
+
+        def command(*words):
+            with lab.namespaces["b1"].inside():
+                return sh(lab.binary("weir-agent"), *words, *options)
+
+        wait_for("heard", lambda: "ready" in command("status"), 10)
+        wait_for("answers", lambda: lab.api("stats.show")["agents"]["answers"] > 5, 10)
+        command("lame-duck", "--interval", "1s")
+        wait_for("lame duck", lambda: all(health(lab, s) == "lame-duck"
+                                          for s in ("echo", "checked")), 5)
+        command("ready")
+        wait_for("ready", lambda: all(health(lab, s) == "healthy"
+                                      for s in ("echo", "checked")), 5)
+        assert sum(refusals(lab).values()) - refusals(lab)["serial"] == 0, refusals(lab)
+        command("lame-duck", "--interval", "1s")
+        wait_for("lame duck", lambda: health(lab, "echo") == "lame-duck", 5)
+        started.kill()
+        time.sleep(1)
+        assert health(lab, "echo") == "lame-duck", "silence was taken for a ready"

@@ -137,6 +137,10 @@ static void limit_is_divided(void **state) {
 	own->config->instance.members = 2;
 	weir_reports_configure(own->reports, own->lab.tables, own->config);
 	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 100 / LAB_WORKERS);
+	own->config->services[0].subset = (struct weir_config_subset){
+		.algorithm = WEIR_SUBSET_RANDOM, .size = 1}; // a quarter of the fleet has it
+	weir_reports_configure(own->reports, own->lab.tables, own->config);
+	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 1000 / (10 * LAB_WORKERS / 4));
 	report.max_active_flows = 3;
 	weir_reports_take(own->reports, 1, &report, "agent");
 	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 1);
