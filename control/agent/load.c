@@ -99,9 +99,13 @@ static void add_service(struct weir_load *load, const struct weir_load_sample *b
 }
 
 void weir_load_set_wants(struct weir_load *load, uint32_t wants) {
-	if ((load->wants ^ wants) & (NEEDS_METER | NEEDS_CPU)) {
-		load->sample_count = 0; // the former samples may lack something
-		load->newest = (struct weir_load_sample){0};
+	uint32_t more = wants & ~load->wants;
+
+	if ((more & (NEEDS_METER | NEEDS_CPU)) != 0) {
+		load->sample_count = 0; // those from before may be old, or lack something
+	}
+	if ((more & WEIR_REPORT(SERVICE_MEDIAN)) != 0) {
+		load->times_count = 0;
 	}
 	load->wants = wants;
 }

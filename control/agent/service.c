@@ -53,11 +53,12 @@ static void on_stop(uv_signal_t *handle, int number) {
 		return;
 	}
 	service->stopping = true;
-	sd_notifyf(0, "STOPPING=1\nEXTEND_TIMEOUT_USEC=%llu",
-		(unsigned long long)(service->options->interval_ms + 5000) * 1000);
 	if (drain->state == WEIR_DRAIN_NONE) {
 		weir_service_lame_duck(service, service->options->interval_ms, "SIGTERM");
 	} // else the interval that runs already
+	sd_notifyf(0, "STOPPING=1\nEXTEND_TIMEOUT_USEC=%llu",
+		(unsigned long long)(drain->deadline_ms - weir_service_now_ms(service) + 5000) *
+			1000);
 }
 
 static void on_hangup(uv_signal_t *handle, int number) {
@@ -179,6 +180,9 @@ static void close_handle(uv_handle_t *handle, void *context) {
 }
 
 static void stop(struct weir_service *service) {
+	if (uv_is_active((const uv_handle_t *)&service->warm_up)) {
+		uv_process_kill(&service->warm_up, SIGTERM);
+	}
 	weir_orca_poll_close(service->orca);
 	weir_service_meter_stop(service);
 	weir_service_local_stop(service);
@@ -200,7 +204,13 @@ static int open_sockets(struct weir_service *service, char *why, size_t why_byte
 		snprintf(why, why_bytes, "cannot listen on UDP port %u: %s",
 			service->options->udp_port, strerror(-r));
 	}
-	return r == 0 ? weir_service_local_open(service, why, why_bytes) : r;
+	if (r == 0) {
+		r = weir_service_local_open(service, why, why_bytes);
+	}
+	if (r == 0) {
+		weir_service_note_open(service);
+	}
+	return r;
 }
 
 static int start_helper(struct weir_service *service, char *why, size_t why_bytes) {
@@ -246,6 +256,12 @@ static int prepare(struct weir_service *service, char *why, size_t why_bytes) {
 	return r;
 }
 
+static void begin_as(struct weir_service *service, enum weir_health_word word, const char *why) {
+	service->serial = 1;
+	service->word = word;
+	snprintf(service->why, sizeof(service->why), "%s", why);
+}
+
 static int init(struct weir_service *service) {
 	const struct weir_agent_options *options = service->options;
 	const struct weir_load_params params = {
@@ -271,19 +287,22 @@ static int init(struct weir_service *service) {
 	}
 	service->number = weir_agent_random_number();
 	service->started_ms = uv_now(&service->loop);
-	service->serial = 1;
-	service->word =
-		options->warm_up != NULL ? WEIR_HEALTH_WORD_STARTING : WEIR_HEALTH_WORD_READY;
-	snprintf(service->why, sizeof(service->why), "%s",
-		options->warm_up != NULL ? "warming up" : "started");
+	if (weir_service_noted_word(service) == WEIR_HEALTH_WORD_LAME_DUCK) {
+		begin_as(service, WEIR_HEALTH_WORD_LAME_DUCK, "was one when the agent died");
+	} else if (options->warm_up != NULL) {
+		begin_as(service, WEIR_HEALTH_WORD_STARTING, "warming up");
+	} else {
+		begin_as(service, WEIR_HEALTH_WORD_READY, "started");
+	}
 	return 0;
 }
 
 static void say_started(const struct weir_service *service) {
 	weir_log_write(service->log, WEIR_LOG_INFO,
-		"weir-agent (pid %d, user %d): answering on UDP port %u, %u keys, %u service ports",
+		"weir-agent (pid %d, user %d): answering on UDP port %u, %u keys, %u service "
+		"ports; %s",
 		(int)getpid(), (int)geteuid(), service->options->udp_port, service->keys.count,
-		service->options->port_count);
+		service->options->port_count, service->why);
 }
 
 static void fini(struct weir_service *service) {
@@ -293,6 +312,9 @@ static void fini(struct weir_service *service) {
 	}
 	if (service->meter.helper >= 0) {
 		close(service->meter.helper);
+	}
+	if (service->note >= 0) {
+		close(service->note);
 	}
 	weir_agent_keys_wipe(&service->keys);
 }
@@ -306,7 +328,7 @@ int weir_service_run(const struct weir_agent_options *options, struct weir_log *
 		service->options = options;
 		service->log = log;
 		service->datagrams = (struct weir_datagrams){.fd = {-1, -1}};
-		service->local.fd = service->meter.helper = -1;
+		service->local.fd = service->meter.helper = service->note = -1;
 		r = prepare(service, why, sizeof(why));
 		if (r == 0) {
 			r = init(service);
@@ -316,6 +338,7 @@ int weir_service_run(const struct weir_agent_options *options, struct weir_log *
 			say_started(service);
 			loop(service);
 			stop(service);
+			weir_service_note_word(service, WEIR_HEALTH_WORD_NONE);
 			weir_load_fini(&service->load);
 		}
 		fini(service);

@@ -7,6 +7,7 @@
 //   service_word.c    probes and answers, the word, the drain
 //   service_meter.c   loads and unloads the meter as it is wanted
 //   service_local.c   the local socket: status, lame-duck, ready
+//   service_note.c    the word in a file, for the next process should this one die
 //
 // Threads: one, libuv's loop; the ORCA poll has a worker thread of libuv's.
 #pragma once
@@ -25,6 +26,7 @@
 #include "privileges.h"
 
 #define WEIR_SERVICE_SOCKET "agent.sock" // in the run directory
+#define WEIR_SERVICE_NOTE "word" // the same
 #define WEIR_SERVICE_CLIENTS_MAX 16 // at a time
 
 struct weir_service_meter {
@@ -74,6 +76,7 @@ struct weir_service {
 	struct weir_balancers balancers;
 	struct weir_load load;
 	struct weir_drain drain;
+	int note; // file of service_note.c; -1 = none
 	bool stopping; // SIGTERM: end with the drain
 	uint64_t answered, told; // datagrams sent
 	uint64_t refused[WEIR_AGENT_REFUSAL_COUNT];
@@ -108,3 +111,12 @@ void weir_service_meter_turn(struct weir_service *service, uint32_t wants);
 int weir_service_local_open(struct weir_service *service, char *why, size_t why_bytes);
 int weir_service_local_start(struct weir_service *service);
 void weir_service_local_stop(struct weir_service *service);
+
+// --- service_note.c -----------------------------------------------------------------------
+
+// Open the file; before the privileges are dropped. Without it a word is not kept.
+void weir_service_note_open(struct weir_service *service);
+// What a process that died has left there.
+enum weir_health_word weir_service_noted_word(const struct weir_service *service);
+// NONE: this process ends in order.
+void weir_service_note_word(const struct weir_service *service, enum weir_health_word word);

@@ -174,9 +174,9 @@ int weir_service_local_open(struct weir_service *service, char *why, size_t why_
 		return -errno;
 	}
 	(void)unlink(address.sun_path); // of an agent that has died: we have its UDP port
-	(void)fchmod(fd, 0600); // that of the name, from its first moment
-	if (bind(fd, (const struct sockaddr *)&address, sizeof(address)) ||
-		chmod(address.sun_path, 0600) || listen(fd, WEIR_SERVICE_CLIENTS_MAX)) {
+	// The name gets this mode with bind(), so nobody else can ever connect.
+	if (fchmod(fd, 0600) || bind(fd, (const struct sockaddr *)&address, sizeof(address)) ||
+		listen(fd, WEIR_SERVICE_CLIENTS_MAX)) {
 		r = -errno;
 		snprintf(why, why_bytes, "cannot listen at %s: %s", address.sun_path, strerror(-r));
 		close(fd);

@@ -122,6 +122,7 @@ void weir_service_say(struct weir_service *service, enum weir_health_word word, 
 	}
 	service->word = word;
 	service->serial++;
+	weir_service_note_word(service, word);
 	memset(service->why, 0, sizeof(service->why));
 	memcpy(service->why, why, strnlen(why, sizeof(service->why) - 1));
 	weir_log_write(service->log, WEIR_LOG_INFO, "%s: %s, telling %u balancers", word_name(word),

@@ -75,7 +75,9 @@ static json_t *make_drain(const struct weir_service *service) {
 		set_number(object, "left_ms",
 			drain->deadline_ms > now_ms ? drain->deadline_ms - now_ms : 0);
 		set_number(object, "unheard", drain->unheard);
-		set_number(object, "connections", drain->connections);
+		if (drain->connections != UINT32_MAX) { // known
+			set_number(object, "connections", drain->connections);
+		}
 	}
 	return object;
 }

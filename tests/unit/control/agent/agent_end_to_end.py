@@ -256,6 +256,8 @@ def agent_takes_new_keys_on_sighup(lab):
 
 def agent_has_no_privileges(lab):
     agent = lab.start_agent("--port", str(PORT))
+    socket_file = os.stat(os.path.join(lab.run_dir, "agent.sock"))
+    assert (socket_file.st_mode & 0o777, socket_file.st_uid) == (0o600, 0), socket_file
 
     def capabilities(pid):
         with open(f"/proc/{pid}/status", encoding="ascii") as file:
@@ -497,6 +499,27 @@ def agent_stops_when_all_is_served(lab):
         finish(client, server)
         assert agent.process.wait(5) == 0, agent.tail()
     assert "drain: done" in agent.tail(), agent.tail()
+
+
+def agent_stays_a_lame_duck_when_it_dies(lab):
+    agent = lab.start_agent("--warm-up", "true")
+    wait_for("ready", lambda: lab.status()["word"] == "ready")
+    lab.command("lame-duck", "--interval", "0")
+    agent.kill()
+    agent = lab.start_agent("--warm-up", "true")
+    balancer = lab.balancer()
+    wait_for("two probes after the warm-up", lambda: balancer.ask()["clock_ms"] > 300)
+    assert balancer.ask()["word"] == "lame-duck"
+    lab.command("ready")
+    assert balancer.receive()["word"] == "ready"
+    agent.kill()
+    agent = lab.start_agent()
+    assert lab.balancer().ask()["word"] == "ready"
+    lab.command("lame-duck", "--interval", "0")
+    agent.signal(signal.SIGTERM)
+    assert agent.process.wait(5) == 0  # in order: the next one begins anew
+    lab.start_agent()
+    assert lab.status()["word"] == "ready"
 
 
 def agent_is_starting_until_it_is_warm(lab):

@@ -190,6 +190,22 @@ static void load_goes_on_with_another_meter(void **state) {
 	assert_int_equal(lab->answer.service_sum_us, 30000);
 }
 
+static void load_counts_on_when_somebody_wants_more(void **state) {
+	struct lab *lab = *state;
+
+	weir_load_set_wants(&lab->load, SUMS);
+	weir_load_tick(&lab->load, 1000);
+	serve(lab, 0, 10);
+	weir_load_set_wants(&lab->load, ALL);
+	serve(lab, 0, 10);
+	fill(lab, ALL, 1100);
+	assert_int_equal(lab->answer.service_count, 20);
+	weir_load_set_wants(&lab->load, SUMS);
+	serve(lab, 0, 10);
+	fill(lab, SUMS, 1200);
+	assert_int_equal(lab->answer.service_count, 30);
+}
+
 static void load_believes_the_application(void **state) {
 	struct lab *lab = *state;
 	struct weir_report report = {
@@ -246,6 +262,7 @@ int main(void) {
 		TEST(load_rates_are_those_of_the_last_second),
 		TEST(load_median_is_that_of_the_last_seconds),
 		TEST(load_goes_on_with_another_meter),
+		TEST(load_counts_on_when_somebody_wants_more),
 		TEST(load_believes_the_application),
 		TEST(load_sums_what_the_application_says),
 	};
