@@ -20,7 +20,7 @@ Variants (arguments of Lab):
     vlan        lb0's link carries VLAN 100 tagged (vlan.bpf.c plays the switch port); the health
                 checks and the balancer's own traffic use a second, untagged link, lb1
     lb_mtu      MTU of the balancer's port, to make packets not fit
-    hosts       number of backends, up to 9
+    hosts       number of backends, up to 99
     place       number of this lab among those that run at once: its worker has another core
 
 Names carry the pid: weir-<pid>-client and so on. Lab.close() removes everything.
@@ -55,7 +55,8 @@ def service(name, port, protocol="tcp", backends=None, check=None, vips=(VIP4, V
     """A service of the lab's configuration; backends: {name: weight} or [{...}]."""
     backends = backends or {name: 100 for name in BACKENDS}
     if isinstance(backends, dict):
-        backends = [{"name": key, "address": backend_address(key[-1]), "weight": weight}
+        backends = [{"name": key, "address": backend_address(key.rpartition("-")[2]),
+                     "weight": weight}
                     for key, weight in backends.items()]
     result = {"name": name, "forwarding": "ipip", "policy": {"name": "maglev"},
               "binds": [{"address": vip, "protocol": protocol, "port": port} for vip in vips],

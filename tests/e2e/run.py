@@ -28,6 +28,8 @@ import scenarios_limits
 import scenarios_mtu
 import scenarios_policies
 import scenarios_ports
+import scenarios_reported
+import scenarios_restart
 import scenarios_subsets
 import scenarios_traffic
 import scenarios_worker
@@ -35,7 +37,8 @@ from scenario import collect
 
 MODULES = (scenarios_traffic, scenarios_balancing, scenarios_backends, scenarios_policies,
            scenarios_control, scenarios_hostile, scenarios_limits, scenarios_mtu, scenarios_ports,
-           scenarios_subsets, scenarios_worker, scenarios_access, scenarios_agents)
+           scenarios_subsets, scenarios_worker, scenarios_access, scenarios_agents,
+           scenarios_restart, scenarios_reported)
 # Scenarios wait most of the time: for programs to start, for health checks, for timeouts.
 JOBS = 2 * os.cpu_count()
 

@@ -147,3 +147,20 @@ class Work:
 
     def seconds(self):
         return max(s.end for s in self.samples) - min(s.start for s in self.samples)
+
+
+class Steady(Work):
+    """Requests that begin `per_second` times a second, whatever becomes of them, as long as a
+    client is free."""
+
+    def __init__(self, namespace, per_second, clients=40, **more):
+        super().__init__(namespace, clients, **more)
+        self.per_second, self.next = per_second, time.monotonic()
+
+    def ticket(self):
+        with self.lock:
+            self.next = max(self.next, time.monotonic() - 1) + 1 / self.per_second
+            moment = self.next
+        while not self.stopping and (left := moment - time.monotonic()) > 0:
+            time.sleep(min(left, 0.1))
+        return not self.stopping

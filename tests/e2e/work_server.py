@@ -6,12 +6,14 @@ tcp 7002            one connection is one request: waits the service time, answe
 tcp 127.0.0.1:7003  commands, one a line, each answered by the number of connections accepted:
     count       nothing else
     time MS     service time from now on
+    burn MS     CPU time that each request takes first, on top of that
     stuck       accept connections, never answer them
     refuse      stop listening: the kernel answers a SYN with RST
     work        answer again: undoes stuck and refuse
 """
 import asyncio
 import sys
+import time
 
 PORT, COMMAND_PORT = 7002, 7003
 
@@ -24,6 +26,7 @@ class Request(asyncio.Protocol):
 
     def connection_made(self, transport):
         self.server.accepted += 1
+        self.server.burn()
         if not self.server.stuck:
             asyncio.get_running_loop().call_later(self.server.seconds, self.answer, transport)
 
@@ -36,6 +39,12 @@ class Server:
     def __init__(self, name, milliseconds):
         self.answer, self.seconds = name.encode(), milliseconds / 1000
         self.accepted, self.stuck, self.listener = 0, False, None
+        self.burn_seconds = 0.0
+
+    def burn(self):
+        end = time.process_time() + self.burn_seconds
+        while time.process_time() < end:
+            pass
 
     async def listen(self):
         if not self.listener:
@@ -52,6 +61,8 @@ class Server:
             word, *arguments = line.decode().split()
             if word == "time":
                 self.seconds = float(arguments[0]) / 1000
+            elif word == "burn":
+                self.burn_seconds = float(arguments[0]) / 1000
             elif word == "stuck":
                 self.stuck = True
             elif word == "refuse":

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""weir-agents on the backends of a lab, and cgroups for their servers."""
+import contextlib
+import os
+import secrets
+import signal
+
+from netns import LabError, wait_for
+
+KEY_ID = 7
+
+
+class Agents:
+    """One `weir-agent run` per backend of the lab. Made before the lab's own programs start:
+
+        lab.extra = Agents.configuration(lab)
+    """
+
+    def __init__(self, lab, *options):
+        self.lab, self.options = lab, options
+        self.extra = {}  # options of single ones, by number
+
+    @staticmethod
+    def configuration(lab):
+        """Write the key file; what the balancer's configuration says of it."""
+        path = os.path.join(lab.dir, "agent.keys")
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o640), "w",
+                  encoding="ascii") as file:
+            file.write(f"{KEY_ID} {secrets.token_hex(32)}\n")
+        nogroup = os.stat("/dev/null").st_gid if os.geteuid() else 65534
+        os.chown(path, 0, nogroup)
+        return {"agents": {"key_file": path}}
+
+    def name(self, number):
+        return f"speaker-{number}"
+
+    def run_dir(self, number):
+        return os.path.join(self.lab.dir, self.name(number))
+
+    def start(self, number, *more):
+        name = self.name(number)
+        program = self.lab.program(
+            name, self.lab.namespaces[f"b{number}"], self.lab.binary("weir-agent"), "run",
+            "--key-file", os.path.join(self.lab.dir, "agent.keys"), "--user", "nobody",
+            "--run-dir", self.run_dir(number), *self.options, *self.extra.get(number, ()), *more)
+        self.lab.wait_for_program(
+            name, lambda: os.path.exists(os.path.join(self.run_dir(number), "agent.sock")), 10)
+        return program
+
+    def start_all(self):
+        for number in self.lab.hosts:
+            self.start(number)
+
+    def wait_heard(self, numbers=None, service="web", timeout=20):
+        """Until the balancer has heard each of them."""
+        names = {f"web-{number}" for number in numbers or self.lab.hosts}
+
+        def heard():
+            return names <= {row["backend"] for row in self.lab.api("health.show", service=service)
+                             if row["word"] == "ready"}
+        wait_for(f"the balancer to hear {', '.join(sorted(names))}", heard, timeout)
+
+    def drain(self, number, timeout=60):
+        """SIGTERM, and wait for the end. Returns the exit status."""
+        program = self.lab.programs[self.name(number)]
+        program.signal(signal.SIGTERM)
+        program.process.wait(timeout)
+        return program.process.returncode
+
+
+def mounts():
+    """Where each controller of cgroup v1 is, and "unified" of v2."""
+    found = {}
+    with open("/proc/mounts", encoding="ascii") as file:
+        for line in file:
+            _, path, kind, options = line.split()[:4]
+            if kind == "cgroup2":
+                found["unified"] = path
+            elif kind == "cgroup":
+                found.update({each: path for each in options.split(",")
+                              if each in ("cpu", "cpuacct")})
+    return found
+
+
+class Cgroups:
+    """A cgroup with a quota of CPU time per backend, of v1 or v2, whichever this machine has."""
+
+    PERIOD_US = 20000
+
+    def __init__(self, lab):
+        self.lab, self.folders = lab, {}
+        self.mounts = mounts()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for folders in self.folders.values():
+            for folder in folders:
+                self.empty(folder)
+                wait_for(f"no process in {folder}", lambda f=folder: not os.rmdir(f), 10)
+
+    @staticmethod
+    def empty(folder):
+        with open(os.path.join(folder, "cgroup.procs"), encoding="ascii") as file:
+            for pid in file.read().split():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(pid), signal.SIGKILL)
+
+    def make(self, number, cpus=None):
+        """Returns the options of weir-agent that name it."""
+        name = f"weir-{os.getpid()}-{number}"
+        kinds = ("cpu", "cpuacct") if "cpu" in self.mounts else ("unified",)
+        folders = []
+        for path in dict.fromkeys(self.mounts[kind] for kind in kinds):
+            folder = os.path.join(path, name)
+            os.mkdir(folder)
+            folders.append(folder)
+        self.folders[number] = folders
+        if cpus is not None:
+            self.limit(number, cpus)
+        return [each for folder in folders for each in ("--cgroup", folder)]
+
+    def limit(self, number, cpus):
+        quota = int(cpus * self.PERIOD_US)
+        for folder in self.folders[number]:
+            if os.path.exists(os.path.join(folder, "cpu.cfs_quota_us")):
+                self.write(folder, "cpu.cfs_period_us", self.PERIOD_US)
+                self.write(folder, "cpu.cfs_quota_us", quota)
+                return
+            if os.path.exists(os.path.join(folder, "cpu.max")):
+                self.write(folder, "cpu.max", f"{quota} {self.PERIOD_US}")
+                return
+        raise LabError("no cgroup of this machine can limit CPU time")
+
+    def add(self, number, pid):
+        for folder in self.folders[number]:
+            self.write(folder, "cgroup.procs", pid)
+
+    def used(self, number):
+        """CPU seconds of its processes."""
+        for folder in self.folders[number]:
+            with contextlib.suppress(FileNotFoundError):
+                with open(os.path.join(folder, "cpuacct.usage"), encoding="ascii") as file:
+                    return int(file.read()) / 1e9
+            with contextlib.suppress(FileNotFoundError):
+                with open(os.path.join(folder, "cpu.stat"), encoding="ascii") as file:
+                    values = dict(line.split() for line in file)
+                if "usage_usec" in values:
+                    return int(values["usage_usec"]) / 1e6
+        raise LabError("no cgroup of this machine tells CPU time")
+
+    @staticmethod
+    def write(folder, name, value):
+        with open(os.path.join(folder, name), "w", encoding="ascii") as file:
+            file.write(str(value))
+
+
