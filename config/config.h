@@ -184,6 +184,16 @@ struct weir_config_backend {
 	int line; // where it is in the file
 };
 
+// Backends whose connections fail take no new flows for a while (ejection.h).
+struct weir_config_outlier_ejection {
+	bool enabled; // default: the object is in the file
+	uint32_t interval_ms, base_ejection_ms, max_ejection_ms; // default 10000, 30000, 300000
+	uint32_t max_ejection_percent; // 0..100, default 10; one may always be ejected
+	uint32_t failure_percent; // 0..100, default 85
+	uint32_t minimum_flows; // default 50
+	uint32_t consecutive_failures; // default 5; 0 = do not count
+};
+
 // What becomes of the TCP flows of a backend that is refusing, in maintenance or removed.
 enum weir_config_on_backend_down {
 	WEIR_ON_BACKEND_DOWN_KEEP,
@@ -214,6 +224,7 @@ struct weir_config_service {
 	struct weir_config_health_check
 		agent_check; // beside health_check; type none = there is none
 	struct weir_config_health_check health_check;
+	struct weir_config_outlier_ejection outlier_ejection;
 	uint32_t panic_threshold_percent; // 0..100, default 50
 	enum weir_config_on_backend_down on_backend_down; // default keep
 	struct weir_config_drain drain;

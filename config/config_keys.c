@@ -275,6 +275,26 @@ static const struct weir_json_key drain_keys[] = {
 };
 static const struct weir_json_object drain_object = {.name = "drain", ROWS(drain_keys)};
 
+// Without the object it is off: weir_config_check_service.
+#define EJECTION weir_config_outlier_ejection
+static const struct weir_json_key ejection_keys[] = {
+	VALUE("enabled", weir_json_type_boolean, EJECTION, enabled, .fallback = "true", TABLES),
+	INTEGER("interval_ms", EJECTION, interval_ms, 1000, 3600000, "10000", UNIT("ms"), CONTROL),
+	INTEGER("base_ejection_ms", EJECTION, base_ejection_ms, 1000, DAY_MS, "30000", UNIT("ms"),
+		CONTROL),
+	INTEGER("max_ejection_ms", EJECTION, max_ejection_ms, 1000, DAY_MS, "300000", UNIT("ms"),
+		CONTROL),
+	INTEGER("max_ejection_percent", EJECTION, max_ejection_percent, 0, 100, "10",
+		UNIT("percent"), CONTROL),
+	INTEGER("failure_percent", EJECTION, failure_percent, 0, 100, "85", UNIT("percent"),
+		CONTROL),
+	INTEGER("minimum_flows", EJECTION, minimum_flows, 1, 1000000, "50", CONTROL),
+	INTEGER("consecutive_failures", EJECTION, consecutive_failures, 0, 1000000, "5", CONTROL),
+	COMMENT,
+};
+static const struct weir_json_object ejection_object = {
+	.name = "outlier_ejection", ROWS(ejection_keys)};
+
 #define SERVICE weir_config_service
 static const struct weir_json_key service_keys[] = {
 	VALUE("name", weir_config_type_name, SERVICE, name, .required = true, TABLES),
@@ -290,6 +310,7 @@ static const struct weir_json_key service_keys[] = {
 	OBJECT("agent", SERVICE, agent, agent_object),
 	OBJECT("agent_check", SERVICE, agent_check, agent_check_object),
 	OBJECT("health_check", SERVICE, health_check, health_check_object),
+	OBJECT("outlier_ejection", SERVICE, outlier_ejection, ejection_object),
 	INTEGER("panic_threshold_percent", SERVICE, panic_threshold_percent, 0, 100, "50",
 		UNIT("percent"), TABLES),
 	CHOICE("on_backend_down", SERVICE, on_backend_down, weir_config_on_backend_down,

@@ -151,6 +151,9 @@ void weir_config_check_service(struct weir_json_reader *reader, const struct wei
 	uint32_t *order;
 
 	service->has_closed_ports = weir_json_present(read, "closed_ports");
+	if (!weir_json_present(read, "outlier_ejection")) {
+		service->outlier_ejection.enabled = false;
+	}
 	// A plain TCP connection may be idle for hours: a limit would turn users away from healthy
 	// backends. Of requests, so many at once mean trouble.
 	if (!service->flow_control.has_max && service->workload == WEIR_WORKLOAD_REQUESTS) {

@@ -53,6 +53,7 @@
 #define WEIR_NEEDS_COST 0x08u // estimates of the service time
 #define WEIR_NEEDS_OF_POLICY 0x0fu // the bits above: fixed for a policy
 #define WEIR_NEEDS_TIMES 0x10u // flows' service times must be measured (set per table, by control)
+#define WEIR_NEEDS_RESULTS 0x20u // established connections must be counted (likewise)
 
 enum weir_policy {
 #define X(name, key, needs) WEIR_POLICY_##name,
@@ -98,7 +99,7 @@ _Static_assert(sizeof(struct weir_round) == 8, "segment ABI");
 // Settings of a service's policy, as published. 16 bytes.
 struct weir_policy_settings {
 	uint8_t policy; // enum weir_policy
-	uint8_t needs; // WEIR_NEEDS_*; those of the policy, and WEIR_NEEDS_TIMES as configured
+	uint8_t needs; // WEIR_NEEDS_*; those of the policy, and others as configured
 	uint8_t when_exhausted; // enum weir_when_exhausted
 	uint8_t documented_rounds; // interleaved: 1 = quota of a round is its weight (see the file)
 	uint32_t max_active_flows; // established, of one backend and worker; 0 = no limit

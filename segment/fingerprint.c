@@ -34,6 +34,7 @@ static const struct fact facts[] = {
 	VALUE(WEIR_MESSAGE_BYTES) VALUE(WEIR_DROP_REASON_SLOTS)
 	VALUE(WEIR_NEEDS_SLOTS) VALUE(WEIR_NEEDS_ROUNDS) VALUE(WEIR_NEEDS_ERRORS)
 	VALUE(WEIR_NEEDS_COST) VALUE(WEIR_NEEDS_OF_POLICY) VALUE(WEIR_NEEDS_TIMES)
+	VALUE(WEIR_NEEDS_RESULTS)
 
 	// Enumerations.
 	VALUE(WEIR_BLOB_SERVICES) VALUE(WEIR_BLOB_SELECTION)
@@ -110,7 +111,7 @@ static const struct fact facts[] = {
 #define X(field, unit, metric, text) FIELD(weir_share_counters, field)
 	WEIR_SHARE_FIGURES(X)
 #undef X
-	FIELD(weir_share_counters, reserved)
+	FIELD(weir_share_counters, established) FIELD(weir_share_counters, reserved)
 	TYPE(weir_port_xstat)
 	FIELD(weir_port_xstat, name) FIELD(weir_port_xstat, value)
 	TYPE(weir_port_counters)

@@ -45,7 +45,7 @@
 #include "policy.h"
 
 #define WEIR_SEGMENT_MAGIC 0x3247455352494557ull // "WEIRSEG2" in memory
-#define WEIR_SEGMENT_ABI 6 // the number people see; fingerprint.h finds what it does not tell
+#define WEIR_SEGMENT_ABI 7 // the number people see; fingerprint.h finds what it does not tell
 
 #define WEIR_WORKERS_MAX 64
 #define WEIR_PORTS_MAX 16
@@ -344,7 +344,9 @@ struct weir_share_counters { // [worker]
 #define X(field, unit, metric, text) uint64_t field;
 	WEIR_SHARE_FIGURES(X)
 #undef X
-	uint64_t reserved[2];
+	// Connections that got past half-open; only with WEIR_NEEDS_RESULTS. No figure to be shown.
+	uint64_t established;
+	uint64_t reserved;
 } __attribute__((aligned(64)));
 _Static_assert(sizeof(struct weir_share_counters) == 128, "two cache lines");
 _Static_assert(offsetof(struct weir_share_counters, timed_out) == 56, "ends the first cache line");

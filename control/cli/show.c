@@ -180,7 +180,11 @@ static void add_notes(json_t *row) {
 		used += (size_t)snprintf(notes, sizeof(notes), "leaving");
 	}
 	if (json_is_false(json_object_get(row, "resolved"))) {
-		snprintf(notes + used, sizeof(notes) - used, "%sno next hop", used ? ", " : "");
+		used += (size_t)snprintf(
+			notes + used, sizeof(notes) - used, "%sno next hop", used ? ", " : "");
+	}
+	if (json_is_true(json_object_get(row, "ejected"))) {
+		snprintf(notes + used, sizeof(notes) - used, "%sejected", used ? ", " : "");
 	}
 	json_object_set_new(row, "notes", json_string(notes));
 }
@@ -405,6 +409,7 @@ void weir_show_health(const struct weir_cli *cli, json_t *result) {
 		{"CHECK", "check", WEIR_SHOW_TEXT},
 		{"HEALTH", "health", WEIR_SHOW_TEXT},
 		{"SINCE-MS", "since_ms", WEIR_SHOW_NUMBER},
+		{"EJECTED-MS", "ejected_ms", WEIR_SHOW_NUMBER},
 		{"PASSES", "passes", WEIR_SHOW_NUMBER},
 		{"FAILS", "fails", WEIR_SHOW_NUMBER},
 		{"LAST-OK", "last.ok", WEIR_SHOW_FLAG},

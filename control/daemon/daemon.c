@@ -18,6 +18,7 @@
 #define PUBLISH_SHARE 4
 #define GRACE_SPIN_NS 20000 // workers that poll pass within a microsecond: worth a short look
 #define WHY_BYTES 320
+#define NS_PER_MS 1000000u
 
 uint64_t weir_daemon_now_ns(void) {
 	struct timespec now;
@@ -273,6 +274,9 @@ static int apply(
 	}
 	weir_watch_configure(daemon->watch, daemon->tables, config);
 	follow(daemon, config);
+	if (weir_outliers_follow(daemon->outliers, daemon->tables, config) < 0) {
+		weir_log_write(daemon->log, WEIR_LOG_ERROR, "out of memory: no backend is ejected");
+	}
 	weir_daemon_publish(daemon);
 	return 0;
 }
@@ -557,6 +561,7 @@ static void on_second(uv_timer_t *timer) {
 
 	weir_log_limit_tick(daemon->log_limit);
 	daemon->dirty |= weir_estimates_second(daemon->estimates, weir_daemon_now_ns());
+	daemon->dirty |= weir_outliers_second(daemon->outliers, weir_daemon_now_ns() / NS_PER_MS);
 	weir_watch_pace(daemon->watch);
 	weir_watch_second(daemon->watch);
 	if (daemon->segment != NULL) {
@@ -626,6 +631,11 @@ int weir_daemon_init(struct weir_daemon *daemon, const char *run_dir, const char
 	if (r < 0) {
 		goto close_loop;
 	}
+	failed = "outliers";
+	r = weir_outliers_create(log, weir_watch_states(daemon->watch), &daemon->outliers);
+	if (r < 0) {
+		goto close_loop;
+	}
 	failed = "flow lookups";
 	r = weir_lookups_create(&daemon->loop, &daemon->lookups);
 	if (r < 0) {
@@ -668,6 +678,7 @@ void weir_daemon_fini(struct weir_daemon *daemon) {
 		uv_close(handles[i], NULL);
 	}
 	uv_run(&daemon->loop, UV_RUN_DEFAULT); // until every handle is closed
+	weir_outliers_free(daemon->outliers);
 	weir_estimates_free(daemon->estimates);
 	weir_recent_fini(&daemon->recent);
 	weir_drains_fini(&daemon->drains);

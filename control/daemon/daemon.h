@@ -4,7 +4,7 @@
 //
 //   dataplane_link --segment--> tables <--changes-- watch (health, neighbours), api_*, estimates
 //   signals, api_config --> reload --> tables, watch        api_* --questions--> all
-//   workers --samples--> estimates --costs--> workers
+//   workers --samples--> estimates --costs--> workers     workers --counters--> outliers --> tables
 //
 // Threads: one. Changes by health checks, neighbours and estimates are published before the loop
 // waits again, all changes of one iteration together; if publications take long, they are limited
@@ -19,6 +19,7 @@
 #include "estimates.h"
 #include "flow_lookup.h"
 #include "log_limit.h"
+#include "outliers.h"
 #include "recent.h"
 #include "reload.h"
 #include "samples.h"
@@ -42,6 +43,7 @@ struct weir_daemon {
 	struct weir_drains drains;
 	struct weir_comparisons comparisons;
 	struct weir_estimates *estimates;
+	struct weir_outliers *outliers;
 	uint64_t epoch; // of the segment attached last
 	bool dirty; // something is to be published
 	bool retry; // the configuration could not be applied, and is tried again

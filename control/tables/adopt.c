@@ -83,6 +83,7 @@ static void inherit_backend(struct weir_backend_entry *to, const struct weir_bac
 		to->hop = from->hop;
 	}
 	to->reported_weight = from->reported_weight;
+	to->ejected = from->ejected;
 	to->own_weight = from->own_weight;
 	to->max_active_flows = from->max_active_flows;
 	to->at_limit = from->at_limit;

@@ -4,7 +4,8 @@
 // Groups of backends, each one a superset of the former.
 enum group {
 	GROUP_ELIGIBLE, // ready, healthy
-	GROUP_ANSWERS_MAYBE, // ready, refusing, and was healthy before: its checks may be wrong
+	// Ready, refusing, and was healthy before: its checks may be wrong. Or ejected.
+	GROUP_ANSWERS_MAYBE,
 	GROUP_LAST_RESORT, // all but maintenance: drained, lame ducks, never healthy so far
 	GROUP_NONE, // takes nothing
 };
@@ -43,7 +44,7 @@ static enum group group_of(
 		return GROUP_LAST_RESORT;
 	}
 	if (backend->health == WEIR_HEALTH_HEALTHY) {
-		return GROUP_ELIGIBLE;
+		return backend->ejected ? GROUP_ANSWERS_MAYBE : GROUP_ELIGIBLE;
 	}
 	return backend->health == WEIR_HEALTH_REFUSING && backend->proven ? GROUP_ANSWERS_MAYBE
 									  : GROUP_LAST_RESORT;
@@ -128,6 +129,29 @@ int weir_eligible_decide(struct weir_state *state, uint16_t id) {
 	}
 	service->undecided = false;
 	return 0;
+}
+
+bool weir_eligible_may_eject(const struct weir_state *state, uint16_t id) {
+	const struct weir_backend_entry *backend = &state->backends[id];
+	const struct weir_service_entry *service = &state->services[backend->service];
+	uint32_t left = 0, in_service = 0;
+	bool others = false; // that flows can go to instead
+
+	if (service->config == NULL || group_of(state, backend) != GROUP_ELIGIBLE) {
+		return false;
+	}
+	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
+		const struct weir_backend_entry *other = &state->backends[link - 1];
+		enum group group = group_of(state, other);
+
+		in_service += group <= GROUP_ANSWERS_MAYBE;
+		if (other != backend && group == GROUP_ELIGIBLE) {
+			left++;
+			others |= other->usable && (other->hop.resolved || !backend->hop.resolved);
+		}
+	}
+	return others &&
+	       100ull * left >= (uint64_t)service->config->panic_threshold_percent * in_service;
 }
 
 int weir_eligible_decide_all(struct weir_state *state) {

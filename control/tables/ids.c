@@ -411,6 +411,7 @@ void weir_backend_revive(struct weir_state *state, uint16_t id) {
 	backend->max_active_flows = 0;
 	backend->at_limit = false;
 	backend->reported_weight = 0;
+	backend->ejected = false;
 	backend->set = 0;
 	state->services[backend->service].backends++;
 	leaving_remove(state, id);

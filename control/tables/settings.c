@@ -43,6 +43,9 @@ struct weir_policy_settings weir_service_settings(const struct weir_service_entr
 		(errors && config->error_window_ms == 0)) {
 		settings.needs |= WEIR_NEEDS_TIMES;
 	}
+	if (service->config->outlier_ejection.enabled) {
+		settings.needs |= WEIR_NEEDS_RESULTS;
+	}
 	settings.documented_rounds = (settings.needs & WEIR_NEEDS_ROUNDS) != 0 &&
 				     config->rounds == WEIR_ROUNDS_DOCUMENTED;
 	return settings;

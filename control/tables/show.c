@@ -39,6 +39,7 @@ int weir_tables_backend(
 		.drain = backend->drain,
 		.drain_until_ns = backend->drain_until_ns,
 		.health = backend->health,
+		.ejected = backend->ejected,
 		.leaving = backend->stage != WEIR_ID_LIVE,
 		.resolved = backend->hop.resolved,
 		.path_mtu = backend->hop.mtu,

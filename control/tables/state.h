@@ -96,7 +96,8 @@ struct weir_backend_entry {
 	uint8_t flags; // of its row, as decided: WEIR_BACKEND_CLOSED to WEIR_BACKEND_RESET
 	bool proven; // was healthy since it was configured; weir_backend_set_health
 	bool at_limit; // takes no new flow while others can
-	bool eligible; // ready, healthy, weight above 0
+	bool ejected; // its connections fail: no new flows for a while
+	bool eligible; // ready, healthy, not ejected, weight above 0
 	bool chosen; // is to be in the selection: usable, and in a subset
 	bool far; // not about to be used
 	bool in_selection; // is in the published one
@@ -196,6 +197,9 @@ uint32_t weir_backend_effective_weight(
 // what becomes of the flows of the others. Marks the rows of those for which that changes. Returns
 // 0 or -ENOMEM (what was decided before stays).
 int weir_eligible_decide(struct weir_state *state, uint16_t service);
+// Whether flows would go to another backend if this one were ejected, and no panic would follow, as
+// last decided.
+bool weir_eligible_may_eject(const struct weir_state *state, uint16_t backend);
 // weir_eligible_decide for all services where it may have changed, whether or not they can be
 // published. Returns 0 or -ENOMEM (some may be decided).
 int weir_eligible_decide_all(struct weir_state *state);

@@ -465,6 +465,26 @@ int weir_tables_set_next_hop(
 	return 0;
 }
 
+int weir_tables_set_ejected(struct weir_tables *tables, uint16_t id, bool ejected) {
+	struct weir_backend_entry *backend = live_backend(tables, id);
+
+	if (backend == NULL) {
+		return -ENOENT;
+	}
+	if (backend->ejected != ejected) {
+		backend->ejected = ejected;
+		weir_state_mark_service(tables->state, backend->service);
+	}
+	return 0;
+}
+
+bool weir_tables_may_eject(const struct weir_tables *tables, uint16_t id) {
+	const struct weir_state *state = tables->state;
+
+	return id < state->backend_ids && state->backends[id].stage == WEIR_ID_LIVE &&
+	       weir_eligible_may_eject(state, id);
+}
+
 bool weir_tables_wait(struct weir_tables *tables) {
 	return tables->writer != NULL && weir_writer_reclaim(tables->writer) > 0;
 }

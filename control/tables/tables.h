@@ -28,6 +28,7 @@ struct weir_backend_state {
 	uint16_t service_id;
 	uint8_t admin; // enum weir_admin_state
 	uint8_t health; // enum weir_health_state
+	bool ejected; // its connections fail: it takes no new flows for a while
 	bool leaving; // removed from the configuration, flows still refer to it
 	bool resolved; // next hop known
 	uint16_t path_mtu; // to it; 0 = that of the port
@@ -113,6 +114,10 @@ int weir_tables_set_limit(
 	struct weir_tables *tables, uint16_t backend, uint32_t max_active_flows, bool at_limit);
 int weir_tables_set_next_hop(
 	struct weir_tables *tables, uint16_t backend, const struct weir_next_hop *hop);
+// Ejected: no new flows, but in panic. Not remembered for the next control process.
+int weir_tables_set_ejected(struct weir_tables *tables, uint16_t backend, bool ejected);
+// Whether new flows would find another backend if this one were ejected, without a panic.
+bool weir_tables_may_eject(const struct weir_tables *tables, uint16_t backend);
 
 // The policy of a service, until the configured one changes; WEIR_POLICY_UNSET = as configured.
 // Returns 0, -ENOENT, -EINVAL (no policy, or the file has settings that do not go with it:

@@ -68,8 +68,9 @@ struct weir_flow_start {
 // sweep; must be short. half_open: the flow was never established, and now cannot be any more.
 struct weir_flow_listener {
 	// The flow, half-open until now, has had its second packet. Not called for one that began
-	// as established, or that finishes with its second packet.
-	void (*established)(void *context, uint16_t backend);
+	// as established, or that finishes with its second packet. answered: it began with a SYN,
+	// so the backend has answered that.
+	void (*established)(void *context, uint16_t backend, bool answered);
 	// The flow has finished its work, by its first FIN or RST. Called at most once per flow,
 	// before ended. service_ns of a flow that completed: since its first packet; 0 = not
 	// measured.

@@ -196,7 +196,8 @@ bool weir_flow_advance(struct weir_flow_table *table, weir_flow_ref flow,
 		report_finished(table, &place, WEIR_OUTCOME_ABANDONED, now_ns);
 		break;
 	case STEP_ESTABLISH:
-		table->listener.established(table->listener.context, backend);
+		table->listener.established(
+			table->listener.context, backend, phase == WEIR_PHASE_SYN_SEEN);
 		break;
 	case STEP_RESUME:
 		if (table->measuring) { // a flow is measured once, and this one was

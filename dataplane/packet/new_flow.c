@@ -102,11 +102,15 @@ static inline void finish(struct weir_pipeline *pipeline, uint16_t backend, uint
 	}
 }
 
-static void flow_established(void *context, uint16_t backend) {
+static void flow_established(void *context, uint16_t backend, bool answered) {
 	struct weir_pipeline *pipeline = context;
+	uint16_t service = pipeline->owner[backend];
+	struct weir_policy_client *client = client_of(pipeline, service);
 
-	weir_policy_established(
-		&pipeline->policy, client_of(pipeline, pipeline->owner[backend]), backend);
+	if (unlikely((client->settings.needs & WEIR_NEEDS_RESULTS) != 0) && answered) {
+		weir_counter_add(&weir_burst_backend_counters(pipeline, backend)->established, 1);
+	}
+	weir_policy_established(&pipeline->policy, client, backend);
 }
 
 static void flow_finished(void *context, uint16_t backend, enum weir_outcome outcome,

@@ -295,10 +295,12 @@ class Lab:
 
     def start_backend(self, number):
         self.start_nginx(number)
-        namespace, name = self.namespaces[f"b{number}"], f"web-{number}"
-        self.program(f"server-{number}", namespace, PYTHON, os.path.join(HERE, "server.py"), name,
-                     VIP4, VIP6)
-        self.program(f"agent-{number}", namespace, self.binary("weir-agent"), "decap", "eth0")
+        self.start_server(number)
+        self.program(f"agent-{number}", self.namespaces[f"b{number}"], self.binary("weir-agent"), "decap", "eth0")
+
+    def start_server(self, number):
+        self.program(f"server-{number}", self.namespaces[f"b{number}"], PYTHON,
+                     os.path.join(HERE, "server.py"), f"web-{number}", VIP4, VIP6)
 
     def start_nginx(self, number):
         directory = os.path.join(self.dir, f"nginx-{number}")

@@ -43,3 +43,88 @@ def unresolved_next_hop_takes_no_flows(lab):
     wait_for("web-2 to be used", lambda: lab.backend("web-2", "lines")["in_selection"], 15)
     assert "web-2" in connect(lab, 100)
     assert "no_neighbour" not in lab.drops(), lab.drops()
+
+
+# --- ejection ----------------------------------------------------------------------------------
+
+EJECTION = {"outlier_ejection": {"base_ejection_ms": 4000}}
+QUICK = {"flow_table": {"flows_per_worker": 65536, "timeout_ms": {"syn_seen": 500}}}
+
+
+def try_to_connect(lab, times, timeout):
+    """How many connections fail, one after the other."""
+    failed = 0
+    for _ in range(times):
+        try:
+            clients.Line(lab.client, VIP4, timeout=timeout).close()
+        except OSError:
+            failed += 1
+    return failed
+
+
+def ejected(lab, name):
+    return lab.backend(name, "lines")["ejected"]
+
+
+def ejected_for_failures(lab, name, timeout):
+    """Connect until the backend is ejected: then nobody meets it, and its flows stay."""
+    lost = 0
+
+    def is_ejected():
+        nonlocal lost
+        if not ejected(lab, name):
+            lost += try_to_connect(lab, 10, timeout)
+        return ejected(lab, name)
+
+    wait_for(f"{name} to be ejected", is_ejected, 30)
+    assert lost >= 5, lost
+    assert try_to_connect(lab, 40, timeout) == 0
+    state = lab.backend(name, "lines")
+    assert state["health"] == "healthy" and not state["in_selection"], state
+    told = history(lab, name)
+    assert told[-1][0] == "outliers" and "ejected for 4 s: consecutive failures" in told[-1][1], told
+    row = next(r for r in lab.api("health.show", service="lines") if r["backend"] == name)
+    assert row["ejections"] == 1 and 0 < row["ejected_ms"] <= 4000, row
+    assert not any(ejected(lab, other) for other in BACKENDS if other != name)
+
+
+@scenario(services=[lines(**EJECTION)], config=QUICK)
+def refusing_backend_is_ejected(lab):
+    """No health check, and a server that is stopped: ejected, for longer the second time"""
+    server = lab.programs["server-3"]
+    server.kill()
+    ejected_for_failures(lab, "web-3", 2)
+    wait_for("the ejection to be over", lambda: not ejected(lab, "web-3"), 10)
+    wait_for("web-3 to be ejected again",
+             lambda: try_to_connect(lab, 10, 2) >= 0 and ejected(lab, "web-3"), 20)
+    assert "ejected for 8 s" in history(lab, "web-3")[-1][1], history(lab, "web-3")
+    lab.start_server(3)
+    lab.wait_for_program("server-3", lambda: "serving" in lab.programs["server-3"].output(), 10)
+    lab.weirctl("backend", "ready", "lines/web-3")
+    assert not ejected(lab, "web-3")
+    wait_for("web-3 to be used", lambda: "web-3" in connect(lab, 20), 10)
+    assert try_to_connect(lab, 40, 2) == 0 and not ejected(lab, "web-3")
+
+
+@scenario(services=[lines(**EJECTION)], config=QUICK)
+def silent_backend_is_ejected(lab):
+    """No health check, and a host that answers no SYN: ejected, and taken back"""
+    host = lab.namespaces["b2"]
+    host.ip("route", "add", "blackhole", "192.0.2.0/24")  # of the clients
+    ejected_for_failures(lab, "web-2", 0.7)
+    host.ip("route", "del", "blackhole", "192.0.2.0/24")
+    wait_for("the ejection to be over", lambda: not ejected(lab, "web-2"), 10)
+    assert history(lab, "web-2")[-1] == ("outliers", "ejection is over")
+    wait_for("web-2 to be used", lambda: "web-2" in connect(lab, 20), 10)
+    assert try_to_connect(lab, 40, 2) == 0 and not ejected(lab, "web-2")
+
+
+@scenario(services=[lines()], config=QUICK)
+def backends_are_ejected_only_on_demand(lab):
+    """Without outlier_ejection a server that is stopped goes on getting flows, and costs nothing"""
+    lab.programs["server-3"].kill()
+    assert try_to_connect(lab, 60, 2) >= 5
+    wait_for("the errors to be counted",
+             lambda: lab.backend("web-3", "lines")["errors"] >= 5, 5)
+    assert not ejected(lab, "web-3") and lab.backend("web-3", "lines")["in_selection"]
+    assert all(r["ejections"] is None for r in lab.api("health.show", service="lines"))

@@ -180,6 +180,7 @@ static json_t *json_backend(struct weir_daemon *daemon, const struct weir_backen
 		weir_json_percent(weir_shares_effective(shares, state)), "achieved_percent",
 		weir_json_percent(weir_shares_achieved(shares, state)));
 	if (object != NULL) {
+		json_object_set_new(object, "ejected", json_boolean(state->ejected));
 		json_object_set_new(object, "path_mtu",
 			state->path_mtu == 0 ? json_null() : json_integer(state->path_mtu));
 		json_object_set_new(object, "drain", weir_json_drain(daemon, state));
@@ -304,6 +305,18 @@ static json_t *json_agent_check(const struct weir_daemon *daemon, uint16_t backe
 		(json_int_t)status.passes, "fails", (json_int_t)status.fails);
 }
 
+// ejections: null for a backend that cannot be ejected; ejected_ms: null unless it is.
+static void add_ejection(const struct weir_daemon *daemon, uint16_t id, json_t *row) {
+	struct weir_outliers_status status = {0};
+	bool can = weir_outliers_status(
+			   daemon->outliers, id, weir_daemon_now_ns() / 1000000, &status) == 0;
+
+	json_object_set_new(row, "ejected_ms",
+		status.left_ms > 0 ? json_integer((json_int_t)status.left_ms) : json_null());
+	json_object_set_new(
+		row, "ejections", can ? json_integer((json_int_t)status.ejections) : json_null());
+}
+
 static json_t *health_row(const struct backend_list *list, const struct weir_backend_state *state) {
 	const struct weir_daemon *daemon = list->daemon;
 	struct weir_states_status known = {.why = ""};
@@ -319,6 +332,7 @@ static json_t *health_row(const struct backend_list *list, const struct weir_bac
 				weir_health_word_name((enum weir_health_word)known.facts.word)));
 	}
 	json_object_set_new(row, "why", json_string(known.why));
+	add_ejection(daemon, state->id, row);
 	if (!checked) {
 		status = (struct weir_health_status){.type = WEIR_CHECK_NONE};
 	}

@@ -151,6 +151,28 @@ static void agent_is_there_when_its_object_is(void **state) {
 	weir_config_free(some);
 }
 
+static void outliers_are_ejected_when_the_object_is_there(void **state) {
+	struct weir_config *none = parse_good(ONE(""));
+	struct weir_config *some = parse_good(ONE("\"outlier_ejection\": {},"));
+	struct weir_config *off = parse_good(ONE("\"outlier_ejection\": {\"enabled\": false},"));
+	const struct weir_config_outlier_ejection *ejection = &some->services[0].outlier_ejection;
+
+	(void)state;
+	assert_false(none->services[0].outlier_ejection.enabled);
+	assert_false(off->services[0].outlier_ejection.enabled);
+	assert_true(ejection->enabled);
+	assert_int_equal(ejection->interval_ms, 10000);
+	assert_int_equal(ejection->base_ejection_ms, 30000);
+	assert_int_equal(ejection->max_ejection_ms, 300000);
+	assert_int_equal(ejection->max_ejection_percent, 10);
+	assert_int_equal(ejection->failure_percent, 85);
+	assert_int_equal(ejection->minimum_flows, 50);
+	assert_int_equal(ejection->consecutive_failures, 5);
+	weir_config_free(none);
+	weir_config_free(some);
+	weir_config_free(off);
+}
+
 static void same_backend_name_in_two_services_is_fine(void **state) {
 	struct weir_config *config = parse_good(
 		CONFIG("", SERVICE("", BIND, BACKEND) ", {\"name\": \"api\", \"binds\": [" RANGE(
@@ -195,6 +217,7 @@ int main(void) {
 		cmocka_unit_test(health_check_default_is_named_in_the_message),
 		cmocka_unit_test(health_check_needs_a_port),
 		cmocka_unit_test(agent_is_there_when_its_object_is),
+		cmocka_unit_test(outliers_are_ejected_when_the_object_is_there),
 		cmocka_unit_test(same_backend_name_in_two_services_is_fine),
 		cmocka_unit_test(three_of_one_name_give_two_errors),
 		cmocka_unit_test(lines_of_services_and_backends),

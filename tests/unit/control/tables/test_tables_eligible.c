@@ -17,12 +17,13 @@ struct member {
 	enum weir_admin_state admin;
 	enum weir_health_state health;
 	uint32_t configured, runtime;
-	unsigned int flags; // LEAVING, UNPROVEN, RESOLVED
+	unsigned int flags; // LEAVING, UNPROVEN, RESOLVED, EJECTED
 };
 
 #define LEAVING 1
 #define UNPROVEN 2 // was never healthy
 #define RESOLVED 4 // its next hop
+#define EJECTED 8
 
 #define READY WEIR_ADMIN_READY
 #define DRAIN WEIR_ADMIN_DRAIN
@@ -33,18 +34,15 @@ struct member {
 #define REFUSING WEIR_HEALTH_REFUSING
 #define UNSET WEIR_WEIGHT_UNSET
 
-// Decide for a service of n members. Returns a bitmap of the chosen ones.
-static uint32_t decide(const struct member *members, uint32_t n, uint32_t threshold,
-	bool *ret_panic, uint32_t *ret_eligible) {
-	struct weir_config_service config = {.panic_threshold_percent = threshold};
-	bool reported = true;
-	struct weir_selection_member chosen[32];
+// The state of a service of n members, decided.
+static struct weir_state *decided(const struct member *members, uint32_t n, uint32_t threshold,
+	struct weir_config_service *config) {
 	struct weir_state *state;
-	uint32_t count, bits = 0;
 
+	*config = (struct weir_config_service){.panic_threshold_percent = threshold};
 	assert_int_equal(weir_state_create(&state), 0);
 	weir_service_id_add(state, "a");
-	state->services[0].config = &config;
+	state->services[0].config = config;
 	for (uint32_t i = 0; i < n; i++) {
 		struct weir_address address = {.family = 4, .bytes = {10, 0, 0, (uint8_t)i}};
 		char name[16];
@@ -57,11 +55,24 @@ static uint32_t decide(const struct member *members, uint32_t n, uint32_t thresh
 		state->backends[i].runtime_weight = members[i].runtime;
 		state->backends[i].proven = (members[i].flags & UNPROVEN) == 0;
 		state->backends[i].hop.resolved = (members[i].flags & RESOLVED) != 0;
+		state->backends[i].ejected = (members[i].flags & EJECTED) != 0;
 		if ((members[i].flags & LEAVING) != 0) {
 			weir_backend_leave(state, (uint16_t)i);
 		}
 	}
 	weir_eligible_decide(state, 0);
+	return state;
+}
+
+// Decide for a service of n members. Returns a bitmap of the chosen ones.
+static uint32_t decide(const struct member *members, uint32_t n, uint32_t threshold,
+	bool *ret_panic, uint32_t *ret_eligible) {
+	struct weir_config_service config;
+	struct weir_state *state = decided(members, n, threshold, &config);
+	bool reported = true;
+	struct weir_selection_member chosen[32];
+	uint32_t count, bits = 0;
+
 	count = weir_eligible_members(state, 0, chosen, &reported);
 	for (uint32_t i = 0; i < count; i++) {
 		assert_true(chosen[i].weight > 0);
@@ -179,6 +190,13 @@ static void eligible_sets(void **unused) {
 			{{READY, HEALTHY, 1, UNSET, 0}, {READY, HEALTHY, 1, UNSET, RESOLVED},
 				{READY, HEALTHY, 1, UNSET, 0}},
 			3, 0x2, 3, false},
+		{"ejected: no new flows", 50,
+			{{READY, HEALTHY, 1, UNSET, EJECTED}, {READY, HEALTHY, 1, UNSET, 0}}, 2,
+			0x2, 1, false},
+		{"most are ejected: panic uses them", 50,
+			{{READY, HEALTHY, 1, UNSET, EJECTED}, {READY, HEALTHY, 1, UNSET, EJECTED},
+				{READY, HEALTHY, 1, UNSET, 0}},
+			3, 0x7, 1, true},
 		{"all have a next hop", 50,
 			{{READY, HEALTHY, 1, UNSET, RESOLVED},
 				{READY, HEALTHY, 1, UNSET, RESOLVED}},
@@ -207,6 +225,50 @@ static void eligible_sets(void **unused) {
 			fail_msg("%s: chosen %#x eligible %u panic %d", cases[i].name, chosen,
 				eligible, panic);
 		}
+	}
+}
+
+static void who_may_be_ejected(void **unused) {
+	static const struct {
+		const char *name;
+		uint32_t threshold;
+		struct member members[4];
+		uint32_t n;
+		bool may; // the first one
+	} cases[] = {
+		{"one of two", 50, {{READY, HEALTHY, 1, UNSET, 0}, {READY, HEALTHY, 1, UNSET, 0}},
+			2, true},
+		{"a single one", 0, {{READY, HEALTHY, 1, UNSET, 0}}, 1, false},
+		{"panic would follow", 51,
+			{{READY, HEALTHY, 1, UNSET, 0}, {READY, HEALTHY, 1, UNSET, 0}}, 2, false},
+		{"panic would follow, as another refuses", 50,
+			{{READY, HEALTHY, 1, UNSET, 0}, {READY, HEALTHY, 1, UNSET, 0},
+				{READY, REFUSING, 1, UNSET, 0}},
+			3, false},
+		{"the others are drained, lame or starting", 0,
+			{{READY, HEALTHY, 1, UNSET, 0}, {DRAIN, HEALTHY, 1, UNSET, 0},
+				{READY, LAME, 1, UNSET, 0}, {READY, STARTING, 1, UNSET, UNPROVEN}},
+			4, false},
+		{"the other has no next hop", 0,
+			{{READY, HEALTHY, 1, UNSET, RESOLVED}, {READY, HEALTHY, 1, UNSET, 0}}, 2,
+			false},
+		{"it is refusing anyhow", 0,
+			{{READY, REFUSING, 1, UNSET, 0}, {READY, HEALTHY, 1, UNSET, 0}}, 2, false},
+		{"it is ejected already", 0,
+			{{READY, HEALTHY, 1, UNSET, EJECTED}, {READY, HEALTHY, 1, UNSET, 0}}, 2,
+			false},
+	};
+
+	(void)unused;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct weir_config_service config;
+		struct weir_state *state =
+			decided(cases[i].members, cases[i].n, cases[i].threshold, &config);
+
+		if (weir_eligible_may_eject(state, 0) != cases[i].may) {
+			fail_msg("%s", cases[i].name);
+		}
+		weir_state_free(state);
 	}
 }
 
@@ -250,6 +312,7 @@ static void panic_threshold_table(void **unused) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(eligible_sets),
+		cmocka_unit_test(who_may_be_ejected),
 		cmocka_unit_test(panic_threshold_table),
 	};
 

@@ -57,20 +57,22 @@ static void settings_of_every_policy(void **unused) {
 		struct lab lab;
 
 		config->services[0].policy = cases[i].config;
+		config->services[0].outlier_ejection.enabled = i % 2 == 1;
 		config->services[0].flow_control.max_active_flows = 7;
 		config->services[0].flow_control.when_exhausted = WEIR_EXHAUSTED_REJECT;
 		lab_open(&lab, NULL);
 		lab_apply(&lab, config);
 		settings = published(&lab, 0).settings;
 		assert_int_equal(settings.policy, cases[i].config.name);
-		assert_int_equal(settings.needs, cases[i].needs);
+		assert_int_equal(settings.needs & ~WEIR_NEEDS_RESULTS, cases[i].needs);
+		assert_int_equal((settings.needs & WEIR_NEEDS_RESULTS) != 0, i % 2 == 1);
 		assert_int_equal(settings.error_window_ms, cases[i].window_ms);
 		assert_int_equal(settings.documented_rounds, cases[i].documented);
 		assert_int_equal(settings.max_active_flows, 7);
 		assert_int_equal(settings.when_exhausted, WEIR_EXHAUSTED_REJECT);
 		assert_int_equal(published(&lab, 0).count, 3);
 		settings = service_of(&lab, 0).settings;
-		assert_int_equal(settings.needs, cases[i].needs);
+		assert_int_equal(settings.needs & ~WEIR_NEEDS_RESULTS, cases[i].needs);
 		lab_close(&lab);
 		lab_config_free(config);
 	}

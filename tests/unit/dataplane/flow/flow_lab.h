@@ -35,11 +35,13 @@ struct lab {
 	uint64_t ended[4];
 	uint64_t finished[4]; // by enum weir_outcome
 	uint64_t service_ns; // of the last flow that finished
+	uint64_t answered; // flows that were established after a SYN
 };
 
-static inline void on_established(void *context, uint16_t backend) {
+static inline void on_established(void *context, uint16_t backend, bool answered) {
 	struct lab *f = context;
 
+	f->answered += answered;
 	assert_true(backend < BACKENDS);
 	f->half_open[backend]--;
 	assert_true(f->half_open[backend] >= 0);
@@ -51,7 +53,7 @@ static inline void on_finished(void *context, uint16_t backend, enum weir_outcom
 
 	assert_true(backend < BACKENDS);
 	if (half_open) {
-		on_established(context, backend);
+		on_established(context, backend, false);
 	}
 	f->open[backend]--;
 	assert_true(f->open[backend] >= f->half_open[backend]);

@@ -368,6 +368,41 @@ static void new_flow_service_times_are_sampled_only_if_needed(void **state) {
 	}
 }
 
+static uint64_t established(const struct lab *lab) {
+	uint64_t sum = 0;
+
+	for (uint32_t id = 0; id < LAB_BACKENDS; id++) {
+		sum += backend_of(lab, id)->established;
+	}
+	return sum;
+}
+
+// Only where they are asked for, and only those that began with a SYN.
+static void new_flow_counts_established_connections(void **state) {
+	(void)state;
+	for (unsigned int counted = 0; counted < 2; counted++) {
+		struct weir_selection_params params = params_of(WEIR_POLICY_ROUND_ROBIN);
+		uint16_t backend;
+		struct lab *lab;
+
+		params.settings.needs |= counted ? WEIR_NEEDS_RESULTS : 0;
+		lab = make(&params);
+		backend = send_tcp(lab, 1, SYN).backend;
+		send_tcp(lab, 1, SYN);
+		assert_int_equal(established(lab), 0);
+		send_tcp(lab, 1, ACK);
+		send_tcp(lab, 1, ACK);
+		assert_int_equal(backend_of(lab, backend)->established, counted);
+		send_tcp(lab, 2, ACK); // began elsewhere
+		send_tcp(lab, 2, ACK);
+		send_tcp(lab, 3, SYN); // the client does not want it
+		send_tcp(lab, 3, RST);
+		assert_int_equal(established(lab), counted);
+		assert_int_equal(service_of(lab, 0)->new_flows, 3);
+		lab_free(lab);
+	}
+}
+
 static void new_flow_samples_that_nobody_reads_are_lost_and_counted(void **state) {
 	struct weir_selection_params params = params_of(WEIR_POLICY_FAIR_SHARE);
 	struct weir_sample_ring *ring;
@@ -653,6 +688,7 @@ int main(void) {
 		cmocka_unit_test(new_flow_syn_and_ack_agree_in_a_flood),
 		cmocka_unit_test(new_flow_beyond_the_limit_spills_and_is_counted),
 		cmocka_unit_test(new_flow_service_times_are_sampled_only_if_needed),
+		cmocka_unit_test(new_flow_counts_established_connections),
 		cmocka_unit_test(new_flow_samples_that_nobody_reads_are_lost_and_counted),
 		cmocka_unit_test(new_flow_policies_work_for_any_service),
 		cmocka_unit_test(new_flow_reused_id_inherits_nothing),
