@@ -2,7 +2,8 @@
 //
 // Daemon: connects the parts of weir-control on one loop. Data flow:
 //
-//   dataplane_link --segment--> tables <--changes-- watch (health, neighbours), api_*, estimates
+//   dataplane_link --segment--> tables <--changes-- watch (health, agents, next hops), api_*,
+//                                                  estimates
 //   signals, api_config --> reload --> tables, watch        api_* --questions--> all
 //   workers --samples--> estimates --costs--> workers     workers --counters--> outliers --> tables
 //
