@@ -173,7 +173,9 @@ static void set_target(struct weir_health_check *check, const struct weir_health
 	check->said = (struct weir_agent_check){0};
 	check->passes = 0;
 	check->fails = 0;
+	check->spread = false;
 	check->due_ms = uv_now(check->health->loop) + delay_ms;
+	check->planned_ms = check->due_ms;
 	check->phase = WEIR_HEALTH_CHECK_SLEEPING;
 	if (check->params->check.type != WEIR_CHECK_AGENT) {
 		uv_timer_start(&check->timer, weir_health_on_due, delay_ms, 0);
@@ -290,6 +292,10 @@ int weir_health_create(uv_loop_t *loop, weir_health_fn on_health, weir_health_re
 	if (r) {
 		free(health);
 		return r;
+	}
+	if (uv_random(NULL, NULL, &health->random, sizeof(health->random), 0, NULL) < 0 ||
+		health->random == 0) {
+		health->random = uv_hrtime() | 1;
 	}
 	health->loop = loop;
 	health->on_health = on_health;

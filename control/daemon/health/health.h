@@ -4,7 +4,8 @@
 // row passed, and FAILING once `fall` in a row failed. What follows from it is states.h's matter.
 //
 // TCP checks connect and reset (nothing stays in TIME_WAIT); HTTP checks send one request, follow
-// no redirect, use no proxy, keep no connection. Starts are spread over the interval, and at most
+// no redirect, use no proxy, keep no connection. Starts are spread over the
+// interval, with a jitter of a tenth of it, and at most
 // WEIR_HEALTH_CONCURRENT checks are in flight, and no more than half of the descriptors that the
 // process may have; the others are queued. Backends with a FAILING verdict, whose checks mostly
 // last until their timeout, have an eighth to a half of that: many of them do not delay the others.
@@ -68,6 +69,8 @@ struct weir_health_status {
 	bool passed; // the last one
 	char detail[WEIR_HEALTH_DETAIL_BYTES]; // "HTTP 503", "connected", "timeout after 500 ms"
 	uint32_t duration_ms; // of the last check
+	uint32_t late_ms; // how late the last one began: the loop was busy, or too many were in
+			  // flight
 	uint64_t age_ms; // since the last check ended
 	uint64_t passes, fails; // since the check began
 	uint32_t streak; // results in a row like the last one

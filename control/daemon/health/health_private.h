@@ -37,7 +37,10 @@ struct weir_health_check {
 	bool far;
 	uint32_t idle_intervals; // between two checks of a backend that is told to be idle; 0 = not
 	uint64_t generation; // of the configure call that named it last
-	uint64_t due_ms; // loop time of the current or next start
+	uint64_t due_ms; // loop time of the current or next start, on the grid of the interval
+	uint64_t planned_ms; // the same with jitter
+	uint32_t late_ms; // from planned_ms to the last start
+	bool spread; // has its own place in the interval
 	uint64_t started_ns; // start of the running probe
 	uint64_t ended_ns; // end of the last probe, 0 = none ended
 	bool passed;
@@ -61,6 +64,7 @@ struct weir_health {
 	struct weir_health_check **checks; // by slot; NULL = not checked
 	uint32_t slots; // elements of checks
 	uint64_t generation;
+	uint64_t random; // state of the jitter
 	STAILQ_HEAD(weir_health_queue, weir_health_check)
 	queue, refused; // the latter of failing backends
 	unsigned int running, running_refused; // the former counts all

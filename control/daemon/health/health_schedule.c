@@ -51,18 +51,42 @@ static uint32_t pace(const struct weir_health_check *check) {
 	return !is_settled(check) ? 1 : check->idle_intervals > far ? check->idle_intervals : far;
 }
 
+// xorshift64: jitter needs no better one.
+static uint64_t draw(struct weir_health *health) {
+	health->random ^= health->random << 13;
+	health->random ^= health->random >> 7;
+	health->random ^= health->random << 17;
+	return health->random;
+}
+
+// From the grid to the next start: a twentieth of the interval before or after it, so that checks
+// of several balancers do not stay in step, and two starts are a tenth off the interval at most.
+static void sleep_until_due(struct weir_health_check *check) {
+	uint64_t now = uv_now(check->health->loop), part = check->params->check.interval_ms / 20;
+	uint64_t jitter = part > 0 ? draw(check->health) % (2 * part + 1) : 0;
+
+	check->planned_ms =
+		check->due_ms + jitter > now + part ? check->due_ms + jitter - part : now;
+	check->phase = WEIR_HEALTH_CHECK_SLEEPING;
+	uv_timer_start(&check->timer, weir_health_on_due, check->planned_ms - now, 0);
+}
+
 // Sleep until the next start: on the grid of the interval, so that the spread stays. Of a slower
-// pace, each backend has intervals of its own, so that they do not all come in one.
+// pace, each backend has intervals of its own, so that they do not all come in one. The first time
+// a check gets its place in the interval: those of a new configuration begin close together.
 static void schedule(struct weir_health_check *check) {
 	uint64_t now = uv_now(check->health->loop), interval = check->params->check.interval_ms;
 	uint64_t slot = check->due_ms / interval + check->backend;
 
+	if (!check->spread) {
+		check->spread = true;
+		check->due_ms += draw(check->health) % interval - interval / 2;
+	}
 	check->due_ms += (pace(check) - (pace(check) > 1 ? slot % pace(check) : 0)) * interval;
 	if (check->due_ms <= now) {
 		check->due_ms = now + interval - (now - check->due_ms) % interval;
 	}
-	check->phase = WEIR_HEALTH_CHECK_SLEEPING;
-	uv_timer_start(&check->timer, weir_health_on_due, check->due_ms - now, 0);
+	sleep_until_due(check);
 }
 
 // What a backend says in its answers holds until an answer that passes does not say it any more.
@@ -198,6 +222,9 @@ static void start(struct weir_health_check *check) {
 
 	check->phase = WEIR_HEALTH_CHECK_RUNNING;
 	check->started_ns = uv_hrtime();
+	check->late_ms = check->started_ns / NS_PER_MS > check->planned_ms
+				 ? (uint32_t)(check->started_ns / NS_PER_MS - check->planned_ms)
+				 : 0;
 	health->running++;
 	health->running_refused += check->refused;
 	r = start_probe(check, &params);
@@ -289,7 +316,7 @@ static void hasten(struct weir_health_check *check) {
 	if (check->params->check.type != WEIR_CHECK_AGENT &&
 		check->phase == WEIR_HEALTH_CHECK_SLEEPING && check->due_ms > now + interval) {
 		check->due_ms = now + 1 + (check->due_ms - now - 1) % interval;
-		uv_timer_start(&check->timer, weir_health_on_due, check->due_ms - now, 0);
+		sleep_until_due(check);
 	}
 }
 
@@ -363,6 +390,7 @@ int weir_health_status(const struct weir_health *health, uint16_t backend, bool 
 	*ret = (struct weir_health_status){
 		.type = check->params->check.type,
 		.verdict = check->verdict,
+		.late_ms = check->late_ms,
 		.interval_ms = (uint64_t)check->params->check.interval_ms * pace(check),
 		.passes = check->passes,
 		.fails = check->fails,

@@ -540,6 +540,24 @@ static int enter(void **state) {
 	return r;
 }
 
+// Those of one configuration begin together, and do not stay together.
+static void checks_get_places_of_their_own(void **state) {
+	struct lab *lab = *state;
+	unsigned int twice = 0;
+
+	lab->check.interval_ms = 1000;
+	for (uint16_t i = 0; i < 100; i++) {
+		add(lab, i, "127.0.0.1");
+	}
+	assert_int_equal(configure(lab), 0);
+	watch_lab_idle(&lab->loop, 900);
+	for (uint16_t i = 0; i < 100; i++) {
+		assert_true(status_of(lab, i).passes >= 1);
+		twice += status_of(lab, i).passes >= 2;
+	}
+	assert_in_range(twice, 10, 90);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
@@ -560,6 +578,7 @@ int main(void) {
 		TEST(health_of_refusing_backends_delays_no_others),
 		TEST(health_of_many_is_spread_over_the_interval),
 		TEST(health_free_in_flight_is_silent),
+		cmocka_unit_test_setup_teardown(checks_get_places_of_their_own, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, enter, NULL);
