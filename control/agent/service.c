@@ -236,6 +236,9 @@ static int prepare(struct weir_service *service, char *why, size_t why_bytes) {
 	const struct weir_agent_options *options = service->options;
 	int r = weir_agent_user_find(options->user, &service->user, why, why_bytes);
 
+	if (r == 0) { // before there are sockets and keys: it must not have them, or hold the port
+		r = start_helper(service, why, why_bytes);
+	}
 	if (r == 0) {
 		uid_t owner = service->user.uid != (uid_t)-1 ? service->user.uid : geteuid();
 
@@ -243,9 +246,6 @@ static int prepare(struct weir_service *service, char *why, size_t why_bytes) {
 	}
 	if (r == 0) {
 		r = open_sockets(service, why, why_bytes);
-	}
-	if (r == 0) {
-		r = start_helper(service, why, why_bytes);
 	}
 	if (r == 0) {
 		r = weir_agent_privileges_drop(&service->user);

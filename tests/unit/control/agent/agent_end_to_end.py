@@ -6,6 +6,7 @@
                  10.9.0.1                  10.9.0.2, 2001:db8:9::2; 198.51.100.10 on lo
 """
 import contextlib
+import glob
 import hashlib
 import hmac
 import http.server
@@ -268,6 +269,8 @@ def agent_has_no_privileges(lab):
     helper = sh("ps", "-o", "pid=", "--ppid", agent.pid).split()
     assert len(helper) == 1
     assert capabilities(helper[0])[0] == {1 << 38 | 1 << 39}  # CAP_PERFMON, CAP_BPF
+    files = [os.readlink(file) for file in glob.glob(f"/proc/{helper[0]}/fd/*")]
+    assert sum(file.startswith("socket:") for file in files) == 1, files  # the agent's end
     agent.kill()
     wait_for("no helper", lambda: not os.path.exists(f"/proc/{helper[0]}"))
 
