@@ -15,6 +15,7 @@
 // candidates. One that is further behind when it enters the window is new, and starts there.
 #include "window.h"
 
+#define SHARERS_MOST 65536u
 #define UNIT_SHIFT 10
 #define KEY_MAX (WEIR_POLICY_KEY_NONE - 1)
 #define KEY_HALF (UINT32_C(1) << 31)
@@ -128,9 +129,13 @@ static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_cli
 static void charge(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	uint16_t id, uint64_t now_ns) {
 	struct weir_policy_backend *backend = &worker->backends[id];
+	uint64_t sharers = client->settings.sharers;
+	uint64_t cost = weir_policy_cost(worker, id);
 
-	(void)client;
-	backend->end_ns = weir_policy_max64(backend->end_ns, now_ns) + weir_policy_cost(worker, id);
+	// Each of them sees only its own part of the flows.
+	cost *= sharers > 0 && sharers < SHARERS_MOST ? sharers : 1;
+	backend->end_ns = weir_policy_max64(backend->end_ns, now_ns) +
+			  (cost < WEIR_POLICY_COST_MAX_NS ? cost : WEIR_POLICY_COST_MAX_NS);
 }
 
 const struct weir_policy_ops weir_fair_share_ops = {

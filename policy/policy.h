@@ -104,7 +104,7 @@ struct weir_policy_settings {
 	uint8_t documented_rounds; // interleaved: 1 = quota of a round is its weight (see the file)
 	uint32_t max_active_flows; // established, of one backend and worker; 0 = no limit
 	uint32_t error_window_ms; // how long an error counts as an active flow; > 0
-	uint32_t reserved;
+	uint32_t sharers; // fair-share: workers that choose from a backend, of all instances; 0 = 1
 };
 _Static_assert(sizeof(struct weir_policy_settings) == 16, "segment ABI");
 

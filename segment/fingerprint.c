@@ -205,7 +205,7 @@ static const struct fact facts[] = {
 	FIELD(weir_policy_settings, when_exhausted)
 	FIELD(weir_policy_settings, documented_rounds)
 	FIELD(weir_policy_settings, max_active_flows)
-	FIELD(weir_policy_settings, error_window_ms) FIELD(weir_policy_settings, reserved)
+	FIELD(weir_policy_settings, error_window_ms) FIELD(weir_policy_settings, sharers)
 	TYPE(weir_candidate)
 	FIELD(weir_candidate, id) FIELD(weir_candidate, stride) FIELD(weir_candidate, weight)
 	TYPE(weir_round) FIELD(weir_round, weight) FIELD(weir_round, first)

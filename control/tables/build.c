@@ -192,7 +192,7 @@ int weir_build_selection(const struct weir_tables *tables, const struct weir_sta
 	const struct weir_service_entry *service = &state->services[id];
 	struct weir_selection_params params = {.service = id,
 		.slots = service->config->table_size,
-		.settings = weir_service_settings(service),
+		.settings = weir_service_settings(state, service),
 		.subsets = service->subsets};
 	struct weir_selection *selection;
 	struct weir_selection_member *members;

@@ -22,7 +22,20 @@ static uint32_t error_window_ms(
 					      : WEIR_ERROR_WINDOW_LEAST_MS;
 }
 
-struct weir_policy_settings weir_service_settings(const struct weir_service_entry *service) {
+// Workers of the whole fleet that choose from a backend, on average.
+static uint32_t sharers_of(
+	const struct weir_state *state, const struct weir_service_entry *service) {
+	uint64_t workers = (uint64_t)state->clients * state->place.members * state->place.workers;
+	uint32_t size = service->config->subset.size;
+
+	if (service->config->subset.algorithm != WEIR_SUBSET_NONE && size < service->backends) {
+		workers = (workers * size + service->backends / 2) / service->backends;
+	}
+	return workers < 1 ? 1 : workers > UINT16_MAX ? UINT16_MAX : (uint32_t)workers;
+}
+
+struct weir_policy_settings weir_service_settings(
+	const struct weir_state *state, const struct weir_service_entry *service) {
 	const struct weir_config_policy *config = &service->config->policy;
 	const struct weir_config_flow_control *flow_control = &service->config->flow_control;
 	enum weir_policy policy = weir_service_policy(service);
@@ -45,6 +58,9 @@ struct weir_policy_settings weir_service_settings(const struct weir_service_entr
 	}
 	if (service->config->outlier_ejection.enabled) {
 		settings.needs |= WEIR_NEEDS_RESULTS;
+	}
+	if (policy == WEIR_POLICY_FAIR_SHARE) {
+		settings.sharers = sharers_of(state, service);
 	}
 	settings.documented_rounds = (settings.needs & WEIR_NEEDS_ROUNDS) != 0 &&
 				     config->rounds == WEIR_ROUNDS_DOCUMENTED;

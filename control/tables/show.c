@@ -113,7 +113,7 @@ int weir_tables_service(
 		.runtime_policy = service->runtime_policy,
 	};
 	if (service->config != NULL) {
-		ret->settings = weir_service_settings(service);
+		ret->settings = weir_service_settings(tables->state, service);
 	}
 	return 0;
 }

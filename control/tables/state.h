@@ -182,7 +182,8 @@ enum weir_policy weir_service_policy(const struct weir_service_entry *service); 
 // Whether the reported weights of a service's backends count.
 bool weir_service_takes_reports(const struct weir_service_entry *service);
 // What a selection of the service is published with. The service has a configuration.
-struct weir_policy_settings weir_service_settings(const struct weir_service_entry *service);
+struct weir_policy_settings weir_service_settings(
+	const struct weir_state *state, const struct weir_service_entry *service);
 // A policy set at run time is dropped when the configured one changes, or when settings of the file
 // do not go with it any more.
 void weir_service_follow_policy(struct weir_state *state, struct weir_service_entry *service);

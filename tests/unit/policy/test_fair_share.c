@@ -367,6 +367,55 @@ static void returning_one_of_many_is_not_flooded(void **state) {
 	world_free(w);
 }
 
+// 150 flows a second, at random to one of so many workers; shares in percent.
+static void shares_of_workers(uint32_t workers, double shares[4]) {
+	struct world *w[16];
+	uint32_t counts[4] = {0};
+	uint64_t seed = 1, now_ns = 0;
+
+	for (uint32_t i = 0; i < workers; i++) {
+		w[i] = world_create(4);
+		w[i]->worker.rank = i;
+		w[i]->worker.ranks = workers;
+		w[i]->table.settings.sharers = workers;
+		for (uint32_t id = 0; id < 4; id++) {
+			w[i]->costs[id] = (10 * MS) << id;
+		}
+		world_publish(w[i], FS, NULL, NULL, 4);
+	}
+	for (uint32_t i = 0; i < 200000; i++) {
+		struct world *one = w[fixture_random(&seed) % workers];
+
+		now_ns += fixture_random(&seed) % (2 * SECOND / 150);
+		one->now_ns = now_ns;
+		counts[world_flow(one)]++;
+	}
+	for (uint32_t i = 0; i < workers; i++) {
+		world_free(w[i]);
+	}
+	for (uint32_t id = 0; id < 4; id++) {
+		shares[id] = counts[id] / 2000.0;
+	}
+}
+
+// Without what the others do, 16 workers would each see idle backends and take turns.
+static void shares_do_not_depend_on_the_number_of_workers(void **state) {
+	double alone[4], shares[4];
+
+	(void)state;
+	shares_of_workers(1, alone);
+	assert_true(alone[0] > 45 && alone[3] < 10);
+	for (uint32_t workers = 2; workers <= 16; workers *= 2) {
+		shares_of_workers(workers, shares);
+		for (uint32_t id = 0; id < 4; id++) {
+			if (shares[id] < alone[id] - 2 || shares[id] > alone[id] + 2) {
+				fail_msg("%u workers: backend %u has %.1f %%, with one %.1f %%",
+					workers, id, shares[id], alone[id]);
+			}
+		}
+	}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(shares_follow_cost),
@@ -383,6 +432,7 @@ int main(void) {
 		cmocka_unit_test(equals_a_plain_implementation),
 		cmocka_unit_test(every_one_of_many_has_its_share),
 		cmocka_unit_test(returning_one_of_many_is_not_flooded),
+		cmocka_unit_test(shares_do_not_depend_on_the_number_of_workers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -431,6 +431,42 @@ static void parts_by_policy(void **unused) {
 	}
 }
 
+// Who chooses from a backend besides: all workers of all instances, or their part of a subset.
+static void fair_share_knows_how_many_share(void **unused) {
+	static const struct {
+		enum weir_policy policy;
+		uint32_t clients, members, size, sharers;
+	} cases[] = {
+		{WEIR_POLICY_FAIR_SHARE, 1, 1, 0, LAB_WORKERS},
+		{WEIR_POLICY_FAIR_SHARE, 3, 2, 0, 6 * LAB_WORKERS},
+		{WEIR_POLICY_FAIR_SHARE, 3, 2, 4, 3 * LAB_WORKERS},
+		{WEIR_POLICY_FAIR_SHARE, 1, 1, 1, 1},
+		{WEIR_POLICY_FAIR_SHARE, 3, 2, 20, 6 * LAB_WORKERS},
+		{WEIR_POLICY_LEAST_LOADED, 3, 2, 0, 0},
+	};
+
+	(void)unused;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct weir_config *config = lab_config(1, 8);
+		struct lab lab;
+
+		config->services[0].policy.name = cases[i].policy;
+		config->instance.clients = cases[i].clients;
+		config->instance.members = cases[i].members;
+		if (cases[i].size > 0) {
+			config->services[0].subset =
+				(struct weir_config_subset){.algorithm = WEIR_SUBSET_DETERMINISTIC,
+					.client = WEIR_SUBSET_CLIENT_WORKER,
+					.size = cases[i].size};
+		}
+		lab_open(&lab, NULL);
+		lab_apply(&lab, config);
+		assert_int_equal(published(&lab, 0).settings.sharers, cases[i].sharers);
+		lab_close(&lab);
+		lab_config_free(config);
+	}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(settings_of_every_policy),
@@ -447,6 +483,7 @@ int main(void) {
 		cmocka_unit_test(adopted_weights_count_only_where_reports_do),
 		cmocka_unit_test(broken_identity_of_a_policy),
 		cmocka_unit_test(parts_by_policy),
+		cmocka_unit_test(fair_share_knows_how_many_share),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
