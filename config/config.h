@@ -171,6 +171,13 @@ struct weir_config_health_check {
 	uint32_t rise, fall; // default 2, 3
 };
 
+// Slow start of backends that have become healthy (slow_start.h).
+struct weir_config_slow_start {
+	uint32_t window_ms; // default 0: none
+	double aggression; // 0.1..10, default 1
+	uint32_t min_weight_percent; // 1..100, default 10
+};
+
 // weir-agent on the backends of a service.
 struct weir_config_agent {
 	uint16_t port; // default 4777; 0 = the service has no agents
@@ -225,6 +232,7 @@ struct weir_config_service {
 		agent_check; // beside health_check; type none = there is none
 	struct weir_config_health_check health_check;
 	struct weir_config_outlier_ejection outlier_ejection;
+	struct weir_config_slow_start slow_start;
 	uint32_t panic_threshold_percent; // 0..100, default 50
 	enum weir_config_on_backend_down on_backend_down; // default keep
 	struct weir_config_drain drain;

@@ -256,6 +256,18 @@ static const struct weir_json_key agent_keys[] = {
 static const struct weir_json_object agent_object = {.name = "agent", ROWS(agent_keys),
 	.check = weir_config_check_agent};
 
+#define SLOW_START weir_config_slow_start
+static const struct weir_json_key slow_start_keys[] = {
+	INTEGER("window_ms", SLOW_START, window_ms, 0, 3600000, "0", UNIT("ms"), TABLES),
+	VALUE("aggression", weir_config_type_aggression, SLOW_START, aggression, .fallback = "1.0",
+		TABLES),
+	INTEGER("min_weight_percent", SLOW_START, min_weight_percent, 1, 100, "10", UNIT("percent"),
+		TABLES),
+	COMMENT,
+};
+static const struct weir_json_object slow_start_object = {
+	.name = "slow_start", ROWS(slow_start_keys)};
+
 #define BACKEND weir_config_backend
 static const struct weir_json_key backend_keys[] = {
 	VALUE("name", weir_config_type_name, BACKEND, name, .required = true, TABLES),
@@ -311,6 +323,7 @@ static const struct weir_json_key service_keys[] = {
 	OBJECT("agent_check", SERVICE, agent_check, agent_check_object),
 	OBJECT("health_check", SERVICE, health_check, health_check_object),
 	OBJECT("outlier_ejection", SERVICE, outlier_ejection, ejection_object),
+	OBJECT("slow_start", SERVICE, slow_start, slow_start_object),
 	INTEGER("panic_threshold_percent", SERVICE, panic_threshold_percent, 0, 100, "50",
 		UNIT("percent"), TABLES),
 	CHOICE("on_backend_down", SERVICE, on_backend_down, weir_config_on_backend_down,
@@ -320,9 +333,8 @@ static const struct weir_json_key service_keys[] = {
 		backend_object, TABLES),
 	COMMENT,
 };
-static const char *const service_later[] = {"slow_start", NULL};
 static const struct weir_json_object service_object = {.name = "service", ROWS(service_keys),
-	.bytes = sizeof(struct SERVICE), .later = service_later, .has_line = true,
+	.bytes = sizeof(struct SERVICE), .has_line = true,
 	.line_offset = offsetof(struct SERVICE, line), .check = weir_config_check_service,
 	.identify = weir_config_identify_service, .describe = weir_config_describe_service};
 

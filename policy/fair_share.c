@@ -101,20 +101,31 @@ static void start(struct weir_policy_worker *worker, struct weir_policy_client *
 	rebase(worker, client, now_ns);
 }
 
+// A backend that is predicted to be idle has a turn as any other one, whatever it was charged.
+static bool takes(struct weir_policy_worker *worker, const struct weir_policy_client *client,
+	const struct weir_policy_table *table, uint32_t place, uint32_t floor) {
+	(void)table;
+	return client->key[place] > floor || weir_policy_takes_turn(worker, client->id[place]);
+}
+
 static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint64_t hash, uint64_t now_ns) {
 	uint64_t passed_ns = now_ns > client->base_ns ? now_ns - client->base_ns : 0;
 	uint32_t least = 0;
-	uint32_t place;
+	uint32_t floor, place;
 
 	(void)hash;
 	if (passed_ns >= HALF_NS) {
 		rebase(worker, client, now_ns);
 		passed_ns = now_ns > client->base_ns ? now_ns - client->base_ns : 0;
 	}
-	place = weir_window_least(client, (uint32_t)(passed_ns >> UNIT_SHIFT), &least);
+	floor = (uint32_t)(passed_ns >> UNIT_SHIFT);
+	place = weir_window_least(client, floor, &least);
 	if (place == WEIR_POLICY_NONE) {
 		return WEIR_POLICY_NONE;
+	}
+	if (!takes(worker, client, table, place, floor)) {
+		place = weir_window_pass_over(worker, client, table, takes, place, floor, &least);
 	}
 	client->virtual_ns = client->base_ns + ((uint64_t)least << UNIT_SHIFT);
 	if (least >= KEY_HALF) {
@@ -134,6 +145,8 @@ static void charge(struct weir_policy_worker *worker, struct weir_policy_client 
 
 	// Each of them sees only its own part of the flows.
 	cost *= sharers > 0 && sharers < SHARERS_MOST ? sharers : 1;
+	cost = cost < WEIR_POLICY_COST_MAX_NS ? cost : WEIR_POLICY_COST_MAX_NS;
+	cost = weir_policy_over_part(backend, cost);
 	backend->end_ns = weir_policy_max64(backend->end_ns, now_ns) +
 			  (cost < WEIR_POLICY_COST_MAX_NS ? cost : WEIR_POLICY_COST_MAX_NS);
 }

@@ -145,7 +145,9 @@ static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_cli
 		if (client->spent_ns < quota && weight >= least &&
 			weir_policy_can_take(worker, client, id)) {
 			client->spent_ns += weir_policy_turn_cost(worker, id, quota);
-			chosen = id;
+			if (weir_policy_takes_turn(worker, id)) {
+				chosen = id;
+			}
 		} else {
 			at = step(client, table, at);
 		}

@@ -6,13 +6,21 @@
 #include "window.h"
 
 static uint32_t key(struct weir_policy_client *client, struct weir_policy_backend *backend) {
-	return weir_policy_load(client, backend);
+	uint64_t load = weir_policy_over_part(backend, weir_policy_load(client, backend));
+
+	return load < WEIR_POLICY_KEY_NONE ? (uint32_t)load : WEIR_POLICY_KEY_NONE - 1;
 }
 
 static void start(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint64_t now_ns) {
 	(void)now_ns;
 	weir_window_load(worker, client, table, &weir_least_loaded_ops);
+}
+
+static bool takes(struct weir_policy_worker *worker, const struct weir_policy_client *client,
+	const struct weir_policy_table *table, uint32_t place, uint32_t floor) {
+	(void)floor;
+	return weir_policy_takes_flow(worker, client, table, client->id[place]);
 }
 
 static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_client *client,
@@ -24,6 +32,10 @@ static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_cli
 	(void)now_ns;
 	if (place == WEIR_POLICY_NONE) {
 		return WEIR_POLICY_NONE;
+	}
+	client->turns++;
+	if (!takes(worker, client, table, place, 0)) {
+		place = weir_window_pass_over(worker, client, table, takes, place, 0, &load);
 	}
 	return weir_window_take(worker, client, table, &weir_least_loaded_ops, place);
 }

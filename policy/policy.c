@@ -214,6 +214,32 @@ struct weir_chosen weir_policy_choose_slow(struct weir_policy_worker *worker,
 	return chosen;
 }
 
+// --- slow start ---
+
+#define PART_LEAST 64u // of WEIR_POLICY_PART_ONE; keeps costs over it far from wrapping
+
+void weir_policy_set_share(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	uint16_t id, struct weir_policy_share share) {
+	struct weir_policy_backend *backend = &worker->backends[id];
+
+	if (backend->share.part == share.part && backend->share.turns == share.turns) {
+		return;
+	}
+	if (backend->share.part == 0) {
+		backend->credit = 0;
+		backend->turns_seen = client->turns;
+	}
+	if (share.part != 0 && share.part < PART_LEAST) {
+		share.part = PART_LEAST;
+	}
+	backend->share = share;
+	client->exhausted = 0; // its limit is another one
+	client->spill_full = 0;
+	if (client->started != 0) {
+		weir_policy_react_resumed(worker, client, id);
+	}
+}
+
 void weir_policy_react_started(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	uint16_t id, uint64_t now_ns) {
 	const struct weir_policy_ops *ops = client_ops(client);

@@ -130,6 +130,28 @@ typedef uint32_t weir_policy_choice(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_table *table, uint64_t hash,
 	uint64_t now_ns);
 
+// Slow start, as workers are told: both 0 for a backend that is not in it. In a published row:
+// control writes, workers read.
+//   part   of its share that it gets (slow_start.h)
+//   turns  its flows, as a multiple of the mean of its service's candidates
+// Policies take it as theirs is:
+//   round-robin, weighted-round-robin, random   `part` of its turns
+//   least-loaded, power-of-two                  its load counts as load over `part`; besides, it
+//                                               gets at most `turns`: a load of 0 is 0 over any
+//                                               part
+//   fair-share                                  its cost counts as cost over `part`; while it is
+//                                               predicted to be idle, `part` of its turns
+//   time-weighted, interleaved                  `part` of the flows of its turn
+//   maglev                                      nothing: its weight in the table is less
+// A limit of active flows is that times `part`, at least 1.
+struct weir_policy_share {
+	uint16_t part; // of WEIR_POLICY_PART_ONE
+	uint16_t turns; // of WEIR_POLICY_TURNS_ONE
+};
+#define WEIR_POLICY_PART_ONE 65536u
+#define WEIR_POLICY_TURNS_ONE 1024u
+_Static_assert(sizeof(struct weir_policy_share) == 4, "segment ABI");
+
 // What a worker knows of one backend. One cache line.
 struct weir_policy_backend {
 	uint64_t end_ns; // fair-share: when all that it was given is predicted to have ended
@@ -138,11 +160,15 @@ struct weir_policy_backend {
 	uint32_t error_tick; // tick of the newest of error[]
 	uint16_t error[WEIR_POLICY_ERROR_SLOTS]; // by tick modulo slots
 	uint16_t place; // in the window of its service's client; checked against client->id[]
+	uint16_t index; // of its candidate, when flow control looked at it; may be another's by now
 	uint32_t half_open; // of active; not more than that
 	uint32_t withheld; // UINT32_MAX minus its own limit of established flows; 0 = it has none
 	uint32_t reported; // errors, as of when its signal was last read
-	uint16_t index; // of its candidate, when flow control looked at it; may be another's by now
-	uint8_t reserved[10];
+	struct weir_policy_share share; // slow start
+	uint32_t turns_seen; // client->turns when credit was counted
+	// What was kept from it so far: of turns, in WEIR_POLICY_PART_ONE; or of flows, in
+	// WEIR_POLICY_TURNS_ONE times the number of candidates. A policy uses one of them.
+	uint32_t credit;
 };
 _Static_assert(sizeof(struct weir_policy_backend) == 64, "one cache line");
 
@@ -172,6 +198,7 @@ struct weir_policy_client {
 	uint32_t spill_full; // so many candidates before that one have no room, but for spill_room
 	uint32_t generation; // weighted-round-robin: of the stride schedule
 	uint32_t phase; // weighted-round-robin: where in the schedule this worker stands
+	uint32_t turns; // choices of policies that look at loads
 	uint32_t round; // interleaved
 	uint32_t round_weight; // interleaved: its weight, to find the place again in other rounds
 	uint32_t last_id; // weighted-round-robin: the last choice, to fall back on
@@ -258,12 +285,23 @@ void weir_policy_react_resumed(
 void weir_policy_react_ended(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	uint16_t id, enum weir_outcome outcome, uint64_t now_ns);
 
+// Backend id (< backend_count), of the client's service, is in slow start like this from now on, or
+// no more.
+void weir_policy_set_share(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	uint16_t id, struct weir_policy_share share);
+
+// Of a limit, for a backend in slow start. (turns.c)
+uint32_t weir_policy_part_of_limit(const struct weir_policy_backend *backend, uint32_t limit);
+
 // The backend has fewer established flows than the service's limit and its own.
 static inline bool weir_policy_below_limit(
 	const struct weir_policy_client *client, const struct weir_policy_backend *backend) {
 	uint32_t own = UINT32_MAX - backend->withheld;
 	uint32_t limit = client->limit < own ? client->limit : own;
 
+	if (__builtin_expect(backend->share.part != 0, 0)) {
+		limit = weir_policy_part_of_limit(backend, limit);
+	}
 	return backend->active < (uint64_t)limit + backend->half_open;
 }
 

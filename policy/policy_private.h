@@ -90,6 +90,39 @@ static inline bool weir_policy_can_take(const struct weir_policy_worker *worker,
 	       (client->limits == 0 || weir_policy_below_limit(client, &worker->backends[id]));
 }
 
+// Whether a backend in slow start takes its turn: `part` of them. (turns.c)
+bool weir_policy_has_part(struct weir_policy_backend *backend);
+
+// Whether it takes a flow: at most `turns` of the mean.
+bool weir_policy_has_turns(const struct weir_policy_client *client,
+	const struct weir_policy_table *table, struct weir_policy_backend *backend);
+
+// The backend takes its turn. id < backend_count.
+static inline bool weir_policy_takes_turn(struct weir_policy_worker *worker, uint32_t id) {
+	struct weir_policy_backend *backend = &worker->backends[id];
+
+	return __builtin_expect(backend->share.part == 0, 1) || weir_policy_has_part(backend);
+}
+
+// The backend takes a flow, as far as its turns are concerned. id < backend_count.
+static inline bool weir_policy_takes_flow(struct weir_policy_worker *worker,
+	const struct weir_policy_client *client, const struct weir_policy_table *table,
+	uint32_t id) {
+	struct weir_policy_backend *backend = &worker->backends[id];
+
+	return __builtin_expect(backend->share.part == 0, 1) ||
+	       weir_policy_has_turns(client, table, backend);
+}
+
+// A load or cost, over the backend's part.
+static inline uint64_t weir_policy_over_part(
+	const struct weir_policy_backend *backend, uint64_t value) {
+	if (__builtin_expect(backend->share.part == 0, 1)) {
+		return value;
+	}
+	return value * WEIR_POLICY_PART_ONE / backend->share.part;
+}
+
 // What a flow is predicted to cost. id < backend_count. Only for policies with WEIR_NEEDS_COST.
 static inline uint64_t weir_policy_cost(const struct weir_policy_worker *worker, uint32_t id) {
 	uint64_t cost = weir_signal_cost(__atomic_load_n(&worker->cost_ns[id], __ATOMIC_RELAXED));
@@ -102,7 +135,7 @@ static inline uint64_t weir_policy_cost(const struct weir_policy_worker *worker,
 // one flow: by a guess, the first hundred flows in a row might go to one backend.
 static inline uint64_t weir_policy_turn_cost(
 	const struct weir_policy_worker *worker, uint32_t id, uint64_t quota_ns) {
-	uint64_t cost = __atomic_load_n(&worker->cost_ns[id], __ATOMIC_RELAXED);
+	uint64_t cost = weir_signal_cost(__atomic_load_n(&worker->cost_ns[id], __ATOMIC_RELAXED));
 
 	if (cost == 0) {
 		return quota_ns;

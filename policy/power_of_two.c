@@ -6,6 +6,13 @@
 
 #define DRAWS 8u // of two, before the least loaded one of all is looked for
 
+static uint64_t load_of(const struct weir_policy_worker *worker,
+	const struct weir_policy_client *client, uint32_t id) {
+	struct weir_policy_backend *backend = &worker->backends[id];
+
+	return weir_policy_over_part(backend, weir_policy_load(client, backend));
+}
+
 // The better of two ids that may be garbage or at their limit; the first one when they are equal.
 static uint32_t better(struct weir_policy_worker *worker, const struct weir_policy_client *client,
 	uint32_t first, uint32_t second) {
@@ -17,10 +24,22 @@ static uint32_t better(struct weir_policy_worker *worker, const struct weir_poli
 	}
 	weir_errors_look(worker, first);
 	weir_errors_look(worker, second);
-	return weir_policy_load(client, &worker->backends[second]) <
-			       weir_policy_load(client, &worker->backends[first])
-		       ? second
-		       : first;
+	return load_of(worker, client, second) < load_of(worker, client, first) ? second : first;
+}
+
+// The same, but one that passes the flow on, as it is in slow start, leaves it to the other.
+static uint32_t choose_of(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	const struct weir_policy_table *table, uint32_t first, uint32_t second) {
+	uint32_t id = better(worker, client, first, second);
+	uint32_t other = id == first ? second : first;
+
+	if (id == WEIR_POLICY_NONE || weir_policy_takes_flow(worker, client, table, id)) {
+		return id;
+	}
+	return other != id && weir_policy_can_take(worker, client, other) &&
+			       weir_policy_takes_flow(worker, client, table, other)
+		       ? other
+		       : WEIR_POLICY_NONE;
 }
 
 static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_client *client,
@@ -29,6 +48,7 @@ static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_cli
 
 	(void)hash;
 	(void)now_ns;
+	client->turns++;
 	for (uint32_t i = 0; i < DRAWS && chosen == WEIR_POLICY_NONE; i++) {
 		uint32_t first = weir_policy_uniform(worker, table->count);
 		uint32_t second = first;
@@ -37,7 +57,7 @@ static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_cli
 			second = weir_policy_uniform(worker, table->count - 1);
 			second += second >= first;
 		}
-		chosen = better(worker, client, weir_policy_id(table, first),
+		chosen = choose_of(worker, client, table, weir_policy_id(table, first),
 			weir_policy_id(table, second));
 	}
 	return chosen;

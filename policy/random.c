@@ -12,7 +12,8 @@ static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_cli
 	for (uint32_t i = 0; i < DRAWS; i++) {
 		uint16_t id = weir_policy_id(table, weir_policy_uniform(worker, table->count));
 
-		if (weir_policy_can_take(worker, client, id)) {
+		if (weir_policy_can_take(worker, client, id) &&
+			weir_policy_takes_turn(worker, id)) {
 			return id;
 		}
 	}

@@ -12,11 +12,15 @@ static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_cli
 
 	(void)hash;
 	(void)now_ns;
-	for (; steps > 0 && chosen == WEIR_POLICY_NONE; steps--) {
+	for (uint32_t i = 0; i < steps && chosen == WEIR_POLICY_NONE; i++) {
 		uint16_t id = weir_policy_id(table, at);
 
 		if (weir_policy_can_take(worker, client, id)) {
-			chosen = id;
+			if (weir_policy_takes_turn(worker, id)) {
+				chosen = id;
+			} else {
+				steps = WEIR_POLICY_WINDOW; // it may be the only one
+			}
 		}
 		at = weir_policy_next(table, at);
 	}

@@ -28,6 +28,7 @@ static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_cli
 	const struct weir_policy_table *table, uint64_t hash, uint64_t now_ns) {
 	// One step more than candidates: a turn that is over may be followed by the same one's.
 	uint32_t steps = weir_policy_min(table->count, WEIR_POLICY_WINDOW) + 1;
+	uint32_t passes = WEIR_POLICY_WINDOW; // of flows that backends in slow start do not get
 	uint32_t at = weir_policy_cursor(client, table);
 
 	(void)hash;
@@ -37,10 +38,12 @@ static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_cli
 		uint32_t weight = __atomic_load_n(&table->candidates[at].weight, __ATOMIC_RELAXED);
 		uint64_t quota_ns = weight * NS_PER_WEIGHT;
 
-		if (client->spent_ns < quota_ns && weir_policy_can_take(worker, client, id)) {
+		while (client->spent_ns < quota_ns && weir_policy_can_take(worker, client, id)) {
 			client->spent_ns += weir_policy_turn_cost(worker, id, quota_ns);
-			weir_policy_set_cursor(client, table, at);
-			return id;
+			if (weir_policy_takes_turn(worker, id) || passes-- == 0) {
+				weir_policy_set_cursor(client, table, at);
+				return id;
+			}
 		}
 		at = weir_policy_next(table, at);
 		client->spent_ns = 0;

@@ -62,6 +62,7 @@ static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_cli
 	uint32_t at = weir_policy_cursor(client, table);
 	uint32_t chosen = WEIR_POLICY_NONE;
 	uint32_t heaviest = WEIR_POLICY_NONE;
+	uint32_t passed = WEIR_POLICY_NONE; // had a turn and passed it on, in slow start
 	uint16_t most = 0;
 
 	(void)hash;
@@ -71,8 +72,12 @@ static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_cli
 		uint16_t stride = __atomic_load_n(&table->candidates[at].stride, __ATOMIC_RELAXED);
 
 		if (has_turn(client, stride, at)) {
-			if (weir_policy_can_take(worker, client, id)) {
+			bool can_take = weir_policy_can_take(worker, client, id);
+
+			if (can_take && weir_policy_takes_turn(worker, id)) {
 				chosen = id;
+			} else if (can_take) {
+				passed = id;
 			}
 		} else if (stride > most) {
 			most = stride;
@@ -81,6 +86,10 @@ static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_cli
 		at = step(client, table, at);
 	}
 	weir_policy_set_cursor(client, table, at);
+	if (chosen == WEIR_POLICY_NONE && passed != WEIR_POLICY_NONE) {
+		worker->backends[passed].credit = 0; // all of them are in it
+		chosen = passed;
+	}
 	if (chosen != WEIR_POLICY_NONE) {
 		client->last_id = chosen;
 		return chosen;

@@ -183,6 +183,33 @@ uint32_t weir_window_least(
 	return find_first(client, least, client->cursor & PLACE_MASK);
 }
 
+#define PASSED_MOST 32u
+
+uint32_t weir_window_pass_over(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	const struct weir_policy_table *table, weir_window_takes *takes, uint32_t place,
+	uint32_t floor, uint32_t *ret_least) {
+	struct {
+		uint32_t place, key;
+	} passed[PASSED_MOST];
+	uint32_t count = 0, found = place, least = *ret_least;
+
+	do {
+		passed[count].place = found;
+		passed[count++].key = client->key[found];
+		weir_window_set_key(client, found, WEIR_POLICY_KEY_NONE);
+		found = weir_window_least(client, floor, &least);
+	} while (found != WEIR_POLICY_NONE && count < PASSED_MOST &&
+		 !takes(worker, client, table, found, floor));
+	for (uint32_t i = 0; i < count; i++) {
+		weir_window_set_key(client, passed[i].place, passed[i].key);
+	}
+	if (found == WEIR_POLICY_NONE) {
+		return place;
+	}
+	*ret_least = least;
+	return found;
+}
+
 static void slide(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, const struct weir_policy_ops *ops) {
 	uint32_t index = client->window_next < table->count ? client->window_next : 0;

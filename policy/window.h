@@ -33,6 +33,17 @@ void weir_window_reload(struct weir_policy_worker *worker, struct weir_policy_cl
 uint32_t weir_window_least(
 	const struct weir_policy_client *client, uint32_t floor, uint32_t *ret_least);
 
+// Whether the backend at a place takes a flow, though it is in slow start.
+typedef bool weir_window_takes(struct weir_policy_worker *worker,
+	const struct weir_policy_client *client, const struct weir_policy_table *table,
+	uint32_t place, uint32_t floor);
+
+// The backend at `place`, the least one, passes a flow on: the next place of weir_window_least
+// whose backend does not. `place` itself when none is found.
+uint32_t weir_window_pass_over(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	const struct weir_policy_table *table, weir_window_takes *takes, uint32_t place,
+	uint32_t floor, uint32_t *ret_least);
+
 // The place was chosen: move the cursor and the window on. Returns the backend's id.
 uint32_t weir_window_take(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, const struct weir_policy_ops *ops, uint32_t place);

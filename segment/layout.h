@@ -166,7 +166,10 @@ _Static_assert(sizeof(struct weir_backend_row) == 80, "segment ABI");
 // before and after copying has copied a whole row.
 struct weir_row_pair { // 192 bytes, [control]; indexed by backend id
 	uint64_t version; // 0 = never written: the row in use is all zeroes
-	uint64_t reserved[3];
+	// Slow start; one store, and an entry of the update log as for a row.
+	struct weir_policy_share share __attribute__((aligned(4)));
+	uint32_t reserved0;
+	uint64_t reserved[2];
 	struct weir_backend_row row[2];
 } __attribute__((aligned(64)));
 _Static_assert(sizeof(struct weir_row_pair) == 192, "segment ABI");
@@ -228,7 +231,8 @@ struct weir_identity_backend { // 128 bytes, [control]
 	uint16_t service;
 	uint32_t reserved1;
 	uint64_t drain_until_ns; // CLOCK_MONOTONIC; 0 = no deadline. Only while it drains
-	uint32_t reserved2[4];
+	uint64_t slow_start_ms; // CLOCK_MONOTONIC when its slow start began; 0 = none
+	uint32_t reserved2[2];
 	char name[WEIR_NAME_BYTES];
 };
 _Static_assert(sizeof(struct weir_identity_backend) == 128, "segment ABI");

@@ -97,6 +97,15 @@ void weir_reader_settle(struct weir_reader *reader);
 bool weir_reader_row(
 	const struct weir_segment *segment, uint16_t backend, struct weir_backend_row *ret);
 
+// The slow start of a backend (below max_backends) as it is now: any values.
+static inline struct weir_policy_share weir_reader_share(
+	const struct weir_segment *segment, uint16_t backend) {
+	struct weir_policy_share share;
+
+	__atomic_load(&segment->rows[backend].share, &share, __ATOMIC_RELAXED);
+	return share;
+}
+
 // What was taken over. [worker]
 static inline const struct weir_services_view *weir_reader_services(
 	const struct weir_reader *reader) {

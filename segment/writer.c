@@ -438,6 +438,19 @@ int weir_writer_restore(struct weir_writer *writer, struct weir_root root, weir_
 	return -ENOENT;
 }
 
+bool weir_writer_publish_share(
+	struct weir_writer *writer, uint16_t backend, struct weir_policy_share share) {
+	struct weir_row_pair *pair = &writer->segment->rows[backend];
+
+	if (pair->share.part == share.part && pair->share.turns == share.turns) {
+		return false;
+	}
+	__atomic_store(&pair->share, &share, __ATOMIC_RELAXED);
+	log_update(writer, weir_update(WEIR_UPDATE_ROW, backend));
+	count_publication(writer);
+	return true;
+}
+
 bool weir_writer_publish_row(
 	struct weir_writer *writer, uint16_t backend, const struct weir_backend_row *row) {
 	struct weir_row_pair *pair = &writer->segment->rows[backend];

@@ -56,6 +56,10 @@ int weir_writer_restore(struct weir_writer *writer, struct weir_root root, weir_
 // -EINVAL (out of range).
 int weir_writer_reserve(struct weir_writer *writer, uint32_t services, uint32_t backends);
 
+// Publish the slow start of a backend (reserved), if it differs. Returns whether it did.
+bool weir_writer_publish_share(
+	struct weir_writer *writer, uint16_t backend, struct weir_policy_share share);
+
 // Publish the row of a backend (reserved), if it differs from the one in use: one store in
 // the cache line that workers look at, whatever the number of backends. Returns whether it did.
 bool weir_writer_publish_row(

@@ -539,6 +539,9 @@ static void tell_refusals(struct weir_daemon *daemon) {
 static void on_tick(uv_timer_t *timer) {
 	struct weir_daemon *daemon = timer->data;
 
+	if (daemon->tables != NULL) {
+		weir_tables_clock(daemon->tables, weir_daemon_now_ns() / 1000000);
+	}
 	if (daemon->segment != NULL) {
 		tell_refusals(daemon);
 		if (daemon->publish_why[0] != '\0') {

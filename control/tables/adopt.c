@@ -82,6 +82,10 @@ static void inherit_backend(struct weir_backend_entry *to, const struct weir_bac
 	if (set & WEIR_SET_NEXT_HOP) {
 		to->hop = from->hop;
 	}
+	if (!to->adopted) { // it is in service since long, but for what is known
+		to->eligible = from->eligible;
+		to->slow_start_ms = from->slow_start_ms;
+	}
 	to->reported_weight = from->reported_weight;
 	to->ejected = from->ejected;
 	to->own_weight = from->own_weight;

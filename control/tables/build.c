@@ -141,7 +141,7 @@ static bool subset_holds(const struct weir_tables *tables, const struct weir_sta
 		}
 		backend = &state->backends[old.candidates[i].id];
 		if ((backend->subsets >> subset & 1) == 0 || backend->service != params->service ||
-			old.candidates[i].weight != weir_backend_effective_weight(state, backend)) {
+			old.candidates[i].weight != weir_backend_weight(state, backend)) {
 			return false;
 		}
 	}

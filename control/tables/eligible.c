@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "panic.h"
 #include "state.h"
 
 // Groups of backends, each one a superset of the former.
@@ -34,6 +35,26 @@ uint32_t weir_backend_effective_weight(
 	return scaled == 0 ? 1 : scaled > UINT32_MAX ? UINT32_MAX : (uint32_t)scaled;
 }
 
+// Weights of a table with backends in slow start are multiplied by this, so that parts of a weight
+// of 1 can be told apart.
+#define WEIGHT_SCALE 1024u
+
+uint32_t weir_backend_weight(
+	const struct weir_state *state, const struct weir_backend_entry *backend) {
+	const struct weir_service_entry *service = &state->services[backend->service];
+	uint64_t weight = weir_backend_effective_weight(state, backend);
+
+	if (!service->slow_start || weight == 0 ||
+		(weir_policy_needs(weir_service_policy(service)) & WEIR_NEEDS_SLOTS) == 0) {
+		return (uint32_t)weight;
+	}
+	weight *= WEIGHT_SCALE;
+	if (backend->share.part != 0) {
+		weight = weight * backend->share.part / WEIR_POLICY_PART_ONE;
+	}
+	return weight < 1 ? 1 : weight > UINT32_MAX ? UINT32_MAX : (uint32_t)weight;
+}
+
 static enum group group_of(
 	const struct weir_state *state, const struct weir_backend_entry *backend) {
 	if (backend->stage != WEIR_ID_LIVE || backend->admin == WEIR_ADMIN_MAINTENANCE ||
@@ -60,6 +81,12 @@ static void decide_usable(
 		struct weir_backend_entry *backend = &state->backends[link - 1];
 		enum group group = group_of(state, backend);
 
+		if (group != GROUP_ELIGIBLE) {
+			weir_slow_start_end(state, link - 1);
+		} else if (!backend->eligible && service->config != NULL &&
+			   service->config->slow_start.window_ms > 0) {
+			weir_slow_start_begin(state, backend);
+		}
 		backend->eligible = group == GROUP_ELIGIBLE;
 		backend->usable = group <= worst;
 		any_resolved |= backend->usable && backend->hop.resolved;
@@ -112,9 +139,8 @@ int weir_eligible_decide(struct weir_state *state, uint16_t id) {
 	in_service = count[GROUP_ELIGIBLE] + count[GROUP_ANSWERS_MAYBE];
 	service->eligible = count[GROUP_ELIGIBLE];
 	service->panic = service->config != NULL && in_service + count[GROUP_LAST_RESORT] > 0 &&
-			 100ull * count[GROUP_ELIGIBLE] <
-				 (uint64_t)service->config->panic_threshold_percent *
-					 (in_service > 0 ? in_service : 1);
+			 weir_panic(count[GROUP_ELIGIBLE], in_service > 0 ? in_service : 1,
+				 service->config->panic_threshold_percent);
 	if (service->panic) {
 		worst = count[GROUP_ELIGIBLE] > 0 ? GROUP_ANSWERS_MAYBE : GROUP_LAST_RESORT;
 	}
@@ -126,6 +152,10 @@ int weir_eligible_decide(struct weir_state *state, uint16_t id) {
 	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
 		state->backends[link - 1].chosen = state->backends[link - 1].subsets != 0;
 		set_flags(state, link - 1);
+	}
+	r = weir_slow_start_decide(state, service);
+	if (r < 0) {
+		return r;
 	}
 	service->undecided = false;
 	return 0;
@@ -180,7 +210,7 @@ uint32_t weir_eligible_members(const struct weir_state *state, uint16_t id,
 		if (backend->chosen) {
 			members[n].identity = backend->identity;
 			members[n].id = link - 1;
-			members[n].weight = weir_backend_effective_weight(state, backend);
+			members[n].weight = weir_backend_weight(state, backend);
 			members[n].subsets = backend->subsets;
 			*ret_reported |= takes_reports && backend->reported_weight > 0;
 			n++;

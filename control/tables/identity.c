@@ -92,6 +92,9 @@ void weir_identity_store_backend(
 	store(&to->reported_weight, from->reported_weight);
 	// The deadline before the phase in which it counts.
 	__atomic_store_n(&to->drain_until_ns, from->drain_until_ns, __ATOMIC_RELEASE);
+	if (to->slow_start_ms != from->slow_start_ms) {
+		__atomic_store_n(&to->slow_start_ms, from->slow_start_ms, __ATOMIC_RELEASE);
+	}
 	store(&to->state, WEIR_IDENTITY_USED | (uint32_t)from->admin << ADMIN_SHIFT |
 				  (uint32_t)from->health << HEALTH_SHIFT |
 				  (uint32_t)from->drain << DRAIN_SHIFT |
@@ -148,6 +151,9 @@ static void adopt_backend(
 		backend->drain = entry->state >> DRAIN_SHIFT & DRAIN_BITS;
 		backend->drain_until_ns = entry->drain_until_ns;
 	}
+	backend->slow_start_ms = entry->slow_start_ms;
+	backend->eligible =
+		backend->admin == WEIR_ADMIN_READY && backend->health == WEIR_HEALTH_HEALTHY;
 	backend->adopted = true;
 	if ((entry->state & LEAVING) != 0) {
 		weir_backend_leave(state, id);

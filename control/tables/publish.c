@@ -231,6 +231,8 @@ static void publish_backend(
 	weir_identity_store_backend(tables->segment, state, id);
 	if (state->all_dirty || state->backends[id].dirty) {
 		weir_build_row(tables, state, id, &row);
+		// A row of an id that comes to another backend has none of the former one's.
+		weir_writer_publish_share(tables->writer, id, state->backends[id].share);
 		weir_writer_publish_row(tables->writer, id, &row);
 	}
 }
@@ -285,6 +287,13 @@ static uint64_t next_parts(struct walk *walk) {
 	return parts_of(table, one, walk->rounds);
 }
 
+// With backends in slow start, parts of a part count.
+#define PARTS_SCALE 1000.0
+
+static double part_of(const struct weir_backend_entry *backend) {
+	return backend->share.part != 0 ? (double)backend->share.part / WEIR_POLICY_PART_ONE : 1;
+}
+
 // Add what each candidate gets, times a factor, to its parts. state NULL: only sum up. Returns the
 // sum without the factor.
 static uint64_t count_candidates(
@@ -298,7 +307,8 @@ static uint64_t count_candidates(
 
 		sum += parts;
 		if (state != NULL && id < state->backend_ids) {
-			state->backends[id].parts += (uint64_t)((double)parts * factor);
+			state->backends[id].parts +=
+				(uint64_t)((double)parts * factor * part_of(&state->backends[id]));
 		}
 	}
 	return sum;
@@ -318,11 +328,12 @@ static void count_slots(struct weir_state *state, const struct weir_policy_table
 // sum up to.
 #define PARTS_OF_A_WORKER 1e6
 
-static void count_subset(
-	struct weir_state *state, const struct weir_policy_table *table, bool one_of_several) {
+static void count_subset(struct weir_state *state, const struct weir_policy_table *table,
+	bool one_of_several, bool slow_start) {
 	uint64_t sum = one_of_several ? count_candidates(NULL, table, 1) : 0;
+	double factor = slow_start ? PARTS_SCALE : 1;
 
-	count_candidates(state, table, sum > 0 ? PARTS_OF_A_WORKER / (double)sum : 1);
+	count_candidates(state, table, sum > 0 ? PARTS_OF_A_WORKER / (double)sum : factor);
 }
 
 // Bring what the state says of a service's selection up to what is published.
@@ -333,9 +344,10 @@ static void count_parts(const struct weir_tables *tables, struct weir_state *sta
 	uint64_t generation;
 
 	if (!weir_build_published(tables, id, 0, &table, &generation) ||
-		generation == service->generation) {
+		(generation == service->generation && !service->parts_old)) {
 		return;
 	}
+	service->parts_old = false;
 	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
 		state->backends[link - 1].in_selection = state->backends[link - 1].chosen;
 		state->backends[link - 1].parts = 0;
@@ -354,13 +366,24 @@ static void count_parts(const struct weir_tables *tables, struct weir_state *sta
 			}
 			count_slots(state, &table);
 		} else {
-			count_subset(state, &table, subsets > 1);
+			count_subset(state, &table, subsets > 1, service->slow_start);
 		}
 	}
 	service->parts = 0;
 	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
 		service->parts += state->backends[link - 1].parts;
 	}
+}
+
+static uint64_t parts_now(const struct weir_state *state, uint16_t service, struct walk *walk) {
+	uint16_t id = walk->table->candidates[walk->candidate].id;
+	uint64_t parts = next_parts(walk);
+
+	if (service >= state->service_ids || !state->services[service].slow_start ||
+		id >= state->backend_ids) {
+		return parts;
+	}
+	return (uint64_t)((double)parts * PARTS_SCALE * part_of(&state->backends[id]));
 }
 
 uint32_t weir_tables_subset_parts(const struct weir_tables *tables, uint16_t service,
@@ -378,8 +401,8 @@ uint32_t weir_tables_subset_parts(const struct weir_tables *tables, uint16_t ser
 	slots = (table.settings.needs & WEIR_NEEDS_SLOTS) != 0;
 	count = table.count < room ? table.count : room;
 	for (uint32_t i = 0; i < count; i++) {
-		ret[i] = (struct weir_subset_part){
-			.backend = table.candidates[i].id, .parts = slots ? 0 : next_parts(&walk)};
+		ret[i] = (struct weir_subset_part){.backend = table.candidates[i].id,
+			.parts = slots ? 0 : parts_now(tables->state, service, &walk)};
 	}
 	for (uint32_t i = 0; slots && i < table.slot_count; i++) {
 		if (table.slots[i] < count) {

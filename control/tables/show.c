@@ -45,6 +45,7 @@ int weir_tables_backend(
 		.path_mtu = backend->hop.mtu,
 		.in_selection = backend->in_selection,
 		.flags = backend->flags,
+		.share = backend->share,
 		.configured_weight = backend->configured_weight,
 		.runtime_weight = backend->runtime_weight,
 		.reported_weight = backend->reported_weight,

@@ -58,6 +58,8 @@ struct weir_service_entry {
 	bool policy_set; // runtime_policy was set by a caller of this process
 	bool adopted; // came out of a segment, not out of a configuration
 	bool panic;
+	bool slow_start; // some of its backends are in it
+	bool parts_old; // its parts are to be counted again, though its selection is the same
 	bool dirty; // its selection may have changed
 	bool undecided; // who is to be in it may have changed
 	bool touched; // in the list of those with something to publish
@@ -77,6 +79,7 @@ struct weir_backend_entry {
 		own_weight; // that it says in place of the configured one; WEIR_WEIGHT_UNSET = none
 	uint32_t max_active_flows; // of its own, of each worker; 0 = none
 	uint64_t parts; // of its service's, in the published selection
+	uint64_t slow_start_ms; // when its slow start began; 0 = it is in none
 	uint64_t subsets; // bit i: is to be in subset number i; 0 = in none
 	uint32_t rank; // in the canonical order of its service; only with subsetting
 	uint32_t seen;
@@ -86,6 +89,7 @@ struct weir_backend_entry {
 	uint16_t hash_next;
 	uint16_t leaving_at; // its place in the list of those that leave
 	uint8_t stage;
+	struct weir_policy_share share; // slow start, as last decided; all zeroes = none
 	uint8_t admin;
 	uint8_t health;
 	uint8_t drain; // enum weir_drain_phase
@@ -127,6 +131,7 @@ struct weir_state { // to be freed and cloned as a whole
 	uint32_t backend_limit;
 	uint32_t services_leaving;
 	uint32_t backends_leaving;
+	uint64_t now_ms; // CLOCK_MONOTONIC of the last tick; 0 = there was none
 	uint32_t serial; // of the configuration
 	uint32_t waiting; // services and backends of the configuration that have no id yet
 	bool all_dirty; // everything may differ from what is published, not only what was touched
@@ -194,6 +199,9 @@ void weir_service_follow_policy(struct weir_state *state, struct weir_service_en
 void weir_backend_set_health(struct weir_backend_entry *backend, enum weir_health_state health);
 uint32_t weir_backend_effective_weight(
 	const struct weir_state *state, const struct weir_backend_entry *backend);
+// The same as a selection has it: of a policy that chooses by slots, slow start makes a part of it.
+uint32_t weir_backend_weight(
+	const struct weir_state *state, const struct weir_backend_entry *backend);
 // Decide which backends of a service are to be in its selection, panic and subsets included, and
 // what becomes of the flows of the others. Marks the rows of those for which that changes. Returns
 // 0 or -ENOMEM (what was decided before stays).
@@ -208,6 +216,18 @@ int weir_eligible_decide_all(struct weir_state *state);
 // members has room for service->backends.
 uint32_t weir_eligible_members(const struct weir_state *state, uint16_t service,
 	struct weir_selection_member *members, bool *ret_reported);
+
+// --- slow_start.c ---
+
+// An eligible backend was not eligible, or is no more.
+void weir_slow_start_begin(const struct weir_state *state, struct weir_backend_entry *backend);
+void weir_slow_start_end(struct weir_state *state, uint16_t backend);
+// How far the chosen backends of a service are. Marks the rows of those for which that changes.
+// Returns 0 or -ENOMEM.
+int weir_slow_start_decide(struct weir_state *state, struct weir_service_entry *service);
+// Mark the services where the next step is due, of WEIR_SLOW_START_STEPS in a window.
+void weir_slow_start_tick(struct weir_state *state, uint64_t now_ms);
+#define WEIR_SLOW_START_STEPS 60u
 
 // --- subsets.c ---
 

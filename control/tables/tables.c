@@ -283,6 +283,7 @@ static int restate(struct weir_tables *tables, const struct weir_segment *segmen
 		return r;
 	}
 	set_limits(state, segment);
+	state->now_ms = tables->state->now_ms;
 	weir_state_adopt(state, segment);
 	withdraw_unknown(writer, segment, state);
 	weir_state_retain(state, tables->state);
@@ -503,6 +504,10 @@ int weir_tables_publish(struct weir_tables *tables) {
 	published = weir_publish_state(tables, tables->state);
 	weir_writer_reclaim(tables->writer);
 	return published;
+}
+
+void weir_tables_clock(struct weir_tables *tables, uint64_t now_ms) {
+	weir_slow_start_tick(tables->state, now_ms);
 }
 
 void weir_tables_tick(struct weir_tables *tables) {

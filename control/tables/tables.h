@@ -34,6 +34,7 @@ struct weir_backend_state {
 	uint16_t path_mtu; // to it; 0 = that of the port
 	bool in_selection; // takes new flows of some worker now (panic and subsets included)
 	uint8_t flags; // WEIR_BACKEND_CLOSED to WEIR_BACKEND_RESET: what workers are told
+	struct weir_policy_share share; // slow start; all zeroes = it is in none
 	uint32_t configured_weight;
 	uint32_t runtime_weight; // WEIR_WEIGHT_UNSET = none
 	uint32_t reported_weight; // 0 = none
@@ -150,6 +151,10 @@ struct weir_tables_refusal {
 // and publish again the ones before them; where these are gone, mark what is to be built anew.
 // Returns false when there is none; call until then, about every 100 ms.
 bool weir_tables_refused(struct weir_tables *tables, struct weir_tables_refusal *ret);
+
+// What time it is, CLOCK_MONOTONIC: call about every 100 ms. Backends in slow start go a step on
+// with the next publication, and those that become eligible begin it as of this time.
+void weir_tables_clock(struct weir_tables *tables, uint64_t now_ms);
 
 // Reclaim memory and ids of backends that left; publish marks that an earlier publish could not.
 // Call about every 100 ms. Never waits.

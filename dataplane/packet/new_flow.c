@@ -27,6 +27,8 @@ void weir_new_flow_owner(struct weir_pipeline *pipeline, uint16_t backend, uint1
 	if (head->flags != 0 && head->service == service) {
 		weir_policy_set_limit(
 			policy, client_of(pipeline, service), backend, weir_encap_own_limit(head));
+		weir_policy_set_share(policy, client_of(pipeline, service), backend,
+			weir_reader_share(pipeline->segment, backend));
 	}
 }
 

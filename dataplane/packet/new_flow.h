@@ -18,7 +18,7 @@ void weir_new_flow_started(struct weir_pipeline *pipeline, uint16_t backend, uin
 	enum weir_flow_event event, bool half_open, uint64_t now_ns);
 
 // A backend's id has come to a service: as far as policies are concerned it starts anew, with the
-// limit of its row.
+// limit of its row and its slow start.
 void weir_new_flow_owner(struct weir_pipeline *pipeline, uint16_t backend, uint16_t service);
 
 // The backend that the policy of a service chooses for a flow that must leave its own, or

@@ -29,6 +29,8 @@ static bool adopt_row(void *context, uint16_t id, const struct weir_backend_row 
 	} else if (pipeline->owner[id] == head->service) {
 		weir_policy_set_limit(&pipeline->policy, &pipeline->clients[head->service], id,
 			weir_encap_own_limit(head));
+		weir_policy_set_share(&pipeline->policy, &pipeline->clients[head->service], id,
+			weir_reader_share(pipeline->segment, id));
 	}
 	return true;
 }

@@ -22,6 +22,7 @@
 #define REPLAY_FORMATS(X) \
 	X(poolifier) \
 	X(schedules) \
+	X(slow_start) \
 	X(least_loaded) \
 	X(capability) \
 	X(maglev) \

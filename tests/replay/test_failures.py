@@ -22,6 +22,7 @@ OBSERVED = {
                  "fallback core go counts_60000 probes_per_pick max_over_mean wrr_charge_first "
                  "wrr_poolifier_uncharged_first iwrr_documented_rounds iwrr_incremental_rounds",
     "least_loaded": "pick table picks share_of_bad_backend flow_control_limit_2_of_3_backends",
+    "slow_start_panic": "factor weight_of_100 available_percent_int candidates",
     "wrr_capability": "result weight",
     "load_reports": "status health health_word admin unknown_word weight_error description error "
                     "cpu_utilization rps_fractional eps maxconn weight",

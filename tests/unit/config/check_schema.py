@@ -102,7 +102,7 @@ def range_text(prop, unit=None):
 def type_text(row):
     """The type column of the documentation."""
     types = {"integer": "integer", "boolean": "boolean", "object": "object", "list": "array",
-             "cores": "array"}
+             "cores": "array", "aggression": "number"}
     return types.get(row["kind"], "string") + (" or null" if row["nullable"] else "")
 
 

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Turns: which of its turns and flows a backend in slow start takes, and what is left of its limit.
+#include "policy_private.h"
+
+uint32_t weir_policy_part_of_limit(const struct weir_policy_backend *backend, uint32_t limit) {
+	uint64_t part = (uint64_t)limit * backend->share.part / WEIR_POLICY_PART_ONE;
+
+	if (limit == UINT32_MAX || limit == 0) {
+		return limit;
+	}
+	return part > 0 ? (uint32_t)part : 1;
+}
+
+bool weir_policy_has_part(struct weir_policy_backend *backend) {
+	uint32_t credit = weir_policy_min(backend->credit, WEIR_POLICY_PART_ONE - 1);
+
+	credit += backend->share.part;
+	backend->credit = credit % WEIR_POLICY_PART_ONE;
+	return credit >= WEIR_POLICY_PART_ONE;
+}
+
+// A backend is not looked at as regularly as it gains turns.
+#define TURNS_KEPT 8u
+
+bool weir_policy_has_turns(const struct weir_policy_client *client,
+	const struct weir_policy_table *table, struct weir_policy_backend *backend) {
+	uint64_t cost = (uint64_t)table->count * WEIR_POLICY_TURNS_ONE;
+	uint64_t credit = backend->credit +
+			  (uint64_t)(client->turns - backend->turns_seen) * backend->share.turns;
+
+	backend->turns_seen = client->turns;
+	credit = credit < TURNS_KEPT * cost ? credit : TURNS_KEPT * cost;
+	backend->credit = (uint32_t)(credit < cost ? credit : credit - cost);
+	return credit >= cost;
+}

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// slow_start.c: who is in slow start, since when, and what workers and users are told of it.
+#include "tables_lab.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WINDOW_MS 30000u
+#define START_MS 1000000u // any time
+
+static struct weir_config *config_of(enum weir_policy policy, uint32_t backends) {
+	struct weir_config *config = lab_config(1, backends);
+
+	config->services[0].policy.name = policy;
+	config->services[0].health_check.type = WEIR_CHECK_TCP;
+	config->services[0].slow_start = (struct weir_config_slow_start){
+		.window_ms = WINDOW_MS, .aggression = 1, .min_weight_percent = 10};
+	return config;
+}
+
+static void set_health(struct lab *lab, uint16_t id, enum weir_health_state health) {
+	assert_int_equal(weir_tables_set_health(lab->tables, id, health), 0);
+	assert_true(weir_tables_publish(lab->tables) >= 0);
+}
+
+// The time is this now; returns how much was published.
+static uint32_t at(struct lab *lab, uint64_t ms) {
+	weir_tables_clock(lab->tables, START_MS + ms);
+	return lab_publish(lab);
+}
+
+static double part(struct lab *lab, uint16_t id) {
+	struct weir_policy_share share = weir_reader_share(lab->segment, id);
+
+	assert_int_equal(share.part, lab_state(lab, id).share.part);
+	assert_int_equal(share.part != 0, share.turns != 0);
+	return share.part != 0 ? (double)share.part / WEIR_POLICY_PART_ONE : 1;
+}
+
+// Four that are in service since long, and a fifth that is not yet.
+static void open_with(struct lab *lab, struct weir_config *config) {
+	lab_open(lab, NULL);
+	weir_tables_clock(lab->tables, START_MS - 10 * WINDOW_MS);
+	lab_apply(lab, config);
+	for (uint16_t id = 0; id < 4; id++) {
+		set_health(lab, id, WEIR_HEALTH_HEALTHY);
+	}
+	at(lab, 0);
+}
+
+// Of all policies: what is shown, and what workers are told.
+static void share_grows_within_the_window(void **unused) {
+	(void)unused;
+	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
+		struct weir_config *config = config_of((enum weir_policy)policy, 5);
+		bool slots = policy == WEIR_POLICY_MAGLEV;
+		struct lab lab;
+
+		config->services[0].table_size = 4093;
+		open_with(&lab, config);
+		set_health(&lab, 4, WEIR_HEALTH_HEALTHY);
+		for (uint64_t ms = 0; ms < WINDOW_MS + 2000; ms += 500) {
+			double wanted = fmin(fmax((double)ms / WINDOW_MS, 0.1), 1), got;
+			uint64_t parts = weir_tables_backend_parts(lab.tables, 4);
+			uint64_t others = weir_tables_backend_parts(lab.tables, 0);
+
+			at(&lab, ms);
+			got = part(&lab, 4);
+			if (got < 0.85 * wanted || got > 1.15 * wanted) {
+				fail_msg("%s: part %.3f after %u ms",
+					weir_policy_name((enum weir_policy)policy), got,
+					(unsigned int)ms);
+			}
+			for (uint16_t id = 0; id < 4; id++) {
+				assert_true(part(&lab, id) == 1);
+			}
+			parts = weir_tables_backend_parts(lab.tables, 4);
+			others = weir_tables_backend_parts(lab.tables, 0);
+			got = (double)parts / (double)others;
+			if (got < 0.8 * wanted || got > 1.2 * wanted) {
+				fail_msg("%s: shown share %.3f after %u ms",
+					weir_policy_name((enum weir_policy)policy), got,
+					(unsigned int)ms);
+			}
+			if (slots) {
+				got = (double)lab_slots(&lab, 0, 4) / lab_slots(&lab, 0, 0);
+				assert_true(got > 0.8 * wanted && got < 1.2 * wanted);
+			}
+		}
+		assert_true(part(&lab, 4) == 1);
+		assert_int_equal(lab.control->identity_backends[4].slow_start_ms, 0);
+		assert_int_equal(at(&lab, 4 * WINDOW_MS), 0);
+		lab_close(&lab);
+		lab_config_free(config);
+	}
+}
+
+// A step costs the row of those that are in slow start; a table of slots is built anew.
+static void steps_cost_rows(void **unused) {
+	struct weir_config *config = config_of(WEIR_POLICY_LEAST_LOADED, 5);
+	uint32_t published = 0, steps = 0;
+	struct lab lab;
+
+	(void)unused;
+	open_with(&lab, config);
+	set_health(&lab, 4, WEIR_HEALTH_HEALTHY);
+	for (uint64_t ms = 0; ms < WINDOW_MS + 2000; ms += 100) {
+		uint32_t n = at(&lab, ms);
+
+		assert_true(n <= 2); // a row; sometimes what is remembered of it
+		published += n;
+		steps += n > 0;
+	}
+	assert_in_range(steps, 45, 61); // the part is the least one in the first steps
+	assert_in_range(published, steps, steps + 2);
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
+static void all_new_ones_have_their_whole_share(void **unused) {
+	struct weir_config *config = config_of(WEIR_POLICY_FAIR_SHARE, 5);
+	struct lab lab;
+
+	(void)unused;
+	lab_open(&lab, NULL);
+	weir_tables_clock(lab.tables, START_MS);
+	lab_apply(&lab, config);
+	for (uint16_t id = 0; id < 4; id++) {
+		set_health(&lab, id, WEIR_HEALTH_HEALTHY);
+		at(&lab, 100 * (id + 1));
+	}
+	for (uint64_t ms = 0; ms < 15000; ms += 1000) {
+		at(&lab, ms);
+		for (uint16_t id = 0; id < 4; id++) {
+			assert_true(part(&lab, id) > 0.85);
+		}
+	}
+	// One more comes half a window later: 0.1 over 0.5.
+	set_health(&lab, 4, WEIR_HEALTH_HEALTHY);
+	assert_true(fabs(part(&lab, 4) - 0.2) < 0.02);
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
+static void those_that_return_begin_anew(void **unused) {
+	struct weir_config *config = config_of(WEIR_POLICY_ROUND_ROBIN, 5), *off;
+	struct lab lab;
+
+	(void)unused;
+	off = lab_config_copy(config);
+	off->services[0].slow_start.window_ms = 0;
+	open_with(&lab, config);
+	assert_true(part(&lab, 1) == 1);
+	set_health(&lab, 1, WEIR_HEALTH_REFUSING);
+	at(&lab, 5000);
+	set_health(&lab, 1, WEIR_HEALTH_HEALTHY);
+	assert_true(fabs(part(&lab, 1) - 0.1) < 0.01);
+	set_health(&lab, 2, WEIR_HEALTH_LAME_DUCK);
+	weir_tables_set_admin(lab.tables, 3, WEIR_ADMIN_DRAIN);
+	at(&lab, 20000);
+	assert_true(fabs(part(&lab, 1) - 0.5) < 0.05);
+	set_health(&lab, 2, WEIR_HEALTH_HEALTHY);
+	weir_tables_set_admin(lab.tables, 3, WEIR_ADMIN_READY);
+	lab_publish(&lab);
+	assert_true(fabs(part(&lab, 2) - 0.1) < 0.01);
+	assert_true(fabs(part(&lab, 3) - 0.1) < 0.01);
+	// It fails again while it is in slow start.
+	set_health(&lab, 1, WEIR_HEALTH_REFUSING);
+	assert_true(part(&lab, 1) == 1);
+	at(&lab, 30000);
+	set_health(&lab, 1, WEIR_HEALTH_HEALTHY);
+	assert_true(fabs(part(&lab, 1) - 0.1) < 0.01);
+	// Without slow start there is none left.
+	lab_apply(&lab, off);
+	for (uint16_t id = 0; id < 4; id++) {
+		assert_true(part(&lab, id) == 1);
+	}
+	lab_close(&lab);
+	lab_config_free(config);
+	lab_config_free(off);
+}
+
+// What is in service since long stays so, and what is in slow start goes on.
+static void restart_of_control_begins_nothing_anew(void **unused) {
+	struct weir_config *config = config_of(WEIR_POLICY_MAGLEV, 5);
+	struct lab_published before;
+	struct lab lab;
+
+	(void)unused;
+	open_with(&lab, config);
+	set_health(&lab, 4, WEIR_HEALTH_HEALTHY);
+	at(&lab, 15000);
+	lab_published(&lab, &before);
+	lab_restart(&lab);
+	weir_tables_clock(lab.tables, START_MS + 15100);
+	lab_apply(&lab, config);
+	lab_publish(&lab);
+	for (uint16_t id = 0; id < 4; id++) {
+		assert_true(part(&lab, id) == 1);
+	}
+	assert_true(fabs(part(&lab, 4) - 0.5) < 0.05);
+	assert_true(before.selection[0] == lab.control->roots->selection[0]);
+	at(&lab, 24000);
+	assert_true(fabs(part(&lab, 4) - 0.8) < 0.05);
+	at(&lab, 31000);
+	assert_true(part(&lab, 4) == 1);
+	// Another dataplane: nothing begins either.
+	set_health(&lab, 4, WEIR_HEALTH_REFUSING);
+	set_health(&lab, 4, WEIR_HEALTH_HEALTHY);
+	at(&lab, 46000);
+	assert_int_equal(weir_tables_rebind(lab.tables, NULL), 0);
+	lab_worker_stop(&lab);
+	weir_segment_free(lab.control);
+	weir_segment_free(lab.segment);
+	lab.segment = lab_segment(NULL);
+	lab.control = lab_attach(lab.segment);
+	lab_worker_start(&lab);
+	assert_int_equal(weir_tables_rebind(lab.tables, lab.control), 0);
+	for (uint16_t id = 0; id < 4; id++) {
+		assert_true(part(&lab, id) == 1);
+	}
+	assert_true(fabs(part(&lab, 4) - 0.5) < 0.05);
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(share_grows_within_the_window),
+		cmocka_unit_test(steps_cost_rows),
+		cmocka_unit_test(all_new_ones_have_their_whole_share),
+		cmocka_unit_test(those_that_return_begin_anew),
+		cmocka_unit_test(restart_of_control_begins_nothing_anew),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
