@@ -22,6 +22,7 @@ import scenarios_access
 import scenarios_agents
 import scenarios_backends
 import scenarios_balancing
+import scenarios_checks
 import scenarios_control
 import scenarios_hostile
 import scenarios_limits
@@ -36,8 +37,8 @@ import scenarios_worker
 from scenario import collect
 
 MODULES = (scenarios_traffic, scenarios_balancing, scenarios_backends, scenarios_policies,
-           scenarios_control, scenarios_hostile, scenarios_limits, scenarios_mtu, scenarios_ports,
-           scenarios_subsets, scenarios_worker, scenarios_access, scenarios_agents,
+           scenarios_checks, scenarios_control, scenarios_hostile, scenarios_limits, scenarios_mtu,
+           scenarios_ports, scenarios_subsets, scenarios_worker, scenarios_access, scenarios_agents,
            scenarios_restart, scenarios_reported)
 # Scenarios wait most of the time: for programs to start, for health checks, for timeouts.
 JOBS = 2 * os.cpu_count()
