@@ -16,6 +16,7 @@
 #include "stats.h"
 #include "subset_preview.h"
 #include "terminal.h"
+#include "waste.h"
 
 static int build_nothing(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
 	(void)cli;
@@ -273,6 +274,11 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "Existing flows keep their backend.\n",
 	 "weirctl service set web policy=least-loaded", "service.set", 2, 2, 0, build_service_set,
 	 weir_show_policy, NULL, true},
+	{"service", "waste", "NAME", "show how unevenly the backends are used",
+	 "The utilization that each backend has told last, as a bar, and what is left up to the one\n"
+	 "that is used most: its sum is wasted, because that one is full first.\n",
+	 "weirctl service waste web", "service.waste", 1, 1, 0, build_service, weir_waste_show,
+	 NULL, false},
 	{"backend", "show", "[[SERVICE/]NAME]", "show backends with state, weight and share",
 	 "SERVICE/ selects all backends of a service.\n"
 	 "SHARE-% is the target share of new flows, NEW-% the actual share since the start.\n",

@@ -171,57 +171,6 @@ bool weir_show_is_single(const struct weir_cli *cli, const json_t *rows) {
 	return word[0] != '\0' && word[strlen(word) - 1] != '/' && json_array_size(rows) == 1;
 }
 
-// What is out of the ordinary about a backend, in words.
-static void add_notes(json_t *row) {
-	char notes[64] = "";
-	size_t used = 0;
-
-	if (json_is_true(json_object_get(row, "leaving"))) {
-		used += (size_t)snprintf(notes, sizeof(notes), "leaving");
-	}
-	if (json_is_false(json_object_get(row, "resolved"))) {
-		used += (size_t)snprintf(
-			notes + used, sizeof(notes) - used, "%sno next hop", used ? ", " : "");
-	}
-	if (json_is_true(json_object_get(row, "ejected"))) {
-		snprintf(notes + used, sizeof(notes) - used, "%sejected", used ? ", " : "");
-	}
-	json_object_set_new(row, "notes", json_string(notes));
-}
-
-void weir_show_backends(const struct weir_cli *cli, json_t *result) {
-	static const struct weir_show_column columns[] = {
-		{"SERVICE", "service", WEIR_SHOW_TEXT},
-		{"BACKEND", "name", WEIR_SHOW_TEXT},
-		{"ADDRESS", "address", WEIR_SHOW_TEXT},
-		{"ADMIN", "admin", WEIR_SHOW_TEXT},
-		{"HEALTH", "health", WEIR_SHOW_TEXT},
-		{"IN-USE", "in_selection", WEIR_SHOW_FLAG},
-		{"WEIGHT", "weight", WEIR_SHOW_NUMBER},
-		{"RUNTIME", "runtime_weight", WEIR_SHOW_NUMBER},
-		{"EFFECTIVE", "effective_weight", WEIR_SHOW_NUMBER},
-		{"SHARE-%", "share_percent", WEIR_SHOW_PERCENT},
-		{"NEW-%", "achieved_percent", WEIR_SHOW_PERCENT},
-		{"ACTIVE-FLOWS", "active_flows", WEIR_SHOW_NUMBER},
-		{"NEW-FLOWS", "new_flows", WEIR_SHOW_NUMBER},
-		{"REFUSED", "refused", WEIR_SHOW_NUMBER},
-		{"TIMED-OUT", "timed_out", WEIR_SHOW_NUMBER},
-		{"DROPPED", "dropped", WEIR_SHOW_NUMBER},
-		{"NOTES", "notes", WEIR_SHOW_TEXT},
-	};
-	json_t *row;
-	size_t i;
-
-	if (weir_show_is_single(cli, result)) {
-		weir_show_fields(cli->out, json_array_get(result, 0));
-		return;
-	}
-	json_array_foreach (result, i, row) {
-		add_notes(row);
-	}
-	weir_show_table(cli->out, result, columns, COUNT(columns), "no backends");
-}
-
 void weir_show_change(const struct weir_cli *cli, json_t *result) {
 	const json_t *drain = json_object_get(result, "drain");
 	const json_t *left = json_object_get(drain, "left_ms");

@@ -44,6 +44,7 @@ static const struct command commands[] = {
 	{"service.show", LOOK, weir_api_service_show, {OPTIONAL("service", ARGUMENT_TEXT)}},
 	{"service.set", CHANGE, weir_api_service_set,
 		{REQUIRED("service", ARGUMENT_TEXT), REQUIRED("policy", ARGUMENT_NAME)}},
+	{"service.waste", LOOK, weir_api_service_waste, {REQUIRED("service", ARGUMENT_TEXT)}},
 	{"backend.show", LOOK, weir_api_backend_show,
 		{OPTIONAL("service", ARGUMENT_TEXT), OPTIONAL("backend", ARGUMENT_TEXT)}},
 	{"backend.drain", CHANGE, weir_api_backend_drain,

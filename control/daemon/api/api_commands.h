@@ -20,6 +20,7 @@ void weir_api_dispatch(void *context, struct weir_api_call *call);
 	X(version) \
 	X(service_show) \
 	X(service_set) \
+	X(service_waste) \
 	X(backend_show) \
 	X(backend_drain) \
 	X(backend_ready) \

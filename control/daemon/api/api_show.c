@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api_backend.h"
 #include "api_commands.h"
 #include "api_counters.h"
 #include "daemon.h"
@@ -184,6 +185,7 @@ static json_t *json_backend(struct weir_daemon *daemon, const struct weir_backen
 		json_object_set_new(object, "path_mtu",
 			state->path_mtu == 0 ? json_null() : json_integer(state->path_mtu));
 		json_object_set_new(object, "drain", weir_json_drain(daemon, state));
+		weir_json_condition(object, daemon, state);
 		weir_json_share(object, &counters);
 	}
 	return object;

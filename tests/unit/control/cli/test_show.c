@@ -129,14 +129,19 @@ static void notes_of_backends(void **state) {
 	(void)state;
 	expect_shown(weir_show_backends, "web/",
 		"[{\"service\": \"web\", \"name\": \"a\", \"leaving\": true, \"resolved\": false},"
-		" {\"service\": \"web\", \"name\": \"b\", \"leaving\": false, \"resolved\": true}]",
-		"SERVICE  BACKEND  ADDRESS  ADMIN  HEALTH  IN-USE  WEIGHT  RUNTIME  EFFECTIVE  "
-		"SHARE-%  NEW-%  ACTIVE-FLOWS  NEW-FLOWS  REFUSED  TIMED-OUT  DROPPED  NOTES\n"
-		"web      a        -        -      -       -            -        -          -  "
-		"      -      -             -          -        -          -        -  leaving, no "
-		"next hop\n"
-		"web      b        -        -      -       -            -        -          -  "
-		"      -      -             -          -        -          -        -\n");
+		" {\"service\": \"web\", \"name\": \"b\", \"leaving\": false, \"resolved\": true, "
+		"\"since_ms\": 2000, \"word\": \"lame-duck\", \"at_limit\": true, \"drain\": "
+		"{\"state\": \"draining\", \"left_ms\": 1500}, \"report\": {\"age_ms\": 98}}]",
+		"SERVICE  BACKEND  ADDRESS  ADMIN  HEALTH  SINCE-S  IN-USE  WEIGHT  "
+		"RUNTIME  REPORTED  EFFECTIVE  SHARE-%  NEW-%  ACTIVE-FLOWS  NEW-FLOWS  "
+		"REFUSED  TIMED-OUT  DROPPED  REPORT-AGE-S  NOTES\n"
+		"web      a        -        -      -             -  -            -        "
+		"-         -          -        -      -             -          -        -  "
+		"        -        -             -  leaving, no next hop\n"
+		"web      b        -        -      -           2.0  -            -        "
+		"-         -          -        -      -             -          -        -  "
+		"        -        -           0.1  draining, 1.5 s left, says lame-duck, "
+		"accept queue full\n");
 }
 
 static void changes_of_a_reload(void **state) {

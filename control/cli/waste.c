@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "waste.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "show.h"
+#include "terminal.h"
+
+#define SHOWN 24u // backends; of more, the half that is used most and the half used least
+#define NAME_MOST 32
+#define BAR_LEAST 10
+#define WIDTH 80
+#define CELL 80
+
+static double value(const json_t *row, const char *key) {
+	return json_number_value(json_object_get(row, key));
+}
+
+static int compare_used(const void *one, const void *other) {
+	double a = value(*(json_t *const *)one, "utilization");
+	double b = value(*(json_t *const *)other, "utilization");
+
+	return a > b ? -1 : a < b;
+}
+
+static const char *name_of(const json_t *row, char *buffer) {
+	return weir_show_value(json_object_get(row, "backend"), WEIR_SHOW_TEXT, buffer, CELL);
+}
+
+static void repeat(FILE *out, char what, int times) {
+	for (int i = 0; i < times; i++) {
+		fputc(what, out);
+	}
+}
+
+// '#' is used, '.' is wasted.
+static void print_bar(
+	FILE *out, const json_t *row, double most, int name_width, int bar, bool colour) {
+	double used = value(row, "utilization");
+	int filled = most > 0 ? (int)lround(bar * used / most) : 0;
+	char name[CELL];
+
+	filled = filled < 0 ? 0 : filled > bar ? bar : filled;
+	fprintf(out, "%-*.*s  %6.1f  %6.1f  ", name_width, name_width, name_of(row, name),
+		100 * used, 100 * value(row, "wasted"));
+	fputs(colour ? "\033[32m" : "", out);
+	repeat(out, '#', filled);
+	fputs(colour ? "\033[0m\033[31m" : "", out);
+	repeat(out, '.', bar - filled);
+	fputs(colour ? "\033[0m" : "", out);
+	fputc('\n', out);
+}
+
+static void print_rest(FILE *out, json_t *const *rest, size_t count) {
+	double wasted = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		wasted += value(rest[i], "wasted");
+	}
+	fprintf(out, "... %zu more, used %.1f to %.1f %%, wasted %.1f %% in all\n", count,
+		100 * value(rest[count - 1], "utilization"), 100 * value(rest[0], "utilization"),
+		100 * wasted);
+}
+
+static void print_chart(
+	FILE *out, json_t *const *rows, size_t count, double most, int width, bool colour) {
+	size_t head = count > SHOWN ? SHOWN / 2 : count;
+	int name_width = (int)strlen("BACKEND"), bar;
+	char name[CELL];
+
+	for (size_t i = 0; i < count; i++) {
+		int own = (int)strlen(name_of(rows[i], name));
+
+		if (i < head ||
+			i >= count - (count - head < SHOWN / 2 ? count - head : SHOWN / 2)) {
+			name_width = own > name_width ? own : name_width;
+		}
+	}
+	name_width = name_width < NAME_MOST ? name_width : NAME_MOST;
+	bar = width - 1 - (name_width + 2 + 6 + 2 + 6 + 2);
+	bar = bar > BAR_LEAST ? bar : BAR_LEAST;
+	fprintf(out, "%-*s  USED-%%  WASTE%%\n", name_width, "BACKEND");
+	for (size_t i = 0; i < head; i++) {
+		print_bar(out, rows[i], most, name_width, bar, colour);
+	}
+	if (count > SHOWN) {
+		print_rest(out, rows + head, count - SHOWN);
+	}
+	for (size_t i = count > SHOWN ? count - SHOWN / 2 : count; i < count; i++) {
+		print_bar(out, rows[i], most, name_width, bar, colour);
+	}
+}
+
+void weir_waste_print(FILE *out, const json_t *result, int width, bool colour) {
+	const json_t *backends = json_object_get(result, "backends");
+	json_t **known = calloc(json_array_size(backends) + 1, sizeof(*known));
+	double most = value(result, "most");
+	char service[CELL];
+	size_t count = 0, i;
+	json_t *row;
+
+	if (known == NULL) {
+		return;
+	}
+	json_array_foreach (backends, i, row) {
+		if (json_is_number(json_object_get(row, "utilization"))) {
+			known[count++] = row;
+		}
+	}
+	weir_show_value(json_object_get(result, "service"), WEIR_SHOW_TEXT, service, CELL);
+	if (count == 0) {
+		fprintf(out,
+			"%s: none of its %zu backends has told its utilization: it comes from "
+			"weir-agent, health checks or weirctl\n",
+			service, json_array_size(backends));
+		free(known);
+		return;
+	}
+	qsort(known, count, sizeof(*known), compare_used);
+	fprintf(out, "%s: %zu of %zu backends tell their utilization: mean %.1f %%, most %.1f %%\n",
+		service, count, json_array_size(backends), 100 * value(result, "mean"), 100 * most);
+	fprintf(out,
+		"wasted: %.1f %% in all, %.1f %% of what they do with each of them at %.1f %%\n\n",
+		100 * value(result, "wasted"),
+		most > 0 ? 100 * value(result, "wasted") / (most * (double)count) : 0, 100 * most);
+	print_chart(out, known, count, most, width, colour);
+	free(known);
+}
+
+void weir_waste_show(const struct weir_cli *cli, json_t *result) {
+	bool terminal = isatty(fileno(cli->out));
+	struct winsize size = {.ws_col = WIDTH};
+
+	if (terminal && (ioctl(fileno(cli->out), TIOCGWINSZ, &size) || size.ws_col == 0)) {
+		size.ws_col = WIDTH;
+	}
+	weir_waste_print(cli->out, result, size.ws_col, terminal);
+}

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// weirctl service waste: the utilization of each backend as a bar, and what is left up to the one
+// that is used most: figure 20-1 of the SRE book.
+#pragma once
+
+#include "command.h"
+
+void weir_waste_show(const struct weir_cli *cli, json_t *result);
+// width: of the whole chart, in columns.
+void weir_waste_print(FILE *out, const json_t *result, int width, bool colour);

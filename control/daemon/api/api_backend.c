@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// How a backend is, for backend.show: its state and why, and its last report. And the handler
+// service.waste: how unevenly the backends of a service are used, by their own word.
+#include "api_backend.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api_commands.h"
+#include "daemon.h"
+
+static json_t *json_report(const struct weir_reports_status *status) {
+	const struct weir_report *report = status->report;
+	json_t *object = json_pack(
+		"{s:s, s:I}", "source", status->source, "age_ms", (json_int_t)status->age_ms);
+
+	for (uint32_t i = 0; i < WEIR_REPORT_FIELD_COUNT; i++) {
+		enum weir_report_field field = (enum weir_report_field)i;
+
+		if ((report->given >> i & 1) != 0) {
+			json_object_set_new(object, weir_report_field_name(field),
+				json_real(weir_report_value(report, field)));
+		}
+	}
+	return object;
+}
+
+void weir_json_condition(
+	json_t *object, const struct weir_daemon *daemon, const struct weir_backend_state *state) {
+	struct weir_states_status known = {.why = ""};
+	struct weir_reports_status report;
+	bool reports =
+		weir_reports_status(weir_watch_reports(daemon->watch), state->id, &report) == 0;
+
+	if (weir_states_status(weir_watch_states(daemon->watch), state->id, &known) == 0) {
+		json_object_set_new(object, "since_ms", json_integer((json_int_t)known.since_ms));
+		json_object_set_new(object, "verdict",
+			json_string(weir_health_verdict_name(
+				(enum weir_health_verdict)known.facts.verdict)));
+		json_object_set_new(object, "word",
+			json_string(
+				weir_health_word_name((enum weir_health_word)known.facts.word)));
+		json_object_set_new(object, "why", json_string(known.why));
+	}
+	json_object_set_new(object, "reported_weight",
+		state->reported_weight == 0 ? json_null()
+					    : json_integer((json_int_t)state->reported_weight));
+	json_object_set_new(object, "own_weight",
+		state->own_weight == WEIR_WEIGHT_UNSET
+			? json_null()
+			: json_integer((json_int_t)state->own_weight));
+	json_object_set_new(object, "at_limit", json_boolean(state->at_limit));
+	json_object_set_new(object, "report", reports ? json_report(&report) : json_null());
+}
+
+// --- service.waste --------------------------------------------------------------------------
+
+struct used { // one backend
+	char name[WEIR_NAME_BYTES];
+	bool known; // it has told its utilization
+	double utilization;
+	uint64_t age_ms;
+};
+
+struct waste {
+	struct used *backends;
+	uint32_t count, known;
+	uint32_t next; // row
+	double most, sum;
+};
+
+static struct used used_of(
+	const struct weir_daemon *daemon, const struct weir_backend_state *state) {
+	struct weir_reports_status status;
+	struct used used = {.known = false};
+
+	memcpy(used.name, state->name, sizeof(used.name));
+	if (weir_reports_status(weir_watch_reports(daemon->watch), state->id, &status) == 0 &&
+		(status.report->given & WEIR_REPORT(UTILIZATION)) != 0) {
+		used.known = true;
+		used.utilization = status.report->utilization;
+		used.age_ms = status.age_ms;
+	}
+	return used;
+}
+
+static int collect(const struct weir_daemon *daemon, uint16_t service, struct waste *waste) {
+	uint32_t ids = weir_tables_backend_ids(daemon->tables);
+
+	waste->backends = calloc(ids + 1, sizeof(*waste->backends));
+	if (waste->backends == NULL) {
+		return -1;
+	}
+	for (uint32_t id = 0; id < ids; id++) {
+		struct weir_backend_state state;
+		struct used used;
+
+		if (weir_tables_backend(daemon->tables, (uint16_t)id, &state) < 0 ||
+			state.leaving || state.service_id != service) {
+			continue;
+		}
+		used = used_of(daemon, &state);
+		waste->backends[waste->count++] = used;
+		waste->known += used.known;
+		waste->sum += used.known ? used.utilization : 0;
+		waste->most = used.known && used.utilization > waste->most ? used.utilization
+									   : waste->most;
+	}
+	return 0;
+}
+
+static int next_used(void *context, json_t **ret) {
+	struct waste *waste = context;
+	const struct used *used = &waste->backends[waste->next];
+
+	if (waste->next == waste->count) {
+		return 0;
+	}
+	waste->next++;
+	*ret = json_pack("{s:s, s:o, s:o, s:o}", "backend", used->name, "utilization",
+		used->known ? json_real(used->utilization) : json_null(), "wasted",
+		used->known ? json_real(waste->most - used->utilization) : json_null(), "age_ms",
+		used->known ? json_integer((json_int_t)used->age_ms) : json_null());
+	return 1;
+}
+
+static void free_waste(void *context) {
+	struct waste *waste = context;
+
+	free(waste->backends);
+	free(waste);
+}
+
+void weir_api_service_waste(struct weir_daemon *daemon, struct weir_api_call *call) {
+	struct weir_api_rows rows = {.next = next_used, .free = free_waste};
+	struct waste *waste;
+	bool any;
+	int service;
+
+	if (!weir_api_has_tables(daemon, call)) {
+		return;
+	}
+	service = weir_api_find_service(daemon, call);
+	if (service < 0) {
+		return;
+	}
+	waste = calloc(1, sizeof(*waste));
+	if (waste == NULL || collect(daemon, (uint16_t)service, waste) < 0) {
+		free(waste);
+		weir_api_answer(call, NULL);
+		return;
+	}
+	rows.context = waste;
+	any = waste->known > 0;
+	weir_api_answer_rows(call,
+		json_pack("{s:s, s:I, s:I, s:o, s:o, s:o}", "service",
+			weir_tables_service_name(daemon->tables, (uint16_t)service), "count",
+			(json_int_t)waste->count, "reporting", (json_int_t)waste->known, "most",
+			any ? json_real(waste->most) : json_null(), "mean",
+			any ? json_real(waste->sum / waste->known) : json_null(), "wasted",
+			any ? json_real(waste->most * waste->known - waste->sum) : json_null()),
+		"backends", &rows);
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// weirctl service waste: the chart, for few backends, many, none, and in narrow places.
+#include "waste.h"
+
+#include "show_lab.h"
+
+static char *chart(json_t *result, int width, bool colour) {
+	char *text;
+	size_t bytes;
+	FILE *out = open_memstream(&text, &bytes);
+
+	weir_waste_print(out, result, width, colour);
+	fclose(out);
+	json_decref(result);
+	return text;
+}
+
+static json_t *result_of(uint32_t count, double (*used)(uint32_t i)) {
+	json_t *backends = json_array();
+	double most = 0, sum = 0;
+	char name[16];
+
+	for (uint32_t i = 0; i < count; i++) {
+		most = used(i) > most ? used(i) : most;
+		sum += used(i);
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		snprintf(name, sizeof(name), "b%u", i);
+		json_array_append_new(
+			backends, json_pack("{s:s, s:f, s:f, s:i}", "backend", name, "utilization",
+					  used(i), "wasted", most - used(i), "age_ms", 5));
+	}
+	return json_pack("{s:s, s:i, s:i, s:f, s:f, s:f, s:o}", "service", "web", "count",
+		(int)count, "reporting", (int)count, "most", most, "mean",
+		count > 0 ? sum / count : 0, "wasted", most * count - sum, "backends", backends);
+}
+
+static double quarters(uint32_t i) {
+	return 0.2 * (i + 1);
+}
+
+static double tiny(uint32_t i) {
+	return (double)i / 10000;
+}
+
+static double idle(uint32_t i) {
+	(void)i;
+	return 0;
+}
+
+static void used_and_wasted_make_the_width(void **state) {
+	char *text = chart(result_of(4, quarters), 46, false);
+
+	(void)state;
+	assert_string_equal(text,
+		"web: 4 of 4 backends tell their utilization: mean 50.0 %, most 80.0 %\n"
+		"wasted: 120.0 % in all, 37.5 % of what they do with each of them at 80.0 %\n"
+		"\n"
+		"BACKEND  USED-%  WASTE%\n"
+		"b3         80.0     0.0  ####################\n"
+		"b2         60.0    20.0  ###############.....\n"
+		"b1         40.0    40.0  ##########..........\n"
+		"b0         20.0    60.0  #####...............\n");
+	free(text);
+}
+
+static void many_backends_are_cut_down(void **state) {
+	char *text = chart(result_of(10000, tiny), 80, false), *line = text;
+	int lines = 0;
+
+	(void)state;
+	expect_contains(text, "... 9976 more, used 0.1 to 99.9 %, wasted ");
+	expect_contains(text, "\nb9999 ");
+	expect_contains(text, "\nb0 ");
+	for (; *line != '\0'; line += strcspn(line, "\n") + 1, lines++) {
+		assert_true(lines < 2 || strcspn(line, "\n") < 80);
+	}
+	assert_int_equal(lines, 4 + 12 + 1 + 12);
+	free(text);
+}
+
+static void colours_and_narrow_terminals(void **state) {
+	char *text = chart(result_of(2, quarters), 1, true);
+
+	(void)state;
+	expect_contains(text, "\033[32m#####\033[0m\033[31m.....\033[0m\n");
+	free(text);
+	text = chart(result_of(2, quarters), 80, false);
+	assert_null(strchr(text, '\033'));
+	free(text);
+	text = chart(result_of(3, idle), 40, false);
+	expect_contains(text, "most 0.0 %\nwasted: 0.0 % in all, 0.0 %");
+	free(text);
+}
+
+static void no_reports_are_told(void **state) {
+	json_t *result = json_pack("{s:s, s:[{s:s, s:n}]}", "service", "web", "backends", "backend",
+		"b", "utilization");
+	char *text = chart(result, 80, false);
+
+	(void)state;
+	assert_string_equal(text,
+		"web: none of its 1 backends has told its utilization: it comes from weir-agent, "
+		"health checks or weirctl\n");
+	free(text);
+	text = chart(json_pack("[i]", 3), 80, false); // of another version
+	free(text);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(used_and_wasted_make_the_width),
+		cmocka_unit_test(many_backends_are_cut_down),
+		cmocka_unit_test(colours_and_narrow_terminals),
+		cmocka_unit_test(no_reports_are_told),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

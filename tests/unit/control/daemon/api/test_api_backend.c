@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// How a backend is: backend.show after a report, and service.waste.
+#include "daemon_web.h"
+
+#include <stdio.h>
+
+static void nothing_is_told_without_reports(void **state) {
+	struct web *web = *state;
+	json_t *holder = NULL, *result;
+	json_t *row = lab_backend(&web->lab, &holder, "web", "w-1");
+
+	assert_true(json_is_null(json_object_get(row, "report")));
+	assert_true(json_is_null(json_object_get(row, "reported_weight")));
+	assert_true(json_is_null(json_object_get(row, "own_weight")));
+	assert_true(json_is_false(json_object_get(row, "at_limit")));
+	assert_string_equal(json_string_value(json_object_get(row, "verdict")), "unchecked");
+	assert_string_equal(json_string_value(json_object_get(row, "word")), "nothing");
+	assert_true(json_is_integer(json_object_get(row, "since_ms")));
+	json_decref(holder);
+	result = lab_result(&web->lab, "{\"command\": \"service.waste\", \"service\": \"web\"}");
+	assert_int_equal(json_integer_value(json_object_get(result, "count")), 2);
+	assert_int_equal(json_integer_value(json_object_get(result, "reporting")), 0);
+	assert_true(json_is_null(json_object_get(result, "wasted")));
+	assert_int_equal(json_array_size(json_object_get(result, "backends")), 2);
+	json_decref(result);
+	assert_string_equal(
+		lab_code(&web->lab, "{\"command\": \"service.waste\", \"service\": \"x\"}"),
+		"not-found");
+}
+
+static void report(struct web *web, const char *backend, double utilization) {
+	json_decref(lab_result(&web->lab,
+		"{\"command\": \"backend.report\", \"service\": \"web\", \"backend\": \"%s\", "
+		"\"requests_per_second\": 100, \"utilization\": %g}",
+		backend, utilization));
+}
+
+static void last_report_is_shown_and_its_waste_computed(void **state) {
+	struct web *web = *state;
+	json_t *holder = NULL, *result, *row, *last;
+
+	// A policy that has a use for reports.
+	lab_write_config(&web->lab,
+		"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", \"protocol\": "
+		"\"tcp\", \"port\": 80}], \"policy\": {\"name\": \"weighted-round-robin\", "
+		"\"weights\": \"reported\"}, \"backends\": [{\"name\": \"w-1\", \"address\": "
+		"\"10.0.1.11\"}, {\"name\": \"w-2\", \"address\": \"10.0.1.12\"}, {\"name\": "
+		"\"w-3\", \"address\": \"10.0.1.13\"}]}");
+	json_decref(lab_result(&web->lab, "{\"command\": \"config.reload\"}"));
+	report(web, "w-1", 0.5);
+	report(web, "w-1", 0.75);
+	report(web, "w-2", 0.25);
+	row = lab_backend(&web->lab, &holder, "web", "w-1");
+	last = json_object_get(row, "report");
+	assert_string_equal(json_string_value(json_object_get(last, "source")), "api");
+	assert_float_equal(json_number_value(json_object_get(last, "utilization")), 0.75, 1e-9);
+	assert_true(json_integer_value(json_object_get(last, "age_ms")) < 10000);
+	assert_null(json_object_get(last, "cpus"));
+	json_decref(holder);
+	result = lab_result(&web->lab, "{\"command\": \"service.waste\", \"service\": \"web\"}");
+	assert_int_equal(json_integer_value(json_object_get(result, "count")), 3);
+	assert_int_equal(json_integer_value(json_object_get(result, "reporting")), 2);
+	assert_float_equal(json_number_value(json_object_get(result, "most")), 0.75, 1e-9);
+	assert_float_equal(json_number_value(json_object_get(result, "mean")), 0.5, 1e-9);
+	assert_float_equal(json_number_value(json_object_get(result, "wasted")), 0.5, 1e-9);
+	json_decref(result);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nothing_is_told_without_reports),
+		cmocka_unit_test(last_report_is_shown_and_its_waste_computed),
+	};
+
+	return lab_own_network(NULL) == 0 ? cmocka_run_group_tests(tests, web_start, web_stop) : 1;
+}
