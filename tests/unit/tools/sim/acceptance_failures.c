@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Whole scenarios of things that go wrong, and what each policy makes of them: backends that
+// restart or are stuck, long requests at a limit, reports that are late, clients that send in
+// bursts.
+//
+// Bands: what docs/policies.md and docs/simulator.md say of each, around the figures of two seeds.
+#include <stdio.h>
+#include <string.h>
+
+#include "sim_lab.h"
+#include "summary.h"
+
+#define SEEDS 2
+#define JOBS 2
+
+static const char *scenarios; // directory
+
+struct band {
+	const char *variant;
+	enum weir_sim_metric metric;
+	double least, most; // of each seed
+};
+
+#define SPREAD WEIR_SIM_METRIC_SPREAD
+#define ERRORS WEIR_SIM_METRIC_ERRORS
+#define SHARE WEIR_SIM_METRIC_SHARE
+#define P99 WEIR_SIM_METRIC_P99_MS
+#define SPILLED WEIR_SIM_METRIC_SPILLED
+#define WASTED WEIR_SIM_METRIC_WASTED
+
+static uint32_t find_variant(const struct weir_sim_file *file, const char *name) {
+	for (uint32_t i = 0; i < file->variant_count; i++) {
+		if (strcmp(file->variant[i].name, name) == 0) {
+			return i;
+		}
+	}
+	fail_msg("no variant %s", name);
+	return 0;
+}
+
+// Every variant must have a band: one that is added has none.
+static void check(const char *scenario, const struct band *bands, size_t count) {
+	struct weir_config_errors errors = {0};
+	struct weir_sim_batch batch = {.first_seed = 1, .seeds = SEEDS, .jobs = JOBS};
+	struct weir_sim_results *results;
+	struct weir_sim_file *file;
+	uint64_t seen = 0;
+	char path[512];
+
+	snprintf(path, sizeof(path), "%s/%s.json", scenarios, scenario);
+	assert_int_equal(weir_sim_file_read(path, &file, &errors), 0);
+	weir_config_errors_fini(&errors);
+	batch.file = file;
+	assert_int_equal(weir_sim_batch_run(&batch, &results), 0);
+	weir_sim_summary_print(stdout, file, results);
+	printf("\n");
+	fflush(stdout);
+	for (size_t i = 0; i < count; i++) {
+		uint32_t variant = find_variant(file, bands[i].variant);
+		struct weir_sim_range range =
+			weir_sim_range_of(results, variant, 0, bands[i].metric);
+
+		seen |= UINT64_C(1) << variant;
+		if (range.least < bands[i].least || range.most > bands[i].most) {
+			fail_msg("%s, %s: %s %g to %g, expected %g to %g", scenario,
+				bands[i].variant, weir_sim_metric_name(bands[i].metric),
+				range.least, range.most, bands[i].least, bands[i].most);
+		}
+	}
+	assert_int_equal(seen, (UINT64_C(1) << file->variant_count) - 1);
+	weir_sim_results_free(results);
+	weir_sim_file_free(file);
+}
+#define CHECK(scenario, bands) check(scenario, bands, sizeof(bands) / sizeof((bands)[0]))
+
+// Drained for longer than its requests take, a backend loses none.
+static void lame_duck_loses_nothing(void **state) {
+	static const struct band bands[] = {
+		{"killed", ERRORS, 0.4, 0.7},
+		{"drained", ERRORS, 0, 0},
+		{"drained-too-briefly", ERRORS, 0.08, 0.25},
+	};
+
+	(void)state;
+	CHECK("lame_duck", bands);
+}
+
+// Requests of 10 s are in progress at more than the limit in normal service.
+static void flow_control_rejects_what_is_merely_long(void **state) {
+	static const struct band bands[] = {
+		{"no-limit", ERRORS, 0, 0},
+		{"spill", ERRORS, 0, 0},
+		{"spill", SPILLED, 5, 100},
+		{"reject", ERRORS, 22, 28},
+		{"reject-short-requests", ERRORS, 0, 0},
+	};
+
+	(void)state;
+	CHECK("flow_control", bands);
+}
+
+// The limit helps a policy that does not see the queue, and no other.
+static void stuck_backend_needs_a_limit_with_round_robin_only(void **state) {
+	static const struct band bands[] = {
+		{"round-robin", SHARE, 0.98, 1.02},
+		{"round-robin", P99, 10000, 25000},
+		{"round-robin-limit-100", SHARE, 0.7, 0.85},
+		{"round-robin-limit-100", P99, 1500, 6000},
+		{"least-loaded", SHARE, 0.6, 0.72},
+		{"least-loaded", P99, 120, 250},
+		{"least-loaded-limit-100", P99, 120, 250},
+		{"weighted-round-robin", SHARE, 0.45, 0.6},
+		{"weighted-round-robin", P99, 120, 400},
+		{"weighted-round-robin-limit-100", P99, 120, 400},
+	};
+
+	(void)state;
+	CHECK("stuck_backend", bands);
+}
+
+// It is dead for 10 of 70 s: 0.857 of a share is its whole share of the rest.
+static void restart_is_noticed_by_load(void **state) {
+	static const struct band bands[] = {
+		{"round-robin", SHARE, 0.84, 0.9},
+		{"round-robin", P99, 2500, 9000},
+		{"least-loaded", SHARE, 0.65, 0.76},
+		{"least-loaded", P99, 120, 250},
+		{"least-loaded", ERRORS, 0, 0.08},
+		{"power-of-two", SHARE, 0.65, 0.77},
+		{"power-of-two", P99, 120, 260},
+		{"weighted-round-robin", SHARE, 0.6, 0.73},
+		{"weighted-round-robin", P99, 150, 500},
+		{"fair-share", SHARE, 0.3, 0.5},
+		{"fair-share", P99, 120, 300},
+	};
+
+	(void)state;
+	CHECK("restart", bands);
+}
+
+// Within a burst, the requests in progress matter most.
+static void bursts_are_served_best_by_load(void **state) {
+	static const struct band bands[] = {
+		{"least-loaded", P99, 130, 210},
+		{"power-of-two", P99, 140, 220},
+		{"round-robin", P99, 340, 540},
+		{"weighted-round-robin", P99, 340, 560},
+		{"fair-share", P99, 380, 680},
+		{"random", P99, 380, 620},
+		{"least-loaded", SPREAD, 1.2, 1.38},
+		{"round-robin", SPREAD, 1.28, 1.45},
+	};
+
+	(void)state;
+	CHECK("bursty_clients", bands);
+}
+
+// Reports that are rare or lost cost little; late ones tell of neighbours that have gone.
+static void stale_reports_cost_by_their_age(void **state) {
+	static const struct band bands[] = {
+		{"every-1s", WASTED, 7, 12},
+		{"every-3s", WASTED, 7, 13},
+		{"every-10s", WASTED, 7, 14},
+		{"half-lost", WASTED, 7, 12.5},
+		{"late-5s", WASTED, 8, 15},
+		{"late-20s", WASTED, 14, 23},
+		{"unsmoothed", WASTED, 4, 9},
+		{"late-20s-unsmoothed", WASTED, 11, 19},
+	};
+
+	(void)state;
+	CHECK("stale_reports", bands);
+}
+
+// CPU time tells fast backends from slow ones; response times, mostly waiting, do not.
+static void time_weighted_needs_the_busy_time(void **state) {
+	static const struct band bands[] = {
+		{"round-robin", SPREAD, 1.65, 1.95},
+		{"time-weighted-busy", SPREAD, 1.15, 1.45},
+		{"time-weighted-execution", SPREAD, 1.45, 2.7},
+		{"fair-share-busy", SPREAD, 1.6, 2},
+		{"fair-share-execution", SPREAD, 1.5, 1.9},
+		{"fair-share-fleet", SPREAD, 1.4, 1.8},
+	};
+
+	(void)state;
+	CHECK("time_weighted", bands);
+}
+
+int main(int argc, char **argv) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(lame_duck_loses_nothing),
+		cmocka_unit_test(flow_control_rejects_what_is_merely_long),
+		cmocka_unit_test(stuck_backend_needs_a_limit_with_round_robin_only),
+		cmocka_unit_test(restart_is_noticed_by_load),
+		cmocka_unit_test(bursts_are_served_best_by_load),
+		cmocka_unit_test(stale_reports_cost_by_their_age),
+		cmocka_unit_test(time_weighted_needs_the_busy_time),
+	};
+
+	if (argc != 2) {
+		return 2;
+	}
+	scenarios = argv[1];
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
