@@ -405,7 +405,8 @@ void weir_show_history(const struct weir_cli *cli, json_t *result) {
 	json_array_foreach (result, i, row) {
 		add_time(row);
 	}
-	weir_show_table(cli->out, result, columns, COUNT(columns), "no changes");
+	weir_show_table(cli->out, result, columns, COUNT(columns),
+		"no changes of health since weir-control was started");
 }
 
 void weir_show_version(const struct weir_cli *cli, json_t *result) {

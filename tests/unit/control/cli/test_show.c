@@ -99,6 +99,8 @@ static void lists_say_when_they_are_empty(void **state) {
 	expect_shown(weir_show_workers, NULL, "[]", "no workers\n");
 	expect_shown(weir_show_ports, NULL, "[]", "no ports\n");
 	expect_shown(weir_show_changes, NULL, "{\"changes\": []}", "no changes\n");
+	expect_shown(weir_show_history, NULL, "[]",
+		"no changes of health since weir-control was started\n");
 }
 
 static void flow_by_worker_is_a_line_for_each_backend(void **state) {
