@@ -29,6 +29,7 @@ static const struct weir_policy_ops *const ops_of[WEIR_POLICY_COUNT] = {
 	[WEIR_POLICY_FAIR_SHARE] = &weir_fair_share_ops,
 	[WEIR_POLICY_RANDOM] = &weir_random_ops,
 	[WEIR_POLICY_POWER_OF_TWO] = &weir_power_of_two_ops,
+	[WEIR_POLICY_PREQUAL] = &weir_prequal_ops,
 };
 
 const char *weir_policy_name(enum weir_policy policy) {

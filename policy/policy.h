@@ -31,6 +31,7 @@
 #define WEIR_POLICY_ROOM 32u // backends that are remembered to have room again
 #define WEIR_POLICY_BLOCK 16u // places of the window whose least key is kept
 #define WEIR_POLICY_KEY_NONE UINT32_MAX
+#define WEIR_POLICY_PROBES 16u // prequal: most probes of a client
 #define WEIR_POLICY_ERROR_SLOTS 8u // recent errors are counted in this many slots of time
 
 // X(NAME, "name", needs)
@@ -44,14 +45,16 @@
 	X(TIME_WEIGHTED_ROUND_ROBIN, "time-weighted-round-robin", WEIR_NEEDS_COST) \
 	X(FAIR_SHARE, "fair-share", WEIR_NEEDS_COST) \
 	X(RANDOM, "random", 0) \
-	X(POWER_OF_TWO, "power-of-two", WEIR_NEEDS_ERRORS)
+	X(POWER_OF_TWO, "power-of-two", WEIR_NEEDS_ERRORS) \
+	X(PREQUAL, "prequal", WEIR_NEEDS_PROBES)
 
 // What a policy needs to be told or given. Nothing else is collected for it.
 #define WEIR_NEEDS_SLOTS 0x01u // to choose by a weighted Maglev table
 #define WEIR_NEEDS_ROUNDS 0x02u // the rounds of the interleaved schedule
 #define WEIR_NEEDS_ERRORS 0x04u // recent errors
 #define WEIR_NEEDS_COST 0x08u // estimates of the service time
-#define WEIR_NEEDS_OF_POLICY 0x0fu // the bits above: fixed for a policy
+#define WEIR_NEEDS_PROBES 0x40u // reports of requests in progress and latency
+#define WEIR_NEEDS_OF_POLICY 0x0fu // what a worker checks: fixed for a policy
 #define WEIR_NEEDS_TIMES 0x10u // flows' service times must be measured (set per table, by control)
 #define WEIR_NEEDS_RESULTS 0x20u // established connections must be counted (likewise)
 
@@ -152,6 +155,15 @@ struct weir_policy_share {
 #define WEIR_POLICY_TURNS_ONE 1024u
 _Static_assert(sizeof(struct weir_policy_share) == 4, "segment ABI");
 
+// prequal: what one backend has reported.
+struct weir_probe {
+	uint16_t id;
+	uint16_t uses;
+	uint32_t active; // requests in progress, with those that were given since
+	uint32_t latency; // as in a signal
+	uint32_t stamp;
+};
+
 // What a worker knows of one backend. One cache line.
 struct weir_policy_backend {
 	uint64_t end_ns; // fair-share: when all that it was given is predicted to have ended
@@ -185,7 +197,10 @@ struct weir_policy_worker {
 struct weir_policy_client {
 	// The window of a scanning policy. Place p is candidate p as long as all candidates fit.
 	// What a scan minimises. WEIR_POLICY_KEY_NONE: at its limit, or not there.
-	uint32_t key[WEIR_POLICY_WINDOW] __attribute__((aligned(64)));
+	union {
+		uint32_t key[WEIR_POLICY_WINDOW] __attribute__((aligned(64)));
+		struct weir_probe probe[WEIR_POLICY_PROBES]; // prequal has no window
+	};
 	// The least key of each block of places, so that a choice reads these and two blocks.
 	uint32_t least[WEIR_POLICY_WINDOW / WEIR_POLICY_BLOCK];
 	uint16_t id[WEIR_POLICY_WINDOW]; // backend ids of the window
@@ -207,6 +222,12 @@ struct weir_policy_client {
 	uint64_t virtual_ns; // fair-share: predicted end of the last choice before it was charged
 	uint64_t lap_ns; // fair-share: virtual_ns when the window last began anew; 0 = never
 	uint64_t former_lap_ns; // fair-share: lap_ns before that
+	// prequal.
+	uint32_t probe_count;
+	uint32_t probe_hot; // 256 times the number of active requests above which a probe is hot
+	uint32_t probe_reuse; // 256 times how often a probe is used; UINT32_MAX = until it is old
+	uint32_t probe_turn; // flows, to remove a probe from time to time
+	uint32_t probe_room; // most probes in the pool
 	// Recent errors.
 	uint64_t tick_end_ns; // when errors are looked at again; never, unless they are collected
 	uint64_t slot_end_ns; // when tick moves on

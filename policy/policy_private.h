@@ -44,6 +44,7 @@ extern const struct weir_policy_ops weir_time_weighted_ops;
 extern const struct weir_policy_ops weir_fair_share_ops;
 extern const struct weir_policy_ops weir_random_ops;
 extern const struct weir_policy_ops weir_power_of_two_ops;
+extern const struct weir_policy_ops weir_prequal_ops;
 
 static inline uint32_t weir_policy_min(uint32_t a, uint32_t b) {
 	return a < b ? a : b;

@@ -79,7 +79,8 @@ bool weir_blob_services(const struct weir_segment *segment, weir_ref ref,
 static bool settings_sound(const struct weir_policy_settings *settings) {
 	return settings->policy < WEIR_POLICY_COUNT &&
 	       (settings->needs & WEIR_NEEDS_OF_POLICY) ==
-		       weir_policy_needs((enum weir_policy)settings->policy) &&
+		       (weir_policy_needs((enum weir_policy)settings->policy) &
+			       WEIR_NEEDS_OF_POLICY) &&
 	       settings->error_window_ms > 0 && settings->when_exhausted <= WEIR_EXHAUSTED_REJECT;
 }
 

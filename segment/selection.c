@@ -289,7 +289,8 @@ static bool params_valid(const struct weir_selection_params *params, uint32_t n)
 	if (settings->policy >= WEIR_POLICY_COUNT || n > WEIR_BACKENDS_MAX ||
 		params->subsets > WEIR_WORKERS_MAX ||
 		(settings->needs & WEIR_NEEDS_OF_POLICY) !=
-			weir_policy_needs((enum weir_policy)settings->policy) ||
+			(weir_policy_needs((enum weir_policy)settings->policy) &
+				WEIR_NEEDS_OF_POLICY) ||
 		settings->when_exhausted > WEIR_EXHAUSTED_REJECT ||
 		settings->error_window_ms == 0) {
 		return false;

@@ -269,8 +269,8 @@ const struct weir_cli_command weir_cli_commands[] = {
 	{"service", "set", "NAME policy=POLICY|configured",
 	 "override the selection policy",
 	 "POLICY is maglev, round-robin, least-loaded, weighted-round-robin,\n"
-	 "interleaved-weighted-round-robin, time-weighted-round-robin, fair-share, random or\n"
-	 "power-of-two; \"configured\" restores the policy of the configuration.\n"
+	 "interleaved-weighted-round-robin, time-weighted-round-robin, fair-share, random,\n"
+	 "power-of-two or prequal; \"configured\" restores the policy of the configuration.\n"
 	 "Existing flows keep their backend.\n",
 	 "weirctl service set web policy=least-loaded", "service.set", 2, 2, 0, build_service_set,
 	 weir_show_policy, NULL, true},

@@ -26,6 +26,7 @@
 	X(least_loaded) \
 	X(capability) \
 	X(maglev) \
+	X(prequal) \
 	X(reports) \
 	X(subsetting)
 

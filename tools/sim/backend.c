@@ -134,12 +134,19 @@ static void send(struct weir_sim *sim, uint32_t index, double interval_ns, doubl
 	struct weir_sim_backend *backend = &sim->backend[index];
 	uint32_t delivery = take_delivery(sim);
 	double seconds = interval_ns / SECOND_NS;
+	uint64_t good = backend->good - backend->reported_good;
 
 	if (delivery == WEIR_SIM_NONE) {
 		return;
 	}
 	sim->delivery[delivery] = (struct weir_sim_delivery){.backend = index,
 		.lives = backend->lives,
+		.sent_ns = sim->now_ns,
+		.active = backend->active,
+		.latency_ns =
+			good > 0 ? (backend->latency_sum_ns - backend->reported_latency_sum_ns) /
+					   (double)good
+				 : 0,
 		.report = {
 			.requests_per_second =
 				(double)(backend->finished - backend->reported_finished) / seconds,
@@ -163,6 +170,8 @@ void weir_sim_backend_report(struct weir_sim *sim, uint32_t index) {
 	backend->reported_busy_ns = busy_ns;
 	backend->reported_finished = backend->finished;
 	backend->reported_failed = backend->failed;
+	backend->reported_good = backend->good;
+	backend->reported_latency_sum_ns = backend->latency_sum_ns;
 	backend->reported_ns = sim->now_ns;
 	weir_sim_schedule(sim, sim->now_ns + sim->scenario->reports.interval_ns,
 		WEIR_SIM_EVENT_REPORT, index);
@@ -181,6 +190,11 @@ void weir_sim_report_deliver(struct weir_sim *sim, uint32_t delivery) {
 	// What a process said before it died is not about the one that followed it.
 	if (report->lives == backend->lives) {
 		weir_capability_add(&backend->capability, &settings, &report->report, sim->now_ns);
+		backend->probe_ns = report->sent_ns;
+		backend->probe_active = report->active;
+		if (report->latency_ns > 0) {
+			backend->probe_latency_ns = (uint64_t)report->latency_ns;
+		}
 		weir_balanced_report(&backend->load, &balanced, report->report.utilization,
 			report->report.requests_per_second, report->report.errors_per_second,
 			sim->now_ns);

@@ -151,10 +151,16 @@ static void count_failure(struct weir_sim *sim, const struct weir_sim_request *r
 	backend->finished++;
 }
 
+// One less is in progress at its backend.
+static void left(struct weir_sim *sim, const struct weir_sim_request *request) {
+	sim->backend[request->backend].active -= sim->backend[request->backend].active > 0;
+}
+
 static void refused(struct weir_sim *sim, uint32_t index) {
 	struct weir_sim_request *request = &sim->request[index];
 
 	count_failure(sim, request);
+	left(sim, request);
 	request->place = WEIR_SIM_GONE;
 	end(sim, index, WEIR_SIM_FAILED, false);
 	free_when_over(sim, index);
@@ -184,6 +190,7 @@ static void receive(struct weir_sim *sim, uint32_t index, double wait_ns) {
 		fail_later(sim, index, WEIR_SIM_FAILED, backend->fail_latency_ns);
 	} else {
 		request->place = WEIR_SIM_WAITING;
+		backend->active++;
 		if (wait_ns >= 1.0) {
 			weir_sim_schedule(sim, sim->now_ns + (uint64_t)wait_ns,
 				WEIR_SIM_EVENT_REQUEST, index);
@@ -242,6 +249,9 @@ static void worked(struct weir_sim *sim, uint32_t index) {
 	struct weir_sim_request *request = &sim->request[index];
 
 	request->place = WEIR_SIM_GONE;
+	left(sim, request);
+	sim->backend[request->backend].good++;
+	sim->backend[request->backend].latency_sum_ns += (double)(sim->now_ns - request->start_ns);
 	sim->backend[request->backend].finished++;
 	end(sim, index, WEIR_SIM_COMPLETED, true);
 	free_when_over(sim, index);

@@ -127,6 +127,7 @@ static void die(struct weir_sim *sim, const struct weir_sim_action *action) {
 	backend->down = true;
 	backend->silent = action->happening->silent;
 	backend->lives++;
+	backend->active = 0;
 	weir_sim_cpu_clear(&backend->cpu, sim->now_ns);
 	weir_sim_requests_break(sim, action->backend);
 }

@@ -103,6 +103,10 @@ struct weir_sim_backend {
 	uint64_t reported_finished, reported_failed; // at the last report
 	uint64_t reported_ns;
 	double reported_busy_ns;
+	uint64_t active; // requests in progress
+	double latency_sum_ns; // of those that have ended well
+	double reported_latency_sum_ns;
+	uint64_t reported_good, good; // how many these are
 	double busy_at_sample_ns;
 	double fail_percent; // 0 = as it should be
 	uint64_t fail_latency_ns;
@@ -116,11 +120,14 @@ struct weir_sim_backend {
 	struct weir_capability capability;
 	struct weir_reported_errors errors;
 	struct weir_balanced_load load;
+	uint64_t probe_ns, probe_active, probe_latency_ns; // newest report; probe_ns 0 = none
 	struct weir_moving *moving; // statistics of the fleet, NULL unless needed
 };
 
 struct weir_sim_delivery { // a report in flight
 	struct weir_capability_report report;
+	uint64_t sent_ns, active;
+	double latency_ns; // mean; 0 = none has ended
 	uint32_t backend, lives;
 	uint32_t next_free;
 };

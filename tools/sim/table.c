@@ -262,10 +262,28 @@ static uint64_t cost_of_errors(const struct weir_sim *sim, uint32_t backend) {
 		&sim->backend[backend].errors, weir_sim_error_window_ns(sim), sim->now_ns);
 }
 
+// What each of a client's backends last reported.
+static void table_probes(const struct weir_sim *sim, struct weir_sim_client *client) {
+	for (uint32_t i = 0; i < client->table.count; i++) {
+		uint16_t id = client->candidates[i].id;
+		const struct weir_sim_backend *backend = &sim->backend[client->slot[id].backend];
+		uint64_t latency_ns =
+			backend->probe_latency_ns + cost_of_errors(sim, client->slot[id].backend);
+
+		client->cost_ns[id] = backend->probe_ns > 0
+					      ? weir_signal_of_probe(backend->probe_active,
+							latency_ns, backend->probe_ns)
+					      : 0;
+	}
+}
+
 void weir_sim_table_costs(struct weir_sim *sim, struct weir_sim_client *client) {
 	if (sim->scenario->reports.errors &&
 		(client->table.settings.needs & WEIR_NEEDS_ERRORS) != 0) {
 		table_errors(sim, client);
+	}
+	if ((client->table.settings.needs & WEIR_NEEDS_PROBES) != 0) {
+		table_probes(sim, client);
 	}
 	if (!sim->collects) {
 		return;

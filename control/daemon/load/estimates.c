@@ -57,7 +57,7 @@ static void drop_weight(struct weir_estimates *estimates, uint32_t id) {
 static void forget_backend(struct weir_estimates *estimates, uint32_t id) {
 	struct backend_estimates *backend = &estimates->backend[id];
 
-	if (backend->times != NULL || backend->errors != NULL) {
+	if (backend->times != NULL || backend->errors != NULL || backend->probed_ns != 0) {
 		store_cost(estimates, id, 0);
 	}
 	if (backend->weight != NULL) {
@@ -150,7 +150,11 @@ static int follow_backend(struct weir_estimates *estimates, const struct weir_ba
 		backend->times = NULL;
 		store_cost(estimates, state->id, 0);
 	}
-	if (!service->costs && !service->errors && backend->errors != NULL) {
+	if (!service->probes && backend->probed_ns != 0) {
+		backend->probed_ns = 0;
+		store_cost(estimates, state->id, 0);
+	}
+	if (!service->costs && !service->errors && !service->probes && backend->errors != NULL) {
 		free(backend->errors);
 		backend->errors = NULL;
 		store_cost(estimates, state->id, 0);
@@ -240,13 +244,14 @@ static int follow_service(struct weir_estimates *estimates, uint16_t id,
 		       policy->weights != WEIR_WEIGHTS_CONFIGURED;
 	bool costs = (needs & WEIR_NEEDS_COST) != 0;
 	bool errors = (needs & WEIR_NEEDS_ERRORS) != 0;
+	bool probes = (needs & WEIR_NEEDS_PROBES) != 0;
 	struct service_estimates *service = estimates->service[id];
 
 	if (service != NULL && strcmp(service->name, config->name) != 0) {
 		leave_service(estimates, id);
 		service = NULL;
 	}
-	if (!window && !weights && !costs && !errors) {
+	if (!window && !weights && !costs && !errors && !probes) {
 		return 0; // and the sweep takes what there was
 	}
 	if (service == NULL) {
@@ -266,6 +271,7 @@ static int follow_service(struct weir_estimates *estimates, uint16_t id,
 	service->weights = weights;
 	service->costs = costs;
 	service->errors = errors;
+	service->probes = probes;
 	service->subset = config->subset.algorithm != WEIR_SUBSET_NONE ? config->subset.size : 0;
 	service->count = 0;
 	weir_estimates_none_changed(estimates, service);
@@ -283,8 +289,9 @@ static bool any_needs(struct weir_tables *tables, const struct weir_config *conf
 		struct weir_service_state state;
 
 		if (id >= 0 && weir_tables_service(tables, (uint16_t)id, &state) == 0 &&
-			((state.settings.needs &
-				 (WEIR_NEEDS_COST | WEIR_NEEDS_TIMES | WEIR_NEEDS_ERRORS)) != 0 ||
+			((state.settings.needs & (WEIR_NEEDS_COST | WEIR_NEEDS_TIMES |
+							 WEIR_NEEDS_ERRORS | WEIR_NEEDS_PROBES)) !=
+					0 ||
 				config->services[i].policy.weights != WEIR_WEIGHTS_CONFIGURED)) {
 			return true;
 		}
@@ -500,6 +507,9 @@ bool weir_estimates_second(struct weir_estimates *estimates, uint64_t now_ns) {
 		if (service->errors) {
 			weir_estimates_write_errors(estimates, service, now_ns);
 		}
+		if (service->probes) {
+			weir_estimates_expire_probes(estimates, service, now_ns);
+		}
 		if (service->window) {
 			publish |= weir_estimates_adjust_window(estimates, service);
 		}
@@ -533,7 +543,8 @@ struct weir_estimates_extent weir_estimates_extent(const struct weir_estimates *
 	for (uint32_t id = 0; id < estimates->ids; id++) {
 		extent.backends += estimates->backend[id].times != NULL ||
 				   estimates->backend[id].weight != NULL ||
-				   estimates->backend[id].errors != NULL;
+				   estimates->backend[id].errors != NULL ||
+				   estimates->backend[id].probed_ns != 0;
 	}
 	return extent;
 }

@@ -23,6 +23,7 @@ struct service_estimates {
 	uint16_t id;
 	bool costs; // of its backends
 	bool errors; // that they report count as active flows
+	bool probes; // requests in progress and latency, as reported
 	bool window; // how long an error counts
 	bool weights; // out of reports
 	bool weights_known; // two backends reported since we began
@@ -60,6 +61,8 @@ struct backend_estimates {
 	uint64_t owner; // who the id belongs to
 	uint64_t inherited_ns; // cost found in the segment, in force until
 	uint64_t inherited_until_ns;
+	uint64_t latency_ns; // service->probes: the newest; 0 = unknown
+	uint64_t probed_ns; // time of the newest probe; 0 = none
 	uint64_t known_ns; // part of the service's sum; 0 = unknown
 	bool changed; // in the service's list
 	bool ready; // for new flows, as of the last second
@@ -94,6 +97,12 @@ void weir_estimates_write_errors(
 	struct weir_estimates *estimates, struct service_estimates *service, uint64_t now_ns);
 // The same of one backend with errors.
 void weir_estimates_write_error(struct weir_estimates *estimates, uint16_t id, uint64_t now_ns);
+// Write what a backend reported: requests in progress and latency.
+void weir_estimates_write_probe(
+	struct weir_estimates *estimates, uint16_t id, double active, uint64_t now_ns);
+// Take back probes that are of no use any more.
+void weir_estimates_expire_probes(
+	struct weir_estimates *estimates, struct service_estimates *service, uint64_t now_ns);
 // How long an error counts.
 uint64_t weir_estimates_error_window_ns(
 	const struct weir_estimates *estimates, const struct service_estimates *service);

@@ -57,10 +57,11 @@ static uint32_t take_errors(struct weir_estimates *estimates, uint16_t id,
 	const struct weir_report *report, uint64_t now_ns) {
 	struct backend_estimates *backend = &estimates->backend[id];
 	struct service_estimates *service = backend->service;
-	uint32_t fields = WEIR_REPORT(ERRORS) | (service->costs ? WEIR_REPORT(REQUESTS) : 0);
-	double requests = service->costs ? report->requests_per_second : 0;
+	bool ratio = service->costs || service->probes;
+	uint32_t fields = WEIR_REPORT(ERRORS) | (ratio ? WEIR_REPORT(REQUESTS) : 0);
+	double requests = ratio ? report->requests_per_second : 0;
 
-	if ((!service->costs && !service->errors) || (report->given & fields) != fields) {
+	if ((!ratio && !service->errors) || (report->given & fields) != fields) {
 		return 0;
 	}
 	if (backend->errors == NULL && report->errors_per_second > 0) {
@@ -73,11 +74,31 @@ static uint32_t take_errors(struct weir_estimates *estimates, uint16_t id,
 		weir_estimates_error_window_ns(estimates, service), now_ns);
 	if (service->errors) {
 		weir_estimates_write_error(estimates, id, now_ns);
-	} else {
+	} else if (service->costs) {
 		weir_estimates_changed(estimates, id);
 		weir_estimates_write_changed(estimates, service, now_ns);
 	}
 	return fields;
+}
+
+// Requests in progress and the latency of those that have ended.
+static uint32_t take_probe(struct weir_estimates *estimates, uint16_t id,
+	const struct weir_report *report, uint64_t now_ns) {
+	struct backend_estimates *backend = &estimates->backend[id];
+	bool median = (report->given & WEIR_REPORT(SERVICE_MEDIAN)) != 0;
+	uint32_t latency = median ? WEIR_REPORT(SERVICE_MEDIAN) : WEIR_REPORT(SERVICE_TIME);
+	uint32_t count = report->given & WEIR_REPORT(SERVICE_COUNT);
+	double ms = median ? report->service_median_ms : report->service_time_ms;
+
+	if (!backend->service->probes || (report->given & WEIR_REPORT(ACTIVE)) == 0 ||
+		(report->given & latency) == 0) {
+		return 0;
+	}
+	if (count == 0 || report->service_count > 0) { // else that of before stands
+		backend->latency_ns = (uint64_t)(ms * 1e6);
+	}
+	weir_estimates_write_probe(estimates, id, report->active_requests, now_ns);
+	return WEIR_REPORT(ACTIVE) | latency | count;
 }
 
 static uint32_t take_capability(
@@ -136,6 +157,12 @@ static void explain(const struct backend_estimates *backend, char *why, size_t b
 			"policy %s needs requests-per-second (above 0) and utilization in each "
 			"report; errors-per-second defaults to 0",
 			policy);
+	} else if (service->probes) {
+		snprintf(why, bytes,
+			"policy %s needs active-requests and service-time-ms or service-median-ms "
+			"in "
+			"each report",
+			policy);
 	} else if (!service->costs) {
 		snprintf(why, bytes, "policy %s needs errors-per-second in each report", policy);
 	} else if (service->config.service_time == WEIR_SERVICE_TIME_FLOW) {
@@ -175,6 +202,11 @@ uint32_t weir_estimates_wants(const struct weir_estimates *estimates, uint16_t i
 	if (service != NULL && service->errors) {
 		wants |= WEIR_REPORT(ERRORS);
 	}
+	if (service != NULL && service->probes) {
+		wants |= WEIR_REPORT(ACTIVE) | WEIR_REPORT(SERVICE_TIME) |
+			 WEIR_REPORT(SERVICE_COUNT) | WEIR_REPORT(SERVICE_MEDIAN) |
+			 WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS);
+	}
 	if (service != NULL && service->weights) {
 		wants |= WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS) | WEIR_REPORT(UTILIZATION);
 		wants |= service->config.weights == WEIR_WEIGHTS_BALANCED
@@ -190,7 +222,8 @@ int weir_estimates_report(struct weir_estimates *estimates, uint16_t id,
 	uint32_t used = 0;
 
 	if (backend == NULL || backend->service == NULL ||
-		(backend->times == NULL && backend->weight == NULL && !backend->service->errors)) {
+		(backend->times == NULL && backend->weight == NULL && !backend->service->errors &&
+			!backend->service->probes)) {
 		snprintf(why, why_bytes, "the policy of the service does not use reports");
 		return -EINVAL;
 	}
@@ -199,6 +232,7 @@ int weir_estimates_report(struct weir_estimates *estimates, uint16_t id,
 		used |= take_time(estimates, id, report, now_ns);
 	}
 	used |= take_errors(estimates, id, report, now_ns);
+	used |= take_probe(estimates, id, report, now_ns);
 	if (backend->weight != NULL) {
 		used |= take_load(backend, report, now_ns);
 	}

@@ -267,6 +267,39 @@ void weir_estimates_write_errors(
 	}
 }
 
+#define PROBE_MAX_NS 10000000000ull // workers do not use them after a second
+
+void weir_estimates_write_probe(
+	struct weir_estimates *estimates, uint16_t id, double active, uint64_t now_ns) {
+	const struct weir_segment *segment = segment_of(estimates);
+	struct backend_estimates *backend = &estimates->backend[id];
+	uint64_t latency_ns = backend->latency_ns;
+	uint64_t window_ns = weir_estimates_error_window_ns(estimates, backend->service);
+
+	if (backend->errors != NULL) {
+		latency_ns = with_errors(estimates, backend, latency_ns, now_ns);
+		active += weir_reported_errors_active(backend->errors, 1, window_ns, now_ns);
+	}
+	if (segment != NULL) {
+		store(segment, id, weir_signal_of_probe((uint64_t)active, latency_ns, now_ns));
+	}
+	backend->probed_ns = now_ns;
+}
+
+void weir_estimates_expire_probes(
+	struct weir_estimates *estimates, struct service_estimates *service, uint64_t now_ns) {
+	const struct weir_segment *segment = segment_of(estimates);
+
+	for (uint32_t i = 0; segment != NULL && i < service->count; i++) {
+		struct backend_estimates *backend = &estimates->backend[service->member[i]];
+
+		if (backend->probed_ns != 0 && now_ns > backend->probed_ns + PROBE_MAX_NS) {
+			backend->probed_ns = 0;
+			store(segment, service->member[i], 0);
+		}
+	}
+}
+
 bool weir_estimates_adjust_window(
 	struct weir_estimates *estimates, struct service_estimates *service) {
 	struct weir_moving_stats stats;

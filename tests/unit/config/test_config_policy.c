@@ -112,18 +112,18 @@ static void misfit_names_the_key(void **state) {
 		{POLICY("\"name\": \"random\", \"weights\": \"configured\""), {0}},
 		{POLICY("\"name\": \"fair-share\", \"window\": 386"),
 			{"window", "window", "window", "window", NULL, NULL, NULL, "window",
-				"window"}},
+				"window", "window"}},
 		{POLICY("\"name\": \"least-loaded\", \"error_window_ms\": 0"),
 			{"error_window_ms", "error_window_ms", NULL, "error_window_ms",
 				"error_window_ms", "error_window_ms", "error_window_ms",
-				"error_window_ms", NULL}},
+				"error_window_ms", NULL, "error_window_ms"}},
 		{POLICY("\"name\": \"weighted-round-robin\", \"weights\": \"reported\""),
 			{"weights", "weights", "weights", NULL, "weights", "weights", "weights",
-				"weights", "weights"}},
+				"weights", "weights", "weights"}},
 		{POLICY("\"name\": \"interleaved-weighted-round-robin\", \"rounds\": "
 			"\"incremental\""),
 			{"rounds", "rounds", "rounds", "rounds", NULL, "rounds", "rounds", "rounds",
-				"rounds"}},
+				"rounds", "rounds"}},
 	};
 
 	(void)state;

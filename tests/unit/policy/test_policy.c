@@ -11,7 +11,7 @@
 static void names_are_parsed(void **state) {
 	static const char *const names[] = {"maglev", "round-robin", "least-loaded",
 		"weighted-round-robin", "interleaved-weighted-round-robin",
-		"time-weighted-round-robin", "fair-share", "random", "power-of-two"};
+		"time-weighted-round-robin", "fair-share", "random", "power-of-two", "prequal"};
 
 	(void)state;
 	assert_int_equal(sizeof(names) / sizeof(names[0]), WEIR_POLICY_COUNT);
@@ -199,7 +199,7 @@ static void costs_are_read_only_when_needed(void **state) {
 		struct world *w = world_create(10);
 
 		if ((weir_policy_needs((enum weir_policy)policy) &
-			    (WEIR_NEEDS_COST | WEIR_NEEDS_ERRORS)) == 0) {
+			    (WEIR_NEEDS_COST | WEIR_NEEDS_ERRORS | WEIR_NEEDS_PROBES)) == 0) {
 			w->worker.cost_ns = nowhere;
 			world_publish(w, (enum weir_policy)policy, NULL, NULL, 10);
 			run_with_errors(w);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Who is collected for, and what becomes of it when tables, owners and processes change.
+#include "backend_signal.h"
 #include "estimates_lab.h"
 
 #include <string.h>
@@ -339,10 +340,12 @@ static void every_change_of_policy(void **state) {
 		lab.now += LAB_SECOND;
 		weir_estimates_second(lab.estimates, lab.now);
 		for (uint16_t id = 0; id < 4; id++) {
-			bool needs = (weir_policy_needs(lab.config->services[id / 2].policy.name) &
-					     WEIR_NEEDS_COST) != 0;
+			uint8_t needs = weir_policy_needs(lab.config->services[id / 2].policy.name);
 
-			assert_int_equal(lab_cost(&lab, id), needs ? LAB_MS : 0);
+			assert_int_equal(weir_signal_is_probe(lab_cost(&lab, id)),
+				(needs & WEIR_NEEDS_PROBES) != 0);
+			assert_int_equal(weir_signal_cost(lab_cost(&lab, id)),
+				(needs & WEIR_NEEDS_COST) != 0 ? LAB_MS : 0);
 		}
 	}
 	estimates_lab_close(&lab);

@@ -251,6 +251,43 @@ static void errors_cost_as_much_as_the_window(void **state) {
 	}
 }
 
+// Requests in progress and latency, errors on top; taken back when no more come.
+static void probes(void **state) {
+	struct weir_report report = {.given = WEIR_REPORT(ACTIVE) | WEIR_REPORT(SERVICE_MEDIAN) |
+					      WEIR_REPORT(SERVICE_COUNT) | WEIR_REPORT(REQUESTS) |
+					      WEIR_REPORT(ERRORS),
+		.active_requests = 7,
+		.service_median_ms = 20,
+		.service_count = 10,
+		.requests_per_second = 100};
+	struct estimates_lab lab;
+	char why[256];
+	uint64_t word;
+
+	(void)state;
+	estimates_lab_open(&lab, 1, 2);
+	lab_policy(&lab, 0, WEIR_POLICY_PREQUAL);
+	lab_apply_follow(&lab);
+	assert_int_equal(
+		weir_estimates_report(lab.estimates, 0, &report, lab.now, why, sizeof(why)),
+		report.given);
+	word = lab_cost(&lab, 0);
+	assert_true(weir_signal_is_probe(word));
+	assert_int_equal(weir_signal_probe_active(word), 7);
+	assert_int_equal(weir_signal_probe_latency(word), 20 * LAB_MS >> 14);
+	report.errors_per_second = 100;
+	lab.now += LAB_SECOND;
+	weir_estimates_report(lab.estimates, 0, &report, lab.now, why, sizeof(why));
+	word = lab_cost(&lab, 0);
+	assert_true(weir_signal_probe_active(word) > 50);
+	assert_true(weir_signal_probe_latency(word) > 500 * LAB_MS >> 14);
+	expect_refused(&lab, 1, WEIR_REPORT(UTILIZATION), "needs active-requests");
+	lab.now += 11 * LAB_SECOND;
+	weir_estimates_second(lab.estimates, lab.now);
+	assert_int_equal(lab_cost(&lab, 0), 0);
+	estimates_lab_close(&lab);
+}
+
 static void load(void **state) {
 	struct weir_report idle = {.given = LOAD, .utilization = 0.1};
 	struct estimates_lab lab;
@@ -283,6 +320,7 @@ int main(void) {
 		cmocka_unit_test(busy_times),
 		cmocka_unit_test(errors_count_as_active_flows),
 		cmocka_unit_test(errors_cost_as_much_as_the_window),
+		cmocka_unit_test(probes),
 		cmocka_unit_test(load),
 	};
 

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Prequal: among a few backends drawn at random the one that answers soonest, unless it has
+// unusually many requests in progress.
+//
+// A probe is what the backend last reported, as control stored it (backend_signal.h): each flow
+// draws three backends and looks. So probes cost no packet, however many flows there are; they are
+// as old as the report, and not used after a second. A worker knows its own flows better: where it
+// has more in progress than were reported, these count.
+//
+// With fewer than two probes: any backend at random, as without reports.
+#include "prequal.h"
+
+#include <math.h>
+
+#include "policy_private.h"
+
+#define QUANTILE 215u // of 256: the 0.84 quantile of active requests divides hot from cold
+#define STAMP_LATE 0xff0000u // written after the burst began
+#define AGE_MAX 954u // 1 s
+#define REMOVE_EVERY 4u // flows: WEIR_PREQUAL_REMOVE
+#define REUSE_UNIT 256.0
+// Reports are old. With all backends in the pool every client would send to the same one.
+#define BACKENDS_PER_PROBE 4u
+#define ROOM_LEAST 2u
+
+uint32_t weir_prequal_pick(const struct weir_probe *probes, uint32_t count, uint32_t hot) {
+	uint64_t least = UINT64_MAX;
+	uint32_t best = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint64_t rank = probes[i].active > hot ? UINT64_C(1) << 32 | probes[i].active
+						       : probes[i].latency;
+
+		best = rank < least ? i : best;
+		least = rank < least ? rank : least;
+	}
+	return best;
+}
+
+double weir_prequal_reuse(uint32_t n, uint32_t m, double draws, double remove, double delta) {
+	double comes = (1 - (double)m / n) * draws - remove;
+
+	return comes > 0 ? fmax(1, (1 + delta) / comes) : INFINITY;
+}
+
+static void start(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	const struct weir_policy_table *table, uint64_t now_ns) {
+	uint32_t room = weir_policy_min(table->count / BACKENDS_PER_PROBE, WEIR_POLICY_PROBES);
+	double reuse;
+
+	(void)worker;
+	(void)now_ns;
+	client->probe_room = room > ROOM_LEAST ? room : ROOM_LEAST;
+	reuse = weir_prequal_reuse(table->count, client->probe_room, WEIR_PREQUAL_DRAWS,
+		WEIR_PREQUAL_REMOVE, WEIR_PREQUAL_DELTA);
+	client->probe_count = 0; // some may have left
+	client->probe_reuse = isfinite(reuse) ? (uint32_t)(reuse * REUSE_UNIT) : UINT32_MAX;
+}
+
+static uint32_t age_of(uint32_t stamp, uint64_t now_ns) {
+	uint32_t age = (weir_signal_stamp(now_ns) - stamp) & WEIR_SIGNAL_STAMP_MASK;
+
+	return age < STAMP_LATE ? age : 0;
+}
+
+// Above so many active requests a probe is hot. Rounded up: where all have as many, nobody is hot.
+static uint32_t hot_above(const struct weir_policy_client *client) {
+	return (client->probe_hot + 255) >> 8;
+}
+
+static void drop(struct weir_policy_client *client, uint32_t i) {
+	client->probe[i] = client->probe[--client->probe_count];
+}
+
+// Follow the quantile of what is seen: up by 0.84 of a step, or down by 0.16.
+static void learn_hot(struct weir_policy_client *client, uint32_t active) {
+	uint32_t step = (client->probe_hot >> 8) + 1;
+
+	if ((uint64_t)active << 8 > client->probe_hot) {
+		client->probe_hot += step * QUANTILE / 4;
+	} else {
+		uint32_t down = step * (256 - QUANTILE) / 4;
+
+		client->probe_hot -= client->probe_hot > down ? down : client->probe_hot;
+	}
+}
+
+static uint32_t oldest(const struct weir_policy_client *client, uint64_t now_ns) {
+	uint32_t found = 0;
+
+	for (uint32_t i = 1; i < client->probe_count; i++) {
+		if (age_of(client->probe[i].stamp, now_ns) >
+			age_of(client->probe[found].stamp, now_ns)) {
+			found = i;
+		}
+	}
+	return found;
+}
+
+// The most active one if any is hot, else the slowest.
+static uint32_t worst(const struct weir_policy_client *client) {
+	uint64_t most = 0;
+	uint32_t found = 0;
+
+	for (uint32_t i = 0; i < client->probe_count; i++) {
+		const struct weir_probe *probe = &client->probe[i];
+		uint64_t rank = probe->active > hot_above(client)
+					? UINT64_C(1) << 32 | probe->active
+					: probe->latency;
+
+		found = rank > most ? i : found;
+		most = rank > most ? rank : most;
+	}
+	return found;
+}
+
+// What is known of one backend goes into the pool, in place of what was.
+static void add(struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id,
+	uint64_t now_ns) {
+	uint64_t word = __atomic_load_n(&worker->cost_ns[id], __ATOMIC_RELAXED);
+	struct weir_probe probe = {.id = id,
+		.stamp = weir_signal_probe_stamp(word),
+		.active = weir_signal_probe_active(word),
+		.latency = weir_signal_probe_latency(word)};
+	uint32_t own = worker->backends[id].active;
+	uint32_t at = 0;
+
+	if (!weir_signal_is_probe(word) || age_of(probe.stamp, now_ns) > AGE_MAX) {
+		return;
+	}
+	probe.active = probe.active > own ? probe.active : own; // the report is older
+	learn_hot(client, probe.active);
+	while (at < client->probe_count && client->probe[at].id != id) {
+		at++;
+	}
+	if (at < client->probe_count && client->probe[at].stamp == probe.stamp) {
+		probe.uses = client->probe[at].uses;
+	} else if (at == client->probe_count && at == client->probe_room) {
+		at = oldest(client, now_ns);
+	}
+	client->probe_count += at == client->probe_count;
+	client->probe[at] = probe;
+}
+
+static void remove_some(
+	struct weir_policy_worker *worker, struct weir_policy_client *client, uint64_t now_ns) {
+	for (uint32_t i = client->probe_count; i > 0; i--) {
+		if (age_of(client->probe[i - 1].stamp, now_ns) > AGE_MAX ||
+			!weir_policy_can_take(worker, client, client->probe[i - 1].id)) {
+			drop(client, i - 1);
+		}
+	}
+	client->probe_turn++;
+	if (client->probe_turn % REMOVE_EVERY == 0 && client->probe_count > 2) {
+		drop(client, client->probe_turn % (2 * REMOVE_EVERY) == 0 ? oldest(client, now_ns)
+									  : worst(client));
+	}
+}
+
+static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	const struct weir_policy_table *table, uint64_t hash, uint64_t now_ns) {
+	struct weir_probe *probe;
+	uint32_t at, id;
+
+	for (uint32_t i = 0; i < WEIR_PREQUAL_DRAWS; i++) {
+		uint16_t drawn = weir_policy_id(table, weir_policy_uniform(worker, table->count));
+
+		if (drawn < worker->backend_count) {
+			add(worker, client, drawn, now_ns);
+		}
+	}
+	remove_some(worker, client, now_ns);
+	if (client->probe_count < 2) {
+		return weir_random_ops.choose(worker, client, table, hash, now_ns);
+	}
+	at = weir_prequal_pick(client->probe, client->probe_count, hot_above(client));
+	probe = &client->probe[at];
+	id = probe->id;
+	probe->active++;
+	probe->uses += probe->uses < UINT16_MAX;
+	if (client->probe_reuse != UINT32_MAX &&
+		(uint32_t)probe->uses * (uint32_t)REUSE_UNIT >= client->probe_reuse) {
+		drop(client, at);
+	}
+	return id;
+}
+
+const struct weir_policy_ops weir_prequal_ops = {.start = start, .choose = choose};

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Prequal: what the pool does with fresh and old reports, limits, and backends that leave. The rule
+// itself is replayed from tests/vectors/prequal.json.
+#include "backend_signal.h"
+#include "policy_lab.h"
+
+#define PREQUAL WEIR_POLICY_PREQUAL
+
+static struct world *begin(uint32_t n) {
+	struct world *w = world_create(n);
+
+	w->now_ns = HOUR;
+	world_publish(w, PREQUAL, NULL, NULL, n);
+	return w;
+}
+
+static void tell(struct world *w, uint16_t id, uint32_t active, uint64_t latency_ns) {
+	w->costs[id] = weir_signal_of_probe(active, latency_ns, w->now_ns);
+}
+
+// Choices of `id` among n, 1 ms apart.
+static uint32_t chosen(struct world *w, uint16_t id, uint32_t n) {
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		count += world_choose(w) == id;
+	}
+	return count;
+}
+
+static void signals_are_read_as_written(void **state) {
+	uint64_t word = weir_signal_of_probe(77, 5 * MS, 3 * HOUR);
+
+	(void)state;
+	assert_true(weir_signal_is_probe(word));
+	assert_int_equal(weir_signal_probe_active(word), 77);
+	assert_in_range((uint64_t)weir_signal_probe_latency(word) << 14, 5 * MS - 16384, 5 * MS);
+	assert_int_equal(weir_signal_probe_stamp(word), weir_signal_stamp(3 * HOUR));
+	assert_int_equal(weir_signal_cost(word) + weir_signal_errors(word), 0);
+	word = weir_signal_of_probe(1u << 20, HOUR, 1); // as much as fits
+	assert_int_equal(weir_signal_probe_active(word), WEIR_SIGNAL_ACTIVE_MAX);
+	assert_int_equal(weir_signal_probe_latency(word), WEIR_SIGNAL_LATENCY_MAX);
+}
+
+static void slow_backends_are_left_alone(void **state) {
+	struct world *w = begin(40);
+	uint32_t slow = 0;
+
+	(void)state;
+	for (uint16_t id = 0; id < 40; id++) {
+		tell(w, id, 3, id < 20 ? 10 * MS : 100 * MS);
+	}
+	for (uint32_t i = 0; i < 4000; i++) {
+		uint16_t id = world_flow(w);
+
+		world_end(w, id, WEIR_OUTCOME_COMPLETED);
+		slow += id >= 20;
+	}
+	assert_true(slow < 4000 / 8); // half of them would be their share
+	world_free(w);
+}
+
+// Of equal latency, those with many requests in progress are hot.
+static void busy_backends_are_left_alone(void **state) {
+	struct world *w = begin(40);
+	uint32_t busy = 0;
+
+	(void)state;
+	for (uint16_t id = 0; id < 40; id++) {
+		tell(w, id, id < 4 ? 100 : 5, id < 4 ? 1 * MS : 10 * MS);
+	}
+	for (uint32_t i = 0; i < 4000; i++) {
+		uint16_t id = world_flow(w);
+
+		world_end(w, id, WEIR_OUTCOME_COMPLETED);
+		busy += i >= 500 && id < 4;
+	}
+	assert_true(busy < 3500 / 40); // a quarter of their share
+	world_free(w);
+}
+
+// What this worker has begun since the report counts as well: not all go to the best one.
+static void flows_since_the_report_count(void **state) {
+	struct world *w = begin(8);
+	uint32_t most = 0;
+
+	(void)state;
+	for (uint16_t id = 0; id < 8; id++) {
+		tell(w, id, 0, (10 + id) * MS);
+	}
+	for (uint32_t i = 0; i < 800; i++) {
+		world_flow(w);
+	}
+	for (uint16_t id = 0; id < 8; id++) {
+		most = w->backends[id].active > most ? w->backends[id].active : most;
+		assert_true(w->backends[id].active > 20);
+	}
+	assert_true(most < 300);
+	world_free(w);
+}
+
+// Reports older than a second are nothing: any backend at random, also the one that was slow.
+static void old_reports_are_not_used(void **state) {
+	struct world *w = begin(10);
+
+	(void)state;
+	for (uint16_t id = 0; id < 10; id++) {
+		tell(w, id, 1, id == 7 ? SECOND : MS);
+	}
+	w->now_ns += SECOND - 10 * MS;
+	assert_true(chosen(w, 7, 2000) < 20);
+	w->now_ns += 20 * MS;
+	assert_in_range(chosen(w, 7, 2000), 140, 260);
+	tell(w, 7, 1, MS); // one fresh probe is too few
+	assert_in_range(chosen(w, 7, 2000), 140, 260);
+	world_free(w);
+}
+
+static void words_of_others_are_no_probes(void **state) {
+	struct world *w = begin(2);
+
+	(void)state;
+	w->costs[0] = 5 * MS;
+	w->costs[1] = weir_signal_of_errors(100);
+	assert_in_range(chosen(w, 1, 2000), 850, 1150);
+	world_free(w);
+}
+
+static void limits_and_leavers(void **state) {
+	static const uint16_t rest[] = {1, 2, 3, 4, 5, 6, 7};
+	struct world *w = begin(8);
+
+	(void)state;
+	for (uint16_t id = 0; id < 8; id++) {
+		tell(w, id, 1, id == 0 ? MS : 50 * MS);
+	}
+	assert_true(chosen(w, 0, 100) > 10);
+	world_publish(w, PREQUAL, rest, NULL, 7);
+	assert_int_equal(chosen(w, 0, 1000), 0);
+	w->table.settings.max_active_flows = 1;
+	world_publish(w, PREQUAL, NULL, NULL, 8);
+	world_start(w, 0);
+	assert_int_equal(chosen(w, 0, 1000), 0);
+	world_free(w);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(signals_are_read_as_written),
+		cmocka_unit_test(slow_backends_are_left_alone),
+		cmocka_unit_test(busy_backends_are_left_alone),
+		cmocka_unit_test(flows_since_the_report_count),
+		cmocka_unit_test(old_reports_are_not_used),
+		cmocka_unit_test(words_of_others_are_no_probes),
+		cmocka_unit_test(limits_and_leavers),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
