@@ -114,7 +114,9 @@ static void counters_in_the_segment_are_those_of_the_list(void **state) {
 	// And the heartbeat and the drops between those of ABI 5 and the later ones.
 	assert_int_equal(offsetof(struct weir_worker_counters, reserved),
 		(COUNT(worker_rows) + 1 + WEIR_DROP_REASON_SLOTS) * 8);
-	assert_int_equal(offsetof(struct weir_share_counters, reserved), COUNT(share_rows) * 8);
+	// And what is counted for control alone.
+	assert_int_equal(offsetof(struct weir_share_counters, established), COUNT(share_rows) * 8);
+	assert_int_equal(offsetof(struct weir_share_counters, reserved), COUNT(share_rows) * 8 + 8);
 }
 
 int main(void) {
