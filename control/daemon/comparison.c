@@ -43,6 +43,7 @@ void weir_comparison_result_free(struct weir_comparison_result *result) {
 		free((uint32_t *)result->replayed[i].flows_of);
 	}
 	free(result->names);
+	free(result->backends);
 	free(result);
 }
 
@@ -95,7 +96,10 @@ static void end(struct weir_comparison *comparison, const char *why) {
 		stop_recording(comparison);
 	}
 	comparison->of->current = NULL;
-	if (result != NULL) {
+	if (result != NULL) { // with all that it needs: the reply may take longer than this lives
+		result->backends = comparison->backends;
+		result->params.flows = NULL;
+		comparison->backends = NULL;
 		comparison->result = NULL;
 	}
 	comparison->done(comparison->context, result, why);
