@@ -111,16 +111,22 @@ static uint64_t quota_ns(const struct weir_policy_client *client,
 	return weight > before ? (weight - before) * NS_PER_WEIGHT : 0;
 }
 
-// The candidate after `at`; after the last one the first of the next round.
-static uint32_t step(
-	struct weir_policy_client *client, const struct weir_policy_table *table, uint32_t at) {
-	uint32_t first;
+// The candidate after `at`; after the last one the first of the next round. While no service time
+// is known, that is the first round again: a turn is two flows then, and in the other rounds the
+// heavy candidates alone would have turns.
+static uint32_t step(const struct weir_policy_worker *worker, struct weir_policy_client *client,
+	const struct weir_policy_table *table, uint32_t at) {
+	uint32_t round = client->round + 1, first;
 
 	client->spent_ns = 0;
 	if (at + 1 < table->count) {
 		return at + 1;
 	}
-	set_round(client, table, client->round + 1 < table->round_count ? client->round + 1 : 0);
+	if (round >= table->round_count ||
+		!weir_policy_knows_cost(worker, weir_policy_id(table, at))) {
+		round = 0;
+	}
+	set_round(client, table, round);
 	first = __atomic_load_n(&table->rounds[client->round].first, __ATOMIC_RELAXED);
 	return first < table->count ? first : 0;
 }
@@ -149,7 +155,7 @@ static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_cli
 				chosen = id;
 			}
 		} else {
-			at = step(client, table, at);
+			at = step(worker, client, table, at);
 		}
 	}
 	weir_policy_set_cursor(client, table, at);

@@ -132,14 +132,20 @@ static inline uint64_t weir_policy_cost(const struct weir_policy_worker *worker,
 	return cost < WEIR_POLICY_COST_MAX_NS ? cost : WEIR_POLICY_COST_MAX_NS;
 }
 
+// The service time of the backend, or of others like it, is known. id may be any.
+static inline bool weir_policy_knows_cost(const struct weir_policy_worker *worker, uint32_t id) {
+	return id < worker->backend_count &&
+	       weir_signal_cost(__atomic_load_n(&worker->cost_ns[id], __ATOMIC_RELAXED)) > 0;
+}
+
 // The same where a turn lasts until quota_ns are used up. As long as nothing is known, a turn is
-// one flow: by a guess, the first hundred flows in a row might go to one backend.
+// two flows: by a guess, the first hundred flows in a row might go to one backend.
 static inline uint64_t weir_policy_turn_cost(
 	const struct weir_policy_worker *worker, uint32_t id, uint64_t quota_ns) {
 	uint64_t cost = weir_signal_cost(__atomic_load_n(&worker->cost_ns[id], __ATOMIC_RELAXED));
 
 	if (cost == 0) {
-		return quota_ns;
+		return quota_ns / 2 + 1;
 	}
 	return cost < WEIR_POLICY_COST_MAX_NS ? cost : WEIR_POLICY_COST_MAX_NS;
 }

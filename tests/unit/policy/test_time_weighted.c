@@ -40,11 +40,11 @@ static void cold_start_goes_round(void **state) {
 	struct world *w = create((const uint32_t[]){100, 200, 300}, (const uint64_t[]){0, 0, 0}, 3);
 
 	(void)state;
-	WORLD_EXPECT(w, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0);
+	WORLD_EXPECT(w, 0, 0, 1, 1, 2, 2, 0, 0, 1, 1);
 	for (uint32_t i = 0; i < 3; i++) { // the first samples
 		w->costs[i] = 50 * MS;
 	}
-	WORLD_EXPECT(w, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 0, 0, 1);
+	WORLD_EXPECT(w, 2, 2, 2, 2, 2, 2, 0, 0, 1, 1, 1, 1, 2);
 	world_free(w);
 }
 
