@@ -40,8 +40,12 @@ uint32_t weir_prequal_pick(const struct weir_probe *probes, uint32_t count, uint
 
 double weir_prequal_reuse(uint32_t n, uint32_t m, double draws, double remove, double delta) {
 	double comes = (1 - (double)m / n) * draws - remove;
+	double uses = (1 + delta) / comes;
 
-	return comes > 0 ? fmax(1, (1 + delta) / comes) : INFINITY;
+	if (comes <= 0) {
+		return INFINITY;
+	}
+	return uses > 1 ? uses : 1;
 }
 
 static void start(struct weir_policy_worker *worker, struct weir_policy_client *client,

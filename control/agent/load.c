@@ -13,10 +13,12 @@
 #define RATE_LEAST_MS 200 // a rate over less says little
 
 #define NEEDS_BUSY (WEIR_REPORT(BUSY_TIME) | WEIR_REPORT(BUSY_COUNT))
-#define NEEDS_METER \
+#define NEEDS_METER_ALONE \
 	(WEIR_REPORT(SERVICE_TIME) | WEIR_REPORT(SERVICE_COUNT) | WEIR_REPORT(SERVICE_MEDIAN) | \
-		WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS) | WEIR_REPORT(ACTIVE) | NEEDS_BUSY)
+		WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS) | WEIR_REPORT(ACTIVE))
+#define NEEDS_METER (NEEDS_METER_ALONE | NEEDS_BUSY)
 #define NEEDS_CPU (WEIR_REPORT(UTILIZATION) | WEIR_REPORT(CPUS) | NEEDS_BUSY)
+#define NEEDS_TICK (NEEDS_METER_ALONE | NEEDS_CPU)
 
 int weir_load_init(struct weir_load *load, const struct weir_load_params *params) {
 	struct weir_meter_times *times = calloc(WEIR_LOAD_TIMES, sizeof(*times));
@@ -45,7 +47,7 @@ bool weir_load_needs_meter(uint32_t wants) {
 }
 
 bool weir_load_needs_tick(uint32_t wants) {
-	return (wants & (NEEDS_METER | NEEDS_CPU)) != 0;
+	return (wants & NEEDS_TICK) != 0;
 }
 
 void weir_load_set_meter(struct weir_load *load, const struct weir_meter *meter) {
@@ -101,7 +103,7 @@ static void add_service(struct weir_load *load, const struct weir_load_sample *b
 void weir_load_set_wants(struct weir_load *load, uint32_t wants) {
 	uint32_t more = wants & ~load->wants;
 
-	if ((more & (NEEDS_METER | NEEDS_CPU)) != 0) {
+	if ((more & NEEDS_TICK) != 0) {
 		load->sample_count = 0; // those from before may be old, or lack something
 	}
 	if ((more & WEIR_REPORT(SERVICE_MEDIAN)) != 0) {

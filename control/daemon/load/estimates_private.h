@@ -18,8 +18,27 @@ struct backend_weight {
 
 // One service that needs estimates.
 struct service_estimates {
+	unsigned __int128 known_ns; // sum of the known estimates
 	struct service_estimates *next_leaving;
 	char name[WEIR_NAME_BYTES];
+	uint64_t times_pass; // when its statistics of times began
+	uint64_t seen; // pass of weir_estimates_follow
+	uint64_t adopted_until_ns; // weights of the process before hold
+	uint64_t stepped_ns; // when weights were last balanced
+	struct weir_moving *times; // of all its flows, for the window
+	struct weir_config_policy config; // a copy
+	enum weir_policy policy;
+	uint32_t subset; // backends that a group of instances uses; 0 = all
+	uint32_t known; // how many estimates are
+	uint32_t known_then; // when the unknown ones were last given the mean
+	uint32_t count; // members
+	uint32_t room;
+	uint16_t *member; // [room] backend ids
+	uint16_t *changed; // [room] those that were given samples since the last write
+	double *capability; // [room] or utilizations
+	double *correction; // [room]
+	uint32_t *weight; // [room]
+	uint32_t changed_count;
 	uint16_t id;
 	bool costs; // of its backends
 	bool errors; // that they report count as active flows
@@ -29,26 +48,6 @@ struct service_estimates {
 	bool weights_known; // two backends reported since we began
 	bool leaves; // its backends and it itself are forgotten at the end of the pass
 	bool inherits; // what the segment holds as costs is in the measure of ours
-	uint64_t times_pass; // when its statistics of times began
-	enum weir_policy policy;
-	struct weir_config_policy config; // a copy
-	struct weir_moving *times; // of all its flows, for the window
-	uint64_t seen; // pass of weir_estimates_follow
-	uint32_t subset; // backends that a group of instances uses; 0 = all
-	uint64_t adopted_until_ns; // weights of the process before hold
-	uint64_t stepped_ns; // when weights were last balanced
-	uint32_t count; // members
-	uint32_t room;
-	uint16_t *member; // [room] backend ids
-	uint16_t *changed; // [room] those that were given samples since the last write
-	uint32_t changed_count;
-	unsigned __int128 known_ns; // sum of the known estimates
-	uint32_t known; // how many there are
-	uint32_t known_then; // when the unknown ones were last given the mean
-	uint64_t *cost; // [room]
-	double *capability; // [room] or utilizations
-	double *correction; // [room]
-	uint32_t *weight; // [room]
 };
 
 // One backend id. Zeroed: not collected.

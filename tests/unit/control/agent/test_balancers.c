@@ -33,7 +33,7 @@ static struct weir_balancer *take(struct weir_balancers *balancers, uint64_t id,
 		.agent = AGENT,
 		.heard = heard,
 		.interval_ms = 1000,
-		.wants = 1u << id};
+		.wants = 1u << id % 32};
 	enum weir_agent_refusal refusal = WEIR_AGENT_REFUSAL_NONE;
 	struct weir_balancer *balancer =
 		weir_balancers_take(balancers, &probe, AGENT, &path, now_ms, &refusal);
