@@ -163,7 +163,7 @@ def compare_form(documented, real, path):
     """Both have the same keys and types. null says nothing, neither does an empty list."""
     if documented is None or real is None:
         return
-    if path.endswith((".settings", ".subset", ".drops", ".changes[]")):  # some of the keys
+    if path.endswith((".settings", ".subset", ".drops", ".changes[]", ".report")):  # some of the keys
         for key in set(documented) & set(real):
             compare_form(documented[key], real[key], f"{path}.{key}")
     elif isinstance(documented, dict):
@@ -190,6 +190,7 @@ def answers_have_the_documented_form(lab):
         "backend.drain": backend, "backend.maintenance": backend, "backend.ready": backend,
         "backend.report": {**backend, "requests_per_second": 9, "utilization": 0.5},
         "weight.set": {**backend, "weight": 50}, "subset.show": {"service": "web"},
+        "policy.compare": {"service": "lines", "for_ms": 200}, "service.waste": {"service": "web"},
         "flow.lookup": {"protocol": "tcp", "source": "192.0.2.2", "source_port": 1024,
                         "destination": VIP4, "destination_port": 80}}
     wait_for("a check of each backend", lambda: all(h["last"] for h in lab.api(
