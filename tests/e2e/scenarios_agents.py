@@ -269,6 +269,8 @@ def weir_agent_is_heard(lab):
             with lab.namespaces["b1"].inside():
                 return sh(lab.binary("weir-agent"), *words, *options)
 
+        lab.wait_for_program("weir-agent", lambda: os.path.exists(
+            os.path.join(directory, "agent.sock")), 10)
         wait_for("heard", lambda: "ready" in command("status"), 10)
         wait_for("answers", lambda: lab.api("stats.show")["agents"]["answers"] > 5, 10)
         command("lame-duck", "--interval", "1s")
