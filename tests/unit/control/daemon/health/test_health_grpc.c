@@ -8,8 +8,7 @@
 #include <unistd.h>
 
 #include "health_grpc.h"
-#include "health_http.h"
-#include "watch_lab.h"
+#include "probe_lab.h"
 
 #define PLAIN_PORT 8401
 #define TLS_PORT 8402
@@ -21,26 +20,6 @@ struct lab {
 	pid_t servers, http;
 };
 
-struct result {
-	int calls;
-	enum weir_probe_outcome outcome;
-	char detail[96];
-};
-
-static void on_done(void *context, enum weir_probe_outcome outcome, const char *detail,
-	const struct weir_report *report) {
-	struct result *result = context;
-
-	(void)report;
-	result->calls++;
-	result->outcome = outcome;
-	strncpy(result->detail, detail, sizeof(result->detail) - 1);
-}
-
-static bool has_result(void *context) {
-	return ((struct result *)context)->calls > 0;
-}
-
 static struct weir_config_health_check check_of(const char *service) {
 	struct weir_config_health_check check = {.type = WEIR_CHECK_GRPC, .timeout_ms = 3000};
 
@@ -48,37 +27,9 @@ static struct weir_config_health_check check_of(const char *service) {
 	return check;
 }
 
-static struct result probe(
-	const char *address, uint16_t port, const struct weir_config_health_check *check) {
-	struct result result = {0};
-	struct weir_probe_params params = {
-		.address = watch_lab_address(address),
-		.port = port,
-		.check = check,
-		.done = on_done,
-		.context = &result,
-	};
-	struct weir_health_curl *curl;
-	struct weir_health_http *http;
-	uv_loop_t loop;
-
-	uv_loop_init(&loop);
-	assert_int_equal(weir_health_curl_create(&loop, &curl), 0);
-	assert_int_equal(weir_health_http_start(curl, &params, &http), 0);
-	watch_lab_run(&loop, has_result, &result, 5000, check->grpc_service);
-	weir_health_curl_free(curl);
-	watch_lab_close(&loop);
-	return result;
-}
-
 static void expect(const char *address, uint16_t port, const struct weir_config_health_check *check,
 	enum weir_probe_outcome outcome, const char *detail) {
-	struct result result = probe(address, port, check);
-
-	if (result.outcome != outcome || strcmp(result.detail, detail) != 0) {
-		fail_msg("%s: %d \"%s\" instead of %d \"%s\"", check->grpc_service, result.outcome,
-			result.detail, outcome, detail);
-	}
+	probe_expect(address, port, check, outcome, detail, check->grpc_service);
 }
 
 static void grpc_probe_passes_when_the_service_serves(void **state) {
@@ -113,7 +64,7 @@ static void grpc_probe_fails_with_the_reason(void **state) {
 	expect("127.0.0.1", BARE_PORT, &check, WEIR_PROBE_FAILED,
 		"UNIMPLEMENTED: Method not found!");
 	expect("127.0.0.1", 9, &check, WEIR_PROBE_FAILED, "connection refused");
-	assert_int_equal(probe("127.0.0.1", HTTP_PORT, &check).outcome, WEIR_PROBE_FAILED);
+	assert_int_equal(probe_curl("127.0.0.1", HTTP_PORT, &check, 0).outcome, WEIR_PROBE_FAILED);
 }
 
 static void grpc_probe_verifies_the_certificate(void **state) {
@@ -127,7 +78,7 @@ static void grpc_probe_verifies_the_certificate(void **state) {
 	strcpy(check.server_name, "web.example");
 	expect("127.0.0.1", TLS_PORT, &check, WEIR_PROBE_PASSED, "SERVING");
 	strcpy(check.server_name, "other.example");
-	result = probe("127.0.0.1", TLS_PORT, &check);
+	result = probe_curl("127.0.0.1", TLS_PORT, &check, 0);
 	assert_int_equal(result.outcome, WEIR_PROBE_FAILED);
 	assert_non_null(strstr(result.detail, "other.example"));
 	check.verify = false;

@@ -7,8 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "health_http.h"
-#include "watch_lab.h"
+#include "probe_lab.h"
 
 #define NGINX_PORT 8100
 #define TALKER_PORT 8101 // says something that is not HTTP
@@ -23,31 +22,6 @@ struct lab {
 	pid_t pids[4];
 };
 
-struct result {
-	int calls;
-	enum weir_probe_outcome outcome;
-	char detail[96];
-	bool reported;
-	struct weir_report report;
-};
-
-static void on_done(void *context, enum weir_probe_outcome outcome, const char *detail,
-	const struct weir_report *report) {
-	struct result *result = context;
-
-	result->calls++;
-	result->reported = report != NULL;
-	if (report != NULL) {
-		result->report = *report;
-	}
-	result->outcome = outcome;
-	strncpy(result->detail, detail, sizeof(result->detail) - 1);
-}
-
-static bool has_result(void *context) {
-	return ((struct result *)context)->calls > 0;
-}
-
 static struct weir_config_health_check check_of(const char *path) {
 	struct weir_config_health_check check = {
 		.type = WEIR_CHECK_HTTP,
@@ -60,49 +34,14 @@ static struct weir_config_health_check check_of(const char *path) {
 	return check;
 }
 
-// The loop has other work for stall_ms once the probe has begun to connect.
-static struct result probe_stalled(const char *address, uint16_t port,
-	const struct weir_config_health_check *check, unsigned int stall_ms) {
-	struct result result = {0};
-	struct weir_probe_params params = {
-		.address = watch_lab_address(address),
-		.port = port,
-		.check = check,
-		.done = on_done,
-		.context = &result,
-	};
-	struct weir_health_curl *curl;
-	struct weir_health_http *http;
-	uv_loop_t loop;
-
-	uv_loop_init(&loop);
-	assert_int_equal(weir_health_curl_create(&loop, &curl), 0);
-	assert_int_equal(weir_health_http_start(curl, &params, &http), 0);
-	assert_int_equal(result.calls, 0);
-	if (stall_ms > 0) {
-		uv_run(&loop, UV_RUN_NOWAIT);
-		usleep(stall_ms * 1000);
-	}
-	watch_lab_run(&loop, has_result, &result, 5000, check->path);
-	weir_health_curl_free(curl);
-	watch_lab_close(&loop);
-	assert_int_equal(result.calls, 1);
-	return result;
-}
-
 static struct result probe(
 	const char *address, uint16_t port, const struct weir_config_health_check *check) {
-	return probe_stalled(address, port, check, 0);
+	return probe_curl(address, port, check, 0);
 }
 
 static void expect(const char *address, uint16_t port, const struct weir_config_health_check *check,
 	enum weir_probe_outcome outcome, const char *detail) {
-	struct result result = probe(address, port, check);
-
-	if (result.outcome != outcome || strcmp(result.detail, detail) != 0) {
-		fail_msg("%s: %d \"%s\" instead of %d \"%s\"", check->path, result.outcome,
-			result.detail, outcome, detail);
-	}
+	probe_expect(address, port, check, outcome, detail, check->path);
 }
 
 static void http_probe_passes_on_a_status_in_range(void **state) {
@@ -189,10 +128,10 @@ static void http_probe_passes_though_the_loop_was_busy(void **state) {
 
 	(void)state;
 	check.timeout_ms = 200;
-	result = probe_stalled("127.0.0.1", NGINX_PORT, &check, 600);
+	result = probe_curl("127.0.0.1", NGINX_PORT, &check, 600);
 	assert_string_equal(result.detail, "HTTP 200");
 	assert_int_equal(result.outcome, WEIR_PROBE_PASSED);
-	result = probe_stalled("127.0.0.1", SILENT_PORT, &check, 600);
+	result = probe_curl("127.0.0.1", SILENT_PORT, &check, 600);
 	assert_int_equal(result.outcome, WEIR_PROBE_FAILED);
 	assert_string_equal(result.detail, "timeout after 200 ms");
 }
@@ -316,7 +255,7 @@ static void http_probe_without_a_socket_is_unknown(void **state) {
 		.address = watch_lab_address("127.0.0.1"),
 		.port = NGINX_PORT,
 		.check = &check,
-		.done = on_done,
+		.done = probe_done,
 		.context = &result,
 	};
 	struct weir_health_curl *curl;
@@ -332,14 +271,14 @@ static void http_probe_without_a_socket_is_unknown(void **state) {
 	none.rlim_cur = 3;
 	assert_int_equal(weir_health_http_start(curl, &params, &http), 0);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
-	watch_lab_run(&loop, has_result, &result, 5000, "a result");
+	watch_lab_run(&loop, probe_has_result, &result, 5000, "a result");
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 	assert_int_equal(result.outcome, WEIR_PROBE_UNKNOWN);
 	assert_string_equal(result.detail, "too many open files");
 	// The handle comes from the pool now: nothing of this is left in it.
 	result.calls = 0;
 	assert_int_equal(weir_health_http_start(curl, &params, &http), 0);
-	watch_lab_run(&loop, has_result, &result, 5000, "another result");
+	watch_lab_run(&loop, probe_has_result, &result, 5000, "another result");
 	assert_int_equal(result.outcome, WEIR_PROBE_PASSED);
 	weir_health_curl_free(curl);
 	watch_lab_close(&loop);
@@ -391,7 +330,7 @@ static void http_probes_run_side_by_side(void **state) {
 				.address = watch_lab_address(i % 2 ? "127.0.0.1" : "::1"),
 				.port = NGINX_PORT,
 				.check = &check,
-				.done = on_done,
+				.done = probe_done,
 				.context = &crowd.results[i],
 			};
 
@@ -411,7 +350,7 @@ static void http_probe_cancelled_says_nothing(void **state) {
 		.address = watch_lab_address("127.0.0.1"),
 		.port = SILENT_PORT,
 		.check = &check,
-		.done = on_done,
+		.done = probe_done,
 		.context = &result,
 	};
 	struct weir_health_curl *curl;

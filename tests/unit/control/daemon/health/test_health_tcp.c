@@ -6,29 +6,9 @@
 #include <unistd.h>
 
 #include "health_tcp.h"
-#include "watch_lab.h"
+#include "probe_lab.h"
 
 static const struct weir_config_health_check check = {.type = WEIR_CHECK_TCP, .timeout_ms = 150};
-
-struct result {
-	int calls;
-	enum weir_probe_outcome outcome;
-	char detail[96];
-};
-
-static void on_done(void *context, enum weir_probe_outcome outcome, const char *detail,
-	const struct weir_report *report) {
-	struct result *result = context;
-
-	(void)report;
-	result->calls++;
-	result->outcome = outcome;
-	strncpy(result->detail, detail, sizeof(result->detail) - 1);
-}
-
-static bool has_result(void *context) {
-	return ((struct result *)context)->calls > 0;
-}
 
 // The loop has other work for stall_ms as soon as the probe has begun.
 static struct result probe_stalled(const char *address, uint16_t port, unsigned int stall_ms) {
@@ -37,7 +17,7 @@ static struct result probe_stalled(const char *address, uint16_t port, unsigned 
 		.address = watch_lab_address(address),
 		.port = port,
 		.check = &check,
-		.done = on_done,
+		.done = probe_done,
 		.context = &result,
 	};
 	struct weir_health_tcp *tcp;
@@ -47,10 +27,10 @@ static struct result probe_stalled(const char *address, uint16_t port, unsigned 
 	uv_loop_init(&loop);
 	r = weir_health_tcp_start(&loop, &params, &tcp);
 	if (r) {
-		on_done(&result, weir_probe_outcome_of(r), uv_strerror(r), NULL);
+		probe_done(&result, weir_probe_outcome_of(r), uv_strerror(r), NULL);
 	}
 	usleep(stall_ms * 1000);
-	watch_lab_run(&loop, has_result, &result, 2000, address);
+	watch_lab_run(&loop, probe_has_result, &result, 2000, address);
 	watch_lab_close(&loop);
 	assert_int_equal(result.calls, 1);
 	return result;
@@ -166,7 +146,7 @@ static void tcp_probe_cancelled_says_nothing(void **state) {
 		.address = watch_lab_address(WATCH_LAB_HOLE4),
 		.port = 80,
 		.check = &check,
-		.done = on_done,
+		.done = probe_done,
 		.context = &result,
 	};
 	struct weir_health_tcp *tcp;

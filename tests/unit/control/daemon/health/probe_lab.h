@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// For the tests of single probes: what one tells, and a loop for it.
+#pragma once
+
+#include "health_http.h"
+#include "watch_lab.h"
+
+struct result {
+	int calls;
+	enum weir_probe_outcome outcome;
+	char detail[96];
+	bool reported;
+	struct weir_report report;
+};
+
+// The `done` of a probe; context: a struct result.
+void probe_done(void *context, enum weir_probe_outcome outcome, const char *detail,
+	const struct weir_report *report);
+bool probe_has_result(void *context);
+
+// A probe over curl, until it has told. The loop has other work for stall_ms once the probe has
+// begun to connect.
+struct result probe_curl(const char *address, uint16_t port,
+	const struct weir_config_health_check *check, unsigned int stall_ms);
+// It must end so. what: of the check, for the message.
+void probe_expect(const char *address, uint16_t port, const struct weir_config_health_check *check,
+	enum weir_probe_outcome outcome, const char *detail, const char *what);
