@@ -3,12 +3,15 @@
 // Runs weirctl inside the test: arguments in, exit status and both outputs out.
 #pragma once
 
+#include <pty.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -45,6 +48,32 @@ static inline void free_outcome(struct outcome *outcome) {
 }
 
 #define RUN(run_dir, ...) run_weirctl(run_dir, (char *const[]){__VA_ARGS__, NULL})
+
+// On a terminal of that size, in a process of its own, which must end with 0. text: what it drew.
+static inline void run_on_terminal(const char *run_dir, unsigned short rows, unsigned short columns,
+	char *const *arguments, char *text, size_t text_bytes) {
+	struct winsize size = {.ws_row = rows, .ws_col = columns};
+	char *argv[16] = {"weirctl"};
+	size_t bytes = 0;
+	ssize_t n;
+	int fd, status, argc = 1;
+	pid_t pid = forkpty(&fd, NULL, NULL, &size);
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		for (; arguments[argc - 1] != NULL; argc++) {
+			argv[argc] = arguments[argc - 1];
+		}
+		_exit(weir_cli_main(argc, argv, run_dir, stdout, stderr));
+	}
+	while (bytes < text_bytes - 1 && (n = read(fd, text + bytes, text_bytes - 1 - bytes)) > 0) {
+		bytes += (size_t)n;
+	}
+	text[bytes] = '\0';
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	close(fd);
+	assert_int_equal(status, 0);
+}
 
 static inline void expect_contains(const char *text, const char *part) {
 	if (strstr(text, part) == NULL) {

@@ -4,8 +4,6 @@
 #include "cli_lab.h"
 
 #include <jansson.h>
-#include <pty.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define BEGUN \
@@ -112,28 +110,11 @@ static void end_is_the_only_output_as_json(void **state) {
 static void progress_is_one_line_on_a_terminal_and_not_wider(void **state) {
 	struct server *server = start(ROW("drain", "5", STATE("draining", "900")) "\n" ROW("drain",
 		"4", STATE("draining", "400")) "\n" ROW("drain", "0", STATE("drained", "null")));
-	struct winsize size = {.ws_row = 5, .ws_col = 30};
+	char *const words[] = {"backend", "drain", "web/web-1", "--wait", NULL};
 	char text[4096];
-	size_t bytes = 0;
-	ssize_t n;
-	int fd, status;
-	pid_t pid = forkpty(&fd, NULL, NULL, &size);
 
 	(void)state;
-	assert_true(pid >= 0);
-	if (pid == 0) {
-		char *argv[] = {"weirctl", "backend", "drain", "web/web-1", "--wait"};
-
-		_exit(weir_cli_main(5, argv, server_folder(server), stdout, stderr));
-	}
-	while (bytes < sizeof(text) - 1 &&
-		(n = read(fd, text + bytes, sizeof(text) - 1 - bytes)) > 0) {
-		bytes += (size_t)n;
-	}
-	text[bytes] = '\0';
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	close(fd);
-	assert_int_equal(status, 0);
+	run_on_terminal(server_folder(server), 5, 30, words, text, sizeof(text));
 	expect_contains(text, "\rweb/web-1: draining, 5 of 7 o\033[K"
 			      "\rweb/web-1: draining, 4 of 7 o\033[K\r\033[K"
 			      "web/web-1: drained after 1.0 s");

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <pty.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -189,29 +187,11 @@ static void watch_ends_when_the_daemon_does(void **state) {
 // On a terminal each look is drawn over the last one and cut to the window.
 static void watch_redraws_on_a_terminal(void **state) {
 	struct server *server = server_start(SERVER_ANSWER, growing);
-	struct winsize size = {.ws_row = 4, .ws_col = 20};
+	char *const words[] = {"stats", "show", "--watch", "--interval=0.1", "--count=2", NULL};
 	char text[8192];
-	size_t bytes = 0;
-	ssize_t n;
-	int fd, status;
-	pid_t pid = forkpty(&fd, NULL, NULL, &size);
 
 	(void)state;
-	assert_true(pid >= 0);
-	if (pid == 0) {
-		char *argv[] = {
-			"weirctl", "stats", "show", "--watch", "--interval=0.1", "--count=2"};
-
-		_exit(weir_cli_main(6, argv, server_folder(server), stdout, stderr));
-	}
-	while (bytes < sizeof(text) - 1 &&
-		(n = read(fd, text + bytes, sizeof(text) - 1 - bytes)) > 0) {
-		bytes += (size_t)n;
-	}
-	text[bytes] = '\0';
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	close(fd);
-	assert_int_equal(status, 0);
+	run_on_terminal(server_folder(server), 4, 20, words, text, sizeof(text));
 	assert_memory_equal(text, "\033[2J\033[H", 7);
 	expect_contains(text + 7, "\033[J\033[H");
 	for (char *line = strtok(text, "\r\n"); line != NULL; line = strtok(NULL, "\r\n")) {
