@@ -55,13 +55,7 @@ static const struct weir_option rows[] = {
 			"WEIR_STEER_OBJECT in the environment",
 		.fallback = WEIR_STEER_OBJECT,
 		FIELD(steer_object)},
-	{.name = "log-level",
-		.kind = WEIR_OPTION_WORD,
-		.value = "LEVEL",
-		.help = "least severe messages to log",
-		.fallback = "info",
-		.words = weir_log_level_words,
-		FIELD(log_level)},
+	{WEIR_OPTION_LOG_LEVEL, FIELD(log_level)},
 };
 
 static const struct weir_option_list list = {.row = rows, .count = sizeof(rows) / sizeof(rows[0])};

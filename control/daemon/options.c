@@ -39,13 +39,7 @@ static const struct weir_option rows[] = {
 		.help = "group of the users who may also make changes",
 		.fallback = WEIR_ADMIN_GROUP_DEFAULT ", if it exists",
 		FIELD(admin_group)},
-	{.name = "log-level",
-		.kind = WEIR_OPTION_WORD,
-		.value = "LEVEL",
-		.help = "least severe messages to log",
-		.fallback = "info",
-		.words = weir_log_level_words,
-		FIELD(log_level)},
+	{WEIR_OPTION_LOG_LEVEL, FIELD(log_level)},
 };
 
 static const struct weir_option_list list = {.row = rows, .count = sizeof(rows) / sizeof(rows[0])};
