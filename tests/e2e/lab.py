@@ -99,7 +99,7 @@ class Lab:
                                   "--steer-object", os.path.join(self.build, "bpf", "steer.bpf.o"))
         self.control_options = ("--user", "nobody", "--group", "nogroup")
         self.namespaces, self.programs = {}, {}
-        self.dir, self.publications = None, None
+        self.dir = None
 
     # --- making and removing ---------------------------------------------------------------
 
@@ -342,13 +342,17 @@ class Lab:
         wait_for("control attached to the dataplane",
                  lambda: self.api("version")["dataplane"]["attached"], timeout)
         wait_for("every backend usable", self.all_usable, timeout)
-        wait_for("control to have published what it says", self.settled, timeout, 0.05)
+        self.wait_published(timeout)
 
-    def settled(self):
-        """Nothing was published for the length of a poll: control bundles what changes at once."""
-        now = self.api("stats.show")["segment"]["publications"]
-        before, self.publications = self.publications, now
-        return now == before
+    def wait_published(self, timeout=5):
+        """Until nothing was published for a while: control shows a change before it is bundled."""
+        seen = [None]
+
+        def settled():
+            seen.append(self.api("stats.show")["segment"]["publications"])
+            return seen[-1] == seen[-2]
+
+        wait_for("control to have published what it says", settled, timeout, 0.05)
 
     def all_usable(self):
         """Every backend that is not drained gets new flows; else an AssertionError says which.

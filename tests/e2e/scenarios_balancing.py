@@ -148,6 +148,7 @@ def udp_flow_leaves_a_dead_backend(lab):
         before = lab.backend(name, "echo")["rehashed"]
         lab.stop_host(name[-1])
         wait_for(f"{name} refusing", lambda: lab.backend(name, "echo")["health"] == "refusing", 5)
+        lab.wait_published()
         found = session.ask()
         assert found != name and session.ask() == found, found
         wait_for("the move to be counted",

@@ -87,7 +87,7 @@ def subset_changes_with_a_reload(lab):
         lab.extra = {"instance": {"name": "lb-0", **instance}}
         lab.write_config([lines(SIX, **more)])
         lab.weirctl("config", "reload")
-        wait_for("control to have published it", lab.settled, 5, 0.05)
+        lab.wait_published()
         used = {b["name"] for b in lab.backends("lines") if b["in_selection"]}
         clients.check_lines(found)
         for _ in range(30):

@@ -349,3 +349,13 @@ bool lab_attached(const struct lab *lab) {
 	json_decref(version);
 	return attached;
 }
+
+json_int_t lab_retired_bytes(const struct lab *lab) {
+	json_t *stats = lab_result(lab, "{\"command\": \"stats.show\"}");
+	json_t *bytes = json_object_get(json_object_get(stats, "segment"), "retired_bytes");
+	json_int_t n = json_integer_value(bytes);
+
+	assert_true(json_is_integer(bytes));
+	json_decref(stats);
+	return n;
+}

@@ -87,6 +87,8 @@ const char *lab_code(const struct lab *lab, const char *format, ...)
 json_t *lab_backend(
 	const struct lab *lab, json_t **holder, const char *service, const char *backend);
 bool lab_attached(const struct lab *lab);
+// Memory of replaced tables that workers may still use, bytes.
+json_int_t lab_retired_bytes(const struct lab *lab);
 
 // --- a dataplane without packets ---
 

@@ -99,14 +99,6 @@ static void stats_show_sums_and_tells_of_the_segment(void **state) {
 		lab_result(&web->lab, "{\"command\": \"backend.ready\", \"backend\": \"w-2\"}"));
 }
 
-static json_int_t retired(struct web *web) {
-	json_t *stats = lab_result(&web->lab, "{\"command\": \"stats.show\"}");
-	json_int_t bytes = number_of(json_object_get(stats, "segment"), "retired_bytes");
-
-	json_decref(stats);
-	return bytes;
-}
-
 static json_int_t grace_us(struct web *web) {
 	json_t *stats = lab_result(&web->lab, "{\"command\": \"stats.show\"}");
 	json_int_t us = number_of(json_object_get(stats, "segment"), "last_grace_us");
@@ -120,18 +112,18 @@ static void grace_period_lasts_as_long_as_a_worker_is_silent(void **state) {
 	struct web *web = *state;
 	uint64_t began;
 
-	LAB_UNTIL(retired(web) == 0);
+	LAB_UNTIL(lab_retired_bytes(&web->lab) == 0);
 	lab_dataplane_hang(web->dataplane, true);
 	began = lab_now_ms();
 	json_decref(
 		lab_result(&web->lab, "{\"command\": \"backend.drain\", \"backend\": \"w-2\"}"));
-	assert_true(retired(web) > 0); // still in use, as far as anyone knows
+	assert_true(lab_retired_bytes(&web->lab) > 0); // still in use, as far as anyone knows
 	while (lab_now_ms() - began < 150) { // the length of the silence is what is measured
 		lab_pause();
 	}
-	assert_true(retired(web) > 0);
+	assert_true(lab_retired_bytes(&web->lab) > 0);
 	lab_dataplane_hang(web->dataplane, false);
-	LAB_UNTIL(retired(web) == 0);
+	LAB_UNTIL(lab_retired_bytes(&web->lab) == 0);
 	LAB_UNTIL(grace_us(web) >= 140000);
 	json_decref(
 		lab_result(&web->lab, "{\"command\": \"backend.ready\", \"backend\": \"w-2\"}"));

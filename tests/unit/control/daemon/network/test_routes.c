@@ -57,7 +57,10 @@ static int setup(void **state) {
 		     "ip route add 10.2.0.0/16 via inet6 2001:db8:a::1 dev lb0 &&"
 		     "ip route add unreachable 10.3.0.0/16 &&"
 		     "ip route add blackhole 10.4.0.0/16 &&"
-		     "ip -6 route add 2001:db8:b::/64 via fe80::1 dev lb0");
+		     "ip -6 route add 2001:db8:b::/64 via fe80::1 dev lb0 &&"
+		     // The kernel makes an IPv6 address local in its own time.
+		     "until ip -6 route show table local | grep -q '^local 2001:db8:a::2 '; "
+		     "do sleep 0.01; done");
 	uv_loop_init(&lab->loop);
 	assert_int_equal(weir_routes_open(&lab->loop, &events, lab, &lab->routes), 0);
 	*state = lab;
