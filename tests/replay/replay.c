@@ -163,6 +163,18 @@ bool replay_known_keys(struct replay *replay, const json_t *object, const char *
 	return true;
 }
 
+void replay_each(struct replay *replay, const json_t *root, const char *list,
+	void (*one)(struct replay *replay, const json_t *vector)) {
+	const json_t *vector;
+	size_t i;
+
+	json_array_foreach (json_object_get(root, list), i, vector) {
+		replay_begin(replay, "%s %zu", list, i);
+		one(replay, vector);
+		replay_end(replay);
+	}
+}
+
 void replay_root(struct replay *replay, const json_t *root, const char *keys) {
 	replay_begin(replay, "file");
 	if (!replay_known_keys(replay, root, keys)) {

@@ -53,6 +53,10 @@ void replay_begin(struct replay *replay, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 void replay_end(struct replay *replay);
 
+// Each element of a list of the file is a case; it is called as the list, with its number.
+void replay_each(struct replay *replay, const json_t *root, const char *list,
+	void (*one)(struct replay *replay, const json_t *vector));
+
 // A file whose top holds keys that the format does not know is one failed case.
 void replay_root(struct replay *replay, const json_t *root, const char *keys);
 

@@ -443,19 +443,6 @@ static void replay_edge(struct replay *replay, const char *key, const json_t *ex
 	}
 }
 
-static void replay_each(struct replay *replay, const json_t *root, const char *section,
-	void (*replay_one)(struct replay *replay, const json_t *vector)) {
-	const json_t *list = json_object_get(root, section);
-	const json_t *vector;
-	size_t i;
-
-	json_array_foreach (list, i, vector) {
-		replay_begin(replay, "%s %zu", section, i);
-		replay_one(replay, vector);
-		replay_end(replay);
-	}
-}
-
 static void replay_shares_or_disruption(struct replay *replay, const json_t *vector) {
 	if (replay_has(vector, "weights")) {
 		replay_shares(replay, vector);

@@ -54,18 +54,6 @@ static void replay_panic(struct replay *replay, const json_t *vector) {
 		panic ? hosts : available);
 }
 
-static void replay_each(struct replay *replay, const json_t *root, const char *key,
-	void (*one)(struct replay *replay, const json_t *vector)) {
-	const json_t *vector;
-	size_t i;
-
-	json_array_foreach (json_object_get(root, key), i, vector) {
-		replay_begin(replay, "%s %zu", key, i);
-		one(replay, vector);
-		replay_end(replay);
-	}
-}
-
 void replay_slow_start(struct replay *replay, const json_t *root) {
 	replay_root(replay, root, "slow_start panic");
 	replay_each(replay, root, "slow_start", replay_factor);

@@ -23,6 +23,7 @@ OBSERVED = {
                  "wrr_poolifier_uncharged_first iwrr_documented_rounds iwrr_incremental_rounds",
     "least_loaded": "pick table picks share_of_bad_backend flow_control_limit_2_of_3_backends",
     "slow_start_panic": "factor weight_of_100 available_percent_int candidates",
+    "prequal": "pick branch b_reuse",
     "wrr_capability": "result weight",
     "load_reports": "status health health_word admin unknown_word weight_error description error "
                     "cpu_utilization rps_fractional eps maxconn weight",
@@ -55,6 +56,8 @@ def observed_key(path, keys):
         return None  # of the file
     if names == ["cases", "vt_end"]:
         return None  # where the costs are not recorded, they are taken from it
+    if names[:1] == ["b_reuse"] and names[1:] != ["b_reuse"]:
+        return None  # the list is called as what is observed in it
     return next((name for name in reversed(names) if name in keys), None)
 
 
