@@ -23,6 +23,8 @@
 	X(poolifier) \
 	X(schedules) \
 	X(slow_start) \
+	X(dask) \
+	X(rsspp) \
 	X(least_loaded) \
 	X(capability) \
 	X(maglev) \

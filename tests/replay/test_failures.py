@@ -23,6 +23,9 @@ OBSERVED = {
                  "wrr_poolifier_uncharged_first iwrr_documented_rounds iwrr_incremental_rounds",
     "least_loaded": "pick table picks share_of_bad_backend flow_control_limit_2_of_3_backends",
     "slow_start_panic": "factor weight_of_100 available_percent_int candidates",
+    "dask_stealing": "level occupancy idle saturated key victim thief occ_victim_before "
+                     "occ_thief_before in_flight_occupancy log processing_on_after average estimate "
+                     "max_exec_time makespan_seconds responses finished queue_after",
     "prequal": "pick branch b_reuse",
     "wrr_capability": "result weight",
     "load_reports": "status health health_word admin unknown_word weight_error description error "
@@ -32,7 +35,7 @@ OBSERVED = {
               "other_entries_that_changed other_changed_percent entries "
               "entries_changed_percent no_backends all_zero_weight",
 }
-INPUT_PARENTS = ("inputs",)  # their members are not observed, whatever they are called
+INPUT_PARENTS = ("inputs", "messages")  # their members are not observed, whatever they are called
 PLACES = 4  # values changed of each kind
 
 

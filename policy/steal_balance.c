@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <math.h>
+#include <stddef.h>
+
+#include "steal_plan_private.h"
+
+#define FALLBACK_VICTIMS 10u // when no worker is saturated, the most burdened ones
+#define SORTED_VICTIMS 20u // fewer are tried from the most burdened one on
+
+// --- who is idle, and who has too much ----------------------------------------------------
+
+static double combined(const struct weir_steal_worker *worker) {
+	return worker->occupancy + worker->correction;
+}
+
+static uint32_t combined_tasks(const struct weir_steal_worker *worker) {
+	return worker->tasks + (uint32_t)worker->tasks_correction;
+}
+
+static double mean_per_thread(const struct weir_steal_plan *plan) {
+	return plan->total_threads > 0 ? plan->total_occupancy / plan->total_threads : 0;
+}
+
+static bool has_too_little(const struct weir_steal_plan *plan, const struct weir_steal_worker *w,
+	double occupancy, uint32_t tasks) {
+	return w->running && (tasks < w->threads || occupancy < w->threads * mean_per_thread(plan) *
+									plan->params.idle_ratio);
+}
+
+static void classify(
+	const struct weir_steal_plan *plan, struct weir_steal_worker *w, double occupancy) {
+	double tasks = w->tasks, threads = w->threads, pending;
+
+	w->idle = has_too_little(plan, w, occupancy, w->tasks);
+	w->saturated = false;
+	if (!w->idle && w->running && tasks > threads) {
+		pending = occupancy * (tasks - threads) / (tasks * threads);
+		w->saturated = pending > plan->params.pending_floor &&
+			       pending > plan->params.pending_ratio * mean_per_thread(plan);
+	}
+}
+
+static void classify_all(struct weir_steal_plan *plan) {
+	plan->total_occupancy = plan->total_threads = 0;
+	for (uint32_t i = 0; i < plan->worker_count; i++) {
+		const struct weir_steal_worker *w = &plan->workers[i];
+
+		plan->total_occupancy += w->occupancy;
+		plan->total_threads += w->threads;
+	}
+	for (uint32_t i = 0; i < plan->worker_count; i++) {
+		classify(plan, &plan->workers[i], plan->workers[i].occupancy);
+	}
+}
+
+// --- thieves ------------------------------------------------------------------------------
+
+// Whether thief a would begin sooner than b, what they must fetch first aside.
+static bool sooner(
+	const struct weir_steal_plan *plan, uint32_t a, uint32_t b, double cost_a, double cost_b) {
+	const struct weir_steal_worker *wa = &plan->workers[a], *wb = &plan->workers[b];
+	double start_a = combined(wa) / wa->threads + cost_a;
+	double start_b = combined(wb) / wb->threads + cost_b;
+
+	if (start_a != start_b) {
+		return start_a < start_b;
+	}
+	return wa->stored != wb->stored ? wa->stored < wb->stored : a < b;
+}
+
+static void place(struct weir_steal_plan *plan, uint32_t i, uint32_t worker) {
+	plan->thieves[i] = worker;
+	plan->workers[worker].place = i;
+}
+
+static void sift_down(struct weir_steal_plan *plan, uint32_t i) {
+	uint32_t worker = plan->thieves[i];
+
+	for (;;) {
+		uint32_t child = 2 * i + 1;
+
+		if (child + 1 < plan->thief_count &&
+			sooner(plan, plan->thieves[child + 1], plan->thieves[child], 0, 0)) {
+			child++;
+		}
+		if (child >= plan->thief_count ||
+			!sooner(plan, plan->thieves[child], worker, 0, 0)) {
+			break;
+		}
+		place(plan, i, plan->thieves[child]);
+		i = child;
+	}
+	place(plan, i, worker);
+}
+
+static void sift_up(struct weir_steal_plan *plan, uint32_t i) {
+	uint32_t worker = plan->thieves[i];
+
+	while (i > 0 && sooner(plan, worker, plan->thieves[(i - 1) / 2], 0, 0)) {
+		place(plan, i, plan->thieves[(i - 1) / 2]);
+		i = (i - 1) / 2;
+	}
+	place(plan, i, worker);
+}
+
+static void drop_thief(struct weir_steal_plan *plan, uint32_t worker) {
+	uint32_t i = plan->workers[worker].place;
+	uint32_t last = plan->thieves[--plan->thief_count];
+
+	plan->workers[worker].place = WEIR_STEAL_NONE;
+	if (last != worker) {
+		place(plan, i, last);
+		sift_down(plan, i);
+		sift_up(plan, plan->workers[last].place);
+	}
+}
+
+// Nobody begins to steal when enough workers do.
+static bool may_steal(const struct weir_steal_plan *plan, uint32_t worker) {
+	uint32_t most = (uint32_t)ceil(plan->params.steal_share * plan->worker_count);
+
+	return plan->workers[worker].stealing > 0 || plan->stealing < most;
+}
+
+static void keep_those_who_may(struct weir_steal_plan *plan) {
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < plan->thief_count; i++) {
+		uint32_t worker = plan->thieves[i];
+
+		plan->workers[worker].place = WEIR_STEAL_NONE;
+		if (may_steal(plan, worker)) {
+			place(plan, n++, worker);
+		}
+	}
+	plan->thief_count = n;
+	for (uint32_t i = n / 2; i-- > 0;) {
+		sift_down(plan, i);
+	}
+}
+
+// Idle workers that may steal now. Returns how many are idle in all.
+static uint32_t gather_thieves(struct weir_steal_plan *plan, double now) {
+	uint32_t idle = 0;
+
+	plan->thief_count = 0;
+	for (uint32_t i = 0; i < plan->worker_count; i++) {
+		struct weir_steal_worker *w = &plan->workers[i];
+
+		w->place = WEIR_STEAL_NONE;
+		idle += w->idle;
+		if (w->idle && now >= w->not_before) {
+			place(plan, plan->thief_count++, i);
+		}
+	}
+	keep_those_who_may(plan);
+	return idle;
+}
+
+static bool is_allowed(const struct weir_steal_slot *t, uint32_t worker) {
+	return (t->allowed[worker / 64] >> (worker % 64) & 1) != 0;
+}
+
+// The best thief for a task by looking at all of them.
+static uint32_t search_thief(const struct weir_steal_plan *plan, uint32_t task,
+	const struct weir_steal_slot *restricted) {
+	uint32_t best = WEIR_STEAL_NONE;
+	double best_cost = 0;
+
+	for (uint32_t i = 0; i < plan->thief_count; i++) {
+		uint32_t worker = plan->thieves[i];
+		double cost = weir_steal_cost_at(plan, task, worker);
+
+		if ((restricted == NULL || is_allowed(restricted, worker)) &&
+			(best == WEIR_STEAL_NONE || sooner(plan, worker, best, cost, best_cost))) {
+			best = worker;
+			best_cost = cost;
+		}
+	}
+	return best;
+}
+
+static uint32_t find_thief(const struct weir_steal_plan *plan, uint32_t task) {
+	const struct weir_steal_slot *t = &plan->tasks[task];
+	uint32_t found;
+
+	if (t->allowed != NULL) {
+		found = search_thief(plan, task, t);
+		if (found != WEIR_STEAL_NONE || !t->loose) {
+			return found;
+		}
+	}
+	// It costs all of them the same: who begins first is the first of the heap.
+	return plan->transfer == NULL ? plan->thieves[0] : search_thief(plan, task, NULL);
+}
+
+// --- victims ------------------------------------------------------------------------------
+
+// Sort by what they have, most first; a handful, or the best handful of many.
+static void insert_victim(struct weir_steal_plan *plan, uint32_t worker, uint32_t most) {
+	uint32_t i = plan->victim_count;
+	double occupancy = combined(&plan->workers[worker]);
+
+	while (i > 0 && combined(&plan->workers[plan->victims[i - 1]]) < occupancy) {
+		if (i < most) {
+			plan->victims[i] = plan->victims[i - 1];
+		}
+		i--;
+	}
+	if (i < most) {
+		plan->victims[i] = worker;
+		plan->victim_count += plan->victim_count < most;
+	}
+}
+
+static void gather_burdened(struct weir_steal_plan *plan) {
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < plan->worker_count; i++) {
+		insert_victim(plan, i, FALLBACK_VICTIMS);
+	}
+	for (uint32_t i = 0; i < plan->victim_count; i++) {
+		const struct weir_steal_worker *w = &plan->workers[plan->victims[i]];
+
+		if (combined(w) > plan->params.victim_floor && w->running && !w->idle &&
+			combined_tasks(w) > w->threads) {
+			plan->victims[n++] = plan->victims[i];
+		}
+	}
+	plan->victim_count = n;
+}
+
+static void gather_victims(struct weir_steal_plan *plan) {
+	uint32_t saturated = 0;
+
+	plan->victim_count = 0;
+	for (uint32_t i = 0; i < plan->worker_count; i++) {
+		saturated += plan->workers[i].saturated;
+	}
+	for (uint32_t i = 0; i < plan->worker_count && saturated > 0; i++) {
+		if (plan->workers[i].saturated && saturated < SORTED_VICTIMS) {
+			insert_victim(plan, i, SORTED_VICTIMS);
+		} else if (plan->workers[i].saturated) {
+			plan->victims[plan->victim_count++] = i;
+		}
+	}
+	if (saturated == 0) {
+		gather_burdened(plan);
+	}
+}
+
+// --- the plan -----------------------------------------------------------------------------
+
+// Ask for a task if that is worth it. Returns whether it was.
+static bool try_task(struct weir_steal_plan *plan, uint32_t task, uint8_t level, double now,
+	struct weir_steal_request *request) {
+	const struct weir_steal_slot *t = &plan->tasks[task];
+	struct weir_steal_worker *victim = &plan->workers[t->worker], *w;
+	uint32_t thief = find_thief(plan, task);
+	double at_victim = combined(victim), at_thief;
+
+	if (thief == WEIR_STEAL_NONE || (t->moved && now - t->moved_at < plan->params.rest)) {
+		return false;
+	}
+	w = &plan->workers[thief];
+	at_thief = combined(w);
+	if (at_thief + weir_steal_cost_at(plan, task, thief) + t->duration >
+		at_victim - (weir_steal_cost_at(plan, task, t->worker) + t->duration) / 2) {
+		return false;
+	}
+	*request = (struct weir_steal_request){.task = task,
+		.victim = t->worker,
+		.thief = thief,
+		.id = weir_steal_begin_request(plan, task, thief, now),
+		.level = level,
+		.victim_occupancy = at_victim,
+		.thief_occupancy = at_thief};
+	if (!has_too_little(plan, w, combined(w), combined_tasks(w))) {
+		drop_thief(plan, thief);
+	} else {
+		sift_down(plan, w->place);
+	}
+	classify(plan, victim, combined(victim));
+	return true;
+}
+
+uint32_t weir_steal_plan_balance(struct weir_steal_plan *plan, double now,
+	struct weir_steal_request *requests, uint32_t max) {
+	uint32_t n = 0, idle, stealing = plan->stealing;
+
+	classify_all(plan);
+	idle = gather_thieves(plan, now);
+	if (idle == plan->worker_count) {
+		return 0;
+	}
+	gather_victims(plan);
+	for (uint8_t level = 0; level < WEIR_STEAL_LEVELS; level++) {
+		for (uint32_t v = 0; v < plan->victim_count; v++) {
+			uint32_t task = plan->workers[plan->victims[v]].bins[level].first, next;
+
+			for (; task != WEIR_STEAL_NONE && plan->thief_count > 0 && n < max;
+				task = next) {
+				next = plan->tasks[task].bin.after;
+				n += try_task(plan, task, level, now, &requests[n]);
+				if (plan->stealing != stealing) {
+					stealing = plan->stealing;
+					keep_those_who_may(plan);
+				}
+			}
+		}
+	}
+	return n;
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What the planner's two files share: steal_plan.c (tasks, bins, requests and answers) and
+// steal_balance.c (who is idle, who has too much, what to ask for).
+#pragma once
+
+#include "steal_plan.h"
+
+#define WEIR_STEAL_NONE UINT32_MAX
+
+struct weir_steal_link {
+	uint32_t before, after; // tasks, or WEIR_STEAL_NONE
+};
+
+struct weir_steal_list {
+	uint32_t first, last; // tasks, or WEIR_STEAL_NONE
+};
+
+struct weir_steal_worker {
+	double occupancy; // of what it has
+	double correction; // by requests in flight
+	double stored;
+	double not_before; // a thief no sooner
+	uint32_t threads;
+	uint32_t tasks;
+	int32_t tasks_correction;
+	uint32_t stealing; // requests in flight that it is the thief of
+	uint32_t refusals; // in a row
+	uint32_t place; // among the thieves, WEIR_STEAL_NONE = is none
+	bool running, idle, saturated;
+	struct weir_steal_list bins[WEIR_STEAL_LEVELS];
+};
+
+struct weir_steal_slot {
+	struct weir_steal_link bin; // while level is one
+	struct weir_steal_link flight; // while id is not 0
+	const uint64_t *allowed;
+	double duration, transfer;
+	double burden; // what it adds to the occupancy of its worker
+	double moved_at;
+	double asked_at, victim_burden, thief_burden; // of the request
+	uint32_t worker; // WEIR_STEAL_NONE = not put
+	uint32_t thief;
+	uint32_t id; // of the request, 0 = none
+	uint8_t level; // the bin that it lies in, WEIR_STEAL_NO_LEVEL = none
+	bool loose, fixed, begun, refused, moved;
+};
+
+struct weir_steal_plan {
+	struct weir_steal_params params;
+	weir_steal_transfer transfer;
+	void *context;
+	struct weir_steal_worker *workers;
+	uint32_t worker_count;
+	struct weir_steal_slot *tasks;
+	uint32_t task_count;
+	struct weir_steal_list flight; // oldest request first
+	uint32_t in_flight;
+	uint32_t stealing; // workers
+	uint32_t next_id;
+	uint32_t *thieves, thief_count; // a heap: who would begin first is first
+	uint32_t *victims, victim_count;
+	double total_occupancy, total_threads; // at the last look
+};
+
+// What it costs a worker to get at a task's data.
+double weir_steal_cost_at(const struct weir_steal_plan *plan, uint32_t task, uint32_t worker);
+// Ask for a task. Returns the id of the request.
+uint32_t weir_steal_begin_request(
+	struct weir_steal_plan *plan, uint32_t task, uint32_t thief, double now);

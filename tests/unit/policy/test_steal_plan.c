@@ -1,0 +1,448 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Plan of steals: what the recorded traces of dask do not have: restrictions, brakes, requests
+// without an answer, and long runs against a plain model.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "prng.h"
+#include "steal_plan.h"
+
+#define WORKERS 9u
+#define TASKS 200u
+
+static const struct weir_steal_task one_second = {.duration = 1, .transfer = -1};
+
+static struct weir_steal_plan *begin(const struct weir_steal_params *params, uint32_t workers) {
+	struct weir_steal_plan *plan;
+
+	assert_int_equal(weir_steal_plan_create(params, workers, TASKS, &plan), 0);
+	for (uint32_t i = 0; i < workers; i++) {
+		weir_steal_plan_worker(plan, i, 1, true, 0);
+	}
+	return plan;
+}
+
+static void put(struct weir_steal_plan *plan, uint32_t first, uint32_t count, uint32_t worker,
+	const struct weir_steal_task *what) {
+	for (uint32_t i = 0; i < count; i++) {
+		weir_steal_plan_put(plan, first + i, worker, what);
+	}
+}
+
+static void restricted_task_never_leaves_its_set(void **state) {
+	const struct weir_steal_params params = weir_steal_params_dask();
+	struct weir_steal_plan *plan = begin(&params, 4);
+	struct weir_steal_request requests[TASKS];
+	const uint64_t only_two = 1u << 0 | 1u << 2;
+	struct weir_steal_task what = one_second;
+	uint32_t n;
+
+	(void)state;
+	what.allowed = &only_two;
+	put(plan, 0, 20, 0, &what);
+	n = weir_steal_plan_balance(plan, 0, requests, TASKS);
+	assert_true(n > 0);
+	for (uint32_t i = 0; i < n; i++) {
+		assert_int_equal(requests[i].thief, 2);
+	}
+	what.loose = true; // the others only while 2 does not steal
+	put(plan, 20, 20, 1, &what);
+	weir_steal_plan_worker(plan, 2, 1, false, 0);
+	n = weir_steal_plan_balance(plan, 0, requests, TASKS);
+	assert_true(n > 0);
+	for (uint32_t i = 0; i < n; i++) {
+		assert_int_equal(requests[i].thief, 3);
+		assert_in_range(requests[i].task, 20, 39);
+	}
+	weir_steal_plan_free(plan);
+}
+
+static void fixed_begun_and_dear_tasks_stay(void **state) {
+	const struct weir_steal_params params = weir_steal_params_dask();
+	struct weir_steal_plan *plan = begin(&params, 2);
+	struct weir_steal_task fixed = one_second, dear = one_second;
+	struct weir_steal_request requests[TASKS];
+
+	(void)state;
+	fixed.fixed = true;
+	dear.transfer = 1000;
+	put(plan, 0, 20, 0, &fixed);
+	put(plan, 20, 20, 0, &dear);
+	put(plan, 40, 20, 0, &one_second);
+	for (uint32_t i = 40; i < 60; i++) {
+		weir_steal_plan_begin(plan, i);
+	}
+	assert_int_equal(weir_steal_plan_balance(plan, 0, requests, TASKS), 0);
+	fixed.fixed = false;
+	weir_steal_plan_update(plan, 7, &fixed);
+	assert_int_equal(weir_steal_plan_balance(plan, 0, requests, TASKS), 1);
+	assert_int_equal(requests[0].task, 7);
+	weir_steal_plan_free(plan);
+}
+
+static void levels_of_what_cannot_be(void **state) {
+	(void)state;
+	assert_int_equal(weir_steal_level(1, -1, 0.1), 0);
+	assert_int_equal(weir_steal_level(NAN, 1, 0.1), WEIR_STEAL_NO_LEVEL);
+	assert_int_equal(weir_steal_level(1, NAN, 0.1), WEIR_STEAL_NO_LEVEL);
+	assert_int_equal(weir_steal_level(0, 1, 0.1), WEIR_STEAL_NO_LEVEL);
+	assert_int_equal(weir_steal_level(1e300, 1, 0.1), 1);
+	assert_int_equal(weir_steal_level(1e-300, 1e300, 0.1), WEIR_STEAL_NO_LEVEL);
+}
+
+// Of ten workers three may steal at once: a fourth begins when one of them has its answer.
+static void share_of_workers_steals_at_once(void **state) {
+	struct weir_steal_params params = weir_steal_params_dask();
+	struct weir_steal_request requests[TASKS];
+	struct weir_steal_plan *plan;
+	uint32_t thieves = 0, n;
+
+	(void)state;
+	params.steal_share = 0.25;
+	plan = begin(&params, 10);
+	put(plan, 0, 100, 0, &one_second);
+	n = weir_steal_plan_balance(plan, 0, requests, TASKS);
+	for (uint32_t i = 0; i < n; i++) {
+		thieves |= 1u << requests[i].thief;
+	}
+	assert_int_equal(__builtin_popcount(thieves), 3);
+	assert_int_equal(weir_steal_plan_in_flight(plan), n);
+	weir_steal_plan_free(plan);
+}
+
+static void refused_thief_waits_twice_as_long_each_time(void **state) {
+	struct weir_steal_params params = weir_steal_params_dask();
+	struct weir_steal_request requests[TASKS];
+	struct weir_steal_plan *plan;
+	double now = 0, pause = 1;
+
+	(void)state;
+	params.backoff = 1;
+	params.backoff_max = 5;
+	plan = begin(&params, 2);
+	put(plan, 0, 100, 0, &one_second);
+	for (int i = 0; i < 6; i++) {
+		uint32_t n = weir_steal_plan_balance(plan, now, requests, 1);
+
+		assert_int_equal(n, 1);
+		assert_int_equal(weir_steal_plan_answer(plan, requests[0].task, requests[0].id,
+					 WEIR_STEAL_RUNNING, true, now),
+			WEIR_STEAL_STAYED);
+		assert_int_equal(weir_steal_plan_owner(plan, requests[0].task), 0);
+		assert_int_equal(
+			weir_steal_plan_balance(plan, now + pause * 0.999, requests, 1), 0);
+		now += pause;
+		pause = fmin(pause * 2, params.backoff_max);
+	}
+	// One that is given up makes it forgotten.
+	assert_int_equal(weir_steal_plan_balance(plan, now, requests, 1), 1);
+	assert_int_equal(weir_steal_plan_answer(plan, requests[0].task, requests[0].id,
+				 WEIR_STEAL_GIVEN_UP, true, now),
+		WEIR_STEAL_MOVED);
+	assert_int_equal(weir_steal_plan_balance(plan, now, requests, 1), 1);
+	weir_steal_plan_answer(
+		plan, requests[0].task, requests[0].id, WEIR_STEAL_RUNNING, true, now);
+	assert_int_equal(weir_steal_plan_balance(plan, now + 0.999, requests, 1), 0);
+	assert_int_equal(weir_steal_plan_balance(plan, now + 1, requests, 1), 1);
+	weir_steal_plan_free(plan);
+}
+
+static void silence_means_no(void **state) {
+	struct weir_steal_params params = weir_steal_params_dask();
+	struct weir_steal_request requests[TASKS], again[TASKS];
+	struct weir_steal_plan *plan;
+	uint32_t n;
+
+	(void)state;
+	params.answer_limit = 10;
+	plan = begin(&params, 3);
+	put(plan, 0, 12, 0, &one_second);
+	n = weir_steal_plan_balance(plan, 0, requests, TASKS);
+	assert_int_equal(n, 4);
+	assert_int_equal(weir_steal_plan_expire(plan, 9.9), UINT32_MAX);
+	for (uint32_t i = 0; i < n; i++) {
+		assert_int_equal(weir_steal_plan_expire(plan, 10), requests[i].task);
+		assert_int_equal(weir_steal_plan_owner(plan, requests[i].task), 0);
+	}
+	assert_int_equal(weir_steal_plan_expire(plan, 10), UINT32_MAX);
+	assert_int_equal(weir_steal_plan_in_flight(plan), 0);
+	for (uint32_t i = 0; i < 3; i++) {
+		assert_true(weir_steal_plan_correction(plan, i) == 0);
+	}
+	// Too late, and to another request than the last one.
+	assert_int_equal(weir_steal_plan_answer(plan, requests[0].task, requests[0].id,
+				 WEIR_STEAL_GIVEN_UP, true, 10),
+		WEIR_STEAL_LATE);
+	weir_steal_plan_update(plan, requests[0].task, &one_second);
+	for (uint32_t i = 0; i < 12; i++) {
+		if (i != requests[0].task) {
+			weir_steal_plan_begin(plan, i);
+		}
+	}
+	assert_int_equal(weir_steal_plan_balance(plan, 11, again, 1), 1);
+	assert_int_equal(again[0].task, requests[0].task);
+	assert_int_equal(weir_steal_plan_answer(plan, requests[0].task, requests[0].id,
+				 WEIR_STEAL_GIVEN_UP, true, 11),
+		WEIR_STEAL_STALE);
+	assert_int_equal(
+		weir_steal_plan_answer(plan, TASKS + 5, again[0].id, WEIR_STEAL_GIVEN_UP, true, 11),
+		WEIR_STEAL_LATE);
+	assert_int_equal(weir_steal_plan_answer(
+				 plan, again[0].task, again[0].id, WEIR_STEAL_UNKNOWN, true, 11),
+		WEIR_STEAL_HOMELESS);
+	assert_int_equal(weir_steal_plan_owner(plan, again[0].task), WEIR_STEAL_NO_WORKER);
+	weir_steal_plan_free(plan);
+}
+
+static void moved_task_rests(void **state) {
+	struct weir_steal_params params = weir_steal_params_dask();
+	struct weir_steal_request requests[TASKS];
+	struct weir_steal_plan *plan;
+	uint32_t n;
+
+	(void)state;
+	params.rest = 3;
+	plan = begin(&params, 2);
+	put(plan, 0, 8, 0, &one_second);
+	n = weir_steal_plan_balance(plan, 0, requests, TASKS);
+	for (uint32_t i = 0; i < n; i++) {
+		weir_steal_plan_answer(
+			plan, requests[i].task, requests[i].id, WEIR_STEAL_GIVEN_UP, true, 0);
+	}
+	for (uint32_t i = 0; i < 8; i++) { // the other way round: all that is left is at 1
+		if (weir_steal_plan_owner(plan, i) == 0) {
+			weir_steal_plan_remove(plan, i);
+		}
+	}
+	assert_int_equal(weir_steal_plan_balance(plan, 2.9, requests, TASKS), 0);
+	assert_true(weir_steal_plan_balance(plan, 3, requests, TASKS) > 0);
+	weir_steal_plan_free(plan);
+}
+
+// --- long runs ----------------------------------------------------------------------------
+
+struct model {
+	struct weir_steal_plan *plan;
+	struct weir_steal_task what[TASKS];
+	uint32_t owner[TASKS]; // WEIR_STEAL_NO_WORKER = not put
+	struct weir_steal_request asked[TASKS]; // id 0 = is not
+	bool begun[TASKS], refused[TASKS], by_function;
+};
+
+static double same_everywhere(void *context, uint32_t task, uint32_t worker) {
+	const struct model *model = context;
+
+	return worker == weir_steal_plan_owner(model->plan, task) || model->what[task].transfer < 0
+		       ? 0
+		       : model->what[task].transfer;
+}
+
+static const uint64_t sets[] = {0x0f, 0x1aa, 0x100};
+
+static struct weir_steal_task some_task(struct weir_prng *random) {
+	uint32_t set = weir_prng_below(random, 12);
+
+	return (struct weir_steal_task){.duration = 0.01 + weir_prng_below(random, 300) / 100.0,
+		.transfer =
+			weir_prng_below(random, 3) == 0 ? -1 : weir_prng_below(random, 100) / 50.0,
+		.allowed = set < 3 ? &sets[set] : NULL,
+		.loose = weir_prng_below(random, 2) == 0,
+		.fixed = weir_prng_below(random, 20) == 0};
+}
+
+static void change_a_task(struct model *model, struct weir_prng *random) {
+	uint32_t task = weir_prng_below(random, TASKS);
+
+	if (model->owner[task] == WEIR_STEAL_NO_WORKER) {
+		model->owner[task] = weir_prng_below(random, 2) == 0
+					     ? weir_prng_below(random, WORKERS)
+					     : weir_prng_below(random, 2);
+		model->what[task] = some_task(random);
+		model->begun[task] = model->refused[task] = false;
+		weir_steal_plan_put(model->plan, task, model->owner[task], &model->what[task]);
+		return;
+	}
+	switch (weir_prng_below(random, 3)) {
+	case 0:
+		weir_steal_plan_begin(model->plan, task);
+		model->begun[task] = true;
+		break;
+	case 1:
+		model->what[task] = some_task(random);
+		model->refused[task] = false;
+		weir_steal_plan_update(model->plan, task, &model->what[task]);
+		break;
+	default:
+		weir_steal_plan_remove(model->plan, task);
+		model->owner[task] = WEIR_STEAL_NO_WORKER;
+		model->asked[task].id = 0;
+	}
+}
+
+static void answer_a_request(struct model *model, struct weir_prng *random, double now) {
+	uint32_t task = weir_prng_below(random, TASKS);
+	enum weir_steal_answer answer = weir_prng_below(random, 3);
+	bool alive = weir_prng_below(random, 4) != 0;
+	struct weir_steal_request *asked = &model->asked[task];
+	enum weir_steal_outcome outcome =
+		weir_steal_plan_answer(model->plan, task, asked->id, answer, alive, now);
+
+	if (asked->id == 0) {
+		assert_int_equal(outcome, WEIR_STEAL_LATE);
+		return;
+	}
+	asked->id = 0;
+	if (answer == WEIR_STEAL_RUNNING) {
+		assert_int_equal(outcome, WEIR_STEAL_STAYED);
+		model->refused[task] = true;
+	} else if (answer == WEIR_STEAL_UNKNOWN || !alive) {
+		assert_int_equal(outcome, WEIR_STEAL_HOMELESS);
+		model->owner[task] = WEIR_STEAL_NO_WORKER;
+	} else {
+		assert_int_equal(outcome, WEIR_STEAL_MOVED);
+		model->owner[task] = asked->thief;
+	}
+}
+
+static void note_request(struct model *model, const struct weir_steal_request *r) {
+	const struct weir_steal_task *what = &model->what[r->task];
+
+	assert_int_equal(model->asked[r->task].id, 0);
+	assert_int_equal(model->owner[r->task], r->victim);
+	assert_int_not_equal(r->victim, r->thief);
+	assert_false(what->fixed || model->begun[r->task] || model->refused[r->task]);
+	assert_true(what->allowed == NULL || what->loose || (*what->allowed >> r->thief & 1) != 0);
+	assert_true(weir_steal_plan_is_idle(model->plan, r->thief));
+	assert_true(r->thief_occupancy + what->duration < r->victim_occupancy);
+	model->asked[r->task] = *r;
+}
+
+static void check_sums(const struct model *model) {
+	double occupancy[WORKERS] = {0}, correction[WORKERS] = {0};
+	uint32_t in_flight = 0;
+
+	for (uint32_t i = 0; i < TASKS; i++) {
+		assert_int_equal(weir_steal_plan_owner(model->plan, i), model->owner[i]);
+		if (model->owner[i] != WEIR_STEAL_NO_WORKER) {
+			occupancy[model->owner[i]] += model->what[i].duration;
+		}
+		in_flight += model->asked[i].id != 0;
+	}
+	assert_int_equal(weir_steal_plan_in_flight(model->plan), in_flight);
+	for (uint32_t i = 0; i < WORKERS; i++) {
+		double off = weir_steal_plan_occupancy(model->plan, i) - occupancy[i];
+
+		assert_true(fabs(off) < 1e-6);
+		correction[i] = weir_steal_plan_correction(model->plan, i);
+		assert_true(in_flight > 0 || correction[i] == 0);
+	}
+}
+
+// Two plans live through the same: one finds thieves by its heap, the other by looking at all.
+static void long_run_equals_a_model(void **state) {
+	const struct weir_steal_params params = weir_steal_params_dask();
+	struct weir_prng random[2] = {{1}, {1}};
+	struct weir_steal_request requests[2][TASKS];
+	struct model *models = calloc(2, sizeof(*models));
+	uint32_t n[2], total = 0;
+
+	(void)state;
+	for (int m = 0; m < 2; m++) {
+		models[m].plan = begin(&params, WORKERS);
+		for (uint32_t i = 0; i < TASKS; i++) {
+			models[m].owner[i] = WEIR_STEAL_NO_WORKER;
+		}
+	}
+	weir_steal_plan_set_transfer(models[1].plan, same_everywhere, &models[1]);
+	for (int step = 0; step < 20000; step++) {
+		for (int m = 0; m < 2; m++) {
+			change_a_task(&models[m], &random[m]);
+			answer_a_request(&models[m], &random[m], step);
+			n[m] = step % 3 == 0 ? weir_steal_plan_balance(
+						       models[m].plan, step, requests[m], TASKS)
+					     : 0;
+			for (uint32_t i = 0; i < n[m]; i++) {
+				note_request(&models[m], &requests[m][i]);
+			}
+		}
+		assert_int_equal(n[0], n[1]);
+		for (uint32_t i = 0; i < n[0]; i++) {
+			assert_int_equal(requests[0][i].task, requests[1][i].task);
+			assert_int_equal(requests[0][i].thief, requests[1][i].thief);
+		}
+		total += n[0];
+		if (step % 50 == 0) {
+			check_sums(&models[0]);
+			check_sums(&models[1]);
+		}
+	}
+	assert_true(total > 1000);
+	weir_steal_plan_free(models[0].plan);
+	weir_steal_plan_free(models[1].plan);
+	free(models);
+}
+
+static double seconds(void) {
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+// Bins are O(1): a task of a hundred thousand costs what one of a thousand does. Caches make a
+// difference; a list that is searched would make one of a hundred.
+static void insert_and_remove_do_not_depend_on_the_number(void **state) {
+	const uint32_t counts[] = {1000, 100000};
+	const struct weir_steal_params params = weir_steal_params_dask();
+	double each[2];
+
+	(void)state;
+	for (int c = 0; c < 2; c++) {
+		uint32_t rounds = 400000 / counts[c];
+		struct weir_steal_plan *plan;
+		double since;
+
+		assert_int_equal(weir_steal_plan_create(&params, 4, counts[c], &plan), 0);
+		since = seconds();
+		for (uint32_t round = 0; round < rounds; round++) {
+			for (uint32_t i = 0; i < counts[c]; i++) {
+				weir_steal_plan_put(plan, i, 0, &one_second);
+			}
+			for (uint32_t i = 0; i < counts[c]; i++) {
+				weir_steal_plan_remove(
+					plan, (uint32_t)((uint64_t)i * 7919 % counts[c]));
+			}
+		}
+		each[c] = (seconds() - since) / rounds / counts[c];
+		weir_steal_plan_free(plan);
+	}
+	printf("insert and remove: %.0f ns of %u tasks, %.0f ns of %u\n", each[0] * 1e9, counts[0],
+		each[1] * 1e9, counts[1]);
+	assert_true(each[1] < each[0] * 30);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(restricted_task_never_leaves_its_set),
+		cmocka_unit_test(fixed_begun_and_dear_tasks_stay),
+		cmocka_unit_test(levels_of_what_cannot_be),
+		cmocka_unit_test(share_of_workers_steals_at_once),
+		cmocka_unit_test(refused_thief_waits_twice_as_long_each_time),
+		cmocka_unit_test(silence_means_no),
+		cmocka_unit_test(moved_task_rests),
+		cmocka_unit_test(long_run_equals_a_model),
+		cmocka_unit_test(insert_and_remove_do_not_depend_on_the_number),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
