@@ -6,6 +6,8 @@
 #define NS_PER_S 1000000000ull
 #define NEARLY_NONE 0.01 // of a correction: 1 %
 #define MEAN_LEAST 0.02 // backends that do nothing are equal enough
+#define MEAN_TURNS 64u
+#define MEAN_NEAR 0.001
 
 struct weir_balanced_settings weir_balanced_defaults(void) {
 	return (struct weir_balanced_settings){
@@ -57,17 +59,34 @@ static double within(double value, double most) {
 	return value > most ? most : value < -most ? -most : value;
 }
 
-// Move corrections by the distance from the mean. With fewer than two there is nothing to compare.
-static void correct(const struct weir_balanced_settings *settings, const double *utilization,
-	double *correction, uint32_t n, double gain) {
-	double sum = 0, mean;
+// The mean, in which nobody counts with more than `most`. Returns how many there are.
+static uint32_t mean_below(const double *utilization, uint32_t n, double most, double *ret_mean) {
+	double sum = 0;
 	uint32_t fresh = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
-		sum += utilization[i] >= 0 ? utilization[i] : 0;
+		sum += utilization[i] >= 0 ? fmin(utilization[i], most) : 0;
 		fresh += utilization[i] >= 0;
 	}
-	mean = fresh > 0 ? sum / fresh : 0;
+	*ret_mean = fresh > 0 ? sum / fresh : 0;
+	return fresh;
+}
+
+// Move corrections by the distance from the mean. With fewer than two there is nothing to compare.
+// Nobody counts with more than twice the mean, as no distance does: else one that says a million
+// would make the others equal, whatever their loads.
+static void correct(const struct weir_balanced_settings *settings, const double *utilization,
+	double *correction, uint32_t n, double gain) {
+	double mean, before;
+	uint32_t fresh = mean_below(utilization, n, INFINITY, &mean);
+
+	for (uint32_t turn = 0; turn < MEAN_TURNS && fresh > 2; turn++) {
+		before = mean;
+		mean_below(utilization, n, 2 * mean, &mean);
+		if (mean > before * (1 - MEAN_NEAR)) {
+			break;
+		}
+	}
 	if (fresh < 2 || mean < MEAN_LEAST) {
 		return;
 	}

@@ -9,6 +9,7 @@
 #define TAKE_MAX 131072u // samples in one turn: some milliseconds
 #define WINDOW_MOST_MS 30000u
 #define WINDOW_TIMES 10 // the error window, in average service times
+#define OUTLIER 10u
 
 static const struct weir_segment *segment_of(const struct weir_estimates *estimates) {
 	return estimates->tables != NULL ? weir_tables_segment(estimates->tables) : NULL;
@@ -187,9 +188,29 @@ static void refresh(struct weir_estimates *estimates, const struct weir_segment 
 	}
 }
 
+// What an unknown one costs: the mean, in which nobody counts with more than OUTLIER times the mean
+// of the others. Else one that reports a day would keep new flows from all that are unknown, and so
+// they would stay.
+static uint64_t unknown_cost(
+	const struct weir_estimates *estimates, const struct service_estimates *service) {
+	unsigned __int128 others;
+	uint64_t most = 0;
+
+	for (uint32_t i = 0; i < service->count; i++) {
+		uint64_t known_ns = estimates->backend[service->member[i]].known_ns;
+
+		most = known_ns > most ? known_ns : most;
+	}
+	others = service->known_ns - most;
+	if (service->known < 2 || most <= others * OUTLIER / (service->known - 1)) {
+		return mean_of(service);
+	}
+	return (uint64_t)((others + others * OUTLIER / (service->known - 1)) / service->known);
+}
+
 static void write_unknown(const struct weir_estimates *estimates,
 	const struct weir_segment *segment, struct service_estimates *service, uint64_t now_ns) {
-	uint64_t mean = mean_of(service);
+	uint64_t mean = unknown_cost(estimates, service);
 
 	for (uint32_t i = 0; i < service->count; i++) {
 		const struct backend_estimates *backend = &estimates->backend[service->member[i]];

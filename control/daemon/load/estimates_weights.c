@@ -10,6 +10,7 @@
 #define WEIGHT_MEAN 10000 // of the reported weights of a service: fine steps down to 1 % of it
 #define CHANGE_PERCENT 2 // smaller changes are not worth a publication
 #define CHANGE_MOST_PERCENT 20 // in a second
+#define MORE_THAN_OTHERS 10.0
 #define CORRECTED_UNIT 1000.0 // of a configured weight: corrections are finer than it
 
 bool weir_estimates_is_ready(const struct weir_backend_state *state) {
@@ -37,6 +38,24 @@ static uint32_t configured_weight(const struct weir_estimates *estimates, uint16
 								       : 0;
 }
 
+// One that reports any requests at no load would take all flows: it counts as no more than
+// MORE_THAN_OTHERS times the mean of the others that are known.
+static void limit_largest(struct service_estimates *service, uint32_t known) {
+	double others = 0;
+	uint32_t largest = 0;
+
+	for (uint32_t i = 1; i < service->count; i++) {
+		largest = service->capability[i] > service->capability[largest] ? i : largest;
+	}
+	for (uint32_t i = 0; i < service->count; i++) {
+		others += i != largest ? service->capability[i] : 0;
+	}
+	if (known >= 2) {
+		service->capability[largest] =
+			fmin(service->capability[largest], MORE_THAN_OTHERS * others / (known - 1));
+	}
+}
+
 // Weights by capability. Returns how many are known; fewer than two are of no use.
 static uint32_t read_capabilities(
 	struct weir_estimates *estimates, struct service_estimates *service, uint64_t now_ns) {
@@ -51,6 +70,7 @@ static uint32_t read_capabilities(
 		known += service->capability[i] > 0;
 	}
 	if (known >= 2) {
+		limit_largest(service, known);
 		weir_capability_weights(service->capability, service->count, service->weight);
 	}
 	return known;

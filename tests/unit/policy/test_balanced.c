@@ -142,6 +142,24 @@ static void errors_and_flows_in_progress_are_load(void **state) {
 }
 
 // One alone has nobody to be compared with, and idle ones are equal.
+// One that says anything of itself keeps nobody from finding out the speeds of the others.
+static void liar_does_not_stop_the_others(void **state) {
+	struct loop loop = loop_of(0.5, 1, 2, 1);
+
+	(void)state;
+	for (int second = 0; second < 300; second++) {
+		double utilization[N];
+
+		for (uint32_t i = 0; i < N; i++) {
+			utilization[i] = i == 3 ? 1e6 : used(&loop, i);
+		}
+		weir_balanced_step(&loop.settings, utilization, loop.correction, N, SECOND);
+	}
+	assert_true(fabs(used(&loop, 0) / used(&loop, 1) - 1) < 0.1);
+	assert_true(fabs(used(&loop, 2) / used(&loop, 1) - 1) < 0.1);
+	assert_true(used(&loop, 3) < used(&loop, 1) / 10);
+}
+
 static void nothing_to_compare(void **state) {
 	struct weir_balanced_settings settings = weir_balanced_defaults();
 	const double alone[] = {0.9, WEIR_BALANCED_UNKNOWN}, idle[] = {0.01, 0.001};
@@ -159,6 +177,7 @@ int main(void) {
 		cmocka_unit_test(change_is_bounded),
 		cmocka_unit_test(silence),
 		cmocka_unit_test(errors_and_flows_in_progress_are_load),
+		cmocka_unit_test(liar_does_not_stop_the_others),
 		cmocka_unit_test(nothing_to_compare),
 	};
 

@@ -120,6 +120,12 @@ static void unknown_costs_follow_the_mean(void **state) {
 	weir_estimates_second(lab.estimates, lab.now);
 	assert_int_equal(lab_cost(&lab, 7), 40 * LAB_MS);
 	assert_int_equal(lab_cost(&lab, 4), 100 * LAB_MS);
+	// One of a day counts as ten times the mean of the others: the unknown would get no flow.
+	lab_sample(&lab, 0, 5, 86400000 * LAB_MS);
+	lab_collect(&lab);
+	weir_estimates_second(lab.estimates, lab.now);
+	assert_int_equal(lab_cost(&lab, 7), 100 * LAB_MS); // of 200 in all, and 400
+	assert_int_equal(lab_cost(&lab, 5), 86400000 * LAB_MS);
 	estimates_lab_close(&lab);
 }
 

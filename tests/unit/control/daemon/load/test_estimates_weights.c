@@ -65,6 +65,22 @@ static void reported_weights_replace_the_configured_ones(void **state) {
 	estimates_lab_close(&lab);
 }
 
+// Any number of requests at no load: it counts as ten times the mean of the others, not as all.
+static void liar_takes_no_more_than_ten_times_its_share(void **state) {
+	static const double requests[] = {100, 100, 200};
+	struct estimates_lab lab;
+
+	(void)state;
+	open_reported(&lab, 4);
+	for (int second = 0; second < 120; second++) {
+		report(&lab, 3, 1e12, 1e-9, 0);
+		report_for(&lab, requests, 3, 1);
+	}
+	assert_in_range(weight_of(&lab, 3) / weight_of(&lab, 0), 12, 14); // 10 * 4 / 3
+	assert_in_range(weight_of(&lab, 2) * 100 / weight_of(&lab, 0), 190, 210);
+	estimates_lab_close(&lab);
+}
+
 // A single known weight says nothing about the others.
 static void one_known_weight_is_not_enough(void **state) {
 	static const double requests[] = {100};
@@ -285,6 +301,7 @@ static void configuration_takes_reports_away(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(reported_weights_replace_the_configured_ones),
+		cmocka_unit_test(liar_takes_no_more_than_ten_times_its_share),
 		cmocka_unit_test(one_known_weight_is_not_enough),
 		cmocka_unit_test(small_changes_are_not_published),
 		cmocka_unit_test(errors_make_a_backend_lighter),
