@@ -145,6 +145,8 @@ typedef uint32_t weir_policy_choice(struct weir_policy_worker *worker,
 //   fair-share                                  its cost counts as cost over `part`; while it is
 //                                               predicted to be idle, `part` of its turns
 //   time-weighted, interleaved                  `part` of the flows of its turn
+//   prequal                                     it gets at most `turns`; without reports it is
+//                                               random
 //   maglev                                      nothing: its weight in the table is less
 // A limit of active flows is that times `part`, at least 1.
 struct weir_policy_share {
@@ -179,14 +181,15 @@ struct weir_policy_backend {
 	struct weir_policy_share share; // slow start
 	uint32_t turns_seen; // client->turns when credit was counted
 	// What was kept from it so far: of turns, in WEIR_POLICY_PART_ONE; or of flows, in
-	// WEIR_POLICY_TURNS_ONE times the number of candidates. A policy uses one of them.
+	// WEIR_POLICY_TURNS_ONE times the number of candidates. A policy uses one of them; prequal
+	// the other when reports begin or end, which gives or takes a few flows once.
 	uint32_t credit;
 };
 _Static_assert(sizeof(struct weir_policy_backend) == 64, "one cache line");
 
 struct weir_policy_worker {
 	struct weir_policy_backend *backends; // [backend_count], zeroed at start, owned by the user
-	// [backend_count] signals (backend_signal.h): service times, or errors
+	// [backend_count] signals (backend_signal.h): service times, errors or probes
 	const uint64_t *cost_ns;
 	uint32_t backend_count;
 	uint32_t rank; // 0 .. ranks - 1: schedules of different workers start at different points

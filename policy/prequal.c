@@ -162,10 +162,27 @@ static void remove_some(
 	}
 }
 
+// The best probe whose backend takes a flow: one in slow start has at most its part of a mean
+// share. Those that are passed over are dropped.
+static uint32_t pick(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	const struct weir_policy_table *table) {
+	while (client->probe_count > 0) {
+		uint32_t at =
+			weir_prequal_pick(client->probe, client->probe_count, hot_above(client));
+
+		if (weir_policy_takes_flow(worker, client, table, client->probe[at].id)) {
+			return at;
+		}
+		drop(client, at);
+	}
+	return WEIR_POLICY_NONE;
+}
+
 static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint64_t hash, uint64_t now_ns) {
+	uint32_t at = WEIR_POLICY_NONE;
 	struct weir_probe *probe;
-	uint32_t at, id;
+	uint32_t id;
 
 	for (uint32_t i = 0; i < WEIR_PREQUAL_DRAWS; i++) {
 		uint16_t drawn = weir_policy_id(table, weir_policy_uniform(worker, table->count));
@@ -175,10 +192,13 @@ static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_cli
 		}
 	}
 	remove_some(worker, client, now_ns);
-	if (client->probe_count < 2) {
+	client->turns++;
+	if (client->probe_count >= 2) {
+		at = pick(worker, client, table);
+	}
+	if (at == WEIR_POLICY_NONE) {
 		return weir_random_ops.choose(worker, client, table, hash, now_ns);
 	}
-	at = weir_prequal_pick(client->probe, client->probe_count, hot_above(client));
 	probe = &client->probe[at];
 	id = probe->id;
 	probe->active++;

@@ -191,6 +191,7 @@ static void choose_subset(struct weir_sim *sim, uint32_t index) {
 	}
 	weir_sim_table_costs(sim, client);
 	weir_policy_adopt(&client->worker, &client->policy, &client->table, sim->now_ns);
+	weir_sim_table_shares(sim, client);
 }
 
 // The mean time between a client's requests, from its share of all.
@@ -365,6 +366,7 @@ void weir_sim_client_update(struct weir_sim *sim, uint32_t index) {
 	if (weir_sim_table_update(sim, client)) {
 		weir_policy_adopt(&client->worker, &client->policy, &client->table, sim->now_ns);
 	}
+	weir_sim_table_shares(sim, client);
 	weir_sim_schedule(
 		sim, sim->now_ns + sim->scenario->control.update_ns, WEIR_SIM_EVENT_UPDATE, index);
 }

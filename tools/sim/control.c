@@ -69,6 +69,18 @@ static void find_usable(const struct weir_sim *sim, uint8_t *usable) {
 	}
 }
 
+static void note_eligible(struct weir_sim *sim) {
+	for (uint32_t i = 0; i < sim->scenario->backends.count; i++) {
+		struct weir_sim_backend *backend = &sim->backend[i];
+		bool eligible = backend->listed && !backend->known_down && !backend->known_lame;
+
+		if (eligible && !backend->eligible) {
+			backend->slow_start_ns = sim->now_ns;
+		}
+		backend->eligible = eligible;
+	}
+}
+
 static void adopt_usable(struct weir_sim *sim) {
 	memcpy(sim->usable, sim->usable_next, sim->scenario->backends.count);
 	for (uint32_t place = 0; place < sim->listed_count; place++) {
@@ -112,6 +124,7 @@ static double least_replaced(const struct weir_sim *sim, const struct change *ch
 static void publish(struct weir_sim *sim, bool other_list) {
 	struct change change;
 
+	note_eligible(sim);
 	find_usable(sim, sim->usable_next);
 	change = compare(sim);
 	if (change.lost + change.gained == 0 && !other_list) {
@@ -146,6 +159,7 @@ int weir_sim_control_init(struct weir_sim *sim) {
 		sim->backend[i].listed = begins_listed(sim->scenario, i);
 	}
 	make_list(sim);
+	note_eligible(sim);
 	find_usable(sim, sim->usable_next);
 	adopt_usable(sim);
 	return 0;

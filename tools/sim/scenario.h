@@ -140,6 +140,10 @@ struct weir_sim_scenario {
 	struct {
 		uint32_t max_active_flows, when_exhausted;
 	} flow_control;
+	struct {
+		uint64_t window_ns; // 0 = none
+		double aggression, min_weight_percent;
+	} slow_start;
 	uint32_t table_size;
 	struct {
 		uint64_t interval_ns, delay_ns, blackout_ns, expiration_ns, smoothing_ns;

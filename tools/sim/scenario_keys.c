@@ -291,6 +291,16 @@ static const struct weir_json_key flow_control_rows[] = {
 };
 static const struct weir_json_object flow_control_keys = WITHIN(flow_control, flow_control_rows);
 
+static const struct weir_json_key slow_start_rows[] = {
+	MS(MEMBER(slow_start), "window_ms", window_ns, 0, 3600000, PRESET("0"),
+		"How long until a backend that has become usable gets its whole share. 0 = at once. Every policy but `maglev`."),
+	NUMBER(MEMBER(slow_start), "aggression", aggression, 0.1, 10, PRESET("1"),
+		"The part is (time / window) to the power of 1 / aggression."),
+	NUMBER(MEMBER(slow_start), "min_weight_percent", min_weight_percent, 1, 100, PRESET("10"),
+		"Part of its share from the first moment on."),
+};
+static const struct weir_json_object slow_start_keys = WITHIN(slow_start, slow_start_rows);
+
 static const struct weir_json_key reports_rows[] = {
 	MS(MEMBER(reports), "interval_ms", interval_ns, 1, DAY_MS, PRESET("1000"),
 		"Interval between load reports of a backend."),
@@ -347,6 +357,8 @@ static const struct weir_json_key scenario_rows[] = {
 	OBJECT(S, "policy", policy, &policy_keys, PRESET("{}"), "Policy that selects among them."),
 	OBJECT(S, "flow_control", flow_control, &flow_control_keys, PRESET("{}"),
 		"Limit on active requests."),
+	OBJECT(S, "slow_start", slow_start, &slow_start_keys, PRESET("{}"),
+		"Slow start of backends that have become usable."),
 	INTEGER(S, "table_size", table_size, 3, 16777213, PRESET("4093"),
 		"Slots for `maglev`, prime."),
 	OBJECT(S, "reports", reports, &reports_keys, PRESET("{}"),

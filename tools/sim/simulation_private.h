@@ -117,6 +117,8 @@ struct weir_sim_backend {
 	bool listed;
 	uint64_t listing_ns; // when it last came or went
 	bool known_down, known_lame;
+	bool eligible; // neither of them, and listed
+	uint64_t slow_start_ns; // when it became so; 0 = from the beginning
 	struct weir_capability capability;
 	struct weir_reported_errors errors;
 	struct weir_balanced_load load;

@@ -9,6 +9,7 @@
 #include "hash.h"
 #include "interleaved.h"
 #include "maglev.h"
+#include "slow_start.h"
 #include "stride.h"
 
 #define NS_PER_MS 1000000u
@@ -302,5 +303,40 @@ void weir_sim_table_costs(struct weir_sim *sim, struct weir_sim_client *client) 
 
 		client->cost_ns[id] =
 			sim->numbers[i] + cost_of_errors(sim, client->slot[id].backend);
+	}
+}
+
+static double slow_start_factor(const struct weir_sim *sim, uint32_t backend) {
+	const struct weir_slow_start_settings settings = {
+		.window_ms = sim->scenario->slow_start.window_ns / NS_PER_MS,
+		.aggression = sim->scenario->slow_start.aggression,
+		.least = sim->scenario->slow_start.min_weight_percent / 100};
+	uint64_t since_ns = sim->backend[backend].slow_start_ns;
+
+	if (since_ns == 0) {
+		return 1;
+	}
+	return weir_slow_start_factor(&settings, (sim->now_ns - since_ns) / NS_PER_MS);
+}
+
+void weir_sim_table_shares(struct weir_sim *sim, struct weir_sim_client *client) {
+	uint32_t count = sim->scenario->backends.count, usable = 0;
+	double *factors = sim->capabilities; // 0 = not usable
+	double sum;
+
+	if (sim->scenario->slow_start.window_ns == 0) {
+		return;
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		factors[i] = sim->usable[i] ? slow_start_factor(sim, i) : 0;
+		usable += sim->usable[i];
+	}
+	sum = weir_slow_start_level(factors, count);
+	for (uint32_t i = 0; i < client->table.count; i++) {
+		uint16_t id = client->candidates[i].id;
+		struct weir_policy_share share;
+
+		weir_slow_start_share(factors[client->slot[id].backend], sum, usable, &share);
+		weir_policy_set_share(&client->worker, &client->policy, id, share);
 	}
 }

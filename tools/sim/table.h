@@ -23,5 +23,8 @@ bool weir_sim_table_update(struct weir_sim *sim, struct weir_sim_client *client)
 // Estimates of service times as things are now, if the policy wants them.
 void weir_sim_table_costs(struct weir_sim *sim, struct weir_sim_client *client);
 
+// Which of the client's backends are in slow start, and how far. After the table was adopted.
+void weir_sim_table_shares(struct weir_sim *sim, struct weir_sim_client *client);
+
 // How long an error counts as an active request.
 uint64_t weir_sim_error_window_ns(const struct weir_sim *sim);

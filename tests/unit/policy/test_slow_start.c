@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Slow start: the factor, and what each policy makes of it.
+#include "backend_signal.h"
 #include "policy_lab.h"
 #include "slow_start.h"
 
@@ -66,6 +67,18 @@ struct ending {
 	uint16_t id;
 };
 
+// All backends say what prequal asks for, ten times a second.
+static void report(struct world *w, const struct load *load, uint64_t *reported_ns) {
+	if (load->policy != WEIR_POLICY_PREQUAL || w->now_ns < *reported_ns + 100 * MS) {
+		return;
+	}
+	*reported_ns = w->now_ns;
+	for (uint32_t i = 0; i < BACKENDS; i++) {
+		w->costs[i] =
+			weir_signal_of_probe(w->backends[i].active, load->service_ns, w->now_ns);
+	}
+}
+
 // Share of the new one, over that of the others.
 static double run(const struct load *load) {
 	uint32_t capacity = (uint32_t)(load->service_ns / load->interval_ns) + 2;
@@ -73,7 +86,7 @@ static double run(const struct load *load) {
 	uint32_t first = 0, last = 0, counts[BACKENDS] = {0}, others = 0;
 	struct world *w = world_create(BACKENDS);
 	struct weir_policy_share share;
-	uint64_t seed = 3;
+	uint64_t seed = 3, reported_ns = 0;
 
 	assert_non_null(endings);
 	for (uint32_t i = 0; i < BACKENDS; i++) {
@@ -92,6 +105,7 @@ static double run(const struct load *load) {
 		if (last - first == capacity) {
 			continue;
 		}
+		report(w, load, &reported_ns);
 		chosen = world_choose_hash(w, fixture_random(&seed));
 		assert_int_equal(chosen.how, WEIR_CHOSEN);
 		world_start(w, chosen.id);

@@ -119,6 +119,25 @@ static void stuck_backend_needs_a_limit_with_round_robin_only(void **state) {
 	CHECK("stuck_backend", bands);
 }
 
+// A third to two thirds of its share: 0.513 of that of all in the mean.
+static void slow_start_gives_each_policy_its_part(void **state) {
+	static const struct band bands[] = {
+		{"none", SHARE, 0.98, 1.02},
+		{"round-robin", SHARE, 0.48, 0.53},
+		{"weighted-round-robin", SHARE, 0.48, 0.53},
+		{"random", SHARE, 0.46, 0.57},
+		{"least-loaded", SHARE, 0.46, 0.55},
+		{"power-of-two", SHARE, 0.45, 0.56},
+		{"fair-share", SHARE, 0.41, 0.56},
+		{"time-weighted", SHARE, 0.43, 0.61},
+		{"interleaved", SHARE, 0.43, 0.61},
+		{"prequal", SHARE, 0.45, 0.57},
+	};
+
+	(void)state;
+	CHECK("slow_start", bands);
+}
+
 // It is dead for 10 of 70 s: 0.857 of a share is its whole share of the rest.
 static void restart_is_noticed_by_load(void **state) {
 	static const struct band bands[] = {
@@ -193,6 +212,7 @@ int main(int argc, char **argv) {
 		cmocka_unit_test(lame_duck_loses_nothing),
 		cmocka_unit_test(flow_control_rejects_what_is_merely_long),
 		cmocka_unit_test(stuck_backend_needs_a_limit_with_round_robin_only),
+		cmocka_unit_test(slow_start_gives_each_policy_its_part),
 		cmocka_unit_test(restart_is_noticed_by_load),
 		cmocka_unit_test(bursts_are_served_best_by_load),
 		cmocka_unit_test(stale_reports_cost_by_their_age),
