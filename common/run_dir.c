@@ -84,6 +84,13 @@ static int check_existing(int fd, const struct stat *st, const char *run_dir, ui
 	if ((mode & OTHERS_WRITE) == 0) {
 		return 0;
 	}
+	if ((mode & S_ISVTX) != 0) { // as /tmp: it is meant for others
+		snprintf(why, why_bytes,
+			"run directory %s is shared with all users (mode %04o): name one of its "
+			"own, which is made",
+			run_dir, (unsigned int)mode);
+		return -EPERM;
+	}
 	if (fchmod(fd, mode & ~(mode_t)OTHERS_WRITE) < 0) {
 		snprintf(why, why_bytes,
 			"run directory %s can be written by others than its owner, who could "

@@ -19,9 +19,9 @@
 
 // Make the directory for gid ((gid_t)-1 = our own), and its parents. Of one that exists, write
 // permission for the group and for others is taken away, with a line in the log; it must belong to
-// root, to us, or to user, weir-control's ((uid_t)-1 = not known).
-// Returns 0 or negative errno (-EPERM: it belongs to somebody else; -ENOTDIR: something else has
-// that name) with one line in why.
+// root, to us, or to user, weir-control's ((uid_t)-1 = not known), and be none that all users
+// share. Returns 0 or negative errno (-EPERM: it belongs to somebody else, or to all; -ENOTDIR:
+// something else has that name) with one line in why.
 int weir_run_dir_make(const char *run_dir, uid_t user, gid_t gid, const struct weir_log *log,
 	char *why, size_t why_bytes);
 

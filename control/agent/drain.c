@@ -10,14 +10,29 @@ void weir_drain_end(struct weir_drain *drain) {
 	*drain = (struct weir_drain){0};
 }
 
-enum weir_drain_state weir_drain_step(
-	struct weir_drain *drain, uint64_t now_ms, uint32_t unheard, uint32_t connections) {
+// What it waits for: half-open ones only for a moment.
+static uint32_t count(
+	const struct weir_drain *drain, uint64_t now_ms, uint32_t open, uint32_t half_open) {
+	if (open == UINT32_MAX ||
+		(drain->heard_ms > 0 && now_ms - drain->heard_ms >= WEIR_DRAIN_HANDSHAKE_MS)) {
+		return open;
+	}
+	return open + half_open;
+}
+
+enum weir_drain_state weir_drain_step(struct weir_drain *drain, uint64_t now_ms, uint32_t unheard,
+	uint32_t open, uint32_t half_open) {
 	if (drain->state == WEIR_DRAIN_NONE) {
 		return drain->state;
 	}
+	if (unheard > 0) {
+		drain->heard_ms = 0;
+	} else if (drain->heard_ms == 0) {
+		drain->heard_ms = now_ms;
+	}
 	drain->unheard = unheard;
-	drain->connections = connections;
-	if (unheard > 0 || connections > 0) {
+	drain->connections = count(drain, now_ms, open, half_open);
+	if (unheard > 0 || drain->connections > 0) {
 		drain->quiet_ms = 0;
 	} else if (drain->quiet_ms == 0) {
 		drain->quiet_ms = now_ms;

@@ -130,8 +130,13 @@ static void take_queue(const struct inet_diag_msg *socket, void *context) {
 }
 
 static void take_connection(const struct inet_diag_msg *socket, void *context) {
-	(void)socket;
-	++*(uint32_t *)context;
+	struct weir_listeners_connections *connections = context;
+
+	if (socket->idiag_state == TCP_SYN_RECV) {
+		connections->half_open++;
+	} else {
+		connections->open++;
+	}
 }
 
 int weir_listeners_queue(
@@ -146,13 +151,14 @@ int weir_listeners_queue(
 	return r;
 }
 
-int weir_listeners_connections(int fd, const uint16_t *ports, uint32_t port_count, uint32_t *ret) {
-	uint32_t count = 0;
-	const struct query query = {ports, port_count, take_connection, &count};
+int weir_listeners_connections(int fd, const uint16_t *ports, uint32_t port_count,
+	struct weir_listeners_connections *ret) {
+	struct weir_listeners_connections connections = {0};
+	const struct query query = {ports, port_count, take_connection, &connections};
 	int r = dump_both(fd, NOT_OVER, &query);
 
 	if (r == 0) {
-		*ret = count;
+		*ret = connections;
 	}
 	return r;
 }

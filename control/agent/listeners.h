@@ -21,7 +21,13 @@ int weir_listeners_open(void);
 int weir_listeners_queue(
 	int fd, const uint16_t *ports, uint32_t port_count, struct weir_listeners_queue *ret);
 
-// Connections of these ports that are not over: half-open ones, those that wait in an accept queue,
-// and those that still have something to deliver, too. It walks over all sockets of the host.
-// Returns 0 or negative errno.
-int weir_listeners_connections(int fd, const uint16_t *ports, uint32_t port_count, uint32_t *ret);
+struct weir_listeners_connections {
+	uint32_t open; // not over: those in an accept queue, and those that still have something to
+		       // deliver, too
+	uint32_t half_open; // the handshake is not over: a client's, or forged
+};
+
+// The connections of these ports. It walks over all sockets of the host. Returns 0 or negative
+// errno.
+int weir_listeners_connections(
+	int fd, const uint16_t *ports, uint32_t port_count, struct weir_listeners_connections *ret);

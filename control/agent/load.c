@@ -50,6 +50,10 @@ bool weir_load_needs_tick(uint32_t wants) {
 	return (wants & NEEDS_TICK) != 0;
 }
 
+bool weir_load_lacks_cpu(const struct weir_load *load) {
+	return (load->wants & NEEDS_CPU) != 0 && load->newest.at_ms > 0 && !load->newest.timed;
+}
+
 void weir_load_set_meter(struct weir_load *load, const struct weir_meter *meter) {
 	load->meter = meter;
 	load->sample_count = 0; // its counts begin anew
@@ -142,6 +146,10 @@ void weir_load_tick(struct weir_load *load, uint64_t now_ms) {
 	}
 }
 
+static uint64_t to_u64(double value) {
+	return value >= 1e18 ? (uint64_t)1e18 : (uint64_t)(value + 0.5);
+}
+
 void weir_load_take_application(
 	struct weir_load *load, const struct weir_report *report, uint64_t now_ms) {
 	uint32_t given = report->given;
@@ -152,13 +160,13 @@ void weir_load_take_application(
 		double count =
 			(given & WEIR_REPORT(SERVICE_COUNT)) != 0 ? report->service_count : 1;
 
-		load->service_ns += (uint64_t)(report->service_time_ms * 1e6 * count);
+		load->service_ns += to_u64(report->service_time_ms * 1e6 * count);
 		load->service_count += (uint64_t)count;
 	}
 	if ((given & WEIR_REPORT(BUSY_TIME)) != 0) {
 		double count = (given & WEIR_REPORT(BUSY_COUNT)) != 0 ? report->busy_count : 1;
 
-		load->busy_us += (uint64_t)(report->busy_time_ms * 1e3 * count);
+		load->busy_us += to_u64(report->busy_time_ms * 1e3 * count);
 		load->busy_count += count;
 	}
 }
@@ -167,10 +175,6 @@ void weir_load_take_application(
 
 static uint32_t to_u32(double value) {
 	return value >= (double)UINT32_MAX ? UINT32_MAX : (uint32_t)(value + 0.5);
-}
-
-static uint64_t to_u64(double value) {
-	return value >= 1e18 ? (uint64_t)1e18 : (uint64_t)(value + 0.5);
 }
 
 static const struct weir_load_sample *oldest_sample(const struct weir_load *load) {

@@ -64,6 +64,9 @@ void weir_load_fini(struct weir_load *load);
 bool weir_load_needs_meter(uint32_t wants);
 bool weir_load_needs_tick(uint32_t wants);
 
+// Whether CPU time is wanted, and was not to be had when it was read last.
+bool weir_load_lacks_cpu(const struct weir_load *load);
+
 // Use this meter from now on; NULL = none. Before it is closed.
 void weir_load_set_meter(struct weir_load *load, const struct weir_meter *meter);
 

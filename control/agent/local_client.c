@@ -131,24 +131,28 @@ enum weir_agent_exit weir_local_ready(const struct weir_agent_options *options) 
 	return r;
 }
 
-// One line when something has changed. Returns whether the drain is over.
-static bool show_progress(const json_t *status, char *shown, size_t bytes) {
+enum progress {
+	DRAINING,
+	DRAINED, // or at the deadline
+	CALLED_OFF, // by weir-agent ready
+};
+
+// One line when something has changed.
+static enum progress show_progress(const json_t *status, char *shown, size_t bytes) {
 	const json_t *drain = json_object_get(status, "drain");
 	const char *state = json_string_value(json_object_get(drain, "state"));
 	size_t balancers = json_array_size(json_object_get(status, "balancers"));
 	json_int_t unheard = json_integer_value(json_object_get(drain, "unheard"));
-	json_int_t connections = json_integer_value(json_object_get(drain, "connections"));
-	char line[160];
+	char connections[WEIR_STATUS_COUNT_BYTES], line[160];
 
 	if (state == NULL || strcmp(state, "none") == 0) {
 		printf("lame-duck: ended by weir-agent ready\n");
-		return true;
+		return CALLED_OFF;
 	}
 	snprintf(line, sizeof(line),
-		"lame-duck: %zu of %zu balancers have heard, %" JSON_INTEGER_FORMAT
-		" connections are left",
+		"lame-duck: %zu of %zu balancers have heard, %s connections are left",
 		balancers - ((size_t)unheard < balancers ? (size_t)unheard : balancers), balancers,
-		connections);
+		weir_status_connections(drain, connections));
 	if (strcmp(line, shown) != 0) {
 		snprintf(shown, bytes, "%s", line);
 		printf("%s\n", line);
@@ -156,10 +160,10 @@ static bool show_progress(const json_t *status, char *shown, size_t bytes) {
 	if (strcmp(state, "done") == 0 || strcmp(state, "deadline") == 0) {
 		printf("lame-duck: %s\n",
 			state[1] == 'o' ? "done" : "the interval is over, and not all have ended");
-		return true;
+		return DRAINED;
 	}
 	fflush(stdout);
-	return false;
+	return DRAINING;
 }
 
 static enum weir_agent_exit run_command(const char *command) {
@@ -179,21 +183,26 @@ static enum weir_agent_exit run_command(const char *command) {
 enum weir_agent_exit weir_local_lame_duck(const struct weir_agent_options *options) {
 	const struct timespec pause = {.tv_nsec = POLL_MS * 1000000L};
 	char request[128], shown[160] = "";
+	enum progress progress = DRAINING;
 	enum weir_agent_exit r;
 	json_t *status;
-	bool over = false;
 
 	snprintf(request, sizeof(request), "{\"command\": \"lame-duck\", \"interval_ms\": %llu}\n",
 		(unsigned long long)options->interval_ms);
 	r = ask(options, request, &status);
 	while (r == WEIR_AGENT_DONE) {
 		json_decref(status);
-		if (over) {
+		if (progress == CALLED_OFF) { // whoever did that wants the server to stay
+			return WEIR_AGENT_REFUSED;
+		}
+		if (progress == DRAINED) {
 			return options->then != NULL ? run_command(options->then) : r;
 		}
 		nanosleep(&pause, NULL);
 		r = ask(options, "{\"command\": \"status\"}\n", &status);
-		over = r == WEIR_AGENT_DONE && show_progress(status, shown, sizeof(shown));
+		if (r == WEIR_AGENT_DONE) {
+			progress = show_progress(status, shown, sizeof(shown));
+		}
 	}
 	return r;
 }

@@ -12,5 +12,5 @@ enum weir_agent_exit weir_local_status(const struct weir_agent_options *options)
 enum weir_agent_exit weir_local_ready(const struct weir_agent_options *options);
 
 // Become a lame duck, show the progress until no connection is left or the interval is over, then
-// run the command of --then.
+// run the command of --then; not if weir-agent ready calls the drain off.
 enum weir_agent_exit weir_local_lame_duck(const struct weir_agent_options *options);

@@ -274,7 +274,7 @@ static const struct weir_option rows[] = {
 	{.name = "then",
 		.kind = WEIR_OPTION_TEXT,
 		.value = "COMMAND",
-		.help = "run this command at the end",
+		.help = "run this command at the end, but not if ready has called the drain off",
 		.min = 1,
 		.groups = GROUP_LAME_DUCK,
 		FIELD(then)},

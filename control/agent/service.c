@@ -17,6 +17,21 @@
 
 // --- turns --------------------------------------------------------------------------------
 
+// The service's cgroup may come later than the agent, and go.
+static void tell_cgroup(struct weir_service *service, bool no_cpu) {
+	const struct weir_agent_options *options = service->options;
+
+	if (options->cgroup_count == 0 || no_cpu == service->no_cpu) {
+		return;
+	}
+	service->no_cpu = no_cpu;
+	weir_log_write(service->log, no_cpu ? WEIR_LOG_WARN : WEIR_LOG_INFO, "--cgroup %s%s: %s",
+		options->cgroups[0], options->cgroup_count > 1 ? " and others" : "",
+		no_cpu ? "no CPU time is counted there, so none is told; is the path right, and "
+			 "does the service run?"
+		       : "CPU time is counted there");
+}
+
 static void on_turn(uv_timer_t *timer) {
 	struct weir_service *service = timer->data;
 	uint64_t now_ms = weir_service_now_ms(service);
@@ -31,6 +46,7 @@ static void on_turn(uv_timer_t *timer) {
 	}
 	if (weir_load_needs_tick(wants)) {
 		weir_load_tick(&service->load, now_ms);
+		tell_cgroup(service, weir_load_lacks_cpu(&service->load));
 	}
 }
 
@@ -53,6 +69,8 @@ static void on_stop(uv_signal_t *handle, int number) {
 		return;
 	}
 	service->stopping = true;
+	// Whatever ends it from here on, it was told to: the next process begins anew.
+	weir_service_note_word(service, WEIR_HEALTH_WORD_NONE);
 	if (drain->state == WEIR_DRAIN_NONE) {
 		weir_service_lame_duck(service, service->options->interval_ms, "SIGTERM");
 	} // else the interval that runs already
@@ -154,7 +172,7 @@ static int start(struct weir_service *service) {
 	return r;
 }
 
-static void loop(struct weir_service *service) {
+static int loop(struct weir_service *service) {
 	int r;
 
 	uv_timer_init(&service->loop, &service->turn);
@@ -167,9 +185,8 @@ static void loop(struct weir_service *service) {
 	if (r == 0) {
 		sd_notify(0, "READY=1");
 		uv_run(&service->loop, UV_RUN_DEFAULT);
-	} else {
-		weir_log_write(service->log, WEIR_LOG_ERROR, "cannot start: %s", strerror(-r));
 	}
+	return r;
 }
 
 // Handles that are ours, not those of a part that closes them itself.
@@ -243,6 +260,12 @@ static int prepare(struct weir_service *service, char *why, size_t why_bytes) {
 		uid_t owner = service->user.uid != (uid_t)-1 ? service->user.uid : geteuid();
 
 		r = weir_agent_keys_read(options->key_file, owner, &service->keys, why, why_bytes);
+		if (r == -ENOENT) {
+			snprintf(why, why_bytes,
+				"--key-file: there is no %s; use that of the balancers, or make "
+				"one: weir-agent key generate",
+				options->key_file);
+		}
 	}
 	if (r == 0) {
 		r = open_sockets(service, why, why_bytes);
@@ -297,12 +320,15 @@ static int init(struct weir_service *service) {
 	return 0;
 }
 
-static void say_started(const struct weir_service *service) {
+static void say_started(struct weir_service *service) {
+	struct weir_cpu_usage usage;
+
 	weir_log_write(service->log, WEIR_LOG_INFO,
 		"weir-agent (pid %d, user %d): answering on UDP port %u, %u keys, %u service "
 		"ports; %s",
 		(int)getpid(), (int)geteuid(), service->options->udp_port, service->keys.count,
 		service->options->port_count, service->why);
+	tell_cgroup(service, weir_cpu_usage_read(&service->cpu, &usage) < 0);
 }
 
 static void fini(struct weir_service *service) {
@@ -336,9 +362,12 @@ int weir_service_run(const struct weir_agent_options *options, struct weir_log *
 		}
 		if (r == 0) {
 			say_started(service);
-			loop(service);
+			r = loop(service);
+			snprintf(why, sizeof(why), "cannot start: %s", strerror(-r));
 			stop(service);
-			weir_service_note_word(service, WEIR_HEALTH_WORD_NONE);
+			if (r == 0) { // else the next one is what this one was to be
+				weir_service_note_word(service, WEIR_HEALTH_WORD_NONE);
+			}
 			weir_load_fini(&service->load);
 		}
 		fini(service);

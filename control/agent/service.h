@@ -77,6 +77,7 @@ struct weir_service {
 	struct weir_load load;
 	struct weir_drain drain;
 	int note; // file of service_note.c; -1 = none
+	bool no_cpu; // there is no CPU time in the cgroup, and that was logged
 	bool stopping; // SIGTERM: end with the drain
 	uint64_t answered, told; // datagrams sent
 	uint64_t refused[WEIR_AGENT_REFUSAL_COUNT];
@@ -118,5 +119,5 @@ void weir_service_local_stop(struct weir_service *service);
 void weir_service_note_open(struct weir_service *service);
 // What a process that died has left there.
 enum weir_health_word weir_service_noted_word(const struct weir_service *service);
-// NONE: this process ends in order.
+// NONE: this process ends in order, or was told to.
 void weir_service_note_word(const struct weir_service *service, enum weir_health_word word);

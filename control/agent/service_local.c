@@ -12,6 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "run_dir.h"
 #include "service.h"
 #include "status.h"
 
@@ -154,6 +155,20 @@ static void on_connection(uv_poll_t *poll, int status, int events) {
 
 // --- life ---------------------------------------------------------------------------------
 
+// Whether an agent listens there. One that is too busy to accept does, too.
+static bool is_answered(const struct sockaddr_un *address) {
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	bool answered;
+
+	if (fd < 0) {
+		return false;
+	}
+	answered = connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0 ||
+		   errno == EAGAIN;
+	close(fd);
+	return answered;
+}
+
 int weir_service_local_open(struct weir_service *service, char *why, size_t why_bytes) {
 	const char *run_dir = service->options->run_dir;
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -164,16 +179,22 @@ int weir_service_local_open(struct weir_service *service, char *why, size_t why_
 		snprintf(why, why_bytes, "--run-dir: the name is too long");
 		return -ENAMETOOLONG;
 	}
-	if (mkdir(run_dir, 0755) && errno != EEXIST) {
-		r = -errno;
-		snprintf(why, why_bytes, "cannot make %s: %s", run_dir, strerror(-r));
+	r = weir_run_dir_make(run_dir, (uid_t)-1, (gid_t)-1, service->log, why, why_bytes);
+	if (r < 0) {
 		return r;
 	}
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0) {
 		return -errno;
 	}
-	(void)unlink(address.sun_path); // of an agent that has died: we have its UDP port
+	if (is_answered(&address)) { // it has another UDP port
+		snprintf(why, why_bytes,
+			"another weir-agent uses %s already; give each a --run-dir of its own",
+			run_dir);
+		close(fd);
+		return -EADDRINUSE;
+	}
+	(void)unlink(address.sun_path); // of an agent that has died
 	// The name gets this mode with bind(), so nobody else can ever connect.
 	if (fchmod(fd, 0600) || bind(fd, (const struct sockaddr *)&address, sizeof(address)) ||
 		listen(fd, WEIR_SERVICE_CLIENTS_MAX)) {

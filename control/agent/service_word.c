@@ -7,6 +7,7 @@
 
 #include "listeners.h"
 #include "service.h"
+#include "status.h"
 
 #define TELL_TURN_MS 10
 #define DRAIN_TURN_MS 100
@@ -122,7 +123,9 @@ void weir_service_say(struct weir_service *service, enum weir_health_word word, 
 	}
 	service->word = word;
 	service->serial++;
-	weir_service_note_word(service, word);
+	if (!service->stopping) {
+		weir_service_note_word(service, word);
+	}
 	memset(service->why, 0, sizeof(service->why));
 	memcpy(service->why, why, strnlen(why, sizeof(service->why) - 1));
 	weir_log_write(service->log, WEIR_LOG_INFO, "%s: %s, telling %u balancers", word_name(word),
@@ -133,31 +136,39 @@ void weir_service_say(struct weir_service *service, enum weir_health_word word, 
 	uv_timer_start(&service->tell, on_tell, TELL_TURN_MS, TELL_TURN_MS);
 }
 
-static uint32_t count_connections(struct weir_service *service) {
-	uint32_t count = UINT32_MAX;
+static struct weir_listeners_connections count_connections(struct weir_service *service) {
+	struct weir_listeners_connections connections = {.open = UINT32_MAX};
 
 	if (service->options->port_count == 0) {
-		return 0; // nothing to wait for but the balancers
-	}
-	if (service->load.listeners >= 0) {
+		connections.open = 0; // nothing to wait for but the balancers
+	} else if (service->load.listeners >= 0) {
 		(void)weir_listeners_connections(service->load.listeners, service->options->ports,
-			service->options->port_count, &count);
+			service->options->port_count, &connections);
 	}
-	return count;
+	return connections;
+}
+
+static void log_drain(const struct weir_service *service) {
+	json_t *drain = weir_status_drain(service);
+	char connections[WEIR_STATUS_COUNT_BYTES];
+
+	weir_log_write(service->log, WEIR_LOG_INFO,
+		"drain: %s, %u balancers have not heard, %s connections",
+		weir_drain_state_name(service->drain.state), service->drain.unheard,
+		weir_status_connections(drain, connections));
+	json_decref(drain);
 }
 
 static void on_drain(uv_timer_t *timer) {
 	struct weir_service *service = timer->data;
 	enum weir_drain_state before = service->drain.state;
+	struct weir_listeners_connections connections = count_connections(service);
 	enum weir_drain_state state = weir_drain_step(&service->drain, weir_service_now_ms(service),
-		weir_balancers_unheard(&service->balancers, service->serial),
-		count_connections(service));
+		weir_balancers_unheard(&service->balancers, service->serial), connections.open,
+		connections.half_open);
 
 	if (state != before) {
-		weir_log_write(service->log, WEIR_LOG_INFO,
-			"drain: %s, %u balancers have not heard, %u connections",
-			weir_drain_state_name(state), service->drain.unheard,
-			service->drain.connections);
+		log_drain(service);
 	}
 	if (state == WEIR_DRAIN_DONE || state == WEIR_DRAIN_DEADLINE) {
 		uv_timer_stop(timer);

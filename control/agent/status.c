@@ -65,7 +65,7 @@ static json_t *make_balancers(const struct weir_service *service) {
 	return list;
 }
 
-static json_t *make_drain(const struct weir_service *service) {
+json_t *weir_status_drain(const struct weir_service *service) {
 	const struct weir_drain *drain = &service->drain;
 	uint64_t now_ms = weir_service_now_ms(service);
 	json_t *object = json_object();
@@ -148,7 +148,7 @@ json_t *weir_status_make(struct weir_service *service) {
 	if (status == NULL) {
 		return NULL;
 	}
-	json_object_set_new(status, "drain", make_drain(service));
+	json_object_set_new(status, "drain", weir_status_drain(service));
 	json_object_set_new(status, "balancers", make_balancers(service));
 	json_object_set_new(status, "values", make_values(service));
 	json_object_set_new(status, "meter", make_meter(service));
@@ -172,13 +172,28 @@ static json_int_t number_of(const json_t *object, const char *name) {
 	return json_integer_value(json_object_get(object, name));
 }
 
+const char *weir_status_connections(const json_t *drain, char text[WEIR_STATUS_COUNT_BYTES]) {
+	const json_t *count = json_object_get(drain, "connections");
+
+	if (json_is_integer(count)) {
+		snprintf(text, WEIR_STATUS_COUNT_BYTES, "%" JSON_INTEGER_FORMAT,
+			json_integer_value(count));
+	} else {
+		snprintf(text, WEIR_STATUS_COUNT_BYTES, "an unknown number of");
+	}
+	return text;
+}
+
 static void write_drain(const json_t *drain, FILE *out) {
+	char connections[WEIR_STATUS_COUNT_BYTES];
+
 	if (strcmp(text_of(drain, "state"), "none") != 0) {
 		fprintf(out,
 			"drain      %s, %" JSON_INTEGER_FORMAT " balancers have not heard, "
-			"%" JSON_INTEGER_FORMAT " connections, %.1f s left\n",
+			"%s connections, %.1f s left\n",
 			text_of(drain, "state"), number_of(drain, "unheard"),
-			number_of(drain, "connections"), (double)number_of(drain, "left_ms") / 1e3);
+			weir_status_connections(drain, connections),
+			(double)number_of(drain, "left_ms") / 1e3);
 	}
 }
 

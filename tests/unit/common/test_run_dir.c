@@ -152,6 +152,17 @@ static void one_that_only_we_can_write_stays_as_it_is(void **state) {
 	expect_log(lab, NULL);
 }
 
+// --run-dir /tmp must not close /tmp to everybody else.
+static void shared_one_is_refused_and_left_alone(void **state) {
+	struct lab *lab = *state;
+
+	assert_int_equal(mkdir(lab->path, 0700), 0);
+	assert_int_equal(chmod(lab->path, 01777), 0);
+	assert_int_equal(make(lab, NONE), -EPERM);
+	assert_non_null(strstr(lab->why, "is shared with all users (mode 1777)"));
+	expect(lab->path, geteuid(), 01777);
+}
+
 static void something_else_of_that_name_is_refused(void **state) {
 	struct lab *lab = *state;
 	int fd = open(lab->path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
@@ -276,6 +287,7 @@ int main(void) {
 		TEST(parents_are_made_for_all_to_pass),
 		TEST(one_that_others_can_write_is_mended_and_logged),
 		TEST(one_that_only_we_can_write_stays_as_it_is),
+		TEST(shared_one_is_refused_and_left_alone),
 		TEST(something_else_of_that_name_is_refused),
 		TEST(somebody_elses_is_refused_with_what_to_do),
 		TEST(controls_directory_is_for_its_user),

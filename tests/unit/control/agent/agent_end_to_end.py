@@ -416,6 +416,25 @@ def agent_measures_nginx(lab):
               f"{(last['busy_sum_us'] - first['busy_sum_us']) / counted:.0f} us each")
 
 
+def agent_says_when_the_cgroup_is_not_there(lab):
+    path = os.path.join(lab.dir, "cgroup")
+    os.mkdir(path)
+
+    def write():
+        with open(os.path.join(path, "cpu.stat"), "w", encoding="ascii") as file:
+            file.write("usage_usec 1000\n")
+    agent = lab.start_agent("--cgroup", path)
+    wait_for("no CPU time", lambda: f"--cgroup {path}: no CPU time" in agent.tail())
+    balancer = lab.balancer(wants=BITS["utilization"])
+    assert balancer.ask()["given"] == balancer.ask()["given"] == set()
+    write()
+    wait_for("CPU time", lambda: f"--cgroup {path}: CPU time is" in agent.tail())
+    wait_for("utilization", lambda: balancer.ask()["given"] == {"utilization"})
+    os.remove(os.path.join(path, "cpu.stat"))
+    wait_for("no CPU time any more", lambda: agent.tail().count("no CPU time") == 2)
+    wait_for("no utilization", lambda: balancer.ask()["given"] == set())
+
+
 # --- words --------------------------------------------------------------------------------------
 
 def agent_tells_every_balancer_at_once_until_it_has_heard(lab):
@@ -475,6 +494,20 @@ def agent_waits_for_the_last_connection(lab):
         assert command.process.wait(5) == 0 and os.path.exists(done), command.tail()
 
 
+def agent_runs_no_command_when_the_drain_is_called_off(lab):
+    lab.start_agent("--port", str(PORT))
+    done = os.path.join(lab.dir, "called-off")
+    with lab.listen() as listener:
+        connection = (lab.connect(), listener.accept()[0])
+        command = lab.start("lame-duck", lab.backend, lab.agent_binary, "lame-duck", "--interval",
+                            "20s", "--run-dir", lab.run_dir, "--then", f"touch {done}")
+        wait_for("1 left", lambda: "1 connections are left" in command.tail())
+        lab.command("ready")
+        assert command.process.wait(5) == 1, command.tail()
+        assert "ended by weir-agent ready" in command.tail() and not os.path.exists(done)
+        finish(*connection)
+
+
 def agent_stops_at_the_deadline(lab):
     agent = lab.start_agent("--port", str(PORT), "--interval", "1s")
     with lab.listen() as listener:
@@ -504,6 +537,43 @@ def agent_stops_when_all_is_served(lab):
     assert "drain: done" in agent.tail(), agent.tail()
 
 
+def forged_syn(port):
+    """A segment from an address that nobody has, with its pseudo header's checksum."""
+    source, target = socket.inet_aton("10.9.0.77"), socket.inet_aton(BACKEND)
+    segment = struct.pack("!HHIIBBHHH", port, PORT, port, 0, 5 << 4, 2, 1024, 0, 0)
+    words = struct.unpack("!16H", source + target + struct.pack("!HH", 6, len(segment)) + segment)
+    total = sum(words)
+    total = (total >> 16) + (total & 0xffff)
+    checksum = ~(total + (total >> 16)) & 0xffff
+    header = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 40, 0, 0, 64, 6, 0, source, target)
+    return header + segment[:16] + struct.pack("!H", checksum) + segment[18:]
+
+
+def half_open(lab):
+    return len(lab.backend.run("ss", "-Htn", "state", "syn-recv").splitlines())
+
+
+def agent_waits_for_no_flood_of_syns(lab):
+    agent = lab.start_agent("--port", str(PORT), "--interval", "60s")
+    with lab.listen():
+        balancer = lab.balancer()
+        balancer.ask(), balancer.ask()
+        with lab.client.inside():
+            raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
+        with raw:
+            for port in range(2000, 2040):
+                raw.sendto(forged_syn(port), (BACKEND, 0))
+        wait_for("half-open connections", lambda: half_open(lab) >= 30)
+        start = time.monotonic()
+        agent.signal(signal.SIGTERM)
+        assert balancer.receive(1)["word"] == "lame-duck"
+        balancer.ask(), balancer.ask()
+        assert agent.process.wait(10) == 0, agent.tail()
+        assert half_open(lab) >= 30
+        assert 1.5 < time.monotonic() - start < 4, time.monotonic() - start
+    assert "drain: done" in agent.tail(), agent.tail()
+
+
 def agent_stays_a_lame_duck_when_it_dies(lab):
     agent = lab.start_agent("--warm-up", "true")
     wait_for("ready", lambda: lab.status()["word"] == "ready")
@@ -521,8 +591,20 @@ def agent_stays_a_lame_duck_when_it_dies(lab):
     lab.command("lame-duck", "--interval", "0")
     agent.signal(signal.SIGTERM)
     assert agent.process.wait(5) == 0  # in order: the next one begins anew
-    lab.start_agent()
+    agent = lab.start_agent()
     assert lab.status()["word"] == "ready"
+    agent.kill()
+
+
+def agent_that_was_stopped_begins_anew(lab):
+    """Though it had no time to drain: docker stop kills after ten seconds."""
+    agent = lab.start_agent("--port", str(PORT))
+    with lab.listen() as listener, lab.connect(), listener.accept()[0]:
+        agent.signal(signal.SIGTERM)
+        wait_for("the drain", lambda: lab.status()["drain"]["state"] == "serving")
+        agent.kill()
+        agent = lab.start_agent("--port", str(PORT))
+        assert lab.status()["word"] == "ready", agent.tail()
 
 
 def agent_is_starting_until_it_is_warm(lab):
@@ -546,6 +628,35 @@ def agent_stays_starting_when_the_warm_up_fails(lab):
     lab.command("ready")
     assert balancer.receive()["word"] == "ready"
     assert balancer.ask()["word"] == "ready"
+
+
+def connections_that_cannot_be_counted_are_not_none(lab):
+    """A kernel without inet_diag: the drain lasts until its deadline."""
+    os.makedirs(lab.run_dir, exist_ok=True)
+    path = os.path.join(lab.run_dir, "agent.sock")
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(path)
+    drain = {"state": "serving", "left_ms": 900, "unheard": 0}
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen()
+
+        def serve():
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = listener.accept()
+                    with connection:
+                        connection.recv(512)
+                        connection.send(json.dumps({"word": "lame-duck", "drain": drain}).encode())
+        threading.Thread(target=serve, daemon=True).start()
+        assert "serving, 0 balancers have not heard, an unknown number of connections, 0.9 s" in \
+            lab.command("status")
+        command = lab.start("lame-duck", lab.backend, lab.agent_binary, "lame-duck", "--run-dir",
+                            lab.run_dir)
+        wait_for("progress", lambda: "an unknown number of connections are left" in command.tail())
+        drain["state"] = "deadline"
+        assert command.process.wait(5) == 0, command.tail()
+        listener.shutdown(socket.SHUT_RDWR)
 
 
 # --- ORCA ---------------------------------------------------------------------------------------
@@ -592,6 +703,7 @@ def agent_says_what_is_wrong(lab):
     os.chmod(lab.keys, 0o644)
     for status, expected, *words in (
             (1, "keys", "run", "--key-file", lab.keys, "--run-dir", lab.run_dir),
+            (1, "--key-file: there is no /nonexistent", "run", "--key-file", "/nonexistent"),
             (3, "no weir-agent run answers", "status", "--run-dir", lab.run_dir),
             (3, "no weir-agent run answers", "lame-duck", "--run-dir", lab.run_dir),
             (2, "use weir-agent key generate", "key")):
@@ -599,16 +711,37 @@ def agent_says_what_is_wrong(lab):
         assert program.process.wait(10) == status, (words, program.tail())
         assert expected in program.tail(), (words, program.tail())
     lab.write_keys(1)
-    lab.start_agent()
+    planted = os.path.join(lab.dir, "planted")
+    os.mkdir(planted)
+    for mode, owner, expected in ((0o1777, 0, "is shared with all users"),
+                                  (0o755, 4242, "belongs to user 4242")):
+        os.chmod(planted, mode)
+        os.chown(planted, owner, 0)
+        program = lab.start("planted", lab.backend, lab.agent_binary, "run", "--key-file", lab.keys,
+                            "--run-dir", planted)
+        wait_for("the end", lambda p=program: not p.alive())
+        assert program.process.returncode == 1, program.tail()
+        assert expected in program.tail(), program.tail()
+    lonely = lab.start("lonely", lab.backend, "prlimit", "--nproc=1", lab.agent_binary, "run",
+                       "--key-file", lab.keys, "--run-dir", lab.run_dir, "--warm-up", "true")
+    assert lonely.process.wait(10) == 1, lonely.tail()  # it may not fork any more
+    assert "cannot start: " in lonely.tail(), lonely.tail()
+    first = lab.start_agent()
     second = lab.start("second", lab.backend, lab.agent_binary, "run", "--key-file", lab.keys,
                        "--run-dir", lab.run_dir)
     assert second.process.wait(10) == 1, second.tail()
     assert "UDP port 4777 is in use" in second.tail(), second.tail()
-    assert lab.status()["word"] == "ready"
+    third = lab.start("third", lab.backend, lab.agent_binary, "run", "--key-file", lab.keys,
+                      "--run-dir", lab.run_dir, "--udp-port", "4778")
+    wait_for("the end", lambda: not third.alive())  # else nobody could talk to the first one
+    assert third.process.returncode == 1, third.tail()
+    assert f"another weir-agent uses {lab.run_dir}" in third.tail(), third.tail()
+    lab.command("lame-duck", "--interval", "0")
+    assert "lame-duck" in first.tail(), first.tail()
 
 
 SCENARIOS = [scenario for name, scenario in list(globals().items())
-             if name.startswith("agent_") and callable(scenario)]
+             if name.startswith(("agent_", "connections_")) and callable(scenario)]
 
 
 def main():

@@ -122,14 +122,14 @@ static void drain_waits_for_balancers_and_connections(void **state) {
 	struct weir_drain drain = {0};
 
 	(void)state;
-	assert_int_equal(weir_drain_step(&drain, 10, 0, 0), WEIR_DRAIN_NONE);
+	assert_int_equal(weir_drain_step(&drain, 10, 0, 0, 0), WEIR_DRAIN_NONE);
 	weir_drain_begin(&drain, 1000, 5000);
-	assert_int_equal(weir_drain_step(&drain, 1000, 1, 0), WEIR_DRAIN_TELLING);
-	assert_int_equal(weir_drain_step(&drain, 1500, 1, 0), WEIR_DRAIN_TELLING);
-	assert_int_equal(weir_drain_step(&drain, 2000, 0, 3), WEIR_DRAIN_SERVING);
-	assert_int_equal(weir_drain_step(&drain, 2500, 0, 0), WEIR_DRAIN_SERVING);
-	assert_int_equal(weir_drain_step(&drain, 2799, 0, 0), WEIR_DRAIN_SERVING);
-	assert_int_equal(weir_drain_step(&drain, 2800, 0, 0), WEIR_DRAIN_DONE);
+	assert_int_equal(weir_drain_step(&drain, 1000, 1, 0, 0), WEIR_DRAIN_TELLING);
+	assert_int_equal(weir_drain_step(&drain, 1500, 1, 0, 0), WEIR_DRAIN_TELLING);
+	assert_int_equal(weir_drain_step(&drain, 2000, 0, 3, 0), WEIR_DRAIN_SERVING);
+	assert_int_equal(weir_drain_step(&drain, 2500, 0, 0, 0), WEIR_DRAIN_SERVING);
+	assert_int_equal(weir_drain_step(&drain, 2799, 0, 0, 0), WEIR_DRAIN_SERVING);
+	assert_int_equal(weir_drain_step(&drain, 2800, 0, 0, 0), WEIR_DRAIN_DONE);
 }
 
 static void drain_is_not_quiet_when_one_more_comes(void **state) {
@@ -137,11 +137,32 @@ static void drain_is_not_quiet_when_one_more_comes(void **state) {
 
 	(void)state;
 	weir_drain_begin(&drain, 1000, 5000);
-	assert_int_equal(weir_drain_step(&drain, 1000, 0, 0), WEIR_DRAIN_SERVING);
-	assert_int_equal(weir_drain_step(&drain, 1290, 0, 1), WEIR_DRAIN_SERVING);
-	assert_int_equal(weir_drain_step(&drain, 1400, 0, 0), WEIR_DRAIN_SERVING);
-	assert_int_equal(weir_drain_step(&drain, 1699, 0, 0), WEIR_DRAIN_SERVING);
-	assert_int_equal(weir_drain_step(&drain, 1700, 0, 0), WEIR_DRAIN_DONE);
+	assert_int_equal(weir_drain_step(&drain, 1000, 0, 0, 0), WEIR_DRAIN_SERVING);
+	assert_int_equal(weir_drain_step(&drain, 1290, 0, 1, 0), WEIR_DRAIN_SERVING);
+	assert_int_equal(weir_drain_step(&drain, 1400, 0, 0, 0), WEIR_DRAIN_SERVING);
+	assert_int_equal(weir_drain_step(&drain, 1699, 0, 0, 0), WEIR_DRAIN_SERVING);
+	assert_int_equal(weir_drain_step(&drain, 1700, 0, 0, 0), WEIR_DRAIN_DONE);
+}
+
+// A handshake gets the time that it takes, a flood of SYNs no more.
+static void half_open_connections_hold_a_drain_for_a_moment(void **state) {
+	struct weir_drain drain = {0};
+
+	(void)state;
+	weir_drain_begin(&drain, 1000, 60000);
+	assert_int_equal(weir_drain_step(&drain, 1000, 1, 0, 500), WEIR_DRAIN_TELLING);
+	assert_int_equal(weir_drain_step(&drain, 9000, 0, 0, 500), WEIR_DRAIN_SERVING);
+	assert_int_equal(weir_drain_step(&drain, 10499, 0, 0, 500), WEIR_DRAIN_SERVING);
+	assert_int_equal(drain.connections, 500);
+	assert_int_equal(weir_drain_step(&drain, 10500, 0, 0, 500), WEIR_DRAIN_SERVING);
+	assert_int_equal(drain.connections, 0);
+	assert_int_equal(weir_drain_step(&drain, 10600, 0, 1, 500), WEIR_DRAIN_SERVING);
+	assert_int_equal(weir_drain_step(&drain, 10700, 0, 0, 500), WEIR_DRAIN_SERVING);
+	assert_int_equal(weir_drain_step(&drain, 11000, 0, 0, 500), WEIR_DRAIN_DONE);
+	weir_drain_begin(&drain, 1000, 60000); // none that is lost
+	assert_int_equal(weir_drain_step(&drain, 1000, 0, 0, 1), WEIR_DRAIN_SERVING);
+	assert_int_equal(weir_drain_step(&drain, 1200, 0, 0, 0), WEIR_DRAIN_SERVING);
+	assert_int_equal(weir_drain_step(&drain, 1500, 0, 0, 0), WEIR_DRAIN_DONE);
 }
 
 static void drain_ends_at_its_deadline(void **state) {
@@ -149,12 +170,12 @@ static void drain_ends_at_its_deadline(void **state) {
 
 	(void)state;
 	weir_drain_begin(&drain, 1000, 5000);
-	assert_int_equal(weir_drain_step(&drain, 5999, 0, UINT32_MAX), WEIR_DRAIN_SERVING);
-	assert_int_equal(weir_drain_step(&drain, 6000, 2, 1), WEIR_DRAIN_DEADLINE);
+	assert_int_equal(weir_drain_step(&drain, 5999, 0, UINT32_MAX, 0), WEIR_DRAIN_SERVING);
+	assert_int_equal(weir_drain_step(&drain, 6000, 2, 1, 0), WEIR_DRAIN_DEADLINE);
 	weir_drain_begin(&drain, 7000, 1000); // another one
-	assert_int_equal(weir_drain_step(&drain, 7000, 2, 1), WEIR_DRAIN_TELLING);
+	assert_int_equal(weir_drain_step(&drain, 7000, 2, 1, 0), WEIR_DRAIN_TELLING);
 	weir_drain_end(&drain);
-	assert_int_equal(weir_drain_step(&drain, 9000, 0, 0), WEIR_DRAIN_NONE);
+	assert_int_equal(weir_drain_step(&drain, 9000, 0, 0, 0), WEIR_DRAIN_NONE);
 }
 
 int main(void) {
@@ -167,6 +188,7 @@ int main(void) {
 		TEST(balancers_are_told_less_and_less_often),
 		cmocka_unit_test(drain_waits_for_balancers_and_connections),
 		cmocka_unit_test(drain_is_not_quiet_when_one_more_comes),
+		cmocka_unit_test(half_open_connections_hold_a_drain_for_a_moment),
 		cmocka_unit_test(drain_ends_at_its_deadline),
 	};
 

@@ -254,6 +254,26 @@ static void load_sums_what_the_application_says(void **state) {
 	assert_int_equal(lab->answer.service_sum_us, 120000);
 }
 
+// Each number is possible, and their product is more than a counter holds.
+static void load_survives_an_application_that_boasts(void **state) {
+	struct lab *lab = *state;
+	struct weir_report report = {
+		.given = WEIR_REPORT(SERVICE_TIME) | WEIR_REPORT(SERVICE_COUNT) |
+			 WEIR_REPORT(BUSY_TIME) | WEIR_REPORT(BUSY_COUNT),
+		.service_time_ms = 86400000,
+		.service_count = 1e15,
+		.busy_time_ms = 86400000,
+		.busy_count = 1e15,
+	};
+
+	weir_load_set_wants(&lab->load, ALL);
+	weir_load_take_application(&lab->load, &report, 1000);
+	fill(lab, ALL, 1500);
+	assert_int_equal(lab->answer.service_count, 1000000000000000);
+	assert_int_equal(lab->answer.service_sum_us, 1000000000000000);
+	assert_int_equal(lab->answer.busy_sum_us, 1000000000000000000);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
@@ -265,6 +285,7 @@ int main(void) {
 		TEST(load_counts_on_when_somebody_wants_more),
 		TEST(load_believes_the_application),
 		TEST(load_sums_what_the_application_says),
+		TEST(load_survives_an_application_that_boasts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
 // loopback of a network namespace of this process. Needs root.
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -413,10 +414,11 @@ static void listeners_show_the_fullest_queue(void **state) {
 }
 
 static uint32_t connections(int fd) {
-	uint32_t count = UINT32_MAX;
+	struct weir_listeners_connections connections;
 
-	assert_int_equal(weir_listeners_connections(fd, ports, 2, &count), 0);
-	return count;
+	assert_int_equal(weir_listeners_connections(fd, ports, 2, &connections), 0);
+	assert_int_equal(connections.half_open, 0);
+	return connections.open;
 }
 
 static void listeners_count_connections_that_are_not_over(void **state) {
@@ -439,6 +441,29 @@ static void listeners_count_connections_that_are_not_over(void **state) {
 	close(fd);
 }
 
+// Until data comes, a listener that defers accepting leaves a connection half-open.
+static void listeners_tell_half_open_connections_apart(void **state) {
+	struct lab *lab = *state;
+	struct weir_listeners_connections connections;
+	int fd = weir_listeners_open(), waiting, seconds = 30;
+
+	assert_int_equal(
+		setsockopt(lab->listener, IPPROTO_TCP, TCP_DEFER_ACCEPT, &seconds, sizeof(seconds)),
+		0);
+	waiting = dial(lab->listener);
+	assert_int_equal(weir_listeners_connections(fd, ports, 2, &connections), 0);
+	assert_int_equal(connections.half_open, 1);
+	assert_int_equal(connections.open, 0);
+	assert_int_equal(write(waiting, "x", 1), 1);
+	assert_int_equal(weir_listeners_connections(fd, ports, 2, &connections), 0);
+	assert_int_equal(connections.half_open, 0);
+	assert_int_equal(connections.open, 1);
+	finish((struct pair){waiting, accept(lab->listener, NULL, NULL)});
+	seconds = 0;
+	setsockopt(lab->listener, IPPROTO_TCP, TCP_DEFER_ACCEPT, &seconds, sizeof(seconds));
+	close(fd);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
@@ -452,6 +477,7 @@ int main(void) {
 		cmocka_unit_test(meter_helper_loads_for_a_process_without_privileges),
 		TEST(listeners_show_the_fullest_queue),
 		TEST(listeners_count_connections_that_are_not_over),
+		TEST(listeners_tell_half_open_connections_apart),
 	};
 
 	return cmocka_run_group_tests(tests, enter_namespace, NULL);
