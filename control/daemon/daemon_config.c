@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <systemd/sd-daemon.h>
+
+#include "daemon_private.h"
+
+#define COLLECT_MS 50
+#define RETRY_NS 1000000000ull // without memory
+
+void weir_daemon_steer(struct weir_daemon *daemon) {
+	if (daemon->handover != NULL) {
+		daemon->steer_due = weir_watch_steer(daemon->watch, daemon->handover,
+					    weir_reload_config(daemon->reload)) < 0;
+	}
+}
+
+static void collect_due(uv_timer_t *timer) {
+	struct weir_daemon *daemon = timer->data;
+
+	weir_estimates_collect(daemon->estimates, weir_daemon_now_ns());
+}
+
+static void follow(struct weir_daemon *daemon, const struct weir_config *config) {
+	weir_drains_follow(&daemon->drains, daemon->tables);
+	if (weir_estimates_follow(daemon->estimates, daemon->tables, config, weir_daemon_now_ns()) <
+		0) {
+		weir_log_write(daemon->log, WEIR_LOG_ERROR,
+			"out of memory: service times and weights of some backends are unknown");
+	}
+	if (daemon->segment == NULL || !weir_estimates_measures(daemon->estimates)) {
+		uv_timer_stop(&daemon->collect);
+	} else if (!uv_is_active((uv_handle_t *)&daemon->collect)) {
+		uv_timer_start(&daemon->collect, collect_due, COLLECT_MS, COLLECT_MS);
+	}
+}
+
+void weir_daemon_follow(struct weir_daemon *daemon) {
+	follow(daemon, weir_reload_config(daemon->reload));
+}
+
+static uint64_t publications(const struct weir_daemon *daemon) {
+	return daemon->segment != NULL ? weir_counter_read(&daemon->segment->notes->publications)
+				       : 0;
+}
+
+// What has no id in the segment yet gets one when those that have left are free.
+static void note_waiting(struct weir_daemon *daemon) {
+	uint32_t waiting = weir_tables_waiting(daemon->tables, &daemon->retry);
+	char why[sizeof(daemon->config_why)] = "";
+
+	daemon->retry_ns = 0;
+	if (waiting > 0) {
+		daemon->retry = true;
+		snprintf(why, sizeof(why),
+			"%u services and backends wait for ids of the segment, which become free "
+			"when the flows of removed ones have ended",
+			waiting);
+		if (daemon->config_why[0] == '\0') {
+			weir_log_write(daemon->log, WEIR_LOG_WARN,
+				"the configuration is not published as a whole yet: %s", why);
+		}
+	}
+	memcpy(daemon->config_why, why, sizeof(why));
+}
+
+int weir_daemon_apply(
+	struct weir_daemon *daemon, const struct weir_config *config, char *why, size_t why_bytes) {
+	uint64_t started = weir_daemon_now_ns();
+	uint64_t before = publications(daemon);
+	int r;
+
+	if (daemon->tables == NULL) {
+		return 0; // the first dataplane will get it
+	}
+	r = weir_tables_apply(daemon->tables, config, why, why_bytes);
+	if (r < 0) {
+		if (why[0] == '\0') {
+			snprintf(why, why_bytes, "%s", strerror(-r));
+		}
+		return r;
+	}
+	note_waiting(daemon);
+	if (publications(daemon) != before) {
+		weir_daemon_note_publication(daemon, started);
+	}
+	weir_watch_configure(daemon->watch, daemon->tables, config);
+	follow(daemon, config);
+	if (weir_outliers_follow(daemon->outliers, daemon->tables, config) < 0) {
+		weir_log_write(daemon->log, WEIR_LOG_ERROR, "out of memory: no backend is ejected");
+	}
+	weir_daemon_publish(daemon);
+	return 0;
+}
+
+void weir_daemon_keep_unapplied(struct weir_daemon *daemon, int error, const char *why) {
+	bool is_new = strcmp(why, daemon->config_why) != 0;
+
+	daemon->retry = error == -EBUSY || error == -ENOMEM;
+	daemon->retry_ns = error == -ENOMEM ? weir_daemon_now_ns() + RETRY_NS : 0;
+	snprintf(daemon->config_why, sizeof(daemon->config_why), "%s", why);
+	if (is_new) {
+		weir_log_write(daemon->log, WEIR_LOG_ERROR,
+			daemon->retry ? "the configuration is not published yet: %s"
+				      : "the configuration does not fit the running "
+					"weir-dataplane: %s",
+			why);
+	}
+	weir_daemon_follow(daemon);
+}
+
+void weir_daemon_retry(struct weir_daemon *daemon) {
+	char why[sizeof(daemon->config_why)] = "";
+	bool helps;
+	int r;
+
+	if (!daemon->retry || weir_daemon_now_ns() < daemon->retry_ns ||
+		(weir_tables_waiting(daemon->tables, &helps) > 0
+				? !helps
+				: weir_tables_wait(daemon->tables))) {
+		return;
+	}
+	r = weir_daemon_apply(daemon, weir_reload_config(daemon->reload), why, sizeof(why));
+	if (r == 0 && daemon->retry) {
+		return; // some wait still
+	}
+	if (r == 0) {
+		weir_log_write(daemon->log, WEIR_LOG_INFO, "the configuration is published");
+		weir_daemon_steer(daemon);
+		weir_daemon_say_status(daemon);
+	} else if (r != -EBUSY) {
+		weir_daemon_keep_unapplied(daemon, r, why);
+	}
+}
+
+static void log_errors(
+	struct weir_log *log, const char *file, const struct weir_config_errors *errors) {
+	char line[1024];
+
+	for (uint32_t i = 0; i < errors->count; i++) {
+		weir_log_write(log, WEIR_LOG_ERROR, "%s",
+			weir_config_error_format(file, &errors->error[i], line, sizeof(line)));
+	}
+}
+
+void weir_daemon_log_warnings(
+	struct weir_log *log, const char *file, const struct weir_config_errors *errors) {
+	char line[1024];
+
+	for (uint32_t i = 0; i < errors->warning_count; i++) {
+		weir_log_write(log, WEIR_LOG_WARN, "%s",
+			weir_config_error_format(file, &errors->warning[i], line, sizeof(line)));
+	}
+}
+
+static int plan_and_apply(struct weir_daemon *daemon, const char *file,
+	struct weir_reload_plan *plan, char *why, size_t why_bytes) {
+	int r = weir_reload_plan(daemon->reload, file, plan);
+
+	why[0] = '\0';
+	if (r < 0) {
+		log_errors(daemon->log, plan->file != NULL ? plan->file : "?", &plan->errors);
+		if (r == -EACCES) {
+			snprintf(why, why_bytes,
+				"user %s cannot read %s: grant the user or its group read access",
+				daemon->user, plan->file);
+		} else {
+			snprintf(why, why_bytes, "%s has %u error%s; nothing was changed",
+				plan->file != NULL ? plan->file : "the file", plan->errors.count,
+				plan->errors.count == 1 ? "" : "s");
+		}
+		return r;
+	}
+	return weir_daemon_apply(daemon, plan->config, why, why_bytes);
+}
+
+int weir_daemon_reload(struct weir_daemon *daemon, const char *file, struct weir_reload_plan *plan,
+	char *why, size_t why_bytes) {
+	char line[1024];
+	int r;
+
+	sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%llu",
+		(unsigned long long)(weir_daemon_now_ns() / 1000));
+	r = plan_and_apply(daemon, file, plan, why, why_bytes);
+	if (r < 0) {
+		weir_log_write(daemon->log, WEIR_LOG_ERROR, "reload refused: %s", why);
+	} else {
+		weir_daemon_log_warnings(daemon->log, plan->file, &plan->errors);
+		for (uint32_t i = 0; i < plan->difference.count; i++) {
+			weir_log_write(daemon->log, WEIR_LOG_INFO, "reload: %s",
+				weir_change_format(
+					&plan->difference.change[i], line, sizeof(line)));
+		}
+		weir_log_write(daemon->log, WEIR_LOG_INFO, "reload of %s: %u change%s", plan->file,
+			plan->difference.count, plan->difference.count == 1 ? "" : "s");
+		weir_reload_commit(daemon->reload, plan);
+		weir_daemon_steer(daemon);
+	}
+	sd_notify(0, "READY=1");
+	weir_daemon_say_status(daemon);
+	return r;
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <stdio.h>
+#include <string.h>
+#include <systemd/sd-daemon.h>
+#include <time.h>
+
+#include "daemon_private.h"
+
+#define GRACE_LOOK_MS 1
+#define PUBLISH_SHARE 4
+#define GRACE_SPIN_NS 20000 // workers that poll pass within a microsecond: worth a short look
+
+uint64_t weir_daemon_now_ns(void) {
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+void weir_daemon_say_status(const struct weir_daemon *daemon) {
+	const struct weir_config *config = weir_reload_config(daemon->reload);
+
+	sd_notifyf(0, "STATUS=%u service%s, %s%s", config->service_count,
+		config->service_count == 1 ? "" : "s",
+		daemon->segment != NULL ? "dataplane attached" : "waiting for weir-dataplane",
+		weir_daemon_unpublished(daemon) != NULL ? ", not published yet" : "");
+}
+
+static bool grace_is_over(struct weir_daemon *daemon) {
+	if (!weir_writer_passed(weir_tables_writer(daemon->tables), daemon->grace_mark)) {
+		return false;
+	}
+	daemon->last_grace_us = (weir_daemon_now_ns() - daemon->grace_since_ns) / 1000;
+	daemon->grace_since_ns = 0;
+	uv_timer_stop(&daemon->grace);
+	return true;
+}
+
+static void grace_due(uv_timer_t *timer) {
+	struct weir_daemon *daemon = timer->data;
+
+	if (daemon->segment == NULL || daemon->grace_since_ns == 0) {
+		uv_timer_stop(timer);
+		return;
+	}
+	grace_is_over(daemon);
+}
+
+void weir_daemon_note_publication(struct weir_daemon *daemon, uint64_t started_ns) {
+	uint64_t now = weir_daemon_now_ns();
+
+	daemon->last_publish_us = (now - started_ns) / 1000;
+	daemon->published_ns = now;
+	if (daemon->grace_since_ns != 0) {
+		return; // one is being measured
+	}
+	daemon->grace_since_ns = now;
+	daemon->grace_mark = weir_writer_mark(weir_tables_writer(daemon->tables));
+	while (weir_daemon_now_ns() - now < GRACE_SPIN_NS) {
+		if (grace_is_over(daemon)) {
+			return;
+		}
+	}
+	uv_timer_start(&daemon->grace, grace_due, GRACE_LOOK_MS, GRACE_LOOK_MS);
+}
+
+const char *weir_daemon_unpublished(const struct weir_daemon *daemon) {
+	if (daemon->segment == NULL) {
+		return NULL;
+	}
+	return daemon->config_why[0] != '\0'    ? daemon->config_why
+	       : daemon->publish_why[0] != '\0' ? daemon->publish_why
+						: weir_watch_unsteered(daemon->watch);
+}
+
+static void note_failure(struct weir_daemon *daemon, int error) {
+	char why[sizeof(daemon->publish_why)];
+
+	snprintf(why, sizeof(why), "%s",
+		error == -ENOSPC ? "the segment's heap is full (segment.heap_bytes)"
+		: error == -EBUSY
+			? "the segment's heap is full of replaced tables, which a worker still uses"
+			: strerror(-error));
+	if (strcmp(why, daemon->publish_why) != 0) {
+		memcpy(daemon->publish_why, why, sizeof(why));
+		weir_log_write(daemon->log, WEIR_LOG_ERROR,
+			"cannot publish: %s; the previous tables stay in use", why);
+		weir_daemon_say_status(daemon);
+	}
+}
+
+static void note_success(struct weir_daemon *daemon) {
+	if (daemon->publish_why[0] != '\0') {
+		daemon->publish_why[0] = '\0';
+		weir_log_write(daemon->log, WEIR_LOG_INFO, "all changes are published");
+		weir_daemon_say_status(daemon);
+	}
+}
+
+int weir_daemon_publish(struct weir_daemon *daemon) {
+	uint64_t started = weir_daemon_now_ns();
+	int r;
+
+	if (daemon->segment == NULL) {
+		// Everything is published again once a dataplane is attached.
+		daemon->dirty = daemon->tables != NULL && weir_tables_publish(daemon->tables) < 0;
+		weir_watch_pace(daemon->watch);
+		return -ENOTCONN;
+	}
+	r = weir_tables_publish(daemon->tables);
+	daemon->dirty = r < 0;
+	if (r < 0) {
+		note_failure(daemon, r);
+		return r;
+	}
+	note_success(daemon);
+	if (r > 0) {
+		weir_daemon_note_publication(daemon, started);
+	}
+	// The set of backends in use may have changed.
+	weir_watch_pace(daemon->watch);
+	return weir_tables_config(daemon->tables) != NULL ? 0 : -EAGAIN;
+}
+
+static void publish_due(uv_timer_t *timer) {
+	(void)timer; // it has woken the loop, which publishes in after_wait or before_wait
+}
+
+// Publish before the loop waits again. A mass failure brings many changes, each in its own
+// iteration of the loop: publications are then limited to 1 / PUBLISH_SHARE of the time.
+void weir_daemon_publish_dirty(struct weir_daemon *daemon) {
+	uint64_t now, next;
+
+	if (!daemon->dirty || daemon->publish_why[0] != '\0') {
+		return; // what has failed is tried again every tick
+	}
+	now = weir_daemon_now_ns();
+	next = daemon->published_ns + (PUBLISH_SHARE - 1) * daemon->last_publish_us * 1000;
+	if (now >= next) {
+		weir_daemon_publish(daemon);
+	} else if (!uv_is_active((uv_handle_t *)&daemon->publish)) {
+		uv_timer_start(&daemon->publish, publish_due, (next - now) / 1000000 + 1, 0);
+	}
+}
