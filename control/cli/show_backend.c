@@ -82,7 +82,7 @@ static void add_notes(json_t *row) {
 static const char *const of_state[] = {"admin", "drain", "health", "since_ms", "why", "verdict",
 	"word", "leaving", "resolved", "ejected", "at_limit", "in_selection", NULL};
 static const char *const of_weight[] = {"weight", "runtime_weight", "reported_weight", "own_weight",
-	"effective_weight", "share_percent", "achieved_percent", NULL};
+	"effective_weight", "slow_start_percent", "share_percent", "achieved_percent", NULL};
 
 // Print these members under a title, and take them out of the object.
 static void print_section(FILE *out, json_t *object, const char *title, const char *const keys[]) {

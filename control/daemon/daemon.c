@@ -60,6 +60,7 @@ static int bind_tables(
 	struct weir_daemon *daemon, struct weir_segment *segment, char *why, size_t why_bytes) {
 	int r;
 
+	weir_daemon_tell_time(daemon);
 	if (daemon->tables != NULL) {
 		r = weir_tables_rebind(daemon->tables, segment);
 	} else {
@@ -164,9 +165,7 @@ static void tell_refusals(struct weir_daemon *daemon) {
 static void on_tick(uv_timer_t *timer) {
 	struct weir_daemon *daemon = timer->data;
 
-	if (daemon->tables != NULL) {
-		weir_tables_clock(daemon->tables, weir_daemon_now_ns() / 1000000);
-	}
+	weir_daemon_tell_time(daemon);
 	if (daemon->segment != NULL) {
 		tell_refusals(daemon);
 		if (daemon->publish_why[0] != '\0') {

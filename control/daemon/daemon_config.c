@@ -74,6 +74,7 @@ int weir_daemon_apply(
 	if (daemon->tables == NULL) {
 		return 0; // the first dataplane will get it
 	}
+	weir_daemon_tell_time(daemon);
 	r = weir_tables_apply(daemon->tables, config, why, why_bytes);
 	if (r < 0) {
 		if (why[0] == '\0') {

@@ -23,6 +23,8 @@ void weir_daemon_retry(struct weir_daemon *daemon);
 // daemon_config.c: tell the kernel which packets are the dataplane's.
 void weir_daemon_steer(struct weir_daemon *daemon);
 
+// daemon_publish.c: tell the tables what time it is, if there are any.
+void weir_daemon_tell_time(struct weir_daemon *daemon);
 // daemon_publish.c: one line for systemd on what runs.
 void weir_daemon_say_status(const struct weir_daemon *daemon);
 // daemon_publish.c: a publication has taken the time since started_ns: record it, and start to

@@ -8,6 +8,7 @@
 
 #define GRACE_LOOK_MS 1
 #define PUBLISH_SHARE 4
+#define NS_PER_MS 1000000u
 #define GRACE_SPIN_NS 20000 // workers that poll pass within a microsecond: worth a short look
 
 uint64_t weir_daemon_now_ns(void) {
@@ -15,6 +16,13 @@ uint64_t weir_daemon_now_ns(void) {
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+// After a pause of the whole process, changes may be published before the tick has come.
+void weir_daemon_tell_time(struct weir_daemon *daemon) {
+	if (daemon->tables != NULL) {
+		weir_tables_clock(daemon->tables, weir_daemon_now_ns() / NS_PER_MS);
+	}
 }
 
 void weir_daemon_say_status(const struct weir_daemon *daemon) {
@@ -101,6 +109,7 @@ int weir_daemon_publish(struct weir_daemon *daemon) {
 	uint64_t started = weir_daemon_now_ns();
 	int r;
 
+	weir_daemon_tell_time(daemon);
 	if (daemon->segment == NULL) {
 		// Everything is published again once a dataplane is attached.
 		daemon->dirty = daemon->tables != NULL && weir_tables_publish(daemon->tables) < 0;

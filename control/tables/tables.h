@@ -152,8 +152,9 @@ struct weir_tables_refusal {
 // Returns false when there is none; call until then, about every 100 ms.
 bool weir_tables_refused(struct weir_tables *tables, struct weir_tables_refusal *ret);
 
-// What time it is, CLOCK_MONOTONIC: call about every 100 ms. Backends in slow start go a step on
-// with the next publication, and those that become eligible begin it as of this time.
+// What time it is, CLOCK_MONOTONIC: call about every 100 ms, and before a publication or a new
+// configuration. Backends in slow start go a step on with the next publication, and those that
+// become eligible begin it as of this time.
 void weir_tables_clock(struct weir_tables *tables, uint64_t now_ms);
 
 // Reclaim memory and ids of backends that left; publish marks that an earlier publish could not.

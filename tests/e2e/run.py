@@ -31,15 +31,17 @@ import scenarios_policies
 import scenarios_ports
 import scenarios_reported
 import scenarios_restart
+import scenarios_slow_start
 import scenarios_subsets
 import scenarios_traffic
 import scenarios_worker
 from scenario import collect
 
 MODULES = (scenarios_traffic, scenarios_balancing, scenarios_backends, scenarios_policies,
-           scenarios_checks, scenarios_control, scenarios_hostile, scenarios_limits, scenarios_mtu,
-           scenarios_ports, scenarios_subsets, scenarios_worker, scenarios_access, scenarios_agents,
-           scenarios_restart, scenarios_reported)
+           scenarios_checks, scenarios_control, scenarios_hostile,
+           scenarios_limits, scenarios_mtu, scenarios_ports, scenarios_subsets, scenarios_worker,
+           scenarios_access, scenarios_agents, scenarios_restart, scenarios_reported,
+           scenarios_slow_start)
 # Scenarios wait most of the time: for programs to start, for health checks, for timeouts.
 JOBS = 2 * os.cpu_count()
 

@@ -185,6 +185,10 @@ static json_t *json_backend(struct weir_daemon *daemon, const struct weir_backen
 		json_object_set_new(object, "path_mtu",
 			state->path_mtu == 0 ? json_null() : json_integer(state->path_mtu));
 		json_object_set_new(object, "drain", weir_json_drain(daemon, state));
+		json_object_set_new(object, "slow_start_percent",
+			state->share.part == 0 ? json_null()
+					       : weir_json_percent(100.0 * state->share.part /
+								   WEIR_POLICY_PART_ONE));
 		weir_json_condition(object, daemon, state);
 		weir_json_share(object, &counters);
 	}

@@ -25,6 +25,7 @@
 #define CHECKED \
 	", \"health_check\": {\"type\": \"tcp\", \"port\": 9, \"interval_ms\": 60000, " \
 	"\"timeout_ms\": 500, \"rise\": 200, \"fall\": 200}"
+#define SLOW_START(window) ", \"slow_start\": {\"window_ms\": " #window "}"
 #define ONE_SERVICE SERVICE("web", "198.51.100.10", "", THREE)
 
 static int setup(void **state) {
@@ -240,6 +241,65 @@ static void s4_reload_while_the_dataplane_is_away_reaches_the_next_one(void **st
 	lab_dataplane_stop(dataplane);
 }
 
+static bool starts_slowly(const struct lab *lab, const char *backend) {
+	json_t *holder = NULL;
+	const json_t *percent =
+		json_object_get(lab_backend(lab, &holder, "web", backend), "slow_start_percent");
+	bool does = json_is_number(percent);
+
+	json_decref(holder);
+	return does;
+}
+
+// The request is the first thing that it sees after a pause that is longer than the window.
+static void slow_start_begins_after_a_pause_not_before(void **state) {
+	static const char ready[] = "{\"command\": \"backend.ready\", \"backend\": \"b-1\"}\n";
+	struct timespec pause = {.tv_sec = 1, .tv_nsec = 700000000};
+	struct lab *lab = *state;
+	struct lab_dataplane *dataplane;
+	int fd;
+
+	lab_write_config(lab, SERVICE("web", "198.51.100.10", SLOW_START(1500), THREE));
+	lab_start(lab);
+	dataplane = lab_dataplane_start(lab, 1);
+	LAB_UNTIL(lab_attached(lab));
+	json_decref(lab_result(lab, "{\"command\": \"backend.drain\", \"backend\": \"b-1\"}"));
+	nanosleep(&pause, NULL); // the others have their whole share
+	fd = lab_connect(lab);
+	kill(lab->control, SIGSTOP);
+	lab_send(fd, ready, sizeof(ready) - 1);
+	nanosleep(&pause, NULL);
+	kill(lab->control, SIGCONT);
+	json_decref(lab_read_answer(fd));
+	assert_true(starts_slowly(lab, "b-1"));
+	assert_false(starts_slowly(lab, "b-2"));
+	close(fd);
+	LAB_UNTIL(!starts_slowly(lab, "b-1"));
+	lab_stop(lab);
+	lab_dataplane_stop(dataplane);
+}
+
+static void s3_backend_that_came_while_control_was_down_starts_slowly(void **state) {
+	struct timespec pause = {.tv_sec = 1, .tv_nsec = 700000000};
+	struct lab *lab = *state;
+	struct lab_dataplane *dataplane;
+
+	lab_write_config(lab, SERVICE("web", "198.51.100.10", SLOW_START(1500), TWO));
+	lab_start(lab);
+	dataplane = lab_dataplane_start(lab, 1);
+	LAB_UNTIL(lab_attached(lab));
+	nanosleep(&pause, NULL); // these two have their whole share
+	lab_kill(lab);
+	lab_write_config(lab, SERVICE("web", "198.51.100.10", SLOW_START(60000), THREE));
+	lab_start(lab);
+	LAB_UNTIL(lab_attached(lab));
+	nanosleep(&pause, NULL); // ticks
+	assert_true(starts_slowly(lab, "b-2"));
+	assert_false(starts_slowly(lab, "b-1"));
+	lab_stop(lab);
+	lab_dataplane_stop(dataplane);
+}
+
 int main(void) {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
@@ -248,6 +308,8 @@ int main(void) {
 		T(s3_control_killed_at_random_moments_never_leaves_a_gap),
 		T(s4_dataplane_restart_is_noticed_and_everything_published_again),
 		T(s4_reload_while_the_dataplane_is_away_reaches_the_next_one),
+		T(slow_start_begins_after_a_pause_not_before),
+		T(s3_backend_that_came_while_control_was_down_starts_slowly),
 	};
 
 	return cmocka_run_group_tests(tests, lab_own_network, NULL);
