@@ -176,7 +176,9 @@ void weir_ejection_look(const struct weir_ejection_settings *settings,
 	struct weir_ejection_count all = {0};
 	bool is_end = now_ms >= service->interval_end_ms && service->interval_end_ms != 0;
 
-	if (is_end || service->interval_end_ms == 0) {
+	// Or it has got shorter settings since it began.
+	if (is_end || service->interval_end_ms > now_ms + settings->interval_ms ||
+		service->interval_end_ms == 0) {
 		service->interval_end_ms = now_ms + settings->interval_ms;
 	}
 	for (uint32_t i = 0; i < count; i++) {

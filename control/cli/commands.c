@@ -326,10 +326,10 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 WEIR_CLI_SUBSET, NULL, NULL, weir_subset_preview_run, false},
 	{"policy", "compare", "[--for DURATION] [--durations HOW] SERVICE",
 	 "show what every policy would have done",
-	 "Records the flows of the service for a while, and replays them through every policy. The\n"
-	 "first row is the recording itself; the row of the policy in use tells how near to it the\n"
-	 "replay comes. SPREAD is ACTIVE-MOST / ACTIVE-MEAN: the flows in progress at the backend\n"
-	 "that has most, over the mean of all.\n",
+	 "Records the flows of the service for a while, and replays them through every policy that\n"
+	 "needs no reports. The first row is the recording itself; the row of the policy in use tells\n"
+	 "how near to it the replay comes. SPREAD is ACTIVE-MOST / ACTIVE-MEAN: the flows in progress\n"
+	 "at the backend that has most, over the mean of all.\n",
 	 "weirctl policy compare --for 10s web", "policy.compare", 1, 1, WEIR_CLI_COMPARE,
 	 build_compare, weir_compare_show, weir_compare_run, true},
 	{"flow", "count", "[--service SERVICE]", "show the number of active flows per backend", NULL,

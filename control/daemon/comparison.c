@@ -399,6 +399,10 @@ int weir_comparison_begin(struct weir_comparisons *of, uint16_t service, uint32_
 	return 0;
 }
 
+void *weir_comparison_context(const struct weir_comparisons *of) {
+	return of->current != NULL ? of->current->context : NULL;
+}
+
 void weir_comparison_abandon(struct weir_comparisons *of, const char *why) {
 	if (of->current != NULL) {
 		end(of->current, why);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Comparison: records the flows of one service for a while, and replays them through every policy
-// (compare/flow_replay.h). For as long as it records, the workers measure the service's flows; at
-// other times nothing of this costs anything. One at a time.
+// that needs no reports (compare/flow_replay.h). For as long as it records, the workers measure the
+// service's flows; at other times nothing of this costs anything. One at a time.
 //
 // A flow is recorded when it ends, if it began in the recording: one that lasts longer is not
 // there, nor one that had no answer or timed out.
@@ -63,5 +63,7 @@ typedef void (*weir_comparison_done)(
 // way), -ENOMEM.
 int weir_comparison_begin(struct weir_comparisons *comparisons, uint16_t service, uint32_t for_ms,
 	bool scaled, weir_comparison_done done, void *context);
+// The context of the one that is under way; NULL: there is none.
+void *weir_comparison_context(const struct weir_comparisons *comparisons);
 // End the one that is under way, if any.
 void weir_comparison_abandon(struct weir_comparisons *comparisons, const char *why);

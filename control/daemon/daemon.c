@@ -123,6 +123,7 @@ static void detach(struct weir_daemon *daemon) {
 	uv_timer_stop(&daemon->collect);
 	daemon->grace_since_ns = 0;
 	daemon->retry = false;
+	daemon->follow_ns = 0;
 	daemon->config_why[0] = '\0';
 	daemon->publish_why[0] = '\0';
 	daemon->segment = NULL;
@@ -166,6 +167,7 @@ static void on_tick(uv_timer_t *timer) {
 	struct weir_daemon *daemon = timer->data;
 
 	weir_daemon_tell_time(daemon);
+	weir_daemon_follow_again(daemon);
 	if (daemon->segment != NULL) {
 		tell_refusals(daemon);
 		if (daemon->publish_why[0] != '\0') {
@@ -173,13 +175,13 @@ static void on_tick(uv_timer_t *timer) {
 		} else {
 			weir_tables_tick(daemon->tables);
 		}
-		if (daemon->publish_why[0] == '\0') { // else it may take new flows still
-			daemon->dirty |= weir_drains_tick(
-				&daemon->drains, daemon->tables, weir_daemon_now_ns(), daemon->log);
-		}
 		weir_daemon_retry(daemon);
 		weir_recent_take_slice(&daemon->recent, daemon->segment,
 			weir_tables_backend_ids(daemon->tables), daemon->segment->max_services);
+	}
+	if (daemon->tables != NULL && daemon->publish_why[0] == '\0') { // else: still new flows
+		daemon->dirty |= weir_drains_tick(
+			&daemon->drains, daemon->tables, weir_daemon_now_ns(), daemon->log);
 	}
 }
 

@@ -49,6 +49,7 @@ struct weir_daemon {
 	bool dirty; // something is to be published
 	bool retry; // the configuration could not be applied, and is tried again
 	uint64_t retry_ns; // not before
+	uint64_t follow_ns; // when what goes by the configuration is tried again; 0 = it follows
 	char config_why[320]; // why it could not; "" = it is applied
 	char publish_why[128]; // why the last publication failed; "" = it did not
 	bool steer_due; // the VIP maps are to be looked at again

@@ -22,10 +22,13 @@ static void collect_due(uv_timer_t *timer) {
 	weir_estimates_collect(daemon->estimates, weir_daemon_now_ns());
 }
 
-static void follow(struct weir_daemon *daemon, const struct weir_config *config) {
+// Returns 0 or -ENOMEM (logged).
+static int follow(struct weir_daemon *daemon, const struct weir_config *config) {
+	int r = weir_estimates_follow(
+		daemon->estimates, daemon->tables, config, weir_daemon_now_ns());
+
 	weir_drains_follow(&daemon->drains, daemon->tables);
-	if (weir_estimates_follow(daemon->estimates, daemon->tables, config, weir_daemon_now_ns()) <
-		0) {
+	if (r < 0) {
 		weir_log_write(daemon->log, WEIR_LOG_ERROR,
 			"out of memory: service times and weights of some backends are unknown");
 	}
@@ -34,10 +37,39 @@ static void follow(struct weir_daemon *daemon, const struct weir_config *config)
 	} else if (!uv_is_active((uv_handle_t *)&daemon->collect)) {
 		uv_timer_start(&daemon->collect, collect_due, COLLECT_MS, COLLECT_MS);
 	}
+	return r;
 }
 
 void weir_daemon_follow(struct weir_daemon *daemon) {
-	follow(daemon, weir_reload_config(daemon->reload));
+	(void)follow(daemon, weir_reload_config(daemon->reload));
+}
+
+// What memory or descriptors were lacking for may work later.
+static bool may_pass(int error) {
+	return error == -ENOMEM || error == -ENOBUFS || error == -EMFILE || error == -ENFILE ||
+	       error == -EAGAIN;
+}
+
+// All that goes by the configuration beside the tables. Where one fails the others follow, and all
+// are tried again.
+static void follow_all(struct weir_daemon *daemon, const struct weir_config *config) {
+	bool again = may_pass(weir_watch_configure(daemon->watch, daemon->tables, config));
+	int r;
+
+	again |= may_pass(follow(daemon, config));
+	r = weir_outliers_follow(daemon->outliers, daemon->tables, config);
+	if (r < 0) {
+		weir_log_write(daemon->log, WEIR_LOG_ERROR, "out of memory: no backend is ejected");
+	}
+	again |= may_pass(r);
+	daemon->follow_ns = again ? weir_daemon_now_ns() + RETRY_NS : 0;
+}
+
+void weir_daemon_follow_again(struct weir_daemon *daemon) {
+	if (daemon->follow_ns != 0 && weir_daemon_now_ns() >= daemon->follow_ns) {
+		follow_all(daemon, weir_reload_config(daemon->reload));
+		daemon->dirty = true;
+	}
 }
 
 static uint64_t publications(const struct weir_daemon *daemon) {
@@ -86,11 +118,7 @@ int weir_daemon_apply(
 	if (publications(daemon) != before) {
 		weir_daemon_note_publication(daemon, started);
 	}
-	weir_watch_configure(daemon->watch, daemon->tables, config);
-	follow(daemon, config);
-	if (weir_outliers_follow(daemon->outliers, daemon->tables, config) < 0) {
-		weir_log_write(daemon->log, WEIR_LOG_ERROR, "out of memory: no backend is ejected");
-	}
+	follow_all(daemon, config);
 	weir_daemon_publish(daemon);
 	return 0;
 }

@@ -20,6 +20,9 @@ int weir_daemon_apply(
 void weir_daemon_keep_unapplied(struct weir_daemon *daemon, int error, const char *why);
 // daemon_config.c: apply it if it is time to try again.
 void weir_daemon_retry(struct weir_daemon *daemon);
+// daemon_config.c: health checks, agents, neighbours, estimates and ejections that could not follow
+// the configuration, for lack of memory or descriptors, are tried again a second later.
+void weir_daemon_follow_again(struct weir_daemon *daemon);
 // daemon_config.c: tell the kernel which packets are the dataplane's.
 void weir_daemon_steer(struct weir_daemon *daemon);
 

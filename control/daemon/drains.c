@@ -95,7 +95,7 @@ enum weir_config_at_deadline weir_drains_at_deadline(
 // The phase that the drain of a backend has come to.
 static enum weir_drain_phase phase_of(const struct weir_tables *tables,
 	const struct weir_backend_state *state, uint64_t open_flows, uint64_t now_ns) {
-	if (open_flows == 0) {
+	if (open_flows == 0 && weir_tables_segment(tables) != NULL) {
 		return WEIR_DRAIN_DRAINED;
 	}
 	if (state->drain_until_ns == 0 || now_ns < state->drain_until_ns) {
@@ -106,17 +106,25 @@ static enum weir_drain_phase phase_of(const struct weir_tables *tables,
 		       : WEIR_DRAIN_KEPT;
 }
 
-static void tell(struct weir_log *log, const struct weir_backend_state *state,
-	enum weir_drain_phase phase, uint64_t open_flows) {
+static void tell(const struct weir_tables *tables, struct weir_log *log,
+	const struct weir_backend_state *state, enum weir_drain_phase phase, uint64_t open_flows) {
+	const char *what = phase == WEIR_DRAIN_DROPPED ? "dropped (maintenance)" : "kept";
+
 	if (phase == WEIR_DRAIN_DRAINED) {
 		weir_log_write(log, WEIR_LOG_INFO, "backend %s/%s: drained: no open flow is left",
 			state->service, state->name);
 		return;
 	}
+	if (weir_tables_segment(tables) == NULL) {
+		weir_log_write(log, WEIR_LOG_WARN,
+			"backend %s/%s: the deadline of its drain is over, without a dataplane: "
+			"flows %s",
+			state->service, state->name, what);
+		return;
+	}
 	weir_log_write(log, WEIR_LOG_WARN,
 		"backend %s/%s: the deadline of its drain is over: %" PRIu64 " open flow%s %s",
-		state->service, state->name, open_flows, open_flows == 1 ? "" : "s",
-		phase == WEIR_DRAIN_DROPPED ? "dropped (maintenance)" : "kept");
+		state->service, state->name, open_flows, open_flows == 1 ? "" : "s", what);
 }
 
 // Returns whether it still drains.
@@ -135,7 +143,7 @@ static bool look(struct weir_tables *tables, uint16_t backend, uint64_t now_ns,
 	if (phase == WEIR_DRAIN_DRAINING) {
 		return true;
 	}
-	tell(log, &state, phase, open_flows);
+	tell(tables, log, &state, phase, open_flows);
 	weir_tables_set_drain(tables, backend, phase, state.drain_until_ns);
 	*publish = true;
 	return false;
@@ -146,9 +154,6 @@ bool weir_drains_tick(struct weir_drains *drains, struct weir_tables *tables, ui
 	bool publish = false;
 	uint32_t left = 0;
 
-	if (drains->count == 0 || weir_tables_segment(tables) == NULL) {
-		return false;
-	}
 	for (uint32_t i = 0; i < drains->count; i++) {
 		if (look(tables, drains->backend[i], now_ns, log, &publish)) {
 			drains->backend[left++] = drains->backend[i];

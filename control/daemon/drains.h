@@ -30,8 +30,8 @@ int weir_drains_begin(struct weir_drains *drains, struct weir_tables *tables, ui
 // process may have begun them. Without memory some are not carried through until the next call.
 void weir_drains_follow(struct weir_drains *drains, const struct weir_tables *tables);
 
-// Look at each; call about every 100 ms. Does nothing while no dataplane is attached: how many
-// flows are left is unknown then. Returns whether the tables are to be published.
+// Look at each; call about every 100 ms. While no dataplane is attached, how many flows are left is
+// unknown: only deadlines count then. Returns whether the tables are to be published.
 bool weir_drains_tick(struct weir_drains *drains, struct weir_tables *tables, uint64_t now_ns,
 	struct weir_log *log);
 

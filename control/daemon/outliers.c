@@ -10,6 +10,7 @@
 
 struct member { // of a service, beside its struct weir_ejection_backend
 	uint64_t identity;
+	struct weir_address address; // another one is another machine
 	uint64_t ejections;
 	uint16_t id;
 };
@@ -93,13 +94,20 @@ static struct watched *find_watched(const struct weir_outliers *outliers, const 
 	return NULL;
 }
 
+static bool is_same(const struct weir_address *a, const struct weir_address *b) {
+	return a->family == b->family && memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
+}
+
 // The place of a backend in the former list: most are in the same order as before, so the search
 // goes on behind the last one that was found. Returns the count when it is not there.
-static uint32_t find_member(const struct watched *former, uint64_t identity, uint32_t *next) {
+static uint32_t find_member(
+	const struct watched *former, const struct member *member, uint32_t *next) {
 	for (uint32_t n = 0; n < former->count; n++) {
 		uint32_t i = (*next + n) % former->count;
+		const struct member *each = &former->members[i];
 
-		if (former->members[i].identity == identity) {
+		if (each->identity == member->identity &&
+			is_same(&each->address, &member->address)) {
 			*next = i + 1;
 			return i;
 		}
@@ -131,8 +139,9 @@ static int fill(struct watched *watched, const struct weir_tables *tables,
 		if (id < 0 || weir_tables_backend(tables, (uint16_t)id, &state) < 0) {
 			continue;
 		}
-		*member = (struct member){.identity = state.identity, .id = (uint16_t)id};
-		at = former != NULL ? find_member(former, state.identity, &next) : 0;
+		*member = (struct member){
+			.identity = state.identity, .address = state.address, .id = (uint16_t)id};
+		at = former != NULL ? find_member(former, member, &next) : 0;
 		if (former != NULL && at < former->count) {
 			watched->backends[watched->count] = former->backends[at];
 			member->ejections = former->members[at].ejections;

@@ -142,6 +142,7 @@ static uint32_t most(uint32_t a, uint32_t b) {
 
 // Of all its backends.
 static void sum_up(struct agent *agent, const struct member *members) {
+	agent->agents->counts.agents++;
 	agent->members = agent->next_members;
 	agent->next_members = 0;
 	agent->interval_ms = agent->inactive_interval_ms = UINT32_MAX;
@@ -224,6 +225,7 @@ int weir_agents_configure(
 		return r;
 	}
 	join(agents, &plan);
+	agents->counts.agents = 0;
 	keep_or_free(agents, &plan);
 	agents->members = plan.members;
 	agents->ids = plan.ids;

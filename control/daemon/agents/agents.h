@@ -69,6 +69,7 @@ struct weir_agents_status { // of the agent of a backend
 };
 
 struct weir_agents_counts { // since the start of this process
+	uint64_t agents; // that are asked now
 	uint64_t probes;
 	uint64_t answers; // taken, those unasked as well
 	uint64_t unasked; // of them

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -190,6 +191,15 @@ const json_t *weir_api_request(const struct weir_api_call *call) {
 
 const struct weir_api_peer *weir_api_peer(const struct weir_api_call *call) {
 	return &call->peer;
+}
+
+// Nothing is read from a client while it has a call, so nobody has noticed yet.
+bool weir_api_is_awaited(const struct weir_api_call *call) {
+	struct pollfd connection = {.fd = -1};
+
+	return call->client != NULL &&
+	       uv_fileno((const uv_handle_t *)&call->client->pipe, &connection.fd) == 0 &&
+	       (poll(&connection, 1, 0) == 0 || (connection.revents & POLLHUP) == 0);
 }
 
 // --- lists --------------------------------------------------------------------------------

@@ -68,6 +68,8 @@ unsigned int weir_api_clients(const struct weir_api *api);
 
 const json_t *weir_api_request(const struct weir_api_call *call); // an object
 const struct weir_api_peer *weir_api_peer(const struct weir_api_call *call);
+// Whether the client is still there for the answer. One that reads no more is.
+bool weir_api_is_awaited(const struct weir_api_call *call);
 
 // The answer, unless it is an error, will say that not everything is published, and why; NULL = it
 // is. change: neither is what the call itself has changed.

@@ -129,6 +129,15 @@ static void on_done(void *context, struct weir_comparison_result *result, const 
 	weir_api_answer_rows(call, json_head(result), "backends", &rows);
 }
 
+// Whoever asked for it may have given up.
+static void abandon_unawaited(struct weir_comparisons *comparisons) {
+	const struct weir_api_call *call = weir_comparison_context(comparisons);
+
+	if (call != NULL && !weir_api_is_awaited(call)) {
+		weir_comparison_abandon(comparisons, "its client has gone");
+	}
+}
+
 void weir_api_policy_compare(struct weir_daemon *daemon, struct weir_api_call *call) {
 	const char *durations = weir_api_text(call, "durations");
 	const json_t *given = json_object_get(weir_api_request(call), "for_ms");
@@ -154,10 +163,13 @@ void weir_api_policy_compare(struct weir_daemon *daemon, struct weir_api_call *c
 			WEIR_COMPARISON_MS_LEAST, WEIR_COMPARISON_MS_MOST);
 		return;
 	}
+	abandon_unawaited(weir_daemon_comparisons(daemon));
 	r = weir_comparison_begin(weir_daemon_comparisons(daemon), (uint16_t)service,
 		(uint32_t)for_ms, !measured, on_done, call);
 	if (r == -EBUSY) {
-		weir_api_fail(call, WEIR_API_REFUSED, "another comparison is under way");
+		weir_api_fail(call, WEIR_API_REFUSED,
+			"another comparison is under way: wait for its end, or end the weirctl "
+			"that asked for it");
 	} else if (r < 0) {
 		weir_api_answer(call, NULL);
 	}

@@ -58,11 +58,11 @@ static json_t *json_agents(const struct weir_daemon *daemon) {
 		json_object_set_new(refused, weir_agent_refusal_name((enum weir_agent_refusal)i),
 			json_integer((json_int_t)counts.refused[i]));
 	}
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "probes", (json_int_t)counts.probes,
-		"answers", (json_int_t)counts.answers, "unasked", (json_int_t)counts.unasked,
-		"silent", (json_int_t)counts.silent, "dropped_fields",
-		(json_int_t)counts.dropped_fields, "late_ms", (json_int_t)counts.late_ms, "refused",
-		refused);
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "configured",
+		(json_int_t)counts.agents, "probes", (json_int_t)counts.probes, "answers",
+		(json_int_t)counts.answers, "unasked", (json_int_t)counts.unasked, "silent",
+		(json_int_t)counts.silent, "dropped_fields", (json_int_t)counts.dropped_fields,
+		"late_ms", (json_int_t)counts.late_ms, "refused", refused);
 }
 
 void weir_api_stats_show(struct weir_daemon *daemon, struct weir_api_call *call) {

@@ -210,7 +210,8 @@ static bool same_measure(const struct weir_config_policy *a, const struct weir_c
 static int follow_window(struct service_estimates *service) {
 	if (service->window && service->times == NULL) {
 		service->times = weir_moving_create(WEIR_MOVING_WINDOW, false);
-		return service->times != NULL ? 0 : -ENOMEM;
+		service->window = service->times != NULL;
+		return service->window ? 0 : -ENOMEM;
 	}
 	if (!service->window) {
 		weir_moving_free(service->times);

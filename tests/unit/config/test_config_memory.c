@@ -1,41 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Every allocation of the parser fails once. Linked with --wrap=malloc, calloc, realloc; what
-// jansson allocates is its own affair.
+// Memory runs out at every allocation of the parser.
 #include <errno.h>
 
 #include "config_lab.h"
-
-static long allocations_left = -1; // -1 = no limit
-
-static int refuse(void) {
-	if (allocations_left == 0) {
-		return 1;
-	}
-	if (allocations_left > 0) {
-		allocations_left--;
-	}
-	return 0;
-}
-
-void *__real_malloc(size_t bytes);
-void *__real_calloc(size_t n, size_t bytes);
-void *__real_realloc(void *old, size_t bytes);
-void *__wrap_malloc(size_t bytes);
-void *__wrap_calloc(size_t n, size_t bytes);
-void *__wrap_realloc(void *old, size_t bytes);
-
-void *__wrap_malloc(size_t bytes) {
-	return refuse() ? NULL : __real_malloc(bytes);
-}
-
-void *__wrap_calloc(size_t n, size_t bytes) {
-	return refuse() ? NULL : __real_calloc(n, bytes);
-}
-
-void *__wrap_realloc(void *old, size_t bytes) {
-	return refuse() ? NULL : __real_realloc(old, bytes);
-}
+#include "starved.h"
 
 // Returns how many allocations it took; every smaller number must give -ENOMEM and no result.
 static long starve(const char *text, int expected) {
@@ -44,9 +13,9 @@ static long starve(const char *text, int expected) {
 		struct weir_config_errors errors;
 		int r;
 
-		allocations_left = n;
+		starved_after(n);
 		r = weir_config_parse(text, strlen(text), &config, &errors);
-		allocations_left = -1;
+		starved_after(-1);
 		if (r != -ENOMEM) {
 			assert_int_equal(r, expected);
 			weir_config_errors_fini(&errors);

@@ -139,6 +139,18 @@ static void intervals_eject(void **state) {
 }
 
 // Few flows: failures in a row count however long it takes, until one is established.
+static void shorter_interval_counts_from_now_on(void **state) {
+	static const struct weir_ejection_count counts[] = {{5, 95}, {100, 0}};
+	enum weir_ejection_reason reason;
+	struct world w = begin(2);
+
+	(void)state;
+	w.settings.consecutive_failures = 0;
+	w.service.interval_end_ms = w.now_ms + 3600 * SECOND; // by settings of before
+	assert_int_equal(interval(&w, counts, &reason) | interval(&w, counts, &reason), 1);
+	assert_int_equal(reason, WEIR_EJECTION_FAILURE_PERCENT);
+}
+
 static void runs_go_on_over_intervals(void **state) {
 	struct world w = begin(3);
 
@@ -277,6 +289,7 @@ static void number_of_ejections_is_capped(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(intervals_eject),
+		cmocka_unit_test(shorter_interval_counts_from_now_on),
 		cmocka_unit_test(runs_go_on_over_intervals),
 		cmocka_unit_test(floods_eject_nobody),
 		cmocka_unit_test(ejections_grow_and_shrink),

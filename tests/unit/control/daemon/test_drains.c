@@ -190,7 +190,7 @@ static void drain_goes_on_after_a_restart_of_the_dataplane(void **state) {
 	set_open(own, 0, 1);
 	begin(own, NOW + 10 * SECOND);
 	assert_int_equal(weir_tables_rebind(own->lab.tables, NULL), 0);
-	assert_false(tick(own, NOW + 20 * SECOND)); // how many flows are left is unknown
+	assert_false(tick(own, NOW + 9 * SECOND)); // how many flows are left is unknown
 	lab_worker_stop(&own->lab);
 	own->lab.segment = lab_segment(NULL);
 	own->lab.control = lab_attach(own->lab.segment);
@@ -203,6 +203,20 @@ static void drain_goes_on_after_a_restart_of_the_dataplane(void **state) {
 	assert_true(tick(own, NOW + 20 * SECOND));
 	weir_segment_free(before_control);
 	weir_segment_free(before);
+}
+
+static void deadline_holds_without_a_dataplane(void **state) {
+	struct own *own = *state;
+
+	own->config->services[0].drain.at_deadline = WEIR_AT_DEADLINE_DROP;
+	lab_apply(&own->lab, own->config);
+	begin(own, NOW + 10 * SECOND);
+	assert_int_equal(weir_tables_rebind(own->lab.tables, NULL), 0);
+	assert_false(tick(own, NOW + 9 * SECOND));
+	assert_int_equal(phase(own), WEIR_DRAIN_DRAINING);
+	assert_true(tick(own, NOW + 10 * SECOND));
+	assert_int_equal(phase(own), WEIR_DRAIN_DROPPED);
+	assert_int_equal(own->drains.count, 0);
 }
 
 static void backend_that_leaves_is_forgotten(void **state) {
@@ -255,6 +269,7 @@ int main(void) {
 		T(another_drain_has_another_deadline),
 		T(drain_goes_on_after_a_restart_of_control),
 		T(drain_goes_on_after_a_restart_of_the_dataplane),
+		T(deadline_holds_without_a_dataplane),
 		T(backend_that_leaves_is_forgotten),
 		T(absurd_phases_in_the_segment_are_not_adopted),
 	};

@@ -198,6 +198,23 @@ static void ejections_survive_a_reload(void **state) {
 	}
 }
 
+// A server in place of the one that failed.
+static void another_address_is_not_ejected(void **state) {
+	struct own *own = *state;
+	struct weir_config *other = lab_config(1, 4);
+	struct weir_outliers_status status;
+
+	second(own, 4);
+	assert_int_equal(ejected(own), 4);
+	turn_on(other);
+	other->services[0].backends[2].address.bytes[3] ^= 0x80;
+	reload(own, other);
+	assert_int_equal(ejected(own), 0);
+	assert_int_equal(
+		weir_outliers_status(own->outliers, id_of(own, 2), own->now_ms, &status), 0);
+	assert_int_equal(status.ejections, 0);
+}
+
 static void single_backend_is_not_ejected(void **state) {
 	struct own *own = *state;
 	struct weir_config *one = lab_config(1, 1);
@@ -219,6 +236,7 @@ int main(void) {
 		TEST(failing_backend_is_ejected_and_taken_back),
 		TEST(panic_and_share_limit_ejections),
 		TEST(ejections_survive_a_reload),
+		TEST(another_address_is_not_ejected),
 		TEST(single_backend_is_not_ejected),
 	};
 

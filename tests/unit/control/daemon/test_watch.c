@@ -5,10 +5,12 @@
 #include "daemon_lab.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -29,6 +31,12 @@
 	"{\"name\": \"b-1\", \"address\": \"10.0.1.11\"}, " \
 	"{\"name\": \"b-2\", \"address\": \"10.0.1.11\"}, " \
 	"{\"name\": \"b-3\", \"address\": \"10.0.1.12\"}]}"
+
+#define ASKED \
+	"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", \"protocol\": \"tcp\", " \
+	"\"port\": 80}], \"table_size\": 251, \"agent\": {}, \"backends\": [" \
+	"{\"name\": \"b-1\", \"address\": \"10.0.0.11\"}, " \
+	"{\"name\": \"b-2\", \"address\": \"fd00::12\"}]}"
 
 struct own_lab {
 	struct lab lab;
@@ -325,6 +333,53 @@ static void pace_follows_each_publication(void **state) {
 	close(fd);
 }
 
+static bool has_descriptor(const struct own_lab *own, unsigned int fd) {
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%u", own->lab.control, fd);
+	return faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+// Leave it so many descriptors that it does not use yet. Returns what it had before.
+static struct rlimit leave_descriptors(const struct own_lab *own, uint32_t n) {
+	struct rlimit before, few;
+	unsigned int fd = 0;
+
+	for (uint32_t free = 0; free <= n; fd++) {
+		free += !has_descriptor(own, fd);
+	}
+	assert_int_equal(prlimit(own->lab.control, RLIMIT_NOFILE, NULL, &before), 0);
+	few = (struct rlimit){.rlim_cur = fd - 1, .rlim_max = before.rlim_max};
+	assert_int_equal(prlimit(own->lab.control, RLIMIT_NOFILE, &few, NULL), 0);
+	return before;
+}
+
+static json_int_t agents_configured(const struct own_lab *own) {
+	json_t *stats = lab_result(&own->lab, "{\"command\": \"stats.show\"}");
+	json_int_t n =
+		json_integer_value(json_object_get(json_object_get(stats, "agents"), "configured"));
+
+	json_decref(stats);
+	return n;
+}
+
+// One descriptor is enough to read the file, but the agents need two sockets.
+static void what_lacked_descriptors_is_tried_again(void **state) {
+	struct own_lab *own = *state;
+	struct rlimit before;
+
+	start(own, CHECKED(UNCHECKED));
+	for (int i = 0; i < 30; i++) {
+		lab_pause(); // until the connections that asked are closed
+	}
+	before = leave_descriptors(own, 1);
+	lab_write_config(&own->lab, ASKED);
+	kill(own->lab.control, SIGHUP);
+	LAB_UNTIL(lab_log_has(&own->lab, "cannot update the health checks: Too many open files"));
+	assert_int_equal(prlimit(own->lab.control, RLIMIT_NOFILE, &before, NULL), 0);
+	LAB_UNTIL(agents_configured(own) == 2);
+}
+
 int main(void) {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
@@ -338,6 +393,7 @@ int main(void) {
 		T(gateway_of_a_port_changes_with_a_reload),
 		T(backends_that_are_far_from_use_are_checked_less_often),
 		T(pace_follows_each_publication),
+		T(what_lacked_descriptors_is_tried_again),
 	};
 
 	return cmocka_run_group_tests(tests, lab_own_network, NULL);

@@ -152,6 +152,15 @@ static void clients_and_dataplanes_may_go_meanwhile(void **state) {
 					     "\"dns\", \"for_ms\": 100}"),
 			  "refused") != 0);
 	fd = lab_connect(&web->lab);
+	ask(fd, "{\"command\": \"policy.compare\", \"service\": \"web\", \"for_ms\": 600000}\n");
+	LAB_UNTIL(strcmp(lab_code(&web->lab, "{\"command\": \"policy.compare\", \"service\": "
+					     "\"dns\", \"for_ms\": 100}"),
+			  "refused") == 0);
+	close(fd); // nobody waits for ten minutes
+	LAB_UNTIL(strcmp(lab_code(&web->lab, "{\"command\": \"policy.compare\", \"service\": "
+					     "\"dns\", \"for_ms\": 100}"),
+			  "refused") != 0);
+	fd = lab_connect(&web->lab);
 	ask(fd, "{\"command\": \"policy.compare\", \"service\": \"web\", \"for_ms\": 60000}\n");
 	lab_pause();
 	lab_dataplane_stop(web->dataplane);

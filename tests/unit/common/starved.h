@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Memory that runs out. Programs that depend on `starved` are linked with --wrap=malloc, calloc,
+// realloc; what shared libraries allocate is their own affair.
+//
+// Threads: one.
+#pragma once
+
+// The next n allocations succeed, none after them; below 0: all succeed again.
+void starved_after(long n);

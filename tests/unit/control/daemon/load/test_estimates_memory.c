@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Memory runs out at every allocation of a new configuration: some estimates are missing until the
+// next one, and nothing else is wrong.
+#include <string.h>
+
+#include "estimates_lab.h"
+#include "starved.h"
+
+#define SERVICES 5
+#define BACKENDS 20 // more than the first room of a service
+#define LEAST 30 // allocations of a configuration, so that the test is sure to see them
+
+static void set_policies(struct estimates_lab *lab, uint32_t turn) {
+	static const enum weir_policy policies[SERVICES] = {WEIR_POLICY_LEAST_LOADED,
+		WEIR_POLICY_WEIGHTED_ROUND_ROBIN, WEIR_POLICY_WEIGHTED_ROUND_ROBIN,
+		WEIR_POLICY_FAIR_SHARE, WEIR_POLICY_PREQUAL};
+
+	for (uint32_t i = 0; i < SERVICES; i++) {
+		struct weir_config_policy *policy = &lab->config->services[i].policy;
+		uint32_t at = (i + turn) % SERVICES;
+
+		policy->name = policies[at];
+		policy->weights = at == 1   ? WEIR_WEIGHTS_REPORTED
+				  : at == 2 ? WEIR_WEIGHTS_BALANCED
+					    : WEIR_WEIGHTS_CONFIGURED;
+		policy->statistic = turn % 2 == 0 ? WEIR_STATISTIC_MEDIAN : WEIR_STATISTIC_AVERAGE;
+	}
+	lab_apply(&lab->lab, lab->config);
+}
+
+// All that may look at what there is.
+static void use(struct estimates_lab *lab) {
+	const struct weir_report report = {
+		.given = WEIR_REPORT(UTILIZATION) | WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS) |
+			 WEIR_REPORT(ACTIVE) | WEIR_REPORT(SERVICE_TIME) |
+			 WEIR_REPORT(SERVICE_COUNT),
+		.utilization = 0.5,
+		.requests_per_second = 10,
+		.errors_per_second = 1,
+		.active_requests = 3,
+		.service_time_ms = 7,
+		.service_count = 2};
+	char why[256];
+
+	for (uint16_t id = 0; id < SERVICES * BACKENDS; id++) {
+		lab_sample(lab, 0, id, 5 * LAB_MS);
+		weir_estimates_report(lab->estimates, id, &report, lab->now, why, sizeof(why));
+	}
+	lab_collect(lab);
+	for (int i = 0; i < 3; i++) {
+		lab->now += LAB_SECOND;
+		weir_estimates_second(lab->estimates, lab->now);
+	}
+}
+
+static void each_failed_allocation_is_survived(void **state) {
+	struct weir_estimates_extent all;
+	struct estimates_lab lab;
+	long n = 0;
+	int r;
+
+	(void)state;
+	estimates_lab_open(&lab, SERVICES, BACKENDS);
+	set_policies(&lab, 0);
+	lab_follow(&lab);
+	use(&lab);
+	all = weir_estimates_extent(lab.estimates);
+	assert_int_equal(all.services, SERVICES);
+	do {
+		set_policies(&lab, (uint32_t)n + 1);
+		starved_after(n++);
+		r = weir_estimates_follow(lab.estimates, lab.lab.tables, lab.config, lab.now);
+		starved_after(-1);
+		use(&lab);
+		lab_follow(&lab);
+		use(&lab);
+		assert_int_equal(weir_estimates_extent(lab.estimates).services, all.services);
+	} while (r < 0);
+	assert_true(n > LEAST);
+	estimates_lab_close(&lab);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_failed_allocation_is_survived),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
