@@ -20,12 +20,29 @@ static struct weir_balancer *find(struct weir_balancers *balancers, uint64_t id)
 	return NULL;
 }
 
+static void note(struct weir_balancer *balancer, const struct weir_agent_probe *probe,
+	const struct weir_path *path, uint64_t now_ms) {
+	balancer->id = probe->balancer;
+	balancer->key_id = probe->key_id;
+	memcpy(balancer->challenge, probe->challenge, sizeof(balancer->challenge));
+	balancer->path = *path;
+	balancer->wants = probe->wants;
+	balancer->interval_ms = probe->interval_ms;
+	balancer->seen_ms = now_ms;
+	balancer->heard = probe->heard;
+}
+
 struct weir_balancer *weir_balancers_take(struct weir_balancers *balancers,
 	const struct weir_agent_probe *probe, uint64_t agent, const struct weir_path *path,
 	uint64_t now_ms, enum weir_agent_refusal *refusal) {
 	uint64_t keep_ms = patience_ms(probe->interval_ms);
 	struct weir_balancer *balancer = find(balancers, probe->balancer);
 
+	if (probe->agent != agent) {
+		balancers->stranger = (struct weir_balancer){0};
+		note(&balancers->stranger, probe, path, now_ms);
+		return &balancers->stranger;
+	}
 	if (balancer == NULL) {
 		balancer = find(balancers, 0);
 	}
@@ -45,15 +62,9 @@ struct weir_balancer *weir_balancers_take(struct weir_balancers *balancers,
 		return NULL;
 	}
 	if (balancer->id == 0) {
-		*balancer = (struct weir_balancer){.id = probe->balancer};
+		*balancer = (struct weir_balancer){0};
 	}
-	balancer->key_id = probe->key_id;
-	memcpy(balancer->challenge, probe->challenge, sizeof(balancer->challenge));
-	balancer->path = *path;
-	balancer->wants = probe->wants;
-	balancer->interval_ms = probe->interval_ms;
-	balancer->seen_ms = now_ms;
-	balancer->heard = probe->agent == agent ? probe->heard : 0;
+	note(balancer, probe, path, now_ms);
 	return balancer;
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Balancers: who probes this agent, what each wants to know, and whether it has heard the agent's
-// word. A balancer is known from its first authentic probe until it is silent for
-// WEIR_AGENT_SILENT_PROBES of its own intervals.
+// word. A balancer is known from its first authentic probe that names this process of the agent
+// until it is silent for WEIR_AGENT_SILENT_PROBES of its own intervals. Any other probe may be a
+// recorded one of a balancer that has ended: it is answered, and nothing of it is kept.
 //
 // Threads: one. Knows no clock and no socket.
 #pragma once
@@ -37,10 +38,11 @@ struct weir_balancer {
 struct weir_balancers {
 	struct weir_replay replay;
 	struct weir_balancer entry[WEIR_BALANCERS_MAX];
+	struct weir_balancer stranger; // of the last probe that did not name this process
 };
 
-// Take a probe. agent: our own number. Returns the balancer, or NULL and why it is refused in
-// *refusal (REPLAY or FULL).
+// Take a probe. agent: our own number. Returns the balancer to answer, valid until the next call,
+// or NULL and why it is refused in *refusal (REPLAY or FULL).
 struct weir_balancer *weir_balancers_take(struct weir_balancers *balancers,
 	const struct weir_agent_probe *probe, uint64_t agent, const struct weir_path *path,
 	uint64_t now_ms, enum weir_agent_refusal *refusal);

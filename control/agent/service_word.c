@@ -60,6 +60,21 @@ static void follow_wants(struct weir_service *service) {
 	weir_service_meter_turn(service, wants);
 }
 
+// Whether a probe was sent to the address that it came to, and to no other agent.
+static bool is_recipient(const struct weir_service *service, const struct weir_agent_probe *probe,
+	const struct weir_path *path) {
+	const void *own =
+		path->own.ss_family == AF_INET6
+			? (const void *)&((const struct sockaddr_in6 *)&path->own)->sin6_addr
+			: &((const struct sockaddr_in *)&path->own)->sin_addr;
+	uint8_t recipient[WEIR_AGENT_RECIPIENT_BYTES];
+
+	weir_agent_recipient(path->own.ss_family == AF_INET6 ? 6 : 4, own, recipient);
+	return path->own.ss_family != AF_UNSPEC &&
+	       probe->recipient_port == service->options->udp_port &&
+	       memcmp(recipient, probe->recipient, sizeof(recipient)) == 0;
+}
+
 static void take_datagram(struct weir_service *service, const uint8_t *data, size_t bytes,
 	const struct weir_path *path) {
 	struct weir_agent_probe probe;
@@ -67,6 +82,9 @@ static void take_datagram(struct weir_service *service, const uint8_t *data, siz
 		weir_agent_probe_decode(data, bytes, &service->keys, &probe);
 	struct weir_balancer *balancer;
 
+	if (refusal == WEIR_AGENT_REFUSAL_NONE && !is_recipient(service, &probe, path)) {
+		refusal = WEIR_AGENT_REFUSAL_RECIPIENT;
+	}
 	if (refusal != WEIR_AGENT_REFUSAL_NONE) {
 		service->refused[refusal]++;
 		return;

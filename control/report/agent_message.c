@@ -216,6 +216,23 @@ enum weir_agent_refusal weir_agent_answer_decode(const uint8_t *bytes, size_t co
 }
 #undef X
 
+// --- addresses ---
+
+_Static_assert(
+	WEIR_AGENT_RECIPIENT_BYTES == WEIR_AGENT_CHALLENGE_BYTES, "of one type in a datagram");
+
+void weir_agent_recipient(
+	uint8_t family, const void *bytes, uint8_t recipient[WEIR_AGENT_RECIPIENT_BYTES]) {
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+
+	if (family == 6) {
+		memcpy(recipient, bytes, WEIR_AGENT_RECIPIENT_BYTES);
+	} else {
+		memcpy(recipient, mapped, sizeof(mapped));
+		memcpy(recipient + sizeof(mapped), bytes, 4);
+	}
+}
+
 // --- random numbers ---
 
 void weir_agent_random_challenge(uint8_t challenge[WEIR_AGENT_CHALLENGE_BYTES]) {

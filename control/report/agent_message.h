@@ -21,6 +21,9 @@
 // newest probe, and repeats it until a probe says that serial was heard; weir-control, which hears
 // a new serial, probes back at once.
 //
+// A probe names the address that it is sent to: an agent answers no probe to another one, whose
+// answer could be passed off as that other one's.
+//
 // Threads: pure functions; weir_agent_crypto_start() comes first.
 #pragma once
 
@@ -36,6 +39,7 @@
 #define WEIR_AGENT_MAC_START 224
 #define WEIR_AGENT_MAC_BYTES 32
 #define WEIR_AGENT_CHALLENGE_BYTES 16
+#define WEIR_AGENT_RECIPIENT_BYTES 16
 #define WEIR_AGENT_WHY_BYTES 32
 #define WEIR_AGENT_PORT 4777 // of the agent, unless configured otherwise
 #define WEIR_AGENT_INTERVAL_MOST_MS 3600000
@@ -56,12 +60,16 @@ enum weir_agent_kind { WEIR_AGENT_PROBE = 1, WEIR_AGENT_ANSWER = 2 };
 	X(MAC, "mac", "forged or damaged: the authentication code is wrong") \
 	X(REST, "rest", "not zero where it must be") \
 	X(VALUE, "value", "a field is out of its range") \
-	X(REPLAY, "replay", "its sequence number was seen before, or is too old to tell") \
+	X(REPLAY, "replay", "its sequence number, or a higher one, was seen before") \
+	X(RECIPIENT, "recipient", "a probe to another address or port than it came to") \
 	X(FULL, "full", "from one balancer more than an agent knows at a time") \
 	X(SENDER, "sender", "not from the address and port of a backend with an agent") \
-	X(BALANCER, "balancer", "an answer to another balancer, or to an earlier process") \
+	X(BALANCER, "balancer", \
+		"an answer to another balancer, to an earlier process, or to what was asked at " \
+		"another address") \
 	X(CHALLENGE, "challenge", "an answer to no probe in flight, or a second one to the same") \
-	X(SERIAL, "serial", "unasked, but its word is not newer than the last one heard")
+	X(SERIAL, "serial", "unasked, but its word is not newer than the last one heard") \
+	X(OFTEN, "often", "unasked, with a new word sooner than another one is taken")
 
 enum weir_agent_refusal {
 #define X(name, text, meaning) WEIR_AGENT_REFUSAL_##name,
@@ -75,14 +83,16 @@ const char *weir_agent_refusal_meaning(enum weir_agent_refusal refusal);
 // The fields in their order, without gaps. X(bits, field, "meaning"); U8 to U64 are numbers, BYTES
 // arrays.
 #define WEIR_AGENT_PROBE_FIELDS(X) \
-	X(U64, balancer, "number of the asking process, random at its start, not 0") \
+	X(U64, balancer, "number of who asks, not 0: random for each address that a process asks") \
 	X(U64, sequence, "one more with each probe to this agent") \
 	X(BYTES, challenge, "random; the answer has it as well") \
 	X(U64, agent, "the agent's number that `heard` belongs to, 0 = none was heard") \
 	X(U64, clock_ms, "milliseconds since the start of the asking process") \
 	X(U32, interval_ms, "the next probe comes after at most so long, 1 to 3600000") \
 	X(U32, heard, "serial of the newest word that was taken, 0 = none") \
-	X(U32, wants, "fields (bits as in `given`) that a policy uses; unknown bits are ignored")
+	X(U32, wants, "fields (bits as in `given`) that a policy uses; unknown bits are ignored") \
+	X(BYTES, recipient, "address that it is sent to; IPv4 as ::ffff:a.b.c.d") \
+	X(U32, recipient_port, "port that it is sent to")
 
 #define WEIR_AGENT_ANSWER_FIELDS(X) \
 	X(U64, agent, "number of the answering process, random at its start, not 0") \
@@ -150,6 +160,10 @@ enum weir_agent_refusal weir_agent_probe_decode(const uint8_t *bytes, size_t cou
 	const struct weir_agent_keys *keys, struct weir_agent_probe *ret);
 enum weir_agent_refusal weir_agent_answer_decode(const uint8_t *bytes, size_t count,
 	const struct weir_agent_keys *keys, struct weir_agent_answer *ret);
+
+// An address as probes have it. family: 4 or 6; bytes: of that family.
+void weir_agent_recipient(
+	uint8_t family, const void *bytes, uint8_t recipient[WEIR_AGENT_RECIPIENT_BYTES]);
 
 // Random bytes for a challenge; a random number other than 0 for a process.
 void weir_agent_random_challenge(uint8_t challenge[WEIR_AGENT_CHALLENGE_BYTES]);

@@ -92,6 +92,7 @@ static struct agent *agent_of(
 	agent->address = target->address;
 	agent->port = target->port;
 	agent->gone = true;
+	agent->balancer = weir_agent_random_number();
 	plan->fresh[plan->fresh_count++] = agent;
 	enter(plan->buckets, plan->mask, agent);
 	return agent;
@@ -169,6 +170,9 @@ static void join(struct weir_agents *agents, struct plan *plan) {
 		if (member->agent == NULL) {
 			continue;
 		}
+		if (former == NULL || former->agent != member->agent) {
+			member->agent->streak = 0; // asked soon: the newcomer has heard nothing
+		}
 		member->active = former != NULL && former->agent == member->agent && former->active;
 		member->next = member->agent->next_members;
 		member->agent->next_members = id + 1;
@@ -207,6 +211,7 @@ static void start_fresh(struct weir_agents *agents, struct plan *plan) {
 		agent->next_ms = now_ms + 1 + (uint64_t)i * spread / plan->fresh_count;
 		weir_wheel_set(&agents->wheel, &agent->entry, agent->next_ms);
 	}
+	agents->fresh_ms = plan->fresh_count > 0 ? now_ms : 0;
 	plan->fresh_count = 0; // they are the agents' now
 }
 
@@ -351,7 +356,6 @@ int weir_agents_create(
 	}
 	agents->loop = loop;
 	agents->events = *events;
-	agents->balancer = weir_agent_random_number();
 	agents->random = weir_agent_random_number();
 	agents->started_ns = uv_hrtime();
 	weir_wheel_init(&agents->wheel, weir_agents_now_ms());

@@ -6,11 +6,13 @@
 // Probes of an agent are spread over its interval, each a little earlier than the interval says.
 // An agent none of whose backends is active is probed at the inactive interval, once a few probes
 // in a row ended alike. An answer is taken only if it is authentic, comes from the address that was
-// asked, is addressed to this process, and has a challenge of one of the last two probes to that
+// asked, is addressed to who asked there, and has a challenge of one of the last two probes to that
 // agent, each of which is answered once; an unasked one only if its word is newer than the last.
 // Everything else is counted under a name and changes nothing.
 //
-// Backends with the same address and port have one agent: it is asked once for all of them.
+// Backends with the same address and port have one agent: it is asked once for all of them. A
+// server with several addresses is asked at each, as if by another balancer: each is a way that may
+// fail.
 //
 // Threads: one, that of the loop. No globals, no logging: callbacks report. No function calls back;
 // callbacks come from the loop alone.

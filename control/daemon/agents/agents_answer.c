@@ -7,6 +7,10 @@
 #include "agents_private.h"
 
 #define NUDGE_MS 50 // an agent that did not hear that it was heard is told again, no more often
+// New words that cost a probe out of turn, a line of the log and a publication: so many at once,
+// and then one in so long. An agent repeats one that is refused until it is taken.
+#define WORDS_AT_ONCE 20u
+#define WORD_MS 100u
 
 // Which of the last probes has this challenge; -1 = neither.
 static int find_probe(const struct agent *agent, const uint8_t *challenge) {
@@ -31,21 +35,27 @@ static bool is_outdated(const struct agent *agent, const struct weir_agent_answe
 	       (i != 0 || !is_same_process(agent, answer));
 }
 
+// Whether there may be one more probe out of turn.
+static bool may_nudge(const struct agent *agent) {
+	return agent->words_ms < weir_agents_now_ms() + WORDS_AT_ONCE * WORD_MS;
+}
+
 static enum weir_agent_refusal judge_unasked(
 	const struct agent *agent, const struct weir_agent_answer *answer, int i) {
 	if (is_same_process(agent, answer)) {
-		return answer->serial > agent->heard ? WEIR_AGENT_REFUSAL_NONE
-						     : WEIR_AGENT_REFUSAL_SERIAL;
+		if (answer->serial <= agent->heard) {
+			return WEIR_AGENT_REFUSAL_SERIAL;
+		}
+	} else if (agent->probe[i].state == PROBE_ANSWERED || is_outdated(agent, answer, i)) {
+		// Another process has that challenge only if the one before did not answer it.
+		return WEIR_AGENT_REFUSAL_CHALLENGE;
 	}
-	// Another process has that challenge only if the one before did not answer it.
-	return agent->probe[i].state == PROBE_ANSWERED || is_outdated(agent, answer, i)
-		       ? WEIR_AGENT_REFUSAL_CHALLENGE
-		       : WEIR_AGENT_REFUSAL_NONE;
+	return may_nudge(agent) ? WEIR_AGENT_REFUSAL_NONE : WEIR_AGENT_REFUSAL_OFTEN;
 }
 
 static enum weir_agent_refusal judge(
 	const struct agent *agent, const struct weir_agent_answer *answer, int i) {
-	if (answer->balancer != agent->agents->balancer) {
+	if (answer->balancer != agent->balancer) {
 		return WEIR_AGENT_REFUSAL_BALANCER;
 	}
 	if (i < 0) {
@@ -76,7 +86,13 @@ static void report(struct agent *agent, const struct weir_agent_answer *answer) 
 
 // Say at once that a word was heard: the agent repeats it until then.
 static void nudge(struct agent *agent) {
-	agent->nudged_ms = weir_agents_now_ms();
+	uint64_t now_ms = weir_agents_now_ms();
+
+	if (!may_nudge(agent)) {
+		return; // the next probe says so
+	}
+	agent->nudged_ms = now_ms;
+	agent->words_ms = (agent->words_ms > now_ms ? agent->words_ms : now_ms) + WORD_MS;
 	weir_agents_probe(agent);
 	weir_agents_schedule(agent);
 }

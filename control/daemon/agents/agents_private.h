@@ -36,9 +36,13 @@ struct agent { // one weir-agent, of one backend or more
 	bool active; // one of them has flows
 	uint64_t next_ms; // the next probe
 	uint64_t deadline_ms;
+	// Of the asking side, random: whatever other addresses its process is asked at, and whoever
+	// asked it before under a number of their own, it takes each sequence.
+	uint64_t balancer;
 	uint64_t sequence; // of the last probe
 	uint64_t heard_ns; // when the last answer was taken
 	uint64_t nudged_ms; // when it was probed out of turn last
+	uint64_t words_ms; // as if one of its new words came each WORD_MS until then
 	uint32_t heard; // serial of its word, of the process last.agent
 	uint32_t streak;
 	uint64_t probes, answered;
@@ -60,9 +64,9 @@ struct weir_agents {
 	struct weir_agents_counts counts;
 	struct weir_agents_sockets *sockets;
 	uv_timer_t timer; // for the wheel
-	uint64_t balancer; // number of this process
 	uint64_t started_ns;
 	uint64_t random; // for the jitter: not a secret
+	uint64_t fresh_ms; // when new agents were entered into the wheel; 0 = no turn since
 	struct agent **buckets; // by address and port
 	uint32_t bucket_mask;
 	struct member *members; // by backend id

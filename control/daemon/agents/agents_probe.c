@@ -8,7 +8,7 @@
 #include "agents_private.h"
 
 #define JITTER_SHARE 16 // of an interval: a probe comes up to this part of it earlier
-#define SEND_AGAIN_MS 5 // without room in the socket
+#define DUE_BETWEEN_READS 64
 
 // SplitMix64.
 static uint64_t next_random(struct weir_agents *agents) {
@@ -34,13 +34,17 @@ void weir_agents_schedule(struct agent *agent) {
 	weir_wheel_set(&agent->agents->wheel, &agent->entry, due_ms);
 }
 
-// From the time at which this probe was due, so that the spread stays.
+// From the time at which this probe was due, so that the spread stays: also after a pause of the
+// whole process, when all are due at once.
 static void set_next(struct agent *agent, uint64_t now_ms) {
 	uint64_t interval = weir_agents_interval_ms(agent);
 	uint64_t early = next_random(agent->agents) % (interval / JITTER_SHARE + 1);
 
 	agent->next_ms += interval - early;
-	if (agent->next_ms <= now_ms || agent->next_ms > now_ms + interval) {
+	if (agent->next_ms <= now_ms) {
+		agent->next_ms += ((now_ms - agent->next_ms) / interval + 1) * interval;
+	}
+	if (agent->next_ms > now_ms + interval) {
 		agent->next_ms = now_ms + interval - early;
 	}
 }
@@ -48,7 +52,7 @@ static void set_next(struct agent *agent, uint64_t now_ms) {
 static void write_probe(const struct agent *agent, uint64_t now_ns, uint8_t *to) {
 	const struct weir_agents *agents = agent->agents;
 	struct weir_agent_probe probe = {
-		.balancer = agents->balancer,
+		.balancer = agent->balancer,
 		.sequence = agent->sequence,
 		.agent = agent->has_last ? agent->last.agent : 0,
 		.clock_ms = (now_ns - agents->started_ns) / 1000000,
@@ -56,8 +60,10 @@ static void write_probe(const struct agent *agent, uint64_t now_ns, uint8_t *to)
 		.interval_ms = agent->active ? agent->interval_ms : agent->inactive_interval_ms,
 		.heard = agent->heard,
 		.wants = agent->wants,
+		.recipient_port = agent->port,
 	};
 
+	weir_agent_recipient(agent->address.family, agent->address.bytes, probe.recipient);
 	memcpy(probe.challenge, agent->probe[0].challenge, sizeof(probe.challenge));
 	weir_agent_probe_encode(&probe, &agents->keys.key[0], to);
 }
@@ -146,9 +152,16 @@ static void ask(struct agent *agent, uint64_t now_ms) {
 	}
 }
 
-static void come_due(struct agent *agent, uint64_t now_ms) {
-	if (agent->awaiting && agent->deadline_ms <= now_ms) {
+// Until the next probe: its answer may be among those that the loop did not get round to read.
+static bool is_over(const struct agent *agent, uint64_t now_ms, bool unread) {
+	return agent->next_ms <= now_ms || (agent->deadline_ms <= now_ms && !unread);
+}
+
+static void come_due(struct agent *agent, uint64_t now_ms, bool unread) {
+	if (agent->awaiting && is_over(agent, now_ms, unread)) {
 		time_out(agent);
+	} else if (agent->awaiting && agent->deadline_ms <= now_ms) {
+		agent->deadline_ms = now_ms + WEIR_WHEEL_TICK_MS;
 	}
 	if (agent->next_ms <= now_ms) {
 		ask(agent, now_ms);
@@ -156,15 +169,42 @@ static void come_due(struct agent *agent, uint64_t now_ms) {
 	weir_agents_schedule(agent);
 }
 
+// With a new configuration the loop has more to do, and comes back later: new agents are spread
+// from then on, and not asked all at once that would have been asked meanwhile.
+static void put_off_fresh(struct weir_agents *agents, uint64_t now_ms) {
+	uint64_t busy_ms = now_ms - agents->fresh_ms;
+
+	agents->fresh_ms = 0;
+	for (uint32_t i = 0; busy_ms > WEIR_WHEEL_TICK_MS && i <= agents->bucket_mask; i++) {
+		for (struct agent *agent = agents->buckets[i]; agent != NULL;
+			agent = agent->hash_next) {
+			if (agent->probes == 0) {
+				agent->next_ms += busy_ms;
+				weir_agents_schedule(agent);
+			}
+		}
+	}
+}
+
 static void on_timer(uv_timer_t *timer) {
 	struct weir_agents *agents = timer->data;
 	uint64_t now_ms = weir_agents_now_ms();
 	struct weir_wheel_entry *entry;
+	uint32_t due = 0;
+	bool unread;
 
-	// While the loop was busy answers may have come in time that nobody has looked at.
-	weir_agents_sockets_read(agents->sockets);
+	if (agents->fresh_ms != 0) {
+		put_off_fresh(agents, now_ms);
+	}
+	// While the loop was busy answers may have come in time that nobody has looked at. When it
+	// was for long, thousands are asked now, whose answers do not all fit into the buffer.
+	unread = weir_agents_sockets_read(agents->sockets);
 	while ((entry = weir_wheel_take(&agents->wheel, now_ms)) != NULL) {
-		come_due((struct agent *)(void *)entry, now_ms);
+		come_due((struct agent *)(void *)entry, now_ms, unread);
+		if (++due % DUE_BETWEEN_READS == 0) {
+			weir_agents_sockets_flush(agents->sockets);
+			unread = weir_agents_sockets_read(agents->sockets);
+		}
 	}
 	weir_agents_sockets_flush(agents->sockets);
 	weir_agents_arm(agents);

@@ -108,13 +108,14 @@ static bool read_batch(struct one_socket *one) {
 	return n == (int)BATCH;
 }
 
+// Returns whether there may be more.
 static bool read_some(struct one_socket *one) {
 	uint32_t reads = 0;
 
 	while (one->fd >= 0 && reads < READS_OF_A_TURN && read_batch(one)) {
 		reads++;
 	}
-	return one->fd >= 0;
+	return reads == READS_OF_A_TURN;
 }
 
 static void on_readable(uv_poll_t *poll, int status, int events) {
@@ -126,9 +127,10 @@ static void on_readable(uv_poll_t *poll, int status, int events) {
 	one->sockets->events.received_all(one->sockets->events.context);
 }
 
-void weir_agents_sockets_read(struct weir_agents_sockets *sockets) {
-	read_some(&sockets->ipv4);
-	read_some(&sockets->ipv6);
+bool weir_agents_sockets_read(struct weir_agents_sockets *sockets) {
+	bool more = read_some(&sockets->ipv4);
+
+	return read_some(&sockets->ipv6) || more;
 }
 
 // --- opening ------------------------------------------------------------------------------
@@ -163,7 +165,7 @@ int weir_agents_sockets_open(struct weir_agents_sockets *sockets, uint8_t family
 	}
 	fd = open_socket(family);
 	if (fd < 0) {
-		return fd;
+		return fd == -EAFNOSUPPORT ? 0 : fd; // the agents of the other family are asked
 	}
 	r = uv_poll_init(sockets->loop, &one->poll, fd);
 	if (r < 0) {
@@ -184,7 +186,11 @@ static void flush(struct one_socket *one) {
 
 	one->out.count = 0;
 	while (i < count) {
-		int n = sendmmsg(one->fd, &one->out.header[i], count - i, MSG_DONTWAIT);
+		int n;
+
+		errno = EAFNOSUPPORT;
+		n = one->fd < 0 ? -1
+				: sendmmsg(one->fd, &one->out.header[i], count - i, MSG_DONTWAIT);
 
 		if (n > 0) {
 			i += (uint32_t)n;

@@ -6,6 +6,7 @@
 // Threads: that of the loop.
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <uv.h>
@@ -29,15 +30,17 @@ struct weir_agents_socket_events {
 
 int weir_agents_sockets_create(uv_loop_t *loop, const struct weir_agents_socket_events *events,
 	struct weir_agents_sockets **ret); // 0 or -ENOMEM
-// Open the socket of a family, unless it is. Returns 0 or negative errno.
+// Open the socket of a family, unless it is. Returns 0, also where the kernel does not have the
+// family: its datagrams are unsent then, with -EAFNOSUPPORT; or negative errno.
 int weir_agents_sockets_open(struct weir_agents_sockets *sockets, uint8_t family);
 
-// Memory for the next datagram of the batch; a full batch is sent first. Its family is open.
+// Memory for the next datagram of the batch; a full batch is sent first. Its family was opened.
 uint8_t *weir_agents_sockets_add(struct weir_agents_sockets *sockets,
 	const struct weir_address *address, uint16_t port, void *owner);
 // Send the batch. Calls unsent, which must not add.
 void weir_agents_sockets_flush(struct weir_agents_sockets *sockets);
-// Take what has come so far.
-void weir_agents_sockets_read(struct weir_agents_sockets *sockets);
+// Take what has come so far, as much as others of the loop can wait for. Returns whether there may
+// be more.
+bool weir_agents_sockets_read(struct weir_agents_sockets *sockets);
 
 void weir_agents_sockets_free(struct weir_agents_sockets *sockets); // closes with the loop

@@ -36,7 +36,7 @@ FIELDS = ["service_time_ms", "service_count", "service_median_ms", "busy_time_ms
           "accept_queue", "accept_queue_limit", "cpus", "cpu_mhz", "max_active_flows"]
 BITS = {name: 1 << i for i, name in enumerate(FIELDS)}
 ALL = sum(BITS.values())
-PROBE = struct.Struct("!QQ16sQQIII")
+PROBE = struct.Struct("!QQ16sQQIII16sI")
 ANSWER = struct.Struct("!QQ16sQIIQQQQQQIIIIIIIIBB32s")
 ANSWER_FIELDS = ("agent balancer challenge clock_ms serial given service_sum_us service_count "
                  "busy_sum_us busy_count requests_milli_per_s errors_milli_per_s "
@@ -61,11 +61,15 @@ class Balancer:
         self.interval_ms = 2000
         self.challenge = b""
 
-    def probe(self):
+    def probe(self, recipient=None):
+        """recipient: (address, port), if it is not the one that it is sent to."""
         self.sequence += 1
         self.challenge = os.urandom(16)
+        to = (recipient or self.to)[0]
+        address = to if ":" in to else f"::ffff:{to}"
         body = PROBE.pack(self.number, self.sequence, self.challenge, self.agent, 1,
-                          self.interval_ms, self.heard, self.wants)
+                          self.interval_ms, self.heard, self.wants,
+                          socket.inet_pton(socket.AF_INET6, address), (recipient or self.to)[1])
         head = b"WEIR" + struct.pack("!BBH", 1, 1, self.key)
         return seal((head + body).ljust(224, b"\0"), KEYS[self.key])
 
@@ -237,6 +241,48 @@ def agent_answers_who_has_the_key_and_counts_the_others(lab):
     assert lab.status()["datagrams"]["answered"] == 4
     agent.signal(signal.SIGINT)  # without a drain
     assert agent.process.wait(2) == 0, agent.tail()
+
+
+def agent_answers_no_probe_to_another_one(lab):
+    """Else the answer could be passed off as that one's, and its numbers would hide those to come."""
+    lab.start_agent()
+    balancer, other = lab.balancer(), lab.balancer(to=BACKEND6)
+    for each, elsewhere in ((balancer, (VIP, UDP_PORT)), (balancer, (BACKEND, UDP_PORT + 1)),
+                            (other, ("2001:db8:9::3", UDP_PORT))):
+        each.ask(), each.ask()
+        before = lab.status()["datagrams"]["refused"].get("recipient", 0)
+        sequence, each.sequence = each.sequence, each.sequence + 1000
+        each.send(each.probe(recipient=elsewhere))
+        wait_for("refusal", lambda b=before: lab.status()["datagrams"]["refused"].get(
+            "recipient", 0) == b + 1)
+        assert each.receive(0.2) is None, "a probe to another one was answered"
+        each.sequence = sequence
+        each.ask()
+
+
+def agent_keeps_nothing_of_recorded_probes(lab):
+    """Those of a weir-control that has ended, or to a process of the agent that has"""
+    agent = lab.start_agent()
+    dead = [lab.balancer() for _ in range(70)]
+    for each in dead:
+        each.agent, each.sequence = 77, 1 << 40
+        each.send(each.probe())
+        assert each.receive() is not None
+    assert lab.status()["balancers"] == []
+    balancer = lab.balancer()
+    balancer.ask(), balancer.ask()
+    # Nor is the balancer's own next number used up by one that was recorded before a restart.
+    balancer.sequence, process, balancer.agent = 1000, balancer.agent, 77
+    balancer.send(balancer.probe())
+    assert balancer.receive() is not None
+    balancer.sequence, balancer.agent = 2, process
+    balancer.ask()
+    agent.signal(signal.SIGTERM)
+    assert balancer.receive(1)["word"] == "lame-duck"
+    balancer.ask(), balancer.ask()
+    assert agent.process.wait(3) == 0, agent.tail()  # of 60 s
+    assert "drain: done" in agent.tail(), agent.tail()
+    assert all(each.receive(0) is None for each in dead), "the dead were told"
 
 
 def agent_takes_new_keys_on_sighup(lab):
@@ -470,6 +516,7 @@ def agent_forgets_a_silent_balancer(lab):
     balancer, other = lab.balancer(), lab.balancer()
     balancer.interval_ms = 100
     balancer.ask(), other.ask()
+    balancer.ask(), other.ask()  # the second one names the agent's process
     wait_for("one left", lambda: len(lab.status()["balancers"]) == 1)
     lab.command("lame-duck", "--interval", "0")
     assert balancer.receive(0.3) is None and other.receive(0.3) is not None
@@ -625,6 +672,7 @@ def agent_stays_starting_when_the_warm_up_fails(lab):
     wait_for("failure", lambda: "the command failed (exit 3" in agent.tail())
     balancer = lab.balancer()
     assert balancer.ask()["word"] == "starting"
+    balancer.ask()
     lab.command("ready")
     assert balancer.receive()["word"] == "ready"
     assert balancer.ask()["word"] == "ready"

@@ -84,10 +84,39 @@ static void balancers_hear_the_word_of_this_process_only(void **state) {
 		.interval_ms = 1000};
 	enum weir_agent_refusal refusal;
 
-	weir_balancers_take(balancers, &probe, AGENT, &path, 1000, &refusal);
+	assert_non_null(weir_balancers_take(balancers, &probe, AGENT, &path, 1000, &refusal));
+	take(balancers, 1, 2, 0, 1000);
 	assert_int_equal(weir_balancers_unheard(balancers, 1), 1);
-	take(balancers, 1, 2, 1, 1000);
+	take(balancers, 1, 3, 1, 1000);
 	assert_int_equal(weir_balancers_unheard(balancers, 1), 0);
+}
+
+// They may be recorded ones of balancers that have ended: more of them than there is room for, with
+// any sequence number.
+static void probes_to_a_former_process_are_answered_and_forgotten(void **state) {
+	struct weir_balancers *balancers = *state;
+
+	assert_non_null(take(balancers, 1, 5, 0, 1000));
+	for (uint64_t i = 1; i <= 2 * WEIR_BALANCERS_MAX; i++) {
+		struct weir_agent_probe probe = {.balancer = i,
+			.sequence = UINT64_MAX - 1,
+			.agent = i % 2 == 0 ? 0 : AGENT + 1,
+			.interval_ms = WEIR_AGENT_INTERVAL_MOST_MS,
+			.wants = UINT32_MAX};
+		enum weir_agent_refusal refusal;
+		const struct weir_balancer *balancer =
+			weir_balancers_take(balancers, &probe, AGENT, &path, 1000, &refusal);
+
+		assert_non_null(balancer);
+		assert_int_equal(balancer->id, i);
+	}
+	weir_balancers_new_word(balancers, 1000);
+	assert_int_equal(weir_balancers_unheard(balancers, 2), 1);
+	assert_int_equal(weir_balancers_wants(balancers), 2);
+	assert_non_null(weir_balancers_next_to_tell(balancers, 2, 1000));
+	assert_null(weir_balancers_next_to_tell(balancers, 2, 1000));
+	assert_non_null(take(balancers, 1, 6, 2, 1000));
+	assert_non_null(take(balancers, 2, 1, 2, 1000));
 }
 
 static uint32_t told_until(struct weir_balancers *balancers, uint64_t from_ms, uint64_t to_ms) {
@@ -185,6 +214,7 @@ int main(void) {
 		TEST(balancers_take_a_number_once),
 		TEST(balancers_are_bounded),
 		TEST(balancers_hear_the_word_of_this_process_only),
+		TEST(probes_to_a_former_process_are_answered_and_forgotten),
 		TEST(balancers_are_told_less_and_less_often),
 		cmocka_unit_test(drain_waits_for_balancers_and_connections),
 		cmocka_unit_test(drain_is_not_quiet_when_one_more_comes),

@@ -43,6 +43,8 @@ static const struct weir_agent_probe sample_probe = {
 	.interval_ms = 500,
 	.heard = 2,
 	.wants = WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS) | WEIR_REPORT(UTILIZATION),
+	.recipient = {[10] = 0xff, [11] = 0xff, [12] = 192, [13] = 0, [14] = 2, [15] = 11},
+	.recipient_port = 4777,
 };
 
 static const struct weir_agent_answer sample_answer = {
@@ -146,6 +148,8 @@ static void every_field_survives_its_largest_values(void **state) {
 	PROBE(interval_ms, 1, WEIR_AGENT_INTERVAL_MOST_MS);
 	PROBE(heard, ANY);
 	PROBE(wants, ANY);
+	PROBE(recipient, ANY);
+	PROBE(recipient_port, ANY);
 	ANSWER(agent, NOT_0);
 	ANSWER(balancer, NOT_0);
 	ANSWER(challenge, ANY);
@@ -186,6 +190,17 @@ static void why_ends_and_leaks_nothing(void **state) {
 	assert_int_equal(weir_agent_answer_decode(bytes, BYTES, &keys, &got), NONE);
 	assert_string_equal(got.why, "a");
 	assert_int_equal(got.why[2], 0);
+}
+
+static void recipients_are_addresses_of_both_families(void **state) {
+	static const uint8_t ipv4[4] = {192, 0, 2, 11}, ipv6[16] = {0x20, 1, 0x0d, 0xb8, [15] = 1};
+	uint8_t recipient[WEIR_AGENT_RECIPIENT_BYTES];
+
+	(void)state;
+	weir_agent_recipient(4, ipv4, recipient);
+	assert_memory_equal(recipient, sample_probe.recipient, sizeof(recipient));
+	weir_agent_recipient(6, ipv6, recipient);
+	assert_memory_equal(recipient, ipv6, sizeof(recipient));
 }
 
 // --- what is refused ---
@@ -303,7 +318,7 @@ static void every_byte_of_the_rest_is_zero(void **state) {
 	uint8_t bytes[BYTES];
 
 	(void)state;
-	for (size_t at = 68; at < WEIR_AGENT_MAC_START; at++) {
+	for (size_t at = 88; at < WEIR_AGENT_MAC_START; at++) {
 		weir_agent_probe_encode(&sample_probe, &keys.key[0], bytes);
 		assert_int_equal(bytes[at], 0);
 		bytes[at] = 0x80;
@@ -464,6 +479,7 @@ int main(int argc, char **argv) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_field_survives_its_largest_values),
 		cmocka_unit_test(why_ends_and_leaks_nothing),
+		cmocka_unit_test(recipients_are_addresses_of_both_families),
 		cmocka_unit_test(numbers_out_of_range_are_refused),
 		cmocka_unit_test(text_without_end_or_with_two_is_refused),
 		cmocka_unit_test(every_other_length_is_refused),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Agents against an agent in the same process, which answers as a test tells it to.
+// Agents against an agent in the same process, which answers as a test tells it to. It has two
+// addresses, and refuses probes that are replayed, as weir-agent does.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <setjmp.h>
@@ -16,22 +17,26 @@
 
 #include "agents.h"
 #include "health_state.h"
+#include "replay.h"
 
 struct lab {
 	uv_loop_t loop;
 	struct weir_agents *agents;
 	struct weir_agent_keys keys;
-	int fd; // of the agent
+	int fd; // of the agent, where the last probe came
+	int fds[2]; // at 127.0.0.1 and 127.0.0.2
 	uint16_t port;
 	struct sockaddr_in from; // of the last probe
 	struct weir_agent_probe probe; // the last one
-	unsigned int probes;
+	unsigned int probes, probes_at[2];
+	struct weir_replay replay;
 	bool answers; // by itself
+	bool flaps; // each answer has a new word, and an unasked one comes after it
 	struct weir_agent_answer answer; // what it answers, without balancer and challenge
-	uv_poll_t poll;
+	uv_poll_t polls[2];
 	uv_timer_t deadline;
 	// What was called back.
-	unsigned int reports, answered, silent, unknown, gone;
+	unsigned int reports, reports_of_9, answered, silent, unknown, gone;
 	uint16_t backend;
 	struct weir_report report;
 };
@@ -59,17 +64,30 @@ static void on_probe(uv_poll_t *poll, int status, int events) {
 	struct lab *lab = poll->data;
 	uint8_t bytes[512];
 	socklen_t length = sizeof(lab->from);
-	ssize_t n = recvfrom(lab->fd, bytes, sizeof(bytes), MSG_DONTWAIT,
-		(struct sockaddr *)&lab->from, &length);
+	ssize_t n;
 
 	(void)status;
 	(void)events;
+	lab->fd = lab->fds[poll - lab->polls];
+	n = recvfrom(lab->fd, bytes, sizeof(bytes), MSG_DONTWAIT, (struct sockaddr *)&lab->from,
+		&length);
 	if (n < 0) {
 		return;
 	}
 	assert_int_equal(weir_agent_probe_decode(bytes, (size_t)n, &lab->keys, &lab->probe),
 		WEIR_AGENT_REFUSAL_NONE);
+	assert_int_equal(weir_replay_take(&lab->replay, lab->probe.balancer, lab->probe.sequence,
+				 uv_hrtime() / 1000000, 60000),
+		WEIR_REPLAY_NEW);
 	lab->probes++;
+	lab->probes_at[poll - lab->polls]++;
+	for (uint8_t unasked = 0; lab->flaps && unasked < 2; unasked++) {
+		lab->answer.serial++;
+		lab->answer.word = lab->answer.serial % 2 == 0 ? WEIR_HEALTH_WORD_READY
+							       : WEIR_HEALTH_WORD_LAME_DUCK;
+		lab->answer.unasked = unasked;
+		answer(lab);
+	}
 	if (lab->answers) {
 		answer(lab);
 	}
@@ -79,6 +97,7 @@ static void on_report(void *context, uint16_t backend, const struct weir_report 
 	struct lab *lab = context;
 
 	lab->reports++;
+	lab->reports_of_9 += backend == 9;
 	lab->backend = backend;
 	lab->report = *report;
 }
@@ -119,12 +138,27 @@ static void configure(struct lab *lab, uint16_t backend) {
 	assert_int_equal(weir_agents_configure(lab->agents, &target, 1), 0);
 }
 
+// Where the agent listens: 127.0.0.1 chooses the port.
+static void listen_at(struct lab *lab, int i) {
+	struct sockaddr_in name = {.sin_family = AF_INET,
+		.sin_port = htons(lab->port),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK + (uint32_t)i)};
+	socklen_t length = sizeof(name);
+
+	lab->fds[i] = socket(AF_INET, SOCK_DGRAM, 0);
+	assert_true(lab->fds[i] >= 0);
+	assert_int_equal(bind(lab->fds[i], (struct sockaddr *)&name, sizeof(name)), 0);
+	assert_int_equal(getsockname(lab->fds[i], (struct sockaddr *)&name, &length), 0);
+	lab->port = ntohs(name.sin_port);
+	assert_int_equal(uv_poll_init(&lab->loop, &lab->polls[i], lab->fds[i]), 0);
+	lab->polls[i].data = lab;
+	uv_poll_start(&lab->polls[i], UV_READABLE, on_probe);
+}
+
 static int setup(void **state) {
 	struct lab *lab = calloc(1, sizeof(*lab));
 	struct weir_agents_events events = {
 		.report = on_report, .probed = on_probed, .gone = on_gone, .context = lab};
-	struct sockaddr_in name = {.sin_family = AF_INET};
-	socklen_t length = sizeof(name);
 
 	assert_non_null(lab);
 	assert_int_equal(uv_loop_init(&lab->loop), 0);
@@ -133,15 +167,8 @@ static int setup(void **state) {
 	memset(lab->keys.key[0].secret, 0x11, WEIR_AGENT_KEY_BYTES);
 	memset(lab->keys.key[1].secret, 0x22, WEIR_AGENT_KEY_BYTES);
 	weir_agents_set_keys(lab->agents, &lab->keys);
-	name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	lab->fd = socket(AF_INET, SOCK_DGRAM, 0);
-	assert_true(lab->fd >= 0);
-	assert_int_equal(bind(lab->fd, (struct sockaddr *)&name, sizeof(name)), 0);
-	assert_int_equal(getsockname(lab->fd, (struct sockaddr *)&name, &length), 0);
-	lab->port = ntohs(name.sin_port);
-	assert_int_equal(uv_poll_init(&lab->loop, &lab->poll, lab->fd), 0);
-	lab->poll.data = lab;
-	uv_poll_start(&lab->poll, UV_READABLE, on_probe);
+	listen_at(lab, 0);
+	listen_at(lab, 1);
 	uv_timer_init(&lab->loop, &lab->deadline);
 	lab->answers = true;
 	lab->answer = (struct weir_agent_answer){
@@ -154,11 +181,13 @@ static int teardown(void **state) {
 	struct lab *lab = *state;
 
 	weir_agents_free(lab->agents);
-	uv_close((uv_handle_t *)&lab->poll, NULL);
+	for (int i = 0; i < 2; i++) {
+		uv_close((uv_handle_t *)&lab->polls[i], NULL);
+		close(lab->fds[i]);
+	}
 	uv_close((uv_handle_t *)&lab->deadline, NULL);
 	uv_run(&lab->loop, UV_RUN_DEFAULT);
 	assert_int_equal(uv_loop_close(&lab->loop), 0);
-	close(lab->fd);
 	free(lab);
 	return 0;
 }
@@ -213,13 +242,32 @@ static void agent_is_asked_and_heard(void **state) {
 	assert_int_equal(weir_agents_status(lab->agents, 4, &status), -ENOENT);
 }
 
-// At once, not with the next probe: that would come after 400 ms.
+// Nothing is known after a start of weir-control: it asks at once, not after an interval.
+static void first_probe_goes_out_at_once(void **state) {
+	struct lab *lab = *state;
+	struct weir_agents_target target = target_of(lab, 5);
+
+	target.interval_ms = 10000;
+	target.inactive_interval_ms = 60000;
+	lab->answer.given = WEIR_REPORT(MAX_ACTIVE);
+	lab->answer.max_active_flows = 400;
+	target.wants = WEIR_REPORT(MAX_ACTIVE);
+	assert_int_equal(weir_agents_configure(lab->agents, &target, 1), 0);
+	run_ms(lab, 100);
+	assert_true(lab->reports > 0);
+	assert_true(lab->report.max_active_flows == 400);
+}
+
+// At once, not with the next probe: that would come after a minute.
 static void new_word_is_taken_and_answered_at_once(void **state) {
 	struct lab *lab = *state;
+	struct weir_agents_target target = target_of(lab, 5);
 	unsigned int probes;
 
-	configure(lab, 5);
-	UNTIL(lab, lab->answered >= 6);
+	target.interval_ms = target.timeout_ms = 200;
+	target.inactive_interval_ms = 60000;
+	assert_int_equal(weir_agents_configure(lab->agents, &target, 1), 0);
+	UNTIL(lab, lab->answered >= 5);
 	run_ms(lab, 60); // asked less often from now on
 	probes = lab->probes;
 	lab->answers = false;
@@ -240,6 +288,103 @@ static void new_word_is_taken_and_answered_at_once(void **state) {
 	run_ms(lab, 50);
 	answer(lab);
 	UNTIL(lab, lab->probes > probes + 1);
+}
+
+// A probe out of turn each would be answered by the next new word: thousands of them a second.
+static void new_words_without_end_are_limited(void **state) {
+	struct lab *lab = *state;
+
+	lab->answers = false;
+	lab->flaps = true;
+	configure(lab, 5);
+	run_ms(lab, 1000); // 27 probes in turn at most, and 20 + 10 for new words
+	assert_in_range(lab->probes, 20, 65);
+	assert_in_range(lab->reports, 20, 110);
+	assert_true(refused(lab, WEIR_AGENT_REFUSAL_OFTEN) > 0);
+	// The last one is heard all the same, when it is repeated.
+	lab->flaps = false;
+	lab->answer.serial++;
+	lab->answer.unasked = 1;
+	lab->answer.word = WEIR_HEALTH_WORD_DOWN;
+	for (unsigned int i = 0; lab->report.word != WEIR_HEALTH_WORD_DOWN; i++) {
+		assert_in_range(i, 0, 20);
+		answer(lab);
+		run_ms(lab, 50);
+	}
+}
+
+// The loop was busy: more came meanwhile than it reads at a time, and the answer last.
+static void answer_behind_a_flood_is_in_time(void **state) {
+	static const uint8_t garbage[8] = {0};
+	struct lab *lab = *state;
+	struct weir_agents_target target = target_of(lab, 5);
+	unsigned int probes, answered;
+
+	target.interval_ms = 200;
+	assert_int_equal(weir_agents_configure(lab->agents, &target, 1), 0);
+	UNTIL(lab, lab->answered >= 1);
+	run_ms(lab, 50); // it is told that it was heard
+	lab->answers = false;
+	probes = lab->probes;
+	UNTIL(lab, lab->probes > probes);
+	answered = lab->answered;
+	assert_int_equal(lab->silent, 0);
+	for (int i = 0; i < 1500; i++) {
+		send_bytes(lab, garbage, sizeof(garbage));
+	}
+	answer(lab);
+	usleep(40000);
+	UNTIL(lab, lab->answered + lab->silent > answered);
+	assert_int_equal(lab->silent, 0);
+	assert_int_equal(refused(lab, WEIR_AGENT_REFUSAL_LENGTH), 1500);
+}
+
+// But no flood hides that it is silent.
+static void silence_behind_a_flood_is_noticed(void **state) {
+	static const uint8_t garbage[8] = {0};
+	struct lab *lab = *state;
+
+	lab->answers = false;
+	configure(lab, 5);
+	UNTIL(lab, lab->probes > 0);
+	for (int turn = 0; turn < 200 && lab->silent == 0; turn++) {
+		for (int i = 0; i < 1500; i++) {
+			send_bytes(lab, garbage, sizeof(garbage));
+		}
+		run_ms(lab, 1);
+	}
+	assert_true(lab->silent > 0);
+}
+
+// Probes come up to a sixteenth of the interval early, and the one before has ended then.
+static void silence_is_noticed_with_a_timeout_of_the_interval(void **state) {
+	struct lab *lab = *state;
+	struct weir_agents_target target = target_of(lab, 5);
+
+	lab->answers = false;
+	target.interval_ms = target.inactive_interval_ms = target.timeout_ms = 64;
+	assert_int_equal(weir_agents_configure(lab->agents, &target, 1), 0);
+	UNTIL(lab, lab->probes >= 4);
+	assert_in_range(lab->silent, 3, 4);
+}
+
+// Those that would have been asked meanwhile are not asked all at once.
+static void agents_are_spread_from_when_the_loop_is_free(void **state) {
+	struct weir_agents_target targets[100];
+	struct lab *lab = *state;
+
+	for (uint16_t i = 0; i < 100; i++) {
+		targets[i] = target_of(lab, i);
+		targets[i].address.bytes[2] = (uint8_t)(i + 1);
+		targets[i].interval_ms = 1000;
+		targets[i].inactive_interval_ms = 1000;
+	}
+	assert_int_equal(weir_agents_configure(lab->agents, targets, 100), 0);
+	usleep(150000);
+	run_ms(lab, 20);
+	assert_in_range(weir_agents_counts(lab->agents).probes, 1, 80);
+	assert_in_range(weir_agents_counts(lab->agents).late_ms, 0, 60);
+	UNTIL(lab, weir_agents_counts(lab->agents).probes >= 100);
 }
 
 // None of them is a report, and none changes what is known of the agent.
@@ -420,6 +565,51 @@ static void backends_share_an_agent(void **state) {
 	assert_int_equal(lab->probes, probes);
 }
 
+// A service that a reload adds must not wait for the next time that an idle server is asked.
+static void newcomer_hears_soon_what_a_settled_agent_says(void **state) {
+	struct lab *lab = *state;
+	struct weir_agents_target targets[2] = {target_of(lab, 5), target_of(lab, 9)};
+
+	targets[0].inactive_interval_ms = targets[1].inactive_interval_ms = 60000;
+	assert_int_equal(weir_agents_configure(lab->agents, targets, 1), 0);
+	UNTIL(lab, lab->answered >= 4);
+	run_ms(lab, 100);
+	lab->answered = 0;
+	assert_int_equal(weir_agents_configure(lab->agents, targets, 1), 0);
+	run_ms(lab, 200);
+	assert_int_equal(lab->answered, 0); // settled
+	assert_int_equal(weir_agents_configure(lab->agents, targets, 2), 0);
+	UNTIL(lab, lab->reports_of_9 >= 2);
+}
+
+// As a server of IPv4 and of IPv6 has. The agent would refuse what it takes for a replay.
+static void server_with_two_addresses_is_asked_at_each(void **state) {
+	struct lab *lab = *state;
+	struct weir_agents_target targets[2] = {target_of(lab, 5), target_of(lab, 9)};
+	struct weir_agents_status status;
+
+	targets[1].address.bytes[3] = 2;
+	assert_int_equal(weir_agents_configure(lab->agents, targets, 2), 0);
+	UNTIL(lab, lab->probes_at[0] >= 4 && lab->probes_at[1] >= 4);
+	UNTIL(lab, lab->answered >= 8);
+	assert_int_equal(lab->silent, 0);
+	assert_int_equal(weir_agents_status(lab->agents, 9, &status), 0);
+	assert_true(status.answers);
+}
+
+static void backend_that_comes_back_is_asked_anew(void **state) {
+	struct lab *lab = *state;
+
+	configure(lab, 5);
+	UNTIL(lab, lab->answered >= 5);
+	assert_int_equal(weir_agents_configure(lab->agents, NULL, 0), 0);
+	run_ms(lab, 60);
+	lab->answered = 0;
+	configure(lab, 5);
+	UNTIL(lab, lab->answered >= 2);
+	assert_int_equal(lab->silent, 0);
+}
+
 static void bad_targets_change_nothing(void **state) {
 	struct lab *lab = *state;
 	struct weir_agents_target good = target_of(lab, 5), twice[2] = {good, good};
@@ -456,13 +646,22 @@ int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(agent_is_asked_and_heard),
+		TEST(first_probe_goes_out_at_once),
 		TEST(new_word_is_taken_and_answered_at_once),
+		TEST(new_words_without_end_are_limited),
+		TEST(answer_behind_a_flood_is_in_time),
+		TEST(silence_behind_a_flood_is_noticed),
+		TEST(silence_is_noticed_with_a_timeout_of_the_interval),
+		TEST(agents_are_spread_from_when_the_loop_is_free),
 		TEST(hostile_answers_are_counted_and_ignored),
 		TEST(replays_change_nothing),
 		TEST(sums_become_means),
 		TEST(silence_fails_and_is_told_once_as_gone),
 		TEST(inactive_is_asked_less_often),
 		TEST(backends_share_an_agent),
+		TEST(newcomer_hears_soon_what_a_settled_agent_says),
+		TEST(server_with_two_addresses_is_asked_at_each),
+		TEST(backend_that_comes_back_is_asked_anew),
 		TEST(bad_targets_change_nothing),
 		TEST(nobody_is_asked_without_keys),
 	};

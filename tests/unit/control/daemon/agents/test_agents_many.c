@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Hundreds of agents, at addresses of their own on one socket, and a weir-control that stands still
+// for a while.
+#include <arpa/inet.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agents.h"
+#include "health_state.h"
+
+#define MANY 800u
+#define INTERVAL_MS 800u
+#define PAUSE_MS (2 * INTERVAL_MS) // a pause after which all are due
+#define BUFFER_BYTES 60000 // for 150 answers or so
+
+struct lab {
+	uv_loop_t loop;
+	struct weir_agents *agents;
+	struct weir_agent_keys keys;
+	int fd; // of all agents
+	uint16_t port;
+	unsigned int answered, silent, unknown;
+};
+
+static void on_report(void *context, uint16_t backend, const struct weir_report *report) {
+	(void)context;
+	(void)backend;
+	(void)report;
+}
+
+static void on_probed(void *context, uint16_t backend, enum weir_agents_outcome outcome,
+	const char *detail, uint32_t duration_ms) {
+	struct lab *lab = context;
+
+	(void)backend;
+	(void)detail;
+	(void)duration_ms;
+	lab->answered += outcome == WEIR_AGENTS_ANSWERED;
+	lab->silent += outcome == WEIR_AGENTS_SILENT;
+	lab->unknown += outcome == WEIR_AGENTS_UNKNOWN;
+}
+
+static void on_gone(void *context, uint16_t backend) {
+	(void)context;
+	(void)backend;
+}
+
+static int setup(void **state) {
+	struct lab *lab = calloc(1, sizeof(*lab));
+	struct weir_agents_events events = {
+		.report = on_report, .probed = on_probed, .gone = on_gone, .context = lab};
+	struct sockaddr_in name = {.sin_family = AF_INET};
+	socklen_t length = sizeof(name);
+	int bytes = 4 << 20, on = 1;
+
+	assert_non_null(lab);
+	assert_int_equal(uv_loop_init(&lab->loop), 0);
+	assert_int_equal(weir_agents_create(&lab->loop, &events, &lab->agents), 0);
+	lab->keys = (struct weir_agent_keys){.count = 1, .key = {{.id = 7}}};
+	weir_agents_set_keys(lab->agents, &lab->keys);
+	lab->fd = socket(AF_INET, SOCK_DGRAM, 0);
+	setsockopt(lab->fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
+	assert_int_equal(setsockopt(lab->fd, IPPROTO_IP, IP_PKTINFO, &on, sizeof(on)), 0);
+	assert_int_equal(bind(lab->fd, (struct sockaddr *)&name, sizeof(name)), 0);
+	assert_int_equal(getsockname(lab->fd, (struct sockaddr *)&name, &length), 0);
+	lab->port = ntohs(name.sin_port);
+	*state = lab;
+	return 0;
+}
+
+static int teardown(void **state) {
+	struct lab *lab = *state;
+
+	weir_agents_free(lab->agents);
+	uv_run(&lab->loop, UV_RUN_DEFAULT);
+	assert_int_equal(uv_loop_close(&lab->loop), 0);
+	close(lab->fd);
+	free(lab);
+	return 0;
+}
+
+static void configure(struct lab *lab) {
+	struct weir_agents_target targets[MANY];
+
+	for (uint16_t i = 0; i < MANY; i++) {
+		targets[i] = (struct weir_agents_target){.backend = i,
+			.port = lab->port,
+			.address = {.bytes = {127, 0, (uint8_t)(i >> 7), (uint8_t)((i & 127) + 1)},
+				.family = 4},
+			.interval_ms = INTERVAL_MS,
+			.inactive_interval_ms = INTERVAL_MS,
+			.timeout_ms = INTERVAL_MS / 8,
+			.settled = 4};
+	}
+	assert_int_equal(weir_agents_configure(lab->agents, targets, MANY), 0);
+}
+
+static void on_end(uv_timer_t *timer) {
+	bool *over = timer->data;
+
+	*over = true;
+}
+
+static void run_ms(struct lab *lab, uint64_t ms) {
+	bool over = false;
+	uv_timer_t timer;
+
+	uv_timer_init(&lab->loop, &timer);
+	timer.data = &over;
+	uv_update_time(&lab->loop);
+	uv_timer_start(&timer, on_end, ms, 0);
+	while (!over) {
+		uv_run(&lab->loop, UV_RUN_ONCE);
+	}
+	over = false;
+	uv_close((uv_handle_t *)&timer, (uv_close_cb)on_end);
+	while (!over) {
+		uv_run(&lab->loop, UV_RUN_NOWAIT);
+	}
+}
+
+// Adds how many probes came in each quarter of an interval.
+static void count_probes(struct lab *lab, unsigned int *quarters, uint64_t began_ms) {
+	char byte;
+
+	while (recv(lab->fd, &byte, 1, MSG_DONTWAIT | MSG_TRUNC) > 0) {
+		uint64_t at = (uv_hrtime() / 1000000 - began_ms) * 4 / INTERVAL_MS;
+
+		quarters[at < 4 ? at : 3]++;
+	}
+}
+
+static void pause_does_not_bunch_the_probes(void **state) {
+	struct lab *lab = *state;
+	unsigned int missed[4] = {0}, quarters[4] = {0};
+	uint64_t began_ms;
+
+	configure(lab);
+	run_ms(lab, 2 * INTERVAL_MS);
+	uv_sleep(PAUSE_MS);
+	run_ms(lab, INTERVAL_MS / 4); // all those that were missed
+	count_probes(lab, missed, 0);
+	began_ms = uv_hrtime() / 1000000;
+	while (uv_hrtime() / 1000000 < began_ms + INTERVAL_MS) {
+		run_ms(lab, 2);
+		count_probes(lab, quarters, began_ms);
+	}
+	for (int i = 0; i < 4; i++) {
+		assert_in_range(quarters[i], 1, MANY / 2);
+	}
+}
+
+// --- with answers -------------------------------------------------------------------------
+
+static struct lab *answering; // whose agents answer while they are asked, or NULL
+
+// Answer one probe from the address that it came to. Returns false when there is none.
+static bool answer_one(const struct lab *lab) {
+	struct weir_agent_answer answer = {
+		.agent = 0xa1, .serial = 1, .word = WEIR_HEALTH_WORD_READY};
+	struct weir_agent_probe probe;
+	struct sockaddr_in from;
+	uint8_t bytes[WEIR_AGENT_MESSAGE_BYTES];
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct in_pktinfo))];
+	struct iovec vector = {.iov_base = bytes, .iov_len = sizeof(bytes)};
+	struct msghdr message = {.msg_name = &from,
+		.msg_namelen = sizeof(from),
+		.msg_iov = &vector,
+		.msg_iovlen = 1,
+		.msg_control = control,
+		.msg_controllen = sizeof(control)};
+	struct in_pktinfo *info;
+
+	if (recvmsg(lab->fd, &message, MSG_DONTWAIT) < 0 || CMSG_FIRSTHDR(&message) == NULL) {
+		return false;
+	}
+	info = (struct in_pktinfo *)(void *)CMSG_DATA(CMSG_FIRSTHDR(&message));
+	info->ipi_ifindex = 0;
+	info->ipi_spec_dst = info->ipi_addr;
+	if (weir_agent_probe_decode(bytes, sizeof(bytes), &lab->keys, &probe) ==
+		WEIR_AGENT_REFUSAL_NONE) {
+		answer.clock_ms = probe.clock_ms + 1;
+		answer.balancer = probe.balancer;
+		memcpy(answer.challenge, probe.challenge, sizeof(answer.challenge));
+		weir_agent_answer_encode(&answer, &lab->keys.key[0], bytes);
+		sendmsg(lab->fd, &message, 0);
+	}
+	return true;
+}
+
+int __real_sendmmsg(int fd, struct mmsghdr *messages, unsigned int n, int flags);
+int __wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned int n, int flags);
+
+int __wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned int n, int flags) {
+	int sent = __real_sendmmsg(fd, messages, n, flags);
+
+	while (answering != NULL && answer_one(answering)) {
+	}
+	return sent;
+}
+
+// Which descriptor is the socket of weir-control: another one with datagrams.
+static int own_socket(const struct lab *lab) {
+	for (int fd = 3; fd < 64; fd++) {
+		int type = 0;
+		socklen_t length = sizeof(type);
+
+		if (fd != lab->fd && getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length) == 0 &&
+			type == SOCK_DGRAM) {
+			return fd;
+		}
+	}
+	fail_msg("it has no socket");
+	return -1;
+}
+
+// Those that are due at once answer at once.
+static void answers_after_a_pause_find_room(void **state) {
+	struct lab *lab = *state;
+	int bytes = BUFFER_BYTES;
+
+	configure(lab);
+	assert_int_equal(
+		setsockopt(own_socket(lab), SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes)), 0);
+	answering = lab;
+	run_ms(lab, 3 * INTERVAL_MS);
+	uv_sleep(PAUSE_MS);
+	lab->answered = lab->silent = 0;
+	run_ms(lab, 3 * INTERVAL_MS / 2);
+	answering = NULL;
+	assert_true(lab->answered >= MANY);
+	assert_int_equal(lab->silent, 0);
+}
+
+// --- without IPv6 -------------------------------------------------------------------------
+
+static bool without_ipv6; // as a kernel that was built or started so
+
+int __real_socket(int domain, int type, int protocol);
+int __wrap_socket(int domain, int type, int protocol);
+
+int __wrap_socket(int domain, int type, int protocol) {
+	if (without_ipv6 && domain == AF_INET6) {
+		errno = EAFNOSUPPORT;
+		return -1;
+	}
+	return __real_socket(domain, type, protocol);
+}
+
+static void ipv6_agent_without_ipv6_keeps_no_other_from_being_asked(void **state) {
+	struct weir_agents_target targets[2] = {
+		{.backend = 0, .address = {.bytes = {127, 0, 0, 1}, .family = 4}},
+		{.backend = 1, .address = {.bytes = {[15] = 1}, .family = 6}}};
+	struct lab *lab = *state;
+	unsigned int quarters[4] = {0};
+
+	for (int i = 0; i < 2; i++) {
+		targets[i].port = lab->port;
+		targets[i].interval_ms = targets[i].inactive_interval_ms = INTERVAL_MS / 8;
+		targets[i].timeout_ms = INTERVAL_MS / 16;
+		targets[i].settled = 4;
+	}
+	without_ipv6 = true;
+	assert_int_equal(weir_agents_configure(lab->agents, targets, 2), 0);
+	run_ms(lab, INTERVAL_MS);
+	without_ipv6 = false;
+	count_probes(lab, quarters, uv_hrtime() / 1000000);
+	assert_true(quarters[0] > 0);
+	assert_true(lab->unknown > 0); // the other one: nothing is known of it
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(pause_does_not_bunch_the_probes),
+		TEST(answers_after_a_pause_find_room),
+		TEST(ipv6_agent_without_ipv6_keeps_no_other_from_being_asked),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
