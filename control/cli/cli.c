@@ -44,12 +44,7 @@ static int run_request(struct weir_cli *cli, const struct weir_cli_command *comm
 	} else {
 		r = weir_cli_request(cli, request, &result);
 		if (r == WEIR_CLI_DONE) {
-			if (cli->options->json) {
-				weir_cli_print_json(cli->out, result);
-			} else {
-				command->show(cli, result);
-			}
-			json_decref(result);
+			weir_cli_show(cli, command, result);
 		}
 	}
 	json_decref(request);

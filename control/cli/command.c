@@ -95,3 +95,24 @@ int weir_cli_request(struct weir_cli *cli, const json_t *request, json_t **ret) 
 	json_decref(answer);
 	return WEIR_CLI_DONE;
 }
+
+json_t *weir_cli_build(const struct weir_cli *cli, const struct weir_cli_command *command) {
+	json_t *request = json_pack("{s:s}", "command", command->request);
+	char why[256];
+
+	if (request == NULL || command->build(cli, request, why, sizeof(why))) {
+		json_decref(request);
+		return NULL;
+	}
+	return request;
+}
+
+void weir_cli_show(
+	const struct weir_cli *cli, const struct weir_cli_command *command, json_t *result) {
+	if (cli->options->json) {
+		weir_cli_print_json(cli->out, result);
+	} else {
+		command->show(cli, result);
+	}
+	json_decref(result);
+}

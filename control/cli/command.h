@@ -51,11 +51,18 @@ struct weir_cli_command {
 // is published yet. *ret is owned by the caller. Returns enum weir_cli_exit.
 int weir_cli_request(struct weir_cli *cli, const json_t *request, json_t **ret);
 
+// The request of a command that was checked before. Returns NULL without memory.
+json_t *weir_cli_build(const struct weir_cli *cli, const struct weir_cli_command *command);
+// Print a result as it was asked for. Takes it.
+void weir_cli_show(
+	const struct weir_cli *cli, const struct weir_cli_command *command, json_t *result);
+
 // Print JSON as it came, indented, ASCII only.
 void weir_cli_print_json(FILE *out, const json_t *json);
 
 // Print a list of errors or warnings as the control API gives it: [{line, column, path, reason}],
 // one line each: FILE:LINE:COLUMN:MARK PATH: reason. mark is "" or " warning:". Anything else
 // prints nothing.
-void weir_cli_wait_ms(int ms); // sleeps
 void weir_cli_print_errors(FILE *out, const char *file, const char *mark, const json_t *errors);
+
+void weir_cli_wait_ms(int ms); // sleeps

@@ -276,9 +276,10 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 weir_show_policy, NULL, true},
 	{"service", "waste", "NAME", "show how unevenly the backends are used",
 	 "The utilization that each backend has told last, as a bar, and what is left up to the one\n"
-	 "that is used most: its sum is wasted, because that one is full first.\n",
+	 "that is used most: its sum is wasted, because that one is full first. Agents that do not\n"
+	 "measure it are asked for it for five minutes.\n",
 	 "weirctl service waste web", "service.waste", 1, 1, 0, build_service, weir_waste_show,
-	 NULL, false},
+	 weir_waste_run, false},
 	{"backend", "show", "[[SERVICE/]NAME]", "show backends with state, weight and share",
 	 "SERVICE/ selects all backends of a service.\n"
 	 "SHARE-% is the target share of new flows, NEW-% the actual share since the start.\n",

@@ -196,14 +196,12 @@ void weir_compare_show(const struct weir_cli *cli, json_t *result) {
 
 int weir_compare_run(struct weir_cli *cli, const struct weir_cli_command *command) {
 	int for_ms = cli->options->for_ms > 0 ? cli->options->for_ms : FOR_MS;
-	json_t *request = json_pack("{s:s, s:i}", "command", command->request, "for_ms", for_ms);
-	char why[256];
-	json_t *result;
+	json_t *request = weir_cli_build(cli, command), *result;
 	int r;
 
-	if (request == NULL || command->build(cli, request, why, sizeof(why))) {
+	if (request == NULL || json_object_set_new(request, "for_ms", json_integer(for_ms))) {
 		json_decref(request);
-		return WEIR_CLI_REFUSED; // it was checked before
+		return WEIR_CLI_REFUSED;
 	}
 	weir_client_set_timeout(cli->client, for_ms + cli->options->timeout_ms);
 	if (isatty(fileno(cli->err))) {
@@ -212,14 +210,8 @@ int weir_compare_run(struct weir_cli *cli, const struct weir_cli_command *comman
 	}
 	r = weir_cli_request(cli, request, &result);
 	json_decref(request);
-	if (r != WEIR_CLI_DONE) {
-		return r;
+	if (r == WEIR_CLI_DONE) {
+		weir_cli_show(cli, command, result);
 	}
-	if (cli->options->json) {
-		weir_cli_print_json(cli->out, result);
-	} else {
-		command->show(cli, result);
-	}
-	json_decref(result);
 	return r;
 }

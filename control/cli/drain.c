@@ -170,14 +170,11 @@ static int wait_for_end(struct weir_cli *cli, const json_t *begun) {
 }
 
 int weir_drain_run(struct weir_cli *cli, const struct weir_cli_command *command) {
-	json_t *request = json_pack("{s:s}", "command", command->request);
-	char why[256];
-	json_t *begun;
+	json_t *request = weir_cli_build(cli, command), *begun;
 	int r;
 
-	if (request == NULL || command->build(cli, request, why, sizeof(why))) {
-		json_decref(request);
-		return WEIR_CLI_REFUSED; // it was checked before
+	if (request == NULL) {
+		return WEIR_CLI_REFUSED;
 	}
 	r = weir_cli_request(cli, request, &begun);
 	json_decref(request);

@@ -15,6 +15,7 @@
 #define BAR_LEAST 10
 #define WIDTH 80
 #define CELL 80
+#define WAIT_MOST_MS 5000 // for agents that were asked just now
 
 static double value(const json_t *row, const char *key) {
 	return json_number_value(json_object_get(row, key));
@@ -95,6 +96,18 @@ static void print_chart(
 	}
 }
 
+static void print_nothing(FILE *out, const json_t *result, const char *service, size_t backends) {
+	double again_ms = value(result, "again_ms");
+
+	fprintf(out, "%s: none of its %zu backends has told its utilization", service, backends);
+	if (again_ms > 0) {
+		fprintf(out, "; their agents were asked just now: again in %.0f s\n",
+			ceil(again_ms / 1000));
+	} else {
+		fprintf(out, ": it comes from weir-agent, health checks or weirctl\n");
+	}
+}
+
 void weir_waste_print(FILE *out, const json_t *result, int width, bool colour) {
 	const json_t *backends = json_object_get(result, "backends");
 	json_t **known = calloc(json_array_size(backends) + 1, sizeof(*known));
@@ -113,10 +126,7 @@ void weir_waste_print(FILE *out, const json_t *result, int width, bool colour) {
 	}
 	weir_show_value(json_object_get(result, "service"), WEIR_SHOW_TEXT, service, CELL);
 	if (count == 0) {
-		fprintf(out,
-			"%s: none of its %zu backends has told its utilization: it comes from "
-			"weir-agent, health checks or weirctl\n",
-			service, json_array_size(backends));
+		print_nothing(out, result, service, json_array_size(backends));
 		free(known);
 		return;
 	}
@@ -139,4 +149,40 @@ void weir_waste_show(const struct weir_cli *cli, json_t *result) {
 		size.ws_col = WIDTH;
 	}
 	weir_waste_print(cli->out, result, size.ws_col, terminal);
+}
+
+// Agents that measure nothing else are asked by the first request, and have told it by the second.
+static int request_twice(struct weir_cli *cli, const json_t *request, json_t **ret) {
+	int r = weir_cli_request(cli, request, ret);
+	json_int_t again_ms;
+
+	if (r != WEIR_CLI_DONE) {
+		return r;
+	}
+	again_ms = json_integer_value(json_object_get(*ret, "again_ms"));
+	if (again_ms <= 0 || again_ms > WAIT_MOST_MS) {
+		return r;
+	}
+	if (isatty(fileno(cli->err))) {
+		fprintf(cli->err, "weirctl: asking the agents of %s for %.1f s\n", cli->words[0],
+			(double)again_ms / 1000);
+	}
+	json_decref(*ret);
+	weir_cli_wait_ms((int)again_ms);
+	return weir_cli_request(cli, request, ret);
+}
+
+int weir_waste_run(struct weir_cli *cli, const struct weir_cli_command *command) {
+	json_t *request = weir_cli_build(cli, command), *result;
+	int r;
+
+	if (request == NULL) {
+		return WEIR_CLI_REFUSED;
+	}
+	r = request_twice(cli, request, &result);
+	json_decref(request);
+	if (r == WEIR_CLI_DONE) {
+		weir_cli_show(cli, command, result);
+	}
+	return r;
 }

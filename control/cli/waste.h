@@ -6,6 +6,8 @@
 
 #include "command.h"
 
+// Waits for agents that are asked for the first time, up to some seconds.
+int weir_waste_run(struct weir_cli *cli, const struct weir_cli_command *command);
 void weir_waste_show(const struct weir_cli *cli, json_t *result);
 // width: of the whole chart, in columns.
 void weir_waste_print(FILE *out, const json_t *result, int width, bool colour);

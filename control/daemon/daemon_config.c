@@ -32,6 +32,7 @@ static int follow(struct weir_daemon *daemon, const struct weir_config *config) 
 		weir_log_write(daemon->log, WEIR_LOG_ERROR,
 			"out of memory: service times and weights of some backends are unknown");
 	}
+	weir_watch_follow(daemon->watch);
 	if (daemon->segment == NULL || !weir_estimates_measures(daemon->estimates)) {
 		uv_timer_stop(&daemon->collect);
 	} else if (!uv_is_active((uv_handle_t *)&daemon->collect)) {

@@ -20,6 +20,7 @@ struct entry { // of one backend id
 	uint64_t generation; // of the configure call that named it last
 	uint64_t identity;
 	uint32_t configured_weight;
+	uint32_t wants; // fields that are of use whatever the policy is
 	uint32_t divisor; // workers of the whole fleet that use it, as far as can be told
 	uint32_t limit; // its own, of all balancers; 0 = none
 	uint32_t weight; // WEIR_WEIGHT_UNSET = none
@@ -247,24 +248,20 @@ void weir_reports_second(struct weir_reports *reports) {
 
 // --- configuring ----------------------------------------------------------------------------
 
-uint32_t weir_reports_wants(const struct weir_config_service *service) {
-	const struct weir_config_policy *policy = &service->policy;
+// What is of use whatever the policy is.
+static uint32_t wants_of(const struct weir_config_service *service) {
 	uint32_t wants = WEIR_REPORT(MAX_ACTIVE);
 
 	if (service->flow_control.accept_queue_percent > 0) {
 		wants |= WEIR_REPORT(QUEUE) | WEIR_REPORT(QUEUE_LIMIT);
 	}
-	if (policy->weights != WEIR_WEIGHTS_CONFIGURED) {
-		wants |= WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS) | WEIR_REPORT(UTILIZATION);
-	}
-	if (policy->service_time == WEIR_SERVICE_TIME_REPORTED) {
-		wants |= policy->measurement == WEIR_MEASUREMENT_BUSY
-				 ? WEIR_REPORT(BUSY_TIME) | WEIR_REPORT(BUSY_COUNT)
-				 : WEIR_REPORT(SERVICE_TIME) | WEIR_REPORT(SERVICE_COUNT);
-		wants |= policy->statistic == WEIR_STATISTIC_MEDIAN ? WEIR_REPORT(SERVICE_MEDIAN)
-								    : 0;
-	}
 	return wants;
+}
+
+uint32_t weir_reports_wants(const struct weir_reports *reports, uint16_t id) {
+	const struct entry *entry = find(reports, id);
+
+	return entry != NULL ? entry->wants | weir_estimates_wants(reports->estimates, id) : 0;
 }
 
 static int grow(struct weir_reports *reports, uint32_t ids) {
@@ -297,7 +294,7 @@ static uint32_t divisor_of(const struct weir_config_service *service, uint32_t w
 }
 
 static void configure_backend(struct weir_reports *reports,
-	const struct weir_config_service *service, uint32_t workers,
+	const struct weir_config_service *service, uint32_t wants, uint32_t workers,
 	const struct weir_backend_state *state) {
 	struct entry *entry = &reports->entries[state->id];
 
@@ -309,6 +306,7 @@ static void configure_backend(struct weir_reports *reports,
 	}
 	entry->generation = reports->generation;
 	entry->configured_weight = state->configured_weight;
+	entry->wants = wants;
 	entry->divisor = divisor_of(service, workers);
 	entry->accept_queue_percent = (uint8_t)service->flow_control.accept_queue_percent;
 	entry->at_limit &= entry->accept_queue_percent != 0;
@@ -336,6 +334,7 @@ int weir_reports_configure(struct weir_reports *reports, struct weir_tables *tab
 	reports->generation++;
 	for (uint32_t i = 0; i < config->service_count; i++) {
 		const struct weir_config_service *service = &config->services[i];
+		uint32_t wants = wants_of(service);
 
 		for (uint32_t k = 0; k < service->backend_count; k++) {
 			struct weir_backend_state state;
@@ -343,7 +342,7 @@ int weir_reports_configure(struct weir_reports *reports, struct weir_tables *tab
 				tables, service->name, service->backends[k].name);
 
 			if (id >= 0 && weir_tables_backend(tables, (uint16_t)id, &state) == 0) {
-				configure_backend(reports, service, workers, &state);
+				configure_backend(reports, service, wants, workers, &state);
 			}
 		}
 	}

@@ -68,8 +68,9 @@ void weir_reports_gone(struct weir_reports *reports, uint16_t backend, const cha
 // Once a second: forget what has expired.
 void weir_reports_second(struct weir_reports *reports);
 
-// Fields that are of use for the backends of a service: what an agent is asked to measure.
-uint32_t weir_reports_wants(const struct weir_config_service *service);
+// Fields that are of use of what a backend says, with the policy that is in use: what its agent is
+// asked to measure. 0 for an id that no backend has.
+uint32_t weir_reports_wants(const struct weir_reports *reports, uint16_t backend);
 
 // Returns 0, -ENOENT (it has said nothing, or there is no such backend).
 int weir_reports_status(

@@ -296,6 +296,10 @@ static int configure_health(struct weir_watch *watch, const struct weir_config *
 	return r;
 }
 
+void weir_watch_follow(struct weir_watch *watch) {
+	weir_watch_agents_follow(watch->agents);
+}
+
 void weir_watch_pace(struct weir_watch *watch) {
 	uint32_t ids = watch->tables != NULL ? weir_tables_backend_ids(watch->tables) : 0;
 
@@ -317,6 +321,10 @@ void weir_watch_second(struct weir_watch *watch) {
 
 struct weir_reports *weir_watch_reports(struct weir_watch *watch) {
 	return watch->reports;
+}
+
+uint32_t weir_watch_look(struct weir_watch *watch, uint16_t service) {
+	return weir_watch_agents_look(watch->agents, service);
 }
 
 const struct weir_agents *weir_watch_agents(const struct weir_watch *watch) {

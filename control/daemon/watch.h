@@ -38,6 +38,9 @@ void weir_watch_free(struct weir_watch *watch);
 int weir_watch_configure(
 	struct weir_watch *watch, struct weir_tables *tables, const struct weir_config *config);
 
+// Ask agents for what the estimates have a use for now. After each weir_estimates_follow.
+void weir_watch_follow(struct weir_watch *watch);
+
 // Check the backends that are not about to be used at a slower pace, as the tables say who they
 // are. After each publication, and now and then for what only a tick published.
 void weir_watch_pace(struct weir_watch *watch);
@@ -61,6 +64,9 @@ struct weir_states *weir_watch_states(struct weir_watch *watch);
 
 // Where to hand what a backend says of itself, and to ask for it.
 struct weir_reports *weir_watch_reports(struct weir_watch *watch);
+
+// As weir_watch_agents_look.
+uint32_t weir_watch_look(struct weir_watch *watch, uint16_t service);
 
 // The agents of backends.
 const struct weir_agents *weir_watch_agents(const struct weir_watch *watch);

@@ -9,13 +9,18 @@
 #include "segment.h"
 
 #define SETTLED_LEAST WEIR_AGENT_SILENT_PROBES
+#define LOOK_MS 300000 // how long utilization is asked for after somebody looked
+#define MEASURE_MS 600 // from being told what to measure until an agent knows it
 
 struct backend { // one backend id
 	bool asked; // it has an agent
 	uint64_t identity; // whose flows these are
 	uint64_t new_flows; // when looked at last
 	uint64_t flows_ms; // when it had flows last, 0 = never
-	uint32_t inactive_interval_ms;
+	uint32_t interval_ms, inactive_interval_ms;
+	uint32_t wants; // of use, whether somebody looks or not
+	uint64_t looked_until_ms; // its utilization is asked for as well until then; 0 = it is not
+	uint64_t known_ms; // and is known by then, if the agent answers
 };
 
 struct weir_watch_agents {
@@ -102,6 +107,10 @@ static uint32_t settled_after(const struct weir_config_service *service) {
 	return settled;
 }
 
+static uint32_t wants_of(const struct backend *backend) {
+	return backend->wants | (backend->looked_until_ms > 0 ? WEIR_REPORT(UTILIZATION) : 0);
+}
+
 static void add_target(struct weir_watch_agents *watch, const struct weir_config_service *service,
 	const struct weir_backend_state *state, struct weir_agents_target *ret) {
 	struct backend *backend = &watch->backends[state->id];
@@ -110,7 +119,9 @@ static void add_target(struct weir_watch_agents *watch, const struct weir_config
 		*backend = (struct backend){.identity = state->identity};
 	}
 	backend->asked = true;
+	backend->interval_ms = service->agent.interval_ms;
 	backend->inactive_interval_ms = service->agent.inactive_interval_ms;
+	backend->wants = weir_reports_wants(watch->reports, state->id);
 	*ret = (struct weir_agents_target){.backend = state->id,
 		.port = service->agent.port,
 		.address = state->address,
@@ -118,7 +129,7 @@ static void add_target(struct weir_watch_agents *watch, const struct weir_config
 		.inactive_interval_ms = service->agent.inactive_interval_ms,
 		.timeout_ms = service->agent.timeout_ms,
 		.settled = settled_after(service),
-		.wants = weir_reports_wants(service)};
+		.wants = wants_of(backend)};
 }
 
 static uint32_t list_targets(struct weir_watch_agents *watch, const struct weir_config *config,
@@ -177,6 +188,54 @@ void weir_watch_agents_forget(struct weir_watch_agents *watch) {
 	}
 }
 
+void weir_watch_agents_follow(struct weir_watch_agents *watch) {
+	for (uint32_t id = 0; id < watch->ids; id++) {
+		struct backend *backend = &watch->backends[id];
+		uint32_t wants = backend->asked ? weir_reports_wants(watch->reports, (uint16_t)id)
+						: backend->wants;
+
+		if (wants != backend->wants) {
+			backend->wants = wants;
+			weir_agents_set_wants(watch->agents, (uint16_t)id, wants_of(backend));
+		}
+	}
+}
+
+// --- who looks ---
+
+uint32_t weir_watch_agents_look(struct weir_watch_agents *watch, uint16_t service) {
+	uint64_t now_ms = uv_hrtime() / 1000000, known_ms = now_ms;
+
+	for (uint32_t id = 0; watch->tables != NULL && id < watch->ids; id++) {
+		struct backend *backend = &watch->backends[id];
+		struct weir_backend_state state;
+		bool began = backend->looked_until_ms > 0;
+
+		if (!backend->asked || (backend->wants & WEIR_REPORT(UTILIZATION)) != 0 ||
+			weir_tables_backend(watch->tables, (uint16_t)id, &state) < 0 ||
+			state.service_id != service) {
+			continue;
+		}
+		backend->looked_until_ms = now_ms + LOOK_MS;
+		if (!began) {
+			backend->known_ms =
+				now_ms + 2 * (uint64_t)backend->interval_ms + MEASURE_MS;
+			weir_agents_set_wants(watch->agents, (uint16_t)id, wants_of(backend));
+		}
+		known_ms = backend->known_ms > known_ms ? backend->known_ms : known_ms;
+	}
+	return (uint32_t)(known_ms - now_ms);
+}
+
+static void look_away(struct weir_watch_agents *watch, uint16_t id, uint64_t now_ms) {
+	struct backend *backend = &watch->backends[id];
+
+	if (backend->looked_until_ms > 0 && now_ms >= backend->looked_until_ms) {
+		backend->looked_until_ms = 0;
+		weir_agents_set_wants(watch->agents, id, wants_of(backend));
+	}
+}
+
 // --- who has flows ------------------------------------------------------------------------
 
 // Flows that it has, or has had since the last look.
@@ -211,6 +270,7 @@ void weir_watch_agents_second(struct weir_watch_agents *watch) {
 		if (!backend->asked) {
 			continue;
 		}
+		look_away(watch, id, now_ms);
 		if (has_flows(watch, id)) {
 			backend->flows_ms = now_ms;
 		}

@@ -29,8 +29,15 @@ void weir_watch_agents_free(struct weir_watch_agents *watch); // NULL is fine
 // Returns 0 or negative errno.
 int weir_watch_agents_configure(struct weir_watch_agents *watch, struct weir_tables *tables,
 	const struct weir_config *config);
+// Ask for what is of use now: policies, or what they use, may have changed.
+void weir_watch_agents_follow(struct weir_watch_agents *watch);
 // Ask nobody until the next configure.
 void weir_watch_agents_forget(struct weir_watch_agents *watch);
+
+// Somebody looks at the utilization of a service's backends: ask their agents for it, for five
+// minutes. Returns in how many milliseconds those that answer will have told it; 0 = they have, as
+// far as they do, or the service has no agents.
+uint32_t weir_watch_agents_look(struct weir_watch_agents *watch, uint16_t service);
 
 // Once a second: look who has flows.
 void weir_watch_agents_second(struct weir_watch_agents *watch);

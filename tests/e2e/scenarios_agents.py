@@ -269,10 +269,17 @@ def weir_agent_is_heard(lab):
             with lab.namespaces["b1"].inside():
                 return sh(lab.binary("weir-agent"), *words, *options)
 
+        def told():
+            return lab.backend("web-1", "echo")["report"]
+
         lab.wait_for_program("weir-agent", lambda: os.path.exists(
             os.path.join(directory, "agent.sock")), 10)
         wait_for("heard", lambda: "ready" in command("status"), 10)
         wait_for("answers", lambda: lab.api("stats.show")["agents"]["answers"] > 5, 10)
+        # It is asked for what the policy in use needs, and tells that.
+        assert "active_requests" not in told()
+        lab.weirctl("service", "set", "echo", "policy=prequal")
+        wait_for("requests in progress", lambda: "active_requests" in told(), 10)
         command("lame-duck", "--interval", "1s")
         wait_for("lame duck", lambda: all(health(lab, s) == "lame-duck"
                                           for s in ("echo", "checked")), 5)

@@ -126,6 +126,26 @@ def half_the_cpu_gets_as_many_flows_by_turns(lab):
              lambda w: close(w.ratio, 1, 0.05) and w.used[1] > 1.5 * w.used[0])
 
 
+@scenario(start=False, alone=True, hosts=2)
+def half_the_cpu_is_not_seen_by_load(lab):
+    """Least loaded beside it: with a request or none at each of them it is no better than turns"""
+    half_cpu(lab, {"name": "least-loaded"}, 2,
+             lambda w: 0.95 < w.ratio < 1.5 and w.used[1] > 1.25 * w.used[0])
+
+
+@scenario(start=False, alone=True, hosts=2, seconds=300)
+def half_the_cpu_is_as_busy_with_balanced_weights(lab):
+    """Balanced weights: after 45 s both are as busy, and so shares follow the CPU quotas 2:1"""
+    half_cpu(lab, {"name": "weighted-round-robin", "weights": "balanced"}, 45,
+             lambda w: close(w.ratio, 2) and close(w.used[1], w.used[0], 0.1))
+
+
+@scenario(start=False, alone=True, hosts=2)
+def half_the_cpu_gets_fewer_flows_by_prequal(lab):
+    """Prequal, by what agents tell of open connections and latency: the slower one gets fewer flows"""
+    half_cpu(lab, {"name": "prequal"}, 5, lambda w: w.ratio > 1.3)
+
+
 def by_measurement(lab, measurement, good):
     """Two backends of about equal latency: the first one computes, the second one sleeps."""
     backends = {name: 200 for name in PAIR}

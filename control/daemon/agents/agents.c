@@ -183,6 +183,7 @@ static void join(struct weir_agents *agents, struct plan *plan) {
 static void keep_or_free(struct weir_agents *agents, struct plan *plan) {
 	for (uint32_t i = 0; agents->buckets != NULL && i <= agents->bucket_mask; i++) {
 		struct agent *agent = agents->buckets[i], *next;
+		uint32_t wants;
 
 		for (; agent != NULL; agent = next) {
 			next = agent->hash_next;
@@ -191,9 +192,13 @@ static void keep_or_free(struct weir_agents *agents, struct plan *plan) {
 				free(agent);
 				continue;
 			}
+			wants = agent->wants;
 			sum_up(agent, plan->members);
 			enter(plan->buckets, plan->mask, agent);
 			weir_agents_hasten(agent);
+			if ((agent->wants & ~wants) != 0) {
+				weir_agents_ask_more(agent);
+			}
 		}
 	}
 }
@@ -269,6 +274,27 @@ void weir_agents_set_active(struct weir_agents *agents, uint16_t backend, bool a
 	}
 	weir_agents_hasten(agent);
 	weir_agents_arm(agents);
+}
+
+void weir_agents_set_wants(struct weir_agents *agents, uint16_t backend, uint32_t wants) {
+	const struct member *member = member_of(agents, backend);
+	struct agent *agent;
+	uint32_t before;
+
+	if (member == NULL) {
+		return;
+	}
+	agent = member->agent;
+	before = agent->wants;
+	agents->members[backend].target.wants = wants;
+	agent->wants = 0;
+	for (uint32_t link = agent->members; link != 0; link = agents->members[link - 1].next) {
+		agent->wants |= agents->members[link - 1].target.wants;
+	}
+	if ((agent->wants & ~before) != 0) {
+		weir_agents_ask_more(agent);
+		weir_agents_arm(agents);
+	}
 }
 
 // --- looking ------------------------------------------------------------------------------

@@ -98,6 +98,11 @@ int weir_agents_configure(
 // Whether a backend has flows; it has not at first. Nothing for one without an agent.
 void weir_agents_set_active(struct weir_agents *agents, uint16_t backend, bool active);
 
+// The fields that are asked for, for a backend, until the next configure. An agent that is to
+// measure more than before is told within an interval, and goes on being asked at the interval of
+// one with flows until it can have measured that. Nothing for a backend without an agent.
+void weir_agents_set_wants(struct weir_agents *agents, uint16_t backend, uint32_t wants);
+
 // Returns 0, -ENOENT (no agent).
 int weir_agents_status(
 	const struct weir_agents *agents, uint16_t backend, struct weir_agents_status *ret);

@@ -34,6 +34,7 @@ struct agent { // one weir-agent, of one backend or more
 	// As its backends have it: the least intervals, the longest timeout, all wants.
 	uint32_t interval_ms, inactive_interval_ms, timeout_ms, settled, wants;
 	bool active; // one of them has flows
+	uint64_t soon_ms; // until then it is asked as often as if one of them had flows
 	uint64_t next_ms; // the next probe
 	uint64_t deadline_ms;
 	// Of the asking side, random: whatever other addresses its process is asked at, and whoever
@@ -95,6 +96,8 @@ void weir_agents_end_probe(
 void weir_agents_schedule(struct agent *agent);
 // Intervals or activity have changed: an agent that is asked more often now is asked earlier.
 void weir_agents_hasten(struct agent *agent);
+// It is to measure more than before: it is told soon, and asked again when it has had the time.
+void weir_agents_ask_more(struct agent *agent);
 uint64_t weir_agents_interval_ms(const struct agent *agent); // as it is now
 // Let the timer run until the next entry of the wheel is due.
 void weir_agents_arm(struct weir_agents *agents);

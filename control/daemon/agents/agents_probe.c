@@ -9,6 +9,7 @@
 
 #define JITTER_SHARE 16 // of an interval: a probe comes up to this part of it earlier
 #define DUE_BETWEEN_READS 64
+#define MEASURE_MS 1000 // what an agent measures for the first time is known by then
 
 // SplitMix64.
 static uint64_t next_random(struct weir_agents *agents) {
@@ -20,7 +21,8 @@ static uint64_t next_random(struct weir_agents *agents) {
 }
 
 uint64_t weir_agents_interval_ms(const struct agent *agent) {
-	bool slow = !agent->active && agent->streak >= agent->settled;
+	bool slow = !agent->active && agent->streak >= agent->settled &&
+		    weir_agents_now_ms() >= agent->soon_ms;
 
 	return slow ? agent->inactive_interval_ms : agent->interval_ms;
 }
@@ -126,6 +128,11 @@ void weir_agents_hasten(struct agent *agent) {
 		agent->next_ms = now_ms + 1 + next_random(agent->agents) % interval;
 	}
 	weir_agents_schedule(agent);
+}
+
+void weir_agents_ask_more(struct agent *agent) {
+	agent->soon_ms = weir_agents_now_ms() + 2 * (uint64_t)agent->interval_ms + MEASURE_MS;
+	weir_agents_hasten(agent);
 }
 
 static void time_out(struct agent *agent) {

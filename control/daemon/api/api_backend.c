@@ -136,6 +136,7 @@ static void free_waste(void *context) {
 void weir_api_service_waste(struct weir_daemon *daemon, struct weir_api_call *call) {
 	struct weir_api_rows rows = {.next = next_used, .free = free_waste};
 	struct waste *waste;
+	uint32_t again_ms;
 	bool any;
 	int service;
 
@@ -146,6 +147,7 @@ void weir_api_service_waste(struct weir_daemon *daemon, struct weir_api_call *ca
 	if (service < 0) {
 		return;
 	}
+	again_ms = weir_watch_look(daemon->watch, (uint16_t)service);
 	waste = calloc(1, sizeof(*waste));
 	if (waste == NULL || collect(daemon, (uint16_t)service, waste) < 0) {
 		free(waste);
@@ -155,11 +157,12 @@ void weir_api_service_waste(struct weir_daemon *daemon, struct weir_api_call *ca
 	rows.context = waste;
 	any = waste->known > 0;
 	weir_api_answer_rows(call,
-		json_pack("{s:s, s:I, s:I, s:o, s:o, s:o}", "service",
+		json_pack("{s:s, s:I, s:I, s:o, s:o, s:o, s:o}", "service",
 			weir_tables_service_name(daemon->tables, (uint16_t)service), "count",
 			(json_int_t)waste->count, "reporting", (json_int_t)waste->known, "most",
 			any ? json_real(waste->most) : json_null(), "mean",
 			any ? json_real(waste->sum / waste->known) : json_null(), "wasted",
-			any ? json_real(waste->most * waste->known - waste->sum) : json_null()),
+			any ? json_real(waste->most * waste->known - waste->sum) : json_null(),
+			"again_ms", again_ms > 0 ? json_integer(again_ms) : json_null()),
 		"backends", &rows);
 }

@@ -4,6 +4,7 @@
 //
 //   samples of the workers, reports of backends --> service times --> costs in the segment
 //   reports of backends                         --> errors --> costs, or signals of errors
+//   reports of backends                         --> requests in progress, latency --> probes
 //   samples of the workers                      --> error windows --> tables
 //   reports of backends                         --> capability weights --> tables
 //

@@ -81,7 +81,8 @@ static uint32_t take_errors(struct weir_estimates *estimates, uint16_t id,
 	return fields;
 }
 
-// Requests in progress and the latency of those that have ended.
+// Requests in progress and the latency of those that have ended: if none has, that of before
+// stands.
 static uint32_t take_probe(struct weir_estimates *estimates, uint16_t id,
 	const struct weir_report *report, uint64_t now_ns) {
 	struct backend_estimates *backend = &estimates->backend[id];
@@ -90,15 +91,14 @@ static uint32_t take_probe(struct weir_estimates *estimates, uint16_t id,
 	uint32_t count = report->given & WEIR_REPORT(SERVICE_COUNT);
 	double ms = median ? report->service_median_ms : report->service_time_ms;
 
-	if (!backend->service->probes || (report->given & WEIR_REPORT(ACTIVE)) == 0 ||
-		(report->given & latency) == 0) {
+	if (!backend->service->probes || (report->given & WEIR_REPORT(ACTIVE)) == 0) {
 		return 0;
 	}
-	if (count == 0 || report->service_count > 0) { // else that of before stands
+	if ((report->given & latency) != 0 && (count == 0 || report->service_count > 0)) {
 		backend->latency_ns = (uint64_t)(ms * 1e6);
 	}
 	weir_estimates_write_probe(estimates, id, report->active_requests, now_ns);
-	return WEIR_REPORT(ACTIVE) | latency | count;
+	return WEIR_REPORT(ACTIVE) | (report->given & latency) | count;
 }
 
 static uint32_t take_capability(
@@ -159,9 +159,8 @@ static void explain(const struct backend_estimates *backend, char *why, size_t b
 			policy);
 	} else if (service->probes) {
 		snprintf(why, bytes,
-			"policy %s needs active-requests and service-time-ms or service-median-ms "
-			"in "
-			"each report",
+			"policy %s needs active-requests in each report, and service-time-ms or "
+			"service-median-ms when requests have ended",
 			policy);
 	} else if (!service->costs) {
 		snprintf(why, bytes, "policy %s needs errors-per-second in each report", policy);
@@ -185,9 +184,8 @@ static uint32_t wanted_times(const struct weir_config_policy *config) {
 	if (config->measurement == WEIR_MEASUREMENT_BUSY) {
 		return WEIR_REPORT(BUSY_TIME) | WEIR_REPORT(BUSY_COUNT);
 	}
-	return WEIR_REPORT(SERVICE_COUNT) |
-	       (config->statistic == WEIR_STATISTIC_MEDIAN ? WEIR_REPORT(SERVICE_MEDIAN)
-							   : WEIR_REPORT(SERVICE_TIME));
+	return WEIR_REPORT(SERVICE_COUNT) | WEIR_REPORT(SERVICE_TIME) |
+	       (config->statistic == WEIR_STATISTIC_MEDIAN ? WEIR_REPORT(SERVICE_MEDIAN) : 0);
 }
 
 uint32_t weir_estimates_wants(const struct weir_estimates *estimates, uint16_t id) {

@@ -290,11 +290,31 @@ void weir_estimates_write_errors(
 
 #define PROBE_MAX_NS 10000000000ull // workers do not use them after a second
 
+// Where nothing has ended yet: the mean of the others, so that a new backend is neither avoided nor
+// flooded; 0 = nothing is known of any.
+static uint64_t latency_of(
+	const struct weir_estimates *estimates, const struct backend_estimates *backend) {
+	const struct service_estimates *service = backend->service;
+	unsigned __int128 sum = 0;
+	uint32_t known = 0;
+
+	if (backend->latency_ns > 0) {
+		return backend->latency_ns;
+	}
+	for (uint32_t i = 0; i < service->count; i++) {
+		uint64_t latency_ns = estimates->backend[service->member[i]].latency_ns;
+
+		sum += latency_ns;
+		known += latency_ns > 0;
+	}
+	return known > 0 ? (uint64_t)(sum / known) : 0;
+}
+
 void weir_estimates_write_probe(
 	struct weir_estimates *estimates, uint16_t id, double active, uint64_t now_ns) {
 	const struct weir_segment *segment = segment_of(estimates);
 	struct backend_estimates *backend = &estimates->backend[id];
-	uint64_t latency_ns = backend->latency_ns;
+	uint64_t latency_ns = latency_of(estimates, backend);
 	uint64_t window_ns = weir_estimates_error_window_ns(estimates, backend->service);
 
 	if (backend->errors != NULL) {

@@ -104,8 +104,45 @@ static void no_reports_are_told(void **state) {
 		"web: none of its 1 backends has told its utilization: it comes from weir-agent, "
 		"health checks or weirctl\n");
 	free(text);
+	text = chart(json_pack("{s:s, s:i, s:[{s:s, s:n}, {s:s, s:n}]}", "service", "web",
+			     "again_ms", 4001, "backends", "backend", "a", "utilization", "backend",
+			     "b", "utilization"),
+		80, false);
+	assert_string_equal(text,
+		"web: none of its 2 backends has told its utilization; their agents were asked "
+		"just now: again in 5 s\n");
+	free(text);
 	text = chart(json_pack("[i]", 3), 80, false); // of another version
 	free(text);
+}
+
+#define NONE(again) \
+	"{\"ok\": true, \"result\": {\"service\": \"web\", \"again_ms\": " #again \
+	", \"backends\": [{\"backend\": \"b\", \"utilization\": null}]}}"
+
+// The first answer says when all will have told; the second one is shown.
+static void agents_that_are_asked_first_are_waited_for(void **state) {
+	static const struct server_answer soon[] = {
+		{"service.waste", NONE(100) "\n{\"ok\": true, \"result\": {\"service\": \"web\", "
+					    "\"again_ms\": null, \"mean\": 0.5, \"most\": 0.5, "
+					    "\"wasted\": 0, \"backends\": [{\"backend\": \"b\", "
+					    "\"utilization\": 0.5, \"wasted\": 0}]}}"},
+		{0}};
+	static const struct server_answer late[] = {{"service.waste", NONE(5001)}, {0}};
+	struct server *server = server_start(SERVER_ANSWER, soon);
+	struct outcome outcome = RUN(server_folder(server), "service", "waste", "web");
+
+	(void)state;
+	assert_int_equal(outcome.status, 0);
+	expect_contains(outcome.out, "web: 1 of 1 backends tell their utilization: mean 50.0 %");
+	free_outcome(&outcome);
+	server_stop(server);
+	server = server_start(SERVER_ANSWER, late);
+	outcome = RUN(server_folder(server), "service", "waste", "web");
+	assert_int_equal(outcome.status, 0);
+	expect_contains(outcome.out, "again in 6 s\n");
+	free_outcome(&outcome);
+	server_stop(server);
 }
 
 int main(void) {
@@ -114,6 +151,7 @@ int main(void) {
 		cmocka_unit_test(many_backends_are_cut_down),
 		cmocka_unit_test(colours_and_narrow_terminals),
 		cmocka_unit_test(no_reports_are_told),
+		cmocka_unit_test(agents_that_are_asked_first_are_waited_for),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

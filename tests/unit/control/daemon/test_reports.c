@@ -197,21 +197,72 @@ static void values_that_cannot_be_are_dropped(void **state) {
 	assert_int_equal(own->changes, 0);
 }
 
-static void agents_measure_what_is_wanted(void **state) {
-	struct weir_config_service service = {.policy = {.name = WEIR_POLICY_ROUND_ROBIN}};
+// What is of use with a policy, beside a limit, which always is.
+static uint32_t wants_with(struct own *own, const struct weir_config_policy *policy) {
+	const uint32_t always = WEIR_REPORT(MAX_ACTIVE);
+	uint32_t wants;
 
-	(void)state;
-	assert_int_equal(weir_reports_wants(&service), WEIR_REPORT(MAX_ACTIVE));
-	service.flow_control.accept_queue_percent = 75;
-	assert_int_equal(weir_reports_wants(&service),
-		WEIR_REPORT(MAX_ACTIVE) | WEIR_REPORT(QUEUE) | WEIR_REPORT(QUEUE_LIMIT));
-	service.flow_control.accept_queue_percent = 0;
-	service.policy.service_time = WEIR_SERVICE_TIME_REPORTED;
-	assert_int_equal(weir_reports_wants(&service),
-		WEIR_REPORT(MAX_ACTIVE) | WEIR_REPORT(SERVICE_TIME) | WEIR_REPORT(SERVICE_COUNT));
-	service.policy.measurement = WEIR_MEASUREMENT_BUSY;
-	assert_int_equal(weir_reports_wants(&service),
-		WEIR_REPORT(MAX_ACTIVE) | WEIR_REPORT(BUSY_TIME) | WEIR_REPORT(BUSY_COUNT));
+	own->config->services[0].policy = *policy;
+	lab_apply(&own->lab, own->config);
+	assert_int_equal(weir_reports_configure(own->reports, own->lab.tables, own->config), 0);
+	assert_int_equal(weir_estimates_follow(own->estimates, own->lab.tables, own->config, 1), 0);
+	wants = weir_reports_wants(own->reports, 1);
+	assert_int_equal(wants & always, always);
+	return wants & ~always;
+}
+
+#define FAILED (WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS))
+#define TIMES (WEIR_REPORT(SERVICE_TIME) | WEIR_REPORT(SERVICE_COUNT))
+
+// All that a policy uses, and nothing else: what an agent is not asked for it does not tell.
+static void agents_measure_what_is_wanted(void **state) {
+	static const struct {
+		struct weir_config_policy policy;
+		uint32_t wants;
+	} cases[] = {
+		{{.name = WEIR_POLICY_MAGLEV}, 0},
+		{{.name = WEIR_POLICY_ROUND_ROBIN}, 0},
+		{{.name = WEIR_POLICY_RANDOM}, 0},
+		{{.name = WEIR_POLICY_WEIGHTED_ROUND_ROBIN}, 0},
+		{{.name = WEIR_POLICY_LEAST_LOADED}, WEIR_REPORT(ERRORS)},
+		{{.name = WEIR_POLICY_POWER_OF_TWO}, WEIR_REPORT(ERRORS)},
+		{{.name = WEIR_POLICY_FAIR_SHARE}, FAILED},
+		{{.name = WEIR_POLICY_TIME_WEIGHTED_ROUND_ROBIN,
+			 .service_time = WEIR_SERVICE_TIME_REPORTED},
+			FAILED | TIMES},
+		{{.name = WEIR_POLICY_FAIR_SHARE,
+			 .service_time = WEIR_SERVICE_TIME_REPORTED,
+			 .statistic = WEIR_STATISTIC_MEDIAN},
+			FAILED | TIMES | WEIR_REPORT(SERVICE_MEDIAN)},
+		{{.name = WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN,
+			 .service_time = WEIR_SERVICE_TIME_REPORTED,
+			 .measurement = WEIR_MEASUREMENT_BUSY},
+			FAILED | WEIR_REPORT(BUSY_TIME) | WEIR_REPORT(BUSY_COUNT)},
+		{{.name = WEIR_POLICY_WEIGHTED_ROUND_ROBIN, .weights = WEIR_WEIGHTS_REPORTED},
+			FAILED | WEIR_REPORT(UTILIZATION)},
+		{{.name = WEIR_POLICY_WEIGHTED_ROUND_ROBIN, .weights = WEIR_WEIGHTS_BALANCED},
+			FAILED | WEIR_REPORT(ACTIVE) | WEIR_REPORT(UTILIZATION)},
+		{{.name = WEIR_POLICY_PREQUAL},
+			FAILED | TIMES | WEIR_REPORT(SERVICE_MEDIAN) | WEIR_REPORT(ACTIVE)},
+	};
+	struct own *own = *state;
+	struct weir_config_policy policy;
+
+	own->config->services[0].flow_control.accept_queue_percent = 0;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		policy = cases[i].policy;
+		policy.window = 10;
+		policy.stale_ms = 1000;
+		assert_int_equal(wants_with(own, &policy), cases[i].wants);
+	}
+	policy = cases[0].policy;
+	own->config->services[0].flow_control.accept_queue_percent = 75;
+	assert_int_equal(wants_with(own, &policy), WEIR_REPORT(QUEUE) | WEIR_REPORT(QUEUE_LIMIT));
+	// With a policy that was set at run time.
+	assert_int_equal(weir_tables_set_policy(own->lab.tables, 0, WEIR_POLICY_LEAST_LOADED), 0);
+	assert_int_equal(weir_estimates_follow(own->estimates, own->lab.tables, own->config, 1), 0);
+	assert_true((weir_reports_wants(own->reports, 1) & WEIR_REPORT(ERRORS)) != 0);
+	assert_int_equal(weir_reports_wants(own->reports, 60000), 0);
 }
 
 int main(void) {
@@ -222,7 +273,7 @@ int main(void) {
 		TEST(limit_is_divided),
 		TEST(weight_is_taken_and_comes_back),
 		TEST(values_that_cannot_be_are_dropped),
-		cmocka_unit_test(agents_measure_what_is_wanted),
+		TEST(agents_measure_what_is_wanted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -290,6 +290,37 @@ static void new_word_is_taken_and_answered_at_once(void **state) {
 	UNTIL(lab, lab->probes > probes + 1);
 }
 
+// It is told within an interval, asked again when it can have measured, and then less often again.
+static void agent_that_is_to_measure_more_is_told_soon(void **state) {
+	struct lab *lab = *state;
+	struct weir_agents_target target = target_of(lab, 5);
+	struct weir_agents_status status;
+	unsigned int probes;
+
+	target.inactive_interval_ms = 60000;
+	assert_int_equal(weir_agents_configure(lab->agents, &target, 1), 0);
+	UNTIL(lab, lab->answered >= 5);
+	run_ms(lab, 60); // asked less often from now on
+	probes = lab->probes;
+	run_ms(lab, 150);
+	assert_int_equal(lab->probes, probes);
+	weir_agents_set_wants(lab->agents, 5, WEIR_REPORT(ACTIVE) | WEIR_REPORT(UTILIZATION));
+	UNTIL(lab, lab->probes == probes + 1);
+	assert_int_equal(lab->probe.wants, WEIR_REPORT(ACTIVE) | WEIR_REPORT(UTILIZATION));
+	UNTIL(lab, lab->probes >= probes + 10);
+	UNTIL(lab, weir_agents_status(lab->agents, 5, &status) == 0 && status.interval_ms == 60000);
+	run_ms(lab, 60);
+	probes = lab->probes;
+	weir_agents_set_wants(lab->agents, 5, WEIR_REPORT(ACTIVE)); // less can wait
+	weir_agents_set_wants(lab->agents, 6, WEIR_REPORT(CPUS)); // has no agent
+	run_ms(lab, 150);
+	assert_int_equal(lab->probes, probes);
+	target.wants |= WEIR_REPORT(CPUS);
+	assert_int_equal(weir_agents_configure(lab->agents, &target, 1), 0);
+	UNTIL(lab, lab->probes == probes + 1);
+	assert_int_equal(lab->probe.wants, WEIR_REPORT(ACTIVE) | WEIR_REPORT(CPUS));
+}
+
 // A probe out of turn each would be answered by the next new word: thousands of them a second.
 static void new_words_without_end_are_limited(void **state) {
 	struct lab *lab = *state;
@@ -658,6 +689,7 @@ int main(void) {
 		TEST(sums_become_means),
 		TEST(silence_fails_and_is_told_once_as_gone),
 		TEST(inactive_is_asked_less_often),
+		TEST(agent_that_is_to_measure_more_is_told_soon),
 		TEST(backends_share_an_agent),
 		TEST(newcomer_hears_soon_what_a_settled_agent_says),
 		TEST(server_with_two_addresses_is_asked_at_each),

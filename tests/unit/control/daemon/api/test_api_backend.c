@@ -23,6 +23,7 @@ static void nothing_is_told_without_reports(void **state) {
 	assert_int_equal(json_integer_value(json_object_get(result, "reporting")), 0);
 	assert_true(json_is_null(json_object_get(result, "wasted")));
 	assert_int_equal(json_array_size(json_object_get(result, "backends")), 2);
+	assert_true(json_is_null(json_object_get(result, "again_ms"))); // no agents
 	json_decref(result);
 	assert_string_equal(
 		lab_code(&web->lab, "{\"command\": \"service.waste\", \"service\": \"x\"}"),

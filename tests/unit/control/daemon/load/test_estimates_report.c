@@ -282,6 +282,18 @@ static void probes(void **state) {
 	assert_true(weir_signal_probe_active(word) > 50);
 	assert_true(weir_signal_probe_latency(word) > 500 * LAB_MS >> 14);
 	expect_refused(&lab, 1, WEIR_REPORT(UTILIZATION), "needs active-requests");
+	// Where no request has ended since, as weir-agent tells it, the latency of before stands.
+	report = (struct weir_report){.given = WEIR_REPORT(ACTIVE), .active_requests = 3};
+	lab.now += 60 * LAB_SECOND;
+	assert_int_equal(
+		weir_estimates_report(lab.estimates, 0, &report, lab.now, why, sizeof(why)),
+		report.given);
+	word = lab_cost(&lab, 0);
+	assert_int_equal(weir_signal_probe_active(word), 3);
+	assert_in_range(weir_signal_probe_latency(word), 20 * LAB_MS >> 14, 21 * LAB_MS >> 14);
+	// Where none has ever, that of the others counts.
+	weir_estimates_report(lab.estimates, 1, &report, lab.now, why, sizeof(why));
+	assert_int_equal(weir_signal_probe_latency(lab_cost(&lab, 1)), 20 * LAB_MS >> 14);
 	lab.now += 11 * LAB_SECOND;
 	weir_estimates_second(lab.estimates, lab.now);
 	assert_int_equal(lab_cost(&lab, 0), 0);
