@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#define SILENT_INTERVALS 4u // as long as an agent may be
 #define WEIGHT_MOST 65535.0 // as in the configuration
 
 // One thing that a source has said, and may take back.
@@ -19,13 +20,13 @@ struct entry { // of one backend id
 	uint8_t accept_queue_percent;
 	uint64_t generation; // of the configure call that named it last
 	uint64_t identity;
-	uint32_t configured_weight;
 	uint32_t wants; // fields that are of use whatever the policy is
 	uint32_t divisor; // workers of the whole fleet that use it, as far as can be told
 	uint32_t limit; // its own, of all balancers; 0 = none
 	uint32_t weight; // WEIR_WEIGHT_UNSET = none
 	double percent; // of the configured weight, instead of weight; below 0 = none
 	uint64_t taken_ms; // the last one
+	uint64_t expire_ms; // silence after which it has said nothing
 	struct weir_report last;
 	char source[WEIR_REPORTS_SOURCE_BYTES]; // of it
 	char by[SAID_COUNT][WEIR_REPORTS_SOURCE_BYTES]; // who said it; "" = nobody
@@ -87,26 +88,32 @@ static uint32_t limit_of_a_worker(const struct entry *entry) {
 	return entry->limit == 0 ? 0 : share == 0 ? 1 : share;
 }
 
-static uint32_t weight_of(const struct entry *entry) {
-	double weight = entry->percent * entry->configured_weight / 100 + 0.5;
+static uint32_t weight_of(const struct entry *entry, uint32_t configured) {
+	struct weir_report report = {
+		.given = WEIR_REPORT(WEIGHT_PERCENT), .weight_percent = entry->percent};
+	double weight;
 
 	if (entry->percent < 0) {
 		return entry->weight;
 	}
-	if (entry->percent == 0 || entry->configured_weight == 0) {
+	if (entry->percent == 0 || configured == 0) {
 		return 0;
 	}
-	return weight < 1 ? 1 : weight > WEIGHT_MOST ? (uint32_t)WEIGHT_MOST : (uint32_t)weight;
+	weight = weir_report_weight(&report, configured) + 0.5;
+	return weight < 1 ? 1 : (uint32_t)weight;
 }
 
 static void tell_tables(struct weir_reports *reports, uint16_t id) {
 	const struct entry *entry = &reports->entries[id];
-	uint32_t limit = limit_of_a_worker(entry), weight = weight_of(entry);
+	uint32_t limit = limit_of_a_worker(entry), weight;
 	struct weir_backend_state state;
 
-	if (weir_tables_backend(reports->tables, id, &state) < 0 || state.leaving ||
-		(state.max_active_flows == limit && state.at_limit == entry->at_limit &&
-			state.own_weight == weight)) {
+	if (weir_tables_backend(reports->tables, id, &state) < 0 || state.leaving) {
+		return;
+	}
+	weight = weight_of(entry, state.configured_weight);
+	if (state.max_active_flows == limit && state.at_limit == entry->at_limit &&
+		state.own_weight == weight) {
 		return;
 	}
 	weir_tables_set_limit(reports->tables, id, limit, entry->at_limit);
@@ -224,14 +231,11 @@ void weir_reports_gone(struct weir_reports *reports, uint16_t id, const char *so
 	}
 }
 
-void weir_reports_second(struct weir_reports *reports) {
-	uint64_t now_ms = now_ns() / 1000000;
-
+void weir_reports_second(struct weir_reports *reports, uint64_t now_ms) {
 	for (uint32_t id = 0; id < reports->ids; id++) {
 		struct entry *entry = find(reports, (uint16_t)id);
 
-		if (entry == NULL || !entry->any ||
-			now_ms - entry->taken_ms < WEIR_REPORTS_EXPIRE_MS) {
+		if (entry == NULL || !entry->any || now_ms < entry->taken_ms + entry->expire_ms) {
 			continue;
 		}
 		entry->any = false;
@@ -262,6 +266,19 @@ uint32_t weir_reports_wants(const struct weir_reports *reports, uint16_t id) {
 	const struct entry *entry = find(reports, id);
 
 	return entry != NULL ? entry->wants | weir_estimates_wants(reports->estimates, id) : 0;
+}
+
+// Nobody is silent who was not asked meanwhile.
+static uint64_t expire_ms_of(const struct weir_config_service *service) {
+	uint32_t slowest = service->agent.inactive_interval_ms; // of checks as well, with an agent
+
+	slowest = service->agent_check.interval_ms > slowest ? service->agent_check.interval_ms
+							     : slowest;
+	slowest = service->health_check.interval_ms > slowest ? service->health_check.interval_ms
+							      : slowest;
+	return (uint64_t)SILENT_INTERVALS * slowest > WEIR_REPORTS_EXPIRE_MS
+		       ? (uint64_t)SILENT_INTERVALS * slowest
+		       : WEIR_REPORTS_EXPIRE_MS;
 }
 
 static int grow(struct weir_reports *reports, uint32_t ids) {
@@ -305,8 +322,8 @@ static void configure_backend(struct weir_reports *reports,
 			.percent = -1};
 	}
 	entry->generation = reports->generation;
-	entry->configured_weight = state->configured_weight;
 	entry->wants = wants;
+	entry->expire_ms = expire_ms_of(service);
 	entry->divisor = divisor_of(service, workers);
 	entry->accept_queue_percent = (uint8_t)service->flow_control.accept_queue_percent;
 	entry->at_limit &= entry->accept_queue_percent != 0;

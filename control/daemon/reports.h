@@ -26,7 +26,8 @@
 #include "states.h"
 #include "tables.h"
 
-// A backend that was silent for so long has said nothing. That an agent is gone is known earlier.
+// A backend that was silent for so long, and for four times the longest interval at which its
+// service asks, has said nothing. That an agent is gone is known earlier.
 #define WEIR_REPORTS_EXPIRE_MS 180000u
 #define WEIR_REPORTS_SOURCE_BYTES 16
 
@@ -66,7 +67,7 @@ const char *weir_reports_why(const struct weir_reports *reports);
 void weir_reports_gone(struct weir_reports *reports, uint16_t backend, const char *source);
 
 // Once a second: forget what has expired.
-void weir_reports_second(struct weir_reports *reports);
+void weir_reports_second(struct weir_reports *reports, uint64_t now_ms);
 
 // Fields that are of use of what a backend says, with the policy that is in use: what its agent is
 // asked to measure. 0 for an id that no backend has.

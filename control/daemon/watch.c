@@ -217,6 +217,14 @@ static void add_agent_check(const struct weir_config_service *service,
 	}
 }
 
+// What an answer without X-Weir-State takes back: but for what agents say.
+static enum weir_health_word said_in_answers(
+	const struct weir_config_service *service, struct weir_health_facts facts) {
+	return service->agent.port == 0 && service->agent_check.type == WEIR_CHECK_NONE
+		       ? (enum weir_health_word)facts.word
+		       : WEIR_HEALTH_WORD_NONE;
+}
+
 // A new check goes on from what is known already.
 static void add_target(struct weir_watch *watch, const struct weir_config_service *service,
 	const struct weir_config_health_check *check, const struct weir_backend_state *backend,
@@ -233,6 +241,7 @@ static void add_target(struct weir_watch *watch, const struct weir_config_servic
 		.address = backend->address,
 		.check = check,
 		.initial = (enum weir_health_verdict)status.facts.verdict,
+		.word = said_in_answers(service, status.facts),
 	};
 }
 
@@ -314,9 +323,14 @@ void weir_watch_forget(struct weir_watch *watch) {
 	weir_watch_agents_forget(watch->agents);
 }
 
+void weir_watch_overrule(struct weir_watch *watch, uint16_t backend, const char *why) {
+	weir_health_forget(watch->health, backend);
+	weir_states_say(watch->states, backend, WEIR_HEALTH_WORD_NONE, "operator", why);
+}
+
 void weir_watch_second(struct weir_watch *watch) {
 	weir_watch_agents_second(watch->agents);
-	weir_reports_second(watch->reports);
+	weir_reports_second(watch->reports, uv_hrtime() / 1000000);
 }
 
 struct weir_reports *weir_watch_reports(struct weir_watch *watch) {

@@ -48,6 +48,10 @@ void weir_watch_pace(struct weir_watch *watch);
 // Once a second: look which backends have flows, and forget reports that have expired.
 void weir_watch_second(struct weir_watch *watch);
 
+// An operator overrules what a backend has said of itself: it is forgotten. What the backend says
+// from then on counts. why: one line.
+void weir_watch_overrule(struct weir_watch *watch, uint16_t backend, const char *why);
+
 // Check nothing until the next configure: the ids of the tables are others than they were.
 void weir_watch_forget(struct weir_watch *watch);
 

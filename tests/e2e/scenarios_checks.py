@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Health checks of every type against real servers, and what backends say in their answers."""
 import os
+import time
 
 from lab import HERE, PYTHON, service
 from netns import sh, wait_for
@@ -58,6 +59,15 @@ def checks_of_every_type(lab):
     expect(lab, "tls", "healthy", "healthy")
     write(folder, "line", "drain")
     expect(lab, "line", "lame-duck", "healthy")
+    expect(lab, "beside", "lame-duck", "healthy")
+    write(folder, "line", "up")  # which does not end a drain
+    time.sleep(1)
+    expect(lab, "line", "lame-duck", "healthy")
+    lab.weirctl("backend", "ready", "beside/web-1")
+    time.sleep(1)
+    expect(lab, "beside", "healthy", "healthy")
+    expect(lab, "line", "lame-duck", "healthy")
+    write(folder, "line", "drain")  # said again, heard again
     expect(lab, "beside", "lame-duck", "healthy")
     write(folder, "line", "up ready")
     expect(lab, "line", "healthy", "healthy")

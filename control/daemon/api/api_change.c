@@ -39,9 +39,7 @@ static void set_admin(struct weir_daemon *daemon, struct weir_api_call *call,
 		return;
 	}
 	if (admin == WEIR_ADMIN_READY) {
-		// An operator overrules what the backend said of itself; it may say it again.
-		weir_states_say(weir_watch_states(daemon->watch), (uint16_t)id,
-			WEIR_HEALTH_WORD_NONE, "operator", "weirctl backend ready");
+		weir_watch_overrule(daemon->watch, (uint16_t)id, "weirctl backend ready");
 		weir_outliers_pardon(daemon->outliers, (uint16_t)id);
 	}
 	weir_tables_set_admin(daemon->tables, (uint16_t)id, admin);

@@ -157,7 +157,7 @@ static struct memory *allocate(
 	return memory;
 }
 
-// Takes what it needs of the memory.
+// Takes what it needs of the memory. What the backend has said stands, whatever asks for it now.
 static void set_target(struct weir_health_check *check, const struct weir_health_target *target,
 	struct memory *memory, uint64_t delay_ms) {
 	leave_params(check->params);
@@ -169,8 +169,6 @@ static void set_target(struct weir_health_check *check, const struct weir_health
 	check->duration_ms = 0;
 	check->detail[0] = '\0';
 	check->streak = 0;
-	check->word = WEIR_HEALTH_WORD_NONE;
-	check->said = (struct weir_agent_check){0};
 	check->passes = 0;
 	check->fails = 0;
 	check->spread = false;
@@ -191,6 +189,7 @@ static void add(struct weir_health *health, const struct weir_health_target *tar
 	check->backend = target->backend;
 	check->beside = target->beside;
 	check->verdict = target->initial;
+	check->word = (uint8_t)target->word;
 	check->phase = WEIR_HEALTH_CHECK_SLEEPING;
 	uv_timer_init(health->loop, &check->timer);
 	check->timer.data = check;

@@ -59,6 +59,7 @@ struct weir_health_target {
 	bool beside; // beside the backend's check, as HAProxy's agent-check; no callback of a
 		     // verdict
 	enum weir_health_verdict initial; // on a backend that was not checked before
+	enum weir_health_word word; // the same: what it has said in answers, as far as is known
 };
 
 struct weir_health_status {
@@ -95,6 +96,11 @@ void weir_health_set_far(struct weir_health *health, uint16_t backend, bool far)
 // Whether a backend is idle: it has no flows, and something cheaper tells that it is there. Then
 // its check runs once in about interval_ms, as long as it agrees with the verdict; 0 = it is not.
 void weir_health_set_idle(struct weir_health *health, uint16_t backend, uint32_t interval_ms);
+
+// What the backend said in its answers is forgotten, whichever check it answered: of an agent-check
+// both classes of words. What it says in an answer to come counts, if it is the same, too. When its
+// checks begin to fail this happens by itself.
+void weir_health_forget(struct weir_health *health, uint16_t backend);
 
 // A check of type agent, which runs elsewhere, has ended. Calls back. Nothing for other backends.
 void weir_health_tell(struct weir_health *health, uint16_t backend, enum weir_probe_outcome outcome,

@@ -132,11 +132,9 @@ static void tell(struct weir_health_check *check, const struct news *news) {
 	}
 }
 
-// Its checks began to fail: what it said is forgotten, whichever check it answered.
-static void forget(struct weir_health_check *check) {
+void weir_health_forget(struct weir_health *health, uint16_t backend) {
 	for (int beside = 0; beside < 2; beside++) {
-		struct weir_health_check *each =
-			weir_health_find(check->health, check->backend, beside);
+		struct weir_health_check *each = weir_health_find(health, backend, beside);
 
 		if (each != NULL) {
 			each->word = WEIR_HEALTH_WORD_NONE;
@@ -150,7 +148,7 @@ static void take_result(struct weir_health_check *check, bool passed,
 	news->changed = update_verdict(check, passed);
 	news->verdict = check->verdict;
 	if (news->changed && check->verdict == WEIR_HEALTH_VERDICT_FAILING && !check->beside) {
-		forget(check);
+		weir_health_forget(check->health, check->backend);
 	}
 	if (report != NULL) {
 		news->report = *report;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "reports.h"
 #include "tables_lab.h"
@@ -17,6 +18,13 @@ struct own {
 	struct weir_reports *reports;
 	unsigned int changes; // that were told
 };
+
+static uint64_t now_ms(void) {
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
 
 static void on_changed(void *context) {
 	struct own *own = context;
@@ -164,6 +172,15 @@ static void weight_is_taken_and_comes_back(void **state) {
 	report.weight_percent = 0;
 	weir_reports_take(own->reports, 1, &report, "agent-check");
 	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 0);
+	report.weight_percent = 1000; // as HAProxy: 256, or what is configured if that is more
+	weir_reports_take(own->reports, 1, &report, "agent-check");
+	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 256);
+	own->config->services[0].backends[1].weight = 300;
+	lab_apply(&own->lab, own->config);
+	weir_reports_take(own->reports, 1, &report, "agent-check");
+	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 300);
+	own->config->services[0].backends[1].weight = 100;
+	lab_apply(&own->lab, own->config);
 	report = (struct weir_report){.given = WEIR_REPORT(WEIGHT), .weight = 700};
 	weir_reports_take(own->reports, 1, &report, "agent-check");
 	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 700);
@@ -172,6 +189,30 @@ static void weight_is_taken_and_comes_back(void **state) {
 	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 65535);
 	weir_reports_gone(own->reports, 1, "agent-check");
 	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 100);
+}
+
+// Three minutes of silence, or four intervals if they are longer.
+static void silence_takes_back_what_was_said(void **state) {
+	struct own *own = *state;
+	struct weir_report report = {.given = WEIR_REPORT(WEIGHT_PERCENT),
+		.weight_percent = 30,
+		.word = WEIR_HEALTH_WORD_DOWN};
+
+	weir_reports_take(own->reports, 1, &report, "agent-check");
+	weir_reports_second(own->reports, now_ms() + 179000);
+	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 30);
+	weir_reports_second(own->reports, now_ms() + 180000);
+	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 100);
+	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_HEALTHY);
+	own->config->services[0].agent_check.interval_ms = 600000; // asked every ten minutes
+	assert_int_equal(weir_reports_configure(own->reports, own->lab.tables, own->config), 0);
+	weir_reports_take(own->reports, 1, &report, "agent-check");
+	weir_reports_second(own->reports, now_ms() + 2390000);
+	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 30);
+	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_REFUSING);
+	weir_reports_second(own->reports, now_ms() + 2400000);
+	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 100);
+	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_HEALTHY);
 }
 
 static void values_that_cannot_be_are_dropped(void **state) {
@@ -272,6 +313,7 @@ int main(void) {
 		TEST(full_accept_queue_counts_as_at_limit),
 		TEST(limit_is_divided),
 		TEST(weight_is_taken_and_comes_back),
+		TEST(silence_takes_back_what_was_said),
 		TEST(values_that_cannot_be_are_dropped),
 		TEST(agents_measure_what_is_wanted),
 	};

@@ -21,6 +21,7 @@ struct lab {
 	char heard[512]; // what the server was sent
 	struct weir_health *health;
 	struct weir_config_health_check check;
+	enum weir_health_word word; // that is known of the backend
 	int verdicts, reports, checks;
 	enum weir_health_verdict verdict;
 	struct weir_report report;
@@ -151,6 +152,7 @@ static void configure_as(struct lab *lab, bool beside) {
 		.address = watch_lab_address("127.0.0.1"),
 		.check = &lab->check,
 		.initial = WEIR_HEALTH_VERDICT_UNKNOWN,
+		.word = lab->word,
 	};
 
 	assert_int_equal(weir_health_configure(lab->health, &target, 1), 0);
@@ -240,6 +242,30 @@ static void state_is_taken_back_by_an_answer_without_it(void **state) {
 	assert_string_equal(lab->report.why, "no X-Weir-State any more");
 	expect_silence(lab, HTTP("200 OK", "")); // once
 	assert_int_equal(lab->verdicts, 0);
+}
+
+// The words of before a reload, and of before this process.
+static void state_is_taken_back_by_another_check(void **state) {
+	struct lab *lab = *state;
+
+	lab->answer = HTTP("200 OK", "X-Weir-State: lame-duck\r\n");
+	configure(lab);
+	watch_lab_run(&lab->loop, has_report, lab, 5000, "lame-duck");
+	lab->check.interval_ms = 30;
+	configure(lab);
+	lab->answer = HTTP("200 OK", "");
+	do {
+		lab->reports = 0;
+		watch_lab_run(&lab->loop, has_report, lab, 5000, "ready");
+	} while (lab->report.word == WEIR_HEALTH_WORD_LAME_DUCK);
+	assert_int_equal(lab->report.word, WEIR_HEALTH_WORD_READY);
+	assert_int_equal(weir_health_configure(lab->health, NULL, 0), 0);
+	lab->word = WEIR_HEALTH_WORD_LAME_DUCK;
+	lab->reports = 0;
+	configure(lab);
+	watch_lab_run(&lab->loop, has_report, lab, 5000, "ready");
+	assert_int_equal(lab->report.word, WEIR_HEALTH_WORD_READY);
+	assert_string_equal(lab->report.why, "no X-Weir-State any more");
 }
 
 static void down_is_said_again_while_checks_fail(void **state) {
@@ -361,6 +387,18 @@ static void agent_check_beside_gives_no_verdict(void **state) {
 	assert_int_equal(lab->verdicts, 0);
 }
 
+static void drain_stands_after_a_reload(void **state) {
+	struct lab *lab = *state;
+
+	lab->answer = "drain\n";
+	use_agent_check(lab, true);
+	watch_lab_run(&lab->loop, has_report, lab, 5000, "drain");
+	lab->check.interval_ms = 30;
+	configure_as(lab, true);
+	assert_int_equal(say(lab, "up\n").word, WEIR_HEALTH_WORD_LAME_DUCK);
+	assert_int_equal(say(lab, "ready\n").word, WEIR_HEALTH_WORD_READY);
+}
+
 // Its drain was said by a process that is gone.
 static void drain_is_forgotten_when_the_check_fails(void **state) {
 	struct lab *lab = *state;
@@ -391,11 +429,29 @@ static void drain_is_forgotten_when_the_check_fails(void **state) {
 	assert_int_equal(say(lab, "up\n").word, WEIR_HEALTH_WORD_READY);
 }
 
+// An operator has overruled it. A word that is said again counts again.
+static void drain_is_forgotten_when_it_is_overruled(void **state) {
+	struct lab *lab = *state;
+
+	lab->answer = "drain\n";
+	use_agent_check(lab, true);
+	watch_lab_run(&lab->loop, has_report, lab, 5000, "drain");
+	assert_int_equal(say(lab, "up\n").word, WEIR_HEALTH_WORD_LAME_DUCK);
+	weir_health_forget(lab->health, BACKEND);
+	assert_int_equal(say(lab, "up\n").word, WEIR_HEALTH_WORD_READY);
+	assert_int_equal(say(lab, "drain\n").word, WEIR_HEALTH_WORD_LAME_DUCK);
+	weir_health_forget(lab->health, BACKEND);
+	assert_int_equal(say(lab, "drain\n").word, WEIR_HEALTH_WORD_LAME_DUCK);
+	weir_health_forget(lab->health, BACKEND + 1); // nobody
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(lame_duck_of_a_503_passes, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			state_is_taken_back_by_an_answer_without_it, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			state_is_taken_back_by_another_check, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			down_is_said_again_while_checks_fail, setup, teardown),
 		cmocka_unit_test_setup_teardown(load_is_asked_for_and_handed_on, setup, teardown),
@@ -407,8 +463,11 @@ int main(void) {
 		cmocka_unit_test_setup_teardown(silent_agent_times_out, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			agent_check_beside_gives_no_verdict, setup, teardown),
+		cmocka_unit_test_setup_teardown(drain_stands_after_a_reload, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			drain_is_forgotten_when_the_check_fails, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			drain_is_forgotten_when_it_is_overruled, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, watch_lab_enter, NULL);
