@@ -49,6 +49,10 @@ static void check_http(struct weir_json_reader *reader, const struct weir_json_p
 			reader, place, "path", "must begin with \"/\"; such as \"/healthz\"");
 	} else if (weir_json_valid(read, "path") && strchr(check->path, ' ') != NULL) {
 		weir_json_error_at(reader, place, "path", "contains a space; write it as \"%%20\"");
+	} else if (weir_json_valid(read, "path") && strchr(check->path, '#') != NULL) {
+		weir_json_error_at(reader, place, "path",
+			"contains a \"#\", and what follows is not requested; write it as "
+			"\"%%23\"");
 	}
 	if (weir_json_valid(read, "host") && strchr(check->host, ' ') != NULL) {
 		weir_json_error_at(reader, place, "host", "contains a space; give one host name");

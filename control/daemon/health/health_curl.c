@@ -1,30 +1,39 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "health_curl.h"
 
 #define POOL 512 // idle transfers kept
 
+// Those that verify with the same authorities. As many as there were files so far.
+struct group {
+	uv_timer_t timer;
+	uv_loop_t *loop;
+	CURLM *multi;
+	char *authorities;
+	SLIST_ENTRY(group) link;
+};
+
 struct weir_health_curl {
 	uv_loop_t *loop;
-	uv_timer_t timer;
-	CURLM *multi;
+	SLIST_HEAD(, group) groups;
 	SLIST_HEAD(, weir_health_transfer) idle;
 	unsigned int idle_count;
 };
 
 struct watch { // of one socket that curl uses
 	uv_poll_t poll;
-	struct weir_health_curl *curl;
+	struct group *group;
 	curl_socket_t socket;
 };
 
-static void collect(struct weir_health_curl *curl) {
+static void collect(struct group *group) {
 	CURLMsg *message;
 	int left;
 
-	while ((message = curl_multi_info_read(curl->multi, &left)) != NULL) {
+	while ((message = curl_multi_info_read(group->multi, &left)) != NULL) {
 		struct weir_health_transfer *transfer = NULL;
 		CURLcode code;
 
@@ -33,39 +42,39 @@ static void collect(struct weir_health_curl *curl) {
 		}
 		code = message->data.result; // the message is gone with the handle
 		curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&transfer);
-		weir_health_curl_stop(curl, transfer);
+		weir_health_curl_stop(transfer);
 		transfer->ended(transfer, code);
 	}
 }
 
 static void on_poll(uv_poll_t *poll, int status, int events) {
 	struct watch *watch = poll->data;
-	struct weir_health_curl *curl = watch->curl;
+	struct group *group = watch->group;
 	int flags = 0, running;
 
 	flags |= events & UV_READABLE ? CURL_CSELECT_IN : 0;
 	flags |= events & UV_WRITABLE ? CURL_CSELECT_OUT : 0;
 	flags |= status < 0 ? CURL_CSELECT_ERR : 0;
-	curl_multi_socket_action(curl->multi, watch->socket, flags, &running);
-	collect(curl); // watch may be gone
+	curl_multi_socket_action(group->multi, watch->socket, flags, &running);
+	collect(group); // watch may be gone
 }
 
 static void on_timer(uv_timer_t *timer) {
-	struct weir_health_curl *curl = timer->data;
+	struct group *group = timer->data;
 	int running;
 
-	curl_multi_socket_action(curl->multi, CURL_SOCKET_TIMEOUT, 0, &running);
-	collect(curl);
+	curl_multi_socket_action(group->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+	collect(group);
 }
 
 static int set_timer(CURLM *multi, long timeout_ms, void *context) {
-	struct weir_health_curl *curl = context;
+	struct group *group = context;
 
 	(void)multi;
 	if (timeout_ms < 0) {
-		uv_timer_stop(&curl->timer);
+		uv_timer_stop(&group->timer);
 	} else {
-		uv_timer_start(&curl->timer, on_timer, (uint64_t)timeout_ms, 0);
+		uv_timer_start(&group->timer, on_timer, (uint64_t)timeout_ms, 0);
 	}
 	return 0;
 }
@@ -74,20 +83,20 @@ static void free_watch(uv_handle_t *handle) {
 	free(handle->data);
 }
 
-static struct watch *start_watch(struct weir_health_curl *curl, curl_socket_t socket) {
+static struct watch *start_watch(struct group *group, curl_socket_t socket) {
 	struct watch *watch = calloc(1, sizeof(*watch));
 
 	if (watch == NULL) {
 		return NULL;
 	}
-	watch->curl = curl;
+	watch->group = group;
 	watch->socket = socket;
-	if (uv_poll_init_socket(curl->loop, &watch->poll, socket)) {
+	if (uv_poll_init_socket(group->loop, &watch->poll, socket)) {
 		free(watch);
 		return NULL;
 	}
 	watch->poll.data = watch;
-	curl_multi_assign(curl->multi, socket, watch);
+	curl_multi_assign(group->multi, socket, watch);
 	return watch;
 }
 
@@ -95,7 +104,7 @@ static struct watch *start_watch(struct weir_health_curl *curl, curl_socket_t so
 // concerned runs into its timeout.
 static int set_watch(
 	CURL *easy, curl_socket_t socket, int what, void *context, void *socket_context) {
-	struct weir_health_curl *curl = context;
+	struct group *group = context;
 	struct watch *watch = socket_context;
 	int events = 0;
 
@@ -104,12 +113,12 @@ static int set_watch(
 		if (watch != NULL) {
 			uv_poll_stop(&watch->poll);
 			uv_close((uv_handle_t *)&watch->poll, free_watch);
-			curl_multi_assign(curl->multi, socket, NULL);
+			curl_multi_assign(group->multi, socket, NULL);
 		}
 		return 0;
 	}
 	if (watch == NULL) {
-		watch = start_watch(curl, socket);
+		watch = start_watch(group, socket);
 	}
 	if (watch == NULL) {
 		return 0;
@@ -120,17 +129,72 @@ static int set_watch(
 	return 0;
 }
 
+// --- groups -------------------------------------------------------------------------------
+
+static void free_group(uv_handle_t *handle) {
+	struct group *group = handle->data;
+
+	free(group->authorities);
+	free(group);
+}
+
+static struct group *make_group(struct weir_health_curl *curl, const char *authorities) {
+	struct group *group = calloc(1, sizeof(*group));
+
+	if (group == NULL) {
+		return NULL;
+	}
+	group->authorities = strdup(authorities);
+	group->multi = curl_multi_init();
+	if (group->authorities == NULL || group->multi == NULL) {
+		curl_multi_cleanup(group->multi);
+		free(group->authorities);
+		free(group);
+		return NULL;
+	}
+	group->loop = curl->loop;
+	uv_timer_init(curl->loop, &group->timer);
+	group->timer.data = group;
+	curl_multi_setopt(group->multi, CURLMOPT_SOCKETFUNCTION, set_watch);
+	curl_multi_setopt(group->multi, CURLMOPT_SOCKETDATA, group);
+	curl_multi_setopt(group->multi, CURLMOPT_TIMERFUNCTION, set_timer);
+	curl_multi_setopt(group->multi, CURLMOPT_TIMERDATA, group);
+	curl_multi_setopt(group->multi, CURLMOPT_PIPELINING, CURLPIPE_NOTHING);
+	SLIST_INSERT_HEAD(&curl->groups, group, link);
+	return group;
+}
+
+static struct group *group_of(struct weir_health_curl *curl, const char *authorities) {
+	struct group *group;
+
+	SLIST_FOREACH(group, &curl->groups, link) {
+		if (strcmp(group->authorities, authorities) == 0) {
+			return group;
+		}
+	}
+	return make_group(curl, authorities);
+}
+
+// --- transfers ----------------------------------------------------------------------------
+
 uv_loop_t *weir_health_curl_loop(const struct weir_health_curl *curl) {
 	return curl->loop;
 }
 
-int weir_health_curl_start(struct weir_health_curl *curl, struct weir_health_transfer *transfer) {
+int weir_health_curl_start(struct weir_health_curl *curl, const char *authorities,
+	struct weir_health_transfer *transfer) {
+	const struct group *group = group_of(curl, authorities);
+
+	if (group == NULL) {
+		return -ENOMEM;
+	}
+	transfer->multi = group->multi;
 	curl_easy_setopt(transfer->easy, CURLOPT_PRIVATE, transfer);
-	return curl_multi_add_handle(curl->multi, transfer->easy) == CURLM_OK ? 0 : -ENOMEM;
+	return curl_multi_add_handle(transfer->multi, transfer->easy) == CURLM_OK ? 0 : -ENOMEM;
 }
 
-void weir_health_curl_stop(struct weir_health_curl *curl, struct weir_health_transfer *transfer) {
-	curl_multi_remove_handle(curl->multi, transfer->easy);
+void weir_health_curl_stop(struct weir_health_transfer *transfer) {
+	curl_multi_remove_handle(transfer->multi, transfer->easy);
 }
 
 struct weir_health_transfer *weir_health_curl_take(struct weir_health_curl *curl) {
@@ -159,37 +223,19 @@ int weir_health_curl_create(uv_loop_t *loop, struct weir_health_curl **ret) {
 		return -ENOMEM;
 	}
 	if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
-		goto free_curl;
-	}
-	curl->multi = curl_multi_init();
-	if (curl->multi == NULL) {
-		goto cleanup_global;
+		free(curl);
+		return -ENOMEM;
 	}
 	curl->loop = loop;
-	uv_timer_init(loop, &curl->timer);
-	curl->timer.data = curl;
+	SLIST_INIT(&curl->groups);
 	SLIST_INIT(&curl->idle);
-	curl_multi_setopt(curl->multi, CURLMOPT_SOCKETFUNCTION, set_watch);
-	curl_multi_setopt(curl->multi, CURLMOPT_SOCKETDATA, curl);
-	curl_multi_setopt(curl->multi, CURLMOPT_TIMERFUNCTION, set_timer);
-	curl_multi_setopt(curl->multi, CURLMOPT_TIMERDATA, curl);
-	curl_multi_setopt(curl->multi, CURLMOPT_PIPELINING, CURLPIPE_NOTHING);
 	*ret = curl;
 	return 0;
-
-cleanup_global:
-	curl_global_cleanup();
-free_curl:
-	free(curl);
-	return -ENOMEM;
-}
-
-static void free_curl(uv_handle_t *handle) {
-	free(handle->data);
 }
 
 void weir_health_curl_free(struct weir_health_curl *curl) {
 	struct weir_health_transfer *transfer;
+	struct group *group;
 
 	if (curl == NULL) {
 		return;
@@ -197,7 +243,11 @@ void weir_health_curl_free(struct weir_health_curl *curl) {
 	while ((transfer = weir_health_curl_take(curl)) != NULL) {
 		transfer->free(transfer);
 	}
-	curl_multi_cleanup(curl->multi);
+	while ((group = SLIST_FIRST(&curl->groups)) != NULL) {
+		SLIST_REMOVE_HEAD(&curl->groups, link);
+		curl_multi_cleanup(group->multi);
+		uv_close((uv_handle_t *)&group->timer, free_group);
+	}
 	curl_global_cleanup();
-	uv_close((uv_handle_t *)&curl->timer, free_curl);
+	free(curl);
 }

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The engine of all probes that libcurl makes: its transfers on the loop, without threads or
-// signals, and a store of idle ones, because a curl handle is dear to make.
+// signals, and a store of idle ones.
+//
+// curl remembers the authorities of one file only, and reads those of the system in 30 ms:
+// transfers with different files are kept apart.
 //
 // Threads: that of the loop.
 #pragma once
@@ -19,6 +22,7 @@ struct weir_health_transfer {
 	void (*ended)(struct weir_health_transfer *transfer, CURLcode code);
 	void (*free)(struct weir_health_transfer *transfer);
 	SLIST_ENTRY(weir_health_transfer) link; // of the engine
+	CURLM *multi; // of the engine, while it runs
 };
 
 // Returns 0 or -ENOMEM.
@@ -28,10 +32,12 @@ void weir_health_curl_free(struct weir_health_curl *curl); // NULL is fine
 
 uv_loop_t *weir_health_curl_loop(const struct weir_health_curl *curl);
 
-// Returns 0 or -ENOMEM: `ended` is not called then.
-int weir_health_curl_start(struct weir_health_curl *curl, struct weir_health_transfer *transfer);
+// authorities: the file that its server's certificate is verified with; "" = that of the system, or
+// none. Returns 0 or -ENOMEM: `ended` is not called then.
+int weir_health_curl_start(struct weir_health_curl *curl, const char *authorities,
+	struct weir_health_transfer *transfer);
 // Ends it without calling `ended`.
-void weir_health_curl_stop(struct weir_health_curl *curl, struct weir_health_transfer *transfer);
+void weir_health_curl_stop(struct weir_health_transfer *transfer);
 
 // An idle transfer, or NULL: there is none, make one. Keep puts one back that is not running; it is
 // freed if there are enough.

@@ -155,7 +155,7 @@ static void on_deadline(uv_timer_t *timer) {
 		return;
 	}
 	snprintf(detail, sizeof(detail), "timeout after %u ms", check->timeout_ms);
-	weir_health_curl_stop(http->curl, &http->transfer);
+	weir_health_curl_stop(&http->transfer);
 	finish(http, WEIR_PROBE_FAILED, detail, NULL);
 }
 
@@ -264,8 +264,10 @@ static int set_tls(struct weir_health_http *http, char name[WEIR_HEALTH_NAME_BYT
 	curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, check->verify ? 2L : 0L);
 	curl_easy_setopt(easy, CURLOPT_SSL_SESSIONID_CACHE, 0L);
 	curl_easy_setopt(easy, CURLOPT_CAPATH, NULL); // with it, curl caches nothing
-	curl_easy_setopt(easy, CURLOPT_CA_CACHE_TIMEOUT, CA_CACHE_S);
-	if (check->ca_file[0] != '\0') {
+	curl_easy_setopt(easy, CURLOPT_CA_CACHE_TIMEOUT, check->verify ? CA_CACHE_S : 0L);
+	if (!check->verify) {
+		curl_easy_setopt(easy, CURLOPT_CAINFO, NULL); // they would be read for nothing
+	} else if (check->ca_file[0] != '\0') {
 		curl_easy_setopt(easy, CURLOPT_CAINFO, check->ca_file);
 	}
 	weir_health_server_name(check, server);
@@ -354,6 +356,10 @@ static int set_options(struct weir_health_http *http) {
 	return 0;
 }
 
+static const char *authorities_of(const struct weir_config_health_check *check) {
+	return check->verify ? check->ca_file : "";
+}
+
 int weir_health_http_start(struct weir_health_curl *curl, const struct weir_probe_params *params,
 	struct weir_health_http **ret) {
 	struct weir_health_http *http = take(curl);
@@ -364,7 +370,8 @@ int weir_health_http_start(struct weir_health_curl *curl, const struct weir_prob
 	http->params = *params;
 	http->no_socket = 0;
 	weir_health_answer_init(&http->answer, params->check);
-	if (set_options(http) || weir_health_curl_start(curl, &http->transfer)) {
+	if (set_options(http) ||
+		weir_health_curl_start(curl, authorities_of(params->check), &http->transfer)) {
 		put_back(http);
 		return -ENOMEM;
 	}
@@ -375,6 +382,6 @@ int weir_health_http_start(struct weir_health_curl *curl, const struct weir_prob
 }
 
 void weir_health_http_cancel(struct weir_health_http *http) {
-	weir_health_curl_stop(http->curl, &http->transfer);
+	weir_health_curl_stop(&http->transfer);
 	put_back(http);
 }

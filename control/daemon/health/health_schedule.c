@@ -158,6 +158,16 @@ static void take_result(struct weir_health_check *check, bool passed,
 	}
 }
 
+// What a backend or its certificate wrote may be in it: it goes to logs, terminals and JSON.
+static void keep_detail(struct weir_health_check *check, struct news *news) {
+	for (char *c = news->detail; *c != '\0'; c++) {
+		if (*c < ' ' || *c > '~') {
+			*c = '?';
+		}
+	}
+	memcpy(check->detail, news->detail, sizeof(check->detail));
+}
+
 static void finish(struct weir_health_check *check, enum weir_probe_outcome outcome,
 	const char *detail, const struct weir_report *report) {
 	struct weir_health *health = check->health;
@@ -170,7 +180,7 @@ static void finish(struct weir_health_check *check, enum weir_probe_outcome outc
 	health->running--;
 	health->running_refused -= check->refused;
 	snprintf(news.detail, sizeof(news.detail), "%s", detail);
-	memcpy(check->detail, news.detail, sizeof(check->detail));
+	keep_detail(check, &news);
 	check->duration_ms = (uint32_t)((now - check->started_ns) / NS_PER_MS);
 	if (outcome != WEIR_PROBE_UNKNOWN) {
 		take_result(check, outcome == WEIR_PROBE_PASSED, report, &news);
@@ -366,7 +376,7 @@ void weir_health_tell(struct weir_health *health, uint16_t backend, enum weir_pr
 		return;
 	}
 	snprintf(news.detail, sizeof(news.detail), "%s", detail);
-	memcpy(check->detail, news.detail, sizeof(check->detail));
+	keep_detail(check, &news);
 	check->duration_ms = duration_ms;
 	if (outcome != WEIR_PROBE_UNKNOWN) {
 		take_result(check, outcome == WEIR_PROBE_PASSED, NULL, &news);

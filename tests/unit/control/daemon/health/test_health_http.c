@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "probe_lab.h"
@@ -245,6 +246,104 @@ static void https_probe_without_its_authorities_is_unknown(void **state) {
 		"cannot read the authorities in /nonexistent/ca.pem");
 }
 
+// Checks of several services, which share an engine: one after the other, each again and again.
+struct turn {
+	struct weir_config_health_check check;
+	enum weir_probe_outcome outcome;
+	const char *detail;
+};
+
+static struct turn turn_of(const struct lab *lab, const char *authorities, bool verify,
+	enum weir_probe_outcome outcome, const char *detail) {
+	struct turn turn = {
+		.check = tls_check_of(lab, "/name"), .outcome = outcome, .detail = detail};
+
+	strcpy(turn.check.server_name, "web.example");
+	snprintf(turn.check.ca_file, sizeof(turn.check.ca_file), "%s/%s", lab->dir, authorities);
+	turn.check.verify = verify;
+	return turn;
+}
+
+static void take_turns(const struct turn *turns, uint32_t count, uint32_t rounds) {
+	struct weir_health_curl *curl;
+	uv_loop_t loop;
+
+	uv_loop_init(&loop);
+	assert_int_equal(weir_health_curl_create(&loop, &curl), 0);
+	for (uint32_t i = 0; i < rounds * count; i++) {
+		const struct turn *turn = &turns[i % count];
+		struct result result = {0};
+		struct weir_probe_params params = {
+			.address = watch_lab_address("127.0.0.1"),
+			.port = TLS_PORT,
+			.check = &turn->check,
+			.done = probe_done,
+			.context = &result,
+		};
+		struct weir_health_http *http;
+
+		assert_int_equal(weir_health_http_start(curl, &params, &http), 0);
+		watch_lab_run(&loop, probe_has_result, &result, 5000, turn->detail);
+		if (result.outcome != turn->outcome || strcmp(result.detail, turn->detail) != 0) {
+			fail_msg("turn %u: %d \"%s\" instead of %d \"%s\"", i, result.outcome,
+				result.detail, turn->outcome, turn->detail);
+		}
+	}
+	weir_health_curl_free(curl);
+	watch_lab_close(&loop);
+}
+
+static void https_probes_of_two_authorities_are_kept_apart(void **state) {
+	static const char stranger[] =
+		"SSL certificate problem: unable to get local issuer certificate";
+	const struct turn turns[] = {
+		turn_of(*state, "ca.pem", true, WEIR_PROBE_PASSED, "HTTP 200"),
+		turn_of(*state, "other.pem", true, WEIR_PROBE_FAILED, stranger),
+		turn_of(*state, "other.pem", false, WEIR_PROBE_PASSED, "HTTP 200"),
+		turn_of(*state, "both.pem", true, WEIR_PROBE_PASSED, "HTTP 200"),
+		turn_of(*state, "other.pem", true, WEIR_PROBE_FAILED, stranger),
+	};
+
+	take_turns(turns, 5, 5);
+}
+
+// Who does not verify needs no authorities, and leaves none behind for who does.
+static void https_probes_that_do_not_verify_are_kept_apart(void **state) {
+	struct turn turns[] = {
+		turn_of(*state, "absent.pem", false, WEIR_PROBE_PASSED, "HTTP 200"),
+		turn_of(*state, "absent.pem", true, WEIR_PROBE_UNKNOWN, ""),
+		turn_of(*state, "web.pem", false, WEIR_PROBE_PASSED, "HTTP 200"),
+		turn_of(*state, "web.pem", true, WEIR_PROBE_PASSED, "HTTP 200"), // itself
+	};
+	char detail[128];
+
+	snprintf(detail, sizeof(detail), "cannot read the authorities in %.60s",
+		turns[1].check.ca_file);
+	turns[1].detail = detail;
+	take_turns(turns, 2, 5);
+	take_turns(turns + 2, 2, 5);
+}
+
+// Those of a service are not read again because another service has others.
+static void https_probes_read_authorities_once(void **state) {
+	const struct turn alone[] = {
+		turn_of(*state, "many.pem", true, WEIR_PROBE_PASSED, "HTTP 200"),
+		turn_of(*state, "many.pem", true, WEIR_PROBE_PASSED, "HTTP 200"),
+	};
+	const struct turn mixed[] = {
+		alone[0], turn_of(*state, "ca.pem", true, WEIR_PROBE_PASSED, "HTTP 200")};
+	clock_t began = clock(), between;
+	double once, by_turns;
+
+	take_turns(alone, 2, 20);
+	between = clock();
+	take_turns(mixed, 2, 20);
+	once = (double)(between - began) / CLOCKS_PER_SEC;
+	by_turns = (double)(clock() - between) / CLOCKS_PER_SEC;
+	print_message("%.3f s of CPU with one file, %.3f s with two\n", once, by_turns);
+	assert_true(by_turns < 3 * once);
+}
+
 // --- limits -------------------------------------------------------------------------------
 
 // Out of descriptors: that says nothing about the backend.
@@ -404,9 +503,9 @@ static void make_certificate(const char *dir, const char *name, const char *subj
 }
 
 static void make_certificates(const char *dir) {
-	static const char *const signed_by_itself[] = {"ca", "self"};
+	static const char *const signed_by_itself[] = {"ca", "self", "other"};
 
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 3; i++) {
 		watch_lab_sh("cd %s && openssl req -x509 -newkey ec -pkeyopt "
 			     "ec_paramgen_curve:P-256 -nodes -subj /CN=%s -days 2 -keyout %s.key "
 			     "-out %s.pem 2>/dev/null",
@@ -415,6 +514,9 @@ static void make_certificates(const char *dir) {
 	make_certificate(dir, "web", "DNS:web.example", 2);
 	make_certificate(dir, "old", "DNS:web.example", -1);
 	make_certificate(dir, "address", "IP:127.0.0.1", 2);
+	watch_lab_sh("cd %s && cat other.pem ca.pem > both.pem && "
+		     "for i in $(seq 400); do cat ca.pem; done > many.pem",
+		dir);
 }
 
 static pid_t start_nginx(const char *dir) {
@@ -511,6 +613,9 @@ int main(void) {
 		cmocka_unit_test(https_probe_fails_on_an_expired_certificate),
 		cmocka_unit_test(https_probe_fails_on_what_is_not_tls),
 		cmocka_unit_test(https_probe_without_its_authorities_is_unknown),
+		cmocka_unit_test(https_probes_of_two_authorities_are_kept_apart),
+		cmocka_unit_test(https_probes_that_do_not_verify_are_kept_apart),
+		cmocka_unit_test(https_probes_read_authorities_once),
 		cmocka_unit_test(http_probe_without_a_socket_is_unknown),
 		cmocka_unit_test(http_probe_leaves_no_time_wait),
 		cmocka_unit_test(http_probes_run_side_by_side),

@@ -17,6 +17,7 @@ struct lab {
 	uv_loop_t loop;
 	uv_tcp_t server;
 	const char *answer; // of the server; NULL = it closes
+	size_t answer_bytes; // 0: it is text
 	bool waits; // for a line, and keeps the connection
 	char heard[512]; // what the server was sent
 	struct weir_health *health;
@@ -34,25 +35,38 @@ static void free_handle(uv_handle_t *handle) {
 	free(handle);
 }
 
-static void on_written(uv_write_t *request, int status) {
-	(void)status;
-	uv_close((uv_handle_t *)request->handle, free_handle);
-	free(request);
-}
-
-static void answer(struct lab *lab, uv_stream_t *stream) {
-	uv_write_t *request = calloc(1, sizeof(*request));
-	uv_buf_t text = uv_buf_init((char *)lab->answer, (unsigned int)strlen(lab->answer));
-
-	uv_write(request, stream, &text, 1, on_written);
-}
-
 static void allocate(uv_handle_t *handle, size_t size, uv_buf_t *buffer) {
 	struct lab *lab = handle->data;
 
 	(void)size;
 	memset(lab->heard, 0, sizeof(lab->heard));
 	*buffer = uv_buf_init(lab->heard, sizeof(lab->heard) - 1);
+}
+
+static void on_rest(uv_stream_t *stream, ssize_t bytes, const uv_buf_t *buffer) {
+	(void)buffer;
+	if (bytes < 0) {
+		uv_close((uv_handle_t *)stream, free_handle);
+	}
+}
+
+// Who speaks HTTP/2 says more, and would lose the answer with the connection.
+static void on_written(uv_write_t *request, int status) {
+	const struct lab *lab = request->handle->data;
+
+	if (status < 0 || lab->answer_bytes == 0 ||
+		uv_read_start(request->handle, allocate, on_rest) < 0) {
+		uv_close((uv_handle_t *)request->handle, free_handle);
+	}
+	free(request);
+}
+
+static void answer(struct lab *lab, uv_stream_t *stream) {
+	uv_write_t *request = calloc(1, sizeof(*request));
+	size_t bytes = lab->answer_bytes > 0 ? lab->answer_bytes : strlen(lab->answer);
+	uv_buf_t text = uv_buf_init((char *)lab->answer, (unsigned int)bytes);
+
+	uv_write(request, stream, &text, 1, on_written);
 }
 
 static void on_read(uv_stream_t *stream, ssize_t bytes, const uv_buf_t *buffer) {
@@ -216,6 +230,24 @@ static void lame_duck_of_a_503_passes(void **state) {
 	watch_lab_idle(&lab->loop, 200); // more than `fall` checks
 	assert_int_equal(lab->verdicts, 0);
 	assert_true(lab->reports > 1); // it is told again
+}
+
+// Bytes that are no text would leave a row of JSON out, and escapes are for no terminal.
+static void detail_of_a_rude_server_is_printable(void **state) {
+	static const char answer[] = // HTTP/2: SETTINGS, HEADERS of a whole response
+		"\0\0\0\4\0\0\0\0\0"
+		"\0\0\x26\1\5\0\0\0\1\x88"
+		"\0\x0bgrpc-status\2"
+		"12\0\x0cgrpc-message\6no\xff\xc3\x9b.";
+	struct lab *lab = *state;
+
+	lab->check.type = WEIR_CHECK_GRPC;
+	lab->answer = answer;
+	lab->answer_bytes = sizeof(answer) - 1;
+	configure(lab);
+	watch_lab_run(&lab->loop, has_verdict, lab, 5000, "verdict");
+	assert_int_equal(lab->verdict, WEIR_HEALTH_VERDICT_FAILING);
+	assert_string_equal(status_of(lab).detail, "UNIMPLEMENTED: no???.");
 }
 
 static void state_is_taken_back_by_an_answer_without_it(void **state) {
@@ -448,6 +480,8 @@ static void drain_is_forgotten_when_it_is_overruled(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(lame_duck_of_a_503_passes, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			detail_of_a_rude_server_is_printable, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			state_is_taken_back_by_an_answer_without_it, setup, teardown),
 		cmocka_unit_test_setup_teardown(
