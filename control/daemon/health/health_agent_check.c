@@ -178,8 +178,7 @@ int weir_health_agent_check_start(uv_loop_t *loop, const struct weir_probe_param
 	probe->socket.data = probe;
 	probe->timer.data = probe;
 	probe->connect.data = probe;
-	r = weir_health_connect(
-		&probe->connect, &probe->socket, &params->address, params->port, on_connect);
+	r = weir_health_connect(&probe->connect, &probe->socket, params, on_connect);
 	if (r) {
 		end(probe);
 		return r;

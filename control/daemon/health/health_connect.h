@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Connecting to a backend: what the probes over plain TCP share.
+// Connecting to a backend: what the probes over TCP share.
 #pragma once
 
 #include <netinet/in.h>
 #include <string.h>
 #include <uv.h>
 
-#include "config.h"
+#include "health_probe.h"
 
 // Returns 0 or negative errno: on_connect is not called then.
 static inline int weir_health_connect(uv_connect_t *connect, uv_tcp_t *socket,
-	const struct weir_address *address, uint16_t port, uv_connect_cb on_connect) {
-	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
-	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(port)};
+	const struct weir_probe_params *params, uv_connect_cb on_connect) {
+	const struct weir_address *address = &params->address;
+	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(params->port)};
+	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(params->port)};
 
 	if (address->family == 4) {
 		memcpy(&in.sin_addr, address->bytes, sizeof(in.sin_addr));

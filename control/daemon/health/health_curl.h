@@ -17,7 +17,7 @@ struct weir_health_curl;
 
 // What a probe begins with. The functions are set once, by whoever makes it.
 struct weir_health_transfer {
-	CURL *easy;
+	CURL *easy; // while it is not idle
 	// It is over, and out of the engine. Called from the loop.
 	void (*ended)(struct weir_health_transfer *transfer, CURLcode code);
 	void (*free)(struct weir_health_transfer *transfer);

@@ -9,10 +9,15 @@
 
 #include "health_answer.h"
 #include "health_http.h"
+#include "health_relay.h"
+#include "received.h"
 
 #define NEVER_MS (1000L * 3600 * 24) // the probe's own timer ends it long before
 #define READ_BYTES 4096 // per read; curl would allocate 16 KiB for each probe
 #define CA_CACHE_S 60L // parsing the system's authorities takes 10 ms
+// Without Diffie-Hellman in groups that the server chooses: one of 10,000 bits takes a second.
+#define CIPHERS "DEFAULT:!DH" // of TLS 1.2
+#define RECEIVE_BUFFER_BYTES 65536 // what has come is read soon
 
 struct weir_health_http {
 	struct weir_health_transfer transfer; // first
@@ -21,9 +26,11 @@ struct weir_health_http {
 	struct weir_probe_params params;
 	struct weir_probe_deadline deadline;
 	uv_timer_t timer;
+	struct weir_health_relay *relay; // of a probe with TLS or HTTP/2
 	struct weir_health_answer answer;
 	uint8_t request[WEIR_GRPC_REQUEST_BYTES]; // of type grpc
 	int no_socket; // negative errno: this host had no socket for it; 0 = it had
+	int fd; // curl's
 	char url[WEIR_HEALTH_NAME_BYTES + 256 + 32];
 	char error[CURL_ERROR_SIZE];
 };
@@ -49,17 +56,33 @@ static curl_socket_t open_socket(
 
 	(void)purpose;
 	http->no_socket = fd < 0 ? -errno : 0;
+	http->fd = fd;
 	return fd < 0 ? CURL_SOCKET_BAD : fd;
 }
 
 // Sockets end with a reset: no TIME_WAIT, neither here nor at the backend.
 static int set_socket(void *context, curl_socket_t socket, curlsocktype purpose) {
 	struct linger linger = {.l_onoff = 1};
+	int bytes = RECEIVE_BUFFER_BYTES;
 
 	(void)context;
 	(void)purpose;
 	setsockopt(socket, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+	setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
 	return CURL_SOCKOPT_OK;
+}
+
+// While there is more to read curl does not return, but comes by here. It skips trailers and
+// extensions of chunks, of which there may be no end.
+static int on_progress(void *context, curl_off_t total, curl_off_t now, curl_off_t upload_total,
+	curl_off_t upload_now) {
+	const struct weir_health_http *http = context;
+
+	(void)total;
+	(void)now;
+	(void)upload_total;
+	(void)upload_now;
+	return weir_received(http->fd) > WEIR_HEALTH_RECEIVED_MOST;
 }
 
 static void free_probe(uv_handle_t *handle) {
@@ -69,16 +92,16 @@ static void free_probe(uv_handle_t *handle) {
 static void probe_free(struct weir_health_transfer *transfer) {
 	struct weir_health_http *http = (struct weir_health_http *)transfer;
 
-	curl_easy_cleanup(transfer->easy);
-	curl_slist_free_all(http->headers);
-	curl_slist_free_all(http->connect_to);
 	uv_close((uv_handle_t *)&http->timer, free_probe);
 }
 
 // Give a probe that is out of the engine back to it.
 static void put_back(struct weir_health_http *http) {
 	uv_timer_stop(&http->timer);
-	curl_easy_reset(http->transfer.easy);
+	weir_health_relay_free(http->relay);
+	http->relay = NULL;
+	curl_easy_cleanup(http->transfer.easy);
+	http->transfer.easy = NULL;
 	curl_slist_free_all(http->headers);
 	curl_slist_free_all(http->connect_to);
 	http->headers = NULL;
@@ -86,10 +109,30 @@ static void put_back(struct weir_health_http *http) {
 	weir_health_curl_keep(http->curl, &http->transfer);
 }
 
+static enum weir_probe_outcome judge_excess(char *detail, size_t bytes) {
+	snprintf(detail, bytes, "more than %u KiB were sent", WEIR_HEALTH_RECEIVED_MOST / 1024);
+	return WEIR_PROBE_FAILED;
+}
+
+// libcurl says so of a line of 100 KB, too.
+static enum weir_probe_outcome judge_memory(
+	const struct weir_health_http *http, char *detail, size_t bytes) {
+	curl_off_t first_byte_us = 0;
+
+	curl_easy_getinfo(http->transfer.easy, CURLINFO_STARTTRANSFER_TIME_T, &first_byte_us);
+	snprintf(detail, bytes, "%s", first_byte_us > 0 ? "a header is too long" : "out of memory");
+	return first_byte_us > 0 ? WEIR_PROBE_FAILED : WEIR_PROBE_UNKNOWN;
+}
+
 static enum weir_probe_outcome judge_error(
 	const struct weir_health_http *http, CURLcode code, char *detail, size_t bytes) {
+	int broken = http->relay != NULL ? weir_health_relay_error(http->relay) : 0;
 	long os_error = 0;
 
+	if (broken != 0) {
+		snprintf(detail, bytes, "%s", uv_strerror(broken));
+		return weir_probe_outcome_of(broken);
+	}
 	curl_easy_getinfo(http->transfer.easy, CURLINFO_OS_ERRNO, &os_error);
 	if (code == CURLE_COULDNT_CONNECT && http->no_socket != 0) {
 		os_error = -http->no_socket;
@@ -109,9 +152,10 @@ static enum weir_probe_outcome judge_error(
 	case CURLE_GOT_NOTHING:
 		snprintf(detail, bytes, "closed without a response");
 		return WEIR_PROBE_FAILED;
+	case CURLE_ABORTED_BY_CALLBACK:
+		return judge_excess(detail, bytes);
 	case CURLE_OUT_OF_MEMORY:
-		snprintf(detail, bytes, "out of memory");
-		return WEIR_PROBE_UNKNOWN;
+		return judge_memory(http, detail, bytes);
 	case CURLE_UNSUPPORTED_PROTOCOL: // HTTP/0.9
 	case CURLE_WEIRD_SERVER_REPLY:
 		snprintf(detail, bytes, "response is not HTTP");
@@ -177,27 +221,36 @@ static void on_ended(struct weir_health_transfer *transfer, CURLcode code) {
 	finish(http, outcome, detail, answered ? &report : NULL);
 }
 
-// An idle probe, or a new one; NULL: no memory.
+static struct weir_health_http *make(struct weir_health_curl *curl) {
+	struct weir_health_http *http = calloc(1, sizeof(*http));
+
+	if (http != NULL) {
+		http->curl = curl;
+		http->transfer.ended = on_ended;
+		http->transfer.free = probe_free;
+		uv_timer_init(weir_health_curl_loop(curl), &http->timer);
+		http->timer.data = http;
+	}
+	return http;
+}
+
+// An idle probe, or a new one; NULL: no memory. The handle is new in any case, which costs 1 us:
+// before 8.1.0, libcurl writes into freed memory when the first header is a continuation and the
+// handle had headers before.
 static struct weir_health_http *take(struct weir_health_curl *curl) {
 	struct weir_health_http *http = (struct weir_health_http *)weir_health_curl_take(curl);
 
-	if (http != NULL) {
-		return http;
+	if (http == NULL) {
+		http = make(curl);
 	}
-	http = calloc(1, sizeof(*http));
 	if (http == NULL) {
 		return NULL;
 	}
-	http->curl = curl;
-	http->transfer.ended = on_ended;
-	http->transfer.free = probe_free;
 	http->transfer.easy = curl_easy_init();
 	if (http->transfer.easy == NULL) {
-		free(http);
+		weir_health_curl_keep(curl, &http->transfer);
 		return NULL;
 	}
-	uv_timer_init(weir_health_curl_loop(curl), &http->timer);
-	http->timer.data = http;
 	return http;
 }
 
@@ -263,6 +316,7 @@ static int set_tls(struct weir_health_http *http, char name[WEIR_HEALTH_NAME_BYT
 	curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, check->verify ? 1L : 0L);
 	curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, check->verify ? 2L : 0L);
 	curl_easy_setopt(easy, CURLOPT_SSL_SESSIONID_CACHE, 0L);
+	curl_easy_setopt(easy, CURLOPT_SSL_CIPHER_LIST, CIPHERS);
 	curl_easy_setopt(easy, CURLOPT_CAPATH, NULL); // with it, curl caches nothing
 	curl_easy_setopt(easy, CURLOPT_CA_CACHE_TIMEOUT, check->verify ? CA_CACHE_S : 0L);
 	if (!check->verify) {
@@ -313,16 +367,23 @@ static void set_callbacks(struct weir_health_http *http) {
 	curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
 	curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, http);
 	curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, set_socket);
+	curl_easy_setopt(easy, CURLOPT_NOPROGRESS, 0L);
+	curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, on_progress);
+	curl_easy_setopt(easy, CURLOPT_XFERINFODATA, http);
 	curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, take_header);
 	curl_easy_setopt(easy, CURLOPT_HEADERDATA, http);
 	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_body);
 	curl_easy_setopt(easy, CURLOPT_WRITEDATA, http);
 }
 
+static bool has_tls(const struct weir_config_health_check *check) {
+	return check->type == WEIR_CHECK_HTTPS || (check->type == WEIR_CHECK_GRPC && check->tls);
+}
+
 static int set_options(struct weir_health_http *http) {
 	const struct weir_config_health_check *check = http->params.check;
 	bool grpc = check->type == WEIR_CHECK_GRPC;
-	bool tls = check->type == WEIR_CHECK_HTTPS || (grpc && check->tls);
+	bool tls = has_tls(check);
 	CURL *easy = http->transfer.easy;
 	char name[WEIR_HEALTH_NAME_BYTES];
 
@@ -360,20 +421,64 @@ static const char *authorities_of(const struct weir_config_health_check *check) 
 	return check->verify ? check->ca_file : "";
 }
 
+static int start_transfer(struct weir_health_http *http) {
+	return weir_health_curl_start(
+		http->curl, authorities_of(http->params.check), &http->transfer);
+}
+
+// The connection of a relay was not made, or too much was sent.
+static void on_relay_failed(void *context, int error) {
+	struct weir_health_http *http = context;
+	enum weir_probe_outcome outcome = weir_probe_outcome_of(error);
+	char detail[96];
+
+	if (error == -EMSGSIZE) {
+		judge_excess(detail, sizeof(detail));
+	} else {
+		snprintf(detail, sizeof(detail), "%s", uv_strerror(error));
+	}
+	weir_health_curl_stop(&http->transfer);
+	finish(http, outcome, detail, NULL);
+}
+
+static void on_relay_connected(void *context, const char *name) {
+	struct weir_health_http *http = context;
+
+	if (curl_easy_setopt(http->transfer.easy, CURLOPT_ABSTRACT_UNIX_SOCKET, name) != CURLE_OK ||
+		start_transfer(http)) {
+		finish(http, WEIR_PROBE_UNKNOWN, "out of memory", NULL);
+	}
+}
+
+static int start(struct weir_health_http *http) {
+	const struct weir_probe_params *params = &http->params;
+
+	if (set_options(http)) {
+		return -ENOMEM;
+	}
+	if (!has_tls(params->check) && params->check->type != WEIR_CHECK_GRPC) {
+		return start_transfer(http);
+	}
+	return weir_health_relay_start(
+		http->timer.loop, params, on_relay_connected, on_relay_failed, http, &http->relay);
+}
+
 int weir_health_http_start(struct weir_health_curl *curl, const struct weir_probe_params *params,
 	struct weir_health_http **ret) {
 	struct weir_health_http *http = take(curl);
+	int r;
 
 	if (http == NULL) {
 		return -ENOMEM;
 	}
 	http->params = *params;
 	http->no_socket = 0;
+	http->fd = -1;
 	weir_health_answer_init(&http->answer, params->check);
-	if (set_options(http) ||
-		weir_health_curl_start(curl, authorities_of(params->check), &http->transfer)) {
+	r = start(http);
+	if (r) {
 		put_back(http);
-		return -ENOMEM;
+		return r;
 	}
 	uv_timer_start(&http->timer, on_deadline,
 		weir_probe_deadline_init(&http->deadline, http->timer.loop, params->check), 0);

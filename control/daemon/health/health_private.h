@@ -8,6 +8,7 @@
 #include "health.h"
 #include "health_agent_check.h"
 #include "health_http.h"
+#include "health_relay.h"
 #include "health_tcp.h"
 
 // Parameters that checks have in common: those of a service are kept once.
@@ -67,7 +68,7 @@ struct weir_health {
 	uint64_t random; // state of the jitter
 	STAILQ_HEAD(weir_health_queue, weir_health_check)
 	queue, refused; // the latter of failing backends
-	unsigned int running, running_refused; // the former counts all
+	unsigned int running, running_refused; // in descriptors; the former counts all
 	unsigned int running_max;
 };
 

@@ -168,17 +168,33 @@ static void keep_detail(struct weir_health_check *check, struct news *news) {
 	memcpy(check->detail, news->detail, sizeof(check->detail));
 }
 
+// Descriptors that a probe takes.
+static unsigned int descriptors(const struct weir_health_check *check) {
+	enum weir_config_check type = check->params->check.type;
+
+	return type == WEIR_CHECK_HTTPS || type == WEIR_CHECK_GRPC ? WEIR_HEALTH_RELAY_DESCRIPTORS
+								   : 1;
+}
+
+static void count_start(struct weir_health_check *check) {
+	check->health->running += descriptors(check);
+	check->health->running_refused += check->refused ? descriptors(check) : 0;
+}
+
+static void count_end(struct weir_health_check *check) {
+	check->health->running -= descriptors(check);
+	check->health->running_refused -= check->refused ? descriptors(check) : 0;
+}
+
 static void finish(struct weir_health_check *check, enum weir_probe_outcome outcome,
 	const char *detail, const struct weir_report *report) {
-	struct weir_health *health = check->health;
 	struct news news = {.detail = ""};
 	uint64_t now = uv_hrtime();
 
 	check->tcp = NULL;
 	check->http = NULL;
 	check->agent_check = NULL;
-	health->running--;
-	health->running_refused -= check->refused;
+	count_end(check);
 	snprintf(news.detail, sizeof(news.detail), "%s", detail);
 	keep_detail(check, &news);
 	check->duration_ms = (uint32_t)((now - check->started_ns) / NS_PER_MS);
@@ -218,7 +234,6 @@ static int start_probe(struct weir_health_check *check, const struct weir_probe_
 }
 
 static void start(struct weir_health_check *check) {
-	struct weir_health *health = check->health;
 	struct weir_probe_params params = {
 		.address = check->address,
 		.port = check->port,
@@ -233,8 +248,7 @@ static void start(struct weir_health_check *check) {
 	check->late_ms = check->started_ns / NS_PER_MS > check->planned_ms
 				 ? (uint32_t)(check->started_ns / NS_PER_MS - check->planned_ms)
 				 : 0;
-	health->running++;
-	health->running_refused += check->refused;
+	count_start(check);
 	r = start_probe(check, &params);
 	if (r) {
 		finish(check, weir_probe_outcome_of(r), uv_strerror(r), NULL);
@@ -310,8 +324,7 @@ void weir_health_halt(struct weir_health_check *check) {
 		break;
 	case WEIR_HEALTH_CHECK_RUNNING:
 		cancel(check);
-		health->running--;
-		health->running_refused -= check->refused;
+		count_end(check);
 		break;
 	}
 	check->phase = WEIR_HEALTH_CHECK_SLEEPING;

@@ -90,8 +90,7 @@ int weir_health_tcp_start(
 	tcp->socket.data = tcp;
 	tcp->timer.data = tcp;
 	tcp->connect.data = tcp;
-	r = weir_health_connect(
-		&tcp->connect, &tcp->socket, &params->address, params->port, on_connect);
+	r = weir_health_connect(&tcp->connect, &tcp->socket, params, on_connect);
 	if (r) {
 		end(tcp);
 		return r;

@@ -17,10 +17,11 @@
 #define TLS_PORT 8104 // by name: web.example, else a certificate that is not trusted
 #define OLD_PORT 8105 // of web.example, but expired
 #define ADDRESS_PORT 8106 // certificate for the address 127.0.0.1
+#define GROUP_PORT 8107 // TLS with Diffie-Hellman in a group of its own, and nothing else
 
 struct lab {
 	char dir[64];
-	pid_t pids[4];
+	pid_t pids[5];
 };
 
 static struct weir_config_health_check check_of(const char *path) {
@@ -195,6 +196,17 @@ static void https_probe_verifies_the_certificate(void **state) {
 		expect(addresses[i], TLS_PORT, &check, WEIR_PROBE_FAILED,
 			"SSL certificate problem: unable to get local issuer certificate");
 	}
+}
+
+// A group may be so large that one check takes a second of CPU.
+static void https_probe_uses_no_group_of_the_server(void **state) {
+	struct weir_config_health_check check = tls_check_of(*state, "/");
+	struct result result;
+
+	check.verify = false;
+	result = probe("127.0.0.1", GROUP_PORT, &check);
+	assert_int_equal(result.outcome, WEIR_PROBE_FAILED);
+	assert_non_null(strstr(result.detail, "handshake failure"));
 }
 
 static void https_probe_verifies_the_name(void **state) {
@@ -519,6 +531,21 @@ static void make_certificates(const char *dir) {
 		dir);
 }
 
+static pid_t start_group_server(const char *dir) {
+	char port[8], certificate[128], key[128];
+	const char *words[] = {"openssl", "s_server", "-accept", port, "-tls1_2", "-cipher",
+		"DHE-RSA-AES128-GCM-SHA256", "-cert", certificate, "-key", key, "-www", "-quiet",
+		NULL};
+
+	watch_lab_sh("cd %s && openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=group -days 2 "
+		     "-keyout group.key -out group.pem 2>/dev/null",
+		dir);
+	snprintf(port, sizeof(port), "%u", GROUP_PORT);
+	snprintf(certificate, sizeof(certificate), "%s/group.pem", dir);
+	snprintf(key, sizeof(key), "%s/group.key", dir);
+	return watch_lab_start(words);
+}
+
 static pid_t start_nginx(const char *dir) {
 	char path[128];
 	const char *words[] = {"nginx", "-p", dir, "-c", path, "-e", "stderr", NULL};
@@ -561,7 +588,8 @@ static pid_t start_nginx(const char *dir) {
 }
 
 static int start_servers(void **state) {
-	static const uint16_t ports[] = {NGINX_PORT, TALKER_PORT, SILENT_PORT, CLOSER_PORT};
+	static const uint16_t ports[] = {
+		NGINX_PORT, TALKER_PORT, SILENT_PORT, CLOSER_PORT, GROUP_PORT};
 	struct lab *lab = calloc(1, sizeof(*lab));
 
 	if (watch_lab_enter(state)) {
@@ -576,7 +604,8 @@ static int start_servers(void **state) {
 	lab->pids[1] = start_socat(TALKER_PORT, "echo SSH-2.0; sleep 1");
 	lab->pids[2] = start_socat(SILENT_PORT, "sleep 5");
 	lab->pids[3] = start_socat(CLOSER_PORT, "true");
-	for (int i = 0; i < 4; i++) {
+	lab->pids[4] = start_group_server(lab->dir);
+	for (int i = 0; i < 5; i++) {
 		watch_lab_sh("for i in $(seq 500); do ss -Htln sport = :%u | grep -q . && exit;"
 			     "sleep 0.01; done; exit 1",
 			ports[i]);
@@ -588,7 +617,7 @@ static int start_servers(void **state) {
 static int stop_servers(void **state) {
 	struct lab *lab = *state;
 
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < 5; i++) {
 		watch_lab_stop(lab->pids[i]);
 	}
 	watch_lab_sh("rm -r %s", lab->dir);
@@ -610,6 +639,7 @@ int main(void) {
 		cmocka_unit_test(http_probe_uses_the_method),
 		cmocka_unit_test(https_probe_verifies_the_certificate),
 		cmocka_unit_test(https_probe_verifies_the_name),
+		cmocka_unit_test(https_probe_uses_no_group_of_the_server),
 		cmocka_unit_test(https_probe_fails_on_an_expired_certificate),
 		cmocka_unit_test(https_probe_fails_on_what_is_not_tls),
 		cmocka_unit_test(https_probe_without_its_authorities_is_unknown),
