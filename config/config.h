@@ -150,10 +150,14 @@ enum weir_config_check {
 	WEIR_CHECK_AGENT,
 	WEIR_CHECK_AGENT_CHECK,
 };
+// Which way the packets of a check take: straight to the backend's address, or to the service's
+// VIP, encapsulated as the dataplane does it.
+enum weir_config_via { WEIR_VIA_DIRECT, WEIR_VIA_DATA_PATH };
 enum weir_config_method { WEIR_METHOD_GET, WEIR_METHOD_HEAD, WEIR_METHOD_OPTIONS };
 
 struct weir_config_health_check {
 	enum weir_config_check type; // default none: backends count as healthy
+	enum weir_config_via via; // tcp, http, https, grpc
 	char path[256]; // http, https: default "/"
 	char host[256]; // Host header, default server_name, else the backend's address
 	char body[256]; // what the body must contain, "" = anything
@@ -165,7 +169,7 @@ struct weir_config_health_check {
 	bool tls; // grpc
 	bool verify; // https, grpc with tls: the certificate
 	bool orca; // http, https: ask for load in the headers, and take it
-	uint16_t port; // 0 = the service's first bind's port
+	uint16_t port; // 0 = that of weir_config_checked_bind
 	uint16_t status_first, status_last; // http, https: default 200..399
 	uint32_t interval_ms, timeout_ms; // default 1000, 500
 	uint32_t rise, fall; // default 2, 3
@@ -268,6 +272,11 @@ int weir_config_parse(const char *text, size_t bytes, struct weir_config **ret,
 	struct weir_config_errors *errors);
 void weir_config_free(struct weir_config *config); // NULL is fine
 
+// The bind that the health check of a service is about: its address is the VIP of a check via the
+// data path, its first port that of a check without a port. The first one; via the data path the
+// first one of TCP, if there is one.
+const struct weir_config_bind *weir_config_checked_bind(const struct weir_config_service *service);
+
 // Text forms. buffers: INET6_ADDRSTRLEN is enough for an address.
 const char *weir_address_format(const struct weir_address *address, char *buffer, size_t bytes);
 int weir_address_parse(const char *text, struct weir_address *ret); // 0, -EINVAL
@@ -277,6 +286,7 @@ const char *weir_bind_format(const struct weir_config_bind *bind, char *buffer, 
 
 // Names of settings, as in the file.
 const char *weir_config_check_name(enum weir_config_check check);
+const char *weir_config_via_name(enum weir_config_via via);
 const char *weir_config_method_name(enum weir_config_method method);
 const char *weir_config_forwarding_name(enum weir_config_forwarding forwarding);
 const char *weir_config_weights_name(enum weir_config_weights weights);

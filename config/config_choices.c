@@ -18,6 +18,8 @@ const struct weir_json_choice weir_config_checks[] = {
 	{"none", WEIR_CHECK_NONE}, {"tcp", WEIR_CHECK_TCP}, {"http", WEIR_CHECK_HTTP},
 	{"https", WEIR_CHECK_HTTPS}, {"grpc", WEIR_CHECK_GRPC}, {"agent", WEIR_CHECK_AGENT},
 	{"agent-check", WEIR_CHECK_AGENT_CHECK}, {0}};
+const struct weir_json_choice weir_config_vias[] = {
+	{"direct", WEIR_VIA_DIRECT}, {"data-path", WEIR_VIA_DATA_PATH}, {0}};
 const struct weir_json_choice weir_config_methods[] = {
 	{"GET", WEIR_METHOD_GET}, {"HEAD", WEIR_METHOD_HEAD}, {"OPTIONS", WEIR_METHOD_OPTIONS}, {0}};
 const struct weir_json_choice weir_config_policies[] = {
@@ -111,6 +113,10 @@ const char *weir_config_at_deadline_name(enum weir_config_at_deadline at_deadlin
 
 const char *weir_config_check_name(enum weir_config_check check) {
 	return weir_json_choice_name(weir_config_checks, check);
+}
+
+const char *weir_config_via_name(enum weir_config_via via) {
+	return weir_json_choice_name(weir_config_vias, via);
 }
 
 const char *weir_config_forwarding_name(enum weir_config_forwarding forwarding) {

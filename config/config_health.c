@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Checks of health checks that the table of keys cannot express.
+#include <netinet/in.h>
 #include <string.h>
 
 #include "config_keys.h"
@@ -8,6 +9,7 @@
 #define TYPE(name) (1u << WEIR_CHECK_##name)
 #define HTTP_TYPES (TYPE(HTTP) | TYPE(HTTPS))
 #define TLS_TYPES (TYPE(HTTPS) | TYPE(GRPC))
+#define SERVER_TYPES (TYPE(TCP) | HTTP_TYPES | TYPE(GRPC))
 
 // Types that a key has a meaning for, and what else it needs.
 static const struct {
@@ -15,6 +17,7 @@ static const struct {
 	uint32_t types;
 	const char *use; // what to use it with
 } limited_keys[] = {
+	{"via", SERVER_TYPES, "\"tcp\", \"http\", \"https\" or \"grpc\""},
 	{"path", HTTP_TYPES, "\"http\" or \"https\""},
 	{"host", HTTP_TYPES | TYPE(GRPC), "\"http\", \"https\" or \"grpc\""},
 	{"method", HTTP_TYPES, "\"http\" or \"https\""},
@@ -130,6 +133,38 @@ void weir_config_check_health(struct weir_json_reader *reader, const struct weir
 		check_types(reader, place, check, read);
 		check_http(reader, place, check, read);
 		check_tls(reader, place, check, read);
+	}
+}
+
+const struct weir_config_bind *weir_config_checked_bind(const struct weir_config_service *service) {
+	if (service->health_check.via == WEIR_VIA_DATA_PATH) {
+		for (uint32_t i = 0; i < service->bind_count; i++) {
+			if (service->binds[i].protocol == IPPROTO_TCP) {
+				return &service->binds[i];
+			}
+		}
+	}
+	return &service->binds[0];
+}
+
+void weir_config_check_service_health(struct weir_json_reader *reader,
+	const struct weir_json_place *place, const struct weir_config_service *service) {
+	const struct weir_config_health_check *check = &service->health_check;
+	const bool data_path = check->via == WEIR_VIA_DATA_PATH;
+	const struct weir_config_bind *bind;
+
+	if (check->type == WEIR_CHECK_NONE || check->type == WEIR_CHECK_AGENT || check->port != 0 ||
+		service->bind_count == 0) {
+		return;
+	}
+	bind = weir_config_checked_bind(service);
+	if (data_path && bind->protocol == IPPROTO_UDP) {
+		weir_json_error_at(reader, place, "health_check",
+			"has no port, and no bind is of protocol \"tcp\"; add \"port\"");
+	} else if (bind->port_first == 0 && bind->port_last == UINT16_MAX) {
+		weir_json_error_at(reader, place, "health_check",
+			"has no port, and the first bind%s takes every port; add \"port\"",
+			data_path ? " of protocol \"tcp\"" : "");
 	}
 }
 

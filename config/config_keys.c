@@ -207,6 +207,7 @@ static const struct weir_json_object subset_object = {.name = "subset", ROWS(sub
 static const struct weir_json_key health_check_keys[] = {
 	CHOICE("type", CHECK, type, weir_config_checks, NULL, .required = true, .versioned = true,
 		CONTROL),
+	CHOICE("via", CHECK, via, weir_config_vias, "\"direct\"", CONTROL),
 	VALUE("path", weir_json_type_text, CHECK, path, .min = 1, .max = 255, .fallback = "\"/\"",
 		CONTROL),
 	VALUE("host", weir_json_type_text, CHECK, host, .min = 1, .max = 255, OR_NULL, CONTROL),

@@ -35,7 +35,7 @@ int weir_config_parse_keys(const struct weir_json_object *keys, const char *text
 // Words of the settings that are one of several; each list ends with a NULL name
 // (config_choices.c).
 extern const struct weir_json_choice weir_config_idles[], weir_config_protocols[],
-	weir_config_forwardings[], weir_config_checks[], weir_config_methods[],
+	weir_config_forwardings[], weir_config_checks[], weir_config_vias[], weir_config_methods[],
 	weir_config_policies[], weir_config_weights[], weir_config_statistics[],
 	weir_config_measurements[], weir_config_service_times[], weir_config_rounds[],
 	weir_config_workloads[], weir_config_on_backend_down[], weir_config_at_deadline[],
@@ -81,3 +81,5 @@ void weir_config_check_agent_type(struct weir_json_reader *reader,
 	const struct weir_json_place *place, const struct weir_json_keys_read *read);
 void weir_config_check_service_agent(struct weir_json_reader *reader,
 	const struct weir_json_place *place, struct weir_config_service *service, bool given);
+void weir_config_check_service_health(struct weir_json_reader *reader,
+	const struct weir_json_place *place, const struct weir_config_service *service);

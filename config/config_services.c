@@ -146,7 +146,6 @@ static uint32_t *sorted(struct weir_json_reader *reader, uint32_t n, void *list,
 void weir_config_check_service(struct weir_json_reader *reader, const struct weir_json_place *place,
 	void *into, const struct weir_json_keys_read *read) {
 	struct weir_config_service *service = into;
-	const struct weir_config_health_check *check = &service->health_check;
 	const struct weir_json_place backends = weir_json_place_member(place, "backends");
 	uint32_t *order;
 
@@ -163,12 +162,7 @@ void weir_config_check_service(struct weir_json_reader *reader, const struct wei
 		check_table_size(reader, place, service);
 	}
 	weir_config_check_service_agent(reader, place, service, weir_json_present(read, "agent"));
-	if (check->type != WEIR_CHECK_NONE && check->type != WEIR_CHECK_AGENT && check->port == 0 &&
-		service->bind_count > 0 && service->binds[0].port_first == 0 &&
-		service->binds[0].port_last == UINT16_MAX) {
-		weir_json_error_at(reader, place, "health_check",
-			"has no port, and the first bind takes every port; add \"port\"");
-	}
+	weir_config_check_service_health(reader, place, service);
 	order = sorted(reader, service->backend_count, service->backends, compare_backend_names);
 	for (uint32_t i = 1; order != NULL && i < service->backend_count; i++) {
 		const struct weir_config_backend *first = &service->backends[order[i - 1]];

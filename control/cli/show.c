@@ -351,6 +351,17 @@ static void add_findings(json_t *row) {
 	}
 }
 
+static void add_way(json_t *row) {
+	const char *check = json_string_value(json_object_get(row, "check"));
+	const char *via = json_string_value(json_object_get(row, "via"));
+	char text[64];
+
+	if (check != NULL && via != NULL && strcmp(via, "data-path") == 0) {
+		snprintf(text, sizeof(text), "%.20s via %s", check, via);
+		json_object_set_new(row, "check", json_string(text));
+	}
+}
+
 void weir_show_health(const struct weir_cli *cli, json_t *result) {
 	static const struct weir_show_column columns[] = {
 		{"SERVICE", "service", WEIR_SHOW_TEXT},
@@ -371,6 +382,7 @@ void weir_show_health(const struct weir_cli *cli, json_t *result) {
 
 	json_array_foreach (result, i, row) {
 		add_findings(row);
+		add_way(row);
 	}
 	weir_show_table(cli->out, result, columns, COUNT(columns), "no backends");
 }

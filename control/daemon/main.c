@@ -14,6 +14,7 @@
 #include "api_socket.h"
 #include "daemon.h"
 #include "daemon_options.h"
+#include "data_path_tunnel.h"
 #include "help_text.h"
 #include "options.h"
 #include "path_mtu.h"
@@ -71,12 +72,93 @@ static int check_access(const struct weir_control_options *options,
 	return 0;
 }
 
+// What needs privileges, before they are dropped.
+struct sockets {
+	struct weir_path_mtu_sockets path_mtu;
+	struct weir_data_path_tunnel tunnel;
+};
+
+static int open_tunnel(const struct weir_run_as *run_as, struct weir_data_path_tunnel *tunnel,
+	struct weir_log *log) {
+	char why[WHY_BYTES] = "";
+	int r = weir_data_path_tunnel_open(run_as->uid, tunnel, why, sizeof(why));
+
+	if (r < 0) {
+		weir_log_write(log, WEIR_LOG_ERROR,
+			"cannot make health checks via the data path: %s%s", why,
+			r == -EPERM || r == -EACCES
+				? "; start as root, or with CAP_NET_ADMIN and CAP_NET_RAW"
+				: "");
+		return r;
+	}
+	weir_log_write(log, WEIR_LOG_INFO,
+		"health checks via the data path: device %s, source ports %u to %u, table %u",
+		tunnel->name, tunnel->port_first, tunnel->port_first + WEIR_DATA_PATH_PORTS - 1,
+		tunnel->table);
+	if (tunnel->ipv6_error < 0) {
+		weir_log_write(log, WEIR_LOG_WARN,
+			"health checks via the data path to IPv6 VIPs have no result: %s: %s",
+			tunnel->name, strerror(-tunnel->ipv6_error));
+	}
+	return 0;
+}
+
+static int open_sockets(const struct weir_control_options *options,
+	const struct weir_run_as *run_as, struct sockets *sockets, struct weir_log *log) {
+	int r = weir_path_mtu_open(&sockets->path_mtu);
+
+	if (r < 0) {
+		weir_log_write(log, WEIR_LOG_WARN,
+			"cannot receive ICMP errors (%s): smaller MTUs on the way to backends go "
+			"unnoticed; start as root or with CAP_NET_RAW",
+			strerror(-r));
+	}
+	return options->data_path_checks ? open_tunnel(run_as, &sockets->tunnel, log) : 0;
+}
+
+static void close_sockets(struct sockets *sockets) {
+	weir_path_mtu_close(&sockets->path_mtu);
+	weir_data_path_tunnel_close(&sockets->tunnel);
+}
+
+// Give them to who uses them.
+static int hand_over(struct sockets *sockets, struct weir_watch *watch, struct weir_log *log) {
+	int r = 0;
+
+	weir_watch_listen(watch, &sockets->path_mtu);
+	if (sockets->tunnel.device >= 0) {
+		r = weir_watch_set_data_path(watch, &sockets->tunnel);
+	}
+	if (r < 0) {
+		weir_log_write(log, WEIR_LOG_ERROR,
+			"cannot start: health checks via the data path: %s", strerror(-r));
+	}
+	return r;
+}
+
+static int serve(struct weir_daemon *daemon, struct weir_api_socket *socket, gid_t admin_group,
+	struct weir_log *log) {
+	struct weir_api *api;
+	int r = weir_api_create(&daemon->loop, socket->fd, weir_api_dispatch, daemon, &api);
+
+	socket->fd = -1; // the API's now
+	if (r < 0) {
+		weir_log_write(
+			log, WEIR_LOG_ERROR, "cannot start: control socket: %s", strerror(-r));
+		return r;
+	}
+	weir_api_set_admin_group(api, admin_group);
+	weir_daemon_run(daemon);
+	weir_api_close(api, NULL);
+	return 0;
+}
+
 static int run(const struct weir_control_options *options, const struct weir_run_as *run_as,
 	gid_t admin_group, struct weir_log *log, struct weir_reload *reload) {
-	struct weir_path_mtu_sockets path_mtu = {.ipv4 = -1, .ipv6 = -1};
+	struct sockets sockets = {
+		.path_mtu = {.ipv4 = -1, .ipv6 = -1}, .tunnel = WEIR_DATA_PATH_TUNNEL_NONE};
 	struct weir_api_socket socket;
 	struct weir_daemon daemon;
-	struct weir_api *api;
 	char why[WHY_BYTES] = "";
 	int r;
 
@@ -84,50 +166,40 @@ static int run(const struct weir_control_options *options, const struct weir_run
 	if (r < 0) {
 		return r;
 	}
-	r = weir_path_mtu_open(&path_mtu);
+	r = open_sockets(options, run_as, &sockets, log);
 	if (r < 0) {
-		weir_log_write(log, WEIR_LOG_WARN,
-			"cannot receive ICMP errors (%s): smaller MTUs on the way to backends go "
-			"unnoticed; start as root or with CAP_NET_RAW",
-			strerror(-r));
+		goto close_sockets;
 	}
 	r = weir_privileges_drop(run_as);
 	if (r < 0) {
 		weir_log_write(log, WEIR_LOG_ERROR, "cannot run as user %s: %s", run_as->user,
 			strerror(-r));
-		goto close_path_mtu;
+		goto close_sockets;
 	}
 	r = check_access(options, run_as, log);
 	if (r < 0) {
-		goto close_path_mtu;
+		goto close_sockets;
 	}
 	r = weir_api_socket_open(options->run_dir, &socket, why, sizeof(why));
 	if (r < 0) {
 		weir_log_write(log, WEIR_LOG_ERROR, "%s", why);
-		goto close_path_mtu;
+		goto close_sockets;
 	}
 	weir_log_write(log, WEIR_LOG_INFO, "weir-control %s (pid %d, user %s), configuration %s",
 		WEIR_VERSION, (int)getpid(), run_as->user, options->config);
 	r = weir_daemon_init(&daemon, options->run_dir, run_as->user, log, reload);
 	if (r < 0) {
-		goto close_socket;
+		goto close_api_socket;
 	}
-	weir_watch_listen(daemon.watch, &path_mtu);
-	r = weir_api_create(&daemon.loop, socket.fd, weir_api_dispatch, &daemon, &api);
-	socket.fd = -1; // the API's now
-	if (r < 0) {
-		weir_log_write(
-			log, WEIR_LOG_ERROR, "cannot start: control socket: %s", strerror(-r));
-	} else {
-		weir_api_set_admin_group(api, admin_group);
-		weir_daemon_run(&daemon);
-		weir_api_close(api, NULL);
+	r = hand_over(&sockets, daemon.watch, log);
+	if (r == 0) {
+		r = serve(&daemon, &socket, admin_group, log);
 	}
 	weir_daemon_fini(&daemon);
-close_socket:
+close_api_socket:
 	weir_api_socket_close(&socket);
-close_path_mtu:
-	weir_path_mtu_close(&path_mtu);
+close_sockets:
+	close_sockets(&sockets);
 	return r;
 }
 
@@ -160,7 +232,7 @@ int main(int argc, char **argv) {
 		fprintf(stderr, "weir-control: %s\n", why);
 		return EXIT_USAGE;
 	}
-	r = weir_reload_create(options.config, &reload, &errors);
+	r = weir_reload_create(options.config, options.data_path_checks, &reload, &errors);
 	if (r < 0) {
 		print_errors(options.config, r, &errors);
 		weir_config_errors_fini(&errors);

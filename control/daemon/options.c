@@ -39,6 +39,11 @@ static const struct weir_option rows[] = {
 		.help = "group of the users who may also make changes",
 		.fallback = WEIR_ADMIN_GROUP_DEFAULT ", if it exists",
 		FIELD(admin_group)},
+	{.name = "data-path-checks",
+		.kind = WEIR_OPTION_FLAG,
+		.help = "make health checks via the data path possible: a device weir-check and "
+			"policy rules; needs root, or CAP_NET_ADMIN and CAP_NET_RAW at the start",
+		FIELD(data_path_checks)},
 	{WEIR_OPTION_LOG_LEVEL, FIELD(log_level)},
 };
 

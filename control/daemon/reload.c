@@ -9,6 +9,7 @@
 
 struct weir_reload {
 	char *file;
+	bool data_path_checks; // can be made
 	struct weir_config *config; // in use
 	struct weir_config *as_read; // the dataplane's part of the file; NULL when it is in use
 };
@@ -23,6 +24,42 @@ static int one_error(struct weir_config_errors *errors, int error, const char *r
 	return error;
 }
 
+static bool needs_data_path(const struct weir_config_service *service) {
+	return service->health_check.via == WEIR_VIA_DATA_PATH;
+}
+
+// What the file may say, and this process cannot do: an error for each service.
+static int check_abilities(const struct weir_reload *reload, const struct weir_config *config,
+	struct weir_config_errors *errors) {
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; !reload->data_path_checks && i < config->service_count; i++) {
+		count += needs_data_path(&config->services[i]);
+	}
+	if (count == 0) {
+		return 0;
+	}
+	weir_config_errors_fini(errors); // the warnings of a file without errors
+	errors->error = calloc(count, sizeof(errors->error[0]));
+	if (errors->error == NULL) {
+		return -ENOMEM;
+	}
+	for (uint32_t i = 0; i < config->service_count; i++) {
+		struct weir_config_error *error = &errors->error[errors->count];
+
+		if (needs_data_path(&config->services[i])) {
+			errors->count++;
+			error->line = config->services[i].line;
+			snprintf(error->path, sizeof(error->path), "services[%u].health_check.via",
+				i);
+			snprintf(error->reason, sizeof(error->reason),
+				"\"data-path\" needs weir-control to be started with "
+				"--data-path-checks; use \"direct\" without it");
+		}
+	}
+	return -EOPNOTSUPP;
+}
+
 // A reload comes while the loop runs: it must not wait for the other end of a pipe.
 static int read_regular_file(
 	const char *file, struct weir_config **ret, struct weir_config_errors *errors) {
@@ -34,8 +71,8 @@ static int read_regular_file(
 	return weir_config_read(file, ret, errors);
 }
 
-int weir_reload_create(
-	const char *file, struct weir_reload **ret, struct weir_config_errors *errors) {
+int weir_reload_create(const char *file, bool data_path_checks, struct weir_reload **ret,
+	struct weir_config_errors *errors) {
 	struct weir_reload *reload;
 	int r;
 
@@ -49,7 +86,11 @@ int weir_reload_create(
 		r = -ENOMEM;
 		goto free_reload;
 	}
+	reload->data_path_checks = data_path_checks;
 	r = weir_config_read(file, &reload->config, errors);
+	if (r == 0) {
+		r = check_abilities(reload, reload->config, errors);
+	}
 	if (r < 0) {
 		goto free_reload;
 	}
@@ -97,6 +138,9 @@ int weir_reload_plan(
 		return one_error(&plan->errors, -ENOMEM, "out of memory");
 	}
 	r = read_regular_file(plan->file, &plan->config, &plan->errors);
+	if (r == 0) {
+		r = check_abilities(reload, plan->config, &plan->errors);
+	}
 	if (r < 0) {
 		return r;
 	}

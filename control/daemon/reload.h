@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reload: the configuration in use, and its replacement. What the dataplane read
-// when it started (ports, workers, flow_table, segment, instance) stays in use until the dataplane
+// Reload: the configuration in use, and its replacement. What the dataplane read when it started
+// (instance, ports, workers, flow_table, icmp, fragments, segment) stays in use until the dataplane
 // starts again, whatever the file says; a port's gateway_mac and sources are control's and follow
 // at once.
 //
 // Threads: one. No logging. Reads files, and only regular ones: a reload never hangs on a pipe.
 #pragma once
+
+#include <stdbool.h>
 
 #include "config.h"
 #include "config_difference.h"
@@ -22,10 +24,12 @@ struct weir_reload_plan {
 	struct weir_config_errors errors;
 };
 
-// Read the first configuration. Returns 0, or negative errno with errors to show (always
+// Read the first configuration. data_path_checks: whether checks via the data path can be made; a
+// configuration, this or a later one, that asks for them when they cannot has an error.
+// Returns 0, or negative errno with errors to show (always
 // initialised; release with weir_config_errors_fini).
-int weir_reload_create(
-	const char *file, struct weir_reload **ret, struct weir_config_errors *errors);
+int weir_reload_create(const char *file, bool data_path_checks, struct weir_reload **ret,
+	struct weir_config_errors *errors);
 void weir_reload_free(struct weir_reload *reload); // NULL is fine
 
 const struct weir_config *weir_reload_config(const struct weir_reload *reload);

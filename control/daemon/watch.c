@@ -121,6 +121,7 @@ static void on_next_hop(void *context, const struct weir_address *address,
 		}
 		log_next_hop(watch, &backend, hop, why);
 		weir_states_next_hop(watch->states, id, hop->resolved, why);
+		weir_health_set_source(watch->health, id, &hop->source, hop->source_bits);
 		weir_tables_set_next_hop(watch->tables, id, hop);
 		watch->changed(watch->context);
 	}
@@ -176,6 +177,19 @@ void weir_watch_listen(struct weir_watch *watch, struct weir_path_mtu_sockets *s
 	weir_neighbours_listen(watch->neighbours, sockets);
 }
 
+static void on_data_path_lost(void *context, const char *device) {
+	struct weir_watch *watch = context;
+
+	weir_log_write(watch->log, WEIR_LOG_ERROR,
+		"device %s is gone: health checks via the data path have no result until "
+		"weir-control is restarted",
+		device);
+}
+
+int weir_watch_set_data_path(struct weir_watch *watch, struct weir_data_path_tunnel *tunnel) {
+	return weir_health_set_data_path(watch->health, tunnel, on_data_path_lost);
+}
+
 void weir_watch_free(struct weir_watch *watch) {
 	if (watch == NULL) {
 		return;
@@ -229,20 +243,25 @@ static enum weir_health_word said_in_answers(
 static void add_target(struct weir_watch *watch, const struct weir_config_service *service,
 	const struct weir_config_health_check *check, const struct weir_backend_state *backend,
 	struct weir_health_target *targets, uint32_t *n) {
+	const struct weir_config_bind *bind = weir_config_checked_bind(service);
 	struct weir_states_status status;
 
 	if (check->type == WEIR_CHECK_NONE ||
 		weir_states_status(watch->states, backend->id, &status) < 0) {
 		return;
 	}
-	targets[(*n)++] = (struct weir_health_target){
+	targets[*n] = (struct weir_health_target){
 		.backend = backend->id,
-		.port = check->port != 0 ? check->port : service->binds[0].port_first,
+		.port = check->port != 0 ? check->port : bind->port_first,
 		.address = backend->address,
 		.check = check,
 		.initial = (enum weir_health_verdict)status.facts.verdict,
 		.word = said_in_answers(service, status.facts),
 	};
+	if (check->via == WEIR_VIA_DATA_PATH) {
+		targets[*n].vip = bind->address;
+	}
+	(*n)++;
 }
 
 // A check by the agent has the agent's port and pace.

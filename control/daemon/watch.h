@@ -11,6 +11,7 @@
 #include <uv.h>
 
 #include "agents.h"
+#include "data_path_tunnel.h"
 #include "handover.h"
 #include "health.h"
 #include "log.h"
@@ -29,6 +30,9 @@ int weir_watch_create(uv_loop_t *loop, struct weir_log *log, struct weir_estimat
 	weir_watch_changed changed, void *context, struct weir_watch **ret);
 // Take the path MTU of backends from these sockets, which are the watch's from here on.
 void weir_watch_listen(struct weir_watch *watch, struct weir_path_mtu_sockets *sockets);
+// Send health checks via the data path by this tunnel, which is the watch's from here on. Returns 0
+// or negative errno.
+int weir_watch_set_data_path(struct weir_watch *watch, struct weir_data_path_tunnel *tunnel);
 // Memory is released by the loop's next iterations. NULL is fine.
 void weir_watch_free(struct weir_watch *watch);
 

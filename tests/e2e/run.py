@@ -24,6 +24,7 @@ import scenarios_backends
 import scenarios_balancing
 import scenarios_checks
 import scenarios_control
+import scenarios_data_path
 import scenarios_hostile
 import scenarios_limits
 import scenarios_mtu
@@ -38,7 +39,7 @@ import scenarios_worker
 from scenario import collect
 
 MODULES = (scenarios_traffic, scenarios_balancing, scenarios_backends, scenarios_policies,
-           scenarios_checks, scenarios_control, scenarios_hostile,
+           scenarios_checks, scenarios_data_path, scenarios_control, scenarios_hostile,
            scenarios_limits, scenarios_mtu, scenarios_ports, scenarios_subsets, scenarios_worker,
            scenarios_access, scenarios_agents, scenarios_restart, scenarios_reported,
            scenarios_slow_start)

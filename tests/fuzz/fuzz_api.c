@@ -103,7 +103,7 @@ static void open_daemon(void) {
 	world->log.level = WEIR_LOG_DEBUG;
 	world->log.fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	REQUIRE(world->log.fd >= 0);
-	REQUIRE(weir_reload_create(USED_FILE, &world->reload, &errors) == 0);
+	REQUIRE(weir_reload_create(USED_FILE, true, &world->reload, &errors) == 0);
 	weir_config_errors_fini(&errors);
 	if (weir_run_dir_make_control(world->dir, (uid_t)-1, (gid_t)-1, why, sizeof(why)) < 0 ||
 		weir_api_socket_open(world->dir, &world->socket, why, sizeof(why)) < 0) {

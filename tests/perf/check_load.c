@@ -6,12 +6,20 @@
 // failed or began more than 100 ms late, which needs CPUs that nothing else uses.
 //
 // usage: check_load BACKENDS SECONDS tcp|http|agent-check HANGING [--strict]
+//        check_load BACKENDS SECONDS tcp|http direct|data-path WEIR-AGENT
 //
 // HANGING servers, the first ones, accept and never answer.
+//
+// The second form, for root, compares the ways of a check: there is one server, in a network
+// namespace of its own behind a veth, where WEIR-AGENT decapsulates. Each backend has a VIP of its
+// own, so that the connections of two do not meet in the one server as those of two servers never
+// do.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +35,10 @@
 #define LATE_MS 100 // more is a failure
 #define LATE_MOST 10000u
 #define TIMEOUT_MS 500
+
+#define SERVER "10.0.0.11" // of the second form
+#define VIPS "198.18.0.0/15"
+#define SERVER_PORT 8080
 
 struct load {
 	uv_loop_t loop;
@@ -94,7 +106,7 @@ static void serve(int listener, bool http, uint32_t hanging) {
 }
 
 static pid_t start_servers(bool http, uint32_t hanging, uint16_t *ret_port) {
-	struct sockaddr_in any = {.sin_family = AF_INET};
+	struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons(*ret_port)};
 	socklen_t bytes = sizeof(any);
 	int listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
 	pid_t pid;
@@ -113,6 +125,70 @@ static pid_t start_servers(bool http, uint32_t hanging, uint16_t *ret_port) {
 		serve(listener, http, hanging);
 	}
 	close(listener);
+	return pid;
+}
+
+// --- a server behind a veth ------------------------------------------------------------------
+
+static void run(const char *format, ...) {
+	char command[1024];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(command, sizeof(command), format, arguments);
+	va_end(arguments);
+	if (system(command) != 0) {
+		fprintf(stderr, "failed: %s\n", command);
+		exit(1);
+	}
+}
+
+static void decapsulate(const char *agent) {
+	if (fork() == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		dup2(STDERR_FILENO, STDOUT_FILENO);
+		execl(agent, agent, "decap", "eth0", NULL);
+		perror(agent);
+		_exit(127);
+	}
+}
+
+// This process goes into a namespace of its own, and its child into another.
+static pid_t start_far_server(bool http, const char *agent) {
+	char go = 0;
+	int pipes[2];
+	pid_t pid;
+
+	if (unshare(CLONE_NEWNET) < 0 || pipe(pipes) < 0 || (pid = fork()) < 0) {
+		perror("namespace (root?)");
+		exit(1);
+	}
+	if (pid == 0) {
+		uint16_t port = SERVER_PORT;
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (unshare(CLONE_NEWNET) < 0 || write(pipes[1], "n", 1) != 1 ||
+			raise(SIGSTOP) != 0) {
+			_exit(1);
+		}
+		decapsulate(agent);
+		start_servers(http, 0, &port);
+		for (;;) {
+			pause();
+		}
+	}
+	if (read(pipes[0], &go, 1) != 1 || waitpid(pid, NULL, WUNTRACED) != pid) {
+		exit(1);
+	}
+	run("ip link set lo up && ip link add ours type veth peer name eth0 netns %d", (int)pid);
+	run("ip addr add 10.0.0.2/24 dev ours && ip link set ours up && ethtool -K ours tx off "
+	    ">/dev/null");
+	run("nsenter -t %d -n sh -c 'ip link set lo up && ip addr add " SERVER "/24 dev eth0 && "
+	    "ip link set eth0 up && ip route add local " VIPS " dev lo'",
+		(int)pid);
+	run("ip route add default via " SERVER);
+	kill(pid, SIGCONT);
+	sleep(2); // the agent, and the listener
 	return pid;
 }
 
@@ -202,8 +278,24 @@ static int print(const struct load *load) {
 	return passes == 0 || (load->strict && (percentile(load, 1) > LATE_MS || fails > 0));
 }
 
+static void on_lost(void *context, const char *device) {
+	(void)context;
+	fprintf(stderr, "%s is gone\n", device);
+}
+
+static void open_data_path(struct load *load) {
+	struct weir_data_path_tunnel tunnel;
+	char why[256] = "";
+
+	if (weir_data_path_tunnel_open(geteuid(), &tunnel, why, sizeof(why)) < 0 ||
+		weir_health_set_data_path(load->health, &tunnel, on_lost) < 0) {
+		fprintf(stderr, "data path: %s\n", why);
+		exit(1);
+	}
+}
+
 static void configure(
-	struct load *load, const struct weir_config_health_check *check, uint16_t port) {
+	struct load *load, const struct weir_config_health_check *check, uint16_t port, bool far) {
 	struct weir_health_target *targets = calloc(load->backends, sizeof(*targets));
 	int r;
 
@@ -216,6 +308,15 @@ static void configure(
 			.check = check,
 			.initial = WEIR_HEALTH_VERDICT_UNKNOWN};
 		memcpy(targets[i].address.bytes, &address, sizeof(address));
+		if (far) {
+			weir_address_parse(SERVER, &targets[i].address);
+		}
+		if (check->via == WEIR_VIA_DATA_PATH) {
+			uint32_t vip = htonl(0xc6120000u + i);
+
+			targets[i].vip.family = 4;
+			memcpy(targets[i].vip.bytes, &vip, sizeof(vip));
+		}
 	}
 	r = weir_health_configure(load->health, targets, load->backends);
 	if (r < 0) {
@@ -242,14 +343,16 @@ int main(int argc, char **argv) {
 		.rise = 2,
 		.fall = 3};
 	static struct load load;
-	uint16_t port;
+	bool direct, data_path;
+	uint16_t port = 0;
 	pid_t servers;
 	int r;
 
 	if (argc < 5) {
 		fprintf(stderr,
-			"usage: %s BACKENDS SECONDS tcp|http|agent-check HANGING [--strict]\n",
-			argv[0]);
+			"usage: %s BACKENDS SECONDS tcp|http|agent-check HANGING [--strict]\n"
+			"       %s BACKENDS SECONDS tcp|http direct|data-path WEIR-AGENT\n",
+			argv[0], argv[0]);
 		return 2;
 	}
 	raise_limit();
@@ -260,12 +363,23 @@ int main(int argc, char **argv) {
 	check.type = strcmp(argv[3], "tcp") == 0    ? WEIR_CHECK_TCP
 		     : strcmp(argv[3], "http") == 0 ? WEIR_CHECK_HTTP
 						    : WEIR_CHECK_AGENT_CHECK;
-	servers = start_servers(check.type == WEIR_CHECK_HTTP, load.hanging, &port);
+	direct = argc > 5 && strcmp(argv[4], "direct") == 0;
+	data_path = argc > 5 && strcmp(argv[4], "data-path") == 0;
+	if (direct || data_path) {
+		check.via = data_path ? WEIR_VIA_DATA_PATH : WEIR_VIA_DIRECT;
+		port = SERVER_PORT;
+		servers = start_far_server(check.type == WEIR_CHECK_HTTP, argv[5]);
+	} else {
+		servers = start_servers(check.type == WEIR_CHECK_HTTP, load.hanging, &port);
+	}
 	uv_loop_init(&load.loop);
 	if (weir_health_create(&load.loop, on_health, on_report, &load, &load.health) < 0) {
 		return 1;
 	}
-	configure(&load, &check, port);
+	if (data_path) {
+		open_data_path(&load);
+	}
+	configure(&load, &check, port, direct || data_path);
 	uv_timer_init(&load.loop, &load.sample);
 	load.sample.data = &load;
 	uv_timer_start(&load.sample, on_sample, 1000, 1000);

@@ -295,7 +295,8 @@ static json_t *json_last(const struct weir_health_status *status) {
 	if (!status->checked) {
 		return json_null();
 	}
-	return json_pack("{s:b, s:s, s:I, s:I}", "ok", (int)status->passed, "detail",
+	return json_pack("{s:o, s:s, s:I, s:I}", "ok",
+		status->without_result ? json_null() : json_boolean(status->passed), "detail",
 		status->detail, "duration_ms", (json_int_t)status->duration_ms, "age_ms",
 		(json_int_t)status->age_ms);
 }
@@ -343,6 +344,8 @@ static json_t *health_row(const struct backend_list *list, const struct weir_bac
 		status = (struct weir_health_status){.type = WEIR_CHECK_NONE};
 	}
 	json_object_set_new(row, "check", json_string(weir_config_check_name(status.type)));
+	json_object_set_new(
+		row, "via", checked ? json_string(weir_config_via_name(status.via)) : json_null());
 	json_object_set_new(row, "interval_ms",
 		checked ? json_integer((json_int_t)status.interval_ms) : json_null());
 	json_object_set_new(row, "last", json_last(&status));

@@ -33,12 +33,16 @@ static bool is_same_request(
 	       a->status_first == b->status_first && a->status_last == b->status_last;
 }
 
+static bool is_same_address(const struct weir_address *a, const struct weir_address *b) {
+	return a->family == b->family && memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
+}
+
 static bool is_same(
 	const struct weir_health_check *check, const struct weir_health_target *target) {
 	const struct weir_config_health_check *a = &check->params->check, *b = target->check;
 
-	return check->port == target->port && check->address.family == target->address.family &&
-	       memcmp(check->address.bytes, target->address.bytes, 16) == 0 && a->type == b->type &&
+	return check->port == target->port && is_same_address(&check->address, &target->address) &&
+	       is_same_address(&check->vip, &target->vip) && a->type == b->type &&
 	       a->interval_ms == b->interval_ms && a->timeout_ms == b->timeout_ms &&
 	       a->rise == b->rise && a->fall == b->fall &&
 	       (a->type == WEIR_CHECK_TCP || is_same_request(a, b));
@@ -163,8 +167,12 @@ static void set_target(struct weir_health_check *check, const struct weir_health
 	leave_params(check->params);
 	check->params = memory->params;
 	memory->params = NULL;
+	if (!is_same_address(&check->address, &target->address)) {
+		check->source = (struct weir_address){0};
+	}
 	check->port = target->port;
 	check->address = target->address;
+	check->vip = target->vip;
 	check->ended_ns = 0;
 	check->duration_ms = 0;
 	check->detail[0] = '\0';
@@ -306,6 +314,11 @@ int weir_health_create(uv_loop_t *loop, weir_health_fn on_health, weir_health_re
 	return 0;
 }
 
+int weir_health_set_data_path(struct weir_health *health, struct weir_data_path_tunnel *tunnel,
+	weir_data_path_lost_fn on_lost) {
+	return weir_data_path_create(health->loop, tunnel, on_lost, health->context, &health->path);
+}
+
 void weir_health_free(struct weir_health *health) {
 	if (health == NULL) {
 		return;
@@ -316,6 +329,7 @@ void weir_health_free(struct weir_health *health) {
 		}
 	}
 	weir_health_curl_free(health->curl);
+	weir_data_path_free(health->path);
 	free(health->checks);
 	free(health);
 }

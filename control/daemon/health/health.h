@@ -30,6 +30,7 @@
 #include <uv.h>
 
 #include "config.h"
+#include "data_path.h"
 #include "health_probe.h"
 #include "health_state.h"
 #include "layout.h"
@@ -56,6 +57,8 @@ struct weir_health_target {
 	uint16_t backend; // id; at most one target each, and one beside
 	uint16_t port; // host order; already the service's when check->port is 0
 	struct weir_address address;
+	struct weir_address vip; // along the data path: what to connect to; family 0 = straight to
+				 // the address
 	const struct weir_config_health_check *check; // copied
 	bool beside; // beside the backend's check, as HAProxy's agent-check; no callback of a
 		     // verdict
@@ -65,10 +68,12 @@ struct weir_health_target {
 
 struct weir_health_status {
 	enum weir_config_check type;
+	enum weir_config_via via;
 	enum weir_health_verdict verdict;
 	uint64_t interval_ms; // from its last check to the next
-	bool checked; // at least one check ended; else the next four are empty
-	bool passed; // the last one
+	bool checked; // at least one check ended; else the next five are empty
+	bool passed; // the last one that had a result
+	bool without_result; // the last one: this host could not ask; detail says why
 	char detail[WEIR_HEALTH_DETAIL_BYTES]; // "HTTP 503", "connected", "timeout after 500 ms"
 	uint32_t duration_ms; // of the last check
 	uint32_t late_ms; // how late the last one began: the loop was busy, or too many were in
@@ -83,12 +88,24 @@ struct weir_health_status {
 int weir_health_create(uv_loop_t *loop, weir_health_fn on_health, weir_health_report_fn on_report,
 	void *context, struct weir_health **ret);
 
+// Checks with a VIP go along this tunnel from now on, which is the module's from here on. Without
+// one they have no result. on_lost: with the context of weir_health_create. Once at most. Returns 0
+// or negative errno.
+int weir_health_set_data_path(struct weir_health *health, struct weir_data_path_tunnel *tunnel,
+	weir_data_path_lost_fn on_lost);
+
 // Check these backends and no others. Those whose address, port and parameters are the same go on
 // as they are (verdict, counts, timers); a changed one starts its count anew, but keeps its
 // verdict; a new one begins in `initial` without a callback. All or nothing. Returns 0, -EINVAL (a
 // backend twice, an interval of 0, ...), -ENOMEM.
 int weir_health_configure(
 	struct weir_health *health, const struct weir_health_target *targets, uint32_t n);
+
+// The source of the outer header in front of packets to a backend, for checks along the data path:
+// that of the dataplane. source_bits: IPv4, so many low bits of it are each flow's own. family 0:
+// the kernel's choice. Nothing for one that is not checked.
+void weir_health_set_source(struct weir_health *health, uint16_t backend,
+	const struct weir_address *source, uint8_t source_bits);
 
 // Whether a backend is far from being used, or near (as it is at first): a member of a subset or
 // one of the next to become one. Nothing for one that is not checked.

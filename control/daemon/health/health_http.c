@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include "health_answer.h"
+#include "health_connect.h"
 #include "health_http.h"
 #include "health_relay.h"
 #include "received.h"
@@ -52,10 +53,13 @@ static size_t take_body(char *data, size_t size, size_t n, void *context) {
 static curl_socket_t open_socket(
 	void *context, curlsocktype purpose, struct curl_sockaddr *address) {
 	struct weir_health_http *http = context;
-	int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+	struct weir_data_path_flow *flow = http->relay == NULL ? http->params.flow : NULL;
+	int fd = flow != NULL ? weir_health_take_socket(flow)
+			      : socket(address->family, address->socktype | SOCK_CLOEXEC,
+					address->protocol);
 
 	(void)purpose;
-	http->no_socket = fd < 0 ? -errno : 0;
+	http->no_socket = fd >= 0 ? 0 : flow != NULL ? -EADDRNOTAVAIL : -errno;
 	http->fd = fd;
 	return fd < 0 ? CURL_SOCKET_BAD : fd;
 }
@@ -286,7 +290,7 @@ static int set_headers(struct weir_health_http *http) {
 	return r;
 }
 
-// The backend's address as it stands in a URL.
+// The address to connect to as it stands in a URL.
 static void format_address(const struct weir_health_http *http, char *text, size_t bytes) {
 	bool ipv6 = http->params.address.family == 6;
 	char address[INET6_ADDRSTRLEN];
@@ -306,7 +310,7 @@ void weir_health_server_name(
 }
 
 // The name of the server is that of the URL, so that curl sends and verifies it; the connection
-// goes to the backend's address all the same, and nothing is looked up.
+// goes to the address all the same, and nothing is looked up.
 static int set_tls(struct weir_health_http *http, char name[WEIR_HEALTH_NAME_BYTES]) {
 	const struct weir_config_health_check *check = http->params.check;
 	CURL *easy = http->transfer.easy;

@@ -31,6 +31,9 @@ struct weir_health_check {
 	uint16_t port;
 	bool beside; // the agent-check beside the backend's check: its results decide nothing
 	struct weir_address address;
+	struct weir_address vip; // data path: to connect to; family 0 = straight to the address
+	struct weir_address source; // of the outer header; family 0 = not known yet
+	uint8_t source_bits;
 	struct weir_health_params *params;
 	enum weir_health_phase phase;
 	bool refused; // while QUEUED or RUNNING: in the share of failing backends
@@ -45,12 +48,14 @@ struct weir_health_check {
 	uint64_t started_ns; // start of the running probe
 	uint64_t ended_ns; // end of the last probe, 0 = none ended
 	bool passed;
+	bool without_result; // the last probe: this host could not ask
 	char detail[WEIR_HEALTH_DETAIL_BYTES];
 	uint32_t duration_ms;
 	uint32_t streak;
 	uint64_t passes, fails;
 	uint8_t word; // enum weir_health_word: what it said last in an answer
 	struct weir_agent_check said; // what its agent-check said
+	struct weir_data_path_flow flow; // while RUNNING along the data path
 	struct weir_health_tcp *tcp; // while RUNNING, one of these
 	struct weir_health_http *http;
 	struct weir_health_agent_check *agent_check;
@@ -62,6 +67,7 @@ struct weir_health {
 	weir_health_report_fn on_report;
 	void *context;
 	struct weir_health_curl *curl;
+	struct weir_data_path *path; // NULL = there is none
 	struct weir_health_check **checks; // by slot; NULL = not checked
 	uint32_t slots; // elements of checks
 	uint64_t generation;

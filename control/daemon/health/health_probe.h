@@ -10,6 +10,7 @@
 #include <uv.h>
 
 #include "config.h"
+#include "data_path.h"
 #include "report.h"
 
 enum weir_probe_outcome {
@@ -24,8 +25,9 @@ typedef void (*weir_probe_fn)(void *context, enum weir_probe_outcome outcome, co
 	const struct weir_report *report);
 
 struct weir_probe_params {
-	struct weir_address address;
+	struct weir_address address; // to connect to
 	uint16_t port; // host order
+	struct weir_data_path_flow *flow; // whose socket is to be connected; NULL = one of its own
 	const struct weir_config_health_check *check; // valid until the probe ends
 	weir_probe_fn done;
 	void *context;
@@ -68,6 +70,7 @@ static inline enum weir_probe_outcome weir_probe_outcome_of(int error) {
 	case EAFNOSUPPORT: // IPv6 is switched off here
 	case EPERM: // a packet filter of this host
 	case EACCES:
+	case ENODEV: // the device of the data path is gone
 		return WEIR_PROBE_UNKNOWN;
 	default:
 		return WEIR_PROBE_FAILED;

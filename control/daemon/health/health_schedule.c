@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "health_path.h"
 #include "health_private.h"
 
 #define NS_PER_MS 1000000ull
@@ -196,8 +197,10 @@ static void finish(struct weir_health_check *check, enum weir_probe_outcome outc
 	check->agent_check = NULL;
 	count_end(check);
 	snprintf(news.detail, sizeof(news.detail), "%s", detail);
+	weir_health_path_end(check, &outcome, news.detail, sizeof(news.detail));
 	keep_detail(check, &news);
 	check->duration_ms = (uint32_t)((now - check->started_ns) / NS_PER_MS);
+	check->without_result = outcome == WEIR_PROBE_UNKNOWN;
 	if (outcome != WEIR_PROBE_UNKNOWN) {
 		take_result(check, outcome == WEIR_PROBE_PASSED, report, &news);
 	}
@@ -234,13 +237,16 @@ static int start_probe(struct weir_health_check *check, const struct weir_probe_
 }
 
 static void start(struct weir_health_check *check) {
+	bool data_path = check->vip.family != 0;
 	struct weir_probe_params params = {
-		.address = check->address,
+		.address = data_path ? check->vip : check->address,
 		.port = check->port,
+		.flow = data_path ? &check->flow : NULL,
 		.check = &check->params->check,
 		.done = on_done,
 		.context = check,
 	};
+	char why[WEIR_HEALTH_DETAIL_BYTES];
 	int r;
 
 	check->phase = WEIR_HEALTH_CHECK_RUNNING;
@@ -249,6 +255,11 @@ static void start(struct weir_health_check *check) {
 				 ? (uint32_t)(check->started_ns / NS_PER_MS - check->planned_ms)
 				 : 0;
 	count_start(check);
+	r = weir_health_path_open(check, why, sizeof(why));
+	if (r) {
+		finish(check, weir_probe_outcome_of(r), why, NULL);
+		return;
+	}
 	r = start_probe(check, &params);
 	if (r) {
 		finish(check, weir_probe_outcome_of(r), uv_strerror(r), NULL);
@@ -309,6 +320,7 @@ static void cancel(struct weir_health_check *check) {
 	check->http = NULL;
 	check->tcp = NULL;
 	check->agent_check = NULL;
+	weir_health_path_cancel(check);
 }
 
 // Out of timer, queue or flight.
@@ -380,6 +392,16 @@ void weir_health_set_idle(struct weir_health *health, uint16_t backend, uint32_t
 	}
 }
 
+void weir_health_set_source(struct weir_health *health, uint16_t backend,
+	const struct weir_address *source, uint8_t source_bits) {
+	struct weir_health_check *check = weir_health_find(health, backend, false);
+
+	if (check != NULL) {
+		check->source = *source;
+		check->source_bits = source_bits;
+	}
+}
+
 void weir_health_tell(struct weir_health *health, uint16_t backend, enum weir_probe_outcome outcome,
 	const char *detail, uint32_t duration_ms) {
 	struct weir_health_check *check = weir_health_find(health, backend, false);
@@ -391,6 +413,7 @@ void weir_health_tell(struct weir_health *health, uint16_t backend, enum weir_pr
 	snprintf(news.detail, sizeof(news.detail), "%s", detail);
 	keep_detail(check, &news);
 	check->duration_ms = duration_ms;
+	check->without_result = outcome == WEIR_PROBE_UNKNOWN;
 	if (outcome != WEIR_PROBE_UNKNOWN) {
 		take_result(check, outcome == WEIR_PROBE_PASSED, NULL, &news);
 	}
@@ -410,6 +433,7 @@ int weir_health_status(const struct weir_health *health, uint16_t backend, bool 
 	}
 	*ret = (struct weir_health_status){
 		.type = check->params->check.type,
+		.via = check->vip.family != 0 ? WEIR_VIA_DATA_PATH : WEIR_VIA_DIRECT,
 		.verdict = check->verdict,
 		.late_ms = check->late_ms,
 		.interval_ms = (uint64_t)check->params->check.interval_ms * pace(check),
@@ -419,6 +443,7 @@ int weir_health_status(const struct weir_health *health, uint16_t backend, bool 
 	if (check->ended_ns != 0) {
 		ret->checked = true;
 		ret->passed = check->passed;
+		ret->without_result = check->without_result;
 		memcpy(ret->detail, check->detail, sizeof(ret->detail));
 		ret->duration_ms = check->duration_ms;
 		ret->age_ms = (now - check->ended_ns) / NS_PER_MS;

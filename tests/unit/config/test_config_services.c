@@ -26,6 +26,7 @@ static void service_defaults(void **state) {
 	assert_int_equal(service->backend_count, 1);
 	assert_int_equal(service->backends[0].weight, 100);
 	assert_int_equal(check->type, WEIR_CHECK_NONE);
+	assert_int_equal(check->via, WEIR_VIA_DIRECT);
 	assert_string_equal(check->path, "/");
 	assert_string_equal(check->host, "");
 	assert_int_equal(check->port, 0);
@@ -117,6 +118,35 @@ static void health_check_default_is_named_in_the_message(void **state) {
 		"services[0].health_check.timeout_ms", "interval_ms (1000, the default)");
 	weir_config_free(parse_good(ONE("\"health_check\": {\"type\": \"tcp\", \"interval_ms\": "
 					"500},")));
+}
+
+// The VIP of a check via the data path, and its port: the first TCP bind; "port" goes before.
+static void health_check_via_data_path_is_about_the_first_tcp_bind(void **state) {
+	static const char udp[] = "{\"address\": \"198.51.100.9\", \"protocol\": \"udp\", "
+				  "\"port\": 53}";
+	static const struct {
+		const char *check, *more;
+		uint16_t port;
+	} cases[] = {
+		{"\"type\": \"tcp\"", ", " BIND, 53},
+		{"\"type\": \"tcp\", \"via\": \"direct\"", ", " BIND, 53},
+		{"\"type\": \"tcp\", \"via\": \"data-path\"", ", " BIND, 80},
+		{"\"type\": \"tcp\", \"via\": \"data-path\", \"port\": 8080", "", 53},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char service[256], text[2048];
+		struct weir_config *config;
+
+		snprintf(service, sizeof(service), "\"health_check\": {%s},", cases[i].check);
+		snprintf(text, sizeof(text), CONFIG("", SERVICE("%s", "%s%s", BACKEND)), service,
+			udp, cases[i].more);
+		config = parse_good(text);
+		assert_int_equal(
+			weir_config_checked_bind(&config->services[0])->port_first, cases[i].port);
+		weir_config_free(config);
+	}
 }
 
 static void health_check_needs_a_port(void **state) {
@@ -215,6 +245,7 @@ int main(void) {
 		cmocka_unit_test(overlap_is_reported_at_the_later_bind),
 		cmocka_unit_test(table_size_next_prime),
 		cmocka_unit_test(health_check_default_is_named_in_the_message),
+		cmocka_unit_test(health_check_via_data_path_is_about_the_first_tcp_bind),
 		cmocka_unit_test(health_check_needs_a_port),
 		cmocka_unit_test(agent_is_there_when_its_object_is),
 		cmocka_unit_test(outliers_are_ejected_when_the_object_is_there),

@@ -44,7 +44,7 @@ static int setup(void **state) {
 	assert_non_null(mkdtemp(lab->dir));
 	snprintf(lab->file, sizeof(lab->file), "%s/weir.json", lab->dir);
 	put(lab->file, CONFIG("", "100"));
-	r = weir_reload_create(lab->file, &lab->reload, &errors);
+	r = weir_reload_create(lab->file, false, &lab->reload, &errors);
 	weir_config_errors_fini(&errors);
 	*state = lab;
 	return r;
@@ -197,10 +197,59 @@ static void reload_create_reports_errors(void **state) {
 	struct weir_reload *reload = NULL;
 
 	put(lab->file, "{");
-	assert_true(weir_reload_create(lab->file, &reload, &errors) < 0);
+	assert_true(weir_reload_create(lab->file, false, &reload, &errors) < 0);
 	assert_null(reload);
 	assert_int_equal(errors.count, 1);
 	weir_config_errors_fini(&errors);
+}
+
+#define VIA(via) "\"health_check\": {\"type\": \"tcp\", \"via\": \"" via "\"},"
+#define WHY "\"data-path\" needs weir-control to be started with --data-path-checks"
+
+static void put_checks(const char *file, const char *first, const char *second) {
+	FILE *f = fopen(file, "w");
+
+	fprintf(f,
+		"{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\"}], \"services\": [\n"
+		"{\"name\": \"a\", %s \"binds\": [{\"address\": \"198.51.100.10\", "
+		"\"protocol\": \"tcp\", \"port\": 80}], \"backends\": [{\"name\": \"a-1\", "
+		"\"address\": \"10.0.0.11\"}]},\n"
+		"{\"name\": \"b\", %s \"binds\": [{\"address\": \"198.51.100.10\", "
+		"\"protocol\": \"tcp\", \"port\": 81}], \"backends\": [{\"name\": \"b-1\", "
+		"\"address\": \"10.0.0.12\"}]}]}",
+		first, second);
+	fclose(f);
+}
+
+// Also a file that has warnings, as this one: of the seed.
+static void reload_without_the_ability_refuses_checks_via_the_data_path(void **state) {
+	struct lab *lab = *state;
+	struct weir_reload_plan plan;
+	struct weir_config_errors errors;
+	struct weir_reload *reload = NULL;
+
+	put_checks(lab->file, VIA("data-path"), VIA("data-path"));
+	assert_int_equal(weir_reload_plan(lab->reload, NULL, &plan), -EOPNOTSUPP);
+	assert_int_equal(plan.errors.count, 2);
+	assert_int_equal(plan.errors.warning_count, 0);
+	assert_int_equal(plan.errors.error[0].line, 2);
+	assert_string_equal(plan.errors.error[1].path, "services[1].health_check.via");
+	assert_non_null(strstr(plan.errors.error[1].reason, WHY));
+	weir_reload_plan_fini(&plan);
+	assert_true(weir_reload_create(lab->file, false, &reload, &errors) < 0);
+	assert_int_equal(errors.count, 2);
+	weir_config_errors_fini(&errors);
+	assert_int_equal(weir_reload_create(lab->file, true, &reload, &errors), 0);
+	weir_config_errors_fini(&errors);
+	put_checks(lab->file, VIA("direct"), VIA("data-path"));
+	assert_int_equal(weir_reload_plan(reload, NULL, &plan), 0);
+	assert_int_equal(plan.difference.count, 1);
+	weir_reload_plan_fini(&plan);
+	assert_int_equal(weir_reload_plan(lab->reload, NULL, &plan), -EOPNOTSUPP);
+	assert_int_equal(plan.errors.count, 1);
+	assert_string_equal(plan.errors.error[0].path, "services[1].health_check.via");
+	weir_reload_plan_fini(&plan);
+	weir_reload_free(reload);
 }
 
 int main(void) {
@@ -211,6 +260,7 @@ int main(void) {
 		T(reload_bad_file_is_refused_with_every_error),
 		T(reload_missing_file_is_an_error_with_a_reason),
 		T(reload_never_waits_for_a_pipe),
+		T(reload_without_the_ability_refuses_checks_via_the_data_path),
 		T(reload_other_file_becomes_the_one_in_use),
 		T(reload_keeps_the_dataplane_part_until_it_restarts),
 		T(reload_takes_the_place_of_the_instance),

@@ -166,6 +166,7 @@ static void health_show_without_checks_says_none(void **state) {
 
 	assert_int_equal(json_array_size(list), 3);
 	assert_string_equal(text_of(one, "check"), "none");
+	assert_true(json_is_null(json_object_get(one, "via")));
 	assert_string_equal(text_of(one, "health"), "healthy");
 	assert_true(json_is_null(json_object_get(one, "last")));
 	json_decref(list);

@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "data_path.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "data_path_netlink.h"
+#include "data_path_outer.h"
+#include "data_path_ports.h"
+#include "data_path_return.h"
+
+#define PACKET_BYTES 2048 // above the MTU of the device
+#define PACKETS_PER_TURN 4096 // a turn may be long, when many checks begin and end in it
+#define BIND_TRIES 16 // ports that somebody else may have
+#define SOURCE_PORT 9 // discard: nothing is sent there
+
+struct flow { // the last one of a port
+	struct weir_data_path_outer outer;
+	struct weir_address backend, local, vip; // vip.family 0 = the port had none yet
+	uint16_t vip_port;
+	bool open;
+	bool answered; // something has come back: a packet acknowledges it
+	uint64_t step_ms; // loop time when the SYN left, then when the first ACK did
+	uint32_t packets; // sent on, or tried to
+	int error; // of the last one
+};
+
+struct weir_data_path {
+	struct weir_data_path_tunnel tunnel;
+	uv_poll_t poll; // for what the kernel sends by itself: acknowledgements, repetitions
+	uv_prepare_t prepare; // before the loop waits: what this turn has made is sent at once
+	unsigned int open_handles;
+	weir_data_path_lost_fn on_lost;
+	void *context;
+	int question4, question6; // datagram sockets, to ask the kernel for source addresses
+	struct weir_data_path_netlink kernel;
+	bool lost;
+	struct weir_data_path_ports ports;
+	struct flow flows[WEIR_DATA_PATH_PORTS]; // by port
+};
+
+static bool is_same(const struct weir_address *a, const struct weir_address *b) {
+	return a->family == b->family && memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
+}
+
+static bool is_unspecified(const struct weir_address *address) {
+	static const uint8_t none[sizeof(address->bytes)];
+
+	return address->family != 0 && memcmp(address->bytes, none, sizeof(none)) == 0;
+}
+
+static socklen_t socket_address(
+	const struct weir_address *address, uint16_t port, struct sockaddr_storage *ret) {
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)ret;
+	struct sockaddr_in *in = (struct sockaddr_in *)ret;
+
+	memset(ret, 0, sizeof(*ret));
+	if (address->family == 4) {
+		in->sin_family = AF_INET;
+		in->sin_port = htons(port);
+		memcpy(&in->sin_addr, address->bytes, sizeof(in->sin_addr));
+		return sizeof(*in);
+	}
+	in6->sin6_family = AF_INET6;
+	in6->sin6_port = htons(port);
+	memcpy(&in6->sin6_addr, address->bytes, sizeof(in6->sin6_addr));
+	return sizeof(*in6);
+}
+
+// --- packets of the device ----------------------------------------------------------------
+
+static int send_on(const struct weir_data_path *path, const struct flow *flow,
+	const uint8_t *packet, size_t bytes) {
+	uint8_t header[WEIR_DATA_PATH_OUTER_BYTES];
+	struct sockaddr_storage to;
+	struct iovec parts[2] = {
+		{.iov_base = header,
+			.iov_len = weir_data_path_outer_fill(&flow->outer, packet, bytes, header)},
+		{.iov_base = (uint8_t *)(uintptr_t)packet, .iov_len = bytes},
+	};
+	struct msghdr message = {.msg_name = &to,
+		.msg_namelen = socket_address(&flow->backend, 0, &to),
+		.msg_iov = parts,
+		.msg_iovlen = 2};
+	int fd = flow->backend.family == 4 ? path->tunnel.ipv4 : path->tunnel.ipv6;
+
+	return sendmsg(fd, &message, MSG_DONTWAIT) < 0 ? -errno : 0;
+}
+
+// Anybody on this host may bind a socket to the device, so only what belongs to a flow is sent on;
+// of one that has ended, only its RST.
+static void take_packet(struct weir_data_path *path, const uint8_t *packet, size_t bytes) {
+	struct weir_data_path_packet read;
+	struct flow *flow;
+
+	if (!weir_data_path_packet_read(packet, bytes, &read) ||
+		read.source_port < path->ports.first ||
+		read.source_port - path->ports.first >= (int)WEIR_DATA_PATH_PORTS) {
+		return;
+	}
+	flow = &path->flows[read.source_port - path->ports.first];
+	if (is_unspecified(&flow->local)) { // the kernel has chosen
+		flow->local = read.source;
+	}
+	if ((flow->open || read.reset) && flow->vip_port == read.destination_port &&
+		is_same(&flow->vip, &read.destination) && is_same(&flow->local, &read.source)) {
+		if (flow->packets == 0 || (read.acknowledges && !flow->answered)) {
+			flow->step_ms = uv_now(path->poll.loop);
+		}
+		flow->error = send_on(path, flow, packet, bytes);
+		flow->packets++;
+		flow->answered |= read.acknowledges;
+	}
+}
+
+static void lose(struct weir_data_path *path) {
+	path->lost = true;
+	uv_poll_stop(&path->poll);
+	uv_prepare_stop(&path->prepare);
+	path->on_lost(path->context, path->tunnel.name);
+}
+
+static void take_packets(struct weir_data_path *path) {
+	uint8_t packet[PACKET_BYTES];
+
+	for (int i = 0; i < PACKETS_PER_TURN && !path->lost; i++) {
+		ssize_t got = read(path->tunnel.device, packet, sizeof(packet));
+
+		if (got < 0 && errno == EINTR) {
+			continue;
+		}
+		if (got < 0 && errno != EAGAIN) {
+			lose(path);
+		}
+		if (got <= 0) {
+			return;
+		}
+		take_packet(path, packet, (size_t)got);
+	}
+}
+
+static void on_packets(uv_poll_t *poll, int status, int events) {
+	(void)status;
+	(void)events; // reading tells
+	take_packets(poll->data);
+}
+
+static void before_wait(uv_prepare_t *prepare) {
+	take_packets(prepare->data);
+}
+
+// --- flows --------------------------------------------------------------------------------
+
+// The address that the kernel would send from, by its ordinary routes. Sends nothing.
+static int source_towards(const struct weir_data_path *path, const struct weir_address *to,
+	struct weir_address *ret) {
+	static const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
+	int fd = to->family == 4 ? path->question4 : path->question6;
+	struct sockaddr_storage name;
+	socklen_t bytes = socket_address(to, SOURCE_PORT, &name);
+
+	if (fd < 0) {
+		return -EAFNOSUPPORT;
+	}
+	(void)connect(fd, &nobody, sizeof(nobody)); // what it was connected to would decide
+	if (connect(fd, (struct sockaddr *)&name, bytes) < 0) {
+		return -errno;
+	}
+	bytes = sizeof(name);
+	if (getsockname(fd, (struct sockaddr *)&name, &bytes) < 0) {
+		return -errno;
+	}
+	*ret = (struct weir_address){.family = to->family};
+	if (to->family == 4) {
+		memcpy(ret->bytes, &((struct sockaddr_in *)&name)->sin_addr, 4);
+	} else {
+		memcpy(ret->bytes, &((struct sockaddr_in6 *)&name)->sin6_addr, 16);
+	}
+	return 0;
+}
+
+// The addresses of a flow here: of the connection, and of the outer header. The connection's is the
+// one that the backend's host would be spoken to with. Where the families differ, it is the one for
+// the VIP, or the unspecified one, with which the kernel takes any: VIPs often have an unreachable
+// route.
+static int find_addresses(const struct weir_data_path *path,
+	const struct weir_data_path_target *target, struct weir_address *ret_local,
+	struct weir_address *ret_outer) {
+	struct weir_address towards;
+	int r = source_towards(path, &target->backend, &towards);
+
+	if (r < 0) {
+		return r;
+	}
+	*ret_outer = target->source.family != 0 ? target->source : towards;
+	*ret_local = towards;
+	if (target->vip.family == target->backend.family) {
+		return 0;
+	}
+	if (source_towards(path, &target->vip, ret_local) < 0) {
+		*ret_local = (struct weir_address){.family = target->vip.family};
+	}
+	return 0;
+}
+
+// A socket at a free port of ours. Returns it with the port, or negative errno.
+static int open_socket(
+	struct weir_data_path *path, const struct weir_address *local, uint16_t *ret_port) {
+	int family = local->family == 4 ? AF_INET : AF_INET6, r = -EADDRNOTAVAIL;
+	int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	struct sockaddr_storage name;
+
+	if (fd < 0) {
+		return -errno;
+	}
+	for (int i = 0; i < BIND_TRIES; i++) {
+		int port = weir_data_path_ports_take(&path->ports);
+		socklen_t bytes;
+
+		if (port < 0) {
+			r = port;
+			break;
+		}
+		bytes = socket_address(local, (uint16_t)port, &name);
+		if (bind(fd, (struct sockaddr *)&name, bytes) == 0) {
+			*ret_port = (uint16_t)port;
+			return fd;
+		}
+		r = errno == EADDRINUSE ? -EADDRNOTAVAIL : -errno;
+		weir_data_path_ports_give(&path->ports, (uint16_t)port);
+		if (r != -EADDRNOTAVAIL) {
+			break;
+		}
+	}
+	close(fd);
+	return r;
+}
+
+static bool has_ipv6(
+	const struct weir_data_path *path, const struct weir_data_path_target *target) {
+	return (target->vip.family == 4 || path->tunnel.ipv6_error == 0) &&
+	       (target->backend.family == 4 || path->tunnel.ipv6 >= 0);
+}
+
+static void explain(const struct weir_data_path *path, int error, char *why, size_t why_bytes) {
+	switch (error) {
+	case -ENODEV:
+		snprintf(why, why_bytes, "device %s is gone: restart weir-control",
+			path->tunnel.name);
+		break;
+	case -EAFNOSUPPORT:
+		snprintf(why, why_bytes, "IPv6 does not work on device %s", path->tunnel.name);
+		break;
+	default:
+		snprintf(why, why_bytes, "%s", uv_strerror(error));
+	}
+}
+
+int weir_data_path_open(struct weir_data_path *path, const struct weir_data_path_target *target,
+	struct weir_data_path_flow *flow, char *why, size_t why_bytes) {
+	struct weir_address local, outer;
+	uint16_t port = 0;
+	struct flow *own;
+	int r = path->lost ? -ENODEV : !has_ipv6(path, target) ? -EAFNOSUPPORT : 0;
+
+	if (r == 0) {
+		r = find_addresses(path, target, &local, &outer);
+	}
+	if (r == 0) {
+		r = open_socket(path, &local, &port);
+	}
+	if (r < 0) {
+		explain(path, r, why, why_bytes);
+		return r;
+	}
+	own = &path->flows[port - path->ports.first];
+	*own = (struct flow){.backend = target->backend,
+		.local = local,
+		.vip = target->vip,
+		.vip_port = target->port,
+		.open = true};
+	weir_data_path_outer_init(
+		&own->outer, &target->backend, &outer, target->source_bits, port * 2654435761u);
+	*flow = (struct weir_data_path_flow){.socket = r, .port = port};
+	return 0;
+}
+
+bool weir_data_path_taken(struct weir_data_path *path, const struct weir_data_path_flow *flow,
+	int *ret_error, char *why, size_t why_bytes) {
+	const struct flow *own = &path->flows[flow->port - path->ports.first];
+	struct weir_address towards = {.family = 0};
+	char vip[INET6_ADDRSTRLEN];
+
+	if (own->packets == 0) {
+		take_packets(path); // they may wait in the device
+	}
+	if (own->packets > 0) {
+		*ret_error = own->error;
+		return true;
+	}
+	weir_address_format(&own->vip, vip, sizeof(vip));
+	if (path->lost) {
+		explain(path, -ENODEV, why, why_bytes);
+	} else if (source_towards(path, &own->vip, &towards) == 0 && is_same(&towards, &own->vip)) {
+		snprintf(why, why_bytes, "%s is an address of this host", vip);
+	} else {
+		snprintf(why, why_bytes, "no packet left by %s: see \"ip rule\", table %u",
+			path->tunnel.name, path->tunnel.table);
+	}
+	return false;
+}
+
+bool weir_data_path_excuses(struct weir_data_path *path, const struct weir_data_path_flow *flow,
+	uint32_t patience_ms, char *why, size_t why_bytes) {
+	const struct flow *own = &path->flows[flow->port - path->ports.first];
+	char device[IF_NAMESIZE], vip[INET6_ADDRSTRLEN];
+
+	if (uv_now(path->poll.loop) - own->step_ms < patience_ms) {
+		snprintf(why, why_bytes, "this host was too busy to send in time");
+		return true;
+	}
+	if (own->answered || !weir_data_path_return_refused(&path->kernel, &own->backend, &own->vip,
+				     &own->local, device)) {
+		return false;
+	}
+	snprintf(why, why_bytes, "this host drops answers from %s on %s: see rp_filter",
+		weir_address_format(&own->vip, vip, sizeof(vip)), device);
+	return true;
+}
+
+void weir_data_path_close(struct weir_data_path *path, struct weir_data_path_flow *flow) {
+	if (flow->port == 0) {
+		return;
+	}
+	if (flow->socket >= 0) {
+		close(flow->socket);
+	}
+	path->flows[flow->port - path->ports.first].open = false;
+	weir_data_path_ports_give(&path->ports, flow->port);
+	*flow = (struct weir_data_path_flow){0};
+}
+
+// --- life ---------------------------------------------------------------------------------
+
+static void close_question(int fd) {
+	if (fd >= 0) {
+		close(fd);
+	}
+}
+
+static void on_closed(uv_handle_t *handle) {
+	struct weir_data_path *path = handle->data;
+
+	if (--path->open_handles > 0) {
+		return;
+	}
+	weir_data_path_tunnel_close(&path->tunnel);
+	close_question(path->question4);
+	close_question(path->question6);
+	weir_data_path_netlink_close(&path->kernel);
+	free(path);
+}
+
+int weir_data_path_create(uv_loop_t *loop, struct weir_data_path_tunnel *tunnel,
+	weir_data_path_lost_fn on_lost, void *context, struct weir_data_path **ret) {
+	struct weir_data_path *path = calloc(1, sizeof(*path));
+	int r;
+
+	if (path == NULL) {
+		return -ENOMEM;
+	}
+	r = weir_data_path_netlink_open(&path->kernel);
+	if (r) {
+		goto free_path;
+	}
+	r = uv_poll_init(loop, &path->poll, tunnel->device);
+	if (r) {
+		goto close_netlink;
+	}
+	uv_prepare_init(loop, &path->prepare);
+	path->poll.data = path;
+	path->prepare.data = path;
+	path->open_handles = 2;
+	path->on_lost = on_lost;
+	path->context = context;
+	path->tunnel = *tunnel;
+	*tunnel = WEIR_DATA_PATH_TUNNEL_NONE;
+	path->question4 = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	path->question6 = socket(AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	weir_data_path_ports_init(&path->ports, path->tunnel.port_first);
+	uv_poll_start(&path->poll, UV_READABLE, on_packets);
+	uv_prepare_start(&path->prepare, before_wait);
+	*ret = path;
+	return 0;
+close_netlink:
+	weir_data_path_netlink_close(&path->kernel);
+free_path:
+	free(path);
+	return r;
+}
+
+void weir_data_path_free(struct weir_data_path *path) {
+	if (path != NULL) {
+		uv_close((uv_handle_t *)&path->poll, on_closed);
+		uv_close((uv_handle_t *)&path->prepare, on_closed);
+	}
+}

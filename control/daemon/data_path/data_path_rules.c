@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "data_path_rules.h"
+
+#include <errno.h>
+#include <linux/fib_rules.h>
+#include <linux/if_link.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "data_path_netlink.h"
+
+#define MTU 1280 // the least of IPv6
+#define QUEUE 16384 // packets: 8 of each connection; the kernel's 500 overflow in a busy loop
+#define PRIORITY 50 // before the main table's, after the local one's
+#define METRIC_DEVICE 1
+#define METRIC_UNREACHABLE 2
+#define LEFTOVERS 64 // rules of a former process: usually one
+
+// --- device -------------------------------------------------------------------------------
+
+static struct nlmsghdr *begin_device(struct weir_data_path_netlink *kernel, unsigned int ifindex) {
+	struct nlmsghdr *message = weir_data_path_netlink_begin(kernel, RTM_NEWLINK, 0);
+	struct ifinfomsg *info = mnl_nlmsg_put_extra_header(message, sizeof(*info));
+
+	info->ifi_family = AF_UNSPEC;
+	info->ifi_index = (int)ifindex;
+	return message;
+}
+
+// No IPv6 address comes when the device is up: it would be one more that the kernel may send from.
+// Fails where there is no IPv6, which is fine.
+static void forbid_address(struct weir_data_path_netlink *kernel, unsigned int ifindex) {
+	struct nlmsghdr *message = begin_device(kernel, ifindex);
+	struct nlattr *families = mnl_attr_nest_start(message, IFLA_AF_SPEC);
+	struct nlattr *inet6 = mnl_attr_nest_start(message, AF_INET6);
+
+	mnl_attr_put_u8(message, IFLA_INET6_ADDR_GEN_MODE, IN6_ADDR_GEN_MODE_NONE);
+	mnl_attr_nest_end(message, inet6);
+	mnl_attr_nest_end(message, families);
+	(void)weir_data_path_netlink_ask(kernel, message, NULL, NULL);
+}
+
+static int raise_device(struct weir_data_path_netlink *kernel, unsigned int ifindex) {
+	struct nlmsghdr *message = begin_device(kernel, ifindex);
+	struct ifinfomsg *info = mnl_nlmsg_get_payload(message);
+
+	info->ifi_flags = IFF_UP;
+	info->ifi_change = IFF_UP;
+	mnl_attr_put_u32(message, IFLA_MTU, MTU);
+	mnl_attr_put_u32(message, IFLA_TXQLEN, QUEUE);
+	return weir_data_path_netlink_ask(kernel, message, NULL, NULL);
+}
+
+// --- routes and rules ---------------------------------------------------------------------
+
+// ifindex 0: unreachable.
+static int set_route(struct weir_data_path_netlink *kernel, uint8_t family, uint32_t table,
+	uint32_t ifindex, uint32_t metric) {
+	struct nlmsghdr *message =
+		weir_data_path_netlink_begin(kernel, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE);
+	struct rtmsg *route = mnl_nlmsg_put_extra_header(message, sizeof(*route));
+
+	route->rtm_family = family;
+	route->rtm_table = RT_TABLE_UNSPEC; // RTA_TABLE has more bits
+	route->rtm_protocol = RTPROT_STATIC;
+	route->rtm_type = ifindex != 0 ? RTN_UNICAST : RTN_UNREACHABLE;
+	route->rtm_scope = ifindex != 0 && family == AF_INET ? RT_SCOPE_LINK : RT_SCOPE_UNIVERSE;
+	mnl_attr_put_u32(message, RTA_TABLE, table);
+	mnl_attr_put_u32(message, RTA_PRIORITY, metric);
+	if (ifindex != 0) {
+		mnl_attr_put_u32(message, RTA_OIF, ifindex);
+	}
+	return weir_data_path_netlink_ask(kernel, message, NULL, NULL);
+}
+
+static struct nlmsghdr *begin_rule(struct weir_data_path_netlink *kernel, uint16_t type,
+	uint16_t flags, uint8_t family, uint32_t table) {
+	struct nlmsghdr *message = weir_data_path_netlink_begin(kernel, type, flags);
+	struct fib_rule_hdr *rule = mnl_nlmsg_put_extra_header(message, sizeof(*rule));
+
+	rule->family = family;
+	rule->action = FR_ACT_TO_TBL;
+	mnl_attr_put_u32(message, FRA_TABLE, table);
+	mnl_attr_put_u32(message, FRA_PRIORITY, PRIORITY);
+	return message;
+}
+
+// Whatever users and ports they are for.
+static void delete_rules(struct weir_data_path_netlink *kernel, uint8_t family, uint32_t table) {
+	for (int i = 0; i < LEFTOVERS; i++) {
+		if (weir_data_path_netlink_ask(kernel,
+			    begin_rule(kernel, RTM_DELRULE, 0, family, table), NULL, NULL) < 0) {
+			break;
+		}
+	}
+}
+
+static int add_rule(struct weir_data_path_netlink *kernel, uint8_t family,
+	const struct weir_data_path_rules *rules) {
+	struct nlmsghdr *message =
+		begin_rule(kernel, RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, family, rules->table);
+	struct fib_rule_uid_range users = {.start = rules->uid, .end = rules->uid};
+	struct fib_rule_port_range ports = {.start = rules->port_first, .end = rules->port_last};
+
+	mnl_attr_put(message, FRA_UID_RANGE, sizeof(users), &users);
+	mnl_attr_put_u8(message, FRA_IP_PROTO, IPPROTO_TCP);
+	mnl_attr_put(message, FRA_SPORT_RANGE, sizeof(ports), &ports);
+	return weir_data_path_netlink_ask(kernel, message, NULL, NULL);
+}
+
+// The rule comes last: it never leads to a table that would let packets go on to the main one.
+static int set_family(struct weir_data_path_netlink *kernel, uint8_t family,
+	const struct weir_data_path_rules *rules, const char **ret_what) {
+	int r;
+
+	*ret_what = "route";
+	delete_rules(kernel, family, rules->table);
+	r = set_route(kernel, family, rules->table, 0, METRIC_UNREACHABLE);
+	if (r == 0) {
+		r = set_route(kernel, family, rules->table, rules->ifindex, METRIC_DEVICE);
+	}
+	if (r == 0) {
+		*ret_what = "policy rule";
+		r = add_rule(kernel, family, rules);
+	}
+	return r;
+}
+
+int weir_data_path_rules_set(
+	const struct weir_data_path_rules *rules, int *ret_ipv6, char *why, size_t why_bytes) {
+	struct weir_data_path_netlink kernel;
+	const char *what = "netlink socket", *what6;
+	int r = weir_data_path_netlink_open(&kernel);
+
+	if (r < 0) {
+		snprintf(why, why_bytes, "%s: %s", what, strerror(-r));
+		return r;
+	}
+	what = "device";
+	forbid_address(&kernel, rules->ifindex);
+	r = raise_device(&kernel, rules->ifindex);
+	if (r == 0) {
+		r = set_family(&kernel, AF_INET, rules, &what);
+	}
+	if (r == 0) {
+		*ret_ipv6 = set_family(&kernel, AF_INET6, rules, &what6);
+	} else {
+		snprintf(why, why_bytes, "%s: %s", what, strerror(-r));
+	}
+	weir_data_path_netlink_close(&kernel);
+	return r;
+}

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Health checks via the data path: what they find, what they need, and what they leave behind."""
+import json
+import time
+
+from clients import curl_batch
+from lab import VIP4, VIP6, backend_address, service
+from netns import sh, wait_for
+from scenario import scenario
+from scenarios_checks import start_servers
+
+VIA = {"via": "data-path"}
+HTTP = {"type": "http", "path": "/healthz", **VIA}
+TCP = {"type": "tcp", "port": 80, **VIA}
+OUTER6 = [{"name": f"web-{n}", "address": backend_address(n, 6)} for n in (1, 2, 3, 4)]
+OPTION = "--data-path-checks"
+FOUND_S = 3 * 0.42 + 0.4 + 1.0  # `fall` intervals of lab.py, a timeout, and time for the poll
+
+
+def state(lab, service_name, number):
+    return lab.backend(f"web-{number}", service_name)["health"]
+
+
+def wait_for_states(lab, number, **states):
+    wait_for(f"web-{number}: {states}", lambda: states == {
+        name: state(lab, name, number) for name in states})
+
+
+def detail(lab, service_name, number):
+    return next(row for row in lab.api("health.show", service=service_name)
+                if row["backend"] == f"web-{number}")["last"]
+
+
+def change_vip(lab, number, what, vip):
+    lab.namespaces[f"b{number}"].ip("addr", what, vip + ("/128" if ":" in vip else "/32"), "dev",
+                                    "lo")
+
+
+def start(lab, *options):
+    lab.control_options += options
+    lab.start()
+
+
+def rules(lab):
+    """Of both families: those that lead to tables of data path checks."""
+    return [rule for family in ("-4", "-6")
+            for rule in json.loads(sh("ip", "-n", lab.lb.name, "-j", family, "rule"))
+            if rule.get("table") == "47770"]
+
+
+@scenario(start=False, services=[
+    service("web", 80, check=HTTP),
+    service("direct", 8081, check={"type": "http", "path": "/healthz", "port": 80}),
+    service("six", 8082, vips=(VIP6, VIP4), check=TCP),
+    service("outer6", 8083, backends=OUTER6, check=TCP),
+    service("tls", 8443, check={"type": "https", "verify": False, "body": "ok", **VIA})])
+def data_path_checks_find_lost_vips(lab):
+    """A backend without its VIP, or without decapsulation, is refusing; direct checks see nothing"""
+    for number in lab.hosts:
+        start_servers(lab, number)
+    start(lab, OPTION)
+    healthy = {name: "healthy" for name in ("web", "direct", "six", "outer6", "tls")}
+    assert curl_batch(lab.client, VIP4, 20).failed == 0
+    change_vip(lab, 1, "del", VIP4)
+    begun = time.monotonic()
+    wait_for_states(lab, 1, web="refusing")
+    assert time.monotonic() - begun < FOUND_S, time.monotonic() - begun
+    wait_for_states(lab, 1, **{**healthy, "web": "refusing", "outer6": "refusing",
+                               "tls": "refusing"})
+    lab.wait_published()
+    result = curl_batch(lab.client, VIP4, 60)
+    assert result.failed == 0 and "web-1" not in result.served, (result.errors, result.served)
+    assert "http via data-path" in lab.weirctl("health", "show", "web")[1]
+    change_vip(lab, 1, "add", VIP4)
+    change_vip(lab, 1, "del", VIP6)
+    wait_for_states(lab, 1, **{**healthy, "six": "refusing"})
+    change_vip(lab, 1, "add", VIP6)
+    wait_for_states(lab, 1, **healthy)
+    lab.programs["agent-2"].stop()
+    wait_for_states(lab, 2, **{**{name: "refusing" for name in healthy}, "direct": "healthy"})
+    wait_for_states(lab, 1, **healthy)
+    lab.wait_published()
+    result = curl_batch(lab.client, VIP6, 60)
+    assert result.failed == 0 and "web-2" not in result.served, (result.errors, result.served)
+    lab.program("agent-2", lab.namespaces["b2"], lab.binary("weir-agent"), "decap", "eth0")
+    wait_for_states(lab, 2, **healthy)
+
+
+@scenario(start=False, hosts=2, services=[service("web", 80, backends={"web-1": 1, "web-2": 1},
+                                                  check=HTTP)])
+def data_path_checks_without_a_result_change_nothing(lab):
+    """A VIP of the balancer's own, a device that is gone: the states stay, and the details say why"""
+    start(lab, OPTION)
+    lab.lb.ip("addr", "add", VIP4 + "/32", "dev", "lo")
+    wait_for("no result", lambda: detail(lab, "web", 1)["ok"] is None)
+    assert detail(lab, "web", 1)["detail"] == f"no result: {VIP4} is an address of this host"
+    lab.lb.ip("addr", "del", VIP4 + "/32", "dev", "lo")
+    wait_for("a result", lambda: detail(lab, "web", 1)["ok"])
+    lab.lb.ip("link", "del", "weir-check")
+    wait_for("no result", lambda: detail(lab, "web", 2)["ok"] is None)
+    assert "weir-check is gone" in detail(lab, "web", 2)["detail"]
+    assert "device weir-check is gone" in lab.programs["control"].output()
+    wait_for_states(lab, 1, web="healthy")
+    wait_for_states(lab, 2, web="healthy")
+
+
+@scenario(start=False, hosts=2, services=[service("web", 80, backends={"web-1": 1, "web-2": 1},
+                                                  check=HTTP)])
+def data_path_checks_go_on_after_a_kill(lab):
+    """SIGKILL to control: the next one has the same device and rules, and no more of them"""
+    start(lab, OPTION)
+    assert len(rules(lab)) == 2, rules(lab)
+    for _ in range(2):
+        lab.programs["control"].kill()
+        assert len(rules(lab)) == 2, rules(lab)
+        lab.start_control()
+        lab.wait_ready()
+        wait_for("a check", lambda: detail(lab, "web", 1)["ok"])
+        assert len(rules(lab)) == 2, rules(lab)
+    change_vip(lab, 2, "del", VIP4)
+    wait_for_states(lab, 2, web="refusing")
+    wait_for_states(lab, 1, web="healthy")
+
+
+@scenario(start=False, hosts=2, services=[service("web", 80, backends={"web-1": 1, "web-2": 1},
+                                                  check=HTTP)])
+def data_path_checks_need_their_option(lab):
+    """Without the option, or the privileges for it: control does not start, and refuses a reload"""
+    lab.start_backends()
+    lab.start_dataplane()
+
+    def ends(*options, **more):
+        with lab.lb.inside():
+            text = sh(*more.get("as_user", ()), lab.binary("weir-control"), "--config",
+                      lab.config_path, "--run-dir", lab.run_dir, *options, check=False)
+        return text
+    text = ends(*lab.control_options)
+    assert "services[0].health_check.via: \"data-path\" needs weir-control to be started with " \
+        + OPTION in text, text
+    text = ends(OPTION, as_user=("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"))
+    assert "start as root, or with CAP_NET_ADMIN and CAP_NET_RAW" in text, text
+    wanted = lab.services
+    lab.write_config([service("web", 80, backends={"web-1": 1, "web-2": 1})])
+    lab.start_control()
+    lab.wait_ready()
+    lab.write_config(wanted)
+    code, _, errors = lab.weirctl("config", "reload", check=False)
+    assert code == 1 and OPTION in errors, (code, errors)
+    assert lab.backends("web")[0]["health"] == "healthy"

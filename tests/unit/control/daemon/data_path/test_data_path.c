@@ -1,0 +1,478 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Against the kernel: a veth whose other end is read as the wire.
+//
+//     ours 10.0.0.2/24, 2001:db8:a::2/64 ---- wire: what leaves is read here
+//
+// Backends are 10.0.0.11 and 2001:db8:a::11, with link addresses that nobody has.
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "data_path.h"
+#include "data_path_outer.h"
+#include "watch_lab.h"
+
+#define VIP4 "198.51.100.10"
+#define VIP6 "2001:db8:f::10"
+#define BACKEND4 "10.0.0.11"
+#define BACKEND6 "2001:db8:a::11"
+
+struct lab {
+	uv_loop_t loop;
+	struct weir_data_path *path;
+	int wire; // reads what leaves
+	char lost[64]; // devices
+	uint8_t frame[2048]; // the last one that was read
+	size_t bytes;
+};
+
+static int enter(void **state) {
+	if (watch_lab_enter(state) < 0) {
+		return -1;
+	}
+	watch_lab_sh(
+		"ip link add ours type veth peer name wire &&"
+		"sysctl -qw net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.ours.rp_filter=0 &&"
+		"ip link set ours up && ip link set wire up &&"
+		"ip addr add 10.0.0.2/24 dev ours && ip addr add 2001:db8:a::2/64 dev ours nodad &&"
+		"ip neigh add " BACKEND4 " lladdr 02:00:00:00:00:09 dev ours &&"
+		"ip neigh add " BACKEND6 " lladdr 02:00:00:00:00:09 dev ours &&"
+		"ip route add default via 10.0.0.11 && ip -6 route add default via " BACKEND6);
+	return 0;
+}
+
+static void on_lost(void *context, const char *device) {
+	struct lab *lab = context;
+
+	strcat(lab->lost, device);
+}
+
+static struct weir_data_path_tunnel open_tunnel(void) {
+	struct weir_data_path_tunnel tunnel;
+	char why[256] = "";
+
+	if (weir_data_path_tunnel_open(geteuid(), &tunnel, why, sizeof(why)) < 0) {
+		fail_msg("%s", why);
+	}
+	assert_int_equal(tunnel.ipv6_error, 0);
+	return tunnel;
+}
+
+static int setup(void **state) {
+	struct sockaddr_ll wire = {.sll_family = AF_PACKET,
+		.sll_protocol = htons(ETH_P_ALL),
+		.sll_ifindex = (int)if_nametoindex("wire")};
+	struct weir_data_path_tunnel tunnel = open_tunnel();
+	struct lab *lab = calloc(1, sizeof(*lab));
+
+	assert_int_equal(uv_loop_init(&lab->loop), 0);
+	assert_int_equal(weir_data_path_create(&lab->loop, &tunnel, on_lost, lab, &lab->path), 0);
+	assert_int_equal(tunnel.device, -1);
+	lab->wire = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK, htons(ETH_P_ALL));
+	assert_int_equal(bind(lab->wire, (struct sockaddr *)&wire, sizeof(wire)), 0);
+	*state = lab;
+	return 0;
+}
+
+static int teardown(void **state) {
+	struct lab *lab = *state;
+
+	weir_data_path_free(lab->path);
+	watch_lab_close(&lab->loop);
+	close(lab->wire);
+	free(lab);
+	return 0;
+}
+
+static struct weir_data_path_target target_of(const char *backend, const char *vip) {
+	return (struct weir_data_path_target){
+		.backend = watch_lab_address(backend), .vip = watch_lab_address(vip), .port = 80};
+}
+
+static void open_flow(struct lab *lab, const struct weir_data_path_target *target,
+	struct weir_data_path_flow *flow) {
+	char why[96] = "";
+
+	if (weir_data_path_open(lab->path, target, flow, why, sizeof(why)) < 0) {
+		fail_msg("%s", why);
+	}
+}
+
+// Returns 0 or negative errno.
+static int connect_to(int fd, const char *address) {
+	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(80)};
+	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(80)};
+	int r;
+
+	if (inet_pton(AF_INET, address, &in.sin_addr) == 1) {
+		r = connect(fd, (struct sockaddr *)&in, sizeof(in));
+	} else {
+		assert_int_equal(inet_pton(AF_INET6, address, &in6.sin6_addr), 1);
+		r = connect(fd, (struct sockaddr *)&in6, sizeof(in6));
+	}
+	return r < 0 && errno != EINPROGRESS ? -errno : 0;
+}
+
+// The next IP in IP packet that left, whole.
+static bool has_left(void *context) {
+	struct lab *lab = context;
+
+	for (;;) {
+		ssize_t got = recv(lab->wire, lab->frame, sizeof(lab->frame), 0);
+		const uint8_t *ip = lab->frame + ETH_HLEN;
+		uint8_t protocol;
+
+		if (got < 0) {
+			return false;
+		}
+		lab->bytes = (size_t)got - ETH_HLEN;
+		protocol = ip[0] >> 4 == 4 ? ip[9] : ip[6];
+		if (got > ETH_HLEN && (ip[0] >> 4 == 4 || ip[0] >> 4 == 6) &&
+			(protocol == IPPROTO_IPIP || protocol == IPPROTO_IPV6)) {
+			return true;
+		}
+	}
+}
+
+static void expect_packet(struct lab *lab, const char *backend, const char *source, const char *vip,
+	const struct weir_data_path_flow *flow, bool reset) {
+	struct weir_address address = watch_lab_address(backend);
+	const uint8_t *ip = lab->frame + ETH_HLEN;
+	size_t outer = address.family == 4 ? 20 : 40;
+	struct weir_data_path_packet packet;
+
+	watch_lab_run(&lab->loop, has_left, lab, 2000, "a packet on the wire");
+	assert_int_equal(ip[0] >> 4, address.family);
+	assert_memory_equal(
+		ip + (outer == 20 ? 16 : 24), address.bytes, address.family == 4 ? 4 : 16);
+	address = watch_lab_address(source);
+	assert_memory_equal(
+		ip + (outer == 20 ? 12 : 8), address.bytes, address.family == 4 ? 4 : 16);
+	assert_true(weir_data_path_packet_read(ip + outer, lab->bytes - outer, &packet));
+	address = watch_lab_address(vip);
+	assert_memory_equal(&packet.destination, &address, sizeof(address));
+	address = watch_lab_address(address.family == 4 ? "10.0.0.2" : "2001:db8:a::2");
+	assert_memory_equal(&packet.source, &address, sizeof(address));
+	assert_int_equal(packet.source_port, flow->port);
+	assert_int_equal(packet.destination_port, 80);
+	assert_int_equal(packet.reset, reset);
+}
+
+static void syn_leaves_encapsulated_to_the_backend(void **state) {
+	static const struct {
+		const char *backend, *source, *vip;
+	} cases[] = {
+		{BACKEND4, "10.0.0.2", VIP4},
+		{BACKEND4, "10.0.0.2", VIP6},
+		{BACKEND6, "2001:db8:a::2", VIP4},
+		{BACKEND6, "2001:db8:a::2", VIP6},
+	};
+	struct lab *lab = *state;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct weir_data_path_target target = target_of(cases[i].backend, cases[i].vip);
+		struct weir_data_path_flow flow;
+		char why[96] = "";
+		int error = 1;
+
+		open_flow(lab, &target, &flow);
+		assert_int_equal(connect_to(flow.socket, cases[i].vip), 0);
+		expect_packet(lab, cases[i].backend, cases[i].source, cases[i].vip, &flow, false);
+		assert_true(weir_data_path_taken(lab->path, &flow, &error, why, sizeof(why)));
+		assert_int_equal(error, 0);
+		weir_data_path_close(lab->path, &flow);
+		assert_int_equal(flow.port, 0);
+	}
+}
+
+// As weir-control does it: without a port's source the kernel's, with one that one.
+static void outer_source_is_the_one_that_was_asked_for(void **state) {
+	struct weir_data_path_target target = target_of(BACKEND4, VIP4);
+	struct weir_data_path_flow flow;
+	struct lab *lab = *state;
+
+	target.source = watch_lab_address("192.0.2.77"); // not this host's
+	open_flow(lab, &target, &flow);
+	assert_int_equal(connect_to(flow.socket, VIP4), 0);
+	expect_packet(lab, BACKEND4, "192.0.2.77", VIP4, &flow, false);
+	weir_data_path_close(lab->path, &flow);
+}
+
+// A host that forwards gives its VIPs such routes.
+static void unreachable_vips_are_reached(void **state) {
+	struct weir_data_path_target target = target_of(BACKEND4, VIP6);
+	struct weir_data_path_flow flow;
+	struct lab *lab = *state;
+
+	watch_lab_sh("ip route add unreachable 198.51.100.0/24");
+	watch_lab_sh("ip -6 route add unreachable 2001:db8:f::/64");
+	open_flow(lab, &target, &flow);
+	assert_int_equal(connect_to(flow.socket, VIP6), 0);
+	expect_packet(lab, BACKEND4, "10.0.0.2", VIP6, &flow, false);
+	weir_data_path_close(lab->path, &flow);
+	target = target_of(BACKEND4, VIP4);
+	open_flow(lab, &target, &flow);
+	assert_int_equal(connect_to(flow.socket, VIP4), 0);
+	expect_packet(lab, BACKEND4, "10.0.0.2", VIP4, &flow, false);
+	weir_data_path_close(lab->path, &flow);
+	watch_lab_sh("ip route del unreachable 198.51.100.0/24");
+	watch_lab_sh("ip -6 route del unreachable 2001:db8:f::/64");
+}
+
+static void local_vip_is_not_the_data_path(void **state) {
+	struct weir_data_path_target target = target_of(BACKEND4, VIP4);
+	struct weir_data_path_flow flow;
+	struct lab *lab = *state;
+	char why[96];
+	int error;
+
+	watch_lab_sh("ip addr add " VIP4 "/32 dev lo");
+	open_flow(lab, &target, &flow);
+	connect_to(flow.socket, VIP4); // refused at once
+	assert_false(weir_data_path_taken(lab->path, &flow, &error, why, sizeof(why)));
+	assert_string_equal(why, VIP4 " is an address of this host");
+	weir_data_path_close(lab->path, &flow);
+	watch_lab_sh("ip addr del " VIP4 "/32 dev lo");
+}
+
+// What rp_filter does to a host whose VIPs have unreachable routes, or other interfaces.
+static void answers_that_would_be_dropped_are_told(void **state) {
+	static const struct {
+		const char *filter, *route; // to the VIP
+		bool let_in;
+	} cases[] = {
+		{"0", "unreachable 198.51.100.0/24", true},
+		{"1", "unreachable 198.51.100.0/24", false},
+		{"2", "unreachable 198.51.100.0/24", false},
+		{"1", "198.51.100.0/24 dev lo", false},
+		{"2", "198.51.100.0/24 dev lo", true},
+		{"1", "198.51.100.0/24 via " BACKEND4, true},
+	};
+	struct weir_data_path_target target = target_of(BACKEND4, VIP4);
+	struct weir_data_path_flow flow;
+	struct lab *lab = *state;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char why[96] = "";
+		int error = 1;
+
+		watch_lab_sh("sysctl -qw net.ipv4.conf.all.rp_filter=%s", cases[i].filter);
+		watch_lab_sh("ip route add %s", cases[i].route);
+		open_flow(lab, &target, &flow);
+		assert_int_equal(connect_to(flow.socket, VIP4), 0);
+		expect_packet(lab, BACKEND4, "10.0.0.2", VIP4, &flow, false);
+		assert_true(weir_data_path_taken(lab->path, &flow, &error, why, sizeof(why)));
+		assert_int_equal(weir_data_path_excuses(lab->path, &flow, 0, why, sizeof(why)),
+			!cases[i].let_in);
+		assert_string_equal(why, cases[i].let_in ? ""
+							 : "this host drops answers from " VIP4
+							   " on ours: see rp_filter");
+		weir_data_path_close(lab->path, &flow);
+		watch_lab_sh("ip route del %s", cases[i].route);
+	}
+	watch_lab_sh("sysctl -qw net.ipv4.conf.all.rp_filter=0");
+}
+
+static void packets_that_waited_here_are_an_excuse(void **state) {
+	struct weir_data_path_target target = target_of(BACKEND4, VIP4);
+	struct weir_data_path_flow flow;
+	struct lab *lab = *state;
+	char why[96] = "";
+	int error;
+
+	open_flow(lab, &target, &flow);
+	assert_int_equal(connect_to(flow.socket, VIP4), 0);
+	usleep(50000); // the loop does something else
+	uv_update_time(&lab->loop);
+	assert_true(weir_data_path_taken(lab->path, &flow, &error, why, sizeof(why)));
+	assert_true(weir_data_path_excuses(lab->path, &flow, 25, why, sizeof(why)));
+	assert_string_equal(why, "this host was too busy to send in time");
+	watch_lab_idle(&lab->loop, 50);
+	assert_false(weir_data_path_excuses(lab->path, &flow, 25, why, sizeof(why)));
+	weir_data_path_close(lab->path, &flow);
+}
+
+// Fail closed: no packet takes the default route to the VIP.
+static void nothing_leaves_while_the_device_is_down(void **state) {
+	struct weir_data_path_target target = target_of(BACKEND4, VIP4);
+	struct weir_data_path_flow flow;
+	struct lab *lab = *state;
+	char why[96];
+	int error;
+
+	watch_lab_sh("ip link set weir-check down");
+	open_flow(lab, &target, &flow);
+	assert_int_equal(connect_to(flow.socket, VIP4), -EHOSTUNREACH);
+	assert_false(weir_data_path_taken(lab->path, &flow, &error, why, sizeof(why)));
+	assert_string_equal(why, "no packet left by weir-check: see \"ip rule\", table 47770");
+	weir_data_path_close(lab->path, &flow);
+	target = target_of(BACKEND6, VIP6);
+	open_flow(lab, &target, &flow);
+	assert_int_equal(connect_to(flow.socket, VIP6), -EHOSTUNREACH);
+	weir_data_path_close(lab->path, &flow);
+}
+
+static bool is_lost(void *context) {
+	return ((struct lab *)context)->lost[0] != '\0';
+}
+
+static void deleted_device_is_told_once(void **state) {
+	struct weir_data_path_target target = target_of(BACKEND4, VIP4);
+	struct weir_data_path_flow flow = {0};
+	struct lab *lab = *state;
+	char why[96];
+
+	watch_lab_sh("ip link del weir-check");
+	watch_lab_run(&lab->loop, is_lost, lab, 2000, "the device is lost");
+	watch_lab_idle(&lab->loop, 20);
+	assert_string_equal(lab->lost, "weir-check");
+	assert_int_equal(weir_data_path_open(lab->path, &target, &flow, why, sizeof(why)), -ENODEV);
+	assert_string_equal(why, "device weir-check is gone: restart weir-control");
+	assert_int_equal(flow.port, 0);
+}
+
+// The socket is closed after the flow: its RST still goes to the backend.
+static void reset_of_an_ended_flow_goes_to_its_backend(void **state) {
+	static const uint8_t ack[] = {0x50, 0x04, 0, 0};
+	struct weir_data_path_target target = target_of(BACKEND4, VIP4);
+	struct weir_data_path_flow flow, ended;
+	struct lab *lab = *state;
+	uint8_t reset[40] = {0x45, 0, 0, 40, 0, 0, 0x40, 0, 64, IPPROTO_TCP, 0, 0, 10, 0, 0, 2, 198,
+		51, 100, 10};
+	struct sockaddr_in vip = {.sin_family = AF_INET, .sin_addr.s_addr = inet_addr(VIP4)};
+	int raw = socket(AF_INET, SOCK_RAW, IPPROTO_RAW);
+
+	open_flow(lab, &target, &flow);
+	ended = flow;
+	weir_data_path_close(lab->path, &flow);
+	reset[20] = (uint8_t)(ended.port >> 8);
+	reset[21] = (uint8_t)ended.port;
+	reset[23] = 80;
+	memcpy(reset + 32, ack, sizeof(ack));
+	assert_int_equal(setsockopt(raw, SOL_SOCKET, SO_BINDTODEVICE, "weir-check", 11), 0);
+	assert_true(sendto(raw, reset, sizeof(reset), 0, (struct sockaddr *)&vip, sizeof(vip)) > 0);
+	expect_packet(lab, BACKEND4, "10.0.0.2", VIP4, &ended, true);
+	reset[33] = 0x02; // a SYN does not
+	assert_true(sendto(raw, reset, sizeof(reset), 0, (struct sockaddr *)&vip, sizeof(vip)) > 0);
+	watch_lab_idle(&lab->loop, 50);
+	assert_false(has_left(lab));
+	close(raw);
+}
+
+// Any user may bind a socket to the device.
+static void packets_of_others_are_dropped(void **state) {
+	struct weir_data_path_target target = target_of(BACKEND4, VIP4);
+	struct sockaddr_in any = {.sin_family = AF_INET}, vip = any, own = any;
+	int stranger = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	int datagram = socket(AF_INET, SOCK_DGRAM, 0);
+	struct weir_data_path_flow flow;
+	struct lab *lab = *state;
+
+	open_flow(lab, &target, &flow);
+	inet_pton(AF_INET, VIP4, &vip.sin_addr);
+	vip.sin_port = htons(80);
+	own.sin_addr.s_addr = inet_addr("10.0.0.2");
+	own.sin_port = htons(flow.port);
+	assert_int_equal(setsockopt(stranger, SOL_SOCKET, SO_BINDTODEVICE, "weir-check", 11), 0);
+	assert_int_equal(setsockopt(datagram, SOL_SOCKET, SO_BINDTODEVICE, "weir-check", 11), 0);
+	assert_int_equal(bind(stranger, (struct sockaddr *)&own, sizeof(own)), -1);
+	assert_int_equal(errno, EADDRINUSE);
+	assert_int_equal(connect_to(stranger, VIP4), 0); // from some other port
+	assert_int_equal(bind(datagram, (struct sockaddr *)&own, sizeof(own)), 0);
+	assert_int_equal(sendto(datagram, "x", 1, 0, (struct sockaddr *)&vip, sizeof(vip)), 1);
+	watch_lab_idle(&lab->loop, 50);
+	assert_false(has_left(lab));
+	weir_data_path_close(lab->path, &flow);
+	close(stranger);
+	close(datagram);
+}
+
+static void taken_ports_are_left_out(void **state) {
+	struct sockaddr_in any = {.sin_family = AF_INET};
+	struct weir_data_path_target target = target_of(BACKEND4, VIP4);
+	int listener = socket(AF_INET, SOCK_STREAM, 0);
+	struct weir_data_path_flow first, second;
+	struct lab *lab = *state;
+
+	open_flow(lab, &target, &first);
+	any.sin_port = htons((uint16_t)(first.port + 1));
+	assert_int_equal(bind(listener, (struct sockaddr *)&any, sizeof(any)), 0);
+	assert_int_equal(listen(listener, 1), 0);
+	open_flow(lab, &target, &second);
+	assert_int_equal(second.port, first.port + 2);
+	weir_data_path_close(lab->path, &first);
+	weir_data_path_close(lab->path, &second);
+	close(listener);
+}
+
+static unsigned int count_lines(const char *command) {
+	FILE *pipe = popen(command, "r");
+	unsigned int lines = 0;
+	char line[512];
+
+	assert_non_null(pipe);
+	while (fgets(line, sizeof(line), pipe) != NULL) {
+		lines++;
+	}
+	pclose(pipe);
+	return lines;
+}
+
+// Former processes leave their rules: they are replaced, also those of another user. A process that
+// runs keeps its own.
+static void rules_do_not_pile_up(void **state) {
+	struct weir_data_path_tunnel first, second;
+	char why[256];
+
+	(void)state;
+	for (uid_t uid = 1000; uid < 1003; uid++) {
+		assert_int_equal(weir_data_path_tunnel_open(uid, &first, why, sizeof(why)), 0);
+		assert_string_equal(first.name, "weir-check");
+		assert_int_equal(first.port_first, 63487);
+		weir_data_path_tunnel_close(&first);
+	}
+	first = open_tunnel();
+	second = open_tunnel();
+	assert_string_equal(second.name, "weir-check1");
+	assert_int_equal(second.port_first, 61439);
+	assert_int_equal(count_lines("ip rule show table 47770"), 1);
+	assert_int_equal(count_lines("ip -6 rule show table 47770"), 1);
+	assert_int_equal(count_lines("ip rule show table 47771"), 1);
+	assert_int_equal(count_lines("ip route show table 47770"), 2);
+	assert_int_equal(count_lines("ip -6 route show table 47770"), 2);
+	assert_int_equal(count_lines("ip -6 addr show dev weir-check"), 0);
+	assert_int_equal(
+		count_lines("ip link show dev weir-check | grep 'mtu 1280 .*qlen 16384'"), 1);
+	weir_data_path_tunnel_close(&first);
+	weir_data_path_tunnel_close(&second);
+	assert_int_equal(count_lines("ip route show table 47770"), 1); // unreachable
+}
+
+int main(void) {
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		T(syn_leaves_encapsulated_to_the_backend),
+		T(outer_source_is_the_one_that_was_asked_for),
+		T(unreachable_vips_are_reached),
+		T(local_vip_is_not_the_data_path),
+		T(answers_that_would_be_dropped_are_told),
+		T(packets_that_waited_here_are_an_excuse),
+		T(nothing_leaves_while_the_device_is_down),
+		T(deleted_device_is_told_once),
+		T(reset_of_an_ended_flow_goes_to_its_backend),
+		T(packets_of_others_are_dropped),
+		T(taken_ports_are_left_out),
+		cmocka_unit_test(rules_do_not_pile_up),
+	};
+
+	return cmocka_run_group_tests(tests, enter, NULL);
+}

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Checks via the data path, as far as it goes without a backend that decapsulates: the end-to-end
+// scenarios have those (tests/e2e/scenarios_data_path.py).
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "health.h"
+#include "watch_lab.h"
+
+#define VIP "198.51.100.10"
+#define PORT 8080
+#define MANY 1500u
+
+struct lab {
+	uv_loop_t loop;
+	struct weir_health *health;
+	struct weir_config_health_check check;
+	struct weir_health_target target;
+	unsigned int calls;
+	char detail[WEIR_HEALTH_DETAIL_BYTES];
+};
+
+static int enter(void **state) {
+	int r = watch_lab_enter(state);
+
+	if (r == 0) {
+		watch_lab_make_hole();
+		watch_lab_sh(
+			"sysctl -qw net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.hole.rp_filter=0");
+	}
+	return r;
+}
+
+static void on_health(
+	void *context, uint16_t backend, enum weir_health_verdict verdict, const char *detail) {
+	struct lab *lab = context;
+
+	(void)backend;
+	assert_int_equal(verdict, WEIR_HEALTH_VERDICT_FAILING);
+	lab->calls++;
+	strcpy(lab->detail, detail);
+}
+
+static void on_report(
+	void *context, uint16_t backend, const struct weir_report *report, const char *source) {
+	(void)context;
+	(void)report;
+	fail_msg("backend %u said something by %s", backend, source);
+}
+
+static void on_lost(void *context, const char *device) {
+	(void)context;
+	fail_msg("%s is lost", device);
+}
+
+static int setup(void **state) {
+	struct lab *lab = calloc(1, sizeof(*lab));
+
+	assert_int_equal(uv_loop_init(&lab->loop), 0);
+	assert_int_equal(
+		weir_health_create(&lab->loop, on_health, on_report, lab, &lab->health), 0);
+	lab->check = (struct weir_config_health_check){
+		.type = WEIR_CHECK_TCP,
+		.via = WEIR_VIA_DATA_PATH,
+		.path = "/",
+		.interval_ms = 20,
+		.timeout_ms = 20,
+		.status_first = 200,
+		.status_last = 399,
+		.rise = 1,
+		.fall = 2,
+	};
+	lab->target = (struct weir_health_target){
+		.backend = 7,
+		.port = PORT,
+		.address = watch_lab_address(WATCH_LAB_HOLE4),
+		.vip = watch_lab_address(VIP),
+		.check = &lab->check,
+		.initial = WEIR_HEALTH_VERDICT_UNKNOWN,
+	};
+	*state = lab;
+	return 0;
+}
+
+static void open_data_path(struct lab *lab) {
+	struct weir_data_path_tunnel tunnel;
+	char why[256] = "";
+
+	if (weir_data_path_tunnel_open(geteuid(), &tunnel, why, sizeof(why)) < 0) {
+		fail_msg("%s", why);
+	}
+	assert_int_equal(weir_health_set_data_path(lab->health, &tunnel, on_lost), 0);
+}
+
+static int teardown(void **state) {
+	struct lab *lab = *state;
+
+	weir_health_free(lab->health);
+	watch_lab_close(&lab->loop);
+	free(lab);
+	return 0;
+}
+
+static struct weir_health_status status_of(const struct lab *lab) {
+	struct weir_health_status status;
+
+	assert_int_equal(weir_health_status(lab->health, 7, false, &status), 0);
+	return status;
+}
+
+static bool is_checked(void *context) {
+	return status_of(context).checked;
+}
+
+static bool was_called(void *context) {
+	return ((struct lab *)context)->calls > 0;
+}
+
+static void expect_no_result(struct lab *lab, const char *detail) {
+	struct weir_health_status status;
+
+	assert_int_equal(weir_health_configure(lab->health, &lab->target, 1), 0);
+	watch_lab_run(&lab->loop, is_checked, lab, 2000, "a check");
+	watch_lab_idle(&lab->loop, 100); // more of them
+	status = status_of(lab);
+	assert_string_equal(status.detail, detail);
+	assert_true(status.without_result);
+	assert_int_equal(status.via, WEIR_VIA_DATA_PATH);
+	assert_int_equal(status.passes + status.fails, 0);
+	assert_int_equal(status.verdict, WEIR_HEALTH_VERDICT_UNKNOWN);
+	assert_int_equal(lab->calls, 0);
+}
+
+static void check_without_a_data_path_has_no_result(void **state) {
+	expect_no_result(*state, "no result: weir-control runs without --data-path-checks");
+}
+
+// A server at the VIP of this host answers, or refuses: it is no backend.
+static void check_of_a_local_vip_has_no_result(void **state) {
+	static const enum weir_config_check types[] = {WEIR_CHECK_TCP, WEIR_CHECK_HTTP};
+	struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons(PORT)};
+	int listener = socket(AF_INET, SOCK_STREAM, 0);
+	struct lab *lab = *state;
+
+	watch_lab_sh("ip addr add " VIP "/32 dev lo");
+	open_data_path(lab);
+	for (size_t i = 0; i < 4; i++) {
+		lab->check.type = types[i % 2];
+		expect_no_result(lab, "no result: " VIP " is an address of this host");
+		if (i == 1) {
+			assert_int_equal(bind(listener, (struct sockaddr *)&any, sizeof(any)), 0);
+			assert_int_equal(listen(listener, 64), 0);
+		}
+	}
+	close(listener);
+	watch_lab_sh("ip addr del " VIP "/32 dev lo");
+}
+
+static void check_of_a_silent_backend_fails(void **state) {
+	static const enum weir_config_check types[] = {
+		WEIR_CHECK_TCP, WEIR_CHECK_HTTP, WEIR_CHECK_HTTPS, WEIR_CHECK_GRPC};
+	struct lab *lab = *state;
+
+	open_data_path(lab);
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		lab->check.type = types[i];
+		lab->calls = 0;
+		assert_int_equal(weir_health_configure(lab->health, NULL, 0), 0);
+		assert_int_equal(weir_health_configure(lab->health, &lab->target, 1), 0);
+		watch_lab_run(&lab->loop, was_called, lab, 2000, "two failures");
+		assert_string_equal(lab->detail, "timeout after 20 ms");
+		assert_false(status_of(lab).without_result);
+	}
+}
+
+// A route that takes all ways back: the answers of a backend would be dropped, so silence says
+// nothing.
+static void check_without_a_way_back_has_no_result(void **state) {
+	struct lab *lab = *state;
+
+	watch_lab_sh("sysctl -qw net.ipv4.conf.all.rp_filter=2");
+	watch_lab_sh("ip route add unreachable " VIP);
+	open_data_path(lab);
+	expect_no_result(
+		lab, "no result: this host drops answers from " VIP " on hole: see rp_filter");
+	watch_lab_sh("ip route del unreachable " VIP);
+	watch_lab_sh("sysctl -qw net.ipv4.conf.all.rp_filter=0");
+}
+
+// No route to the backend: as with a check that goes straight there.
+static void check_of_an_unreachable_backend_fails(void **state) {
+	struct lab *lab = *state;
+
+	open_data_path(lab);
+	lab->target.address = watch_lab_address("203.0.113.1");
+	assert_int_equal(weir_health_configure(lab->health, &lab->target, 1), 0);
+	watch_lab_run(&lab->loop, was_called, lab, 2000, "two failures");
+	assert_string_equal(lab->detail, "network is unreachable");
+}
+
+// Checks that are cancelled give their ports back: there are 2,048.
+static void cancelled_checks_release_their_ports(void **state) {
+	static const enum weir_config_check types[] = {WEIR_CHECK_TCP, WEIR_CHECK_HTTP};
+	struct weir_health_target *targets = calloc(MANY, sizeof(*targets));
+	struct lab *lab = *state;
+
+	open_data_path(lab);
+	lab->check.interval_ms = 1000;
+	lab->check.timeout_ms = 1000;
+	for (size_t round = 0; round < 4; round++) {
+		lab->check.type = types[round % 2];
+		for (uint16_t i = 0; i < MANY; i++) {
+			targets[i] = lab->target;
+			targets[i].backend = i;
+		}
+		assert_int_equal(weir_health_configure(lab->health, targets, MANY), 0);
+		watch_lab_idle(&lab->loop, 1100); // spread over the interval
+		for (uint16_t i = 0; i < MANY; i++) {
+			struct weir_health_status status;
+
+			assert_int_equal(weir_health_status(lab->health, i, false, &status), 0);
+			assert_null(strstr(status.detail, "not available"));
+		}
+		assert_int_equal(weir_health_configure(lab->health, NULL, 0), 0);
+	}
+	free(targets);
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(check_without_a_data_path_has_no_result),
+		TEST(check_of_a_local_vip_has_no_result),
+		TEST(check_of_a_silent_backend_fails),
+		TEST(check_without_a_way_back_has_no_result),
+		TEST(check_of_an_unreachable_backend_fails),
+		TEST(cancelled_checks_release_their_ports),
+	};
+
+	return cmocka_run_group_tests(tests, enter, NULL);
+}
