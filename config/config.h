@@ -191,9 +191,11 @@ struct weir_config_agent {
 struct weir_config_backend {
 	char name[WEIR_CONFIG_NAME_BYTES];
 	struct weir_address address;
-	uint32_t weight; // 0..65535, default 100
+	uint32_t weight; // 0..65535, default 100; that too if it is automatic
+	bool weight_auto; // "auto": follows from the CPUs that the backend reports
 	int line; // where it is in the file
 };
+#define WEIR_CONFIG_WEIGHT_DEFAULT 100u
 
 // Backends whose connections fail take no new flows for a while (ejection.h).
 struct weir_config_outlier_ejection {

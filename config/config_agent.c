@@ -54,14 +54,33 @@ void weir_config_check_agent_type(struct weir_json_reader *reader,
 	}
 }
 
-void weir_config_check_service_agent(struct weir_json_reader *reader,
-	const struct weir_json_place *place, struct weir_config_service *service, bool given) {
-	if (!given) {
-		service->agent.port = 0;
-		if (service->health_check.type == WEIR_CHECK_AGENT) {
-			weir_json_error_at(reader, place, "health_check",
-				"has type \"agent\", but the service has no agents; add \"agent\": "
-				"{}");
+// Of the first such backend: what mends one mends all.
+static void check_weights(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_config_service *service) {
+	const struct weir_json_place backends = weir_json_place_member(place, "backends");
+
+	for (uint32_t i = 0; i < service->backend_count; i++) {
+		struct weir_json_place at = weir_json_place_element(&backends, i);
+
+		if (service->backends[i].weight_auto) {
+			weir_json_error_at(reader, &at, "weight",
+				"\"auto\" follows from the CPUs that weir-agent reports, but the "
+				"service has no agents; add \"agent\": {} to the service, or use a "
+				"number");
+			return;
 		}
 	}
+}
+
+void weir_config_check_service_agent(struct weir_json_reader *reader,
+	const struct weir_json_place *place, struct weir_config_service *service, bool given) {
+	if (given) {
+		return;
+	}
+	service->agent.port = 0;
+	if (service->health_check.type == WEIR_CHECK_AGENT) {
+		weir_json_error_at(reader, place, "health_check",
+			"has type \"agent\", but the service has no agents; add \"agent\": {}");
+	}
+	check_weights(reader, place, service);
 }

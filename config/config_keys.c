@@ -273,7 +273,9 @@ static const struct weir_json_object slow_start_object = {
 static const struct weir_json_key backend_keys[] = {
 	VALUE("name", weir_config_type_name, BACKEND, name, .required = true, TABLES),
 	VALUE("address", weir_config_type_address, BACKEND, address, .required = true, TABLES),
-	INTEGER("weight", BACKEND, weight, 0, 65535, "100", TABLES),
+	VALUE("weight", weir_config_type_weight, BACKEND, weight,
+		.offset2 = offsetof(struct BACKEND, weight_auto), .min = 0, .max = 65535,
+		.fallback = "100", TABLES),
 	COMMENT,
 };
 static const struct weir_json_object backend_object = {.name = "backend", ROWS(backend_keys),

@@ -447,8 +447,11 @@ void weir_config_identify_backend(const void *element, char *text, size_t bytes)
 
 void weir_config_describe_backend(const void *element, char *text, size_t bytes) {
 	const struct weir_config_backend *backend = element;
-	char address[INET6_ADDRSTRLEN];
+	char address[INET6_ADDRSTRLEN], weight[16] = "auto";
 
 	weir_address_format(&backend->address, address, sizeof(address));
-	snprintf(text, bytes, "%s weight %u", address, backend->weight);
+	if (!backend->weight_auto) {
+		snprintf(weight, sizeof(weight), "%u", backend->weight);
+	}
+	snprintf(text, bytes, "%s weight %s", address, weight);
 }

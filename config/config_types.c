@@ -286,6 +286,39 @@ static void format_aggression(
 	snprintf(text, bytes, "%g", value);
 }
 
+static bool read_weight(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_json_key *key, json_t *json, char *into) {
+	bool is_auto = json_is_string(json) && strcmp(json_string_value(json), "auto") == 0;
+	char shown[WEIR_JSON_SHOWN];
+
+	if (is_auto) {
+		weir_json_store(into + key->offset, key->bytes, WEIR_CONFIG_WEIGHT_DEFAULT);
+	} else if (json_is_string(json)) {
+		weir_json_error(reader, place,
+			"\"%s\" is not a weight; use a number from %.0f to %.0f, or \"auto\"",
+			weir_printable(json_string_value(json), shown, sizeof(shown)), key->min,
+			key->max);
+		return false;
+	} else if (!json_is_integer(json)) {
+		return weir_json_wrong_type(reader, place, key, json, "an integer or \"auto\"");
+	} else if (!weir_json_type_integer.read(reader, place, key, json, into)) {
+		return false;
+	}
+	*(bool *)(into + key->offset2) = is_auto;
+	return true;
+}
+
+static void format_weight(
+	const struct weir_json_key *key, const char *from, char *text, size_t bytes) {
+	if (*(const bool *)(from + key->offset2)) {
+		snprintf(text, bytes, "auto");
+	} else {
+		weir_json_type_integer.format(key, from, text, bytes);
+	}
+}
+
+const struct weir_json_type weir_config_type_weight = {
+	.name = "weight", .read = read_weight, .format = format_weight, .bytes2 = sizeof(bool)};
 const struct weir_json_type weir_config_type_aggression = {
 	.name = "aggression", .read = read_aggression, .format = format_aggression};
 const struct weir_json_type weir_config_type_name = {

@@ -130,6 +130,20 @@ static void print_report(FILE *out, const json_t *report) {
 	json_decref(shown);
 }
 
+// "auto", with what it comes to now.
+static void describe_weight(json_t *row) {
+	const json_t *automatic = json_object_get(row, "auto_weight");
+	json_int_t weight = json_integer_value(json_object_get(row, "weight"));
+	char text[64];
+
+	if (json_is_integer(automatic)) {
+		snprintf(text, sizeof(text), "auto (%" JSON_INTEGER_FORMAT "%s)", weight,
+			json_integer_value(automatic) > 0 ? "" : ", its CPUs are not reported yet");
+		json_object_set_new(row, "weight", json_string(text));
+	}
+	json_object_del(row, "auto_weight");
+}
+
 static void show_one(FILE *out, json_t *row) {
 	static const char *const first[] = {"service", "name", "id", "address", "path_mtu"};
 	json_t *rest = json_copy(row), *head = json_object();
@@ -143,6 +157,7 @@ static void show_one(FILE *out, json_t *row) {
 		json_object_set(head, first[i], json_object_get(rest, first[i]));
 		json_object_del(rest, first[i]);
 	}
+	describe_weight(rest);
 	weir_show_fields(out, head);
 	print_section(out, rest, "STATE", of_state);
 	print_section(out, rest, "WEIGHT", of_weight);

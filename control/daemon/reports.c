@@ -9,6 +9,7 @@
 
 #define SILENT_INTERVALS 4u // as long as an agent may be
 #define WEIGHT_MOST 65535.0 // as in the configuration
+#define WEIGHT_OF_GHZ 10.0 // of one CPU, automatic: 8 CPUs of 3 GHz have a weight of 240
 
 // One thing that a source has said, and may take back.
 enum said { SAID_WORD, SAID_LIMIT, SAID_QUEUE, SAID_WEIGHT, SAID_COUNT };
@@ -174,6 +175,29 @@ static void take_weight(struct entry *entry, const struct weir_report *report, c
 	entry->percent = percent && !absolute ? report->weight_percent : -1;
 }
 
+// The CPUs of a machine do not go away because it is silent: what was told holds until another
+// number is. Returns the fields that were used.
+static uint32_t take_cpus(
+	struct weir_reports *reports, uint16_t id, const struct weir_report *report) {
+	uint32_t fields = WEIR_REPORT(CPUS) | WEIR_REPORT(CPU_MHZ);
+	double weight = report->cpus * report->cpu_mhz / 1000 * WEIGHT_OF_GHZ;
+	struct weir_backend_state state;
+	uint32_t rounded;
+
+	if ((report->given & fields) != fields || !(weight > 0) ||
+		weir_tables_backend(reports->tables, id, &state) < 0 || !state.weight_auto) {
+		return 0;
+	}
+	rounded = weight < 1             ? 1
+		  : weight > WEIGHT_MOST ? (uint32_t)WEIGHT_MOST
+					 : (uint32_t)(weight + 0.5);
+	if (rounded != state.auto_weight &&
+		weir_tables_set_auto_weight(reports->tables, id, rounded) == 0) {
+		reports->changed(reports->context);
+	}
+	return fields;
+}
+
 // Those of limit, accept queue and weight that the backend's service has a use for: all of them.
 #define HERE \
 	(WEIR_REPORT(MAX_ACTIVE) | WEIR_REPORT(QUEUE) | WEIR_REPORT(QUEUE_LIMIT) | \
@@ -183,6 +207,7 @@ uint32_t weir_reports_take(struct weir_reports *reports, uint16_t id,
 	const struct weir_report *report, const char *source) {
 	struct entry *entry = find(reports, id);
 	struct weir_report sound = *report;
+	uint32_t cpus;
 	int used;
 
 	if (entry == NULL) {
@@ -192,6 +217,7 @@ uint32_t weir_reports_take(struct weir_reports *reports, uint16_t id,
 	take_limit(entry, &sound, source);
 	take_queue(entry, &sound, source);
 	take_weight(entry, &sound, source);
+	cpus = take_cpus(reports, id, &sound);
 	entry->last = sound;
 	entry->any = true;
 	entry->taken_ms = now_ns() / 1000000;
@@ -207,7 +233,7 @@ uint32_t weir_reports_take(struct weir_reports *reports, uint16_t id,
 		weir_states_say(reports->states, id, word, source,
 			sound.why[0] != '\0' ? sound.why : weir_health_word_name(word));
 	}
-	return (used > 0 ? (uint32_t)used : 0) | (sound.given & HERE);
+	return (used > 0 ? (uint32_t)used : 0) | (sound.given & HERE) | cpus;
 }
 
 const char *weir_reports_why(const struct weir_reports *reports) {
@@ -235,6 +261,9 @@ void weir_reports_second(struct weir_reports *reports, uint64_t now_ms) {
 	for (uint32_t id = 0; id < reports->ids; id++) {
 		struct entry *entry = find(reports, (uint16_t)id);
 
+		if (entry != NULL && entry->percent >= 0) {
+			tell_tables(reports, (uint16_t)id); // an automatic weight may have changed
+		}
 		if (entry == NULL || !entry->any || now_ms < entry->taken_ms + entry->expire_ms) {
 			continue;
 		}
@@ -252,10 +281,22 @@ void weir_reports_second(struct weir_reports *reports, uint64_t now_ms) {
 
 // --- configuring ----------------------------------------------------------------------------
 
+static bool has_auto_weights(const struct weir_config_service *service) {
+	for (uint32_t i = 0; i < service->backend_count; i++) {
+		if (service->backends[i].weight_auto) {
+			return true;
+		}
+	}
+	return false;
+}
+
 // What is of use whatever the policy is.
 static uint32_t wants_of(const struct weir_config_service *service) {
 	uint32_t wants = WEIR_REPORT(MAX_ACTIVE);
 
+	if (has_auto_weights(service)) {
+		wants |= WEIR_REPORT(CPUS) | WEIR_REPORT(CPU_MHZ);
+	}
 	if (service->flow_control.accept_queue_percent > 0) {
 		wants |= WEIR_REPORT(QUEUE) | WEIR_REPORT(QUEUE_LIMIT);
 	}

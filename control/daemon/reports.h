@@ -5,13 +5,13 @@
 //
 //   its word    --> states
 //   load        --> estimates
-//   its limit, its accept queue, its weight --> tables
+//   its limit, its accept queue, its weight, its CPUs --> tables
 //
 // A limit is divided by the balancers of the fleet and by their workers; with subsets, by the part
 // of them that uses a backend on average. An accept queue at accept_queue_percent of its limit
 // counts as at-limit with that very report, and no longer once it is below half of that. What a
 // source has said and leaves out in its next report it has taken back; a report of another source
-// takes nothing back.
+// takes nothing back. The CPUs, which make an automatic weight, are never taken back.
 //
 // Threads: that of the loop.
 #pragma once
@@ -69,8 +69,9 @@ void weir_reports_gone(struct weir_reports *reports, uint16_t backend, const cha
 // Once a second: forget what has expired.
 void weir_reports_second(struct weir_reports *reports, uint64_t now_ms);
 
-// Fields that are of use of what a backend says, with the policy that is in use: what its agent is
-// asked to measure. 0 for an id that no backend has.
+// Fields that are of use of what a backend says, with the policy that is in use; CPUs and their
+// speed where a weight of its service is automatic. What its agent is asked to measure. 0 for an id
+// that no backend has.
 uint32_t weir_reports_wants(const struct weir_reports *reports, uint16_t backend);
 
 // Returns 0, -ENOENT (it has said nothing, or there is no such backend).

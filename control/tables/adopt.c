@@ -60,6 +60,7 @@ void weir_state_retain(struct weir_state *state, const struct weir_state *from) 
 			weir_backend_id_take(state, (uint16_t)id, backend->service, backend->name,
 				&backend->address);
 			state->backends[id].configured_weight = backend->configured_weight;
+			state->backends[id].weight_auto = backend->weight_auto;
 		}
 	}
 }
@@ -87,6 +88,7 @@ static void inherit_backend(struct weir_backend_entry *to, const struct weir_bac
 		to->slow_start_ms = from->slow_start_ms;
 	}
 	to->reported_weight = from->reported_weight;
+	to->auto_weight = from->auto_weight > 0 ? from->auto_weight : to->auto_weight;
 	to->ejected = from->ejected;
 	to->own_weight = from->own_weight;
 	to->max_active_flows = from->max_active_flows;

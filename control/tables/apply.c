@@ -9,13 +9,21 @@ static enum weir_health_state first_health(const struct weir_config_service *con
 							    : WEIR_HEALTH_STARTING;
 }
 
+static void set_weight(
+	struct weir_backend_entry *backend, const struct weir_config_backend *config) {
+	backend->configured_weight = config->weight;
+	backend->weight_auto = config->weight_auto;
+	backend->auto_weight = config->weight_auto ? backend->auto_weight : 0;
+}
+
 // A backend that stays: its state is kept, its configured weight may be new.
 static void keep_backend(
 	struct weir_state *state, uint16_t id, const struct weir_config_backend *config) {
 	struct weir_backend_entry *backend = &state->backends[id];
 
-	if (backend->configured_weight != config->weight) {
-		backend->configured_weight = config->weight;
+	if (backend->weight_auto != config->weight_auto ||
+		backend->configured_weight != config->weight) {
+		set_weight(backend, config);
 		backend->runtime_weight = WEIR_WEIGHT_UNSET;
 		backend->set &= ~WEIR_SET_WEIGHT;
 		weir_state_touch_backend(state, id);
@@ -44,7 +52,7 @@ static int apply_backend(struct weir_state *state, uint16_t service_id,
 			return id;
 		}
 	}
-	state->backends[id].configured_weight = config->weight;
+	set_weight(&state->backends[id], config);
 	state->backends[id].proven = false;
 	weir_backend_set_health(&state->backends[id], first_health(service));
 	state->backends[id].seen = state->serial;

@@ -16,21 +16,47 @@ void weir_backend_set_health(struct weir_backend_entry *backend, enum weir_healt
 	backend->proven |= health == WEIR_HEALTH_HEALTHY;
 }
 
+uint32_t weir_backend_configured_weight(
+	const struct weir_state *state, const struct weir_backend_entry *backend) {
+	uint32_t mean = state->services[backend->service].auto_mean;
+
+	return !backend->weight_auto      ? backend->configured_weight
+	       : backend->auto_weight > 0 ? backend->auto_weight
+	       : mean > 0                 ? mean
+					  : WEIR_CONFIG_WEIGHT_DEFAULT;
+}
+
+static void decide_auto_mean(const struct weir_state *state, struct weir_service_entry *service) {
+	uint64_t sum = 0, known = 0;
+
+	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
+		const struct weir_backend_entry *backend = &state->backends[link - 1];
+
+		if (backend->stage == WEIR_ID_LIVE && backend->weight_auto &&
+			backend->auto_weight > 0) {
+			sum += backend->auto_weight;
+			known++;
+		}
+	}
+	service->auto_mean = known > 0 ? (uint32_t)((sum + known / 2) / known) : 0;
+}
+
 // A weight set at run time takes the place of the configured one, as does what the backend says of
 // itself; either scales a reported one by as much as it differs from the configured one.
 uint32_t weir_backend_effective_weight(
 	const struct weir_state *state, const struct weir_backend_entry *backend) {
+	uint32_t configured = weir_backend_configured_weight(state, backend);
 	uint32_t wanted = backend->runtime_weight != WEIR_WEIGHT_UNSET ? backend->runtime_weight
 			  : backend->own_weight != WEIR_WEIGHT_UNSET   ? backend->own_weight
-								       : backend->configured_weight;
+								       : configured;
 	uint64_t scaled = backend->reported_weight;
 
 	if (scaled == 0 || wanted == 0 ||
 		!weir_service_takes_reports(&state->services[backend->service])) {
 		return wanted;
 	}
-	if (backend->configured_weight > 0) {
-		scaled = scaled * wanted / backend->configured_weight;
+	if (configured > 0) {
+		scaled = scaled * wanted / configured;
 	}
 	return scaled == 0 ? 1 : scaled > UINT32_MAX ? UINT32_MAX : (uint32_t)scaled;
 }
@@ -131,6 +157,7 @@ int weir_eligible_decide(struct weir_state *state, uint16_t id) {
 	enum group worst = GROUP_ELIGIBLE;
 	int r;
 
+	decide_auto_mean(state, service);
 	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
 		count[group_of(state, &state->backends[link - 1])]++;
 	}

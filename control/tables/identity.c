@@ -10,6 +10,7 @@
 #define PROVEN (1u << 25)
 #define DRAIN_SHIFT 26 // 3 bits
 #define DRAIN_BITS 7u
+#define WEIGHT_AUTO (1u << 29) // configured_weight is the automatic one, 0 = not known
 
 // policies of struct weir_identity_service.
 #define RUNTIME_SHIFT 8
@@ -88,7 +89,8 @@ void weir_identity_store_backend(
 	}
 	// The configured weight after the run-time weight that a new one cancels.
 	store(&to->runtime_weight, from->runtime_weight);
-	store(&to->configured_weight, from->configured_weight);
+	store(&to->configured_weight,
+		from->weight_auto ? from->auto_weight : from->configured_weight);
 	store(&to->reported_weight, from->reported_weight);
 	// The deadline before the phase in which it counts.
 	__atomic_store_n(&to->drain_until_ns, from->drain_until_ns, __ATOMIC_RELEASE);
@@ -99,7 +101,8 @@ void weir_identity_store_backend(
 				  (uint32_t)from->health << HEALTH_SHIFT |
 				  (uint32_t)from->drain << DRAIN_SHIFT |
 				  (from->stage != WEIR_ID_LIVE ? LEAVING : 0) |
-				  (from->proven ? PROVEN : 0));
+				  (from->proven ? PROVEN : 0) |
+				  (from->weight_auto ? WEIGHT_AUTO : 0));
 }
 
 // --- adopt --------------------------------------------------------------------------------
@@ -131,6 +134,19 @@ static bool is_backend(const struct weir_state *state, const struct weir_identit
 	       state->services[entry->service].stage != WEIR_ID_FREE;
 }
 
+static void adopt_weight(
+	struct weir_backend_entry *backend, const struct weir_identity_backend *entry) {
+	uint32_t weight = entry->configured_weight;
+
+	backend->configured_weight = weight;
+	if ((entry->state & WEIGHT_AUTO) != 0) {
+		backend->weight_auto = true;
+		backend->configured_weight = WEIR_CONFIG_WEIGHT_DEFAULT;
+		backend->auto_weight =
+			weight < WEIR_WEIGHT_AUTO_MOST ? weight : WEIR_WEIGHT_AUTO_MOST;
+	}
+}
+
 static void adopt_backend(
 	struct weir_state *state, uint16_t id, const struct weir_identity_backend *entry) {
 	struct weir_backend_entry *backend;
@@ -144,7 +160,7 @@ static void adopt_backend(
 	backend->admin = (uint8_t)admin_of(entry->state);
 	backend->proven = (entry->state & PROVEN) != 0;
 	weir_backend_set_health(backend, (enum weir_health_state)health_of(entry->state));
-	backend->configured_weight = entry->configured_weight;
+	adopt_weight(backend, entry);
 	backend->runtime_weight = entry->runtime_weight;
 	backend->reported_weight = entry->reported_weight;
 	if (is_drain(entry->state >> DRAIN_SHIFT & DRAIN_BITS, backend->admin)) {

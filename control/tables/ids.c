@@ -408,6 +408,7 @@ void weir_backend_revive(struct weir_state *state, uint16_t id) {
 	backend->admin = WEIR_ADMIN_READY;
 	backend->runtime_weight = WEIR_WEIGHT_UNSET;
 	backend->own_weight = WEIR_WEIGHT_UNSET;
+	backend->auto_weight = 0;
 	backend->max_active_flows = 0;
 	backend->at_limit = false;
 	backend->reported_weight = 0;

@@ -133,6 +133,24 @@ int weir_tables_set_error_window(struct weir_tables *tables, uint16_t id, uint32
 	return 0;
 }
 
+int weir_tables_set_auto_weight(struct weir_tables *tables, uint16_t id, uint32_t weight) {
+	struct weir_state *state = tables->state;
+	struct weir_backend_entry *backend;
+
+	if (id >= state->backend_ids || state->backends[id].stage != WEIR_ID_LIVE ||
+		!state->backends[id].weight_auto) {
+		return -ENOENT;
+	}
+	backend = &state->backends[id];
+	weight = weight < WEIR_WEIGHT_AUTO_MOST ? weight : WEIR_WEIGHT_AUTO_MOST;
+	if (backend->auto_weight != weight) {
+		backend->auto_weight = weight;
+		weir_state_touch_backend(state, id);
+		weir_state_mark_service(state, backend->service);
+	}
+	return 0;
+}
+
 int weir_tables_set_own_weight(struct weir_tables *tables, uint16_t id, uint32_t weight) {
 	struct weir_state *state = tables->state;
 	struct weir_backend_entry *backend;

@@ -46,6 +46,7 @@ struct weir_service_entry {
 	uint64_t parts; // of its backends, sum
 	uint64_t generation; // of the selection whose parts were counted, 0 = none
 	uint32_t error_window_ms; // automatic one; 0 = none computed yet
+	uint32_t auto_mean; // of the known automatic weights, as last decided; 0 = none is known
 	uint32_t subsets; // of this instance, as last decided: 1, or one for each worker
 	uint16_t first; // list of its backends
 	uint16_t hash_next;
@@ -72,7 +73,8 @@ struct weir_backend_entry {
 	uint64_t mark;
 	uint64_t identity; // hash of service and name: the same on every instance
 	uint64_t drain_until_ns; // CLOCK_MONOTONIC; 0 = no deadline
-	uint32_t configured_weight;
+	uint32_t configured_weight; // unless it is automatic
+	uint32_t auto_weight; // that its CPUs make, if it is automatic; 0 = not known
 	uint32_t runtime_weight;
 	uint32_t reported_weight; // 0 = none
 	uint32_t
@@ -95,6 +97,7 @@ struct weir_backend_entry {
 	uint8_t drain; // enum weir_drain_phase
 	uint8_t set; // enum weir_set_flag
 	bool adopted; // came out of a segment, not out of a configuration
+	bool weight_auto; // the configured weight follows from its CPUs
 	bool usable; // may take new flows: eligible, or panic makes it so; and its next hop is
 		     // resolved, or that of no other one is
 	uint8_t flags; // of its row, as decided: WEIR_BACKEND_CLOSED to WEIR_BACKEND_RESET
@@ -197,6 +200,9 @@ void weir_service_follow_policy(struct weir_state *state, struct weir_service_en
 
 // Its health is this now. Marks nothing.
 void weir_backend_set_health(struct weir_backend_entry *backend, enum weir_health_state health);
+// The weight of the configuration: the number in it, or what "auto" comes to.
+uint32_t weir_backend_configured_weight(
+	const struct weir_state *state, const struct weir_backend_entry *backend);
 uint32_t weir_backend_effective_weight(
 	const struct weir_state *state, const struct weir_backend_entry *backend);
 // The same as a selection has it: of a policy that chooses by slots, slow start makes a part of it.

@@ -35,7 +35,9 @@ struct weir_backend_state {
 	bool in_selection; // takes new flows of some worker now (panic and subsets included)
 	uint8_t flags; // WEIR_BACKEND_CLOSED to WEIR_BACKEND_RESET: what workers are told
 	struct weir_policy_share share; // slow start; all zeroes = it is in none
-	uint32_t configured_weight;
+	uint32_t configured_weight; // what "auto" comes to, if it is automatic
+	bool weight_auto; // it is
+	uint32_t auto_weight; // that its CPUs make, if it is automatic; 0 = not known
 	uint32_t runtime_weight; // WEIR_WEIGHT_UNSET = none
 	uint32_t reported_weight; // 0 = none
 	uint32_t own_weight; // WEIR_WEIGHT_UNSET = none
@@ -106,6 +108,11 @@ int weir_tables_set_weight(
 // What a backend can do, from its reports; 0 = unknown. Takes the place of the configured weight
 // (unless that is 0) when the service's policy takes reported weights.
 int weir_tables_set_reported_weight(struct weir_tables *tables, uint16_t backend, uint32_t weight);
+// What the configured weight of a backend is when that is "auto": it follows from its CPUs. 0 = not
+// known: the mean of those of its service that are known, WEIR_CONFIG_WEIGHT_DEFAULT when none is.
+// Remembered for the next control process. -ENOENT also if its weight is not automatic.
+int weir_tables_set_auto_weight(struct weir_tables *tables, uint16_t backend, uint32_t weight);
+#define WEIR_WEIGHT_AUTO_MOST 65535u
 // The weight that a backend says of itself, with any policy; WEIR_WEIGHT_UNSET = none. It takes the
 // place of the configured weight, 0 included, but not of one that is set at run time.
 int weir_tables_set_own_weight(struct weir_tables *tables, uint16_t backend, uint32_t weight);

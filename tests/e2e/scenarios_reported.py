@@ -7,6 +7,7 @@ import time
 
 from agents import Agents, Cgroups
 from lab import HERE, PYTHON
+from netns import wait_for
 from scenario import scenario
 from work import Steady, work
 from work_server import COMMAND_PORT, PORT
@@ -169,3 +170,40 @@ def by_execution_time_latency_decides(lab):
 def by_busy_time_cpu_time_decides(lab):
     """Busy time: shares are inverse to the CPU time of a request"""
     by_measurement(lab, "busy", lambda w: close(w.ratio, w.cpu_ms[1] / w.cpu_ms[0]))
+
+
+def weights(lab):
+    return {row["name"]: row["effective_weight"]
+            for row in lab.api("backend.show", service="work")}
+
+
+def ghz_tenths(lab, name):
+    """What one CPU is worth: the speed that its agent tells."""
+    return lab.backend(name, "work")["report"]["cpu_mhz"] / 100
+
+
+@scenario(start=False, alone=True, hosts=2)
+def automatic_weights_follow_the_cpu_quota(lab):
+    """Weight "auto": CPUs x GHz x 10 of the agents, through silence and a restart of control"""
+    lab.services = [work({name: "auto" for name in PAIR}, agent=AGENT,
+                         policy={"name": "weighted-round-robin"})]
+    with Pair(lab, (1.5, 0.5)) as pair:
+        pair.start(burn_ms=(0, 0), sleep_ms=(5, 5))
+        each = ghz_tenths(lab, "web-1")
+        wanted = {"web-1": round(1.5 * each), "web-2": round(0.5 * each)}
+        wait_for(f"weights {wanted}", lambda: weights(lab) == wanted, 5)
+        with Steady(lab.client, 20) as load:
+            watch(pair, load, 3, lambda w: close(w.ratio, wanted["web-1"] / wanted["web-2"], 0.1))
+            waste = lab.weirctl("service", "waste", "work")[1]  # which no policy asks for
+            assert "work: 2 of 2 backends tell their utilization" in waste, waste
+        pair.cgroups.limit(2, 1.0)
+        wanted["web-2"] = round(each)
+        wait_for(f"weights {wanted}", lambda: weights(lab) == wanted, 5)
+        for number in (1, 2):
+            lab.programs[pair.agents.name(number)].kill()
+        wait_for("silence", lambda: all(row["word"] == "nothing" for row in
+                                        lab.api("health.show", service="work")), 10)
+        assert weights(lab) == wanted, weights(lab)
+        lab.programs["control"].kill()
+        lab.start_control()
+        assert weights(lab) == wanted, weights(lab)

@@ -47,6 +47,8 @@ void weir_json_condition(
 	json_object_set_new(object, "reported_weight",
 		state->reported_weight == 0 ? json_null()
 					    : json_integer((json_int_t)state->reported_weight));
+	json_object_set_new(object, "auto_weight",
+		state->weight_auto ? json_integer((json_int_t)state->auto_weight) : json_null());
 	json_object_set_new(object, "own_weight",
 		state->own_weight == WEIR_WEIGHT_UNSET
 			? json_null()

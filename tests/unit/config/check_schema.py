@@ -35,6 +35,9 @@ def expected_schema(key):
     if kind == "integer":
         want.update(type=["integer", "null"] if key["nullable"] else "integer",
                     minimum=key["min"], maximum=key["max"])
+    elif kind == "weight":
+        want["anyOf"] = [{"type": "integer", "minimum": key["min"], "maximum": key["max"]},
+                         {"const": "auto"}]
     elif kind == "boolean":
         want["type"] = "boolean"
     elif kind == "text":
@@ -84,7 +87,9 @@ UNITS = {"percent": "%"}
 def range_text(prop, unit=None):
     """The range column of the documentation."""
     if "anyOf" in prop:
-        return range_text(prop["anyOf"][0])
+        return ", ".join(range_text(one) for one in prop["anyOf"] if one.get("type") != "null")
+    if "const" in prop:
+        return f"`{prop['const']}`"
     if "$ref" in prop:
         return prop["$ref"].rsplit("/", 1)[1].replace("_", " ")
     kind = prop["type"][0] if isinstance(prop["type"], list) else prop["type"]
@@ -102,7 +107,7 @@ def range_text(prop, unit=None):
 def type_text(row):
     """The type column of the documentation."""
     types = {"integer": "integer", "boolean": "boolean", "object": "object", "list": "array",
-             "cores": "array", "aggression": "number"}
+             "cores": "array", "aggression": "number", "weight": "integer or string"}
     return types.get(row["kind"], "string") + (" or null" if row["nullable"] else "")
 
 

@@ -32,6 +32,7 @@ static void lines_of(const char *from, const char *to, char *ret, size_t bytes) 
 #define ANY "{\"address\": \"198.51.100.10\", \"protocol\": \"tcp\", \"port\": 0}"
 #define ONE "{\"name\": \"web-1\", \"address\": \"10.0.0.11\"}"
 #define TWO "{\"name\": \"web-2\", \"address\": \"10.0.0.12\"}"
+#define AUTO(n) "{\"name\": \"web-" n "\", \"address\": \"10.0.0.1" n "\", \"weight\": \"auto\"}"
 #define BASE TOP WEB(BIND, "", ONE ", " TWO) "]}"
 
 struct row {
@@ -92,6 +93,11 @@ static const struct row rows[] = {
 		"change service web flow_control when_exhausted: spill -> reject\n"},
 	{BASE, TOP WEB(BIND, ", \"agent\": {}", ONE ", " TWO) "]}",
 		"change service web agent port: 0 -> 4777\n"},
+	{TOP WEB(BIND, ", \"agent\": {}", ONE ", " TWO) "]}",
+		TOP WEB(BIND, ", \"agent\": {}", AUTO("1") ", " AUTO("3")) "]}",
+		"remove service web backend web-2: 10.0.0.12 weight 100\n"
+		"change service web backend web-1 weight: 100 -> auto\n"
+		"add service web backend web-3: 10.0.0.13 weight auto\n"},
 	{TOP WEB(BIND, ", \"policy\": {\"name\": \"weighted-round-robin\"}", ONE) "]}",
 		TOP WEB(BIND,
 			", \"policy\": {\"name\": \"weighted-round-robin\", \"weights\": "

@@ -39,6 +39,21 @@ static void service_defaults(void **state) {
 	weir_config_free(config);
 }
 
+static void weight_may_be_automatic(void **state) {
+	struct weir_config *config = parse_good(
+		CONFIG("", SERVICE("\"agent\": {},", BIND,
+				   BACKEND ", {\"name\": \"web-2\", \"address\": \"10.0.0.12\", "
+					   "\"weight\": \"auto\"}")));
+	const struct weir_config_backend *backends = config->services[0].backends;
+
+	(void)state;
+	assert_false(backends[0].weight_auto);
+	assert_int_equal(backends[0].weight, 100);
+	assert_true(backends[1].weight_auto);
+	assert_int_equal(backends[1].weight, WEIR_CONFIG_WEIGHT_DEFAULT);
+	weir_config_free(config);
+}
+
 static void bind_port_becomes_a_range(void **state) {
 	struct weir_config *config = parse_good(BINDS(BIND ", " RANGE(8000, 8099) ", " EVERY));
 	const struct weir_config_bind *binds = config->services[0].binds;
@@ -240,6 +255,7 @@ static void lines_of_services_and_backends(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(service_defaults),
+		cmocka_unit_test(weight_may_be_automatic),
 		cmocka_unit_test(bind_port_becomes_a_range),
 		cmocka_unit_test(binds_overlap_only_by_width),
 		cmocka_unit_test(overlap_is_reported_at_the_later_bind),

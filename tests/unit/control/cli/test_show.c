@@ -146,6 +146,20 @@ static void notes_of_backends(void **state) {
 		"accept queue full\n");
 }
 
+static void automatic_weight_of_one_backend(void **state) {
+	(void)state;
+	expect_shown(weir_show_backends, "web/a",
+		"[{\"service\": \"web\", \"name\": \"a\", \"id\": 1, \"address\": \"x\", "
+		"\"path_mtu\": null, \"weight\": 240, \"auto_weight\": 240}]",
+		"service   web\nname      a\nid        1\naddress   x\npath_mtu  -\n\n"
+		"WEIGHT\nweight  auto (240)\n");
+	expect_shown(weir_show_backends, "web/a",
+		"[{\"service\": \"web\", \"name\": \"a\", \"id\": 1, \"address\": \"x\", "
+		"\"path_mtu\": null, \"weight\": 100, \"auto_weight\": 0}]",
+		"service   web\nname      a\nid        1\naddress   x\npath_mtu  -\n\n"
+		"WEIGHT\nweight  auto (100, its CPUs are not reported yet)\n");
+}
+
 static void changes_of_a_reload(void **state) {
 	(void)state;
 	expect_shown(weir_show_changes, NULL,
@@ -216,6 +230,7 @@ int main(void) {
 		cmocka_unit_test(values_of_long_names_line_up),
 		cmocka_unit_test(one_by_name_is_a_record),
 		cmocka_unit_test(notes_of_backends),
+		cmocka_unit_test(automatic_weight_of_one_backend),
 		cmocka_unit_test(changes_of_a_reload),
 		cmocka_unit_test(warnings_of_a_reload),
 		cmocka_unit_test(weight_back_to_configured),

@@ -215,6 +215,71 @@ static void silence_takes_back_what_was_said(void **state) {
 	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_HEALTHY);
 }
 
+static void take_cpus(struct own *own, uint16_t id, double cpus, double mhz) {
+	struct weir_report report = {
+		.given = WEIR_REPORT(CPUS) | WEIR_REPORT(CPU_MHZ), .cpus = cpus, .cpu_mhz = mhz};
+
+	assert_int_equal(weir_reports_take(own->reports, id, &report, "agent"), report.given);
+	lab_publish(&own->lab);
+}
+
+// CPUs x GHz x 10. It holds when the backend is silent, or does not say it any more.
+static void cpus_make_an_automatic_weight(void **state) {
+	static const struct {
+		double cpus, mhz;
+		uint32_t weight;
+	} cases[] = {{8, 3000, 240}, {0.5, 2450, 12}, {1, 2449, 24}, {0.001, 100, 1},
+		{1e6, 1e6, 65535}, {4, 3000, 120}};
+	struct own *own = *state;
+	struct weir_report report = {.given = WEIR_REPORT(CPUS), .cpus = 64};
+
+	assert_int_equal(weir_reports_take(own->reports, 1, &report, "agent"), 0);
+	for (uint32_t i = 0; i < 4; i++) {
+		own->config->services[0].backends[i].weight_auto = i < 3;
+	}
+	lab_apply(&own->lab, own->config);
+	weir_reports_configure(own->reports, own->lab.tables, own->config);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		take_cpus(own, 1, cases[i].cpus, cases[i].mhz);
+		assert_int_equal(lab_state(&own->lab, 1).effective_weight, cases[i].weight);
+	}
+	assert_int_equal(own->changes, sizeof(cases) / sizeof(cases[0]));
+	assert_int_equal(lab_state(&own->lab, 0).effective_weight, 120);
+	assert_int_equal(lab_state(&own->lab, 3).effective_weight, 100);
+	take_cpus(own, 1, 4, 3000);
+	assert_int_equal(own->changes, sizeof(cases) / sizeof(cases[0]));
+	weir_reports_take(own->reports, 1, &report, "agent"); // of unknown speed
+	report = (struct weir_report){.given = WEIR_REPORT(CPUS) | WEIR_REPORT(CPU_MHZ)};
+	weir_reports_take(own->reports, 1, &report, "agent"); // none
+	report.cpus = report.cpu_mhz = 1000;
+	assert_int_equal(weir_reports_take(own->reports, 3, &report, "agent"), 0);
+	weir_reports_gone(own->reports, 1, "agent");
+	weir_reports_configure(own->reports, own->lab.tables, own->config);
+	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 120);
+	assert_int_equal(lab_state(&own->lab, 3).effective_weight, 100);
+}
+
+// A percentage is one of the automatic weight, the mean included.
+static void percent_of_an_automatic_weight(void **state) {
+	struct own *own = *state;
+	struct weir_report report = {.given = WEIR_REPORT(WEIGHT_PERCENT), .weight_percent = 50};
+
+	for (uint32_t i = 0; i < 4; i++) {
+		own->config->services[0].backends[i].weight_auto = true;
+	}
+	lab_apply(&own->lab, own->config);
+	weir_reports_configure(own->reports, own->lab.tables, own->config);
+	weir_reports_take(own->reports, 1, &report, "agent-check");
+	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 50);
+	take_cpus(own, 2, 8, 3000);
+	weir_reports_second(own->reports, now_ms()); // what others make of the mean
+	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 120);
+	take_cpus(own, 1, 8, 1000);
+	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 40);
+	weir_reports_gone(own->reports, 1, "agent-check");
+	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 80);
+}
+
 static void values_that_cannot_be_are_dropped(void **state) {
 	struct own *own = *state;
 	struct weir_report report = {.given = WEIR_REPORT_ALL, .word = 77};
@@ -296,7 +361,10 @@ static void agents_measure_what_is_wanted(void **state) {
 		policy.stale_ms = 1000;
 		assert_int_equal(wants_with(own, &policy), cases[i].wants);
 	}
+	own->config->services[0].backends[3].weight_auto = true;
 	policy = cases[0].policy;
+	assert_int_equal(wants_with(own, &policy), WEIR_REPORT(CPUS) | WEIR_REPORT(CPU_MHZ));
+	own->config->services[0].backends[3].weight_auto = false;
 	own->config->services[0].flow_control.accept_queue_percent = 75;
 	assert_int_equal(wants_with(own, &policy), WEIR_REPORT(QUEUE) | WEIR_REPORT(QUEUE_LIMIT));
 	// With a policy that was set at run time.
@@ -314,6 +382,8 @@ int main(void) {
 		TEST(limit_is_divided),
 		TEST(weight_is_taken_and_comes_back),
 		TEST(silence_takes_back_what_was_said),
+		TEST(cpus_make_an_automatic_weight),
+		TEST(percent_of_an_automatic_weight),
 		TEST(values_that_cannot_be_are_dropped),
 		TEST(agents_measure_what_is_wanted),
 	};

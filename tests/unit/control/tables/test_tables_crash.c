@@ -310,6 +310,41 @@ static void s3_reported_weight_survives_a_crash_at_any_store(void **unused) {
 	lab_config_free(config);
 }
 
+static void check_automatic(struct lab *lab) {
+	uint32_t first = lab_state(lab, 0).auto_weight;
+
+	assert_true(lab_state(lab, 0).weight_auto);
+	assert_true(first == 240 || first == 480);
+	assert_int_equal(lab_state(lab, 1).auto_weight, 120);
+	assert_int_equal(lab_state(lab, 2).configured_weight, (first + 120) / 2);
+}
+
+static void s3_automatic_weight_survives_a_crash_at_any_store(void **unused) {
+	struct weir_config *config = lab_config(1, 3);
+	struct crash crash = {.differ = true, .check = check_automatic};
+	struct lab lab;
+
+	(void)unused;
+	if (!stores_work()) {
+		skip();
+	}
+	for (int i = 0; i < 3; i++) {
+		config->services[0].backends[i].weight_auto = true;
+	}
+	lab_open(&lab, &room);
+	lab_apply(&lab, config);
+	weir_tables_set_auto_weight(lab.tables, 0, 240);
+	weir_tables_set_auto_weight(lab.tables, 1, 120);
+	set_hops(&lab);
+	lab_settle(&lab);
+	begin(&crash, &lab);
+	weir_tables_set_auto_weight(lab.tables, 0, 480);
+	assert_true(weir_tables_publish(lab.tables) > 0);
+	end(&crash, &lab, config);
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
 static void s3_crash_at_any_store_of_a_change(void **unused) {
 	struct weir_config *config = lab_config(2, 4);
 
@@ -389,6 +424,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(s3_crash_at_any_store_of_an_apply),
 		cmocka_unit_test(s3_reported_weight_survives_a_crash_at_any_store),
+		cmocka_unit_test(s3_automatic_weight_survives_a_crash_at_any_store),
 		cmocka_unit_test(s3_crash_at_any_store_of_a_change),
 		cmocka_unit_test(s3_crash_at_any_store_of_an_add_and_a_remove),
 	};

@@ -168,6 +168,108 @@ static void own_weight_replaces_the_configured_one(void **unused) {
 	lab_config_free(config);
 }
 
+static uint32_t effective(const struct lab *lab, uint16_t id) {
+	return lab_state(lab, id).effective_weight;
+}
+
+static void set_auto(struct lab *lab, uint16_t id, uint32_t weight) {
+	assert_int_equal(weir_tables_set_auto_weight(lab->tables, id, weight), 0);
+	lab_publish(lab);
+}
+
+static struct weir_config *automatic(void) { // b0 to b2; b3 has 50
+	struct weir_config *config = lab_config(1, 4);
+
+	for (int i = 0; i < 3; i++) {
+		config->services[0].backends[i].weight_auto = true;
+	}
+	config->services[0].backends[3].weight = 50;
+	return config;
+}
+
+static void automatic_weight_is_that_of_the_cpus_or_the_mean(void **unused) {
+	struct weir_config *config = automatic();
+	struct lab lab;
+
+	(void)unused;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	assert_int_equal(effective(&lab, 0), 100);
+	set_auto(&lab, 0, 240);
+	assert_int_equal(effective(&lab, 0), 240);
+	assert_int_equal(effective(&lab, 1), 240);
+	assert_int_equal(effective(&lab, 3), 50);
+	set_auto(&lab, 1, 121);
+	assert_int_equal(effective(&lab, 2), 181); // 180.5
+	assert_int_equal(lab_state(&lab, 2).configured_weight, 181);
+	assert_int_equal(lab_state(&lab, 2).auto_weight, 0);
+	assert_int_equal(lab_state(&lab, 1).auto_weight, 121);
+	assert_in_range(lab_slots(&lab, 0, 0), LAB_TABLE_SIZE * 240 / 592 - 5,
+		LAB_TABLE_SIZE * 240 / 592 + 5);
+	assert_int_equal(weir_tables_set_auto_weight(lab.tables, 3, 7), -ENOENT);
+	assert_int_equal(weir_tables_set_auto_weight(lab.tables, WEIR_BACKEND_NONE, 7), -ENOENT);
+	set_auto(&lab, 1, 1000000);
+	assert_int_equal(effective(&lab, 1), 65535);
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
+// A weight set at run time counts until it is unset, or the file says something else.
+static void automatic_weight_is_a_configured_one(void **unused) {
+	struct weir_config *config = automatic(), *copy = automatic();
+	struct lab lab;
+
+	(void)unused;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	set_auto(&lab, 0, 240);
+	weir_tables_set_weight(lab.tables, 0, 7);
+	set_auto(&lab, 0, 300);
+	lab_apply(&lab, copy);
+	assert_int_equal(effective(&lab, 0), 7);
+	weir_tables_set_weight(lab.tables, 0, WEIR_WEIGHT_UNSET);
+	assert_int_equal(effective(&lab, 0), 300);
+	weir_tables_set_own_weight(lab.tables, 0, 30);
+	assert_int_equal(effective(&lab, 0), 30);
+	weir_tables_set_own_weight(lab.tables, 0, WEIR_WEIGHT_UNSET);
+	weir_tables_set_weight(lab.tables, 0, 7);
+	set_auto(&lab, 1, 100);
+	config->services[0].backends[0].weight_auto = false; // 100, as it is then
+	lab_apply(&lab, config);
+	assert_int_equal(effective(&lab, 0), 100);
+	lab_apply(&lab, copy); // what was known before is not known any more
+	assert_int_equal(lab_state(&lab, 0).auto_weight, 0);
+	assert_int_equal(effective(&lab, 0), 100); // the mean, of b1
+	lab_close(&lab);
+	lab_config_free(config);
+	lab_config_free(copy);
+}
+
+static void s3_automatic_weights_survive_a_restart(void **unused) {
+	struct weir_config *config = automatic();
+	struct lab lab;
+
+	(void)unused;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	set_auto(&lab, 0, 240);
+	set_auto(&lab, 1, 120);
+	weir_tables_set_weight(lab.tables, 1, 9);
+	lab_publish(&lab);
+	lab_restart(&lab);
+	lab_apply(&lab, config);
+	assert_int_equal(effective(&lab, 0), 240);
+	assert_int_equal(effective(&lab, 1), 9);
+	assert_int_equal(effective(&lab, 2), 180);
+	lab_remove_backend(config, 0, 1);
+	lab_apply(&lab, config);
+	assert_int_equal(effective(&lab, 2), 240);
+	assert_int_equal(weir_tables_rebind(lab.tables, NULL), 0);
+	assert_int_equal(effective(&lab, 0), 240);
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
 static void policy_is_changed_live(void **unused) {
 	struct weir_config *config = lab_config(2, 3);
 	struct lab lab;
@@ -473,6 +575,9 @@ int main(void) {
 		cmocka_unit_test(nothing_new_is_not_published_again),
 		cmocka_unit_test(own_limit_is_one_row),
 		cmocka_unit_test(own_weight_replaces_the_configured_one),
+		cmocka_unit_test(automatic_weight_is_that_of_the_cpus_or_the_mean),
+		cmocka_unit_test(automatic_weight_is_a_configured_one),
+		cmocka_unit_test(s3_automatic_weights_survive_a_restart),
 		cmocka_unit_test(policy_is_changed_live),
 		cmocka_unit_test(refused_changes),
 		cmocka_unit_test(s3_run_time_policy_survives_a_restart),

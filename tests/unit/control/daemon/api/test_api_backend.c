@@ -13,6 +13,7 @@ static void nothing_is_told_without_reports(void **state) {
 	assert_true(json_is_null(json_object_get(row, "report")));
 	assert_true(json_is_null(json_object_get(row, "reported_weight")));
 	assert_true(json_is_null(json_object_get(row, "own_weight")));
+	assert_true(json_is_null(json_object_get(row, "auto_weight")));
 	assert_true(json_is_false(json_object_get(row, "at_limit")));
 	assert_string_equal(json_string_value(json_object_get(row, "verdict")), "unchecked");
 	assert_string_equal(json_string_value(json_object_get(row, "word")), "nothing");
@@ -68,10 +69,44 @@ static void last_report_is_shown_and_its_waste_computed(void **state) {
 	json_decref(result);
 }
 
+static json_int_t number(struct web *web, const char *key) {
+	json_t *holder = NULL;
+	json_int_t value = json_integer_value(
+		json_object_get(lab_backend(&web->lab, &holder, "web", "w-1"), key));
+
+	json_decref(holder);
+	return value;
+}
+
+static void automatic_weight_is_shown_as_what_it_comes_to(void **state) {
+	struct web *web = *state;
+	json_t *used, *result;
+
+	lab_write_config(&web->lab,
+		"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", \"protocol\": "
+		"\"tcp\", \"port\": 80}], \"agent\": {}, \"backends\": [{\"name\": \"w-1\", "
+		"\"address\": \"10.0.1.11\", \"weight\": \"auto\"}]}");
+	json_decref(lab_result(&web->lab, "{\"command\": \"config.reload\"}"));
+	assert_int_equal(number(web, "auto_weight"), 0);
+	assert_int_equal(number(web, "weight"), 100);
+	result = lab_result(&web->lab, "{\"command\": \"service.waste\", \"service\": \"web\"}");
+	assert_in_range(json_integer_value(json_object_get(result, "again_ms")), 1, 1600);
+	json_decref(result);
+	used = lab_result(&web->lab,
+		"{\"command\": \"backend.report\", \"service\": \"web\", \"backend\": \"w-1\", "
+		"\"cpus\": 8, \"cpu_mhz\": 3000}");
+	assert_int_equal(json_array_size(json_object_get(used, "used")), 2);
+	json_decref(used);
+	assert_int_equal(number(web, "auto_weight"), 240);
+	assert_int_equal(number(web, "weight"), 240);
+	assert_int_equal(number(web, "effective_weight"), 240);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nothing_is_told_without_reports),
 		cmocka_unit_test(last_report_is_shown_and_its_waste_computed),
+		cmocka_unit_test(automatic_weight_is_shown_as_what_it_comes_to),
 	};
 
 	return lab_own_network(NULL) == 0 ? cmocka_run_group_tests(tests, web_start, web_stop) : 1;

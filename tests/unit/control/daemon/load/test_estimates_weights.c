@@ -298,11 +298,38 @@ static void configuration_takes_reports_away(void **state) {
 	estimates_lab_close(&lab);
 }
 
+// The weight that the CPUs make stands in for the one of the file.
+static void balanced_weights_begin_with_automatic_ones(void **state) {
+	struct estimates_lab lab;
+
+	(void)state;
+	estimates_lab_open(&lab, 1, 2);
+	lab_policy(&lab, 0, WEIR_POLICY_WEIGHTED_ROUND_ROBIN);
+	lab.config->services[0].policy.weights = WEIR_WEIGHTS_BALANCED;
+	lab.config->services[0].backends[0].weight_auto = true;
+	lab.config->services[0].backends[1].weight_auto = true;
+	lab_apply_follow(&lab);
+	weir_tables_set_auto_weight(lab.lab.tables, 0, 300);
+	weir_tables_set_auto_weight(lab.lab.tables, 1, 100);
+	weir_tables_publish(lab.lab.tables);
+	for (int i = 0; i < 10; i++) {
+		report(&lab, 0, 100, 0, 0.6);
+		report(&lab, 1, 100, 0, 0.4);
+		lab.now += LAB_SECOND;
+		weir_estimates_second(lab.estimates, lab.now);
+	}
+	// Three times the other's, a little corrected.
+	assert_true(lab_state(&lab.lab, 0).reported_weight > 0);
+	assert_in_range(weight_of(&lab, 0) * 100 / weight_of(&lab, 1), 150, 299);
+	estimates_lab_close(&lab);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(reported_weights_replace_the_configured_ones),
 		cmocka_unit_test(liar_takes_no_more_than_ten_times_its_share),
 		cmocka_unit_test(one_known_weight_is_not_enough),
+		cmocka_unit_test(balanced_weights_begin_with_automatic_ones),
 		cmocka_unit_test(small_changes_are_not_published),
 		cmocka_unit_test(errors_make_a_backend_lighter),
 		cmocka_unit_test(configured_weights_come_back),
