@@ -85,6 +85,11 @@ static const json_t *lookup(const json_t *row, const char *key) {
 	return lookup(json_object_get(row, outer), dot + 1);
 }
 
+const char *weir_show_cell(
+	const json_t *row, const struct weir_show_column *column, char *buffer, size_t bytes) {
+	return weir_show_value(lookup(row, column->key), column->kind, buffer, bytes);
+}
+
 void weir_show_table(FILE *out, const json_t *rows, const struct weir_show_column *columns,
 	uint32_t count, const char *nothing) {
 	struct weir_text_table_column heads[WEIR_SHOW_COLUMNS_MAX];
@@ -108,8 +113,7 @@ void weir_show_table(FILE *out, const json_t *rows, const struct weir_show_colum
 	table = weir_text_table_create(heads, count);
 	json_array_foreach (rows, i, row) {
 		for (uint32_t c = 0; c < count; c++) {
-			weir_show_value(
-				lookup(row, columns[c].key), columns[c].kind, text[c], CELL);
+			weir_show_cell(row, &columns[c], text[c], CELL);
 		}
 		if (table == NULL || weir_text_table_add(table, cells)) {
 			break;

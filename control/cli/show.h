@@ -23,6 +23,9 @@ struct weir_show_column {
 
 #define WEIR_SHOW_COLUMNS_MAX 24
 
+// The cell of a row in a column. Returns buffer.
+const char *weir_show_cell(
+	const json_t *row, const struct weir_show_column *column, char *buffer, size_t bytes);
 // Print an array of objects as a table. "nothing" is printed instead of an empty one.
 void weir_show_table(FILE *out, const json_t *rows, const struct weir_show_column *columns,
 	uint32_t count, const char *nothing);
@@ -37,6 +40,8 @@ const char *weir_show_value(
 void weir_show_record(const struct weir_cli *cli, json_t *result); // "key  value" per line
 void weir_show_services(const struct weir_cli *cli, json_t *result);
 void weir_show_backends(const struct weir_cli *cli, json_t *result);
+// All of them, in a table of so many columns of text; 0 = as many as it takes.
+void weir_show_backends_within(FILE *out, json_t *rows, uint32_t width);
 void weir_show_change(const struct weir_cli *cli, json_t *result);
 void weir_show_policy(const struct weir_cli *cli, json_t *result);
 void weir_show_report(const struct weir_cli *cli, json_t *result);

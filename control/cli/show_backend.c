@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Backends: a line for each, or a page for one.
-#include <math.h>
 #include <stdarg.h>
 #include <string.h>
 
-#include "show.h"
+#include "show_narrow.h"
 
 #define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
 #define NOTES 192
@@ -39,19 +38,52 @@ static void add_drain(char *notes, size_t *used, const json_t *drain) {
 	}
 }
 
-// With one digit behind the point.
-static json_t *json_seconds(const json_t *ms) {
-	return json_real(round(json_number_value(ms) / 100) / 10);
+// As short as it can be read.
+static void set_duration(json_t *row, const char *key, const json_t *ms) {
+	json_int_t tenths = json_integer_value(ms) / 100, s = tenths / 10;
+	char text[32];
+
+	if (!json_is_integer(ms)) {
+		return;
+	}
+	if (s < 60) {
+		snprintf(text, sizeof(text), "%" JSON_INTEGER_FORMAT ".%ds", s, (int)(tenths % 10));
+	} else if (s < 3600) {
+		snprintf(text, sizeof(text), "%dm%02ds", (int)(s / 60), (int)(s % 60));
+	} else if (s < 86400) {
+		snprintf(text, sizeof(text), "%dh%02dm", (int)(s / 3600), (int)(s / 60 % 60));
+	} else {
+		snprintf(text, sizeof(text), "%" JSON_INTEGER_FORMAT "d%02dh", s / 86400,
+			(int)(s / 3600 % 24));
+	}
+	json_object_set_new(row, key, json_string(text));
 }
 
-// What is out of the ordinary about a backend, in words.
-static void add_notes(json_t *row) {
+static void add_weight_notes(char *notes, size_t *used, const json_t *row) {
+	const json_t *set = json_object_get(row, "runtime_weight");
+	const json_t *own = json_object_get(row, "own_weight");
+	const json_t *automatic = json_object_get(row, "auto_weight");
+	const json_t *slow = json_object_get(row, "slow_start_percent");
+
+	if (json_is_integer(automatic) && json_integer_value(automatic) == 0) {
+		add(notes, used, "CPUs not reported");
+	}
+	if (json_is_integer(set)) {
+		add(notes, used, "weight set to %" JSON_INTEGER_FORMAT, json_integer_value(set));
+	} else if (json_is_integer(own)) {
+		add(notes, used, "says weight %" JSON_INTEGER_FORMAT, json_integer_value(own));
+	}
+	if (json_is_number(slow)) {
+		add(notes, used, "slow start %.0f %%", json_number_value(slow));
+	}
+}
+
+// What is out of the ordinary about a backend, in words. Returns notes.
+static const char *describe(const json_t *row, char notes[NOTES]) {
 	const char *word = json_string_value(json_object_get(row, "word"));
-	const json_t *age = json_object_get(json_object_get(row, "report"), "age_ms");
-	const json_t *since = json_object_get(row, "since_ms");
-	char notes[NOTES] = "";
 	size_t used = 0;
 
+	notes[0] = '\0';
 	if (json_is_true(json_object_get(row, "leaving"))) {
 		add(notes, &used, "leaving");
 	}
@@ -68,13 +100,8 @@ static void add_notes(json_t *row) {
 	if (json_is_true(json_object_get(row, "at_limit"))) {
 		add(notes, &used, "accept queue full");
 	}
-	json_object_set_new(row, "notes", json_string(notes));
-	if (json_is_integer(since)) {
-		json_object_set_new(row, "since_s", json_seconds(since));
-	}
-	if (json_is_integer(age)) {
-		json_object_set_new(row, "age_s", json_seconds(age));
-	}
+	add_weight_notes(notes, &used, row);
+	return notes;
 }
 
 // --- one of them ----------------------------------------------------------------------------
@@ -174,38 +201,93 @@ static void show_one(FILE *out, json_t *row) {
 
 // --- all of them ----------------------------------------------------------------------------
 
-void weir_show_backends(const struct weir_cli *cli, json_t *result) {
-	static const struct weir_show_column columns[] = {
-		{"SERVICE", "service", WEIR_SHOW_TEXT},
-		{"BACKEND", "name", WEIR_SHOW_TEXT},
-		{"ADDRESS", "address", WEIR_SHOW_TEXT},
-		{"ADMIN", "admin", WEIR_SHOW_TEXT},
-		{"HEALTH", "health", WEIR_SHOW_TEXT},
-		{"SINCE-S", "since_s", WEIR_SHOW_PERCENT},
-		{"IN-USE", "in_selection", WEIR_SHOW_FLAG},
-		{"WEIGHT", "weight", WEIR_SHOW_NUMBER},
-		{"RUNTIME", "runtime_weight", WEIR_SHOW_NUMBER},
-		{"REPORTED", "reported_weight", WEIR_SHOW_NUMBER},
-		{"EFFECTIVE", "effective_weight", WEIR_SHOW_NUMBER},
-		{"SHARE-%", "share_percent", WEIR_SHOW_PERCENT},
-		{"NEW-%", "achieved_percent", WEIR_SHOW_PERCENT},
-		{"ACTIVE-FLOWS", "active_flows", WEIR_SHOW_NUMBER},
-		{"NEW-FLOWS", "new_flows", WEIR_SHOW_NUMBER},
-		{"REFUSED", "refused", WEIR_SHOW_NUMBER},
-		{"TIMED-OUT", "timed_out", WEIR_SHOW_NUMBER},
-		{"DROPPED", "dropped", WEIR_SHOW_NUMBER},
-		{"REPORT-AGE-S", "age_s", WEIR_SHOW_PERCENT},
-		{"NOTES", "notes", WEIR_SHOW_TEXT},
-	};
+// Whether a weight other than the configured one is used somewhere.
+static bool weights_differ(const json_t *rows) {
 	json_t *row;
 	size_t i;
 
+	json_array_foreach (rows, i, row) {
+		if (!json_equal(json_object_get(row, "weight"),
+			    json_object_get(row, "effective_weight")) ||
+			json_is_integer(json_object_get(row, "auto_weight"))) {
+			return true;
+		}
+	}
+	return false;
+}
+
+// What the columns have that is not in the row as it came.
+static void add_cells(json_t *row, bool differ) {
+	set_duration(row, "since", json_object_get(row, "since_ms"));
+	set_duration(row, "age", json_object_get(json_object_get(row, "report"), "age_ms"));
+	if (differ) {
+		json_object_set(row, "used_weight", json_object_get(row, "effective_weight"));
+	}
+	if (json_is_integer(json_object_get(row, "auto_weight"))) {
+		json_object_set_new(row, "weight", json_string("auto"));
+	}
+	if (json_is_false(json_object_get(row, "in_selection"))) {
+		json_object_set_new(row, "share_percent", json_null());
+	}
+}
+
+static void show_notes(FILE *out, const json_t *rows) {
+	static const struct weir_show_column columns[] = {
+		{"BACKEND", "name", WEIR_SHOW_TEXT}, {"NOTES", "notes", WEIR_SHOW_TEXT}};
+	json_t *noted = json_array(), *row;
+	char notes[NOTES];
+	size_t i;
+
+	json_array_foreach (rows, i, row) {
+		const char *service = json_string_value(json_object_get(row, "service"));
+		const char *name = json_string_value(json_object_get(row, "name"));
+
+		if (service != NULL && name != NULL && describe(row, notes)[0] != '\0') {
+			json_array_append_new(noted,
+				json_pack("{s:o, s:s}", "name",
+					json_sprintf("%s/%s", service, name), "notes", notes));
+		}
+	}
+	if (json_array_size(noted) > 0) {
+		fputc('\n', out);
+		weir_show_table(out, noted, columns, COUNT(columns), "");
+	}
+	json_decref(noted);
+}
+
+void weir_show_backends_within(FILE *out, json_t *rows, uint32_t width) {
+	static const struct weir_show_choice choices[] = {
+		{{"SERVICE", "service", WEIR_SHOW_TEXT}, NULL, 0},
+		{{"BACKEND", "name", WEIR_SHOW_TEXT}, NULL, 0},
+		{{"ADDRESS", "address", WEIR_SHOW_TEXT}, NULL, 5},
+		{{"ADMIN", "admin", WEIR_SHOW_TEXT}, "ready", 0},
+		{{"HEALTH", "health", WEIR_SHOW_TEXT}, NULL, 0},
+		{{"SINCE", "since", WEIR_SHOW_NUMBER}, NULL, 7},
+		{{"WEIGHT", "weight", WEIR_SHOW_NUMBER}, NULL, 0},
+		{{"USED", "used_weight", WEIR_SHOW_NUMBER}, "-", 0},
+		{{"SHARE-%", "share_percent", WEIR_SHOW_PERCENT}, NULL, 0},
+		{{"NEW-%", "achieved_percent", WEIR_SHOW_PERCENT}, NULL, 6},
+		{{"ACTIVE", "active_flows", WEIR_SHOW_NUMBER}, NULL, 0},
+		{{"NEW", "new_flows", WEIR_SHOW_NUMBER}, NULL, 3},
+		{{"REFUSED", "refused", WEIR_SHOW_NUMBER}, "0", 2},
+		{{"DROPPED", "dropped", WEIR_SHOW_NUMBER}, "0", 1},
+		{{"REPORT", "age", WEIR_SHOW_NUMBER}, "-", 4},
+	};
+	bool differ = weights_differ(rows);
+	json_t *row;
+	size_t i;
+
+	json_array_foreach (rows, i, row) {
+		add_cells(row, differ);
+	}
+	weir_show_narrow(out, rows, choices, COUNT(choices), "no backends", width);
+	show_notes(out, rows);
+}
+
+void weir_show_backends(const struct weir_cli *cli, json_t *result) {
 	if (weir_show_is_single(cli, result)) {
 		show_one(cli->out, json_array_get(result, 0));
-		return;
+	} else {
+		weir_show_backends_within(cli->out, result, weir_show_width(cli->out));
 	}
-	json_array_foreach (result, i, row) {
-		add_notes(row);
-	}
-	weir_show_table(cli->out, result, columns, COUNT(columns), "no backends");
 }

@@ -143,6 +143,24 @@ static void print_drops(FILE *out, const json_t *drops, const char *header) {
 	json_decref(rows);
 }
 
+// What happened; datagrams are not refused for most reasons.
+static void print_agents(FILE *out, json_t *agents) {
+	json_t *refused = json_object_get(agents, "refused"), *n;
+	const char *reason;
+	void *next;
+
+	if (json_integer_value(json_object_get(agents, "configured")) == 0) {
+		return;
+	}
+	json_object_foreach_safe(refused, next, reason, n) {
+		if (json_integer_value(n) == 0) {
+			json_object_del(refused, reason);
+		}
+	}
+	fprintf(out, "\nAGENTS\n");
+	weir_show_fields(out, agents);
+}
+
 void weir_stats_show(const struct weir_cli *cli, json_t *result) {
 	fprintf(cli->out, "WORKERS\n");
 	weir_show_record(cli, json_object_get(result, "workers"));
@@ -154,6 +172,7 @@ void weir_stats_show(const struct weir_cli *cli, json_t *result) {
 	weir_show_services(cli, json_object_get(result, "services"));
 	fprintf(cli->out, "\n");
 	weir_show_backends(cli, json_object_get(result, "backends"));
+	print_agents(cli->out, json_object_get(result, "agents"));
 	fprintf(cli->out, "\nSEGMENT\n");
 	weir_show_record(cli, json_object_get(result, "segment"));
 }

@@ -4,10 +4,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "show.h"
+#include "show_narrow.h"
 #include "terminal.h"
 
 #define SHOWN 24u // backends; of more, the half that is used most and the half used least
@@ -142,13 +141,9 @@ void weir_waste_print(FILE *out, const json_t *result, int width, bool colour) {
 }
 
 void weir_waste_show(const struct weir_cli *cli, json_t *result) {
-	bool terminal = isatty(fileno(cli->out));
-	struct winsize size = {.ws_col = WIDTH};
+	int width = (int)weir_show_width(cli->out); // 0 = no terminal
 
-	if (terminal && (ioctl(fileno(cli->out), TIOCGWINSZ, &size) || size.ws_col == 0)) {
-		size.ws_col = WIDTH;
-	}
-	weir_waste_print(cli->out, result, size.ws_col, terminal);
+	weir_waste_print(cli->out, result, width > 0 ? width : WIDTH, width > 0);
 }
 
 // Agents that measure nothing else are asked by the first request, and have told it by the second.

@@ -192,6 +192,7 @@ def automatic_weights_follow_the_cpu_quota(lab):
         each = ghz_tenths(lab, "web-1")
         wanted = {"web-1": round(1.5 * each), "web-2": round(0.5 * each)}
         wait_for(f"weights {wanted}", lambda: weights(lab) == wanted, 5)
+        assert " auto " in lab.weirctl("backend", "show", "work/")[1]
         with Steady(lab.client, 20) as load:
             watch(pair, load, 3, lambda w: close(w.ratio, wanted["web-1"] / wanted["web-2"], 0.1))
             waste = lab.weirctl("service", "waste", "work")[1]  # which no policy asks for

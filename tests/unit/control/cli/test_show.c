@@ -133,17 +133,23 @@ static void notes_of_backends(void **state) {
 		"[{\"service\": \"web\", \"name\": \"a\", \"leaving\": true, \"resolved\": false},"
 		" {\"service\": \"web\", \"name\": \"b\", \"leaving\": false, \"resolved\": true, "
 		"\"since_ms\": 2000, \"word\": \"lame-duck\", \"at_limit\": true, \"drain\": "
-		"{\"state\": \"draining\", \"left_ms\": 1500}, \"report\": {\"age_ms\": 98}}]",
-		"SERVICE  BACKEND  ADDRESS  ADMIN  HEALTH  SINCE-S  IN-USE  WEIGHT  "
-		"RUNTIME  REPORTED  EFFECTIVE  SHARE-%  NEW-%  ACTIVE-FLOWS  NEW-FLOWS  "
-		"REFUSED  TIMED-OUT  DROPPED  REPORT-AGE-S  NOTES\n"
-		"web      a        -        -      -             -  -            -        "
-		"-         -          -        -      -             -          -        -  "
-		"        -        -             -  leaving, no next hop\n"
-		"web      b        -        -      -           2.0  -            -        "
-		"-         -          -        -      -             -          -        -  "
-		"        -        -           0.1  draining, 1.5 s left, says lame-duck, "
-		"accept queue full\n");
+		"{\"state\": \"draining\", \"left_ms\": 1500}, \"report\": {\"age_ms\": 98}},"
+		" {\"service\": \"web\", \"name\": \"c\", \"since_ms\": 61000, \"weight\": 100, "
+		"\"auto_weight\": 0, \"runtime_weight\": 7, \"effective_weight\": 7, "
+		"\"slow_start_percent\": 43.2}]",
+		"SERVICE  BACKEND  ADDRESS  ADMIN  HEALTH  SINCE  WEIGHT  USED  SHARE-%  NEW-%  "
+		"ACTIVE  NEW  REFUSED  DROPPED  REPORT\n"
+		"web      a        -        -      -           -       -     -        -      -  "
+		"     -    -        -        -       -\n"
+		"web      b        -        -      -        2.0s       -     -        -      -  "
+		"     -    -        -        -    0.0s\n"
+		"web      c        -        -      -       1m01s    auto     7        -      -  "
+		"     -    -        -        -       -\n"
+		"\n"
+		"BACKEND  NOTES\n"
+		"web/a    leaving, no next hop\n"
+		"web/b    draining, 1.5 s left, says lame-duck, accept queue full\n"
+		"web/c    CPUs not reported, weight set to 7, slow start 43 %\n");
 }
 
 static void automatic_weight_of_one_backend(void **state) {
@@ -158,6 +164,70 @@ static void automatic_weight_of_one_backend(void **state) {
 		"\"path_mtu\": null, \"weight\": 100, \"auto_weight\": 0}]",
 		"service   web\nname      a\nid        1\naddress   x\npath_mtu  -\n\n"
 		"WEIGHT\nweight  auto (100, its CPUs are not reported yet)\n");
+}
+
+#define ROW(name, rest) \
+	"{\"service\": \"shop\", \"name\": \"" name "\", \"address\": \"10.200.100.101\", " \
+	"\"admin\": \"maintenance\", \"health\": \"lame-duck\", \"since_ms\": 86400000, " \
+	"\"weight\": " \
+	"100, \"effective_weight\": 10000, \"share_percent\": 12.5, \"achieved_percent\": 12.5, " \
+	"\"active_flows\": 123456, \"new_flows\": 1234567890, \"in_selection\": true" rest "}"
+
+static size_t widest_line(const char *text) {
+	size_t widest = 0;
+
+	for (; *text != '\0'; text += strcspn(text, "\n") + 1) {
+		size_t bytes = strcspn(text, "\n");
+
+		widest = bytes > widest ? bytes : widest;
+	}
+	return widest;
+}
+
+static char *within(const char *json, uint32_t width) {
+	json_t *rows = json_loads(json, 0, NULL);
+	char *text;
+	size_t bytes;
+	FILE *out = open_memstream(&text, &bytes);
+
+	assert_non_null(rows);
+	weir_show_backends_within(out, rows, width);
+	fclose(out);
+	json_decref(rows);
+	return text;
+}
+
+// What says nothing is left out, and then what can be spared best.
+static void backends_fit_the_terminal(void **state) {
+	static const char plain[] = "[" ROW("shop-front-1", ", \"refused\": 0, \"dropped\": 0") "]";
+	static const char full[] = "[" ROW("shop-front-1",
+		", \"refused\": 123456, \"dropped\": 1234567, \"report\": {\"age_ms\": 1}") "]";
+	char *text = within(plain, 0);
+
+	(void)state;
+	assert_null(strstr(text, "REFUSED"));
+	assert_in_range(widest_line(text), 110, 120);
+	free(text);
+	text = within(full, 0);
+	assert_non_null(strstr(text, "1234567"));
+	assert_true(widest_line(text) > 120);
+	free(text);
+	for (uint32_t width = 90; width <= 150; width += 5) {
+		text = within(full, width);
+		assert_in_range(widest_line(text), 1, width);
+		free(text);
+	}
+	text = within(full, 120);
+	assert_non_null(strstr(text, "too narrow for DROPPED"));
+	free(text);
+	text = within(full, 10); // no less than what is needed to tell them apart
+	assert_non_null(strstr(text, "shop-front-1  maintenance  lame-duck"));
+	assert_non_null(strstr(text, "too narrow for DROPPED, REFUSED, NEW, REPORT, ADDRESS, "
+				     "NEW-%, SINCE\n"));
+	free(text);
+	text = within("[]", 10);
+	assert_string_equal(text, "no backends\n");
+	free(text);
 }
 
 static void changes_of_a_reload(void **state) {
@@ -231,6 +301,7 @@ int main(void) {
 		cmocka_unit_test(one_by_name_is_a_record),
 		cmocka_unit_test(notes_of_backends),
 		cmocka_unit_test(automatic_weight_of_one_backend),
+		cmocka_unit_test(backends_fit_the_terminal),
 		cmocka_unit_test(changes_of_a_reload),
 		cmocka_unit_test(warnings_of_a_reload),
 		cmocka_unit_test(weight_back_to_configured),

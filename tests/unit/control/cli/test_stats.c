@@ -2,7 +2,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli_lab.h"
+#include "show_lab.h"
 #include "stats.h"
 
 #define STATS(time, packets, flows, drops, services) \
@@ -218,8 +218,32 @@ static void show_prints_all_parts(void **state) {
 	server_stop(server);
 }
 
+#define WITH_AGENTS(agents) \
+	"{\"workers\": {}, \"drops\": {}, \"ports\": [], \"services\": [], \"backends\": " \
+	"[], " agents "\"segment\": {\"heap_bytes\": 4096}}"
+#define BEFORE_AGENTS "WORKERS\n\nno drops\n\nno ports\n\nno services\n\nno backends\n"
+#define BEHIND_AGENTS "\nSEGMENT\nheap_bytes  4096\n"
+
+static void agents_are_shown_when_there_are_any(void **state) {
+	(void)state;
+	expect_shown(weir_stats_show, NULL, WITH_AGENTS(""), BEFORE_AGENTS BEHIND_AGENTS);
+	expect_shown(weir_stats_show, NULL,
+		WITH_AGENTS("\"agents\": {\"configured\": 0, \"probes\": 7},"),
+		BEFORE_AGENTS BEHIND_AGENTS);
+	expect_shown(weir_stats_show, NULL,
+		WITH_AGENTS("\"agents\": {\"configured\": 4, \"probes\": 1200, \"dropped_fields\": "
+			    "0, \"refused\": {\"length\": 0, \"mac\": 3, \"challenge\": 12}},"),
+		BEFORE_AGENTS "\nAGENTS\n"
+			      "configured         4\n"
+			      "probes             1200\n"
+			      "dropped_fields     0\n"
+			      "refused.mac        3\n"
+			      "refused.challenge  12\n" BEHIND_AGENTS);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(agents_are_shown_when_there_are_any),
 		cmocka_unit_test(rates_are_per_second),
 		cmocka_unit_test(rates_do_not_take_the_square_of_the_backends),
 		cmocka_unit_test(rates_of_one_name_twice_are_kept_apart),
