@@ -62,7 +62,6 @@ class Balancer:
     def __init__(self):
         self.number = self.sequence = self.heard = self.interval_ms = self.wants = 0
         self.challenge, self.address, self.probes = b"", None, []
-        self.heard_at = {}  # serial: when the first probe came that says it was heard
 
 
 class Agent:
@@ -110,7 +109,6 @@ class Agent:
         balancer.interval_ms, balancer.heard, balancer.wants = interval_ms, heard, wants
         balancer.address = address
         balancer.probes.append(time.monotonic())
-        balancer.heard_at.setdefault(heard, balancer.probes[-1])
         if not self.silent:
             self.sock.sendto(self.answer(balancer), address)
         return balancer
@@ -173,13 +171,12 @@ class Serving:
         return max(self.agent.balancers.values(), key=lambda b: b.probes[-1])
 
     def say(self, word, why=""):
-        """A new word, told to every balancer at once. Returns when it was sent."""
+        """A new word, told to every balancer at once."""
         with self.lock:
             self.agent.word, self.agent.why = WORDS[word], why
             self.agent.serial += 1
             for balancer in self.agent.balancers.values():
                 self.agent.tell(balancer)
-            return time.monotonic()
 
 
 def many(keys, count, port, seconds):

@@ -5,8 +5,9 @@
 // and the backends' kernels drop such packets early, so that a flood costs this machine little more
 // than the balancer's work.
 //
-// usage: flood DEVICE MAC VIP PORT flows syn|ack|data FIRST COUNT
-//            one packet of each of COUNT flows from number FIRST on, as fast as the others
+// usage: flood DEVICE MAC VIP PORT flows syn|ack|data FIRST COUNT [PER_SECOND]
+//            one packet of each of COUNT flows from number FIRST on, as fast as the others, or so
+//            many a second, evenly
 //        flood DEVICE MAC VIP PORT syn|ack|rst|fin|data|udp|fragment|icmp SECONDS
 // Prints the number of packets sent.
 #include <arpa/inet.h>
@@ -20,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -218,6 +220,14 @@ static void put_forged(struct flood *flood, enum kind kind) {
 
 // --- sending ------------------------------------------------------------------------------------
 
+static void wait_until(uint64_t ns) {
+	struct timespec until = {
+		.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
+
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR) {
+	}
+}
+
 static bool send_batch(struct flood *flood) {
 	struct mmsghdr messages[BATCH];
 	struct iovec vectors[BATCH];
@@ -244,10 +254,17 @@ static bool send_batch(struct flood *flood) {
 	return true;
 }
 
-static bool send_flows(struct flood *flood, enum kind kind, uint32_t first, uint32_t count) {
+// per_second 0 = as fast as they go.
+static bool send_flows(
+	struct flood *flood, enum kind kind, uint32_t first, uint32_t count, uint32_t per_second) {
+	uint64_t begin = now_ns();
+
 	for (uint32_t i = 0; i < count; i++) {
+		if (per_second > 0) {
+			wait_until(begin + i * UINT64_C(1000000000) / per_second);
+		}
 		put_flow(flood, first + i, kind);
-		if (flood->count == BATCH && !send_batch(flood)) {
+		if ((flood->count == BATCH || per_second > 0) && !send_batch(flood)) {
 			return false;
 		}
 	}
@@ -302,14 +319,15 @@ static bool read_kind(const char *text, enum kind *ret) {
 
 int main(int argc, char **argv) {
 	static struct flood flood = {.source_mac = {2, 0, 0, 0, 0, 0xf1}, .random = 1};
-	bool flows = argc == 9 && strcmp(argv[5], "flows") == 0;
+	bool flows = (argc == 9 || argc == 10) && strcmp(argv[5], "flows") == 0;
 	enum kind kind;
 	bool ok;
 
 	if ((argc != 7 && !flows) || !read_mac(argv[2], flood.destination_mac) ||
 		inet_pton(AF_INET, argv[3], &flood.vip) != 1 ||
 		!read_kind(argv[flows ? 6 : 5], &kind)) {
-		fprintf(stderr, "usage: flood DEVICE MAC VIP PORT flows syn|ack|data FIRST COUNT\n"
+		fprintf(stderr, "usage: flood DEVICE MAC VIP PORT flows syn|ack|data FIRST COUNT "
+				"[PER_SECOND]\n"
 				"       flood DEVICE MAC VIP PORT KIND SECONDS\n");
 		return 2;
 	}
@@ -318,8 +336,10 @@ int main(int argc, char **argv) {
 		return 1;
 	}
 	if (flows) {
+		prctl(PR_SET_TIMERSLACK, 1000);
 		ok = send_flows(&flood, kind, (uint32_t)strtoul(argv[7], NULL, 10),
-			(uint32_t)strtoul(argv[8], NULL, 10));
+			(uint32_t)strtoul(argv[8], NULL, 10),
+			argc == 10 ? (uint32_t)strtoul(argv[9], NULL, 10) : 0);
 	} else {
 		ok = send_forged(&flood, kind, (uint32_t)strtoul(argv[6], NULL, 10));
 	}

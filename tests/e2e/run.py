@@ -26,6 +26,7 @@ import scenarios_checks
 import scenarios_control
 import scenarios_data_path
 import scenarios_hostile
+import scenarios_lame_duck
 import scenarios_limits
 import scenarios_mtu
 import scenarios_policies
@@ -42,7 +43,7 @@ MODULES = (scenarios_traffic, scenarios_balancing, scenarios_backends, scenarios
            scenarios_checks, scenarios_data_path, scenarios_control, scenarios_hostile,
            scenarios_limits, scenarios_mtu, scenarios_ports, scenarios_subsets, scenarios_worker,
            scenarios_access, scenarios_agents, scenarios_restart, scenarios_reported,
-           scenarios_slow_start)
+           scenarios_lame_duck, scenarios_slow_start)
 # Scenarios wait most of the time: for programs to start, for health checks, for timeouts.
 JOBS = 2 * os.cpu_count()
 

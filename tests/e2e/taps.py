@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What devices see, with the kernel's time of each packet: exact even where this process, and every
+other one, waits for a CPU."""
+import socket
+import struct
+from collections import namedtuple
+
+SO_TIMESTAMPNS, SO_RCVBUFFORCE, PACKET_STATISTICS = 35, 33, 6
+SOL_PACKET, ETH_P_ALL, PACKET_OUTGOING = 263, 3, 4
+BUFFER_BYTES = 64 << 20
+ETHERNET_BYTES, IPIP = 14, 4
+
+# at: seconds since 1970; sent: by the device's own host; to: address; source, destination: ports;
+# data: behind the UDP or TCP header; flags: of TCP
+Seen = namedtuple("Seen", "at sent protocol to source destination flags data")
+
+
+def stamping():
+    """A socket as long as which lives the kernel stamps what comes: it begins a moment after it was
+    asked to, and what came before gets the time at which it is read."""
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+    return sock
+
+
+class Tap:
+    """The IPv4 packets of a device, from now on. They wait in the kernel until they are read:
+    nothing runs beside what is measured. Needs a socket of stamping()."""
+
+    def __init__(self, namespace, device):
+        with namespace.inside():
+            self.sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_NONBLOCK, 0)
+            self.sock.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, BUFFER_BYTES)
+            self.sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+            self.sock.bind((device, ETH_P_ALL))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.sock.close()
+
+    def read(self):
+        """What it has seen since the last call, in the order of time."""
+        seen = []
+        while True:
+            try:
+                frame, told, _, name = self.sock.recvmsg(2048, 64)
+            except BlockingIOError:
+                break
+            seconds, ns = struct.unpack("qq", told[0][2][:16])
+            packet = parse(frame, seconds + ns / 1e9, name[2] == PACKET_OUTGOING)
+            if packet:
+                seen.append(packet)
+        lost = struct.unpack("II", self.sock.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))[1]
+        assert lost == 0, f"{lost} packets did not fit into the buffer"
+        return sorted(seen, key=lambda packet: packet.at)
+
+
+def parse(frame, at, sent):
+    """None for all that is no whole TCP or UDP in IPv4, in a tunnel or not."""
+    if frame[12:14] != b"\x08\x00":
+        return None
+    packet = frame[ETHERNET_BYTES:]
+    if packet[9] == IPIP:
+        packet = packet[(packet[0] & 15) * 4:]
+    protocol, segment = packet[9], packet[(packet[0] & 15) * 4:]
+    if protocol not in (socket.IPPROTO_TCP, socket.IPPROTO_UDP):
+        return None
+    tcp = protocol == socket.IPPROTO_TCP
+    begin = (segment[12] >> 4) * 4 if tcp else 8
+    source, destination = struct.unpack_from("!HH", segment)
+    return Seen(at, sent, protocol, socket.inet_ntoa(packet[16:20]), source, destination,
+                segment[13] if tcp else 0, bytes(segment[begin:]))
