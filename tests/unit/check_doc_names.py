@@ -8,7 +8,8 @@ Looks at every *.md of the tree: targets and anchors of links, code spans that a
 root or the name of a source file, tests behind "meson test -C build", scenarios behind
 "scripts/test e2e" or "tests/e2e/run.py", the tests that docs/testing.md names for a guarantee, and
 the messages that docs/operations.md quotes as symptoms. In headers and systemd units: paths from the
-root, and headings of documents.
+root, and headings of documents. Lists of all policies name every policy, and docs/testing.md every
+file of recorded traces.
 """
 import glob
 import itertools
@@ -25,6 +26,13 @@ FILE = re.compile(r"[\w-]+(?:\.bpf)?\.[ch]")
 # In a comment; a section is named as in: docs/operations.md, "Memory".
 NAMED = re.compile(rf"(?<![\w./-])(?:{'|'.join(FOLDERS)})/[\w./-]*\.(?:c|h|md|json|py)\b")
 SECTION = re.compile(r"docs/([\w-]+\.md), \"([^\"]+)\"")
+
+
+# Lists of all policies: document, how they begin, how they end.
+POLICIES = (("README.md", "| Policies |", "\n"),
+            ("docs/policies.md", "\n## Which one\n", "\n## "),
+            ("docs/policies.md", "\n## Slow start\n", "\n## "),
+            ("docs/agent.md", "| policy | asks for |", "\n\n"))
 
 
 class Tree:
@@ -128,6 +136,25 @@ def check_comments(tree, path):
             yield f"docs/{name}: there is no heading \"{heading}\""
 
 
+def check_policies(tree):
+    with open(tree.root + "/policy/policy.h", encoding="utf-8") as file:
+        table = re.search(r"#define WEIR_POLICIES\(X\)((?:.*\\\n)+.*)", file.read())[1]
+    names = re.findall(r'"([a-z-]+)"', table)
+    if len(names) < 10:
+        yield f"policy/policy.h: {names}: mend this check"
+    for path, begin, end in POLICIES:
+        found = tree.text[f"{tree.root}/{path}"].partition(begin)[2].partition(end)[0]
+        yield from (f"{path}: {begin.strip()}: lacks {name}" for name in names
+                    if f"`{name}`" not in found and f"`{name}," not in found
+                    and f", {name}`" not in found)
+
+
+def check_vectors(tree):
+    for path in glob.glob(tree.root + "/tests/vectors/*.json"):
+        if f"`{os.path.basename(path)}`" not in tree.text[tree.root + "/docs/testing.md"]:
+            yield f"docs/testing.md: lacks {os.path.basename(path)}"
+
+
 def main():
     tree = Tree(os.path.abspath(sys.argv[1]), sys.argv[2])
     if len(tree.text) < 15 or len(tree.tests) < 100:
@@ -143,6 +170,9 @@ def main():
             for problem in check(tree, path):
                 print(f"{os.path.relpath(path, tree.root)}: {problem}")
                 problems += 1
+    for problem in itertools.chain(check_policies(tree), check_vectors(tree)):
+        print(problem)
+        problems += 1
     print(f"{len(tree.text)} documents, {len(sources)} headers and units, {problems} problems")
     return 1 if problems else 0
 
