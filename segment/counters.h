@@ -18,6 +18,7 @@
 	X(PACKETS, "packets") \
 	X(BYTES, "bytes") \
 	X(FLOWS, "flows") \
+	X(BUCKETS, "buckets") \
 	X(ITERATIONS, "iterations") \
 	X(CYCLES, "seconds")
 
@@ -98,6 +99,16 @@
 	X(rehashed, FLOWS, "rehashed_flows", \
 		"Flows moved because their backend was down, gone or took no new flows.") \
 	X(reset, FLOWS, "reset_flows", "Flows ended with an RST because their backend was down.")
+
+// Per worker: buckets of flows that moved between workers (WEIR_MESSAGE_STEAL).
+#define WEIR_STEAL_COUNTERS(X) \
+	X(buckets_taken, BUCKETS, "taken_buckets", \
+		"Buckets of flows taken over from other workers.") \
+	X(buckets_given, BUCKETS, "given_buckets", "Buckets of flows given to other workers.") \
+	X(buckets_urgent, BUCKETS, "urgent_buckets", \
+		"Buckets asked for at once because the ring of their worker was filling.") \
+	X(held_packets, PACKETS, "held_packets", \
+		"Packets that waited while their bucket was moving.")
 
 // Per port: what its device and the kernel behind it count. What never reached a worker is in
 // imissed, ierrors, rx_nombuf, xdp_ring_full or frame_too_long, each frame in one of them.

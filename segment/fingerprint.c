@@ -32,6 +32,7 @@ static const struct fact facts[] = {
 	VALUE(WEIR_PORT_XSTATS) VALUE(WEIR_UPDATES) VALUE(WEIR_SAMPLES) VALUE(WEIR_MAILBOX_MESSAGES)
 	VALUE(WEIR_SAMPLE_TICK_NS)
 	VALUE(WEIR_MESSAGE_BYTES) VALUE(WEIR_DROP_REASON_SLOTS)
+	VALUE(WEIR_BUCKETS) VALUE(WEIR_BUCKET_ANSWER_SLOTS)
 	VALUE(WEIR_NEEDS_SLOTS) VALUE(WEIR_NEEDS_ROUNDS) VALUE(WEIR_NEEDS_ERRORS)
 	VALUE(WEIR_POLICY_PART_ONE) VALUE(WEIR_POLICY_TURNS_ONE)
 	VALUE(WEIR_NEEDS_COST) VALUE(WEIR_NEEDS_PROBES) VALUE(WEIR_NEEDS_OF_POLICY)
@@ -44,7 +45,16 @@ static const struct fact facts[] = {
 	VALUE(WEIR_BACKEND_CLOSED) VALUE(WEIR_BACKEND_DOWN)
 	VALUE(WEIR_BACKEND_REHASH) VALUE(WEIR_BACKEND_RESET) VALUE(WEIR_BACKEND_AT_LIMIT)
 	VALUE(WEIR_UPDATE_SERVICES) VALUE(WEIR_UPDATE_SELECTION) VALUE(WEIR_UPDATE_ROW)
-	VALUE(WEIR_MESSAGE_FLOW_LOOKUP)
+	VALUE(WEIR_MESSAGE_FLOW_LOOKUP) VALUE(WEIR_MESSAGE_STEAL)
+#define X(name, text) {"bucketing " #name, WEIR_BUCKETING_##name},
+	WEIR_BUCKETING(X)
+#undef X
+#define X(name, text) {"stealing " text, WEIR_STEALING_##name},
+	WEIR_STEALING(X)
+#undef X
+#define X(name, key, text) {"bucket answer " key, WEIR_BUCKET_##name},
+	WEIR_BUCKET_ANSWERS(X)
+#undef X
 #define X(name) {"closed ports " #name, WEIR_CLOSED_PORTS_##name},
 	WEIR_CLOSED_PORTS(X)
 #undef X
@@ -92,6 +102,10 @@ static const struct fact facts[] = {
 	FIELD(weir_segment_header, backend_bases_off) FIELD(weir_segment_header, rows_off)
 	FIELD(weir_segment_header, costs_off) FIELD(weir_segment_header, heap_off)
 	FIELD(weir_segment_header, heap_bytes) FIELD(weir_segment_header, port) FIELD(weir_segment_header, port_counters_off)
+	FIELD(weir_segment_header, bucket_packets_off)
+	FIELD(weir_segment_header, bucket_owners_off)
+	FIELD(weir_segment_header, steal_counters_off)
+	FIELD(weir_segment_header, bucketing) FIELD(weir_segment_header, reserved1)
 	TYPE(weir_port_info)
 	FIELD(weir_port_info, name) FIELD(weir_port_info, kernel_interface)
 	FIELD(weir_port_info, kernel_ifindex) FIELD(weir_port_info, mtu)
@@ -121,6 +135,13 @@ static const struct fact facts[] = {
 #undef X
 	FIELD(weir_port_counters, read_ns) FIELD(weir_port_counters, xstats)
 	FIELD(weir_port_counters, reserved) FIELD(weir_port_counters, xstat)
+	TYPE(weir_bucket_packets) FIELD(weir_bucket_packets, packets)
+	TYPE(weir_bucket_owners) FIELD(weir_bucket_owners, owner)
+	TYPE(weir_steal_counters)
+#define X(field, unit, metric, text) FIELD(weir_steal_counters, field)
+	WEIR_STEAL_COUNTERS(X)
+#undef X
+	FIELD(weir_steal_counters, answers) FIELD(weir_steal_counters, reserved)
 	TYPE(weir_sample)
 	FIELD(weir_sample, service_ns) FIELD(weir_sample, backend) FIELD(weir_sample, reserved)
 	FIELD(weir_sample, end)
@@ -143,13 +164,17 @@ static const struct fact facts[] = {
 	FIELD(weir_message, flow.service) FIELD(weir_message, flow.reserved)
 	FIELD(weir_message, flow.slot) FIELD(weir_message, flow.idle_ms)
 	FIELD(weir_message, flow.hash)
+	FIELD(weir_message, steal) FIELD(weir_message, steal.deadline_ns)
+	FIELD(weir_message, steal.bucket) FIELD(weir_message, steal.thief)
+	FIELD(weir_message, steal.answer) FIELD(weir_message, steal.reserved)
 
 	// Tables.
-	TYPE(weir_news) FIELD(weir_news, updates) FIELD(weir_news, token) FIELD(weir_news, reserved)
+	TYPE(weir_news) FIELD(weir_news, updates) FIELD(weir_news, token)
+	FIELD(weir_news, stealing) FIELD(weir_news, reserved)
 	TYPE(weir_notes)
 	FIELD(weir_notes, control_pid) FIELD(weir_notes, publications)
 	FIELD(weir_notes, generation) FIELD(weir_notes, heap_used) FIELD(weir_notes, service_ids)
-	FIELD(weir_notes, backend_ids) FIELD(weir_notes, reserved)
+	FIELD(weir_notes, backend_ids) FIELD(weir_notes, stealing) FIELD(weir_notes, reserved)
 	TYPE(weir_update_log) FIELD(weir_update_log, update)
 	TYPE(weir_roots)
 	FIELD(weir_roots, services) FIELD(weir_roots, reserved)

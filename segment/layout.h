@@ -45,7 +45,7 @@
 #include "policy.h"
 
 #define WEIR_SEGMENT_MAGIC 0x3247455352494557ull // "WEIRSEG2" in memory
-#define WEIR_SEGMENT_ABI 7 // the number people see; fingerprint.h finds what it does not tell
+#define WEIR_SEGMENT_ABI 8 // the number people see; fingerprint.h finds what it does not tell
 
 #define WEIR_WORKERS_MAX 64
 #define WEIR_PORTS_MAX 16
@@ -276,7 +276,8 @@ struct weir_news { // [control]
 	uint64_t updates; // place in the update log of the next entry; a new control process skips
 			  // more than the log holds
 	uint64_t token; // of the newest grace period (grace.h); odd
-	uint64_t reserved[6];
+	uint64_t stealing; // enum weir_stealing: whether workers may steal buckets now
+	uint64_t reserved[5];
 } __attribute__((aligned(64)));
 
 // What control remembers for the next control process. Workers read `backend_ids` alone, when they
@@ -289,7 +290,8 @@ struct weir_notes { // [control]
 	uint64_t heap_used; // bytes of the heap that ever held a blob; beyond is untouched
 	uint32_t service_ids; // ids in use are below
 	uint32_t backend_ids;
-	uint64_t reserved[3];
+	uint64_t stealing; // enum weir_stealing: what an operator has set, UNSET = nothing
+	uint64_t reserved[2];
 } __attribute__((aligned(64)));
 
 enum weir_update_kind {
@@ -374,6 +376,80 @@ struct weir_port_counters { // [dp]
 	struct weir_port_xstat xstat[WEIR_PORT_XSTATS];
 } __attribute__((aligned(64)));
 _Static_assert(offsetof(struct weir_port_counters, xstat) == 192, "segment ABI");
+
+// --- buckets of flows: what one worker can steal from another -------------------------------
+//
+// With several workers and every port spread by a distributor, a flow belongs to one of
+// WEIR_BUCKETS buckets, and a bucket to one worker, its owner. Control finds out which workers have
+// too much to do and asks them to give buckets away (WEIR_MESSAGE_STEAL in mailbox.h).
+
+#define WEIR_ABI_BUCKETS 8 // the first one with these
+#define WEIR_BUCKETS 1024u // power of two
+
+// Whether flows are in buckets that move between workers, or why not. X(NAME, "why not")
+#define WEIR_BUCKETING(X) \
+	X(UNKNOWN, "this weir-dataplane does not move flows between workers") \
+	X(YES, "") \
+	X(ONE_WORKER, "there is only one worker") \
+	X(DEVICE_RSS, "the device of a port spreads flows over the workers itself (RSS)")
+
+enum weir_bucketing {
+#define X(name, text) WEIR_BUCKETING_##name,
+	WEIR_BUCKETING(X)
+#undef X
+		WEIR_BUCKETING_COUNT
+};
+
+// X(NAME, "name"). UNSET: control has said nothing, an operator goes by the configuration.
+#define WEIR_STEALING(X) X(UNSET, "unset") X(ON, "on") X(OFF, "off")
+
+enum weir_stealing {
+#define X(name, text) WEIR_STEALING_##name,
+	WEIR_STEALING(X)
+#undef X
+};
+
+// What a worker answers when it is asked for a bucket. X(NAME, "key", "text")
+#define WEIR_BUCKET_ANSWERS(X) \
+	X(NONE, "none", "no answer") \
+	X(CONFIRMED, "confirmed", "the bucket moves: the workers end that by themselves") \
+	X(NOT_BUCKETED, "not_bucketed", "flows are not in buckets") \
+	X(OFF, "off", "stealing is switched off") \
+	X(OUT_OF_RANGE, "out_of_range", "there is no such bucket or worker") \
+	X(SELF, "self", "the thief has the bucket already") \
+	X(NOT_OWNER, "not_owner", "another worker has the bucket") \
+	X(BUSY, "busy", "a bucket of the victim or the thief is moving") \
+	X(LATE, "late", "the request came after its deadline")
+
+enum weir_bucket_answer {
+#define X(name, key, text) WEIR_BUCKET_##name,
+	WEIR_BUCKET_ANSWERS(X)
+#undef X
+		WEIR_BUCKET_ANSWER_COUNT
+};
+
+#define WEIR_BUCKET_ANSWER_SLOTS 16 // counters of each worker, by enum weir_bucket_answer
+_Static_assert((int)WEIR_BUCKET_ANSWER_COUNT <= WEIR_BUCKET_ANSWER_SLOTS, "segment ABI");
+
+// Packets of each bucket that a port received. Zero for ports without a distributor.
+struct weir_bucket_packets { // [worker] that distributes the packets of the port
+	uint64_t packets[WEIR_BUCKETS];
+} __attribute__((aligned(64)));
+
+// Written by the worker that has adopted the bucket, and by [dp] before workers start.
+struct weir_bucket_owners { // [worker], relaxed stores; the one place where workers share lines
+	uint8_t owner[WEIR_BUCKETS];
+} __attribute__((aligned(64)));
+_Static_assert(WEIR_WORKERS_MAX <= 256, "a worker fits a byte");
+
+struct weir_steal_counters { // [worker]
+#define X(field, unit, metric, text) uint64_t field;
+	WEIR_STEAL_COUNTERS(X)
+#undef X
+	uint64_t answers[WEIR_BUCKET_ANSWER_SLOTS]; // to control and to other workers
+	uint64_t reserved[4];
+} __attribute__((aligned(64)));
+_Static_assert(sizeof(struct weir_steal_counters) == 192, "segment ABI");
 
 // --- service times: single producer, single consumer --------------------------------------
 //
@@ -481,4 +557,10 @@ struct weir_segment_header { // [dp]
 	uint64_t heap_bytes;
 	struct weir_port_info port[WEIR_PORTS_MAX];
 	uint64_t port_counters_off; // statistics: struct weir_port_counters[ports]
+	// Statistics, since ABI 8.
+	uint64_t bucket_packets_off; // struct weir_bucket_packets[ports]
+	uint64_t bucket_owners_off; // struct weir_bucket_owners
+	uint64_t steal_counters_off; // struct weir_steal_counters[workers]
+	uint32_t bucketing; // enum weir_bucketing
+	uint32_t reserved1;
 };

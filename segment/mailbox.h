@@ -11,6 +11,11 @@
 
 enum weir_message_kind {
 	WEIR_MESSAGE_FLOW_LOOKUP = 1, // which backend this flow has, which one it would get
+	// Give this bucket to another worker. The response says whether the worker will; what
+	// follows once it has confirmed is between the workers, and control sees the new owner in
+	// weir_bucket_owners. Refused, nothing has changed. Not sent to a dataplane whose header
+	// says that flows are not in buckets.
+	WEIR_MESSAGE_STEAL,
 };
 
 struct weir_message { // WEIR_MESSAGE_BYTES
@@ -36,6 +41,14 @@ struct weir_message { // WEIR_MESSAGE_BYTES
 			uint32_t idle_ms; // since the flow's last packet
 			uint64_t hash;
 		} flow;
+		struct { // WEIR_MESSAGE_STEAL
+			uint64_t deadline_ns; // CLOCK_MONOTONIC: refused as late afterwards
+			uint32_t bucket; // below WEIR_BUCKETS
+			uint32_t thief; // the worker that is to have it
+			// response
+			uint32_t answer; // enum weir_bucket_answer
+			uint32_t reserved;
+		} steal;
 		uint8_t bytes[WEIR_MESSAGE_BYTES - 16];
 	};
 };

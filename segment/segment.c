@@ -49,6 +49,12 @@ void weir_regions_of(
 			workers * sizeof(struct weir_worker_box)},
 		[WEIR_REGION_PORT_COUNTERS] = {"port counters", &h->port_counters_off,
 			h->ports * sizeof(struct weir_port_counters)},
+		[WEIR_REGION_BUCKET_PACKETS] = {"packets of buckets", &h->bucket_packets_off,
+			h->ports * sizeof(struct weir_bucket_packets)},
+		[WEIR_REGION_BUCKET_OWNERS] = {"owners of buckets", &h->bucket_owners_off,
+			sizeof(struct weir_bucket_owners)},
+		[WEIR_REGION_STEAL_COUNTERS] = {"steal counters", &h->steal_counters_off,
+			workers * sizeof(struct weir_steal_counters)},
 		[WEIR_REGION_SERVICE_COUNTERS] = {"service counters", &h->service_counters_off,
 			workers * services * sizeof(struct weir_share_counters)},
 		[WEIR_REGION_BACKEND_COUNTERS] = {"backend counters", &h->backend_counters_off,
@@ -84,7 +90,8 @@ static bool params_valid(const struct weir_segment_params *params) {
 	       params->ports <= WEIR_PORTS_MAX && params->max_services >= 1 &&
 	       params->max_services <= WEIR_SERVICES_MAX && params->max_backends >= 1 &&
 	       params->max_backends <= WEIR_BACKENDS_MAX && params->heap_bytes >= WEIR_LINE_BYTES &&
-	       params->heap_bytes <= WEIR_SEGMENT_BYTES_MAX / 2 && params->port_info != NULL;
+	       params->heap_bytes <= WEIR_SEGMENT_BYTES_MAX / 2 && params->port_info != NULL &&
+	       (unsigned int)params->bucketing < WEIR_BUCKETING_COUNT;
 }
 
 // Give each region its place; the heap comes last and gets the rest of its last page.
@@ -97,6 +104,7 @@ static void lay_out(const struct weir_segment_params *params, struct weir_segmen
 	header->ports = params->ports;
 	header->max_services = params->max_services;
 	header->max_backends = params->max_backends;
+	header->bucketing = params->bucketing;
 	weir_regions_of(header, regions);
 	for (unsigned int i = 0; i < WEIR_REGION_HEAP; i++) {
 		if (i == WEIR_REGION_FIRST_OF_TABLES) {
@@ -161,6 +169,11 @@ uint8_t *weir_segment_map(int fd, uint64_t bytes, int protection) {
 	return base;
 }
 
+// What former layouts that are served do not have is NULL.
+static void *since(const struct weir_segment *segment, uint32_t abi, uint64_t offset) {
+	return segment->abi < abi ? NULL : segment->statistics + offset;
+}
+
 // Set the pointers to the regions, from the private copy of the header.
 void weir_segment_point(struct weir_segment *segment, const struct weir_segment_header *header) {
 	uint8_t *statistics = segment->statistics;
@@ -185,11 +198,11 @@ void weir_segment_point(struct weir_segment *segment, const struct weir_segment_
 		(struct weir_worker_counters *)(void *)(statistics + header->worker_counters_off);
 	segment->worker_boxes =
 		(struct weir_worker_box *)(void *)(statistics + header->worker_boxes_off);
-	segment->port_counters =
-		header->abi < WEIR_ABI_PORT_COUNTERS
-			? NULL
-			: (struct weir_port_counters *)(void *)(statistics +
-								header->port_counters_off);
+	segment->port_counters = since(segment, WEIR_ABI_PORT_COUNTERS, header->port_counters_off);
+	segment->bucketing = (enum weir_bucketing)header->bucketing;
+	segment->bucket_packets = since(segment, WEIR_ABI_BUCKETS, header->bucket_packets_off);
+	segment->bucket_owners = since(segment, WEIR_ABI_BUCKETS, header->bucket_owners_off);
+	segment->steal_counters = since(segment, WEIR_ABI_BUCKETS, header->steal_counters_off);
 	segment->service_counters =
 		(struct weir_share_counters *)(void *)(statistics + header->service_counters_off);
 	segment->backend_counters =

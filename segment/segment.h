@@ -29,6 +29,7 @@ struct weir_segment {
 	uint32_t ports;
 	uint32_t max_services;
 	uint32_t max_backends;
+	enum weir_bucketing bucketing; // YES: the next three are there
 	uint64_t heap_off; // in tables
 	uint64_t heap_bytes;
 	// In statistics.
@@ -38,6 +39,9 @@ struct weir_segment {
 	struct weir_worker_counters *worker_counters; // [workers]
 	struct weir_worker_box *worker_boxes; // [workers]
 	struct weir_port_counters *port_counters; // [ports]; NULL = the dataplane has none
+	struct weir_bucket_packets *bucket_packets; // [ports]; NULL = the dataplane has none
+	struct weir_bucket_owners *bucket_owners; // likewise
+	struct weir_steal_counters *steal_counters; // [workers]; likewise
 	struct weir_share_counters *service_counters; // [workers][max_services]
 	struct weir_share_counters *backend_counters; // [workers][max_backends]
 	// In tables.
@@ -67,6 +71,7 @@ struct weir_segment_params {
 	uint64_t heap_bytes; // address space for blobs; memory is taken only as blobs need it
 	uint64_t tsc_hz;
 	uint64_t hash_seed;
+	enum weir_bucketing bucketing; // YES: the creator sets the owners before workers start
 	bool huge_pages; // memfd of 2 MiB pages, all but the heap's taken at once; -ENOMEM when
 			 // there are not enough
 	const struct weir_port_info *port_info; // [ports]
@@ -117,6 +122,24 @@ static inline struct weir_share_counters *weir_segment_service_counters(
 static inline struct weir_share_counters *weir_segment_backend_counters(
 	const struct weir_segment *segment, uint32_t worker, uint32_t backend) {
 	return &segment->backend_counters[(size_t)worker * segment->max_backends + backend];
+}
+
+// Whether workers may steal from each other now: not before control has said so. Any thread.
+static inline bool weir_segment_stealing(const struct weir_segment *segment) {
+	return segment->bucketing == WEIR_BUCKETING_YES &&
+	       __atomic_load_n(&segment->news->stealing, __ATOMIC_RELAXED) == WEIR_STEALING_ON;
+}
+
+// Worker that has a bucket (below WEIR_BUCKETS); the dataplane is bucketed. Any thread.
+static inline uint32_t weir_segment_bucket_owner(
+	const struct weir_segment *segment, uint32_t bucket) {
+	return __atomic_load_n(&segment->bucket_owners->owner[bucket], __ATOMIC_RELAXED);
+}
+
+// [worker] that has adopted the bucket, after it has.
+static inline void weir_segment_own_bucket(
+	const struct weir_segment *segment, uint32_t bucket, uint32_t worker) {
+	__atomic_store_n(&segment->bucket_owners->owner[bucket], (uint8_t)worker, __ATOMIC_RELAXED);
 }
 
 // Sanitizers do not see stores of assembly. gcc and clang announce sanitizers in different ways.

@@ -50,6 +50,12 @@ static int check_counts(const struct weir_segment_header *header, char *why, siz
 				(unsigned long long)counts[i].max);
 		}
 	}
+	if (header->bucketing >= WEIR_BUCKETING_COUNT) {
+		return weir_refuse(-EBADMSG, why, why_bytes,
+			"invalid segment header: bucketing is %u, the range is 0 to %d; restart "
+			"weir-dataplane",
+			header->bucketing, WEIR_BUCKETING_COUNT - 1);
+	}
 	if (header->epoch == 0) {
 		return weir_refuse(-EBADMSG, why, why_bytes,
 			"invalid segment header: epoch is 0; restart weir-dataplane");
@@ -83,7 +89,7 @@ static int check_regions(struct weir_segment_header *header, char *why, size_t w
 			weir_region_in_tables(i) ? header->tables_bytes : header->statistics_bytes;
 		uint64_t at = *regions[i].offset;
 
-		if (i == WEIR_REGION_PORT_COUNTERS && header->abi < WEIR_ABI_PORT_COUNTERS) {
+		if (header->abi < weir_region_since(i)) {
 			continue; // there is none
 		}
 		if (at % WEIR_LINE_BYTES != 0 || regions[i].bytes % 8 != 0 ||

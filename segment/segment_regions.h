@@ -16,6 +16,9 @@ enum weir_region {
 	WEIR_REGION_WORKER_COUNTERS,
 	WEIR_REGION_WORKER_BOXES,
 	WEIR_REGION_PORT_COUNTERS,
+	WEIR_REGION_BUCKET_PACKETS,
+	WEIR_REGION_BUCKET_OWNERS,
+	WEIR_REGION_STEAL_COUNTERS,
 	WEIR_REGION_SERVICE_COUNTERS,
 	WEIR_REGION_BACKEND_COUNTERS,
 	WEIR_REGION_FIRST_OF_TABLES,
@@ -31,6 +34,20 @@ enum weir_region {
 	WEIR_REGION_HEAP,
 	WEIR_REGIONS,
 };
+
+// The first ABI that has a region; only additions since a former one that is served.
+static inline uint32_t weir_region_since(unsigned int region) {
+	switch (region) {
+	case WEIR_REGION_PORT_COUNTERS:
+		return WEIR_ABI_PORT_COUNTERS;
+	case WEIR_REGION_BUCKET_PACKETS:
+	case WEIR_REGION_BUCKET_OWNERS:
+	case WEIR_REGION_STEAL_COUNTERS:
+		return WEIR_ABI_BUCKETS;
+	default:
+		return 0;
+	}
+}
 
 struct weir_region_place {
 	const char *name;

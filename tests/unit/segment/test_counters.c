@@ -39,8 +39,10 @@ struct row {
 #define X(field, unit, metric, text) {#field, metric, text, UNIT_##unit},
 static const struct row worker_rows[] = {WEIR_WORKER_FIGURES(X)};
 static const struct row share_rows[] = {WEIR_SHARE_FIGURES(X)};
+static const struct row steal_rows[] = {WEIR_STEAL_COUNTERS(X)};
 static const struct row gauge_rows[] = {WEIR_WORKER_GAUGES(X) WEIR_SHARE_GAUGES(X)};
-static const struct row counter_rows[] = {WEIR_WORKER_COUNTERS(X) WEIR_SHARE_COUNTERS(X)};
+static const struct row counter_rows[] = {
+	WEIR_WORKER_COUNTERS(X) WEIR_SHARE_COUNTERS(X) WEIR_STEAL_COUNTERS(X)};
 #undef X
 
 static bool ends_with(const char *text, const char *end) {
@@ -95,13 +97,14 @@ static void counters_are_fit_for_metrics(void **state) {
 	(void)state;
 	check_rows(worker_rows, COUNT(worker_rows));
 	check_rows(share_rows, COUNT(share_rows));
+	check_rows(steal_rows, COUNT(steal_rows));
 }
 
 // A name is a counter wherever it occurs, or a gauge: weirctl goes by the name alone.
 static void counters_and_gauges_have_different_names(void **state) {
 	(void)state;
-	assert_int_equal(
-		COUNT(counter_rows) + COUNT(gauge_rows), COUNT(worker_rows) + COUNT(share_rows));
+	assert_int_equal(COUNT(counter_rows) + COUNT(gauge_rows),
+		COUNT(worker_rows) + COUNT(share_rows) + COUNT(steal_rows));
 	for (size_t i = 0; i < COUNT(gauge_rows); i++) {
 		for (size_t k = 0; k < COUNT(counter_rows); k++) {
 			assert_string_not_equal(gauge_rows[i].field, counter_rows[k].field);
@@ -114,6 +117,7 @@ static void counters_in_the_segment_are_those_of_the_list(void **state) {
 	// And the heartbeat and the drops between those of ABI 5 and the later ones.
 	assert_int_equal(offsetof(struct weir_worker_counters, reserved),
 		(COUNT(worker_rows) + 1 + WEIR_DROP_REASON_SLOTS) * 8);
+	assert_int_equal(offsetof(struct weir_steal_counters, answers), COUNT(steal_rows) * 8);
 	// And what is counted for control alone.
 	assert_int_equal(offsetof(struct weir_share_counters, established), COUNT(share_rows) * 8);
 	assert_int_equal(offsetof(struct weir_share_counters, reserved), COUNT(share_rows) * 8 + 8);

@@ -83,6 +83,69 @@ static void attached_segment_is_the_created_one(void **state) {
 	weir_segment_free(NULL);
 }
 
+// Owners and counters of buckets, as workers write them and control reads them.
+static void buckets_are_those_of_the_workers(void **state) {
+	struct weir_segment_params p = params();
+	struct weir_segment *segment = NULL, *control;
+
+	(void)state;
+	p.bucketing = WEIR_BUCKETING_YES;
+	assert_int_equal(weir_segment_create(&p, &segment), 0);
+	control = attach(segment);
+	assert_int_equal(control->bucketing, WEIR_BUCKETING_YES);
+	weir_segment_own_bucket(segment, WEIR_BUCKETS - 1, 1);
+	assert_int_equal(weir_segment_bucket_owner(control, WEIR_BUCKETS - 1), 1);
+	assert_int_equal(weir_segment_bucket_owner(control, WEIR_BUCKETS - 2), 0);
+	weir_counter_add(&segment->bucket_packets[1].packets[WEIR_BUCKETS - 1], 3);
+	assert_int_equal(
+		weir_counter_read(&control->bucket_packets[1].packets[WEIR_BUCKETS - 1]), 3);
+	weir_counter_add(&segment->steal_counters[1].answers[WEIR_BUCKET_LATE], 5);
+	assert_int_equal(
+		weir_counter_read(&control->steal_counters[1].answers[WEIR_BUCKET_LATE]), 5);
+	weir_segment_free(control);
+	weir_segment_free(segment);
+}
+
+static void workers_steal_when_control_says_so_and_flows_are_in_buckets(void **state) {
+	struct weir_segment_params p = params();
+	struct weir_segment *segment = NULL, *control;
+
+	(void)state;
+	for (int bucketing = 0; bucketing < WEIR_BUCKETING_COUNT; bucketing++) {
+		p.bucketing = (enum weir_bucketing)bucketing;
+		assert_int_equal(weir_segment_create(&p, &segment), 0);
+		control = attach(segment);
+		assert_false(weir_segment_stealing(segment));
+		control->news->stealing = WEIR_STEALING_ON;
+		assert_int_equal(weir_segment_stealing(segment), bucketing == WEIR_BUCKETING_YES);
+		control->news->stealing = WEIR_STEALING_OFF;
+		assert_false(weir_segment_stealing(segment));
+		control->news->stealing = 99; // from a process that is not to be trusted
+		assert_false(weir_segment_stealing(segment));
+		weir_segment_free(control);
+		weir_segment_free(segment);
+	}
+}
+
+// A dataplane of ABI 5, which is still served, has neither ports' counters nor buckets.
+static void former_layout_is_attached_without_what_came_later(void **state) {
+	struct weir_segment *segment = fixture_segment(FIXTURE_HEAP_BYTES), *control;
+
+	(void)state;
+	segment->header->abi = 5;
+	segment->header->header_bytes = weir_layout_header_bytes(5);
+	segment->header->fingerprint = UINT64_C(0xf4dd74c464735def);
+	segment->header->bucketing = WEIR_BUCKETING_YES; // behind its header: whatever it is
+	control = attach(segment);
+	assert_int_equal(control->bucketing, WEIR_BUCKETING_UNKNOWN);
+	assert_null(control->port_counters);
+	assert_null(control->bucket_packets);
+	assert_null(control->bucket_owners);
+	assert_null(control->steal_counters);
+	weir_segment_free(control);
+	weir_segment_free(segment);
+}
+
 static void new_segment_is_empty_with_workers_offline(void **state) {
 	struct weir_segment *segment = fixture_segment(FIXTURE_HEAP_BYTES);
 	struct weir_segment *control = fixture_control(segment);
@@ -108,6 +171,7 @@ static void regions_begin_on_lines_of_their_own(void **state) {
 	struct weir_segment *segment = fixture_segment(FIXTURE_HEAP_BYTES);
 	const void *const starts[] = {segment->quiescence, segment->refusals,
 		segment->worker_counters, segment->worker_boxes, segment->port_counters,
+		segment->bucket_packets, segment->bucket_owners, segment->steal_counters,
 		segment->service_counters, segment->backend_counters, segment->news, segment->notes,
 		segment->updates, segment->roots, segment->control_boxes,
 		segment->identity_services, segment->identity_backends, segment->service_bases,
@@ -185,11 +249,11 @@ static void largest_and_smallest_segments_work(void **state) {
 
 static void parameters_out_of_range_are_refused(void **state) {
 	struct weir_segment *segment = NULL;
-	struct weir_segment_params bad[12];
+	struct weir_segment_params bad[13];
 	unsigned int n = 0;
 
 	(void)state;
-	for (unsigned int i = 0; i < 12; i++) {
+	for (unsigned int i = 0; i < 13; i++) {
 		bad[i] = params();
 	}
 	bad[n++].workers = 0;
@@ -204,6 +268,7 @@ static void parameters_out_of_range_are_refused(void **state) {
 	bad[n++].heap_bytes = UINT64_MAX;
 	bad[n++].heap_bytes = 1ull << 38;
 	bad[n++].port_info = NULL;
+	bad[n++].bucketing = WEIR_BUCKETING_COUNT;
 	for (unsigned int i = 0; i < n; i++) {
 		assert_int_equal(weir_segment_create(&bad[i], &segment), -EINVAL);
 		assert_null(segment);
@@ -351,6 +416,9 @@ static void noted_heap_without_memory_is_not_taken(void **unused) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(attached_segment_is_the_created_one),
+		cmocka_unit_test(buckets_are_those_of_the_workers),
+		cmocka_unit_test(workers_steal_when_control_says_so_and_flows_are_in_buckets),
+		cmocka_unit_test(former_layout_is_attached_without_what_came_later),
 		cmocka_unit_test(new_segment_is_empty_with_workers_offline),
 		cmocka_unit_test(regions_begin_on_lines_of_their_own),
 		cmocka_unit_test(epoch_is_new_at_every_creation),
