@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "bucket_loads.h"
+
+#include "samples.h"
+
+#define HANDED_COST 0.5 // of a packet passed on, where no worker shows what one packet costs
+
+// --- looks --------------------------------------------------------------------------------
+
+void weir_bucket_look_take(
+	struct weir_bucket_look *look, const struct weir_segment *segment, uint64_t now_ns) {
+	for (uint32_t bucket = 0; bucket < WEIR_BUCKETS; bucket++) {
+		uint32_t owner = weir_segment_bucket_owner(segment, bucket);
+
+		look->owner[bucket] = owner < segment->workers ? owner : WEIR_BUCKET_NO_WORKER;
+		look->packets[bucket] = 0;
+		for (uint32_t port = 0; port < segment->ports; port++) {
+			look->packets[bucket] +=
+				weir_counter_read(&segment->bucket_packets[port].packets[bucket]);
+		}
+	}
+	for (uint32_t worker = 0; worker < segment->workers; worker++) {
+		const struct weir_worker_counters *counters = &segment->worker_counters[worker];
+
+		look->worker[worker].busy_cycles = weir_counter_read(&counters->busy_cycles);
+		look->worker[worker].idle_cycles = weir_counter_read(&counters->idle_cycles);
+		look->worker[worker].handed_over = weir_counter_read(&counters->handed_over);
+		look->worker[worker].alive = weir_worker_alive(segment, worker, now_ns);
+	}
+}
+
+// --- whose packets ------------------------------------------------------------------------
+
+static void count_for(struct weir_bucket_loads *loads, uint32_t worker, uint64_t packets) {
+	if (worker < loads->workers) {
+		loads->worker[worker].window += packets;
+	}
+}
+
+void weir_bucket_loads_note(struct weir_bucket_loads *loads, const struct weir_bucket_look *look) {
+	for (uint32_t i = 0; i < WEIR_BUCKETS; i++) {
+		struct weir_bucket_load *bucket = &loads->bucket[i];
+		uint64_t packets = look->packets[i] - bucket->packets;
+		// It has changed hands at some time since the last look: in the middle, as a guess.
+		uint64_t after = bucket->owner == look->owner[i] ? packets : packets / 2;
+
+		count_for(loads, bucket->owner, packets - after);
+		count_for(loads, look->owner[i], after);
+		bucket->window += packets;
+		bucket->packets = look->packets[i];
+		bucket->owner = look->owner[i];
+	}
+}
+
+// --- a tick -------------------------------------------------------------------------------
+
+// What the workers did between two ticks.
+struct window {
+	double cost[WEIR_WORKERS_MAX]; // share of a worker's time per packet of its buckets
+	double base[WEIR_WORKERS_MAX];
+	uint64_t handed[WEIR_WORKERS_MAX];
+};
+
+static void measure_shares(struct weir_bucket_loads *loads, const struct weir_bucket_look *look,
+	struct window *window) {
+	for (uint32_t i = 0; i < loads->workers; i++) {
+		struct weir_bucket_worker *worker = &loads->worker[i];
+		double busy = (double)(look->worker[i].busy_cycles - worker->busy_cycles);
+		double idle = (double)(look->worker[i].idle_cycles - worker->idle_cycles);
+
+		worker->alive = look->worker[i].alive && busy + idle > 0;
+		worker->share = worker->alive ? busy / (busy + idle) : 0;
+		window->handed[i] = look->worker[i].handed_over - worker->handed_over;
+		worker->busy_cycles = look->worker[i].busy_cycles;
+		worker->idle_cycles = look->worker[i].idle_cycles;
+		worker->handed_over = look->worker[i].handed_over;
+	}
+}
+
+// Share of a worker's time that a packet costs, as those show that distribute none.
+static double cost_of_packet(const struct weir_bucket_loads *loads, const struct window *window) {
+	double share = 0, packets = 0, all_share = 0, all_packets = 0;
+
+	for (uint32_t i = 0; i < loads->workers; i++) {
+		const struct weir_bucket_worker *worker = &loads->worker[i];
+
+		if (!worker->alive) {
+			continue;
+		}
+		all_share += worker->share;
+		all_packets += (double)worker->window + HANDED_COST * (double)window->handed[i];
+		if (window->handed[i] == 0 && worker->window > 0) {
+			share += worker->share;
+			packets += (double)worker->window;
+		}
+	}
+	if (packets > 0) {
+		return share / packets;
+	}
+	return all_packets > 0 ? all_share / all_packets : 0;
+}
+
+// What a worker's own packets took of its time; the rest is its base.
+static void divide_share(const struct weir_bucket_loads *loads, struct window *window) {
+	double usual = cost_of_packet(loads, window);
+
+	for (uint32_t i = 0; i < loads->workers; i++) {
+		const struct weir_bucket_worker *worker = &loads->worker[i];
+		double packets = (double)worker->window, own = worker->share;
+
+		if (packets == 0) {
+			own = 0;
+		} else if (window->handed[i] > 0 && packets * usual < own) {
+			own = packets * usual;
+		}
+		window->cost[i] = packets > 0 ? own / packets : usual;
+		window->base[i] = worker->share - own;
+	}
+}
+
+void weir_bucket_loads_tick(struct weir_bucket_loads *loads, const struct weir_bucket_look *look) {
+	struct window window;
+
+	weir_bucket_loads_note(loads, look);
+	measure_shares(loads, look, &window);
+	divide_share(loads, &window);
+	for (uint32_t i = 0; i < WEIR_BUCKETS; i++) {
+		struct weir_bucket_load *bucket = &loads->bucket[i];
+
+		// Nothing is learnt from a worker that stands still.
+		if (bucket->owner < loads->workers && loads->worker[bucket->owner].alive) {
+			weir_steal_duration_ended(
+				&bucket->load, (double)bucket->window * window.cost[bucket->owner]);
+		}
+		bucket->window = 0;
+	}
+	for (uint32_t i = 0; i < loads->workers; i++) {
+		if (loads->worker[i].alive) {
+			weir_steal_duration_ended(&loads->worker[i].base, window.base[i]);
+		}
+		loads->worker[i].window = 0;
+	}
+}
+
+// --- life, and to look at -----------------------------------------------------------------
+
+void weir_bucket_loads_init(
+	struct weir_bucket_loads *loads, uint32_t workers, const struct weir_bucket_look *look) {
+	*loads = (struct weir_bucket_loads){.workers = workers};
+	for (uint32_t i = 0; i < WEIR_BUCKETS; i++) {
+		loads->bucket[i].packets = look->packets[i];
+		loads->bucket[i].owner = look->owner[i];
+		weir_steal_duration_init(&loads->bucket[i].load);
+	}
+	for (uint32_t i = 0; i < workers; i++) {
+		loads->worker[i].busy_cycles = look->worker[i].busy_cycles;
+		loads->worker[i].idle_cycles = look->worker[i].idle_cycles;
+		loads->worker[i].handed_over = look->worker[i].handed_over;
+		weir_steal_duration_init(&loads->worker[i].base);
+	}
+}
+
+double weir_bucket_loads_of(const struct weir_bucket_loads *loads, uint32_t bucket) {
+	return weir_steal_duration_estimate(&loads->bucket[bucket].load, 0);
+}
+
+double weir_bucket_loads_base(const struct weir_bucket_loads *loads, uint32_t worker) {
+	return weir_steal_duration_estimate(&loads->worker[worker].base, 0);
+}

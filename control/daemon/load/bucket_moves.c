@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "bucket_moves.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "steal_plan.h"
+
+#define TASKS (WEIR_BUCKETS + WEIR_WORKERS_MAX) // a bucket each; and the base of each worker
+#define LEAST_LOAD 1e-5 // of a worker's time; with less a bucket is no task
+// The planner tries buckets with more load first: its bins are powers of two of this over the load,
+// from all of a worker's time down to a ten-thousandth.
+#define LATENCY (1.0 / 32)
+#define BACKOFF_S 0.1
+#define BACKOFF_MAX_S 1.6
+#define NO_ELEPHANT 0.4 // of a worker's time: below, what was an elephant is none any more
+#define NEVER (-1e9)
+
+_Static_assert(WEIR_WORKERS_MAX <= 64, "bitmaps of workers");
+
+enum state {
+	WAITING, // for its victim or thief to be free
+	ASKED,
+	CONFIRMED, // by the victim; its owner will change
+};
+
+struct request {
+	struct weir_bucket_request what;
+	enum state state;
+};
+
+struct weir_bucket_moves {
+	struct weir_bucket_loads loads;
+	struct weir_steal_plan *plan;
+	struct request request[WEIR_BUCKET_MOVES];
+	uint32_t pending; // elements of request[]
+	double arrived_at[WEIR_BUCKETS]; // where it is now
+	bool elephant[WEIR_BUCKETS], told[WEIR_BUCKETS];
+};
+
+// --- requests -----------------------------------------------------------------------------
+
+static struct request *find_request(struct weir_bucket_moves *moves, uint32_t bucket) {
+	for (uint32_t i = 0; i < moves->pending; i++) {
+		if (moves->request[i].what.bucket == bucket) {
+			return &moves->request[i];
+		}
+	}
+	return NULL;
+}
+
+// The order of the others stays: who was first asks first.
+static void drop_request(struct weir_bucket_moves *moves, struct request *request) {
+	struct request *end = &moves->request[--moves->pending];
+
+	for (; request < end; request++) {
+		request[0] = request[1];
+	}
+}
+
+static void give_up_old(struct weir_bucket_moves *moves, double now) {
+	uint32_t bucket;
+
+	while ((bucket = weir_steal_plan_expire(moves->plan, now)) != UINT32_MAX) {
+		struct request *request = find_request(moves, bucket);
+
+		if (request != NULL) {
+			drop_request(moves, request);
+		}
+	}
+}
+
+bool weir_bucket_moves_next(struct weir_bucket_moves *moves, struct weir_bucket_request *ret) {
+	uint64_t busy = 0;
+
+	for (uint32_t i = 0; i < moves->pending; i++) {
+		const struct request *request = &moves->request[i];
+
+		if (request->state != WAITING) {
+			busy |= 1ull << request->what.victim | 1ull << request->what.thief;
+		}
+	}
+	for (uint32_t i = 0; i < moves->pending; i++) {
+		struct request *request = &moves->request[i];
+		uint64_t both = 1ull << request->what.victim | 1ull << request->what.thief;
+
+		if (request->state == WAITING && (busy & both) == 0) {
+			request->state = ASKED;
+			*ret = request->what;
+			return true;
+		}
+	}
+	return false;
+}
+
+void weir_bucket_moves_answer(
+	struct weir_bucket_moves *moves, uint32_t bucket, uint32_t id, bool confirmed, double now) {
+	struct request *request = find_request(moves, bucket);
+
+	if (request == NULL || request->what.id != id || request->state != ASKED) {
+		return;
+	}
+	if (confirmed) {
+		request->state = CONFIRMED;
+		return;
+	}
+	weir_steal_plan_answer(moves->plan, bucket, id, WEIR_STEAL_RUNNING, true, now);
+	drop_request(moves, request);
+}
+
+// --- who has what -------------------------------------------------------------------------
+
+// The owner of a bucket has changed, or it is there for the first time.
+static void follow_owner(struct weir_bucket_moves *moves, uint32_t bucket, double now) {
+	struct request *request = find_request(moves, bucket);
+	uint32_t owner = moves->loads.bucket[bucket].owner;
+
+	moves->arrived_at[bucket] = now;
+	if (request != NULL && request->what.thief == owner) {
+		weir_steal_plan_answer(
+			moves->plan, bucket, request->what.id, WEIR_STEAL_GIVEN_UP, true, now);
+	} else {
+		weir_steal_plan_remove(moves->plan, bucket); // it is put anew in the next tick
+	}
+	if (request != NULL) {
+		drop_request(moves, request);
+	}
+}
+
+static void follow_owners(struct weir_bucket_moves *moves, const struct weir_bucket_look *look,
+	bool tick, double now) {
+	uint32_t before[WEIR_BUCKETS];
+
+	for (uint32_t i = 0; i < WEIR_BUCKETS; i++) {
+		before[i] = moves->loads.bucket[i].owner;
+	}
+	if (tick) {
+		weir_bucket_loads_tick(&moves->loads, look);
+	} else {
+		weir_bucket_loads_note(&moves->loads, look);
+	}
+	for (uint32_t i = 0; i < WEIR_BUCKETS; i++) {
+		if (moves->loads.bucket[i].owner != before[i]) {
+			follow_owner(moves, i, now);
+		}
+	}
+}
+
+void weir_bucket_moves_note(
+	struct weir_bucket_moves *moves, const struct weir_bucket_look *look, double now) {
+	follow_owners(moves, look, false, now);
+	give_up_old(moves, now);
+}
+
+// --- the plan -----------------------------------------------------------------------------
+
+static void put_task(
+	struct weir_bucket_moves *moves, uint32_t task, uint32_t worker, double load, bool fixed) {
+	struct weir_steal_task what = {.duration = load, .transfer = 0, .fixed = fixed};
+
+	if (worker >= moves->loads.workers || load < LEAST_LOAD) {
+		if (task >= WEIR_BUCKETS || find_request(moves, task) == NULL) {
+			weir_steal_plan_remove(moves->plan, task);
+		}
+	} else if (weir_steal_plan_owner(moves->plan, task) == WEIR_STEAL_NO_WORKER) {
+		weir_steal_plan_put(moves->plan, task, worker, &what);
+	} else {
+		weir_steal_plan_update(moves->plan, task, &what);
+	}
+}
+
+double weir_bucket_moves_load(const struct weir_bucket_moves *moves, uint32_t worker) {
+	return weir_steal_plan_occupancy(moves->plan, worker) +
+	       weir_steal_plan_correction(moves->plan, worker);
+}
+
+// Bitmap of the workers that have too much to do. Those that stand still do not count.
+static uint64_t overloaded(const struct weir_bucket_moves *moves) {
+	double sum = 0, most = 0, running = 0;
+	uint64_t over = 0;
+
+	for (uint32_t i = 0; i < moves->loads.workers; i++) {
+		if (moves->loads.worker[i].alive) {
+			sum += weir_bucket_moves_load(moves, i);
+			most = fmax(most, weir_bucket_moves_load(moves, i));
+			running++;
+		}
+	}
+	for (uint32_t i = 0; i < moves->loads.workers && most >= WEIR_BUCKET_SPARE; i++) {
+		if (moves->loads.worker[i].alive &&
+			weir_bucket_moves_load(moves, i) * running > sum * WEIR_BUCKET_TRIGGER) {
+			over |= 1ull << i;
+		}
+	}
+	return over;
+}
+
+// Loads into the plan; may_leave: bitmap of the workers whose buckets may move.
+static void put_tasks(struct weir_bucket_moves *moves, uint64_t may_leave, double now) {
+	for (uint32_t i = 0; i < moves->loads.workers; i++) {
+		weir_steal_plan_worker(moves->plan, i, 1, moves->loads.worker[i].alive, 0);
+		put_task(
+			moves, WEIR_BUCKETS + i, i, weir_bucket_loads_base(&moves->loads, i), true);
+	}
+	for (uint32_t i = 0; i < WEIR_BUCKETS; i++) {
+		uint32_t owner = moves->loads.bucket[i].owner;
+		bool stays = owner >= moves->loads.workers || (may_leave >> owner & 1) == 0 ||
+			     now - moves->arrived_at[i] < WEIR_BUCKET_REST_S;
+
+		put_task(moves, i, owner, weir_bucket_loads_of(&moves->loads, i), stays);
+	}
+}
+
+static void find_elephants(struct weir_bucket_moves *moves) {
+	for (uint32_t i = 0; i < WEIR_BUCKETS; i++) {
+		double load = weir_bucket_loads_of(&moves->loads, i);
+
+		if (load > WEIR_BUCKET_ELEPHANT) {
+			moves->elephant[i] = true;
+		} else if (load < NO_ELEPHANT) {
+			moves->elephant[i] = moves->told[i] = false;
+		}
+	}
+}
+
+static void decide(struct weir_bucket_moves *moves, double now) {
+	struct weir_steal_request asked[WEIR_BUCKET_MOVES];
+	uint32_t n = weir_steal_plan_balance(
+		moves->plan, now, asked, WEIR_BUCKET_MOVES - moves->pending);
+
+	for (uint32_t i = 0; i < n; i++) {
+		moves->request[moves->pending++] = (struct request){
+			.what = {asked[i].task, asked[i].victim, asked[i].thief, asked[i].id},
+			.state = WAITING};
+	}
+}
+
+void weir_bucket_moves_tick(struct weir_bucket_moves *moves, const struct weir_bucket_look *look,
+	bool stealing, double now) {
+	uint64_t over;
+
+	follow_owners(moves, look, true, now);
+	give_up_old(moves, now);
+	put_tasks(moves, 0, now);
+	find_elephants(moves);
+	over = stealing ? overloaded(moves) : 0;
+	if (over != 0) {
+		put_tasks(moves, over, now);
+		decide(moves, now);
+	}
+}
+
+// --- life, and to look at -----------------------------------------------------------------
+
+int weir_bucket_moves_create(
+	uint32_t workers, const struct weir_bucket_look *look, struct weir_bucket_moves **ret) {
+	// Whoever has less than the mean takes, and those with most give (none is saturated in the
+	// planner's sense, which would keep the others from giving). Of them put_tasks lets only
+	// those give that are far enough above the mean.
+	const struct weir_steal_params params = {.latency = LATENCY,
+		.pending_ratio = INFINITY,
+		.idle_ratio = 1,
+		.steal_share = 1,
+		.backoff = BACKOFF_S,
+		.backoff_max = BACKOFF_MAX_S,
+		.rest = WEIR_BUCKET_REST_S,
+		.answer_limit = WEIR_BUCKET_LIMIT_S};
+	struct weir_bucket_moves *moves = calloc(1, sizeof(*moves));
+
+	if (moves == NULL) {
+		return -ENOMEM;
+	}
+	if (weir_steal_plan_create(&params, workers, TASKS, &moves->plan) < 0) {
+		free(moves);
+		return -ENOMEM;
+	}
+	weir_bucket_loads_init(&moves->loads, workers, look);
+	for (uint32_t i = 0; i < WEIR_BUCKETS; i++) {
+		moves->arrived_at[i] = NEVER;
+	}
+	*ret = moves;
+	return 0;
+}
+
+void weir_bucket_moves_free(struct weir_bucket_moves *moves) {
+	if (moves != NULL) {
+		weir_steal_plan_free(moves->plan);
+		free(moves);
+	}
+}
+
+uint32_t weir_bucket_moves_pending(const struct weir_bucket_moves *moves) {
+	return moves->pending;
+}
+
+struct weir_bucket_summary weir_bucket_moves_summary(
+	const struct weir_bucket_moves *moves, uint32_t worker) {
+	struct weir_bucket_summary summary = {.hottest = WEIR_BUCKETS};
+
+	for (uint32_t i = 0; i < WEIR_BUCKETS; i++) {
+		double load = weir_bucket_loads_of(&moves->loads, i);
+
+		if (moves->loads.bucket[i].owner != worker) {
+			continue;
+		}
+		summary.buckets++;
+		summary.elephants += moves->elephant[i];
+		if (load > summary.hottest_load) {
+			summary.hottest = i;
+			summary.hottest_load = load;
+		}
+	}
+	return summary;
+}
+
+bool weir_bucket_moves_elephant(struct weir_bucket_moves *moves, uint32_t *ret_bucket,
+	uint32_t *ret_worker, double *ret_load) {
+	for (uint32_t i = 0; i < WEIR_BUCKETS; i++) {
+		if (moves->elephant[i] && !moves->told[i]) {
+			moves->told[i] = true;
+			*ret_bucket = i;
+			*ret_worker = moves->loads.bucket[i].owner;
+			*ret_load = weir_bucket_loads_of(&moves->loads, i);
+			return true;
+		}
+	}
+	return false;
+}

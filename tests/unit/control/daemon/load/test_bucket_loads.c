@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "bucket_loads.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define WORKERS 3
+
+// Buckets 0, 1 and 2 belong to the workers of these numbers, the others to nobody.
+struct lab {
+	struct weir_bucket_look look;
+	struct weir_bucket_loads loads;
+};
+
+static int setup(void **state) {
+	static struct lab lab;
+
+	memset(&lab, 0, sizeof(lab));
+	for (uint32_t i = 0; i < WEIR_BUCKETS; i++) {
+		lab.look.owner[i] = i < WORKERS ? i : WEIR_BUCKET_NO_WORKER;
+		lab.look.packets[i] = 1000000; // from before
+	}
+	for (uint32_t i = 0; i < WORKERS; i++) {
+		lab.look.worker[i].alive = true;
+		lab.look.worker[i].busy_cycles = 12345;
+	}
+	weir_bucket_loads_init(&lab.loads, WORKERS, &lab.look);
+	*state = &lab;
+	return 0;
+}
+
+static void work(struct lab *lab, uint32_t worker, uint64_t busy, uint64_t idle) {
+	lab->look.worker[worker].busy_cycles += busy;
+	lab->look.worker[worker].idle_cycles += idle;
+}
+
+static void assert_near(double got, double expected) {
+	if (fabs(got - expected) > 1e-9) {
+		fail_msg("%.9f, expected %.9f", got, expected);
+	}
+}
+
+static void nothing_is_known_before_the_first_tick(void **state) {
+	struct lab *lab = *state;
+
+	lab->look.packets[0] += 5;
+	weir_bucket_loads_note(&lab->loads, &lab->look);
+	assert_near(weir_bucket_loads_of(&lab->loads, 0), 0);
+	assert_near(weir_bucket_loads_base(&lab->loads, 0), 0);
+}
+
+static void busy_time_is_divided_by_packets(void **state) {
+	struct lab *lab = *state;
+
+	lab->look.owner[3] = 0; // since the start
+	weir_bucket_loads_init(&lab->loads, WORKERS, &lab->look);
+	work(lab, 0, 800, 200);
+	lab->look.packets[0] += 30;
+	lab->look.packets[3] += 10;
+	weir_bucket_loads_tick(&lab->loads, &lab->look);
+	assert_near(weir_bucket_loads_of(&lab->loads, 0), 0.6);
+	assert_near(weir_bucket_loads_of(&lab->loads, 3), 0.2);
+	assert_near(weir_bucket_loads_of(&lab->loads, 1), 0);
+	assert_near(lab->loads.worker[0].share, 0.8);
+	assert_false(lab->loads.worker[1].alive); // it has counted no cycles
+	// The average: half of what was, half of what is.
+	work(lab, 0, 200, 800);
+	lab->look.packets[0] += 10;
+	weir_bucket_loads_tick(&lab->loads, &lab->look);
+	assert_near(weir_bucket_loads_of(&lab->loads, 0), (0.6 + 0.2) / 2);
+	assert_near(weir_bucket_loads_of(&lab->loads, 3), 0.1);
+}
+
+// The packets before the move made work for the old worker, the others for the new one.
+static void moved_bucket_counts_for_both_workers(void **state) {
+	struct lab *lab = *state;
+
+	lab->look.packets[0] += 60;
+	weir_bucket_loads_note(&lab->loads, &lab->look);
+	lab->look.owner[0] = 1;
+	weir_bucket_loads_note(&lab->loads, &lab->look); // no packet in between
+	lab->look.packets[0] += 40;
+	work(lab, 0, 600, 400);
+	work(lab, 1, 400, 600);
+	weir_bucket_loads_tick(&lab->loads, &lab->look);
+	assert_near(weir_bucket_loads_of(&lab->loads, 0), 1.0); // a hundred packets of a hundredth
+	// Unseen: half and half.
+	lab->look.owner[0] = 2;
+	lab->look.packets[0] += 100;
+	work(lab, 0, 0, 1000);
+	work(lab, 1, 500, 500);
+	work(lab, 2, 500, 500);
+	weir_bucket_loads_tick(&lab->loads, &lab->look);
+	assert_near(weir_bucket_loads_of(&lab->loads, 0), 1.0);
+}
+
+// Worker 0 passes packets on; its own cost what they cost others.
+static void distributing_is_no_load_of_a_bucket(void **state) {
+	struct lab *lab = *state;
+
+	lab->look.packets[0] += 10;
+	lab->look.packets[1] += 40;
+	lab->look.worker[0].handed_over += 40;
+	work(lab, 0, 700, 300);
+	work(lab, 1, 400, 600);
+	work(lab, 2, 0, 1000);
+	weir_bucket_loads_tick(&lab->loads, &lab->look);
+	assert_near(weir_bucket_loads_of(&lab->loads, 0), 0.1);
+	assert_near(weir_bucket_loads_base(&lab->loads, 0), 0.6);
+	assert_near(weir_bucket_loads_of(&lab->loads, 1), 0.4);
+	assert_near(weir_bucket_loads_base(&lab->loads, 1), 0);
+}
+
+// Every worker distributes a port: half as much as a packet of its own is the guess.
+static void all_may_distribute(void **state) {
+	struct lab *lab = *state;
+
+	for (uint32_t i = 0; i < WORKERS; i++) {
+		lab->look.packets[i] += 50;
+		lab->look.worker[i].handed_over += 100;
+		work(lab, i, 800, 200);
+	}
+	weir_bucket_loads_tick(&lab->loads, &lab->look);
+	for (uint32_t i = 0; i < WORKERS; i++) {
+		assert_near(weir_bucket_loads_of(&lab->loads, i), 0.4);
+		assert_near(weir_bucket_loads_base(&lab->loads, i), 0.4);
+	}
+}
+
+static void worker_that_stands_still_teaches_nothing(void **state) {
+	struct lab *lab = *state;
+
+	lab->look.packets[0] += 10;
+	work(lab, 0, 500, 500);
+	weir_bucket_loads_tick(&lab->loads, &lab->look);
+	lab->look.packets[0] += 10;
+	lab->look.worker[0].alive = false;
+	weir_bucket_loads_tick(&lab->loads, &lab->look);
+	assert_near(weir_bucket_loads_of(&lab->loads, 0), 0.5);
+	assert_false(lab->loads.worker[0].alive);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(nothing_is_known_before_the_first_tick, setup),
+		cmocka_unit_test_setup(busy_time_is_divided_by_packets, setup),
+		cmocka_unit_test_setup(moved_bucket_counts_for_both_workers, setup),
+		cmocka_unit_test_setup(distributing_is_no_load_of_a_bucket, setup),
+		cmocka_unit_test_setup(all_may_distribute, setup),
+		cmocka_unit_test_setup(worker_that_stands_still_teaches_nothing, setup),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

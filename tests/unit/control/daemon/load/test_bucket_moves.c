@@ -1,0 +1,606 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Bucket moves: workers simulated millisecond by millisecond, whose buckets move as asked, late, or
+// not at all.
+#include "bucket_moves.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define TICK WEIR_BUCKET_TICK_MS
+#define CYCLES 1000000.0 // of a worker in a millisecond
+#define COST 1000.0 // cycles of a packet
+#define MOVE_MS 3 // from the answer to the new owner
+#define EVEN 1.2 // the most loaded worker over the mean
+
+enum manner {
+	CONFIRM,
+	REFUSE,
+	SILENT, // neither answer nor move
+	SECRET, // the bucket moves, the answer never comes
+};
+
+struct sim {
+	struct weir_bucket_moves *moves;
+	struct weir_bucket_look look;
+	uint32_t workers;
+	uint32_t distributor; // receives for all; >= workers: nobody does
+	double distributing; // share of its time
+	double load[WEIR_BUCKETS]; // that packets of the bucket bring, of a worker's time
+	double packets[WEIR_BUCKETS], busy[WEIR_WORKERS_MAX];
+	double noise; // of the packets of a millisecond
+	uint64_t seed, ms;
+	enum manner manner;
+	bool stealing;
+	bool restarted; // requests of a former process may be under way
+	uint32_t requests, moved;
+	uint32_t moved_in[64]; // by tenth of a second, a ring
+	uint32_t most_in_second;
+	uint64_t arrived_ms[WEIR_BUCKETS]; // 0 = it has not moved
+	struct {
+		struct weir_bucket_request what;
+		uint64_t at_ms; // when its owner changes; 0 = free
+	} way[WEIR_WORKERS_MAX];
+};
+
+static double draw(struct sim *sim) {
+	uint64_t x = sim->seed += 0x9e3779b97f4a7c15ull;
+
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+	return (double)((x ^ x >> 31) >> 11) / 9007199254740992.0;
+}
+
+static struct sim *sim_new(uint32_t workers) {
+	struct sim *sim = calloc(1, sizeof(*sim));
+
+	assert_non_null(sim);
+	sim->workers = workers;
+	sim->distributor = workers;
+	sim->stealing = true;
+	sim->seed = workers;
+	for (uint32_t i = 0; i < WEIR_BUCKETS; i++) {
+		sim->look.owner[i] = i % workers;
+	}
+	for (uint32_t i = 0; i < workers; i++) {
+		sim->look.worker[i].alive = true;
+	}
+	return sim;
+}
+
+static void sim_start(struct sim *sim) {
+	assert_int_equal(weir_bucket_moves_create(sim->workers, &sim->look, &sim->moves), 0);
+}
+
+static void sim_free(struct sim *sim) {
+	weir_bucket_moves_free(sim->moves);
+	free(sim);
+}
+
+// So much load in all, `hot` of it in the first buckets of the first worker, then of the second,
+// and so on; the rest in all buckets alike.
+static void skew(struct sim *sim, double load, double hot, uint32_t hot_buckets) {
+	uint32_t each = WEIR_BUCKETS / sim->workers;
+
+	for (uint32_t i = 0; i < WEIR_BUCKETS; i++) {
+		sim->load[i] = load * (1 - hot) / WEIR_BUCKETS;
+	}
+	for (uint32_t i = 0; i < hot_buckets; i++) {
+		sim->load[i % each * sim->workers + i / each] += load * hot / hot_buckets;
+	}
+}
+
+// --- time passes --------------------------------------------------------------------------
+
+static void traffic(struct sim *sim) {
+	double want[WEIR_WORKERS_MAX] = {0};
+
+	for (uint32_t i = 0; i < WEIR_BUCKETS; i++) {
+		double load = sim->load[i] * (1 + sim->noise * (2 * draw(sim) - 1));
+
+		sim->packets[i] += load * CYCLES / COST;
+		sim->look.packets[i] = (uint64_t)sim->packets[i];
+		want[sim->look.owner[i]] += load;
+		if (sim->distributor < sim->workers && sim->look.owner[i] != sim->distributor) {
+			sim->look.worker[sim->distributor].handed_over = (uint64_t)sim->packets[i];
+		}
+	}
+	for (uint32_t i = 0; i < sim->workers; i++) {
+		double share = want[i] + (i == sim->distributor ? sim->distributing : 0);
+
+		sim->busy[i] += fmin(share, 1) * CYCLES;
+		sim->look.worker[i].busy_cycles = (uint64_t)sim->busy[i];
+		sim->look.worker[i].idle_cycles =
+			(uint64_t)((double)(sim->ms + 1) * CYCLES - sim->busy[i]);
+	}
+}
+
+static void count_move(struct sim *sim, uint32_t bucket) {
+	uint32_t second = 0, now = (uint32_t)(sim->ms / 100 % 64);
+
+	sim->moved++;
+	sim->moved_in[now]++;
+	for (uint32_t i = 0; i < 10; i++) {
+		second += sim->moved_in[(now + 64 - i) % 64];
+	}
+	sim->most_in_second = second > sim->most_in_second ? second : sim->most_in_second;
+	if (sim->arrived_ms[bucket] != 0) { // B2
+		assert_true(sim->ms - sim->arrived_ms[bucket] >= 1000 * WEIR_BUCKET_REST_S);
+	}
+	sim->arrived_ms[bucket] = sim->ms;
+}
+
+static void arrive(struct sim *sim) {
+	for (uint32_t i = 0; i < WEIR_WORKERS_MAX; i++) {
+		uint32_t bucket = sim->way[i].what.bucket;
+
+		if (sim->way[i].at_ms == 0 || sim->way[i].at_ms > sim->ms) {
+			continue;
+		}
+		assert_int_equal(sim->look.owner[bucket], sim->way[i].what.victim);
+		sim->look.owner[bucket] = sim->way[i].what.thief;
+		sim->way[i].at_ms = 0;
+		count_move(sim, bucket);
+	}
+}
+
+// Whether a bucket of one of both is under way.
+static bool is_busy(const struct sim *sim, const struct weir_bucket_request *request) {
+	bool busy = false;
+
+	for (uint32_t i = 0; i < WEIR_WORKERS_MAX; i++) {
+		const struct weir_bucket_request *other = &sim->way[i].what;
+
+		busy |= sim->way[i].at_ms != 0 &&
+			(other->victim == request->victim || other->victim == request->thief ||
+				other->thief == request->victim || other->thief == request->thief);
+	}
+	return busy;
+}
+
+static void send(struct sim *sim, const struct weir_bucket_request *request) {
+	bool refuse = sim->manner == REFUSE;
+	uint32_t way = 0;
+
+	sim->requests++;
+	if (sim->manner == CONFIRM && is_busy(sim, request)) {
+		assert_true(sim->restarted); // B3
+		refuse = true;
+	}
+	assert_true(request->bucket < WEIR_BUCKETS && request->id != 0);
+	assert_true(request->victim != request->thief && request->thief < sim->workers);
+	assert_int_equal(sim->look.owner[request->bucket], request->victim);
+	if (!refuse && sim->manner != SILENT) {
+		while (sim->way[way].at_ms != 0) {
+			way++;
+		}
+		sim->way[way].what = *request;
+		sim->way[way].at_ms = sim->ms + MOVE_MS;
+	}
+	if (refuse || sim->manner == CONFIRM) {
+		weir_bucket_moves_answer(
+			sim->moves, request->bucket, request->id, !refuse, (double)sim->ms / 1000);
+	}
+}
+
+static void step(struct sim *sim) {
+	struct weir_bucket_request request;
+	double now;
+
+	traffic(sim);
+	sim->ms++;
+	if (sim->ms % 100 == 0) {
+		sim->moved_in[sim->ms / 100 % 64] = 0;
+	}
+	arrive(sim);
+	now = (double)sim->ms / 1000;
+	if (sim->ms % TICK == 0) {
+		weir_bucket_moves_tick(sim->moves, &sim->look, sim->stealing, now);
+	} else if (weir_bucket_moves_pending(sim->moves) > 0) {
+		weir_bucket_moves_note(sim->moves, &sim->look, now);
+	}
+	while (weir_bucket_moves_next(sim->moves, &request)) {
+		send(sim, &request);
+	}
+	assert_true(weir_bucket_moves_pending(sim->moves) <= WEIR_BUCKET_MOVES);
+}
+
+static void run_ms(struct sim *sim, uint32_t ms) {
+	while (ms-- > 0) {
+		step(sim);
+	}
+}
+
+// What the most loaded worker would have to do, over the mean.
+static double unevenness(const struct sim *sim) {
+	double load[WEIR_WORKERS_MAX] = {0}, sum = 0, most = 0;
+
+	for (uint32_t i = 0; i < WEIR_BUCKETS; i++) {
+		load[sim->look.owner[i]] += sim->load[i];
+	}
+	for (uint32_t i = 0; i < sim->workers; i++) {
+		load[i] += i == sim->distributor ? sim->distributing : 0;
+		sum += load[i];
+		most = fmax(most, load[i]);
+	}
+	return most * sim->workers / sum;
+}
+
+// --- even loads ---------------------------------------------------------------------------
+
+static void skewed_load_is_even_within_two_seconds(void **state) {
+	static const uint32_t workers[] = {2, 4, 16, 64};
+
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		for (int high = 0; high < 2; high++) {
+			struct sim *sim = sim_new(workers[i]);
+			double load = (high ? 0.7 : 0.1) * workers[i];
+			uint32_t moved;
+
+			// High: more than the first workers can do; low: what they can.
+			skew(sim, load, 0.9, workers[i] * 4);
+			sim->noise = 0.3;
+			assert_true(unevenness(sim) > 1.5);
+			sim_start(sim);
+			run_ms(sim, 2000);
+			print_message("%u workers, load %.1f: %.3f after 2 s, %u moves\n",
+				workers[i], load, unevenness(sim), sim->moved);
+			if (unevenness(sim) > EVEN) {
+				fail_msg("%u workers: %.3f", workers[i], unevenness(sim));
+			}
+			moved = sim->moved;
+			run_ms(sim, 3000); // and stays so, without further moves to speak of
+			assert_true(unevenness(sim) <= EVEN);
+			assert_true(sim->moved - moved <= workers[i]);
+			sim_free(sim);
+		}
+	}
+}
+
+static void even_load_moves_nothing(void **state) {
+	(void)state;
+	for (uint32_t workers = 2; workers <= 64; workers *= 2) {
+		struct sim *sim = sim_new(workers);
+
+		skew(sim, 0.6 * workers, 0, 1);
+		sim->noise = 0.5;
+		sim_start(sim);
+		run_ms(sim, 5000);
+		assert_int_equal(sim->requests, 0);
+		sim_free(sim);
+	}
+}
+
+// B1.
+static void idle_machine_moves_nothing(void **state) {
+	struct sim *sim = sim_new(4);
+
+	(void)state;
+	skew(sim, 0.09, 0.9, 8);
+	assert_true(unevenness(sim) > 3);
+	sim_start(sim);
+	run_ms(sim, 5000);
+	assert_int_equal(sim->requests, 0);
+	sim_free(sim);
+}
+
+// Receiving for all is work that no bucket takes away: its worker ends with fewer buckets.
+static void distributing_counts_as_work_of_its_worker(void **state) {
+	struct sim *sim = sim_new(4);
+
+	(void)state;
+	skew(sim, 2.0, 0.5, 16);
+	sim->distributor = 1;
+	sim->distributing = 0.35;
+	sim_start(sim);
+	run_ms(sim, 2000);
+	assert_true(unevenness(sim) <= EVEN);
+	sim_free(sim);
+}
+
+// Even with nothing but that to do, it is not taken for idle.
+static void busy_worker_without_buckets_gets_none(void **state) {
+	struct sim *sim = sim_new(2);
+	uint32_t moved;
+
+	(void)state;
+	skew(sim, 0.4, 0.9, 8);
+	sim->distributor = 0;
+	sim->distributing = 0.6;
+	sim_start(sim);
+	run_ms(sim, 3000);
+	moved = sim->moved;
+	run_ms(sim, 3000);
+	assert_int_equal(sim->moved, moved);
+	assert_true(weir_bucket_moves_summary(sim->moves, 0).hottest_load < 0.1);
+	sim_free(sim);
+}
+
+static void moving_hot_spot_stays_within_the_bound(void **state) {
+	static const uint32_t workers[] = {2, 4, 16, 64};
+
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		struct sim *sim = sim_new(workers[i]);
+
+		sim_start(sim);
+		for (int spot = 0; spot < 40; spot++) {
+			for (uint32_t bucket = 0; bucket < WEIR_BUCKETS; bucket++) {
+				sim->load[bucket] = 0.1 * workers[i] / WEIR_BUCKETS;
+			}
+			// The buckets that one worker has now.
+			for (uint32_t n = 0, bucket = 0; bucket < WEIR_BUCKETS && n < 20;
+				bucket++) {
+				if (sim->look.owner[bucket] == (uint32_t)spot % workers[i]) {
+					sim->load[bucket] += 0.04;
+					n++;
+				}
+			}
+			run_ms(sim, 250);
+		}
+		print_message("%u workers: %u moves in 10 s, %u in the worst second\n", workers[i],
+			sim->moved, sim->most_in_second);
+		assert_true(sim->moved > 10);
+		assert_true(sim->most_in_second <= WEIR_BUCKET_MOVES * 1000 / TICK);
+		sim_free(sim);
+	}
+}
+
+// B5.
+static void elephant_is_reported_and_not_bounced(void **state) {
+	struct sim *sim = sim_new(4);
+	uint32_t bucket, worker, times = 0, moved;
+	double load;
+
+	(void)state;
+	skew(sim, 0.4, 0, 1);
+	sim->load[5] = 0.8; // worker 1 has 0.9, the others 0.1
+	sim->noise = 0.3;
+	sim_start(sim);
+	for (int i = 0; i < 50; i++) {
+		run_ms(sim, TICK);
+		while (weir_bucket_moves_elephant(sim->moves, &bucket, &worker, &load)) {
+			assert_int_equal(bucket, 5);
+			assert_int_equal(worker, sim->look.owner[5]);
+			assert_true(fabs(load - 0.8) < 0.1);
+			times++;
+		}
+	}
+	assert_int_equal(times, 1);
+	assert_int_equal(sim->arrived_ms[5], 0);
+	assert_int_equal(weir_bucket_moves_summary(sim->moves, 1).elephants, 1);
+	assert_int_equal(weir_bucket_moves_summary(sim->moves, 1).hottest, 5);
+	assert_int_equal(weir_bucket_moves_summary(sim->moves, 0).elephants, 0);
+	// Its neighbours have left, and that is that.
+	moved = sim->moved;
+	run_ms(sim, 5000);
+	assert_int_equal(sim->moved, moved);
+	// When it has grown less and is one again, it is reported again.
+	sim->load[5] = 0.2;
+	run_ms(sim, 1000);
+	assert_false(weir_bucket_moves_elephant(sim->moves, &bucket, &worker, &load));
+	sim->load[5] = 0.8;
+	run_ms(sim, 1000);
+	assert_true(weir_bucket_moves_elephant(sim->moves, &bucket, &worker, &load));
+	sim_free(sim);
+}
+
+// --- what may go wrong --------------------------------------------------------------------
+
+static void switched_off_asks_for_nothing(void **state) {
+	struct sim *sim = sim_new(4);
+
+	(void)state;
+	skew(sim, 2, 0.9, 16);
+	sim->stealing = false;
+	sim_start(sim);
+	run_ms(sim, 2000);
+	assert_int_equal(sim->requests, 0);
+	assert_true(weir_bucket_moves_summary(sim->moves, 0).hottest_load > 0.05); // but measured
+	sim->stealing = true;
+	run_ms(sim, 2000);
+	assert_true(unevenness(sim) <= EVEN);
+	sim_free(sim);
+}
+
+// A refused bucket stays, the thief waits longer each time, and nothing is forgotten.
+static void refusals_are_asked_less_and_less(void **state) {
+	struct sim *sim = sim_new(4);
+	uint32_t first;
+
+	(void)state;
+	skew(sim, 2, 0.9, 16);
+	sim->manner = REFUSE;
+	sim_start(sim);
+	run_ms(sim, 2000);
+	first = sim->requests;
+	assert_true(first > 0);
+	run_ms(sim, 2000);
+	print_message("%u requests in 2 s, then %u\n", first, sim->requests - first);
+	assert_true((sim->requests - first) * 3 < first * 2);
+	assert_int_equal(sim->moved, 0);
+	assert_int_equal(weir_bucket_moves_pending(sim->moves), 0);
+	sim->manner = CONFIRM;
+	run_ms(sim, 4000);
+	assert_true(unevenness(sim) <= EVEN);
+	sim_free(sim);
+}
+
+// A worker that hangs with requests: they are given up, and asked again when it is back.
+static void silent_workers_are_given_up(void **state) {
+	struct sim *sim = sim_new(4);
+
+	(void)state;
+	skew(sim, 2, 0.9, 16);
+	sim->manner = SILENT;
+	sim_start(sim);
+	run_ms(sim, 5000);
+	assert_int_equal(sim->moved, 0);
+	assert_true(sim->requests > 0 && sim->requests <= 5 * 4);
+	sim->manner = CONFIRM;
+	run_ms(sim, 5000);
+	assert_true(unevenness(sim) <= EVEN);
+	sim_free(sim);
+}
+
+// B4: buckets whose answers got lost have moved all the same, before or after they are given up.
+static void owners_are_the_truth_whatever_was_answered(void **state) {
+	struct sim *sim = sim_new(4);
+
+	(void)state;
+	skew(sim, 2, 0.9, 16);
+	sim->manner = SECRET;
+	sim_start(sim);
+	run_ms(sim, 2000);
+	assert_true(unevenness(sim) <= EVEN);
+	assert_int_equal(weir_bucket_moves_pending(sim->moves), 0);
+	sim_free(sim);
+}
+
+static void late_move_counts_for_who_has_the_bucket(void **state) {
+	struct sim *sim = sim_new(2);
+	struct weir_bucket_request request = {0};
+	double before;
+
+	(void)state;
+	skew(sim, 0.8, 0.9, 4);
+	sim->manner = SILENT;
+	sim_start(sim);
+	for (int i = 0; i < 1000 && sim->requests == 0; i++) {
+		traffic(sim);
+		sim->ms++;
+		if (sim->ms % TICK == 0) {
+			weir_bucket_moves_tick(
+				sim->moves, &sim->look, true, (double)sim->ms / 1000);
+		}
+		sim->requests += weir_bucket_moves_next(sim->moves, &request);
+	}
+	assert_int_equal(request.victim, 0);
+	sim->stealing = false;
+	run_ms(sim, 2000); // it is given up
+	assert_int_equal(weir_bucket_moves_pending(sim->moves), 0);
+	before = weir_bucket_moves_load(sim->moves, 1);
+	// The answer comes now, and then the bucket goes.
+	weir_bucket_moves_answer(
+		sim->moves, request.bucket, request.id, true, (double)sim->ms / 1000);
+	assert_int_equal(weir_bucket_moves_pending(sim->moves), 0);
+	assert_true(fabs(weir_bucket_moves_load(sim->moves, 1) - before) < 0.01);
+	sim->look.owner[request.bucket] = 1;
+	run_ms(sim, TICK);
+	assert_true(weir_bucket_moves_load(sim->moves, 1) > before + 0.1);
+	assert_int_equal(weir_bucket_moves_summary(sim->moves, 1).buckets, WEIR_BUCKETS / 2 + 1);
+	// An answer with numbers that make no sense.
+	weir_bucket_moves_answer(sim->moves, 99999, 7, true, (double)sim->ms / 1000);
+	sim_free(sim);
+}
+
+// A bucket that goes elsewhere than asked for, as by an urgent request between workers.
+static void bucket_may_go_elsewhere_than_asked(void **state) {
+	struct sim *sim = sim_new(4);
+	struct weir_bucket_request request = {0};
+	uint32_t elsewhere;
+
+	(void)state;
+	skew(sim, 2, 0.9, 16);
+	sim_start(sim);
+	while (!weir_bucket_moves_next(sim->moves, &request)) {
+		traffic(sim);
+		if (++sim->ms % TICK == 0) {
+			weir_bucket_moves_tick(
+				sim->moves, &sim->look, true, (double)sim->ms / 1000);
+		}
+	}
+	elsewhere = 6 - request.victim - request.thief > 3 ? 2 : 6 - request.victim - request.thief;
+	while (elsewhere == request.victim || elsewhere == request.thief) {
+		elsewhere = (elsewhere + 1) % 4;
+	}
+	sim->look.owner[request.bucket] = elsewhere;
+	weir_bucket_moves_note(sim->moves, &sim->look, (double)sim->ms / 1000);
+	weir_bucket_moves_answer(
+		sim->moves, request.bucket, request.id, true, (double)sim->ms / 1000);
+	run_ms(sim, 2000);
+	assert_true(unevenness(sim) <= EVEN);
+	sim_free(sim);
+}
+
+// A new control process knows nothing but what the workers have counted and who owns what.
+static void new_process_goes_on_from_the_owners(void **state) {
+	struct sim *sim = sim_new(16);
+
+	(void)state;
+	skew(sim, 0.7 * 16, 0.9, 64);
+	sim_start(sim);
+	for (int life = 0; life < 4; life++) {
+		run_ms(sim, 301); // it dies with requests under way
+		assert_true(weir_bucket_moves_pending(sim->moves) > 0 || life > 1);
+		weir_bucket_moves_free(sim->moves);
+		sim->restarted = true;
+		memset(sim->arrived_ms, 0, sizeof(sim->arrived_ms)); // nor what has moved lately
+		sim_start(sim);
+	}
+	run_ms(sim, 2000);
+	assert_true(unevenness(sim) <= EVEN);
+	sim_free(sim);
+}
+
+// A worker that stands still neither gives nor takes, and keeps what it has.
+static void dead_worker_takes_no_part(void **state) {
+	struct sim *sim = sim_new(4);
+
+	(void)state;
+	skew(sim, 2, 0.9, 16);
+	sim->look.worker[3].alive = false;
+	sim_start(sim);
+	run_ms(sim, 2000);
+	assert_true(sim->moved > 0);
+	assert_int_equal(weir_bucket_moves_summary(sim->moves, 3).buckets, WEIR_BUCKETS / 4);
+	sim_free(sim);
+}
+
+static void owner_out_of_range_is_nobodys_load(void **state) {
+	struct sim *sim = sim_new(2);
+
+	(void)state;
+	skew(sim, 1, 0.9, 8);
+	sim_start(sim);
+	run_ms(sim, 200);
+	for (uint32_t i = 0; i < 4; i++) {
+		uint32_t owner = sim->look.owner[2 * i];
+
+		sim->look.owner[2 * i] = WEIR_BUCKET_NO_WORKER;
+		weir_bucket_moves_tick(sim->moves, &sim->look, true, (double)sim->ms / 1000);
+		sim->look.owner[2 * i] = owner;
+	}
+	sim_free(sim);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(skewed_load_is_even_within_two_seconds),
+		cmocka_unit_test(even_load_moves_nothing),
+		cmocka_unit_test(idle_machine_moves_nothing),
+		cmocka_unit_test(distributing_counts_as_work_of_its_worker),
+		cmocka_unit_test(busy_worker_without_buckets_gets_none),
+		cmocka_unit_test(moving_hot_spot_stays_within_the_bound),
+		cmocka_unit_test(elephant_is_reported_and_not_bounced),
+		cmocka_unit_test(switched_off_asks_for_nothing),
+		cmocka_unit_test(refusals_are_asked_less_and_less),
+		cmocka_unit_test(silent_workers_are_given_up),
+		cmocka_unit_test(owners_are_the_truth_whatever_was_answered),
+		cmocka_unit_test(late_move_counts_for_who_has_the_bucket),
+		cmocka_unit_test(bucket_may_go_elsewhere_than_asked),
+		cmocka_unit_test(new_process_goes_on_from_the_owners),
+		cmocka_unit_test(dead_worker_takes_no_part),
+		cmocka_unit_test(owner_out_of_range_is_nobodys_load),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
