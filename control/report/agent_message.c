@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "agent_message.h"
 
+#include <netinet/in.h>
 #include <sodium.h>
 #include <stdbool.h>
 #include <string.h>
@@ -28,6 +29,22 @@ const char *weir_agent_refusal_name(enum weir_agent_refusal refusal) {
 
 const char *weir_agent_refusal_meaning(enum weir_agent_refusal refusal) {
 	return refusals[refusal].meaning;
+}
+
+static const struct {
+	const char *name, *meaning;
+} steal_results[] = {[WEIR_AGENT_STEAL_NO_RESULT] = {"none", "no answer"},
+#define X(name, text, meaning) [WEIR_AGENT_STEAL_##name] = {text, meaning},
+	WEIR_AGENT_STEAL_RESULTS(X)
+#undef X
+};
+
+const char *weir_agent_steal_result_name(enum weir_agent_steal_result result) {
+	return steal_results[result].name;
+}
+
+const char *weir_agent_steal_result_meaning(enum weir_agent_steal_result result) {
+	return steal_results[result].meaning;
 }
 
 // --- numbers ---
@@ -105,9 +122,29 @@ void weir_agent_answer_encode(const struct weir_agent_answer *from,
 	WEIR_AGENT_ANSWER_FIELDS(X)
 	authenticate(to, key);
 }
+
+void weir_agent_steal_encode(const struct weir_agent_steal *from, const struct weir_agent_key *key,
+	uint8_t to[WEIR_AGENT_MESSAGE_BYTES]) {
+	uint8_t *at = put_header(to, WEIR_AGENT_STEAL, key);
+
+	WEIR_AGENT_STEAL_FIELDS(X)
+	authenticate(to, key);
+}
+
+void weir_agent_steal_answer_encode(const struct weir_agent_steal_answer *from,
+	const struct weir_agent_key *key, uint8_t to[WEIR_AGENT_MESSAGE_BYTES]) {
+	uint8_t *at = put_header(to, WEIR_AGENT_STEAL_ANSWER, key);
+
+	WEIR_AGENT_STEAL_ANSWER_FIELDS(X)
+	authenticate(to, key);
+}
 #undef X
 
 // --- decode ---
+
+uint8_t weir_agent_message_kind(const uint8_t *bytes, size_t count) {
+	return count > sizeof(magic) + 1 ? bytes[sizeof(magic) + 1] : 0;
+}
 
 static enum weir_agent_refusal check_header(const uint8_t *bytes, size_t count,
 	enum weir_agent_kind kind, const struct weir_agent_keys *keys, uint16_t *ret_id) {
@@ -166,6 +203,34 @@ static bool is_possible_answer(const struct weir_agent_answer *answer) {
 	       answer->unasked <= 1 && is_text(answer->why, sizeof(answer->why));
 }
 
+static bool is_port(uint32_t port) {
+	return port >= 1 && port <= UINT16_MAX;
+}
+
+// Of a client and a VIP: TCP, ports, and addresses of one family.
+static bool is_possible_flow(const struct weir_agent_steal_answer *flow) {
+	const uint8_t *bytes;
+
+	return flow->protocol == IPPROTO_TCP && is_port(flow->client_port) &&
+	       is_port(flow->vip_port) &&
+	       weir_agent_address_family(flow->client, &bytes) ==
+		       weir_agent_address_family(flow->vip, &bytes);
+}
+
+static bool is_possible_steal(const struct weir_agent_steal *steal) {
+	struct weir_agent_steal_answer flow;
+
+	weir_agent_steal_answer_begin(steal, &flow);
+	return steal->balancer != 0 && steal->id != 0 && steal->agent != 0 &&
+	       is_possible_flow(&flow);
+}
+
+static bool is_possible_steal_answer(const struct weir_agent_steal_answer *answer) {
+	return answer->balancer != 0 && answer->id != 0 && answer->agent != 0 &&
+	       answer->result > WEIR_AGENT_STEAL_NO_RESULT &&
+	       answer->result < WEIR_AGENT_STEAL_RESULT_COUNT && is_possible_flow(answer);
+}
+
 #define GET_U8(field) to.field = (uint8_t)get_number(&at, 1);
 #define GET_U32(field) to.field = (uint32_t)get_number(&at, 4);
 #define GET_U64(field) to.field = get_number(&at, 8);
@@ -214,23 +279,99 @@ enum weir_agent_refusal weir_agent_answer_decode(const uint8_t *bytes, size_t co
 	*ret = to;
 	return WEIR_AGENT_REFUSAL_NONE;
 }
+
+enum weir_agent_refusal weir_agent_steal_decode(const uint8_t *bytes, size_t count,
+	const struct weir_agent_keys *keys, struct weir_agent_steal *ret) {
+	const uint8_t *at = bytes + WEIR_AGENT_FIELDS_START;
+	struct weir_agent_steal to = {0};
+	enum weir_agent_refusal refusal =
+		check_header(bytes, count, WEIR_AGENT_STEAL, keys, &to.key_id);
+
+	if (refusal != WEIR_AGENT_REFUSAL_NONE) {
+		return refusal;
+	}
+	WEIR_AGENT_STEAL_FIELDS(X)
+	if (!is_zero(at, bytes + WEIR_AGENT_MAC_START)) {
+		return WEIR_AGENT_REFUSAL_REST;
+	}
+	if (!is_possible_steal(&to)) {
+		return WEIR_AGENT_REFUSAL_VALUE;
+	}
+	*ret = to;
+	return WEIR_AGENT_REFUSAL_NONE;
+}
+
+enum weir_agent_refusal weir_agent_steal_answer_decode(const uint8_t *bytes, size_t count,
+	const struct weir_agent_keys *keys, struct weir_agent_steal_answer *ret) {
+	const uint8_t *at = bytes + WEIR_AGENT_FIELDS_START;
+	struct weir_agent_steal_answer to = {0};
+	enum weir_agent_refusal refusal =
+		check_header(bytes, count, WEIR_AGENT_STEAL_ANSWER, keys, &to.key_id);
+
+	if (refusal != WEIR_AGENT_REFUSAL_NONE) {
+		return refusal;
+	}
+	WEIR_AGENT_STEAL_ANSWER_FIELDS(X)
+	if (!is_zero(at, bytes + WEIR_AGENT_MAC_START)) {
+		return WEIR_AGENT_REFUSAL_REST;
+	}
+	if (!is_possible_steal_answer(&to)) {
+		return WEIR_AGENT_REFUSAL_VALUE;
+	}
+	*ret = to;
+	return WEIR_AGENT_REFUSAL_NONE;
+}
 #undef X
+
+// --- steals ---
+
+void weir_agent_steal_answer_begin(
+	const struct weir_agent_steal *steal, struct weir_agent_steal_answer *ret) {
+	struct weir_agent_steal_answer answer = {
+		.agent = steal->agent,
+		.balancer = steal->balancer,
+		.id = steal->id,
+		.client_port = steal->client_port,
+		.vip_port = steal->vip_port,
+		.protocol = steal->protocol,
+	};
+
+	memcpy(answer.client, steal->client, sizeof(answer.client));
+	memcpy(answer.vip, steal->vip, sizeof(answer.vip));
+	*ret = answer;
+}
+
+bool weir_agent_steal_is_same_flow(
+	const struct weir_agent_steal *steal, const struct weir_agent_steal_answer *answer) {
+	return steal->protocol == answer->protocol && steal->client_port == answer->client_port &&
+	       steal->vip_port == answer->vip_port &&
+	       memcmp(steal->client, answer->client, sizeof(steal->client)) == 0 &&
+	       memcmp(steal->vip, answer->vip, sizeof(steal->vip)) == 0;
+}
 
 // --- addresses ---
 
 _Static_assert(
 	WEIR_AGENT_RECIPIENT_BYTES == WEIR_AGENT_CHALLENGE_BYTES, "of one type in a datagram");
 
+static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+
 void weir_agent_recipient(
 	uint8_t family, const void *bytes, uint8_t recipient[WEIR_AGENT_RECIPIENT_BYTES]) {
-	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
-
 	if (family == 6) {
 		memcpy(recipient, bytes, WEIR_AGENT_RECIPIENT_BYTES);
 	} else {
 		memcpy(recipient, mapped, sizeof(mapped));
 		memcpy(recipient + sizeof(mapped), bytes, 4);
 	}
+}
+
+uint8_t weir_agent_address_family(
+	const uint8_t address[WEIR_AGENT_RECIPIENT_BYTES], const uint8_t **ret_bytes) {
+	bool is_ipv4 = memcmp(address, mapped, sizeof(mapped)) == 0;
+
+	*ret_bytes = is_ipv4 ? address + sizeof(mapped) : address;
+	return is_ipv4 ? 4 : 6;
 }
 
 // --- random numbers ---

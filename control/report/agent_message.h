@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Agent messages: the datagrams between weir-control and weir-agent. A probe asks, an answer says
-// how the backend is. Both are WEIR_AGENT_MESSAGE_BYTES long, so that nobody gets more bytes out of
-// an agent than he sent, and both are authenticated; neither is encrypted.
+// how the backend is. A steal request asks for a TCP flow that the backend may not have let in yet,
+// a steal answer says whether it may be moved. All are WEIR_AGENT_MESSAGE_BYTES long, so that
+// nobody gets more bytes out of an agent than he sent, and authenticated; none is encrypted.
 //
 //   offset  bytes
 //   0       4      "WEIR"
 //   4       1      version, 1
-//   5       1      kind: 1 = probe, 2 = answer
+//   5       1      kind: 1 = probe, 2 = answer, 3 = steal request, 4 = steal answer
 //   6       2      key id, 1 to 65535
-//   8              the fields of the kind, WEIR_AGENT_PROBE_FIELDS or WEIR_AGENT_ANSWER_FIELDS
+//   8              the fields of the kind, WEIR_AGENT_PROBE_FIELDS and so on
 //   ...            zero up to 224
 //   224     32     HMAC-SHA-512-256 (libsodium's crypto_auth) of all before it, under that key
 //
@@ -22,11 +23,17 @@
 // a new serial, probes back at once.
 //
 // A probe names the address that it is sent to: an agent answers no probe to another one, whose
-// answer could be passed off as that other one's.
+// answer could be passed off as that other one's. A steal request does, too.
+//
+// A steal request is done once: an agent answers the same request again as it did the first time,
+// refuses one with a known id about another flow, and does nothing after the deadline, which is in
+// its own clock. So a request that was recorded does nothing when it is replayed. No answer means
+// no.
 //
 // Threads: pure functions; weir_agent_crypto_start() comes first.
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -43,10 +50,16 @@
 #define WEIR_AGENT_WHY_BYTES 32
 #define WEIR_AGENT_PORT 4777 // of the agent, unless configured otherwise
 #define WEIR_AGENT_INTERVAL_MOST_MS 3600000
+#define WEIR_AGENT_STEAL_AHEAD_MS 5000 // most time between an agent's clock and a deadline
 #define WEIR_AGENT_SILENT_PROBES \
 	4 // an agent forgets a balancer that is silent for so many intervals
 
-enum weir_agent_kind { WEIR_AGENT_PROBE = 1, WEIR_AGENT_ANSWER = 2 };
+enum weir_agent_kind {
+	WEIR_AGENT_PROBE = 1,
+	WEIR_AGENT_ANSWER,
+	WEIR_AGENT_STEAL,
+	WEIR_AGENT_STEAL_ANSWER
+};
 
 // Why a datagram is not taken; each is counted. X(NAME, "name", "meaning")
 // From REPLAY on, found by those who know more than the datagram.
@@ -69,7 +82,14 @@ enum weir_agent_kind { WEIR_AGENT_PROBE = 1, WEIR_AGENT_ANSWER = 2 };
 		"another address") \
 	X(CHALLENGE, "challenge", "an answer to no probe in flight, or a second one to the same") \
 	X(SERIAL, "serial", "unasked, but its word is not newer than the last one heard") \
-	X(OFTEN, "often", "unasked, with a new word sooner than another one is taken")
+	X(OFTEN, "often", "unasked, with a new word sooner than another one is taken") \
+	X(AGENT, "agent", "a steal request to another process of the agent") \
+	X(FLOW, "flow", \
+		"a steal request with the id of another flow, or a steal answer about another " \
+		"flow " \
+		"than was asked for") \
+	X(RATE, "rate", "a steal request that comes sooner than another one is looked at") \
+	X(STEAL, "steal", "a steal answer to no request in flight: late, a second one, or to none")
 
 enum weir_agent_refusal {
 #define X(name, text, meaning) WEIR_AGENT_REFUSAL_##name,
@@ -119,6 +139,63 @@ const char *weir_agent_refusal_meaning(enum weir_agent_refusal refusal);
 	X(U8, unasked, "1 = a new word, or its repetition; 0 = the answer to a probe") \
 	X(TEXT, why, "printable ASCII, filled up with at least one zero")
 
+#define WEIR_AGENT_STEAL_FIELDS(X) \
+	X(U64, balancer, "number of who asks, as in its probes") \
+	X(U64, id, "one more with each steal request to this agent, not 0") \
+	X(U64, agent, "the agent's number, not 0; another process of the agent refuses") \
+	X(U64, deadline_ms, "nothing is done from then on, by `clock_ms` of the agent") \
+	X(BYTES, recipient, "address that it is sent to; IPv4 as ::ffff:a.b.c.d") \
+	X(U32, recipient_port, "port that it is sent to") \
+	X(BYTES, client, "address of the client, of the same family as `vip`") \
+	X(BYTES, vip, "address that the client connects to") \
+	X(U32, client_port, "port of the client, 1 to 65535") \
+	X(U32, vip_port, "port that the client connects to, 1 to 65535") \
+	X(U8, protocol, "6 = TCP")
+
+#define WEIR_AGENT_STEAL_ANSWER_FIELDS(X) \
+	X(U64, agent, "of the request") \
+	X(U64, balancer, "of the request") \
+	X(U64, id, "of the request") \
+	X(U64, clock_ms, "milliseconds since the start of the answering process") \
+	X(BYTES, client, "of the request") \
+	X(BYTES, vip, "of the request") \
+	X(U32, client_port, "of the request") \
+	X(U32, vip_port, "of the request") \
+	X(U8, protocol, "of the request") \
+	X(U8, result, "what the agent found, 1 to 9")
+
+// What an agent found. Only the first two say that the flow may be moved. X(NAME, "name",
+// "meaning")
+#define WEIR_AGENT_STEAL_RESULTS(X) \
+	X(NOTHING, "nothing-here", \
+		"a socket listens there, and none has the flow: it may be moved") \
+	X(REMOVED, "removed", \
+		"the handshake had begun; it was removed without a reset: the flow may be moved") \
+	X(RUNNING, "running", \
+		"the connection is there, in the application or waiting to be accepted") \
+	X(UNSETTLED, "unsettled", \
+		"a SYN+ACK was sent a moment ago, and the client's ACK may be under way") \
+	X(COOKIES, "cookies", "SYN cookies are in use: a connection may begin without a socket") \
+	X(NO_LISTENER, "no-listener", "no socket listens there, in the agent's network namespace") \
+	X(CANNOT_TELL, "cannot-tell", "the kernel did not answer, or could not remove it") \
+	X(LATE, "late", "the deadline was over") \
+	X(OFF, "off", "this agent may not, or not at this port")
+
+enum weir_agent_steal_result {
+	WEIR_AGENT_STEAL_NO_RESULT,
+#define X(name, text, meaning) WEIR_AGENT_STEAL_##name,
+	WEIR_AGENT_STEAL_RESULTS(X)
+#undef X
+		WEIR_AGENT_STEAL_RESULT_COUNT
+};
+const char *weir_agent_steal_result_name(enum weir_agent_steal_result result);
+const char *weir_agent_steal_result_meaning(enum weir_agent_steal_result result);
+
+// Whether the flow may be moved.
+static inline bool weir_agent_steal_permits(enum weir_agent_steal_result result) {
+	return result == WEIR_AGENT_STEAL_NOTHING || result == WEIR_AGENT_STEAL_REMOVED;
+}
+
 #define WEIR_AGENT_U8(field) uint8_t field;
 #define WEIR_AGENT_U32(field) uint32_t field;
 #define WEIR_AGENT_U64(field) uint64_t field;
@@ -134,6 +211,16 @@ struct weir_agent_probe {
 struct weir_agent_answer {
 	uint16_t key_id; // as above
 	WEIR_AGENT_ANSWER_FIELDS(X)
+};
+
+struct weir_agent_steal {
+	uint16_t key_id; // as above
+	WEIR_AGENT_STEAL_FIELDS(X)
+};
+
+struct weir_agent_steal_answer {
+	uint16_t key_id; // as above
+	WEIR_AGENT_STEAL_ANSWER_FIELDS(X)
 };
 #undef X
 #undef WEIR_AGENT_U8
@@ -151,6 +238,14 @@ void weir_agent_probe_encode(const struct weir_agent_probe *probe, const struct 
 	uint8_t to[WEIR_AGENT_MESSAGE_BYTES]);
 void weir_agent_answer_encode(const struct weir_agent_answer *answer,
 	const struct weir_agent_key *key, uint8_t to[WEIR_AGENT_MESSAGE_BYTES]);
+void weir_agent_steal_encode(const struct weir_agent_steal *steal, const struct weir_agent_key *key,
+	uint8_t to[WEIR_AGENT_MESSAGE_BYTES]);
+void weir_agent_steal_answer_encode(const struct weir_agent_steal_answer *answer,
+	const struct weir_agent_key *key, uint8_t to[WEIR_AGENT_MESSAGE_BYTES]);
+
+// What a datagram says that it is, before anything was checked; 0 = it is too short to say. It
+// decides which of the functions below is to judge it.
+uint8_t weir_agent_message_kind(const uint8_t *bytes, size_t count);
 
 // Check and read a datagram of any length. Nothing but the header is looked at before the
 // authentication code is found right. Returns WEIR_AGENT_REFUSAL_NONE, or why it is refused, up to
@@ -160,10 +255,25 @@ enum weir_agent_refusal weir_agent_probe_decode(const uint8_t *bytes, size_t cou
 	const struct weir_agent_keys *keys, struct weir_agent_probe *ret);
 enum weir_agent_refusal weir_agent_answer_decode(const uint8_t *bytes, size_t count,
 	const struct weir_agent_keys *keys, struct weir_agent_answer *ret);
+enum weir_agent_refusal weir_agent_steal_decode(const uint8_t *bytes, size_t count,
+	const struct weir_agent_keys *keys, struct weir_agent_steal *ret);
+enum weir_agent_refusal weir_agent_steal_answer_decode(const uint8_t *bytes, size_t count,
+	const struct weir_agent_keys *keys, struct weir_agent_steal_answer *ret);
 
-// An address as probes have it. family: 4 or 6; bytes: of that family.
+// The answer to a request, without a result: all that it repeats of it.
+void weir_agent_steal_answer_begin(
+	const struct weir_agent_steal *steal, struct weir_agent_steal_answer *ret);
+// Whether an answer is about the flow of a request.
+bool weir_agent_steal_is_same_flow(
+	const struct weir_agent_steal *steal, const struct weir_agent_steal_answer *answer);
+
+// An address as datagrams have it. family: 4 or 6; bytes: of that family.
 void weir_agent_recipient(
 	uint8_t family, const void *bytes, uint8_t recipient[WEIR_AGENT_RECIPIENT_BYTES]);
+
+// The family of such an address: 4 or 6. *ret_bytes: where its bytes are.
+uint8_t weir_agent_address_family(
+	const uint8_t address[WEIR_AGENT_RECIPIENT_BYTES], const uint8_t **ret_bytes);
 
 // Random bytes for a challenge; a random number other than 0 for a process.
 void weir_agent_random_challenge(uint8_t challenge[WEIR_AGENT_CHALLENGE_BYTES]);

@@ -70,6 +70,34 @@ static void save_messages(const struct weir_agent_key *key, const char *name) {
 	save(path, AGENT_RIG_OWNER, bytes, sizeof(bytes));
 }
 
+static void save_steals(const struct weir_agent_key *key, const char *name) {
+	const struct weir_agent_steal steal = {.balancer = 0x1122334455667788,
+		.id = 1,
+		.agent = 9,
+		.deadline_ms = 1700,
+		.recipient_port = WEIR_AGENT_PORT,
+		.client = {[10] = 0xff, [11] = 0xff, [12] = 203, [15] = 7},
+		.vip = {[10] = 0xff, [11] = 0xff, [12] = 198, [15] = 10},
+		.client_port = 50000,
+		.vip_port = 80,
+		.protocol = 6};
+	struct weir_agent_steal_answer answer;
+	uint8_t bytes[WEIR_AGENT_MESSAGE_BYTES];
+	char path[64];
+
+	for (uint8_t form = AGENT_RIG_FOREIGN; form <= AGENT_RIG_OWNER; form++) {
+		weir_agent_steal_encode(&steal, key, bytes);
+		snprintf(path, sizeof(path), "steal-%s-%u", name, form);
+		save(path, form, bytes, sizeof(bytes));
+		weir_agent_steal_answer_begin(&steal, &answer);
+		answer.clock_ms = 1600;
+		answer.result = WEIR_AGENT_STEAL_REMOVED;
+		weir_agent_steal_answer_encode(&answer, key, bytes);
+		snprintf(path, sizeof(path), "steal-answer-%s-%u", name, form);
+		save(path, form, bytes, sizeof(bytes));
+	}
+}
+
 static void save_replays(void) {
 	uint8_t bytes[3 * 200];
 
@@ -102,6 +130,8 @@ int main(int argc, char **argv) {
 	}
 	save_messages(&agent_rig_keys.key[0], "first");
 	save_messages(&agent_rig_keys.key[1], "second");
+	save_steals(&agent_rig_keys.key[0], "first");
+	save_steals(&agent_rig_keys.key[1], "second");
 	save_replays();
 	return 0;
 }

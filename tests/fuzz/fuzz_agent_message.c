@@ -82,17 +82,69 @@ static enum weir_agent_refusal as_answer(
 	return refusal;
 }
 
-static void foreign(struct fuzz_input *input) {
+static enum weir_agent_refusal as_steal(const uint8_t *bytes, size_t count) {
+	struct weir_agent_steal steal, untouched;
+	struct weir_agent_steal_answer answer;
+	enum weir_agent_refusal refusal;
+	uint8_t again[BYTES];
+
+	memset(&steal, 0x5a, sizeof(steal));
+	memcpy(&untouched, &steal, sizeof(steal));
+	refusal = weir_agent_steal_decode(bytes, count, &agent_rig_keys, &steal);
+	REQUIRE(refusal <= WEIR_AGENT_REFUSAL_VALUE);
+	if (refusal != WEIR_AGENT_REFUSAL_NONE) {
+		REQUIRE(is_same(&steal, &untouched, sizeof(steal)));
+		return refusal;
+	}
+	REQUIRE(count == BYTES && weir_agent_message_kind(bytes, count) == WEIR_AGENT_STEAL);
+	REQUIRE(steal.id != 0 && steal.client_port - 1 < UINT16_MAX &&
+		steal.vip_port - 1 < UINT16_MAX);
+	weir_agent_steal_encode(&steal, weir_agent_keys_find(&agent_rig_keys, steal.key_id), again);
+	REQUIRE(is_same(bytes, again, BYTES));
+	weir_agent_steal_answer_begin(&steal, &answer);
+	REQUIRE(weir_agent_steal_is_same_flow(&steal, &answer));
+	return refusal;
+}
+
+static enum weir_agent_refusal as_steal_answer(const uint8_t *bytes, size_t count) {
+	struct weir_agent_steal_answer answer, untouched;
+	enum weir_agent_refusal refusal;
+	uint8_t again[BYTES];
+
+	memset(&answer, 0x5a, sizeof(answer));
+	memcpy(&untouched, &answer, sizeof(answer));
+	refusal = weir_agent_steal_answer_decode(bytes, count, &agent_rig_keys, &answer);
+	REQUIRE(refusal <= WEIR_AGENT_REFUSAL_VALUE);
+	if (refusal != WEIR_AGENT_REFUSAL_NONE) {
+		REQUIRE(is_same(&answer, &untouched, sizeof(answer)));
+		return refusal;
+	}
+	REQUIRE(count == BYTES && answer.result > WEIR_AGENT_STEAL_NO_RESULT &&
+		answer.result < WEIR_AGENT_STEAL_RESULT_COUNT);
+	weir_agent_steal_answer_encode(
+		&answer, weir_agent_keys_find(&agent_rig_keys, answer.key_id), again);
+	REQUIRE(is_same(bytes, again, BYTES));
+	return refusal;
+}
+
+// How many of the kinds it is taken for.
+static unsigned int taken_as(const uint8_t *bytes, size_t count) {
 	struct weir_agent_answer answer;
+
+	return (as_probe(bytes, count) == WEIR_AGENT_REFUSAL_NONE) +
+	       (as_answer(bytes, count, &answer) == WEIR_AGENT_REFUSAL_NONE) +
+	       (as_steal(bytes, count) == WEIR_AGENT_REFUSAL_NONE) +
+	       (as_steal_answer(bytes, count) == WEIR_AGENT_REFUSAL_NONE);
+}
+
+static void foreign(struct fuzz_input *input) {
 	size_t bytes;
 	const uint8_t *data = fuzz_take(input, input->bytes, &bytes);
 	uint8_t *exact = malloc(bytes + 1); // so that ASan sees what is read behind the end
-	bool good;
 
 	REQUIRE(exact != NULL);
 	memcpy(exact + 1, data, bytes); // and that nothing is aligned
-	good = as_probe(exact + 1, bytes) == WEIR_AGENT_REFUSAL_NONE;
-	REQUIRE(as_answer(exact + 1, bytes, &answer) != WEIR_AGENT_REFUSAL_NONE || !good);
+	REQUIRE(taken_as(exact + 1, bytes) <= 1);
 	free(exact);
 }
 
@@ -118,6 +170,9 @@ static void owner(struct fuzz_input *input) {
 
 	take_sealed(input, datagram);
 	REQUIRE(as_probe(datagram, BYTES) != WEIR_AGENT_REFUSAL_MAC);
+	REQUIRE(as_steal(datagram, BYTES) != WEIR_AGENT_REFUSAL_MAC);
+	REQUIRE(as_steal_answer(datagram, BYTES) != WEIR_AGENT_REFUSAL_MAC);
+	REQUIRE(taken_as(datagram, BYTES) <= 1);
 	if (as_answer(datagram, BYTES, &first) == WEIR_AGENT_REFUSAL_NONE) {
 		take_sealed(input, datagram);
 		if (as_answer(datagram, BYTES, &second) == WEIR_AGENT_REFUSAL_NONE) {
@@ -128,8 +183,7 @@ static void owner(struct fuzz_input *input) {
 	// One bit of the code is wrong.
 	datagram[WEIR_AGENT_MAC_START + fuzz_take8(input) % WEIR_AGENT_MAC_BYTES] ^=
 		(uint8_t)(1u << fuzz_take8(input) % 8);
-	REQUIRE(as_probe(datagram, BYTES) != WEIR_AGENT_REFUSAL_NONE);
-	REQUIRE(as_answer(datagram, BYTES, &first) != WEIR_AGENT_REFUSAL_NONE);
+	REQUIRE(taken_as(datagram, BYTES) == 0);
 }
 
 // No number of a sender is taken twice, as long as it is kept.
