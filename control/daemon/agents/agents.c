@@ -189,6 +189,7 @@ static void keep_or_free(struct weir_agents *agents, struct plan *plan) {
 			next = agent->hash_next;
 			if (agent->next_members == 0) {
 				weir_wheel_clear(&agents->wheel, &agent->entry);
+				weir_agents_steals_forget(agents->steals, agent);
 				free(agent);
 				continue;
 			}
@@ -253,14 +254,8 @@ void weir_agents_set_keys(struct weir_agents *agents, const struct weir_agent_ke
 	agents->keys = *keys;
 }
 
-static const struct member *member_of(const struct weir_agents *agents, uint16_t backend) {
-	return backend < agents->ids && agents->members[backend].agent != NULL
-		       ? &agents->members[backend]
-		       : NULL;
-}
-
 void weir_agents_set_active(struct weir_agents *agents, uint16_t backend, bool active) {
-	const struct member *member = member_of(agents, backend);
+	const struct member *member = weir_agents_member(agents, backend);
 	struct agent *agent;
 
 	if (member == NULL || member->active == active) {
@@ -277,7 +272,7 @@ void weir_agents_set_active(struct weir_agents *agents, uint16_t backend, bool a
 }
 
 void weir_agents_set_wants(struct weir_agents *agents, uint16_t backend, uint32_t wants) {
-	const struct member *member = member_of(agents, backend);
+	const struct member *member = weir_agents_member(agents, backend);
 	struct agent *agent;
 	uint32_t before;
 
@@ -301,7 +296,7 @@ void weir_agents_set_wants(struct weir_agents *agents, uint16_t backend, uint32_
 
 int weir_agents_status(
 	const struct weir_agents *agents, uint16_t backend, struct weir_agents_status *ret) {
-	const struct member *member = member_of(agents, backend);
+	const struct member *member = weir_agents_member(agents, backend);
 	const struct agent *agent;
 
 	if (member == NULL) {
@@ -353,7 +348,9 @@ static void on_unsent(void *context, void *owner, int error) {
 	bool ours = error == -EAGAIN || error == -ENOBUFS || error == -ENOMEM || error == -EPERM ||
 		    error == -EACCES || error == -EAFNOSUPPORT || error == -EADDRNOTAVAIL;
 
-	(void)context;
+	if (weir_agents_steals_unsent(((struct weir_agents *)context)->steals, owner)) {
+		return;
+	}
 	agent->probe[0].state = PROBE_NONE;
 	weir_agents_end_probe(
 		agent, ours ? WEIR_AGENTS_UNKNOWN : WEIR_AGENTS_SILENT, strerror(-error));
@@ -375,13 +372,16 @@ int weir_agents_create(
 		return -ENOMEM;
 	}
 	sockets.context = agents;
-	r = weir_agents_sockets_create(loop, &sockets, &agents->sockets);
-	if (r < 0) {
-		free(agents);
-		return r;
-	}
 	agents->loop = loop;
 	agents->events = *events;
+	r = weir_agents_sockets_create(loop, &sockets, &agents->sockets);
+	if (r < 0) {
+		goto free_agents;
+	}
+	r = weir_agents_steals_create(agents, &agents->steals);
+	if (r < 0) {
+		goto free_sockets;
+	}
 	agents->random = weir_agent_random_number();
 	agents->started_ns = uv_hrtime();
 	weir_wheel_init(&agents->wheel, weir_agents_now_ms());
@@ -389,6 +389,11 @@ int weir_agents_create(
 	agents->timer.data = agents;
 	*ret = agents;
 	return 0;
+free_sockets:
+	weir_agents_sockets_free(agents->sockets);
+free_agents:
+	free(agents);
+	return r;
 }
 
 static void on_closed(uv_handle_t *handle) {
@@ -413,6 +418,7 @@ void weir_agents_free(struct weir_agents *agents) {
 	agents->members = NULL;
 	agents->ids = 0;
 	weir_agent_keys_wipe(&agents->keys);
+	weir_agents_steals_free(agents->steals);
 	weir_agents_sockets_free(agents->sockets);
 	uv_close((uv_handle_t *)&agents->timer, on_closed);
 }

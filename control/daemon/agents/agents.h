@@ -14,6 +14,11 @@
 // server with several addresses is asked at each, as if by another balancer: each is a way that may
 // fail.
 //
+// An agent can also be asked whether a TCP flow, which its backend may not have let in yet, may be
+// moved (a steal). Each request has an id and is sent once. The first authentic answer in time, to
+// that id, about that flow and from that process of the agent, is taken; without one the answer is
+// no.
+//
 // Threads: one, that of the loop. No globals, no logging: callbacks report. No function calls back;
 // callbacks come from the loop alone.
 #pragma once
@@ -29,6 +34,8 @@
 
 #define WEIR_AGENTS_BACKENDS_MAX 65535u // ids are below
 #define WEIR_AGENTS_DETAIL_BYTES 96
+#define WEIR_AGENTS_STEALS_MAX 256u // in flight at a time, of all agents
+#define WEIR_AGENTS_STEAL_HEARD_MS 60000u // an agent that was heard last before that is not asked
 
 struct weir_agents;
 
@@ -36,6 +43,14 @@ enum weir_agents_outcome {
 	WEIR_AGENTS_ANSWERED,
 	WEIR_AGENTS_SILENT, // no answer within the timeout, or the network says that there is none
 	WEIR_AGENTS_UNKNOWN, // this host could not even ask
+};
+
+struct weir_agents_steal { // whether this TCP flow may leave this backend
+	uint16_t backend; // id; its agent is asked
+	uint16_t client_port, vip_port; // host order
+	struct weir_address client, vip; // as in the client's packets; of one family
+	uint32_t timeout_ms; // 1 to WEIR_AGENT_STEAL_AHEAD_MS
+	uint64_t token; // the caller's: comes back as it is
 };
 
 // None of them may configure or free.
@@ -47,6 +62,11 @@ struct weir_agents_events {
 		const char *detail, uint32_t duration_ms);
 	// WEIR_AGENT_SILENT_PROBES in a row were not answered, after one that was.
 	void (*gone)(void *context, uint16_t backend);
+	// Once for each request that weir_agents_ask_steal took. steal: as it was asked, valid
+	// during the call. result: the agent's, or WEIR_AGENT_STEAL_NO_RESULT (no answer in time,
+	// which means no). May ask again. NULL if nobody asks.
+	void (*steal_ended)(void *context, const struct weir_agents_steal *steal,
+		enum weir_agent_steal_result result, uint32_t duration_ms);
 	void *context;
 };
 
@@ -78,6 +98,10 @@ struct weir_agents_counts { // since the start of this process
 	uint64_t silent; // probes without an answer in time
 	uint64_t dropped_fields; // of answers, with values that cannot be
 	uint64_t late_ms; // the latest start of a probe
+	uint64_t steals; // steal requests
+	// How they ended; NO_RESULT: no answer in time. The sum is `steals` but for those in
+	// flight.
+	uint64_t steal_results[WEIR_AGENT_STEAL_RESULT_COUNT];
 	uint64_t refused[WEIR_AGENT_REFUSAL_COUNT];
 };
 
@@ -102,6 +126,14 @@ void weir_agents_set_active(struct weir_agents *agents, uint16_t backend, bool a
 // measure more than before is told within an interval, and goes on being asked at the interval of
 // one with flows until it can have measured that. Nothing for a backend without an agent.
 void weir_agents_set_wants(struct weir_agents *agents, uint16_t backend, uint32_t wants);
+
+// Ask the agent of a backend whether a flow may be moved; copied. It is sent in the next turn of
+// the loop, and steal_ended comes once, after timeout_ms at the latest (later if the loop is busy).
+// Returns 0, -EINVAL (families, ports, timeout_ms), -ENOENT (no agent), -ENOKEY (no keys), -EAGAIN
+// (the agent did not answer the last probe, or was not heard for WEIR_AGENTS_STEAL_HEARD_MS),
+// -EALREADY (it is asked about this flow), -EBUSY (WEIR_AGENTS_STEALS_MAX are in flight).
+int weir_agents_ask_steal(struct weir_agents *agents, const struct weir_agents_steal *steal);
+uint32_t weir_agents_steals_in_flight(const struct weir_agents *agents);
 
 // Returns 0, -ENOENT (no agent).
 int weir_agents_status(

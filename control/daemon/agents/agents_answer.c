@@ -140,6 +140,10 @@ void weir_agents_take(struct agent *agent, const uint8_t *bytes, size_t count) {
 	enum weir_agent_refusal refusal;
 	int i;
 
+	if (weir_agent_message_kind(bytes, count) == WEIR_AGENT_STEAL_ANSWER) {
+		weir_agents_steals_take(agent, bytes, count);
+		return;
+	}
 	refusal = weir_agent_answer_decode(bytes, count, &agents->keys, &answer);
 	if (refusal != WEIR_AGENT_REFUSAL_NONE) {
 		agents->counts.refused[refusal]++;

@@ -41,6 +41,7 @@ struct agent { // one weir-agent, of one backend or more
 	// asked it before under a number of their own, it takes each sequence.
 	uint64_t balancer;
 	uint64_t sequence; // of the last probe
+	uint64_t steal_id; // of the last steal request
 	uint64_t heard_ns; // when the last answer was taken
 	uint64_t nudged_ms; // when it was probed out of turn last
 	uint64_t words_ms; // as if one of its new words came each WORD_MS until then
@@ -64,6 +65,7 @@ struct weir_agents {
 	struct weir_agent_keys keys;
 	struct weir_agents_counts counts;
 	struct weir_agents_sockets *sockets;
+	struct weir_agents_steals *steals;
 	uv_timer_t timer; // for the wheel
 	uint64_t started_ns;
 	uint64_t random; // for the jitter: not a secret
@@ -78,6 +80,27 @@ struct weir_agents {
 static inline uint64_t weir_agents_now_ms(void) {
 	return uv_hrtime() / 1000000;
 }
+
+// The member of a backend, or NULL: it has no agent.
+static inline const struct member *weir_agents_member(
+	const struct weir_agents *agents, uint16_t backend) {
+	return backend < agents->ids && agents->members[backend].agent != NULL
+		       ? &agents->members[backend]
+		       : NULL;
+}
+
+// --- agents_steal.c ---
+
+int weir_agents_steals_create(
+	struct weir_agents *agents, struct weir_agents_steals **ret); // 0 or -ENOMEM
+void weir_agents_steals_free(
+	struct weir_agents_steals *steals); // closes with the loop; NULL is fine
+// A steal answer came from the address of an agent. Calls back.
+void weir_agents_steals_take(struct agent *agent, const uint8_t *bytes, size_t count);
+// A datagram with this owner could not be sent. Returns false: it is no steal request.
+bool weir_agents_steals_unsent(struct weir_agents_steals *steals, const void *owner);
+// An agent is about to be freed: what it was asked ends without a result.
+void weir_agents_steals_forget(struct weir_agents_steals *steals, const struct agent *agent);
 
 // --- agents_answer.c ---
 

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Steals: asks agents whether a flow may be moved, and waits for what they say. Requests are kept
+// in a table of fixed size. Each is sent by the timer, so that nobody who asks is called back.
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agents_private.h"
+
+enum steal_state {
+	STEAL_UNUSED,
+	STEAL_TO_SEND,
+	STEAL_SENT,
+};
+
+struct steal {
+	enum steal_state state;
+	struct agent *agent; // NULL = it is no longer configured
+	struct weir_agents_steal asked;
+	struct weir_agent_steal message;
+	uint64_t since_ms, until_ms;
+};
+
+struct weir_agents_steals {
+	struct weir_agents *agents;
+	uv_timer_t timer;
+	uint32_t in_flight;
+	struct steal steal[WEIR_AGENTS_STEALS_MAX];
+};
+
+// --- the end of a request -----------------------------------------------------------------
+
+// The place is free when the caller's own function is called: it may ask again.
+static void end(struct weir_agents_steals *steals, struct steal *steal,
+	enum weir_agent_steal_result result) {
+	struct weir_agents *agents = steals->agents;
+	const struct weir_agents_steal asked = steal->asked;
+	uint32_t duration_ms = (uint32_t)(weir_agents_now_ms() - steal->since_ms);
+
+	*steal = (struct steal){0};
+	steals->in_flight--;
+	agents->counts.steal_results[result]++;
+	if (agents->events.steal_ended != NULL) {
+		agents->events.steal_ended(agents->events.context, &asked, result, duration_ms);
+	}
+}
+
+static struct steal *find(struct weir_agents_steals *steals, const struct agent *agent,
+	const struct weir_agent_steal_answer *answer) {
+	for (uint32_t i = 0; i < WEIR_AGENTS_STEALS_MAX; i++) {
+		struct steal *steal = &steals->steal[i];
+
+		if (steal->state == STEAL_SENT && steal->agent == agent &&
+			steal->message.id == answer->id && steal->message.agent == answer->agent) {
+			return steal;
+		}
+	}
+	return NULL;
+}
+
+void weir_agents_steals_take(struct agent *agent, const uint8_t *bytes, size_t count) {
+	struct weir_agents *agents = agent->agents;
+	struct weir_agent_steal_answer answer;
+	enum weir_agent_refusal refusal =
+		weir_agent_steal_answer_decode(bytes, count, &agents->keys, &answer);
+	struct steal *steal = NULL;
+
+	if (refusal == WEIR_AGENT_REFUSAL_NONE && answer.balancer != agent->balancer) {
+		refusal = WEIR_AGENT_REFUSAL_BALANCER;
+	}
+	if (refusal == WEIR_AGENT_REFUSAL_NONE) {
+		steal = find(agents->steals, agent, &answer);
+		if (steal == NULL || steal->until_ms <= weir_agents_now_ms()) {
+			refusal = WEIR_AGENT_REFUSAL_STEAL;
+		} else if (!weir_agent_steal_is_same_flow(&steal->message, &answer)) {
+			refusal = WEIR_AGENT_REFUSAL_FLOW;
+		}
+	}
+	if (refusal != WEIR_AGENT_REFUSAL_NONE) {
+		agents->counts.refused[refusal]++;
+		return;
+	}
+	end(agents->steals, steal, answer.result);
+}
+
+// --- the timer ----------------------------------------------------------------------------
+
+static void on_timer(uv_timer_t *timer);
+
+// Let the timer run until something is to be done; 0 = now.
+static void arm(struct weir_agents_steals *steals) {
+	uint64_t now_ms = weir_agents_now_ms(), until_ms = UINT64_MAX;
+
+	for (uint32_t i = 0; i < WEIR_AGENTS_STEALS_MAX; i++) {
+		const struct steal *steal = &steals->steal[i];
+
+		if (steal->state == STEAL_TO_SEND) {
+			until_ms = now_ms;
+		} else if (steal->state == STEAL_SENT && steal->until_ms < until_ms) {
+			until_ms = steal->until_ms;
+		}
+	}
+	if (until_ms == UINT64_MAX) {
+		uv_timer_stop(&steals->timer);
+		return;
+	}
+	uv_update_time(steals->agents->loop);
+	uv_timer_start(&steals->timer, on_timer, until_ms > now_ms ? until_ms - now_ms : 0, 0);
+}
+
+static void send_request(struct weir_agents *agents, struct steal *steal) {
+	struct agent *agent = steal->agent;
+
+	steal->state = STEAL_SENT;
+	if (agent == NULL || agents->keys.count == 0) {
+		steal->until_ms = 0;
+		return;
+	}
+	weir_agent_steal_encode(&steal->message, &agents->keys.key[0],
+		weir_agents_sockets_add(agents->sockets, &agent->address, agent->port, steal));
+}
+
+static void on_timer(uv_timer_t *timer) {
+	struct weir_agents_steals *steals = timer->data;
+	struct weir_agents *agents = steals->agents;
+	uint64_t now_ms;
+
+	for (uint32_t i = 0; i < WEIR_AGENTS_STEALS_MAX; i++) {
+		if (steals->steal[i].state == STEAL_TO_SEND) {
+			send_request(agents, &steals->steal[i]);
+		}
+	}
+	weir_agents_sockets_flush(agents->sockets);
+	now_ms = weir_agents_now_ms();
+	for (uint32_t i = 0; i < WEIR_AGENTS_STEALS_MAX; i++) {
+		struct steal *steal = &steals->steal[i];
+
+		if (steal->state == STEAL_SENT && steal->until_ms <= now_ms) {
+			end(steals, steal, WEIR_AGENT_STEAL_NO_RESULT);
+		}
+	}
+	arm(steals);
+}
+
+bool weir_agents_steals_unsent(struct weir_agents_steals *steals, const void *owner) {
+	for (uint32_t i = 0; i < WEIR_AGENTS_STEALS_MAX; i++) {
+		if (owner == &steals->steal[i]) {
+			steals->steal[i].until_ms = 0;
+			arm(steals);
+			return true;
+		}
+	}
+	return false;
+}
+
+void weir_agents_steals_forget(struct weir_agents_steals *steals, const struct agent *agent) {
+	for (uint32_t i = 0; i < WEIR_AGENTS_STEALS_MAX; i++) {
+		struct steal *steal = &steals->steal[i];
+
+		if (steal->state != STEAL_UNUSED && steal->agent == agent) {
+			steal->agent = NULL;
+			steal->until_ms = 0;
+			arm(steals);
+		}
+	}
+}
+
+// --- asking -------------------------------------------------------------------------------
+
+static bool is_sound(const struct weir_agents_steal *steal) {
+	return (steal->client.family == 4 || steal->client.family == 6) &&
+	       steal->vip.family == steal->client.family && steal->client_port != 0 &&
+	       steal->vip_port != 0 && steal->timeout_ms > 0 &&
+	       steal->timeout_ms <= WEIR_AGENT_STEAL_AHEAD_MS;
+}
+
+static int may_ask(const struct weir_agents *agents, const struct agent *agent) {
+	if (agents->keys.count == 0) {
+		return -ENOKEY;
+	}
+	if (!agent->has_last || !agent->answers ||
+		(uv_hrtime() - agent->heard_ns) / 1000000 > WEIR_AGENTS_STEAL_HEARD_MS) {
+		return -EAGAIN;
+	}
+	return 0;
+}
+
+static void write_message(const struct agent *agent, const struct weir_agents_steal *asked,
+	struct weir_agent_steal *ret) {
+	struct weir_agent_steal message = {
+		.balancer = agent->balancer,
+		.id = agent->steal_id + 1,
+		.agent = agent->last.agent,
+		// The agent's clock was there when the answer left, so it is further by now than
+		// this says: its deadline comes no later than ours.
+		.deadline_ms = agent->last.clock_ms + (uv_hrtime() - agent->heard_ns) / 1000000 +
+			       asked->timeout_ms,
+		.recipient_port = agent->port,
+		.client_port = asked->client_port,
+		.vip_port = asked->vip_port,
+		.protocol = 6,
+	};
+
+	weir_agent_recipient(agent->address.family, agent->address.bytes, message.recipient);
+	weir_agent_recipient(asked->client.family, asked->client.bytes, message.client);
+	weir_agent_recipient(asked->vip.family, asked->vip.bytes, message.vip);
+	*ret = message;
+}
+
+// A place for a request. Returns 0, -EALREADY, -EBUSY.
+static int find_place(struct weir_agents_steals *steals, const struct agent *agent,
+	const struct weir_agent_steal *message, struct steal **ret) {
+	struct weir_agent_steal_answer flow;
+	struct steal *place = NULL;
+
+	weir_agent_steal_answer_begin(message, &flow);
+	for (uint32_t i = 0; i < WEIR_AGENTS_STEALS_MAX; i++) {
+		struct steal *steal = &steals->steal[i];
+
+		if (steal->state == STEAL_UNUSED) {
+			place = steal;
+		} else if (steal->agent == agent &&
+			   weir_agent_steal_is_same_flow(&steal->message, &flow)) {
+			return -EALREADY;
+		}
+	}
+	if (place == NULL) {
+		return -EBUSY;
+	}
+	*ret = place;
+	return 0;
+}
+
+int weir_agents_ask_steal(struct weir_agents *agents, const struct weir_agents_steal *asked) {
+	const struct member *member = weir_agents_member(agents, asked->backend);
+	struct weir_agent_steal message;
+	struct steal *steal;
+	uint64_t now_ms = weir_agents_now_ms();
+	int r;
+
+	if (!is_sound(asked)) {
+		return -EINVAL;
+	}
+	if (member == NULL) {
+		return -ENOENT;
+	}
+	r = may_ask(agents, member->agent);
+	if (r < 0) {
+		return r;
+	}
+	write_message(member->agent, asked, &message);
+	r = find_place(agents->steals, member->agent, &message, &steal);
+	if (r < 0) {
+		return r;
+	}
+	member->agent->steal_id = message.id;
+	*steal = (struct steal){.state = STEAL_TO_SEND,
+		.agent = member->agent,
+		.asked = *asked,
+		.message = message,
+		.since_ms = now_ms,
+		.until_ms = now_ms + asked->timeout_ms};
+	agents->steals->in_flight++;
+	agents->counts.steals++;
+	arm(agents->steals);
+	return 0;
+}
+
+uint32_t weir_agents_steals_in_flight(const struct weir_agents *agents) {
+	return agents->steals->in_flight;
+}
+
+// --- life ---------------------------------------------------------------------------------
+
+int weir_agents_steals_create(struct weir_agents *agents, struct weir_agents_steals **ret) {
+	struct weir_agents_steals *steals = calloc(1, sizeof(*steals));
+
+	if (steals == NULL) {
+		return -ENOMEM;
+	}
+	steals->agents = agents;
+	uv_timer_init(agents->loop, &steals->timer);
+	steals->timer.data = steals;
+	*ret = steals;
+	return 0;
+}
+
+static void on_closed(uv_handle_t *handle) {
+	free(handle->data);
+}
+
+void weir_agents_steals_free(struct weir_agents_steals *steals) {
+	if (steals != NULL) {
+		uv_close((uv_handle_t *)&steals->timer, on_closed);
+	}
+}

@@ -1,0 +1,600 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Steal requests against an agent in the same process, which answers them as a test tells it to:
+// each ends once, with the one answer that was asked for, or with none.
+#include <arpa/inet.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agents.h"
+#include "health_state.h"
+
+#define AGENT UINT64_C(0xa1)
+#define CLOCK_MS 1000000 // of the agent, when it answers a probe
+
+struct lab {
+	uv_loop_t loop;
+	struct weir_agents *agents;
+	struct weir_agent_keys keys;
+	int fd, elsewhere; // of the agent; of somebody else on its host
+	uint16_t port;
+	uv_poll_t poll;
+	uv_timer_t pause;
+	struct sockaddr_in from;
+	uint32_t answered; // probes
+	bool silent; // to probes
+	uint32_t asked; // steal requests
+	uint32_t probed; // of weir_agents: probes that have ended
+	struct weir_agent_steal request; // the last one
+	// What was called back.
+	uint32_t ended;
+	struct weir_agents_steal steal;
+	enum weir_agent_steal_result result;
+	uint32_t duration_ms;
+	bool ask_again; // from the callback
+};
+
+static const struct weir_agents_steal sample = {
+	.backend = 5,
+	.client_port = 50000,
+	.vip_port = 80,
+	.client = {.family = 4, .bytes = {203, 0, 113, 7}},
+	.vip = {.family = 4, .bytes = {198, 51, 100, 10}},
+	.timeout_ms = 2000,
+	.token = 0x1234,
+};
+
+static void send_from(struct lab *lab, int fd, const uint8_t *bytes) {
+	assert_int_equal(sendto(fd, bytes, WEIR_AGENT_MESSAGE_BYTES, 0,
+				 (struct sockaddr *)&lab->from, sizeof(lab->from)),
+		WEIR_AGENT_MESSAGE_BYTES);
+}
+
+static void take_probe(struct lab *lab, const struct weir_agent_probe *probe) {
+	struct weir_agent_answer answer = {.agent = AGENT,
+		.balancer = probe->balancer,
+		.clock_ms = CLOCK_MS,
+		.serial = 1,
+		.word = WEIR_HEALTH_WORD_READY};
+	uint8_t bytes[WEIR_AGENT_MESSAGE_BYTES];
+
+	if (!lab->silent) {
+		memcpy(answer.challenge, probe->challenge, sizeof(answer.challenge));
+		weir_agent_answer_encode(&answer, &lab->keys.key[0], bytes);
+		send_from(lab, lab->fd, bytes);
+		lab->answered++;
+	}
+}
+
+static void on_datagram(uv_poll_t *poll, int status, int events) {
+	struct lab *lab = poll->data;
+	struct weir_agent_probe probe;
+	uint8_t bytes[WEIR_AGENT_MESSAGE_BYTES + 1];
+	socklen_t length = sizeof(lab->from);
+	ssize_t n = recvfrom(lab->fd, bytes, sizeof(bytes), MSG_DONTWAIT,
+		(struct sockaddr *)&lab->from, &length);
+
+	(void)status;
+	(void)events;
+	if (n < 0) {
+		return;
+	}
+	if (weir_agent_message_kind(bytes, (size_t)n) == WEIR_AGENT_STEAL) {
+		assert_int_equal(
+			weir_agent_steal_decode(bytes, (size_t)n, &lab->keys, &lab->request),
+			WEIR_AGENT_REFUSAL_NONE);
+		lab->asked++;
+	} else {
+		assert_int_equal(weir_agent_probe_decode(bytes, (size_t)n, &lab->keys, &probe),
+			WEIR_AGENT_REFUSAL_NONE);
+		take_probe(lab, &probe);
+	}
+}
+
+static void on_report(void *context, uint16_t backend, const struct weir_report *report) {
+	(void)context;
+	(void)backend;
+	(void)report;
+}
+
+static void on_probed(void *context, uint16_t backend, enum weir_agents_outcome outcome,
+	const char *detail, uint32_t duration_ms) {
+	struct lab *lab = context;
+
+	(void)backend;
+	(void)outcome;
+	(void)detail;
+	(void)duration_ms;
+	lab->probed++;
+}
+
+static void on_gone(void *context, uint16_t backend) {
+	(void)context;
+	(void)backend;
+}
+
+static void on_steal_ended(void *context, const struct weir_agents_steal *steal,
+	enum weir_agent_steal_result result, uint32_t duration_ms) {
+	struct lab *lab = context;
+
+	lab->ended++;
+	lab->steal = *steal;
+	lab->result = result;
+	lab->duration_ms = duration_ms;
+	if (lab->ask_again) {
+		lab->ask_again = false;
+		assert_int_equal(weir_agents_ask_steal(lab->agents, steal), 0);
+	}
+}
+
+static int open_socket(uint16_t *port) {
+	struct sockaddr_in name = {
+		.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t length = sizeof(name);
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+	assert_true(fd >= 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&name, sizeof(name)), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&name, &length), 0);
+	*port = ntohs(name.sin_port);
+	return fd;
+}
+
+static void on_pause(uv_timer_t *timer) {
+	(void)timer;
+}
+
+// One turn of the loop, 2 ms at most.
+static void turn(struct lab *lab) {
+	uv_update_time(&lab->loop);
+	uv_timer_start(&lab->pause, on_pause, 2, 0);
+	uv_run(&lab->loop, UV_RUN_ONCE);
+	uv_timer_stop(&lab->pause);
+}
+
+// Ten seconds: a machine that is loud makes it slower, not wrong.
+#define UNTIL(lab, condition) \
+	do { \
+		uint64_t begin_ns = uv_hrtime(); \
+		while (!(condition)) { \
+			assert_true(uv_hrtime() - begin_ns < UINT64_C(10000000000)); \
+			turn(lab); \
+		} \
+	} while (0)
+
+static void configure(struct lab *lab) {
+	const struct weir_agents_target target = {.backend = 5,
+		.port = lab->port,
+		.address = {.bytes = {127, 0, 0, 1}, .family = 4},
+		.interval_ms = 500,
+		.inactive_interval_ms = 500,
+		.timeout_ms = 500,
+		.settled = 4};
+
+	assert_int_equal(weir_agents_configure(lab->agents, &target, 1), 0);
+}
+
+static int setup(void **state) {
+	struct lab *lab = calloc(1, sizeof(*lab));
+	const struct weir_agents_events events = {.report = on_report,
+		.probed = on_probed,
+		.gone = on_gone,
+		.steal_ended = on_steal_ended,
+		.context = lab};
+	uint16_t port;
+
+	assert_non_null(lab);
+	assert_int_equal(uv_loop_init(&lab->loop), 0);
+	assert_int_equal(weir_agents_create(&lab->loop, &events, &lab->agents), 0);
+	lab->keys = (struct weir_agent_keys){.count = 2, .key = {{.id = 7}, {.id = 9}}};
+	memset(lab->keys.key[0].secret, 0x11, WEIR_AGENT_KEY_BYTES);
+	weir_agents_set_keys(lab->agents, &lab->keys);
+	lab->fd = open_socket(&lab->port);
+	lab->elsewhere = open_socket(&port);
+	assert_int_equal(uv_poll_init(&lab->loop, &lab->poll, lab->fd), 0);
+	lab->poll.data = lab;
+	uv_poll_start(&lab->poll, UV_READABLE, on_datagram);
+	uv_timer_init(&lab->loop, &lab->pause);
+	configure(lab);
+	*state = lab;
+	return 0;
+}
+
+static int teardown(void **state) {
+	struct lab *lab = *state;
+
+	weir_agents_free(lab->agents);
+	uv_close((uv_handle_t *)&lab->poll, NULL);
+	uv_close((uv_handle_t *)&lab->pause, NULL);
+	uv_run(&lab->loop, UV_RUN_DEFAULT);
+	assert_int_equal(uv_loop_close(&lab->loop), 0);
+	close(lab->fd);
+	close(lab->elsewhere);
+	free(lab);
+	return 0;
+}
+
+// Until the agent was heard and no probe is in flight.
+static void hear(struct lab *lab) {
+	struct weir_agents_status status;
+
+	UNTIL(lab, weir_agents_status(lab->agents, 5, &status) == 0 && status.answers);
+}
+
+// Ask, until the request has reached the agent.
+static void ask(struct lab *lab, const struct weir_agents_steal *steal) {
+	uint32_t asked = lab->asked;
+
+	assert_int_equal(weir_agents_ask_steal(lab->agents, steal), 0);
+	UNTIL(lab, lab->asked > asked);
+}
+
+// The answer to the last request.
+static struct weir_agent_steal_answer answer_of(
+	const struct lab *lab, enum weir_agent_steal_result result) {
+	struct weir_agent_steal_answer answer;
+
+	weir_agent_steal_answer_begin(&lab->request, &answer);
+	answer.result = (uint8_t)result;
+	return answer;
+}
+
+static void send_answer(struct lab *lab, const struct weir_agent_steal_answer *answer) {
+	uint8_t bytes[WEIR_AGENT_MESSAGE_BYTES];
+
+	weir_agent_steal_answer_encode(answer, &lab->keys.key[0], bytes);
+	send_from(lab, lab->fd, bytes);
+}
+
+static struct weir_agents_counts counts(const struct lab *lab) {
+	return weir_agents_counts(lab->agents);
+}
+
+// It is refused under that name, and the request goes on.
+static void expect_refused(struct lab *lab, const struct weir_agent_steal_answer *answer,
+	enum weir_agent_refusal refusal) {
+	uint64_t before = counts(lab).refused[refusal];
+	uint32_t ended = lab->ended;
+
+	send_answer(lab, answer);
+	UNTIL(lab, counts(lab).refused[refusal] == before + 1);
+	assert_int_equal(lab->ended, ended);
+}
+
+// --- requests -----------------------------------------------------------------------------
+
+static void request_says_what_was_asked(void **state) {
+	struct lab *lab = *state;
+	struct weir_agents_steal other = sample;
+	const uint8_t *bytes;
+	uint64_t first;
+
+	hear(lab);
+	ask(lab, &sample);
+	assert_true(lab->request.agent == AGENT && lab->request.balancer != 0);
+	assert_int_equal(lab->request.protocol, 6);
+	assert_int_equal(lab->request.client_port, 50000);
+	assert_int_equal(lab->request.vip_port, 80);
+	assert_int_equal(lab->request.recipient_port, lab->port);
+	assert_int_equal(weir_agent_address_family(lab->request.client, &bytes), 4);
+	assert_memory_equal(bytes, "\xcb\x00\x71\x07", 4);
+	assert_int_equal(weir_agent_address_family(lab->request.vip, &bytes), 4);
+	assert_memory_equal(bytes, "\xc6\x33\x64\x0a", 4);
+	assert_int_equal(weir_agent_address_family(lab->request.recipient, &bytes), 4);
+	assert_memory_equal(bytes, "\x7f\x00\x00\x01", 4);
+	// In the agent's clock, which has gone on since it answered.
+	assert_true(lab->request.deadline_ms >= CLOCK_MS + sample.timeout_ms);
+	assert_true(lab->request.deadline_ms < CLOCK_MS + sample.timeout_ms + 60000);
+	first = lab->request.id;
+	assert_true(first != 0);
+	other.client_port++;
+	ask(lab, &other);
+	assert_true(lab->request.id == first + 1);
+	assert_int_equal(weir_agents_steals_in_flight(lab->agents), 2);
+	assert_int_equal(counts(lab).steals, 2);
+}
+
+static void flows_of_ipv6_are_asked_for(void **state) {
+	struct lab *lab = *state;
+	struct weir_agents_steal steal = sample;
+	const uint8_t *bytes;
+
+	hear(lab);
+	steal.client = (struct weir_address){.family = 6, .bytes = {0x20, 1, [15] = 1}};
+	steal.vip = (struct weir_address){.family = 6, .bytes = {0x20, 1, [15] = 2}};
+	ask(lab, &steal);
+	assert_int_equal(weir_agent_address_family(lab->request.client, &bytes), 6);
+	assert_memory_equal(bytes, steal.client.bytes, 16);
+	assert_memory_equal(lab->request.vip, steal.vip.bytes, 16);
+}
+
+static void what_cannot_be_asked_is_refused(void **state) {
+	static const struct weir_agent_keys none = {0};
+	struct lab *lab = *state;
+
+#define EXPECT(field, value, error) \
+	do { \
+		struct weir_agents_steal steal = sample; \
+		steal.field = value; \
+		assert_int_equal(weir_agents_ask_steal(lab->agents, &steal), error); \
+	} while (0)
+	EXPECT(token, 0, -EAGAIN); // it was not heard yet
+	hear(lab);
+	EXPECT(backend, 4, -ENOENT);
+	EXPECT(backend, 60000, -ENOENT);
+	EXPECT(client.family, 6, -EINVAL);
+	EXPECT(client.family, 0, -EINVAL);
+	EXPECT(client_port, 0, -EINVAL);
+	EXPECT(vip_port, 0, -EINVAL);
+	EXPECT(timeout_ms, 0, -EINVAL);
+	EXPECT(timeout_ms, WEIR_AGENT_STEAL_AHEAD_MS + 1, -EINVAL);
+	weir_agents_set_keys(lab->agents, &none);
+	EXPECT(token, 0, -ENOKEY);
+	weir_agents_set_keys(lab->agents, &lab->keys);
+	EXPECT(token, 0, 0);
+	EXPECT(token, 1, -EALREADY); // about that flow
+	EXPECT(client_port, 50001, 0);
+	EXPECT(vip_port, 81, 0);
+#undef EXPECT
+	assert_int_equal(weir_agents_steals_in_flight(lab->agents), 3);
+}
+
+static void agent_that_fell_silent_is_not_asked(void **state) {
+	struct lab *lab = *state;
+	struct weir_agents_status status;
+
+	hear(lab);
+	lab->silent = true;
+	UNTIL(lab, weir_agents_status(lab->agents, 5, &status) == 0 && !status.answers);
+	assert_int_equal(weir_agents_ask_steal(lab->agents, &sample), -EAGAIN);
+}
+
+static void table_of_requests_is_bounded(void **state) {
+	struct lab *lab = *state;
+	struct weir_agents_steal steal = sample;
+
+	hear(lab);
+	steal.timeout_ms = 50;
+	for (uint32_t i = 0; i < WEIR_AGENTS_STEALS_MAX; i++) {
+		steal.client_port = (uint16_t)(1000 + i);
+		assert_int_equal(weir_agents_ask_steal(lab->agents, &steal), 0);
+	}
+	steal.client_port = 999;
+	assert_int_equal(weir_agents_ask_steal(lab->agents, &steal), -EBUSY);
+	UNTIL(lab, lab->ended == WEIR_AGENTS_STEALS_MAX);
+	assert_int_equal(weir_agents_ask_steal(lab->agents, &steal), 0);
+	assert_int_equal(
+		counts(lab).steal_results[WEIR_AGENT_STEAL_NO_RESULT], WEIR_AGENTS_STEALS_MAX);
+}
+
+// --- answers ------------------------------------------------------------------------------
+
+static void every_result_is_told_once(void **state) {
+	struct lab *lab = *state;
+
+	hear(lab);
+	for (uint32_t result = 1; result < WEIR_AGENT_STEAL_RESULT_COUNT; result++) {
+		struct weir_agent_steal_answer answer;
+
+		ask(lab, &sample);
+		answer = answer_of(lab, (enum weir_agent_steal_result)result);
+		send_answer(lab, &answer);
+		UNTIL(lab, lab->ended == result);
+		assert_int_equal(lab->result, result);
+		assert_true(lab->steal.token == sample.token);
+		assert_int_equal(lab->steal.client_port, sample.client_port);
+		assert_int_equal(counts(lab).steal_results[result], 1);
+	}
+	assert_int_equal(weir_agents_steals_in_flight(lab->agents), 0);
+}
+
+static void silence_ends_at_the_timeout(void **state) {
+	struct lab *lab = *state;
+	struct weir_agents_steal steal = sample;
+
+	hear(lab);
+	steal.timeout_ms = 60;
+	ask(lab, &steal);
+	UNTIL(lab, lab->ended == 1);
+	assert_int_equal(lab->result, WEIR_AGENT_STEAL_NO_RESULT);
+	assert_true(lab->duration_ms >= 60);
+	assert_true(lab->steal.token == sample.token);
+	assert_int_equal(counts(lab).steal_results[WEIR_AGENT_STEAL_NO_RESULT], 1);
+}
+
+static void late_answer_is_counted_and_ignored(void **state) {
+	struct lab *lab = *state;
+	struct weir_agents_steal steal = sample;
+	struct weir_agent_steal_answer answer;
+
+	hear(lab);
+	steal.timeout_ms = 40;
+	ask(lab, &steal);
+	answer = answer_of(lab, WEIR_AGENT_STEAL_REMOVED);
+	UNTIL(lab, lab->ended == 1);
+	expect_refused(lab, &answer, WEIR_AGENT_REFUSAL_STEAL);
+	assert_int_equal(lab->result, WEIR_AGENT_STEAL_NO_RESULT);
+	// Not even by the next request about the same flow.
+	ask(lab, &sample);
+	expect_refused(lab, &answer, WEIR_AGENT_REFUSAL_STEAL);
+}
+
+// The loop was busy until after the time-out: the caller may have done something else by then.
+static void answer_that_waited_for_the_loop_is_late(void **state) {
+	struct lab *lab = *state;
+	struct weir_agents_steal steal = sample;
+	struct weir_agent_steal_answer answer;
+
+	hear(lab);
+	steal.timeout_ms = 60;
+	ask(lab, &steal);
+	answer = answer_of(lab, WEIR_AGENT_STEAL_REMOVED);
+	send_answer(lab, &answer);
+	usleep(80000);
+	UNTIL(lab, lab->ended == 1);
+	assert_int_equal(lab->result, WEIR_AGENT_STEAL_NO_RESULT);
+}
+
+static void second_answer_is_counted_and_ignored(void **state) {
+	struct lab *lab = *state;
+	struct weir_agent_steal_answer answer;
+
+	hear(lab);
+	ask(lab, &sample);
+	answer = answer_of(lab, WEIR_AGENT_STEAL_RUNNING);
+	send_answer(lab, &answer);
+	UNTIL(lab, lab->ended == 1);
+	answer.result = WEIR_AGENT_STEAL_REMOVED;
+	expect_refused(lab, &answer, WEIR_AGENT_REFUSAL_STEAL);
+	assert_int_equal(lab->result, WEIR_AGENT_STEAL_RUNNING);
+}
+
+static void answers_to_something_else_are_ignored(void **state) {
+	struct lab *lab = *state;
+	struct weir_agent_steal_answer right, wrong;
+	uint8_t bytes[WEIR_AGENT_MESSAGE_BYTES];
+
+	hear(lab);
+	ask(lab, &sample);
+	right = answer_of(lab, WEIR_AGENT_STEAL_REMOVED);
+	wrong = right;
+	wrong.id++;
+	expect_refused(lab, &wrong, WEIR_AGENT_REFUSAL_STEAL);
+	wrong = right;
+	wrong.agent++; // another process of it
+	expect_refused(lab, &wrong, WEIR_AGENT_REFUSAL_STEAL);
+	wrong = right;
+	wrong.balancer++;
+	expect_refused(lab, &wrong, WEIR_AGENT_REFUSAL_BALANCER);
+	wrong = right;
+	wrong.client_port++;
+	expect_refused(lab, &wrong, WEIR_AGENT_REFUSAL_FLOW);
+	wrong = right;
+	wrong.vip[15]++;
+	expect_refused(lab, &wrong, WEIR_AGENT_REFUSAL_FLOW);
+	wrong = right;
+	wrong.result = 0;
+	expect_refused(lab, &wrong, WEIR_AGENT_REFUSAL_VALUE);
+	// From another port than was asked.
+	weir_agent_steal_answer_encode(&right, &lab->keys.key[0], bytes);
+	send_from(lab, lab->elsewhere, bytes);
+	UNTIL(lab, counts(lab).refused[WEIR_AGENT_REFUSAL_SENDER] == 1);
+	bytes[100] ^= 1;
+	send_from(lab, lab->fd, bytes);
+	UNTIL(lab, counts(lab).refused[WEIR_AGENT_REFUSAL_MAC] == 1);
+	assert_int_equal(lab->ended, 0);
+	send_answer(lab, &right);
+	UNTIL(lab, lab->ended == 1);
+	assert_int_equal(lab->result, WEIR_AGENT_STEAL_REMOVED);
+}
+
+// --- life ---------------------------------------------------------------------------------
+
+static void callback_may_ask_again(void **state) {
+	struct lab *lab = *state;
+	struct weir_agent_steal_answer answer;
+	uint64_t first;
+
+	hear(lab);
+	lab->ask_again = true;
+	ask(lab, &sample);
+	first = lab->request.id;
+	answer = answer_of(lab, WEIR_AGENT_STEAL_UNSETTLED);
+	send_answer(lab, &answer);
+	UNTIL(lab, lab->asked == 2);
+	assert_true(lab->request.id == first + 1);
+	answer = answer_of(lab, WEIR_AGENT_STEAL_NOTHING);
+	send_answer(lab, &answer);
+	UNTIL(lab, lab->ended == 2);
+	assert_int_equal(lab->result, WEIR_AGENT_STEAL_NOTHING);
+}
+
+static void request_to_an_agent_that_leaves_ends(void **state) {
+	struct lab *lab = *state;
+	struct weir_agents_steal steal = sample;
+	struct weir_agent_steal_answer answer;
+	uint64_t balancer;
+
+	hear(lab);
+	ask(lab, &sample);
+	balancer = lab->request.balancer;
+	answer = answer_of(lab, WEIR_AGENT_STEAL_REMOVED);
+	steal.client_port++;
+	assert_int_equal(weir_agents_ask_steal(lab->agents, &steal), 0); // not sent yet
+	assert_int_equal(weir_agents_configure(lab->agents, NULL, 0), 0);
+	assert_int_equal(lab->ended, 0); // no function calls back
+	send_answer(lab, &answer);
+	UNTIL(lab, lab->ended == 2);
+	assert_int_equal(lab->result, WEIR_AGENT_STEAL_NO_RESULT);
+	UNTIL(lab, counts(lab).refused[WEIR_AGENT_REFUSAL_SENDER] == 1);
+	assert_int_equal(lab->asked, 1);
+	// Back again it is asked under another number: the old answer is nobody's.
+	configure(lab);
+	hear(lab);
+	ask(lab, &sample);
+	assert_true(lab->request.balancer != balancer);
+	expect_refused(lab, &answer, WEIR_AGENT_REFUSAL_BALANCER);
+}
+
+static void what_cannot_be_sent_ends_without_a_result(void **state) {
+	static const struct weir_agent_keys none = {0};
+	struct weir_agents_steal steal = sample;
+	struct lab *lab = *state;
+
+	hear(lab);
+	steal.timeout_ms = WEIR_AGENT_STEAL_AHEAD_MS;
+	assert_int_equal(weir_agents_ask_steal(lab->agents, &steal), 0);
+	weir_agents_set_keys(lab->agents, &none); // before it was sent
+	UNTIL(lab, lab->ended == 1);
+	assert_int_equal(lab->result, WEIR_AGENT_STEAL_NO_RESULT);
+	assert_true(lab->duration_ms < steal.timeout_ms);
+	assert_int_equal(lab->asked, 0);
+}
+
+static void nobody_is_called_after_the_end(void **state) {
+	struct lab *lab = *state;
+
+	hear(lab);
+	ask(lab, &sample);
+	assert_int_equal(
+		weir_agents_ask_steal(lab->agents, &(struct weir_agents_steal){.backend = 5,
+							   .client_port = 1,
+							   .vip_port = 1,
+							   .client = sample.client,
+							   .vip = sample.vip,
+							   .timeout_ms = 1}),
+		0); // the teardown frees both
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+		TEST(request_says_what_was_asked),
+		TEST(flows_of_ipv6_are_asked_for),
+		TEST(what_cannot_be_asked_is_refused),
+		TEST(agent_that_fell_silent_is_not_asked),
+		TEST(table_of_requests_is_bounded),
+		TEST(every_result_is_told_once),
+		TEST(silence_ends_at_the_timeout),
+		TEST(late_answer_is_counted_and_ignored),
+		TEST(answer_that_waited_for_the_loop_is_late),
+		TEST(second_answer_is_counted_and_ignored),
+		TEST(answers_to_something_else_are_ignored),
+		TEST(callback_may_ask_again),
+		TEST(request_to_an_agent_that_leaves_ends),
+		TEST(what_cannot_be_sent_ends_without_a_result),
+		TEST(nobody_is_called_after_the_end),
+#undef TEST
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
