@@ -55,6 +55,12 @@ static const struct fact facts[] = {
 #define X(name, key, text) {"bucket answer " key, WEIR_BUCKET_##name},
 	WEIR_BUCKET_ANSWERS(X)
 #undef X
+	VALUE(WEIR_MESSAGE_FLOW_WAITING) VALUE(WEIR_MESSAGE_FLOW_MOVE)
+	VALUE(WEIR_WAITING_BACKENDS) VALUE(WEIR_WAITING_LINES)
+	VALUE(WEIR_WAITING_FLOWS4) VALUE(WEIR_WAITING_FLOWS6)
+#define X(name, key, text) {"move " key, WEIR_MOVE_##name},
+	WEIR_MOVE_ANSWERS(X)
+#undef X
 #define X(name) {"closed ports " #name, WEIR_CLOSED_PORTS_##name},
 	WEIR_CLOSED_PORTS(X)
 #undef X
@@ -167,6 +173,24 @@ static const struct fact facts[] = {
 	FIELD(weir_message, steal) FIELD(weir_message, steal.deadline_ns)
 	FIELD(weir_message, steal.bucket) FIELD(weir_message, steal.thief)
 	FIELD(weir_message, steal.answer) FIELD(weir_message, steal.reserved)
+	FIELD(weir_message, waiting) FIELD(weir_message, move)
+	FIELD(weir_message, waiting.first) FIELD(weir_message, waiting.last)
+	FIELD(weir_message, waiting.idle_ms) FIELD(weir_message, waiting.backend)
+	FIELD(weir_message, waiting.answered) FIELD(weir_message, waiting.family)
+	FIELD(weir_message, waiting.count) FIELD(weir_message, waiting.reserved)
+	FIELD(weir_message, waiting.next) FIELD(weir_message, waiting.lines)
+	FIELD(weir_message, waiting.flow4) FIELD(weir_message, waiting.flow6)
+	FIELD(weir_message, move.source) FIELD(weir_message, move.destination)
+	FIELD(weir_message, move.source_port) FIELD(weir_message, move.destination_port)
+	FIELD(weir_message, move.family) FIELD(weir_message, move.answer)
+	FIELD(weir_message, move.to) FIELD(weir_message, move.stamp)
+	FIELD(weir_message, move.reserved) FIELD(weir_message, move.deadline_ns)
+	TYPE(weir_waiting_flow4) FIELD(weir_waiting_flow4, source)
+	FIELD(weir_waiting_flow4, destination) FIELD(weir_waiting_flow4, source_port)
+	FIELD(weir_waiting_flow4, destination_port) FIELD(weir_waiting_flow4, stamp)
+	TYPE(weir_waiting_flow6) FIELD(weir_waiting_flow6, source)
+	FIELD(weir_waiting_flow6, destination) FIELD(weir_waiting_flow6, source_port)
+	FIELD(weir_waiting_flow6, destination_port) FIELD(weir_waiting_flow6, stamp)
 
 	// Tables.
 	TYPE(weir_news) FIELD(weir_news, updates) FIELD(weir_news, token)

@@ -16,7 +16,50 @@ enum weir_message_kind {
 	// weir_bucket_owners. Refused, nothing has changed. Not sent to a dataplane whose header
 	// says that flows are not in buckets.
 	WEIR_MESSAGE_STEAL,
+	WEIR_MESSAGE_FLOW_WAITING = 3, // flows of these backends that wait, in a piece of the table
+	WEIR_MESSAGE_FLOW_MOVE = 4, // give such a flow to another backend
 };
+
+// What a worker answers to WEIR_MESSAGE_FLOW_MOVE. X(NAME, "name", "meaning")
+#define WEIR_MOVE_ANSWERS(X) \
+	X(NONE, "none", "the worker does not know this kind of message") \
+	X(MOVED, "moved", "the flow has the new backend") \
+	X(CHANGED, "changed", "it had a packet meanwhile, or has another state or backend") \
+	X(GONE, "gone", "it is not in the worker's flow table") \
+	X(UNUSABLE, "unusable", "the new backend takes no new flows of the service") \
+	X(LIMIT, "limit", "the new backend is at its limit, or half-open flows crowd the table") \
+	X(LATE, "late", "the deadline was over")
+
+enum weir_move_answer {
+#define X(name, key, text) WEIR_MOVE_##name,
+	WEIR_MOVE_ANSWERS(X)
+#undef X
+		WEIR_MOVE_ANSWER_COUNT,
+};
+
+#define WEIR_WAITING_BACKENDS 4
+#define WEIR_WAITING_LINES 256u // most lines of the table that a worker looks at for one message
+#define WEIR_WAITING_FLOWS4 5
+#define WEIR_WAITING_FLOWS6 2
+
+// A TCP flow that waits. Addresses and ports in network order.
+struct weir_waiting_flow4 {
+	uint8_t source[4];
+	uint8_t destination[4];
+	uint16_t source_port;
+	uint16_t destination_port;
+	uint32_t stamp; // state, time of the last packet and, in the lower half, backend
+};
+_Static_assert(sizeof(struct weir_waiting_flow4) == 16, "segment ABI");
+
+struct weir_waiting_flow6 {
+	uint8_t source[16];
+	uint8_t destination[16];
+	uint16_t source_port;
+	uint16_t destination_port;
+	uint32_t stamp;
+};
+_Static_assert(sizeof(struct weir_waiting_flow6) == 40, "segment ABI");
 
 struct weir_message { // WEIR_MESSAGE_BYTES
 	uint64_t sequence; // chosen by control, repeated in the response
@@ -49,6 +92,38 @@ struct weir_message { // WEIR_MESSAGE_BYTES
 			uint32_t answer; // enum weir_bucket_answer
 			uint32_t reserved;
 		} steal;
+		// WEIR_MESSAGE_FLOW_WAITING: the flows of TCP that have sent a SYN and nothing else
+		// for idle_ms, in the lines `first` to before `last` of the worker's table. Ask
+		// again from `next` on until that is `lines` or `last`.
+		struct {
+			uint32_t first; // line
+			uint32_t last; // line; any number beyond the table means its end
+			uint32_t idle_ms;
+			uint16_t backend[WEIR_WAITING_BACKENDS]; // WEIR_BACKEND_NONE = nobody's
+			// response
+			uint8_t answered; // 1
+			uint8_t family; // of the flows: 4 or 6
+			uint8_t count; // of flows
+			uint8_t reserved;
+			uint32_t next; // above first, unless the table ends before
+			uint32_t lines; // of the table
+			union {
+				struct weir_waiting_flow4 flow4[WEIR_WAITING_FLOWS4];
+				struct weir_waiting_flow6 flow6[WEIR_WAITING_FLOWS6];
+			};
+		} waiting;
+		struct { // WEIR_MESSAGE_FLOW_MOVE
+			uint8_t source[16];
+			uint8_t destination[16];
+			uint16_t source_port; // network order, as listed
+			uint16_t destination_port;
+			uint8_t family;
+			uint8_t answer; // response: enum weir_move_answer
+			uint16_t to; // the new backend
+			uint32_t stamp; // as listed
+			uint32_t reserved;
+			uint64_t deadline_ns; // CLOCK_MONOTONIC; within 10 s of the listing
+		} move;
 		uint8_t bytes[WEIR_MESSAGE_BYTES - 16];
 	};
 };

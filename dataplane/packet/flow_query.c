@@ -2,9 +2,9 @@
 #include "flow_query.h"
 
 #include "burst.h"
+#include "steal_flow.h"
 
-void weir_flow_query_respond(
-	struct weir_pipeline *pipeline, struct weir_message *message, uint64_t now_ns) {
+static void look_up(struct weir_pipeline *pipeline, struct weir_message *message, uint64_t now_ns) {
 	struct weir_burst b = {.pipeline = pipeline};
 	struct weir_flow_key key = {.family = message->flow.family,
 		.protocol = message->flow.protocol,
@@ -12,9 +12,6 @@ void weir_flow_query_respond(
 		.destination_port = rte_cpu_to_be_16(message->flow.destination_port)};
 	weir_flow_ref flow;
 
-	if (message->kind != WEIR_MESSAGE_FLOW_LOOKUP) {
-		return;
-	}
 	memcpy(key.source, message->flow.source, key.family == 4 ? 4 : 16);
 	memcpy(key.destination, message->flow.destination, key.family == 4 ? 4 : 16);
 	message->flow.hash = weir_parse_hash(&key, pipeline->hash_keys.seed);
@@ -50,5 +47,22 @@ void weir_flow_query_respond(
 			message->flow.slot =
 				weir_selection_slot(message->flow.hash, view->table.slot_count);
 		}
+	}
+}
+
+void weir_flow_query_respond(
+	struct weir_pipeline *pipeline, struct weir_message *message, uint64_t now_ns) {
+	switch (message->kind) {
+	case WEIR_MESSAGE_FLOW_LOOKUP:
+		look_up(pipeline, message, now_ns);
+		break;
+	case WEIR_MESSAGE_FLOW_WAITING:
+		weir_steal_list(pipeline, message, now_ns);
+		break;
+	case WEIR_MESSAGE_FLOW_MOVE:
+		weir_steal_move(pipeline, message, now_ns);
+		break;
+	default:
+		break;
 	}
 }

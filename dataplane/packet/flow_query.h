@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow query: the response of a worker to a question of control about a flow (mailbox.h): which
-// backend the flow has, which one it would get.
+// Flow query: the response of a worker to a question of control about flows (mailbox.h): which
+// backend a flow has, which one it would get; which flows wait for their backend, and the move of
+// one of them (steal_flow.h).
 //
 // Threads: one pipeline per worker; only that worker calls this.
 #pragma once

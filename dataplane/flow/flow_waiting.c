@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "flow_waiting.h"
+
+#include "flow_slot.h"
+
+#define MS 1000000ull
+
+uint32_t weir_flow_waiting_lines(const struct weir_flow_table *table) {
+	uint64_t lines = table->part4.bucket_count + table->part6.bucket_count;
+
+	return (uint32_t)RTE_MIN(lines, (uint64_t)UINT32_MAX);
+}
+
+uint8_t weir_flow_waiting_family(const struct weir_flow_table *table, uint32_t line) {
+	return line < table->part4.bucket_count ? 4 : 6;
+}
+
+static bool is_sought(const struct weir_flow_table *table, uint32_t word,
+	const struct weir_flow_waiting_search *search, uint64_t now_ns) {
+	const uint16_t backend = (uint16_t)word;
+	uint64_t ticks, idle_ns;
+	bool its = false;
+
+	if (likely(weir_flow_phase_of(word) != WEIR_PHASE_SYN_SEEN)) {
+		return false;
+	}
+	for (unsigned int i = 0; i < WEIR_FLOW_WAITING_BACKENDS; i++) {
+		its |= search->backend[i] == backend;
+	}
+	ticks = weir_flow_age_of(table, word, now_ns);
+	// The last packet may have come at the end of its tick.
+	idle_ns = ticks > 0 ? (ticks - 1) << table->shift[WEIR_PHASE_SYN_SEEN] : 0;
+	return its && backend != WEIR_WORD_BACKEND && ticks > 0 &&
+	       idle_ns >= search->idle_ms * MS && !weir_flow_is_expired(table, word, now_ns);
+}
+
+static struct weir_flow_key key_at(
+	const struct weir_flow_table *table, bool ipv6, uint32_t bucket, uint32_t slot) {
+	struct weir_flow_key key = {.family = ipv6 ? 6 : 4, .protocol = 6};
+	uint32_t ports;
+
+	if (ipv6) {
+		const struct weir_flow_bucket6 *at = weir_flow_bucket6_at(table, bucket);
+
+		memcpy(key.source, at->source[slot], 16);
+		memcpy(key.destination, table->destinations.address[at->destination[slot]], 16);
+		ports = at->ports[slot];
+	} else {
+		const struct weir_flow_bucket4 *at = weir_flow_bucket4_at(table, bucket);
+
+		memcpy(key.source, &at->source[slot], 4);
+		memcpy(key.destination, &at->destination[slot], 4);
+		ports = at->ports[slot];
+	}
+	memcpy(&key.source_port, &ports, sizeof(ports));
+	return key;
+}
+
+uint32_t weir_flow_waiting_in(const struct weir_flow_table *table, uint32_t line,
+	const struct weir_flow_waiting_search *search, uint64_t now_ns,
+	struct weir_flow_waiting *ret) {
+	const bool ipv6 = weir_flow_waiting_family(table, line) == 6;
+	const uint32_t slots = ipv6 ? WEIR_FLOW_SLOTS6 : WEIR_FLOW_SLOTS4;
+	const uint32_t bucket = ipv6 ? line - (uint32_t)table->part4.bucket_count : line;
+	const uint32_t *words = weir_flow_bucket_words(table, ipv6, bucket);
+	uint32_t count = 0;
+
+	_Static_assert(WEIR_FLOW_SLOTS4 <= WEIR_FLOW_WAITING_LINE &&
+			       WEIR_FLOW_SLOTS6 <= WEIR_FLOW_WAITING_LINE,
+		"the caller has room for a line");
+	for (uint32_t slot = 0; slot < slots; slot++) {
+		if (unlikely(is_sought(table, words[slot], search, now_ns))) {
+			ret[count++] = (struct weir_flow_waiting){
+				.key = key_at(table, ipv6, bucket, slot), .stamp = words[slot]};
+		}
+	}
+	return count;
+}
+
+uint32_t weir_flow_waiting_stamp(const struct weir_flow_table *table, weir_flow_ref flow) {
+	return weir_flow_word_of(table, flow);
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Waiting flows: flows that have sent a SYN and nothing else for a while. Their backend may not
+// have answered; what has not been answered can move (steal_flow.h).
+//
+// A search goes over the table a line at a time, in an order that does not change, so that one who
+// comes back later goes on where he was, whatever began or ended meanwhile: what is there all the
+// time is found once. Flows beyond the share of half-open ones, and those that were met in the
+// middle of a connection, do not count as waiting.
+//
+// Threads: one table per worker; only that worker calls these.
+#pragma once
+
+#include "flow_table.h"
+
+#define WEIR_FLOW_WAITING_BACKENDS 4u
+#define WEIR_FLOW_WAITING_LINE 4u // most flows of a line
+
+struct weir_flow_waiting_search {
+	uint16_t backend[WEIR_FLOW_WAITING_BACKENDS]; // whose flows; WEIR_BACKEND_NONE = nobody's
+	uint32_t idle_ms; // no packet for so long, and not within the current tick of time either
+};
+
+struct weir_flow_waiting {
+	struct weir_flow_key key;
+	uint32_t stamp; // weir_flow_waiting_stamp
+};
+
+// Lines to search: those of IPv4, then those of IPv6.
+uint32_t weir_flow_waiting_lines(const struct weir_flow_table *table);
+// 4 or 6. line: below the number of lines.
+uint8_t weir_flow_waiting_family(const struct weir_flow_table *table, uint32_t line);
+// The waiting flows of a line, up to WEIR_FLOW_WAITING_LINE. Returns how many.
+uint32_t weir_flow_waiting_in(const struct weir_flow_table *table, uint32_t line,
+	const struct weir_flow_waiting_search *search, uint64_t now_ns,
+	struct weir_flow_waiting *ret);
+
+// State, backend and time of the last packet of a found flow, in one number: equal to that of the
+// search within WEIR_FLOW_WRAP_NS_MIN, the flow had no packet since and was not moved.
+uint32_t weir_flow_waiting_stamp(const struct weir_flow_table *table, weir_flow_ref flow);
