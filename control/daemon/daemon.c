@@ -95,6 +95,7 @@ static int on_attached(void *context, struct weir_segment *segment,
 	}
 	daemon->segment = segment;
 	daemon->handover = handover;
+	weir_mailboxes_bind(&daemon->mailboxes, segment);
 	daemon->epoch = segment->epoch;
 	weir_samples_init(&daemon->samples, segment);
 	weir_recent_fini(&daemon->recent);
@@ -128,6 +129,7 @@ static void detach(struct weir_daemon *daemon) {
 	daemon->publish_why[0] = '\0';
 	daemon->segment = NULL;
 	daemon->handover = NULL;
+	weir_mailboxes_bind(&daemon->mailboxes, NULL);
 	if (daemon->tables != NULL) {
 		weir_tables_rebind(daemon->tables, NULL);
 	}
@@ -299,7 +301,8 @@ int weir_daemon_init(struct weir_daemon *daemon, const char *run_dir, const char
 		goto close_loop;
 	}
 	failed = "flow lookups";
-	r = weir_lookups_create(&daemon->loop, &daemon->lookups);
+	weir_mailboxes_init(&daemon->mailboxes, uv_hrtime());
+	r = weir_lookups_create(&daemon->loop, &daemon->mailboxes, &daemon->lookups);
 	if (r < 0) {
 		goto close_loop;
 	}

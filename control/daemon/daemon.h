@@ -20,6 +20,7 @@
 #include "estimates.h"
 #include "flow_lookup.h"
 #include "log_limit.h"
+#include "mailboxes.h"
 #include "outliers.h"
 #include "recent.h"
 #include "reload.h"
@@ -35,6 +36,7 @@ struct weir_daemon {
 	struct weir_dataplane_link *link;
 	struct weir_reload *reload;
 	struct weir_watch *watch;
+	struct weir_mailboxes mailboxes;
 	struct weir_lookups *lookups;
 	struct weir_tables *tables; // NULL until the first dataplane was attached
 	struct weir_segment *segment; // NULL while there is no dataplane

@@ -20,10 +20,9 @@ struct lookup { // one question, to all workers
 struct weir_lookups {
 	uv_loop_t *loop;
 	uv_timer_t timer; // runs while there are lookups
-	const struct weir_segment *segment; // that those in flight ask
+	struct weir_mailboxes *mailboxes;
 	struct lookup *first;
 	uint32_t count;
-	uint64_t sequence; // of the last question
 };
 
 static void end_lookup(struct weir_lookups *lookups, struct lookup **link, int error) {
@@ -45,13 +44,13 @@ static bool is_better(const struct weir_message *a, const struct weir_message *t
 	return a->flow.chosen != WEIR_BACKEND_NONE && than->flow.chosen == WEIR_BACKEND_NONE;
 }
 
-static void take_response(
-	struct weir_lookups *lookups, uint32_t worker, const struct weir_message *message) {
+static void take_response(void *context, uint32_t worker, const struct weir_message *message) {
+	struct weir_lookups *lookups = context;
+
 	for (struct lookup *lookup = lookups->first; lookup != NULL; lookup = lookup->next) {
 		struct weir_lookup_result *result = &lookup->result;
 
-		if (lookup->sequence != message->sequence || worker >= result->workers ||
-			message->kind != WEIR_MESSAGE_FLOW_LOOKUP) {
+		if (lookup->sequence != message->sequence || worker >= result->workers) {
 			continue;
 		}
 		result->chosen[worker] = message->flow.chosen;
@@ -64,21 +63,6 @@ static void take_response(
 	}
 }
 
-static void take_responses(struct weir_lookups *lookups) {
-	const struct weir_segment *segment = lookups->segment;
-	struct weir_message message;
-
-	for (uint32_t worker = 0; worker < segment->workers; worker++) {
-		// Bounded, so that a worker that never stops responding cannot block the loop.
-		for (int i = 0; i < WEIR_MAILBOX_MESSAGES &&
-				weir_mailbox_receive(&segment->worker_boxes[worker].response,
-					&segment->control_boxes[worker].response, &message);
-			i++) {
-			take_response(lookups, worker, &message);
-		}
-	}
-}
-
 // Collect responses of the workers; end lookups that are complete or timed out.
 static void poll_due(uv_timer_t *timer) {
 	struct weir_lookups *lookups = timer->data;
@@ -88,7 +72,7 @@ static void poll_due(uv_timer_t *timer) {
 		uv_timer_stop(timer);
 		return;
 	}
-	take_responses(lookups);
+	weir_mailboxes_take(lookups->mailboxes);
 	while (*link != NULL) {
 		struct lookup *lookup = *link;
 		const struct weir_lookup_result *result = &lookup->result;
@@ -109,10 +93,14 @@ static void poll_due(uv_timer_t *timer) {
 
 // --- questions ----------------------------------------------------------------------------
 
-int weir_lookups_ask(struct weir_lookups *lookups, const struct weir_segment *segment,
-	const struct weir_message *question, weir_lookup_done done, void *context) {
+int weir_lookups_ask(struct weir_lookups *lookups, const struct weir_message *question,
+	weir_lookup_done done, void *context) {
+	const struct weir_segment *segment = lookups->mailboxes->segment;
 	struct lookup *lookup;
 
+	if (segment == NULL) {
+		return -ENOTCONN;
+	}
 	if (lookups->count >= WEIR_LOOKUPS_MAX) {
 		return -EBUSY;
 	}
@@ -124,34 +112,33 @@ int weir_lookups_ask(struct weir_lookups *lookups, const struct weir_segment *se
 	lookup->done = done;
 	lookup->context = context;
 	lookup->question = *question;
-	lookup->sequence = ++lookups->sequence;
+	lookup->sequence = weir_mailboxes_number(lookups->mailboxes);
 	lookup->deadline_ms = uv_now(lookups->loop) + WEIR_LOOKUP_MS;
 	lookup->result.workers = segment->workers;
 	lookup->question.sequence = lookup->sequence;
 	for (uint32_t worker = 0; worker < segment->workers; worker++) {
-		if (weir_mailbox_send(&segment->control_boxes[worker].request,
-			    &segment->worker_boxes[worker].request, &lookup->question)) {
+		if (weir_mailboxes_send(lookups->mailboxes, worker, &lookup->question)) {
 			lookup->asked |= 1ull << worker;
 		}
 	}
 	lookup->next = lookups->first;
 	lookups->first = lookup;
-	lookups->segment = segment;
 	lookups->count++;
 	return uv_timer_start(&lookups->timer, poll_due, 0, POLL_MS);
 }
 
 // --- life ---------------------------------------------------------------------------------
 
-int weir_lookups_create(uv_loop_t *loop, struct weir_lookups **ret) {
+int weir_lookups_create(
+	uv_loop_t *loop, struct weir_mailboxes *mailboxes, struct weir_lookups **ret) {
 	struct weir_lookups *lookups = calloc(1, sizeof(*lookups));
 
 	if (lookups == NULL) {
 		return -ENOMEM;
 	}
 	lookups->loop = loop;
-	// The rings may hold late responses to a former control process: no number may match.
-	lookups->sequence = uv_hrtime();
+	lookups->mailboxes = mailboxes;
+	weir_mailboxes_subscribe(mailboxes, WEIR_MESSAGE_FLOW_LOOKUP, take_response, lookups);
 	uv_timer_init(loop, &lookups->timer);
 	lookups->timer.data = lookups;
 	*ret = lookups;

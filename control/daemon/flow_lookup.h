@@ -11,8 +11,7 @@
 #include <stdint.h>
 #include <uv.h>
 
-#include "mailbox.h"
-#include "segment.h"
+#include "mailboxes.h"
 
 #define WEIR_LOOKUP_MS 200
 #define WEIR_LOOKUPS_MAX 32 // in flight at once: fits a mailbox, whatever the workers do
@@ -37,13 +36,14 @@ static inline bool weir_lookup_responded(const struct weir_lookup_result *result
 // dataplane exited); result: valid during the call, NULL on error.
 typedef void (*weir_lookup_done)(void *context, int error, const struct weir_lookup_result *result);
 
-// Returns 0 or -ENOMEM.
-int weir_lookups_create(uv_loop_t *loop, struct weir_lookups **ret);
-// Ask all workers of a segment, which must stay attached until done or weir_lookups_abandon.
-// question: copied. Returns 0, -EBUSY (WEIR_LOOKUPS_MAX are in flight) or -ENOMEM; done is then
-// not called.
-int weir_lookups_ask(struct weir_lookups *lookups, const struct weir_segment *segment,
-	const struct weir_message *question, weir_lookup_done done, void *context);
+// mailboxes: borrowed. Returns 0 or -ENOMEM.
+int weir_lookups_create(
+	uv_loop_t *loop, struct weir_mailboxes *mailboxes, struct weir_lookups **ret);
+// Ask all workers of the segment that the mailboxes are bound to, which must stay bound until done
+// or weir_lookups_abandon. question: copied. Returns 0, -ENOTCONN (no dataplane), -EBUSY
+// (WEIR_LOOKUPS_MAX are in flight) or -ENOMEM; done is then not called.
+int weir_lookups_ask(struct weir_lookups *lookups, const struct weir_message *question,
+	weir_lookup_done done, void *context);
 // The dataplane has exited: fail all pending lookups.
 void weir_lookups_abandon(struct weir_lookups *lookups); // NULL is fine
 // Memory is released by the loop's next iterations. NULL is fine.

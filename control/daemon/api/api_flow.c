@@ -316,7 +316,7 @@ void weir_api_flow_lookup(struct weir_daemon *daemon, struct weir_api_call *call
 		return;
 	}
 	*lookup = (struct lookup){.daemon = daemon, .call = call};
-	r = weir_lookups_ask(daemon->lookups, daemon->segment, &question, on_done, lookup);
+	r = weir_lookups_ask(daemon->lookups, &question, on_done, lookup);
 	if (r == -EBUSY) {
 		weir_api_fail(call, WEIR_API_REFUSED, "%d lookups are in progress: try again later",
 			WEIR_LOOKUPS_MAX);

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Mailboxes: control's side of the messages between it and the workers (mailbox.h). Whoever sends
+// messages of a kind gets the responses of that kind.
+//
+// Threads: one, that of the loop.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "mailbox.h"
+#include "segment.h"
+
+#define WEIR_MAILBOXES_KINDS 8u // kinds of messages are below
+
+// A worker's response to a message; unchecked but for its kind. May send.
+typedef void (*weir_mailboxes_taker)(
+	void *context, uint32_t worker, const struct weir_message *message);
+
+struct weir_mailboxes {
+	const struct weir_segment *segment; // NULL while there is no dataplane
+	uint64_t sequence; // of the last message
+	struct {
+		weir_mailboxes_taker taker;
+		void *context;
+	} kinds[WEIR_MAILBOXES_KINDS];
+};
+
+// first: the number that messages count from. The rings may hold late responses to a former control
+// process, which none of ours may match: the time since boot in nanoseconds will do.
+void weir_mailboxes_init(struct weir_mailboxes *mailboxes, uint64_t first);
+// A dataplane was attached, or (NULL) is gone. The segment is borrowed.
+void weir_mailboxes_bind(struct weir_mailboxes *mailboxes, const struct weir_segment *segment);
+// Who takes the responses of a kind (below WEIR_MAILBOXES_KINDS), one for each.
+void weir_mailboxes_subscribe(
+	struct weir_mailboxes *mailboxes, uint32_t kind, weir_mailboxes_taker taker, void *context);
+
+// A number for a message, or for the same one to several workers; never given before.
+uint64_t weir_mailboxes_number(struct weir_mailboxes *mailboxes);
+// Send a message, with the number in it, to a worker of the segment. False when its ring is full or
+// there is no dataplane.
+bool weir_mailboxes_send(const struct weir_mailboxes *mailboxes, uint32_t worker,
+	const struct weir_message *message);
+// Hand out all responses that have come, at most one ring's worth of each worker. Whoever waits for
+// one calls this from a timer of his own.
+void weir_mailboxes_take(const struct weir_mailboxes *mailboxes);

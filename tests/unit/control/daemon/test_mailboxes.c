@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Mailboxes: who gets which response, and that nothing is read without a dataplane.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "mailboxes.h"
+
+struct lab {
+	struct weir_segment *dataplane, *control;
+	struct weir_mailboxes mailboxes;
+	uint32_t taken[2]; // by who took
+	uint64_t sequence; // of the last one
+	uint32_t worker;
+};
+
+static void take_lookup(void *context, uint32_t worker, const struct weir_message *message) {
+	struct lab *lab = context;
+
+	lab->taken[0]++;
+	lab->sequence = message->sequence;
+	lab->worker = worker;
+}
+
+static void take_waiting(void *context, uint32_t worker, const struct weir_message *message) {
+	struct lab *lab = context;
+
+	(void)worker;
+	(void)message;
+	lab->taken[1]++;
+}
+
+static void lab_init(struct lab *lab) {
+	static const struct weir_port_info ports[1] = {{.name = "wan", .mtu = 1500}};
+	const struct weir_segment_params params = {.workers = 2,
+		.ports = 1,
+		.max_services = 4,
+		.max_backends = 16,
+		.heap_bytes = 1 << 20,
+		.tsc_hz = 1000000000,
+		.port_info = ports};
+
+	*lab = (struct lab){0};
+	assert_int_equal(weir_segment_create(&params, &lab->dataplane), 0);
+	assert_int_equal(weir_segment_attach_own(lab->dataplane, &lab->control), 0);
+	weir_mailboxes_init(&lab->mailboxes, 1000);
+	weir_mailboxes_subscribe(&lab->mailboxes, WEIR_MESSAGE_FLOW_LOOKUP, take_lookup, lab);
+	weir_mailboxes_subscribe(&lab->mailboxes, WEIR_MESSAGE_FLOW_WAITING, take_waiting, lab);
+}
+
+static void lab_fini(struct lab *lab) {
+	weir_segment_free(lab->control);
+	weir_segment_free(lab->dataplane);
+}
+
+// A worker responds with what it was asked.
+static bool echo(struct lab *lab, uint32_t worker) {
+	struct weir_worker_box *ours = &lab->dataplane->worker_boxes[worker];
+	const struct weir_control_box *theirs = &lab->dataplane->control_boxes[worker];
+	struct weir_message message;
+
+	return weir_mailbox_receive(&theirs->request, &ours->request, &message) &&
+	       weir_mailbox_send(&ours->response, &theirs->response, &message);
+}
+
+static void mailboxes_hand_each_response_to_who_asked(void **state) {
+	struct lab lab;
+	struct weir_message message = {.kind = WEIR_MESSAGE_FLOW_LOOKUP};
+
+	(void)state;
+	lab_init(&lab);
+	weir_mailboxes_bind(&lab.mailboxes, lab.control);
+	message.sequence = weir_mailboxes_number(&lab.mailboxes);
+	assert_int_equal(message.sequence, 1001);
+	assert_true(weir_mailboxes_send(&lab.mailboxes, 1, &message));
+	assert_true(echo(&lab, 1));
+	weir_mailboxes_take(&lab.mailboxes);
+	assert_int_equal(lab.taken[0], 1);
+	assert_int_equal(lab.sequence, 1001);
+	assert_int_equal(lab.worker, 1);
+	message.kind = WEIR_MESSAGE_FLOW_WAITING;
+	assert_true(weir_mailboxes_send(&lab.mailboxes, 0, &message));
+	message.kind = 6; // nobody takes these, nor those beyond all kinds
+	assert_true(weir_mailboxes_send(&lab.mailboxes, 0, &message));
+	message.kind = 4711;
+	assert_true(weir_mailboxes_send(&lab.mailboxes, 0, &message));
+	while (echo(&lab, 0)) {
+	}
+	weir_mailboxes_take(&lab.mailboxes);
+	assert_int_equal(lab.taken[0], 1);
+	assert_int_equal(lab.taken[1], 1);
+	lab_fini(&lab);
+}
+
+static void mailboxes_without_room_or_dataplane_send_nothing(void **state) {
+	struct lab lab;
+	struct weir_message message = {.kind = WEIR_MESSAGE_FLOW_LOOKUP};
+
+	(void)state;
+	lab_init(&lab);
+	assert_false(weir_mailboxes_send(&lab.mailboxes, 0, &message));
+	weir_mailboxes_take(&lab.mailboxes);
+	weir_mailboxes_bind(&lab.mailboxes, lab.control);
+	assert_false(weir_mailboxes_send(&lab.mailboxes, 2, &message)); // two workers
+	for (int i = 0; i < WEIR_MAILBOX_MESSAGES; i++) {
+		assert_true(weir_mailboxes_send(&lab.mailboxes, 0, &message));
+	}
+	assert_false(weir_mailboxes_send(&lab.mailboxes, 0, &message));
+	assert_true(echo(&lab, 0));
+	weir_mailboxes_bind(&lab.mailboxes, NULL);
+	weir_mailboxes_take(&lab.mailboxes);
+	assert_int_equal(lab.taken[0], 0);
+	lab_fini(&lab);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(mailboxes_hand_each_response_to_who_asked),
+		cmocka_unit_test(mailboxes_without_room_or_dataplane_send_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
