@@ -14,8 +14,11 @@
 #include <rte_prefetch.h>
 #include <rte_ring.h>
 
+#include "flow.h"
 #include "flow_query.h"
 #include "segment.h"
+
+_Static_assert(WEIR_DISTRIBUTOR_BUCKETS == WEIR_FLOW_PARTS, "a bucket is a part of the flows");
 
 #define PREFETCH 4u // packets ahead
 

@@ -277,3 +277,33 @@ void weir_policy_react_ended(struct weir_policy_worker *worker, struct weir_poli
 		weir_window_refresh(worker, client, ops, id);
 	}
 }
+
+// --- flows that go to another worker ---
+
+void weir_policy_take_flows(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	uint16_t id, uint32_t active, uint32_t half_open) {
+	struct weir_policy_backend *backend = &worker->backends[id];
+
+	backend->half_open += half_open;
+	backend->active += active;
+	if (client->reacts != 0) {
+		weir_policy_react_resumed(worker, client, id);
+	}
+}
+
+void weir_policy_give_flows(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	uint16_t id, uint32_t active, uint32_t half_open) {
+	struct weir_policy_backend *backend = &worker->backends[id];
+
+	backend->half_open -= half_open < backend->half_open ? half_open : backend->half_open;
+	backend->active -= active < backend->active ? active : backend->active;
+	if (weir_policy_below_limit(client, backend)) {
+		client->exhausted = 0;
+		if (client->spill_full != 0) {
+			weir_policy_has_room(client, id);
+		}
+	}
+	if (client->reacts != 0) {
+		weir_policy_react_resumed(worker, client, id);
+	}
+}

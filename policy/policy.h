@@ -393,6 +393,13 @@ static inline void weir_policy_ended(struct weir_policy_worker *worker,
 	}
 }
 
+// Established or half-open flows (half_open of them, never established so far) of a backend go from
+// one worker to another: the one takes them, the other gives them away. They are not charged again.
+void weir_policy_take_flows(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	uint16_t id, uint32_t active, uint32_t half_open);
+void weir_policy_give_flows(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	uint16_t id, uint32_t active, uint32_t half_open);
+
 // The slot of a hash in a Maglev table: multiply and shift, no division. slots > 0.
 static inline uint32_t weir_policy_slot(uint64_t hash, uint32_t slots) {
 	return (uint32_t)(((hash >> 32) * slots) >> 32);

@@ -92,6 +92,16 @@ static inline void weir_reader_quiescent(struct weir_reader *reader) {
 // memory yet (weir_segment_follow). [worker, outside of its turns]
 void weir_reader_settle(struct weir_reader *reader);
 
+// How far a reader has taken over rows, and whether one (of another worker) has come so far: then
+// it knows all backends that the first one knew. [worker]
+static inline uint64_t weir_reader_rows(const struct weir_reader *reader) {
+	return reader->rows_seen;
+}
+
+static inline bool weir_reader_has_rows(const struct weir_reader *reader, uint64_t rows) {
+	return reader->scan == WEIR_READER_NO_SCAN && (int64_t)(reader->rows_seen - rows) >= 0;
+}
+
 // The row of a backend (below max_backends) as it is now; all zeroes when none was published.
 // Returns false when it is being changed: try again later. Used by adoption, control and tests.
 bool weir_reader_row(

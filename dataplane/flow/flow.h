@@ -20,6 +20,11 @@ struct weir_flow_key {
 	uint8_t protocol;
 };
 
+// Flows fall into this many parts, by their hash and the secret of the flow table: what one worker
+// hands to another when work is spread anew (flow_parts.h).
+#define WEIR_FLOW_PART_BITS 10
+#define WEIR_FLOW_PARTS (1u << WEIR_FLOW_PART_BITS)
+
 // What a packet tells about its flow. Only the client's half is seen with direct server return
 // (DSR), and the states are right with that half alone:
 //   SYN        -> SYN seen (a new flow; also from closing: the client reuses its port)

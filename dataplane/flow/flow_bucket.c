@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "flow_bucket.h"
 
-static bool fills_up(const struct weir_flow_part *part) {
-	return part->count > part->capacity - part->capacity / 4;
+static bool fills_up(const struct weir_flow_family *family) {
+	return family->count > family->capacity - family->capacity / 4;
 }
 
 void weir_flow_stamp_anew(struct weir_flow_table *table, uint64_t now_ns) {
@@ -20,8 +20,8 @@ void weir_flow_stamp_anew(struct weir_flow_table *table, uint64_t now_ns) {
 	table->stamps.word[WEIR_FLOW_EVENT_DATA][WEIR_PHASE_CLOSING] = stamp[WEIR_PHASE_CLOSING];
 	table->stamps.word[WEIR_FLOW_EVENT_DATAGRAM][WEIR_PHASE_UDP] = stamp[WEIR_PHASE_UDP];
 	table->now.timeout_ticks[WEIR_PHASE_RESET] =
-		fills_up(&table->part4) || fills_up(&table->part6) ? table->reset_ticks_short
-								   : table->reset_ticks;
+		fills_up(&table->family4) || fills_up(&table->family6) ? table->reset_ticks_short
+								       : table->reset_ticks;
 	table->idle_searches = WEIR_FLOW_IDLE_SEARCHES;
 	table->stamped = now_ns >> WEIR_FLOW_STAMP_SHIFT;
 }

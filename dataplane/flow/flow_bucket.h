@@ -19,6 +19,10 @@
 // Which two buckets a flow has depends on its hash, which all instances share and outsiders may
 // know, and on a secret of the table: nobody can aim many flows at one bucket.
 //
+// Parts. The memory of a table is its own, or shared by the tables of all workers (flow_memory.h).
+// Shared memory consists of WEIR_FLOW_PARTS parts, each owned by one table at a time; both buckets
+// of a flow lie in one part, which the top bits of a product give that the lookup needs anyway.
+//
 // Threads: one table per worker; only that worker calls these.
 #pragma once
 
@@ -29,10 +33,8 @@
 
 #include "flow.h"
 #include "flow_destinations.h"
+#include "flow_memory.h"
 #include "hash.h"
-
-#define WEIR_FLOW_SLOTS4 4u
-#define WEIR_FLOW_SLOTS6 2u
 
 // The state of a flow in four bits. Users see enum weir_flow_state.
 enum weir_flow_phase {
@@ -87,17 +89,21 @@ struct weir_flow_bucket6 {
 } __attribute__((aligned(64)));
 _Static_assert(sizeof(struct weir_flow_bucket6) == 64, "one cache line");
 
-struct weir_flow_part { // the flows of one family
-	void *buckets;
+struct weir_flow_family { // the flows of one family
+	void *buckets; // of all parts, this table's or not
 	uint32_t *starts; // per slot: when it began, in ticks of 2^14 ns; 0 = not measured
 	uint32_t slots; // of a bucket
 	uint64_t bucket_count; // 64 bits: as it is, an operand of weir_flow_bucket_from
+	uint64_t part_buckets; // of a part
+	uint64_t part_step; // from a part to the next; 0 = there is one part only
+	uint64_t owned_buckets; // of the parts of this table
 	uint32_t capacity; // flows
 	uint32_t count;
 	uint32_t half_open;
 	uint32_t half_open_max;
 	uint32_t crowded_at; // half-open flows: the mark that comes next, high or low
 	uint32_t sweep_next; // bucket
+	uint32_t sweep_end; // of the part that it lies in
 	uint32_t sweeps; // completed
 	uint64_t sweep_rate; // buckets per 2^20 ns, 16 fractional bits
 	uint64_t sweep_debt; // buckets due, 16 fractional bits
@@ -128,12 +134,21 @@ struct weir_flow_late_starts {
 	uint32_t *at[WEIR_FLOW_STARTS_LATE];
 };
 
+// Which parts of its memory a table owns (flow_parts.h).
+struct weir_flow_owned {
+	uint64_t bits[WEIR_FLOW_PARTS / 64];
+	uint32_t parts; // that may be used: bits that are set
+	uint32_t count; // that bring their share: also those that come or go
+	uint32_t shift; // of the number of parts: 0, or WEIR_FLOW_PART_BITS
+	uint32_t half_open_percent;
+};
+
 struct weir_flow_table {
 	struct weir_flow_stamps stamps;
 	struct weir_flow_now now;
-	struct weir_flow_part part4;
-	struct weir_flow_part part6;
-	struct weir_flow_destinations destinations; // of part6
+	struct weir_flow_family family4;
+	struct weir_flow_family family6;
+	struct weir_flow_destinations destinations; // of family6
 	uint8_t shift[WEIR_FLOW_PHASE_ROOM]; // tick of a phase = 2^shift ns
 	bool measuring; // a start was ever remembered
 	uint64_t hash_seed;
@@ -146,6 +161,9 @@ struct weir_flow_table {
 	uint64_t evicted; // half-open
 	uint64_t idle_evicted; // others, of a full table
 	uint32_t idle_searches; // that may still fail before the next stamp
+	struct weir_flow_owned owned;
+	struct weir_flow_memory *memory;
+	bool private; // memory is this table's alone
 	struct weir_flow_late_starts late;
 };
 
@@ -220,19 +238,27 @@ static inline uint32_t weir_flow_first_bucket(
 	return weir_flow_bucket_from(bucket_count, hash, secret->first);
 }
 
-static inline uint32_t weir_flow_second_bucket(
-	const struct weir_flow_secret *secret, uint64_t bucket_count, uint64_t hash) {
-	return weir_flow_bucket_from(bucket_count, hash, secret->second);
+// The part of all flows that a flow belongs to, of WEIR_FLOW_PARTS. With so many parts of the same
+// number of buckets each, the flow's first bucket lies in it: both are the top of one product.
+static inline uint32_t weir_flow_part(const struct weir_flow_secret *secret, uint64_t hash) {
+	return (uint32_t)((hash * secret->first) >> (64 - WEIR_FLOW_PART_BITS));
+}
+
+// In the same part as the first one.
+static inline uint32_t weir_flow_second_bucket(const struct weir_flow_secret *secret,
+	const struct weir_flow_family *family, uint64_t hash) {
+	return (uint32_t)(weir_flow_part(secret, hash) * family->part_step +
+			  weir_flow_bucket_from(family->part_buckets, hash, secret->second));
 }
 
 static inline struct weir_flow_bucket4 *weir_flow_bucket4_at(
 	const struct weir_flow_table *table, uint32_t bucket) {
-	return &((struct weir_flow_bucket4 *)table->part4.buckets)[bucket];
+	return &((struct weir_flow_bucket4 *)table->family4.buckets)[bucket];
 }
 
 static inline struct weir_flow_bucket6 *weir_flow_bucket6_at(
 	const struct weir_flow_table *table, uint32_t bucket) {
-	return &((struct weir_flow_bucket6 *)table->part6.buckets)[bucket];
+	return &((struct weir_flow_bucket6 *)table->family6.buckets)[bucket];
 }
 
 // --- prefetch -------------------------------------------------------------------------------
@@ -427,9 +453,8 @@ static inline bool weir_flow_absent(const struct weir_flow_table *table,
 	const struct weir_flow_secret *secret = &table->secret;
 
 	if (likely(key->family == 4)) {
-		uint64_t count = table->part4.bucket_count;
-		uint32_t first = weir_flow_first_bucket(secret, count, hash);
-		uint32_t second = weir_flow_second_bucket(secret, count, hash);
+		uint32_t first = weir_flow_first_bucket(secret, table->family4.bucket_count, hash);
+		uint32_t second = weir_flow_second_bucket(secret, &table->family4, hash);
 		weir_flow_tuple4 tuple = weir_flow_tuple4_of(key);
 
 		ret_buckets[0] = first;
@@ -438,9 +463,8 @@ static inline bool weir_flow_absent(const struct weir_flow_table *table,
 			       weir_flow_match4(weir_flow_bucket4_at(table, second), tuple)) == 0;
 	} else {
 		uint64_t hash6 = weir_flow_bucket_hash6(secret, key->source, hash);
-		uint64_t count = table->part6.bucket_count;
-		uint32_t first = weir_flow_first_bucket(secret, count, hash6);
-		uint32_t second = weir_flow_second_bucket(secret, count, hash6);
+		uint32_t first = weir_flow_first_bucket(secret, table->family6.bucket_count, hash6);
+		uint32_t second = weir_flow_second_bucket(secret, &table->family6, hash6);
 		struct weir_flow_tuple6 tuple = weir_flow_tuple6_of(key);
 
 		ret_buckets[0] = first;
@@ -458,9 +482,9 @@ static inline bool weir_flow_absent(const struct weir_flow_table *table,
 // finds without the entry. From seven eighths of the limit on, so that the flows that were chosen
 // by the policy have had their second packet before any is evicted; until three quarters.
 static inline bool weir_flow_crowded(struct weir_flow_table *table, uint8_t family) {
-	struct weir_flow_part *part = likely(family == 4) ? &table->part4 : &table->part6;
-	bool crowded = part->half_open >= part->crowded_at;
+	struct weir_flow_family *flows = likely(family == 4) ? &table->family4 : &table->family6;
+	bool crowded = flows->half_open >= flows->crowded_at;
 
-	part->crowded_at = part->half_open_max - part->half_open_max / (crowded ? 4 : 8);
-	return crowded || part->count >= part->capacity;
+	flows->crowded_at = flows->half_open_max - flows->half_open_max / (crowded ? 4 : 8);
+	return crowded || flows->count >= flows->capacity;
 }

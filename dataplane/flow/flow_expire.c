@@ -23,51 +23,98 @@ void weir_flow_bucket_expire(
 	}
 }
 
-// Clear old starts long before their ticks wrap. Such a flow is not measured.
-static void starts_forget(
+void weir_flow_starts_forget(
 	struct weir_flow_table *table, bool ipv6, uint32_t bucket, uint64_t now_ns) {
-	struct weir_flow_part *part = weir_flow_part_of(table, ipv6);
-	uint32_t *starts = &part->starts[(uint64_t)bucket * part->slots];
+	struct weir_flow_family *family = weir_flow_family_of(table, ipv6);
+	uint32_t *starts = &family->starts[(uint64_t)bucket * family->slots];
 	uint32_t now = (uint32_t)(now_ns >> WEIR_FLOW_START_SHIFT);
 
-	for (uint32_t slot = 0; slot < part->slots; slot++) {
+	for (uint32_t slot = 0; slot < family->slots; slot++) {
 		if (starts[slot] != 0 && now - starts[slot] > INT32_MAX / 2) {
 			starts[slot] = 0;
 		}
 	}
 }
 
-static bool part_sweep(
+// --- order ----------------------------------------------------------------------------------
+
+static uint32_t part_at(const struct weir_flow_family *family) {
+	return (uint32_t)((family->sweep_end - 1) / family->part_buckets);
+}
+
+static void go_to(struct weir_flow_family *family, uint32_t part) {
+	family->sweep_next = (uint32_t)(part * family->part_buckets);
+	family->sweep_end = (uint32_t)(family->sweep_next + family->part_buckets);
+}
+
+// The part behind `from` that the table owns; `from` when there is no other.
+static uint32_t owned_after(const struct weir_flow_owned *owned, uint32_t from) {
+	const uint32_t words = RTE_DIM(owned->bits);
+	uint32_t word = from / 64;
+	uint64_t bits = from % 64 == 63 ? 0 : owned->bits[word] & ~0ull << (from % 64 + 1);
+
+	for (uint32_t i = 0; bits == 0 && i < words; i++) {
+		word = (word + 1) % words;
+		bits = owned->bits[word];
+	}
+	return bits == 0 ? from : word * 64 + (uint32_t)__builtin_ctzll(bits);
+}
+
+// The sweep has come to the end of a part: go on with the next one that the table owns.
+static void next_part(const struct weir_flow_table *table, struct weir_flow_family *family) {
+	uint32_t from = part_at(family);
+	uint32_t part = owned_after(&table->owned, from);
+
+	family->sweeps += part <= from;
+	go_to(family, part);
+}
+
+void weir_flow_sweep_from(struct weir_flow_table *table, uint32_t part) {
+	go_to(&table->family4, part);
+	go_to(&table->family6, part);
+}
+
+void weir_flow_sweep_leave(struct weir_flow_table *table, uint32_t part) {
+	if (part_at(&table->family4) == part) {
+		next_part(table, &table->family4);
+	}
+	if (part_at(&table->family6) == part) {
+		next_part(table, &table->family6);
+	}
+}
+
+// --- sweep ----------------------------------------------------------------------------------
+
+static bool family_sweep(
 	struct weir_flow_table *table, bool ipv6, uint64_t elapsed_ns, uint64_t now_ns) {
-	struct weir_flow_part *part = weir_flow_part_of(table, ipv6);
+	struct weir_flow_family *family = weir_flow_family_of(table, ipv6);
 	uint64_t due;
 
-	part->sweep_debt += (elapsed_ns * part->sweep_rate) >> WEIR_FLOW_SWEEP_SHIFT;
-	due = part->sweep_debt >> 16;
+	family->sweep_debt += (elapsed_ns * family->sweep_rate) >> WEIR_FLOW_SWEEP_SHIFT;
+	due = family->sweep_debt >> 16;
 	if (due > SWEEP_BUCKETS_MAX) { // the next calls sweep the rest
 		due = SWEEP_BUCKETS_MAX;
 	}
-	part->sweep_debt -= due << 16;
-	if (part->sweep_debt >> 16 > part->bucket_count) {
-		part->sweep_debt = (uint64_t)part->bucket_count << 16;
+	family->sweep_debt -= due << 16;
+	if (family->sweep_debt >> 16 > family->owned_buckets) {
+		family->sweep_debt = family->owned_buckets << 16;
 	}
-	if (part->count == 0) {
-		part->sweep_debt = 0;
+	if (family->count == 0 || unlikely(table->owned.parts == 0)) {
+		family->sweep_debt = 0;
 		return false;
 	}
 	while (due-- > 0) {
-		weir_flow_bucket_expire(table, ipv6, part->sweep_next, now_ns);
-		if (unlikely(part->sweeps % FORGET_SWEEPS == 0) && table->measuring) {
-			starts_forget(table, ipv6, part->sweep_next, now_ns);
+		weir_flow_bucket_expire(table, ipv6, family->sweep_next, now_ns);
+		if (unlikely(family->sweeps % FORGET_SWEEPS == 0) && table->measuring) {
+			weir_flow_starts_forget(table, ipv6, family->sweep_next, now_ns);
 		}
-		if (++part->sweep_next == part->bucket_count) {
-			part->sweep_next = 0;
-			part->sweeps++;
+		if (++family->sweep_next == family->sweep_end) {
+			next_part(table, family);
 		}
 	}
 	__builtin_prefetch(
-		weir_flow_bucket_words(table, ipv6, part->sweep_next)); // for the next call
-	return part->sweep_debt >> 16 >= SWEEP_BUCKETS_MAX;
+		weir_flow_bucket_words(table, ipv6, family->sweep_next)); // for the next call
+	return family->sweep_debt >> 16 >= SWEEP_BUCKETS_MAX;
 }
 
 bool weir_flow_sweep(struct weir_flow_table *table, uint64_t now_ns) {
@@ -80,6 +127,6 @@ bool weir_flow_sweep(struct weir_flow_table *table, uint64_t now_ns) {
 	}
 	table->swept_ns = now_ns;
 	weir_flow_settle_starts(table);
-	more = part_sweep(table, false, elapsed_ns, now_ns);
-	return part_sweep(table, true, elapsed_ns, now_ns) || more;
+	more = family_sweep(table, false, elapsed_ns, now_ns);
+	return family_sweep(table, true, elapsed_ns, now_ns) || more;
 }

@@ -14,6 +14,15 @@
 // Returns true when more is due: call again soon, do not sleep.
 bool weir_flow_sweep(struct weir_flow_table *table, uint64_t now_ns);
 
+// The table has its first part: sweep from there.
+void weir_flow_sweep_from(struct weir_flow_table *table, uint32_t part);
+// A part is no longer the table's: go on with the next one.
+void weir_flow_sweep_leave(struct weir_flow_table *table, uint32_t part);
+
+// Clear the old starts of a bucket long before their ticks wrap. Such a flow is not measured.
+void weir_flow_starts_forget(
+	struct weir_flow_table *table, bool ipv6, uint32_t bucket, uint64_t now_ns);
+
 // End the flows of a bucket that have expired.
 void weir_flow_bucket_expire(
 	struct weir_flow_table *table, bool ipv6, uint32_t bucket, uint64_t now_ns);

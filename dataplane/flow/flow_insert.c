@@ -28,7 +28,7 @@ static __rte_always_inline int slot_free(
 // The other one of the two buckets of the flow in a slot.
 static uint32_t other_bucket(
 	const struct weir_flow_table *table, bool ipv6, uint32_t bucket, unsigned int slot) {
-	uint32_t count = ipv6 ? table->part6.bucket_count : table->part4.bucket_count;
+	const struct weir_flow_family *family = ipv6 ? &table->family6 : &table->family4;
 	uint32_t word = *weir_flow_word_at(table, ipv6, bucket, slot);
 	uint8_t protocol = weir_flow_is_udp(word) ? 17 : 6;
 	uint32_t first;
@@ -48,8 +48,8 @@ static uint32_t other_bucket(
 			(uint16_t)b->ports[slot], (uint16_t)(b->ports[slot] >> 16), protocol,
 			table->hash_seed);
 	}
-	first = weir_flow_first_bucket(&table->secret, count, hash);
-	return first != bucket ? first : weir_flow_second_bucket(&table->secret, count, hash);
+	first = weir_flow_first_bucket(&table->secret, family->bucket_count, hash);
+	return first != bucket ? first : weir_flow_second_bucket(&table->secret, family, hash);
 }
 
 static void slot_move(struct weir_flow_table *table, bool ipv6, uint32_t to, unsigned int to_slot,
@@ -74,7 +74,7 @@ static void slot_move(struct weir_flow_table *table, bool ipv6, uint32_t to, uns
 	}
 	if (table->measuring) {
 		weir_flow_settle_starts(table);
-		target.part->starts[target.slot] = source.part->starts[source.slot];
+		target.family->starts[target.slot] = source.family->starts[source.slot];
 	}
 	*target.word = *source.word;
 	*source.word = 0;
@@ -176,15 +176,15 @@ static __rte_always_inline int evict_half_open(struct weir_flow_table *table, bo
 	uint32_t in_second = (uint32_t)(slots - 1 - index) >> 31;
 	uint32_t bucket = buckets[0] ^ ((buckets[0] ^ buckets[1]) & (0 - in_second));
 	unsigned int slot = index - in_second * slots;
-	struct weir_flow_part *part = weir_flow_part_of(table, ipv6);
+	struct weir_flow_family *family = weir_flow_family_of(table, ipv6);
 	uint32_t *word = weir_flow_word_at(table, ipv6, bucket, slot);
 	uint16_t backend = (uint16_t)*word;
 
 	// weir_flow_slot_end for a flow that is known to be half-open.
 	*ret_bucket = bucket;
 	*word = 0;
-	part->half_open--;
-	part->count--;
+	family->half_open--;
+	family->count--;
 	table->evicted++;
 	if (ipv6) {
 		weir_flow_release_destination(table, bucket, slot);
@@ -260,14 +260,15 @@ static __rte_always_inline int find_free(
 }
 
 // True if a flow that begins with this event may become one more half-open flow.
-static inline bool may_be_half_open(const struct weir_flow_part *part, enum weir_flow_event event) {
+static inline bool may_be_half_open(
+	const struct weir_flow_family *family, enum weir_flow_event event) {
 	return (event != WEIR_FLOW_EVENT_SYN && event != WEIR_FLOW_EVENT_DATAGRAM) ||
-	       likely(part->half_open < part->half_open_max);
+	       likely(family->half_open < family->half_open_max);
 }
 
 // True if there is room for one more flow that begins with this event.
-static inline bool has_room(const struct weir_flow_part *part, enum weir_flow_event event) {
-	return part->count < part->capacity && may_be_half_open(part, event);
+static inline bool has_room(const struct weir_flow_family *family, enum weir_flow_event event) {
+	return family->count < family->capacity && may_be_half_open(family, event);
 }
 
 // There is no flow to evict in the two buckets. If they have a free slot, evict one from the
@@ -275,7 +276,7 @@ static inline bool has_room(const struct weir_flow_part *part, enum weir_flow_ev
 // flow. Of the pairs of IPv4 it is a fifth, and the adjacent buckets cost two cache misses.
 static __rte_noinline int make_way6(struct weir_flow_table *table, const uint32_t buckets[2],
 	const struct weir_flow_start *start, uint32_t *ret_bucket) {
-	const uint32_t count = table->part6.bucket_count;
+	const uint32_t count = table->family6.bucket_count;
 	int slot = find_free(table, true, buckets, ret_bucket);
 	uint32_t adjacent[2], rank, unused;
 
@@ -287,7 +288,8 @@ static __rte_noinline int make_way6(struct weir_flow_table *table, const uint32_
 	}
 	rank = oldest_half_open(table, true, adjacent);
 	if (rank == 0) {
-		return table->idle_searches > 0 && may_be_half_open(&table->part6, start->event) &&
+		return table->idle_searches > 0 &&
+				       may_be_half_open(&table->family6, start->event) &&
 				       evict_idle(table, true, adjacent, start->now_ns, &unused) >=
 					       0
 			       ? slot
@@ -319,7 +321,7 @@ static __rte_noinline int search_idle(struct weir_flow_table *table, bool ipv6,
 // packet.
 static __rte_always_inline int make_way(struct weir_flow_table *table, bool ipv6,
 	const uint32_t buckets[2], const struct weir_flow_start *start, uint32_t *ret_bucket) {
-	if (unlikely(may_be_half_open(weir_flow_part_of(table, ipv6), start->event)) &&
+	if (unlikely(may_be_half_open(weir_flow_family_of(table, ipv6), start->event)) &&
 		table->idle_searches > 0) {
 		return search_idle(table, ipv6, buckets, start, ret_bucket);
 	}
@@ -329,13 +331,13 @@ static __rte_always_inline int make_way(struct weir_flow_table *table, bool ipv6
 // No free slot can be used at once: end expired flows, else move others.
 static __rte_noinline int search_room(struct weir_flow_table *table, bool ipv6,
 	const uint32_t buckets[2], const struct weir_flow_start *start, uint32_t *ret_bucket) {
-	struct weir_flow_part *part = weir_flow_part_of(table, ipv6);
+	struct weir_flow_family *family = weir_flow_family_of(table, ipv6);
 	int slot = -1;
 	uint32_t rank;
 
 	weir_flow_bucket_expire(table, ipv6, buckets[0], start->now_ns);
 	weir_flow_bucket_expire(table, ipv6, buckets[1], start->now_ns);
-	if (has_room(part, start->event)) {
+	if (has_room(family, start->event)) {
 		slot = find_free(table, ipv6, buckets, ret_bucket);
 		if (slot < 0) {
 			slot = make_room(table, ipv6, buckets, ret_bucket);
@@ -355,7 +357,7 @@ static __rte_always_inline int find_room(struct weir_flow_table *table, bool ipv
 	const uint32_t buckets[2], const struct weir_flow_start *start, uint32_t *ret_bucket) {
 	uint32_t rank;
 
-	if (likely(has_room(weir_flow_part_of(table, ipv6), start->event))) {
+	if (likely(has_room(weir_flow_family_of(table, ipv6), start->event))) {
 		int slot = find_free(table, ipv6, buckets, ret_bucket);
 
 		return likely(slot >= 0) ? slot
@@ -405,7 +407,7 @@ static __rte_always_inline void expire_same_key(struct weir_flow_table *table, b
 // ipv6: a constant, so that each family has its own copy of this function.
 static __rte_always_inline weir_flow_ref insert(struct weir_flow_table *table, bool ipv6,
 	const struct weir_flow_key *key, uint64_t hash, const struct weir_flow_start *start) {
-	struct weir_flow_part *part = weir_flow_part_of(table, ipv6);
+	struct weir_flow_family *family = weir_flow_family_of(table, ipv6);
 	uint32_t buckets[2], bucket;
 	struct weir_flow_place place;
 	int slot, destination = 0;
@@ -418,9 +420,8 @@ static __rte_always_inline weir_flow_ref insert(struct weir_flow_table *table, b
 			ipv6 ? weir_flow_bucket_hash6(&table->secret, key->source, hash) : hash;
 
 		buckets[0] =
-			weir_flow_first_bucket(&table->secret, part->bucket_count, bucket_hash);
-		buckets[1] =
-			weir_flow_second_bucket(&table->secret, part->bucket_count, bucket_hash);
+			weir_flow_first_bucket(&table->secret, family->bucket_count, bucket_hash);
+		buckets[1] = weir_flow_second_bucket(&table->secret, family, bucket_hash);
 		expire_same_key(table, ipv6, key, buckets, start->now_ns);
 	}
 	if (ipv6) {
@@ -440,7 +441,7 @@ static __rte_always_inline weir_flow_ref insert(struct weir_flow_table *table, b
 	place = weir_flow_place_at(table, ipv6, bucket, (unsigned int)slot);
 	key_store(table, ipv6, bucket, (unsigned int)slot, key, (uint16_t)destination);
 	weir_flow_slot_begin(table, &place, start);
-	part->count++;
+	family->count++;
 	return weir_flow_ref_make(ipv6, bucket, (unsigned int)slot);
 }
 

@@ -68,7 +68,7 @@ static void start_store(struct weir_flow_table *table, const struct weir_flow_pl
 	// All starts are 0 until the first measured flow: there is nothing to write.
 	if (table->measuring) {
 		struct weir_flow_late_starts *late = &table->late;
-		uint32_t *at = &place->part->starts[place->slot];
+		uint32_t *at = &place->family->starts[place->slot];
 
 		if (unlikely(late->count == WEIR_FLOW_STARTS_LATE)) {
 			weir_flow_settle_starts(table);
@@ -86,7 +86,7 @@ static uint64_t service_ns(
 
 	if (table->measuring) {
 		weir_flow_settle_starts(table);
-		start = place->part->starts[place->slot];
+		start = place->family->starts[place->slot];
 	}
 	// The time of a flow's last packet is known to a tick of its state only, so it may lie
 	// before the start.
@@ -96,23 +96,12 @@ static uint64_t service_ns(
 
 // --- ends -----------------------------------------------------------------------------------
 
-static inline bool is_open(unsigned int phase) {
-	return phase != WEIR_PHASE_CLOSING && phase != WEIR_PHASE_RESET &&
-	       phase != WEIR_PHASE_ABORTED;
-}
-
-// Half-open, whether it counts towards their limit or not.
-static inline bool is_unproven(unsigned int phase) {
-	return (phase & WEIR_PHASE_HALF_OPEN_MASK) == WEIR_PHASE_HALF_OPEN ||
-	       phase == WEIR_PHASE_WAITING;
-}
-
 // Report that a flow that was open has finished by a packet.
 static void report_finished(struct weir_flow_table *table, const struct weir_flow_place *place,
 	enum weir_outcome outcome, uint64_t now_ns) {
 	table->listener.finished(table->listener.context, (uint16_t)*place->word, outcome,
 		outcome == WEIR_OUTCOME_COMPLETED ? service_ns(table, place, now_ns) : 0,
-		is_unproven(weir_flow_phase_of(*place->word)));
+		weir_flow_is_unproven(weir_flow_phase_of(*place->word)));
 }
 
 // The outcome of an open flow that ends as `end` without FIN or RST.
@@ -138,7 +127,7 @@ static inline void report_end(struct weir_flow_table *table, const struct weir_f
 	int outcome = WEIR_OUTCOME_KNOWN;
 	uint64_t took_ns = 0;
 
-	if (is_open(phase)) {
+	if (weir_flow_is_open(phase)) {
 		outcome = (int)outcome_of(phase, end);
 	}
 	if (unlikely(outcome == WEIR_OUTCOME_COMPLETED)) { // it ended with its last packet
@@ -147,17 +136,32 @@ static inline void report_end(struct weir_flow_table *table, const struct weir_f
 
 		took_ns = service_ns(table, place, now_ns - idle_ns);
 	}
-	table->listener.ended(
-		table->listener.context, (uint16_t)word, end, outcome, took_ns, is_unproven(phase));
+	table->listener.ended(table->listener.context, (uint16_t)word, end, outcome, took_ns,
+		weir_flow_is_unproven(phase));
+}
+
+static inline void slot_clear(struct weir_flow_table *table, const struct weir_flow_place *place,
+	enum weir_flow_end end, uint64_t now_ns) {
+	place->family->half_open -= weir_flow_is_half_open(*place->word);
+	place->family->count--;
+	report_end(table, place, end, now_ns);
+	*place->word = 0;
+}
+
+void weir_flow_slot_lose(
+	struct weir_flow_table *table, const struct weir_flow_place *place, uint64_t now_ns) {
+	if (weir_flow_is_half_open(*place->word)) {
+		table->evicted++;
+	} else {
+		table->idle_evicted++;
+	}
+	slot_clear(table, place, WEIR_FLOW_END_EVICTED, now_ns);
 }
 
 void weir_flow_slot_end(struct weir_flow_table *table, const struct weir_flow_place *place,
 	enum weir_flow_end end, uint64_t now_ns) {
-	place->part->half_open -= weir_flow_is_half_open(*place->word);
-	place->part->count--;
-	report_end(table, place, end, now_ns);
-	*place->word = 0;
-	if (unlikely(place->part == &table->part6)) {
+	slot_clear(table, place, end, now_ns);
+	if (unlikely(place->family == &table->family6)) {
 		weir_flow_release_destination(table, (uint32_t)(place->slot / WEIR_FLOW_SLOTS6),
 			place->slot % WEIR_FLOW_SLOTS6);
 	}
@@ -202,7 +206,7 @@ bool weir_flow_advance(struct weir_flow_table *table, weir_flow_ref flow,
 	case STEP_RESUME:
 		if (table->measuring) { // a flow is measured once, and this one was
 			weir_flow_settle_starts(table);
-			place.part->starts[place.slot] = 0;
+			place.family->starts[place.slot] = 0;
 		}
 		table->listener.resumed(table->listener.context, backend);
 		break;
@@ -210,9 +214,9 @@ bool weir_flow_advance(struct weir_flow_table *table, weir_flow_ref flow,
 	case STEP_MOVE:
 		break;
 	}
-	place.part->half_open -= weir_flow_is_half_open(*place.word);
+	place.family->half_open -= weir_flow_is_half_open(*place.word);
 	*place.word = weir_flow_word_make(table, to->phase, backend, now_ns);
-	place.part->half_open += weir_flow_is_half_open(*place.word);
+	place.family->half_open += weir_flow_is_half_open(*place.word);
 	return false;
 }
 
@@ -236,20 +240,20 @@ static enum weir_flow_phase first_phase(const struct weir_flow_start *start) {
 static void begin_as(struct weir_flow_table *table, const struct weir_flow_place *place,
 	enum weir_flow_phase phase, const struct weir_flow_start *start) {
 	*place->word = weir_flow_word_make(table, phase, start->backend, start->now_ns);
-	place->part->half_open += weir_flow_is_half_open(*place->word);
+	place->family->half_open += weir_flow_is_half_open(*place->word);
 	start_store(table, place, start->measured, start->now_ns);
 }
 
 void weir_flow_slot_begin(struct weir_flow_table *table, const struct weir_flow_place *place,
 	const struct weir_flow_start *start) {
 	if (likely(start->event == WEIR_FLOW_EVENT_SYN) && likely(!start->joined) &&
-		likely(place->part->half_open < place->part->half_open_max)) {
+		likely(place->family->half_open < place->family->half_open_max)) {
 		*place->word = table->stamps.word[WEIR_FLOW_EVENT_SYN][WEIR_PHASE_SYN_SEEN] |
 			       start->backend;
-		place->part->half_open++;
+		place->family->half_open++;
 		start_store(table, place, start->measured, start->now_ns);
 	} else if (start->event == WEIR_FLOW_EVENT_SYN &&
-		   place->part->half_open >= place->part->half_open_max) {
+		   place->family->half_open >= place->family->half_open_max) {
 		begin_as(table, place, WEIR_PHASE_WAITING, start); // F4 holds for a restart too
 	} else {
 		begin_as(table, place, first_phase(start), start);
@@ -282,7 +286,7 @@ void weir_flow_restart(struct weir_flow_table *table, weir_flow_ref flow,
 		end = weir_flow_expiry_end(former);
 	}
 	report_end(table, &place, end, start->now_ns);
-	place.part->half_open -= weir_flow_is_half_open(*place.word);
+	place.family->half_open -= weir_flow_is_half_open(*place.word);
 	if (likely(start->event == WEIR_FLOW_EVENT_SYN)) {
 		weir_flow_slot_begin(table, &place, start);
 	} else {

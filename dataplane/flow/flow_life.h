@@ -36,5 +36,9 @@ void weir_flow_slot_begin(struct weir_flow_table *table, const struct weir_flow_
 void weir_flow_slot_end(struct weir_flow_table *table, const struct weir_flow_place *place,
 	enum weir_flow_end end, uint64_t now_ns);
 
+// Evict the flow in a slot, of IPv6, for which the table has no number of its destination.
+void weir_flow_slot_lose(
+	struct weir_flow_table *table, const struct weir_flow_place *place, uint64_t now_ns);
+
 // How a flow of this phase ended when it expires.
 enum weir_flow_end weir_flow_expiry_end(unsigned int phase);

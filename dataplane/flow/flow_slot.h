@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Flow slots: a slot of either family, and what its number and its bucket tell. Private to the flow
-// table: shared by flow_life.c, flow_expire.c, flow_insert.c and flow_table.c.
+// table: shared by flow_life.c, flow_expire.c, flow_insert.c, flow_parts.c and flow_table.c.
 //
 // Threads: one table per worker; only that worker calls these.
 #pragma once
@@ -12,7 +12,7 @@
 
 // A slot of either family. A reference is its number, the family in bit 62.
 struct weir_flow_place {
-	struct weir_flow_part *part;
+	struct weir_flow_family *family;
 	uint32_t *word;
 	uint64_t slot; // bucket * slots + slot in the bucket
 };
@@ -47,15 +47,16 @@ static inline unsigned int weir_flow_match(const struct weir_flow_table *table, 
 	return weir_flow_match4(weir_flow_bucket4_at(table, bucket), weir_flow_tuple4_of(key));
 }
 
-static inline struct weir_flow_part *weir_flow_part_of(struct weir_flow_table *table, bool ipv6) {
-	return ipv6 ? &table->part6 : &table->part4;
+static inline struct weir_flow_family *weir_flow_family_of(
+	struct weir_flow_table *table, bool ipv6) {
+	return ipv6 ? &table->family6 : &table->family4;
 }
 
 static inline struct weir_flow_place weir_flow_place_at(
 	struct weir_flow_table *table, bool ipv6, uint32_t bucket, unsigned int slot) {
-	struct weir_flow_part *part = weir_flow_part_of(table, ipv6);
+	struct weir_flow_family *family = weir_flow_family_of(table, ipv6);
 
-	return (struct weir_flow_place){.part = part,
+	return (struct weir_flow_place){.family = family,
 		.word = weir_flow_word_at(table, ipv6, bucket, slot),
 		.slot = (uint64_t)bucket * (ipv6 ? WEIR_FLOW_SLOTS6 : WEIR_FLOW_SLOTS4) + slot};
 }
@@ -76,6 +77,19 @@ static inline void weir_flow_release_destination(
 	struct weir_flow_table *table, uint32_t bucket, unsigned int slot) {
 	weir_flow_destinations_release(
 		&table->destinations, weir_flow_bucket6_at(table, bucket)->destination[slot]);
+}
+
+// --- phases ---------------------------------------------------------------------------------
+
+static inline bool weir_flow_is_open(unsigned int phase) {
+	return phase != WEIR_PHASE_CLOSING && phase != WEIR_PHASE_RESET &&
+	       phase != WEIR_PHASE_ABORTED;
+}
+
+// Half-open, whether it counts towards their limit or not.
+static inline bool weir_flow_is_unproven(unsigned int phase) {
+	return (phase & WEIR_PHASE_HALF_OPEN_MASK) == WEIR_PHASE_HALF_OPEN ||
+	       phase == WEIR_PHASE_WAITING;
 }
 
 // --- starts ---------------------------------------------------------------------------------

@@ -6,12 +6,9 @@
 #include <rte_malloc.h>
 
 #include "flow_expire.h"
+#include "flow_parts.h"
 #include "flow_slot.h"
 
-// Share of the slots that are in use when the table holds as many flows as it was made for. Buckets
-// of IPv6 are smaller: more of its flows would live in their second bucket, and be found later.
-#define FILL_PERCENT4 75
-#define FILL_PERCENT6 50
 #define MS 1000000ull
 
 static const struct {
@@ -34,62 +31,57 @@ static const struct {
 
 // --- create and free ------------------------------------------------------------------------
 
-struct part_size {
-	uint32_t slots; // of a bucket
-	uint32_t bucket_bytes;
-	uint32_t fill_percent;
-};
-
-static const struct part_size size4 = {
-	WEIR_FLOW_SLOTS4, sizeof(struct weir_flow_bucket4), FILL_PERCENT4};
-static const struct part_size size6 = {
-	WEIR_FLOW_SLOTS6, sizeof(struct weir_flow_bucket6), FILL_PERCENT6};
-
-static uint32_t buckets_for(uint32_t flows, const struct part_size *size) {
-	uint64_t wanted = (uint64_t)flows * 100 / size->fill_percent + 1;
-
-	return (uint32_t)((wanted + size->slots - 1) / size->slots);
-}
-
-static uint32_t ipv6_share(uint32_t flows, uint32_t percent) {
-	return RTE_MAX((uint32_t)((uint64_t)flows * percent / 100), 1u);
-}
-
 // One more than flows: a new flow gets its number before another one is evicted for it.
-static uint32_t destinations_for(uint32_t flows) {
-	return RTE_MIN(flows + 1, WEIR_FLOW_DESTINATIONS_MAX);
+static uint32_t destinations_for(uint64_t flows) {
+	return (uint32_t)RTE_MIN(flows + 1, (uint64_t)WEIR_FLOW_DESTINATIONS_MAX);
 }
 
-static uint64_t part_bytes(uint32_t flows, const struct part_size *size) {
-	return (uint64_t)buckets_for(flows, size) *
-	       (size->bucket_bytes + size->slots * sizeof(uint32_t));
+static uint64_t ipv6_share(uint64_t flows, uint32_t percent) {
+	return RTE_MAX(flows * percent / 100, 1ull);
 }
 
 uint64_t weir_flow_table_bytes(uint32_t flows, uint32_t ipv6_percent) {
-	uint32_t flows6 = ipv6_share(flows, ipv6_percent);
-
-	return sizeof(struct weir_flow_table) + part_bytes(flows, &size4) +
-	       part_bytes(flows6, &size6) + weir_flow_destinations_bytes(destinations_for(flows6));
+	return weir_flow_memory_bytes(flows, ipv6_percent, false) +
+	       weir_flow_table_own_bytes(flows, ipv6_percent);
 }
 
-static int part_create(struct weir_flow_part *part, uint32_t flows, const struct part_size *size,
-	const struct weir_flow_table_params *params) {
-	part->slots = size->slots;
-	part->bucket_count = buckets_for(flows, size);
-	part->capacity = flows;
-	part->half_open_max = (uint32_t)((uint64_t)flows * params->half_open_percent / 100);
-	if (part->half_open_max == 0) {
-		part->half_open_max = 1;
+uint64_t weir_flow_table_own_bytes(uint64_t flows, uint32_t ipv6_percent) {
+	return sizeof(struct weir_flow_table) +
+	       weir_flow_destinations_bytes(destinations_for(ipv6_share(flows, ipv6_percent)));
+}
+
+static void use_lines(struct weir_flow_family *family, const struct weir_flow_lines *lines,
+	const struct weir_flow_memory *memory) {
+	family->buckets = lines->buckets;
+	family->starts = lines->starts;
+	family->slots = lines->slots;
+	family->bucket_count = lines->bucket_count;
+	family->part_buckets = lines->part_buckets;
+	family->part_step = memory->shift > 0 ? lines->part_buckets : 0;
+}
+
+// The memory that the parameters name, or else one of the table's own.
+static int use_memory(struct weir_flow_table *table, const struct weir_flow_table_params *params) {
+	int r = 0;
+
+	table->memory = params->memory;
+	table->private = params->memory == NULL;
+	if (table->private) {
+		r = weir_flow_memory_create(
+			params->flows, params->ipv6_percent, false, params->socket, &table->memory);
 	}
-	part->crowded_at = part->half_open_max;
-	// A sweep of the whole table takes about 0.8 s: less than the second of F6.
-	part->sweep_rate =
-		(((uint64_t)part->bucket_count << (16 + WEIR_FLOW_SWEEP_SHIFT)) / 800000000ull) + 1;
-	part->buckets = rte_zmalloc_socket("flow_table",
-		(uint64_t)part->bucket_count * size->bucket_bytes, 64, params->socket);
-	part->starts = rte_zmalloc_socket("flow_table",
-		(uint64_t)part->bucket_count * size->slots * sizeof(uint32_t), 64, params->socket);
-	return part->buckets == NULL || part->starts == NULL ? -ENOMEM : 0;
+	if (r < 0) {
+		return r;
+	}
+	table->owned.shift = table->memory->shift;
+	table->owned.half_open_percent = params->half_open_percent;
+	use_lines(&table->family4, &table->memory->ipv4, table->memory);
+	use_lines(&table->family6, &table->memory->ipv6, table->memory);
+	if (table->private) {
+		weir_flow_own(table, 0);
+	}
+	return weir_flow_destinations_create(
+		destinations_for(table->memory->ipv6.flows), params->socket, &table->destinations);
 }
 
 static unsigned int shift_for(uint64_t timeout_ns) {
@@ -138,14 +130,13 @@ static bool is_valid(const struct weir_flow_table_params *params) {
 			return false;
 		}
 	}
-	return params->flows > 0 && params->flows <= 1u << 28 && params->half_open_percent > 0 &&
-	       params->half_open_percent <= 100 && params->ipv6_percent > 0 &&
-	       params->ipv6_percent <= WEIR_FLOW_IPV6_PERCENT_MAX;
+	return (params->memory != NULL || (params->flows > 0 && params->flows <= 1u << 28)) &&
+	       params->half_open_percent > 0 && params->half_open_percent <= 100 &&
+	       params->ipv6_percent > 0 && params->ipv6_percent <= WEIR_FLOW_IPV6_PERCENT_MAX;
 }
 
 int weir_flow_table_create(const struct weir_flow_table_params *params,
 	const struct weir_flow_listener *listener, struct weir_flow_table **ret) {
-	uint32_t flows6 = ipv6_share(params->flows, params->ipv6_percent);
 	struct weir_flow_table *table;
 	int r;
 
@@ -162,14 +153,7 @@ int weir_flow_table_create(const struct weir_flow_table_params *params,
 	table->secret = secret_of(params->secret);
 	timeouts_set(table, params->timeout_ms);
 	weir_flow_stamp_anew(table, 0);
-	r = part_create(&table->part4, params->flows, &size4, params);
-	if (r == 0) {
-		r = part_create(&table->part6, flows6, &size6, params);
-	}
-	if (r == 0) {
-		r = weir_flow_destinations_create(
-			destinations_for(flows6), params->socket, &table->destinations);
-	}
+	r = use_memory(table, params);
 	if (r < 0) {
 		weir_flow_table_free(table);
 		return r;
@@ -183,10 +167,9 @@ void weir_flow_table_free(struct weir_flow_table *table) {
 		return;
 	}
 	weir_flow_destinations_free(&table->destinations);
-	rte_free(table->part6.starts);
-	rte_free(table->part6.buckets);
-	rte_free(table->part4.starts);
-	rte_free(table->part4.buckets);
+	if (table->private) {
+		weir_flow_memory_free(table->memory);
+	}
 	rte_free(table);
 }
 
@@ -217,9 +200,9 @@ static inline int find(const struct weir_flow_table *table, bool ipv6, uint32_t 
 weir_flow_ref weir_flow_lookup(const struct weir_flow_table *table, const struct weir_flow_key *key,
 	uint64_t hash, uint64_t now_ns) {
 	bool ipv6 = key->family != 4;
-	uint32_t count = ipv6 ? table->part6.bucket_count : table->part4.bucket_count;
+	const struct weir_flow_family *family = ipv6 ? &table->family6 : &table->family4;
 	uint64_t bucket_hash = weir_flow_bucket_hash(&table->secret, key, hash);
-	uint32_t bucket = weir_flow_first_bucket(&table->secret, count, bucket_hash);
+	uint32_t bucket = weir_flow_first_bucket(&table->secret, family->bucket_count, bucket_hash);
 	int slot;
 
 	for (unsigned int turn = 0; turn < 2; turn++) {
@@ -227,9 +210,18 @@ weir_flow_ref weir_flow_lookup(const struct weir_flow_table *table, const struct
 		if (slot >= 0) {
 			return weir_flow_ref_make(ipv6, bucket, (unsigned int)slot);
 		}
-		bucket = weir_flow_second_bucket(&table->secret, count, bucket_hash);
+		bucket = weir_flow_second_bucket(&table->secret, family, bucket_hash);
 	}
 	return -ENOENT;
+}
+
+weir_flow_ref weir_flow_lookup_owned(const struct weir_flow_table *table,
+	const struct weir_flow_key *key, uint64_t hash, uint64_t now_ns) {
+	uint64_t bucket_hash = weir_flow_bucket_hash(&table->secret, key, hash);
+
+	return weir_flow_owns(table, weir_flow_part(&table->secret, bucket_hash))
+		       ? weir_flow_lookup(table, key, hash, now_ns)
+		       : -ENOENT;
 }
 
 uint16_t weir_flow_backend(const struct weir_flow_table *table, weir_flow_ref flow) {
@@ -252,11 +244,11 @@ uint32_t weir_flow_idle_ms(
 // --- figures --------------------------------------------------------------------------------
 
 uint32_t weir_flow_count(const struct weir_flow_table *table) {
-	return table->part4.count + table->part6.count;
+	return table->family4.count + table->family6.count;
 }
 
 uint32_t weir_flow_half_open_count(const struct weir_flow_table *table) {
-	return table->part4.half_open + table->part6.half_open;
+	return table->family4.half_open + table->family6.half_open;
 }
 
 uint64_t weir_flow_evicted_count(const struct weir_flow_table *table) {

@@ -7,6 +7,8 @@
 //   flow_insert.h  entry of new flows
 //   flow_life.h    change of state, restart, removal
 //   flow_expire.h  timeouts
+//   flow_memory.h  where the buckets come from: a table's own memory, or one that all workers share
+//   flow_parts.h   how a part of the flows goes from one table to another
 //
 // Threads: one table per worker; only that worker calls these. No locks, no allocation after
 // create, no system call.
@@ -48,6 +50,10 @@ struct weir_flow_table_params {
 	int socket; // NUMA node for the memory, SOCKET_ID_ANY for any
 	uint64_t hash_seed; // of the hashes that callers give
 	uint64_t secret; // random, known to nobody; the same gives the same buckets
+	// Shared with the tables of other workers, which have the same parameters otherwise; must
+	// outlive the table. The table then owns no part of it (flow_parts.h), and `flows` and
+	// `ipv6_percent` are those of the memory. NULL = the table has memory of its own.
+	struct weir_flow_memory *memory;
 };
 
 struct weir_flow_table;
@@ -56,12 +62,20 @@ struct weir_flow_table;
 int weir_flow_table_create(const struct weir_flow_table_params *params,
 	const struct weir_flow_listener *listener, struct weir_flow_table **ret);
 void weir_flow_table_free(struct weir_flow_table *table);
-// Bytes of memory that a table of `flows` takes; docs and start-up messages quote it.
+// Bytes of memory that a table of `flows` takes, with memory of its own; docs and start-up messages
+// quote it.
 uint64_t weir_flow_table_bytes(uint32_t flows, uint32_t ipv6_percent);
+// The same without that memory: of each table that shares a memory of `flows`.
+uint64_t weir_flow_table_own_bytes(uint64_t flows, uint32_t ipv6_percent);
 
 // Find a live flow (an expired one is not found). Read only. Negative when there is none.
 weir_flow_ref weir_flow_lookup(const struct weir_flow_table *table, const struct weir_flow_key *key,
 	uint64_t hash, uint64_t now_ns);
+
+// The same for a key of any part of the flows: of one that the table does not own (flow_parts.h),
+// none is found. Packets of the others do not come here.
+weir_flow_ref weir_flow_lookup_owned(const struct weir_flow_table *table,
+	const struct weir_flow_key *key, uint64_t hash, uint64_t now_ns);
 
 // The backend of a found flow, its state, and when its last packet came (ms before now).
 uint16_t weir_flow_backend(const struct weir_flow_table *table, weir_flow_ref flow);

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "flow_waiting.h"
 
+#include "flow_parts.h"
 #include "flow_slot.h"
 
 #define MS 1000000ull
 
 uint32_t weir_flow_waiting_lines(const struct weir_flow_table *table) {
-	uint64_t lines = table->part4.bucket_count + table->part6.bucket_count;
+	uint64_t lines = table->family4.bucket_count + table->family6.bucket_count;
 
 	return (uint32_t)RTE_MIN(lines, (uint64_t)UINT32_MAX);
 }
 
 uint8_t weir_flow_waiting_family(const struct weir_flow_table *table, uint32_t line) {
-	return line < table->part4.bucket_count ? 4 : 6;
+	return line < table->family4.bucket_count ? 4 : 6;
 }
 
 static bool is_sought(const struct weir_flow_table *table, uint32_t word,
@@ -61,13 +62,19 @@ uint32_t weir_flow_waiting_in(const struct weir_flow_table *table, uint32_t line
 	struct weir_flow_waiting *ret) {
 	const bool ipv6 = weir_flow_waiting_family(table, line) == 6;
 	const uint32_t slots = ipv6 ? WEIR_FLOW_SLOTS6 : WEIR_FLOW_SLOTS4;
-	const uint32_t bucket = ipv6 ? line - (uint32_t)table->part4.bucket_count : line;
+	const uint32_t bucket = ipv6 ? line - (uint32_t)table->family4.bucket_count : line;
+	const struct weir_flow_family *family = ipv6 ? &table->family6 : &table->family4;
 	const uint32_t *words = weir_flow_bucket_words(table, ipv6, bucket);
 	uint32_t count = 0;
 
 	_Static_assert(WEIR_FLOW_SLOTS4 <= WEIR_FLOW_WAITING_LINE &&
 			       WEIR_FLOW_SLOTS6 <= WEIR_FLOW_WAITING_LINE,
 		"the caller has room for a line");
+	// Another worker has the flows of the line, and changes them.
+	if (table->owned.shift != 0 &&
+		!weir_flow_owns(table, (uint32_t)(bucket / family->part_buckets))) {
+		return 0;
+	}
 	for (uint32_t slot = 0; slot < slots; slot++) {
 		if (unlikely(is_sought(table, words[slot], search, now_ns))) {
 			ret[count++] = (struct weir_flow_waiting){

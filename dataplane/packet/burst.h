@@ -81,6 +81,8 @@ struct weir_pipeline {
 	bool offered; // the packets of this burst were offered by another worker
 	struct weir_icmp_limit offer_limit;
 	uint32_t outer_id; // identification of the next outer packet that is fragmented
+	// Flows that were released, and that the gauges still have (pipeline_parts.h).
+	uint32_t leaving, leaving_half_open;
 	struct weir_fragment_table *fragments; // NULL = off: fragments are dropped
 	struct weir_fragment fragment[WEIR_BURST]; // those of the burst
 };

@@ -97,7 +97,7 @@ static bool offer_first(struct weir_burst *b, unsigned int i) {
 	const struct weir_descriptor *d = &b->pipeline->descriptors[i];
 
 	return b->pipeline->offer_workers > 1 &&
-	       weir_flow_lookup(b->pipeline->flows, &d->key, d->hash, b->now_ns) < 0 &&
+	       weir_flow_lookup_owned(b->pipeline->flows, &d->key, d->hash, b->now_ns) < 0 &&
 	       weir_offer(b, i);
 }
 

@@ -93,24 +93,23 @@ static __rte_always_inline uint64_t bucket_hash(
 	return family == 4 ? s->hash : weir_flow_bucket_hash6(secret, s->ip + 8, s->hash);
 }
 
-// Find the first bucket of a summary's flow and prefetch it. part: of this family, a constant.
+// Find the first bucket of a summary's flow and prefetch it. flows: of this family, a constant.
 static __rte_always_inline void place(const struct weir_flow_secret *secret,
-	const struct weir_flow_part *part, struct weir_summary *s, unsigned int family) {
+	const struct weir_flow_family *flows, struct weir_summary *s, unsigned int family) {
 	const size_t line = sizeof(struct weir_flow_bucket4);
 	uint64_t hash = bucket_hash(secret, s, family);
 
 	_Static_assert(sizeof(struct weir_flow_bucket4) == sizeof(struct weir_flow_bucket6),
 		"one line each");
-	s->bucket = (uint8_t *)part->buckets +
-		    line * weir_flow_bucket_from(part->bucket_count, hash, secret->first);
+	s->bucket = (uint8_t *)flows->buckets +
+		    line * weir_flow_bucket_from(flows->bucket_count, hash, secret->first);
 	weir_flow_fetch(s->bucket);
 	if (unlikely(s->event == WEIR_FLOW_EVENT_SYN)) {
 		// What was loaded above is loaded again: kept for this, it would take registers
 		// from all packets.
 		rte_compiler_barrier();
-		weir_flow_fetch(
-			(uint8_t *)part->buckets +
-			line * weir_flow_bucket_from(part->bucket_count, hash, secret->second));
+		weir_flow_fetch((uint8_t *)flows->buckets +
+				line * weir_flow_second_bucket(secret, flows, hash));
 	}
 }
 
@@ -118,8 +117,8 @@ static __rte_always_inline void place(const struct weir_flow_secret *secret,
 // the number of that packet. family: a constant.
 static __rte_always_inline unsigned int parse_tcp(struct weir_burst *b, unsigned int family) {
 	struct weir_pipeline *pipeline = b->pipeline;
-	const struct weir_flow_part *part =
-		family == 4 ? &pipeline->flows->part4 : &pipeline->flows->part6;
+	const struct weir_flow_family *flows =
+		family == 4 ? &pipeline->flows->family4 : &pipeline->flows->family6;
 	const struct weir_flow_secret *const secret = &pipeline->flows->secret;
 	const struct weir_hash_keys *const keys = &pipeline->hash_keys;
 	const struct weir_parse_mac mac = b->mac;
@@ -147,7 +146,7 @@ static __rte_always_inline unsigned int parse_tcp(struct weir_burst *b, unsigned
 			bytes -= m->pkt_len;
 			break;
 		}
-		place(secret, part, s, family);
+		place(secret, flows, s, family);
 	}
 	pipeline->pending.rx_bytes += bytes;
 	return (unsigned int)(pkt - pkts);
@@ -187,9 +186,9 @@ static __rte_noinline void parse_mixed(struct weir_burst *b, unsigned int first)
 			unlikely(!weir_parse_fast_packet(ip, readable, keys, s))) {
 			parse_slow(b, (unsigned int)(pkt - b->pkts));
 		} else if (likely(s->family == 4)) {
-			place(secret, &flows->part4, s, 4);
+			place(secret, &flows->family4, s, 4);
 		} else {
-			place(secret, &flows->part6, s, 6);
+			place(secret, &flows->family6, s, 6);
 		}
 	}
 	pipeline->pending.rx_bytes += bytes;
@@ -223,13 +222,13 @@ static __rte_noinline void turn_to_second(
 	const struct weir_flow_secret *secret = &table->secret;
 
 	if (likely(s->family == 4)) {
-		s->bucket = weir_flow_bucket4_at(
-			table, weir_flow_second_bucket(secret, table->part4.bucket_count,
-				       bucket_hash(secret, s, 4)));
+		s->bucket =
+			weir_flow_bucket4_at(table, weir_flow_second_bucket(secret, &table->family4,
+							    bucket_hash(secret, s, 4)));
 	} else {
-		s->bucket = weir_flow_bucket6_at(
-			table, weir_flow_second_bucket(secret, table->part6.bucket_count,
-				       bucket_hash(secret, s, 6)));
+		s->bucket =
+			weir_flow_bucket6_at(table, weir_flow_second_bucket(secret, &table->family6,
+							    bucket_hash(secret, s, 6)));
 	}
 	weir_flow_fetch(s->bucket);
 }
@@ -531,8 +530,9 @@ bool weir_pipeline_maintain(struct weir_pipeline *pipeline, uint64_t now_ns) {
 	weir_reader_update(&pipeline->reader);
 	more = weir_flow_sweep(pipeline->flows, now_ns);
 	publish(pipeline);
-	set_gauge(&counters->flows, weir_flow_count(pipeline->flows));
-	set_gauge(&counters->flows_half_open, weir_flow_half_open_count(pipeline->flows));
+	set_gauge(&counters->flows, weir_flow_count(pipeline->flows) + pipeline->leaving);
+	set_gauge(&counters->flows_half_open,
+		weir_flow_half_open_count(pipeline->flows) + pipeline->leaving_half_open);
 	set_gauge(&counters->flow_half_open_evicted, weir_flow_evicted_count(pipeline->flows));
 	set_gauge(&counters->flow_idle_evicted, weir_flow_idle_evicted_count(pipeline->flows));
 	return more;
@@ -540,36 +540,50 @@ bool weir_pipeline_maintain(struct weir_pipeline *pipeline, uint64_t now_ns) {
 
 // --- distribution ---------------------------------------------------------------------------
 
-// pipeline: NULL = knows no fragments.
-static inline uint64_t distribution_hash(
-	struct weir_pipeline *pipeline, struct rte_mbuf *pkt, uint64_t hash_seed) {
-	struct weir_descriptor d;
-
-	weir_parse(pkt, hash_seed, &d);
-	if (likely(d.kind == WEIR_PACKET_FLOW)) {
-		return d.hash;
+// pipeline: NULL = knows no fragments. d gets the key of the flow, or family 0 when there is none.
+static inline uint64_t distribution_hash(struct weir_pipeline *pipeline, struct rte_mbuf *pkt,
+	uint64_t hash_seed, struct weir_descriptor *d) {
+	weir_parse(pkt, hash_seed, d);
+	if (likely(d->kind == WEIR_PACKET_FLOW)) {
+		return d->hash;
 	}
 	if (unlikely(pkt->nb_segs > 1)) { // its headers may go on in the next segment
 		weir_parse_gather(pkt);
-		weir_parse_slow(pkt, hash_seed, &d);
-		if (d.kind == WEIR_PACKET_FLOW) {
-			return d.hash;
+		weir_parse_slow(pkt, hash_seed, d);
+		if (d->kind == WEIR_PACKET_FLOW) {
+			return d->hash;
 		}
 	}
-	if (d.kind == WEIR_PACKET_ICMP_ERROR && weir_icmp_error_flow(pkt, &d, &d.key) == 0) {
-		return weir_parse_hash(&d.key, hash_seed);
+	if (d->kind == WEIR_PACKET_ICMP_ERROR && weir_icmp_error_flow(pkt, d, &d->key) == 0) {
+		return weir_parse_hash(&d->key, hash_seed);
 	}
-	if (d.kind == WEIR_PACKET_FRAGMENT_FIRST || d.kind == WEIR_PACKET_FRAGMENT) {
-		return pipeline != NULL ? weir_fragment_hash(pipeline, pkt, &d)
-					: weir_parse_hash(&d.key, hash_seed);
+	if (d->kind == WEIR_PACKET_FRAGMENT_FIRST || d->kind == WEIR_PACKET_FRAGMENT) {
+		return pipeline != NULL ? weir_fragment_hash(pipeline, pkt, d)
+					: weir_parse_hash(&d->key, hash_seed);
 	}
+	d->key.family = 0;
 	return 0;
 }
 
 uint64_t weir_pipeline_distribution_hash(struct rte_mbuf *pkt, uint64_t hash_seed) {
-	return distribution_hash(NULL, pkt, hash_seed);
+	struct weir_descriptor d;
+
+	return distribution_hash(NULL, pkt, hash_seed, &d);
 }
 
-uint64_t weir_pipeline_distribute(struct weir_pipeline *pipeline, struct rte_mbuf *pkt) {
-	return distribution_hash(pipeline, pkt, pipeline->hash_keys.seed);
+uint32_t weir_pipeline_distribute(struct weir_pipeline *pipeline, struct rte_mbuf *pkt) {
+	const struct weir_flow_table *flows = pipeline->flows;
+	struct weir_descriptor d;
+	uint64_t hash = distribution_hash(pipeline, pkt, pipeline->hash_keys.seed, &d);
+
+	if (likely(flows->owned.shift != 0)) {
+		return d.key.family != 6 ? weir_flow_part(&flows->secret, hash)
+					 : weir_flow_part(&flows->secret,
+						   weir_flow_bucket_hash6(
+							   &flows->secret, d.key.source, hash));
+	}
+	// A table of one worker's own: each worker must see flows for all of its buckets, and for
+	// all of the selection, which indexes by the hash's bits.
+	return (uint32_t)(weir_hash_mix(hash ^ 0x9e3779b97f4a7c15ull, 0xd6e8feb86659fd93ull) &
+			  (WEIR_FLOW_PARTS - 1));
 }

@@ -27,7 +27,7 @@ int weir_distributor_create(uint32_t port, uint32_t workers, uint32_t owner, int
 	distributor->workers = workers;
 	distributor->owner = owner;
 	for (uint32_t i = 0; i < WEIR_DISTRIBUTOR_BUCKETS; i++) {
-		distributor->worker[i] = (uint8_t)(i % workers);
+		distributor->worker[i] = (uint8_t)weir_distributor_first_worker(i, workers);
 	}
 	for (uint32_t w = 0; w < workers; w++) {
 		if (w == owner) {

@@ -2,8 +2,9 @@
 //
 // Distributor: spreads the packets of a port that cannot do it itself (RSS) over the workers.
 //
-// One worker, the port's owner, receives. It takes the hash of each packet's flow, finds the
-// bucket, and passes the packet to the bucket's worker by a single-producer, single-consumer ring.
+// One worker, the port's owner, receives. It finds the bucket of each packet's flow
+// (weir_pipeline_distribute), and passes the packet to the bucket's worker by a single-producer,
+// single-consumer ring.
 // One producer and one ring per target: packets of a flow stay in order and on one worker.
 //
 // Threads: the owner calls weir_distributor_worker and puts into rings; worker w takes from
@@ -12,7 +13,6 @@
 
 #include <stdint.h>
 
-#include "hash.h"
 #include "layout.h"
 
 struct rte_ring;
@@ -32,11 +32,13 @@ int weir_distributor_create(
 	uint32_t port, uint32_t workers, uint32_t owner, int socket, struct weir_distributor **ret);
 void weir_distributor_free(struct weir_distributor *distributor); // and what is in rings; NULL ok
 
-// The worker of a flow. The bucket comes from a second mix of the hash: flow table and selection
-// index by its bits, and each worker must still see all values of these.
-static inline uint32_t weir_distributor_worker(
-	const struct weir_distributor *distributor, uint64_t hash) {
-	uint64_t mixed = weir_hash_mix(hash ^ 0x9e3779b97f4a7c15ull, 0xd6e8feb86659fd93ull);
+// The worker that has a bucket before any is moved.
+static inline uint32_t weir_distributor_first_worker(uint32_t bucket, uint32_t workers) {
+	return bucket % workers;
+}
 
-	return distributor->worker[mixed % WEIR_DISTRIBUTOR_BUCKETS];
+// The worker of a bucket.
+static inline uint32_t weir_distributor_worker(
+	const struct weir_distributor *distributor, uint32_t bucket) {
+	return distributor->worker[bucket];
 }

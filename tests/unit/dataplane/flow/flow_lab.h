@@ -167,12 +167,12 @@ struct buckets {
 
 static inline struct buckets buckets_of(const struct lab *f, const struct weir_flow_key *key) {
 	const struct weir_flow_secret *secret = &f->table->secret;
-	uint32_t count =
-		key->family == 4 ? f->table->part4.bucket_count : f->table->part6.bucket_count;
+	const struct weir_flow_family *family =
+		key->family == 4 ? &f->table->family4 : &f->table->family6;
 	uint64_t hash = weir_flow_bucket_hash(secret, key, hash_of(key));
 
-	return (struct buckets){{weir_flow_first_bucket(secret, count, hash),
-		weir_flow_second_bucket(secret, count, hash)}};
+	return (struct buckets){{weir_flow_first_bucket(secret, family->bucket_count, hash),
+		weir_flow_second_bucket(secret, family, hash)}};
 }
 
 // The fast way of a packet.

@@ -395,7 +395,7 @@ static void flow_f3_young_flows_give_way(void **state) {
 // to share both buckets: the high bits of their low half, and those of a product.
 static void flow_f7_keys_chosen_by_their_hash_share_no_bucket(void **state) {
 	struct lab *f = make(192, 100); // 65 buckets
-	const uint32_t count = f->table->part4.bucket_count;
+	const uint32_t count = f->table->family4.bucket_count;
 	uint32_t chosen = 0;
 
 	(void)state;
@@ -482,19 +482,19 @@ static void flow_f7_keys_with_the_same_hash_and_halves_share_no_bucket(void **st
 static void flow_f7_search_for_room_is_bounded(void **state) {
 	const uint32_t trials = 20000;
 	struct lab *f = make(4096, 100);
-	struct weir_flow_part *part = &f->table->part4;
+	struct weir_flow_family *family = &f->table->family4;
 	uint32_t n = 0, slots, found = 0, *flow_in;
 
 	(void)state;
-	slots = part->bucket_count * WEIR_FLOW_SLOTS4;
-	part->capacity = slots; // each slot may be used
+	slots = family->bucket_count * WEIR_FLOW_SLOTS4;
+	family->capacity = slots; // each slot may be used
 	flow_in = calloc(slots, sizeof(*flow_in));
 	assert_non_null(flow_in);
-	while (part->count < slots) {
+	while (family->count < slots) {
 		struct weir_flow_key key = key_of(n, 4, 6);
 
 		if (insert(f, &key, 1, DATA, START) >= 0) {
-			flow_in[part->count - 1] = n;
+			flow_in[family->count - 1] = n;
 		}
 		n++;
 	}
@@ -513,8 +513,8 @@ static void flow_f7_search_for_room_is_bounded(void **state) {
 		found += fits;
 	}
 	print_message("room found %.1f times in %u buckets\n",
-		(double)found / trials * part->bucket_count, (uint32_t)part->bucket_count);
-	assert_in_range((uint64_t)found * part->bucket_count, 12ull * trials, 23ull * trials);
+		(double)found / trials * family->bucket_count, (uint32_t)family->bucket_count);
+	assert_in_range((uint64_t)found * family->bucket_count, 12ull * trials, 23ull * trials);
 	free(flow_in);
 	drop(f);
 }

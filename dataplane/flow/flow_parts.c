@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "flow_parts.h"
+
+#include <errno.h>
+
+#include <rte_malloc.h>
+
+#include "flow_expire.h"
+#include "flow_life.h"
+#include "flow_slot.h"
+
+// Older ages are taken for times in the future: the clock of the worker that had the flow was
+// ahead. Timeouts are at most half of the range, and sweeps late by a second, a sixteenth of it.
+#define AGE_MAX (WEIR_WORD_LAST_MASK / 4 * 3)
+
+// --- parcels --------------------------------------------------------------------------------
+
+static uint32_t destinations_for(uint64_t flows6) {
+	return (uint32_t)RTE_MIN(flows6, (uint64_t)WEIR_FLOW_DESTINATIONS_MAX);
+}
+
+uint64_t weir_flow_parcel_bytes(uint64_t flows, uint32_t ipv6_percent, uint32_t max_backends) {
+	return sizeof(struct weir_flow_parcel) +
+	       (uint64_t)max_backends * (sizeof(uint16_t) + sizeof(struct weir_flow_tally)) +
+	       weir_flow_destinations_bytes(
+		       destinations_for(weir_flow_memory_part_flows6(flows, ipv6_percent)));
+}
+
+int weir_flow_parcel_create(const struct weir_flow_memory *memory, uint32_t max_backends,
+	int socket, struct weir_flow_parcel **ret) {
+	struct weir_flow_parcel *parcel =
+		rte_zmalloc_socket("flow_parcel", sizeof(*parcel), RTE_CACHE_LINE_SIZE, socket);
+
+	if (parcel == NULL) {
+		return -ENOMEM;
+	}
+	parcel->backend = rte_zmalloc_socket(
+		"flow_parcel", max_backends * sizeof(*parcel->backend), 0, socket);
+	parcel->tally =
+		rte_zmalloc_socket("flow_parcel", max_backends * sizeof(*parcel->tally), 0, socket);
+	if (parcel->backend == NULL || parcel->tally == NULL ||
+		weir_flow_destinations_create(
+			destinations_for(memory->ipv6.part_buckets * memory->ipv6.slots), socket,
+			&parcel->destinations) < 0) {
+		weir_flow_parcel_free(parcel);
+		return -ENOMEM;
+	}
+	*ret = parcel;
+	return 0;
+}
+
+void weir_flow_parcel_free(struct weir_flow_parcel *parcel) {
+	if (parcel == NULL) {
+		return;
+	}
+	weir_flow_destinations_free(&parcel->destinations);
+	rte_free(parcel->tally);
+	rte_free(parcel->backend);
+	rte_free(parcel);
+}
+
+void weir_flow_parcel_forget(struct weir_flow_parcel *parcel) {
+	if (parcel->backend_count > 0) {
+		parcel->tally[parcel->backend[--parcel->backend_count]] =
+			(struct weir_flow_tally){0};
+	}
+	if (parcel->backend_count == 0) {
+		parcel->state = WEIR_FLOW_PARCEL_EMPTY;
+	}
+}
+
+static void count_in(struct weir_flow_parcel *parcel, uint32_t word) {
+	uint16_t backend = (uint16_t)word;
+	struct weir_flow_tally *tally = &parcel->tally[backend];
+	unsigned int phase = weir_flow_phase_of(word);
+	bool open = weir_flow_is_open(phase);
+
+	if (tally->active == 0) {
+		parcel->backend[parcel->backend_count++] = backend;
+	}
+	tally->active++;
+	tally->open += open;
+	tally->half_open += open && weir_flow_is_unproven(phase);
+	parcel->flows++;
+	parcel->half_open += weir_flow_is_half_open(word);
+}
+
+// --- owned parts ----------------------------------------------------------------------------
+
+static void resize(struct weir_flow_family *family, const struct weir_flow_lines *lines,
+	const struct weir_flow_owned *owned) {
+	family->owned_buckets = family->part_buckets * owned->count;
+	family->capacity = (uint32_t)((uint64_t)lines->flows * owned->count >> owned->shift);
+	family->half_open_max = RTE_MAX(
+		(uint32_t)((uint64_t)family->capacity * owned->half_open_percent / 100), 1u);
+	family->crowded_at = family->half_open_max;
+	// A sweep of the whole table takes about 0.8 s: less than the second of F6.
+	family->sweep_rate =
+		((family->owned_buckets << (16 + WEIR_FLOW_SWEEP_SHIFT)) / 800000000ull) + 1;
+}
+
+// The table has its share of the memory: what the parts that it owns bring.
+static void resize_all(struct weir_flow_table *table) {
+	resize(&table->family4, &table->memory->ipv4, &table->owned);
+	resize(&table->family6, &table->memory->ipv6, &table->owned);
+}
+
+static void use(struct weir_flow_table *table, uint32_t part) {
+	table->owned.bits[part / 64] |= 1ull << part % 64;
+	if (++table->owned.parts == 1) {
+		weir_flow_sweep_from(table, part);
+	}
+}
+
+void weir_flow_own(struct weir_flow_table *table, uint32_t part) {
+	table->owned.count++;
+	resize_all(table);
+	use(table, part);
+}
+
+// --- release --------------------------------------------------------------------------------
+
+// A bucket of a part: those of IPv4 go first.
+struct spot {
+	bool ipv6;
+	uint32_t bucket; // of the memory
+	uint32_t *words;
+	unsigned int slots;
+};
+
+static struct spot spot_at(const struct weir_flow_table *table, uint32_t part, uint64_t n) {
+	bool ipv6 = n >= table->family4.part_buckets;
+	const struct weir_flow_family *family = ipv6 ? &table->family6 : &table->family4;
+	uint64_t bucket = part * family->part_buckets + n;
+
+	bucket -= ipv6 ? table->family4.part_buckets : 0;
+	return (struct spot){.ipv6 = ipv6,
+		.bucket = (uint32_t)bucket,
+		.words = weir_flow_bucket_words(table, ipv6, (uint32_t)bucket),
+		.slots = family->slots};
+}
+
+static uint64_t part_end(const struct weir_flow_table *table) {
+	return table->family4.part_buckets + table->family6.part_buckets;
+}
+
+// The number of a flow's IPv6 destination: the table's before, the parcel's after.
+static void pack_destination(struct weir_flow_table *table, struct weir_flow_parcel *parcel,
+	const struct spot *spot, unsigned int slot) {
+	uint16_t *number = &weir_flow_bucket6_at(table, spot->bucket)->destination[slot];
+	// There is room for as many as the part has flows.
+	int packed = weir_flow_destinations_take(
+		&parcel->destinations, table->destinations.address[*number]);
+
+	weir_flow_destinations_release(&table->destinations, *number);
+	*number = (uint16_t)packed;
+}
+
+static void release_bucket(
+	struct weir_flow_table *table, struct weir_flow_parcel *parcel, const struct spot *spot) {
+	struct weir_flow_family *family = weir_flow_family_of(table, spot->ipv6);
+
+	for (unsigned int slot = 0; slot < spot->slots; slot++) {
+		uint32_t word = spot->words[slot];
+
+		if (word == 0) {
+			continue;
+		}
+		count_in(parcel, word);
+		family->count--;
+		family->half_open -= weir_flow_is_half_open(word);
+		if (spot->ipv6) {
+			pack_destination(table, parcel, spot, slot);
+		}
+	}
+}
+
+static void release_begin(
+	struct weir_flow_table *table, uint32_t part, struct weir_flow_parcel *parcel) {
+	weir_flow_settle_starts(table);
+	table->owned.bits[part / 64] &= ~(1ull << part % 64);
+	table->owned.parts--;
+	weir_flow_sweep_leave(table, part);
+	parcel->part = part;
+	parcel->next = 0;
+	parcel->flows = 0;
+	parcel->half_open = 0;
+	parcel->measured = table->measuring;
+	parcel->state = WEIR_FLOW_PARCEL_RELEASING;
+}
+
+bool weir_flow_release(
+	struct weir_flow_table *table, uint32_t part, struct weir_flow_parcel *parcel) {
+	uint64_t end;
+
+	if (parcel->state == WEIR_FLOW_PARCEL_EMPTY) {
+		release_begin(table, part, parcel);
+	}
+	end = RTE_MIN(parcel->next + WEIR_FLOW_SLICE, part_end(table));
+	for (; parcel->next < end; parcel->next++) {
+		struct spot spot = spot_at(table, part, parcel->next);
+
+		release_bucket(table, parcel, &spot);
+	}
+	if (parcel->next < part_end(table)) {
+		return false;
+	}
+	// The share of the part goes last: meanwhile the table must not take itself for full.
+	table->owned.count--;
+	resize_all(table);
+	parcel->state = WEIR_FLOW_PARCEL_RELEASED;
+	return true;
+}
+
+// --- adopt ----------------------------------------------------------------------------------
+
+// The number of a flow's IPv6 destination: the parcel's before, the table's after. False: there is
+// none left, and the flow is evicted.
+static bool unpack_destination(struct weir_flow_table *table, struct weir_flow_parcel *parcel,
+	const struct spot *spot, unsigned int slot) {
+	uint16_t *number = &weir_flow_bucket6_at(table, spot->bucket)->destination[slot];
+	int unpacked = weir_flow_destinations_take(
+		&table->destinations, parcel->destinations.address[*number]);
+
+	weir_flow_destinations_release(&parcel->destinations, *number);
+	*number = (uint16_t)(unpacked < 0 ? 0 : unpacked);
+	return unpacked >= 0;
+}
+
+static void bring_to_present(struct weir_flow_table *table, uint32_t *word, uint64_t now_ns) {
+	if (weir_flow_age_of(table, *word, now_ns) > AGE_MAX) {
+		*word = weir_flow_word_make(
+			table, weir_flow_phase_of(*word), (uint16_t)*word, now_ns);
+	}
+}
+
+static void adopt_bucket(struct weir_flow_table *table, struct weir_flow_parcel *parcel,
+	const struct spot *spot, uint64_t now_ns) {
+	struct weir_flow_family *family = weir_flow_family_of(table, spot->ipv6);
+
+	for (unsigned int slot = 0; slot < spot->slots; slot++) {
+		uint32_t *word = &spot->words[slot];
+
+		if (*word == 0) {
+			continue;
+		}
+		bring_to_present(table, word, now_ns);
+		family->count++;
+		family->half_open += weir_flow_is_half_open(*word);
+		if (spot->ipv6 && unlikely(!unpack_destination(table, parcel, spot, slot))) {
+			struct weir_flow_place place =
+				weir_flow_place_at(table, true, spot->bucket, slot);
+
+			weir_flow_slot_lose(table, &place, now_ns);
+		}
+	}
+	// The sweep may have been about to come by, and may now have gone by.
+	weir_flow_bucket_expire(table, spot->ipv6, spot->bucket, now_ns);
+	if (table->measuring) {
+		weir_flow_starts_forget(table, spot->ipv6, spot->bucket, now_ns);
+	}
+}
+
+static void adopt_begin(
+	struct weir_flow_table *table, struct weir_flow_parcel *parcel, uint64_t now_ns) {
+	weir_flow_stamp(table, now_ns);
+	// The share of the part comes first: its flows must not make the table full.
+	table->owned.count++;
+	resize_all(table);
+	table->measuring = table->measuring || parcel->measured;
+	parcel->next = 0;
+	parcel->state = WEIR_FLOW_PARCEL_ADOPTING;
+}
+
+bool weir_flow_adopt(
+	struct weir_flow_table *table, struct weir_flow_parcel *parcel, uint64_t now_ns) {
+	uint64_t end;
+
+	if (parcel->state == WEIR_FLOW_PARCEL_RELEASED) {
+		adopt_begin(table, parcel, now_ns);
+	}
+	end = RTE_MIN(parcel->next + WEIR_FLOW_SLICE, part_end(table));
+	for (; parcel->next < end; parcel->next++) {
+		struct spot spot = spot_at(table, parcel->part, parcel->next);
+
+		adopt_bucket(table, parcel, &spot, now_ns);
+	}
+	if (parcel->next < part_end(table)) {
+		return false;
+	}
+	use(table, parcel->part);
+	parcel->state = WEIR_FLOW_PARCEL_ADOPTED;
+	return true;
+}

@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Parts of the flows go from one pipeline to another, with their gauges and what policies count.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <rte_memory.h>
+
+#include "burst.h"
+#include "flow_parts.h"
+#include "flow_query.h"
+#include "pipeline_lab.h"
+#include "pipeline_parts.h"
+
+#define SYN 0x02
+#define ACK 0x10
+#define FIN_ACK 0x11
+#define FLOWS 3000
+
+// The lab's pipeline is that of worker 1; this is worker 0 beside it. Each has half of the parts.
+struct two {
+	struct lab *lab;
+	struct weir_flow_memory *memory;
+	struct weir_flow_parcel *parcel;
+	struct weir_pipeline *pipeline[2]; // by worker
+};
+
+static struct two two_make(enum weir_policy policy, uint32_t max_active_flows) {
+	struct weir_selection_params selection = weir_selection_defaults(0, policy, LAB_SLOTS);
+	struct weir_pipeline_params params = lab_params();
+	struct two two;
+
+	assert_int_equal(weir_flow_memory_create(8192, 25, true, SOCKET_ID_ANY, &two.memory), 0);
+	assert_int_equal(
+		weir_flow_parcel_create(two.memory, LAB_BACKENDS, SOCKET_ID_ANY, &two.parcel), 0);
+	params.flow_table.memory = two.memory;
+	params.flow_table.secret = 4711;
+	two.lab = lab_open(&params);
+	two.pipeline[1] = two.lab->pipeline;
+	params = two.lab->params;
+	params.worker = 0;
+	assert_int_equal(weir_pipeline_create(&params, &two.pipeline[0]), 0);
+	for (uint32_t part = 0; part < WEIR_FLOW_PARTS; part++) {
+		weir_pipeline_own_part(two.pipeline[part % 2], part);
+	}
+	lab_publish_default(two.lab);
+	selection.settings.max_active_flows = max_active_flows;
+	lab_publish_policy(two.lab, &selection, (uint16_t[]){0, 1, 2, 3}, 4);
+	weir_pipeline_settle(two.pipeline[0]);
+	weir_pipeline_settle(two.pipeline[1]);
+	return two;
+}
+
+static void two_free(struct two *two) {
+	weir_pipeline_free(two->pipeline[0]);
+	weir_flow_parcel_free(two->parcel);
+	lab_free(two->lab);
+	weir_flow_memory_free(two->memory);
+}
+
+static uint32_t part_of(struct two *two, struct rte_mbuf *m) {
+	uint32_t part = weir_pipeline_distribute(two->pipeline[0], m);
+
+	assert_int_equal(weir_pipeline_distribute(two->pipeline[1], m), part);
+	assert_true(part < WEIR_FLOW_PARTS);
+	return part;
+}
+
+static struct frame_spec packet(uint16_t n, uint8_t flags) {
+	struct frame_spec spec = lab_tcp(n, flags);
+
+	spec.family = n % 3 == 0 ? 6 : 4;
+	return spec;
+}
+
+// To the worker that owns the packet's part.
+static struct weir_verdict send(struct two *two, uint16_t n, uint8_t flags, uint32_t *ret_part) {
+	struct frame_spec spec = packet(n, flags);
+	struct weir_verdict verdict;
+	struct rte_mbuf *m;
+	struct frame f;
+	uint32_t w;
+
+	frame_build(&spec, &f);
+	m = frame_mbuf(f.bytes, f.n, RTE_PKTMBUF_HEADROOM);
+	*ret_part = part_of(two, m);
+	w = weir_pipeline_owns_part(two->pipeline[1], *ret_part);
+	assert_true(weir_pipeline_owns_part(two->pipeline[w], *ret_part));
+	assert_false(weir_pipeline_owns_part(two->pipeline[!w], *ret_part));
+	weir_pipeline_process(two->pipeline[w], &m, 1, LAB_IN_PORT, two->lab->now_ns, &verdict);
+	weir_pipeline_maintain(two->pipeline[w], two->lab->now_ns);
+	frame_mbuf_free(m);
+	return verdict;
+}
+
+static void maintain(struct two *two) {
+	weir_pipeline_maintain(two->pipeline[0], two->lab->now_ns);
+	weir_pipeline_maintain(two->pipeline[1], two->lab->now_ns);
+}
+
+struct sums {
+	uint64_t active[LAB_BACKENDS], open[LAB_BACKENDS], half_open[LAB_BACKENDS];
+	uint64_t service_active, service_open, policy_open, flows;
+};
+
+static void add(const struct two *two, uint32_t w, struct sums *sums) {
+	const struct weir_segment *segment = two->lab->segment;
+	const struct weir_share_counters *s = weir_segment_service_counters(segment, w, 0);
+
+	for (uint32_t id = 0; id < LAB_BACKENDS; id++) {
+		const struct weir_share_counters *b = weir_segment_backend_counters(segment, w, id);
+		const struct weir_policy_backend *known = &two->pipeline[w]->policy.backends[id];
+
+		sums->active[id] += b->active_flows;
+		sums->open[id] += b->open_flows;
+		sums->half_open[id] += known->half_open;
+		sums->policy_open += known->active;
+		assert_int_equal(known->active, b->open_flows);
+	}
+	sums->service_active += s->active_flows;
+	sums->service_open += s->open_flows;
+	sums->flows += segment->worker_counters[w].flows;
+}
+
+static struct sums sum(const struct two *two) {
+	struct sums sums = {0};
+
+	add(two, 0, &sums);
+	add(two, 1, &sums);
+	return sums;
+}
+
+static void begin_flows(struct two *two, uint16_t *backends) {
+	uint32_t part;
+
+	for (uint16_t n = 0; n < FLOWS; n++) {
+		backends[n] = send(two, n, SYN, &part).backend;
+		if (n % 4 != 0) {
+			assert_int_equal(send(two, n, ACK, &part).backend, backends[n]);
+		}
+		if (n % 8 == 1) {
+			assert_int_equal(send(two, n, FIN_ACK, &part).backend, backends[n]);
+		}
+	}
+}
+
+// Sums are at least what they were, and less than the parcel above.
+static void check_on_the_way(const struct two *two, const struct sums *before) {
+	struct sums now = sum(two);
+
+	assert_in_range(now.service_active, before->service_active, before->service_active + FLOWS);
+	assert_in_range(now.flows, before->flows, before->flows + FLOWS);
+	for (uint32_t id = 0; id < 4; id++) {
+		assert_true(now.active[id] >= before->active[id]);
+		assert_true(now.open[id] >= before->open[id]);
+	}
+}
+
+static void move(struct two *two, uint32_t part, const struct sums *before) {
+	bool w = weir_pipeline_owns_part(two->pipeline[1], part);
+
+	while (!weir_pipeline_release_part(two->pipeline[w], part, two->parcel)) {
+		maintain(two);
+		check_on_the_way(two, before);
+	}
+	maintain(two);
+	check_on_the_way(two, before);
+	while (!weir_pipeline_adopt_part(two->pipeline[!w], two->parcel, two->lab->now_ns)) {
+		maintain(two);
+		check_on_the_way(two, before);
+	}
+	maintain(two);
+	check_on_the_way(two, before);
+	while (!weir_pipeline_settle_part(two->pipeline[w], two->parcel)) {
+		maintain(two);
+	}
+	maintain(two);
+	assert_int_equal(two->parcel->state, WEIR_FLOW_PARCEL_EMPTY);
+}
+
+static void parts_take_gauges_and_policy_counts_along(void **state) {
+	struct two two = two_make(WEIR_POLICY_LEAST_LOADED, 0);
+	uint16_t backends[FLOWS];
+	struct sums before, after;
+	uint32_t part;
+
+	(void)state;
+	begin_flows(&two, backends);
+	maintain(&two);
+	before = sum(&two);
+	assert_int_equal(before.service_active, FLOWS);
+	assert_int_equal(before.flows, FLOWS);
+	assert_int_equal(before.service_open, before.policy_open);
+	assert_true(before.half_open[0] > 0 && before.service_open < FLOWS);
+	for (uint32_t i = 0; i < WEIR_FLOW_PARTS; i++) {
+		move(&two, i * 601 % WEIR_FLOW_PARTS, &before);
+		after = sum(&two);
+		assert_memory_equal(&after, &before, sizeof(after));
+	}
+	for (uint32_t i = 0; i < WEIR_FLOW_PARTS; i += 2) { // now all to worker 0
+		move(&two, i, &before);
+	}
+	after = sum(&two);
+	assert_memory_equal(&after, &before, sizeof(after));
+	memset(&after, 0, sizeof(after));
+	add(&two, 1, &after);
+	assert_int_equal(after.service_active, 0);
+	assert_int_equal(after.policy_open, 0);
+	for (uint16_t n = 0; n < FLOWS; n++) { // flows keep their backends
+		struct weir_verdict verdict = send(&two, n, ACK, &part);
+
+		assert_int_equal(verdict.backend, backends[n]);
+		assert_int_equal(verdict.choice, WEIR_CHOICE_FLOW);
+	}
+	for (uint32_t i = 0; i < 910 * 20; i++) {
+		two.lab->now_ns += 50000000;
+		maintain(&two);
+	}
+	after = sum(&two);
+	assert_int_equal(after.service_active, 0); // ends are counted where the flows are
+	assert_int_equal(after.service_open, 0);
+	assert_int_equal(after.policy_open, 0);
+	assert_int_equal(after.flows, 0);
+	two_free(&two);
+}
+
+// A backend at its limit of established flows has room where the flows have left, and none where
+// they have come.
+static void parts_take_flows_of_limits_along(void **state) {
+	struct two two = two_make(WEIR_POLICY_ROUND_ROBIN, 100);
+	uint32_t part;
+	uint16_t n = 0;
+
+	(void)state;
+	for (uint32_t begun = 0; begun < 400; n++) { // four backends
+		struct frame_spec spec = packet(n, SYN);
+		struct rte_mbuf *m;
+		struct frame f;
+
+		frame_build(&spec, &f);
+		m = frame_mbuf(f.bytes, f.n, RTE_PKTMBUF_HEADROOM);
+		part = part_of(&two, m);
+		frame_mbuf_free(m);
+		if (part % 2 == 1) {
+			send(&two, n, SYN, &part);
+			send(&two, n, ACK, &part);
+			begun++;
+		}
+	}
+	for (uint32_t id = 0; id < 4; id++) {
+		assert_false(weir_policy_below_limit(
+			&two.pipeline[1]->clients[0], &two.pipeline[1]->policy.backends[id]));
+	}
+	maintain(&two);
+	for (part = 1; part < WEIR_FLOW_PARTS; part += 2) {
+		struct sums before = sum(&two);
+
+		move(&two, part, &before);
+	}
+	send(&two, n, SYN, &part); // worker 0 has no client of the service so far
+	for (uint32_t id = 0; id < 4; id++) {
+		assert_true(weir_policy_below_limit(
+			&two.pipeline[1]->clients[0], &two.pipeline[1]->policy.backends[id]));
+		assert_false(weir_policy_below_limit(
+			&two.pipeline[0]->clients[0], &two.pipeline[0]->policy.backends[id]));
+	}
+	two_free(&two);
+}
+
+// Who takes a part has not read the row of a backend yet that the flows have.
+static void parts_wait_for_the_rows_of_their_backends(void **state) {
+	struct two two = two_make(WEIR_POLICY_ROUND_ROBIN, 0);
+	uint16_t backend;
+	uint32_t part, waits = 0;
+
+	(void)state;
+	backend = send(&two, 1, SYN, &part).backend;
+	for (uint32_t p = 0; p < WEIR_FLOW_PARTS; p++) {
+		if (p == part && weir_pipeline_owns_part(two.pipeline[0], p)) {
+			struct sums before;
+
+			maintain(&two);
+			before = sum(&two);
+			move(&two, p, &before);
+		}
+	}
+	assert_true(weir_pipeline_owns_part(two.pipeline[1], part));
+	// Worker 1 reads all of this, worker 0 does not.
+	for (unsigned int i = 0; i < 3 * WEIR_READER_STEPS; i++) {
+		assert_true(weir_writer_publish_row(two.lab->writer, 9, &two.lab->rows[i % 2]));
+	}
+	weir_pipeline_settle(two.pipeline[1]);
+	while (!weir_pipeline_release_part(two.pipeline[1], part, two.parcel)) {
+	}
+	assert_false(weir_reader_has_rows(&two.pipeline[0]->reader, two.parcel->note));
+	while (!weir_pipeline_adopt_part(two.pipeline[0], two.parcel, two.lab->now_ns)) {
+		waits++;
+	}
+	assert_true(waits > 1);
+	assert_true(weir_reader_has_rows(&two.pipeline[0]->reader, two.parcel->note));
+	while (!weir_pipeline_settle_part(two.pipeline[1], two.parcel)) {
+	}
+	assert_int_equal(send(&two, 1, ACK, &part).backend, backend);
+	two_free(&two);
+}
+
+// Rows that never come do not hold a part for ever.
+static void parts_wait_no_longer_than_bounded(void **state) {
+	struct two two = two_make(WEIR_POLICY_ROUND_ROBIN, 0);
+	uint32_t calls = 0;
+
+	(void)state;
+	while (!weir_pipeline_release_part(two.pipeline[1], 1, two.parcel)) {
+	}
+	two.parcel->note += 1000000;
+	while (!weir_pipeline_adopt_part(two.pipeline[0], two.parcel, two.lab->now_ns)) {
+		calls++;
+	}
+	assert_in_range(calls, WEIR_PIPELINE_PART_WAITS, WEIR_PIPELINE_PART_WAITS + 10);
+	assert_true(weir_pipeline_owns_part(two.pipeline[0], 1));
+	assert_true(weir_pipeline_settle_part(two.pipeline[1], two.parcel));
+	two_free(&two);
+}
+
+// Control asks about a flow of a part that this worker does not own: that is not its answer to
+// give.
+static void parts_of_others_are_not_asked_about(void **state) {
+	struct two two = two_make(WEIR_POLICY_ROUND_ROBIN, 0);
+	struct weir_message message = lab_question(1);
+	uint32_t part;
+	bool w;
+
+	(void)state;
+	send(&two, 1, SYN, &part);
+	w = weir_pipeline_owns_part(two.pipeline[1], part);
+	weir_flow_query_respond(two.pipeline[w], &message, two.lab->now_ns);
+	assert_int_equal(message.flow.found, 1);
+	message = lab_question(1);
+	weir_flow_query_respond(two.pipeline[!w], &message, two.lab->now_ns);
+	assert_int_equal(message.flow.found, 0);
+	two_free(&two);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(parts_take_gauges_and_policy_counts_along),
+		cmocka_unit_test(parts_take_flows_of_limits_along),
+		cmocka_unit_test(parts_wait_for_the_rows_of_their_backends),
+		cmocka_unit_test(parts_wait_no_longer_than_bounded),
+		cmocka_unit_test(parts_of_others_are_not_asked_about),
+	};
+
+	return cmocka_run_group_tests(tests, lab_eal, NULL);
+}
