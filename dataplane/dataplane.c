@@ -2,12 +2,10 @@
 #include "dataplane.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <rte_cycles.h>
@@ -22,7 +20,7 @@
 #include "netdev.h"
 #include "peers.h"
 #include "pipeline.h"
-#include "pipeline_setup.h"
+#include "pipelines.h"
 #include "port_statistics.h"
 #include "steer_attach.h"
 #include "transmit.h"
@@ -52,7 +50,7 @@ struct weir_dataplane {
 	bool short_of_memory; // for counters of further backends
 	struct weir_segment *segment;
 	struct weir_transmit *transmit;
-	struct weir_pipeline *pipeline[WEIR_WORKERS_MAX];
+	struct weir_pipelines pipelines;
 	struct weir_worker *worker[WEIR_WORKERS_MAX];
 };
 
@@ -277,52 +275,31 @@ static int create_segment(struct weir_dataplane *dataplane) {
 	return 0;
 }
 
+// The software distributor spreads the packets of the port.
+static bool is_distributed(const struct weir_dataplane *dataplane, uint32_t p) {
+	const struct weir_device *wire = &dataplane->device[dataplane->port[p].wire];
+
+	return dataplane->workers > 1 && (!wire->spreads || wire->rx_queues == 1);
+}
+
 static int create_pipelines(struct weir_dataplane *dataplane) {
-	const struct weir_config_flow_table *flows = &dataplane->config->flow_table;
-	struct weir_pipeline_params params = {
+	struct weir_pipelines_params params = {
+		.config = dataplane->config,
 		.segment = dataplane->segment,
-		.flow_table = {.flows = flows->flows_per_worker,
-			.ipv6_percent = flows->ipv6_percent,
-			.half_open_percent = flows->half_open_percent,
-			.timeout_ms = {[WEIR_FLOW_SYN_SEEN] = flows->syn_seen_ms,
-				[WEIR_FLOW_ESTABLISHED] = flows->established_ms,
-				[WEIR_FLOW_CLOSING] = flows->closing_ms,
-				[WEIR_FLOW_UDP] = flows->udp_ms,
-				[WEIR_FLOW_YOUNG] = flows->young_ms,
-				[WEIR_FLOW_UDP_SEEN] = flows->udp_seen_ms}},
-		.hash_seed = dataplane->config->instance.hash_seed,
-		.icmp = {.echo = dataplane->config->icmp.echo_per_second,
-			.too_big = dataplane->config->icmp.too_big_per_second,
-			.unreachable = dataplane->config->icmp.unreachable_per_second},
-		.fragments = {.entries = dataplane->config->fragments.entries,
-			.timeout_ms = dataplane->config->fragments.timeout_ms},
+		.log = dataplane->log,
 		.any_mac_ports = dataplane->any_mac_ports,
+		.bucketed = weir_pipelines_may_share(dataplane->config),
 	};
 
-	if (getrandom(&params.flow_table.secret, sizeof(params.flow_table.secret), 0) !=
-		(ssize_t)sizeof(params.flow_table.secret)) {
-		weir_log_write(dataplane->log, WEIR_LOG_ERROR, "cannot get a random number: %s",
-			strerror(errno));
-		return -EIO;
+	for (uint32_t p = 0; p < dataplane->ports; p++) {
+		params.bucketed = params.bucketed && is_distributed(dataplane, p);
 	}
-	for (uint32_t w = 0; w < dataplane->workers; w++) {
-		int r;
-
-		params.worker = w;
-		params.flow_table.socket = node_of(w);
-		r = weir_pipeline_create(&params, &dataplane->pipeline[w]);
-		if (r < 0) {
-			weir_log_write(dataplane->log, WEIR_LOG_ERROR,
-				"worker %u: cannot allocate its flow table, %" PRIu64
-				" MiB: lower flow_table.flows_per_worker",
-				w,
-				weir_flow_table_bytes(
-					flows->flows_per_worker, flows->ipv6_percent) >>
-					20);
-			return r;
-		}
+	if (params.bucketed) {
+		weir_log_write(dataplane->log, WEIR_LOG_INFO,
+			"%u workers share one flow table, in %u buckets", dataplane->workers,
+			WEIR_DISTRIBUTOR_BUCKETS);
 	}
-	return 0;
+	return weir_pipelines_create(&params, &dataplane->pipelines);
 }
 
 // --- workers ------------------------------------------------------------------------------
@@ -332,7 +309,7 @@ static int create_distributors(struct weir_dataplane *dataplane) {
 		const struct weir_device *wire = &dataplane->device[dataplane->port[p].wire];
 		int r;
 
-		if (dataplane->workers == 1 || (wire->spreads && wire->rx_queues > 1)) {
+		if (!is_distributed(dataplane, p)) {
 			continue;
 		}
 		r = weir_distributor_create(p, dataplane->workers, owner_of(dataplane, wire),
@@ -349,7 +326,7 @@ static int create_workers(struct weir_dataplane *dataplane) {
 		struct weir_worker_params params = {
 			.index = w,
 			.segment = dataplane->segment,
-			.pipeline = dataplane->pipeline[w],
+			.pipeline = dataplane->pipelines.pipeline[w],
 			.transmit = dataplane->transmit,
 			.ports = dataplane->port,
 			.ports_count = dataplane->ports,
@@ -416,7 +393,7 @@ static int connect_peers(struct weir_dataplane *dataplane) {
 		struct weir_source source = {
 			.kind = WEIR_SOURCE_OFFERED, .ring = dataplane->peers->ring[w]};
 
-		weir_pipeline_offer_to(dataplane->pipeline[w], workers);
+		weir_pipeline_offer_to(dataplane->pipelines.pipeline[w], workers);
 		weir_worker_offer_to(
 			dataplane->worker[w], dataplane->peers->ring[(w + 1) % workers]);
 		r = weir_worker_add_source(dataplane->worker[w], &source);
@@ -516,8 +493,8 @@ void weir_dataplane_close(struct weir_dataplane *dataplane) {
 	weir_dataplane_stop(dataplane);
 	for (uint32_t w = 0; w < dataplane->workers; w++) {
 		weir_worker_free(dataplane->worker[w]);
-		weir_pipeline_free(dataplane->pipeline[w]);
 	}
+	weir_pipelines_free(&dataplane->pipelines);
 	for (uint32_t p = 0; p < dataplane->ports; p++) {
 		weir_distributor_free(dataplane->distributor[p]);
 		if (dataplane->offer.vip_map_fd[p] >= 0) {

@@ -11,12 +11,12 @@
 #include <rte_mbuf.h>
 
 #include "distributor.h"
-#include "flow_table.h"
 #include "fragment_table.h"
 #include "netdev.h"
 #include "options.h"
 #include "peers.h"
 #include "pipeline_setup.h"
+#include "pipelines.h"
 #include "verdict.h"
 
 #define DESCRIPTORS 1024
@@ -268,6 +268,14 @@ static uint64_t ring_bytes(const struct weir_plan *plan) {
 	       plan->workers * RING_BYTES(WEIR_PEER_RING);
 }
 
+// Whether the workers share a flow memory is known when the devices are open.
+static uint64_t flow_bytes(const struct weir_config *config) {
+	uint64_t own = weir_pipelines_flow_bytes(config, false);
+
+	return weir_pipelines_may_share(config) ? MAX(own, weir_pipelines_flow_bytes(config, true))
+						: own;
+}
+
 int weir_plan_make(const struct weir_config *config, const char *steer_object,
 	struct weir_plan *ret, char *why, size_t why_bytes) {
 	struct weir_plan *plan = calloc(1, sizeof(*plan));
@@ -295,9 +303,7 @@ int weir_plan_make(const struct weir_config *config, const char *steer_object,
 		r = plan_pools(plan, why, why_bytes);
 	}
 	if (r == 0) {
-		plan->flow_bytes =
-			plan->workers * weir_flow_table_bytes(config->flow_table.flows_per_worker,
-						config->flow_table.ipv6_percent);
+		plan->flow_bytes = flow_bytes(config);
 		plan->total_bytes =
 			plan->buffer_bytes + plan->flow_bytes + ring_bytes(plan) + SLACK_BYTES +
 			plan->devices * (uint64_t)DEVICE_BYTES +

@@ -83,7 +83,8 @@ static void memory_grows_with_what_is_configured(void **state) {
 				 1, "none", &jumbo, why),
 		0);
 	assert_int_equal(one.flow_bytes, weir_flow_table_bytes(1048576, 25));
-	assert_int_equal(four.flow_bytes, 4 * one.flow_bytes);
+	// As many tables, or one that is shared, which has parcels in addition.
+	assert_in_range(four.flow_bytes, 4 * one.flow_bytes, 4 * one.flow_bytes * 105 / 100);
 	assert_true(four.buffer_bytes > one.buffer_bytes);
 	assert_true(one.total_bytes > one.flow_bytes + one.buffer_bytes);
 	assert_int_equal(jumbo.pools, 2);

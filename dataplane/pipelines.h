@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Pipelines: those of all workers, and the flow memory behind them. Where the software distributor
+// spreads all ports, the dataplane is *bucketed*: the workers share one flow memory in parts, so
+// that a part can go from one worker to another (pipeline_parts.h). Else each has a flow table of
+// its own.
+//
+// Threads: main, while no worker runs.
+#pragma once
+
+#include "config.h"
+#include "log.h"
+#include "segment.h"
+
+struct weir_pipeline;
+struct weir_flow_memory;
+struct weir_flow_parcel;
+
+struct weir_pipelines_params {
+	const struct weir_config *config;
+	const struct weir_segment *segment; // borrowed: must outlive the pipelines
+	const struct weir_log *log;
+	uint32_t any_mac_ports; // a bit per port that takes frames to any unicast MAC address
+	bool bucketed;
+};
+
+struct weir_pipelines {
+	uint32_t workers;
+	struct weir_flow_memory *flows; // NULL = the dataplane is not bucketed
+	struct weir_pipeline *pipeline[WEIR_WORKERS_MAX];
+	struct weir_flow_parcel *parcel[WEIR_WORKERS_MAX]; // if bucketed: for parts that it gives
+};
+
+// Whether the workers of this configuration can share a flow memory, if the distributor spreads all
+// ports: there are several, and their flows fit one memory.
+bool weir_pipelines_may_share(const struct weir_config *config);
+// Bytes of flow memory and flow tables of all workers.
+uint64_t weir_pipelines_flow_bytes(const struct weir_config *config, bool bucketed);
+
+// When bucketed, each pipeline owns the parts that weir_distributor_first_worker gives it.
+// Returns 0, or negative errno after logging which key to lower; then there is nothing to free.
+int weir_pipelines_create(const struct weir_pipelines_params *params, struct weir_pipelines *ret);
+void weir_pipelines_free(struct weir_pipelines *pipelines);
