@@ -12,8 +12,10 @@
 #include <rte_mbuf.h>
 
 #include "backend_row.h"
+#include "flow_memory.h"
 #include "hash.h"
 #include "packets.h"
+#include "pipeline_parts.h"
 #include "service_table.h"
 
 #define MTU 9000
@@ -254,6 +256,7 @@ int weir_bench_balancer_create(const struct weir_bench_options *options,
 
 void weir_bench_balancer_free(struct weir_bench_balancer *balancer) {
 	weir_pipeline_free(balancer->pipeline);
+	weir_flow_memory_free(balancer->flows);
 	if (balancer->has_reader) {
 		weir_reader_fini(&balancer->reader);
 	}
@@ -262,11 +265,18 @@ void weir_bench_balancer_free(struct weir_bench_balancer *balancer) {
 	*balancer = (struct weir_bench_balancer){0};
 }
 
+uint64_t weir_bench_flow_bytes(const struct weir_bench_options *options) {
+	uint32_t flows = weir_bench_flows_per_worker(options);
+
+	return options->bucketed ? weir_flow_memory_bytes(flows, WEIR_FLOW_IPV6_PERCENT, true) +
+					   weir_flow_table_own_bytes(flows, WEIR_FLOW_IPV6_PERCENT)
+				 : weir_flow_table_bytes(flows, WEIR_FLOW_IPV6_PERCENT);
+}
+
 uint64_t weir_bench_balancer_bytes(const struct weir_bench_options *options) {
 	uint64_t buffer = sizeof(struct rte_mbuf) + RTE_MBUF_DEFAULT_BUF_SIZE + 128;
 
-	return weir_flow_table_bytes(weir_bench_flows_per_worker(options), WEIR_FLOW_IPV6_PERCENT) +
-	       options->buffers * buffer + 8 * MEGABYTE;
+	return weir_bench_flow_bytes(options) + options->buffers * buffer + 8 * MEGABYTE;
 }
 
 static void clear_counters(struct weir_segment *segment, const struct weir_bench_options *options) {
@@ -298,11 +308,25 @@ int weir_bench_balancer_start(
 		.icmp = {.echo = 1000, .too_big = 1000, .unreachable = 1000},
 		.fragments = {.entries = 4096, .timeout_ms = 5000},
 	};
+	int r = 0;
 
 	weir_pipeline_free(balancer->pipeline);
+	weir_flow_memory_free(balancer->flows);
 	balancer->pipeline = NULL;
+	balancer->flows = NULL;
 	clear_counters(balancer->segment, options);
-	return weir_pipeline_create(&params, &balancer->pipeline);
+	if (options->bucketed) {
+		r = weir_flow_memory_create(params.flow_table.flows, WEIR_FLOW_IPV6_PERCENT, true,
+			heap->socket, &balancer->flows);
+	}
+	params.flow_table.memory = balancer->flows;
+	if (r == 0) {
+		r = weir_pipeline_create(&params, &balancer->pipeline);
+	}
+	for (uint32_t part = 0; r == 0 && options->bucketed && part < WEIR_FLOW_PARTS; part++) {
+		weir_pipeline_own_part(balancer->pipeline, part);
+	}
+	return r;
 }
 
 // --- what is right ------------------------------------------------------------------------

@@ -24,6 +24,7 @@ struct weir_bench_balancer {
 	struct weir_segment *control; // ours, as control has it
 	bool huge_pages; // of the segment
 	struct weir_pipeline *pipeline; // NULL until one is started
+	struct weir_flow_memory *flows; // of the pipeline, with --bucketed
 	struct weir_reader reader; // ours, to know what is published
 	bool has_reader;
 	uint64_t publish_us; // how long building and publishing everything took
@@ -39,6 +40,8 @@ void weir_bench_balancer_free(struct weir_bench_balancer *balancer);
 int weir_bench_balancer_start(
 	struct weir_bench_balancer *balancer, const struct weir_bench_heap *heap);
 
+// Bytes of the flow table.
+uint64_t weir_bench_flow_bytes(const struct weir_bench_options *options);
 // Bytes of memory that a heap for the pipeline and `buffers` packet buffers must have.
 uint64_t weir_bench_balancer_bytes(const struct weir_bench_options *options);
 

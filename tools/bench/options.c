@@ -93,7 +93,7 @@ static const struct weir_option_word publish_words[] = {
 static const struct weir_option_word protocols[] = {
 	{"tcp", IPPROTO_TCP, NULL}, {"udp", IPPROTO_UDP, NULL}, {NULL, 0, NULL}};
 
-enum { ROW_HUGE_PAGES = 31, ROW_NO_HUGE };
+enum { ROW_HUGE_PAGES = 32, ROW_NO_HUGE };
 
 static const struct weir_option rows[] = {
 	{.name = "What to measure", .kind = WEIR_OPTION_HEADING},
@@ -254,6 +254,10 @@ static const struct weir_option rows[] = {
 		.min = 1,
 		.max = 3600000,
 		FIELD(closing_ms)},
+	{.name = "bucketed",
+		.help = "have the flow table in buckets that workers can hand over, as several "
+			"workers share it",
+		FIELD(bucketed)},
 	{.name = "How to measure", .kind = WEIR_OPTION_HEADING},
 	{.name = "headers",
 		.kind = WEIR_OPTION_WORD,

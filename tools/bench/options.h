@@ -59,6 +59,7 @@ struct weir_bench_options {
 	uint8_t family; // 4 or 6
 	uint8_t protocol; // IPPROTO_TCP, IPPROTO_UDP
 	bool vlan;
+	bool bucketed; // the flow table is a shared memory's, all of it
 	bool json, help, version;
 	uint32_t flows;
 	uint32_t table_flows; // of the family that the flow table holds

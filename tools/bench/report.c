@@ -39,7 +39,7 @@ static const char *segment_pages(const struct weir_bench_report *report) {
 static double memory_per_flow(const struct weir_bench_options *options) {
 	uint32_t flows = weir_bench_flows_per_worker(options);
 
-	return (double)weir_flow_table_bytes(flows, WEIR_FLOW_IPV6_PERCENT) / flows;
+	return (double)weir_bench_flow_bytes(options) / flows;
 }
 
 static double ratio(const struct weir_bench_report *report) {
@@ -128,6 +128,7 @@ static void set_case(json_t *object, const struct weir_bench_report *report) {
 	set_number(object, "services", options->services);
 	set_number(object, "slots", options->slots);
 	set_flag(object, "vlan", options->vlan);
+	set_flag(object, "bucketed", options->bucketed);
 	set_number(object, "packet_bytes", options->packet_bytes);
 	set_real(object, "new_percent", options->new_percent);
 	set_number(object, "publications_wanted", options->publications);

@@ -55,6 +55,8 @@ static void every_case_is_forwarded_rightly(void **unused) {
 		"weir-bench --case new" SMALL "4000", "weir-bench --case syn-flood" SMALL "3000",
 		"weir-bench --case mixed" SMALL "3000",
 		"weir-bench --family 6 --vlan --services 7" SMALL "900",
+		"weir-bench --case mixed --bucketed" SMALL "3000",
+		"weir-bench --case new --bucketed --family 6" SMALL "1000",
 		"weir-bench --case mixed --policy least-loaded --burst 17" SMALL "2000",
 		"weir-bench --new-percent 10 --policy fair-share" SMALL "2000"};
 	char why[512];

@@ -75,7 +75,7 @@ static void every_option_is_read(void **unused) {
 				  "zipf --zipf-exponent 1.25 --new-percent 0.5 --packets-per-flow "
 				  "3 --publications 100 --family 6 --vlan --packet-bytes 512 "
 				  "--policy fair-share --forwarding ipip --backends 64 "
-				  "--services 8 --slots 251 --half-open-percent 30",
+				  "--services 8 --slots 251 --half-open-percent 30 --bucketed",
 			&o, why),
 		0);
 	assert_int_equal(o.kind, WEIR_BENCH_CASE_MIXED);
@@ -86,7 +86,7 @@ static void every_option_is_read(void **unused) {
 	assert_int_equal(o.packets_per_flow, 3);
 	assert_int_equal(o.publications, 100);
 	assert_int_equal(o.family, 6);
-	assert_true(o.vlan);
+	assert_true(o.vlan && o.bucketed);
 	assert_int_equal(o.packet_bytes, 512);
 	assert_int_equal(o.policy, WEIR_POLICY_FAIR_SHARE);
 	assert_int_equal(o.backends, 64);
@@ -199,9 +199,9 @@ static void usage_names_every_option(void **unused) {
 		"--zipf-exponent", "--new-percent", "--packets-per-flow", "--publications",
 		"--family", "--protocol", "--vlan", "--packet-bytes", "--policy", "--forwarding",
 		"--backends", "--services", "--slots", "--half-open-percent", "--syn-seen-ms",
-		"--closing-ms", "--headers", "--packets", "--seconds", "--runs", "--burst",
-		"--buffers", "--repeats", "--core", "--huge-pages", "--no-huge", "--seed", "--json",
-		"--help", "--version"};
+		"--closing-ms", "--bucketed", "--headers", "--packets", "--seconds", "--runs",
+		"--burst", "--buffers", "--repeats", "--core", "--huge-pages", "--no-huge",
+		"--seed", "--json", "--help", "--version"};
 	struct weir_bench_options o;
 	char why[256], help[WEIR_HELP_BYTES];
 
