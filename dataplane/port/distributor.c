@@ -62,3 +62,34 @@ void weir_distributor_free(struct weir_distributor *distributor) {
 	}
 	rte_free(distributor);
 }
+
+// --- switches -------------------------------------------------------------------------------
+
+void weir_distributor_ask(
+	struct weir_distributor *distributor, uint32_t victim, uint32_t bucket, uint32_t thief) {
+	struct weir_switch *request = &distributor->switches[victim];
+
+	request->bucket = bucket;
+	request->thief = thief;
+	__atomic_fetch_or(&distributor->asked, UINT64_C(1) << victim, __ATOMIC_RELEASE);
+}
+
+bool weir_distributor_switched(
+	const struct weir_distributor *distributor, uint32_t victim, uint64_t taken) {
+	uint64_t asked = __atomic_load_n(&distributor->asked, __ATOMIC_ACQUIRE);
+
+	return (asked >> victim & 1) == 0 && taken >= distributor->switches[victim].end;
+}
+
+void weir_distributor_switch_slow(struct weir_distributor *distributor) {
+	uint64_t asked = __atomic_load_n(&distributor->asked, __ATOMIC_ACQUIRE);
+
+	for (uint64_t left = asked; left != 0; left &= left - 1) {
+		uint32_t victim = (uint32_t)__builtin_ctzll(left);
+		struct weir_switch *request = &distributor->switches[victim];
+
+		request->end = distributor->put[victim];
+		distributor->worker[request->bucket] = (uint8_t)request->thief;
+	}
+	__atomic_fetch_and(&distributor->asked, ~asked, __ATOMIC_RELEASE);
+}

@@ -7,11 +7,19 @@
 // single-consumer ring.
 // One producer and one ring per target: packets of a flow stay in order and on one worker.
 //
-// Threads: the owner calls weir_distributor_worker and puts into rings; worker w takes from
-// ring[w]. The rest is set-up.
+// A bucket can be switched from its worker, the victim, to another one, the thief (moves.h). The
+// victim asks; the owner answers between two bursts. From then on packets of the bucket go to the
+// thief. The answer is how many packets were put into the victim's ring so far: when it has taken
+// as many, none of the bucket is left there.
+//
+// Threads: the owner calls what is marked [owner] and puts into rings; worker w takes from ring[w].
+// The rest is set-up.
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
+
+#include <rte_mbuf.h>
 
 #include "layout.h"
 
@@ -20,12 +28,26 @@ struct rte_ring;
 #define WEIR_DISTRIBUTOR_BUCKETS 1024 // even for 64 workers, shares differ by a sixteenth at most
 #define WEIR_DISTRIBUTOR_RING 1024 // packets that wait for one worker
 
+// A victim's request for a switch.
+struct weir_switch {
+	uint32_t bucket; // [victim], while its bit in `asked` is clear
+	uint32_t thief; // likewise
+	uint64_t end; // [owner], while the bit is set: packets ever put into the victim's ring
+} __attribute__((aligned(64)));
+
 struct weir_distributor {
 	uint32_t workers;
 	uint32_t owner;
 	struct rte_ring *ring[WEIR_WORKERS_MAX]; // by target; NULL for the owner
-	uint8_t worker[WEIR_DISTRIBUTOR_BUCKETS];
+	uint8_t worker[WEIR_DISTRIBUTOR_BUCKETS]; // [owner]
+	uint64_t put[WEIR_WORKERS_MAX]; // [owner] packets ever put into each ring
+	uint64_t pressed_ns; // [owner] of moves.c
+	bool crowded[WEIR_WORKERS_MAX]; // [owner] ring[] was three quarters full at its last burst
+	uint64_t asked __attribute__((aligned(64))); // a bit each: [victim] sets, [owner] clears
+	uint64_t reserved[7];
+	struct weir_switch switches[WEIR_WORKERS_MAX]; // by victim
 };
+_Static_assert(WEIR_WORKERS_MAX <= 64, "a bit each");
 
 // port: for the names of rings. Returns 0, -EINVAL, -ENOMEM (too little DPDK memory).
 int weir_distributor_create(
@@ -37,8 +59,37 @@ static inline uint32_t weir_distributor_first_worker(uint32_t bucket, uint32_t w
 	return bucket % workers;
 }
 
-// The worker of a bucket.
+// The worker of a bucket. [owner]
 static inline uint32_t weir_distributor_worker(
 	const struct weir_distributor *distributor, uint32_t bucket) {
 	return distributor->worker[bucket];
+}
+
+// A packet carries its bucket from the distributor to its worker. [owner], then [worker]
+static inline void weir_distributor_mark(struct rte_mbuf *m, uint32_t bucket) {
+	m->hash.usr = bucket;
+}
+
+static inline uint32_t weir_distributor_bucket_of(const struct rte_mbuf *m) {
+	return m->hash.usr;
+}
+
+// --- switches -----------------------------------------------------------------------------------
+
+// Ask for the switch of a bucket, that the victim owns, to the thief. One at a time per victim.
+// [victim]
+void weir_distributor_ask(
+	struct weir_distributor *distributor, uint32_t victim, uint32_t bucket, uint32_t thief);
+// Has the owner switched the bucket of the last request, and has the victim, which has taken so
+// many packets from its ring ever, taken the last one of the bucket? [victim]
+bool weir_distributor_switched(
+	const struct weir_distributor *distributor, uint32_t victim, uint64_t taken);
+
+// Do what victims have asked for. Between two bursts. [owner]
+void weir_distributor_switch_slow(struct weir_distributor *distributor);
+
+static inline void weir_distributor_switch(struct weir_distributor *distributor) {
+	if (__builtin_expect(__atomic_load_n(&distributor->asked, __ATOMIC_RELAXED) != 0, 0)) {
+		weir_distributor_switch_slow(distributor);
+	}
 }

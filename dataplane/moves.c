@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "moves.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include <rte_malloc.h>
+#include <rte_mbuf.h>
+#include <rte_ring.h>
+
+#include "verdict.h"
+
+_Static_assert((WEIR_HOLD_PACKETS & (WEIR_HOLD_PACKETS - 1)) == 0, "power of two");
+_Static_assert(WEIR_BUCKETS == WEIR_DISTRIBUTOR_BUCKETS, "the same buckets");
+
+// --- set-up ---------------------------------------------------------------------------------
+
+static bool is_valid(const struct weir_moves_params *params) {
+	if (params->workers < 2 || params->workers > WEIR_WORKERS_MAX || params->ports == 0 ||
+		params->ports > WEIR_PORTS_MAX) {
+		return false;
+	}
+	for (uint32_t p = 0; p < params->ports; p++) {
+		const struct weir_distributor *distributor = params->distributor[p];
+
+		if (distributor == NULL || distributor->workers != params->workers ||
+			memcmp(distributor->worker, params->distributor[0]->worker,
+				sizeof(distributor->worker)) != 0) {
+			return false;
+		}
+	}
+	return true;
+}
+
+int weir_moves_create(const struct weir_moves_params *params, struct weir_moves **ret) {
+	struct weir_moves *moves;
+
+	if (!is_valid(params)) {
+		return -EINVAL;
+	}
+	moves = rte_zmalloc_socket("moves",
+		sizeof(*moves) + params->workers * sizeof(moves->mover[0]), RTE_CACHE_LINE_SIZE,
+		params->socket);
+	if (moves == NULL) {
+		return -ENOMEM;
+	}
+	moves->workers = params->workers;
+	moves->ports = params->ports;
+	for (uint32_t p = 0; p < params->ports; p++) {
+		moves->distributor[p] = params->distributor[p];
+	}
+	memcpy(moves->owner, params->distributor[0]->worker, sizeof(moves->owner));
+	for (uint32_t w = 0; w < params->workers; w++) {
+		moves->mover[w].moves = moves;
+		moves->mover[w].worker = w;
+		moves->mover[w].move.parcel = params->parcel[w];
+	}
+	*ret = moves;
+	return 0;
+}
+
+void weir_moves_free(struct weir_moves *moves) {
+	if (moves == NULL) {
+		return;
+	}
+	for (uint32_t w = 0; w < moves->workers; w++) {
+		struct weir_mover *mover = &moves->mover[w];
+
+		for (; mover->held_first != mover->held_next; mover->held_first++) {
+			rte_pktmbuf_free(mover->held[mover->held_first % WEIR_HOLD_PACKETS].packet);
+		}
+	}
+	rte_free(moves);
+}
+
+// --- requests -------------------------------------------------------------------------------
+
+static void set_state(struct weir_move *move, enum weir_moving state) {
+	__atomic_store_n(&move->state, state, __ATOMIC_RELEASE);
+}
+
+static bool owns(const struct weir_mover *mover, uint32_t bucket) {
+	return __atomic_load_n(&mover->moves->owner[bucket], __ATOMIC_RELAXED) == mover->worker;
+}
+
+// Begin: from here on the thief holds what reaches it of the bucket. False when it takes another
+// one.
+static bool claim(const struct weir_mover *mover, uint32_t thief) {
+	uint64_t nobody = 0;
+
+	return __atomic_compare_exchange_n(&mover->moves->mover[thief].taking, &nobody,
+		mover->worker + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+enum weir_bucket_answer weir_mover_request(struct weir_mover *mover, uint32_t bucket,
+	uint32_t thief, uint64_t deadline_ns, uint64_t now_ns, bool stealing) {
+	struct weir_moves *moves = mover->moves;
+	struct weir_move *move = &mover->move;
+
+	if (!stealing) {
+		return WEIR_BUCKET_OFF;
+	}
+	if (bucket >= WEIR_BUCKETS || thief >= moves->workers) {
+		return WEIR_BUCKET_OUT_OF_RANGE;
+	}
+	if (now_ns > deadline_ns) {
+		return WEIR_BUCKET_LATE;
+	}
+	if (!owns(mover, bucket)) {
+		return WEIR_BUCKET_NOT_OWNER;
+	}
+	if (thief == mover->worker) {
+		return WEIR_BUCKET_SELF;
+	}
+	if (__atomic_load_n(&move->state, __ATOMIC_RELAXED) != WEIR_MOVING_NOTHING) {
+		return WEIR_BUCKET_BUSY;
+	}
+	// The thief reads them when it sees the claim.
+	move->bucket = bucket;
+	move->thief = thief;
+	if (!claim(mover, thief)) {
+		return WEIR_BUCKET_BUSY;
+	}
+	set_state(move, WEIR_MOVING_SWITCHING);
+	for (uint32_t p = 0; p < moves->ports; p++) {
+		weir_distributor_ask(moves->distributor[p], mover->worker, bucket, thief);
+	}
+	return WEIR_BUCKET_CONFIRMED;
+}
+
+// --- the victim -----------------------------------------------------------------------------
+
+// No packet of the bucket is left in a ring to this worker, and none will come.
+static bool is_drained(const struct weir_mover *mover) {
+	const struct weir_moves *moves = mover->moves;
+
+	for (uint32_t p = 0; p < moves->ports; p++) {
+		if (!weir_distributor_switched(
+			    moves->distributor[p], mover->worker, mover->taken[p])) {
+			return false;
+		}
+	}
+	return true;
+}
+
+enum weir_giving weir_mover_give_slow(struct weir_mover *mover) {
+	struct weir_move *move = &mover->move;
+
+	switch ((enum weir_moving)__atomic_load_n(&move->state, __ATOMIC_ACQUIRE)) {
+	case WEIR_MOVING_SWITCHING:
+		if (!is_drained(mover)) {
+			return WEIR_GIVING_NOTHING;
+		}
+		set_state(move, WEIR_MOVING_RELEASING);
+		return WEIR_GIVING_RELEASE;
+	case WEIR_MOVING_RELEASING:
+		return WEIR_GIVING_RELEASE;
+	case WEIR_MOVING_ADOPTED:
+		return WEIR_GIVING_SETTLE;
+	case WEIR_MOVING_NOTHING:
+	case WEIR_MOVING_RELEASED:
+		break;
+	}
+	return WEIR_GIVING_NOTHING;
+}
+
+void weir_mover_released(struct weir_mover *mover) {
+	set_state(&mover->move, WEIR_MOVING_RELEASED);
+}
+
+void weir_mover_settled(struct weir_mover *mover) {
+	set_state(&mover->move, WEIR_MOVING_NOTHING);
+}
+
+// --- the thief ------------------------------------------------------------------------------
+
+// The move by which this worker takes a bucket, or NULL.
+static struct weir_move *taking(const struct weir_mover *mover) {
+	uint64_t victim = __atomic_load_n(&mover->taking, __ATOMIC_ACQUIRE);
+
+	return victim != 0 ? &mover->moves->mover[victim - 1].move : NULL;
+}
+
+uint16_t weir_mover_hold(struct weir_mover *mover, struct rte_mbuf **pkts, uint16_t n,
+	uint8_t in_port, uint16_t *ret_refused) {
+	const uint32_t bucket = taking(mover)->bucket;
+	struct rte_mbuf *refused[WEIR_BURST];
+	uint16_t stay = 0, refused_count = 0;
+
+	for (uint16_t i = 0; i < n; i++) {
+		if (weir_distributor_bucket_of(pkts[i]) != bucket) {
+			pkts[stay++] = pkts[i];
+		} else if (mover->held_next - mover->held_first == WEIR_HOLD_PACKETS) {
+			refused[refused_count++] = pkts[i];
+		} else {
+			mover->held[mover->held_next++ % WEIR_HOLD_PACKETS] =
+				(struct weir_held){.packet = pkts[i], .in_port = in_port};
+		}
+	}
+	memcpy(pkts + stay, refused, refused_count * sizeof(refused[0]));
+	*ret_refused = refused_count;
+	return stay;
+}
+
+const struct weir_move *weir_mover_adopt(struct weir_mover *mover) {
+	const struct weir_move *move = taking(mover);
+
+	return move != NULL && !mover->adopted &&
+			       __atomic_load_n(&move->state, __ATOMIC_ACQUIRE) ==
+				       WEIR_MOVING_RELEASED
+		       ? move
+		       : NULL;
+}
+
+void weir_mover_adopted(struct weir_mover *mover) {
+	mover->adopted = true;
+}
+
+uint16_t weir_mover_held(
+	struct weir_mover *mover, struct rte_mbuf **pkts, uint16_t max, uint8_t *ret_in_port) {
+	uint16_t n = 0;
+
+	while (mover->adopted && n < max && mover->held_first != mover->held_next) {
+		const struct weir_held *held = &mover->held[mover->held_first % WEIR_HOLD_PACKETS];
+
+		if (n > 0 && held->in_port != *ret_in_port) {
+			break;
+		}
+		*ret_in_port = held->in_port;
+		pkts[n++] = held->packet;
+		mover->held_first++;
+	}
+	return n;
+}
+
+bool weir_mover_end(struct weir_mover *mover, uint32_t *ret_bucket) {
+	struct weir_move *move = taking(mover);
+
+	if (!mover->adopted || mover->held_first != mover->held_next) {
+		return false;
+	}
+	*ret_bucket = move->bucket;
+	mover->adopted = false;
+	__atomic_store_n(
+		&mover->moves->owner[move->bucket], (uint8_t)mover->worker, __ATOMIC_RELAXED);
+	// Cleared first: the victim may begin the next move as soon as it is told, and another one
+	// may take this worker as its thief at once.
+	__atomic_store_n(&mover->taking, 0, __ATOMIC_RELEASE);
+	set_state(move, WEIR_MOVING_ADOPTED);
+	return true;
+}
+
+// --- back pressure --------------------------------------------------------------------------
+
+// The worker with the shortest ring, if it is a quarter full at most, or the victim.
+static uint32_t shortest(const struct weir_distributor *distributor, uint32_t victim) {
+	uint32_t best = victim, least = WEIR_DISTRIBUTOR_RING / 4 + 1;
+
+	for (uint32_t w = 0; w < distributor->workers; w++) {
+		uint32_t waiting;
+
+		if (w == victim || distributor->ring[w] == NULL) {
+			continue;
+		}
+		waiting = rte_ring_count(distributor->ring[w]);
+		if (waiting < least) {
+			least = waiting;
+			best = w;
+		}
+	}
+	return best;
+}
+
+// The bucket with most packets, but not more than half of them. False when there is none.
+static bool busiest(struct rte_mbuf *const *pkts, uint16_t n, uint32_t *ret_bucket) {
+	uint16_t most = 0;
+
+	for (uint16_t i = 0; i < n; i++) {
+		uint32_t bucket = weir_distributor_bucket_of(pkts[i]);
+		uint16_t count = 0;
+
+		for (uint16_t j = 0; j < n; j++) {
+			count = (uint16_t)(count + (weir_distributor_bucket_of(pkts[j]) == bucket));
+		}
+		if (count > most && count <= n / 2) {
+			most = count;
+			*ret_bucket = bucket;
+		}
+	}
+	return most > 0;
+}
+
+void weir_moves_press(struct weir_moves *moves, struct weir_distributor *distributor,
+	uint32_t victim, struct rte_mbuf *const *pkts, uint16_t n, uint64_t now_ns) {
+	uint64_t nothing = 0;
+	uint32_t thief, bucket;
+
+	if (now_ns - distributor->pressed_ns < WEIR_URGENT_NS) {
+		return;
+	}
+	thief = shortest(distributor, victim);
+	if (thief == victim || !busiest(pkts, n, &bucket)) {
+		return;
+	}
+	distributor->pressed_ns = now_ns;
+	(void)__atomic_compare_exchange_n(&moves->mover[victim].urgent, &nothing,
+		(uint64_t)bucket << 32 | (thief + 1), false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Moves: the hand-over of buckets of flows between workers, without a lost or reordered packet.
+//
+// A bucket's owner is the worker that has its part of the flow table. Its packets reach the owner
+// by the distributors of the ports (distributor.h). A move, from the victim to the thief:
+//
+//   1. weir_mover_request: the victim refuses, or confirms and begins. *Begin*: it writes itself
+//      into the thief's `taking`; from then on the thief holds packets of the bucket.
+//   2. It asks every distributor for the switch. A distributor does that between two bursts: it
+//      notes the *end*, how many packets it ever put into the victim's ring, and puts all further
+//      ones of the bucket into the thief's.
+//   3. When the victim has taken as many packets from each ring as its end says, none of the bucket
+//      is left there: it releases the part in slices and hands it to the thief.
+//   4. The thief adopts the part in slices, then processes what it holds, in order, and publishes
+//      itself as owner.
+//   5. The victim takes the bucket's flows out of its gauges: it goes last, so that the sum over
+//      workers is never too low, by which control frees backends.
+//
+// Both markers are places in the order of packets, no times: whoever is slow delays the bucket and
+// nothing else. Control only asks. A worker is the victim of one move at a time, and the thief of
+// one at a time; it may be both.
+//
+// tests/models/moves.pml is a model of this, and of distributor.h: M1 to M4 hold in all its
+// executions.
+//   M1 no packet of a bucket is processed by a worker that does not have its part
+//   M2 packets of a flow are processed in the order in which their port received them
+//   M3 no packet is lost but those that a full hold queue refuses, which are counted
+//   M4 every move that begins ends, and then the thief is the owner; a refused request changes
+//      nothing
+//
+// Threads: each function is for the worker of its mover; set-up and weir_moves_free while no worker
+// runs. S1: no lock, no allocation, no log, no system call.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "distributor.h"
+#include "layout.h"
+
+#define WEIR_HOLD_PACKETS (2u * WEIR_DISTRIBUTOR_RING) // power of two
+#define WEIR_URGENT_NS 1000000ull // between two requests of a distributor
+
+struct rte_mbuf;
+struct weir_flow_parcel;
+
+enum weir_moving {
+	WEIR_MOVING_NOTHING, // [thief] to [victim]: it may begin another one
+	WEIR_MOVING_SWITCHING, // distributors switch, the victim's rings run empty
+	WEIR_MOVING_RELEASING, // the victim takes the part out of its table
+	WEIR_MOVING_RELEASED, // the thief's, to adopt
+	WEIR_MOVING_ADOPTED, // the victim's again, to settle its gauges
+};
+
+// A move of which one worker is the victim.
+struct weir_move {
+	uint32_t state; // enum weir_moving: [victim], while RELEASED [thief]
+	uint32_t bucket; // [victim], while NOTHING
+	uint32_t thief; // [victim], while NOTHING
+	struct weir_flow_parcel *parcel; // of whoever writes the state; borrowed
+} __attribute__((aligned(64)));
+
+struct weir_held {
+	struct rte_mbuf *packet;
+	uint8_t in_port;
+};
+
+// One worker's part in moves.
+struct weir_mover {
+	uint64_t taking; // 0 or 1 + the victim: [victim] sets, [worker] clears
+	uint64_t urgent; // a distributor's request: [distributors] set, [worker] clears
+	uint64_t reserved[6];
+	struct weir_move move __attribute__((aligned(64))); // of which this worker is the victim
+	// The rest: [worker]
+	struct weir_moves *moves;
+	uint32_t worker;
+	bool adopted; // the part that it takes is in its table: what is on hold is due
+	uint32_t held_first;
+	uint32_t held_next;
+	uint64_t taken[WEIR_PORTS_MAX]; // packets ever taken from each port's ring
+	struct weir_held held[WEIR_HOLD_PACKETS];
+} __attribute__((aligned(64)));
+
+struct weir_moves_params {
+	uint32_t workers;
+	struct weir_distributor *const *distributor; // [ports], by port; borrowed
+	uint32_t ports;
+	struct weir_flow_parcel *const *parcel; // [workers]; borrowed
+	int socket;
+};
+
+struct weir_moves {
+	uint32_t workers;
+	uint32_t ports;
+	struct weir_distributor *distributor[WEIR_PORTS_MAX];
+	uint8_t owner[WEIR_BUCKETS]; // [worker] that adopts it; relaxed
+	struct weir_mover mover[]; // [workers]
+};
+
+// Owners are as the distributors have them, which must agree. Returns 0, -EINVAL (below two
+// workers, above WEIR_PORTS_MAX ports, a port without a distributor), -ENOMEM. [set-up]
+int weir_moves_create(const struct weir_moves_params *params, struct weir_moves **ret);
+void weir_moves_free(struct weir_moves *moves); // and packets on hold; NULL is fine
+
+// --- both -------------------------------------------------------------------------------------
+
+// The worker has taken n packets from the ring of a port. Before they are processed.
+static inline void weir_mover_took(struct weir_mover *mover, uint8_t port, uint16_t n) {
+	mover->taken[port] += n;
+}
+
+// Give a bucket away. Between bursts.
+// deadline_ns: on the clock of now_ns; later requests are refused. stealing: is it switched on?
+// Returns WEIR_BUCKET_CONFIRMED, or why not: then nothing has changed.
+enum weir_bucket_answer weir_mover_request(struct weir_mover *mover, uint32_t bucket,
+	uint32_t thief, uint64_t deadline_ns, uint64_t now_ns, bool stealing);
+
+// --- the victim -------------------------------------------------------------------------------
+
+enum weir_giving {
+	WEIR_GIVING_NOTHING, // for now
+	WEIR_GIVING_RELEASE, // a slice of the part; after the last one weir_mover_released
+	WEIR_GIVING_SETTLE, // a slice of what the gauges still have; then weir_mover_settled
+};
+
+// What there is to do with mover->move, between bursts.
+enum weir_giving weir_mover_give_slow(struct weir_mover *mover);
+
+static inline enum weir_giving weir_mover_give(struct weir_mover *mover) {
+	return __builtin_expect(
+		       __atomic_load_n(&mover->move.state, __ATOMIC_RELAXED) == WEIR_MOVING_NOTHING,
+		       1)
+		       ? WEIR_GIVING_NOTHING
+		       : weir_mover_give_slow(mover);
+}
+
+void weir_mover_released(struct weir_mover *mover);
+void weir_mover_settled(struct weir_mover *mover);
+
+// --- the thief --------------------------------------------------------------------------------
+
+// Does this worker take a bucket? Ask after packets were taken from a ring, before they are
+// processed.
+static inline bool weir_mover_is_taking(const struct weir_mover *mover) {
+	return __builtin_expect(__atomic_load_n(&mover->taking, __ATOMIC_ACQUIRE) != 0, 0);
+}
+
+// Hold the packets of the bucket that it takes; the others stay in pkts, in order. Returns how many
+// stay. *ret_refused: packets of the bucket that found the queue full lie at the end of pkts, so
+// many; they are the caller's, to be dropped.
+uint16_t weir_mover_hold(struct weir_mover *mover, struct rte_mbuf **pkts, uint16_t n,
+	uint8_t in_port, uint16_t *ret_refused);
+
+// The move whose parcel is there to be adopted, a slice at a time, or NULL. After the last slice:
+// weir_mover_adopted.
+const struct weir_move *weir_mover_adopt(struct weir_mover *mover);
+void weir_mover_adopted(struct weir_mover *mover);
+// Packets on hold, from one port, that may be processed now; at most max. 0: none is left, or the
+// part is not adopted yet.
+uint16_t weir_mover_held(
+	struct weir_mover *mover, struct rte_mbuf **pkts, uint16_t max, uint8_t *ret_in_port);
+// After weir_mover_held has given 0. True: the move has ended, and this worker owns *ret_bucket.
+bool weir_mover_end(struct weir_mover *mover, uint32_t *ret_bucket);
+
+// --- back pressure ------------------------------------------------------------------------------
+
+// Ask a worker, whose ring is nearly full, to give the bucket with most of these packets to the
+// worker with the shortest ring of this distributor. A bucket with more than half of them is not
+// asked for: its flow would fill the next ring. Packets carry their bucket (distributor.h).
+// [worker of the distributor]
+void weir_moves_press(struct weir_moves *moves, struct weir_distributor *distributor,
+	uint32_t victim, struct rte_mbuf *const *pkts, uint16_t n, uint64_t now_ns);
+
+// The request of a distributor to this worker, if there is one: to be answered by
+// weir_mover_request.
+static inline bool weir_mover_pressed(
+	struct weir_mover *mover, uint32_t *ret_bucket, uint32_t *ret_thief) {
+	uint64_t urgent = __atomic_load_n(&mover->urgent, __ATOMIC_RELAXED);
+
+	if (__builtin_expect(urgent == 0, 1)) {
+		return false;
+	}
+	*ret_bucket = (uint32_t)(urgent >> 32);
+	*ret_thief = (uint32_t)urgent - 1;
+	__atomic_store_n(&mover->urgent, 0, __ATOMIC_RELEASE);
+	return true;
+}

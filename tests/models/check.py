@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Check the model of the hand-over of buckets, moves.pml, with spin: all executions.
+
+Each case is a set-up: which workers receive the ports, how many buckets, packets and requests. It
+must have no error: neither an assertion (a packet is reordered, an entry is used by a worker that
+does not have it, a late request begins a move) nor an execution in which a move does not end or a
+packet stays behind. Then each fault is put into the model, and some set-up must show it.
+
+usage: check.py MODEL
+"""
+
+import dataclasses
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from multiprocessing.pool import ThreadPool
+from pathlib import Path
+
+DEPTH = 100000
+COMPLETE = "errors: 0"
+
+
+@dataclasses.dataclass
+class Case:
+    name: str
+    settings: dict
+    liveness: bool  # check `ends`, too
+
+
+def setting(distributor, **others):
+    return {"DISTRIBUTOR(port)": distributor, **others}
+
+
+CASES = [
+    Case("another worker distributes", setting("2"), False),
+    Case("the victim distributes one port", setting("((port) == 0 -> 0 : 2)"), False),
+    Case("the thief distributes one port", setting("((port) == 0 -> 1 : 2)"), False),
+    Case("two workers that both distribute", setting("(port)", WORKERS=2), False),
+    Case("two buckets", setting("2", BUCKETS=2, PORTS=1, PACKETS=1), False),
+    Case("three requests", setting("2", PORTS=1, REQUESTS=3), False),
+    Case("the hold queue is full", setting("2", PORTS=1, PACKETS=3, HOLD=1), False),
+    Case("every move ends", setting("((port) == 0 -> 1 : 2)", PACKETS=1), True),
+]
+
+
+@dataclasses.dataclass
+class Fault:
+    name: str
+    changes: list  # (text, other text): each text stands once in the model
+    case: int  # of CASES, that shows it
+
+
+FAULTS = [
+    Fault("no begin: the thief is not told", [
+        ("taking[a] = w + 1;", "skip;")], 0),
+    Fault("the end comes before the begin", [
+        ("taking[a] = w + 1;", "skip;"),
+        (":: move_state[w] == SWITCHING ->", ":: move_state[w] == SWITCHING ->\n"
+         "\t\ttaking[move_thief[w]] = w + 1;")], 0),
+    Fault("the owner is published before the release is complete", [
+        ("taking[a] = w + 1;", "taking[a] = w + 1; owner[b] = a;")], 0),
+    Fault("the thief does not hold", [
+        (":: taking[w] != 0 && f / PORTS ==", ":: false && f / PORTS ==")], 0),
+    Fault("the victim confirms after the deadline", [
+        (":: !expired[i] && owner[b] == w", ":: owner[b] == w")], 0),
+    Fault("the victim does not run its rings empty", [
+        ("#define SWITCHED(p, w) (!asked[PAIR(p, w)] && taken[PAIR(p, w)] >= last[PAIR(p, w)])",
+         "#define SWITCHED(p, w) (!asked[PAIR(p, w)])")], 0),
+    Fault("the victim waits for one distributor only", [
+        ("(SWITCHED(0, w) && SWITCHED(PORTS - 1, w))", "SWITCHED(0, w)")], 0),
+    Fault("the victim does not wait for its own switch", [
+        ("(!asked[PAIR(p, w)] && taken", "(taken")], 1),
+    Fault("the parcel is handed over before its last slice", [
+        ("slice[w] < PORTS ->", "slice[w] < PORTS - 1 ->"),
+        ("slice[w] == PORTS ->", "slice[w] == PORTS - 1 ->")], 0),
+    Fault("the thief ends the move with packets on hold", [
+        (":: adopted[w] == PORTS && len(hold[w]) == 0 ->", ":: adopted[w] == PORTS ->")], 2),
+    Fault("the switch is told before the last packets", [
+        ("last[PAIR(p, v)] = put[PAIR(p, v)];", "last[PAIR(p, v)] = 0;")], 0),
+    Fault("two victims give to one thief at a time", [
+        (" && taking[a] == 0 ->", " ->")], 4),
+    Fault("the victim's gauges fall before the thief's rise", [
+        ("\t\tgauge[w] = gauge[w] - PORTS;\n", ""),
+        ("\t\tmove_state[w] = RELEASED", "\t\tgauge[w] = gauge[w] - PORTS;\n"
+         "\t\tassert(ALL_GAUGES >= FLOWS);\n\t\tmove_state[w] = RELEASED")], 0),
+    Fault("the victim never hears that a move has ended", [
+        (" || move_state[w] == ADOPTED)", ")")], 7),
+]
+
+
+def run(*command, cwd):
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+
+
+def build(model, case, folder):
+    settings = dict(case.settings, **{} if case.liveness else {"NO_LTL": ""})
+    text = "".join(f"#define {name} {value}\n" for name, value in settings.items())
+    (folder / "model.pml").write_text(text + model)
+    made = run("spin", "-a", "model.pml", cwd=folder)
+    if made.returncode != 0 or re.search(r"\berror\b", made.stdout + made.stderr, re.I):
+        sys.exit(f"{case.name}: spin -a: {made.stdout}{made.stderr}")
+    flags = [] if case.liveness else ["-DSAFETY"]
+    made = run("cc", "-O1", "-w", *flags, "-o", "pan", "pan.c", cwd=folder)
+    if made.returncode != 0:
+        sys.exit(f"{case.name}: cc pan.c: {made.stderr}")
+
+
+def verify(model, case):
+    """Returns (sound, output of the verifier)."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        build(model, case, folder)
+        options = ["-a"] if case.liveness else []
+        found = run("./pan", f"-m{DEPTH}", *options, cwd=folder).stdout
+    if "errors:" not in found or "max search depth too small" in found or \
+            "Search not completed" in found and COMPLETE in found:
+        sys.exit(f"{case.name}: pan did not look at all executions:\n{found}")
+    return COMPLETE in found, found
+
+
+def states(output):
+    return int(re.search(r"([0-9]+) states, stored", output).group(1))
+
+
+def why(output):
+    found = re.search(r"pan:\d+: (.*?)(?: \(at depth .*)?$", output, re.M).group(1)
+    return found if len(found) < 100 else "something is left undone"
+
+
+def mutate(model, fault):
+    for text, other in fault.changes:
+        if model.count(text) != 1:
+            sys.exit(f"{fault.name}: the model has {model.count(text)} times: {text}")
+        model = model.replace(text, other)
+    return model
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    if shutil.which("spin") is None:
+        sys.exit("spin is not installed: scripts/packages lists what the tests need")
+    model = Path(sys.argv[1]).read_text()
+    failed = 0
+    with ThreadPool(os.cpu_count()) as pool:
+        verified = pool.starmap(verify, [(model, case) for case in CASES])
+        broken = pool.starmap(
+            verify, [(mutate(model, fault), CASES[fault.case]) for fault in FAULTS])
+    for case, (sound, output) in zip(CASES, verified):
+        failed += not sound
+        print(f"{'ok' if sound else 'FAILED':7} {case.name}: {states(output)} states"
+              f"{'' if sound else ', ' + why(output)}", flush=True)
+    for fault, (sound, output) in zip(FAULTS, broken):
+        failed += sound
+        print(f"{'FAILED' if sound else 'ok':7} fault: {fault.name}: "
+              f"{'not found' if sound else why(output)}", flush=True)
+    print(f"{len(CASES) + len(FAULTS) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

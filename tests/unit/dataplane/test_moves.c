@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Moves: step by step, with real rings. tests/stress/moves.c has the threads and the flow tables.
+#include "moves.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <rte_mbuf.h>
+#include <rte_memory.h>
+#include <rte_ring.h>
+
+#include "device_lab.h"
+
+#define WORKERS 4
+#define PORTS 2
+#define V 1 // it has bucket 1 and distributes port 1
+#define A 2
+#define BUCKET 1
+#define LATER 1000
+
+struct moves_lab {
+	struct weir_distributor *distributor[PORTS];
+	struct weir_moves *moves;
+	struct weir_mover *victim, *thief;
+};
+
+static struct moves_lab make(void) {
+	static struct weir_flow_parcel *const parcels[WORKERS];
+	struct moves_lab lab;
+	struct weir_moves_params params = {.workers = WORKERS,
+		.ports = PORTS,
+		.distributor = lab.distributor,
+		.parcel = parcels,
+		.socket = SOCKET_ID_ANY};
+
+	for (uint32_t p = 0; p < PORTS; p++) {
+		assert_int_equal(
+			weir_distributor_create(p, WORKERS, p, SOCKET_ID_ANY, &lab.distributor[p]),
+			0);
+	}
+	assert_int_equal(weir_moves_create(&params, &lab.moves), 0);
+	lab.victim = &lab.moves->mover[V];
+	lab.thief = &lab.moves->mover[A];
+	return lab;
+}
+
+static void unmake(struct moves_lab *lab) {
+	weir_moves_free(lab->moves);
+	for (uint32_t p = 0; p < PORTS; p++) {
+		weir_distributor_free(lab->distributor[p]);
+	}
+	assert_int_equal(device_lab_in_use(), 0);
+}
+
+static struct rte_mbuf *packet(uint32_t bucket) {
+	struct rte_mbuf *m = rte_pktmbuf_alloc(device_lab_pool());
+
+	assert_non_null(m);
+	weir_distributor_mark(m, bucket);
+	return m;
+}
+
+// What the worker of a distributor does with a packet that is not its own.
+static struct rte_mbuf *put(struct moves_lab *lab, uint32_t port, uint32_t bucket) {
+	struct weir_distributor *distributor = lab->distributor[port];
+	uint32_t target = weir_distributor_worker(distributor, bucket);
+	struct rte_mbuf *m = packet(bucket);
+
+	assert_int_equal(rte_ring_sp_enqueue(distributor->ring[target], m), 0);
+	distributor->put[target]++;
+	return m;
+}
+
+static struct rte_mbuf *take(struct moves_lab *lab, uint8_t port, struct weir_mover *mover) {
+	struct rte_mbuf *m;
+
+	if (rte_ring_sc_dequeue(lab->distributor[port]->ring[mover->worker], (void **)&m) < 0) {
+		return NULL;
+	}
+	weir_mover_took(mover, port, 1);
+	return m;
+}
+
+static enum weir_bucket_answer ask(struct weir_mover *mover, uint32_t bucket, uint32_t thief) {
+	return weir_mover_request(mover, bucket, thief, LATER, LATER, true);
+}
+
+static void switch_all(struct moves_lab *lab) {
+	for (uint32_t p = 0; p < PORTS; p++) {
+		weir_distributor_switch(lab->distributor[p]);
+	}
+}
+
+// Everything that two workers do without packets.
+static void move(struct moves_lab *lab, struct weir_mover *victim, struct weir_mover *thief) {
+	uint32_t bucket;
+
+	switch_all(lab);
+	assert_int_equal(weir_mover_give(victim), WEIR_GIVING_RELEASE);
+	weir_mover_released(victim);
+	assert_non_null(weir_mover_adopt(thief));
+	weir_mover_adopted(thief);
+	assert_true(weir_mover_end(thief, &bucket));
+	assert_int_equal(weir_mover_give(victim), WEIR_GIVING_SETTLE);
+	weir_mover_settled(victim);
+	assert_int_equal(weir_mover_give(victim), WEIR_GIVING_NOTHING);
+}
+
+static void a_move_goes_through_its_states(void **state) {
+	struct moves_lab lab = make();
+	uint32_t bucket = 0;
+
+	(void)state;
+	assert_int_equal(ask(lab.victim, BUCKET, A), WEIR_BUCKET_CONFIRMED);
+	assert_true(weir_mover_is_taking(lab.thief)); // before any distributor switches
+	assert_null(weir_mover_adopt(lab.thief));
+	assert_false(weir_mover_end(lab.thief, &bucket));
+	assert_int_equal(weir_mover_give(lab.victim), WEIR_GIVING_NOTHING);
+	weir_distributor_switch(lab.distributor[0]);
+	assert_int_equal(weir_mover_give(lab.victim), WEIR_GIVING_NOTHING); // the other one
+	weir_distributor_switch(lab.distributor[1]);
+	for (uint32_t p = 0; p < PORTS; p++) {
+		assert_int_equal(weir_distributor_worker(lab.distributor[p], BUCKET), A);
+	}
+	assert_int_equal(weir_mover_give(lab.victim), WEIR_GIVING_RELEASE);
+	assert_int_equal(weir_mover_give(lab.victim), WEIR_GIVING_RELEASE); // the next slice
+	assert_null(weir_mover_adopt(lab.thief));
+	weir_mover_released(lab.victim);
+	assert_int_equal(weir_mover_give(lab.victim), WEIR_GIVING_NOTHING);
+	assert_ptr_equal(weir_mover_adopt(lab.thief), &lab.victim->move);
+	assert_false(weir_mover_end(lab.thief, &bucket)); // not adopted yet
+	weir_mover_adopted(lab.thief);
+	assert_null(weir_mover_adopt(lab.thief));
+	assert_int_equal(lab.moves->owner[BUCKET], V);
+	assert_true(weir_mover_end(lab.thief, &bucket));
+	assert_int_equal(bucket, BUCKET);
+	assert_int_equal(lab.moves->owner[BUCKET], A);
+	assert_false(weir_mover_is_taking(lab.thief));
+	assert_int_equal(weir_mover_give(lab.victim), WEIR_GIVING_SETTLE);
+	weir_mover_settled(lab.victim);
+	unmake(&lab);
+}
+
+static void the_victim_takes_all_that_was_put_before_the_switch(void **state) {
+	struct moves_lab lab = make();
+	struct rte_mbuf *m;
+
+	(void)state;
+	(void)put(&lab, 0, BUCKET);
+	(void)put(&lab, 0, BUCKET + WORKERS);
+	assert_int_equal(ask(lab.victim, BUCKET, A), WEIR_BUCKET_CONFIRMED);
+	m = put(&lab, 0, BUCKET); // before the boundary
+	assert_int_equal(weir_distributor_worker(lab.distributor[0], BUCKET), V);
+	switch_all(&lab);
+	(void)put(&lab, 0, BUCKET + WORKERS); // behind the end
+	for (unsigned int i = 0; i < 3; i++) {
+		struct rte_mbuf *taken;
+
+		assert_int_equal(weir_mover_give(lab.victim), WEIR_GIVING_NOTHING);
+		taken = take(&lab, 0, lab.victim);
+		if (i == 2) {
+			assert_ptr_equal(taken, m);
+		}
+		rte_pktmbuf_free(taken);
+	}
+	assert_int_equal(weir_mover_give(lab.victim), WEIR_GIVING_RELEASE);
+	assert_int_equal(rte_ring_count(lab.distributor[0]->ring[V]), 1);
+	unmake(&lab);
+}
+
+static void the_thief_holds_the_bucket_and_nothing_else(void **state) {
+	struct moves_lab lab = make();
+	struct rte_mbuf *pkts[4], *out[4];
+	uint32_t bucket;
+	uint16_t refused;
+	uint8_t port;
+
+	(void)state;
+	assert_int_equal(ask(lab.victim, BUCKET, A), WEIR_BUCKET_CONFIRMED);
+	switch_all(&lab);
+	for (unsigned int i = 0; i < 4; i++) {
+		pkts[i] = packet(i % 2 == 0 ? BUCKET : A);
+	}
+	memcpy(out, pkts, sizeof(out));
+	assert_int_equal(weir_mover_hold(lab.thief, out, 4, 0, &refused), 2);
+	assert_int_equal(refused, 0);
+	assert_ptr_equal(out[0], pkts[1]);
+	assert_ptr_equal(out[1], pkts[3]);
+	out[0] = packet(BUCKET);
+	assert_int_equal(weir_mover_hold(lab.thief, out, 1, 1, &refused), 0);
+	assert_int_equal(weir_mover_held(lab.thief, out, 4, &port), 0); // its part is not here
+	assert_int_equal(weir_mover_give(lab.victim), WEIR_GIVING_RELEASE);
+	weir_mover_released(lab.victim);
+	weir_mover_adopted(lab.thief);
+	assert_false(weir_mover_end(lab.thief, &bucket)); // packets wait
+	assert_int_equal(weir_mover_held(lab.thief, out, 4, &port), 2);
+	assert_int_equal(port, 0);
+	assert_ptr_equal(out[0], pkts[0]);
+	assert_ptr_equal(out[1], pkts[2]);
+	assert_int_equal(weir_mover_held(lab.thief, out, 4, &port), 1);
+	assert_int_equal(port, 1);
+	rte_pktmbuf_free(out[0]);
+	assert_int_equal(weir_mover_held(lab.thief, out, 4, &port), 0);
+	assert_true(weir_mover_end(lab.thief, &bucket));
+	rte_pktmbuf_free_bulk(pkts, 4);
+	unmake(&lab);
+}
+
+static void a_full_hold_queue_refuses_and_keeps_the_order(void **state) {
+	struct moves_lab lab = make();
+	struct rte_mbuf *first = packet(BUCKET), *pkts[3];
+	uint16_t refused;
+	uint8_t port;
+
+	(void)state;
+	assert_int_equal(ask(lab.victim, BUCKET, A), WEIR_BUCKET_CONFIRMED);
+	pkts[0] = first;
+	assert_int_equal(weir_mover_hold(lab.thief, pkts, 1, 0, &refused), 0);
+	for (unsigned int i = 1; i < WEIR_HOLD_PACKETS; i++) {
+		pkts[0] = packet(BUCKET);
+		assert_int_equal(weir_mover_hold(lab.thief, pkts, 1, 0, &refused), 0);
+		assert_int_equal(refused, 0);
+	}
+	pkts[0] = packet(BUCKET);
+	pkts[1] = packet(A);
+	pkts[2] = packet(BUCKET);
+	assert_int_equal(weir_mover_hold(lab.thief, pkts, 3, 0, &refused), 1);
+	assert_int_equal(refused, 2);
+	assert_int_equal(weir_distributor_bucket_of(pkts[0]), A);
+	assert_int_equal(weir_distributor_bucket_of(pkts[1]), BUCKET);
+	assert_int_equal(weir_distributor_bucket_of(pkts[2]), BUCKET);
+	rte_pktmbuf_free_bulk(pkts, 3);
+	weir_mover_adopted(lab.thief);
+	assert_int_equal(weir_mover_held(lab.thief, pkts, 1, &port), 1);
+	assert_ptr_equal(pkts[0], first);
+	rte_pktmbuf_free(first);
+	unmake(&lab); // frees the others
+}
+
+// A refused request changes nothing.
+static void check_untouched(const struct moves_lab *lab) {
+	for (uint32_t w = 0; w < WORKERS; w++) {
+		assert_int_equal(lab->moves->mover[w].taking, 0);
+		assert_int_equal(lab->moves->mover[w].move.state, WEIR_MOVING_NOTHING);
+	}
+	for (uint32_t p = 0; p < PORTS; p++) {
+		assert_int_equal(lab->distributor[p]->asked, 0);
+	}
+}
+
+static void every_refusal_has_its_reason(void **state) {
+	struct moves_lab lab = make();
+	struct weir_mover *victim = lab.victim;
+
+	(void)state;
+	assert_int_equal(
+		weir_mover_request(victim, BUCKET, A, LATER, LATER, false), WEIR_BUCKET_OFF);
+	assert_int_equal(
+		weir_mover_request(victim, BUCKET, A, LATER, LATER + 1, true), WEIR_BUCKET_LATE);
+	assert_int_equal(ask(victim, WEIR_BUCKETS, A), WEIR_BUCKET_OUT_OF_RANGE);
+	assert_int_equal(ask(victim, UINT32_MAX, A), WEIR_BUCKET_OUT_OF_RANGE);
+	assert_int_equal(ask(victim, BUCKET, WORKERS), WEIR_BUCKET_OUT_OF_RANGE);
+	assert_int_equal(ask(victim, BUCKET, UINT32_MAX), WEIR_BUCKET_OUT_OF_RANGE);
+	assert_int_equal(ask(victim, BUCKET, V), WEIR_BUCKET_SELF);
+	assert_int_equal(ask(victim, A, A), WEIR_BUCKET_NOT_OWNER);
+	check_untouched(&lab);
+	assert_int_equal(ask(victim, BUCKET, A), WEIR_BUCKET_CONFIRMED);
+	assert_int_equal(ask(victim, BUCKET, A), WEIR_BUCKET_BUSY); // asked twice
+	assert_int_equal(ask(victim, BUCKET + WORKERS, 3), WEIR_BUCKET_BUSY); // the victim is
+	assert_int_equal(ask(&lab.moves->mover[3], 3, A), WEIR_BUCKET_BUSY); // the thief is
+	assert_int_equal(lab.moves->mover[3].move.state, WEIR_MOVING_NOTHING);
+	// A thief may be a victim meanwhile, even of its victim.
+	assert_int_equal(ask(lab.thief, A, V), WEIR_BUCKET_CONFIRMED);
+	assert_int_equal(ask(lab.thief, BUCKET, V), WEIR_BUCKET_NOT_OWNER); // not yet
+	unmake(&lab);
+}
+
+static void a_bucket_goes_round_and_comes_home(void **state) {
+	struct moves_lab lab = make();
+
+	(void)state;
+	for (unsigned int i = 0; i < 12; i++) {
+		uint32_t owner = (V + i) % WORKERS, next = (owner + 1) % WORKERS;
+		struct weir_mover *victim = &lab.moves->mover[owner];
+
+		assert_int_equal(ask(victim, BUCKET, next), WEIR_BUCKET_CONFIRMED);
+		move(&lab, victim, &lab.moves->mover[next]);
+		assert_int_equal(ask(victim, BUCKET, next), WEIR_BUCKET_NOT_OWNER);
+		assert_int_equal(lab.moves->owner[BUCKET], next);
+	}
+	check_untouched(&lab);
+	unmake(&lab);
+}
+
+// The dataplane ends in the middle of a move: what is on hold is freed.
+static void an_end_in_the_middle_leaks_nothing(void **state) {
+	struct moves_lab lab = make();
+	struct rte_mbuf *m = packet(BUCKET);
+	uint16_t refused;
+
+	(void)state;
+	assert_int_equal(ask(lab.victim, BUCKET, A), WEIR_BUCKET_CONFIRMED);
+	switch_all(&lab);
+	(void)put(&lab, 0, BUCKET);
+	assert_int_equal(weir_mover_hold(lab.thief, &m, 1, 0, &refused), 0);
+	unmake(&lab);
+}
+
+// --- back pressure --------------------------------------------------------------------------
+
+static void fill(struct moves_lab *lab, uint32_t worker, uint32_t packets) {
+	for (uint32_t i = 0; i < packets; i++) {
+		(void)put(lab, 0, worker);
+	}
+}
+
+static void a_crowded_ring_gives_its_busiest_bucket_to_the_shortest(void **state) {
+	struct moves_lab lab = make();
+	struct weir_distributor *distributor = lab.distributor[0];
+	const uint32_t second = BUCKET + WORKERS, third = BUCKET + 2 * WORKERS;
+	struct rte_mbuf *pkts[8];
+	uint32_t bucket = 0, thief = 0;
+
+	(void)state;
+	for (unsigned int i = 0; i < 8; i++) {
+		pkts[i] = packet(i < 4 ? BUCKET : i < 7 ? second : third);
+	}
+	fill(&lab, 2, 10);
+	fill(&lab, 3, 5);
+	weir_moves_press(lab.moves, distributor, V, pkts, 8, WEIR_URGENT_NS);
+	assert_true(weir_mover_pressed(lab.victim, &bucket, &thief));
+	assert_int_equal(bucket, BUCKET);
+	assert_int_equal(thief, 3);
+	assert_false(weir_mover_pressed(lab.victim, &bucket, &thief));
+	// Not before a millisecond has passed.
+	weir_moves_press(lab.moves, distributor, V, pkts, 8, 2 * WEIR_URGENT_NS - 1);
+	assert_false(weir_mover_pressed(lab.victim, &bucket, &thief));
+	// A bucket that has more than half of the packets stays: the next busiest one goes.
+	weir_distributor_mark(pkts[7], BUCKET);
+	weir_moves_press(lab.moves, distributor, V, pkts, 8, 2 * WEIR_URGENT_NS);
+	assert_true(weir_mover_pressed(lab.victim, &bucket, &thief));
+	assert_int_equal(bucket, second);
+	// Alone in the burst: none goes.
+	weir_moves_press(lab.moves, distributor, V, pkts, 4, 3 * WEIR_URGENT_NS);
+	assert_false(weir_mover_pressed(lab.victim, &bucket, &thief));
+	// No ring is short enough.
+	fill(&lab, 2, WEIR_DISTRIBUTOR_RING / 4);
+	fill(&lab, 3, WEIR_DISTRIBUTOR_RING / 4);
+	weir_moves_press(lab.moves, distributor, V, pkts, 8, 4 * WEIR_URGENT_NS);
+	assert_false(weir_mover_pressed(lab.victim, &bucket, &thief));
+	rte_pktmbuf_free_bulk(pkts, 8);
+	unmake(&lab);
+}
+
+static void wrong_parameters_are_refused(void **state) {
+	struct moves_lab lab = make();
+	struct weir_distributor *distributor[WEIR_PORTS_MAX + 1] = {
+		lab.distributor[0], lab.distributor[1]};
+	static struct weir_flow_parcel *const parcels[WORKERS];
+	struct weir_moves_params params = {.workers = WORKERS,
+		.ports = PORTS,
+		.distributor = distributor,
+		.parcel = parcels,
+		.socket = SOCKET_ID_ANY};
+	struct weir_moves *moves = NULL;
+
+	(void)state;
+	params.workers = 1;
+	assert_int_equal(weir_moves_create(&params, &moves), -EINVAL);
+	params.workers = WORKERS;
+	params.ports = 0;
+	assert_int_equal(weir_moves_create(&params, &moves), -EINVAL);
+	params.ports = WEIR_PORTS_MAX + 1;
+	assert_int_equal(weir_moves_create(&params, &moves), -EINVAL);
+	params.ports = PORTS + 1; // the third one is spread by its device
+	assert_int_equal(weir_moves_create(&params, &moves), -EINVAL);
+	params.ports = PORTS;
+	lab.distributor[1]->worker[7] = 0;
+	assert_int_equal(weir_moves_create(&params, &moves), -EINVAL);
+	assert_null(moves);
+	weir_moves_free(NULL);
+	unmake(&lab);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_move_goes_through_its_states),
+		cmocka_unit_test(the_victim_takes_all_that_was_put_before_the_switch),
+		cmocka_unit_test(the_thief_holds_the_bucket_and_nothing_else),
+		cmocka_unit_test(a_full_hold_queue_refuses_and_keeps_the_order),
+		cmocka_unit_test(every_refusal_has_its_reason),
+		cmocka_unit_test(a_bucket_goes_round_and_comes_home),
+		cmocka_unit_test(an_end_in_the_middle_leaks_nothing),
+		cmocka_unit_test(a_crowded_ring_gives_its_busiest_bucket_to_the_shortest),
+		cmocka_unit_test(wrong_parameters_are_refused),
+	};
+
+	return cmocka_run_group_tests(tests, device_lab_eal, NULL);
+}
