@@ -59,6 +59,7 @@ struct weir_config_workers {
 					       // (tests)
 	uint32_t count;
 	enum weir_config_idle idle; // default yield
+	bool steal; // workers take buckets of flows from each other; default true
 };
 
 struct weir_config_flow_table {

@@ -76,6 +76,7 @@ static const struct weir_json_key worker_keys[] = {
 		.offset2 = offsetof(struct WORKERS, count), .min = 1, .max = WEIR_CONFIG_CORES_MAX,
 		.fallback = "[0]", BOTH),
 	CHOICE("idle", WORKERS, idle, weir_config_idles, "\"yield\"", DATAPLANE),
+	VALUE("steal", weir_json_type_boolean, WORKERS, steal, .fallback = "true", CONTROL),
 	COMMENT,
 };
 static const struct weir_json_object workers_object = {.name = "workers", ROWS(worker_keys)};

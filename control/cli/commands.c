@@ -133,6 +133,22 @@ static int build_service_set(const struct weir_cli *cli, json_t *request, char *
 	return build_service(cli, request, why, n);
 }
 
+static int build_stealing(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
+	const char *text = cli->words[0];
+	char shown[64];
+
+	if (strcmp(text, "configured") == 0) {
+		json_object_set_new(request, "stealing", json_null());
+	} else if (strcmp(text, "on") == 0 || strcmp(text, "off") == 0) {
+		json_object_set_new(request, "stealing", json_string(text));
+	} else {
+		snprintf(why, n, "invalid setting \"%s\": expected on, off or configured",
+			weir_terminal_text(text, shown, sizeof(shown)));
+		return -EINVAL;
+	}
+	return 0;
+}
+
 static int build_compare(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
 	if (cli->options->durations == WEIR_CLI_MEASURED) {
 		json_object_set_new(request, "durations", json_string("measured"));
@@ -341,8 +357,15 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "PROTOCOL is tcp or udp. Write IPv6 addresses in brackets.\n",
 	 "weirctl flow lookup tcp [2001:db8::7]:40000 [2001:db8:ffff::10]:80", "flow.lookup", 3, 3, 0,
 	 build_tuple, weir_show_flow_lookup, NULL, false},
-	{"worker", "show", "", "show workers with load and counters", NULL,
+	{"worker", "show", "", "show workers with load and counters",
+	 "BUCKETS of flows are what workers take from each other. HOTTEST-% is how much of its time\n"
+	 "the one with most packets takes.\n",
 	 "weirctl worker show", "worker.show", 0, 0, 0, build_nothing, weir_show_workers, NULL, false},
+	{"worker", "steal", "on|off|configured", "let workers take flows from busier ones, or not",
+	 "\"configured\" goes by workers.steal again. Flows stay where they are when it is switched\n"
+	 "off. A reload and a restart of weir-control change nothing about it.\n",
+	 "weirctl worker steal off", "worker.steal", 1, 1, 0, build_stealing, weir_show_stealing, NULL,
+	 true},
 	{"port", "show", "[NAME]", "show the ports of the dataplane with their counters",
 	 "With NAME: everything that the device and the kernel count.\n",
 	 "weirctl port show wan", "port.show", 0, 1, 0, build_port, weir_show_ports, NULL, false},

@@ -253,27 +253,6 @@ void weir_show_flow_count(const struct weir_cli *cli, json_t *result) {
 	weir_show_table(cli->out, result, columns, COUNT(columns), "no backends");
 }
 
-void weir_show_workers(const struct weir_cli *cli, json_t *result) {
-	static const struct weir_show_column columns[] = {
-		{"WORKER", "worker", WEIR_SHOW_NUMBER},
-		{"CORE", "core", WEIR_SHOW_NUMBER},
-		{"ALIVE", "alive", WEIR_SHOW_FLAG},
-		{"BUSY-%", "busy_percent", WEIR_SHOW_PERCENT},
-		{"RX-PACKETS", "rx_packets", WEIR_SHOW_NUMBER},
-		{"TX-PACKETS", "tx_packets", WEIR_SHOW_NUMBER},
-		{"FORWARDED", "forwarded", WEIR_SHOW_NUMBER},
-		{"REPLIED", "replied", WEIR_SHOW_NUMBER},
-		{"TO-KERNEL", "to_kernel", WEIR_SHOW_NUMBER},
-		{"HANDED-OVER", "handed_over", WEIR_SHOW_NUMBER},
-		{"DROPPED", "dropped", WEIR_SHOW_NUMBER},
-		{"FLOWS", "flows", WEIR_SHOW_NUMBER},
-		{"HALF-OPEN", "flows_half_open", WEIR_SHOW_NUMBER},
-		{"UNTRACKED", "flow_untracked", WEIR_SHOW_NUMBER},
-	};
-
-	weir_show_table(cli->out, result, columns, COUNT(columns), "no workers");
-}
-
 void weir_show_ports(const struct weir_cli *cli, json_t *result) {
 	static const struct weir_show_column columns[] = {
 		{"PORT", "port", WEIR_SHOW_NUMBER},

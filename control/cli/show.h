@@ -50,6 +50,7 @@ void weir_show_subsets(const struct weir_cli *cli, json_t *result);
 void weir_show_flow_lookup(const struct weir_cli *cli, json_t *result);
 void weir_show_flow_count(const struct weir_cli *cli, json_t *result);
 void weir_show_workers(const struct weir_cli *cli, json_t *result);
+void weir_show_stealing(const struct weir_cli *cli, json_t *result);
 void weir_show_ports(const struct weir_cli *cli, json_t *result);
 void weir_show_changes(const struct weir_cli *cli, json_t *result);
 void weir_show_health(const struct weir_cli *cli, json_t *result);

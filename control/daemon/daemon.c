@@ -11,7 +11,7 @@
 
 #include "daemon_private.h"
 
-#define TICK_MS 100
+#define TICK_MS WEIR_BUCKET_TICK_MS
 #define SECOND_MS 1000
 #define WHY_BYTES 320
 #define NS_PER_MS 1000000u
@@ -98,6 +98,8 @@ static int on_attached(void *context, struct weir_segment *segment,
 	weir_mailboxes_bind(&daemon->mailboxes, segment);
 	daemon->epoch = segment->epoch;
 	weir_samples_init(&daemon->samples, segment);
+	weir_steals_configure(daemon->steals, weir_reload_config(daemon->reload)->workers.steal);
+	weir_steals_attach(daemon->steals, segment);
 	weir_recent_fini(&daemon->recent);
 	weir_log_write(daemon->log, WEIR_LOG_INFO,
 		"attached to weir-dataplane (pid %u, epoch %016llx, %u worker%s, %u port%s)%s",
@@ -119,6 +121,7 @@ static int on_attached(void *context, struct weir_segment *segment,
 
 static void detach(struct weir_daemon *daemon) {
 	weir_lookups_abandon(daemon->lookups);
+	weir_steals_detach(daemon->steals);
 	weir_comparison_abandon(&daemon->comparisons, "weir-dataplane has gone");
 	uv_timer_stop(&daemon->grace);
 	uv_timer_stop(&daemon->collect);
@@ -178,6 +181,7 @@ static void on_tick(uv_timer_t *timer) {
 			weir_tables_tick(daemon->tables);
 		}
 		weir_daemon_retry(daemon);
+		weir_steals_tick(daemon->steals);
 		weir_recent_take_slice(&daemon->recent, daemon->segment,
 			weir_tables_backend_ids(daemon->tables), daemon->segment->max_services);
 	}
@@ -306,6 +310,11 @@ int weir_daemon_init(struct weir_daemon *daemon, const char *run_dir, const char
 	if (r < 0) {
 		goto close_loop;
 	}
+	failed = "steals";
+	r = weir_steals_create(&daemon->loop, &daemon->mailboxes, log, &daemon->steals);
+	if (r < 0) {
+		goto close_loop;
+	}
 	failed = "dataplane link";
 	r = weir_dataplane_link_create(&daemon->loop, run_dir, log, &events, &daemon->link);
 	if (r < 0) {
@@ -338,6 +347,7 @@ void weir_daemon_fini(struct weir_daemon *daemon) {
 	detach(daemon);
 	weir_dataplane_link_free(daemon->link);
 	weir_lookups_free(daemon->lookups);
+	weir_steals_free(daemon->steals);
 	weir_watch_free(daemon->watch);
 	for (size_t i = 0; i < sizeof(handles) / sizeof(handles[0]); i++) {
 		uv_close(handles[i], NULL);

@@ -6,6 +6,7 @@
 //                                                  estimates
 //   signals, api_config --> reload --> tables, watch        api_* --questions--> all
 //   workers --samples--> estimates --costs--> workers     workers --counters--> outliers --> tables
+//   workers --counters, owners of buckets--> steals --requests--> workers
 //
 // Threads: one. Changes by health checks, neighbours and estimates are published before the loop
 // waits again, all changes of one iteration together; if publications take long, they are limited
@@ -25,6 +26,7 @@
 #include "recent.h"
 #include "reload.h"
 #include "samples.h"
+#include "steals.h"
 #include "tables.h"
 #include "watch.h"
 
@@ -38,6 +40,7 @@ struct weir_daemon {
 	struct weir_watch *watch;
 	struct weir_mailboxes mailboxes;
 	struct weir_lookups *lookups;
+	struct weir_steals *steals;
 	struct weir_tables *tables; // NULL until the first dataplane was attached
 	struct weir_segment *segment; // NULL while there is no dataplane
 	const struct weir_handover *handover; // NULL while there is no dataplane

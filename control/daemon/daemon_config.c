@@ -57,6 +57,7 @@ static void follow_all(struct weir_daemon *daemon, const struct weir_config *con
 	bool again = may_pass(weir_watch_configure(daemon->watch, daemon->tables, config));
 	int r;
 
+	weir_steals_configure(daemon->steals, config->workers.steal);
 	again |= may_pass(follow(daemon, config));
 	r = weir_outliers_follow(daemon->outliers, daemon->tables, config);
 	if (r < 0) {

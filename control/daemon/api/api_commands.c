@@ -71,6 +71,7 @@ static const struct command commands[] = {
 			REQUIRED("destination", ARGUMENT_TEXT),
 			REQUIRED("destination_port", ARGUMENT_PORT)}},
 	{"worker.show", LOOK, weir_api_worker_show, {{0}}},
+	{"worker.steal", CHANGE, weir_api_worker_steal, {REQUIRED("stealing", ARGUMENT_NAME)}},
 	// Turns measurements on, and has the loop work.
 	{"policy.compare", CHANGE, weir_api_policy_compare,
 		{REQUIRED("service", ARGUMENT_TEXT), OPTIONAL("for_ms", ARGUMENT_NUMBER),

@@ -31,6 +31,7 @@ void weir_api_dispatch(void *context, struct weir_api_call *call);
 	X(flow_count) \
 	X(flow_lookup) \
 	X(worker_show) \
+	X(worker_steal) \
 	X(policy_compare) \
 	X(port_show) \
 	X(stats_show) \

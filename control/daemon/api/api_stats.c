@@ -1,40 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API handlers of the counters of workers and segment: worker.show, stats.show.
-#include <math.h>
+// API handler of all counters: stats.show.
 #include <time.h>
 
 #include "api_commands.h"
 #include "api_counters.h"
 #include "api_show.h"
 #include "daemon.h"
-
-void weir_api_worker_show(struct weir_daemon *daemon, struct weir_api_call *call) {
-	const struct weir_config *config = weir_reload_config(daemon->reload);
-	const struct weir_segment *segment = daemon->segment;
-	uint64_t now = weir_daemon_now_ns();
-	json_t *list;
-
-	if (!weir_api_has_dataplane(daemon, call)) {
-		return;
-	}
-	list = json_array();
-	for (uint32_t worker = 0; worker < segment->workers; worker++) {
-		double busy = weir_samples_busy_percent(&daemon->samples, segment, worker);
-		json_t *object = json_pack("{s:I, s:o, s:b, s:f}", "worker", (json_int_t)worker,
-			"core",
-			worker < config->workers.count ? json_integer(config->workers.cores[worker])
-						       : json_null(),
-			"alive", (int)weir_worker_alive(segment, worker, now), "busy_percent",
-			round(busy * 100) / 100);
-
-		if (object != NULL) {
-			weir_json_worker(object, &segment->worker_counters[worker]);
-		}
-		json_array_append_new(list, object);
-	}
-	weir_api_answer(call, list);
-}
 
 static json_t *json_segment(struct weir_daemon *daemon) {
 	struct weir_writer_usage usage = {0};

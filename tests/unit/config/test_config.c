@@ -23,6 +23,7 @@ static void minimal_configuration_and_defaults(void **state) {
 	assert_int_equal(config->workers.count, 1);
 	assert_int_equal(config->workers.cores[0], 0);
 	assert_int_equal(config->workers.idle, WEIR_IDLE_YIELD);
+	assert_true(config->workers.steal);
 	assert_int_equal(config->flow_table.flows_per_worker, 1048576);
 	assert_int_equal(config->flow_table.half_open_percent, 25);
 	assert_int_equal(config->flow_table.syn_seen_ms, 5000);
@@ -47,10 +48,10 @@ static void minimal_configuration_and_defaults(void **state) {
 
 // A part of an object keeps the defaults of the rest.
 static void partial_objects_keep_defaults(void **state) {
-	struct weir_config *config =
-		parse_good(CONFIG("\"flow_table\": {\"timeout_ms\": {\"udp\": 200}},"
-				  "\"workers\": {\"idle\": \"poll\"}, \"segment\": "
-				  "{\"huge_pages\": true},",
+	struct weir_config *config = parse_good(
+		CONFIG("\"flow_table\": {\"timeout_ms\": {\"udp\": 200}},"
+		       "\"workers\": {\"idle\": \"poll\", \"steal\": false}, \"segment\": "
+		       "{\"huge_pages\": true},",
 			""));
 
 	(void)state;
@@ -58,6 +59,7 @@ static void partial_objects_keep_defaults(void **state) {
 	assert_int_equal(config->flow_table.syn_seen_ms, 5000);
 	assert_int_equal(config->flow_table.flows_per_worker, 1048576);
 	assert_int_equal(config->workers.idle, WEIR_IDLE_POLL);
+	assert_false(config->workers.steal);
 	assert_int_equal(config->workers.count, 1);
 	assert_true(config->segment.huge_pages);
 	assert_int_equal(config->segment.max_services, 1024);

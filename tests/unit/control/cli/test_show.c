@@ -66,9 +66,9 @@ static void results_of_another_shape_are_shown_as_far_as_possible(void **state) 
 		"[{\"last\": 5, \"binds\": {\"a\": []}, \"name\": [1, [2]]}]"};
 	void (*const shows[])(const struct weir_cli *, json_t *) = {weir_show_record,
 		weir_show_services, weir_show_backends, weir_show_change, weir_show_weight,
-		weir_show_flow_count, weir_show_workers, weir_show_ports, weir_show_changes,
-		weir_show_health, weir_show_version, weir_show_policy, weir_show_report,
-		weir_show_flow_lookup};
+		weir_show_flow_count, weir_show_workers, weir_show_stealing, weir_show_ports,
+		weir_show_changes, weir_show_health, weir_show_version, weir_show_policy,
+		weir_show_report, weir_show_flow_lookup};
 	const struct weir_cli_options options = {0};
 	const char *word = "web";
 
@@ -97,6 +97,11 @@ static void lists_say_when_they_are_empty(void **state) {
 	expect_shown(weir_show_services, NULL, "[]", "no services\n");
 	expect_shown(weir_show_backends, NULL, "[]", "no backends\n");
 	expect_shown(weir_show_workers, NULL, "[]", "no workers\n");
+	expect_shown(weir_show_stealing, NULL, "{\"stealing\": \"on\", \"stealing_why\": null}",
+		"stealing on\n");
+	expect_shown(weir_show_stealing, NULL,
+		"{\"stealing\": \"off\", \"stealing_why\": \"one\\nworker\"}",
+		"stealing off: one\\x0aworker\n");
 	expect_shown(weir_show_ports, NULL, "[]", "no ports\n");
 	expect_shown(weir_show_changes, NULL, "{\"changes\": []}", "no changes\n");
 	expect_shown(weir_show_history, NULL, "[]",

@@ -97,10 +97,31 @@ struct lab_dataplane;
 struct lab_dataplane *lab_dataplane_start(const struct lab *lab, uint32_t workers);
 struct lab_dataplane *lab_dataplane_start_big(const struct lab *lab, uint32_t workers);
 struct lab_dataplane *lab_dataplane_start_small(const struct lab *lab, uint32_t workers); // 256 kB
+// With flows in buckets; bucket i belongs to worker i % workers at first.
+struct lab_dataplane *lab_dataplane_start_bucketed(const struct lab *lab, uint32_t workers);
 void lab_dataplane_stop(struct lab_dataplane *dataplane); // as if it had died
 struct weir_segment *lab_dataplane_segment(struct lab_dataplane *dataplane);
 // Workers stop answering and reporting, as if they hung, until false.
 void lab_dataplane_hang(struct lab_dataplane *dataplane, bool hang);
+// --- buckets ---
+
+// What workers do with requests for buckets that they need not refuse.
+enum lab_steals {
+	LAB_STEALS_CONFIRMED, // confirm, and the bucket moves in the next turn
+	LAB_STEALS_REFUSED, // as busy
+	LAB_STEALS_LATE, // confirm, and move, after LAB_STEALS_LATE_MS
+	LAB_STEALS_SILENT, // nothing
+};
+#define LAB_STEALS_LATE_MS 1500 // later than control waits
+
+void lab_dataplane_steals(struct lab_dataplane *dataplane, enum lab_steals steals);
+// Packets of this bucket take so much of a worker's time from now on.
+void lab_dataplane_load(struct lab_dataplane *dataplane, uint32_t bucket, uint32_t thousandths);
+// Requests for buckets so far.
+uint32_t lab_dataplane_steal_requests(struct lab_dataplane *dataplane);
+// What the most loaded worker has to do, over the mean; 1 without load.
+double lab_dataplane_unevenness(struct lab_dataplane *dataplane);
+
 // New flows to a service's address, one per source port from 1: chosen and remembered.
 void lab_dataplane_flows(
 	struct lab_dataplane *dataplane, const char *vip, uint16_t port, uint32_t n);

@@ -21,8 +21,15 @@ struct flow {
 	uint16_t backend;
 };
 
+// A request for a bucket that has not been carried out.
+struct steal {
+	struct weir_message message;
+	uint64_t due_ns; // 0 = none
+};
+
 struct worker {
 	struct weir_reader reader;
+	struct steal steal;
 	uint8_t *row_flags; // [max_backends] of the rows that it has taken over
 };
 
@@ -39,6 +46,9 @@ struct lab_dataplane {
 	uint8_t probe_vip[16];
 	uint16_t probe_port; // 0 = nothing to look up
 	uint64_t probes, misses;
+	uint32_t load[WEIR_BUCKETS]; // thousandths of a worker's time
+	enum lab_steals steals;
+	uint32_t requests; // for buckets, so far
 };
 
 struct choice {
@@ -126,6 +136,92 @@ static void probe(struct lab_dataplane *dataplane, struct worker *worker) {
 	dataplane->misses += choice.backend == WEIR_BACKEND_NONE;
 }
 
+// --- buckets ------------------------------------------------------------------------------
+
+static enum weir_bucket_answer judge_steal(const struct lab_dataplane *dataplane, uint32_t worker,
+	const struct weir_message *message) {
+	const struct weir_segment *segment = dataplane->segment;
+
+	if (segment->bucketing != WEIR_BUCKETING_YES) {
+		return WEIR_BUCKET_NOT_BUCKETED;
+	}
+	if (!weir_segment_stealing(segment)) {
+		return WEIR_BUCKET_OFF;
+	}
+	if (message->steal.bucket >= WEIR_BUCKETS || message->steal.thief >= segment->workers) {
+		return WEIR_BUCKET_OUT_OF_RANGE;
+	}
+	if (message->steal.thief == worker) {
+		return WEIR_BUCKET_SELF;
+	}
+	if (weir_segment_bucket_owner(segment, message->steal.bucket) != worker) {
+		return WEIR_BUCKET_NOT_OWNER;
+	}
+	if (now_ns() > message->steal.deadline_ns) {
+		return WEIR_BUCKET_LATE;
+	}
+	return dataplane->steals == LAB_STEALS_REFUSED ||
+			       dataplane->worker[worker].steal.due_ns != 0
+		       ? WEIR_BUCKET_BUSY
+		       : WEIR_BUCKET_CONFIRMED;
+}
+
+// Returns whether to respond now.
+static bool answer_steal(
+	struct lab_dataplane *dataplane, uint32_t worker, struct weir_message *message) {
+	struct steal *steal = &dataplane->worker[worker].steal;
+	enum weir_bucket_answer answer = judge_steal(dataplane, worker, message);
+
+	dataplane->requests++;
+	if (dataplane->steals == LAB_STEALS_SILENT) {
+		return false;
+	}
+	message->steal.answer = answer;
+	weir_counter_add(&dataplane->segment->steal_counters[worker].answers[answer], 1);
+	if (answer == WEIR_BUCKET_CONFIRMED) {
+		steal->message = *message;
+		steal->due_ns = now_ns() + (dataplane->steals == LAB_STEALS_LATE
+							   ? LAB_STEALS_LATE_MS * 1000000ull
+							   : 0);
+	}
+	return answer != WEIR_BUCKET_CONFIRMED || dataplane->steals != LAB_STEALS_LATE;
+}
+
+static void carry_out_steal(struct lab_dataplane *dataplane, uint32_t worker) {
+	struct weir_segment *segment = dataplane->segment;
+	struct steal *steal = &dataplane->worker[worker].steal;
+	uint32_t thief = steal->message.steal.thief;
+
+	if (steal->due_ns == 0 || now_ns() < steal->due_ns) {
+		return;
+	}
+	if (dataplane->steals == LAB_STEALS_LATE) {
+		weir_mailbox_send(&segment->worker_boxes[worker].response,
+			&segment->control_boxes[worker].response, &steal->message);
+	}
+	steal->due_ns = 0;
+	weir_segment_own_bucket(segment, steal->message.steal.bucket, thief);
+	weir_counter_add(&segment->steal_counters[worker].buckets_given, 1);
+	weir_counter_add(&segment->steal_counters[thief].buckets_taken, 1);
+}
+
+// Packets and cycles of a turn of a thousand cycles.
+static void receive_load(struct lab_dataplane *dataplane, uint32_t worker) {
+	struct weir_segment *segment = dataplane->segment;
+	uint64_t busy = 0;
+
+	for (uint32_t i = 0; i < WEIR_BUCKETS; i++) {
+		if (dataplane->load[i] > 0 && weir_segment_bucket_owner(segment, i) == worker) {
+			weir_counter_add(
+				&segment->bucket_packets[0].packets[i], dataplane->load[i]);
+			busy += dataplane->load[i];
+		}
+	}
+	busy = busy < 1000 ? busy : 1000;
+	weir_counter_add(&segment->worker_counters[worker].busy_cycles, busy);
+	weir_counter_add(&segment->worker_counters[worker].idle_cycles, 1000 - busy);
+}
+
 static void turn(struct lab_dataplane *dataplane, uint32_t worker) {
 	struct weir_worker_counters *counters = &dataplane->segment->worker_counters[worker];
 	struct weir_worker_box *box = &dataplane->segment->worker_boxes[worker];
@@ -135,12 +231,25 @@ static void turn(struct lab_dataplane *dataplane, uint32_t worker) {
 	weir_reader_update(&dataplane->worker[worker].reader);
 	probe(dataplane, &dataplane->worker[worker]);
 	if (weir_mailbox_receive(&control->request, &box->request, &message)) {
-		answer(dataplane, worker, &message);
-		weir_mailbox_send(&box->response, &control->response, &message);
+		bool respond = true;
+
+		if (message.kind == WEIR_MESSAGE_STEAL) {
+			respond = answer_steal(dataplane, worker, &message);
+		} else {
+			answer(dataplane, worker, &message);
+		}
+		if (respond) {
+			weir_mailbox_send(&box->response, &control->response, &message);
+		}
 	}
+	carry_out_steal(dataplane, worker);
 	weir_counter_add(&counters->loops, 1);
-	weir_counter_add(&counters->busy_cycles, 30);
-	weir_counter_add(&counters->idle_cycles, 70);
+	if (dataplane->segment->bucketing == WEIR_BUCKETING_YES) {
+		receive_load(dataplane, worker);
+	} else {
+		weir_counter_add(&counters->busy_cycles, 30);
+		weir_counter_add(&counters->idle_cycles, 70);
+	}
 	__atomic_store_n(&counters->heartbeat_ns, now_ns(), __ATOMIC_RELAXED);
 	weir_reader_quiescent(&dataplane->worker[worker].reader);
 }
@@ -184,8 +293,8 @@ static void start_worker(struct lab_dataplane *dataplane, uint32_t i) {
 	weir_reader_online(&worker->reader);
 }
 
-static struct lab_dataplane *start(
-	const struct lab *lab, uint32_t workers, uint32_t max_backends, uint64_t heap_bytes) {
+static struct lab_dataplane *start(const struct lab *lab, uint32_t workers, uint32_t max_backends,
+	uint64_t heap_bytes, enum weir_bucketing bucketing) {
 	struct lab_dataplane *dataplane = calloc(1, sizeof(*dataplane));
 	struct weir_port_info port = {.name = "wan", .mtu = 1500, .mac = {2, 0, 0, 0, 0, 2}};
 	struct weir_segment_params params = {.workers = workers,
@@ -195,6 +304,7 @@ static struct lab_dataplane *start(
 		.heap_bytes = heap_bytes,
 		.tsc_hz = 1000000000,
 		.hash_seed = 42,
+		.bucketing = bucketing,
 		.port_info = &port};
 	// Some of the tests run control as nobody.
 	const struct passwd *nobody = getpwnam("nobody");
@@ -205,6 +315,9 @@ static struct lab_dataplane *start(
 	assert_non_null(dataplane);
 	assert_int_equal(weir_segment_create(&params, &dataplane->segment), 0);
 	assert_int_equal(weir_handover_listen(&where, &dataplane->server), 0);
+	for (uint32_t bucket = 0; bucket < WEIR_BUCKETS; bucket++) {
+		weir_segment_own_bucket(dataplane->segment, bucket, bucket % workers);
+	}
 	for (uint32_t worker = 0; worker < workers; worker++) {
 		start_worker(dataplane, worker);
 	}
@@ -214,15 +327,57 @@ static struct lab_dataplane *start(
 }
 
 struct lab_dataplane *lab_dataplane_start(const struct lab *lab, uint32_t workers) {
-	return start(lab, workers, 1024, 64u << 20);
+	return start(lab, workers, 1024, 64u << 20,
+		workers > 1 ? WEIR_BUCKETING_DEVICE_RSS : WEIR_BUCKETING_ONE_WORKER);
 }
 
 struct lab_dataplane *lab_dataplane_start_big(const struct lab *lab, uint32_t workers) {
-	return start(lab, workers, 16384, 4ull << 30);
+	return start(lab, workers, 16384, 4ull << 30, WEIR_BUCKETING_UNKNOWN);
 }
 
 struct lab_dataplane *lab_dataplane_start_small(const struct lab *lab, uint32_t workers) {
-	return start(lab, workers, 1024, 256u << 10);
+	return start(lab, workers, 1024, 256u << 10, WEIR_BUCKETING_UNKNOWN);
+}
+
+struct lab_dataplane *lab_dataplane_start_bucketed(const struct lab *lab, uint32_t workers) {
+	return start(lab, workers, 1024, 64u << 20, WEIR_BUCKETING_YES);
+}
+
+void lab_dataplane_load(struct lab_dataplane *dataplane, uint32_t bucket, uint32_t thousandths) {
+	pthread_mutex_lock(&dataplane->lock);
+	dataplane->load[bucket] = thousandths;
+	pthread_mutex_unlock(&dataplane->lock);
+}
+
+void lab_dataplane_steals(struct lab_dataplane *dataplane, enum lab_steals steals) {
+	pthread_mutex_lock(&dataplane->lock);
+	dataplane->steals = steals;
+	pthread_mutex_unlock(&dataplane->lock);
+}
+
+uint32_t lab_dataplane_steal_requests(struct lab_dataplane *dataplane) {
+	uint32_t requests;
+
+	pthread_mutex_lock(&dataplane->lock);
+	requests = dataplane->requests;
+	pthread_mutex_unlock(&dataplane->lock);
+	return requests;
+}
+
+double lab_dataplane_unevenness(struct lab_dataplane *dataplane) {
+	uint32_t workers = dataplane->segment->workers, sum = 0, most = 0;
+	uint32_t load[WEIR_WORKERS_MAX] = {0};
+
+	pthread_mutex_lock(&dataplane->lock);
+	for (uint32_t i = 0; i < WEIR_BUCKETS; i++) {
+		load[weir_segment_bucket_owner(dataplane->segment, i)] += dataplane->load[i];
+	}
+	pthread_mutex_unlock(&dataplane->lock);
+	for (uint32_t i = 0; i < workers; i++) {
+		sum += load[i];
+		most = load[i] > most ? load[i] : most;
+	}
+	return sum == 0 ? 1 : (double)most * workers / sum;
 }
 
 void lab_dataplane_stop(struct lab_dataplane *dataplane) {
