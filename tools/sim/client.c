@@ -238,7 +238,8 @@ static double next_in_bursts(struct weir_sim *sim, struct weir_sim_client *clien
 
 static void schedule_arrival(struct weir_sim *sim, uint32_t index) {
 	struct weir_sim_client *client = &sim->client[index];
-	double from_ns = (double)sim->now_ns;
+	double until_ns = (double)sim->scenario->clients.until_ns;
+	double from_ns = fmax((double)sim->now_ns, (double)sim->scenario->clients.from_ns);
 	double at_ns;
 
 	switch ((enum weir_sim_arrivals)sim->scenario->clients.arrivals) {
@@ -251,7 +252,7 @@ static void schedule_arrival(struct weir_sim *sim, uint32_t index) {
 	default:
 		at_ns = from_ns + weir_sim_exponential(&client->prng, client->interval_ns);
 	}
-	if (at_ns <= (double)sim->scenario->duration_ns) {
+	if (at_ns <= (double)sim->scenario->duration_ns && (until_ns == 0 || at_ns < until_ns)) {
 		weir_sim_schedule(sim, (uint64_t)at_ns, WEIR_SIM_EVENT_ARRIVAL, index);
 	}
 }
@@ -263,7 +264,8 @@ static void schedule_first(struct weir_sim *sim, uint32_t index) {
 	double off = (double)sim->scenario->clients.off_ns;
 
 	if (sim->scenario->clients.arrivals == WEIR_SIM_ARRIVALS_EVEN) {
-		double phase_ns = client->interval_ns * weir_sim_uniform(&client->prng);
+		double phase_ns = (double)sim->scenario->clients.from_ns +
+				  client->interval_ns * weir_sim_uniform(&client->prng);
 
 		if (phase_ns <= (double)sim->scenario->duration_ns) {
 			weir_sim_schedule(sim, (uint64_t)phase_ns, WEIR_SIM_EVENT_ARRIVAL, index);
@@ -273,6 +275,7 @@ static void schedule_first(struct weir_sim *sim, uint32_t index) {
 	if (weir_sim_uniform(&client->prng) < on / (on + off)) {
 		client->burst_end_ns = (uint64_t)weir_sim_exponential(&client->prng, on);
 	}
+	client->burst_end_ns += sim->scenario->clients.from_ns;
 	schedule_arrival(sim, index);
 }
 

@@ -158,6 +158,34 @@ bool weir_sim_cpu_take(struct weir_sim_cpu *cpu, uint64_t now_ns, uint32_t *ret_
 	return true;
 }
 
+static struct weir_sim_job *waiting_at(const struct weir_sim_cpu *cpu, uint32_t i) {
+	return &cpu->waiting[(cpu->waiting_first + i) & (cpu->waiting_room - 1)];
+}
+
+bool weir_sim_cpu_remove(struct weir_sim_cpu *cpu, uint32_t id) {
+	uint32_t at = 0;
+
+	while (at < cpu->waiting_count && waiting_at(cpu, at)->id != id) {
+		at++;
+	}
+	if (at == cpu->waiting_count) {
+		return false;
+	}
+	for (; at + 1 < cpu->waiting_count; at++) {
+		*waiting_at(cpu, at) = *waiting_at(cpu, at + 1);
+	}
+	cpu->waiting_count--;
+	return true;
+}
+
+uint32_t weir_sim_cpu_running(const struct weir_sim_cpu *cpu, uint32_t i) {
+	return cpu->running[i].id;
+}
+
+uint32_t weir_sim_cpu_waiting(const struct weir_sim_cpu *cpu, uint32_t i) {
+	return waiting_at(cpu, i)->id;
+}
+
 void weir_sim_cpu_set_speed(struct weir_sim_cpu *cpu, uint64_t now_ns, double speed) {
 	advance(cpu, now_ns);
 	cpu->speed = speed;

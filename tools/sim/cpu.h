@@ -49,6 +49,14 @@ uint64_t weir_sim_cpu_next(const struct weir_sim_cpu *cpu);
 // Take one job that has ended by now_ns. Returns false when there is none.
 bool weir_sim_cpu_take(struct weir_sim_cpu *cpu, uint64_t now_ns, uint32_t *ret_id);
 
+// Take a job away that waits. Returns false if it does not: it runs, has ended or was never there.
+bool weir_sim_cpu_remove(struct weir_sim_cpu *cpu, uint32_t id);
+
+// Jobs that run, in no order, and those that wait, next one first. i < running_count and
+// waiting_count.
+uint32_t weir_sim_cpu_running(const struct weir_sim_cpu *cpu, uint32_t i);
+uint32_t weir_sim_cpu_waiting(const struct weir_sim_cpu *cpu, uint32_t i);
+
 void weir_sim_cpu_set_speed(struct weir_sim_cpu *cpu, uint64_t now_ns, double speed);
 
 // Forget all jobs: the process died.

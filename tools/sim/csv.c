@@ -61,7 +61,8 @@ static void write_series(
 	FILE *stream, const struct weir_sim_file *file, const struct weir_sim_results *results) {
 	fputs("variant,seed,time_s,arrived,completed,failed,unanswered,timed_out,rejected,spilled,"
 	      "cpu_min_percent,cpu_p05_percent,cpu_p50_percent,cpu_p95_percent,cpu_max_percent,"
-	      "cpu_mean_percent,p50_ms,p99_ms,share,watched_cpu_percent\n",
+	      "cpu_mean_percent,p50_ms,p99_ms,share,watched_cpu_percent,"
+	      "asked,moved,refused,silent\n",
 		stream);
 	for (uint32_t run = 0; run < results->count; run++) {
 		const struct weir_sim_result *result = results->result[run];
@@ -79,8 +80,12 @@ static void write_series(
 				s->totals.spilled, s->cpu_min * 100, s->cpu_p05 * 100,
 				s->cpu_p50 * 100, s->cpu_p95 * 100, s->cpu_max * 100,
 				s->cpu_mean * 100);
-			fprintf(stream, ",%.4f,%.4f,%.5f,%.4f\n", s->p50_ms, s->p99_ms, s->share,
+			fprintf(stream, ",%.4f,%.4f,%.5f,%.4f", s->p50_ms, s->p99_ms, s->share,
 				s->watched_cpu * 100);
+			for (int k = 0; k < WEIR_SIM_STEAL_COUNT; k++) {
+				fprintf(stream, ",%" PRIu64, s->totals.steals[k]);
+			}
+			fputc('\n', stream);
 		}
 	}
 }

@@ -19,6 +19,8 @@ enum weir_sim_purpose {
 	WEIR_SIM_STREAM_ANTAGONISTS,
 	WEIR_SIM_STREAM_BACKEND, // which requests fail, which reports are lost
 	WEIR_SIM_STREAM_POLICY, // the policy's own generator
+	WEIR_SIM_STREAM_STEAL, // which answers are lost
+	WEIR_SIM_STREAM_PACKETS, // of one bucket; which buckets are hot
 };
 
 struct weir_prng weir_sim_stream(uint64_t seed, enum weir_sim_purpose purpose, uint32_t index);

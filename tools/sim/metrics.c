@@ -22,24 +22,51 @@ void weir_sim_result_free(struct weir_sim_result *result) {
 	free(result);
 }
 
+struct weir_sim_result *weir_sim_result_create(
+	const struct weir_sim_scenario *scenario, uint64_t seed) {
+	struct weir_sim_result *result = calloc(1, sizeof(*result));
+	uint64_t samples = scenario->duration_ns / scenario->sample_ns;
+	bool good;
+
+	if (result == NULL) {
+		return NULL;
+	}
+	result->seed = seed;
+	result->backends = scenario->backends.count;
+	result->measures = scenario->window_count;
+	result->measure = calloc(scenario->window_count, sizeof(*result->measure));
+	result->sample = calloc(samples + 1, sizeof(*result->sample));
+	good = result->measure != NULL && result->sample != NULL;
+	for (uint32_t i = 0; good && i < scenario->window_count; i++) {
+		struct weir_sim_measure *measure = &result->measure[i];
+
+		memcpy(measure->name, scenario->window[i].name, sizeof(measure->name));
+		measure->from_ns = scenario->window[i].from_ns;
+		measure->to_ns = scenario->window[i].to_ns;
+		measure->backend = calloc(scenario->backends.count, sizeof(*measure->backend));
+		good = measure->backend != NULL;
+	}
+	if (!good) {
+		weir_sim_result_free(result);
+		return NULL;
+	}
+	return result;
+}
+
 static int init_windows(struct weir_sim *sim) {
 	const struct weir_sim_scenario *scenario = sim->scenario;
 	uint32_t count = scenario->backends.count;
 
 	for (uint32_t i = 0; i < scenario->window_count; i++) {
 		struct weir_sim_window_state *state = &sim->window[i];
-		struct weir_sim_measure *measure = &sim->result->measure[i];
+		const struct weir_sim_measure *measure = &sim->result->measure[i];
 
-		memcpy(measure->name, scenario->window[i].name, sizeof(measure->name));
-		measure->from_ns = scenario->window[i].from_ns;
-		measure->to_ns = scenario->window[i].to_ns;
-		measure->backend = calloc(count, sizeof(*measure->backend));
 		state->latency = calloc(1, sizeof(*state->latency));
 		state->busy_ns = calloc(count, sizeof(*state->busy_ns));
 		state->given = calloc(count, sizeof(*state->given));
 		state->failed = calloc(count, sizeof(*state->failed));
-		if (measure->backend == NULL || state->latency == NULL || state->busy_ns == NULL ||
-			state->given == NULL || state->failed == NULL) {
+		if (state->latency == NULL || state->busy_ns == NULL || state->given == NULL ||
+			state->failed == NULL) {
 			return -ENOMEM;
 		}
 		weir_sim_schedule(sim, measure->from_ns, WEIR_SIM_EVENT_WINDOW_BEGIN, i);
@@ -50,23 +77,13 @@ static int init_windows(struct weir_sim *sim) {
 
 int weir_sim_metrics_init(struct weir_sim *sim) {
 	const struct weir_sim_scenario *scenario = sim->scenario;
-	struct weir_sim_result *result = calloc(1, sizeof(*result));
-	uint64_t samples = scenario->duration_ns / scenario->sample_ns;
 
-	sim->result = result;
-	if (result == NULL) {
-		return -ENOMEM;
-	}
-	result->seed = sim->seed;
-	result->backends = scenario->backends.count;
-	result->measures = scenario->window_count;
-	result->measure = calloc(scenario->window_count, sizeof(*result->measure));
-	result->sample = calloc(samples + 1, sizeof(*result->sample));
+	sim->result = weir_sim_result_create(scenario, sim->seed);
 	sim->window = calloc(scenario->window_count, sizeof(*sim->window));
 	sim->sample_latency = calloc(1, sizeof(*sim->sample_latency));
 	sim->sorted = calloc(scenario->backends.count, sizeof(*sim->sorted));
-	if (result->measure == NULL || result->sample == NULL || sim->window == NULL ||
-		sim->sample_latency == NULL || sim->sorted == NULL) {
+	if (sim->result == NULL || sim->window == NULL || sim->sample_latency == NULL ||
+		sim->sorted == NULL) {
 		return -ENOMEM;
 	}
 	weir_sim_schedule(sim, scenario->sample_ns, WEIR_SIM_EVENT_SAMPLE, 0);
@@ -94,7 +111,7 @@ void weir_sim_metrics_latency(struct weir_sim *sim, uint64_t latency_ns) {
 	}
 }
 
-static struct weir_sim_totals since(
+struct weir_sim_totals weir_sim_totals_since(
 	const struct weir_sim_totals *now, const struct weir_sim_totals *then) {
 	struct weir_sim_totals passed = {.arrived = now->arrived - then->arrived,
 		.spilled = now->spilled - then->spilled,
@@ -104,6 +121,9 @@ static struct weir_sim_totals since(
 
 	for (int i = 0; i < WEIR_SIM_ENDING_COUNT; i++) {
 		passed.ended[i] = now->ended[i] - then->ended[i];
+	}
+	for (int i = 0; i < WEIR_SIM_STEAL_COUNT; i++) {
+		passed.steals[i] = now->steals[i] - then->steals[i];
 	}
 	return passed;
 }
@@ -132,12 +152,37 @@ static bool is_measured(const struct weir_sim_backend *backend, uint64_t from_ns
 	return backend->listed && backend->listing_ns <= from_ns;
 }
 
+void weir_sim_sample_spread(struct weir_sim_result *result, struct weir_sim_sample *sample,
+	double *values, uint32_t n) {
+	uint64_t from_ns = result->samples > 1 ? result->sample[result->samples - 2].time_ns : 0;
+	double sum = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		sum += values[i];
+	}
+	qsort(values, n, sizeof(*values), compare_doubles);
+	sample->cpu_min = quantile(values, n, 0);
+	sample->cpu_p05 = quantile(values, n, 0.05);
+	sample->cpu_p50 = quantile(values, n, 0.5);
+	sample->cpu_p95 = quantile(values, n, 0.95);
+	sample->cpu_max = quantile(values, n, 1);
+	sample->cpu_mean = n > 0 ? sum / n : 0;
+	for (uint32_t i = 0; i < result->measures && sample->cpu_mean > 0; i++) {
+		struct weir_sim_measure *m = &result->measure[i];
+		double busiest = sample->cpu_max / sample->cpu_mean;
+
+		if (from_ns >= m->from_ns && sample->time_ns <= m->to_ns) {
+			m->busiest += (busiest - m->busiest) / ++m->busiest_samples;
+			m->busiest_most = fmax(m->busiest_most, busiest);
+		}
+	}
+}
+
 void weir_sim_metrics_sample(struct weir_sim *sim) {
 	uint32_t n = sim->scenario->backends.count;
 	double all_ns = (double)sim->scenario->sample_ns * sim->scenario->backends.cores;
 	struct weir_sim_sample *sample = &sim->result->sample[sim->result->samples++];
 	uint32_t measured = 0;
-	double sum = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
 		struct weir_sim_backend *backend = &sim->backend[i];
@@ -150,19 +195,11 @@ void weir_sim_metrics_sample(struct weir_sim *sim) {
 		}
 		if (is_measured(backend, sim->now_ns - sim->scenario->sample_ns)) {
 			sim->sorted[measured++] = cpu;
-			sum += cpu;
 		}
 	}
-	n = measured;
 	sample->time_ns = sim->now_ns;
-	qsort(sim->sorted, n, sizeof(*sim->sorted), compare_doubles);
-	sample->cpu_min = quantile(sim->sorted, n, 0);
-	sample->cpu_p05 = quantile(sim->sorted, n, 0.05);
-	sample->cpu_p50 = quantile(sim->sorted, n, 0.5);
-	sample->cpu_p95 = quantile(sim->sorted, n, 0.95);
-	sample->cpu_max = quantile(sim->sorted, n, 1);
-	sample->cpu_mean = n > 0 ? sum / n : 0;
-	sample->totals = since(&sim->totals, &sim->sampled);
+	weir_sim_sample_spread(sim->result, sample, sim->sorted, measured);
+	sample->totals = weir_sim_totals_since(&sim->totals, &sim->sampled);
 	sample->share = share_of(sim, &sample->totals);
 	sample->p50_ms = weir_sim_histogram_quantile(sim->sample_latency, 0.5) / NS_PER_MS;
 	sample->p99_ms = weir_sim_histogram_quantile(sim->sample_latency, 0.99) / NS_PER_MS;
@@ -232,31 +269,30 @@ static void measure_backends(struct weir_sim *sim, const struct weir_sim_window_
 	}
 }
 
-static void measure_spread(struct weir_sim *sim, struct weir_sim_measure *m) {
+void weir_sim_measure_spread(
+	struct weir_sim_measure *m, uint32_t backends, uint32_t cores, double *sorted) {
 	uint32_t n = 0;
 	double sum = 0, wasted = 0, squares = 0;
 
-	for (uint32_t i = 0; i < sim->scenario->backends.count; i++) {
+	for (uint32_t i = 0; i < backends; i++) {
 		if (m->backend[i].measured) {
-			sim->sorted[n++] = m->backend[i].cpu;
+			sorted[n++] = m->backend[i].cpu;
 			sum += m->backend[i].cpu;
 		}
 	}
-	qsort(sim->sorted, n, sizeof(*sim->sorted), compare_doubles);
-	m->cpu_min = quantile(sim->sorted, n, 0);
-	m->cpu_max = quantile(sim->sorted, n, 1);
+	qsort(sorted, n, sizeof(*sorted), compare_doubles);
+	m->cpu_min = quantile(sorted, n, 0);
+	m->cpu_max = quantile(sorted, n, 1);
 	m->cpu_mean = n > 0 ? sum / n : 0;
 	for (uint32_t i = 0; i < n; i++) {
-		double off = sim->sorted[i] - m->cpu_mean;
+		double off = sorted[i] - m->cpu_mean;
 
-		wasted += m->cpu_max - sim->sorted[i];
+		wasted += m->cpu_max - sorted[i];
 		squares += off * off;
 	}
 	m->spread = m->cpu_max > 0 ? m->cpu_max / m->cpu_min : 1;
-	m->tail_spread = m->cpu_max > 0
-				 ? quantile(sim->sorted, n, 0.95) / quantile(sim->sorted, n, 0.05)
-				 : 1;
-	m->wasted_cores = wasted * sim->scenario->backends.cores;
+	m->tail_spread = m->cpu_max > 0 ? quantile(sorted, n, 0.95) / quantile(sorted, n, 0.05) : 1;
+	m->wasted_cores = wasted * cores;
 	m->wasted = m->cpu_max > 0 ? wasted / (n * m->cpu_max) : 0;
 	m->deviation = m->cpu_mean > 0 ? sqrt(squares / n) / m->cpu_mean : 0;
 }
@@ -290,7 +326,7 @@ void weir_sim_metrics_end(struct weir_sim *sim, uint32_t window) {
 	struct weir_sim_measure *m = &sim->result->measure[window];
 
 	state->open = false;
-	m->totals = since(&sim->totals, &state->totals);
+	m->totals = weir_sim_totals_since(&sim->totals, &state->totals);
 	m->share = share_of(sim, &m->totals);
 	m->p50_ms = weir_sim_histogram_quantile(state->latency, 0.5) / NS_PER_MS;
 	m->p99_ms = weir_sim_histogram_quantile(state->latency, 0.99) / NS_PER_MS;
@@ -299,6 +335,7 @@ void weir_sim_metrics_end(struct weir_sim *sim, uint32_t window) {
 			     ? state->latency->sum_ns / (double)state->latency->count / NS_PER_MS
 			     : 0;
 	measure_backends(sim, state, m);
-	measure_spread(sim, m);
+	weir_sim_measure_spread(
+		m, sim->scenario->backends.count, sim->scenario->backends.cores, sim->sorted);
 	measure_requests(sim, m);
 }

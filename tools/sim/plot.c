@@ -209,11 +209,14 @@ static void write_series(const struct drawing *d) {
 		for (uint32_t i = 0; i < result->samples; i++) {
 			const struct weir_sim_sample *s = &result->sample[i];
 
-			fprintf(d->stream, "%g %.6g %.6g %.6g %.6g %.6g %.6g %.6g %.6g %.6g\n",
+			fprintf(d->stream,
+				"%g %.6g %.6g %.6g %.6g %.6g %.6g %.6g %.6g %.6g %.6g %.6g\n",
 				(double)s->time_ns / SECOND_NS, s->cpu_min * 100, s->cpu_p50 * 100,
 				s->cpu_max * 100, s->p50_ms, s->p99_ms, s->share,
 				errors_per_second(s, &d->file->variant[v]), s->cpu_p05 * 100,
-				s->cpu_p95 * 100);
+				s->cpu_p95 * 100, s->cpu_mean > 0 ? s->cpu_max / s->cpu_mean : 1,
+				(double)s->totals.steals[WEIR_SIM_STEAL_MOVED] * SECOND_NS /
+					(double)d->file->variant[v].sample_ns);
 		}
 		fputs("END\n", d->stream);
 	}
@@ -294,6 +297,12 @@ static int draw(const struct drawing *d) {
 		return 0;
 	case WEIR_SIM_PLOT_ERRORS:
 		draw_lines(d, 8, "errors per second", false);
+		return 0;
+	case WEIR_SIM_PLOT_BUSIEST:
+		draw_lines(d, 11, "CPU of the most loaded over the mean", false);
+		return 0;
+	case WEIR_SIM_PLOT_MOVES:
+		draw_lines(d, 12, "moves per second", false);
 		return 0;
 	default:
 		draw_bands(d);

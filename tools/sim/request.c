@@ -97,6 +97,7 @@ static enum weir_outcome outcome_of(enum weir_sim_ending ending, bool establishe
 	case WEIR_SIM_UNANSWERED:
 		return WEIR_OUTCOME_UNANSWERED;
 	case WEIR_SIM_TIMED_OUT:
+	case WEIR_SIM_REJECTED:
 		return WEIR_OUTCOME_ABANDONED;
 	default:
 		return WEIR_OUTCOME_COMPLETED;
@@ -139,6 +140,7 @@ static void fail_later(
 	struct weir_sim *sim, uint32_t index, enum weir_sim_ending ending, uint64_t latency_ns) {
 	struct weir_sim_request *request = &sim->request[index];
 
+	weir_sim_steal_gone(sim, request);
 	request->place = WEIR_SIM_ERROR_COMING;
 	request->error = (uint8_t)ending;
 	weir_sim_schedule(sim, sim->now_ns + latency_ns, WEIR_SIM_EVENT_REQUEST, index);
@@ -152,7 +154,7 @@ static void count_failure(struct weir_sim *sim, const struct weir_sim_request *r
 }
 
 // One less is in progress at its backend.
-static void left(struct weir_sim *sim, const struct weir_sim_request *request) {
+static void left(struct weir_sim *sim, struct weir_sim_request *request) {
 	sim->backend[request->backend].active -= sim->backend[request->backend].active > 0;
 }
 
@@ -161,6 +163,7 @@ static void refused(struct weir_sim *sim, uint32_t index) {
 
 	count_failure(sim, request);
 	left(sim, request);
+	weir_sim_steal_gone(sim, request);
 	request->place = WEIR_SIM_GONE;
 	end(sim, index, WEIR_SIM_FAILED, false);
 	free_when_over(sim, index);
@@ -209,6 +212,8 @@ void weir_sim_request_start(
 	}
 	sim->request[index] = (struct weir_sim_request){.start_ns = sim->now_ns,
 		.cost_ns = cost_ns,
+		.wait_ns = (float)wait_ns,
+		.task = WEIR_SIM_NONE,
 		.client = client,
 		.backend = sim->client[client].slot[slot].backend,
 		.slot = slot,
@@ -231,6 +236,14 @@ void weir_sim_request_event(struct weir_sim *sim, uint32_t index) {
 	case WEIR_SIM_WAITING:
 		work(sim, index);
 		return;
+	case WEIR_SIM_COMING:
+		if (request->open) {
+			receive(sim, index, (double)request->wait_ns);
+			return;
+		}
+		weir_sim_steal_gone(sim, request); // the client has gone
+		request->place = WEIR_SIM_GONE;
+		break;
 	case WEIR_SIM_ERROR_COMING:
 		if (request->error == WEIR_SIM_FAILED && !sim->backend[request->backend].down) {
 			count_failure(sim, request);
@@ -250,6 +263,8 @@ static void worked(struct weir_sim *sim, uint32_t index) {
 
 	request->place = WEIR_SIM_GONE;
 	left(sim, request);
+	weir_sim_steal_worked(sim, request);
+	weir_sim_steal_gone(sim, request);
 	sim->backend[request->backend].good++;
 	sim->backend[request->backend].latency_sum_ns += (double)(sim->now_ns - request->start_ns);
 	sim->backend[request->backend].finished++;
@@ -278,6 +293,7 @@ void weir_sim_requests_break(struct weir_sim *sim, uint32_t backend) {
 							   request->place != WEIR_SIM_WORKING)) {
 			continue;
 		}
+		weir_sim_steal_gone(sim, request);
 		request->place = request->place == WEIR_SIM_WAITING ? WEIR_SIM_DEAD : WEIR_SIM_GONE;
 		end(sim, index, WEIR_SIM_FAILED, true);
 		free_when_over(sim, index);
@@ -303,4 +319,34 @@ void weir_sim_requests_timeout(struct weir_sim *sim) {
 		end(sim, index, silent ? WEIR_SIM_UNANSWERED : WEIR_SIM_TIMED_OUT, true);
 		free_when_over(sim, index);
 	}
+}
+
+void weir_sim_request_give_up(struct weir_sim *sim, uint32_t index) {
+	left(sim, &sim->request[index]);
+	sim->request[index].place = WEIR_SIM_GIVEN_UP;
+}
+
+// The policy sees the flow end at one backend and begin at another, as when the dataplane moves it.
+void weir_sim_request_come(struct weir_sim *sim, uint32_t index, uint16_t slot, uint64_t at_ns) {
+	struct weir_sim_request *request = &sim->request[index];
+	struct weir_sim_client *client = &sim->client[request->client];
+
+	if (slot != request->slot && request->open) {
+		weir_policy_ended(&client->worker, &client->policy, request->slot,
+			WEIR_OUTCOME_ABANDONED, sim->now_ns);
+		weir_policy_started(&client->worker, &client->policy, slot, sim->now_ns);
+		request->slot = slot;
+		request->backend = client->slot[slot].backend;
+	}
+	request->place = WEIR_SIM_COMING;
+	weir_sim_schedule(sim, at_ns, WEIR_SIM_EVENT_REQUEST, index);
+}
+
+void weir_sim_request_reject(struct weir_sim *sim, uint32_t index) {
+	struct weir_sim_request *request = &sim->request[index];
+
+	weir_sim_steal_gone(sim, request);
+	request->place = WEIR_SIM_GONE;
+	end(sim, index, WEIR_SIM_REJECTED, true);
+	free_when_over(sim, index);
 }

@@ -24,6 +24,19 @@
 enum weir_sim_ending { WEIR_SIM_ENDINGS(X) WEIR_SIM_ENDING_COUNT };
 #undef X
 
+// What became of what the plan of steals asked for. ASKED is the sum of the others, and of what is
+// on its way.
+// X(NAME, "name")
+#define WEIR_SIM_STEALS(X) \
+	X(ASKED, "asked") \
+	X(MOVED, "moved") \
+	X(REFUSED, "refused") /* it had begun, or was gone */ \
+	X(SILENT, "silent") /* no answer, or too late */
+
+#define X(name, key) WEIR_SIM_STEAL_##name,
+enum weir_sim_steal_count { WEIR_SIM_STEALS(X) WEIR_SIM_STEAL_COUNT };
+#undef X
+
 struct weir_sim_totals {
 	uint64_t arrived;
 	uint64_t ended[WEIR_SIM_ENDING_COUNT];
@@ -31,6 +44,7 @@ struct weir_sim_totals {
 	uint64_t watched; // went to the watched backend
 	uint64_t replaced; // members that left clients' subsets
 	double least_replaced; // that even subsets had to replace
+	uint64_t steals[WEIR_SIM_STEAL_COUNT];
 };
 
 struct weir_sim_backend_result {
@@ -53,6 +67,8 @@ struct weir_sim_measure {
 	double wasted; // sum(cpu_max - cpu) / (backends * cpu_max)
 	double wasted_cores; // sum(cpu_max - cpu) * cores
 	double deviation; // standard deviation over mean
+	double busiest, busiest_most; // cpu_max / cpu_mean of the samples: mean and most
+	uint32_t busiest_samples;
 	double p50_ms, p99_ms, p999_ms, mean_ms; // latency of completed requests
 	double share; // requests of the watched backend, 1 = its fair share
 	uint32_t clients_min, clients_max; // of a backend, at the end
@@ -83,4 +99,18 @@ struct weir_sim_result {
 	uint32_t samples;
 };
 
+// With room for all samples and windows of a scenario; windows have names and times, the rest is 0.
+// Returns NULL when out of memory.
+struct weir_sim_result *weir_sim_result_create(
+	const struct weir_sim_scenario *scenario, uint64_t seed);
 void weir_sim_result_free(struct weir_sim_result *result); // NULL is fine
+
+// What has passed since then.
+struct weir_sim_totals weir_sim_totals_since(
+	const struct weir_sim_totals *now, const struct weir_sim_totals *then);
+// From CPU of the measured backends, to all that follows from it. sorted: [backends], scratch.
+void weir_sim_measure_spread(
+	struct weir_sim_measure *m, uint32_t backends, uint32_t cores, double *sorted);
+// The same for a sample, of CPU in values[n], which are sorted; and for the measures that it is in.
+void weir_sim_sample_spread(
+	struct weir_sim_result *result, struct weir_sim_sample *sample, double *values, uint32_t n);

@@ -117,6 +117,31 @@ static void check_variant(
 	}
 }
 
+// Workers take the place of backends, and of clients.
+static bool stand_in_workers(struct weir_json_reader *reader, json_t *merged) {
+	static const char *const others[] = {"clients", "backends", "cost", "wait", "antagonists",
+		"subset", "policy", "flow_control", "slow_start", "events"};
+	json_t *count = json_object_get(json_object_get(merged, "workers"), "count");
+	struct weir_json_place root = {0};
+	bool good = true;
+
+	if (json_integer_value(count) <= 0) {
+		return true;
+	}
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		if (json_object_get(merged, others[i]) != NULL) {
+			weir_json_error_at(reader, &root, others[i],
+				"has no meaning with workers; leave one of them out");
+			good = false;
+		}
+	}
+	json_object_set_new(
+		merged, "clients", json_pack("{si si}", "count", 1, "requests_per_second", 1));
+	json_object_set_new(merged, "backends", json_pack("{sO si}", "count", count, "cores", 1));
+	json_object_set_new(merged, "cost", json_pack("{si}", "mean_ms", 1));
+	return good;
+}
+
 // The scenario with the values of one variant put over it. variant NULL: as it stands.
 static bool read_variant(struct weir_json_reader *reader, json_t *root, json_t *variant,
 	uint32_t index, struct weir_sim_file *file) {
@@ -141,6 +166,7 @@ static bool read_variant(struct weir_json_reader *reader, json_t *root, json_t *
 		json_decref(merged);
 		return false;
 	}
+	good &= stand_in_workers(reader, merged);
 	good &= weir_json_read(reader, &at, &weir_sim_scenario_keys, merged, scenario);
 	json_decref(merged);
 	if (good && !fill_in(scenario)) {

@@ -23,12 +23,16 @@
 #define WEIR_SIM_VARIANTS_MAX 32u
 #define WEIR_SIM_CLIENTS_MAX 100000u
 #define WEIR_SIM_BACKENDS_MAX 65535u
+#define WEIR_SIM_WORKERS_MAX 64u
+#define WEIR_SIM_BUCKETS_MAX 16384u
 #define WEIR_SIM_PAIRS_MAX 20000000u // clients * backends of a client: 64 bytes and more each
 
 // X(NAME, "name")
 #define WEIR_SIM_ARRIVALS(X) X(EVEN, "even") X(POISSON, "poisson") X(BURSTY, "bursty")
 #define WEIR_SIM_SCHEDULINGS(X) X(FIFO, "fifo") X(SHARING, "sharing")
 #define WEIR_SIM_SCOPES(X) X(CLIENT, "client") X(FLEET, "fleet")
+#define WEIR_SIM_HOT_PLACES(X) X(ONE, "one") X(ANY, "any")
+#define WEIR_SIM_DELIVERIES(X) X(AT_ONCE, "at-once") X(RETRANSMISSION, "retransmission")
 
 // X(NAME, "name", "what it draws")
 #define WEIR_SIM_PLOTS(X) \
@@ -45,7 +49,9 @@
 		"least and most loaded backend, 5th and 95th percentile and median over time") \
 	X(LATENCY, "latency", "99th percentile of latency over time") \
 	X(LATENCIES, "latencies", "99th percentile of latency of each variant") \
-	X(ERRORS, "errors", "failed, timed out and rejected requests over time")
+	X(ERRORS, "errors", "failed, timed out and rejected requests over time") \
+	X(BUSIEST, "busiest", "CPU of the most loaded backend or worker over the mean, over time") \
+	X(MOVES, "moves", "what was stolen, over time")
 
 // X(NAME, "name")
 #define WEIR_SIM_HAPPENINGS(X) \
@@ -65,6 +71,12 @@ enum weir_sim_scheduling { WEIR_SIM_SCHEDULINGS(X) };
 #undef X
 #define X(name, key) WEIR_SIM_SCOPE_##name,
 enum weir_sim_scope { WEIR_SIM_SCOPES(X) };
+#undef X
+#define X(name, key) WEIR_SIM_HOT_##name,
+enum weir_sim_hot_place { WEIR_SIM_HOT_PLACES(X) };
+#undef X
+#define X(name, key) WEIR_SIM_DELIVERY_##name,
+enum weir_sim_delivery_kind { WEIR_SIM_DELIVERIES(X) };
 #undef X
 #define X(name, key, what) WEIR_SIM_PLOT_##name,
 enum weir_sim_plot { WEIR_SIM_PLOTS(X) WEIR_SIM_PLOT_COUNT };
@@ -104,6 +116,23 @@ struct weir_sim_happening {
 	struct weir_sim_policy policy;
 };
 
+struct weir_sim_steal_settings { // stealing (policy/steal_plan.h); without `on` none
+	bool on;
+	bool knows_begun; // the plan is told what has begun
+	bool by_backend; // what requests take is estimated for each backend
+	bool one_by_one; // workers: the next bucket when the last one is adopted
+	uint64_t interval_ns; // between plans
+	uint32_t requests; // of one plan, at most
+	uint64_t latency_ns; // of a message, each way
+	double loss_percent; // of answers
+	uint64_t answer_limit_ns; // a request without an answer is given up after this
+	uint32_t delivery; // enum weir_sim_delivery_kind
+	uint64_t retransmit_ns; // a client sends its first packet again after this, then doubled
+	uint64_t unknown_ns, victim_floor_ns, pending_floor_ns;
+	double pending_ratio, idle_ratio, share;
+	uint64_t backoff_ns, backoff_max_ns, rest_ns;
+};
+
 struct weir_sim_window {
 	char name[WEIR_SIM_NAME_BYTES];
 	uint64_t from_ns, to_ns;
@@ -118,6 +147,7 @@ struct weir_sim_scenario {
 		uint32_t arrivals; // enum weir_sim_arrivals
 		uint64_t on_ns, off_ns;
 		double rate_sigma;
+		uint64_t from_ns, until_ns; // they send; until_ns 0 = to the end
 		uint64_t timeout_ns, connect_timeout_ns; // 0 = never
 	} clients;
 	struct {
@@ -155,6 +185,16 @@ struct weir_sim_scenario {
 		uint32_t panic_threshold_percent;
 		uint32_t statistics; // enum weir_sim_scope
 	} control;
+	struct weir_sim_steal_settings steal;
+	struct { // of one balancer, instead of clients and backends; they are its "backends" then
+		uint32_t count, buckets; // count 0 = none
+		double load_percent, packets_per_second;
+		uint32_t hot_buckets, hot_place; // enum weir_sim_hot_place
+		double hot_percent;
+		uint64_t hot_every_ns; // others become hot; 0 = never
+		uint32_t ring_packets, hold_packets;
+		uint64_t handover_ns;
+	} workers;
 	struct weir_sim_happening *happening;
 	uint32_t happening_count;
 	struct weir_sim_window *window;

@@ -29,6 +29,16 @@ static const struct weir_json_choice scopes[] = {
 	WEIR_SIM_SCOPES(X)
 #undef X
 	{0}};
+static const struct weir_json_choice hot_places[] = {
+#define X(name, key) {key, WEIR_SIM_HOT_##name},
+	WEIR_SIM_HOT_PLACES(X)
+#undef X
+	{0}};
+static const struct weir_json_choice deliveries[] = {
+#define X(name, key) {key, WEIR_SIM_DELIVERY_##name},
+	WEIR_SIM_DELIVERIES(X)
+#undef X
+	{0}};
 static const struct weir_json_choice plots[] = {
 #define X(name, key, what) {key, WEIR_SIM_PLOT_##name},
 	WEIR_SIM_PLOTS(X)
@@ -231,6 +241,9 @@ static const struct weir_json_key clients_rows[] = {
 		"`bursty`: mean off time."),
 	NUMBER(MEMBER(clients), "rate_sigma", rate_sigma, 0, 5, PRESET("0"),
 		"Skew of the clients' rates: standard deviation of their logarithms."),
+	MS(MEMBER(clients), "from_ms", from_ns, 0, DAY_MS, PRESET("0"), "When clients begin to send."),
+	MS(MEMBER(clients), "until_ms", until_ns, 0, DAY_MS, PRESET("0"),
+		"When they stop sending; 0 = at the end."),
 	MS(MEMBER(clients), "timeout_ms", timeout_ns, 0, DAY_MS, PRESET("0"),
 		"Client timeout of a request; the backend continues to work on it. 0 = none."),
 	MS(MEMBER(clients), "connect_timeout_ms", connect_timeout_ns, 0.001, DAY_MS, PRESET("3000"),
@@ -339,6 +352,74 @@ static const struct weir_json_key control_rows[] = {
 };
 static const struct weir_json_object control_keys = WITHIN(control, control_rows);
 
+static const struct weir_json_key steal_rows[] = {
+	BOOLEAN(MEMBER(steal), "on", on, PRESET("false"), "Whether anything is stolen."),
+	MS(MEMBER(steal), "interval_ms", interval_ns, 1, DAY_MS, PRESET("100"), "Interval between plans."),
+	INTEGER(MEMBER(steal), "requests", requests, 1, 65536, PRESET("1000"),
+		"Most that one plan asks for."),
+	BOOLEAN(MEMBER(steal), "knows_begun", knows_begun, PRESET("true"),
+		"Whether the plan is told what has begun; otherwise it asks for that, too, and is refused."),
+	BOOLEAN(MEMBER(steal), "by_backend", by_backend, PRESET("false"),
+		"Whether the CPU time that a request takes is estimated for each backend rather than for all."),
+	BOOLEAN(MEMBER(steal), "one_by_one", one_by_one, PRESET("true"),
+		"Workers: whether one is asked for the next bucket when it has given up the last one, rather than for all of a plan at once."),
+	MS(MEMBER(steal), "latency_ms", latency_ns, 0, 60000, PRESET("1"),
+		"Delay of a message between control and a backend's agent, each way."),
+	NUMBER(MEMBER(steal), "loss_percent", loss_percent, 0, 100, PRESET("0"),
+		"Share of answers that are lost."),
+	MS(MEMBER(steal), "answer_limit_ms", answer_limit_ns, 1, DAY_MS, PRESET("1000"),
+		"A request without an answer is given up after this: it means no."),
+	CHOICE(MEMBER(steal), "delivery", delivery, deliveries, PRESET("\"at-once\""),
+		"When the other backend gets what has moved: `at-once`, or with the client's next `retransmission`, as with TCP."),
+	MS(MEMBER(steal), "retransmit_ms", retransmit_ns, 1, DAY_MS, PRESET("1000"),
+		"Clients send their first packet again after this, then after twice as long, and so on. What was given up while the answer was lost comes back to its backend then."),
+	MS(MEMBER(steal), "unknown_ms", unknown_ns, 0.001, DAY_MS, PRESET("500"),
+		"What a request is taken to cost before any has ended."),
+	MS(MEMBER(steal), "victim_floor_ms", victim_floor_ns, 0, DAY_MS, PRESET("200"),
+		"A backend with no more work than this is no victim."),
+	MS(MEMBER(steal), "pending_floor_ms", pending_floor_ns, 0, DAY_MS, PRESET("400"),
+		"Nor saturated with no more than this waiting for a core."),
+	NUMBER(MEMBER(steal), "pending_ratio", pending_ratio, 0, 1000, PRESET("1.9"),
+		"Times the mean of a core: waiting work of a saturated backend."),
+	NUMBER(MEMBER(steal), "idle_ratio", idle_ratio, 0, 1, PRESET("0.5"),
+		"Times the mean of a core: less work than this is idle."),
+	NUMBER(MEMBER(steal), "share", share, 0, 1, PRESET("1"),
+		"Part of the backends that may steal at once."),
+	MS(MEMBER(steal), "backoff_ms", backoff_ns, 0, DAY_MS, PRESET("0"),
+		"Who was refused waits so long, twice as long each time."),
+	MS(MEMBER(steal), "backoff_max_ms", backoff_max_ns, 0, DAY_MS, PRESET("10000"),
+		"But no longer than this."),
+	MS(MEMBER(steal), "rest_ms", rest_ns, 0, DAY_MS, PRESET("0"),
+		"What has moved stays so long."),
+};
+static const struct weir_json_object steal_keys = WITHIN(steal, steal_rows);
+
+static const struct weir_json_key workers_rows[] = {
+	INTEGER(MEMBER(workers), "count", count, 0, WEIR_SIM_WORKERS_MAX, PRESET("0"),
+		"Workers; 0 = clients and backends are simulated."),
+	INTEGER(MEMBER(workers), "buckets", buckets, 1, WEIR_SIM_BUCKETS_MAX, PRESET("1024"),
+		"Buckets of flows. At first worker i has buckets i, i + count and so on."),
+	NUMBER(MEMBER(workers), "load_percent", load_percent, 0.1, 1000, PRESET("50"),
+		"Work of all packets, of the capacity of all workers."),
+	NUMBER(MEMBER(workers), "packets_per_second", packets_per_second, 1000, 1e9,
+		PRESET("4000000"), "Packets of all buckets."),
+	INTEGER(MEMBER(workers), "hot_buckets", hot_buckets, 0, WEIR_SIM_BUCKETS_MAX, PRESET("0"),
+		"Buckets that share `hot_percent` of the packets evenly; the others share the rest."),
+	NUMBER(MEMBER(workers), "hot_percent", hot_percent, 0, 100, PRESET("0"),
+		"Share of packets of the hot buckets."),
+	CHOICE(MEMBER(workers), "hot_place", hot_place, hot_places, PRESET("\"one\""),
+		"Which buckets are hot: some of `one` worker, drawn at random, or `any`."),
+	MS(MEMBER(workers), "hot_every_ms", hot_every_ns, 0, DAY_MS, PRESET("0"),
+		"Interval at which other buckets become hot; 0 = never."),
+	INTEGER(MEMBER(workers), "ring_packets", ring_packets, 1, 1048576, PRESET("4096"),
+		"Packets that a worker's ring holds; more are dropped."),
+	INTEGER(MEMBER(workers), "hold_packets", hold_packets, 1, 1048576, PRESET("8192"),
+		"Packets of a bucket that the thief holds while the victim empties its ring; more are dropped."),
+	MS(MEMBER(workers), "handover_ms", handover_ns, 0, 1000, PRESET("0.1"),
+		"CPU time that a hand-over takes of each of both workers."),
+};
+static const struct weir_json_object workers_keys = WITHIN(workers, workers_rows);
+
 static const struct weir_json_key scenario_rows[] = {
 	MS(S, "duration_ms", duration_ns, 1, DAY_MS, REQUIRED, "Simulated time."),
 	MS(S, "warmup_ms", warmup_ns, 0, DAY_MS, PRESET("0"),
@@ -365,6 +446,10 @@ static const struct weir_json_key scenario_rows[] = {
 		"Load reports and how they are used."),
 	OBJECT(S, "control", control, &control_keys, PRESET("{}"),
 		"Delays of the control process."),
+	OBJECT(S, "steal", steal, &steal_keys, PRESET("{}"),
+		"Stealing: what waits at a busy backend moves to an idle one."),
+	OBJECT(S, "workers", workers, &workers_keys, PRESET("{}"),
+		"Workers of one balancer, instead of clients and backends."),
 	LIST(S, "events", happening, happening_count, &happening_keys, 0, 1000, PRESET("[]"),
 		"Events during the run."),
 	LIST(S, "windows", window, window_count, &window_keys, 0, WEIR_SIM_WINDOWS_MAX,
@@ -431,6 +516,14 @@ static void check_scenario(struct weir_json_reader *reader, const struct weir_js
 	if (s->watch >= s->backends.count) {
 		weir_json_error_at(reader, at, "watch",
 			"there are only %u backends, numbered from 0", s->backends.count);
+	}
+	if (s->clients.until_ns > 0 && s->clients.until_ns <= s->clients.from_ns) {
+		weir_json_error_at(reader, at, "clients", "until_ms must be above from_ms");
+	}
+	if (s->workers.hot_buckets >
+		s->workers.buckets / (s->workers.count > 0 ? s->workers.count : 1)) {
+		weir_json_error_at(reader, at, "workers",
+			"hot_buckets is more than one of %u workers has", s->workers.count);
 	}
 	for (uint32_t i = 0; i < s->window_count; i++) {
 		struct weir_json_place windows = weir_json_place_member(at, "windows");

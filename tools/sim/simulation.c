@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "simulation_private.h"
+#include "workers.h"
 
 static void dispatch(struct weir_sim *sim, const struct weir_sim_event *event) {
 	switch ((enum weir_sim_event_kind)event->kind) {
@@ -43,6 +44,15 @@ static void dispatch(struct weir_sim *sim, const struct weir_sim_event *event) {
 		break;
 	case WEIR_SIM_EVENT_WINDOW_END:
 		weir_sim_metrics_end(sim, event->index);
+		break;
+	case WEIR_SIM_EVENT_STEAL_PLAN:
+		weir_sim_steal_plan(sim);
+		break;
+	case WEIR_SIM_EVENT_STEAL_ASK:
+		weir_sim_steal_ask(sim, event->index);
+		break;
+	case WEIR_SIM_EVENT_STEAL_ANSWER:
+		weir_sim_steal_answer(sim, event->index);
 		break;
 	}
 }
@@ -92,11 +102,13 @@ static int init(struct weir_sim *sim) {
 	r = r < 0 ? r : weir_sim_backends_init(sim);
 	r = r < 0 ? r : weir_sim_control_init(sim);
 	r = r < 0 ? r : weir_sim_clients_init(sim);
+	r = r < 0 ? r : weir_sim_steal_init(sim);
 	r = r < 0 ? r : weir_sim_script_init(sim);
 	return r < 0 ? r : sim->error;
 }
 
 static void fini(struct weir_sim *sim) {
+	weir_sim_steal_fini(sim);
 	weir_sim_clients_fini(sim);
 	weir_sim_control_fini(sim);
 	weir_sim_backends_fini(sim);
@@ -116,8 +128,12 @@ int weir_sim_run(const struct weir_sim_scenario *scenario, uint64_t seed, atomic
 		.delivery_free = WEIR_SIM_NONE,
 		.oldest = WEIR_SIM_NONE,
 		.newest = WEIR_SIM_NONE};
-	int r = init(&sim);
+	int r;
 
+	if (scenario->workers.count > 0) {
+		return weir_sim_workers_run(scenario, seed, progress, ret);
+	}
+	r = init(&sim);
 	if (r == 0) {
 		loop(&sim, progress);
 		r = sim.error;

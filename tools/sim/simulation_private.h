@@ -7,6 +7,8 @@
 //   request.c     requests: from arrival to their one ending
 //   backend.c     backends: processor, reports
 //   control.c     what control knows: the list of backends, and which are usable
+//   steal.c       what the plan of steals knows of requests
+//   steal_messages.c   requests that wait move from busy backends to idle ones
 //   script.c      what happens on the way, and when control learns of it
 //   metrics.c     what is measured
 // Internal to them.
@@ -43,6 +45,9 @@ enum weir_sim_event_kind {
 	WEIR_SIM_EVENT_SAMPLE, // -
 	WEIR_SIM_EVENT_WINDOW_BEGIN, // window
 	WEIR_SIM_EVENT_WINDOW_END, // window
+	WEIR_SIM_EVENT_STEAL_PLAN, // -
+	WEIR_SIM_EVENT_STEAL_ASK, // message: it is at the victim
+	WEIR_SIM_EVENT_STEAL_ANSWER, // message: its answer is back
 };
 
 // Where a request is at its backend.
@@ -52,11 +57,15 @@ enum weir_sim_place {
 	WEIR_SIM_ERROR_COMING, // an event will come, with the error
 	WEIR_SIM_WORKING, // on the processor or in its queue
 	WEIR_SIM_DEAD, // its backend died; an event is still to come
+	WEIR_SIM_GIVEN_UP, // by the backend, for another one; an event will come
+	WEIR_SIM_COMING, // to its backend again, or to another one; an event will come
 };
 
 struct weir_sim_request { // links are indexes into the pool
 	uint64_t start_ns;
 	double cost_ns;
+	float wait_ns;
+	uint32_t task; // of the plan of steals, WEIR_SIM_NONE = it does not know of it
 	uint32_t client, backend;
 	uint32_t older, newer; // by start, of those with a timeout; newer: the free list
 	uint16_t slot; // the backend's id for the client
@@ -195,6 +204,8 @@ struct weir_sim {
 	struct weir_sim_delivery *delivery;
 	uint32_t delivery_count, delivery_room, delivery_free;
 
+	struct weir_sim_steal *steal; // NULL without stealing
+
 	struct weir_sim_action *action;
 	uint32_t action_count, action_room;
 	struct weir_prng antagonists;
@@ -229,6 +240,12 @@ void weir_sim_request_event(struct weir_sim *sim, uint32_t index);
 void weir_sim_request_cpu(struct weir_sim *sim, uint32_t backend); // its processor may be done
 void weir_sim_requests_break(struct weir_sim *sim, uint32_t backend); // it died
 void weir_sim_requests_timeout(struct weir_sim *sim);
+// Its backend gave it up: nobody has it now.
+void weir_sim_request_give_up(struct weir_sim *sim, uint32_t index);
+// What was given up comes to its backend at at_ns, or to the one of another slot of its client.
+void weir_sim_request_come(struct weir_sim *sim, uint32_t index, uint16_t slot, uint64_t at_ns);
+// What was given up finds no backend.
+void weir_sim_request_reject(struct weir_sim *sim, uint32_t index);
 
 // backend.c
 int weir_sim_backends_init(struct weir_sim *sim);
@@ -248,6 +265,17 @@ int weir_sim_control_init(struct weir_sim *sim); // before the clients
 void weir_sim_control_fini(struct weir_sim *sim);
 void weir_sim_control_learn(struct weir_sim *sim); // its opinion of a backend has changed
 void weir_sim_control_list(struct weir_sim *sim, uint32_t first, uint32_t count, bool listed);
+
+// steal.c
+int weir_sim_steal_init(struct weir_sim *sim); // after backends, control and clients
+void weir_sim_steal_fini(struct weir_sim *sim);
+void weir_sim_steal_worked(struct weir_sim *sim, const struct weir_sim_request *request);
+void weir_sim_steal_gone(struct weir_sim *sim, struct weir_sim_request *request);
+
+// steal_messages.c
+void weir_sim_steal_plan(struct weir_sim *sim);
+void weir_sim_steal_ask(struct weir_sim *sim, uint32_t message);
+void weir_sim_steal_answer(struct weir_sim *sim, uint32_t message);
 
 // script.c
 int weir_sim_script_init(struct weir_sim *sim);

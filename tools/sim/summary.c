@@ -24,6 +24,10 @@ double weir_sim_errors(const struct weir_sim_measure *m) {
 	       weir_sim_percent(m, WEIR_SIM_TIMED_OUT) + weir_sim_percent(m, WEIR_SIM_REJECTED);
 }
 
+double weir_sim_steals(const struct weir_sim_measure *m, enum weir_sim_steal_count what) {
+	return (double)m->totals.steals[what] * 1e9 / (double)(m->to_ns - m->from_ns);
+}
+
 double weir_sim_metric_of(const struct weir_sim_measure *m, enum weir_sim_metric metric) {
 	switch (metric) {
 #define X(name, key, expression) \
@@ -68,7 +72,7 @@ struct weir_sim_range weir_sim_range_of(const struct weir_sim_results *results, 
 
 // Columns that say nothing about this scenario are left out.
 struct columns {
-	bool windows, errors, share, clients, churn;
+	bool workers, windows, errors, share, clients, churn, steals;
 	int name_width, window_width;
 };
 
@@ -89,6 +93,7 @@ static struct columns find_columns(
 		int width = (int)strlen(scenario->name);
 
 		columns.name_width = width > columns.name_width ? width : columns.name_width;
+		columns.workers |= scenario->workers.count > 0;
 		columns.windows |= scenario->window_count > 1;
 		for (uint32_t i = 0; i < scenario->happening_count; i++) {
 			columns.share |= is_about_watched(scenario, i);
@@ -101,6 +106,8 @@ static struct columns find_columns(
 				scenario->subset.algorithm != WEIR_SUBSET_NONE &&
 				weir_sim_range_of(results, v, w, WEIR_SIM_METRIC_LEAST_REPLACED)
 						.most > 0;
+			columns.steals |=
+				weir_sim_range_of(results, v, w, WEIR_SIM_METRIC_ASKED).most > 0;
 			columns.errors |=
 				weir_sim_range_of(results, v, w, WEIR_SIM_METRIC_ERRORS).most > 0;
 			columns.clients |=
@@ -116,10 +123,14 @@ static void print_head(FILE *stream, const struct columns *columns) {
 	if (columns->windows) {
 		fprintf(stream, " %-*s", columns->window_width, "window");
 	}
-	fprintf(stream, " %6s %-13s %7s %6s %6s %8s %8s", "spread", "(least-most)", "wasted",
-		"cores", "CPU", "p50 ms", "p99 ms");
+	if (columns->workers) {
+		fprintf(stream, " %7s %-13s %6s %6s", "busiest", "(least-most)", "worst", "CPU");
+	} else {
+		fprintf(stream, " %6s %-13s %7s %6s %6s %8s %8s", "spread", "(least-most)",
+			"wasted", "cores", "CPU", "p50 ms", "p99 ms");
+	}
 	if (columns->errors) {
-		fprintf(stream, " %8s", "errors");
+		fprintf(stream, " %8s", columns->workers ? "dropped" : "errors");
 	}
 	if (columns->share) {
 		fprintf(stream, " %7s", "share");
@@ -130,27 +141,50 @@ static void print_head(FILE *stream, const struct columns *columns) {
 	if (columns->churn) {
 		fprintf(stream, " %5s %10s %10s", "peak", "replaced", "least");
 	}
+	if (columns->steals) {
+		fprintf(stream, " %8s %9s %8s", "moved/s", "refused/s", "silent/s");
+	}
 	fputc('\n', stream);
+}
+
+// "mean (least-most)"; "-" where a backend did nothing at all.
+static void print_range(FILE *stream, int width, const struct weir_sim_range *range) {
+	char mean[32] = "-", bounds[32] = "";
+
+	if (isfinite(range->mean)) {
+		snprintf(mean, sizeof(mean), "%.2f", range->mean);
+		snprintf(bounds, sizeof(bounds), "(%.2f-%.2f)", range->least, range->most);
+	}
+	fprintf(stream, " %*s %-13s", width, mean, bounds);
+}
+
+static void print_workers(FILE *stream, const struct weir_sim_range *range) {
+	print_range(stream, 7, &range[WEIR_SIM_METRIC_BUSIEST]);
+	fprintf(stream, " %6.2f %4.0f %%", range[WEIR_SIM_METRIC_BUSIEST_MOST].most,
+		range[WEIR_SIM_METRIC_CPU].mean);
+}
+
+static void print_backends(FILE *stream, const struct weir_sim_range *range) {
+	print_range(stream, 6, &range[WEIR_SIM_METRIC_SPREAD]);
+	fprintf(stream, " %5.1f %% %6.*f %4.0f %% %8.1f %8.1f", range[WEIR_SIM_METRIC_WASTED].mean,
+		range[WEIR_SIM_METRIC_WASTED_CORES].mean < 1e4 ? 1 : 0,
+		range[WEIR_SIM_METRIC_WASTED_CORES].mean, range[WEIR_SIM_METRIC_CPU].mean,
+		range[WEIR_SIM_METRIC_P50_MS].mean, range[WEIR_SIM_METRIC_P99_MS].mean);
 }
 
 static void print_row(FILE *stream, const struct weir_sim_scenario *scenario, uint32_t window,
 	const struct columns *columns, const struct weir_sim_range *range) {
-	const struct weir_sim_range *spread = &range[WEIR_SIM_METRIC_SPREAD];
-	char mean[32] = "-", bounds[32] = ""; // a backend did nothing at all
+	char bounds[32];
 
 	fprintf(stream, "%-*s", columns->name_width, scenario->name);
 	if (columns->windows) {
 		fprintf(stream, " %-*s", columns->window_width, scenario->window[window].name);
 	}
-	if (isfinite(spread->mean)) {
-		snprintf(mean, sizeof(mean), "%.2f", spread->mean);
-		snprintf(bounds, sizeof(bounds), "(%.2f-%.2f)", spread->least, spread->most);
+	if (columns->workers) {
+		print_workers(stream, range);
+	} else {
+		print_backends(stream, range);
 	}
-	fprintf(stream, " %6s %-13s %5.1f %% %6.*f %4.0f %% %8.1f %8.1f", mean, bounds,
-		range[WEIR_SIM_METRIC_WASTED].mean,
-		range[WEIR_SIM_METRIC_WASTED_CORES].mean < 1e4 ? 1 : 0,
-		range[WEIR_SIM_METRIC_WASTED_CORES].mean, range[WEIR_SIM_METRIC_CPU].mean,
-		range[WEIR_SIM_METRIC_P50_MS].mean, range[WEIR_SIM_METRIC_P99_MS].mean);
 	if (columns->errors) {
 		fprintf(stream, " %6.2f %%", range[WEIR_SIM_METRIC_ERRORS].mean);
 	}
@@ -168,6 +202,10 @@ static void print_row(FILE *stream, const struct weir_sim_scenario *scenario, ui
 			range[WEIR_SIM_METRIC_CLIENTS_PEAK].most,
 			range[WEIR_SIM_METRIC_REPLACED].mean,
 			range[WEIR_SIM_METRIC_LEAST_REPLACED].mean);
+	}
+	if (columns->steals) {
+		fprintf(stream, " %8.1f %9.1f %8.1f", range[WEIR_SIM_METRIC_MOVED].mean,
+			range[WEIR_SIM_METRIC_REFUSED].mean, range[WEIR_SIM_METRIC_SILENT].mean);
 	}
 	fputc('\n', stream);
 }

@@ -19,6 +19,8 @@
 	X(WASTED, "wasted_percent", m->wasted * 100) \
 	X(WASTED_CORES, "wasted_cores", m->wasted_cores) \
 	X(DEVIATION, "deviation", m->deviation) \
+	X(BUSIEST, "busiest", m->busiest) \
+	X(BUSIEST_MOST, "busiest_most", m->busiest_most) \
 	X(CPU, "cpu_percent", m->cpu_mean * 100) \
 	X(CPU_MIN, "cpu_min_percent", m->cpu_min * 100) \
 	X(CPU_MAX, "cpu_max_percent", m->cpu_max * 100) \
@@ -43,7 +45,11 @@
 	X(MEMBERS_LEAST, "members_least", m->members_least) \
 	X(REPLACED, "replaced_percent", weir_sim_of_members(m, (double)m->totals.replaced)) \
 	X(LEAST_REPLACED, "least_replaced_percent", \
-		weir_sim_of_members(m, m->totals.least_replaced))
+		weir_sim_of_members(m, m->totals.least_replaced)) \
+	X(ASKED, "asked_per_second", weir_sim_steals(m, WEIR_SIM_STEAL_ASKED)) \
+	X(MOVED, "moved_per_second", weir_sim_steals(m, WEIR_SIM_STEAL_MOVED)) \
+	X(REFUSED, "refused_per_second", weir_sim_steals(m, WEIR_SIM_STEAL_REFUSED)) \
+	X(SILENT, "silent_per_second", weir_sim_steals(m, WEIR_SIM_STEAL_SILENT))
 
 enum weir_sim_metric {
 #define X(name, key, expression) WEIR_SIM_METRIC_##name,
@@ -59,6 +65,7 @@ struct weir_sim_range { // over the seeds
 double weir_sim_percent(const struct weir_sim_measure *m, enum weir_sim_ending ending);
 double weir_sim_of_members(const struct weir_sim_measure *m, double members);
 double weir_sim_errors(const struct weir_sim_measure *m);
+double weir_sim_steals(const struct weir_sim_measure *m, enum weir_sim_steal_count what);
 double weir_sim_metric_of(const struct weir_sim_measure *m, enum weir_sim_metric metric);
 const char *weir_sim_metric_name(enum weir_sim_metric metric);
 

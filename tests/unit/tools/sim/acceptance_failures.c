@@ -5,22 +5,10 @@
 // bursts.
 //
 // Bands: what docs/policies.md and docs/simulator.md say of each, around the figures of two seeds.
-#include <stdio.h>
-#include <string.h>
-
+#include "sim_bands.h"
 #include "sim_lab.h"
-#include "summary.h"
-
-#define SEEDS 2
-#define JOBS 2
 
 static const char *scenarios; // directory
-
-struct band {
-	const char *variant;
-	enum weir_sim_metric metric;
-	double least, most; // of each seed
-};
 
 #define SPREAD WEIR_SIM_METRIC_SPREAD
 #define ERRORS WEIR_SIM_METRIC_ERRORS
@@ -29,54 +17,12 @@ struct band {
 #define SPILLED WEIR_SIM_METRIC_SPILLED
 #define WASTED WEIR_SIM_METRIC_WASTED
 
-static uint32_t find_variant(const struct weir_sim_file *file, const char *name) {
-	for (uint32_t i = 0; i < file->variant_count; i++) {
-		if (strcmp(file->variant[i].name, name) == 0) {
-			return i;
-		}
-	}
-	fail_msg("no variant %s", name);
-	return 0;
-}
-
-// Every variant must have a band: one that is added has none.
-static void check(const char *scenario, const struct band *bands, size_t count) {
-	struct weir_config_errors errors = {0};
-	struct weir_sim_batch batch = {.first_seed = 1, .seeds = SEEDS, .jobs = JOBS};
-	struct weir_sim_results *results;
-	struct weir_sim_file *file;
-	uint64_t seen = 0;
-	char path[512];
-
-	snprintf(path, sizeof(path), "%s/%s.json", scenarios, scenario);
-	assert_int_equal(weir_sim_file_read(path, &file, &errors), 0);
-	weir_config_errors_fini(&errors);
-	batch.file = file;
-	assert_int_equal(weir_sim_batch_run(&batch, &results), 0);
-	weir_sim_summary_print(stdout, file, results);
-	printf("\n");
-	fflush(stdout);
-	for (size_t i = 0; i < count; i++) {
-		uint32_t variant = find_variant(file, bands[i].variant);
-		struct weir_sim_range range =
-			weir_sim_range_of(results, variant, 0, bands[i].metric);
-
-		seen |= UINT64_C(1) << variant;
-		if (range.least < bands[i].least || range.most > bands[i].most) {
-			fail_msg("%s, %s: %s %g to %g, expected %g to %g", scenario,
-				bands[i].variant, weir_sim_metric_name(bands[i].metric),
-				range.least, range.most, bands[i].least, bands[i].most);
-		}
-	}
-	assert_int_equal(seen, (UINT64_C(1) << file->variant_count) - 1);
-	weir_sim_results_free(results);
-	weir_sim_file_free(file);
-}
-#define CHECK(scenario, bands) check(scenario, bands, sizeof(bands) / sizeof((bands)[0]))
+#define CHECK(scenario, bands) \
+	lab_check(scenarios, scenario, bands, sizeof(bands) / sizeof((bands)[0]))
 
 // Drained for longer than its requests take, a backend loses none.
 static void lame_duck_loses_nothing(void **state) {
-	static const struct band bands[] = {
+	static const struct lab_band bands[] = {
 		{"killed", ERRORS, 0.4, 0.7},
 		{"drained", ERRORS, 0, 0},
 		{"drained-too-briefly", ERRORS, 0.08, 0.25},
@@ -88,7 +34,7 @@ static void lame_duck_loses_nothing(void **state) {
 
 // Requests of 10 s are in progress at more than the limit in normal service.
 static void flow_control_rejects_what_is_merely_long(void **state) {
-	static const struct band bands[] = {
+	static const struct lab_band bands[] = {
 		{"no-limit", ERRORS, 0, 0},
 		{"spill", ERRORS, 0, 0},
 		{"spill", SPILLED, 5, 100},
@@ -102,7 +48,7 @@ static void flow_control_rejects_what_is_merely_long(void **state) {
 
 // The limit helps a policy that does not see the queue, and no other.
 static void stuck_backend_needs_a_limit_with_round_robin_only(void **state) {
-	static const struct band bands[] = {
+	static const struct lab_band bands[] = {
 		{"round-robin", SHARE, 0.98, 1.02},
 		{"round-robin", P99, 10000, 25000},
 		{"round-robin-limit-100", SHARE, 0.7, 0.85},
@@ -121,7 +67,7 @@ static void stuck_backend_needs_a_limit_with_round_robin_only(void **state) {
 
 // A third to two thirds of its share: 0.513 of that of all in the mean.
 static void slow_start_gives_each_policy_its_part(void **state) {
-	static const struct band bands[] = {
+	static const struct lab_band bands[] = {
 		{"none", SHARE, 0.98, 1.02},
 		{"round-robin", SHARE, 0.48, 0.53},
 		{"weighted-round-robin", SHARE, 0.48, 0.53},
@@ -140,7 +86,7 @@ static void slow_start_gives_each_policy_its_part(void **state) {
 
 // It is dead for 10 of 70 s: 0.857 of a share is its whole share of the rest.
 static void restart_is_noticed_by_load(void **state) {
-	static const struct band bands[] = {
+	static const struct lab_band bands[] = {
 		{"round-robin", SHARE, 0.84, 0.9},
 		{"round-robin", P99, 2500, 9000},
 		{"least-loaded", SHARE, 0.65, 0.76},
@@ -160,7 +106,7 @@ static void restart_is_noticed_by_load(void **state) {
 
 // Within a burst, the requests in progress matter most.
 static void bursts_are_served_best_by_load(void **state) {
-	static const struct band bands[] = {
+	static const struct lab_band bands[] = {
 		{"least-loaded", P99, 130, 210},
 		{"power-of-two", P99, 140, 220},
 		{"round-robin", P99, 340, 540},
@@ -177,7 +123,7 @@ static void bursts_are_served_best_by_load(void **state) {
 
 // Reports that are rare or lost cost little; late ones tell of neighbours that have gone.
 static void stale_reports_cost_by_their_age(void **state) {
-	static const struct band bands[] = {
+	static const struct lab_band bands[] = {
 		{"every-1s", WASTED, 7, 12},
 		{"every-3s", WASTED, 7, 13},
 		{"every-10s", WASTED, 7, 14},
@@ -194,7 +140,7 @@ static void stale_reports_cost_by_their_age(void **state) {
 
 // CPU time tells fast backends from slow ones; response times, mostly waiting, do not.
 static void time_weighted_needs_the_busy_time(void **state) {
-	static const struct band bands[] = {
+	static const struct lab_band bands[] = {
 		{"round-robin", SPREAD, 1.65, 1.95},
 		{"time-weighted-busy", SPREAD, 1.15, 1.45},
 		{"time-weighted-execution", SPREAD, 1.45, 3.5}, // first long flows weigh

@@ -22,7 +22,8 @@ static const char text[] =
 	"x'},"
 	"{'plot': 'connections'}, {'plot': 'churn'}, {'plot': 'share'}, {'plot': 'shares'}, "
 	"{'plot': 'cpu'},"
-	"{'plot': 'latency'}, {'plot': 'latencies'}, {'plot': 'errors'}]}";
+	"{'plot': 'latency'}, {'plot': 'latencies'}, {'plot': 'errors'}, {'plot': 'busiest'}, "
+	"{'plot': 'moves'}]}";
 
 static struct weir_sim_result *make_result(uint32_t variant, uint64_t seed) {
 	struct weir_sim_result *result = calloc(1, sizeof(*result));
@@ -66,6 +67,7 @@ static struct weir_sim_result *make_result(uint32_t variant, uint64_t seed) {
 	for (uint32_t i = 0; i < 2; i++) {
 		result->sample[i] = (struct weir_sim_sample){.time_ns = (i + 1) * 5000000000ull,
 			.cpu_max = 0.5,
+			.cpu_mean = 0.25,
 			.p99_ms = 3,
 			.share = 1};
 		result->sample[i].totals.arrived = 100;

@@ -167,6 +167,35 @@ static void cpu_clear_forgets_jobs_and_keeps_time_used(void **state) {
 	weir_sim_cpu_fini(&cpu);
 }
 
+static void cpu_gives_away_what_waits_and_nothing_else(void **state) {
+	struct weir_sim_cpu cpu = {0};
+	uint64_t end_ns[9] = {0};
+
+	(void)state;
+	weir_sim_cpu_init(&cpu, 1, false, 1.0, BIG);
+	for (uint32_t i = 0; i < 9; i++) { // 8 wait: the ring is full
+		assert_int_equal(weir_sim_cpu_add(&cpu, 0, i, MS), 0);
+	}
+	assert_int_equal(weir_sim_cpu_running(&cpu, 0), 0);
+	assert_int_equal(weir_sim_cpu_waiting(&cpu, 0), 1);
+	assert_int_equal(weir_sim_cpu_waiting(&cpu, 7), 8);
+	assert_false(weir_sim_cpu_remove(&cpu, 0)); // runs
+	assert_false(weir_sim_cpu_remove(&cpu, 9)); // was never there
+	assert_true(weir_sim_cpu_remove(&cpu, 8));
+	assert_true(weir_sim_cpu_remove(&cpu, 1));
+	assert_true(weir_sim_cpu_remove(&cpu, 4));
+	assert_false(weir_sim_cpu_remove(&cpu, 4));
+	run_out(&cpu, end_ns);
+	assert_int_equal(end_ns[0], MS);
+	assert_int_equal(end_ns[2], 2 * MS);
+	assert_int_equal(end_ns[3], 3 * MS);
+	assert_int_equal(end_ns[5], 4 * MS);
+	assert_int_equal(end_ns[6], 5 * MS);
+	assert_int_equal(end_ns[7], 6 * MS);
+	assert_int_equal(end_ns[1] + end_ns[4] + end_ns[8], 0);
+	weir_sim_cpu_fini(&cpu);
+}
+
 static void cpu_takes_nothing_before_its_time(void **state) {
 	struct weir_sim_cpu cpu = {0};
 	uint32_t id;
@@ -190,6 +219,7 @@ int main(void) {
 		cmocka_unit_test(cpu_speed_changes_what_runs),
 		cmocka_unit_test(cpu_full_queue_refuses),
 		cmocka_unit_test(cpu_clear_forgets_jobs_and_keeps_time_used),
+		cmocka_unit_test(cpu_gives_away_what_waits_and_nothing_else),
 		cmocka_unit_test(cpu_takes_nothing_before_its_time),
 	};
 

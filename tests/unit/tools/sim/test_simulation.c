@@ -65,8 +65,11 @@ static void simulation_every_request_ends_exactly_once(void **state) {
 
 		snprintf(text, sizeof(text),
 			"{" BASE ", " TURMOIL ", 'policy': {'name': '%s'},"
+			"'steal': {'on': %s, 'victim_floor_ms': 0, 'pending_floor_ms': 0,"
+			"'latency_ms': 30, 'loss_percent': 30, 'retransmit_ms': 100},"
 			"'variants': [{'name': 'v', 'backends': {'scheduling': '%s'}}]}",
-			weir_policy_name((enum weir_policy)policy), scheduling[policy % 2]);
+			weir_policy_name((enum weir_policy)policy),
+			policy % 3 > 0 ? "true" : "false", scheduling[policy % 2]);
 		result = lab_try(text);
 		assert_int_equal(result->totals.arrived, lab_accounted(result));
 		for (int i = 0; i < WEIR_SIM_ENDING_COUNT; i++) {

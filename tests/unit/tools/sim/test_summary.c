@@ -64,6 +64,53 @@ static void summary_churn_has_columns_of_its_own(void **state) {
 	lab_output_free(&output);
 }
 
+static void summary_steals_have_columns_of_their_own(void **state) {
+	struct lab_output output;
+	char *text = NULL;
+	size_t bytes;
+	FILE *stream = open_memstream(&text, &bytes);
+	uint64_t *steals;
+
+	(void)state;
+	lab_output_make(&output);
+	weir_sim_summary_print(stream, output.file, output.results);
+	fflush(stream);
+	assert_null(strstr(text, "moved/s"));
+	steals = output.results->result[2]->measure[0].totals.steals; // of two seeds, in 10 s
+	steals[WEIR_SIM_STEAL_ASKED] = 100;
+	steals[WEIR_SIM_STEAL_MOVED] = 50;
+	steals[WEIR_SIM_STEAL_REFUSED] = 30;
+	steals[WEIR_SIM_STEAL_SILENT] = 20;
+	weir_sim_summary_print(stream, output.file, output.results);
+	fclose(stream);
+	assert_non_null(strstr(text, "  moved/s refused/s silent/s\n"));
+	assert_non_null(strstr(text, "      1-2      0.0       0.0      0.0\n"));
+	assert_non_null(strstr(text, "      1-2      2.5       1.5      1.0\n"));
+	free(text);
+	lab_output_free(&output);
+}
+
+static void summary_of_workers_tells_of_the_busiest(void **state) {
+	struct lab_output output;
+	char *text = NULL;
+	size_t bytes;
+	FILE *stream = open_memstream(&text, &bytes);
+
+	(void)state;
+	lab_output_make(&output);
+	output.file->variant[0].workers.count = 2;
+	output.results->result[0]->measure[0].busiest = 1.25;
+	output.results->result[1]->measure[0].busiest = 1.75;
+	output.results->result[1]->measure[0].busiest_most = 3;
+	weir_sim_summary_print(stream, output.file, output.results);
+	fclose(stream);
+	assert_null(strstr(text, "p99 ms"));
+	assert_non_null(strstr(text, "variant  busiest (least-most)   worst    CPU  dropped"));
+	assert_non_null(strstr(text, "\na           1.50 (1.25-1.75)     3.00    0 %  25.00 %"));
+	free(text);
+	lab_output_free(&output);
+}
+
 static void summary_infinite_spread_is_a_dash(void **state) {
 	struct lab_output output;
 	char *text = NULL;
@@ -127,6 +174,8 @@ int main(void) {
 		cmocka_unit_test(summary_ranges_over_seeds),
 		cmocka_unit_test(summary_table_has_a_row_per_variant),
 		cmocka_unit_test(summary_churn_has_columns_of_its_own),
+		cmocka_unit_test(summary_steals_have_columns_of_their_own),
+		cmocka_unit_test(summary_of_workers_tells_of_the_busiest),
 		cmocka_unit_test(summary_infinite_spread_is_a_dash),
 		cmocka_unit_test(summary_json_has_every_metric_of_every_seed),
 	};

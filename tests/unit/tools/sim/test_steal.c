@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Stealing between backends: what moves, what it costs, and what becomes of it when messages are
+// late or lost, or a side dies.
+#include <stdio.h>
+
+#include "sim_lab.h"
+
+// 40 tasks of a second at the first of four backends, as in the recorded run of dask.distributed.
+#define DRAIN(steal) \
+	"{'name': 'x', 'title': '', 'duration_ms': 60000," \
+	"'clients': {'count': 1, 'requests_per_second': 40000, 'arrivals': 'even'," \
+	"'from_ms': 999, 'until_ms': 1000}," \
+	"'backends': {'count': 4, 'cores': 1, 'weights': [65535, 1, 1, 1]}," \
+	"'cost': {'mean_ms': 1000}, 'policy': {'name': 'maglev'}," \
+	"'steal': {'interval_ms': 1000, 'latency_ms': 0, 'unknown_ms': 1000, " steal "}}"
+// Round robin on six backends, one of them stuck.
+#define STUCK(more, steal) \
+	"{'name': 'x', 'title': '', 'duration_ms': 20000," \
+	"'clients': {'count': 3, 'load_percent': 50}, 'backends': {'count': 6, 'cores': 2}," \
+	"'cost': {'distribution': 'exponential', 'mean_ms': 15}," \
+	"'events': [{'event': 'slow', 'at_ms': 2000, 'speed': 0.2}" more "]," \
+	"'steal': {'victim_floor_ms': 20, 'pending_floor_ms': 20, 'rest_ms': 300, " steal "}}"
+
+static uint64_t steals(const struct weir_sim_result *result, enum weir_sim_steal_count what) {
+	return result->totals.steals[what];
+}
+
+// Asked for, and on its way when the run ended.
+static void check_counts(const struct weir_sim_result *result) {
+	uint64_t ended = steals(result, WEIR_SIM_STEAL_MOVED) +
+			 steals(result, WEIR_SIM_STEAL_REFUSED) +
+			 steals(result, WEIR_SIM_STEAL_SILENT);
+
+	assert_true(steals(result, WEIR_SIM_STEAL_ASKED) >= ended);
+	assert_true(steals(result, WEIR_SIM_STEAL_ASKED) <= ended + 1000);
+	assert_int_equal(result->totals.arrived, lab_accounted(result));
+}
+
+static void steal_is_off_unless_wanted(void **state) {
+	struct weir_sim_result *result = lab_try(DRAIN("'on': false"));
+
+	(void)state;
+	assert_int_equal(result->totals.arrived, 40);
+	assert_int_equal(result->totals.ended[WEIR_SIM_COMPLETED], 40);
+	assert_int_equal(result->measure[0].backend[0].requests, 40);
+	assert_int_equal(steals(result, WEIR_SIM_STEAL_ASKED), 0);
+	lab_near(result->measure[0].p999_ms, 40000, 0.02);
+	weir_sim_result_free(result);
+}
+
+// tests/vectors/dask_stealing.json: 12 s, where 10 are ideal, and 40 without.
+static void steal_drains_as_dask_does(void **state) {
+	struct weir_sim_result *result = lab_try(DRAIN("'on': true, 'knows_begun': false"));
+
+	(void)state;
+	assert_int_equal(result->totals.ended[WEIR_SIM_COMPLETED], 40);
+	lab_near(result->measure[0].p999_ms, 12000, 0.02);
+	assert_in_range(steals(result, WEIR_SIM_STEAL_MOVED), 25, 32);
+	check_counts(result);
+	weir_sim_result_free(result);
+}
+
+static void steal_moves_what_waits_at_a_stuck_backend(void **state) {
+	struct weir_sim_result *off = lab_try(STUCK("", "'on': false"));
+	struct weir_sim_result *on = lab_try(STUCK("", "'on': true"));
+
+	(void)state;
+	assert_int_equal(off->totals.arrived, on->totals.arrived);
+	assert_true(off->measure[0].p99_ms > 5 * on->measure[0].p99_ms);
+	assert_true(steals(on, WEIR_SIM_STEAL_MOVED) > 500);
+	check_counts(on);
+	weir_sim_result_free(off);
+	weir_sim_result_free(on);
+}
+
+// A client sends its first packet again after 1, 3, 7 seconds: what moves waits for that.
+static void steal_with_tcp_waits_for_the_retransmission(void **state) {
+	struct weir_sim_result *at_once = lab_try(STUCK("", "'on': true"));
+	struct weir_sim_result *tcp =
+		lab_try(STUCK("", "'on': true, 'delivery': 'retransmission'"));
+
+	(void)state;
+	assert_true(at_once->measure[0].p999_ms < 1000);
+	assert_true(tcp->measure[0].p999_ms > 1000);
+	assert_true(tcp->measure[0].p999_ms < 3500);
+	check_counts(tcp);
+	weir_sim_result_free(at_once);
+	weir_sim_result_free(tcp);
+}
+
+// All of them: nothing moves, and nothing is lost for it.
+static void steal_without_answers_moves_nothing(void **state) {
+	static const char *const silent[] = {
+		STUCK("", "'on': true, 'loss_percent': 100"),
+		STUCK("", "'on': true, 'latency_ms': 20, 'answer_limit_ms': 10"),
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(silent) / sizeof(silent[0]); i++) {
+		struct weir_sim_result *result = lab_try(silent[i]);
+
+		assert_int_equal(steals(result, WEIR_SIM_STEAL_MOVED), 0);
+		assert_true(steals(result, WEIR_SIM_STEAL_SILENT) > 100);
+		assert_int_equal(result->totals.ended[WEIR_SIM_FAILED], 0);
+		check_counts(result);
+		weir_sim_result_free(result);
+	}
+}
+
+// What is asked for late has begun meanwhile, or has ended.
+static void steal_of_what_has_begun_is_refused(void **state) {
+	struct weir_sim_result *soon = lab_try(STUCK("", "'on': true, 'latency_ms': 0"));
+	struct weir_sim_result *late = lab_try(STUCK("", "'on': true, 'latency_ms': 100"));
+
+	(void)state;
+	assert_int_equal(steals(soon, WEIR_SIM_STEAL_REFUSED), 0);
+	assert_true(steals(late, WEIR_SIM_STEAL_REFUSED) > 50);
+	check_counts(late);
+	weir_sim_result_free(soon);
+	weir_sim_result_free(late);
+}
+
+// Victim and thieves die and come back while requests and answers are on their way.
+static void steal_loses_nothing_when_sides_die(void **state) {
+	struct weir_sim_result *result = lab_try(STUCK(
+		", {'event': 'restart', 'at_ms': 5000, 'down_ms': 3000},"
+		"{'event': 'restart', 'at_ms': 9000, 'backend': 1, 'count': 3, 'every_ms': 700,"
+		"'down_ms': 1500, 'silent': true},"
+		"{'event': 'lame-duck', 'at_ms': 14000, 'backend': 4, 'for_ms': 2000}",
+		"'on': true, 'latency_ms': 60, 'loss_percent': 20"));
+
+	(void)state;
+	assert_true(steals(result, WEIR_SIM_STEAL_MOVED) > 100);
+	assert_true(steals(result, WEIR_SIM_STEAL_SILENT) > 20);
+	assert_int_equal(result->totals.ended[WEIR_SIM_REJECTED], 0);
+	check_counts(result);
+	weir_sim_result_free(result);
+}
+
+// A client's request moves only to backends that the client uses.
+static void steal_stays_within_the_subset(void **state) {
+	struct weir_sim_result *result = lab_try(
+		"{'name': 'x', 'title': '', 'duration_ms': 10000,"
+		"'clients': {'count': 1, 'load_percent': 20}, 'backends': {'count': 8, 'cores': 2},"
+		"'cost': {'distribution': 'exponential', 'mean_ms': 15},"
+		"'subset': {'algorithm': 'deterministic', 'size': 4},"
+		"'events': [{'event': 'slow', 'at_ms': 0, 'count': 8, 'speed': 0.5},"
+		"{'event': 'slow', 'at_ms': 1000, 'count': 4, 'speed': 0.1}],"
+		"'steal': {'on': true, 'victim_floor_ms': 20, 'pending_floor_ms': 20}}");
+	uint32_t used = 0;
+
+	(void)state;
+	for (uint32_t i = 0; i < 8; i++) {
+		used += result->measure[0].backend[i].requests > 0;
+	}
+	assert_int_equal(used, 4);
+	assert_true(steals(result, WEIR_SIM_STEAL_MOVED) > 10);
+	check_counts(result);
+	weir_sim_result_free(result);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(steal_is_off_unless_wanted),
+		cmocka_unit_test(steal_drains_as_dask_does),
+		cmocka_unit_test(steal_moves_what_waits_at_a_stuck_backend),
+		cmocka_unit_test(steal_with_tcp_waits_for_the_retransmission),
+		cmocka_unit_test(steal_without_answers_moves_nothing),
+		cmocka_unit_test(steal_of_what_has_begun_is_refused),
+		cmocka_unit_test(steal_loses_nothing_when_sides_die),
+		cmocka_unit_test(steal_stays_within_the_subset),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

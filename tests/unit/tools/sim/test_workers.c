@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Workers of a simulated balancer: packets, hand-overs of buckets, and what the plan makes of them.
+#include "workers.h"
+
+#include <stdio.h>
+
+#include "sim_lab.h"
+
+#define STEAL \
+	"'steal': {'on': %s, 'victim_floor_ms': 0, 'pending_floor_ms': 0, 'requests': 8," \
+	"'pending_ratio': 1.05, 'idle_ratio': 0.95, 'rest_ms': 300%s}"
+
+// workers: more keys of them. Returns the result of seed 1.
+static struct weir_sim_result *run(const char *workers, bool on, const char *steal) {
+	char text[1024];
+
+	snprintf(text, sizeof(text),
+		"{'name': 'x', 'title': '', 'duration_ms': 8000, 'sample_ms': 250,"
+		"'workers': {'count': 4%s}, 'windows': [{'name': 'first', 'from_ms': 0,"
+		"'to_ms': 2000}, {'name': 'after', 'from_ms': 2000, 'to_ms': 8000}]," STEAL "}",
+		workers, on ? "true" : "false", steal);
+	return lab_try(text);
+}
+
+static uint64_t moved(const struct weir_sim_result *result) {
+	return result->totals.steals[WEIR_SIM_STEAL_MOVED];
+}
+
+// Every packet is worked off, is dropped, or is in a ring; parts of packets aside.
+static void check_packets(const struct weir_sim_result *result) {
+	assert_int_equal(result->totals.arrived, lab_accounted(result));
+	lab_near((double)result->totals.arrived, 4e6 * 8, 0.001);
+}
+
+static void workers_share_even_packets_evenly(void **state) {
+	struct weir_sim_result *result = run("", true, "");
+
+	(void)state;
+	lab_near(result->measure[0].cpu_mean, 0.5, 0.01);
+	assert_true(result->measure[1].busiest_most < 1.02);
+	assert_int_equal(moved(result), 0);
+	assert_int_equal(result->totals.ended[WEIR_SIM_FAILED], 0);
+	check_packets(result);
+	weir_sim_result_free(result);
+}
+
+// 90 % of packets at one worker, 92.5 % with its part of the rest: 3.7 times the mean of four, but
+// a worker can be busy for all of its time only, twice the mean.
+static void workers_without_stealing_stay_uneven_and_drop(void **state) {
+	struct weir_sim_result *result = run(", 'hot_buckets': 12, 'hot_percent': 90", false, "");
+
+	(void)state;
+	lab_near(result->measure[1].cpu_max, 1, 0.001);
+	lab_near((double)result->totals.ended[WEIR_SIM_FAILED],
+		(0.925 - 0.5) / 0.925 * 0.925 * 32e6, 0.06);
+	assert_int_equal(moved(result), 0);
+	check_packets(result);
+	weir_sim_result_free(result);
+}
+
+static void workers_that_steal_are_even_within_two_seconds(void **state) {
+	struct weir_sim_result *result = run(", 'hot_buckets': 12, 'hot_percent': 90", true, "");
+
+	(void)state;
+	assert_true(result->measure[1].busiest_most < 1.2);
+	assert_true(moved(result) >= 8);
+	lab_near((double)result->measure[1].totals.ended[WEIR_SIM_FAILED], 0, 0);
+	check_packets(result);
+	weir_sim_result_free(result);
+}
+
+// A late confirm leaves the bucket where it is.
+static void workers_that_are_always_late_keep_their_buckets(void **state) {
+	struct weir_sim_result *result = run(", 'hot_buckets': 12, 'hot_percent': 90", true,
+		", 'loss_percent': 100, 'answer_limit_ms': 200");
+
+	(void)state;
+	assert_int_equal(moved(result), 0);
+	assert_true(result->totals.steals[WEIR_SIM_STEAL_SILENT] > 10);
+	check_packets(result);
+	weir_sim_result_free(result);
+}
+
+// One bucket with more than a worker can do stays where it is; the others leave it.
+static void workers_leave_an_elephant_alone(void **state) {
+	struct weir_sim_result *result = run(", 'hot_buckets': 1, 'hot_percent': 60", true, "");
+	uint64_t before = result->measure[0].totals.steals[WEIR_SIM_STEAL_MOVED];
+
+	(void)state;
+	assert_true(result->measure[1].cpu_max > 0.99);
+	assert_true(before > 0);
+	check_packets(result);
+	weir_sim_result_free(result);
+}
+
+static void workers_that_are_idle_are_left_alone(void **state) {
+	struct weir_sim_result *result =
+		run(", 'hot_buckets': 12, 'hot_percent': 90, 'load_percent': 2", true, "");
+
+	(void)state;
+	assert_int_equal(result->totals.steals[WEIR_SIM_STEAL_ASKED], 0);
+	check_packets(result);
+	weir_sim_result_free(result);
+}
+
+// A worker has part in one hand-over at a time. Asked one by one, it never has to refuse.
+static void workers_in_a_handover_refuse_others(void **state) {
+	const char *hot = ", 'hot_buckets': 12, 'hot_percent': 90";
+	struct weir_sim_result *at_once = run(hot, true, ", 'one_by_one': false");
+	struct weir_sim_result *one_by_one = run(hot, true, "");
+
+	(void)state;
+	assert_true(at_once->totals.steals[WEIR_SIM_STEAL_REFUSED] > 10);
+	assert_int_equal(one_by_one->totals.steals[WEIR_SIM_STEAL_REFUSED], 0);
+	assert_true(at_once->measure[0].busiest > one_by_one->measure[0].busiest);
+	weir_sim_result_free(at_once);
+	weir_sim_result_free(one_by_one);
+}
+
+// 60 ms of both of its workers, one after the other: at most two pairs at a time.
+static void workers_move_no_faster_than_they_hand_over(void **state) {
+	struct weir_sim_result *result =
+		run(", 'hot_buckets': 12, 'hot_percent': 90, 'handover_ms': 60", true, "");
+
+	(void)state;
+	assert_in_range(moved(result), 4, 8000 / 120 * 2);
+	check_packets(result);
+	weir_sim_result_free(result);
+}
+
+static void workers_hold_no_more_than_they_may(void **state) {
+	struct weir_sim_result *result = run(", 'hot_buckets': 12, 'hot_percent': 90,"
+					     "'handover_ms': 50, 'hold_packets': 100",
+		true, "");
+
+	(void)state;
+	// 300 packets a ms are held for 100 ms and more, of which 100 packets fit.
+	assert_true(result->totals.ended[WEIR_SIM_FAILED] > moved(result) * 10000);
+	check_packets(result);
+	weir_sim_result_free(result);
+}
+
+static void workers_same_seed_gives_the_same_result(void **state) {
+	struct weir_sim_result *first =
+		run(", 'hot_buckets': 12, 'hot_percent': 90, 'hot_every_ms': 1000", true, "");
+	struct weir_sim_result *second =
+		run(", 'hot_buckets': 12, 'hot_percent': 90, 'hot_every_ms': 1000", true, "");
+
+	(void)state;
+	assert_memory_equal(&first->totals, &second->totals, sizeof(first->totals));
+	assert_memory_equal(first->sample, second->sample, first->samples * sizeof(*first->sample));
+	weir_sim_result_free(first);
+	weir_sim_result_free(second);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(workers_share_even_packets_evenly),
+		cmocka_unit_test(workers_without_stealing_stay_uneven_and_drop),
+		cmocka_unit_test(workers_that_steal_are_even_within_two_seconds),
+		cmocka_unit_test(workers_that_are_always_late_keep_their_buckets),
+		cmocka_unit_test(workers_leave_an_elephant_alone),
+		cmocka_unit_test(workers_that_are_idle_are_left_alone),
+		cmocka_unit_test(workers_in_a_handover_refuse_others),
+		cmocka_unit_test(workers_move_no_faster_than_they_hand_over),
+		cmocka_unit_test(workers_hold_no_more_than_they_may),
+		cmocka_unit_test(workers_same_seed_gives_the_same_result),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,520 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Time goes on in steps of a millisecond. In each, every bucket gets its packets, every worker
+// works off what is in its ring, and buckets that move come closer to their thief:
+//
+//   confirmed   the distributor switches the bucket: its packets are held at the thief
+//   emptying    the victim works off what was in its ring before
+//   release     the victim takes the bucket's flows out of its table
+//   adoption    the thief takes them in, then what it held
+//
+// A worker has part in one hand-over at a time, and refuses others meanwhile.
+#include "workers.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "draw.h"
+#include "steal_plan.h"
+
+#define STEP_NS 1000000u
+#define SECOND_NS 1e9
+#define NOBODY UINT32_MAX
+#define SMOOTHING 0.5 // weight of the newest share of a bucket
+#define IDLE_MACHINE 0.03 // mean busy share of workers that are left alone
+#define MANY 10.0 // packets of a bucket in a step
+#define LEAST_SHARE 1e-9 // of a worker: a bucket with traffic
+
+struct bucket {
+	struct weir_prng prng;
+	uint32_t owner; // the thief from its adoption on
+	bool hot, planned; // planned: the plan knows of it
+	double seen; // packets since the last plan
+	double load; // part of a worker that it takes, smoothed
+};
+
+enum phase { PHASE_EMPTYING, PHASE_RELEASE, PHASE_ADOPTION };
+
+struct worker {
+	double ring, hold; // packets
+	double ahead; // of them, before the bucket that leaves
+	double work_ns; // of hand-overs, still to do
+	double busy_ns; // total
+	double planned_ns, sampled_ns; // busy_ns at the last plan and the last sample
+	uint32_t bucket; // that leaves; NOBODY = none
+	uint32_t thief; // of it
+	enum phase phase;
+	bool adopts; // is the thief of another
+	double given, served; // packets, totals
+};
+
+struct balancer {
+	const struct weir_sim_scenario *scenario;
+	uint64_t now_ns, planned_ns, sampled_ns; // at the last plan and the last sample
+	double packet_ns; // of one packet
+	struct bucket *bucket;
+	struct worker *worker;
+	struct weir_steal_plan *plan;
+	struct weir_steal_request *asked; // by the last plan
+	uint32_t asked_count, asked_next; // the next one that a worker will be asked for
+	struct weir_prng steal, hot;
+	struct weir_sim_totals totals, sampled, *begun; // begun: of each window
+	double *busy_begun; // [windows][workers]
+	double arrived, served, dropped; // packets
+	double *sorted; // scratch
+	struct weir_sim_result *result;
+};
+
+// --- packets ------------------------------------------------------------------------------
+
+static void choose_hot(struct balancer *b) {
+	uint32_t count = b->scenario->workers.count, buckets = b->scenario->workers.buckets;
+	bool one = b->scenario->workers.hot_place == WEIR_SIM_HOT_ONE;
+	uint32_t among = weir_prng_below(&b->hot, count);
+
+	for (uint32_t i = 0; i < buckets; i++) {
+		b->bucket[i].hot = false;
+	}
+	for (uint32_t n = 0; n < b->scenario->workers.hot_buckets;) {
+		uint32_t i = weir_prng_below(&b->hot, buckets);
+
+		// Where one worker had them all at first.
+		if (!b->bucket[i].hot && (!one || i % count == among)) {
+			b->bucket[i].hot = true;
+			n++;
+		}
+	}
+}
+
+// Packets of a bucket in a step, on average.
+static double rate(const struct balancer *b, const struct bucket *bucket) {
+	double all = b->scenario->workers.packets_per_second * STEP_NS / SECOND_NS;
+	double hot = b->scenario->workers.hot_buckets, buckets = b->scenario->workers.buckets;
+	double part = hot > 0 ? b->scenario->workers.hot_percent / 100 : 0;
+
+	if (bucket->hot) {
+		return all * part / hot;
+	}
+	return buckets > hot ? all * (1 - part) / (buckets - hot) : 0;
+}
+
+static uint32_t leaves_from(const struct balancer *b, uint32_t bucket) {
+	uint32_t owner = b->bucket[bucket].owner;
+
+	return b->worker[owner].bucket == bucket ? owner : NOBODY;
+}
+
+static void add(struct balancer *b, double *to, double room, double packets) {
+	double fits = fmax(fmin(packets, room - *to), 0);
+
+	*to += fits;
+	b->dropped += packets - fits;
+}
+
+// What a worker works off in this step has room in its ring as well.
+static double ring_room(const struct balancer *b) {
+	return b->scenario->workers.ring_packets + STEP_NS / b->packet_ns;
+}
+
+// Poisson: exact where few come, by its limit where many do.
+static double draw_packets(struct weir_prng *prng, double mean) {
+	double least = exp(-mean), product, packets = 0;
+
+	if (mean > MANY) {
+		return fmax(mean + sqrt(mean) * weir_sim_normal(prng), 0);
+	}
+	for (product = weir_sim_uniform(prng); product > least; packets++) {
+		product *= weir_sim_uniform(prng);
+	}
+	return packets;
+}
+
+static void arrive(struct balancer *b) {
+	for (uint32_t i = 0; i < b->scenario->workers.buckets; i++) {
+		struct bucket *bucket = &b->bucket[i];
+		double packets = draw_packets(&bucket->prng, rate(b, bucket));
+		uint32_t victim = leaves_from(b, i);
+
+		bucket->seen += packets;
+		b->arrived += packets;
+		if (victim == NOBODY) {
+			b->worker[bucket->owner].given += packets;
+			add(b, &b->worker[bucket->owner].ring, ring_room(b), packets);
+		} else {
+			struct worker *thief = &b->worker[b->worker[victim].thief];
+
+			thief->given += packets;
+			add(b, &thief->hold, b->scenario->workers.hold_packets, packets);
+		}
+	}
+}
+
+// --- workers ------------------------------------------------------------------------------
+
+static void begin_handover(struct balancer *b, uint32_t bucket, uint32_t thief) {
+	struct worker *victim = &b->worker[b->bucket[bucket].owner];
+
+	victim->bucket = bucket;
+	victim->thief = thief;
+	victim->phase = PHASE_EMPTYING;
+	victim->ahead = victim->ring;
+	b->worker[thief].adopts = true;
+}
+
+static void end_handover(struct balancer *b, struct worker *victim) {
+	struct worker *thief = &b->worker[victim->thief];
+
+	b->bucket[victim->bucket].owner = victim->thief;
+	victim->bucket = NOBODY;
+	thief->adopts = false;
+	// In order: what was held goes before what comes now, in a ring that has room for it.
+	thief->ring += thief->hold;
+	thief->hold = 0;
+}
+
+static void hand_over(struct balancer *b, struct worker *victim) {
+	struct worker *thief = &b->worker[victim->thief];
+	double handover_ns = (double)b->scenario->workers.handover_ns;
+
+	if (victim->phase == PHASE_EMPTYING && victim->ahead <= 0) {
+		victim->phase = PHASE_RELEASE;
+		victim->work_ns = handover_ns;
+	}
+	if (victim->phase == PHASE_RELEASE && victim->work_ns <= 0) {
+		victim->phase = PHASE_ADOPTION;
+		thief->work_ns = handover_ns;
+	}
+	if (victim->phase == PHASE_ADOPTION && thief->work_ns <= 0) {
+		end_handover(b, victim);
+	}
+}
+
+static void work(struct balancer *b, struct worker *worker) {
+	double left_ns = STEP_NS, overhead_ns = fmin(worker->work_ns, left_ns), served;
+
+	worker->work_ns -= overhead_ns;
+	left_ns -= overhead_ns;
+	served = fmin(worker->ring, left_ns / b->packet_ns);
+	worker->ring -= served;
+	worker->ahead -= served;
+	worker->served += served;
+	worker->busy_ns += overhead_ns + served * b->packet_ns;
+	b->served += served;
+}
+
+static void step(struct balancer *b) {
+	arrive(b);
+	for (uint32_t i = 0; i < b->scenario->workers.count; i++) {
+		work(b, &b->worker[i]);
+	}
+	for (uint32_t i = 0; i < b->scenario->workers.count; i++) {
+		if (b->worker[i].bucket != NOBODY) {
+			hand_over(b, &b->worker[i]);
+		}
+	}
+}
+
+// --- the plan -----------------------------------------------------------------------------
+
+// A bucket's load is its share of its owner's packets, of the time that the owner was busy.
+static double measure_loads(struct balancer *b, double interval_ns) {
+	uint32_t workers = b->scenario->workers.count, buckets = b->scenario->workers.buckets;
+	double *packets = b->sorted, mean = 0;
+
+	for (uint32_t i = 0; i < workers; i++) {
+		packets[i] = 0;
+	}
+	for (uint32_t i = 0; i < buckets; i++) {
+		packets[b->bucket[i].owner] += b->bucket[i].seen;
+	}
+	for (uint32_t i = 0; i < buckets; i++) {
+		struct bucket *bucket = &b->bucket[i];
+		const struct worker *owner = &b->worker[bucket->owner];
+		double busy = (owner->busy_ns - owner->planned_ns) / interval_ns;
+		double load = bucket->seen > 0 ? busy * bucket->seen / packets[bucket->owner] : 0;
+
+		bucket->load += SMOOTHING * (load - bucket->load);
+		bucket->seen = 0;
+	}
+	for (uint32_t i = 0; i < workers; i++) {
+		struct worker *worker = &b->worker[i];
+
+		mean += (worker->busy_ns - worker->planned_ns) / interval_ns / workers;
+		worker->planned_ns = worker->busy_ns;
+	}
+	return mean;
+}
+
+// What a hand-over takes of both workers, spread over the time until the bucket may move again.
+static double cost_of_move(const struct balancer *b) {
+	double rest_ns = (double)b->scenario->steal.rest_ns;
+
+	return rest_ns > 0 ? 2 * (double)b->scenario->workers.handover_ns / rest_ns : 0;
+}
+
+static void tell_plan(struct balancer *b) {
+	for (uint32_t i = 0; i < b->scenario->workers.buckets; i++) {
+		struct bucket *bucket = &b->bucket[i];
+		struct weir_steal_task what = {
+			.duration = bucket->load, .transfer = cost_of_move(b)};
+
+		if (bucket->planned &&
+			(bucket->load <= LEAST_SHARE ||
+				weir_steal_plan_owner(b->plan, i) != bucket->owner)) {
+			// A hand-over in progress: the plan is ahead of the owner.
+			if (leaves_from(b, i) == NOBODY) {
+				weir_steal_plan_remove(b->plan, i);
+				bucket->planned = false;
+			}
+		}
+		if (bucket->planned) {
+			weir_steal_plan_update(b->plan, i, &what);
+		} else if (bucket->load > LEAST_SHARE) {
+			weir_steal_plan_put(b->plan, i, bucket->owner, &what);
+			bucket->planned = true;
+		}
+	}
+}
+
+static bool is_busy(const struct balancer *b, uint32_t worker) {
+	return b->worker[worker].bucket != NOBODY || b->worker[worker].adopts;
+}
+
+static void answer(struct balancer *b, const struct weir_steal_request *asked, bool yes) {
+	weir_steal_plan_answer(b->plan, asked->task, asked->id,
+		yes ? WEIR_STEAL_GIVEN_UP : WEIR_STEAL_RUNNING, true,
+		(double)b->now_ns / SECOND_NS);
+	if (yes) {
+		b->totals.steals[WEIR_SIM_STEAL_MOVED]++;
+		begin_handover(b, asked->task, asked->thief);
+	} else {
+		b->totals.steals[WEIR_SIM_STEAL_REFUSED]++;
+	}
+}
+
+// Ask for the rest of the last plan. One by one: as far as nobody is busy.
+static void ask(struct balancer *b) {
+	for (; b->asked_next < b->asked_count; b->asked_next++) {
+		const struct weir_steal_request *asked = &b->asked[b->asked_next];
+		bool busy = is_busy(b, asked->victim) || is_busy(b, asked->thief);
+
+		if (busy && b->scenario->steal.one_by_one) {
+			return;
+		}
+		b->totals.steals[WEIR_SIM_STEAL_ASKED]++;
+		if (weir_sim_uniform(&b->steal) * 100.0 < b->scenario->steal.loss_percent) {
+			b->totals.steals[WEIR_SIM_STEAL_SILENT]++; // late: the victim keeps it
+		} else {
+			answer(b, asked, !busy);
+		}
+	}
+}
+
+// The next plan is due: what it still wants, it will ask for again.
+static void withdraw(struct balancer *b) {
+	for (; b->asked_next < b->asked_count; b->asked_next++) {
+		const struct weir_steal_request *asked = &b->asked[b->asked_next];
+
+		weir_steal_plan_answer(b->plan, asked->task, asked->id, WEIR_STEAL_RUNNING, true,
+			(double)b->now_ns / SECOND_NS);
+	}
+}
+
+static void plan(struct balancer *b) {
+	const struct weir_sim_steal_settings *settings = &b->scenario->steal;
+	double mean = measure_loads(b, (double)(b->now_ns - b->planned_ns));
+	double now = (double)b->now_ns / SECOND_NS;
+
+	b->planned_ns = b->now_ns;
+	withdraw(b);
+	while (weir_steal_plan_expire(b->plan, now) != WEIR_STEAL_NO_WORKER) {
+	}
+	tell_plan(b);
+	b->asked_next = b->asked_count = 0;
+	if (mean >= IDLE_MACHINE) {
+		b->asked_count =
+			weir_steal_plan_balance(b->plan, now, b->asked, settings->requests);
+	}
+}
+
+// --- what is measured ---------------------------------------------------------------------
+
+static void count(struct balancer *b) {
+	b->totals.arrived = (uint64_t)b->arrived;
+	b->totals.ended[WEIR_SIM_COMPLETED] = (uint64_t)b->served;
+	b->totals.ended[WEIR_SIM_FAILED] = (uint64_t)b->dropped;
+}
+
+static void sample(struct balancer *b) {
+	struct weir_sim_sample *s = &b->result->sample[b->result->samples++];
+	uint32_t workers = b->scenario->workers.count;
+	double passed_ns = (double)(b->now_ns - b->sampled_ns);
+
+	count(b);
+	b->sampled_ns = b->now_ns;
+	for (uint32_t i = 0; i < workers; i++) {
+		struct worker *worker = &b->worker[i];
+
+		b->sorted[i] = (worker->busy_ns - worker->sampled_ns) / passed_ns;
+		worker->sampled_ns = worker->busy_ns;
+		s->watched_cpu = i == b->scenario->watch ? b->sorted[i] : s->watched_cpu;
+	}
+	s->time_ns = b->now_ns;
+	s->totals = weir_sim_totals_since(&b->totals, &b->sampled);
+	b->sampled = b->totals;
+	weir_sim_sample_spread(b->result, s, b->sorted, workers);
+}
+
+static void begin_window(struct balancer *b, uint32_t window) {
+	uint32_t workers = b->scenario->workers.count;
+
+	count(b);
+	b->begun[window] = b->totals;
+	for (uint32_t i = 0; i < workers; i++) {
+		struct weir_sim_backend_result *result = &b->result->measure[window].backend[i];
+
+		b->busy_begun[window * workers + i] = b->worker[i].busy_ns;
+		result->requests = (uint64_t)b->worker[i].given;
+	}
+}
+
+static void end_window(struct balancer *b, uint32_t window) {
+	struct weir_sim_measure *m = &b->result->measure[window];
+	uint32_t workers = b->scenario->workers.count;
+
+	count(b);
+	m->totals = weir_sim_totals_since(&b->totals, &b->begun[window]);
+	for (uint32_t i = 0; i < workers; i++) {
+		double busy_ns = b->worker[i].busy_ns - b->busy_begun[window * workers + i];
+
+		m->backend[i] = (struct weir_sim_backend_result){
+			.cpu = busy_ns / (double)(m->to_ns - m->from_ns),
+			.requests = (uint64_t)b->worker[i].given - m->backend[i].requests,
+			.clients = 1,
+			.speed = 1,
+			.listed = true,
+			.measured = true};
+	}
+	m->clients_min = m->clients_max = m->clients_peak = 1;
+	weir_sim_measure_spread(m, workers, 1, b->sorted);
+}
+
+// --- the run ------------------------------------------------------------------------------
+
+static int init(struct balancer *b, uint64_t seed) {
+	const struct weir_sim_scenario *scenario = b->scenario;
+	const struct weir_sim_steal_settings *settings = &scenario->steal;
+	struct weir_steal_params params = {
+		.latency = LEAST_SHARE, // is a part of each task's transfer
+		.victim_floor = (double)settings->victim_floor_ns / SECOND_NS,
+		.pending_floor = (double)settings->pending_floor_ns / SECOND_NS,
+		.pending_ratio = settings->pending_ratio,
+		.idle_ratio = settings->idle_ratio,
+		.steal_share = settings->share,
+		.backoff = (double)settings->backoff_ns / SECOND_NS,
+		.backoff_max = (double)settings->backoff_max_ns / SECOND_NS,
+		.rest = (double)settings->rest_ns / SECOND_NS,
+		.answer_limit = (double)settings->answer_limit_ns / SECOND_NS};
+	uint32_t workers = scenario->workers.count, buckets = scenario->workers.buckets;
+
+	b->packet_ns = workers * SECOND_NS * scenario->workers.load_percent / 100.0 /
+		       scenario->workers.packets_per_second;
+	b->bucket = calloc(buckets, sizeof(*b->bucket));
+	b->worker = calloc(workers, sizeof(*b->worker));
+	b->asked = calloc(settings->requests, sizeof(*b->asked));
+	b->begun = calloc(scenario->window_count, sizeof(*b->begun));
+	b->busy_begun = calloc((size_t)scenario->window_count * workers, sizeof(*b->busy_begun));
+	b->sorted = calloc(workers, sizeof(*b->sorted));
+	b->result = weir_sim_result_create(scenario, seed);
+	if (b->bucket == NULL || b->worker == NULL || b->asked == NULL || b->begun == NULL ||
+		b->busy_begun == NULL || b->sorted == NULL || b->result == NULL ||
+		weir_steal_plan_create(&params, workers, buckets, &b->plan) < 0) {
+		return -ENOMEM;
+	}
+	b->steal = weir_sim_stream(seed, WEIR_SIM_STREAM_STEAL, 0);
+	b->hot = weir_sim_stream(seed, WEIR_SIM_STREAM_PACKETS, buckets);
+	for (uint32_t i = 0; i < buckets; i++) {
+		b->bucket[i] = (struct bucket){.owner = i % workers,
+			.prng = weir_sim_stream(seed, WEIR_SIM_STREAM_PACKETS, i)};
+	}
+	for (uint32_t i = 0; i < workers; i++) {
+		b->worker[i].bucket = NOBODY;
+		weir_steal_plan_worker(b->plan, i, 1, true, 0);
+	}
+	choose_hot(b);
+	return 0;
+}
+
+static void fini(struct balancer *b) {
+	weir_steal_plan_free(b->plan);
+	weir_sim_result_free(b->result);
+	free(b->bucket);
+	free(b->worker);
+	free(b->asked);
+	free(b->begun);
+	free(b->busy_begun);
+	free(b->sorted);
+}
+
+// Whether a multiple of the interval was reached by this step.
+static bool is_due(const struct balancer *b, uint64_t interval_ns) {
+	return b->now_ns / interval_ns != (b->now_ns - STEP_NS) / interval_ns;
+}
+
+static void look_at_windows(struct balancer *b) {
+	for (uint32_t i = 0; i < b->scenario->window_count; i++) {
+		const struct weir_sim_window *window = &b->scenario->window[i];
+
+		if (window->from_ns / STEP_NS == b->now_ns / STEP_NS) {
+			begin_window(b, i);
+		}
+		if (window->to_ns / STEP_NS == b->now_ns / STEP_NS) {
+			end_window(b, i);
+		}
+	}
+}
+
+static void loop(struct balancer *b) {
+	const struct weir_sim_scenario *scenario = b->scenario;
+
+	look_at_windows(b);
+	while (b->now_ns + STEP_NS <= scenario->duration_ns) {
+		b->now_ns += STEP_NS;
+		step(b);
+		if (scenario->steal.on && is_due(b, scenario->steal.interval_ns)) {
+			plan(b);
+		}
+		ask(b);
+		if (is_due(b, scenario->sample_ns)) {
+			sample(b);
+		}
+		look_at_windows(b);
+		if (scenario->workers.hot_every_ns > 0 &&
+			is_due(b, scenario->workers.hot_every_ns)) {
+			choose_hot(b);
+		}
+	}
+}
+
+int weir_sim_workers_run(const struct weir_sim_scenario *scenario, uint64_t seed,
+	atomic_ullong *progress, struct weir_sim_result **ret) {
+	struct balancer b = {.scenario = scenario};
+	int r = init(&b, seed);
+
+	if (r == 0) {
+		loop(&b);
+		count(&b);
+		b.result->totals = b.totals;
+		b.result->unfinished = b.totals.arrived - b.totals.ended[WEIR_SIM_COMPLETED] -
+				       b.totals.ended[WEIR_SIM_FAILED];
+		b.result->events = scenario->duration_ns / STEP_NS;
+		*ret = b.result;
+		b.result = NULL;
+	}
+	if (progress != NULL) {
+		atomic_fetch_add_explicit(progress, 1000, memory_order_relaxed);
+	}
+	fini(&b);
+	return r;
+}
