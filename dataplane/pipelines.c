@@ -102,11 +102,12 @@ static int create_one(const struct weir_pipelines_params *params,
 }
 
 static void own_parts(struct weir_pipelines *pipelines) {
-	for (uint32_t part = 0; part < WEIR_FLOW_PARTS; part++) {
-		weir_pipeline_own_part(
-			pipelines
-				->pipeline[weir_distributor_first_worker(part, pipelines->workers)],
-			part);
+	for (uint32_t w = 0; w < pipelines->workers; w++) {
+		for (uint32_t part = 0; part < WEIR_FLOW_PARTS; part++) {
+			if (weir_distributor_first_worker(part, pipelines->workers) == w) {
+				weir_pipeline_own_part(pipelines->pipeline[w], part);
+			}
+		}
 	}
 }
 

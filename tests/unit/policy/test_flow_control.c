@@ -318,6 +318,48 @@ static void others_do_not_lift_the_limit(void **state) {
 	world_free(w);
 }
 
+// Flows that come from another worker bring a backend to its limit, whether a policy counts them
+// itself or not; half-open ones do not; when they go to another worker, there is room again.
+static void flows_of_other_workers_count(void **state) {
+	(void)state;
+	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
+		struct world *w = create((enum weir_policy)policy, 3, WEIR_EXHAUSTED_REJECT);
+
+		for (uint16_t id = 0; id < 3; id++) {
+			weir_policy_take_flows(&w->worker, w->client, id, 3, 0);
+		}
+		assert_int_equal(world_choose_hash(w, 0).how, WEIR_CHOSEN_REJECTED);
+		weir_policy_give_flows(&w->worker, w->client, 1, 2, 0);
+		assert_int_equal(world_flow(w), 1);
+		assert_int_equal(world_flow(w), 1);
+		assert_int_equal(world_choose_hash(w, 0).how, WEIR_CHOSEN_REJECTED);
+		weir_policy_give_flows(&w->worker, w->client, 2, 3, 0);
+		weir_policy_take_flows(&w->worker, w->client, 2, 3, 3);
+		assert_int_equal(w->backends[2].half_open, 3);
+		assert_int_equal(world_flow(w), 2);
+		weir_policy_give_flows(&w->worker, w->client, 2, 4, 3);
+		assert_int_equal(w->backends[2].active, 0);
+		assert_int_equal(w->backends[2].half_open, 0);
+		world_free(w);
+	}
+}
+
+static void flows_of_other_workers_are_load(void **state) {
+	struct world *w = world_create(3);
+
+	(void)state;
+	world_publish(w, WEIR_POLICY_LEAST_LOADED, NULL, NULL, 3);
+	weir_policy_take_flows(&w->worker, w->client, 0, 4, 0);
+	weir_policy_take_flows(&w->worker, w->client, 2, 4, 0);
+	for (unsigned int i = 0; i < 4; i++) {
+		assert_int_equal(world_flow(w), 1);
+	}
+	weir_policy_give_flows(&w->worker, w->client, 2, 2, 0);
+	assert_int_equal(world_flow(w), 2);
+	assert_int_equal(world_flow(w), 2);
+	world_free(w);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(limit_holds_until_all_have_reached_it),
@@ -334,6 +376,8 @@ int main(void) {
 		cmocka_unit_test(who_has_left_is_not_remembered),
 		cmocka_unit_test(higher_limit_takes_effect_with_the_table),
 		cmocka_unit_test(others_do_not_lift_the_limit),
+		cmocka_unit_test(flows_of_other_workers_count),
+		cmocka_unit_test(flows_of_other_workers_are_load),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
