@@ -208,6 +208,13 @@ struct weir_config_outlier_ejection {
 	uint32_t consecutive_failures; // default 5; 0 = do not count
 };
 
+// Connections that wait at a backend whose accept queue is full go to another one.
+struct weir_config_steal {
+	bool enabled; // default: the object is in the file
+	uint32_t after_ms; // since the client's last packet, 100..60000, default 500
+	uint32_t per_second; // most agents are asked for, 1..10000, default 200
+};
+
 // What becomes of the TCP flows of a backend that is refusing, in maintenance or removed.
 enum weir_config_on_backend_down {
 	WEIR_ON_BACKEND_DOWN_KEEP,
@@ -240,6 +247,7 @@ struct weir_config_service {
 	struct weir_config_health_check health_check;
 	struct weir_config_outlier_ejection outlier_ejection;
 	struct weir_config_slow_start slow_start;
+	struct weir_config_steal steal;
 	uint32_t panic_threshold_percent; // 0..100, default 50
 	enum weir_config_on_backend_down on_backend_down; // default keep
 	struct weir_config_drain drain;

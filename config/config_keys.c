@@ -270,6 +270,16 @@ static const struct weir_json_key slow_start_keys[] = {
 static const struct weir_json_object slow_start_object = {
 	.name = "slow_start", ROWS(slow_start_keys)};
 
+// Without the object it is off: weir_config_check_service.
+#define STEAL weir_config_steal
+static const struct weir_json_key steal_keys[] = {
+	VALUE("enabled", weir_json_type_boolean, STEAL, enabled, .fallback = "true", CONTROL),
+	INTEGER("after_ms", STEAL, after_ms, 100, 60000, "500", UNIT("ms"), CONTROL),
+	INTEGER("per_second", STEAL, per_second, 1, 10000, "200", UNIT("flows/s"), CONTROL),
+	COMMENT,
+};
+static const struct weir_json_object steal_object = {.name = "steal", ROWS(steal_keys)};
+
 #define BACKEND weir_config_backend
 static const struct weir_json_key backend_keys[] = {
 	VALUE("name", weir_config_type_name, BACKEND, name, .required = true, TABLES),
@@ -328,6 +338,7 @@ static const struct weir_json_key service_keys[] = {
 	OBJECT("health_check", SERVICE, health_check, health_check_object),
 	OBJECT("outlier_ejection", SERVICE, outlier_ejection, ejection_object),
 	OBJECT("slow_start", SERVICE, slow_start, slow_start_object),
+	OBJECT("steal", SERVICE, steal, steal_object),
 	INTEGER("panic_threshold_percent", SERVICE, panic_threshold_percent, 0, 100, "50",
 		UNIT("percent"), TABLES),
 	CHOICE("on_backend_down", SERVICE, on_backend_down, weir_config_on_backend_down,

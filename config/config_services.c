@@ -143,6 +143,24 @@ static uint32_t *sorted(struct weir_json_reader *reader, uint32_t n, void *list,
 	return order;
 }
 
+// Whether a connection may leave its backend only the backend's agent can tell, and that its accept
+// queue is full.
+static void check_steal(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_config_service *service) {
+	if (!service->steal.enabled) {
+		return;
+	}
+	if (service->agent.port == 0) {
+		weir_json_error_at(reader, place, "steal",
+			"needs agents on the backends; add \"agent\": {} to the service, or remove "
+			"\"steal\"");
+	} else if (service->flow_control.accept_queue_percent == 0) {
+		weir_json_error_at(reader, place, "steal",
+			"needs to know when an accept queue is full, but "
+			"flow_control.accept_queue_percent is 0; use 75");
+	}
+}
+
 void weir_config_check_service(struct weir_json_reader *reader, const struct weir_json_place *place,
 	void *into, const struct weir_json_keys_read *read) {
 	struct weir_config_service *service = into;
@@ -152,6 +170,9 @@ void weir_config_check_service(struct weir_json_reader *reader, const struct wei
 	service->has_closed_ports = weir_json_present(read, "closed_ports");
 	if (!weir_json_present(read, "outlier_ejection")) {
 		service->outlier_ejection.enabled = false;
+	}
+	if (!weir_json_present(read, "steal")) {
+		service->steal.enabled = false;
 	}
 	// A plain TCP connection may be idle for hours: a limit would turn users away from healthy
 	// backends. Of requests, so many at once mean trouble.
@@ -163,6 +184,7 @@ void weir_config_check_service(struct weir_json_reader *reader, const struct wei
 	}
 	weir_config_check_service_agent(reader, place, service, weir_json_present(read, "agent"));
 	weir_config_check_service_health(reader, place, service);
+	check_steal(reader, place, service);
 	order = sorted(reader, service->backend_count, service->backends, compare_backend_names);
 	for (uint32_t i = 1; order != NULL && i < service->backend_count; i++) {
 		const struct weir_config_backend *first = &service->backends[order[i - 1]];

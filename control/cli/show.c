@@ -370,8 +370,7 @@ void weir_show_health(const struct weir_cli *cli, json_t *result) {
 	weir_show_table(cli->out, result, columns, COUNT(columns), "no backends");
 }
 
-// Local time, as people compare it with their other logs.
-static void add_time(json_t *row) {
+void weir_show_add_time(json_t *row) {
 	json_int_t ms = json_integer_value(json_object_get(row, "time_ms"));
 	time_t seconds = (time_t)(ms / 1000);
 	char text[64], day[40];
@@ -398,7 +397,7 @@ void weir_show_history(const struct weir_cli *cli, json_t *result) {
 	size_t i;
 
 	json_array_foreach (result, i, row) {
-		add_time(row);
+		weir_show_add_time(row);
 	}
 	weir_show_table(cli->out, result, columns, COUNT(columns),
 		"no changes of health since weir-control was started");

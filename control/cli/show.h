@@ -37,6 +37,9 @@ void weir_show_fields(FILE *out, const json_t *object);
 const char *weir_show_value(
 	const json_t *value, enum weir_show_kind kind, char *buffer, size_t bytes);
 
+// Add "time" to a row that has "time_ms": local time, as people compare it with their other logs.
+void weir_show_add_time(json_t *row);
+
 void weir_show_record(const struct weir_cli *cli, json_t *result); // "key  value" per line
 void weir_show_services(const struct weir_cli *cli, json_t *result);
 void weir_show_backends(const struct weir_cli *cli, json_t *result);
@@ -48,6 +51,7 @@ void weir_show_report(const struct weir_cli *cli, json_t *result);
 void weir_show_weight(const struct weir_cli *cli, json_t *result);
 void weir_show_subsets(const struct weir_cli *cli, json_t *result);
 void weir_show_flow_lookup(const struct weir_cli *cli, json_t *result);
+void weir_show_steals(const struct weir_cli *cli, json_t *result);
 void weir_show_flow_count(const struct weir_cli *cli, json_t *result);
 void weir_show_workers(const struct weir_cli *cli, json_t *result);
 void weir_show_stealing(const struct weir_cli *cli, json_t *result);

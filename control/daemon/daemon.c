@@ -92,6 +92,7 @@ static int on_attached(void *context, struct weir_segment *segment,
 	}
 	if (adopting) {
 		weir_watch_forget(daemon->watch); // what is checked goes by ids: they may be others
+		weir_flow_steals_forget(daemon->flow_steals);
 	}
 	daemon->segment = segment;
 	daemon->handover = handover;
@@ -122,6 +123,7 @@ static int on_attached(void *context, struct weir_segment *segment,
 static void detach(struct weir_daemon *daemon) {
 	weir_lookups_abandon(daemon->lookups);
 	weir_steals_detach(daemon->steals);
+	weir_flow_steals_abandon(daemon->flow_steals);
 	weir_comparison_abandon(&daemon->comparisons, "weir-dataplane has gone");
 	uv_timer_stop(&daemon->grace);
 	uv_timer_stop(&daemon->collect);
@@ -269,6 +271,29 @@ static void start_handles(struct weir_daemon *daemon) {
 	uv_signal_start(&daemon->interrupt, on_stop, SIGINT);
 }
 
+static int ask_steal(void *context, const struct weir_agents_steal *steal) {
+	struct weir_daemon *daemon = context;
+
+	return weir_watch_ask_steal(daemon->watch, steal);
+}
+
+static void on_steal_ended(void *context, uint64_t token, enum weir_agent_steal_result result) {
+	struct weir_daemon *daemon = context;
+
+	weir_flow_steals_answer(daemon->flow_steals, token, result);
+}
+
+static int create_steals(struct weir_daemon *daemon) {
+	const struct weir_flow_steals_agents agents = {.ask = ask_steal, .context = daemon};
+	int r = weir_flow_steals_create(&daemon->loop, &daemon->mailboxes,
+		weir_watch_reports(daemon->watch), &agents, &daemon->flow_steals);
+
+	if (r == 0) {
+		weir_watch_tell_steals(daemon->watch, on_steal_ended, daemon);
+	}
+	return r;
+}
+
 int weir_daemon_init(struct weir_daemon *daemon, const char *run_dir, const char *user,
 	struct weir_log *log, struct weir_reload *reload) {
 	struct weir_dataplane_events events = {
@@ -315,6 +340,11 @@ int weir_daemon_init(struct weir_daemon *daemon, const char *run_dir, const char
 	if (r < 0) {
 		goto close_loop;
 	}
+	failed = "steals of flows";
+	r = create_steals(daemon);
+	if (r < 0) {
+		goto close_loop;
+	}
 	failed = "dataplane link";
 	r = weir_dataplane_link_create(&daemon->loop, run_dir, log, &events, &daemon->link);
 	if (r < 0) {
@@ -349,6 +379,7 @@ void weir_daemon_fini(struct weir_daemon *daemon) {
 	weir_lookups_free(daemon->lookups);
 	weir_steals_free(daemon->steals);
 	weir_watch_free(daemon->watch);
+	weir_flow_steals_free(daemon->flow_steals);
 	for (size_t i = 0; i < sizeof(handles) / sizeof(handles[0]); i++) {
 		uv_close(handles[i], NULL);
 	}

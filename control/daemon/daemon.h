@@ -20,6 +20,7 @@
 #include "drains.h"
 #include "estimates.h"
 #include "flow_lookup.h"
+#include "flow_steals.h"
 #include "log_limit.h"
 #include "mailboxes.h"
 #include "outliers.h"
@@ -41,6 +42,7 @@ struct weir_daemon {
 	struct weir_mailboxes mailboxes;
 	struct weir_lookups *lookups;
 	struct weir_steals *steals;
+	struct weir_flow_steals *flow_steals;
 	struct weir_tables *tables; // NULL until the first dataplane was attached
 	struct weir_segment *segment; // NULL while there is no dataplane
 	const struct weir_handover *handover; // NULL while there is no dataplane

@@ -64,6 +64,12 @@ static void follow_all(struct weir_daemon *daemon, const struct weir_config *con
 		weir_log_write(daemon->log, WEIR_LOG_ERROR, "out of memory: no backend is ejected");
 	}
 	again |= may_pass(r);
+	r = weir_flow_steals_configure(daemon->flow_steals, daemon->tables, config);
+	if (r < 0) {
+		weir_log_write(daemon->log, WEIR_LOG_ERROR,
+			"out of memory: no connection moves to another backend");
+	}
+	again |= may_pass(r);
 	daemon->follow_ns = again ? weir_daemon_now_ns() + RETRY_NS : 0;
 }
 

@@ -360,6 +360,14 @@ uint32_t weir_watch_look(struct weir_watch *watch, uint16_t service) {
 	return weir_watch_agents_look(watch->agents, service);
 }
 
+void weir_watch_tell_steals(struct weir_watch *watch, weir_watch_steal_ended ended, void *context) {
+	weir_watch_agents_tell_steals(watch->agents, ended, context);
+}
+
+int weir_watch_ask_steal(struct weir_watch *watch, const struct weir_agents_steal *steal) {
+	return weir_watch_agents_ask_steal(watch->agents, steal);
+}
+
 const struct weir_agents *weir_watch_agents(const struct weir_watch *watch) {
 	return weir_watch_agents_of(watch->agents);
 }

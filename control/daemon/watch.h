@@ -19,6 +19,7 @@
 #include "reports.h"
 #include "states.h"
 #include "tables.h"
+#include "watch_agents.h"
 
 struct weir_watch;
 
@@ -75,6 +76,10 @@ struct weir_reports *weir_watch_reports(struct weir_watch *watch);
 
 // As weir_watch_agents_look.
 uint32_t weir_watch_look(struct weir_watch *watch, uint16_t service);
+
+// As weir_watch_agents_tell_steals and weir_watch_agents_ask_steal.
+void weir_watch_tell_steals(struct weir_watch *watch, weir_watch_steal_ended ended, void *context);
+int weir_watch_ask_steal(struct weir_watch *watch, const struct weir_agents_steal *steal);
 
 // The agents of backends.
 const struct weir_agents *weir_watch_agents(const struct weir_watch *watch);

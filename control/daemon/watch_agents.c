@@ -32,6 +32,8 @@ struct weir_watch_agents {
 	struct backend *backends; // by id
 	uint32_t ids;
 	bool has_keys;
+	weir_watch_steal_ended steal_ended; // NULL = nobody asks
+	void *steal_context;
 };
 
 // --- callbacks ----------------------------------------------------------------------------
@@ -61,6 +63,27 @@ static void on_gone(void *context, uint16_t backend) {
 	struct weir_watch_agents *watch = context;
 
 	weir_reports_gone(watch->reports, backend, source);
+}
+
+static void on_steal_ended(void *context, const struct weir_agents_steal *steal,
+	enum weir_agent_steal_result result, uint32_t duration_ms) {
+	const struct weir_watch_agents *watch = context;
+
+	(void)duration_ms;
+	if (watch->steal_ended != NULL) {
+		watch->steal_ended(watch->steal_context, steal->token, result);
+	}
+}
+
+void weir_watch_agents_tell_steals(
+	struct weir_watch_agents *watch, weir_watch_steal_ended ended, void *context) {
+	watch->steal_ended = ended;
+	watch->steal_context = context;
+}
+
+int weir_watch_agents_ask_steal(
+	struct weir_watch_agents *watch, const struct weir_agents_steal *steal) {
+	return weir_agents_ask_steal(watch->agents, steal);
 }
 
 // --- configuring --------------------------------------------------------------------------
@@ -295,8 +318,11 @@ const struct weir_agents *weir_watch_agents_of(const struct weir_watch_agents *w
 int weir_watch_agents_create(uv_loop_t *loop, struct weir_log *log, struct weir_health *health,
 	struct weir_reports *reports, struct weir_watch_agents **ret) {
 	struct weir_watch_agents *watch = calloc(1, sizeof(*watch));
-	struct weir_agents_events events = {
-		.report = on_report, .probed = on_probed, .gone = on_gone, .context = watch};
+	struct weir_agents_events events = {.report = on_report,
+		.probed = on_probed,
+		.gone = on_gone,
+		.steal_ended = on_steal_ended,
+		.context = watch};
 	int r;
 
 	if (watch == NULL) {

@@ -42,4 +42,14 @@ uint32_t weir_watch_agents_look(struct weir_watch_agents *watch, uint16_t servic
 // Once a second: look who has flows.
 void weir_watch_agents_second(struct weir_watch_agents *watch);
 
+// How a request to an agent about a flow has ended, as weir_agents_events.steal_ended.
+typedef void (*weir_watch_steal_ended)(
+	void *context, uint64_t token, enum weir_agent_steal_result result);
+// Who is told, until the next call.
+void weir_watch_agents_tell_steals(
+	struct weir_watch_agents *watch, weir_watch_steal_ended ended, void *context);
+// As weir_agents_ask_steal.
+int weir_watch_agents_ask_steal(
+	struct weir_watch_agents *watch, const struct weir_agents_steal *steal);
+
 const struct weir_agents *weir_watch_agents_of(const struct weir_watch_agents *watch);

@@ -70,6 +70,7 @@ static const struct command commands[] = {
 			REQUIRED("source_port", ARGUMENT_PORT),
 			REQUIRED("destination", ARGUMENT_TEXT),
 			REQUIRED("destination_port", ARGUMENT_PORT)}},
+	{"flow.steals", LOOK, weir_api_flow_steals, {OPTIONAL("service", ARGUMENT_TEXT)}},
 	{"worker.show", LOOK, weir_api_worker_show, {{0}}},
 	{"worker.steal", CHANGE, weir_api_worker_steal, {REQUIRED("stealing", ARGUMENT_NAME)}},
 	// Turns measurements on, and has the loop work.

@@ -218,6 +218,23 @@ static void outliers_are_ejected_when_the_object_is_there(void **state) {
 	weir_config_free(off);
 }
 
+static void flows_are_stolen_when_the_object_is_there(void **state) {
+	struct weir_config *none = parse_good(ONE("\"agent\": {},"));
+	struct weir_config *some = parse_good(ONE("\"agent\": {}, \"steal\": {},"));
+	struct weir_config *off = parse_good(ONE("\"steal\": {\"enabled\": false},"));
+	const struct weir_config_steal *steal = &some->services[0].steal;
+
+	(void)state;
+	assert_false(none->services[0].steal.enabled);
+	assert_false(off->services[0].steal.enabled);
+	assert_true(steal->enabled);
+	assert_int_equal(steal->after_ms, 500);
+	assert_int_equal(steal->per_second, 200);
+	weir_config_free(none);
+	weir_config_free(some);
+	weir_config_free(off);
+}
+
 static void same_backend_name_in_two_services_is_fine(void **state) {
 	struct weir_config *config = parse_good(
 		CONFIG("", SERVICE("", BIND, BACKEND) ", {\"name\": \"api\", \"binds\": [" RANGE(
@@ -265,6 +282,7 @@ int main(void) {
 		cmocka_unit_test(health_check_needs_a_port),
 		cmocka_unit_test(agent_is_there_when_its_object_is),
 		cmocka_unit_test(outliers_are_ejected_when_the_object_is_there),
+		cmocka_unit_test(flows_are_stolen_when_the_object_is_there),
 		cmocka_unit_test(same_backend_name_in_two_services_is_fine),
 		cmocka_unit_test(three_of_one_name_give_two_errors),
 		cmocka_unit_test(lines_of_services_and_backends),

@@ -68,7 +68,7 @@ static void results_of_another_shape_are_shown_as_far_as_possible(void **state) 
 		weir_show_services, weir_show_backends, weir_show_change, weir_show_weight,
 		weir_show_flow_count, weir_show_workers, weir_show_stealing, weir_show_ports,
 		weir_show_changes, weir_show_health, weir_show_version, weir_show_policy,
-		weir_show_report, weir_show_flow_lookup};
+		weir_show_report, weir_show_flow_lookup, weir_show_steals};
 	const struct weir_cli_options options = {0};
 	const char *word = "web";
 
@@ -104,6 +104,8 @@ static void lists_say_when_they_are_empty(void **state) {
 		"stealing off: one\\x0aworker\n");
 	expect_shown(weir_show_ports, NULL, "[]", "no ports\n");
 	expect_shown(weir_show_changes, NULL, "{\"changes\": []}", "no changes\n");
+	expect_shown(weir_show_steals, NULL, "{\"services\": [], \"recent\": []}",
+		"no service with \"steal\"\n");
 	expect_shown(weir_show_history, NULL, "[]",
 		"no changes of health since weir-control was started\n");
 }

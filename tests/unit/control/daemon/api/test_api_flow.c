@@ -400,6 +400,21 @@ static void lookup_with_a_subset_for_each_worker(void **unused) {
 	stop_with_subsets(&web);
 }
 
+// With "steal" a service is counted for; without requests there is nothing to count.
+static void steals_of_a_service_are_shown(void **state) {
+	struct web *web = *state;
+	json_t *result = lab_result(&web->lab, "{\"command\": \"flow.steals\"}");
+	json_t *answer;
+
+	assert_true(json_is_true(json_object_get(result, "supported")));
+	assert_int_equal(json_array_size(json_object_get(result, "services")), 0);
+	assert_int_equal(json_array_size(json_object_get(result, "recent")), 0);
+	json_decref(result);
+	answer = lab_ask(&web->lab, "{\"command\": \"flow.steals\", \"service\": \"nobody\"}");
+	assert_string_equal(text_of(answer, "code"), "not-found");
+	json_decref(answer);
+}
+
 static void lookup_under_way_ends_when_the_dataplane_does(void **state) {
 	struct web *web = *state;
 	int fd = lab_connect(&web->lab);
@@ -436,6 +451,7 @@ int main(void) {
 		cmocka_unit_test(lookups_of_many_clients_do_not_mix),
 		cmocka_unit_test(lookup_arguments_are_checked),
 		cmocka_unit_test(lookup_with_a_subset_for_each_worker),
+		cmocka_unit_test(steals_of_a_service_are_shown),
 		cmocka_unit_test(lookup_under_way_ends_when_the_dataplane_does),
 	};
 

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "flow_scan.h"
+
+#include <string.h>
+
+// --- responses ----------------------------------------------------------------------------
+
+static bool is_sought(const struct weir_flow_scan *scan, uint16_t backend) {
+	for (uint32_t i = 0; i < WEIR_WAITING_BACKENDS; i++) {
+		if (scan->question.waiting.backend[i] == backend && backend != WEIR_BACKEND_NONE) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void keep(struct weir_flow_scan *scan, const struct weir_flow_waiting_at *flow) {
+	if (scan->count < WEIR_FLOW_SCAN_FLOWS && is_sought(scan, flow->backend)) {
+		scan->flow[scan->count++] = *flow;
+	}
+}
+
+static void keep_all(
+	struct weir_flow_scan *scan, uint32_t worker, const struct weir_message *message) {
+	for (uint32_t i = 0; message->waiting.family == 4 && i < message->waiting.count &&
+			     i < WEIR_WAITING_FLOWS4;
+		i++) {
+		const struct weir_waiting_flow4 *from = &message->waiting.flow4[i];
+		struct weir_flow_waiting_at flow = {.family = 4,
+			.client_port = from->source_port,
+			.vip_port = from->destination_port,
+			.backend = (uint16_t)from->stamp,
+			.worker = worker,
+			.stamp = from->stamp};
+
+		memcpy(flow.client, from->source, sizeof(from->source));
+		memcpy(flow.vip, from->destination, sizeof(from->destination));
+		keep(scan, &flow);
+	}
+	for (uint32_t i = 0; message->waiting.family == 6 && i < message->waiting.count &&
+			     i < WEIR_WAITING_FLOWS6;
+		i++) {
+		const struct weir_waiting_flow6 *from = &message->waiting.flow6[i];
+		struct weir_flow_waiting_at flow = {.family = 6,
+			.client_port = from->source_port,
+			.vip_port = from->destination_port,
+			.backend = (uint16_t)from->stamp,
+			.worker = worker,
+			.stamp = from->stamp};
+
+		memcpy(flow.client, from->source, sizeof(from->source));
+		memcpy(flow.vip, from->destination, sizeof(from->destination));
+		keep(scan, &flow);
+	}
+}
+
+static void take(void *context, uint32_t worker, const struct weir_message *message) {
+	struct weir_flow_scan *scan = context;
+	struct weir_flow_scan_worker *of = &scan->worker[worker];
+
+	for (uint32_t i = 0; scan->running && worker < scan->workers && i < WEIR_FLOW_SCAN_RANGES;
+		i++) {
+		struct weir_flow_scan_range *range = &of->range[i];
+
+		if (range->number == 0 || range->number != message->sequence) {
+			continue;
+		}
+		range->number = 0;
+		of->heard_ms = scan->now_ms;
+		if (message->waiting.answered == 0) {
+			scan->unsupported = true;
+			of->ended = true;
+			return;
+		}
+		if (of->lines == 0) { // the first answer, to a question about no line
+			of->lines = message->waiting.lines;
+			of->start = of->lines > 0 ? (uint32_t)(scan->random % of->lines) : 0;
+			of->ended = of->lines == 0;
+			return;
+		}
+		keep_all(scan, worker, message);
+		// One that makes no progress is not asked again.
+		range->next =
+			message->waiting.next > range->next ? message->waiting.next : range->last;
+		return;
+	}
+}
+
+// --- questions ----------------------------------------------------------------------------
+
+// Give a range its next lines: from `start` to the end of the table, then from its beginning.
+static bool extend(struct weir_flow_scan_worker *of, struct weir_flow_scan_range *range) {
+	uint32_t line, lines;
+
+	if (of->done >= of->lines) {
+		return false;
+	}
+	line = of->done < of->lines - of->start ? of->start + of->done
+						: of->done - (of->lines - of->start);
+	lines = line >= of->start ? of->lines - line : of->start - line;
+	lines = lines < WEIR_WAITING_LINES ? lines : WEIR_WAITING_LINES;
+	range->next = line;
+	range->last = line + lines;
+	of->done += lines;
+	return true;
+}
+
+static void ask(struct weir_flow_scan *scan, uint32_t worker, struct weir_flow_scan_range *range) {
+	struct weir_message message = scan->question;
+
+	message.sequence = weir_mailboxes_number(scan->mailboxes);
+	message.waiting.first = range->next;
+	message.waiting.last = range->last;
+	if (weir_mailboxes_send(scan->mailboxes, worker, &message)) {
+		range->number = message.sequence;
+	}
+}
+
+// Returns whether the worker has been asked for anything, or will be.
+static bool step_worker(struct weir_flow_scan *scan, uint32_t worker) {
+	struct weir_flow_scan_worker *of = &scan->worker[worker];
+	bool busy = false;
+
+	if (of->ended) {
+		return false;
+	}
+	if (scan->now_ms - of->heard_ms >= WEIR_FLOW_SCAN_MS) {
+		scan->silent++;
+		of->ended = true;
+		return false;
+	}
+	if (of->lines == 0) {
+		if (of->range[0].number == 0) {
+			ask(scan, worker, &of->range[0]);
+		}
+		return true;
+	}
+	for (uint32_t i = 0; i < WEIR_FLOW_SCAN_RANGES; i++) {
+		struct weir_flow_scan_range *range = &of->range[i];
+
+		if (range->number == 0 && range->next >= range->last &&
+			(scan->count == WEIR_FLOW_SCAN_FLOWS || !extend(of, range))) {
+			continue;
+		}
+		busy = true;
+		if (range->number == 0) {
+			ask(scan, worker, range);
+		}
+	}
+	of->ended = !busy;
+	return busy;
+}
+
+bool weir_flow_scan_step(struct weir_flow_scan *scan, uint64_t now_ms) {
+	bool busy = false;
+
+	scan->now_ms = now_ms;
+	for (uint32_t worker = 0; scan->running && worker < scan->workers; worker++) {
+		busy |= step_worker(scan, worker);
+	}
+	scan->running = busy;
+	return busy;
+}
+
+void weir_flow_scan_begin(struct weir_flow_scan *scan, const uint16_t *backends, uint32_t count,
+	uint32_t idle_ms, uint64_t random, uint64_t now_ms) {
+	const struct weir_segment *segment = scan->mailboxes->segment;
+
+	*scan = (struct weir_flow_scan){.mailboxes = scan->mailboxes,
+		.running = segment != NULL,
+		.now_ms = now_ms,
+		.random = random,
+		.question = {.kind = WEIR_MESSAGE_FLOW_WAITING, .waiting = {.idle_ms = idle_ms}},
+		.workers = segment != NULL ? segment->workers : 0};
+	for (uint32_t i = 0; i < WEIR_WAITING_BACKENDS; i++) {
+		scan->question.waiting.backend[i] = i < count ? backends[i] : WEIR_BACKEND_NONE;
+	}
+	for (uint32_t worker = 0; worker < scan->workers; worker++) {
+		scan->worker[worker].heard_ms = now_ms;
+	}
+}
+
+void weir_flow_scan_abandon(struct weir_flow_scan *scan) {
+	scan->running = false;
+	scan->count = 0;
+}
+
+void weir_flow_scan_init(struct weir_flow_scan *scan, struct weir_mailboxes *mailboxes) {
+	memset(scan, 0, sizeof(*scan));
+	scan->mailboxes = mailboxes;
+	weir_mailboxes_subscribe(mailboxes, WEIR_MESSAGE_FLOW_WAITING, take, scan);
+}

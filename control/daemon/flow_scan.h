@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Flow scan: goes over the flow tables of all workers for connections that wait for their backend
+// to answer (WEIR_MESSAGE_FLOW_WAITING of mailbox.h). It begins at a line of each table that the
+// caller draws, so that with more of them than are kept nobody is left out again and again.
+//
+// Threads: one, that of the loop. No clock: time is an argument.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "mailboxes.h"
+
+#define WEIR_FLOW_SCAN_FLOWS 512u // most that are kept
+#define WEIR_FLOW_SCAN_RANGES 16u // pieces of a worker's table that are asked for at once
+#define WEIR_FLOW_SCAN_MS 1000u // a worker that has not answered for so long is left out
+
+struct weir_flow_waiting_at { // a connection that waits
+	uint8_t family; // 4 or 6
+	uint8_t client[16], vip[16]; // of that family
+	uint16_t client_port, vip_port; // network order
+	uint16_t backend; // that has it
+	uint32_t worker; // that listed it
+	uint32_t stamp;
+};
+
+struct weir_flow_scan_range {
+	uint64_t number; // of the message in flight; 0 = none
+	uint32_t next, last; // lines
+};
+
+struct weir_flow_scan_worker {
+	uint32_t lines; // of its table; 0 = not known yet
+	uint32_t start, done; // line that it began with; lines that were asked for since
+	uint64_t heard_ms;
+	bool ended;
+	struct weir_flow_scan_range range[WEIR_FLOW_SCAN_RANGES];
+};
+
+struct weir_flow_scan {
+	struct weir_mailboxes *mailboxes;
+	bool running;
+	bool unsupported; // a worker does not know the message: weir-dataplane is older
+	uint32_t silent; // workers that did not answer in time
+	uint64_t now_ms;
+	uint64_t random;
+	struct weir_message question;
+	uint32_t workers;
+	uint32_t count;
+	struct weir_flow_waiting_at flow[WEIR_FLOW_SCAN_FLOWS];
+	struct weir_flow_scan_worker worker[WEIR_WORKERS_MAX];
+};
+
+// The scan takes the responses of its kind. mailboxes: borrowed.
+void weir_flow_scan_init(struct weir_flow_scan *scan, struct weir_mailboxes *mailboxes);
+// Begin anew: the flows of up to WEIR_WAITING_BACKENDS backends that have been idle so long.
+// random: where it begins. Without a dataplane it ends at once.
+void weir_flow_scan_begin(struct weir_flow_scan *scan, const uint16_t *backends, uint32_t count,
+	uint32_t idle_ms, uint64_t random, uint64_t now_ms);
+// Ask on. Returns false when the scan has ended: scan->flow[] holds what it found. Call every
+// millisecond or so, after weir_mailboxes_take.
+bool weir_flow_scan_step(struct weir_flow_scan *scan, uint64_t now_ms);
+// The dataplane is gone, or nobody waits for the scan any more.
+void weir_flow_scan_abandon(struct weir_flow_scan *scan);

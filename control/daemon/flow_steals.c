@@ -1,0 +1,472 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "flow_steals.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "flow_steals_private.h"
+
+#define POLL_MS 1 // while answers are awaited
+#define FLOW_LIFE_NS 3000000000ull // what was listed so long ago is not moved
+
+enum phase { PHASE_IDLE, PHASE_SCANNING, PHASE_ASKING };
+
+enum request_state { REQUEST_FREE, REQUEST_ASKED, REQUEST_MOVING };
+
+struct request { // for one flow
+	enum request_state state;
+	uint64_t number; // token of the agent's, number of the worker's message
+	uint64_t planned_ms;
+	uint64_t until_ms;
+	struct weir_flow_waiting_at flow;
+	struct steal_planned planned;
+};
+
+struct weir_flow_steals {
+	uv_loop_t *loop;
+	uv_timer_t timer; // runs while a service steals
+	struct weir_mailboxes *mailboxes;
+	const struct weir_reports *reports;
+	struct weir_tables *tables; // NULL until the first configure
+	struct weir_flow_steals_agents agents;
+	struct weir_flow_scan scan;
+	enum phase phase;
+	uint64_t scanned_ns; // when the scan began
+	struct steal_service *services;
+	uint32_t count;
+	uint32_t turn; // service that the next round begins with
+	uint32_t current; // whose round it is
+	uint32_t active; // of requests[]
+	bool unsupported;
+	uint64_t events; // ever
+	struct request requests[WEIR_FLOW_STEALS_AT_ONCE];
+	struct weir_flow_steals_event event[WEIR_FLOW_STEALS_RECENT];
+};
+
+const char *weir_flow_steal_outcome_name(enum weir_flow_steal_outcome outcome) {
+	static const char *const names[] = {
+#define X(name, key, text) [WEIR_FLOW_STEAL_##name] = key,
+		WEIR_FLOW_STEAL_OUTCOMES(X)
+#undef X
+	};
+
+	return outcome < WEIR_FLOW_STEAL_OUTCOME_COUNT ? names[outcome] : "unknown";
+}
+
+static uint64_t now_ms(void) {
+	return uv_hrtime() / 1000000;
+}
+
+// --- the end of a request -----------------------------------------------------------------
+
+static void copy_name(char to[WEIR_NAME_BYTES], const char *from) {
+	snprintf(to, WEIR_NAME_BYTES, "%s", from != NULL ? from : "");
+}
+
+static struct weir_address address_of(uint8_t family, const uint8_t *bytes) {
+	struct weir_address address = {.family = family};
+
+	memcpy(address.bytes, bytes, family == 4 ? 4 : 16);
+	return address;
+}
+
+static void remember(struct weir_flow_steals *steals, const struct request *request,
+	enum weir_flow_steal_outcome outcome) {
+	const struct steal_service *service = &steals->services[steals->current];
+	const struct weir_flow_waiting_at *flow = &request->flow;
+	struct weir_flow_steals_event *event =
+		&steals->event[steals->events++ % WEIR_FLOW_STEALS_RECENT];
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	*event = (struct weir_flow_steals_event){
+		.time_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000,
+		.client = address_of(flow->family, flow->client),
+		.vip = address_of(flow->family, flow->vip),
+		.client_port = ntohs(flow->client_port),
+		.vip_port = ntohs(flow->vip_port),
+		.took_ms = (uint32_t)(now_ms() - request->planned_ms),
+		.outcome = outcome};
+	copy_name(event->service, service->name);
+	copy_name(event->from, weir_tables_backend_name(steals->tables,
+				       service->members[request->planned.victim].id));
+	copy_name(event->to, weir_tables_backend_name(
+				     steals->tables, service->members[request->planned.thief].id));
+}
+
+static void end_request(struct weir_flow_steals *steals, struct request *request,
+	enum weir_flow_steal_outcome outcome) {
+	weir_steal_service_ended(
+		&steals->services[steals->current], &request->planned, outcome, now_ms());
+	remember(steals, request, outcome);
+	request->state = REQUEST_FREE;
+	steals->active--;
+}
+
+static struct request *find(
+	struct weir_flow_steals *steals, enum request_state state, uint64_t number) {
+	for (uint32_t i = 0; i < WEIR_FLOW_STEALS_AT_ONCE; i++) {
+		struct request *request = &steals->requests[i];
+
+		if (request->state == state && request->number == number) {
+			return request;
+		}
+	}
+	return NULL;
+}
+
+// --- the move -----------------------------------------------------------------------------
+
+static enum weir_flow_steal_outcome outcome_of_move(uint8_t answer) {
+	switch ((enum weir_move_answer)answer) {
+	case WEIR_MOVE_MOVED:
+		return WEIR_FLOW_STEAL_MOVED;
+	case WEIR_MOVE_CHANGED:
+		return WEIR_FLOW_STEAL_CHANGED;
+	case WEIR_MOVE_GONE:
+		return WEIR_FLOW_STEAL_GONE;
+	case WEIR_MOVE_UNUSABLE:
+		return WEIR_FLOW_STEAL_UNUSABLE;
+	case WEIR_MOVE_LIMIT:
+		return WEIR_FLOW_STEAL_LIMIT;
+	case WEIR_MOVE_LATE:
+		return WEIR_FLOW_STEAL_LATE;
+	case WEIR_MOVE_NONE:
+	case WEIR_MOVE_ANSWER_COUNT:
+		break;
+	}
+	return WEIR_FLOW_STEAL_NO_WORKER;
+}
+
+static void take_moved(void *context, uint32_t worker, const struct weir_message *message) {
+	struct weir_flow_steals *steals = context;
+	struct request *request = find(steals, REQUEST_MOVING, message->sequence);
+
+	if (request != NULL && request->flow.worker == worker) {
+		end_request(steals, request, outcome_of_move(message->move.answer));
+	}
+}
+
+static void ask_worker(struct weir_flow_steals *steals, struct request *request) {
+	const struct weir_flow_waiting_at *flow = &request->flow;
+	struct weir_message message = {.sequence = weir_mailboxes_number(steals->mailboxes),
+		.kind = WEIR_MESSAGE_FLOW_MOVE,
+		.move = {.source_port = flow->client_port,
+			.destination_port = flow->vip_port,
+			.family = flow->family,
+			.to = steals->services[steals->current].members[request->planned.thief].id,
+			.stamp = flow->stamp,
+			.deadline_ns = steals->scanned_ns + FLOW_LIFE_NS}};
+
+	memcpy(message.move.source, flow->client, sizeof(flow->client));
+	memcpy(message.move.destination, flow->vip, sizeof(flow->vip));
+	request->state = REQUEST_MOVING;
+	request->number = message.sequence;
+	request->until_ms = now_ms() + WEIR_FLOW_STEALS_MOVE_MS;
+	if (!weir_mailboxes_send(steals->mailboxes, flow->worker, &message)) {
+		end_request(steals, request, WEIR_FLOW_STEAL_NO_WORKER);
+	}
+}
+
+// --- the agent ----------------------------------------------------------------------------
+
+static enum weir_flow_steal_outcome outcome_of_answer(enum weir_agent_steal_result result) {
+	switch (result) {
+	case WEIR_AGENT_STEAL_RUNNING:
+		return WEIR_FLOW_STEAL_RUNNING;
+	case WEIR_AGENT_STEAL_UNSETTLED:
+		return WEIR_FLOW_STEAL_UNSETTLED;
+	case WEIR_AGENT_STEAL_COOKIES:
+		return WEIR_FLOW_STEAL_COOKIES;
+	case WEIR_AGENT_STEAL_NO_LISTENER:
+		return WEIR_FLOW_STEAL_NO_LISTENER;
+	case WEIR_AGENT_STEAL_LATE:
+		return WEIR_FLOW_STEAL_LATE;
+	case WEIR_AGENT_STEAL_OFF:
+		return WEIR_FLOW_STEAL_OFF;
+	case WEIR_AGENT_STEAL_NO_RESULT:
+		return WEIR_FLOW_STEAL_SILENT;
+	default:
+		return WEIR_FLOW_STEAL_CANNOT_TELL;
+	}
+}
+
+void weir_flow_steals_answer(
+	struct weir_flow_steals *steals, uint64_t token, enum weir_agent_steal_result result) {
+	struct request *request = find(steals, REQUEST_ASKED, token);
+
+	if (request == NULL) {
+		return;
+	}
+	if (weir_agent_steal_permits(result)) {
+		ask_worker(steals, request);
+	} else {
+		end_request(steals, request, outcome_of_answer(result));
+	}
+}
+
+static void ask_agent(struct weir_flow_steals *steals, struct request *request) {
+	const struct weir_flow_waiting_at *flow = &request->flow;
+	struct weir_agents_steal question = {.backend = flow->backend,
+		.client_port = ntohs(flow->client_port),
+		.vip_port = ntohs(flow->vip_port),
+		.client = address_of(flow->family, flow->client),
+		.vip = address_of(flow->family, flow->vip),
+		.timeout_ms = WEIR_FLOW_STEALS_ANSWER_MS,
+		.token = weir_mailboxes_number(steals->mailboxes)};
+
+	request->state = REQUEST_ASKED;
+	request->number = question.token;
+	request->planned_ms = now_ms();
+	// The agent's own time-out comes first.
+	request->until_ms = request->planned_ms + WEIR_FLOW_STEALS_ANSWER_MS * 2;
+	steals->active++;
+	if (steals->agents.ask(steals->agents.context, &question) < 0) {
+		end_request(steals, request, WEIR_FLOW_STEAL_SILENT);
+	}
+}
+
+// --- rounds -------------------------------------------------------------------------------
+
+static void on_timer(uv_timer_t *timer);
+
+static void enter(struct weir_flow_steals *steals, enum phase phase) {
+	uint64_t pause_ms = phase == PHASE_IDLE ? WEIR_FLOW_STEALS_MS : POLL_MS;
+
+	steals->phase = phase;
+	uv_timer_start(&steals->timer, on_timer, pause_ms, pause_ms);
+}
+
+// Begin with the next service that has somebody to relieve.
+static void begin_round(struct weir_flow_steals *steals) {
+	uint16_t victims[WEIR_WAITING_BACKENDS];
+
+	for (uint32_t i = 0; steals->mailboxes->segment != NULL && i < steals->count; i++) {
+		uint32_t at = (steals->turn + i) % steals->count;
+		struct steal_service *service = &steals->services[at];
+		uint32_t found = !service->enabled
+					 ? 0
+					 : weir_steal_service_look(service, steals->tables,
+						   steals->reports, now_ms(), victims);
+
+		if (found > 0) {
+			steals->turn = (at + 1) % steals->count;
+			steals->current = at;
+			steals->scanned_ns = uv_hrtime();
+			weir_flow_scan_begin(&steals->scan, victims, found, service->after_ms,
+				steals->scanned_ns, now_ms());
+			enter(steals, PHASE_SCANNING);
+			return;
+		}
+	}
+}
+
+static void plan_round(struct weir_flow_steals *steals) {
+	struct steal_planned planned[WEIR_FLOW_STEALS_AT_ONCE];
+	uint32_t n = weir_steal_service_plan(
+		&steals->services[steals->current], &steals->scan, now_ms(), planned);
+
+	steals->unsupported |= steals->scan.unsupported;
+	for (uint32_t i = 0; i < n; i++) {
+		struct request *request = &steals->requests[i];
+
+		*request = (struct request){
+			.flow = steals->scan.flow[planned[i].flow], .planned = planned[i]};
+		ask_agent(steals, request);
+	}
+	enter(steals, steals->active > 0 ? PHASE_ASKING : PHASE_IDLE);
+}
+
+static void expire(struct weir_flow_steals *steals) {
+	uint64_t now = now_ms();
+
+	for (uint32_t i = 0; i < WEIR_FLOW_STEALS_AT_ONCE; i++) {
+		struct request *request = &steals->requests[i];
+
+		if (request->state != REQUEST_FREE && now >= request->until_ms) {
+			end_request(steals, request,
+				request->state == REQUEST_ASKED ? WEIR_FLOW_STEAL_SILENT
+								: WEIR_FLOW_STEAL_NO_WORKER);
+		}
+	}
+}
+
+static void on_timer(uv_timer_t *timer) {
+	struct weir_flow_steals *steals = timer->data;
+
+	switch (steals->phase) {
+	case PHASE_IDLE:
+		begin_round(steals);
+		break;
+	case PHASE_SCANNING:
+		weir_mailboxes_take(steals->mailboxes);
+		if (!weir_flow_scan_step(&steals->scan, now_ms())) {
+			plan_round(steals);
+		}
+		break;
+	case PHASE_ASKING:
+		weir_mailboxes_take(steals->mailboxes);
+		expire(steals);
+		if (steals->active == 0) {
+			enter(steals, PHASE_IDLE);
+		}
+		break;
+	}
+}
+
+void weir_flow_steals_abandon(struct weir_flow_steals *steals) {
+	if (steals == NULL) {
+		return;
+	}
+	weir_flow_scan_abandon(&steals->scan);
+	for (uint32_t i = 0; i < WEIR_FLOW_STEALS_AT_ONCE; i++) {
+		if (steals->requests[i].state != REQUEST_FREE) {
+			end_request(steals, &steals->requests[i], WEIR_FLOW_STEAL_ABANDONED);
+		}
+	}
+	steals->unsupported = false;
+	if (steals->phase != PHASE_IDLE) {
+		enter(steals, PHASE_IDLE);
+	}
+}
+
+void weir_flow_steals_forget(struct weir_flow_steals *steals) {
+	weir_flow_steals_abandon(steals);
+	for (uint32_t i = 0; i < steals->count; i++) {
+		steals->services[i].enabled = false;
+	}
+}
+
+// --- configuration ------------------------------------------------------------------------
+
+static struct steal_service *find_service(struct weir_flow_steals *steals, const char *name) {
+	for (uint32_t i = 0; i < steals->count; i++) {
+		if (strcmp(steals->services[i].name, name) == 0) {
+			return &steals->services[i];
+		}
+	}
+	return NULL;
+}
+
+static void take_over(struct steal_service *to, const struct steal_service *from) {
+	to->asked = from->asked;
+	memcpy(to->outcomes, from->outcomes, sizeof(to->outcomes));
+}
+
+static void drop_services(struct steal_service *services, uint32_t count) {
+	for (uint32_t i = 0; i < count; i++) {
+		weir_steal_service_fini(&services[i]);
+	}
+	free(services);
+}
+
+int weir_flow_steals_configure(struct weir_flow_steals *steals, struct weir_tables *tables,
+	const struct weir_config *config) {
+	struct steal_service *services = calloc(config->service_count + 1, sizeof(*services));
+	uint32_t count = 0, enabled = 0;
+	int r = services != NULL ? 0 : -ENOMEM;
+
+	weir_flow_steals_abandon(steals);
+	for (uint32_t i = 0; r == 0 && i < config->service_count; i++) {
+		const struct weir_config_service *service = &config->services[i];
+		const struct steal_service *former = find_service(steals, service->name);
+
+		if (!service->steal.enabled && (former == NULL || former->asked == 0)) {
+			continue;
+		}
+		r = weir_steal_service_init(&services[count], tables, service);
+		enabled += services[count].enabled;
+		if (former != NULL) {
+			take_over(&services[count], former);
+		}
+		count++;
+	}
+	if (r < 0) { // nobody steals, rather than by what was configured before
+		drop_services(services, count);
+		services = NULL;
+		count = enabled = 0;
+	}
+	drop_services(steals->services, steals->count);
+	steals->services = services;
+	steals->count = count;
+	steals->turn = steals->current = 0;
+	steals->tables = tables;
+	if (enabled > 0) {
+		enter(steals, PHASE_IDLE);
+	} else {
+		uv_timer_stop(&steals->timer);
+	}
+	return r;
+}
+
+// --- life ---------------------------------------------------------------------------------
+
+int weir_flow_steals_create(uv_loop_t *loop, struct weir_mailboxes *mailboxes,
+	const struct weir_reports *reports, const struct weir_flow_steals_agents *agents,
+	struct weir_flow_steals **ret) {
+	struct weir_flow_steals *steals = calloc(1, sizeof(*steals));
+
+	if (steals == NULL) {
+		return -ENOMEM;
+	}
+	steals->loop = loop;
+	steals->mailboxes = mailboxes;
+	steals->reports = reports;
+	steals->agents = *agents;
+	uv_timer_init(loop, &steals->timer);
+	steals->timer.data = steals;
+	weir_flow_scan_init(&steals->scan, mailboxes);
+	weir_mailboxes_subscribe(mailboxes, WEIR_MESSAGE_FLOW_MOVE, take_moved, steals);
+	*ret = steals;
+	return 0;
+}
+
+static void timer_closed(uv_handle_t *handle) {
+	free(handle->data);
+}
+
+void weir_flow_steals_free(struct weir_flow_steals *steals) {
+	if (steals == NULL) {
+		return;
+	}
+	drop_services(steals->services, steals->count);
+	steals->services = NULL;
+	steals->count = 0;
+	weir_mailboxes_subscribe(steals->mailboxes, WEIR_MESSAGE_FLOW_WAITING, NULL, NULL);
+	weir_mailboxes_subscribe(steals->mailboxes, WEIR_MESSAGE_FLOW_MOVE, NULL, NULL);
+	uv_close((uv_handle_t *)&steals->timer, timer_closed);
+}
+
+// --- to look at ---------------------------------------------------------------------------
+
+bool weir_flow_steals_service(
+	const struct weir_flow_steals *steals, uint32_t n, struct weir_flow_steals_service *ret) {
+	const struct steal_service *service = &steals->services[n];
+
+	if (n >= steals->count) {
+		return false;
+	}
+	*ret = (struct weir_flow_steals_service){.name = service->name,
+		.enabled = service->enabled,
+		.saturated = service->saturated,
+		.asked = service->asked};
+	memcpy(ret->outcomes, service->outcomes, sizeof(ret->outcomes));
+	return true;
+}
+
+bool weir_flow_steals_recent(const struct weir_flow_steals *steals, uint32_t n,
+	const struct weir_flow_steals_event **ret) {
+	if (n >= WEIR_FLOW_STEALS_RECENT || n >= steals->events) {
+		return false;
+	}
+	*ret = &steals->event[(steals->events - 1 - n) % WEIR_FLOW_STEALS_RECENT];
+	return true;
+}
+
+bool weir_flow_steals_unsupported(const struct weir_flow_steals *steals) {
+	return steals->unsupported;
+}

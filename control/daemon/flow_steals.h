@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Flow steals: connections that wait at a backend whose accept queue is full go to another one.
+// A round, at most every WEIR_FLOW_STEALS_MS:
+//
+//   1. which backends have a full accept queue, as their agents report
+//   2. workers list the flows there that have sent a SYN and nothing else for a while (flow_scan.h)
+//   3. the planner (policy/steal_plan.h) says which are to go where
+//   4. the agent of the backend is asked about each, and answers that it has nothing of it, or has
+//      removed it; anything else, and silence, means no
+//   5. the worker moves the flow, unless it had a packet since it was listed
+//
+// Each step may be the last one. After step 4 the backend has nothing of the connection, so that
+// its client's next SYN begins it, wherever that goes. Nothing is remembered for the next control
+// process.
+//
+// Threads: one, that of the loop. Callbacks come from the loop alone.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "agents.h"
+#include "config.h"
+#include "mailboxes.h"
+#include "reports.h"
+#include "tables.h"
+
+#define WEIR_FLOW_STEALS_MS 100u
+#define WEIR_FLOW_STEALS_AT_ONCE 64u // requests of a round
+#define WEIR_FLOW_STEALS_OF_AGENT 20u // of them to one agent, which takes 200 in a second
+#define WEIR_FLOW_STEALS_ANSWER_MS 250u // for the agent
+#define WEIR_FLOW_STEALS_MOVE_MS 250u // for the worker, after that
+#define WEIR_FLOW_STEALS_RECENT 256u
+
+// How the request for a flow ended. X(NAME, "name", "meaning"): those of the agent's answer, then
+// those of the worker's, then what is found here.
+#define WEIR_FLOW_STEAL_OUTCOMES(X) \
+	X(MOVED, "moved", "the flow has the new backend") \
+	X(RUNNING, "running", "agent: the backend has the connection, or may have it") \
+	X(UNSETTLED, "unsettled", "agent: the client's ACK may be under way") \
+	X(COOKIES, "cookies", "agent: SYN cookies are in use") \
+	X(NO_LISTENER, "no_listener", "agent: no socket listens there") \
+	X(CANNOT_TELL, "cannot_tell", "agent: the kernel did not tell") \
+	X(OFF, "off", "agent: it may not") \
+	X(SILENT, "silent", "the agent did not answer, or cannot be asked now") \
+	X(CHANGED, "changed", "worker: the flow had a packet meanwhile") \
+	X(GONE, "gone", "worker: the flow is not in its table any more") \
+	X(UNUSABLE, "unusable", "worker: the new backend takes no new flows") \
+	X(LIMIT, "limit", "worker: the new backend is at its limit, or the table is crowded") \
+	X(LATE, "late", "agent or worker: the deadline was over") \
+	X(NO_WORKER, "no_worker", "the worker did not answer") \
+	X(ABANDONED, "abandoned", "a reload, or the end of weir-dataplane, came in between")
+
+enum weir_flow_steal_outcome {
+#define X(name, key, text) WEIR_FLOW_STEAL_##name,
+	WEIR_FLOW_STEAL_OUTCOMES(X)
+#undef X
+		WEIR_FLOW_STEAL_OUTCOME_COUNT,
+};
+const char *weir_flow_steal_outcome_name(enum weir_flow_steal_outcome outcome);
+
+struct weir_flow_steals;
+
+struct weir_flow_steals_agents { // who asks the agents
+	// As weir_agents_ask_steal; weir_flow_steals_answer is called once if it returns 0.
+	int (*ask)(void *context, const struct weir_agents_steal *steal);
+	void *context;
+};
+
+struct weir_flow_steals_service { // since the start of this process
+	const char *name;
+	bool enabled;
+	bool saturated; // one of its backends was in the last round
+	uint64_t asked;
+	uint64_t outcomes[WEIR_FLOW_STEAL_OUTCOME_COUNT]; // asked, but for those in flight
+};
+
+struct weir_flow_steals_event { // a request that has ended
+	uint64_t time_ms; // of day
+	char service[WEIR_NAME_BYTES], from[WEIR_NAME_BYTES], to[WEIR_NAME_BYTES];
+	struct weir_address client, vip;
+	uint16_t client_port, vip_port; // host order
+	uint32_t took_ms; // since it was planned
+	enum weir_flow_steal_outcome outcome;
+};
+
+// mailboxes, reports: borrowed. agents: copied. Returns 0 or -ENOMEM.
+int weir_flow_steals_create(uv_loop_t *loop, struct weir_mailboxes *mailboxes,
+	const struct weir_reports *reports, const struct weir_flow_steals_agents *agents,
+	struct weir_flow_steals **ret);
+// Memory is released by the loop's next iterations. NULL is fine.
+void weir_flow_steals_free(struct weir_flow_steals *steals);
+
+// The services of this configuration. What was counted of those that stay is kept; requests in
+// flight are abandoned. tables: borrowed until the next call. Returns 0 or -ENOMEM (nobody steals).
+int weir_flow_steals_configure(struct weir_flow_steals *steals, struct weir_tables *tables,
+	const struct weir_config *config);
+// The dataplane has gone: give up what is in flight. NULL is fine.
+void weir_flow_steals_abandon(struct weir_flow_steals *steals);
+// The ids of the tables are others than they were: nobody steals until the next configure.
+void weir_flow_steals_forget(struct weir_flow_steals *steals);
+
+// How a request to an agent has ended (weir_agents_events.steal_ended). A token of no request that
+// is waited for changes nothing.
+void weir_flow_steals_answer(
+	struct weir_flow_steals *steals, uint64_t token, enum weir_agent_steal_result result);
+
+// --- to look at ---
+
+// The n-th service that steals, or did; false = there are no more. Valid until the next call that
+// changes anything.
+bool weir_flow_steals_service(
+	const struct weir_flow_steals *steals, uint32_t n, struct weir_flow_steals_service *ret);
+// The n-th newest event. False = so many are not remembered.
+bool weir_flow_steals_recent(const struct weir_flow_steals *steals, uint32_t n,
+	const struct weir_flow_steals_event **ret);
+// A worker does not know these messages: weir-dataplane is older than this program.
+bool weir_flow_steals_unsupported(const struct weir_flow_steals *steals);

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What the files of flow steals share: flow_steals.c (rounds and requests) and flow_steals_plan.c
+// (who has too much, who has room, which flows are to go where).
+#pragma once
+
+#include "flow_scan.h"
+#include "flow_steals.h"
+#include "steal_plan.h"
+
+#define WEIR_STEAL_WAITING 256u // flows of a service that are planned for at a time
+
+struct steal_member { // a backend of a service
+	uint16_t id;
+	bool saturated; // its accept queue is full
+	bool thief; // it takes new flows, and says that its accept queue has room
+	double fill; // of its accept queue, 0 to 1
+	uint32_t room; // connections that may still wait there
+	uint32_t asked; // requests of the round to its agent
+	bool heard; // one of them was answered
+	uint64_t paused_ms; // its agent is not asked until then
+	uint32_t pauses; // in a row
+};
+
+struct steal_service {
+	char name[WEIR_NAME_BYTES];
+	uint16_t id;
+	bool enabled;
+	bool saturated;
+	uint32_t after_ms; // as configured
+	uint32_t per_second;
+	double tokens; // requests that may be made now
+	uint64_t filled_ms; // when they were counted
+	uint32_t count;
+	struct steal_member *members; // [count]: workers of the plan
+	uint64_t *thieves; // bit per member
+	struct weir_steal_plan *plan; // tasks: a queue of each member, then waiting flows
+	uint32_t turn; // member from which victims are looked for
+	uint64_t asked;
+	uint64_t outcomes[WEIR_FLOW_STEAL_OUTCOME_COUNT];
+};
+
+struct steal_planned {
+	uint32_t flow; // of the scan
+	uint32_t victim, thief; // members
+	uint32_t task, id; // of the plan
+};
+
+// Returns 0 or -ENOMEM; in either case weir_steal_service_fini is due.
+int weir_steal_service_init(struct steal_service *service, const struct weir_tables *tables,
+	const struct weir_config_service *config);
+void weir_steal_service_fini(struct steal_service *service);
+
+// Look who has too much and who has room. Returns how many backends are to be relieved now, up to
+// WEIR_WAITING_BACKENDS, and their ids: others of them with the next call. 0 if nobody has room.
+uint32_t weir_steal_service_look(struct steal_service *service, const struct weir_tables *tables,
+	const struct weir_reports *reports, uint64_t now_ms,
+	uint16_t victims[WEIR_WAITING_BACKENDS]);
+
+// Which of the flows that the scan has found go where. Nothing of the service is in flight. Returns
+// how many requests, up to WEIR_FLOW_STEALS_AT_ONCE.
+uint32_t weir_steal_service_plan(struct steal_service *service, const struct weir_flow_scan *scan,
+	uint64_t now_ms, struct steal_planned *planned);
+
+// A request that was planned has ended.
+void weir_steal_service_ended(struct steal_service *service, const struct steal_planned *planned,
+	enum weir_flow_steal_outcome outcome, uint64_t now_ms);
