@@ -255,6 +255,11 @@ static const struct weir_option rows[] = {
 		.max = UINT32_MAX,
 		.groups = GROUP_RUN,
 		FIELD(max_active_flows)},
+	{.name = "allow-steal",
+		.help = "let balancers take flows away whose connection the server does not have "
+			"yet; needs --port and CAP_NET_ADMIN",
+		.groups = GROUP_RUN,
+		FIELD(allow_steal)},
 	{.name = "warm-up",
 		.kind = WEIR_OPTION_TEXT,
 		.value = "COMMAND",
@@ -441,6 +446,11 @@ int weir_agent_options_parse(
 	options.version = line.version;
 	if (!line.help && !line.version) {
 		r = take_command(&options, &line, why, why_bytes);
+	}
+	if (r == 0 && options.allow_steal && options.port_count == 0) {
+		snprintf(why, why_bytes,
+			"--allow-steal needs --port; name the ports whose flows may be taken away");
+		r = -EINVAL;
 	}
 	if (r == 0) {
 		*ret = options;

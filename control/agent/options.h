@@ -56,6 +56,7 @@ struct weir_agent_options { // strings point into argv
 	uint64_t interval_ms; // of a drain
 	const char *warm_up, *then; // commands; NULL: none
 	uint32_t max_active_flows; // 0: no limit
+	bool allow_steal;
 	uint32_t connections; // to measure at a time; 0: the default
 	enum weir_log_level log_level;
 	uint16_t key_id;

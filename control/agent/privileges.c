@@ -62,17 +62,48 @@ static int set_capabilities(const cap_value_t *kept, int count) {
 	return r;
 }
 
-int weir_agent_privileges_drop(const struct weir_agent_user *user) {
+static int become(const struct weir_agent_user *user) {
 	if (user->uid != (uid_t)-1 &&
 		(setgroups(0, NULL) < 0 || setresgid(user->gid, user->gid, user->gid) < 0 ||
 			setresuid(user->uid, user->uid, user->uid) < 0)) {
 		return -errno;
 	}
-	return set_capabilities(NULL, 0);
+	return 0;
+}
+
+int weir_agent_privileges_drop(const struct weir_agent_user *user) {
+	int r = become(user);
+
+	return r == 0 ? set_capabilities(NULL, 0) : r;
 }
 
 int weir_agent_privileges_keep_bpf(void) {
 	static const cap_value_t kept[] = {CAP_BPF, CAP_PERFMON};
 
 	return set_capabilities(kept, 2);
+}
+
+bool weir_agent_privileges_has_net_admin(void) {
+	cap_flag_value_t value = CAP_CLEAR;
+	cap_t set = cap_get_proc();
+
+	if (set == NULL) {
+		return false;
+	}
+	if (cap_get_flag(set, CAP_NET_ADMIN, CAP_PERMITTED, &value) < 0) {
+		value = CAP_CLEAR;
+	}
+	cap_free(set);
+	return value == CAP_SET;
+}
+
+int weir_agent_privileges_keep_net_admin(const struct weir_agent_user *user) {
+	static const cap_value_t kept[] = {CAP_NET_ADMIN};
+	int r;
+
+	if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0) {
+		return -errno;
+	}
+	r = become(user);
+	return r == 0 ? set_capabilities(kept, 1) : r;
 }

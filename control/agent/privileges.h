@@ -5,6 +5,7 @@
 // Threads: before others are started.
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -24,3 +25,7 @@ int weir_agent_privileges_drop(const struct weir_agent_user *user);
 
 // Keep CAP_BPF and CAP_PERFMON alone, as who we are. Returns 0 or negative errno.
 int weir_agent_privileges_keep_bpf(void);
+
+bool weir_agent_privileges_has_net_admin(void);
+// Become that user, with CAP_NET_ADMIN alone. Returns 0 or negative errno.
+int weir_agent_privileges_keep_net_admin(const struct weir_agent_user *user);

@@ -11,6 +11,7 @@
 
 #include "meter_helper.h"
 #include "run.h"
+#include "steal_helper.h"
 
 #define WHY_BYTES 320
 #define APPLICATION_INTERVALS 4 // what the application said is kept for so many
@@ -164,6 +165,9 @@ static int start(struct weir_service *service) {
 		r = weir_service_meter_start(service);
 	}
 	if (r == 0) {
+		r = weir_service_steal_start(service);
+	}
+	if (r == 0) {
 		r = start_orca(service);
 	}
 	if (r == 0 && service->options->warm_up != NULL) {
@@ -202,6 +206,7 @@ static void stop(struct weir_service *service) {
 	}
 	weir_orca_poll_close(service->orca);
 	weir_service_meter_stop(service);
+	weir_service_steal_stop(service);
 	weir_service_local_stop(service);
 	uv_walk(&service->loop, close_handle, service);
 	uv_run(&service->loop, UV_RUN_DEFAULT);
@@ -248,6 +253,33 @@ static int start_helper(struct weir_service *service, char *why, size_t why_byte
 	return r;
 }
 
+// After the other helper, whose connection it must not hold.
+static int start_steal_helper(struct weir_service *service, char *why, size_t why_bytes) {
+	const struct weir_steal_helper_params params = {
+		.ports = service->options->ports,
+		.port_count = service->options->port_count,
+		.user = &service->user,
+		.parents = service->meter.helper,
+	};
+	int r;
+
+	if (!service->options->allow_steal) {
+		return 0;
+	}
+	if (!weir_agent_privileges_has_net_admin()) {
+		snprintf(why, why_bytes,
+			"--allow-steal needs CAP_NET_ADMIN; run as root, or with "
+			"config/systemd/weir-agent-steal.conf");
+		return -EPERM;
+	}
+	r = weir_steal_helper_start(&params, &service->steal.helper);
+	if (r) {
+		snprintf(why, why_bytes, "cannot start the helper process for steals: %s",
+			strerror(-r));
+	}
+	return r;
+}
+
 // All that takes root's powers, and the end of them.
 static int prepare(struct weir_service *service, char *why, size_t why_bytes) {
 	const struct weir_agent_options *options = service->options;
@@ -255,6 +287,9 @@ static int prepare(struct weir_service *service, char *why, size_t why_bytes) {
 
 	if (r == 0) { // before there are sockets and keys: it must not have them, or hold the port
 		r = start_helper(service, why, why_bytes);
+	}
+	if (r == 0) {
+		r = start_steal_helper(service, why, why_bytes);
 	}
 	if (r == 0) {
 		uid_t owner = service->user.uid != (uid_t)-1 ? service->user.uid : geteuid();
@@ -339,6 +374,9 @@ static void fini(struct weir_service *service) {
 	if (service->meter.helper >= 0) {
 		close(service->meter.helper);
 	}
+	if (service->steal.helper >= 0) {
+		close(service->steal.helper);
+	}
 	if (service->note >= 0) {
 		close(service->note);
 	}
@@ -355,6 +393,7 @@ int weir_service_run(const struct weir_agent_options *options, struct weir_log *
 		service->log = log;
 		service->datagrams = (struct weir_datagrams){.fd = {-1, -1}};
 		service->local.fd = service->meter.helper = service->note = -1;
+		service->steal.helper = service->steal.handshakes.fd = -1;
 		r = prepare(service, why, sizeof(why));
 		if (r == 0) {
 			r = init(service);

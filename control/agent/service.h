@@ -5,6 +5,7 @@
 //
 //   service.c         life: sockets, privileges, event loop, signals, the end
 //   service_word.c    probes and answers, the word, the drain
+//   service_steal.c   answers whether a flow may leave this backend
 //   service_meter.c   loads and unloads the meter as it is wanted
 //   service_local.c   the local socket: status, lame-duck, ready
 //   service_note.c    the word in a file, for the next process should this one die
@@ -18,12 +19,15 @@
 #include "balancers.h"
 #include "datagrams.h"
 #include "drain.h"
+#include "handshake.h"
 #include "health_state.h"
 #include "load.h"
 #include "log.h"
 #include "options.h"
 #include "orca_poll.h"
 #include "privileges.h"
+#include "steals.h"
+#include "syn_cookies.h"
 
 #define WEIR_SERVICE_SOCKET "agent.sock" // in the run directory
 #define WEIR_SERVICE_NOTE "word" // the same
@@ -38,6 +42,17 @@ struct weir_service_meter {
 	uint64_t unwanted_ms; // since then nobody wants it; 0 = somebody does
 	struct weir_meter *reader; // while loaded
 	uv_poll_t poll;
+};
+
+struct weir_service_steal { // with --allow-steal
+	int helper; // -1 = none, or it has ended
+	bool poll_open;
+	int error; // of the last removal that failed, which was logged
+	uv_poll_t poll;
+	struct weir_handshakes handshakes;
+	struct weir_syn_cookies cookies;
+	struct weir_steals steals;
+	uint64_t answered[WEIR_AGENT_STEAL_RESULT_COUNT];
 };
 
 struct weir_service_client;
@@ -57,6 +72,7 @@ struct weir_service {
 	struct weir_datagrams datagrams;
 	struct weir_cpu_source cpu;
 	struct weir_service_meter meter;
+	struct weir_service_steal steal;
 	struct weir_service_local local;
 	struct weir_orca_poll *orca; // NULL = no --orca-url
 
@@ -90,6 +106,11 @@ static inline uint64_t weir_service_now_ms(const struct weir_service *service) {
 	return uv_now(&service->loop);
 }
 
+// The clock of our answers.
+static inline uint64_t weir_service_clock_ms(const struct weir_service *service) {
+	return weir_service_now_ms(service) - service->started_ms;
+}
+
 // --- service_word.c -----------------------------------------------------------------------
 
 int weir_service_word_start(struct weir_service *service);
@@ -98,6 +119,14 @@ void weir_service_say(struct weir_service *service, enum weir_health_word word, 
 // Become a lame duck, or give one another deadline. From then on, the drain runs.
 void weir_service_lame_duck(struct weir_service *service, uint64_t interval_ms, const char *why);
 void weir_service_ready(struct weir_service *service, const char *why);
+
+// --- service_steal.c ----------------------------------------------------------------------
+
+int weir_service_steal_start(struct weir_service *service);
+void weir_service_steal_stop(struct weir_service *service);
+// A request that is authentic and came to the address that it was sent to.
+void weir_service_steal(struct weir_service *service, const struct weir_agent_steal *steal,
+	const struct weir_path *path);
 
 // --- service_meter.c ----------------------------------------------------------------------
 

@@ -32,7 +32,7 @@ static void send_answer(
 	struct weir_agent_answer answer = {
 		.agent = service->number,
 		.balancer = balancer->id,
-		.clock_ms = now_ms - service->started_ms,
+		.clock_ms = weir_service_clock_ms(service),
 		.serial = service->serial,
 		.word = (uint8_t)service->word,
 		.unasked = unasked,
@@ -60,9 +60,9 @@ static void follow_wants(struct weir_service *service) {
 	weir_service_meter_turn(service, wants);
 }
 
-// Whether a probe was sent to the address that it came to, and to no other agent.
-static bool is_recipient(const struct weir_service *service, const struct weir_agent_probe *probe,
-	const struct weir_path *path) {
+// Whether a datagram was sent to the address that it came to, and to no other agent.
+static bool is_recipient(const struct weir_service *service, const uint8_t *named,
+	uint32_t named_port, const struct weir_path *path) {
 	const void *own =
 		path->own.ss_family == AF_INET6
 			? (const void *)&((const struct sockaddr_in6 *)&path->own)->sin6_addr
@@ -70,19 +70,36 @@ static bool is_recipient(const struct weir_service *service, const struct weir_a
 	uint8_t recipient[WEIR_AGENT_RECIPIENT_BYTES];
 
 	weir_agent_recipient(path->own.ss_family == AF_INET6 ? 6 : 4, own, recipient);
-	return path->own.ss_family != AF_UNSPEC &&
-	       probe->recipient_port == service->options->udp_port &&
-	       memcmp(recipient, probe->recipient, sizeof(recipient)) == 0;
+	return path->own.ss_family != AF_UNSPEC && named_port == service->options->udp_port &&
+	       memcmp(recipient, named, sizeof(recipient)) == 0;
 }
 
-static void take_datagram(struct weir_service *service, const uint8_t *data, size_t bytes,
+static void take_steal(struct weir_service *service, const uint8_t *data, size_t bytes,
+	const struct weir_path *path) {
+	struct weir_agent_steal steal;
+	enum weir_agent_refusal refusal =
+		weir_agent_steal_decode(data, bytes, &service->keys, &steal);
+
+	if (refusal == WEIR_AGENT_REFUSAL_NONE &&
+		!is_recipient(service, steal.recipient, steal.recipient_port, path)) {
+		refusal = WEIR_AGENT_REFUSAL_RECIPIENT;
+	}
+	if (refusal != WEIR_AGENT_REFUSAL_NONE) {
+		service->refused[refusal]++;
+		return;
+	}
+	weir_service_steal(service, &steal, path);
+}
+
+static void take_probe(struct weir_service *service, const uint8_t *data, size_t bytes,
 	const struct weir_path *path) {
 	struct weir_agent_probe probe;
 	enum weir_agent_refusal refusal =
 		weir_agent_probe_decode(data, bytes, &service->keys, &probe);
 	struct weir_balancer *balancer;
 
-	if (refusal == WEIR_AGENT_REFUSAL_NONE && !is_recipient(service, &probe, path)) {
+	if (refusal == WEIR_AGENT_REFUSAL_NONE &&
+		!is_recipient(service, probe.recipient, probe.recipient_port, path)) {
 		refusal = WEIR_AGENT_REFUSAL_RECIPIENT;
 	}
 	if (refusal != WEIR_AGENT_REFUSAL_NONE) {
@@ -114,8 +131,13 @@ static void on_datagrams(uv_poll_t *poll, int status, int events) {
 		if (n == -EAGAIN) {
 			return;
 		}
-		if (n >= 0) {
-			take_datagram(service, data, (size_t)n, &path);
+		if (n < 0) {
+			continue;
+		}
+		if (weir_agent_message_kind(data, (size_t)n) == WEIR_AGENT_STEAL) {
+			take_steal(service, data, (size_t)n, &path);
+		} else {
+			take_probe(service, data, (size_t)n, &path);
 		}
 	}
 }

@@ -140,6 +140,19 @@ static json_t *make_datagrams(const struct weir_service *service) {
 	return object;
 }
 
+static json_t *make_steals(const struct weir_service *service) {
+	json_t *object = json_object();
+
+	json_object_set_new(object, "allowed", json_boolean(service->options->allow_steal));
+	for (uint32_t i = 1; i < WEIR_AGENT_STEAL_RESULT_COUNT; i++) {
+		if (service->steal.answered[i] > 0) {
+			set_number(object, weir_agent_steal_result_name(i),
+				service->steal.answered[i]);
+		}
+	}
+	return object;
+}
+
 json_t *weir_status_make(struct weir_service *service) {
 	json_t *status = json_pack("{s:s, s:s, s:I, s:I}", "word", word_name(service->word), "why",
 		service->why, "serial", (json_int_t)service->serial, "uptime_ms",
@@ -153,6 +166,7 @@ json_t *weir_status_make(struct weir_service *service) {
 	json_object_set_new(status, "values", make_values(service));
 	json_object_set_new(status, "meter", make_meter(service));
 	json_object_set_new(status, "datagrams", make_datagrams(service));
+	json_object_set_new(status, "steals", make_steals(service));
 	if (service->orca != NULL) {
 		json_object_set_new(
 			status, "orca", json_string(weir_orca_poll_state(service->orca)));
@@ -239,6 +253,7 @@ void weir_status_write(const json_t *status, FILE *out) {
 	if (json_object_get(status, "orca") != NULL) {
 		fprintf(out, "orca       %s\n", text_of(status, "orca"));
 	}
+	write_numbers("steals", json_object_get(status, "steals"), out);
 	write_numbers("datagrams", datagrams, out);
 	write_numbers("refused", json_object_get(datagrams, "refused"), out);
 }

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Steal requests: whether the kernel has a flow, and the end of a handshake that has not ended.
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "service.h"
+#include "steal_helper.h"
+
+// --- answers ------------------------------------------------------------------------------
+
+static void send_answer(struct weir_service *service, const struct weir_agent_steal_answer *found,
+	uint16_t key_id, const struct weir_path *path) {
+	const struct weir_agent_key *key = weir_agent_keys_find(&service->keys, key_id);
+	struct weir_agent_steal_answer answer = *found;
+	uint8_t datagram[WEIR_AGENT_MESSAGE_BYTES];
+
+	if (key == NULL) { // taken out of the file since
+		return;
+	}
+	answer.clock_ms = weir_service_clock_ms(service);
+	weir_agent_steal_answer_encode(&answer, key, datagram);
+	if (weir_datagrams_send(&service->datagrams, datagram, sizeof(datagram), path) == 0) {
+		service->steal.answered[answer.result]++;
+	}
+}
+
+// Nothing is remembered of a request that was not looked at.
+static void answer_at_once(struct weir_service *service, const struct weir_agent_steal *steal,
+	enum weir_agent_steal_result result, const struct weir_path *path) {
+	struct weir_agent_steal_answer answer;
+
+	weir_agent_steal_answer_begin(steal, &answer);
+	answer.result = (uint8_t)result;
+	send_answer(service, &answer, steal->key_id, path);
+}
+
+static void finish(struct weir_service *service, struct weir_steals_entry *entry,
+	enum weir_agent_steal_result result) {
+	entry->pending = false;
+	entry->answer.result = (uint8_t)result;
+	send_answer(service, &entry->answer, entry->key_id, &entry->path);
+}
+
+// --- looking ------------------------------------------------------------------------------
+
+static struct weir_handshake_flow flow_of(const struct weir_agent_steal *steal) {
+	struct weir_handshake_flow flow = {
+		.client_port = (uint16_t)steal->client_port, .vip_port = (uint16_t)steal->vip_port};
+	const uint8_t *client, *vip;
+
+	flow.family = weir_agent_address_family(steal->client, &client);
+	(void)weir_agent_address_family(steal->vip, &vip);
+	memcpy(flow.client, client, flow.family == 6 ? 16 : 4);
+	memcpy(flow.vip, vip, flow.family == 6 ? 16 : 4);
+	return flow;
+}
+
+// What a look says, if nothing is removed. NO_RESULT: there is a handshake that may be.
+static enum weir_agent_steal_result judge(const struct weir_handshake *handshake) {
+	switch (handshake->state) {
+	case WEIR_HANDSHAKE_NO_LISTENER:
+		return WEIR_AGENT_STEAL_NO_LISTENER;
+	case WEIR_HANDSHAKE_NONE:
+		return WEIR_AGENT_STEAL_NOTHING;
+	case WEIR_HANDSHAKE_BEGUN:
+		return handshake->settled_ms < WEIR_HANDSHAKE_SETTLED_MS
+			       ? WEIR_AGENT_STEAL_UNSETTLED
+			       : WEIR_AGENT_STEAL_NO_RESULT;
+	case WEIR_HANDSHAKE_OVER:
+		break;
+	}
+	return WEIR_AGENT_STEAL_RUNNING;
+}
+
+// Ask the helper to remove it. Returns NO_RESULT: it is going to answer.
+static enum weir_agent_steal_result ask_helper(struct weir_service *service,
+	const struct weir_agent_steal *steal, const struct weir_handshake_flow *flow,
+	uint32_t number) {
+	const struct weir_steal_helper_request request = {.number = number,
+		.flow = *flow,
+		.deadline_ms = service->started_ms + steal->deadline_ms};
+
+	return service->steal.helper >= 0 &&
+			       weir_steal_helper_ask(service->steal.helper, &request) == 0
+		       ? WEIR_AGENT_STEAL_NO_RESULT
+		       : WEIR_AGENT_STEAL_CANNOT_TELL;
+}
+
+static enum weir_agent_steal_result look(
+	struct weir_service *service, const struct weir_agent_steal *steal, uint32_t number) {
+	const struct weir_handshake_flow flow = flow_of(steal);
+	enum weir_agent_steal_result result;
+	struct weir_handshake handshake;
+
+	if (weir_handshake_look(&service->steal.handshakes, &flow, &handshake) != 0) {
+		return WEIR_AGENT_STEAL_CANNOT_TELL;
+	}
+	result = judge(&handshake);
+	if (result != WEIR_AGENT_STEAL_NOTHING && result != WEIR_AGENT_STEAL_NO_RESULT) {
+		return result;
+	}
+	// After the look: a SYN that came before it was counted before this.
+	if (weir_syn_cookies_possible(&service->steal.cookies, weir_service_now_ms(service))) {
+		return WEIR_AGENT_STEAL_COOKIES;
+	}
+	return result == WEIR_AGENT_STEAL_NO_RESULT ? ask_helper(service, steal, &flow, number)
+						    : result;
+}
+
+static bool is_allowed(const struct weir_service *service, uint32_t port) {
+	const struct weir_agent_options *options = service->options;
+
+	for (uint32_t i = 0; options->allow_steal && i < options->port_count; i++) {
+		if (options->ports[i] == port) {
+			return true;
+		}
+	}
+	return false;
+}
+
+void weir_service_steal(struct weir_service *service, const struct weir_agent_steal *steal,
+	const struct weir_path *path) {
+	enum weir_agent_refusal refusal = WEIR_AGENT_REFUSAL_NONE;
+	enum weir_agent_steal_result result;
+	struct weir_steals_entry *entry;
+
+	if (!is_allowed(service, steal->vip_port)) {
+		answer_at_once(service, steal, WEIR_AGENT_STEAL_OFF, path);
+		return;
+	}
+	switch (weir_steals_take(&service->steal.steals, steal, service->number,
+		weir_service_clock_ms(service), &entry, &refusal)) {
+	case WEIR_STEALS_NEW:
+		entry->path = *path;
+		result = look(service, steal, entry->number);
+		if (result != WEIR_AGENT_STEAL_NO_RESULT) {
+			finish(service, entry, result);
+		}
+		break;
+	case WEIR_STEALS_KNOWN:
+		send_answer(service, &entry->answer, steal->key_id, path);
+		break;
+	case WEIR_STEALS_PENDING:
+		break;
+	case WEIR_STEALS_LATE:
+		answer_at_once(service, steal, WEIR_AGENT_STEAL_LATE, path);
+		break;
+	case WEIR_STEALS_REFUSED:
+		service->refused[refusal]++;
+		break;
+	}
+}
+
+// --- the helper ---------------------------------------------------------------------------
+
+static enum weir_agent_steal_result judge_removal(
+	struct weir_service *service, const struct weir_steal_helper_answer *answer) {
+	enum weir_agent_steal_result result;
+
+	if (answer->error == -ETIME) {
+		return WEIR_AGENT_STEAL_LATE;
+	}
+	if (answer->error != 0) {
+		if (answer->error != service->steal.error) {
+			weir_log_write(service->log, WEIR_LOG_ERROR,
+				"cannot remove a handshake: %s%s", strerror(-answer->error),
+				answer->error == -EOPNOTSUPP
+					? "; the kernel has no CONFIG_INET_DIAG_DESTROY"
+					: "");
+		}
+		service->steal.error = answer->error;
+		return WEIR_AGENT_STEAL_CANNOT_TELL;
+	}
+	if (answer->removed) {
+		return WEIR_AGENT_STEAL_REMOVED;
+	}
+	result = judge(&answer->found);
+	// It went by itself meanwhile: by a time-out, or by an ACK and what followed it.
+	return result == WEIR_AGENT_STEAL_NO_RESULT || result == WEIR_AGENT_STEAL_NOTHING
+		       ? WEIR_AGENT_STEAL_UNSETTLED
+		       : result;
+}
+
+static void lose_helper(struct weir_service *service, int error) {
+	weir_log_write(service->log, WEIR_LOG_ERROR,
+		"the helper process for steals has ended: %s; handshakes are not removed",
+		strerror(-error));
+	uv_poll_stop(&service->steal.poll);
+	close(service->steal.helper);
+	service->steal.helper = -1;
+	for (uint32_t i = 0; i < WEIR_STEALS_MOST; i++) {
+		struct weir_steals_entry *entry = &service->steal.steals.entry[i];
+
+		if (entry->pending) {
+			finish(service, entry, WEIR_AGENT_STEAL_CANNOT_TELL);
+		}
+	}
+}
+
+static void on_answer(uv_poll_t *poll, int status, int events) {
+	struct weir_service *service = poll->data;
+	struct weir_steal_helper_answer answer;
+	struct weir_steals_entry *entry;
+	int r;
+
+	(void)status;
+	(void)events;
+	uv_update_time(&service->loop);
+	while ((r = weir_steal_helper_answer(service->steal.helper, &answer)) == 0) {
+		entry = weir_steals_pending(&service->steal.steals, answer.number);
+		if (entry != NULL) {
+			finish(service, entry, judge_removal(service, &answer));
+		}
+	}
+	if (r != -EAGAIN) {
+		lose_helper(service, r);
+	}
+}
+
+// --- life ---------------------------------------------------------------------------------
+
+int weir_service_steal_start(struct weir_service *service) {
+	int r;
+
+	if (!service->options->allow_steal) {
+		return 0;
+	}
+	weir_syn_cookies_init(&service->steal.cookies, "/proc", weir_service_now_ms(service));
+	r = weir_handshakes_open(&service->steal.handshakes);
+	if (r == 0) {
+		r = uv_poll_init(&service->loop, &service->steal.poll, service->steal.helper);
+	}
+	if (r == 0) {
+		service->steal.poll.data = service;
+		service->steal.poll_open = true;
+		uv_poll_start(&service->steal.poll, UV_READABLE, on_answer);
+	}
+	return r;
+}
+
+void weir_service_steal_stop(struct weir_service *service) {
+	if (service->steal.poll_open) {
+		uv_close((uv_handle_t *)&service->steal.poll, NULL);
+		service->steal.poll_open = false;
+	}
+	weir_handshakes_close(&service->steal.handshakes);
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "steal_helper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+static uint64_t now_ms(void) {
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static bool is_port(const struct weir_steal_helper_params *params, uint16_t port) {
+	for (uint32_t i = 0; i < params->port_count; i++) {
+		if (params->ports[i] == port) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static struct weir_steal_helper_answer serve_one(const struct weir_steal_helper_params *params,
+	struct weir_handshakes *handshakes, const struct weir_steal_helper_request *request) {
+	struct weir_steal_helper_answer answer = {.number = request->number};
+
+	if (!is_port(params, request->flow.vip_port)) {
+		answer.error = -EACCES;
+	} else if (request->deadline_ms <= now_ms()) {
+		answer.error = -ETIME;
+	} else {
+		answer.error = weir_handshake_remove(
+			handshakes, &request->flow, &answer.found, &answer.removed);
+	}
+	return answer;
+}
+
+// The child's life.
+static void serve(
+	int fd, const struct weir_steal_helper_params *params, struct weir_handshakes *handshakes) {
+	struct weir_steal_helper_request request;
+
+	while (recv(fd, &request, sizeof(request), MSG_TRUNC) == sizeof(request)) {
+		const struct weir_steal_helper_answer answer =
+			serve_one(params, handshakes, &request);
+
+		if (send(fd, &answer, sizeof(answer), MSG_NOSIGNAL) < 0) {
+			break;
+		}
+	}
+}
+
+static void be_helper(int fd, const struct weir_steal_helper_params *params) {
+	struct weir_handshakes handshakes;
+
+	prctl(PR_SET_NAME, "weir-agent-net");
+	signal(SIGTERM,
+		SIG_IGN); // to the whole group of processes; the parent decides when it ends
+	signal(SIGINT, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
+	if (params->parents >= 0) {
+		close(params->parents);
+	}
+	if (weir_agent_privileges_keep_net_admin(params->user) == 0 &&
+		weir_handshakes_open(&handshakes) == 0) {
+		serve(fd, params, &handshakes);
+	}
+}
+
+int weir_steal_helper_start(const struct weir_steal_helper_params *params, int *ret) {
+	int fds[2], r;
+	pid_t child;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds)) {
+		return -errno;
+	}
+	child = fork();
+	if (child < 0) {
+		r = -errno;
+		close(fds[0]);
+		close(fds[1]);
+		return r;
+	}
+	if (child == 0) {
+		close(fds[0]);
+		be_helper(fds[1], params);
+		_exit(0);
+	}
+	close(fds[1]);
+	if (fcntl(fds[0], F_SETFL, O_NONBLOCK)) {
+		r = -errno;
+		close(fds[0]);
+		return r;
+	}
+	*ret = fds[0];
+	return 0;
+}
+
+int weir_steal_helper_ask(int fd, const struct weir_steal_helper_request *request) {
+	return send(fd, request, sizeof(*request), MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+int weir_steal_helper_answer(int fd, struct weir_steal_helper_answer *ret) {
+	struct weir_steal_helper_answer answer;
+	ssize_t n = recv(fd, &answer, sizeof(answer), MSG_TRUNC);
+
+	if (n < 0) {
+		return -errno;
+	}
+	if (n != sizeof(answer)) {
+		return -EPIPE;
+	}
+	*ret = answer;
+	return 0;
+}

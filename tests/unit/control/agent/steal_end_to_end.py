@@ -1,0 +1,517 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""weir-agent run --allow-steal: what it answers when a balancer wants a flow, with real sockets of
+this kernel and clients whose packets are written by hand, so that they can leave a handshake half
+done. Everything that goes to such a client is captured.
+
+    balancer, clients  c0 ===== veth ===== eth0  backend: weir-agent run, servers
+"""
+import contextlib
+import errno
+import os
+import re
+import select
+import signal
+import socket
+import struct
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+import agent_end_to_end as base  # noqa: E402
+from agent_end_to_end import BACKEND, BACKEND6, KEYS, PORT, UDP_PORT, VIP, seal  # noqa: E402
+from netns import sh, wait_for  # noqa: E402
+
+CLIENT, CLIENT6 = "10.9.0.77", "2001:db8:9::77"  # addresses that no host has
+STEAL = struct.Struct("!QQQQ16sI16s16sIIB")
+ANSWER = struct.Struct("!QQQQ16s16sIIBB")
+RESULTS = [None, "nothing-here", "removed", "running", "unsettled", "cookies", "no-listener",
+           "cannot-tell", "late", "off"]
+FIN, SYN, RST, ACK = 1, 2, 4, 16
+
+
+def packed(address):
+    return socket.inet_pton(socket.AF_INET6, address if ":" in address else f"::ffff:{address}")
+
+
+def checksum(data):
+    total = sum(struct.unpack(f"!{(len(data) + 1) // 2}H", data + b"\0" * (len(data) % 2)))
+    while total >> 16:
+        total = (total & 0xffff) + (total >> 16)
+    return ~total & 0xffff
+
+
+class Wire:
+    """Sends segments of clients that nobody is, and sees what is sent to them."""
+
+    def __init__(self, lab):
+        self.macs = lab.macs
+        with lab.client.inside():
+            self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.ntohs(3))
+            self.socket.bind(("c0", 0))
+        self.seen = []  # (client port, flags)
+
+    def send(self, port, flags, seq=1000, ack=0, to=VIP, data=b"", options=b""):
+        version = 6 if ":" in to else 4
+        source, target = (CLIENT6, to) if version == 6 else (CLIENT, to)
+        family = socket.AF_INET6 if version == 6 else socket.AF_INET
+        source, target = socket.inet_pton(family, source), socket.inet_pton(family, target)
+        tcp = struct.pack("!HHIIBBHHH", port, PORT, seq, ack, (20 + len(options)) << 2, flags, 8192,
+                          0, 0) + options + data
+        pseudo = source + target + struct.pack("!II", len(tcp), 6)
+        tcp = tcp[:16] + struct.pack("!H", checksum(pseudo + tcp)) + tcp[18:]
+        if version == 6:
+            ip = struct.pack("!IHBB", 6 << 28, len(tcp), 6, 64) + source + target
+        else:
+            ip = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(tcp), 0, 0, 64, 6, 0) + source + target
+            ip = ip[:10] + struct.pack("!H", checksum(ip)) + ip[12:]
+        kind = b"\x86\xdd" if version == 6 else b"\x08\0"
+        self.socket.send(self.macs[1] + self.macs[0] + kind + ip + tcp)
+
+    def read(self):
+        while select.select([self.socket], [], [], 0)[0]:
+            frame = self.socket.recv(2048)
+            kind, ip = frame[12:14], frame[14:]
+            if frame[:6] != self.macs[0]:
+                continue
+            if kind == b"\x08\0" and ip[9] == 6 and ip[16:20] == socket.inet_aton(CLIENT):
+                tcp = ip[(ip[0] & 15) * 4:]
+            elif kind == b"\x86\xdd" and ip[6] == 6 and ip[24:40] == packed(CLIENT6):
+                tcp = ip[40:]
+            else:
+                continue
+            port, seq = struct.unpack("!2xHI", tcp[:8])
+            self.seen.append((port, tcp[13], seq))
+        return self.seen
+
+    def answers(self, port, flags):
+        """Segments to that client port that have these flags."""
+        return [seen for seen in self.read() if seen[0] == port and seen[1] & flags == flags]
+
+    def handshake(self, port, **options):
+        """A SYN, and the SYN+ACK that came for it."""
+        count = len(self.answers(port, SYN | ACK))
+        self.send(port, SYN, **options)
+        wait_for("SYN+ACK", lambda: len(self.answers(port, SYN | ACK)) > count)
+        return self.answers(port, SYN | ACK)[-1][2]
+
+    def close(self):
+        self.socket.close()
+
+
+class Thief(base.Balancer):
+    """Asks for flows as weir-control does."""
+
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
+        self.id, self.number_of_requests = 0, 0
+        answer = self.ask()
+        self.clock_ms, self.heard_at = answer["clock_ms"], time.monotonic()
+
+    def request(self, port, over=None):
+        """over: fields that are not as they should be."""
+        self.id += 1
+        fields = {"balancer": self.number, "id": self.id, "agent": self.agent, "timeout_ms": 3000,
+                  "recipient": self.to[0], "client": CLIENT, "vip": VIP, "vip_port": PORT,
+                  "protocol": 6, **(over or {})}
+        self.id = max(self.id, fields["id"])
+        clock_ms = self.clock_ms + int((time.monotonic() - self.heard_at) * 1000)
+        body = STEAL.pack(fields["balancer"], fields["id"], fields["agent"],
+                          max(0, clock_ms + fields["timeout_ms"]), packed(fields["recipient"]),
+                          UDP_PORT, packed(fields["client"]), packed(fields["vip"]), port,
+                          fields["vip_port"], fields["protocol"])
+        head = b"WEIR" + struct.pack("!BBH", 1, 3, self.key)
+        return seal((head + body).ljust(224, b"\0"), KEYS[self.key])
+
+    def take(self, timeout=3.0):
+        """The result of the next answer, and its id and client port. None: silence."""
+        if not select.select([self.socket], [], [], timeout)[0]:
+            return None
+        data, sender = self.socket.recvfrom(2048)
+        assert len(data) == 256 and sender[:2] == self.to, (len(data), sender)
+        assert data[:6] == b"WEIR\1\4" and seal(data[:224], KEYS[self.key]) == data
+        assert not any(data[8 + ANSWER.size:224]), "rest"
+        agent, balancer, number, _, _, _, port, _, _, result = ANSWER.unpack_from(data, 8)
+        assert agent == self.agent and balancer == self.number
+        return RESULTS[result], number, port
+
+    def steal(self, port, over=None):
+        """The result. A request that comes too often is refused: ask again."""
+        self.send(self.request(port, over))
+        answer = self.take()
+        assert answer is not None, "no answer"
+        assert answer[1:] == ((over or {}).get("id", self.id), port), answer
+        return answer[0]
+
+    def steal_settled(self, port, over=None):
+        """Ask until the SYN+ACK was sent long enough ago."""
+        return wait_for("settled", lambda: self.last_but_unsettled(port, over), interval=0.05)
+
+    def last_but_unsettled(self, port, over):
+        result = self.steal(port, over)
+        return result if result != "unsettled" else None
+
+
+class Lab(base.Lab):
+    def build(self):
+        super().build()
+        macs = [re.search(r"link/ether (\S+)", ns.ip("link", "show", name)).group(1)
+                for ns, name in ((self.client, "c0"), (self.backend, "eth0"))]
+        self.macs = [bytes.fromhex(mac.replace(":", "")) for mac in macs]
+        for address in (CLIENT, CLIENT6):
+            self.backend.ip("neigh", "add", address, "lladdr", macs[0], "dev", "eth0", "nud",
+                            "permanent")
+
+    def start_thief(self, *options):
+        self.agent = self.start_agent("--allow-steal", "--port", str(PORT), *options)
+        return self.thief()
+
+    def thief(self, **options):
+        self.balancers.append(Thief(self.client, **options))
+        return self.balancers[-1]
+
+    def wire(self):
+        return contextlib.closing(Wire(self))
+
+    def listen(self, backlog=64, address="", family=socket.AF_INET):
+        with self.backend.inside():
+            listener = socket.create_server((address, PORT), backlog=backlog, family=family,
+                                            dualstack_ipv6=family == socket.AF_INET6)
+        listener.settimeout(10)
+        return contextlib.closing(listener)
+
+    def half_open(self, *ports):
+        """How many of these client ports have a handshake that has not ended."""
+        peers = [line.split()[3] for line in self.backend.run(
+            "ss", "-Htn", "state", "syn-recv").splitlines()]
+        return sum(any(peer.endswith(f":{port}") for peer in peers) for port in ports)
+
+    def overflows(self):
+        names, values = [line.split() for line in self.backend.run("cat", "/proc/net/netstat")
+                         .splitlines() if line.startswith("TcpExt:")]
+        return int(values[names.index("ListenOverflows")])
+
+    def refused(self, name):
+        return self.status()["datagrams"]["refused"].get(name, 0)
+
+    def expect_refused(self, thief, data, name):
+        before = self.refused(name)
+        thief.send(data)
+        wait_for(name, lambda: self.refused(name) == before + 1)
+        assert thief.take(0) is None, f"refused as {name}, but answered"
+
+    def connect_from(self, port):
+        with self.client.inside():
+            connection = socket.socket()
+        connection.settimeout(10)
+        connection.bind((base.BALANCER, port))
+        connection.connect((VIP, PORT))
+        return connection
+
+    def end(self):
+        super().end()
+        self.backend.sysctl(net__ipv4__tcp_syncookies=1, net__ipv4__tcp_fastopen=1)
+
+
+# --- what is there ------------------------------------------------------------------------------
+
+def steal_of_what_is_not_here_is_granted_once_per_request(lab):
+    thief = lab.start_thief()
+    with lab.listen(), lab.wire() as wire:
+        assert thief.steal(2000) == "nothing-here"
+        wire.handshake(2000)
+        assert thief.steal(2000, {"id": 1}) == "nothing-here"  # what was answered, not what is
+        assert thief.steal(2000, {"id": 1}) == "nothing-here"
+        assert lab.half_open(2000) == 1
+        lab.expect_refused(thief, thief.request(2001, {"id": 1}), "flow")
+        lab.expect_refused(thief, thief.request(2000, {"id": 1, "vip": BACKEND}), "flow")
+        # Another balancer has numbers of its own.
+        assert lab.thief(key=7).steal(2001, {"id": 1}) == "nothing-here"
+        steals = lab.status()["steals"]
+        assert steals == {"allowed": True, "nothing-here": 4}, steals
+        assert "nothing-here" in lab.command("status")
+
+
+def steal_removes_a_handshake_without_a_reset(lab):
+    thief = lab.start_thief()
+    with lab.listen() as listener, lab.wire() as wire:
+        begin = time.monotonic()
+        wire.handshake(2000)
+        wire.handshake(2001)
+        first = thief.steal(2000)  # its ACK may be under way
+        assert first == "unsettled" or time.monotonic() - begin > 0.5, first
+        if first == "unsettled":
+            assert thief.steal_settled(2000) == "removed"
+        removed = thief.id
+        assert lab.half_open(2000, 2001) == 1  # the other one stays
+        assert thief.steal(2000) == "nothing-here"
+        # The socket still listens, and the same client may begin again.
+        number = wire.handshake(2000, seq=5000)
+        # The request that comes once more does nothing to what has begun since.
+        assert thief.steal(2000, {"id": removed}) == "removed"
+        wire.send(2000, ACK, seq=5001, ack=number + 1)
+        with listener.accept()[0] as connection:
+            assert connection.getpeername() == (CLIENT, 2000)
+            assert not [seen for seen in wire.read() if seen[1] & RST], wire.seen
+            wire.send(2000, RST, seq=5001)  # no trace of it for the scenarios that follow
+            wait_for("its end", lambda: connection.getsockopt(
+                socket.SOL_SOCKET, socket.SO_ERROR) == errno.ECONNRESET)
+    assert "cannot remove" not in lab.agent.tail(), lab.agent.tail()
+
+
+def steal_removes_a_handshake_of_ipv6(lab):
+    thief = lab.start_thief()
+    flow = {"client": CLIENT6, "vip": BACKEND6}
+    with lab.listen(address="::", family=socket.AF_INET6), lab.wire() as wire:
+        assert thief.steal(2000, flow) == "nothing-here"
+        wire.handshake(2000, to=BACKEND6)
+        assert thief.steal_settled(2000, flow) == "removed"
+        assert lab.half_open(2000) == 0
+        # One that serves both families has those of IPv4, too.
+        wire.handshake(2001)
+        assert thief.steal_settled(2001) == "removed"
+        assert not [seen for seen in wire.read() if seen[1] & RST], wire.seen
+
+
+def steal_of_a_connection_is_refused(lab):
+    """Waiting to be accepted, accepted, closed by the server: the application has it, or may."""
+    thief = lab.start_thief()
+    flow = {"client": base.BALANCER}
+    with lab.listen() as listener, lab.connect_from(3000) as client:
+        assert thief.steal(3000, flow) == "running"
+        with listener.accept()[0] as server:
+            assert thief.steal(3000, flow) == "running"
+            client.send(b"question")
+            assert server.recv(8) == b"question"
+            server.send(b"answer")
+            assert client.recv(6) == b"answer"
+        assert thief.steal(3000, flow) == "running"
+        assert client.recv(1) == b""
+    assert thief.steal(3000, flow) == "running"  # TIME-WAIT
+
+
+def steal_of_a_connection_that_began_with_data_is_refused(lab):
+    """TCP fast open: the application may have it with the SYN, although the state is SYN_RECV."""
+    lab.backend.sysctl(net__ipv4__tcp_fastopen=0x602)  # of any client, at any listener
+    thief = lab.start_thief()
+    with lab.listen() as listener, lab.wire() as wire:
+        wire.send(2100, SYN, data=b"question", options=struct.pack("!BBBB", 34, 2, 1, 1))
+        with listener.accept()[0] as connection:
+            assert connection.recv(8) == b"question"
+            assert lab.half_open(2100) == 1
+            deadline = time.monotonic() + 0.7  # longer than an ACK is waited for
+            while time.monotonic() < deadline:
+                assert thief.steal(2100) == "running"
+                time.sleep(0.05)
+            connection.send(b"answer")
+            assert not [seen for seen in wire.read() if seen[1] & RST], wire.seen
+
+
+def steal_from_a_full_accept_queue_is_granted(lab):
+    """The SYN is dropped: nothing of it is there."""
+    lab.backend.sysctl(net__ipv4__tcp_syncookies=0)
+    thief = lab.start_thief()
+    with lab.listen(backlog=1), lab.wire() as wire, contextlib.ExitStack() as clients:
+        for port in (3000, 3001):
+            clients.enter_context(lab.connect_from(port))
+        dropped = lab.overflows()
+        wire.send(2000, SYN)
+        wait_for("the drop", lambda: lab.overflows() > dropped)
+        assert thief.steal(2000) == "nothing-here"
+        assert thief.steal(3001, {"client": base.BALANCER}) == "running"
+        assert not wire.read(), wire.seen
+
+
+def steal_where_nobody_listens_is_refused(lab):
+    """The server may be in another network namespace, where this agent sees nothing of it."""
+    thief = lab.start_thief()
+    assert thief.steal(2000) == "no-listener"
+    with lab.listen(address=BACKEND):
+        assert thief.steal(2000) == "no-listener"
+        assert thief.steal(2000, {"vip": BACKEND}) == "nothing-here"
+
+
+# --- requests -----------------------------------------------------------------------------------
+
+def steal_requests_that_are_late_or_to_others_do_nothing(lab):
+    thief = lab.start_thief()
+    with lab.listen(), lab.wire() as wire:
+        wire.handshake(2000)
+        assert thief.steal_settled(2001) == "nothing-here"
+        recorded = thief.request(2000, {"timeout_ms": 150})
+        assert thief.steal(2000, {"timeout_ms": -1}) == "late"
+        lab.expect_refused(thief, thief.request(2000, {"timeout_ms": 60000}), "value")
+        lab.expect_refused(thief, thief.request(2000, {"protocol": 17}), "value")
+        lab.expect_refused(thief, thief.request(2000, {"agent": thief.agent ^ 1}), "agent")
+        lab.expect_refused(thief, thief.request(2000, {"recipient": VIP}), "recipient")
+        damaged = bytearray(thief.request(2000))
+        damaged[100] ^= 1
+        lab.expect_refused(thief, bytes(damaged), "mac")
+        lab.expect_refused(thief, thief.request(2000)[:-1], "length")
+        time.sleep(0.2)  # until its deadline is over
+        thief.send(recorded)  # by who has no key
+        assert thief.take()[0] == "late"
+        assert lab.half_open(2000) == 1
+        assert thief.steal_settled(2000) == "removed"
+
+
+def steal_requests_beyond_the_rate_are_not_looked_at(lab):
+    thief = lab.start_thief()
+    sent = answered = 0
+    with lab.listen():
+        begin = time.monotonic()
+        while lab.refused("rate") == 0:  # a machine that is loud has to ask more than once
+            assert sent < 2000
+            for _ in range(100):
+                sent += 1
+                thief.send(thief.request(2000 + sent))
+            while answered + lab.refused("rate") < sent:
+                answer = thief.take()
+                assert answer is None or answer[0] == "nothing-here", answer
+                answered += answer is not None
+        assert 24 <= answered <= 24 + (time.monotonic() - begin) * 200 + 1, answered
+        assert thief.steal(2000) == "nothing-here"  # later again
+
+
+def steal_is_off_without_the_option_and_at_other_ports(lab):
+    lab.start_agent("--port", str(PORT))
+    with lab.listen(), lab.wire() as wire:
+        wire.handshake(2000)
+        thief = lab.thief()
+        assert thief.steal(2000) == "off"
+        assert lab.status()["steals"] == {"allowed": False, "off": 1}
+        lab.end()
+        lab.agent = lab.start_agent("--allow-steal", "--port", str(PORT + 1))
+        assert lab.thief().steal(2000) == "off"
+        assert lab.half_open(2000) == 1
+
+
+# --- the process --------------------------------------------------------------------------------
+
+def capabilities(pid):
+    with open(f"/proc/{pid}/status", encoding="ascii") as file:
+        text = file.read()
+    return {int(value, 16) for value in re.findall(r"Cap(?:Prm|Eff|Inh|Amb):\s(\w+)", text)}, \
+        re.search(r"Uid:\s(\d+)", text).group(1)
+
+
+def steal_helpers_have_one_capability(lab):
+    lab.start_thief()
+    assert capabilities(lab.agent.pid) == ({0}, "65534")
+    helpers = {capabilities(pid)[0].difference({0}).pop(): pid
+               for pid in sh("ps", "-o", "pid=", "--ppid", lab.agent.pid).split()}
+    assert set(helpers) == {1 << 12, 1 << 38 | 1 << 39}, helpers  # NET_ADMIN; PERFMON, BPF
+    helper = helpers[1 << 12]
+    assert capabilities(helper)[1] == "65534"
+    files = [os.readlink(f"/proc/{helper}/fd/{fd}") for fd in os.listdir(f"/proc/{helper}/fd")]
+    assert sum(file.startswith("socket:") for file in files) == 2, files  # the agent's, netlink
+    os.kill(lab.agent.pid, signal.SIGKILL)
+    for pid in helpers.values():
+        wait_for("its end", lambda p=pid: not os.path.exists(f"/proc/{p}"))
+
+
+def steal_goes_on_without_its_helper(lab):
+    """What is not there can still be told, and the rest is refused."""
+    thief = lab.start_thief()
+    with lab.listen(), lab.wire() as wire:
+        wire.handshake(2000)
+        helper = [pid for pid in sh("ps", "-o", "pid=", "--ppid", lab.agent.pid).split()
+                  if 1 << 12 in capabilities(pid)[0]]
+        os.kill(int(helper[0]), signal.SIGKILL)
+        wait_for("notice", lambda: "the helper process for steals has ended" in lab.agent.tail())
+        assert thief.steal_settled(2000) == "cannot-tell"
+        assert lab.half_open(2000) == 1
+        assert thief.steal(2001) == "nothing-here"
+
+
+def steal_by_a_helper_that_sleeps_is_late(lab):
+    """It was stopped, and goes on when nobody waits any more: it must not act then."""
+    thief = lab.start_thief()
+    helper = [int(pid) for pid in sh("ps", "-o", "pid=", "--ppid", lab.agent.pid).split()
+              if 1 << 12 in capabilities(pid)[0]][0]
+    with lab.listen(), lab.wire() as wire:
+        for port in range(2300, 2320):
+            wire.handshake(port)
+            time.sleep(0.6)  # the SYN+ACK has settled, unless it was sent again since
+            os.kill(helper, signal.SIGSTOP)
+            request = thief.request(port, {"timeout_ms": 1000})
+            thief.send(request)
+            thief.send(request)  # it is being looked at: one answer to both
+            if thief.take(1.2) is None:
+                break
+            os.kill(helper, signal.SIGCONT)
+            thief.take()
+        os.kill(helper, signal.SIGCONT)
+        assert thief.take()[0] == "late"
+        assert thief.take(0.1) is None
+        assert lab.half_open(port) == 1
+
+
+def steal_needs_ports_and_the_capability(lab):
+    for status, expected, *words in (
+            (2, "--allow-steal needs --port", lab.agent_binary),
+            (1, "--allow-steal needs CAP_NET_ADMIN", "setpriv", "--bounding-set", "-net_admin",
+             "--inh-caps", "-net_admin", lab.agent_binary)):
+        ports = ("--port", str(PORT)) if status == 1 else ()
+        program = lab.start("refused", lab.backend, *words, "run", "--allow-steal", "--key-file",
+                            lab.keys, "--run-dir", lab.run_dir, *ports)
+        assert program.process.wait(10) == status, program.tail()
+        assert expected in program.tail(), program.tail()
+
+
+# --- SYN cookies --------------------------------------------------------------------------------
+
+def steal_is_refused_while_cookies_may_be_out(lab):
+    """Two that are half open fill a queue of one; what comes then is answered with cookies. The
+    last scenario: from then on they may be out in this network namespace, for two minutes.
+    """
+    thief = lab.start_thief()
+    with lab.listen(backlog=1), lab.wire() as wire:
+        assert thief.steal(2200) == "nothing-here"
+        for port in range(2200, 2210):
+            wire.handshake(port)
+        assert lab.half_open(*range(2200, 2210)) < 10
+        assert thief.steal(2209) == "cookies"
+        assert thief.steal_settled(2200) == "cookies"
+        lab.backend.sysctl(net__ipv4__tcp_syncookies=0)  # nor are those that are out taken
+        assert thief.steal_settled(2200) == "removed"
+        lab.backend.sysctl(net__ipv4__tcp_syncookies=2)
+        assert thief.steal(2250) == "cookies"
+    # Another process cannot know how long ago they were sent.
+    lab.backend.sysctl(net__ipv4__tcp_syncookies=1)
+    lab.agent.signal(signal.SIGINT)
+    lab.agent.process.wait(5)
+    thief = lab.start_thief()
+    with lab.listen():
+        assert thief.steal(2250) == "cookies"
+
+
+SCENARIOS = [scenario for name, scenario in list(globals().items())
+             if name.startswith("steal_") and callable(scenario)]
+
+
+def main():
+    if os.geteuid() != 0:
+        print("needs root")
+        return 77
+    chosen = sys.argv[2:]
+    lab = Lab(os.path.abspath(sys.argv[1]))
+    try:
+        lab.build()
+        for scenario in SCENARIOS:
+            if chosen and scenario.__name__ not in chosen:
+                continue
+            print(scenario.__name__, flush=True)
+            scenario(lab)
+            lab.end()
+    finally:
+        for program in lab.programs:
+            print(f"--- {program.name}\n{program.tail()}")
+        lab.close()
+    print(f"{len(chosen) or len(SCENARIOS)} scenarios")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Whether a client may hold a SYN cookie, by what the kernel says in files like those of /proc.
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "syn_cookies.h"
+
+#define GOOD_MS WEIR_SYN_COOKIES_GOOD_MS
+
+struct lab {
+	char root[64], netstat[128], setting[128];
+	struct weir_syn_cookies cookies;
+};
+
+static void write_file(const char *path, const char *text) {
+	FILE *file = fopen(path, "w");
+
+	assert_non_null(file);
+	assert_true(fputs(text, file) >= 0);
+	assert_int_equal(fclose(file), 0);
+}
+
+static void set_sent(const struct lab *lab, const char *sent) {
+	char text[256];
+
+	snprintf(text, sizeof(text),
+		"IpExt: SyncookiesSent X\nIpExt: 9 9\n"
+		"TcpExt: A SyncookiesSent SyncookiesRecv\nTcpExt: 5 %s 6\n",
+		sent);
+	write_file(lab->netstat, text);
+}
+
+static void make_folder(const struct lab *lab, const char *name) {
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/%s", lab->root, name);
+	assert_int_equal(mkdir(path, 0700), 0);
+}
+
+static int setup(void **state) {
+	struct lab *lab = calloc(1, sizeof(*lab));
+
+	assert_non_null(lab);
+	strcpy(lab->root, "/tmp/weir-cookies-XXXXXX");
+	assert_non_null(mkdtemp(lab->root));
+	make_folder(lab, "net");
+	make_folder(lab, "sys");
+	make_folder(lab, "sys/net");
+	make_folder(lab, "sys/net/ipv4");
+	snprintf(lab->netstat, sizeof(lab->netstat), "%s/net/netstat", lab->root);
+	snprintf(lab->setting, sizeof(lab->setting), "%s/sys/net/ipv4/tcp_syncookies", lab->root);
+	write_file(lab->setting, "1\n");
+	set_sent(lab, "0");
+	*state = lab;
+	return 0;
+}
+
+static int teardown(void **state) {
+	static const char *const folders[] = {"sys/net/ipv4", "sys/net", "sys", "net", "."};
+	struct lab *lab = *state;
+	char path[128];
+
+	unlink(lab->netstat);
+	unlink(lab->setting);
+	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+		snprintf(path, sizeof(path), "%s/%s", lab->root, i < 4 ? folders[i] : "");
+		assert_int_equal(rmdir(path), 0);
+	}
+	free(lab);
+	return 0;
+}
+
+static void none_was_ever_sent(void **state) {
+	struct lab *lab = *state;
+
+	weir_syn_cookies_init(&lab->cookies, lab->root, 1000);
+	assert_false(weir_syn_cookies_possible(&lab->cookies, 1000));
+	assert_false(weir_syn_cookies_possible(&lab->cookies, 1001));
+}
+
+static void those_sent_now_are_good_for_two_minutes(void **state) {
+	struct lab *lab = *state;
+
+	weir_syn_cookies_init(&lab->cookies, lab->root, 1000);
+	set_sent(lab, "1");
+	assert_true(weir_syn_cookies_possible(&lab->cookies, 50000));
+	assert_true(weir_syn_cookies_possible(&lab->cookies, 50000 + GOOD_MS - 1));
+	assert_false(weir_syn_cookies_possible(&lab->cookies, 50000 + GOOD_MS));
+	set_sent(lab, "2");
+	assert_true(weir_syn_cookies_possible(&lab->cookies, 50000 + GOOD_MS));
+}
+
+// Those that were sent before the start may have been sent right before it.
+static void those_sent_before_are_good_from_the_start(void **state) {
+	struct lab *lab = *state;
+
+	set_sent(lab, "7");
+	weir_syn_cookies_init(&lab->cookies, lab->root, 1000);
+	assert_true(weir_syn_cookies_possible(&lab->cookies, 1000));
+	assert_true(weir_syn_cookies_possible(&lab->cookies, 1000 + GOOD_MS - 1));
+	assert_false(weir_syn_cookies_possible(&lab->cookies, 1000 + GOOD_MS));
+}
+
+static void setting_decides(void **state) {
+	struct lab *lab = *state;
+
+	weir_syn_cookies_init(&lab->cookies, lab->root, 1000);
+	write_file(lab->setting, "2\n"); // always
+	assert_true(weir_syn_cookies_possible(&lab->cookies, 1000));
+	write_file(lab->setting, "1\n");
+	assert_false(weir_syn_cookies_possible(&lab->cookies, 1000));
+	set_sent(lab, "3");
+	write_file(lab->setting, "0\n"); // nor does the kernel take any
+	assert_false(weir_syn_cookies_possible(&lab->cookies, 1000));
+	write_file(lab->setting, "1\n");
+	assert_true(weir_syn_cookies_possible(&lab->cookies, 1000));
+}
+
+static void kernel_without_the_setting_has_a_counter(void **state) {
+	struct lab *lab = *state;
+
+	assert_int_equal(unlink(lab->setting), 0);
+	weir_syn_cookies_init(&lab->cookies, lab->root, 1000);
+	assert_false(weir_syn_cookies_possible(&lab->cookies, 1000));
+	set_sent(lab, "1");
+	assert_true(weir_syn_cookies_possible(&lab->cookies, 1000));
+}
+
+static void what_cannot_be_read_may_be(void **state) {
+	static const char *const broken[] = {"", "TcpExt: A B\nTcpExt: 1 2\n",
+		"TcpExt: SyncookiesSent\n", "TcpExt: A SyncookiesSent\nTcpExt: 1\n",
+		"TcpExt: SyncookiesSent\nTcpExt: x\n", "TcpExt: SyncookiesSent\nTcpExt: 1x\n",
+		"TcpExt: SyncookiesSent\nTcpExt: 99999999999999999999999\n"};
+	struct lab *lab = *state;
+
+	weir_syn_cookies_init(&lab->cookies, lab->root, 1000);
+	for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
+		write_file(lab->netstat, broken[i]);
+		assert_true(weir_syn_cookies_possible(&lab->cookies, 1000 + 10 * GOOD_MS));
+	}
+	// It can be read again: what happened meanwhile is not known.
+	set_sent(lab, "1");
+	assert_true(weir_syn_cookies_possible(&lab->cookies, 1000 + 10 * GOOD_MS));
+	assert_false(weir_syn_cookies_possible(&lab->cookies, 1000 + 11 * GOOD_MS));
+	write_file(lab->setting, "?\n");
+	assert_true(weir_syn_cookies_possible(&lab->cookies, 1000 + 11 * GOOD_MS));
+}
+
+// Of this kernel: both files are there, and are understood.
+static void files_of_this_kernel_are_understood(void **state) {
+	struct weir_syn_cookies cookies;
+
+	(void)state;
+	weir_syn_cookies_init(&cookies, "/proc", 1000);
+	assert_true(cookies.known);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+		TEST(none_was_ever_sent),
+		TEST(those_sent_now_are_good_for_two_minutes),
+		TEST(those_sent_before_are_good_from_the_start),
+		TEST(setting_decides),
+		TEST(kernel_without_the_setting_has_a_counter),
+		TEST(what_cannot_be_read_may_be),
+		TEST(files_of_this_kernel_are_understood),
+#undef TEST
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
