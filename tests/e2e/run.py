@@ -34,6 +34,7 @@ import scenarios_ports
 import scenarios_reported
 import scenarios_restart
 import scenarios_slow_start
+import scenarios_steals
 import scenarios_subsets
 import scenarios_traffic
 import scenarios_worker
@@ -43,7 +44,7 @@ MODULES = (scenarios_traffic, scenarios_balancing, scenarios_backends, scenarios
            scenarios_checks, scenarios_data_path, scenarios_control, scenarios_hostile,
            scenarios_limits, scenarios_mtu, scenarios_ports, scenarios_subsets, scenarios_worker,
            scenarios_access, scenarios_agents, scenarios_restart, scenarios_reported,
-           scenarios_lame_duck, scenarios_slow_start)
+           scenarios_lame_duck, scenarios_slow_start, scenarios_steals)
 # Scenarios wait most of the time: for programs to start, for health checks, for timeouts.
 JOBS = 2 * os.cpu_count()
 

@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Connections that wait at a backend whose accept queue is full: they go to another one, and none is
+served twice, whoever dies meanwhile."""
+import collections
+import contextlib
+import itertools
+import os
+import random
+import secrets
+import select
+import signal
+import socket
+import struct
+import time
+
+from lab import BACKENDS, HERE, PYTHON, VIP4, service
+from id_server import PORT
+from netns import wait_for
+from scenario import scenario
+
+AGENT = {"interval_ms": 100, "inactive_interval_ms": 100, "timeout_ms": 80}
+BACKLOG = 8
+NUMBERS = range(1, len(BACKENDS) + 1)
+
+
+def ids(**more):
+    return service("ids", PORT, vips=(VIP4,), policy={"name": "round-robin"}, agent=AGENT, **more)
+
+
+STEAL = {"after_ms": 300}
+
+
+@contextlib.contextmanager
+def serving(lab):
+    """Servers that log ids, with an agent each, at every backend."""
+    path = os.path.join(lab.dir, "agent.keys")
+    with open(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600), "w", encoding="ascii") as file:
+        file.write(f"7 {secrets.token_hex(32)}\n")
+    os.chown(path, 0, 65534)
+    os.chmod(path, 0o640)
+    lab.extra = {**lab.extra, "agents": {"key_file": path}}
+    lab.write_config()
+    for number in NUMBERS:
+        # With cookies the kernel knows nothing of a connection, and an agent permits nothing.
+        lab.namespaces[f"b{number}"].sysctl(net__ipv4__tcp_syncookies=0)
+        start_ids(lab, number)
+        start_agent(lab, number)
+    lab.start()
+    for number in NUMBERS:
+        lab.wait_for_program(f"ids-{number}",
+                             lambda n=number: "serving" in lab.programs[f"ids-{n}"].output(), 10)
+    wait_for("agents heard", lambda: all(
+        (each.get("report") or {}).get("accept_queue_limit") for each in lab.backends("ids")), 15)
+    yield
+
+
+def log_of(lab, number):
+    return os.path.join(lab.dir, f"ids-{number}.txt")
+
+
+def start_ids(lab, number):
+    lab.program(f"ids-{number}", lab.namespaces[f"b{number}"], PYTHON,
+                os.path.join(HERE, "id_server.py"), f"web-{number}", log_of(lab, number), BACKLOG)
+
+
+def start_agent(lab, number):
+    return lab.program(
+        f"weir-agent-{number}", lab.namespaces[f"b{number}"], lab.binary("weir-agent"), "run",
+        "--port", PORT, "--allow-steal", "--key-file", os.path.join(lab.dir, "agent.keys"),
+        "--run-dir", os.path.join(lab.dir, f"weir-agent-{number}"))
+
+
+def served(lab):
+    """How often each id was served, by all servers together."""
+    counts = collections.Counter()
+    for number in NUMBERS:
+        with contextlib.suppress(FileNotFoundError), open(log_of(lab, number), "rb") as file:
+            counts.update(file.read().split())
+    return counts
+
+
+def set_steal(lab, steal):
+    lab.write_config([ids(**({"steal": steal} if steal else {}))])
+    lab.weirctl("config", "reload")
+
+
+class Client:
+    def __init__(self, number, sock, began):
+        self.number, self.sock, self.began = number, sock, began
+        self.connected = self.answer = self.error = None
+        self.retransmits = None
+
+    def tell(self):
+        """It is connected, or was refused: say who we are."""
+        error = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if error:
+            self.error = os.strerror(error)
+            return
+        self.connected = time.monotonic() - self.began
+        info = self.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
+        self.retransmits = struct.unpack_from("I", info, 100)[0]  # tcpi_total_retrans
+        self.sock.send(b"%d\n" % self.number)
+
+    def hear(self):
+        try:
+            self.answer = self.sock.recv(100) or None
+            self.error = None if self.answer else "closed without an answer"
+        except OSError as error:
+            self.error = str(error)
+
+
+class Clients:
+    """Real TCP clients, each with an id of its own. Connects `count` of them within `seconds`."""
+    numbers = itertools.count(1)
+
+    def __init__(self, namespace, count, seconds):
+        self.poll, self.all, self.open = select.epoll(), [], {}
+        with namespace.inside():
+            socks = [socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+                     for _ in range(count)]
+        start = time.monotonic()
+        for i, sock in enumerate(socks):
+            self.run(max(0, start + i * seconds / count - time.monotonic()))
+            client = Client(next(self.numbers), sock, time.monotonic())
+            sock.connect_ex((VIP4, PORT))
+            self.all.append(client)
+            self.open[sock.fileno()] = client
+            self.poll.register(sock, select.EPOLLOUT)
+
+    def run(self, seconds, until=None):
+        """Let them go on for so long, or until(self)."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0 and self.open and not (until and until(self)):
+            for fd, _ in self.poll.poll(min(left, 0.05)):
+                client = self.open[fd]
+                if client.connected is None:
+                    client.tell()
+                    if client.error is None:
+                        self.poll.modify(fd, select.EPOLLIN)
+                else:
+                    client.hear()
+                if client.error or client.answer:
+                    self.poll.unregister(fd)
+                    del self.open[fd]
+        return self
+
+    def connected(self):
+        return [client for client in self.all if client.connected is not None]
+
+    def all_connected(self):
+        return len(self.connected()) == len(self.all)
+
+    def close(self):
+        for client in self.all:
+            client.sock.close()
+        self.poll.close()
+
+
+def percentile(values, share):
+    values = sorted(values)
+    return values[min(len(values) - 1, int(len(values) * share))]
+
+
+def figures(clients):
+    times = [client.connected for client in clients.connected()]
+    return {"connected": len(times), "failed": len(clients.all) - len(times),
+            "p50_ms": round(percentile(times, 0.5) * 1000, 1),
+            "p99_ms": round(percentile(times, 0.99) * 1000, 1),
+            "p99_retransmits": percentile([c.retransmits for c in clients.connected()], 0.99)}
+
+
+def check_served_once(lab, clients):
+    """Each client that got an answer was served, and nobody twice."""
+    counts = served(lab)
+    twice = {number: n for number, n in counts.items() if n > 1}
+    assert not twice, f"served twice: {twice}"
+    for client in clients.all:
+        assert client.answer is None or counts[b"%d" % client.number] == 1, client.number
+
+
+def crowd(lab, seconds, until=Clients.all_connected):
+    """Stop the server of web-1, and have clients connect until its queue is full and longer."""
+    lab.programs["ids-1"].signal(signal.SIGSTOP)
+    return Clients(lab.client, 160, 0.04).run(seconds, until)
+
+
+def release(lab, clients, seconds=20):
+    """Let the server go on: everybody is answered who still waits."""
+    lab.programs["ids-1"].signal(signal.SIGCONT)
+    clients.run(seconds)
+    wait_for("queues empty", lambda: not any(each["at_limit"] for each in lab.backends("ids")), 10)
+
+
+@scenario(services=[ids()], start=False, alone=True)
+def stopped_server_keeps_nobody_waiting(lab):
+    """A full accept queue beside idle backends: time to connect with stealing off and on"""
+    with serving(lab):
+        # The queue holds one more than the backlog. Of the others, some are half-open or believe that
+        # they are connected; the rest waits for as long as the server is stopped.
+        off = crowd(lab, 6)
+        without = figures(off)
+        release(lab, off)
+        check_served_once(lab, off)
+        set_steal(lab, STEAL)
+        on = crowd(lab, 15)
+        with_steal = figures(on)
+        steals = lab.api("flow.steals")
+        release(lab, on)
+        check_served_once(lab, on)
+        print(f"off {without}, on {with_steal}, {steals['services']}", flush=True)
+        assert without["failed"] > 0 or without["p99_ms"] > 1900, without
+        assert with_steal["failed"] == 0, (with_steal, steals)
+        assert with_steal["p99_retransmits"] <= 1, (with_steal, steals)
+        [row] = steals["services"]
+        assert row["moved"] > 0 and row["moved"] <= row["asked"], steals
+        assert [each["to"] for each in steals["recent"] if each["outcome"] == "moved"]
+        assert all(each["from"] == "web-1" for each in steals["recent"]), steals
+        assert all(client.answer and client.error is None for client in on.all)
+        _, shown, _ = lab.weirctl("flow", "steals", "ids")
+        assert "moved" in shown and "web-1" in shown, shown
+        off.close()
+        on.close()
+
+
+@scenario(services=[ids(steal=STEAL)], start=False, seconds=300)
+def steals_survive_kills(lab):
+    """Agent and control are killed while connections are stolen: nobody is served twice"""
+    chance, moved = random.Random(4711), 0
+    with serving(lab):
+        for turn in range(8):
+            clients = crowd(lab, 0.25 + chance.random() * 0.5, until=None)
+            if turn % 2 == 0:
+                lab.programs["control"].kill()
+                clients.run(0.2)
+                lab.start_control()
+            else:
+                lab.programs["weir-agent-1"].kill()
+                clients.run(0.2)
+                start_agent(lab, 1)
+            clients.run(1 + chance.random())
+            moved += sum(row["moved"] for row in lab.api("flow.steals")["services"])
+            lab.programs["ids-1"].signal(signal.SIGCONT)
+            clients.run(30)
+            check_served_once(lab, clients)
+            assert all(client.answer for client in clients.all), figures(clients)
+            clients.close()
+            wait_for("agents heard", lambda: all(
+                (each.get("report") or {}).get("accept_queue_limit") and not each["at_limit"]
+                for each in lab.backends("ids")), 15)
+        assert moved > 0, "nothing was stolen"
