@@ -73,14 +73,13 @@ static void count_in(struct weir_flow_parcel *parcel, uint32_t word) {
 	uint16_t backend = (uint16_t)word;
 	struct weir_flow_tally *tally = &parcel->tally[backend];
 	unsigned int phase = weir_flow_phase_of(word);
-	bool open = weir_flow_is_open(phase);
 
 	if (tally->active == 0) {
 		parcel->backend[parcel->backend_count++] = backend;
 	}
 	tally->active++;
-	tally->open += open;
-	tally->half_open += open && weir_flow_is_unproven(phase);
+	tally->open += weir_flow_is_open(phase);
+	tally->half_open += weir_flow_is_unproven(phase);
 	parcel->flows++;
 	parcel->half_open += weir_flow_is_half_open(word);
 }

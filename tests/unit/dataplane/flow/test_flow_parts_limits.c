@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Limits, time and searches of tables that share a memory.
+#include "flow_waiting.h"
+#include "parts_lab.h"
+
+// --- limits ---------------------------------------------------------------------------------
+
+// The flows come with the room that they take: none is lost. New ones have to wait.
+static void flow_move_into_a_full_table_keeps_all_flows(void **state) {
+	struct pair pair = pair_make(2048);
+	struct weir_flow_table *full = pair.lab[1]->table;
+	struct weir_flow_key key;
+	uint32_t n = 0, kept, share = full->family4.capacity;
+	uint32_t crowded = UINT32_MAX;
+
+	(void)state;
+	for (; full->family4.count < full->family4.capacity; n++) {
+		key = key_of(n, 4, 6);
+		if (owner_of(&pair, &key) == pair.lab[1]) {
+			assert_true(insert(pair.lab[1], &key, 1, DATA, START) >= 0);
+		}
+	}
+	for (uint32_t found = 0; found < 6; n++) { // more than the share of one part
+		key = key_of(n, 4, 6);
+		if (owner_of(&pair, &key) == pair.lab[0] &&
+			(crowded == UINT32_MAX || part_of(&pair, &key) == crowded)) {
+			crowded = part_of(&pair, &key);
+			assert_true(insert(pair.lab[0], &key, 2, DATA, START) >= 0);
+			found++;
+		}
+	}
+	move(&pair, crowded, START);
+	assert_int_equal(full->family4.capacity, share + 2);
+	assert_int_equal(full->family4.count, share + 6);
+	assert_int_equal(pair.lab[1]->ended[WEIR_FLOW_END_EVICTED], 0);
+	check_counts(&pair);
+	kept = full->family4.count;
+	for (uint32_t tries = 0; tries < 100; n++) {
+		key = key_of(n, 4, 6);
+		if (owner_of(&pair, &key) == pair.lab[1]) {
+			assert_true(insert(pair.lab[1], &key, 3, SYN, START) < 0); // all in use
+			tries++;
+		}
+	}
+	assert_int_equal(full->family4.count, kept);
+	pair_free(&pair);
+}
+
+static void flow_limits_go_with_the_part(void **state) {
+	struct pair pair = pair_make(102400);
+	const struct weir_flow_table *a = pair.lab[0]->table, *b = pair.lab[1]->table;
+
+	(void)state;
+	assert_int_equal(a->family4.capacity, 51200);
+	assert_int_equal(a->family4.half_open_max, 25600);
+	assert_int_equal(a->family6.capacity, 12800);
+	for (uint32_t part = 0; part < 20; part += 2) {
+		move(&pair, part, START);
+	}
+	assert_int_equal(a->family4.capacity, 50200);
+	assert_int_equal(a->family4.half_open_max, 25100);
+	assert_int_equal(b->family4.capacity, 52200);
+	assert_int_equal(b->family4.half_open_max, 26100);
+	assert_int_equal(b->family6.half_open_max, 6525);
+	for (uint32_t part = 20; part < WEIR_FLOW_PARTS; part += 2) {
+		move(&pair, part, START);
+	}
+	assert_int_equal(a->family4.capacity, 0); // nothing is left to it
+	assert_int_equal(b->family4.capacity, 102400);
+	assert_int_equal(weir_flow_owned_count(b), WEIR_FLOW_PARTS);
+	sweep_for(pair.lab[0], START, SECOND);
+	sweep_for(pair.lab[1], START, SECOND);
+	move(&pair, 9, START);
+	assert_int_equal(a->family4.capacity, 100);
+	sweep_for(pair.lab[0], START + SECOND, SECOND);
+	pair_free(&pair);
+}
+
+// Half-open flows beyond the limit of the table that takes them stay. Each new one then takes the
+// place of another.
+static void flow_move_keeps_half_open_flows(void **state) {
+	struct pair pair = pair_make(20480);
+	struct weir_flow_table *to = pair.lab[1]->table;
+	uint32_t n = 0, before;
+
+	(void)state;
+	for (; to->family4.half_open < to->family4.half_open_max; n++) {
+		struct weir_flow_key key = key_of(n, 4, 6);
+
+		insert(owner_of(&pair, &key), &key, 1, SYN, START);
+	}
+	before = to->family4.half_open;
+	move(&pair, 0, START);
+	assert_true(to->family4.half_open > before);
+	assert_int_equal(pair.lab[1]->ended[WEIR_FLOW_END_EVICTED], 0);
+	before = to->family4.half_open;
+	for (uint32_t tries = 0; tries < 500; n++) {
+		struct weir_flow_key key = key_of(n, 4, 6);
+
+		if (owner_of(&pair, &key) == pair.lab[1]) {
+			insert(pair.lab[1], &key, 1, SYN, START);
+			tries++;
+		}
+	}
+	assert_true(to->family4.half_open <= RTE_MAX(before, to->family4.half_open_max));
+	assert_true(weir_flow_evicted_count(to) > 100);
+	check_counts(&pair);
+	pair_free(&pair);
+}
+
+// --- time -----------------------------------------------------------------------------------
+
+static uint64_t ended(const struct pair *pair) {
+	uint64_t flows = 0;
+
+	for (unsigned int i = 0; i < 2; i++) {
+		flows += pair->lab[i]->ended[WEIR_FLOW_END_TIMED_OUT] +
+			 pair->lab[i]->ended[WEIR_FLOW_END_EVICTED];
+	}
+	return flows;
+}
+
+static void flow_sweep_skips_parts_of_others(void **state) {
+	struct pair pair = pair_make(PAIR_FLOWS);
+	uint64_t later = START + 8 * SECOND;
+	uint32_t inserted = 0, in_part;
+
+	(void)state;
+	for (uint32_t n = 0; n < 10000; n++) {
+		struct weir_flow_key key = key_of(n, n % 2 == 0 ? 4 : 6, 6);
+
+		inserted += insert(owner_of(&pair, &key), &key, 1, SYN, START) >= 0;
+	}
+	release(&pair, pair.lab[0], 6);
+	in_part = pair.parcel->flows;
+	assert_true(in_part > 0);
+	sweep_for(pair.lab[0], later, SECOND); // F6
+	assert_int_equal(weir_flow_count(pair.lab[0]->table), 0);
+	assert_int_equal(active_total(pair.lab[0]), in_part);
+	assert_true(weir_flow_count(pair.lab[1]->table) > 4000); // its own sweep has not come by
+	sweep_for(pair.lab[1], later, SECOND);
+	assert_int_equal(weir_flow_count(pair.lab[1]->table), 0);
+	assert_int_equal(ended(&pair) + in_part, inserted);
+	// Who adopts a part ends what has expired on the way.
+	adopt(&pair, pair.lab[1], later);
+	settle(&pair, pair.lab[0]);
+	assert_int_equal(weir_flow_count(pair.lab[1]->table), 0);
+	assert_int_equal(ended(&pair), inserted);
+	assert_int_equal(active_total(pair.lab[0]) + active_total(pair.lab[1]), 0);
+	pair_free(&pair);
+}
+
+// The clock of the worker that takes a part may be behind: a flow must not look as if it had been
+// idle for the whole range of its ticks.
+static void flow_move_from_a_clock_that_is_ahead(void **state) {
+	struct pair pair = pair_make(PAIR_FLOWS);
+
+	(void)state;
+	for (uint32_t n = 0; n < 2000; n++) {
+		assert_true(begin(&pair, n, START + 40 * MS));
+	}
+	for (uint32_t part = 0; part < WEIR_FLOW_PARTS; part++) {
+		move(&pair, part, START);
+	}
+	sweep_for(pair.lab[0], START, SECOND);
+	sweep_for(pair.lab[1], START, SECOND);
+	for (uint32_t n = 0; n < 2000; n++) {
+		assert_true(look(&pair, n, START + SECOND).found);
+		assert_true(look(&pair, n, START + SECOND).idle_ms < 2000); // ticks of 0.5 s
+	}
+	pair_free(&pair);
+}
+
+// --- searches -------------------------------------------------------------------------------
+
+static uint32_t waiting(const struct lab *f, uint64_t now) {
+	const struct weir_flow_waiting_search search = {
+		.backend = {1, 0xffff, 0xffff, 0xffff}, .idle_ms = 100};
+	struct weir_flow_waiting found[WEIR_FLOW_WAITING_LINE];
+	uint32_t count = 0;
+
+	for (uint32_t line = 0; line < weir_flow_waiting_lines(f->table); line++) {
+		count += weir_flow_waiting_in(f->table, line, &search, now, found);
+	}
+	return count;
+}
+
+// Both tables see all of the memory: each finds its own flows.
+static void flow_search_skips_parts_of_others(void **state) {
+	struct pair pair = pair_make(PAIR_FLOWS);
+	uint64_t later = START + 200 * MS;
+
+	(void)state;
+	for (uint32_t n = 0; n < 2000; n++) {
+		struct weir_flow_key key = key_of(n, n % 2 == 0 ? 4 : 6, 6);
+		struct lab *f = owner_of(&pair, &key);
+		struct lab *other = pair.lab[f == pair.lab[0]];
+
+		assert_true(insert(f, &key, 1, SYN, START) >= 0);
+		assert_true(weir_flow_lookup_owned(f->table, &key, hash_of(&key), START) >= 0);
+		assert_true(weir_flow_lookup_owned(other->table, &key, hash_of(&key), START) < 0);
+	}
+	assert_int_equal(waiting(pair.lab[0], later), weir_flow_count(pair.lab[0]->table));
+	assert_int_equal(waiting(pair.lab[1], later), weir_flow_count(pair.lab[1]->table));
+	release(&pair, pair.lab[0], 8); // on the way it is nobody's
+	assert_int_equal(waiting(pair.lab[0], later), weir_flow_count(pair.lab[0]->table));
+	adopt(&pair, pair.lab[1], later);
+	settle(&pair, pair.lab[0]);
+	assert_int_equal(waiting(pair.lab[1], later), weir_flow_count(pair.lab[1]->table));
+	pair_free(&pair);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(flow_move_into_a_full_table_keeps_all_flows),
+		cmocka_unit_test(flow_limits_go_with_the_part),
+		cmocka_unit_test(flow_move_keeps_half_open_flows),
+		cmocka_unit_test(flow_sweep_skips_parts_of_others),
+		cmocka_unit_test(flow_move_from_a_clock_that_is_ahead),
+		cmocka_unit_test(flow_search_skips_parts_of_others),
+	};
+
+	return cmocka_run_group_tests(tests, eal_start, NULL);
+}
