@@ -11,6 +11,7 @@
 
 #include "edges.h"
 #include "layout.h"
+#include "mailbox.h"
 
 #define FILE_MAX 16384
 #define EDGES_PER_FILE 4
@@ -320,6 +321,42 @@ static void save_log(const char *folder) {
 	save(&seed, folder, "segment", "log");
 }
 
+// A request in the mailbox, and a turn of the worker that reads it.
+static void save_request(const char *folder, const char *name, const struct weir_message *message) {
+	const uint64_t tail = 1;
+	struct seed seed = {.n = 0};
+
+	put8(&seed, 0);
+	put_turn(&seed);
+	put_piece(&seed, 8, offsetof(struct weir_control_box, request.message), message,
+		sizeof(*message));
+	put_piece(&seed, 8, offsetof(struct weir_control_box, request.tail), &tail, sizeof(tail));
+	put_turn(&seed);
+	save(&seed, folder, "segment", name);
+}
+
+static void save_requests(const char *folder) {
+	struct weir_message message = {.kind = WEIR_MESSAGE_FLOW_WAITING};
+
+	message.waiting.last = UINT32_MAX;
+	save_request(folder, "waiting-all", &message);
+	message.waiting.first = UINT32_MAX;
+	save_request(folder, "waiting-beyond", &message);
+	message.waiting.last = 7;
+	message.waiting.idle_ms = UINT32_MAX;
+	memset(message.waiting.backend, 0xff, sizeof(message.waiting.backend));
+	save_request(folder, "waiting-backwards", &message);
+	message = (struct weir_message){.kind = WEIR_MESSAGE_FLOW_MOVE};
+	message.move.family = 4;
+	message.move.deadline_ns = UINT64_MAX;
+	message.move.to = WEIR_BACKEND_NONE;
+	save_request(folder, "move-nobody", &message);
+	memset(message.bytes, 0xff, sizeof(message.bytes));
+	save_request(folder, "move-ones", &message);
+	message.move.family = 6;
+	save_request(folder, "move-ones-6", &message);
+}
+
 static void save_segment(const char *folder) {
 	struct seed seed = {.bytes = {0xf4}, .n = 1};
 
@@ -354,6 +391,7 @@ static void save_segment(const char *folder) {
 	FIELD("request-tail", 8, weir_control_box, request.tail, 3);
 	FIELD("response-head", 8, weir_control_box, response.head, 1000);
 	FIELD("samples-head", 8, weir_control_box, samples.head, UINT64_MAX);
+	save_requests(folder);
 	FIELD("identity-policies", 9, weir_identity_service, policies, UINT32_MAX);
 	FIELD("identity-state", 10, weir_identity_backend, state, UINT32_MAX);
 	FIELD("identity-service", 10, weir_identity_backend, service, 0xffff);
