@@ -20,10 +20,12 @@ import threading
 import time
 
 BYTES = 256
-PROBE, ANSWER = 1, 2
+PROBE, ANSWER, STEAL, STEAL_ANSWER = 1, 2, 3, 4
 HEADER = struct.Struct("!4sBBH")
 PROBE_FIELDS = struct.Struct("!QQ16sQQIII")
 ANSWER_FIELDS = struct.Struct("!QQ16sQIIQQQQQQIIIIIIIIBB32s")
+STEAL_FIELDS = struct.Struct("!QQQQ16sI16s16sIIB")
+STEAL_ANSWER_FIELDS = struct.Struct("!QQQQ16s16sIIBB")
 WORDS = {"nothing": 0, "starting": 1, "ready": 2, "lame-duck": 3, "down": 4}
 FIELDS = ("service_time_ms", "service_count", "service_median_ms", "busy_time_ms", "busy_count",
           "requests_per_second", "errors_per_second", "utilization", "active_requests",
@@ -74,6 +76,7 @@ class Agent:
         self.word, self.serial, self.why = WORDS["ready"], 1, ""
         self.values = {}  # of FIELDS, as in the datagram
         self.balancers, self.silent = {}, False
+        self.steal = None  # called with each steal request and where it came from
 
     def answer(self, balancer, /, unasked=False, key=None, **over):
         """A datagram; over: fields that are to be other than they should."""
@@ -95,9 +98,20 @@ class Agent:
             at.get("max_active_flows", 0), at["word"], int(unasked), at["why"].encode())
         return seal(ANSWER, number, secret, fields)
 
+    def steal_answer(self, request, result, **over):
+        """A datagram that answers a steal request; over: fields that are to be other."""
+        at = {**request, **over}
+        return seal(STEAL_ANSWER, *self.key, STEAL_ANSWER_FIELDS.pack(
+            at["agent"], at["balancer"], at["id"], int((time.monotonic() - self.started) * 1000),
+            at["client"], at["vip"], at["client_port"], at["vip_port"], at["protocol"], result))
+
     def receive(self, data, address):
         """Take a probe and answer it. Returns its balancer, or None."""
         opened = open_sealed(data, dict([self.key]))
+        if opened is not None and opened[0] == STEAL and self.steal is not None:
+            names = ("balancer", "id", "agent", "deadline_ms", "recipient", "recipient_port",
+                     "client", "vip", "client_port", "vip_port", "protocol")
+            self.steal(dict(zip(names, STEAL_FIELDS.unpack_from(opened[2]))), address)
         if opened is None or opened[0] != PROBE:
             return None
         (number, sequence, challenge, _, _, interval_ms, heard,

@@ -17,6 +17,7 @@ from lab import BACKENDS, HERE, PYTHON, VIP4, service
 from id_server import PORT
 from netns import wait_for
 from scenario import scenario
+from scenarios_agents import agents
 
 AGENT = {"interval_ms": 100, "inactive_interval_ms": 100, "timeout_ms": 80}
 BACKLOG = 8
@@ -248,3 +249,94 @@ def steals_survive_kills(lab):
                 (each.get("report") or {}).get("accept_queue_limit") and not each["at_limit"]
                 for each in lab.backends("ids")), 15)
         assert moved > 0, "nothing was stolen"
+
+
+class Liar:
+    """The agent of the stopped server: says that its queue is full, and answers as `mode` says."""
+    NOTHING, RUNNING = 1, 3
+
+    def __init__(self, lab, serving_agent):
+        self.lab, self.agent, self.mode = lab, serving_agent.agent, "never"
+        self.requests, self.later, self.killed = 0, [], False
+        self.agent.values = {"accept_queue": BACKLOG + 1, "accept_queue_limit": BACKLOG}
+        self.agent.steal = self.asked
+
+    def asked(self, request, address):
+        self.requests += 1
+        answers = {"never": [], "refused": [(self.RUNNING, {})],
+                   "wrong id": [(self.NOTHING, {"id": request["id"] + 1000})],
+                   "wrong flow": [(self.NOTHING, {"client_port": request["client_port"] ^ 1})],
+                   "wrong agent": [(self.NOTHING, {"agent": request["agent"] ^ 2})],
+                   "wrong balancer": [(self.NOTHING, {"balancer": request["balancer"] ^ 2})],
+                   "late": []}.get(self.mode, [(self.NOTHING, {})])
+        if self.mode == "late":
+            self.later.append((self.agent.steal_answer(request, self.NOTHING), address))
+        if self.mode == "asker dies" and not self.killed:
+            self.kill()
+        for result, over in answers:
+            for _ in range(3 if self.mode == "three times" else 1):
+                self.agent.sock.sendto(self.agent.steal_answer(request, result, **over), address)
+        if self.mode == "told dies" and not self.killed:
+            self.kill()
+
+    def kill(self):
+        self.killed = True
+        self.lab.programs["control"].kill()
+
+    def send_later(self):
+        for datagram, address in self.later:
+            self.agent.sock.sendto(datagram, address)
+        self.later = []
+
+
+def steal_counts(lab):
+    [row] = lab.api("flow.steals", service="ids")["services"]
+    return row
+
+
+@scenario(services=[ids(steal=STEAL)], start=False, seconds=300)
+def steals_take_one_true_answer(lab):
+    """Late, repeated and wrong confirms, and a control that dies in between, move nobody twice"""
+    for number in NUMBERS:
+        lab.namespaces[f"b{number}"].sysctl(net__ipv4__tcp_syncookies=0)
+        start_ids(lab, number)
+    with agents(lab, NUMBERS) as told:
+        for number in NUMBERS:
+            told[number].agent.values = {"accept_queue": 0, "accept_queue_limit": BACKLOG}
+        liar = Liar(lab, told[1])
+        # An agent that stays silent is asked less and less often; one that refuses is not.
+        for mode in ("never", "late", "refused", "wrong id", "wrong flow", "refused",
+                     "wrong agent", "wrong balancer", "refused", "three times", "asker dies",
+                     "told dies"):
+            before, liar.requests, liar.mode, liar.killed = steal_counts(lab), 0, mode, False
+            refused = lab.api("stats.show")["agents"]["refused"]
+            # All begin while web-1 seems to have room, else it would get none of them.
+            told[1].agent.values["accept_queue"] = 0
+            wait_for("room", lambda: not lab.backend("web-1", "ids")["at_limit"], 10)
+            lab.programs["ids-1"].signal(signal.SIGSTOP)
+            clients = Clients(lab.client, 160, 0.04)
+            told[1].agent.values["accept_queue"] = BACKLOG + 1
+            if mode in ("asker dies", "told dies"):
+                wait_for("control killed", lambda: clients.run(0.02) and liar.killed, 20)
+                lab.start_control()
+                clients.run(20, Clients.all_connected)
+            elif mode == "three times":
+                clients.run(20, Clients.all_connected)
+                assert clients.all_connected(), figures(clients)
+            else:
+                wait_for(f"asked, {mode}", lambda: clients.run(0.02) and liar.requests > 0, 20)
+                clients.run(0.6)
+                liar.send_later()
+                clients.run(0.1)
+                assert steal_counts(lab)["moved"] == before["moved"], (mode, steal_counts(lab))
+            if mode in ("late", "wrong id", "wrong flow", "wrong agent", "wrong balancer",
+                        "three times"):
+                now = lab.api("stats.show")["agents"]["refused"]
+                name = {"wrong flow": "flow", "wrong balancer": "balancer"}.get(mode, "steal")
+                assert now[name] > refused[name], (mode, now)
+            liar.mode = "never"
+            lab.programs["ids-1"].signal(signal.SIGCONT)
+            clients.run(30)
+            check_served_once(lab, clients)
+            assert all(client.answer for client in clients.all), (mode, figures(clients))
+            clients.close()
