@@ -22,7 +22,7 @@
 
 #define WEIR_BUCKET_TICK_MS 100
 #define WEIR_BUCKET_TRIGGER 1.1 // times the mean load
-#define WEIR_BUCKET_SPARE 0.1 // of a worker's time
+#define WEIR_BUCKET_SPARE 0.05 // of a worker's time
 #define WEIR_BUCKET_MOVES 16u // asked for in a tick
 #define WEIR_BUCKET_REST_S 0.3 // three ticks
 #define WEIR_BUCKET_LIMIT_S 1.0 // a request without an end is given up

@@ -284,7 +284,7 @@ static void idle_machine_moves_nothing(void **state) {
 	struct sim *sim = sim_new(4);
 
 	(void)state;
-	skew(sim, 0.09, 0.9, 8);
+	skew(sim, 0.045, 0.9, 8);
 	assert_true(unevenness(sim) > 3);
 	sim_start(sim);
 	run_ms(sim, 5000);
