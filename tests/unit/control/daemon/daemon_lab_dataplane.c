@@ -406,6 +406,24 @@ void lab_dataplane_hang(struct lab_dataplane *dataplane, bool hang) {
 	pthread_mutex_unlock(&dataplane->lock);
 }
 
+static bool has_caught_up(const struct weir_reader *reader) {
+	uint64_t updates = __atomic_load_n(&reader->segment->news->updates, __ATOMIC_ACQUIRE);
+
+	return reader->scan == WEIR_READER_NO_SCAN && !reader->services_due &&
+	       reader->rows_seen == updates && reader->selections_seen == updates;
+}
+
+bool lab_dataplane_caught_up(struct lab_dataplane *dataplane) {
+	bool have = true;
+
+	pthread_mutex_lock(&dataplane->lock);
+	for (uint32_t worker = 0; worker < dataplane->segment->workers; worker++) {
+		have = have && has_caught_up(&dataplane->worker[worker].reader);
+	}
+	pthread_mutex_unlock(&dataplane->lock);
+	return have;
+}
+
 static struct choice choose_flow(struct lab_dataplane *dataplane, const uint8_t destination[16],
 	uint16_t port, uint32_t flow, uint64_t *ret_hash) {
 	static const uint8_t source[16] = {192, 0, 2, 77};

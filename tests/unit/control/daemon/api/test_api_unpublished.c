@@ -3,6 +3,7 @@
 // What cannot be published yet: the replies say so, and it is published as soon as it can be.
 #include "daemon_web.h"
 
+#include <signal.h>
 #include <stdio.h>
 
 #include "segment.h"
@@ -187,24 +188,46 @@ static void reload_takes_the_place_of_a_configuration_that_waits(void **state) {
 		"not-found");
 }
 
+// For a few ticks control has published nothing, and the workers have read all that it has.
+static bool is_at_rest(struct web *web) {
+	const struct weir_news *news = lab_dataplane_segment(web->dataplane)->news;
+	uint64_t before = __atomic_load_n(&news->updates, __ATOMIC_ACQUIRE);
+
+	wait_a_few_ticks();
+	return lab_dataplane_caught_up(web->dataplane) &&
+	       __atomic_load_n(&news->updates, __ATOMIC_ACQUIRE) == before;
+}
+
+// Write a reference that leads nowhere into the root of a service's selection.
+static void spoil_selection(struct weir_segment *rude, weir_ref bad) {
+	struct weir_news *news = rude->news;
+
+	__atomic_store_n(&rude->roots->selection[0], bad, __ATOMIC_RELEASE);
+	rude->updates->update[news->updates % WEIR_UPDATES] = weir_update(WEIR_UPDATE_SELECTION, 0);
+	__atomic_store_n(&news->updates, news->updates + 1, __ATOMIC_RELEASE);
+}
+
 // A table that somebody has spoilt is refused by the workers, built again by control, and logged
 // once for each worker.
 static void refused_table_is_built_again_and_logged_once(void **state) {
 	struct web *web = *state;
 	struct weir_segment *segment = lab_dataplane_segment(web->dataplane), *rude;
-	weir_ref before = segment->roots->selection[0];
-	struct weir_news *news;
+	weir_ref bad;
 
 	assert_int_equal(weir_segment_attach_own(segment, &rude), 0);
-	news = rude->news;
-	__atomic_store_n(&rude->roots->selection[0], before ^ 1ull << 40, __ATOMIC_RELEASE);
-	rude->updates->update[news->updates % WEIR_UPDATES] = weir_update(WEIR_UPDATE_SELECTION, 0);
-	__atomic_store_n(&news->updates, news->updates + 1, __ATOMIC_RELEASE);
+	LAB_UNTIL(is_at_rest(web));
+	assert_int_equal(kill(web->lab.control, SIGSTOP), 0);
+	bad = segment->roots->selection[0] ^ 1ull << 40;
+	spoil_selection(rude, bad);
+	LAB_UNTIL(weir_counter_read(&segment->refusals[0].refused) == 1 &&
+		  weir_counter_read(&segment->refusals[1].refused) == 1);
+	assert_int_equal(kill(web->lab.control, SIGCONT), 0);
 	LAB_UNTIL(times_logged(web, "refused the new selection of web") == 2);
 	LAB_UNTIL(weir_counter_read(&segment->refusals[0].refused) == 0 &&
 		  weir_counter_read(&segment->refusals[1].refused) == 0);
 	assert_int_equal(weir_counter_read(&segment->refusals[0].selections), 1);
-	assert_true(segment->roots->selection[0] != (before ^ 1ull << 40));
+	assert_int_equal(weir_counter_read(&segment->refusals[1].selections), 1);
+	assert_true(segment->roots->selection[0] != bad);
 	wait_a_few_ticks();
 	assert_int_equal(times_logged(web, "refused the new selection of web"), 2);
 	assert_int_equal(times_logged(web, "worker 0 refused the new selection of web"), 1);
