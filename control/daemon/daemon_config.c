@@ -8,6 +8,7 @@
 
 #define COLLECT_MS 50
 #define RETRY_NS 1000000000ull // without memory
+#define REASON_BYTES 320
 
 void weir_daemon_steer(struct weir_daemon *daemon) {
 	if (daemon->handover != NULL) {
@@ -194,6 +195,7 @@ void weir_daemon_log_warnings(
 static int plan_and_apply(struct weir_daemon *daemon, const char *file,
 	struct weir_reload_plan *plan, char *why, size_t why_bytes) {
 	int r = weir_reload_plan(daemon->reload, file, plan);
+	char reason[REASON_BYTES];
 
 	why[0] = '\0';
 	if (r < 0) {
@@ -203,9 +205,8 @@ static int plan_and_apply(struct weir_daemon *daemon, const char *file,
 				"user %s cannot read %s: grant the user or its group read access",
 				daemon->user, plan->file);
 		} else {
-			snprintf(why, why_bytes, "%s has %u error%s; nothing was changed",
-				plan->file != NULL ? plan->file : "the file", plan->errors.count,
-				plan->errors.count == 1 ? "" : "s");
+			snprintf(why, why_bytes, "%s; nothing was changed",
+				weir_reload_explain(plan, r, reason, sizeof(reason)));
 		}
 		return r;
 	}

@@ -166,6 +166,22 @@ void weir_reload_plan_fini(struct weir_reload_plan *plan) {
 	*plan = (struct weir_reload_plan){0};
 }
 
+const char *weir_reload_explain(
+	const struct weir_reload_plan *plan, int error, char *why, size_t why_bytes) {
+	const char *file = plan->file != NULL ? plan->file : "the file";
+
+	if (error == -ENOMEM) {
+		snprintf(why, why_bytes, "out of memory while reading %s; free some and try again",
+			file);
+	} else if (plan->errors.count == 0) {
+		snprintf(why, why_bytes, "cannot read %s: %s", file, strerror(-error));
+	} else {
+		snprintf(why, why_bytes, "%s has %u error%s", file, plan->errors.count,
+			plan->errors.count == 1 ? "" : "s");
+	}
+	return why;
+}
+
 void weir_reload_commit(struct weir_reload *reload, struct weir_reload_plan *plan) {
 	weir_config_free(reload->config);
 	weir_config_free(reload->as_read);

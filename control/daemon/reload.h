@@ -40,6 +40,10 @@ const char *weir_reload_file(const struct weir_reload *reload);
 int weir_reload_plan(
 	const struct weir_reload *reload, const char *file, struct weir_reload_plan *plan);
 void weir_reload_plan_fini(struct weir_reload_plan *plan);
+// Why there is no plan, in one line without an end: how many errors its file has, or that memory
+// was lacking. error: what weir_reload_plan returned. Returns why.
+const char *weir_reload_explain(
+	const struct weir_reload_plan *plan, int error, char *why, size_t why_bytes);
 
 // Make the plan's configuration the one in use. The former one is released: nothing may refer to
 // it any more, so tell the tables first.

@@ -32,14 +32,16 @@ static void answer_plan(struct weir_api_call *call, const struct weir_reload_pla
 
 void weir_api_config_diff(struct weir_daemon *daemon, struct weir_api_call *call) {
 	struct weir_reload_plan plan;
+	char why[320];
+	int r;
 
 	if (!check_path(call)) {
 		return;
 	}
-	if (weir_reload_plan(daemon->reload, weir_api_text(call, "path"), &plan) < 0) {
-		weir_api_fail_with(call, WEIR_API_REFUSED, "errors", json_errors(&plan),
-			"%s has %u error%s", plan.file != NULL ? plan.file : "the file",
-			plan.errors.count, plan.errors.count == 1 ? "" : "s");
+	r = weir_reload_plan(daemon->reload, weir_api_text(call, "path"), &plan);
+	if (r < 0) {
+		weir_api_fail_with(call, WEIR_API_REFUSED, "errors", json_errors(&plan), "%s",
+			weir_reload_explain(&plan, r, why, sizeof(why)));
 	} else {
 		answer_plan(call, &plan);
 	}

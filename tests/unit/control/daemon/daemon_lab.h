@@ -105,6 +105,7 @@ struct weir_segment *lab_dataplane_segment(struct lab_dataplane *dataplane);
 void lab_dataplane_hang(struct lab_dataplane *dataplane, bool hang);
 // Whether every worker has taken over all that is published, and looks through nothing.
 bool lab_dataplane_caught_up(struct lab_dataplane *dataplane);
+
 // --- buckets ---
 
 // What workers do with requests for buckets that they need not refuse.

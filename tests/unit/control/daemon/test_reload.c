@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "reload.h"
+#include "starved.h"
 
 #define SERVICE(weight) \
 	"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", \"protocol\": \"tcp\", " \
@@ -203,6 +204,37 @@ static void reload_create_reports_errors(void **state) {
 	weir_config_errors_fini(&errors);
 }
 
+// At every allocation of a plan, whose file also changes the dataplane's part: it is the memory,
+// and no error of the file.
+static void reload_without_memory_says_so(void **state) {
+	struct lab *lab = *state;
+	struct weir_reload_plan plan;
+	char why[256];
+	int r;
+
+	put(lab->file, CONFIG(", \"mtu\": 9000", "50"));
+	for (long n = 0;; n++) {
+		starved_after(n);
+		r = weir_reload_plan(lab->reload, NULL, &plan);
+		starved_after(-1);
+		if (r == 0) {
+			assert_true(n > 10);
+			break;
+		}
+		assert_int_equal(r, -ENOMEM);
+		weir_reload_explain(&plan, r, why, sizeof(why));
+		assert_ptr_equal(strstr(why, "out of memory while reading "), why);
+		weir_reload_plan_fini(&plan);
+	}
+	assert_int_equal(plan.difference.count, 2);
+	weir_reload_plan_fini(&plan);
+	put(lab->file, "{");
+	r = weir_reload_plan(lab->reload, NULL, &plan);
+	weir_reload_explain(&plan, r, why, sizeof(why));
+	assert_non_null(strstr(why, "weir.json has 1 error"));
+	weir_reload_plan_fini(&plan);
+}
+
 #define VIA(via) "\"health_check\": {\"type\": \"tcp\", \"via\": \"" via "\"},"
 #define WHY "\"data-path\" needs weir-control to be started with --data-path-checks"
 
@@ -265,6 +297,7 @@ int main(void) {
 		T(reload_keeps_the_dataplane_part_until_it_restarts),
 		T(reload_takes_the_place_of_the_instance),
 		T(reload_create_reports_errors),
+		T(reload_without_memory_says_so),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
