@@ -36,6 +36,21 @@ static void warn_weights(struct weir_json_reader *reader, const struct weir_json
 		"all weights are 0: the service gets no new flows; set a weight above 0");
 }
 
+// It is asked at the port of the VIP then, where the server listens and no agent does.
+static void warn_agent_check(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_config_service *service) {
+	const struct weir_config_health_check *check = &service->health_check;
+	const struct weir_json_place at = weir_json_place_member(place, "health_check");
+
+	if (check->type == WEIR_CHECK_AGENT_CHECK && check->port == 0) {
+		weir_json_warning(reader, &at,
+			"has type \"agent-check\" and no port: agents are asked at port %u, that "
+			"of "
+			"the service; add \"port\"",
+			weir_config_checked_bind(service)->port_first);
+	}
+}
+
 static int compare_addresses(const void *a, const void *b, void *list) {
 	const struct weir_config_backend *backends = list;
 	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
@@ -141,5 +156,6 @@ void weir_config_warn(struct weir_json_reader *reader, const struct weir_json_pl
 
 		warn_weights(reader, &place, &config->services[i]);
 		warn_addresses(reader, &place, &config->services[i]);
+		warn_agent_check(reader, &place, &config->services[i]);
 	}
 }

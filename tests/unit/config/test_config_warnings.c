@@ -70,6 +70,14 @@ static const struct expected cases[] = {
 	{SOURCE("10.0.0.0/24", "10.0.1.0"), ""},
 	{SOURCE("10.0.0.2", "10.0.0.3"), ""},
 	{SOURCE("10.0.0.0/24", "a00:1::"), ""}, // begins with the bytes of 10.0.0.1
+	// An agent-check at the port of the VIP, where the server listens.
+	{CONFIG(SEED, SERVICE("\n\"health_check\": {\"type\": \"agent-check\"},", BIND, BACKEND)),
+		"2:17: services[0].health_check: has type \"agent-check\" and no port: agents are "
+		"asked at port 80, that of the service; add \"port\"\n"},
+	{CONFIG(SEED, SERVICE("\"health_check\": {\"type\": \"agent-check\", \"port\": 9777},",
+			      BIND, BACKEND)),
+		""},
+	{CONFIG(SEED, SERVICE("\"health_check\": {\"type\": \"tcp\"},", BIND, BACKEND)), ""},
 	// In the order of the file.
 	{CONFIG("", SERVICE("", BIND,
 			    "\n" NAMED("a", "10.0.0.1", ", \"weight\": 0") ",\n" NAMED(
