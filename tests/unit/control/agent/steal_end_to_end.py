@@ -17,11 +17,9 @@ import struct
 import sys
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, HERE)
-import agent_end_to_end as base  # noqa: E402
-from agent_end_to_end import BACKEND, BACKEND6, KEYS, PORT, UDP_PORT, VIP, seal  # noqa: E402
-from netns import sh, wait_for  # noqa: E402
+import agent_lab as base
+from agent_lab import BACKEND, BACKEND6, KEYS, PORT, UDP_PORT, VIP, seal
+from netns import sh, wait_for
 
 CLIENT, CLIENT6 = "10.9.0.77", "2001:db8:9::77"  # addresses that no host has
 STEAL = struct.Struct("!QQQQ16sI16s16sIIB")
@@ -490,28 +488,5 @@ def steal_is_refused_while_cookies_may_be_out(lab):
 SCENARIOS = [scenario for name, scenario in list(globals().items())
              if name.startswith("steal_") and callable(scenario)]
 
-
-def main():
-    if os.geteuid() != 0:
-        print("needs root")
-        return 77
-    chosen = sys.argv[2:]
-    lab = Lab(os.path.abspath(sys.argv[1]))
-    try:
-        lab.build()
-        for scenario in SCENARIOS:
-            if chosen and scenario.__name__ not in chosen:
-                continue
-            print(scenario.__name__, flush=True)
-            scenario(lab)
-            lab.end()
-    finally:
-        for program in lab.programs:
-            print(f"--- {program.name}\n{program.tail()}")
-        lab.close()
-    print(f"{len(chosen) or len(SCENARIOS)} scenarios")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(base.run_scenarios(SCENARIOS, Lab))

@@ -1,0 +1,287 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""weir-agent run for real: its words, its drains, and what it refuses to do."""
+import contextlib
+import json
+import os
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+
+from agent_lab import BACKEND, PORT, finish, run_scenarios
+from netns import wait_for
+
+
+def agent_tells_every_balancer_at_once_until_it_has_heard(lab):
+    lab.start_agent()
+    deaf, prompt = lab.balancer(), lab.balancer()
+    deaf.ask(), prompt.ask()
+    deaf.ask(), prompt.ask()  # the second one says that the word was heard
+    assert all(b["heard"] for b in lab.status()["balancers"])
+    command = lab.start("lame-duck", lab.backend, lab.agent_binary, "lame-duck", "--interval",
+                        "20s", "--run-dir", lab.run_dir)
+    told = prompt.receive(2)
+    assert told["unasked"] and (told["word"], told["serial"]) == ("lame-duck", 2), told
+    assert prompt.ask()["serial"] == 2
+    prompt.ask()
+    times = []
+    for _ in range(6):
+        told = deaf.receive(2)
+        times.append(time.monotonic())
+        assert told["unasked"] and told["serial"] == 2
+    gaps = [b - a for a, b in zip(times, times[1:])]
+    for gap, expected in zip(gaps, (0.05, 0.1, 0.2, 0.4, 0.5)):
+        assert expected - 0.02 < gap < expected + 0.2, gaps
+    assert prompt.receive(0.1) is None, "told again though it has heard"
+    assert "1 of 2 balancers have heard" in command.tail() and command.alive(), command.tail()
+    deaf.ask(), deaf.ask()
+    assert command.process.wait(5) == 0, command.tail()
+    lab.command("ready")
+    assert prompt.receive(1)["word"] == "ready" and prompt.ask()["serial"] == 3
+
+
+def agent_forgets_a_silent_balancer(lab):
+    lab.start_agent()
+    balancer, other = lab.balancer(), lab.balancer()
+    balancer.interval_ms = 100
+    balancer.ask(), other.ask()
+    balancer.ask(), other.ask()  # the second one names the agent's process
+    wait_for("one left", lambda: len(lab.status()["balancers"]) == 1)
+    lab.command("lame-duck", "--interval", "0")
+    assert balancer.receive(0.3) is None and other.receive(0.3) is not None
+
+
+def agent_waits_for_the_last_connection(lab):
+    lab.start_agent("--port", str(PORT))
+    done = os.path.join(lab.dir, "done")
+    with lab.listen() as listener:
+        balancer = lab.balancer()
+        balancer.ask(), balancer.ask()
+        connections = [(lab.connect(), listener.accept()[0]) for _ in range(2)]
+        command = lab.start("lame-duck", lab.backend, lab.agent_binary, "lame-duck", "--interval",
+                            "20s", "--run-dir", lab.run_dir, "--then", f"touch {done}")
+        assert balancer.receive(2)["word"] == "lame-duck"
+        balancer.ask(), balancer.ask()
+        wait_for("2 left", lambda: "2 connections are left" in command.tail())
+        finish(*connections.pop())
+        wait_for("1 left", lambda: "1 connections are left" in command.tail())
+        assert command.alive() and not os.path.exists(done)
+        finish(*connections.pop())
+        assert command.process.wait(5) == 0 and os.path.exists(done), command.tail()
+
+
+def agent_runs_no_command_when_the_drain_is_called_off(lab):
+    lab.start_agent("--port", str(PORT))
+    done = os.path.join(lab.dir, "called-off")
+    with lab.listen() as listener:
+        connection = (lab.connect(), listener.accept()[0])
+        command = lab.start("lame-duck", lab.backend, lab.agent_binary, "lame-duck", "--interval",
+                            "20s", "--run-dir", lab.run_dir, "--then", f"touch {done}")
+        wait_for("1 left", lambda: "1 connections are left" in command.tail())
+        lab.command("ready")
+        assert command.process.wait(5) == 1, command.tail()
+        assert "ended by weir-agent ready" in command.tail() and not os.path.exists(done)
+        finish(*connection)
+
+
+def agent_stops_at_the_deadline(lab):
+    agent = lab.start_agent("--port", str(PORT), "--interval", "1s")
+    with lab.listen() as listener:
+        balancer = lab.balancer()
+        balancer.ask(), balancer.ask()
+        with lab.connect(), listener.accept()[0]:
+            start = time.monotonic()
+            agent.signal(signal.SIGTERM)
+            assert balancer.receive(1)["word"] == "lame-duck"
+            assert agent.process.wait(5) == 0, agent.tail()
+            assert 0.9 < time.monotonic() - start < 2.0
+    assert "drain: deadline" in agent.tail(), agent.tail()
+
+
+def agent_stops_when_all_is_served(lab):
+    agent = lab.start_agent("--port", str(PORT))
+    with lab.listen() as listener:
+        balancer = lab.balancer()
+        balancer.ask(), balancer.ask()
+        client, server = lab.connect(), listener.accept()[0]
+        agent.signal(signal.SIGTERM)
+        assert balancer.receive(1)["word"] == "lame-duck"
+        balancer.ask(), balancer.ask()
+        wait_for("serving", lambda: "drain: serving" in agent.tail())
+        finish(client, server)
+        assert agent.process.wait(5) == 0, agent.tail()
+    assert "drain: done" in agent.tail(), agent.tail()
+
+
+def forged_syn(port):
+    """A segment from an address that nobody has, with its pseudo header's checksum."""
+    source, target = socket.inet_aton("10.9.0.77"), socket.inet_aton(BACKEND)
+    segment = struct.pack("!HHIIBBHHH", port, PORT, port, 0, 5 << 4, 2, 1024, 0, 0)
+    words = struct.unpack("!16H", source + target + struct.pack("!HH", 6, len(segment)) + segment)
+    total = sum(words)
+    total = (total >> 16) + (total & 0xffff)
+    checksum = ~(total + (total >> 16)) & 0xffff
+    header = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 40, 0, 0, 64, 6, 0, source, target)
+    return header + segment[:16] + struct.pack("!H", checksum) + segment[18:]
+
+
+def half_open(lab):
+    return len(lab.backend.run("ss", "-Htn", "state", "syn-recv").splitlines())
+
+
+def agent_waits_for_no_flood_of_syns(lab):
+    agent = lab.start_agent("--port", str(PORT), "--interval", "60s")
+    with lab.listen():
+        balancer = lab.balancer()
+        balancer.ask(), balancer.ask()
+        with lab.client.inside():
+            raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
+        with raw:
+            for port in range(2000, 2040):
+                raw.sendto(forged_syn(port), (BACKEND, 0))
+        wait_for("half-open connections", lambda: half_open(lab) >= 30)
+        start = time.monotonic()
+        agent.signal(signal.SIGTERM)
+        assert balancer.receive(1)["word"] == "lame-duck"
+        balancer.ask(), balancer.ask()
+        assert agent.process.wait(10) == 0, agent.tail()
+        assert half_open(lab) >= 30
+        assert 1.5 < time.monotonic() - start < 4, time.monotonic() - start
+    assert "drain: done" in agent.tail(), agent.tail()
+
+
+def agent_stays_a_lame_duck_when_it_dies(lab):
+    agent = lab.start_agent("--warm-up", "true")
+    wait_for("ready", lambda: lab.status()["word"] == "ready")
+    lab.command("lame-duck", "--interval", "0")
+    agent.kill()
+    agent = lab.start_agent("--warm-up", "true")
+    balancer = lab.balancer()
+    wait_for("two probes after the warm-up", lambda: balancer.ask()["clock_ms"] > 300)
+    assert balancer.ask()["word"] == "lame-duck"
+    lab.command("ready")
+    assert balancer.receive()["word"] == "ready"
+    agent.kill()
+    agent = lab.start_agent()
+    assert lab.balancer().ask()["word"] == "ready"
+    lab.command("lame-duck", "--interval", "0")
+    agent.signal(signal.SIGTERM)
+    assert agent.process.wait(5) == 0  # in order: the next one begins anew
+    agent = lab.start_agent()
+    assert lab.status()["word"] == "ready"
+    agent.kill()
+
+
+def agent_that_was_stopped_begins_anew(lab):
+    """Though it had no time to drain: docker stop kills after ten seconds."""
+    agent = lab.start_agent("--port", str(PORT))
+    with lab.listen() as listener, lab.connect(), listener.accept()[0]:
+        agent.signal(signal.SIGTERM)
+        wait_for("the drain", lambda: lab.status()["drain"]["state"] == "serving")
+        agent.kill()
+        agent = lab.start_agent("--port", str(PORT))
+        assert lab.status()["word"] == "ready", agent.tail()
+
+
+def agent_is_starting_until_it_is_warm(lab):
+    warm = os.path.join(lab.dir, "warm")
+    lab.start_agent("--warm-up", f"until test -e {warm}; do sleep 0.05; done")
+    balancer = lab.balancer()
+    assert balancer.ask()["word"] == "starting"
+    balancer.ask()
+    with open(warm, "w", encoding="ascii"):
+        pass
+    told = balancer.receive(2)
+    assert told["unasked"] and told["word"] == "ready", told
+    os.remove(warm)
+
+
+def agent_stays_starting_when_the_warm_up_fails(lab):
+    agent = lab.start_agent("--warm-up", "exit 3")
+    wait_for("failure", lambda: "the command failed (exit 3" in agent.tail())
+    balancer = lab.balancer()
+    assert balancer.ask()["word"] == "starting"
+    balancer.ask()
+    lab.command("ready")
+    assert balancer.receive()["word"] == "ready"
+    assert balancer.ask()["word"] == "ready"
+
+
+def connections_that_cannot_be_counted_are_not_none(lab):
+    """A kernel without inet_diag: the drain lasts until its deadline."""
+    os.makedirs(lab.run_dir, exist_ok=True)
+    path = os.path.join(lab.run_dir, "agent.sock")
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(path)
+    drain = {"state": "serving", "left_ms": 900, "unheard": 0}
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen()
+
+        def serve():
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = listener.accept()
+                    with connection:
+                        connection.recv(512)
+                        connection.send(json.dumps({"word": "lame-duck", "drain": drain}).encode())
+        threading.Thread(target=serve, daemon=True).start()
+        assert "serving, 0 balancers have not heard, an unknown number of connections, 0.9 s" in \
+            lab.command("status")
+        command = lab.start("lame-duck", lab.backend, lab.agent_binary, "lame-duck", "--run-dir",
+                            lab.run_dir)
+        wait_for("progress", lambda: "an unknown number of connections are left" in command.tail())
+        drain["state"] = "deadline"
+        assert command.process.wait(5) == 0, command.tail()
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+def agent_says_what_is_wrong(lab):
+    os.chmod(lab.keys, 0o644)
+    for status, expected, *words in (
+            (1, "keys", "run", "--key-file", lab.keys, "--run-dir", lab.run_dir),
+            (1, "--key-file: there is no /nonexistent", "run", "--key-file", "/nonexistent"),
+            (3, "no weir-agent run answers", "status", "--run-dir", lab.run_dir),
+            (3, "no weir-agent run answers", "lame-duck", "--run-dir", lab.run_dir),
+            (2, "use weir-agent key generate", "key")):
+        program = lab.start("words", lab.backend, lab.agent_binary, *words)
+        assert program.process.wait(10) == status, (words, program.tail())
+        assert expected in program.tail(), (words, program.tail())
+    lab.write_keys(1)
+    planted = os.path.join(lab.dir, "planted")
+    os.mkdir(planted)
+    for mode, owner, expected in ((0o1777, 0, "is shared with all users"),
+                                  (0o755, 4242, "belongs to user 4242")):
+        os.chmod(planted, mode)
+        os.chown(planted, owner, 0)
+        program = lab.start("planted", lab.backend, lab.agent_binary, "run", "--key-file", lab.keys,
+                            "--run-dir", planted)
+        wait_for("the end", lambda p=program: not p.alive())
+        assert program.process.returncode == 1, program.tail()
+        assert expected in program.tail(), program.tail()
+    lonely = lab.start("lonely", lab.backend, "prlimit", "--nproc=1", lab.agent_binary, "run",
+                       "--key-file", lab.keys, "--run-dir", lab.run_dir, "--warm-up", "true")
+    assert lonely.process.wait(10) == 1, lonely.tail()  # it may not fork any more
+    assert "cannot start: " in lonely.tail(), lonely.tail()
+    first = lab.start_agent()
+    second = lab.start("second", lab.backend, lab.agent_binary, "run", "--key-file", lab.keys,
+                       "--run-dir", lab.run_dir)
+    assert second.process.wait(10) == 1, second.tail()
+    assert "UDP port 4777 is in use" in second.tail(), second.tail()
+    third = lab.start("third", lab.backend, lab.agent_binary, "run", "--key-file", lab.keys,
+                      "--run-dir", lab.run_dir, "--udp-port", "4778")
+    wait_for("the end", lambda: not third.alive())  # else nobody could talk to the first one
+    assert third.process.returncode == 1, third.tail()
+    assert f"another weir-agent uses {lab.run_dir}" in third.tail(), third.tail()
+    lab.command("lame-duck", "--interval", "0")
+    assert "lame-duck" in first.tail(), first.tail()
+
+
+SCENARIOS = [scenario for name, scenario in list(globals().items())
+             if name.startswith(("agent_", "connections_")) and callable(scenario)]
+
+if __name__ == "__main__":
+    sys.exit(run_scenarios(SCENARIOS))
