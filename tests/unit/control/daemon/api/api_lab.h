@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The server of the control socket in a thread, with a handler that echoes, and clients, which are
+// real sockets of the test.
+//
+// A call of a client may end with EINTR though no signal comes: from libuv 1.45 on a loop has an
+// io_uring, and the kernel interrupts the thread that made it when it takes it down, some time
+// after the loop of the test before was closed.
+#pragma once
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+
+#include "api.h"
+
+#define BIG_BYTES (8u << 20) // far beyond what a socket buffers
+#define DEADLINE_MS 10000
+
+// Commands: echo -> the request; big -> a very long answer; keep -> no answer until release;
+// later -> an answer a few turns on; rows -> a list of `n` numbers, as the member `list` of an
+// object with `head`, cancelled at the row `cancel`; fail -> an error with broken UTF-8 in its
+// text.
+struct server {
+	uv_loop_t loop;
+	uv_async_t stop;
+	uv_timer_t later;
+	struct weir_api *api;
+	struct weir_api_call *kept; // by command "keep", answered by "release"
+	unsigned int handled;
+	unsigned int rows, lists, lists_freed; // so far
+	bool closed;
+	pthread_t thread;
+	char dir[32];
+	char path[64];
+};
+
+int api_lab_setup(void **state); // *state is a struct server
+int api_lab_teardown(void **state);
+
+int client(const struct server *server); // connected
+// Returns false when the server has closed.
+bool put(int fd, const char *data, size_t bytes);
+void say(int fd, const char *text);
+// The same, but the server may be so far behind that it has as many clients as it takes.
+void say_if_let(int fd, const char *text);
+// One answer, or NULL at the end of the connection.
+json_t *hear(int fd);
+// Read an answer and compare its code ("ok" when there is none).
+void expect(int fd, const char *code);
+void expect_end(int fd);
+void expect_alive(const struct server *server);
+// The same after a crowd: until the last of it was seen to have gone, newcomers are refused.
+void expect_alive_soon(const struct server *server);

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Clients that are slow, many, idle, or gone, and one for whom there is no memory (A3, A4).
+#include "api_lab.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+static unsigned int *callocs_to_fail(void) {
+	static unsigned int count;
+
+	return &count;
+}
+
+void *__real_calloc(size_t count, size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+
+void *__wrap_calloc(size_t count, size_t bytes) {
+	unsigned int left = __atomic_load_n(callocs_to_fail(), __ATOMIC_RELAXED);
+
+	if (left > 0) {
+		__atomic_store_n(callocs_to_fail(), left - 1, __ATOMIC_RELAXED);
+		return NULL;
+	}
+	return __real_calloc(count, bytes);
+}
+
+// libuv takes no other connection while one waits to be accepted.
+static void a_client_that_found_no_memory_is_served_later(void **state) {
+	int fd;
+
+	__atomic_store_n(callocs_to_fail(), 2, __ATOMIC_RELAXED);
+	fd = client(*state);
+	say(fd, "{\"command\": \"echo\"}\n");
+	expect(fd, "ok");
+	assert_int_equal(__atomic_load_n(callocs_to_fail(), __ATOMIC_RELAXED), 0);
+	expect_alive(*state);
+	close(fd);
+}
+
+static void a3_slow_reader_does_not_hold_up_others(void **state) {
+	int slow[8];
+
+	for (int i = 0; i < 8; i++) {
+		slow[i] = client(*state);
+		say(slow[i], "{\"command\": \"big\"}\n");
+	}
+	for (int i = 0; i < 50; i++) {
+		expect_alive(*state);
+	}
+	expect(slow[0], "ok"); // not too slow: it gets everything
+	for (int i = 0; i < 8; i++) {
+		close(slow[i]);
+	}
+	expect_alive(*state);
+}
+
+static void a3_client_that_never_reads_is_cut_off(void **state) {
+	struct server *server = *state;
+	int fd = client(server);
+	struct timespec pause = {.tv_nsec = 50000000};
+	char byte;
+
+	say(fd, "{\"command\": \"big\"}\n");
+	while (__atomic_load_n(&server->handled, __ATOMIC_RELAXED) == 0) {
+		nanosleep(&pause, NULL);
+	}
+	assert_int_equal(weir_api_clients(server->api), 1);
+	for (int i = 0; weir_api_clients(server->api) != 0; i++) {
+		assert_true(i < (WEIR_API_ANSWER_MS + DEADLINE_MS) / 50);
+		nanosleep(&pause, NULL);
+	}
+	assert_int_equal(recv(fd, &byte, 1, 0), 1); // what was sent is there, then it ends
+	close(fd);
+}
+
+static void a3_too_many_clients_are_refused_while_all_are_busy(void **state) {
+	int fd[WEIR_API_CLIENTS + 4];
+
+	for (int i = 0; i < WEIR_API_CLIENTS; i++) {
+		fd[i] = client(*state);
+		say(fd[i], "{\"command\": \"echo\"}\n");
+		expect(fd[i], "ok");
+	}
+	for (int i = WEIR_API_CLIENTS; i < WEIR_API_CLIENTS + 4; i++) {
+		fd[i] = client(*state);
+		expect(fd[i], "refused");
+		expect_end(fd[i]);
+	}
+	for (int i = 0; i < WEIR_API_CLIENTS; i++) {
+		say(fd[i], "{\"command\": \"echo\"}\n");
+		expect(fd[i], "ok");
+		close(fd[i]);
+	}
+}
+
+static void a3_who_is_idle_makes_room_for_who_asks(void **state) {
+	int fd[WEIR_API_CLIENTS], newcomer;
+	struct timespec idle = {.tv_sec = WEIR_API_IDLE_MS / 1000, .tv_nsec = 100000000};
+
+	for (int i = 0; i < WEIR_API_CLIENTS; i++) {
+		fd[i] = client(*state);
+		say(fd[i], "{\"command\": \"echo\"}\n");
+		expect(fd[i], "ok");
+	}
+	nanosleep(&idle, NULL); // the time itself is what is tested
+	newcomer = client(*state);
+	say(newcomer, "{\"command\": \"echo\"}\n");
+	expect(newcomer, "ok");
+	close(newcomer);
+	assert_null(hear(fd[0])); // the first to come was idle for longest
+	for (int i = 0; i < WEIR_API_CLIENTS; i++) {
+		close(fd[i]);
+	}
+}
+
+static void a4_client_may_die_before_its_answer(void **state) {
+	for (int i = 0; i < 200; i++) {
+		int fd = client(*state);
+
+		say_if_let(fd,
+			i % 10 != 0 ? "{\"command\": \"later\"}\n" : "{\"command\": \"big\"}\n");
+		close(fd);
+	}
+	expect_alive_soon(*state);
+}
+
+static void a4_client_may_die_in_the_middle_of_a_line(void **state) {
+	for (int i = 0; i < 200; i++) {
+		int fd = client(*state);
+
+		say_if_let(fd, "{\"command\": \"ec");
+		close(fd);
+	}
+	expect_alive_soon(*state);
+}
+
+int main(void) {
+#define T(name) cmocka_unit_test_setup_teardown(name, api_lab_setup, api_lab_teardown)
+	const struct CMUnitTest tests[] = {
+		T(a_client_that_found_no_memory_is_served_later),
+		T(a3_slow_reader_does_not_hold_up_others),
+		T(a3_client_that_never_reads_is_cut_off),
+		T(a3_too_many_clients_are_refused_while_all_are_busy),
+		T(a3_who_is_idle_makes_room_for_who_asks),
+		T(a4_client_may_die_before_its_answer),
+		T(a4_client_may_die_in_the_middle_of_a_line),
+	};
+
+	signal(SIGPIPE, SIG_IGN); // as the daemon does
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
