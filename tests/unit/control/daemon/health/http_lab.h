@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What probes over HTTP and HTTPS are sent to: nginx, socat and openssl, in a network namespace of
+// the process. Needs root.
+#pragma once
+
+#include <string.h>
+
+#include "probe_lab.h"
+
+#define NGINX_PORT 8100
+#define TALKER_PORT 8101 // says something that is not HTTP
+#define SILENT_PORT 8102 // says nothing
+#define CLOSER_PORT 8103 // closes at once
+#define TLS_PORT 8104 // by name: web.example, else a certificate that is not trusted
+#define OLD_PORT 8105 // of web.example, but expired
+#define ADDRESS_PORT 8106 // certificate for the address 127.0.0.1
+#define GROUP_PORT 8107 // TLS with Diffie-Hellman in a group of its own, and nothing else
+
+struct lab {
+	char dir[64];
+	pid_t pids[5];
+};
+
+// Group set-up and tear-down: *state is a struct lab.
+int http_lab_start(void **state);
+int http_lab_stop(void **state);
+
+static inline struct weir_config_health_check check_of(const char *path) {
+	struct weir_config_health_check check = {
+		.type = WEIR_CHECK_HTTP,
+		.status_first = 200,
+		.status_last = 399,
+		.timeout_ms = 2000,
+	};
+
+	strcpy(check.path, path);
+	return check;
+}
+
+static inline struct result probe(
+	const char *address, uint16_t port, const struct weir_config_health_check *check) {
+	return probe_curl(address, port, check, 0);
+}
+
+static inline void expect(const char *address, uint16_t port,
+	const struct weir_config_health_check *check, enum weir_probe_outcome outcome,
+	const char *detail) {
+	probe_expect(address, port, check, outcome, detail, check->path);
+}

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// HTTPS probes against nginx and openssl: certificates, names, authorities.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "http_lab.h"
+
+static struct weir_config_health_check tls_check_of(const struct lab *lab, const char *path) {
+	struct weir_config_health_check check = check_of(path);
+
+	check.type = WEIR_CHECK_HTTPS;
+	check.verify = true;
+	snprintf(check.ca_file, sizeof(check.ca_file), "%s/ca.pem", lab->dir);
+	return check;
+}
+
+static void https_probe_verifies_the_certificate(void **state) {
+	static const char *const addresses[] = {"127.0.0.1", "::1"};
+
+	for (int i = 0; i < 2; i++) {
+		struct weir_config_health_check check = tls_check_of(*state, "/name");
+
+		strcpy(check.server_name, "web.example");
+		expect(addresses[i], TLS_PORT, &check, WEIR_PROBE_PASSED, "HTTP 200");
+		strcpy(check.server_name, "other.example"); // trusted by nobody
+		expect(addresses[i], TLS_PORT, &check, WEIR_PROBE_FAILED,
+			"SSL certificate problem: self-signed certificate");
+		check.verify = false;
+		check.ca_file[0] = '\0';
+		expect(addresses[i], TLS_PORT, &check, WEIR_PROBE_PASSED, "HTTP 201");
+		check.verify = true; // by the system's authorities
+		strcpy(check.server_name, "web.example");
+		expect(addresses[i], TLS_PORT, &check, WEIR_PROBE_FAILED,
+			"SSL certificate problem: unable to get local issuer certificate");
+	}
+}
+
+// A group may be so large that one check takes a second of CPU.
+static void https_probe_uses_no_group_of_the_server(void **state) {
+	struct weir_config_health_check check = tls_check_of(*state, "/");
+	struct result result;
+
+	check.verify = false;
+	result = probe("127.0.0.1", GROUP_PORT, &check);
+	assert_int_equal(result.outcome, WEIR_PROBE_FAILED);
+	assert_non_null(strstr(result.detail, "handshake failure"));
+}
+
+static void https_probe_verifies_the_name(void **state) {
+	struct weir_config_health_check check = tls_check_of(*state, "/name");
+	struct result result;
+
+	strcpy(check.server_name, "alias.example"); // has the certificate of web.example
+	result = probe("127.0.0.1", TLS_PORT, &check);
+	assert_int_equal(result.outcome, WEIR_PROBE_FAILED);
+	assert_non_null(strstr(result.detail, "matches target host name 'alias.example'"));
+	strcpy(check.server_name, "");
+	strcpy(check.host, "web.example:8443"); // the port is not part of the name
+	expect("127.0.0.1", TLS_PORT, &check, WEIR_PROBE_PASSED, "HTTP 200");
+	// Without any name the address is verified, which is in the first certificate of the port.
+	strcpy(check.host, "");
+	expect("127.0.0.1", ADDRESS_PORT, &check, WEIR_PROBE_PASSED, "HTTP 204");
+	expect("::1", ADDRESS_PORT, &check, WEIR_PROBE_FAILED,
+		"SSL: no alternative certificate subject name matches target host name '::1'");
+}
+
+static void https_probe_fails_on_an_expired_certificate(void **state) {
+	struct weir_config_health_check check = tls_check_of(*state, "/");
+
+	strcpy(check.server_name, "web.example");
+	expect("127.0.0.1", OLD_PORT, &check, WEIR_PROBE_FAILED,
+		"SSL certificate problem: certificate has expired");
+	check.verify = false;
+	expect("127.0.0.1", OLD_PORT, &check, WEIR_PROBE_PASSED, "HTTP 204");
+}
+
+static void https_probe_fails_on_what_is_not_tls(void **state) {
+	struct weir_config_health_check check = tls_check_of(*state, "/");
+	struct result result;
+
+	check.timeout_ms = 300;
+	result = probe("127.0.0.1", NGINX_PORT, &check);
+	assert_int_equal(result.outcome, WEIR_PROBE_FAILED);
+	assert_non_null(strstr(result.detail, "wrong version number"));
+	expect("127.0.0.1", SILENT_PORT, &check, WEIR_PROBE_FAILED, "timeout after 300 ms");
+	expect("127.0.0.1", 9, &check, WEIR_PROBE_FAILED, "connection refused");
+}
+
+// A file of authorities that cannot be read is no fault of the backends.
+static void https_probe_without_its_authorities_is_unknown(void **state) {
+	struct weir_config_health_check check = tls_check_of(*state, "/");
+
+	strcpy(check.ca_file, "/nonexistent/ca.pem");
+	expect("127.0.0.1", TLS_PORT, &check, WEIR_PROBE_UNKNOWN,
+		"cannot read the authorities in /nonexistent/ca.pem");
+}
+
+// Checks of several services, which share an engine: one after the other, each again and again.
+struct turn {
+	struct weir_config_health_check check;
+	enum weir_probe_outcome outcome;
+	const char *detail;
+};
+
+static struct turn turn_of(const struct lab *lab, const char *authorities, bool verify,
+	enum weir_probe_outcome outcome, const char *detail) {
+	struct turn turn = {
+		.check = tls_check_of(lab, "/name"), .outcome = outcome, .detail = detail};
+
+	strcpy(turn.check.server_name, "web.example");
+	snprintf(turn.check.ca_file, sizeof(turn.check.ca_file), "%s/%s", lab->dir, authorities);
+	turn.check.verify = verify;
+	return turn;
+}
+
+static void take_turns(const struct turn *turns, uint32_t count, uint32_t rounds) {
+	struct weir_health_curl *curl;
+	uv_loop_t loop;
+
+	uv_loop_init(&loop);
+	assert_int_equal(weir_health_curl_create(&loop, &curl), 0);
+	for (uint32_t i = 0; i < rounds * count; i++) {
+		const struct turn *turn = &turns[i % count];
+		struct result result = {0};
+		struct weir_probe_params params = {
+			.address = watch_lab_address("127.0.0.1"),
+			.port = TLS_PORT,
+			.check = &turn->check,
+			.done = probe_done,
+			.context = &result,
+		};
+		struct weir_health_http *http;
+
+		assert_int_equal(weir_health_http_start(curl, &params, &http), 0);
+		watch_lab_run(&loop, probe_has_result, &result, 5000, turn->detail);
+		if (result.outcome != turn->outcome || strcmp(result.detail, turn->detail) != 0) {
+			fail_msg("turn %u: %d \"%s\" instead of %d \"%s\"", i, result.outcome,
+				result.detail, turn->outcome, turn->detail);
+		}
+	}
+	weir_health_curl_free(curl);
+	watch_lab_close(&loop);
+}
+
+static void https_probes_of_two_authorities_are_kept_apart(void **state) {
+	static const char stranger[] =
+		"SSL certificate problem: unable to get local issuer certificate";
+	const struct turn turns[] = {
+		turn_of(*state, "ca.pem", true, WEIR_PROBE_PASSED, "HTTP 200"),
+		turn_of(*state, "other.pem", true, WEIR_PROBE_FAILED, stranger),
+		turn_of(*state, "other.pem", false, WEIR_PROBE_PASSED, "HTTP 200"),
+		turn_of(*state, "both.pem", true, WEIR_PROBE_PASSED, "HTTP 200"),
+		turn_of(*state, "other.pem", true, WEIR_PROBE_FAILED, stranger),
+	};
+
+	take_turns(turns, 5, 5);
+}
+
+// Who does not verify needs no authorities, and leaves none behind for who does.
+static void https_probes_that_do_not_verify_are_kept_apart(void **state) {
+	struct turn turns[] = {
+		turn_of(*state, "absent.pem", false, WEIR_PROBE_PASSED, "HTTP 200"),
+		turn_of(*state, "absent.pem", true, WEIR_PROBE_UNKNOWN, ""),
+		turn_of(*state, "web.pem", false, WEIR_PROBE_PASSED, "HTTP 200"),
+		turn_of(*state, "web.pem", true, WEIR_PROBE_PASSED, "HTTP 200"), // itself
+	};
+	char detail[128];
+
+	snprintf(detail, sizeof(detail), "cannot read the authorities in %.60s",
+		turns[1].check.ca_file);
+	turns[1].detail = detail;
+	take_turns(turns, 2, 5);
+	take_turns(turns + 2, 2, 5);
+}
+
+// Those of a service are not read again because another service has others.
+static void https_probes_read_authorities_once(void **state) {
+	const struct turn alone[] = {
+		turn_of(*state, "many.pem", true, WEIR_PROBE_PASSED, "HTTP 200"),
+		turn_of(*state, "many.pem", true, WEIR_PROBE_PASSED, "HTTP 200"),
+	};
+	const struct turn mixed[] = {
+		alone[0], turn_of(*state, "ca.pem", true, WEIR_PROBE_PASSED, "HTTP 200")};
+	clock_t began = clock(), between;
+	double once, by_turns;
+
+	take_turns(alone, 2, 20);
+	between = clock();
+	take_turns(mixed, 2, 20);
+	once = (double)(between - began) / CLOCKS_PER_SEC;
+	by_turns = (double)(clock() - between) / CLOCKS_PER_SEC;
+	print_message("%.3f s of CPU with one file, %.3f s with two\n", once, by_turns);
+	assert_true(by_turns < 3 * once);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(https_probe_verifies_the_certificate),
+		cmocka_unit_test(https_probe_verifies_the_name),
+		cmocka_unit_test(https_probe_uses_no_group_of_the_server),
+		cmocka_unit_test(https_probe_fails_on_an_expired_certificate),
+		cmocka_unit_test(https_probe_fails_on_what_is_not_tls),
+		cmocka_unit_test(https_probe_without_its_authorities_is_unknown),
+		cmocka_unit_test(https_probes_of_two_authorities_are_kept_apart),
+		cmocka_unit_test(https_probes_that_do_not_verify_are_kept_apart),
+		cmocka_unit_test(https_probes_read_authorities_once),
+	};
+
+	return cmocka_run_group_tests(tests, http_lab_start, http_lab_stop);
+}
