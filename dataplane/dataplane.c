@@ -15,7 +15,7 @@
 #include <rte_lcore.h>
 
 #include "device_watch.h"
-#include "distributor.h"
+#include "distribution.h"
 #include "eal.h"
 #include "netdev.h"
 #include "peers.h"
@@ -43,7 +43,8 @@ struct weir_dataplane {
 	struct weir_port_statistics statistics[WEIR_PORTS_MAX];
 	struct weir_port port[WEIR_PORTS_MAX];
 	struct weir_port_info info[WEIR_PORTS_MAX];
-	struct weir_distributor *distributor[WEIR_PORTS_MAX]; // NULL = not needed
+	struct weir_distributed_port distributed[WEIR_PORTS_MAX];
+	struct weir_distribution distribution;
 	struct weir_peers *peers; // NULL = not needed
 	struct weir_buffers buffers;
 	struct weir_handover offer;
@@ -236,6 +237,21 @@ static void connect_ports(struct weir_dataplane *dataplane) {
 
 // --- segment and pipelines ----------------------------------------------------------------
 
+// Which ports the software distributor spreads. Returns whether flows are in buckets.
+static enum weir_bucketing plan_distribution(struct weir_dataplane *dataplane) {
+	for (uint32_t p = 0; p < dataplane->ports; p++) {
+		const struct weir_device *wire = &dataplane->device[dataplane->port[p].wire];
+
+		dataplane->distributed[p] = (struct weir_distributed_port){
+			.distributed =
+				dataplane->workers > 1 && (!wire->spreads || wire->rx_queues == 1),
+			.owner = owner_of(dataplane, wire),
+			.socket = rte_eth_dev_socket_id(wire->id)};
+	}
+	return weir_distribution_bucketing(dataplane->distributed, dataplane->ports,
+		dataplane->workers, weir_pipelines_may_share(dataplane->config));
+}
+
 static int create_segment(struct weir_dataplane *dataplane) {
 	const struct weir_config *config = dataplane->config;
 	struct weir_segment_params params = {
@@ -246,6 +262,7 @@ static int create_segment(struct weir_dataplane *dataplane) {
 		.heap_bytes = config->segment.heap_bytes,
 		.tsc_hz = rte_get_tsc_hz(),
 		.hash_seed = config->instance.hash_seed,
+		.bucketing = plan_distribution(dataplane),
 		.huge_pages = config->segment.huge_pages,
 		.port_info = dataplane->info,
 	};
@@ -275,25 +292,15 @@ static int create_segment(struct weir_dataplane *dataplane) {
 	return 0;
 }
 
-// The software distributor spreads the packets of the port.
-static bool is_distributed(const struct weir_dataplane *dataplane, uint32_t p) {
-	const struct weir_device *wire = &dataplane->device[dataplane->port[p].wire];
-
-	return dataplane->workers > 1 && (!wire->spreads || wire->rx_queues == 1);
-}
-
 static int create_pipelines(struct weir_dataplane *dataplane) {
 	struct weir_pipelines_params params = {
 		.config = dataplane->config,
 		.segment = dataplane->segment,
 		.log = dataplane->log,
 		.any_mac_ports = dataplane->any_mac_ports,
-		.bucketed = weir_pipelines_may_share(dataplane->config),
+		.bucketed = dataplane->segment->bucketing == WEIR_BUCKETING_YES,
 	};
 
-	for (uint32_t p = 0; p < dataplane->ports; p++) {
-		params.bucketed = params.bucketed && is_distributed(dataplane, p);
-	}
 	if (params.bucketed) {
 		weir_log_write(dataplane->log, WEIR_LOG_INFO,
 			"%u workers share one flow table, in %u buckets", dataplane->workers,
@@ -303,23 +310,6 @@ static int create_pipelines(struct weir_dataplane *dataplane) {
 }
 
 // --- workers ------------------------------------------------------------------------------
-
-static int create_distributors(struct weir_dataplane *dataplane) {
-	for (uint32_t p = 0; p < dataplane->ports; p++) {
-		const struct weir_device *wire = &dataplane->device[dataplane->port[p].wire];
-		int r;
-
-		if (!is_distributed(dataplane, p)) {
-			continue;
-		}
-		r = weir_distributor_create(p, dataplane->workers, owner_of(dataplane, wire),
-			rte_eth_dev_socket_id(wire->id), &dataplane->distributor[p]);
-		if (r < 0) {
-			return r;
-		}
-	}
-	return 0;
-}
 
 static int create_workers(struct weir_dataplane *dataplane) {
 	for (uint32_t w = 0; w < dataplane->workers; w++) {
@@ -338,12 +328,15 @@ static int create_workers(struct weir_dataplane *dataplane) {
 		if (r < 0) {
 			return r;
 		}
+		if (dataplane->distribution.moves != NULL) {
+			weir_worker_join_moves(dataplane->worker[w], dataplane->distribution.moves);
+		}
 	}
 	return 0;
 }
 
 static int add_device_sources(struct weir_dataplane *dataplane, const struct weir_device *device) {
-	const struct weir_distributor *distributor = dataplane->distributor[device->port];
+	struct weir_distributor *distributor = dataplane->distribution.distributor[device->port];
 	uint32_t owner = owner_of(dataplane, device);
 	int r = 0;
 
@@ -383,7 +376,7 @@ static int connect_peers(struct weir_dataplane *dataplane) {
 	int r = 0;
 
 	for (uint32_t p = 0; p < dataplane->ports; p++) {
-		spreading += dataplane->distributor[p] == NULL;
+		spreading += dataplane->distribution.distributor[p] == NULL;
 	}
 	if (workers < 2 || spreading == 0) {
 		return 0;
@@ -425,7 +418,8 @@ static int make_workers(struct weir_dataplane *dataplane) {
 	r = weir_transmit_create(dataplane->device, owner, dataplane->devices, dataplane->workers,
 		&dataplane->transmit);
 	if (r == 0) {
-		r = create_distributors(dataplane);
+		r = weir_distribution_create(dataplane->segment, dataplane->distributed,
+			dataplane->pipelines.parcel, &dataplane->distribution);
 	}
 	if (r == 0) {
 		r = create_workers(dataplane);
@@ -494,9 +488,9 @@ void weir_dataplane_close(struct weir_dataplane *dataplane) {
 	for (uint32_t w = 0; w < dataplane->workers; w++) {
 		weir_worker_free(dataplane->worker[w]);
 	}
+	weir_distribution_free(&dataplane->distribution);
 	weir_pipelines_free(&dataplane->pipelines);
 	for (uint32_t p = 0; p < dataplane->ports; p++) {
-		weir_distributor_free(dataplane->distributor[p]);
 		if (dataplane->offer.vip_map_fd[p] >= 0) {
 			close(dataplane->offer.vip_map_fd[p]);
 		}

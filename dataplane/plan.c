@@ -12,6 +12,7 @@
 
 #include "distributor.h"
 #include "fragment_table.h"
+#include "moves.h"
 #include "netdev.h"
 #include "options.h"
 #include "peers.h"
@@ -217,7 +218,8 @@ static uint32_t travelling_buffers(const struct weir_plan *plan) {
 			buffers += (plan->workers - 1) * WEIR_TX_RING;
 		}
 		if (i == 0 && plan->workers > 1) {
-			buffers += plan->workers * WEIR_PEER_RING;
+			buffers += plan->workers *
+				   MAX(WEIR_PEER_RING, WEIR_HOLD_PACKETS); // never both
 		}
 		if (plan->workers > 1 && !plan->device[i].exception) {
 			buffers += (plan->workers - 1) * WEIR_DISTRIBUTOR_RING;
@@ -265,7 +267,7 @@ static int plan_pools(struct weir_plan *plan, char *why, size_t why_bytes) {
 static uint64_t ring_bytes(const struct weir_plan *plan) {
 	return (uint64_t)plan->devices * (plan->workers - 1) *
 		       (RING_BYTES(WEIR_TX_RING) + RING_BYTES(WEIR_DISTRIBUTOR_RING)) +
-	       plan->workers * RING_BYTES(WEIR_PEER_RING);
+	       plan->workers * (RING_BYTES(WEIR_PEER_RING) + sizeof(struct weir_mover));
 }
 
 // Whether the workers share a flow memory is known when the devices are open.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "worker.h"
+#include "worker_private.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -16,7 +16,6 @@
 
 #include "flow.h"
 #include "flow_query.h"
-#include "segment.h"
 
 _Static_assert(WEIR_DISTRIBUTOR_BUCKETS == WEIR_FLOW_PARTS, "a bucket is a part of the flows");
 
@@ -28,222 +27,28 @@ _Static_assert(WEIR_DISTRIBUTOR_BUCKETS == WEIR_FLOW_PARTS, "a bucket is a part 
 #define SLEEP_FIRST_NS 8000
 #define SLEEP_LAST_NS 100000
 
-// Packets of a burst that go to one device, with the place of their verdicts.
-struct batch {
-	uint16_t count;
-	struct rte_mbuf *pkts[WEIR_BURST];
-	const struct weir_verdict *verdict[WEIR_BURST];
-};
-
-struct weir_worker {
-	const struct weir_segment *segment;
-	struct weir_worker_counters *counters;
-	struct weir_pipeline *pipeline;
-	const struct weir_transmit *transmit;
-	const struct weir_port *ports;
-	uint32_t ports_count;
-	uint32_t index;
-	enum weir_config_idle idle;
-	bool stop; // written by another thread
-	struct weir_clock clock;
-	uint64_t now_ns;
-	uint32_t idle_turns;
-	uint16_t sources;
-	uint16_t outlets;
-	struct weir_source source[WEIR_SOURCES_MAX];
-	struct weir_outlet *outlet[WEIR_DEVICES_MAX * WEIR_WORKERS_MAX];
-	struct weir_verdict verdicts[WEIR_BURST];
-	struct rte_ring *next; // to the next worker; NULL = nothing is offered
-	struct batch to_device[WEIR_DEVICES_MAX];
-	struct batch to_worker[WEIR_WORKERS_MAX];
-};
-
-// --- counting -----------------------------------------------------------------------------
-
-// Count packets that no pipeline counts.
-static void count_received(struct weir_worker *worker, uint32_t packets, uint64_t bytes) {
-	weir_counter_add(&worker->counters->rx_packets, packets);
-	weir_counter_add(&worker->counters->rx_bytes, bytes);
-}
-
-static void count_dropped(
-	struct weir_worker *worker, enum weir_drop_reason reason, uint32_t packets) {
-	weir_counter_add(&worker->counters->dropped, packets);
-	weir_counter_add(&worker->counters->drops[reason], packets);
-}
-
-static uint64_t bytes_of(struct rte_mbuf *const *pkts, uint32_t n) {
-	uint64_t bytes = 0;
-
-	for (uint32_t i = 0; i < n; i++) {
-		bytes += pkts[i]->pkt_len;
-	}
-	return bytes;
-}
-
-static void count_sent(struct weir_worker *worker, uint32_t packets, uint64_t bytes) {
-	weir_counter_add(&worker->counters->tx_packets, packets);
-	weir_counter_add(&worker->counters->tx_bytes, bytes);
-}
-
-// --- sending ------------------------------------------------------------------------------
-
-static const struct weir_path *path_to(const struct weir_worker *worker, uint8_t device) {
-	return &worker->transmit->path[device][worker->index];
-}
-
-static void undelivered(struct weir_worker *worker, struct rte_mbuf *m,
-	const struct weir_verdict *verdict, enum weir_drop_reason reason) {
-	weir_pipeline_undelivered(worker->pipeline, m, verdict, reason);
-	rte_pktmbuf_free(m);
-}
-
-// Send a batch. All its packets are of one kind: a device is either a port or a way to the kernel.
-static void flush(struct weir_worker *worker, uint8_t device) {
-	struct batch *batch = &worker->to_device[device];
-	bool kernel = batch->verdict[0]->action == WEIR_ACTION_KERNEL;
-	uint64_t bytes = bytes_of(batch->pkts, batch->count);
-	uint16_t sent = weir_path_send(path_to(worker, device), batch->pkts, batch->count);
-
-	for (uint16_t i = sent; unlikely(i < batch->count); i++) {
-		bytes -= batch->pkts[i]->pkt_len;
-		undelivered(worker, batch->pkts[i], batch->verdict[i],
-			kernel ? WEIR_DROP_EXCEPTION_FULL : WEIR_DROP_TX_FULL);
-	}
-	if (likely(!kernel)) {
-		count_sent(worker, sent, bytes);
-	}
-	batch->count = 0;
-}
-
-// The device that a verdict sends a packet to, or WEIR_NO_DEVICE.
-static uint8_t device_of(
-	const struct weir_worker *worker, const struct weir_verdict *verdict, uint8_t in_port) {
-	if (unlikely(verdict->action == WEIR_ACTION_KERNEL)) {
-		return worker->ports[in_port].exception;
-	}
-	return verdict->port < worker->ports_count ? worker->ports[verdict->port].wire
-						   : WEIR_NO_DEVICE;
-}
-
-// Free a packet for the kernel whose port has no exception device.
-static void no_way_to_kernel(struct weir_worker *worker, struct rte_mbuf *m,
-	const struct weir_verdict *verdict, uint8_t in_port) {
-	if (worker->ports[in_port].kernel_has_copy) {
-		rte_pktmbuf_free(m);
-		return;
-	}
-	undelivered(worker, m, verdict, WEIR_DROP_NO_EXCEPTION_PORT);
-}
-
-// Free a packet, or give it to the next worker, which may know its flow.
-static void drop_or_offer(
-	struct weir_worker *worker, struct rte_mbuf *m, const struct weir_verdict *verdict) {
-	_Static_assert(WEIR_ACTION_OFFER == WEIR_ACTION_DROP + 1, "the last two");
-	if (likely(verdict->action == WEIR_ACTION_DROP)) {
-		rte_pktmbuf_free(m);
-	} else if (worker->next != NULL && rte_ring_sp_enqueue(worker->next, m) == 0) {
-		weir_counter_add(&worker->counters->handed_over, 1);
-	} else {
-		undelivered(worker, m, verdict, WEIR_DROP_HANDOFF_FULL);
-	}
-}
-
-// Carry out the verdicts of a burst, at most WEIR_BURST: sorted by device, in order within each.
-static void deliver(struct weir_worker *worker, struct rte_mbuf **pkts,
-	const struct weir_verdict *verdicts, uint16_t n, uint8_t in_port) {
-	uint8_t touched[WEIR_DEVICES_MAX];
-	unsigned int devices = 0;
-
-	for (uint16_t i = 0; i < n; i++) {
-		const struct weir_verdict *verdict = &verdicts[i];
-		struct batch *batch;
-		uint8_t device;
-
-		if (unlikely(verdict->action >= WEIR_ACTION_DROP)) {
-			drop_or_offer(worker, pkts[i], verdict);
-			continue;
-		}
-		device = device_of(worker, verdict, in_port);
-		if (unlikely(device == WEIR_NO_DEVICE)) {
-			no_way_to_kernel(worker, pkts[i], verdict, in_port);
-			continue;
-		}
-		if (unlikely(!weir_path_admits(path_to(worker, device), pkts[i]))) {
-			undelivered(worker, pkts[i], verdict, WEIR_DROP_TX_TOO_LONG);
-			continue;
-		}
-		batch = &worker->to_device[device];
-		if (batch->count == 0) {
-			touched[devices++] = device;
-		}
-		batch->pkts[batch->count] = pkts[i];
-		batch->verdict[batch->count++] = verdict;
-	}
-	for (unsigned int i = 0; i < devices; i++) {
-		flush(worker, touched[i]);
-	}
-}
-
-// Send the packets that the pipeline made in addition to those of the burst.
-static __rte_noinline void deliver_extra(struct weir_worker *worker, struct rte_mbuf **pkts,
-	const struct weir_verdict *verdicts, uint16_t n, uint8_t in_port) {
-	for (uint16_t i = 0; i < n; i = (uint16_t)(i + WEIR_BURST)) {
-		deliver(worker, pkts + i, verdicts + i, RTE_MIN((uint16_t)(n - i), WEIR_BURST),
-			in_port);
-	}
-}
-
-static void deliver_burst(
-	struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n, uint8_t in_port) {
-	const struct weir_verdict *extra_verdicts;
-	struct rte_mbuf **extra_pkts;
-	uint16_t extra;
-
-	deliver(worker, pkts, worker->verdicts, n, in_port);
-	extra = weir_pipeline_extra(worker->pipeline, &extra_pkts, &extra_verdicts);
-	if (unlikely(extra > 0)) {
-		deliver_extra(worker, extra_pkts, extra_verdicts, extra, in_port);
-	}
-}
-
-static void process(
-	struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n, uint8_t in_port) {
-	weir_pipeline_process(worker->pipeline, pkts, n, in_port, worker->now_ns, worker->verdicts);
-	deliver_burst(worker, pkts, n, in_port);
-}
-
-// Packets that another worker has offered: in runs from the same port.
-static __rte_noinline void process_offered(
-	struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n) {
-	uint16_t run;
-
-	for (uint16_t i = 0; i < n; i = (uint16_t)(i + run)) {
-		uint8_t in_port = weir_pipeline_offered_port(pkts[i]);
-
-		run = 1;
-		while (i + run < n && weir_pipeline_offered_port(pkts[i + run]) == in_port) {
-			run++;
-		}
-		weir_pipeline_process_offered(
-			worker->pipeline, pkts + i, run, in_port, worker->now_ns, worker->verdicts);
-		deliver_burst(worker, pkts + i, run, in_port);
-	}
-}
-
 // --- sources ------------------------------------------------------------------------------
 
 static void hand_over(
-	struct weir_worker *worker, const struct weir_distributor *distributor, uint32_t target) {
+	struct weir_worker *worker, struct weir_distributor *distributor, uint32_t target) {
 	struct batch *batch = &worker->to_worker[target];
-	uint64_t bytes = bytes_of(batch->pkts, batch->count);
-	uint16_t taken = (uint16_t)rte_ring_sp_enqueue_burst(
-		distributor->ring[target], (void **)batch->pkts, batch->count, NULL);
+	uint64_t bytes = weir_worker_bytes(batch->pkts, batch->count);
+	unsigned int room;
+	uint16_t taken;
 
-	count_received(worker, batch->count, bytes);
+	if (unlikely(distributor->crowded[target]) && worker->moves != NULL) {
+		weir_moves_press(worker->moves, distributor, target, batch->pkts, batch->count,
+			worker->now_ns);
+	}
+	taken = (uint16_t)rte_ring_sp_enqueue_burst(
+		distributor->ring[target], (void **)batch->pkts, batch->count, &room);
+	distributor->put[target] += taken;
+	distributor->crowded[target] = room < WEIR_DISTRIBUTOR_RING / 4;
+	weir_worker_count_received(worker, batch->count, bytes);
 	weir_counter_add(&worker->counters->handed_over, taken);
 	if (unlikely(taken < batch->count)) {
-		count_dropped(worker, WEIR_DROP_HANDOFF_FULL, (uint32_t)(batch->count - taken));
+		weir_worker_count_dropped(
+			worker, WEIR_DROP_HANDOFF_FULL, (uint32_t)(batch->count - taken));
 		rte_pktmbuf_free_bulk(batch->pkts + taken, (unsigned int)(batch->count - taken));
 	}
 	batch->count = 0;
@@ -252,6 +57,10 @@ static void hand_over(
 // Sort a burst by worker, process this worker's packets and hand the others over.
 static void distribute(struct weir_worker *worker, const struct weir_source *source,
 	struct rte_mbuf **pkts, uint16_t n) {
+	struct weir_distributor *distributor = source->distributor;
+	uint64_t *count = worker->moves != NULL
+				  ? worker->segment->bucket_packets[source->port].packets
+				  : NULL;
 	uint16_t ours = 0;
 
 	for (uint16_t i = 0; i < RTE_MIN(n, PREFETCH); i++) {
@@ -259,13 +68,17 @@ static void distribute(struct weir_worker *worker, const struct weir_source *sou
 	}
 	for (uint16_t i = 0; i < n; i++) {
 		struct batch *batch;
-		uint32_t target;
+		uint32_t bucket, target;
 
 		if (i + PREFETCH < n) {
 			rte_prefetch0(rte_pktmbuf_mtod(pkts[i + PREFETCH], void *));
 		}
-		target = weir_distributor_worker(
-			source->distributor, weir_pipeline_distribute(worker->pipeline, pkts[i]));
+		bucket = weir_pipeline_distribute(worker->pipeline, pkts[i]);
+		weir_distributor_mark(pkts[i], bucket);
+		if (likely(count != NULL)) {
+			weir_counter_add(&count[bucket], 1);
+		}
+		target = weir_distributor_worker(distributor, bucket);
 		if (target == worker->index) {
 			pkts[ours++] = pkts[i];
 			continue;
@@ -273,13 +86,14 @@ static void distribute(struct weir_worker *worker, const struct weir_source *sou
 		batch = &worker->to_worker[target];
 		batch->pkts[batch->count++] = pkts[i];
 	}
-	for (uint32_t target = 0; target < source->distributor->workers; target++) {
+	for (uint32_t target = 0; target < distributor->workers; target++) {
 		if (worker->to_worker[target].count > 0) {
-			hand_over(worker, source->distributor, target);
+			hand_over(worker, distributor, target);
 		}
 	}
+	ours = weir_worker_hold(worker, pkts, ours, source->port);
 	if (ours > 0) {
-		process(worker, pkts, ours, source->port);
+		weir_worker_process(worker, pkts, ours, source->port);
 	}
 }
 
@@ -288,7 +102,7 @@ static void distribute(struct weir_worker *worker, const struct weir_source *sou
 // right.
 static void forward_from_kernel(struct weir_worker *worker, const struct weir_source *source,
 	struct rte_mbuf **pkts, uint16_t n) {
-	const struct weir_path *path = path_to(worker, worker->ports[source->port].wire);
+	struct weir_path *path = weir_worker_path(worker, worker->ports[source->port].wire);
 	uint16_t admitted = 0, sent;
 	uint64_t bytes;
 
@@ -297,43 +111,66 @@ static void forward_from_kernel(struct weir_worker *worker, const struct weir_so
 			pkts[admitted++] = pkts[i];
 			continue;
 		}
-		count_received(worker, 1, pkts[i]->pkt_len);
-		count_dropped(worker, WEIR_DROP_TX_TOO_LONG, 1);
+		weir_worker_count_received(worker, 1, pkts[i]->pkt_len);
+		weir_worker_count_dropped(worker, WEIR_DROP_TX_TOO_LONG, 1);
 		rte_pktmbuf_free(pkts[i]);
 	}
-	bytes = bytes_of(pkts, admitted);
+	bytes = weir_worker_bytes(pkts, admitted);
 	sent = weir_path_send(path, pkts, admitted);
 	if (unlikely(sent < admitted)) {
-		uint64_t lost = bytes_of(pkts + sent, (uint32_t)(admitted - sent));
+		uint64_t lost = weir_worker_bytes(pkts + sent, (uint32_t)(admitted - sent));
 
 		bytes -= lost;
-		count_received(worker, (uint32_t)(admitted - sent), lost);
-		count_dropped(worker, WEIR_DROP_TX_FULL, (uint32_t)(admitted - sent));
+		weir_worker_count_received(worker, (uint32_t)(admitted - sent), lost);
+		weir_worker_count_dropped(worker, WEIR_DROP_TX_FULL, (uint32_t)(admitted - sent));
 		rte_pktmbuf_free_bulk(pkts + sent, (unsigned int)(admitted - sent));
 	}
-	count_sent(worker, sent, bytes);
+	weir_worker_count_sent(worker, sent, bytes);
+}
+
+static uint16_t receive(const struct weir_source *source, struct rte_mbuf **pkts) {
+	switch ((enum weir_source_kind)source->kind) {
+	case WEIR_SOURCE_HANDED:
+	case WEIR_SOURCE_OFFERED:
+		return (uint16_t)rte_ring_sc_dequeue_burst(
+			source->ring, (void **)pkts, WEIR_BURST, NULL);
+	case WEIR_SOURCE_SHARED:
+		weir_distributor_switch(source->distributor); // between two bursts
+		break;
+	case WEIR_SOURCE_QUEUE:
+	case WEIR_SOURCE_KERNEL:
+		break;
+	}
+	return rte_eth_rx_burst(source->device, source->queue, pkts, WEIR_BURST);
+}
+
+static void process_handed(struct weir_worker *worker, const struct weir_source *source,
+	struct rte_mbuf **pkts, uint16_t n) {
+	if (worker->mover != NULL) {
+		weir_mover_took(worker->mover, source->port, n);
+		n = weir_worker_hold(worker, pkts, n, source->port);
+	}
+	if (n > 0) {
+		weir_worker_process(worker, pkts, n, source->port);
+	}
 }
 
 static uint16_t poll_source(struct weir_worker *worker, const struct weir_source *source) {
 	struct rte_mbuf *pkts[WEIR_BURST];
-	uint16_t n;
+	uint16_t n = receive(source, pkts);
 
-	if (source->kind == WEIR_SOURCE_HANDED || source->kind == WEIR_SOURCE_OFFERED) {
-		n = (uint16_t)rte_ring_sc_dequeue_burst(
-			source->ring, (void **)pkts, WEIR_BURST, NULL);
-	} else {
-		n = rte_eth_rx_burst(source->device, source->queue, pkts, WEIR_BURST);
-	}
 	if (n == 0) {
 		return 0;
 	}
 	switch ((enum weir_source_kind)source->kind) {
 	case WEIR_SOURCE_QUEUE:
+		weir_worker_process(worker, pkts, n, source->port);
+		break;
 	case WEIR_SOURCE_HANDED:
-		process(worker, pkts, n, source->port);
+		process_handed(worker, source, pkts, n);
 		break;
 	case WEIR_SOURCE_OFFERED:
-		process_offered(worker, pkts, n);
+		weir_worker_process_offered(worker, pkts, n);
 		break;
 	case WEIR_SOURCE_SHARED:
 		distribute(worker, source, pkts, n);
@@ -355,7 +192,12 @@ static void respond(struct weir_worker *worker) {
 	if (likely(!weir_mailbox_receive(&theirs->request, &ours->request, &message))) {
 		return;
 	}
-	weir_flow_query_respond(worker->pipeline, &message, worker->now_ns);
+	if (message.kind == WEIR_MESSAGE_STEAL) {
+		message.steal.answer = weir_worker_give(worker, message.steal.bucket,
+			message.steal.thief, message.steal.deadline_ns);
+	} else {
+		weir_flow_query_respond(worker->pipeline, &message, worker->now_ns);
+	}
 	// If control does not collect its responses, they are lost.
 	(void)weir_mailbox_send(&ours->response, &theirs->response, &message);
 }
@@ -380,6 +222,7 @@ uint32_t weir_worker_turn(struct weir_worker *worker) {
 		moved += weir_outlet_drain(worker->outlet[i]);
 	}
 	respond(worker);
+	weir_worker_move_buckets(worker);
 	if (unlikely(weir_pipeline_maintain(worker->pipeline, worker->now_ns))) {
 		worker->idle_turns = 0; // a great table: no sleep until expiry has caught up
 	}
@@ -483,4 +326,10 @@ int weir_worker_add_outlet(struct weir_worker *worker, struct weir_outlet *outle
 
 void weir_worker_offer_to(struct weir_worker *worker, struct rte_ring *next) {
 	worker->next = next;
+}
+
+void weir_worker_join_moves(struct weir_worker *worker, struct weir_moves *moves) {
+	worker->moves = moves;
+	worker->mover = &moves->mover[worker->index];
+	worker->steals = &worker->segment->steal_counters[worker->index];
 }

@@ -4,7 +4,8 @@
 // the pipeline, and sends them where the verdicts say.
 //
 // A turn: every source once; packets of other workers into queues that this one owns; one request
-// of the mailbox; expiry; a quiescent report; then, when there was nothing to do, a pause.
+// of the mailbox; a step of the moves of buckets from or to this worker (moves.h); expiry; a
+// quiescent report; then, when there was nothing to do, a pause.
 //
 // Threads: made by main, then used by its lcore alone, until weir_worker_stop's caller has waited
 // for the lcore. S1: no lock, no allocation, no log; system calls only in drivers that need them,
@@ -17,6 +18,7 @@
 #include "clock.h"
 #include "config.h"
 #include "distributor.h"
+#include "moves.h"
 #include "pipeline.h"
 #include "transmit.h"
 
@@ -37,7 +39,7 @@ struct weir_source {
 	uint16_t device; // DPDK's port id
 	uint16_t queue;
 	struct rte_ring *ring; // WEIR_SOURCE_HANDED, WEIR_SOURCE_OFFERED
-	const struct weir_distributor *distributor; // WEIR_SOURCE_SHARED
+	struct weir_distributor *distributor; // WEIR_SOURCE_SHARED
 };
 
 // Where packets of a port go. Read-only for workers.
@@ -51,7 +53,7 @@ struct weir_worker_params {
 	uint32_t index;
 	const struct weir_segment *segment;
 	struct weir_pipeline *pipeline; // borrowed
-	const struct weir_transmit *transmit; // borrowed
+	struct weir_transmit *transmit; // borrowed
 	const struct weir_port *ports; // [ports], borrowed
 	uint32_t ports_count;
 	enum weir_config_idle idle;
@@ -68,6 +70,9 @@ int weir_worker_add_source(struct weir_worker *worker, const struct weir_source 
 int weir_worker_add_outlet(struct weir_worker *worker, struct weir_outlet *outlet);
 // Offer packets of unknown flows to the next worker by this ring. [set-up]
 void weir_worker_offer_to(struct weir_worker *worker, struct rte_ring *next);
+// Give buckets away and take them, in a segment that says so (bucketing). moves is borrowed.
+// [set-up]
+void weir_worker_join_moves(struct weir_worker *worker, struct weir_moves *moves);
 
 // One turn of the loop. Returns how many packets were moved. [worker]
 uint32_t weir_worker_turn(struct weir_worker *worker);

@@ -24,9 +24,13 @@ static uint16_t send_now(uint16_t device, uint16_t queue, struct rte_mbuf **pkts
 	return sent;
 }
 
-uint16_t weir_path_send(const struct weir_path *path, struct rte_mbuf **pkts, uint16_t n) {
+uint16_t weir_path_send(struct weir_path *path, struct rte_mbuf **pkts, uint16_t n) {
 	if (path->ring != NULL) {
-		return (uint16_t)rte_ring_sp_enqueue_burst(path->ring, (void **)pkts, n, NULL);
+		uint16_t taken =
+			(uint16_t)rte_ring_sp_enqueue_burst(path->ring, (void **)pkts, n, NULL);
+
+		path->put += taken;
+		return taken;
 	}
 	return send_now(path->device, path->queue, pkts, n);
 }
@@ -46,6 +50,7 @@ uint16_t weir_outlet_drain(struct weir_outlet *outlet) {
 		outlet->device, outlet->queue, outlet->pkts + outlet->first, outlet->waiting);
 	outlet->first = (uint16_t)(outlet->first + sent);
 	outlet->waiting = (uint16_t)(outlet->waiting - sent);
+	__atomic_store_n(&outlet->sent, outlet->sent + sent, __ATOMIC_RELEASE);
 	return sent;
 }
 
@@ -76,6 +81,7 @@ static int make_path(struct weir_transmit *transmit, const struct weir_device *d
 	outlet->ring = path->ring;
 	outlet->device = device->id;
 	outlet->queue = path->queue;
+	path->outlet = outlet;
 	transmit->outlet_owner[transmit->outlets] = (uint8_t)((owner + path->queue) % workers);
 	transmit->outlets++;
 	return 0;

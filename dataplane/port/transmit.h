@@ -5,6 +5,9 @@
 // from the ring only what the queue takes: a full queue fills the ring, and the sender, which knows
 // the packets' verdicts, counts the drop.
 //
+// Packets of a worker leave in their order. When a flow goes to another worker (moves.h), it must
+// not overtake its packets that still wait in a ring: weir_path_is_sent tells when they have left.
+//
 // Threads: paths are made by main before workers run. A path and an outlet are used by one worker
 // each.
 #pragma once
@@ -19,15 +22,6 @@
 
 struct rte_ring;
 
-// How one worker sends on one device.
-struct weir_path {
-	struct rte_ring *ring; // NULL: the queue is its own
-	uint16_t device; // DPDK's port id
-	uint16_t queue;
-	bool multi_segment;
-	uint32_t frame_max;
-};
-
 // Packets that the owner of a queue has taken out of another worker's ring and could not send yet.
 struct weir_outlet {
 	struct rte_ring *ring;
@@ -35,16 +29,28 @@ struct weir_outlet {
 	uint16_t queue;
 	uint16_t first; // of the waiting ones
 	uint16_t waiting;
+	uint64_t sent; // packets ever; read by the worker that puts into the ring
 	struct rte_mbuf *pkts[WEIR_BURST];
-};
+} __attribute__((aligned(64)));
+
+// How one worker sends on one device.
+struct weir_path {
+	struct rte_ring *ring; // NULL: the queue is its own
+	const struct weir_outlet *outlet; // of the ring
+	uint64_t put; // packets ever put into the ring
+	uint16_t device; // DPDK's port id
+	uint16_t queue;
+	bool multi_segment;
+	uint32_t frame_max;
+} __attribute__((aligned(64)));
 
 struct weir_transmit {
 	uint32_t devices;
 	uint32_t workers;
-	struct weir_path path[WEIR_DEVICES_MAX][WEIR_WORKERS_MAX];
 	struct weir_outlet *outlet; // [outlets]
-	uint16_t outlets;
 	uint8_t *outlet_owner; // [outlets]: worker
+	uint16_t outlets;
+	struct weir_path path[WEIR_DEVICES_MAX][WEIR_WORKERS_MAX];
 };
 
 // owner[d]: the worker that has queue 0 of device d. Returns 0 or -ENOMEM.
@@ -60,6 +66,13 @@ static inline bool weir_path_admits(const struct weir_path *path, struct rte_mbu
 }
 
 // Send. Returns how many were taken, from the first on; the rest stay the caller's. [worker]
-uint16_t weir_path_send(const struct weir_path *path, struct rte_mbuf **pkts, uint16_t n);
+uint16_t weir_path_send(struct weir_path *path, struct rte_mbuf **pkts, uint16_t n);
+
+// Have the first `put` packets that were put into the path's ring been given to the device?
+// [worker]
+static inline bool weir_path_is_sent(const struct weir_path *path, uint64_t put) {
+	return path->ring == NULL || __atomic_load_n(&path->outlet->sent, __ATOMIC_ACQUIRE) >= put;
+}
+
 // Move packets from the ring to the queue. Returns how many were sent. [its owner]
 uint16_t weir_outlet_drain(struct weir_outlet *outlet);

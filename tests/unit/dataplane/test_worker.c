@@ -432,6 +432,22 @@ static void one_question_a_turn_is_answered(void **state) {
 	unmake(w);
 }
 
+// Its flows are not in buckets.
+static void a_bucket_is_refused_where_there_are_none(void **state) {
+	struct worker_lab *w = make(15, WEIR_IDLE_POLL);
+	const struct weir_worker_box *theirs = &w->lab->control->worker_boxes[SELF];
+	struct weir_control_box *ours = &w->lab->control->control_boxes[SELF];
+	struct weir_message message = {.kind = WEIR_MESSAGE_STEAL};
+
+	(void)state;
+	message.steal.deadline_ns = UINT64_MAX;
+	assert_true(weir_mailbox_send(&ours->request, &theirs->request, &message));
+	weir_worker_turn(w->worker);
+	assert_true(weir_mailbox_receive(&theirs->response, &ours->response, &message));
+	assert_int_equal(message.steal.answer, WEIR_BUCKET_NOT_BUCKETED);
+	unmake(w);
+}
+
 // --- worker, services and backends agree ---------------------------------------------------
 
 static void drain(struct worker_lab *w) {
@@ -672,6 +688,7 @@ int main(void) {
 		cmocka_unit_test(handed_packets_are_processed),
 		cmocka_unit_test(offered_packets_go_round),
 		cmocka_unit_test(one_question_a_turn_is_answered),
+		cmocka_unit_test(a_bucket_is_refused_where_there_are_none),
 		cmocka_unit_test(counters_agree_under_every_drop_reason),
 		cmocka_unit_test(sources_have_a_limit),
 		cmocka_unit_test(the_loop_reports_beats_and_yields),

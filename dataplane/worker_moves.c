@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "worker_private.h"
+
+#include "pipeline_parts.h"
+
+// A device that has sent nothing for so long is stuck. What waits for it holds up no bucket.
+#define STUCK_NS 100000000ull
+
+uint16_t weir_worker_hold_slow(
+	struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n, uint8_t in_port) {
+	uint16_t refused;
+	uint16_t stay = weir_mover_hold(worker->mover, pkts, n, in_port, &refused);
+
+	weir_counter_add(&worker->steals->held_packets, (uint64_t)n - stay - refused);
+	if (unlikely(refused > 0)) {
+		weir_worker_count_received(
+			worker, refused, weir_worker_bytes(pkts + stay, refused));
+		weir_worker_count_dropped(worker, WEIR_DROP_HANDOFF_FULL, refused);
+		rte_pktmbuf_free_bulk(pkts + stay, refused);
+	}
+	return stay;
+}
+
+enum weir_bucket_answer weir_worker_give(
+	struct weir_worker *worker, uint32_t bucket, uint32_t thief, uint64_t deadline_ns) {
+	enum weir_bucket_answer answer;
+
+	if (worker->mover == NULL) {
+		return WEIR_BUCKET_NOT_BUCKETED;
+	}
+	answer = weir_mover_request(worker->mover, bucket, thief, deadline_ns, worker->now_ns,
+		weir_segment_stealing(worker->segment));
+	weir_counter_add(&worker->steals->answers[answer], 1);
+	return answer;
+}
+
+// A part has come, or comes: adopt it, then process what was held for it.
+static __rte_noinline void take_bucket(struct weir_worker *worker) {
+	struct weir_mover *mover = worker->mover;
+	const struct weir_move *move = weir_mover_adopt(mover);
+	struct rte_mbuf *pkts[WEIR_BURST];
+	uint8_t in_port = 0;
+	uint32_t bucket;
+	uint16_t n;
+
+	worker->idle_turns = 0;
+	if (move != NULL &&
+		weir_pipeline_adopt_part(worker->pipeline, move->parcel, worker->now_ns)) {
+		weir_mover_adopted(mover);
+	}
+	while ((n = weir_mover_held(mover, pkts, WEIR_BURST, &in_port)) > 0) {
+		weir_worker_process(worker, pkts, n, in_port);
+	}
+	if (weir_mover_end(mover, &bucket)) {
+		weir_segment_own_bucket(worker->segment, bucket, worker->index);
+		weir_counter_add(&worker->steals->buckets_taken, 1);
+	}
+}
+
+// The bucket's packets have been processed, but may wait in rings to the workers that own transmit
+// queues.
+static void begin_release(struct weir_worker *worker) {
+	worker->release.begun = true;
+	worker->release.done = false;
+	worker->release.until_ns = worker->now_ns + STUCK_NS;
+	for (uint32_t d = 0; d < worker->transmit->devices; d++) {
+		worker->release.put[d] = weir_worker_path(worker, (uint8_t)d)->put;
+	}
+}
+
+static bool have_left(const struct weir_worker *worker) {
+	if (worker->now_ns > worker->release.until_ns) {
+		return true;
+	}
+	for (uint32_t d = 0; d < worker->transmit->devices; d++) {
+		if (!weir_path_is_sent(
+			    weir_worker_path(worker, (uint8_t)d), worker->release.put[d])) {
+			return false;
+		}
+	}
+	return true;
+}
+
+static __rte_noinline void release_slice(struct weir_worker *worker) {
+	struct weir_mover *mover = worker->mover;
+
+	worker->idle_turns = 0;
+	if (!worker->release.begun) {
+		begin_release(worker);
+	}
+	if (!worker->release.done) {
+		worker->release.done = weir_pipeline_release_part(
+			worker->pipeline, mover->move.bucket, mover->move.parcel);
+	}
+	if (worker->release.done && have_left(worker)) {
+		worker->release.begun = false;
+		weir_mover_released(mover);
+	}
+}
+
+static void give_bucket(struct weir_worker *worker) {
+	struct weir_mover *mover = worker->mover;
+
+	switch (weir_mover_give(mover)) {
+	case WEIR_GIVING_NOTHING:
+		break;
+	case WEIR_GIVING_RELEASE:
+		release_slice(worker);
+		break;
+	case WEIR_GIVING_SETTLE:
+		if (weir_pipeline_settle_part(worker->pipeline, mover->move.parcel)) {
+			weir_mover_settled(mover);
+			weir_counter_add(&worker->steals->buckets_given, 1);
+		}
+		worker->idle_turns = 0;
+		break;
+	}
+}
+
+void weir_worker_move_buckets(struct weir_worker *worker) {
+	uint32_t bucket, thief;
+
+	if (worker->mover == NULL) {
+		return;
+	}
+	if (unlikely(weir_mover_pressed(worker->mover, &bucket, &thief))) {
+		weir_counter_add(&worker->steals->buckets_urgent, 1);
+		weir_worker_give(worker, bucket, thief, UINT64_MAX);
+	}
+	give_bucket(worker);
+	if (weir_mover_is_taking(worker->mover)) {
+		take_bucket(worker);
+	}
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Worker, private: what worker.c, worker_process.c and worker_moves.c share.
+//   worker_process.c  a burst: through the pipeline, and where its verdicts say
+//   worker_moves.c    buckets that come and go (moves.h)
+//   worker.c          sources, distribution, turns, set-up
+//
+// Threads: the worker's only.
+#pragma once
+
+#include "segment.h"
+#include "worker.h"
+
+// Packets of a burst that go to one device, with the place of their verdicts.
+struct batch {
+	uint16_t count;
+	struct rte_mbuf *pkts[WEIR_BURST];
+	const struct weir_verdict *verdict[WEIR_BURST];
+};
+
+struct weir_worker {
+	const struct weir_segment *segment;
+	struct weir_worker_counters *counters;
+	struct weir_pipeline *pipeline;
+	struct weir_transmit *transmit;
+	const struct weir_port *ports;
+	uint32_t ports_count;
+	uint32_t index;
+	enum weir_config_idle idle;
+	bool stop; // written by another thread
+	struct weir_clock clock;
+	uint64_t now_ns;
+	uint32_t idle_turns;
+	uint16_t sources;
+	uint16_t outlets;
+	struct weir_source source[WEIR_SOURCES_MAX];
+	struct weir_outlet *outlet[WEIR_DEVICES_MAX * WEIR_WORKERS_MAX];
+	struct weir_verdict verdicts[WEIR_BURST];
+	struct rte_ring *next; // to the next worker; NULL = nothing is offered
+	struct weir_moves *moves; // NULL = flows are not in buckets, so is mover
+	struct weir_mover *mover;
+	struct weir_steal_counters *steals;
+	// The part that is being released.
+	struct {
+		bool begun, done;
+		uint64_t until_ns; // what has not left by then is not waited for
+		uint64_t put[WEIR_DEVICES_MAX]; // into each path, before the part was released
+	} release;
+	struct batch to_device[WEIR_DEVICES_MAX];
+	struct batch to_worker[WEIR_WORKERS_MAX];
+};
+
+// --- counting -----------------------------------------------------------------------------
+
+// Count packets that no pipeline counts.
+static inline void weir_worker_count_received(
+	struct weir_worker *worker, uint32_t packets, uint64_t bytes) {
+	weir_counter_add(&worker->counters->rx_packets, packets);
+	weir_counter_add(&worker->counters->rx_bytes, bytes);
+}
+
+static inline void weir_worker_count_dropped(
+	struct weir_worker *worker, enum weir_drop_reason reason, uint32_t packets) {
+	weir_counter_add(&worker->counters->dropped, packets);
+	weir_counter_add(&worker->counters->drops[reason], packets);
+}
+
+static inline uint64_t weir_worker_bytes(struct rte_mbuf *const *pkts, uint32_t n) {
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		bytes += pkts[i]->pkt_len;
+	}
+	return bytes;
+}
+
+static inline void weir_worker_count_sent(
+	struct weir_worker *worker, uint32_t packets, uint64_t bytes) {
+	weir_counter_add(&worker->counters->tx_packets, packets);
+	weir_counter_add(&worker->counters->tx_bytes, bytes);
+}
+
+static inline struct weir_path *weir_worker_path(const struct weir_worker *worker, uint8_t device) {
+	return &worker->transmit->path[device][worker->index];
+}
+
+// --- worker_process.c ---------------------------------------------------------------------------
+
+// Process a burst, at most WEIR_BURST packets from one port, and send it.
+void weir_worker_process(
+	struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n, uint8_t in_port);
+// The same with packets that another worker has offered, from any ports.
+void weir_worker_process_offered(struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n);
+
+// --- worker_moves.c -----------------------------------------------------------------------------
+
+// Slow half of weir_worker_hold.
+uint16_t weir_worker_hold_slow(
+	struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n, uint8_t in_port);
+
+// Packets were taken from a ring, or are this worker's own: those of a bucket that is moving here
+// wait. Returns how many may be processed now.
+static inline uint16_t weir_worker_hold(
+	struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n, uint8_t in_port) {
+	return likely(worker->mover == NULL || !weir_mover_is_taking(worker->mover))
+		       ? n
+		       : weir_worker_hold_slow(worker, pkts, n, in_port);
+}
+
+// Answer a request for a bucket, and begin to move it unless it is refused.
+enum weir_bucket_answer weir_worker_give(
+	struct weir_worker *worker, uint32_t bucket, uint32_t thief, uint64_t deadline_ns);
+// A step of the moves from and to this worker. Once per turn, between bursts.
+void weir_worker_move_buckets(struct weir_worker *worker);

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "worker_private.h"
+
+// --- sending ------------------------------------------------------------------------------
+
+static void undelivered(struct weir_worker *worker, struct rte_mbuf *m,
+	const struct weir_verdict *verdict, enum weir_drop_reason reason) {
+	weir_pipeline_undelivered(worker->pipeline, m, verdict, reason);
+	rte_pktmbuf_free(m);
+}
+
+// Send a batch. All its packets are of one kind: a device is either a port or a way to the kernel.
+static void flush(struct weir_worker *worker, uint8_t device) {
+	struct batch *batch = &worker->to_device[device];
+	bool kernel = batch->verdict[0]->action == WEIR_ACTION_KERNEL;
+	uint64_t bytes = weir_worker_bytes(batch->pkts, batch->count);
+	uint16_t sent = weir_path_send(weir_worker_path(worker, device), batch->pkts, batch->count);
+
+	for (uint16_t i = sent; unlikely(i < batch->count); i++) {
+		bytes -= batch->pkts[i]->pkt_len;
+		undelivered(worker, batch->pkts[i], batch->verdict[i],
+			kernel ? WEIR_DROP_EXCEPTION_FULL : WEIR_DROP_TX_FULL);
+	}
+	if (likely(!kernel)) {
+		weir_worker_count_sent(worker, sent, bytes);
+	}
+	batch->count = 0;
+}
+
+// The device that a verdict sends a packet to, or WEIR_NO_DEVICE.
+static uint8_t device_of(
+	const struct weir_worker *worker, const struct weir_verdict *verdict, uint8_t in_port) {
+	if (unlikely(verdict->action == WEIR_ACTION_KERNEL)) {
+		return worker->ports[in_port].exception;
+	}
+	return verdict->port < worker->ports_count ? worker->ports[verdict->port].wire
+						   : WEIR_NO_DEVICE;
+}
+
+// Free a packet for the kernel whose port has no exception device.
+static void no_way_to_kernel(struct weir_worker *worker, struct rte_mbuf *m,
+	const struct weir_verdict *verdict, uint8_t in_port) {
+	if (worker->ports[in_port].kernel_has_copy) {
+		rte_pktmbuf_free(m);
+		return;
+	}
+	undelivered(worker, m, verdict, WEIR_DROP_NO_EXCEPTION_PORT);
+}
+
+// Free a packet, or give it to the next worker, which may know its flow.
+static void drop_or_offer(
+	struct weir_worker *worker, struct rte_mbuf *m, const struct weir_verdict *verdict) {
+	_Static_assert(WEIR_ACTION_OFFER == WEIR_ACTION_DROP + 1, "the last two");
+	if (likely(verdict->action == WEIR_ACTION_DROP)) {
+		rte_pktmbuf_free(m);
+	} else if (worker->next != NULL && rte_ring_sp_enqueue(worker->next, m) == 0) {
+		weir_counter_add(&worker->counters->handed_over, 1);
+	} else {
+		undelivered(worker, m, verdict, WEIR_DROP_HANDOFF_FULL);
+	}
+}
+
+// Carry out the verdicts of a burst, at most WEIR_BURST: sorted by device, in order within each.
+static void deliver(struct weir_worker *worker, struct rte_mbuf **pkts,
+	const struct weir_verdict *verdicts, uint16_t n, uint8_t in_port) {
+	uint8_t touched[WEIR_DEVICES_MAX];
+	unsigned int devices = 0;
+
+	for (uint16_t i = 0; i < n; i++) {
+		const struct weir_verdict *verdict = &verdicts[i];
+		struct batch *batch;
+		uint8_t device;
+
+		if (unlikely(verdict->action >= WEIR_ACTION_DROP)) {
+			drop_or_offer(worker, pkts[i], verdict);
+			continue;
+		}
+		device = device_of(worker, verdict, in_port);
+		if (unlikely(device == WEIR_NO_DEVICE)) {
+			no_way_to_kernel(worker, pkts[i], verdict, in_port);
+			continue;
+		}
+		if (unlikely(!weir_path_admits(weir_worker_path(worker, device), pkts[i]))) {
+			undelivered(worker, pkts[i], verdict, WEIR_DROP_TX_TOO_LONG);
+			continue;
+		}
+		batch = &worker->to_device[device];
+		if (batch->count == 0) {
+			touched[devices++] = device;
+		}
+		batch->pkts[batch->count] = pkts[i];
+		batch->verdict[batch->count++] = verdict;
+	}
+	for (unsigned int i = 0; i < devices; i++) {
+		flush(worker, touched[i]);
+	}
+}
+
+// Send the packets that the pipeline made in addition to those of the burst.
+static __rte_noinline void deliver_extra(struct weir_worker *worker, struct rte_mbuf **pkts,
+	const struct weir_verdict *verdicts, uint16_t n, uint8_t in_port) {
+	for (uint16_t i = 0; i < n; i = (uint16_t)(i + WEIR_BURST)) {
+		deliver(worker, pkts + i, verdicts + i, RTE_MIN((uint16_t)(n - i), WEIR_BURST),
+			in_port);
+	}
+}
+
+static void deliver_burst(
+	struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n, uint8_t in_port) {
+	const struct weir_verdict *extra_verdicts;
+	struct rte_mbuf **extra_pkts;
+	uint16_t extra;
+
+	deliver(worker, pkts, worker->verdicts, n, in_port);
+	extra = weir_pipeline_extra(worker->pipeline, &extra_pkts, &extra_verdicts);
+	if (unlikely(extra > 0)) {
+		deliver_extra(worker, extra_pkts, extra_verdicts, extra, in_port);
+	}
+}
+
+void weir_worker_process(
+	struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n, uint8_t in_port) {
+	weir_pipeline_process(worker->pipeline, pkts, n, in_port, worker->now_ns, worker->verdicts);
+	deliver_burst(worker, pkts, n, in_port);
+}
+
+// In runs from the same port.
+void weir_worker_process_offered(struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n) {
+	uint16_t run;
+
+	for (uint16_t i = 0; i < n; i = (uint16_t)(i + run)) {
+		uint8_t in_port = weir_pipeline_offered_port(pkts[i]);
+
+		run = 1;
+		while (i + run < n && weir_pipeline_offered_port(pkts[i + run]) == in_port) {
+			run++;
+		}
+		weir_pipeline_process_offered(
+			worker->pipeline, pkts + i, run, in_port, worker->now_ns, worker->verdicts);
+		deliver_burst(worker, pkts + i, run, in_port);
+	}
+}
