@@ -285,7 +285,7 @@ static void on_steal_ended(void *context, uint64_t token, enum weir_agent_steal_
 
 static int create_steals(struct weir_daemon *daemon) {
 	const struct weir_flow_steals_agents agents = {.ask = ask_steal, .context = daemon};
-	int r = weir_flow_steals_create(&daemon->loop, &daemon->mailboxes,
+	int r = weir_flow_steals_create(&daemon->loop, daemon->log, &daemon->mailboxes,
 		weir_watch_reports(daemon->watch), &agents, &daemon->flow_steals);
 
 	if (r == 0) {

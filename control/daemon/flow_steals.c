@@ -28,6 +28,7 @@ struct request { // for one flow
 
 struct weir_flow_steals {
 	uv_loop_t *loop;
+	struct weir_log *log;
 	uv_timer_t timer; // runs while a service steals
 	struct weir_mailboxes *mailboxes;
 	const struct weir_reports *reports;
@@ -98,8 +99,43 @@ static void remember(struct weir_flow_steals *steals, const struct request *requ
 				     steals->tables, service->members[request->planned.thief].id));
 }
 
+// What keeps an agent from letting any connection go, and what to do about it; NULL = nothing does.
+static const char *hindrance(enum weir_flow_steal_outcome outcome) {
+	switch (outcome) {
+	case WEIR_FLOW_STEAL_OFF:
+		return "its agent may not let connections go: start weir-agent with --allow-steal "
+		       "and the port of the service";
+	case WEIR_FLOW_STEAL_COOKIES:
+		return "the kernel there sends SYN cookies, so that nothing is known of a "
+		       "connection: raise the server's backlog, or set net.ipv4.tcp_syncookies=0";
+	case WEIR_FLOW_STEAL_NO_LISTENER:
+		return "its agent finds no listening socket: it must run in the network namespace "
+		       "of "
+		       "the server";
+	case WEIR_FLOW_STEAL_CANNOT_TELL:
+		return "its agent cannot look into the kernel: see the log of weir-agent there";
+	default:
+		return NULL;
+	}
+}
+
+static void tell_hindrance(struct weir_flow_steals *steals, const struct request *request,
+	enum weir_flow_steal_outcome outcome) {
+	const struct steal_service *service = &steals->services[steals->current];
+	const struct steal_member *victim = &service->members[request->planned.victim];
+	const char *what = victim->pauses == 0 ? hindrance(outcome) : NULL; // else it was told
+	const char *name = weir_tables_backend_name(steals->tables, victim->id);
+
+	if (what != NULL) {
+		weir_log_write(steals->log, WEIR_LOG_WARN,
+			"connections that wait at %s/%s cannot move to another backend: %s",
+			service->name, name != NULL ? name : "a removed id", what);
+	}
+}
+
 static void end_request(struct weir_flow_steals *steals, struct request *request,
 	enum weir_flow_steal_outcome outcome) {
+	tell_hindrance(steals, request, outcome);
 	weir_steal_service_ended(
 		&steals->services[steals->current], &request->planned, outcome, now_ms());
 	remember(steals, request, outcome);
@@ -405,7 +441,7 @@ int weir_flow_steals_configure(struct weir_flow_steals *steals, struct weir_tabl
 
 // --- life ---------------------------------------------------------------------------------
 
-int weir_flow_steals_create(uv_loop_t *loop, struct weir_mailboxes *mailboxes,
+int weir_flow_steals_create(uv_loop_t *loop, struct weir_log *log, struct weir_mailboxes *mailboxes,
 	const struct weir_reports *reports, const struct weir_flow_steals_agents *agents,
 	struct weir_flow_steals **ret) {
 	struct weir_flow_steals *steals = calloc(1, sizeof(*steals));
@@ -414,6 +450,7 @@ int weir_flow_steals_create(uv_loop_t *loop, struct weir_mailboxes *mailboxes,
 		return -ENOMEM;
 	}
 	steals->loop = loop;
+	steals->log = log;
 	steals->mailboxes = mailboxes;
 	steals->reports = reports;
 	steals->agents = *agents;

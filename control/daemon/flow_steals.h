@@ -24,6 +24,7 @@
 
 #include "agents.h"
 #include "config.h"
+#include "log.h"
 #include "mailboxes.h"
 #include "reports.h"
 #include "tables.h"
@@ -87,8 +88,8 @@ struct weir_flow_steals_event { // a request that has ended
 	enum weir_flow_steal_outcome outcome;
 };
 
-// mailboxes, reports: borrowed. agents: copied. Returns 0 or -ENOMEM.
-int weir_flow_steals_create(uv_loop_t *loop, struct weir_mailboxes *mailboxes,
+// log, mailboxes, reports: borrowed. agents: copied. Returns 0 or -ENOMEM.
+int weir_flow_steals_create(uv_loop_t *loop, struct weir_log *log, struct weir_mailboxes *mailboxes,
 	const struct weir_reports *reports, const struct weir_flow_steals_agents *agents,
 	struct weir_flow_steals **ret);
 // Memory is released by the loop's next iterations. NULL is fine.

@@ -47,7 +47,17 @@ struct own {
 	enum weir_agent_steal_result result;
 	struct weir_agents_steal asked[ASKED_MAX];
 	uint32_t asked_count, answered;
+	unsigned int lines; // of the log
 };
+
+static bool on_line(void *context, enum weir_log_level level, const char *text) {
+	struct own *own = context;
+
+	assert_int_equal(level, WEIR_LOG_WARN);
+	assert_non_null(strstr(text, "s0/b1 cannot move"));
+	own->lines++;
+	return false;
+}
 
 static void nothing(void *context) {
 	(void)context;
@@ -192,7 +202,8 @@ static int setup(void **state) {
 	struct weir_config_service *service;
 
 	assert_non_null(own);
-	own->log = (struct weir_log){.fd = -1};
+	own->log = (struct weir_log){
+		.fd = -1, .level = WEIR_LOG_INFO, .filter = on_line, .filter_context = own};
 	own->move_answer = -1;
 	own->copies = 1;
 	own->result = WEIR_AGENT_STEAL_NOTHING;
@@ -215,8 +226,8 @@ static int setup(void **state) {
 	assert_int_equal(uv_loop_init(&own->loop), 0);
 	weir_mailboxes_init(&own->mailboxes, uv_hrtime());
 	weir_mailboxes_bind(&own->mailboxes, own->lab.control);
-	assert_int_equal(weir_flow_steals_create(
-				 &own->loop, &own->mailboxes, own->reports, &agents, &own->steals),
+	assert_int_equal(weir_flow_steals_create(&own->loop, &own->log, &own->mailboxes,
+				 own->reports, &agents, &own->steals),
 		0);
 	configure(own);
 	report(own, 0, 0, 10);
@@ -355,15 +366,16 @@ static void steals_count_what_agents_refuse(void **state) {
 		enum weir_agent_steal_result result;
 		enum weir_flow_steal_outcome outcome;
 		bool pauses; // the same agent is not asked again at once
+		bool told; // what to do about it, in one line
 	} cases[] = {
-		{WEIR_AGENT_STEAL_RUNNING, WEIR_FLOW_STEAL_RUNNING, false},
-		{WEIR_AGENT_STEAL_UNSETTLED, WEIR_FLOW_STEAL_UNSETTLED, false},
-		{WEIR_AGENT_STEAL_LATE, WEIR_FLOW_STEAL_LATE, false},
-		{WEIR_AGENT_STEAL_COOKIES, WEIR_FLOW_STEAL_COOKIES, true},
-		{WEIR_AGENT_STEAL_NO_LISTENER, WEIR_FLOW_STEAL_NO_LISTENER, true},
-		{WEIR_AGENT_STEAL_CANNOT_TELL, WEIR_FLOW_STEAL_CANNOT_TELL, true},
-		{WEIR_AGENT_STEAL_OFF, WEIR_FLOW_STEAL_OFF, true},
-		{WEIR_AGENT_STEAL_NO_RESULT, WEIR_FLOW_STEAL_SILENT, true},
+		{WEIR_AGENT_STEAL_RUNNING, WEIR_FLOW_STEAL_RUNNING, false, false},
+		{WEIR_AGENT_STEAL_UNSETTLED, WEIR_FLOW_STEAL_UNSETTLED, false, false},
+		{WEIR_AGENT_STEAL_LATE, WEIR_FLOW_STEAL_LATE, false, false},
+		{WEIR_AGENT_STEAL_COOKIES, WEIR_FLOW_STEAL_COOKIES, true, true},
+		{WEIR_AGENT_STEAL_NO_LISTENER, WEIR_FLOW_STEAL_NO_LISTENER, true, true},
+		{WEIR_AGENT_STEAL_CANNOT_TELL, WEIR_FLOW_STEAL_CANNOT_TELL, true, true},
+		{WEIR_AGENT_STEAL_OFF, WEIR_FLOW_STEAL_OFF, true, true},
+		{WEIR_AGENT_STEAL_NO_RESULT, WEIR_FLOW_STEAL_SILENT, true, false},
 	};
 
 	for (unsigned int i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -378,6 +390,7 @@ static void steals_count_what_agents_refuse(void **state) {
 		run_for(own, 600);
 		assert_int_equal(shown(own).outcomes[cases[i].outcome], ended(own));
 		assert_int_equal(flows_at(own, VICTIM), 3);
+		assert_int_equal(own->lines, cases[i].told);
 		if (cases[i].pauses) {
 			assert_int_equal(ended(own), 3);
 		} else {
