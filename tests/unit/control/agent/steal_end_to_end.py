@@ -9,6 +9,7 @@ done. Everything that goes to such a client is captured.
 import contextlib
 import errno
 import os
+import random
 import re
 import select
 import signal
@@ -256,6 +257,41 @@ def steal_removes_a_handshake_without_a_reset(lab):
             wait_for("its end", lambda: connection.getsockopt(
                 socket.SOL_SOCKET, socket.SO_ERROR) == errno.ECONNRESET)
     assert "cannot remove" not in lab.agent.tail(), lab.agent.tail()
+
+
+def steal_and_the_ack_have_one_winner(lab):
+    """Both come at the same time: what was let go is never served here."""
+    thief = lab.start_thief()
+    removed, running, served = set(), set(), set()
+    with lab.listen() as listener, lab.wire() as wire:
+        for first in range(4000, 4060, 20):
+            ports = range(first, first + 20)
+            numbers = {port: wire.handshake(port) for port in ports}
+            time.sleep(0.6)  # the SYN+ACK has settled
+            for port in ports:
+                question = thief.request(port)
+                for step in random.sample(("ask", "ack"), 2):
+                    if step == "ask":
+                        thief.send(question)
+                    else:
+                        wire.send(port, ACK, seq=1001, ack=numbers[port] + 1, data=b"question")
+                    wait_until = time.monotonic() + random.random() / random.choice((200, 1000, 5000))
+                    while time.monotonic() < wait_until:
+                        pass
+            while len(removed | running) < first + 20 - 4000:
+                result, _, port = thief.take() or ("silence", 0, 0)
+                assert result in ("removed", "running", "unsettled"), result
+                (removed if result == "removed" else running).add(port)
+        listener.settimeout(0.5)
+        with contextlib.suppress(TimeoutError):
+            while True:
+                connection, (_, port) = listener.accept()
+                with connection, contextlib.suppress(OSError):
+                    assert connection.recv(8) == b"question"
+                    served.add(port)
+    print(f"  {len(removed)} removed, {len(running)} not, {len(served)} served, "
+          f"{len([seen for seen in wire.seen if seen[1] & RST])} resets")
+    assert not removed & served, removed & served
 
 
 def steal_removes_a_handshake_of_ipv6(lab):
