@@ -30,7 +30,7 @@ def agent_tells_every_balancer_at_once_until_it_has_heard(lab):
     times = []
     for _ in range(6):
         told = deaf.receive(2)
-        times.append(time.monotonic())
+        times.append(told["clock_ms"] / 1000)  # the agent's: this process may be late
         assert told["unasked"] and told["serial"] == 2
     gaps = [b - a for a, b in zip(times, times[1:])]
     for gap, expected in zip(gaps, (0.05, 0.1, 0.2, 0.4, 0.5)):
