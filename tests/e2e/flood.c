@@ -8,6 +8,8 @@
 // usage: flood DEVICE MAC VIP PORT flows syn|ack|data FIRST COUNT [PER_SECOND]
 //            one packet of each of COUNT flows from number FIRST on, as fast as the others, or so
 //            many a second, evenly
+//        flood DEVICE MAC VIP PORT hot SECONDS PER_SECOND FLOW...
+//            data of these flows in turn, so many packets a second in all
 //        flood DEVICE MAC VIP PORT syn|ack|rst|fin|data|udp|fragment|icmp SECONDS
 // Prints the number of packets sent.
 #include <arpa/inet.h>
@@ -271,6 +273,26 @@ static bool send_flows(
 	return send_batch(flood);
 }
 
+// So many packets a second of these flows in turn, a thousandth of them each millisecond.
+static bool send_hot(struct flood *flood, uint32_t seconds, uint32_t per_second,
+	const char *const *flows, uint32_t count) {
+	uint64_t begin = now_ns(), packets = (uint64_t)seconds * per_second;
+
+	for (uint64_t i = 0; i < packets; i++) {
+		put_flow(flood, (uint32_t)strtoul(flows[i % count], NULL, 10), DATA);
+		if (flood->count == BATCH && !send_batch(flood)) {
+			return false;
+		}
+		if (i % (per_second / 1000) == 0) {
+			if (!send_batch(flood)) {
+				return false;
+			}
+			wait_until(begin + i * UINT64_C(1000000000) / per_second);
+		}
+	}
+	return send_batch(flood);
+}
+
 static bool send_forged(struct flood *flood, enum kind kind, uint32_t seconds) {
 	uint64_t end = now_ns() + seconds * 1000000000ull;
 
@@ -320,14 +342,17 @@ static bool read_kind(const char *text, enum kind *ret) {
 int main(int argc, char **argv) {
 	static struct flood flood = {.source_mac = {2, 0, 0, 0, 0, 0xf1}, .random = 1};
 	bool flows = (argc == 9 || argc == 10) && strcmp(argv[5], "flows") == 0;
-	enum kind kind;
+	bool hot = argc >= 9 && strcmp(argv[5], "hot") == 0;
+	enum kind kind = DATA;
 	bool ok;
 
-	if ((argc != 7 && !flows) || !read_mac(argv[2], flood.destination_mac) ||
+	if ((argc != 7 && !flows && !hot) || !read_mac(argv[2], flood.destination_mac) ||
 		inet_pton(AF_INET, argv[3], &flood.vip) != 1 ||
-		!read_kind(argv[flows ? 6 : 5], &kind)) {
+		(hot ? strtoul(argv[7], NULL, 10) < 1000
+		     : !read_kind(argv[flows ? 6 : 5], &kind))) {
 		fprintf(stderr, "usage: flood DEVICE MAC VIP PORT flows syn|ack|data FIRST COUNT "
 				"[PER_SECOND]\n"
+				"       flood DEVICE MAC VIP PORT hot SECONDS PER_SECOND FLOW...\n"
 				"       flood DEVICE MAC VIP PORT KIND SECONDS\n");
 		return 2;
 	}
@@ -340,6 +365,11 @@ int main(int argc, char **argv) {
 		ok = send_flows(&flood, kind, (uint32_t)strtoul(argv[7], NULL, 10),
 			(uint32_t)strtoul(argv[8], NULL, 10),
 			argc == 10 ? (uint32_t)strtoul(argv[9], NULL, 10) : 0);
+	} else if (hot) {
+		prctl(PR_SET_TIMERSLACK, 1000);
+		ok = send_hot(&flood, (uint32_t)strtoul(argv[6], NULL, 10),
+			(uint32_t)strtoul(argv[7], NULL, 10), (const char *const *)argv + 8,
+			(uint32_t)argc - 8);
 	} else {
 		ok = send_forged(&flood, kind, (uint32_t)strtoul(argv[6], NULL, 10));
 	}

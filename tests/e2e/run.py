@@ -22,6 +22,7 @@ import scenarios_access
 import scenarios_agents
 import scenarios_backends
 import scenarios_balancing
+import scenarios_buckets
 import scenarios_checks
 import scenarios_control
 import scenarios_data_path
@@ -44,7 +45,8 @@ MODULES = (scenarios_traffic, scenarios_balancing, scenarios_backends, scenarios
            scenarios_checks, scenarios_data_path, scenarios_control, scenarios_hostile,
            scenarios_limits, scenarios_mtu, scenarios_ports, scenarios_subsets, scenarios_worker,
            scenarios_access, scenarios_agents, scenarios_restart, scenarios_reported,
-           scenarios_lame_duck, scenarios_slow_start, scenarios_steals)
+           scenarios_lame_duck, scenarios_slow_start, scenarios_steals,
+           scenarios_buckets)
 # Scenarios wait most of the time: for programs to start, for health checks, for timeouts.
 JOBS = 2 * os.cpu_count()
 

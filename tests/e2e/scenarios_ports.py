@@ -93,10 +93,11 @@ def requests_and_upload(lab):
     ask_for_whole_upload(lab, 2 << 20)
 
 
-@scenario(start=False, lb_mtu=1500, services=[web(), upload()])
-def tap_port(lab):
-    """The port is a tap device, bridged to the network by the balancer's kernel"""
+def start_with_tap(lab, queues=1):
+    """Start everything with a tap device, bridged to the network by the balancer's kernel."""
     def bridge():
+        lab.port["queues"] = queues
+        lab.write_config()
         lab.lb.ip("link", "add", "br1", "type", "bridge", "mcast_snooping", "0")
         lab.lb.ip("addr", "flush", "dev", "lb0")
         lab.lb.ip("link", "set", "lb0", "master", "br1")
@@ -109,6 +110,12 @@ def tap_port(lab):
         lab.lb.ip("link", "set", "tap0", "address", "02:00:00:00:00:b1", "master", "br1", "up")
 
     start_with_static_gateway(lab, f"net_tap0,iface=tap0,mac={STATIC_MAC}", bridge, attach)
+
+
+@scenario(start=False, lb_mtu=1500, services=[web(), upload()])
+def tap_port(lab):
+    """The port is a tap device"""
+    start_with_tap(lab)
     requests_and_upload(lab)
 
 

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Workers take buckets of flows from each other: skewed traffic through the real dataplane.
+
+The port is a tap device: worker 0 receives, and each worker sends by a queue of its own, which is
+most of the work. An AF_XDP port has as many queues to send as to receive: with one, its worker has
+most to do whatever the others have."""
+import contextlib
+import ipaddress
+import os
+import time
+
+from lab import VIP4, lines, web
+from netns import sh, wait_for
+from scenario import scenario
+from scenarios_ports import STATIC_MAC, start_with_tap
+
+FLOWS = 2000
+HOT = 16
+PER_SECOND = 250_000
+CHUNK = 500
+EVEN = 1.2  # the busiest worker over the mean
+UNCHANGED = ("flow_new", "flow_untracked")
+ROUND_ROBIN = {"name": "round-robin"}  # a flow that is lost goes elsewhere
+SERVICES = [web(policy=ROUND_ROBIN), lines()]
+TWO = {"cores": [0, 1], "steal": False}
+FOUR = {"cores": [0, 1, 0, 1], "steal": False}
+
+
+def flood_command(lab, *arguments):
+    return [os.path.join(lab.build, "tests", "e2e", "flood"), "lb0", STATIC_MAC, VIP4, "80",
+            *(str(a) for a in arguments)]
+
+
+def total(lab, counter):
+    return sum(w[counter] for w in lab.api("worker.show"))
+
+
+def establish(lab):
+    """FLOWS flows with a handshake and data. A packet that the machine loses is sent again."""
+    def all_there():
+        for first in range(0, FLOWS, CHUNK):
+            for kind in ("syn", "ack", "data"):
+                with lab.net.inside():
+                    sh(*flood_command(lab, "flows", kind, first, CHUNK, 20_000))
+        return total(lab, "flows") >= FLOWS and total(lab, "flows_half_open") == 0
+    wait_for("all flows", all_there, 60)
+
+
+def look_up(lab, flow):
+    """(worker, backend) of a flow of the flood."""
+    source = ipaddress.ip_address(0x0ac00000 + 256 + flow // 4)
+    found = lab.api("flow.lookup", protocol="tcp", source=str(source), source_port=20000 + flow % 4,
+                    destination=VIP4, destination_port=80)
+    return found["worker"], found["backend"]
+
+
+def hot_flows(lab, of_worker):
+    """Flows of a worker, by number, with their backends."""
+    found = {}
+    for flow in range(FLOWS):
+        worker, backend = look_up(lab, flow)
+        if worker == of_worker:
+            found[flow] = backend
+        if len(found) == HOT:
+            return found
+    raise AssertionError(f"worker {of_worker} has {len(found)} of {FLOWS} flows")
+
+
+@contextlib.contextmanager
+def skewed_traffic(lab, flows):
+    program = lab.program("hot", lab.net, *flood_command(lab, "hot", 170, PER_SECOND, *flows))
+    try:
+        yield
+    finally:
+        program.kill()
+
+
+def busy_shares(lab):
+    return [w["busy_percent"] for w in lab.api("worker.show")]
+
+
+def unevenness(lab):
+    shares = busy_shares(lab)
+    return max(shares) * len(shares) / max(sum(shares), 1)
+
+
+def check_counters(lab):
+    def settled():
+        rows = lab.api("worker.show")
+        taken, given = (sum(w[c] for w in rows) for c in ("buckets_taken", "buckets_given"))
+        assert taken >= HOT // 4 and taken == given, (taken, given)
+        assert sum(w["buckets"] for w in rows) == 1024, rows
+        return True
+    wait_for("as many buckets given as taken", settled, 5)
+    _, out, _ = lab.weirctl("worker", "show")
+    assert "stealing on" in out, out
+
+
+def spread(lab, workers):
+    start_with_tap(lab, workers)
+    establish(lab)
+    flows = hot_flows(lab, 1)
+    with skewed_traffic(lab, flows):
+        wait_for("one worker to have most to do",
+                 lambda: busy_shares(lab)[1] > 6 and unevenness(lab) > 1.4, 60)
+        before, counts = busy_shares(lab), [total(lab, name) for name in UNCHANGED]
+        assert "switched off" in lab.api("worker.show")[0]["stealing_why"]
+        assert total(lab, "buckets_taken") == 0
+        lab.weirctl("worker", "steal", "on")
+        began = time.monotonic()
+        wait_for("even shares", lambda: unevenness(lab) <= EVEN, 90)
+        print(f"busy shares {before}, after {time.monotonic() - began:.1f} s {busy_shares(lab)}; "
+              f"{total(lab, 'buckets_taken')} buckets moved, {total(lab, 'held_packets')} packets "
+              "held")
+        where = {flow: look_up(lab, flow) for flow in flows}
+    assert len({worker for worker, _ in where.values()}) > 1, where
+    assert {flow: backend for flow, (_, backend) in where.items()} == flows, (where, flows)
+    assert [total(lab, name) for name in UNCHANGED] == counts, "flows were lost"
+    check_counters(lab)
+
+
+@scenario(start=False, lb_mtu=1500, workers=TWO, alone=True, services=SERVICES)
+def two_workers_share_hot_flows(lab):
+    """Most packets are of a few flows of one worker: the other gets half, and no flow is lost"""
+    spread(lab, 2)
+
+
+@scenario(start=False, lb_mtu=1500, workers=FOUR, alone=True, services=SERVICES)
+def four_workers_share_hot_flows(lab):
+    """The same with four workers: all get some"""
+    spread(lab, 4)
