@@ -325,22 +325,111 @@ static void parts_wait_no_longer_than_bounded(void **state) {
 	two_free(&two);
 }
 
-// Control asks about a flow of a part that this worker does not own: that is not its answer to
-// give.
+static uint8_t asked(struct two *two, uint32_t worker, uint16_t n) {
+	struct weir_message message = lab_question(n);
+
+	if (packet(n, SYN).family == 6) {
+		memcpy(message.flow.source, frame_client6, 16);
+		memcpy(message.flow.destination, frame_vip6, 16);
+		message.flow.family = 6;
+	}
+	weir_flow_query_respond(two->pipeline[worker], &message, two->lab->now_ns);
+	return message.flow.found;
+}
+
+// Control asks about a flow of a part that a worker does not own: that is not its answer to give.
+// The part that the distributor finds for a packet is the one where the table keeps the flow.
 static void parts_of_others_are_not_asked_about(void **state) {
 	struct two two = two_make(WEIR_POLICY_ROUND_ROBIN, 0);
-	struct weir_message message = lab_question(1);
 	uint32_t part;
-	bool w;
 
 	(void)state;
-	send(&two, 1, SYN, &part);
-	w = weir_pipeline_owns_part(two.pipeline[1], part);
-	weir_flow_query_respond(two.pipeline[w], &message, two.lab->now_ns);
-	assert_int_equal(message.flow.found, 1);
-	message = lab_question(1);
-	weir_flow_query_respond(two.pipeline[!w], &message, two.lab->now_ns);
-	assert_int_equal(message.flow.found, 0);
+	for (uint16_t n = 0; n < 200; n++) {
+		bool w;
+
+		send(&two, n, SYN, &part);
+		w = weir_pipeline_owns_part(two.pipeline[1], part);
+		assert_int_equal(asked(&two, w, n), 1);
+		assert_int_equal(asked(&two, !w, n), 0);
+	}
+	two_free(&two);
+}
+
+static uint32_t part_of_frame(struct two *two, const struct frame *f) {
+	struct rte_mbuf *m = frame_mbuf(f->bytes, f->n, RTE_PKTMBUF_HEADROOM);
+	uint32_t part = weir_pipeline_distribute(two->pipeline[0], m);
+
+	frame_mbuf_free(m);
+	return part;
+}
+
+// What a router says about a packet of the flow's backend to its client.
+static uint32_t part_of_error(struct two *two, const struct frame_spec *flow) {
+	struct frame_spec answer = *flow, error = {.family = flow->family};
+	struct frame quoted, f;
+
+	answer.source = flow->family == 4 ? frame_vip4 : frame_vip6;
+	answer.destination = flow->family == 4 ? frame_client4 : frame_client6;
+	answer.source_port = 80;
+	answer.destination_port = flow->source_port;
+	frame_build(&answer, &quoted);
+	error.protocol = flow->family == 4 ? 1 : 58;
+	error.icmp_type = flow->family == 4 ? 3 : 2;
+	error.body = quoted.bytes + quoted.l3;
+	error.payload = (uint16_t)quoted.ip_bytes;
+	frame_build(&error, &f);
+	return part_of_frame(two, &f);
+}
+
+// offset: in units of 8 bytes, and whether more follow, as in IPv6.
+static uint32_t part_of_fragment(
+	struct two *two, const struct frame_spec *flow, uint16_t n, uint16_t offset, bool more) {
+	uint8_t header[8] = {17, 0, (uint8_t)(offset >> 5), (uint8_t)(offset << 3 | more), 0, 0,
+		(uint8_t)(n >> 8), (uint8_t)n};
+	struct frame_spec spec = *flow;
+	struct frame f;
+
+	if (flow->family == 6) {
+		spec.options = header;
+		spec.option_bytes = sizeof(header);
+		spec.first_header = 44;
+	}
+	frame_build(&spec, &f);
+	if (flow->family == 4) {
+		frame_put16(f.bytes + f.l3 + 4, n);
+		frame_put16(f.bytes + f.l3 + 6, (uint16_t)((more ? 0x2000 : 0) | offset));
+		frame_fix_ipv4(&f);
+	}
+	return part_of_frame(two, &f);
+}
+
+// Whatever is about a flow goes to the worker that owns its part.
+static void parts_have_errors_and_fragments_of_their_flows(void **state) {
+	struct two two = two_make(WEIR_POLICY_ROUND_ROBIN, 0);
+	uint32_t parts = 0, last = 0, ignored;
+
+	(void)state;
+	send(&two, 0, SYN, &ignored); // takes over the VIPs
+	send(&two, 1, SYN, &ignored);
+	for (uint16_t n = 0; n < 300; n++) {
+		struct frame_spec spec = packet(n, ACK);
+		struct frame f;
+		uint32_t part;
+
+		frame_build(&spec, &f);
+		part = part_of_frame(&two, &f);
+		assert_int_equal(part_of_error(&two, &spec), part);
+		parts += part != last;
+		last = part;
+		spec.protocol = 17;
+		spec.destination_port = 53;
+		spec.payload = 24;
+		frame_build(&spec, &f);
+		part = part_of_frame(&two, &f);
+		assert_int_equal(part_of_fragment(&two, &spec, n, 0, true), part);
+		assert_int_equal(part_of_fragment(&two, &spec, n, 4, false), part);
+	}
+	assert_true(parts > 250);
 	two_free(&two);
 }
 
@@ -351,6 +440,7 @@ int main(void) {
 		cmocka_unit_test(parts_wait_for_the_rows_of_their_backends),
 		cmocka_unit_test(parts_wait_no_longer_than_bounded),
 		cmocka_unit_test(parts_of_others_are_not_asked_about),
+		cmocka_unit_test(parts_have_errors_and_fragments_of_their_flows),
 	};
 
 	return cmocka_run_group_tests(tests, lab_eal, NULL);
