@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "moves_rig.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+uint64_t moves_rig_next_random(struct rig *rig) {
+	rig->random = rig->random * 6364136223846793005ull + 1442695040888963407ull;
+	return rig->random >> 33;
+}
+
+uint64_t moves_rig_clock_ns(void) {
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
+}
+
+// --- set-up -------------------------------------------------------------------------------
+
+static struct lab *make_segment(void) {
+	struct weir_port_info ports[LAB_PORTS] = {0};
+	struct weir_segment_params params = {.workers = WORKERS,
+		.ports = LAB_PORTS,
+		.max_services = LAB_SERVICES,
+		.max_backends = LAB_BACKENDS,
+		.heap_bytes = 64 << 20,
+		.tsc_hz = 2000000000,
+		.hash_seed = LAB_SEED,
+		.bucketing = WEIR_BUCKETING_YES,
+		.port_info = ports};
+	struct weir_selection_params selection =
+		weir_selection_defaults(0, WEIR_POLICY_ROUND_ROBIN, LAB_SLOTS);
+	struct lab *lab = calloc(1, sizeof(*lab));
+
+	assert_non_null(lab);
+	for (unsigned int i = 0; i < LAB_PORTS; i++) {
+		memcpy(ports[i].mac, frame_our_mac, sizeof(frame_our_mac));
+		ports[i].mtu = LAB_MTU;
+	}
+	assert_int_equal(weir_segment_create(&params, &lab->segment), 0);
+	assert_int_equal(weir_segment_attach_own(lab->segment, &lab->control), 0);
+	assert_int_equal(weir_writer_open(lab->control, &lab->writer), 0);
+	assert_int_equal(weir_writer_reserve(lab->writer, LAB_SERVICES, LAB_BACKENDS), 0);
+	lab_publish_default(lab);
+	// A flow without its entry would go to another backend: Maglev does not know this choice.
+	lab_publish_policy(lab, &selection, (uint16_t[]){0, 1, 2, 3}, 4);
+	return lab;
+}
+
+static void make_devices(struct rig *rig, unsigned int number) {
+	const uint32_t owner[LAB_PORTS] = {0, 1, 2};
+	char name[32], why[256];
+
+	for (uint8_t d = 0; d < LAB_PORTS; d++) {
+		snprintf(name, sizeof(name), "mv%u_%u", number, d);
+		ring_device_make(name, 1, &rig->ring[d]);
+		device_lab_plan(rig->ring[d].name, 1, &rig->plan);
+		if (d == 0) {
+			weir_buffers_init(&rig->buffers, rig->plan.pool, rig->plan.pools);
+		}
+		assert_int_equal(weir_device_open(&rig->plan.device[0], &rig->buffers, WORKERS,
+					 &rig->device[d], why, sizeof(why)),
+			0);
+		rig->port[d] = (struct weir_port){.wire = d, .exception = WEIR_NO_DEVICE};
+	}
+	assert_int_equal(
+		weir_transmit_create(rig->device, owner, LAB_PORTS, WORKERS, &rig->transmit), 0);
+}
+
+static void make_pipelines(struct rig *rig) {
+	struct weir_pipeline_params params = lab_params();
+	struct weir_flow_table_params *flows = &params.flow_table;
+
+	flows->flows = 16 * FLOWS;
+	for (unsigned int i = 0; i < WEIR_FLOW_STATE_COUNT; i++) {
+		flows->timeout_ms[i] = 900000; // a loud machine ends no flow
+	}
+	assert_int_equal(weir_flow_memory_create(flows->flows, flows->ipv6_percent, true,
+				 SOCKET_ID_ANY, &rig->memory),
+		0);
+	flows->memory = rig->memory;
+	params.segment = rig->lab->segment;
+	for (uint32_t w = 0; w < WORKERS; w++) {
+		params.worker = w;
+		assert_int_equal(weir_pipeline_create(&params, &rig->pipeline[w]), 0);
+		assert_int_equal(weir_flow_parcel_create(
+					 rig->memory, LAB_BACKENDS, SOCKET_ID_ANY, &rig->parcel[w]),
+			0);
+		for (uint32_t b = 0; b < WEIR_BUCKETS; b++) {
+			if (weir_distributor_first_worker(b, WORKERS) == w) {
+				weir_pipeline_own_part(rig->pipeline[w], b);
+			}
+		}
+	}
+}
+
+static void add_sources(struct rig *rig, uint8_t p, uint32_t owner) {
+	for (uint32_t w = 0; w < WORKERS; w++) {
+		struct weir_distributor *distributor = rig->distribution.distributor[p];
+		struct weir_source source = {
+			.kind = w == owner ? WEIR_SOURCE_SHARED : WEIR_SOURCE_HANDED,
+			.port = p,
+			.device = rig->device[p].id,
+			.ring = distributor->ring[w],
+			.distributor = distributor};
+
+		assert_int_equal(weir_worker_add_source(rig->worker[w], &source), 0);
+	}
+}
+
+static void make_workers(struct rig *rig) {
+	struct weir_distributed_port ports[LAB_PORTS];
+
+	for (uint8_t p = 0; p < LAB_PORTS; p++) {
+		ports[p] = (struct weir_distributed_port){
+			.distributed = true, .owner = p, .socket = SOCKET_ID_ANY};
+	}
+	assert_int_equal(
+		weir_distribution_create(rig->lab->segment, ports, rig->parcel, &rig->distribution),
+		0);
+	for (uint32_t w = 0; w < WORKERS; w++) {
+		struct weir_worker_params params = {.index = w,
+			.segment = rig->lab->segment,
+			.pipeline = rig->pipeline[w],
+			.transmit = rig->transmit,
+			.ports = rig->port,
+			.ports_count = LAB_PORTS,
+			.idle = WEIR_IDLE_YIELD,
+			.socket = SOCKET_ID_ANY};
+
+		assert_int_equal(weir_worker_create(&params, &rig->worker[w]), 0);
+		weir_worker_join_moves(rig->worker[w], rig->distribution.moves);
+	}
+	for (uint8_t p = 0; p < LAB_PORTS; p++) {
+		add_sources(rig, p, p);
+	}
+	for (uint32_t i = 0; i < rig->transmit->outlets; i++) {
+		assert_int_equal(weir_worker_add_outlet(rig->worker[rig->transmit->outlet_owner[i]],
+					 &rig->transmit->outlet[i]),
+			0);
+	}
+}
+
+static void *run(void *worker) {
+	weir_worker_run(worker);
+	return NULL;
+}
+
+void moves_rig_set_stealing(struct rig *rig, enum weir_stealing stealing) {
+	__atomic_store_n(&rig->lab->control->news->stealing, stealing, __ATOMIC_RELAXED);
+}
+
+struct rig *moves_rig_make_still(unsigned int number) {
+	struct rig *rig = calloc(1, sizeof(*rig));
+
+	assert_non_null(rig);
+	rig->random = number;
+	rig->lab = make_segment();
+	make_devices(rig, number);
+	make_pipelines(rig);
+	make_workers(rig);
+	moves_rig_set_stealing(rig, WEIR_STEALING_ON);
+	return rig;
+}
+
+struct rig *moves_rig_make(unsigned int number) {
+	struct rig *rig = moves_rig_make_still(number);
+
+	for (uint32_t w = 0; w < WORKERS; w++) {
+		assert_int_equal(pthread_create(&rig->thread[w], NULL, run, rig->worker[w]), 0);
+	}
+	return rig;
+}
+
+void moves_rig_stop(struct rig *rig) {
+	for (uint32_t w = 0; w < WORKERS; w++) {
+		weir_worker_stop(rig->worker[w]);
+	}
+	for (uint32_t w = 0; w < WORKERS; w++) {
+		assert_int_equal(pthread_join(rig->thread[w], NULL), 0);
+	}
+}
+
+void moves_rig_unmake(struct rig *rig) {
+	for (uint32_t w = 0; w < WORKERS; w++) {
+		weir_worker_free(rig->worker[w]);
+	}
+	weir_distribution_free(&rig->distribution);
+	for (uint32_t w = 0; w < WORKERS; w++) {
+		weir_pipeline_free(rig->pipeline[w]);
+		weir_flow_parcel_free(rig->parcel[w]);
+	}
+	weir_flow_memory_free(rig->memory);
+	weir_transmit_free(rig->transmit);
+	for (unsigned int d = 0; d < LAB_PORTS; d++) {
+		weir_device_close(&rig->device[d]);
+		ring_device_free(&rig->ring[d]);
+	}
+	weir_buffers_fini(&rig->buffers);
+	lab_free(rig->lab);
+	assert_int_equal(device_lab_in_use(), 0);
+	free(rig);
+}
+
+// --- the network --------------------------------------------------------------------------
+
+void moves_rig_send_packet(struct rig *rig, uint32_t flow) {
+	struct frame_spec spec = lab_tcp((uint16_t)flow, rig->flow[flow].sent == 0 ? SYN : ACK);
+	struct frame f;
+
+	spec.payload = 20;
+	frame_build(&spec, &f);
+	frame_put32(f.bytes + f.l4 + 4, ++rig->flow[flow].sent);
+	assert_true(ring_device_feed(&rig->ring[flow % IN_PORTS], 0, f.bytes, f.n));
+	rig->sent++;
+}
+
+// The backend of an encapsulated packet, by the outer destination; *ret_inner: the inner packet.
+static uint16_t read_outer(const uint8_t *frame, const uint8_t **ret_inner) {
+	const uint8_t *ip = frame + 14;
+
+	if (frame_get16(frame + 12) == 0x8100) {
+		ip += 4;
+	}
+	*ret_inner = ip + (ip[0] >> 4 == 4 ? 20 : 40);
+	return (uint16_t)((ip[0] >> 4 == 4 ? ip[19] : ip[39]) - 11);
+}
+
+static void receive_packet(struct rig *rig, struct rte_mbuf *m) {
+	const uint8_t *inner;
+	uint16_t backend = read_outer(rte_pktmbuf_mtod(m, const uint8_t *), &inner);
+	uint32_t flow = frame_get16(inner + 20) - 1024u, number = frame_get32(inner + 24);
+	struct seen *seen;
+
+	assert_true(flow < FLOWS);
+	seen = &rig->flow[flow];
+	if (number != seen->received + 1) {
+		fail_msg("flow %u: packet %u after %u", flow, number, seen->received);
+	}
+	if (seen->backend != 0 && seen->backend != backend + 1) {
+		fail_msg("flow %u, packet %u: backend %u, was %u", flow, number, backend,
+			seen->backend - 1u);
+	}
+	seen->received = number;
+	seen->backend = (uint16_t)(backend + 1);
+	rig->received++;
+	rte_pktmbuf_free(m);
+}
+
+void moves_rig_receive_all(struct rig *rig) {
+	struct rte_mbuf *m;
+
+	while ((m = ring_device_take(&rig->ring[OUT], 0)) != NULL) {
+		receive_packet(rig, m);
+	}
+}
+
+void moves_rig_pump(struct rig *rig) {
+	for (uint32_t i = 0; i < 32 && rig->sent - rig->received < UNDER_WAY; i++) {
+		moves_rig_send_packet(
+			rig, (uint32_t)(moves_rig_next_random(rig) %
+					(moves_rig_next_random(rig) % 8 == 0 ? FLOWS : HOT)));
+	}
+	moves_rig_receive_all(rig);
+}
+
+void moves_rig_settle(struct rig *rig) {
+	uint64_t start = moves_rig_clock_ns();
+
+	while (rig->received < rig->sent) {
+		moves_rig_receive_all(rig);
+		if (moves_rig_clock_ns() - start > 60 * 1000000000ull) {
+			fail_msg(
+				"%lu packets are lost", (unsigned long)(rig->sent - rig->received));
+		}
+	}
+}
+
+void moves_rig_begin_flows(struct rig *rig) {
+	for (uint32_t round = 0; round < 2; round++) {
+		for (uint32_t flow = 0; flow < FLOWS; flow++) {
+			while (rig->sent - rig->received >= UNDER_WAY) {
+				moves_rig_receive_all(rig);
+			}
+			moves_rig_send_packet(rig, flow);
+		}
+	}
+	moves_rig_settle(rig);
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Moves rig: three workers, three ports with one transmit queue each, real pipelines on a bucketed
+// segment, and the network on both sides: packets of many flows that carry a number, whose order
+// and backends are checked when they arrive.
+#pragma once
+
+#include <pthread.h>
+
+#include "device_lab.h"
+#include "distribution.h"
+#include "flow_memory.h"
+#include "flow_parts.h"
+#include "pipeline_lab.h"
+#include "pipeline_parts.h"
+#include "worker.h"
+
+#define WORKERS 3u
+#define IN_PORTS 2u // ports 0 and 1 get packets; service 0 leaves by port 2
+#define OUT 2u
+#define FLOWS 3000u
+#define HOT 24u // of them that have most packets: 12 of each port
+#define UNDER_WAY 600u // packets: fewer than a ring has room for
+#define SYN 2
+#define ACK 0x10
+
+struct seen {
+	uint32_t sent, received; // packets
+	uint16_t backend; // 1 + its number; 0 = none yet
+};
+
+struct rig {
+	struct lab *lab; // without a pipeline
+	struct weir_plan plan;
+	struct weir_buffers buffers;
+	struct ring_device ring[LAB_PORTS];
+	struct weir_device device[LAB_PORTS];
+	struct weir_port port[LAB_PORTS];
+	struct weir_transmit *transmit;
+	struct weir_distribution distribution;
+	struct weir_flow_memory *memory;
+	struct weir_flow_parcel *parcel[WORKERS];
+	struct weir_pipeline *pipeline[WORKERS];
+	struct weir_worker *worker[WORKERS];
+	pthread_t thread[WORKERS];
+	struct seen flow[FLOWS];
+	uint64_t sent, received;
+	uint64_t random, sequence;
+	uint64_t answers[WEIR_BUCKET_ANSWER_COUNT];
+};
+
+uint64_t moves_rig_next_random(struct rig *rig);
+uint64_t moves_rig_clock_ns(void);
+
+// number: part of the names of devices; each is used once. Workers run in threads.
+struct rig *moves_rig_make(unsigned int number);
+// Workers do not run: the test turns them.
+struct rig *moves_rig_make_still(unsigned int number);
+void moves_rig_stop(struct rig *rig); // the workers
+void moves_rig_unmake(struct rig *rig); // checks that no packet buffer is left
+void moves_rig_set_stealing(struct rig *rig, enum weir_stealing stealing);
+
+// A packet of a flow, with its number as TCP sequence number, on the flow's port.
+void moves_rig_send_packet(struct rig *rig, uint32_t flow);
+// What has arrived, checked.
+void moves_rig_receive_all(struct rig *rig);
+// A few packets more, mostly of hot flows.
+void moves_rig_pump(struct rig *rig);
+// Wait until everything that was sent has arrived.
+void moves_rig_settle(struct rig *rig);
+// Two packets of each flow.
+void moves_rig_begin_flows(struct rig *rig);
