@@ -19,7 +19,6 @@
 #include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +30,7 @@
 #include <unistd.h>
 
 #include "health.h"
+#include "shell.h"
 
 #define LATE_MS 100 // more is a failure
 #define LATE_MOST 10000u
@@ -130,19 +130,6 @@ static pid_t start_servers(bool http, uint32_t hanging, uint16_t *ret_port) {
 
 // --- a server behind a veth ------------------------------------------------------------------
 
-static void run(const char *format, ...) {
-	char command[1024];
-	va_list arguments;
-
-	va_start(arguments, format);
-	vsnprintf(command, sizeof(command), format, arguments);
-	va_end(arguments);
-	if (system(command) != 0) {
-		fprintf(stderr, "failed: %s\n", command);
-		exit(1);
-	}
-}
-
 static void decapsulate(const char *agent) {
 	if (fork() == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -180,13 +167,17 @@ static pid_t start_far_server(bool http, const char *agent) {
 	if (read(pipes[0], &go, 1) != 1 || waitpid(pid, NULL, WUNTRACED) != pid) {
 		exit(1);
 	}
-	run("ip link set lo up && ip link add ours type veth peer name eth0 netns %d", (int)pid);
-	run("ip addr add 10.0.0.2/24 dev ours && ip link set ours up && ethtool -K ours tx off "
-	    ">/dev/null");
-	run("nsenter -t %d -n sh -c 'ip link set lo up && ip addr add " SERVER "/24 dev eth0 && "
-	    "ip link set eth0 up && ip route add local " VIPS " dev lo'",
-		(int)pid);
-	run("ip route add default via " SERVER);
+	if (!shell_runs("ip link set lo up && ip link add ours type veth peer name eth0 netns %d",
+		    (int)pid) ||
+		!shell_runs("ip addr add 10.0.0.2/24 dev ours && ip link set ours up && ethtool -K "
+			    "ours tx off >/dev/null") ||
+		!shell_runs("nsenter -t %d -n sh -c 'ip link set lo up && ip addr add " SERVER
+			    "/24 dev eth0 && ip link set eth0 up && ip route add local " VIPS
+			    " dev lo'",
+			(int)pid) ||
+		!shell_runs("ip route add default via " SERVER)) {
+		exit(1);
+	}
 	kill(pid, SIGCONT);
 	sleep(2); // the agent, and the listener
 	return pid;

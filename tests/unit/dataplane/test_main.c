@@ -70,8 +70,8 @@ static int open_lab(void **state) {
 	snprintf(lab->run_dir, sizeof(lab->run_dir), "%s/run", lab->directory);
 	snprintf(lab->log, sizeof(lab->log), "%s/log", lab->directory);
 	write_config(lab, AF_XDP_PORT "," TAP_PORT, 4096);
-	device_lab_run("ip link add mn0 type veth peer name mn1");
-	device_lab_run("ip link set mn0 up && ip link set mn1 up");
+	SHELL("ip link add mn0 type veth peer name mn1");
+	SHELL("ip link set mn0 up && ip link set mn1 up");
 	return 0;
 }
 
@@ -79,8 +79,8 @@ static int close_lab(void **state) {
 	struct lab *lab = *state;
 
 	if (geteuid() == 0) {
-		device_lab_run("ip link del mn0");
-		device_lab_run("rm -r %s", lab->directory);
+		SHELL("ip link del mn0");
+		SHELL("rm -r %s", lab->directory);
 	}
 	free(lab);
 	return 0;
@@ -358,8 +358,8 @@ static void all_threads_have_given_up_their_capabilities(void **state) {
 	wait_ready(lab, pid);
 	snprintf(command, sizeof(command),
 		"! grep -h CapPrm /proc/%d/task/*/status | grep -v 0000000000001000", (int)pid);
-	device_lab_run("%s", command);
-	device_lab_run("! grep -h NoNewPrivs /proc/%d/task/*/status | grep -v '1$'", (int)pid);
+	SHELL("%s", command);
+	SHELL("! grep -h NoNewPrivs /proc/%d/task/*/status | grep -v '1$'", (int)pid);
 	stop(lab, pid, SIGTERM);
 }
 
@@ -405,7 +405,7 @@ static void what_cannot_run_says_why_and_leaves_nothing(void **state) {
 
 	device_lab_need_root();
 	write_config(lab, AF_XDP_PORT, 1ul << 28); // 10 GiB each
-	device_lab_run("sed -i 's/\\[0,0\\]/[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]/' %s", lab->config);
+	SHELL("sed -i 's/\\[0,0\\]/[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]/' %s", lab->config);
 	pid = spawn(lab, lab->run_dir);
 	assert_int_equal(exit_status(lab, pid), 1);
 	check_log(lab, "MiB needed");
@@ -419,7 +419,7 @@ static void what_cannot_run_says_why_and_leaves_nothing(void **state) {
 	check_log(lab, "port x: device net_af_packet0: no such interface: no-such-if");
 	check_nothing_left(lab);
 	write_config(lab, AF_XDP_PORT, 4096);
-	device_lab_run("sed -i 's/\\[0,0\\]/[0,1023]/' %s", lab->config);
+	SHELL("sed -i 's/\\[0,0\\]/[0,1023]/' %s", lab->config);
 	pid = spawn(lab, lab->run_dir);
 	assert_int_equal(exit_status(lab, pid), 1);
 	check_log(lab, "workers.cores[1]: CPU 1023");

@@ -111,7 +111,7 @@ static void af_xdp_gets_all_queues_and_the_steer_program(void **state) {
 
 	(void)state;
 	device_lab_need_root();
-	device_lab_run("ip link add pl0 type veth peer name pl1");
+	SHELL("ip link add pl0 type veth peer name pl1");
 	assert_int_equal(make(port, 1, "/bin/true", &plan, why), 0);
 	assert_true(weir_devargs_get(&plan.device[0].devargs, "queue_count", value, sizeof(value)));
 	assert_string_equal(value, "1");
@@ -124,7 +124,7 @@ static void af_xdp_gets_all_queues_and_the_steer_program(void **state) {
 		0);
 	assert_true(weir_devargs_get(&plan.device[0].devargs, "xdp_prog", value, sizeof(value)));
 	assert_string_equal(value, "/own");
-	device_lab_run("ip link del pl0");
+	SHELL("ip link del pl0");
 }
 
 static void what_cannot_be_is_refused_with_its_key(void **state) {

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "cpu_usage.h"
+#include "shell.h"
 
 struct lab {
 	char folder[64];
@@ -22,12 +23,6 @@ struct lab {
 	struct weir_cpu_source source;
 };
 
-static void sh(const char *command) {
-	if (system(command) != 0) {
-		fail_msg("%s", command);
-	}
-}
-
 // Write a file of the lab, and the folders that it is in.
 static void put(const struct lab *lab, const char *name, const char *text) {
 	char path[256], command[600];
@@ -35,7 +30,7 @@ static void put(const struct lab *lab, const char *name, const char *text) {
 
 	snprintf(path, sizeof(path), "%s/%s", lab->folder, name);
 	snprintf(command, sizeof(command), "mkdir -p \"$(dirname %s)\"", path);
-	sh(command);
+	SHELL("%s", command);
 	file = fopen(path, "w");
 	assert_non_null(file);
 	fputs(text, file);
@@ -75,7 +70,7 @@ static int teardown(void **state) {
 	char command[128];
 
 	snprintf(command, sizeof(command), "rm -rf %s", lab->folder);
-	sh(command);
+	SHELL("%s", command);
 	free(lab);
 	return 0;
 }

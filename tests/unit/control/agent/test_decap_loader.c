@@ -14,12 +14,7 @@
 #include <cmocka.h>
 
 #include "decap_loader.h"
-
-static void sh(const char *command) {
-	if (system(command) != 0) {
-		fail_msg("%s", command);
-	}
-}
+#include "shell.h"
 
 static int enter_namespace(void **state) {
 	(void)state;
@@ -32,13 +27,13 @@ static int enter_namespace(void **state) {
 
 static int setup(void **state) {
 	(void)state;
-	sh("ip link add d0 type veth peer name d1 && ip link set d0 up && ip link set d1 up");
+	SHELL("ip link add d0 type veth peer name d1 && ip link set d0 up && ip link set d1 up");
 	return 0;
 }
 
 static int teardown(void **state) {
 	(void)state;
-	sh("ip link show d0 >/dev/null 2>&1 || exit 0; ip link del d0");
+	SHELL("ip link show d0 >/dev/null 2>&1 || exit 0; ip link del d0");
 	return 0;
 }
 
@@ -65,11 +60,11 @@ static void decap_attach_prefers_native(void **state) {
 
 	(void)state;
 	assert_true(weir_decap_is_native(decap));
-	sh("ip -d link show d0 | grep -q 'xdp '");
+	SHELL("ip -d link show d0 | grep -q 'xdp '");
 	weir_decap_free(decap);
 	decap = attach(WEIR_AGENT_MODE_SKB);
 	assert_false(weir_decap_is_native(decap));
-	sh("ip -d link show d0 | grep -q xdpgeneric");
+	SHELL("ip -d link show d0 | grep -q xdpgeneric");
 	weir_decap_free(decap);
 }
 
@@ -80,7 +75,7 @@ static void decap_attach_falls_back_to_skb(void **state) {
 	char why[256] = "";
 
 	(void)state;
-	sh("ip link add d2 type veth peer name d3; ip link set d3 mtu 9000");
+	SHELL("ip link add d2 type veth peer name d3; ip link set d3 mtu 9000");
 	assert_int_not_equal(weir_decap_attach(&params, &decap, why, sizeof(why)), 0);
 	assert_non_null(strstr(why, "--mode skb"));
 	assert_null(decap);
@@ -88,13 +83,13 @@ static void decap_attach_falls_back_to_skb(void **state) {
 	assert_int_equal(weir_decap_attach(&params, &decap, why, sizeof(why)), 0);
 	assert_false(weir_decap_is_native(decap));
 	weir_decap_free(decap);
-	sh("ip link del d2");
+	SHELL("ip link del d2");
 }
 
 static void decap_free_leaves_the_interface_clean(void **state) {
 	(void)state;
 	weir_decap_free(attach(WEIR_AGENT_MODE_ANY));
-	sh("! ip link show d0 | grep -q xdp");
+	SHELL("! ip link show d0 | grep -q xdp");
 	weir_decap_free(NULL);
 }
 
@@ -118,7 +113,7 @@ static void decap_knows_when_its_interface_is_gone(void **state) {
 
 	(void)state;
 	assert_true(weir_decap_is_attached(decap));
-	sh("ip link del d0");
+	SHELL("ip link del d0");
 	assert_false(weir_decap_is_attached(decap));
 	weir_decap_free(decap);
 }
@@ -149,8 +144,8 @@ static void decap_interface_addresses_are_usable_ones(void **state) {
 	int count, matches = 0;
 
 	(void)state;
-	sh("ip addr add 10.5.0.1/24 dev d0; ip addr add 2001:db8:5::1/64 dev d0 nodad;"
-	   "ip addr add 10.6.0.1/24 dev d1");
+	SHELL("ip addr add 10.5.0.1/24 dev d0; ip addr add 2001:db8:5::1/64 dev d0 nodad;"
+	      "ip addr add 10.6.0.1/24 dev d1");
 	count = weir_decap_interface_addresses("d0", found, 8); // and fe80:: is not among them
 	assert_int_equal(count, 2);
 	for (int i = 0; i < count; i++) {

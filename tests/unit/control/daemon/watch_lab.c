@@ -18,29 +18,17 @@ int watch_lab_enter(void **state) {
 		return -1;
 	}
 	signal(SIGPIPE, SIG_IGN);
-	watch_lab_sh("ip link set lo up");
+	SHELL("ip link set lo up");
 	return 0;
 }
 
-void watch_lab_sh(const char *format, ...) {
-	char command[1024];
-	va_list arguments;
-
-	va_start(arguments, format);
-	vsnprintf(command, sizeof(command), format, arguments);
-	va_end(arguments);
-	if (system(command) != 0) {
-		fail_msg("%s", command);
-	}
-}
-
 void watch_lab_make_hole(void) {
-	watch_lab_sh("ip link add hole type veth peer name bottom &&"
-		     "ip link set hole up && ip link set bottom up &&"
-		     "ip addr add 10.1.0.1/24 dev hole &&"
-		     "ip addr add 2001:db8:1::1/64 dev hole nodad &&"
-		     "ip neigh add " WATCH_LAB_HOLE4 " lladdr 02:00:00:00:00:09 dev hole &&"
-		     "ip neigh add " WATCH_LAB_HOLE6 " lladdr 02:00:00:00:00:09 dev hole");
+	SHELL("ip link add hole type veth peer name bottom &&"
+	      "ip link set hole up && ip link set bottom up &&"
+	      "ip addr add 10.1.0.1/24 dev hole &&"
+	      "ip addr add 2001:db8:1::1/64 dev hole nodad &&"
+	      "ip neigh add " WATCH_LAB_HOLE4 " lladdr 02:00:00:00:00:09 dev hole &&"
+	      "ip neigh add " WATCH_LAB_HOLE6 " lladdr 02:00:00:00:00:09 dev hole");
 }
 
 pid_t watch_lab_start(const char *const *words) {

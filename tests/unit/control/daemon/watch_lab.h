@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "config.h"
+#include "shell.h"
 
 // For cmocka_run_group_tests: a new network namespace with lo up, and no signal on broken pipes.
 int watch_lab_enter(void **state);
@@ -23,8 +24,6 @@ int watch_lab_enter(void **state);
 #define WATCH_LAB_HOLE4 "10.1.0.9"
 #define WATCH_LAB_HOLE6 "2001:db8:1::9"
 void watch_lab_make_hole(void);
-
-void watch_lab_sh(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 // Start a program; it dies with the test. Returns its pid.
 pid_t watch_lab_start(const char *const *words);

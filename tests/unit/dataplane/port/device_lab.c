@@ -36,18 +36,6 @@ void device_lab_need_root(void) {
 	}
 }
 
-void device_lab_run(const char *format, ...) {
-	char command[512];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(command, sizeof(command), format, args);
-	va_end(args);
-	if (system(command) != 0) {
-		fail_msg("%s", command);
-	}
-}
-
 struct rte_mempool *device_lab_pool(void) {
 	struct rte_mempool *pool = rte_mempool_lookup(POOL);
 

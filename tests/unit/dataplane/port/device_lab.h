@@ -9,6 +9,7 @@
 #include <rte_mbuf.h>
 
 #include "plan.h"
+#include "shell.h"
 
 #define DEVICE_LAB_WORKERS 3
 #define DEVICE_LAB_RING 8192
@@ -25,8 +26,6 @@ struct ring_device {
 int device_lab_eal(void **state);
 // Are we root, in a namespace of our own? Else the test is skipped.
 void device_lab_need_root(void);
-// Run a command by the shell; fails the test when it fails.
-void device_lab_run(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 // Make a device with pairs of queues; open it by its name. Names are used once.
 void ring_device_make(const char *name, uint16_t queues, struct ring_device *ret);

@@ -90,8 +90,8 @@ static void a_packet_socket_knows_its_interface_and_sets_its_mtu(void **state) {
 	struct lab *lab = *state;
 
 	device_lab_need_root();
-	device_lab_run("ip link add dv0 type veth peer name dv1");
-	device_lab_run("ip link set dv0 up");
+	SHELL("ip link add dv0 type veth peer name dv1");
+	SHELL("ip link set dv0 up");
 	device_lab_plan("net_af_packet0,iface=dv0,framesz=2048,blocksz=4096", 1, &lab->plan);
 	lab->plan.device[0].mtu = 1600;
 	assert_int_equal(open_device(lab, 1), 0);
@@ -105,7 +105,7 @@ static void a_packet_socket_knows_its_interface_and_sets_its_mtu(void **state) {
 	lab->plan.device[0].mtu = 2000;
 	assert_int_equal(open_device(lab, 1), -EINVAL);
 	assert_non_null(strstr(lab->why, "framesz=2048"));
-	device_lab_run("ip link del dv0");
+	SHELL("ip link del dv0");
 }
 
 static void a_tap_on_the_way_to_the_kernel_becomes_its_ports_twin(void **state) {
@@ -130,8 +130,8 @@ static void a_tap_on_the_way_to_the_kernel_becomes_its_ports_twin(void **state) 
 	assert_int_equal(weir_device_pair(&lab->device, &tap, lab->why, sizeof(lab->why)), 0);
 	assert_int_equal(rte_eth_macaddr_get(tap.id, &mac), 0);
 	assert_memory_equal(mac.addr_bytes, lab->device.mac, 6);
-	device_lab_run("ip link show dvtap | grep -qi %02x:%02x:%02x:%02x:%02x:%02x", tap.mac[0],
-		tap.mac[1], tap.mac[2], tap.mac[3], tap.mac[4], tap.mac[5]);
+	SHELL("ip link show dvtap | grep -qi %02x:%02x:%02x:%02x:%02x:%02x", tap.mac[0], tap.mac[1],
+		tap.mac[2], tap.mac[3], tap.mac[4], tap.mac[5]);
 	weir_device_close(&tap);
 	weir_device_close(&lab->device);
 	ring_device_free(&ring);

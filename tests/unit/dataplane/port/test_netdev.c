@@ -17,9 +17,8 @@
 static void interfaces_are_described(void **state) {
 	(void)state;
 	device_lab_need_root();
-	device_lab_run(
-		"ip link add nd0 mtu 1400 numrxqueues 1 type veth peer name nd1 numrxqueues 1");
-	device_lab_run("ip link set nd0 up");
+	SHELL("ip link add nd0 mtu 1400 numrxqueues 1 type veth peer name nd1 numrxqueues 1");
+	SHELL("ip link set nd0 up");
 	assert_int_equal(weir_netdev_queues("nd0"), 1);
 	assert_false(weir_netdev_spreads("nd0"));
 	assert_int_equal(weir_netdev_mtu("nd0"), 1400);
@@ -27,7 +26,7 @@ static void interfaces_are_described(void **state) {
 	assert_false(weir_netdev_is_up("nd1"));
 	assert_int_equal(weir_netdev_set_mtu("nd0", 1450), 0);
 	assert_int_equal(weir_netdev_mtu("nd0"), 1450);
-	device_lab_run("ip link del nd0");
+	SHELL("ip link del nd0");
 }
 
 static void mac_addresses_are_read(void **state) {
@@ -35,35 +34,35 @@ static void mac_addresses_are_read(void **state) {
 
 	(void)state;
 	device_lab_need_root();
-	device_lab_run("ip link add nd0 address 02:5e:00:00:00:77 type veth peer name nd1");
+	SHELL("ip link add nd0 address 02:5e:00:00:00:77 type veth peer name nd1");
 	assert_int_equal(weir_netdev_mac("nd0", mac), 0);
 	assert_memory_equal(mac, ((uint8_t[]){2, 0x5e, 0, 0, 0, 0x77}), 6);
 	assert_true(weir_netdev_mac("no-such-if", mac) < 0);
-	device_lab_run("ip link del nd0");
+	SHELL("ip link del nd0");
 }
 
 static void vlan_tags_are_kept(void **state) {
 	(void)state;
 	device_lab_need_root();
-	device_lab_run("ip link add nd0 type veth peer name nd1");
-	device_lab_run("ethtool -K nd0 rxvlan on");
+	SHELL("ip link add nd0 type veth peer name nd1");
+	SHELL("ethtool -K nd0 rxvlan on");
 	assert_int_equal(weir_netdev_keep_tags("nd0"), 1);
-	device_lab_run("ethtool -k nd0 | grep -q 'rx-vlan-offload: off'");
+	SHELL("ethtool -k nd0 | grep -q 'rx-vlan-offload: off'");
 	assert_int_equal(weir_netdev_keep_tags("nd0"), 0);
 	assert_true(weir_netdev_keep_tags("no-such-if") < 0);
-	device_lab_run("ip link del nd0");
+	SHELL("ip link del nd0");
 }
 
 static void receive_queues_that_are_no_pairs_are_told(void **state) {
 	(void)state;
 	device_lab_need_root();
-	device_lab_run("ip link add nd0 numrxqueues 2 numtxqueues 2 type veth peer name nd1 "
-		       "numrxqueues 2 numtxqueues 2");
-	device_lab_run("ethtool -L nd0 rx 2 tx 2");
+	SHELL("ip link add nd0 numrxqueues 2 numtxqueues 2 type veth peer name nd1 "
+	      "numrxqueues 2 numtxqueues 2");
+	SHELL("ethtool -L nd0 rx 2 tx 2");
 	assert_int_equal(weir_netdev_queues("nd0"), -EMLINK);
-	device_lab_run("ethtool -L nd0 rx 1");
+	SHELL("ethtool -L nd0 rx 1");
 	assert_int_equal(weir_netdev_queues("nd0"), 1);
-	device_lab_run("ip link del nd0");
+	SHELL("ip link del nd0");
 }
 
 static void missing_interfaces_are_told(void **state) {

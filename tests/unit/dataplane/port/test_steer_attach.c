@@ -42,15 +42,15 @@ static int open_lab(void **state) {
 	if (lab == NULL || geteuid() != 0) {
 		return 0; // skipped by the test
 	}
-	device_lab_run("ip link add sa0 type veth peer name sa1");
-	device_lab_run("ip link set sa0 up && ip link set sa1 up");
+	SHELL("ip link add sa0 type veth peer name sa1");
+	SHELL("ip link set sa0 up && ip link set sa1 up");
 	lab->ifindex = if_nametoindex("sa0");
 	return 0;
 }
 
 static int close_lab(void **state) {
 	if (geteuid() == 0) {
-		device_lab_run("ip link del sa0");
+		SHELL("ip link del sa0");
 	}
 	free(*state);
 	return 0;

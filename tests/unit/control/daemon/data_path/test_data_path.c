@@ -39,14 +39,13 @@ static int enter(void **state) {
 	if (watch_lab_enter(state) < 0) {
 		return -1;
 	}
-	watch_lab_sh(
-		"ip link add ours type veth peer name wire &&"
-		"sysctl -qw net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.ours.rp_filter=0 &&"
-		"ip link set ours up && ip link set wire up &&"
-		"ip addr add 10.0.0.2/24 dev ours && ip addr add 2001:db8:a::2/64 dev ours nodad &&"
-		"ip neigh add " BACKEND4 " lladdr 02:00:00:00:00:09 dev ours &&"
-		"ip neigh add " BACKEND6 " lladdr 02:00:00:00:00:09 dev ours &&"
-		"ip route add default via 10.0.0.11 && ip -6 route add default via " BACKEND6);
+	SHELL("ip link add ours type veth peer name wire &&"
+	      "sysctl -qw net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.ours.rp_filter=0 &&"
+	      "ip link set ours up && ip link set wire up &&"
+	      "ip addr add 10.0.0.2/24 dev ours && ip addr add 2001:db8:a::2/64 dev ours nodad &&"
+	      "ip neigh add " BACKEND4 " lladdr 02:00:00:00:00:09 dev ours &&"
+	      "ip neigh add " BACKEND6 " lladdr 02:00:00:00:00:09 dev ours &&"
+	      "ip route add default via 10.0.0.11 && ip -6 route add default via " BACKEND6);
 	return 0;
 }
 
@@ -213,8 +212,8 @@ static void unreachable_vips_are_reached(void **state) {
 	struct weir_data_path_flow flow;
 	struct lab *lab = *state;
 
-	watch_lab_sh("ip route add unreachable 198.51.100.0/24");
-	watch_lab_sh("ip -6 route add unreachable 2001:db8:f::/64");
+	SHELL("ip route add unreachable 198.51.100.0/24");
+	SHELL("ip -6 route add unreachable 2001:db8:f::/64");
 	open_flow(lab, &target, &flow);
 	assert_int_equal(connect_to(flow.socket, VIP6), 0);
 	expect_packet(lab, BACKEND4, "10.0.0.2", VIP6, &flow, false);
@@ -224,8 +223,8 @@ static void unreachable_vips_are_reached(void **state) {
 	assert_int_equal(connect_to(flow.socket, VIP4), 0);
 	expect_packet(lab, BACKEND4, "10.0.0.2", VIP4, &flow, false);
 	weir_data_path_close(lab->path, &flow);
-	watch_lab_sh("ip route del unreachable 198.51.100.0/24");
-	watch_lab_sh("ip -6 route del unreachable 2001:db8:f::/64");
+	SHELL("ip route del unreachable 198.51.100.0/24");
+	SHELL("ip -6 route del unreachable 2001:db8:f::/64");
 }
 
 static void local_vip_is_not_the_data_path(void **state) {
@@ -235,13 +234,13 @@ static void local_vip_is_not_the_data_path(void **state) {
 	char why[96];
 	int error;
 
-	watch_lab_sh("ip addr add " VIP4 "/32 dev lo");
+	SHELL("ip addr add " VIP4 "/32 dev lo");
 	open_flow(lab, &target, &flow);
 	connect_to(flow.socket, VIP4); // refused at once
 	assert_false(weir_data_path_taken(lab->path, &flow, &error, why, sizeof(why)));
 	assert_string_equal(why, VIP4 " is an address of this host");
 	weir_data_path_close(lab->path, &flow);
-	watch_lab_sh("ip addr del " VIP4 "/32 dev lo");
+	SHELL("ip addr del " VIP4 "/32 dev lo");
 }
 
 // What rp_filter does to a host whose VIPs have unreachable routes, or other interfaces.
@@ -265,8 +264,8 @@ static void answers_that_would_be_dropped_are_told(void **state) {
 		char why[96] = "";
 		int error = 1;
 
-		watch_lab_sh("sysctl -qw net.ipv4.conf.all.rp_filter=%s", cases[i].filter);
-		watch_lab_sh("ip route add %s", cases[i].route);
+		SHELL("sysctl -qw net.ipv4.conf.all.rp_filter=%s", cases[i].filter);
+		SHELL("ip route add %s", cases[i].route);
 		open_flow(lab, &target, &flow);
 		assert_int_equal(connect_to(flow.socket, VIP4), 0);
 		expect_packet(lab, BACKEND4, "10.0.0.2", VIP4, &flow, false);
@@ -277,9 +276,9 @@ static void answers_that_would_be_dropped_are_told(void **state) {
 							 : "this host drops answers from " VIP4
 							   " on ours: see rp_filter");
 		weir_data_path_close(lab->path, &flow);
-		watch_lab_sh("ip route del %s", cases[i].route);
+		SHELL("ip route del %s", cases[i].route);
 	}
-	watch_lab_sh("sysctl -qw net.ipv4.conf.all.rp_filter=0");
+	SHELL("sysctl -qw net.ipv4.conf.all.rp_filter=0");
 }
 
 static void packets_that_waited_here_are_an_excuse(void **state) {
@@ -309,7 +308,7 @@ static void nothing_leaves_while_the_device_is_down(void **state) {
 	char why[96];
 	int error;
 
-	watch_lab_sh("ip link set weir-check down");
+	SHELL("ip link set weir-check down");
 	open_flow(lab, &target, &flow);
 	assert_int_equal(connect_to(flow.socket, VIP4), -EHOSTUNREACH);
 	assert_false(weir_data_path_taken(lab->path, &flow, &error, why, sizeof(why)));
@@ -331,7 +330,7 @@ static void deleted_device_is_told_once(void **state) {
 	struct lab *lab = *state;
 	char why[96];
 
-	watch_lab_sh("ip link del weir-check");
+	SHELL("ip link del weir-check");
 	watch_lab_run(&lab->loop, is_lost, lab, 2000, "the device is lost");
 	watch_lab_idle(&lab->loop, 20);
 	assert_string_equal(lab->lost, "weir-check");

@@ -27,11 +27,10 @@ static void print_tls_server(FILE *file, const char *dir, uint16_t port, const c
 
 // name.pem and name.key, signed by ca.pem.
 static void make_certificate(const char *dir, const char *name, const char *subject, int days) {
-	watch_lab_sh(
-		"cd %s && { openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes "
-		"-subj /CN=%s -addext subjectAltName=%s -keyout %s.key -out %s.csr && "
-		"openssl x509 -req -in %s.csr -copy_extensions copyall -CA ca.pem -CAkey ca.key "
-		"-CAcreateserial -days %d -out %s.pem; } >/dev/null 2>&1",
+	SHELL("cd %s && { openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes "
+	      "-subj /CN=%s -addext subjectAltName=%s -keyout %s.key -out %s.csr && "
+	      "openssl x509 -req -in %s.csr -copy_extensions copyall -CA ca.pem -CAkey ca.key "
+	      "-CAcreateserial -days %d -out %s.pem; } >/dev/null 2>&1",
 		dir, name, subject, name, name, name, days, name);
 }
 
@@ -39,16 +38,16 @@ static void make_certificates(const char *dir) {
 	static const char *const signed_by_itself[] = {"ca", "self", "other"};
 
 	for (int i = 0; i < 3; i++) {
-		watch_lab_sh("cd %s && openssl req -x509 -newkey ec -pkeyopt "
-			     "ec_paramgen_curve:P-256 -nodes -subj /CN=%s -days 2 -keyout %s.key "
-			     "-out %s.pem 2>/dev/null",
+		SHELL("cd %s && openssl req -x509 -newkey ec -pkeyopt "
+		      "ec_paramgen_curve:P-256 -nodes -subj /CN=%s -days 2 -keyout %s.key "
+		      "-out %s.pem 2>/dev/null",
 			dir, signed_by_itself[i], signed_by_itself[i], signed_by_itself[i]);
 	}
 	make_certificate(dir, "web", "DNS:web.example", 2);
 	make_certificate(dir, "old", "DNS:web.example", -1);
 	make_certificate(dir, "address", "IP:127.0.0.1", 2);
-	watch_lab_sh("cd %s && cat other.pem ca.pem > both.pem && "
-		     "for i in $(seq 400); do cat ca.pem; done > many.pem",
+	SHELL("cd %s && cat other.pem ca.pem > both.pem && "
+	      "for i in $(seq 400); do cat ca.pem; done > many.pem",
 		dir);
 }
 
@@ -58,8 +57,8 @@ static pid_t start_group_server(const char *dir) {
 		"DHE-RSA-AES128-GCM-SHA256", "-cert", certificate, "-key", key, "-www", "-quiet",
 		NULL};
 
-	watch_lab_sh("cd %s && openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=group -days 2 "
-		     "-keyout group.key -out group.pem 2>/dev/null",
+	SHELL("cd %s && openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=group -days 2 "
+	      "-keyout group.key -out group.pem 2>/dev/null",
 		dir);
 	snprintf(port, sizeof(port), "%u", GROUP_PORT);
 	snprintf(certificate, sizeof(certificate), "%s/group.pem", dir);
@@ -104,7 +103,7 @@ static pid_t start_nginx(const char *dir) {
 	print_tls_server(file, dir, ADDRESS_PORT, "_", "address", 204);
 	fprintf(file, "}\n");
 	fclose(file);
-	watch_lab_sh("truncate -s 8000000 %s/large", dir);
+	SHELL("truncate -s 8000000 %s/large", dir);
 	return watch_lab_start(words);
 }
 
@@ -127,8 +126,8 @@ int http_lab_start(void **state) {
 	lab->pids[3] = start_socat(CLOSER_PORT, "true");
 	lab->pids[4] = start_group_server(lab->dir);
 	for (int i = 0; i < 5; i++) {
-		watch_lab_sh("for i in $(seq 500); do ss -Htln sport = :%u | grep -q . && exit;"
-			     "sleep 0.01; done; exit 1",
+		SHELL("for i in $(seq 500); do ss -Htln sport = :%u | grep -q . && exit;"
+		      "sleep 0.01; done; exit 1",
 			ports[i]);
 	}
 	*state = lab;
@@ -141,7 +140,7 @@ int http_lab_stop(void **state) {
 	for (int i = 0; i < 5; i++) {
 		watch_lab_stop(lab->pids[i]);
 	}
-	watch_lab_sh("rm -r %s", lab->dir);
+	SHELL("rm -r %s", lab->dir);
 	free(lab);
 	return 0;
 }

@@ -125,9 +125,9 @@ static int start_servers(void **state) {
 	}
 	strcpy(lab->dir, "/tmp/weir-health-XXXXXX");
 	assert_non_null(mkdtemp(lab->dir));
-	watch_lab_sh("cd %s && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 "
-		     "-nodes -subj /CN=web -addext subjectAltName=DNS:web.example -days 2 "
-		     "-keyout web.key -out web.pem 2>/dev/null",
+	SHELL("cd %s && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 "
+	      "-nodes -subj /CN=web -addext subjectAltName=DNS:web.example -days 2 "
+	      "-keyout web.key -out web.pem 2>/dev/null",
 		lab->dir);
 	for (int i = 0; i < 3; i++) {
 		snprintf(ports[i], sizeof(ports[i]), "%d", PLAIN_PORT + i);
@@ -137,8 +137,8 @@ static int start_servers(void **state) {
 	lab->servers = watch_lab_start(words);
 	lab->http = watch_lab_start(http);
 	for (int port = PLAIN_PORT; port <= HTTP_PORT; port++) {
-		watch_lab_sh("for i in $(seq 1000); do ss -Htln sport = :%d | grep -q . && exit;"
-			     "sleep 0.01; done; exit 1",
+		SHELL("for i in $(seq 1000); do ss -Htln sport = :%d | grep -q . && exit;"
+		      "sleep 0.01; done; exit 1",
 			port);
 	}
 	*state = lab;
@@ -150,7 +150,7 @@ static int stop_servers(void **state) {
 
 	watch_lab_stop(lab->servers);
 	watch_lab_stop(lab->http);
-	watch_lab_sh("rm -r %s", lab->dir);
+	SHELL("rm -r %s", lab->dir);
 	free(lab);
 	return 0;
 }

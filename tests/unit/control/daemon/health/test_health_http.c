@@ -173,8 +173,8 @@ static void http_probe_leaves_no_time_wait(void **state) {
 	for (int i = 0; i < 30; i++) {
 		expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_PASSED, "HTTP 200");
 	}
-	watch_lab_sh("! ss -Htan state time-wait '( sport = :%d or dport = :%d )' | grep -q .",
-		NGINX_PORT, NGINX_PORT);
+	SHELL("! ss -Htan state time-wait '( sport = :%d or dport = :%d )' | grep -q .", NGINX_PORT,
+		NGINX_PORT);
 }
 
 struct crowd {

@@ -30,8 +30,7 @@ static int enter(void **state) {
 
 	if (r == 0) {
 		watch_lab_make_hole();
-		watch_lab_sh(
-			"sysctl -qw net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.hole.rp_filter=0");
+		SHELL("sysctl -qw net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.hole.rp_filter=0");
 	}
 	return r;
 }
@@ -147,7 +146,7 @@ static void check_of_a_local_vip_has_no_result(void **state) {
 	int listener = socket(AF_INET, SOCK_STREAM, 0);
 	struct lab *lab = *state;
 
-	watch_lab_sh("ip addr add " VIP "/32 dev lo");
+	SHELL("ip addr add " VIP "/32 dev lo");
 	open_data_path(lab);
 	for (size_t i = 0; i < 4; i++) {
 		lab->check.type = types[i % 2];
@@ -158,7 +157,7 @@ static void check_of_a_local_vip_has_no_result(void **state) {
 		}
 	}
 	close(listener);
-	watch_lab_sh("ip addr del " VIP "/32 dev lo");
+	SHELL("ip addr del " VIP "/32 dev lo");
 }
 
 static void check_of_a_silent_backend_fails(void **state) {
@@ -183,13 +182,13 @@ static void check_of_a_silent_backend_fails(void **state) {
 static void check_without_a_way_back_has_no_result(void **state) {
 	struct lab *lab = *state;
 
-	watch_lab_sh("sysctl -qw net.ipv4.conf.all.rp_filter=2");
-	watch_lab_sh("ip route add unreachable " VIP);
+	SHELL("sysctl -qw net.ipv4.conf.all.rp_filter=2");
+	SHELL("ip route add unreachable " VIP);
 	open_data_path(lab);
 	expect_no_result(
 		lab, "no result: this host drops answers from " VIP " on hole: see rp_filter");
-	watch_lab_sh("ip route del unreachable " VIP);
-	watch_lab_sh("sysctl -qw net.ipv4.conf.all.rp_filter=0");
+	SHELL("ip route del unreachable " VIP);
+	SHELL("sysctl -qw net.ipv4.conf.all.rp_filter=0");
 }
 
 // No route to the backend: as with a check that goes straight there.

@@ -122,7 +122,7 @@ static void tcp_probe_fails_without_a_route(void **state) {
 	result = probe("10.99.0.1", 80);
 	assert_int_equal(result.outcome, WEIR_PROBE_FAILED);
 	assert_string_equal(result.detail, "network is unreachable");
-	watch_lab_sh("ip route add unreachable 10.98.0.0/16");
+	SHELL("ip route add unreachable 10.98.0.0/16");
 	result = probe("10.98.0.1", 80);
 	assert_int_equal(result.outcome, WEIR_PROBE_FAILED);
 	assert_string_equal(result.detail, "host is unreachable");
@@ -137,7 +137,7 @@ static void tcp_probe_leaves_no_time_wait(void **state) {
 		assert_int_equal(probe("127.0.0.1", port).outcome, WEIR_PROBE_PASSED);
 	}
 	close(fd);
-	watch_lab_sh("! ss -Htan state time-wait | grep -q .");
+	SHELL("! ss -Htan state time-wait | grep -q .");
 }
 
 static void tcp_probe_cancelled_says_nothing(void **state) {

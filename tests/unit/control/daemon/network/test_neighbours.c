@@ -77,20 +77,20 @@ static void on_next_hop(void *context, const struct weir_address *address,
 }
 
 static void peer_sh(const struct lab *lab, const char *command) {
-	watch_lab_sh("nsenter -t %d -n sh -c '%s'", lab->peer, command);
+	SHELL("nsenter -t %d -n sh -c '%s'", lab->peer, command);
 }
 
 static void make_peer(struct lab *lab) {
 	static const char *const words[] = {"unshare", "--net", "sleep", "600", NULL};
 
 	lab->peer = watch_lab_start(words);
-	watch_lab_sh("for i in $(seq 500); do [ \"$(readlink /proc/%d/ns/net)\" != "
-		     "\"$(readlink /proc/%d/ns/net)\" ] && exit; sleep 0.01; done; exit 1",
+	SHELL("for i in $(seq 500); do [ \"$(readlink /proc/%d/ns/net)\" != "
+	      "\"$(readlink /proc/%d/ns/net)\" ] && exit; sleep 0.01; done; exit 1",
 		lab->peer, getpid());
 	for (int i = 0; i < 2; i++) {
-		watch_lab_sh("ip link add lb%d type veth peer name eth%d netns %d &&"
-			     "ip link set lb%d up && ip addr add 10.%d.0.2/24 dev lb%d &&"
-			     "ip addr add 2001:db8:%d::2/64 dev lb%d nodad",
+		SHELL("ip link add lb%d type veth peer name eth%d netns %d &&"
+		      "ip link set lb%d up && ip addr add 10.%d.0.2/24 dev lb%d &&"
+		      "ip addr add 2001:db8:%d::2/64 dev lb%d nodad",
 			i, i, lab->peer, i, i, i, i, i);
 	}
 	peer_sh(lab,
@@ -122,7 +122,7 @@ static int teardown(void **state) {
 
 	weir_neighbours_free(lab->neighbours);
 	watch_lab_close(&lab->loop);
-	watch_lab_sh("ip link del lb0; ip link del lb1");
+	SHELL("ip link del lb0; ip link del lb1");
 	watch_lab_stop(lab->peer);
 	free(lab);
 	return 0;
@@ -200,8 +200,8 @@ static void neighbours_behind_a_gateway_have_its_mac(void **state) {
 	struct lab *lab = *state;
 	struct seen *seen;
 
-	watch_lab_sh("ip route add 10.50.0.0/16 via 10.1.0.11 &&"
-		     "ip -6 route add 2001:db8:50::/48 via 2001:db8:0::11");
+	SHELL("ip route add 10.50.0.0/16 via 10.1.0.11 &&"
+	      "ip -6 route add 2001:db8:50::/48 via 2001:db8:0::11");
 	watch(lab, "10.50.1.1");
 	watch(lab, "2001:db8:50::1");
 	configure(lab);
@@ -248,8 +248,8 @@ static void neighbours_that_are_missing_are_explained(void **state) {
 	struct lab *lab = *state;
 	uint64_t start = uv_hrtime();
 
-	watch_lab_sh("ip link add other0 type veth peer name other1 && ip link set other0 up &&"
-		     "ip link set other1 up && ip route add 10.60.0.0/16 dev other0");
+	SHELL("ip link add other0 type veth peer name other1 && ip link set other0 up &&"
+	      "ip link set other1 up && ip route add 10.60.0.0/16 dev other0");
 	watch(lab, "10.0.0.77");
 	watch(lab, "203.0.113.5");
 	watch(lab, "10.0.0.2");
@@ -264,7 +264,7 @@ static void neighbours_that_are_missing_are_explained(void **state) {
 	assert_string_equal(expect(lab, "10.60.0.1", NULL)->why,
 		"egress interface other0 is not a dataplane port");
 	assert_true(uv_hrtime() - start > (WEIR_NEIGHBOURS_HOLD_MS - 100) * 1000000ull);
-	watch_lab_sh("ip link del other0");
+	SHELL("ip link del other0");
 
 	lab->neighbours->kernel_max[0] = 1; // less than there are next hops
 	expect(lab, "10.0.0.77", NULL)->hop.resolved = true; // wait for another report
@@ -287,9 +287,9 @@ static void neighbours_follow_a_new_mac(void **state) {
 	configure(lab);
 	expect(lab, "10.0.0.11", MAC0);
 	expect(lab, "2001:db8:0::11", MAC0);
-	watch_lab_sh("ip neigh replace 10.0.0.11 lladdr 02:00:00:00:00:aa dev lb0 nud reachable");
+	SHELL("ip neigh replace 10.0.0.11 lladdr 02:00:00:00:00:aa dev lb0 nud reachable");
 	expect(lab, "10.0.0.11", "02:00:00:00:00:aa");
-	watch_lab_sh("ip neigh replace 2001:db8:0::11 lladdr 02:00:00:00:00:ab dev lb0");
+	SHELL("ip neigh replace 2001:db8:0::11 lladdr 02:00:00:00:00:ab dev lb0");
 	expect(lab, "2001:db8:0::11", "02:00:00:00:00:ab");
 }
 
@@ -308,15 +308,15 @@ static void neighbours_follow_a_gratuitous_arp(void **state) {
 static void neighbours_move_with_their_route(void **state) {
 	struct lab *lab = *state;
 
-	watch_lab_sh("ip route add 10.50.0.0/16 via 10.0.0.11");
+	SHELL("ip route add 10.50.0.0/16 via 10.0.0.11");
 	watch(lab, "10.50.1.1");
 	configure(lab);
 	assert_int_equal(expect(lab, "10.50.1.1", MAC0)->hop.port, 0);
-	watch_lab_sh("ip route replace 10.50.0.0/16 via 10.1.0.11");
+	SHELL("ip route replace 10.50.0.0/16 via 10.1.0.11");
 	assert_int_equal(expect(lab, "10.50.1.1", MAC1)->hop.port, 1);
-	watch_lab_sh("ip route del 10.50.0.0/16");
+	SHELL("ip route del 10.50.0.0/16");
 	assert_non_null(strstr(expect(lab, "10.50.1.1", NULL)->why, "no route"));
-	watch_lab_sh("ip route add 10.50.0.0/16 via 10.0.0.11");
+	SHELL("ip route add 10.50.0.0/16 via 10.0.0.11");
 	expect(lab, "10.50.1.1", MAC0);
 }
 
@@ -362,11 +362,11 @@ static void neighbours_survive_a_flush(void **state) {
 	configure(lab);
 	seen = expect(lab, "10.0.0.11", MAC0);
 	for (int i = 0; i < 3; i++) {
-		watch_lab_sh("ip neigh flush dev lb0");
+		SHELL("ip neigh flush dev lb0");
 		watch_lab_idle(&lab->loop, 400);
 	}
 	assert_int_equal(seen->calls, 1); // never reported as missing
-	watch_lab_sh("ip neigh show 10.0.0.11 dev lb0 | grep -q " MAC0);
+	SHELL("ip neigh show 10.0.0.11 dev lb0 | grep -q " MAC0);
 }
 
 static void neighbours_that_are_lost_are_reported_after_the_hold(void **state) {
@@ -378,7 +378,7 @@ static void neighbours_that_are_lost_are_reported_after_the_hold(void **state) {
 	configure(lab);
 	seen = expect(lab, "10.0.0.11", MAC0);
 	peer_sh(lab, "ip addr del 10.0.0.11/24 dev eth0");
-	watch_lab_sh("ip neigh flush dev lb0");
+	SHELL("ip neigh flush dev lb0");
 	start = uv_hrtime();
 	watch_lab_idle(&lab->loop, 500);
 	assert_int_equal(lab->calls, 1);
@@ -400,11 +400,11 @@ static void neighbours_that_are_stale_are_refreshed(void **state) {
 	struct lab *lab = *state;
 	struct hop *hop;
 
-	watch_lab_sh("sysctl -qw net.ipv4.neigh.lb0.delay_first_probe_time=1");
+	SHELL("sysctl -qw net.ipv4.neigh.lb0.delay_first_probe_time=1");
 	watch(lab, "10.0.0.11");
 	configure(lab);
 	expect(lab, "10.0.0.11", MAC0);
-	watch_lab_sh("ip neigh replace 10.0.0.11 lladdr " MAC0 " dev lb0 nud stale");
+	SHELL("ip neigh replace 10.0.0.11 lladdr " MAC0 " dev lb0 nud stale");
 	watch_lab_idle(&lab->loop, 600);
 	assert_false(is_confirmed(lab)); // gently: not at once
 	hop = weir_hop_find(lab->neighbours, lab->ports[0].info.kernel_ifindex, &lab->addresses[0]);
@@ -439,7 +439,7 @@ static void neighbours_are_reported_once_per_configure(void **state) {
 
 	lab->address_count = 0;
 	configure(lab);
-	watch_lab_sh("ip neigh replace 10.0.0.11 lladdr 02:00:00:00:00:aa dev lb0");
+	SHELL("ip neigh replace 10.0.0.11 lladdr 02:00:00:00:00:aa dev lb0");
 	watch_lab_idle(&lab->loop, 300);
 	assert_int_equal(lab->calls, 2);
 }
@@ -481,7 +481,7 @@ static void neighbours_of_ten_thousand_backends(void **state) {
 	struct weir_address *addresses = calloc(10000, sizeof(*addresses));
 	uint64_t start;
 
-	watch_lab_sh("ip route add 10.50.0.0/16 via 10.0.0.11");
+	SHELL("ip route add 10.50.0.0/16 via 10.0.0.11");
 	for (uint32_t i = 0; i < 10000; i++) {
 		addresses[i] = (struct weir_address){
 			.bytes = {10, 50, (uint8_t)(i / 250), (uint8_t)(i % 250)}, .family = 4};
@@ -492,7 +492,7 @@ static void neighbours_of_ten_thousand_backends(void **state) {
 	watch_lab_run(&lab->loop, has_ten_thousand, lab, 5000, "10,000 reports");
 	print_message("10,000 addresses: %.1f ms\n", (double)(uv_hrtime() - start) / 1e6);
 	lab->calls = 0;
-	watch_lab_sh("ip route replace 10.50.0.0/16 via 10.1.0.11"); // and all of them move
+	SHELL("ip route replace 10.50.0.0/16 via 10.1.0.11"); // and all of them move
 	watch_lab_run(&lab->loop, has_ten_thousand, lab, 5000, "10,000 more");
 	free(addresses);
 }
@@ -503,7 +503,7 @@ static void neighbours_need_no_privilege(void **state) {
 	int status;
 	pid_t pid;
 
-	watch_lab_sh("ip neigh flush dev lb0");
+	SHELL("ip neigh flush dev lb0");
 	pid = fork();
 	if (pid == 0) {
 		struct lab own = *lab;

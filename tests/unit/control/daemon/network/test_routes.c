@@ -49,18 +49,18 @@ static int setup(void **state) {
 	static const struct weir_routes_events events = {on_neighbour, on_change, on_lost, on_turn};
 	struct lab *lab = calloc(1, sizeof(*lab));
 
-	watch_lab_sh("ip link add lb0 type veth peer name other0 &&"
-		     "ip link set lb0 address 02:00:00:00:00:01 up && ip link set other0 up &&"
-		     "ip addr add 10.0.0.2/24 dev lb0 &&"
-		     "ip addr add 2001:db8:a::2/64 dev lb0 nodad &&"
-		     "ip route add 10.1.0.0/16 via 10.0.0.1 src 10.0.0.2 &&"
-		     "ip route add 10.2.0.0/16 via inet6 2001:db8:a::1 dev lb0 &&"
-		     "ip route add unreachable 10.3.0.0/16 &&"
-		     "ip route add blackhole 10.4.0.0/16 &&"
-		     "ip -6 route add 2001:db8:b::/64 via fe80::1 dev lb0 &&"
-		     // The kernel makes an IPv6 address local in its own time.
-		     "until ip -6 route show table local | grep -q '^local 2001:db8:a::2 '; "
-		     "do sleep 0.01; done");
+	SHELL("ip link add lb0 type veth peer name other0 &&"
+	      "ip link set lb0 address 02:00:00:00:00:01 up && ip link set other0 up &&"
+	      "ip addr add 10.0.0.2/24 dev lb0 &&"
+	      "ip addr add 2001:db8:a::2/64 dev lb0 nodad &&"
+	      "ip route add 10.1.0.0/16 via 10.0.0.1 src 10.0.0.2 &&"
+	      "ip route add 10.2.0.0/16 via inet6 2001:db8:a::1 dev lb0 &&"
+	      "ip route add unreachable 10.3.0.0/16 &&"
+	      "ip route add blackhole 10.4.0.0/16 &&"
+	      "ip -6 route add 2001:db8:b::/64 via fe80::1 dev lb0 &&"
+	      // The kernel makes an IPv6 address local in its own time.
+	      "until ip -6 route show table local | grep -q '^local 2001:db8:a::2 '; "
+	      "do sleep 0.01; done");
 	uv_loop_init(&lab->loop);
 	assert_int_equal(weir_routes_open(&lab->loop, &events, lab, &lab->routes), 0);
 	*state = lab;
@@ -73,8 +73,8 @@ static int teardown(void **state) {
 	weir_routes_close(lab->routes);
 	watch_lab_close(&lab->loop);
 	free(lab);
-	watch_lab_sh("ip link del lb0; ip route flush type unreachable; ip route flush type "
-		     "blackhole; true");
+	SHELL("ip link del lb0; ip route flush type unreachable; ip route flush type "
+	      "blackhole; true");
 	return 0;
 }
 
@@ -154,10 +154,10 @@ static void routes_links_with_their_masters(void **state) {
 	assert_int_equal(search.found.lower, 0); // a veth's other end is not below it
 	assert_int_equal(search.found.master, 0);
 
-	watch_lab_sh("ip link add br7 type bridge && ip link set lb0 master br7");
+	SHELL("ip link add br7 type bridge && ip link set lb0 master br7");
 	assert_int_equal(weir_routes_links(lab->routes, take_link, &search), 0);
 	assert_int_equal(search.found.master, if_nametoindex("br7"));
-	watch_lab_sh("ip link del br7");
+	SHELL("ip link del br7");
 }
 
 static void routes_parse_link_of_a_vlan(void **state) {
@@ -190,7 +190,7 @@ static void routes_neighbours_are_told(void **state) {
 	struct lab *lab = *state;
 	bool found = false;
 
-	watch_lab_sh("ip neigh add 10.0.0.11 lladdr 02:00:00:00:00:11 dev lb0 nud stale");
+	SHELL("ip neigh add 10.0.0.11 lladdr 02:00:00:00:00:11 dev lb0 nud stale");
 	assert_int_equal(weir_routes_neighbours(lab->routes, on_neighbour, lab), 0);
 	for (int i = 0; i < lab->news_count; i++) {
 		const struct weir_neighbour *news = &lab->news[i];
@@ -234,12 +234,12 @@ static void routes_events_of_neighbours(void **state) {
 	for (int i = 0; i < 2; i++) {
 		lab->wanted = addresses[i];
 		lab->news_count = 0;
-		watch_lab_sh("ip neigh add %s lladdr 02:00:00:00:00:12 dev lb0", addresses[i]);
+		SHELL("ip neigh add %s lladdr 02:00:00:00:00:12 dev lb0", addresses[i]);
 		watch_lab_run(&lab->loop, has_news, lab, 2000, "news of an addition");
 		assert_true(lab->news[0].has_mac);
 		assert_false(lab->news[0].deleted);
 		lab->news_count = 0;
-		watch_lab_sh("ip neigh del %s dev lb0", addresses[i]);
+		SHELL("ip neigh del %s dev lb0", addresses[i]);
 		watch_lab_run(&lab->loop, has_news, lab, 2000, "news of a deletion");
 		assert_false(lab->news[0].has_mac);
 	}
@@ -267,7 +267,7 @@ static void routes_events_of_changes(void **state) {
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
 		watch_lab_idle(&lab->loop, 30);
 		lab->changes = 0;
-		watch_lab_sh("%s", commands[i]);
+		SHELL("%s", commands[i]);
 		watch_lab_run(&lab->loop, has_changed, lab, 2000, commands[i]);
 	}
 }
@@ -280,8 +280,8 @@ static bool has_lost(void *context) {
 static void routes_lost_events_are_told(void **state) {
 	struct lab *lab = *state;
 
-	watch_lab_sh("for i in $(seq 1 20000); do echo route add 10.7.$((i / 250)).$((i %% 250)) "
-		     "dev lb0; done | ip -batch -");
+	SHELL("for i in $(seq 1 20000); do echo route add 10.7.$((i / 250)).$((i %% 250)) "
+	      "dev lb0; done | ip -batch -");
 	watch_lab_run(&lab->loop, has_lost, lab, 2000, "word of the loss");
 	assert_int_equal(lookup(lab, "10.7.1.1").error, 0);
 }
