@@ -124,7 +124,7 @@ static int begin_requests(struct bench *bench) {
 	for (uint32_t i = 0; r == 0 && i < workers; i++) {
 		weir_steal_plan_worker(bench->plan, i, 4, true, 0);
 	}
-	for (uint32_t i = 0; r == 0 && i < bench->what->tasks; i++) {
+	for (uint32_t i = 0; r == 0 && workers > 0 && i < bench->what->tasks; i++) {
 		weir_steal_plan_put(
 			bench->plan, i, bench->what->uneven && i % 2 == 0 ? 0 : i % workers, &what);
 	}

@@ -31,6 +31,7 @@
 #define WEIR_SIM_ARRIVALS(X) X(EVEN, "even") X(POISSON, "poisson") X(BURSTY, "bursty")
 #define WEIR_SIM_SCHEDULINGS(X) X(FIFO, "fifo") X(SHARING, "sharing")
 #define WEIR_SIM_SCOPES(X) X(CLIENT, "client") X(FLEET, "fleet")
+#define WEIR_SIM_PLANNERS(X) X(PLAN, "plan") X(CONTROL, "control")
 #define WEIR_SIM_HOT_PLACES(X) X(ONE, "one") X(ANY, "any")
 #define WEIR_SIM_DELIVERIES(X) X(AT_ONCE, "at-once") X(RETRANSMISSION, "retransmission")
 
@@ -71,6 +72,9 @@ enum weir_sim_scheduling { WEIR_SIM_SCHEDULINGS(X) };
 #undef X
 #define X(name, key) WEIR_SIM_SCOPE_##name,
 enum weir_sim_scope { WEIR_SIM_SCOPES(X) };
+#undef X
+#define X(name, key) WEIR_SIM_PLANNER_##name,
+enum weir_sim_planner { WEIR_SIM_PLANNERS(X) };
 #undef X
 #define X(name, key) WEIR_SIM_HOT_##name,
 enum weir_sim_hot_place { WEIR_SIM_HOT_PLACES(X) };
@@ -194,6 +198,7 @@ struct weir_sim_scenario {
 		uint64_t hot_every_ns; // others become hot; 0 = never
 		uint32_t ring_packets, hold_packets;
 		uint64_t handover_ns;
+		uint32_t planner; // enum weir_sim_planner
 	} workers;
 	struct weir_sim_happening *happening;
 	uint32_t happening_count;

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "config_keys.h"
+#include "layout.h"
 #include "scenario.h"
 #include "scenario_keys.h"
 
@@ -27,6 +28,11 @@ static const struct weir_json_choice schedulings[] = {
 static const struct weir_json_choice scopes[] = {
 #define X(name, key) {key, WEIR_SIM_SCOPE_##name},
 	WEIR_SIM_SCOPES(X)
+#undef X
+	{0}};
+static const struct weir_json_choice planners[] = {
+#define X(name, key) {key, WEIR_SIM_PLANNER_##name},
+	WEIR_SIM_PLANNERS(X)
 #undef X
 	{0}};
 static const struct weir_json_choice hot_places[] = {
@@ -417,6 +423,8 @@ static const struct weir_json_key workers_rows[] = {
 		"Packets of a bucket that the thief holds while the victim empties its ring; more are dropped."),
 	MS(MEMBER(workers), "handover_ms", handover_ns, 0, 1000, PRESET("0.1"),
 		"CPU time that a hand-over takes of each of both workers."),
+	CHOICE(MEMBER(workers), "planner", planner, planners, PRESET("\"plan\""),
+		"`plan`: the plan of steals, as `steal` says. `control`: what weir-control decides, with its constants; it needs 1024 buckets."),
 };
 static const struct weir_json_object workers_keys = WITHIN(workers, workers_rows);
 
@@ -519,6 +527,10 @@ static void check_scenario(struct weir_json_reader *reader, const struct weir_js
 	}
 	if (s->clients.until_ns > 0 && s->clients.until_ns <= s->clients.from_ns) {
 		weir_json_error_at(reader, at, "clients", "until_ms must be above from_ms");
+	}
+	if (s->workers.planner == WEIR_SIM_PLANNER_CONTROL && s->workers.buckets != WEIR_BUCKETS) {
+		weir_json_error_at(reader, at, "workers", "weir-control knows %u buckets, not %u",
+			WEIR_BUCKETS, s->workers.buckets);
 	}
 	if (s->workers.hot_buckets >
 		s->workers.buckets / (s->workers.count > 0 ? s->workers.count : 1)) {

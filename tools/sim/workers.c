@@ -15,11 +15,13 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "bucket_moves.h"
 #include "draw.h"
 #include "steal_plan.h"
 
 #define STEP_NS 1000000u
 #define SECOND_NS 1e9
+#define NS_PER_MS 1000000u
 #define NOBODY UINT32_MAX
 #define SMOOTHING 0.5 // weight of the newest share of a bucket
 #define IDLE_MACHINE 0.03 // mean busy share of workers that are left alone
@@ -30,7 +32,7 @@ struct bucket {
 	struct weir_prng prng;
 	uint32_t owner; // the thief from its adoption on
 	bool hot, planned; // planned: the plan knows of it
-	double seen; // packets since the last plan
+	double seen, all; // packets since the last plan, and in all
 	double load; // part of a worker that it takes, smoothed
 };
 
@@ -58,6 +60,8 @@ struct balancer {
 	struct weir_steal_plan *plan;
 	struct weir_steal_request *asked; // by the last plan
 	uint32_t asked_count, asked_next; // the next one that a worker will be asked for
+	struct weir_bucket_moves *moves; // of WEIR_SIM_PLANNER_CONTROL, else NULL
+	struct weir_bucket_look *look; // that these last had
 	struct weir_prng steal, hot;
 	struct weir_sim_totals totals, sampled, *begun; // begun: of each window
 	double *busy_begun; // [windows][workers]
@@ -137,6 +141,7 @@ static void arrive(struct balancer *b) {
 		uint32_t victim = leaves_from(b, i);
 
 		bucket->seen += packets;
+		bucket->all += packets;
 		b->arrived += packets;
 		if (victim == NOBODY) {
 			b->worker[bucket->owner].given += packets;
@@ -338,6 +343,56 @@ static void plan(struct balancer *b) {
 	}
 }
 
+// --- what weir-control decides ------------------------------------------------------------
+
+static void look(struct balancer *b) {
+	for (uint32_t i = 0; i < b->scenario->workers.buckets; i++) {
+		b->look->packets[i] = (uint64_t)b->bucket[i].all;
+		b->look->owner[i] = b->bucket[i].owner;
+	}
+	for (uint32_t i = 0; i < b->scenario->workers.count; i++) {
+		b->look->worker[i].busy_cycles = (uint64_t)b->worker[i].busy_ns;
+		b->look->worker[i].idle_cycles =
+			b->now_ns - (uint64_t)fmin(b->worker[i].busy_ns, (double)b->now_ns);
+		b->look->worker[i].alive = true;
+	}
+}
+
+static bool is_granted(struct balancer *b, const struct weir_bucket_request *asked) {
+	b->totals.steals[WEIR_SIM_STEAL_ASKED]++;
+	if (weir_sim_uniform(&b->steal) * 100.0 < b->scenario->steal.loss_percent) {
+		b->totals.steals[WEIR_SIM_STEAL_SILENT]++; // late, which a worker says
+		return false;
+	}
+	if (is_busy(b, asked->victim) || is_busy(b, asked->thief)) {
+		b->totals.steals[WEIR_SIM_STEAL_REFUSED]++;
+		return false;
+	}
+	b->totals.steals[WEIR_SIM_STEAL_MOVED]++;
+	begin_handover(b, asked->bucket, asked->thief);
+	return true;
+}
+
+// A step of the control process, which looks every millisecond while something is pending.
+static void control(struct balancer *b, bool tick) {
+	double now = (double)b->now_ns / SECOND_NS;
+	struct weir_bucket_request asked;
+
+	if (!tick && weir_bucket_moves_pending(b->moves) == 0) {
+		return;
+	}
+	look(b);
+	if (tick) {
+		weir_bucket_moves_tick(b->moves, b->look, true, now);
+	} else {
+		weir_bucket_moves_note(b->moves, b->look, now);
+	}
+	while (weir_bucket_moves_next(b->moves, &asked)) {
+		weir_bucket_moves_answer(
+			b->moves, asked.bucket, asked.id, is_granted(b, &asked), now);
+	}
+}
+
 // --- what is measured ---------------------------------------------------------------------
 
 static void count(struct balancer *b) {
@@ -402,6 +457,14 @@ static void end_window(struct balancer *b, uint32_t window) {
 
 // --- the run ------------------------------------------------------------------------------
 
+static int init_control(struct balancer *b) {
+	if (b->scenario->workers.planner != WEIR_SIM_PLANNER_CONTROL) {
+		return 0;
+	}
+	look(b);
+	return weir_bucket_moves_create(b->scenario->workers.count, b->look, &b->moves);
+}
+
 static int init(struct balancer *b, uint64_t seed) {
 	const struct weir_sim_scenario *scenario = b->scenario;
 	const struct weir_sim_steal_settings *settings = &scenario->steal;
@@ -426,9 +489,11 @@ static int init(struct balancer *b, uint64_t seed) {
 	b->begun = calloc(scenario->window_count, sizeof(*b->begun));
 	b->busy_begun = calloc((size_t)scenario->window_count * workers, sizeof(*b->busy_begun));
 	b->sorted = calloc(workers, sizeof(*b->sorted));
+	b->look = calloc(1, sizeof(*b->look));
 	b->result = weir_sim_result_create(scenario, seed);
 	if (b->bucket == NULL || b->worker == NULL || b->asked == NULL || b->begun == NULL ||
-		b->busy_begun == NULL || b->sorted == NULL || b->result == NULL ||
+		b->busy_begun == NULL || b->sorted == NULL || b->look == NULL ||
+		b->result == NULL ||
 		weir_steal_plan_create(&params, workers, buckets, &b->plan) < 0) {
 		return -ENOMEM;
 	}
@@ -443,10 +508,12 @@ static int init(struct balancer *b, uint64_t seed) {
 		weir_steal_plan_worker(b->plan, i, 1, true, 0);
 	}
 	choose_hot(b);
-	return 0;
+	return init_control(b);
 }
 
 static void fini(struct balancer *b) {
+	weir_bucket_moves_free(b->moves);
+	free(b->look);
 	weir_steal_plan_free(b->plan);
 	weir_sim_result_free(b->result);
 	free(b->bucket);
@@ -475,6 +542,17 @@ static void look_at_windows(struct balancer *b) {
 	}
 }
 
+static void decide(struct balancer *b) {
+	if (b->moves != NULL) {
+		control(b, is_due(b, WEIR_BUCKET_TICK_MS * NS_PER_MS));
+		return;
+	}
+	if (is_due(b, b->scenario->steal.interval_ns)) {
+		plan(b);
+	}
+	ask(b);
+}
+
 static void loop(struct balancer *b) {
 	const struct weir_sim_scenario *scenario = b->scenario;
 
@@ -482,10 +560,9 @@ static void loop(struct balancer *b) {
 	while (b->now_ns + STEP_NS <= scenario->duration_ns) {
 		b->now_ns += STEP_NS;
 		step(b);
-		if (scenario->steal.on && is_due(b, scenario->steal.interval_ns)) {
-			plan(b);
+		if (scenario->steal.on) {
+			decide(b);
 		}
-		ask(b);
 		if (is_due(b, scenario->sample_ns)) {
 			sample(b);
 		}
@@ -506,8 +583,9 @@ int weir_sim_workers_run(const struct weir_sim_scenario *scenario, uint64_t seed
 		loop(&b);
 		count(&b);
 		b.result->totals = b.totals;
-		b.result->unfinished = b.totals.arrived - b.totals.ended[WEIR_SIM_COMPLETED] -
-				       b.totals.ended[WEIR_SIM_FAILED];
+		for (uint32_t i = 0; i < scenario->workers.count; i++) {
+			b.result->unfinished += (uint64_t)(b.worker[i].ring + b.worker[i].hold);
+		}
 		b.result->events = scenario->duration_ns / STEP_NS;
 		*ret = b.result;
 		b.result = NULL;

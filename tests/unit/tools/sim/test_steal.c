@@ -17,9 +17,10 @@
 // Round robin on six backends, one of them stuck.
 #define STUCK(more, steal) \
 	"{'name': 'x', 'title': '', 'duration_ms': 20000," \
-	"'clients': {'count': 3, 'load_percent': 50}, 'backends': {'count': 6, 'cores': 2}," \
+	"'clients': {'count': 3, 'load_percent': 50, 'until_ms': 14000}, 'backends': {'count': " \
+	"6, 'cores': 2}," \
 	"'cost': {'distribution': 'exponential', 'mean_ms': 15}," \
-	"'events': [{'event': 'slow', 'at_ms': 2000, 'speed': 0.2}" more "]," \
+	"'events': [{'event': 'slow', 'at_ms': 2000, 'for_ms': 6000, 'speed': 0.2}" more "]," \
 	"'steal': {'victim_floor_ms': 20, 'pending_floor_ms': 20, 'rest_ms': 300, " steal "}}"
 
 static uint64_t steals(const struct weir_sim_result *result, enum weir_sim_steal_count what) {
@@ -35,6 +36,7 @@ static void check_counts(const struct weir_sim_result *result) {
 	assert_true(steals(result, WEIR_SIM_STEAL_ASKED) >= ended);
 	assert_true(steals(result, WEIR_SIM_STEAL_ASKED) <= ended + 1000);
 	assert_int_equal(result->totals.arrived, lab_accounted(result));
+	assert_int_equal(result->unfinished, 0); // the clients have stopped long before the end
 }
 
 static void steal_is_off_unless_wanted(void **state) {
@@ -68,7 +70,7 @@ static void steal_moves_what_waits_at_a_stuck_backend(void **state) {
 	(void)state;
 	assert_int_equal(off->totals.arrived, on->totals.arrived);
 	assert_true(off->measure[0].p99_ms > 5 * on->measure[0].p99_ms);
-	assert_true(steals(on, WEIR_SIM_STEAL_MOVED) > 500);
+	assert_true(steals(on, WEIR_SIM_STEAL_MOVED) > 100);
 	check_counts(on);
 	weir_sim_result_free(off);
 	weir_sim_result_free(on);
@@ -115,7 +117,7 @@ static void steal_of_what_has_begun_is_refused(void **state) {
 
 	(void)state;
 	assert_int_equal(steals(soon, WEIR_SIM_STEAL_REFUSED), 0);
-	assert_true(steals(late, WEIR_SIM_STEAL_REFUSED) > 50);
+	assert_true(steals(late, WEIR_SIM_STEAL_REFUSED) > 10);
 	check_counts(late);
 	weir_sim_result_free(soon);
 	weir_sim_result_free(late);
@@ -131,7 +133,7 @@ static void steal_loses_nothing_when_sides_die(void **state) {
 		"'on': true, 'latency_ms': 60, 'loss_percent': 20"));
 
 	(void)state;
-	assert_true(steals(result, WEIR_SIM_STEAL_MOVED) > 100);
+	assert_true(steals(result, WEIR_SIM_STEAL_MOVED) > 30);
 	assert_true(steals(result, WEIR_SIM_STEAL_SILENT) > 20);
 	assert_int_equal(result->totals.ended[WEIR_SIM_REJECTED], 0);
 	check_counts(result);
@@ -140,14 +142,15 @@ static void steal_loses_nothing_when_sides_die(void **state) {
 
 // A client's request moves only to backends that the client uses.
 static void steal_stays_within_the_subset(void **state) {
-	struct weir_sim_result *result = lab_try(
-		"{'name': 'x', 'title': '', 'duration_ms': 10000,"
-		"'clients': {'count': 1, 'load_percent': 20}, 'backends': {'count': 8, 'cores': 2},"
-		"'cost': {'distribution': 'exponential', 'mean_ms': 15},"
-		"'subset': {'algorithm': 'deterministic', 'size': 4},"
-		"'events': [{'event': 'slow', 'at_ms': 0, 'count': 8, 'speed': 0.5},"
-		"{'event': 'slow', 'at_ms': 1000, 'count': 4, 'speed': 0.1}],"
-		"'steal': {'on': true, 'victim_floor_ms': 20, 'pending_floor_ms': 20}}");
+	struct weir_sim_result *result =
+		lab_try("{'name': 'x', 'title': '', 'duration_ms': 10000,"
+			"'clients': {'count': 1, 'load_percent': 20, 'until_ms': 5000}, "
+			"'backends': {'count': 8, 'cores': 2},"
+			"'cost': {'distribution': 'exponential', 'mean_ms': 15},"
+			"'subset': {'algorithm': 'deterministic', 'size': 4},"
+			"'events': [{'event': 'slow', 'at_ms': 0, 'count': 8, 'speed': 0.5},"
+			"{'event': 'slow', 'at_ms': 1000, 'count': 4, 'speed': 0.1}],"
+			"'steal': {'on': true, 'victim_floor_ms': 20, 'pending_floor_ms': 20}}");
 	uint32_t used = 0;
 
 	(void)state;
