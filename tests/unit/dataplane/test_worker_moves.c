@@ -388,6 +388,36 @@ static void a_stuck_device_holds_up_no_bucket(void **state) {
 	moves_rig_unmake(rig);
 }
 
+// Worker 1 does not get on: the distributor asks it to give a bucket to worker 2, without control.
+static void a_filling_ring_is_relieved_at_once(void **state) {
+	struct rig *rig = moves_rig_make_still(4);
+	struct rte_ring *ring = rig->distribution.distributor[0]->ring[1];
+	const struct weir_steal_counters *counters = rig->lab->segment->steal_counters;
+	const uint32_t enough = WEIR_DISTRIBUTOR_RING / 4 * 3 + 2 * WEIR_BURST;
+
+	(void)state;
+	for (uint32_t w = 0; w < WORKERS; w++) {
+		weir_pipeline_settle(rig->pipeline[w]);
+	}
+	for (uint32_t flow = 0; rte_ring_count(ring) < enough; flow = (flow + IN_PORTS) % FLOWS) {
+		moves_rig_send_packet(rig, flow);
+		if (flow / IN_PORTS % 32 == 0) {
+			weir_worker_turn(rig->worker[0]);
+			weir_worker_turn(rig->worker[2]);
+			moves_rig_receive_all(rig);
+		}
+	}
+	assert_int_equal(counters[1].buckets_urgent, 0);
+	turn_all(rig, 60);
+	moves_rig_receive_all(rig);
+	assert_int_equal(rig->received, rig->sent);
+	assert_true(counters[1].buckets_urgent > 0);
+	assert_true(counters[1].answers[WEIR_BUCKET_CONFIRMED] > 0);
+	assert_int_equal(counters[1].buckets_given, counters[1].answers[WEIR_BUCKET_CONFIRMED]);
+	assert_int_equal(counters[2].buckets_taken, counters[1].buckets_given);
+	moves_rig_unmake(rig);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_thousand_moves_lose_and_reorder_nothing),
@@ -395,6 +425,7 @@ int main(void) {
 		cmocka_unit_test(workers_end_in_the_middle_of_moves),
 		cmocka_unit_test(a_flow_does_not_overtake_itself_in_transmit_rings),
 		cmocka_unit_test(a_stuck_device_holds_up_no_bucket),
+		cmocka_unit_test(a_filling_ring_is_relieved_at_once),
 	};
 
 	return cmocka_run_group_tests(tests, device_lab_eal, NULL);
