@@ -16,7 +16,7 @@
 #include "result.h"
 #include "scenario.h"
 
-// As weir_sim_run. Guarantees N1 to N3 hold, N2 to one packet: parts of packets are counted on the
-// way.
+// As weir_sim_run. Guarantees N1 to N3 hold, N2 to a packet of each worker and a few: parts of
+// packets are counted on the way.
 int weir_sim_workers_run(const struct weir_sim_scenario *scenario, uint64_t seed,
 	atomic_ullong *progress, struct weir_sim_result **ret);
