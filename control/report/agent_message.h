@@ -74,7 +74,8 @@ enum weir_agent_kind {
 	X(REST, "rest", "not zero where it must be") \
 	X(VALUE, "value", "a field is out of its range") \
 	X(REPLAY, "replay", "its sequence number, or a higher one, was seen before") \
-	X(RECIPIENT, "recipient", "a probe to another address or port than it came to") \
+	X(RECIPIENT, "recipient", \
+		"a probe or a steal request to another address or port than it came to") \
 	X(FULL, "full", "from one balancer more than an agent knows at a time") \
 	X(SENDER, "sender", "not from the address and port of a backend with an agent") \
 	X(BALANCER, "balancer", \
