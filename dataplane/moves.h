@@ -98,8 +98,9 @@ struct weir_moves {
 	struct weir_mover mover[]; // [workers]
 };
 
-// Owners are as the distributors have them, which must agree. Returns 0, -EINVAL (below two
-// workers, above WEIR_PORTS_MAX ports, a port without a distributor), -ENOMEM. [set-up]
+// Owners are as the distributors have them, which must agree. Returns 0, -EINVAL (below two or
+// above WEIR_WORKERS_MAX workers, no port or above WEIR_PORTS_MAX, a port without a distributor,
+// distributors that do not agree), -ENOMEM. [set-up]
 int weir_moves_create(const struct weir_moves_params *params, struct weir_moves **ret);
 void weir_moves_free(struct weir_moves *moves); // and packets on hold; NULL is fine
 
@@ -146,9 +147,9 @@ static inline bool weir_mover_is_taking(const struct weir_mover *mover) {
 	return __builtin_expect(__atomic_load_n(&mover->taking, __ATOMIC_ACQUIRE) != 0, 0);
 }
 
-// Hold the packets of the bucket that it takes; the others stay in pkts, in order. Returns how many
-// stay. *ret_refused: packets of the bucket that found the queue full lie at the end of pkts, so
-// many; they are the caller's, to be dropped.
+// Hold the packets, of at most WEIR_BURST, of the bucket that it takes; the others stay in pkts, in
+// order. Returns how many stay. *ret_refused: packets of the bucket that found the queue full lie at
+// the end of pkts, so many; they are the caller's, to be dropped.
 uint16_t weir_mover_hold(struct weir_mover *mover, struct rte_mbuf **pkts, uint16_t n,
 	uint8_t in_port, uint16_t *ret_refused);
 
@@ -166,9 +167,9 @@ bool weir_mover_end(struct weir_mover *mover, uint32_t *ret_bucket);
 // --- back pressure ------------------------------------------------------------------------------
 
 // Ask a worker, whose ring is nearly full, to give the bucket with most of these packets to the
-// worker with the shortest ring of this distributor. A bucket with more than half of them is not
-// asked for: its flow would fill the next ring. Packets carry their bucket (distributor.h).
-// [worker of the distributor]
+// worker with the shortest ring of this distributor, if that is at most a quarter full. A bucket
+// with more than half of them is not asked for: its flow would fill the next ring. Packets carry
+// their bucket (distributor.h). [worker of the distributor]
 void weir_moves_press(struct weir_moves *moves, struct weir_distributor *distributor,
 	uint32_t victim, struct rte_mbuf *const *pkts, uint16_t n, uint64_t now_ns);
 

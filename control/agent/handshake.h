@@ -52,7 +52,8 @@ int weir_handshake_look(struct weir_handshakes *handshakes, const struct weir_ha
 
 // Remove the handshake of a flow, if it has one that is settled. *ret: what is there now.
 // *ret_removed: a handshake was removed, and there is none now.
-// Returns 0 or negative errno (-EPERM, -EOPNOTSUPP: the kernel cannot); nothing was removed then.
+// Returns 0 or negative errno (-EPERM, -EOPNOTSUPP: the kernel cannot). After another one, such as
+// -ETIMEDOUT, a handshake may have been removed.
 //
 // A client's ACK that comes between looking and removing, within microseconds, makes a connection
 // that the kernel cannot tell from the handshake: that one is reset. What it made before or makes

@@ -31,7 +31,7 @@
 
 #define WEIR_FLOW_STEALS_MS 100u
 #define WEIR_FLOW_STEALS_AT_ONCE 64u // requests of a round
-#define WEIR_FLOW_STEALS_OF_AGENT 20u // of them to one agent, which takes 200 in a second
+#define WEIR_FLOW_STEALS_OF_AGENT 20u // of them about one backend; its agent takes 200 in a second
 #define WEIR_FLOW_STEALS_ANSWER_MS 250u // for the agent
 #define WEIR_FLOW_STEALS_MOVE_MS 250u // for the worker, after that
 #define WEIR_FLOW_STEALS_RECENT 256u
