@@ -148,8 +148,8 @@ static inline bool weir_mover_is_taking(const struct weir_mover *mover) {
 }
 
 // Hold the packets, of at most WEIR_BURST, of the bucket that it takes; the others stay in pkts, in
-// order. Returns how many stay. *ret_refused: packets of the bucket that found the queue full lie at
-// the end of pkts, so many; they are the caller's, to be dropped.
+// order. Returns how many stay. *ret_refused: packets of the bucket that found the queue full lie
+// at the end of pkts, so many; they are the caller's, to be dropped.
 uint16_t weir_mover_hold(struct weir_mover *mover, struct rte_mbuf **pkts, uint16_t n,
 	uint8_t in_port, uint16_t *ret_refused);
 

@@ -191,6 +191,7 @@ def answers_have_the_documented_form(lab):
         "backend.report": {**backend, "requests_per_second": 9, "utilization": 0.5},
         "weight.set": {**backend, "weight": 50}, "subset.show": {"service": "web"},
         "policy.compare": {"service": "lines", "for_ms": 200}, "service.waste": {"service": "web"},
+        "worker.steal": {"stealing": "off"},
         "flow.lookup": {"protocol": "tcp", "source": "192.0.2.2", "source_port": 1024,
                         "destination": VIP4, "destination_port": 80}}
     wait_for("a check of each backend", lambda: all(h["last"] for h in lab.api(
