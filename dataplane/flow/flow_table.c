@@ -215,13 +215,16 @@ weir_flow_ref weir_flow_lookup(const struct weir_flow_table *table, const struct
 	return -ENOENT;
 }
 
+bool weir_flow_owns_key(
+	const struct weir_flow_table *table, const struct weir_flow_key *key, uint64_t hash) {
+	return weir_flow_owns(table,
+		weir_flow_part(&table->secret, weir_flow_bucket_hash(&table->secret, key, hash)));
+}
+
 weir_flow_ref weir_flow_lookup_owned(const struct weir_flow_table *table,
 	const struct weir_flow_key *key, uint64_t hash, uint64_t now_ns) {
-	uint64_t bucket_hash = weir_flow_bucket_hash(&table->secret, key, hash);
-
-	return weir_flow_owns(table, weir_flow_part(&table->secret, bucket_hash))
-		       ? weir_flow_lookup(table, key, hash, now_ns)
-		       : -ENOENT;
+	return weir_flow_owns_key(table, key, hash) ? weir_flow_lookup(table, key, hash, now_ns)
+						    : -ENOENT;
 }
 
 uint16_t weir_flow_backend(const struct weir_flow_table *table, weir_flow_ref flow) {

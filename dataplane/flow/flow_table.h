@@ -72,8 +72,12 @@ uint64_t weir_flow_table_own_bytes(uint64_t flows, uint32_t ipv6_percent);
 weir_flow_ref weir_flow_lookup(const struct weir_flow_table *table, const struct weir_flow_key *key,
 	uint64_t hash, uint64_t now_ns);
 
-// The same for a key of any part of the flows: of one that the table does not own (flow_parts.h),
-// none is found. Packets of the others do not come here.
+// True if the table owns the part of the flows that the key belongs to (flow_parts.h).
+bool weir_flow_owns_key(
+	const struct weir_flow_table *table, const struct weir_flow_key *key, uint64_t hash);
+
+// The same as weir_flow_lookup for a key of any part of the flows: of one that the table does not
+// own (flow_parts.h), none is found. Packets of the others do not come here.
 weir_flow_ref weir_flow_lookup_owned(const struct weir_flow_table *table,
 	const struct weir_flow_key *key, uint64_t hash, uint64_t now_ns);
 

@@ -104,10 +104,16 @@ static bool offer_first(struct weir_burst *b, unsigned int i) {
 static void note_first(
 	struct weir_burst *b, unsigned int i, uint32_t id, const struct weir_fragment_part *part) {
 	struct weir_descriptor *d = &b->pipeline->descriptors[i];
-	struct weir_fragment_entry *entry =
-		weir_fragment_enter(b->pipeline->fragments, &d->key, id, b->now_ns);
-	int r = weir_fragment_cover(entry, part);
+	struct weir_fragment_entry *entry;
+	int r;
 
+	// The distributor gives it to the owner of its flow. Nobody else may enter the flow.
+	if (unlikely(!weir_flow_owns_key(b->pipeline->flows, &d->key, d->hash))) {
+		suspect(d, WEIR_DROP_FRAGMENT_OVERLAP);
+		return;
+	}
+	entry = weir_fragment_enter(b->pipeline->fragments, &d->key, id, b->now_ns);
+	r = weir_fragment_cover(entry, part);
 	if (r < 0) {
 		suspect(d, reason_of(r));
 		return;
@@ -276,7 +282,9 @@ uint64_t weir_fragment_hash(
 			entry = distributed(pipeline, d, &piece);
 		}
 	}
-	if (entry != NULL) {
+	// A first one has ports, whatever another one of its identification had: its worker enters
+	// a flow with them.
+	if (entry != NULL && d->kind == WEIR_PACKET_FRAGMENT) {
 		memcpy(&d->key.source_port, &entry->ports, 4);
 	}
 	return weir_parse_hash(&d->key, pipeline->hash_keys.seed);

@@ -17,7 +17,8 @@ void weir_fragment_note(struct weir_burst *b, unsigned int i);
 // All other packets of the burst have their verdicts: give theirs to the fragments that have none.
 void weir_fragment_finish(struct weir_burst *b);
 
-// The flow hash of a packet that was parsed as a fragment, for the distributor: that of the ports
-// of its datagram's first fragment; of addresses alone when that has not come.
+// The flow hash of a packet that was parsed as a fragment, for the distributor: of a first one that
+// of its ports; of another one that of the ports of its datagram's first fragment, or of addresses
+// alone when that has not come.
 uint64_t weir_fragment_hash(
 	struct weir_pipeline *pipeline, const struct rte_mbuf *m, struct weir_descriptor *d);

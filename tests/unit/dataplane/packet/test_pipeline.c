@@ -587,7 +587,7 @@ static void pipeline_fragments_of_a_reused_identification_go_with_their_own_flow
 	assert_true(flow != other);
 	for (unsigned int turn = 0; turn < 2; turn++) {
 		assert_true(distribute_from(lab, 1000, 0x2000, 7) == flow);
-		assert_true(distribute_from(lab, 2000, 0x2000, 7) == flow); // not complete yet
+		assert_true(distribute_from(lab, 2000, 0x2000, 7) == other); // its own ports
 		assert_true(distribute_from(lab, 1000, 4, 7) == flow); // the last one
 		assert_true(distribute_from(lab, 2000, 0x2000, 7) == other);
 		assert_true(distribute_from(lab, 2000, 4, 7) == other);

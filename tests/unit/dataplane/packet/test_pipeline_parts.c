@@ -382,24 +382,30 @@ static uint32_t part_of_error(struct two *two, const struct frame_spec *flow) {
 }
 
 // offset: in units of 8 bytes, and whether more follow, as in IPv6.
-static uint32_t part_of_fragment(
-	struct two *two, const struct frame_spec *flow, uint16_t n, uint16_t offset, bool more) {
+static void build_fragment(
+	const struct frame_spec *flow, uint16_t n, uint16_t offset, bool more, struct frame *ret) {
 	uint8_t header[8] = {17, 0, (uint8_t)(offset >> 5), (uint8_t)(offset << 3 | more), 0, 0,
 		(uint8_t)(n >> 8), (uint8_t)n};
 	struct frame_spec spec = *flow;
-	struct frame f;
 
 	if (flow->family == 6) {
 		spec.options = header;
 		spec.option_bytes = sizeof(header);
 		spec.first_header = 44;
 	}
-	frame_build(&spec, &f);
+	frame_build(&spec, ret);
 	if (flow->family == 4) {
-		frame_put16(f.bytes + f.l3 + 4, n);
-		frame_put16(f.bytes + f.l3 + 6, (uint16_t)((more ? 0x2000 : 0) | offset));
-		frame_fix_ipv4(&f);
+		frame_put16(ret->bytes + ret->l3 + 4, n);
+		frame_put16(ret->bytes + ret->l3 + 6, (uint16_t)((more ? 0x2000 : 0) | offset));
+		frame_fix_ipv4(ret);
 	}
+}
+
+static uint32_t part_of_fragment(
+	struct two *two, const struct frame_spec *flow, uint16_t n, uint16_t offset, bool more) {
+	struct frame f;
+
+	build_fragment(flow, n, offset, more, &f);
 	return part_of_frame(two, &f);
 }
 
@@ -433,6 +439,80 @@ static void parts_have_errors_and_fragments_of_their_flows(void **state) {
 	two_free(&two);
 }
 
+static struct frame_spec datagram(uint16_t n) {
+	struct frame_spec spec = packet(n, 0);
+
+	spec.protocol = 17;
+	spec.destination_port = 53;
+	spec.payload = 24;
+	return spec;
+}
+
+// A client uses an identification again while its first datagram is not complete: each first
+// fragment goes where its own flow is, and the flow where its ports say.
+static void first_fragments_go_by_their_own_ports(void **state) {
+	struct two two = two_make(WEIR_POLICY_ROUND_ROBIN, 0);
+	uint32_t different = 0, ignored;
+
+	(void)state;
+	send(&two, 0, SYN, &ignored); // takes over the VIPs
+	send(&two, 1, SYN, &ignored);
+	for (uint16_t n = 0; n < 300; n++) {
+		// Three on: of the same family.
+		struct frame_spec one = datagram(n), other = datagram((uint16_t)(n + 3));
+		struct frame f;
+		uint32_t part;
+
+		frame_build(&one, &f);
+		part = part_of_frame(&two, &f);
+		assert_int_equal(part_of_fragment(&two, &one, n, 0, true), part);
+		frame_build(&other, &f);
+		different += part_of_frame(&two, &f) != part;
+		part = part_of_frame(&two, &f);
+		assert_int_equal(part_of_fragment(&two, &other, n, 0, true), part);
+	}
+	assert_true(different > 250);
+	two_free(&two);
+}
+
+// One that comes to a worker that does not own its part begins no flow there.
+static void first_fragments_of_others_parts_are_dropped(void **state) {
+	struct two two = two_make(WEIR_POLICY_ROUND_ROBIN, 0);
+	uint64_t drops[2] = {0}, before;
+	uint32_t ignored;
+
+	(void)state;
+	send(&two, 0, SYN, &ignored); // takes over the VIPs
+	send(&two, 1, SYN, &ignored);
+	before = sum(&two).flows;
+	for (uint16_t n = 0; n < 300; n++) {
+		struct frame_spec spec = datagram(n);
+		struct weir_verdict verdict;
+		struct rte_mbuf *m;
+		struct frame f;
+		bool owner;
+
+		build_fragment(&spec, n, 0, true, &f);
+		m = frame_mbuf(f.bytes, f.n, RTE_PKTMBUF_HEADROOM);
+		owner = weir_pipeline_owns_part(two.pipeline[1], part_of(&two, m));
+		weir_pipeline_process(
+			two.pipeline[!owner], &m, 1, LAB_IN_PORT, two.lab->now_ns, &verdict);
+		frame_mbuf_free(m);
+		assert_int_equal(verdict.action, WEIR_ACTION_DROP);
+		assert_int_equal(verdict.reason, WEIR_DROP_FRAGMENT_OVERLAP);
+		drops[!owner]++;
+	}
+	maintain(&two);
+	assert_int_equal(sum(&two).flows, before);
+	for (uint32_t w = 0; w < 2; w++) {
+		assert_true(drops[w] > 0);
+		assert_int_equal(
+			two.lab->segment->worker_counters[w].drops[WEIR_DROP_FRAGMENT_OVERLAP],
+			drops[w]);
+	}
+	two_free(&two);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(parts_take_gauges_and_policy_counts_along),
@@ -441,6 +521,8 @@ int main(void) {
 		cmocka_unit_test(parts_wait_no_longer_than_bounded),
 		cmocka_unit_test(parts_of_others_are_not_asked_about),
 		cmocka_unit_test(parts_have_errors_and_fragments_of_their_flows),
+		cmocka_unit_test(first_fragments_go_by_their_own_ports),
+		cmocka_unit_test(first_fragments_of_others_parts_are_dropped),
 	};
 
 	return cmocka_run_group_tests(tests, lab_eal, NULL);
