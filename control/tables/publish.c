@@ -35,6 +35,43 @@ static uint64_t sum_service_flows(const struct weir_segment *segment, uint16_t i
 	return flows;
 }
 
+// Buckets of flows that workers have given away altogether, and those that they have begun to give.
+static uint64_t sum_given(const struct weir_segment *segment) {
+	uint64_t buckets = 0;
+
+	for (uint32_t worker = 0; worker < segment->workers; worker++) {
+		buckets += weir_counter_read(&segment->steal_counters[worker].buckets_given);
+	}
+	return buckets;
+}
+
+static uint64_t sum_begun(const struct weir_segment *segment) {
+	uint64_t buckets = 0;
+
+	for (uint32_t worker = 0; worker < segment->workers; worker++) {
+		buckets += weir_counter_read(
+			&segment->steal_counters[worker].answers[WEIR_BUCKET_CONFIRMED]);
+	}
+	return buckets;
+}
+
+// True if the sum over the workers is 0, and no bucket moved while it was made. The flows of one
+// that moves may be in no gauge that was read: not yet in that of the taker, read first, and no
+// longer in that of the giver. With as many moves ended before as have begun after, none was under
+// way.
+static bool has_no_flows(const struct weir_segment *segment, uint16_t id,
+	uint64_t (*sum)(const struct weir_segment *segment, uint16_t id)) {
+	bool bucketed = segment->bucketing == WEIR_BUCKETING_YES;
+	uint64_t given = bucketed ? sum_given(segment) : 0;
+
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	if (sum(segment, id) != 0) {
+		return false;
+	}
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	return !bucketed || sum_begun(segment) == given;
+}
+
 // Workers cannot look up the service any more: withdraw its selection, then its backends.
 static void withdraw_selection(struct weir_tables *tables, struct weir_state *state, uint16_t id) {
 	struct weir_service_entry *service = &state->services[id];
@@ -72,7 +109,7 @@ static void advance_services(struct weir_tables *tables, struct weir_state *stat
 		if (service->stage == WEIR_ID_UNCHOSEN) {
 			withdraw_selection(tables, state, (uint16_t)id);
 		} else if (service->members == 0 &&
-			   sum_service_flows(tables->segment, (uint16_t)id) == 0) {
+			   has_no_flows(tables->segment, (uint16_t)id, sum_service_flows)) {
 			weir_service_id_del(state, (uint16_t)id);
 		}
 	}
@@ -83,7 +120,7 @@ static bool advance_backend(struct weir_tables *tables, struct weir_state *state
 	struct weir_backend_entry *backend = &state->backends[id];
 
 	// Until its last flow has ended its row stays, and the flow where it is (S6).
-	if (sum_backend_flows(tables->segment, id) != 0) {
+	if (!has_no_flows(tables->segment, id, sum_backend_flows)) {
 		return false;
 	}
 	if (backend->stage == WEIR_ID_UNCHOSEN) {

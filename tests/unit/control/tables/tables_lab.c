@@ -33,6 +33,9 @@ struct weir_segment *lab_segment(const struct lab_room *room) {
 	if (room != NULL && room->heap_bytes != 0) {
 		params.heap_bytes = room->heap_bytes;
 	}
+	if (room != NULL) {
+		params.bucketing = room->bucketing;
+	}
 	assert_int_equal(weir_segment_create(&params, &segment), 0);
 	return segment;
 }

@@ -31,6 +31,7 @@ struct lab_room { // zero: a default that is roomy enough
 	uint32_t max_services;
 	uint32_t max_backends;
 	uint64_t heap_bytes;
+	enum weir_bucketing bucketing;
 };
 
 struct weir_segment *lab_segment(const struct lab_room *room);

@@ -307,6 +307,72 @@ static void refusal_of_the_past_is_not_told_again(void **unused) {
 	lab_config_free(config);
 }
 
+// --- flows that move ----------------------------------------------------------------------
+
+// While a bucket moves between workers the sum of their gauges, read one after the other, may be 0
+// though there are flows. Ids stay until no move is under way.
+static void ids_stay_while_buckets_move(void **unused) {
+	struct lab_room room = {.bucketing = WEIR_BUCKETING_YES};
+	struct weir_config *config = lab_config(2, 2), *less = lab_config_copy(config);
+	struct weir_backend_state state;
+	struct weir_steal_counters *steals;
+	struct lab lab;
+
+	(void)unused;
+	lab_remove_backend(less, 0, 0);
+	lab_remove_service(less, 1);
+	lab_open(&lab, &room);
+	steals = lab.segment->steal_counters;
+	lab_apply(&lab, config);
+	steals[0].answers[WEIR_BUCKET_CONFIRMED] = 4;
+	steals[1].answers[WEIR_BUCKET_CONFIRMED] = 3;
+	steals[0].buckets_given = 4;
+	steals[1].buckets_given = 2;
+	lab_apply(&lab, less);
+	lab_settle(&lab);
+	assert_true(lab_state(&lab, 0).leaving);
+	assert_true(lab_state(&lab, 2).leaving);
+	assert_true(lab_row(&lab, 0).flags & WEIR_BACKEND_PRESENT);
+	steals[1].buckets_given = 3;
+	lab_quiescent(&lab);
+	weir_tables_tick(lab.tables); // the row goes
+	assert_int_equal(lab_row(&lab, 0).flags, 0);
+	steals[0].answers[WEIR_BUCKET_CONFIRMED] = 5; // of another worker than the one that is done
+	lab_settle(&lab);
+	assert_true(lab_state(&lab, 0).leaving);
+	assert_non_null(weir_tables_service_name(lab.tables, 1));
+	steals[0].buckets_given = 5;
+	lab_settle(&lab);
+	assert_int_equal(weir_tables_backend(lab.tables, 0, &state), -ENOENT);
+	assert_int_equal(weir_tables_backend(lab.tables, 2, &state), -ENOENT);
+	assert_null(weir_tables_service_name(lab.tables, 1));
+	lab_close(&lab);
+	lab_config_free(config);
+	lab_config_free(less);
+}
+
+// A service whose backends have gone: the same for its own gauge.
+static void id_of_a_service_stays_while_buckets_move(void **unused) {
+	struct lab_room room = {.bucketing = WEIR_BUCKETING_YES};
+	struct weir_config *config = lab_config(2, 0), *less = lab_config_copy(config);
+	struct lab lab;
+
+	(void)unused;
+	lab_remove_service(less, 1);
+	lab_open(&lab, &room);
+	lab_apply(&lab, config);
+	lab.segment->steal_counters[1].answers[WEIR_BUCKET_CONFIRMED] = 1;
+	lab_apply(&lab, less);
+	lab_settle(&lab);
+	assert_non_null(weir_tables_service_name(lab.tables, 1));
+	lab.segment->steal_counters[1].buckets_given = 1;
+	lab_settle(&lab);
+	assert_null(weir_tables_service_name(lab.tables, 1));
+	lab_close(&lab);
+	lab_config_free(config);
+	lab_config_free(less);
+}
+
 // --- many that leave ----------------------------------------------------------------------
 
 #define MANY 10000
@@ -404,6 +470,8 @@ int main(void) {
 		cmocka_unit_test(overwritten_table_is_built_again),
 		cmocka_unit_test(table_that_two_workers_refuse_is_restored_once),
 		cmocka_unit_test(refusal_of_the_past_is_not_told_again),
+		cmocka_unit_test(ids_stay_while_buckets_move),
+		cmocka_unit_test(id_of_a_service_stays_while_buckets_move),
 		cmocka_unit_test(many_leaving_backends_cost_a_bounded_tick),
 	};
 
