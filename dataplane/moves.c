@@ -295,9 +295,12 @@ void weir_moves_press(struct weir_moves *moves, struct weir_distributor *distrib
 	uint64_t nothing = 0;
 	uint32_t thief, bucket;
 
-	if (now_ns - distributor->pressed_ns < WEIR_URGENT_NS) {
+	if (now_ns - distributor->pressed_ns < WEIR_URGENT_NS ||
+		now_ns - distributor->looked_ns[victim] < WEIR_URGENT_NS) {
 		return;
 	}
+	// Also when nothing is found: the search for every burst would slow this worker down.
+	distributor->looked_ns[victim] = now_ns;
 	thief = shortest(distributor, victim);
 	if (thief == victim || !busiest(pkts, n, &bucket)) {
 		return;

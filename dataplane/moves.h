@@ -169,7 +169,8 @@ bool weir_mover_end(struct weir_mover *mover, uint32_t *ret_bucket);
 // Ask a worker, whose ring is nearly full, to give the bucket with most of these packets to the
 // worker with the shortest ring of this distributor, if that is at most a quarter full. A bucket
 // with more than half of them is not asked for: its flow would fill the next ring. Packets carry
-// their bucket (distributor.h). [worker of the distributor]
+// their bucket (distributor.h). Looks once per WEIR_URGENT_NS and crowded worker, whether or not
+// there is a bucket to ask for. [worker of the distributor]
 void weir_moves_press(struct weir_moves *moves, struct weir_distributor *distributor,
 	uint32_t victim, struct rte_mbuf *const *pkts, uint16_t n, uint64_t now_ns);
 

@@ -42,6 +42,7 @@ struct weir_distributor {
 	uint8_t worker[WEIR_DISTRIBUTOR_BUCKETS]; // [owner]
 	uint64_t put[WEIR_WORKERS_MAX]; // [owner] packets ever put into each ring
 	uint64_t pressed_ns; // [owner] of moves.c
+	uint64_t looked_ns[WEIR_WORKERS_MAX]; // [owner] of moves.c
 	bool crowded[WEIR_WORKERS_MAX]; // [owner] ring[] was three quarters full at its last burst
 	uint64_t asked __attribute__((aligned(64))); // a bit each: [victim] sets, [owner] clears
 	uint64_t reserved[7];

@@ -360,6 +360,27 @@ static void a_crowded_ring_gives_its_busiest_bucket_to_the_shortest(void **state
 	unmake(&lab);
 }
 
+static void a_search_in_vain_is_not_repeated_at_once(void **state) {
+	struct moves_lab lab = make();
+	struct weir_distributor *distributor = lab.distributor[0];
+	struct rte_mbuf *pkts[8];
+	uint32_t bucket = 0, thief = 0;
+
+	(void)state;
+	for (unsigned int i = 0; i < 8; i++) {
+		pkts[i] = packet(i < 4 ? BUCKET : BUCKET + WORKERS);
+	}
+	// Four packets of one bucket: none goes.
+	weir_moves_press(lab.moves, distributor, V, pkts, 4, WEIR_URGENT_NS);
+	assert_false(weir_mover_pressed(lab.victim, &bucket, &thief));
+	weir_moves_press(lab.moves, distributor, V, pkts, 8, 2 * WEIR_URGENT_NS - 1);
+	assert_false(weir_mover_pressed(lab.victim, &bucket, &thief));
+	weir_moves_press(lab.moves, distributor, V, pkts, 8, 2 * WEIR_URGENT_NS);
+	assert_true(weir_mover_pressed(lab.victim, &bucket, &thief));
+	rte_pktmbuf_free_bulk(pkts, 8);
+	unmake(&lab);
+}
+
 static void wrong_parameters_are_refused(void **state) {
 	struct moves_lab lab = make();
 	struct weir_distributor *distributor[WEIR_PORTS_MAX + 1] = {
@@ -400,6 +421,7 @@ int main(void) {
 		cmocka_unit_test(a_bucket_goes_round_and_comes_home),
 		cmocka_unit_test(an_end_in_the_middle_leaks_nothing),
 		cmocka_unit_test(a_crowded_ring_gives_its_busiest_bucket_to_the_shortest),
+		cmocka_unit_test(a_search_in_vain_is_not_repeated_at_once),
 		cmocka_unit_test(wrong_parameters_are_refused),
 	};
 
