@@ -294,7 +294,7 @@ def steal_counts(lab):
     return row
 
 
-@scenario(services=[ids(steal=STEAL)], start=False, seconds=300)
+@scenario(services=[ids(steal=STEAL)], start=False, seconds=600)
 def steals_take_one_true_answer(lab):
     """Late, repeated and wrong confirms, and a control that dies in between, move nobody twice"""
     for number in NUMBERS:
@@ -304,10 +304,11 @@ def steals_take_one_true_answer(lab):
         for number in NUMBERS:
             told[number].agent.values = {"accept_queue": 0, "accept_queue_limit": BACKLOG}
         liar = Liar(lab, told[1])
-        # An agent that stays silent is asked less and less often; one that refuses is not.
-        for mode in ("never", "late", "refused", "wrong id", "wrong flow", "refused",
-                     "wrong agent", "wrong balancer", "refused", "three times", "asker dies",
-                     "told dies"):
+        # An agent that stays silent is asked less and less often, in the end when all these have
+        # connected elsewhere; one that refuses is not.
+        for mode in ("never", "refused", "late", "refused", "wrong id", "refused", "wrong flow",
+                     "refused", "wrong agent", "refused", "wrong balancer", "refused",
+                     "three times", "asker dies", "told dies"):
             before, liar.requests, liar.mode, liar.killed = steal_counts(lab), 0, mode, False
             refused = lab.api("stats.show")["agents"]["refused"]
             # All begin while web-1 seems to have room, else it would get none of them.
@@ -335,6 +336,7 @@ def steals_take_one_true_answer(lab):
                 name = {"wrong flow": "flow", "wrong balancer": "balancer"}.get(mode, "steal")
                 assert now[name] > refused[name], (mode, now)
             liar.mode = "never"
+            told[1].agent.values["accept_queue"] = 0  # so that it is not asked, and stays silent
             lab.programs["ids-1"].signal(signal.SIGCONT)
             clients.run(30)
             check_served_once(lab, clients)
