@@ -2,6 +2,7 @@
 //
 // Warnings: what is allowed and hardly meant.
 #include <arpa/inet.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,6 +49,35 @@ static void warn_agent_check(struct weir_json_reader *reader, const struct weir_
 			"of "
 			"the service; add \"port\"",
 			weir_config_checked_bind(service)->port_first);
+	}
+}
+
+static bool has_tcp(const struct weir_config_service *service) {
+	bool found = false;
+
+	for (uint32_t i = 0; i < service->bind_count; i++) {
+		found |= service->binds[i].protocol == IPPROTO_TCP;
+	}
+	return found;
+}
+
+// Nothing can be moved: there are no connections, or the flow table has forgotten a flow before it
+// has waited long enough.
+static void warn_steal(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_config_flow_table *flows, const struct weir_config_service *service) {
+	const struct weir_json_place object = weir_json_place_member(place, "steal");
+	const struct weir_json_place at = weir_json_place_member(&object, "after_ms");
+	const struct weir_config_steal *steal = &service->steal;
+
+	if (steal->enabled && !has_tcp(service)) {
+		weir_json_warning(reader, &object,
+			"moves TCP connections, and the service has no bind of TCP: remove it");
+	} else if (steal->enabled && steal->after_ms >= flows->syn_seen_ms) {
+		weir_json_warning(reader, &at,
+			"%" PRIu32 " ms is not below flow_table.timeout_ms.syn_seen (%" PRIu32
+			" ms), when such connections are forgotten: none is moved; use less, or a "
+			"longer timeout",
+			steal->after_ms, flows->syn_seen_ms);
 	}
 }
 
@@ -157,5 +187,6 @@ void weir_config_warn(struct weir_json_reader *reader, const struct weir_json_pl
 		warn_weights(reader, &place, &config->services[i]);
 		warn_addresses(reader, &place, &config->services[i]);
 		warn_agent_check(reader, &place, &config->services[i]);
+		warn_steal(reader, &place, &config->flow_table, &config->services[i]);
 	}
 }

@@ -7,6 +7,7 @@
 
 #define SEED "\"instance\": {\"hash_seed\": \"0x0123456789abcdef\"},"
 #define NAMED(name, address, rest) "{\"name\": \"" name "\", \"address\": \"" address "\"" rest "}"
+#define UDP_BIND "{\"address\": \"198.51.100.11\", \"protocol\": \"udp\", \"port\": 80}"
 #define OTHER_BIND "{\"address\": \"198.51.100.11\", \"protocol\": \"tcp\", \"port\": 80}"
 
 struct expected {
@@ -29,6 +30,13 @@ struct expected {
 	"{" SEED \
 	" \"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\", \"source_ipv4\": \"" source \
 	"\"}], \"services\": [" SERVICE("", BIND, NAMED("a", address, "")) "]}"
+
+#define FORGETS_AFTER(ms) SEED "\"flow_table\": {\"timeout_ms\": {\"syn_seen\": " ms "}},"
+#define STEALS_AFTER(ms) "\n\"agent\": {}, \"steal\": {\"after_ms\": " ms "},"
+#define NEVER_MOVED(ms) \
+	"ms is not below flow_table.timeout_ms.syn_seen (" ms \
+	" ms), when such connections are forgotten: none is moved; use less, or a longer " \
+	"timeout\n"
 
 static const struct expected cases[] = {
 	{CONFIG(SEED, SERVICE("", BIND, BACKEND)), ""},
@@ -78,6 +86,22 @@ static const struct expected cases[] = {
 			      BIND, BACKEND)),
 		""},
 	{CONFIG(SEED, SERVICE("\"health_check\": {\"type\": \"tcp\"},", BIND, BACKEND)), ""},
+	// Connections may be moved when the flow table has forgotten them.
+	{CONFIG(FORGETS_AFTER("5000"), SERVICE(STEALS_AFTER("5000"), BIND, BACKEND)),
+		"2:36: services[0].steal.after_ms: 5000 " NEVER_MOVED("5000")},
+	{CONFIG(SEED, SERVICE(STEALS_AFTER("60000"), BIND, BACKEND)), // the default of 5 s
+		"2:36: services[0].steal.after_ms: 60000 " NEVER_MOVED("5000")},
+	{CONFIG(FORGETS_AFTER("500"), SERVICE("\n\"agent\": {}, \"steal\": {},", BIND, BACKEND)),
+		"2:23: services[0].steal.after_ms: 500 " NEVER_MOVED("500")},
+	{CONFIG(FORGETS_AFTER("5000"), SERVICE(STEALS_AFTER("4999"), BIND, BACKEND)), ""},
+	{CONFIG(FORGETS_AFTER("500"),
+		 SERVICE("\"agent\": {}, \"steal\": {\"enabled\": false},", BIND, BACKEND)),
+		""},
+	{CONFIG(FORGETS_AFTER("500"), SERVICE("", BIND, BACKEND)), ""},
+	{CONFIG(SEED, SERVICE("\n\"agent\": {}, \"steal\": {},", UDP_BIND, BACKEND)),
+		"2:23: services[0].steal: moves TCP connections, and the service has no bind of "
+		"TCP: remove it\n"},
+	{CONFIG(SEED, SERVICE("\"agent\": {}, \"steal\": {},", UDP_BIND ", " BIND, BACKEND)), ""},
 	// In the order of the file.
 	{CONFIG("", SERVICE("", BIND,
 			    "\n" NAMED("a", "10.0.0.1", ", \"weight\": 0") ",\n" NAMED(
