@@ -143,20 +143,25 @@ static void print_drops(FILE *out, const json_t *drops, const char *header) {
 	json_decref(rows);
 }
 
-// What happened; datagrams are not refused for most reasons.
-static void print_agents(FILE *out, json_t *agents) {
-	json_t *refused = json_object_get(agents, "refused"), *n;
-	const char *reason;
+static void leave_out_zeroes(json_t *counts) {
+	const char *name;
 	void *next;
+	json_t *n;
 
+	json_object_foreach_safe(counts, next, name, n) {
+		if (json_integer_value(n) == 0) {
+			json_object_del(counts, name);
+		}
+	}
+}
+
+// What happened: most of what may be answered, and most reasons to refuse a datagram, do not.
+static void print_agents(FILE *out, json_t *agents) {
 	if (json_integer_value(json_object_get(agents, "configured")) == 0) {
 		return;
 	}
-	json_object_foreach_safe(refused, next, reason, n) {
-		if (json_integer_value(n) == 0) {
-			json_object_del(refused, reason);
-		}
-	}
+	leave_out_zeroes(json_object_get(agents, "steal_results"));
+	leave_out_zeroes(json_object_get(agents, "refused"));
 	fprintf(out, "\nAGENTS\n");
 	weir_show_fields(out, agents);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // API handler of all counters: stats.show.
+#include <stdio.h>
 #include <time.h>
 
 #include "api_commands.h"
@@ -21,20 +22,36 @@ static json_t *json_segment(struct weir_daemon *daemon) {
 		(json_int_t)daemon->last_grace_us);
 }
 
+// Their names are words of the protocol, "no-listener"; keys of JSON have underscores.
+static void set_result(json_t *object, enum weir_agent_steal_result result, uint64_t count) {
+	char key[32];
+
+	snprintf(key, sizeof(key), "%s", weir_agent_steal_result_name(result));
+	for (char *at = key; *at != '\0'; at++) {
+		*at = *at == '-' ? '_' : *at;
+	}
+	json_object_set_new(object, key, json_integer((json_int_t)count));
+}
+
 // What weir-agents were asked, and what was not taken of what they said.
 static json_t *json_agents(const struct weir_daemon *daemon) {
 	struct weir_agents_counts counts = weir_agents_counts(weir_watch_agents(daemon->watch));
-	json_t *refused = json_object();
+	json_t *refused = json_object(), *results = json_object();
 
 	for (int i = WEIR_AGENT_REFUSAL_NONE + 1; i < WEIR_AGENT_REFUSAL_COUNT; i++) {
 		json_object_set_new(refused, weir_agent_refusal_name((enum weir_agent_refusal)i),
 			json_integer((json_int_t)counts.refused[i]));
 	}
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "configured",
+	for (int i = WEIR_AGENT_STEAL_NO_RESULT + 1; i < WEIR_AGENT_STEAL_RESULT_COUNT; i++) {
+		set_result(results, (enum weir_agent_steal_result)i, counts.steal_results[i]);
+	}
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "configured",
 		(json_int_t)counts.agents, "probes", (json_int_t)counts.probes, "answers",
 		(json_int_t)counts.answers, "unasked", (json_int_t)counts.unasked, "silent",
 		(json_int_t)counts.silent, "dropped_fields", (json_int_t)counts.dropped_fields,
-		"late_ms", (json_int_t)counts.late_ms, "refused", refused);
+		"late_ms", (json_int_t)counts.late_ms, "steals", (json_int_t)counts.steals,
+		"steals_silent", (json_int_t)counts.steal_results[WEIR_AGENT_STEAL_NO_RESULT],
+		"steal_results", results, "refused", refused);
 }
 
 void weir_api_stats_show(struct weir_daemon *daemon, struct weir_api_call *call) {
