@@ -128,6 +128,13 @@ static void who_changed_what_is_in_the_log(void **state) {
 	snprintf(expected, sizeof(expected), "backend dns/w-1: ready (by uid %u, pid %d)",
 		(unsigned int)geteuid(), (int)getpid());
 	LAB_UNTIL(lab_log_has(&web->lab, expected));
+	json_decref(
+		lab_result(&web->lab, "{\"command\": \"worker.steal\", \"stealing\": \"off\"}"));
+	snprintf(expected, sizeof(expected), "stealing between workers: off (by uid %u, pid %d)",
+		(unsigned int)geteuid(), (int)getpid());
+	LAB_UNTIL(lab_log_has(&web->lab, expected));
+	json_decref(lab_result(&web->lab, "{\"command\": \"worker.steal\", \"stealing\": null}"));
+	LAB_UNTIL(lab_log_has(&web->lab, "stealing between workers: as configured (by uid"));
 }
 
 static void names_that_do_not_fit_are_told_apart(void **state) {
