@@ -395,6 +395,7 @@ int weir_comparison_begin(struct weir_comparisons *of, uint16_t service, uint32_
 	weir_estimates_listen(of->estimates, on_sample, comparison);
 	of->changed(of->context);
 	comparison->began_ns = now_ns();
+	uv_update_time(of->loop); // which has been busy: else it would end too early
 	uv_timer_start(&comparison->timer, on_recorded, for_ms, 0);
 	return 0;
 }
