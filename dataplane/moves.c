@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include <rte_common.h>
 #include <rte_malloc.h>
 #include <rte_mbuf.h>
 #include <rte_ring.h>
@@ -214,6 +215,18 @@ const struct weir_move *weir_mover_adopt(struct weir_mover *mover) {
 
 void weir_mover_adopted(struct weir_mover *mover) {
 	mover->adopted = true;
+	mover->held_seen = mover->held_next;
+}
+
+uint32_t weir_mover_due(struct weir_mover *mover) {
+	uint32_t came = mover->held_next - mover->held_seen;
+	uint32_t held = mover->held_next - mover->held_first;
+
+	if (!mover->adopted) {
+		return 0;
+	}
+	mover->held_seen = mover->held_next;
+	return RTE_MIN(came + WEIR_BURST, held);
 }
 
 uint16_t weir_mover_held(
@@ -295,6 +308,9 @@ void weir_moves_press(struct weir_moves *moves, struct weir_distributor *distrib
 	uint64_t nothing = 0;
 	uint32_t thief, bucket;
 
+	if (n < 2) {
+		return; // no bucket has at most half of one packet
+	}
 	if (now_ns - distributor->pressed_ns < WEIR_URGENT_NS ||
 		now_ns - distributor->looked_ns[victim] < WEIR_URGENT_NS) {
 		return;

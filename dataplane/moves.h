@@ -78,6 +78,7 @@ struct weir_mover {
 	bool adopted; // the part that it takes is in its table: what is on hold is due
 	uint32_t held_first;
 	uint32_t held_next;
+	uint32_t held_seen; // held_next in the last turn in which packets on hold were due
 	uint64_t taken[WEIR_PORTS_MAX]; // packets ever taken from each port's ring
 	struct weir_held held[WEIR_HOLD_PACKETS];
 } __attribute__((aligned(64)));
@@ -157,6 +158,9 @@ uint16_t weir_mover_hold(struct weir_mover *mover, struct rte_mbuf **pkts, uint1
 // weir_mover_adopted.
 const struct weir_move *weir_mover_adopt(struct weir_mover *mover);
 void weir_mover_adopted(struct weir_mover *mover);
+// How many packets on hold to process in this turn, at most: as many as have come since the last
+// one and a burst, so that the queue runs empty whatever comes. Once per turn. 0: as below.
+uint32_t weir_mover_due(struct weir_mover *mover);
 // Packets on hold, from one port, that may be processed now; at most max. 0: none is left, or the
 // part is not adopted yet.
 uint16_t weir_mover_held(

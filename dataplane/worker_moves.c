@@ -3,8 +3,13 @@
 
 #include "pipeline_parts.h"
 
-// A device that has sent nothing for so long is stuck. What waits for it holds up no bucket.
+// A move waits for a device no longer than that: a stuck one holds up no bucket.
 #define STUCK_NS 100000000ull
+
+// Packets that were on hold are processed while so much of each transmit ring is free: the rest is
+// for packets that do not wait.
+#define ROOM (WEIR_TX_RING / 4)
+_Static_assert(ROOM >= WEIR_BURST, "a burst fits");
 
 uint16_t weir_worker_hold_slow(
 	struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n, uint8_t in_port) {
@@ -34,28 +39,70 @@ enum weir_bucket_answer weir_worker_give(
 	return answer;
 }
 
+// --- waiting for devices ----------------------------------------------------------------------
+
+// Go on without waiting for a device: it has sent nothing since a move stopped waiting for it, or
+// this one has waited long enough.
+static bool goes_without(struct weir_worker *worker, uint32_t device, uint64_t until_ns) {
+	uint64_t sent = weir_path_sent(weir_worker_path(worker, (uint8_t)device));
+
+	if (worker->given_up[device] == sent + 1) {
+		return true;
+	}
+	if (worker->now_ns <= until_ns) {
+		return false;
+	}
+	worker->given_up[device] = sent + 1;
+	return true;
+}
+
+static bool have_room(struct weir_worker *worker) {
+	for (uint32_t d = 0; d < worker->transmit->devices; d++) {
+		if (!weir_path_has_room(weir_worker_path(worker, (uint8_t)d), ROOM) &&
+			!goes_without(worker, d, worker->held_until_ns)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+// --- the thief --------------------------------------------------------------------------------
+
+// A little in each turn, so that neither the worker's sources nor its transmit rings overflow.
+static void process_held(struct weir_worker *worker) {
+	struct rte_mbuf *pkts[WEIR_BURST];
+	uint32_t due = weir_mover_due(worker->mover);
+	uint8_t in_port = 0;
+
+	while (due > 0 && have_room(worker)) {
+		uint16_t n = weir_mover_held(
+			worker->mover, pkts, (uint16_t)RTE_MIN(due, WEIR_BURST), &in_port);
+
+		weir_worker_process(worker, pkts, n, in_port);
+		due -= n;
+	}
+}
+
 // A part has come, or comes: adopt it, then process what was held for it.
 static __rte_noinline void take_bucket(struct weir_worker *worker) {
 	struct weir_mover *mover = worker->mover;
 	const struct weir_move *move = weir_mover_adopt(mover);
-	struct rte_mbuf *pkts[WEIR_BURST];
-	uint8_t in_port = 0;
 	uint32_t bucket;
-	uint16_t n;
 
 	worker->idle_turns = 0;
 	if (move != NULL &&
 		weir_pipeline_adopt_part(worker->pipeline, move->parcel, worker->now_ns)) {
 		weir_mover_adopted(mover);
+		worker->held_until_ns = worker->now_ns + STUCK_NS;
 	}
-	while ((n = weir_mover_held(mover, pkts, WEIR_BURST, &in_port)) > 0) {
-		weir_worker_process(worker, pkts, n, in_port);
-	}
+	process_held(worker);
 	if (weir_mover_end(mover, &bucket)) {
 		weir_segment_own_bucket(worker->segment, bucket, worker->index);
 		weir_counter_add(&worker->steals->buckets_taken, 1);
 	}
 }
+
+// --- the victim -------------------------------------------------------------------------------
 
 // The bucket's packets have been processed, but may wait in rings to the workers that own transmit
 // queues.
@@ -68,13 +115,11 @@ static void begin_release(struct weir_worker *worker) {
 	}
 }
 
-static bool have_left(const struct weir_worker *worker) {
-	if (worker->now_ns > worker->release.until_ns) {
-		return true;
-	}
+static bool have_left(struct weir_worker *worker) {
 	for (uint32_t d = 0; d < worker->transmit->devices; d++) {
 		if (!weir_path_is_sent(
-			    weir_worker_path(worker, (uint8_t)d), worker->release.put[d])) {
+			    weir_worker_path(worker, (uint8_t)d), worker->release.put[d]) &&
+			!goes_without(worker, d, worker->release.until_ns)) {
 			return false;
 		}
 	}
@@ -116,6 +161,8 @@ static void give_bucket(struct weir_worker *worker) {
 		break;
 	}
 }
+
+// --- both -------------------------------------------------------------------------------------
 
 void weir_worker_move_buckets(struct weir_worker *worker) {
 	uint32_t bucket, thief;

@@ -46,6 +46,10 @@ struct weir_worker {
 		uint64_t until_ns; // what has not left by then is not waited for
 		uint64_t put[WEIR_DEVICES_MAX]; // into each path, before the part was released
 	} release;
+	uint64_t held_until_ns; // then packets on hold wait for no transmit ring any more
+	// 1 + how many packets of its path a device had sent when a move stopped waiting for it; 0
+	// = none has.
+	uint64_t given_up[WEIR_DEVICES_MAX];
 	struct batch to_device[WEIR_DEVICES_MAX];
 	struct batch to_worker[WEIR_WORKERS_MAX];
 };

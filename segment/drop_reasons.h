@@ -40,7 +40,7 @@
 	X(NO_EXCEPTION_PORT, "no_exception_port", "no exception device to punt to the kernel")     \
 	X(EXCEPTION_FULL, "exception_full", "queue to the kernel full")                            \
 	X(TX_FULL, "tx_full", "transmit queue full")                                               \
-	X(HANDOFF_FULL, "handoff_full", "ring to the flow's worker full")                          \
+	X(HANDOFF_FULL, "handoff_full", "ring to the flow's worker, or hold queue of a moving bucket, full") \
 	X(FRAME_TOO_LONG, "frame_too_long", "frame longer than a packet buffer")                   \
 	X(TX_TOO_LONG, "tx_too_long", "longer than the MTU of the egress port")                    \
 	X(FLOW_CONTROL, "flow_control", "every backend of the service at max_active_flows")        \

@@ -35,6 +35,10 @@ uint16_t weir_path_send(struct weir_path *path, struct rte_mbuf **pkts, uint16_t
 	return send_now(path->device, path->queue, pkts, n);
 }
 
+bool weir_path_has_room(const struct weir_path *path, uint32_t n) {
+	return path->ring == NULL || rte_ring_free_count(path->ring) >= n;
+}
+
 uint16_t weir_outlet_drain(struct weir_outlet *outlet) {
 	uint16_t sent;
 

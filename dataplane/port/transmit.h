@@ -74,5 +74,14 @@ static inline bool weir_path_is_sent(const struct weir_path *path, uint64_t put)
 	return path->ring == NULL || __atomic_load_n(&path->outlet->sent, __ATOMIC_ACQUIRE) >= put;
 }
 
+// How many packets of the path's ring have been given to the device, ever. [worker]
+static inline uint64_t weir_path_sent(const struct weir_path *path) {
+	return path->ring == NULL ? 0 : __atomic_load_n(&path->outlet->sent, __ATOMIC_ACQUIRE);
+}
+
+// Has the path's ring room for n packets? A queue of the worker's own always has: its driver does
+// not tell. [worker]
+bool weir_path_has_room(const struct weir_path *path, uint32_t n);
+
 // Move packets from the ring to the queue. Returns how many were sent. [its owner]
 uint16_t weir_outlet_drain(struct weir_outlet *outlet);

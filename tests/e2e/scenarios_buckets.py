@@ -19,6 +19,7 @@ HOT = 16
 PER_SECOND = 250_000
 CHUNK = 500
 EVEN = 1.2  # the busiest worker over the mean
+EVEN_READINGS = 5  # in a row, of other shares each
 UNCHANGED = ("flow_new", "flow_untracked")
 ROUND_ROBIN = {"name": "round-robin"}  # a flow that is lost goes elsewhere
 SERVICES = [web(policy=ROUND_ROBIN), lines()]
@@ -84,6 +85,20 @@ def unevenness(lab):
     return max(shares) * len(shares) / max(sum(shares), 1)
 
 
+def stays_even(lab):
+    """A condition: EVEN_READINGS readings in a row were even, and the last ones are."""
+    in_a_row = []
+
+    def condition():
+        shares = busy_shares(lab)
+        if max(shares) * len(shares) > EVEN * sum(shares) or sum(shares) < len(shares):
+            in_a_row.clear()
+        elif shares not in in_a_row[-1:]:
+            in_a_row.append(shares)
+        return len(in_a_row) >= EVEN_READINGS
+    return condition
+
+
 def check_counters(lab):
     def settled():
         rows = lab.api("worker.show")
@@ -109,6 +124,7 @@ def spread(lab, workers):
         lab.weirctl("worker", "steal", "on")
         began = time.monotonic()
         wait_for("even shares", lambda: unevenness(lab) <= EVEN, 90)
+        wait_for("shares that stay even", stays_even(lab), 90)
         print(f"busy shares {before}, after {time.monotonic() - began:.1f} s {busy_shares(lab)}; "
               f"{total(lab, 'buckets_taken')} buckets moved, {total(lab, 'held_packets')} packets "
               "held")

@@ -237,13 +237,24 @@ static void respond(struct worker *self) {
 	}
 }
 
+static void process_held(struct worker *self) {
+	struct rte_mbuf *pkts[BURST];
+	uint32_t due = weir_mover_due(self->mover);
+	uint8_t port;
+
+	while (due > 0) {
+		uint16_t n = weir_mover_held(
+			self->mover, pkts, due < BURST ? (uint16_t)due : BURST, &port);
+
+		process(self, pkts, n, port);
+		due -= n;
+	}
+}
+
 static void move_buckets(struct worker *self) {
 	struct weir_mover *mover = self->mover;
 	const struct weir_move *move;
-	struct rte_mbuf *pkts[BURST];
 	uint32_t bucket;
-	uint8_t port;
-	uint16_t n;
 
 	switch (weir_mover_give(mover)) {
 	case WEIR_GIVING_NOTHING:
@@ -267,9 +278,7 @@ static void move_buckets(struct worker *self) {
 	if (move != NULL && weir_flow_adopt(self->table, move->parcel, NOW)) {
 		weir_mover_adopted(mover);
 	}
-	while ((n = weir_mover_held(mover, pkts, BURST, &port)) > 0) {
-		process(self, pkts, n, port);
-	}
+	process_held(self);
 	(void)weir_mover_end(mover, &bucket);
 }
 

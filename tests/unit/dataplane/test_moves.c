@@ -18,6 +18,7 @@
 #include <rte_ring.h>
 
 #include "device_lab.h"
+#include "verdict.h"
 
 #define WORKERS 4
 #define PORTS 2
@@ -245,6 +246,51 @@ static void a_full_hold_queue_refuses_and_keeps_the_order(void **state) {
 	unmake(&lab); // frees the others
 }
 
+static void hold_n(struct moves_lab *lab, unsigned int n) {
+	for (unsigned int i = 0; i < n; i++) {
+		struct rte_mbuf *m = packet(BUCKET);
+		uint16_t refused;
+
+		assert_int_equal(weir_mover_hold(lab->thief, &m, 1, 0, &refused), 0);
+		assert_int_equal(refused, 0);
+	}
+}
+
+static void take_held(struct moves_lab *lab, uint16_t n) {
+	struct rte_mbuf *pkts[WEIR_BURST];
+	uint8_t port;
+
+	assert_int_equal(weir_mover_held(lab->thief, pkts, n, &port), n);
+	rte_pktmbuf_free_bulk(pkts, n);
+}
+
+static void a_burst_more_is_due_in_each_turn_than_has_come(void **state) {
+	struct moves_lab lab = make();
+	uint32_t bucket;
+
+	(void)state;
+	assert_int_equal(ask(lab.victim, BUCKET, A), WEIR_BUCKET_CONFIRMED);
+	switch_all(&lab);
+	hold_n(&lab, 3 * WEIR_BURST);
+	assert_int_equal(weir_mover_due(lab.thief), 0); // not adopted
+	assert_int_equal(weir_mover_give(lab.victim), WEIR_GIVING_RELEASE);
+	weir_mover_released(lab.victim);
+	weir_mover_adopted(lab.thief);
+	assert_int_equal(weir_mover_due(lab.thief), WEIR_BURST);
+	take_held(&lab, WEIR_BURST);
+	hold_n(&lab, 10);
+	assert_int_equal(weir_mover_due(lab.thief), WEIR_BURST + 10);
+	// Nothing was processed, for want of room: that is not made up for at once.
+	assert_int_equal(weir_mover_due(lab.thief), WEIR_BURST);
+	take_held(&lab, WEIR_BURST);
+	take_held(&lab, WEIR_BURST);
+	assert_int_equal(weir_mover_due(lab.thief), 10);
+	take_held(&lab, 10);
+	assert_int_equal(weir_mover_due(lab.thief), 0);
+	assert_true(weir_mover_end(lab.thief, &bucket));
+	unmake(&lab);
+}
+
 // A refused request changes nothing.
 static void check_untouched(const struct moves_lab *lab) {
 	for (uint32_t w = 0; w < WORKERS; w++) {
@@ -375,6 +421,8 @@ static void a_search_in_vain_is_not_repeated_at_once(void **state) {
 	assert_false(weir_mover_pressed(lab.victim, &bucket, &thief));
 	weir_moves_press(lab.moves, distributor, V, pkts, 8, 2 * WEIR_URGENT_NS - 1);
 	assert_false(weir_mover_pressed(lab.victim, &bucket, &thief));
+	// One packet: nothing is looked for.
+	weir_moves_press(lab.moves, distributor, V, pkts, 1, 2 * WEIR_URGENT_NS);
 	weir_moves_press(lab.moves, distributor, V, pkts, 8, 2 * WEIR_URGENT_NS);
 	assert_true(weir_mover_pressed(lab.victim, &bucket, &thief));
 	rte_pktmbuf_free_bulk(pkts, 8);
@@ -417,6 +465,7 @@ int main(void) {
 		cmocka_unit_test(the_victim_takes_all_that_was_put_before_the_switch),
 		cmocka_unit_test(the_thief_holds_the_bucket_and_nothing_else),
 		cmocka_unit_test(a_full_hold_queue_refuses_and_keeps_the_order),
+		cmocka_unit_test(a_burst_more_is_due_in_each_turn_than_has_come),
 		cmocka_unit_test(every_refusal_has_its_reason),
 		cmocka_unit_test(a_bucket_goes_round_and_comes_home),
 		cmocka_unit_test(an_end_in_the_middle_leaks_nothing),

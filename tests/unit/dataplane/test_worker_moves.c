@@ -18,6 +18,8 @@
 #include "moves_rig.h"
 
 #define DEADLINE_NS 1000000000ull
+#define VICTIM 1u // of the moves turn by turn
+#define NOT_LONG_NS 90000000ull // less than a move waits for a device
 
 // --- control ------------------------------------------------------------------------------
 
@@ -281,14 +283,15 @@ static void turn_all(struct rig *rig, unsigned int turns) {
 	}
 }
 
-// Begin a flow that worker 2, which has the transmit queue, does not have. Returns its number.
-static uint32_t begin_elsewhere(struct rig *rig, uint32_t *ret_bucket) {
+// Begin a flow of port 0, from this one on, whose bucket is worker 1's. Worker 2 has the transmit
+// queue. Returns its number.
+static uint32_t begin_from(struct rig *rig, uint32_t first, uint32_t *ret_bucket) {
 	const struct weir_segment *segment = rig->lab->segment;
 
 	for (uint32_t w = 0; w < WORKERS; w++) {
 		weir_pipeline_settle(rig->pipeline[w]);
 	}
-	for (uint32_t flow = 0; flow < FLOWS; flow += IN_PORTS) {
+	for (uint32_t flow = first; flow < FLOWS; flow += IN_PORTS) {
 		uint64_t before[WEIR_BUCKETS];
 
 		memcpy(before, segment->bucket_packets[0].packets, sizeof(before));
@@ -298,7 +301,7 @@ static uint32_t begin_elsewhere(struct rig *rig, uint32_t *ret_bucket) {
 		assert_int_equal(rig->received, rig->sent);
 		for (uint32_t b = 0; b < WEIR_BUCKETS; b++) {
 			if (segment->bucket_packets[0].packets[b] != before[b] &&
-				weir_segment_bucket_owner(segment, b) != 2) {
+				weir_segment_bucket_owner(segment, b) == VICTIM) {
 				*ret_bucket = b;
 				return flow;
 			}
@@ -332,20 +335,19 @@ static void empty_out(struct rig *rig) {
 // was so slow that the device counts as stuck.
 static bool try_to_overtake(unsigned int number) {
 	struct rig *rig = moves_rig_make_still(number);
-	uint32_t bucket = 0, flow = begin_elsewhere(rig, &bucket);
-	uint32_t victim = weir_segment_bucket_owner(rig->lab->segment, bucket);
+	uint32_t bucket = 0, flow = begin_from(rig, 0, &bucket);
 	uint64_t start = moves_rig_clock_ns(), elapsed;
 	bool waited;
 
 	fill_out(rig);
 	moves_rig_send_packet(rig, flow);
 	turn_all(rig, 4);
-	ask(rig, victim, bucket, 2, UINT64_MAX);
+	ask(rig, VICTIM, bucket, 2, UINT64_MAX);
 	turn_all(rig, 4);
-	assert_int_equal(answer_of(rig, victim), WEIR_BUCKET_CONFIRMED);
+	assert_int_equal(answer_of(rig, VICTIM), WEIR_BUCKET_CONFIRMED);
 	moves_rig_send_packet(rig, flow);
 	turn_all(rig, 20);
-	waited = weir_segment_bucket_owner(rig->lab->segment, bucket) == victim;
+	waited = weir_segment_bucket_owner(rig->lab->segment, bucket) == VICTIM;
 	elapsed = moves_rig_clock_ns() - start;
 	empty_out(rig);
 	if (waited) {
@@ -355,7 +357,7 @@ static bool try_to_overtake(unsigned int number) {
 		assert_int_equal(weir_segment_bucket_owner(rig->lab->segment, bucket), 2);
 	}
 	moves_rig_unmake(rig);
-	if (!waited && elapsed < 90000000) {
+	if (!waited && elapsed < NOT_LONG_NS) {
 		fail_msg("the bucket moved while a packet of it had not left");
 	}
 	return waited;
@@ -370,21 +372,152 @@ static void a_flow_does_not_overtake_itself_in_transmit_rings(void **state) {
 	}
 }
 
-static void a_stuck_device_holds_up_no_bucket(void **state) {
-	struct rig *rig = moves_rig_make_still(3);
-	uint32_t bucket = 0, flow = begin_elsewhere(rig, &bucket);
-	uint32_t victim = weir_segment_bucket_owner(rig->lab->segment, bucket);
+// Turn until the victim has settled so many moves.
+static void turn_until_given(struct rig *rig, uint64_t moves) {
+	const struct weir_steal_counters *counters = rig->lab->segment->steal_counters;
 	uint64_t start = moves_rig_clock_ns();
 
-	(void)state;
-	fill_out(rig);
-	moves_rig_send_packet(rig, flow);
-	turn_all(rig, 4);
-	ask(rig, victim, bucket, 2, UINT64_MAX);
-	while (weir_segment_bucket_owner(rig->lab->segment, bucket) == victim) {
+	while (counters[VICTIM].buckets_given < moves) {
 		turn_all(rig, 1);
 		assert_true(moves_rig_clock_ns() - start < 60 * 1000000000ull);
 	}
+}
+
+// Packets of two buckets wait for a device that is stuck; one bucket has moved nevertheless.
+// Returns the other one.
+static uint32_t move_past_a_stuck_device(struct rig *rig) {
+	uint32_t bucket, other, first = begin_from(rig, 0, &bucket), second = first;
+
+	do {
+		second = begin_from(rig, second + IN_PORTS, &other);
+	} while (other == bucket);
+	fill_out(rig);
+	moves_rig_send_packet(rig, first);
+	moves_rig_send_packet(rig, second);
+	turn_all(rig, 4);
+	ask(rig, VICTIM, bucket, 2, UINT64_MAX);
+	turn_until_given(rig, 1);
+	assert_int_equal(weir_segment_bucket_owner(rig->lab->segment, bucket), 2);
+	assert_int_equal(answer_of(rig, VICTIM), WEIR_BUCKET_CONFIRMED);
+	return other;
+}
+
+static void a_stuck_device_holds_up_one_bucket_for_a_while_and_no_other(void **state) {
+	struct rig *rig = moves_rig_make_still(3);
+	uint32_t bucket = move_past_a_stuck_device(rig);
+
+	(void)state;
+	ask(rig, VICTIM, bucket, 2, UINT64_MAX);
+	turn_all(rig, 20);
+	assert_int_equal(weir_segment_bucket_owner(rig->lab->segment, bucket), 2);
+	moves_rig_unmake(rig);
+}
+
+// A device that was given up sends one packet, and moves wait for it again. Returns false when the
+// machine was so slow that this could not be seen.
+static bool try_a_device_that_sends_again(unsigned int number) {
+	struct rig *rig = moves_rig_make_still(number);
+	uint32_t bucket = move_past_a_stuck_device(rig);
+	uint64_t start;
+	bool waited;
+
+	rte_pktmbuf_free(ring_device_take(&rig->ring[OUT], 0));
+	turn_all(rig, 4);
+	start = moves_rig_clock_ns();
+	ask(rig, VICTIM, bucket, 2, UINT64_MAX);
+	turn_all(rig, 20);
+	waited = weir_segment_bucket_owner(rig->lab->segment, bucket) == VICTIM;
+	if (!waited && moves_rig_clock_ns() - start < NOT_LONG_NS) {
+		fail_msg("a device that sends was not waited for");
+	}
+	moves_rig_unmake(rig);
+	return waited;
+}
+
+static void a_device_that_sends_again_is_waited_for_again(void **state) {
+	unsigned int number = 50;
+
+	(void)state;
+	while (!try_a_device_that_sends_again(number)) {
+		assert_true(++number < 70);
+	}
+}
+
+// --- packets on hold ----------------------------------------------------------------------------
+
+// The bucket of a flow goes to worker 0, which receives the flow: as many packets as it can hold.
+static void hold_many(struct rig *rig, uint32_t flow, uint32_t bucket) {
+	const struct weir_steal_counters *counters = rig->lab->segment->steal_counters;
+
+	ask(rig, VICTIM, bucket, 0, UINT64_MAX);
+	weir_worker_turn(rig->worker[VICTIM]);
+	assert_int_equal(answer_of(rig, VICTIM), WEIR_BUCKET_CONFIRMED);
+	for (uint32_t i = 0; i < WEIR_HOLD_PACKETS; i++) {
+		moves_rig_send_packet(rig, flow);
+		if (i % WEIR_BURST == WEIR_BURST - 1) {
+			weir_worker_turn(rig->worker[0]);
+		}
+	}
+	assert_int_equal(counters[0].held_packets, WEIR_HOLD_PACKETS);
+}
+
+// Worker 2 sends a third of what worker 0 could put into its transmit ring. More packets of the
+// bucket come while the others wait. Returns false when the machine was so slow that worker 0 did
+// not wait for it.
+static bool try_to_lose_held_packets(unsigned int number) {
+	struct rig *rig = moves_rig_make_still(number);
+	const struct weir_steal_counters *counters = rig->lab->segment->steal_counters;
+	uint32_t bucket = 0, flow = begin_from(rig, 0, &bucket);
+	uint64_t start, elapsed, before = rig->received;
+
+	hold_many(rig, flow, bucket);
+	start = moves_rig_clock_ns();
+	for (uint32_t round = 0; counters[VICTIM].buckets_given == 0; round++) {
+		weir_worker_turn(rig->worker[VICTIM]);
+		weir_worker_turn(rig->worker[0]);
+		if (round % 3 == 0) {
+			weir_worker_turn(rig->worker[2]);
+			moves_rig_receive_all(rig); // checks the order
+		}
+		if (counters[0].held_packets == WEIR_HOLD_PACKETS && rig->received > before) {
+			moves_rig_send_packet(rig, flow);
+		}
+		assert_true(round < 10000);
+	}
+	elapsed = moves_rig_clock_ns() - start;
+	turn_all(rig, 40);
+	if (elapsed < NOT_LONG_NS) {
+		moves_rig_receive_all(rig);
+		assert_true(counters[0].held_packets > WEIR_HOLD_PACKETS);
+		assert_int_equal(rig->received, rig->sent);
+	} else {
+		empty_out(rig);
+	}
+	moves_rig_unmake(rig);
+	return elapsed < NOT_LONG_NS;
+}
+
+static void held_packets_wait_for_transmit_rings(void **state) {
+	unsigned int number = 70;
+
+	(void)state;
+	while (!try_to_lose_held_packets(number)) {
+		assert_true(++number < 90);
+	}
+}
+
+static void held_packets_wait_for_no_stuck_device(void **state) {
+	struct rig *rig = moves_rig_make_still(5);
+	const struct weir_worker_counters *thief = &rig->lab->segment->worker_counters[0];
+	uint32_t bucket = 0, flow = begin_from(rig, 0, &bucket);
+
+	(void)state;
+	fill_out(rig);
+	hold_many(rig, flow, bucket);
+	turn_until_given(rig, 1);
+	assert_int_equal(weir_segment_bucket_owner(rig->lab->segment, bucket), 0);
+	assert_true(thief->drops[WEIR_DROP_TX_FULL] > 0);
+	assert_int_equal(thief->drops[WEIR_DROP_HANDOFF_FULL], 0);
 	moves_rig_unmake(rig);
 }
 
@@ -424,7 +557,10 @@ int main(void) {
 		cmocka_unit_test(refusals_change_nothing),
 		cmocka_unit_test(workers_end_in_the_middle_of_moves),
 		cmocka_unit_test(a_flow_does_not_overtake_itself_in_transmit_rings),
-		cmocka_unit_test(a_stuck_device_holds_up_no_bucket),
+		cmocka_unit_test(a_stuck_device_holds_up_one_bucket_for_a_while_and_no_other),
+		cmocka_unit_test(a_device_that_sends_again_is_waited_for_again),
+		cmocka_unit_test(held_packets_wait_for_transmit_rings),
+		cmocka_unit_test(held_packets_wait_for_no_stuck_device),
 		cmocka_unit_test(a_filling_ring_is_relieved_at_once),
 	};
 

@@ -114,6 +114,9 @@ static void a_full_queue_fills_the_ring_and_the_sender_learns_of_it(void **state
 		assert_int_equal(weir_outlet_drain(&lab->transmit->outlet[0]), 0);
 	}
 	assert_int_equal(sent, WEIR_TX_RING - 1 + WEIR_BURST);
+	assert_false(weir_path_has_room(&lab->transmit->path[0][1], 1));
+	assert_true(weir_path_has_room(&lab->transmit->path[0][0], 1)); // nobody knows
+	assert_int_equal(weir_path_sent(&lab->transmit->path[0][1]), 0);
 	// Room again: all of it comes, and nothing twice.
 	for (unsigned int i = 0; i < DEVICE_LAB_RING - 1; i++) {
 		rte_pktmbuf_free(ring_device_take(&lab->ring, 0));
@@ -122,6 +125,8 @@ static void a_full_queue_fills_the_ring_and_the_sender_learns_of_it(void **state
 		taken += weir_outlet_drain(&lab->transmit->outlet[0]);
 	}
 	assert_int_equal(taken, sent);
+	assert_int_equal(weir_path_sent(&lab->transmit->path[0][1]), sent);
+	assert_true(weir_path_has_room(&lab->transmit->path[0][1], WEIR_TX_RING - 1));
 	assert_int_equal(on_wire(lab, 0), sent);
 	unmake(lab);
 }
