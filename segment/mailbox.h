@@ -93,8 +93,9 @@ struct weir_message { // WEIR_MESSAGE_BYTES
 			uint32_t reserved;
 		} steal;
 		// WEIR_MESSAGE_FLOW_WAITING: the flows of TCP that have sent a SYN and nothing else
-		// for idle_ms, in the lines `first` to before `last` of the worker's table. Ask
-		// again from `next` on until that is `lines` or `last`.
+		// for idle_ms, in the lines `first` to before `last` of the table, those that the
+		// worker has. It looks at WEIR_WAITING_LINES of them at most, and passes over those
+		// of others: ask again from `next` on until that is `lines` or `last`.
 		struct {
 			uint32_t first; // line
 			uint32_t last; // line; any number beyond the table means its end

@@ -49,6 +49,7 @@ enum weir_flow_phase {
 	WEIR_PHASE_UDP, // the first one of UDP
 	WEIR_PHASE_UDP_SEEN, // one datagram, which may be forged
 	WEIR_PHASE_ABORTED, // not established yet, then RST
+	WEIR_PHASE_MOVED = 13, // SYN seen, but not by the backend that it has now
 	WEIR_FLOW_PHASES,
 };
 // The phases with this in their two low bits are half-open: one comparison tells. They have the
@@ -56,12 +57,12 @@ enum weir_flow_phase {
 #define WEIR_PHASE_HALF_OPEN 1u
 #define WEIR_PHASE_HALF_OPEN_MASK 3u
 _Static_assert((WEIR_PHASE_SYN_SEEN & 3) == 1 && (WEIR_PHASE_JOINED & 3) == 1 &&
-		       (WEIR_PHASE_UDP_SEEN & 3) == 1 && (WEIR_PHASE_FREE & 3) != 1 &&
-		       (WEIR_PHASE_ESTABLISHED & 3) != 1 && (WEIR_PHASE_CLOSING & 3) != 1 &&
-		       (WEIR_PHASE_RESET & 3) != 1 && (WEIR_PHASE_WAITING & 3) != 1 &&
-		       (WEIR_PHASE_YOUNG & 3) != 1 && (WEIR_PHASE_UDP & 3) != 1 &&
-		       (WEIR_PHASE_ABORTED & 3) != 1,
-	"SYN seen, joined and UDP seen, and no others");
+		       (WEIR_PHASE_UDP_SEEN & 3) == 1 && (WEIR_PHASE_MOVED & 3) == 1 &&
+		       (WEIR_PHASE_FREE & 3) != 1 && (WEIR_PHASE_ESTABLISHED & 3) != 1 &&
+		       (WEIR_PHASE_CLOSING & 3) != 1 && (WEIR_PHASE_RESET & 3) != 1 &&
+		       (WEIR_PHASE_WAITING & 3) != 1 && (WEIR_PHASE_YOUNG & 3) != 1 &&
+		       (WEIR_PHASE_UDP & 3) != 1 && (WEIR_PHASE_ABORTED & 3) != 1,
+	"SYN seen, joined, UDP seen and moved, and no others");
 #define WEIR_FLOW_PHASE_ROOM 16u // of four bits
 
 #define WEIR_WORD_PHASE_SHIFT 28

@@ -23,19 +23,23 @@ struct transition {
 static const struct transition transitions[WEIR_FLOW_EVENTS][WEIR_FLOW_PHASES] = {
 	// from  free, SYN seen, established, closing,
 	//       reset, joined, waiting, young,
-	//       UDP, UDP seen, aborted
+	//       UDP, UDP seen, aborted, -,
+	//       -, moved
 	[WEIR_FLOW_EVENT_SYN] =
 		{T(FREE, NONE), T(SYN_SEEN, REFRESH), T(ESTABLISHED, NONE), T(CLOSING, RESTART),
 		 T(RESET, RESTART), T(JOINED, RESTART), T(WAITING, REFRESH), T(YOUNG, NONE),
-		 T(UDP, NONE), T(UDP_SEEN, NONE), T(ABORTED, RESTART)},
+		 T(UDP, NONE), T(UDP_SEEN, NONE), T(ABORTED, RESTART), T(FREE, NONE),
+		 T(FREE, NONE), T(SYN_SEEN, REFRESH)},
 	[WEIR_FLOW_EVENT_DATA] =
 		{T(FREE, NONE), T(ESTABLISHED, ESTABLISH), T(ESTABLISHED, REFRESH), T(CLOSING, REFRESH),
 		 T(ESTABLISHED, RESUME), T(ESTABLISHED, ESTABLISH), T(ESTABLISHED, ESTABLISH), T(ESTABLISHED, MOVE),
-		 T(UDP, NONE), T(UDP_SEEN, NONE), T(ESTABLISHED, RESUME)},
+		 T(UDP, NONE), T(UDP_SEEN, NONE), T(ESTABLISHED, RESUME), T(FREE, NONE),
+		 T(FREE, NONE), T(ESTABLISHED, ESTABLISH)},
 	[WEIR_FLOW_EVENT_FIN] =
 		{T(FREE, NONE), T(CLOSING, COMPLETE), T(CLOSING, COMPLETE), T(CLOSING, REFRESH),
 		 T(CLOSING, MOVE), T(CLOSING, COMPLETE), T(CLOSING, COMPLETE), T(CLOSING, COMPLETE),
-		 T(UDP, NONE), T(UDP_SEEN, NONE), T(CLOSING, MOVE)},
+		 T(UDP, NONE), T(UDP_SEEN, NONE), T(CLOSING, MOVE), T(FREE, NONE),
+		 T(FREE, NONE), T(CLOSING, COMPLETE)},
 	// An RST after a FIN is how many clients end; it makes no aborted flow of a completed one. One
 	// that follows another changes nothing. The RST of a backend that refuses a SYN goes to the
 	// client; one from the client, while half-open, tells nothing about the backend (scanners
@@ -43,15 +47,18 @@ static const struct transition transitions[WEIR_FLOW_EVENTS][WEIR_FLOW_PHASES] =
 	[WEIR_FLOW_EVENT_RST] =
 		{T(FREE, NONE), T(ABORTED, ABANDON), T(RESET, COMPLETE), T(CLOSING, REFRESH),
 		 T(RESET, NONE), T(ABORTED, COMPLETE), T(ABORTED, ABANDON), T(ABORTED, COMPLETE),
-		 T(UDP, NONE), T(UDP_SEEN, NONE), T(ABORTED, NONE)},
+		 T(UDP, NONE), T(UDP_SEEN, NONE), T(ABORTED, NONE), T(FREE, NONE),
+		 T(FREE, NONE), T(ABORTED, ABANDON)},
 	[WEIR_FLOW_EVENT_DATAGRAM] =
 		{T(FREE, NONE), T(SYN_SEEN, NONE), T(ESTABLISHED, NONE), T(CLOSING, NONE),
 		 T(RESET, NONE), T(JOINED, NONE), T(WAITING, NONE), T(YOUNG, NONE),
-		 T(UDP, REFRESH), T(UDP, ESTABLISH), T(ABORTED, NONE)},
+		 T(UDP, REFRESH), T(UDP, ESTABLISH), T(ABORTED, NONE), T(FREE, NONE),
+		 T(FREE, NONE), T(MOVED, NONE)},
 	[WEIR_FLOW_EVENT_ACK] =
 		{T(FREE, NONE), T(YOUNG, ESTABLISH), T(ESTABLISHED, REFRESH), T(CLOSING, REFRESH),
 		 T(ESTABLISHED, RESUME), T(YOUNG, ESTABLISH), T(YOUNG, ESTABLISH), T(ESTABLISHED, MOVE),
-		 T(UDP, NONE), T(UDP_SEEN, NONE), T(YOUNG, RESUME)},
+		 T(UDP, NONE), T(UDP_SEEN, NONE), T(YOUNG, RESUME), T(FREE, NONE),
+		 T(FREE, NONE), T(YOUNG, ESTABLISH)},
 };
 #undef T
 // clang-format on
@@ -292,6 +299,17 @@ void weir_flow_restart(struct weir_flow_table *table, weir_flow_ref flow,
 	} else {
 		begin_as(table, &place, next_phase(former, start), start);
 	}
+}
+
+void weir_flow_move(
+	struct weir_flow_table *table, weir_flow_ref flow, uint16_t backend, uint64_t now_ns) {
+	struct weir_flow_place place = weir_flow_place_of(table, flow);
+	const struct weir_flow_start start = {.backend = backend, .now_ns = now_ns};
+
+	weir_flow_stamp(table, now_ns);
+	report_end(table, &place, WEIR_FLOW_END_EVICTED, now_ns);
+	place.family->half_open -= weir_flow_is_half_open(*place.word);
+	begin_as(table, &place, WEIR_PHASE_MOVED, &start);
 }
 
 void weir_flow_remove(struct weir_flow_table *table, weir_flow_ref flow, enum weir_flow_end end,

@@ -22,6 +22,12 @@ bool weir_flow_advance(struct weir_flow_table *table, weir_flow_ref flow,
 void weir_flow_restart(struct weir_flow_table *table, weir_flow_ref flow,
 	const struct weir_flow_start *start, enum weir_flow_end end);
 
+// Give a flow that waits for its backend's answer to another one, without a packet: it begins there
+// with the client's next SYN. Until then it is half-open, that backend is not at fault if it ends,
+// and it does not count as waiting (flow_waiting.h).
+void weir_flow_move(
+	struct weir_flow_table *table, weir_flow_ref flow, uint16_t backend, uint64_t now_ns);
+
 // End a found flow: its backend is gone and there is no other.
 void weir_flow_remove(
 	struct weir_flow_table *table, weir_flow_ref flow, enum weir_flow_end end, uint64_t now_ns);

@@ -27,6 +27,7 @@ static const struct {
 	[WEIR_PHASE_UDP] = {WEIR_FLOW_UDP, WEIR_FLOW_UDP},
 	[WEIR_PHASE_UDP_SEEN] = {WEIR_FLOW_UDP_SEEN, WEIR_FLOW_UDP_SEEN},
 	[WEIR_PHASE_ABORTED] = {WEIR_FLOW_CLOSING, WEIR_FLOW_CLOSING},
+	[WEIR_PHASE_MOVED] = {WEIR_FLOW_SYN_SEEN, WEIR_FLOW_SYN_SEEN},
 };
 
 // --- create and free ------------------------------------------------------------------------

@@ -16,6 +16,24 @@ uint8_t weir_flow_waiting_family(const struct weir_flow_table *table, uint32_t l
 	return line < table->family4.bucket_count ? 4 : 6;
 }
 
+uint32_t weir_flow_waiting_owned(const struct weir_flow_table *table, uint32_t line) {
+	const uint32_t lines = weir_flow_waiting_lines(table);
+
+	while (table->owned.shift != 0 && line < lines) {
+		bool ipv6 = weir_flow_waiting_family(table, line) == 6;
+		const struct weir_flow_family *family = ipv6 ? &table->family6 : &table->family4;
+		uint64_t before = ipv6 ? table->family4.bucket_count : 0;
+		uint64_t part = (line - before) / family->part_buckets;
+
+		if (weir_flow_owns(table, (uint32_t)part)) {
+			return line;
+		}
+		line = (uint32_t)RTE_MIN(
+			before + (part + 1) * family->part_buckets, (uint64_t)lines);
+	}
+	return RTE_MIN(line, lines);
+}
+
 static bool is_sought(const struct weir_flow_table *table, uint32_t word,
 	const struct weir_flow_waiting_search *search, uint64_t now_ns) {
 	const uint16_t backend = (uint16_t)word;

@@ -30,7 +30,9 @@ struct weir_flow_waiting {
 uint32_t weir_flow_waiting_lines(const struct weir_flow_table *table);
 // 4 or 6. line: below the number of lines.
 uint8_t weir_flow_waiting_family(const struct weir_flow_table *table, uint32_t line);
-// The waiting flows of a line that the table owns (flow_parts.h), up to WEIR_FLOW_WAITING_LINE.
+// The first line from this one on that the table owns (flow_parts.h), or the number of lines.
+uint32_t weir_flow_waiting_owned(const struct weir_flow_table *table, uint32_t line);
+// The waiting flows of a line, none if the table does not own it, up to WEIR_FLOW_WAITING_LINE.
 // Returns how many.
 uint32_t weir_flow_waiting_in(const struct weir_flow_table *table, uint32_t line,
 	const struct weir_flow_waiting_search *search, uint64_t now_ns,

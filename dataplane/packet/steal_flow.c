@@ -52,13 +52,12 @@ static bool put_line(struct weir_message *message, uint8_t family,
 
 void weir_steal_list(
 	struct weir_pipeline *pipeline, struct weir_message *message, uint64_t now_ns) {
-	const struct weir_flow_table *flows = pipeline->flows;
+	struct weir_flow_table *flows = pipeline->flows;
 	const uint32_t lines = weir_flow_waiting_lines(flows);
 	struct weir_flow_waiting found[WEIR_FLOW_WAITING_LINE];
 	struct weir_flow_waiting_search search = {.idle_ms = message->waiting.idle_ms};
 	uint32_t last = RTE_MIN(message->waiting.last, lines);
 	uint32_t line = RTE_MIN(message->waiting.first, last);
-	uint32_t end = line + RTE_MIN(last - line, WEIR_WAITING_LINES);
 
 	memcpy(search.backend, message->waiting.backend, sizeof(search.backend));
 	message->waiting.answered = 1;
@@ -67,10 +66,20 @@ void weir_steal_list(
 	message->waiting.reserved = 0;
 	message->waiting.lines = lines;
 	memset(message->waiting.flow6, 0, sizeof(message->waiting.flow6));
-	for (; line < end; line++) {
-		uint32_t n = weir_flow_waiting_in(flows, line, &search, now_ns, found);
+	for (uint32_t looked = 0; looked <= WEIR_WAITING_LINES; looked++, line++) {
+		uint8_t family;
+		uint32_t n = 0;
 
-		if (!put_line(message, weir_flow_waiting_family(flows, line), found, n)) {
+		line = RTE_MIN(weir_flow_waiting_owned(flows, line), last);
+		if (line == last || looked == WEIR_WAITING_LINES) {
+			break;
+		}
+		family = weir_flow_waiting_family(flows, line);
+		// None of a crowded table would be moved: no agent need be asked for it.
+		if (!weir_flow_crowded(flows, family)) {
+			n = weir_flow_waiting_in(flows, line, &search, now_ns, found);
+		}
+		if (!put_line(message, family, found, n)) {
 			break;
 		}
 	}
@@ -127,7 +136,6 @@ static bool has_room(
 static enum weir_move_answer move(
 	struct weir_pipeline *pipeline, const struct weir_message *message, uint64_t now_ns) {
 	struct weir_flow_table *flows = pipeline->flows;
-	struct weir_flow_start start = {.now_ns = now_ns, .event = WEIR_FLOW_EVENT_SYN};
 	const uint16_t to = message->move.to;
 	uint16_t from, service;
 	struct weir_flow_key key;
@@ -156,10 +164,8 @@ static enum weir_move_answer move(
 	if (!has_room(pipeline, service, to, key.family)) {
 		return WEIR_MOVE_LIMIT;
 	}
-	start.backend = to; // not measured: its begin there is the client's next SYN
-	weir_flow_restart(flows, flow, &start, WEIR_FLOW_END_EVICTED);
-	weir_new_flow_started(pipeline, to, service, start.event,
-		weir_flow_state(flows, flow) == WEIR_FLOW_SYN_SEEN, now_ns);
+	weir_flow_move(flows, flow, to, now_ns);
+	weir_new_flow_started(pipeline, to, service, WEIR_FLOW_EVENT_SYN, true, now_ns);
 	return WEIR_MOVE_MOVED;
 }
 

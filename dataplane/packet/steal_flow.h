@@ -6,8 +6,8 @@
 // the client may have heard of keeps its flow. The client's next SYN goes to the new backend.
 //
 // Threads: one pipeline per worker; only that worker calls these, between bursts. The work is
-// bounded whatever control asks: WEIR_WAITING_LINES of the flow table for a list, one look-up for a
-// move.
+// bounded whatever control asks: WEIR_WAITING_LINES of the flow table for a list, and a look at
+// which parts of it the worker has; one look-up for a move.
 #pragma once
 
 #include "mailbox.h"

@@ -513,6 +513,52 @@ static void first_fragments_of_others_parts_are_dropped(void **state) {
 	two_free(&two);
 }
 
+// How many lines of a list a worker asks for, and which flows it has: seen[] counts them.
+static uint32_t list_waiting(struct two *two, unsigned int w, uint8_t seen[FLOWS]) {
+	struct weir_message list = {.kind = WEIR_MESSAGE_FLOW_WAITING,
+		.waiting = {.last = UINT32_MAX, .idle_ms = 500, .backend = {0, 1, 2, 3}}};
+	uint32_t lines = 1, questions = 0;
+
+	for (; list.waiting.first < lines; list.waiting.first = list.waiting.next) {
+		weir_flow_query_respond(two->pipeline[w], &list, two->lab->now_ns);
+		assert_int_equal(list.waiting.answered, 1);
+		assert_true(list.waiting.next > list.waiting.first);
+		lines = list.waiting.lines;
+		questions++;
+		for (uint8_t i = 0; i < list.waiting.count; i++) {
+			uint16_t port = list.waiting.family == 6
+						? list.waiting.flow6[i].source_port
+						: list.waiting.flow4[i].source_port;
+
+			seen[rte_be_to_cpu_16(port) - 1024]++;
+		}
+	}
+	assert_int_equal(list.waiting.next, lines);
+	return questions * WEIR_WAITING_LINES >= lines ? lines : questions * WEIR_WAITING_LINES;
+}
+
+// A list passes over the parts of other workers: all together are asked for the table once, and a
+// little more.
+static void a_list_of_all_workers_looks_at_each_line_once(void **state) {
+	struct two two = two_make(WEIR_POLICY_ROUND_ROBIN, 0);
+	uint32_t lines = (uint32_t)(two.pipeline[0]->flows->family4.bucket_count +
+				    two.pipeline[0]->flows->family6.bucket_count);
+	uint8_t seen[FLOWS] = {0};
+	uint32_t part, looked;
+
+	(void)state;
+	for (uint16_t n = 0; n < 20; n++) {
+		send(&two, n, SYN, &part);
+	}
+	lab_wait(two.lab, 600);
+	looked = list_waiting(&two, 0, seen) + list_waiting(&two, 1, seen);
+	assert_in_range(looked, lines, lines + 20 * WEIR_WAITING_LINES / 4);
+	for (uint16_t n = 0; n < 20; n++) {
+		assert_int_equal(seen[n], 1);
+	}
+	two_free(&two);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(parts_take_gauges_and_policy_counts_along),
@@ -523,6 +569,7 @@ int main(void) {
 		cmocka_unit_test(parts_have_errors_and_fragments_of_their_flows),
 		cmocka_unit_test(first_fragments_go_by_their_own_ports),
 		cmocka_unit_test(first_fragments_of_others_parts_are_dropped),
+		cmocka_unit_test(a_list_of_all_workers_looks_at_each_line_once),
 	};
 
 	return cmocka_run_group_tests(tests, lab_eal, NULL);

@@ -102,6 +102,50 @@ static void steal_flow_moves_who_waits(void **unused) {
 	lab_free(lab);
 }
 
+static uint64_t errors_of(const struct lab *lab, uint32_t backend) {
+	return backend_of(lab, backend)->errors;
+}
+
+// A backend that has not got a packet of a flow is not at fault when the client gives up; nor is
+// the flow moved again, and kept, before the client says that it is still there.
+static void steal_flow_blames_nobody_who_got_no_syn(void **unused) {
+	struct lab *lab = lab_make();
+	uint16_t from = begin(lab, 1), to = (uint16_t)((from + 1) % 4);
+	struct weir_message move;
+
+	(void)unused;
+	lab_wait(lab, 600);
+	move = move_question(lab, 1, to);
+	check_move(lab, &move, WEIR_MOVE_MOVED);
+	lab_wait(lab, 600);
+	assert_int_equal(move_question(lab, 1, from).move.stamp, 0); // it is not listed
+	lab_wait(lab, 8000);
+	assert_int_equal(backend_of(lab, to)->active_flows, 0); // it timed out
+	assert_int_equal(errors_of(lab, from) + errors_of(lab, to), 0);
+	lab_check_counters(lab);
+	lab_free(lab);
+}
+
+static void steal_flow_blames_who_got_the_next_syn(void **unused) {
+	struct lab *lab = lab_make();
+	const struct frame_spec syn = lab_tcp(1, SYN);
+	uint16_t from = begin(lab, 1), to = (uint16_t)((from + 1) % 4);
+	struct weir_message move;
+
+	(void)unused;
+	lab_wait(lab, 600);
+	move = move_question(lab, 1, to);
+	check_move(lab, &move, WEIR_MOVE_MOVED);
+	assert_int_equal(lab_send(lab, &syn).backend, to);
+	lab_wait(lab, 600);
+	assert_int_not_equal(move_question(lab, 1, from).move.stamp, 0); // it waits there now
+	lab_wait(lab, 8000);
+	assert_int_equal(errors_of(lab, from), 0);
+	assert_int_equal(errors_of(lab, to), 1);
+	lab_check_counters(lab);
+	lab_free(lab);
+}
+
 // Whatever the client sends after the list, the flow stays: its backend may answer that.
 static void steal_flow_refuses_after_any_packet(void **unused) {
 	const uint8_t flags[] = {SYN, ACK, FIN | ACK, RST};
@@ -178,10 +222,13 @@ static void steal_flow_moves_nobody_in_a_flood(void **unused) {
 	from = begin(lab, 1);
 	lab_wait(lab, 600);
 	move = move_question(lab, 1, (uint16_t)((from + 1) % 4));
+	assert_int_not_equal(move.move.stamp, 0);
 	for (uint16_t n = 0; n < 900; n++) { // more than seven eighths of 1000
 		begin(lab, (uint16_t)(1000 + n));
 	}
 	check_move(lab, &move, WEIR_MOVE_LIMIT);
+	// So none is listed: its agent would remove the handshake in vain.
+	assert_int_equal(move_question(lab, 1, (uint16_t)((from + 1) % 4)).move.stamp, 0);
 	lab_free(lab);
 }
 
@@ -315,6 +362,8 @@ static void steal_flow_survives_any_question(void **unused) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(steal_flow_moves_who_waits),
+		cmocka_unit_test(steal_flow_blames_nobody_who_got_no_syn),
+		cmocka_unit_test(steal_flow_blames_who_got_the_next_syn),
 		cmocka_unit_test(steal_flow_refuses_after_any_packet),
 		cmocka_unit_test(steal_flow_refuses_by_name),
 		cmocka_unit_test(steal_flow_moves_nobody_in_a_flood),
