@@ -21,7 +21,7 @@ struct weir_steals {
 		uint32_t id; // that it was sent for
 	} asked[WEIR_BUCKETS];
 	bool attached; // to any segment, ever
-	bool out_of_memory; // for this one's moves
+	bool out_of_memory; // for this one's moves: tried again with each tick
 	bool configured;
 	enum weir_stealing set;
 };
@@ -142,9 +142,31 @@ static void report_elephants(struct weir_steals *steals) {
 	}
 }
 
+// Start from where the buckets of the segment are now.
+static void start_moves(struct weir_steals *steals) {
+	const struct weir_segment *segment = steals->segment;
+
+	weir_bucket_look_take(&steals->look, segment, uv_hrtime());
+	steals->out_of_memory =
+		weir_bucket_moves_create(segment->workers, &steals->look, &steals->moves) < 0;
+	publish(steals);
+}
+
+// There was no memory when the segment was attached.
+static void retry_moves(struct weir_steals *steals) {
+	start_moves(steals);
+	if (!steals->out_of_memory) {
+		weir_log_write(steals->log, WEIR_LOG_INFO,
+			"memory is available again: flows can move between workers");
+	}
+}
+
 void weir_steals_tick(struct weir_steals *steals) {
 	uint64_t now = uv_hrtime();
 
+	if (steals->out_of_memory) {
+		retry_moves(steals);
+	}
 	if (steals->moves == NULL) {
 		return;
 	}
@@ -173,11 +195,10 @@ void weir_steals_attach(struct weir_steals *steals, const struct weir_segment *s
 	}
 	steals->attached = true;
 	if (segment->bucketing == WEIR_BUCKETING_YES) {
-		weir_bucket_look_take(&steals->look, segment, uv_hrtime());
-		steals->out_of_memory = weir_bucket_moves_create(segment->workers, &steals->look,
-						&steals->moves) < 0;
+		start_moves(steals);
+	} else {
+		publish(steals);
 	}
-	publish(steals);
 	if (segment->workers > 1 && weir_steals_off(steals) != NULL) {
 		weir_log_write(steals->log, WEIR_LOG_INFO, "no flows move between workers: %s",
 			weir_steals_off(steals));

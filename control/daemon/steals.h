@@ -26,7 +26,8 @@ int weir_steals_create(uv_loop_t *loop, struct weir_mailboxes *mailboxes,
 void weir_steals_free(struct weir_steals *steals);
 
 // A segment was attached, which stays until weir_steals_detach. What an operator has set goes to
-// it; to the first one that this process sees it is taken from there.
+// it; to the first one that this process sees it is taken from there. Without memory workers do not
+// steal until a tick finds some.
 void weir_steals_attach(struct weir_steals *steals, const struct weir_segment *segment);
 void weir_steals_detach(struct weir_steals *steals); // NULL is fine
 // The configuration says this (workers.steal).
