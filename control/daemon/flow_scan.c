@@ -14,43 +14,45 @@ static bool is_sought(const struct weir_flow_scan *scan, uint16_t backend) {
 	return false;
 }
 
-static void keep(struct weir_flow_scan *scan, const struct weir_flow_waiting_at *flow) {
-	if (scan->count < WEIR_FLOW_SCAN_FLOWS && is_sought(scan, flow->backend)) {
-		scan->flow[scan->count++] = *flow;
+// The n-th flow of a list of the worker's.
+static struct weir_flow_waiting_at flow_of(
+	uint32_t worker, const struct weir_message *message, uint32_t n) {
+	struct weir_flow_waiting_at flow = {.family = message->waiting.family, .worker = worker};
+
+	if (flow.family == 4) {
+		const struct weir_waiting_flow4 *from = &message->waiting.flow4[n];
+
+		flow.client_port = from->source_port;
+		flow.vip_port = from->destination_port;
+		flow.stamp = from->stamp;
+		memcpy(flow.client, from->source, sizeof(from->source));
+		memcpy(flow.vip, from->destination, sizeof(from->destination));
+	} else {
+		const struct weir_waiting_flow6 *from = &message->waiting.flow6[n];
+
+		flow.client_port = from->source_port;
+		flow.vip_port = from->destination_port;
+		flow.stamp = from->stamp;
+		memcpy(flow.client, from->source, sizeof(from->source));
+		memcpy(flow.vip, from->destination, sizeof(from->destination));
 	}
+	flow.backend = (uint16_t)flow.stamp;
+	return flow;
 }
 
 static void keep_all(
 	struct weir_flow_scan *scan, uint32_t worker, const struct weir_message *message) {
-	for (uint32_t i = 0; message->waiting.family == 4 && i < message->waiting.count &&
-			     i < WEIR_WAITING_FLOWS4;
-		i++) {
-		const struct weir_waiting_flow4 *from = &message->waiting.flow4[i];
-		struct weir_flow_waiting_at flow = {.family = 4,
-			.client_port = from->source_port,
-			.vip_port = from->destination_port,
-			.backend = (uint16_t)from->stamp,
-			.worker = worker,
-			.stamp = from->stamp};
+	uint32_t most = message->waiting.family == 4   ? WEIR_WAITING_FLOWS4
+			: message->waiting.family == 6 ? WEIR_WAITING_FLOWS6
+						       : 0;
+	uint32_t count = message->waiting.count < most ? message->waiting.count : most;
 
-		memcpy(flow.client, from->source, sizeof(from->source));
-		memcpy(flow.vip, from->destination, sizeof(from->destination));
-		keep(scan, &flow);
-	}
-	for (uint32_t i = 0; message->waiting.family == 6 && i < message->waiting.count &&
-			     i < WEIR_WAITING_FLOWS6;
-		i++) {
-		const struct weir_waiting_flow6 *from = &message->waiting.flow6[i];
-		struct weir_flow_waiting_at flow = {.family = 6,
-			.client_port = from->source_port,
-			.vip_port = from->destination_port,
-			.backend = (uint16_t)from->stamp,
-			.worker = worker,
-			.stamp = from->stamp};
+	for (uint32_t n = 0; n < count && scan->count < WEIR_FLOW_SCAN_FLOWS; n++) {
+		struct weir_flow_waiting_at flow = flow_of(worker, message, n);
 
-		memcpy(flow.client, from->source, sizeof(from->source));
-		memcpy(flow.vip, from->destination, sizeof(from->destination));
-		keep(scan, &flow);
+		if (is_sought(scan, flow.backend)) {
+			scan->flow[scan->count++] = flow;
+		}
 	}
 }
 
@@ -58,8 +60,7 @@ static void take(void *context, uint32_t worker, const struct weir_message *mess
 	struct weir_flow_scan *scan = context;
 	struct weir_flow_scan_worker *of = &scan->worker[worker];
 
-	for (uint32_t i = 0; scan->running && worker < scan->workers && i < WEIR_FLOW_SCAN_RANGES;
-		i++) {
+	for (uint32_t i = 0; scan->running && i < WEIR_FLOW_SCAN_RANGES; i++) {
 		struct weir_flow_scan_range *range = &of->range[i];
 
 		if (range->number == 0 || range->number != message->sequence) {
@@ -89,7 +90,8 @@ static void take(void *context, uint32_t worker, const struct weir_message *mess
 // --- questions ----------------------------------------------------------------------------
 
 // Give a range its next lines: from `start` to the end of the table, then from its beginning.
-static bool extend(struct weir_flow_scan_worker *of, struct weir_flow_scan_range *range) {
+static bool extend(const struct weir_flow_scan *scan, struct weir_flow_scan_worker *of,
+	struct weir_flow_scan_range *range) {
 	uint32_t line, lines;
 
 	if (of->done >= of->lines) {
@@ -98,7 +100,7 @@ static bool extend(struct weir_flow_scan_worker *of, struct weir_flow_scan_range
 	line = of->done < of->lines - of->start ? of->start + of->done
 						: of->done - (of->lines - of->start);
 	lines = line >= of->start ? of->lines - line : of->start - line;
-	lines = lines < WEIR_WAITING_LINES ? lines : WEIR_WAITING_LINES;
+	lines = lines < scan->range_lines ? lines : scan->range_lines;
 	range->next = line;
 	range->last = line + lines;
 	of->done += lines;
@@ -125,7 +127,7 @@ static bool step_worker(struct weir_flow_scan *scan, uint32_t worker) {
 		return false;
 	}
 	if (scan->now_ms - of->heard_ms >= WEIR_FLOW_SCAN_MS) {
-		scan->silent++;
+		scan->incomplete = true;
 		of->ended = true;
 		return false;
 	}
@@ -139,7 +141,7 @@ static bool step_worker(struct weir_flow_scan *scan, uint32_t worker) {
 		struct weir_flow_scan_range *range = &of->range[i];
 
 		if (range->number == 0 && range->next >= range->last &&
-			(scan->count == WEIR_FLOW_SCAN_FLOWS || !extend(of, range))) {
+			(scan->count == WEIR_FLOW_SCAN_FLOWS || !extend(scan, of, range))) {
 			continue;
 		}
 		busy = true;
@@ -158,8 +160,9 @@ bool weir_flow_scan_step(struct weir_flow_scan *scan, uint64_t now_ms) {
 	for (uint32_t worker = 0; scan->running && worker < scan->workers; worker++) {
 		busy |= step_worker(scan, worker);
 	}
-	scan->running = busy;
-	return busy;
+	scan->incomplete |= busy && now_ms >= scan->until_ms;
+	scan->running = busy && now_ms < scan->until_ms;
+	return scan->running;
 }
 
 void weir_flow_scan_begin(struct weir_flow_scan *scan, const uint16_t *backends, uint32_t count,
@@ -169,9 +172,15 @@ void weir_flow_scan_begin(struct weir_flow_scan *scan, const uint16_t *backends,
 	*scan = (struct weir_flow_scan){.mailboxes = scan->mailboxes,
 		.running = segment != NULL,
 		.now_ms = now_ms,
+		.until_ms = now_ms + WEIR_FLOW_SCAN_MOST_MS,
 		.random = random,
 		.question = {.kind = WEIR_MESSAGE_FLOW_WAITING, .waiting = {.idle_ms = idle_ms}},
 		.workers = segment != NULL ? segment->workers : 0};
+	// Workers that share a table pass over the lines of others.
+	scan->range_lines = WEIR_WAITING_LINES;
+	if (segment != NULL && segment->bucketing == WEIR_BUCKETING_YES) {
+		scan->range_lines *= segment->workers;
+	}
 	for (uint32_t i = 0; i < WEIR_WAITING_BACKENDS; i++) {
 		scan->question.waiting.backend[i] = i < count ? backends[i] : WEIR_BACKEND_NONE;
 	}

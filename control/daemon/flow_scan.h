@@ -15,6 +15,7 @@
 #define WEIR_FLOW_SCAN_FLOWS 512u // most that are kept
 #define WEIR_FLOW_SCAN_RANGES 16u // pieces of a worker's table that are asked for at once
 #define WEIR_FLOW_SCAN_MS 1000u // a worker that has not answered for so long is left out
+#define WEIR_FLOW_SCAN_MOST_MS 1000u // of a scan, however slowly workers answer
 
 struct weir_flow_waiting_at { // a connection that waits
 	uint8_t family; // 4 or 6
@@ -42,11 +43,13 @@ struct weir_flow_scan {
 	struct weir_mailboxes *mailboxes;
 	bool running;
 	bool unsupported; // a worker does not know the message: weir-dataplane is older
-	uint32_t silent; // workers that did not answer in time
+	bool incomplete; // a worker did not list all that it has in time
 	uint64_t now_ms;
+	uint64_t until_ms; // it ends, with what it has found
 	uint64_t random;
 	struct weir_message question;
 	uint32_t workers;
+	uint32_t range_lines; // of a question at first
 	uint32_t count;
 	struct weir_flow_waiting_at flow[WEIR_FLOW_SCAN_FLOWS];
 	struct weir_flow_scan_worker worker[WEIR_WORKERS_MAX];

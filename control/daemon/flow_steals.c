@@ -122,11 +122,11 @@ static const char *hindrance(enum weir_flow_steal_outcome outcome) {
 static void tell_hindrance(struct weir_flow_steals *steals, const struct request *request,
 	enum weir_flow_steal_outcome outcome) {
 	const struct steal_service *service = &steals->services[steals->current];
-	const struct steal_member *victim = &service->members[request->planned.victim];
-	const char *what = victim->pauses == 0 ? hindrance(outcome) : NULL; // else it was told
+	struct steal_member *victim = &service->members[request->planned.victim];
 	const char *name = weir_tables_backend_name(steals->tables, victim->id);
+	const char *what = hindrance(outcome);
 
-	if (what != NULL) {
+	if (what != NULL && weir_steal_member_tells(victim, outcome, now_ms())) {
 		weir_log_write(steals->log, WEIR_LOG_WARN,
 			"connections that wait at %s/%s cannot move to another backend: %s",
 			service->name, name != NULL ? name : "a removed id", what);
@@ -303,9 +303,10 @@ static void begin_round(struct weir_flow_steals *steals) {
 
 static void plan_round(struct weir_flow_steals *steals) {
 	struct steal_planned planned[WEIR_FLOW_STEALS_AT_ONCE];
-	uint32_t n = weir_steal_service_plan(
-		&steals->services[steals->current], &steals->scan, now_ms(), planned);
+	struct steal_service *service = &steals->services[steals->current];
+	uint32_t n = weir_steal_service_plan(service, &steals->scan, now_ms(), planned);
 
+	service->incomplete += steals->scan.incomplete;
 	steals->unsupported |= steals->scan.unsupported;
 	for (uint32_t i = 0; i < n; i++) {
 		struct request *request = &steals->requests[i];
@@ -379,62 +380,116 @@ void weir_flow_steals_forget(struct weir_flow_steals *steals) {
 
 // --- configuration ------------------------------------------------------------------------
 
-static struct steal_service *find_service(struct weir_flow_steals *steals, const char *name) {
+// By name, from *hint on: services stay in their order, mostly.
+static struct steal_service *find_service(
+	struct weir_flow_steals *steals, const char *name, uint32_t *hint) {
 	for (uint32_t i = 0; i < steals->count; i++) {
-		if (strcmp(steals->services[i].name, name) == 0) {
-			return &steals->services[i];
+		uint32_t at = (*hint + i) % steals->count;
+
+		if (strcmp(steals->services[at].name, name) == 0) {
+			*hint = at + 1;
+			return &steals->services[at];
 		}
 	}
 	return NULL;
 }
 
-static void take_over(struct steal_service *to, const struct steal_service *from) {
-	to->asked = from->asked;
-	memcpy(to->outcomes, from->outcomes, sizeof(to->outcomes));
-}
-
 static void drop_services(struct steal_service *services, uint32_t count) {
-	for (uint32_t i = 0; i < count; i++) {
+	for (uint32_t i = 0; services != NULL && i < count; i++) {
 		weir_steal_service_fini(&services[i]);
 	}
 	free(services);
 }
 
-int weir_flow_steals_configure(struct weir_flow_steals *steals, struct weir_tables *tables,
-	const struct weir_config *config) {
-	struct steal_service *services = calloc(config->service_count + 1, sizeof(*services));
-	uint32_t count = 0, enabled = 0;
-	int r = services != NULL ? 0 : -ENOMEM;
+struct configuration { // a new one
+	struct steal_service *services;
+	struct steal_service **former; // of each, or NULL
+	uint32_t count, enabled;
+};
 
-	weir_flow_steals_abandon(steals);
+static int make_services(struct weir_flow_steals *steals, struct weir_tables *tables,
+	const struct weir_config *config, struct configuration *ret) {
+	uint32_t hint = 0;
+	int r = 0;
+
+	*ret = (struct configuration){
+		.services = calloc(config->service_count + 1, sizeof(*ret->services)),
+		.former = calloc(config->service_count + 1, sizeof(*ret->former))};
+	if (ret->services == NULL || ret->former == NULL) {
+		return -ENOMEM;
+	}
 	for (uint32_t i = 0; r == 0 && i < config->service_count; i++) {
 		const struct weir_config_service *service = &config->services[i];
-		const struct steal_service *former = find_service(steals, service->name);
+		struct steal_service *former = find_service(steals, service->name, &hint);
 
 		if (!service->steal.enabled && (former == NULL || former->asked == 0)) {
 			continue;
 		}
-		r = weir_steal_service_init(&services[count], tables, service);
-		enabled += services[count].enabled;
-		if (former != NULL) {
-			take_over(&services[count], former);
+		r = weir_steal_service_init(&ret->services[ret->count], tables, service);
+		ret->former[ret->count] = former;
+		ret->enabled += ret->services[ret->count++].enabled;
+	}
+	return r;
+}
+
+// The new number of the service whose round it is, if it stays as it is; else new->count.
+static uint32_t find_current(
+	const struct weir_flow_steals *steals, const struct configuration *new) {
+	uint32_t i = 0;
+
+	while (i < new->count &&
+		(new->former[i] == NULL || new->former[i] != &steals->services[steals->current] ||
+			!weir_steal_service_is_same(new->former[i], &new->services[i]))) {
+		i++;
+	}
+	return i;
+}
+
+// Services that stay as they are go on with what they know.
+static void take_over(const struct configuration *new) {
+	for (uint32_t i = 0; i < new->count; i++) {
+		struct steal_service *former = new->former[i];
+
+		if (former == NULL) {
+			continue;
 		}
-		count++;
+		if (weir_steal_service_is_same(former, &new->services[i])) {
+			weir_steal_service_fini(&new->services[i]);
+			new->services[i] = *former;
+			*former = (struct steal_service){0};
+		} else {
+			weir_steal_service_take_over(&new->services[i], former);
+		}
 	}
-	if (r < 0) { // nobody steals, rather than by what was configured before
-		drop_services(services, count);
-		services = NULL;
-		count = enabled = 0;
+}
+
+int weir_flow_steals_configure(struct weir_flow_steals *steals, struct weir_tables *tables,
+	const struct weir_config *config) {
+	struct configuration new;
+	int r = make_services(steals, tables, config, &new);
+	uint32_t current = r == 0 ? find_current(steals, &new) : 0;
+
+	if (r < 0 || current == new.count) {
+		weir_flow_steals_abandon(steals);
 	}
+	if (r == 0) {
+		take_over(&new);
+	} else { // nobody steals, rather than by what was configured before
+		drop_services(new.services, new.count);
+		new.services = NULL;
+		new.count = new.enabled = 0;
+	}
+	free(new.former);
 	drop_services(steals->services, steals->count);
-	steals->services = services;
-	steals->count = count;
-	steals->turn = steals->current = 0;
+	steals->services = new.services;
+	steals->count = new.count;
+	steals->current = current < new.count ? current : 0;
+	steals->turn = new.count > 0 ? steals->turn % new.count : 0;
 	steals->tables = tables;
-	if (enabled > 0) {
-		enter(steals, PHASE_IDLE);
-	} else {
+	if (new.enabled == 0) {
 		uv_timer_stop(&steals->timer);
+	} else if (!uv_is_active((uv_handle_t *)&steals->timer)) {
+		enter(steals, PHASE_IDLE);
 	}
 	return r;
 }
@@ -490,6 +545,7 @@ bool weir_flow_steals_service(
 	*ret = (struct weir_flow_steals_service){.name = service->name,
 		.enabled = service->enabled,
 		.saturated = service->saturated,
+		.incomplete = service->incomplete,
 		.asked = service->asked};
 	memcpy(ret->outcomes, service->outcomes, sizeof(ret->outcomes));
 	return true;

@@ -53,7 +53,8 @@
 	X(LIMIT, "limit", "worker: the new backend is at its limit, or the table is crowded") \
 	X(LATE, "late", "agent or worker: the deadline was over") \
 	X(NO_WORKER, "no_worker", "the worker did not answer") \
-	X(ABANDONED, "abandoned", "a reload, or the end of weir-dataplane, came in between")
+	X(ABANDONED, "abandoned", \
+		"a reload of the service, or the end of weir-dataplane, came in between")
 
 enum weir_flow_steal_outcome {
 #define X(name, key, text) WEIR_FLOW_STEAL_##name,
@@ -75,6 +76,7 @@ struct weir_flow_steals_service { // since the start of this process
 	const char *name;
 	bool enabled;
 	bool saturated; // one of its backends was in the last round
+	uint64_t incomplete; // rounds in which a worker did not list all that waits in time
 	uint64_t asked;
 	uint64_t outcomes[WEIR_FLOW_STEAL_OUTCOME_COUNT]; // asked, but for those in flight
 };
@@ -95,8 +97,9 @@ int weir_flow_steals_create(uv_loop_t *loop, struct weir_log *log, struct weir_m
 // Memory is released by the loop's next iterations. NULL is fine.
 void weir_flow_steals_free(struct weir_flow_steals *steals);
 
-// The services of this configuration. What was counted of those that stay is kept; requests in
-// flight are abandoned. tables: borrowed until the next call. Returns 0 or -ENOMEM (nobody steals).
+// The services of this configuration. Those that stay as they are go on; of others that stay,
+// counts, the rate and the pauses of agents are kept, and requests in flight abandoned. tables:
+// borrowed until the next call. Returns 0 or -ENOMEM (nobody steals).
 int weir_flow_steals_configure(struct weir_flow_steals *steals, struct weir_tables *tables,
 	const struct weir_config *config);
 // The dataplane has gone: give up what is in flight. NULL is fine.

@@ -16,6 +16,8 @@
 #define REPORT_MOST_MS 5000u // an older report tells nothing about a thief
 #define PAUSE_MS 1000u // for an agent that cannot help: doubled each time
 #define PAUSES_MOST 6u
+#define TELL_MS 600000u // then the same is said again
+#define GIVEN_MS 1000u // until the client's next SYN, more or less
 
 // A task costs nothing to carry. A thief whose victim refused waits a little.
 static const struct weir_steal_params params = {.latency = 0.01,
@@ -73,6 +75,36 @@ void weir_steal_service_fini(struct steal_service *service) {
 	service->members = NULL;
 }
 
+void weir_steal_service_take_over(struct steal_service *to, const struct steal_service *from) {
+	to->incomplete = from->incomplete;
+	to->asked = from->asked;
+	memcpy(to->outcomes, from->outcomes, sizeof(to->outcomes));
+	to->filled_ms = from->filled_ms;
+	if (from->filled_ms != 0) {
+		to->tokens = from->tokens < to->per_second ? from->tokens : to->per_second;
+	}
+	for (uint32_t i = 0; i < from->count; i++) {
+		const struct steal_member *member = &from->members[i];
+
+		for (uint32_t k = 0; (member->pauses > 0 || member->told != 0) && k < to->count;
+			k++) {
+			if (to->members[k].id == member->id) {
+				to->members[k] = *member;
+			}
+		}
+	}
+}
+
+bool weir_steal_service_is_same(const struct steal_service *a, const struct steal_service *b) {
+	bool same = a->enabled && b->enabled && a->id == b->id && a->count == b->count &&
+		    a->after_ms == b->after_ms && a->per_second == b->per_second;
+
+	for (uint32_t i = 0; same && i < a->count; i++) {
+		same = a->members[i].id == b->members[i].id;
+	}
+	return same;
+}
+
 // --- who has too much, who has room ---------------------------------------------------------
 
 static bool takes_new_flows(const struct weir_backend_state *state) {
@@ -81,12 +113,21 @@ static bool takes_new_flows(const struct weir_backend_state *state) {
 	       state->health == WEIR_HEALTH_HEALTHY && (state->flags & WEIR_BACKEND_CLOSED) == 0;
 }
 
+static void count_given(struct steal_member *member, uint64_t now_ms, uint32_t more) {
+	if (now_ms - member->given_ms >= GIVEN_MS) {
+		member->given[1] = now_ms - member->given_ms < 2 * GIVEN_MS ? member->given[0] : 0;
+		member->given[0] = 0;
+		member->given_ms = now_ms;
+	}
+	member->given[0] += more;
+}
+
 static void look_at(struct steal_service *service, struct steal_member *member,
-	const struct weir_tables *tables, const struct weir_reports *reports) {
+	const struct weir_tables *tables, const struct weir_reports *reports, uint64_t now_ms) {
 	const uint32_t fields = WEIR_REPORT(QUEUE) | WEIR_REPORT(QUEUE_LIMIT);
 	struct weir_reports_status status;
 	struct weir_backend_state state;
-	double queue, limit;
+	double queue, limit, coming;
 
 	member->saturated = member->thief = false;
 	member->fill = 0;
@@ -101,11 +142,14 @@ static void look_at(struct steal_service *service, struct steal_member *member,
 	}
 	queue = status.report->accept_queue;
 	limit = status.report->accept_queue_limit;
-	member->fill = queue < limit ? queue / limit : 1;
-	member->room = queue < limit ? (uint32_t)(limit - queue) : 0;
+	// What was moved there of late is on its way: no report has it yet.
+	count_given(member, now_ms, 0);
+	coming = queue + member->given[0] + member->given[1];
+	member->fill = coming < limit ? coming / limit : 1;
+	member->room = coming < limit ? (uint32_t)(limit - coming) : 0;
 	member->saturated = status.at_limit;
 	member->thief = !status.at_limit && status.age_ms <= REPORT_MOST_MS &&
-			member->fill <= ROOM_MOST && takes_new_flows(&state);
+			queue <= ROOM_MOST * limit && member->room > 0 && takes_new_flows(&state);
 }
 
 uint32_t weir_steal_service_look(struct steal_service *service, const struct weir_tables *tables,
@@ -114,8 +158,15 @@ uint32_t weir_steal_service_look(struct steal_service *service, const struct wei
 	uint32_t thieves = 0, found = 0, turn = service->turn;
 
 	service->saturated = false;
+	for (uint32_t i = 0; i < service->count && !service->saturated; i++) {
+		service->saturated = weir_reports_at_limit(reports, service->members[i].id);
+	}
+	if (!service->saturated) { // mostly: nothing else is looked at
+		return 0;
+	}
+	service->saturated = false;
 	for (uint32_t i = 0; i < service->count; i++) {
-		look_at(service, &service->members[i], tables, reports);
+		look_at(service, &service->members[i], tables, reports, now_ms);
 		thieves += service->members[i].thief;
 		service->saturated |= service->members[i].saturated;
 	}
@@ -162,22 +213,59 @@ static void put_queues(struct steal_service *service) {
 	}
 }
 
-// Returns how many; flows[]: by task, from service->count on.
-static uint32_t put_flows(struct steal_service *service, const struct weir_flow_scan *scan,
-	uint32_t flows[WEIR_STEAL_WAITING]) {
+struct waiting { // flows that are put, by task, from service->count on
+	uint32_t count;
+	uint32_t flow[WEIR_STEAL_WAITING]; // of the scan
+	uint32_t victims; // that they wait at
+	struct {
+		uint32_t member;
+		uint16_t id;
+		uint32_t flows;
+	} victim[WEIR_WAITING_BACKENDS];
+};
+
+// The place of a flow's backend among the victims, or waiting->victims: it is none, or has enough.
+static uint32_t victim_of(
+	const struct steal_service *service, struct waiting *waiting, uint16_t backend) {
+	const uint32_t most = WEIR_STEAL_WAITING / WEIR_WAITING_BACKENDS;
+	uint32_t v = 0, member;
+
+	while (v < waiting->victims && waiting->victim[v].id != backend) {
+		v++;
+	}
+	if (v == WEIR_WAITING_BACKENDS ||
+		(v < waiting->victims && waiting->victim[v].flows == most)) {
+		return waiting->victims;
+	}
+	if (v == waiting->victims) {
+		member = member_of(service, backend);
+		if (member == service->count || !service->members[member].saturated) {
+			return v;
+		}
+		waiting->victim[v].member = member;
+		waiting->victim[v].id = backend;
+		waiting->victim[v].flows = 0;
+		waiting->victims++;
+	}
+	return v;
+}
+
+static void put_flows(
+	struct steal_service *service, const struct weir_flow_scan *scan, struct waiting *waiting) {
 	const struct weir_steal_task task = {
 		.duration = 1, .transfer = -1, .allowed = service->thieves};
-	uint32_t count = 0;
 
-	for (uint32_t i = 0; i < scan->count && count < WEIR_STEAL_WAITING; i++) {
-		uint32_t victim = member_of(service, scan->flow[i].backend);
+	waiting->count = waiting->victims = 0;
+	for (uint32_t i = 0; i < scan->count && waiting->count < WEIR_STEAL_WAITING; i++) {
+		uint32_t victim = victim_of(service, waiting, scan->flow[i].backend);
 
-		if (victim < service->count && service->members[victim].saturated) {
-			weir_steal_plan_put(service->plan, service->count + count, victim, &task);
-			flows[count++] = i;
+		if (victim < waiting->victims) {
+			weir_steal_plan_put(service->plan, service->count + waiting->count,
+				waiting->victim[victim].member, &task);
+			waiting->victim[victim].flows++;
+			waiting->flow[waiting->count++] = i;
 		}
 	}
-	return count;
 }
 
 static uint32_t allowed_now(struct steal_service *service, uint64_t now_ms) {
@@ -193,38 +281,59 @@ static uint32_t allowed_now(struct steal_service *service, uint64_t now_ms) {
 							  : WEIR_FLOW_STEALS_AT_ONCE;
 }
 
+// Take what was planned as far as there is room for it, and each agent has its share of requests.
+// The rest is not planned again in this round. Returns how many were taken.
+static uint32_t take(struct steal_service *service, const struct waiting *waiting,
+	const struct weir_steal_request *requests, uint32_t n, uint32_t share,
+	struct steal_planned *planned) {
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct steal_member *thief = &service->members[requests[i].thief];
+		struct steal_member *victim = &service->members[requests[i].victim];
+
+		if (thief->room == 0 || victim->asked == share) {
+			weir_steal_plan_remove(service->plan, requests[i].task);
+			continue;
+		}
+		victim->asked++;
+		if (--thief->room == 0) {
+			service->thieves[requests[i].thief / 64] &=
+				~(1ull << (requests[i].thief % 64));
+		}
+		planned[count++] = (struct steal_planned){
+			.flow = waiting->flow[requests[i].task - service->count],
+			.victim = requests[i].victim,
+			.thief = requests[i].thief,
+			.task = requests[i].task,
+			.id = requests[i].id};
+	}
+	return count;
+}
+
 uint32_t weir_steal_service_plan(struct steal_service *service, const struct weir_flow_scan *scan,
 	uint64_t now_ms, struct steal_planned *planned) {
 	struct weir_steal_request requests[WEIR_FLOW_STEALS_AT_ONCE];
-	uint32_t flows[WEIR_STEAL_WAITING], n, count = 0;
+	uint32_t n, allowed, share, count = 0;
+	struct waiting waiting;
 
 	for (uint32_t task = 0; task < service->count + WEIR_STEAL_WAITING; task++) {
 		weir_steal_plan_remove(service->plan, task);
 	}
 	put_queues(service);
-	if (put_flows(service, scan, flows) == 0) {
+	put_flows(service, scan, &waiting);
+	if (waiting.count == 0) {
 		return 0;
 	}
-	n = weir_steal_plan_balance(
-		service->plan, (double)now_ms / 1000, requests, allowed_now(service, now_ms));
-	for (uint32_t i = 0; i < n; i++) {
-		struct steal_member *thief = &service->members[requests[i].thief];
-
-		struct steal_member *victim = &service->members[requests[i].victim];
-
-		if (thief->room == 0 || victim->asked == WEIR_FLOW_STEALS_OF_AGENT) {
-			weir_steal_plan_remove(service->plan, requests[i].task);
-			continue;
-		}
-		thief->room--;
-		victim->asked++;
-		planned[count++] =
-			(struct steal_planned){.flow = flows[requests[i].task - service->count],
-				.victim = requests[i].victim,
-				.thief = requests[i].thief,
-				.task = requests[i].task,
-				.id = requests[i].id};
-	}
+	allowed = allowed_now(service, now_ms);
+	share = (allowed + waiting.victims - 1) / waiting.victims;
+	share = share < WEIR_FLOW_STEALS_OF_AGENT ? share : WEIR_FLOW_STEALS_OF_AGENT;
+	// What is not taken makes way for other victims. Each pass ends with fewer tasks to plan.
+	do {
+		n = weir_steal_plan_balance(
+			service->plan, (double)now_ms / 1000, requests, allowed - count);
+		count += take(service, &waiting, requests, n, share, planned + count);
+	} while (n > 0 && count < allowed);
 	service->tokens -= count;
 	service->asked += count;
 	return count;
@@ -239,6 +348,29 @@ static bool is_of_agent(enum weir_flow_steal_outcome outcome) {
 	       outcome == WEIR_FLOW_STEAL_SILENT;
 }
 
+// The agent can help: it has said yes. To no longer be silent is enough after silence.
+static bool is_of_help(const struct steal_member *victim, enum weir_flow_steal_outcome outcome) {
+	if (outcome == WEIR_FLOW_STEAL_RUNNING || outcome == WEIR_FLOW_STEAL_UNSETTLED) {
+		return victim->silent;
+	}
+	return outcome == WEIR_FLOW_STEAL_MOVED || outcome == WEIR_FLOW_STEAL_CHANGED ||
+	       outcome == WEIR_FLOW_STEAL_GONE || outcome == WEIR_FLOW_STEAL_UNUSABLE ||
+	       outcome == WEIR_FLOW_STEAL_LIMIT || outcome == WEIR_FLOW_STEAL_NO_WORKER;
+}
+
+bool weir_steal_member_tells(
+	struct steal_member *member, enum weir_flow_steal_outcome outcome, uint64_t now_ms) {
+	if (member->told != 0 && now_ms - member->told_ms >= TELL_MS) {
+		member->told = 0;
+	}
+	if ((member->told >> outcome & 1) != 0) {
+		return false;
+	}
+	member->told_ms = member->told == 0 ? now_ms : member->told_ms;
+	member->told |= 1u << outcome;
+	return true;
+}
+
 void weir_steal_service_ended(struct steal_service *service, const struct steal_planned *planned,
 	enum weir_flow_steal_outcome outcome, uint64_t now_ms) {
 	struct steal_member *victim = &service->members[planned->victim];
@@ -247,11 +379,16 @@ void weir_steal_service_ended(struct steal_service *service, const struct steal_
 	(void)weir_steal_plan_answer(service->plan, planned->task, planned->id,
 		outcome == WEIR_FLOW_STEAL_MOVED ? WEIR_STEAL_GIVEN_UP : WEIR_STEAL_RUNNING, true,
 		(double)now_ms / 1000);
+	if (outcome == WEIR_FLOW_STEAL_MOVED) {
+		count_given(&service->members[planned->thief], now_ms, 1);
+	}
 	victim->heard |= outcome != WEIR_FLOW_STEAL_SILENT;
-	if (!is_of_agent(outcome) || (outcome == WEIR_FLOW_STEAL_SILENT && victim->heard)) {
+	if (is_of_help(victim, outcome)) {
 		victim->pauses = 0;
-	} else if (now_ms >= victim->paused_ms) { // else another request of the round has ended so
+	} else if (is_of_agent(outcome) && !(outcome == WEIR_FLOW_STEAL_SILENT && victim->heard) &&
+		   now_ms >= victim->paused_ms) { // else another request of the round ended so
 		victim->paused_ms = now_ms + ((uint64_t)PAUSE_MS << victim->pauses);
 		victim->pauses += victim->pauses < PAUSES_MOST;
+		victim->silent = outcome == WEIR_FLOW_STEAL_SILENT;
 	}
 }

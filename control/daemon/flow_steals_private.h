@@ -19,7 +19,12 @@ struct steal_member { // a backend of a service
 	uint32_t asked; // requests of the round to its agent
 	bool heard; // one of them was answered
 	uint64_t paused_ms; // its agent is not asked until then
-	uint32_t pauses; // in a row
+	uint32_t pauses; // since it was of help
+	bool silent; // the reason of the last one
+	uint32_t told; // what keeps its agent from helping, in the log: a bit per outcome
+	uint64_t told_ms; // the first of them
+	uint32_t given[2]; // connections moved to it: in this second, and in the one before
+	uint64_t given_ms; // when this second began
 };
 
 struct steal_service {
@@ -36,6 +41,7 @@ struct steal_service {
 	uint64_t *thieves; // bit per member
 	struct weir_steal_plan *plan; // tasks: a queue of each member, then waiting flows
 	uint32_t turn; // member from which victims are looked for
+	uint64_t incomplete; // rounds
 	uint64_t asked;
 	uint64_t outcomes[WEIR_FLOW_STEAL_OUTCOME_COUNT];
 };
@@ -61,6 +67,16 @@ uint32_t weir_steal_service_look(struct steal_service *service, const struct wei
 // how many requests, up to WEIR_FLOW_STEALS_AT_ONCE.
 uint32_t weir_steal_service_plan(struct steal_service *service, const struct weir_flow_scan *scan,
 	uint64_t now_ms, struct steal_planned *planned);
+
+// Whether the operator is to be told of this outcome, which keeps the agent of a member from
+// helping: not if that was done of late.
+bool weir_steal_member_tells(
+	struct steal_member *member, enum weir_flow_steal_outcome outcome, uint64_t now_ms);
+
+// A service that changes keeps its counts and rate, and its members the pauses of their agents.
+void weir_steal_service_take_over(struct steal_service *to, const struct steal_service *from);
+// Whether nothing has changed, so that the one can go on as the other.
+bool weir_steal_service_is_same(const struct steal_service *a, const struct steal_service *b);
 
 // A request that was planned has ended.
 void weir_steal_service_ended(struct steal_service *service, const struct steal_planned *planned,

@@ -413,6 +413,12 @@ int weir_reports_configure(struct weir_reports *reports, struct weir_tables *tab
 
 // --- looking --------------------------------------------------------------------------------
 
+bool weir_reports_at_limit(const struct weir_reports *reports, uint16_t backend) {
+	const struct entry *entry = find(reports, backend);
+
+	return entry != NULL && entry->at_limit;
+}
+
 int weir_reports_status(
 	const struct weir_reports *reports, uint16_t backend, struct weir_reports_status *ret) {
 	const struct entry *entry = find(reports, backend);

@@ -74,6 +74,8 @@ void weir_reports_second(struct weir_reports *reports, uint64_t now_ms);
 // that no backend has.
 uint32_t weir_reports_wants(const struct weir_reports *reports, uint16_t backend);
 
+// Whether the accept queue of a backend is full. Cheaper than the following.
+bool weir_reports_at_limit(const struct weir_reports *reports, uint16_t backend);
 // Returns 0, -ENOENT (it has said nothing, or there is no such backend).
 int weir_reports_status(
 	const struct weir_reports *reports, uint16_t backend, struct weir_reports_status *ret);

@@ -6,11 +6,13 @@ usage: check_doc_names.py SOURCE_ROOT BUILD_ROOT
 
 Looks at every *.md of the tree: targets and anchors of links, code spans that are a path from the
 root or the name of a source file, tests behind "meson test -C build", scenarios behind
-"scripts/test e2e" or "tests/e2e/run.py", the tests that docs/testing.md names for a guarantee, and
-the messages that docs/operations.md quotes as symptoms. In headers and systemd units: paths from the
-root, and headings of documents. Lists of all policies name every policy, and docs/testing.md every
-file of recorded traces.
+"scripts/test e2e" or "tests/e2e/run.py", the tests that a table names for a guarantee (S1, M1, ...)
+and the guarantees of a header that it counts, and the messages that docs/operations.md quotes as
+symptoms. No two headings of a document have the same anchor. In headers and systemd units: paths from
+the root, and headings of documents. Lists of all policies name every policy, and docs/testing.md
+every file of recorded traces.
 """
+import collections
 import glob
 import itertools
 import json
@@ -49,12 +51,16 @@ class Tree:
         documents = glob.glob(root + "/*.md")
         for folder in FOLDERS:
             documents += glob.glob(f"{root}/{folder}/**/*.md", recursive=True)
+        self.cases = set()  # functions of unit tests
+        for path in glob.glob(root + "/tests/**/*.c", recursive=True):
+            with open(path, encoding="utf-8") as file:
+                self.cases.update(re.findall(r"^static void (\w+)\(void \*\*state\)", file.read(), re.M))
         self.text, self.anchors = {}, {}
         for path in sorted(documents):
             with open(path, encoding="utf-8") as file:
                 text = self.text[path] = file.read()
-            self.anchors[path] = {anchor(heading) for heading in re.findall(
-                r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S), re.M)}
+            self.anchors[path] = [anchor(heading) for heading in re.findall(
+                r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S), re.M)]
 
 
 def anchor(heading):
@@ -72,6 +78,12 @@ def check_links(tree, path):
             yield f"link to {target}: there is no such file"
         elif place and place not in tree.anchors.get(file, {place}):
             yield f"link to {target}: there is no such heading"
+
+
+def check_headings(tree, path):
+    for name, times in collections.Counter(tree.anchors[path]).items():
+        if times > 1:
+            yield f"{times} headings are #{name}: a link gets to the first of them"
 
 
 def check_spans(tree, path):
@@ -103,10 +115,21 @@ def check_tests(tree, path):
         for word in line.replace("'", "").split():
             if not word.startswith(("-", "[")) and not is_scenario(tree, word):
                 yield f"{word}: there is no such scenario"
-    for row in re.findall(r"^\| S\d .*$", tree.text[path], re.M):
+
+
+def check_guarantees(tree, path):
+    """Rows of tables that begin with S1, or with: M1 to M4 of `header`."""
+    for row in re.findall(r"^\| [A-Z]\d .*$", tree.text[path], re.M):
         for name in re.findall(r"`([a-z0-9_]{8,})`", row):
-            if name not in tree.tests and not is_scenario(tree, name):
+            if name not in tree.tests | tree.cases and not is_scenario(tree, name):
                 yield f"{name}: there is no such test or scenario"
+    for first, last, header in re.findall(r"^\| ([A-Z]\d) to ([A-Z]\d) of `([\w/.]+)`",
+                                          tree.text[path], re.M):
+        named = [first[0] + str(i) for i in range(int(first[1]), int(last[1]) + 1)]
+        with open(os.path.join(tree.root, header), encoding="utf-8") as file:
+            found = re.findall(rf"^//\s+({first[0]}\d) ", file.read(), re.M)
+        if found != named:
+            yield f"{first} to {last} of {header}: it has {', '.join(found) or 'none of these'}"
 
 
 def check_symptoms(tree, path):
@@ -161,10 +184,11 @@ def main():
         sys.exit(f"{len(tree.text)} documents, {len(tree.tests)} tests: mend this check")
     sources = [path for folder in FOLDERS for ending in ("h", "service")
                for path in glob.glob(f"{tree.root}/{folder}/**/*.{ending}", recursive=True)]
-    if len(sources) < 100:
-        sys.exit(f"{len(sources)} headers and units: mend this check")
+    if len(sources) < 100 or len(tree.cases) < 1000:
+        sys.exit(f"{len(sources)} headers and units, {len(tree.cases)} cases: mend this check")
     problems = 0
-    for paths, checks in ((tree.text, (check_links, check_spans, check_tests, check_symptoms)),
+    for paths, checks in ((tree.text, (check_links, check_headings, check_spans, check_tests,
+                                       check_guarantees, check_symptoms)),
                           (sources, (check_comments,))):
         for path, check in itertools.product(paths, checks):
             for problem in check(tree, path):

@@ -20,12 +20,12 @@ static json_t *refusals(const struct weir_flow_steals_service *service) {
 }
 
 static json_t *service_row(const struct weir_flow_steals_service *service) {
-	return json_pack("{s:s, s:b, s:b, s:I, s:I, s:I, s:o}", "service", service->name, "enabled",
-		(int)service->enabled, "saturated", (int)service->saturated, "asked",
+	return json_pack("{s:s, s:b, s:b, s:I, s:I, s:I, s:I, s:o}", "service", service->name,
+		"enabled", (int)service->enabled, "saturated", (int)service->saturated, "asked",
 		(json_int_t)service->asked, "moved",
 		(json_int_t)service->outcomes[WEIR_FLOW_STEAL_MOVED], "silent",
-		(json_int_t)service->outcomes[WEIR_FLOW_STEAL_SILENT], "refused",
-		refusals(service));
+		(json_int_t)service->outcomes[WEIR_FLOW_STEAL_SILENT], "incomplete",
+		(json_int_t)service->incomplete, "refused", refusals(service));
 }
 
 static json_t *event_row(const struct weir_flow_steals_event *event) {

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Flow steals over real tables and mailboxes, with workers and agents that do as the test says.
+#pragma once
+
+#include "flow_steals.h"
+#include "tables_lab.h"
+
+#define FLOWS_MAX 1000u
+#define ASKED_MAX 4096u
+#define VICTIM 1
+
+struct flow { // in the table of a worker
+	bool there;
+	uint32_t worker;
+	uint16_t backend;
+	uint32_t stamp;
+	uint32_t moves;
+};
+
+enum workers { ANSWER, SILENT, OLD }; // OLD: of a dataplane that does not know the messages
+
+struct own {
+	struct lab lab;
+	struct weir_config *config; // service s0, backends b0 to b3
+	struct weir_log log;
+	struct weir_states *states;
+	struct weir_estimates *estimates;
+	struct weir_reports *reports;
+	struct weir_mailboxes mailboxes;
+	struct weir_flow_steals *steals;
+	uv_loop_t loop;
+	struct flow flow[FLOWS_MAX]; // by client port
+	uint32_t flows;
+	enum workers workers;
+	int move_answer; // instead of what is right; -1 = that
+	uint32_t widest; // range that a worker was asked to look at
+	// The agents.
+	int ask_error; // of weir_flow_steals_agents.ask
+	bool holds; // answers wait until the test gives them
+	int copies; // of each answer
+	enum weir_agent_steal_result result;
+	struct weir_agents_steal asked[ASKED_MAX];
+	uint32_t asked_count, answered;
+	unsigned int lines; // of the log
+};
+
+// Backends b0 to b3, whose agents have reported; the queue of VICTIM is full.
+int setup(void **state);
+int teardown(void **state);
+void configure(struct own *own); // by own->config
+void report(struct own *own, uint16_t backend, double queue, double limit);
+void begin_flows(struct own *own, uint32_t n); // at VICTIM
+uint32_t flows_at(const struct own *own, uint16_t backend);
+void answer_all(struct own *own); // what agents were asked
+uint64_t now_ms(void);
+void run_for(struct own *own, uint64_t ms);
+struct weir_flow_steals_service shown(const struct own *own);
+uint64_t ended(const struct own *own); // requests
+void run_until_ended(struct own *own, uint64_t count);

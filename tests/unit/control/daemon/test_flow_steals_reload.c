@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What flow steals remember of reloads and agents.
+#include "flow_steals_lab.h"
+
+// A reload that does not touch the service: its round goes on, and so does its timer.
+static void steals_go_on_through_other_reloads(void **state) {
+	struct own *own = *state;
+	uint64_t end;
+
+	own->holds = true;
+	begin_flows(own, 3);
+	while (own->asked_count < 3) {
+		run_for(own, 5);
+	}
+	configure(own);
+	answer_all(own);
+	run_until_ended(own, 3);
+	assert_int_equal(shown(own).outcomes[WEIR_FLOW_STEAL_MOVED], 3);
+	assert_int_equal(flows_at(own, VICTIM), 0);
+	own->holds = false;
+	begin_flows(own, 6);
+	for (end = now_ms() + 20000; ended(own) < 9 && now_ms() < end;) {
+		run_for(own, WEIR_FLOW_STEALS_MS / 3);
+		configure(own);
+	}
+	assert_int_equal(shown(own).outcomes[WEIR_FLOW_STEAL_MOVED], 9);
+}
+
+// A reload of the service itself neither refills its rate nor has an agent asked that cannot help.
+static void steals_remember_rate_and_pauses_through_reloads(void **state) {
+	struct own *own = *state;
+	uint64_t began_ms = now_ms(), end;
+
+	own->config->services[0].steal.per_second = 2;
+	own->result = WEIR_AGENT_STEAL_RUNNING;
+	configure(own);
+	begin_flows(own, 100);
+	for (end = began_ms + 2000; now_ms() < end;) {
+		run_for(own, 150);
+		own->config->services[0].steal.after_ms ^= 1;
+		configure(own);
+	}
+	run_for(own, 300);
+	assert_in_range(own->asked_count, 2, 2 + 2 * (now_ms() - began_ms) / 1000 + 1);
+	own->config->services[0].steal.per_second = 600;
+	own->result = WEIR_AGENT_STEAL_OFF;
+	configure(own);
+	while (own->lines == 0) {
+		run_for(own, 5);
+	}
+	own->asked_count = own->answered = 0;
+	for (end = now_ms() + 600; now_ms() < end;) { // it is not asked for a second
+		run_for(own, 150);
+		own->config->services[0].steal.after_ms ^= 1;
+		configure(own);
+	}
+	assert_int_equal(own->asked_count, 0);
+	assert_int_equal(own->lines, 1);
+}
+
+// What an agent cannot do is said once, and it is asked less and less often, also if it says no to
+// some for another reason.
+static void steals_ask_less_often_whatever_else_is_said(void **state) {
+	struct own *own = *state;
+	uint64_t end = now_ms() + 60000;
+	uint32_t rounds = 0, asked;
+
+	own->result = WEIR_AGENT_STEAL_COOKIES;
+	begin_flows(own, 2);
+	while (rounds < 3 && now_ms() < end) {
+		asked = own->asked_count;
+		run_for(own, 5);
+		rounds += own->asked_count > asked;
+		own->result = own->asked_count % 2 == 0 ? WEIR_AGENT_STEAL_COOKIES
+							: WEIR_AGENT_STEAL_RUNNING;
+	}
+	assert_int_equal(rounds, 3);
+	assert_int_equal(own->lines, 1);
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(steals_go_on_through_other_reloads),
+		TEST(steals_remember_rate_and_pauses_through_reloads),
+		TEST(steals_ask_less_often_whatever_else_is_said),
+	};
+#undef TEST
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
