@@ -40,6 +40,34 @@ static struct weir_flow_waiting_at flow_of(
 	return flow;
 }
 
+// Whether an agent can be asked about it: its datagrams have no ports of 0, and take an IPv6
+// address with an IPv4 one in it for that (agent-protocol.md). Clients may send either.
+static bool is_askable(const struct weir_flow_waiting_at *flow) {
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+
+	return flow->client_port != 0 && flow->vip_port != 0 &&
+	       (flow->family == 4 || (memcmp(flow->client, mapped, sizeof(mapped)) != 0 &&
+					     memcmp(flow->vip, mapped, sizeof(mapped)) != 0));
+}
+
+// A flow that was listed before comes again when its bucket has gone to another worker meanwhile:
+// that one has it.
+static void keep(struct weir_flow_scan *scan, const struct weir_flow_waiting_at *flow) {
+	uint32_t i = 0;
+
+	while (i < scan->count && (scan->flow[i].client_port != flow->client_port ||
+					  scan->flow[i].vip_port != flow->vip_port ||
+					  scan->flow[i].family != flow->family ||
+					  memcmp(scan->flow[i].client, flow->client, 16) != 0 ||
+					  memcmp(scan->flow[i].vip, flow->vip, 16) != 0)) {
+		i++;
+	}
+	if (i < WEIR_FLOW_SCAN_FLOWS) {
+		scan->flow[i] = *flow;
+		scan->count += i == scan->count;
+	}
+}
+
 static void keep_all(
 	struct weir_flow_scan *scan, uint32_t worker, const struct weir_message *message) {
 	uint32_t most = message->waiting.family == 4   ? WEIR_WAITING_FLOWS4
@@ -47,11 +75,11 @@ static void keep_all(
 						       : 0;
 	uint32_t count = message->waiting.count < most ? message->waiting.count : most;
 
-	for (uint32_t n = 0; n < count && scan->count < WEIR_FLOW_SCAN_FLOWS; n++) {
+	for (uint32_t n = 0; n < count; n++) {
 		struct weir_flow_waiting_at flow = flow_of(worker, message, n);
 
-		if (is_sought(scan, flow.backend)) {
-			scan->flow[scan->count++] = flow;
+		if (is_sought(scan, flow.backend) && is_askable(&flow)) {
+			keep(scan, &flow);
 		}
 	}
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Flow scan: goes over the flow tables of all workers for connections that wait for their backend
-// to answer (WEIR_MESSAGE_FLOW_WAITING of mailbox.h). It begins at a line of each table that the
-// caller draws, so that with more of them than are kept nobody is left out again and again.
+// to answer (WEIR_MESSAGE_FLOW_WAITING of mailbox.h). It keeps those that an agent can be asked
+// about. It begins at a line of each table that the caller draws, so that with more of them than
+// are kept nobody is left out again and again.
 //
 // Threads: one, that of the loop. No clock: time is an argument.
 #pragma once
@@ -51,7 +52,7 @@ struct weir_flow_scan {
 	uint32_t workers;
 	uint32_t range_lines; // of a question at first
 	uint32_t count;
-	struct weir_flow_waiting_at flow[WEIR_FLOW_SCAN_FLOWS];
+	struct weir_flow_waiting_at flow[WEIR_FLOW_SCAN_FLOWS]; // each once
 	struct weir_flow_scan_worker worker[WEIR_WORKERS_MAX];
 };
 

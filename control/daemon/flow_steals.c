@@ -254,6 +254,7 @@ static void ask_agent(struct weir_flow_steals *steals, struct request *request) 
 		.vip = address_of(flow->family, flow->vip),
 		.timeout_ms = WEIR_FLOW_STEALS_ANSWER_MS,
 		.token = weir_mailboxes_number(steals->mailboxes)};
+	int r;
 
 	request->state = REQUEST_ASKED;
 	request->number = question.token;
@@ -261,8 +262,10 @@ static void ask_agent(struct weir_flow_steals *steals, struct request *request) 
 	// The agent's own time-out comes first.
 	request->until_ms = request->planned_ms + WEIR_FLOW_STEALS_ANSWER_MS * 2;
 	steals->active++;
-	if (steals->agents.ask(steals->agents.context, &question) < 0) {
-		end_request(steals, request, WEIR_FLOW_STEAL_SILENT);
+	r = steals->agents.ask(steals->agents.context, &question);
+	if (r < 0) { // -EALREADY: it is being asked for a round that was given up
+		end_request(steals, request,
+			r == -EALREADY ? WEIR_FLOW_STEAL_ABANDONED : WEIR_FLOW_STEAL_SILENT);
 	}
 }
 

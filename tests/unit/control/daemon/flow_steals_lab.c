@@ -26,6 +26,9 @@ static int ask(void *context, const struct weir_agents_steal *steal) {
 	struct own *own = context;
 
 	assert_int_equal(steal->backend, VICTIM);
+	if (steal->client_port == 0 || steal->vip_port == 0) { // as weir_agents_ask_steal
+		return -EINVAL;
+	}
 	assert_true(own->asked_count < ASKED_MAX);
 	own->asked[own->asked_count++] = *steal;
 	own->answered += own->ask_error < 0;
@@ -62,7 +65,7 @@ static void list(struct own *own, uint32_t worker, struct weir_message *message)
 			}
 			*to = (struct weir_waiting_flow4){.source = {192, 0, 2, 1},
 				.destination = {198, 51, 100, 1},
-				.source_port = htons((uint16_t)n),
+				.source_port = htons(own->flow[n].client_port),
 				.destination_port = htons(80),
 				.stamp = own->flow[n].stamp};
 			message->waiting.count++;
@@ -71,8 +74,18 @@ static void list(struct own *own, uint32_t worker, struct weir_message *message)
 	message->waiting.next = line;
 }
 
+static struct flow *flow_of(struct own *own, uint16_t client_port) {
+	uint32_t n = 0;
+
+	while (n < own->flows && own->flow[n].client_port != client_port) {
+		n++;
+	}
+	assert_true(n < own->flows);
+	return &own->flow[n];
+}
+
 static void move(struct own *own, uint32_t worker, struct weir_message *message) {
-	struct flow *flow = &own->flow[ntohs(message->move.source_port)];
+	struct flow *flow = flow_of(own, ntohs(message->move.source_port));
 
 	assert_int_equal(message->move.destination_port, htons(80));
 	assert_true(flow->worker == worker);
@@ -144,10 +157,12 @@ void report(struct own *own, uint16_t backend, double queue, double limit) {
 
 void begin_flows(struct own *own, uint32_t n) {
 	for (uint32_t i = 0; i < n; i++) {
-		own->flow[own->flows++] = (struct flow){.there = true,
+		own->flow[own->flows] = (struct flow){.there = true,
 			.worker = i % LAB_WORKERS,
+			.client_port = (uint16_t)(own->flows + 1),
 			.backend = VICTIM,
 			.stamp = 0x10000 | VICTIM};
+		own->flows++;
 	}
 }
 

@@ -13,6 +13,7 @@
 struct flow { // in the table of a worker
 	bool there;
 	uint32_t worker;
+	uint16_t client_port; // of one flow each
 	uint16_t backend;
 	uint32_t stamp;
 	uint32_t moves;
@@ -30,7 +31,7 @@ struct own {
 	struct weir_mailboxes mailboxes;
 	struct weir_flow_steals *steals;
 	uv_loop_t loop;
-	struct flow flow[FLOWS_MAX]; // by client port
+	struct flow flow[FLOWS_MAX];
 	uint32_t flows;
 	enum workers workers;
 	int move_answer; // instead of what is right; -1 = that

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Flow scans over real mailboxes, with a worker that answers as it should, slowly, or anything.
+#include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,7 +54,11 @@ static int teardown(void **state) {
 static void put(struct weir_message *message, uint16_t backend) {
 	struct weir_waiting_flow4 *flow = &message->waiting.flow4[message->waiting.count++];
 
-	*flow = (struct weir_waiting_flow4){.source = {192, 0, 2, 1}, .stamp = backend};
+	*flow = (struct weir_waiting_flow4){.source = {192, 0, 2, 1},
+		.destination = {198, 51, 100, 1},
+		.source_port = htons(1024),
+		.destination_port = htons(80),
+		.stamp = backend};
 }
 
 static void answer_all(struct own *own, struct weir_message *message) {
@@ -95,6 +100,49 @@ static void answer_anything(struct own *own, struct weir_message *message) {
 	message->waiting.next = numbers[random / 8192 % 5];
 	message->kind = random / 65536 % 8 == 0 ? UINT32_MAX : message->kind;
 	message->sequence += random / (8 * 65536) % 8 == 0;
+}
+
+// One and the same flow, as if its bucket moved from worker to worker ahead of the questions.
+static void answer_twice(struct own *own, struct weir_message *message) {
+	answer_all(own, message);
+	put(message, SOUGHT);
+	message->waiting.flow4[0].stamp |= (uint32_t)own->answers << 16;
+	put(message, SOUGHT);
+	message->waiting.flow4[1].source_port = htons((uint16_t)(1024 + own->answers));
+}
+
+static void put6(struct weir_message *message, const char *client, uint16_t port, uint16_t to) {
+	struct weir_waiting_flow6 *flow = &message->waiting.flow6[message->waiting.count++];
+
+	*flow = (struct weir_waiting_flow6){
+		.source_port = htons(port), .destination_port = htons(to), .stamp = SOUGHT};
+	assert_int_equal(inet_pton(AF_INET6, client, flow->source), 1);
+	assert_int_equal(inet_pton(AF_INET6, "2001:db8::1", flow->destination), 1);
+}
+
+// What clients may send, and agents refuse to be asked about.
+static void answer_what_nobody_knows(struct own *own, struct weir_message *message) {
+	answer_all(own, message);
+	switch (own->answers % 4) {
+	case 0:
+		put(message, SOUGHT);
+		message->waiting.flow4[0].source_port = 0;
+		put(message, SOUGHT);
+		message->waiting.flow4[1].destination_port = 0;
+		break;
+	case 1:
+		message->waiting.family = 6;
+		put6(message, "::ffff:192.0.2.1", 1024, 80);
+		put6(message, "2001:db8::2", 0, 80);
+		break;
+	case 2:
+		message->waiting.family = 6;
+		put6(message, "2001:db8::2", 1024, 0);
+		break;
+	default:
+		message->waiting.family = 6;
+		put6(message, "::fffe:192.0.2.1", 1024, 80);
+	}
 }
 
 static void work(struct own *own, answer how) {
@@ -154,6 +202,32 @@ static void scan_of_a_shared_table_asks_no_more_than_of_one(void **state) {
 		own->answers, LAB_WORKERS, LAB_WORKERS + LINES / WEIR_WAITING_LINES + LAB_WORKERS);
 }
 
+static void scan_keeps_each_flow_once(void **state) {
+	struct own *own = *state;
+
+	scan(own, answer_twice, 0);
+	assert_true(own->answers > 2 * LAB_WORKERS);
+	// The first answer of each worker tells the number of lines alone.
+	assert_int_equal(own->scan.count, 1 + own->answers - LAB_WORKERS);
+	for (uint32_t i = 0; i < own->scan.count; i++) {
+		if (own->scan.flow[i].client_port == htons(1024)) { // as it was listed last
+			assert_int_equal(own->scan.flow[i].worker, LAB_WORKERS - 1);
+			assert_int_equal(own->scan.flow[i].stamp >> 16, own->answers);
+		}
+	}
+}
+
+static void scan_keeps_what_agents_can_be_asked_about(void **state) {
+	struct own *own = *state;
+	uint8_t client[16];
+
+	scan(own, answer_what_nobody_knows, 0);
+	assert_true(own->answers > 4 + LAB_WORKERS);
+	assert_int_equal(own->scan.count, 1);
+	assert_int_equal(inet_pton(AF_INET6, "::fffe:192.0.2.1", client), 1);
+	assert_memory_equal(own->scan.flow[0].client, client, sizeof(client));
+}
+
 // However many questions are left, and what was found is not lost.
 static void scan_ends_in_time_if_workers_go_on_for_ever(void **state) {
 	struct own *own = *state;
@@ -194,6 +268,8 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		TEST(scan_ends_with_the_tables),
 		TEST(scan_of_a_shared_table_asks_no_more_than_of_one),
+		TEST(scan_keeps_each_flow_once),
+		TEST(scan_keeps_what_agents_can_be_asked_about),
 		TEST(scan_ends_in_time_if_workers_go_on_for_ever),
 		TEST(scan_survives_any_answer),
 	};

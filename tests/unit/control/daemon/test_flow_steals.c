@@ -3,6 +3,8 @@
 // Rounds of flow steals: who is asked, and what becomes of it.
 #include "flow_steals_lab.h"
 
+#include <errno.h>
+
 static void steals_spread_who_waits_over_the_others(void **state) {
 	struct own *own = *state;
 	const struct weir_flow_steals_event *event;
@@ -254,6 +256,33 @@ static void steals_survive_reload_and_loss_of_the_dataplane(void **state) {
 	assert_int_equal(own->asked_count, 9);
 }
 
+// A client may send what no agent can be asked about: that keeps no agent from being asked.
+static void steals_pass_over_flows_without_a_port(void **state) {
+	struct own *own = *state;
+
+	begin_flows(own, 1);
+	own->flow[0].client_port = 0;
+	for (uint32_t i = 1; i <= 4; i++) {
+		begin_flows(own, 1);
+		run_until_ended(own, i);
+		assert_int_equal(shown(own).outcomes[WEIR_FLOW_STEAL_MOVED], i);
+	}
+	assert_int_equal(shown(own).asked, 4);
+}
+
+// The agent is still asked about a flow that a reload has made this process give up.
+static void steals_do_not_blame_agents_that_are_being_asked(void **state) {
+	struct own *own = *state;
+
+	own->ask_error = -EALREADY;
+	begin_flows(own, 1);
+	run_until_ended(own, 4);
+	assert_int_equal(shown(own).outcomes[WEIR_FLOW_STEAL_SILENT], 0);
+	own->ask_error = 0;
+	run_until_ended(own, ended(own) + 1);
+	assert_int_equal(flows_at(own, VICTIM), 0);
+}
+
 static void steals_keep_to_their_rate(void **state) {
 	struct own *own = *state;
 	uint64_t began_ms;
@@ -280,6 +309,8 @@ int main(void) {
 		TEST(steals_end_when_workers_do_not_answer),
 		TEST(steals_notice_an_older_dataplane),
 		TEST(steals_survive_reload_and_loss_of_the_dataplane),
+		TEST(steals_pass_over_flows_without_a_port),
+		TEST(steals_do_not_blame_agents_that_are_being_asked),
 		TEST(steals_keep_to_their_rate),
 	};
 #undef TEST
