@@ -116,10 +116,12 @@ static void drop_thief(struct weir_steal_plan *plan, uint32_t worker) {
 }
 
 // Nobody begins to steal when enough workers do.
-static bool may_steal(const struct weir_steal_plan *plan, uint32_t worker) {
-	uint32_t most = (uint32_t)ceil(plan->params.steal_share * plan->worker_count);
+static bool enough_steal(const struct weir_steal_plan *plan) {
+	return plan->stealing >= (uint32_t)ceil(plan->params.steal_share * plan->worker_count);
+}
 
-	return plan->workers[worker].stealing > 0 || plan->stealing < most;
+static bool may_steal(const struct weir_steal_plan *plan, uint32_t worker) {
+	return plan->workers[worker].stealing > 0 || !enough_steal(plan);
 }
 
 static void keep_those_who_may(struct weir_steal_plan *plan) {
@@ -180,12 +182,37 @@ static uint32_t search_thief(const struct weir_steal_plan *plan, uint32_t task,
 	return best;
 }
 
+// The best thief for a restricted task where it costs all of them the same: the first of the heap
+// that may have it. Below one that may lie none that is better, so only those that may not, and
+// their children, are looked at.
+static uint32_t first_allowed(
+	const struct weir_steal_plan *plan, const struct weir_steal_slot *restricted) {
+	uint32_t best = WEIR_STEAL_NONE, left[64] = {0}, count = 1; // the heap is less than 32 deep
+
+	while (count > 0) {
+		uint32_t i = left[--count];
+
+		if (i >= plan->thief_count ||
+			(best != WEIR_STEAL_NONE && !sooner(plan, plan->thieves[i], best, 0, 0))) {
+			continue;
+		}
+		if (is_allowed(restricted, plan->thieves[i])) {
+			best = plan->thieves[i];
+		} else {
+			left[count++] = 2 * i + 2;
+			left[count++] = 2 * i + 1;
+		}
+	}
+	return best;
+}
+
 static uint32_t find_thief(const struct weir_steal_plan *plan, uint32_t task) {
 	const struct weir_steal_slot *t = &plan->tasks[task];
 	uint32_t found;
 
 	if (t->allowed != NULL) {
-		found = search_thief(plan, task, t);
+		found = plan->transfer == NULL ? first_allowed(plan, t)
+					       : search_thief(plan, task, t);
 		if (found != WEIR_STEAL_NONE || !t->loose) {
 			return found;
 		}
@@ -302,10 +329,10 @@ uint32_t weir_steal_plan_balance(struct weir_steal_plan *plan, double now,
 				task = next) {
 				next = plan->tasks[task].bin.after;
 				n += try_task(plan, task, level, now, &requests[n]);
-				if (plan->stealing != stealing) {
-					stealing = plan->stealing;
+				if (plan->stealing != stealing && enough_steal(plan)) {
 					keep_those_who_may(plan);
 				}
+				stealing = plan->stealing;
 			}
 		}
 	}

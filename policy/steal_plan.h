@@ -119,7 +119,8 @@ void weir_steal_plan_set_transfer(
 	struct weir_steal_plan *plan, weir_steal_transfer transfer, void *context);
 
 // Decide what to ask for, up to max requests. now: monotonic. Returns how many. Without a transfer
-// function each try costs O(log thieves), else, or if the task is restricted, O(thieves).
+// function each try costs O(log thieves), and as much for each thief that a restricted task may not
+// have and that would begin before the one it gets; else O(thieves).
 uint32_t weir_steal_plan_balance(struct weir_steal_plan *plan, double now,
 	struct weir_steal_request *requests, uint32_t max);
 

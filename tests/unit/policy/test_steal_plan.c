@@ -12,6 +12,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "prng.h"
@@ -19,6 +20,7 @@
 
 #define WORKERS 9u
 #define TASKS 200u
+#define MANY_WORKERS 51200u
 
 static const struct weir_steal_task one_second = {.duration = 1, .transfer = -1};
 
@@ -431,6 +433,46 @@ static void insert_and_remove_do_not_depend_on_the_number(void **state) {
 	assert_true(each[1] < each[0] * 30);
 }
 
+// The time of a plan of so many requests for a restricted task each, to thieves of which half are
+// allowed.
+static double time_of_plan(uint32_t requests) {
+	const struct weir_steal_params params = weir_steal_params_dask();
+	struct weir_steal_request asked[TASKS];
+	struct weir_steal_task what = one_second;
+	struct weir_steal_plan *plan;
+	uint64_t *allowed = malloc(MANY_WORKERS / 8);
+	double since;
+
+	assert_non_null(allowed);
+	memset(allowed, 0x55, MANY_WORKERS / 8);
+	what.allowed = allowed;
+	assert_int_equal(weir_steal_plan_create(&params, MANY_WORKERS, TASKS, &plan), 0);
+	for (uint32_t i = 0; i < MANY_WORKERS; i++) {
+		weir_steal_plan_worker(plan, i, 1, true, 0);
+	}
+	put(plan, 0, TASKS, 0, &what);
+	since = seconds();
+	assert_int_equal(weir_steal_plan_balance(plan, 0, asked, requests), requests);
+	since = seconds() - since;
+	weir_steal_plan_free(plan);
+	free(allowed);
+	return since;
+}
+
+// All workers are looked at once in a plan, not for each request: control plans while it should
+// hear its backends.
+static void plan_looks_at_all_workers_once(void **state) {
+	double one, many;
+
+	(void)state;
+	(void)time_of_plan(1); // the memory is new
+	one = time_of_plan(1);
+	many = time_of_plan(100);
+	printf("plan with %u workers: %.1f ms for 1 request, %.1f ms for 100\n", MANY_WORKERS,
+		one * 1e3, many * 1e3);
+	assert_true(many < one * 10);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(restricted_task_never_leaves_its_set),
@@ -442,6 +484,7 @@ int main(void) {
 		cmocka_unit_test(moved_task_rests),
 		cmocka_unit_test(long_run_equals_a_model),
 		cmocka_unit_test(insert_and_remove_do_not_depend_on_the_number),
+		cmocka_unit_test(plan_looks_at_all_workers_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
