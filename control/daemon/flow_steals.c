@@ -128,8 +128,10 @@ static void tell_hindrance(struct weir_flow_steals *steals, const struct request
 
 	if (what != NULL && weir_steal_member_tells(victim, outcome, now_ms())) {
 		weir_log_write(steals->log, WEIR_LOG_WARN,
-			"connections that wait at %s/%s cannot move to another backend: %s",
-			service->name, name != NULL ? name : "a removed id", what);
+			"connections to port %u that wait at %s/%s cannot move to another backend: "
+			"%s",
+			ntohs(request->planned.port), service->name,
+			name != NULL ? name : "a removed id", what);
 	}
 }
 

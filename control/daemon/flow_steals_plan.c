@@ -7,6 +7,7 @@
 #include "flow_steals_private.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #define REPORT_MOST_MS 5000u // an older report tells nothing about a thief
 #define PAUSE_MS 1000u // for an agent that cannot help: doubled each time
 #define PAUSES_MOST 6u
+#define PORT_MS 10000u // a refused port: longer than most clients wait for an answer
 #define TELL_MS 600000u // then the same is said again
 #define GIVEN_MS 1000u // until the client's next SYN, more or less
 
@@ -32,6 +34,23 @@ static const struct weir_steal_params params = {.latency = 0.01,
 
 // --- life -----------------------------------------------------------------------------------
 
+// Whether its connections may be to more than one port.
+static bool has_many_ports(const struct weir_config_service *config) {
+	const struct weir_config_bind *first = NULL;
+	bool many = false;
+
+	for (uint32_t i = 0; i < config->bind_count; i++) {
+		const struct weir_config_bind *bind = &config->binds[i];
+
+		if (bind->protocol == IPPROTO_TCP) {
+			first = first == NULL ? bind : first;
+			many |= bind->port_first != bind->port_last ||
+				bind->port_first != first->port_first;
+		}
+	}
+	return many;
+}
+
 int weir_steal_service_init(struct steal_service *service, const struct weir_tables *tables,
 	const struct weir_config_service *config) {
 	int id = weir_tables_service_find(tables, config->name);
@@ -40,6 +59,7 @@ int weir_steal_service_init(struct steal_service *service, const struct weir_tab
 		.enabled = config->steal.enabled && id >= 0,
 		.after_ms = config->steal.after_ms,
 		.per_second = config->steal.per_second,
+		.many_ports = has_many_ports(config),
 		.tokens = config->steal.per_second};
 	snprintf(service->name, sizeof(service->name), "%s", config->name);
 	if (!service->enabled) {
@@ -97,7 +117,8 @@ void weir_steal_service_take_over(struct steal_service *to, const struct steal_s
 
 bool weir_steal_service_is_same(const struct steal_service *a, const struct steal_service *b) {
 	bool same = a->enabled && b->enabled && a->id == b->id && a->count == b->count &&
-		    a->after_ms == b->after_ms && a->per_second == b->per_second;
+		    a->after_ms == b->after_ms && a->per_second == b->per_second &&
+		    a->many_ports == b->many_ports;
 
 	for (uint32_t i = 0; same && i < a->count; i++) {
 		same = a->members[i].id == b->members[i].id;
@@ -183,6 +204,26 @@ uint32_t weir_steal_service_look(struct steal_service *service, const struct wei
 	return found;
 }
 
+// --- refused ports --------------------------------------------------------------------------
+
+// The place of a port of a member; it may hold another one, which was refused there before.
+static struct steal_port *port_at(struct steal_service *service, uint32_t member, uint16_t port) {
+	return &service->refused[(member * 31 + ntohs(port)) % WEIR_STEAL_PORTS];
+}
+
+static void refuse_port(
+	struct steal_service *service, uint32_t member, uint16_t port, uint64_t now_ms) {
+	*port_at(service, member, port) = (struct steal_port){
+		.member = (uint16_t)member, .port = port, .until_ms = now_ms + PORT_MS};
+}
+
+static bool is_refused(
+	struct steal_service *service, uint32_t member, uint16_t port, uint64_t now_ms) {
+	const struct steal_port *at = port_at(service, member, port);
+
+	return at->port == port && at->member == member && now_ms < at->until_ms;
+}
+
 // --- the plan -------------------------------------------------------------------------------
 
 static uint32_t member_of(const struct steal_service *service, uint16_t id) {
@@ -250,8 +291,8 @@ static uint32_t victim_of(
 	return v;
 }
 
-static void put_flows(
-	struct steal_service *service, const struct weir_flow_scan *scan, struct waiting *waiting) {
+static void put_flows(struct steal_service *service, const struct weir_flow_scan *scan,
+	uint64_t now_ms, struct waiting *waiting) {
 	const struct weir_steal_task task = {
 		.duration = 1, .transfer = -1, .allowed = service->thieves};
 
@@ -259,7 +300,9 @@ static void put_flows(
 	for (uint32_t i = 0; i < scan->count && waiting->count < WEIR_STEAL_WAITING; i++) {
 		uint32_t victim = victim_of(service, waiting, scan->flow[i].backend);
 
-		if (victim < waiting->victims) {
+		if (victim < waiting->victims &&
+			!is_refused(service, waiting->victim[victim].member, scan->flow[i].vip_port,
+				now_ms)) {
 			weir_steal_plan_put(service->plan, service->count + waiting->count,
 				waiting->victim[victim].member, &task);
 			waiting->victim[victim].flows++;
@@ -321,7 +364,7 @@ uint32_t weir_steal_service_plan(struct steal_service *service, const struct wei
 		weir_steal_plan_remove(service->plan, task);
 	}
 	put_queues(service);
-	put_flows(service, scan, &waiting);
+	put_flows(service, scan, now_ms, &waiting);
 	if (waiting.count == 0) {
 		return 0;
 	}
@@ -334,6 +377,9 @@ uint32_t weir_steal_service_plan(struct steal_service *service, const struct wei
 			service->plan, (double)now_ms / 1000, requests, allowed - count);
 		count += take(service, &waiting, requests, n, share, planned + count);
 	} while (n > 0 && count < allowed);
+	for (uint32_t i = 0; i < count; i++) {
+		planned[i].port = scan->flow[planned[i].flow].vip_port;
+	}
 	service->tokens -= count;
 	service->asked += count;
 	return count;
@@ -346,6 +392,12 @@ static bool is_of_agent(enum weir_flow_steal_outcome outcome) {
 	return outcome == WEIR_FLOW_STEAL_COOKIES || outcome == WEIR_FLOW_STEAL_NO_LISTENER ||
 	       outcome == WEIR_FLOW_STEAL_CANNOT_TELL || outcome == WEIR_FLOW_STEAL_OFF ||
 	       outcome == WEIR_FLOW_STEAL_SILENT;
+}
+
+// It is about the port alone: of those that clients may choose, another one may be served.
+static bool is_of_port(const struct steal_service *service, enum weir_flow_steal_outcome outcome) {
+	return service->many_ports &&
+	       (outcome == WEIR_FLOW_STEAL_NO_LISTENER || outcome == WEIR_FLOW_STEAL_OFF);
 }
 
 // The agent can help: it has said yes. To no longer be silent is enough after silence.
@@ -385,6 +437,8 @@ void weir_steal_service_ended(struct steal_service *service, const struct steal_
 	victim->heard |= outcome != WEIR_FLOW_STEAL_SILENT;
 	if (is_of_help(victim, outcome)) {
 		victim->pauses = 0;
+	} else if (is_of_port(service, outcome)) {
+		refuse_port(service, planned->victim, planned->port, now_ms);
 	} else if (is_of_agent(outcome) && !(outcome == WEIR_FLOW_STEAL_SILENT && victim->heard) &&
 		   now_ms >= victim->paused_ms) { // else another request of the round ended so
 		victim->paused_ms = now_ms + ((uint64_t)PAUSE_MS << victim->pauses);

@@ -9,6 +9,7 @@
 #include "steal_plan.h"
 
 #define WEIR_STEAL_WAITING 256u // flows of a service that are planned for at a time
+#define WEIR_STEAL_PORTS 64u // refused ports of a service that are remembered
 
 struct steal_member { // a backend of a service
 	uint16_t id;
@@ -27,6 +28,12 @@ struct steal_member { // a backend of a service
 	uint64_t given_ms; // when this second began
 };
 
+struct steal_port { // of a backend, whose agent lets no connection to it go
+	uint16_t member;
+	uint16_t port; // network order
+	uint64_t until_ms; // it is not asked about it before; 0 = none is remembered
+};
+
 struct steal_service {
 	char name[WEIR_NAME_BYTES];
 	uint16_t id;
@@ -34,12 +41,14 @@ struct steal_service {
 	bool saturated;
 	uint32_t after_ms; // as configured
 	uint32_t per_second;
+	bool many_ports; // clients choose to which one they connect
 	double tokens; // requests that may be made now
 	uint64_t filled_ms; // when they were counted
 	uint32_t count;
 	struct steal_member *members; // [count]: workers of the plan
 	uint64_t *thieves; // bit per member
 	struct weir_steal_plan *plan; // tasks: a queue of each member, then waiting flows
+	struct steal_port refused[WEIR_STEAL_PORTS]; // a place by member and port
 	uint32_t turn; // member from which victims are looked for
 	uint64_t incomplete; // rounds
 	uint64_t asked;
@@ -50,6 +59,7 @@ struct steal_planned {
 	uint32_t flow; // of the scan
 	uint32_t victim, thief; // members
 	uint32_t task, id; // of the plan
+	uint16_t port; // that the client connects to, network order
 };
 
 // Returns 0 or -ENOMEM; in either case weir_steal_service_fini is due.

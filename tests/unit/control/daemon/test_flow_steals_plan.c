@@ -3,6 +3,8 @@
 // The plan of one service: shares of several full backends, and room that is spent once.
 #include "flow_steals_lab.h"
 
+#include <netinet/in.h>
+
 #include "flow_steals_private.h"
 
 #define BACKENDS 12u
@@ -36,15 +38,24 @@ static void set_up_plan(struct own *own, struct plan *plan, uint32_t full, doubl
 		0);
 }
 
-// Look, list `flows` flows of each victim, and plan at this time. Returns how many.
-static uint32_t plan_round(struct own *own, struct plan *plan, uint32_t flows, uint64_t at_ms) {
+static void look(struct own *own, struct plan *plan, uint64_t at_ms) {
 	plan->victims = weir_steal_service_look(
 		&plan->service, own->lab.tables, own->reports, at_ms, plan->victim);
 	plan->scan.count = 0;
+}
+
+static void list(struct plan *plan, uint16_t backend, uint16_t port) {
+	assert_true(plan->scan.count < WEIR_FLOW_SCAN_FLOWS);
+	plan->scan.flow[plan->scan.count++] = (struct weir_flow_waiting_at){
+		.family = 4, .backend = backend, .vip_port = htons(port)};
+}
+
+// Look, list `flows` flows of each victim, and plan at this time. Returns how many.
+static uint32_t plan_round(struct own *own, struct plan *plan, uint32_t flows, uint64_t at_ms) {
+	look(own, plan, at_ms);
 	for (uint32_t v = 0; v < plan->victims; v++) {
-		for (uint32_t i = 0; i < flows && plan->scan.count < WEIR_FLOW_SCAN_FLOWS; i++) {
-			plan->scan.flow[plan->scan.count++] = (struct weir_flow_waiting_at){
-				.family = 4, .backend = plan->victim[v]};
+		for (uint32_t i = 0; i < flows; i++) {
+			list(plan, plan->victim[v], 80);
 		}
 	}
 	return weir_steal_service_plan(&plan->service, &plan->scan, at_ms, plan->planned);
@@ -133,12 +144,103 @@ static void refusals_spend_no_room(void **state) {
 	weir_steal_service_fini(&plan.service);
 }
 
+// Of a service with many ports, the agent of a backend is asked about each port that its server
+// does not serve once in a while. A client that tries them all keeps nobody else from being moved.
+static void refused_ports_pause_no_agent(void **state) {
+	static const enum weir_flow_steal_outcome refusals[] = {
+		WEIR_FLOW_STEAL_OFF, WEIR_FLOW_STEAL_NO_LISTENER};
+	struct own *own = *state;
+	struct plan plan;
+	uint64_t at_ms = 1000000;
+	uint32_t served, count;
+
+	set_up_plan(own, &plan, 1, 1000);
+	plan.service.many_ports = true;
+	for (uint32_t round = 0; round < 35; round++, at_ms += 300) {
+		look(own, &plan, at_ms);
+		assert_int_equal(plan.victims, 1);
+		for (uint16_t i = 0; i < 8; i++) {
+			list(&plan, plan.victim[0], i % 2 == 0 ? 80 : 1000 + i);
+		}
+		count = weir_steal_service_plan(&plan.service, &plan.scan, at_ms, plan.planned);
+		served = 0;
+		for (uint32_t i = 0; i < count; i++) {
+			bool is_served = plan.planned[i].port == htons(80);
+
+			served += is_served;
+			weir_steal_service_ended(&plan.service, &plan.planned[i],
+				is_served ? WEIR_FLOW_STEAL_MOVED : refusals[i % 2], at_ms + 1);
+		}
+		assert_int_equal(served, 4);
+		assert_int_equal(count - served, round == 0 || round == 34 ? 4 : 0);
+	}
+	weir_steal_service_fini(&plan.service);
+}
+
+// Where there is one port, what its agent says of that goes for all.
+static void refusals_of_the_only_port_pause_the_agent(void **state) {
+	struct own *own = *state;
+	struct plan plan;
+	uint32_t count;
+
+	set_up_plan(own, &plan, 1, 1000);
+	assert_false(plan.service.many_ports);
+	count = plan_round(own, &plan, 8, 1000000);
+	assert_int_equal(count, 8);
+	end_all(&plan, count, WEIR_FLOW_STEAL_OFF, 1000001);
+	look(own, &plan, 1000900);
+	assert_int_equal(plan.victims, 0);
+	look(own, &plan, 1001100);
+	assert_int_equal(plan.victims, 1);
+	weir_steal_service_fini(&plan.service);
+}
+
+static void services_have_many_ports(void **state) {
+	static const struct {
+		struct weir_config_bind binds[2];
+		bool many;
+	} cases[] = {
+		{{{.protocol = IPPROTO_TCP, .port_first = 80, .port_last = 80},
+			 {.protocol = IPPROTO_TCP, .port_first = 80, .port_last = 80}},
+			false},
+		{{{.protocol = IPPROTO_UDP, .port_first = 53, .port_last = 53},
+			 {.protocol = IPPROTO_TCP, .port_first = 80, .port_last = 80}},
+			false},
+		{{{.protocol = IPPROTO_TCP, .port_first = 80, .port_last = 80},
+			 {.protocol = IPPROTO_TCP, .port_first = 443, .port_last = 443}},
+			true},
+		{{{.protocol = IPPROTO_TCP, .port_first = 80, .port_last = 80},
+			 {.protocol = IPPROTO_TCP, .port_first = 0, .port_last = 65535}},
+			true},
+	};
+	struct own *own = *state;
+	struct weir_config_service *config = &own->config->services[0];
+	struct weir_config_service changed = *config;
+	struct steal_service service, former;
+
+	assert_int_equal(weir_steal_service_init(&former, own->lab.tables, config), 0);
+	for (unsigned int i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct weir_config_bind binds[2] = {cases[i].binds[0], cases[i].binds[1]};
+
+		changed.binds = binds;
+		changed.bind_count = 2;
+		assert_int_equal(weir_steal_service_init(&service, own->lab.tables, &changed), 0);
+		assert_int_equal(service.many_ports, cases[i].many);
+		assert_int_equal(weir_steal_service_is_same(&former, &service), !cases[i].many);
+		weir_steal_service_fini(&service);
+	}
+	weir_steal_service_fini(&former);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(a_round_is_shared_by_all_that_are_full),
 		TEST(room_is_given_once),
 		TEST(refusals_spend_no_room),
+		TEST(refused_ports_pause_no_agent),
+		TEST(refusals_of_the_only_port_pause_the_agent),
+		TEST(services_have_many_ports),
 	};
 #undef TEST
 
