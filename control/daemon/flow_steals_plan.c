@@ -95,6 +95,24 @@ void weir_steal_service_fini(struct steal_service *service) {
 	service->members = NULL;
 }
 
+// By id. Without memory the pauses are forgotten.
+static void take_over_members(struct steal_service *to, const struct steal_service *from) {
+	uint32_t *place = calloc(WEIR_BACKEND_NONE, sizeof(*place)); // 1 + member of `to`, by id
+
+	for (uint32_t i = 0; place != NULL && i < to->count; i++) {
+		place[to->members[i].id] = i + 1;
+	}
+	for (uint32_t i = 0; place != NULL && i < from->count; i++) {
+		const struct steal_member *member = &from->members[i];
+		uint32_t at = place[member->id];
+
+		if ((member->pauses > 0 || member->told != 0) && at > 0) {
+			to->members[at - 1] = *member;
+		}
+	}
+	free(place);
+}
+
 void weir_steal_service_take_over(struct steal_service *to, const struct steal_service *from) {
 	to->incomplete = from->incomplete;
 	to->asked = from->asked;
@@ -103,16 +121,7 @@ void weir_steal_service_take_over(struct steal_service *to, const struct steal_s
 	if (from->filled_ms != 0) {
 		to->tokens = from->tokens < to->per_second ? from->tokens : to->per_second;
 	}
-	for (uint32_t i = 0; i < from->count; i++) {
-		const struct steal_member *member = &from->members[i];
-
-		for (uint32_t k = 0; (member->pauses > 0 || member->told != 0) && k < to->count;
-			k++) {
-			if (to->members[k].id == member->id) {
-				to->members[k] = *member;
-			}
-		}
-	}
+	take_over_members(to, from);
 }
 
 bool weir_steal_service_is_same(const struct steal_service *a, const struct steal_service *b) {

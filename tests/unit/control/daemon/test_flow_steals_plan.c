@@ -4,6 +4,9 @@
 #include "flow_steals_lab.h"
 
 #include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
 
 #include "flow_steals_private.h"
 
@@ -232,6 +235,45 @@ static void services_have_many_ports(void **state) {
 	weir_steal_service_fini(&former);
 }
 
+#define MANY 65000u
+
+// CPU time in which a service takes over from another one with MANY backends; the order of the new
+// one is the reverse.
+static double time_of_take_over(bool paused) {
+	struct steal_service from = {.count = MANY}, to = {.count = MANY};
+	struct timespec begin, end;
+
+	from.members = calloc(MANY, sizeof(from.members[0]));
+	to.members = calloc(MANY, sizeof(to.members[0]));
+	assert_non_null(from.members);
+	assert_non_null(to.members);
+	for (uint32_t i = 0; i < MANY; i++) {
+		from.members[i] =
+			(struct steal_member){.id = (uint16_t)i, .pauses = paused ? 1 + i % 6 : 0};
+		to.members[i].id = (uint16_t)(MANY - i); // one is new, one has gone
+	}
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
+	weir_steal_service_take_over(&to, &from);
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
+	for (uint32_t i = 0; i < MANY; i++) {
+		assert_int_equal(to.members[i].id, MANY - i);
+		assert_int_equal(to.members[i].pauses, paused && i > 0 ? 1 + (MANY - i) % 6 : 0);
+	}
+	free(from.members);
+	free(to.members);
+	return (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9;
+}
+
+// A reload must not keep the loop for seconds because no agent can help: each backend is looked at
+// once, and not once for each other one.
+static void pauses_are_taken_over_in_one_pass(void **state) {
+	double without = time_of_take_over(false), with = time_of_take_over(true);
+
+	(void)state;
+	printf("take-over: %.2f ms without pauses, %.2f ms with\n", without * 1e3, with * 1e3);
+	assert_true(with < without * 50);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
@@ -241,6 +283,7 @@ int main(void) {
 		TEST(refused_ports_pause_no_agent),
 		TEST(refusals_of_the_only_port_pause_the_agent),
 		TEST(services_have_many_ports),
+		cmocka_unit_test(pauses_are_taken_over_in_one_pass),
 	};
 #undef TEST
 
