@@ -17,11 +17,13 @@
 #define REPORT_MOST_MS 5000u // an older report tells nothing about a thief
 #define PAUSE_MS 1000u // for an agent that cannot help: doubled each time
 #define PAUSES_MOST 6u
+#define REFUSED_MS 100u // for a victim none of whose connections may leave: doubled each time
+#define REFUSED_MOST_MS 1000u
 #define PORT_MS 10000u // a refused port: longer than most clients wait for an answer
 #define TELL_MS 600000u // then the same is said again
 #define GIVEN_MS 1000u // until the client's next SYN, more or less
 
-// A task costs nothing to carry. A thief whose victim refused waits a little.
+// A task costs nothing to carry. A thief that could not take one waits a little.
 static const struct weir_steal_params params = {.latency = 0.01,
 	.victim_floor = 0,
 	.pending_floor = 0,
@@ -152,6 +154,26 @@ static void count_given(struct steal_member *member, uint64_t now_ms, uint32_t m
 	member->given[0] += more;
 }
 
+// The last round of a victim is over: after one without a yes it waits a little, so that a backend
+// that refuses leaves the requests, and those who could help, to others.
+static void end_round(struct steal_member *member, uint64_t now_ms) {
+	uint64_t until_ms = now_ms;
+
+	if (member->asked == 0) {
+		return;
+	}
+	if (member->permitted) {
+		member->refusals = 0;
+	} else {
+		until_ms += (uint64_t)REFUSED_MS << member->refusals;
+		until_ms =
+			until_ms < now_ms + REFUSED_MOST_MS ? until_ms : now_ms + REFUSED_MOST_MS;
+		member->refusals += (REFUSED_MS << member->refusals) < REFUSED_MOST_MS;
+	}
+	member->paused_ms = until_ms > member->paused_ms ? until_ms : member->paused_ms;
+	member->asked = 0;
+}
+
 static void look_at(struct steal_service *service, struct steal_member *member,
 	const struct weir_tables *tables, const struct weir_reports *reports, uint64_t now_ms) {
 	const uint32_t fields = WEIR_REPORT(QUEUE) | WEIR_REPORT(QUEUE_LIMIT);
@@ -159,10 +181,11 @@ static void look_at(struct steal_service *service, struct steal_member *member,
 	struct weir_backend_state state;
 	double queue, limit, coming;
 
+	end_round(member, now_ms);
 	member->saturated = member->thief = false;
 	member->fill = 0;
-	member->room = member->asked = 0;
-	member->heard = false;
+	member->room = 0;
+	member->heard = member->permitted = false;
 	if (weir_tables_backend(tables, member->id, &state) < 0 ||
 		state.service_id != service->id ||
 		weir_reports_status(reports, member->id, &status) < 0 ||
@@ -409,14 +432,33 @@ static bool is_of_port(const struct steal_service *service, enum weir_flow_steal
 	       (outcome == WEIR_FLOW_STEAL_NO_LISTENER || outcome == WEIR_FLOW_STEAL_OFF);
 }
 
-// The agent can help: it has said yes. To no longer be silent is enough after silence.
+// The agent has said yes.
+static bool is_permitted(enum weir_flow_steal_outcome outcome) {
+	return outcome == WEIR_FLOW_STEAL_MOVED || outcome == WEIR_FLOW_STEAL_CHANGED ||
+	       outcome == WEIR_FLOW_STEAL_GONE || outcome == WEIR_FLOW_STEAL_UNUSABLE ||
+	       outcome == WEIR_FLOW_STEAL_LIMIT || outcome == WEIR_FLOW_STEAL_NO_WORKER;
+}
+
+// The agent can help. To no longer be silent is enough after silence.
 static bool is_of_help(const struct steal_member *victim, enum weir_flow_steal_outcome outcome) {
 	if (outcome == WEIR_FLOW_STEAL_RUNNING || outcome == WEIR_FLOW_STEAL_UNSETTLED) {
 		return victim->silent;
 	}
-	return outcome == WEIR_FLOW_STEAL_MOVED || outcome == WEIR_FLOW_STEAL_CHANGED ||
-	       outcome == WEIR_FLOW_STEAL_GONE || outcome == WEIR_FLOW_STEAL_UNUSABLE ||
-	       outcome == WEIR_FLOW_STEAL_LIMIT || outcome == WEIR_FLOW_STEAL_NO_WORKER;
+	return is_permitted(outcome);
+}
+
+// Tell the plan. A thief waits if it could not take the connection, not for what others have said.
+static void end_in_plan(struct steal_service *service, const struct steal_planned *planned,
+	enum weir_flow_steal_outcome outcome, uint64_t now_ms) {
+	bool moved = outcome == WEIR_FLOW_STEAL_MOVED;
+
+	if (moved || outcome == WEIR_FLOW_STEAL_UNUSABLE || outcome == WEIR_FLOW_STEAL_LIMIT) {
+		(void)weir_steal_plan_answer(service->plan, planned->task, planned->id,
+			moved ? WEIR_STEAL_GIVEN_UP : WEIR_STEAL_RUNNING, true,
+			(double)now_ms / 1000);
+	} else {
+		weir_steal_plan_remove(service->plan, planned->task);
+	}
 }
 
 bool weir_steal_member_tells(
@@ -437,13 +479,12 @@ void weir_steal_service_ended(struct steal_service *service, const struct steal_
 	struct steal_member *victim = &service->members[planned->victim];
 
 	service->outcomes[outcome]++;
-	(void)weir_steal_plan_answer(service->plan, planned->task, planned->id,
-		outcome == WEIR_FLOW_STEAL_MOVED ? WEIR_STEAL_GIVEN_UP : WEIR_STEAL_RUNNING, true,
-		(double)now_ms / 1000);
+	end_in_plan(service, planned, outcome, now_ms);
 	if (outcome == WEIR_FLOW_STEAL_MOVED) {
 		count_given(&service->members[planned->thief], now_ms, 1);
 	}
 	victim->heard |= outcome != WEIR_FLOW_STEAL_SILENT;
+	victim->permitted |= is_permitted(outcome);
 	if (is_of_help(victim, outcome)) {
 		victim->pauses = 0;
 	} else if (is_of_port(service, outcome)) {

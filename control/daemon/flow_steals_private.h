@@ -19,6 +19,8 @@ struct steal_member { // a backend of a service
 	uint32_t room; // connections that may still wait there
 	uint32_t asked; // requests of the round to its agent
 	bool heard; // one of them was answered
+	bool permitted; // one of them by a yes
+	uint32_t refusals; // rounds in a row without one
 	uint64_t paused_ms; // its agent is not asked until then
 	uint32_t pauses; // since it was of help
 	bool silent; // the reason of the last one

@@ -147,6 +147,66 @@ static void refusals_spend_no_room(void **state) {
 	weir_steal_service_fini(&plan.service);
 }
 
+// Ten seconds of rounds with two full backends, of which the second one's agent answers so. Returns
+// how many connections of the first one were moved.
+static uint32_t moved_beside(struct own *own, uint32_t full, enum weir_flow_steal_outcome answer,
+	uint32_t *ret_refused) {
+	uint32_t moved = 0, count;
+	struct plan plan;
+
+	set_up_plan(own, &plan, full, 1000);
+	for (uint16_t id = (uint16_t)(full + 3); id < BACKENDS; id++) {
+		report(own, id, 500, 1000); // three thieves are left
+	}
+	*ret_refused = 0;
+	for (uint64_t at_ms = 1000000; at_ms < 1010000; at_ms += 100) {
+		count = plan_round(own, &plan, 128, at_ms);
+		for (uint32_t i = 0; i < count; i++) {
+			bool first = plan.service.members[plan.planned[i].victim].id == 0;
+
+			weir_steal_service_ended(&plan.service, &plan.planned[i],
+				first ? WEIR_FLOW_STEAL_MOVED : answer, at_ms + 1);
+			moved += first;
+			*ret_refused += !first;
+		}
+	}
+	weir_steal_service_fini(&plan.service);
+	return moved;
+}
+
+// A backend that refuses all the time is asked less and less often, up to once in a second, and
+// keeps nobody from helping another one.
+static void refusals_of_one_backend_are_not_the_others_loss(void **state) {
+	struct own *own = *state;
+	uint32_t refused, alone = moved_beside(own, 1, WEIR_FLOW_STEAL_RUNNING, &refused);
+
+	assert_true(alone > 1000);
+	assert_true(moved_beside(own, 2, WEIR_FLOW_STEAL_RUNNING, &refused) > alone * 9 / 10);
+	assert_in_range(refused, 10 * WEIR_FLOW_STEALS_OF_AGENT, 15 * WEIR_FLOW_STEALS_OF_AGENT);
+	assert_true(moved_beside(own, 2, WEIR_FLOW_STEAL_CHANGED, &refused) > alone * 9 / 10);
+	assert_true(refused > alone * 9 / 10); // its agent has said yes
+}
+
+// Who cannot take a connection waits, twice as long each time.
+static void thieves_that_take_nothing_wait(void **state) {
+	struct own *own = *state;
+	uint32_t rounds[BACKENDS] = {0}, count;
+	struct plan plan;
+
+	set_up_plan(own, &plan, 1, 1000);
+	for (uint64_t at_ms = 1000000; at_ms < 1010000; at_ms += 100) {
+		count = plan_round(own, &plan, 128, at_ms);
+		for (uint16_t id = 1; id < BACKENDS; id++) {
+			rounds[id] += planned_by(&plan, count, id, true) > 0;
+		}
+		end_all(&plan, count, WEIR_FLOW_STEAL_UNUSABLE, at_ms + 1);
+	}
+	for (uint16_t id = 1; id < BACKENDS; id++) {
+		assert_in_range(rounds[id], 5, 15);
+	}
+	weir_steal_service_fini(&plan.service);
+}
+
 // Of a service with many ports, the agent of a backend is asked about each port that its server
 // does not serve once in a while. A client that tries them all keeps nobody else from being moved.
 static void refused_ports_pause_no_agent(void **state) {
@@ -280,6 +340,8 @@ int main(void) {
 		TEST(a_round_is_shared_by_all_that_are_full),
 		TEST(room_is_given_once),
 		TEST(refusals_spend_no_room),
+		TEST(refusals_of_one_backend_are_not_the_others_loss),
+		TEST(thieves_that_take_nothing_wait),
 		TEST(refused_ports_pause_no_agent),
 		TEST(refusals_of_the_only_port_pause_the_agent),
 		TEST(services_have_many_ports),
