@@ -36,7 +36,9 @@ struct weir_bucket_moves {
 	struct request request[WEIR_BUCKET_MOVES];
 	uint32_t pending; // elements of request[]
 	double arrived_at[WEIR_BUCKETS]; // where it is now
-	bool elephant[WEIR_BUCKETS], told[WEIR_BUCKETS];
+	bool elephant[WEIR_BUCKETS];
+	bool told[WEIR_BUCKETS]; // since it is one, or of late
+	double became_at[WEIR_BUCKETS]; // one that was told of
 };
 
 // --- requests -----------------------------------------------------------------------------
@@ -212,14 +214,19 @@ static void put_tasks(struct weir_bucket_moves *moves, uint64_t may_leave, doubl
 	}
 }
 
-static void find_elephants(struct weir_bucket_moves *moves) {
+// A client can make a bucket one several times in a second: it is told of seldom.
+static void find_elephants(struct weir_bucket_moves *moves, double now) {
 	for (uint32_t i = 0; i < WEIR_BUCKETS; i++) {
 		double load = weir_bucket_loads_of(&moves->loads, i);
 
-		if (load > WEIR_BUCKET_ELEPHANT) {
+		if (load > WEIR_BUCKET_ELEPHANT && !moves->elephant[i]) {
 			moves->elephant[i] = true;
+			if (now - moves->became_at[i] >= WEIR_BUCKET_TELL_S) {
+				moves->told[i] = false;
+				moves->became_at[i] = now;
+			}
 		} else if (load < NO_ELEPHANT) {
-			moves->elephant[i] = moves->told[i] = false;
+			moves->elephant[i] = false;
 		}
 	}
 }
@@ -243,7 +250,7 @@ void weir_bucket_moves_tick(struct weir_bucket_moves *moves, const struct weir_b
 	follow_owners(moves, look, true, now);
 	give_up_old(moves, now);
 	put_tasks(moves, 0, now);
-	find_elephants(moves);
+	find_elephants(moves, now);
 	over = stealing ? overloaded(moves) : 0;
 	if (over != 0) {
 		put_tasks(moves, over, now);
@@ -277,7 +284,7 @@ int weir_bucket_moves_create(
 	}
 	weir_bucket_loads_init(&moves->loads, workers, look);
 	for (uint32_t i = 0; i < WEIR_BUCKETS; i++) {
-		moves->arrived_at[i] = NEVER;
+		moves->arrived_at[i] = moves->became_at[i] = NEVER;
 	}
 	*ret = moves;
 	return 0;

@@ -27,6 +27,7 @@
 #define WEIR_BUCKET_REST_S 0.3 // three ticks
 #define WEIR_BUCKET_LIMIT_S 1.0 // a request without an end is given up
 #define WEIR_BUCKET_ELEPHANT 0.5 // of a worker's time
+#define WEIR_BUCKET_TELL_S 600.0 // an elephant that comes and goes is told of once in so long
 
 struct weir_bucket_moves;
 
@@ -69,7 +70,7 @@ struct weir_bucket_summary { // of one worker
 struct weir_bucket_summary weir_bucket_moves_summary(
 	const struct weir_bucket_moves *moves, uint32_t worker);
 
-// The next bucket that has become an elephant and was not returned before. Returns false when there
-// is none.
+// The next bucket that has become an elephant and was not returned in the last WEIR_BUCKET_TELL_S.
+// Returns false when there is none.
 bool weir_bucket_moves_elephant(struct weir_bucket_moves *moves, uint32_t *ret_bucket,
 	uint32_t *ret_worker, double *ret_load);
