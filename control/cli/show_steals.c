@@ -5,7 +5,7 @@
 
 #include "show.h"
 
-#define CELL 192
+#define CELL 512 // all reasons, with counts as large as there are
 
 // "running 3, changed 1": those that happened.
 static void add_refusals(json_t *row) {

@@ -110,6 +110,31 @@ static void lists_say_when_they_are_empty(void **state) {
 		"no changes of health since weir-control was started\n");
 }
 
+// A number that is cut off looks like another one.
+static void all_reasons_of_refused_steals_are_shown(void **state) {
+	static const char *const names[] = {"running", "unsettled", "cookies", "no_listener",
+		"cannot_tell", "off", "changed", "gone", "unusable", "limit", "late", "no_worker",
+		"abandoned"};
+	char result[2048] = "{\"services\": [{\"service\": \"web\", \"refused\": {",
+	     reasons[1024] = "", expected[1200];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		const size_t at = strlen(result), used = strlen(reasons);
+
+		snprintf(result + at, sizeof(result) - at, "%s\"%s\": 9223372036854775807",
+			i > 0 ? ", " : "", names[i]);
+		snprintf(reasons + used, sizeof(reasons) - used, "%s%s 9223372036854775807",
+			i > 0 ? ", " : "", names[i]);
+	}
+	strcat(result, "}}]}");
+	snprintf(expected, sizeof(expected),
+		"SERVICE  ENABLED  FULL-QUEUE  ASKED  MOVED  SILENT  REFUSED\n"
+		"web      -        -               -      -       -  %s\n",
+		reasons);
+	expect_shown(weir_show_steals, NULL, result, expected);
+}
+
 static void flow_by_worker_is_a_line_for_each_backend(void **state) {
 	(void)state;
 	expect_shown(weir_show_flow_lookup, NULL,
@@ -303,6 +328,7 @@ int main(void) {
 		cmocka_unit_test(long_lists_say_how_many_are_left_out),
 		cmocka_unit_test(results_of_another_shape_are_shown_as_far_as_possible),
 		cmocka_unit_test(lists_say_when_they_are_empty),
+		cmocka_unit_test(all_reasons_of_refused_steals_are_shown),
 		cmocka_unit_test(flow_by_worker_is_a_line_for_each_backend),
 		cmocka_unit_test(values_of_long_names_line_up),
 		cmocka_unit_test(one_by_name_is_a_record),
