@@ -61,8 +61,8 @@ static bool has_tcp(const struct weir_config_service *service) {
 	return found;
 }
 
-// Nothing can be moved: there are no connections, or the flow table has forgotten a flow before it
-// has waited long enough.
+// Nothing can be moved: there are no connections, or nobody to have them, or the flow table has
+// forgotten a flow before it has waited long enough.
 static void warn_steal(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config_flow_table *flows, const struct weir_config_service *service) {
 	const struct weir_json_place object = weir_json_place_member(place, "steal");
@@ -72,6 +72,10 @@ static void warn_steal(struct weir_json_reader *reader, const struct weir_json_p
 	if (steal->enabled && !has_tcp(service)) {
 		weir_json_warning(reader, &object,
 			"moves TCP connections, and the service has no bind of TCP: remove it");
+	} else if (steal->enabled && service->backend_count == 1) {
+		weir_json_warning(reader, &object,
+			"moves connections to other backends, and the service has one: add a "
+			"backend, or remove it");
 	} else if (steal->enabled && steal->after_ms >= flows->syn_seen_ms) {
 		weir_json_warning(reader, &at,
 			"%" PRIu32 " ms is not below flow_table.timeout_ms.syn_seen (%" PRIu32

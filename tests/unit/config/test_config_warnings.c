@@ -31,6 +31,7 @@ struct expected {
 	" \"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\", \"source_ipv4\": \"" source \
 	"\"}], \"services\": [" SERVICE("", BIND, NAMED("a", address, "")) "]}"
 
+#define TWO_BACKENDS NAMED("a", "10.0.0.1", "") ", " NAMED("b", "10.0.0.2", "")
 #define FORGETS_AFTER(ms) SEED "\"flow_table\": {\"timeout_ms\": {\"syn_seen\": " ms "}},"
 #define STEALS_AFTER(ms) "\n\"agent\": {}, \"steal\": {\"after_ms\": " ms "},"
 #define NEVER_MOVED(ms) \
@@ -87,21 +88,28 @@ static const struct expected cases[] = {
 		""},
 	{CONFIG(SEED, SERVICE("\"health_check\": {\"type\": \"tcp\"},", BIND, BACKEND)), ""},
 	// Connections may be moved when the flow table has forgotten them.
-	{CONFIG(FORGETS_AFTER("5000"), SERVICE(STEALS_AFTER("5000"), BIND, BACKEND)),
+	{CONFIG(FORGETS_AFTER("5000"), SERVICE(STEALS_AFTER("5000"), BIND, TWO_BACKENDS)),
 		"2:36: services[0].steal.after_ms: 5000 " NEVER_MOVED("5000")},
-	{CONFIG(SEED, SERVICE(STEALS_AFTER("60000"), BIND, BACKEND)), // the default of 5 s
+	{CONFIG(SEED, SERVICE(STEALS_AFTER("60000"), BIND, TWO_BACKENDS)), // the default of 5 s
 		"2:36: services[0].steal.after_ms: 60000 " NEVER_MOVED("5000")},
-	{CONFIG(FORGETS_AFTER("500"), SERVICE("\n\"agent\": {}, \"steal\": {},", BIND, BACKEND)),
-		"2:23: services[0].steal.after_ms: 500 " NEVER_MOVED("500")},
-	{CONFIG(FORGETS_AFTER("5000"), SERVICE(STEALS_AFTER("4999"), BIND, BACKEND)), ""},
 	{CONFIG(FORGETS_AFTER("500"),
-		 SERVICE("\"agent\": {}, \"steal\": {\"enabled\": false},", BIND, BACKEND)),
+		 SERVICE("\n\"agent\": {}, \"steal\": {},", BIND, TWO_BACKENDS)),
+		"2:23: services[0].steal.after_ms: 500 " NEVER_MOVED("500")},
+	{CONFIG(FORGETS_AFTER("5000"), SERVICE(STEALS_AFTER("4999"), BIND, TWO_BACKENDS)), ""},
+	{CONFIG(FORGETS_AFTER("500"),
+		 SERVICE("\"agent\": {}, \"steal\": {\"enabled\": false},", BIND, TWO_BACKENDS)),
 		""},
-	{CONFIG(FORGETS_AFTER("500"), SERVICE("", BIND, BACKEND)), ""},
-	{CONFIG(SEED, SERVICE("\n\"agent\": {}, \"steal\": {},", UDP_BIND, BACKEND)),
+	{CONFIG(FORGETS_AFTER("500"), SERVICE("", BIND, TWO_BACKENDS)), ""},
+	{CONFIG(SEED, SERVICE("\n\"agent\": {}, \"steal\": {},", UDP_BIND, TWO_BACKENDS)),
 		"2:23: services[0].steal: moves TCP connections, and the service has no bind of "
 		"TCP: remove it\n"},
-	{CONFIG(SEED, SERVICE("\"agent\": {}, \"steal\": {},", UDP_BIND ", " BIND, BACKEND)), ""},
+	{CONFIG(SEED, SERVICE("\"agent\": {}, \"steal\": {},", UDP_BIND ", " BIND, TWO_BACKENDS)),
+		""},
+	{CONFIG(SEED, SERVICE("\n\"agent\": {}, \"steal\": {},", BIND, BACKEND)),
+		"2:23: services[0].steal: moves connections to other backends, and the service has "
+		"one: add a backend, or remove it\n"},
+	{CONFIG(SEED, SERVICE("\"agent\": {}, \"steal\": {\"enabled\": false},", BIND, BACKEND)),
+		""},
 	// In the order of the file.
 	{CONFIG("", SERVICE("", BIND,
 			    "\n" NAMED("a", "10.0.0.1", ", \"weight\": 0") ",\n" NAMED(
