@@ -97,7 +97,7 @@ void weir_steal_service_fini(struct steal_service *service) {
 	service->members = NULL;
 }
 
-// By id. Without memory the pauses are forgotten.
+// By id: pauses, and what was moved there of late. Without memory they are forgotten.
 static void take_over_members(struct steal_service *to, const struct steal_service *from) {
 	uint32_t *place = calloc(WEIR_BACKEND_NONE, sizeof(*place)); // 1 + member of `to`, by id
 
@@ -105,11 +105,10 @@ static void take_over_members(struct steal_service *to, const struct steal_servi
 		place[to->members[i].id] = i + 1;
 	}
 	for (uint32_t i = 0; place != NULL && i < from->count; i++) {
-		const struct steal_member *member = &from->members[i];
-		uint32_t at = place[member->id];
+		uint32_t at = place[from->members[i].id];
 
-		if ((member->pauses > 0 || member->told != 0) && at > 0) {
-			to->members[at - 1] = *member;
+		if (at > 0) {
+			to->members[at - 1] = from->members[i];
 		}
 	}
 	free(place);

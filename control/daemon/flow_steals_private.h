@@ -85,7 +85,8 @@ uint32_t weir_steal_service_plan(struct steal_service *service, const struct wei
 bool weir_steal_member_tells(
 	struct steal_member *member, enum weir_flow_steal_outcome outcome, uint64_t now_ms);
 
-// A service that changes keeps its counts and rate, and its members the pauses of their agents.
+// A service that changes keeps its counts and rate, and its members the pauses of their agents and
+// what was moved to them of late.
 void weir_steal_service_take_over(struct steal_service *to, const struct steal_service *from);
 // Whether nothing has changed, so that the one can go on as the other.
 bool weir_steal_service_is_same(const struct steal_service *a, const struct steal_service *b);

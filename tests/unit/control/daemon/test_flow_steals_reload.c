@@ -79,12 +79,32 @@ static void steals_ask_less_often_whatever_else_is_said(void **state) {
 	assert_int_equal(own->lines, 1);
 }
 
+// What was moved to a backend counts as waiting there, also when the service changes: no report has
+// it yet.
+static void steals_remember_what_was_moved_through_reloads(void **state) {
+	struct own *own = *state;
+	const uint32_t room = 3 * 3; // of three thieves
+
+	for (uint16_t id = 0; id < 4; id++) {
+		report(own, id, id == VICTIM ? 3 : 0, 3);
+	}
+	begin_flows(own, 100);
+	run_until_ended(own, room);
+	assert_int_equal(own->asked_count, room);
+	own->config->services[0].steal.after_ms++;
+	configure(own);
+	run_for(own, WEIR_FLOW_STEALS_MS * 3);
+	assert_int_equal(own->asked_count, room);
+	assert_int_equal(flows_at(own, VICTIM), 100 - room);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(steals_go_on_through_other_reloads),
 		TEST(steals_remember_rate_and_pauses_through_reloads),
 		TEST(steals_ask_less_often_whatever_else_is_said),
+		TEST(steals_remember_what_was_moved_through_reloads),
 	};
 #undef TEST
 
