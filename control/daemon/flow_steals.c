@@ -265,9 +265,12 @@ static void ask_agent(struct weir_flow_steals *steals, struct request *request) 
 	request->until_ms = request->planned_ms + WEIR_FLOW_STEALS_ANSWER_MS * 2;
 	steals->active++;
 	r = steals->agents.ask(steals->agents.context, &question);
-	if (r < 0) { // -EALREADY: it is being asked for a round that was given up
-		end_request(steals, request,
-			r == -EALREADY ? WEIR_FLOW_STEAL_ABANDONED : WEIR_FLOW_STEAL_SILENT);
+	if (r == -EALREADY || r == -EBUSY) {
+		// A request that a reload has abandoned still waits for its answer: no fault of the
+		// agent's.
+		end_request(steals, request, WEIR_FLOW_STEAL_ABANDONED);
+	} else if (r < 0) {
+		end_request(steals, request, WEIR_FLOW_STEAL_SILENT);
 	}
 }
 

@@ -3,6 +3,8 @@
 // What flow steals remember of reloads and agents.
 #include "flow_steals_lab.h"
 
+#include <errno.h>
+
 // A reload that does not touch the service: its round goes on, and so does its timer.
 static void steals_go_on_through_other_reloads(void **state) {
 	struct own *own = *state;
@@ -98,6 +100,26 @@ static void steals_remember_what_was_moved_through_reloads(void **state) {
 	assert_int_equal(flows_at(own, VICTIM), 100 - room);
 }
 
+// What a reload has abandoned waits for the agent's answer for a while: another request for the
+// flow finds it there, or no place. The agent is not taken for silent.
+static void steals_blame_no_agent_for_what_a_reload_abandoned(void **state) {
+	static const int errors[] = {-EALREADY, -EBUSY};
+	struct own *own = *state;
+	uint64_t before;
+
+	begin_flows(own, 3);
+	for (unsigned int i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+		own->ask_error = errors[i];
+		before = ended(own);
+		run_until_ended(own, before + 9); // with a pause it would be asked three times
+		assert_int_equal(shown(own).outcomes[WEIR_FLOW_STEAL_SILENT], 0);
+		assert_int_equal(shown(own).outcomes[WEIR_FLOW_STEAL_ABANDONED], ended(own));
+	}
+	own->ask_error = 0;
+	run_until_ended(own, ended(own) + 3);
+	assert_int_equal(shown(own).outcomes[WEIR_FLOW_STEAL_MOVED], 3);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
@@ -105,6 +127,7 @@ int main(void) {
 		TEST(steals_remember_rate_and_pauses_through_reloads),
 		TEST(steals_ask_less_often_whatever_else_is_said),
 		TEST(steals_remember_what_was_moved_through_reloads),
+		TEST(steals_blame_no_agent_for_what_a_reload_abandoned),
 	};
 #undef TEST
 
