@@ -185,7 +185,8 @@ static enum weir_agent_steal_result judge_removal(
 
 static void lose_helper(struct weir_service *service, int error) {
 	weir_log_write(service->log, WEIR_LOG_ERROR,
-		"the helper process for steals has ended: %s; handshakes are not removed",
+		"the helper process for steals has ended: %s; handshakes are not removed; "
+		"restart weir-agent",
 		strerror(-error));
 	uv_poll_stop(&service->steal.poll);
 	close(service->steal.helper);

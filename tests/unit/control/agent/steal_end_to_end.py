@@ -456,6 +456,7 @@ def steal_goes_on_without_its_helper(lab):
                   if 1 << 12 in capabilities(pid)[0]]
         os.kill(int(helper[0]), signal.SIGKILL)
         wait_for("notice", lambda: "the helper process for steals has ended" in lab.agent.tail())
+        assert "restart weir-agent" in lab.agent.tail()
         assert thief.steal_settled(2000) == "cannot-tell"
         assert lab.half_open(2000) == 1
         assert thief.steal(2001) == "nothing-here"
