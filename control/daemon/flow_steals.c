@@ -475,31 +475,33 @@ int weir_flow_steals_configure(struct weir_flow_steals *steals, struct weir_tabl
 	const struct weir_config *config) {
 	struct configuration new;
 	int r = make_services(steals, tables, config, &new);
-	uint32_t current = r == 0 ? find_current(steals, &new) : 0;
+	uint32_t current;
 
-	if (r < 0 || current == new.count) {
+	steals->tables = tables;
+	if (r < 0) { // nobody steals, rather than by what was configured before
+		drop_services(new.services, new.count);
+		free(new.former);
+		weir_flow_steals_forget(steals);
+		uv_timer_stop(&steals->timer);
+		return r;
+	}
+	current = find_current(steals, &new);
+	if (current == new.count) {
 		weir_flow_steals_abandon(steals);
 	}
-	if (r == 0) {
-		take_over(&new);
-	} else { // nobody steals, rather than by what was configured before
-		drop_services(new.services, new.count);
-		new.services = NULL;
-		new.count = new.enabled = 0;
-	}
+	take_over(&new);
 	free(new.former);
 	drop_services(steals->services, steals->count);
 	steals->services = new.services;
 	steals->count = new.count;
 	steals->current = current < new.count ? current : 0;
 	steals->turn = new.count > 0 ? steals->turn % new.count : 0;
-	steals->tables = tables;
 	if (new.enabled == 0) {
 		uv_timer_stop(&steals->timer);
 	} else if (!uv_is_active((uv_handle_t *)&steals->timer)) {
 		enter(steals, PHASE_IDLE);
 	}
-	return r;
+	return 0;
 }
 
 // --- life ---------------------------------------------------------------------------------

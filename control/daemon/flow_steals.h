@@ -99,7 +99,7 @@ void weir_flow_steals_free(struct weir_flow_steals *steals);
 
 // The services of this configuration. Those that stay as they are go on; of others that stay,
 // counts, the rate and the pauses of agents are kept, and requests in flight abandoned. tables:
-// borrowed until the next call. Returns 0 or -ENOMEM (nobody steals).
+// borrowed until the next call. Returns 0 or -ENOMEM (nobody steals until it is called again).
 int weir_flow_steals_configure(struct weir_flow_steals *steals, struct weir_tables *tables,
 	const struct weir_config *config);
 // The dataplane has gone: give up what is in flight. NULL is fine.

@@ -5,6 +5,10 @@
 
 #include <errno.h>
 
+#include "starved.h"
+
+#define ALLOCATIONS_MOST 100 // that a reload may take
+
 // A reload that does not touch the service: its round goes on, and so does its timer.
 static void steals_go_on_through_other_reloads(void **state) {
 	struct own *own = *state;
@@ -120,6 +124,38 @@ static void steals_blame_no_agent_for_what_a_reload_abandoned(void **state) {
 	assert_int_equal(shown(own).outcomes[WEIR_FLOW_STEAL_MOVED], 3);
 }
 
+// Without memory for a reload nobody steals. What was counted, and which agents are not asked, is
+// there when it is tried again.
+static void steals_remember_through_a_reload_without_memory(void **state) {
+	struct own *own = *state;
+	struct weir_config_steal *steal = &own->config->services[0].steal;
+	uint64_t before;
+	long failed = 0;
+	int r;
+
+	own->result = WEIR_AGENT_STEAL_OFF;
+	begin_flows(own, 3);
+	run_until_ended(own, 3);
+	before = shown(own).asked;
+	do {
+		assert_in_range(failed, 0, ALLOCATIONS_MOST);
+		steal->after_ms ^= 1;
+		starved_after(failed++);
+		r = weir_flow_steals_configure(own->steals, own->lab.tables, own->config);
+		starved_after(-1);
+		assert_true(r == 0 || r == -ENOMEM);
+		assert_int_equal(shown(own).enabled, r == 0);
+		assert_int_equal(shown(own).asked, before);
+		run_for(own, 5);
+	} while (r < 0);
+	assert_true(failed > 1);
+	run_for(own, WEIR_FLOW_STEALS_MS * 3);
+	assert_int_equal(shown(own).asked, before); // the agent is not asked for a second
+	own->result = WEIR_AGENT_STEAL_NOTHING;
+	run_until_ended(own, ended(own) + 3);
+	assert_int_equal(shown(own).outcomes[WEIR_FLOW_STEAL_MOVED], 3);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
@@ -128,6 +164,7 @@ int main(void) {
 		TEST(steals_ask_less_often_whatever_else_is_said),
 		TEST(steals_remember_what_was_moved_through_reloads),
 		TEST(steals_blame_no_agent_for_what_a_reload_abandoned),
+		TEST(steals_remember_through_a_reload_without_memory),
 	};
 #undef TEST
 
