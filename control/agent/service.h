@@ -47,7 +47,7 @@ struct weir_service_meter {
 struct weir_service_steal { // with --allow-steal
 	int helper; // -1 = none, or it has ended
 	bool poll_open;
-	int error; // of the last removal that failed, which was logged
+	int error; // of the last removal or request for one that failed, which was logged
 	uv_poll_t poll;
 	struct weir_handshakes handshakes;
 	struct weir_syn_cookies cookies;

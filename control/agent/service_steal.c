@@ -81,11 +81,23 @@ static enum weir_agent_steal_result ask_helper(struct weir_service *service,
 	const struct weir_steal_helper_request request = {.number = number,
 		.flow = *flow,
 		.deadline_ms = service->started_ms + steal->deadline_ms};
+	int r;
 
-	return service->steal.helper >= 0 &&
-			       weir_steal_helper_ask(service->steal.helper, &request) == 0
-		       ? WEIR_AGENT_STEAL_NO_RESULT
-		       : WEIR_AGENT_STEAL_CANNOT_TELL;
+	if (service->steal.helper < 0) { // its end was logged
+		return WEIR_AGENT_STEAL_CANNOT_TELL;
+	}
+	r = weir_steal_helper_ask(service->steal.helper, &request);
+	if (r == 0) {
+		return WEIR_AGENT_STEAL_NO_RESULT;
+	}
+	if (r != service->steal.error) {
+		weir_log_write(service->log, WEIR_LOG_ERROR,
+			"cannot ask the helper process for steals: %s; if weir-agent-net hangs or "
+			"is stopped, restart weir-agent",
+			strerror(-r));
+	}
+	service->steal.error = r;
+	return WEIR_AGENT_STEAL_CANNOT_TELL;
 }
 
 static enum weir_agent_steal_result look(

@@ -485,6 +485,27 @@ def steal_by_a_helper_that_sleeps_is_late(lab):
         assert lab.half_open(port) == 1
 
 
+def steal_by_a_helper_that_hangs_is_logged(lab):
+    """Requests wait for it until there is no place for more: then the log says why."""
+    thief = lab.start_thief()
+    helper = [int(pid) for pid in sh("ps", "-o", "pid=", "--ppid", lab.agent.pid).split()
+              if 1 << 12 in capabilities(pid)[0]][0]
+    with lab.listen(), lab.wire() as wire:
+        wire.handshake(2350)
+        os.kill(helper, signal.SIGSTOP)
+
+        def full():
+            for _ in range(20):
+                thief.send(thief.request(2350))
+            while (answer := thief.take(0)) is not None:
+                if answer[0] == "cannot-tell":
+                    return True
+            return False
+        wait_for("no place for more", full, 60, 0.1)
+        assert "weir-agent-net hangs or is stopped" in lab.agent.tail(), lab.agent.tail()
+        os.kill(helper, signal.SIGCONT)
+
+
 def steal_needs_ports_and_the_capability(lab):
     for status, expected, *words in (
             (2, "--allow-steal needs --port", lab.agent_binary),
