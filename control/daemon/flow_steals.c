@@ -547,11 +547,12 @@ void weir_flow_steals_free(struct weir_flow_steals *steals) {
 
 bool weir_flow_steals_service(
 	const struct weir_flow_steals *steals, uint32_t n, struct weir_flow_steals_service *ret) {
-	const struct steal_service *service = &steals->services[n];
+	const struct steal_service *service;
 
 	if (n >= steals->count) {
 		return false;
 	}
+	service = &steals->services[n];
 	*ret = (struct weir_flow_steals_service){.name = service->name,
 		.enabled = service->enabled,
 		.saturated = service->saturated,

@@ -74,9 +74,8 @@ static json_t *list_recent(const struct weir_flow_steals *steals, const char *wa
 void weir_api_flow_steals(struct weir_daemon *daemon, struct weir_api_call *call) {
 	const char *service = weir_api_text(call, "service");
 
-	if (service != NULL &&
-		(daemon->tables == NULL || weir_tables_service_find(daemon->tables, service) < 0)) {
-		weir_api_fail(call, WEIR_API_NOT_FOUND, "no service \"%.100s\"", service);
+	if (!weir_api_has_tables(daemon, call) ||
+		(service != NULL && weir_api_find_service(daemon, call) < 0)) {
 		return;
 	}
 	weir_api_answer(call, json_pack("{s:b, s:o, s:o}", "supported",

@@ -131,6 +131,7 @@ static void it_waits_for_the_dataplane(void **state) {
 	assert_false(lab_attached(lab));
 	assert_string_equal(lab_code(lab, "{\"command\": \"backend.show\"}"), "no-dataplane");
 	assert_string_equal(lab_code(lab, "{\"command\": \"worker.show\"}"), "no-dataplane");
+	assert_string_equal(lab_code(lab, "{\"command\": \"flow.steals\"}"), "no-dataplane");
 	LAB_UNTIL(lab_log_has(lab, "waiting for weir-dataplane"));
 	dataplane = lab_dataplane_start(lab, 2);
 	LAB_UNTIL(lab_attached(lab));
