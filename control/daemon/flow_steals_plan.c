@@ -23,12 +23,14 @@
 #define TELL_MS 600000u // then the same is said again
 #define GIVEN_MS 1000u // until the client's next SYN, more or less
 
-// A task costs nothing to carry. A thief that could not take one waits a little.
+// A task costs nothing to carry. A thief that could not take one waits a little. Who has less than the
+// mean may be a thief: a lower ratio would leave out all of many backends that have some in their
+// queues, because one full queue hardly changes the mean.
 static const struct weir_steal_params params = {.latency = 0.01,
 	.victim_floor = 0,
 	.pending_floor = 0,
 	.pending_ratio = 1.9,
-	.idle_ratio = 0.5,
+	.idle_ratio = 1,
 	.steal_share = 1,
 	.backoff = 0.1,
 	.backoff_max = 1,

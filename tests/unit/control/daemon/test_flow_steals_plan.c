@@ -295,6 +295,24 @@ static void services_have_many_ports(void **state) {
 	weir_steal_service_fini(&former);
 }
 
+// A queue with room takes connections also where all others are as long: what counts is its own.
+static void who_has_room_takes_what_waits(void **state) {
+	struct own *own = *state;
+	struct plan plan;
+	uint32_t count;
+
+	set_up_plan(own, &plan, 1, 100);
+	for (uint16_t id = 1; id < BACKENDS; id++) {
+		report(own, id, 25, 100);
+	}
+	count = plan_round(own, &plan, 1, 1000000);
+	assert_int_equal(count, 1);
+	end_all(&plan, count, WEIR_FLOW_STEAL_MOVED, 1000001);
+	count = plan_round(own, &plan, 128, 1000100);
+	assert_int_equal(count, WEIR_FLOW_STEALS_OF_AGENT);
+	weir_steal_service_fini(&plan.service);
+}
+
 #define MANY 65000u
 
 // CPU time in which a service takes over from another one with MANY backends; the order of the new
@@ -340,6 +358,7 @@ int main(void) {
 		TEST(a_round_is_shared_by_all_that_are_full),
 		TEST(room_is_given_once),
 		TEST(refusals_spend_no_room),
+		TEST(who_has_room_takes_what_waits),
 		TEST(refusals_of_one_backend_are_not_the_others_loss),
 		TEST(thieves_that_take_nothing_wait),
 		TEST(refused_ports_pause_no_agent),
