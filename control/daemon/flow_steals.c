@@ -412,6 +412,7 @@ static void drop_services(struct steal_service *services, uint32_t count) {
 struct configuration { // a new one
 	struct steal_service *services;
 	struct steal_service **former; // of each, or NULL
+	uint32_t *place; // [WEIR_BACKEND_NONE], for weir_steal_service_take_over
 	uint32_t count, enabled;
 };
 
@@ -422,8 +423,9 @@ static int make_services(struct weir_flow_steals *steals, struct weir_tables *ta
 
 	*ret = (struct configuration){
 		.services = calloc(config->service_count + 1, sizeof(*ret->services)),
-		.former = calloc(config->service_count + 1, sizeof(*ret->former))};
-	if (ret->services == NULL || ret->former == NULL) {
+		.former = calloc(config->service_count + 1, sizeof(*ret->former)),
+		.place = calloc(WEIR_BACKEND_NONE, sizeof(*ret->place))};
+	if (ret->services == NULL || ret->former == NULL || ret->place == NULL) {
 		return -ENOMEM;
 	}
 	for (uint32_t i = 0; r == 0 && i < config->service_count; i++) {
@@ -466,7 +468,7 @@ static void take_over(const struct configuration *new) {
 			new->services[i] = *former;
 			*former = (struct steal_service){0};
 		} else {
-			weir_steal_service_take_over(&new->services[i], former);
+			weir_steal_service_take_over(&new->services[i], former, new->place);
 		}
 	}
 }
@@ -481,6 +483,7 @@ int weir_flow_steals_configure(struct weir_flow_steals *steals, struct weir_tabl
 	if (r < 0) { // nobody steals, rather than by what was configured before
 		drop_services(new.services, new.count);
 		free(new.former);
+		free(new.place);
 		weir_flow_steals_forget(steals);
 		uv_timer_stop(&steals->timer);
 		return r;
@@ -491,6 +494,7 @@ int weir_flow_steals_configure(struct weir_flow_steals *steals, struct weir_tabl
 	}
 	take_over(&new);
 	free(new.former);
+	free(new.place);
 	drop_services(steals->services, steals->count);
 	steals->services = new.services;
 	steals->count = new.count;

@@ -23,9 +23,9 @@
 #define TELL_MS 600000u // then the same is said again
 #define GIVEN_MS 1000u // until the client's next SYN, more or less
 
-// A task costs nothing to carry. A thief that could not take one waits a little. Who has less than the
-// mean may be a thief: a lower ratio would leave out all of many backends that have some in their
-// queues, because one full queue hardly changes the mean.
+// A task costs nothing to carry. A thief that could not take one waits a little. Who has less than
+// the mean may be a thief: a lower ratio would leave out all of many backends that have some in
+// their queues, because one full queue hardly changes the mean.
 static const struct weir_steal_params params = {.latency = 0.01,
 	.victim_floor = 0,
 	.pending_floor = 0,
@@ -99,24 +99,8 @@ void weir_steal_service_fini(struct steal_service *service) {
 	service->members = NULL;
 }
 
-// By id: pauses, and what was moved there of late. Without memory they are forgotten.
-static void take_over_members(struct steal_service *to, const struct steal_service *from) {
-	uint32_t *place = calloc(WEIR_BACKEND_NONE, sizeof(*place)); // 1 + member of `to`, by id
-
-	for (uint32_t i = 0; place != NULL && i < to->count; i++) {
-		place[to->members[i].id] = i + 1;
-	}
-	for (uint32_t i = 0; place != NULL && i < from->count; i++) {
-		uint32_t at = place[from->members[i].id];
-
-		if (at > 0) {
-			to->members[at - 1] = from->members[i];
-		}
-	}
-	free(place);
-}
-
-void weir_steal_service_take_over(struct steal_service *to, const struct steal_service *from) {
+void weir_steal_service_take_over(
+	struct steal_service *to, const struct steal_service *from, uint32_t *place) {
 	to->incomplete = from->incomplete;
 	to->asked = from->asked;
 	memcpy(to->outcomes, from->outcomes, sizeof(to->outcomes));
@@ -124,7 +108,19 @@ void weir_steal_service_take_over(struct steal_service *to, const struct steal_s
 	if (from->filled_ms != 0) {
 		to->tokens = from->tokens < to->per_second ? from->tokens : to->per_second;
 	}
-	take_over_members(to, from);
+	for (uint32_t i = 0; i < to->count; i++) {
+		place[to->members[i].id] = 1 + i;
+	}
+	for (uint32_t i = 0; i < from->count; i++) {
+		uint32_t at = place[from->members[i].id];
+
+		if (at > 0) {
+			to->members[at - 1] = from->members[i];
+		}
+	}
+	for (uint32_t i = 0; i < to->count; i++) {
+		place[to->members[i].id] = 0;
+	}
 }
 
 bool weir_steal_service_is_same(const struct steal_service *a, const struct steal_service *b) {

@@ -87,7 +87,9 @@ bool weir_steal_member_tells(
 
 // A service that changes keeps its counts and rate, and its members the pauses of their agents and
 // what was moved to them of late.
-void weir_steal_service_take_over(struct steal_service *to, const struct steal_service *from);
+// place: [WEIR_BACKEND_NONE], all 0 before and after.
+void weir_steal_service_take_over(
+	struct steal_service *to, const struct steal_service *from, uint32_t *place);
 // Whether nothing has changed, so that the one can go on as the other.
 bool weir_steal_service_is_same(const struct steal_service *a, const struct steal_service *b);
 
