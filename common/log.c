@@ -76,6 +76,14 @@ void weir_log_emit(const struct weir_log *log, enum weir_log_level level, const 
 	}
 }
 
+void weir_log_clean(char *text) {
+	for (char *c = text; *c != '\0'; c++) {
+		if ((unsigned char)*c < ' ' || *c == 0x7f) {
+			*c = *c == '\t' ? ' ' : '?';
+		}
+	}
+}
+
 void weir_log_write(
 	const struct weir_log *log, enum weir_log_level level, const char *format, ...) {
 	char text[LINE_BYTES];
@@ -87,11 +95,7 @@ void weir_log_write(
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	for (char *c = text; *c != '\0'; c++) {
-		if ((unsigned char)*c < ' ' || *c == 0x7f) {
-			*c = *c == '\t' ? ' ' : '?';
-		}
-	}
+	weir_log_clean(text);
 	if (log->filter == NULL || log->filter(log->filter_context, level, text)) {
 		weir_log_emit(log, level, text);
 	}

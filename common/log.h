@@ -34,6 +34,8 @@ struct weir_log {
 void weir_log_write(const struct weir_log *log, enum weir_log_level level, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
+// Replace control characters. For texts of others.
+void weir_log_clean(char *text);
 // Write a line whatever the level and the filter say. text has no control characters.
 void weir_log_emit(const struct weir_log *log, enum weir_log_level level, const char *text);
 

@@ -392,6 +392,10 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "Without FILE: the file in use.\n"
 	 "A file with errors changes nothing.\n",
 	 "weirctl config reload", "config.reload", 0, 1, 0, build_file, weir_show_changes, NULL, true},
+	{"audit", "show", "", "show who changed what, and who was refused",
+	 "The last 256 changes, and the last 64 refusals; none from before weir-control was started.\n"
+	 "Each is a line of its log, too.\n",
+	 "weirctl audit show", "audit.show", 0, 0, 0, build_nothing, weir_show_audit, NULL, false},
 	{"health", "show", "[SERVICE]", "show health checks and their latest results", NULL,
 	 "weirctl health show web", "health.show", 0, 1, 0, build_service, weir_show_health, NULL, false},
 	{"health", "history", "[[SERVICE/]NAME]", "show what the health of backends was, and why it changed",

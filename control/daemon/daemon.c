@@ -229,10 +229,21 @@ static void after_wait(uv_check_t *check) {
 static void on_hangup(uv_signal_t *signal, int number) {
 	struct weir_daemon *daemon = signal->data;
 	struct weir_reload_plan plan;
-	char why[WHY_BYTES];
+	char why[WHY_BYTES], after[WEIR_AUDIT_VALUE_BYTES];
+	struct weir_audit_event event = {.command = "config.reload",
+		.object = weir_reload_file(daemon->reload),
+		.before = "",
+		.after = after};
 
 	(void)number;
-	weir_daemon_reload(daemon, NULL, &plan, why, sizeof(why));
+	if (weir_daemon_reload(daemon, NULL, &plan, why, sizeof(why)) < 0) {
+		event.code = "refused";
+		event.after = "";
+		event.why = why;
+	} else {
+		weir_audit_difference(&plan.difference, after, sizeof(after));
+	}
+	weir_audit_add(daemon->audit, &event);
 	weir_reload_plan_fini(&plan);
 }
 
@@ -294,6 +305,13 @@ static int create_steals(struct weir_daemon *daemon) {
 	return r;
 }
 
+// What stands between the parts and the log.
+static int create_log(struct weir_daemon *daemon) {
+	int r = weir_log_limit_create(daemon->log, NULL, &daemon->log_limit);
+
+	return r < 0 ? r : weir_audit_create(daemon->log, NULL, &daemon->audit);
+}
+
 int weir_daemon_init(struct weir_daemon *daemon, const char *run_dir, const char *user,
 	struct weir_log *log, struct weir_reload *reload) {
 	struct weir_dataplane_events events = {
@@ -309,7 +327,7 @@ int weir_daemon_init(struct weir_daemon *daemon, const char *run_dir, const char
 	}
 	start_handles(daemon);
 	failed = "log";
-	r = weir_log_limit_create(log, NULL, &daemon->log_limit);
+	r = create_log(daemon);
 	if (r < 0) {
 		goto close_loop;
 	}
@@ -389,6 +407,7 @@ void weir_daemon_fini(struct weir_daemon *daemon) {
 	weir_recent_fini(&daemon->recent);
 	weir_drains_fini(&daemon->drains);
 	weir_tables_free(daemon->tables);
+	weir_audit_free(daemon->audit);
 	weir_log_limit_free(daemon->log_limit);
 	uv_loop_close(&daemon->loop);
 }

@@ -15,6 +15,7 @@
 
 #include <uv.h>
 
+#include "audit.h"
 #include "comparison.h"
 #include "dataplane_link.h"
 #include "drains.h"
@@ -35,6 +36,7 @@ struct weir_daemon {
 	uv_loop_t loop;
 	struct weir_log *log;
 	struct weir_log_limit *log_limit;
+	struct weir_audit *audit;
 	const char *user; // who we run as, for messages
 	struct weir_dataplane_link *link;
 	struct weir_reload *reload;

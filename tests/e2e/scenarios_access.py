@@ -84,6 +84,29 @@ def members_may_look_and_not_change(lab):
         assert status == 1 and "may only look" in err and "--admin-group" in err, (words, err)
     backend = lab.backend("web-1")
     assert backend["admin"] == "ready" and backend["runtime_weight"] is None, backend
+    members_attempts_are_in_the_audit(lab)
+
+
+def members_attempts_are_in_the_audit(lab):
+    lab.weirctl("weight", "set", "web/web-2", "configured")
+    for _ in range(3):
+        weirctl_as_member(lab, "backend", "drain", "web/web-1")
+    status, out, err = weirctl_as_member(lab, "audit", "show", "--json")
+    assert status == 0, (status, err)
+    entries = json.loads(out)
+    assert [e["serial"] for e in entries] == sorted(e["serial"] for e in entries), entries
+    refused = [e for e in entries if e["uid"] == MEMBER]
+    assert {e["command"] for e in refused} == {"backend.drain", "weight.set", "config.reload",
+                                               "config.diff"}, refused
+    assert all(e["outcome"] == "forbidden" for e in refused), refused
+    last = refused[-1]
+    assert last["times"] == 4 and last["before"] == "ready" and last["after"] is None, last
+    changes = [e for e in entries if e["outcome"] == "done"]
+    assert [(e["uid"], e["command"], e["object"]) for e in changes] == \
+        [(0, "weight.set", "web/web-2")], changes
+    log = lab.programs["control"].output()
+    assert log.count("audit: backend.drain web/web-1: forbidden") == 1, log
+    assert "audit: weight.set web/web-2: as configured (100) -> as configured (100) (uid 0," in log
 
 
 def with_a_member_that_disturbs(lab):

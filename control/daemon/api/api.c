@@ -134,6 +134,22 @@ json_t *weir_api_error_answer(enum weir_api_code code, char *text) {
 		weir_api_safe_string(text));
 }
 
+void weir_api_when_ended(struct weir_api_call *call, weir_api_ended ended, void *context) {
+	call->ended = ended;
+	call->ended_context = context;
+}
+
+void *weir_api_ended_context(const struct weir_api_call *call) {
+	return call->ended_context;
+}
+
+static void tell_end(struct weir_api_call *call, const char *code, const char *text) {
+	if (call->ended != NULL) {
+		call->ended(call->ended_context, call, code, text);
+		call->ended = NULL;
+	}
+}
+
 void weir_api_answer(struct weir_api_call *call, json_t *result) {
 	json_t *answer;
 
@@ -141,6 +157,7 @@ void weir_api_answer(struct weir_api_call *call, json_t *result) {
 		weir_api_fail(call, WEIR_API_INTERNAL, "out of memory");
 		return;
 	}
+	tell_end(call, NULL, call->change_unpublished ? call->not_published : NULL);
 	answer = json_pack("{s:b, s:o}", "ok", 1, "result", result);
 	if (call->not_published[0] != '\0') {
 		json_object_set_new(
@@ -164,6 +181,7 @@ void weir_api_fail(struct weir_api_call *call, enum weir_api_code code, const ch
 	va_start(arguments, format);
 	vsnprintf(text, sizeof(text), format, arguments);
 	va_end(arguments);
+	tell_end(call, weir_api_code_name(code), text);
 	end_call(call, weir_api_error_answer(code, text));
 }
 
@@ -176,6 +194,7 @@ void weir_api_fail_with(struct weir_api_call *call, enum weir_api_code code, con
 	va_start(arguments, format);
 	vsnprintf(text, sizeof(text), format, arguments);
 	va_end(arguments);
+	tell_end(call, weir_api_code_name(code), text);
 	answer = weir_api_error_answer(code, text);
 	if (answer == NULL) {
 		json_decref(value);
@@ -216,6 +235,7 @@ static void finish_list(struct weir_api_call *call, int r) {
 					: "out of memory");
 		return;
 	}
+	tell_end(call, NULL, NULL);
 	json_decref(call->request);
 	free(call);
 	client->call = NULL;

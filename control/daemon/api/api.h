@@ -74,6 +74,13 @@ bool weir_api_is_awaited(const struct weir_api_call *call);
 // The answer, unless it is an error, will say that not everything is published, and why; NULL = it
 // is. change: neither is what the call itself has changed.
 void weir_api_not_published(struct weir_api_call *call, const char *why, bool change);
+// Have this called once, when the call is answered, before its memory goes. code: NULL = it was
+// done; text: the error, or why the change is not published yet, or NULL.
+typedef void (*weir_api_ended)(
+	void *context, const struct weir_api_call *call, const char *code, const char *text);
+void weir_api_when_ended(struct weir_api_call *call, weir_api_ended ended, void *context);
+void *weir_api_ended_context(const struct weir_api_call *call); // NULL = none was given
+
 // Answer and end the call. Takes the reference of result; NULL (out of memory) is `internal`.
 void weir_api_answer(struct weir_api_call *call, json_t *result);
 // The rows of a long list. next is called in later iterations of the loop and returns 1 and a row

@@ -3,8 +3,6 @@
 // API handlers that change what is: backend.drain, backend.ready, backend.maintenance,
 // weight.set. The change is published before the reply is sent, so that the next packet sees it, or
 // the reply says that it is not yet.
-#include <stdio.h>
-
 #include "api_commands.h"
 #include "api_show.h"
 #include "daemon.h"
@@ -29,10 +27,8 @@ static json_t *json_admin(struct weir_daemon *daemon, uint16_t id) {
 		"drain", weir_json_drain(daemon, &state));
 }
 
-static void set_admin(struct weir_daemon *daemon, struct weir_api_call *call,
-	enum weir_admin_state admin, const char *name) {
-	const struct weir_api_peer *peer = weir_api_peer(call);
-	struct weir_backend_state state;
+static void set_admin(
+	struct weir_daemon *daemon, struct weir_api_call *call, enum weir_admin_state admin) {
 	int id = find_backend(daemon, call);
 
 	if (id < 0) {
@@ -43,9 +39,6 @@ static void set_admin(struct weir_daemon *daemon, struct weir_api_call *call,
 		weir_outliers_pardon(daemon->outliers, (uint16_t)id);
 	}
 	weir_tables_set_admin(daemon->tables, (uint16_t)id, admin);
-	weir_tables_backend(daemon->tables, (uint16_t)id, &state);
-	weir_log_write(daemon->log, WEIR_LOG_INFO, "backend %s/%s: %s (by uid %u, pid %d)",
-		state.service, state.name, name, (unsigned int)peer->uid, (int)peer->pid);
 	weir_api_publish_now(daemon, call);
 	weir_api_answer(call, json_admin(daemon, (uint16_t)id));
 }
@@ -53,11 +46,8 @@ static void set_admin(struct weir_daemon *daemon, struct weir_api_call *call,
 // The drain is this process's from here on, whether the client stays or not.
 void weir_api_backend_drain(struct weir_daemon *daemon, struct weir_api_call *call) {
 	const json_t *interval = json_object_get(weir_api_request(call), "interval_ms");
-	const struct weir_api_peer *peer = weir_api_peer(call);
 	double ms = json_number_value(interval);
-	struct weir_backend_state state;
 	uint64_t until_ns = 0;
-	char deadline[64] = "";
 	int id = find_backend(daemon, call);
 
 	if (id < 0) {
@@ -71,29 +61,24 @@ void weir_api_backend_drain(struct weir_daemon *daemon, struct weir_api_call *ca
 	}
 	if (json_is_number(interval)) {
 		until_ns = weir_daemon_now_ns() + (uint64_t)(ms * 1e6);
-		snprintf(deadline, sizeof(deadline), ", deadline in %.1f s", ms / 1000);
 	}
 	if (weir_drains_begin(&daemon->drains, daemon->tables, (uint16_t)id, until_ns) < 0) {
 		weir_api_answer(call, NULL);
 		return;
 	}
-	weir_tables_backend(daemon->tables, (uint16_t)id, &state);
-	weir_log_write(daemon->log, WEIR_LOG_INFO, "backend %s/%s: drain%s (by uid %u, pid %d)",
-		state.service, state.name, deadline, (unsigned int)peer->uid, (int)peer->pid);
 	weir_api_publish_now(daemon, call);
 	weir_api_answer(call, json_admin(daemon, (uint16_t)id));
 }
 
 void weir_api_backend_ready(struct weir_daemon *daemon, struct weir_api_call *call) {
-	set_admin(daemon, call, WEIR_ADMIN_READY, "ready");
+	set_admin(daemon, call, WEIR_ADMIN_READY);
 }
 
 void weir_api_backend_maintenance(struct weir_daemon *daemon, struct weir_api_call *call) {
-	set_admin(daemon, call, WEIR_ADMIN_MAINTENANCE, "maintenance");
+	set_admin(daemon, call, WEIR_ADMIN_MAINTENANCE);
 }
 
 void weir_api_weight_set(struct weir_daemon *daemon, struct weir_api_call *call) {
-	const struct weir_api_peer *peer = weir_api_peer(call);
 	json_int_t weight = weir_api_integer(call, "weight", -1);
 	struct weir_backend_state state;
 	int id = find_backend(daemon, call);
@@ -105,9 +90,6 @@ void weir_api_weight_set(struct weir_daemon *daemon, struct weir_api_call *call)
 		daemon->tables, (uint16_t)id, weight < 0 ? WEIR_WEIGHT_UNSET : (uint32_t)weight);
 	weir_api_publish_now(daemon, call);
 	weir_tables_backend(daemon->tables, (uint16_t)id, &state);
-	weir_log_write(daemon->log, WEIR_LOG_INFO, "backend %s/%s: weight %u%s (by uid %u, pid %d)",
-		state.service, state.name, state.effective_weight,
-		weight < 0 ? ", as configured" : "", (unsigned int)peer->uid, (int)peer->pid);
 	weir_api_answer(
 		call, json_pack("{s:s, s:s, s:o, s:I}", "service", state.service, "backend",
 			      state.name, "weight", weight < 0 ? json_null() : json_integer(weight),

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "api_audit.h"
 #include "daemon.h"
 #include "report.h"
 
@@ -33,6 +34,7 @@ struct command {
 	const char *name;
 	enum right right;
 	void (*run)(struct weir_daemon *daemon, struct weir_api_call *call);
+	enum weir_api_audit audit; // of who may CHANGE
 	struct argument arguments[ARGUMENTS_MAX];
 };
 
@@ -40,52 +42,63 @@ struct command {
 #define REQUIRED(name, type) {name, type, true}
 
 static const struct command commands[] = {
-	{"version", LOOK, weir_api_version, {{0}}},
-	{"service.show", LOOK, weir_api_service_show, {OPTIONAL("service", ARGUMENT_TEXT)}},
-	{"service.set", CHANGE, weir_api_service_set,
+	{"version", LOOK, weir_api_version, WEIR_API_AUDIT_NONE, {{0}}},
+	{"service.show", LOOK, weir_api_service_show, WEIR_API_AUDIT_NONE,
+		{OPTIONAL("service", ARGUMENT_TEXT)}},
+	{"service.set", CHANGE, weir_api_service_set, WEIR_API_AUDIT_POLICY,
 		{REQUIRED("service", ARGUMENT_TEXT), REQUIRED("policy", ARGUMENT_NAME)}},
-	{"service.waste", LOOK, weir_api_service_waste, {REQUIRED("service", ARGUMENT_TEXT)}},
-	{"backend.show", LOOK, weir_api_backend_show,
+	{"service.waste", LOOK, weir_api_service_waste, WEIR_API_AUDIT_NONE,
+		{REQUIRED("service", ARGUMENT_TEXT)}},
+	{"backend.show", LOOK, weir_api_backend_show, WEIR_API_AUDIT_NONE,
 		{OPTIONAL("service", ARGUMENT_TEXT), OPTIONAL("backend", ARGUMENT_TEXT)}},
-	{"backend.drain", CHANGE, weir_api_backend_drain,
+	{"backend.drain", CHANGE, weir_api_backend_drain, WEIR_API_AUDIT_ADMIN,
 		{OPTIONAL("service", ARGUMENT_TEXT), REQUIRED("backend", ARGUMENT_TEXT),
 			OPTIONAL("interval_ms", ARGUMENT_NUMBER)}},
-	{"backend.ready", CHANGE, weir_api_backend_ready,
+	{"backend.ready", CHANGE, weir_api_backend_ready, WEIR_API_AUDIT_ADMIN,
 		{OPTIONAL("service", ARGUMENT_TEXT), REQUIRED("backend", ARGUMENT_TEXT)}},
-	{"backend.maintenance", CHANGE, weir_api_backend_maintenance,
+	{"backend.maintenance", CHANGE, weir_api_backend_maintenance, WEIR_API_AUDIT_ADMIN,
 		{OPTIONAL("service", ARGUMENT_TEXT), REQUIRED("backend", ARGUMENT_TEXT)}},
-	{"backend.report", CHANGE, weir_api_backend_report,
+	{"backend.report", CHANGE, weir_api_backend_report, WEIR_API_AUDIT_BACKEND,
 		{OPTIONAL("service", ARGUMENT_TEXT), REQUIRED("backend", ARGUMENT_TEXT),
 #define X(name, field, most) OPTIONAL(#field, ARGUMENT_NUMBER),
 			WEIR_REPORT_FIELDS(X)
 #undef X
 		}},
-	{"weight.set", CHANGE, weir_api_weight_set,
+	{"weight.set", CHANGE, weir_api_weight_set, WEIR_API_AUDIT_WEIGHT,
 		{OPTIONAL("service", ARGUMENT_TEXT), REQUIRED("backend", ARGUMENT_TEXT),
 			REQUIRED("weight", ARGUMENT_WEIGHT)}},
-	{"subset.show", LOOK, weir_api_subset_show, {OPTIONAL("service", ARGUMENT_TEXT)}},
-	{"flow.count", LOOK, weir_api_flow_count, {OPTIONAL("service", ARGUMENT_TEXT)}},
-	{"flow.lookup", LOOK, weir_api_flow_lookup,
+	{"subset.show", LOOK, weir_api_subset_show, WEIR_API_AUDIT_NONE,
+		{OPTIONAL("service", ARGUMENT_TEXT)}},
+	{"audit.show", LOOK, weir_api_audit_show, WEIR_API_AUDIT_NONE, {{0}}},
+	{"flow.count", LOOK, weir_api_flow_count, WEIR_API_AUDIT_NONE,
+		{OPTIONAL("service", ARGUMENT_TEXT)}},
+	{"flow.lookup", LOOK, weir_api_flow_lookup, WEIR_API_AUDIT_NONE,
 		{REQUIRED("protocol", ARGUMENT_TEXT), REQUIRED("source", ARGUMENT_TEXT),
 			REQUIRED("source_port", ARGUMENT_PORT),
 			REQUIRED("destination", ARGUMENT_TEXT),
 			REQUIRED("destination_port", ARGUMENT_PORT)}},
-	{"flow.steals", LOOK, weir_api_flow_steals, {OPTIONAL("service", ARGUMENT_TEXT)}},
-	{"worker.show", LOOK, weir_api_worker_show, {{0}}},
-	{"worker.steal", CHANGE, weir_api_worker_steal, {REQUIRED("stealing", ARGUMENT_NAME)}},
+	{"flow.steals", LOOK, weir_api_flow_steals, WEIR_API_AUDIT_NONE,
+		{OPTIONAL("service", ARGUMENT_TEXT)}},
+	{"worker.show", LOOK, weir_api_worker_show, WEIR_API_AUDIT_NONE, {{0}}},
+	{"worker.steal", CHANGE, weir_api_worker_steal, WEIR_API_AUDIT_STEALING,
+		{REQUIRED("stealing", ARGUMENT_NAME)}},
 	// Turns measurements on, and has the loop work.
-	{"policy.compare", CHANGE, weir_api_policy_compare,
+	{"policy.compare", CHANGE, weir_api_policy_compare, WEIR_API_AUDIT_SERVICE,
 		{REQUIRED("service", ARGUMENT_TEXT), OPTIONAL("for_ms", ARGUMENT_NUMBER),
 			OPTIONAL("durations", ARGUMENT_TEXT)}},
-	{"port.show", LOOK, weir_api_port_show, {OPTIONAL("port", ARGUMENT_TEXT)}},
-	{"stats.show", LOOK, weir_api_stats_show, {{0}}},
-	{"health.show", LOOK, weir_api_health_show, {OPTIONAL("service", ARGUMENT_TEXT)}},
-	{"health.history", LOOK, weir_api_health_history,
+	{"port.show", LOOK, weir_api_port_show, WEIR_API_AUDIT_NONE,
+		{OPTIONAL("port", ARGUMENT_TEXT)}},
+	{"stats.show", LOOK, weir_api_stats_show, WEIR_API_AUDIT_NONE, {{0}}},
+	{"health.show", LOOK, weir_api_health_show, WEIR_API_AUDIT_NONE,
+		{OPTIONAL("service", ARGUMENT_TEXT)}},
+	{"health.history", LOOK, weir_api_health_history, WEIR_API_AUDIT_NONE,
 		{OPTIONAL("service", ARGUMENT_TEXT), OPTIONAL("backend", ARGUMENT_TEXT)}},
 	// Both read a file with weir-control's own permissions and quote its errors, and hold its
 	// loop for as long as reading takes: not for who may only look.
-	{"config.diff", CHANGE, weir_api_config_diff, {OPTIONAL("path", ARGUMENT_TEXT)}},
-	{"config.reload", CHANGE, weir_api_config_reload, {OPTIONAL("path", ARGUMENT_TEXT)}},
+	{"config.diff", CHANGE, weir_api_config_diff, WEIR_API_AUDIT_FILE,
+		{OPTIONAL("path", ARGUMENT_TEXT)}},
+	{"config.reload", CHANGE, weir_api_config_reload, WEIR_API_AUDIT_RELOAD,
+		{OPTIONAL("path", ARGUMENT_TEXT)}},
 };
 
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
@@ -192,6 +205,10 @@ void weir_api_dispatch(void *context, struct weir_api_call *call) {
 	}
 	for (size_t i = 0; i < COMMAND_COUNT; i++) {
 		if (strcmp(commands[i].name, name) == 0) {
+			if (commands[i].right == CHANGE) {
+				weir_api_audit_begin(
+					daemon, call, commands[i].name, commands[i].audit);
+			}
 			if (check_right(&commands[i], call) &&
 				check_arguments(&commands[i], call)) {
 				// Replies describe the published state, which packets see and which

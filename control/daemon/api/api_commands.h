@@ -38,6 +38,7 @@ void weir_api_dispatch(void *context, struct weir_api_call *call);
 	X(stats_show) \
 	X(health_show) \
 	X(health_history) \
+	X(audit_show) \
 	X(config_diff) \
 	X(config_reload)
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // API handlers of the configuration: config.diff, config.reload.
+#include "api_audit.h"
 #include "api_commands.h"
 #include "daemon.h"
 
@@ -49,7 +50,6 @@ void weir_api_config_diff(struct weir_daemon *daemon, struct weir_api_call *call
 }
 
 void weir_api_config_reload(struct weir_daemon *daemon, struct weir_api_call *call) {
-	const struct weir_api_peer *peer = weir_api_peer(call);
 	const char *path = weir_api_text(call, "path");
 	struct weir_reload_plan plan;
 	char why[320];
@@ -57,14 +57,12 @@ void weir_api_config_reload(struct weir_daemon *daemon, struct weir_api_call *ca
 	if (!check_path(call)) {
 		return;
 	}
-	weir_log_write(daemon->log, WEIR_LOG_INFO, "reload of %s requested by uid %u, pid %d",
-		path != NULL ? path : weir_reload_file(daemon->reload), (unsigned int)peer->uid,
-		(int)peer->pid);
 	if (weir_daemon_reload(daemon, path, &plan, why, sizeof(why)) < 0) {
 		weir_api_fail_with(call, WEIR_API_REFUSED, "errors", json_errors(&plan), "%s", why);
 	} else {
 		weir_api_not_published(
 			call, weir_daemon_unpublished(daemon), plan.difference.count > 0);
+		weir_api_audit_reload(call, &plan.difference);
 		answer_plan(call, &plan);
 	}
 	weir_reload_plan_fini(&plan);

@@ -60,6 +60,8 @@ struct weir_api_call {
 	struct weir_api_list list;
 	char not_published[WEIR_API_WHY_BYTES]; // "" = all is
 	bool change_unpublished;
+	weir_api_ended ended; // or NULL
+	void *ended_context;
 };
 
 // Close the connection of a client, whatever it waits for; its memory goes when libuv is done.

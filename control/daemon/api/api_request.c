@@ -48,14 +48,16 @@ int weir_api_find_service(struct weir_daemon *daemon, struct weir_api_call *call
 	return id;
 }
 
-// A backend by its own name alone. Removed ones cannot be found by name any more.
-static int find_anywhere(struct weir_daemon *daemon, struct weir_api_call *call, const char *name) {
+// A backend by its own name alone. Removed ones cannot be found by name any more. Returns its id,
+// -ENOENT, or -EEXIST and in services those that have one of the name.
+static int search(const struct weir_daemon *daemon, const char *name, char services[NAMES_BYTES]) {
 	uint32_t ids = weir_tables_backend_ids(daemon->tables);
 	struct weir_backend_state state;
-	char services[NAMES_BYTES] = "";
 	size_t used = 0;
 	int found = -ENOENT;
 	bool ambiguous = false;
+
+	services[0] = '\0';
 
 	for (uint32_t id = 0; id < ids; id++) {
 		if (weir_tables_backend(daemon->tables, (uint16_t)id, &state) < 0 ||
@@ -64,21 +66,26 @@ static int find_anywhere(struct weir_daemon *daemon, struct weir_api_call *call,
 		}
 		ambiguous = ambiguous || found >= 0;
 		found = (int)id;
-		if (used < sizeof(services)) {
-			used += (size_t)snprintf(services + used, sizeof(services) - used, "%s%s",
+		if (used < NAMES_BYTES) {
+			used += (size_t)snprintf(services + used, NAMES_BYTES - used, "%s%s",
 				used > 0 ? ", " : "", state.service);
 		}
-		if (ambiguous && used >= sizeof(services)) {
+		if (ambiguous && used >= NAMES_BYTES) {
 			break;
 		}
 	}
-	if (ambiguous) {
+	return ambiguous ? -EEXIST : found;
+}
+
+static int find_anywhere(struct weir_daemon *daemon, struct weir_api_call *call, const char *name) {
+	char services[NAMES_BYTES];
+	int found = search(daemon, name, services);
+
+	if (found == -EEXIST) {
 		weir_api_fail(call, WEIR_API_AMBIGUOUS,
 			"several services have a backend \"%.100s\": specify the service (%s)",
 			name, services);
-		return -EINVAL;
-	}
-	if (found < 0) {
+	} else if (found < 0) {
 		weir_api_fail(call, WEIR_API_NOT_FOUND, "no such backend: \"%.100s\"", name);
 	}
 	return found;
@@ -102,6 +109,18 @@ int weir_api_find_backend(struct weir_daemon *daemon, struct weir_api_call *call
 			"service \"%.100s\" has no backend \"%.100s\"", service, name);
 	}
 	return id;
+}
+
+int weir_api_peek_backend(const struct weir_daemon *daemon, const struct weir_api_call *call) {
+	const char *service = weir_api_text(call, "service");
+	const char *name = weir_api_text(call, "backend");
+	char services[NAMES_BYTES];
+
+	if (daemon->tables == NULL || name == NULL) {
+		return -ENOENT;
+	}
+	return service != NULL ? weir_tables_backend_find(daemon->tables, service, name)
+			       : search(daemon, name, services);
 }
 
 void weir_api_publish_now(struct weir_daemon *daemon, struct weir_api_call *call) {

@@ -22,6 +22,8 @@ int weir_api_find_service(struct weir_daemon *daemon, struct weir_api_call *call
 // The one backend that `backend` and perhaps `service` name. Returns its id, or a negative number
 // after the call was failed.
 int weir_api_find_backend(struct weir_daemon *daemon, struct weir_api_call *call);
+// The same without a word to the client. Negative: there is none, or there are several.
+int weir_api_peek_backend(const struct weir_daemon *daemon, const struct weir_api_call *call);
 // Whether tables exist, that is, a dataplane is or was attached. Returns false after the call was
 // failed.
 bool weir_api_has_tables(const struct weir_daemon *daemon, struct weir_api_call *call);

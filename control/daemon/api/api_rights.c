@@ -58,6 +58,7 @@ void weir_api_peer_learn(int fd, gid_t admin_group, struct weir_api_peer *ret) {
 	}
 	ret->pid = peer.pid;
 	ret->uid = peer.uid;
+	ret->gid = peer.gid;
 	ret->may_change = peer.uid == 0 || peer.uid == geteuid() ||
 			  (admin_group != (gid_t)-1 && has_group(fd, peer.gid, admin_group));
 }

@@ -12,6 +12,7 @@
 struct weir_api_peer { // who asks, as the kernel says
 	pid_t pid;
 	uid_t uid;
+	gid_t gid;
 	bool may_change; // root, our own user, or a member of the admin group
 };
 

@@ -263,7 +263,6 @@ static int wanted_policy(struct weir_api_call *call, const struct weir_config_se
 }
 
 void weir_api_service_set(struct weir_daemon *daemon, struct weir_api_call *call) {
-	const struct weir_api_peer *peer = weir_api_peer(call);
 	const struct weir_config_service *config;
 	struct weir_service_state state;
 	int id, policy;
@@ -293,10 +292,6 @@ void weir_api_service_set(struct weir_daemon *daemon, struct weir_api_call *call
 	weir_daemon_follow(daemon);
 	weir_api_publish_now(daemon, call);
 	weir_tables_service(daemon->tables, (uint16_t)id, &state);
-	weir_log_write(daemon->log, WEIR_LOG_INFO, "service %s: policy %s%s (by uid %u, pid %d)",
-		config->name, weir_policy_name((enum weir_policy)state.policy),
-		policy == WEIR_POLICY_UNSET ? ", as configured" : "", (unsigned int)peer->uid,
-		(int)peer->pid);
 	weir_api_answer(call, json_pack("{s:s, s:o, s:s}", "service", config->name, "policy",
 				      policy_or_null((uint8_t)policy), "effective_policy",
 				      weir_policy_name((enum weir_policy)state.policy)));

@@ -136,7 +136,6 @@ static json_t *json_set(enum weir_stealing set) {
 void weir_api_worker_steal(struct weir_daemon *daemon, struct weir_api_call *call) {
 	const json_t *value = json_object_get(weir_api_request(call), "stealing");
 	const char *impossible = weir_steals_impossible(daemon->steals);
-	const struct weir_api_peer *peer = weir_api_peer(call);
 	enum weir_stealing stealing;
 	json_t *object;
 
@@ -154,10 +153,6 @@ void weir_api_worker_steal(struct weir_daemon *daemon, struct weir_api_call *cal
 		return;
 	}
 	weir_steals_set(daemon->steals, stealing);
-	weir_log_write(daemon->log, WEIR_LOG_INFO,
-		"stealing between workers: %s (by uid %u, pid %d)",
-		stealing == WEIR_STEALING_UNSET ? "as configured" : json_string_value(value),
-		(unsigned int)peer->uid, (int)peer->pid);
 	object = json_pack("{s:o, s:b}", "set", json_set(stealing), "configured",
 		(int)weir_steals_configured(daemon->steals));
 	if (object != NULL) {

@@ -68,7 +68,8 @@ static void results_of_another_shape_are_shown_as_far_as_possible(void **state) 
 		weir_show_services, weir_show_backends, weir_show_change, weir_show_weight,
 		weir_show_flow_count, weir_show_workers, weir_show_stealing, weir_show_ports,
 		weir_show_changes, weir_show_health, weir_show_version, weir_show_policy,
-		weir_show_report, weir_show_flow_lookup, weir_show_steals};
+		weir_show_report, weir_show_flow_lookup, weir_show_steals, weir_show_audit,
+		weir_show_history};
 	const struct weir_cli_options options = {0};
 	const char *word = "web";
 
@@ -108,6 +109,25 @@ static void lists_say_when_they_are_empty(void **state) {
 		"no service with \"steal\"\n");
 	expect_shown(weir_show_history, NULL, "[]",
 		"no changes of health since weir-control was started\n");
+	expect_shown(weir_show_audit, NULL, "[]", "no changes since weir-control was started\n");
+}
+
+// What a client has asked for is in the records, whatever it is.
+static void audit_shows_who_and_escapes_what(void **state) {
+	(void)state;
+	setenv("TZ", "UTC0", 1);
+	expect_shown(weir_show_audit, NULL,
+		"[{\"uid\": 0, \"pid\": 7, \"command\": \"backend.drain\", \"object\": "
+		"\"w/\\u001b[2J\", "
+		"\"before\": null, \"after\": null, \"outcome\": \"not-found\", \"why\": \"no\", "
+		"\"times\": 3}, {\"uid\": null, \"command\": \"config.reload\", \"outcome\": "
+		"\"done\"}]",
+		"TIME                     USER    PID  COMMAND        OBJECT     BEFORE  AFTER  "
+		"RESULT\n"
+		"1970-01-01 00:00:00.000  root      7  backend.drain  w/\\x1b[2J  -       -      "
+		"not-found, 3 times: no\n"
+		"1970-01-01 00:00:00.000  SIGHUP    -  config.reload  -          -       -      "
+		"done\n");
 }
 
 // A number that is cut off looks like another one.
@@ -329,6 +349,7 @@ int main(void) {
 		cmocka_unit_test(results_of_another_shape_are_shown_as_far_as_possible),
 		cmocka_unit_test(lists_say_when_they_are_empty),
 		cmocka_unit_test(all_reasons_of_refused_steals_are_shown),
+		cmocka_unit_test(audit_shows_who_and_escapes_what),
 		cmocka_unit_test(flow_by_worker_is_a_line_for_each_backend),
 		cmocka_unit_test(values_of_long_names_line_up),
 		cmocka_unit_test(one_by_name_is_a_record),

@@ -119,24 +119,6 @@ static void weight_set_changes_the_share_and_null_takes_it_back(void **state) {
 	json_decref(holder);
 }
 
-static void who_changed_what_is_in_the_log(void **state) {
-	struct web *web = *state;
-	char expected[128];
-
-	json_decref(lab_result(&web->lab,
-		"{\"command\": \"backend.ready\", \"service\": \"dns\", \"backend\": \"w-1\"}"));
-	snprintf(expected, sizeof(expected), "backend dns/w-1: ready (by uid %u, pid %d)",
-		(unsigned int)geteuid(), (int)getpid());
-	LAB_UNTIL(lab_log_has(&web->lab, expected));
-	json_decref(
-		lab_result(&web->lab, "{\"command\": \"worker.steal\", \"stealing\": \"off\"}"));
-	snprintf(expected, sizeof(expected), "stealing between workers: off (by uid %u, pid %d)",
-		(unsigned int)geteuid(), (int)getpid());
-	LAB_UNTIL(lab_log_has(&web->lab, expected));
-	json_decref(lab_result(&web->lab, "{\"command\": \"worker.steal\", \"stealing\": null}"));
-	LAB_UNTIL(lab_log_has(&web->lab, "stealing between workers: as configured (by uid"));
-}
-
 static void names_that_do_not_fit_are_told_apart(void **state) {
 	struct web *web = *state;
 	json_t *answer =
@@ -190,7 +172,6 @@ int main(void) {
 		cmocka_unit_test(drain_ends_at_its_deadline_also_after_a_restart),
 		cmocka_unit_test(maintenance_takes_no_new_flows),
 		cmocka_unit_test(weight_set_changes_the_share_and_null_takes_it_back),
-		cmocka_unit_test(who_changed_what_is_in_the_log),
 		cmocka_unit_test(names_that_do_not_fit_are_told_apart),
 		cmocka_unit_test(many_changes_at_once_all_arrive),
 	};

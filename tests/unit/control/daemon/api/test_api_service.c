@@ -90,7 +90,8 @@ static void s6_policy_is_changed_live(void **state) {
 	assert_int_equal(number_of(one, "slots"), 0);
 	one = share_of(one, "w-2");
 	assert_true(json_real_value(json_object_get(one, "effective_share_percent")) == 50);
-	LAB_UNTIL(lab_log_has(&web->lab, "service web: policy round-robin (by uid"));
+	LAB_UNTIL(lab_log_has(
+		&web->lab, "audit: service.set web: as configured (maglev) -> round-robin (uid"));
 	set_policy(&web->lab, "null");
 	one = show_web(&web->lab, &holder);
 	assert_string_equal(text_of(one, "policy"), "maglev");

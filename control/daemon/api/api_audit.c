@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "api_audit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api_commands.h"
+#include "api_show.h"
+#include "api_text.h"
+#include "daemon.h"
+
+struct pending { // one request for a change
+	struct weir_daemon *daemon;
+	const char *command;
+	enum weir_api_audit kind;
+	char object[WEIR_AUDIT_OBJECT_BYTES];
+	char before[WEIR_AUDIT_VALUE_BYTES], after[WEIR_AUDIT_VALUE_BYTES];
+};
+
+// --- what is ------------------------------------------------------------------------------
+
+static void tell_admin(const struct weir_backend_state *state, char *value) {
+	uint64_t now_ns = weir_daemon_now_ns(), until_ns = state->drain_until_ns;
+	int used = snprintf(value, WEIR_AUDIT_VALUE_BYTES, "%s", weir_api_admin_name(state->admin));
+
+	if (state->drain == WEIR_DRAIN_DRAINING && until_ns > now_ns) {
+		snprintf(value + used, WEIR_AUDIT_VALUE_BYTES - (size_t)used,
+			", deadline in %.1f s", (double)(until_ns - now_ns) / 1e9);
+	}
+}
+
+static void tell_weight(const struct weir_backend_state *state, char *value) {
+	if (state->runtime_weight == WEIR_WEIGHT_UNSET) {
+		snprintf(value, WEIR_AUDIT_VALUE_BYTES, "as configured (%u)",
+			state->configured_weight);
+	} else {
+		snprintf(value, WEIR_AUDIT_VALUE_BYTES, "%u", state->runtime_weight);
+	}
+}
+
+// value: NULL = only the object is asked for.
+static void tell_backend(const struct weir_daemon *daemon, const struct weir_api_call *call,
+	enum weir_api_audit kind, char *object, char *value) {
+	const char *service = weir_api_text(call, "service"),
+		   *name = weir_api_text(call, "backend");
+	int id = weir_api_peek_backend(daemon, call);
+	struct weir_backend_state state;
+
+	if (id < 0 || weir_tables_backend(daemon->tables, (uint16_t)id, &state) < 0) {
+		snprintf(object, WEIR_AUDIT_OBJECT_BYTES, "%s%s%s", service != NULL ? service : "",
+			service != NULL ? "/" : "", name != NULL ? name : "");
+		return;
+	}
+	snprintf(object, WEIR_AUDIT_OBJECT_BYTES, "%s/%s", state.service, state.name);
+	if (kind == WEIR_API_AUDIT_ADMIN) {
+		tell_admin(&state, value);
+	} else if (kind == WEIR_API_AUDIT_WEIGHT) {
+		tell_weight(&state, value);
+	}
+}
+
+static void tell_policy(const struct weir_daemon *daemon, const char *service, char *value) {
+	struct weir_service_state state;
+	int id = daemon->tables != NULL && service != NULL
+			 ? weir_tables_service_find(daemon->tables, service)
+			 : -1;
+
+	if (id < 0 || weir_tables_service(daemon->tables, (uint16_t)id, &state) < 0) {
+		return;
+	}
+	if (state.runtime_policy == WEIR_POLICY_UNSET) {
+		snprintf(value, WEIR_AUDIT_VALUE_BYTES, "as configured (%s)",
+			weir_policy_name((enum weir_policy)state.configured_policy));
+	} else {
+		snprintf(value, WEIR_AUDIT_VALUE_BYTES, "%s",
+			weir_policy_name((enum weir_policy)state.runtime_policy));
+	}
+}
+
+static void tell_stealing(const struct weir_daemon *daemon, char *value) {
+	enum weir_stealing set = weir_steals_set_to(daemon->steals);
+
+	if (set == WEIR_STEALING_UNSET) {
+		snprintf(value, WEIR_AUDIT_VALUE_BYTES, "as configured (%s)",
+			weir_steals_configured(daemon->steals) ? "on" : "off");
+	} else {
+		snprintf(value, WEIR_AUDIT_VALUE_BYTES, "%s",
+			set == WEIR_STEALING_ON ? "on" : "off");
+	}
+}
+
+static void tell_file(const struct weir_daemon *daemon, const struct weir_api_call *call,
+	enum weir_api_audit kind, char *object) {
+	const char *path = weir_api_text(call, "path");
+
+	if (path == NULL && kind == WEIR_API_AUDIT_RELOAD) {
+		path = weir_reload_file(daemon->reload);
+	}
+	snprintf(object, WEIR_AUDIT_OBJECT_BYTES, "%s", path != NULL ? path : "");
+}
+
+static void tell(const struct weir_daemon *daemon, const struct weir_api_call *call,
+	enum weir_api_audit kind, char *object, char *value) {
+	const char *service = weir_api_text(call, "service");
+
+	object[0] = value[0] = '\0';
+	switch (kind) {
+	case WEIR_API_AUDIT_ADMIN:
+	case WEIR_API_AUDIT_WEIGHT:
+	case WEIR_API_AUDIT_BACKEND:
+		tell_backend(daemon, call, kind, object, value);
+		break;
+	case WEIR_API_AUDIT_POLICY:
+		tell_policy(daemon, service, value);
+		// fall through
+	case WEIR_API_AUDIT_SERVICE:
+		snprintf(object, WEIR_AUDIT_OBJECT_BYTES, "%s", service != NULL ? service : "");
+		break;
+	case WEIR_API_AUDIT_STEALING:
+		snprintf(object, WEIR_AUDIT_OBJECT_BYTES, "workers");
+		tell_stealing(daemon, value);
+		break;
+	case WEIR_API_AUDIT_RELOAD:
+	case WEIR_API_AUDIT_FILE:
+		tell_file(daemon, call, kind, object);
+		break;
+	case WEIR_API_AUDIT_NONE:
+		break;
+	}
+}
+
+// --- records ------------------------------------------------------------------------------
+
+static bool is_change(enum weir_api_audit kind) {
+	return kind < WEIR_API_AUDIT_BACKEND;
+}
+
+static void record(
+	void *context, const struct weir_api_call *call, const char *code, const char *text) {
+	struct pending *pending = context;
+	const struct weir_api_peer *peer = weir_api_peer(call);
+	char object[WEIR_AUDIT_OBJECT_BYTES], why[WEIR_AUDIT_WHY_BYTES];
+	struct weir_audit_event event = {
+		.who = {.known = true, .uid = peer->uid, .gid = peer->gid, .pid = peer->pid},
+		.command = pending->command,
+		.object = pending->object,
+		.before = pending->before,
+		.after = pending->after,
+		.code = code,
+		.why = text};
+
+	if (code == NULL && text != NULL) {
+		snprintf(why, sizeof(why), "not published yet: %s", text);
+		event.why = why;
+	}
+	if (code != NULL) {
+		pending->after[0] = '\0';
+	} else if (pending->kind != WEIR_API_AUDIT_RELOAD) {
+		tell(pending->daemon, call, pending->kind, object, pending->after);
+	}
+	if (code != NULL || is_change(pending->kind)) {
+		weir_audit_add(pending->daemon->audit, &event);
+	}
+	free(pending);
+}
+
+void weir_api_audit_begin(struct weir_daemon *daemon, struct weir_api_call *call,
+	const char *command, enum weir_api_audit kind) {
+	struct pending *pending = calloc(1, sizeof(*pending));
+
+	if (pending == NULL) { // the log says so, at least
+		weir_log_write(daemon->log, WEIR_LOG_WARN, "audit: out of memory: %s by uid %u",
+			command, (unsigned int)weir_api_peer(call)->uid);
+		return;
+	}
+	pending->daemon = daemon;
+	pending->command = command;
+	pending->kind = kind;
+	tell(daemon, call, kind, pending->object, pending->before);
+	weir_api_when_ended(call, record, pending);
+}
+
+void weir_api_audit_reload(struct weir_api_call *call, const struct weir_difference *difference) {
+	struct pending *pending = weir_api_ended_context(call);
+
+	if (pending != NULL) {
+		weir_audit_difference(difference, pending->after, sizeof(pending->after));
+	}
+}
+
+// --- audit.show ---------------------------------------------------------------------------
+
+static json_t *safe(const char *text) {
+	char copy[WEIR_AUDIT_VALUE_BYTES];
+
+	snprintf(copy, sizeof(copy), "%s", text);
+	return weir_api_safe_string(copy);
+}
+
+static json_t *text_or_null(const char *text) {
+	return text[0] != '\0' ? safe(text) : json_null();
+}
+
+static json_t *number_or_null(bool known, json_int_t number) {
+	return known ? json_integer(number) : json_null();
+}
+
+static json_t *json_entry(const struct weir_audit_entry *entry) {
+	const struct weir_audit_who *who = &entry->who;
+
+	return json_pack("{s:I, s:I, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:s, s:o, s:I}", "serial",
+		(json_int_t)entry->serial, "time_ms", (json_int_t)entry->time_ms, "uid",
+		number_or_null(who->known, who->uid), "gid", number_or_null(who->known, who->gid),
+		"pid", number_or_null(who->known, who->pid), "command", entry->command, "object",
+		safe(entry->object), "before", text_or_null(entry->before), "after",
+		text_or_null(entry->after), "outcome", entry->outcome, "why",
+		text_or_null(entry->why), "times", (json_int_t)entry->times);
+}
+
+void weir_api_audit_show(struct weir_daemon *daemon, struct weir_api_call *call) {
+	const struct weir_audit_entry *entries[WEIR_AUDIT_ENTRIES];
+	uint32_t count = weir_audit_list(daemon->audit, entries);
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; i < count; i++) {
+		json_array_append_new(list, json_entry(entries[i]));
+	}
+	weir_api_answer(call, list);
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What requests for a change leave in the audit (audit.h): who asked, and what was before and
+// after. And the handler audit.show.
+//
+// Threads: one, that of the loop.
+#pragma once
+
+#include "api.h"
+
+struct weir_daemon;
+struct weir_difference;
+
+// What a request concerns, and what of it changes.
+enum weir_api_audit {
+	WEIR_API_AUDIT_NONE,
+	WEIR_API_AUDIT_ADMIN, // a backend's administrative state
+	WEIR_API_AUDIT_WEIGHT, // its weight
+	WEIR_API_AUDIT_POLICY, // of a service
+	WEIR_API_AUDIT_STEALING, // between workers
+	WEIR_API_AUDIT_RELOAD, // a file; the handler says what has changed
+	// Changes nothing that stays: only refusals are recorded.
+	WEIR_API_AUDIT_BACKEND,
+	WEIR_API_AUDIT_SERVICE,
+	WEIR_API_AUDIT_FILE,
+};
+
+// Before anything is checked or done. When the call is answered, it is recorded. command: lives as
+// long as the process.
+void weir_api_audit_begin(struct weir_daemon *daemon, struct weir_api_call *call,
+	const char *command, enum weir_api_audit kind);
+// What a reload has changed; before its answer.
+void weir_api_audit_reload(struct weir_api_call *call, const struct weir_difference *difference);

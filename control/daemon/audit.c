@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "audit.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define LINE_BYTES 1536
+#define WHO_BYTES 80
+#define MORE_BYTES 24 // for "; and 4294967295 more"
+
+struct weir_audit {
+	const struct weir_log *log;
+	uint64_t (*clock_ms)(void);
+	uint64_t serial; // of the last entry
+	struct weir_audit_entry changes[WEIR_AUDIT_CHANGES];
+	struct weir_audit_entry refusals[WEIR_AUDIT_REFUSALS];
+};
+
+static uint64_t now_ms(clockid_t clock) {
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static uint64_t monotonic_ms(void) {
+	return now_ms(CLOCK_MONOTONIC);
+}
+
+int weir_audit_create(
+	const struct weir_log *log, uint64_t (*clock_ms)(void), struct weir_audit **ret) {
+	struct weir_audit *audit = calloc(1, sizeof(*audit));
+
+	if (audit == NULL) {
+		return -ENOMEM;
+	}
+	audit->log = log;
+	audit->clock_ms = clock_ms != NULL ? clock_ms : monotonic_ms;
+	*ret = audit;
+	return 0;
+}
+
+void weir_audit_free(struct weir_audit *audit) {
+	free(audit);
+}
+
+// --- the line -----------------------------------------------------------------------------
+
+static const char *who_text(const struct weir_audit_who *who, char *buffer) {
+	if (!who->known) {
+		snprintf(buffer, WHO_BYTES, "SIGHUP");
+	} else {
+		snprintf(buffer, WHO_BYTES, "uid %u, gid %u, pid %d", (unsigned int)who->uid,
+			(unsigned int)who->gid, (int)who->pid);
+	}
+	return buffer;
+}
+
+static void tell(const struct weir_audit *audit, const struct weir_audit_entry *entry) {
+	const bool done = strcmp(entry->outcome, "done") == 0;
+	const char *arrow = entry->before[0] != '\0' && done ? " -> " : "";
+	char line[LINE_BYTES], who[WHO_BYTES], times[48] = "";
+
+	if (entry->times > entry->logged_times + 1) {
+		snprintf(times, sizeof(times), ", %u times since the last line",
+			entry->times - entry->logged_times);
+	}
+	snprintf(line, sizeof(line), "audit: %s%s%s: %s%s%s%s%s (%s)%s", entry->command,
+		entry->object[0] != '\0' ? " " : "", entry->object, done ? entry->before : "",
+		arrow, done ? entry->after : entry->outcome, entry->why[0] != '\0' ? ": " : "",
+		entry->why, who_text(&entry->who, who), times);
+	weir_log_clean(line);
+	weir_log_emit(audit->log, done ? WEIR_LOG_INFO : WEIR_LOG_WARN, line);
+}
+
+// --- entries ------------------------------------------------------------------------------
+
+// A free one, or the oldest.
+static struct weir_audit_entry *oldest(struct weir_audit_entry *entries, uint32_t count) {
+	struct weir_audit_entry *found = &entries[0];
+
+	for (uint32_t i = 1; i < count; i++) {
+		found = entries[i].serial < found->serial ? &entries[i] : found;
+	}
+	return found;
+}
+
+// The entry of the same refusal of the same user; NULL: there is none.
+static struct weir_audit_entry *former(
+	struct weir_audit *audit, const struct weir_audit_event *event) {
+	for (uint32_t i = 0; i < WEIR_AUDIT_REFUSALS; i++) {
+		struct weir_audit_entry *entry = &audit->refusals[i];
+
+		if (entry->serial != 0 && entry->who.known == event->who.known &&
+			entry->who.uid == event->who.uid &&
+			strcmp(entry->command, event->command) == 0 &&
+			strcmp(entry->outcome, event->code) == 0) {
+			return entry;
+		}
+	}
+	return NULL;
+}
+
+static void fill(struct weir_audit *audit, struct weir_audit_entry *entry,
+	const struct weir_audit_event *event) {
+	entry->serial = ++audit->serial;
+	entry->time_ms = now_ms(CLOCK_REALTIME);
+	entry->who = event->who;
+	snprintf(entry->command, sizeof(entry->command), "%s", event->command);
+	snprintf(entry->object, sizeof(entry->object), "%s", event->object);
+	snprintf(entry->before, sizeof(entry->before), "%s", event->before);
+	snprintf(entry->after, sizeof(entry->after), "%s", event->after);
+	snprintf(entry->outcome, sizeof(entry->outcome), "%s",
+		event->code != NULL ? event->code : "done");
+	snprintf(entry->why, sizeof(entry->why), "%s", event->why != NULL ? event->why : "");
+}
+
+static void add_refusal(struct weir_audit *audit, const struct weir_audit_event *event) {
+	struct weir_audit_entry *entry = former(audit, event);
+	uint64_t now = audit->clock_ms();
+
+	if (entry == NULL) {
+		entry = oldest(audit->refusals, WEIR_AUDIT_REFUSALS);
+		entry->times = entry->logged_times = 0;
+	}
+	fill(audit, entry, event);
+	entry->times += entry->times < UINT32_MAX;
+	if (entry->times == 1 || now - entry->logged_ms >= WEIR_AUDIT_REPEAT_MS) {
+		tell(audit, entry);
+		entry->logged_times = entry->times;
+		entry->logged_ms = now;
+	}
+}
+
+void weir_audit_add(struct weir_audit *audit, const struct weir_audit_event *event) {
+	struct weir_audit_entry *entry;
+
+	if (event->code != NULL) {
+		add_refusal(audit, event);
+		return;
+	}
+	entry = oldest(audit->changes, WEIR_AUDIT_CHANGES);
+	fill(audit, entry, event);
+	entry->times = 1;
+	entry->logged_times = 0;
+	tell(audit, entry);
+}
+
+static int by_serial(const void *a, const void *b) {
+	const struct weir_audit_entry *const *left = a, *const *right = b;
+
+	return (*left)->serial < (*right)->serial ? -1 : 1;
+}
+
+uint32_t weir_audit_list(
+	const struct weir_audit *audit, const struct weir_audit_entry *ret[WEIR_AUDIT_ENTRIES]) {
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < WEIR_AUDIT_ENTRIES; i++) {
+		const struct weir_audit_entry *entry =
+			i < WEIR_AUDIT_CHANGES ? &audit->changes[i]
+					       : &audit->refusals[i - WEIR_AUDIT_CHANGES];
+
+		if (entry->serial != 0) {
+			ret[count++] = entry;
+		}
+	}
+	qsort(ret, count, sizeof(*ret), by_serial);
+	return count;
+}
+
+const char *weir_audit_difference(
+	const struct weir_difference *difference, char *buffer, size_t bytes) {
+	char line[WEIR_AUDIT_VALUE_BYTES];
+	size_t used = (size_t)snprintf(
+		buffer, bytes, "%u change%s", difference->count, difference->count == 1 ? "" : "s");
+
+	for (uint32_t i = 0; i < difference->count; i++) {
+		weir_change_format(&difference->change[i], line, sizeof(line));
+		if (used + strlen(line) + 2 + MORE_BYTES >= bytes) {
+			snprintf(buffer + used, bytes - used, "; and %u more",
+				difference->count - i);
+			break;
+		}
+		used += (size_t)snprintf(
+			buffer + used, bytes - used, "%s%s", i == 0 ? ": " : "; ", line);
+	}
+	return buffer;
+}

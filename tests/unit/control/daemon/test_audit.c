@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "audit.h"
+
+static uint64_t test_ms; // the clock of these tests
+
+static uint64_t test_clock(void) {
+	return test_ms;
+}
+
+struct lab {
+	FILE *file;
+	struct weir_log log;
+	struct weir_audit *audit;
+	const struct weir_audit_entry *entries[WEIR_AUDIT_ENTRIES];
+	char text[1 << 18];
+};
+
+static int setup(void **state) {
+	struct lab *lab = calloc(1, sizeof(*lab));
+
+	lab->file = tmpfile();
+	test_ms = 100000;
+	*state = lab;
+	lab->log = (struct weir_log){.fd = fileno(lab->file), .level = WEIR_LOG_ERROR};
+	return weir_audit_create(&lab->log, test_clock, &lab->audit);
+}
+
+static int teardown(void **state) {
+	struct lab *lab = *state;
+
+	weir_audit_free(lab->audit);
+	fclose(lab->file);
+	free(lab);
+	return 0;
+}
+
+static const char *written(struct lab *lab) {
+	ssize_t n = pread(fileno(lab->file), lab->text, sizeof(lab->text) - 1, 0);
+
+	lab->text[n > 0 ? n : 0] = '\0';
+	return lab->text;
+}
+
+static unsigned int lines(struct lab *lab) {
+	unsigned int count = 0;
+
+	for (const char *c = written(lab); *c != '\0'; c++) {
+		count += *c == '\n';
+	}
+	return count;
+}
+
+static void add_change(struct lab *lab, uint32_t n) {
+	char weight[16];
+	struct weir_audit_event event = {.who = {.known = true, .uid = 7, .gid = 8, .pid = 9},
+		.command = "weight.set",
+		.object = "web/web-1",
+		.before = "0",
+		.after = weight};
+
+	snprintf(weight, sizeof(weight), "%u", n);
+	weir_audit_add(lab->audit, &event);
+}
+
+static void add_refusal(struct lab *lab, uid_t uid, const char *command) {
+	struct weir_audit_event event = {.who = {.known = true, .uid = uid, .gid = 8, .pid = 9},
+		.command = command,
+		.object = "web/web-1",
+		.before = "0",
+		.after = "",
+		.code = "forbidden",
+		.why = "may only look"};
+
+	weir_audit_add(lab->audit, &event);
+}
+
+// The log is at level error here.
+static void audit_is_in_the_log_whatever_its_level(void **state) {
+	struct lab *lab = *state;
+
+	add_change(lab, 5);
+	add_refusal(lab, 4, "backend.drain");
+	assert_non_null(strstr(
+		written(lab), "info  audit: weight.set web/web-1: 0 -> 5 (uid 7, gid 8, pid 9)\n"));
+	assert_non_null(strstr(written(lab), "warn  audit: backend.drain web/web-1: forbidden: "
+					     "may only look (uid 4, gid 8, pid 9)\n"));
+}
+
+static void audit_keeps_the_newest_changes_in_order(void **state) {
+	struct lab *lab = *state;
+	uint32_t count;
+
+	for (uint32_t i = 0; i < WEIR_AUDIT_CHANGES + 10; i++) {
+		add_change(lab, i);
+	}
+	count = weir_audit_list(lab->audit, lab->entries);
+	assert_int_equal(count, WEIR_AUDIT_CHANGES);
+	for (uint32_t i = 0; i < count; i++) {
+		assert_int_equal(atoi(lab->entries[i]->after), (int)i + 10);
+	}
+	assert_int_equal(lines(lab), WEIR_AUDIT_CHANGES + 10); // none is held back
+}
+
+// Of one who may only look, and of as many users as there are entries.
+static void refusals_push_out_no_change_and_flood_no_log(void **state) {
+	struct lab *lab = *state;
+	unsigned int before;
+	uint32_t count;
+
+	add_change(lab, 1);
+	before = lines(lab);
+	for (int i = 0; i < 10000; i++) {
+		add_refusal(lab, 4, "backend.drain");
+	}
+	assert_int_equal(lines(lab), before + 1);
+	assert_int_equal(weir_audit_list(lab->audit, lab->entries), 2);
+	assert_int_equal(lab->entries[1]->times, 10000);
+	test_ms += WEIR_AUDIT_REPEAT_MS;
+	add_refusal(lab, 4, "backend.drain");
+	assert_int_equal(lines(lab), before + 2);
+	assert_non_null(strstr(written(lab), ", 10000 times since the last line\n"));
+	for (uid_t uid = 0; uid < 1000; uid++) {
+		add_refusal(lab, 1000 + uid, "backend.drain");
+	}
+	count = weir_audit_list(lab->audit, lab->entries);
+	assert_int_equal(count, 1 + WEIR_AUDIT_REFUSALS);
+	assert_string_equal(lab->entries[0]->command, "weight.set");
+	assert_int_equal(lab->entries[count - 1]->who.uid, 1999);
+}
+
+static void what_was_asked_for_forges_no_line(void **state) {
+	struct lab *lab = *state;
+	struct weir_audit_event event = {.command = "backend.drain",
+		.object = "x\n2026-01-01T00:00:00.000Z info  audit: all is well\x1b[2J",
+		.before = "",
+		.after = "",
+		.code = "not-found",
+		.why = "\n\n"};
+
+	weir_audit_add(lab->audit, &event);
+	assert_int_equal(lines(lab), 1);
+	assert_null(strchr(written(lab), '\x1b'));
+}
+
+static void long_lists_of_changes_are_cut_between_changes(void **state) {
+	struct weir_change changes[100];
+	struct weir_difference difference = {.change = changes, .count = 100};
+	char what[] = "service web backend web-1 weight", one[] = "1", two[] = "2";
+	char text[128], whole[256];
+
+	(void)state;
+	for (uint32_t i = 0; i < 100; i++) {
+		changes[i] = (struct weir_change){
+			.kind = WEIR_CHANGE_CHANGE, .what = what, .from = one, .to = two};
+	}
+	weir_audit_difference(&difference, text, sizeof(text));
+	assert_string_equal(text, "100 changes: change service web backend web-1 weight: 1 -> 2; "
+				  "and 99 more");
+	difference.count = 2;
+	weir_audit_difference(&difference, whole, sizeof(whole));
+	assert_string_equal(whole, "2 changes: change service web backend web-1 weight: 1 -> 2; "
+				   "change service web backend web-1 weight: 1 -> 2");
+	difference.count = 0;
+	assert_string_equal(weir_audit_difference(&difference, text, sizeof(text)), "0 changes");
+}
+
+int main(void) {
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		T(audit_is_in_the_log_whatever_its_level),
+		T(audit_keeps_the_newest_changes_in_order),
+		T(refusals_push_out_no_change_and_flood_no_log),
+		T(what_was_asked_for_forges_no_line),
+		cmocka_unit_test(long_lists_of_changes_are_cut_between_changes),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
