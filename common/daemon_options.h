@@ -20,8 +20,14 @@
 	(sizeof(((struct sockaddr_un *)NULL)->sun_path) - sizeof("/" WEIR_CONTROL_SOCKET))
 
 extern const struct weir_option_word weir_log_level_words[]; // for an enum weir_log_level
+extern const struct weir_option_word weir_log_format_words[]; // for an enum weir_log_format
 
 // The option --log-level, but for its field.
 #define WEIR_OPTION_LOG_LEVEL \
 	.name = "log-level", .kind = WEIR_OPTION_WORD, .value = "LEVEL", \
 	.help = "least severe messages to log", .fallback = "info", .words = weir_log_level_words
+
+// The same of --log-format.
+#define WEIR_OPTION_LOG_FORMAT \
+	.name = "log-format", .kind = WEIR_OPTION_WORD, .value = "FORMAT", .help = "how to log", \
+	.fallback = "auto", .words = weir_log_format_words

@@ -6,16 +6,47 @@
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <time.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
-#define LINE_BYTES 2048
+#include "log_line.h"
 
-static const char *const level_names[] = {
-#define X(name, key) [WEIR_LOG_##name] = (key),
-	WEIR_LOG_LEVELS(X)
-#undef X
-};
+#define JOURNAL_PATH "/run/systemd/journal/socket"
+
+// --- sinks --------------------------------------------------------------------------------
+
+// Whether systemd has connected the descriptor to the journal: it names the socket's device and
+// inode in the environment, which a descriptor that was redirected since does not have.
+static bool is_journal(int fd) {
+	const char *stream = getenv("JOURNAL_STREAM");
+	unsigned long long device, inode;
+	struct stat status;
+
+	return stream != NULL && sscanf(stream, "%llu:%llu", &device, &inode) == 2 &&
+	       fstat(fd, &status) == 0 && status.st_dev == device && status.st_ino == inode;
+}
+
+void weir_log_open(struct weir_log *log, enum weir_log_format format) {
+	log->journal = -1;
+	log->sink = format == WEIR_LOG_FORMAT_JSON ? WEIR_LOG_JSON : WEIR_LOG_TEXT;
+	if (format == WEIR_LOG_FORMAT_AUTO && is_journal(log->fd)) {
+		// Not by sd_journal_sendv, which waits when journald is behind.
+		log->journal = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		log->sink = log->journal >= 0 ? WEIR_LOG_JOURNAL : WEIR_LOG_TEXT;
+	}
+}
+
+void weir_log_close(struct weir_log *log) {
+	if (log->sink == WEIR_LOG_JOURNAL) {
+		close(log->journal);
+		log->journal = -1;
+		log->sink = WEIR_LOG_TEXT;
+	}
+}
 
 static bool has_room(int fd) {
 	struct pollfd wanted = {.fd = fd, .events = POLLOUT};
@@ -23,32 +54,18 @@ static bool has_room(int fd) {
 	return poll(&wanted, 1, 0) == 1 && (wanted.revents & POLLOUT) != 0;
 }
 
-// One write, so that lines of two processes on one terminal do not mix. A pipe that has room at all
-// takes a line as a whole: lines are shorter than PIPE_BUF. Returns whether it was written.
-static bool write_line(const struct weir_log *log, enum weir_log_level level, const char *text) {
-	char line[LINE_BYTES + 64];
-	struct timespec now;
-	struct tm utc;
-	char stamp[32];
+// One write, so that lines of two processes on one terminal do not mix. Returns whether it was
+// written.
+static bool write_bytes(int fd, const char *bytes, size_t count) {
 	size_t done = 0;
-	int n;
 
-	clock_gettime(CLOCK_REALTIME, &now);
-	gmtime_r(&now.tv_sec, &utc);
-	strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%S", &utc);
-	n = snprintf(line, sizeof(line), "%s.%03ldZ %-5s %s\n", stamp, now.tv_nsec / 1000000,
-		level_names[level], text);
-	if (n >= (int)sizeof(line)) {
-		n = sizeof(line) - 1;
-		line[n - 1] = '\n';
-	}
-	while (done < (size_t)n) {
+	while (done < count) {
 		ssize_t wrote;
 
-		if (!has_room(log->fd)) {
+		if (!has_room(fd)) {
 			return false;
 		}
-		wrote = write(log->fd, line + done, (size_t)n - done);
+		wrote = write(fd, bytes + done, count - done);
 		// A log that cannot be written must not stop packets.
 		if (wrote < 0 && errno != EINTR) {
 			return false;
@@ -58,7 +75,45 @@ static bool write_line(const struct weir_log *log, enum weir_log_level level, co
 	return true;
 }
 
-void weir_log_emit(const struct weir_log *log, enum weir_log_level level, const char *text) {
+// Returns 0 or negative errno. The socket is not connected: journald may be started again.
+static int send_journal(const struct weir_log *log, enum weir_log_level level,
+	const struct weir_log_fields *fields, const char *message) {
+	const char *path = log->journal_path != NULL ? log->journal_path : JOURNAL_PATH;
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	char datagram[WEIR_LOG_DATAGRAM_BYTES];
+	size_t bytes =
+		weir_log_datagram(level, fields, program_invocation_short_name, message, datagram);
+
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+	return sendto(log->journal, datagram, bytes, MSG_DONTWAIT | MSG_NOSIGNAL,
+		       (const struct sockaddr *)&address, sizeof(address)) < 0
+		       ? -errno
+		       : 0;
+}
+
+// Returns whether it was written.
+static bool write_record(const struct weir_log *log, enum weir_log_level level,
+	const struct weir_log_fields *fields, const char *message) {
+	char line[WEIR_LOG_LINE_BYTES];
+
+	if (log->sink == WEIR_LOG_JSON) {
+		return write_bytes(log->fd, line, weir_log_json_line(level, fields, message, line));
+	}
+	if (log->sink == WEIR_LOG_JOURNAL) {
+		int r = send_journal(log, level, fields, message);
+
+		if (r == 0 || r == -EAGAIN) {
+			return r == 0;
+		}
+		// It is gone, or out of our reach: its stream takes text.
+	}
+	return write_bytes(log->fd, line, weir_log_text_line(level, message, line));
+}
+
+// --- records ------------------------------------------------------------------------------
+
+static void emit_cleaned(const struct weir_log *log, enum weir_log_level level,
+	const struct weir_log_fields *fields, const char *message) {
 	unsigned int lost =
 		log->lost != NULL ? __atomic_exchange_n(log->lost, 0, __ATOMIC_RELAXED) : 0;
 	char missing[64];
@@ -66,9 +121,9 @@ void weir_log_emit(const struct weir_log *log, enum weir_log_level level, const 
 	if (lost > 0) {
 		snprintf(missing, sizeof(missing), "log: %u line%s left out, no room for them",
 			lost, lost == 1 ? "" : "s");
-		lost = write_line(log, WEIR_LOG_WARN, missing) ? 0 : lost;
+		lost = write_record(log, WEIR_LOG_WARN, NULL, missing) ? 0 : lost;
 	}
-	if (!write_line(log, level, text)) {
+	if (!write_record(log, level, fields, message)) {
 		lost++;
 	}
 	if (log->lost != NULL && lost > 0) {
@@ -76,28 +131,62 @@ void weir_log_emit(const struct weir_log *log, enum weir_log_level level, const 
 	}
 }
 
-void weir_log_clean(char *text) {
-	for (char *c = text; *c != '\0'; c++) {
-		if ((unsigned char)*c < ' ' || *c == 0x7f) {
-			*c = *c == '\t' ? ' ' : '?';
-		}
+void weir_log_emit(const struct weir_log *log, enum weir_log_level level,
+	const struct weir_log_fields *fields, const char *text) {
+	char message[WEIR_LOG_MESSAGE_BYTES];
+
+	size_t bytes = strnlen(text, sizeof(message) - 1);
+
+	memcpy(message, text, bytes);
+	message[bytes] = '\0';
+	weir_log_clean(message);
+	emit_cleaned(log, level, fields, message);
+}
+
+__attribute__((format(printf, 4, 0))) static void write_event(const struct weir_log *log,
+	enum weir_log_level level, const struct weir_log_fields *fields, const char *format,
+	va_list args) {
+	char message[WEIR_LOG_MESSAGE_BYTES];
+
+	if (level > log->level) {
+		return;
+	}
+	vsnprintf(message, sizeof(message), format, args);
+	weir_log_clean(message);
+	if (log->filter == NULL || log->filter(log->filter_context, level, message)) {
+		emit_cleaned(log, level, fields, message);
 	}
 }
 
 void weir_log_write(
 	const struct weir_log *log, enum weir_log_level level, const char *format, ...) {
-	char text[LINE_BYTES];
 	va_list args;
 
-	if (level > log->level) {
-		return;
-	}
 	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
+	write_event(log, level, NULL, format, args);
 	va_end(args);
-	weir_log_clean(text);
-	if (log->filter == NULL || log->filter(log->filter_context, level, text)) {
-		weir_log_emit(log, level, text);
+}
+
+void weir_log_event(const struct weir_log *log, enum weir_log_level level,
+	const struct weir_log_fields *fields, const char *format, ...) {
+	va_list args;
+
+	va_start(args, format);
+	write_event(log, level, fields, format, args);
+	va_end(args);
+}
+
+void weir_log_tell(const struct weir_log *log, const char *format, ...) {
+	char message[WEIR_LOG_LINE_BYTES];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(message, sizeof(message), format, args);
+	va_end(args);
+	if (log->sink == WEIR_LOG_TEXT) {
+		dprintf(log->fd, "%s\n", message);
+	} else {
+		weir_log_emit(log, WEIR_LOG_ERROR, NULL, message);
 	}
 }
 

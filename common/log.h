@@ -1,43 +1,98 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Log of weir-dataplane and weir-control: one line per event, written to a descriptor (stderr).
-// `2026-01-01T00:00:00.000Z info  port wan: up`
-// Control characters are replaced, so that a name in a message cannot forge a line.
+// Log of weir-dataplane, weir-control and weir-agent: one record per event, as
+//   text     `2026-01-01T00:00:00.000Z info  port wan: up`, a line on a descriptor (stderr)
+//   JSON     `{"time":"...","level":"info","message":"port wan: up","port":"wan"}`, likewise
+//   journal  a datagram to systemd-journald with MESSAGE=, PRIORITY= and WEIR_PORT=
+// Names and reasons in a message may come from others: whatever could forge a record or confuse a
+// terminal is replaced (log_line.h).
 //
-// A line that its reader has no room for now (a full pipe, a stopped terminal) is left out, and
-// counted: whoever writes here also feeds the watchdog and answers the other process, and must not
-// wait. The next line that can be written is preceded by the number of those that are missing.
+// A record that its reader has no room for now (a full pipe, a stopped terminal, a journald that is
+// behind) is left out, and counted: whoever writes here also feeds the watchdog and answers the
+// other process, and must not wait. The next one that can be written is preceded by the number of
+// those that are missing.
 //
-// Threads: any but a worker (S1), unless there is a filter. A line is one write. No globals.
+// Threads: any but a worker (S1). A record is one write. No globals.
 #pragma once
 
 #include <stdbool.h>
 
-// X(NAME, "name")
-#define WEIR_LOG_LEVELS(X) X(ERROR, "error") X(WARN, "warn") X(INFO, "info") X(DEBUG, "debug")
+// X(NAME, "name", priority in syslog and the journal)
+#define WEIR_LOG_LEVELS(X) \
+	X(ERROR, "error", 3) X(WARN, "warn", 4) X(INFO, "info", 6) X(DEBUG, "debug", 7)
 
 enum weir_log_level {
-#define X(name, key) WEIR_LOG_##name,
+#define X(name, key, priority) WEIR_LOG_##name,
 	WEIR_LOG_LEVELS(X)
 #undef X
 };
 
+// What a record is about, besides its message. X(member and key in JSON, field in the journal)
+#define WEIR_LOG_FIELDS(X) \
+	X(service, "WEIR_SERVICE") \
+	X(backend, "WEIR_BACKEND") \
+	X(port, "WEIR_PORT") \
+	X(worker, "WEIR_WORKER") \
+	X(state, "WEIR_STATE") /* what it is from now on */ \
+	X(reason, "WEIR_REASON") \
+	X(command, "WEIR_COMMAND") /* of the control socket */ \
+	X(object, "WEIR_OBJECT") /* of the command */ \
+	X(before, "WEIR_BEFORE") \
+	X(after, "WEIR_AFTER") \
+	X(outcome, "WEIR_OUTCOME") \
+	X(peer_uid, "WEIR_PEER_UID") /* who gave it */ \
+	X(peer_gid, "WEIR_PEER_GID") \
+	X(peer_pid, "WEIR_PEER_PID")
+
+struct weir_log_fields { // NULL or "" = not about that
+#define X(name, key) const char *name;
+	WEIR_LOG_FIELDS(X)
+#undef X
+};
+
+// X(NAME, "name", "what it means")
+#define WEIR_LOG_FORMATS(X) \
+	X(AUTO, "auto", "to the journal if stderr is connected to it, else text") \
+	X(TEXT, "text", "time, level and message") \
+	X(JSON, "json", "an object per line")
+
+enum weir_log_format { // that was asked for
+#define X(name, key, text) WEIR_LOG_FORMAT_##name,
+	WEIR_LOG_FORMATS(X)
+#undef X
+};
+
+enum weir_log_sink { WEIR_LOG_TEXT, WEIR_LOG_JSON, WEIR_LOG_JOURNAL };
+
 struct weir_log {
 	int fd; // the caller's
-	enum weir_log_level level; // less urgent lines are not written
-	unsigned int *lost; // lines left out and not told yet; the caller's; NULL = do not tell
-	// Returns whether to write a line. NULL = write all lines.
+	enum weir_log_level level; // less urgent records are not written
+	enum weir_log_sink sink;
+	int journal; // socket, for WEIR_LOG_JOURNAL; see weir_log_open
+	const char *journal_path; // of journald's socket; NULL = where it is
+	unsigned int *lost; // records left out and not told yet; the caller's; NULL = do not tell
+	// Returns whether to write a record. NULL = write all.
 	bool (*filter)(void *context, enum weir_log_level level, const char *text);
 	void *filter_context;
 };
 
+// Choose the sink of a log whose fd is set. Without a socket for the journal it is text.
+void weir_log_open(struct weir_log *log, enum weir_log_format format);
+void weir_log_close(struct weir_log *log); // what weir_log_open has opened
+
 void weir_log_write(const struct weir_log *log, enum weir_log_level level, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+// The same about something. fields: NULL = nothing.
+void weir_log_event(const struct weir_log *log, enum weir_log_level level,
+	const struct weir_log_fields *fields, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
 
-// Replace control characters. For texts of others.
-void weir_log_clean(char *text);
-// Write a line whatever the level and the filter say. text has no control characters.
-void weir_log_emit(const struct weir_log *log, enum weir_log_level level, const char *text);
+// Write a record whatever the level and the filter say.
+void weir_log_emit(const struct weir_log *log, enum weir_log_level level,
+	const struct weir_log_fields *fields, const char *text);
+// An error for people who have just typed the command: as text it is the bare line.
+void weir_log_tell(const struct weir_log *log, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
 
 // Give descriptors 0 to 2 that the process was started without to /dev/null: else the next file or
 // socket would be one of them, and get the log. First of all in main().

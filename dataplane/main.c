@@ -25,7 +25,7 @@
 #include "eal.h"
 #include "handover.h"
 #include "help_text.h"
-#include "log.h"
+#include "log_limit.h"
 #include "memory.h"
 #include "options.h"
 #include "plan.h"
@@ -47,6 +47,7 @@ struct context {
 	const struct weir_dataplane_options *options;
 	const struct weir_config *config;
 	const struct weir_log *log;
+	struct weir_log_limit *log_limit; // its filter
 	struct weir_plan plan;
 	struct weir_memory memory;
 	struct weir_handover_server *server;
@@ -182,6 +183,7 @@ static int main_loop(struct context *context, struct weir_dataplane *dataplane) 
 		weir_dataplane_follow(dataplane);
 		if (now - ports_ms >= PORTS_MS) {
 			weir_dataplane_read_ports(dataplane, now * 1000000);
+			weir_log_limit_tick(context->log_limit);
 			ports_ms = now;
 		}
 		r = weir_dataplane_watch_links(dataplane);
@@ -261,7 +263,7 @@ static int run_eal(struct context *context) {
 	for (int i = 1; i < count; i++) {
 		weir_log_write(context->log, WEIR_LOG_DEBUG, "DPDK argument %s", arguments[i]);
 	}
-	weir_steer_take_messages();
+	weir_steer_take_messages(context->log);
 	r = weir_dpdk_log_take(context->log);
 	if (r == 0) {
 		r = weir_eal_init(count, arguments, why, sizeof(why));
@@ -377,15 +379,16 @@ close_signals:
 }
 
 // For people, and for editors that jump to FILE:LINE:COL.
-static void print_errors(const char *file, int error, const struct weir_config_errors *errors) {
+static void print_errors(const struct weir_log *log, const char *file, int error,
+	const struct weir_config_errors *errors) {
 	char line[LINE_BYTES];
 
 	for (uint32_t i = 0; i < errors->count; i++) {
-		fprintf(stderr, "%s\n",
+		weir_log_tell(log, "%s",
 			weir_config_error_format(file, &errors->error[i], line, sizeof(line)));
 	}
 	if (errors->count == 0) {
-		fprintf(stderr, "%s: %s\n", file, strerror(-error));
+		weir_log_tell(log, "%s: %s", file, strerror(-error));
 	}
 }
 
@@ -436,13 +439,14 @@ int main(int argc, char **argv) {
 			stdout);
 		return EXIT_SUCCESS;
 	}
+	weir_log_open(&log, options.log_format);
 	if (resolve(&options, &handover, why, sizeof(why)) < 0) {
-		fprintf(stderr, "weir-dataplane: %s\n", why);
+		weir_log_tell(&log, "weir-dataplane: %s", why);
 		return EXIT_USAGE;
 	}
 	r = weir_config_read(options.config, &config, &errors);
 	if (r < 0) {
-		print_errors(options.config, r, &errors);
+		print_errors(&log, options.config, r, &errors);
 		weir_config_errors_fini(&errors);
 		return EXIT_USAGE;
 	}
@@ -450,7 +454,8 @@ int main(int argc, char **argv) {
 	log_warnings(&log, options.config, &errors);
 	weir_config_errors_fini(&errors);
 	context = calloc(1, sizeof(*context));
-	if (context == NULL) {
+	if (context == NULL || weir_log_limit_create(&log, NULL, &context->log_limit) < 0) {
+		free(context);
 		weir_config_free(config);
 		return EXIT_FAILURE;
 	}
@@ -459,7 +464,9 @@ int main(int argc, char **argv) {
 	context->log = &log;
 	context->handover = handover;
 	r = run(context);
+	weir_log_limit_free(context->log_limit);
 	free(context);
 	weir_config_free(config);
+	weir_log_close(&log);
 	return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

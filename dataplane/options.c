@@ -56,6 +56,7 @@ static const struct weir_option rows[] = {
 		.fallback = WEIR_STEER_OBJECT,
 		FIELD(steer_object)},
 	{WEIR_OPTION_LOG_LEVEL, FIELD(log_level)},
+	{WEIR_OPTION_LOG_FORMAT, FIELD(log_format)},
 };
 
 static const struct weir_option_list list = {.row = rows, .count = sizeof(rows) / sizeof(rows[0])};

@@ -20,6 +20,7 @@ struct weir_dataplane_options {
 	const char *eal; // more arguments for DPDK, "" = none
 	const char *steer_object;
 	enum weir_log_level log_level;
+	enum weir_log_format log_format;
 	bool version;
 	bool help;
 };

@@ -2,6 +2,7 @@
 #include "watchdog.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 void weir_watchdog_init(struct weir_watchdog *watchdog, const struct weir_segment *segment,
@@ -15,15 +16,20 @@ void weir_watchdog_init(struct weir_watchdog *watchdog, const struct weir_segmen
 }
 
 static void note(struct weir_watchdog *watchdog, uint32_t w, bool stuck, uint64_t silent_ms) {
+	char worker[16];
+	const struct weir_log_fields fields = {
+		.worker = worker, .state = stuck ? "stalled" : "running"};
+
 	if (stuck == watchdog->stuck[w]) {
 		return;
 	}
 	watchdog->stuck[w] = stuck;
+	snprintf(worker, sizeof(worker), "%u", w);
 	if (stuck) {
-		weir_log_write(watchdog->log, WEIR_LOG_ERROR,
+		weir_log_event(watchdog->log, WEIR_LOG_ERROR, &fields,
 			"worker %u stalled for %" PRIu64 " ms", w, silent_ms);
 	} else {
-		weir_log_write(watchdog->log, WEIR_LOG_WARN, "worker %u recovered", w);
+		weir_log_event(watchdog->log, WEIR_LOG_WARN, &fields, "worker %u recovered", w);
 	}
 }
 

@@ -326,6 +326,7 @@ static const struct weir_option rows[] = {
 		.groups = GROUP_LOCAL,
 		FIELD(run_dir)},
 	{WEIR_OPTION_LOG_LEVEL, .groups = GROUP_RUN, FIELD(log_level)},
+	{WEIR_OPTION_LOG_FORMAT, .groups = GROUP_RUN, FIELD(log_format)},
 	{.name = "id",
 		.kind = WEIR_OPTION_NUMBER,
 		.value = "N",

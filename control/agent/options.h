@@ -59,6 +59,7 @@ struct weir_agent_options { // strings point into argv
 	bool allow_steal;
 	uint32_t connections; // to measure at a time; 0: the default
 	enum weir_log_level log_level;
+	enum weir_log_format log_format;
 	uint16_t key_id;
 	bool help;
 	bool version;

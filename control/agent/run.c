@@ -222,9 +222,19 @@ static enum weir_agent_exit serve_balancers(const struct weir_agent_options *opt
 	unsigned int lost_lines = 0;
 	struct weir_log log = {
 		.fd = STDERR_FILENO, .level = options->log_level, .lost = &lost_lines};
+	struct weir_log_limit *limit;
+	enum weir_agent_exit status = WEIR_AGENT_REFUSED;
 
 	signal(SIGPIPE, SIG_IGN); // whoever reads the log may go away
-	return weir_service_run(options, &log);
+	weir_log_open(&log, options->log_format);
+	if (weir_log_limit_create(&log, NULL, &limit) < 0) {
+		weir_log_tell(&log, "weir-agent: out of memory");
+	} else {
+		status = weir_service_run(options, &log, limit);
+		weir_log_limit_free(limit);
+	}
+	weir_log_close(&log);
+	return status;
 }
 
 static enum weir_agent_exit generate_key(const struct weir_agent_options *options) {

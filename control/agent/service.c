@@ -38,6 +38,7 @@ static void on_turn(uv_timer_t *timer) {
 	uint64_t now_ms = weir_service_now_ms(service);
 	uint32_t wants;
 
+	weir_log_limit_tick(service->log_limit);
 	weir_balancers_expire(&service->balancers, now_ms);
 	wants = weir_balancers_wants(&service->balancers);
 	weir_load_set_wants(&service->load, wants);
@@ -383,7 +384,8 @@ static void fini(struct weir_service *service) {
 	weir_agent_keys_wipe(&service->keys);
 }
 
-int weir_service_run(const struct weir_agent_options *options, struct weir_log *log) {
+int weir_service_run(const struct weir_agent_options *options, struct weir_log *log,
+	struct weir_log_limit *limit) {
 	struct weir_service *service = calloc(1, sizeof(*service));
 	char why[WHY_BYTES] = "out of memory";
 	int r = service == NULL ? -ENOMEM : weir_agent_crypto_start();
@@ -391,6 +393,7 @@ int weir_service_run(const struct weir_agent_options *options, struct weir_log *
 	if (r == 0) {
 		service->options = options;
 		service->log = log;
+		service->log_limit = limit;
 		service->datagrams = (struct weir_datagrams){.fd = {-1, -1}};
 		service->local.fd = service->meter.helper = service->note = -1;
 		service->steal.helper = service->steal.handshakes.fd = -1;

@@ -22,7 +22,7 @@
 #include "handshake.h"
 #include "health_state.h"
 #include "load.h"
-#include "log.h"
+#include "log_limit.h"
 #include "options.h"
 #include "orca_poll.h"
 #include "privileges.h"
@@ -67,6 +67,7 @@ struct weir_service_local {
 struct weir_service {
 	const struct weir_agent_options *options;
 	struct weir_log *log;
+	struct weir_log_limit *log_limit; // its filter
 	struct weir_agent_user user;
 	struct weir_agent_keys keys;
 	struct weir_datagrams datagrams;
@@ -100,7 +101,8 @@ struct weir_service {
 };
 
 // All of `weir-agent run`, from the start to the end. Returns the exit status.
-int weir_service_run(const struct weir_agent_options *options, struct weir_log *log);
+int weir_service_run(const struct weir_agent_options *options, struct weir_log *log,
+	struct weir_log_limit *limit);
 
 static inline uint64_t weir_service_now_ms(const struct weir_service *service) {
 	return uv_now(&service->loop);

@@ -168,8 +168,10 @@ void weir_service_say(struct weir_service *service, enum weir_health_word word, 
 	}
 	memset(service->why, 0, sizeof(service->why));
 	memcpy(service->why, why, strnlen(why, sizeof(service->why) - 1));
-	weir_log_write(service->log, WEIR_LOG_INFO, "%s: %s, telling %u balancers", word_name(word),
-		why, weir_balancers_unheard(&service->balancers, service->serial));
+	weir_log_event(service->log, WEIR_LOG_INFO,
+		&(struct weir_log_fields){.state = word_name(word), .reason = why},
+		"%s: %s, telling %u balancers", word_name(word), why,
+		weir_balancers_unheard(&service->balancers, service->serial));
 	sd_notifyf(0, "STATUS=%s: %s", word_name(word), why);
 	weir_balancers_new_word(&service->balancers, weir_service_now_ms(service));
 	on_tell(&service->tell);

@@ -59,6 +59,27 @@ static const char *who_text(const struct weir_audit_who *who, char *buffer) {
 	return buffer;
 }
 
+static void emit(const struct weir_audit *audit, const struct weir_audit_entry *entry,
+	enum weir_log_level level, const char *line) {
+	char uid[16] = "", gid[16] = "", pid[16] = "";
+	const struct weir_log_fields fields = {.command = entry->command,
+		.object = entry->object,
+		.before = entry->before,
+		.after = entry->after,
+		.outcome = entry->outcome,
+		.reason = entry->why,
+		.peer_uid = uid,
+		.peer_gid = gid,
+		.peer_pid = pid};
+
+	if (entry->who.known) {
+		snprintf(uid, sizeof(uid), "%u", (unsigned int)entry->who.uid);
+		snprintf(gid, sizeof(gid), "%u", (unsigned int)entry->who.gid);
+		snprintf(pid, sizeof(pid), "%d", (int)entry->who.pid);
+	}
+	weir_log_emit(audit->log, level, &fields, line);
+}
+
 static void tell(const struct weir_audit *audit, const struct weir_audit_entry *entry) {
 	const bool done = strcmp(entry->outcome, "done") == 0;
 	const char *arrow = entry->before[0] != '\0' && done ? " -> " : "";
@@ -72,8 +93,7 @@ static void tell(const struct weir_audit *audit, const struct weir_audit_entry *
 		entry->object[0] != '\0' ? " " : "", entry->object, done ? entry->before : "",
 		arrow, done ? entry->after : entry->outcome, entry->why[0] != '\0' ? ": " : "",
 		entry->why, who_text(&entry->who, who), times);
-	weir_log_clean(line);
-	weir_log_emit(audit->log, done ? WEIR_LOG_INFO : WEIR_LOG_WARN, line);
+	emit(audit, entry, done ? WEIR_LOG_INFO : WEIR_LOG_WARN, line);
 }
 
 // --- entries ------------------------------------------------------------------------------

@@ -109,20 +109,24 @@ static enum weir_drain_phase phase_of(const struct weir_tables *tables,
 static void tell(const struct weir_tables *tables, struct weir_log *log,
 	const struct weir_backend_state *state, enum weir_drain_phase phase, uint64_t open_flows) {
 	const char *what = phase == WEIR_DRAIN_DROPPED ? "dropped (maintenance)" : "kept";
+	const struct weir_log_fields fields = {.service = state->service,
+		.backend = state->name,
+		.state = weir_drain_phase_name((uint8_t)phase)};
 
 	if (phase == WEIR_DRAIN_DRAINED) {
-		weir_log_write(log, WEIR_LOG_INFO, "backend %s/%s: drained: no open flow is left",
-			state->service, state->name);
+		weir_log_event(log, WEIR_LOG_INFO, &fields,
+			"backend %s/%s: drained: no open flow is left", state->service,
+			state->name);
 		return;
 	}
 	if (weir_tables_segment(tables) == NULL) {
-		weir_log_write(log, WEIR_LOG_WARN,
+		weir_log_event(log, WEIR_LOG_WARN, &fields,
 			"backend %s/%s: the deadline of its drain is over, without a dataplane: "
 			"flows %s",
 			state->service, state->name, what);
 		return;
 	}
-	weir_log_write(log, WEIR_LOG_WARN,
+	weir_log_event(log, WEIR_LOG_WARN, &fields,
 		"backend %s/%s: the deadline of its drain is over: %" PRIu64 " open flow%s %s",
 		state->service, state->name, open_flows, open_flows == 1 ? "" : "s", what);
 }

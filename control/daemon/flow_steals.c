@@ -127,7 +127,9 @@ static void tell_hindrance(struct weir_flow_steals *steals, const struct request
 	const char *what = hindrance(outcome);
 
 	if (what != NULL && weir_steal_member_tells(victim, outcome, now_ms())) {
-		weir_log_write(steals->log, WEIR_LOG_WARN,
+		weir_log_event(steals->log, WEIR_LOG_WARN,
+			&(struct weir_log_fields){
+				.service = service->name, .backend = name, .reason = what},
 			"connections to port %u that wait at %s/%s cannot move to another backend: "
 			"%s",
 			ntohs(request->planned.port), service->name,

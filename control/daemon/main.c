@@ -26,15 +26,16 @@
 #define WHY_BYTES 320
 #define LINE_BYTES 5120 // a path of the file system, and an error
 
-static void print_errors(const char *file, int error, const struct weir_config_errors *errors) {
+static void print_errors(const struct weir_log *log, const char *file, int error,
+	const struct weir_config_errors *errors) {
 	char line[LINE_BYTES];
 
 	for (uint32_t i = 0; i < errors->count; i++) {
-		fprintf(stderr, "%s\n",
+		weir_log_tell(log, "%s",
 			weir_config_error_format(file, &errors->error[i], line, sizeof(line)));
 	}
 	if (errors->count == 0) {
-		fprintf(stderr, "%s: %s\n", file, strerror(-error));
+		weir_log_tell(log, "%s: %s", file, strerror(-error));
 	}
 }
 
@@ -226,15 +227,16 @@ int main(int argc, char **argv) {
 			stdout);
 		return EXIT_SUCCESS;
 	}
+	weir_log_open(&log, options.log_format);
 	if (weir_privileges_resolve(options.user, options.group, &run_as, why, sizeof(why)) < 0 ||
 		weir_account_group("admin-group", options.admin_group, WEIR_ADMIN_GROUP_DEFAULT,
 			&admin_group, why, sizeof(why)) < 0) {
-		fprintf(stderr, "weir-control: %s\n", why);
+		weir_log_tell(&log, "weir-control: %s", why);
 		return EXIT_USAGE;
 	}
 	r = weir_reload_create(options.config, options.data_path_checks, &reload, &errors);
 	if (r < 0) {
-		print_errors(options.config, r, &errors);
+		print_errors(&log, options.config, r, &errors);
 		weir_config_errors_fini(&errors);
 		return EXIT_USAGE;
 	}
@@ -243,5 +245,6 @@ int main(int argc, char **argv) {
 	weir_config_errors_fini(&errors);
 	r = run(&options, &run_as, admin_group, &log, reload);
 	weir_reload_free(reload);
+	weir_log_close(&log);
 	return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -45,6 +45,7 @@ static const struct weir_option rows[] = {
 			"policy rules; needs root, or CAP_NET_ADMIN and CAP_NET_RAW at the start",
 		FIELD(data_path_checks)},
 	{WEIR_OPTION_LOG_LEVEL, FIELD(log_level)},
+	{WEIR_OPTION_LOG_FORMAT, FIELD(log_format)},
 };
 
 static const struct weir_option_list list = {.row = rows, .count = sizeof(rows) / sizeof(rows[0])};

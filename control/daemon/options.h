@@ -16,6 +16,7 @@ struct weir_control_options { // strings point into argv
 	const char *admin_group; // NULL = not given
 	bool data_path_checks;
 	enum weir_log_level log_level;
+	enum weir_log_format log_format;
 	bool help;
 	bool version;
 };

@@ -244,8 +244,10 @@ static void tell(const struct weir_outliers *outliers, uint16_t id, enum weir_lo
 	struct weir_backend_state state;
 
 	if (weir_tables_backend(outliers->tables, id, &state) == 0) {
-		weir_log_write(
-			outliers->log, level, "backend %s/%s: %s", state.service, state.name, what);
+		weir_log_event(outliers->log, level,
+			&(struct weir_log_fields){
+				.service = state.service, .backend = state.name, .reason = what},
+			"backend %s/%s: %s", state.service, state.name, what);
 		weir_states_note(outliers->states, id, "outliers", what);
 	}
 }

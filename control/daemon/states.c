@@ -99,8 +99,12 @@ static void settle(struct weir_states *states, uint16_t id, struct weir_health_f
 	snprintf(entry->why, sizeof(entry->why), "%s", why);
 	remember(states, &backend, entry->state, source, why);
 	weir_tables_set_health(states->tables, id, entry->state);
-	weir_log_write(states->log,
+	weir_log_event(states->log,
 		entry->state == WEIR_HEALTH_HEALTHY ? WEIR_LOG_INFO : WEIR_LOG_WARN,
+		&(struct weir_log_fields){.service = backend.service,
+			.backend = backend.name,
+			.state = weir_health_state_name(entry->state),
+			.reason = why},
 		"backend %s/%s: %s (%s: %s)", backend.service, backend.name,
 		weir_health_state_name(entry->state), source, why);
 	states->changed(states->context);

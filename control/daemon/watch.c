@@ -78,24 +78,27 @@ static uint32_t first_owner(const struct weir_watch *watch, const struct weir_ad
 
 static void log_next_hop(struct weir_watch *watch, const struct weir_backend_state *backend,
 	const struct weir_next_hop *hop, const char *why) {
+	const struct weir_log_fields fields = {
+		.service = backend->service, .backend = backend->name, .reason = why};
 	char address[INET6_ADDRSTRLEN];
 
 	weir_address_format(&backend->address, address, sizeof(address));
 	if (!hop->resolved) {
-		weir_log_write(watch->log, WEIR_LOG_WARN,
+		weir_log_event(watch->log, WEIR_LOG_WARN, &fields,
 			"backend %s/%s: next hop for %s unresolved: %s", backend->service,
 			backend->name, address, why);
 	} else {
-		weir_log_write(watch->log, backend->resolved ? WEIR_LOG_DEBUG : WEIR_LOG_INFO,
+		weir_log_event(watch->log, backend->resolved ? WEIR_LOG_DEBUG : WEIR_LOG_INFO,
+			&fields,
 			"backend %s/%s: next hop for %s: port %u, %02x:%02x:%02x:%02x:%02x:%02x",
 			backend->service, backend->name, address, hop->port, hop->mac[0],
 			hop->mac[1], hop->mac[2], hop->mac[3], hop->mac[4], hop->mac[5]);
 		if (hop->mtu != 0) {
-			weir_log_write(watch->log, WEIR_LOG_INFO,
+			weir_log_event(watch->log, WEIR_LOG_INFO, &fields,
 				"backend %s/%s: path MTU to %s is %u", backend->service,
 				backend->name, address, hop->mtu);
 		} else if (backend->path_mtu != 0) {
-			weir_log_write(watch->log, WEIR_LOG_INFO,
+			weir_log_event(watch->log, WEIR_LOG_INFO, &fields,
 				"backend %s/%s: path MTU to %s is that of the port again",
 				backend->service, backend->name, address);
 		}

@@ -6,6 +6,8 @@
 
 #include "netdev.h"
 
+#define ABOUT(name) (&(struct weir_log_fields){.port = (name)})
+
 static void watch_link(struct weir_device_watch *watch, const struct weir_device *device,
 	const char *port, const struct weir_log *log) {
 	bool link = weir_device_link(device);
@@ -14,8 +16,8 @@ static void watch_link(struct weir_device_watch *watch, const struct weir_device
 		return;
 	}
 	watch->link = link;
-	weir_log_write(log, link ? WEIR_LOG_INFO : WEIR_LOG_WARN, "port %s: %s: link %s", port,
-		device->name, link ? "up" : "down");
+	weir_log_event(log, link ? WEIR_LOG_INFO : WEIR_LOG_WARN, ABOUT(port),
+		"port %s: %s: link %s", port, device->name, link ? "up" : "down");
 }
 
 // Frames to the new address are dropped, and those that are sent have the old one.
@@ -30,7 +32,7 @@ static void watch_mac(struct weir_device_watch *watch, const struct weir_device 
 	}
 	changed = memcmp(mac, device->mac, sizeof(mac)) != 0;
 	if (changed && !watch->mac_changed) {
-		weir_log_write(log, WEIR_LOG_ERROR,
+		weir_log_event(log, WEIR_LOG_ERROR, ABOUT(port),
 			"port %s: the MAC address of interface %s was changed: restart "
 			"weir-dataplane to use it",
 			port, device->interface);
@@ -50,13 +52,14 @@ static void watch_mtu(struct weir_device_watch *watch, const struct weir_device 
 		return;
 	}
 	if (lowered) {
-		weir_log_write(log, WEIR_LOG_ERROR,
+		weir_log_event(log, WEIR_LOG_ERROR, ABOUT(port),
 			"port %s: the MTU of interface %s was lowered to %d, longer packets are "
 			"lost: ip link set %s mtu %u",
 			port, device->interface, mtu, device->interface, device->mtu);
 	} else {
-		weir_log_write(log, WEIR_LOG_INFO, "port %s: the MTU of interface %s is %d again",
-			port, device->interface, mtu);
+		weir_log_event(log, WEIR_LOG_INFO, ABOUT(port),
+			"port %s: the MTU of interface %s is %d again", port, device->interface,
+			mtu);
 	}
 	watch->mtu_lowered = lowered;
 }
@@ -68,14 +71,14 @@ static int watch_interface(struct weir_device_watch *watch, const struct weir_de
 
 	if (state != WEIR_INTERFACE_PRESENT && !watch->removed) {
 		watch->removed = true;
-		weir_log_write(log, WEIR_LOG_ERROR,
+		weir_log_event(log, WEIR_LOG_ERROR, ABOUT(port),
 			"port %s: interface %s was removed: waiting for another of this name", port,
 			device->interface);
 	}
 	if (state != WEIR_INTERFACE_REPLACED) {
 		return 0;
 	}
-	weir_log_write(log, WEIR_LOG_ERROR,
+	weir_log_event(log, WEIR_LOG_ERROR, ABOUT(port),
 		"port %s: interface %s was replaced by another: restart weir-dataplane to use it",
 		port, device->interface);
 	return -ENODEV;

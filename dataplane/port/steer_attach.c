@@ -27,14 +27,14 @@
 // --- messages -----------------------------------------------------------------------------
 
 // The libraries pass no context to these.
-static const struct weir_log messages = {.fd = STDERR_FILENO, .level = WEIR_LOG_WARN};
+static const struct weir_log *messages;
 
 __attribute__((format(printf, 1, 0))) static int write_message(const char *format, va_list args) {
 	char text[512];
 
 	vsnprintf(text, sizeof(text), format, args);
 	text[strcspn(text, "\n")] = '\0';
-	weir_log_write(&messages, WEIR_LOG_WARN, "%s", text);
+	weir_log_write(messages, WEIR_LOG_WARN, "%s", text);
 	return 0;
 }
 
@@ -48,7 +48,8 @@ __attribute__((format(printf, 2, 0))) static int print_libxdp(
 	return level == LIBXDP_WARN ? write_message(format, args) : 0;
 }
 
-void weir_steer_take_messages(void) {
+void weir_steer_take_messages(const struct weir_log *log) {
+	messages = log;
 	libbpf_set_print(print_libbpf);
 	libxdp_set_print(print_libxdp);
 }

@@ -10,8 +10,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "log.h"
+
 // Let warnings of libbpf and libxdp, which the driver uses too, look like the rest of the log.
-void weir_steer_take_messages(void);
+// log must outlive the libraries.
+void weir_steer_take_messages(const struct weir_log *log);
 
 // A claim to an interface: held by one dataplane at a time in a network namespace, released by the
 // kernel when its holder dies, however that happens. It is an abstract unix socket, whose holder

@@ -29,6 +29,7 @@ import scenarios_data_path
 import scenarios_hostile
 import scenarios_lame_duck
 import scenarios_limits
+import scenarios_logs
 import scenarios_mtu
 import scenarios_policies
 import scenarios_ports
@@ -43,7 +44,7 @@ from scenario import collect
 
 MODULES = (scenarios_traffic, scenarios_balancing, scenarios_backends, scenarios_policies,
            scenarios_checks, scenarios_data_path, scenarios_control, scenarios_hostile,
-           scenarios_limits, scenarios_mtu, scenarios_ports, scenarios_subsets, scenarios_worker,
+           scenarios_limits, scenarios_logs, scenarios_mtu, scenarios_ports, scenarios_subsets, scenarios_worker,
            scenarios_access, scenarios_agents, scenarios_restart, scenarios_reported,
            scenarios_lame_duck, scenarios_slow_start, scenarios_steals,
            scenarios_buckets)

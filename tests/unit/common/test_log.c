@@ -104,7 +104,7 @@ static void log_overlong_line_is_cut_and_ends(void **state) {
 	weir_log_write(&lab->log, WEIR_LOG_INFO, "%s", text);
 	assert_in_range(strlen(written(lab)), 2000, 2200);
 	weir_log_write(&lab->log, WEIR_LOG_INFO, "next");
-	weir_log_emit(&lab->log, WEIR_LOG_INFO, text);
+	weir_log_emit(&lab->log, WEIR_LOG_INFO, NULL, text);
 	assert_int_equal(lines(lab), 3);
 	free(text);
 }
@@ -128,7 +128,7 @@ static void log_filter_decides_on_lines_of_the_level(void **state) {
 	assert_string_equal(lab->filtered, "flap?");
 	weir_log_write(&lab->log, WEIR_LOG_WARN, "up");
 	assert_int_equal(lines(lab), 1);
-	weir_log_emit(&lab->log, WEIR_LOG_WARN, "2 flaps");
+	weir_log_emit(&lab->log, WEIR_LOG_WARN, NULL, "2 flaps");
 	assert_int_equal(lines(lab), 2);
 }
 

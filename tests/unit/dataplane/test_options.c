@@ -91,7 +91,7 @@ static void help_and_version_need_no_config(void **state) {
 		weir_dataplane_help(help, sizeof(help)), "Example: weir-dataplane --config"));
 	for (const char *const *name = (const char *const[]){"--config FILE", "--run-dir DIR",
 		     "--group GROUP", "--eal 'ARG...'", "--steer-object PATH", "--log-level LEVEL",
-		     "(default: info)", "--version", "--help", NULL};
+		     "--log-format FORMAT", "(default: info)", "--version", "--help", NULL};
 		*name != NULL; name++) {
 		assert_non_null(strstr(help, *name));
 	}

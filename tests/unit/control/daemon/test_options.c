@@ -28,6 +28,8 @@ static const struct refusal refusals[] = {
 	{{"--config", "f", "extra", NULL}, "unexpected argument \"extra\""},
 	{{"--config", "f", "--log-level", "loud", NULL},
 		"--log-level: \"loud\" is not known; use error, warn, info or debug"},
+	{{"--config", "f", "--log-format", "xml", NULL},
+		"--log-format: \"xml\" is not known; use auto, text or json"},
 	{{"--config", "f", "--run-dir", "", NULL}, "--run-dir: is empty; use --run-dir DIR"},
 	{{"--config", "f", "--run-dir",
 		 "/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
@@ -110,8 +112,8 @@ static void options_usage_names_every_option(void **state) {
 
 	(void)state;
 	for (const char *const *name = (const char *const[]){"--config", "--run-dir", "--user",
-		     "--group", "--data-path-checks", "--log-level", "--version", "--help",
-		     "Example:", NULL};
+		     "--group", "--data-path-checks", "--log-level", "--log-format", "--version",
+		     "--help", "Example:", NULL};
 		*name != NULL; name++) {
 		assert_non_null(strstr(usage, *name));
 	}

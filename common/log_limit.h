@@ -4,7 +4,7 @@
 // WEIR_LOG_WINDOW_MS is not written again until the window is over; then one line gives the number
 // of those held back.
 //
-// Threads: one, that of the event loop; so for the log, too.
+// Threads: any that may log; a lock is held while a line is counted and its summary written.
 #pragma once
 
 #include <stdint.h>

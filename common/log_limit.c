@@ -2,12 +2,11 @@
 #include "log_limit.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-#include "hash.h"
 
 #define REPEATS 64 // lines remembered, a power of two
 #define REPEAT_TEXT_BYTES 160
@@ -23,6 +22,7 @@ struct repeat { // one line seen lately
 struct weir_log_limit {
 	struct weir_log *log;
 	uint64_t (*clock_ms)(void);
+	pthread_mutex_t lock; // of what follows
 	struct repeat repeat[REPEATS];
 };
 
@@ -40,14 +40,23 @@ static void report(struct weir_log_limit *limit, struct repeat *repeat) {
 		snprintf(text, sizeof(text), "%s (%u similar messages suppressed in the last %u s)",
 			repeat->text, repeat->seen - WEIR_LOG_BURST,
 			(unsigned int)((limit->clock_ms() - repeat->since_ms + 500) / 1000));
-		weir_log_emit(limit->log, repeat->level, text);
+		weir_log_emit(limit->log, repeat->level, NULL, text);
 	}
 	repeat->hash = 0;
 }
 
-static bool admit(void *context, enum weir_log_level level, const char *text) {
-	struct weir_log_limit *limit = context;
-	uint64_t hash = weir_hash_bytes(text, strlen(text), level) | 1;
+// FNV-1a.
+static uint64_t hash_text(const char *text, enum weir_log_level level) {
+	uint64_t hash = 0xcbf29ce484222325u ^ level;
+
+	for (; *text != '\0'; text++) {
+		hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
+	}
+	return (hash ^ hash >> 32) | 1;
+}
+
+static bool count(struct weir_log_limit *limit, enum weir_log_level level, const char *text) {
+	uint64_t hash = hash_text(text, level);
 	struct repeat *repeat = &limit->repeat[(hash >> 1) % REPEATS];
 	uint64_t now = limit->clock_ms();
 
@@ -63,6 +72,16 @@ static bool admit(void *context, enum weir_log_level level, const char *text) {
 	return repeat->seen <= WEIR_LOG_BURST;
 }
 
+static bool admit(void *context, enum weir_log_level level, const char *text) {
+	struct weir_log_limit *limit = context;
+	bool admitted;
+
+	pthread_mutex_lock(&limit->lock);
+	admitted = count(limit, level, text);
+	pthread_mutex_unlock(&limit->lock);
+	return admitted;
+}
+
 int weir_log_limit_create(
 	struct weir_log *log, uint64_t (*clock_ms)(void), struct weir_log_limit **ret) {
 	struct weir_log_limit *limit = calloc(1, sizeof(*limit));
@@ -70,6 +89,7 @@ int weir_log_limit_create(
 	if (limit == NULL) {
 		return -ENOMEM;
 	}
+	pthread_mutex_init(&limit->lock, NULL);
 	limit->log = log;
 	limit->clock_ms = clock_ms != NULL ? clock_ms : monotonic_ms;
 	log->filter = admit;
@@ -81,12 +101,14 @@ int weir_log_limit_create(
 void weir_log_limit_tick(struct weir_log_limit *limit) {
 	uint64_t now = limit->clock_ms();
 
+	pthread_mutex_lock(&limit->lock);
 	for (unsigned int i = 0; i < REPEATS; i++) {
 		if (limit->repeat[i].hash != 0 &&
 			now - limit->repeat[i].since_ms >= WEIR_LOG_WINDOW_MS) {
 			report(limit, &limit->repeat[i]);
 		}
 	}
+	pthread_mutex_unlock(&limit->lock);
 }
 
 void weir_log_limit_free(struct weir_log_limit *limit) {
@@ -98,5 +120,6 @@ void weir_log_limit_free(struct weir_log_limit *limit) {
 	}
 	limit->log->filter = NULL;
 	limit->log->filter_context = NULL;
+	pthread_mutex_destroy(&limit->lock);
 	free(limit);
 }

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Logs of all daemons for machines: --log-format json."""
+import json
+import re
+
+import clients
+from agents import Agents
+from lab import VIP4, web
+from netns import wait_for
+from scenario import scenario
+
+JSON = ("--log-format", "json")
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+
+
+def records(lab, program):
+    """The log of a program; each line must be an object."""
+    result = []
+    for line in lab.programs[program].output().splitlines():
+        record = json.loads(line)
+        assert TIME.fullmatch(record["time"]), line
+        assert record["level"] in ("error", "warn", "info", "debug"), line
+        assert record["message"] and all(isinstance(v, str) for v in record.values()), line
+        result.append(record)
+    return result
+
+
+def having(lab, program, **fields):
+    return [r for r in records(lab, program) if fields.items() <= r.items()]
+
+
+@scenario(services=[web(agent={})], start=False)
+def every_daemon_logs_json(lab):
+    """Each line of dataplane, control and agent is an object; fields say what it is about"""
+    agents = Agents(lab, "--port", "80", *JSON)
+    lab.extra = {**lab.extra, **Agents.configuration(lab)}
+    lab.write_config()
+    lab.dataplane_options = (*lab.dataplane_options, *JSON)
+    lab.control_options = (*lab.control_options, *JSON)
+    agents.start(1)
+    lab.start()
+    assert clients.curl_batch(lab.client, VIP4, 20).ok == 20
+    lab.programs["nginx-2"].kill()
+    [refusing] = wait_for("the failed backend in the log", lambda: having(
+        lab, "control", service="web", backend="web-2", state="refusing"), 20)
+    assert "refused" in refusing["reason"] and refusing["level"] == "warn", refusing
+    lab.weirctl("backend", "drain", "web/web-3")
+    [drain] = having(lab, "control", command="backend.drain")
+    assert (drain["object"], drain["before"], drain["after"], drain["outcome"], drain["peer_uid"]) \
+        == ("web/web-3", "ready", "drain", "done", "0"), drain
+    lab.lb.run("ip", "link", "set", "lb0", "down")
+    wait_for("link down in the log", lambda: having(lab, "dataplane", port="wan", level="warn"), 20)
+    lab.programs[agents.name(1)].stop()
+    lab.programs["control"].stop()
+    lab.programs["dataplane"].stop()
+    for program in (agents.name(1), "control", "dataplane"):
+        assert records(lab, program), program
