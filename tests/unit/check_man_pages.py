@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Man pages: man and mandoc have nothing to say about them, and nothing is lost on the way.
+
+usage: check_man_pages.py SOURCE_ROOT PAGE... -- PROGRAM...
+
+Each program has a page, and the page, as man shows it, has every word of its --help, and of the help
+of its commands where they have one. weir.json.5 has every key of the schema, and every word of
+docs/configuration.md.
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+
+ALLOWED = ("STYLE:",)  # of mandoc: lines of the source that are longer than 80 characters
+
+
+def run(*command, **environment):
+    done = subprocess.run(command, text=True, capture_output=True, timeout=60, check=False,
+                          env={**os.environ, "LC_ALL": "C.UTF-8", **environment})
+    return done.stdout, done.stderr
+
+
+def rendered(page, problems):
+    """The words that man shows. Without breaks in words."""
+    text, errors = run("man", "--warnings", "--local-file", "-Tutf8", page, MANWIDTH="400",
+                       MANROFFOPT="-c", MAN_KEEP_FORMATTING="")
+    if errors:
+        problems.append(f"{page}: man: {errors.strip()}")
+    lint, errors = run("mandoc", "-Tlint", page)
+    problems += [line for line in (lint + errors).splitlines()
+                 if not any(word in line for word in ALLOWED)]
+    return words(re.sub(r".\x08", "", text))
+
+
+def words(text):
+    """Words of a text, without their case and what stands around them."""
+    return {word for word in re.split(r"[\s\u2022(),;:.\"'\u2019\u2018|\[\]`*#]+", text.lower()) if word}
+
+
+def helps(program):
+    """The help, and those of its commands that have one of their own."""
+    text = run(program, "--help")[0]
+    yield text
+    listed = re.search(r"^Commands:\n(.*?)\n\n", text, re.M | re.S)
+    if not listed or 'COMMAND --help"' not in text and 'VERB --help"' not in text:
+        return
+    for row in listed[1].splitlines():
+        name = re.match(r"  ((?:[a-z-]+ )*[a-z-]+)(?= |$)", row)[1].split("  ")[0]
+        # weirctl's about has sentences, its list of commands too
+        yield run(program, *name.split(), "--help")[0]
+
+
+def keys_of(schema):
+    if isinstance(schema, dict):
+        yield from schema.get("properties", {})
+        for each in schema.values():
+            yield from keys_of(each)
+    elif isinstance(schema, list):
+        for each in schema:
+            yield from keys_of(each)
+
+
+def check_program(page, program, problems):
+    shown = rendered(page, problems)
+    for text in helps(program):
+        # headings and marks that the page has in another form
+        text = re.sub(r"^(Usage|Options|Commands|Examples?|Exit status):", "", text, flags=re.M)
+        lacks = words(text) - shown
+        if lacks:
+            problems.append(f"{page}: lacks {sorted(lacks)}")
+
+
+def check_configuration(page, root, problems):
+    shown = rendered(page, problems)
+    with open(root + "/config/weir.schema.json", encoding="utf-8") as file:
+        keys = set(keys_of(json.load(file))) - {"$schema", "comment"}
+    with open(root + "/docs/configuration.md", encoding="utf-8") as file:
+        text = file.read()
+    text = re.sub(r"\]\([^)]*\)|^```.*$|^\|.*\n\| ---.*$|^# .*$", " ", text, flags=re.M)
+    lacks = words(" ".join(sorted(keys))) | words(text)
+    lacks = {word for word in lacks - shown if not re.fullmatch(r"[-\\]+", word)}
+    if len(keys) < 100 or lacks:
+        problems.append(f"{page}: {len(keys)} keys; lacks {sorted(lacks)}")
+
+
+def main():
+    root, arguments = sys.argv[1], sys.argv[2:]
+    pages, programs = arguments[:arguments.index("--")], arguments[arguments.index("--") + 1:]
+    page_of = {os.path.basename(page).rpartition(".")[0]: page for page in pages}
+    problems = []
+    for program in programs:
+        name = os.path.basename(program)
+        if name in page_of:
+            check_program(page_of[name], program, problems)
+        else:
+            problems.append(f"{name} has no page")
+    check_configuration(page_of["weir.json"], root, problems)
+    print("\n".join(problems) or f"{len(pages)} pages")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
