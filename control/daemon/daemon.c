@@ -2,6 +2,7 @@
 #include "daemon.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -145,6 +146,29 @@ static void on_lost(void *context) {
 
 	detach(daemon);
 	weir_daemon_say_status(daemon);
+}
+
+static bool program_is_replaced(void) {
+	static const char gone[] = " (deleted)";
+	char path[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path));
+
+	return n >= (ssize_t)sizeof(gone) - 1 &&
+	       memcmp(path + n - (sizeof(gone) - 1), gone, sizeof(gone) - 1) == 0;
+}
+
+// After an upgrade a new dataplane may be one that this process cannot serve, but the weir-control
+// that was installed with it can.
+static void on_refused(void *context, int error) {
+	struct weir_daemon *daemon = context;
+
+	if (error == -EPROTO && program_is_replaced()) {
+		weir_log_write(daemon->log, WEIR_LOG_WARN,
+			"weir-control has been replaced on disk: ending, so that the new one is "
+			"started");
+		sd_notify(0, "STOPPING=1");
+		uv_stop(&daemon->loop);
+	}
 }
 
 // --- timers -------------------------------------------------------------------------------
@@ -315,7 +339,7 @@ static int create_log(struct weir_daemon *daemon) {
 int weir_daemon_init(struct weir_daemon *daemon, const char *run_dir, const char *user,
 	struct weir_log *log, struct weir_reload *reload) {
 	struct weir_dataplane_events events = {
-		.attached = on_attached, .lost = on_lost, .context = daemon};
+		.attached = on_attached, .lost = on_lost, .refused = on_refused, .context = daemon};
 	const char *failed = "loop";
 	int r;
 

@@ -249,6 +249,9 @@ static void attempt_done(uv_work_t *work, int status) {
 	} else {
 		note_failure(link, r, why);
 		retry_in(link, retry_after(link, r));
+		if (!is_absence(r)) {
+			link->events.refused(link->events.context, r);
+		}
 	}
 free_attempt:
 	free(attempt->run_dir);

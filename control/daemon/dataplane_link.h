@@ -25,6 +25,9 @@ struct weir_dataplane_events {
 		const struct weir_handover *handover, char *why, size_t why_bytes);
 	// The dataplane has exited: after this returns the segment is unmapped.
 	void (*lost)(void *context);
+	// A dataplane runs and cannot be attached to: negative errno, -EPROTO when its segment has
+	// a layout that this program does not serve. May be called again and again.
+	void (*refused)(void *context, int error);
 	void *context;
 };
 

@@ -15,6 +15,7 @@
 #include "daemon.h"
 #include "daemon_options.h"
 #include "data_path_tunnel.h"
+#include "handover.h"
 #include "help_text.h"
 #include "options.h"
 #include "path_mtu.h"
@@ -204,6 +205,24 @@ close_sockets:
 	return r;
 }
 
+// Whether the dataplane that runs would be served, also while another weir-control serves it.
+static int check_dataplane(const char *run_dir) {
+	struct weir_handover handover; // its descriptors go with this process
+	char why[WHY_BYTES] = "";
+	int connection;
+	int r = weir_handover_connect(run_dir, &handover, &connection, why, sizeof(why));
+
+	if (r == -ENOENT || r == -ECONNREFUSED || r == -ECONNRESET) {
+		printf("no weir-dataplane runs\n");
+	} else if (r == 0 || r == -EBUSY) {
+		printf("weir-control " WEIR_VERSION " serves the weir-dataplane that runs\n");
+	} else {
+		fprintf(stderr, "weir-control: %s\n", why[0] != '\0' ? why : strerror(-r));
+		return EXIT_FAILURE;
+	}
+	return EXIT_SUCCESS;
+}
+
 int main(int argc, char **argv) {
 	struct weir_config_errors errors;
 	struct weir_control_options options;
@@ -226,6 +245,9 @@ int main(int argc, char **argv) {
 				   : "weir-control " WEIR_VERSION "\n",
 			stdout);
 		return EXIT_SUCCESS;
+	}
+	if (options.check_dataplane) {
+		return check_dataplane(options.run_dir);
 	}
 	weir_log_open(&log, options.log_format);
 	if (weir_privileges_resolve(options.user, options.group, &run_as, why, sizeof(why)) < 0 ||

@@ -44,6 +44,11 @@ static const struct weir_option rows[] = {
 		.help = "make health checks via the data path possible: a device weir-check and "
 			"policy rules; needs root, or CAP_NET_ADMIN and CAP_NET_RAW at the start",
 		FIELD(data_path_checks)},
+	{.name = "check-dataplane",
+		.kind = WEIR_OPTION_FLAG,
+		.help = "only tell whether this version serves the weir-dataplane that runs: "
+			"exit status 0 if it does or none runs, else 1; changes nothing",
+		FIELD(check_dataplane)},
 	{WEIR_OPTION_LOG_LEVEL, FIELD(log_level)},
 	{WEIR_OPTION_LOG_FORMAT, FIELD(log_format)},
 };

@@ -30,7 +30,8 @@ struct lab {
 	struct weir_handover offer;
 	struct weir_segment *created; // the dataplane's
 	struct weir_segment *segment; // as attached; NULL = not attached
-	unsigned int attached, lost;
+	unsigned int attached, lost, refused;
+	int error; // of the last refusal
 	uint32_t vip_maps;
 	int vip_map_fd[WEIR_PORTS_MAX];
 	int refuse; // what attached is to return
@@ -66,6 +67,13 @@ static void on_lost(void *context) {
 	assert_int_equal(lab->segment->header->magic, WEIR_SEGMENT_MAGIC); // still mapped
 	lab->segment = NULL;
 	lab->lost++;
+}
+
+static void on_refused(void *context, int error) {
+	struct lab *lab = context;
+
+	lab->refused++;
+	lab->error = error;
 }
 
 // Both sides take their turns until a condition holds.
@@ -115,7 +123,7 @@ static void stop_dataplane(struct lab *lab) {
 static int setup(void **state) {
 	struct lab *lab = calloc(1, sizeof(*lab));
 	struct weir_dataplane_events events = {
-		.attached = on_attached, .lost = on_lost, .context = lab};
+		.attached = on_attached, .lost = on_lost, .refused = on_refused, .context = lab};
 
 	strcpy(lab->dir, "/tmp/weir-test-XXXXXX");
 	assert_non_null(mkdtemp(lab->dir));
@@ -200,6 +208,8 @@ static void link_refused_segment_is_said_once_and_tried_again(void **state) {
 	lab->created->header->abi++;
 	UNTIL(lines_with(lab, "cannot attach") == 1);
 	assert_int_equal(lab->attached, 0);
+	UNTIL(lab->refused >= 2);
+	assert_int_equal(lab->error, -EPROTO);
 	lab->created->header->abi--;
 	UNTIL(lab->attached == 1);
 	assert_int_equal(lines_with(lab, "cannot attach"), 1);

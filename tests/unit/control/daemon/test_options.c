@@ -76,12 +76,13 @@ static void options_have_defaults(void **state) {
 	assert_null(options.group);
 	assert_int_equal(options.log_level, WEIR_LOG_INFO);
 	assert_false(options.data_path_checks);
+	assert_false(options.check_dataplane);
 	assert_false(options.help || options.version);
 }
 
 static void options_are_all_taken(void **state) {
 	const char *words[] = {"--config=f", "--run-dir=/r", "--user", "u", "--group", "g",
-		"--data-path-checks", "--log-level", "debug", NULL};
+		"--data-path-checks", "--check-dataplane", "--log-level", "debug", NULL};
 	struct weir_control_options options;
 	char why[256];
 
@@ -92,6 +93,7 @@ static void options_are_all_taken(void **state) {
 	assert_string_equal(options.group, "g");
 	assert_int_equal(options.log_level, WEIR_LOG_DEBUG);
 	assert_true(options.data_path_checks);
+	assert_true(options.check_dataplane);
 }
 
 static void options_help_and_version_need_no_config(void **state) {
@@ -112,8 +114,8 @@ static void options_usage_names_every_option(void **state) {
 
 	(void)state;
 	for (const char *const *name = (const char *const[]){"--config", "--run-dir", "--user",
-		     "--group", "--data-path-checks", "--log-level", "--log-format", "--version",
-		     "--help", "Example:", NULL};
+		     "--group", "--data-path-checks", "--check-dataplane", "--log-level",
+		     "--log-format", "--version", "--help", "Example:", NULL};
 		*name != NULL; name++) {
 		assert_non_null(strstr(usage, *name));
 	}
