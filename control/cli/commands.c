@@ -11,6 +11,7 @@
 #include "compare.h"
 #include "config.h"
 #include "drain.h"
+#include "import_run.h"
 #include "nearest.h"
 #include "show.h"
 #include "stats.h"
@@ -396,6 +397,19 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "The last 256 changes, and the last 64 refusals; none from before weir-control was started.\n"
 	 "Each is a line of its log, too.\n",
 	 "weirctl audit show", "audit.show", 0, 0, 0, build_nothing, weir_show_audit, NULL, false},
+	{"import", "ipvs", "[--report NOTES] [FILE]", "make a configuration of ipvsadm's rules; needs no daemon",
+	 "FILE is the output of \"ipvsadm -S -n\"; without it, or as \"-\", standard input.\n"
+	 "The configuration goes to standard output; what has no counterpart, and why, to standard\n"
+	 "error, or to the file NOTES. With --json that is JSON.\n",
+	 "weirctl import ipvs --report notes rules", NULL, 0, 1, WEIR_CLI_REPORT, NULL, NULL,
+	 weir_import_ipvs_run, false},
+	{"import", "keepalived", "[--id NAME] [--report NOTES] FILE",
+	 "make a configuration of the virtual servers of a keepalived.conf; needs no daemon",
+	 "Files that it includes are read, too. FILE \"-\" is standard input.\n"
+	 "The configuration goes to standard output; what has no counterpart, and why, to standard\n"
+	 "error, or to the file NOTES. With --json that is JSON.\n",
+	 "weirctl import keepalived /etc/keepalived/keepalived.conf", NULL, 1, 1,
+	 WEIR_CLI_REPORT | WEIR_CLI_ID, NULL, NULL, weir_import_keepalived_run, false},
 	{"health", "show", "[SERVICE]", "show health checks and their latest results", NULL,
 	 "weirctl health show web", "health.show", 0, 1, 0, build_service, weir_show_health, NULL, false},
 	{"health", "history", "[[SERVICE/]NAME]", "show what the health of backends was, and why it changed",

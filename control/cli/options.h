@@ -16,6 +16,8 @@ enum weir_cli_option {
 	WEIR_CLI_STRICT = 1 << 3, // --strict
 	WEIR_CLI_DRAIN = 1 << 4, // --interval, --wait
 	WEIR_CLI_COMPARE = 1 << 5, // --for, --durations
+	WEIR_CLI_REPORT = 1 << 6, // --report
+	WEIR_CLI_ID = 1 << 7, // --id
 };
 
 enum weir_cli_durations { WEIR_CLI_SCALED, WEIR_CLI_MEASURED };
@@ -39,6 +41,8 @@ struct weir_cli_options { // strings point into argv or the environment
 	int durations; // enum weir_cli_durations
 	int count; // of --watch: how many times, 0 = until interrupted
 	const char *service;
+	const char *report; // file, of an import; NULL = standard error
+	const char *id; // of lines of keepalived's; NULL = none
 	struct weir_cli_preview preview;
 	struct weir_command_line line; // operands: the words
 };

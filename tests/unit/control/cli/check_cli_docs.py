@@ -4,7 +4,7 @@
 
 usage: check_cli_docs.py WEIRCTL SOURCE_ROOT BROKEN [--write]
 
-Every block of docs/cli.md and docs/configuration.md that begins with "$ weirctl ..." is run against
+Every block of docs/cli.md, docs/configuration.md and docs/migrating.md that begins with "$ weirctl ..." is run against
 a control socket that replays answers/*.json, in a folder with config/ and the files of BROKEN (a
 folder); the output must be that of the document, to the letter. The headings of cli.md must be the commands of --help. The completion, run by bash, must offer every object and
 verb. --write puts the output that weirctl gives now into the documents.
@@ -24,6 +24,13 @@ import threading
 # Of a service only when it was asked for by name.
 SERVICE_DETAILS = ("configured_policy", "settings", "workload", "flow_control", "subset", "shares")
 SUBSET_DETAILS = ("clients_of_a_backend", "clients_of_backends")
+
+
+# Of other load balancers, for the documents.
+SOURCES = {"one-service.rules": "-A -t 198.51.100.10:80 -s wrr\n"
+                                "-a -t 198.51.100.10:80 -r 10.0.0.11:80 -i -w 100\n",
+           "unfinished.conf": "virtual_server 198.51.100.10 80 {\n    delay_loop 5 s\n"
+                              "    lb_kind BRIDGE\n    real_server web-1 80 {\n    }\n"}
 
 
 class ControlServer:
@@ -72,6 +79,9 @@ class ControlServer:
         os.symlink(self.root + "/config", self.folder.name + "/config")
         for path in glob.glob(self.broken + "/*.json"):
             os.symlink(path, f"{self.folder.name}/{os.path.basename(path)}")
+        for name, text in SOURCES.items():
+            with open(f"{self.folder.name}/{name}", "w", encoding="utf-8") as file:
+                file.write(text)
         os.mkdir(self.folder.name + "/control")
         self.server = socketserver.ThreadingUnixStreamServer(
             self.folder.name + "/control/control.sock", Handler)
@@ -184,7 +194,7 @@ def check_rights(weirctl, commands, root, problems):
 
 def write_documents(weirctl, root, broken):
     with ControlServer(root, broken) as server:
-        for name in ("cli.md", "configuration.md"):
+        for name in ("cli.md", "configuration.md", "migrating.md"):
             with open(f"{root}/docs/{name}", encoding="utf-8") as file:
                 document = file.read()
             with open(f"{root}/docs/{name}", "w", encoding="utf-8") as file:
@@ -204,8 +214,9 @@ def main():
         problems.append(f"headings of cli.md and commands of --help differ:\n"
                         f"  {headings}\n  {commands}")
     shown = [match[1] for match in BLOCK.finditer(document)]
-    with open(root + "/docs/configuration.md", encoding="utf-8") as file:
-        document += file.read()
+    for name in ("configuration.md", "migrating.md"):
+        with open(f"{root}/docs/{name}", encoding="utf-8") as file:
+            document += file.read()
     for command in commands:
         words = " ".join(word for word in command.split()[:2] if word.islower())
         if not any(line.startswith("$ weirctl " + words) for line in shown):

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Import: what the readers of other load balancers' configurations (ipvs.h, keepalived.h) fill in,
+// and what becomes of it: a configuration of Weir, notes of what has no counterpart there, and
+// errors of the source. Only with an error is there no configuration.
+//
+// Threads: any. Pure: no files, no output. Memory: when there is none, `failed` says so.
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "config.h"
+
+#define WEIR_IMPORT_BINDS_MAX 256 // of a service
+#define WEIR_IMPORT_SERVICES_MAX 4096
+#define WEIR_IMPORT_ERRORS_MAX 100 // more are counted only
+#define WEIR_IMPORT_TEXT_BYTES 64 // of an address with its port, and more
+
+struct weir_import_place {
+	const char *file;
+	int line; // 0 = the file as a whole
+};
+
+// X(NAME, "in the report")
+#define WEIR_IMPORT_KINDS(X) \
+	X(LEFT_OUT, "left out") /* has no counterpart */ \
+	X(DIFFERS, "differs") /* has one that does not do quite the same */ \
+	X(ADJUST, "adjust") /* needs a decision of the operator's */
+
+enum weir_import_kind {
+#define X(name, text) WEIR_IMPORT_##name,
+	WEIR_IMPORT_KINDS(X)
+#undef X
+};
+
+struct weir_import { // zeroed by weir_import_init
+	json_t *instance, *timeouts; // members of the result, perhaps empty
+	json_t *services;
+	json_t *lines; // of the services: [{file, line}]
+	json_t *notes; // [{kind, file, line, what, why}]
+	json_t *errors; // [{file, line, reason}]
+	json_t *names, *binds; // that are used: {name: true}, {bind: "FILE:LINE"}
+	uint32_t backends, more_errors;
+	bool failed; // out of memory
+};
+
+int weir_import_init(struct weir_import *import); // 0 or -ENOMEM; fini is due in any case
+void weir_import_fini(struct weir_import *import);
+
+void weir_import_note(struct weir_import *import, const struct weir_import_place *place,
+	enum weir_import_kind kind, const char *what, const char *format, ...)
+	__attribute__((format(printf, 5, 6)));
+// reason: what is wrong and what to do, one line.
+void weir_import_error(struct weir_import *import, const struct weir_import_place *place,
+	const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+// --- one service, from its first line on ---
+
+struct weir_import_service {
+	struct weir_import_place place;
+	char name[WEIR_IMPORT_TEXT_BYTES]; // wanted; what is no name of Weir's is replaced
+	uint8_t protocol; // IPPROTO_TCP or IPPROTO_UDP
+	json_t *binds, *backends; // as in the configuration
+	json_t *by_address; // the backends again
+	uint16_t port; // of the first bind; 0 = every port
+	char scheduler[WEIR_IMPORT_TEXT_BYTES];
+	bool hashes_ports; // sh-port, mh-port
+	bool left_out; // and noted
+	bool direct_noted, nat_noted; // weir_import_forwarding
+	bool weights_differ;
+	json_int_t weight; // of the first backend
+	uint32_t upper, uppers; // greatest limit of connections; how many have one
+	bool uppers_differ;
+	json_t *health_check; // NULL = none
+};
+
+int weir_import_service_begin(struct weir_import *import, struct weir_import_service *service,
+	const struct weir_import_place *place, const char *name); // 0 or -ENOMEM
+// port_first 0 = every port. service->protocol is set.
+void weir_import_bind(struct weir_import *import, struct weir_import_service *service,
+	const struct weir_import_place *place, const struct weir_address *address,
+	uint16_t port_first, uint16_t port_last);
+
+struct weir_import_backend {
+	struct weir_address address;
+	uint16_t port; // 0 = that of the service
+	json_int_t weight;
+	uint32_t upper; // limit of connections; 0 = none
+};
+void weir_import_backend(struct weir_import *import, struct weir_import_service *service,
+	const struct weir_import_place *place, const struct weir_import_backend *backend);
+
+// How packets are forwarded: 'g' direct routing, 'i' IP in IP, 'm' NAT. Noted once a service.
+void weir_import_forwarding(struct weir_import *import, struct weir_import_service *service,
+	const struct weir_import_place *place, char method);
+// Clients were kept at one server for so many seconds.
+void weir_import_persistence(
+	struct weir_import *import, const struct weir_import_place *place, const char *what);
+// Each datagram of UDP was scheduled on its own.
+void weir_import_one_packet(
+	struct weir_import *import, const struct weir_import_place *place, const char *what);
+// Add it to the result, unless there is nothing to add. Its memory goes.
+void weir_import_service_end(struct weir_import *import, struct weir_import_service *service);
+void weir_import_service_drop(struct weir_import_service *service); // its memory goes
+
+// --- the end ---
+
+// Refuse what the configuration's own rules refuse, with the lines of the source. Returns the text
+// of the configuration, to be freed, or NULL when there are errors or no memory.
+char *weir_import_finish(struct weir_import *import, const struct weir_import_place *source);
+
+// --- text ---
+
+bool weir_import_number(const char *text, uint64_t most, uint64_t *ret); // digits only
+// "192.0.2.1:80", "[2001:db8::1]:80", or the same without a port (0). Returns 0 or -EINVAL.
+int weir_import_endpoint(const char *text, struct weir_address *ret, uint16_t *ret_port);

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// One service: its names, binds, backends, and what its scheduler becomes.
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "import.h"
+
+#define NAME_BYTES 56 // so that a number fits behind it
+
+struct scheduler {
+	const char *name;
+	const char *policy;
+	const char *why; // it differs; NULL = it does not
+	bool by_weight; // of the connections: with different weights another policy
+};
+
+#define AFFINITY \
+	"chooses by addresses and ports, so the connections of one client go to several servers"
+
+static const struct scheduler schedulers[] = {
+	{"rr", "round-robin", NULL, false},
+	{"wrr", "weighted-round-robin", NULL, false},
+	{"lc", "least-loaded", NULL, false},
+	{"wlc", "least-loaded", NULL, true},
+	{"sed", "least-loaded", "counts connections, without the one to come", true},
+	{"nq", "least-loaded", "counts connections, without a queue of its own", true},
+	{"sh", "maglev", AFFINITY, false},
+	{"mh", "maglev", AFFINITY, false},
+	{"dh", "maglev", "chooses by addresses and ports, not by the destination alone", false},
+	{"lblc", "maglev", "chooses by addresses and ports, not by the destination alone", false},
+	{"lblcr", "maglev", "chooses by addresses and ports, not by the destination alone", false},
+	{"fo", "maglev",
+		"uses all servers at once: there is no failover by weight. Leave out the standbys, "
+		"or keep them in maintenance",
+		false},
+	{"ovf", "least-loaded",
+		"uses all servers evenly: none is filled before the next; flow_control has limits",
+		false},
+	{"twos", "power-of-two", "ignores weights, except 0", false},
+};
+
+// --- names --------------------------------------------------------------------------------
+
+// A name of Weir's that is not in `used` yet, which then has it.
+static int take_name(json_t *used, const char *wanted, char ret[WEIR_CONFIG_NAME_BYTES]) {
+	char base[NAME_BYTES];
+	size_t bytes = 0;
+
+	if (!isalnum((unsigned char)wanted[0])) {
+		base[bytes++] = 's';
+	}
+	for (; *wanted != '\0' && bytes < sizeof(base) - 1; wanted++) {
+		if (*wanted == '[' || *wanted == ']') {
+			continue;
+		}
+		base[bytes++] = isalnum((unsigned char)*wanted) || strchr("._-", *wanted) != NULL
+					? *wanted
+					: '-';
+	}
+	base[bytes] = '\0';
+	snprintf(ret, WEIR_CONFIG_NAME_BYTES, "%s", base);
+	for (unsigned int i = 2; json_object_get(used, ret) != NULL; i++) {
+		snprintf(ret, WEIR_CONFIG_NAME_BYTES, "%s-%u", base, i % 100000);
+	}
+	return json_object_set_new(used, ret, json_true());
+}
+
+// --- service ------------------------------------------------------------------------------
+
+int weir_import_service_begin(struct weir_import *import, struct weir_import_service *service,
+	const struct weir_import_place *place, const char *name) {
+	*service = (struct weir_import_service){.place = *place,
+		.protocol = IPPROTO_TCP,
+		.binds = json_array(),
+		.backends = json_array(),
+		.by_address = json_object()};
+	snprintf(service->name, sizeof(service->name), "%s", name);
+	if (service->binds == NULL || service->backends == NULL || service->by_address == NULL) {
+		weir_import_service_drop(service);
+		import->failed = true;
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+void weir_import_service_drop(struct weir_import_service *service) {
+	json_decref(service->binds);
+	json_decref(service->backends);
+	json_decref(service->by_address);
+	json_decref(service->health_check);
+	service->by_address = NULL;
+	service->binds = service->backends = service->health_check = NULL;
+}
+
+void weir_import_bind(struct weir_import *import, struct weir_import_service *service,
+	const struct weir_import_place *place, const struct weir_address *address,
+	uint16_t port_first, uint16_t port_last) {
+	struct weir_config_bind bind = {.address = *address,
+		.protocol = service->protocol,
+		.port_first = port_first,
+		.port_last = port_first == 0 ? UINT16_MAX : port_last};
+	char text[WEIR_BIND_TEXT_BYTES], ip[INET6_ADDRSTRLEN], where[WEIR_IMPORT_TEXT_BYTES];
+	const char *former;
+
+	weir_bind_format(&bind, text, sizeof(text));
+	former = json_string_value(json_object_get(import->binds, text));
+	if (former != NULL) {
+		weir_import_note(import, place, WEIR_IMPORT_LEFT_OUT, text,
+			"it is the address of line %s already", former);
+		return;
+	}
+	if (json_array_size(service->binds) >= WEIR_IMPORT_BINDS_MAX) {
+		weir_import_note(import, place, WEIR_IMPORT_LEFT_OUT, text,
+			"a service has at most %d addresses: make another one of the rest",
+			WEIR_IMPORT_BINDS_MAX);
+		return;
+	}
+	snprintf(where, sizeof(where), "%d", place->line);
+	if (json_object_set_new(import->binds, text, json_string(where)) < 0 ||
+		json_array_append_new(service->binds,
+			json_pack("{s:s, s:s, s:i}", "address",
+				weir_address_format(address, ip, sizeof(ip)), "protocol",
+				service->protocol == IPPROTO_UDP ? "udp" : "tcp", "port",
+				(int)port_first)) < 0) {
+		import->failed = true;
+	}
+	if (port_first != port_last && port_first != 0) {
+		json_t *last = json_array_get(service->binds, json_array_size(service->binds) - 1);
+
+		json_object_del(last, "port");
+		json_object_set_new(last, "port_first", json_integer(port_first));
+		json_object_set_new(last, "port_last", json_integer(port_last));
+	}
+	service->port = json_array_size(service->binds) == 1 ? port_first : service->port;
+}
+
+// --- backends -----------------------------------------------------------------------------
+
+static json_int_t weight_of(struct weir_import *import, const struct weir_import_place *place,
+	const char *address, json_int_t weight) {
+	if (weight <= UINT16_MAX) {
+		return weight;
+	}
+	weir_import_note(import, place, WEIR_IMPORT_DIFFERS, address,
+		"its weight is above 65535, the highest: lower all weights of the service alike");
+	return UINT16_MAX;
+}
+
+static void note_limit(struct weir_import_service *service, uint32_t upper) {
+	size_t before = json_array_size(service->backends) - 1;
+
+	service->uppers_differ |= before > 0 && upper != service->upper;
+	service->upper = upper > service->upper ? upper : service->upper;
+	service->uppers += upper > 0;
+}
+
+static void note_port(struct weir_import *import, const struct weir_import_service *service,
+	const struct weir_import_place *place, const char *address, uint16_t port) {
+	if (port != 0 && port != service->port) {
+		weir_import_note(import, place, WEIR_IMPORT_ADJUST, address,
+			"it serves at port %u: Weir leaves ports as they are, so the server has to "
+			"listen at that of the VIP",
+			port);
+	}
+}
+
+void weir_import_backend(struct weir_import *import, struct weir_import_service *service,
+	const struct weir_import_place *place, const struct weir_import_backend *backend) {
+	char address[INET6_ADDRSTRLEN];
+	json_int_t weight;
+	json_t *former;
+
+	weir_address_format(&backend->address, address, sizeof(address));
+	weight = weight_of(import, place, address, backend->weight);
+	note_port(import, service, place, address, backend->port);
+	former = json_object_get(service->by_address, address);
+	if (former != NULL) { // IPVS has one for each port
+		json_int_t sum = json_integer_value(json_object_get(former, "weight")) + weight;
+
+		json_object_set_new(
+			former, "weight", json_integer(weight_of(import, place, address, sum)));
+		service->weights_differ = true;
+		weir_import_note(import, place, WEIR_IMPORT_DIFFERS, address,
+			"it is a server of this service already: one, with the sum of the weights");
+		return;
+	}
+	former =
+		json_pack("{s:s, s:s, s:I}", "name", address, "address", address, "weight", weight);
+	if (json_object_set(service->by_address, address, former) < 0 ||
+		json_array_append_new(service->backends, former) < 0) {
+		import->failed = true;
+		return;
+	}
+	if (json_array_size(service->backends) == 1) {
+		service->weight = weight;
+	}
+	service->weights_differ |= weight != service->weight;
+	note_limit(service, backend->upper);
+}
+
+// --- what differs -------------------------------------------------------------------------
+
+void weir_import_forwarding(struct weir_import *import, struct weir_import_service *service,
+	const struct weir_import_place *place, char method) {
+	if (method == 'g' && !service->direct_noted) {
+		service->direct_noted = true;
+		weir_import_note(import, place, WEIR_IMPORT_DIFFERS, "direct routing",
+			"Weir sends packets in an IP-in-IP tunnel: the servers keep the VIP on a "
+			"loopback interface, and decapsulate (docs/backends.md)");
+	} else if (method == 'm' && !service->nat_noted) {
+		service->nat_noted = true;
+		weir_import_note(import, place, WEIR_IMPORT_ADJUST, "NAT",
+			"Weir changes no address, and servers answer clients directly: each needs "
+			"the VIP on a loopback interface, decapsulation (docs/backends.md), and a "
+			"route to the clients");
+	}
+}
+
+void weir_import_persistence(
+	struct weir_import *import, const struct weir_import_place *place, const char *what) {
+	weir_import_note(import, place, WEIR_IMPORT_LEFT_OUT, what,
+		"no client is kept at one server beyond a connection: let servers share sessions, "
+		"or an HTTP proxy behind Weir use a cookie");
+}
+
+void weir_import_one_packet(
+	struct weir_import *import, const struct weir_import_place *place, const char *what) {
+	weir_import_note(import, place, WEIR_IMPORT_DIFFERS, what,
+		"datagrams of the same addresses and ports go to one server until "
+		"flow_table.timeout_ms.udp is over: a shorter one, such as 1000, spreads them "
+		"better");
+}
+
+// The policy of a service by its scheduler.
+static const char *policy_of(
+	struct weir_import *import, const struct weir_import_service *service) {
+	const char *name = service->scheduler;
+
+	for (size_t i = 0; i < sizeof(schedulers) / sizeof(schedulers[0]); i++) {
+		const struct scheduler *known = &schedulers[i];
+		const char *policy = known->policy, *why = known->why;
+
+		if (strcmp(known->name, name) != 0) {
+			continue;
+		}
+		if (known->by_weight && service->weights_differ) {
+			policy = "weighted-round-robin";
+			why = "follows the weights and does not count connections; least-loaded "
+			      "counts them and ignores weights";
+		} else if (service->hashes_ports && strcmp(policy, "maglev") == 0) {
+			why = NULL; // as it did
+		}
+		if (why != NULL) {
+			weir_import_note(import, &service->place, WEIR_IMPORT_DIFFERS, name,
+				"policy %s %s", policy, why);
+		}
+		return policy;
+	}
+	weir_import_note(import, &service->place, WEIR_IMPORT_DIFFERS, name,
+		"there is no such scheduler here: policy maglev, the default, is used; "
+		"docs/policies.md has the others");
+	return "maglev";
+}
+
+static json_t *limits_of(struct weir_import *import, const struct weir_import_service *service) {
+	if (service->uppers == 0) {
+		return NULL;
+	}
+	weir_import_note(import, &service->place, WEIR_IMPORT_DIFFERS, "upper threshold",
+		"%smax_active_flows counts for each backend and worker: divide it by the number of "
+		"workers",
+		service->uppers_differ ? "one limit for all backends, the greatest; " : "");
+	return json_pack("{s:I, s:s}", "max_active_flows", (json_int_t)service->upper,
+		"when_exhausted", "reject");
+}
+
+// Names are given last, when those that are left out have taken none.
+static int name_backends(struct weir_import_service *service) {
+	json_t *used = json_object(), *backend;
+	char name[WEIR_CONFIG_NAME_BYTES];
+	size_t i;
+	int r = used == NULL ? -ENOMEM : 0;
+
+	json_array_foreach (service->backends, i, backend) {
+		if (r == 0) {
+			r = take_name(
+				used, json_string_value(json_object_get(backend, "name")), name);
+			json_object_set_new(backend, "name", json_string(name));
+		}
+	}
+	json_decref(used);
+	return r;
+}
+
+static void add_service(struct weir_import *import, struct weir_import_service *service) {
+	json_t *object, *place;
+	char name[WEIR_CONFIG_NAME_BYTES];
+
+	if (take_name(import->names, service->name, name) < 0 || name_backends(service) < 0) {
+		import->failed = true;
+		return;
+	}
+	import->backends += (uint32_t)json_array_size(service->backends);
+	object = json_pack("{s:s, s:O, s:{s:s}, s:s, s:o*, s:O*, s:O}", "name", name, "binds",
+		service->binds, "policy", "name", policy_of(import, service), "forwarding", "ipip",
+		"flow_control", limits_of(import, service), "health_check", service->health_check,
+		"backends", service->backends);
+	place = json_pack("{s:s, s:i}", "file", service->place.file, "line", service->place.line);
+	if (place == NULL) { // the name of the file is not UTF-8
+		place = json_pack("{s:s, s:i}", "file", "-", "line", service->place.line);
+	}
+	if (json_array_append_new(import->services, object) < 0 ||
+		json_array_append_new(import->lines, place) < 0) {
+		import->failed = true;
+	}
+}
+
+void weir_import_service_end(struct weir_import *import, struct weir_import_service *service) {
+	const struct weir_import_place *place = &service->place;
+
+	if (service->left_out || import->failed || json_array_size(import->errors) > 0) {
+		// nothing more to say: with an error there is no result
+	} else if (json_array_size(service->binds) == 0) {
+		weir_import_note(import, place, WEIR_IMPORT_LEFT_OUT, service->name,
+			"the service: no address of it is left");
+	} else if (json_array_size(service->backends) == 0) {
+		weir_import_note(import, place, WEIR_IMPORT_LEFT_OUT, service->name,
+			"the service: it has no real servers, and Weir needs at least one");
+	} else if (json_array_size(import->services) >= WEIR_IMPORT_SERVICES_MAX) {
+		weir_import_note(import, place, WEIR_IMPORT_LEFT_OUT, service->name,
+			"the service: there are %d already, the most", WEIR_IMPORT_SERVICES_MAX);
+	} else {
+		add_service(import, service);
+	}
+	weir_import_service_drop(service);
+}

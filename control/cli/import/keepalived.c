@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "keepalived.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "keepalived_private.h"
+#include "nearest.h"
+
+#define TIMEOUT_LEAST_MS 100
+#define TIMEOUT_MOST_MS 86400000
+
+#define VRRP \
+	"Weir takes over no addresses: let keepalived do that, without its virtual_server " \
+	"blocks, " \
+	"or a BGP daemon announce the VIPs"
+#define MAILS "Weir sends no mail: the log and weirctl health history have what changed"
+
+static const struct weir_keepalived_rest top[] = {
+	{"vrrp_instance", VRRP},
+	{"vrrp_sync_group", VRRP},
+	{"vrrp_script", VRRP},
+	{"vrrp_track_file", VRRP},
+	{"vrrp_track_process", VRRP},
+	{"track_file", VRRP},
+	{"track_process", VRRP},
+	{"track_group", VRRP},
+	{"garp_group", VRRP},
+	{"bfd_instance", "BFD is the routing daemon's"},
+	{"static_ipaddress", "addresses are the network configuration's"},
+	{"static_routes", "routes are the network configuration's"},
+	{"static_rules", "rules are the network configuration's"},
+	{"static_track_group", VRRP},
+	{"interface_up_down_delays", VRRP},
+	{"linkbeat_interfaces", VRRP},
+	{"net_namespace", "start Weir in the namespace: NetworkNamespacePath= of its units"},
+	{"instance", NULL},
+	{"use_pid_dir", NULL},
+	{"virtual_server_group", NULL}, // what names it has read it
+	{NULL, NULL},
+};
+
+static const struct weir_keepalived_rest global[] = {
+	{"notification_email", MAILS},
+	{"notification_email_from", NULL}, // one note is enough
+	{"smtp_server", NULL},
+	{"smtp_helo_name", NULL},
+	{"smtp_connect_timeout", NULL},
+	{"smtp_alert", MAILS},
+	{"smtp_alert_checker", MAILS},
+	{"email_faults", MAILS},
+	{"enable_script_security", NULL},
+	{"script_user", NULL},
+	{"max_auto_priority", NULL},
+	{"process_names", NULL},
+	{"checker_process_name", NULL},
+	{"lvs_flush", NULL},
+	{"lvs_flush_on_stop", "tables stay when weir-control ends, and packets are forwarded"},
+	{"lvs_flush_onstop", "tables stay when weir-control ends, and packets are forwarded"},
+	{"lvs_sync_daemon",
+		"balancers exchange no connections: policy maglev chooses the same backend on all "
+		"of them"},
+	{"lvs_netlink_cmd_rcv_bufs", NULL},
+	{"snmp_socket", "there is no SNMP"},
+	{"enable_snmp_checker", "there is no SNMP"},
+	{"enable_snmp_vrrp", "there is no SNMP"},
+	{"enable_dbus", "there is no D-Bus: the control socket has all of it"},
+	{NULL, NULL},
+};
+
+// --- global_defs --------------------------------------------------------------------------
+
+static bool is_name(const char *text) {
+	size_t bytes = strlen(text);
+
+	return bytes > 0 && bytes < WEIR_CONFIG_NAME_BYTES && strchr("._-", text[0]) == NULL &&
+	       text[strspn(text, "._-0123456789abcdefghijklmnopqrstuvwxyz"
+				 "ABCDEFGHIJKLMNOPQRSTUVWXYZ")] == '\0';
+}
+
+// "lvs_timeouts tcp 7200 tcpfin 120 udp 60"
+static void read_timeouts(
+	struct weir_import *import, const struct weir_keepalived_statement *statement) {
+	static const char *const names[][2] = {
+		{"tcp", "established"}, {"tcpfin", "closing"}, {"udp", "udp"}};
+
+	for (unsigned int i = 1; i + 1 < statement->count; i += 2) {
+		uint64_t seconds;
+		size_t n = 0;
+
+		while (n < 3 && strcmp(names[n][0], statement->word[i]) != 0) {
+			n++;
+		}
+		if (n == 3 ||
+			!weir_import_number(
+				statement->word[i + 1], TIMEOUT_MOST_MS / 1000, &seconds) ||
+			seconds * 1000 < TIMEOUT_LEAST_MS) {
+			weir_import_error(import, &statement->place,
+				"lvs_timeouts: \"%s %s\": use tcp, tcpfin or udp, and seconds from "
+				"1 to 86400",
+				statement->word[i], statement->word[i + 1]);
+			continue;
+		}
+		json_object_set_new(
+			import->timeouts, names[n][1], json_integer((json_int_t)seconds * 1000));
+	}
+}
+
+static void read_global(struct weir_import *import, const struct weir_keepalived_statement *block) {
+	for (const struct weir_keepalived_statement *statement = block->children; statement != NULL;
+		statement = statement->next) {
+		const char *keyword = statement->word[0], *value;
+
+		value = weir_keepalived_word(statement, 1);
+		if (strcmp(keyword, "router_id") == 0 || strcmp(keyword, "lvs_id") == 0) {
+			if (is_name(value)) {
+				json_object_set_new(import->instance, "name", json_string(value));
+			}
+		} else if (strcmp(keyword, "lvs_timeouts") == 0) {
+			read_timeouts(import, statement);
+		} else if (strncmp(keyword, "vrrp_", 5) == 0) {
+			weir_import_note(
+				import, &statement->place, WEIR_IMPORT_LEFT_OUT, keyword, VRRP);
+		} else {
+			weir_keepalived_note(import, statement, global);
+		}
+	}
+}
+
+// --- the file -----------------------------------------------------------------------------
+
+static void check_group(struct weir_import *import, const struct weir_keepalived_statement *group,
+	const struct weir_keepalived_statement *first) {
+	for (; first != NULL; first = first->next) {
+		if (strcmp(first->word[0], "virtual_server") == 0 &&
+			strcmp(weir_keepalived_word(first, 1), "group") == 0 &&
+			strcmp(weir_keepalived_word(first, 2), weir_keepalived_word(group, 1)) ==
+				0) {
+			return;
+		}
+	}
+	weir_import_note(import, &group->place, WEIR_IMPORT_LEFT_OUT, group->word[0],
+		"no virtual_server uses this group");
+}
+
+static void suggest(struct weir_import *import, const struct weir_keepalived_statement *statement) {
+	static const char *const known[] = {"virtual_server", "virtual_server_group", "global_defs",
+		"vrrp_instance", "vrrp_script", "vrrp_sync_group"};
+	const char *nearest = weir_nearest(statement->word[0], known, 6);
+
+	if (nearest != NULL && strcmp(nearest, statement->word[0]) != 0) {
+		weir_import_error(import, &statement->place,
+			"unknown block \"%s\": do you mean %s?", statement->word[0], nearest);
+	} else {
+		weir_keepalived_note(import, statement, top);
+	}
+}
+
+void weir_import_keepalived(struct weir_import *import, const struct weir_keepalived_files *files,
+	const char *file, const char *text, size_t bytes) {
+	struct weir_keepalived_tree tree;
+
+	weir_keepalived_read(import, files, file, text, bytes, &tree);
+	for (const struct weir_keepalived_statement *statement = tree.statements;
+		statement != NULL && !import->failed; statement = statement->next) {
+		const char *keyword = statement->word[0];
+
+		if (strcmp(keyword, "global_defs") == 0) {
+			read_global(import, statement);
+		} else if (strcmp(keyword, "virtual_server") == 0) {
+			weir_keepalived_server(import, statement, tree.statements);
+		} else if (strcmp(keyword, "virtual_server_group") == 0) {
+			check_group(import, statement, tree.statements);
+		} else if (statement->block) {
+			suggest(import, statement);
+		} else {
+			weir_keepalived_note(import, statement, top);
+		}
+	}
+	weir_keepalived_free(&tree);
+}

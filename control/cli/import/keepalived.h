@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Reads the virtual servers of a keepalived.conf. Everything else in it gets a note.
+//
+// Threads: any. Pure: files come from the caller.
+#pragma once
+
+#include "keepalived_tree.h"
+
+void weir_import_keepalived(struct weir_import *import, const struct weir_keepalived_files *files,
+	const char *file, const char *text, size_t bytes);

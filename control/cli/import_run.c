@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "import_run.h"
+
+#include <errno.h>
+#include <glob.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "import.h"
+#include "ipvs.h"
+#include "keepalived.h"
+#include "terminal.h"
+#include "text_file.h"
+
+#define FILE_MOST (64u << 20) // bytes of one
+#define PATH_BYTES 4096
+
+// --- the report ---------------------------------------------------------------------------
+
+static void print_place(FILE *out, const json_t *row) {
+	json_int_t line = json_integer_value(json_object_get(row, "line"));
+
+	fprintf(out, "%s:", json_string_value(json_object_get(row, "file")));
+	if (line > 0) {
+		fprintf(out, "%" JSON_INTEGER_FORMAT ":", line);
+	}
+}
+
+static void print_rows(FILE *out, const struct weir_import *import) {
+	json_t *row;
+	size_t i;
+
+	json_array_foreach (import->notes, i, row) {
+		print_place(out, row);
+		fprintf(out, " %s: %s: %s\n", json_string_value(json_object_get(row, "kind")),
+			json_string_value(json_object_get(row, "what")),
+			json_string_value(json_object_get(row, "why")));
+	}
+	json_array_foreach (import->errors, i, row) {
+		print_place(out, row);
+		fprintf(out, " error: %s\n", json_string_value(json_object_get(row, "reason")));
+	}
+	if (import->more_errors > 0) {
+		fprintf(out, "and %u more errors\n", import->more_errors);
+	}
+}
+
+static void print_report(FILE *out, const struct weir_import *import, bool json) {
+	json_t *report;
+
+	if (!json) {
+		print_rows(out, import);
+		return;
+	}
+	report = json_pack("{s:b, s:O, s:O}", "ok", (int)(json_array_size(import->errors) == 0),
+		"notes", import->notes, "errors", import->errors);
+	weir_cli_print_json(out, report);
+	json_decref(report);
+}
+
+// Returns 0 or negative errno.
+static int write_report(const struct weir_cli *cli, const struct weir_import *import) {
+	const char *file = cli->options->report;
+	FILE *out = file != NULL ? fopen(file, "w") : cli->err;
+	char shown[PATH_BYTES];
+	int r = 0;
+
+	if (out == NULL) {
+		r = -errno;
+	} else {
+		print_report(out, import, cli->options->json);
+		if (file != NULL && (fflush(out) != 0 || ferror(out))) {
+			r = -EIO;
+		}
+		if (file != NULL && fclose(out) != 0) {
+			r = -EIO;
+		}
+	}
+	if (r < 0) {
+		fprintf(cli->err, "weirctl: cannot write %s: %s\n",
+			weir_terminal_text(file, shown, sizeof(shown)), strerror(-r));
+	}
+	return r;
+}
+
+static int finish(struct weir_cli *cli, struct weir_import *import, const char *file) {
+	const struct weir_import_place source = {.file = file};
+	char *text = import->failed ? NULL : weir_import_finish(import, &source);
+	int status = WEIR_CLI_REFUSED;
+
+	if (import->failed) {
+		fprintf(cli->err, "weirctl: out of memory\n");
+	} else if (write_report(cli, import) == 0 && text != NULL) {
+		fprintf(cli->out, "%s\n", text);
+		status = WEIR_CLI_DONE;
+	}
+	free(text);
+	weir_import_fini(import);
+	return status;
+}
+
+// --- files --------------------------------------------------------------------------------
+
+// Returns 0, or -1 after it was printed why not. *ret_name: for messages.
+static int read_source(
+	const struct weir_cli *cli, const char **ret_name, char **ret_text, size_t *ret_bytes) {
+	const char *file = cli->count > 0 ? cli->words[0] : "-";
+	bool standard_input = strcmp(file, "-") == 0;
+	char shown[PATH_BYTES];
+	int r = weir_text_file_read(
+		standard_input ? "/dev/stdin" : file, FILE_MOST, ret_text, ret_bytes);
+
+	*ret_name = standard_input ? "standard input" : file;
+	if (r < 0) {
+		fprintf(cli->err, "weirctl: cannot read %s: %s\n",
+			weir_terminal_text(*ret_name, shown, sizeof(shown)), strerror(-r));
+		return -1;
+	}
+	return 0;
+}
+
+// A pattern of an include, relative to the folder of the file that has it.
+static int open_included(void *context, const char *from, const char *pattern, unsigned int n,
+	char **ret_name, char **ret_text, size_t *ret_bytes) {
+	const char *slash = strrchr(from, '/');
+	char path[PATH_BYTES];
+	glob_t found;
+	int r;
+
+	(void)context;
+	r = snprintf(path, sizeof(path), "%.*s%s",
+		pattern[0] == '/' || slash == NULL ? 0 : (int)(slash - from + 1), from, pattern);
+	if (r < 0 || (size_t)r >= sizeof(path)) {
+		return -ENAMETOOLONG;
+	}
+	r = glob(path, GLOB_BRACE, NULL, &found);
+	if (r != 0) {
+		return r == GLOB_NOMATCH ? -ENOENT : r == GLOB_NOSPACE ? -ENOMEM : -EIO;
+	}
+	r = -ENOENT;
+	if (n < found.gl_pathc) {
+		*ret_name = strdup(found.gl_pathv[n]);
+		r = *ret_name == NULL ? -ENOMEM
+				      : weir_text_file_read(
+						found.gl_pathv[n], FILE_MOST, ret_text, ret_bytes);
+		if (r < 0) {
+			free(*ret_name);
+			r = r == -ENOENT ? -EIO : r; // it is named, so this is no end
+		}
+	}
+	globfree(&found);
+	return r;
+}
+
+// --- commands -----------------------------------------------------------------------------
+
+int weir_import_ipvs_run(struct weir_cli *cli, const struct weir_cli_command *command) {
+	struct weir_import import;
+	const char *name;
+	size_t bytes;
+	char *text;
+
+	(void)command;
+	if (read_source(cli, &name, &text, &bytes) < 0) {
+		return WEIR_CLI_REFUSED;
+	}
+	import.failed = weir_import_init(&import) < 0;
+	if (!import.failed) {
+		weir_import_ipvs(&import, name, text, bytes);
+	}
+	free(text);
+	return finish(cli, &import, name);
+}
+
+int weir_import_keepalived_run(struct weir_cli *cli, const struct weir_cli_command *command) {
+	const struct weir_keepalived_files files = {.open = open_included, .id = cli->options->id};
+	struct weir_import import;
+	const char *name;
+	size_t bytes;
+	char *text;
+
+	(void)command;
+	if (read_source(cli, &name, &text, &bytes) < 0) {
+		return WEIR_CLI_REFUSED;
+	}
+	import.failed = weir_import_init(&import) < 0;
+	if (!import.failed) {
+		weir_import_keepalived(&import, &files, name, text, bytes);
+	}
+	free(text);
+	return finish(cli, &import, name);
+}

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// weirctl import: configurations of other load balancers, from files.
+#pragma once
+
+#include "command.h"
+
+int weir_import_ipvs_run(struct weir_cli *cli, const struct weir_cli_command *command);
+int weir_import_keepalived_run(struct weir_cli *cli, const struct weir_cli_command *command);
