@@ -4,108 +4,81 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <linux/capability.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/capability.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <time.h>
-
-#include <rte_alarm.h>
-#include <rte_launch.h>
-#include <rte_lcore.h>
+#include <unistd.h>
 
 #define WAIT_S 5
-
-struct drop { // what a thread is asked to do
-	bool keep_net_admin;
-	int result;
-	sem_t done;
-};
+#define ASK (SIGRTMAX - 1) // no library of ours uses it
 
 int weir_capabilities_freeze(void) {
 	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
 }
 
-int weir_capabilities_drop(bool keep_net_admin) {
-	const cap_value_t kept[] = {CAP_NET_ADMIN};
-	cap_flag_value_t permitted = CAP_CLEAR;
-	cap_t now = cap_get_proc();
-	cap_t then = cap_init();
-	int r = 0;
+// Calls of the kernel alone, so that a signal's handler may use it. Inheritable ones go, too.
+static int drop(bool keep_net_admin) {
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
 
-	if (now == NULL || then == NULL) {
-		r = -ENOMEM;
-		goto free_both;
+	if (syscall(SYS_capget, &header, data) < 0) {
+		return -errno;
 	}
-	// A capability that the process does not have cannot be kept.
-	if (keep_net_admin && cap_get_flag(now, CAP_NET_ADMIN, CAP_PERMITTED, &permitted) == 0 &&
-		permitted == CAP_SET &&
-		(cap_set_flag(then, CAP_PERMITTED, 1, kept, CAP_SET) < 0 ||
-			cap_set_flag(then, CAP_EFFECTIVE, 1, kept, CAP_SET) < 0)) {
-		r = -errno;
-		goto free_both;
+	// A capability that the thread does not have cannot be kept.
+	for (unsigned int i = 0; i < _LINUX_CAPABILITY_U32S_3; i++) {
+		data[i].permitted &= keep_net_admin && i == CAP_TO_INDEX(CAP_NET_ADMIN)
+					     ? CAP_TO_MASK(CAP_NET_ADMIN)
+					     : 0;
+		data[i].effective = data[i].permitted;
+		data[i].inheritable = 0;
 	}
-	if (cap_set_proc(then) < 0) {
-		r = -errno;
-	}
-free_both:
-	cap_free(then);
-	cap_free(now);
-	return r;
+	return syscall(SYS_capset, &header, data) < 0 ? -errno : 0;
+}
+
+int weir_capabilities_drop(bool keep_net_admin) {
+	return drop(keep_net_admin);
 }
 
 // --- other threads ------------------------------------------------------------------------
 
-static int drop_on_lcore(void *context) {
-	const struct drop *drop = context;
+// What a thread is asked to do, by a signal: a handler gets no argument. Of one call of
+// weir_capabilities_drop_everywhere at a time.
+static struct {
+	bool keep_net_admin;
+	sem_t done;
+} asked;
 
-	return weir_capabilities_drop(drop->keep_net_admin);
+static void on_ask(int signal) {
+	int saved = errno;
+
+	(void)signal;
+	(void)drop(asked.keep_net_admin); // the status of the thread says whether it could
+	sem_post(&asked.done);
+	errno = saved;
 }
 
-static void drop_on_interrupt_thread(void *context) {
-	struct drop *drop = context;
-
-	drop->result = weir_capabilities_drop(drop->keep_net_admin);
-	sem_post(&drop->done);
-}
-
-static int drop_on_lcores(struct drop *drop) {
-	unsigned int lcore;
-
-	RTE_LCORE_FOREACH_WORKER(lcore) {
-		int r = rte_eal_remote_launch(drop_on_lcore, drop, lcore);
-
-		if (r == 0) {
-			r = rte_eal_wait_lcore(lcore);
-		}
-		if (r < 0) {
-			return r;
-		}
-	}
-	return 0;
-}
-
-// Alarms run in the interrupt thread.
-static int drop_by_alarm(struct drop *drop) {
+// Returns 0 when the thread has done it or has ended, -ETIMEDOUT, or negative errno.
+static int ask(pid_t thread) {
 	struct timespec deadline;
-	int r = rte_eal_alarm_set(1, drop_on_interrupt_thread, drop);
 
-	if (r < 0) {
-		return r;
+	if (tgkill(getpid(), thread, ASK) < 0) {
+		return errno == ESRCH ? 0 : -errno;
 	}
 	clock_gettime(CLOCK_REALTIME, &deadline);
 	deadline.tv_sec += WAIT_S;
-	while (sem_timedwait(&drop->done, &deadline) < 0) {
+	while (sem_timedwait(&asked.done, &deadline) < 0) {
 		if (errno != EINTR) {
-			// Cancelling waits for an alarm that is running.
-			rte_eal_alarm_cancel(drop_on_interrupt_thread, drop);
-			return -ETIMEDOUT;
+			return -errno;
 		}
 	}
-	return drop->result;
+	return 0;
 }
 
 // The capabilities that a thread may use, from its status file; all if that cannot be read.
@@ -128,39 +101,52 @@ static uint64_t capabilities_of(const char *thread) {
 	return capabilities;
 }
 
-static int check_threads(bool keep_net_admin) {
+// Ask all threads that have more than is allowed, or only look. Returns how many do, or negative
+// errno.
+static int look_at_threads(bool keep_net_admin, bool then_ask) {
 	uint64_t allowed = keep_net_admin ? UINT64_C(1) << CAP_NET_ADMIN : 0;
 	DIR *folder = opendir("/proc/self/task");
 	struct dirent *entry;
-	int r = 0;
+	int r = 0, found = 0;
 
 	if (folder == NULL) {
 		return -errno;
 	}
 	while (r == 0 && (entry = readdir(folder)) != NULL) {
-		if (entry->d_name[0] != '.' && (capabilities_of(entry->d_name) & ~allowed) != 0) {
-			r = -EPERM;
+		if (entry->d_name[0] == '.' || (capabilities_of(entry->d_name) & ~allowed) == 0) {
+			continue;
+		}
+		found++;
+		if (then_ask) {
+			r = ask((pid_t)atoi(entry->d_name));
 		}
 	}
 	closedir(folder);
-	return r;
+	return r < 0 ? r : found;
 }
 
 int weir_capabilities_drop_everywhere(bool keep_net_admin) {
-	struct drop drop = {.keep_net_admin = keep_net_admin};
-	int r;
+	struct sigaction action = {.sa_handler = on_ask, .sa_flags = SA_RESTART}, before;
+	int r = drop(keep_net_admin);
 
-	sem_init(&drop.done, 0, 0);
-	r = drop_on_lcores(&drop);
-	if (r == 0) {
-		r = drop_by_alarm(&drop);
+	if (r < 0) {
+		return r;
 	}
-	if (r == 0) {
-		r = weir_capabilities_drop(keep_net_admin);
+	asked.keep_net_admin = keep_net_admin;
+	sem_init(&asked.done, 0, 0);
+	if (sigaction(ASK, &action, &before) < 0) {
+		r = -errno;
+		goto destroy;
 	}
-	if (r == 0) {
-		r = check_threads(keep_net_admin);
+	r = look_at_threads(keep_net_admin, true);
+	if (r > 0) {
+		r = look_at_threads(keep_net_admin, false);
 	}
-	sem_destroy(&drop.done);
-	return r;
+	if (r == -ETIMEDOUT) { // that thread may yet run the handler
+		return r;
+	}
+	sigaction(ASK, &before, NULL);
+destroy:
+	sem_destroy(&asked.done);
+	return r > 0 ? -EPERM : r;
 }

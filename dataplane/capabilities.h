@@ -7,8 +7,8 @@
 // CAP_NET_ADMIN, and only where there are devices of the kernel's: without it the steer program
 // could not be detached from an interface, nor a tap be stopped, at the end.
 //
-// Threads: main calls. Capabilities belong to a thread, and DPDK has made some by then, so each
-// of them is made to drop its own.
+// Threads: main calls. Capabilities belong to a thread, and DPDK has made some by then: each of
+// them is interrupted by a signal, in whose handler it drops its own.
 #pragma once
 
 #include <stdbool.h>
@@ -21,6 +21,7 @@ int weir_capabilities_freeze(void);
 // Returns 0 or negative errno.
 int weir_capabilities_drop(bool keep_net_admin);
 
-// Give up the capabilities of all threads: main, DPDK's workers (which must be idle) and its
-// interrupt thread. Returns 0, -EPERM (a thread has kept more), -ETIMEDOUT, or negative errno.
+// Give up the capabilities of all threads: main, DPDK's workers, and those for interrupts and
+// telemetry. None may make further ones meanwhile.
+// Returns 0, -EPERM (a thread has kept more), -ETIMEDOUT, or negative errno.
 int weir_capabilities_drop_everywhere(bool keep_net_admin);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "capabilities.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -90,6 +91,31 @@ static int child_keeps_nothing(void) {
 	return has(CAP_NET_ADMIN) ? 4 : 0;
 }
 
+static int pipe_ends[2];
+
+static void *wait_for_the_end(void *context) {
+	char byte;
+
+	(void)context;
+	return read(pipe_ends[0], &byte, 1) == 0 && !has(CAP_NET_RAW) ? pipe_ends : NULL;
+}
+
+// As DPDK's telemetry does: it has no queue for work, and sleeps in a system call.
+static int child_interrupts_a_thread(void) {
+	pthread_t thread;
+	void *result;
+
+	if (device_lab_eal(NULL) < 0 || pipe(pipe_ends) < 0 ||
+		pthread_create(&thread, NULL, wait_for_the_end, NULL) != 0) {
+		return 1;
+	}
+	if (weir_capabilities_drop_everywhere(true) < 0) {
+		return 2;
+	}
+	close(pipe_ends[1]);
+	return pthread_join(thread, &result) == 0 && result == pipe_ends ? 0 : 3;
+}
+
 static int child_freezes(void) {
 	if (weir_capabilities_freeze() < 0) {
 		return 1;
@@ -107,6 +133,11 @@ static void nothing_is_kept_and_nothing_comes_back(void **state) {
 	run_child(child_keeps_nothing);
 }
 
+static void a_thread_that_sleeps_gives_up_its_own(void **state) {
+	(void)state;
+	run_child(child_interrupts_a_thread);
+}
+
 static void no_new_privileges(void **state) {
 	(void)state;
 	run_child(child_freezes);
@@ -116,6 +147,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_threads_keep_net_admin_alone),
 		cmocka_unit_test(nothing_is_kept_and_nothing_comes_back),
+		cmocka_unit_test(a_thread_that_sleeps_gives_up_its_own),
 		cmocka_unit_test(no_new_privileges),
 	};
 
