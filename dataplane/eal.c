@@ -18,6 +18,7 @@
 #include "hash.h"
 
 #define ARGUMENTS_MAX 128
+#define WEIR_TELEMETRY_SOCKET "dpdk_telemetry.v2"
 #define LCORES_BYTES 8192
 
 struct list {
@@ -200,7 +201,9 @@ int weir_eal_arguments(
 		add_memory(&list, params->memory);
 		add_devices(&list, params->plan);
 		add_prefix(&list, params->config->instance.name, params->run_dir);
-		add(&list, "--no-telemetry");
+		if (!params->telemetry) {
+			add(&list, "--no-telemetry");
+		}
 		add(&list, "--log-level=%s", weir_dpdk_log_level(params->log_level));
 		r = add_words(&list, params->extra, why, why_bytes);
 	}
@@ -235,9 +238,11 @@ int weir_eal_init(int count, char **arguments, char *why, size_t why_bytes) {
 }
 
 void weir_eal_fini(void) {
-	char directory[256];
+	char directory[256], socket[sizeof(directory) + sizeof(WEIR_TELEMETRY_SOCKET)];
 
 	snprintf(directory, sizeof(directory), "%s", rte_eal_get_runtime_dir());
 	rte_eal_cleanup();
+	snprintf(socket, sizeof(socket), "%s/" WEIR_TELEMETRY_SOCKET, directory);
+	unlink(socket); // DPDK would, but later
 	rmdir(directory);
 }

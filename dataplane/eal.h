@@ -8,6 +8,7 @@
 // Threads: main.
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,6 +23,7 @@ struct weir_eal_params {
 	const struct weir_memory *memory;
 	const char *run_dir;
 	const char *extra; // --eal: words, with '...' or "..." around what has spaces
+	bool telemetry; // serve DPDK's telemetry socket (telemetry.h)
 	enum weir_log_level log_level;
 };
 

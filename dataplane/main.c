@@ -16,6 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <rte_eal.h>
+
 #include "accounts.h"
 #include "capabilities.h"
 #include "config.h"
@@ -31,6 +33,7 @@
 #include "plan.h"
 #include "run_dir.h"
 #include "steer_attach.h"
+#include "telemetry.h"
 #include "watchdog.h"
 #include "weir_version.h"
 
@@ -235,12 +238,23 @@ static int run_open(struct context *context) {
 		context->config->workers.count, context->config->workers.count == 1 ? "" : "s",
 		context->config->flow_table.flows_per_worker, context->memory.bytes >> 20,
 		context->memory.huge_pages ? "in huge pages" : "in ordinary pages");
+	weir_telemetry_begin(weir_dataplane_segment(dataplane), context->config);
 	sd_notify(0, "READY=1");
 	r = main_loop(context, dataplane);
+	weir_telemetry_end();
 	sd_notify(0, "STOPPING=1");
 close_dataplane:
 	weir_dataplane_close(dataplane);
 	return r;
+}
+
+// Where DPDK's socket is: the last part of the directory is the file prefix.
+static void tell_telemetry(const struct context *context) {
+	const char *directory = rte_eal_get_runtime_dir();
+	const char *slash = strrchr(directory, '/');
+
+	weir_log_write(context->log, WEIR_LOG_INFO, "telemetry: dpdk-telemetry.py -f %s",
+		slash != NULL ? slash + 1 : directory);
 }
 
 static int run_eal(struct context *context) {
@@ -250,6 +264,7 @@ static int run_eal(struct context *context) {
 		.memory = &context->memory,
 		.run_dir = context->options->run_dir,
 		.extra = context->options->eal,
+		.telemetry = context->options->telemetry,
 		.log_level = context->log->level,
 	};
 	char why[WHY_BYTES] = "";
@@ -265,12 +280,18 @@ static int run_eal(struct context *context) {
 	}
 	weir_steer_take_messages(context->log);
 	r = weir_dpdk_log_take(context->log);
+	if (r == 0 && params.telemetry) {
+		r = weir_telemetry_register();
+	}
 	if (r == 0) {
 		r = weir_eal_init(count, arguments, why, sizeof(why));
 	}
 	if (r < 0) {
 		(void)fail(context, r, why);
 	} else {
+		if (params.telemetry) {
+			tell_telemetry(context);
+		}
 		r = run_open(context);
 		weir_eal_fini();
 	}

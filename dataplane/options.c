@@ -55,6 +55,11 @@ static const struct weir_option rows[] = {
 			"WEIR_STEER_OBJECT in the environment",
 		.fallback = WEIR_STEER_OBJECT,
 		FIELD(steer_object)},
+	{.name = "telemetry",
+		.kind = WEIR_OPTION_FLAG,
+		.help = "serve DPDK's telemetry socket, for dpdk-telemetry.py: /weir/workers and "
+			"others; root's alone",
+		FIELD(telemetry)},
 	{WEIR_OPTION_LOG_LEVEL, FIELD(log_level)},
 	{WEIR_OPTION_LOG_FORMAT, FIELD(log_format)},
 };

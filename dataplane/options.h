@@ -19,6 +19,7 @@ struct weir_dataplane_options {
 	const char *control_user; // NULL = weir where there is such a user
 	const char *eal; // more arguments for DPDK, "" = none
 	const char *steer_object;
+	bool telemetry; // DPDK's socket
 	enum weir_log_level log_level;
 	enum weir_log_format log_format;
 	bool version;

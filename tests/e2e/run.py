@@ -38,6 +38,7 @@ import scenarios_restart
 import scenarios_slow_start
 import scenarios_steals
 import scenarios_subsets
+import scenarios_telemetry
 import scenarios_traffic
 import scenarios_worker
 from scenario import collect
@@ -47,7 +48,7 @@ MODULES = (scenarios_traffic, scenarios_balancing, scenarios_backends, scenarios
            scenarios_limits, scenarios_logs, scenarios_mtu, scenarios_ports, scenarios_subsets, scenarios_worker,
            scenarios_access, scenarios_agents, scenarios_restart, scenarios_reported,
            scenarios_lame_duck, scenarios_slow_start, scenarios_steals,
-           scenarios_buckets)
+           scenarios_buckets, scenarios_telemetry)
 # Scenarios wait most of the time: for programs to start, for health checks, for timeouts.
 JOBS = 2 * os.cpu_count()
 

@@ -44,7 +44,7 @@ static void defaults_hold_for_what_is_not_given(void **state) {
 	assert_string_equal(options.eal, "");
 	assert_non_null(strstr(options.steer_object, "steer.bpf.o"));
 	assert_int_equal(options.log_level, WEIR_LOG_INFO);
-	assert_false(options.version || options.help);
+	assert_false(options.version || options.help || options.telemetry);
 }
 
 static void every_option_is_taken(void **state) {
@@ -52,15 +52,16 @@ static void every_option_is_taken(void **state) {
 	char why[256];
 
 	(void)state;
-	assert_int_equal(
-		parse(&options, why, "--config=c", "--run-dir=r", "--group=g",
-			"--eal=--vdev=net_null0 -v", "--steer-object=s", "--log-level=debug", NULL),
+	assert_int_equal(parse(&options, why, "--config=c", "--run-dir=r", "--group=g",
+				 "--eal=--vdev=net_null0 -v", "--steer-object=s", "--telemetry",
+				 "--log-level=debug", NULL),
 		0);
 	assert_string_equal(options.config, "c");
 	assert_string_equal(options.run_dir, "r");
 	assert_string_equal(options.group, "g");
 	assert_string_equal(options.eal, "--vdev=net_null0 -v");
 	assert_string_equal(options.steer_object, "s");
+	assert_true(options.telemetry);
 	assert_int_equal(options.log_level, WEIR_LOG_DEBUG);
 }
 
@@ -90,8 +91,9 @@ static void help_and_version_need_no_config(void **state) {
 	assert_non_null(strstr(
 		weir_dataplane_help(help, sizeof(help)), "Example: weir-dataplane --config"));
 	for (const char *const *name = (const char *const[]){"--config FILE", "--run-dir DIR",
-		     "--group GROUP", "--eal 'ARG...'", "--steer-object PATH", "--log-level LEVEL",
-		     "--log-format FORMAT", "(default: info)", "--version", "--help", NULL};
+		     "--group GROUP", "--eal 'ARG...'", "--steer-object PATH", "--telemetry",
+		     "--log-level LEVEL", "--log-format FORMAT", "(default: info)", "--version",
+		     "--help", NULL};
 		*name != NULL; name++) {
 		assert_non_null(strstr(help, *name));
 	}
