@@ -52,7 +52,7 @@ struct weir_config_port {
 	uint16_t queues; // receive queues; 0 = AF_XDP: all of the interface, else one per worker
 };
 
-enum weir_config_idle { WEIR_IDLE_POLL, WEIR_IDLE_YIELD };
+enum weir_config_idle { WEIR_IDLE_POLL, WEIR_IDLE_YIELD, WEIR_IDLE_SLEEP };
 
 struct weir_config_workers {
 	uint16_t cores[WEIR_CONFIG_CORES_MAX]; // CPU numbers, default [0]; one may be named twice

@@ -7,7 +7,7 @@
 
 // clang-format off
 const struct weir_json_choice weir_config_idles[] = {
-	{"poll", WEIR_IDLE_POLL}, {"yield", WEIR_IDLE_YIELD}, {0}};
+	{"poll", WEIR_IDLE_POLL}, {"yield", WEIR_IDLE_YIELD}, {"sleep", WEIR_IDLE_SLEEP}, {0}};
 const struct weir_json_choice weir_config_protocols[] = {
 	{"tcp", IPPROTO_TCP}, {"udp", IPPROTO_UDP}, {0}};
 const struct weir_json_choice weir_config_closed_ports[] = {

@@ -357,6 +357,9 @@ static int add_device_sources(struct weir_dataplane *dataplane, const struct wei
 			worker = owner;
 		}
 		r = weir_worker_add_source(dataplane->worker[worker], &source);
+		if (r == 0) {
+			weir_worker_wake_by(dataplane->worker[worker], device, q);
+		}
 	}
 	for (uint32_t w = 0; w < dataplane->workers && r == 0; w++) {
 		struct weir_source source = {.kind = WEIR_SOURCE_HANDED, .port = device->port};
@@ -408,6 +411,18 @@ static int connect_workers(struct weir_dataplane *dataplane) {
 	return r;
 }
 
+static void describe_idle(const struct weir_dataplane *dataplane) {
+	for (uint32_t w = 0; w < dataplane->workers; w++) {
+		if (dataplane->config->workers.idle == WEIR_IDLE_SLEEP) {
+			weir_log_write(dataplane->log, WEIR_LOG_INFO, "worker %u: %s", w,
+				weir_worker_is_woken(dataplane->worker[w])
+					? "packets wake it"
+					: "sleeps as with idle yield: a device without receive "
+					  "interrupts, or another worker, passes it packets");
+		}
+	}
+}
+
 static int make_workers(struct weir_dataplane *dataplane) {
 	uint32_t owner[WEIR_DEVICES_MAX];
 	int r;
@@ -429,6 +444,9 @@ static int make_workers(struct weir_dataplane *dataplane) {
 	}
 	if (r == 0) {
 		r = connect_peers(dataplane);
+	}
+	if (r == 0) {
+		describe_idle(dataplane);
 	}
 	if (r < 0) {
 		weir_log_write(dataplane->log, WEIR_LOG_ERROR, "cannot create the workers: %s",

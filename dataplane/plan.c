@@ -298,6 +298,7 @@ int weir_plan_make(const struct weir_config *config, const char *steer_object,
 			device->port = (uint8_t)p;
 			device->exception = pass == 1;
 			r = plan_device(port, plan->workers, steer_object, device, why, why_bytes);
+			device->interrupts = config->workers.idle == WEIR_IDLE_SLEEP;
 			plan->devices++;
 		}
 	}

@@ -2,7 +2,6 @@
 #include "worker_private.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <time.h>
@@ -20,12 +19,6 @@
 _Static_assert(WEIR_DISTRIBUTOR_BUCKETS == WEIR_FLOW_PARTS, "a bucket is a part of the flows");
 
 #define PREFETCH 4u // packets ahead
-
-// Idle mode `yield`: turns without packets before the pause becomes longer.
-#define SPIN_TURNS 32 // a pause instruction each
-#define YIELD_TURNS 64 // a sched_yield each: nothing is lost when no one else wants the CPU
-#define SLEEP_FIRST_NS 8000
-#define SLEEP_LAST_NS 100000
 
 // --- sources ------------------------------------------------------------------------------
 
@@ -224,30 +217,11 @@ uint32_t weir_worker_turn(struct weir_worker *worker) {
 	respond(worker);
 	weir_worker_move_buckets(worker);
 	if (unlikely(weir_pipeline_maintain(worker->pipeline, worker->now_ns))) {
-		worker->idle_turns = 0; // a great table: no sleep until expiry has caught up
+		worker->idle.turns = 0; // a great table: no sleep until expiry has caught up
 	}
 	// No pointer into a table survives a turn.
 	weir_pipeline_quiescent(worker->pipeline);
 	return moved;
-}
-
-// The only exception from S1: a worker in idle mode `yield` yields its CPU after turns that had
-// nothing to do. No packet waits for it then, and the longest sleep is a tenth of a millisecond.
-static void pause_idle(struct weir_worker *worker) {
-	struct timespec sleep = {0};
-	uint32_t turns = worker->idle_turns++;
-
-	if (worker->idle == WEIR_IDLE_POLL || turns < SPIN_TURNS) {
-		rte_pause();
-		return;
-	}
-	if (turns < SPIN_TURNS + YIELD_TURNS) {
-		sched_yield();
-		return;
-	}
-	turns = RTE_MIN(turns - SPIN_TURNS - YIELD_TURNS, 8u);
-	sleep.tv_nsec = RTE_MIN(SLEEP_FIRST_NS << turns, SLEEP_LAST_NS);
-	clock_nanosleep(CLOCK_MONOTONIC, 0, &sleep, NULL);
 }
 
 int weir_worker_run(void *context) {
@@ -263,9 +237,9 @@ int weir_worker_run(void *context) {
 		uint64_t now;
 
 		if (moved > 0) {
-			worker->idle_turns = 0;
+			weir_idle_end(&worker->idle);
 		} else {
-			pause_idle(worker);
+			weir_idle_pause(&worker->idle);
 		}
 		now = rte_rdtsc();
 		weir_counter_add(
@@ -297,7 +271,7 @@ int weir_worker_create(const struct weir_worker_params *params, struct weir_work
 	worker->transmit = params->transmit;
 	worker->ports = params->ports;
 	worker->ports_count = params->ports_count;
-	worker->idle = params->idle;
+	weir_idle_init(&worker->idle, params->idle);
 	weir_clock_init(&worker->clock, rte_rdtsc(), rte_get_tsc_hz());
 	worker->counters->heartbeat_ns = worker->clock.base_ns;
 	*ret = worker;
@@ -305,6 +279,9 @@ int weir_worker_create(const struct weir_worker_params *params, struct weir_work
 }
 
 void weir_worker_free(struct weir_worker *worker) {
+	if (worker != NULL) {
+		weir_idle_fini(&worker->idle);
+	}
 	rte_free(worker);
 }
 
@@ -312,6 +289,7 @@ int weir_worker_add_source(struct weir_worker *worker, const struct weir_source 
 	if (worker->sources == WEIR_SOURCES_MAX) {
 		return -ENOSPC;
 	}
+	worker->idle.deaf |= source->ring != NULL; // who puts packets there wakes nobody (S1)
 	worker->source[worker->sources++] = *source;
 	return 0;
 }

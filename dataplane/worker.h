@@ -9,7 +9,8 @@
 //
 // Threads: made by main, then used by its lcore alone, until weir_worker_stop's caller has waited
 // for the lcore. S1: no lock, no allocation, no log; system calls only in drivers that need them,
-// and in the pause of idle mode `yield`, which is taken only when there was nothing to do.
+// and in the pause of idle modes `yield` and `sleep`, which is taken only when there was nothing to
+// do.
 #pragma once
 
 #include <stdbool.h>
@@ -17,6 +18,7 @@
 
 #include "clock.h"
 #include "config.h"
+#include "device.h"
 #include "distributor.h"
 #include "moves.h"
 #include "pipeline.h"
@@ -67,6 +69,12 @@ int weir_worker_create(const struct weir_worker_params *params, struct weir_work
 void weir_worker_free(struct weir_worker *worker); // NULL is fine
 // Returns 0 or -ENOSPC. [set-up]
 int weir_worker_add_source(struct weir_worker *worker, const struct weir_source *source);
+// In idle mode `sleep`: a packet in this queue of a device, which the worker polls, wakes it, if
+// the device can do that. [set-up]
+void weir_worker_wake_by(
+	struct weir_worker *worker, const struct weir_device *device, uint16_t queue);
+// Does every queue that it polls wake it, and does it poll nothing else? [set-up]
+bool weir_worker_is_woken(const struct weir_worker *worker);
 int weir_worker_add_outlet(struct weir_worker *worker, struct weir_outlet *outlet);
 // Offer packets of unknown flows to the next worker by this ring. [set-up]
 void weir_worker_offer_to(struct weir_worker *worker, struct rte_ring *next);

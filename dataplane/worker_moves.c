@@ -89,7 +89,7 @@ static __rte_noinline void take_bucket(struct weir_worker *worker) {
 	const struct weir_move *move = weir_mover_adopt(mover);
 	uint32_t bucket;
 
-	worker->idle_turns = 0;
+	worker->idle.turns = 0;
 	if (move != NULL &&
 		weir_pipeline_adopt_part(worker->pipeline, move->parcel, worker->now_ns)) {
 		weir_mover_adopted(mover);
@@ -129,7 +129,7 @@ static bool have_left(struct weir_worker *worker) {
 static __rte_noinline void release_slice(struct weir_worker *worker) {
 	struct weir_mover *mover = worker->mover;
 
-	worker->idle_turns = 0;
+	worker->idle.turns = 0;
 	if (!worker->release.begun) {
 		begin_release(worker);
 	}
@@ -157,7 +157,7 @@ static void give_bucket(struct weir_worker *worker) {
 			weir_mover_settled(mover);
 			weir_counter_add(&worker->steals->buckets_given, 1);
 		}
-		worker->idle_turns = 0;
+		worker->idle.turns = 0;
 		break;
 	}
 }

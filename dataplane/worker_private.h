@@ -3,6 +3,7 @@
 // Worker, private: what worker.c, worker_process.c and worker_moves.c share.
 //   worker_process.c  a burst: through the pipeline, and where its verdicts say
 //   worker_moves.c    buckets that come and go (moves.h)
+//   worker_idle.c     what a worker does when it has nothing to do
 //   worker.c          sources, distribution, turns, set-up
 //
 // Threads: the worker's only.
@@ -18,6 +19,20 @@ struct batch {
 	const struct weir_verdict *verdict[WEIR_BURST];
 };
 
+// How a worker pauses.
+struct weir_idle {
+	enum weir_config_idle mode;
+	uint32_t turns; // since it has last had something to do
+	int epoll; // of idle mode `sleep`: wakes the worker for each of its queues; -1 = none
+	bool deaf; // something that it polls wakes nobody
+	bool armed; // the interrupts of its queues are on
+	uint16_t interrupts;
+	struct {
+		uint16_t device; // DPDK's port id
+		uint16_t queue;
+	} interrupt[WEIR_SOURCES_MAX];
+};
+
 struct weir_worker {
 	const struct weir_segment *segment;
 	struct weir_worker_counters *counters;
@@ -26,11 +41,10 @@ struct weir_worker {
 	const struct weir_port *ports;
 	uint32_t ports_count;
 	uint32_t index;
-	enum weir_config_idle idle;
+	struct weir_idle idle;
 	bool stop; // written by another thread
 	struct weir_clock clock;
 	uint64_t now_ns;
-	uint32_t idle_turns;
 	uint16_t sources;
 	uint16_t outlets;
 	struct weir_source source[WEIR_SOURCES_MAX];
@@ -95,6 +109,22 @@ void weir_worker_process(
 	struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n, uint8_t in_port);
 // The same with packets that another worker has offered, from any ports.
 void weir_worker_process_offered(struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n);
+
+// --- worker_idle.c ------------------------------------------------------------------------------
+
+void weir_idle_init(struct weir_idle *idle, enum weir_config_idle mode);
+void weir_idle_fini(struct weir_idle *idle);
+// Nothing was done in this turn.
+void weir_idle_pause(struct weir_idle *idle);
+void weir_idle_end_slow(struct weir_idle *idle);
+
+// Something was done in this turn.
+static inline void weir_idle_end(struct weir_idle *idle) {
+	idle->turns = 0;
+	if (unlikely(idle->armed)) {
+		weir_idle_end_slow(idle);
+	}
+}
 
 // --- worker_moves.c -----------------------------------------------------------------------------
 

@@ -137,7 +137,12 @@ static int configure(const struct weir_device_plan *plan, const struct rte_eth_d
 	}
 	device->mtu = MIN(plan->mtu, mtu_max(info));
 	conf.rxmode.mtu = device->mtu;
+	conf.intr_conf.rxq = plan->interrupts;
 	r = rte_eth_dev_configure(device->id, device->rx_queues, device->tx_queues, &conf);
+	if (r < 0 && plan->interrupts) { // not all drivers have them
+		conf.intr_conf.rxq = 0;
+		r = rte_eth_dev_configure(device->id, device->rx_queues, device->tx_queues, &conf);
+	}
 	if (r < 0) {
 		return refuse(why, why_bytes, r,
 			"device %s: cannot configure %u receive and %u transmit queues: %s",

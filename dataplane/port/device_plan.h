@@ -23,6 +23,7 @@ struct weir_device_plan {
 	uint8_t port; // index in the configuration
 	bool exception; // the port's way to the kernel, not the port itself
 	bool spreads; // a flow stays on one of its queues; for PCI known only when it is open
+	bool interrupts; // to be asked for: workers sleep until packets come
 	uint16_t queues; // to receive on; PCI: at most
 	uint16_t descriptors; // per queue
 	uint16_t mtu;

@@ -5,16 +5,20 @@ import os
 import re
 import signal
 import socket
+import time
 
 import clients
-from lab import BACKENDS, VIP4, VIP6, echo, lines, web
+from lab import BACKENDS, VIP4, VIP6, echo, lines, upload, web
 from netns import wait_for
 from scenario import scenario
-from scenarios_ports import attach_testpmd, memif_device, start_with_static_gateway
+from scenarios_ports import (attach_testpmd, memif_device, requests_and_upload,
+                             start_with_static_gateway, start_with_tap)
 
 AF_XDP, SO_DOMAIN = 44, 39
 SYS_PIDFD_GETFD = 438
 POLL = {"cores": [os.cpu_count() - 1], "idle": "poll"}
+SLEEP = {**POLL, "idle": "sleep"}
+WOKEN = re.compile(r"epoll_p?wait\(.*\) += [1-9]")
 # Flows end while they are watched, so that expiry runs as well.
 SHORT_FLOWS = {"flow_table": {"flows_per_worker": 65536,
                               "timeout_ms": {"closing": 200, "udp": 200}}}
@@ -152,3 +156,55 @@ def s1_af_xdp_driver_calls_only(lab):
     assert not own, f"{len(own)} of {len(own) + len(of_driver)} system calls: {own[:5]}"
     assert of_driver, "the driver sent and received without a system call?"
     end_under_strace(lab, strace)
+
+
+def loops(lab):
+    [row] = lab.api("worker.show")
+    return row["loops"]
+
+
+def sleeps(lab):
+    """A condition: it turns about once per millisecond; with idle mode yield ten times as often."""
+    before, since = loops(lab), time.monotonic()
+
+    def condition():
+        nonlocal before, since
+        turned, took = loops(lab) - before, time.monotonic() - since
+        before, since = before + turned, since + took
+        return took > 0.2 and turned < 4000 * took
+    return condition
+
+
+def sleeps_and_is_woken(lab):
+    wait_for("the worker to sleep", sleeps(lab), 30, 0.5)
+    strace = Strace(lab)
+    assert ping(lab, VIP4)
+    wait_for("packets that wake the worker",
+             lambda: ping(lab, VIP4) and any(WOKEN.match(call) for call in strace.calls()), 20)
+    end_under_strace(lab, strace)
+
+
+@scenario(workers=SLEEP, services=[web(), upload()])
+def sleeping_worker_is_woken_by_af_xdp(lab):
+    """Idle mode sleep: no traffic, few turns; a packet in an AF_XDP socket ends the sleep"""
+    assert "worker 0: packets wake it" in lab.programs["dataplane"].output()
+    requests_and_upload(lab)
+    sleeps_and_is_woken(lab)
+
+
+@scenario(start=False, lb_mtu=1500, workers=SLEEP, services=[web(), upload()])
+def sleeping_worker_is_woken_by_a_tap(lab):
+    """The same with the receive interrupts of a DPDK driver"""
+    start_with_tap(lab)
+    assert "worker 0: packets wake it" in lab.programs["dataplane"].output()
+    requests_and_upload(lab)
+    sleeps_and_is_woken(lab)
+
+
+@scenario(workers={"cores": [os.cpu_count() - 1] * 2, "idle": "sleep"}, services=[web(), upload()])
+def worker_that_nobody_wakes_is_told(lab):
+    """Idle mode sleep with two workers and a distributor: the one that is passed packets polls on"""
+    output = lab.programs["dataplane"].output()
+    assert "worker 0: packets wake it" in output, output
+    assert "worker 1: sleeps as with idle yield" in output, output
+    requests_and_upload(lab)

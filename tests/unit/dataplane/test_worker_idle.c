@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Pauses of a worker: what they cost, and what ends them. The queue is a pipe: to a worker, an
+// AF_XDP socket is a descriptor that can be read when there are packets.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "worker_private.h"
+
+#define WINDOW_NS 100000000ull
+#define WARM_UP 200 // turns, until the pauses are the longest
+
+struct pauses_lab {
+	struct weir_worker *worker;
+	struct weir_device device;
+	int queue[2];
+};
+
+static uint64_t now_ns(void) {
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static int setup(void **state) {
+	struct pauses_lab *lab = calloc(1, sizeof(*lab));
+
+	assert_non_null(lab);
+	lab->worker = calloc(1, sizeof(*lab->worker));
+	assert_non_null(lab->worker);
+	weir_idle_init(&lab->worker->idle, WEIR_IDLE_POLL);
+	assert_int_equal(pipe(lab->queue), 0);
+	lab->device.id = RTE_MAX_ETHPORTS - 1; // none of DPDK's: it has no interrupts
+	lab->device.xdp_sockets = 1;
+	lab->device.xdp_socket[0] = lab->queue[0];
+	*state = lab;
+	return 0;
+}
+
+static int teardown(void **state) {
+	struct pauses_lab *lab = *state;
+
+	weir_idle_fini(&lab->worker->idle);
+	close(lab->queue[0]);
+	close(lab->queue[1]);
+	free(lab->worker);
+	free(lab);
+	return 0;
+}
+
+static void begin(struct pauses_lab *lab, enum weir_config_idle mode) {
+	weir_idle_fini(&lab->worker->idle);
+	lab->worker->idle = (struct weir_idle){0};
+	weir_idle_init(&lab->worker->idle, mode);
+	weir_worker_wake_by(lab->worker, &lab->device, 0);
+	for (int i = 0; i < WARM_UP; i++) {
+		weir_idle_pause(&lab->worker->idle);
+	}
+}
+
+static uint64_t pauses(struct pauses_lab *lab) {
+	uint64_t until = now_ns() + WINDOW_NS, n = 0;
+
+	for (; now_ns() < until; n++) {
+		weir_idle_pause(&lab->worker->idle);
+	}
+	return n;
+}
+
+static void each_mode_pauses_longer_than_the_one_before(void **state) {
+	struct pauses_lab *lab = *state;
+	uint64_t poll, yield, sleep;
+
+	begin(lab, WEIR_IDLE_POLL);
+	poll = pauses(lab);
+	assert_false(weir_worker_is_woken(lab->worker));
+	begin(lab, WEIR_IDLE_YIELD);
+	yield = pauses(lab);
+	assert_false(weir_worker_is_woken(lab->worker));
+	begin(lab, WEIR_IDLE_SLEEP);
+	sleep = pauses(lab);
+	assert_true(weir_worker_is_woken(lab->worker));
+	assert_true(sleep > 0 && sleep * 2 < yield && yield * 2 < poll);
+	// 0.1 ms and 1 ms: they may be longer, never shorter.
+	assert_true(yield <= WINDOW_NS / 100000 + 1 && sleep <= WINDOW_NS / 1000000 + 1);
+}
+
+static void a_packet_ends_a_sleep(void **state) {
+	struct pauses_lab *lab = *state;
+	uint64_t asleep, awake;
+
+	begin(lab, WEIR_IDLE_SLEEP);
+	asleep = pauses(lab);
+	assert_int_equal(write(lab->queue[1], "", 1), 1);
+	awake = pauses(lab); // the queue is never emptied
+	assert_true(awake > 4 * asleep);
+	weir_idle_end(&lab->worker->idle);
+	assert_int_equal(lab->worker->idle.turns, 0);
+	assert_false(lab->worker->idle.armed);
+}
+
+static void what_wakes_nobody_is_looked_at_as_often_as_before(void **state) {
+	struct pauses_lab *lab = *state;
+	struct weir_source ring = {
+		.kind = WEIR_SOURCE_HANDED, .ring = (struct rte_ring *)(uintptr_t)64};
+
+	begin(lab, WEIR_IDLE_SLEEP);
+	assert_int_equal(weir_worker_add_source(lab->worker, &ring), 0);
+	assert_false(weir_worker_is_woken(lab->worker));
+	assert_true(pauses(lab) > WINDOW_NS / 1000000 / 4); // no pause of a millisecond
+	lab->device.xdp_sockets = 0;
+	begin(lab, WEIR_IDLE_SLEEP);
+	assert_false(weir_worker_is_woken(lab->worker));
+}
+
+static void one_socket_may_be_that_of_several_queues(void **state) {
+	struct pauses_lab *lab = *state;
+
+	begin(lab, WEIR_IDLE_SLEEP);
+	weir_worker_wake_by(lab->worker, &lab->device, 1);
+	assert_true(weir_worker_is_woken(lab->worker));
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			each_mode_pauses_longer_than_the_one_before, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_packet_ends_a_sleep, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			what_wakes_nobody_is_looked_at_as_often_as_before, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			one_socket_may_be_that_of_several_queues, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
