@@ -273,6 +273,18 @@ static void check_request(
 		TOLERANCE);
 }
 
+static bool need_data(const json_t *tasks) {
+	const json_t *task;
+	size_t i;
+
+	json_array_foreach (tasks, i, task) {
+		if (json_array_size(json_object_get(task, "deps")) > 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
 static void replay_balance(struct replay *replay, const json_t *vector) {
 	const json_t *before = json_object_get(vector, "before");
 	const json_t *after = json_object_get(vector, "after");
@@ -285,6 +297,9 @@ static void replay_balance(struct replay *replay, const json_t *vector) {
 		    replay, vector, "desc nthreads tasks before requests_per_call after") ||
 		!begin_plan(replay, &dask, replay_list(replay, vector, "nthreads"))) {
 		return;
+	}
+	if (!need_data(json_object_get(vector, "tasks"))) {
+		weir_steal_plan_set_transfer(dask.plan, NULL, NULL); // thieves are in a heap
 	}
 	json_array_foreach (replay_list(replay, vector, "tasks"), i, task) {
 		put_task(&dask, task);
