@@ -78,7 +78,7 @@ enum weir_steal_answer {
 // What follows from an answer.
 #define WEIR_STEAL_OUTCOMES(X) \
 	X(MOVED, "moved") /* it is the thief's now */ \
-	X(STAYED, "stayed") /* it is the victim's, which is not asked for it again */ \
+	X(STAYED, "stayed") /* it is the victim's, not asked for again before an update */ \
 	X(HOMELESS, "homeless") /* nobody has it: the caller finds a place, then puts it again */ \
 	X(STALE, "stale") /* the answer to another request: nothing changed */ \
 	X(LATE, "late") /* the request was given up before: nothing changed */
@@ -103,7 +103,8 @@ void weir_steal_plan_worker(struct weir_steal_plan *plan, uint32_t worker, uint3
 // A task waits at a worker. It must not be put already. O(1).
 void weir_steal_plan_put(struct weir_steal_plan *plan, uint32_t task, uint32_t worker,
 	const struct weir_steal_task *what);
-// What is known of a task that is put has changed; a request for it goes on as it was made. O(1).
+// What is known of a task that is put has changed: if it was refused, it may be asked for again. A
+// request for it goes on as it was made. O(1).
 void weir_steal_plan_update(
 	struct weir_steal_plan *plan, uint32_t task, const struct weir_steal_task *what);
 // A task has begun: it stays where it is, but counts until it is removed. O(1).

@@ -9,7 +9,8 @@
 //      while one has at least WEIR_BUCKET_SPARE of a worker's time to do: an idle machine is left
 //      alone.
 //   B2 at most WEIR_BUCKET_MOVES buckets are asked for in a tick, and one that has moved rests for
-//      WEIR_BUCKET_REST_S: so with 10 ticks a second at most 10 * WEIR_BUCKET_MOVES move.
+//      WEIR_BUCKET_REST_S: so with 10 ticks a second at most 10 * WEIR_BUCKET_MOVES move by what is
+//      decided here. What distributors ask for (moves.h) comes on top, and need not have rested.
 //   B3 a victim or a thief has at most one request at a time.
 //   B4 the dataplane's owners are the truth, whatever was asked, answered or not answered.
 //   B5 a bucket does not move to a worker that would then have more to do than the one it left has
