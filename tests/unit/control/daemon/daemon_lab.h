@@ -114,6 +114,8 @@ enum lab_steals {
 	LAB_STEALS_REFUSED, // as busy
 	LAB_STEALS_LATE, // confirm, and move, after LAB_STEALS_LATE_MS
 	LAB_STEALS_SILENT, // nothing
+	LAB_STEALS_SLOW, // get to them after LAB_STEALS_LATE_MS, as far as the deadline says
+	LAB_STEALS_OTHER, // refuse, but a request that was never made
 };
 #define LAB_STEALS_LATE_MS 1500 // later than control waits
 

@@ -157,10 +157,12 @@ static enum weir_bucket_answer judge_steal(const struct lab_dataplane *dataplane
 	if (weir_segment_bucket_owner(segment, message->steal.bucket) != worker) {
 		return WEIR_BUCKET_NOT_OWNER;
 	}
-	if (now_ns() > message->steal.deadline_ns) {
+	if (now_ns() + (dataplane->steals == LAB_STEALS_SLOW ? LAB_STEALS_LATE_MS * 1000000ull
+							     : 0) >
+		message->steal.deadline_ns) {
 		return WEIR_BUCKET_LATE;
 	}
-	return dataplane->steals == LAB_STEALS_REFUSED ||
+	return dataplane->steals == LAB_STEALS_REFUSED || dataplane->steals == LAB_STEALS_OTHER ||
 			       dataplane->worker[worker].steal.due_ns != 0
 		       ? WEIR_BUCKET_BUSY
 		       : WEIR_BUCKET_CONFIRMED;
@@ -177,6 +179,7 @@ static bool answer_steal(
 		return false;
 	}
 	message->steal.answer = answer;
+	message->sequence -= dataplane->steals == LAB_STEALS_OTHER;
 	weir_counter_add(&dataplane->segment->steal_counters[worker].answers[answer], 1);
 	if (answer == WEIR_BUCKET_CONFIRMED) {
 		steal->message = *message;

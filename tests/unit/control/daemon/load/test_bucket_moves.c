@@ -502,32 +502,70 @@ static void late_move_counts_for_who_has_the_bucket(void **state) {
 	sim_free(sim);
 }
 
-// A bucket that goes elsewhere than asked for, as by an urgent request between workers.
-static void bucket_may_go_elsewhere_than_asked(void **state) {
-	struct sim *sim = sim_new(4);
+// Ticks until something is asked for.
+static struct weir_bucket_request first_request(struct sim *sim) {
 	struct weir_bucket_request request = {0};
-	uint32_t elsewhere;
 
-	(void)state;
-	skew(sim, 2, 0.9, 16);
-	sim_start(sim);
 	while (!weir_bucket_moves_next(sim->moves, &request)) {
 		traffic(sim);
-		if (++sim->ms % TICK == 0) {
+		assert_true(++sim->ms < 2000);
+		if (sim->ms % TICK == 0) {
 			weir_bucket_moves_tick(
 				sim->moves, &sim->look, true, (double)sim->ms / 1000);
 		}
 	}
-	elsewhere = 6 - request.victim - request.thief > 3 ? 2 : 6 - request.victim - request.thief;
+	return request;
+}
+
+// A bucket that goes elsewhere than asked for, as by an urgent request between workers.
+static void bucket_may_go_elsewhere_than_asked(void **state) {
+	struct sim *sim = sim_new(4);
+	struct weir_bucket_request request;
+	uint32_t elsewhere = 0, pending;
+
+	(void)state;
+	skew(sim, 2, 0.9, 16);
+	sim_start(sim);
+	request = first_request(sim);
 	while (elsewhere == request.victim || elsewhere == request.thief) {
-		elsewhere = (elsewhere + 1) % 4;
+		elsewhere++;
 	}
+	pending = weir_bucket_moves_pending(sim->moves);
 	sim->look.owner[request.bucket] = elsewhere;
 	weir_bucket_moves_note(sim->moves, &sim->look, (double)sim->ms / 1000);
+	assert_int_equal(weir_bucket_moves_pending(sim->moves), pending - 1);
+	assert_int_equal(weir_bucket_moves_summary(sim->moves, elsewhere).buckets,
+		WEIR_BUCKETS / sim->workers + 1);
 	weir_bucket_moves_answer(
 		sim->moves, request.bucket, request.id, true, (double)sim->ms / 1000);
 	run_ms(sim, 2000);
 	assert_true(unevenness(sim) <= EVEN);
+	sim_free(sim);
+}
+
+// Only the first answer to a request counts: a bucket that was confirmed is on its way.
+static void other_answers_change_nothing(void **state) {
+	struct sim *sim = sim_new(2);
+	struct weir_bucket_request request;
+	uint32_t pending;
+	double now, load;
+
+	(void)state;
+	skew(sim, 0.8, 0.9, 4);
+	sim_start(sim);
+	request = first_request(sim);
+	now = (double)sim->ms / 1000;
+	pending = weir_bucket_moves_pending(sim->moves);
+	load = weir_bucket_moves_load(sim->moves, request.thief);
+	weir_bucket_moves_answer(sim->moves, request.bucket, request.id + 100, false, now);
+	weir_bucket_moves_answer(sim->moves, request.bucket, request.id, true, now);
+	weir_bucket_moves_answer(sim->moves, request.bucket, request.id, false, now);
+	assert_int_equal(weir_bucket_moves_pending(sim->moves), pending);
+	assert_true(fabs(weir_bucket_moves_load(sim->moves, request.thief) - load) < 1e-9);
+	sim->look.owner[request.bucket] = request.thief;
+	weir_bucket_moves_note(sim->moves, &sim->look, now);
+	assert_int_equal(weir_bucket_moves_pending(sim->moves), pending - 1);
+	assert_true(fabs(weir_bucket_moves_load(sim->moves, request.thief) - load) < 1e-9);
 	sim_free(sim);
 }
 
@@ -597,6 +635,7 @@ int main(void) {
 		cmocka_unit_test(owners_are_the_truth_whatever_was_answered),
 		cmocka_unit_test(late_move_counts_for_who_has_the_bucket),
 		cmocka_unit_test(bucket_may_go_elsewhere_than_asked),
+		cmocka_unit_test(other_answers_change_nothing),
 		cmocka_unit_test(new_process_goes_on_from_the_owners),
 		cmocka_unit_test(dead_worker_takes_no_part),
 		cmocka_unit_test(owner_out_of_range_is_nobodys_load),
