@@ -7,6 +7,13 @@
 
 #include "config.h"
 
+struct weir_address weir_address_of(uint8_t family, const uint8_t *bytes) {
+	struct weir_address address = {.family = family};
+
+	memcpy(address.bytes, bytes, family == 4 ? 4 : 16);
+	return address;
+}
+
 const char *weir_address_format(const struct weir_address *address, char *buffer, size_t bytes) {
 	const char *text = NULL;
 

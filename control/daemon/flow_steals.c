@@ -68,13 +68,6 @@ static void copy_name(char to[WEIR_NAME_BYTES], const char *from) {
 	snprintf(to, WEIR_NAME_BYTES, "%s", from != NULL ? from : "");
 }
 
-static struct weir_address address_of(uint8_t family, const uint8_t *bytes) {
-	struct weir_address address = {.family = family};
-
-	memcpy(address.bytes, bytes, family == 4 ? 4 : 16);
-	return address;
-}
-
 static void remember(struct weir_flow_steals *steals, const struct request *request,
 	enum weir_flow_steal_outcome outcome) {
 	const struct steal_service *service = &steals->services[steals->current];
@@ -86,8 +79,8 @@ static void remember(struct weir_flow_steals *steals, const struct request *requ
 	clock_gettime(CLOCK_REALTIME, &now);
 	*event = (struct weir_flow_steals_event){
 		.time_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000,
-		.client = address_of(flow->family, flow->client),
-		.vip = address_of(flow->family, flow->vip),
+		.client = weir_address_of(flow->family, flow->client),
+		.vip = weir_address_of(flow->family, flow->vip),
 		.client_port = ntohs(flow->client_port),
 		.vip_port = ntohs(flow->vip_port),
 		.took_ms = (uint32_t)(now_ms() - request->planned_ms),
@@ -254,8 +247,8 @@ static void ask_agent(struct weir_flow_steals *steals, struct request *request) 
 	struct weir_agents_steal question = {.backend = flow->backend,
 		.client_port = ntohs(flow->client_port),
 		.vip_port = ntohs(flow->vip_port),
-		.client = address_of(flow->family, flow->client),
-		.vip = address_of(flow->family, flow->vip),
+		.client = weir_address_of(flow->family, flow->client),
+		.vip = weir_address_of(flow->family, flow->vip),
 		.timeout_ms = WEIR_FLOW_STEALS_ANSWER_MS,
 		.token = weir_mailboxes_number(steals->mailboxes)};
 	int r;

@@ -76,13 +76,6 @@ size_t weir_data_path_outer_fill(const struct weir_data_path_outer *outer, const
 	return outer->bytes;
 }
 
-static struct weir_address address_of(const uint8_t *bytes, uint8_t family) {
-	struct weir_address address = {.family = family};
-
-	memcpy(address.bytes, bytes, family == 4 ? 4 : 16);
-	return address;
-}
-
 bool weir_data_path_packet_read(
 	const uint8_t *packet, size_t bytes, struct weir_data_path_packet *ret) {
 	uint8_t family = bytes > 0 ? packet[0] >> 4 : 0;
@@ -104,8 +97,8 @@ bool weir_data_path_packet_read(
 	}
 	tcp = packet + header;
 	*ret = (struct weir_data_path_packet){
-		.source = address_of(packet + (family == 4 ? 12 : 8), family),
-		.destination = address_of(packet + (family == 4 ? 16 : 24), family),
+		.source = weir_address_of(family, packet + (family == 4 ? 12 : 8)),
+		.destination = weir_address_of(family, packet + (family == 4 ? 16 : 24)),
 		.source_port = get16(tcp),
 		.destination_port = get16(tcp + 2),
 		.reset = (tcp[TCP_FLAGS] & RST) != 0,

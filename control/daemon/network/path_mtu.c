@@ -38,13 +38,6 @@ static bool is_tunnel(uint8_t protocol) {
 	return protocol == IPPROTO_IPIP || protocol == IPPROTO_IPV6;
 }
 
-static struct weir_address address_of(const uint8_t *bytes, uint8_t family) {
-	struct weir_address address = {.family = family};
-
-	memcpy(address.bytes, bytes, family == 4 ? 4 : 16);
-	return address;
-}
-
 bool weir_path_mtu_parse4(const uint8_t *packet, size_t bytes, struct weir_path_mtu_report *ret) {
 	size_t header = bytes >= IP4_BYTES ? (size_t)(packet[0] & 0x0f) * 4 : 0;
 	const uint8_t *icmp = packet + header, *quoted = icmp + ICMP_BYTES;
@@ -57,8 +50,8 @@ bool weir_path_mtu_parse4(const uint8_t *packet, size_t bytes, struct weir_path_
 	if (quoted[0] != 0x45 || !is_tunnel(quoted[9])) { // ours have no options
 		return false;
 	}
-	*ret = (struct weir_path_mtu_report){.backend = address_of(quoted + 16, 4),
-		.source = address_of(quoted + 12, 4),
+	*ret = (struct weir_path_mtu_report){.backend = weir_address_of(4, quoted + 16),
+		.source = weir_address_of(4, quoted + 12),
 		.mtu = get16(icmp + 6)};
 	return true;
 }
@@ -74,8 +67,8 @@ bool weir_path_mtu_parse6(const uint8_t *icmp, size_t bytes, struct weir_path_mt
 	if (!is_tunnel(next)) {
 		return false;
 	}
-	*ret = (struct weir_path_mtu_report){.backend = address_of(quoted + 24, 6),
-		.source = address_of(quoted + 8, 6),
+	*ret = (struct weir_path_mtu_report){.backend = weir_address_of(6, quoted + 24),
+		.source = weir_address_of(6, quoted + 8),
 		.mtu = get32(icmp + 4)};
 	return true;
 }
