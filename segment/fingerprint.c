@@ -36,7 +36,7 @@ static const struct fact facts[] = {
 	VALUE(WEIR_NEEDS_SLOTS) VALUE(WEIR_NEEDS_ROUNDS) VALUE(WEIR_NEEDS_ERRORS)
 	VALUE(WEIR_POLICY_PART_ONE) VALUE(WEIR_POLICY_TURNS_ONE)
 	VALUE(WEIR_NEEDS_COST) VALUE(WEIR_NEEDS_PROBES) VALUE(WEIR_NEEDS_OF_POLICY)
-	VALUE(WEIR_NEEDS_TIMES) VALUE(WEIR_NEEDS_RESULTS)
+	VALUE(WEIR_NEEDS_TIMES) VALUE(WEIR_NEEDS_RESULTS) VALUE(WEIR_NEEDS_HALF_OPEN)
 
 	// Enumerations.
 	VALUE(WEIR_BLOB_SERVICES) VALUE(WEIR_BLOB_SELECTION)
@@ -132,7 +132,7 @@ static const struct fact facts[] = {
 #define X(field, unit, metric, text) FIELD(weir_share_counters, field)
 	WEIR_SHARE_FIGURES(X)
 #undef X
-	FIELD(weir_share_counters, established) FIELD(weir_share_counters, reserved)
+	FIELD(weir_share_counters, established) FIELD(weir_share_counters, half_open)
 	TYPE(weir_port_xstat)
 	FIELD(weir_port_xstat, name) FIELD(weir_port_xstat, value)
 	TYPE(weir_port_counters)

@@ -352,7 +352,8 @@ struct weir_share_counters { // [worker]
 #undef X
 	// Connections that got past half-open; only with WEIR_NEEDS_RESULTS. No figure to be shown.
 	uint64_t established;
-	uint64_t reserved;
+	// Flows of the backend that are half-open now; only with WEIR_NEEDS_HALF_OPEN. Likewise.
+	uint64_t half_open;
 } __attribute__((aligned(64)));
 _Static_assert(sizeof(struct weir_share_counters) == 128, "two cache lines");
 _Static_assert(offsetof(struct weir_share_counters, timed_out) == 56, "ends the first cache line");

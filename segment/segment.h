@@ -161,6 +161,11 @@ static inline void weir_counter_add(uint64_t *counter, uint64_t n) {
 #endif
 }
 
+// Likewise, of a gauge.
+static inline void weir_gauge_set(uint64_t *gauge, uint64_t value) {
+	__atomic_store_n(gauge, value, __ATOMIC_RELAXED);
+}
+
 static inline uint64_t weir_counter_read(const uint64_t *counter) {
 	return __atomic_load_n(counter, __ATOMIC_RELAXED);
 }

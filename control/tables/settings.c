@@ -59,6 +59,9 @@ struct weir_policy_settings weir_service_settings(
 	if (service->config->outlier_ejection.enabled) {
 		settings.needs |= WEIR_NEEDS_RESULTS;
 	}
+	if (service->config->steal.enabled) {
+		settings.needs |= WEIR_NEEDS_HALF_OPEN;
+	}
 	if (policy == WEIR_POLICY_FAIR_SHARE) {
 		settings.sharers = sharers_of(state, service);
 	}

@@ -15,6 +15,19 @@ static struct weir_policy_client *client_of(struct weir_pipeline *pipeline, uint
 	return &pipeline->clients[service];
 }
 
+void weir_new_flow_tell_half_open(const struct weir_pipeline *pipeline, uint16_t backend) {
+	weir_gauge_set(&weir_burst_backend_counters(pipeline, backend)->half_open,
+		pipeline->policy.backends[backend].half_open);
+}
+
+// Control wants to know of a backend's half-open flows, and their number has changed.
+static inline void half_open_changed(const struct weir_pipeline *pipeline,
+	const struct weir_policy_client *client, uint16_t backend) {
+	if (unlikely((client->settings.needs & WEIR_NEEDS_HALF_OPEN) != 0)) {
+		weir_new_flow_tell_half_open(pipeline, backend);
+	}
+}
+
 void weir_new_flow_owner(struct weir_pipeline *pipeline, uint16_t backend, uint16_t service) {
 	struct weir_policy_worker *policy = &pipeline->policy;
 	const struct weir_row_head *head = &pipeline->outers[backend].head;
@@ -24,6 +37,7 @@ void weir_new_flow_owner(struct weir_pipeline *pipeline, uint16_t backend, uint1
 	policy->backends[backend] =
 		(struct weir_policy_backend){.place = policy->backends[backend].place};
 	pipeline->owner[backend] = service;
+	weir_new_flow_tell_half_open(pipeline, backend);
 	if (head->flags != 0 && head->service == service) {
 		weir_policy_set_limit(
 			policy, client_of(pipeline, service), backend, weir_encap_own_limit(head));
@@ -52,6 +66,7 @@ static inline void flow_started(struct weir_pipeline *pipeline, struct weir_poli
 		weir_counter_add(&of_service->open_flows, 1);
 		if (likely(half_open)) {
 			weir_policy_half_open(&pipeline->policy, backend);
+			half_open_changed(pipeline, client, backend);
 		}
 		weir_policy_started(&pipeline->policy, client, backend, now_ns);
 	}
@@ -96,6 +111,7 @@ static inline void finish(struct weir_pipeline *pipeline, uint16_t backend, uint
 	count_finish(weir_burst_service_counters(pipeline, service), error);
 	if (half_open) {
 		weir_policy_no_longer_half_open(&pipeline->policy, backend);
+		half_open_changed(pipeline, client_of(pipeline, service), backend);
 	}
 	weir_policy_ended(&pipeline->policy, client_of(pipeline, service), backend, outcome,
 		pipeline->now_ns);
@@ -113,6 +129,7 @@ static void flow_established(void *context, uint16_t backend, bool answered) {
 		weir_counter_add(&weir_burst_backend_counters(pipeline, backend)->established, 1);
 	}
 	weir_policy_established(&pipeline->policy, client, backend);
+	half_open_changed(pipeline, client, backend);
 }
 
 static void flow_finished(void *context, uint16_t backend, enum weir_outcome outcome,

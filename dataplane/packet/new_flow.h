@@ -21,6 +21,9 @@ void weir_new_flow_started(struct weir_pipeline *pipeline, uint16_t backend, uin
 // limit of its row and its slow start.
 void weir_new_flow_owner(struct weir_pipeline *pipeline, uint16_t backend, uint16_t service);
 
+// Show how many half-open flows of a backend this worker has.
+void weir_new_flow_tell_half_open(const struct weir_pipeline *pipeline, uint16_t backend);
+
 // The backend that the policy of a service chooses for a flow that must leave its own, or
 // WEIR_BACKEND_NONE. As for new flows, the Maglev fallback chooses while the flow table is crowded.
 uint16_t weir_new_flow_choose(

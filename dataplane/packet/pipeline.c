@@ -516,10 +516,6 @@ __rte_noinline void weir_pipeline_undelivered(struct weir_pipeline *pipeline,
 	weir_burst_add_drops(pipeline, verdict, reason, 1);
 }
 
-static void set_gauge(uint64_t *gauge, uint64_t value) {
-	__atomic_store_n(gauge, value, __ATOMIC_RELAXED);
-}
-
 bool weir_pipeline_maintain(struct weir_pipeline *pipeline, uint64_t now_ns) {
 	struct weir_worker_counters *counters =
 		&pipeline->segment->worker_counters[pipeline->worker];
@@ -530,11 +526,11 @@ bool weir_pipeline_maintain(struct weir_pipeline *pipeline, uint64_t now_ns) {
 	weir_reader_update(&pipeline->reader);
 	more = weir_flow_sweep(pipeline->flows, now_ns);
 	publish(pipeline);
-	set_gauge(&counters->flows, weir_flow_count(pipeline->flows) + pipeline->leaving);
-	set_gauge(&counters->flows_half_open,
+	weir_gauge_set(&counters->flows, weir_flow_count(pipeline->flows) + pipeline->leaving);
+	weir_gauge_set(&counters->flows_half_open,
 		weir_flow_half_open_count(pipeline->flows) + pipeline->leaving_half_open);
-	set_gauge(&counters->flow_half_open_evicted, weir_flow_evicted_count(pipeline->flows));
-	set_gauge(&counters->flow_idle_evicted, weir_flow_idle_evicted_count(pipeline->flows));
+	weir_gauge_set(&counters->flow_half_open_evicted, weir_flow_evicted_count(pipeline->flows));
+	weir_gauge_set(&counters->flow_idle_evicted, weir_flow_idle_evicted_count(pipeline->flows));
 	return more;
 }
 

@@ -64,6 +64,7 @@ static void take_flows(
 	gauges_add(weir_burst_service_counters(pipeline, service), tally);
 	weir_policy_take_flows(&pipeline->policy, &pipeline->clients[service], backend, tally->open,
 		tally->half_open);
+	weir_new_flow_tell_half_open(pipeline, backend);
 }
 
 // The pipeline knows the backends that the flows have.
@@ -110,6 +111,7 @@ static void give_flows(
 	if (pipeline->owner[backend] == service) { // else it has started anew for another one
 		weir_policy_give_flows(&pipeline->policy, &pipeline->clients[service], backend,
 			tally->open, tally->half_open);
+		weir_new_flow_tell_half_open(pipeline, backend);
 	}
 }
 

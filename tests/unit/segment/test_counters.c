@@ -120,7 +120,8 @@ static void counters_in_the_segment_are_those_of_the_list(void **state) {
 	assert_int_equal(offsetof(struct weir_steal_counters, answers), COUNT(steal_rows) * 8);
 	// And what is counted for control alone.
 	assert_int_equal(offsetof(struct weir_share_counters, established), COUNT(share_rows) * 8);
-	assert_int_equal(offsetof(struct weir_share_counters, reserved), COUNT(share_rows) * 8 + 8);
+	assert_int_equal(
+		offsetof(struct weir_share_counters, half_open), COUNT(share_rows) * 8 + 8);
 }
 
 int main(void) {

@@ -23,6 +23,7 @@ static struct weir_policy_table published(struct lab *lab, uint16_t service) {
 #define COST WEIR_NEEDS_COST
 #define ERRORS WEIR_NEEDS_ERRORS
 #define TIMES WEIR_NEEDS_TIMES
+#define FOR_CONTROL (WEIR_NEEDS_RESULTS | WEIR_NEEDS_HALF_OPEN)
 
 static void settings_of_every_policy(void **unused) {
 	static const struct {
@@ -58,21 +59,23 @@ static void settings_of_every_policy(void **unused) {
 
 		config->services[0].policy = cases[i].config;
 		config->services[0].outlier_ejection.enabled = i % 2 == 1;
+		config->services[0].steal.enabled = i % 3 == 1;
 		config->services[0].flow_control.max_active_flows = 7;
 		config->services[0].flow_control.when_exhausted = WEIR_EXHAUSTED_REJECT;
 		lab_open(&lab, NULL);
 		lab_apply(&lab, config);
 		settings = published(&lab, 0).settings;
 		assert_int_equal(settings.policy, cases[i].config.name);
-		assert_int_equal(settings.needs & ~WEIR_NEEDS_RESULTS, cases[i].needs);
+		assert_int_equal(settings.needs & ~FOR_CONTROL, cases[i].needs);
 		assert_int_equal((settings.needs & WEIR_NEEDS_RESULTS) != 0, i % 2 == 1);
+		assert_int_equal((settings.needs & WEIR_NEEDS_HALF_OPEN) != 0, i % 3 == 1);
 		assert_int_equal(settings.error_window_ms, cases[i].window_ms);
 		assert_int_equal(settings.documented_rounds, cases[i].documented);
 		assert_int_equal(settings.max_active_flows, 7);
 		assert_int_equal(settings.when_exhausted, WEIR_EXHAUSTED_REJECT);
 		assert_int_equal(published(&lab, 0).count, 3);
 		settings = service_of(&lab, 0).settings;
-		assert_int_equal(settings.needs & ~WEIR_NEEDS_RESULTS, cases[i].needs);
+		assert_int_equal(settings.needs & ~FOR_CONTROL, cases[i].needs);
 		lab_close(&lab);
 		lab_config_free(config);
 	}

@@ -403,6 +403,52 @@ static void new_flow_counts_established_connections(void **state) {
 	}
 }
 
+static uint64_t half_open(const struct lab *lab) {
+	uint64_t sum = 0;
+
+	for (uint32_t id = 0; id < 4; id++) {
+		sum += backend_of(lab, id)->half_open;
+	}
+	return sum;
+}
+
+// Only where control wants to know, whatever ends them.
+static void new_flow_shows_half_open_flows(void **state) {
+	(void)state;
+	for (unsigned int shown = 0; shown < 2; shown++) {
+		struct weir_selection_params params = params_of(WEIR_POLICY_ROUND_ROBIN);
+		uint16_t backend;
+		struct lab *lab;
+
+		params.settings.needs |= shown ? WEIR_NEEDS_HALF_OPEN : 0;
+		lab = make(&params);
+		backend = send_tcp(lab, 1, SYN).backend;
+		assert_int_equal(backend_of(lab, backend)->half_open, shown);
+		for (uint16_t flow = 2; flow <= 5; flow++) {
+			send_tcp(lab, flow, SYN);
+			send_tcp(lab, flow, SYN); // again
+		}
+		assert_int_equal(half_open(lab), shown * 5);
+		send_tcp(lab, 1, ACK);
+		send_tcp(lab, 1, ACK);
+		assert_int_equal(backend_of(lab, backend)->half_open, shown);
+		assert_int_equal(half_open(lab), shown * 4);
+		send_tcp(lab, 2, RST);
+		assert_int_equal(half_open(lab), shown * 3);
+		send_tcp(lab, 3, FIN_ACK);
+		assert_int_equal(half_open(lab), shown * 2);
+		send_tcp(lab, 6, ACK); // began elsewhere: may be forged
+		assert_int_equal(half_open(lab), shown * 3);
+		send_tcp(lab, 6, ACK);
+		assert_int_equal(half_open(lab), shown * 2);
+		lab->now_ns += 12 * 1000 * MS; // beyond its timeout
+		while (weir_pipeline_maintain(lab->pipeline, lab->now_ns)) {
+		}
+		assert_int_equal(half_open(lab), 0);
+		lab_free(lab);
+	}
+}
+
 static void new_flow_samples_that_nobody_reads_are_lost_and_counted(void **state) {
 	struct weir_selection_params params = params_of(WEIR_POLICY_FAIR_SHARE);
 	struct weir_sample_ring *ring;
@@ -689,6 +735,7 @@ int main(void) {
 		cmocka_unit_test(new_flow_beyond_the_limit_spills_and_is_counted),
 		cmocka_unit_test(new_flow_service_times_are_sampled_only_if_needed),
 		cmocka_unit_test(new_flow_counts_established_connections),
+		cmocka_unit_test(new_flow_shows_half_open_flows),
 		cmocka_unit_test(new_flow_samples_that_nobody_reads_are_lost_and_counted),
 		cmocka_unit_test(new_flow_policies_work_for_any_service),
 		cmocka_unit_test(new_flow_reused_id_inherits_nothing),

@@ -48,6 +48,7 @@ static struct two two_make(enum weir_policy policy, uint32_t max_active_flows) {
 	}
 	lab_publish_default(two.lab);
 	selection.settings.max_active_flows = max_active_flows;
+	selection.settings.needs |= WEIR_NEEDS_HALF_OPEN;
 	lab_publish_policy(two.lab, &selection, (uint16_t[]){0, 1, 2, 3}, 4);
 	weir_pipeline_settle(two.pipeline[0]);
 	weir_pipeline_settle(two.pipeline[1]);
@@ -119,6 +120,7 @@ static void add(const struct two *two, uint32_t w, struct sums *sums) {
 		sums->half_open[id] += known->half_open;
 		sums->policy_open += known->active;
 		assert_int_equal(known->active, b->open_flows);
+		assert_int_equal(known->half_open, b->half_open);
 	}
 	sums->service_active += s->active_flows;
 	sums->service_open += s->open_flows;
