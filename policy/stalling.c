@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "stalling.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+
+// --- counting -------------------------------------------------------------------------------
+
+// kept: of what was recent at the last look.
+static void take(struct weir_stalling_backend *backend, double kept, uint64_t passed_ms) {
+	uint64_t last = backend->last;
+	bool anew = !backend->known || backend->new_flows < last;
+
+	backend->known = true;
+	backend->last = backend->new_flows;
+	if (anew) {
+		backend->recent = backend->recent_ms = 0;
+		backend->looks = 0;
+		backend->stalls = false;
+	} else {
+		backend->recent = backend->recent * kept + (double)(backend->new_flows - last);
+		backend->recent_ms = backend->recent_ms * kept + (double)passed_ms;
+	}
+}
+
+// --- measure --------------------------------------------------------------------------------
+
+static int compare(const void *a, const void *b) {
+	const struct weir_stalling_place *x = a, *y = b;
+
+	return x->share != y->share ? (x->share > y->share) - (x->share < y->share)
+				    : (x->backend > y->backend) - (x->backend < y->backend);
+}
+
+// Returns the new flows of all.
+static double put_in_order(
+	struct weir_stalling_backend *backends, uint32_t count, struct weir_stalling_place *order) {
+	double sum = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		double recent = backends[i].recent, half_open = (double)backends[i].half_open;
+
+		order[i] = (struct weir_stalling_place){
+			.share = recent > 0 ? half_open / recent : DBL_MAX,
+			.recent = recent,
+			.backend = i};
+	}
+	qsort(order, count, sizeof(order[0]), compare);
+	for (uint32_t p = 0; p < count; p++) {
+		sum += order[p].recent;
+		order[p].before = sum;
+		backends[order[p].backend].place = p;
+	}
+	return sum;
+}
+
+// The first place from `first` on, of those before `end`, with so many new flows up to it.
+static uint32_t search(
+	const struct weir_stalling_place *order, uint32_t first, uint32_t end, double flows) {
+	while (first < end) {
+		uint32_t middle = first + (end - first) / 2;
+
+		if (order[middle].before >= flows) {
+			end = middle;
+		} else {
+			first = middle + 1;
+		}
+	}
+	return first;
+}
+
+// Half-open flows that a backend would have if it did as well as others; below 0 = unknown.
+static double expected(const struct weir_stalling_backend *backend,
+	const struct weir_stalling_place *order, uint32_t count, double sum) {
+	double others = sum - backend->recent, flows = others * WEIR_STALLING_MEASURE;
+	uint32_t own = backend->place, place;
+
+	if (others < WEIR_STALLING_LEAST) {
+		return -1;
+	}
+	place = search(order, 0, own, flows);
+	if (place == own) {
+		place = search(order, own + 1, count, flows + backend->recent);
+	}
+	// With rounding errors none may have as many.
+	place = place < count ? place : own > 0 && own == count - 1 ? own - 1 : count - 1;
+	return order[place].share * backend->recent;
+}
+
+// --- judging --------------------------------------------------------------------------------
+
+// Whether too many wait, and too long. part: of the limit of flows.
+static bool too_many(const struct weir_stalling_settings *settings,
+	const struct weir_stalling_backend *backend, double expected, double part) {
+	double half_open = (double)backend->half_open;
+
+	return half_open >= part * (WEIR_STALLING_TIMES * expected + WEIR_STALLING_LEAST) &&
+	       half_open * backend->recent_ms >= backend->recent * settings->after_ms / 2;
+}
+
+static void judge(const struct weir_stalling_settings *settings,
+	struct weir_stalling_backend *backend, double expected) {
+	if (backend->stalls) {
+		backend->stalls = too_many(settings, backend, expected > 0 ? expected : 0, 0.5);
+		backend->looks = 0;
+		return;
+	}
+	if (expected < 0 || !too_many(settings, backend, expected, 1)) {
+		backend->looks = 0;
+		return;
+	}
+	if (backend->looks == 0 || backend->half_open < backend->first) {
+		backend->looks = 0;
+		backend->first = backend->half_open;
+	}
+	backend->stalls = ++backend->looks >= WEIR_STALLING_LOOKS;
+}
+
+uint32_t weir_stalling_look(const struct weir_stalling_settings *settings,
+	struct weir_stalling_backend *backends, uint32_t count, struct weir_stalling_place *order,
+	uint64_t passed_ms) {
+	double kept = exp(-(double)passed_ms / settings->memory_ms), sum;
+	uint32_t stalling = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		take(&backends[i], kept, passed_ms);
+	}
+	sum = put_in_order(backends, count, order);
+	for (uint32_t i = 0; i < count; i++) {
+		judge(settings, &backends[i], expected(&backends[i], order, count, sum));
+		stalling += backends[i].stalls;
+	}
+	return stalling;
+}

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Stalling: backends that let nobody in, among others, in floods, and when little happens.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "prng.h"
+#include "stalling.h"
+
+#define BACKENDS 40u
+#define LOOK_MS 100u
+#define TIMEOUT 50u // looks
+#define SECOND (1000 / LOOK_MS)
+
+struct of_backend { // what happens at it
+	double per_second; // flows of clients
+	double forged; // and others that nobody completes, for each of these
+	uint32_t takes; // looks until a client is let in; TIMEOUT = never
+	uint32_t began[TIMEOUT], left[TIMEOUT]; // by look: flows of clients, and those that are not
+};
+
+struct world {
+	struct weir_stalling_settings settings;
+	struct weir_stalling_backend backends[BACKENDS];
+	struct weir_stalling_place order[BACKENDS];
+	struct of_backend of[BACKENDS];
+	uint32_t count, look;
+	struct weir_prng random;
+};
+
+static struct world begin(uint32_t count, double per_second) {
+	struct world w = {.settings = {.memory_ms = TIMEOUT * LOOK_MS, .after_ms = 500},
+		.count = count,
+		.random = {4711}};
+
+	for (uint32_t i = 0; i < count; i++) {
+		w.of[i] = (struct of_backend){.per_second = per_second, .takes = 1};
+		w.backends[i].new_flows = 1000 * i; // of before
+	}
+	return w;
+}
+
+// How many of a rate begin in this look: by chance, the mean is exact.
+static uint32_t arrivals(struct world *w, double per_second) {
+	double mean = per_second / SECOND;
+	uint32_t n = 0;
+
+	for (int chances = 0; chances < 8; chances++) { // at most 8 times the whole mean
+		double one = mean / 8;
+		uint32_t whole = (uint32_t)one;
+		double r = (double)(weir_prng_next(&w->random) >> 11) / (double)(1ull << 53);
+
+		n += whole + (r < one - whole);
+	}
+	return n;
+}
+
+// Returns how many stall.
+static uint32_t look(struct world *w) {
+	uint32_t at = w->look++ % TIMEOUT;
+
+	for (uint32_t i = 0; i < w->count; i++) {
+		struct of_backend *of = &w->of[i];
+
+		of->began[at] = arrivals(w, of->per_second);
+		of->left[at] = arrivals(w, of->per_second * of->forged);
+		w->backends[i].new_flows += of->began[at] + of->left[at];
+		w->backends[i].half_open = 0;
+		for (uint32_t age = 0; age < TIMEOUT; age++) {
+			uint32_t then = (at + TIMEOUT - age) % TIMEOUT;
+
+			w->backends[i].half_open +=
+				of->left[then] + (age < of->takes ? of->began[then] : 0);
+		}
+	}
+	return weir_stalling_look(&w->settings, w->backends, w->count, w->order, LOOK_MS);
+}
+
+// For so many looks. Returns the number of times that a backend stalled in one.
+static uint64_t looks(struct world *w, uint32_t count) {
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		sum += look(w);
+	}
+	return sum;
+}
+
+// Looks until so many stall, and no more, or UINT32_MAX.
+static uint32_t until(struct world *w, uint32_t stalling, uint32_t most) {
+	for (uint32_t i = 1; i <= most; i++) {
+		if (look(w) == stalling) {
+			return i;
+		}
+	}
+	return UINT32_MAX;
+}
+
+static void a_backend_that_lets_nobody_in_stalls(void **state) {
+	static const double rates[] = {20, 100, 1000, 100000};
+
+	(void)state;
+	for (size_t r = 0; r < sizeof(rates) / sizeof(rates[0]); r++) {
+		struct world w = begin(4, rates[r]);
+
+		assert_int_equal(looks(&w, 20 * SECOND), 0);
+		w.of[2].takes = TIMEOUT;
+		assert_in_range(until(&w, 1, 5 * SECOND), 3, rates[r] < 100 ? 15 : 7);
+		assert_true(w.backends[2].stalls);
+		assert_int_equal(
+			looks(&w, 20 * SECOND), 20 * SECOND); // and does until it has recovered
+		w.of[2].takes = 1;
+		assert_in_range(until(&w, 0, 5 * SECOND), 1, 3);
+		assert_int_equal(looks(&w, 20 * SECOND), 0);
+	}
+}
+
+// The first flows of all, at once: nothing is known of former ones.
+static void a_burst_is_enough(void **state) {
+	struct world w = begin(4, 0);
+
+	(void)state;
+	assert_int_equal(looks(&w, SECOND), 0);
+	for (uint32_t i = 0; i < w.count; i++) {
+		w.of[i].per_second = 40 * SECOND;
+		w.of[i].takes = i == 1 ? TIMEOUT : 1;
+	}
+	look(&w);
+	for (uint32_t i = 0; i < w.count; i++) {
+		w.of[i].per_second = 0;
+	}
+	assert_int_equal(until(&w, 1, 3), 3);
+	assert_true(w.backends[1].stalls);
+}
+
+// New flows go elsewhere, as with a policy by loads: those that are there wait on.
+static void one_that_gets_no_more_flows_stalls(void **state) {
+	struct world w = begin(4, 200);
+
+	(void)state;
+	assert_int_equal(looks(&w, 20 * SECOND), 0);
+	w.of[0].takes = TIMEOUT;
+	looks(&w, 6);
+	w.of[0].per_second = 0;
+	assert_in_range(until(&w, 1, SECOND), 1, 3);
+	assert_in_range(until(&w, 0, 10 * SECOND), 30, TIMEOUT); // when they are forgotten
+}
+
+static void where_most_stall_the_others_are_the_measure(void **state) {
+	struct world w = begin(8, 100);
+
+	(void)state;
+	looks(&w, 10 * SECOND);
+	for (uint32_t i = 0; i < 6; i++) {
+		w.of[i].takes = TIMEOUT;
+	}
+	assert_int_not_equal(until(&w, 6, 5 * SECOND), UINT32_MAX);
+	assert_false(w.backends[6].stalls || w.backends[7].stalls);
+	for (uint32_t i = 6; i < 8; i++) {
+		w.of[i].takes = TIMEOUT;
+	}
+	looks(&w, 5 * SECOND);
+	assert_false(w.backends[6].stalls || w.backends[7].stalls); // nobody is better
+}
+
+static void a_flood_stalls_nobody(void **state) {
+	static const double forged[] = {0.5, 3, 30, 1000};
+
+	(void)state;
+	for (size_t f = 0; f < sizeof(forged) / sizeof(forged[0]); f++) {
+		for (uint32_t count = 1; count <= BACKENDS; count = count * 3 - 1 + (count == 1)) {
+			struct world w = begin(count, 5);
+
+			for (uint32_t i = 0; i < count; i++) { // weights of 1 to 5
+				w.of[i].per_second *= 1 + i % 5;
+			}
+			assert_int_equal(looks(&w, 20 * SECOND), 0);
+			for (uint32_t i = 0; i < count; i++) {
+				w.of[i].forged = forged[f];
+			}
+			assert_int_equal(looks(&w, 120 * SECOND), 0);
+			w.of[0].per_second = 0; // it is drained
+			assert_int_equal(looks(&w, 20 * SECOND), 0);
+			for (uint32_t i = 0; i < count; i++) {
+				w.of[i].forged = 0;
+			}
+			assert_int_equal(looks(&w, 20 * SECOND), 0);
+		}
+	}
+}
+
+static void a_stalling_backend_is_seen_in_a_flood(void **state) {
+	struct world w = begin(10, 100);
+
+	(void)state;
+	for (uint32_t i = 0; i < w.count; i++) {
+		w.of[i].forged = 0.2;
+	}
+	assert_int_equal(looks(&w, 20 * SECOND), 0);
+	w.of[7].takes = TIMEOUT;
+	assert_int_not_equal(until(&w, 1, 5 * SECOND), UINT32_MAX);
+	assert_true(w.backends[7].stalls);
+}
+
+static void who_has_little_to_do_does_not_stall(void **state) {
+	struct world w = begin(10, 100);
+
+	(void)state;
+	for (uint32_t i = 0; i < w.count; i++) {
+		w.of[i].per_second = i == 0 ? 0.2 : i == 1 ? 0 : 100;
+		w.of[i].takes = i < 2 ? TIMEOUT : 1;
+	}
+	assert_int_equal(looks(&w, 60 * SECOND), 0);
+	w = begin(2, 0); // others have nothing to do: there is no measure
+	w.of[0].per_second = 100;
+	w.of[0].takes = TIMEOUT;
+	assert_int_equal(looks(&w, 60 * SECOND), 0);
+}
+
+// Its round trips take longer than those of the others, but less than a flow is left alone for.
+static void one_far_away_does_not_stall(void **state) {
+	struct world w = begin(10, 1000);
+
+	(void)state;
+	for (uint32_t i = 0; i < w.count; i++) {
+		w.of[i].takes = i == 3 ? 2 : 0;
+	}
+	w.settings.after_ms = 500;
+	assert_int_equal(looks(&w, 60 * SECOND), 0);
+	w.settings.after_ms = 100;
+	assert_int_not_equal(until(&w, 1, 5 * SECOND), UINT32_MAX);
+}
+
+static void counters_that_begin_anew_begin_all(void **state) {
+	struct world w = begin(4, 100);
+
+	(void)state;
+	w.of[1].takes = TIMEOUT;
+	assert_int_not_equal(until(&w, 1, 5 * SECOND), UINT32_MAX);
+	for (uint32_t i = 0; i < w.count; i++) { // weir-dataplane was started again
+		w.backends[i].new_flows = 0;
+		memset(w.of[i].began, 0, sizeof(w.of[i].began));
+		w.of[i].takes = 1;
+	}
+	assert_int_equal(looks(&w, 20 * SECOND), 0);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_backend_that_lets_nobody_in_stalls),
+		cmocka_unit_test(a_burst_is_enough),
+		cmocka_unit_test(one_that_gets_no_more_flows_stalls),
+		cmocka_unit_test(where_most_stall_the_others_are_the_measure),
+		cmocka_unit_test(a_flood_stalls_nobody),
+		cmocka_unit_test(a_stalling_backend_is_seen_in_a_flood),
+		cmocka_unit_test(who_has_little_to_do_does_not_stall),
+		cmocka_unit_test(one_far_away_does_not_stall),
+		cmocka_unit_test(counters_that_begin_anew_begin_all),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
