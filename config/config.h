@@ -208,7 +208,7 @@ struct weir_config_outlier_ejection {
 	uint32_t consecutive_failures; // default 5; 0 = do not count
 };
 
-// Connections that wait at a backend whose accept queue is full go to another one.
+// Connections that wait at a backend that does not let them in go to another one.
 struct weir_config_steal {
 	bool enabled; // default: the object is in the file
 	uint32_t after_ms; // since the client's last packet, 100..60000, default 500

@@ -359,7 +359,7 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "weirctl flow lookup tcp [2001:db8::7]:40000 [2001:db8:ffff::10]:80", "flow.lookup", 3, 3, 0,
 	 build_tuple, weir_show_flow_lookup, NULL, false},
 	{"flow", "steals", "[SERVICE]",
-	 "show connections moved away from backends with a full accept queue",
+	 "show connections moved away from backends that let nobody in",
 	 "For services with \"steal\". SILENT and REFUSED ones stay where they are; the last 256\n"
 	 "requests follow. Counted since weir-control was started.\n",
 	 "weirctl flow steals web", "flow.steals", 0, 1, 0, build_service, weir_show_steals, NULL,

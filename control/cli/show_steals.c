@@ -26,6 +26,23 @@ static void add_refusals(json_t *row) {
 	json_object_set_new(row, "reasons", json_string(text[0] != '\0' ? text : "-"));
 }
 
+// "web-1 accept-queue, web-3 half-open".
+static void add_relieved(json_t *row) {
+	char text[CELL] = "";
+	const json_t *backend;
+	size_t i;
+
+	json_array_foreach (json_object_get(row, "relieved"), i, backend) {
+		const char *name = json_string_value(json_object_get(backend, "backend"));
+		const char *reason = json_string_value(json_object_get(backend, "reason"));
+		size_t used = strlen(text);
+
+		snprintf(text + used, sizeof(text) - used, "%s%.64s %.32s", used > 0 ? ", " : "",
+			name != NULL ? name : "?", reason != NULL ? reason : "?");
+	}
+	json_object_set_new(row, "relieves", json_string(text[0] != '\0' ? text : "-"));
+}
+
 static void add_endpoint(json_t *row, const char *key, const char *port_key) {
 	const char *address = json_string_value(json_object_get(row, key));
 	const json_t *port = json_object_get(row, port_key);
@@ -44,7 +61,7 @@ void weir_show_steals(const struct weir_cli *cli, json_t *result) {
 	static const struct weir_show_column services[] = {
 		{"SERVICE", "service", WEIR_SHOW_TEXT},
 		{"ENABLED", "enabled", WEIR_SHOW_FLAG},
-		{"FULL-QUEUE", "saturated", WEIR_SHOW_FLAG},
+		{"RELIEVED", "relieves", WEIR_SHOW_TEXT},
 		{"ASKED", "asked", WEIR_SHOW_NUMBER},
 		{"MOVED", "moved", WEIR_SHOW_NUMBER},
 		{"SILENT", "silent", WEIR_SHOW_NUMBER},
@@ -57,6 +74,7 @@ void weir_show_steals(const struct weir_cli *cli, json_t *result) {
 		{"VIP", "vip", WEIR_SHOW_TEXT},
 		{"FROM", "from", WEIR_SHOW_TEXT},
 		{"TO", "to", WEIR_SHOW_TEXT},
+		{"REASON", "reason", WEIR_SHOW_TEXT},
 		{"OUTCOME", "outcome", WEIR_SHOW_TEXT},
 		{"TOOK-MS", "took_ms", WEIR_SHOW_NUMBER},
 	};
@@ -65,6 +83,7 @@ void weir_show_steals(const struct weir_cli *cli, json_t *result) {
 	size_t i;
 
 	json_array_foreach (json_object_get(result, "services"), i, row) {
+		add_relieved(row);
 		add_refusals(row);
 	}
 	json_array_foreach (events, i, row) {

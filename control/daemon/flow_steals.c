@@ -48,16 +48,6 @@ struct weir_flow_steals {
 	struct weir_flow_steals_event event[WEIR_FLOW_STEALS_RECENT];
 };
 
-const char *weir_flow_steal_outcome_name(enum weir_flow_steal_outcome outcome) {
-	static const char *const names[] = {
-#define X(name, key, text) [WEIR_FLOW_STEAL_##name] = key,
-		WEIR_FLOW_STEAL_OUTCOMES(X)
-#undef X
-	};
-
-	return outcome < WEIR_FLOW_STEAL_OUTCOME_COUNT ? names[outcome] : "unknown";
-}
-
 static uint64_t now_ms(void) {
 	return uv_hrtime() / 1000000;
 }
@@ -84,6 +74,7 @@ static void remember(struct weir_flow_steals *steals, const struct request *requ
 		.client_port = ntohs(flow->client_port),
 		.vip_port = ntohs(flow->vip_port),
 		.took_ms = (uint32_t)(now_ms() - request->planned_ms),
+		.reason = request->planned.reason,
 		.outcome = outcome};
 	copy_name(event->service, service->name);
 	copy_name(event->from, weir_tables_backend_name(steals->tables,
@@ -92,32 +83,12 @@ static void remember(struct weir_flow_steals *steals, const struct request *requ
 				     steals->tables, service->members[request->planned.thief].id));
 }
 
-// What keeps an agent from letting any connection go, and what to do about it; NULL = nothing does.
-static const char *hindrance(enum weir_flow_steal_outcome outcome) {
-	switch (outcome) {
-	case WEIR_FLOW_STEAL_OFF:
-		return "its agent may not let connections go: start weir-agent with --allow-steal "
-		       "and the port of the service";
-	case WEIR_FLOW_STEAL_COOKIES:
-		return "the kernel there sends SYN cookies, so that nothing is known of a "
-		       "connection: raise the server's backlog, or set net.ipv4.tcp_syncookies=0";
-	case WEIR_FLOW_STEAL_NO_LISTENER:
-		return "its agent finds no listening socket: it must run in the network namespace "
-		       "of "
-		       "the server";
-	case WEIR_FLOW_STEAL_CANNOT_TELL:
-		return "its agent cannot look into the kernel: see the log of weir-agent there";
-	default:
-		return NULL;
-	}
-}
-
 static void tell_hindrance(struct weir_flow_steals *steals, const struct request *request,
 	enum weir_flow_steal_outcome outcome) {
 	const struct steal_service *service = &steals->services[steals->current];
 	struct steal_member *victim = &service->members[request->planned.victim];
 	const char *name = weir_tables_backend_name(steals->tables, victim->id);
-	const char *what = hindrance(outcome);
+	const char *what = weir_flow_steal_hindrance(outcome);
 
 	if (what != NULL && weir_steal_member_tells(victim, outcome, now_ms())) {
 		weir_log_event(steals->log, WEIR_LOG_WARN,
@@ -154,33 +125,12 @@ static struct request *find(
 
 // --- the move -----------------------------------------------------------------------------
 
-static enum weir_flow_steal_outcome outcome_of_move(uint8_t answer) {
-	switch ((enum weir_move_answer)answer) {
-	case WEIR_MOVE_MOVED:
-		return WEIR_FLOW_STEAL_MOVED;
-	case WEIR_MOVE_CHANGED:
-		return WEIR_FLOW_STEAL_CHANGED;
-	case WEIR_MOVE_GONE:
-		return WEIR_FLOW_STEAL_GONE;
-	case WEIR_MOVE_UNUSABLE:
-		return WEIR_FLOW_STEAL_UNUSABLE;
-	case WEIR_MOVE_LIMIT:
-		return WEIR_FLOW_STEAL_LIMIT;
-	case WEIR_MOVE_LATE:
-		return WEIR_FLOW_STEAL_LATE;
-	case WEIR_MOVE_NONE:
-	case WEIR_MOVE_ANSWER_COUNT:
-		break;
-	}
-	return WEIR_FLOW_STEAL_NO_WORKER;
-}
-
 static void take_moved(void *context, uint32_t worker, const struct weir_message *message) {
 	struct weir_flow_steals *steals = context;
 	struct request *request = find(steals, REQUEST_MOVING, message->sequence);
 
 	if (request != NULL && request->flow.worker == worker) {
-		end_request(steals, request, outcome_of_move(message->move.answer));
+		end_request(steals, request, weir_flow_steal_of_move(message->move.answer));
 	}
 }
 
@@ -207,27 +157,6 @@ static void ask_worker(struct weir_flow_steals *steals, struct request *request)
 
 // --- the agent ----------------------------------------------------------------------------
 
-static enum weir_flow_steal_outcome outcome_of_answer(enum weir_agent_steal_result result) {
-	switch (result) {
-	case WEIR_AGENT_STEAL_RUNNING:
-		return WEIR_FLOW_STEAL_RUNNING;
-	case WEIR_AGENT_STEAL_UNSETTLED:
-		return WEIR_FLOW_STEAL_UNSETTLED;
-	case WEIR_AGENT_STEAL_COOKIES:
-		return WEIR_FLOW_STEAL_COOKIES;
-	case WEIR_AGENT_STEAL_NO_LISTENER:
-		return WEIR_FLOW_STEAL_NO_LISTENER;
-	case WEIR_AGENT_STEAL_LATE:
-		return WEIR_FLOW_STEAL_LATE;
-	case WEIR_AGENT_STEAL_OFF:
-		return WEIR_FLOW_STEAL_OFF;
-	case WEIR_AGENT_STEAL_NO_RESULT:
-		return WEIR_FLOW_STEAL_SILENT;
-	default:
-		return WEIR_FLOW_STEAL_CANNOT_TELL;
-	}
-}
-
 void weir_flow_steals_answer(
 	struct weir_flow_steals *steals, uint64_t token, enum weir_agent_steal_result result) {
 	struct request *request = find(steals, REQUEST_ASKED, token);
@@ -238,7 +167,7 @@ void weir_flow_steals_answer(
 	if (weir_agent_steal_permits(result)) {
 		ask_worker(steals, request);
 	} else {
-		end_request(steals, request, outcome_of_answer(result));
+		end_request(steals, request, weir_flow_steal_of_answer(result));
 	}
 }
 
@@ -278,6 +207,16 @@ static void enter(struct weir_flow_steals *steals, enum phase phase) {
 
 	steals->phase = phase;
 	uv_timer_start(&steals->timer, on_timer, pause_ms, pause_ms);
+}
+
+static void count_half_open(struct weir_flow_steals *steals) {
+	const struct weir_segment *segment = steals->mailboxes->segment;
+
+	for (uint32_t i = 0; segment != NULL && i < steals->count; i++) {
+		if (steals->services[i].enabled) {
+			weir_steal_service_count(&steals->services[i], segment, now_ms());
+		}
+	}
 }
 
 // Begin with the next service that has somebody to relieve.
@@ -340,6 +279,7 @@ static void on_timer(uv_timer_t *timer) {
 
 	switch (steals->phase) {
 	case PHASE_IDLE:
+		count_half_open(steals);
 		begin_round(steals);
 		break;
 	case PHASE_SCANNING:
@@ -363,6 +303,9 @@ void weir_flow_steals_abandon(struct weir_flow_steals *steals) {
 		return;
 	}
 	weir_flow_scan_abandon(&steals->scan);
+	for (uint32_t i = 0; i < steals->count; i++) {
+		steals->services[i].saturated = false; // until they are looked at again
+	}
 	for (uint32_t i = 0; i < WEIR_FLOW_STEALS_AT_ONCE; i++) {
 		if (steals->requests[i].state != REQUEST_FREE) {
 			end_request(steals, &steals->requests[i], WEIR_FLOW_STEAL_ABANDONED);
@@ -430,7 +373,8 @@ static int make_services(struct weir_flow_steals *steals, struct weir_tables *ta
 		if (!service->steal.enabled && (former == NULL || former->asked == 0)) {
 			continue;
 		}
-		r = weir_steal_service_init(&ret->services[ret->count], tables, service);
+		r = weir_steal_service_init(&ret->services[ret->count], tables, service,
+			config->flow_table.syn_seen_ms);
 		ret->former[ret->count] = former;
 		ret->enabled += ret->services[ret->count++].enabled;
 	}
@@ -559,6 +503,26 @@ bool weir_flow_steals_service(
 		.asked = service->asked};
 	memcpy(ret->outcomes, service->outcomes, sizeof(ret->outcomes));
 	return true;
+}
+
+bool weir_flow_steals_relieved(const struct weir_flow_steals *steals, uint32_t n, uint32_t i,
+	struct weir_flow_steals_relieved *ret) {
+	const struct steal_service *service = &steals->services[n];
+
+	for (uint32_t m = 0; n < steals->count && service->saturated && m < service->count; m++) {
+		const struct steal_member *member = &service->members[m];
+		const char *name;
+
+		if (!weir_steal_is_saturated(member) || i-- > 0) {
+			continue;
+		}
+		name = weir_tables_backend_name(steals->tables, member->id);
+		*ret = (struct weir_flow_steals_relieved){.name = name != NULL ? name : "",
+			.reason = weir_steal_reason(member),
+			.half_open = service->handshakes[m].half_open};
+		return true;
+	}
+	return false;
 }
 
 bool weir_flow_steals_recent(const struct weir_flow_steals *steals, uint32_t n,

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow steals: connections that wait at a backend whose accept queue is full go to another one.
+// Flow steals: connections that wait at a backend which does not let them in go to another one.
 // A round, at most every WEIR_FLOW_STEALS_MS:
 //
-//   1. which backends have a full accept queue, as their agents report
+//   1. which backends have a full accept queue, as their agents report, or half-open flows that
+//      pile up (policy/stalling.h)
 //   2. workers list the flows there that have sent a SYN and nothing else for a while (flow_scan.h)
 //   3. the planner (policy/steal_plan.h) says which are to go where
 //   4. the agent of the backend is asked about each, and answers that it has nothing of it, or has
@@ -64,6 +65,19 @@ enum weir_flow_steal_outcome {
 };
 const char *weir_flow_steal_outcome_name(enum weir_flow_steal_outcome outcome);
 
+// Why connections leave a backend. X(NAME, "name", "meaning")
+#define WEIR_FLOW_STEAL_REASONS(X) \
+	X(ACCEPT_QUEUE, "accept-queue", "its accept queue is full, as its agent reports") \
+	X(HALF_OPEN, "half-open", "half-open flows pile up at it")
+
+enum weir_flow_steal_reason {
+#define X(name, key, text) WEIR_FLOW_STEAL_FOR_##name,
+	WEIR_FLOW_STEAL_REASONS(X)
+#undef X
+		WEIR_FLOW_STEAL_REASON_COUNT,
+};
+const char *weir_flow_steal_reason_name(enum weir_flow_steal_reason reason);
+
 struct weir_flow_steals;
 
 struct weir_flow_steals_agents { // who asks the agents
@@ -81,12 +95,19 @@ struct weir_flow_steals_service { // since the start of this process
 	uint64_t outcomes[WEIR_FLOW_STEAL_OUTCOME_COUNT]; // asked, but for those in flight
 };
 
+struct weir_flow_steals_relieved { // a backend that connections leave
+	const char *name;
+	enum weir_flow_steal_reason reason;
+	uint64_t half_open; // flows, of all workers
+};
+
 struct weir_flow_steals_event { // a request that has ended
 	uint64_t time_ms; // of day
 	char service[WEIR_NAME_BYTES], from[WEIR_NAME_BYTES], to[WEIR_NAME_BYTES];
 	struct weir_address client, vip;
 	uint16_t client_port, vip_port; // host order
 	uint32_t took_ms; // since it was planned
+	enum weir_flow_steal_reason reason;
 	enum weir_flow_steal_outcome outcome;
 };
 
@@ -118,6 +139,10 @@ void weir_flow_steals_answer(
 // changes anything.
 bool weir_flow_steals_service(
 	const struct weir_flow_steals *steals, uint32_t n, struct weir_flow_steals_service *ret);
+// The i-th backend that was to be relieved in the last round of that service; false = there are no
+// more.
+bool weir_flow_steals_relieved(const struct weir_flow_steals *steals, uint32_t n, uint32_t i,
+	struct weir_flow_steals_relieved *ret);
 // The n-th newest event. False = so many are not remembered.
 bool weir_flow_steals_recent(const struct weir_flow_steals *steals, uint32_t n,
 	const struct weir_flow_steals_event **ret);

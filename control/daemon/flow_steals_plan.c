@@ -2,8 +2,8 @@
 //
 // The plan of a service: its backends are the planner's workers, connections that wait are tasks.
 // The unit of work is a connection. What a backend has in its accept queue counts as one task that
-// has begun, of up to QUEUE connections: whoever has a full queue has more than anybody else, so
-// all that wait there may leave, however long the queues are.
+// has begun, of up to QUEUE connections: whoever has a full queue, or stalls, has more than anybody
+// else, so all that wait there may leave, however long the queues are.
 #include "flow_steals_private.h"
 
 #include <errno.h>
@@ -13,15 +13,10 @@
 #include <string.h>
 
 #define QUEUE 16.0 // connections that a full accept queue counts as
-#define ROOM_MOST 0.25 // fill of a thief's accept queue
-#define REPORT_MOST_MS 5000u // an older report tells nothing about a thief
 #define PAUSE_MS 1000u // for an agent that cannot help: doubled each time
 #define PAUSES_MOST 6u
-#define REFUSED_MS 100u // for a victim none of whose connections may leave: doubled each time
-#define REFUSED_MOST_MS 1000u
 #define PORT_MS 10000u // a refused port: longer than most clients wait for an answer
 #define TELL_MS 600000u // then the same is said again
-#define GIVEN_MS 1000u // until the client's next SYN, more or less
 
 // A task costs nothing to carry. A thief that could not take one waits a little. Who has less than
 // the mean may be a thief: a lower ratio would leave out all of many backends that have some in
@@ -56,7 +51,7 @@ static bool has_many_ports(const struct weir_config_service *config) {
 }
 
 int weir_steal_service_init(struct steal_service *service, const struct weir_tables *tables,
-	const struct weir_config_service *config) {
+	const struct weir_config_service *config, uint32_t syn_seen_ms) {
 	int id = weir_tables_service_find(tables, config->name);
 
 	*service = (struct steal_service){.id = id >= 0 ? (uint16_t)id : WEIR_SERVICE_NONE,
@@ -64,6 +59,7 @@ int weir_steal_service_init(struct steal_service *service, const struct weir_tab
 		.after_ms = config->steal.after_ms,
 		.per_second = config->steal.per_second,
 		.many_ports = has_many_ports(config),
+		.stalling = {.memory_ms = syn_seen_ms, .after_ms = config->steal.after_ms},
 		.tokens = config->steal.per_second};
 	snprintf(service->name, sizeof(service->name), "%s", config->name);
 	if (!service->enabled) {
@@ -71,7 +67,10 @@ int weir_steal_service_init(struct steal_service *service, const struct weir_tab
 	}
 	service->members = calloc(config->backend_count + 1, sizeof(service->members[0]));
 	service->thieves = calloc(config->backend_count / 64 + 1, sizeof(service->thieves[0]));
-	if (service->members == NULL || service->thieves == NULL) {
+	service->handshakes = calloc(config->backend_count + 1, sizeof(service->handshakes[0]));
+	service->places = calloc(config->backend_count + 1, sizeof(service->places[0]));
+	if (service->members == NULL || service->thieves == NULL || service->handshakes == NULL ||
+		service->places == NULL) {
 		return -ENOMEM;
 	}
 	for (uint32_t i = 0; i < config->backend_count; i++) {
@@ -92,9 +91,13 @@ int weir_steal_service_init(struct steal_service *service, const struct weir_tab
 
 void weir_steal_service_fini(struct steal_service *service) {
 	weir_steal_plan_free(service->plan);
+	free(service->places);
+	free(service->handshakes);
 	free(service->thieves);
 	free(service->members);
 	service->plan = NULL;
+	service->places = NULL;
+	service->handshakes = NULL;
 	service->thieves = NULL;
 	service->members = NULL;
 }
@@ -126,111 +129,13 @@ void weir_steal_service_take_over(
 bool weir_steal_service_is_same(const struct steal_service *a, const struct steal_service *b) {
 	bool same = a->enabled && b->enabled && a->id == b->id && a->count == b->count &&
 		    a->after_ms == b->after_ms && a->per_second == b->per_second &&
-		    a->many_ports == b->many_ports;
+		    a->many_ports == b->many_ports &&
+		    a->stalling.memory_ms == b->stalling.memory_ms;
 
 	for (uint32_t i = 0; same && i < a->count; i++) {
 		same = a->members[i].id == b->members[i].id;
 	}
 	return same;
-}
-
-// --- who has too much, who has room ---------------------------------------------------------
-
-static bool takes_new_flows(const struct weir_backend_state *state) {
-	return state->in_selection && state->resolved && !state->leaving && !state->ejected &&
-	       !state->at_limit && state->admin == WEIR_ADMIN_READY &&
-	       state->health == WEIR_HEALTH_HEALTHY && (state->flags & WEIR_BACKEND_CLOSED) == 0;
-}
-
-static void count_given(struct steal_member *member, uint64_t now_ms, uint32_t more) {
-	if (now_ms - member->given_ms >= GIVEN_MS) {
-		member->given[1] = now_ms - member->given_ms < 2 * GIVEN_MS ? member->given[0] : 0;
-		member->given[0] = 0;
-		member->given_ms = now_ms;
-	}
-	member->given[0] += more;
-}
-
-// The last round of a victim is over: after one without a yes it waits a little, so that a backend
-// that refuses leaves the requests, and those who could help, to others.
-static void end_round(struct steal_member *member, uint64_t now_ms) {
-	uint64_t until_ms = now_ms;
-
-	if (member->asked == 0) {
-		return;
-	}
-	if (member->permitted) {
-		member->refusals = 0;
-	} else {
-		until_ms += (uint64_t)REFUSED_MS << member->refusals;
-		until_ms =
-			until_ms < now_ms + REFUSED_MOST_MS ? until_ms : now_ms + REFUSED_MOST_MS;
-		member->refusals += (REFUSED_MS << member->refusals) < REFUSED_MOST_MS;
-	}
-	member->paused_ms = until_ms > member->paused_ms ? until_ms : member->paused_ms;
-	member->asked = 0;
-}
-
-static void look_at(struct steal_service *service, struct steal_member *member,
-	const struct weir_tables *tables, const struct weir_reports *reports, uint64_t now_ms) {
-	const uint32_t fields = WEIR_REPORT(QUEUE) | WEIR_REPORT(QUEUE_LIMIT);
-	struct weir_reports_status status;
-	struct weir_backend_state state;
-	double queue, limit, coming;
-
-	end_round(member, now_ms);
-	member->saturated = member->thief = false;
-	member->fill = 0;
-	member->room = 0;
-	member->heard = member->permitted = false;
-	if (weir_tables_backend(tables, member->id, &state) < 0 ||
-		state.service_id != service->id ||
-		weir_reports_status(reports, member->id, &status) < 0 ||
-		(status.report->given & fields) != fields ||
-		status.report->accept_queue_limit < 1) {
-		return;
-	}
-	queue = status.report->accept_queue;
-	limit = status.report->accept_queue_limit;
-	// What was moved there of late is on its way: no report has it yet.
-	count_given(member, now_ms, 0);
-	coming = queue + member->given[0] + member->given[1];
-	member->fill = coming < limit ? coming / limit : 1;
-	member->room = coming < limit ? (uint32_t)(limit - coming) : 0;
-	member->saturated = status.at_limit;
-	member->thief = !status.at_limit && status.age_ms <= REPORT_MOST_MS &&
-			queue <= ROOM_MOST * limit && member->room > 0 && takes_new_flows(&state);
-}
-
-uint32_t weir_steal_service_look(struct steal_service *service, const struct weir_tables *tables,
-	const struct weir_reports *reports, uint64_t now_ms,
-	uint16_t victims[WEIR_WAITING_BACKENDS]) {
-	uint32_t thieves = 0, found = 0, turn = service->turn;
-
-	service->saturated = false;
-	for (uint32_t i = 0; i < service->count && !service->saturated; i++) {
-		service->saturated = weir_reports_at_limit(reports, service->members[i].id);
-	}
-	if (!service->saturated) { // mostly: nothing else is looked at
-		return 0;
-	}
-	service->saturated = false;
-	for (uint32_t i = 0; i < service->count; i++) {
-		look_at(service, &service->members[i], tables, reports, now_ms);
-		thieves += service->members[i].thief;
-		service->saturated |= service->members[i].saturated;
-	}
-	for (uint32_t i = 0; i < service->count && thieves > 0 && found < WEIR_WAITING_BACKENDS;
-		i++) {
-		uint32_t at = (turn + i) % service->count;
-		const struct steal_member *member = &service->members[at];
-
-		if (member->saturated && now_ms >= member->paused_ms) {
-			victims[found++] = member->id;
-			service->turn = (at + 1) % service->count;
-		}
-	}
-	return found;
 }
 
 // --- refused ports --------------------------------------------------------------------------
@@ -271,8 +176,8 @@ static void put_queues(struct steal_service *service) {
 		struct weir_steal_task queue = {
 			.duration = member->fill * QUEUE, .transfer = -1, .fixed = true};
 
-		weir_steal_plan_worker(
-			service->plan, i, 1, member->thief || member->saturated, member->fill);
+		weir_steal_plan_worker(service->plan, i, 1,
+			member->thief || weir_steal_is_saturated(member), member->fill);
 		if (member->thief) {
 			service->thieves[i / 64] |= 1ull << (i % 64);
 		}
@@ -309,7 +214,8 @@ static uint32_t victim_of(
 	}
 	if (v == waiting->victims) {
 		member = member_of(service, backend);
-		if (member == service->count || !service->members[member].saturated) {
+		if (member == service->count ||
+			!weir_steal_is_saturated(&service->members[member])) {
 			return v;
 		}
 		waiting->victim[v].member = member;
@@ -377,6 +283,7 @@ static uint32_t take(struct steal_service *service, const struct waiting *waitin
 			.flow = waiting->flow[requests[i].task - service->count],
 			.victim = requests[i].victim,
 			.thief = requests[i].thief,
+			.reason = weir_steal_reason(victim),
 			.task = requests[i].task,
 			.id = requests[i].id};
 	}
@@ -478,7 +385,7 @@ void weir_steal_service_ended(struct steal_service *service, const struct steal_
 	service->outcomes[outcome]++;
 	end_in_plan(service, planned, outcome, now_ms);
 	if (outcome == WEIR_FLOW_STEAL_MOVED) {
-		count_given(&service->members[planned->thief], now_ms, 1);
+		weir_steal_member_given(&service->members[planned->thief], now_ms, 1);
 	}
 	victim->heard |= outcome != WEIR_FLOW_STEAL_SILENT;
 	victim->permitted |= is_permitted(outcome);

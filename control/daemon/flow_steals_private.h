@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What the files of flow steals share: flow_steals.c (rounds and requests) and flow_steals_plan.c
-// (who has too much, who has room, which flows are to go where).
+// What the files of flow steals share: flow_steals.c (rounds and requests), flow_steals_look.c (who
+// has too much, who has room), flow_steals_plan.c (which flows are to go where) and
+// flow_steals_outcome.c (what became of them).
 #pragma once
 
 #include "flow_scan.h"
 #include "flow_steals.h"
+#include "stalling.h"
 #include "steal_plan.h"
 
 #define WEIR_STEAL_WAITING 256u // flows of a service that are planned for at a time
@@ -13,7 +15,8 @@
 
 struct steal_member { // a backend of a service
 	uint16_t id;
-	bool saturated; // its accept queue is full
+	bool full; // its accept queue
+	bool stalls; // half-open flows pile up at it
 	bool thief; // it takes new flows, and says that its accept queue has room
 	double fill; // of its accept queue, 0 to 1
 	uint32_t room; // connections that may still wait there
@@ -48,6 +51,11 @@ struct steal_service {
 	uint64_t filled_ms; // when they were counted
 	uint32_t count;
 	struct steal_member *members; // [count]: workers of the plan
+	struct weir_stalling_settings stalling;
+	struct weir_stalling_backend *handshakes; // [count]
+	struct weir_stalling_place *places; // [count]
+	uint64_t counted_ms; // when half-open flows were last counted
+	uint32_t stalling_count; // members
 	uint64_t *thieves; // bit per member
 	struct weir_steal_plan *plan; // tasks: a queue of each member, then waiting flows
 	struct steal_port refused[WEIR_STEAL_PORTS]; // a place by member and port
@@ -60,14 +68,32 @@ struct steal_service {
 struct steal_planned {
 	uint32_t flow; // of the scan
 	uint32_t victim, thief; // members
+	enum weir_flow_steal_reason reason;
 	uint32_t task, id; // of the plan
 	uint16_t port; // that the client connects to, network order
 };
 
-// Returns 0 or -ENOMEM; in either case weir_steal_service_fini is due.
+static inline bool weir_steal_is_saturated(const struct steal_member *member) {
+	return member->full || member->stalls;
+}
+
+// Of a saturated one.
+static inline enum weir_flow_steal_reason weir_steal_reason(const struct steal_member *member) {
+	return member->full ? WEIR_FLOW_STEAL_FOR_ACCEPT_QUEUE : WEIR_FLOW_STEAL_FOR_HALF_OPEN;
+}
+
+// syn_seen_ms: of the flow table. Returns 0 or -ENOMEM; in either case weir_steal_service_fini is
+// due.
 int weir_steal_service_init(struct steal_service *service, const struct weir_tables *tables,
-	const struct weir_config_service *config);
+	const struct weir_config_service *config, uint32_t syn_seen_ms);
 void weir_steal_service_fini(struct steal_service *service);
+
+// Count half-open flows, about every WEIR_FLOW_STEALS_MS.
+void weir_steal_service_count(
+	struct steal_service *service, const struct weir_segment *segment, uint64_t now_ms);
+
+// So many more connections were moved to a member, which no report has yet.
+void weir_steal_member_given(struct steal_member *member, uint64_t now_ms, uint32_t more);
 
 // Look who has too much and who has room. Returns how many backends are to be relieved now, up to
 // WEIR_WAITING_BACKENDS, and their ids: others of them with the next call. 0 if nobody has room.
@@ -96,3 +122,10 @@ bool weir_steal_service_is_same(const struct steal_service *a, const struct stea
 // A request that was planned has ended.
 void weir_steal_service_ended(struct steal_service *service, const struct steal_planned *planned,
 	enum weir_flow_steal_outcome outcome, uint64_t now_ms);
+
+// What keeps an agent from letting any connection go, and what to do about it; NULL = nothing does.
+const char *weir_flow_steal_hindrance(enum weir_flow_steal_outcome outcome);
+// answer: of the worker, unchecked.
+enum weir_flow_steal_outcome weir_flow_steal_of_move(uint8_t answer);
+// result: one that permits no move.
+enum weir_flow_steal_outcome weir_flow_steal_of_answer(enum weir_agent_steal_result result);

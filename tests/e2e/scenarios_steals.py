@@ -224,10 +224,57 @@ def stopped_server_keeps_nobody_waiting(lab):
         assert row["moved"] <= permits <= agents_told["steals"] <= row["asked"], (agents_told, row)
         assert [each["to"] for each in steals["recent"] if each["outcome"] == "moved"]
         assert all(each["from"] == "web-1" for each in steals["recent"]), steals
+        assert "accept-queue" in {each["reason"] for each in steals["recent"]}, steals
         assert all(client.answer and client.error is None for client in on.all)
         _, shown, _ = lab.weirctl("flow", "steals", "ids")
         assert "moved" in shown and "web-1" in shown, shown
         off.close()
+        on.close()
+
+
+@contextlib.contextmanager
+def unreachable(lab, number):
+    """The answers of a backend do not reach the clients, whatever its server and its agent say."""
+    namespace = lab.namespaces[f"b{number}"]
+    namespace.ip("route", "add", "blackhole", "192.0.2.0/24")
+    try:
+        yield
+    finally:
+        namespace.ip("route", "del", "blackhole", "192.0.2.0/24")
+
+
+@scenario(services=[ids()], start=False, alone=True)
+def unheard_server_keeps_nobody_waiting(lab):
+    """A server whose accept queue has room, and whose clients do not hear it: they go to others"""
+    with serving(lab):
+        with unreachable(lab, 1):
+            off = Clients(lab.client, 160, 0.04).run(4, Clients.all_connected)
+            assert figures(off)["failed"] == len(off.all) // len(BACKENDS), figures(off)
+        off.run(20)  # they are heard at last
+        check_served_once(lab, off)
+        off.close()
+        set_steal(lab, STEAL)
+        # What is usual, to compare with: new flows count from the first look on.
+        usual = Clients(lab.client, 80, 0.8).run(10)
+        assert all(client.answer for client in usual.all), figures(usual)
+        usual.close()
+        with unreachable(lab, 1):
+            on = Clients(lab.client, 160, 0.04).run(15, Clients.all_connected)
+            with_steal, steals = figures(on), lab.api("flow.steals")
+            print(f"on {with_steal}, {steals['services']}", flush=True)
+            assert not lab.backend("web-1", "ids")["at_limit"]
+            assert with_steal["failed"] == 0, (with_steal, steals)
+            assert with_steal["p99_retransmits"] <= 1, (with_steal, steals)
+            assert steals["services"][0]["moved"] >= len(on.all) // len(BACKENDS), steals
+            assert {(each["from"], each["reason"]) for each in steals["recent"]} == {
+                ("web-1", "half-open")}, steals
+            wait_for("nobody to relieve",
+                     lambda: not lab.api("flow.steals")["services"][0]["relieved"], 20)
+            _, shown, _ = lab.weirctl("flow", "steals", "ids")
+            assert "half-open" in shown, shown
+        on.run(10)
+        check_served_once(lab, on)
+        assert all(client.answer for client in on.all), figures(on)
         on.close()
 
 

@@ -19,10 +19,24 @@ static json_t *refusals(const struct weir_flow_steals_service *service) {
 	return object;
 }
 
-static json_t *service_row(const struct weir_flow_steals_service *service) {
-	return json_pack("{s:s, s:b, s:b, s:I, s:I, s:I, s:I, s:o}", "service", service->name,
-		"enabled", (int)service->enabled, "saturated", (int)service->saturated, "asked",
-		(json_int_t)service->asked, "moved",
+static json_t *relieved(const struct weir_flow_steals *steals, uint32_t n) {
+	struct weir_flow_steals_relieved backend;
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; weir_flow_steals_relieved(steals, n, i, &backend); i++) {
+		json_array_append_new(
+			list, json_pack("{s:s, s:s, s:I}", "backend", backend.name, "reason",
+				      weir_flow_steal_reason_name(backend.reason), "half_open",
+				      (json_int_t)backend.half_open));
+	}
+	return list;
+}
+
+static json_t *service_row(const struct weir_flow_steals *steals, uint32_t n,
+	const struct weir_flow_steals_service *service) {
+	return json_pack("{s:s, s:b, s:b, s:o, s:I, s:I, s:I, s:I, s:o}", "service", service->name,
+		"enabled", (int)service->enabled, "saturated", (int)service->saturated, "relieved",
+		relieved(steals, n), "asked", (json_int_t)service->asked, "moved",
 		(json_int_t)service->outcomes[WEIR_FLOW_STEAL_MOVED], "silent",
 		(json_int_t)service->outcomes[WEIR_FLOW_STEAL_SILENT], "incomplete",
 		(json_int_t)service->incomplete, "refused", refusals(service));
@@ -33,10 +47,11 @@ static json_t *event_row(const struct weir_flow_steals_event *event) {
 
 	weir_address_format(&event->client, client, sizeof(client));
 	weir_address_format(&event->vip, vip, sizeof(vip));
-	return json_pack("{s:I, s:s, s:s, s:I, s:s, s:I, s:s, s:s, s:s, s:I}", "time_ms",
+	return json_pack("{s:I, s:s, s:s, s:I, s:s, s:I, s:s, s:s, s:s, s:s, s:I}", "time_ms",
 		(json_int_t)event->time_ms, "service", event->service, "client", client,
 		"client_port", (json_int_t)event->client_port, "vip", vip, "vip_port",
-		(json_int_t)event->vip_port, "from", event->from, "to", event->to, "outcome",
+		(json_int_t)event->vip_port, "from", event->from, "to", event->to, "reason",
+		weir_flow_steal_reason_name(event->reason), "outcome",
 		weir_flow_steal_outcome_name(event->outcome), "took_ms",
 		(json_int_t)event->took_ms);
 }
@@ -51,7 +66,7 @@ static json_t *list_services(const struct weir_flow_steals *steals, const char *
 
 	for (uint32_t n = 0; weir_flow_steals_service(steals, n, &service); n++) {
 		if (is_wanted(wanted, service.name)) {
-			json_array_append_new(list, service_row(&service));
+			json_array_append_new(list, service_row(steals, n, &service));
 		}
 	}
 	return list;

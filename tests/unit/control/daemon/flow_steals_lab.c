@@ -183,6 +183,7 @@ int setup(void **state) {
 	own->result = WEIR_AGENT_STEAL_NOTHING;
 	own->config = lab_config(1, 4);
 	own->config->instance.clients = own->config->instance.members = 1;
+	own->config->flow_table.syn_seen_ms = 5000;
 	service = &own->config->services[0];
 	service->flow_control.accept_queue_percent = 75;
 	service->steal =

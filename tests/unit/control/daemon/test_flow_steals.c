@@ -26,8 +26,50 @@ static void steals_spread_who_waits_over_the_others(void **state) {
 	assert_string_equal(event->service, "s0");
 	assert_string_equal(event->from, "b1");
 	assert_int_equal(event->outcome, WEIR_FLOW_STEAL_MOVED);
+	assert_int_equal(event->reason, WEIR_FLOW_STEAL_FOR_ACCEPT_QUEUE);
 	assert_int_equal(event->vip_port, 80);
 	assert_int_equal(event->client.bytes[0], 192);
+}
+
+static void count_flows(struct own *own, uint16_t backend, uint64_t new_flows, uint64_t half_open) {
+	struct weir_share_counters *of =
+		weir_segment_backend_counters(own->lab.segment, 1, backend);
+
+	of->new_flows += new_flows;
+	of->half_open = half_open;
+}
+
+// The queue has room, as far as is reported, and all others let their clients in.
+static void steals_relieve_who_lets_nobody_in(void **state) {
+	struct own *own = *state;
+	const struct weir_flow_steals_event *event;
+	struct weir_flow_steals_relieved relieved;
+
+	report(own, VICTIM, 0, 10);
+	run_for(own, 300);
+	assert_false(shown(own).saturated);
+	assert_false(weir_flow_steals_relieved(own->steals, 0, 0, &relieved));
+	for (uint16_t id = 0; id < 4; id++) {
+		count_flows(own, id, 18, id == VICTIM ? 18 : 0);
+	}
+	begin_flows(own, 18);
+	run_until_ended(own, 18);
+	assert_int_equal(flows_at(own, VICTIM), 0);
+	assert_true(weir_flow_steals_relieved(own->steals, 0, 0, &relieved));
+	assert_string_equal(relieved.name, "b1");
+	assert_int_equal(relieved.reason, WEIR_FLOW_STEAL_FOR_HALF_OPEN);
+	assert_int_equal(relieved.half_open, 18);
+	assert_false(weir_flow_steals_relieved(own->steals, 0, 1, &relieved));
+	assert_false(weir_flow_steals_relieved(own->steals, 1, 0, &relieved));
+	for (uint32_t n = 0; n < 18; n++) {
+		assert_true(weir_flow_steals_recent(own->steals, n, &event));
+		assert_int_equal(event->reason, WEIR_FLOW_STEAL_FOR_HALF_OPEN);
+	}
+	count_flows(own, VICTIM, 0, 0);
+	for (uint64_t end = now_ms() + 5000; shown(own).saturated && now_ms() < end;) {
+		run_for(own, 5);
+	}
+	assert_false(weir_flow_steals_relieved(own->steals, 0, 0, &relieved));
 }
 
 // In a round no backend gets more than its accept queue has room for, and no agent more requests
@@ -300,6 +342,7 @@ int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(steals_spread_who_waits_over_the_others),
+		TEST(steals_relieve_who_lets_nobody_in),
 		TEST(steals_leave_room_in_the_queues),
 		TEST(steals_ask_nobody_without_need_or_room),
 		TEST(steals_count_what_agents_refuse),

@@ -11,6 +11,7 @@
 #include "flow_steals_private.h"
 
 #define BACKENDS 12u
+#define SYN_SEEN_MS 5000u
 
 struct plan {
 	struct steal_service service;
@@ -36,8 +37,8 @@ static void set_up_plan(struct own *own, struct plan *plan, uint32_t full, doubl
 		report(own, id, id < full ? limit : 0, limit);
 	}
 	*plan = (struct plan){.victims = 0};
-	assert_int_equal(
-		weir_steal_service_init(&plan->service, own->lab.tables, &own->config->services[0]),
+	assert_int_equal(weir_steal_service_init(&plan->service, own->lab.tables,
+				 &own->config->services[0], SYN_SEEN_MS),
 		0);
 }
 
@@ -281,13 +282,14 @@ static void services_have_many_ports(void **state) {
 	struct weir_config_service changed = *config;
 	struct steal_service service, former;
 
-	assert_int_equal(weir_steal_service_init(&former, own->lab.tables, config), 0);
+	assert_int_equal(weir_steal_service_init(&former, own->lab.tables, config, 5000), 0);
 	for (unsigned int i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct weir_config_bind binds[2] = {cases[i].binds[0], cases[i].binds[1]};
 
 		changed.binds = binds;
 		changed.bind_count = 2;
-		assert_int_equal(weir_steal_service_init(&service, own->lab.tables, &changed), 0);
+		assert_int_equal(
+			weir_steal_service_init(&service, own->lab.tables, &changed, 5000), 0);
 		assert_int_equal(service.many_ports, cases[i].many);
 		assert_int_equal(weir_steal_service_is_same(&former, &service), !cases[i].many);
 		weir_steal_service_fini(&service);
@@ -354,6 +356,104 @@ static void pauses_are_taken_over_in_one_pass(void **state) {
 	assert_true(many < few * 100);
 }
 
+// --- half-open flows -----------------------------------------------------------------------
+
+// What the workers have counted of a backend.
+static void count_flows(struct own *own, uint16_t backend, uint64_t new_flows, uint64_t half_open) {
+	for (uint32_t worker = 0; worker < LAB_WORKERS; worker++) {
+		struct weir_share_counters *of =
+			weir_segment_backend_counters(own->lab.segment, worker, backend);
+
+		of->new_flows += new_flows / LAB_WORKERS;
+		of->half_open = half_open / LAB_WORKERS;
+	}
+}
+
+// Each backend gets 40 flows, and lets them in, but for one; then nothing happens for some rounds.
+static uint64_t stall(struct own *own, struct plan *plan, uint16_t backend) {
+	uint64_t at_ms = 1000000;
+
+	// Nothing, for a while.
+	weir_steal_service_count(&plan->service, own->lab.segment, at_ms - 10000);
+	weir_steal_service_count(&plan->service, own->lab.segment, at_ms);
+	for (uint16_t id = 0; id < BACKENDS; id++) {
+		count_flows(own, id, 40, id == backend ? 40 : 0);
+	}
+	for (int look = 0; look < 3; look++) {
+		assert_int_equal(plan_round(own, plan, 20, at_ms), 0);
+		at_ms += WEIR_FLOW_STEALS_MS;
+		weir_steal_service_count(&plan->service, own->lab.segment, at_ms);
+	}
+	return at_ms;
+}
+
+// No queue is full, or that of the backend is not reported.
+static void half_open_flows_make_a_victim(void **state) {
+	struct own *own = *state;
+	struct plan plan;
+
+	for (int reported = 0; reported < 2; reported++) {
+		const struct weir_report silence = {0};
+		uint64_t at_ms;
+		uint32_t count;
+
+		set_up_plan(own, &plan, 0, 100);
+		if (!reported) {
+			weir_reports_take(own->reports, 5, &silence, "agent");
+		}
+		at_ms = stall(own, &plan, 5);
+		count = plan_round(own, &plan, 20, at_ms);
+		assert_int_equal(plan.victims, 1);
+		assert_int_equal(plan.victim[0], 5);
+		assert_int_equal(count, WEIR_FLOW_STEALS_OF_AGENT);
+		assert_int_equal(planned_by(&plan, count, 5, true), 0);
+		for (uint32_t i = 0; i < count; i++) {
+			assert_int_equal(plan.planned[i].reason, WEIR_FLOW_STEAL_FOR_HALF_OPEN);
+		}
+		end_all(&plan, count, WEIR_FLOW_STEAL_MOVED, at_ms);
+		count_flows(own, 5, 0, 0); // they are gone
+		weir_steal_service_count(
+			&plan.service, own->lab.segment, at_ms + WEIR_FLOW_STEALS_MS);
+		assert_int_equal(plan_round(own, &plan, 20, at_ms + WEIR_FLOW_STEALS_MS), 0);
+		assert_false(plan.service.saturated);
+		weir_steal_service_fini(&plan.service);
+	}
+}
+
+// A flood: all backends have as many. And nobody looks at counters more often than is useful.
+static void half_open_flows_at_all_make_no_victim(void **state) {
+	struct own *own = *state;
+	struct plan plan;
+
+	set_up_plan(own, &plan, 0, 100);
+	for (uint64_t at_ms = 1000000; at_ms < 1003000; at_ms += 10) {
+		for (uint16_t id = 0; id < BACKENDS; id++) {
+			count_flows(own, id, 40, (at_ms - 1000000) * 4);
+		}
+		weir_steal_service_count(&plan.service, own->lab.segment, at_ms);
+		assert_true(at_ms - plan.service.counted_ms < WEIR_FLOW_STEALS_MS);
+		assert_int_equal(plan.service.stalling_count, 0);
+		assert_int_equal(plan_round(own, &plan, 20, at_ms), 0);
+	}
+	weir_steal_service_fini(&plan.service);
+}
+
+// Both a full queue and half-open flows: the queue is what is shown, as it is known for certain.
+static void a_full_queue_is_the_reason_that_is_shown(void **state) {
+	struct own *own = *state;
+	struct plan plan;
+	uint64_t at_ms;
+	uint32_t count;
+
+	set_up_plan(own, &plan, 0, 100);
+	at_ms = stall(own, &plan, 5);
+	report(own, 5, 100, 100);
+	count = plan_round(own, &plan, 20, at_ms);
+	assert_int_equal(count, WEIR_FLOW_STEALS_OF_AGENT);
+	assert_int_equal(plan.planned[0].reason, WEIR_FLOW_STEAL_FOR_ACCEPT_QUEUE);
+	weir_steal_service_fini(&plan.service);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
@@ -367,6 +467,9 @@ int main(void) {
 		TEST(refusals_of_the_only_port_pause_the_agent),
 		TEST(services_have_many_ports),
 		cmocka_unit_test(pauses_are_taken_over_in_one_pass),
+		TEST(half_open_flows_make_a_victim),
+		TEST(half_open_flows_at_all_make_no_victim),
+		TEST(a_full_queue_is_the_reason_that_is_shown),
 	};
 #undef TEST
 
