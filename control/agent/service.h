@@ -33,6 +33,8 @@
 #define WEIR_SERVICE_NOTE "word" // the same
 #define WEIR_SERVICE_CLIENTS_MAX 16 // at a time
 
+#define WEIR_SERVICE_PROBLEM_BYTES 256
+
 struct weir_service_meter {
 	int helper; // -1 = none, or it has ended
 	bool poll_open;
@@ -47,7 +49,9 @@ struct weir_service_meter {
 struct weir_service_steal { // with --allow-steal
 	int helper; // -1 = none, or it has ended
 	bool poll_open;
+	bool failed_start; // the helper has told why it cannot begin
 	int error; // of the last removal or request for one that failed, which was logged
+	char problem[WEIR_SERVICE_PROBLEM_BYTES]; // why handshakes are not removed; "" = they are
 	uv_poll_t poll;
 	struct weir_handshakes handshakes;
 	struct weir_syn_cookies cookies;

@@ -2,6 +2,8 @@
 //
 // Steal requests: whether the kernel has a flow, and the end of a handshake that has not ended.
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -167,6 +169,17 @@ void weir_service_steal(struct weir_service *service, const struct weir_agent_st
 
 // --- the helper ---------------------------------------------------------------------------
 
+// What keeps handshakes from being removed: for the log, and for weir-agent status.
+__attribute__((format(printf, 2, 3))) static void set_problem(
+	struct weir_service *service, const char *format, ...) {
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(service->steal.problem, sizeof(service->steal.problem), format, arguments);
+	va_end(arguments);
+	weir_log_write(service->log, WEIR_LOG_ERROR, "%s", service->steal.problem);
+}
+
 static enum weir_agent_steal_result judge_removal(
 	struct weir_service *service, const struct weir_steal_helper_answer *answer) {
 	enum weir_agent_steal_result result;
@@ -176,8 +189,8 @@ static enum weir_agent_steal_result judge_removal(
 	}
 	if (answer->error != 0) {
 		if (answer->error != service->steal.error) {
-			weir_log_write(service->log, WEIR_LOG_ERROR,
-				"cannot remove a handshake: %s%s", strerror(-answer->error),
+			set_problem(service, "cannot remove a handshake: %s%s",
+				strerror(-answer->error),
 				answer->error == -EOPNOTSUPP
 					? "; the kernel has no CONFIG_INET_DIAG_DESTROY"
 					: "");
@@ -185,6 +198,8 @@ static enum weir_agent_steal_result judge_removal(
 		service->steal.error = answer->error;
 		return WEIR_AGENT_STEAL_CANNOT_TELL;
 	}
+	service->steal.error = 0;
+	service->steal.problem[0] = '\0';
 	if (answer->removed) {
 		return WEIR_AGENT_STEAL_REMOVED;
 	}
@@ -195,11 +210,26 @@ static enum weir_agent_steal_result judge_removal(
 		       : result;
 }
 
+static void tell_failed_start(
+	struct weir_service *service, const struct weir_steal_helper_answer *answer) {
+	bool privileges = answer->step == WEIR_STEAL_HELPER_PRIVILEGES;
+
+	set_problem(service,
+		"the helper process for steals cannot %s: %s; handshakes are not removed; %s",
+		privileges ? "become its user with CAP_NET_ADMIN" : "ask the kernel for sockets",
+		strerror(-answer->error),
+		privileges ? "run as root, or with config/systemd/weir-agent-steal.conf"
+			   : "it needs AF_NETLINK (RestrictAddressFamilies= of its unit) and a "
+			     "kernel with CONFIG_INET_DIAG");
+}
+
 static void lose_helper(struct weir_service *service, int error) {
-	weir_log_write(service->log, WEIR_LOG_ERROR,
-		"the helper process for steals has ended: %s; handshakes are not removed; "
-		"restart weir-agent",
-		strerror(-error));
+	if (!service->steal.failed_start) { // else it has told why
+		set_problem(service,
+			"the helper process for steals has ended: %s; handshakes are not removed; "
+			"restart weir-agent",
+			strerror(-error));
+	}
 	uv_poll_stop(&service->steal.poll);
 	close(service->steal.helper);
 	service->steal.helper = -1;
@@ -222,6 +252,11 @@ static void on_answer(uv_poll_t *poll, int status, int events) {
 	(void)events;
 	uv_update_time(&service->loop);
 	while ((r = weir_steal_helper_answer(service->steal.helper, &answer)) == 0) {
+		if (answer.number == 0) {
+			tell_failed_start(service, &answer);
+			service->steal.failed_start = true;
+			continue;
+		}
 		entry = weir_steals_pending(&service->steal.steals, answer.number);
 		if (entry != NULL) {
 			finish(service, entry, judge_removal(service, &answer));

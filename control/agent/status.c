@@ -144,6 +144,9 @@ static json_t *make_steals(const struct weir_service *service) {
 	json_t *object = json_object();
 
 	json_object_set_new(object, "allowed", json_boolean(service->options->allow_steal));
+	if (service->steal.problem[0] != '\0') {
+		json_object_set_new(object, "problem", json_string(service->steal.problem));
+	}
 	for (uint32_t i = 1; i < WEIR_AGENT_STEAL_RESULT_COUNT; i++) {
 		if (service->steal.answered[i] > 0) {
 			set_number(object, weir_agent_steal_result_name(i),
@@ -242,6 +245,13 @@ static void write_numbers(const char *label, const json_t *object, FILE *out) {
 	}
 }
 
+static void write_steals(const json_t *steals, FILE *out) {
+	if (json_object_get(steals, "problem") != NULL) {
+		fprintf(out, "steals     %s\n", text_of(steals, "problem"));
+	}
+	write_numbers("steals", steals, out);
+}
+
 void weir_status_write(const json_t *status, FILE *out) {
 	const json_t *datagrams = json_object_get(status, "datagrams");
 
@@ -253,7 +263,7 @@ void weir_status_write(const json_t *status, FILE *out) {
 	if (json_object_get(status, "orca") != NULL) {
 		fprintf(out, "orca       %s\n", text_of(status, "orca"));
 	}
-	write_numbers("steals", json_object_get(status, "steals"), out);
+	write_steals(json_object_get(status, "steals"), out);
 	write_numbers("datagrams", datagrams, out);
 	write_numbers("refused", json_object_get(datagrams, "refused"), out);
 }

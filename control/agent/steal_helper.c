@@ -57,6 +57,7 @@ static void serve(
 }
 
 static void be_helper(int fd, const struct weir_steal_helper_params *params) {
+	struct weir_steal_helper_answer failed = {.step = WEIR_STEAL_HELPER_PRIVILEGES};
 	struct weir_handshakes handshakes;
 
 	prctl(PR_SET_NAME, "weir-agent-net");
@@ -67,9 +68,15 @@ static void be_helper(int fd, const struct weir_steal_helper_params *params) {
 	if (params->parents >= 0) {
 		close(params->parents);
 	}
-	if (weir_agent_privileges_keep_net_admin(params->user) == 0 &&
-		weir_handshakes_open(&handshakes) == 0) {
+	failed.error = weir_agent_privileges_keep_net_admin(params->user);
+	if (failed.error == 0) {
+		failed.step = WEIR_STEAL_HELPER_SOCKET;
+		failed.error = weir_handshakes_open(&handshakes);
+	}
+	if (failed.error == 0) {
 		serve(fd, params, &handshakes);
+	} else {
+		(void)send(fd, &failed, sizeof(failed), MSG_NOSIGNAL);
 	}
 }
 

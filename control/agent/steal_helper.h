@@ -21,13 +21,16 @@ struct weir_steal_helper_params {
 };
 
 struct weir_steal_helper_request {
-	uint32_t number; // comes back
+	uint32_t number; // comes back; not 0
 	struct weir_handshake_flow flow;
 	uint64_t deadline_ms; // CLOCK_MONOTONIC; nothing is removed from then on
 };
 
+enum weir_steal_helper_step { WEIR_STEAL_HELPER_PRIVILEGES, WEIR_STEAL_HELPER_SOCKET };
+
 struct weir_steal_helper_answer {
-	uint32_t number;
+	uint32_t number; // 0 = to no request: the helper cannot begin, and ends
+	enum weir_steal_helper_step step; // with number 0: what has failed
 	int error; // 0 or negative errno: -ETIME (the deadline), -EPERM, -EOPNOTSUPP, ...
 	bool removed;
 	struct weir_handshake found; // what is there now, without an error

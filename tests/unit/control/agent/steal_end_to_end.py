@@ -356,7 +356,8 @@ def steal_from_a_full_accept_queue_is_granted(lab):
         wait_for("the drop", lambda: lab.overflows() > dropped)
         assert thief.steal(2000) == "nothing-here"
         assert thief.steal(3001, {"client": base.BALANCER}) == "running"
-        assert not wire.read(), wire.seen
+        # Connections of former clients may still be ending.
+        assert not [seen for seen in wire.read() if seen[0] == 2000], wire.seen
 
 
 def steal_where_nobody_listens_is_refused(lab):
@@ -456,7 +457,8 @@ def steal_goes_on_without_its_helper(lab):
                   if 1 << 12 in capabilities(pid)[0]]
         os.kill(int(helper[0]), signal.SIGKILL)
         wait_for("notice", lambda: "the helper process for steals has ended" in lab.agent.tail())
-        assert "restart weir-agent" in lab.agent.tail()
+        assert "has ended" in lab.status()["steals"]["problem"], lab.status()
+        assert "handshakes are not removed; restart weir-agent" in lab.command("status")
         assert thief.steal_settled(2000) == "cannot-tell"
         assert lab.half_open(2000) == 1
         assert thief.steal(2001) == "nothing-here"

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The helper process for steals: why it cannot begin is told, not lost.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/capability.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "steal_helper.h"
+
+#define NOBODY 65534
+
+// The first answer, and that nothing follows it.
+static int take(int fd, struct weir_steal_helper_answer *ret) {
+	struct weir_steal_helper_answer more;
+	struct pollfd ready = {.fd = fd, .events = POLLIN};
+	int r;
+
+	if (poll(&ready, 1, 10000) != 1) {
+		return -ETIMEDOUT;
+	}
+	r = weir_steal_helper_answer(fd, ret);
+	if (r == 0 &&
+		(poll(&ready, 1, 10000) != 1 || weir_steal_helper_answer(fd, &more) != -EPIPE)) {
+		return -EBUSY;
+	}
+	return r;
+}
+
+static int start(int *ret) {
+	static const uint16_t ports[] = {80};
+	static const struct weir_agent_user user = {.uid = NOBODY, .gid = NOBODY};
+	const struct weir_steal_helper_params params = {
+		.ports = ports, .port_count = 1, .user = &user, .parents = -1};
+
+	return weir_steal_helper_start(&params, ret);
+}
+
+static int without_the_power_to_become_a_user(void) {
+	static const cap_value_t kept[] = {CAP_NET_ADMIN};
+	struct weir_steal_helper_answer answer;
+	cap_t set = cap_init();
+	int fd;
+
+	if (set == NULL || cap_set_flag(set, CAP_PERMITTED, 1, kept, CAP_SET) ||
+		cap_set_flag(set, CAP_EFFECTIVE, 1, kept, CAP_SET) || cap_set_proc(set) ||
+		start(&fd) || take(fd, &answer)) {
+		return 1;
+	}
+	return answer.number == 0 && answer.error == -EPERM &&
+			       answer.step == WEIR_STEAL_HELPER_PRIVILEGES
+		       ? 0
+		       : 2;
+}
+
+static void helper_tells_that_it_has_no_privileges(void **state) {
+	int status;
+	pid_t child;
+
+	(void)state;
+	if (geteuid() != 0) {
+		skip();
+	}
+	child = fork(); // it gives up its powers
+	assert_true(child >= 0);
+	if (child == 0) {
+		_exit(without_the_power_to_become_a_user());
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(helper_tells_that_it_has_no_privileges),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
