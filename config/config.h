@@ -208,6 +208,9 @@ struct weir_config_outlier_ejection {
 	uint32_t consecutive_failures; // default 5; 0 = do not count
 };
 
+// A backend that has not reported for so long gets no connections of others.
+#define WEIR_CONFIG_STEAL_REPORT_MOST_MS 60000u
+
 // Connections that wait at a backend that does not let them in go to another one.
 struct weir_config_steal {
 	bool enabled; // default: the object is in the file

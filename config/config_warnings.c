@@ -67,6 +67,9 @@ static void warn_steal(struct weir_json_reader *reader, const struct weir_json_p
 	const struct weir_config_flow_table *flows, const struct weir_config_service *service) {
 	const struct weir_json_place object = weir_json_place_member(place, "steal");
 	const struct weir_json_place at = weir_json_place_member(&object, "after_ms");
+	const struct weir_json_place agent = weir_json_place_member(place, "agent");
+	const struct weir_json_place interval =
+		weir_json_place_member(&agent, "inactive_interval_ms");
 	const struct weir_config_steal *steal = &service->steal;
 
 	if (steal->enabled && !has_tcp(service)) {
@@ -82,6 +85,14 @@ static void warn_steal(struct weir_json_reader *reader, const struct weir_json_p
 			" ms), when such connections are forgotten: none is moved; use less, or a "
 			"longer timeout",
 			steal->after_ms, flows->syn_seen_ms);
+	}
+	if (steal->enabled &&
+		service->agent.inactive_interval_ms > WEIR_CONFIG_STEAL_REPORT_MOST_MS) {
+		weir_json_warning(reader, &interval,
+			"%" PRIu32
+			" ms is above %u ms: backends without flows report too seldom to "
+			"get connections that wait at others; use less",
+			service->agent.inactive_interval_ms, WEIR_CONFIG_STEAL_REPORT_MOST_MS);
 	}
 }
 

@@ -5,7 +5,6 @@
 #include "flow_steals_private.h"
 
 #define ROOM_MOST 0.25 // fill of a thief's accept queue
-#define REPORT_MOST_MS 5000u // an older report tells nothing about a thief
 #define GIVEN_MS 1000u // until the client's next SYN, more or less
 #define REFUSED_MS 100u // for a victim none of whose connections may leave: doubled each time
 #define REFUSED_MOST_MS 1000u
@@ -67,8 +66,9 @@ void weir_steal_member_given(struct steal_member *member, uint64_t now_ms, uint3
 }
 
 // The accept queue, if it is reported.
-static void look_at_queue(struct steal_member *member, const struct weir_backend_state *state,
-	const struct weir_reports *reports, uint64_t now_ms) {
+static void look_at_queue(const struct steal_service *service, struct steal_member *member,
+	const struct weir_backend_state *state, const struct weir_reports *reports,
+	uint64_t now_ms) {
 	const uint32_t fields = WEIR_REPORT(QUEUE) | WEIR_REPORT(QUEUE_LIMIT);
 	struct weir_reports_status status;
 	double queue, limit, coming;
@@ -86,7 +86,7 @@ static void look_at_queue(struct steal_member *member, const struct weir_backend
 	member->fill = coming < limit ? coming / limit : 1;
 	member->room = coming < limit ? (uint32_t)(limit - coming) : 0;
 	member->full = status.at_limit;
-	member->thief = !status.at_limit && status.age_ms <= REPORT_MOST_MS &&
+	member->thief = !status.at_limit && status.age_ms <= service->report_most_ms &&
 			queue <= ROOM_MOST * limit && member->room > 0 && takes_new_flows(state);
 }
 
@@ -124,7 +124,7 @@ static void look_at(struct steal_service *service, uint32_t i, const struct weir
 		state.service_id != service->id) {
 		return;
 	}
-	look_at_queue(member, &state, reports, now_ms);
+	look_at_queue(service, member, &state, reports, now_ms);
 	member->stalls = service->handshakes[i].stalls;
 	if (member->stalls) {
 		member->thief = false;

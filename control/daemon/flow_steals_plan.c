@@ -13,6 +13,7 @@
 #include <string.h>
 
 #define QUEUE 16.0 // connections that a full accept queue counts as
+#define REPORT_FRESH_MS 5000u // of a thief, however often its agent is asked
 #define PAUSE_MS 1000u // for an agent that cannot help: doubled each time
 #define PAUSES_MOST 6u
 #define PORT_MS 10000u // a refused port: longer than most clients wait for an answer
@@ -50,6 +51,17 @@ static bool has_many_ports(const struct weir_config_service *config) {
 	return many;
 }
 
+// Agents of backends without flows are asked less often, and a report may be late by a timeout.
+static uint32_t report_most_ms(const struct weir_config_agent *agent) {
+	uint64_t most = (uint64_t)agent->inactive_interval_ms + agent->timeout_ms;
+
+	if (most < REPORT_FRESH_MS) {
+		return REPORT_FRESH_MS;
+	}
+	return most < WEIR_CONFIG_STEAL_REPORT_MOST_MS ? (uint32_t)most
+						       : WEIR_CONFIG_STEAL_REPORT_MOST_MS;
+}
+
 int weir_steal_service_init(struct steal_service *service, const struct weir_tables *tables,
 	const struct weir_config_service *config, uint32_t syn_seen_ms) {
 	int id = weir_tables_service_find(tables, config->name);
@@ -60,6 +72,7 @@ int weir_steal_service_init(struct steal_service *service, const struct weir_tab
 		.per_second = config->steal.per_second,
 		.many_ports = has_many_ports(config),
 		.stalling = {.memory_ms = syn_seen_ms, .after_ms = config->steal.after_ms},
+		.report_most_ms = report_most_ms(&config->agent),
 		.tokens = config->steal.per_second};
 	snprintf(service->name, sizeof(service->name), "%s", config->name);
 	if (!service->enabled) {
@@ -128,8 +141,8 @@ void weir_steal_service_take_over(
 
 bool weir_steal_service_is_same(const struct steal_service *a, const struct steal_service *b) {
 	bool same = a->enabled && b->enabled && a->id == b->id && a->count == b->count &&
-		    a->after_ms == b->after_ms && a->per_second == b->per_second &&
-		    a->many_ports == b->many_ports &&
+		    a->report_most_ms == b->report_most_ms && a->after_ms == b->after_ms &&
+		    a->per_second == b->per_second && a->many_ports == b->many_ports &&
 		    a->stalling.memory_ms == b->stalling.memory_ms;
 
 	for (uint32_t i = 0; same && i < a->count; i++) {

@@ -49,6 +49,7 @@ struct steal_service {
 	bool many_ports; // clients choose to which one they connect
 	double tokens; // requests that may be made now
 	uint64_t filled_ms; // when they were counted
+	uint32_t report_most_ms; // an older report tells nothing about a thief
 	uint32_t count;
 	struct steal_member *members; // [count]: workers of the plan
 	struct weir_stalling_settings stalling;

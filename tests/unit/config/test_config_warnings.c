@@ -110,6 +110,18 @@ static const struct expected cases[] = {
 		"one: add a backend, or remove it\n"},
 	{CONFIG(SEED, SERVICE("\"agent\": {}, \"steal\": {\"enabled\": false},", BIND, BACKEND)),
 		""},
+	// Backends without flows are the ones that should get connections.
+	{CONFIG(SEED, SERVICE("\n\"agent\": {\"inactive_interval_ms\": 60001}, \"steal\": {},",
+			      BIND, TWO_BACKENDS)),
+		"2:35: services[0].agent.inactive_interval_ms: 60001 ms is above 60000 ms: "
+		"backends "
+		"without flows report too seldom to get connections that wait at others; use "
+		"less\n"},
+	{CONFIG(SEED, SERVICE("\"agent\": {\"inactive_interval_ms\": 60000}, \"steal\": {},", BIND,
+			      TWO_BACKENDS)),
+		""},
+	{CONFIG(SEED, SERVICE("\"agent\": {\"inactive_interval_ms\": 60001},", BIND, TWO_BACKENDS)),
+		""},
 	// In the order of the file.
 	{CONFIG("", SERVICE("", BIND,
 			    "\n" NAMED("a", "10.0.0.1", ", \"weight\": 0") ",\n" NAMED(

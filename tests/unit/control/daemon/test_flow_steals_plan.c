@@ -148,6 +148,38 @@ static void refusals_spend_no_room(void **state) {
 	weir_steal_service_fini(&plan.service);
 }
 
+// The longest time for which agents are not asked, and a time-out; at least 5 s, at most a minute.
+static void thieves_are_those_that_have_reported_of_late(void **state) {
+	static const struct {
+		uint32_t inactive_ms, most_ms;
+	} cases[] = {{100, 5000}, {4600, 5000}, {10000, 10400}, {59600, 60000}, {3600000, 60000}};
+	struct weir_reports_status status;
+	struct own *own = *state;
+	struct plan plan;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		own->config->services[0].agent = (struct weir_config_agent){.interval_ms = 100,
+			.inactive_interval_ms = cases[i].inactive_ms,
+			.timeout_ms = 400};
+		assert_int_equal(weir_steal_service_init(&plan.service, own->lab.tables,
+					 &own->config->services[0], SYN_SEEN_MS),
+			0);
+		assert_int_equal(plan.service.report_most_ms, cases[i].most_ms);
+		weir_steal_service_fini(&plan.service);
+	}
+	set_up_plan(own, &plan, 1, 100);
+	plan.service.report_most_ms = 1;
+	do { // until the newest report is older
+		assert_int_equal(weir_reports_status(own->reports, BACKENDS - 1, &status), 0);
+	} while (status.age_ms <= 1);
+	assert_int_equal(plan_round(own, &plan, 20, 1000000), 0);
+	assert_true(plan.service.saturated);
+	assert_int_equal(plan.victims, 0);
+	plan.service.report_most_ms = 60000;
+	assert_true(plan_round(own, &plan, 20, 1010000) > 0);
+	weir_steal_service_fini(&plan.service);
+}
+
 // Ten seconds of rounds with two full backends, of which the second one's agent answers so. Returns
 // how many connections of the first one were moved.
 static uint32_t moved_beside(struct own *own, uint32_t full, enum weir_flow_steal_outcome answer,
@@ -467,6 +499,7 @@ int main(void) {
 		TEST(refusals_of_the_only_port_pause_the_agent),
 		TEST(services_have_many_ports),
 		cmocka_unit_test(pauses_are_taken_over_in_one_pass),
+		TEST(thieves_are_those_that_have_reported_of_late),
 		TEST(half_open_flows_make_a_victim),
 		TEST(half_open_flows_at_all_make_no_victim),
 		TEST(a_full_queue_is_the_reason_that_is_shown),
