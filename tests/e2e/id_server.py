@@ -26,7 +26,8 @@ def serve(name, log, connection):
 
 
 def main(name, log, backlog):
-    listener = socket.create_server(("", PORT), backlog=backlog)
+    listener = socket.create_server(("", PORT), backlog=backlog, family=socket.AF_INET6,
+                                    dualstack_ipv6=True)
     log = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     print("serving", flush=True)
     while True:

@@ -13,7 +13,7 @@ import socket
 import struct
 import time
 
-from lab import BACKENDS, HERE, PYTHON, VIP4, service
+from lab import BACKENDS, HERE, PYTHON, VIP4, VIP6, service
 from id_server import PORT
 from netns import wait_for
 from scenario import scenario
@@ -25,8 +25,8 @@ ROOM = 64  # of the others: all that leave web-1 may come with the same SYN
 NUMBERS = range(1, len(BACKENDS) + 1)
 
 
-def ids(**more):
-    return service("ids", PORT, vips=(VIP4,), policy={"name": "round-robin"}, agent=AGENT, **more)
+def ids(vips=(VIP4,), **more):
+    return service("ids", PORT, vips=vips, policy={"name": "round-robin"}, agent=AGENT, **more)
 
 
 STEAL = {"after_ms": 300}
@@ -116,19 +116,21 @@ class Client:
 
 
 class Clients:
-    """Real TCP clients, each with an id of its own. Connects `count` of them within `seconds`."""
+    """Real TCP clients, each with an id of its own. Connects `count` of them within `seconds`, to
+    each of the VIPs in turn."""
     numbers = itertools.count(1)
 
-    def __init__(self, namespace, count, seconds):
+    def __init__(self, namespace, count, seconds, vips=(VIP4,)):
         self.poll, self.all, self.open = select.epoll(), [], {}
+        targets = [vips[i % len(vips)] for i in range(count)]
         with namespace.inside():
-            socks = [socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-                     for _ in range(count)]
+            socks = [socket.socket(socket.AF_INET6 if ":" in vip else socket.AF_INET,
+                                   socket.SOCK_STREAM | socket.SOCK_NONBLOCK) for vip in targets]
         start = time.monotonic()
         for i, sock in enumerate(socks):
             self.run(max(0, start + i * seconds / count - time.monotonic()))
             client = Client(next(self.numbers), sock, time.monotonic())
-            sock.connect_ex((VIP4, PORT))
+            sock.connect_ex((targets[i], PORT))
             self.all.append(client)
             self.open[sock.fileno()] = client
             self.poll.register(sock, select.EPOLLOUT)
@@ -184,10 +186,10 @@ def check_served_once(lab, clients):
         assert client.answer is None or counts[b"%d" % client.number] == 1, client.number
 
 
-def crowd(lab, seconds, until=Clients.all_connected):
+def crowd(lab, seconds, until=Clients.all_connected, vips=(VIP4,)):
     """Stop the server of web-1, and have clients connect until its queue is full and longer."""
     lab.programs["ids-1"].signal(signal.SIGSTOP)
-    return Clients(lab.client, 160, 0.04).run(seconds, until)
+    return Clients(lab.client, 160, 0.04, vips).run(seconds, until)
 
 
 def release(lab, clients, seconds=20):
@@ -276,6 +278,32 @@ def unheard_server_keeps_nobody_waiting(lab):
         check_served_once(lab, on)
         assert all(client.answer for client in on.all), figures(on)
         on.close()
+
+
+BOTH = (VIP4, VIP6)
+
+
+@scenario(services=[ids(vips=BOTH, steal=STEAL)], start=False,
+          workers={"cores": [os.cpu_count() - 1] * 2})
+def steals_by_two_workers_of_both_families(lab):
+    """Clients of IPv4 and of IPv6, whose flows two workers have, leave a stopped server"""
+    with serving(lab):
+        moved = collections.Counter()
+        for _ in range(3):
+            clients = crowd(lab, 30, vips=BOTH)
+            assert clients.all_connected(), (figures(clients), lab.api("flow.steals"))
+            release(lab, clients)
+            check_served_once(lab, clients)
+            assert all(client.answer for client in clients.all), figures(clients)
+            clients.close()
+        for each in lab.api("flow.steals")["recent"]:
+            assert each["from"] == "web-1" and each["vip"] in BOTH, each
+            if each["outcome"] == "moved":
+                moved[each["vip"]] += 1
+        assert moved[VIP4] > 0 and moved[VIP6] > 0, moved
+        workers = lab.api("worker.show")
+        assert len(workers) == 2 and all(w["flow_new"] > 100 for w in workers), workers
+        print(dict(moved), [w["flow_new"] for w in workers], flush=True)
 
 
 @scenario(services=[ids(steal=STEAL)], start=False, seconds=300)
