@@ -65,6 +65,8 @@ struct weir_daemon {
 	uint64_t last_publish_us; // how long the last publication took
 	uint64_t published_ns; // when it was over
 	uint64_t last_grace_us; // from it until every worker had seen it
+	uint64_t publish_us, grace_us; // sums of both since this process was started
+	uint64_t graces; // that is the sum of so many
 	uint64_t grace_mark;
 	uint64_t grace_since_ns; // 0 = not measuring
 	uv_timer_t tick, second, grace, publish;

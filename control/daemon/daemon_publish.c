@@ -39,6 +39,8 @@ static bool grace_is_over(struct weir_daemon *daemon) {
 		return false;
 	}
 	daemon->last_grace_us = (weir_daemon_now_ns() - daemon->grace_since_ns) / 1000;
+	daemon->grace_us += daemon->last_grace_us;
+	daemon->graces++;
 	daemon->grace_since_ns = 0;
 	uv_timer_stop(&daemon->grace);
 	return true;
@@ -58,6 +60,7 @@ void weir_daemon_note_publication(struct weir_daemon *daemon, uint64_t started_n
 	uint64_t now = weir_daemon_now_ns();
 
 	daemon->last_publish_us = (now - started_ns) / 1000;
+	daemon->publish_us += daemon->last_publish_us;
 	daemon->published_ns = now;
 	if (daemon->grace_since_ns != 0) {
 		return; // one is being measured

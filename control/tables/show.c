@@ -8,6 +8,10 @@ uint32_t weir_tables_backend_ids(const struct weir_tables *tables) {
 	return tables->state->backend_ids;
 }
 
+uint32_t weir_tables_service_ids(const struct weir_tables *tables) {
+	return tables->state->service_ids;
+}
+
 uint64_t weir_tables_backend_flows(const struct weir_tables *tables, uint16_t id) {
 	const struct weir_segment *segment = tables->segment;
 	uint64_t flows = 0;

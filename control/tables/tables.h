@@ -170,6 +170,8 @@ void weir_tables_tick(struct weir_tables *tables);
 
 // Look up and enumerate. Indexes run over ids; -ENOENT for a free id.
 uint32_t weir_tables_backend_ids(const struct weir_tables *tables);
+// The same of services: weir_tables_service has those below it that are in use.
+uint32_t weir_tables_service_ids(const struct weir_tables *tables);
 int weir_tables_backend(
 	const struct weir_tables *tables, uint16_t id, struct weir_backend_state *ret);
 // Its active flows, a sum over workers: a read of shared memory for each, unlike the rest.

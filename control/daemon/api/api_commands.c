@@ -89,6 +89,7 @@ static const struct command commands[] = {
 	{"port.show", LOOK, weir_api_port_show, WEIR_API_AUDIT_NONE,
 		{OPTIONAL("port", ARGUMENT_TEXT)}},
 	{"stats.show", LOOK, weir_api_stats_show, WEIR_API_AUDIT_NONE, {{0}}},
+	{"metrics.show", LOOK, weir_api_metrics_show, WEIR_API_AUDIT_NONE, {{0}}},
 	{"health.show", LOOK, weir_api_health_show, WEIR_API_AUDIT_NONE,
 		{OPTIONAL("service", ARGUMENT_TEXT)}},
 	{"health.history", LOOK, weir_api_health_history, WEIR_API_AUDIT_NONE,

@@ -36,6 +36,7 @@ void weir_api_dispatch(void *context, struct weir_api_call *call);
 	X(policy_compare) \
 	X(port_show) \
 	X(stats_show) \
+	X(metrics_show) \
 	X(health_show) \
 	X(health_history) \
 	X(audit_show) \

@@ -31,6 +31,16 @@ void weir_json_port(json_t *object, const struct weir_port_counters *counters) {
 	json_object_set_new(object, "lost", json_integer((json_int_t)lost));
 }
 
+json_t *weir_json_worker_drops(const struct weir_worker_counters *counters) {
+	json_t *drops = json_object();
+
+	for (unsigned int reason = 0; reason < WEIR_DROP_REASON_COUNT; reason++) {
+		json_object_set_new(drops, weir_drop_reason_name((enum weir_drop_reason)reason),
+			json_integer((json_int_t)weir_counter_read(&counters->drops[reason])));
+	}
+	return drops;
+}
+
 json_t *weir_json_drops(const struct weir_segment *segment) {
 	json_t *drops = json_object();
 

@@ -12,7 +12,9 @@ void weir_json_share(json_t *object, const struct weir_share_counters *counters)
 void weir_json_worker(json_t *object, const struct weir_worker_counters *counters);
 // The same of a port, and `lost`: all that it received and no worker saw.
 void weir_json_port(json_t *object, const struct weir_port_counters *counters);
-// {reason: n}, all workers; reasons that never happened included.
+// {reason: n}, one worker; reasons that never happened included.
+json_t *weir_json_worker_drops(const struct weir_worker_counters *counters);
+// The same of all workers.
 json_t *weir_json_drops(const struct weir_segment *segment);
 // {counter or gauge: n}, all workers.
 json_t *weir_json_workers_sum(const struct weir_segment *segment);

@@ -11,6 +11,7 @@
 #include "shares.h"
 
 struct weir_daemon;
+struct weir_flow_steals;
 
 // The shares of a daemon's backends, as weir_shares_create.
 int weir_api_shares(const struct weir_daemon *daemon, uint32_t service, struct weir_shares **ret);
@@ -29,6 +30,13 @@ json_t *weir_json_drain(const struct weir_daemon *daemon, const struct weir_back
 
 // The ports of a segment, or that of a name. Extended statistics are those above 0.
 json_t *weir_api_ports(const struct weir_segment *segment, const char *name);
+
+// The worker of worker.show, and its drops {reason: n} with `drops`.
+json_t *weir_json_worker_row(const struct weir_daemon *daemon, uint32_t worker, bool drops);
+json_t *weir_json_segment(const struct weir_daemon *daemon);
+json_t *weir_json_agents(const struct weir_daemon *daemon);
+// The services of flow.steals.
+json_t *weir_json_flow_steals(const struct weir_flow_steals *steals, const char *service);
 
 // Of enum weir_admin_state and enum weir_health_state; "unknown" when out of range.
 const char *weir_api_admin_name(uint8_t state);

@@ -9,7 +9,7 @@
 #include "api_show.h"
 #include "daemon.h"
 
-static json_t *json_segment(struct weir_daemon *daemon) {
+json_t *weir_json_segment(const struct weir_daemon *daemon) {
 	struct weir_writer_usage usage = {0};
 
 	weir_writer_usage(weir_tables_writer(daemon->tables), &usage);
@@ -34,7 +34,7 @@ static void set_result(json_t *object, enum weir_agent_steal_result result, uint
 }
 
 // What weir-agents were asked, and what was not taken of what they said.
-static json_t *json_agents(const struct weir_daemon *daemon) {
+json_t *weir_json_agents(const struct weir_daemon *daemon) {
 	struct weir_agents_counts counts = weir_agents_counts(weir_watch_agents(daemon->watch));
 	json_t *refused = json_object(), *results = json_object();
 
@@ -72,7 +72,7 @@ void weir_api_stats_show(struct weir_daemon *daemon, struct weir_api_call *call)
 			weir_json_workers_sum(daemon->segment), "drops",
 			weir_json_drops(daemon->segment), "ports",
 			weir_api_ports(daemon->segment, NULL), "services",
-			weir_json_services(daemon, NULL), "segment", json_segment(daemon), "agents",
-			json_agents(daemon)),
+			weir_json_services(daemon, NULL), "segment", weir_json_segment(daemon),
+			"agents", weir_json_agents(daemon)),
 		"backends", &rows);
 }

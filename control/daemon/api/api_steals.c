@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "api_commands.h"
+#include "api_show.h"
 #include "daemon.h"
 
 static json_t *refusals(const struct weir_flow_steals_service *service) {
@@ -60,7 +61,7 @@ static bool is_wanted(const char *wanted, const char *name) {
 	return wanted == NULL || strcmp(wanted, name) == 0;
 }
 
-static json_t *list_services(const struct weir_flow_steals *steals, const char *wanted) {
+json_t *weir_json_flow_steals(const struct weir_flow_steals *steals, const char *wanted) {
 	struct weir_flow_steals_service service;
 	json_t *list = json_array();
 
@@ -93,8 +94,9 @@ void weir_api_flow_steals(struct weir_daemon *daemon, struct weir_api_call *call
 		(service != NULL && weir_api_find_service(daemon, call) < 0)) {
 		return;
 	}
-	weir_api_answer(call, json_pack("{s:b, s:o, s:o}", "supported",
-				      (int)!weir_flow_steals_unsupported(daemon->flow_steals),
-				      "services", list_services(daemon->flow_steals, service),
-				      "recent", list_recent(daemon->flow_steals, service)));
+	weir_api_answer(
+		call, json_pack("{s:b, s:o, s:o}", "supported",
+			      (int)!weir_flow_steals_unsupported(daemon->flow_steals), "services",
+			      weir_json_flow_steals(daemon->flow_steals, service), "recent",
+			      list_recent(daemon->flow_steals, service)));
 }

@@ -77,35 +77,42 @@ static void add_stealing(const struct weir_daemon *daemon, json_t *object) {
 	json_object_set_new(object, "stealing_why", off == NULL ? json_null() : json_string(off));
 }
 
-void weir_api_worker_show(struct weir_daemon *daemon, struct weir_api_call *call) {
+json_t *weir_json_worker_row(const struct weir_daemon *daemon, uint32_t worker, bool drops) {
 	const struct weir_config *config = weir_reload_config(daemon->reload);
 	const struct weir_segment *segment = daemon->segment;
-	uint64_t now = weir_daemon_now_ns();
+	double busy = weir_samples_busy_percent(&daemon->samples, segment, worker);
+	json_t *object = json_pack("{s:I, s:o, s:b, s:f}", "worker", (json_int_t)worker, "core",
+		worker < config->workers.count ? json_integer(config->workers.cores[worker])
+					       : json_null(),
+		"alive", (int)weir_worker_alive(segment, worker, weir_daemon_now_ns()),
+		"busy_percent", round(busy * 100) / 100);
+
+	if (object == NULL) {
+		return NULL;
+	}
+	weir_json_worker(object, &segment->worker_counters[worker]);
+	if (drops) {
+		json_object_set_new(
+			object, "drops", weir_json_worker_drops(&segment->worker_counters[worker]));
+	}
+	add_stealing(daemon, object);
+	if (weir_steals_moves(daemon->steals) != NULL) {
+		add_buckets(daemon, worker, object);
+	} else {
+		add_no_buckets(object);
+	}
+	return object;
+}
+
+void weir_api_worker_show(struct weir_daemon *daemon, struct weir_api_call *call) {
 	json_t *list;
 
 	if (!weir_api_has_dataplane(daemon, call)) {
 		return;
 	}
 	list = json_array();
-	for (uint32_t worker = 0; worker < segment->workers; worker++) {
-		double busy = weir_samples_busy_percent(&daemon->samples, segment, worker);
-		json_t *object = json_pack("{s:I, s:o, s:b, s:f}", "worker", (json_int_t)worker,
-			"core",
-			worker < config->workers.count ? json_integer(config->workers.cores[worker])
-						       : json_null(),
-			"alive", (int)weir_worker_alive(segment, worker, now), "busy_percent",
-			round(busy * 100) / 100);
-
-		if (object != NULL) {
-			weir_json_worker(object, &segment->worker_counters[worker]);
-			add_stealing(daemon, object);
-			if (weir_steals_moves(daemon->steals) != NULL) {
-				add_buckets(daemon, worker, object);
-			} else {
-				add_no_buckets(object);
-			}
-		}
-		json_array_append_new(list, object);
+	for (uint32_t worker = 0; worker < daemon->segment->workers; worker++) {
+		json_array_append_new(list, weir_json_worker_row(daemon, worker, false));
 	}
 	weir_api_answer(call, list);
 }

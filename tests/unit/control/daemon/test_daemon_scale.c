@@ -89,7 +89,8 @@ static json_t *timed(struct own_lab *own, const char *request) {
 static void everything_is_told_soon(void **state) {
 	static const char *const requests[] = {"{\"command\": \"service.show\"}",
 		"{\"command\": \"backend.show\"}", "{\"command\": \"stats.show\"}",
-		"{\"command\": \"health.show\"}", "{\"command\": \"flow.count\"}",
+		"{\"command\": \"health.show\"}", "{\"command\": \"metrics.show\"}",
+		"{\"command\": \"flow.count\"}",
 		"{\"command\": \"backend.show\", \"service\": \"large\", \"backend\": \"l-1999\"}"};
 	struct own_lab *own = *state;
 

@@ -130,12 +130,139 @@ static void grace_period_lasts_as_long_as_a_worker_is_silent(void **state) {
 	LAB_UNTIL(grace_us(web) < 140000);
 }
 
+// The value of a row by the name of its column.
+static const json_t *cell(const json_t *figures, const json_t *row, const char *name) {
+	const char *kind = json_string_value(json_array_get(row, 0));
+	const json_t *columns = json_object_get(json_object_get(figures, "columns"), kind);
+
+	assert_int_equal(json_array_size(columns), json_array_size(row));
+	for (size_t i = 0; i < json_array_size(columns); i++) {
+		if (strcmp(json_string_value(json_array_get(columns, i)), name) == 0) {
+			return json_array_get(row, i);
+		}
+	}
+	fail_msg("no column %s of %s", name, kind);
+	return NULL;
+}
+
+static bool is_text(const json_t *value, const char *text) {
+	return json_is_string(value) && strcmp(json_string_value(value), text) == 0;
+}
+
+static const json_t *find_row(
+	const json_t *figures, const char *kind, const char *service, const char *backend) {
+	const json_t *rows = json_object_get(figures, "rows");
+
+	for (size_t i = 0; i < json_array_size(rows); i++) {
+		const json_t *row = json_array_get(rows, i);
+
+		if (is_text(json_array_get(row, 0), kind) &&
+			is_text(cell(figures, row, "service"), service) &&
+			(backend == NULL || is_text(cell(figures, row, "backend"), backend))) {
+			return row;
+		}
+	}
+	fail_msg("no row of %s %s", kind, service);
+	return NULL;
+}
+
+// Everything that both have is the same in metrics.show and in backend.show.
+static void metrics_show_tells_what_backend_show_does(void **state) {
+	static const char *const same[] = {
+		"address",
+		"admin",
+		"health",
+		"leaving",
+		"resolved",
+		"ejected",
+		"at_limit",
+		"in_selection",
+		"weight",
+		"reported_weight",
+		"effective_weight",
+		"share_percent",
+#define X(field, unit, metric, text) #field,
+		WEIR_SHARE_FIGURES(X)
+#undef X
+	};
+	struct web *web = *state;
+	json_t *figures = lab_result(&web->lab, "{\"command\": \"metrics.show\"}");
+	json_t *holder = NULL, *backend = lab_backend(&web->lab, &holder, "web", "w-2");
+	const json_t *row = find_row(figures, "backend", "web", "w-2");
+
+	for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++) {
+		const json_t *mine = cell(figures, row, same[i]);
+
+		if (!json_equal(mine, json_object_get(backend, same[i]))) {
+			fail_msg("%s differs", same[i]);
+		}
+	}
+	json_decref(holder);
+	assert_int_equal(json_array_size(json_object_get(figures, "rows")), 5);
+	row = find_row(figures, "service", "dns", NULL);
+	assert_int_equal(json_array_size(cell(figures, row, "binds")), 2);
+	assert_int_equal(json_integer_value(cell(figures, row, "backends")), 1);
+	json_decref(figures);
+}
+
+static void metrics_show_tells_of_both_processes(void **state) {
+	struct web *web = *state;
+	json_t *figures = lab_result(&web->lab, "{\"command\": \"metrics.show\"}");
+	json_t *control = json_object_get(figures, "control");
+	json_t *workers = json_object_get(figures, "workers");
+
+	assert_int_equal(number_of(control, "pid"), web->lab.control);
+	assert_true(number_of(control, "cpu_us") > 0);
+	assert_true(number_of(control, "publish_us") > 0);
+	assert_true(number_of(json_object_get(figures, "dataplane"), "tsc_hz") > 0);
+	assert_int_equal(json_array_size(workers), 2);
+	assert_int_equal(json_object_size(json_object_get(json_array_get(workers, 1), "drops")),
+		WEIR_DROP_REASON_COUNT);
+	json_decref(figures);
+	// Grace periods add up.
+	json_decref(
+		lab_result(&web->lab, "{\"command\": \"backend.drain\", \"backend\": \"w-2\"}"));
+	json_decref(
+		lab_result(&web->lab, "{\"command\": \"backend.ready\", \"backend\": \"w-2\"}"));
+	LAB_UNTIL(lab_retired_bytes(&web->lab) == 0);
+	figures = lab_result(&web->lab, "{\"command\": \"metrics.show\"}");
+	control = json_object_get(figures, "control");
+	assert_true(number_of(control, "grace_periods") > 0);
+	json_decref(figures);
+}
+
+// What only workers know is null then, not 0.
+static void metrics_show_makes_nothing_up(void **state) {
+	struct web *web = *state;
+	json_t *figures;
+	const json_t *row;
+
+	lab_dataplane_stop(web->dataplane);
+	LAB_UNTIL(!lab_attached(&web->lab));
+	figures = lab_result(&web->lab, "{\"command\": \"metrics.show\"}");
+	assert_true(json_is_null(json_object_get(figures, "dataplane")));
+	assert_true(json_is_null(json_object_get(figures, "workers")));
+	assert_true(json_is_null(json_object_get(figures, "ports")));
+	assert_true(json_is_null(json_object_get(figures, "segment")));
+	row = find_row(figures, "backend", "web", "w-2");
+	assert_true(json_is_null(cell(figures, row, "new_flows")));
+	assert_int_equal(json_integer_value(cell(figures, row, "weight")), 300);
+	assert_true(
+		json_is_null(cell(figures, find_row(figures, "service", "web", NULL), "bytes")));
+	json_decref(figures);
+	web->dataplane = lab_dataplane_start(&web->lab, 2);
+	LAB_UNTIL(lab_attached(&web->lab));
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(worker_show_tells_busy_share_and_every_counter),
 		cmocka_unit_test(worker_that_hangs_is_not_alive),
 		cmocka_unit_test(stats_show_sums_and_tells_of_the_segment),
 		cmocka_unit_test(grace_period_lasts_as_long_as_a_worker_is_silent),
+		cmocka_unit_test(metrics_show_tells_what_backend_show_does),
+		cmocka_unit_test(metrics_show_tells_of_both_processes),
+		cmocka_unit_test(metrics_show_makes_nothing_up),
 	};
 
 	return lab_own_network(NULL) == 0 ? cmocka_run_group_tests(tests, web_start, web_stop) : 1;

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// API handler of what weir-metrics asks for: metrics.show. All that the other commands show, of
+// services and backends as rows of plain values: about a third of the CPU time of backend.show and
+// health.show.
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "api_commands.h"
+#include "api_show.h"
+#include "daemon.h"
+#include "totals.h"
+#include "weir_version.h"
+
+// Services come first, each with its id, then backends.
+struct figures {
+	struct weir_daemon *daemon;
+	const struct weir_segment *segment; // as the list began, NULL = none
+	uint64_t epoch;
+	struct weir_shares *shares; // NULL without tables
+	uint32_t service, backend; // next ids
+};
+
+// What is counted in the segment is null without one.
+static json_t *count_or_null(bool known, uint64_t count) {
+	return known ? json_integer((json_int_t)count) : json_null();
+}
+
+// --- services -------------------------------------------------------------------------------
+
+static const struct weir_config_service *find_config(
+	const struct weir_config *config, const char *name) {
+	for (uint32_t i = 0; i < config->service_count; i++) {
+		if (strcmp(config->services[i].name, name) == 0) {
+			return &config->services[i];
+		}
+	}
+	return NULL;
+}
+
+static json_t *json_binds(const struct weir_config_service *service) {
+	char text[WEIR_BIND_TEXT_BYTES];
+	json_t *binds = json_array();
+
+	for (uint32_t i = 0; i < service->bind_count; i++) {
+		json_array_append_new(binds,
+			json_string(weir_bind_format(&service->binds[i], text, sizeof(text))));
+	}
+	return binds;
+}
+
+#define SERVICE_COLUMNS(X) \
+	X("service", json_string(config->name)) \
+	X("policy", json_string(weir_policy_name((enum weir_policy)state->policy))) \
+	X("forwarding", json_string(weir_config_forwarding_name(config->forwarding))) \
+	X("binds", json_binds(config)) \
+	X("backends", json_integer(state->backends)) \
+	X("eligible", json_integer(state->eligible)) \
+	X("panic", json_boolean(state->panic))
+
+static json_t *service_row(const struct figures *figures, const struct weir_config_service *config,
+	const struct weir_service_state *state) {
+	struct weir_share_counters counters = weir_sum_service(figures->segment, state->id);
+	bool counted = figures->segment != NULL;
+	json_t *row = json_array();
+
+	json_array_append_new(row, json_string("service"));
+#define X(name, value) json_array_append_new(row, value);
+	SERVICE_COLUMNS(X)
+#undef X
+#define X(field, unit, metric, text) \
+	json_array_append_new(row, count_or_null(counted, counters.field));
+	WEIR_SHARE_FIGURES(X)
+#undef X
+	return row;
+}
+
+static const char *const service_columns[] = {"kind",
+#define X(name, value) name,
+	SERVICE_COLUMNS(X)
+#undef X
+#define X(field, unit, metric, text) #field,
+		WEIR_SHARE_FIGURES(X)
+#undef X
+};
+
+// --- backends -------------------------------------------------------------------------------
+
+struct condition { // what other modules know of a backend
+	struct weir_states_status states;
+	struct weir_reports_status reports;
+	struct weir_health_status check;
+	struct weir_outliers_status outliers;
+	bool known, reported, checked, ejectable;
+};
+
+static void learn(const struct weir_daemon *daemon, uint16_t id, struct condition *ret) {
+	uint64_t now_ms = weir_daemon_now_ns() / 1000000;
+
+	ret->known = weir_states_status(weir_watch_states(daemon->watch), id, &ret->states) == 0;
+	ret->reported =
+		weir_reports_status(weir_watch_reports(daemon->watch), id, &ret->reports) == 0;
+	ret->checked = weir_watch_health(daemon->watch, id, false, &ret->check) == 0;
+	ret->ejectable = weir_outliers_status(daemon->outliers, id, now_ms, &ret->outliers) == 0;
+}
+
+static json_t *utilization(const struct condition *is) {
+	return is->reported && (is->reports.report->given & WEIR_REPORT(UTILIZATION)) != 0
+		       ? json_real(is->reports.report->utilization)
+		       : json_null();
+}
+
+#define BACKEND_COLUMNS(X) \
+	X("service", json_string(state->service)) \
+	X("backend", json_string(state->name)) \
+	X("address", json_string(address)) \
+	X("admin", json_string(weir_api_admin_name(state->admin))) \
+	X("health", json_string(weir_api_health_name(state->health))) \
+	X("leaving", json_boolean(state->leaving)) \
+	X("resolved", json_boolean(state->resolved)) \
+	X("ejected", json_boolean(state->ejected)) \
+	X("at_limit", json_boolean(state->at_limit)) \
+	X("in_selection", json_boolean(state->in_selection)) \
+	X("weight", json_integer(state->configured_weight)) \
+	X("reported_weight", count_or_null(state->reported_weight != 0, state->reported_weight)) \
+	X("effective_weight", json_integer(state->effective_weight)) \
+	X("share_percent", weir_json_percent(weir_shares_effective(figures->shares, state))) \
+	X("since_ms", count_or_null(is.known, is.states.since_ms)) \
+	X("report_age_ms", count_or_null(is.reported, is.reports.age_ms)) \
+	X("utilization", utilization(&is)) \
+	X("ejections", count_or_null(is.ejectable, is.outliers.ejections)) \
+	X("passes", count_or_null(is.checked, is.check.passes)) \
+	X("fails", count_or_null(is.checked, is.check.fails)) \
+	X("check_ms", count_or_null(is.checked &&is.check.checked, is.check.duration_ms))
+
+static json_t *backend_row(const struct figures *figures, const struct weir_backend_state *state) {
+	struct weir_share_counters counters = weir_sum_backend(figures->segment, state->id);
+	bool counted = figures->segment != NULL;
+	char address[INET6_ADDRSTRLEN];
+	struct condition is;
+	json_t *row = json_array();
+
+	learn(figures->daemon, state->id, &is);
+	weir_address_format(&state->address, address, sizeof(address));
+	json_array_append_new(row, json_string("backend"));
+#define X(name, value) json_array_append_new(row, value);
+	BACKEND_COLUMNS(X)
+#undef X
+#define X(field, unit, metric, text) \
+	json_array_append_new(row, count_or_null(counted, counters.field));
+	WEIR_SHARE_FIGURES(X)
+#undef X
+	return row;
+}
+
+static const char *const backend_columns[] = {"kind",
+#define X(name, value) name,
+	BACKEND_COLUMNS(X)
+#undef X
+#define X(field, unit, metric, text) #field,
+		WEIR_SHARE_FIGURES(X)
+#undef X
+};
+
+// --- rows -----------------------------------------------------------------------------------
+
+static bool next_service(struct figures *figures, json_t **ret) {
+	const struct weir_tables *tables = figures->daemon->tables;
+
+	while (figures->service < weir_tables_service_ids(tables)) {
+		uint16_t id = (uint16_t)figures->service++;
+		const struct weir_config_service *config;
+		struct weir_service_state state;
+
+		if (weir_tables_service(tables, id, &state) < 0) {
+			continue;
+		}
+		config = find_config(weir_reload_config(figures->daemon->reload),
+			weir_tables_service_name(tables, id));
+		if (config != NULL) {
+			*ret = service_row(figures, config, &state);
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool next_backend(struct figures *figures, json_t **ret) {
+	const struct weir_tables *tables = figures->daemon->tables;
+
+	while (figures->backend < weir_tables_backend_ids(tables)) {
+		struct weir_backend_state state;
+
+		if (weir_tables_backend(tables, (uint16_t)figures->backend++, &state) == 0) {
+			*ret = backend_row(figures, &state);
+			return true;
+		}
+	}
+	return false;
+}
+
+static int next_row(void *context, json_t **ret) {
+	struct figures *figures = context;
+	const struct weir_daemon *daemon = figures->daemon;
+
+	if (daemon->segment != figures->segment || daemon->epoch != figures->epoch) {
+		return -ECANCELED; // ids and counters are others
+	}
+	return figures->shares != NULL &&
+	       (next_service(figures, ret) || next_backend(figures, ret));
+}
+
+static void free_figures(void *context) {
+	struct figures *figures = context;
+
+	weir_shares_free(figures->shares);
+	free(figures);
+}
+
+// --- what there is one of -------------------------------------------------------------------
+
+static json_t *json_columns(const char *const *names, size_t count) {
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < count; i++) {
+		json_array_append_new(list, json_string(names[i]));
+	}
+	return list;
+}
+
+static json_int_t cpu_us(void) {
+	struct rusage used;
+
+	getrusage(RUSAGE_SELF, &used);
+	return (json_int_t)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1000000 +
+	       used.ru_utime.tv_usec + used.ru_stime.tv_usec;
+}
+
+static json_t *json_control(const struct weir_daemon *daemon) {
+	return json_pack("{s:s, s:i, s:I, s:I, s:I, s:I}", "version", WEIR_VERSION, "pid",
+		(int)getpid(), "cpu_us", cpu_us(), "publish_us", (json_int_t)daemon->publish_us,
+		"grace_periods", (json_int_t)daemon->graces, "grace_us",
+		(json_int_t)daemon->grace_us);
+}
+
+static json_t *json_dataplane(const struct weir_segment *segment) {
+	return segment == NULL
+		       ? json_null()
+		       : json_pack("{s:i, s:I, s:I, s:I}", "pid",
+				 (int)segment->header->dataplane_pid, "tsc_hz",
+				 (json_int_t)segment->header->tsc_hz, "workers",
+				 (json_int_t)segment->workers, "ports", (json_int_t)segment->ports);
+}
+
+static json_t *json_workers(const struct weir_daemon *daemon) {
+	json_t *list = json_array();
+
+	for (uint32_t worker = 0; worker < daemon->segment->workers; worker++) {
+		json_array_append_new(list, weir_json_worker_row(daemon, worker, true));
+	}
+	return list;
+}
+
+static json_t *json_head(const struct weir_daemon *daemon) {
+	bool attached = daemon->segment != NULL;
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:{s:o, s:o}}", "time_ms",
+		(json_int_t)now.tv_sec * 1000 + now.tv_nsec / 1000000, "control",
+		json_control(daemon), "dataplane", json_dataplane(daemon->segment), "workers",
+		attached ? json_workers(daemon) : json_null(), "ports",
+		attached ? weir_api_ports(daemon->segment, NULL) : json_null(), "segment",
+		attached ? weir_json_segment(daemon) : json_null(), "agents",
+		weir_json_agents(daemon), "flow_steals",
+		weir_json_flow_steals(daemon->flow_steals, NULL), "columns", "service",
+		json_columns(service_columns, sizeof(service_columns) / sizeof(*service_columns)),
+		"backend",
+		json_columns(backend_columns, sizeof(backend_columns) / sizeof(*backend_columns)));
+}
+
+void weir_api_metrics_show(struct weir_daemon *daemon, struct weir_api_call *call) {
+	struct weir_api_rows rows = {.next = next_row, .free = free_figures};
+	struct figures *figures = calloc(1, sizeof(*figures));
+
+	if (figures == NULL) {
+		weir_api_answer(call, NULL);
+		return;
+	}
+	*figures = (struct figures){
+		.daemon = daemon, .segment = daemon->segment, .epoch = daemon->epoch};
+	if (daemon->tables != NULL &&
+		weir_api_shares(daemon, WEIR_SHARES_ALL, &figures->shares) < 0) {
+		free(figures);
+		weir_api_answer(call, NULL);
+		return;
+	}
+	rows.context = figures;
+	weir_api_answer_rows(call, json_head(daemon), "rows", &rows);
+}
