@@ -62,8 +62,8 @@
 	X(handed_over, PACKETS, "handed_over_packets", \
 		"Packets passed to the worker that owns their flow.") \
 	X(loops, ITERATIONS, "poll_iterations", "Iterations of the poll loop.") \
-	X(busy_cycles, CYCLES, "busy_seconds", "TSC cycles in iterations with packets.") \
-	X(idle_cycles, CYCLES, "idle_seconds", "TSC cycles in iterations without packets.")
+	X(busy_cycles, CYCLES, "busy_seconds", "Time in iterations with packets.") \
+	X(idle_cycles, CYCLES, "idle_seconds", "Time in iterations without packets.")
 
 #define WEIR_DIRECT_COUNTERS_6(X) \
 	X(flow_idle_evicted, FLOWS, "evicted_idle_flows", \

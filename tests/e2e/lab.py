@@ -266,7 +266,7 @@ class Lab:
 
     def binary(self, name):
         for folder in ("", "dataplane", "control/daemon", "control/cli", "control/agent",
-                       "tools/pcap"):
+                       "control/metrics", "tools/pcap"):
             path = os.path.join(self.build, folder, name)
             if os.path.isfile(path):
                 return path
@@ -327,6 +327,13 @@ class Lab:
     def start_control(self):
         self.spawn_control()
         self.wait_for_program("control", lambda: self.api("version"), 10)
+
+    def start_metrics(self, *options):
+        """weir-metrics at 127.0.0.1:9479 of the balancer, as a user who may only look."""
+        self.program("metrics", self.lb, self.binary("weir-metrics"), "--run-dir", self.run_dir,
+                     "--user", "daemon", "--group", "nogroup", *options)
+        self.wait_for_program("metrics", lambda: "/metrics" in self.programs["metrics"].output(),
+                              10)
 
     def wait_for_program(self, name, condition, timeout):
         """Wait until the program is ready; fail at once, with its log, when it ends instead."""

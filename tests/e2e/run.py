@@ -30,7 +30,9 @@ import scenarios_hostile
 import scenarios_lame_duck
 import scenarios_limits
 import scenarios_logs
+import scenarios_metrics
 import scenarios_mtu
+import scenarios_page
 import scenarios_policies
 import scenarios_ports
 import scenarios_reported
@@ -45,10 +47,11 @@ from scenario import collect
 
 MODULES = (scenarios_traffic, scenarios_balancing, scenarios_backends, scenarios_policies,
            scenarios_checks, scenarios_data_path, scenarios_control, scenarios_hostile,
-           scenarios_limits, scenarios_logs, scenarios_mtu, scenarios_ports, scenarios_subsets, scenarios_worker,
+           scenarios_limits, scenarios_logs, scenarios_mtu, scenarios_ports, scenarios_subsets,
+           scenarios_worker,
            scenarios_access, scenarios_agents, scenarios_restart, scenarios_reported,
            scenarios_lame_duck, scenarios_slow_start, scenarios_steals,
-           scenarios_buckets, scenarios_telemetry)
+           scenarios_buckets, scenarios_telemetry, scenarios_metrics, scenarios_page)
 # Scenarios wait most of the time: for programs to start, for health checks, for timeouts.
 JOBS = 2 * os.cpu_count()
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Client of the control socket (docs/control-api.md): one JSON object per line each way.
-// Used by the commands of weirctl; never waits longer than its timeout.
+// Used by weirctl and weir-metrics; never waits longer than its timeout.
 //
 // Threads: one client is used by one thread.
 #pragma once

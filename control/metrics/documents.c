@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "documents.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client.h"
+#include "families.h"
+#include "history.h"
+#include "status.h"
+#include "weir_version.h"
+
+#define AGE_MIN_MS 1000
+#define AGE_FAILED_MAX_MS 10000 // without an answer
+#define AGE_PER_REPLY 10 // of the time that the reply took
+#define WHY_BYTES 320
+
+struct weir_documents {
+	const char *run_dir;
+	unsigned int timeout_ms;
+	bool ipvs_names;
+	struct weir_log *log;
+	pthread_mutex_t lock; // of all below
+	struct weir_client *client; // NULL = not connected
+	json_t *control; // result of metrics.show, NULL = no answer
+	uint64_t asked_ms, took_ms; // asked_ms 0 = never
+	double timestamp; // of the day, seconds
+	uint64_t number; // of the reply
+	char why[WHY_BYTES]; // why there is none; "" = there is
+	struct weir_history history;
+	struct kept {
+		struct weir_document *document;
+		uint64_t number; // of the reply that it is made from
+	} kept[WEIR_DOCUMENT_KINDS];
+};
+
+static uint64_t now_ms(clockid_t clock) {
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+// --- weir-control -----------------------------------------------------------------------------
+
+static void disconnect(struct weir_documents *documents) {
+	weir_client_free(documents->client);
+	documents->client = NULL;
+}
+
+// Returns the answer, or NULL with why.
+static json_t *ask_once(struct weir_documents *documents, const json_t *request, char *why) {
+	json_t *answer = NULL;
+	int r = 0;
+
+	if (documents->client == NULL) {
+		r = weir_client_connect(documents->run_dir, (int)documents->timeout_ms,
+			&documents->client, why, WHY_BYTES);
+	}
+	if (r == 0) {
+		r = weir_client_call(documents->client, request, &answer, why, WHY_BYTES);
+	}
+	if (r < 0) {
+		disconnect(documents);
+		return NULL;
+	}
+	return answer;
+}
+
+// A connection that was idle may have been closed for another client, or by a restart; and a list
+// breaks off when weir-dataplane comes or goes. So what fails is tried twice, unless time is over.
+static json_t *ask(struct weir_documents *documents, const char *command, char *why) {
+	json_t *request = json_pack("{s:s}", "command", command), *answer = NULL;
+	uint64_t end_ms = now_ms(CLOCK_MONOTONIC) + documents->timeout_ms;
+
+	for (int try = 0; try < 2 && now_ms(CLOCK_MONOTONIC) < end_ms; try++) {
+		const char *error;
+
+		json_decref(answer);
+		answer = ask_once(documents, request, why);
+		if (json_is_true(json_object_get(answer, "ok"))) {
+			break;
+		}
+		error = json_string_value(json_object_get(answer, "error"));
+		if (error != NULL) {
+			snprintf(why, WHY_BYTES, "%s", error);
+		}
+	}
+	json_decref(request);
+	if (!json_is_true(json_object_get(answer, "ok"))) {
+		json_decref(answer);
+		return NULL;
+	}
+	return answer;
+}
+
+static json_t *result_of(struct weir_documents *documents, const char *command) {
+	char why[WHY_BYTES];
+	json_t *answer = ask(documents, command, why);
+	json_t *result = json_incref(json_object_get(answer, "result"));
+
+	json_decref(answer);
+	return result;
+}
+
+static void note_answer(struct weir_documents *documents, const char *why) {
+	if ((why[0] != '\0') != (documents->why[0] != '\0') || documents->number == 0) {
+		weir_log_write(documents->log, why[0] != '\0' ? WEIR_LOG_WARN : WEIR_LOG_INFO, "%s",
+			why[0] != '\0' ? why : "weir-control answers");
+	}
+	snprintf(documents->why, sizeof(documents->why), "%s", why);
+}
+
+static void ask_figures(struct weir_documents *documents) {
+	uint64_t began = now_ms(CLOCK_MONOTONIC);
+	char why[WHY_BYTES] = "";
+	json_t *answer;
+
+	json_decref(documents->control);
+	documents->control = NULL;
+	documents->timestamp = (double)now_ms(CLOCK_REALTIME) / 1000;
+	answer = ask(documents, "metrics.show", why);
+	if (answer != NULL) {
+		documents->control = json_incref(json_object_get(answer, "result"));
+		json_object_set_new(json_object_get(documents->control, "control"), "published",
+			json_boolean(json_object_get(answer, "not_published") == NULL));
+		why[0] = '\0';
+	}
+	json_decref(answer);
+	note_answer(documents, why);
+	documents->asked_ms = now_ms(CLOCK_MONOTONIC);
+	documents->took_ms = documents->asked_ms - began;
+	documents->number++;
+}
+
+static bool is_fresh(const struct weir_documents *documents) {
+	uint64_t age_ms = documents->took_ms * AGE_PER_REPLY;
+
+	age_ms = age_ms < AGE_MIN_MS ? AGE_MIN_MS : age_ms;
+	if (documents->control == NULL && age_ms > AGE_FAILED_MAX_MS) {
+		age_ms = AGE_FAILED_MAX_MS;
+	}
+	return documents->number > 0 && now_ms(CLOCK_MONOTONIC) - documents->asked_ms < age_ms;
+}
+
+// --- documents --------------------------------------------------------------------------------
+
+static json_int_t resident_bytes(void) {
+	FILE *file = fopen("/proc/self/statm", "re");
+	long pages = 0;
+
+	if (file == NULL) {
+		return -1;
+	}
+	if (fscanf(file, "%*d %ld", &pages) != 1) {
+		pages = -1;
+	}
+	fclose(file);
+	return pages < 0 ? -1 : (json_int_t)pages * sysconf(_SC_PAGESIZE);
+}
+
+static double seconds_of(struct timeval time) {
+	return (double)time.tv_sec + (double)time.tv_usec / 1e6;
+}
+
+static json_t *json_own(const struct weir_documents *documents) {
+	bool up = documents->control != NULL;
+	json_int_t resident = resident_bytes();
+	struct rusage used;
+
+	getrusage(RUSAGE_SELF, &used);
+	return json_pack("{s:s, s:b, s:o, s:f, s:o, s:f, s:o}", "version", WEIR_VERSION,
+		"control_up", (int)up, "dataplane_up",
+		up ? json_boolean(json_is_object(json_object_get(documents->control, "dataplane")))
+		   : json_null(),
+		"timestamp_seconds", documents->timestamp, "reply_seconds",
+		up ? json_real((double)documents->took_ms / 1000) : json_null(), "cpu_seconds",
+		seconds_of(used.ru_utime) + seconds_of(used.ru_stime), "resident_bytes",
+		resident < 0 ? json_null() : json_integer(resident));
+}
+
+static void write_status(struct weir_documents *documents, const struct weir_figures *figures,
+	struct weir_text *text) {
+	json_t *events = NULL, *steals = NULL;
+
+	if (documents->control != NULL) {
+		events = result_of(documents, "health.history");
+		steals = result_of(documents, "flow.steals");
+	}
+	weir_status_write(text, &(struct weir_status){.figures = *figures,
+					.history = &documents->history,
+					.events = events,
+					.steals = steals,
+					.why = documents->why});
+	json_decref(events);
+	json_decref(steals);
+}
+
+static struct weir_document *make(struct weir_documents *documents, enum weir_document_kind kind) {
+	struct weir_document *document = calloc(1, sizeof(*document));
+	json_t *own = json_own(documents);
+	struct weir_figures figures = {.own = own, .control = documents->control};
+	struct weir_text text = {.failed = document == NULL || own == NULL};
+
+	if (kind == WEIR_DOCUMENT_STATUS) {
+		write_status(documents, &figures, &text);
+	} else {
+		weir_families_write(
+			&text, &figures, documents->ipvs_names, kind == WEIR_DOCUMENT_OPENMETRICS);
+	}
+	json_decref(own);
+	if (text.failed) {
+		free(text.data);
+		free(document);
+		return NULL;
+	}
+	*document = (struct weir_document){.data = text.data, .bytes = text.bytes, .users = 1};
+	return document;
+}
+
+void weir_document_release(struct weir_document *document) {
+	if (document != NULL && __atomic_sub_fetch(&document->users, 1, __ATOMIC_ACQ_REL) == 0) {
+		free(document->data);
+		free(document);
+	}
+}
+
+int weir_documents_get(struct weir_documents *documents, enum weir_document_kind kind,
+	struct weir_document **ret) {
+	struct kept *kept = &documents->kept[kind];
+	int r = 0;
+
+	pthread_mutex_lock(&documents->lock);
+	if (!is_fresh(documents)) {
+		ask_figures(documents);
+	}
+	if (kept->document == NULL || kept->number != documents->number) {
+		weir_document_release(kept->document);
+		kept->document = make(documents, kind);
+		kept->number = documents->number;
+	}
+	if (kept->document != NULL) {
+		__atomic_add_fetch(&kept->document->users, 1, __ATOMIC_RELAXED);
+		*ret = kept->document;
+	} else {
+		r = -ENOMEM;
+	}
+	pthread_mutex_unlock(&documents->lock);
+	return r;
+}
+
+void weir_documents_sample(struct weir_documents *documents) {
+	json_t *workers = NULL;
+
+	pthread_mutex_lock(&documents->lock);
+	if (documents->why[0] == '\0' ||
+		!is_fresh(documents)) { // else there was no answer just now
+		workers = result_of(documents, "worker.show");
+	}
+	weir_history_add(&documents->history, now_ms(CLOCK_REALTIME), workers);
+	pthread_mutex_unlock(&documents->lock);
+	json_decref(workers);
+}
+
+int weir_documents_create(const char *run_dir, unsigned int timeout_ms, bool ipvs_names,
+	struct weir_log *log, struct weir_documents **ret) {
+	struct weir_documents *documents = calloc(1, sizeof(*documents));
+
+	if (documents == NULL) {
+		return -ENOMEM;
+	}
+	documents->run_dir = run_dir;
+	documents->timeout_ms = timeout_ms;
+	documents->ipvs_names = ipvs_names;
+	documents->log = log;
+	pthread_mutex_init(&documents->lock, NULL);
+	*ret = documents;
+	return 0;
+}
+
+void weir_documents_free(struct weir_documents *documents) {
+	if (documents == NULL) {
+		return;
+	}
+	for (int kind = 0; kind < WEIR_DOCUMENT_KINDS; kind++) {
+		weir_document_release(documents->kept[kind].document);
+	}
+	disconnect(documents);
+	json_decref(documents->control);
+	pthread_mutex_destroy(&documents->lock);
+	free(documents);
+}

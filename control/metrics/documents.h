@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Documents: what the server sends, made from weir-control's replies. It is asked at most once a
+// second and for at most a tenth of the time, however many clients there are: what is younger is
+// sent again. One document of a kind is kept; clients that still receive an older one keep that.
+//
+// Threads: any. Whoever needs a new document asks for it, and the others wait for that, no longer
+// than the timeout of weir-control.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "log.h"
+
+enum weir_document_kind {
+	WEIR_DOCUMENT_TEXT, // metrics, in the older format
+	WEIR_DOCUMENT_OPENMETRICS,
+	WEIR_DOCUMENT_STATUS, // JSON for the page
+	WEIR_DOCUMENT_KINDS,
+};
+
+struct weir_document {
+	char *data;
+	size_t bytes;
+	unsigned int users; // atomic
+};
+
+struct weir_documents;
+
+// run_dir, log: borrowed. Returns 0 or -ENOMEM.
+int weir_documents_create(const char *run_dir, unsigned int timeout_ms, bool ipvs_names,
+	struct weir_log *log, struct weir_documents **ret);
+void weir_documents_free(struct weir_documents *documents); // NULL is fine
+
+// Returns 0 or -ENOMEM. That weir-control does not answer is no error: the document says so.
+int weir_documents_get(
+	struct weir_documents *documents, enum weir_document_kind kind, struct weir_document **ret);
+void weir_document_release(struct weir_document *document);
+
+// Take a sample for the plots of the page; call it every WEIR_HISTORY_MS.
+void weir_documents_sample(struct weir_documents *documents);

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The list of families of metrics: their names, types, units, labels and help, and the members of
+// the reply to metrics.show that they are read from. The table in docs/metrics.md comes from it.
+//
+// Threads: any; constant.
+#pragma once
+
+#include <stddef.h>
+
+#include "text.h"
+
+// What a family has one series of, and where its rows are in the reply.
+// X(NAME, "labels")
+#define WEIR_FAMILY_SCOPES(X) \
+	X(METRICS, "") /* weir-metrics itself */ \
+	X(CONTROL, "") /* control */ \
+	X(SEGMENT, "") /* segment */ \
+	X(AGENTS, "") /* agents */ \
+	X(WORKER, "worker") /* workers[] */ \
+	X(PORT, "port") /* ports[] */ \
+	X(SERVICE, "service") /* rows[] */ \
+	X(BACKEND, "service, backend") /* rows[] */ \
+	X(STEAL, "service") /* flow_steals[] */
+
+enum weir_family_scope {
+#define X(name, labels) WEIR_SCOPE_##name,
+	WEIR_FAMILY_SCOPES(X)
+#undef X
+		WEIR_SCOPE_COUNT,
+};
+
+enum weir_family_type {
+	WEIR_FAMILY_COUNTER,
+	WEIR_FAMILY_GAUGE,
+	WEIR_FAMILY_UNKNOWN, // a device's own statistics
+};
+
+enum weir_family_kind {
+	WEIR_FAMILY_VALUE, // a number or a boolean, times scale
+	WEIR_FAMILY_SECONDS_OF_CYCLES, // a number of TSC cycles
+	WEIR_FAMILY_STATE, // one of some words: 1 for that, 0 for the others
+	WEIR_FAMILY_MAP, // an object {label: number}
+	WEIR_FAMILY_INFO, // 1, with words as labels
+};
+
+struct weir_family {
+	const char *name; // with prefix, without _total
+	enum weir_family_type type;
+	enum weir_family_kind kind;
+	enum weir_family_scope scope;
+	const char *unit; // that the name ends in; "" = none
+	const char
+		*key; // member of the row; of INFO: members, apart by spaces, which are the labels
+	const char *label; // of STATE and MAP
+	const char *const *states; // of STATE, NULL ends them
+	double scale; // of VALUE; 0 = 1
+	const char *help;
+};
+
+extern const struct weir_family weir_families[];
+extern const size_t weir_family_count;
+
+// The names of node_exporter's IPVS collector, with --ipvs-names.
+extern const struct weir_family weir_ipvs_families[];
+extern const size_t weir_ipvs_family_count;
+#define WEIR_IPVS_BACKEND_LABELS \
+	"local_address, local_port, local_mark, remote_address, remote_port, proto"
+
+const char *weir_family_type_name(enum weir_family_type type); // "counter"
+// The labels of all its series: "worker, reason".
+void weir_family_labels(const struct weir_family *family, struct weir_text *text);
+// All of them as a table in Markdown.
+void weir_families_markdown(struct weir_text *text);

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "metrics_options.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon_options.h"
+#include "help_text.h"
+
+#define FIELD(member) WEIR_OPTION_FIELD(struct weir_metrics_options, member)
+#define TIMEOUT_MS 5000
+#define ADDRESS_BYTES 64
+
+// "127.0.0.1:9479" or "[::1]:9479".
+static int parse_listen(const char *text, struct weir_metrics_listen *ret) {
+	struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
+		.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE};
+	const char *colon = strrchr(text, ':');
+	size_t bytes = colon != NULL ? (size_t)(colon - text) : 0;
+	struct addrinfo *found;
+	char address[ADDRESS_BYTES];
+
+	if (bytes >= 2 && text[0] == '[' && text[bytes - 1] == ']') {
+		text++;
+		bytes -= 2;
+		hints.ai_family = AF_INET6;
+	} else {
+		hints.ai_family = AF_INET;
+	}
+	if (bytes == 0 || bytes >= sizeof(address)) {
+		return -EINVAL;
+	}
+	memcpy(address, text, bytes);
+	address[bytes] = '\0';
+	if (colon[1] < '0' || colon[1] > '9' ||
+		getaddrinfo(address, colon + 1, &hints, &found) != 0) {
+		return -EINVAL;
+	}
+	memcpy(&ret->address, found->ai_addr, found->ai_addrlen);
+	ret->bytes = found->ai_addrlen;
+	freeaddrinfo(found);
+	return 0;
+}
+
+static int take_listen(const struct weir_option *option, const char *value, void *options,
+	char *why, size_t why_bytes) {
+	struct weir_metrics_options *into = options;
+
+	(void)option;
+	if (parse_listen(value, &into->listen) < 0) {
+		snprintf(why, why_bytes,
+			"is not an address and a port; use one like 127.0.0.1:9479 or [::1]:9479");
+		return -EINVAL;
+	}
+	into->listen_text = value;
+	return 0;
+}
+
+static int take_host(const struct weir_option *option, const char *value, void *options, char *why,
+	size_t why_bytes) {
+	struct weir_metrics_options *into = options;
+
+	(void)option;
+	if (value[0] == '\0' || strchr(value, ':') != NULL) {
+		snprintf(why, why_bytes, "is not a name; use one without a port");
+		return -EINVAL;
+	}
+	if (into->host_count == WEIR_METRICS_HOSTS_MAX) {
+		snprintf(
+			why, why_bytes, "is one too many; there may be %d", WEIR_METRICS_HOSTS_MAX);
+		return -EINVAL;
+	}
+	into->hosts[into->host_count++] = value;
+	return 0;
+}
+
+static const struct weir_option rows[] = {
+	{.name = "listen",
+		.kind = WEIR_OPTION_CUSTOM,
+		.value = "ADDRESS:PORT",
+		.help = "where to serve HTTP, without authentication or TLS: whoever can connect "
+			"may read",
+		.fallback = WEIR_METRICS_LISTEN_DEFAULT,
+		.take = take_listen},
+	{.name = "host",
+		.kind = WEIR_OPTION_CUSTOM,
+		.repeatable = true,
+		.value = "NAME",
+		.help = "a name under which clients may ask, besides localhost and addresses; "
+			"others are refused, so that no web page elsewhere can read along",
+		.take = take_host},
+	{.name = "ipvs-names",
+		.kind = WEIR_OPTION_FLAG,
+		.help = "add the families of node_exporter's IPVS collector (node_ipvs_...)",
+		FIELD(ipvs_names)},
+	{.name = "run-dir",
+		.kind = WEIR_OPTION_TEXT,
+		.value = "DIR",
+		.help = "directory of the sockets",
+		.fallback = WEIR_RUN_DIR_DEFAULT,
+		.min = 1,
+		.max = WEIR_RUN_DIR_MAX,
+		FIELD(run_dir)},
+	{.name = "timeout",
+		.kind = WEIR_OPTION_NUMBER,
+		.value = "MS",
+		.help = "how long to wait for weir-control",
+		.fallback = "5000",
+		.min = 1,
+		.max = 3600000,
+		FIELD(timeout_ms)},
+	{.name = "user",
+		.kind = WEIR_OPTION_TEXT,
+		.value = "USER",
+		.help = "user to run as; started as root: weir-metrics if it exists, otherwise "
+			"nobody",
+		FIELD(user)},
+	{.name = "group",
+		.kind = WEIR_OPTION_TEXT,
+		.value = "GROUP",
+		.help = "group to run as, which may look with weirctl; started as root: weir",
+		FIELD(group)},
+	{.name = "families",
+		.kind = WEIR_OPTION_FLAG,
+		.help = "print the table of all families, and end",
+		FIELD(families)},
+	{WEIR_OPTION_LOG_LEVEL, FIELD(log_level)},
+};
+
+static const struct weir_option_list list = {.row = rows, .count = sizeof(rows) / sizeof(rows[0])};
+
+static const struct weir_help help = {
+	.usage = "weir-metrics [OPTION]...",
+	.about = "Serve metrics of weir-control and weir-dataplane to Prometheus, and a page that "
+		 "shows them: http://" WEIR_METRICS_LISTEN_DEFAULT "/metrics and /.",
+	.notes =
+		"It is a client of the control socket that only looks, and may be started, stopped "
+		"and killed at any time.\nExit status: 0 terminated by SIGTERM or SIGINT, 1 "
+		"runtime failure, 2 invalid usage.",
+	.examples = "weir-metrics\n"
+		    "weir-metrics --listen 192.0.2.7:9479 --host lb-0.example.net --ipvs-names",
+};
+
+const char *weir_metrics_help(char *buffer, size_t bytes) {
+	return weir_help_text(&list, &help, buffer, bytes);
+}
+
+int weir_metrics_options_parse(
+	int argc, char **argv, struct weir_metrics_options *ret, char *why, size_t why_bytes) {
+	struct weir_metrics_options options = {.run_dir = WEIR_RUN_DIR_DEFAULT,
+		.listen_text = WEIR_METRICS_LISTEN_DEFAULT,
+		.timeout_ms = TIMEOUT_MS,
+		.log_level = WEIR_LOG_INFO};
+	struct weir_command_line line;
+	int r = parse_listen(options.listen_text, &options.listen);
+
+	if (r == 0) {
+		r = weir_command_line_parse(&list, argc, argv, &options, &line, why, why_bytes);
+	}
+	if (r < 0) {
+		return r;
+	}
+	options.help = line.help;
+	options.version = line.version;
+	*ret = options;
+	return 0;
+}

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The files of the page (page/), as embed.py puts them into the program. Not terminated.
+//
+// Threads: any; constant.
+#pragma once
+
+#include <stddef.h>
+
+extern const char weir_page_html[], weir_page_css[], weir_page_js[];
+extern const size_t weir_page_html_bytes, weir_page_css_bytes, weir_page_js_bytes;

@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Asks /status.json every two seconds and shows it. Rates of tables are differences between the
+// last two replies of weir-control; plots are of the samples that weir-metrics has taken. What comes
+// from the network becomes text, never markup.
+"use strict";
+
+const PERIOD_MS = 2000;
+const ROWS_MAX = 2000; // of a table
+const PLOTS = [
+	{title: "Packets", unit: "/s", lines: [["rx_packets", "received"], ["forwarded", "forwarded"]]},
+	{title: "Drops", unit: "/s", lines: [["dropped", "dropped"]]},
+	{title: "New flows", unit: "/s", lines: [["flow_new", "new"]]},
+	{title: "Flows", unit: "", gauge: true, lines: [["flows", "in the flow tables"]]},
+];
+
+const byId = (id) => document.getElementById(id);
+let before = null; // the reply before: {time, workers, drops, service, backend}
+let shown = null; // the same of the last one
+let status = null;
+
+// --- numbers --------------------------------------------------------------------------------------
+
+function short(number, digits = 3) {
+	if (number === null || number === undefined || Number.isNaN(number)) {
+		return "–";
+	}
+	for (const [limit, unit] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e4, "k"]]) {
+		if (Math.abs(number) >= limit) {
+			return (number / (unit === "k" ? 1e3 : limit)).toPrecision(digits) + " " + unit;
+		}
+	}
+	return Number.isInteger(number) ? String(number)
+		: number.toFixed(Math.abs(number) >= 100 ? 0 : Math.abs(number) >= 10 ? 1 : 2);
+}
+
+function percent(part) {
+	return part === null || part === undefined || Number.isNaN(part) ? "–"
+		: part.toFixed(part > 0 && part < 10 ? 2 : 1) + " %";
+}
+
+function duration(ms) {
+	if (ms === null || ms === undefined) {
+		return "–";
+	}
+	const s = Math.floor(ms / 1000);
+	return s < 60 ? `${s} s` : s < 3600 ? `${Math.floor(s / 60)} min`
+		: s < 172800 ? `${Math.floor(s / 3600)} h` : `${Math.floor(s / 86400)} d`;
+}
+
+// A second's worth of a counter; null when it is not known, or began anew.
+function rate(now, then) {
+	const seconds = before && shown ? (shown.time - before.time) / 1000 : 0;
+	return seconds > 0 && Number.isFinite(now) && Number.isFinite(then) && now >= then
+		? (now - then) / seconds : null;
+}
+
+// --- tables ---------------------------------------------------------------------------------------
+
+// cells: [text, class, share]. Elements are used again, and changed only where the text changes.
+function fill(id, titles, rows, select) {
+	const table = byId(id);
+	if (!table.tHead) {
+		const row = table.createTHead().insertRow();
+		for (const [title, kind] of titles) {
+			const cell = document.createElement("th");
+			cell.scope = "col";
+			cell.textContent = title;
+			cell.className = kind || "";
+			row.append(cell);
+		}
+		table.createTBody();
+	}
+	const body = table.tBodies[0];
+	while (body.rows.length > rows.length) {
+		body.deleteRow(-1);
+	}
+	rows.forEach((cells, number) => {
+		const row = body.rows[number] || body.insertRow();
+		row.className = select ? "link" : "";
+		row.onclick = select ? () => select(cells) : null;
+		cells.forEach(([text, kind, share], place) => {
+			const cell = row.cells[place] || row.insertCell();
+			const name = [titles[place][1], kind].filter(Boolean).join(" ");
+			if (cell.textContent !== text) {
+				cell.textContent = text;
+			}
+			if (cell.className !== name) {
+				cell.className = name;
+			}
+			if (share !== undefined) {
+				cell.style.backgroundSize = `${Math.min(100, Math.max(0, share || 0))}% 100%`;
+			}
+		});
+	});
+}
+
+function badge(id, text, kind) {
+	byId(id).textContent = text;
+	byId(id).className = "badge " + kind;
+}
+
+// --- plots ----------------------------------------------------------------------------------------
+
+function svg(name, attributes) {
+	const element = document.createElementNS("http://www.w3.org/2000/svg", name);
+	for (const [key, value] of Object.entries(attributes)) {
+		element.setAttribute(key, value);
+	}
+	return element;
+}
+
+// [[time, value or null], ...] of one figure.
+function series(history, name, gauge) {
+	const column = history.columns.indexOf(name);
+	const points = [];
+	history.samples.forEach((sample, i) => {
+		const last = history.samples[i - 1];
+		if (gauge) {
+			points.push([sample[0], sample.length > 1 ? sample[column] : null]);
+		} else if (i > 0) {
+			const known = sample.length > 1 && last.length > 1 && sample[0] > last[0]
+				&& sample[column] >= last[column];
+			points.push([sample[0], known
+				? (sample[column] - last[column]) * 1000 / (sample[0] - last[0]) : null]);
+		}
+	});
+	return points;
+}
+
+function niceMost(most) {
+	const power = 10 ** Math.floor(Math.log10(most || 1));
+	return [1, 2, 5, 10].map((n) => n * power).find((n) => n >= most) || 1;
+}
+
+function path(points, from, until, most) {
+	let text = "", pen = "M";
+	for (const [time, value] of points) {
+		if (value === null) {
+			pen = "M";
+			continue;
+		}
+		text += `${pen}${(600 * (time - from) / (until - from)).toFixed(1)} `
+			+ `${(108 - 104 * value / most).toFixed(1)}`;
+		pen = "L";
+	}
+	return text;
+}
+
+function makePlot(plot) {
+	const figure = document.createElement("figure");
+	const caption = document.createElement("figcaption");
+	const legend = document.createElement("span");
+	const now = document.createElement("strong");
+	const axis = document.createElement("div");
+	plot.picture = svg("svg", {viewBox: "0 0 600 110", preserveAspectRatio: "none", role: "img"});
+	for (const y of [4, 56, 108]) {
+		plot.picture.append(svg("line", {class: "grid", x1: 0, x2: 600, y1: y, y2: y}));
+	}
+	plot.paths = plot.lines.map((line, i) => {
+		const one = svg("path", {class: `plot ${i ? "second" : "first"}`});
+		const name = document.createElement("span");
+		name.textContent = (i ? "- - " : "— ") + line[1] + " ";
+		name.className = i ? "second" : "first";
+		legend.append(name);
+		plot.picture.append(one);
+		return one;
+	});
+	caption.append(Object.assign(document.createElement("span"), {textContent: plot.title + " "}), now);
+	axis.className = "axis";
+	figure.append(caption, plot.picture, axis, legend);
+	byId("plots").append(figure);
+	Object.assign(plot, {now, axis});
+}
+
+function drawPlot(plot, history) {
+	const lines = plot.lines.map((line) => series(history, line[0], plot.gauge));
+	const values = lines.flat().map((point) => point[1]).filter((value) => value !== null);
+	const times = history.samples.map((sample) => sample[0]);
+	const until = times[times.length - 1] || 0, from = Math.min(times[0] || 0, until - 60000);
+	const most = niceMost(Math.max(0, ...values));
+	const last = lines[0].length ? lines[0][lines[0].length - 1][1] : null;
+	if (!plot.picture) {
+		makePlot(plot);
+	}
+	lines.forEach((points, i) => plot.paths[i].setAttribute("d", path(points, from, until, most)));
+	plot.now.textContent = short(last) + (last === null ? "" : plot.unit);
+	plot.axis.replaceChildren(...[`${duration(until - from)} ago`, `top line: ${short(most)}${plot.unit}`,
+		"now"].map((text) => Object.assign(document.createElement("span"), {textContent: text})));
+	plot.picture.setAttribute("aria-label", `${plot.title}: now ${plot.now.textContent}, at most `
+		+ `${short(Math.max(0, ...values))}${plot.unit} in the last ${duration(until - from)}`);
+}
+
+// --- sections -------------------------------------------------------------------------------------
+
+// {name: row as an object} of a kind of rows.
+function rowsOf(control, kind) {
+	const columns = control.columns[kind], rows = new Map();
+	for (const values of control.rows) {
+		if (values[0] === kind) {
+			const row = {};
+			columns.forEach((name, i) => { row[name] = values[i]; });
+			rows.set(kind === "service" ? row.service : `${row.service}/${row.backend}`, row);
+		}
+	}
+	return rows;
+}
+
+function remember(control) {
+	const drops = {};
+	for (const worker of control.workers || []) {
+		for (const [reason, count] of Object.entries(worker.drops)) {
+			drops[reason] = (drops[reason] || 0) + count;
+		}
+	}
+	return {time: control.time_ms, workers: control.workers || [], drops,
+		service: rowsOf(control, "service"), backend: rowsOf(control, "backend")};
+}
+
+function showWorkers() {
+	fill("workers", [["Worker"], ["CPU", "number"], ["Busy", "number share"], ["Packets/s", "number"],
+		["Drops/s", "number"], ["Flows", "number"], ["Buckets", "number"], ["Stolen", "number"]],
+	shown.workers.map((worker, i) => {
+		const then = before ? before.workers[i] || {} : {};
+		return [[String(worker.worker) + (worker.alive ? "" : " stalled"), worker.alive ? "" : "bad"],
+			[worker.core === null ? "–" : String(worker.core)],
+			[percent(worker.busy_percent), "", worker.busy_percent],
+			[short(rate(worker.rx_packets, then.rx_packets))],
+			[short(rate(worker.dropped, then.dropped))],
+			[short(worker.flows)], [short(worker.buckets)], [short(worker.buckets_taken)]];
+	}));
+}
+
+function showDrops() {
+	const rows = Object.entries(shown.drops).filter(([, count]) => count > 0)
+		.sort((a, b) => b[1] - a[1])
+		.map(([reason, count]) => [[reason], [short(count)],
+			[short(rate(count, before ? before.drops[reason] : undefined))]]);
+	fill("drops", [["Reason"], ["Packets", "number"], ["Packets/s", "number"]],
+		rows.length ? rows : [[["none"], [""], [""]]]);
+}
+
+function showServices() {
+	const rows = [];
+	for (const [name, row] of shown.service) {
+		const then = before && before.service.get(name) || {};
+		const unwell = row.eligible < row.backends;
+		rows.push([[name], [row.policy], [row.binds.slice(0, 2).join(", ")
+			+ (row.binds.length > 2 ? ` and ${row.binds.length - 2} more` : "")],
+			[`${row.eligible} of ${row.backends}${row.panic ? ", panic" : ""}`,
+				row.panic || (unwell && row.eligible === 0) ? "bad" : unwell ? "warn" : "good"],
+			[short(row.open_flows)], [short(rate(row.new_flows, then.new_flows))],
+			[short(rate(row.packets, then.packets))], [short(rate(row.bytes, then.bytes))],
+			[short(rate(row.dropped, then.dropped))]]);
+	}
+	byId("services-count").textContent = String(shown.service.size);
+	fill("services", [["Service"], ["Policy"], ["Addresses"], ["Eligible"], ["Open flows", "number"],
+		["New flows/s", "number"], ["Packets/s", "number"], ["Bytes/s", "number"], ["Drops/s", "number"]],
+	rows.slice(0, ROWS_MAX), (cells) => {
+		byId("filter-text").value = cells[0][0] + "/";
+		showBackends();
+	});
+}
+
+function stateOf(row) {
+	const words = [row.health];
+	if (row.admin !== "ready") {
+		words.push(row.admin);
+	}
+	for (const word of ["ejected", "leaving", "at_limit"]) {
+		if (row[word]) {
+			words.push(word.replace("_", " "));
+		}
+	}
+	if (!row.resolved) {
+		words.push("no next hop");
+	}
+	return words.join(", ");
+}
+
+function achieved() {
+	const sums = new Map();
+	for (const [name, row] of shown.backend) {
+		const then = before && before.backend.get(name) || {};
+		row.rate = rate(row.new_flows, then.new_flows);
+		sums.set(row.service, (sums.get(row.service) || 0) + (row.rate || 0));
+	}
+	return sums;
+}
+
+function showBackends() {
+	const text = byId("filter-text").value.toLowerCase(), unwell = byId("filter-unwell").checked;
+	const sums = achieved(), rows = [];
+	let found = 0;
+	for (const [name, row] of shown.backend) {
+		if (!(name.toLowerCase().includes(text) || row.address.includes(text))
+			|| (unwell && row.in_selection)) {
+			continue;
+		}
+		if (++found > ROWS_MAX) {
+			continue;
+		}
+		const sum = sums.get(row.service);
+		const share = sum > 0 && row.rate !== null ? 100 * row.rate / sum : null;
+		rows.push([[row.service], [row.backend], [row.address],
+			[stateOf(row), row.health === "healthy" && row.admin === "ready" && row.resolved
+				&& !row.ejected ? "good" : row.health === "refusing" || !row.resolved ? "bad" : "warn"],
+			[duration(row.since_ms)],
+			[row.in_selection ? "yes" : "no", row.in_selection ? "" : "warn"],
+			[row.effective_weight === row.weight ? short(row.weight)
+				: `${short(row.effective_weight)} (${short(row.weight)})`],
+			[percent(row.share_percent), "", row.share_percent],
+			[percent(share), "", share],
+			[short(row.open_flows)], [short(row.rate)],
+			[short(row.errors)], [row.utilization === null ? "–" : percent(100 * row.utilization)],
+			[row.fails === null ? "–" : short(row.fails)]]);
+	}
+	byId("backends-count").textContent = `${found} of ${shown.backend.size}`
+		+ (found > ROWS_MAX ? `, the first ${ROWS_MAX} shown: filter to see others` : "");
+	fill("backends", [["Service"], ["Backend"], ["Address"], ["State"], ["For", "number"], ["New flows"],
+		["Weight", "number"], ["Target share", "number share"], ["Share now", "number share"],
+		["Open flows", "number"], ["New flows/s", "number"], ["Errors", "number"], ["Utilization", "number"],
+		["Failed checks", "number"]], rows);
+}
+
+function showEvents() {
+	const events = status.events.map((event) => ({time: event.time_ms,
+		of: `${event.service}/${event.backend}`,
+		what: event.from === event.to ? event.source : `${event.from} → ${event.to}`,
+		kind: event.to === "refusing" ? "bad" : event.to === "healthy" ? "good" : "warn",
+		why: event.from === event.to ? event.why : `${event.source}: ${event.why}`}))
+		.concat(status.steals.map((steal) => ({time: steal.time_ms,
+			of: `${steal.service}/${steal.from}`, what: `steal to ${steal.to}`, kind: "",
+			why: `${steal.outcome}, ${steal.client}:${steal.client_port}`})))
+		.sort((a, b) => b.time - a.time);
+	fill("events", [["Time"], ["Backend"], ["Event"], ["Why", "long"]],
+		events.length ? events.map((event) => [[new Date(event.time).toLocaleString()], [event.of],
+			[event.what, event.kind], [event.why]]) : [[["none yet"], [""], [""], [""]]]);
+}
+
+function showHead() {
+	const own = status.metrics, control = status.control;
+	badge("control", own.control_up ? "control up" : "control down", own.control_up ? "good" : "bad");
+	badge("dataplane", !own.control_up ? "" : own.dataplane_up ? "dataplane up" : "dataplane down",
+		own.dataplane_up ? "good" : "bad");
+	badge("published", control && !control.control.published ? "not all is published" : "", "warn");
+	byId("age").textContent = `version ${own.version}, `
+		+ new Date(own.timestamp_seconds * 1000).toLocaleTimeString();
+	problem(own.control_up ? "" : status.why);
+}
+
+function problem(text) {
+	byId("problem").textContent = text;
+	byId("problem").hidden = text === "";
+}
+
+function show() {
+	showHead();
+	PLOTS.forEach((plot) => drawPlot(plot, status.history));
+	if (!status.control) {
+		return; // what was known last stays
+	}
+	if (!shown || status.control.time_ms !== shown.time) {
+		before = shown;
+		shown = remember(status.control);
+	}
+	showWorkers();
+	showDrops();
+	showServices();
+	showBackends();
+	showEvents();
+}
+
+async function update() {
+	try {
+		const reply = await fetch("/status.json", {cache: "no-store"});
+		if (!reply.ok) {
+			throw new Error(`status ${reply.status}`);
+		}
+		status = await reply.json();
+		show();
+		document.body.dataset.updates = String(Number(document.body.dataset.updates || 0) + 1);
+	} catch (error) {
+		problem(`weir-metrics does not answer (${error.message}); trying again`);
+	}
+	setTimeout(update, document.hidden ? 10 * PERIOD_MS : PERIOD_MS);
+}
+
+byId("filter").addEventListener("submit", (event) => event.preventDefault());
+byId("filter").addEventListener("input", () => shown && showBackends());
+update();

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What the page shows, as one JSON object.
+//
+// Threads: one, or under a lock; what is given is not changed.
+#pragma once
+
+#include "families.h"
+#include "history.h"
+#include "text.h"
+
+#define WEIR_STATUS_EVENTS 200 // the last ones of each kind
+
+struct weir_status {
+	struct weir_figures figures;
+	const struct weir_history *history;
+	const json_t *events; // result of health.history, or NULL
+	const json_t *steals; // result of flow.steals, or NULL
+	const char *why; // weir-control did not answer; "" = it did
+};
+
+void weir_status_write(struct weir_text *text, const struct weir_status *status);

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Chromium in a namespace of the lab, by the WebDriver protocol."""
+import base64
+import http.client
+import json
+import os
+
+from netns import wait_for
+
+PORT = 9515
+OPTIONS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+           "--no-first-run", "--disable-background-networking", "--window-size=1400,1800"]
+
+
+class Browser:
+    """Ends with the lab."""
+
+    def __init__(self, lab):
+        self.lab = lab
+        home = os.path.join(lab.dir, "browser")
+        os.mkdir(home)
+        lab.program("chromedriver", lab.lb, "chromedriver", f"--port={PORT}",
+                    env={**os.environ, "HOME": home, "TMPDIR": home})
+        lab.wait_for_program("chromedriver", lambda: self.call("GET", "/status")["ready"], 20)
+        self.session = ""
+        answer = self.call("POST", "/session", {"capabilities": {"alwaysMatch": {
+            "goog:chromeOptions": {"args": OPTIONS + [f"--user-data-dir={home}/profile"]},
+            "goog:loggingPrefs": {"browser": "ALL"}}}})
+        self.session = f"/session/{answer['sessionId']}"
+
+    def call(self, method, path, body=None):
+        with self.lab.lb.inside():
+            connection = http.client.HTTPConnection("127.0.0.1", PORT, timeout=150)
+            connection.connect()
+        connection.request(method, path, None if method == "GET" else json.dumps(body or {}),
+                           {"Content-Type": "application/json"})
+        answer = json.loads(connection.getresponse().read())["value"]
+        connection.close()
+        assert not (isinstance(answer, dict) and "error" in answer), answer
+        return answer
+
+    def open(self, url):
+        self.call("POST", self.session + "/url", {"url": url})
+
+    def run(self, script):
+        """The value that a function with this body returns in the page."""
+        return self.call("POST", self.session + "/execute/sync", {"script": script, "args": []})
+
+    def rows(self, table):
+        """Texts of the cells of a table, without its head."""
+        return self.run(f"return [...document.getElementById('{table}').tBodies[0].rows]"
+                        ".map((row) => [...row.cells].map((cell) => cell.textContent));")
+
+    def scheme(self, name):
+        """Prefer `light` or `dark`, as the settings of a desktop do."""
+        self.call("POST", self.session + "/goog/cdp/execute",
+                  {"cmd": "Emulation.setEmulatedMedia",
+                   "params": {"features": [{"name": "prefers-color-scheme", "value": name}]}})
+
+    def complaints(self):
+        """What the browser wrote into its console: errors, and violations of the page's policy."""
+        return [entry["message"] for entry in
+                self.call("POST", self.session + "/se/log", {"type": "browser"})]
+
+    def screenshot(self, name):
+        """A picture of what is seen, as bytes; kept in WEIR_SCREENSHOTS if that is set."""
+        picture = base64.b64decode(self.call("GET", self.session + "/screenshot"))
+        folder = os.environ.get("WEIR_SCREENSHOTS")
+        if folder:
+            with open(os.path.join(folder, name + ".png"), "wb") as file:
+                file.write(picture)
+        return picture
+
+    def updated(self, times=1, timeout=60):
+        """Until the page has shown so many more replies."""
+        script = "return Number(document.body.dataset.updates || 0);"
+        before = self.run(script)
+        wait_for("the page to update", lambda: self.run(script) >= before + times, timeout, 0.1)

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The page of weir-metrics in Chromium.
+
+WEIR_SCREENSHOTS names a folder where pictures are kept.
+"""
+import clients
+from browser import Browser
+from lab import BACKENDS, VIP4, echo, web
+from netns import wait_for
+from scenario import scenario
+
+URL = "http://127.0.0.1:9479/"
+
+
+def open_page(lab):
+    lab.start_metrics()
+    browser = Browser(lab)
+    browser.open(URL)
+    browser.updated(2)
+    return browser
+
+
+def column(browser, table, title):
+    titles = browser.run(f"return [...document.querySelectorAll('#{table} th')]"
+                         ".map((cell) => cell.textContent);")
+    return [row[titles.index(title)] for row in browser.rows(table)]
+
+
+def text_of(browser, element):
+    return browser.run(f"return document.getElementById('{element}').textContent;")
+
+
+def check_schemes(browser, name):
+    """Light and dark differ, in both the text is far from the paper."""
+    papers = {}
+    for scheme in ("light", "dark"):
+        browser.scheme(scheme)
+        paper, ink = (browser.run(
+            f"return getComputedStyle(document.body).{which}.match(/\\d+/g).map(Number);")
+            for which in ("backgroundColor", "color"))
+        papers[scheme] = sum(paper[:3])
+        assert abs(sum(paper[:3]) - sum(ink[:3])) > 450, (scheme, paper, ink)
+        browser.screenshot(f"{name}-{scheme}")
+    assert papers["light"] > 600 and papers["dark"] < 165, papers
+
+
+def check_no_overflow(browser):
+    """Nothing is wider than the window, also of a telephone."""
+    for width in (1400, 420):
+        browser.call("POST", browser.session + "/window/rect", {"width": width, "height": 1800})
+        wide = browser.run("return document.documentElement.scrollWidth - innerWidth;")
+        assert wide <= 0, f"{wide} pixels wider than the window of {width}"
+    browser.call("POST", browser.session + "/window/rect", {"width": 1400, "height": 1800})
+
+
+@scenario(services=[web(), echo()], alone=True, seconds=400)
+def page_shows_what_happens(lab):
+    """Chromium: states, shares, flows, events, plots; light and dark; control down; no complaint"""
+    browser = open_page(lab)
+    assert [row[0] for row in browser.rows("services")] == ["web", "echo"]
+    assert column(browser, "backends", "State") == ["healthy"] * 8
+    assert column(browser, "backends", "Target share") == ["25.0 %"] * 8
+    assert clients.curl_batch(lab.client, VIP4, 400).ok == 400
+    wait_for("new flows in the table", lambda: any(
+        cell not in ("0", "–") for cell in column(browser, "services", "New flows/s")), 30, 0.1)
+    wait_for("a plot of packets", lambda: browser.run(
+        "return document.querySelector('#plots path').getAttribute('d').includes('L');"), 60, 0.2)
+    lab.weirctl("backend", "drain", "web/web-2")
+    lab.kill_backend(3)
+    wait_for("the drain and the failure", lambda: column(browser, "backends", "State")[:4] == [
+        "healthy", "healthy, drain", "refusing", "healthy"], 30, 0.1)
+    assert column(browser, "backends", "New flows")[:4] == ["yes", "no", "no", "yes"]
+    assert column(browser, "services", "Eligible")[0] == "2 of 4"
+    wait_for("the event", lambda: ["web/web-3", "healthy → refusing"] in [
+        row[1:3] for row in browser.rows("events")], 30, 0.1)
+    check_schemes(browser, "page-4")
+    check_no_overflow(browser)
+    lab.programs["control"].kill()
+    wait_for("control down", lambda: text_of(browser, "control") == "control down", 30, 0.1)
+    assert "weir-control is not running" in text_of(browser, "problem")
+    assert len(browser.rows("backends")) == 8  # as they were last
+    browser.screenshot("page-control-down")
+    lab.start_control()
+    wait_for("control up", lambda: text_of(browser, "control") == "control up", 30, 0.1)
+    assert browser.complaints() == []
+
+
+LARGE = [{**web(), "name": f"large-{n}", "table_size": 1009,
+          "binds": [{"address": f"203.0.113.{n + 1}", "protocol": "tcp", "port": 443}],
+          "health_check": {"type": "none"},
+          "backends": [{"name": f"b-{i}", "address": f"10.0.{n + 1}.{i + 1}"} for i in range(199)]}
+         for n in range(5)]
+
+
+@scenario(services=[web()] + LARGE, start=False, alone=True, seconds=400)
+def page_shows_1000_backends(lab):
+    """Chromium: 999 backends in rows, a filter, and an update that takes less than its period"""
+    lab.start_backends()
+    lab.start_dataplane()
+    lab.start_control()
+    wait_for("the backends", lambda: len(lab.backends()) == 4 + 995, 30)
+    browser = open_page(lab)
+    assert len(browser.rows("backends")) == 999
+    assert clients.curl_batch(lab.client, VIP4, 100).ok == 100
+    took = browser.run("const began = performance.now(); show(); return performance.now() - began;")
+    print(f"an update took {took:.0f} ms; ", end="")
+    assert took < 2000
+    check_schemes(browser, "page-1000")
+    check_no_overflow(browser)
+    browser.run("document.getElementById('filter-text').value = 'web/';"
+                "document.getElementById('filter').dispatchEvent(new Event('input'));")
+    assert column(browser, "backends", "Backend") == list(BACKENDS)
+    browser.updated()
+    assert column(browser, "backends", "Backend") == list(BACKENDS)  # it stays
+    assert text_of(browser, "backends-count") == "4 of 999"
+    assert browser.complaints() == []

@@ -1,0 +1,35 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The tables of families in docs/metrics.md are those of weir-metrics --families.
+
+usage: check_metrics_docs.py WEIR_METRICS SOURCE_ROOT [--write]
+
+--write puts them into the document.
+"""
+import subprocess
+import sys
+
+BEGIN, END = "<!-- families -->\n", "<!-- end of families -->\n"
+
+
+def main(program, root, *options):
+    path = root + "/docs/metrics.md"
+    families = subprocess.run([program, "--families"], check=True, text=True,
+                              stdout=subprocess.PIPE).stdout
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    before, _, rest = text.partition(BEGIN)
+    shown, _, after = rest.partition(END)
+    if "--write" in options:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(before + BEGIN + families + END + after)
+        return 0
+    if shown != families:
+        print(f"docs/metrics.md is not what {program} --families prints: run this with --write")
+        return 1
+    print(f"{families.count('| `')} families")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

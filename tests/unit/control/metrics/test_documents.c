@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "server.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "documents.h"
+
+#define ASKERS 8
+#define TIMEOUT_MS 5000 // long enough for a loaded machine
+#define FIGURES(cpu) "{\"ok\": true, \"result\": {\"control\": {\"cpu_us\": " #cpu "}}}"
+
+static const struct server_answer answers[] = {
+	{"metrics.show", FIGURES(1000000) "\n" FIGURES(2000000) "\n" FIGURES(3000000)}, {0}};
+
+static struct weir_log log_of_tests(void) {
+	return (struct weir_log){.fd = STDERR_FILENO, .level = WEIR_LOG_ERROR};
+}
+
+static bool contains(struct weir_documents *documents, const char *lines) {
+	struct weir_document *document = NULL;
+	bool found;
+
+	assert_int_equal(weir_documents_get(documents, WEIR_DOCUMENT_TEXT, &document), 0);
+	found = memmem(document->data, document->bytes, lines, strlen(lines)) != NULL;
+	weir_document_release(document);
+	return found;
+}
+
+static void *ask(void *documents) {
+	return contains(documents, "\nweir_control_cpu_seconds_total 1\n") ? documents : NULL;
+}
+
+static uint64_t now_ms(void) {
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+// Any other answer than the first one would be another number.
+static void many_who_ask_at_once_are_one(void **state) {
+	struct server *server = server_start(SERVER_ANSWER, answers);
+	struct weir_log log = log_of_tests();
+	struct weir_documents *documents;
+	pthread_t threads[ASKERS];
+
+	(void)state;
+	assert_int_equal(
+		weir_documents_create(server_folder(server), TIMEOUT_MS, false, &log, &documents),
+		0);
+	for (int i = 0; i < ASKERS; i++) {
+		pthread_create(&threads[i], NULL, ask, documents);
+	}
+	for (int i = 0; i < ASKERS; i++) {
+		void *right = NULL;
+
+		pthread_join(threads[i], &right);
+		assert_non_null(right);
+	}
+	// Later it is asked again.
+	for (uint64_t end = now_ms() + 15000;
+		!contains(documents, "\nweir_control_cpu_seconds_total 2\n");) {
+		assert_true(now_ms() < end);
+		usleep(20000);
+	}
+	weir_documents_free(documents);
+	server_stop(server);
+}
+
+static void without_an_answer_it_says_so(void **state) {
+	static const enum server_mode modes[] = {SERVER_HANG, SERVER_CLOSE, SERVER_DEAF};
+	struct weir_log log = log_of_tests();
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++) {
+		struct server *server = server_start(modes[i], answers);
+		struct weir_documents *documents;
+
+		assert_int_equal(
+			weir_documents_create(server_folder(server), 100, false, &log, &documents),
+			0);
+		assert_true(contains(documents, "\nweir_control_up 0\n"));
+		assert_false(contains(documents, "weir_dataplane_up 0"));
+		weir_documents_free(documents);
+		server_stop(server);
+	}
+}
+
+static void what_is_sent_outlives_what_is_newer(void **state) {
+	struct server *server = server_start(SERVER_ANSWER, answers);
+	struct weir_log log = log_of_tests();
+	struct weir_document *old;
+	struct weir_documents *documents;
+
+	(void)state;
+	assert_int_equal(
+		weir_documents_create(server_folder(server), TIMEOUT_MS, false, &log, &documents),
+		0);
+	assert_int_equal(weir_documents_get(documents, WEIR_DOCUMENT_OPENMETRICS, &old), 0);
+	weir_documents_free(documents);
+	assert_memory_equal(old->data + old->bytes - 6, "# EOF\n", 6);
+	weir_document_release(old);
+	server_stop(server);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(many_who_ask_at_once_are_one),
+		cmocka_unit_test(without_an_answer_it_says_so),
+		cmocka_unit_test(what_is_sent_outlives_what_is_newer),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "history.h"
+
+static json_t *workers(int first, int second) {
+	return json_pack("[{s:i, s:i}, {s:i, s:i}]", "rx_packets", first, "flows", 1, "rx_packets",
+		second, "flows", 2);
+}
+
+static json_int_t value(const json_t *json, size_t sample, size_t column) {
+	return json_integer_value(
+		json_array_get(json_array_get(json_object_get(json, "samples"), sample), column));
+}
+
+static void history_sums_workers_and_keeps_gaps(void **state) {
+	struct weir_history history = {.count = 0};
+	json_t *two = workers(10, 20), *json;
+
+	(void)state;
+	weir_history_add(&history, 1000, two);
+	weir_history_add(&history, 2000, NULL);
+	json = weir_history_json(&history);
+	assert_string_equal(json_string_value(json_array_get(json_object_get(json, "columns"), 1)),
+		"rx_packets");
+	assert_int_equal(value(json, 0, 0), 1000);
+	assert_int_equal(value(json, 0, 1), 30);
+	assert_int_equal(value(json, 0, 5), 3);
+	assert_int_equal(value(json, 1, 0), 2000);
+	assert_int_equal(json_array_size(json_array_get(json_object_get(json, "samples"), 1)), 1);
+	json_decref(json);
+	json_decref(two);
+}
+
+static void history_forgets_the_oldest(void **state) {
+	struct weir_history history = {.count = 0};
+	json_t *json;
+
+	(void)state;
+	for (unsigned int i = 0; i < WEIR_HISTORY_SAMPLES + 7; i++) {
+		weir_history_add(&history, i, NULL);
+	}
+	json = weir_history_json(&history);
+	assert_int_equal(json_array_size(json_object_get(json, "samples")), WEIR_HISTORY_SAMPLES);
+	assert_int_equal(value(json, 0, 0), 7);
+	assert_int_equal(value(json, WEIR_HISTORY_SAMPLES - 1, 0), WEIR_HISTORY_SAMPLES + 6);
+	json_decref(json);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(history_sums_workers_and_keeps_gaps),
+		cmocka_unit_test(history_forgets_the_oldest),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
