@@ -15,7 +15,7 @@ import re
 import subprocess
 import sys
 
-DOCUMENTS = "/usr/share/doc/weir-doc"
+DOCUMENTS = "/usr/share/doc/weir/docs"
 
 
 # --- roff ---------------------------------------------------------------------------------------

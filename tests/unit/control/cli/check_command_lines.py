@@ -44,7 +44,7 @@ SOURCES = ("bpf", "config", "control", "dataplane", "policy", "scripts", "segmen
            "tools")
 # Programs for developers: only their options are looked at.
 SCRIPTS = ("scripts/demo", "tests/e2e/run.py", "tests/perf/compare", "tests/perf/rig/run",
-           "tests/portability")
+           "tests/packages/run", "tests/portability")
 # Options of other people's programs that a code span names alone.
 FOREIGN = {"--buildtype", "--sysroot"}
 

@@ -1,0 +1,395 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What an administrator does with the packages, on Debian machines of their own.
+
+usage: check.py newcomer|upgrade --base ROOT --folder FOLDER --packages FOLDER
+           [--same FOLDER] [--other FOLDER]
+
+newcomer  the commands of README.md, on a bare root: to a balancer that balances
+upgrade   to a version with the same layout of the segment (--same), back, to one with another layout
+          (--other), and back, while a client makes requests; removal
+
+Each machine is a container in which systemd runs the units as they are. The client and the servers
+are namespaces beside it. The last line is "<n> passed, <n> failed".
+"""
+import argparse
+import glob
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+
+from machine import Machine, Network, sh, wait_for
+
+SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BALANCER, CLIENT = "10.0.0.2", "10.0.0.5"
+WAIT_S = 60
+
+
+def readme():
+    with open(SOURCE + "/README.md", encoding="utf-8") as file:
+        return file.read()
+
+
+def first_configuration():
+    """The configuration of the README, as a newcomer copies it."""
+    return re.search(r"^## A first configuration.*?^```json\n(.*?)^```", readme(), re.M | re.S)[1]
+
+
+def three_commands():
+    block = re.search(r"^### From packages.*?^```sh\n(.*?)^```", readme(), re.M | re.S)[1]
+    commands = [re.sub(r" +#.*", "", line) for line in block.splitlines() if line.strip()]
+    if len(commands) != 3:
+        raise AssertionError(f"the README has {len(commands)} commands from packages: {commands}")
+    return commands
+
+
+class Requests(threading.Thread):
+    """A client that makes a request after the other, and counts those that fail."""
+
+    def __init__(self, client, address):
+        super().__init__(daemon=True)
+        self.client, self.address = client, address
+        self.good, self.bad, self.ends = 0, [], False
+        self.start()
+
+    def run(self):
+        while not self.ends:
+            why = request(self.client, self.address)
+            if why:
+                self.bad.append(why)
+            else:
+                self.good += 1
+
+    def expect_more(self, text, failures=0):
+        """A hundred more good requests, and no more than these failures in all."""
+        goal = self.good + 100
+        wait_for(f"requests {text}", lambda: self.good >= goal, WAIT_S)
+        if len(self.bad) > failures:
+            raise AssertionError(f"{text}: {len(self.bad)} requests failed: {self.bad[:3]}")
+
+    def stop(self):
+        self.ends = True
+        self.join()
+
+
+def request(client, address):
+    """None, or why a request failed."""
+    with client.inside():
+        done = subprocess.run(["curl", "-sS", "-m", "5", "-o", "/dev/null", "-f", f"http://{address}/"],
+                              text=True, check=False, capture_output=True)
+    return None if done.returncode == 0 else done.stderr.strip()
+
+
+class Lab:
+    def __init__(self, args):
+        self.args = args
+        self.log = args.folder + "/machines.log"
+        self.config = json.loads(first_configuration())
+        service = self.config["services"][0]
+        self.vip = service["binds"][0]["address"]
+        self.network = Network()
+        self.servers, self.machines, self.backends = [], [], []
+        try:
+            self.client = self.network.host("client")
+            self.network.attach(self.client, CLIENT + "/24")
+            self.client.ip("route", "add", self.vip, "via", BALANCER)
+            for backend in service["backends"]:
+                self.backends.append(self.backend(backend))
+            self.balancer = self.machine("lb", BALANCER)
+        except BaseException:
+            self.close()
+            raise
+
+    def machine(self, name, address):
+        machine = Machine(name, self.args.base, self.args.folder, self.log)
+        self.machines.append(machine)
+        self.network.attach(machine.net, address + "/24")
+        return machine
+
+    def backend(self, backend):
+        """A machine with an HTTP server, which is this machine's."""
+        machine = self.machine(backend["name"].replace("-", ""), backend["address"])
+        machine.net.ip("address", "add", self.vip + "/32", "dev", "lo")
+        pages = f"{self.args.folder}/pages"
+        os.makedirs(pages, exist_ok=True)
+        for name in ("index.html", "healthz"):
+            with open(f"{pages}/{name}", "w", encoding="ascii") as file:
+                file.write("hello\n")
+        with machine.net.inside():
+            self.servers.append(subprocess.Popen(
+                [sys.executable, "-m", "http.server", "--directory", pages, "80"],
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+        return machine
+
+    def start_backends(self):
+        """Decapsulation on each, by its unit."""
+        for machine in self.backends:
+            machine.copy(*packages(self.args.packages, "weir-agent"))
+            machine.in_chroot("apt-get -q update && apt-get -q -y install ./weir-agent_*.deb")
+            with open(machine.root + "/etc/weir/decap.env", "w", encoding="ascii") as file:
+                file.write(f"INTERFACE=eth1\nOPTIONS=--from {BALANCER}\n")
+            machine.boot()
+            machine.run("systemctl enable --now weir-decap")
+            expect_sandboxed(machine, "weir-decap")
+
+    def show_journals(self):
+        for machine in self.machines:
+            if machine.leader is not None:
+                said = machine.run("journalctl --no-pager -o cat -u 'weir-*' | tail -n 40", status=None)
+                print(f"--- journal of {machine.name}\n{said}", flush=True)
+
+    def close(self):
+        for server in self.servers:
+            server.kill()
+            server.wait()
+        for machine in self.machines:
+            machine.close()
+        self.network.close()
+
+
+def packages(folder, *names):
+    found = [path for name in names for path in glob.glob(f"{folder}/{name}_*.deb")]
+    if len(found) != len(names):
+        raise SystemExit(f"{folder} has not one package of each of {', '.join(names)}")
+    return found
+
+
+def expect(what, found, wanted):
+    if found != wanted:
+        raise AssertionError(f"{what}: {found!r}, not {wanted!r}")
+
+
+def expect_sandboxed(machine, unit):
+    """It runs, as the unit says, and systemd knows that it is ready."""
+    expect(f"{unit}: state", machine.property(unit, "ActiveState"), "active")
+    expect(f"{unit}: NoNewPrivileges", machine.property(unit, "NoNewPrivileges"), "yes")
+    with open(f"/proc/{machine.leader}/root/proc/{machine.pid(unit)}/status",
+              encoding="ascii") as file:
+        expect(f"{unit}: system calls are filtered",
+               re.search(r"^Seccomp:\t(\d)", file.read(), re.M)[1], "2")
+
+
+def serves(lab):
+    """All backends are healthy, and a request comes through."""
+    shown = json.loads(lab.balancer.run("weirctl backend show --json"))
+    states = [backend["health"] for backend in shown]
+    return set(states) == {"healthy"} and request(lab.client, lab.vip) is None
+
+
+# --- newcomer -----------------------------------------------------------------------------------
+
+def install_changes_nothing(lab, apt="apt-get -q -y "):
+    """Installed: programs run, the configuration is valid, nothing is started or enabled."""
+    machine = lab.balancer
+    said = machine.in_chroot("apt-get -q update && " + three_commands()[0].replace("apt ", apt))
+    if "nothing was started" not in said:
+        raise AssertionError("the installation does not say what to do next")
+    version = machine.in_chroot("weir-dataplane --version && weir-control --version && weirctl --version")
+    expect("versions", len(set(re.findall(r" (\d\S*)", version))), 1)
+    machine.in_chroot("weirctl config check --strict /etc/weir/weir.json")
+    machine.in_chroot("getent passwd weir && getent group weir weir-admin")
+    expect("units that are enabled", machine.in_chroot(
+        "systemctl is-enabled weir-dataplane weir-control || true").split(), ["disabled"] * 2)
+
+
+def units_start_with_the_packaged_configuration(lab):
+    lab.balancer.boot()
+    lab.balancer.run("systemctl start weir-dataplane weir-control")
+    wait_for("the processes find each other", lambda: json.loads(lab.balancer.run(
+        "weirctl version --json"))["dataplane"]["attached"], WAIT_S)
+    lab.balancer.run("systemctl stop weir-dataplane weir-control")
+
+
+def three_commands_make_a_balancer(lab):
+    _, edit, start = three_commands()
+    expect("the second command edits", edit.split()[-1], "/etc/weir/weir.json")
+    with open(lab.balancer.root + "/etc/weir/weir.json", "w", encoding="utf-8") as file:
+        file.write(first_configuration())
+    lab.balancer.run(start)
+    for unit in ("weir-dataplane", "weir-control"):
+        expect_sandboxed(lab.balancer, unit)
+    lab.start_backends()
+    wait_for("all backends are healthy and a request is answered", lambda: serves(lab), WAIT_S)
+    expect("the balancer starts at boot", lab.balancer.run(
+        "systemctl is-enabled weir-dataplane weir-control").split(), ["enabled"] * 2)
+
+
+def killed_processes_are_started_again(lab):
+    for unit in ("weir-control", "weir-dataplane"):
+        before = lab.balancer.pid(unit)
+        lab.balancer.run(f"kill -KILL {before}")
+        wait_for(f"another {unit}", lambda: lab.balancer.pid(unit) not in (0, before), WAIT_S)
+        wait_for("requests are answered", lambda: serves(lab), WAIT_S)
+
+
+def stopped_dataplane_is_restarted_by_the_watchdog(lab):
+    before = lab.balancer.pid("weir-dataplane")
+    lab.balancer.run(f"kill -STOP {before}")
+    wait_for("another weir-dataplane",
+             lambda: lab.balancer.pid("weir-dataplane") not in (0, before), WAIT_S)
+    if "watchdog" not in lab.balancer.journal("weir-dataplane").lower():
+        raise AssertionError("no watchdog in the journal of weir-dataplane")
+    wait_for("requests are answered", lambda: serves(lab), WAIT_S)
+
+
+def agent_runs_in_its_sandbox(lab):
+    """With the meter, which a helper process loads by bpf() under the filter of system calls."""
+    machine = lab.backends[0]
+    machine.run("umask 027; weir-agent key generate > /etc/weir/agent.keys; "
+                "chgrp weir /etc/weir/agent.keys; echo OPTIONS=--port 80 > /etc/weir/agent.env; "
+                "systemctl enable --now weir-agent")
+    expect_sandboxed(machine, "weir-agent")
+    machine.run("weir-agent status")
+    said = machine.journal("weir-agent")
+    if re.search(r"(?i)not permitted|permission denied|cannot", said):
+        raise AssertionError(f"weir-agent: {said}")
+
+
+def tools_run(lab):
+    machine = lab.backends[1]
+    machine.copy(*packages(lab.args.packages, "weir-tools", "weir-doc"))
+    machine.copy(SOURCE + "/config/pcap-offline.json")
+    # the container has no network but the lab's
+    machine.in_chroot("apt-get -q -y install --no-install-recommends ./weir-tools_*.deb ./weir-doc_*.deb")
+    machine.run("weir-sim list && weir-sim run --json --seed 1 lame_duck | grep -q variants")
+    machine.run("weir-bench --no-huge --flows 1k --packets 100k --runs 1 | grep established")
+    machine.run("test -s /usr/share/doc/weir/docs/operations.md")
+
+
+# --- upgrade ------------------------------------------------------------------------------------
+
+def set_up_balancer(lab):
+    install_changes_nothing(lab, "apt-get -q -y --no-install-recommends ")
+    lab.balancer.boot()
+    three_commands_make_a_balancer(lab)
+    lab.requests = Requests(lab.client, lab.vip)
+    lab.requests.expect_more("before an upgrade")
+
+
+def install(lab, folder):
+    """By dpkg, since there is no network; the answer to a question about a changed file is the default."""
+    before = {unit: lab.balancer.pid(unit) for unit in ("weir-dataplane", "weir-control")}
+    path, = packages(folder, "weir")
+    lab.balancer.copy(path)
+    said = lab.balancer.run(f"dpkg --force-confdef --force-confold -i {os.path.basename(path)}")
+    after = {unit: lab.balancer.pid(unit) for unit in before}
+    expect("the dataplane goes on", after["weir-dataplane"], before["weir-dataplane"])
+    if "goes on with the version" not in said:
+        raise AssertionError("the upgrade does not say that the dataplane runs the former version")
+    installed = lab.balancer.run("cat /etc/weir/weir.json")
+    expect("the administrator's configuration", installed, first_configuration())
+    return said, before["weir-control"] != after["weir-control"]
+
+
+def changes_version(lab, folder, text):
+    """Between versions with the same layout: control is restarted at once, no request fails."""
+    said, restarted = install(lab, folder)
+    if not restarted or "not restarted" in said:
+        raise AssertionError(f"weir-control was not restarted: {said}")
+    wait_for("the new weir-control serves", lambda: serves(lab), WAIT_S)
+    lab.requests.expect_more(text)
+
+
+def changes_layout(lab, folder, text):
+    """Control goes on until the dataplane is restarted, and is then replaced by itself."""
+    said, restarted = install(lab, folder)
+    if restarted or "does not serve the weir-dataplane that runs" not in said:
+        raise AssertionError(f"weir-control was restarted: {said}")
+    wait_for("the former weir-control serves", lambda: serves(lab), WAIT_S)
+    lab.requests.expect_more(text)
+    before = lab.balancer.pid("weir-control")
+    lab.balancer.run("systemctl restart weir-dataplane")
+    wait_for("another weir-control", lambda: lab.balancer.pid("weir-control") not in (0, before), WAIT_S)
+    wait_for("the new ones serve", lambda: serves(lab), WAIT_S)
+    wait_for("requests are answered", lambda: request(lab.client, lab.vip) is None, WAIT_S)
+    lab.requests.bad.clear()  # those of about a second, in which no dataplane ran
+    lab.requests.expect_more(text + ", restarted")
+
+
+def upgrade_and_downgrade_same_layout(lab):
+    changes_version(lab, lab.args.same, "after an upgrade")
+    expect("version", lab.balancer.run("dpkg-query -W -f '${Version}' weir"), version_in(lab.args.same))
+    changes_version(lab, lab.args.packages, "after a downgrade")
+
+
+def upgrade_and_downgrade_other_layout(lab):
+    changes_layout(lab, lab.args.other, "after an upgrade to another layout")
+    changes_layout(lab, lab.args.packages, "after a downgrade to another layout")
+
+
+def refused_configuration_keeps_control_running(lab):
+    """An upgrade to a version that does not take the configuration; here, since it was damaged."""
+    lab.balancer.run("cp /etc/weir/weir.json good.json; echo '{' > /etc/weir/weir.json")
+    before = lab.balancer.pid("weir-control")
+    path, = packages(lab.args.packages, "weir")
+    said = lab.balancer.run(f"dpkg --force-confdef --force-confold -i {os.path.basename(path)}")
+    if "refuses the configuration" not in said:
+        raise AssertionError(f"the upgrade does not tell of the configuration: {said}")
+    expect("weir-control goes on", lab.balancer.pid("weir-control"), before)
+    lab.balancer.run("cp good.json /etc/weir/weir.json")
+    lab.requests.expect_more("after a refused configuration")
+
+
+def removal_stops_and_purge_removes(lab):
+    lab.requests.stop()
+    lab.balancer.run("dpkg --purge weir")
+    for unit in ("weir-dataplane", "weir-control"):
+        expect(unit, lab.balancer.property(unit, "ActiveState"), "inactive")
+    lab.balancer.run("test ! -e /etc/weir/weir.json && test ! -e /usr/sbin/weir-dataplane")
+
+
+def version_in(folder):
+    path, = packages(folder, "weir")
+    return sh("dpkg-deb", "-f", path, "Version").strip()
+
+
+CHECKS = {
+    "newcomer": (install_changes_nothing, units_start_with_the_packaged_configuration,
+                 three_commands_make_a_balancer, killed_processes_are_started_again,
+                 stopped_dataplane_is_restarted_by_the_watchdog, agent_runs_in_its_sandbox, tools_run),
+    "upgrade": (set_up_balancer, upgrade_and_downgrade_same_layout,
+                upgrade_and_downgrade_other_layout, refused_configuration_keeps_control_running,
+                removal_stops_and_purge_removes),
+}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("part", choices=CHECKS)
+    for name in ("--base", "--folder", "--packages"):
+        parser.add_argument(name, required=True)
+    parser.add_argument("--same")
+    parser.add_argument("--other")
+    args = parser.parse_args()
+    passed = failed = 0
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, lambda *_: sys.exit(1))  # and the lab is removed
+    lab = Lab(args)
+    lab.balancer.copy(*packages(args.packages, "weir"))
+    try:
+        for check in CHECKS[args.part]:
+            start = time.monotonic()
+            try:
+                check(lab)
+                passed += 1
+                print(f"ok      {check.__name__} ({time.monotonic() - start:.0f} s)", flush=True)
+            except AssertionError:
+                failed += 1
+                traceback.print_exc()
+                lab.show_journals()
+                print(f"FAILED  {check.__name__}: see {lab.log}", flush=True)
+                break  # the next ones go on from there
+    finally:
+        lab.close()
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
