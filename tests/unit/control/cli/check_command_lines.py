@@ -9,8 +9,8 @@ every *.md and README, the ExecStart lines of config/systemd, the output of --he
 messages in the source quote (\\"weirctl ...\\").
 
 weirctl is run as it is written, with an example for each placeholder, and with no daemon to answer:
-it must exit with 3, or 0 (import with 0 or 1); a wrong word or option is 2. A code span may name a command without its
-arguments. The other programs are run with --help behind their arguments, which they check first.
+it must exit with 3, or 0 (import with 0 or 1); a wrong word or option is 2. A code span may name a
+command without its arguments. The other programs are run with --help behind their arguments, which they check first.
 Every option must be in the --help of its program.
 
 Blocks of JSON are given to config check: configurations as they are, a port or settings of a

@@ -149,8 +149,8 @@ static void all_reasons_of_refused_steals_are_shown(void **state) {
 	}
 	strcat(result, "}}]}");
 	snprintf(expected, sizeof(expected),
-		"SERVICE  ENABLED  FULL-QUEUE  ASKED  MOVED  SILENT  REFUSED\n"
-		"web      -        -               -      -       -  %s\n",
+		"SERVICE  ENABLED  RELIEVED  ASKED  MOVED  SILENT  REFUSED\n"
+		"web      -        -             -      -       -  %s\n",
 		reasons);
 	expect_shown(weir_show_steals, NULL, result, expected);
 }
