@@ -318,7 +318,7 @@ static void add_server(struct reader *reader, const struct rule *rule) {
 	}
 	key_of(rule, letter, key);
 	index = json_object_get(reader->by_key, key);
-	if (index == NULL) {
+	if (index == NULL || reader->services == NULL) {
 		weir_import_error(import, &rule->place,
 			"adds a server to a service that no line before it adds: put its -A line "
 			"in front");

@@ -33,8 +33,8 @@ enum right {
 struct command {
 	const char *name;
 	enum right right;
-	void (*run)(struct weir_daemon *daemon, struct weir_api_call *call);
 	enum weir_api_audit audit; // of who may CHANGE
+	void (*run)(struct weir_daemon *daemon, struct weir_api_call *call);
 	struct argument arguments[ARGUMENTS_MAX];
 };
 
@@ -42,63 +42,63 @@ struct command {
 #define REQUIRED(name, type) {name, type, true}
 
 static const struct command commands[] = {
-	{"version", LOOK, weir_api_version, WEIR_API_AUDIT_NONE, {{0}}},
-	{"service.show", LOOK, weir_api_service_show, WEIR_API_AUDIT_NONE,
+	{"version", LOOK, WEIR_API_AUDIT_NONE, weir_api_version, {{0}}},
+	{"service.show", LOOK, WEIR_API_AUDIT_NONE, weir_api_service_show,
 		{OPTIONAL("service", ARGUMENT_TEXT)}},
-	{"service.set", CHANGE, weir_api_service_set, WEIR_API_AUDIT_POLICY,
+	{"service.set", CHANGE, WEIR_API_AUDIT_POLICY, weir_api_service_set,
 		{REQUIRED("service", ARGUMENT_TEXT), REQUIRED("policy", ARGUMENT_NAME)}},
-	{"service.waste", LOOK, weir_api_service_waste, WEIR_API_AUDIT_NONE,
+	{"service.waste", LOOK, WEIR_API_AUDIT_NONE, weir_api_service_waste,
 		{REQUIRED("service", ARGUMENT_TEXT)}},
-	{"backend.show", LOOK, weir_api_backend_show, WEIR_API_AUDIT_NONE,
+	{"backend.show", LOOK, WEIR_API_AUDIT_NONE, weir_api_backend_show,
 		{OPTIONAL("service", ARGUMENT_TEXT), OPTIONAL("backend", ARGUMENT_TEXT)}},
-	{"backend.drain", CHANGE, weir_api_backend_drain, WEIR_API_AUDIT_ADMIN,
+	{"backend.drain", CHANGE, WEIR_API_AUDIT_ADMIN, weir_api_backend_drain,
 		{OPTIONAL("service", ARGUMENT_TEXT), REQUIRED("backend", ARGUMENT_TEXT),
 			OPTIONAL("interval_ms", ARGUMENT_NUMBER)}},
-	{"backend.ready", CHANGE, weir_api_backend_ready, WEIR_API_AUDIT_ADMIN,
+	{"backend.ready", CHANGE, WEIR_API_AUDIT_ADMIN, weir_api_backend_ready,
 		{OPTIONAL("service", ARGUMENT_TEXT), REQUIRED("backend", ARGUMENT_TEXT)}},
-	{"backend.maintenance", CHANGE, weir_api_backend_maintenance, WEIR_API_AUDIT_ADMIN,
+	{"backend.maintenance", CHANGE, WEIR_API_AUDIT_ADMIN, weir_api_backend_maintenance,
 		{OPTIONAL("service", ARGUMENT_TEXT), REQUIRED("backend", ARGUMENT_TEXT)}},
-	{"backend.report", CHANGE, weir_api_backend_report, WEIR_API_AUDIT_BACKEND,
+	{"backend.report", CHANGE, WEIR_API_AUDIT_BACKEND, weir_api_backend_report,
 		{OPTIONAL("service", ARGUMENT_TEXT), REQUIRED("backend", ARGUMENT_TEXT),
 #define X(name, field, most) OPTIONAL(#field, ARGUMENT_NUMBER),
 			WEIR_REPORT_FIELDS(X)
 #undef X
 		}},
-	{"weight.set", CHANGE, weir_api_weight_set, WEIR_API_AUDIT_WEIGHT,
+	{"weight.set", CHANGE, WEIR_API_AUDIT_WEIGHT, weir_api_weight_set,
 		{OPTIONAL("service", ARGUMENT_TEXT), REQUIRED("backend", ARGUMENT_TEXT),
 			REQUIRED("weight", ARGUMENT_WEIGHT)}},
-	{"subset.show", LOOK, weir_api_subset_show, WEIR_API_AUDIT_NONE,
+	{"subset.show", LOOK, WEIR_API_AUDIT_NONE, weir_api_subset_show,
 		{OPTIONAL("service", ARGUMENT_TEXT)}},
-	{"audit.show", LOOK, weir_api_audit_show, WEIR_API_AUDIT_NONE, {{0}}},
-	{"flow.count", LOOK, weir_api_flow_count, WEIR_API_AUDIT_NONE,
+	{"audit.show", LOOK, WEIR_API_AUDIT_NONE, weir_api_audit_show, {{0}}},
+	{"flow.count", LOOK, WEIR_API_AUDIT_NONE, weir_api_flow_count,
 		{OPTIONAL("service", ARGUMENT_TEXT)}},
-	{"flow.lookup", LOOK, weir_api_flow_lookup, WEIR_API_AUDIT_NONE,
+	{"flow.lookup", LOOK, WEIR_API_AUDIT_NONE, weir_api_flow_lookup,
 		{REQUIRED("protocol", ARGUMENT_TEXT), REQUIRED("source", ARGUMENT_TEXT),
 			REQUIRED("source_port", ARGUMENT_PORT),
 			REQUIRED("destination", ARGUMENT_TEXT),
 			REQUIRED("destination_port", ARGUMENT_PORT)}},
-	{"flow.steals", LOOK, weir_api_flow_steals, WEIR_API_AUDIT_NONE,
+	{"flow.steals", LOOK, WEIR_API_AUDIT_NONE, weir_api_flow_steals,
 		{OPTIONAL("service", ARGUMENT_TEXT)}},
-	{"worker.show", LOOK, weir_api_worker_show, WEIR_API_AUDIT_NONE, {{0}}},
-	{"worker.steal", CHANGE, weir_api_worker_steal, WEIR_API_AUDIT_STEALING,
+	{"worker.show", LOOK, WEIR_API_AUDIT_NONE, weir_api_worker_show, {{0}}},
+	{"worker.steal", CHANGE, WEIR_API_AUDIT_STEALING, weir_api_worker_steal,
 		{REQUIRED("stealing", ARGUMENT_NAME)}},
 	// Turns measurements on, and has the loop work.
-	{"policy.compare", CHANGE, weir_api_policy_compare, WEIR_API_AUDIT_SERVICE,
+	{"policy.compare", CHANGE, WEIR_API_AUDIT_SERVICE, weir_api_policy_compare,
 		{REQUIRED("service", ARGUMENT_TEXT), OPTIONAL("for_ms", ARGUMENT_NUMBER),
 			OPTIONAL("durations", ARGUMENT_TEXT)}},
-	{"port.show", LOOK, weir_api_port_show, WEIR_API_AUDIT_NONE,
+	{"port.show", LOOK, WEIR_API_AUDIT_NONE, weir_api_port_show,
 		{OPTIONAL("port", ARGUMENT_TEXT)}},
-	{"stats.show", LOOK, weir_api_stats_show, WEIR_API_AUDIT_NONE, {{0}}},
-	{"metrics.show", LOOK, weir_api_metrics_show, WEIR_API_AUDIT_NONE, {{0}}},
-	{"health.show", LOOK, weir_api_health_show, WEIR_API_AUDIT_NONE,
+	{"stats.show", LOOK, WEIR_API_AUDIT_NONE, weir_api_stats_show, {{0}}},
+	{"metrics.show", LOOK, WEIR_API_AUDIT_NONE, weir_api_metrics_show, {{0}}},
+	{"health.show", LOOK, WEIR_API_AUDIT_NONE, weir_api_health_show,
 		{OPTIONAL("service", ARGUMENT_TEXT)}},
-	{"health.history", LOOK, weir_api_health_history, WEIR_API_AUDIT_NONE,
+	{"health.history", LOOK, WEIR_API_AUDIT_NONE, weir_api_health_history,
 		{OPTIONAL("service", ARGUMENT_TEXT), OPTIONAL("backend", ARGUMENT_TEXT)}},
 	// Both read a file with weir-control's own permissions and quote its errors, and hold its
 	// loop for as long as reading takes: not for who may only look.
-	{"config.diff", CHANGE, weir_api_config_diff, WEIR_API_AUDIT_FILE,
+	{"config.diff", CHANGE, WEIR_API_AUDIT_FILE, weir_api_config_diff,
 		{OPTIONAL("path", ARGUMENT_TEXT)}},
-	{"config.reload", CHANGE, weir_api_config_reload, WEIR_API_AUDIT_RELOAD,
+	{"config.reload", CHANGE, WEIR_API_AUDIT_RELOAD, weir_api_config_reload,
 		{OPTIONAL("path", ARGUMENT_TEXT)}},
 };
 
