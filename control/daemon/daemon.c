@@ -254,10 +254,7 @@ static void on_hangup(uv_signal_t *signal, int number) {
 	struct weir_daemon *daemon = signal->data;
 	struct weir_reload_plan plan;
 	char why[WHY_BYTES], after[WEIR_AUDIT_VALUE_BYTES];
-	struct weir_audit_event event = {.command = "config.reload",
-		.object = weir_reload_file(daemon->reload),
-		.before = "",
-		.after = after};
+	struct weir_audit_event event = {.command = "config.reload", .before = "", .after = after};
 
 	(void)number;
 	if (weir_daemon_reload(daemon, NULL, &plan, why, sizeof(why)) < 0) {
@@ -267,6 +264,7 @@ static void on_hangup(uv_signal_t *signal, int number) {
 	} else {
 		weir_audit_difference(&plan.difference, after, sizeof(after));
 	}
+	event.object = weir_reload_file(daemon->reload); // a reload replaces the text
 	weir_audit_add(daemon->audit, &event);
 	weir_reload_plan_fini(&plan);
 }
