@@ -299,18 +299,20 @@ static int name_backends(struct weir_import_service *service) {
 }
 
 static void add_service(struct weir_import *import, struct weir_import_service *service) {
-	json_t *object, *place;
+	json_t *object, *place, *limits;
 	char name[WEIR_CONFIG_NAME_BYTES];
+	const char *policy;
 
 	if (take_name(import->names, service->name, name) < 0 || name_backends(service) < 0) {
 		import->failed = true;
 		return;
 	}
 	import->backends += (uint32_t)json_array_size(service->backends);
+	limits = limits_of(import, service); // both make notes: in this order
+	policy = policy_of(import, service);
 	object = json_pack("{s:s, s:O, s:{s:s}, s:s, s:o*, s:O*, s:O}", "name", name, "binds",
-		service->binds, "policy", "name", policy_of(import, service), "forwarding", "ipip",
-		"flow_control", limits_of(import, service), "health_check", service->health_check,
-		"backends", service->backends);
+		service->binds, "policy", "name", policy, "forwarding", "ipip", "flow_control",
+		limits, "health_check", service->health_check, "backends", service->backends);
 	place = json_pack("{s:s, s:i}", "file", service->place.file, "line", service->place.line);
 	if (place == NULL) { // the name of the file is not UTF-8
 		place = json_pack("{s:s, s:i}", "file", "-", "line", service->place.line);
