@@ -179,7 +179,7 @@ static bool answer_steal(
 		return false;
 	}
 	message->steal.answer = answer;
-	message->sequence -= dataplane->steals == LAB_STEALS_OTHER;
+	message->sequence ^= (uint64_t)(dataplane->steals == LAB_STEALS_OTHER) << 63;
 	weir_counter_add(&dataplane->segment->steal_counters[worker].answers[answer], 1);
 	if (answer == WEIR_BUCKET_CONFIRMED) {
 		steal->message = *message;

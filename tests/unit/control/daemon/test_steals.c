@@ -12,6 +12,7 @@
 #define WORKERS 4
 #define HOT 16 // buckets of worker 0
 #define EVEN 1.2
+#define GIVEN_UP_MS 1000 // without an answer
 #define SHOW "{\"command\": \"worker.show\"}"
 #define SERVICE \
 	"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", \"protocol\": \"tcp\", " \
@@ -196,6 +197,21 @@ static void slow_worker_keeps_its_buckets(void **state) {
 	lab_stop(&f->lab);
 }
 
+// The answer to another request is none: the one that was made is waited for. So the third request
+// to the one worker that has too much comes when two have been given up, not sooner.
+static void answer_to_another_request_is_none(void **state) {
+	struct steals *f = *state;
+	uint64_t begun_ms;
+
+	lab_dataplane_steals(f->dataplane, LAB_STEALS_OTHER);
+	start(f);
+	begun_ms = lab_now_ms();
+	skew(f);
+	LAB_UNTIL(lab_dataplane_steal_requests(f->dataplane) >= 3);
+	assert_true(lab_now_ms() - begun_ms >= 2 * GIVEN_UP_MS);
+	lab_stop(&f->lab);
+}
+
 // S3: control dies in the middle, again and again; what it asked for ends without it.
 static void killed_control_process_goes_on_from_the_owners(void **state) {
 	struct steals *f = *state;
@@ -306,6 +322,7 @@ int main(void) {
 		cmocka_unit_test_setup_teardown(
 			silent_worker_is_asked_again_later, setup, teardown),
 		cmocka_unit_test_setup_teardown(slow_worker_keeps_its_buckets, setup, teardown),
+		cmocka_unit_test_setup_teardown(answer_to_another_request_is_none, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			killed_control_process_goes_on_from_the_owners, setup, teardown),
 		cmocka_unit_test_setup_teardown(
