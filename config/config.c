@@ -122,6 +122,16 @@ int weir_config_parse_keys(const struct weir_json_object *keys, const char *text
 	return 0;
 }
 
+const struct weir_config_service *weir_config_find_service(
+	const struct weir_config *config, const char *name) {
+	for (uint32_t i = 0; config != NULL && i < config->service_count; i++) {
+		if (strcmp(config->services[i].name, name) == 0) {
+			return &config->services[i];
+		}
+	}
+	return NULL;
+}
+
 int weir_config_parse(const char *text, size_t bytes, struct weir_config **ret,
 	struct weir_config_errors *errors) {
 	return weir_config_parse_keys(&weir_config_keys, text, bytes, ret, errors);

@@ -286,6 +286,10 @@ int weir_config_parse(const char *text, size_t bytes, struct weir_config **ret,
 	struct weir_config_errors *errors);
 void weir_config_free(struct weir_config *config); // NULL is fine
 
+// The service of that name, or NULL: there is none, or config is NULL.
+const struct weir_config_service *weir_config_find_service(
+	const struct weir_config *config, const char *name);
+
 // The bind that the health check of a service is about: its address is the VIP of a check via the
 // data path, its first port that of a check without a port. The first one; via the data path the
 // first one of TCP, if there is one.

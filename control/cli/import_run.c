@@ -154,39 +154,46 @@ static int open_included(void *context, const char *from, const char *pattern, u
 
 // --- commands -----------------------------------------------------------------------------
 
-int weir_import_ipvs_run(struct weir_cli *cli, const struct weir_cli_command *command) {
+// How the text of a source is read into an import.
+typedef void (*reader)(struct weir_cli *cli, struct weir_import *import, const char *name,
+	const char *text, size_t bytes);
+
+static int run(struct weir_cli *cli, reader read) {
 	struct weir_import import;
 	const char *name;
 	size_t bytes;
 	char *text;
 
-	(void)command;
 	if (read_source(cli, &name, &text, &bytes) < 0) {
 		return WEIR_CLI_REFUSED;
 	}
 	import.failed = weir_import_init(&import) < 0;
 	if (!import.failed) {
-		weir_import_ipvs(&import, name, text, bytes);
+		read(cli, &import, name, text, bytes);
 	}
 	free(text);
 	return finish(cli, &import, name);
 }
 
-int weir_import_keepalived_run(struct weir_cli *cli, const struct weir_cli_command *command) {
-	const struct weir_keepalived_files files = {.open = open_included, .id = cli->options->id};
-	struct weir_import import;
-	const char *name;
-	size_t bytes;
-	char *text;
+static void read_ipvs(struct weir_cli *cli, struct weir_import *import, const char *name,
+	const char *text, size_t bytes) {
+	(void)cli;
+	weir_import_ipvs(import, name, text, bytes);
+}
 
+static void read_keepalived(struct weir_cli *cli, struct weir_import *import, const char *name,
+	const char *text, size_t bytes) {
+	const struct weir_keepalived_files files = {.open = open_included, .id = cli->options->id};
+
+	weir_import_keepalived(import, &files, name, text, bytes);
+}
+
+int weir_import_ipvs_run(struct weir_cli *cli, const struct weir_cli_command *command) {
 	(void)command;
-	if (read_source(cli, &name, &text, &bytes) < 0) {
-		return WEIR_CLI_REFUSED;
-	}
-	import.failed = weir_import_init(&import) < 0;
-	if (!import.failed) {
-		weir_import_keepalived(&import, &files, name, text, bytes);
-	}
-	free(text);
-	return finish(cli, &import, name);
+	return run(cli, read_ipvs);
+}
+
+int weir_import_keepalived_run(struct weir_cli *cli, const struct weir_cli_command *command) {
+	(void)command;
+	return run(cli, read_keepalived);
 }

@@ -323,14 +323,10 @@ static int deal_subsets(struct weir_comparison *comparison, uint32_t subsets) {
 }
 
 static uint32_t slots_of(const struct weir_tables *tables, const char *service) {
-	const struct weir_config *config = weir_tables_config(tables);
+	const struct weir_config_service *config =
+		weir_config_find_service(weir_tables_config(tables), service);
 
-	for (uint32_t i = 0; config != NULL && i < config->service_count; i++) {
-		if (strcmp(config->services[i].name, service) == 0) {
-			return config->services[i].table_size;
-		}
-	}
-	return 65537;
+	return config != NULL ? config->table_size : 65537;
 }
 
 static int prepare(struct weir_comparison *comparison, bool scaled) {

@@ -82,14 +82,10 @@ void weir_drains_follow(struct weir_drains *drains, const struct weir_tables *ta
 
 enum weir_config_at_deadline weir_drains_at_deadline(
 	const struct weir_tables *tables, const char *service) {
-	const struct weir_config *config = weir_tables_config(tables);
+	const struct weir_config_service *config =
+		weir_config_find_service(weir_tables_config(tables), service);
 
-	for (uint32_t i = 0; config != NULL && i < config->service_count; i++) {
-		if (strcmp(config->services[i].name, service) == 0) {
-			return config->services[i].drain.at_deadline;
-		}
-	}
-	return WEIR_AT_DEADLINE_KEEP;
+	return config != NULL ? config->drain.at_deadline : WEIR_AT_DEADLINE_KEEP;
 }
 
 // The phase that the drain of a backend has come to.

@@ -33,32 +33,11 @@ static json_t *count_or_null(bool known, uint64_t count) {
 
 // --- services -------------------------------------------------------------------------------
 
-static const struct weir_config_service *find_config(
-	const struct weir_config *config, const char *name) {
-	for (uint32_t i = 0; i < config->service_count; i++) {
-		if (strcmp(config->services[i].name, name) == 0) {
-			return &config->services[i];
-		}
-	}
-	return NULL;
-}
-
-static json_t *json_binds(const struct weir_config_service *service) {
-	char text[WEIR_BIND_TEXT_BYTES];
-	json_t *binds = json_array();
-
-	for (uint32_t i = 0; i < service->bind_count; i++) {
-		json_array_append_new(binds,
-			json_string(weir_bind_format(&service->binds[i], text, sizeof(text))));
-	}
-	return binds;
-}
-
 #define SERVICE_COLUMNS(X) \
 	X("service", json_string(config->name)) \
 	X("policy", json_string(weir_policy_name((enum weir_policy)state->policy))) \
 	X("forwarding", json_string(weir_config_forwarding_name(config->forwarding))) \
-	X("binds", json_binds(config)) \
+	X("binds", weir_json_binds(config)) \
 	X("backends", json_integer(state->backends)) \
 	X("eligible", json_integer(state->eligible)) \
 	X("panic", json_boolean(state->panic))
@@ -180,7 +159,7 @@ static bool next_service(struct figures *figures, json_t **ret) {
 		if (weir_tables_service(tables, id, &state) < 0) {
 			continue;
 		}
-		config = find_config(weir_reload_config(figures->daemon->reload),
+		config = weir_config_find_service(weir_reload_config(figures->daemon->reload),
 			weir_tables_service_name(tables, id));
 		if (config != NULL) {
 			*ret = service_row(figures, config, &state);

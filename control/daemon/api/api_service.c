@@ -12,7 +12,7 @@
 #include "daemon.h"
 #include "totals.h"
 
-static json_t *json_binds(const struct weir_config_service *service) {
+json_t *weir_json_binds(const struct weir_config_service *service) {
 	char text[WEIR_BIND_TEXT_BYTES];
 	json_t *binds = json_array();
 
@@ -55,7 +55,7 @@ static json_t *json_service(
 		"name", service->name, "id", (int)id, "policy",
 		weir_policy_name((enum weir_policy)state.policy), "runtime_policy",
 		policy_or_null(state.runtime_policy), "forwarding",
-		weir_config_forwarding_name(service->forwarding), "binds", json_binds(service),
+		weir_config_forwarding_name(service->forwarding), "binds", weir_json_binds(service),
 		"table_size", (json_int_t)service->table_size, "slots", (json_int_t)state.slots,
 		"backends", (json_int_t)state.backends, "eligible", (json_int_t)state.eligible,
 		"panic", (int)state.panic, "generation", (json_int_t)state.generation,
@@ -199,18 +199,6 @@ static void add_details(struct weir_daemon *daemon, json_t *object, uint16_t id,
 	json_object_set_new(object, "shares", json_shares(daemon, id));
 }
 
-static const struct weir_config_service *find_config(
-	const struct weir_daemon *daemon, const char *name) {
-	const struct weir_config *config = weir_reload_config(daemon->reload);
-
-	for (uint32_t i = 0; i < config->service_count; i++) {
-		if (strcmp(config->services[i].name, name) == 0) {
-			return &config->services[i];
-		}
-	}
-	return NULL;
-}
-
 void weir_api_service_show(struct weir_daemon *daemon, struct weir_api_call *call) {
 	const char *service = weir_api_text(call, "service");
 	const struct weir_config_service *config;
@@ -227,7 +215,9 @@ void weir_api_service_show(struct weir_daemon *daemon, struct weir_api_call *cal
 		}
 	}
 	list = weir_json_services(daemon, service);
-	config = service != NULL ? find_config(daemon, service) : NULL;
+	config = service != NULL
+			 ? weir_config_find_service(weir_reload_config(daemon->reload), service)
+			 : NULL;
 	if (config != NULL && json_array_size(list) == 1) {
 		add_details(daemon, json_array_get(list, 0), (uint16_t)id, config);
 	}
@@ -274,7 +264,8 @@ void weir_api_service_set(struct weir_daemon *daemon, struct weir_api_call *call
 	if (id < 0) {
 		return;
 	}
-	config = find_config(daemon, weir_api_text(call, "service"));
+	config = weir_config_find_service(
+		weir_reload_config(daemon->reload), weir_api_text(call, "service"));
 	if (config == NULL) {
 		weir_api_fail(call, WEIR_API_NOT_FOUND, "service \"%.100s\" is not configured",
 			weir_api_text(call, "service"));

@@ -10,6 +10,7 @@
 #include "api.h"
 #include "shares.h"
 
+struct weir_config_service;
 struct weir_daemon;
 struct weir_flow_steals;
 
@@ -19,6 +20,9 @@ int weir_api_shares(const struct weir_daemon *daemon, uint32_t service, struct w
 // A share: two decimals, and never less than three digits that count. Of a service's 10,000
 // backends, each has a hundredth of a percent.
 json_t *weir_json_percent(double value);
+
+// The binds of a service, as text.
+json_t *weir_json_binds(const struct weir_config_service *service);
 
 json_t *weir_json_services(struct weir_daemon *daemon, const char *service);
 // The rows of backend.show. Returns 0 or -ENOMEM. `service` must live as long as the rows.
