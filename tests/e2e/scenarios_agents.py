@@ -214,13 +214,15 @@ def weir_agent_is_heard(lab):
                 return sh(lab.binary("weir-agent"), *words, *options)
 
         def told():
-            return lab.backend("web-1", "echo")["report"]
+            """What is asked for and told; nothing while the first answer is on its way."""
+            return lab.backend("web-1", "echo")["report"] or ()
 
         lab.wait_for_program("weir-agent", lambda: os.path.exists(
             os.path.join(directory, "agent.sock")), 10)
         wait_for("heard", lambda: "ready" in command("status"), 10)
         wait_for("answers", lambda: lab.api("stats.show")["agents"]["answers"] > 5, 10)
         # It is asked for what the policy in use needs, and tells that.
+        wait_for("a report", told, 10)
         assert "active_requests" not in told()
         lab.weirctl("service", "set", "echo", "policy=prequal")
         wait_for("requests in progress", lambda: "active_requests" in told(), 10)
