@@ -15,13 +15,13 @@
 #include <rte_lcore.h>
 
 #include "device_watch.h"
-#include "distribution.h"
 #include "eal.h"
 #include "netdev.h"
 #include "peers.h"
 #include "pipeline.h"
 #include "pipelines.h"
 #include "port_statistics.h"
+#include "spreading.h"
 #include "steer_attach.h"
 #include "transmit.h"
 #include "worker.h"
@@ -43,7 +43,7 @@ struct weir_dataplane {
 	struct weir_port_statistics statistics[WEIR_PORTS_MAX];
 	struct weir_port port[WEIR_PORTS_MAX];
 	struct weir_port_info info[WEIR_PORTS_MAX];
-	struct weir_distributed_port distributed[WEIR_PORTS_MAX];
+	struct weir_spreading spreading;
 	struct weir_distribution distribution;
 	struct weir_peers *peers; // NULL = not needed
 	struct weir_buffers buffers;
@@ -237,19 +237,14 @@ static void connect_ports(struct weir_dataplane *dataplane) {
 
 // --- segment and pipelines ----------------------------------------------------------------
 
-// Which ports the software distributor spreads. Returns whether flows are in buckets.
-static enum weir_bucketing plan_distribution(struct weir_dataplane *dataplane) {
-	for (uint32_t p = 0; p < dataplane->ports; p++) {
-		const struct weir_device *wire = &dataplane->device[dataplane->port[p].wire];
+static void plan_spreading(struct weir_dataplane *dataplane) {
+	const struct weir_device *wire[WEIR_PORTS_MAX];
 
-		dataplane->distributed[p] = (struct weir_distributed_port){
-			.distributed =
-				dataplane->workers > 1 && (!wire->spreads || wire->rx_queues == 1),
-			.owner = owner_of(dataplane, wire),
-			.socket = rte_eth_dev_socket_id(wire->id)};
+	for (uint32_t p = 0; p < dataplane->ports; p++) {
+		wire[p] = &dataplane->device[dataplane->port[p].wire];
 	}
-	return weir_distribution_bucketing(dataplane->distributed, dataplane->ports,
-		dataplane->workers, weir_pipelines_may_share(dataplane->config));
+	weir_spreading_plan(wire, dataplane->ports, dataplane->workers,
+		weir_pipelines_may_share(dataplane->config), &dataplane->spreading);
 }
 
 static int create_segment(struct weir_dataplane *dataplane) {
@@ -262,7 +257,7 @@ static int create_segment(struct weir_dataplane *dataplane) {
 		.heap_bytes = config->segment.heap_bytes,
 		.tsc_hz = rte_get_tsc_hz(),
 		.hash_seed = config->instance.hash_seed,
-		.bucketing = plan_distribution(dataplane),
+		.bucketing = dataplane->spreading.bucketing,
 		.huge_pages = config->segment.huge_pages,
 		.port_info = dataplane->info,
 	};
@@ -299,6 +294,8 @@ static int create_pipelines(struct weir_dataplane *dataplane) {
 		.log = dataplane->log,
 		.any_mac_ports = dataplane->any_mac_ports,
 		.bucketed = dataplane->segment->bucketing == WEIR_BUCKETING_YES,
+		.first_worker = dataplane->spreading.first_worker,
+		.rss = weir_spreading_key(&dataplane->spreading),
 	};
 
 	if (params.bucketed) {
@@ -336,11 +333,12 @@ static int create_workers(struct weir_dataplane *dataplane) {
 }
 
 static int add_device_sources(struct weir_dataplane *dataplane, const struct weir_device *device) {
-	struct weir_distributor *distributor = dataplane->distribution.distributor[device->port];
 	uint32_t owner = owner_of(dataplane, device);
 	int r = 0;
 
 	for (uint16_t q = 0; q < device->rx_queues && r == 0; q++) {
+		struct weir_distributor *distributor =
+			weir_distribution_of(&dataplane->distribution, device->port, q);
 		struct weir_source source = {.kind = WEIR_SOURCE_QUEUE,
 			.port = device->port,
 			.device = device->id,
@@ -350,25 +348,41 @@ static int add_device_sources(struct weir_dataplane *dataplane, const struct wei
 		if (device->exception) {
 			source.kind = WEIR_SOURCE_KERNEL;
 		} else if (distributor != NULL) {
-			// The rings have one producer, so that a flow stays in order when the
-			// kernel moves it to another queue.
+			// The rings have one producer. Where queues share a distributor, it takes
+			// them all: a flow stays in order when the kernel moves it to another one.
 			source.kind = WEIR_SOURCE_SHARED;
 			source.distributor = distributor;
-			worker = owner;
+			worker = distributor->owner;
 		}
 		r = weir_worker_add_source(dataplane->worker[worker], &source);
 		if (r == 0) {
 			weir_worker_wake_by(dataplane->worker[worker], device, q);
 		}
 	}
-	for (uint32_t w = 0; w < dataplane->workers && r == 0; w++) {
-		struct weir_source source = {.kind = WEIR_SOURCE_HANDED, .port = device->port};
+	return r;
+}
 
-		if (device->exception || distributor == NULL || distributor->ring[w] == NULL) {
-			continue;
+// The rings of a port's distributors to the workers.
+static int add_handed_sources(struct weir_dataplane *dataplane, const struct weir_device *device) {
+	const struct weir_distribution *distribution = &dataplane->distribution;
+	uint32_t distributors = distribution->further[device->port] != 0 ? device->rx_queues : 1;
+	int r = 0;
+
+	for (uint32_t q = 0; q < distributors; q++) {
+		struct weir_distributor *distributor =
+			weir_distribution_of(distribution, device->port, q);
+
+		for (uint32_t w = 0; w < dataplane->workers && r == 0; w++) {
+			struct weir_source source = {.kind = WEIR_SOURCE_HANDED,
+				.port = device->port,
+				.distributor = distributor};
+
+			if (distributor == NULL || distributor->ring[w] == NULL) {
+				continue;
+			}
+			source.ring = distributor->ring[w];
+			r = weir_worker_add_source(dataplane->worker[w], &source);
 		}
-		source.ring = distributor->ring[w];
-		r = weir_worker_add_source(dataplane->worker[w], &source);
 	}
 	return r;
 }
@@ -404,6 +418,9 @@ static int connect_workers(struct weir_dataplane *dataplane) {
 	for (uint32_t d = 0; d < dataplane->devices && r == 0; d++) {
 		r = add_device_sources(dataplane, &dataplane->device[d]);
 	}
+	for (uint32_t p = 0; p < dataplane->ports && r == 0; p++) {
+		r = add_handed_sources(dataplane, &dataplane->device[dataplane->port[p].wire]);
+	}
 	for (uint32_t i = 0; i < transmit->outlets && r == 0; i++) {
 		r = weir_worker_add_outlet(
 			dataplane->worker[transmit->outlet_owner[i]], &transmit->outlet[i]);
@@ -433,7 +450,7 @@ static int make_workers(struct weir_dataplane *dataplane) {
 	r = weir_transmit_create(dataplane->device, owner, dataplane->devices, dataplane->workers,
 		&dataplane->transmit);
 	if (r == 0) {
-		r = weir_distribution_create(dataplane->segment, dataplane->distributed,
+		r = weir_distribution_create(dataplane->segment, dataplane->spreading.port,
 			dataplane->pipelines.parcel, &dataplane->distribution);
 	}
 	if (r == 0) {
@@ -482,6 +499,7 @@ int weir_dataplane_open(const struct weir_config *config, const struct weir_plan
 	r = open_devices(dataplane);
 	if (r == 0) {
 		connect_ports(dataplane);
+		plan_spreading(dataplane);
 		r = create_segment(dataplane);
 	}
 	if (r == 0) {

@@ -1,30 +1,64 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Distribution: the distributors of all ports that need one, and the moves of buckets between
-// workers when all ports do.
+// Distribution: the distributors of all ports that need some, and the moves of buckets between
+// workers when all ports have one.
+//
+// A port whose device spreads flows by RSS has a distributor for each of its queues, if packets
+// carry the hash and the device's table of queues can be set: the table gives each bucket to a
+// queue of the worker that has it at first, and the distributors pass on what has moved since.
 //
 // Threads: main, while no worker runs.
 #pragma once
 
+#include "device_plan.h"
 #include "distributor.h"
 #include "moves.h"
+#include "rss_hash.h"
 #include "segment.h"
 
 struct weir_distributed_port {
 	bool distributed; // the software distributor spreads its packets, not its device
-	uint32_t owner; // the worker that does that
+	bool by_queue; // its device does, and moves can follow; else `why`
+	enum weir_bucketing
+		why; // UNKNOWN: its device spreads flows, and that is all there is to say
+	uint32_t owner; // the worker that has its first queue; the next ones have the others
+	uint16_t queues; // that its device spreads packets over
+	uint16_t table_entries; // of the device
+	const struct weir_rss_key *key; // of the device; borrowed
 	int socket; // NUMA node of the device
 };
 
 struct weir_distribution {
 	uint32_t ports;
-	struct weir_distributor *distributor[WEIR_PORTS_MAX]; // NULL = not needed
+	uint32_t distributors;
+	// First one of each port (NULL = not needed), then those of further queues. Each has its
+	// place as number.
+	struct weir_distributor *distributor[WEIR_DISTRIBUTORS_MAX];
+	uint32_t further[WEIR_PORTS_MAX]; // where those of a port's further queues begin
 	struct weir_moves *moves; // NULL = flows are not in buckets
 };
+_Static_assert(WEIR_DISTRIBUTORS_MAX >= WEIR_PORTS_MAX * WEIR_QUEUES_MAX, "one each");
 
 // Whether flows are in buckets. may_share: the workers can share a flow memory.
 enum weir_bucketing weir_distribution_bucketing(
 	const struct weir_distributed_port *port, uint32_t ports, uint32_t workers, bool may_share);
+// The key that gives the buckets of flows, if devices spread some of them; else NULL. Borrowed.
+const struct weir_rss_key *weir_distribution_key(
+	const struct weir_distributed_port *port, uint32_t ports);
+
+// The worker that has a bucket before any is moved: the same for all buckets of one entry of any
+// device's table.
+uint32_t weir_distribution_first_worker(const struct weir_distributed_port *port, uint32_t ports,
+	uint32_t workers, uint32_t bucket);
+// The queue of a port that an entry of its device's table is to lead to: one that this worker
+// receives, if there is any.
+uint16_t weir_distribution_queue_of(
+	const struct weir_distributed_port *port, uint32_t workers, uint32_t worker);
+// The worker that receives a queue of a port.
+static inline uint32_t weir_distribution_receiver(
+	const struct weir_distributed_port *port, uint32_t workers, uint32_t queue) {
+	return (port->owner + queue) % workers;
+}
 
 // parcel: [workers], if the segment is bucketed; then its owners are set, too. Returns 0, -ENOMEM:
 // nothing to free.
@@ -33,3 +67,11 @@ int weir_distribution_create(const struct weir_segment *segment,
 	struct weir_distribution *ret);
 // Before the buffers of packets are: it frees packets that are under way.
 void weir_distribution_free(struct weir_distribution *distribution);
+
+// The distributor of a queue, or NULL. Where a port has one for all of its queues: that one.
+static inline struct weir_distributor *weir_distribution_of(
+	const struct weir_distribution *distribution, uint32_t port, uint32_t queue) {
+	return queue == 0 || distribution->further[port] == 0
+		       ? distribution->distributor[port]
+		       : distribution->distributor[distribution->further[port] + queue - 1];
+}

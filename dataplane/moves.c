@@ -17,14 +17,15 @@ _Static_assert(WEIR_BUCKETS == WEIR_DISTRIBUTOR_BUCKETS, "the same buckets");
 // --- set-up ---------------------------------------------------------------------------------
 
 static bool is_valid(const struct weir_moves_params *params) {
-	if (params->workers < 2 || params->workers > WEIR_WORKERS_MAX || params->ports == 0 ||
-		params->ports > WEIR_PORTS_MAX) {
+	if (params->workers < 2 || params->workers > WEIR_WORKERS_MAX ||
+		params->distributors == 0 || params->distributors > WEIR_DISTRIBUTORS_MAX) {
 		return false;
 	}
-	for (uint32_t p = 0; p < params->ports; p++) {
-		const struct weir_distributor *distributor = params->distributor[p];
+	for (uint32_t d = 0; d < params->distributors; d++) {
+		const struct weir_distributor *distributor = params->distributor[d];
 
 		if (distributor == NULL || distributor->workers != params->workers ||
+			distributor->number != d ||
 			memcmp(distributor->worker, params->distributor[0]->worker,
 				sizeof(distributor->worker)) != 0) {
 			return false;
@@ -46,9 +47,9 @@ int weir_moves_create(const struct weir_moves_params *params, struct weir_moves 
 		return -ENOMEM;
 	}
 	moves->workers = params->workers;
-	moves->ports = params->ports;
-	for (uint32_t p = 0; p < params->ports; p++) {
-		moves->distributor[p] = params->distributor[p];
+	moves->distributors = params->distributors;
+	for (uint32_t d = 0; d < params->distributors; d++) {
+		moves->distributor[d] = params->distributor[d];
 	}
 	memcpy(moves->owner, params->distributor[0]->worker, sizeof(moves->owner));
 	for (uint32_t w = 0; w < params->workers; w++) {
@@ -123,8 +124,8 @@ enum weir_bucket_answer weir_mover_request(struct weir_mover *mover, uint32_t bu
 		return WEIR_BUCKET_BUSY;
 	}
 	set_state(move, WEIR_MOVING_SWITCHING);
-	for (uint32_t p = 0; p < moves->ports; p++) {
-		weir_distributor_ask(moves->distributor[p], mover->worker, bucket, thief);
+	for (uint32_t d = 0; d < moves->distributors; d++) {
+		weir_distributor_ask(moves->distributor[d], mover->worker, bucket, thief);
 	}
 	return WEIR_BUCKET_CONFIRMED;
 }
@@ -135,9 +136,9 @@ enum weir_bucket_answer weir_mover_request(struct weir_mover *mover, uint32_t bu
 static bool is_drained(const struct weir_mover *mover) {
 	const struct weir_moves *moves = mover->moves;
 
-	for (uint32_t p = 0; p < moves->ports; p++) {
+	for (uint32_t d = 0; d < moves->distributors; d++) {
 		if (!weir_distributor_switched(
-			    moves->distributor[p], mover->worker, mover->taken[p])) {
+			    moves->distributor[d], mover->worker, mover->taken[d])) {
 			return false;
 		}
 	}

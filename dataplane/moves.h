@@ -3,7 +3,8 @@
 // Moves: the hand-over of buckets of flows between workers, without a lost or reordered packet.
 //
 // A bucket's owner is the worker that has its part of the flow table. Its packets reach the owner
-// by the distributors of the ports (distributor.h). A move, from the victim to the thief:
+// by the distributors of the ports, or of their queues (distributor.h). A move, from the victim to
+// the thief:
 //
 //   1. weir_mover_request: the victim refuses, or confirms and begins. *Begin*: it writes itself
 //      into the thief's `taking`; from then on the thief holds packets of the bucket.
@@ -79,37 +80,37 @@ struct weir_mover {
 	uint32_t held_first;
 	uint32_t held_next;
 	uint32_t held_seen; // held_next in the last turn in which packets on hold were due
-	uint64_t taken[WEIR_PORTS_MAX]; // packets ever taken from each port's ring
+	uint64_t taken[WEIR_DISTRIBUTORS_MAX]; // packets ever taken from each distributor's ring
 	struct weir_held held[WEIR_HOLD_PACKETS];
 } __attribute__((aligned(64)));
 
 struct weir_moves_params {
 	uint32_t workers;
-	struct weir_distributor *const *distributor; // [ports], by port; borrowed
-	uint32_t ports;
+	struct weir_distributor *const *distributor; // [distributors], by number; borrowed
+	uint32_t distributors;
 	struct weir_flow_parcel *const *parcel; // [workers]; borrowed
 	int socket;
 };
 
 struct weir_moves {
 	uint32_t workers;
-	uint32_t ports;
-	struct weir_distributor *distributor[WEIR_PORTS_MAX];
+	uint32_t distributors;
+	struct weir_distributor *distributor[WEIR_DISTRIBUTORS_MAX];
 	uint8_t owner[WEIR_BUCKETS]; // [worker] that adopts it; relaxed
 	struct weir_mover mover[]; // [workers]
 };
 
 // Owners are as the distributors have them, which must agree. Returns 0, -EINVAL (below two or
-// above WEIR_WORKERS_MAX workers, no port or above WEIR_PORTS_MAX, a port without a distributor,
-// distributors that do not agree), -ENOMEM. [set-up]
+// above WEIR_WORKERS_MAX workers, no distributor or above WEIR_DISTRIBUTORS_MAX, one that is NULL
+// or has another number, distributors that do not agree), -ENOMEM. [set-up]
 int weir_moves_create(const struct weir_moves_params *params, struct weir_moves **ret);
 void weir_moves_free(struct weir_moves *moves); // and packets on hold; NULL is fine
 
 // --- both -------------------------------------------------------------------------------------
 
-// The worker has taken n packets from the ring of a port. Before they are processed.
-static inline void weir_mover_took(struct weir_mover *mover, uint8_t port, uint16_t n) {
-	mover->taken[port] += n;
+// The worker has taken n packets from the ring of a distributor. Before they are processed.
+static inline void weir_mover_took(struct weir_mover *mover, uint32_t distributor, uint16_t n) {
+	mover->taken[distributor] += n;
 }
 
 // Give a bucket away. Between bursts.

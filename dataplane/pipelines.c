@@ -9,7 +9,6 @@
 #include <rte_lcore.h>
 #include <rte_memory.h>
 
-#include "distributor.h"
 #include "eal.h"
 #include "flow_parts.h"
 #include "pipeline.h"
@@ -72,6 +71,7 @@ static struct weir_pipeline_params pipeline_params(const struct weir_pipelines_p
 		.fragments = {.entries = config->fragments.entries,
 			.timeout_ms = config->fragments.timeout_ms},
 		.any_mac_ports = params->any_mac_ports,
+		.rss = params->bucketed ? params->rss : NULL,
 	};
 }
 
@@ -101,13 +101,9 @@ static int create_one(const struct weir_pipelines_params *params,
 	return r;
 }
 
-static void own_parts(struct weir_pipelines *pipelines) {
-	for (uint32_t w = 0; w < pipelines->workers; w++) {
-		for (uint32_t part = 0; part < WEIR_FLOW_PARTS; part++) {
-			if (weir_distributor_first_worker(part, pipelines->workers) == w) {
-				weir_pipeline_own_part(pipelines->pipeline[w], part);
-			}
-		}
+static void own_parts(struct weir_pipelines *pipelines, const uint8_t *first_worker) {
+	for (uint32_t part = 0; part < WEIR_FLOW_PARTS; part++) {
+		weir_pipeline_own_part(pipelines->pipeline[first_worker[part]], part);
 	}
 }
 
@@ -141,7 +137,7 @@ int weir_pipelines_create(const struct weir_pipelines_params *params, struct wei
 		}
 	}
 	if (params->bucketed) {
-		own_parts(&pipelines);
+		own_parts(&pipelines, params->first_worker);
 	}
 	*ret = pipelines;
 	return 0;

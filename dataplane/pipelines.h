@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Pipelines: those of all workers, and the flow memory behind them. Where the software distributor
-// spreads all ports, the dataplane is *bucketed*: the workers share one flow memory in parts, so
+// Pipelines: those of all workers, and the flow memory behind them. Where distributors
+// spread all ports, the dataplane is *bucketed*: the workers share one flow memory in parts, so
 // that a part can go from one worker to another (pipeline_parts.h). Else each has a flow table of
 // its own.
 //
@@ -10,6 +10,7 @@
 
 #include "config.h"
 #include "log.h"
+#include "rss_hash.h"
 #include "segment.h"
 
 struct weir_pipeline;
@@ -22,6 +23,10 @@ struct weir_pipelines_params {
 	const struct weir_log *log;
 	uint32_t any_mac_ports; // a bit per port that takes frames to any unicast MAC address
 	bool bucketed;
+	// If bucketed: which worker has each part at first [WEIR_BUCKETS], and the key of the hash
+	// that parts come from where devices spread flows (NULL = the flow hash). Borrowed.
+	const uint8_t *first_worker;
+	const struct weir_rss_key *rss;
 };
 
 struct weir_pipelines {
@@ -37,7 +42,7 @@ bool weir_pipelines_may_share(const struct weir_config *config);
 // Bytes of flow memory and flow tables of all workers.
 uint64_t weir_pipelines_flow_bytes(const struct weir_config *config, bool bucketed);
 
-// When bucketed, each pipeline owns the parts that weir_distributor_first_worker gives it.
+// When bucketed, each pipeline owns the parts that first_worker gives it.
 // Returns 0, or negative errno after logging which key to lower; then there is nothing to free.
 int weir_pipelines_create(const struct weir_pipelines_params *params, struct weir_pipelines *ret);
 void weir_pipelines_free(struct weir_pipelines *pipelines);

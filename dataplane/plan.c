@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/param.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include <rte_mbuf.h>
@@ -221,6 +222,8 @@ static uint32_t travelling_buffers(const struct weir_plan *plan) {
 			buffers += plan->workers *
 				   MAX(WEIR_PEER_RING, WEIR_HOLD_PACKETS); // never both
 		}
+		// Also where a device spreads flows and each of its queues has rings to all
+		// workers: there most packets come to the right worker.
 		if (plan->workers > 1 && !plan->device[i].exception) {
 			buffers += (plan->workers - 1) * WEIR_DISTRIBUTOR_RING;
 		}
@@ -265,9 +268,26 @@ static int plan_pools(struct weir_plan *plan, char *why, size_t why_bytes) {
 }
 
 static uint64_t ring_bytes(const struct weir_plan *plan) {
-	return (uint64_t)plan->devices * (plan->workers - 1) *
-		       (RING_BYTES(WEIR_TX_RING) + RING_BYTES(WEIR_DISTRIBUTOR_RING)) +
+	uint64_t distributors = 0;
+
+	for (uint32_t i = 0; i < plan->devices; i++) {
+		distributors += plan->device[i].devargs.pci ? plan->device[i].queues : 1;
+	}
+	return (uint64_t)plan->devices * (plan->workers - 1) * RING_BYTES(WEIR_TX_RING) +
+	       distributors * (plan->workers - 1) * RING_BYTES(WEIR_DISTRIBUTOR_RING) +
 	       plan->workers * (RING_BYTES(WEIR_PEER_RING) + sizeof(struct weir_mover));
+}
+
+static int draw_rss_key(struct weir_plan *plan) {
+	uint8_t key[WEIR_RSS_KEY_ROOM];
+
+	if (getrandom(key, sizeof(key), 0) != (ssize_t)sizeof(key)) {
+		return -EIO;
+	}
+	for (uint32_t i = 0; i < plan->devices; i++) {
+		memcpy(plan->device[i].rss_key, key, sizeof(key));
+	}
+	return 0;
 }
 
 // Whether the workers share a flow memory is known when the devices are open.
@@ -301,6 +321,9 @@ int weir_plan_make(const struct weir_config *config, const char *steer_object,
 			device->interrupts = config->workers.idle == WEIR_IDLE_SLEEP;
 			plan->devices++;
 		}
+	}
+	if (r == 0 && draw_rss_key(plan) < 0) {
+		r = refuse(why, why_bytes, -EIO, "cannot get a random number");
 	}
 	if (r == 0) {
 		r = plan_pools(plan, why, why_bytes);

@@ -52,7 +52,7 @@ static void distribute(struct weir_worker *worker, const struct weir_source *sou
 	struct rte_mbuf **pkts, uint16_t n) {
 	struct weir_distributor *distributor = source->distributor;
 	uint64_t *count = worker->moves != NULL
-				  ? worker->segment->bucket_packets[source->port].packets
+				  ? worker->segment->bucket_packets[worker->index].packets
 				  : NULL;
 	uint16_t ours = 0;
 
@@ -140,7 +140,7 @@ static uint16_t receive(const struct weir_source *source, struct rte_mbuf **pkts
 static void process_handed(struct weir_worker *worker, const struct weir_source *source,
 	struct rte_mbuf **pkts, uint16_t n) {
 	if (worker->mover != NULL) {
-		weir_mover_took(worker->mover, source->port, n);
+		weir_mover_took(worker->mover, source->distributor->number, n);
 		n = weir_worker_hold(worker, pkts, n, source->port);
 	}
 	if (n > 0) {

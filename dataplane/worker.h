@@ -24,7 +24,8 @@
 #include "pipeline.h"
 #include "transmit.h"
 
-#define WEIR_SOURCES_MAX (2 * WEIR_DEVICES_MAX + WEIR_QUEUES_MAX + 1)
+// Its queues, the rings to it, and those of offers or of the kernel.
+#define WEIR_SOURCES_MAX (2 * WEIR_DEVICES_MAX + WEIR_DISTRIBUTORS_MAX + 1)
 #define WEIR_NO_DEVICE 0xff
 
 enum weir_source_kind {
@@ -41,7 +42,7 @@ struct weir_source {
 	uint16_t device; // DPDK's port id
 	uint16_t queue;
 	struct rte_ring *ring; // WEIR_SOURCE_HANDED, WEIR_SOURCE_OFFERED
-	struct weir_distributor *distributor; // WEIR_SOURCE_SHARED
+	struct weir_distributor *distributor; // WEIR_SOURCE_SHARED, WEIR_SOURCE_HANDED
 };
 
 // Where packets of a port go. Read-only for workers.

@@ -45,7 +45,7 @@
 #include "policy.h"
 
 #define WEIR_SEGMENT_MAGIC 0x3247455352494557ull // "WEIRSEG2" in memory
-#define WEIR_SEGMENT_ABI 8 // the number people see; fingerprint.h finds what it does not tell
+#define WEIR_SEGMENT_ABI 9 // the number people see; fingerprint.h finds what it does not tell
 
 #define WEIR_WORKERS_MAX 64
 #define WEIR_PORTS_MAX 16
@@ -380,7 +380,7 @@ _Static_assert(offsetof(struct weir_port_counters, xstat) == 192, "segment ABI")
 
 // --- buckets of flows: what one worker can steal from another -------------------------------
 //
-// With several workers and every port spread by a distributor, a flow belongs to one of
+// With several workers and distributors for every port, a flow belongs to one of
 // WEIR_BUCKETS buckets, and a bucket to one worker, its owner. Control finds out which workers have
 // too much to do and asks them to give buckets away (WEIR_MESSAGE_STEAL in mailbox.h).
 
@@ -392,7 +392,11 @@ _Static_assert(offsetof(struct weir_port_counters, xstat) == 192, "segment ABI")
 	X(UNKNOWN, "this weir-dataplane does not move flows between workers") \
 	X(YES, "") \
 	X(ONE_WORKER, "there is only one worker") \
-	X(DEVICE_RSS, "the device of a port spreads flows over the workers itself (RSS)")
+	X(DEVICE_RSS, "the device of a port spreads flows over the workers itself (RSS)") \
+	X(RSS_HASH, "the device of a port spreads flows by RSS, but does not tell their hash") \
+	X(RSS_TABLE, "the device of a port spreads flows by RSS, but its table of queues cannot " \
+		     "be set") \
+	X(RSS_KEYS, "devices spread flows by RSS with different keys")
 
 enum weir_bucketing {
 #define X(name, text) WEIR_BUCKETING_##name,
@@ -432,8 +436,8 @@ enum weir_bucket_answer {
 #define WEIR_BUCKET_ANSWER_SLOTS 16 // counters of each worker, by enum weir_bucket_answer
 _Static_assert((int)WEIR_BUCKET_ANSWER_COUNT <= WEIR_BUCKET_ANSWER_SLOTS, "segment ABI");
 
-// Packets of each bucket that a port received. Zero for ports without a distributor.
-struct weir_bucket_packets { // [worker] that distributes the packets of the port
+// Packets of each bucket that a worker received and distributed.
+struct weir_bucket_packets { // [worker]
 	uint64_t packets[WEIR_BUCKETS];
 } __attribute__((aligned(64)));
 
@@ -559,7 +563,7 @@ struct weir_segment_header { // [dp]
 	struct weir_port_info port[WEIR_PORTS_MAX];
 	uint64_t port_counters_off; // statistics: struct weir_port_counters[ports]
 	// Statistics, since ABI 8.
-	uint64_t bucket_packets_off; // struct weir_bucket_packets[ports]
+	uint64_t bucket_packets_off; // struct weir_bucket_packets[workers]
 	uint64_t bucket_owners_off; // struct weir_bucket_owners
 	uint64_t steal_counters_off; // struct weir_steal_counters[workers]
 	uint32_t bucketing; // enum weir_bucketing

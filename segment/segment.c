@@ -50,7 +50,7 @@ void weir_regions_of(
 		[WEIR_REGION_PORT_COUNTERS] = {"port counters", &h->port_counters_off,
 			h->ports * sizeof(struct weir_port_counters)},
 		[WEIR_REGION_BUCKET_PACKETS] = {"packets of buckets", &h->bucket_packets_off,
-			h->ports * sizeof(struct weir_bucket_packets)},
+			workers * sizeof(struct weir_bucket_packets)},
 		[WEIR_REGION_BUCKET_OWNERS] = {"owners of buckets", &h->bucket_owners_off,
 			sizeof(struct weir_bucket_owners)},
 		[WEIR_REGION_STEAL_COUNTERS] = {"steal counters", &h->steal_counters_off,

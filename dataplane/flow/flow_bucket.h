@@ -124,6 +124,7 @@ struct weir_flow_now {
 // What makes buckets of hashes: odd numbers.
 struct weir_flow_secret {
 	uint64_t first, second;
+	uint64_t first_inverse; // first * first_inverse == 1
 };
 
 // Starts that will be written when their cache lines have arrived, so that no packet waits for
@@ -165,6 +166,7 @@ struct weir_flow_table {
 	struct weir_flow_owned owned;
 	struct weir_flow_memory *memory;
 	bool private; // memory is this table's alone
+	bool given_parts; // hashes come from weir_flow_hash_in_part
 	struct weir_flow_late_starts late;
 };
 
@@ -243,6 +245,24 @@ static inline uint32_t weir_flow_first_bucket(
 // number of buckets each, the flow's first bucket lies in it: both are the top of one product.
 static inline uint32_t weir_flow_part(const struct weir_flow_secret *secret, uint64_t hash) {
 	return (uint32_t)((hash * secret->first) >> (64 - WEIR_FLOW_PART_BITS));
+}
+
+// The bucket hash in a given part that has most in common with this one: all but the part, so that
+// flows of a part spread over its buckets as they otherwise do.
+static inline uint64_t weir_flow_bucket_hash_in_part(
+	const struct weir_flow_secret *secret, uint64_t bucket_hash, uint32_t part) {
+	uint64_t further = part - (uint64_t)weir_flow_part(secret, bucket_hash);
+
+	return bucket_hash + (further * secret->first_inverse << (64 - WEIR_FLOW_PART_BITS));
+}
+
+// The hash of a key that puts its flow into a given part: for all functions of a table with
+// given_parts, in place of the key's own, from which it differs in the top WEIR_FLOW_PART_BITS.
+static inline uint64_t weir_flow_hash_in_part(const struct weir_flow_secret *secret,
+	const struct weir_flow_key *key, uint64_t hash, uint32_t part) {
+	uint64_t bucket_hash = weir_flow_bucket_hash(secret, key, hash);
+
+	return hash ^ bucket_hash ^ weir_flow_bucket_hash_in_part(secret, bucket_hash, part);
 }
 
 // In the same part as the first one.

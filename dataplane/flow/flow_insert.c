@@ -48,6 +48,10 @@ static uint32_t other_bucket(
 			(uint16_t)b->ports[slot], (uint16_t)(b->ports[slot] >> 16), protocol,
 			table->hash_seed);
 	}
+	if (unlikely(table->given_parts)) { // not by the key: the two buckets are in one part
+		hash = weir_flow_bucket_hash_in_part(
+			&table->secret, hash, (uint32_t)(bucket / family->part_buckets));
+	}
 	first = weir_flow_first_bucket(&table->secret, family->bucket_count, hash);
 	return first != bucket ? first : weir_flow_second_bucket(&table->secret, family, hash);
 }

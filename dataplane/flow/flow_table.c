@@ -119,10 +119,22 @@ static void timeouts_set(struct weir_flow_table *table, const uint32_t *timeout_
 	table->now.timeout_ticks[WEIR_PHASE_FREE] = WEIR_WORD_LAST_MASK;
 }
 
+// Of an odd number, modulo 2^64. Each step doubles the bits that are right, of which n has three.
+static uint64_t inverse_of(uint64_t n) {
+	uint64_t inverse = n;
+
+	for (unsigned int bits = 3; bits < 64; bits *= 2) {
+		inverse *= 2 - n * inverse;
+	}
+	return inverse;
+}
+
 static struct weir_flow_secret secret_of(uint64_t random) {
-	return (struct weir_flow_secret){
-		.first = weir_hash_mix(random ^ 0x9e3779b97f4a7c15ull, 0xd1342543de82ef95ull) | 1,
-		.second = weir_hash_mix(random ^ 0x8ebc6af09c88c6e3ull, 0x589965cc75374cc3ull) | 1};
+	uint64_t first = weir_hash_mix(random ^ 0x9e3779b97f4a7c15ull, 0xd1342543de82ef95ull) | 1;
+
+	return (struct weir_flow_secret){.first = first,
+		.second = weir_hash_mix(random ^ 0x8ebc6af09c88c6e3ull, 0x589965cc75374cc3ull) | 1,
+		.first_inverse = inverse_of(first)};
 }
 
 static bool is_valid(const struct weir_flow_table_params *params) {
@@ -152,6 +164,7 @@ int weir_flow_table_create(const struct weir_flow_table_params *params,
 	table->listener = *listener;
 	table->hash_seed = params->hash_seed;
 	table->secret = secret_of(params->secret);
+	table->given_parts = params->given_parts && params->memory != NULL;
 	timeouts_set(table, params->timeout_ms);
 	weir_flow_stamp_anew(table, 0);
 	r = use_memory(table, params);

@@ -33,6 +33,7 @@
 //      choose keys that share a bucket.
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "flow.h"
@@ -54,6 +55,9 @@ struct weir_flow_table_params {
 	// outlive the table. The table then owns no part of it (flow_parts.h), and `flows` and
 	// `ipv6_percent` are those of the memory. NULL = the table has memory of its own.
 	struct weir_flow_memory *memory;
+	// With shared memory: callers say which part a flow belongs to, by the hash that they give
+	// (weir_flow_hash_in_part). Else the hash of the key says it.
+	bool given_parts;
 };
 
 struct weir_flow_table;

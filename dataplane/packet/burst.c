@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "burst.h"
 
+uint64_t weir_burst_key_hash(
+	const struct weir_pipeline *pipeline, const struct weir_flow_key *key, uint64_t hash) {
+	return !pipeline->by_rss ? hash
+				 : weir_flow_hash_in_part(&pipeline->flows->secret, key, hash,
+					   weir_rss_part(weir_rss_hash(&pipeline->rss, key)));
+}
+
 void weir_burst_add_drops(struct weir_pipeline *pipeline, const struct weir_verdict *verdict,
 	enum weir_drop_reason reason, uint32_t n) {
 	pipeline->pending.dropped += n;

@@ -20,6 +20,7 @@
 #include "outer.h"
 #include "parse.h"
 #include "reader.h"
+#include "rss_hash.h"
 #include "segment.h"
 #include "selection.h"
 #include "service_table.h"
@@ -85,6 +86,8 @@ struct weir_pipeline {
 	uint32_t leaving, leaving_half_open;
 	struct weir_fragment_table *fragments; // NULL = off: fragments are dropped
 	struct weir_fragment fragment[WEIR_BURST]; // those of the burst
+	bool by_rss; // packets carry the part of their flow, which comes from its RSS hash
+	struct weir_rss_key rss; // if so
 };
 
 // One call of weir_pipeline_process. Lists hold indexes into the burst.
@@ -128,6 +131,28 @@ static __rte_always_inline void weir_burst_count(
 	weir_counter_add(&counters->packets, 1);
 	weir_counter_add(&counters->bytes, bytes);
 }
+
+// --- parts of flows -------------------------------------------------------------------------
+
+// The part of its flow that a packet carries: the distributor has put it there
+// (weir_distributor_mark).
+static inline uint32_t weir_burst_part_of(const struct rte_mbuf *m) {
+	return m->hash.usr;
+}
+
+// The hash by which the flow table finds the flow of packet i, which has a descriptor.
+static inline uint64_t weir_burst_table_hash(const struct weir_burst *b, unsigned int i) {
+	const struct weir_descriptor *d = &b->pipeline->descriptors[i];
+
+	return likely(!b->pipeline->by_rss)
+		       ? d->hash
+		       : weir_flow_hash_in_part(&b->pipeline->flows->secret, &d->key, d->hash,
+				 weir_burst_part_of(b->pkts[i]));
+}
+
+// The same of a flow without a packet. hash: of the key.
+uint64_t weir_burst_key_hash(
+	const struct weir_pipeline *pipeline, const struct weir_flow_key *key, uint64_t hash);
 
 // --- tables ---------------------------------------------------------------------------------
 

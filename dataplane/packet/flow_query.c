@@ -25,7 +25,8 @@ static void look_up(struct weir_pipeline *pipeline, struct weir_message *message
 	if (key.protocol != WEIR_PROTOCOL_TCP && key.protocol != WEIR_PROTOCOL_UDP) {
 		return;
 	}
-	flow = weir_flow_lookup_owned(pipeline->flows, &key, message->flow.hash, now_ns);
+	flow = weir_flow_lookup_owned(pipeline->flows, &key,
+		weir_burst_key_hash(pipeline, &key, message->flow.hash), now_ns);
 	if (flow >= 0) {
 		message->flow.found = 1;
 		message->flow.state = (uint8_t)weir_flow_state(pipeline->flows, flow);

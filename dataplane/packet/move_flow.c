@@ -8,10 +8,12 @@
 #include "new_flow.h"
 #include "reset.h"
 
-static weir_flow_ref lookup(const struct weir_burst *b, const struct weir_descriptor *d) {
-	return d->kind == WEIR_PACKET_FLOW
-		       ? weir_flow_lookup(b->pipeline->flows, &d->key, d->hash, b->now_ns)
-		       : -ENOENT;
+static weir_flow_ref lookup(const struct weir_burst *b, unsigned int i) {
+	const struct weir_descriptor *d = &b->pipeline->descriptors[i];
+
+	return d->kind == WEIR_PACKET_FLOW ? weir_flow_lookup(b->pipeline->flows, &d->key,
+						     weir_burst_table_hash(b, i), b->now_ns)
+					   : -ENOENT;
 }
 
 static void decide(struct weir_descriptor *d, uint16_t backend) {
@@ -98,7 +100,7 @@ static void move_syn(struct weir_burst *b, unsigned int i, weir_flow_ref flow) {
 void weir_move_resent(struct weir_burst *b) {
 	for (unsigned int k = 0; k < b->resent_count; k++) {
 		struct weir_descriptor *d = &b->pipeline->descriptors[b->resent[k]];
-		weir_flow_ref flow = lookup(b, d);
+		weir_flow_ref flow = lookup(b, b->resent[k]);
 
 		if (flow >= 0) { // else its place was given to a newer one
 			// An earlier packet of the burst may have moved it.
@@ -137,7 +139,7 @@ static const struct weir_outer *follow(
 const struct weir_outer *weir_move_from_gone(struct weir_burst *b, unsigned int i) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	struct weir_descriptor *d = &pipeline->descriptors[i];
-	weir_flow_ref flow = lookup(b, d);
+	weir_flow_ref flow = lookup(b, i);
 	const struct weir_outer *outer = follow(b, d, flow);
 	uint16_t backend;
 
@@ -287,7 +289,7 @@ const struct weir_outer *weir_move_from_down(
 	if (remedy == KEEP) {
 		return outer;
 	}
-	flow = lookup(b, d);
+	flow = lookup(b, i);
 	other = follow(b, d, flow);
 	if (other != NULL) {
 		return other;

@@ -87,17 +87,23 @@ static __rte_noinline void parse_slow(struct weir_burst *b, unsigned int i) {
 	b->described |= UINT64_C(1) << i;
 }
 
-// The hash that gives the buckets of a summary's flow. family: a constant.
-static __rte_always_inline uint64_t bucket_hash(
-	const struct weir_flow_secret *secret, const struct weir_summary *s, unsigned int family) {
-	return family == 4 ? s->hash : weir_flow_bucket_hash6(secret, s->ip + 8, s->hash);
+// The hash that gives the buckets of a summary's flow. m: its packet, which carries the part of the
+// flow; NULL = the hash says it. family, and whether m is NULL: constants.
+static __rte_always_inline uint64_t bucket_hash(const struct weir_flow_secret *secret,
+	const struct weir_summary *s, const struct rte_mbuf *m, unsigned int family) {
+	uint64_t hash = family == 4 ? s->hash : weir_flow_bucket_hash6(secret, s->ip + 8, s->hash);
+
+	return m == NULL ? hash
+			 : weir_flow_bucket_hash_in_part(secret, hash, weir_burst_part_of(m));
 }
 
-// Find the first bucket of a summary's flow and prefetch it. flows: of this family, a constant.
+// Find the first bucket of a summary's flow and prefetch it. flows: of this family, a constant. m:
+// as above.
 static __rte_always_inline void place(const struct weir_flow_secret *secret,
-	const struct weir_flow_family *flows, struct weir_summary *s, unsigned int family) {
+	const struct weir_flow_family *flows, struct weir_summary *s, const struct rte_mbuf *m,
+	unsigned int family) {
 	const size_t line = sizeof(struct weir_flow_bucket4);
-	uint64_t hash = bucket_hash(secret, s, family);
+	uint64_t hash = bucket_hash(secret, s, m, family);
 
 	_Static_assert(sizeof(struct weir_flow_bucket4) == sizeof(struct weir_flow_bucket6),
 		"one line each");
@@ -114,8 +120,9 @@ static __rte_always_inline void place(const struct weir_flow_secret *secret,
 }
 
 // Parse the burst up to the first packet that is not TCP of the family on the fast path. Returns
-// the number of that packet. family: a constant.
-static __rte_always_inline unsigned int parse_tcp(struct weir_burst *b, unsigned int family) {
+// the number of that packet. family, marked (packets carry the part of their flow): constants.
+static __rte_always_inline unsigned int parse_tcp(
+	struct weir_burst *b, unsigned int family, bool marked) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	const struct weir_flow_family *flows =
 		family == 4 ? &pipeline->flows->family4 : &pipeline->flows->family6;
@@ -146,22 +153,31 @@ static __rte_always_inline unsigned int parse_tcp(struct weir_burst *b, unsigned
 			bytes -= m->pkt_len;
 			break;
 		}
-		place(secret, flows, s, family);
+		place(secret, flows, s, marked ? m : NULL, family);
 	}
 	pipeline->pending.rx_bytes += bytes;
 	return (unsigned int)(pkt - pkts);
 }
 
 static __rte_noinline unsigned int parse_tcp4(struct weir_burst *b) {
-	return parse_tcp(b, 4);
+	return parse_tcp(b, 4, false);
 }
 
 static __rte_noinline unsigned int parse_tcp6(struct weir_burst *b) {
-	return parse_tcp(b, 6);
+	return parse_tcp(b, 6, false);
 }
 
-// Parse the rest of a burst of any kinds of packets.
-static __rte_noinline void parse_mixed(struct weir_burst *b, unsigned int first) {
+static __rte_noinline unsigned int parse_marked_tcp4(struct weir_burst *b) {
+	return parse_tcp(b, 4, true);
+}
+
+static __rte_noinline unsigned int parse_marked_tcp6(struct weir_burst *b) {
+	return parse_tcp(b, 6, true);
+}
+
+// Parse the rest of a burst of any kinds of packets. marked: as above.
+static __rte_always_inline void parse_any(
+	struct weir_burst *b, unsigned int first, const bool marked) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	const struct weir_flow_table *const flows = pipeline->flows;
 	const struct weir_flow_secret *const secret = &flows->secret;
@@ -186,22 +202,35 @@ static __rte_noinline void parse_mixed(struct weir_burst *b, unsigned int first)
 			unlikely(!weir_parse_fast_packet(ip, readable, keys, s))) {
 			parse_slow(b, (unsigned int)(pkt - b->pkts));
 		} else if (likely(s->family == 4)) {
-			place(secret, &flows->family4, s, 4);
+			place(secret, &flows->family4, s, marked ? m : NULL, 4);
 		} else {
-			place(secret, &flows->family6, s, 6);
+			place(secret, &flows->family6, s, marked ? m : NULL, 6);
 		}
 	}
 	pipeline->pending.rx_bytes += bytes;
+}
+
+static __rte_noinline void parse_mixed(struct weir_burst *b, unsigned int first) {
+	parse_any(b, first, false);
+}
+
+static __rte_noinline void parse_marked(struct weir_burst *b, unsigned int first) {
+	parse_any(b, first, true);
 }
 
 // Most bursts have packets of one kind only, that of the burst before (of its first packet, if it
 // was mixed). A loop for one kind only checks that each packet is of that kind.
 static void stage_parse(struct weir_burst *b) {
 	struct weir_pipeline *pipeline = b->pipeline;
-	unsigned int parsed = pipeline->ipv6 ? parse_tcp6(b) : parse_tcp4(b);
+	unsigned int parsed;
 
+	if (unlikely(pipeline->by_rss)) {
+		parsed = pipeline->ipv6 ? parse_marked_tcp6(b) : parse_marked_tcp4(b);
+	} else {
+		parsed = pipeline->ipv6 ? parse_tcp6(b) : parse_tcp4(b);
+	}
 	if (unlikely(parsed < b->packets)) {
-		parse_mixed(b, parsed);
+		pipeline->by_rss ? parse_marked(b, parsed) : parse_mixed(b, parsed);
 		pipeline->ipv6 = pipeline->summaries[0].family == 6;
 	}
 	pipeline->pending.rx_packets += b->packets;
@@ -217,18 +246,22 @@ static __rte_always_inline uint32_t *find(
 }
 
 // The flow is not in its first bucket: prefetch the second one for stage_lookup_second.
-static __rte_noinline void turn_to_second(
-	const struct weir_flow_table *table, struct weir_summary *s) {
+static __rte_noinline void turn_to_second(const struct weir_burst *b, unsigned int i) {
+	const struct weir_flow_table *table = b->pipeline->flows;
 	const struct weir_flow_secret *secret = &table->secret;
+	struct weir_summary *s = &b->pipeline->summaries[i];
+	uint64_t hash = likely(s->family == 4) ? bucket_hash(secret, s, NULL, 4)
+					       : bucket_hash(secret, s, NULL, 6);
 
+	if (unlikely(b->pipeline->by_rss)) {
+		hash = weir_flow_bucket_hash_in_part(secret, hash, weir_burst_part_of(b->pkts[i]));
+	}
 	if (likely(s->family == 4)) {
-		s->bucket =
-			weir_flow_bucket4_at(table, weir_flow_second_bucket(secret, &table->family4,
-							    bucket_hash(secret, s, 4)));
+		s->bucket = weir_flow_bucket4_at(
+			table, weir_flow_second_bucket(secret, &table->family4, hash));
 	} else {
-		s->bucket =
-			weir_flow_bucket6_at(table, weir_flow_second_bucket(secret, &table->family6,
-							    bucket_hash(secret, s, 6)));
+		s->bucket = weir_flow_bucket6_at(
+			table, weir_flow_second_bucket(secret, &table->family6, hash));
 	}
 	weir_flow_fetch(s->bucket);
 }
@@ -265,7 +298,7 @@ static __rte_noinline void stage_lookup(struct weir_burst *b) {
 						      (enum weir_flow_event)s->event, &backend))) {
 			s->backend = WEIR_BACKEND_NONE;
 			b->misses[misses++] = (uint8_t)i;
-			turn_to_second(table, s);
+			turn_to_second(b, i);
 			continue;
 		}
 		s->backend = (uint16_t)backend;
@@ -282,7 +315,8 @@ static inline bool is_known(struct weir_burst *b, unsigned int i) {
 	uint32_t unused[2];
 	weir_flow_ref flow;
 
-	return unlikely(!weir_flow_absent(b->pipeline->flows, &d->key, d->hash, unused)) &&
+	return unlikely(!weir_flow_absent(
+		       b->pipeline->flows, &d->key, weir_burst_table_hash(b, i), unused)) &&
 	       weir_lookup_slow(b, i, &flow);
 }
 
@@ -567,11 +601,39 @@ uint64_t weir_pipeline_distribution_hash(struct rte_mbuf *pkt, uint64_t hash_see
 	return distribution_hash(NULL, pkt, hash_seed, &d);
 }
 
+// A packet of the fast path, TCP or UDP, of which its device has told the RSS hash. Others may have
+// none, or one of fewer headers than the other packets of their flow.
+static inline bool has_rss_hash(const struct rte_mbuf *m) {
+	const uint8_t *ip;
+	uint32_t readable;
+
+	return likely((m->ol_flags & RTE_MBUF_F_RX_RSS_HASH) != 0) &&
+	       likely(weir_parse_fast_frame(m, 4, &ip, &readable)) &&
+	       (likely(weir_parse_fast_head(ip, 4, WEIR_PROTOCOL_TCP)) ||
+		       weir_parse_fast_head(ip, 6, WEIR_PROTOCOL_TCP) ||
+		       weir_parse_fast_head(ip, 4, WEIR_PROTOCOL_UDP) ||
+		       weir_parse_fast_head(ip, 6, WEIR_PROTOCOL_UDP));
+}
+
+static inline uint32_t part_by_rss(struct weir_pipeline *pipeline, struct rte_mbuf *pkt) {
+	struct weir_descriptor d;
+
+	if (likely(has_rss_hash(pkt))) {
+		return weir_rss_part(pkt->hash.rss);
+	}
+	(void)distribution_hash(pipeline, pkt, pipeline->hash_keys.seed, &d);
+	return d.key.family != 0 ? weir_rss_part(weir_rss_hash(&pipeline->rss, &d.key)) : 0;
+}
+
 uint32_t weir_pipeline_distribute(struct weir_pipeline *pipeline, struct rte_mbuf *pkt) {
 	const struct weir_flow_table *flows = pipeline->flows;
 	struct weir_descriptor d;
-	uint64_t hash = distribution_hash(pipeline, pkt, pipeline->hash_keys.seed, &d);
+	uint64_t hash;
 
+	if (pipeline->by_rss) {
+		return part_by_rss(pipeline, pkt);
+	}
+	hash = distribution_hash(pipeline, pkt, pipeline->hash_keys.seed, &d);
 	if (likely(flows->owned.shift != 0)) {
 		return d.key.family != 6 ? weir_flow_part(&flows->secret, hash)
 					 : weir_flow_part(&flows->secret,

@@ -84,6 +84,10 @@ int weir_pipeline_create(const struct weir_pipeline_params *params, struct weir_
 	pipeline->max_services = segment->max_services;
 	pipeline->max_backends = segment->max_backends;
 	pipeline->hash_keys = weir_hash_keys_of(params->hash_seed);
+	pipeline->by_rss = params->rss != NULL;
+	if (pipeline->by_rss) {
+		pipeline->rss = *params->rss;
+	}
 	weir_icmp_limit_init(&pipeline->echo_limit, params->icmp.echo);
 	weir_icmp_limit_init(&pipeline->too_big_limit, params->icmp.too_big);
 	weir_icmp_limit_init(&pipeline->reset_limit,
@@ -103,6 +107,7 @@ int weir_pipeline_create(const struct weir_pipeline_params *params, struct weir_
 	}
 	flow_table = params->flow_table;
 	flow_table.hash_seed = params->hash_seed;
+	flow_table.given_parts = pipeline->by_rss;
 	listener = weir_new_flow_listener(pipeline);
 	r = weir_flow_table_create(&flow_table, &listener, &pipeline->flows);
 	if (r < 0) {

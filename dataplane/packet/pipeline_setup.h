@@ -5,6 +5,7 @@
 #pragma once
 
 #include "flow_table.h"
+#include "rss_hash.h"
 #include "segment.h"
 
 // RSTs per second of one worker: the clients of a backend that went down are many at once.
@@ -31,6 +32,10 @@ struct weir_pipeline_params {
 	struct weir_fragment_params fragments;
 	uint32_t resets_per_second; // for backends that are down; 0 = WEIR_RESETS_PER_SECOND
 	uint32_t any_mac_ports; // a bit per port that takes frames to any unicast MAC address
+	// With shared flow memory: the part of a flow comes from its RSS hash with this key, and
+	// each packet carries the part that weir_pipeline_distribute gave. NULL = parts come from
+	// the flow hash.
+	const struct weir_rss_key *rss;
 };
 
 struct weir_pipeline;

@@ -147,8 +147,10 @@ static enum weir_move_answer move(
 	if (!read_key(message, &key)) {
 		return WEIR_MOVE_GONE;
 	}
-	flow = weir_flow_lookup_owned(
-		flows, &key, weir_parse_hash(&key, pipeline->hash_keys.seed), now_ns);
+	flow = weir_flow_lookup_owned(flows, &key,
+		weir_burst_key_hash(
+			pipeline, &key, weir_parse_hash(&key, pipeline->hash_keys.seed)),
+		now_ns);
 	if (flow < 0) {
 		return WEIR_MOVE_GONE;
 	}

@@ -57,16 +57,8 @@ static void choose_queues(const struct weir_device_plan *plan, const struct rte_
 	device->tx_queues = device->rx_queues;
 }
 
-static void choose_rss(const struct weir_device *device, const struct rte_eth_dev_info *info,
-	struct rte_eth_conf *conf) {
-	const uint64_t wanted = RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP;
-
-	if (device->rx_queues < 2 || !device->spreads || info->flow_type_rss_offloads == 0) {
-		return;
-	}
-	conf->rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
-	// The driver's own key and its indirection table over all queues.
-	conf->rx_adv_conf.rss_conf.rss_hf = wanted & info->flow_type_rss_offloads;
+static bool uses_rss(const struct weir_device *device, const struct rte_eth_dev_info *info) {
+	return device->rx_queues > 1 && device->spreads && info->flow_type_rss_offloads != 0;
 }
 
 // The largest MTU that the device admits. Some virtual drivers state only a longest frame.
@@ -125,12 +117,39 @@ static int set_mtu(const struct weir_device_plan *plan, struct weir_device *devi
 	return 0;
 }
 
+// Interrupts and a key of one's own are wishes: not all drivers have them. The key goes first, since
+// devices that refuse it may well have one key in common.
+static int configure_with(const struct weir_device *device, struct rte_eth_conf *conf) {
+	struct rte_eth_rss_conf key = conf->rx_adv_conf.rss_conf;
+	struct rte_eth_rss_conf no_key = {.rss_hf = key.rss_hf};
+	int r = rte_eth_dev_configure(device->id, device->rx_queues, device->tx_queues, conf);
+
+	if (r < 0 && key.rss_key != NULL) {
+		conf->rx_adv_conf.rss_conf = no_key;
+		r = rte_eth_dev_configure(device->id, device->rx_queues, device->tx_queues, conf);
+	}
+	if (r < 0 && conf->intr_conf.rxq != 0) {
+		conf->intr_conf.rxq = 0;
+		conf->rx_adv_conf.rss_conf = key;
+		r = rte_eth_dev_configure(device->id, device->rx_queues, device->tx_queues, conf);
+	}
+	if (r < 0 && conf->rx_adv_conf.rss_conf.rss_key != NULL) {
+		conf->rx_adv_conf.rss_conf = no_key;
+		r = rte_eth_dev_configure(device->id, device->rx_queues, device->tx_queues, conf);
+	}
+	return r;
+}
+
 static int configure(const struct weir_device_plan *plan, const struct rte_eth_dev_info *info,
 	struct weir_device *device, char *why, size_t why_bytes) {
 	struct rte_eth_conf conf = {0};
+	uint8_t key[WEIR_RSS_KEY_ROOM];
 	int r;
 
-	choose_rss(device, info, &conf);
+	memcpy(key, plan->rss_key, sizeof(key));
+	if (uses_rss(device, info)) {
+		weir_rss_wish(info, key, &conf);
+	}
 	device->multi_segment = (info->tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
 	if (device->multi_segment) {
 		conf.txmode.offloads |= RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
@@ -138,11 +157,10 @@ static int configure(const struct weir_device_plan *plan, const struct rte_eth_d
 	device->mtu = MIN(plan->mtu, mtu_max(info));
 	conf.rxmode.mtu = device->mtu;
 	conf.intr_conf.rxq = plan->interrupts;
-	r = rte_eth_dev_configure(device->id, device->rx_queues, device->tx_queues, &conf);
-	if (r < 0 && plan->interrupts) { // not all drivers have them
-		conf.intr_conf.rxq = 0;
-		r = rte_eth_dev_configure(device->id, device->rx_queues, device->tx_queues, &conf);
-	}
+	r = configure_with(device, &conf);
+	device->rss.why = (conf.rxmode.offloads & RTE_ETH_RX_OFFLOAD_RSS_HASH) != 0
+				  ? WEIR_BUCKETING_YES
+				  : WEIR_BUCKETING_RSS_HASH;
 	if (r < 0) {
 		return refuse(why, why_bytes, r,
 			"device %s: cannot configure %u receive and %u transmit queues: %s",
@@ -308,6 +326,9 @@ int weir_device_open(const struct weir_device_plan *plan, struct weir_buffers *b
 	r = start(plan, &device, why, why_bytes);
 	if (r < 0) {
 		goto close_device;
+	}
+	if (uses_rss(&device, &info)) {
+		device.rss = weir_rss_find(device.id, &info, device.rss.why == WEIR_BUCKETING_YES);
 	}
 	device.xdp_sockets =
 		weir_xdp_sockets(others, other_sockets, device.xdp_socket, WEIR_QUEUES_MAX);

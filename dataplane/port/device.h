@@ -19,6 +19,7 @@ struct weir_device {
 	bool exception;
 	bool open;
 	bool spreads; // a flow stays on one receive queue: no distributor needed
+	struct weir_rss rss; // if it spreads
 	bool multi_segment; // sends packets that lie in several buffers
 	bool any_mac; // its MAC address is not one that frames would be sent to
 	bool kernel_has_copy; // the kernel gets what this device receives, too

@@ -11,6 +11,7 @@
 
 #include "devargs.h"
 #include "layout.h"
+#include "rss.h"
 
 #define WEIR_DEVICES_MAX (2 * WEIR_PORTS_MAX) // each port and its exception device
 #define WEIR_QUEUES_MAX 64 // of one device
@@ -29,6 +30,9 @@ struct weir_device_plan {
 	uint16_t mtu;
 	uint16_t room; // data room of receive buffers
 	char interface[WEIR_INTERFACE_BYTES]; // the kernel's name of it, "" = none known
+	// Of RSS, the same for all devices, and known to nobody: who knows it can choose flows that
+	// meet in one queue. Where a driver refuses it, its own is used.
+	uint8_t rss_key[WEIR_RSS_KEY_ROOM];
 };
 
 struct weir_pool_plan {

@@ -11,12 +11,13 @@
 _Static_assert((WEIR_DISTRIBUTOR_BUCKETS & (WEIR_DISTRIBUTOR_BUCKETS - 1)) == 0, "power of two");
 _Static_assert(WEIR_WORKERS_MAX <= 256, "a worker fits a byte");
 
-int weir_distributor_create(uint32_t port, uint32_t workers, uint32_t owner, int socket,
+int weir_distributor_create(uint32_t number, uint32_t workers, uint32_t owner, int socket,
 	struct weir_distributor **ret) {
 	struct weir_distributor *distributor;
 	char name[RTE_RING_NAMESIZE];
 
-	if (workers == 0 || workers > WEIR_WORKERS_MAX || owner >= workers) {
+	if (workers == 0 || workers > WEIR_WORKERS_MAX || owner >= workers ||
+		number >= WEIR_DISTRIBUTORS_MAX) {
 		return -EINVAL;
 	}
 	distributor = rte_zmalloc_socket(
@@ -26,6 +27,7 @@ int weir_distributor_create(uint32_t port, uint32_t workers, uint32_t owner, int
 	}
 	distributor->workers = workers;
 	distributor->owner = owner;
+	distributor->number = number;
 	for (uint32_t i = 0; i < WEIR_DISTRIBUTOR_BUCKETS; i++) {
 		distributor->worker[i] = (uint8_t)weir_distributor_first_worker(i, workers);
 	}
@@ -33,7 +35,7 @@ int weir_distributor_create(uint32_t port, uint32_t workers, uint32_t owner, int
 		if (w == owner) {
 			continue;
 		}
-		snprintf(name, sizeof(name), "handoff_%u_%u", port, w);
+		snprintf(name, sizeof(name), "handoff_%u_%u", number, w);
 		distributor->ring[w] = rte_ring_create(
 			name, WEIR_DISTRIBUTOR_RING, socket, RING_F_SP_ENQ | RING_F_SC_DEQ);
 		if (distributor->ring[w] == NULL) {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Distributor: spreads the packets of a port that cannot do it itself (RSS) over the workers.
+// Distributor: spreads the packets of a receive queue over the workers: those of a port that cannot
+// do it itself, or, where the device spreads flows by RSS, those that it gave to another worker
+// than the one that has their bucket.
 //
-// One worker, the port's owner, receives. It finds the bucket of each packet's flow
+// One worker, the queue's owner, receives. It finds the bucket of each packet's flow
 // (weir_pipeline_distribute), and passes the packet to the bucket's worker by a single-producer,
 // single-consumer ring.
 // One producer and one ring per target: packets of a flow stay in order and on one worker.
@@ -25,6 +27,8 @@
 
 struct rte_ring;
 
+// One per port, or one per queue of a device that spreads flows.
+#define WEIR_DISTRIBUTORS_MAX (WEIR_PORTS_MAX * 64)
 #define WEIR_DISTRIBUTOR_BUCKETS 1024 // even for 64 workers, shares differ by a sixteenth at most
 #define WEIR_DISTRIBUTOR_RING 1024 // packets that wait for one worker
 
@@ -38,6 +42,7 @@ struct weir_switch {
 struct weir_distributor {
 	uint32_t workers;
 	uint32_t owner;
+	uint32_t number; // among all distributors
 	struct rte_ring *ring[WEIR_WORKERS_MAX]; // by target; NULL for the owner
 	uint8_t worker[WEIR_DISTRIBUTOR_BUCKETS]; // [owner]
 	uint64_t put[WEIR_WORKERS_MAX]; // [owner] packets ever put into each ring
@@ -50,9 +55,9 @@ struct weir_distributor {
 };
 _Static_assert(WEIR_WORKERS_MAX <= 64, "a bit each");
 
-// port: for the names of rings. Returns 0, -EINVAL, -ENOMEM (too little DPDK memory).
-int weir_distributor_create(
-	uint32_t port, uint32_t workers, uint32_t owner, int socket, struct weir_distributor **ret);
+// number: below WEIR_DISTRIBUTORS_MAX. Returns 0, -EINVAL, -ENOMEM (too little DPDK memory).
+int weir_distributor_create(uint32_t number, uint32_t workers, uint32_t owner, int socket,
+	struct weir_distributor **ret);
 void weir_distributor_free(struct weir_distributor *distributor); // and what is in rings; NULL ok
 
 // The worker that has a bucket before any is moved.

@@ -478,7 +478,7 @@ static void make_flows(void) {
 static void make_ports(void) {
 	struct weir_distributor *distributors[PORTS];
 	struct weir_moves_params params = {.workers = WORKERS,
-		.ports = PORTS,
+		.distributors = PORTS,
 		.distributor = distributors,
 		.parcel = test.parcel,
 		.socket = SOCKET_ID_ANY};

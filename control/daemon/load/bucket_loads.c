@@ -14,9 +14,9 @@ void weir_bucket_look_take(
 
 		look->owner[bucket] = owner < segment->workers ? owner : WEIR_BUCKET_NO_WORKER;
 		look->packets[bucket] = 0;
-		for (uint32_t port = 0; port < segment->ports; port++) {
+		for (uint32_t worker = 0; worker < segment->workers; worker++) {
 			look->packets[bucket] +=
-				weir_counter_read(&segment->bucket_packets[port].packets[bucket]);
+				weir_counter_read(&segment->bucket_packets[worker].packets[bucket]);
 		}
 	}
 	for (uint32_t worker = 0; worker < segment->workers; worker++) {

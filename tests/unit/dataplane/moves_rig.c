@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include <cmocka.h>
+#include <rte_ring.h>
 
 uint64_t moves_rig_next_random(struct rig *rig) {
 	rig->random = rig->random * 6364136223846793005ull + 1442695040888963407ull;
@@ -61,9 +62,11 @@ static void make_devices(struct rig *rig, unsigned int number) {
 	char name[32], why[256];
 
 	for (uint8_t d = 0; d < LAB_PORTS; d++) {
+		uint16_t queues = rig->spread[d].queues;
+
 		snprintf(name, sizeof(name), "mv%u_%u", number, d);
-		ring_device_make(name, 1, &rig->ring[d]);
-		device_lab_plan(rig->ring[d].name, 1, &rig->plan);
+		ring_device_make(name, queues, &rig->ring[d]);
+		device_lab_plan(rig->ring[d].name, queues, &rig->plan);
 		if (d == 0) {
 			weir_buffers_init(&rig->buffers, rig->plan.pool, rig->plan.pools);
 		}
@@ -88,6 +91,7 @@ static void make_pipelines(struct rig *rig) {
 				 SOCKET_ID_ANY, &rig->memory),
 		0);
 	flows->memory = rig->memory;
+	params.rss = rig->rss ? &rig->key : NULL;
 	params.segment = rig->lab->segment;
 	for (uint32_t w = 0; w < WORKERS; w++) {
 		params.worker = w;
@@ -96,36 +100,36 @@ static void make_pipelines(struct rig *rig) {
 					 rig->memory, LAB_BACKENDS, SOCKET_ID_ANY, &rig->parcel[w]),
 			0);
 		for (uint32_t b = 0; b < WEIR_BUCKETS; b++) {
-			if (weir_distributor_first_worker(b, WORKERS) == w) {
+			if (rig->first_worker[b] == w) {
 				weir_pipeline_own_part(rig->pipeline[w], b);
 			}
 		}
 	}
 }
 
-static void add_sources(struct rig *rig, uint8_t p, uint32_t owner) {
-	for (uint32_t w = 0; w < WORKERS; w++) {
-		struct weir_distributor *distributor = rig->distribution.distributor[p];
-		struct weir_source source = {
-			.kind = w == owner ? WEIR_SOURCE_SHARED : WEIR_SOURCE_HANDED,
-			.port = p,
-			.device = rig->device[p].id,
-			.ring = distributor->ring[w],
-			.distributor = distributor};
+static void add_sources(struct rig *rig, uint8_t p) {
+	for (uint16_t q = 0; q < rig->spread[p].queues; q++) {
+		struct weir_distributor *distributor =
+			weir_distribution_of(&rig->distribution, p, q);
 
-		assert_int_equal(weir_worker_add_source(rig->worker[w], &source), 0);
+		for (uint32_t w = 0; w < WORKERS; w++) {
+			struct weir_source source = {.kind = w == distributor->owner
+								     ? WEIR_SOURCE_SHARED
+								     : WEIR_SOURCE_HANDED,
+				.port = p,
+				.device = rig->device[p].id,
+				.queue = q,
+				.ring = distributor->ring[w],
+				.distributor = distributor};
+
+			assert_int_equal(weir_worker_add_source(rig->worker[w], &source), 0);
+		}
 	}
 }
 
 static void make_workers(struct rig *rig) {
-	struct weir_distributed_port ports[LAB_PORTS];
-
-	for (uint8_t p = 0; p < LAB_PORTS; p++) {
-		ports[p] = (struct weir_distributed_port){
-			.distributed = true, .owner = p, .socket = SOCKET_ID_ANY};
-	}
-	assert_int_equal(
-		weir_distribution_create(rig->lab->segment, ports, rig->parcel, &rig->distribution),
+	assert_int_equal(weir_distribution_create(
+				 rig->lab->segment, rig->spread, rig->parcel, &rig->distribution),
 		0);
 	for (uint32_t w = 0; w < WORKERS; w++) {
 		struct weir_worker_params params = {.index = w,
@@ -141,7 +145,7 @@ static void make_workers(struct rig *rig) {
 		weir_worker_join_moves(rig->worker[w], rig->distribution.moves);
 	}
 	for (uint8_t p = 0; p < LAB_PORTS; p++) {
-		add_sources(rig, p, p);
+		add_sources(rig, p);
 	}
 	for (uint32_t i = 0; i < rig->transmit->outlets; i++) {
 		assert_int_equal(weir_worker_add_outlet(rig->worker[rig->transmit->outlet_owner[i]],
@@ -159,11 +163,41 @@ void moves_rig_set_stealing(struct rig *rig, enum weir_stealing stealing) {
 	__atomic_store_n(&rig->lab->control->news->stealing, stealing, __ATOMIC_RELAXED);
 }
 
-struct rig *moves_rig_make_still(unsigned int number) {
+// How packets of the ports come to the workers.
+static void spread_ports(struct rig *rig) {
+	for (uint32_t i = 0; i < WEIR_RSS_KEY_BYTES; i++) {
+		rig->key.bytes[i] = (uint8_t)moves_rig_next_random(rig);
+	}
+	for (uint8_t p = 0; p < LAB_PORTS; p++) {
+		bool by_queue = rig->rss && p < IN_PORTS;
+
+		rig->spread[p] = (struct weir_distributed_port){.distributed = !by_queue,
+			.by_queue = by_queue,
+			.owner = p,
+			.queues = by_queue ? RSS_QUEUES : 1,
+			.table_entries = p == 0 ? RSS_ENTRIES_MAX : RSS_ENTRIES_MAX / 4,
+			.key = &rig->key,
+			.socket = SOCKET_ID_ANY};
+	}
+	for (uint32_t b = 0; b < WEIR_BUCKETS; b++) {
+		rig->first_worker[b] =
+			(uint8_t)weir_distribution_first_worker(rig->spread, LAB_PORTS, WORKERS, b);
+	}
+	for (uint32_t p = 0; p < IN_PORTS; p++) {
+		for (uint32_t e = 0; e < rig->spread[p].table_entries; e++) {
+			rig->queue[p][e] = weir_distribution_queue_of(
+				&rig->spread[p], WORKERS, rig->first_worker[e]);
+		}
+	}
+}
+
+static struct rig *make(unsigned int number, bool rss) {
 	struct rig *rig = calloc(1, sizeof(*rig));
 
 	assert_non_null(rig);
 	rig->random = number;
+	rig->rss = rss;
+	spread_ports(rig);
 	rig->lab = make_segment();
 	make_devices(rig, number);
 	make_pipelines(rig);
@@ -172,12 +206,24 @@ struct rig *moves_rig_make_still(unsigned int number) {
 	return rig;
 }
 
-struct rig *moves_rig_make(unsigned int number) {
-	struct rig *rig = moves_rig_make_still(number);
+struct rig *moves_rig_make_still(unsigned int number) {
+	return make(number, false);
+}
 
+struct rig *moves_rig_make_rss(unsigned int number) {
+	return make(number, true);
+}
+
+void moves_rig_start(struct rig *rig) {
 	for (uint32_t w = 0; w < WORKERS; w++) {
 		assert_int_equal(pthread_create(&rig->thread[w], NULL, run, rig->worker[w]), 0);
 	}
+}
+
+struct rig *moves_rig_make(unsigned int number) {
+	struct rig *rig = moves_rig_make_still(number);
+
+	moves_rig_start(rig);
 	return rig;
 }
 
@@ -213,6 +259,34 @@ void moves_rig_unmake(struct rig *rig) {
 
 // --- the network --------------------------------------------------------------------------
 
+// What the device of a port does with a packet: it computes the hash, and looks up the queue. One
+// in four comes without its hash.
+static void receive_by_rss(struct rig *rig, uint32_t port, uint32_t flow, const struct frame *f) {
+	struct weir_message message = lab_question((uint16_t)flow);
+	struct weir_flow_key key = {.family = 4,
+		.protocol = 6,
+		.source_port = rte_cpu_to_be_16(message.flow.source_port),
+		.destination_port = rte_cpu_to_be_16(message.flow.destination_port)};
+	struct rte_mbuf *m = rte_pktmbuf_alloc(device_lab_pool());
+	uint32_t hash;
+
+	assert_non_null(m);
+	memcpy(key.source, message.flow.source, 4);
+	memcpy(key.destination, message.flow.destination, 4);
+	hash = weir_rss_hash(&rig->key, &key);
+	memcpy(rte_pktmbuf_append(m, (uint16_t)f->n), f->bytes, f->n);
+	if (rig->sent % 4 != 0) {
+		m->hash.rss = hash;
+		m->ol_flags |= RTE_MBUF_F_RX_RSS_HASH;
+	}
+	assert_int_equal(
+		rte_ring_enqueue(rig->ring[port].to[__atomic_load_n(
+					 &rig->queue[port][hash % rig->spread[port].table_entries],
+					 __ATOMIC_RELAXED)],
+			m),
+		0);
+}
+
 void moves_rig_send_packet(struct rig *rig, uint32_t flow) {
 	struct frame_spec spec = lab_tcp((uint16_t)flow, rig->flow[flow].sent == 0 ? SYN : ACK);
 	struct frame f;
@@ -220,7 +294,11 @@ void moves_rig_send_packet(struct rig *rig, uint32_t flow) {
 	spec.payload = 20;
 	frame_build(&spec, &f);
 	frame_put32(f.bytes + f.l4 + 4, ++rig->flow[flow].sent);
-	assert_true(ring_device_feed(&rig->ring[flow % IN_PORTS], 0, f.bytes, f.n));
+	if (rig->rss) {
+		receive_by_rss(rig, flow % IN_PORTS, flow, &f);
+	} else {
+		assert_true(ring_device_feed(&rig->ring[flow % IN_PORTS], 0, f.bytes, f.n));
+	}
 	rig->sent++;
 }
 

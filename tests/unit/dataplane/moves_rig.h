@@ -21,6 +21,8 @@
 #define FLOWS 3000u
 #define HOT 24u // of them that have most packets: 12 of each port
 #define UNDER_WAY 600u // packets: fewer than a ring has room for
+#define RSS_QUEUES WORKERS
+#define RSS_ENTRIES_MAX 512u // port 0 has so many, port 1 fewer
 #define SYN 2
 #define ACK 0x10
 
@@ -47,6 +49,12 @@ struct rig {
 	uint64_t sent, received;
 	uint64_t random, sequence;
 	uint64_t answers[WEIR_BUCKET_ANSWER_COUNT];
+	// Where the devices of the ports that get packets spread them.
+	bool rss;
+	struct weir_rss_key key;
+	struct weir_distributed_port spread[LAB_PORTS];
+	uint8_t first_worker[WEIR_BUCKETS];
+	uint16_t queue[IN_PORTS][RSS_ENTRIES_MAX]; // the tables of the devices; relaxed
 };
 
 uint64_t moves_rig_next_random(struct rig *rig);
@@ -56,6 +64,10 @@ uint64_t moves_rig_clock_ns(void);
 struct rig *moves_rig_make(unsigned int number);
 // Workers do not run: the test turns them.
 struct rig *moves_rig_make_still(unsigned int number);
+// Ports 0 and 1 have a queue for each worker, and the rig is their device: it computes the hash of
+// each packet and looks up its queue. Workers do not run.
+struct rig *moves_rig_make_rss(unsigned int number);
+void moves_rig_start(struct rig *rig); // the workers, in threads
 void moves_rig_stop(struct rig *rig); // the workers
 void moves_rig_unmake(struct rig *rig); // checks that no packet buffer is left
 void moves_rig_set_stealing(struct rig *rig, enum weir_stealing stealing);

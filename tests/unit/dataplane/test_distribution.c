@@ -42,6 +42,89 @@ static void flows_are_in_buckets_or_there_is_a_reason(void **state) {
 	assert_int_equal(weir_distribution_bucketing(all, 2, 2, false), WEIR_BUCKETING_UNKNOWN);
 }
 
+static const struct weir_rss_key keys[2] = {{{1}}, {{2}}};
+
+static struct weir_distributed_port spread_port(uint32_t owner, uint16_t queues, uint16_t entries) {
+	return (struct weir_distributed_port){.by_queue = true,
+		.owner = owner,
+		.queues = queues,
+		.table_entries = entries,
+		.key = &keys[0],
+		.socket = SOCKET_ID_ANY};
+}
+
+static void devices_spread_flows_in_buckets_or_there_is_a_reason(void **state) {
+	struct weir_distributed_port ports[3] = {
+		{.distributed = true}, spread_port(1, 2, 128), spread_port(2, 2, 512)};
+
+	(void)state;
+	assert_int_equal(weir_distribution_bucketing(ports, 3, 2, true), WEIR_BUCKETING_YES);
+	assert_ptr_equal(weir_distribution_key(ports, 3), &keys[0]);
+	assert_null(weir_distribution_key(ports, 1));
+	ports[2].key = &keys[1];
+	assert_int_equal(weir_distribution_bucketing(ports, 3, 2, true), WEIR_BUCKETING_RSS_KEYS);
+	ports[2].by_queue = false;
+	assert_int_equal(weir_distribution_bucketing(ports, 3, 2, true), WEIR_BUCKETING_DEVICE_RSS);
+	ports[2].why = WEIR_BUCKETING_RSS_HASH;
+	assert_int_equal(weir_distribution_bucketing(ports, 3, 2, true), WEIR_BUCKETING_RSS_HASH);
+	assert_int_equal(weir_distribution_bucketing(ports, 3, 1, true), WEIR_BUCKETING_ONE_WORKER);
+}
+
+// The buckets of an entry of any table have one worker, which receives the queue of that entry.
+static void buckets_come_to_the_worker_that_has_them(void **state) {
+	const struct weir_distributed_port ports[3] = {
+		spread_port(0, 3, 128), spread_port(2, 3, 2048), spread_port(1, 2, 512)};
+	uint32_t foreign = 0;
+
+	(void)state;
+	for (uint32_t b = 0; b < WEIR_BUCKETS; b++) {
+		uint32_t worker = weir_distribution_first_worker(ports, 3, WORKERS, b);
+
+		assert_int_equal(
+			weir_distribution_first_worker(ports, 3, WORKERS, b % 128), worker);
+		for (uint32_t p = 0; p < 3; p++) {
+			uint32_t queue = weir_distribution_queue_of(&ports[p], WORKERS, worker);
+
+			assert_true(queue < ports[p].queues);
+			if (p < 2) {
+				assert_int_equal(
+					weir_distribution_receiver(&ports[p], WORKERS, queue),
+					worker);
+			} else {
+				foreign += weir_distribution_receiver(&ports[p], WORKERS, queue) !=
+					   worker;
+			}
+		}
+	}
+	assert_in_range(foreign, WEIR_BUCKETS / WORKERS - 16, WEIR_BUCKETS / WORKERS + 16);
+}
+
+static void each_queue_of_a_device_that_spreads_has_a_distributor(void **state) {
+	const struct weir_distributed_port ports[2] = {
+		{.distributed = true, .owner = 1, .socket = SOCKET_ID_ANY}, spread_port(2, 3, 128)};
+	static struct weir_flow_parcel *const parcels[WORKERS];
+	struct weir_segment *segment = segment_of(WEIR_BUCKETING_YES);
+	struct weir_distribution distribution;
+
+	(void)state;
+	assert_int_equal(weir_distribution_create(segment, ports, parcels, &distribution), 0);
+	assert_int_equal(distribution.distributors, 4);
+	assert_ptr_equal(weir_distribution_of(&distribution, 0, 5), distribution.distributor[0]);
+	for (uint32_t q = 0; q < 3; q++) {
+		struct weir_distributor *distributor = weir_distribution_of(&distribution, 1, q);
+
+		assert_ptr_equal(distribution.distributor[distributor->number], distributor);
+		assert_int_equal(distributor->owner, (2 + q) % WORKERS);
+		for (uint32_t b = 0; b < WEIR_BUCKETS; b++) {
+			assert_int_equal(
+				weir_distributor_worker(distributor, b), b % 128 % WORKERS);
+			assert_int_equal(weir_segment_bucket_owner(segment, b), b % 128 % WORKERS);
+		}
+	}
+	weir_distribution_free(&distribution);
+	weir_segment_free(segment);
+}
+
 static void owners_are_those_of_the_distributors(void **state) {
 	const struct weir_distributed_port ports[2] = {
 		{.distributed = true, .owner = 0, .socket = SOCKET_ID_ANY},
@@ -83,6 +166,9 @@ static void without_buckets_there_are_no_moves(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(flows_are_in_buckets_or_there_is_a_reason),
+		cmocka_unit_test(devices_spread_flows_in_buckets_or_there_is_a_reason),
+		cmocka_unit_test(buckets_come_to_the_worker_that_has_them),
+		cmocka_unit_test(each_queue_of_a_device_that_spreads_has_a_distributor),
 		cmocka_unit_test(owners_are_those_of_the_distributors),
 		cmocka_unit_test(without_buckets_there_are_no_moves),
 	};

@@ -37,7 +37,7 @@ static struct moves_lab make(void) {
 	static struct weir_flow_parcel *const parcels[WORKERS];
 	struct moves_lab lab;
 	struct weir_moves_params params = {.workers = WORKERS,
-		.ports = PORTS,
+		.distributors = PORTS,
 		.distributor = lab.distributor,
 		.parcel = parcels,
 		.socket = SOCKET_ID_ANY};
@@ -435,7 +435,7 @@ static void wrong_parameters_are_refused(void **state) {
 		lab.distributor[0], lab.distributor[1]};
 	static struct weir_flow_parcel *const parcels[WORKERS];
 	struct weir_moves_params params = {.workers = WORKERS,
-		.ports = PORTS,
+		.distributors = PORTS,
 		.distributor = distributor,
 		.parcel = parcels,
 		.socket = SOCKET_ID_ANY};
@@ -445,13 +445,13 @@ static void wrong_parameters_are_refused(void **state) {
 	params.workers = 1;
 	assert_int_equal(weir_moves_create(&params, &moves), -EINVAL);
 	params.workers = WORKERS;
-	params.ports = 0;
+	params.distributors = 0;
 	assert_int_equal(weir_moves_create(&params, &moves), -EINVAL);
-	params.ports = WEIR_PORTS_MAX + 1;
+	params.distributors = WEIR_PORTS_MAX + 1;
 	assert_int_equal(weir_moves_create(&params, &moves), -EINVAL);
-	params.ports = PORTS + 1; // the third one is spread by its device
+	params.distributors = PORTS + 1; // the third port is spread by its device
 	assert_int_equal(weir_moves_create(&params, &moves), -EINVAL);
-	params.ports = PORTS;
+	params.distributors = PORTS;
 	lab.distributor[1]->worker[7] = 0;
 	assert_int_equal(weir_moves_create(&params, &moves), -EINVAL);
 	assert_null(moves);

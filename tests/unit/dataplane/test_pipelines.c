@@ -54,9 +54,16 @@ static struct weir_segment *segment_of(uint32_t workers) {
 static int create(const struct weir_config *config, const struct weir_segment *segment,
 	bool bucketed, int fd, struct weir_pipelines *ret) {
 	struct weir_log log = {.fd = fd, .level = WEIR_LOG_ERROR};
-	struct weir_pipelines_params params = {
-		.config = config, .segment = segment, .log = &log, .bucketed = bucketed};
+	uint8_t first_worker[WEIR_BUCKETS];
+	struct weir_pipelines_params params = {.config = config,
+		.segment = segment,
+		.log = &log,
+		.bucketed = bucketed,
+		.first_worker = first_worker};
 
+	for (uint32_t b = 0; b < WEIR_BUCKETS; b++) {
+		first_worker[b] = (uint8_t)weir_distributor_first_worker(b, config->workers.count);
+	}
 	return weir_pipelines_create(&params, ret);
 }
 

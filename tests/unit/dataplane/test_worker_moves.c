@@ -63,9 +63,11 @@ static uint32_t bucket_of(struct rig *rig, uint32_t worker) {
 	uint64_t most = 0;
 
 	for (uint32_t b = 0; b < WEIR_BUCKETS; b++) {
-		uint64_t packets = weir_counter_read(&segment->bucket_packets[0].packets[b]) +
-				   weir_counter_read(&segment->bucket_packets[1].packets[b]);
+		uint64_t packets = 0;
 
+		for (uint32_t w = 0; w < WORKERS; w++) {
+			packets += weir_counter_read(&segment->bucket_packets[w].packets[b]);
+		}
 		if (weir_segment_bucket_owner(segment, b) == worker && packets > most &&
 			moves_rig_next_random(rig) % 4 != 0) {
 			most = packets;
@@ -179,8 +181,9 @@ static void check_packets(const struct rig *rig) {
 		new_flows += c->flow_new;
 	}
 	for (uint32_t b = 0; b < WEIR_BUCKETS; b++) {
-		of_buckets += segment->bucket_packets[0].packets[b] +
-			      segment->bucket_packets[1].packets[b];
+		for (uint32_t w = 0; w < WORKERS; w++) {
+			of_buckets += segment->bucket_packets[w].packets[b];
+		}
 	}
 	assert_int_equal(forwarded, rig->sent);
 	assert_int_equal(received, rig->sent + handed);
@@ -195,20 +198,17 @@ static void check_owners(const struct rig *rig) {
 		for (uint32_t w = 0; w < WORKERS; w++) {
 			assert_int_equal(weir_pipeline_owns_part(rig->pipeline[w], b), w == owner);
 		}
-		for (uint32_t p = 0; p < LAB_PORTS; p++) {
+		for (uint32_t d = 0; d < rig->distribution.distributors; d++) {
 			assert_int_equal(
-				weir_distributor_worker(rig->distribution.distributor[p], b),
+				weir_distributor_worker(rig->distribution.distributor[d], b),
 				owner);
 		}
 	}
 }
 
-static void a_thousand_moves_lose_and_reorder_nothing(void **state) {
-	struct rig *rig = moves_rig_make(1);
+static void check_a_thousand_moves(struct rig *rig) {
 	uint64_t held = 0;
 
-	(void)state;
-	moves_rig_begin_flows(rig);
 	force(rig, 1000);
 	moves_rig_settle(rig);
 	wait_for_moves(rig);
@@ -225,6 +225,28 @@ static void a_thousand_moves_lose_and_reorder_nothing(void **state) {
 		(unsigned long)rig->answers[WEIR_BUCKET_CONFIRMED], (unsigned long)rig->sent,
 		(unsigned long)held);
 	moves_rig_unmake(rig);
+}
+
+static void a_thousand_moves_lose_and_reorder_nothing(void **state) {
+	struct rig *rig = moves_rig_make(1);
+
+	(void)state;
+	moves_rig_begin_flows(rig);
+	check_a_thousand_moves(rig);
+}
+
+// Devices spread the flows. At first each packet comes to the worker that has its bucket.
+static void a_thousand_moves_where_devices_spread_lose_and_reorder_nothing(void **state) {
+	struct rig *rig = moves_rig_make_rss(6);
+
+	(void)state;
+	moves_rig_start(rig);
+	moves_rig_begin_flows(rig);
+	for (uint32_t w = 0; w < WORKERS; w++) {
+		assert_int_equal(
+			weir_counter_read(&rig->lab->segment->worker_counters[w].handed_over), 0);
+	}
+	check_a_thousand_moves(rig);
 }
 
 static void refusals_change_nothing(void **state) {
@@ -554,6 +576,7 @@ static void a_filling_ring_is_relieved_at_once(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_thousand_moves_lose_and_reorder_nothing),
+		cmocka_unit_test(a_thousand_moves_where_devices_spread_lose_and_reorder_nothing),
 		cmocka_unit_test(refusals_change_nothing),
 		cmocka_unit_test(workers_end_in_the_middle_of_moves),
 		cmocka_unit_test(a_flow_does_not_overtake_itself_in_transmit_rings),

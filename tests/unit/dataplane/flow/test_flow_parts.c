@@ -63,6 +63,69 @@ static void flow_parts_hold_the_configured_flows(void **state) {
 	}
 }
 
+// Of a key, whatever its own hash says: some parts get many more than others.
+static uint64_t hash_in_part(
+	const struct weir_flow_table *table, const struct weir_flow_key *key, uint32_t n) {
+	uint32_t part = n % 3 == 0 ? n % 7 : n / 3 % WEIR_FLOW_PARTS;
+
+	return weir_flow_hash_in_part(&table->secret, key, hash_of(key), part);
+}
+
+// Also when entries are displaced from one of their buckets to the other.
+static void flow_parts_may_be_given(void **state) {
+	const uint32_t flows = 9000;
+	struct pair pair = pair_make(40000);
+	struct weir_flow_table_params params = params_with(pair.memory);
+	struct lab *f = pair.lab[0];
+	struct weir_flow_listener listener = {on_established, on_finished, on_resumed, on_ended, f};
+	uint32_t inserted = 0;
+
+	(void)state;
+	weir_flow_table_free(f->table);
+	params.given_parts = true;
+	assert_int_equal(weir_flow_table_create(&params, &listener, &f->table), 0);
+	for (uint32_t part = 0; part < WEIR_FLOW_PARTS; part++) {
+		weir_flow_own(f->table, part);
+	}
+	for (uint32_t n = 0; n < 2 * flows; n++) {
+		struct weir_flow_key key = key_of(n, n % 5 == 0 ? 6 : 4, 6);
+		const struct weir_flow_family *family =
+			key.family == 4 ? &f->table->family4 : &f->table->family6;
+		struct weir_flow_start start = {
+			.now_ns = START, .event = WEIR_FLOW_EVENT_DATA, .backend = 1};
+		uint64_t hash = hash_in_part(f->table, &key, n % flows);
+		uint64_t bucket_hash = weir_flow_bucket_hash(&f->table->secret, &key, hash);
+		uint32_t part = weir_flow_part(&f->table->secret, bucket_hash);
+		weir_flow_ref ref = weir_flow_lookup(f->table, &key, hash, START);
+
+		assert_int_equal(
+			part, n % flows % 3 == 0 ? n % flows % 7 : n % flows / 3 % WEIR_FLOW_PARTS);
+		assert_int_equal(weir_flow_first_bucket(
+					 &f->table->secret, family->bucket_count, bucket_hash) /
+					 family->part_buckets,
+			part);
+		assert_int_equal(weir_flow_second_bucket(&f->table->secret, family, bucket_hash) /
+					 family->part_buckets,
+			part);
+		assert_int_equal(hash << WEIR_FLOW_PART_BITS,
+			hash_of(&key) << WEIR_FLOW_PART_BITS); // the rest is as it was
+		assert_true(ref < 0);
+		ref = weir_flow_insert(f->table, &key, hash, &start);
+		inserted += ref >= 0;
+		f->active[1] += ref >= 0;
+		f->open[1] += ref >= 0;
+	}
+	assert_true(inserted < 2 * flows); // some parts were full
+	for (uint32_t n = 0; n < 2 * flows; n++) {
+		struct weir_flow_key key = key_of(n, n % 5 == 0 ? 6 : 4, 6);
+
+		inserted -= weir_flow_lookup(f->table, &key,
+				    hash_in_part(f->table, &key, n % flows), START) >= 0;
+	}
+	assert_int_equal(inserted, 0);
+	pair_free(&pair);
+}
+
 // --- moves ----------------------------------------------------------------------------------
 
 static void flow_move_keeps_every_flow(void **state) {
@@ -314,6 +377,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(flow_buckets_lie_in_its_part),
 		cmocka_unit_test(flow_parts_hold_the_configured_flows),
+		cmocka_unit_test(flow_parts_may_be_given),
 		cmocka_unit_test(flow_move_keeps_every_flow),
 		cmocka_unit_test(flow_move_keeps_the_service_time),
 		cmocka_unit_test(flow_move_measures_where_nothing_was_measured),

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rss.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include <rte_ethdev.h>
+
+#define WITH_PORTS \
+	(RTE_ETH_RSS_NONFRAG_IPV4_TCP | RTE_ETH_RSS_NONFRAG_IPV4_UDP | \
+		RTE_ETH_RSS_NONFRAG_IPV6_TCP | RTE_ETH_RSS_NONFRAG_IPV6_UDP)
+#define WANTED (RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP)
+#define GROUP RTE_ETH_RETA_GROUP_SIZE
+#define GROUPS_MAX (WEIR_RSS_ENTRIES_MAX / GROUP)
+
+void weir_rss_wish(const struct rte_eth_dev_info *info, uint8_t *key, struct rte_eth_conf *conf) {
+	conf->rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+	conf->rx_adv_conf.rss_conf.rss_hf = WANTED & info->flow_type_rss_offloads;
+	conf->rxmode.offloads |= info->rx_offload_capa & RTE_ETH_RX_OFFLOAD_RSS_HASH;
+	if (info->hash_key_size >= WEIR_RSS_KEY_BYTES && info->hash_key_size <= WEIR_RSS_KEY_ROOM) {
+		conf->rx_adv_conf.rss_conf.rss_key = key;
+		conf->rx_adv_conf.rss_conf.rss_key_len = info->hash_key_size;
+	}
+}
+
+static bool find_key(
+	uint16_t device, const struct rte_eth_dev_info *info, struct weir_rss_key *ret) {
+	uint8_t key[WEIR_RSS_KEY_ROOM] = {0};
+	struct rte_eth_rss_conf conf = {.rss_key = key, .rss_key_len = info->hash_key_size};
+
+	if (info->hash_key_size < WEIR_RSS_KEY_BYTES || info->hash_key_size > WEIR_RSS_KEY_ROOM ||
+		rte_eth_dev_rss_hash_conf_get(device, &conf) < 0 ||
+		(conf.rss_hf & WITH_PORTS) != WITH_PORTS) {
+		return false;
+	}
+	memcpy(ret->bytes, key, sizeof(ret->bytes));
+	return true;
+}
+
+static bool has_table(uint16_t device, const struct rte_eth_dev_info *info) {
+	struct rte_eth_rss_reta_entry64 table[GROUPS_MAX];
+	uint32_t entries = info->reta_size;
+
+	if (entries < GROUP || entries > WEIR_RSS_ENTRIES_MAX || (entries & (entries - 1)) != 0) {
+		return false;
+	}
+	memset(table, 0, sizeof(table));
+	for (uint32_t g = 0; g < entries / GROUP; g++) {
+		table[g].mask = UINT64_MAX;
+	}
+	return rte_eth_dev_rss_reta_query(device, table, (uint16_t)entries) == 0;
+}
+
+struct weir_rss weir_rss_find(uint16_t device, const struct rte_eth_dev_info *info, bool tells) {
+	struct weir_rss rss = {.why = WEIR_BUCKETING_RSS_HASH};
+
+	if (!tells || !find_key(device, info, &rss.key)) {
+		return rss;
+	}
+	rss.why = WEIR_BUCKETING_RSS_TABLE;
+	if (!has_table(device, info)) {
+		return rss;
+	}
+	rss.usable = true;
+	rss.entries = info->reta_size;
+	return rss;
+}
+
+int weir_rss_write(uint16_t device, uint16_t entries, const uint16_t *queue) {
+	struct rte_eth_rss_reta_entry64 table[GROUPS_MAX];
+
+	if (entries < GROUP || entries > WEIR_RSS_ENTRIES_MAX) {
+		return -EINVAL;
+	}
+	memset(table, 0, sizeof(table));
+	for (uint32_t e = 0; e < entries; e++) {
+		if (queue[e] != WEIR_RSS_KEEP) {
+			table[e / GROUP].mask |= UINT64_C(1) << e % GROUP;
+			table[e / GROUP].reta[e % GROUP] = queue[e];
+		}
+	}
+	return rte_eth_dev_rss_reta_update(device, table, entries);
+}

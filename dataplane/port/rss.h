@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// RSS: how a device spreads flows over its receive queues, as far as buckets of flows can follow
+// it: the key of its hash (rss_hash.h), and its table of queues, which the low bits of the hash
+// index (redirection table, RETA).
+//
+// Threads: main. Drivers wait for their device: no worker may call these.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "layout.h"
+#include "rss_hash.h"
+
+#define WEIR_RSS_ENTRIES_MAX 4096
+#define WEIR_RSS_KEY_ROOM 64 // of the longest key of a device
+#define WEIR_RSS_KEEP 0xffffu // leave the entry as it is
+
+struct rte_eth_conf;
+struct rte_eth_dev_info;
+
+struct weir_rss {
+	bool usable; // packets carry the hash, of addresses and ports, and the table can be set
+	enum weir_bucketing why; // if not
+	uint16_t entries; // of the table: a power of two
+	struct weir_rss_key key;
+};
+
+// Ask for RSS, for its hash with each packet, and for this key, where the device can do that. key:
+// WEIR_RSS_KEY_ROOM bytes; borrowed until the device is configured.
+void weir_rss_wish(const struct rte_eth_dev_info *info, uint8_t *key, struct rte_eth_conf *conf);
+// What a device that was started does, and whether it tells the hash (it was configured to).
+struct weir_rss weir_rss_find(uint16_t device, const struct rte_eth_dev_info *info, bool tells);
+// Set entries of the table: queue[entries], WEIR_RSS_KEEP = not this one. Returns 0 or negative
+// errno: then it may be set in part.
+int weir_rss_write(uint16_t device, uint16_t entries, const uint16_t *queue);
