@@ -21,6 +21,7 @@
 #include "pipeline.h"
 #include "pipelines.h"
 #include "port_statistics.h"
+#include "queue_tables.h"
 #include "spreading.h"
 #include "steer_attach.h"
 #include "transmit.h"
@@ -45,6 +46,7 @@ struct weir_dataplane {
 	struct weir_port_info info[WEIR_PORTS_MAX];
 	struct weir_spreading spreading;
 	struct weir_distribution distribution;
+	struct weir_queue_tables *queue_tables; // NULL = not needed
 	struct weir_peers *peers; // NULL = not needed
 	struct weir_buffers buffers;
 	struct weir_handover offer;
@@ -464,6 +466,8 @@ static int make_workers(struct weir_dataplane *dataplane) {
 	}
 	if (r == 0) {
 		describe_idle(dataplane);
+		r = weir_queue_tables_create(&dataplane->spreading, &dataplane->distribution,
+			dataplane->config, dataplane->log, &dataplane->queue_tables);
 	}
 	if (r < 0) {
 		weir_log_write(dataplane->log, WEIR_LOG_ERROR, "cannot create the workers: %s",
@@ -489,12 +493,8 @@ int weir_dataplane_open(const struct weir_config *config, const struct weir_plan
 	dataplane->ports = config->port_count;
 	dataplane->offer.statistics_fd = -1;
 	dataplane->offer.tables_fd = -1;
-	for (unsigned int d = 0; d < WEIR_DEVICES_MAX; d++) {
-		dataplane->claim[d] = -1;
-	}
-	for (unsigned int p = 0; p < WEIR_PORTS_MAX; p++) {
-		dataplane->offer.vip_map_fd[p] = -1;
-	}
+	memset(dataplane->claim, 0xff, sizeof(dataplane->claim)); // -1 each
+	memset(dataplane->offer.vip_map_fd, 0xff, sizeof(dataplane->offer.vip_map_fd));
 	weir_buffers_init(&dataplane->buffers, plan->pool, plan->pools);
 	r = open_devices(dataplane);
 	if (r == 0) {
@@ -524,6 +524,7 @@ void weir_dataplane_close(struct weir_dataplane *dataplane) {
 	for (uint32_t w = 0; w < dataplane->workers; w++) {
 		weir_worker_free(dataplane->worker[w]);
 	}
+	weir_queue_tables_free(dataplane->queue_tables);
 	weir_distribution_free(&dataplane->distribution);
 	weir_pipelines_free(&dataplane->pipelines);
 	for (uint32_t p = 0; p < dataplane->ports; p++) {
@@ -589,6 +590,10 @@ void weir_dataplane_follow(struct weir_dataplane *dataplane) {
 			"on wait until there is");
 	}
 	dataplane->short_of_memory = short_of_memory;
+}
+
+void weir_dataplane_lead_queues(struct weir_dataplane *dataplane, uint64_t now_ns) {
+	weir_queue_tables_turn(dataplane->queue_tables, now_ns);
 }
 
 int weir_dataplane_watch_links(struct weir_dataplane *dataplane) {

@@ -31,6 +31,9 @@ const struct weir_segment *weir_dataplane_segment(const struct weir_dataplane *d
 const struct weir_handover *weir_dataplane_offer(const struct weir_dataplane *dataplane);
 // Follow what control uses of the segment (weir_segment_follow), and log it when memory is short.
 void weir_dataplane_follow(struct weir_dataplane *dataplane);
+// Have devices that spread flows lead them to the workers that have their buckets now
+// (queue_tables.h). now_ns: CLOCK_MONOTONIC.
+void weir_dataplane_lead_queues(struct weir_dataplane *dataplane, uint64_t now_ns);
 // Log which ports have gained or lost their link, or their interface, since the last call.
 // Returns 0, or -ENODEV (logged): an interface was removed and another one has its name now. Only a
 // new process can open that one, because this one has dropped the capabilities.

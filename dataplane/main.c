@@ -184,6 +184,7 @@ static int main_loop(struct context *context, struct weir_dataplane *dataplane) 
 			fed_ms = now;
 		}
 		weir_dataplane_follow(dataplane);
+		weir_dataplane_lead_queues(dataplane, now * 1000000);
 		if (now - ports_ms >= PORTS_MS) {
 			weir_dataplane_read_ports(dataplane, now * 1000000);
 			weir_log_limit_tick(context->log_limit);

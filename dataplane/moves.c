@@ -66,11 +66,8 @@ void weir_moves_free(struct weir_moves *moves) {
 		return;
 	}
 	for (uint32_t w = 0; w < moves->workers; w++) {
-		struct weir_mover *mover = &moves->mover[w];
-
-		for (; mover->held_first != mover->held_next; mover->held_first++) {
-			rte_pktmbuf_free(mover->held[mover->held_first % WEIR_HOLD_PACKETS].packet);
-		}
+		weir_hold_free(&moves->mover[w].hold);
+		weir_hold_free(&moves->mover[w].shift_hold);
 	}
 	rte_free(moves);
 }
@@ -114,7 +111,8 @@ enum weir_bucket_answer weir_mover_request(struct weir_mover *mover, uint32_t bu
 	if (thief == mover->worker) {
 		return WEIR_BUCKET_SELF;
 	}
-	if (__atomic_load_n(&move->state, __ATOMIC_RELAXED) != WEIR_MOVING_NOTHING) {
+	if (__atomic_load_n(&move->state, __ATOMIC_RELAXED) != WEIR_MOVING_NOTHING ||
+		(mover->shift_holds && weir_shift_has(&moves->shift, bucket))) {
 		return WEIR_BUCKET_BUSY;
 	}
 	// The thief reads them when it sees the claim.
@@ -192,11 +190,8 @@ uint16_t weir_mover_hold(struct weir_mover *mover, struct rte_mbuf **pkts, uint1
 	for (uint16_t i = 0; i < n; i++) {
 		if (weir_distributor_bucket_of(pkts[i]) != bucket) {
 			pkts[stay++] = pkts[i];
-		} else if (mover->held_next - mover->held_first == WEIR_HOLD_PACKETS) {
+		} else if (!weir_hold_put(&mover->hold, pkts[i], in_port)) {
 			refused[refused_count++] = pkts[i];
-		} else {
-			mover->held[mover->held_next++ % WEIR_HOLD_PACKETS] =
-				(struct weir_held){.packet = pkts[i], .in_port = in_port};
 		}
 	}
 	memcpy(pkts + stay, refused, refused_count * sizeof(refused[0]));
@@ -216,41 +211,17 @@ const struct weir_move *weir_mover_adopt(struct weir_mover *mover) {
 
 void weir_mover_adopted(struct weir_mover *mover) {
 	mover->adopted = true;
-	mover->held_seen = mover->held_next;
+	weir_hold_begin(&mover->hold);
 }
 
-uint32_t weir_mover_due(struct weir_mover *mover) {
-	uint32_t came = mover->held_next - mover->held_seen;
-	uint32_t held = mover->held_next - mover->held_first;
-
-	if (!mover->adopted) {
-		return 0;
-	}
-	mover->held_seen = mover->held_next;
-	return RTE_MIN(came + WEIR_BURST, held);
-}
-
-uint16_t weir_mover_held(
-	struct weir_mover *mover, struct rte_mbuf **pkts, uint16_t max, uint8_t *ret_in_port) {
-	uint16_t n = 0;
-
-	while (mover->adopted && n < max && mover->held_first != mover->held_next) {
-		const struct weir_held *held = &mover->held[mover->held_first % WEIR_HOLD_PACKETS];
-
-		if (n > 0 && held->in_port != *ret_in_port) {
-			break;
-		}
-		*ret_in_port = held->in_port;
-		pkts[n++] = held->packet;
-		mover->held_first++;
-	}
-	return n;
+struct weir_hold *weir_mover_held(struct weir_mover *mover) {
+	return mover->adopted ? &mover->hold : NULL;
 }
 
 bool weir_mover_end(struct weir_mover *mover, uint32_t *ret_bucket) {
 	struct weir_move *move = taking(mover);
 
-	if (!mover->adopted || mover->held_first != mover->held_next) {
+	if (!mover->adopted || !weir_hold_is_empty(&mover->hold)) {
 		return false;
 	}
 	*ret_bucket = move->bucket;

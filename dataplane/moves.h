@@ -38,9 +38,10 @@
 #include <stdint.h>
 
 #include "distributor.h"
+#include "hold.h"
 #include "layout.h"
+#include "shift.h"
 
-#define WEIR_HOLD_PACKETS (2u * WEIR_DISTRIBUTOR_RING) // power of two
 #define WEIR_URGENT_NS 1000000ull // between two requests of a distributor
 
 struct rte_mbuf;
@@ -62,26 +63,22 @@ struct weir_move {
 	struct weir_flow_parcel *parcel; // of whoever writes the state; borrowed
 } __attribute__((aligned(64)));
 
-struct weir_held {
-	struct rte_mbuf *packet;
-	uint8_t in_port;
-};
-
 // One worker's part in moves.
 struct weir_mover {
 	uint64_t taking; // 0 or 1 + the victim: [victim] sets, [worker] clears
 	uint64_t urgent; // a distributor's request: [distributors] set, [worker] clears
-	uint64_t reserved[6];
+	uint64_t shifting; // 0 or 1: moves->shift is for this worker: [main] sets, [worker] clears
+	uint64_t reserved[5];
 	struct weir_move move __attribute__((aligned(64))); // of which this worker is the victim
 	// The rest: [worker]
 	struct weir_moves *moves;
 	uint32_t worker;
 	bool adopted; // the part that it takes is in its table: what is on hold is due
-	uint32_t held_first;
-	uint32_t held_next;
-	uint32_t held_seen; // held_next in the last turn in which packets on hold were due
+	bool shift_holds; // packets of the buckets that shift
+	bool shift_due; // what is on hold for them is due
 	uint64_t taken[WEIR_DISTRIBUTORS_MAX]; // packets ever taken from each distributor's ring
-	struct weir_held held[WEIR_HOLD_PACKETS];
+	struct weir_hold hold; // for the bucket that it takes
+	struct weir_hold shift_hold; // for the buckets that shift
 } __attribute__((aligned(64)));
 
 struct weir_moves_params {
@@ -97,6 +94,7 @@ struct weir_moves {
 	uint32_t distributors;
 	struct weir_distributor *distributor[WEIR_DISTRIBUTORS_MAX];
 	uint8_t owner[WEIR_BUCKETS]; // [worker] that adopts it; relaxed
+	struct weir_shift shift;
 	struct weir_mover mover[]; // [workers]
 };
 
@@ -159,15 +157,18 @@ uint16_t weir_mover_hold(struct weir_mover *mover, struct rte_mbuf **pkts, uint1
 // weir_mover_adopted.
 const struct weir_move *weir_mover_adopt(struct weir_mover *mover);
 void weir_mover_adopted(struct weir_mover *mover);
-// How many packets on hold to process in this turn, at most: as many as have come since the last
-// one and a burst, so that the queue runs empty whatever comes. Once per turn. 0: as below.
-uint32_t weir_mover_due(struct weir_mover *mover);
-// Packets on hold, from one port, that may be processed now; at most max. 0: none is left, or the
+// The packets on hold, if they may be processed now: as many as are due, once per turn. NULL: the
 // part is not adopted yet.
-uint16_t weir_mover_held(
-	struct weir_mover *mover, struct rte_mbuf **pkts, uint16_t max, uint8_t *ret_in_port);
-// After weir_mover_held has given 0. True: the move has ended, and this worker owns *ret_bucket.
+struct weir_hold *weir_mover_held(struct weir_mover *mover);
+// After packets on hold were processed. True: none was left, the move has ended, and this worker
+// owns *ret_bucket.
 bool weir_mover_end(struct weir_mover *mover, uint32_t *ret_bucket);
+
+// --- the owner of buckets whose queue changes (shift.h) ------------------------------------------
+
+static inline bool weir_mover_is_shifting(const struct weir_mover *mover) {
+	return __builtin_expect(__atomic_load_n(&mover->shifting, __ATOMIC_ACQUIRE) != 0, 0);
+}
 
 // --- back pressure ------------------------------------------------------------------------------
 

@@ -211,7 +211,8 @@ static uint32_t queue_buffers(const struct weir_device_plan *device) {
 
 // Buffers that can be somewhere else than in a device's receive queue, whatever their size.
 static uint32_t travelling_buffers(const struct weir_plan *plan) {
-	uint32_t buffers = plan->workers * (MBUF_CACHE * 3 / 2 + 4 * WEIR_BURST);
+	uint32_t buffers = plan->workers * (MBUF_CACHE * 3 / 2 + 4 * WEIR_BURST) +
+			   WEIR_HOLD_PACKETS; // of a shift
 
 	for (uint32_t i = 0; i < plan->devices; i++) {
 		buffers += plan->device[i].descriptors;

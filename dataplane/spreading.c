@@ -19,15 +19,21 @@ static struct weir_distributed_port port_of(
 		.socket = rte_eth_dev_socket_id(device->id)};
 }
 
+void weir_spreading_first_queues(
+	const struct weir_spreading *spreading, uint32_t port, uint16_t *ret_queue) {
+	const struct weir_distributed_port *of = &spreading->port[port];
+
+	for (uint32_t e = 0; e < of->table_entries; e++) {
+		ret_queue[e] = weir_distribution_queue_of(
+			of, spreading->workers, spreading->first_worker[e % WEIR_BUCKETS]);
+	}
+}
+
 static int lead_to_first_workers(const struct weir_spreading *spreading, uint32_t p) {
-	const struct weir_distributed_port *port = &spreading->port[p];
 	uint16_t queue[WEIR_RSS_ENTRIES_MAX];
 
-	for (uint32_t e = 0; e < port->table_entries; e++) {
-		queue[e] = weir_distribution_queue_of(
-			port, spreading->workers, spreading->first_worker[e % WEIR_BUCKETS]);
-	}
-	return weir_rss_write(spreading->device[p]->id, port->table_entries, queue);
+	weir_spreading_first_queues(spreading, p, queue);
+	return weir_rss_write(spreading->device[p]->id, spreading->port[p].table_entries, queue);
 }
 
 void weir_spreading_plan(const struct weir_device *const *device, uint32_t ports, uint32_t workers,

@@ -23,5 +23,9 @@ struct weir_spreading {
 // Sets the tables of devices that spread flows, if flows are in buckets.
 void weir_spreading_plan(const struct weir_device *const *device, uint32_t ports, uint32_t workers,
 	bool may_share, struct weir_spreading *ret);
+// The queue that each entry of the table of a port's device leads to at first, for a port that its
+// device spreads; ret_queue: [entries].
+void weir_spreading_first_queues(
+	const struct weir_spreading *spreading, uint32_t port, uint16_t *ret_queue);
 // The key that gives the buckets of flows, or NULL: the flow hash does.
 const struct weir_rss_key *weir_spreading_key(const struct weir_spreading *spreading);

@@ -85,6 +85,7 @@ static void distribute(struct weir_worker *worker, const struct weir_source *sou
 		}
 	}
 	ours = weir_worker_hold(worker, pkts, ours, source->port);
+	ours = weir_worker_hold_shift(worker, distributor, pkts, ours, source->port);
 	if (ours > 0) {
 		weir_worker_process(worker, pkts, ours, source->port);
 	}
@@ -122,6 +123,8 @@ static void forward_from_kernel(struct weir_worker *worker, const struct weir_so
 }
 
 static uint16_t receive(const struct weir_source *source, struct rte_mbuf **pkts) {
+	uint16_t n;
+
 	switch ((enum weir_source_kind)source->kind) {
 	case WEIR_SOURCE_HANDED:
 	case WEIR_SOURCE_OFFERED:
@@ -129,7 +132,9 @@ static uint16_t receive(const struct weir_source *source, struct rte_mbuf **pkts
 			source->ring, (void **)pkts, WEIR_BURST, NULL);
 	case WEIR_SOURCE_SHARED:
 		weir_distributor_switch(source->distributor); // between two bursts
-		break;
+		n = rte_eth_rx_burst(source->device, source->queue, pkts, WEIR_BURST);
+		weir_distributor_received(source->distributor, n);
+		return n;
 	case WEIR_SOURCE_QUEUE:
 	case WEIR_SOURCE_KERNEL:
 		break;

@@ -11,6 +11,12 @@
 #define ROOM (WEIR_TX_RING / 4)
 _Static_assert(ROOM >= WEIR_BURST, "a burst fits");
 
+static void drop_refused(struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n) {
+	weir_worker_count_received(worker, n, weir_worker_bytes(pkts, n));
+	weir_worker_count_dropped(worker, WEIR_DROP_HANDOFF_FULL, n);
+	rte_pktmbuf_free_bulk(pkts, n);
+}
+
 uint16_t weir_worker_hold_slow(
 	struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n, uint8_t in_port) {
 	uint16_t refused;
@@ -18,10 +24,7 @@ uint16_t weir_worker_hold_slow(
 
 	weir_counter_add(&worker->steals->held_packets, (uint64_t)n - stay - refused);
 	if (unlikely(refused > 0)) {
-		weir_worker_count_received(
-			worker, refused, weir_worker_bytes(pkts + stay, refused));
-		weir_worker_count_dropped(worker, WEIR_DROP_HANDOFF_FULL, refused);
-		rte_pktmbuf_free_bulk(pkts + stay, refused);
+		drop_refused(worker, pkts + stay, refused);
 	}
 	return stay;
 }
@@ -56,10 +59,11 @@ static bool goes_without(struct weir_worker *worker, uint32_t device, uint64_t u
 	return true;
 }
 
-static bool have_room(struct weir_worker *worker) {
+// until_ns: then packets on hold wait for no transmit ring any more.
+static bool have_room(struct weir_worker *worker, uint64_t until_ns) {
 	for (uint32_t d = 0; d < worker->transmit->devices; d++) {
 		if (!weir_path_has_room(weir_worker_path(worker, (uint8_t)d), ROOM) &&
-			!goes_without(worker, d, worker->held_until_ns)) {
+			!goes_without(worker, d, until_ns)) {
 			return false;
 		}
 	}
@@ -69,14 +73,14 @@ static bool have_room(struct weir_worker *worker) {
 // --- the thief --------------------------------------------------------------------------------
 
 // A little in each turn, so that neither the worker's sources nor its transmit rings overflow.
-static void process_held(struct weir_worker *worker) {
+static void process_held(struct weir_worker *worker, struct weir_hold *hold, uint64_t until_ns) {
 	struct rte_mbuf *pkts[WEIR_BURST];
-	uint32_t due = weir_mover_due(worker->mover);
+	uint32_t due = weir_hold_due(hold);
 	uint8_t in_port = 0;
 
-	while (due > 0 && have_room(worker)) {
-		uint16_t n = weir_mover_held(
-			worker->mover, pkts, (uint16_t)RTE_MIN(due, WEIR_BURST), &in_port);
+	while (due > 0 && have_room(worker, until_ns)) {
+		uint16_t n =
+			weir_hold_take(hold, pkts, (uint16_t)RTE_MIN(due, WEIR_BURST), &in_port);
 
 		weir_worker_process(worker, pkts, n, in_port);
 		due -= n;
@@ -95,11 +99,46 @@ static __rte_noinline void take_bucket(struct weir_worker *worker) {
 		weir_mover_adopted(mover);
 		worker->held_until_ns = worker->now_ns + STUCK_NS;
 	}
-	process_held(worker);
+	if (weir_mover_held(mover) != NULL) {
+		process_held(worker, weir_mover_held(mover), worker->held_until_ns);
+	}
 	if (weir_mover_end(mover, &bucket)) {
 		weir_segment_own_bucket(worker->segment, bucket, worker->index);
 		weir_counter_add(&worker->steals->buckets_taken, 1);
 	}
+}
+
+// --- the owner of buckets that shift ------------------------------------------------------------
+
+uint16_t weir_worker_hold_shift_slow(struct weir_worker *worker,
+	const struct weir_distributor *distributor, struct rte_mbuf **pkts, uint16_t n,
+	uint8_t in_port) {
+	uint16_t refused;
+	uint16_t stay =
+		weir_mover_hold_shift(worker->mover, distributor, pkts, n, in_port, &refused);
+
+	weir_counter_add(&worker->steals->held_packets, (uint64_t)n - stay - refused);
+	if (unlikely(refused > 0)) {
+		drop_refused(worker, pkts + stay, refused);
+	}
+	return stay;
+}
+
+static __rte_noinline void shift_buckets(struct weir_worker *worker) {
+	struct weir_mover *mover = worker->mover;
+	struct weir_hold *hold;
+	bool begins = !mover->shift_due;
+
+	worker->idle.turns = 0;
+	hold = weir_mover_shift(mover);
+	if (hold == NULL) {
+		return;
+	}
+	if (begins) {
+		worker->shift_until_ns = worker->now_ns + STUCK_NS;
+	}
+	process_held(worker, hold, worker->shift_until_ns);
+	weir_mover_shift_end(mover);
 }
 
 // --- the victim -------------------------------------------------------------------------------
@@ -177,5 +216,8 @@ void weir_worker_move_buckets(struct weir_worker *worker) {
 	give_bucket(worker);
 	if (weir_mover_is_taking(worker->mover)) {
 		take_bucket(worker);
+	}
+	if (weir_mover_is_shifting(worker->mover)) {
+		shift_buckets(worker);
 	}
 }

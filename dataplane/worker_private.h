@@ -61,6 +61,7 @@ struct weir_worker {
 		uint64_t put[WEIR_DEVICES_MAX]; // into each path, before the part was released
 	} release;
 	uint64_t held_until_ns; // then packets on hold wait for no transmit ring any more
+	uint64_t shift_until_ns; // the same of those whose buckets shift
 	// 1 + how many packets of its path a device had sent when a move stopped waiting for it; 0
 	// = none has.
 	uint64_t given_up[WEIR_DEVICES_MAX];
@@ -139,6 +140,21 @@ static inline uint16_t weir_worker_hold(
 	return likely(worker->mover == NULL || !weir_mover_is_taking(worker->mover))
 		       ? n
 		       : weir_worker_hold_slow(worker, pkts, n, in_port);
+}
+
+// Slow half of weir_worker_hold_shift.
+uint16_t weir_worker_hold_shift_slow(struct weir_worker *worker,
+	const struct weir_distributor *distributor, struct rte_mbuf **pkts, uint16_t n,
+	uint8_t in_port);
+
+// Packets for this worker were received from a distributor's queue: those of buckets that shift to
+// that queue wait. Returns how many may be processed now.
+static inline uint16_t weir_worker_hold_shift(struct weir_worker *worker,
+	const struct weir_distributor *distributor, struct rte_mbuf **pkts, uint16_t n,
+	uint8_t in_port) {
+	return likely(worker->mover == NULL || !weir_mover_is_shifting(worker->mover))
+		       ? n
+		       : weir_worker_hold_shift_slow(worker, distributor, pkts, n, in_port);
 }
 
 // Answer a request for a bucket, and begin to move it unless it is refused.

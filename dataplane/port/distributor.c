@@ -83,9 +83,7 @@ bool weir_distributor_switched(
 	return (asked >> victim & 1) == 0 && taken >= distributor->switches[victim].end;
 }
 
-void weir_distributor_switch_slow(struct weir_distributor *distributor) {
-	uint64_t asked = __atomic_load_n(&distributor->asked, __ATOMIC_ACQUIRE);
-
+static void switch_buckets(struct weir_distributor *distributor, uint64_t asked) {
 	for (uint64_t left = asked; left != 0; left &= left - 1) {
 		uint32_t victim = (uint32_t)__builtin_ctzll(left);
 		struct weir_switch *request = &distributor->switches[victim];
@@ -94,4 +92,45 @@ void weir_distributor_switch_slow(struct weir_distributor *distributor) {
 		distributor->worker[request->bucket] = (uint8_t)request->thief;
 	}
 	__atomic_fetch_and(&distributor->asked, ~asked, __ATOMIC_RELEASE);
+}
+
+// --- drains ---------------------------------------------------------------------------------
+
+void weir_distributor_drain(struct weir_distributor *distributor, uint32_t target) {
+	distributor->drain.target = target;
+	__atomic_store_n(&distributor->draining, 1, __ATOMIC_RELEASE);
+}
+
+bool weir_distributor_drained(const struct weir_distributor *distributor, uint64_t *ret_end) {
+	if (__atomic_load_n(&distributor->draining, __ATOMIC_ACQUIRE) != 0) {
+		return false;
+	}
+	*ret_end = distributor->drain.end;
+	return true;
+}
+
+static void drain_queue(struct weir_distributor *distributor) {
+	struct weir_drain *drain = &distributor->drain;
+
+	if (!drain->begun) {
+		drain->begun = true;
+		drain->left = WEIR_DISTRIBUTOR_DRAIN;
+	} else if (drain->left == 0) {
+		drain->begun = false;
+		drain->end = distributor->put[drain->target];
+		__atomic_store_n(&distributor->draining, 0, __ATOMIC_RELEASE);
+	}
+}
+
+// --- both -----------------------------------------------------------------------------------
+
+void weir_distributor_switch_slow(struct weir_distributor *distributor) {
+	uint64_t asked = __atomic_load_n(&distributor->asked, __ATOMIC_ACQUIRE);
+
+	if (asked != 0) {
+		switch_buckets(distributor, asked);
+	}
+	if (__atomic_load_n(&distributor->draining, __ATOMIC_ACQUIRE) != 0) {
+		drain_queue(distributor);
+	}
 }

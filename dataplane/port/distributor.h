@@ -31,12 +31,22 @@ struct rte_ring;
 #define WEIR_DISTRIBUTORS_MAX (WEIR_PORTS_MAX * 64)
 #define WEIR_DISTRIBUTOR_BUCKETS 1024 // even for 64 workers, shares differ by a sixteenth at most
 #define WEIR_DISTRIBUTOR_RING 1024 // packets that wait for one worker
+// Packets: more than a device stores for a queue, in its descriptors and in front of them.
+#define WEIR_DISTRIBUTOR_DRAIN 16384u
 
 // A victim's request for a switch.
 struct weir_switch {
 	uint32_t bucket; // [victim], while its bit in `asked` is clear
 	uint32_t thief; // likewise
 	uint64_t end; // [owner], while the bit is set: packets ever put into the victim's ring
+} __attribute__((aligned(64)));
+
+// A request to say what a queue had until now (shift.h).
+struct weir_drain {
+	uint32_t target; // [main], while `draining` is clear
+	bool begun; // [owner]: it has seen the request before it polled the queue
+	uint64_t left; // [owner]: packets to receive until the queue counts as empty
+	uint64_t end; // [owner], while `draining` is set: packets ever put into the target's ring
 } __attribute__((aligned(64)));
 
 struct weir_distributor {
@@ -50,8 +60,10 @@ struct weir_distributor {
 	uint64_t looked_ns[WEIR_WORKERS_MAX]; // [owner] of moves.c
 	bool crowded[WEIR_WORKERS_MAX]; // [owner] ring[] was three quarters full at its last burst
 	uint64_t asked __attribute__((aligned(64))); // a bit each: [victim] sets, [owner] clears
-	uint64_t reserved[7];
+	uint64_t draining; // 0 or 1: [main] sets, [owner] clears
+	uint64_t reserved[6];
 	struct weir_switch switches[WEIR_WORKERS_MAX]; // by victim
+	struct weir_drain drain;
 };
 _Static_assert(WEIR_WORKERS_MAX <= 64, "a bit each");
 
@@ -91,11 +103,30 @@ void weir_distributor_ask(
 bool weir_distributor_switched(
 	const struct weir_distributor *distributor, uint32_t victim, uint64_t taken);
 
-// Do what victims have asked for. Between two bursts. [owner]
+// Ask how many packets were put into the target's ring when what the queue has now was received.
+// One request at a time. [main]
+void weir_distributor_drain(struct weir_distributor *distributor, uint32_t target);
+// The answer to the last request, once it is there: false before. [target]
+bool weir_distributor_drained(const struct weir_distributor *distributor, uint64_t *ret_end);
+
+// Do what victims and main have asked for. Between two bursts. [owner]
 void weir_distributor_switch_slow(struct weir_distributor *distributor);
 
 static inline void weir_distributor_switch(struct weir_distributor *distributor) {
-	if (__builtin_expect(__atomic_load_n(&distributor->asked, __ATOMIC_RELAXED) != 0, 0)) {
+	uint64_t asked = __atomic_load_n(&distributor->asked, __ATOMIC_RELAXED) |
+			 __atomic_load_n(&distributor->draining, __ATOMIC_RELAXED);
+
+	if (__builtin_expect(asked != 0, 0)) {
 		weir_distributor_switch_slow(distributor);
+	}
+}
+
+// So many packets were received since the last weir_distributor_switch, perhaps none. They are
+// distributed before the next one. [owner]
+static inline void weir_distributor_received(struct weir_distributor *distributor, uint16_t n) {
+	struct weir_drain *drain = &distributor->drain;
+
+	if (__builtin_expect(drain->begun, 0)) {
+		drain->left = n == 0 || n > drain->left ? 0 : drain->left - n;
 	}
 }

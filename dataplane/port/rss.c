@@ -37,28 +37,33 @@ static bool find_key(
 	return true;
 }
 
-static bool has_table(uint16_t device, const struct rte_eth_dev_info *info) {
+int weir_rss_read(uint16_t device, uint16_t entries, uint16_t *ret_queue) {
 	struct rte_eth_rss_reta_entry64 table[GROUPS_MAX];
-	uint32_t entries = info->reta_size;
+	int r;
 
 	if (entries < GROUP || entries > WEIR_RSS_ENTRIES_MAX || (entries & (entries - 1)) != 0) {
-		return false;
+		return -EINVAL;
 	}
 	memset(table, 0, sizeof(table));
 	for (uint32_t g = 0; g < entries / GROUP; g++) {
 		table[g].mask = UINT64_MAX;
 	}
-	return rte_eth_dev_rss_reta_query(device, table, (uint16_t)entries) == 0;
+	r = rte_eth_dev_rss_reta_query(device, table, entries);
+	for (uint32_t e = 0; e < entries && r == 0; e++) {
+		ret_queue[e] = table[e / GROUP].reta[e % GROUP];
+	}
+	return r;
 }
 
 struct weir_rss weir_rss_find(uint16_t device, const struct rte_eth_dev_info *info, bool tells) {
 	struct weir_rss rss = {.why = WEIR_BUCKETING_RSS_HASH};
+	uint16_t queue[WEIR_RSS_ENTRIES_MAX];
 
 	if (!tells || !find_key(device, info, &rss.key)) {
 		return rss;
 	}
 	rss.why = WEIR_BUCKETING_RSS_TABLE;
-	if (!has_table(device, info)) {
+	if (weir_rss_read(device, info->reta_size, queue) < 0) {
 		return rss;
 	}
 	rss.usable = true;

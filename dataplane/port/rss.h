@@ -32,6 +32,8 @@ struct weir_rss {
 void weir_rss_wish(const struct rte_eth_dev_info *info, uint8_t *key, struct rte_eth_conf *conf);
 // What a device that was started does, and whether it tells the hash (it was configured to).
 struct weir_rss weir_rss_find(uint16_t device, const struct rte_eth_dev_info *info, bool tells);
+// Read the table into ret_queue[entries]. Returns 0, or negative errno: nothing is read.
+int weir_rss_read(uint16_t device, uint16_t entries, uint16_t *ret_queue);
 // Set entries of the table: queue[entries], WEIR_RSS_KEEP = not this one. Returns 0 or negative
 // errno: then it may be set in part.
 int weir_rss_write(uint16_t device, uint16_t entries, const uint16_t *queue);

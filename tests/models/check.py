@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Check the model of the hand-over of buckets, moves.pml, with spin: all executions.
+"""Check a model with spin, all executions: that of the hand-over of buckets, moves.pml, or that of the
+change of a device's table of queues, shift.pml.
 
-Each case is a set-up: which workers receive the ports, how many buckets, packets and requests. It
-must have no error: neither an assertion (a packet is reordered, an entry is used by a worker that
+Each case is a set-up: how many workers, packets and requests, and what devices do. It must have no error: neither an assertion (a packet is reordered, an entry is used by a worker that
 does not have it, a late request begins a move) nor an execution in which a move does not end or a
 packet stays behind. Then each fault is put into the model, and some set-up must show it.
 
@@ -35,7 +35,7 @@ def setting(distributor, **others):
     return {"DISTRIBUTOR(port)": distributor, **others}
 
 
-CASES = [
+MOVES_CASES = [
     Case("another worker distributes", setting("2"), False),
     Case("the victim distributes one port", setting("((port) == 0 -> 0 : 2)"), False),
     Case("the thief distributes one port", setting("((port) == 0 -> 1 : 2)"), False),
@@ -51,10 +51,10 @@ CASES = [
 class Fault:
     name: str
     changes: list  # (text, other text): each text stands once in the model
-    case: int  # of CASES, that shows it
+    case: int  # of the model's, that shows it
 
 
-FAULTS = [
+MOVES_FAULTS = [
     Fault("no begin: the thief is not told", [
         ("taking[a] = w + 1;", "skip;")], 0),
     Fault("the end comes before the begin", [
@@ -90,6 +90,43 @@ FAULTS = [
     Fault("the victim never hears that a move has ended", [
         (" || move_state[w] == ADOPTED)", ")")], 7),
 ]
+
+
+SHIFT_CASES = [
+    Case("two workers", {"WORKERS": 2, "PACKETS": 4}, False),
+    Case("three workers", {"PACKETS": 3}, False),
+    Case("three moves and shifts", {"WORKERS": 2, "PACKETS": 3, "MOVES": 3, "SHIFTS": 3}, False),
+    Case("the device refuses, or says so", {"PACKETS": 3, "MEDDLING": 1}, False),
+    Case("long queues", {"WORKERS": 2, "PACKETS": 5, "QUEUE": 3, "FULL": 3, "MOVES": 1}, False),
+    Case("every shift ends", {"WORKERS": 2, "PACKETS": 2, "MOVES": 1}, True),
+]
+
+SHIFT_FAULTS = [
+    Fault("the owner does not hold", [
+        (":: direct && holds && shifter == w ->", ":: false ->")], 0),
+    Fault("the owner accepts a bucket that it does not have", [
+        (":: owner == w && !LEAVING(w) ->", ":: true ->")], 1),
+    Fault("the owner accepts a bucket that leaves", [
+        (":: owner == w && !LEAVING(w) ->", ":: owner == w ->")], 0),
+    Fault("the owner gives away what shifts", [
+        (" && !(holds && shifter == owner) ->", " ->")], 0),
+    Fault("the owner does not wait for the ends", [
+        ("!due && ALL_DRAINED", "!due")], 0),
+    Fault("the owner does not take what was put before the ends", [
+        (" && taken[PAIR(d, shifter)] >= end_of[d]))", "))")], 0),
+    Fault("the sender notes the end at once", [
+        ("begun[w] && (left[w] == 0 || len(queue[w]) == 0)", "begun[w]")], 0),
+    Fault("the sender notes the end before it has received what the device stored", [
+        ("left[w] = FULL", "left[w] = 1")], 4),
+    Fault("one queue only is drained, that the table was believed to lead to", [
+        ("draining[1] = (shifter != 1);", "draining[1] = false;")], 3),
+    Fault("the shift ends with packets on hold", [
+        ("due && len(shift_hold) == 0", "due")], 0),
+    Fault("the shift never ends", [
+        ("!due && ALL_DRAINED", "!due && false")], 5),
+]
+
+MODELS = {"moves": (MOVES_CASES, MOVES_FAULTS), "shift": (SHIFT_CASES, SHIFT_FAULTS)}
 
 
 def run(*command, cwd):
@@ -145,20 +182,21 @@ def main():
     if shutil.which("spin") is None:
         sys.exit("spin is not installed: scripts/packages lists what the tests need")
     model = Path(sys.argv[1]).read_text()
+    cases, faults = MODELS[Path(sys.argv[1]).stem]
     failed = 0
     with ThreadPool(os.cpu_count()) as pool:
-        verified = pool.starmap(verify, [(model, case) for case in CASES])
+        verified = pool.starmap(verify, [(model, case) for case in cases])
         broken = pool.starmap(
-            verify, [(mutate(model, fault), CASES[fault.case]) for fault in FAULTS])
-    for case, (sound, output) in zip(CASES, verified):
+            verify, [(mutate(model, fault), cases[fault.case]) for fault in faults])
+    for case, (sound, output) in zip(cases, verified):
         failed += not sound
         print(f"{'ok' if sound else 'FAILED':7} {case.name}: {states(output)} states"
               f"{'' if sound else ', ' + why(output)}", flush=True)
-    for fault, (sound, output) in zip(FAULTS, broken):
+    for fault, (sound, output) in zip(faults, broken):
         failed += sound
         print(f"{'FAILED' if sound else 'ok':7} fault: {fault.name}: "
               f"{'not found' if sound else why(output)}", flush=True)
-    print(f"{len(CASES) + len(FAULTS) - failed} passed, {failed} failed")
+    print(f"{len(cases) + len(faults) - failed} passed, {failed} failed")
     return 1 if failed else 0
 
 

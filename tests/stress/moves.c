@@ -239,12 +239,12 @@ static void respond(struct worker *self) {
 
 static void process_held(struct worker *self) {
 	struct rte_mbuf *pkts[BURST];
-	uint32_t due = weir_mover_due(self->mover);
-	uint8_t port;
+	struct weir_hold *hold = weir_mover_held(self->mover);
+	uint32_t due = hold != NULL ? weir_hold_due(hold) : 0;
+	uint8_t port = 0;
 
 	while (due > 0) {
-		uint16_t n = weir_mover_held(
-			self->mover, pkts, due < BURST ? (uint16_t)due : BURST, &port);
+		uint16_t n = weir_hold_take(hold, pkts, due < BURST ? (uint16_t)due : BURST, &port);
 
 		process(self, pkts, n, port);
 		due -= n;

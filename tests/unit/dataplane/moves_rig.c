@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 #include <rte_ring.h>
@@ -62,7 +63,7 @@ static void make_devices(struct rig *rig, unsigned int number) {
 	char name[32], why[256];
 
 	for (uint8_t d = 0; d < LAB_PORTS; d++) {
-		uint16_t queues = rig->spread[d].queues;
+		uint16_t queues = rig->spreading.port[d].queues;
 
 		snprintf(name, sizeof(name), "mv%u_%u", number, d);
 		ring_device_make(name, queues, &rig->ring[d]);
@@ -100,7 +101,7 @@ static void make_pipelines(struct rig *rig) {
 					 rig->memory, LAB_BACKENDS, SOCKET_ID_ANY, &rig->parcel[w]),
 			0);
 		for (uint32_t b = 0; b < WEIR_BUCKETS; b++) {
-			if (rig->first_worker[b] == w) {
+			if (rig->spreading.first_worker[b] == w) {
 				weir_pipeline_own_part(rig->pipeline[w], b);
 			}
 		}
@@ -108,7 +109,7 @@ static void make_pipelines(struct rig *rig) {
 }
 
 static void add_sources(struct rig *rig, uint8_t p) {
-	for (uint16_t q = 0; q < rig->spread[p].queues; q++) {
+	for (uint16_t q = 0; q < rig->spreading.port[p].queues; q++) {
 		struct weir_distributor *distributor =
 			weir_distribution_of(&rig->distribution, p, q);
 
@@ -128,8 +129,8 @@ static void add_sources(struct rig *rig, uint8_t p) {
 }
 
 static void make_workers(struct rig *rig) {
-	assert_int_equal(weir_distribution_create(
-				 rig->lab->segment, rig->spread, rig->parcel, &rig->distribution),
+	assert_int_equal(weir_distribution_create(rig->lab->segment, rig->spreading.port,
+				 rig->parcel, &rig->distribution),
 		0);
 	for (uint32_t w = 0; w < WORKERS; w++) {
 		struct weir_worker_params params = {.index = w,
@@ -165,29 +166,36 @@ void moves_rig_set_stealing(struct rig *rig, enum weir_stealing stealing) {
 
 // How packets of the ports come to the workers.
 static void spread_ports(struct rig *rig) {
+	rig->spreading.workers = WORKERS;
+	rig->spreading.ports = LAB_PORTS;
+	rig->spreading.bucketing = WEIR_BUCKETING_YES;
 	for (uint32_t i = 0; i < WEIR_RSS_KEY_BYTES; i++) {
 		rig->key.bytes[i] = (uint8_t)moves_rig_next_random(rig);
 	}
 	for (uint8_t p = 0; p < LAB_PORTS; p++) {
 		bool by_queue = rig->rss && p < IN_PORTS;
 
-		rig->spread[p] = (struct weir_distributed_port){.distributed = !by_queue,
+		rig->spreading.device[p] = &rig->device[p];
+		rig->spreading.port[p] = (struct weir_distributed_port){.distributed = !by_queue,
 			.by_queue = by_queue,
 			.owner = p,
 			.queues = by_queue ? RSS_QUEUES : 1,
-			.table_entries = p == 0 ? RSS_ENTRIES_MAX : RSS_ENTRIES_MAX / 4,
+			.table_entries = p == 0 ? RSS_ENTRIES : RSS_ENTRIES / 2,
 			.key = &rig->key,
 			.socket = SOCKET_ID_ANY};
 	}
 	for (uint32_t b = 0; b < WEIR_BUCKETS; b++) {
-		rig->first_worker[b] =
-			(uint8_t)weir_distribution_first_worker(rig->spread, LAB_PORTS, WORKERS, b);
+		rig->spreading.first_worker[b] = (uint8_t)weir_distribution_first_worker(
+			rig->spreading.port, LAB_PORTS, WORKERS, b);
 	}
+}
+
+static void make_nics(struct rig *rig) {
 	for (uint32_t p = 0; p < IN_PORTS; p++) {
-		for (uint32_t e = 0; e < rig->spread[p].table_entries; e++) {
-			rig->queue[p][e] = weir_distribution_queue_of(
-				&rig->spread[p], WORKERS, rig->first_worker[e]);
-		}
+		nic_model_add(&rig->nic[p], rig->ring[p].name, rig->spreading.port[p].table_entries,
+			RSS_QUEUES);
+		rig->nic[p].key = rig->key;
+		weir_spreading_first_queues(&rig->spreading, p, rig->nic[p].queue);
 	}
 }
 
@@ -200,6 +208,9 @@ static struct rig *make(unsigned int number, bool rss) {
 	spread_ports(rig);
 	rig->lab = make_segment();
 	make_devices(rig, number);
+	if (rss) {
+		make_nics(rig);
+	}
 	make_pipelines(rig);
 	make_workers(rig);
 	moves_rig_set_stealing(rig, WEIR_STEALING_ON);
@@ -227,6 +238,32 @@ struct rig *moves_rig_make(unsigned int number) {
 	return rig;
 }
 
+static void *run_main(void *context) {
+	struct rig *rig = context;
+
+	while (!__atomic_load_n(&rig->stop_main, __ATOMIC_RELAXED)) {
+		weir_queue_tables_turn(rig->tables, moves_rig_clock_ns());
+		nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+	}
+	return NULL;
+}
+
+void moves_rig_start_main(struct rig *rig) {
+	rig->log = (struct weir_log){.fd = STDERR_FILENO, .level = WEIR_LOG_ERROR};
+	assert_int_equal(weir_queue_tables_create(&rig->spreading, &rig->distribution, &rig->config,
+				 &rig->log, &rig->tables),
+		0);
+	assert_non_null(rig->tables);
+	rig->tables->settled_ns = 0;
+	rig->tables->retry_ns = 0;
+	assert_int_equal(pthread_create(&rig->main, NULL, run_main, rig), 0);
+}
+
+void moves_rig_stop_main(struct rig *rig) {
+	__atomic_store_n(&rig->stop_main, true, __ATOMIC_RELAXED);
+	assert_int_equal(pthread_join(rig->main, NULL), 0);
+}
+
 void moves_rig_stop(struct rig *rig) {
 	for (uint32_t w = 0; w < WORKERS; w++) {
 		weir_worker_stop(rig->worker[w]);
@@ -240,7 +277,9 @@ void moves_rig_unmake(struct rig *rig) {
 	for (uint32_t w = 0; w < WORKERS; w++) {
 		weir_worker_free(rig->worker[w]);
 	}
+	weir_queue_tables_free(rig->tables);
 	weir_distribution_free(&rig->distribution);
+	nic_model_forget();
 	for (uint32_t w = 0; w < WORKERS; w++) {
 		weir_pipeline_free(rig->pipeline[w]);
 		weir_flow_parcel_free(rig->parcel[w]);
@@ -269,6 +308,7 @@ static void receive_by_rss(struct rig *rig, uint32_t port, uint32_t flow, const 
 		.destination_port = rte_cpu_to_be_16(message.flow.destination_port)};
 	struct rte_mbuf *m = rte_pktmbuf_alloc(device_lab_pool());
 	uint32_t hash;
+	int r;
 
 	assert_non_null(m);
 	memcpy(key.source, message.flow.source, 4);
@@ -279,12 +319,10 @@ static void receive_by_rss(struct rig *rig, uint32_t port, uint32_t flow, const 
 		m->hash.rss = hash;
 		m->ol_flags |= RTE_MBUF_F_RX_RSS_HASH;
 	}
-	assert_int_equal(
-		rte_ring_enqueue(rig->ring[port].to[__atomic_load_n(
-					 &rig->queue[port][hash % rig->spread[port].table_entries],
-					 __ATOMIC_RELAXED)],
-			m),
-		0);
+	nic_model_lock(&rig->nic[port]);
+	r = rte_ring_enqueue(rig->ring[port].to[nic_model_queue(&rig->nic[port], hash)], m);
+	nic_model_unlock(&rig->nic[port]);
+	assert_int_equal(r, 0);
 }
 
 void moves_rig_send_packet(struct rig *rig, uint32_t flow) {
@@ -373,4 +411,80 @@ void moves_rig_begin_flows(struct rig *rig) {
 		}
 	}
 	moves_rig_settle(rig);
+}
+
+// --- what must hold -------------------------------------------------------------------------
+
+// Every worker's gauges agree with each other, and all together with the flows that there are.
+void moves_rig_check_gauges(const struct rig *rig) {
+	const struct weir_segment *segment = rig->lab->segment;
+	uint64_t expected[4] = {0}, flows = 0;
+
+	for (uint32_t i = 0; i < FLOWS; i++) {
+		assert_in_range(rig->flow[i].backend, 1, 4);
+		expected[rig->flow[i].backend - 1]++;
+	}
+	for (uint32_t w = 0; w < WORKERS; w++) {
+		const struct weir_share_counters *service =
+			weir_segment_service_counters(segment, w, 0);
+		uint64_t active = 0, open = 0;
+
+		for (uint32_t b = 0; b < 4; b++) {
+			const struct weir_share_counters *backend =
+				weir_segment_backend_counters(segment, w, b);
+
+			active += backend->active_flows;
+			open += backend->open_flows;
+			expected[b] -= backend->active_flows;
+		}
+		assert_int_equal(segment->worker_counters[w].flows, active);
+		assert_int_equal(segment->worker_counters[w].flows_half_open, 0);
+		assert_int_equal(service->active_flows, active);
+		assert_int_equal(service->open_flows, open);
+		assert_int_equal(open, active);
+		flows += active;
+	}
+	assert_int_equal(flows, FLOWS);
+	for (uint32_t b = 0; b < 4; b++) {
+		assert_int_equal(expected[b], 0);
+	}
+}
+
+void moves_rig_check_packets(const struct rig *rig) {
+	const struct weir_segment *segment = rig->lab->segment;
+	uint64_t received = 0, handed = 0, forwarded = 0, of_buckets = 0, new_flows = 0;
+
+	for (uint32_t w = 0; w < WORKERS; w++) {
+		const struct weir_worker_counters *c = &segment->worker_counters[w];
+
+		assert_int_equal(c->dropped, 0);
+		received += c->rx_packets;
+		handed += c->handed_over;
+		forwarded += c->forwarded;
+		new_flows += c->flow_new;
+	}
+	for (uint32_t b = 0; b < WEIR_BUCKETS; b++) {
+		for (uint32_t w = 0; w < WORKERS; w++) {
+			of_buckets += segment->bucket_packets[w].packets[b];
+		}
+	}
+	assert_int_equal(forwarded, rig->sent);
+	assert_int_equal(received, rig->sent + handed);
+	assert_int_equal(of_buckets, rig->sent);
+	assert_int_equal(new_flows, FLOWS); // none began a second time
+}
+
+void moves_rig_check_owners(const struct rig *rig) {
+	for (uint32_t b = 0; b < WEIR_BUCKETS; b++) {
+		uint32_t owner = weir_segment_bucket_owner(rig->lab->segment, b);
+
+		for (uint32_t w = 0; w < WORKERS; w++) {
+			assert_int_equal(weir_pipeline_owns_part(rig->pipeline[w], b), w == owner);
+		}
+		for (uint32_t d = 0; d < rig->distribution.distributors; d++) {
+			assert_int_equal(
+				weir_distributor_worker(rig->distribution.distributor[d], b),
+				owner);
+		}
+	}
 }

@@ -11,8 +11,10 @@
 #include "distribution.h"
 #include "flow_memory.h"
 #include "flow_parts.h"
+#include "nic_model.h"
 #include "pipeline_lab.h"
 #include "pipeline_parts.h"
+#include "queue_tables.h"
 #include "worker.h"
 
 #define WORKERS 3u
@@ -22,7 +24,7 @@
 #define HOT 24u // of them that have most packets: 12 of each port
 #define UNDER_WAY 600u // packets: fewer than a ring has room for
 #define RSS_QUEUES WORKERS
-#define RSS_ENTRIES_MAX 512u // port 0 has so many, port 1 fewer
+#define RSS_ENTRIES 1024u // port 0 has so many, port 1 half of them
 #define SYN 2
 #define ACK 0x10
 
@@ -52,9 +54,13 @@ struct rig {
 	// Where the devices of the ports that get packets spread them.
 	bool rss;
 	struct weir_rss_key key;
-	struct weir_distributed_port spread[LAB_PORTS];
-	uint8_t first_worker[WEIR_BUCKETS];
-	uint16_t queue[IN_PORTS][RSS_ENTRIES_MAX]; // the tables of the devices; relaxed
+	struct weir_spreading spreading;
+	struct nic_model nic[IN_PORTS];
+	struct weir_config config;
+	struct weir_log log;
+	struct weir_queue_tables *tables;
+	pthread_t main;
+	bool stop_main; // relaxed
 };
 
 uint64_t moves_rig_next_random(struct rig *rig);
@@ -64,10 +70,13 @@ uint64_t moves_rig_clock_ns(void);
 struct rig *moves_rig_make(unsigned int number);
 // Workers do not run: the test turns them.
 struct rig *moves_rig_make_still(unsigned int number);
-// Ports 0 and 1 have a queue for each worker, and the rig is their device: it computes the hash of
-// each packet and looks up its queue. Workers do not run.
+// Ports 0 and 1 are models of NICs with a queue for each worker. Workers do not run.
 struct rig *moves_rig_make_rss(unsigned int number);
 void moves_rig_start(struct rig *rig); // the workers, in threads
+// The main thread of a dataplane, which changes the tables of the devices as soon as buckets have
+// moved. To be stopped before the workers.
+void moves_rig_start_main(struct rig *rig);
+void moves_rig_stop_main(struct rig *rig);
 void moves_rig_stop(struct rig *rig); // the workers
 void moves_rig_unmake(struct rig *rig); // checks that no packet buffer is left
 void moves_rig_set_stealing(struct rig *rig, enum weir_stealing stealing);
@@ -82,3 +91,11 @@ void moves_rig_pump(struct rig *rig);
 void moves_rig_settle(struct rig *rig);
 // Two packets of each flow.
 void moves_rig_begin_flows(struct rig *rig);
+
+// When nothing is under way. Every worker's gauges agree with each other, and all together with the
+// flows that there are.
+void moves_rig_check_gauges(const struct rig *rig);
+// No packet was dropped or counted twice, no flow began a second time.
+void moves_rig_check_packets(const struct rig *rig);
+// Segment, pipelines and distributors agree on who has each bucket.
+void moves_rig_check_owners(const struct rig *rig);

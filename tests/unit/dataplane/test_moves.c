@@ -53,6 +53,19 @@ static struct moves_lab make(void) {
 	return lab;
 }
 
+static uint16_t held(
+	struct weir_mover *mover, struct rte_mbuf **pkts, uint16_t max, uint8_t *ret_in_port) {
+	struct weir_hold *hold = weir_mover_held(mover);
+
+	return hold == NULL ? 0 : weir_hold_take(hold, pkts, max, ret_in_port);
+}
+
+static uint32_t due(struct weir_mover *mover) {
+	struct weir_hold *hold = weir_mover_held(mover);
+
+	return hold == NULL ? 0 : weir_hold_due(hold);
+}
+
 static void unmake(struct moves_lab *lab) {
 	weir_moves_free(lab->moves);
 	for (uint32_t p = 0; p < PORTS; p++) {
@@ -197,19 +210,19 @@ static void the_thief_holds_the_bucket_and_nothing_else(void **state) {
 	assert_ptr_equal(out[1], pkts[3]);
 	out[0] = packet(BUCKET);
 	assert_int_equal(weir_mover_hold(lab.thief, out, 1, 1, &refused), 0);
-	assert_int_equal(weir_mover_held(lab.thief, out, 4, &port), 0); // its part is not here
+	assert_int_equal(held(lab.thief, out, 4, &port), 0); // its part is not here
 	assert_int_equal(weir_mover_give(lab.victim), WEIR_GIVING_RELEASE);
 	weir_mover_released(lab.victim);
 	weir_mover_adopted(lab.thief);
 	assert_false(weir_mover_end(lab.thief, &bucket)); // packets wait
-	assert_int_equal(weir_mover_held(lab.thief, out, 4, &port), 2);
+	assert_int_equal(held(lab.thief, out, 4, &port), 2);
 	assert_int_equal(port, 0);
 	assert_ptr_equal(out[0], pkts[0]);
 	assert_ptr_equal(out[1], pkts[2]);
-	assert_int_equal(weir_mover_held(lab.thief, out, 4, &port), 1);
+	assert_int_equal(held(lab.thief, out, 4, &port), 1);
 	assert_int_equal(port, 1);
 	rte_pktmbuf_free(out[0]);
-	assert_int_equal(weir_mover_held(lab.thief, out, 4, &port), 0);
+	assert_int_equal(held(lab.thief, out, 4, &port), 0);
 	assert_true(weir_mover_end(lab.thief, &bucket));
 	rte_pktmbuf_free_bulk(pkts, 4);
 	unmake(&lab);
@@ -240,7 +253,7 @@ static void a_full_hold_queue_refuses_and_keeps_the_order(void **state) {
 	assert_int_equal(weir_distributor_bucket_of(pkts[2]), BUCKET);
 	rte_pktmbuf_free_bulk(pkts, 3);
 	weir_mover_adopted(lab.thief);
-	assert_int_equal(weir_mover_held(lab.thief, pkts, 1, &port), 1);
+	assert_int_equal(held(lab.thief, pkts, 1, &port), 1);
 	assert_ptr_equal(pkts[0], first);
 	rte_pktmbuf_free(first);
 	unmake(&lab); // frees the others
@@ -260,7 +273,7 @@ static void take_held(struct moves_lab *lab, uint16_t n) {
 	struct rte_mbuf *pkts[WEIR_BURST];
 	uint8_t port;
 
-	assert_int_equal(weir_mover_held(lab->thief, pkts, n, &port), n);
+	assert_int_equal(held(lab->thief, pkts, n, &port), n);
 	rte_pktmbuf_free_bulk(pkts, n);
 }
 
@@ -272,21 +285,21 @@ static void a_burst_more_is_due_in_each_turn_than_has_come(void **state) {
 	assert_int_equal(ask(lab.victim, BUCKET, A), WEIR_BUCKET_CONFIRMED);
 	switch_all(&lab);
 	hold_n(&lab, 3 * WEIR_BURST);
-	assert_int_equal(weir_mover_due(lab.thief), 0); // not adopted
+	assert_int_equal(due(lab.thief), 0); // not adopted
 	assert_int_equal(weir_mover_give(lab.victim), WEIR_GIVING_RELEASE);
 	weir_mover_released(lab.victim);
 	weir_mover_adopted(lab.thief);
-	assert_int_equal(weir_mover_due(lab.thief), WEIR_BURST);
+	assert_int_equal(due(lab.thief), WEIR_BURST);
 	take_held(&lab, WEIR_BURST);
 	hold_n(&lab, 10);
-	assert_int_equal(weir_mover_due(lab.thief), WEIR_BURST + 10);
+	assert_int_equal(due(lab.thief), WEIR_BURST + 10);
 	// Nothing was processed, for want of room: that is not made up for at once.
-	assert_int_equal(weir_mover_due(lab.thief), WEIR_BURST);
+	assert_int_equal(due(lab.thief), WEIR_BURST);
 	take_held(&lab, WEIR_BURST);
 	take_held(&lab, WEIR_BURST);
-	assert_int_equal(weir_mover_due(lab.thief), 10);
+	assert_int_equal(due(lab.thief), 10);
 	take_held(&lab, 10);
-	assert_int_equal(weir_mover_due(lab.thief), 0);
+	assert_int_equal(due(lab.thief), 0);
 	assert_true(weir_mover_end(lab.thief, &bucket));
 	unmake(&lab);
 }
@@ -459,6 +472,102 @@ static void wrong_parameters_are_refused(void **state) {
 	unmake(&lab);
 }
 
+// --- shifts ---------------------------------------------------------------------------------
+
+// Buckets with the low bits of BUCKET, all of which V has, are to come from its own queue.
+static void ask_for_shift(struct moves_lab *lab) {
+	weir_shift_ask(
+		lab->moves, WORKERS - 1, BUCKET, lab->distributor[1], &lab->distributor[0], 1);
+}
+
+static void poll(struct weir_distributor *distributor, uint16_t n) {
+	weir_distributor_switch(distributor);
+	weir_distributor_received(distributor, n);
+}
+
+static void a_shift_holds_until_other_queues_are_empty(void **state) {
+	struct moves_lab lab = make();
+	struct rte_mbuf *pkts[2] = {packet(BUCKET + WORKERS), packet(A)};
+	struct weir_hold *hold;
+	uint16_t refused;
+	uint8_t port;
+
+	(void)state;
+	ask_for_shift(&lab);
+	assert_true(weir_mover_is_shifting(lab.victim));
+	assert_int_equal(
+		weir_mover_hold_shift(lab.victim, lab.distributor[1], pkts, 2, 1, &refused), 2);
+	assert_null(weir_mover_shift(lab.victim));
+	assert_int_equal(weir_shift_state(lab.moves), WEIR_SHIFT_HOLDING);
+	assert_int_equal(
+		weir_mover_hold_shift(lab.victim, lab.distributor[0], pkts, 2, 0, &refused), 2);
+	assert_int_equal(
+		weir_mover_hold_shift(lab.victim, lab.distributor[1], pkts, 2, 1, &refused), 1);
+	assert_int_equal(refused, 0);
+	assert_int_equal(weir_distributor_bucket_of(pkts[0]), A);
+	assert_int_equal(ask(lab.victim, BUCKET, A), WEIR_BUCKET_BUSY);
+	lab.distributor[0]->put[V] = 3;
+	weir_shift_drain(lab.moves);
+	assert_null(weir_mover_shift(lab.victim));
+	weir_distributor_received(lab.distributor[0], 0); // of a poll before the request
+	poll(lab.distributor[0], 5);
+	assert_null(weir_mover_shift(lab.victim));
+	lab.distributor[0]->put[V] = 4;
+	poll(lab.distributor[0], 0);
+	assert_null(weir_mover_shift(lab.victim));
+	poll(lab.distributor[0], 7);
+	assert_null(weir_mover_shift(lab.victim)); // 4 packets are in the ring
+	weir_mover_took(lab.victim, 0, 4);
+	hold = weir_mover_shift(lab.victim);
+	assert_non_null(hold);
+	weir_mover_shift_end(lab.victim); // one waits
+	assert_true(weir_mover_is_shifting(lab.victim));
+	assert_int_equal(weir_hold_take(hold, &pkts[1], 1, &port), 1);
+	assert_int_equal(weir_distributor_bucket_of(pkts[1]), BUCKET + WORKERS);
+	assert_int_equal(port, 1);
+	weir_mover_shift_end(lab.victim);
+	assert_false(weir_mover_is_shifting(lab.victim));
+	assert_int_equal(weir_shift_state(lab.moves), WEIR_SHIFT_NOTHING);
+	assert_int_equal(ask(lab.victim, BUCKET, A), WEIR_BUCKET_CONFIRMED);
+	rte_pktmbuf_free_bulk(pkts, 2);
+	unmake(&lab);
+}
+
+// A worker that has too much to do never finds its queue empty.
+static void a_queue_that_is_never_empty_ends_a_shift(void **state) {
+	struct moves_lab lab = make();
+	uint32_t polls = 0;
+
+	(void)state;
+	ask_for_shift(&lab);
+	assert_null(weir_mover_shift(lab.victim));
+	weir_shift_drain(lab.moves);
+	while (weir_mover_shift(lab.victim) == NULL) {
+		poll(lab.distributor[0], WEIR_BURST);
+		polls++;
+	}
+	assert_int_equal(polls, WEIR_DISTRIBUTOR_DRAIN / WEIR_BURST + 1);
+	unmake(&lab);
+}
+
+static void a_shift_is_refused_unless_one_worker_has_and_keeps_all_buckets(void **state) {
+	struct moves_lab lab = make();
+
+	(void)state;
+	assert_int_equal(ask(lab.victim, BUCKET + WORKERS, A), WEIR_BUCKET_CONFIRMED);
+	ask_for_shift(&lab);
+	assert_null(weir_mover_shift(lab.victim));
+	assert_int_equal(weir_shift_state(lab.moves), WEIR_SHIFT_REFUSED); // it is leaving
+	assert_false(weir_mover_is_shifting(lab.victim));
+	unmake(&lab);
+	lab = make();
+	lab.moves->owner[BUCKET + 2 * WORKERS] = A;
+	ask_for_shift(&lab);
+	assert_null(weir_mover_shift(lab.victim));
+	assert_int_equal(weir_shift_state(lab.moves), WEIR_SHIFT_REFUSED);
+	unmake(&lab);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_move_goes_through_its_states),
@@ -472,6 +581,9 @@ int main(void) {
 		cmocka_unit_test(a_crowded_ring_gives_its_busiest_bucket_to_the_shortest),
 		cmocka_unit_test(a_search_in_vain_is_not_repeated_at_once),
 		cmocka_unit_test(wrong_parameters_are_refused),
+		cmocka_unit_test(a_shift_holds_until_other_queues_are_empty),
+		cmocka_unit_test(a_queue_that_is_never_empty_ends_a_shift),
+		cmocka_unit_test(a_shift_is_refused_unless_one_worker_has_and_keeps_all_buckets),
 	};
 
 	return cmocka_run_group_tests(tests, device_lab_eal, NULL);

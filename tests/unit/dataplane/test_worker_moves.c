@@ -4,6 +4,7 @@
 // control.
 #include "worker.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -130,86 +131,12 @@ static void wait_for_moves(struct rig *rig) {
 	assert_int_equal(sum_given(rig, true), rig->answers[WEIR_BUCKET_CONFIRMED]);
 }
 
-// --- what must hold -------------------------------------------------------------------------
-
-// Every worker's gauges agree with each other, and all together with the flows that there are.
-static void check_gauges(const struct rig *rig) {
-	const struct weir_segment *segment = rig->lab->segment;
-	uint64_t expected[4] = {0}, flows = 0;
-
-	for (uint32_t i = 0; i < FLOWS; i++) {
-		assert_in_range(rig->flow[i].backend, 1, 4);
-		expected[rig->flow[i].backend - 1]++;
-	}
-	for (uint32_t w = 0; w < WORKERS; w++) {
-		const struct weir_share_counters *service =
-			weir_segment_service_counters(segment, w, 0);
-		uint64_t active = 0, open = 0;
-
-		for (uint32_t b = 0; b < 4; b++) {
-			const struct weir_share_counters *backend =
-				weir_segment_backend_counters(segment, w, b);
-
-			active += backend->active_flows;
-			open += backend->open_flows;
-			expected[b] -= backend->active_flows;
-		}
-		assert_int_equal(segment->worker_counters[w].flows, active);
-		assert_int_equal(segment->worker_counters[w].flows_half_open, 0);
-		assert_int_equal(service->active_flows, active);
-		assert_int_equal(service->open_flows, open);
-		assert_int_equal(open, active);
-		flows += active;
-	}
-	assert_int_equal(flows, FLOWS);
-	for (uint32_t b = 0; b < 4; b++) {
-		assert_int_equal(expected[b], 0);
-	}
-}
-
-static void check_packets(const struct rig *rig) {
-	const struct weir_segment *segment = rig->lab->segment;
-	uint64_t received = 0, handed = 0, forwarded = 0, of_buckets = 0, new_flows = 0;
-
-	for (uint32_t w = 0; w < WORKERS; w++) {
-		const struct weir_worker_counters *c = &segment->worker_counters[w];
-
-		assert_int_equal(c->dropped, 0);
-		received += c->rx_packets;
-		handed += c->handed_over;
-		forwarded += c->forwarded;
-		new_flows += c->flow_new;
-	}
-	for (uint32_t b = 0; b < WEIR_BUCKETS; b++) {
-		for (uint32_t w = 0; w < WORKERS; w++) {
-			of_buckets += segment->bucket_packets[w].packets[b];
-		}
-	}
-	assert_int_equal(forwarded, rig->sent);
-	assert_int_equal(received, rig->sent + handed);
-	assert_int_equal(of_buckets, rig->sent);
-	assert_int_equal(new_flows, FLOWS); // none began a second time
-}
-
-static void check_owners(const struct rig *rig) {
-	for (uint32_t b = 0; b < WEIR_BUCKETS; b++) {
-		uint32_t owner = weir_segment_bucket_owner(rig->lab->segment, b);
-
-		for (uint32_t w = 0; w < WORKERS; w++) {
-			assert_int_equal(weir_pipeline_owns_part(rig->pipeline[w], b), w == owner);
-		}
-		for (uint32_t d = 0; d < rig->distribution.distributors; d++) {
-			assert_int_equal(
-				weir_distributor_worker(rig->distribution.distributor[d], b),
-				owner);
-		}
-	}
-}
+// --- moves under load ---------------------------------------------------------------------
 
 static void check_a_thousand_moves(struct rig *rig) {
 	uint64_t held = 0;
 
-	force(rig, 1000);
+	force(rig, 1000); // of all
 	moves_rig_settle(rig);
 	wait_for_moves(rig);
 	moves_rig_stop(rig);
@@ -218,9 +145,9 @@ static void check_a_thousand_moves(struct rig *rig) {
 	}
 	assert_true(held > 0);
 	assert_true(rig->answers[WEIR_BUCKET_LATE] > 0);
-	check_packets(rig);
-	check_gauges(rig);
-	check_owners(rig);
+	moves_rig_check_packets(rig);
+	moves_rig_check_gauges(rig);
+	moves_rig_check_owners(rig);
 	print_message("%lu moves, %lu packets, %lu of them held\n",
 		(unsigned long)rig->answers[WEIR_BUCKET_CONFIRMED], (unsigned long)rig->sent,
 		(unsigned long)held);
@@ -249,6 +176,75 @@ static void a_thousand_moves_where_devices_spread_lose_and_reorder_nothing(void 
 	check_a_thousand_moves(rig);
 }
 
+// Packets that come to another worker than the one that has their bucket, of all that are sent.
+static uint64_t count_handed(struct rig *rig) {
+	uint64_t handed = 0;
+
+	for (uint32_t w = 0; w < WORKERS; w++) {
+		handed += weir_counter_read(&rig->lab->segment->worker_counters[w].handed_over);
+	}
+	return handed;
+}
+
+// Until the tables lead all packets of port 0, whose entries have one bucket each, to the workers
+// that have their buckets.
+static void wait_for_tables(struct rig *rig) {
+	uint64_t start = moves_rig_clock_ns(), before;
+
+	do {
+		moves_rig_settle(rig);
+		before = count_handed(rig);
+		for (uint32_t flow = 0; flow < FLOWS; flow += IN_PORTS) {
+			while (rig->sent - rig->received >= UNDER_WAY) {
+				moves_rig_receive_all(rig);
+			}
+			moves_rig_send_packet(rig, flow);
+		}
+		moves_rig_settle(rig);
+		assert_true(moves_rig_clock_ns() - start < 60 * 1000000000ull);
+	} while (count_handed(rig) != before);
+}
+
+// The devices change their tables after the moves, each at another speed.
+static void check_moves_with_tables(struct rig *rig, uint64_t shifts, uint64_t refusals) {
+	moves_rig_start_main(rig);
+	force(rig, 1000);
+	moves_rig_settle(rig);
+	wait_for_moves(rig);
+	__atomic_store_n(&rig->nic[0].update_result, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&rig->nic[1].update_result, 0, __ATOMIC_RELAXED);
+	wait_for_tables(rig);
+	moves_rig_stop_main(rig);
+	print_message("%lu changes of tables, %lu refused\n", (unsigned long)rig->tables->shifts,
+		(unsigned long)rig->tables->refusals);
+	assert_true(rig->tables->shifts > shifts);
+	assert_true(rig->tables->refusals >= refusals);
+	check_a_thousand_moves(rig);
+}
+
+static void tables_that_follow_lose_and_reorder_nothing(void **state) {
+	struct rig *rig = moves_rig_make_rss(7);
+
+	(void)state;
+	rig->nic[1].update_us = 3000;
+	moves_rig_start(rig);
+	moves_rig_begin_flows(rig);
+	check_moves_with_tables(rig, 100, 0);
+}
+
+// Device 0 refuses, device 1 says that it does.
+static void tables_that_are_refused_lose_and_reorder_nothing(void **state) {
+	struct rig *rig = moves_rig_make_rss(8);
+
+	(void)state;
+	rig->nic[0].update_result = -EIO;
+	rig->nic[1].update_result = -EIO;
+	rig->nic[1].fails_late = true;
+	moves_rig_start(rig);
+	moves_rig_begin_flows(rig);
+	check_moves_with_tables(rig, 0, 100);
+}
+
 static void refusals_change_nothing(void **state) {
 	struct rig *rig = moves_rig_make(2);
 	const uint64_t later = moves_rig_clock_ns() + 3600 * DEADLINE_NS;
@@ -273,8 +269,8 @@ static void refusals_change_nothing(void **state) {
 	assert_int_equal(weir_counter_read(&counters->answers[WEIR_BUCKET_OFF]), 1);
 	moves_rig_stop(rig);
 	assert_int_equal(sum_given(rig, true), 0);
-	check_owners(rig);
-	check_gauges(rig);
+	moves_rig_check_owners(rig);
+	moves_rig_check_gauges(rig);
 	moves_rig_unmake(rig);
 }
 
@@ -577,6 +573,8 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_thousand_moves_lose_and_reorder_nothing),
 		cmocka_unit_test(a_thousand_moves_where_devices_spread_lose_and_reorder_nothing),
+		cmocka_unit_test(tables_that_follow_lose_and_reorder_nothing),
+		cmocka_unit_test(tables_that_are_refused_lose_and_reorder_nothing),
 		cmocka_unit_test(refusals_change_nothing),
 		cmocka_unit_test(workers_end_in_the_middle_of_moves),
 		cmocka_unit_test(a_flow_does_not_overtake_itself_in_transmit_rings),

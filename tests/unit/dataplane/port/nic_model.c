@@ -24,6 +24,7 @@ void nic_model_add(struct nic_model *model, const char *name, uint16_t entries, 
 		assert_true(++i < NIC_MODELS_MAX);
 	}
 	*model = (struct nic_model){.entries = entries, .tells_hash = true};
+	assert_int_equal(pthread_mutex_init(&model->lock, NULL), 0);
 	snprintf(model->name, sizeof(model->name), "%s", name);
 	memset(model->key.bytes, 0x5a + (int)i, sizeof(model->key.bytes));
 	for (uint32_t e = 0; e < entries && e < NIC_MODEL_ENTRIES_MAX; e++) {
@@ -34,6 +35,14 @@ void nic_model_add(struct nic_model *model, const char *name, uint16_t entries, 
 
 void nic_model_forget(void) {
 	memset(models, 0, sizeof(models));
+}
+
+void nic_model_lock(struct nic_model *model) {
+	assert_int_equal(pthread_mutex_lock(&model->lock), 0);
+}
+
+void nic_model_unlock(struct nic_model *model) {
+	assert_int_equal(pthread_mutex_unlock(&model->lock), 0);
 }
 
 uint16_t nic_model_queue(const struct nic_model *model, uint32_t hash) {
@@ -126,7 +135,8 @@ int __wrap_rte_eth_dev_rss_reta_query(
 	assert_int_equal(entries, model->entries);
 	for (uint32_t e = 0; e < entries; e++) {
 		if ((table[e / 64].mask >> e % 64 & 1) != 0) {
-			table[e / 64].reta[e % 64] = model->queue[e];
+			table[e / 64].reta[e % 64] =
+				__atomic_load_n(&model->queue[e], __ATOMIC_RELAXED);
 		}
 	}
 	return 0;
@@ -143,12 +153,14 @@ int __wrap_rte_eth_dev_rss_reta_update(
 	assert_int_equal(entries, model->entries);
 	usleep(__atomic_load_n(&model->update_us, __ATOMIC_RELAXED) / 2);
 	r = __atomic_load_n(&model->update_result, __ATOMIC_RELAXED);
-	for (uint32_t e = 0; e < entries && r == 0; e++) {
+	nic_model_lock(model);
+	for (uint32_t e = 0; e < entries && (r == 0 || model->fails_late); e++) {
 		if ((table[e / 64].mask >> e % 64 & 1) != 0) {
 			__atomic_store_n(
 				&model->queue[e], table[e / 64].reta[e % 64], __ATOMIC_RELAXED);
 		}
 	}
+	nic_model_unlock(model);
 	usleep(__atomic_load_n(&model->update_us, __ATOMIC_RELAXED) / 2);
 	__atomic_fetch_add(&model->updates, 1, __ATOMIC_RELAXED);
 	return r;

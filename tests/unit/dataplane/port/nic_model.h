@@ -21,17 +21,23 @@ struct nic_model {
 	bool refuses_key; // that is not its own
 	bool no_query; // its table cannot be read
 	int update_result; // of a change of the table: 0, or negative errno; relaxed
+	bool fails_late; // then it has changed nevertheless
 	unsigned int update_us; // how long that takes; relaxed
 	// As configured and set.
 	bool asked_for_hash;
 	struct weir_rss_key key;
 	uint16_t queue[NIC_MODEL_ENTRIES_MAX]; // relaxed
 	unsigned int updates; // changes of the table; relaxed
+	pthread_mutex_t
+		lock; // no packet is between the table and its queue while the table changes
 };
 
 // The device of that name is this NIC from now on, until nic_model_forget. Its table leads to its
 // queues in turn, its key is one of its own.
 void nic_model_add(struct nic_model *model, const char *name, uint16_t entries, uint16_t queues);
 void nic_model_forget(void); // all of them
-// The queue that a packet with this hash comes to.
+void nic_model_lock(struct nic_model *model);
+void nic_model_unlock(struct nic_model *model);
+// The queue that a packet with this hash comes to. Locked until it is there, if the table may
+// change.
 uint16_t nic_model_queue(const struct nic_model *model, uint32_t hash);

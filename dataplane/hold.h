@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Hold: packets that wait for their bucket, in order, until it is there or its former packets are.
+//
+// Threads: one worker's.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <rte_common.h>
+#include <rte_mbuf.h>
+
+#include "distributor.h"
+#include "verdict.h"
+
+#define WEIR_HOLD_PACKETS (2u * WEIR_DISTRIBUTOR_RING) // power of two
+
+struct weir_held {
+	struct rte_mbuf *packet;
+	uint8_t in_port;
+};
+
+struct weir_hold {
+	uint32_t first;
+	uint32_t next;
+	uint32_t seen; // `next` in the last turn in which packets were due
+	struct weir_held held[WEIR_HOLD_PACKETS];
+};
+
+// False: there is no room.
+static inline bool weir_hold_put(struct weir_hold *hold, struct rte_mbuf *packet, uint8_t in_port) {
+	if (hold->next - hold->first == WEIR_HOLD_PACKETS) {
+		return false;
+	}
+	hold->held[hold->next++ % WEIR_HOLD_PACKETS] =
+		(struct weir_held){.packet = packet, .in_port = in_port};
+	return true;
+}
+
+static inline bool weir_hold_is_empty(const struct weir_hold *hold) {
+	return hold->first == hold->next;
+}
+
+// Packets are due from here on.
+static inline void weir_hold_begin(struct weir_hold *hold) {
+	hold->seen = hold->next;
+}
+
+// How many to process in this turn, at most: as many as have come since the last one and a burst,
+// so that the queue runs empty whatever comes. Once per turn.
+static inline uint32_t weir_hold_due(struct weir_hold *hold) {
+	uint32_t came = hold->next - hold->seen;
+
+	hold->seen = hold->next;
+	return RTE_MIN(came + WEIR_BURST, hold->next - hold->first);
+}
+
+// The next packets, from one port; at most max. 0: there is none.
+static inline uint16_t weir_hold_take(
+	struct weir_hold *hold, struct rte_mbuf **pkts, uint16_t max, uint8_t *ret_in_port) {
+	uint16_t n = 0;
+
+	while (n < max && hold->first != hold->next) {
+		const struct weir_held *held = &hold->held[hold->first % WEIR_HOLD_PACKETS];
+
+		if (n > 0 && held->in_port != *ret_in_port) {
+			break;
+		}
+		*ret_in_port = held->in_port;
+		pkts[n++] = held->packet;
+		hold->first++;
+	}
+	return n;
+}
+
+static inline void weir_hold_free(struct weir_hold *hold) {
+	for (; hold->first != hold->next; hold->first++) {
+		rte_pktmbuf_free(hold->held[hold->first % WEIR_HOLD_PACKETS].packet);
+	}
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "queue_tables.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define GRACE_NS 1000000 // in which a device stores what is on its way to a queue
+#define STEP_NS 50000
+#define STEPS 60 // to wait for workers, and then go on with other things
+#define SHIFTS 8 // of one turn
+
+// --- set-up -------------------------------------------------------------------------------
+
+int weir_queue_tables_create(const struct weir_spreading *spreading,
+	const struct weir_distribution *distribution, const struct weir_config *config,
+	const struct weir_log *log, struct weir_queue_tables **ret) {
+	struct weir_queue_tables *tables;
+
+	*ret = NULL;
+	if (distribution->moves == NULL || weir_spreading_key(spreading) == NULL) {
+		return 0;
+	}
+	tables = calloc(1, sizeof(*tables));
+	if (tables == NULL) {
+		return -ENOMEM;
+	}
+	tables->spreading = spreading;
+	tables->distribution = distribution;
+	tables->log = log;
+	tables->settled_ns = WEIR_QUEUE_TABLES_SETTLED_NS;
+	tables->retry_ns = WEIR_QUEUE_TABLES_RETRY_NS;
+	for (uint32_t p = 0; p < spreading->ports; p++) {
+		tables->table[p].port = config->ports[p].name;
+		weir_spreading_first_queues(spreading, p, tables->table[p].queue);
+	}
+	*ret = tables;
+	return 0;
+}
+
+void weir_queue_tables_free(struct weir_queue_tables *tables) {
+	free(tables);
+}
+
+// --- what is to be changed ------------------------------------------------------------------
+
+static uint32_t mask_of(const struct weir_distributed_port *port) {
+	return RTE_MIN((uint32_t)port->table_entries, WEIR_BUCKETS) - 1;
+}
+
+// 1 + the worker that has all buckets of an entry, or 0.
+static uint8_t worker_of(const struct weir_queue_tables *tables, uint32_t p, uint32_t entry) {
+	const struct weir_moves *moves = tables->distribution->moves;
+	uint32_t mask = mask_of(&tables->spreading->port[p]);
+	uint32_t first = entry & mask;
+	uint8_t worker = __atomic_load_n(&moves->owner[first], __ATOMIC_RELAXED);
+
+	for (uint32_t b = first; b < WEIR_BUCKETS; b += mask + 1) {
+		if (__atomic_load_n(&moves->owner[b], __ATOMIC_RELAXED) != worker) {
+			return 0;
+		}
+	}
+	return (uint8_t)(worker + 1);
+}
+
+static void look(struct weir_queue_tables *tables, uint32_t p, uint64_t now_ns) {
+	struct weir_queue_table *table = &tables->table[p];
+
+	for (uint32_t e = 0; e < tables->spreading->port[p].table_entries; e++) {
+		uint8_t worker = worker_of(tables, p, e);
+
+		if (worker != table->worker[e]) {
+			table->worker[e] = worker;
+			table->since_ns[e] = now_ns;
+		}
+	}
+}
+
+// The queue that an entry is to lead to. False: it may stay.
+static bool wants(const struct weir_queue_tables *tables, uint32_t p, uint32_t e, uint64_t now_ns,
+	uint16_t *ret_queue) {
+	const struct weir_queue_table *table = &tables->table[p];
+	const struct weir_distributed_port *port = &tables->spreading->port[p];
+	uint32_t workers = tables->spreading->workers;
+	uint32_t worker;
+
+	if (table->worker[e] == 0 || now_ns - table->since_ns[e] < tables->settled_ns) {
+		return false;
+	}
+	worker = table->worker[e] - 1u;
+	*ret_queue = weir_distribution_queue_of(port, workers, worker);
+	return table->queue[e] < port->queues &&
+	       weir_distribution_receiver(port, workers, *ret_queue) == worker &&
+	       weir_distribution_receiver(port, workers, table->queue[e]) != worker;
+}
+
+// The next entry that is to be changed, from the one behind the last one on; of all ports in turn.
+static bool find(struct weir_queue_tables *tables, uint64_t now_ns, uint16_t *ret_queue) {
+	const struct weir_spreading *spreading = tables->spreading;
+
+	for (uint32_t i = 0; i <= spreading->ports; i++) {
+		uint32_t p = (tables->asked_port + i) % spreading->ports;
+		uint32_t first = i == 0 ? tables->asked_entry + 1 : 0;
+
+		if (!spreading->port[p].by_queue || now_ns < tables->table[p].ready_ns) {
+			continue;
+		}
+		for (uint32_t e = first; e < spreading->port[p].table_entries; e++) {
+			if (wants(tables, p, e, now_ns, ret_queue)) {
+				tables->asked_port = p;
+				tables->asked_entry = e;
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
+// --- a shift --------------------------------------------------------------------------------
+
+static void pause_ns(long ns) {
+	const struct timespec pause = {.tv_nsec = ns};
+
+	nanosleep(&pause, NULL);
+}
+
+static void ask(struct weir_queue_tables *tables, uint16_t queue) {
+	const struct weir_distribution *distribution = tables->distribution;
+	uint32_t p = tables->asked_port, e = tables->asked_entry, others = 0;
+	uint32_t mask = mask_of(&tables->spreading->port[p]);
+	struct weir_distributor *other[WEIR_SHIFT_OTHERS_MAX];
+
+	_Static_assert(WEIR_SHIFT_OTHERS_MAX + 1 == WEIR_QUEUES_MAX, "all queues of a device");
+	for (uint32_t q = 0; q < tables->spreading->port[p].queues; q++) {
+		if (q != queue) {
+			other[others++] = weir_distribution_of(distribution, p, q);
+		}
+	}
+	weir_shift_ask(distribution->moves, mask, e & mask,
+		weir_distribution_of(distribution, p, queue), other, others);
+}
+
+// The device could not, or does not say what it has done.
+static void refused(struct weir_queue_tables *tables, uint32_t p, int error, uint64_t now_ns) {
+	struct weir_queue_table *table = &tables->table[p];
+
+	tables->refusals++;
+	table->ready_ns = now_ns + tables->retry_ns;
+	table->read_ns = 0;
+	if (!table->told) {
+		weir_log_write(tables->log, WEIR_LOG_WARN,
+			"port %s: its device does not change its table of queues: %s: packets of "
+			"buckets that have moved are passed on between workers",
+			table->port, strerror(-error));
+		table->told = true;
+	}
+}
+
+// The owner holds: change the table.
+static void change(struct weir_queue_tables *tables, uint64_t now_ns) {
+	const struct weir_spreading *spreading = tables->spreading;
+	uint32_t p = tables->asked_port, e = tables->asked_entry;
+	struct weir_queue_table *table = &tables->table[p];
+	const struct weir_distributor *into = tables->distribution->moves->shift.into;
+	uint16_t queue[WEIR_RSS_ENTRIES_MAX];
+	int r;
+
+	for (uint32_t i = 0; i < spreading->port[p].table_entries; i++) {
+		queue[i] = WEIR_RSS_KEEP;
+	}
+	queue[e] = weir_distribution_queue_of(&spreading->port[p], spreading->workers, into->owner);
+	r = weir_rss_write(spreading->device[p]->id, spreading->port[p].table_entries, queue);
+	if (r < 0) {
+		refused(tables, p, r, now_ns);
+	} else {
+		table->queue[e] = queue[e];
+		table->told = false;
+		tables->shifts++;
+	}
+	pause_ns(GRACE_NS);
+	weir_shift_drain(tables->distribution->moves);
+}
+
+// Go on with the shift that was asked for. False: it has not ended.
+static bool go_on(struct weir_queue_tables *tables, uint64_t now_ns) {
+	for (unsigned int step = 0; step < STEPS; step++) {
+		switch (weir_shift_state(tables->distribution->moves)) {
+		case WEIR_SHIFT_NOTHING:
+		case WEIR_SHIFT_REFUSED:
+			return true;
+		case WEIR_SHIFT_HOLDING:
+			change(tables, now_ns);
+			break;
+		case WEIR_SHIFT_ASKED:
+		case WEIR_SHIFT_DRAINING:
+			pause_ns(STEP_NS);
+			break;
+		}
+	}
+	return false;
+}
+
+// Somebody else may have changed it, or the device was reset.
+static void read_table(struct weir_queue_tables *tables, uint32_t p, uint64_t now_ns) {
+	const struct weir_spreading *spreading = tables->spreading;
+	struct weir_queue_table *table = &tables->table[p];
+
+	if (now_ns - table->read_ns < WEIR_QUEUE_TABLES_READ_NS || now_ns < table->ready_ns) {
+		return;
+	}
+	table->read_ns = now_ns;
+	(void)weir_rss_read(
+		spreading->device[p]->id, spreading->port[p].table_entries, table->queue);
+}
+
+void weir_queue_tables_turn(struct weir_queue_tables *tables, uint64_t now_ns) {
+	uint16_t queue;
+
+	if (tables == NULL || !go_on(tables, now_ns)) {
+		return;
+	}
+	for (uint32_t p = 0; p < tables->spreading->ports; p++) {
+		if (tables->spreading->port[p].by_queue) {
+			read_table(tables, p, now_ns);
+			look(tables, p, now_ns);
+		}
+	}
+	for (unsigned int i = 0; i < SHIFTS && find(tables, now_ns, &queue); i++) {
+		ask(tables, queue);
+		if (!go_on(tables, now_ns)) {
+			break;
+		}
+	}
+}

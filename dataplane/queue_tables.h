@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Queue tables: keeps the tables of devices that spread flows (rss.h) to where the buckets are.
+// When all buckets of an entry have had one worker for a while, which receives a queue of the
+// device, the entry is changed by a shift (shift.h). An entry whose buckets have several workers
+// stays: packets of some of them go through a ring.
+//
+// Threads: main. It waits for devices, and a few milliseconds for workers.
+#pragma once
+
+#include "config.h"
+#include "log.h"
+#include "spreading.h"
+
+#define WEIR_QUEUE_TABLES_SETTLED_NS 100000000ull // so long the buckets have not changed hands
+#define WEIR_QUEUE_TABLES_RETRY_NS 10000000000ull // after a device has refused
+#define WEIR_QUEUE_TABLES_READ_NS 60000000000ull // between two looks at what devices really have
+
+struct weir_queue_table {
+	const char *port; // for the log
+	bool told; // that the device refuses
+	uint64_t ready_ns; // no change before
+	uint64_t read_ns; // when the table was read
+	uint16_t queue[WEIR_RSS_ENTRIES_MAX]; // as set or read
+	uint8_t worker[WEIR_RSS_ENTRIES_MAX]; // 1 + that of all buckets of the entry, 0 = several
+	uint64_t since_ns[WEIR_RSS_ENTRIES_MAX]; // when `worker` was seen first
+};
+
+struct weir_queue_tables {
+	const struct weir_spreading *spreading;
+	const struct weir_distribution *distribution;
+	const struct weir_log *log;
+	uint64_t settled_ns, retry_ns; // WEIR_QUEUE_TABLES_..., other ones in tests
+	uint32_t asked_port; // of the last shift
+	uint32_t asked_entry;
+	uint64_t shifts; // that devices have carried out
+	uint64_t refusals; // of devices
+	struct weir_queue_table table[WEIR_PORTS_MAX];
+};
+
+// Everything is borrowed; config: for names of ports. Returns 0, -ENOMEM; *ret is NULL where no
+// device spreads flows in buckets.
+int weir_queue_tables_create(const struct weir_spreading *spreading,
+	const struct weir_distribution *distribution, const struct weir_config *config,
+	const struct weir_log *log, struct weir_queue_tables **ret);
+void weir_queue_tables_free(struct weir_queue_tables *tables); // NULL is fine
+
+// Change what is to be changed, for some milliseconds at most. Call it a few times per second. NULL
+// is fine.
+void weir_queue_tables_turn(struct weir_queue_tables *tables, uint64_t now_ns);
