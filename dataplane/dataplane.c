@@ -364,32 +364,6 @@ static int add_device_sources(struct weir_dataplane *dataplane, const struct wei
 	return r;
 }
 
-// The rings of a port's distributors to the workers.
-static int add_handed_sources(struct weir_dataplane *dataplane, const struct weir_device *device) {
-	const struct weir_distribution *distribution = &dataplane->distribution;
-	uint32_t distributors = distribution->further[device->port] != 0 ? device->rx_queues : 1;
-	int r = 0;
-
-	for (uint32_t q = 0; q < distributors; q++) {
-		struct weir_distributor *distributor =
-			weir_distribution_of(distribution, device->port, q);
-
-		for (uint32_t w = 0; w < dataplane->workers && r == 0; w++) {
-			struct weir_source source = {.kind = WEIR_SOURCE_HANDED,
-				.port = device->port,
-				.distributor = distributor};
-
-			if (distributor == NULL || distributor->ring[w] == NULL) {
-				continue;
-			}
-			source.ring = distributor->ring[w];
-			r = weir_worker_add_source(dataplane->worker[w], &source);
-		}
-	}
-	return r;
-}
-
-// Where a NIC spreads flows, only asking finds the worker that knows one.
 static int connect_peers(struct weir_dataplane *dataplane) {
 	uint32_t workers = dataplane->workers, spreading = 0;
 	int r = 0;
@@ -421,7 +395,10 @@ static int connect_workers(struct weir_dataplane *dataplane) {
 		r = add_device_sources(dataplane, &dataplane->device[d]);
 	}
 	for (uint32_t p = 0; p < dataplane->ports && r == 0; p++) {
-		r = add_handed_sources(dataplane, &dataplane->device[dataplane->port[p].wire]);
+		const struct weir_device *wire = &dataplane->device[dataplane->port[p].wire];
+
+		r = weir_distribution_connect(&dataplane->distribution, wire->port, wire->rx_queues,
+			dataplane->worker, dataplane->workers);
 	}
 	for (uint32_t i = 0; i < transmit->outlets && r == 0; i++) {
 		r = weir_worker_add_outlet(
@@ -493,8 +470,12 @@ int weir_dataplane_open(const struct weir_config *config, const struct weir_plan
 	dataplane->ports = config->port_count;
 	dataplane->offer.statistics_fd = -1;
 	dataplane->offer.tables_fd = -1;
-	memset(dataplane->claim, 0xff, sizeof(dataplane->claim)); // -1 each
-	memset(dataplane->offer.vip_map_fd, 0xff, sizeof(dataplane->offer.vip_map_fd));
+	for (unsigned int d = 0; d < WEIR_DEVICES_MAX; d++) {
+		dataplane->claim[d] = -1;
+	}
+	for (unsigned int p = 0; p < WEIR_PORTS_MAX; p++) {
+		dataplane->offer.vip_map_fd[p] = -1;
+	}
 	weir_buffers_init(&dataplane->buffers, plan->pool, plan->pools);
 	r = open_devices(dataplane);
 	if (r == 0) {

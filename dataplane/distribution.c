@@ -6,6 +6,8 @@
 #include <rte_common.h>
 #include <rte_memory.h>
 
+#include "worker.h"
+
 // --- the plan -----------------------------------------------------------------------------
 
 static bool same_key(const struct weir_rss_key *key, const struct weir_rss_key *other) {
@@ -126,6 +128,29 @@ int weir_distribution_create(const struct weir_segment *segment,
 	}
 	*ret = made;
 	return 0;
+}
+
+int weir_distribution_connect(const struct weir_distribution *distribution, uint32_t port,
+	uint16_t queues, struct weir_worker *const *worker, uint32_t workers) {
+	uint32_t distributors = distribution->further[port] != 0 ? queues : 1;
+	int r = 0;
+
+	for (uint32_t q = 0; q < distributors; q++) {
+		struct weir_distributor *distributor = weir_distribution_of(distribution, port, q);
+
+		for (uint32_t w = 0; w < workers && r == 0; w++) {
+			struct weir_source source = {.kind = WEIR_SOURCE_HANDED,
+				.port = (uint8_t)port,
+				.distributor = distributor};
+
+			if (distributor == NULL || distributor->ring[w] == NULL) {
+				continue;
+			}
+			source.ring = distributor->ring[w];
+			r = weir_worker_add_source(worker[w], &source);
+		}
+	}
+	return r;
 }
 
 void weir_distribution_free(struct weir_distribution *distribution) {

@@ -15,6 +15,7 @@
 #include "moves.h"
 #include "rss_hash.h"
 #include "segment.h"
+#include "worker.h"
 
 struct weir_distributed_port {
 	bool distributed; // the software distributor spreads its packets, not its device
@@ -65,6 +66,9 @@ static inline uint32_t weir_distribution_receiver(
 int weir_distribution_create(const struct weir_segment *segment,
 	const struct weir_distributed_port *port, struct weir_flow_parcel *const *parcel,
 	struct weir_distribution *ret);
+// Make the rings of a port's distributors sources of the workers. Returns 0, -ENOMEM.
+int weir_distribution_connect(const struct weir_distribution *distribution, uint32_t port,
+	uint16_t queues, struct weir_worker *const *worker, uint32_t workers);
 // Before the buffers of packets are: it frees packets that are under way.
 void weir_distribution_free(struct weir_distribution *distribution);
 
