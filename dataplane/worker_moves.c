@@ -45,14 +45,16 @@ enum weir_bucket_answer weir_worker_give(
 // --- waiting for devices ----------------------------------------------------------------------
 
 // Go on without waiting for a device: it has sent nothing since a move stopped waiting for it, or
-// this one has waited long enough.
+// this one has waited long enough for a device that takes nothing. A worker that does not get on is
+// waited for, as everywhere in a move.
 static bool goes_without(struct weir_worker *worker, uint32_t device, uint64_t until_ns) {
 	uint64_t sent = weir_path_sent(weir_worker_path(worker, (uint8_t)device));
 
 	if (worker->given_up[device] == sent + 1) {
 		return true;
 	}
-	if (worker->now_ns <= until_ns) {
+	if (worker->now_ns <= until_ns ||
+		!weir_path_is_stuck(weir_worker_path(worker, (uint8_t)device))) {
 		return false;
 	}
 	worker->given_up[device] = sent + 1;

@@ -52,6 +52,15 @@ uint16_t weir_outlet_drain(struct weir_outlet *outlet) {
 	}
 	sent = rte_eth_tx_burst(
 		outlet->device, outlet->queue, outlet->pkts + outlet->first, outlet->waiting);
+	if (unlikely(sent == 0)) {
+		if (outlet->in_vain < WEIR_STUCK_TURNS) {
+			__atomic_store_n(&outlet->in_vain, outlet->in_vain + 1, __ATOMIC_RELAXED);
+		}
+		return 0;
+	}
+	if (unlikely(outlet->in_vain != 0)) {
+		__atomic_store_n(&outlet->in_vain, 0, __ATOMIC_RELAXED);
+	}
 	outlet->first = (uint16_t)(outlet->first + sent);
 	outlet->waiting = (uint16_t)(outlet->waiting - sent);
 	__atomic_store_n(&outlet->sent, outlet->sent + sent, __ATOMIC_RELEASE);

@@ -22,6 +22,8 @@
 
 struct rte_ring;
 
+#define WEIR_STUCK_TURNS 256 // in which a device takes nothing: it may be stuck
+
 // Packets that the owner of a queue has taken out of another worker's ring and could not send yet.
 struct weir_outlet {
 	struct rte_ring *ring;
@@ -29,7 +31,9 @@ struct weir_outlet {
 	uint16_t queue;
 	uint16_t first; // of the waiting ones
 	uint16_t waiting;
-	uint64_t sent; // packets ever; read by the worker that puts into the ring
+	uint64_t sent; // packets ever; read by workers that put into the ring
+	uint32_t in_vain; // turns in a row in which the device took nothing, up to
+			  // WEIR_STUCK_TURNS; read by them, too
 	struct rte_mbuf *pkts[WEIR_BURST];
 } __attribute__((aligned(64)));
 
@@ -77,6 +81,13 @@ static inline bool weir_path_is_sent(const struct weir_path *path, uint64_t put)
 // How many packets of the path's ring have been given to the device, ever. [worker]
 static inline uint64_t weir_path_sent(const struct weir_path *path) {
 	return path->ring == NULL ? 0 : __atomic_load_n(&path->outlet->sent, __ATOMIC_ACQUIRE);
+}
+
+// Does the device take nothing, however often the worker that has its queue tries? False while that
+// worker does not get on itself. [worker]
+static inline bool weir_path_is_stuck(const struct weir_path *path) {
+	return path->ring != NULL && __atomic_load_n(&path->outlet->in_vain, __ATOMIC_RELAXED) ==
+					     WEIR_STUCK_TURNS;
 }
 
 // Has the path's ring room for n packets? A queue of the worker's own always has: its driver does
