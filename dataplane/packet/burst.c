@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "burst.h"
 
+uint64_t weir_burst_marked_hash(const struct weir_burst *b, unsigned int i) {
+	const struct weir_descriptor *d = &b->pipeline->descriptors[i];
+
+	return weir_flow_hash_in_part(
+		&b->pipeline->flows->secret, &d->key, d->hash, weir_burst_part_of(b->pkts[i]));
+}
+
 uint64_t weir_burst_key_hash(
 	const struct weir_pipeline *pipeline, const struct weir_flow_key *key, uint64_t hash) {
 	return !pipeline->by_rss ? hash

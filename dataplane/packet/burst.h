@@ -140,14 +140,13 @@ static inline uint32_t weir_burst_part_of(const struct rte_mbuf *m) {
 	return m->hash.usr;
 }
 
-// The hash by which the flow table finds the flow of packet i, which has a descriptor.
-static inline uint64_t weir_burst_table_hash(const struct weir_burst *b, unsigned int i) {
-	const struct weir_descriptor *d = &b->pipeline->descriptors[i];
+// Slow half of weir_burst_table_hash.
+uint64_t weir_burst_marked_hash(const struct weir_burst *b, unsigned int i);
 
-	return likely(!b->pipeline->by_rss)
-		       ? d->hash
-		       : weir_flow_hash_in_part(&b->pipeline->flows->secret, &d->key, d->hash,
-				 weir_burst_part_of(b->pkts[i]));
+// The hash by which the flow table finds the flow of packet i. d: its descriptor.
+static inline uint64_t weir_burst_table_hash(
+	const struct weir_burst *b, const struct weir_descriptor *d, unsigned int i) {
+	return likely(!b->pipeline->by_rss) ? d->hash : weir_burst_marked_hash(b, i);
 }
 
 // The same of a flow without a packet. hash: of the key.

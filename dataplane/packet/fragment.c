@@ -97,8 +97,8 @@ static bool offer_first(struct weir_burst *b, unsigned int i) {
 	const struct weir_descriptor *d = &b->pipeline->descriptors[i];
 
 	return b->pipeline->offer_workers > 1 &&
-	       weir_flow_lookup_owned(
-		       b->pipeline->flows, &d->key, weir_burst_table_hash(b, i), b->now_ns) < 0 &&
+	       weir_flow_lookup_owned(b->pipeline->flows, &d->key, weir_burst_table_hash(b, d, i),
+		       b->now_ns) < 0 &&
 	       weir_offer(b, i);
 }
 
@@ -110,7 +110,7 @@ static void note_first(
 
 	// The distributor gives it to the owner of its flow. Nobody else may enter the flow.
 	if (unlikely(!weir_flow_owns_key(
-		    b->pipeline->flows, &d->key, weir_burst_table_hash(b, i)))) {
+		    b->pipeline->flows, &d->key, weir_burst_table_hash(b, d, i)))) {
 		suspect(d, WEIR_DROP_FRAGMENT_OVERLAP);
 		return;
 	}

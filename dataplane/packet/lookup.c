@@ -19,8 +19,8 @@ static enum weir_flow_event event_of(const struct weir_burst *b, unsigned int i)
 bool weir_lookup_slow(struct weir_burst *b, unsigned int i, weir_flow_ref *ret_flow) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	struct weir_descriptor *d = &pipeline->descriptors[i];
-	weir_flow_ref flow =
-		weir_flow_lookup(pipeline->flows, &d->key, weir_burst_table_hash(b, i), b->now_ns);
+	weir_flow_ref flow = weir_flow_lookup(
+		pipeline->flows, &d->key, weir_burst_table_hash(b, d, i), b->now_ns);
 	uint16_t backend;
 
 	*ret_flow = flow;

@@ -12,7 +12,7 @@ static weir_flow_ref lookup(const struct weir_burst *b, unsigned int i) {
 	const struct weir_descriptor *d = &b->pipeline->descriptors[i];
 
 	return d->kind == WEIR_PACKET_FLOW ? weir_flow_lookup(b->pipeline->flows, &d->key,
-						     weir_burst_table_hash(b, i), b->now_ns)
+						     weir_burst_table_hash(b, d, i), b->now_ns)
 					   : -ENOENT;
 }
 

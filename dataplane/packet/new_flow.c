@@ -373,8 +373,8 @@ static inline enum weir_choice enter_flow(struct weir_burst *b, unsigned int i,
 			joined.measured = false;
 			start = &joined;
 		}
-		if (unlikely(weir_flow_insert(pipeline->flows, &d->key, weir_burst_table_hash(b, i),
-				     start) < 0)) {
+		if (unlikely(weir_flow_insert(pipeline->flows, &d->key,
+				     weir_burst_table_hash(b, d, i), start) < 0)) {
 			return untracked(b, d, of);
 		}
 	}
@@ -470,7 +470,7 @@ void weir_new_flow_process(struct weir_burst *b) {
 		uint16_t service = d->verdict.service;
 		weir_flow_ref flow = -ENOENT;
 		bool absent = weir_flow_absent(
-			pipeline->flows, &d->key, weir_burst_table_hash(b, i), of.start.buckets);
+			pipeline->flows, &d->key, weir_burst_table_hash(b, d, i), of.start.buckets);
 
 		// The flow is known: the SYN was sent again, or an earlier packet of the burst
 		// began the flow.

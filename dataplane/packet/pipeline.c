@@ -245,25 +245,33 @@ static __rte_always_inline uint32_t *find(
 				      : weir_flow_find6(table, s->bucket, s->ip);
 }
 
-// The flow is not in its first bucket: prefetch the second one for stage_lookup_second.
-static __rte_noinline void turn_to_second(const struct weir_burst *b, unsigned int i) {
-	const struct weir_flow_table *table = b->pipeline->flows;
+// m: as above.
+static __rte_always_inline void to_second(
+	const struct weir_flow_table *table, struct weir_summary *s, const struct rte_mbuf *m) {
 	const struct weir_flow_secret *secret = &table->secret;
-	struct weir_summary *s = &b->pipeline->summaries[i];
-	uint64_t hash = likely(s->family == 4) ? bucket_hash(secret, s, NULL, 4)
-					       : bucket_hash(secret, s, NULL, 6);
 
-	if (unlikely(b->pipeline->by_rss)) {
-		hash = weir_flow_bucket_hash_in_part(secret, hash, weir_burst_part_of(b->pkts[i]));
-	}
 	if (likely(s->family == 4)) {
-		s->bucket = weir_flow_bucket4_at(
-			table, weir_flow_second_bucket(secret, &table->family4, hash));
+		s->bucket =
+			weir_flow_bucket4_at(table, weir_flow_second_bucket(secret, &table->family4,
+							    bucket_hash(secret, s, m, 4)));
 	} else {
-		s->bucket = weir_flow_bucket6_at(
-			table, weir_flow_second_bucket(secret, &table->family6, hash));
+		s->bucket =
+			weir_flow_bucket6_at(table, weir_flow_second_bucket(secret, &table->family6,
+							    bucket_hash(secret, s, m, 6)));
 	}
 	weir_flow_fetch(s->bucket);
+}
+
+// The flow is not in its first bucket: prefetch the second one for stage_lookup_second.
+static __rte_noinline void turn_to_second(
+	const struct weir_flow_table *table, struct weir_summary *s) {
+	to_second(table, s, NULL);
+}
+
+// The same where packets carry the part of their flow.
+static __rte_noinline void turn_marked_to_second(
+	const struct weir_flow_table *table, struct weir_summary *s, const struct rte_mbuf *m) {
+	to_second(table, s, m);
 }
 
 // A packet without a summary may be of a flow, too.
@@ -271,7 +279,8 @@ static __rte_noinline bool is_described_flow(const struct weir_pipeline *pipelin
 	return pipeline->descriptors[i].kind == WEIR_PACKET_FLOW;
 }
 
-static __rte_noinline void stage_lookup(struct weir_burst *b) {
+// marked: as above.
+static __rte_always_inline void look_up(struct weir_burst *b, const bool marked) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	const struct weir_flow_table *table = pipeline->flows;
 	struct weir_share_counters *const counters = pipeline->backend_counters;
@@ -298,7 +307,11 @@ static __rte_noinline void stage_lookup(struct weir_burst *b) {
 						      (enum weir_flow_event)s->event, &backend))) {
 			s->backend = WEIR_BACKEND_NONE;
 			b->misses[misses++] = (uint8_t)i;
-			turn_to_second(b, i);
+			if (marked) {
+				turn_marked_to_second(table, s, b->pkts[i]);
+			} else {
+				turn_to_second(table, s);
+			}
 			continue;
 		}
 		s->backend = (uint16_t)backend;
@@ -306,6 +319,14 @@ static __rte_noinline void stage_lookup(struct weir_burst *b) {
 		__builtin_prefetch(&counters[backend], 1, 3);
 	}
 	b->miss_count = (uint8_t)misses;
+}
+
+static __rte_noinline void stage_lookup(struct weir_burst *b) {
+	look_up(b, false);
+}
+
+static __rte_noinline void stage_lookup_marked(struct weir_burst *b) {
+	look_up(b, true);
 }
 
 // weir_lookup_slow, with a shortcut for packets whose flow is not in the table: most that come
@@ -316,7 +337,7 @@ static inline bool is_known(struct weir_burst *b, unsigned int i) {
 	weir_flow_ref flow;
 
 	return unlikely(!weir_flow_absent(
-		       b->pipeline->flows, &d->key, weir_burst_table_hash(b, i), unused)) &&
+		       b->pipeline->flows, &d->key, weir_burst_table_hash(b, d, i), unused)) &&
 	       weir_lookup_slow(b, i, &flow);
 }
 
@@ -456,7 +477,7 @@ void weir_pipeline_process(struct weir_pipeline *pipeline, struct rte_mbuf **pkt
 	weir_trace_begin(pipeline->trace);
 	stage_parse(&b);
 	weir_trace_end(pipeline->trace, WEIR_STAGE_PARSE);
-	stage_lookup(&b);
+	likely(!pipeline->by_rss) ? stage_lookup(&b) : stage_lookup_marked(&b);
 	if (b.miss_count > 0) {
 		stage_lookup_second(&b);
 	}

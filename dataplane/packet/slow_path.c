@@ -48,7 +48,7 @@ static void icmp_error(struct weir_burst *b, unsigned int i) {
 	}
 	d->hash = weir_parse_hash(&d->key, pipeline->hash_keys.seed);
 	flow = weir_flow_lookup_owned(
-		pipeline->flows, &d->key, weir_burst_table_hash(b, i), b->now_ns);
+		pipeline->flows, &d->key, weir_burst_table_hash(b, d, i), b->now_ns);
 	if (flow >= 0) {
 		d->verdict.backend = weir_flow_backend(pipeline->flows, flow);
 		d->verdict.choice = WEIR_CHOICE_FLOW;

@@ -117,8 +117,8 @@ static int set_mtu(const struct weir_device_plan *plan, struct weir_device *devi
 	return 0;
 }
 
-// Interrupts and a key of one's own are wishes: not all drivers have them. The key goes first, since
-// devices that refuse it may well have one key in common.
+// Interrupts and a key of one's own are wishes: not all drivers have them. The key goes first,
+// since devices that refuse it may well have one key in common.
 static int configure_with(const struct weir_device *device, struct rte_eth_conf *conf) {
 	struct rte_eth_rss_conf key = conf->rx_adv_conf.rss_conf;
 	struct rte_eth_rss_conf no_key = {.rss_hf = key.rss_hf};

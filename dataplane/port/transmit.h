@@ -86,8 +86,8 @@ static inline uint64_t weir_path_sent(const struct weir_path *path) {
 // Does the device take nothing, however often the worker that has its queue tries? False while that
 // worker does not get on itself. [worker]
 static inline bool weir_path_is_stuck(const struct weir_path *path) {
-	return path->ring != NULL && __atomic_load_n(&path->outlet->in_vain, __ATOMIC_RELAXED) ==
-					     WEIR_STUCK_TURNS;
+	return path->ring != NULL &&
+	       __atomic_load_n(&path->outlet->in_vain, __ATOMIC_RELAXED) == WEIR_STUCK_TURNS;
 }
 
 // Has the path's ring room for n packets? A queue of the worker's own always has: its driver does

@@ -348,8 +348,8 @@ static void empty_out(struct rig *rig) {
 	}
 }
 
-// Turn the other workers for longer than a device would be waited for, beside worker 2, which has the
-// transmit queue and does not get on.
+// Turn the other workers for longer than a device would be waited for, beside worker 2, which has
+// the transmit queue and does not get on.
 static void pause_sender(struct rig *rig) {
 	uint64_t end = moves_rig_clock_ns() + LONG_NS;
 
