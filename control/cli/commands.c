@@ -10,6 +10,7 @@
 #include "check.h"
 #include "compare.h"
 #include "config.h"
+#include "doctor_run.h"
 #include "drain.h"
 #include "import_run.h"
 #include "nearest.h"
@@ -416,6 +417,13 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "The last 1,024 changes of all backends; none from before weir-control was started.\n",
 	 "weirctl health history web/web-1", "health.history", 0, 1, 0, build_backend,
 	 weir_show_history, NULL, false},
+	{"doctor", NULL, "[--config FILE] [--root DIR]",
+	 "look at everything that has to be right here; needs no daemon",
+	 "Prints findings, each with the command that cures it behind \"$\"; changes nothing. Sends echo\n"
+	 "requests to the backends, straight and through the tunnel, which needs CAP_NET_RAW.\n"
+	 "It exits with 0 if nothing is above notice, 1 with warnings, 2 with faults.\n",
+	 "weirctl doctor --config /etc/weir/weir.json", NULL, 0, 0, WEIR_CLI_DOCTOR, NULL, NULL,
+	 weir_doctor_command_run, false},
 	{"version", NULL, "", "show the versions of weirctl and of the daemons", NULL, "weirctl version",
 	 "version", 0, 0, 0, build_nothing, weir_show_version, NULL, false},
 };

@@ -18,6 +18,7 @@ enum weir_cli_option {
 	WEIR_CLI_COMPARE = 1 << 5, // --for, --durations
 	WEIR_CLI_REPORT = 1 << 6, // --report
 	WEIR_CLI_ID = 1 << 7, // --id
+	WEIR_CLI_DOCTOR = 1 << 8, // --config, --root
 };
 
 enum weir_cli_durations { WEIR_CLI_SCALED, WEIR_CLI_MEASURED };
@@ -43,6 +44,8 @@ struct weir_cli_options { // strings point into argv or the environment
 	const char *service;
 	const char *report; // file, of an import; NULL = standard error
 	const char *id; // of lines of keepalived's; NULL = none
+	const char *config; // file, of doctor; NULL = that of weir-control
+	const char *root; // folder of another machine's files; NULL = this machine
 	struct weir_cli_preview preview;
 	struct weir_command_line line; // operands: the words
 };

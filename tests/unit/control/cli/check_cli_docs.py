@@ -20,6 +20,8 @@ import sys
 import tempfile
 import threading
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../doctor"))
+import machine  # noqa: E402
 
 # Of a service only when it was asked for by name.
 SERVICE_DETAILS = ("configured_policy", "settings", "workload", "flow_control", "subset", "shares")
@@ -31,6 +33,14 @@ SOURCES = {"one-service.rules": "-A -t 198.51.100.10:80 -s wrr\n"
                                 "-a -t 198.51.100.10:80 -r 10.0.0.11:80 -i -w 100\n",
            "unfinished.conf": "virtual_server 198.51.100.10 80 {\n    delay_loop 5 s\n"
                               "    lb_kind BRIDGE\n    real_server web-1 80 {\n    }\n"}
+
+
+# What is wrong on the machine of ../doctor/machine.txt, for the example of doctor.
+CHANGES = """=== sys/devices/system/cpu/cpu6/cpufreq/scaling_governor
+powersave
+=== sys/class/net/ens1f0/mtu
+1500
+"""
 
 
 class ControlServer:
@@ -82,6 +92,8 @@ class ControlServer:
         for name, text in SOURCES.items():
             with open(f"{self.folder.name}/{name}", "w", encoding="utf-8") as file:
                 file.write(text)
+        machine.make(self.folder.name + "/copy")
+        machine.change(self.folder.name + "/copy", CHANGES)
         os.mkdir(self.folder.name + "/control")
         self.server = socketserver.ThreadingUnixStreamServer(
             self.folder.name + "/control/control.sock", Handler)
@@ -218,7 +230,7 @@ def main():
         with open(f"{root}/docs/{name}", encoding="utf-8") as file:
             document += file.read()
     for command in commands:
-        words = " ".join(word for word in command.split()[:2] if word.islower())
+        words = " ".join(w for w in command.split()[:2] if w.islower() and w[0].isalpha())
         if not any(line.startswith("$ weirctl " + words) for line in shown):
             problems.append(f"cli.md shows no output of {words}")
     with ControlServer(root, broken) as server:

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// weirctl doctor: runs the checks of doctor.h, with what weir-control tells if it is there.
+#pragma once
+
+#include "command.h"
+
+// Returns 0, 1 (warnings) or 2 (faults).
+int weir_doctor_command_run(struct weir_cli *cli, const struct weir_cli_command *command);

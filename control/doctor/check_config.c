@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The configuration: its errors and warnings, and what is legal but hardly meant where the
+// configuration alone does not know it.
+#include <stdio.h>
+#include <string.h>
+
+#include "device.h"
+#include "doctor.h"
+
+#define EDIT(doctor) weir_findings_cure(&(doctor)->findings, "editor %s", (doctor)->config_path)
+
+static void show(struct weir_doctor *doctor, enum weir_finding_level level,
+	const struct weir_config_error *error) {
+	char subject[96];
+
+	if (error->line > 0) {
+		snprintf(subject, sizeof(subject), "%s:%d", doctor->config_path, error->line);
+	} else {
+		snprintf(subject, sizeof(subject), "%s", doctor->config_path);
+	}
+	weir_findings_add(&doctor->findings, level, subject, "%s%s%s", error->path,
+		error->path[0] ? ": " : "", error->reason);
+	EDIT(doctor);
+}
+
+// A client's full packet does not fit once encapsulated.
+static void check_port(struct weir_doctor *doctor, const struct weir_config_port *port) {
+	const struct weir_config *config = doctor->config;
+	unsigned int most = 0;
+
+	for (uint32_t i = 0; i < config->service_count; i++) {
+		for (uint32_t k = 0; k < config->services[i].backend_count; k++) {
+			unsigned int bytes =
+				weir_doctor_overhead(&config->services[i].backends[k].address);
+
+			most = bytes > most ? bytes : most;
+		}
+	}
+	if (most > 0 && port->mtu < 1500 + most) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, port->name,
+			"mtu %u leaves %u bytes for a client's packet: set %u here and on the way "
+			"to the backends, or a smaller advmss on them",
+			port->mtu, port->mtu - most, 1500 + most);
+		EDIT(doctor);
+	}
+}
+
+static void check_service(struct weir_doctor *doctor, const struct weir_config_service *service) {
+	struct weir_findings *findings = &doctor->findings;
+
+	if (service->health_check.type == WEIR_CHECK_NONE && service->agent.port == 0) {
+		weir_findings_add(findings, WEIR_FINDING_NOTICE, service->name,
+			"has neither health_check nor agent: a dead backend keeps its new flows");
+		EDIT(doctor);
+	}
+	if (service->health_check.type != WEIR_CHECK_NONE && service->backend_count > 1 &&
+		service->panic_threshold_percent == 0) {
+		weir_findings_add(findings, WEIR_FINDING_NOTICE, service->name,
+			"panic_threshold_percent is 0: when every check fails, each new flow is "
+			"dropped");
+		EDIT(doctor);
+	}
+}
+
+// A server with idle connections resets those that the balancer has forgotten.
+static void check_timeouts(struct weir_doctor *doctor) {
+	const uint32_t established_ms = doctor->config->flow_table.established_ms;
+
+	if (established_ms < 60000) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, "flow_table",
+			"timeout_ms.established is %u ms: connections that are idle for longer may "
+			"change their backend",
+			established_ms);
+		EDIT(doctor);
+	}
+}
+
+void weir_doctor_check_config(struct weir_doctor *doctor) {
+	const struct weir_config *config = doctor->config;
+	const uint32_t before = doctor->findings.count;
+
+	for (uint32_t i = 0; i < doctor->errors->count; i++) {
+		show(doctor, WEIR_FINDING_FAULT, &doctor->errors->error[i]);
+	}
+	for (uint32_t i = 0; i < doctor->errors->warning_count; i++) {
+		show(doctor, WEIR_FINDING_WARNING, &doctor->errors->warning[i]);
+	}
+	if (config == NULL) {
+		return;
+	}
+	for (uint32_t i = 0; i < config->port_count; i++) {
+		check_port(doctor, &config->ports[i]);
+	}
+	for (uint32_t i = 0; i < config->service_count; i++) {
+		check_service(doctor, &config->services[i]);
+	}
+	check_timeouts(doctor);
+	if (doctor->findings.count == before) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, doctor->config_path,
+			"ports: %u, workers: %u, services: %u", config->port_count,
+			config->workers.count, config->service_count);
+	}
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Memory: huge pages for the dataplane, and what makes its memory slow.
+#include <dirent.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "device.h"
+#include "doctor.h"
+#include "tree.h"
+
+#define MIB (UINT64_C(1) << 20)
+#define NODES "/sys/devices/system/node"
+
+// What weir-dataplane will ask for, as docs/operations.md, "Memory", has it; a little more, as the
+// queues of an AF_XDP port are those of its interface and DPDK rounds up.
+static uint64_t needed_bytes(const struct weir_doctor *doctor) {
+	const struct weir_config *config = doctor->config;
+	const uint64_t workers = config->workers.count;
+	const struct weir_config_segment *segment = &config->segment;
+	const uint64_t per_worker = 46ull * config->flow_table.flows_per_worker +
+				    64ull * 2 * config->fragments.entries +
+				    194ull * segment->max_backends +
+				    1126ull * segment->max_services;
+	uint64_t bytes = 24 * MIB + workers * per_worker;
+
+	for (uint32_t i = 0; i < config->port_count; i++) {
+		const struct weir_config_port *port = &config->ports[i];
+		const struct weir_doctor_device device = weir_doctor_device_of(port);
+		uint64_t queues = port->queues > 0 ? port->queues : workers;
+		uint64_t buffer = port->mtu <= 1600 ? 2500 : device.af_xdp ? 4096 : port->mtu + 400;
+
+		bytes += 4 * MIB +
+			 buffer * (queues * (device.af_xdp ? 6144 : 2048) + workers * 3072);
+	}
+	return bytes;
+}
+
+// Free pages of the size that has most of them, in bytes; *ret_page its size.
+static uint64_t free_bytes(
+	const struct weir_doctor *doctor, const char *folder, uint64_t *ret_page) {
+	static const uint32_t sizes_kib[] = {2048, 1048576, 65536, 524288, 32768};
+	uint64_t most = 0;
+
+	*ret_page = 2 * MIB;
+	for (size_t i = 0; i < sizeof(sizes_kib) / sizeof(sizes_kib[0]); i++) {
+		int64_t pages;
+
+		if (weir_tree_number(doctor->root, &pages, "%s/hugepages-%ukB/free_hugepages",
+			    folder, sizes_kib[i]) == 0 &&
+			pages > 0 && (uint64_t)pages * sizes_kib[i] * 1024 > most) {
+			most = (uint64_t)pages * sizes_kib[i] * 1024;
+			*ret_page = sizes_kib[i] * 1024ull;
+		}
+	}
+	return most;
+}
+
+static void check_running(struct weir_doctor *doctor) {
+	char status[4096];
+	int64_t kib;
+
+	if (weir_tree_text(doctor->root, status, sizeof(status), "/proc/%d/status",
+		    (int)doctor->dataplane) <= 0) {
+		return;
+	}
+	kib = weir_tree_field(status, "HugetlbPages");
+	if (kib > 0) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, "weir-dataplane",
+			"runs in %" PRId64 " MiB of huge pages", kib / 1024);
+		return;
+	}
+	weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "weir-dataplane",
+		"runs without huge pages, which is slower: too few were free when it started");
+	weir_findings_cure(&doctor->findings,
+		"sysctl -w vm.nr_hugepages=%" PRIu64 " && systemctl restart weir-dataplane",
+		(needed_bytes(doctor) + 2 * MIB - 1) / (2 * MIB) + 8);
+}
+
+void weir_doctor_check_huge_pages(struct weir_doctor *doctor) {
+	uint64_t page, need, available;
+	int64_t total = 0;
+
+	if (doctor->config == NULL || !weir_tree_has(doctor->root, "/proc/sys/vm/nr_hugepages")) {
+		return;
+	}
+	if (doctor->dataplane != 0) {
+		check_running(doctor);
+		return;
+	}
+	available = free_bytes(doctor, "/sys/kernel/mm/hugepages", &page);
+	need = (needed_bytes(doctor) + page - 1) / page * page + (page < 1024 * MIB ? 8 * page : 0);
+	if (available >= need) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, "vm.nr_hugepages",
+			"%" PRIu64 " MiB free, about %" PRIu64 " MiB needed", available / MIB,
+			need / MIB);
+		return;
+	}
+	(void)weir_tree_number(doctor->root, &total, "/proc/sys/vm/nr_hugepages");
+	need = (needed_bytes(doctor) + 2 * MIB - 1) / (2 * MIB) + 8;
+	weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "vm.nr_hugepages",
+		"%" PRIu64 " MiB free, about %" PRIu64
+		" MiB needed: weir-dataplane would use normal pages, which is slower",
+		available / MIB, need * 2);
+	available = page == 2 * MIB ? available / (2 * MIB) : 0;
+	weir_findings_cure(&doctor->findings, "sysctl -w vm.nr_hugepages=%" PRIu64,
+		(uint64_t)total + need - available);
+}
+
+static bool node_of(const struct weir_doctor *doctor, uint32_t cpu, uint32_t *ret) {
+	for (uint32_t node = 0; node < 64; node++) {
+		struct weir_cpus cpus;
+		char text[1024];
+
+		if (weir_tree_text(
+			    doctor->root, text, sizeof(text), NODES "/node%u/cpulist", node) > 0 &&
+			weir_cpus_parse(text, &cpus) == 0 && weir_cpus_has(&cpus, cpu)) {
+			*ret = node;
+			return true;
+		}
+	}
+	return false;
+}
+
+void weir_doctor_check_huge_nodes(struct weir_doctor *doctor) {
+	uint64_t nodes = 0, page;
+	uint32_t node, count = 0;
+
+	if (doctor->config == NULL || doctor->dataplane != 0 ||
+		!weir_tree_has(doctor->root, NODES "/node1")) {
+		return;
+	}
+	for (uint32_t i = 0; i < doctor->config->workers.count; i++) {
+		if (node_of(doctor, doctor->config->workers.cores[i], &node)) {
+			count += (nodes >> node & 1) == 0;
+			nodes |= 1ull << node;
+		}
+	}
+	for (node = 0; node < 64; node++) {
+		uint64_t need, available;
+		char folder[128], subject[32];
+
+		if ((nodes >> node & 1) == 0) {
+			continue;
+		}
+		snprintf(folder, sizeof(folder), NODES "/node%u/hugepages", node);
+		snprintf(subject, sizeof(subject), "node %u", node);
+		available = free_bytes(doctor, folder, &page);
+		need = needed_bytes(doctor) / count;
+		weir_findings_add(&doctor->findings,
+			available >= need ? WEIR_FINDING_OK : WEIR_FINDING_WARNING, subject,
+			"%" PRIu64 " MiB of huge pages free, about %" PRIu64
+			" MiB needed by its workers",
+			available / MIB, need / MIB);
+		if (available < need) {
+			weir_findings_cure(&doctor->findings,
+				"echo %" PRIu64 " > " NODES
+				"/node%u/hugepages/hugepages-2048kB/nr_hugepages",
+				need / (2 * MIB) + 8, node);
+		}
+	}
+}
+
+void weir_doctor_check_transparent(struct weir_doctor *doctor) {
+	char text[128];
+
+	if (doctor->config == NULL || doctor->config->workers.idle != WEIR_IDLE_POLL ||
+		weir_tree_text(doctor->root, text, sizeof(text),
+			"/sys/kernel/mm/transparent_hugepage/enabled") <= 0) {
+		return;
+	}
+	if (strstr(text, "[always]") != NULL) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, "transparent_hugepage",
+			"always: the kernel compacts memory for every process, and stops threads "
+			"for it");
+		weir_findings_cure(&doctor->findings,
+			"echo madvise > /sys/kernel/mm/transparent_hugepage/enabled");
+	} else {
+		weir_findings_add(
+			&doctor->findings, WEIR_FINDING_OK, "transparent_hugepage", "%s", text);
+	}
+}
+
+void weir_doctor_check_swap(struct weir_doctor *doctor) {
+	const struct {
+		const char *name;
+		pid_t pid;
+	} processes[] = {{"weir-dataplane", doctor->dataplane}, {"weir-control", doctor->control}};
+	uint32_t looked = 0, swapped = 0;
+
+	for (int i = 0; i < 2; i++) {
+		char status[4096];
+		int64_t kib;
+
+		if (processes[i].pid == 0 ||
+			weir_tree_text(doctor->root, status, sizeof(status), "/proc/%d/status",
+				(int)processes[i].pid) <= 0) {
+			continue;
+		}
+		looked++;
+		kib = weir_tree_field(status, "VmSwap");
+		if (kib > 0) {
+			swapped++;
+			weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING,
+				processes[i].name,
+				"%" PRId64 " KiB of its memory were swapped out: it waits for the "
+				"disk when it needs them",
+				kib);
+			weir_findings_cure(&doctor->findings, "swapoff -a");
+		}
+	}
+	if (looked > 0 && swapped == 0) {
+		weir_findings_add(
+			&doctor->findings, WEIR_FINDING_OK, "VmSwap", "nothing is swapped out");
+	}
+}

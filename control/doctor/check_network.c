@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What the kernel is asked: control's answer, the clock, offloads, and the VIPs on this host.
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/ethtool.h>
+#include <linux/rtnetlink.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/timex.h>
+
+#include "device.h"
+#include "doctor.h"
+#include "kernel.h"
+#include "tree.h"
+
+void weir_doctor_check_control(struct weir_doctor *doctor) {
+	const json_t *dataplane = json_object_get(doctor->version, "dataplane");
+	const char *version = json_string_value(json_object_get(doctor->version, "version"));
+	struct weir_findings *findings = &doctor->findings;
+
+	if (doctor->version == NULL) {
+		weir_findings_add(findings,
+			doctor->dataplane != 0 ? WEIR_FINDING_FAULT : WEIR_FINDING_NOTICE,
+			"weir-control", "%s", doctor->unreachable);
+		weir_findings_cure(findings, "systemctl start weir-control");
+		return;
+	}
+	if (version != NULL && strcmp(version, doctor->own_version) != 0) {
+		weir_findings_add(findings, WEIR_FINDING_WARNING, "weir-control",
+			"is of version %s, weirctl of %s", version, doctor->own_version);
+		weir_findings_cure(findings, "systemctl restart weir-control");
+	}
+	if (!json_is_true(json_object_get(dataplane, "attached"))) {
+		weir_findings_add(findings, WEIR_FINDING_FAULT, "weir-control",
+			"has no weir-dataplane: nothing is forwarded, or its segment has another "
+			"layout");
+		weir_findings_cure(findings, "systemctl restart weir-dataplane");
+		return;
+	}
+	weir_findings_add(findings, WEIR_FINDING_OK, "weir-control",
+		"answers, version %s, has the dataplane", version != NULL ? version : "unknown");
+}
+
+void weir_doctor_check_clock(struct weir_doctor *doctor) {
+	struct timex state = {0};
+	int r = adjtimex(&state); // modes 0: only asks
+
+	if (r < 0) {
+		return;
+	}
+	if (r == TIME_ERROR || (state.status & STA_UNSYNC) != 0) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, "CLOCK_REALTIME",
+			"is not synchronised: times of logs and of certificates may be wrong "
+			"(forwarding does not use this clock)");
+		weir_findings_cure(&doctor->findings, "timedatectl set-ntp true");
+	} else {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, "CLOCK_REALTIME",
+			"synchronised, within %ld us", state.maxerror);
+	}
+}
+
+// --- offloads -----------------------------------------------------------------------------
+
+static void look_at_offloads(struct weir_doctor *doctor, const char *interface) {
+	struct weir_findings *findings = &doctor->findings;
+	const bool lro = weir_kernel_flag(interface, ETH_FLAG_LRO) > 0;
+	const bool gro_hw = weir_kernel_feature(interface, "rx-gro-hw") > 0;
+	char driver[33] = "";
+
+	if (lro || gro_hw) {
+		weir_findings_add(findings, WEIR_FINDING_WARNING, interface,
+			"%s joins packets on arrival: they are too long to forward",
+			lro ? "LRO" : "GRO of the hardware");
+		weir_findings_cure(findings, "ethtool -K %s%s%s", interface, lro ? " lro off" : "",
+			gro_hw ? " rx-gro-hw off" : "");
+	} else {
+		weir_findings_add(
+			findings, WEIR_FINDING_OK, interface, "nothing joins packets on arrival");
+	}
+	if (weir_kernel_driver(interface, driver, sizeof(driver)) == 0 &&
+		strcmp(driver, "veth") == 0) {
+		weir_findings_add(findings, WEIR_FINDING_NOTICE, interface,
+			"is a veth: packets of sockets behind it have partial checksums unless "
+			"\"tx\" is off at its other end, which cannot be seen from here");
+		weir_findings_cure(findings, "ethtool -K PEER tx off");
+	}
+}
+
+void weir_doctor_check_offloads(struct weir_doctor *doctor) {
+	for (uint32_t i = 0; doctor->config != NULL && i < doctor->config->port_count; i++) {
+		const struct weir_doctor_device device =
+			weir_doctor_device_of(&doctor->config->ports[i]);
+
+		if (device.interface[0] && weir_kernel_mtu(device.interface) > 0) {
+			look_at_offloads(doctor, device.interface);
+		}
+	}
+}
+
+// --- VIPs ---------------------------------------------------------------------------------
+
+typedef void (*vip_fn)(struct weir_doctor *doctor, const struct weir_address *vip);
+
+// Each VIP once.
+static void each_vip(struct weir_doctor *doctor, vip_fn look) {
+	const struct weir_config *config = doctor->config;
+	const struct weir_address *last = NULL;
+
+	for (uint32_t i = 0; config != NULL && i < config->service_count; i++) {
+		for (uint32_t k = 0; k < config->services[i].bind_count; k++) {
+			const struct weir_address *vip = &config->services[i].binds[k].address;
+			bool again = last != NULL && memcmp(last, vip, sizeof(*vip)) == 0;
+
+			for (uint32_t j = 0; j < i && !again; j++) {
+				for (uint32_t m = 0; m < config->services[j].bind_count; m++) {
+					again |= memcmp(&config->services[j].binds[m].address, vip,
+							 sizeof(*vip)) == 0;
+				}
+			}
+			if (!again) {
+				look(doctor, vip);
+			}
+			last = vip;
+		}
+	}
+}
+
+static bool forwards(const struct weir_doctor *doctor, const struct weir_address *vip) {
+	int64_t value = 0;
+
+	(void)weir_tree_number(doctor->root, &value,
+		vip->family == 4 ? "/proc/sys/net/ipv4/ip_forward"
+				 : "/proc/sys/net/ipv6/conf/all/forwarding");
+	return value > 0;
+}
+
+static void look_at_vip(struct weir_doctor *doctor, const struct weir_address *vip) {
+	struct weir_findings *findings = &doctor->findings;
+	const int bits = vip->family == 4 ? 32 : 128;
+	const char *six = vip->family == 4 ? "" : "-6 ";
+	char text[INET6_ADDRSTRLEN];
+	struct weir_kernel_route route;
+	int r = weir_kernel_route(vip, &route);
+
+	weir_address_format(vip, text, sizeof(text));
+	if (r == 0 && route.type == RTN_LOCAL) {
+		weir_findings_add(findings, WEIR_FINDING_FAULT, text,
+			"is an address of this host: the kernel answers for it");
+		weir_findings_cure(findings,
+			"ip %saddr del %s/%d dev $(ip -o addr show to %s | awk '{print $2; exit}')",
+			six, text, bits, text);
+	} else if (r == 0 && route.type == RTN_UNICAST && forwards(doctor, vip)) {
+		weir_findings_add(findings, WEIR_FINDING_WARNING, text,
+			"this host forwards, and has a route to it by %s: what Weir leaves to the "
+			"kernel goes round until its TTL ends",
+			route.interface);
+		weir_findings_cure(findings, "ip %sroute add unreachable %s/%d", six, text, bits);
+	} else {
+		weir_findings_add(findings, WEIR_FINDING_OK, text,
+			"no address of this host, and not sent back to a router");
+	}
+}
+
+void weir_doctor_check_vips(struct weir_doctor *doctor) {
+	each_vip(doctor, look_at_vip);
+}
+
+bool weir_doctor_answers_dropped(
+	const char *root, const struct weir_address *vip, const char *interface) {
+	int64_t all = 0, own = 0, filter;
+	struct weir_kernel_route route;
+
+	if (vip->family != 4) {
+		return false;
+	}
+	(void)weir_tree_number(root, &all, "/proc/sys/net/ipv4/conf/all/rp_filter");
+	(void)weir_tree_number(root, &own, "/proc/sys/net/ipv4/conf/%s/rp_filter", interface);
+	filter = all > own ? all : own;
+	if (filter == 0) {
+		return false;
+	}
+	if (weir_kernel_route(vip, &route) < 0 || route.type != RTN_UNICAST) {
+		return true;
+	}
+	return filter == 1 && strcmp(route.interface, interface) != 0;
+}
+
+static bool checks_data_path(const struct weir_doctor *doctor) {
+	bool found = false;
+
+	for (uint32_t i = 0; i < doctor->config->service_count; i++) {
+		found |= doctor->config->services[i].health_check.via == WEIR_VIA_DATA_PATH;
+	}
+	return found;
+}
+
+static void look_at_rp_filter(struct weir_doctor *doctor, const struct weir_address *vip) {
+	char text[INET6_ADDRSTRLEN];
+
+	for (uint32_t i = 0; i < doctor->config->port_count; i++) {
+		const struct weir_doctor_device device =
+			weir_doctor_device_of(&doctor->config->ports[i]);
+
+		if (device.interface[0] == '\0' || vip->family != 4) {
+			continue;
+		}
+		weir_address_format(vip, text, sizeof(text));
+		if (!weir_doctor_answers_dropped(doctor->root, vip, device.interface)) {
+			weir_findings_add(&doctor->findings, WEIR_FINDING_OK, text,
+				"answers from it get in at %s", device.interface);
+			continue;
+		}
+		weir_findings_add(&doctor->findings,
+			checks_data_path(doctor) ? WEIR_FINDING_FAULT : WEIR_FINDING_NOTICE, text,
+			"rp_filter drops answers from it at %s: checks via the data path have no "
+			"result, and its backends cannot be probed here",
+			device.interface);
+		weir_findings_cure(&doctor->findings,
+			"sysctl -w net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.%s.rp_filter=0",
+			device.interface);
+	}
+}
+
+void weir_doctor_check_rp_filter(struct weir_doctor *doctor) {
+	each_vip(doctor, look_at_rp_filter);
+}

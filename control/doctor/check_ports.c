@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The interfaces of the ports.
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "device.h"
+#include "doctor.h"
+#include "tree.h"
+
+#define NET "/sys/class/net"
+
+typedef void (*port_fn)(struct weir_doctor *doctor, const struct weir_config_port *port,
+	const struct weir_doctor_device *device);
+
+// Ports whose interface belongs to the kernel, and is there.
+static void each_interface(struct weir_doctor *doctor, port_fn look) {
+	for (uint32_t i = 0; doctor->config != NULL && i < doctor->config->port_count; i++) {
+		const struct weir_config_port *port = &doctor->config->ports[i];
+		const struct weir_doctor_device device = weir_doctor_device_of(port);
+
+		if (device.interface[0] &&
+			weir_tree_has(doctor->root, NET "/%s", device.interface)) {
+			look(doctor, port, &device);
+		}
+	}
+}
+
+static void look_at_state(struct weir_doctor *doctor, const struct weir_config_port *port,
+	const struct weir_doctor_device *device) {
+	char state[32], flags_text[32];
+	unsigned int flags = 0;
+
+	weir_tree_text(doctor->root, state, sizeof(state), NET "/%s/operstate", device->interface);
+	weir_tree_text(
+		doctor->root, flags_text, sizeof(flags_text), NET "/%s/flags", device->interface);
+	(void)sscanf(flags_text, "%x", &flags);
+	if ((flags & IFF_UP) == 0) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, device->interface,
+			"interface of port %s is down", port->name);
+		weir_findings_cure(&doctor->findings, "ip link set %s up", device->interface);
+	} else if (strcmp(state, "down") == 0 || strcmp(state, "lowerlayerdown") == 0) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, device->interface,
+			"interface of port %s has no carrier: cable, transceiver, or the other end",
+			port->name);
+		weir_findings_cure(&doctor->findings, "ethtool %s", device->interface);
+	} else {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, device->interface, "is up");
+	}
+}
+
+void weir_doctor_check_interface(struct weir_doctor *doctor) {
+	for (uint32_t i = 0; doctor->config != NULL && i < doctor->config->port_count; i++) {
+		const struct weir_config_port *port = &doctor->config->ports[i];
+		const struct weir_doctor_device device = weir_doctor_device_of(port);
+
+		if (device.interface[0] &&
+			!weir_tree_has(doctor->root, NET "/%s", device.interface)) {
+			weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, device.interface,
+				"port %s names it, and there is no such interface: name one of "
+				"\"ip -br link\", then restart weir-dataplane",
+				port->name);
+			weir_findings_cure(&doctor->findings, "editor %s", doctor->config_path);
+		} else if (device.pci[0] &&
+			   !weir_tree_has(doctor->root, "/sys/bus/pci/devices/%s", device.pci)) {
+			weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, device.pci,
+				"port %s names it, and there is no such PCI device; "
+				"\"dpdk-devbind.py -s\" lists them",
+				port->name);
+			weir_findings_cure(&doctor->findings, "editor %s", doctor->config_path);
+		}
+	}
+	each_interface(doctor, look_at_state);
+}
+
+static void look_at_mtu(struct weir_doctor *doctor, const struct weir_config_port *port,
+	const struct weir_doctor_device *device) {
+	int64_t mtu;
+
+	if (weir_tree_number(doctor->root, &mtu, NET "/%s/mtu", device->interface)) {
+		return;
+	}
+	if (mtu >= port->mtu) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, device->interface,
+			"%" PRId64 ", mtu of port %s is %u", mtu, port->name, port->mtu);
+	} else if (device->af_xdp && doctor->dataplane == 0) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, device->interface,
+			"%" PRId64 "; weir-dataplane sets %u when it starts", mtu, port->mtu);
+	} else {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, device->interface,
+			"MTU %" PRId64 " is below the mtu of port %s, %u: longer packets are lost",
+			mtu, port->name, port->mtu);
+		weir_findings_cure(
+			&doctor->findings, "ip link set %s mtu %u", device->interface, port->mtu);
+	}
+}
+
+void weir_doctor_check_mtu(struct weir_doctor *doctor) {
+	each_interface(doctor, look_at_mtu);
+}
+
+static uint32_t count_queues(const struct weir_doctor *doctor, const char *interface) {
+	uint32_t count = 0;
+
+	while (count < 1024 &&
+		weir_tree_has(doctor->root, NET "/%s/queues/rx-%u", interface, count)) {
+		count++;
+	}
+	return count;
+}
+
+static void look_at_queues(struct weir_doctor *doctor, const struct weir_config_port *port,
+	const struct weir_doctor_device *device) {
+	const uint32_t queues = count_queues(doctor, device->interface);
+	const uint32_t workers = doctor->config->workers.count;
+	// veth and other devices without hardware count their queues apart.
+	const bool hardware = weir_tree_has(doctor->root, NET "/%s/device", device->interface);
+
+	if (!device->af_xdp || queues == 0) {
+		return;
+	}
+	if (!hardware && queues > 1) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, device->interface,
+			"has %u receive queues that are no pairs: AF_XDP cannot use them", queues);
+		weir_findings_cure(&doctor->findings, "ethtool -L %s rx 1", device->interface);
+	} else if (hardware && port->queues > 0 && port->queues < queues) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, device->interface,
+			"has %u queues, and port %s uses %u: packets to VIPs on the others go to "
+			"the kernel",
+			queues, port->name, port->queues);
+		weir_findings_cure(&doctor->findings, "ethtool -L %s combined %u",
+			device->interface, port->queues);
+	} else if (hardware && port->queues == 0 && queues != workers) {
+		weir_findings_add(&doctor->findings,
+			queues < workers ? WEIR_FINDING_WARNING : WEIR_FINDING_NOTICE,
+			device->interface,
+			queues < workers
+				? "queues: %u, workers: %u: some workers get no packets from it"
+				: "queues: %u, workers: %u: some workers poll several of them",
+			queues, workers);
+		weir_findings_cure(
+			&doctor->findings, "ethtool -L %s combined %u", device->interface, workers);
+	} else {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, device->interface,
+			"queues: %u, workers: %u", queues, workers);
+	}
+}
+
+void weir_doctor_check_queues(struct weir_doctor *doctor) {
+	each_interface(doctor, look_at_queues);
+}
+
+static void look_at_node(struct weir_doctor *doctor, const char *subject, int64_t node) {
+	struct weir_cpus near, workers = {0}, far;
+	char text[1024], list[WEIR_CPUS_TEXT_BYTES];
+
+	if (node < 0 ||
+		weir_tree_text(doctor->root, text, sizeof(text),
+			"/sys/devices/system/node/node%" PRId64 "/cpulist", node) <= 0 ||
+		weir_cpus_parse(text, &near)) {
+		return;
+	}
+	for (uint32_t i = 0; i < doctor->config->workers.count; i++) {
+		weir_cpus_add(&workers, doctor->config->workers.cores[i]);
+	}
+	far = weir_cpus_without(&workers, &near);
+	if (weir_cpus_count(&far) == 0) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, subject,
+			"on node %" PRId64 ", as the workers", node);
+		return;
+	}
+	weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, subject,
+		"is on node %" PRId64 " (CPU %s), worker CPU %s is not: each packet crosses the "
+		"nodes; change workers.cores",
+		node, text, weir_cpus_format(&far, list));
+	weir_findings_cure(&doctor->findings, "editor %s", doctor->config_path);
+}
+
+void weir_doctor_check_numa(struct weir_doctor *doctor) {
+	for (uint32_t i = 0; doctor->config != NULL && i < doctor->config->port_count; i++) {
+		const struct weir_doctor_device device =
+			weir_doctor_device_of(&doctor->config->ports[i]);
+		int64_t node;
+
+		if (device.pci[0] &&
+			weir_tree_number(doctor->root, &node, "/sys/bus/pci/devices/%s/numa_node",
+				device.pci) == 0) {
+			look_at_node(doctor, device.pci, node);
+		} else if (device.interface[0] &&
+			   weir_tree_number(doctor->root, &node, NET "/%s/device/numa_node",
+				   device.interface) == 0) {
+			look_at_node(doctor, device.interface, node);
+		}
+	}
+}
+
+// Adds " net.ipvN.conf.IF.KEY=0" to the list if the kernel accepts it there.
+static void add_accepted(const struct weir_doctor *doctor, int family, const char *interface,
+	const char *key, char *list, size_t bytes) {
+	const size_t used = strlen(list);
+	int64_t value;
+
+	if (weir_tree_number(doctor->root, &value, "/proc/sys/net/ipv%d/conf/%s/%s", family,
+		    interface, key) == 0 &&
+		value > 0) {
+		snprintf(list + used, bytes - used, " net.ipv%d.conf.%s.%s=0", family, interface,
+			key);
+	}
+}
+
+static void look_at_redirects(struct weir_doctor *doctor, const struct weir_config_port *port,
+	const struct weir_doctor_device *device) {
+	char list[256] = "";
+
+	(void)port;
+	// IPv4: a host takes them when "all" or the interface says so. IPv6: its own counts.
+	add_accepted(doctor, 4, "all", "accept_redirects", list, sizeof(list));
+	add_accepted(doctor, 4, device->interface, "accept_redirects", list, sizeof(list));
+	add_accepted(doctor, 6, device->interface, "accept_redirects", list, sizeof(list));
+	add_accepted(doctor, 6, device->interface, "accept_ra", list, sizeof(list));
+	if (list[0] == '\0') {
+		weir_findings_add(
+			&doctor->findings, WEIR_FINDING_OK, device->interface, "accepts none");
+		return;
+	}
+	weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, device->interface,
+		"accepts them: whoever is on the link can divert packets to the backends");
+	weir_findings_cure(&doctor->findings, "sysctl -w%s", list);
+}
+
+void weir_doctor_check_redirects(struct weir_doctor *doctor) {
+	each_interface(doctor, look_at_redirects);
+}

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The kernel's abilities, and the processes of Weir that run.
+#include <errno.h>
+#include <grp.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "device.h"
+#include "doctor.h"
+#include "tree.h"
+
+void weir_doctor_check_kernel(struct weir_doctor *doctor) {
+	struct weir_findings *findings = &doctor->findings;
+	char protocols[8192];
+	int64_t jit;
+	bool af_xdp = false;
+
+	for (uint32_t i = 0; doctor->config != NULL && i < doctor->config->port_count; i++) {
+		af_xdp |= weir_doctor_device_of(&doctor->config->ports[i]).af_xdp;
+	}
+	if (!af_xdp) {
+		return;
+	}
+	if (weir_tree_text(doctor->root, protocols, sizeof(protocols), "/proc/net/protocols") > 0 &&
+		strstr(protocols, "\nXDP ") == NULL) {
+		weir_findings_add(findings, WEIR_FINDING_FAULT, "AF_XDP",
+			"the kernel has no CONFIG_XDP_SOCKETS: use net_af_packet or a NIC bound to "
+			"DPDK");
+		weir_findings_cure(findings, "editor %s", doctor->config_path);
+	} else {
+		weir_findings_add(findings, WEIR_FINDING_OK, "AF_XDP", "the kernel has it");
+	}
+	if (weir_tree_number(doctor->root, &jit, "/proc/sys/net/core/bpf_jit_enable") == 0) {
+		weir_findings_add(findings, jit > 0 ? WEIR_FINDING_OK : WEIR_FINDING_WARNING,
+			"net.core.bpf_jit_enable",
+			jit > 0 ? "%" PRId64
+				: "%" PRId64 ": the steer program is interpreted for each packet",
+			jit);
+		if (jit == 0) {
+			weir_findings_cure(findings, "sysctl -w net.core.bpf_jit_enable=1");
+		}
+	}
+}
+
+void weir_doctor_check_neighbour_table(struct weir_doctor *doctor) {
+	uint64_t backends[2] = {0};
+
+	for (uint32_t i = 0; doctor->config != NULL && i < doctor->config->service_count; i++) {
+		const struct weir_config_service *service = &doctor->config->services[i];
+
+		for (uint32_t k = 0; k < service->backend_count; k++) {
+			backends[service->backends[k].address.family == 6]++;
+		}
+	}
+	for (int six = 0; six < 2; six++) {
+		const int version = six ? 6 : 4;
+		char subject[64];
+		int64_t most;
+
+		if (backends[six] == 0 ||
+			weir_tree_number(doctor->root, &most,
+				"/proc/sys/net/ipv%d/neigh/default/gc_thresh2", version)) {
+			continue;
+		}
+		snprintf(subject, sizeof(subject), "net.ipv%d.neigh.default", version);
+		if ((uint64_t)most >= 2 * backends[six]) {
+			weir_findings_add(&doctor->findings, WEIR_FINDING_OK, subject,
+				"gc_thresh2 is %" PRId64 ", backends: %" PRIu64, most,
+				backends[six]);
+			continue;
+		}
+		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, subject,
+			"gc_thresh2 is %" PRId64 ", backends: %" PRIu64
+			": the kernel forgets next hops while they are in use",
+			most, backends[six]);
+		weir_findings_cure(&doctor->findings,
+			"sysctl -w net.ipv%d.neigh.default.gc_thresh3=%" PRIu64
+			" net.ipv%d.neigh.default.gc_thresh2=%" PRIu64,
+			version, 4 * backends[six], version, 2 * backends[six]);
+	}
+}
+
+// --- access -------------------------------------------------------------------------------
+
+// Reports what others may do with a path. Returns whether it is there.
+static bool check_mode(struct weir_doctor *doctor, const char *path, mode_t wanted) {
+	char full[WEIR_TREE_PATH_BYTES];
+	struct stat status;
+	mode_t mode;
+
+	if (lstat(weir_tree_path(doctor->root, path, full), &status) < 0) {
+		return false;
+	}
+	mode = status.st_mode & 07777;
+	if ((mode & ~wanted) == 0) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, path, "mode %04o", mode);
+		return true;
+	}
+	weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, path,
+		"mode %04o lets others in: use at most %04o", mode, wanted);
+	weir_findings_cure(&doctor->findings, "chmod %04o %s", mode & wanted, path);
+	return true;
+}
+
+static void check_directory(struct weir_doctor *doctor) {
+	char full[WEIR_TREE_PATH_BYTES];
+	struct stat status;
+
+	if (lstat(weir_tree_path(doctor->root, doctor->run_dir, full), &status) < 0) {
+		return;
+	}
+	if ((status.st_mode & 0022) != 0) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, doctor->run_dir,
+			"mode %04o: others can put sockets of their own there",
+			status.st_mode & 07777);
+		weir_findings_cure(&doctor->findings, "chmod go-w %s", doctor->run_dir);
+	} else {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, doctor->run_dir, "mode %04o",
+			status.st_mode & 07777);
+	}
+}
+
+void weir_doctor_check_access(struct weir_doctor *doctor) {
+	static const char *const sockets[] = {"dataplane.sock", "control/control.sock"};
+	const struct weir_config *config = doctor->config;
+	bool keyed = false;
+	char path[WEIR_TREE_PATH_BYTES];
+
+	check_directory(doctor);
+	for (int i = 0; i < 2; i++) {
+		snprintf(path, sizeof(path), "%s/%s", doctor->run_dir, sockets[i]);
+		check_mode(doctor, path, 0660);
+	}
+	for (uint32_t i = 0; config != NULL && i < config->service_count; i++) {
+		keyed |= config->services[i].agent.port != 0;
+	}
+	if (keyed && !check_mode(doctor, config->agents.key_file, 0640)) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, config->agents.key_file,
+			"is not there: the agents of the backends get no probes");
+		weir_findings_cure(&doctor->findings,
+			"(umask 027 && weir-agent key generate > %s) && chgrp weir %s",
+			config->agents.key_file, config->agents.key_file);
+	}
+}
+
+// --- processes ----------------------------------------------------------------------------
+
+// A soft limit of /proc/PID/limits; INT64_MAX: none; -1: not told.
+static int64_t read_limit(const struct weir_doctor *doctor, pid_t pid, const char *name) {
+	char text[4096], *at;
+
+	if (pid == 0 || weir_tree_text(doctor->root, text, sizeof(text), "/proc/%d/limits",
+				(int)pid) <= 0) {
+		return -1;
+	}
+	at = strstr(text, name);
+	if (at == NULL) {
+		return -1;
+	}
+	at += strlen(name);
+	at += strspn(at, " ");
+	return strncmp(at, "unlimited", strlen("unlimited")) == 0 ? INT64_MAX
+								  : strtoll(at, NULL, 10);
+}
+
+void weir_doctor_check_limits(struct weir_doctor *doctor) {
+	const int64_t locked = read_limit(doctor, doctor->dataplane, "Max locked memory");
+	const int64_t files = read_limit(doctor, doctor->control, "Max open files");
+	int64_t need = 256; // sockets of checks, clients of the API, timers
+
+	for (uint32_t i = 0; doctor->config != NULL && i < doctor->config->service_count; i++) {
+		need += doctor->config->services[i].backend_count;
+	}
+	if (locked >= 0 && locked < INT64_MAX) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, "weir-dataplane",
+			"may lock %" PRId64 " bytes of memory: AF_XDP and VFIO need more where the "
+			"process has no CAP_IPC_LOCK",
+			locked);
+		weir_findings_cure(&doctor->findings, "prlimit --pid %d --memlock=unlimited",
+			(int)doctor->dataplane);
+	} else if (locked >= 0) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, "weir-dataplane",
+			"locked memory: unlimited");
+	}
+	if (files >= 0 && files < need) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "weir-control",
+			"may open %" PRId64 " files, and checks of all backends need %" PRId64,
+			files, need);
+		weir_findings_cure(&doctor->findings, "prlimit --pid %d --nofile=%" PRId64,
+			(int)doctor->control, need * 2);
+	} else if (files >= 0) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, "weir-control",
+			"open files: %" PRId64 ", needed: %" PRId64, files, need);
+	}
+}
+
+static void check_program(struct weir_doctor *doctor, const char *name, pid_t pid) {
+	char link[WEIR_TREE_PATH_BYTES], path[64], target[WEIR_TREE_PATH_BYTES];
+	ssize_t length;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	length = pid != 0 ? readlink(weir_tree_path(doctor->root, path, link), target,
+				    sizeof(target) - 1)
+			  : -1;
+	if (length < 0) {
+		return;
+	}
+	target[length] = '\0';
+	if (strstr(target, " (deleted)") != NULL) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, name,
+			"runs the version from before its program file was replaced");
+		weir_findings_cure(&doctor->findings, "systemctl restart %s", name);
+	} else {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, name, "runs %s", target);
+	}
+}
+
+void weir_doctor_check_program(struct weir_doctor *doctor) {
+	check_program(doctor, "weir-dataplane", doctor->dataplane);
+	check_program(doctor, "weir-control", doctor->control);
+}
+
+void weir_doctor_check_watchdog(struct weir_doctor *doctor) {
+	char environment[8192], cgroup[512];
+	int length, at = 0;
+
+	if (doctor->dataplane == 0 ||
+		weir_tree_text(doctor->root, cgroup, sizeof(cgroup), "/proc/%d/cgroup",
+			(int)doctor->dataplane) <= 0 ||
+		strstr(cgroup, "weir-dataplane.service") == NULL) {
+		return;
+	}
+	length = weir_tree_text(doctor->root, environment, sizeof(environment), "/proc/%d/environ",
+		(int)doctor->dataplane);
+	if (length <= 0) {
+		return;
+	}
+	while (at < length) { // NUL after each
+		if (strncmp(environment + at, "WATCHDOG_USEC=", strlen("WATCHDOG_USEC=")) == 0) {
+			weir_findings_add(&doctor->findings, WEIR_FINDING_OK,
+				"weir-dataplane.service", "watchdog after %s us",
+				environment + at + strlen("WATCHDOG_USEC="));
+			return;
+		}
+		at += (int)strlen(environment + at) + 1;
+	}
+	weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "weir-dataplane.service",
+		"has no watchdog: a worker that stalls is not restarted");
+	weir_findings_cure(&doctor->findings,
+		"systemctl revert weir-dataplane && systemctl restart weir-dataplane");
+}

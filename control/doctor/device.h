@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Device: what ports[].device says, as far as the kernel knows of it.
+//
+// Threads: any.
+#pragma once
+
+#include <net/if.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "config.h"
+
+struct weir_doctor_device {
+	char interface[IF_NAMESIZE]; // "" = none
+	char pci[32]; // "" = none
+	bool af_xdp;
+};
+
+struct weir_doctor_device weir_doctor_device_of(const struct weir_config_port *port);
+
+// Bytes that a packet to the backend grows by.
+unsigned int weir_doctor_overhead(const struct weir_address *backend);
+
+// Whether the reverse path filter of an interface drops what comes from a VIP; asks the kernel.
+bool weir_doctor_answers_dropped(
+	const char *root, const struct weir_address *vip, const char *interface);

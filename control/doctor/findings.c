@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "findings.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "terminal.h"
+
+static const char *const level_names[] = {
+#define X(name, text) [WEIR_FINDING_##name] = text,
+	WEIR_FINDING_LEVELS(X)
+#undef X
+};
+
+void weir_findings_fini(struct weir_findings *findings) {
+	free(findings->list);
+	*findings = (struct weir_findings){0};
+}
+
+void weir_findings_add(struct weir_findings *findings, enum weir_finding_level level,
+	const char *subject, const char *format, ...) {
+	struct weir_finding *finding;
+	va_list args;
+
+	if (findings->count == findings->room) {
+		uint32_t room = findings->room > 0 ? findings->room * 2 : 32;
+		struct weir_finding *list = realloc(findings->list, room * sizeof(*list));
+
+		if (list == NULL) {
+			findings->out_of_memory = true;
+			return;
+		}
+		findings->list = list;
+		findings->room = room;
+	}
+	finding = &findings->list[findings->count++];
+	finding->level = level;
+	finding->check = findings->check;
+	finding->cure[0] = '\0';
+	snprintf(finding->subject, sizeof(finding->subject), "%s", subject);
+	va_start(args, format);
+	vsnprintf(finding->found, sizeof(finding->found), format, args);
+	va_end(args);
+}
+
+void weir_findings_cure(struct weir_findings *findings, const char *format, ...) {
+	struct weir_finding *finding;
+	va_list args;
+
+	if (findings->count == 0 || findings->out_of_memory) {
+		return;
+	}
+	finding = &findings->list[findings->count - 1];
+	va_start(args, format);
+	vsnprintf(finding->cure, sizeof(finding->cure), format, args);
+	va_end(args);
+}
+
+enum weir_finding_level weir_findings_worst(const struct weir_findings *findings) {
+	enum weir_finding_level worst = WEIR_FINDING_OK;
+
+	for (uint32_t i = 0; i < findings->count; i++) {
+		worst = findings->list[i].level > worst ? findings->list[i].level : worst;
+	}
+	return worst;
+}
+
+int weir_findings_exit(const struct weir_findings *findings) {
+	enum weir_finding_level worst = weir_findings_worst(findings);
+
+	return worst == WEIR_FINDING_FAULT || findings->out_of_memory
+		       ? 2
+		       : worst == WEIR_FINDING_WARNING;
+}
+
+static int shown_width(const char *text) {
+	char shown[512];
+
+	return (int)strlen(weir_terminal_text(text, shown, sizeof(shown)));
+}
+
+void weir_findings_print(const struct weir_findings *findings, FILE *out) {
+	uint32_t counts[WEIR_FINDING_LEVEL_COUNT] = {0};
+	int check = (int)strlen("CHECK"), subject = (int)strlen("SUBJECT");
+	char text[640], other[640];
+
+	for (uint32_t i = 0; i < findings->count; i++) {
+		const struct weir_finding *finding = &findings->list[i];
+		int width = shown_width(finding->subject);
+
+		check = (int)strlen(finding->check) > check ? (int)strlen(finding->check) : check;
+		subject = width > subject ? width : subject;
+		counts[finding->level]++;
+	}
+	fprintf(out, "%-7s  %-*s  %-*s  FOUND\n", "LEVEL", check, "CHECK", subject, "SUBJECT");
+	for (uint32_t i = 0; i < findings->count; i++) {
+		const struct weir_finding *finding = &findings->list[i];
+
+		fprintf(out, "%-7s  %-*s  %-*s  %s\n", level_names[finding->level], check,
+			finding->check, subject,
+			weir_terminal_text(finding->subject, other, sizeof(other)),
+			weir_terminal_text(finding->found, text, sizeof(text)));
+		if (finding->cure[0]) {
+			fprintf(out, "         $ %s\n",
+				weir_terminal_text(finding->cure, text, sizeof(text)));
+		}
+	}
+	fprintf(out, "%u faults, %u warnings, %u notices, %u ok\n", counts[WEIR_FINDING_FAULT],
+		counts[WEIR_FINDING_WARNING], counts[WEIR_FINDING_NOTICE], counts[WEIR_FINDING_OK]);
+}
+
+json_t *weir_findings_json(const struct weir_findings *findings) {
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; i < findings->count; i++) {
+		const struct weir_finding *finding = &findings->list[i];
+		json_t *object = json_pack("{s:s, s:s}", "level", level_names[finding->level],
+			"check", finding->check);
+
+		// What is not UTF-8 shows as it would on a terminal.
+		for (int part = 0; part < 3; part++) {
+			static const char *const names[] = {"subject", "found", "cure"};
+			const char *texts[] = {finding->subject, finding->found, finding->cure};
+			json_t *text = json_string(texts[part]);
+			char shown[640];
+
+			if (text == NULL) {
+				text = json_string(
+					weir_terminal_text(texts[part], shown, sizeof(shown)));
+			}
+			json_object_set_new(object, names[part],
+				part == 2 && !finding->cure[0] ? (json_decref(text), json_null())
+							       : text);
+		}
+		json_array_append_new(list, object);
+	}
+	return json_pack("{s:s, s:o}", "worst", level_names[weir_findings_worst(findings)],
+		"findings", list);
+}

@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs weirctl doctor --root on a made-up machine: nothing above "ok" where it is set up well, and
+for each row of cases.txt the findings that are written there. Cures that change files are run, and
+the finding must be gone.
+
+usage: check_doctor.py WEIRCTL SOURCE_ROOT
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+import machine
+
+HEADERS = {"weirctl": "control/doctor/doctor.h", "weir-agent": "control/agent/doctor_checks.h"}
+
+
+def doctor(weirctl, root):
+    done = subprocess.run([weirctl, "doctor", "--json", "--root", root, "--config",
+                           root + "/weir.json"], text=True, capture_output=True, timeout=30,
+                          check=False)
+    answer = json.loads(done.stdout)
+    worst = {"ok": 0, "notice": 0, "warning": 1, "fault": 2}[answer["worst"]]
+    if done.returncode != worst or done.stderr:
+        raise AssertionError(f"exit {done.returncode}, worst {answer['worst']}: {done.stderr}")
+    return answer["findings"]
+
+
+def read_cases(path):
+    """[(name, changes, [(level, check, subject, found, cure)])]"""
+    with open(path, encoding="ascii") as file:
+        parts = re.split(r"^--- (.*)\n", file.read(), flags=re.M)
+    for name, text in zip(parts[1::2], parts[2::2]):
+        changes, _, expected = text.partition(">>> ")
+        findings = re.findall(r"^(?:>>> )?(\w+) (\S+) \| (.*?) \| (.*)\n\$ (.*)$", expected, re.M)
+        yield name, changes, findings
+
+
+def matches(pattern, text, root):
+    parts = pattern.replace("ROOT", root).split("...")
+    return re.fullmatch(".*".join(map(re.escape, parts)), text, re.S)
+
+
+def compare(expected, found, root):
+    bad = [each for each in found if each["level"] != "ok"]
+    if len(bad) != len(expected):
+        return f"{len(bad)} findings instead of {len(expected)}: {bad}"
+    for want, got in zip(expected, bad):
+        keys = ("level", "check", "subject", "found", "cure")
+        for key, pattern in zip(keys, want):
+            if not matches(pattern, got[key], root):
+                return f"{key} is\n  {got[key]}\ninstead of\n  {pattern}"
+    return None
+
+
+# --- cures --------------------------------------------------------------------------------------
+
+def put(root, path, value):
+    machine.change(root, f"=== {path.lstrip('/')}\n{value}\n")
+
+
+def kernel_follows(root):
+    """What else the kernel shows after a setting was written."""
+    def get(path):
+        with open(root + path, encoding="ascii") as file:
+            return file.read().strip()
+    pools = [("/proc/sys/vm/nr_hugepages",
+              "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages")]
+    pools += [(f"/sys/devices/system/node/node{node}/hugepages/hugepages-2048kB/nr_hugepages",
+               f"/sys/devices/system/node/node{node}/hugepages/hugepages-2048kB/free_hugepages")
+              for node in (0, 1)]
+    for total, free in pools:
+        if os.path.exists(root + total):
+            put(root, free, get(total))
+    for name in os.listdir(root + "/proc/irq"):
+        put(root, f"/proc/irq/{name}/effective_affinity_list",
+            get(f"/proc/irq/{name}/smp_affinity_list").split("-")[0])
+    enabled = "/sys/kernel/mm/transparent_hugepage/enabled"
+    if "[" not in get(enabled):
+        put(root, enabled, f"always [{get(enabled)}] never")
+
+
+def cure(root, command):
+    """Do to the tree what a command does to a machine. False: that can only be done there."""
+    link = re.fullmatch(r"ip link set (\S+) (up|mtu (\d+))", command)
+    queues = re.fullmatch(r"ethtool -L (\S+) (?:combined|rx) (\d+)", command)
+    if command.startswith("sysctl -w ") and "&&" not in command:
+        for setting in command.split()[2:]:
+            key, value = setting.split("=")
+            put(root, "/proc/sys/" + key.replace(".", "/"), value)
+    elif link and link[3]:
+        put(root, f"/sys/class/net/{link[1]}/mtu", link[3])
+    elif link:
+        put(root, f"/sys/class/net/{link[1]}/flags", "0x1003")
+        put(root, f"/sys/class/net/{link[1]}/operstate", "up")
+    elif queues:
+        folder = f"{root}/sys/class/net/{queues[1]}/queues"
+        for name in os.listdir(folder):
+            machine.remove(os.path.join(folder, name))
+        for number in range(int(queues[2])):
+            put(root, f"/sys/class/net/{queues[1]}/queues/rx-{number}/rps_cpus", "00")
+    elif re.match(r"(chmod|echo \w+ >|for) ", command):
+        subprocess.run(["bash", "-ec", re.sub(r"(?<!\S)/(?=(?:sys|proc|run|etc)/)", root + "/",
+                                              command)], check=True)
+    else:
+        return False
+    kernel_follows(root)
+    return True
+
+
+def check_case(weirctl, changes, expected):
+    """Returns (what is wrong or None, how many cures were run)."""
+    with tempfile.TemporaryDirectory(prefix="weir-doctor-") as root:
+        machine.make(root)
+        machine.change(root, changes)
+        found = doctor(weirctl, root)
+        wrong = compare(expected, found, root)
+        done = [each for each in found if each["cure"] and cure(root, each["cure"])]
+        left = {(each["check"], each["subject"]) for each in doctor(weirctl, root)
+                if each["level"] != "ok"}
+        for each in done if not wrong else []:
+            if (each["check"], each["subject"]) in left:
+                wrong = f"still there after: {each['cure']}"
+        return wrong, len(done)
+
+
+# --- the table of checks ------------------------------------------------------------------------
+
+def read_checks(root):
+    """{program: [(check, what it looks at, needs a kernel to ask)]}, from the headers."""
+    checks = {}
+    for program, header in HEADERS.items():
+        if not os.path.exists(f"{root}/{header}"):
+            continue
+        with open(f"{root}/{header}", encoding="ascii") as file:
+            text = file.read()
+        checks[program] = []
+        for name, body in re.findall(r"#define (WEIR\w*CHECKS)\(X\)((?:.*\\\n)+.*)", text):
+            checks[program] += [(check, what, "LIVE" in name) for check, what in
+                                re.findall(r'X\(\w+, "([a-z-]+)",\s*(?:\\\s*)?"([^"]*)"\)', body)]
+    return checks
+
+
+def check_document(root, checks):
+    """docs/doctor.md has a row for each check, with the text of the header."""
+    with open(root + "/docs/doctor.md", encoding="utf-8") as file:
+        document = file.read()
+    for program, rows in checks.items():
+        section = document.partition(f"\n## {program} doctor\n")[2].partition("\n## ")[0]
+        table = re.findall(r"^\| `([a-z-]+)` \| ([^|]*) \|", section, re.M)
+        if table != [(check, what) for check, what, _ in rows]:
+            yield f"docs/doctor.md, {program}: {table}\nin {HEADERS[program]}: {rows}"
+
+
+def main():
+    weirctl, root = map(os.path.abspath, sys.argv[1:3])
+    cases = list(read_cases(os.path.join(machine.HERE, "cases.txt")))
+    checks = read_checks(root)
+    problems, cures = list(check_document(root, checks)), 0
+    for name, changes, expected in [("the machine as it is", "", []), *cases]:
+        wrong, done = check_case(weirctl, changes, expected)
+        cures += done
+        if wrong:
+            problems.append(f"{name}: {wrong}")
+    seen = {finding[1] for _, _, expected in cases for finding in expected}
+    problems += [f"no case has a finding of {check}" for check, _, live in checks["weirctl"]
+                 if not live and check not in seen]
+    for problem in problems:
+        print(problem)
+    print(f"{len(cases)} cases, {cures} cures, {len(problems)} problems")
+    return 1 if problems or len(cases) < 30 or cures < 12 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
