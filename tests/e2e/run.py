@@ -26,6 +26,7 @@ import scenarios_buckets
 import scenarios_checks
 import scenarios_control
 import scenarios_data_path
+import scenarios_doctor
 import scenarios_hostile
 import scenarios_lame_duck
 import scenarios_limits
@@ -47,7 +48,8 @@ import scenarios_worker
 from scenario import collect
 
 MODULES = (scenarios_traffic, scenarios_balancing, scenarios_backends, scenarios_policies,
-           scenarios_checks, scenarios_data_path, scenarios_control, scenarios_hostile,
+           scenarios_checks, scenarios_data_path, scenarios_doctor, scenarios_control,
+           scenarios_hostile,
            scenarios_limits, scenarios_logs, scenarios_mtu, scenarios_ports, scenarios_subsets,
            scenarios_worker,
            scenarios_access, scenarios_agents, scenarios_restart, scenarios_reported,

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""weirctl doctor: what is broken is found, and the command that it prints
+cures it."""
+import json
+import re
+
+from lab import VIP4, VIP6, backend_address, web
+from netns import sh, wait_for
+from scenario import scenario
+
+OUTER = [{"name": "web-1", "address": "10.0.0.11"}, {"name": "web-2", "address": backend_address(2, 6)},
+         {"name": "web-3", "address": "10.0.0.13"}, {"name": "web-4", "address": "10.0.0.14"}]
+
+
+def inside(namespace, *command):
+    """With the /sys of the namespace. Returns (exit status, what it wrote)."""
+    said = sh("ip", "netns", "exec", namespace.name, "bash", "-c", '"$@"; echo "exit $?"', "-",
+              *command)
+    output, _, status = said.strip().rpartition("exit ")
+    return int(status), output
+
+
+def weirctl_doctor(lab):
+    """{(check, subject): finding}, and the exit status."""
+    status, output = inside(lab.lb, lab.binary("weirctl"), "doctor", "--json", "--run-dir",
+                            lab.run_dir)
+    return {(row["check"], row["subject"]): row for row in json.loads(output)["findings"]}, status
+
+
+def find(lab, check, subject, level, words=""):
+    """The finding, once it is there."""
+    def look():
+        row = weirctl_doctor(lab)[0].get((check, subject))
+        assert row and row["level"] == level and words in row["found"], row
+        return row
+    return wait_for(f"{level} {check} {subject} {words}", look, 30)
+
+
+def cure(lab, finding):
+    """Run the command where it says: on the balancer, or behind "ssh ADDRESS" on that backend."""
+    command, namespace = finding["cure"], lab.lb
+    there = re.match(r"ssh \S*?1(\d) (.*)", command)
+    if there:
+        namespace, command = lab.namespaces[f"b{there[1]}"], there[2]
+    status, output = inside(namespace, "bash", "-ec", command)
+    assert status == 0, (command, output)
+
+
+@scenario(services=[web(OUTER)])
+def doctor_finds_what_is_wrong_with_backends(lab):
+    """A decapsulator, a VIP, a host and a large MTU that are missing are found, and cured"""
+    found, _ = weirctl_doctor(lab)
+    for number in (1, 2, 3, 4):
+        row = found["backends", f"web/web-{number}"]
+        size = 1540 if number == 2 else 1520
+        assert row["level"] == "ok" and f"up to {size} bytes" in row["found"], row
+    assert found["control", "weir-control"]["level"] == "ok", found
+    b1, b2, b3 = (lab.namespaces[f"b{number}"] for number in (1, 2, 3))
+
+    lab.programs["agent-1"].stop()
+    row = find(lab, "backends", "web/web-1", "fault", "but not through the tunnel")
+    assert row["cure"] == "ssh 10.0.0.11 systemctl enable --now weir-decap", row
+    lab.program("agent-1", b1, lab.binary("weir-agent"), "decap", "eth0")  # what that unit starts
+    find(lab, "backends", "web/web-1", "ok")
+
+    b1.ip("addr", "del", VIP4 + "/32", "dev", "lo")
+    b2.ip("addr", "del", VIP6 + "/128", "dev", "lo")
+    for name in ("web-1", "web-2"):
+        cure(lab, find(lab, "backends", f"web/{name}", "fault", "VIP"))
+        find(lab, "backends", f"web/{name}", "ok")
+
+    lab.net.ip("link", "set", "b3", "mtu", 1400)  # a switch, which tells nobody
+    row = find(lab, "backends", "web/web-3", "fault", "packets of more than 1400 bytes are lost")
+    cure(lab, row)
+    find(lab, "backends", "web/web-3", "ok", "up to 1400 bytes")
+    wait_for("weir-control to follow", lambda: lab.backend("web-3")["path_mtu"] == 1400, 10)
+
+    b3.ip("link", "set", "eth0", "down")
+    lab.lb.ip("neigh", "flush", "all")  # else the kernel believes in it for up to 50 s
+    row = find(lab, "backends", "web/web-3", "fault", "next hop 10.0.0.13 does not answer")
+    assert weirctl_doctor(lab)[1] == 2
+    status, output = inside(lab.lb, "bash", "-c", row["cure"])
+    assert status == 0 and ("FAILED" in output or "INCOMPLETE" in output), output
+
+
+@scenario(services=[web({"web-1": 100})], hosts=1)
+def doctor_finds_what_is_wrong_with_the_balancer(lab):
+    """Settings of the balancer's kernel that are wrong are found, and cured"""
+    lb = lab.lb
+    for check, subject, level, *broken in (
+            ("rp-filter", VIP4, "notice", "sysctl", "-w", "net.ipv4.conf.all.rp_filter=1"),
+            ("vips", VIP4, "fault", "ip", "addr", "add", VIP4 + "/32", "dev", "lo"),
+            ("vips", VIP4, "warning", "sysctl", "-w", "net.ipv4.ip_forward=1"),
+            ("port-mtu", "lb0", "fault", "ip", "link", "set", "lb0", "mtu", "1400"),
+            ("redirects", "lb0", "notice", "sysctl", "-w", "net.ipv4.conf.lb0.accept_redirects=1"),
+            ("interface", "lb0", "fault", "ip", "link", "set", "lb0", "down")):
+        if check == "rp-filter":  # without a route to the VIP by this interface
+            lb.ip("route", "add", "unreachable", VIP4)
+        if level == "warning":
+            lb.ip("route", "del", "unreachable", VIP4)
+        status, output = inside(lb, *broken)
+        assert status == 0, output
+        cure(lab, find(lab, check, subject, level))
+        find(lab, check, subject, "ok")
+    sock = lab.run_dir + "/control/control.sock"
+    sh("chmod", "0666", sock)
+    cure(lab, find(lab, "access", sock, "fault", "mode 0666"))
+    find(lab, "access", sock, "ok")
+
+
+@scenario(services=[web({"web-1": 100})], hosts=1)
+def doctor_works_without_the_daemons(lab):
+    """Neither process, no configuration: findings, no failure; and it sends nothing without root"""
+    lab.programs["control"].stop()
+    found, status = weirctl_doctor(lab)
+    assert found["control", "weir-control"]["level"] == "fault" and status == 2, found
+    lab.programs["dataplane"].stop()
+    found, _ = weirctl_doctor(lab)
+    assert found["control", "weir-control"]["level"] == "notice", found
+    status, output = inside(lab.lb, lab.binary("weirctl"), "doctor", "--config", lab.config_path,
+                            "--run-dir", lab.run_dir)
+    assert re.search(r"^ok +backends +web/web-1 ", output, re.M), output
+    status, output = inside(lab.lb, "setpriv", "--reuid", "nobody", "--bounding-set", "-all",
+                            lab.binary("weirctl"), "doctor", "--config", lab.config_path,
+                            "--run-dir", lab.run_dir)
+    assert re.search(r"^notice +backends +backends +not probed: Operation not permitted", output,
+                     re.M), output
