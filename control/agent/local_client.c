@@ -119,6 +119,21 @@ enum weir_agent_exit weir_local_status(const struct weir_agent_options *options)
 	return WEIR_AGENT_DONE;
 }
 
+json_t *weir_local_status_read(const struct weir_agent_options *options) {
+	char *answer = malloc(ANSWER_BYTES);
+	int fd = answer != NULL ? connect_agent(options) : -ENOMEM;
+	json_t *status = NULL;
+
+	if (fd >= 0) {
+		if (exchange(fd, "{\"command\": \"status\"}\n", answer, ANSWER_BYTES) == 0) {
+			status = json_loads(answer, 0, NULL);
+		}
+		close(fd);
+	}
+	free(answer);
+	return status;
+}
+
 enum weir_agent_exit weir_local_ready(const struct weir_agent_options *options) {
 	json_t *status;
 	enum weir_agent_exit r = ask(options, "{\"command\": \"ready\"}\n", &status);

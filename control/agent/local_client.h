@@ -6,9 +6,13 @@
 // Threads: one; blocks.
 #pragma once
 
+#include <jansson.h>
+
 #include "run.h"
 
 enum weir_agent_exit weir_local_status(const struct weir_agent_options *options);
+// The status, the caller's; NULL: no agent answers. Prints nothing.
+json_t *weir_local_status_read(const struct weir_agent_options *options);
 enum weir_agent_exit weir_local_ready(const struct weir_agent_options *options);
 
 // Become a lame duck, show the progress until no connection is left or the interval is over, then

@@ -22,7 +22,8 @@ enum {
 	GROUP_READY = 1 << WEIR_AGENT_READY,
 	GROUP_STATUS = 1 << WEIR_AGENT_STATUS,
 	GROUP_KEY = 1 << WEIR_AGENT_KEY,
-	GROUP_LOCAL = GROUP_RUN | GROUP_LAME_DUCK | GROUP_READY | GROUP_STATUS,
+	GROUP_DOCTOR = 1 << WEIR_AGENT_DOCTOR,
+	GROUP_LOCAL = GROUP_RUN | GROUP_LAME_DUCK | GROUP_READY | GROUP_STATUS | GROUP_DOCTOR,
 	GROUP_ALL = GROUP_DECAP | GROUP_STATS | GROUP_LOCAL | GROUP_KEY,
 };
 
@@ -98,6 +99,24 @@ static int take_address(const struct weir_option *option, const char *value, voi
 	return 0;
 }
 
+static int take_vip(const struct weir_option *option, const char *value, void *options, char *why,
+	size_t why_bytes) {
+	struct weir_agent_options *ret = options;
+
+	(void)option;
+	if (ret->vip_count == WEIR_AGENT_LIST_MAX) {
+		snprintf(why, why_bytes, "is one too many; use at most %d", WEIR_AGENT_LIST_MAX);
+		return -EINVAL;
+	}
+	if (weir_address_parse(value, &ret->vips[ret->vip_count])) {
+		snprintf(why, why_bytes,
+			"is not an IPv4 or IPv6 address; use one like 198.51.100.10");
+		return -EINVAL;
+	}
+	ret->vip_count++;
+	return 0;
+}
+
 static int take_source(const struct weir_option *option, const char *value, void *options,
 	char *why, size_t why_bytes) {
 	struct weir_agent_options *ret = options;
@@ -169,6 +188,8 @@ static const struct weir_option_word commands[] = {
 	{"ready", WEIR_AGENT_READY, "take new flows, or take them again"},
 	{"status", WEIR_AGENT_STATUS, "show what a running agent says, and to whom"},
 	{"key generate", WEIR_AGENT_KEY, "print a line for the key file, with a new key"},
+	{"doctor INTERFACE", WEIR_AGENT_DOCTOR,
+		"look at everything that has to be right on a backend; INTERFACE is that of decap"},
 	{NULL, 0, NULL},
 };
 
@@ -179,7 +200,7 @@ static const struct weir_option rows[] = {
 		.value = "NAME",
 		.help = "interface that receives packets from the balancers; the same as INTERFACE",
 		.take = take_interface,
-		.groups = GROUP_DECAP | GROUP_STATS},
+		.groups = GROUP_DECAP | GROUP_STATS | GROUP_DOCTOR},
 	{.name = "address",
 		.kind = WEIR_OPTION_CUSTOM,
 		.repeatable = true,
@@ -219,7 +240,7 @@ static const struct weir_option rows[] = {
 		.value = "PORT",
 		.help = "TCP port of the service, whose connections are measured and waited for",
 		.take = take_port,
-		.groups = GROUP_RUN},
+		.groups = GROUP_RUN | GROUP_DOCTOR},
 	{.name = "cgroup",
 		.kind = WEIR_OPTION_CUSTOM,
 		.repeatable = true,
@@ -290,7 +311,7 @@ static const struct weir_option rows[] = {
 		.fallback = "4777",
 		.min = 1,
 		.max = UINT16_MAX,
-		.groups = GROUP_RUN,
+		.groups = GROUP_RUN | GROUP_DOCTOR,
 		FIELD(udp_port)},
 	{.name = "key-file",
 		.kind = WEIR_OPTION_TEXT,
@@ -298,7 +319,7 @@ static const struct weir_option rows[] = {
 		.help = "keys shared with the balancers; SIGHUP reads it again",
 		.fallback = WEIR_AGENT_KEY_FILE,
 		.min = 1,
-		.groups = GROUP_RUN,
+		.groups = GROUP_RUN | GROUP_DOCTOR,
 		FIELD(key_file)},
 	{.name = "connections",
 		.kind = WEIR_OPTION_SCALED,
@@ -336,9 +357,16 @@ static const struct weir_option rows[] = {
 		.max = UINT16_MAX,
 		.groups = GROUP_KEY,
 		FIELD(key_id)},
+	{.name = "vip",
+		.kind = WEIR_OPTION_CUSTOM,
+		.repeatable = true,
+		.value = "ADDRESS",
+		.help = "VIP that must be an address of this host",
+		.take = take_vip,
+		.groups = GROUP_DOCTOR},
 	{.name = "json",
 		.help = "print it as JSON",
-		.groups = GROUP_STATS | GROUP_STATUS,
+		.groups = GROUP_STATS | GROUP_STATUS | GROUP_DOCTOR,
 		FIELD(json)},
 };
 
@@ -352,7 +380,9 @@ static const struct weir_help help = {
 		 "weir-agent lame-duck [--interval SECONDS] [--then COMMAND]\n"
 		 "weir-agent ready\n"
 		 "weir-agent status [--json]\n"
-		 "weir-agent key generate [--id N]",
+		 "weir-agent key generate [--id N]\n"
+		 "weir-agent doctor [--interface] INTERFACE [--vip ADDRESS]... [--port PORT]... "
+		 "[--json]",
 	.about = "On a backend: decap removes the balancers' outer header with an XDP program; "
 		 "every VIP must be an address of the loopback interface of this host. run answers "
 		 "the balancers' probes with the load and the word of this backend; lame-duck, "
@@ -362,7 +392,9 @@ static const struct weir_help help = {
 		 "second one, or SIGINT, ends it at once.\n"
 		 "Exit status: 0 done, 1 refused (no such interface, no permission, another XDP "
 		 "program, a command that failed), 2 invalid usage, 3 no decap runs on INTERFACE "
-		 "(stats, --detach), no run is there (lame-duck, ready, status).",
+		 "(stats, --detach), no run is there (lame-duck, ready, status). Of doctor: 0 "
+		 "nothing above notice, 1 "
+		 "warnings, 2 faults.",
 	.examples = "weir-agent decap eth0 --from 10.0.0.2 --from 2001:db8:a::/64\n"
 		    "weir-agent run --port 80 --port 443\n"
 		    "weir-agent lame-duck --interval 30s --then \"systemctl stop nginx\"",
@@ -397,7 +429,8 @@ static int take_operands(struct weir_agent_options *options, const struct weir_c
 	bool is_key = options->command == WEIR_AGENT_KEY;
 	char shown[64];
 
-	if (options->command == WEIR_AGENT_DECAP || options->command == WEIR_AGENT_STATS) {
+	if (options->command == WEIR_AGENT_DECAP || options->command == WEIR_AGENT_STATS ||
+		options->command == WEIR_AGENT_DOCTOR) {
 		return take_interface_operands(options, line, why, why_bytes);
 	}
 	if (is_key && (line->operands < 2 || strcmp(line->operand[1], "generate") != 0)) {

@@ -24,6 +24,7 @@ enum weir_agent_command {
 	WEIR_AGENT_READY,
 	WEIR_AGENT_STATUS,
 	WEIR_AGENT_KEY,
+	WEIR_AGENT_DOCTOR,
 };
 enum weir_agent_mode { WEIR_AGENT_MODE_ANY, WEIR_AGENT_MODE_NATIVE, WEIR_AGENT_MODE_SKB };
 
@@ -39,6 +40,8 @@ struct weir_agent_options { // strings point into argv
 	uint32_t address_count;
 	struct weir_prefix sources[WEIR_AGENT_LIST_MAX]; // none: any
 	uint32_t source_count;
+	struct weir_address vips[WEIR_AGENT_LIST_MAX]; // that doctor looks for
+	uint32_t vip_count;
 	enum weir_agent_mode mode;
 	bool detach;
 	bool stats;

@@ -11,6 +11,7 @@
 
 #include "agent_keys.h"
 #include "decap_loader.h"
+#include "doctor_checks.h"
 #include "hints.h"
 #include "local_client.h"
 #include "run.h"
@@ -265,6 +266,8 @@ enum weir_agent_exit weir_agent_run(const struct weir_agent_options *options) {
 		return weir_local_status(options);
 	case WEIR_AGENT_KEY:
 		return generate_key(options);
+	case WEIR_AGENT_DOCTOR:
+		return (enum weir_agent_exit)weir_agent_doctor_run(options);
 	}
 	return WEIR_AGENT_USAGE;
 }

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""weirctl doctor: what is broken is found, and the command that it prints
+"""weirctl doctor and weir-agent doctor: what is broken is found, and the command that they print
 cures it."""
 import json
+import os
 import re
+import signal
 
+from agents import Agents
 from lab import VIP4, VIP6, backend_address, web
 from netns import sh, wait_for
 from scenario import scenario
@@ -27,18 +30,26 @@ def weirctl_doctor(lab):
     return {(row["check"], row["subject"]): row for row in json.loads(output)["findings"]}, status
 
 
-def find(lab, check, subject, level, words=""):
+def agent_doctor(lab, number, *options):
+    """The same of weir-agent doctor on a backend."""
+    status, output = inside(
+        lab.namespaces[f"b{number}"], lab.binary("weir-agent"), "doctor", "eth0", "--json",
+        "--key-file", lab.dir + "/agent.keys", "--run-dir", f"{lab.dir}/speaker-{number}", *options)
+    return {(row["check"], row["subject"]): row for row in json.loads(output)["findings"]}, status
+
+
+def find(lab, check, subject, level, words="", look_at=weirctl_doctor):
     """The finding, once it is there."""
     def look():
-        row = weirctl_doctor(lab)[0].get((check, subject))
+        row = look_at(lab)[0].get((check, subject))
         assert row and row["level"] == level and words in row["found"], row
         return row
     return wait_for(f"{level} {check} {subject} {words}", look, 30)
 
 
-def cure(lab, finding):
+def cure(lab, finding, namespace=None):
     """Run the command where it says: on the balancer, or behind "ssh ADDRESS" on that backend."""
-    command, namespace = finding["cure"], lab.lb
+    command, namespace = finding["cure"], namespace or lab.lb
     there = re.match(r"ssh \S*?1(\d) (.*)", command)
     if there:
         namespace, command = lab.namespaces[f"b{there[1]}"], there[2]
@@ -125,3 +136,63 @@ def doctor_works_without_the_daemons(lab):
                             "--run-dir", lab.run_dir)
     assert re.search(r"^notice +backends +backends +not probed: Operation not permitted", output,
                      re.M), output
+
+
+@scenario(start=False, services=[web({"web-1": 100}, agent={})], hosts=1)
+def doctor_finds_what_is_wrong_with_a_backend(lab):
+    """weir-agent doctor: what is wrong on the backend is found, and cured"""
+    b1, keys = lab.namespaces["b1"], lab.dir + "/agent.keys"
+    lab.extra = Agents.configuration(lab)
+    lab.write_config()
+    agents = Agents(lab)
+    lab.start()
+
+    def look(lab, *more):
+        return agent_doctor(lab, 1, "--vip", VIP4, "--vip", VIP6, "--port", "80", *more)
+
+    def expect(check, subject, level, words=""):
+        return find(lab, check, subject, level, words, look)
+    run_dir = agents.run_dir(1)
+    row = expect("balancers", run_dir, "notice", "no weir-agent run answers")
+    assert row["cure"] == "systemctl enable --now weir-agent", row
+    agents.start(1)  # what that unit starts
+    expect("balancers", "weir-agent run", "ok", "probe it: 1")
+    found, status = look(lab)
+    bad = [row for row in found.values() if row["level"] not in ("ok", "notice")]
+    assert status == 0 and not bad, bad
+
+    for check, subject, level, *broken in (
+            ("loopback", VIP4, "fault", "ip", "addr", "del", VIP4 + "/32", "dev", "lo"),
+            ("loopback", VIP6, "fault", "ip", "addr", "del", VIP6 + "/128", "dev", "lo"),
+            ("rp-filter", "eth0", "warning", "sysctl", "-w", "net.ipv4.conf.eth0.rp_filter=1"),
+            ("mtu", "eth0", "warning", "ip", "link", "set", "eth0", "mtu", "1500"),
+            ("syn-queue", "net.ipv4.tcp_syncookies", "warning", "sysctl", "-w",
+             "net.ipv4.tcp_syncookies=0"),
+            ("syn-queue", "net.ipv4.tcp_max_syn_backlog", "notice", "sysctl", "-w",
+             "net.ipv4.tcp_max_syn_backlog=128"),
+            ("key-file", keys, "fault", "chmod", "0644", keys)):
+        status, output = inside(b1, *broken)
+        assert status == 0, output
+        cure(lab, expect(check, subject, level), b1)
+        assert look(lab)[0].get((check, subject), {"level": "ok"})["level"] == "ok", subject
+
+    inside(b1, "ip", "addr", "add", "10.0.0.100/32", "dev", "lo")
+    for key in ("arp_ignore", "arp_announce"):
+        inside(b1, "sysctl", "-w", f"net.ipv4.conf.all.{key}=0")
+    cure(lab, expect("arp", "eth0", "fault", "answers ARP for 10.0.0.100"), b1)
+    expect("arp", "eth0", "ok", "does not answer ARP")
+
+    lab.programs["agent-1"].stop()
+    row = expect("decap", "eth0", "fault", "nothing removes the outer header")
+    assert row["cure"] == "systemctl enable --now weir-decap" and look(lab)[1] == 2, row
+    lab.program("agent-1", b1, lab.binary("weir-agent"), "decap", "eth0", "--from", "192.0.2.99")
+    expect("decap", "eth0", "ok")
+    weirctl_doctor(lab)  # probes through the tunnel, which the decapsulator refuses
+    found, _ = look(lab)
+    assert any("came from others than --from names" in row["found"] for row in found.values()), found
+
+    lab.programs["nginx-1"].signal(signal.SIGQUIT)
+    row = expect("listeners", "tcp port 80", "fault", "nothing listens there")
+    assert inside(b1, "bash", "-c", row["cure"])[0] == 0, row
+    os.rename(keys, keys + ".away")
+    expect("key-file", keys, "notice", "is not there")

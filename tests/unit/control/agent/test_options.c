@@ -49,6 +49,28 @@ static void options_of_decap(void **state) {
 	assert_false(options.detach);
 }
 
+static void options_of_doctor(void **state) {
+	struct weir_agent_options options;
+	char why[256] = "";
+
+	(void)state;
+	assert_int_equal(parse("doctor eth0 --vip 198.51.100.10 --vip 2001:db8:f::10 --port 80 "
+			       "--key-file k --run-dir /run/b --json",
+				 &options, why, sizeof(why)),
+		0);
+	assert_int_equal(options.command, WEIR_AGENT_DOCTOR);
+	assert_string_equal(options.interface, "eth0");
+	assert_int_equal(options.vip_count, 2);
+	assert_int_equal(options.vips[1].family, 6);
+	assert_int_equal(options.port_count, 1);
+	assert_string_equal(options.key_file, "k");
+	assert_true(options.json);
+	assert_int_equal(parse("doctor", &options, why, sizeof(why)), -EINVAL);
+	assert_string_equal(why, "INTERFACE is missing; use weir-agent doctor INTERFACE");
+	assert_int_equal(parse("doctor eth0 --vip web", &options, why, sizeof(why)), -EINVAL);
+	assert_int_equal(parse("decap eth0 --vip 10.0.0.1", &options, why, sizeof(why)), -EINVAL);
+}
+
 static void options_take_the_interface_either_way(void **state) {
 	struct weir_agent_options options;
 	char why[256] = "";
@@ -123,7 +145,8 @@ static void options_that_are_wrong_are_named(void **state) {
 	static const struct {
 		const char *line, *why;
 	} cases[] = {
-		{"", "no command is given; use decap, stats, run, lame-duck, ready, status or key"},
+		{"", "no command is given; use decap, stats, run, lame-duck, ready, status, key or "
+		     "doctor"},
 		{"encap eth0", "unknown command \"encap\"; did you mean \"decap\"?"},
 		{"decap", "INTERFACE is missing; use weir-agent decap INTERFACE"},
 		{"decap eth0 eth1", "\"eth1\" is a second interface next to eth0; use one"},
@@ -218,6 +241,7 @@ static void prefix_parse_refuses(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(options_of_decap),
+		cmocka_unit_test(options_of_doctor),
 		cmocka_unit_test(options_take_the_interface_either_way),
 		cmocka_unit_test(options_for_help_need_nothing_else),
 		cmocka_unit_test(options_of_run),

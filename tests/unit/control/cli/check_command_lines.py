@@ -225,7 +225,8 @@ class Checker:
 
     def check_other(self, command, name, text, words):
         if name == "weir-agent" and words and not words[0].startswith("-") and \
-                words[0] not in ("decap", "stats", "run", "lame-duck", "ready", "status", "key"):
+                words[0] not in ("decap", "stats", "run", "lame-duck", "ready", "status", "key",
+                                      "doctor"):
             self.problem(command, text, f"weir-agent has no command {words[0]}")
         if name == "weir-sim" and words[:1] == ["run"] and not words[1].endswith(".json") and \
                 not os.path.exists(f"{self.root}/tools/sim/scenarios/{words[1]}.json"):

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The network of the backend: decapsulation, VIPs, filters, MTU.
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <inttypes.h>
+#include <linux/ethtool.h>
+#include <linux/rtnetlink.h>
+#include <string.h>
+
+#include "decap_loader.h"
+#include "doctor_checks.h"
+#include "kernel.h"
+#include "tree.h"
+
+#define CLIENT_MTU 1500u
+#define OUTER_BYTES 40u // IPv6, the larger one
+#define TCP_HEADERS_BYTES 40u // of the inner packet, IPv4
+
+// A tunnel device of the kernel that decapsulates, besides those that come with the modules.
+// Returns whether there is one.
+static bool find_tunnel(char *ret, size_t bytes) {
+	DIR *folder = opendir("/sys/class/net");
+	struct dirent *entry;
+	bool found = false;
+
+	while (folder != NULL && !found && (entry = readdir(folder)) != NULL) {
+		int64_t type = 0;
+
+		(void)weir_tree_number("", &type, "/sys/class/net/%s/type", entry->d_name);
+		// ARPHRD_TUNNEL, ARPHRD_TUNNEL6, ARPHRD_SIT
+		found = (type == 768 || type == 769 || type == 776) &&
+			strcmp(entry->d_name, "tunl0") != 0 && strcmp(entry->d_name, "sit0") != 0 &&
+			strcmp(entry->d_name, "ip6tnl0") != 0;
+		if (found) {
+			snprintf(ret, bytes, "%.*s", IF_NAMESIZE, entry->d_name);
+		}
+	}
+	if (folder != NULL) {
+		closedir(folder);
+	}
+	return found;
+}
+
+static void tell_refused(struct weir_agent_doctor *doctor, const struct weir_decap_stats *stats) {
+	const char *interface = doctor->options->interface;
+	const uint64_t refused = stats->result[WEIR_DECAP_SOURCE].packets;
+
+	if (refused > 0) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, interface,
+			"%" PRIu64 " tunnel packets came from others than --from names: a balancer "
+			"that it leaves out, or forged ones",
+			refused);
+		weir_findings_cure(
+			&doctor->findings, "tcpdump -n -c 10 -i %s 'ip proto 4 or 41'", interface);
+	}
+}
+
+void weir_agent_doctor_check_decap(struct weir_agent_doctor *doctor) {
+	const char *interface = doctor->options->interface;
+	struct weir_decap_stats stats;
+	char why[256] = "", tunnel[64];
+	int r = weir_decap_stats_of(interface, &stats, why, sizeof(why));
+
+	if (r == 0) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, interface,
+			"weir-agent decap is attached, packets so far: %" PRIu64,
+			(uint64_t)stats.result[WEIR_DECAP_DECAPSULATED].packets);
+		tell_refused(doctor, &stats);
+	} else if (find_tunnel(tunnel, sizeof(tunnel))) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, interface,
+			"no weir-agent decap, but the tunnel device %s", tunnel);
+	} else if (r == -ENOENT) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, interface,
+			"nothing removes the outer header: neither weir-agent decap nor a tunnel "
+			"device");
+		weir_findings_cure(&doctor->findings, "systemctl enable --now weir-decap");
+	} else {
+		weir_findings_add(
+			&doctor->findings, WEIR_FINDING_NOTICE, interface, "not known: %s", why);
+		weir_findings_cure(&doctor->findings, "sudo weir-agent doctor %s", interface);
+	}
+}
+
+void weir_agent_doctor_check_loopback(struct weir_agent_doctor *doctor) {
+	const struct weir_agent_options *options = doctor->options;
+
+	for (uint32_t i = 0; i < options->vip_count; i++) {
+		const struct weir_address *vip = &options->vips[i];
+		const bool four = vip->family == 4;
+		struct weir_kernel_route route = {0};
+		char text[INET6_ADDRSTRLEN];
+
+		weir_address_format(vip, text, sizeof(text));
+		if (weir_kernel_route(vip, &route) == 0 && route.type == RTN_LOCAL) {
+			weir_findings_add(&doctor->findings, WEIR_FINDING_OK, text,
+				"is an address of this host");
+			continue;
+		}
+		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, text,
+			"is no address of this host: the kernel drops its packets");
+		weir_findings_cure(&doctor->findings, "ip %saddr add %s/%d dev lo",
+			four ? "" : "-6 ", text, four ? 32 : 128);
+	}
+	if (options->vip_count == 0 && doctor->host.loopback_addresses == 0) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, "lo",
+			"has no VIP; --vip tells which there should be");
+		weir_findings_cure(&doctor->findings, "ip addr add VIP/32 dev lo");
+	} else if (options->vip_count == 0) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, "lo",
+			"addresses: %u; --vip tells which there should be",
+			doctor->host.loopback_addresses);
+	}
+}
+
+// For these keys the kernel takes the larger value of "all" and the interface's own.
+static int64_t effective(const struct weir_agent_doctor *doctor, const char *key) {
+	int64_t all = 0, own = 0;
+
+	(void)weir_tree_number("", &all, "/proc/sys/net/ipv4/conf/all/%s", key);
+	(void)weir_tree_number(
+		"", &own, "/proc/sys/net/ipv4/conf/%s/%s", doctor->options->interface, key);
+	return all > own ? all : own;
+}
+
+void weir_agent_doctor_check_rp_filter(struct weir_agent_doctor *doctor) {
+	const char *interface = doctor->options->interface;
+	int64_t filter = effective(doctor, "rp_filter");
+
+	if (filter != 1) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, interface,
+			"rp_filter is %" PRId64, filter);
+		return;
+	}
+	weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, interface,
+		"rp_filter is 1: packets of clients whose return route leaves by another interface "
+		"are dropped");
+	weir_findings_cure(&doctor->findings, "sysctl -w net.ipv4.conf.%s.rp_filter=2", interface);
+}
+
+static uint32_t ipv4_of(const struct sockaddr *address) {
+	return address != NULL ? ((const struct sockaddr_in *)address)->sin_addr.s_addr : 0;
+}
+
+// An address of lo that is in the subnet of an address of the interface; 0 = none.
+static uint32_t find_vip_on_link(const char *interface) {
+	struct ifaddrs *list, *vip, *own;
+	uint32_t found = 0;
+
+	if (getifaddrs(&list)) {
+		return 0;
+	}
+	for (vip = list; vip != NULL && found == 0; vip = vip->ifa_next) {
+		if (vip->ifa_addr == NULL || vip->ifa_addr->sa_family != AF_INET ||
+			(vip->ifa_flags & IFF_LOOPBACK) == 0 ||
+			ntohl(ipv4_of(vip->ifa_addr)) >> 24 == IN_LOOPBACKNET) {
+			continue;
+		}
+		for (own = list; own != NULL && found == 0; own = own->ifa_next) {
+			uint32_t mask = ipv4_of(own->ifa_netmask);
+
+			if (own->ifa_addr != NULL && own->ifa_addr->sa_family == AF_INET &&
+				strcmp(own->ifa_name, interface) == 0 &&
+				((ipv4_of(own->ifa_addr) ^ ipv4_of(vip->ifa_addr)) & mask) == 0) {
+				found = ipv4_of(vip->ifa_addr);
+			}
+		}
+	}
+	freeifaddrs(list);
+	return found;
+}
+
+void weir_agent_doctor_check_arp(struct weir_agent_doctor *doctor) {
+	const char *interface = doctor->options->interface;
+	const uint32_t vip = find_vip_on_link(interface);
+	char text[INET_ADDRSTRLEN];
+
+	if (vip == 0) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, interface,
+			"no address of lo is in its subnets");
+	} else if (effective(doctor, "arp_ignore") >= 1 && effective(doctor, "arp_announce") >= 2) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, interface,
+			"does not answer ARP for addresses of lo");
+	} else {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, interface,
+			"answers ARP for %s, which is in its subnet: clients may reach this "
+			"backend past the balancer",
+			inet_ntop(AF_INET, &vip, text, sizeof(text)));
+		weir_findings_cure(&doctor->findings,
+			"sysctl -w net.ipv4.conf.%s.arp_ignore=1 net.ipv4.conf.%s.arp_announce=2",
+			interface, interface);
+	}
+}
+
+void weir_agent_doctor_check_mtu(struct weir_agent_doctor *doctor) {
+	static const struct weir_address any = {.bytes = {198, 18, 0, 1}, .family = 4}; // RFC 2544
+	const uint32_t mtu = doctor->host.mtu, mss = mtu - OUTER_BYTES - TCP_HEADERS_BYTES;
+	const char *interface = doctor->options->interface;
+	struct weir_kernel_route route = {0};
+	char hop[INET6_ADDRSTRLEN];
+
+	(void)weir_kernel_route(&any, &route);
+	if (mtu >= CLIENT_MTU + OUTER_BYTES) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, interface,
+			"MTU %u takes %u bytes and the outer header", mtu, CLIENT_MTU);
+	} else if (route.advmss > 0 && route.advmss <= mss) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, interface,
+			"MTU %u; clients are told an MSS of %u", mtu, route.advmss);
+	} else {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, interface,
+			"MTU %u has no room for %u bytes and the outer header, and clients are not "
+			"told a smaller MSS: raise the MTU on the whole way, or lower the MSS",
+			mtu, CLIENT_MTU);
+		if (route.interface[0] != '\0') {
+			weir_findings_cure(&doctor->findings,
+				"ip route change default via %s dev %s advmss %u",
+				weir_address_format(&route.next_hop, hop, sizeof(hop)),
+				route.interface, mss);
+		}
+	}
+}
+
+void weir_agent_doctor_check_offloads(struct weir_agent_doctor *doctor) {
+	const char *interface = doctor->options->interface;
+	const bool lro = weir_kernel_flag(interface, ETH_FLAG_LRO) > 0;
+	const bool gro_hw = weir_kernel_feature(interface, "rx-gro-hw") > 0;
+
+	if (!lro && !gro_hw) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, interface,
+			"nothing joins packets before XDP");
+		return;
+	}
+	weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, interface,
+		"%s joins packets before XDP sees them: drivers refuse XDP then, or lose packets",
+		lro ? "LRO" : "GRO of the hardware");
+	weir_findings_cure(&doctor->findings, "ethtool -K %s%s%s", interface, lro ? " lro off" : "",
+		gro_hw ? " rx-gro-hw off" : "");
+}

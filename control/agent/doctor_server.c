@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The server on the backend, and the agent that speaks for it.
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent_keys.h"
+#include "doctor_checks.h"
+#include "listeners.h"
+#include "privileges.h"
+#include "tree.h"
+
+#define ACCEPT_QUEUE_LEAST 512
+#define SYN_QUEUE_LEAST 1024
+
+void weir_agent_doctor_check_keys(struct weir_agent_doctor *doctor) {
+	const char *file = doctor->options->key_file;
+	struct weir_agent_user user = {.uid = (uid_t)-1};
+	struct weir_agent_keys keys = {0};
+	char why[256] = "";
+	int r;
+
+	(void)weir_agent_user_find(NULL, &user, why, sizeof(why));
+	why[0] = '\0';
+	r = weir_agent_crypto_start();
+	r = r ? r
+	      : weir_agent_keys_read(file, user.uid != (uid_t)-1 ? user.uid : geteuid(), &keys, why,
+			sizeof(why));
+	weir_agent_keys_wipe(&keys);
+	if (r == 0) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, file, "can be used");
+	} else if (r == -ENOENT) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, file,
+			"is not there: only weir-agent run needs it; copy that of the balancers");
+		weir_findings_cure(&doctor->findings,
+			"scp BALANCER:/etc/weir/agent.keys %s && chmod 0640 %s", file, file);
+	} else if (r == -EPERM) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, file, "%s", why);
+		weir_findings_cure(&doctor->findings, "chown root %s && chmod 0640 %s", file, file);
+	} else {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, file, "%s",
+			why[0] ? why : strerror(-r));
+		weir_findings_cure(&doctor->findings,
+			"scp BALANCER:/etc/weir/agent.keys %s && chmod 0640 %s", file, file);
+	}
+}
+
+void weir_agent_doctor_check_balancers(struct weir_agent_doctor *doctor) {
+	const json_t *balancers = json_object_get(doctor->status, "balancers");
+	const json_t *datagrams = json_object_get(doctor->status, "datagrams");
+	const json_t *refused = json_object_get(datagrams, "refused");
+	struct weir_findings *findings = &doctor->findings;
+	const char *reason;
+	json_t *count;
+
+	if (doctor->status == NULL) {
+		weir_findings_add(findings, WEIR_FINDING_NOTICE, doctor->options->run_dir,
+			"no weir-agent run answers there: nobody tells the balancers of load and "
+			"drains");
+		weir_findings_cure(findings, "systemctl enable --now weir-agent");
+		return;
+	}
+	if (json_array_size(balancers) == 0) {
+		weir_findings_add(findings, WEIR_FINDING_WARNING, "weir-agent run",
+			"no balancer has probed it: \"agent\" is missing in the service, the key "
+			"is "
+			"another one, or a filter drops UDP");
+		weir_findings_cure(findings, "timeout 15 tcpdump -n -c 1 -i %s udp port %u",
+			doctor->options->interface, doctor->options->udp_port);
+	} else {
+		weir_findings_add(findings, WEIR_FINDING_OK, "weir-agent run",
+			"balancers that probe it: %zu", json_array_size(balancers));
+	}
+	json_object_foreach ((json_t *)(uintptr_t)refused, reason, count) {
+		weir_findings_add(findings, WEIR_FINDING_NOTICE, "weir-agent run",
+			"datagrams that it refused as %s: %" JSON_INTEGER_FORMAT, reason,
+			json_integer_value(count));
+		weir_findings_cure(
+			findings, "weir-agent status --run-dir %s", doctor->options->run_dir);
+	}
+}
+
+void weir_agent_doctor_check_steal(struct weir_agent_doctor *doctor) {
+	const json_t *steals = json_object_get(doctor->status, "steals");
+	const char *problem = json_string_value(json_object_get(steals, "problem"));
+
+	if (!json_is_true(json_object_get(steals, "allowed"))) {
+		return;
+	}
+	if (problem == NULL) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, "weir-agent run",
+			"no removal has failed");
+		return;
+	}
+	weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "weir-agent run", "%s", problem);
+	weir_findings_cure(&doctor->findings,
+		"grep INET_DIAG_DESTROY /boot/config-$(uname -r) && systemctl restart weir-agent");
+}
+
+// --- the server ---------------------------------------------------------------------------
+
+static void look_at_port(struct weir_agent_doctor *doctor, int fd, uint16_t port) {
+	struct weir_listeners_queue queue = {0};
+	int64_t most = 4096;
+	char subject[32];
+
+	(void)weir_tree_number("", &most, "/proc/sys/net/core/somaxconn");
+	snprintf(subject, sizeof(subject), "tcp port %u", port);
+	if (weir_listeners_queue(fd, &port, 1, &queue) < 0) {
+		return;
+	}
+	if (queue.sockets == 0) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, subject,
+			"nothing listens there, in this network namespace");
+		weir_findings_cure(&doctor->findings, "ss -ltnp");
+	} else if (queue.limit < ACCEPT_QUEUE_LEAST) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, subject,
+			"the accept queue takes %u connections, %s: a burst of more is dropped",
+			queue.limit,
+			queue.limit >= most ? "as net.core.somaxconn says"
+					    : "as the server asked for in listen()");
+		if (queue.limit >= most) {
+			weir_findings_cure(&doctor->findings,
+				"sysctl -w net.core.somaxconn=4096 # then restart the server");
+		} else {
+			weir_findings_cure(&doctor->findings, "ss -ltn sport = :%u", port);
+		}
+	} else {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, subject,
+			"accept queue: %u of %u", queue.length, queue.limit);
+	}
+}
+
+void weir_agent_doctor_check_listeners(struct weir_agent_doctor *doctor) {
+	int fd = weir_listeners_open();
+
+	if (fd < 0) {
+		return;
+	}
+	for (uint32_t i = 0; i < doctor->options->port_count; i++) {
+		look_at_port(doctor, fd, doctor->options->ports[i]);
+	}
+	close(fd);
+}
+
+void weir_agent_doctor_check_syn_queue(struct weir_agent_doctor *doctor) {
+	struct weir_findings *findings = &doctor->findings;
+	int64_t cookies = 1, backlog = SYN_QUEUE_LEAST;
+
+	(void)weir_tree_number("", &cookies, "/proc/sys/net/ipv4/tcp_syncookies");
+	(void)weir_tree_number("", &backlog, "/proc/sys/net/ipv4/tcp_max_syn_backlog");
+	if (cookies == 0) {
+		weir_findings_add(findings, WEIR_FINDING_WARNING, "net.ipv4.tcp_syncookies",
+			"0: a flood of SYNs keeps clients out");
+		weir_findings_cure(findings, "sysctl -w net.ipv4.tcp_syncookies=1");
+	}
+	if (backlog < SYN_QUEUE_LEAST) {
+		weir_findings_add(findings, WEIR_FINDING_NOTICE, "net.ipv4.tcp_max_syn_backlog",
+			"%" PRId64 " half-open connections: with more, SYN cookies are sent",
+			backlog);
+		weir_findings_cure(findings, "sysctl -w net.ipv4.tcp_max_syn_backlog=8192");
+	}
+	if (cookies != 0 && backlog >= SYN_QUEUE_LEAST) {
+		weir_findings_add(findings, WEIR_FINDING_OK, "net.ipv4.tcp_max_syn_backlog",
+			"%" PRId64 ", tcp_syncookies %" PRId64, backlog, cookies);
+	}
+}
+
+void weir_agent_doctor_check_btf(struct weir_agent_doctor *doctor) {
+	if (weir_tree_has("", "/sys/kernel/btf/vmlinux")) {
+		weir_findings_add(
+			&doctor->findings, WEIR_FINDING_OK, "/sys/kernel/btf/vmlinux", "is there");
+	} else {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, "/sys/kernel/btf/vmlinux",
+			"is not there: requests, errors and service times are not measured "
+			"(CONFIG_DEBUG_INFO_BTF); the application may tell them with ORCA");
+	}
+}
