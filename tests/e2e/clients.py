@@ -166,8 +166,9 @@ class KeepAlive:
         self.host = host
         self.backend = self.ask()
 
-    def ask(self):
-        self.file.write(f"GET / HTTP/1.1\r\nHost: {self.host}\r\n\r\n".encode())
+    def get(self, path):
+        """(backend, body)"""
+        self.file.write(f"GET {path} HTTP/1.1\r\nHost: {self.host}\r\n\r\n".encode())
         self.file.flush()
         head = {}
         while (line := self.file.readline().strip()):
@@ -175,8 +176,13 @@ class KeepAlive:
             head[name.lower()] = value
         if "x-backend" not in head:
             raise ConnectionError(f"bad answer: {head}")
-        self.file.read(int(head["content-length"]))
-        return head["x-backend"]
+        return head["x-backend"], self.file.read(int(head["content-length"]))
+
+    def ask(self):
+        return self.get("/")[0]
+
+    def port(self):
+        return self.sock.getsockname()[1]
 
     def close(self):
         self.file.close()

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Either process may die at any moment (S3, S4); what control answers."""
+import contextlib
 import glob
 import json
 import os
 import random
 import signal
+import threading
 import time
 from unittest import mock
 
@@ -205,6 +207,48 @@ def answers_have_the_documented_form(lab):
         with open(path, encoding="utf-8") as file:
             documented = json.load(file)["result"]
         compare_form(documented, lab.api(command, **arguments.get(command, {})), command)
+
+
+WRITERS, WRITES = 8, 50
+
+
+def write_in_turns(lab, writer, done):
+    """Weights of a backend that others write, too, then of one that this writer has alone."""
+    service = ("web", "lines")[writer % 2]
+    mine = f"web-{writer // 2 + 1}"
+    with contextlib.closing(lab.api_connect()) as sock:
+        for n in range(1, WRITES + 1):
+            for name, weight in (("web-1", 1000 + n), (mine, 100 * writer + n)):
+                answer = lab.api_ask(sock, "weight.set", service=service, backend=name,
+                                     weight=weight)
+                assert answer["result"]["weight"] == weight, (service, name, weight, answer)
+    done.append(writer)
+
+
+@scenario(services=[web(), lines()])
+def concurrent_writers_lose_no_change(lab):
+    """Eight clients of the control socket change weights at once, beside reloads: all take effect"""
+    done = []
+    threads = [threading.Thread(target=write_in_turns, args=(lab, writer, done))
+               for writer in range(WRITERS)]
+    for thread in threads:
+        thread.start()
+    for n in range(10):
+        lab.services[0]["table_size"] = (65537, 131101)[n % 2]
+        lab.write_config()
+        lab.api("config.reload")
+    for thread in threads:
+        thread.join()
+    assert len(done) == WRITERS, done
+    lab.wait_published()
+    for writer in range(2, WRITERS):  # the first two share theirs with the others
+        backend = lab.backend(f"web-{writer // 2 + 1}", ("web", "lines")[writer % 2])
+        wanted = 100 * writer + WRITES
+        got = backend["runtime_weight"], backend["effective_weight"]
+        assert got == (wanted, wanted), (writer, got)
+    assert lab.api("service.show", service="web")[0]["table_size"] == 131101
+    written = [e for e in lab.api("audit.show") if e["command"] == "weight.set"]
+    assert len(written) > 200 and all(e["outcome"] == "done" for e in written), len(written)
 
 
 # accept4() as when the machine has no file left to open, while the file that NO_FILES names exists.

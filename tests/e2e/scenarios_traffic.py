@@ -30,6 +30,19 @@ def http_over_ipv6(lab):
     all_served(clients.curl_batch(lab.client, VIP6, 200), 200)
 
 
+@scenario()
+def backends_see_address_and_port_of_the_client(lab):
+    """Each backend logs the client's own address and port, IPv4 and IPv6: no PROXY, no TOA"""
+    for vip, client in ((VIP4, "192.0.2.2"), (VIP6, "2001:db8:c::2")):
+        asked = set()
+        while asked != set(BACKENDS):
+            connection = clients.KeepAlive(lab.client, vip)
+            name, body = connection.get("/client")
+            assert body.decode().split() == [client, str(connection.port())], (name, body)
+            connection.close()
+            asked.add(name)
+
+
 @scenario(services=[web(backends=[
     {"name": "web-1", "address": backend_address(1, 4)},
     {"name": "web-2", "address": backend_address(2, 6)},

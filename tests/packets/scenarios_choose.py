@@ -4,7 +4,7 @@ from collections import Counter
 
 from scapy.all import IP, IPv6, TCP, UDP
 
-from lab import CLIENT4, CLIENT6, VIP4, VIP6, config, expect, expect_equal, service
+from lab import CLIENT4, CLIENT6, VIP4, VIP6, config, expect, expect_equal, frame, service
 from outer import check_forwarded
 
 SECOND = 10**9
@@ -263,6 +263,26 @@ def test_services_do_not_mix(lab):
     for n, verdict in enumerate(run, 1):
         expect_equal(verdict.service, f"s{n}", "service")
         check_forwarded(verdict, f"10.1.{n}.{int(verdict.backend[1]) + 1}")
+
+
+def test_one_backend_has_more_flows_than_a_full_nat_has_ports(lab):
+    """A full NAT has at most 65,535 flows with a backend for each address of its own."""
+    count = 70_000
+    syns = {}
+    for last in (7, 8):
+        syn = IP(src=f"203.0.113.{last}", dst=VIP4) / TCP(sport=1, dport=80, flags="S")
+        syns[last] = bytearray(frame(syn))
+    packets = []
+    for n in range(count):
+        data = syns[7 + n % 2]
+        data[34:36] = (1024 + n // 2).to_bytes(2, "big")
+        packets.append(bytes(data))
+    acks = [data[:47] + b"\x10" + data[48:] for data in packets[::100]]
+    made = config(service(), flow_table={"flows_per_worker": 1 << 20})
+    run = lab.run(made, packets + acks, step_ns=10_000)  # half-open flows end after 5 s
+    expect_equal(Counter(v.why for v in run), {"new": count, "flow": len(acks)}, "why")
+    for n in (0, 1, count // 2, count - 1):
+        check_forwarded(run[n], "10.0.0.11")
 
 
 def test_totals_by_backend(lab):

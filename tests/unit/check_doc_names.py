@@ -8,11 +8,12 @@ Looks at every *.md of the tree: targets and anchors of links, code spans that a
 root or the name of a source file, tests behind "meson test -C build", scenarios behind
 "scripts/test e2e" or "tests/e2e/run.py", the tests that a table names for a guarantee (S1, M1, ...)
 and the guarantees of a header that it counts, and the messages that docs/operations.md quotes as
-symptoms. No two headings of a document have the same anchor. In headers and systemd units: paths from
+symptoms, and the tests of every complaint that docs/complaints.md has an answer to. No two headings of a document have the same anchor. In headers and systemd units: paths from
 the root, and headings of documents. Lists of all policies name every policy, and docs/testing.md
 every file of recorded traces.
 """
 import collections
+import fnmatch
 import glob
 import itertools
 import json
@@ -48,6 +49,9 @@ class Tree:
             tests = json.load(file)
         self.suites = {suite.split(":")[-1] for test in tests for suite in test["suite"]}
         self.tests = {test["name"] for test in tests}
+        listed = subprocess.run([root + "/tests/e2e/run.py", "--list"], text=True, check=True,
+                                stdin=subprocess.DEVNULL, capture_output=True).stdout
+        self.scenarios = {line.split()[0] for line in listed.splitlines()}
         documents = glob.glob(root + "/*.md")
         for folder in FOLDERS:
             documents += glob.glob(f"{root}/{folder}/**/*.md", recursive=True)
@@ -55,6 +59,10 @@ class Tree:
         for path in glob.glob(root + "/tests/**/*.c", recursive=True):
             with open(path, encoding="utf-8") as file:
                 self.cases.update(re.findall(r"^static void (\w+)\(void \*\*state\)", file.read(), re.M))
+        for pattern, name in (("packets/scenarios_*", r"test_(\w+)"), ("packages/check", r"(\w+)")):
+            for path in glob.glob(f"{root}/tests/{pattern}.py"):
+                with open(path, encoding="utf-8") as file:
+                    self.cases.update(re.findall(rf"^def {name}\(lab", file.read(), re.M))
         self.text, self.anchors = {}, {}
         for path in sorted(documents):
             with open(path, encoding="utf-8") as file:
@@ -97,10 +105,7 @@ def check_spans(tree, path):
 
 
 def is_scenario(tree, name):
-    done = subprocess.run([tree.root + "/tests/e2e/run.py", "--list", name], text=True, check=False,
-                          stdin=subprocess.DEVNULL, capture_output=True)
-    return name in done.stdout or ("*" in name and done.stdout != "") \
-        or re.search(rf"^{re.escape(name)}", done.stdout, re.M)
+    return any(each.startswith(name) or fnmatch.fnmatch(each, name) for each in tree.scenarios)
 
 
 def check_tests(tree, path):
@@ -130,6 +135,22 @@ def check_guarantees(tree, path):
             found = re.findall(rf"^//\s+({first[0]}\d) ", file.read(), re.M)
         if found != named:
             yield f"{first} to {last} of {header}: it has {', '.join(found) or 'none of these'}"
+
+
+def check_complaints(tree):
+    """Each one has an answer and a test, and each test exists."""
+    answered = tree.text[tree.root + "/docs/complaints.md"].partition("\n## Answered\n")[2]
+    rows = re.findall(r"^\| (.*) \|$", answered.partition("\n## ")[0], re.M)[2:]
+    if len(rows) < 25:
+        yield f"docs/complaints.md: {len(rows)} complaints: mend this check"
+    for row in rows:
+        complaint, _, answer, tests = (cell.strip() for cell in row.split("|"))
+        names = re.findall(r"`(\w+)`", tests)
+        if not answer or not names:
+            yield f"docs/complaints.md: {complaint}: has no answer or no test"
+        for name in names:
+            if name not in tree.cases | tree.tests | tree.scenarios:
+                yield f"docs/complaints.md: {complaint}: {name}: there is no such test"
 
 
 def check_symptoms(tree, path):
@@ -194,7 +215,8 @@ def main():
             for problem in check(tree, path):
                 print(f"{os.path.relpath(path, tree.root)}: {problem}")
                 problems += 1
-    for problem in itertools.chain(check_policies(tree), check_vectors(tree)):
+    for problem in itertools.chain(check_policies(tree), check_vectors(tree),
+                                   check_complaints(tree)):
         print(problem)
         problems += 1
     print(f"{len(tree.text)} documents, {len(sources)} headers and units, {problems} problems")
