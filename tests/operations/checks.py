@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What is compared with the model after each operation."""
+from model import address
+from netns import wait_for
+from wire import ACK, FIN, PSH, SYN, TCP, UDP
+
+SECONDS = 10  # until everything is as the model says
+NEW, OLD, SYNS = 6, 8, 2  # flows in each round of traffic
+FLOWS_MAX = 300
+
+
+class Checks:
+    def __init__(self, lab, wire, model, chance):
+        self.lab, self.wire, self.model, self.chance = lab, wire, model, chance
+        self.seen = 0  # packets that came out since the dataplane was started
+        self.packets, self.created = 0, 0
+        self.selected = {}  # number of service -> hosts that get new flows
+        self.epoch = None
+
+    # --- what control says ----------------------------------------------------------------
+
+    def compare_service(self, service):
+        rows = {row["name"]: row for row in self.lab.backends(service.name)
+                if not row["leaving"]}
+        expected = self.model.expected(service)
+        assert set(rows) == set(expected), \
+            f"{service.name}: has {sorted(rows)}, should have {sorted(expected)}"
+        for name, wanted in expected.items():
+            got = {key: rows[name][key] for key in wanted}
+            assert got == wanted, f"{service.name}/{name}: is {got}, should be {wanted}"
+        selected = {host for host, backend in service.backends.items()
+                    if rows[backend.name]["in_selection"]}
+        usable, panic = service.usable(self.model.up)
+        assert service.selected_is_right(selected, self.model.up), \
+            f"{service.name}: selects {sorted(selected)} of {sorted(usable)}"
+        return selected, panic
+
+    def compare(self):
+        """All that control says; true, or an AssertionError."""
+        shown = {row["name"]: row for row in self.lab.api("service.show")}
+        wanted = {service.name: service for service in self.model.services.values()}
+        assert set(shown) == set(wanted), f"services {sorted(shown)}, not {sorted(wanted)}"
+        for name, service in wanted.items():
+            selected, panic = self.compare_service(service)
+            got = (shown[name]["policy"], shown[name]["runtime_policy"], shown[name]["panic"])
+            expected = (service.active_policy, service.runtime_policy, panic)
+            assert got == expected, f"{name}: policy and panic {got}, should be {expected}"
+            self.selected[service.number] = selected
+        return True
+
+    def state(self):
+        wait_for("what the model says", self.compare, SECONDS)
+
+    def published(self):
+        """After what nobody answered for: a change is shown before it is published."""
+        self.lab.wait_published(SECONDS)
+
+    # --- traffic --------------------------------------------------------------------------
+
+    def receive(self, wanted):
+        found = self.wire.receive(wanted, SECONDS)
+        lost = sorted(set(wanted) - set(found))
+        assert not lost, f"{len(lost)} of {len(wanted)} packets did not come out: " \
+            f"{[wanted[number] for number in lost[:5]]}, drops {self.lab.drops()}"
+        self.seen += len(found)
+        self.packets += len(found)
+        return found
+
+    def tuple_of(self):
+        self.created += 1
+        return f"192.0.2.{2 + self.created // 50_000 % 200}", 1024 + self.created % 50_000
+
+    def old_flows(self, count=OLD, protocols=("tcp", "udp")):
+        """Packets of flows that exist come out at their backend."""
+        keys = [key for key in self.model.flows
+                if self.model.services[key[0]].protocol in protocols]
+        wanted = {}
+        for key in self.chance.sample(keys, min(count, len(keys))):
+            wanted[self.send(key, ACK | PSH)] = key
+        for number, backend in self.receive(wanted).items():
+            key = wanted[number]
+            service, host = self.model.services[key[0]], self.model.flows[key]
+            if service.protocol == "udp" and service.is_down(host, self.model.up) \
+                    and self.selected[key[0]]:
+                allowed = {address(each) for each in self.selected[key[0]]}
+                assert backend in allowed, \
+                    f"datagram of {key}, whose {host} is down, went to {backend}, not {allowed}"
+                self.model.flows[key] = int(backend[-1])
+            else:
+                assert backend == address(host), \
+                    f"S6: flow {key} of {address(host)} went to {backend}"
+
+    def old_ports(self):
+        """A SYN from the port of a connection: forged, or the client uses the port again. It stays at
+        its backend unless that is down."""
+        keys = [key for key in self.model.flows
+                if self.model.services[key[0]].protocol == "tcp"]
+        wanted = {}
+        for key in self.chance.sample(keys, min(SYNS, len(keys))):
+            wanted[self.send(key, SYN)] = key
+        for number, backend in self.receive(wanted).items():
+            key = wanted[number]
+            host, selected = self.model.flows[key], self.selected[key[0]]
+            if self.model.services[key[0]].is_down(host, self.model.up) and selected:
+                assert int(backend[-1]) in selected, \
+                    f"SYN of {key}, whose {host} is down, went to {backend}, not {selected}"
+                self.model.flows[key] = int(backend[-1])
+            else:
+                assert backend == address(host), \
+                    f"SYN of {key} of {address(host)} went to {backend}"
+        self.confirm(list(wanted.values()))
+
+    def send(self, key, flags):
+        service = self.model.services[key[0]]
+        protocol = TCP if service.protocol == "tcp" else UDP
+        return self.wire.send(key[1], key[2], service.vip, protocol, flags)
+
+    def new_flows(self, service):
+        if not self.selected[service.number]:
+            self.nobody_to_choose(service)
+            return
+        tcp = service.protocol == "tcp"
+        wanted, hosts = {}, {}
+        for _ in range(NEW):
+            key = (service.number, *self.tuple_of())
+            for flags in (SYN, ACK, ACK | PSH) if tcp else (0, 0):
+                wanted[self.send(key, flags)] = key
+        allowed = {address(host) for host in self.selected[service.number]}
+        for number, backend in self.receive(wanted).items():
+            key = wanted[number]
+            assert backend in allowed, \
+                f"new flow {key} went to {backend}, allowed are {sorted(allowed)}"
+            assert hosts.setdefault(key, backend) == backend, \
+                f"packets of flow {key} went to {hosts[key]} and {backend}"
+        for key, backend in hosts.items():
+            self.model.flows[key] = int(backend[-1])
+        self.confirm(list(hosts))
+
+    def confirm(self, keys):
+        """What comes in one burst may count as one packet of the flow: two more, one by one, make it
+        established."""
+        for _ in range(2):
+            wanted = {self.send(key, ACK | PSH): key for key in keys}
+            for number, backend in self.receive(wanted).items():
+                key = wanted[number]
+                assert backend == address(self.model.flows[key]), \
+                    f"S6: new flow {key} of {self.model.flows[key]} went to {backend}"
+
+    def nobody_to_choose(self, service):
+        before = self.lab.drops().get("no_backend", 0)
+        for _ in range(NEW):
+            self.send((service.number, *self.tuple_of()), SYN)
+        wait_for("drops for the reason no_backend", lambda: self.lab.drops().get(
+            "no_backend", 0) == before + NEW, SECONDS)
+
+    def end_some(self):
+        """Clients close the oldest connections, so that the table does not grow."""
+        wanted = {}
+        for key in list(self.model.flows)[:max(len(self.model.flows) - FLOWS_MAX, 0)]:
+            if self.model.services[key[0]].protocol == "tcp":
+                wanted[self.send(key, ACK | FIN)] = key
+            del self.model.flows[key]
+        self.receive(wanted)
+
+    def traffic(self):
+        self.old_flows()
+        self.old_ports()
+        if self.model.services:
+            self.new_flows(self.model.services[self.chance.choice(sorted(self.model.services))])
+        self.end_some()
+
+    # --- counters -------------------------------------------------------------------------
+
+    def accounted(self):
+        """Packets in = out + dropped by a named reason, and what came out was counted."""
+        stats = self.lab.api("stats.show")
+        total, drops = stats["workers"], stats["drops"]
+        fates = {name: total[name] for name in
+                 ("forwarded", "replied", "to_kernel", "dropped", "handed_over")}
+        assert total["rx_packets"] == sum(fates.values()), (total["rx_packets"], fates)
+        assert total["dropped"] == sum(drops.values()), (total["dropped"], drops)
+        assert total["forwarded"] == self.seen, \
+            f"{self.seen} packets came out, {total['forwarded']} were counted as forwarded"
+        assert total["flow_untracked"] == 0, "a flow found no room in the table"
+        return True
+
+    def counters(self):
+        wait_for("packets in = out + drops", self.accounted, SECONDS)
+        late = self.wire.unexpected()
+        assert not late, f"packets came out that should not have: {late[:5]}"
+
+    def dataplane_restarted(self):
+        self.seen = 0
+        self.model.flows.clear()
+
+    def after_operation(self, number):
+        self.state()
+        self.traffic()
+        self.counters()
+        if number % 100 == 0:
+            self.all_flows()
+            print(f"{number} operations, {self.packets} packets", flush=True)
+
+    def all_flows(self):
+        self.old_flows(len(self.model.flows))

@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The operations: each is chosen by the seed from what the model has, done, and told to the model."""
+import contextlib
+import json
+import signal
+
+from model import POLICIES
+from netns import wait_for
+
+SERVICES_MAX = 6
+WEIGHTS = (0, 1, 10, 50, 100, 100, 200, 65535)
+# How often: a hundredth each.
+KINDS = {"weight": 16, "state": 20, "policy": 7, "reload": 20, "sighup": 3, "bad-reload": 3,
+         "host": 12, "steal": 4, "kill-control": 5, "kill-while": 5, "stop-control": 2,
+         "kill-dataplane": 1, "nothing": 2}
+RELOADS = ("add-backend", "remove-backend", "weight", "policy", "threshold", "subset", "table",
+           "add-service", "remove-service")
+
+
+class Operations:
+    def __init__(self, lab, checks, chance):
+        self.lab, self.checks, self.chance = lab, checks, chance
+        self.model = checks.model
+        self.next = None
+        self.control_pid = lab.programs["control"].pid
+
+    def choose(self):
+        kind = self.chance.choices(list(KINDS), KINDS.values())[0]
+        self.next = getattr(self, "choose_" + kind.replace("-", "_"))(kind)
+        return self.next[0]
+
+    def perform(self, done):
+        text, action = self.next
+        what = action()
+        if what:
+            done[-1] = f"{text}: {what}"
+        assert self.lab.programs["control"].alive(), "weir-control ended"
+        assert self.lab.programs["dataplane"].alive(), "weir-dataplane ended"
+        assert self.lab.programs["control"].pid == self.control_pid
+
+    def any_service(self):
+        return self.model.services[self.chance.choice(sorted(self.model.services))]
+
+    def any_backend(self):
+        service = self.any_service()
+        return service, service.backends[self.chance.choice(sorted(service.backends))]
+
+    # --- changes by command ---------------------------------------------------------------
+
+    def change(self):
+        """(text, command, arguments, what it does to the model)"""
+        service, backend = self.any_backend()
+        place = {"service": service.name, "backend": backend.name}
+        if self.chance.random() < 0.4:
+            weight = self.chance.choice((None,) + WEIGHTS)
+            return (f"{service.name}/{backend.name} {weight}", "weight.set",
+                    {**place, "weight": weight},
+                    lambda: setattr(backend, "runtime_weight", weight))
+        admin = self.chance.choice(("drain", "drain", "ready", "ready", "maintenance"))
+        more = {}
+        if admin == "drain" and self.chance.random() < 0.5:
+            more["interval_ms"] = self.chance.choice((0, 100, 600_000))
+        return (f"{service.name}/{backend.name} {admin} {more or ''}", "backend." + admin,
+                {**place, **more}, lambda: setattr(backend, "admin", admin))
+
+    def choose_weight(self, kind):
+        text, command, arguments, told = self.change()
+
+        def action():
+            answer = self.lab.api(command, **arguments)
+            assert answer["backend"] == arguments["backend"], answer
+            told()
+            if self.chance.random() < 0.5:  # in force when it is answered
+                self.checks.state()
+                self.checks.traffic()
+        return f"{command if kind == 'weight' else kind} {text}", action
+
+    choose_state = choose_weight
+
+    def choose_policy(self, kind):
+        service = self.any_service()
+        policy = self.chance.choice((None,) + POLICIES)
+
+        def action():
+            self.lab.api("service.set", service=service.name, policy=policy)
+            service.runtime_policy = policy
+        return f"{kind} {service.name} {policy or 'configured'}", action
+
+    def choose_steal(self, kind):
+        value = self.chance.choice(("on", "off", None))
+        return f"{kind} {value}", lambda: self.check_steal(value)
+
+    def check_steal(self, value):
+        answer = self.lab.api("worker.steal", stealing=value)
+        wanted = value is not None and value == "on"
+        assert (answer["stealing"] == "on", answer["configured"]) == (wanted, False), answer
+
+    # --- changes of the file --------------------------------------------------------------
+
+    def change_file(self, gone):
+        """One change of the configuration. gone: what the same reload removes, and does not bring
+        back: that would be no difference."""
+        what = self.chance.choice(RELOADS)
+        service = self.any_service()
+        hosts = sorted(service.backends)
+        free = [host for host in sorted(self.model.up - set(hosts))
+                if (service.number, host) not in gone]
+        if what == "add-backend" and free:
+            host = self.chance.choice(free)
+            self.add_backend(service, host)
+            return f"{service.name} add h-{host}"
+        if what == "remove-backend" and len(hosts) > 1:
+            host = self.chance.choice(hosts)
+            del service.backends[host]
+            gone.add((service.number, host))
+            return f"{service.name} remove h-{host}"
+        if what == "weight":
+            backend = service.backends[self.chance.choice(hosts)]
+            backend.weight = self.chance.choice(WEIGHTS)
+            return f"{service.name}/{backend.name} weight {backend.weight}"
+        if what == "policy":
+            policy = self.chance.choice(POLICIES)
+            service.policy = policy
+            return f"{service.name} policy {policy}"
+        if what == "threshold":
+            service.threshold = self.chance.choice((0, 30, 50, 50, 80, 100))
+            return f"{service.name} threshold {service.threshold}"
+        if what == "subset":
+            service.subset = self.chance.choice((None, None, 1, 2, 3))
+            return f"{service.name} subset {service.subset}"
+        if what == "add-service" and len(self.model.services) < SERVICES_MAX and self.model.up:
+            return self.add_service(gone)
+        if what == "remove-service" and len(self.model.services) > 2:
+            self.model.remove_service(service.number)
+            gone.add(service.number)
+            return f"remove {service.name}"
+        service.table_size = self.chance.choice((61, 1021, 4093))
+        return f"{service.name} table {service.table_size}"
+
+    def add_backend(self, service, host):
+        added = self.model.copy()
+        added.add_service(99, [host], self.chance.choice((1, 100, 100)))
+        service.backends[host] = added.services[99].backends[host]
+
+    def add_service(self, gone):
+        free = set(range(2 * SERVICES_MAX)) - set(self.model.services) - gone
+        number = self.chance.choice(sorted(free))
+        hosts = self.chance.sample(sorted(self.model.up),
+                                   self.chance.randint(1, len(self.model.up)))
+        self.model.add_service(number, sorted(hosts))
+        return f"add s{number} with {len(hosts)}"
+
+    def changed_file(self):
+        gone, before = set(), self.model.copy()
+        changes = [self.change_file(gone) for _ in range(self.chance.choice((1, 1, 2, 4)))]
+        self.model.reloaded(before)
+        self.lab.write_config(self.model.configuration())
+        return ", ".join(changes)
+
+    def choose_reload(self, kind):
+        def action():
+            changes = self.changed_file()
+            listed = self.lab.api("config.diff")["changes"]
+            done = self.lab.api("config.reload")["changes"]
+            assert listed == done, f"config.diff has {listed}, config.reload {done}"
+            return changes
+        return kind, action
+
+    def choose_sighup(self, kind):
+        def action():
+            changes = self.changed_file()
+            self.lab.programs["control"].signal(signal.SIGHUP)
+            self.checks.state()
+            self.checks.published()
+            return changes
+        return kind, action
+
+    def choose_bad_reload(self, kind):
+        """A file with an error changes nothing."""
+        def action():
+            broken = self.model.configuration()
+            broken[0]["backends"][0]["weight"] = 65536
+            with open(self.lab.config_path + ".bad", "w", encoding="utf-8") as file:
+                json.dump({**self.lab.config(), "services": broken}, file)
+            with contextlib.closing(self.lab.api_connect()) as sock:
+                answer = self.lab.api_ask(sock, "config.reload", path=self.lab.config_path + ".bad")
+            assert not answer["ok"] and answer["code"] == "refused", answer
+            assert "weight" in answer["errors"][0]["path"], answer
+        return kind, action
+
+    # --- what happens to hosts and programs -----------------------------------------------
+
+    def choose_host(self, kind):
+        up = sorted(self.model.up)
+        down = sorted(set(self.lab.hosts) - self.model.up)
+        goes = up and (not down or self.chance.random() < 0.45)
+        host = self.chance.choice(up if goes else down)
+
+        def action():
+            if goes:
+                self.lab.listeners.shut(host)
+                self.model.up.discard(host)
+            else:
+                self.lab.listeners.open(host)
+                self.model.up.add(host)
+            self.checks.state()
+            self.checks.published()
+        return f"{kind} h-{host} {'down' if goes else 'up'}", action
+
+    def start_control(self):
+        self.lab.start_control()
+        self.control_pid = self.lab.programs["control"].pid
+        wait_for("control attached", lambda: self.lab.api("version")["dataplane"]["attached"], 15)
+        self.checks.state()
+        self.checks.published()
+
+    def choose_kill_control(self, kind):
+        """While it is dead everything goes on (S3)."""
+        def action():
+            self.lab.programs["control"].kill()
+            self.checks.old_flows()
+            self.start_control()
+        return kind, action
+
+    def choose_stop_control(self, kind):
+        def action():
+            assert self.lab.programs["control"].stop() == 0
+            self.checks.old_flows()
+            self.start_control()
+        return kind, action
+
+    def choose_kill_while(self, kind):
+        """Control dies while it does something: afterwards that is done, or it is not."""
+        text, command, arguments, told = self.change()
+        pause = self.chance.choice((0, 0.0002, 0.001, 0.005))
+
+        def action():
+            with contextlib.closing(self.lab.api_connect()) as sock:
+                sock.sendall(json.dumps({"command": command, **arguments}).encode() + b"\n")
+                with contextlib.suppress(TimeoutError):
+                    sock.settimeout(pause or 0.00001)
+                    sock.recv(1)
+                self.lab.programs["control"].kill()
+            self.checks.old_flows(protocols=("tcp",))  # UDP may move, or not yet
+            self.lab.start_control()
+            self.control_pid = self.lab.programs["control"].pid
+            was_done = self.is_done(command, arguments)
+            if was_done:
+                told()
+            self.checks.state()
+            self.checks.published()
+            return "done" if was_done else "not done"
+        return f"{kind} {command} {text}", action
+
+    def is_done(self, command, arguments):
+        wait_for("control attached", lambda: self.lab.api("version")["dataplane"]["attached"], 15)
+        backend = self.lab.backend(arguments["backend"], arguments["service"])
+        if command == "weight.set":
+            return backend["runtime_weight"] == arguments["weight"]
+        return backend["admin"] == command.partition(".")[2]
+
+    def choose_kill_dataplane(self, kind):
+        """Control is not restarted, and publishes everything again (S4)."""
+        def action():
+            epoch = self.lab.api("version")["dataplane"]["epoch"]
+            self.lab.programs["dataplane"].kill()
+            wait_for("control notices",
+                     lambda: not self.lab.api("version")["dataplane"]["attached"], 10)
+            self.checks.dataplane_restarted()
+            self.lab.start_dataplane()
+            self.lab.attach_tap()
+            wait_for("control publishes again", lambda: self.lab.api("version")["dataplane"][
+                "epoch"] not in (None, epoch), 15)
+            self.checks.state()
+            self.checks.published()
+        return kind, action
+
+    def choose_nothing(self, kind):
+        return kind, lambda: None
