@@ -1,0 +1,97 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Hours of ordinary work: every process of Weir must stay as it is.
+
+usage: run.py [--build DIR] [--minutes N] [--out DIR] [--command FILE]
+
+The lab of the end-to-end scenarios with real traffic (wrk, curl, downloads, floods of SYNs), weir-agents on the
+backends, stealing between backends on, metrics scraped, the page polled, the commands of commands.txt one after
+the other, and reloads, weights and drains meanwhile. Each 10 s memory, descriptors, threads and CPU time of each
+process of Weir, and the dataplane's counters, go to OUT/processes.csv and OUT/counters.csv; at the end memory and
+descriptors are drawn to OUT/*.svg.
+
+Fails when a process ended, a request failed, a command did not exit as it should, or over the second half of the
+run memory (RSS), descriptors or threads of a process grew: memory by more than 2 % and 512 KiB, descriptors and threads
+by more than 2, by the line through the samples. Root only; 60 minutes unless told. The last line is
+"1 passed, 0 failed" or the other way round.
+"""
+import argparse
+import os
+import sys
+import tempfile
+import time
+import traceback
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "e2e"))
+
+import lab as e2e  # noqa: E402
+import netns  # noqa: E402
+from agents import Agents  # noqa: E402
+from load import Load  # noqa: E402
+from samples import Samples  # noqa: E402
+
+SAMPLE_SECONDS = 10
+AGENT = {"port": 4777, "interval_ms": 500}
+
+
+def services():
+    return [e2e.web(agent=AGENT, steal={}, drain={"at_deadline": "keep"}), e2e.lines(), e2e.echo()]
+
+
+def soak(options):
+    lab = e2e.Lab(options.build, services(), config={"flow_table": {"flows_per_worker": 16384}})
+    with lab:
+        agents = Agents(lab, "--port", "80", "--allow-steal")
+        lab.extra.update(Agents.configuration(lab))
+        lab.write_config()
+        agents.start_all()
+        lab.start()
+        lab.start_metrics()
+        agents.wait_heard()
+        samples = Samples(lab, options.out)
+        load = Load(lab, options.command)
+        began = time.monotonic()
+        end = began + options.minutes * 60
+        with load:
+            while time.monotonic() < end:
+                samples.take(time.monotonic() - began)
+                for name in samples.programs():
+                    assert lab.programs[name].alive(), f"{name} ended:\n{lab.programs[name].tail()}"
+                load.work_until(min(end, time.monotonic() + SAMPLE_SECONDS))
+        samples.take(time.monotonic() - began)
+        samples.draw()
+        print(load.summary())
+        problems = load.problems() + samples.growth()
+        if problems and options.verbose:
+            print(lab.report())
+    return problems
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Hours of ordinary work.")
+    parser.add_argument("--build", default="build", help="meson build directory (build)")
+    parser.add_argument("--minutes", type=float, default=60, metavar="N")
+    parser.add_argument("--out", metavar="DIR", help="for tables and plots (a new one in /tmp)")
+    parser.add_argument("--command", default=os.path.join(HERE, "commands.txt"), metavar="FILE",
+                        help="commands to run, one a line (tests/soak/commands.txt)")
+    parser.add_argument("--verbose", action="store_true", help="with logs when it fails")
+    options = parser.parse_args()
+    options.out = options.out or tempfile.mkdtemp(prefix="weir-soak-")
+    os.makedirs(options.out, exist_ok=True)
+    netns.on_signals_raise()
+    netns.sweep()
+    try:
+        problems = soak(options)
+    except Exception:
+        traceback.print_exc()
+        problems = ["it did not run to its end"]
+    for problem in problems:
+        print(f"failed: {problem}")
+    print(f"tables and plots: {options.out}")
+    print("0 passed, 1 failed" if problems else "1 passed, 0 failed")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
