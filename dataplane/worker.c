@@ -40,8 +40,8 @@ static void hand_over(
 	weir_worker_count_received(worker, batch->count, bytes);
 	weir_counter_add(&worker->counters->handed_over, taken);
 	if (unlikely(taken < batch->count)) {
-		weir_worker_count_dropped(
-			worker, WEIR_DROP_HANDOFF_FULL, (uint32_t)(batch->count - taken));
+		weir_worker_count_dropped(worker, WEIR_DROP_HANDOFF_FULL, batch->pkts + taken,
+			(uint32_t)(batch->count - taken), WEIR_PROBE_NO_PORT);
 		rte_pktmbuf_free_bulk(batch->pkts + taken, (unsigned int)(batch->count - taken));
 	}
 	batch->count = 0;
@@ -106,7 +106,7 @@ static void forward_from_kernel(struct weir_worker *worker, const struct weir_so
 			continue;
 		}
 		weir_worker_count_received(worker, 1, pkts[i]->pkt_len);
-		weir_worker_count_dropped(worker, WEIR_DROP_TX_TOO_LONG, 1);
+		weir_worker_count_dropped(worker, WEIR_DROP_TX_TOO_LONG, &pkts[i], 1, source->port);
 		rte_pktmbuf_free(pkts[i]);
 	}
 	bytes = weir_worker_bytes(pkts, admitted);
@@ -116,7 +116,8 @@ static void forward_from_kernel(struct weir_worker *worker, const struct weir_so
 
 		bytes -= lost;
 		weir_worker_count_received(worker, (uint32_t)(admitted - sent), lost);
-		weir_worker_count_dropped(worker, WEIR_DROP_TX_FULL, (uint32_t)(admitted - sent));
+		weir_worker_count_dropped(worker, WEIR_DROP_TX_FULL, pkts + sent,
+			(uint32_t)(admitted - sent), source->port);
 		rte_pktmbuf_free_bulk(pkts + sent, (unsigned int)(admitted - sent));
 	}
 	weir_worker_count_sent(worker, sent, bytes);

@@ -11,9 +11,10 @@
 #define ROOM (WEIR_TX_RING / 4)
 _Static_assert(ROOM >= WEIR_BURST, "a burst fits");
 
-static void drop_refused(struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n) {
+static void drop_refused(
+	struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n, uint8_t in_port) {
 	weir_worker_count_received(worker, n, weir_worker_bytes(pkts, n));
-	weir_worker_count_dropped(worker, WEIR_DROP_HANDOFF_FULL, n);
+	weir_worker_count_dropped(worker, WEIR_DROP_HANDOFF_FULL, pkts, n, in_port);
 	rte_pktmbuf_free_bulk(pkts, n);
 }
 
@@ -24,7 +25,7 @@ uint16_t weir_worker_hold_slow(
 
 	weir_counter_add(&worker->steals->held_packets, (uint64_t)n - stay - refused);
 	if (unlikely(refused > 0)) {
-		drop_refused(worker, pkts + stay, refused);
+		drop_refused(worker, pkts + stay, refused, in_port);
 	}
 	return stay;
 }
@@ -121,7 +122,7 @@ uint16_t weir_worker_hold_shift_slow(struct weir_worker *worker,
 
 	weir_counter_add(&worker->steals->held_packets, (uint64_t)n - stay - refused);
 	if (unlikely(refused > 0)) {
-		drop_refused(worker, pkts + stay, refused);
+		drop_refused(worker, pkts + stay, refused, in_port);
 	}
 	return stay;
 }

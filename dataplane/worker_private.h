@@ -9,6 +9,7 @@
 // Threads: the worker's only.
 #pragma once
 
+#include "probes.h"
 #include "segment.h"
 #include "worker.h"
 
@@ -78,8 +79,14 @@ static inline void weir_worker_count_received(
 	weir_counter_add(&worker->counters->rx_bytes, bytes);
 }
 
-static inline void weir_worker_count_dropped(
-	struct weir_worker *worker, enum weir_drop_reason reason, uint32_t packets) {
+// Packets of port `port`, or of WEIR_PROBE_NO_PORT.
+static inline void weir_worker_count_dropped(struct weir_worker *worker,
+	enum weir_drop_reason reason, struct rte_mbuf *const *pkts, uint32_t packets,
+	uint8_t port) {
+	for (uint32_t i = 0; i < packets; i++) {
+		WEIR_PROBE_DROP((int)reason, port, WEIR_SERVICE_NONE,
+			rte_pktmbuf_mtod(pkts[i], const uint8_t *), pkts[i]->pkt_len, NULL);
+	}
 	weir_counter_add(&worker->counters->dropped, packets);
 	weir_counter_add(&worker->counters->drops[reason], packets);
 }

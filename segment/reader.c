@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "blob.h"
+#include "probes.h"
 
 int weir_reader_init(struct weir_reader *reader, const struct weir_segment *segment,
 	uint32_t worker, weir_reader_adopt_row *adopt_row, void *context) {
@@ -287,6 +288,7 @@ void weir_reader_catch_up(struct weir_reader *reader) {
 
 		if (!step(reader, updates)) {
 			reader->seen = updates;
+			WEIR_PROBE_ADOPTION(reader->worker, updates);
 			return;
 		}
 	}

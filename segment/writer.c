@@ -18,6 +18,7 @@
 #include "blob.h"
 #include "grace.h"
 #include "heap.h"
+#include "probes.h"
 #include "reader.h"
 
 #define LINE_BYTES 64
@@ -350,6 +351,7 @@ static void log_update(const struct weir_writer *writer, uint32_t change) {
 	__atomic_store_n(&writer->segment->updates->update[updates % WEIR_UPDATES], change,
 		__ATOMIC_RELAXED);
 	__atomic_store_n(&news->updates, updates + 1, __ATOMIC_RELEASE);
+	WEIR_PROBE_PUBLICATION(updates, change >> 16, (uint16_t)change);
 }
 
 static uint32_t update_of(struct weir_root root) {

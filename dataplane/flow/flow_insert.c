@@ -7,6 +7,7 @@
 #include "flow_life.h"
 #include "flow_table.h"
 #include "hash.h"
+#include "probes.h"
 
 // How many flows are looked at, at most, to find one that can move to its other bucket (F7): those
 // of both buckets, and as many of the buckets behind these.
@@ -184,6 +185,7 @@ static __rte_always_inline int evict_half_open(struct weir_flow_table *table, bo
 	uint32_t *word = weir_flow_word_at(table, ipv6, bucket, slot);
 	uint16_t backend = (uint16_t)*word;
 
+	WEIR_PROBE_FLOW_END(WEIR_FLOW_END_EVICTED, backend, word);
 	// weir_flow_slot_end for a flow that is known to be half-open.
 	*ret_bucket = bucket;
 	*word = 0;

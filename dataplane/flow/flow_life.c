@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "flow_life.h"
 
+#include "probes.h"
+
 // What the event of a packet changes, and what it means.
 enum step {
 	STEP_NONE, // ignored (a SYN on an established flow may be forged)
@@ -143,6 +145,7 @@ static inline void report_end(struct weir_flow_table *table, const struct weir_f
 
 		took_ns = service_ns(table, place, now_ns - idle_ns);
 	}
+	WEIR_PROBE_FLOW_END((int)end, (uint16_t)word, place->word);
 	table->listener.ended(table->listener.context, (uint16_t)word, end, outcome, took_ns,
 		weir_flow_is_unproven(phase));
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "burst.h"
 
+#include "probes.h"
+
 uint64_t weir_burst_marked_hash(const struct weir_burst *b, unsigned int i) {
 	const struct weir_descriptor *d = &b->pipeline->descriptors[i];
 
@@ -33,6 +35,10 @@ void weir_burst_count_drop(
 	struct weir_burst *b, struct weir_descriptor *d, enum weir_drop_reason reason) {
 	struct weir_pipeline *pipeline = b->pipeline;
 
+	const struct rte_mbuf *m = b->pkts[d - pipeline->descriptors];
+
+	WEIR_PROBE_DROP((int)reason, b->in_port, d->verdict.service,
+		rte_pktmbuf_mtod(m, const uint8_t *), m->pkt_len, &d->key);
 	d->verdict.reason = (uint8_t)reason;
 	weir_burst_add_drops(pipeline, &d->verdict, reason, 1);
 }

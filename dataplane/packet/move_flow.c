@@ -42,7 +42,7 @@ static void move(struct weir_burst *b, const struct weir_descriptor *d, weir_flo
 	count_rehashed(pipeline, weir_flow_backend(pipeline->flows, flow));
 	weir_flow_restart(pipeline->flows, flow, start, WEIR_FLOW_END_EVICTED);
 	state = weir_flow_state(pipeline->flows, flow);
-	weir_new_flow_started(pipeline, start->backend, d->verdict.service, start->event,
+	weir_new_flow_started(pipeline, start->backend, d->verdict.service, &d->key, start->event,
 		state == WEIR_FLOW_SYN_SEEN || state == WEIR_FLOW_UDP_SEEN, b->now_ns);
 }
 

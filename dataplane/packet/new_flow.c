@@ -7,6 +7,7 @@
 #include "flow_insert.h"
 #include "flow_life.h"
 #include "lookup.h"
+#include "probes.h"
 
 // --- begin and end --------------------------------------------------------------------------
 
@@ -73,7 +74,9 @@ static inline void flow_started(struct weir_pipeline *pipeline, struct weir_poli
 }
 
 void weir_new_flow_started(struct weir_pipeline *pipeline, uint16_t backend, uint16_t service,
-	enum weir_flow_event event, bool half_open, uint64_t now_ns) {
+	const struct weir_flow_key *key, enum weir_flow_event event, bool half_open,
+	uint64_t now_ns) {
+	WEIR_PROBE_FLOW_BEGIN(pipeline->worker, service, backend, key);
 	flow_started(
 		pipeline, client_of(pipeline, service), backend, service, event, half_open, now_ns);
 }
@@ -378,6 +381,8 @@ static inline enum weir_choice enter_flow(struct weir_burst *b, unsigned int i,
 			return untracked(b, d, of);
 		}
 	}
+	// In memory, as they are: in registers they would cost each flow moves.
+	WEIR_PROBE_FLOW_BEGIN(pipeline->worker, d->verdict.service, d->verdict.backend, &d->key);
 	flow_started(pipeline, of->client, d->verdict.backend, of->service, start->event, true,
 		start->now_ns);
 	return WEIR_CHOICE_NEW;

@@ -15,7 +15,8 @@ void weir_new_flow_process(struct weir_burst *b);
 
 // A flow was entered into the table, or restarted, by a packet with this event; half_open: it is.
 void weir_new_flow_started(struct weir_pipeline *pipeline, uint16_t backend, uint16_t service,
-	enum weir_flow_event event, bool half_open, uint64_t now_ns);
+	const struct weir_flow_key *key, enum weir_flow_event event, bool half_open,
+	uint64_t now_ns);
 
 // A backend's id has come to a service: as far as policies are concerned it starts anew, with the
 // limit of its row and its slow start.

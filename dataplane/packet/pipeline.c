@@ -8,6 +8,7 @@
 #include "lookup.h"
 #include "move_flow.h"
 #include "new_flow.h"
+#include "probes.h"
 #include "slow_path.h"
 
 // How many packets ahead of the one that is parsed are prefetched. The CPU waits for memory if
@@ -568,6 +569,11 @@ __rte_noinline void weir_pipeline_undelivered(struct weir_pipeline *pipeline,
 	case WEIR_ACTION_DROP:
 		return;
 	}
+	WEIR_PROBE_DROP((int)reason,
+		verdict->action == WEIR_ACTION_FORWARD || verdict->action == WEIR_ACTION_REPLY
+			? verdict->port
+			: WEIR_PROBE_NO_PORT,
+		verdict->service, rte_pktmbuf_mtod(m, const uint8_t *), m->pkt_len, NULL);
 	weir_burst_add_drops(pipeline, verdict, reason, 1);
 }
 

@@ -167,7 +167,7 @@ static enum weir_move_answer move(
 		return WEIR_MOVE_LIMIT;
 	}
 	weir_flow_move(flows, flow, to, now_ns);
-	weir_new_flow_started(pipeline, to, service, WEIR_FLOW_EVENT_SYN, true, now_ns);
+	weir_new_flow_started(pipeline, to, service, &key, WEIR_FLOW_EVENT_SYN, true, now_ns);
 	return WEIR_MOVE_MOVED;
 }
 
