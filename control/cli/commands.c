@@ -18,6 +18,7 @@
 #include "stats.h"
 #include "subset_preview.h"
 #include "terminal.h"
+#include "top.h"
 #include "waste.h"
 
 static int build_nothing(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
@@ -382,6 +383,13 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 NULL,
 	 "weirctl stats show --watch --interval 2", "stats.show", 0, 0, WEIR_CLI_WATCH,
 	 build_nothing, weir_stats_show, weir_stats_run, false},
+	{"top", NULL, "[--once] [--interval SECONDS] [--sort ORDER]",
+	 "show services, backends, workers, drops and events live",
+	 "For a terminal; its keys: n, p, a, w and b sort the backends by new flows, packets, active\n"
+	 "flows, weight and name; j and k (or the arrows) scroll by a line, space and - by ten, g to\n"
+	 "the first; q and ^C quit. --json prints one look, as --once does.\n",
+	 "weirctl top --once --sort packets", "stats.show", 0, 0, WEIR_CLI_TOP, build_nothing, NULL,
+	 weir_top_run, false},
 	{"config", "check", "[--strict] FILE", "check a configuration file; needs no daemon",
 	 "Prints FILE:LINE:COLUMN: PATH: reason for each error. A file without errors may have\n"
 	 "warnings, marked \"warning:\". \"-\" reads standard input.\n",

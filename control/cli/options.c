@@ -8,6 +8,7 @@
 #include "config.h"
 #include "daemon_options.h"
 #include "help_text.h"
+#include "top_view.h"
 
 #define HOUR_MS 3600000
 #define WEEK_MS 604800000
@@ -26,6 +27,10 @@ static const struct weir_option_word durations[] = {
 	{"scaled", WEIR_CLI_SCALED,
 		"as much longer or shorter as flows of that backend are on the whole"},
 	{"measured", WEIR_CLI_MEASURED, "as long as at the backend that it had"}, {NULL, 0, NULL}};
+
+#define X(name, word, help, key) {word, WEIR_TOP_##name, help},
+static const struct weir_option_word sorts[] = {WEIR_TOP_SORTS(X){NULL, 0, NULL}};
+#undef X
 
 static const struct weir_option rows[] = {
 	{.name = "clients",
@@ -105,6 +110,28 @@ static const struct weir_option rows[] = {
 		.max = WEEK_MS,
 		.groups = WEIR_CLI_DRAIN,
 		FIELD(interval_ms)},
+	{.name = "once",
+		.kind = WEIR_OPTION_FLAG,
+		.help = "print everything once, after one interval",
+		.groups = WEIR_CLI_TOP,
+		FIELD(once)},
+	{.name = "interval",
+		.kind = WEIR_OPTION_SECONDS,
+		.value = "SECONDS",
+		.help = "time between two looks",
+		.fallback = "1",
+		.min = 100,
+		.max = WEEK_MS,
+		.groups = WEIR_CLI_TOP,
+		FIELD(interval_ms)},
+	{.name = "sort",
+		.kind = WEIR_OPTION_WORD,
+		.value = "ORDER",
+		.help = "order of the backends",
+		.fallback = "new-flows",
+		.words = sorts,
+		.groups = WEIR_CLI_TOP,
+		FIELD(sort)},
 	{.name = "wait",
 		.kind = WEIR_OPTION_FLAG,
 		.help = "wait for the end of the drain, and show its progress",

@@ -19,6 +19,7 @@ enum weir_cli_option {
 	WEIR_CLI_REPORT = 1 << 6, // --report
 	WEIR_CLI_ID = 1 << 7, // --id
 	WEIR_CLI_DOCTOR = 1 << 8, // --config, --root
+	WEIR_CLI_TOP = 1 << 9, // --once, --interval, --sort
 };
 
 enum weir_cli_durations { WEIR_CLI_SCALED, WEIR_CLI_MEASURED };
@@ -35,11 +36,12 @@ struct weir_cli_preview {
 
 struct weir_cli_options { // strings point into argv or the environment
 	const char *run_dir;
-	bool json, watch, strict, wait;
+	bool json, watch, strict, wait, once;
 	int timeout_ms;
-	int interval_ms; // of --watch, or of a drain; 0 = not given
+	int interval_ms; // of --watch and top, or of a drain; 0 = not given
 	int for_ms; // how long a comparison records; 0 = not given
 	int durations; // enum weir_cli_durations
+	int sort; // enum weir_top_sort
 	int count; // of --watch: how many times, 0 = until interrupted
 	const char *service;
 	const char *report; // file, of an import; NULL = standard error

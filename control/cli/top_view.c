@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "top_view.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "show.h"
+#include "stats.h"
+
+#define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
+#define EVENTS 5u // shown
+#define BACKEND_LINES 4u // at least: their header and three
+
+// --- a view -------------------------------------------------------------------------------------
+
+// The last ones alone: there may be a thousand.
+static json_t *last_of(json_t *events) {
+	size_t count = json_array_size(events), first = count > EVENTS ? count - EVENTS : 0;
+	json_t *last = json_array();
+
+	for (size_t i = first; i < count; i++) {
+		json_t *event = json_array_get(events, i);
+
+		weir_show_add_time(event);
+		json_array_append(last, event);
+	}
+	return last;
+}
+
+json_t *weir_top_between(
+	const json_t *before, const json_t *after, json_t *worker_rows, json_t *events) {
+	json_t *view = weir_stats_rates(before, after);
+
+	if (view != NULL) {
+		json_object_set(view, "worker_rows", worker_rows);
+		json_object_set_new(view, "events", last_of(events));
+	}
+	return view;
+}
+
+static const char *text_of(const json_t *row, const char *key) {
+	const char *text = json_string_value(json_object_get(row, key));
+
+	return text != NULL ? text : "";
+}
+
+static int by_name(const json_t *a, const json_t *b) {
+	int order = strcmp(text_of(a, "service"), text_of(b, "service"));
+
+	return order != 0 ? order : strcmp(text_of(a, "name"), text_of(b, "name"));
+}
+
+static int by_number(const json_t *a, const json_t *b, const char *key) {
+	json_int_t left = json_integer_value(json_object_get(a, key));
+	json_int_t right = json_integer_value(json_object_get(b, key));
+
+	return left != right ? (left < right ? 1 : -1) : by_name(a, b);
+}
+
+static int compare_new_flows(const void *a, const void *b) {
+	return by_number(*(json_t *const *)a, *(json_t *const *)b, "new_flows");
+}
+
+static int compare_packets(const void *a, const void *b) {
+	return by_number(*(json_t *const *)a, *(json_t *const *)b, "packets");
+}
+
+static int compare_active(const void *a, const void *b) {
+	return by_number(*(json_t *const *)a, *(json_t *const *)b, "active_flows");
+}
+
+static int compare_weight(const void *a, const void *b) {
+	return by_number(*(json_t *const *)a, *(json_t *const *)b, "effective_weight");
+}
+
+static int compare_name(const void *a, const void *b) {
+	return by_name(*(json_t *const *)a, *(json_t *const *)b);
+}
+
+void weir_top_sort_backends(json_t *view, enum weir_top_sort sort) {
+	static int (*const compare[])(const void *, const void *) = {
+		[WEIR_TOP_NEW_FLOWS] = compare_new_flows,
+		[WEIR_TOP_PACKETS] = compare_packets,
+		[WEIR_TOP_ACTIVE] = compare_active,
+		[WEIR_TOP_WEIGHT] = compare_weight,
+		[WEIR_TOP_NAME] = compare_name,
+	};
+	const json_t *backends = json_object_get(view, "backends");
+	size_t count = json_array_size(backends);
+	json_t **rows = calloc(count + 1, sizeof(*rows));
+	json_t *sorted = json_array();
+
+	for (size_t i = 0; rows != NULL && i < count; i++) {
+		rows[i] = json_array_get(backends, i);
+	}
+	if (rows != NULL && sorted != NULL) {
+		qsort(rows, count, sizeof(*rows), compare[sort]);
+		for (size_t i = 0; i < count; i++) {
+			json_array_append(sorted, rows[i]);
+		}
+		json_object_set(view, "backends", sorted);
+	}
+	json_decref(sorted);
+	free(rows);
+}
+
+// --- tables -------------------------------------------------------------------------------------
+
+static void print_workers(FILE *out, const json_t *view) {
+	static const struct weir_show_column columns[] = {
+		{"WORKER", "worker", WEIR_SHOW_NUMBER},
+		{"CORE", "core", WEIR_SHOW_NUMBER},
+		{"ALIVE", "alive", WEIR_SHOW_FLAG},
+		{"BUSY-%", "busy_percent", WEIR_SHOW_PERCENT},
+		{"FLOWS", "flows", WEIR_SHOW_NUMBER},
+		{"HALF-OPEN", "flows_half_open", WEIR_SHOW_NUMBER},
+	};
+
+	weir_show_table(
+		out, json_object_get(view, "worker_rows"), columns, COUNT(columns), "no workers");
+}
+
+static int compare_drops(const void *a, const void *b) {
+	return by_number(*(json_t *const *)a, *(json_t *const *)b, "n");
+}
+
+static void print_drops(FILE *out, const json_t *view) {
+	static const struct weir_show_column columns[] = {
+		{"DROP-REASON", "name", WEIR_SHOW_TEXT}, {"PACKETS/S", "n", WEIR_SHOW_NUMBER}};
+	json_t *row[64], *rows = json_array(), *n;
+	const char *reason;
+	size_t count = 0;
+
+	json_object_foreach (json_object_get(view, "drops"), reason, n) {
+		if (json_integer_value(n) > 0 && count < COUNT(row)) {
+			row[count++] = json_pack("{s:s, s:O}", "name", reason, "n", n);
+		}
+	}
+	qsort(row, count, sizeof(*row), compare_drops);
+	for (size_t i = 0; i < count; i++) {
+		json_array_append_new(rows, row[i]);
+	}
+	weir_show_table(out, rows, columns, COUNT(columns), "no drops");
+	json_decref(rows);
+}
+
+static void print_services(FILE *out, const json_t *view) {
+	static const struct weir_show_column columns[] = {
+		{"SERVICE", "name", WEIR_SHOW_TEXT},
+		{"BACKENDS", "backends", WEIR_SHOW_NUMBER},
+		{"ELIGIBLE", "eligible", WEIR_SHOW_NUMBER},
+		{"PANIC", "panic", WEIR_SHOW_FLAG},
+		{"ACTIVE", "active_flows", WEIR_SHOW_NUMBER},
+		{"NEW-FLOWS/S", "new_flows", WEIR_SHOW_NUMBER},
+		{"PACKETS/S", "packets", WEIR_SHOW_NUMBER},
+		{"DROPPED/S", "dropped", WEIR_SHOW_NUMBER},
+	};
+
+	weir_show_table(
+		out, json_object_get(view, "services"), columns, COUNT(columns), "no services");
+}
+
+static void print_backends(FILE *out, const json_t *rows) {
+	static const struct weir_show_column columns[] = {
+		{"BACKEND", "name", WEIR_SHOW_TEXT},
+		{"SERVICE", "service", WEIR_SHOW_TEXT},
+		{"ADMIN", "admin", WEIR_SHOW_TEXT},
+		{"HEALTH", "health", WEIR_SHOW_TEXT},
+		{"WEIGHT", "effective_weight", WEIR_SHOW_NUMBER},
+		{"SHARE-%", "share_percent", WEIR_SHOW_PERCENT},
+		{"NEW/S", "new_flows", WEIR_SHOW_NUMBER},
+		{"PACKETS/S", "packets", WEIR_SHOW_NUMBER},
+		{"ACTIVE", "active_flows", WEIR_SHOW_NUMBER},
+		{"ERRORS/S", "errors", WEIR_SHOW_NUMBER},
+	};
+
+	weir_show_table(out, rows, columns, COUNT(columns), "no backends");
+}
+
+static void print_events(FILE *out, const json_t *view) {
+	static const struct weir_show_column columns[] = {
+		{"EVENT", "time", WEIR_SHOW_TEXT},
+		{"SERVICE", "service", WEIR_SHOW_TEXT},
+		{"BACKEND", "backend", WEIR_SHOW_TEXT},
+		{"FROM", "from", WEIR_SHOW_TEXT},
+		{"TO", "to", WEIR_SHOW_TEXT},
+		{"WHY", "why", WEIR_SHOW_TEXT},
+	};
+
+	weir_show_table(out, json_object_get(view, "events"), columns, COUNT(columns), "no events");
+}
+
+void weir_top_print(FILE *out, const json_t *view) {
+	print_workers(out, view);
+	fputc('\n', out);
+	print_drops(out, view);
+	fputc('\n', out);
+	print_services(out, view);
+	fputc('\n', out);
+	print_backends(out, json_object_get(view, "backends"));
+	fputc('\n', out);
+	print_events(out, view);
+}
+
+// --- a screen -----------------------------------------------------------------------------------
+
+static uint32_t lines_of(const char *text) {
+	uint32_t lines = 0;
+
+	for (; (text = strchr(text, '\n')) != NULL; text++) {
+		lines++;
+	}
+	return lines;
+}
+
+static char *text_by(void (*print)(FILE *out, const json_t *part), const json_t *part) {
+	char *text = NULL;
+	size_t bytes;
+	FILE *memory = open_memstream(&text, &bytes);
+
+	if (memory == NULL) {
+		return NULL;
+	}
+	print(memory, part);
+	fclose(memory);
+	return text;
+}
+
+// At most so many lines, each cut to the columns.
+static void put(FILE *out, const char *text, uint32_t lines, uint32_t columns) {
+	while (text != NULL && *text != '\0' && lines-- > 0) {
+		size_t line = strcspn(text, "\n");
+
+		fprintf(out, "%.*s\033[K\n", (int)(line < columns ? line : columns), text);
+		text += line + (text[line] == '\n');
+	}
+}
+
+struct section {
+	void (*print)(FILE *out, const json_t *view);
+	char *text;
+	uint32_t most; // lines
+	uint32_t lines; // that it gets
+};
+
+// Lines of each section, those before others first; backends keep BACKEND_LINES. Returns what is
+// left. In the order of importance.
+static uint32_t share_out(struct section *sections, uint32_t count, const uint32_t *order,
+	const json_t *view, uint32_t rows) {
+	for (uint32_t i = 0; i < count; i++) {
+		struct section *section = &sections[order[i]];
+		uint32_t lines;
+
+		section->text = text_by(section->print, view);
+		lines = section->text != NULL ? lines_of(section->text) : 0;
+		lines = lines < section->most ? lines : section->most;
+		section->lines = rows >= lines + BACKEND_LINES ? lines : 0;
+		rows -= section->lines;
+	}
+	return rows;
+}
+
+static void put_backends(
+	FILE *out, const json_t *view, uint32_t lines, struct weir_top_screen *screen) {
+	const json_t *all = json_object_get(view, "backends");
+	uint32_t count = (uint32_t)json_array_size(all), shown = lines > 1 ? lines - 1 : 0;
+	json_t *rows = json_array();
+	char *text;
+
+	if (screen->first + shown > count) {
+		screen->first = count > shown ? count - shown : 0;
+	}
+	for (uint32_t i = screen->first; i < count && i < screen->first + shown; i++) {
+		json_array_append(rows, json_array_get(all, i));
+	}
+	text = text_by(print_backends, rows);
+	put(out, text, lines, screen->columns);
+	free(text);
+	json_decref(rows);
+}
+
+void weir_top_draw(
+	FILE *out, const json_t *view, const char *title, struct weir_top_screen *screen) {
+	struct section sections[] = {{.print = print_workers, .most = 9},
+		{.print = print_drops, .most = 6}, {.print = print_services, .most = 9},
+		{.print = print_events, .most = EVENTS + 1}};
+	static const uint32_t order[] = {2, 1, 0, 3};
+	// The last line stays free, or the terminal scrolls.
+	uint32_t rows = screen->rows > 2 ? screen->rows - 2 : 0;
+
+	rows = share_out(sections, COUNT(sections), order, view, rows);
+	fputs("\033[H", out);
+	put(out, title, screen->rows > 1 ? 1 : 0, screen->columns);
+	for (uint32_t i = 0; i < 3; i++) {
+		put(out, sections[i].text, sections[i].lines, screen->columns);
+	}
+	put_backends(out, view, rows, screen);
+	put(out, sections[3].text, sections[3].lines, screen->columns);
+	fputs("\033[J", out);
+	for (uint32_t i = 0; i < COUNT(sections); i++) {
+		free(sections[i].text);
+	}
+}

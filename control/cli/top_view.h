@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What weirctl top shows: looks at the daemon, and their text for a screen of a given size.
+#pragma once
+
+#include "command.h"
+
+// How backends are sorted. X(NAME, "word", "help", key)
+#define WEIR_TOP_SORTS(X) \
+	X(NEW_FLOWS, "new-flows", "most new flows per second first", 'n') \
+	X(PACKETS, "packets", "most packets per second first", 'p') \
+	X(ACTIVE, "active", "most active flows first", 'a') \
+	X(WEIGHT, "weight", "highest weight first", 'w') \
+	X(NAME, "name", "by service and name", 'b')
+
+enum weir_top_sort {
+#define X(name, word, help, key) WEIR_TOP_##name,
+	WEIR_TOP_SORTS(X)
+#undef X
+};
+
+// Between two looks: {interval_ms, workers, drops, ports, services, backends} as weir_stats_rates
+// gives it, worker_rows as worker.show, events as health.history, its newest last.
+json_t *weir_top_between(
+	const json_t *before, const json_t *after, json_t *worker_rows, json_t *events);
+// Sort the backends, in place.
+void weir_top_sort_backends(json_t *view, enum weir_top_sort sort);
+
+// Print all of it.
+void weir_top_print(FILE *out, const json_t *view);
+
+struct weir_top_screen {
+	uint32_t rows, columns;
+	uint32_t first; // backend that is shown first; set back to what there is
+};
+
+// Draw it on a terminal, cut to its size: backends take the lines that the rest leaves.
+void weir_top_draw(
+	FILE *out, const json_t *view, const char *title, struct weir_top_screen *screen);

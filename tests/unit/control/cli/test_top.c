@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <utmp.h>
+
+#include <jansson.h>
+
+#include "cli_lab.h"
+
+#define TEXT 262144
+#define WORKER "{\"worker\": 0, \"core\": 1, \"alive\": true, \"busy_percent\": 12.5, \"flows\": 9}"
+#define SERVICES(n) \
+	"\"services\": [{\"name\": \"web\", \"id\": 0, \"backends\": 3, \"eligible\": 2, " \
+	"\"panic\": false, \"new_flows\": " #n ", \"packets\": 0}]"
+#define BACKEND(name, id, health, flows, packets, weight) \
+	"{\"service\": \"web\", \"name\": \"" name "\", \"id\": " #id \
+	", \"admin\": \"ready\", \"health\": \"" health "\", \"new_flows\": " #flows \
+	", \"packets\": " #packets ", \"effective_weight\": " #weight "}"
+#define STATS(time, drops, backends) \
+	"{\"ok\": true, \"result\": {\"time_ms\": " #time \
+	", \"workers\": {}, \"drops\": {\"tcp_flags\": " #drops \
+	", \"fragment\": 0}, " SERVICES(time) ", \"backends\": [" backends "]}}"
+#define FIRST \
+	STATS(1000, 5, \
+		BACKEND("b-few", 0, "healthy", 10, 100, 1) "," BACKEND("b-many", 1, "healthy", 10, \
+			100, 2) "," BACKEND("b-none", 2, "refusing", 7, 100, 3))
+#define SECOND \
+	STATS(3000, 25, \
+		BACKEND("b-few", 0, "healthy", 14, 900, 1) "," BACKEND("b-many", 1, "healthy", 90, \
+			100, 2) "," BACKEND("b-none", 2, "refusing", 7, 100, 3))
+#define EVENT \
+	"{\"time_ms\": 1795382264092, \"service\": \"web\", \"backend\": \"b-none\", \"from\": " \
+	"\"healthy\", \"to\": \"refusing\", \"source\": \"check\", \"why\": \"timeout\"}"
+
+static const struct server_answer answers[] = {{"stats.show", FIRST "\n" SECOND},
+	{"worker.show", "{\"ok\": true, \"result\": [" WORKER "]}"},
+	{"health.history", "{\"ok\": true, \"result\": [" EVENT "]}"}, {0}};
+
+// --- without a terminal -------------------------------------------------------------------------
+
+static const char *line_of(const char *text, const char *word) {
+	const char *found = strstr(text, word);
+
+	if (found == NULL) {
+		fail_msg("\"%s\" is not in:\n%s", word, text);
+	}
+	return found;
+}
+
+static void once_prints_everything(void **state) {
+	struct server *server = server_start(SERVER_ANSWER, answers);
+	struct outcome outcome = RUN(server_folder(server), "top", "--once", "--interval=0.1");
+
+	(void)state;
+	assert_int_equal(outcome.status, 0);
+	expect_contains(outcome.out, "     0     1  yes      12.5      9");
+	expect_contains(outcome.out, "tcp_flags           10\n");
+	assert_null(strstr(outcome.out, "fragment"));
+	expect_contains(outcome.out, "web             3         2  no");
+	expect_contains(outcome.out, "b-none   healthy  refusing  timeout");
+	// Sorted by new flows: 40, 2 and 0 per second.
+	assert_true(line_of(outcome.out, "b-many") < line_of(outcome.out, "b-few"));
+	assert_true(line_of(outcome.out, "b-few") < line_of(outcome.out, "b-none"));
+	assert_null(strchr(outcome.out, '\033'));
+	free_outcome(&outcome);
+	server_stop(server);
+}
+
+static void backends_are_sorted_as_asked(void **state) {
+	static const struct {
+		const char *sort;
+		const char *order[3];
+	} cases[] = {{"packets", {"b-few", "b-many", "b-none"}},
+		{"weight", {"b-none", "b-many", "b-few"}}, {"name", {"b-few", "b-many", "b-none"}}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct server *server = server_start(SERVER_ANSWER, answers);
+		struct outcome outcome = RUN(server_folder(server), "top", "--once",
+			"--interval=0.1", "--sort", (char *)cases[i].sort);
+
+		assert_int_equal(outcome.status, 0);
+		assert_true(line_of(outcome.out, cases[i].order[0]) <
+			    line_of(outcome.out, cases[i].order[1]));
+		assert_true(line_of(outcome.out, cases[i].order[1]) <
+			    line_of(outcome.out, cases[i].order[2]));
+		free_outcome(&outcome);
+		server_stop(server);
+	}
+}
+
+static void json_is_one_object(void **state) {
+	struct server *server = server_start(SERVER_ANSWER, answers);
+	struct outcome outcome = RUN(server_folder(server), "top", "--json", "--interval=0.1");
+	json_t *view = json_loads(outcome.out, 0, NULL);
+
+	(void)state;
+	assert_int_equal(json_integer_value(json_object_get(view, "interval_ms")), 2000);
+	assert_int_equal(json_array_size(json_object_get(view, "worker_rows")), 1);
+	assert_int_equal(json_array_size(json_object_get(view, "events")), 1);
+	assert_int_equal(
+		json_integer_value(json_object_get(
+			json_array_get(json_object_get(view, "backends"), 0), "new_flows")),
+		40);
+	json_decref(view);
+	free_outcome(&outcome);
+	server_stop(server);
+}
+
+static void without_a_terminal_it_says_what_to_do(void **state) {
+	struct server *server = server_start(SERVER_ANSWER, answers);
+	struct outcome outcome = RUN(server_folder(server), "top");
+
+	(void)state;
+	assert_int_equal(outcome.status, 2);
+	expect_contains(outcome.err, "use --once or --json");
+	assert_string_equal(outcome.out, "");
+	free_outcome(&outcome);
+	server_stop(server);
+}
+
+// --- on a terminal ------------------------------------------------------------------------------
+
+struct terminal {
+	int fd, slave;
+	pid_t pid;
+	struct termios before;
+	char text[TEXT];
+	size_t bytes;
+};
+
+static void open_terminal(
+	struct terminal *t, const char *folder, unsigned short rows, unsigned short columns) {
+	struct winsize size = {.ws_row = rows, .ws_col = columns};
+	char *argv[] = {"weirctl", "top", "--interval=0.1", NULL};
+	int fd, slave;
+
+	memset(t, 0, sizeof(*t));
+	assert_int_equal(openpty(&fd, &slave, NULL, NULL, &size), 0);
+	assert_int_equal(tcgetattr(slave, &t->before), 0);
+	t->fd = fd;
+	t->pid = fork();
+	assert_true(t->pid >= 0);
+	if (t->pid == 0) {
+		close(fd);
+		login_tty(slave);
+		_exit(weir_cli_main(3, argv, folder, stdout, stderr));
+	}
+	t->slave = slave; // open, so that the settings can be looked at in the end
+}
+
+// Read until this text has come since `from`.
+static void expect_drawn(struct terminal *t, size_t from, const char *part) {
+	while (strstr(t->text + from, part) == NULL) {
+		struct pollfd wait = {.fd = t->fd, .events = POLLIN};
+		ssize_t n;
+
+		if (poll(&wait, 1, 10000) <= 0 || t->bytes >= TEXT - 1) {
+			fail_msg("\"%s\" did not come:\n%s", part, t->text + from);
+		}
+		n = read(t->fd, t->text + t->bytes, TEXT - 1 - t->bytes);
+		assert_true(n > 0);
+		t->bytes += (size_t)n;
+		t->text[t->bytes] = '\0';
+	}
+}
+
+static size_t type(struct terminal *t, const char *keys) {
+	size_t from = t->bytes;
+
+	assert_int_equal(write(t->fd, keys, strlen(keys)), strlen(keys));
+	return from;
+}
+
+// The last whole screen that was drawn, without what erases the rest of a line.
+static char *last_screen(struct terminal *t) {
+	char *begin = t->text, *next, *to;
+	char *end = t->text + t->bytes;
+
+	for (char *p = t->text; (p = strstr(p, "\033[J")) != NULL; p++) {
+		end = p;
+	}
+	*end = '\0';
+	while ((next = strstr(begin, "\033[H")) != NULL) {
+		begin = next + 3;
+	}
+	to = begin;
+	for (const char *p = begin; *p != '\0'; p++) {
+		if (strncmp(p, "\033[K", 3) == 0) {
+			p += 2;
+		} else if (*p != '\r') {
+			*to++ = *p;
+		}
+	}
+	*to = '\0';
+	return begin;
+}
+
+// It ends with this status, and the terminal is as it was.
+static void expect_restored(struct terminal *t, int status) {
+	struct termios now;
+	int is;
+
+	expect_drawn(t, 0, "\033[?25h\033[?1049l");
+	assert_int_equal(waitpid(t->pid, &is, 0), t->pid);
+	assert_true(WIFEXITED(is));
+	assert_int_equal(WEXITSTATUS(is), status);
+	assert_int_equal(tcgetattr(t->slave, &now), 0);
+	assert_int_equal(now.c_lflag, t->before.c_lflag);
+	assert_memory_equal(now.c_cc, t->before.c_cc, sizeof(now.c_cc));
+	close(t->fd);
+	close(t->slave);
+}
+
+static void check_size(const char *screen, unsigned int rows, unsigned int columns) {
+	unsigned int lines = 0;
+
+	for (const char *line = screen; *line != '\0'; lines++) {
+		size_t length = strcspn(line, "\n");
+
+		assert_true(length <= columns);
+		line += length + (line[length] == '\n');
+	}
+	assert_true(lines < rows);
+}
+
+static struct terminal terminal;
+
+static void screens_of_any_size_are_not_exceeded(void **state) {
+	static const unsigned short sizes[][2] = {
+		{24, 80}, {50, 200}, {10, 40}, {6, 20}, {3, 10}, {1, 1}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		struct server *server = server_start(SERVER_ANSWER, answers);
+
+		open_terminal(&terminal, server_folder(server), sizes[i][0], sizes[i][1]);
+		expect_drawn(&terminal, 0, "\033[J");
+		type(&terminal, "q");
+		expect_restored(&terminal, 0);
+		check_size(last_screen(&terminal), sizes[i][0], sizes[i][1]);
+		server_stop(server);
+	}
+}
+
+static void backends_keep_three_lines_of_a_small_terminal(void **state) {
+	struct server *server = server_start(SERVER_ANSWER, answers);
+	const char *screen;
+
+	(void)state;
+	open_terminal(&terminal, server_folder(server), 6, 80);
+	expect_drawn(&terminal, 0, "\033[J");
+	type(&terminal, "q");
+	expect_restored(&terminal, 0);
+	screen = last_screen(&terminal);
+	expect_contains(screen, "b-many");
+	expect_contains(screen, "b-none");
+	server_stop(server);
+}
+
+static void a_new_size_is_drawn_at_once(void **state) {
+	struct server *server = server_start(SERVER_ANSWER, answers);
+	struct winsize size = {.ws_row = 30, .ws_col = 120};
+	size_t from;
+
+	(void)state;
+	open_terminal(&terminal, server_folder(server), 6, 80);
+	expect_drawn(&terminal, 0, "\033[J");
+	assert_null(strstr(terminal.text, "EVENT"));
+	from = terminal.bytes;
+	assert_int_equal(ioctl(terminal.fd, TIOCSWINSZ, &size), 0);
+	expect_drawn(&terminal, from, "EVENT");
+	type(&terminal, "q");
+	expect_restored(&terminal, 0);
+	server_stop(server);
+}
+
+static void an_interrupt_gives_the_terminal_back(void **state) {
+	struct server *server = server_start(SERVER_ANSWER, answers);
+
+	(void)state;
+	open_terminal(&terminal, server_folder(server), 24, 80);
+	expect_drawn(&terminal, 0, "\033[J");
+	type(&terminal, "\003");
+	expect_restored(&terminal, 0);
+	server_stop(server);
+}
+
+static void a_daemon_that_ends_is_told_behind_the_screen(void **state) {
+	struct server *server = server_start(SERVER_ANSWER, answers);
+
+	(void)state;
+	open_terminal(&terminal, server_folder(server), 24, 80);
+	expect_drawn(&terminal, 0, "\033[J");
+	server_stop(server);
+	expect_drawn(&terminal, 0, "\033[?1049l");
+	expect_drawn(&terminal, (size_t)(strstr(terminal.text, "\033[?1049l") - terminal.text),
+		"weirctl: ");
+	expect_restored(&terminal, 3);
+}
+
+// --- many backends ------------------------------------------------------------------------------
+
+static char *many(int time_ms) {
+	size_t bytes;
+	char *text = NULL;
+	FILE *out = open_memstream(&text, &bytes);
+
+	fprintf(out,
+		"{\"ok\": true, \"result\": {\"time_ms\": %d, \"workers\": {}, \"drops\": {}, "
+		"\"services\": [], \"backends\": [",
+		time_ms);
+	for (int i = 0; i < 1000; i++) {
+		fprintf(out,
+			"%s{\"service\": \"web\", \"name\": \"b-%03d\", \"id\": %d, \"new_flows\": "
+			"%d}",
+			i > 0 ? "," : "", i, i, time_ms * (1000 - i));
+	}
+	fprintf(out, "]}}");
+	fclose(out);
+	return text;
+}
+
+static void a_thousand_backends_are_scrolled(void **state) {
+	char *first = many(1000), *second = many(2000);
+	char *both = malloc(strlen(first) + strlen(second) + 2);
+	struct server_answer list[] = {{"stats.show", both}, answers[1], answers[2], {0}};
+	struct server *server;
+	size_t from;
+
+	(void)state;
+	sprintf(both, "%s\n%s", first, second);
+	server = server_start(SERVER_ANSWER, list);
+	open_terminal(&terminal, server_folder(server), 12, 80);
+	expect_drawn(&terminal, 0, "\033[J");
+	expect_contains(terminal.text, "b-000");
+	assert_null(strstr(terminal.text, "b-010"));
+	from = type(&terminal, " ");
+	expect_drawn(&terminal, from, "b-010");
+	from = type(&terminal, "j");
+	expect_drawn(&terminal, from, "b-013");
+	from = type(&terminal, "g");
+	expect_drawn(&terminal, from, "b-000");
+	type(&terminal, "q");
+	expect_restored(&terminal, 0);
+	server_stop(server);
+	free(both);
+	free(second);
+	free(first);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(once_prints_everything),
+		cmocka_unit_test(backends_are_sorted_as_asked),
+		cmocka_unit_test(json_is_one_object),
+		cmocka_unit_test(without_a_terminal_it_says_what_to_do),
+		cmocka_unit_test(screens_of_any_size_are_not_exceeded),
+		cmocka_unit_test(backends_keep_three_lines_of_a_small_terminal),
+		cmocka_unit_test(a_new_size_is_drawn_at_once),
+		cmocka_unit_test(an_interrupt_gives_the_terminal_back),
+		cmocka_unit_test(a_daemon_that_ends_is_told_behind_the_screen),
+		cmocka_unit_test(a_thousand_backends_are_scrolled),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
