@@ -496,6 +496,32 @@ struct weir_mailbox_ring { // the producer
 	uint8_t message[WEIR_MAILBOX_MESSAGES][WEIR_MESSAGE_BYTES] __attribute__((aligned(64)));
 };
 
+// --- lists of flows: what does not fit into a message, see WEIR_MESSAGE_FLOW_LIST ------------
+
+#define WEIR_ABI_FLOW_LIST 9 // the first one with these
+#define WEIR_FLOW_PAGES 8u // of a worker: so many answers at once
+#define WEIR_FLOW_PAGE_FLOWS 64u
+
+struct weir_listed_flow { // 48 bytes, [worker]; addresses and ports in network order
+	uint8_t source[16]; // IPv4: first 4 bytes, rest 0
+	uint8_t destination[16];
+	uint16_t source_port;
+	uint16_t destination_port;
+	uint32_t idle_ms; // since the last packet
+	uint16_t backend;
+	uint8_t family; // 4 or 6
+	uint8_t protocol;
+	uint8_t state; // enum weir_flow_state
+	uint8_t reserved[3];
+};
+_Static_assert(sizeof(struct weir_listed_flow) == 48, "segment ABI");
+
+// A page is written before the response that tells how many flows are on it, and not again before
+// the next request for it.
+struct weir_flow_pages { // [worker]
+	struct weir_listed_flow flow[WEIR_FLOW_PAGES][WEIR_FLOW_PAGE_FLOWS];
+} __attribute__((aligned(64)));
+
 // What one worker writes in statistics, next to its counters.
 struct weir_worker_box { // [worker]
 	struct weir_mailbox_ring response;
@@ -568,4 +594,5 @@ struct weir_segment_header { // [dp]
 	uint64_t steal_counters_off; // struct weir_steal_counters[workers]
 	uint32_t bucketing; // enum weir_bucketing
 	uint32_t reserved1;
+	uint64_t flow_pages_off; // statistics, since ABI 9: struct weir_flow_pages[workers]
 };

@@ -18,6 +18,9 @@ enum weir_message_kind {
 	WEIR_MESSAGE_STEAL,
 	WEIR_MESSAGE_FLOW_WAITING = 3, // flows of these backends that wait, in a piece of the table
 	WEIR_MESSAGE_FLOW_MOVE = 4, // give such a flow to another backend
+	// The last two are not sent to a dataplane without flow pages (WEIR_ABI_FLOW_LIST).
+	WEIR_MESSAGE_FLOW_LIST = 5, // flows in a piece of the table: onto a page, or end them
+	WEIR_MESSAGE_FLOW_DELETE = 6, // a look-up, and the end of the flow that it finds
 };
 
 // What a worker answers to WEIR_MESSAGE_FLOW_MOVE. X(NAME, "name", "meaning")
@@ -39,6 +42,7 @@ enum weir_move_answer {
 
 #define WEIR_WAITING_BACKENDS 4
 #define WEIR_WAITING_LINES 256u // most lines of the table that a worker looks at for one message
+#define WEIR_LIST_LINES 256u // likewise, for one WEIR_MESSAGE_FLOW_LIST
 #define WEIR_WAITING_FLOWS4 5
 #define WEIR_WAITING_FLOWS6 2
 
@@ -66,7 +70,7 @@ struct weir_message { // WEIR_MESSAGE_BYTES
 	uint32_t kind; // enum weir_message_kind
 	uint32_t reserved;
 	union {
-		struct { // WEIR_MESSAGE_FLOW_LOOKUP
+		struct { // WEIR_MESSAGE_FLOW_LOOKUP, WEIR_MESSAGE_FLOW_DELETE
 			uint8_t source[16];
 			uint8_t destination[16];
 			uint16_t source_port; // host order
@@ -125,6 +129,30 @@ struct weir_message { // WEIR_MESSAGE_BYTES
 			uint32_t reserved;
 			uint64_t deadline_ns; // CLOCK_MONOTONIC; within 10 s of the listing
 		} move;
+		// WEIR_MESSAGE_FLOW_LIST: the flows that the worker has in the lines `first` to
+		// before `last` of the table. It looks at WEIR_LIST_LINES of them and
+		// WEIR_FLOW_PAGE_FLOWS flows at most, and puts those that are sought onto one of
+		// its pages, or ends them: ask again from `next` on until that is `lines` or
+		// `last`.
+		struct {
+			uint32_t first; // line
+			uint32_t last; // line; any number beyond the table means its end
+			uint16_t backend; // WEIR_BACKEND_NONE = those of all backends
+			uint16_t service; // WEIR_SERVICE_NONE = those of all services
+			uint8_t states; // a bit by enum weir_flow_state
+			uint8_t family; // of the client's prefix: 4 or 6; 0 = all clients
+			uint8_t client_bits; // of client[] that are compared, from the first one on
+			uint8_t protocol; // 0 = both
+			uint8_t client[16];
+			uint8_t page; // below WEIR_FLOW_PAGES
+			uint8_t end; // 1: the flows end, and none comes onto the page
+			// response
+			uint8_t answered; // 1
+			uint8_t reserved;
+			uint32_t count; // of flows on the page, or that have ended
+			uint32_t next; // above first, unless the table ends before
+			uint32_t lines; // of the table
+		} list;
 		uint8_t bytes[WEIR_MESSAGE_BYTES - 16];
 	};
 };

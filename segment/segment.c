@@ -55,6 +55,8 @@ void weir_regions_of(
 			sizeof(struct weir_bucket_owners)},
 		[WEIR_REGION_STEAL_COUNTERS] = {"steal counters", &h->steal_counters_off,
 			workers * sizeof(struct weir_steal_counters)},
+		[WEIR_REGION_FLOW_PAGES] = {"flow pages", &h->flow_pages_off,
+			workers * sizeof(struct weir_flow_pages)},
 		[WEIR_REGION_SERVICE_COUNTERS] = {"service counters", &h->service_counters_off,
 			workers * services * sizeof(struct weir_share_counters)},
 		[WEIR_REGION_BACKEND_COUNTERS] = {"backend counters", &h->backend_counters_off,
@@ -203,6 +205,7 @@ void weir_segment_point(struct weir_segment *segment, const struct weir_segment_
 	segment->bucket_packets = since(segment, WEIR_ABI_BUCKETS, header->bucket_packets_off);
 	segment->bucket_owners = since(segment, WEIR_ABI_BUCKETS, header->bucket_owners_off);
 	segment->steal_counters = since(segment, WEIR_ABI_BUCKETS, header->steal_counters_off);
+	segment->flow_pages = since(segment, WEIR_ABI_FLOW_LIST, header->flow_pages_off);
 	segment->service_counters =
 		(struct weir_share_counters *)(void *)(statistics + header->service_counters_off);
 	segment->backend_counters =

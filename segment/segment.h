@@ -42,6 +42,7 @@ struct weir_segment {
 	struct weir_bucket_packets *bucket_packets; // [workers]; NULL = the dataplane has none
 	struct weir_bucket_owners *bucket_owners; // likewise
 	struct weir_steal_counters *steal_counters; // [workers]; likewise
+	struct weir_flow_pages *flow_pages; // [workers]; NULL = the dataplane lists no flows
 	struct weir_share_counters *service_counters; // [workers][max_services]
 	struct weir_share_counters *backend_counters; // [workers][max_backends]
 	// In tables.

@@ -12,6 +12,7 @@
 #include "config.h"
 #include "doctor_run.h"
 #include "drain.h"
+#include "flow_list.h"
 #include "import_run.h"
 #include "nearest.h"
 #include "show.h"
@@ -360,6 +361,21 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "PROTOCOL is tcp or udp. Write IPv6 addresses in brackets.\n",
 	 "weirctl flow lookup tcp [2001:db8::7]:40000 [2001:db8:ffff::10]:80", "flow.lookup", 3, 3, 0,
 	 build_tuple, weir_show_flow_lookup, NULL, false},
+	{"flow", "list", "[--service SERVICE] [--client PREFIX] [--limit N]",
+	 "list the flows in the flow tables",
+	 "Lines are printed as they come; with --json each is an object. A flow that begins or ends\n"
+	 "meanwhile may be missing.\n",
+	 "weirctl flow list --service web --client 192.0.2.0/24 --limit 20", "flow.list", 0, 0,
+	 WEIR_CLI_SERVICE | WEIR_CLI_FLOWS, weir_flow_list_build, NULL, weir_flow_list_run, true},
+	{"flow", "delete", "PROTOCOL SOURCE:PORT DESTINATION:PORT", "delete a flow from the flow table",
+	 "Its next packet is that of an unknown flow: a backend is chosen anew for a SYN or a datagram;\n"
+	 "any other packet goes to the Maglev fallback, so a connection may break.\n",
+	 "weirctl flow delete tcp 192.0.2.7:40000 198.51.100.10:80", "flow.delete", 3, 3, 0, build_tuple,
+	 weir_flow_delete_show, NULL, true},
+	{"flow", "clear", "[SERVICE/]NAME", "delete all flows of a backend",
+	 "As if each were deleted; to spare clients that, drain the backend.\n" BACKEND_TEXT,
+	 "weirctl flow clear web/web-1", "flow.clear", 1, 1, 0, build_one_backend, weir_flow_delete_show,
+	 NULL, true},
 	{"flow", "steals", "[SERVICE]",
 	 "show connections moved away from backends that let nobody in",
 	 "For services with \"steal\". SILENT and REFUSED ones stay where they are; the last 256\n"

@@ -20,6 +20,7 @@ enum weir_cli_option {
 	WEIR_CLI_ID = 1 << 7, // --id
 	WEIR_CLI_DOCTOR = 1 << 8, // --config, --root
 	WEIR_CLI_TOP = 1 << 9, // --once, --interval, --sort
+	WEIR_CLI_FLOWS = 1 << 10, // --backend, --worker, --state, --client, --limit
 };
 
 enum weir_cli_durations { WEIR_CLI_SCALED, WEIR_CLI_MEASURED };
@@ -44,6 +45,9 @@ struct weir_cli_options { // strings point into argv or the environment
 	int sort; // enum weir_top_sort
 	int count; // of --watch: how many times, 0 = until interrupted
 	const char *service;
+	const char *backend, *state, *client; // of flows; NULL = any
+	int worker; // of flows; -1 = any
+	int limit; // most flows that are listed; 0 = no limit
 	const char *report; // file, of an import; NULL = standard error
 	const char *id; // of lines of keepalived's; NULL = none
 	const char *config; // file, of doctor; NULL = that of weir-control

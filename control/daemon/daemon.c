@@ -123,6 +123,7 @@ static int on_attached(void *context, struct weir_segment *segment,
 
 static void detach(struct weir_daemon *daemon) {
 	weir_lookups_abandon(daemon->lookups);
+	weir_flow_lists_abandon(daemon->flow_lists);
 	weir_steals_detach(daemon->steals);
 	weir_flow_steals_abandon(daemon->flow_steals);
 	weir_comparison_abandon(&daemon->comparisons, "weir-dataplane has gone");
@@ -327,6 +328,17 @@ static int create_steals(struct weir_daemon *daemon) {
 	return r;
 }
 
+// What asks workers for a client of the control socket.
+static int create_lookups(struct weir_daemon *daemon) {
+	int r;
+
+	weir_mailboxes_init(&daemon->mailboxes, uv_hrtime());
+	r = weir_lookups_create(&daemon->loop, &daemon->mailboxes, &daemon->lookups);
+	return r < 0 ? r
+		     : weir_flow_lists_create(
+			       &daemon->loop, &daemon->mailboxes, &daemon->flow_lists);
+}
+
 // What stands between the parts and the log.
 static int create_log(struct weir_daemon *daemon) {
 	int r = weir_log_limit_create(daemon->log, NULL, &daemon->log_limit);
@@ -370,8 +382,7 @@ int weir_daemon_init(struct weir_daemon *daemon, const char *run_dir, const char
 		goto close_loop;
 	}
 	failed = "flow lookups";
-	weir_mailboxes_init(&daemon->mailboxes, uv_hrtime());
-	r = weir_lookups_create(&daemon->loop, &daemon->mailboxes, &daemon->lookups);
+	r = create_lookups(daemon);
 	if (r < 0) {
 		goto close_loop;
 	}
@@ -417,6 +428,7 @@ void weir_daemon_fini(struct weir_daemon *daemon) {
 	detach(daemon);
 	weir_dataplane_link_free(daemon->link);
 	weir_lookups_free(daemon->lookups);
+	weir_flow_lists_free(daemon->flow_lists);
 	weir_steals_free(daemon->steals);
 	weir_watch_free(daemon->watch);
 	weir_flow_steals_free(daemon->flow_steals);

@@ -20,6 +20,7 @@
 #include "dataplane_link.h"
 #include "drains.h"
 #include "estimates.h"
+#include "flow_lists.h"
 #include "flow_lookup.h"
 #include "flow_steals.h"
 #include "log_limit.h"
@@ -43,6 +44,7 @@ struct weir_daemon {
 	struct weir_watch *watch;
 	struct weir_mailboxes mailboxes;
 	struct weir_lookups *lookups;
+	struct weir_flow_lists *flow_lists;
 	struct weir_steals *steals;
 	struct weir_flow_steals *flow_steals;
 	struct weir_tables *tables; // NULL until the first dataplane was attached

@@ -139,6 +139,7 @@ int weir_lookups_create(
 	lookups->loop = loop;
 	lookups->mailboxes = mailboxes;
 	weir_mailboxes_subscribe(mailboxes, WEIR_MESSAGE_FLOW_LOOKUP, take_response, lookups);
+	weir_mailboxes_subscribe(mailboxes, WEIR_MESSAGE_FLOW_DELETE, take_response, lookups);
 	uv_timer_init(loop, &lookups->timer);
 	lookups->timer.data = lookups;
 	*ret = lookups;

@@ -2,7 +2,7 @@
 //
 // Flow lookup: asks every worker which backend a flow has, and collects the responses. Questions
 // and responses go through the segment's mailboxes; a worker that does not respond within
-// WEIR_LOOKUP_MS is left out.
+// WEIR_LOOKUP_MS is left out. The deletion of a flow is a look-up that ends what it finds.
 //
 // Threads: one, that of the loop.
 #pragma once
@@ -40,7 +40,8 @@ typedef void (*weir_lookup_done)(void *context, int error, const struct weir_loo
 int weir_lookups_create(
 	uv_loop_t *loop, struct weir_mailboxes *mailboxes, struct weir_lookups **ret);
 // Ask all workers of the segment that the mailboxes are bound to, which must stay bound until done
-// or weir_lookups_abandon. question: copied. Returns 0, -ENOTCONN (no dataplane), -EBUSY
+// or weir_lookups_abandon. question: WEIR_MESSAGE_FLOW_LOOKUP, or WEIR_MESSAGE_FLOW_DELETE where
+// the segment has flow pages; copied. Returns 0, -ENOTCONN (no dataplane), -EBUSY
 // (WEIR_LOOKUPS_MAX are in flight) or -ENOMEM; done is then not called.
 int weir_lookups_ask(struct weir_lookups *lookups, const struct weir_message *question,
 	weir_lookup_done done, void *context);

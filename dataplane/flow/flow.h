@@ -49,7 +49,7 @@ enum weir_flow_end {
 	WEIR_FLOW_END_COMPLETED, // FIN seen, then the timeout of closing, or a SYN
 	WEIR_FLOW_END_REFUSED, // RST without a FIN before it, then the same
 	WEIR_FLOW_END_TIMED_OUT, // idle for the timeout of its state
-	WEIR_FLOW_END_EVICTED, // made room for a newer one: half-open, or idle in a full table
+	WEIR_FLOW_END_EVICTED, // made room for a newer one, moved, or was deleted by an operator
 };
 
 // A flow in a table. Valid until the next insertion or sweep. Negative: not found.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Flow slots: a slot of either family, and what its number and its bucket tell. Private to the flow
-// table: shared by flow_life.c, flow_expire.c, flow_insert.c, flow_parts.c and flow_table.c.
+// table: shared by flow_life.c, flow_expire.c, flow_insert.c, flow_parts.c, flow_table.c,
+// flow_waiting.c and flow_walk.c.
 //
 // Threads: one table per worker; only that worker calls these.
 #pragma once
@@ -78,6 +79,10 @@ static inline void weir_flow_release_destination(
 	weir_flow_destinations_release(
 		&table->destinations, weir_flow_bucket6_at(table, bucket)->destination[slot]);
 }
+
+// The key of a slot that has a flow of TCP. flow_walk.c.
+struct weir_flow_key weir_flow_key_at(
+	const struct weir_flow_table *table, bool ipv6, uint32_t bucket, uint32_t slot);
 
 // --- phases ---------------------------------------------------------------------------------
 

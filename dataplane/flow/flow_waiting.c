@@ -53,28 +53,6 @@ static bool is_sought(const struct weir_flow_table *table, uint32_t word,
 	       idle_ns >= search->idle_ms * MS && !weir_flow_is_expired(table, word, now_ns);
 }
 
-static struct weir_flow_key key_at(
-	const struct weir_flow_table *table, bool ipv6, uint32_t bucket, uint32_t slot) {
-	struct weir_flow_key key = {.family = ipv6 ? 6 : 4, .protocol = 6};
-	uint32_t ports;
-
-	if (ipv6) {
-		const struct weir_flow_bucket6 *at = weir_flow_bucket6_at(table, bucket);
-
-		memcpy(key.source, at->source[slot], 16);
-		memcpy(key.destination, table->destinations.address[at->destination[slot]], 16);
-		ports = at->ports[slot];
-	} else {
-		const struct weir_flow_bucket4 *at = weir_flow_bucket4_at(table, bucket);
-
-		memcpy(key.source, &at->source[slot], 4);
-		memcpy(key.destination, &at->destination[slot], 4);
-		ports = at->ports[slot];
-	}
-	memcpy(&key.source_port, &ports, sizeof(ports));
-	return key;
-}
-
 uint32_t weir_flow_waiting_in(const struct weir_flow_table *table, uint32_t line,
 	const struct weir_flow_waiting_search *search, uint64_t now_ns,
 	struct weir_flow_waiting *ret) {
@@ -96,7 +74,8 @@ uint32_t weir_flow_waiting_in(const struct weir_flow_table *table, uint32_t line
 	for (uint32_t slot = 0; slot < slots; slot++) {
 		if (unlikely(is_sought(table, words[slot], search, now_ns))) {
 			ret[count++] = (struct weir_flow_waiting){
-				.key = key_at(table, ipv6, bucket, slot), .stamp = words[slot]};
+				.key = weir_flow_key_at(table, ipv6, bucket, slot),
+				.stamp = words[slot]};
 		}
 	}
 	return count;

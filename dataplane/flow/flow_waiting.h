@@ -5,8 +5,9 @@
 //
 // A search goes over the table a line at a time, in an order that does not change, so that one who
 // comes back later goes on where he was, whatever began or ended meanwhile: what is there all the
-// time is found once. Flows beyond the share of half-open ones, and those that were met in the
-// middle of a connection, do not count as waiting.
+// time is found once, but for a flow that moved to its other bucket to make room for another. Flows
+// beyond the share of half-open ones, and those that were met in the middle of a connection, do not
+// count as waiting.
 //
 // Threads: one table per worker; only that worker calls these.
 #pragma once

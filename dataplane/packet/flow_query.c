@@ -1,20 +1,34 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "flow_query.h"
 
+#include <errno.h>
+
 #include "burst.h"
+#include "flow_life.h"
+#include "flow_list.h"
 #include "steal_flow.h"
 
-static void look_up(struct weir_pipeline *pipeline, struct weir_message *message, uint64_t now_ns) {
-	struct weir_burst b = {.pipeline = pipeline};
+// Which flow is meant. The hash is told.
+static struct weir_flow_key read_key(
+	const struct weir_pipeline *pipeline, struct weir_message *message) {
 	struct weir_flow_key key = {.family = message->flow.family,
 		.protocol = message->flow.protocol,
 		.source_port = rte_cpu_to_be_16(message->flow.source_port),
 		.destination_port = rte_cpu_to_be_16(message->flow.destination_port)};
-	weir_flow_ref flow;
 
 	memcpy(key.source, message->flow.source, key.family == 4 ? 4 : 16);
 	memcpy(key.destination, message->flow.destination, key.family == 4 ? 4 : 16);
 	message->flow.hash = weir_parse_hash(&key, pipeline->hash_keys.seed);
+	return key;
+}
+
+// Returns the flow, or a negative number.
+static weir_flow_ref look_up(
+	struct weir_pipeline *pipeline, struct weir_message *message, uint64_t now_ns) {
+	struct weir_burst b = {.pipeline = pipeline};
+	struct weir_flow_key key = read_key(pipeline, message);
+	weir_flow_ref flow;
+
 	message->flow.found = 0;
 	message->flow.state = 0;
 	message->flow.idle_ms = 0;
@@ -23,7 +37,7 @@ static void look_up(struct weir_pipeline *pipeline, struct weir_message *message
 	message->flow.chosen = WEIR_BACKEND_NONE;
 	message->flow.service = WEIR_SERVICE_NONE;
 	if (key.protocol != WEIR_PROTOCOL_TCP && key.protocol != WEIR_PROTOCOL_UDP) {
-		return;
+		return -EINVAL;
 	}
 	flow = weir_flow_lookup_owned(pipeline->flows, &key,
 		weir_burst_key_hash(pipeline, &key, message->flow.hash), now_ns);
@@ -36,7 +50,7 @@ static void look_up(struct weir_pipeline *pipeline, struct weir_message *message
 	weir_reader_update(&pipeline->reader);
 	b.services = weir_reader_services(&pipeline->reader);
 	if (b.services->buckets == NULL) {
-		return;
+		return flow;
 	}
 	message->flow.service = weir_burst_service(&b, &key);
 	if (message->flow.service != WEIR_SERVICE_NONE) {
@@ -49,19 +63,36 @@ static void look_up(struct weir_pipeline *pipeline, struct weir_message *message
 				weir_selection_slot(message->flow.hash, view->table.slot_count);
 		}
 	}
+	return flow;
+}
+
+// End the flow; what it was is told as by a look-up.
+static void end(struct weir_pipeline *pipeline, struct weir_message *message, uint64_t now_ns) {
+	weir_flow_ref flow = look_up(pipeline, message, now_ns);
+
+	if (flow >= 0) {
+		pipeline->now_ns = now_ns;
+		weir_flow_remove(pipeline->flows, flow, WEIR_FLOW_END_EVICTED, now_ns);
+	}
 }
 
 void weir_flow_query_respond(
 	struct weir_pipeline *pipeline, struct weir_message *message, uint64_t now_ns) {
 	switch (message->kind) {
 	case WEIR_MESSAGE_FLOW_LOOKUP:
-		look_up(pipeline, message, now_ns);
+		(void)look_up(pipeline, message, now_ns);
 		break;
 	case WEIR_MESSAGE_FLOW_WAITING:
 		weir_steal_list(pipeline, message, now_ns);
 		break;
 	case WEIR_MESSAGE_FLOW_MOVE:
 		weir_steal_move(pipeline, message, now_ns);
+		break;
+	case WEIR_MESSAGE_FLOW_LIST:
+		weir_flow_list(pipeline, message, now_ns);
+		break;
+	case WEIR_MESSAGE_FLOW_DELETE:
+		end(pipeline, message, now_ns);
 		break;
 	default:
 		break;

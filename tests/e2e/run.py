@@ -27,6 +27,7 @@ import scenarios_checks
 import scenarios_control
 import scenarios_data_path
 import scenarios_doctor
+import scenarios_flows
 import scenarios_hostile
 import scenarios_lame_duck
 import scenarios_limits
@@ -50,7 +51,7 @@ from scenario import collect
 
 MODULES = (scenarios_traffic, scenarios_balancing, scenarios_backends, scenarios_policies,
            scenarios_checks, scenarios_data_path, scenarios_doctor, scenarios_control,
-           scenarios_hostile,
+           scenarios_flows, scenarios_hostile,
            scenarios_limits, scenarios_logs, scenarios_mtu, scenarios_ports, scenarios_subsets,
            scenarios_worker,
            scenarios_access, scenarios_agents, scenarios_restart, scenarios_reported,

@@ -100,6 +100,18 @@ static void tell_file(const struct weir_daemon *daemon, const struct weir_api_ca
 	snprintf(object, WEIR_AUDIT_OBJECT_BYTES, "%s", path != NULL ? path : "");
 }
 
+static void tell_flow(const struct weir_api_call *call, char *object) {
+	const char *protocol = weir_api_text(call, "protocol");
+	const char *source = weir_api_text(call, "source");
+	const char *destination = weir_api_text(call, "destination");
+
+	snprintf(object, WEIR_AUDIT_OBJECT_BYTES, "%s %s:%d %s:%d",
+		protocol != NULL ? protocol : "", source != NULL ? source : "",
+		(int)weir_api_integer(call, "source_port", 0),
+		destination != NULL ? destination : "",
+		(int)weir_api_integer(call, "destination_port", 0));
+}
+
 static void tell(const struct weir_daemon *daemon, const struct weir_api_call *call,
 	enum weir_api_audit kind, char *object, char *value) {
 	const char *service = weir_api_text(call, "service");
@@ -109,6 +121,7 @@ static void tell(const struct weir_daemon *daemon, const struct weir_api_call *c
 	case WEIR_API_AUDIT_ADMIN:
 	case WEIR_API_AUDIT_WEIGHT:
 	case WEIR_API_AUDIT_BACKEND:
+	case WEIR_API_AUDIT_FLOWS:
 		tell_backend(daemon, call, kind, object, value);
 		break;
 	case WEIR_API_AUDIT_POLICY:
@@ -125,12 +138,21 @@ static void tell(const struct weir_daemon *daemon, const struct weir_api_call *c
 	case WEIR_API_AUDIT_FILE:
 		tell_file(daemon, call, kind, object);
 		break;
+	case WEIR_API_AUDIT_FLOW:
+		tell_flow(call, object);
+		break;
 	case WEIR_API_AUDIT_NONE:
 		break;
 	}
 }
 
 // --- records ------------------------------------------------------------------------------
+
+// The handler says what it has done, by weir_api_audit_reload or weir_api_audit_deleted.
+static bool is_told(enum weir_api_audit kind) {
+	return kind == WEIR_API_AUDIT_RELOAD || kind == WEIR_API_AUDIT_FLOW ||
+	       kind == WEIR_API_AUDIT_FLOWS;
+}
 
 static bool is_change(enum weir_api_audit kind) {
 	return kind < WEIR_API_AUDIT_BACKEND;
@@ -156,7 +178,7 @@ static void record(
 	}
 	if (code != NULL) {
 		pending->after[0] = '\0';
-	} else if (pending->kind != WEIR_API_AUDIT_RELOAD) {
+	} else if (!is_told(pending->kind)) {
 		tell(pending->daemon, call, pending->kind, object, pending->after);
 	}
 	if (code != NULL || is_change(pending->kind)) {
@@ -186,6 +208,15 @@ void weir_api_audit_reload(struct weir_api_call *call, const struct weir_differe
 
 	if (pending != NULL) {
 		weir_audit_difference(difference, pending->after, sizeof(pending->after));
+	}
+}
+
+void weir_api_audit_deleted(struct weir_api_call *call, uint64_t flows) {
+	struct pending *pending = weir_api_ended_context(call);
+
+	if (pending != NULL) {
+		snprintf(pending->after, sizeof(pending->after), "%llu flow%s deleted",
+			(unsigned long long)flows, flows == 1 ? "" : "s");
 	}
 }
 

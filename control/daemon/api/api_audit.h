@@ -19,6 +19,8 @@ enum weir_api_audit {
 	WEIR_API_AUDIT_POLICY, // of a service
 	WEIR_API_AUDIT_STEALING, // between workers
 	WEIR_API_AUDIT_RELOAD, // a file; the handler says what has changed
+	WEIR_API_AUDIT_FLOW, // a flow is deleted; the handler says how many were
+	WEIR_API_AUDIT_FLOWS, // those of a backend are; likewise
 	// Changes nothing that stays: only refusals are recorded.
 	WEIR_API_AUDIT_BACKEND,
 	WEIR_API_AUDIT_SERVICE,
@@ -31,3 +33,5 @@ void weir_api_audit_begin(struct weir_daemon *daemon, struct weir_api_call *call
 	const char *command, enum weir_api_audit kind);
 // What a reload has changed; before its answer.
 void weir_api_audit_reload(struct weir_api_call *call, const struct weir_difference *difference);
+// How many flows were deleted; before the answer.
+void weir_api_audit_deleted(struct weir_api_call *call, uint64_t flows);

@@ -30,6 +30,9 @@ void weir_api_dispatch(void *context, struct weir_api_call *call);
 	X(subset_show) \
 	X(flow_count) \
 	X(flow_lookup) \
+	X(flow_list) \
+	X(flow_delete) \
+	X(flow_clear) \
 	X(flow_steals) \
 	X(worker_show) \
 	X(worker_steal) \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API handler flow.lookup.
+// API handlers of one flow: flow.lookup and flow.delete.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api_audit.h"
 #include "api_commands.h"
+#include "api_show.h"
 #include "daemon.h"
 #include "flow_state.h"
 
@@ -17,6 +19,7 @@
 struct lookup { // who asked
 	struct weir_daemon *daemon;
 	struct weir_api_call *call;
+	void (*answer)(struct lookup *lookup, const struct weir_lookup_result *result);
 };
 
 struct verdict { // what the answers come to
@@ -26,17 +29,6 @@ struct verdict { // what the answers come to
 	bool subsets; // the flow is unknown, and every worker has a subset of its own
 	bool by_worker; // and so it depends on the worker what would be chosen
 };
-
-static const char *const state_names[] = {
-#define X(name, key) [WEIR_FLOW_##name] = key,
-	WEIR_FLOW_STATES(X)
-#undef X
-};
-
-static const char *state_name(uint8_t state) {
-	return state < sizeof(state_names) / sizeof(state_names[0]) ? state_names[state]
-								    : "unknown";
-}
 
 // --- words --------------------------------------------------------------------------------
 
@@ -234,9 +226,11 @@ static void answer(struct lookup *lookup, const struct weir_lookup_result *resul
 			string_or_null(weir_tables_service_name(tables, response->flow.service)),
 			"hash", hash, "found", (int)found, "worker",
 			found ? json_integer(result->worker) : json_null(), "state",
-			string_or_null(found ? state_name(response->flow.state) : NULL), "idle_ms",
-			found ? json_integer(response->flow.idle_ms) : json_null(), "backend",
-			string_or_null(goes_to != NULL ? goes_to->name : NULL), "address",
+			string_or_null(
+				found ? weir_api_flow_state_name(response->flow.state) : NULL),
+			"idle_ms", found ? json_integer(response->flow.idle_ms) : json_null(),
+			"backend", string_or_null(goes_to != NULL ? goes_to->name : NULL),
+			"address",
 			string_or_null(goes_to != NULL ? weir_address_format(&goes_to->address,
 								 address, sizeof(address))
 						       : NULL),
@@ -250,7 +244,7 @@ static void on_done(void *context, int error, const struct weir_lookup_result *r
 	struct lookup *lookup = context;
 
 	if (error == 0) {
-		answer(lookup, result);
+		lookup->answer(lookup, result);
 	} else if (error == -ETIMEDOUT) {
 		weir_api_fail(lookup->call, WEIR_API_TIMEOUT,
 			"no response from any worker within %d ms: weir-dataplane is hung or short "
@@ -296,27 +290,16 @@ static const char *read_question(const struct weir_api_call *call, struct weir_m
 	return NULL;
 }
 
-void weir_api_flow_lookup(struct weir_daemon *daemon, struct weir_api_call *call) {
-	struct weir_message question;
-	struct lookup *lookup;
-	const char *wrong;
-	int r;
+static void ask(struct weir_daemon *daemon, struct weir_api_call *call,
+	const struct weir_message *question,
+	void (*answered)(struct lookup *lookup, const struct weir_lookup_result *result)) {
+	struct lookup *lookup = malloc(sizeof(*lookup));
+	int r = -ENOMEM;
 
-	wrong = read_question(call, &question);
-	if (wrong != NULL) {
-		weir_api_fail(call, WEIR_API_BAD_REQUEST, "%s", wrong);
-		return;
+	if (lookup != NULL) {
+		*lookup = (struct lookup){.daemon = daemon, .call = call, .answer = answered};
+		r = weir_lookups_ask(daemon->lookups, question, on_done, lookup);
 	}
-	if (!weir_api_has_dataplane(daemon, call)) {
-		return;
-	}
-	lookup = malloc(sizeof(*lookup));
-	if (lookup == NULL) {
-		weir_api_fail(call, WEIR_API_INTERNAL, "out of memory");
-		return;
-	}
-	*lookup = (struct lookup){.daemon = daemon, .call = call};
-	r = weir_lookups_ask(daemon->lookups, &question, on_done, lookup);
 	if (r == -EBUSY) {
 		weir_api_fail(call, WEIR_API_REFUSED, "%d lookups are in progress: try again later",
 			WEIR_LOOKUPS_MAX);
@@ -325,5 +308,52 @@ void weir_api_flow_lookup(struct weir_daemon *daemon, struct weir_api_call *call
 	}
 	if (r < 0) {
 		free(lookup);
+	}
+}
+
+void weir_api_flow_lookup(struct weir_daemon *daemon, struct weir_api_call *call) {
+	struct weir_message question;
+	const char *wrong = read_question(call, &question);
+
+	if (wrong != NULL) {
+		weir_api_fail(call, WEIR_API_BAD_REQUEST, "%s", wrong);
+	} else if (weir_api_has_dataplane(daemon, call)) {
+		ask(daemon, call, &question, answer);
+	}
+}
+
+// --- deletion -----------------------------------------------------------------------------
+
+static void answer_deleted(struct lookup *lookup, const struct weir_lookup_result *result) {
+	const struct weir_message *response = &result->response;
+	const struct weir_tables *tables = lookup->daemon->tables;
+	const bool found = response->flow.found != 0;
+	const uint16_t backend = found ? response->flow.backend : WEIR_BACKEND_NONE;
+	bool silent = false;
+
+	for (uint32_t worker = 0; !found && worker < result->workers; worker++) {
+		silent |= !weir_lookup_responded(result, worker);
+	}
+	weir_api_audit_deleted(lookup->call, found);
+	weir_api_answer(lookup->call,
+		json_pack("{s:i, s:b, s:o, s:o, s:o, s:o}", "deleted", (int)found, "incomplete",
+			(int)silent, "worker", found ? json_integer(result->worker) : json_null(),
+			"state",
+			string_or_null(
+				found ? weir_api_flow_state_name(response->flow.state) : NULL),
+			"service",
+			string_or_null(weir_tables_service_name(tables, response->flow.service)),
+			"backend", string_or_null(weir_tables_backend_name(tables, backend))));
+}
+
+void weir_api_flow_delete(struct weir_daemon *daemon, struct weir_api_call *call) {
+	struct weir_message question;
+	const char *wrong = read_question(call, &question);
+
+	if (wrong != NULL) {
+		weir_api_fail(call, WEIR_API_BAD_REQUEST, "%s", wrong);
+	} else if (weir_api_has_dataplane(daemon, call) && weir_api_lists_flows(daemon, call)) {
+		question.kind = WEIR_MESSAGE_FLOW_DELETE;
+		ask(daemon, call, &question, answer_deleted);
 	}
 }

@@ -38,6 +38,16 @@ bool weir_api_has_dataplane(const struct weir_daemon *daemon, struct weir_api_ca
 	return true;
 }
 
+bool weir_api_lists_flows(const struct weir_daemon *daemon, struct weir_api_call *call) {
+	if (daemon->segment->flow_pages == NULL) {
+		weir_api_fail(call, WEIR_API_REFUSED,
+			"this weir-dataplane is older than weir-control, and cannot do that: "
+			"restart it");
+		return false;
+	}
+	return true;
+}
+
 int weir_api_find_service(struct weir_daemon *daemon, struct weir_api_call *call) {
 	const char *service = weir_api_text(call, "service");
 	int id = weir_tables_service_find(daemon->tables, service);

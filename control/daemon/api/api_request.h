@@ -29,6 +29,8 @@ int weir_api_peek_backend(const struct weir_daemon *daemon, const struct weir_ap
 bool weir_api_has_tables(const struct weir_daemon *daemon, struct weir_api_call *call);
 // Whether a dataplane is attached now. Returns false after the call was failed.
 bool weir_api_has_dataplane(const struct weir_daemon *daemon, struct weir_api_call *call);
+// Whether that dataplane can list and delete flows. Returns false after the call was failed.
+bool weir_api_lists_flows(const struct weir_daemon *daemon, struct weir_api_call *call);
 
 // Publish a change that was just made; the answer says when that cannot be done yet.
 void weir_api_publish_now(struct weir_daemon *daemon, struct weir_api_call *call);

@@ -15,6 +15,7 @@
 #include "api_commands.h"
 #include "api_counters.h"
 #include "daemon.h"
+#include "flow_state.h"
 #include "totals.h"
 #include "weir_version.h"
 
@@ -24,13 +25,24 @@ static const char *const admin_names[] = {
 #undef X
 };
 
-// Both states are single bytes of the tables; a name for every byte.
+static const char *const flow_state_names[] = {
+#define X(name, key) [WEIR_FLOW_##name] = key,
+	WEIR_FLOW_STATES(X)
+#undef X
+};
+
+// States are single bytes of shared memory; a name for every byte.
 static const char *name_of(const char *const *names, size_t count, uint8_t state) {
 	return state < count ? names[state] : "unknown";
 }
 
 const char *weir_api_admin_name(uint8_t state) {
 	return name_of(admin_names, sizeof(admin_names) / sizeof(admin_names[0]), state);
+}
+
+const char *weir_api_flow_state_name(uint8_t state) {
+	return name_of(
+		flow_state_names, sizeof(flow_state_names) / sizeof(flow_state_names[0]), state);
 }
 
 const char *weir_api_health_name(uint8_t state) {

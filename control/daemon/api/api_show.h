@@ -42,6 +42,8 @@ json_t *weir_json_agents(const struct weir_daemon *daemon);
 // The services of flow.steals.
 json_t *weir_json_flow_steals(const struct weir_flow_steals *steals, const char *service);
 
-// Of enum weir_admin_state and enum weir_health_state; "unknown" when out of range.
+// Of enum weir_admin_state, enum weir_flow_state and enum weir_health_state; "unknown" when out of
+// range.
 const char *weir_api_admin_name(uint8_t state);
+const char *weir_api_flow_state_name(uint8_t state);
 const char *weir_api_health_name(uint8_t state);

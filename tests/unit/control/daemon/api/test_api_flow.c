@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// flow.lookup: which backend, and why.
+// flow.lookup: which backend, and why. flow.list and flow.delete: what may be asked.
 #include "daemon_web.h"
 
 #include <signal.h>
@@ -400,6 +400,52 @@ static void lookup_with_a_subset_for_each_worker(void **unused) {
 	stop_with_subsets(&web);
 }
 
+static void expect_code(struct web *web, const char *arguments, const char *code) {
+	json_t *answer = lab_ask(&web->lab, "{\"command\": \"flow.list\"%s}", arguments);
+
+	assert_string_equal(text_of(answer, "code"), code);
+	json_decref(answer);
+}
+
+static void filters_of_a_list_are_checked(void **state) {
+	struct web *web = *state;
+	json_t *page;
+
+	expect_code(web, ", \"service\": \"nobody\"", "not-found");
+	expect_code(web, ", \"service\": \"web\", \"backend\": \"nobody\"", "not-found");
+	expect_code(web, ", \"worker\": 64", "not-found");
+	expect_code(web, ", \"state\": \"open\"", "bad-request");
+	expect_code(web, ", \"client\": \"192.0.2.0/33\"", "bad-request");
+	expect_code(web, ", \"client\": \"192.0.2.0/\"", "bad-request");
+	expect_code(web, ", \"client\": \"192.0.2.0/24x\"", "bad-request");
+	expect_code(web, ", \"client\": \"2001:db8::/129\"", "bad-request");
+	expect_code(web, ", \"client\": \"somebody\"", "bad-request");
+	page = lab_result(&web->lab,
+		"{\"command\": \"flow.list\", \"service\": \"web\", \"worker\": 0, \"state\": "
+		"\"udp-seen\", \"client\": \"2001:db8::/0\", \"next\": 5000000000}");
+	assert_int_equal(json_array_size(json_object_get(page, "flows")), 0);
+	assert_true(json_is_null(json_object_get(page, "next")));
+	json_decref(page);
+}
+
+static void deletions_are_audited(void **state) {
+	struct web *web = *state;
+	json_t *result = lab_result(&web->lab,
+		"{\"command\": \"flow.delete\", \"protocol\": \"tcp\", \"source\": "
+		"\"192.0.2.200\", \"source_port\": 9, \"destination\": \"198.51.100.10\", "
+		"\"destination_port\": 80}");
+	json_t *audit = lab_result(&web->lab, "{\"command\": \"audit.show\"}");
+	const json_t *entry = json_array_get(audit, json_array_size(audit) - 1);
+
+	assert_int_equal(json_integer_value(json_object_get(result, "deleted")), 0);
+	assert_true(json_is_null(json_object_get(result, "backend")));
+	assert_string_equal(text_of(entry, "command"), "flow.delete");
+	assert_string_equal(text_of(entry, "object"), "tcp 192.0.2.200:9 198.51.100.10:80");
+	assert_string_equal(text_of(entry, "after"), "0 flows deleted");
+	json_decref(result);
+	json_decref(audit);
+}
+
 // With "steal" a service is counted for; without requests there is nothing to count.
 static void steals_of_a_service_are_shown(void **state) {
 	struct web *web = *state;
@@ -451,6 +497,8 @@ int main(void) {
 		cmocka_unit_test(lookups_of_many_clients_do_not_mix),
 		cmocka_unit_test(lookup_arguments_are_checked),
 		cmocka_unit_test(lookup_with_a_subset_for_each_worker),
+		cmocka_unit_test(filters_of_a_list_are_checked),
+		cmocka_unit_test(deletions_are_audited),
 		cmocka_unit_test(steals_of_a_service_are_shown),
 		cmocka_unit_test(lookup_under_way_ends_when_the_dataplane_does),
 	};

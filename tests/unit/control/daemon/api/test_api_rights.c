@@ -138,6 +138,11 @@ static const struct row {
 	{"{\"command\":\"weight.set\",\"backend\":\"w-1\",\"weight\":1}", false},
 	{"{\"command\":\"subset.show\"}", true},
 	{"{\"command\":\"flow.count\"}", true},
+	{"{\"command\":\"flow.list\"}", false},
+	{"{\"command\":\"flow.delete\",\"protocol\":\"tcp\",\"source\":\"192.0.2.1\","
+	 "\"source_port\":1,\"destination\":\"198.51.100.10\",\"destination_port\":80}",
+		false},
+	{"{\"command\":\"flow.clear\",\"backend\":\"w-1\"}", false},
 	{"{\"command\":\"flow.lookup\",\"protocol\":\"tcp\",\"source\":\"192.0.2.1\","
 	 "\"source_port\":1,\"destination\":\"198.51.100.10\",\"destination_port\":80}",
 		true},

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// API handlers of many flows: flow.list and flow.clear.
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api_audit.h"
+#include "api_commands.h"
+#include "api_show.h"
+#include "daemon.h"
+#include "flow_state.h"
+
+struct request { // who asked
+	struct weir_daemon *daemon;
+	struct weir_api_call *call;
+};
+
+struct rows { // of an answer
+	struct weir_daemon *daemon;
+	uint64_t epoch; // of the dataplane whose flows they are
+	struct weir_flow_found *flows;
+	uint32_t count, at;
+};
+
+// --- rows ---------------------------------------------------------------------------------
+
+static const char *address_of(uint8_t family, const uint8_t *bytes, char *text) {
+	return inet_ntop(family == 4 ? AF_INET : AF_INET6, bytes, text, INET6_ADDRSTRLEN);
+}
+
+static json_t *json_flow(struct weir_tables *tables, const struct weir_flow_found *found) {
+	const struct weir_listed_flow *flow = &found->flow;
+	char source[INET6_ADDRSTRLEN], destination[INET6_ADDRSTRLEN];
+	struct weir_backend_state backend;
+	bool known = weir_tables_backend(tables, flow->backend, &backend) == 0;
+
+	return json_pack("{s:s, s:s, s:i, s:s, s:i, s:o, s:o, s:s, s:I, s:I}", "protocol",
+		flow->protocol == IPPROTO_TCP ? "tcp" : "udp", "source",
+		address_of(flow->family, flow->source, source), "source_port",
+		(int)ntohs(flow->source_port), "destination",
+		address_of(flow->family, flow->destination, destination), "destination_port",
+		(int)ntohs(flow->destination_port), "service",
+		known ? json_string(backend.service) : json_null(), "backend",
+		known ? json_string(backend.name) : json_null(), "state",
+		weir_api_flow_state_name(flow->state), "idle_ms", (json_int_t)flow->idle_ms,
+		"worker", (json_int_t)found->worker);
+}
+
+static int next_row(void *context, json_t **ret) {
+	struct rows *rows = context;
+
+	if (rows->at == rows->count) {
+		return 0;
+	}
+	if (rows->daemon->segment == NULL || rows->daemon->epoch != rows->epoch) {
+		return -ECANCELED; // backends have other ids now
+	}
+	*ret = json_flow(rows->daemon->tables, &rows->flows[rows->at++]);
+	return 1;
+}
+
+static void free_rows(void *context) {
+	struct rows *rows = context;
+
+	free(rows->flows);
+	free(rows);
+}
+
+// --- answers ------------------------------------------------------------------------------
+
+static void answer_list(const struct request *request, struct weir_flow_list_result *result) {
+	struct rows *rows = calloc(1, sizeof(*rows));
+	const struct weir_api_rows list = {next_row, free_rows, rows};
+
+	if (rows == NULL) {
+		weir_api_fail(request->call, WEIR_API_INTERNAL, "out of memory");
+		return;
+	}
+	*rows = (struct rows){.daemon = request->daemon,
+		.epoch = request->daemon->epoch,
+		.flows = result->flows,
+		.count = result->count};
+	result->flows = NULL;
+	weir_api_answer_rows(request->call,
+		json_pack("{s:o, s:b}", "next",
+			result->more ? json_integer(result->next) : json_null(), "incomplete",
+			(int)result->incomplete),
+		"flows", &list);
+}
+
+static void fail(struct weir_api_call *call, int error) {
+	if (error == -ENOTCONN) {
+		weir_api_fail(
+			call, WEIR_API_NO_DATAPLANE, "the dataplane exited before it replied");
+	} else if (error == -EBUSY) {
+		weir_api_fail(call, WEIR_API_REFUSED,
+			"%d lists of flows are in progress: try again later", WEIR_FLOW_LISTS_MAX);
+	} else {
+		weir_api_fail(call, WEIR_API_INTERNAL, "out of memory");
+	}
+}
+
+static void on_listed(void *context, int error, struct weir_flow_list_result *result) {
+	struct request *request = context;
+
+	if (error == 0) {
+		answer_list(request, result);
+	} else {
+		fail(request->call, error);
+	}
+	free(request);
+}
+
+static void on_cleared(void *context, int error, struct weir_flow_list_result *result) {
+	struct request *request = context;
+
+	if (error == 0) {
+		weir_api_audit_deleted(request->call, result->ended);
+		weir_api_answer(
+			request->call, json_pack("{s:I, s:b}", "deleted", (json_int_t)result->ended,
+					       "incomplete", (int)result->incomplete));
+	} else {
+		fail(request->call, error);
+	}
+	free(request);
+}
+
+// --- questions ----------------------------------------------------------------------------
+
+static void ask(struct weir_daemon *daemon, struct weir_api_call *call,
+	const struct weir_message *question, uint32_t first, uint32_t worker,
+	weir_flow_list_done done) {
+	struct request *request = calloc(1, sizeof(*request));
+	int r = -ENOMEM;
+
+	if (request != NULL) {
+		*request = (struct request){.daemon = daemon, .call = call};
+		r = weir_flow_lists_ask(daemon->flow_lists, question, first, worker, done, request);
+	}
+	if (r < 0) {
+		free(request);
+		fail(call, r);
+	}
+}
+
+// A state, or all when none was given. Returns false after the call was failed.
+static bool read_state(struct weir_api_call *call, uint8_t *ret_states) {
+	const char *text = weir_api_text(call, "state");
+
+	*ret_states = (1u << WEIR_FLOW_STATE_COUNT) - 1;
+	for (uint8_t state = 0; text != NULL && state < WEIR_FLOW_STATE_COUNT; state++) {
+		if (strcmp(text, weir_api_flow_state_name(state)) == 0) {
+			*ret_states = (uint8_t)(1u << state);
+			return true;
+		}
+	}
+	if (text != NULL) {
+		weir_api_fail(call, WEIR_API_BAD_REQUEST,
+			"\"state\" must be syn-seen, young, established, closing, udp-seen or udp");
+	}
+	return text == NULL;
+}
+
+// "ADDRESS" or "ADDRESS/BITS". Returns false after the call was failed.
+static bool read_client(struct weir_api_call *call, struct weir_message *question) {
+	const char *text = weir_api_text(call, "client");
+	const char *slash = text != NULL ? strchr(text, '/') : NULL;
+	size_t length = slash != NULL ? (size_t)(slash - text) : text != NULL ? strlen(text) : 0;
+	struct weir_address address = {.family = 0};
+	char copy[64] = "", *end = copy;
+	long bits = 0, most;
+
+	if (text == NULL) {
+		return true;
+	}
+	if (length < sizeof(copy)) {
+		memcpy(copy, text, length);
+	}
+	if (weir_address_parse(copy, &address) == 0) {
+		most = address.family == 4 ? 32 : 128;
+		bits = slash == NULL                        ? most
+		       : slash[1] >= '0' && slash[1] <= '9' ? strtol(slash + 1, &end, 10)
+							    : -1;
+		if (bits >= 0 && bits <= most && (slash == NULL || *end == '\0')) {
+			question->list.family = address.family;
+			question->list.client_bits = (uint8_t)bits;
+			memcpy(question->list.client, address.bytes, sizeof(address.bytes));
+			return true;
+		}
+	}
+	weir_api_fail(call, WEIR_API_BAD_REQUEST,
+		"\"client\" must be an address, or a prefix like 192.0.2.0/24");
+	return false;
+}
+
+// Whose flows. Returns false after the call was failed.
+static bool read_owner(
+	struct weir_daemon *daemon, struct weir_api_call *call, struct weir_message *question) {
+	int id = 0;
+
+	question->list.backend = WEIR_BACKEND_NONE;
+	question->list.service = WEIR_SERVICE_NONE;
+	if (weir_api_text(call, "backend") != NULL) {
+		id = weir_api_find_backend(daemon, call);
+		question->list.backend = (uint16_t)id;
+	} else if (weir_api_text(call, "service") != NULL) {
+		id = weir_api_find_service(daemon, call);
+		question->list.service = (uint16_t)id;
+	}
+	return id >= 0;
+}
+
+// Returns false after the call was failed.
+static bool read_worker(
+	const struct weir_daemon *daemon, struct weir_api_call *call, uint32_t *ret_worker) {
+	json_int_t worker = weir_api_integer(call, "worker", -1);
+
+	*ret_worker = worker >= 0 ? (uint32_t)worker : WEIR_FLOW_LISTS_ALL;
+	if (worker >= (json_int_t)daemon->segment->workers) {
+		weir_api_fail(call, WEIR_API_NOT_FOUND, "no such worker: %lld; there %s %u",
+			(long long)worker, daemon->segment->workers == 1 ? "is" : "are",
+			daemon->segment->workers);
+		return false;
+	}
+	return true;
+}
+
+void weir_api_flow_list(struct weir_daemon *daemon, struct weir_api_call *call) {
+	struct weir_message question = {.kind = WEIR_MESSAGE_FLOW_LIST};
+	json_int_t first = weir_api_integer(call, "next", 0);
+	uint32_t worker;
+
+	if (!weir_api_has_dataplane(daemon, call) || !weir_api_lists_flows(daemon, call) ||
+		!read_owner(daemon, call, &question) || !read_state(call, &question.list.states) ||
+		!read_client(call, &question) || !read_worker(daemon, call, &worker)) {
+		return;
+	}
+	first = first < UINT32_MAX ? first : UINT32_MAX;
+	ask(daemon, call, &question, (uint32_t)first, worker, on_listed);
+}
+
+void weir_api_flow_clear(struct weir_daemon *daemon, struct weir_api_call *call) {
+	struct weir_message question = {.kind = WEIR_MESSAGE_FLOW_LIST, .list = {.end = 1}};
+
+	if (weir_api_has_dataplane(daemon, call) && weir_api_lists_flows(daemon, call) &&
+		read_owner(daemon, call, &question) && read_state(call, &question.list.states)) {
+		ask(daemon, call, &question, 0, WEIR_FLOW_LISTS_ALL, on_cleared);
+	}
+}

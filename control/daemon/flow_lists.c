@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "flow_lists.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+
+#include "flow_state.h"
+
+#define POLL_MS 1
+#define RANGE_LINES 16u // of a question at first: a full table's fill a page
+#define RANGE_LINES_MAX WEIR_LIST_LINES
+#define ROUND_FEW 256u // flows of all workers: ask for more lines at once
+#define ROUND_MANY 4096u
+#define PASSES_MAX 4u // of a deletion over the tables
+
+struct range { // of one worker, and one page of it
+	uint64_t number; // of the message in flight; 0 = none
+	uint32_t next, last; // lines; none are left when they are equal
+};
+
+struct job { // one list or deletion
+	struct job *next;
+	struct weir_message question;
+	uint32_t worker; // WEIR_FLOW_LISTS_ALL, or the one that is asked
+	uint32_t line; // where the next round begins
+	uint32_t lines; // of the longest table so far
+	uint32_t range_lines;
+	uint32_t room; // of result.flows
+	uint32_t round; // flows of the present round
+	uint32_t passes; // over the tables, of a deletion
+	uint64_t ended_before; // in former passes
+	bool failed; // no memory
+	uint64_t silent; // bitmap: workers that did not answer and are left out
+	struct weir_flow_list_result result;
+	weir_flow_list_done done;
+	void *context;
+};
+
+struct weir_flow_lists {
+	uv_loop_t *loop;
+	uv_timer_t timer; // runs while there are jobs
+	struct weir_mailboxes *mailboxes;
+	struct job *first; // worked on
+	uint32_t count;
+	uint64_t slice_ms; // when its slice began; 0 = not yet
+	bool under_way; // a round of it is
+	uint64_t heard_ms[WEIR_WORKERS_MAX];
+	struct range range[WEIR_WORKERS_MAX][WEIR_FLOW_PAGES];
+};
+_Static_assert(WEIR_WORKERS_MAX <= 64, "a bitmap of workers");
+
+static void end_job(struct weir_flow_lists *lists, int error) {
+	struct job *job = lists->first;
+
+	lists->first = job->next;
+	lists->count--;
+	lists->slice_ms = 0;
+	lists->under_way = false;
+	job->done(job->context, error, error == 0 ? &job->result : NULL);
+	free(job->result.flows);
+	free(job);
+}
+
+// The next one's turn, if there is one.
+static void rotate(struct weir_flow_lists *lists) {
+	struct job *job = lists->first, **last = &lists->first;
+
+	lists->slice_ms = 0;
+	if (job->next == NULL) {
+		return;
+	}
+	lists->first = job->next;
+	while (*last != NULL) {
+		last = &(*last)->next;
+	}
+	job->next = NULL;
+	*last = job;
+}
+
+// --- answers ------------------------------------------------------------------------------
+
+static bool make_room(struct job *job, uint32_t more) {
+	uint32_t room = job->result.count + more;
+	struct weir_flow_found *grown;
+
+	if (room <= job->room) {
+		return true;
+	}
+	room = room < WEIR_FLOW_LISTS_PAGE ? WEIR_FLOW_LISTS_PAGE : room * 2;
+	grown = realloc(job->result.flows, room * sizeof(*grown));
+	if (grown == NULL) {
+		job->failed = true;
+		return false;
+	}
+	job->result.flows = grown;
+	job->room = room;
+	return true;
+}
+
+static void keep_page(
+	struct weir_flow_lists *lists, uint32_t worker, uint32_t page, uint32_t count) {
+	const struct weir_listed_flow *flows =
+		lists->mailboxes->segment->flow_pages[worker].flow[page];
+	struct job *job = lists->first;
+
+	if (!make_room(job, count)) {
+		return;
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		struct weir_flow_found *found = &job->result.flows[job->result.count];
+
+		*found = (struct weir_flow_found){.flow = flows[i], .worker = worker};
+		if ((found->flow.family == 4 || found->flow.family == 6) &&
+			(found->flow.protocol == IPPROTO_TCP ||
+				found->flow.protocol == IPPROTO_UDP)) {
+			job->result.count++;
+		}
+	}
+}
+
+static void take(void *context, uint32_t worker, const struct weir_message *message) {
+	struct weir_flow_lists *lists = context;
+	const uint32_t page = message->list.page;
+	struct job *job = lists->first;
+	struct range *range;
+	uint32_t count;
+
+	if (!lists->under_way || page >= WEIR_FLOW_PAGES) {
+		return;
+	}
+	range = &lists->range[worker][page];
+	if (range->number == 0 || range->number != message->sequence) {
+		return; // a late answer
+	}
+	range->number = 0;
+	lists->heard_ms[worker] = uv_now(lists->loop);
+	count = message->list.count < WEIR_FLOW_PAGE_FLOWS ? message->list.count
+							   : WEIR_FLOW_PAGE_FLOWS;
+	if (job->question.list.end) {
+		job->result.ended += count;
+	} else {
+		keep_page(lists, worker, page, count);
+	}
+	job->round += count;
+	job->lines = message->list.lines > job->lines ? message->list.lines : job->lines;
+	if (message->list.next >= message->list.lines) {
+		range->next = range->last; // the end of its table
+	} else if (message->list.next <= range->next) {
+		job->result.incomplete = true; // one that makes no progress is not asked again
+		range->next = range->last;
+	} else {
+		range->next = message->list.next < range->last ? message->list.next : range->last;
+	}
+}
+
+// --- questions ----------------------------------------------------------------------------
+
+static bool is_asked(const struct weir_flow_lists *lists, uint32_t worker) {
+	const struct job *job = lists->first;
+
+	return (job->worker == WEIR_FLOW_LISTS_ALL || job->worker == worker) &&
+	       (job->silent >> worker & 1) == 0;
+}
+
+static void begin_round(struct weir_flow_lists *lists) {
+	struct job *job = lists->first;
+	const uint32_t workers = lists->mailboxes->segment->workers;
+
+	for (uint32_t worker = 0; worker < workers; worker++) {
+		lists->heard_ms[worker] = uv_now(lists->loop);
+		for (uint32_t page = 0; page < WEIR_FLOW_PAGES; page++) {
+			uint64_t first = job->line + (uint64_t)page * job->range_lines;
+			uint64_t last = first + job->range_lines;
+
+			first = first < UINT32_MAX ? first : UINT32_MAX;
+			last = last < UINT32_MAX ? last : UINT32_MAX;
+			lists->range[worker][page] =
+				(struct range){.next = (uint32_t)first, .last = (uint32_t)last};
+		}
+	}
+	job->round = 0;
+	lists->under_way = true;
+}
+
+static void ask(struct weir_flow_lists *lists, uint32_t worker, uint32_t page) {
+	struct range *range = &lists->range[worker][page];
+	struct weir_message message = lists->first->question;
+
+	message.sequence = weir_mailboxes_number(lists->mailboxes);
+	message.list.first = range->next;
+	message.list.last = range->last;
+	message.list.page = (uint8_t)page;
+	if (weir_mailboxes_send(lists->mailboxes, worker, &message)) {
+		range->number = message.sequence;
+	}
+}
+
+// Returns whether an answer is still to come.
+static bool step_worker(struct weir_flow_lists *lists, uint32_t worker) {
+	bool busy = false;
+
+	if (!is_asked(lists, worker)) {
+		return false;
+	}
+	for (uint32_t page = 0; page < WEIR_FLOW_PAGES; page++) {
+		const struct range *range = &lists->range[worker][page];
+
+		if (range->number == 0 && range->next < range->last) {
+			ask(lists, worker, page);
+		}
+		busy |= range->number != 0 || range->next < range->last;
+	}
+	if (busy && uv_now(lists->loop) - lists->heard_ms[worker] >= WEIR_FLOW_LISTS_MS) {
+		lists->first->result.incomplete = true;
+		lists->first->silent |= 1ull << worker;
+		return false;
+	}
+	return busy;
+}
+
+// An insertion may have moved a flow to a line that was looked at before: pass over the tables
+// again until that ends none. Returns whether there is another pass.
+static bool begin_pass(struct job *job) {
+	if (!job->question.list.end || job->result.ended == job->ended_before ||
+		++job->passes >= PASSES_MAX) {
+		return false;
+	}
+	job->ended_before = job->result.ended;
+	job->line = 0;
+	return true;
+}
+
+// A round is over. Returns whether the job is.
+static bool end_round(struct weir_flow_lists *lists) {
+	struct job *job = lists->first;
+	uint64_t line = job->line + (uint64_t)WEIR_FLOW_PAGES * job->range_lines;
+
+	lists->under_way = false;
+	job->line = line < UINT32_MAX ? (uint32_t)line : UINT32_MAX;
+	job->result.more = job->line < job->lines;
+	job->result.next = job->line;
+	if (job->round < ROUND_FEW && job->range_lines < RANGE_LINES_MAX) {
+		job->range_lines *= 2;
+	} else if (job->round > ROUND_MANY && job->range_lines > 1) {
+		job->range_lines /= 2;
+	}
+	return (!job->result.more && !begin_pass(job)) || job->result.count >= WEIR_FLOW_LISTS_PAGE;
+}
+
+static void step(struct weir_flow_lists *lists) {
+	const uint32_t workers = lists->mailboxes->segment->workers;
+	const uint64_t now_ms = uv_now(lists->loop);
+	struct job *job = lists->first;
+	bool busy = false;
+
+	if (lists->slice_ms == 0) {
+		lists->slice_ms = now_ms;
+	}
+	if (!lists->under_way) {
+		begin_round(lists);
+	}
+	for (uint32_t worker = 0; worker < workers; worker++) {
+		busy |= step_worker(lists, worker);
+	}
+	if (job->failed) {
+		end_job(lists, -ENOMEM);
+	} else if (busy) {
+		return;
+	} else if (end_round(lists)) {
+		end_job(lists, 0);
+	} else if (now_ms - lists->slice_ms >= WEIR_FLOW_LISTS_SLICE_MS) {
+		if (job->question.list.end) {
+			rotate(lists);
+		} else {
+			end_job(lists, 0);
+		}
+	}
+}
+
+static void poll_due(uv_timer_t *timer) {
+	struct weir_flow_lists *lists = timer->data;
+
+	if (lists->first != NULL) {
+		weir_mailboxes_take(lists->mailboxes);
+		step(lists);
+	}
+	if (lists->first == NULL) {
+		uv_timer_stop(timer);
+	}
+}
+
+int weir_flow_lists_ask(struct weir_flow_lists *lists, const struct weir_message *question,
+	uint32_t first, uint32_t worker, weir_flow_list_done done, void *context) {
+	const struct weir_segment *segment = lists->mailboxes->segment;
+	struct job *job, **last = &lists->first;
+
+	if (segment == NULL) {
+		return -ENOTCONN;
+	}
+	if (segment->flow_pages == NULL) {
+		return -ENOTSUP;
+	}
+	if (lists->count >= WEIR_FLOW_LISTS_MAX) {
+		return -EBUSY;
+	}
+	job = calloc(1, sizeof(*job));
+	if (job == NULL) {
+		return -ENOMEM;
+	}
+	*job = (struct job){.question = *question,
+		.worker = worker,
+		.line = first,
+		.range_lines = RANGE_LINES,
+		.done = done,
+		.context = context};
+	job->question.kind = WEIR_MESSAGE_FLOW_LIST;
+	while (*last != NULL) {
+		last = &(*last)->next;
+	}
+	*last = job;
+	lists->count++;
+	uv_update_time(lists->loop);
+	return uv_timer_start(&lists->timer, poll_due, 0, POLL_MS);
+}
+
+// --- life ---------------------------------------------------------------------------------
+
+int weir_flow_lists_create(
+	uv_loop_t *loop, struct weir_mailboxes *mailboxes, struct weir_flow_lists **ret) {
+	struct weir_flow_lists *lists = calloc(1, sizeof(*lists));
+
+	if (lists == NULL) {
+		return -ENOMEM;
+	}
+	lists->loop = loop;
+	lists->mailboxes = mailboxes;
+	weir_mailboxes_subscribe(mailboxes, WEIR_MESSAGE_FLOW_LIST, take, lists);
+	uv_timer_init(loop, &lists->timer);
+	lists->timer.data = lists;
+	*ret = lists;
+	return 0;
+}
+
+void weir_flow_lists_abandon(struct weir_flow_lists *lists) {
+	if (lists == NULL) {
+		return;
+	}
+	while (lists->first != NULL) {
+		end_job(lists, -ENOTCONN);
+	}
+	uv_timer_stop(&lists->timer);
+}
+
+static void timer_closed(uv_handle_t *handle) {
+	free(handle->data);
+}
+
+void weir_flow_lists_free(struct weir_flow_lists *lists) {
+	if (lists == NULL) {
+		return;
+	}
+	weir_flow_lists_abandon(lists);
+	uv_close((uv_handle_t *)&lists->timer, timer_closed);
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "flow_walk.h"
+
+#include "flow_parts.h"
+#include "flow_slot.h"
+
+struct weir_flow_key weir_flow_key_at(
+	const struct weir_flow_table *table, bool ipv6, uint32_t bucket, uint32_t slot) {
+	struct weir_flow_key key = {.family = ipv6 ? 6 : 4, .protocol = 6};
+	uint32_t ports;
+
+	if (ipv6) {
+		const struct weir_flow_bucket6 *at = weir_flow_bucket6_at(table, bucket);
+
+		memcpy(key.source, at->source[slot], 16);
+		memcpy(key.destination, table->destinations.address[at->destination[slot]], 16);
+		ports = at->ports[slot];
+	} else {
+		const struct weir_flow_bucket4 *at = weir_flow_bucket4_at(table, bucket);
+
+		memcpy(key.source, &at->source[slot], 4);
+		memcpy(key.destination, &at->destination[slot], 4);
+		ports = at->ports[slot];
+	}
+	memcpy(&key.source_port, &ports, sizeof(ports));
+	return key;
+}
+
+uint32_t weir_flow_walk(const struct weir_flow_table *table, uint32_t line, uint64_t now_ns,
+	struct weir_flow_met *ret) {
+	const bool ipv6 = weir_flow_waiting_family(table, line) == 6;
+	const uint32_t slots = ipv6 ? WEIR_FLOW_SLOTS6 : WEIR_FLOW_SLOTS4;
+	const uint32_t bucket = ipv6 ? line - (uint32_t)table->family4.bucket_count : line;
+	const uint32_t *words = weir_flow_bucket_words(table, ipv6, bucket);
+	uint32_t count = 0;
+
+	// Another worker has the flows of the line, and changes them.
+	if (weir_flow_waiting_owned(table, line) != line) {
+		return 0;
+	}
+	for (uint32_t slot = 0; slot < slots; slot++) {
+		const uint32_t word = words[slot];
+		struct weir_flow_met *met = &ret[count];
+
+		if (weir_flow_phase_of(word) == WEIR_PHASE_FREE ||
+			weir_flow_is_expired(table, word, now_ns)) {
+			continue;
+		}
+		met->key = weir_flow_key_at(table, ipv6, bucket, slot);
+		met->key.protocol = weir_flow_is_udp(word) ? 17 : 6;
+		met->flow = weir_flow_ref_make(ipv6, bucket, slot);
+		met->state = weir_flow_state(table, met->flow);
+		met->backend = (uint16_t)word;
+		met->idle_ms = weir_flow_idle_ms(table, met->flow, now_ns);
+		count++;
+	}
+	return count;
+}

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Flow lists over real mailboxes and pages, with workers that answer as they should, not at all, or
+// anything.
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "flow_lists.h"
+#include "prng.h"
+#include "tables_lab.h"
+
+#define LINES 3000u
+
+struct own;
+typedef void (*answer)(struct own *own, uint32_t worker, struct weir_message *message);
+
+struct own {
+	uv_loop_t loop;
+	struct weir_segment *dataplane, *control;
+	struct weir_mailboxes mailboxes;
+	struct weir_flow_lists *lists;
+	struct weir_prng prng;
+	answer how;
+	uint64_t looked[LAB_WORKERS]; // lines
+	uint32_t answers; // to lists
+	// The last answer.
+	int error;
+	bool more, incomplete;
+	uint32_t next, count;
+	uint64_t ended;
+};
+
+static int setup(void **state) {
+	struct own *own = calloc(1, sizeof(*own));
+
+	assert_non_null(own);
+	own->dataplane = lab_segment(NULL);
+	own->control = lab_attach(own->dataplane);
+	assert_int_equal(uv_loop_init(&own->loop), 0);
+	weir_mailboxes_init(&own->mailboxes, 1000);
+	weir_mailboxes_bind(&own->mailboxes, own->control);
+	assert_int_equal(weir_flow_lists_create(&own->loop, &own->mailboxes, &own->lists), 0);
+	*state = own;
+	return 0;
+}
+
+static int teardown(void **state) {
+	struct own *own = *state;
+
+	weir_flow_lists_free(own->lists);
+	uv_run(&own->loop, UV_RUN_DEFAULT);
+	assert_int_equal(uv_loop_close(&own->loop), 0);
+	weir_segment_free(own->control);
+	weir_segment_free(own->dataplane);
+	free(own);
+	return 0;
+}
+
+// --- workers --------------------------------------------------------------------------------
+
+// A flow in each line, up to a page of them.
+static void answer_all(struct own *own, uint32_t worker, struct weir_message *message) {
+	struct weir_listed_flow *page = own->dataplane->flow_pages[worker].flow[message->list.page];
+	uint32_t last = message->list.last < LINES ? message->list.last : LINES;
+	uint32_t line = message->list.first < last ? message->list.first : last;
+
+	message->list.answered = 1;
+	message->list.lines = LINES;
+	message->list.count = 0;
+	while (line < last && message->list.count < WEIR_FLOW_PAGE_FLOWS) {
+		page[message->list.count++] =
+			(struct weir_listed_flow){.family = 4, .protocol = 6, .idle_ms = line++};
+		own->looked[worker]++;
+	}
+	message->list.next = line;
+}
+
+// The last worker is hung.
+static void answer_but_one(struct own *own, uint32_t worker, struct weir_message *message) {
+	if (worker == LAB_WORKERS - 1) {
+		message->sequence = 0;
+	} else {
+		answer_all(own, worker, message);
+	}
+}
+
+static void answer_anything(struct own *own, uint32_t worker, struct weir_message *message) {
+	static const uint32_t numbers[] = {0, 1, 16, 64, 65, LINES, UINT32_MAX - 1, UINT32_MAX};
+	uint8_t *pages = (uint8_t *)&own->dataplane->flow_pages[worker];
+	const uint64_t random = weir_prng_next(&own->prng);
+
+	pages[random % sizeof(struct weir_flow_pages)] = (uint8_t)(random >> 56);
+	message->list.count = numbers[random / 8 % 8];
+	message->list.lines = numbers[random / 64 % 8] % 5000;
+	message->list.next = numbers[random / 512 % 8];
+	message->list.page = random / 4096 % 4096 == 0 ? (uint8_t)random : message->list.page;
+	message->kind = (random >> 32) % 4096 == 0 ? UINT32_MAX : message->kind;
+}
+
+static void work(struct own *own) {
+	for (uint32_t worker = 0; worker < LAB_WORKERS; worker++) {
+		struct weir_worker_box *ours = &own->dataplane->worker_boxes[worker];
+		const struct weir_control_box *theirs = &own->dataplane->control_boxes[worker];
+		struct weir_message message;
+
+		while (weir_mailbox_receive(&theirs->request, &ours->request, &message)) {
+			own->how(own, worker, &message);
+			weir_mailbox_send(&ours->response, &theirs->response, &message);
+		}
+	}
+}
+
+// --- lists ----------------------------------------------------------------------------------
+
+static void on_done(void *context, int error, struct weir_flow_list_result *result) {
+	struct own *own = context;
+
+	own->answers++;
+	own->error = error;
+	if (result == NULL) {
+		return;
+	}
+	own->more = result->more;
+	own->incomplete = result->incomplete;
+	own->next = result->next;
+	own->count = result->count;
+	own->ended = result->ended;
+	for (uint32_t i = 0; i < result->count; i++) {
+		assert_true(result->flows[i].flow.family == 4 || result->flows[i].flow.family == 6);
+		assert_in_range(result->flows[i].worker, 0, LAB_WORKERS - 1);
+	}
+}
+
+static int ask(struct own *own, uint32_t first, uint32_t worker, bool end) {
+	const struct weir_message question = {.list = {.end = end}};
+
+	return weir_flow_lists_ask(own->lists, &question, first, worker, on_done, own);
+}
+
+static void run_until_answered(struct own *own, uint32_t answers) {
+	while (own->answers < answers) {
+		uv_run(&own->loop, UV_RUN_ONCE);
+		work(own);
+	}
+}
+
+static void page(struct own *own, uint32_t first, uint32_t worker) {
+	assert_int_equal(ask(own, first, worker, false), 0);
+	run_until_answered(own, own->answers + 1);
+	assert_int_equal(own->error, 0);
+}
+
+// --- tests ----------------------------------------------------------------------------------
+
+static void pages_cover_every_line_of_every_worker(void **state) {
+	struct own *own = *state;
+	uint32_t flows = 0, first = 0, pages = 0;
+
+	own->how = answer_all;
+	do {
+		page(own, first, WEIR_FLOW_LISTS_ALL);
+		assert_true(own->next > first);
+		first = own->next;
+		flows += own->count;
+		pages++;
+	} while (own->more);
+	assert_int_equal(flows, LAB_WORKERS * LINES);
+	for (uint32_t worker = 0; worker < LAB_WORKERS; worker++) {
+		assert_int_equal(own->looked[worker], LINES);
+	}
+	assert_true(pages > 1);
+	assert_false(own->incomplete);
+}
+
+static void only_the_worker_that_is_meant_is_asked(void **state) {
+	struct own *own = *state;
+
+	own->how = answer_all;
+	page(own, 0, 1);
+	assert_int_equal(own->looked[0], 0);
+	assert_int_equal(own->looked[1], own->count);
+	page(own, LINES, 1); // beyond the table
+	assert_int_equal(own->count, 0);
+	assert_false(own->more);
+	page(own, UINT32_MAX, 1);
+	assert_false(own->more);
+}
+
+// Each flow is there once. One is met in the second pass only.
+static void answer_until_ended(struct own *own, uint32_t worker, struct weir_message *message) {
+	bool again = own->looked[worker] == LINES && message->list.first == 0;
+
+	answer_all(own, worker, message);
+	if (again || own->looked[worker] > LINES) {
+		message->list.count = again && worker == 1 ? 1 : 0;
+	}
+}
+
+static void deletion_passes_over_the_tables_until_none_is_left(void **state) {
+	struct own *own = *state;
+
+	own->how = answer_until_ended;
+	assert_int_equal(ask(own, 0, WEIR_FLOW_LISTS_ALL, true), 0);
+	run_until_answered(own, 1);
+	assert_int_equal(own->ended, LAB_WORKERS * LINES + 1);
+	assert_int_equal(own->looked[0], 3 * LINES);
+	assert_int_equal(own->count, 0);
+}
+
+// Flows that begin as fast as they are ended keep it busy for ever no more than anything else.
+static void deletion_ends_when_flows_do_not(void **state) {
+	struct own *own = *state;
+
+	own->how = answer_all;
+	assert_int_equal(ask(own, 0, WEIR_FLOW_LISTS_ALL, true), 0);
+	run_until_answered(own, 1);
+	assert_int_equal(own->looked[0], 4 * LINES);
+}
+
+static void hung_worker_is_left_out(void **state) {
+	struct own *own = *state;
+
+	own->how = answer_but_one;
+	assert_int_equal(ask(own, 0, WEIR_FLOW_LISTS_ALL, false), 0);
+	run_until_answered(own, 1);
+	assert_true(own->incomplete);
+	assert_int_equal(own->count, own->looked[0]);
+}
+
+static void lists_of_many_take_turns(void **state) {
+	struct own *own = *state;
+
+	own->how = answer_all;
+	for (uint32_t i = 0; i < WEIR_FLOW_LISTS_MAX; i++) {
+		assert_int_equal(ask(own, 0, WEIR_FLOW_LISTS_ALL, i % 2 == 0), 0);
+	}
+	assert_int_equal(ask(own, 0, WEIR_FLOW_LISTS_ALL, false), -EBUSY);
+	run_until_answered(own, WEIR_FLOW_LISTS_MAX);
+	page(own, 0, WEIR_FLOW_LISTS_ALL);
+}
+
+static void lists_end_when_the_dataplane_does(void **state) {
+	struct own *own = *state;
+
+	assert_int_equal(ask(own, 0, WEIR_FLOW_LISTS_ALL, false), 0);
+	assert_int_equal(ask(own, 0, WEIR_FLOW_LISTS_ALL, true), 0);
+	uv_run(&own->loop, UV_RUN_ONCE);
+	weir_flow_lists_abandon(own->lists);
+	assert_int_equal(own->answers, 2);
+	assert_int_equal(own->error, -ENOTCONN);
+	weir_mailboxes_bind(&own->mailboxes, NULL);
+	assert_int_equal(ask(own, 0, WEIR_FLOW_LISTS_ALL, false), -ENOTCONN);
+	own->control->flow_pages = NULL; // an older dataplane
+	weir_mailboxes_bind(&own->mailboxes, own->control);
+	assert_int_equal(ask(own, 0, WEIR_FLOW_LISTS_ALL, false), -ENOTSUP);
+}
+
+// Whatever workers answer, each list ends.
+static void lists_survive_any_answer(void **state) {
+	struct own *own = *state;
+
+	own->how = answer_anything;
+	for (uint32_t i = 0; i < 40; i++) {
+		assert_int_equal(ask(own, (uint32_t)weir_prng_next(&own->prng) % LINES,
+					 WEIR_FLOW_LISTS_ALL, i % 4 == 0),
+			0);
+		if (own->answers + WEIR_FLOW_LISTS_MAX <= i + 1) {
+			run_until_answered(own, own->answers + 1);
+		}
+	}
+	run_until_answered(own, 40);
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(pages_cover_every_line_of_every_worker),
+		TEST(only_the_worker_that_is_meant_is_asked),
+		TEST(deletion_passes_over_the_tables_until_none_is_left),
+		TEST(deletion_ends_when_flows_do_not),
+		TEST(hung_worker_is_left_out),
+		TEST(lists_of_many_take_turns),
+		TEST(lists_end_when_the_dataplane_does),
+		TEST(lists_survive_any_answer),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
