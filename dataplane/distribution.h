@@ -38,7 +38,7 @@ struct weir_distribution {
 	uint32_t further[WEIR_PORTS_MAX]; // where those of a port's further queues begin
 	struct weir_moves *moves; // NULL = flows are not in buckets
 };
-_Static_assert(WEIR_DISTRIBUTORS_MAX >= WEIR_PORTS_MAX * WEIR_QUEUES_MAX, "one each");
+_Static_assert(WEIR_QUEUES_MAX <= WEIR_DISTRIBUTORS_MAX / WEIR_PORTS_MAX, "one each");
 
 // Whether flows are in buckets. may_share: the workers can share a flow memory.
 enum weir_bucketing weir_distribution_bucketing(

@@ -99,7 +99,7 @@ static bool wants(const struct weir_queue_tables *tables, uint32_t p, uint32_t e
 static bool find(struct weir_queue_tables *tables, uint64_t now_ns, uint16_t *ret_queue) {
 	const struct weir_spreading *spreading = tables->spreading;
 
-	for (uint32_t i = 0; i <= spreading->ports; i++) {
+	for (uint32_t i = 0; spreading->ports > 0 && i <= spreading->ports; i++) {
 		uint32_t p = (tables->asked_port + i) % spreading->ports;
 		uint32_t first = i == 0 ? tables->asked_entry + 1 : 0;
 

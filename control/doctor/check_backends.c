@@ -57,9 +57,11 @@ static const struct weir_config_port *find_port(
 // The kernel's routes and interfaces are those of the packets: not with DPDK's own devices, and not
 // with a next hop of the configuration.
 static bool follows_kernel(const struct weir_config *config) {
-	for (uint32_t i = 0; i < config->port_count; i++) {
-		if (config->ports[i].has_gateway_mac ||
-			weir_doctor_device_of(&config->ports[i]).interface[0] == '\0') {
+	const struct weir_config_port *ports = config->ports;
+
+	for (uint32_t i = 0; ports != NULL && i < config->port_count; i++) {
+		if (ports[i].has_gateway_mac ||
+			weir_doctor_device_of(&ports[i]).interface[0] == '\0') {
 			return false;
 		}
 	}

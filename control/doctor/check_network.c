@@ -102,26 +102,34 @@ void weir_doctor_check_offloads(struct weir_doctor *doctor) {
 
 typedef void (*vip_fn)(struct weir_doctor *doctor, const struct weir_address *vip);
 
+// Does an earlier bind have the address of this one?
+static bool is_again(const struct weir_config *config, uint32_t service, uint32_t bind) {
+	const struct weir_address *vip = &config->services[service].binds[bind].address;
+
+	for (uint32_t s = 0; s <= service; s++) {
+		const struct weir_config_bind *binds = config->services[s].binds;
+		uint32_t count = s < service ? config->services[s].bind_count : bind;
+
+		for (uint32_t b = 0; binds != NULL && b < count; b++) {
+			if (memcmp(&binds[b].address, vip, sizeof(*vip)) == 0) {
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
 // Each VIP once.
 static void each_vip(struct weir_doctor *doctor, vip_fn look) {
 	const struct weir_config *config = doctor->config;
-	const struct weir_address *last = NULL;
 
-	for (uint32_t i = 0; config != NULL && i < config->service_count; i++) {
-		for (uint32_t k = 0; k < config->services[i].bind_count; k++) {
-			const struct weir_address *vip = &config->services[i].binds[k].address;
-			bool again = last != NULL && memcmp(last, vip, sizeof(*vip)) == 0;
+	for (uint32_t s = 0; config != NULL && s < config->service_count; s++) {
+		const struct weir_config_service *service = &config->services[s];
 
-			for (uint32_t j = 0; j < i && !again; j++) {
-				for (uint32_t m = 0; m < config->services[j].bind_count; m++) {
-					again |= memcmp(&config->services[j].binds[m].address, vip,
-							 sizeof(*vip)) == 0;
-				}
+		for (uint32_t b = 0; service->binds != NULL && b < service->bind_count; b++) {
+			if (!is_again(config, s, b)) {
+				look(doctor, &service->binds[b].address);
 			}
-			if (!again) {
-				look(doctor, vip);
-			}
-			last = vip;
 		}
 	}
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "flow_bucket.h"
 
+#include "flow_slot.h"
+
 static bool fills_up(const struct weir_flow_family *family) {
 	return family->count > family->capacity - family->capacity / 4;
 }
@@ -34,4 +36,26 @@ uint32_t *weir_flow_find6_among(
 	memcpy(&tuple.ports, ip + 40, 4);
 	match = weir_flow_match6(table, bucket, &tuple);
 	return match != 0 ? &bucket->word[__builtin_ctz(match)] : NULL;
+}
+
+struct weir_flow_key weir_flow_key_at(
+	const struct weir_flow_table *table, bool ipv6, uint32_t bucket, uint32_t slot) {
+	struct weir_flow_key key = {.family = ipv6 ? 6 : 4, .protocol = 6};
+	uint32_t ports;
+
+	if (ipv6) {
+		const struct weir_flow_bucket6 *at = weir_flow_bucket6_at(table, bucket);
+
+		memcpy(key.source, at->source[slot], 16);
+		memcpy(key.destination, table->destinations.address[at->destination[slot]], 16);
+		ports = at->ports[slot];
+	} else {
+		const struct weir_flow_bucket4 *at = weir_flow_bucket4_at(table, bucket);
+
+		memcpy(key.source, &at->source[slot], 4);
+		memcpy(key.destination, &at->destination[slot], 4);
+		ports = at->ports[slot];
+	}
+	memcpy(&key.source_port, &ports, sizeof(ports));
+	return key;
 }

@@ -4,28 +4,6 @@
 #include "flow_parts.h"
 #include "flow_slot.h"
 
-struct weir_flow_key weir_flow_key_at(
-	const struct weir_flow_table *table, bool ipv6, uint32_t bucket, uint32_t slot) {
-	struct weir_flow_key key = {.family = ipv6 ? 6 : 4, .protocol = 6};
-	uint32_t ports;
-
-	if (ipv6) {
-		const struct weir_flow_bucket6 *at = weir_flow_bucket6_at(table, bucket);
-
-		memcpy(key.source, at->source[slot], 16);
-		memcpy(key.destination, table->destinations.address[at->destination[slot]], 16);
-		ports = at->ports[slot];
-	} else {
-		const struct weir_flow_bucket4 *at = weir_flow_bucket4_at(table, bucket);
-
-		memcpy(key.source, &at->source[slot], 4);
-		memcpy(key.destination, &at->destination[slot], 4);
-		ports = at->ports[slot];
-	}
-	memcpy(&key.source_port, &ports, sizeof(ports));
-	return key;
-}
-
 uint32_t weir_flow_walk(const struct weir_flow_table *table, uint32_t line, uint64_t now_ns,
 	struct weir_flow_met *ret) {
 	const bool ipv6 = weir_flow_waiting_family(table, line) == 6;

@@ -12,11 +12,11 @@
 #include "flow_waiting.h"
 
 struct weir_flow_met {
-	struct weir_flow_key key;
 	weir_flow_ref flow;
-	enum weir_flow_state state;
-	uint16_t backend;
 	uint32_t idle_ms; // since its last packet
+	enum weir_flow_state state;
+	struct weir_flow_key key;
+	uint16_t backend;
 };
 
 // The flows of a line (below weir_flow_waiting_lines) that the table owns, without those that have
