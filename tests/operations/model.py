@@ -11,8 +11,10 @@ POLICIES = ("maglev", "round-robin", "least-loaded", "weighted-round-robin",
             "interleaved-weighted-round-robin", "time-weighted-round-robin", "fair-share", "random",
             "power-of-two", "prequal")
 CHECK_PORT = 8000
-CHECK = {"type": "tcp", "port": CHECK_PORT, "interval_ms": 100, "timeout_ms": 100, "rise": 1,
-         "fall": 1}
+# A host that refuses does so at once. A machine that stands still for half a second fails no check,
+# which would move flows that the model has elsewhere.
+CHECK = {"type": "tcp", "port": CHECK_PORT, "interval_ms": 250, "timeout_ms": 250, "rise": 1,
+         "fall": 3}
 
 
 def address(host):
