@@ -250,6 +250,8 @@ static void *run_main(void *context) {
 
 void moves_rig_start_main(struct rig *rig) {
 	rig->log = (struct weir_log){.fd = STDERR_FILENO, .level = WEIR_LOG_ERROR};
+	rig->config.ports = rig->config_port;
+	rig->config.port_count = LAB_PORTS;
 	assert_int_equal(weir_queue_tables_create(&rig->spreading, &rig->distribution, &rig->config,
 				 &rig->log, &rig->tables),
 		0);

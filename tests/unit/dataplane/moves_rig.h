@@ -57,6 +57,7 @@ struct rig {
 	struct weir_spreading spreading;
 	struct nic_model nic[IN_PORTS];
 	struct weir_config config;
+	struct weir_config_port config_port[LAB_PORTS]; // of `config`
 	struct weir_log log;
 	struct weir_queue_tables *tables;
 	pthread_t main;
