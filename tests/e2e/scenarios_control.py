@@ -186,6 +186,8 @@ def compare_form(documented, real, path):
 def answers_have_the_documented_form(lab):
     """Each command answers with the keys and types of the answers that docs/cli.md shows"""
     backend = {"service": "web", "backend": "web-1"}
+    flow = {"protocol": "tcp", "source": "192.0.2.2", "source_port": 1024, "destination": VIP4,
+            "destination_port": 80}
     arguments = {
         "service.show": {"service": "web"}, "service.set": {"service": "lines",
                                                             "policy": "least-loaded"},
@@ -193,9 +195,8 @@ def answers_have_the_documented_form(lab):
         "backend.report": {**backend, "requests_per_second": 9, "utilization": 0.5},
         "weight.set": {**backend, "weight": 50}, "subset.show": {"service": "web"},
         "policy.compare": {"service": "lines", "for_ms": 200}, "service.waste": {"service": "web"},
-        "worker.steal": {"stealing": "off"},
-        "flow.lookup": {"protocol": "tcp", "source": "192.0.2.2", "source_port": 1024,
-                        "destination": VIP4, "destination_port": 80}}
+        "worker.steal": {"stealing": "off"}, "flow.lookup": flow, "flow.delete": flow,
+        "flow.clear": backend}
     wait_for("a check of each backend", lambda: all(h["last"] for h in lab.api(
         "health.show", service="web")))
     lab.services[0]["backends"][0]["weight"] = 7

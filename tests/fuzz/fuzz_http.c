@@ -118,7 +118,9 @@ static void check_served(const uint8_t *data, size_t bytes, size_t head, size_t 
 		bytes--;
 	}
 	REQUIRE(bytes > 5);
-	REQUIRE(memcmp(request, "GET ", 4) == 0 || memcmp(request, "HEAD ", 5) == 0);
+	// libmicrohttpd has methods as strings: what comes behind a NUL is not looked at.
+	REQUIRE(memcmp(request, "GET ", 4) == 0 || memcmp(request, "GET\0", 4) == 0 ||
+		memcmp(request, "HEAD ", 5) == 0 || memcmp(request, "HEAD\0", 5) == 0);
 	REQUIRE(memmem(request, bytes, ":", 1) != NULL); // of a Host
 	for (size_t i = 0; i < sizeof(secured) / sizeof(secured[0]); i++) {
 		REQUIRE(find(rig.answer, head, secured[i]) != NULL);
