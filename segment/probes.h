@@ -27,8 +27,8 @@
 	DTRACE_PROBE6(weir, drop, reason, port, service, frame, bytes, key)
 #define WEIR_PROBE_NO_PORT 255
 
-// Something was published. [control] number: place in the update log; kind: enum weir_update_kind;
-// id: of the service or backend.
+// Something is published; workers see it right afterwards. [control] number: place in the update
+// log; kind: enum weir_update_kind; id: of the service or backend.
 #define WEIR_PROBE_PUBLICATION(number, kind, id) DTRACE_PROBE3(weir, publication, number, kind, id)
 
 // A worker has adopted all that was published with a number below this one. [worker]

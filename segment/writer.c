@@ -350,8 +350,9 @@ static void log_update(const struct weir_writer *writer, uint32_t change) {
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	__atomic_store_n(&writer->segment->updates->update[updates % WEIR_UPDATES], change,
 		__ATOMIC_RELAXED);
-	__atomic_store_n(&news->updates, updates + 1, __ATOMIC_RELEASE);
+	// Before: a worker may adopt it while whoever watches the probe still runs.
 	WEIR_PROBE_PUBLICATION(updates, change >> 16, (uint16_t)change);
+	__atomic_store_n(&news->updates, updates + 1, __ATOMIC_RELEASE);
 }
 
 static uint32_t update_of(struct weir_root root) {
