@@ -364,6 +364,7 @@ static int add_device_sources(struct weir_dataplane *dataplane, const struct wei
 	return r;
 }
 
+// Where a NIC spreads flows and buckets cannot follow, only asking finds the worker that knows one.
 static int connect_peers(struct weir_dataplane *dataplane) {
 	uint32_t workers = dataplane->workers, spreading = 0;
 	int r = 0;

@@ -13,6 +13,7 @@
 #include <rte_prefetch.h>
 #include <rte_ring.h>
 
+#include "distribute.h"
 #include "flow.h"
 #include "flow_query.h"
 

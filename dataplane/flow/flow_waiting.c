@@ -6,34 +6,6 @@
 
 #define MS 1000000ull
 
-uint32_t weir_flow_waiting_lines(const struct weir_flow_table *table) {
-	uint64_t lines = table->family4.bucket_count + table->family6.bucket_count;
-
-	return (uint32_t)RTE_MIN(lines, (uint64_t)UINT32_MAX);
-}
-
-uint8_t weir_flow_waiting_family(const struct weir_flow_table *table, uint32_t line) {
-	return line < table->family4.bucket_count ? 4 : 6;
-}
-
-uint32_t weir_flow_waiting_owned(const struct weir_flow_table *table, uint32_t line) {
-	const uint32_t lines = weir_flow_waiting_lines(table);
-
-	while (table->owned.shift != 0 && line < lines) {
-		bool ipv6 = weir_flow_waiting_family(table, line) == 6;
-		const struct weir_flow_family *family = ipv6 ? &table->family6 : &table->family4;
-		uint64_t before = ipv6 ? table->family4.bucket_count : 0;
-		uint64_t part = (line - before) / family->part_buckets;
-
-		if (weir_flow_owns(table, (uint32_t)part)) {
-			return line;
-		}
-		line = (uint32_t)RTE_MIN(
-			before + (part + 1) * family->part_buckets, (uint64_t)lines);
-	}
-	return RTE_MIN(line, lines);
-}
-
 static bool is_sought(const struct weir_flow_table *table, uint32_t word,
 	const struct weir_flow_waiting_search *search, uint64_t now_ns) {
 	const uint16_t backend = (uint16_t)word;
@@ -56,15 +28,15 @@ static bool is_sought(const struct weir_flow_table *table, uint32_t word,
 uint32_t weir_flow_waiting_in(const struct weir_flow_table *table, uint32_t line,
 	const struct weir_flow_waiting_search *search, uint64_t now_ns,
 	struct weir_flow_waiting *ret) {
-	const bool ipv6 = weir_flow_waiting_family(table, line) == 6;
+	const bool ipv6 = weir_flow_walk_family(table, line) == 6;
 	const uint32_t slots = ipv6 ? WEIR_FLOW_SLOTS6 : WEIR_FLOW_SLOTS4;
 	const uint32_t bucket = ipv6 ? line - (uint32_t)table->family4.bucket_count : line;
 	const struct weir_flow_family *family = ipv6 ? &table->family6 : &table->family4;
 	const uint32_t *words = weir_flow_bucket_words(table, ipv6, bucket);
 	uint32_t count = 0;
 
-	_Static_assert(WEIR_FLOW_SLOTS4 <= WEIR_FLOW_WAITING_LINE &&
-			       WEIR_FLOW_SLOTS6 <= WEIR_FLOW_WAITING_LINE,
+	_Static_assert(
+		WEIR_FLOW_SLOTS4 <= WEIR_FLOW_WALK_LINE && WEIR_FLOW_SLOTS6 <= WEIR_FLOW_WALK_LINE,
 		"the caller has room for a line");
 	// Another worker has the flows of the line, and changes them.
 	if (table->owned.shift != 0 &&

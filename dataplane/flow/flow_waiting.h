@@ -3,19 +3,16 @@
 // Waiting flows: flows that have sent a SYN and nothing else for a while. Their backend may not
 // have answered; what has not been answered can move (steal_flow.h).
 //
-// A search goes over the table a line at a time, in an order that does not change, so that one who
-// comes back later goes on where he was, whatever began or ended meanwhile: what is there all the
-// time is found once, but for a flow that moved to its other bucket to make room for another. Flows
-// beyond the share of half-open ones, and those that were met in the middle of a connection, do not
-// count as waiting.
+// A search walks over the table (flow_walk.h). Flows beyond the share of half-open ones, and those
+// that were met in the middle of a connection, do not count as waiting.
 //
 // Threads: one table per worker; only that worker calls these.
 #pragma once
 
 #include "flow_table.h"
+#include "flow_walk.h"
 
 #define WEIR_FLOW_WAITING_BACKENDS 4u
-#define WEIR_FLOW_WAITING_LINE 4u // most flows of a line
 
 struct weir_flow_waiting_search {
 	uint16_t backend[WEIR_FLOW_WAITING_BACKENDS]; // whose flows; WEIR_BACKEND_NONE = nobody's
@@ -27,13 +24,7 @@ struct weir_flow_waiting {
 	uint32_t stamp; // weir_flow_waiting_stamp
 };
 
-// Lines to search: those of IPv4, then those of IPv6.
-uint32_t weir_flow_waiting_lines(const struct weir_flow_table *table);
-// 4 or 6. line: below the number of lines.
-uint8_t weir_flow_waiting_family(const struct weir_flow_table *table, uint32_t line);
-// The first line from this one on that the table owns (flow_parts.h), or the number of lines.
-uint32_t weir_flow_waiting_owned(const struct weir_flow_table *table, uint32_t line);
-// The waiting flows of a line, none if the table does not own it, up to WEIR_FLOW_WAITING_LINE.
+// The waiting flows of a line, none if the table does not own it, up to WEIR_FLOW_WALK_LINE.
 // Returns how many.
 uint32_t weir_flow_waiting_in(const struct weir_flow_table *table, uint32_t line,
 	const struct weir_flow_waiting_search *search, uint64_t now_ns,

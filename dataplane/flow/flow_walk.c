@@ -4,16 +4,44 @@
 #include "flow_parts.h"
 #include "flow_slot.h"
 
+uint32_t weir_flow_walk_lines(const struct weir_flow_table *table) {
+	uint64_t lines = table->family4.bucket_count + table->family6.bucket_count;
+
+	return (uint32_t)RTE_MIN(lines, (uint64_t)UINT32_MAX);
+}
+
+uint8_t weir_flow_walk_family(const struct weir_flow_table *table, uint32_t line) {
+	return line < table->family4.bucket_count ? 4 : 6;
+}
+
+uint32_t weir_flow_walk_owned(const struct weir_flow_table *table, uint32_t line) {
+	const uint32_t lines = weir_flow_walk_lines(table);
+
+	while (table->owned.shift != 0 && line < lines) {
+		bool ipv6 = weir_flow_walk_family(table, line) == 6;
+		const struct weir_flow_family *family = ipv6 ? &table->family6 : &table->family4;
+		uint64_t before = ipv6 ? table->family4.bucket_count : 0;
+		uint64_t part = (line - before) / family->part_buckets;
+
+		if (weir_flow_owns(table, (uint32_t)part)) {
+			return line;
+		}
+		line = (uint32_t)RTE_MIN(
+			before + (part + 1) * family->part_buckets, (uint64_t)lines);
+	}
+	return RTE_MIN(line, lines);
+}
+
 uint32_t weir_flow_walk(const struct weir_flow_table *table, uint32_t line, uint64_t now_ns,
 	struct weir_flow_met *ret) {
-	const bool ipv6 = weir_flow_waiting_family(table, line) == 6;
+	const bool ipv6 = weir_flow_walk_family(table, line) == 6;
 	const uint32_t slots = ipv6 ? WEIR_FLOW_SLOTS6 : WEIR_FLOW_SLOTS4;
 	const uint32_t bucket = ipv6 ? line - (uint32_t)table->family4.bucket_count : line;
 	const uint32_t *words = weir_flow_bucket_words(table, ipv6, bucket);
 	uint32_t count = 0;
 
 	// Another worker has the flows of the line, and changes them.
-	if (weir_flow_waiting_owned(table, line) != line) {
+	if (weir_flow_walk_owned(table, line) != line) {
 		return 0;
 	}
 	for (uint32_t slot = 0; slot < slots; slot++) {

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow walk: all flows of a table, a line at a time (flow_waiting.h), with what is known of each.
-// What is in the table from the beginning of a walk to its end is met once, whatever ends
-// meanwhile; but a flow that begins may make another one move to its other bucket (flow_insert.c),
-// which is then met twice or not at all.
+// Flow walk: over a flow table, a line at a time, in an order that does not change, so that one who
+// comes back later goes on where he was, whatever began or ended meanwhile. What is in the table
+// from the beginning of a walk to its end is met once; but a flow that begins may make another one
+// move to its other bucket (flow_insert.c), which is then met twice or not at all.
 //
 // Threads: one table per worker; only that worker calls this.
 #pragma once
 
 #include "flow_table.h"
-#include "flow_waiting.h"
 
-struct weir_flow_met {
+#define WEIR_FLOW_WALK_LINE 4u // most flows of a line
+
+struct weir_flow_met { // what is known of a flow
 	weir_flow_ref flow;
 	uint32_t idle_ms; // since its last packet
 	enum weir_flow_state state;
@@ -19,7 +20,13 @@ struct weir_flow_met {
 	uint16_t backend;
 };
 
-// The flows of a line (below weir_flow_waiting_lines) that the table owns, without those that have
-// expired, up to WEIR_FLOW_WAITING_LINE. Returns how many.
+// Lines of the table: those of IPv4, then those of IPv6.
+uint32_t weir_flow_walk_lines(const struct weir_flow_table *table);
+// 4 or 6. line: below the number of lines.
+uint8_t weir_flow_walk_family(const struct weir_flow_table *table, uint32_t line);
+// The first line from this one on that the table owns (flow_parts.h), or the number of lines.
+uint32_t weir_flow_walk_owned(const struct weir_flow_table *table, uint32_t line);
+// The flows of a line (below weir_flow_walk_lines) that the table owns, without those that have
+// expired, up to WEIR_FLOW_WALK_LINE. Returns how many.
 uint32_t weir_flow_walk(const struct weir_flow_table *table, uint32_t line, uint64_t now_ns,
 	struct weir_flow_met *ret);

@@ -6,7 +6,7 @@
 #include "flow_walk.h"
 
 _Static_assert(WEIR_FLOW_STATE_COUNT <= 8, "a message has a bit for each state");
-_Static_assert(WEIR_FLOW_PAGE_FLOWS >= WEIR_FLOW_WAITING_LINE,
+_Static_assert(WEIR_FLOW_PAGE_FLOWS >= WEIR_FLOW_WALK_LINE,
 	"a line fits, so that every list makes progress");
 
 // Whether two addresses have the same first bits.
@@ -55,7 +55,7 @@ static void put(struct weir_listed_flow *to, const struct weir_flow_met *met) {
 // List, or end, the flows of a line that are sought. Returns how many flows it has.
 static uint32_t take_line(
 	struct weir_pipeline *pipeline, struct weir_message *message, uint32_t line) {
-	struct weir_flow_met met[WEIR_FLOW_WAITING_LINE];
+	struct weir_flow_met met[WEIR_FLOW_WALK_LINE];
 	uint32_t n = weir_flow_walk(pipeline->flows, line, pipeline->now_ns, met);
 	struct weir_listed_flow *page = pipeline->segment->flow_pages[pipeline->worker]
 						.flow[message->list.page % WEIR_FLOW_PAGES];
@@ -77,7 +77,7 @@ static uint32_t take_line(
 
 void weir_flow_list(struct weir_pipeline *pipeline, struct weir_message *message, uint64_t now_ns) {
 	const struct weir_flow_table *flows = pipeline->flows;
-	const uint32_t lines = weir_flow_waiting_lines(flows);
+	const uint32_t lines = weir_flow_walk_lines(flows);
 	uint32_t last = RTE_MIN(message->list.last, lines);
 	uint32_t line = RTE_MIN(message->list.first, last);
 	uint32_t met = 0;
@@ -87,9 +87,9 @@ void weir_flow_list(struct weir_pipeline *pipeline, struct weir_message *message
 	message->list.count = 0;
 	message->list.lines = lines;
 	for (uint32_t looked = 0; looked < WEIR_LIST_LINES; looked++, line++) {
-		line = RTE_MIN(weir_flow_waiting_owned(flows, line), last);
+		line = RTE_MIN(weir_flow_walk_owned(flows, line), last);
 		// Flows that are not sought cost time, too.
-		if (line == last || met + WEIR_FLOW_WAITING_LINE > WEIR_FLOW_PAGE_FLOWS) {
+		if (line == last || met + WEIR_FLOW_WALK_LINE > WEIR_FLOW_PAGE_FLOWS) {
 			break;
 		}
 		met += take_line(pipeline, message, line);

@@ -79,15 +79,3 @@ void weir_pipeline_quiescent(struct weir_pipeline *pipeline);
 // publishes counters and gauges. Call once per turn of the poll loop. Returns true when more flows
 // are due: call again soon, do not sleep.
 bool weir_pipeline_maintain(struct weir_pipeline *pipeline, uint64_t now_ns);
-
-// Hash that decides the worker of a packet (software distributor). Never fails: a packet that
-// cannot be parsed gets 0. ICMP errors get the hash of the flow that they are about. Headers that
-// lie in several segments are moved together.
-uint64_t weir_pipeline_distribution_hash(struct rte_mbuf *pkt, uint64_t hash_seed);
-// The part of all flows, below WEIR_FLOW_PARTS, that a packet belongs to: the same for all packets
-// of a flow, ICMP errors about it, and fragments. With shared flow memory it is the part of that
-// memory where the flow lives; packets without a flow are then of any one part. Where parts come
-// from RSS hashes, that of the device if it has told one, and the packet must carry its part when
-// it is processed (weir_distributor_mark). Uses what this pipeline, that of the worker which
-// distributes, knows of fragments; a first one is remembered.
-uint32_t weir_pipeline_distribute(struct weir_pipeline *pipeline, struct rte_mbuf *pkt);

@@ -53,8 +53,8 @@ static bool put_line(struct weir_message *message, uint8_t family,
 void weir_steal_list(
 	struct weir_pipeline *pipeline, struct weir_message *message, uint64_t now_ns) {
 	struct weir_flow_table *flows = pipeline->flows;
-	const uint32_t lines = weir_flow_waiting_lines(flows);
-	struct weir_flow_waiting found[WEIR_FLOW_WAITING_LINE];
+	const uint32_t lines = weir_flow_walk_lines(flows);
+	struct weir_flow_waiting found[WEIR_FLOW_WALK_LINE];
 	struct weir_flow_waiting_search search = {.idle_ms = message->waiting.idle_ms};
 	uint32_t last = RTE_MIN(message->waiting.last, lines);
 	uint32_t line = RTE_MIN(message->waiting.first, last);
@@ -70,11 +70,11 @@ void weir_steal_list(
 		uint8_t family;
 		uint32_t n = 0;
 
-		line = RTE_MIN(weir_flow_waiting_owned(flows, line), last);
+		line = RTE_MIN(weir_flow_walk_owned(flows, line), last);
 		if (line == last || looked == WEIR_WAITING_LINES) {
 			break;
 		}
-		family = weir_flow_waiting_family(flows, line);
+		family = weir_flow_walk_family(flows, line);
 		// None of a crowded table would be moved: no agent need be asked for it.
 		if (!weir_flow_crowded(flows, family)) {
 			n = weir_flow_waiting_in(flows, line, &search, now_ns, found);

@@ -13,6 +13,7 @@
 //
 // Checked: verdicts, all that is sent, and counters, by the judge of tests/oracle; both parsers
 // agree; no buffer is lost.
+#include "distribute.h"
 #include "flow_query.h"
 #include "fuzz.h"
 #include "parse.h"

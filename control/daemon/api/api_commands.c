@@ -40,6 +40,10 @@ struct command {
 
 #define OPTIONAL(name, type) {name, type, false}
 #define REQUIRED(name, type) {name, type, true}
+#define FLOW_ARGUMENTS \
+	REQUIRED("protocol", ARGUMENT_TEXT), REQUIRED("source", ARGUMENT_TEXT), \
+		REQUIRED("source_port", ARGUMENT_PORT), REQUIRED("destination", ARGUMENT_TEXT), \
+		REQUIRED("destination_port", ARGUMENT_PORT)
 
 static const struct command commands[] = {
 	{"version", LOOK, WEIR_API_AUDIT_NONE, weir_api_version, {{0}}},
@@ -72,21 +76,13 @@ static const struct command commands[] = {
 	{"audit.show", LOOK, WEIR_API_AUDIT_NONE, weir_api_audit_show, {{0}}},
 	{"flow.count", LOOK, WEIR_API_AUDIT_NONE, weir_api_flow_count,
 		{OPTIONAL("service", ARGUMENT_TEXT)}},
-	{"flow.lookup", LOOK, WEIR_API_AUDIT_NONE, weir_api_flow_lookup,
-		{REQUIRED("protocol", ARGUMENT_TEXT), REQUIRED("source", ARGUMENT_TEXT),
-			REQUIRED("source_port", ARGUMENT_PORT),
-			REQUIRED("destination", ARGUMENT_TEXT),
-			REQUIRED("destination_port", ARGUMENT_PORT)}},
+	{"flow.lookup", LOOK, WEIR_API_AUDIT_NONE, weir_api_flow_lookup, {FLOW_ARGUMENTS}},
 	// Name every client, and have the workers work.
 	{"flow.list", CHANGE, WEIR_API_AUDIT_SERVICE, weir_api_flow_list,
 		{OPTIONAL("service", ARGUMENT_TEXT), OPTIONAL("backend", ARGUMENT_TEXT),
 			OPTIONAL("worker", ARGUMENT_NUMBER), OPTIONAL("state", ARGUMENT_TEXT),
 			OPTIONAL("client", ARGUMENT_TEXT), OPTIONAL("next", ARGUMENT_NUMBER)}},
-	{"flow.delete", CHANGE, WEIR_API_AUDIT_FLOW, weir_api_flow_delete,
-		{REQUIRED("protocol", ARGUMENT_TEXT), REQUIRED("source", ARGUMENT_TEXT),
-			REQUIRED("source_port", ARGUMENT_PORT),
-			REQUIRED("destination", ARGUMENT_TEXT),
-			REQUIRED("destination_port", ARGUMENT_PORT)}},
+	{"flow.delete", CHANGE, WEIR_API_AUDIT_FLOW, weir_api_flow_delete, {FLOW_ARGUMENTS}},
 	{"flow.clear", CHANGE, WEIR_API_AUDIT_FLOWS, weir_api_flow_clear,
 		{OPTIONAL("service", ARGUMENT_TEXT), REQUIRED("backend", ARGUMENT_TEXT)}},
 	{"flow.steals", LOOK, WEIR_API_AUDIT_NONE, weir_api_flow_steals,

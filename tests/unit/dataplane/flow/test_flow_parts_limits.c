@@ -177,10 +177,10 @@ static void flow_move_from_a_clock_that_is_ahead(void **state) {
 static uint32_t waiting(const struct lab *f, uint64_t now) {
 	const struct weir_flow_waiting_search search = {
 		.backend = {1, 0xffff, 0xffff, 0xffff}, .idle_ms = 100};
-	struct weir_flow_waiting found[WEIR_FLOW_WAITING_LINE];
+	struct weir_flow_waiting found[WEIR_FLOW_WALK_LINE];
 	uint32_t count = 0;
 
-	for (uint32_t line = 0; line < weir_flow_waiting_lines(f->table); line++) {
+	for (uint32_t line = 0; line < weir_flow_walk_lines(f->table); line++) {
 		count += weir_flow_waiting_in(f->table, line, &search, now, found);
 	}
 	return count;

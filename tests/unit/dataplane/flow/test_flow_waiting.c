@@ -13,7 +13,7 @@ static const struct weir_flow_waiting_search of_3 = {
 // Count how often each flow of key_of(0 .. n - 1, family) is in lines first to before last.
 static uint32_t list(struct lab *f, const struct weir_flow_waiting_search *search, uint64_t now,
 	uint32_t first, uint32_t last, uint32_t *times, uint32_t n) {
-	struct weir_flow_waiting found[WEIR_FLOW_WAITING_LINE];
+	struct weir_flow_waiting found[WEIR_FLOW_WALK_LINE];
 	uint32_t total = 0;
 
 	for (uint32_t line = first; line < last; line++) {
@@ -24,7 +24,7 @@ static uint32_t list(struct lab *f, const struct weir_flow_waiting_search *searc
 			struct weir_flow_key key = key_of(number, found[i].key.family, 6);
 
 			assert_int_equal(
-				found[i].key.family, weir_flow_waiting_family(f->table, line));
+				found[i].key.family, weir_flow_walk_family(f->table, line));
 			assert_memory_equal(&found[i].key, &key, sizeof(key));
 			assert_true(number < n);
 			assert_int_equal(found[i].stamp,
@@ -37,7 +37,7 @@ static uint32_t list(struct lab *f, const struct weir_flow_waiting_search *searc
 }
 
 static uint32_t list_all(struct lab *f, uint64_t now, uint32_t *times, uint32_t n) {
-	return list(f, &of_3, now, 0, weir_flow_waiting_lines(f->table), times, n);
+	return list(f, &of_3, now, 0, weir_flow_walk_lines(f->table), times, n);
 }
 
 static void flow_waiting_is_a_syn_of_that_backend(void **state) {
@@ -77,7 +77,7 @@ static void flow_waiting_is_idle_for_as_long_as_asked(void **state) {
 	struct weir_flow_waiting_search at_once = {.backend = {3, 3, 3, 3}};
 	struct lab *f = make(1024, 50);
 	struct weir_flow_key key = key_of(0, 4, 6);
-	uint32_t lines = weir_flow_waiting_lines(f->table), times[1] = {0};
+	uint32_t lines = weir_flow_walk_lines(f->table), times[1] = {0};
 	uint64_t now = START;
 
 	assert_true(insert(f, &key, 3, SYN, START) >= 0);
@@ -103,8 +103,8 @@ static void flow_waiting_stamp_tells_every_packet(void **state) {
 	for (uint64_t wait = 0; wait < 20 * MS; wait += 100000) {
 		struct lab *f = make(64, 50);
 		struct weir_flow_key key = key_of(0, 4, 6);
-		struct weir_flow_waiting found[WEIR_FLOW_WAITING_LINE];
-		uint32_t lines = weir_flow_waiting_lines(f->table), n = 0;
+		struct weir_flow_waiting found[WEIR_FLOW_WALK_LINE];
+		uint32_t lines = weir_flow_walk_lines(f->table), n = 0;
 		uint64_t now = START + wait;
 
 		assert_true(insert(f, &key, 3, SYN, START) >= 0);
@@ -127,7 +127,7 @@ static void flow_waiting_search_finds_who_stays_once(void **state) {
 	for (uint8_t family = 4; family <= 6; family += 2) {
 		struct lab *f = make(FLOWS * 4, 100);
 		uint32_t *times = calloc(FLOWS, sizeof(*times));
-		uint32_t lines = weir_flow_waiting_lines(f->table), next = FLOWS, first = 0;
+		uint32_t lines = weir_flow_walk_lines(f->table), next = FLOWS, first = 0;
 		uint64_t now = START + 600 * MS;
 
 		assert_non_null(times);

@@ -172,6 +172,11 @@ void frame_fix_ipv4(struct frame *f) {
 
 // --- buffers --------------------------------------------------------------------------------
 
+uint64_t frame_random(uint64_t *state) {
+	*state = *state * 6364136223846793005ull + 1442695040888963407ull;
+	return *state >> 33;
+}
+
 struct rte_mbuf *frame_mbuf(const uint8_t *bytes, uint32_t n, uint16_t headroom) {
 	struct rte_mbuf *m = aligned_alloc(RTE_CACHE_LINE_SIZE, sizeof(*m));
 

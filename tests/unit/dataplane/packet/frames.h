@@ -62,6 +62,9 @@ uint16_t frame_sum(const uint8_t *at, uint32_t bytes, uint32_t sum);
 // Sum of an IPv6 pseudo-header. ip: at the IPv6 header.
 uint16_t frame_pseudo_sum6(const uint8_t *ip, uint32_t bytes, uint8_t protocol);
 
+// The next number below 2^31 of a sequence that looks random; the same from the same state.
+uint64_t frame_random(uint64_t *state);
+
 // A packet buffer of exactly headroom + n bytes on the heap.
 struct rte_mbuf *frame_mbuf(const uint8_t *bytes, uint32_t n, uint16_t headroom);
 void frame_mbuf_free(struct rte_mbuf *m);

@@ -246,11 +246,6 @@ static void flow_delete_makes_the_next_packet_a_new_flow(void **state) {
 	lab_free(lab);
 }
 
-static uint64_t next_random(uint64_t *state) {
-	*state = *state * 6364136223846793005ull + 1442695040888963407ull;
-	return *state >> 33;
-}
-
 static void flow_list_survives_any_question(void **state) {
 	struct lab *lab = lab_make();
 	uint64_t random = 77;
@@ -263,8 +258,8 @@ static void flow_list_survives_any_question(void **state) {
 		struct weir_message message = question();
 
 		for (unsigned int k = 0; k < 6; k++) {
-			message.bytes[next_random(&random) % sizeof(message.list)] =
-				(uint8_t)next_random(&random);
+			message.bytes[frame_random(&random) % sizeof(message.list)] =
+				(uint8_t)frame_random(&random);
 		}
 		respond(lab, message);
 	}

@@ -47,11 +47,6 @@ static void flow_query_tells_flow_and_choice(void **state) {
 	lab_free(lab);
 }
 
-static uint64_t next_random(uint64_t *state) {
-	*state = *state * 6364136223846793005ull + 1442695040888963407ull;
-	return *state >> 33;
-}
-
 static void flow_query_survives_any_question(void **state) {
 	struct lab *lab = lab_make();
 	uint64_t random = 99;
@@ -62,9 +57,9 @@ static void flow_query_survives_any_question(void **state) {
 		struct weir_message message = lab_question(1);
 
 		for (unsigned int k = 0; k < 4; k++) {
-			message.bytes[next_random(&random) % 40] = (uint8_t)next_random(&random);
+			message.bytes[frame_random(&random) % 40] = (uint8_t)frame_random(&random);
 		}
-		message.kind = next_random(&random) % 8 == 0 ? (uint32_t)next_random(&random) : 1;
+		message.kind = frame_random(&random) % 8 == 0 ? (uint32_t)frame_random(&random) : 1;
 		weir_flow_query_respond(lab->pipeline, &message, lab->now_ns);
 	}
 	assert_int_equal(send_tcp(lab, 1, ACK).choice, WEIR_CHOICE_FLOW);

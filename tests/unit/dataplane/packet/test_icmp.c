@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "distribute.h"
 #include "frames.h"
 #include "parse.h"
 #include "pipeline_lab.h"

@@ -249,11 +249,6 @@ static void compare_parsers(const uint8_t *bytes, uint32_t n, uint64_t ol_flags)
 	frame_mbuf_free(m);
 }
 
-static uint64_t next_random(uint64_t *state) {
-	*state = *state * 6364136223846793005ull + 1442695040888963407ull;
-	return *state >> 33;
-}
-
 static void parse_fast_agrees_with_slow(void **state) {
 	uint64_t random = 42;
 
@@ -265,23 +260,23 @@ static void parse_fast_agrees_with_slow(void **state) {
 		compare_parsers(f.bytes, f.n, 0);
 	}
 	for (unsigned int i = 0; i < 60000; i++) {
-		unsigned int changes = (unsigned int)next_random(&random) % 4;
-		uint64_t flags = next_random(&random) % 4 == 0 ? RTE_MBUF_F_RX_IP_CKSUM_GOOD : 0;
+		unsigned int changes = (unsigned int)frame_random(&random) % 4;
+		uint64_t flags = frame_random(&random) % 4 == 0 ? RTE_MBUF_F_RX_IP_CKSUM_GOOD : 0;
 		struct frame f;
 
 		if (i % 3 == 0) {
-			edge_build(&edges[next_random(&random) % edge_count], &f);
+			edge_build(&edges[frame_random(&random) % edge_count], &f);
 		} else {
-			frame_build(&valid[next_random(&random) % RTE_DIM(valid)], &f);
+			frame_build(&valid[frame_random(&random) % RTE_DIM(valid)], &f);
 		}
 		for (unsigned int k = 0; k < changes; k++) {
-			f.bytes[12 + next_random(&random) % 80] = (uint8_t)next_random(&random);
+			f.bytes[12 + frame_random(&random) % 80] = (uint8_t)frame_random(&random);
 		}
 		if (f.l3 >= 14 && f.bytes[f.l3] >> 4 == 4 && i % 2 == 0) {
 			frame_fix_ipv4(&f);
 		}
-		if (next_random(&random) % 8 == 0) {
-			f.n = (uint32_t)next_random(&random) % (f.n + 1);
+		if (frame_random(&random) % 8 == 0) {
+			f.n = (uint32_t)frame_random(&random) % (f.n + 1);
 		}
 		compare_parsers(f.bytes, f.n, flags);
 	}

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "distribute.h"
 #include "edges.h"
 #include "flow_query.h"
 #include "frames.h"
@@ -395,11 +396,6 @@ static void pipeline_follows_ten_thousand_publications(void **state) {
 
 // --- damage ---------------------------------------------------------------------------------
 
-static uint64_t next_random(uint64_t *state) {
-	*state = *state * 6364136223846793005ull + 1442695040888963407ull;
-	return *state >> 33;
-}
-
 // Random damage in exactly sized buffers: no read beyond them (ASan), and no packet is lost.
 static void pipeline_survives_random_packets(void **state) {
 	struct lab *lab = lab_make();
@@ -411,21 +407,21 @@ static void pipeline_survives_random_packets(void **state) {
 		struct rte_mbuf *pkts[WEIR_BURST];
 
 		for (unsigned int i = 0; i < WEIR_BURST; i++) {
-			unsigned int changes = (unsigned int)next_random(&random) % 6;
+			unsigned int changes = (unsigned int)frame_random(&random) % 6;
 			struct frame f;
 
-			edge_build(&edges[next_random(&random) % edge_count], &f);
+			edge_build(&edges[frame_random(&random) % edge_count], &f);
 			for (unsigned int k = 0; k < changes; k++) {
-				f.bytes[12 + next_random(&random) % 90] =
-					(uint8_t)next_random(&random);
+				f.bytes[12 + frame_random(&random) % 90] =
+					(uint8_t)frame_random(&random);
 			}
-			if (next_random(&random) % 2 == 0 && f.l3 < 30) {
+			if (frame_random(&random) % 2 == 0 && f.l3 < 30) {
 				frame_fix_ipv4(&f);
 			}
-			if (next_random(&random) % 4 == 0) {
-				f.n = (uint32_t)next_random(&random) % (f.n + 1);
+			if (frame_random(&random) % 4 == 0) {
+				f.n = (uint32_t)frame_random(&random) % (f.n + 1);
 			}
-			pkts[i] = frame_mbuf(f.bytes, f.n, (uint16_t)(next_random(&random) % 128));
+			pkts[i] = frame_mbuf(f.bytes, f.n, (uint16_t)(frame_random(&random) % 128));
 		}
 		lab->now_ns += 50000000;
 		weir_pipeline_process(

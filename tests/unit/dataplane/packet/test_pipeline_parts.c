@@ -10,6 +10,7 @@
 #include <rte_memory.h>
 
 #include "burst.h"
+#include "distribute.h"
 #include "flow_parts.h"
 #include "flow_query.h"
 #include "pipeline_lab.h"

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "distribute.h"
 #include "frames.h"
 #include "pipeline_lab.h"
 #include "slow_path.h"

@@ -316,11 +316,6 @@ static void steal_flow_moves_ipv6(void **unused) {
 	lab_free(lab);
 }
 
-static uint64_t next_random(uint64_t *state) {
-	*state = *state * 6364136223846793005ull + 1442695040888963407ull;
-	return *state >> 33;
-}
-
 // A hostile control process: any bytes, near what is valid and far from it.
 static void steal_flow_survives_any_question(void **unused) {
 	struct lab *lab = lab_make();
@@ -330,7 +325,7 @@ static void steal_flow_survives_any_question(void **unused) {
 	(void)unused;
 	for (unsigned int i = 0; i < 20000; i++) {
 		uint16_t n = (uint16_t)(i % 50);
-		bool lists = next_random(&random) % 2 == 0;
+		bool lists = frame_random(&random) % 2 == 0;
 		struct weir_message message;
 
 		if (i % 200 == 0) {
@@ -340,10 +335,10 @@ static void steal_flow_survives_any_question(void **unused) {
 			lab_wait(lab, 600);
 		}
 		message = lists ? list_question(n % 4)
-				: move_question(lab, n, (uint16_t)(next_random(&random) % 5));
-		for (uint64_t k = next_random(&random) % 4; k > 0; k--) {
-			message.bytes[next_random(&random) % sizeof(message.bytes)] =
-				(uint8_t)next_random(&random);
+				: move_question(lab, n, (uint16_t)(frame_random(&random) % 5));
+		for (uint64_t k = frame_random(&random) % 4; k > 0; k--) {
+			message.bytes[frame_random(&random) % sizeof(message.bytes)] =
+				(uint8_t)frame_random(&random);
 		}
 		message = respond(lab, message);
 		if (lists) {

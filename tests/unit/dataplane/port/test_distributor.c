@@ -15,6 +15,7 @@
 #include <rte_ring.h>
 
 #include "burst.h"
+#include "distribute.h"
 #include "flow_memory.h"
 #include "pipeline_lab.h"
 #include "selection.h"
