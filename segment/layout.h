@@ -394,8 +394,7 @@ _Static_assert(offsetof(struct weir_port_counters, xstat) == 192, "segment ABI")
 	X(ONE_WORKER, "there is only one worker") \
 	X(DEVICE_RSS, "the device of a port spreads flows over the workers itself (RSS)") \
 	X(RSS_HASH, "the device of a port spreads flows by RSS, but does not tell their hash") \
-	X(RSS_TABLE, "the device of a port spreads flows by RSS, but its table of queues cannot " \
-		     "be set") \
+	X(RSS_TABLE, "the device of a port spreads flows by RSS, but keeps its table of queues") \
 	X(RSS_KEYS, "devices spread flows by RSS with different keys")
 
 enum weir_bucketing {
