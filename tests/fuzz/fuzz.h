@@ -16,6 +16,11 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 // Once before the first input, where a target has it. Returns 0.
 int LLVMFuzzerInitialize(int *argc, char ***argv);
+// Makes another input of one, where a target has it: at most max_bytes, in place; returns its
+// length.
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t bytes, size_t max_bytes, unsigned int seed);
+// libFuzzer's own way to do that; not there under replay.c.
+size_t LLVMFuzzerMutate(uint8_t *data, size_t bytes, size_t max_bytes) __attribute__((weak));
 
 #define REQUIRE(condition) \
 	do { \

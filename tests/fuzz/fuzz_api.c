@@ -4,7 +4,9 @@
 // with an attached segment, in a network namespace that has no way out. What follows the first NUL
 // of the input is the content of a file that requests can name: NEW_FILE.
 //
-// The length of the input decides in what pieces it is sent.
+// The length of the input decides in what pieces it is sent. What takes time is the connection and,
+// after a change, weir-control from its beginning: so most new inputs have many requests, each of
+// them another one. At the end "requests: <n>" says how many there were in all.
 //
 // Checked: one answer per request line (A1), each as docs/control-api.md says; the tables can still
 // be published.
@@ -37,7 +39,8 @@
 #define PRIVATE_DIR "/mnt" // of this process alone: nothing is left behind, whatever ends it
 #define DEADLINE_NS 60000000000ull
 #define WORKERS 2
-#define ANSWERS_BYTES_MAX (8u << 20)
+#define ANSWERS_BYTES_MAX (64u << 20)
+#define LINES_MAX 128 // that the mutator puts into one input
 
 static const char config_text[] =
 	"{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\",\n"
@@ -67,6 +70,8 @@ struct world {
 };
 
 static struct world *world; // as long as no input changes it
+static unsigned long requests_in_all;
+static char answer_text[ANSWERS_BYTES_MAX]; // to one input
 
 // --- set-up -----------------------------------------------------------------------------------
 
@@ -358,6 +363,10 @@ static void check_answers(const struct client *client, unsigned int requests) {
 
 // --- the target -------------------------------------------------------------------------------
 
+static void tell_requests(void) {
+	fprintf(stderr, "requests: %lu\n", requests_in_all);
+}
+
 static void make_file(int fd, const void *data, size_t bytes) {
 	REQUIRE(ftruncate(fd, 0) == 0);
 	REQUIRE(pwrite(fd, data, bytes, 0) == (ssize_t)bytes);
@@ -414,27 +423,68 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
 	open_file(USED_FD);
 	open_file(NEW_FD);
 	make_file(USED_FD, config_text, strlen(config_text));
+	atexit(tell_requests);
 	return 0;
+}
+
+// Append a changed copy of some line of data[0..lines_end) at data[at]. Returns the new end.
+static size_t append_line(
+	uint8_t *data, size_t lines_end, size_t at, size_t max_bytes, unsigned int *seed) {
+	size_t begin = (size_t)rand_r(seed) % lines_end, end, bytes;
+
+	while (begin > 0 && data[begin - 1] != '\n') {
+		begin--;
+	}
+	for (end = begin; end < lines_end && data[end] != '\n';) {
+		end++;
+	}
+	bytes = end - begin;
+	if (bytes == 0 || at + bytes + 1 >= max_bytes) {
+		return at;
+	}
+	memcpy(data + at, data + begin, bytes);
+	bytes = LLVMFuzzerMutate(data + at, bytes, max_bytes - at - 1);
+	data[at + bytes] = '\n';
+	return at + bytes + 1;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t bytes, size_t max_bytes, unsigned int seed) {
+	unsigned int lines;
+	size_t at = bytes;
+
+	if (rand_r(&seed) % 4 == 0 || bytes == 0 || bytes + 1 >= max_bytes ||
+		memchr(data, '\0', bytes) != NULL) {
+		return LLVMFuzzerMutate(data, bytes, max_bytes);
+	}
+	data[at++] = '\n';
+	lines = 1 + (unsigned int)rand_r(&seed) % LINES_MAX;
+	for (unsigned int i = 0; i < lines; i++) {
+		at = append_line(data, bytes, at, max_bytes, &seed);
+	}
+	return at;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 	const uint8_t *nul = bytes > 0 ? memchr(data, '\0', bytes) : NULL;
 	size_t sent = nul != NULL ? (size_t)(nul - data) : bytes;
-	struct client client = {.data = data, .bytes = sent, .piece = bytes % 4 == 3 ? 11 : 65536};
+	struct client client = {.data = data,
+		.bytes = sent,
+		.piece = bytes % 4 == 3 ? 11 : 65536,
+		.answers = answer_text};
+	unsigned int requests;
 
-	client.answers = malloc(ANSWERS_BYTES_MAX);
-	REQUIRE(client.answers != NULL);
 	make_file(NEW_FD, nul != NULL ? nul + 1 : data, nul != NULL ? bytes - sent - 1 : 0);
 	if (world == NULL) {
 		open_world();
 	}
 	note_state();
 	talk(&client);
-	check_answers(&client, count_requests(data, sent));
+	requests = count_requests(data, sent);
+	requests_in_all += requests;
+	check_answers(&client, requests);
 	REQUIRE(weir_daemon_publish(&world->daemon) == 0);
 	if (is_changed()) { // the next input finds what this one found
 		close_world();
 	}
-	free(client.answers);
 	return 0;
 }
