@@ -406,6 +406,10 @@ void weir_backend_revive(struct weir_state *state, uint16_t id) {
 
 	backend->stage = WEIR_ID_LIVE;
 	backend->admin = WEIR_ADMIN_READY;
+	backend->drain = WEIR_DRAIN_NONE;
+	backend->drain_until_ns = 0;
+	backend->eligible = false;
+	backend->slow_start_ms = 0;
 	backend->runtime_weight = WEIR_WEIGHT_UNSET;
 	backend->own_weight = WEIR_WEIGHT_UNSET;
 	backend->auto_weight = 0;

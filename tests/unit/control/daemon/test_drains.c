@@ -232,6 +232,26 @@ static void backend_that_leaves_is_forgotten(void **state) {
 	assert_int_equal(weir_drains_begin(&own->drains, own->lab.tables, 999, 0), -ENOENT);
 }
 
+// Its flows are still there, so it gets its id again.
+static void backend_that_comes_back_does_not_drain(void **state) {
+	struct own *own = *state;
+	struct weir_config *without = lab_config_copy(own->config);
+
+	set_open(own, 0, 1);
+	lab_set_flows(&own->lab, 0, own->id, 1);
+	begin(own, NOW + SECOND);
+	lab_remove_backend(without, 0, 0);
+	lab_apply(&own->lab, without);
+	lab_apply(&own->lab, own->config);
+	assert_int_equal(lab_id(&own->lab, "s0", "b0"), own->id);
+	weir_drains_follow(&own->drains, own->lab.tables);
+	set_open(own, 0, 0);
+	assert_false(tick(own, NOW + 2 * SECOND));
+	assert_int_equal(lab_state(&own->lab, own->id).admin, WEIR_ADMIN_READY);
+	assert_int_equal(phase(own), WEIR_DRAIN_NONE);
+	lab_config_free(without);
+}
+
 // What a control process of another kind, or nobody, has left there.
 static void absurd_phases_in_the_segment_are_not_adopted(void **state) {
 	static const struct {
@@ -271,6 +291,7 @@ int main(void) {
 		T(drain_goes_on_after_a_restart_of_the_dataplane),
 		T(deadline_holds_without_a_dataplane),
 		T(backend_that_leaves_is_forgotten),
+		T(backend_that_comes_back_does_not_drain),
 		T(absurd_phases_in_the_segment_are_not_adopted),
 	};
 

@@ -116,6 +116,10 @@ static void leaving_backend_frees_its_name_not_its_id(void **unused) {
 	assert_int_equal(weir_backend_id_add(state, 0, "x", &one), 0);
 	state->backends[0].runtime_weight = 5;
 	state->backends[0].admin = WEIR_ADMIN_DRAIN;
+	state->backends[0].drain = WEIR_DRAIN_DRAINING;
+	state->backends[0].drain_until_ns = 7;
+	state->backends[0].eligible = true;
+	state->backends[0].slow_start_ms = 9;
 	weir_backend_leave(state, 0);
 	assert_int_equal(weir_backend_id_find(state, 0, "x"), -ENOENT);
 	assert_int_equal(weir_backend_id_find_leaving(state, 0, "x", &one), 0);
@@ -130,6 +134,10 @@ static void leaving_backend_frees_its_name_not_its_id(void **unused) {
 	weir_backend_revive(state, 0);
 	assert_int_equal(weir_backend_id_find(state, 0, "x"), 0);
 	assert_int_equal(state->backends[0].admin, WEIR_ADMIN_READY);
+	assert_int_equal(state->backends[0].drain, WEIR_DRAIN_NONE);
+	assert_int_equal(state->backends[0].drain_until_ns, 0);
+	assert_false(state->backends[0].eligible);
+	assert_int_equal(state->backends[0].slow_start_ms, 0);
 	assert_int_equal(state->backends[0].runtime_weight, WEIR_WEIGHT_UNSET);
 	weir_state_free(state);
 }
