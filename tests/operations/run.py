@@ -13,7 +13,8 @@ which backends get new flows, and where every flow goes. Checked after each oper
   - new flows go to backends that may get them
   - every packet came out once; packets in = out + dropped by a named reason
 
-A failure prints seed, number of the operation and the last ones before it. Root only. The last line is
+A failure prints seed, number of the operation and the last ones before it; all of them go to a file in /tmp, as
+those after a kill depend on what it came before. Root only. The last line is
 "1 passed, 0 failed" or the other way round.
 """
 import argparse
@@ -108,7 +109,10 @@ def main():
         checks = run(options, seed, done)
     except Exception:
         traceback.print_exc()
-        print("last operations:")
+        history = f"/tmp/weir-operations-{seed}.txt"
+        with open(history, "w", encoding="utf-8") as file:
+            file.writelines(f"{number:5} {text}\n" for number, text in enumerate(done, 1))
+        print(f"last operations (all: {history}):")
         for number, text in list(enumerate(done, 1))[-12:]:
             print(f"  {number:5} {text}")
         print(f"seed {seed}, operation {len(done)}; again: tests/operations/run.py --seed {seed} "
