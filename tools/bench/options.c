@@ -89,6 +89,7 @@ static const struct weir_option_word families[] = {{"4", 4, NULL}, {"6", 6, NULL
 static const struct weir_option_word publish_words[] = {
 	{"selections", WEIR_BENCH_PUBLISH_SELECTIONS, NULL},
 	{"rows", WEIR_BENCH_PUBLISH_ROWS, NULL}, {"both", WEIR_BENCH_PUBLISH_BOTH, NULL},
+	{"scrapes", WEIR_BENCH_PUBLISH_SCRAPES, NULL}, {"lists", WEIR_BENCH_PUBLISH_LISTS, NULL},
 	{NULL, 0, NULL}};
 static const struct weir_option_word protocols[] = {
 	{"tcp", IPPROTO_TCP, NULL}, {"udp", IPPROTO_UDP, NULL}, {NULL, 0, NULL}};
@@ -166,7 +167,8 @@ static const struct weir_option rows[] = {
 		.kind = WEIR_OPTION_WORD,
 		.value = "WHAT",
 		.help = "what --publications changes: the selection of a service, the headers of a "
-			"backend, or both",
+			"backend, or both; or, in place of publications, scrapes of all counters, "
+			"as for metrics, or lists of flows, each message a piece of the table",
 		.fallback = "selections",
 		.words = publish_words,
 		FIELD(publish)},

@@ -42,11 +42,13 @@ enum weir_bench_pages {
 	WEIR_BENCH_PAGES_SMALL,
 };
 
-// What a publication changes.
+// What the second process does.
 enum weir_bench_publish {
 	WEIR_BENCH_PUBLISH_SELECTIONS,
 	WEIR_BENCH_PUBLISH_ROWS, // headers of a backend
 	WEIR_BENCH_PUBLISH_BOTH,
+	WEIR_BENCH_PUBLISH_SCRAPES, // nothing: reads all counters, as for metrics
+	WEIR_BENCH_PUBLISH_LISTS, // nothing: asks for pieces of the flow table
 };
 
 struct weir_bench_options {

@@ -6,10 +6,13 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "mailbox.h"
 
 #define SECOND_NS 1000000000ull
 
@@ -21,6 +24,10 @@ struct child {
 	struct weir_writer *writer;
 	int from_parent, to_parent;
 	uint64_t round;
+	uint64_t *looks;
+	uint32_t line; // of the flow table, where the next piece begins
+	bool asked; // for a piece, and no answer yet
+	volatile uint64_t sum; // of counters, so that they are read
 };
 
 // --- the second process -------------------------------------------------------------------
@@ -65,9 +72,75 @@ static int publish_selection(struct child *child) {
 	return r == -ENOSPC || r == -EBUSY ? 0 : r;
 }
 
+static void look(struct child *child) {
+	__atomic_fetch_add(child->looks, 1, __ATOMIC_RELAXED);
+}
+
+static void add_words(struct child *child, const void *counters, size_t bytes) {
+	const uint64_t *word = counters;
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < bytes / sizeof(*word); i++) {
+		sum += __atomic_load_n(&word[i], __ATOMIC_RELAXED);
+	}
+	child->sum = sum;
+}
+
+// All counters of all workers, as control reads them for metrics.
+static void scrape(struct child *child) {
+	const struct weir_segment *segment = child->segment;
+
+	for (uint32_t worker = 0; worker < segment->workers; worker++) {
+		add_words(child, &segment->worker_counters[worker],
+			sizeof(segment->worker_counters[worker]));
+		for (uint32_t i = 0; i < child->options->services; i++) {
+			add_words(child, weir_segment_service_counters(segment, worker, i),
+				sizeof(struct weir_share_counters));
+		}
+		for (uint32_t i = 0; i < child->options->backends; i++) {
+			add_words(child, weir_segment_backend_counters(segment, worker, i),
+				sizeof(struct weir_share_counters));
+		}
+	}
+	look(child);
+}
+
+// Ask for the next piece of the flow table once the last one is there, and read that.
+static void list(struct child *child) {
+	struct weir_control_box *ours = &child->segment->control_boxes[WEIR_BENCH_WORKER];
+	const struct weir_worker_box *theirs = &child->segment->worker_boxes[WEIR_BENCH_WORKER];
+	struct weir_message message = {0};
+
+	if (child->asked) {
+		if (!weir_mailbox_receive(&theirs->response, &ours->response, &message)) {
+			return; // the worker pauses
+		}
+		add_words(child, child->segment->flow_pages[WEIR_BENCH_WORKER].flow[0],
+			message.list.count * sizeof(struct weir_listed_flow));
+		child->line = message.list.next < message.list.lines ? message.list.next : 0;
+		look(child);
+	}
+	message = (struct weir_message){.sequence = ++child->round,
+		.kind = WEIR_MESSAGE_FLOW_LIST,
+		.list = {.first = child->line,
+			.last = UINT32_MAX,
+			.backend = WEIR_BACKEND_NONE,
+			.service = WEIR_SERVICE_NONE,
+			.states = UINT8_MAX}};
+	child->asked = weir_mailbox_send(&ours->request, &theirs->request, &message);
+}
+
 static int publish_one(struct child *child) {
 	int r = 0;
 
+	if (child->options->publish == WEIR_BENCH_PUBLISH_SCRAPES) {
+		scrape(child);
+		return 0;
+	}
+	if (child->options->publish == WEIR_BENCH_PUBLISH_LISTS) {
+		list(child);
+		return 0;
+	}
 	if (child->options->publish != WEIR_BENCH_PUBLISH_SELECTIONS) {
 		publish_row(child);
 	}
@@ -152,10 +225,17 @@ static int run(struct child *child, const struct weir_segment *parents) {
 int weir_bench_publisher_start(struct weir_bench_publisher *publisher,
 	const struct weir_bench_options *options, const struct weir_segment *segment, int core) {
 	int down[2], up[2], r;
+	uint64_t *looks;
 	pid_t pid;
 
-	if (pipe(down) < 0) {
+	looks = mmap(
+		NULL, sizeof(*looks), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (looks == MAP_FAILED) {
 		return -errno;
+	}
+	if (pipe(down) < 0) {
+		r = -errno;
+		goto unmap;
 	}
 	if (pipe(up) < 0) {
 		r = -errno;
@@ -167,8 +247,10 @@ int weir_bench_publisher_start(struct weir_bench_publisher *publisher,
 		goto close_up;
 	}
 	if (pid == 0) {
-		struct child child = {
-			.options = options, .from_parent = down[0], .to_parent = up[1]};
+		struct child child = {.options = options,
+			.from_parent = down[0],
+			.to_parent = up[1],
+			.looks = looks};
 
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		prctl(PR_SET_TIMERSLACK, 1000);
@@ -180,8 +262,11 @@ int weir_bench_publisher_start(struct weir_bench_publisher *publisher,
 	}
 	close(down[0]);
 	close(up[1]);
-	*publisher = (struct weir_bench_publisher){
-		.pid = pid, .to_child = down[1], .from_child = up[0], .segment = segment};
+	*publisher = (struct weir_bench_publisher){.pid = pid,
+		.to_child = down[1],
+		.from_child = up[0],
+		.segment = segment,
+		.looks = looks};
 	return 0;
 
 close_up:
@@ -190,6 +275,8 @@ close_up:
 close_down:
 	close(down[0]);
 	close(down[1]);
+unmap:
+	munmap(looks, sizeof(*looks));
 	return r;
 }
 
@@ -216,7 +303,8 @@ int weir_bench_publisher_pause(struct weir_bench_publisher *publisher) {
 }
 
 uint64_t weir_bench_publisher_count(const struct weir_bench_publisher *publisher) {
-	return __atomic_load_n(&publisher->segment->notes->publications, __ATOMIC_RELAXED);
+	return __atomic_load_n(&publisher->segment->notes->publications, __ATOMIC_RELAXED) +
+	       __atomic_load_n(publisher->looks, __ATOMIC_RELAXED);
 }
 
 void weir_bench_publisher_stop(struct weir_bench_publisher *publisher) {
@@ -226,5 +314,6 @@ void weir_bench_publisher_stop(struct weir_bench_publisher *publisher) {
 	close(publisher->to_child);
 	close(publisher->from_child);
 	waitpid(publisher->pid, NULL, 0);
+	munmap(publisher->looks, sizeof(*publisher->looks));
 	publisher->pid = 0;
 }

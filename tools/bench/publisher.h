@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Publisher: a second process that does what control does when weights change: builds a selection
-// and publishes it, so many times a second. Called by main.c.
+// Publisher: a second process that does what control does when weights change, builds a selection
+// and publishes it, or when somebody looks: reads all counters, or has flows listed. So many times
+// a second. Called by main.c.
 //
 // Threads: forked before EAL and before any thread. It attaches to the segment through the
 // descriptor, with a mapping of its own, and writes only on request.
@@ -16,6 +17,7 @@ struct weir_bench_publisher {
 	pid_t pid; // 0 = none
 	int to_child, from_child;
 	const struct weir_segment *segment;
+	uint64_t *looks; // shared with it: scrapes, or pieces of the flow table
 };
 
 // Start it, idle. It keeps off CPU `core` if there is another one. options is borrowed.
@@ -25,7 +27,7 @@ int weir_bench_publisher_start(struct weir_bench_publisher *publisher,
 // Publish from now on, or no longer; returns when that is so. 0, -EIO (it died).
 int weir_bench_publisher_go(struct weir_bench_publisher *publisher);
 int weir_bench_publisher_pause(struct weir_bench_publisher *publisher);
-// Total so far.
+// Publications, or looks, so far.
 uint64_t weir_bench_publisher_count(const struct weir_bench_publisher *publisher);
 // End it. Does nothing when there is none.
 void weir_bench_publisher_stop(struct weir_bench_publisher *publisher);

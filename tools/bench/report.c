@@ -340,6 +340,17 @@ static void print_flood(FILE *out, const char *what, const struct weir_bench_spl
 		flooded->other);
 }
 
+static const char *events_name(const struct weir_bench_report *report) {
+	switch (report->options->publish) {
+	case WEIR_BENCH_PUBLISH_SCRAPES:
+		return "scrapes";
+	case WEIR_BENCH_PUBLISH_LISTS:
+		return "lists";
+	default:
+		return "publications";
+	}
+}
+
 static void print_base(FILE *out, const struct weir_bench_report *report) {
 	const struct weir_bench_result *result = report->result;
 
@@ -353,12 +364,12 @@ static void print_base(FILE *out, const struct weir_bench_report *report) {
 		return;
 	}
 	fprintf(out,
-		"publications: %.0f a second (%u wanted), ratio of medians %.3f\n"
-		"bursts above 50 us: %" PRIu64
-		" of %zu, slowest %.1f us; without publications %" PRIu64 " of %zu, %.1f us\n",
-		result->publications, report->options->publications, ratio(report),
-		above_50_us(report, &result->main), result->main.samples.count,
-		ns_of(report, result->main.slowest_cycles) / 1e3,
+		"%s: %.0f a second (%u wanted), ratio of medians %.3f\n"
+		"bursts above 50 us: %" PRIu64 " of %zu, slowest %.1f us; without %s %" PRIu64
+		" of %zu, %.1f us\n",
+		events_name(report), result->publications, report->options->publications,
+		ratio(report), above_50_us(report, &result->main), result->main.samples.count,
+		ns_of(report, result->main.slowest_cycles) / 1e3, events_name(report),
 		above_50_us(report, &result->base), result->base.samples.count,
 		ns_of(report, result->base.slowest_cycles) / 1e3);
 }

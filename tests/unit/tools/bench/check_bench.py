@@ -117,6 +117,13 @@ class Bench(unittest.TestCase):
         for series in (result, result["base"]):
             self.assertEqual(series["bursts_above_50_us"] > 0, series["slowest_burst_ns"] > 50000)
 
+    def test_looks(self):
+        for what in ("scrapes", "lists"):
+            result = measure("--publications", "500", "--publish", what, "--slots", "251",
+                             "--new-percent", "5", "--seconds", "0.2", "--packets", "64")
+            self.assertGreater(result["publications"], 20, what)
+            self.assertTrue(result["verified"])
+
     def test_text(self):
         done = run(*SMALL)
         self.assertEqual(done.returncode, 0, done.stderr)
