@@ -97,6 +97,8 @@ class Lab:
         self.dies_with_us = dies_with_us
         self.dataplane_options = ("--group", "nogroup", "--control-user", "nobody",
                                   "--steer-object", os.path.join(self.build, "bpf", "steer.bpf.o"))
+        self.dataplane_env = None  # its environment, None = ours
+        self.port_mac = None  # of the balancer's port, where a scenario needs it
         self.control_options = ("--user", "nobody", "--group", "nogroup")
         self.namespaces, self.programs = {}, {}
         self.dir = None
@@ -315,7 +317,8 @@ class Lab:
 
     def start_dataplane(self):
         self.program("dataplane", self.lb, self.binary("weir-dataplane"), "--config",
-                     self.config_path, "--run-dir", self.run_dir, *self.dataplane_options)
+                     self.config_path, "--run-dir", self.run_dir, *self.dataplane_options,
+                     env=self.dataplane_env)
         self.wait_for_program("dataplane",
                               lambda: "ready:" in self.programs["dataplane"].output(), 20)
 

@@ -41,6 +41,7 @@ import scenarios_probes
 import scenarios_prometheus
 import scenarios_reported
 import scenarios_restart
+import scenarios_rss
 import scenarios_slow_start
 import scenarios_steals
 import scenarios_subsets
@@ -56,7 +57,7 @@ MODULES = (scenarios_traffic, scenarios_balancing, scenarios_backends, scenarios
            scenarios_worker,
            scenarios_access, scenarios_agents, scenarios_restart, scenarios_reported,
            scenarios_lame_duck, scenarios_slow_start, scenarios_steals,
-           scenarios_buckets, scenarios_telemetry, scenarios_probes, scenarios_metrics,
+           scenarios_buckets, scenarios_rss, scenarios_telemetry, scenarios_probes, scenarios_metrics,
            scenarios_page, scenarios_prometheus)
 # Scenarios wait most of the time: for programs to start, for health checks, for timeouts.
 JOBS = 2 * os.cpu_count()

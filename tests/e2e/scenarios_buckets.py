@@ -29,8 +29,8 @@ FOUR = {"cores": [0, 1, 0, 1], "steal": False}
 
 
 def flood_command(lab, *arguments):
-    return [os.path.join(lab.build, "tests", "e2e", "flood"), "lb0", STATIC_MAC, VIP4, "80",
-            *(str(a) for a in arguments)]
+    return [os.path.join(lab.build, "tests", "e2e", "flood"), "lb0", lab.port_mac or STATIC_MAC,
+            VIP4, "80", *(str(a) for a in arguments)]
 
 
 def total(lab, counter):
@@ -56,14 +56,14 @@ def look_up(lab, flow):
     return found["worker"], found["backend"]
 
 
-def hot_flows(lab, of_worker):
+def hot_flows(lab, of_worker, count=HOT):
     """Flows of a worker, by number, with their backends."""
     found = {}
     for flow in range(FLOWS):
         worker, backend = look_up(lab, flow)
         if worker == of_worker:
             found[flow] = backend
-        if len(found) == HOT:
+        if len(found) == count:
             return found
     raise AssertionError(f"worker {of_worker} has {len(found)} of {FLOWS} flows")
 

@@ -13,6 +13,8 @@
 #include <cmocka.h>
 #include <rte_ethdev.h>
 
+#include "nic_model_wraps.h"
+
 #define WITH_PORTS (RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP)
 
 static struct nic_model *models[NIC_MODELS_MAX];
@@ -64,18 +66,6 @@ static struct nic_model *find(uint16_t device) {
 }
 
 // --- what is wrapped ------------------------------------------------------------------------
-
-int __real_rte_eth_dev_info_get(uint16_t device, struct rte_eth_dev_info *info);
-int __wrap_rte_eth_dev_info_get(uint16_t device, struct rte_eth_dev_info *info);
-int __real_rte_eth_dev_configure(
-	uint16_t device, uint16_t rx, uint16_t tx, const struct rte_eth_conf *conf);
-int __wrap_rte_eth_dev_configure(
-	uint16_t device, uint16_t rx, uint16_t tx, const struct rte_eth_conf *conf);
-int __wrap_rte_eth_dev_rss_hash_conf_get(uint16_t device, struct rte_eth_rss_conf *conf);
-int __wrap_rte_eth_dev_rss_reta_query(
-	uint16_t device, struct rte_eth_rss_reta_entry64 *table, uint16_t entries);
-int __wrap_rte_eth_dev_rss_reta_update(
-	uint16_t device, struct rte_eth_rss_reta_entry64 *table, uint16_t entries);
 
 int __wrap_rte_eth_dev_info_get(uint16_t device, struct rte_eth_dev_info *info) {
 	const struct nic_model *model = find(device);

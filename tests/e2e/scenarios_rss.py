@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The whole dataplane on a device that spreads flows by RSS (tests/nic): buckets move between
+workers, and the device's table of queues follows them.
+
+The device numbers what comes from the wire and looks at what goes back to it, so that each packet
+is accounted for: lost, reordered within its flow, sent to another backend than the one before."""
+import contextlib
+import os
+import threading
+import time
+
+from clients import Line, curl_batch
+from lab import VIP4, lines, web
+from netns import wait_for
+from rss_nic import ENTRIES, RssNic
+from scenario import scenario
+from scenarios_buckets import (EVEN, FOUR, ROUND_ROBIN, TWO, UNCHANGED, all_accounted_for, establish,
+                               hot_flows, look_up, lost, put_first, skewed_traffic, total)
+
+SERVICES = [web(policy=ROUND_ROBIN), lines(policy=ROUND_ROBIN)]
+WITHIN = 2.0  # seconds, until the load is even
+WITHIN_SHARED = 60.0  # where workers look busy while another one has their CPU
+TX_NS = 10_000  # that a worker needs for a packet: what a system call for each would take
+PER_SECOND = 10_000
+FEW = 50  # packets: neighbours look for each other
+WINDOW = 0.25  # seconds over which shares of the workers are taken
+FAULTS = ("unsent", "unknown", "reordered", "strayed")
+
+
+def start(lab):
+    nic = RssNic(lab)
+    lab.start()
+    workers = len(lab.workers["cores"])
+    said = lab.programs["dataplane"].output()
+    assert f"{workers} receive queues, spread by RSS" in said, said
+    if workers <= os.cpu_count():
+        put_first(lab)
+    else:
+        put_before(lab)
+    return nic
+
+
+def put_before(lab):
+    """As put_first, where workers share CPUs: one must not wait for another that never gets it."""
+    pid = lab.programs["dataplane"].process.pid
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        os.setpriority(os.PRIO_PROCESS, int(thread), -20)
+
+
+def check_faults(nic, missed=0):
+    """Nothing was lost, reordered or sent elsewhere, and nothing is on its way. missed: packets that
+    may have found their queue full: of those nothing else can be known."""
+    wait_for("everything sent", lambda: nic["lost"] + nic["pending"] <= missed, 10)
+    assert nic["missed"] <= missed and not any(nic[name] for name in FAULTS), nic.show()
+    assert nic["judged"] > 0
+
+
+def table_follows(lab, nic):
+    """A condition: as many entries lead to a worker's queue as it has buckets."""
+    def condition():
+        buckets = [w["buckets"] for w in lab.api("worker.show")]
+        table = nic.table()
+        found = [table.count(queue) for queue in range(len(buckets))]
+        assert sum(buckets) == ENTRIES and found == buckets, (found, buckets)
+        return True
+    return condition
+
+
+# --- shares ------------------------------------------------------------------------------------
+
+def shares(lab):
+    """What each worker has forwarded within WINDOW."""
+    before = [w["forwarded"] for w in lab.api("worker.show")]
+    time.sleep(WINDOW)  # the length of the measurement
+    return [w["forwarded"] - b for w, b in zip(lab.api("worker.show"), before)]
+
+
+def unevenness(forwarded):
+    return max(forwarded) * len(forwarded) / max(sum(forwarded), 1)
+
+
+def even(lab):
+    """A condition: the shares of a window are even."""
+    def condition():
+        found = shares(lab)
+        assert unevenness(found) <= EVEN, found
+        return True
+    return condition
+
+
+def becomes_even(lab):
+    """Seconds until the shares of a window were even."""
+    began = time.monotonic()
+    wait_for("even shares", even(lab), 60, 0)
+    return time.monotonic() - began - WINDOW / 2
+
+
+def spread(lab, hot, within):
+    nic = start(lab)
+    establish(lab)
+    flows = hot_flows(lab, 1, hot)
+    nic["tx_ns"] = TX_NS
+    with skewed_traffic(lab, flows, PER_SECOND):
+        wait_for("one worker to have all", lambda: shares(lab)[1] > PER_SECOND * WINDOW / 2, 30)
+        wait_for("control to see it", lambda: lab.api("worker.show")[1]["busy_percent"] > 6, 30)
+        before, counts = shares(lab), [total(lab, name) for name in UNCHANGED]
+        assert total(lab, "buckets_taken") == 0
+        lab.weirctl("worker", "steal", "on")
+        seconds = becomes_even(lab)
+        assert seconds <= within, f"{before} even after {seconds:.1f} s"
+        lab.weirctl("worker", "steal", "off")
+        wait_for("the table to follow", table_follows(lab, nic), 10)
+        handed = total(lab, "handed_over")
+        after, more = shares(lab), total(lab, "handed_over") - handed
+        assert min(after) > 0 and more < FEW, f"{after}; {more} came to other workers' queues"
+        where = {flow: look_up(lab, flow) for flow in flows}
+    assert len({worker for worker, _ in where.values()}) == len(lab.workers["cores"]), where
+    assert {flow: backend for flow, (_, backend) in where.items()} == flows, (where, flows)
+    assert [total(lab, name) for name in UNCHANGED] == counts, "flows were lost"
+    check_faults(nic, nic["missed"])  # a worker that has all may have too much
+    print(f"packets of workers {before}, after {seconds:.1f} s {after}; "
+          f"{total(lab, 'buckets_taken')} buckets moved, {nic['updates']} changes of the table, "
+          f"{handed} packets passed on")
+
+
+@scenario(start=False, workers=TWO, alone=True, services=SERVICES)
+def rss_two_workers_share_hot_flows(lab):
+    """Most packets are of a few flows of one queue: even within 2 s, and the table follows"""
+    spread(lab, 16, WITHIN)
+
+
+@scenario(start=False, workers=FOUR, alone=True, services=SERVICES)
+def rss_four_workers_share_hot_flows(lab):
+    """The same with four workers, which share two CPUs: even after a while"""
+    spread(lab, 32, WITHIN_SHARED)
+
+
+# --- moves under load --------------------------------------------------------------------------
+
+MOVES, KILLS, STREAMS = 1000, 10, 24
+STEALING2 = {"cores": [0, 1], "steal": True}
+STEALING4 = {"cores": [0, 1, 0, 1], "steal": True}
+
+
+class Streams:
+    """Connections that ask without a pause; each answer has the number of its question."""
+
+    def __init__(self, lab, count):
+        self.lines = [Line(lab.client, VIP4) for _ in range(count)]
+        self.asked, self.errors = [0] * count, []
+        self.stopping = threading.Event()
+        self.threads = [threading.Thread(target=self.work, args=(i,), daemon=True)
+                        for i in range(count)]
+
+    def work(self, number):
+        line = self.lines[number]
+        try:
+            while not self.stopping.is_set():
+                backend = line.ask()
+                assert backend == line.backend, (backend, line.backend)
+                self.asked[number] += 1
+        except (OSError, AssertionError) as problem:
+            self.errors.append(f"{type(problem).__name__}: {problem}")
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stopping.set()
+        for thread in self.threads:
+            thread.join()
+        for line in self.lines:
+            line.close()
+
+
+def forced(lab):
+    """The number of buckets taken by now, as force_moves says."""
+    said = lab.programs["force_moves"].output().split()
+    return int(said[-1]) if said else 0
+
+
+def force_moves(lab):
+    """MOVES forced by a control process that is killed again and again, and one more moment."""
+    for kill in range(1, KILLS + 1):
+        program = lab.program("force_moves", lab.lb,
+                              os.path.join(lab.build, "tests", "e2e", "force_moves"), lab.run_dir,
+                              10 * MOVES)
+        wait_for("moves", lambda goal=kill * MOVES // KILLS: forced(lab) >= goal, 60, 0.001)
+        program.kill()
+    return forced(lab)
+
+
+def moves_under_load(lab):
+    nic = start(lab)
+    establish(lab)
+    flows = {flow: backend for worker in range(len(lab.workers["cores"]))
+             for flow, backend in hot_flows(lab, worker).items()}
+    with Streams(lab, STREAMS) as streams:
+        wait_for("everything forwarded", lambda: all_accounted_for(lab) or streams.errors, 10)
+        counts, before = [total(lab, name) for name in UNCHANGED], lost(lab)
+        with skewed_traffic(lab, flows, PER_SECOND * 2):
+            wait_for("each connection to ask", lambda: min(streams.asked) > 10, 20)
+            lab.programs["control"].kill()
+            moved = force_moves(lab)
+            asked = list(streams.asked)
+            wait_for("each connection to go on",
+                     lambda: streams.errors or all(a > b for a, b in zip(streams.asked, asked)), 20)
+            lab.start_control()
+            wait_for("control attached",
+                     lambda: lab.api("version")["dataplane"]["attached"], 15)
+            wait_for("the table to follow", table_follows(lab, nic), 20)
+        assert not streams.errors, streams.errors
+        assert [total(lab, name) for name in UNCHANGED] == counts, "flows were lost"
+    where = {flow: look_up(lab, flow)[1] for flow in flows}
+    assert where == flows, (where, flows)
+    check_faults(nic)
+    assert lost(lab) == before, (lost(lab), before)
+    rows = lab.api("worker.show")
+    assert moved >= MOVES and sum(w["buckets_taken"] for w in rows) >= moved, (moved, rows)
+    assert sum(w["buckets_taken"] for w in rows) == sum(w["buckets_given"] for w in rows), rows
+    print(f"{moved} buckets moved, {KILLS + 1} kills, {nic['updates']} changes of the table, "
+          f"{nic['judged']} packets, {sum(streams.asked)} of them questions, "
+          f"{total(lab, 'held_packets')} held, {total(lab, 'handed_over')} passed on")
+
+
+@scenario(start=False, workers=STEALING2, alone=True, services=SERVICES, seconds=300)
+def rss_moves_lose_nothing(lab):
+    """A thousand buckets move under TCP connections while control is killed: none loses a packet"""
+    moves_under_load(lab)
+
+
+@scenario(start=False, workers=STEALING4, alone=True, services=SERVICES, seconds=300)
+def rss_moves_lose_nothing_with_four_workers(lab):
+    """The same with four workers"""
+    moves_under_load(lab)
+
+
+# --- devices that do not -----------------------------------------------------------------------
+
+@scenario(start=False, workers=STEALING2, alone=True, services=SERVICES)
+def rss_table_that_is_refused(lab):
+    """The device refuses to change its table: the log says so, and workers pass packets on"""
+    nic = start(lab)
+    establish(lab)
+    flows = hot_flows(lab, 1)
+    nic["refuses"] = 1
+    nic["tx_ns"] = TX_NS
+    before = nic["updates"]
+    with skewed_traffic(lab, flows, PER_SECOND):
+        wait_for("a bucket to move", lambda: total(lab, "buckets_taken") > 0, 30)
+        wait_for("the log", lambda: "does not change its table of queues"
+                 in lab.programs["dataplane"].output(), 30)
+        handed = total(lab, "handed_over")
+        wait_for("packets passed on", lambda: total(lab, "handed_over") > handed + PER_SECOND, 30)
+    assert nic.table() == tuple(e % 2 for e in range(ENTRIES)), "it has changed"
+    assert nic["updates"] > before
+    check_faults(nic)
+
+
+@scenario(start=False, workers=STEALING2, services=SERVICES)
+def rss_table_that_cannot_be_set(lab):
+    """Without a table of queues to set, flows stay with the queues, and worker show says why"""
+    nic = RssNic(lab)
+    nic["refuses"] = 1
+    lab.start()
+    result = curl_batch(lab.client, VIP4, 100)
+    assert result.ok == 100 and not result.failed, result.errors
+    assert all(nic.queue_received()[:2]), nic.queue_received()
+    _, out, _ = lab.weirctl("worker", "show")
+    assert "keeps its table of queues" in out, out
+    with contextlib.closing(Line(lab.client, VIP4)) as line:
+        assert line.ask() == line.backend
+    check_faults(nic)

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Calls of DPDK that the NIC model stands in for, and those of DPDK itself that it makes. Programs
+// that link it have the linker wrap them; tests/nic calls them from functions of DPDK's names.
+#pragma once
+
+#include <stdint.h>
+
+struct rte_eth_conf;
+struct rte_eth_dev_info;
+struct rte_eth_rss_conf;
+struct rte_eth_rss_reta_entry64;
+
+int __real_rte_eth_dev_info_get(uint16_t device, struct rte_eth_dev_info *info);
+int __wrap_rte_eth_dev_info_get(uint16_t device, struct rte_eth_dev_info *info);
+int __real_rte_eth_dev_configure(
+	uint16_t device, uint16_t rx, uint16_t tx, const struct rte_eth_conf *conf);
+int __wrap_rte_eth_dev_configure(
+	uint16_t device, uint16_t rx, uint16_t tx, const struct rte_eth_conf *conf);
+int __wrap_rte_eth_dev_rss_hash_conf_get(uint16_t device, struct rte_eth_rss_conf *conf);
+int __wrap_rte_eth_dev_rss_reta_query(
+	uint16_t device, struct rte_eth_rss_reta_entry64 *table, uint16_t entries);
+int __wrap_rte_eth_dev_rss_reta_update(
+	uint16_t device, struct rte_eth_rss_reta_entry64 *table, uint16_t entries);
