@@ -9,6 +9,7 @@
 #include <rte_mbuf.h>
 #include <rte_ring.h>
 
+#include "ring_fill.h"
 #include "verdict.h"
 
 _Static_assert((WEIR_HOLD_PACKETS & (WEIR_HOLD_PACKETS - 1)) == 0, "power of two");
@@ -247,7 +248,7 @@ static uint32_t shortest(const struct weir_distributor *distributor, uint32_t vi
 		if (w == victim || distributor->ring[w] == NULL) {
 			continue;
 		}
-		waiting = rte_ring_count(distributor->ring[w]);
+		waiting = weir_ring_fill(distributor->ring[w]);
 		if (waiting < least) {
 			least = waiting;
 			best = w;

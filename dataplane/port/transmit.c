@@ -9,6 +9,8 @@
 #include <rte_pause.h>
 #include <rte_ring.h>
 
+#include "ring_fill.h"
+
 // A full queue of a NIC at line rate has room again after less than that; a device that is stuck
 // must not hold up the others.
 #define TRIES 8
@@ -36,7 +38,7 @@ uint16_t weir_path_send(struct weir_path *path, struct rte_mbuf **pkts, uint16_t
 }
 
 bool weir_path_has_room(const struct weir_path *path, uint32_t n) {
-	return path->ring == NULL || rte_ring_free_count(path->ring) >= n;
+	return path->ring == NULL || weir_ring_fill(path->ring) + n <= path->ring->capacity;
 }
 
 uint16_t weir_outlet_drain(struct weir_outlet *outlet) {
