@@ -7,7 +7,10 @@
 // take long: those of a victim, a thief or a distributor, as it happens. So M1 to M3 are looked at
 // for every packet, and M4 in the end (moves.h).
 //
-// usage: moves [MOVES [FLOWS]]
+// With "rss" each port has a queue for each worker (moves_ports.h), and the main thread of the
+// dataplane has the tables of their devices follow the buckets (queue_tables.h).
+//
+// usage: moves [MOVES [FLOWS [rss]]]
 // Exit 0: all of it held.
 #include <inttypes.h>
 #include <pthread.h>
@@ -26,43 +29,18 @@
 #include "flow_table.h"
 #include "mailbox.h"
 #include "moves.h"
+#include "moves_ports.h"
 
-#define WORKERS 3u
-#define PORTS 2u
-#define PACKETS 512u // of a port that are under way, at most: no ring overflows
-#define BURST 32u
 #define BACKENDS 64u
 #define NOW 1000000000000ull // the clock of the flow tables stands
-#define SEED 42
-
-struct flow {
-	struct weir_flow_key key;
-	uint64_t hash;
-	uint32_t bucket;
-	uint32_t sent; // by its port
-	uint32_t seen; // by the worker that has its bucket: the number of the last packet
-};
-
-struct packet {
-	struct rte_mbuf mbuf;
-	uint32_t flow, number;
-};
-
-struct port {
-	struct weir_distributor *distributor;
-	struct rte_ring *back[WORKERS]; // packets that a worker has processed
-	struct packet packet[PACKETS];
-	struct packet *free[PACKETS];
-	uint32_t free_count;
-	uint64_t sent;
-};
+#define SETTLE_NS 20000000000ull
 
 struct worker {
 	uint32_t index;
 	struct weir_mover *mover;
 	struct weir_flow_table *table;
 	uint64_t processed;
-	uint64_t held, refused, faults;
+	uint64_t held, shift_held, refused, faults;
 	uint64_t random;
 	int64_t ended;
 	pthread_t thread;
@@ -74,18 +52,12 @@ static struct test {
 	struct weir_moves *moves;
 	struct weir_flow_memory *memory;
 	struct weir_flow_parcel *parcel[WORKERS];
-	struct port port[PORTS];
+	struct ports *ports;
 	struct worker worker[WORKERS];
 	struct flow *flow; // [flows] of the port with the number's remainder
 	uint32_t flows;
-	bool quiet; // ports receive nothing any more
 	bool stop;
 } test;
-
-static uint64_t next_random(uint64_t *state) {
-	*state = *state * 6364136223846793005ull + 1442695040888963407ull;
-	return *state >> 33;
-}
 
 static uint64_t clock_ns(void) {
 	struct timespec now;
@@ -138,17 +110,23 @@ static void process(struct worker *self, struct rte_mbuf **pkts, uint16_t n, uin
 		process_one(self, (struct packet *)pkts[i]);
 	}
 	self->processed += n;
-	if (rte_ring_sp_enqueue_bulk(test.port[port].back[self->index], (void **)pkts, n, NULL) !=
-		n) {
-		abort();
-	}
+	ports_give_back(test.ports, port, self->index, pkts, n);
 }
 
-static void hold_or_process(struct worker *self, struct rte_mbuf **pkts, uint16_t n, uint8_t port) {
-	if (weir_mover_is_taking(self->mover)) {
-		uint16_t refused, stay = weir_mover_hold(self->mover, pkts, n, port, &refused);
+// distributor: the queue's that the packets came from, NULL: a ring's.
+static void hold_or_process(struct worker *self, const struct weir_distributor *distributor,
+	struct rte_mbuf **pkts, uint16_t n, uint8_t port) {
+	uint16_t refused, stay;
 
+	if (weir_mover_is_taking(self->mover)) {
+		stay = weir_mover_hold(self->mover, pkts, n, port, &refused);
 		self->held += (uint64_t)n - stay - refused;
+		self->refused += refused;
+		n = stay;
+	}
+	if (distributor != NULL && weir_mover_is_shifting(self->mover)) {
+		stay = weir_mover_hold_shift(self->mover, distributor, pkts, n, port, &refused);
+		self->shift_held += (uint64_t)n - stay - refused;
 		self->refused += refused;
 		n = stay;
 	}
@@ -157,71 +135,41 @@ static void hold_or_process(struct worker *self, struct rte_mbuf **pkts, uint16_
 	}
 }
 
-// What a device would receive.
-static uint16_t receive(struct worker *self, uint8_t p, struct rte_mbuf **pkts) {
-	struct port *port = &test.port[p];
-	uint16_t n = 0;
-
-	for (uint32_t w = 0; w < WORKERS; w++) {
-		port->free_count += rte_ring_sc_dequeue_burst(port->back[w],
-			(void **)&port->free[port->free_count], PACKETS - port->free_count, NULL);
-	}
-	while (n < BURST && port->free_count > 0 &&
-		!__atomic_load_n(&test.quiet, __ATOMIC_RELAXED)) {
-		struct packet *packet = port->free[--port->free_count];
-		// A few flows have most packets.
-		uint32_t range = next_random(&self->random) % 8 == 0 ? test.flows / PORTS : 16;
-
-		packet->flow = (uint32_t)(next_random(&self->random) % range) * PORTS + p;
-		packet->number = ++test.flow[packet->flow].sent;
-		weir_distributor_mark(&packet->mbuf, test.flow[packet->flow].bucket);
-		pkts[n++] = &packet->mbuf;
-	}
-	port->sent += n;
-	return n;
-}
-
-static void distribute(struct worker *self, uint8_t p) {
-	struct weir_distributor *distributor = test.port[p].distributor;
-	struct rte_mbuf *pkts[BURST], *batch[BURST];
-	uint16_t n, ours = 0;
+static void distribute(
+	struct worker *self, struct weir_distributor *distributor, uint8_t port, uint32_t queue) {
+	struct rte_mbuf *pkts[BURST], *batch[WORKERS][BURST];
+	uint16_t count[WORKERS] = {0}, n;
 
 	weir_distributor_switch(distributor);
-	n = receive(self, p, pkts);
-	for (uint32_t w = 0; w < WORKERS; w++) {
-		uint16_t count = 0;
+	n = ports_receive(test.ports, port, queue, pkts);
+	weir_distributor_received(distributor, n);
+	for (uint16_t i = 0; i < n; i++) {
+		uint32_t w =
+			weir_distributor_worker(distributor, weir_distributor_bucket_of(pkts[i]));
 
-		for (uint16_t i = 0; i < n; i++) {
-			if (weir_distributor_worker(
-				    distributor, weir_distributor_bucket_of(pkts[i])) == w) {
-				batch[count++] = pkts[i];
-			}
-		}
+		batch[w][count[w]++] = pkts[i];
+	}
+	for (uint32_t w = 0; w < WORKERS; w++) {
 		if (w == self->index) {
 			continue;
 		}
-		distributor->put[w] += count;
-		if (rte_ring_sp_enqueue_bulk(distributor->ring[w], (void **)batch, count, NULL) !=
-			count) {
+		distributor->put[w] += count[w];
+		if (rte_ring_sp_enqueue_bulk(
+			    distributor->ring[w], (void **)batch[w], count[w], NULL) != count[w]) {
 			abort();
 		}
 	}
-	for (uint16_t i = 0; i < n; i++) {
-		if (weir_distributor_worker(distributor, weir_distributor_bucket_of(pkts[i])) ==
-			self->index) {
-			pkts[ours++] = pkts[i];
-		}
-	}
-	hold_or_process(self, pkts, ours, p);
+	hold_or_process(self, distributor, batch[self->index], count[self->index], port);
 }
 
-static void take_handed(struct worker *self, uint8_t p) {
+static void take_handed(
+	struct worker *self, const struct weir_distributor *distributor, uint8_t port) {
 	struct rte_mbuf *pkts[BURST];
 	uint16_t n = (uint16_t)rte_ring_sc_dequeue_burst(
-		test.port[p].distributor->ring[self->index], (void **)pkts, BURST, NULL);
+		distributor->ring[self->index], (void **)pkts, BURST, NULL);
 
-	weir_mover_took(self->mover, p, n);
-	hold_or_process(self, pkts, n, p);
+	weir_mover_took(self->mover, distributor->number, n);
+	hold_or_process(self, NULL, pkts, n, port);
 }
 
 static void respond(struct worker *self) {
@@ -237,9 +185,8 @@ static void respond(struct worker *self) {
 	}
 }
 
-static void process_held(struct worker *self) {
+static void process_held(struct worker *self, struct weir_hold *hold) {
 	struct rte_mbuf *pkts[BURST];
-	struct weir_hold *hold = weir_mover_held(self->mover);
 	uint32_t due = hold != NULL ? weir_hold_due(hold) : 0;
 	uint8_t port = 0;
 
@@ -248,6 +195,15 @@ static void process_held(struct worker *self) {
 
 		process(self, pkts, n, port);
 		due -= n;
+	}
+}
+
+static void shift_buckets(struct worker *self) {
+	struct weir_hold *hold = weir_mover_shift(self->mover);
+
+	if (hold != NULL) {
+		process_held(self, hold);
+		weir_mover_shift_end(self->mover);
 	}
 }
 
@@ -278,25 +234,33 @@ static void move_buckets(struct worker *self) {
 	if (move != NULL && weir_flow_adopt(self->table, move->parcel, NOW)) {
 		weir_mover_adopted(mover);
 	}
-	process_held(self);
+	process_held(self, weir_mover_held(mover));
 	(void)weir_mover_end(mover, &bucket);
 }
 
 static void *work(void *context) {
-	const struct timespec long_turn = {.tv_nsec = 300000};
+	const struct timespec long_turn = {.tv_nsec = 300000}, longer_turn = {.tv_nsec = 3000000};
 	struct worker *self = context;
 
 	while (!__atomic_load_n(&test.stop, __ATOMIC_RELAXED)) {
-		for (uint8_t p = 0; p < PORTS; p++) {
-			if (test.port[p].distributor->owner == self->index) {
-				distribute(self, p);
+		for (uint32_t d = 0; d < test.ports->distributors; d++) {
+			struct weir_distributor *distributor = test.ports->distributor[d];
+
+			if (distributor->owner == self->index) {
+				distribute(self, distributor, ports_of(d), ports_queue_of(d));
 			} else {
-				take_handed(self, p);
+				take_handed(self, distributor, ports_of(d));
 			}
 		}
 		respond(self);
 		move_buckets(self);
-		if (next_random(&self->random) % 64 == 0) {
+		if (weir_mover_is_shifting(self->mover)) {
+			shift_buckets(self);
+		}
+		if (stress_random(&self->random) % 512 == 0) {
+			nanosleep(&longer_turn, NULL); // than a device has time to store packets
+		}
+		if (stress_random(&self->random) % 64 == 0) {
 			nanosleep(&long_turn, NULL);
 		}
 	}
@@ -313,17 +277,17 @@ static uint32_t owner_of(uint32_t bucket) {
 static void ask(uint32_t v, uint64_t sequence, uint64_t *random) {
 	struct worker *victim = &test.worker[v];
 	struct weir_message message = {.kind = WEIR_MESSAGE_STEAL, .sequence = sequence};
-	uint32_t flow = (uint32_t)(next_random(random) %
-				   (next_random(random) % 4 == 0 ? test.flows : 16 * PORTS));
+	uint32_t flow = (uint32_t)(stress_random(random) %
+				   (stress_random(random) % 4 == 0 ? test.flows : 16 * PORTS));
 	uint32_t bucket = test.flow[flow].bucket;
 
 	for (uint32_t i = 0; owner_of(bucket) != v && i < WEIR_BUCKETS; i++) {
 		bucket = (bucket + 1) % WEIR_BUCKETS;
 	}
 	message.steal.bucket = bucket;
-	message.steal.thief = (uint32_t)(v + 1 + next_random(random) % (WORKERS - 1)) % WORKERS;
+	message.steal.thief = (uint32_t)(v + 1 + stress_random(random) % (WORKERS - 1)) % WORKERS;
 	message.steal.deadline_ns = clock_ns() + 1000000000ull;
-	switch (next_random(random) % 16) {
+	switch (stress_random(random) % 16) {
 	case 0:
 		message.steal.deadline_ns = 1; // long over
 		break;
@@ -331,7 +295,7 @@ static void ask(uint32_t v, uint64_t sequence, uint64_t *random) {
 		message.steal.thief = v;
 		break;
 	case 2:
-		message.steal.bucket = (uint32_t)next_random(random);
+		message.steal.bucket = (uint32_t)stress_random(random);
 		break;
 	default:
 		break;
@@ -410,17 +374,7 @@ static void must(bool done, const char *what) {
 	}
 }
 
-static struct rte_ring *make_ring(const char *name, uint32_t port, uint32_t worker) {
-	char text[RTE_RING_NAMESIZE];
-	struct rte_ring *ring;
-
-	snprintf(text, sizeof(text), "%s_%u_%u", name, port, worker);
-	ring = rte_ring_create(text, 2 * PACKETS, SOCKET_ID_ANY, RING_F_SP_ENQ | RING_F_SC_DEQ);
-	must(ring != NULL, "a ring");
-	return ring;
-}
-
-static void make_tables(void) {
+static void make_tables(uint32_t queues) {
 	struct weir_flow_table_params params = {.flows = 8 * test.flows,
 		.ipv6_percent = 100,
 		.half_open_percent = 50,
@@ -447,7 +401,7 @@ static void make_tables(void) {
 			     test.memory, BACKENDS, SOCKET_ID_ANY, &test.parcel[w]) == 0,
 			"a parcel");
 		for (uint32_t b = 0; b < WEIR_BUCKETS; b++) {
-			if (weir_distributor_first_worker(b, WORKERS) == w) {
+			if (ports_first_worker(queues, b) == w) {
 				weir_flow_own(worker->table, b);
 			}
 		}
@@ -475,41 +429,24 @@ static void make_flows(void) {
 	}
 }
 
-static void make_ports(void) {
-	struct weir_distributor *distributors[PORTS];
-	struct weir_moves_params params = {.workers = WORKERS,
-		.distributors = PORTS,
-		.distributor = distributors,
-		.parcel = test.parcel,
-		.socket = SOCKET_ID_ANY};
+static void make_moves(uint32_t queues) {
+	struct weir_moves_params params = {
+		.workers = WORKERS, .parcel = test.parcel, .socket = SOCKET_ID_ANY};
 
-	for (uint32_t p = 0; p < PORTS; p++) {
-		struct port *port = &test.port[p];
-
-		must(weir_distributor_create(p, WORKERS, p, SOCKET_ID_ANY, &port->distributor) == 0,
-			"a distributor");
-		distributors[p] = port->distributor;
-		for (uint32_t w = 0; w < WORKERS; w++) {
-			port->back[w] = make_ring("back", p, w);
-		}
-		for (uint32_t i = 0; i < PACKETS; i++) {
-			port->free[port->free_count++] = &port->packet[i];
-		}
-	}
+	test.ports = ports_make(test.flow, test.flows, queues);
+	must(test.ports != NULL, "ports");
+	params.distributor = test.ports->distributor;
+	params.distributors = test.ports->distributors;
 	must(weir_moves_create(&params, &test.moves) == 0, "moves");
 	for (uint32_t w = 0; w < WORKERS; w++) {
 		test.worker[w].mover = &test.moves->mover[w];
 	}
+	must(ports_start(test.ports, test.moves), "threads");
 }
 
 static void unmake(void) {
 	weir_moves_free(test.moves);
-	for (uint32_t p = 0; p < PORTS; p++) {
-		weir_distributor_free(test.port[p].distributor);
-		for (uint32_t w = 0; w < WORKERS; w++) {
-			rte_ring_free(test.port[p].back[w]);
-		}
-	}
+	ports_free(test.ports);
 	for (uint32_t w = 0; w < WORKERS; w++) {
 		weir_flow_parcel_free(test.parcel[w]);
 		weir_flow_table_free(test.worker[w].table);
@@ -537,10 +474,11 @@ static bool is_at_rest(void) {
 static bool settle(void) {
 	uint64_t start = clock_ns();
 
-	__atomic_store_n(&test.quiet, true, __ATOMIC_RELAXED);
-	while (!is_at_rest() && clock_ns() - start < 20 * 1000000000ull) {
+	ports_be_quiet(test.ports);
+	while (!is_at_rest() && clock_ns() - start < SETTLE_NS) {
 		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 	}
+	ports_stop_main(test.ports);
 	return is_at_rest();
 }
 
@@ -568,44 +506,31 @@ static uint64_t check_tables(void) {
 }
 
 static uint64_t check(void) {
-	uint64_t sent = 0, processed = 0, held = 0, faults = check_tables();
+	uint64_t sent = ports_sent(test.ports), processed = 0, held = 0, shift_held = 0;
+	uint64_t faults = check_tables();
 
-	for (uint32_t p = 0; p < PORTS; p++) {
-		sent += test.port[p].sent;
-	}
 	for (uint32_t w = 0; w < WORKERS; w++) {
 		const struct worker *worker = &test.worker[w];
 
 		processed += worker->processed;
 		held += worker->held;
+		shift_held += worker->shift_held;
 		faults += worker->faults + worker->refused + (uint64_t)worker->ended;
 	}
-	printf("%" PRIu64 " packets sent, %" PRIu64 " processed, %" PRIu64 " of them held\n", sent,
-		processed, held);
+	printf("%" PRIu64 " packets sent, %" PRIu64 " processed, %" PRIu64 " of them held, %" PRIu64
+	       " in %" PRIu64 " changes of tables\n",
+		sent, processed, held, shift_held, ports_shifts(test.ports));
 	// A test without packets on hold would show little.
-	return faults + (sent != processed) + (held == 0);
-}
-
-// rte_ring_empty reads what a worker writes as if nobody did.
-static bool is_empty(const struct rte_ring *ring) {
-	return __atomic_load_n(&ring->prod.tail, __ATOMIC_ACQUIRE) ==
-	       __atomic_load_n(&ring->cons.tail, __ATOMIC_ACQUIRE);
+	return faults + (sent != processed) + (held == 0) +
+	       (ports_have_tables(test.ports) &&
+		       (shift_held == 0 || ports_shifts(test.ports) == 0));
 }
 
 // Rings may still have packets when all moves have ended.
 static void run_empty(void) {
 	uint64_t start = clock_ns();
-	bool empty = false;
 
-	while (!empty && clock_ns() - start < 20 * 1000000000ull) {
-		empty = true;
-		for (uint32_t p = 0; p < PORTS; p++) {
-			for (uint32_t w = 0; w < WORKERS; w++) {
-				const struct rte_ring *ring = test.port[p].distributor->ring[w];
-
-				empty = empty && (ring == NULL || is_empty(ring));
-			}
-		}
+	while (!ports_are_empty(test.ports) && clock_ns() - start < SETTLE_NS) {
 		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 	}
 }
@@ -615,13 +540,14 @@ int main(int argc, char **argv) {
 		"--iova-mode=va", "-m256", "--log-level=*:error", "-l0", NULL};
 	uint32_t moves = argc > 1 ? (uint32_t)atoi(argv[1]) : 1000;
 	uint64_t answers[WEIR_BUCKET_ANSWER_COUNT] = {0};
+	uint32_t queues = argc > 3 && strcmp(argv[3], "rss") == 0 ? WORKERS : 1;
 	bool ended;
 
 	test.flows = argc > 2 ? (uint32_t)atoi(argv[2]) : 4096;
 	must(rte_eal_init(9, eal) >= 0, "the EAL");
-	make_tables();
+	make_tables(queues);
 	make_flows();
-	make_ports();
+	make_moves(queues);
 	for (uint32_t w = 0; w < WORKERS; w++) {
 		must(pthread_create(&test.worker[w].thread, NULL, work, &test.worker[w]) == 0,
 			"a thread");

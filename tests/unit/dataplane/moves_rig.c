@@ -14,6 +14,8 @@
 #include <cmocka.h>
 #include <rte_ring.h>
 
+#include "lab_queues.h"
+
 uint64_t moves_rig_next_random(struct rig *rig) {
 	rig->random = rig->random * 6364136223846793005ull + 1442695040888963407ull;
 	return rig->random >> 33;
@@ -74,6 +76,7 @@ static void make_devices(struct rig *rig, unsigned int number) {
 		assert_int_equal(weir_device_open(&rig->plan.device[0], &rig->buffers, WORKERS,
 					 &rig->device[d], why, sizeof(why)),
 			0);
+		lab_queues_poll(&rig->ring[d], rig->device[d].id);
 		rig->port[d] = (struct weir_port){.wire = d, .exception = WEIR_NO_DEVICE};
 	}
 	assert_int_equal(

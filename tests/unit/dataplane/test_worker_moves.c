@@ -19,6 +19,7 @@
 #include "moves_rig.h"
 
 #define DEADLINE_NS 1000000000ull
+#define MOVES 1000u // of each test under load; WEIR_TEST_MOVES in the environment: other ones
 #define VICTIM 1u // of the moves turn by turn
 #define LONG_NS 150000000ull // more than a move waits for a stuck device
 
@@ -133,10 +134,16 @@ static void wait_for_moves(struct rig *rig) {
 
 // --- moves under load ---------------------------------------------------------------------
 
+static uint32_t moves_of_a_test(void) {
+	const char *text = getenv("WEIR_TEST_MOVES");
+
+	return text != NULL ? (uint32_t)strtoul(text, NULL, 10) : MOVES;
+}
+
 static void check_a_thousand_moves(struct rig *rig) {
 	uint64_t held = 0;
 
-	force(rig, 1000); // of all
+	force(rig, moves_of_a_test()); // of all
 	moves_rig_settle(rig);
 	wait_for_moves(rig);
 	moves_rig_stop(rig);
@@ -208,7 +215,7 @@ static void wait_for_tables(struct rig *rig) {
 // The devices change their tables after the moves, each at another speed.
 static void check_moves_with_tables(struct rig *rig, uint64_t shifts, uint64_t refusals) {
 	moves_rig_start_main(rig);
-	force(rig, 1000);
+	force(rig, moves_of_a_test());
 	moves_rig_settle(rig);
 	wait_for_moves(rig);
 	__atomic_store_n(&rig->nic[0].update_result, 0, __ATOMIC_RELAXED);
@@ -229,7 +236,7 @@ static void tables_that_follow_lose_and_reorder_nothing(void **state) {
 	rig->nic[1].update_us = 3000;
 	moves_rig_start(rig);
 	moves_rig_begin_flows(rig);
-	check_moves_with_tables(rig, 100, 0);
+	check_moves_with_tables(rig, moves_of_a_test() / 10, 0);
 }
 
 // Device 0 refuses, device 1 says that it does.
@@ -242,7 +249,7 @@ static void tables_that_are_refused_lose_and_reorder_nothing(void **state) {
 	rig->nic[1].fails_late = true;
 	moves_rig_start(rig);
 	moves_rig_begin_flows(rig);
-	check_moves_with_tables(rig, 0, 100);
+	check_moves_with_tables(rig, 0, moves_of_a_test() / 10);
 }
 
 static void refusals_change_nothing(void **state) {

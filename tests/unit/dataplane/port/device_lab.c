@@ -15,6 +15,8 @@
 #include <rte_mempool.h>
 #include <rte_ring.h>
 
+#include "lab_queues.h"
+
 #define POOL "device-lab"
 #define BUFFERS 16383
 
@@ -40,8 +42,7 @@ struct rte_mempool *device_lab_pool(void) {
 	struct rte_mempool *pool = rte_mempool_lookup(POOL);
 
 	if (pool == NULL) {
-		pool = rte_pktmbuf_pool_create(
-			POOL, BUFFERS, 0, 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
+		pool = lab_queues_pool(POOL, BUFFERS);
 	}
 	assert_non_null(pool);
 	return pool;

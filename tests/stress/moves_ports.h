@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Ports of the stress of moves: packets of many flows, a few of which have most. A port has one
+// queue, whose worker makes its packets; or one for each worker: then a thread makes the packets
+// and puts each into the queue to which the table of the port's device leads, and another one, the
+// main thread of the dataplane, has the tables follow the buckets. Programs that link it wrap the
+// calls of DPDK that read and set a table (MOVES_WRAPS, meson.build); a device has its port's
+// number.
+//
+// Threads: ports_receive by the worker of the queue, ports_give_back by the worker that it names;
+// the rest by the test.
+#pragma once
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "distribution.h"
+#include "flow.h"
+#include "queue_tables.h"
+
+#define WORKERS 3u
+#define PORTS 2u
+#define PACKETS 512u // of a port that are under way, at most: no ring overflows
+#define BURST 32u
+#define ENTRIES 1024u // of the table of port 0's device; port 1's has half of them
+#define SEED 42
+
+struct flow {
+	struct weir_flow_key key;
+	uint64_t hash;
+	uint32_t bucket;
+	uint32_t sent; // by its port
+	uint32_t seen; // by the worker that has its bucket: the number of the last packet
+};
+
+struct packet {
+	struct rte_mbuf mbuf;
+	uint32_t flow, number;
+};
+
+struct port {
+	struct rte_ring *back[WORKERS]; // packets that a worker has processed
+	struct packet packet[PACKETS];
+	struct packet *free[PACKETS];
+	uint32_t free_count;
+	uint64_t sent, random;
+	// With several queues:
+	struct rte_ring *queue[WORKERS];
+	pthread_mutex_t lock; // no packet is between the table and its queue while it changes
+	uint16_t table[ENTRIES]; // relaxed
+	pthread_t thread;
+};
+
+struct ports {
+	struct flow *flow; // borrowed
+	uint32_t flows;
+	uint32_t queues; // of each port
+	uint32_t distributors; // one for each queue
+	struct weir_distributor *distributor[WEIR_DISTRIBUTORS_MAX];
+	struct port port[PORTS];
+	bool quiet; // nothing is received any more; relaxed
+	bool stop; // relaxed
+	// With several queues:
+	struct weir_spreading spreading;
+	struct weir_distribution distribution;
+	struct weir_device device[PORTS];
+	struct weir_queue_tables *tables;
+	pthread_t main;
+};
+
+// Distributors: the first one of each port, then those of port 0's further queues, then of port
+// 1's.
+static inline uint8_t ports_of(uint32_t distributor) {
+	return (uint8_t)(distributor < PORTS ? distributor : (distributor - PORTS) / (WORKERS - 1));
+}
+
+static inline uint32_t ports_queue_of(uint32_t distributor) {
+	return distributor < PORTS ? 0 : (distributor - PORTS) % (WORKERS - 1) + 1;
+}
+
+// The worker that has a bucket at first: with several queues, that of all of an entry.
+static inline uint32_t ports_first_worker(uint32_t queues, uint32_t bucket) {
+	return weir_distributor_first_worker(queues > 1 ? bucket % (ENTRIES / 2) : bucket, WORKERS);
+}
+
+uint64_t stress_random(uint64_t *state);
+
+// queues: 1 or WORKERS. flow: [flows]; a flow's port is the remainder of its number. Returns NULL
+// if there is too little memory.
+struct ports *ports_make(struct flow *flow, uint32_t flows, uint32_t queues);
+bool ports_start(struct ports *ports, struct weir_moves *moves); // the threads, if there are any
+void ports_free(struct ports *ports);
+
+// What the queue has: at most BURST packets, which carry their bucket.
+uint16_t ports_receive(struct ports *ports, uint8_t port, uint32_t queue, struct rte_mbuf **pkts);
+void ports_give_back(
+	struct ports *ports, uint8_t port, uint32_t worker, struct rte_mbuf **pkts, uint16_t n);
+
+// Receive nothing any more.
+void ports_be_quiet(struct ports *ports);
+// Change no table any more. When no bucket moves any more.
+void ports_stop_main(struct ports *ports);
+bool ports_are_empty(const struct ports *ports); // when they are quiet
+uint64_t ports_sent(const struct ports *ports); // likewise
+uint64_t ports_shifts(const struct ports *ports); // likewise: changes of tables
+static inline bool ports_have_tables(const struct ports *ports) {
+	return ports->queues > 1;
+}
