@@ -21,7 +21,7 @@
 	X(IPV6_PAYLOAD_LENGTH, "ipv6_payload_length", "IPv6 payload length beyond the frame")      \
 	X(IPV6_EXTENSION, "ipv6_extension", "extension header chain truncated, out of order or too long") \
 	X(FRAGMENT, "fragment", "IP fragment that is neither TCP nor UDP, or fragments.entries is 0") \
-	X(SOURCE_ADDRESS, "source_address", "martian source: multicast, loopback, unspecified or a VIP") \
+	X(SOURCE_ADDRESS, "source_address", "martian source: multicast, loopback, unspecified, IPv4-mapped or a VIP") \
 	X(TTL_EXPIRED, "ttl_expired", "TTL or hop limit was 0 on arrival")                         \
 	X(TCP_TRUNCATED, "tcp_truncated", "packet ends inside the TCP header")                     \
 	X(TCP_HEADER_LENGTH, "tcp_header_length", "TCP data offset below 20 bytes or beyond the packet") \

@@ -33,7 +33,7 @@ const struct weir_parse_tables weir_parse_tables = {
 	// 0.x, 127.x, and all from 224.x up.
 	.martian_source4 = {[0] = WEIR_PARSE_REFUSED, [127] = WEIR_PARSE_REFUSED,
 		[224 ... 255] = WEIR_PARSE_REFUSED},
-	// Unspecified and loopback, multicast.
+	// Unspecified, loopback and IPv4-mapped; multicast.
 	.martian_source6 = {[0] = WEIR_PARSE_REFUSED, [255] = WEIR_PARSE_REFUSED},
 };
 // clang-format on
@@ -201,7 +201,8 @@ static bool is_martian_source4(uint32_t source, uint32_t destination) {
 	return bad != 0;
 }
 
-// True if the source is multicast, unspecified, loopback or the destination itself.
+// True if the source is multicast, unspecified, loopback, IPv4-mapped or the destination itself. To
+// a mapped one no host replies in IPv6.
 static bool is_martian_source6(const uint8_t *source, const uint8_t *destination) {
 	uint64_t high = weir_load64(source);
 	uint64_t low = weir_load64(source + 8);
@@ -209,6 +210,7 @@ static bool is_martian_source6(const uint8_t *source, const uint8_t *destination
 	unsigned int bad = (uint8_t)high == 0xff;
 
 	bad |= (high | (low_number & ~1ull)) == 0;
+	bad |= (high | (low_number >> 32 ^ 0xffff)) == 0;
 	bad |= ((high ^ weir_load64(destination)) | (low ^ weir_load64(destination + 8))) == 0;
 	return bad != 0;
 }

@@ -188,7 +188,7 @@ static void view_l4(struct view *view, uint32_t readable) {
 
 static bool martian(const struct view *view) {
 	const uint8_t *from = view->key.source;
-	static const uint8_t none[16], local[16] = {[15] = 1};
+	static const uint8_t none[16], local[16] = {[15] = 1}, mapped[12] = {[10] = 0xff, 0xff};
 
 	if (memcmp(from, view->key.destination, 16) == 0) {
 		return true;
@@ -197,7 +197,8 @@ static bool martian(const struct view *view) {
 		return from[0] == 0 || from[0] == 127 || (from[0] >= 224 && from[0] < 240) ||
 		       get32(from) == 0xffffffff;
 	}
-	return from[0] == 0xff || memcmp(from, none, 16) == 0 || memcmp(from, local, 16) == 0;
+	return from[0] == 0xff || memcmp(from, none, 16) == 0 || memcmp(from, local, 16) == 0 ||
+	       memcmp(from, mapped, 12) == 0;
 }
 
 static void view_ipv4(struct view *view, const struct frame *frame) {

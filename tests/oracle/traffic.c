@@ -47,6 +47,10 @@ static struct tuple draw_tuple(struct traffic *traffic, uint8_t protocol) {
 		memcpy(tuple.source, traffic->plan->vips[(vip - traffic->plan->vips) ^ 2].address,
 			16);
 	}
+	if (vip->family == 6 && chance(r, 1)) { // an IPv4-mapped one, or nearly
+		memset(tuple.source, 0, 12);
+		put32(tuple.source + 8, 0xffffu << 8 * random_below(r, 3));
+	}
 	tuple.source_port = (uint16_t)(1024 + random_below(r, 12));
 	tuple.destination_port = draw_port(r, protocol, vip - traffic->plan->vips >= 2);
 	return tuple;

@@ -191,10 +191,14 @@ def ipv6():
         ("multicast, global", "ff0e::1"),
         ("loopback", "::1"),
         ("unspecified", "::"),
+        ("mapped", "::ffff:192.0.2.7"),
+        ("mapped loopback", "::ffff:127.0.0.1"),
         ("the VIP itself", VIP6),
     ):
         yield f"IPv6 source {name}", ip6(tcp(), src=source), "source_address"
     yield "IPv6 source unspecified, not a VIP", ip6(tcp(), src="::", dst=OTHER6), "kernel"
+    yield "IPv6 source mapped, not a VIP", ip6(tcp(), src="::ffff:192.0.2.7", dst=OTHER6), "kernel"
+    yield "IPv6 source translated", ip6(tcp(), src="::ffff:0:192.0.2.7"), "forwarded"
     yield "no next header", ip6(b"x" * 8, nh=59), "kernel"
     yield "next header 255", ip6(b"x" * 8, nh=255), "kernel"
     yield "ICMP over IPv6", ip6(ECHO4[34:], nh=1), "kernel"

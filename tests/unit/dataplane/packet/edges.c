@@ -44,6 +44,8 @@ static const uint8_t class_e4[16] = {240, 0, 0, 1};
 static const uint8_t multicast6[16] = {0xff, 2, [15] = 1};
 static const uint8_t loopback6[16] = {[15] = 1};
 static const uint8_t mapped6[16] = {[10] = 0xff, 0xff, 192, 0, 2, 7};
+static const uint8_t translated6[16] = {[8] = 0xff, 0xff, [12] = 192, 0, 2, 7}; // RFC 2765
+static const uint8_t compatible6[16] = {[12] = 192, 0, 2, 7};
 
 // IPv4 options and IPv6 extension headers; TO is the protocol behind the chain.
 static const uint8_t nops[40] = {[0 ... 38] = 1};
@@ -277,7 +279,12 @@ const struct edge edges[] = {
 	{"IPv6 from loopback", {TCP6, .source = loopback6}, DROP(SOURCE_ADDRESS)},
 	{"IPv6 from ::", {UDP6, .source = zero}, DROP(SOURCE_ADDRESS)},
 	{"IPv6 from the VIP itself", {TCP6, .source = frame_vip6}, DROP(SOURCE_ADDRESS)},
-	{"IPv6 from a mapped address", {TCP6, .source = mapped6}, FORWARD},
+	{"IPv6 from a mapped address", {TCP6, .source = mapped6}, DROP(SOURCE_ADDRESS)},
+	{"IPv6 datagram from a mapped address", {UDP6, .source = mapped6}, DROP(SOURCE_ADDRESS)},
+	{"IPv6 from a mapped address to a stranger",
+		{TCP6, .source = mapped6, .destination = frame_stranger6}, KERNEL},
+	{"IPv6 from a translated address", {TCP6, .source = translated6}, FORWARD},
+	{"IPv6 from a compatible address", {TCP6, .source = compatible6}, FORWARD},
 	{"IPv6 to a stranger", {TCP6, .destination = frame_stranger6}, KERNEL},
 	{"IPv6 VIP, port without a service", {TCP6, .destination_port = 443}, KERNEL},
 	{"IPv6 VIP, port in the range", {TCP6, .destination_port = 8500}, FORWARD},
